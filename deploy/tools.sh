@@ -1,0 +1,120 @@
+#!/bin/sh
+# Brings the programs that Fairlead's demo and tests run against: the pinned
+# real codex and a handful of Debian programs. `make tools` calls it.
+#
+#   .tools/codex-<version>/  codex's platform package as published: bin/codex,
+#                            bin/codex-code-mode-host, codex-path/rg,
+#                            codex-resources/bwrap, codex-package.json.
+#                            codex finds its siblings relative to its own
+#                            binary, so the tree moves only as a whole.
+#   .tools/codex             a link to it
+#
+# The version is pinned in tools/package.json and its digest in
+# tools/package-lock.json, which npm ci enforces. The lock names no registry:
+# the one that npm is set up for is asked.
+#
+# Safe to run again and by two at once; takes a moment when all is there.
+set -eu
+
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)
+root=$(dirname -- "$here")
+tools=$root/.tools
+version=$(sed -n 's/.*"@openai\/codex": "\([0-9][0-9.]*\)".*/\1/p' "$here/tools/package.json")
+tree=$tools/codex-$version
+scratch=
+
+say() { printf 'tools: %s\n' "$*"; }
+die() {
+	printf 'tools: %s\n' "$*" >&2
+	exit 1
+}
+cleanup() { [ -z "$scratch" ] || rm -rf -- "$scratch"; }
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# Daemons live in sbin, which is not on every user's PATH.
+have() { PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null 2>&1; }
+
+# run does a noisy step quietly and shows what it printed only if it fails.
+run() {
+	"$@" >"$scratch/log" 2>&1 && return
+	cat "$scratch/log" >&2
+	die "'$*' failed; what it printed is above"
+}
+
+# programs installs the Debian packages whose programs are missing.
+programs() {
+	missing=
+	while read -r program package; do
+		have "$program" || missing="$missing $package"
+	done <<-EOF
+		sshd openssh-server
+		ssh openssh-client
+		ip iproute2
+		iptables iptables
+		busybox busybox-static
+		fish fish
+		tcsh tcsh
+		mksh mksh
+		ps procps
+		npm npm
+	EOF
+	[ -n "$missing" ] || return 0
+	have apt-get || die "missing:$missing (Debian's package names); this system has no apt-get, install them by its own means"
+	[ "$(id -u)" = 0 ] || die "missing:$missing; install them as root: apt-get update && apt-get install -y --no-install-recommends$missing"
+
+	say "installing$missing"
+	case $missing in
+	*openssh-server*) say "note: on a machine with systemd, Debian's openssh-server also starts an sshd on port 22; Fairlead does not need that one" ;;
+	esac
+	export DEBIAN_FRONTEND=noninteractive
+	# A fresh machine has no package lists, or stale ones.
+	run apt-get -o DPkg::Lock::Timeout=300 update
+	# shellcheck disable=SC2086 # one word for each package
+	run apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends $missing
+}
+
+# works tells whether the tree holds a codex of the pinned version that runs.
+works() {
+	[ -x "$tree/bin/codex-code-mode-host" ] &&
+		[ "$("$tree/bin/codex" --version 2>/dev/null)" = "codex-cli $version" ]
+}
+
+codex() {
+	if ! works; then
+		[ "$(uname -s)" = Linux ] || die "codex is installed for Linux only, this is $(uname -s)"
+		case $(uname -m) in
+		x86_64 | amd64) cpu=x64 ;;
+		aarch64 | arm64) cpu=arm64 ;;
+		*) die "there is no codex for $(uname -m); x86_64 and aarch64 are served" ;;
+		esac
+
+		say "fetching codex $version for linux-$cpu"
+		cp -- "$here/tools/package.json" "$here/tools/package-lock.json" "$scratch/"
+		run npm --prefix "$scratch" ci --ignore-scripts --include=optional \
+			--no-audit --no-fund --loglevel=error
+		set -- "$scratch/node_modules/@openai/codex-linux-$cpu/vendor"/*/
+		[ -x "$1/bin/codex" ] || die "the npm package for linux-$cpu has no bin/codex where it used to be; its layout has changed"
+
+		# The rename is the moment at which the tree exists: it is never
+		# seen half unpacked, and a second installer finds it there.
+		if [ -e "$tree" ] && ! works; then
+			mv -- "$tree" "$scratch/broken"
+		fi
+		mv -T -- "${1%/}" "$tree" 2>/dev/null || works ||
+			die "cannot move codex into place at $tree"
+		works || die "$tree/bin/codex does not run, or is not version $version"
+	fi
+	[ "$(readlink "$tools/codex" || :)" = "codex-$version" ] || {
+		ln -s "codex-$version" "$scratch/link"
+		mv -T -- "$scratch/link" "$tools/codex"
+	}
+}
+
+[ -n "$version" ] || die "$here/tools/package.json names no version of @openai/codex"
+mkdir -p -- "$tools"
+scratch=$(mktemp -d "$tools/install.XXXXXX")
+programs
+codex
+say "codex $version, sshd and the other programs are there"
