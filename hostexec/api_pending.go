@@ -1,0 +1,108 @@
+package hostexec
+
+// Functions that the owners of this package build; the bodies move into files
+// of their own and this file goes away.
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"log/slog"
+	"time"
+)
+
+// Pool holds one Host per Spec for a whole worker: connections are shared.
+type Pool struct{}
+
+// PoolOptions tune a Pool; the zero value is right for most.
+type PoolOptions struct {
+	Logger *slog.Logger
+	// Agent is the path of an SSH agent's socket; empty means none.
+	Agent string
+}
+
+// NewPool returns an empty pool. Close it to give back every connection.
+func NewPool(opts PoolOptions) *Pool { return &Pool{} }
+
+// Host returns the host of a spec, dialling at its first use, not here. Specs
+// that are equal share a Host; it stays the pool's to close.
+func (p *Pool) Host(spec Spec) (Host, error) { return nil, nil }
+
+// Close closes every host of the pool.
+func (p *Pool) Close() error { return nil }
+
+// A HostKey is what a host shows before anyone trusts it.
+type HostKey struct {
+	Type        string `json:"type"`
+	Fingerprint string `json:"fingerprint"` // SHA256:…
+	Key         string `json:"key"`         // "type base64", as in known_hosts
+}
+
+// ScanHostKeys asks a host for its keys without logging in or sending anything.
+func ScanHostKeys(ctx context.Context, spec Spec) ([]HostKey, error) { return nil, nil }
+
+// Root resolves the folder on the host that holds what is ours (Spec.Root, or
+// .fairlead in the user's home) to an absolute path. It does not create it.
+func Root(ctx context.Context, h Host, spec Spec) (string, error) { return "", nil }
+
+// WriteFile writes a small file atomically: temp in the same folder, mode from
+// the first byte, fsync, rename; parents are made 0700. Size and SHA-256 are checked.
+func WriteFile(ctx context.Context, h Host, path string, data []byte, mode fs.FileMode, fence *Fence) error {
+	return nil
+}
+
+// ReadFile reads a small file; an error wraps ErrNotExist where there is none,
+// and is *OutputTooLongError beyond max bytes.
+func ReadFile(ctx context.Context, h Host, path string, max int64) ([]byte, error) { return nil, nil }
+
+// Upload writes size bytes of r to path as WriteFile does, for big files, and
+// checks the SHA-256 (hex) on the host when it can compute one.
+func Upload(ctx context.Context, h Host, path string, r io.Reader, size int64, sha256 string, mode fs.FileMode) error {
+	return nil
+}
+
+// PutTree unpacks a tar stream into dir, made if missing.
+func PutTree(ctx context.Context, h Host, dir string, tar io.Reader, fence *Fence) error { return nil }
+
+// GetTree writes a tar stream of the named paths below dir (all when none).
+// Sockets and FIFOs are left out; files that change while read do not fail it.
+func GetTree(ctx context.Context, h Host, dir string, w io.Writer, paths ...string) error { return nil }
+
+// RemoveTree removes path, which must lie below within (also through symlinks),
+// and proves that it is gone. A path that is not there is success.
+func RemoveTree(ctx context.Context, h Host, path, within string, fence *Fence) error { return nil }
+
+// StartProcess starts a journaled process. It is idempotent: where the folder
+// already holds a process that was started, its status is returned.
+func StartProcess(ctx context.Context, h Host, spec ProcessSpec) (ProcessStatus, error) {
+	return ProcessStatus{}, nil
+}
+
+// InspectProcess looks at a journaled process without touching it.
+func InspectProcess(ctx context.Context, h Host, dir string) (ProcessStatus, error) {
+	return ProcessStatus{}, nil
+}
+
+// Attach attaches to a journaled process: one channel, one round trip.
+func Attach(ctx context.Context, h Host, dir string, opts AttachOptions) (Attachment, error) {
+	return nil, nil
+}
+
+// StopProcess ends a process: TERM to its group, grace, KILL. Stopping one that
+// has ended, or never began, is success.
+func StopProcess(ctx context.Context, h Host, dir string, fence Fence, grace time.Duration) (ProcessStatus, error) {
+	return ProcessStatus{}, nil
+}
+
+// A Survivor is a process that Reap found and ended.
+type Survivor struct {
+	PID     int    `json:"pid"`
+	Command string `json:"command"`
+}
+
+// Reap ends whatever on the host still belongs to a session (its mark in the
+// environment, or its cwd or executable below dir) and returns what it found.
+// It fails if something is still there afterwards.
+func Reap(ctx context.Context, h Host, dir, mark string, fence Fence) ([]Survivor, error) {
+	return nil, nil
+}
