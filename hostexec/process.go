@@ -1,8 +1,6 @@
 package hostexec
 
-import (
-	"time"
-)
+import "time"
 
 // A ProcessSpec describes a journaled process: a command on a host that
 // outlives every connection and whose output is an append-only file.
@@ -65,6 +63,11 @@ type AttachOptions struct {
 	// Silence is how long the host keeps an attachment whose client says
 	// nothing; 0 means two minutes. The attachment sends blank lines itself.
 	Silence time.Duration
+	// Follow only reads, takes nothing over and needs no fence: for viewers
+	// and for commands whose input nobody feeds.
+	Follow bool
+	// ErrLog follows err.log in place of out.log (with Follow only).
+	ErrLog bool
 }
 
 // An Attachment reads a process's journal from an offset and writes to its
@@ -84,4 +87,3 @@ type Attachment interface {
 	// once Read returned io.EOF.
 	Status() ProcessStatus
 }
-
