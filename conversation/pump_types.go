@@ -1,0 +1,329 @@
+package conversation
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// ThreadSpec says how a thread is set up. All of it is sent with every start
+// and every resume, since codex's resume does not restore the sandbox.
+type ThreadSpec struct {
+	CWD            string `json:"cwd"`
+	Sandbox        string `json:"sandbox"`               // read-only, workspace-write, danger-full-access
+	Permissions    string `json:"permissions,omitempty"` // permission profile, sent in place of Sandbox
+	ApprovalPolicy string `json:"approval_policy"`       // untrusted, on-request, never
+	Model          string `json:"model,omitempty"`
+	Effort         string `json:"effort,omitempty"`
+	// Instructions are developer instructions, sent at start only.
+	Instructions string `json:"instructions,omitempty"`
+	// Mark is put into the environment of codex's commands (FAIRLEAD_SESSION).
+	Mark string `json:"mark,omitempty"`
+}
+
+// A Cursor is a place in the journal of one incarnation of the process.
+type Cursor struct {
+	Incarnation int   `json:"incarnation"`
+	Offset      int64 `json:"offset"`
+}
+
+// PumpState is what a pump hands to the next one through the workflow. It is
+// small whatever the length of the stream, and a pure function of the journal
+// up to Cursor and of the inputs so far.
+type PumpState struct {
+	Cursor Cursor `json:"cursor"`
+	// Rewind is where reading begins: at or below Cursor.Offset, at the start
+	// of the oldest open item that a request may need for its context. Lines
+	// between Rewind and Cursor only refill that context.
+	Rewind int64 `json:"rewind"`
+	// Seq is the sequence number of the newest transcript entry.
+	Seq int64 `json:"seq"`
+	// ThreadID is set once the thread was started or resumed in this
+	// incarnation (Opened) or known from an earlier one.
+	ThreadID string `json:"thread_id,omitempty"`
+	// Opened is the incarnation whose handshake is complete.
+	Opened int `json:"opened,omitempty"`
+	// TurnID is the running turn, if any; Turn its number from 1.
+	TurnID string `json:"turn_id,omitempty"`
+	Turn   int    `json:"turn,omitempty"`
+	// TurnItems counts the running turn's finished items.
+	TurnItems int `json:"turn_items,omitempty"`
+	// Usage adds up over the session; TurnUsage is the running turn's.
+	Usage     Usage `json:"usage"`
+	TurnUsage Usage `json:"turn_usage"`
+	// Open are the requests that codex waits for, by its own id.
+	Open []OpenRequest `json:"open,omitempty"`
+	// CodexVersion is read from initialize's userAgent.
+	CodexVersion string `json:"codex_version,omitempty"`
+	// Model in use, as thread/start or resume answered.
+	Model string `json:"model,omitempty"`
+	// FinalText gathers the running turn's agent messages, cut at 32 KiB.
+	FinalText      string `json:"final_text,omitempty"`
+	FinalTruncated bool   `json:"final_truncated,omitempty"`
+}
+
+// Usage counts tokens.
+type Usage struct {
+	Input  int64 `json:"input_tokens"`
+	Output int64 `json:"output_tokens"`
+	Cached int64 `json:"cached_tokens"`
+}
+
+// OpenRequest is codex's id of a request, within one incarnation.
+type OpenRequest struct {
+	RPC      json.RawMessage `json:"rpc"`
+	Reported bool            `json:"reported,omitempty"` // the workflow knows it
+}
+
+// PumpInput is what a pump is told. Times come from the workflow, so that a
+// second attempt writes the same transcript.
+type PumpInput struct {
+	Session string    `json:"session"`
+	State   PumpState `json:"state"`
+	// Thread is used where the incarnation is not opened yet: the thread is
+	// resumed when State.ThreadID is set and Resume, else started.
+	Thread ThreadSpec `json:"thread"`
+	Resume bool       `json:"resume,omitempty"`
+	// Sends are to be delivered, in order, each at most once.
+	Sends []Send `json:"sends,omitempty"`
+	// Notes are the workflow's own transcript entries, written first.
+	Notes []Note `json:"notes,omitempty"`
+	// Prefix makes the ids of our JSON-RPC requests unique for ever: it is
+	// never used by another pump of the session (e.g. "g1.p7").
+	Prefix string `json:"prefix"`
+	Limits Limits `json:"limits"`
+}
+
+// Limits of a pump; a zero means the default beside it.
+type Limits struct {
+	Settle  time.Duration `json:"settle,omitempty"`  // quiet time before open requests are reported; 100 ms
+	Request time.Duration `json:"request,omitempty"` // answer to one of our requests; 60 s
+	StartUp time.Duration `json:"startup,omitempty"` // answer to initialize; 60 s
+	Turn    time.Duration `json:"turn,omitempty"`    // whole turn while attached; 24 h
+	Attach  time.Duration `json:"attach,omitempty"`  // longest stay of one pump; 12 h
+	Line    int           `json:"line,omitempty"`    // longest line in bytes; 32 MiB
+	Excerpt int           `json:"excerpt,omitempty"` // longest text inside a result; 8 KiB
+}
+
+// SendKind names what is sent.
+type SendKind string
+
+const (
+	SendTurn      SendKind = "turn"      // turn/start with Text
+	SendSteer     SendKind = "steer"     // turn/steer of the running turn with Text
+	SendDecision  SendKind = "decision"  // answer to the request RPC
+	SendInterrupt SendKind = "interrupt" // turn/interrupt
+)
+
+// A Send is one message for codex. ID is the workflow's, unique for ever.
+type Send struct {
+	ID   string   `json:"id"`
+	Kind SendKind `json:"kind"`
+	Text string   `json:"text,omitempty"`
+	// Blob names the text in the store where it is too long for a workflow;
+	// whoever runs the pump fills Text from it first.
+	Blob string `json:"blob,omitempty"`
+	// Turn is the number that the turn will have (SendTurn).
+	Turn   int    `json:"turn,omitempty"`
+	Model  string `json:"model,omitempty"`
+	Effort string `json:"effort,omitempty"`
+	// RPC and Incarnation name the request that a decision answers; Kind of
+	// the request and the outcome say in which shape.
+	RPC         json.RawMessage `json:"rpc,omitempty"`
+	Incarnation int             `json:"incarnation,omitempty"`
+	RequestKind RequestKind     `json:"request_kind,omitempty"`
+	Outcome     Outcome         `json:"outcome,omitempty"`
+	ForSession  bool            `json:"for_session,omitempty"`
+	// Uncertain says that an earlier pump may have sent it already.
+	Uncertain bool `json:"uncertain,omitempty"`
+}
+
+// Outcome of a decision, in Fairlead's words.
+type Outcome string
+
+const (
+	Accept  Outcome = "accept"
+	Decline Outcome = "decline"
+	Cancel  Outcome = "cancel"
+)
+
+// DeliveryState of a Send.
+type DeliveryState string
+
+const (
+	Decided      DeliveryState = "decided"      // not written to codex, for certain
+	Sent         DeliveryState = "sent"         // written; whether codex has it is not known
+	Acknowledged DeliveryState = "acknowledged" // codex answered, resolved or echoed it
+	Rejected     DeliveryState = "rejected"     // codex refused it; Error says why
+	Void         DeliveryState = "void"         // what it answers is gone
+)
+
+// A Delivery is what became of a Send.
+type Delivery struct {
+	ID    string        `json:"id"`
+	State DeliveryState `json:"state"`
+	Error string        `json:"error,omitempty"`
+}
+
+// A Note is a transcript entry of the workflow's. Its ID makes it one entry
+// however often it is written.
+type Note struct {
+	ID   string    `json:"id"`
+	Type EntryType `json:"type"` // decision, state, error
+	At   time.Time `json:"at"`
+	Turn int       `json:"turn,omitempty"`
+	Text string    `json:"text,omitempty"`
+	// Data are further fields of the entry, e.g. approval, outcome, by.
+	Data map[string]string `json:"data,omitempty"`
+}
+
+// RequestKind says what codex asks for, in the words of the command line.
+type RequestKind string
+
+const (
+	KindCommand     RequestKind = "command"
+	KindFileChange  RequestKind = "file_change"
+	KindPermissions RequestKind = "permissions"
+	KindUserInput   RequestKind = "user_input"
+	KindElicitation RequestKind = "elicitation"
+)
+
+// A Request is what codex asks for and waits for. Texts are cut to
+// Limits.Excerpt, and Truncated says so; Digest is over the whole.
+type Request struct {
+	RPC         json.RawMessage `json:"rpc"`
+	Incarnation int             `json:"incarnation"`
+	Kind        RequestKind     `json:"kind"`
+	TurnID      string          `json:"turn_id,omitempty"`
+	ItemID      string          `json:"item_id,omitempty"`
+	Summary     string          `json:"summary"`
+	Command     string          `json:"command,omitempty"`
+	CWD         string          `json:"cwd,omitempty"`
+	Reason      string          `json:"reason,omitempty"`
+	Changes     []Change        `json:"changes,omitempty"`
+	Offered     []string        `json:"offered"`
+	Truncated   bool            `json:"truncated,omitempty"`
+	// Digest is the SHA-256 (hex) over the canonical JSON of what was asked;
+	// the same ask has the same digest on another day.
+	Digest string `json:"digest"`
+	// Whole is the request with nothing cut. The pump hands it to its Sink;
+	// it never travels through a workflow.
+	Whole *Request `json:"-"`
+}
+
+// A Change is one file of a file change.
+type Change struct {
+	Path string `json:"path"`
+	Kind string `json:"kind"` // add, update, delete
+	Diff string `json:"diff,omitempty"`
+}
+
+// PumpReason says why a pump returned.
+type PumpReason string
+
+const (
+	TurnEnded     PumpReason = "turn_ended"
+	RequestsOpen  PumpReason = "requests"      // codex waits for a decision
+	ProcessEnded  PumpReason = "process_ended" // the process is gone
+	PumpCancelled PumpReason = "cancelled"     // the workflow wanted it back
+	Bound         PumpReason = "bound"         // Limits.Attach was reached, or nothing more to do
+	TimedOut      PumpReason = "timed_out"     // Limits.Request, StartUp or Turn; Problem says which
+	Refused       PumpReason = "refused"       // codex refused the handshake or thread; Problem says why
+)
+
+// PumpResult is what the workflow learns from a pump.
+type PumpResult struct {
+	Reason     PumpReason `json:"reason"`
+	State      PumpState  `json:"state"`
+	Deliveries []Delivery `json:"deliveries,omitempty"`
+	// Requests are those newly reported; Resolved are the RPC ids of known
+	// ones that are open no more.
+	Requests []Request         `json:"requests,omitempty"`
+	Resolved []json.RawMessage `json:"resolved,omitempty"`
+	// Busy says that other items of the turn still run while requests wait.
+	Busy bool `json:"busy,omitempty"`
+	// Turn is set when Reason is TurnEnded.
+	Turn *TurnEnd `json:"turn,omitempty"`
+	// Problem is set when something went wrong.
+	Problem *Problem `json:"problem,omitempty"`
+}
+
+// TurnEnd is how a turn ended, in codex's own words for Status
+// (completed, interrupted, failed) or "unknown".
+type TurnEnd struct {
+	N              int      `json:"n"`
+	ID             string   `json:"id"`
+	Status         string   `json:"status"`
+	FinalText      string   `json:"final_text"`
+	FinalTruncated bool     `json:"final_truncated,omitempty"`
+	Items          int      `json:"items"`
+	Usage          Usage    `json:"usage"`
+	DiffStat       string   `json:"diff_stat,omitempty"`
+	Problem        *Problem `json:"problem,omitempty"`
+	StartedAtMS    int64    `json:"started_at_ms,omitempty"`
+	EndedAtMS      int64    `json:"ended_at_ms,omitempty"`
+}
+
+// A Problem is a classified failure with a sentence for the operator.
+type Problem struct {
+	Kind    string `json:"kind"` // auth, quota, rate_limit, overloaded, context_window, model, bad_request, sandbox, network, protocol, process_exit, start_timeout, request_timeout, turn_timeout, thread_missing, thread_busy, version, other
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// EntryType is the kind of a transcript entry.
+type EntryType string
+
+const (
+	EntryUser       EntryType = "user"
+	EntryAssistant  EntryType = "assistant"
+	EntryReasoning  EntryType = "reasoning"
+	EntryCommand    EntryType = "command"
+	EntryFileChange EntryType = "file_change"
+	EntryTool       EntryType = "tool"
+	EntryRequest    EntryType = "request"
+	EntryDecision   EntryType = "decision"
+	EntryState      EntryType = "state"
+	EntryError      EntryType = "error"
+)
+
+// An Entry is one line of a transcript. ID is deterministic: the same journal
+// and inputs give the same entry, with the same Seq.
+type Entry struct {
+	Seq  int64     `json:"seq"`
+	ID   string    `json:"id"`
+	At   time.Time `json:"at"`
+	Turn int       `json:"turn"`
+	Type EntryType `json:"type"`
+	Text string    `json:"text"`
+
+	Command  string            `json:"command,omitempty"`
+	CWD      string            `json:"cwd,omitempty"`
+	ExitCode *int              `json:"exit_code,omitempty"`
+	Status   string            `json:"status,omitempty"`
+	Changes  []Change          `json:"changes,omitempty"`
+	Tool     string            `json:"tool,omitempty"`
+	Digest   string            `json:"digest,omitempty"`
+	Data     map[string]string `json:"data,omitempty"`
+}
+
+// A Delta is a piece of text that streams before its item is finished. At is
+// the byte position of Text within the item's stream, so that a viewer that
+// comes late, or twice, can tell what it has seen. Deltas are never stored.
+type Delta struct {
+	Item string    `json:"item"`
+	Type EntryType `json:"type"` // assistant, reasoning, command
+	Turn int       `json:"turn"`
+	At   int64     `json:"at"`
+	Text string    `json:"text"`
+}
+
+// A Sink receives what a pump folds, in order, from one goroutine. An error
+// ends the pump; nothing counts as applied that the sink refused.
+type Sink interface {
+	// Entry takes a finished transcript entry. A second attempt gives the same again.
+	Entry(Entry) error
+	// Request takes a newly seen request with nothing cut.
+	Request(Request) error
+	// Delta takes a live piece; it must not block for long.
+	Delta(Delta)
+}
