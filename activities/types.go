@@ -1,0 +1,231 @@
+package activities
+
+import (
+	"time"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// Workflows speak of hosts and conversations only through these names.
+type (
+	HostSpec    = hostexec.Spec
+	HostKey     = hostexec.HostKey
+	Survivor    = hostexec.Survivor
+	ThreadSpec  = conversation.ThreadSpec
+	PumpState   = conversation.PumpState
+	Cursor      = conversation.Cursor
+	Usage       = conversation.Usage
+	Send        = conversation.Send
+	SendKind    = conversation.SendKind
+	Outcome     = conversation.Outcome
+	Delivery    = conversation.Delivery
+	Note        = conversation.Note
+	Request     = conversation.Request
+	Change      = conversation.Change
+	Problem     = conversation.Problem
+	TurnEnd     = conversation.TurnEnd
+	Limits      = conversation.Limits
+	PumpResult  = conversation.PumpResult
+	PumpReason  = conversation.PumpReason
+	RequestKind = conversation.RequestKind
+	EntryType   = conversation.EntryType
+)
+
+// LocalHost is the name of the host that is this machine.
+const LocalHost = hostexec.Local
+
+// A Claim says who acts on a host for which session. Its epoch is completed
+// with the activity's attempt; the host refuses a lower one.
+type Claim struct {
+	Session    string   `json:"session"`
+	Host       HostSpec `json:"host"`
+	Generation int64    `json:"generation"`
+	Pump       int64    `json:"pump"`
+}
+
+// SeedRef names one generation of a seed. The bundle itself is only ever in
+// the store (encrypted) and on the host (0600).
+type SeedRef struct {
+	Name       string `json:"name"`
+	Generation int64  `json:"generation"`
+	Blob       string `json:"blob"`
+	Digest     string `json:"digest"` // of the manifest
+	Kind       string `json:"kind"`
+}
+
+// Layout is where a session lives on its host; all paths absolute.
+type Layout struct {
+	Root      string `json:"root"`       // ours on the host
+	Dir       string `json:"dir"`        // Root/sessions/<id>
+	CodexHome string `json:"codex_home"` // Dir/codex-home
+	WorkDir   string `json:"work_dir"`   // Dir/work, or the person's own --dir
+	OwnWork   bool   `json:"own_work"`   // WorkDir is ours to remove
+	Codex     string `json:"codex"`      // the binary
+}
+
+// PrepareSessionInput: bring codex, folders and credentials to the host.
+type PrepareSessionInput struct {
+	Claim   Claim    `json:"claim"`
+	Seed    *SeedRef `json:"seed,omitempty"`
+	Dir     string   `json:"dir,omitempty"` // --dir
+	Sandbox string   `json:"sandbox"`
+}
+
+// PrepareSessionResult says what is there now. Repeating gives the same.
+type PrepareSessionResult struct {
+	Layout       Layout `json:"layout"`
+	CodexVersion string `json:"codex_version"`
+	// Permissions is the profile that keeps the agent from its credential;
+	// empty for danger-full-access or where there is no seed.
+	Permissions string `json:"permissions,omitempty"`
+}
+
+// StartServerInput: start codex app-server as a journaled process.
+type StartServerInput struct {
+	Claim       Claim  `json:"claim"`
+	Layout      Layout `json:"layout"`
+	Incarnation int    `json:"incarnation"`
+}
+
+// StartServerResult is the state of the process after the start.
+type StartServerResult struct {
+	Process string `json:"process"` // its name, e.g. app-server
+	PID     int    `json:"pid"`
+}
+
+// RunPumpInput: attach to the process and converse until the workflow is needed.
+type RunPumpInput struct {
+	Claim  Claim                  `json:"claim"`
+	Layout Layout                 `json:"layout"`
+	Seed   *SeedRef               `json:"seed,omitempty"` // for redaction
+	Pump   conversation.PumpInput `json:"pump"`
+}
+
+// RunPumpResult is a pump's result and, when the process ended, how.
+type RunPumpResult struct {
+	Pump    PumpResult   `json:"pump"`
+	Process *ProcessGone `json:"process,omitempty"`
+}
+
+// ProcessGone tells how a process ended.
+type ProcessGone struct {
+	State      string `json:"state"` // exited, lost, rebooted, absent
+	Code       int    `json:"code"`
+	StderrTail string `json:"stderr_tail,omitempty"` // redacted
+}
+
+// StopServerInput: end the process and whatever it left behind.
+type StopServerInput struct {
+	Claim       Claim  `json:"claim"`
+	Layout      Layout `json:"layout"`
+	Incarnation int    `json:"incarnation"`
+}
+
+// StopServerResult lists what had to be ended besides the process itself.
+type StopServerResult struct {
+	Survivors []Survivor `json:"survivors,omitempty"`
+}
+
+// CloseSessionInput: stop, save, wipe, remove and prove it; last notes are written.
+type CloseSessionInput struct {
+	Claim       Claim    `json:"claim"`
+	Layout      Layout   `json:"layout"`
+	Seed        *SeedRef `json:"seed,omitempty"`
+	Incarnation int      `json:"incarnation"` // 0: no process was ever started
+	Discard     bool     `json:"discard"`     // remove even what could not be saved
+	ThreadID    string   `json:"thread_id,omitempty"`
+	Seq         int64    `json:"seq"`
+	Notes       []Note   `json:"notes,omitempty"`
+}
+
+// CloseSessionResult says what is certain about the host afterwards.
+type CloseSessionResult struct {
+	Wiped     bool       `json:"wiped"`             // the credential is gone, looked at
+	Removed   bool       `json:"removed"`           // our folder is gone, looked at
+	Archive   string     `json:"archive,omitempty"` // where work and rollouts are kept
+	Survivors []Survivor `json:"survivors,omitempty"`
+	Problem   *Problem   `json:"problem,omitempty"`
+	Seq       int64      `json:"seq"`
+}
+
+// RecordNotesInput: write transcript entries of the workflow's with no host.
+type RecordNotesInput struct {
+	Session string `json:"session"`
+	Seq     int64  `json:"seq"`
+	Notes   []Note `json:"notes"`
+}
+
+// RecordNotesResult gives the newest sequence number.
+type RecordNotesResult struct {
+	Seq int64 `json:"seq"`
+}
+
+// A Check is one line of `ctl host check`.
+type Check struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+	Hint   string `json:"hint,omitempty"`
+	// Required says that sessions cannot run without it.
+	Required bool `json:"required"`
+}
+
+// CheckHostInput: probe a host.
+type CheckHostInput struct {
+	Host HostSpec `json:"host"`
+}
+
+// CheckHostResult is what the probe found. Facts are os, arch, libc, cpus,
+// memory_mb, disk_free_mb, shell, codex, sandbox, clock_skew.
+type CheckHostResult struct {
+	OK        bool              `json:"ok"`
+	Checks    []Check           `json:"checks"`
+	Facts     map[string]string `json:"facts"`
+	CheckedAt time.Time         `json:"checked_at"`
+}
+
+// ScanHostKeysInput: ask for a host's keys, trusting nothing.
+type ScanHostKeysInput struct {
+	Host HostSpec `json:"host"`
+}
+
+// ScanHostKeysResult lists what the host showed.
+type ScanHostKeysResult struct {
+	Keys []HostKey `json:"keys"`
+}
+
+// ProvisionCodexInput: put the pinned codex onto a host.
+type ProvisionCodexInput struct {
+	Host HostSpec `json:"host"`
+}
+
+// ProvisionCodexResult says where codex is and how it came there.
+type ProvisionCodexResult struct {
+	Path    string `json:"path"`
+	Version string `json:"version"`
+	How     string `json:"how"` // present, uploaded, found
+	Digest  string `json:"digest,omitempty"`
+	Bytes   int64  `json:"bytes,omitempty"`
+}
+
+// ExecInput: run a command of a person's on a host as a journaled process.
+type ExecInput struct {
+	ID   string   `json:"id"`
+	Host HostSpec `json:"host"`
+	Argv []string `json:"argv"`
+}
+
+// ExecResult is how it ended. Output is streamed and kept by the worker's API.
+type ExecResult struct {
+	State  string `json:"state"` // exited, lost, rebooted
+	Code   int    `json:"code"`
+	Stdout int64  `json:"stdout_bytes"`
+	Stderr int64  `json:"stderr_bytes"`
+}
+
+// DeleteSeedInput: remove a seed's blobs from the store.
+type DeleteSeedInput struct {
+	Name  string   `json:"name"`
+	Blobs []string `json:"blobs"`
+}
