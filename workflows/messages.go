@@ -1,0 +1,411 @@
+package workflows
+
+import (
+	"encoding/json"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// Names that other programs rely on.
+const (
+	// TaskQueue is the queue of zone "default"; TaskQueueOf gives the others.
+	TaskQueue = "fairlead"
+
+	SignalMessage   = "message"
+	SignalDecide    = "decide"
+	SignalInterrupt = "interrupt"
+	SignalClose     = "close"
+
+	QueryState     = "state"     // → SessionView
+	QueryApprovals = "approvals" // → []Approval, open ones first
+	QueryTurn      = "turn"      // TurnQuery → TurnView
+	QueryDetail    = "detail"    // → SessionDetail
+
+	// Of a pool workflow.
+	UpdatePutHost    = "put_host"    // PutHost → HostView; adds or changes
+	UpdateRemoveHost = "remove_host" // RemoveHost → HostView
+	UpdateSetHost    = "set_host"    // SetHost (cordon, uncordon, …) → HostView
+	QueryHosts       = "hosts"       // → []HostView
+	QueryHost        = "host"        // name → HostView
+
+	// Of a seed workflow.
+	UpdatePutSeed    = "put_seed"    // PutSeed → SeedView
+	UpdateDeleteSeed = "delete_seed" // DeleteSeed → SeedView
+	QuerySeed        = "seed"        // → SeedView
+)
+
+// Workflow types.
+const (
+	TypeSession   = "Session"
+	TypeHostPool  = "HostPool"
+	TypeSeed      = "Seed"
+	TypeProvision = "ProvisionHost"
+	TypeCheck     = "CheckHost"
+	TypeExec      = "ExecOnHost"
+	TypeScan      = "ScanHostKeys"
+)
+
+// Types of the application errors with which updates are refused.
+const (
+	RefusedBadInput = "bad_input" // exit 2
+	RefusedNotFound = "not_found" // exit 3
+	RefusedState    = "refused"   // exit 6: stale, duplicate, or not in this state
+)
+
+// SessionID gives the id of a session's workflow.
+func SessionID(id string) string { return "session/" + id }
+
+// PoolID gives the id of a zone's pool workflow.
+func PoolID(zone string) string {
+	if zone == "" {
+		zone = "default"
+	}
+	return "pool/" + zone
+}
+
+// SeedID gives the id of a seed's workflow.
+func SeedID(name string) string { return "seed/" + name }
+
+// HostTaskID gives the id of a short workflow about a host, e.g. provision.
+func HostTaskID(host, what string) string { return "host/" + host + "/" + what }
+
+// TaskQueueOf gives the task queue of a zone's workers.
+func TaskQueueOf(zone string) string {
+	if zone == "" || zone == "default" {
+		return TaskQueue
+	}
+	return TaskQueue + "-" + zone
+}
+
+// SessionInput starts a Session workflow. Only the newest run's carry is set
+// by continue-as-new.
+type SessionInput struct {
+	ID      string         `json:"id"`
+	Options SessionOptions `json:"options"`
+	Carry   *sessionState  `json:"carry,omitempty"`
+}
+
+// SessionOptions are what a person chose. Seed is resolved by the workflow.
+type SessionOptions struct {
+	Zone           string            `json:"zone,omitempty"`
+	Host           string            `json:"host,omitempty"`
+	Labels         map[string]string `json:"labels,omitempty"`
+	Seed           string            `json:"seed,omitempty"`
+	Dir            string            `json:"dir,omitempty"`
+	Model          string            `json:"model,omitempty"`
+	Effort         string            `json:"effort,omitempty"`
+	Sandbox        string            `json:"sandbox,omitempty"`         // default workspace-write
+	ApprovalPolicy string            `json:"approval_policy,omitempty"` // default on-request
+	// Expiry is how long an approval stays open before it counts as declined; default 24 h.
+	Expiry time.Duration `json:"expiry,omitempty"`
+	// TurnTimeout bounds one turn; default 24 h.
+	TurnTimeout time.Duration `json:"turn_timeout,omitempty"`
+	// CloseAfter closes the session when its first turn has ended (ctl run without --keep).
+	CloseAfter bool   `json:"close_after,omitempty"`
+	By         string `json:"by,omitempty"`
+}
+
+// Message is what a person says to codex.
+type Message struct {
+	ID     string `json:"id"`
+	Text   string `json:"text,omitempty"`
+	Blob   string `json:"blob,omitempty"`  // in the store, for texts above MaxText
+	Chars  int    `json:"chars,omitempty"` // length of the text in the blob
+	Mode   string `json:"mode,omitempty"`  // queue (default), steer
+	Model  string `json:"model,omitempty"`
+	Effort string `json:"effort,omitempty"`
+	By     string `json:"by,omitempty"`
+}
+
+// Limits of a message.
+const (
+	MaxText  = 32 << 10  // bytes inline in a message; above it the text goes through the store
+	MaxChars = 1_048_576 // codex's own limit, in characters
+)
+
+// MessageAccepted is the answer to a message.
+type MessageAccepted struct {
+	Session   string `json:"session"`
+	N         int    `json:"n"` // the turn it will be
+	MessageID string `json:"message_id"`
+}
+
+// Decide is a decision on an approval. The digest is required.
+type Decide struct {
+	Approval string          `json:"approval"`
+	Digest   string          `json:"digest"`
+	Outcome  string          `json:"outcome"`         // accept, decline, cancel, answer, grant
+	Scope    string          `json:"scope,omitempty"` // once (default), session
+	Reason   string          `json:"reason,omitempty"`
+	By       string          `json:"by,omitempty"`
+	Answers  json.RawMessage `json:"answers,omitempty"`
+	Grant    json.RawMessage `json:"grant,omitempty"`
+}
+
+// Interrupt ends the running turn.
+type Interrupt struct {
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Close ends the session.
+type Close struct {
+	By      string `json:"by,omitempty"`
+	Discard bool   `json:"discard,omitempty"`
+}
+
+// SessionStatus is the state of a session in one word.
+type SessionStatus string
+
+// The states of a session.
+const (
+	Queued      SessionStatus = "queued"
+	Preparing   SessionStatus = "preparing"
+	Starting    SessionStatus = "starting"
+	Idle        SessionStatus = "idle"
+	Running     SessionStatus = "running"
+	Waiting     SessionStatus = "waiting"
+	Parked      SessionStatus = "parked"
+	Resuming    SessionStatus = "resuming"
+	Interrupted SessionStatus = "interrupted"
+	Closing     SessionStatus = "closing"
+	Closed      SessionStatus = "closed"
+	Failed      SessionStatus = "failed"
+)
+
+// SessionView is the Session JSON of the command line.
+type SessionView struct {
+	ID        string            `json:"id"`
+	State     SessionStatus     `json:"state"`
+	Host      string            `json:"host"`
+	Seed      string            `json:"seed"`
+	ThreadID  string            `json:"thread_id"`
+	Turn      *TurnBrief        `json:"turn"`
+	Requests  []RequestBrief    `json:"requests"`
+	Attempt   int               `json:"attempt"`
+	Process   *ProcessView      `json:"process"`
+	Usage     UsageView         `json:"usage"`
+	Error     *Failure          `json:"error"`
+	CreatedAt time.Time         `json:"created_at"`
+	UpdatedAt time.Time         `json:"updated_at"`
+	Waits     string            `json:"waits,omitempty"` // what it waits for, in words
+	Queue     int               `json:"queue,omitempty"` // messages not begun
+	Refusals  []Refusal         `json:"refusals,omitempty"`
+	Close     *CloseView        `json:"close,omitempty"`
+	Options   map[string]string `json:"options,omitempty"`
+}
+
+// TurnBrief is the newest turn.
+type TurnBrief struct {
+	N         int       `json:"n"`
+	ID        string    `json:"id"`
+	Status    string    `json:"status"`
+	StartedAt time.Time `json:"started_at"`
+}
+
+// RequestBrief is an open request.
+type RequestBrief struct {
+	ID        string    `json:"id"`
+	Kind      string    `json:"kind"`
+	Summary   string    `json:"summary"`
+	AskedAt   time.Time `json:"asked_at"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// ProcessView is the session's codex process.
+type ProcessView struct {
+	Name        string `json:"name"`
+	Incarnation int    `json:"incarnation"`
+	Alive       bool   `json:"alive"`
+	Offset      int64  `json:"offset"`
+}
+
+// UsageView adds up over the session.
+type UsageView struct {
+	Input  int64 `json:"input_tokens"`
+	Output int64 `json:"output_tokens"`
+	Cached int64 `json:"cached_tokens"`
+	Turns  int   `json:"turns"`
+}
+
+// Failure is an error as people see it.
+type Failure struct {
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// Refusal records a signal that was not accepted.
+type Refusal struct {
+	At     time.Time `json:"at"`
+	Name   string    `json:"name"`
+	Reason string    `json:"reason"`
+}
+
+// CloseView says what closing left.
+type CloseView struct {
+	Wiped   bool   `json:"wiped"`
+	Removed bool   `json:"removed"`
+	Archive string `json:"archive,omitempty"`
+}
+
+// TurnQuery asks for a turn by number or by the message that began it.
+type TurnQuery struct {
+	N         int    `json:"n,omitempty"`
+	MessageID string `json:"message_id,omitempty"`
+}
+
+// TurnView is the Turn JSON of the command line. Status is inProgress or
+// queued before it is one of the final words.
+type TurnView struct {
+	Session        string    `json:"session"`
+	TurnID         string    `json:"turn_id"`
+	N              int       `json:"n"`
+	MessageID      string    `json:"message_id"`
+	Status         string    `json:"status"` // queued, inProgress, completed, interrupted, failed, unknown
+	FinalText      string    `json:"final_text"`
+	FinalTruncated bool      `json:"final_truncated,omitempty"` // the whole is in the transcript
+	Items          int       `json:"items"`
+	Usage          UsageView `json:"usage"`
+	DiffStat       string    `json:"diff_stat"`
+	StartedAt      time.Time `json:"started_at"`
+	EndedAt        time.Time `json:"ended_at"`
+	Error          *Failure  `json:"error"`
+}
+
+// Done says whether the turn has ended.
+func (t TurnView) Done() bool { return t.Status != "queued" && t.Status != "inProgress" }
+
+// ApprovalState is the state of an approval.
+type ApprovalState string
+
+// The states of an approval.
+const (
+	ApprovalOpen         ApprovalState = "open"
+	ApprovalDecided      ApprovalState = "decided"
+	ApprovalSent         ApprovalState = "sent"
+	ApprovalAcknowledged ApprovalState = "acknowledged"
+	ApprovalExpired      ApprovalState = "expired"
+	ApprovalVoid         ApprovalState = "void"
+)
+
+// Approval is the Approval JSON of the command line.
+type Approval struct {
+	ID        string              `json:"id"`
+	Session   string              `json:"session"`
+	Turn      int                 `json:"turn"`
+	Kind      string              `json:"kind"`
+	Summary   string              `json:"summary"`
+	Command   string              `json:"command"`
+	CWD       string              `json:"cwd"`
+	Reason    string              `json:"reason"`
+	Changes   []activities.Change `json:"changes"`
+	Questions json.RawMessage     `json:"questions,omitempty"`
+	Digest    string              `json:"digest"`
+	Offered   []string            `json:"offered"`
+	Truncated bool                `json:"truncated,omitempty"` // texts are excerpts; `approval show` has the whole
+	AskedAt   time.Time           `json:"asked_at"`
+	ExpiresAt time.Time           `json:"expires_at"`
+	State     ApprovalState       `json:"state"`
+	Decision  *Decision           `json:"decision"`
+}
+
+// Decision is what was decided, by whom, when and why.
+type Decision struct {
+	Outcome string    `json:"outcome"`
+	By      string    `json:"by"`
+	At      time.Time `json:"at"`
+	Reason  string    `json:"reason"`
+	Scope   string    `json:"scope"`
+}
+
+// SessionDetail is for programs of ours: where the session's bytes are.
+type SessionDetail struct {
+	View      SessionView          `json:"view"`
+	Layout    activities.Layout    `json:"layout"`
+	Host      *activities.HostSpec `json:"host"`
+	Approvals []Approval           `json:"approvals"`
+	Turns     []TurnView           `json:"turns"`
+	Seq       int64                `json:"seq"`
+}
+
+// PutHost adds a host to the inventory, or changes one.
+type PutHost struct {
+	Spec   activities.HostSpec `json:"spec"`
+	Labels map[string]string   `json:"labels,omitempty"`
+	Slots  int                 `json:"slots,omitempty"` // default 4
+	Zone   string              `json:"zone,omitempty"`
+	// Replace allows changing a host that is there; else the update is refused.
+	Replace bool `json:"replace,omitempty"`
+}
+
+// RemoveHost takes a host out of the inventory; refused while in use.
+type RemoveHost struct {
+	Name string `json:"name"`
+}
+
+// SetHost changes the state of a host or records what a probe found.
+type SetHost struct {
+	Name   string                      `json:"name"`
+	Cordon *bool                       `json:"cordon,omitempty"`
+	Check  *activities.CheckHostResult `json:"check,omitempty"`
+	Codex  string                      `json:"codex,omitempty"` // version provisioned
+}
+
+// HostView is the Host JSON of the command line.
+type HostView struct {
+	Name        string            `json:"name"`
+	Address     string            `json:"address"`
+	User        string            `json:"user"`
+	Port        int               `json:"port"`
+	Labels      map[string]string `json:"labels"`
+	Slots       int               `json:"slots"`
+	Used        int               `json:"used"`
+	State       string            `json:"state"` // ready, cordoned, unchecked, unfit
+	Zone        string            `json:"zone"`
+	Fingerprint string            `json:"fingerprint"`
+	Codex       string            `json:"codex"`
+	Sandbox     string            `json:"sandbox"`
+	CheckedAt   time.Time         `json:"checked_at"`
+
+	Holders []string             `json:"holders,omitempty"` // sessions
+	Queue   int                  `json:"queue,omitempty"`
+	Spec    *activities.HostSpec `json:"spec,omitempty"`
+}
+
+// PutSeed records a new generation of a seed.
+type PutSeed struct {
+	Name   string             `json:"name"`
+	Ref    activities.SeedRef `json:"ref"` // Generation is assigned by the workflow
+	Files  []SeedFile         `json:"files"`
+	By     string             `json:"by,omitempty"`
+	Expect int64              `json:"expect,omitempty"` // the generation it replaces; 0 = whatever is there
+}
+
+// DeleteSeed forgets a seed; Purge removes its blobs too.
+type DeleteSeed struct {
+	Purge bool `json:"purge,omitempty"`
+}
+
+// SeedFile is one file of a seed, never its content.
+type SeedFile struct {
+	Path   string `json:"path"`
+	Mode   string `json:"mode"`
+	Digest string `json:"digest"`
+}
+
+// SeedView is the Seed JSON of the command line.
+type SeedView struct {
+	Name       string     `json:"name"`
+	Kind       string     `json:"kind"`
+	Generation int64      `json:"generation"`
+	Health     string     `json:"health"`
+	HeldBy     []string   `json:"held_by"`
+	Epoch      int64      `json:"epoch"`
+	Files      []SeedFile `json:"files"`
+	VerifiedAt *time.Time `json:"verified_at"`
+
+	Ref     *activities.SeedRef `json:"ref,omitempty"`
+	Deleted bool                `json:"deleted,omitempty"`
+}
