@@ -1,0 +1,36 @@
+package seeds
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+)
+
+// A Secret is text that must not be seen. It prints and logs as [secret] and
+// cannot be made JSON, text or gob; Reveal is the one way to its bytes.
+type Secret struct{ text string }
+
+// NewSecret wraps text.
+func NewSecret(text string) Secret { return Secret{text} }
+
+// Reveal returns the text itself. Search for its callers to know where secrets go.
+func (s Secret) Reveal() string { return s.text }
+
+// IsZero says whether there is no secret at all.
+func (s Secret) IsZero() bool { return s.text == "" }
+
+const hidden = "[secret]"
+
+var errNoEncoding = errors.New("a secret is not to be encoded")
+
+func (s Secret) String() string   { return hidden }
+func (s Secret) GoString() string { return hidden }
+
+// Format answers every verb, also %x and %q, which would bypass String.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(hidden)) }
+
+func (s Secret) LogValue() slog.Value           { return slog.StringValue(hidden) }
+func (s Secret) MarshalJSON() ([]byte, error)   { return nil, errNoEncoding }
+func (s Secret) MarshalText() ([]byte, error)   { return nil, errNoEncoding }
+func (s Secret) MarshalBinary() ([]byte, error) { return nil, errNoEncoding }
+func (s Secret) GobEncode() ([]byte, error)     { return nil, errNoEncoding }
