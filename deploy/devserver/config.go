@@ -1,0 +1,168 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+	"go.temporal.io/server/common/cluster"
+	"go.temporal.io/server/common/config"
+	"go.temporal.io/server/common/dynamicconfig"
+	"go.temporal.io/server/common/log"
+	"go.temporal.io/server/common/membership/static"
+	sqliteplugin "go.temporal.io/server/common/persistence/sql/sqlplugin/sqlite"
+	"go.temporal.io/server/common/primitives"
+	"gopkg.in/yaml.v3"
+)
+
+// clusterName is written into every database; the Temporal CLI uses the same, so
+// that a file of one opens with the other.
+const clusterName = "active"
+
+const storeName = "sqlite"
+
+// visibilityRPS is how many list and count calls a second a namespace may make.
+// SQLite is slower than that: the point is not to be refused at 10.
+const visibilityRPS = 1000
+
+// sqlConfig returns how the server reaches its database; db is empty for memory.
+// The same value must be used for every connection of this process: the plugin
+// shares connections by it.
+func sqlConfig(db string, pragmas map[string]string) *config.SQL {
+	c := &config.SQL{PluginName: sqliteplugin.PluginName, MaxConns: 1, MaxIdleConns: 1}
+	if db == "" {
+		c.DatabaseName = strconv.FormatUint(rand.Uint64(), 36)
+		c.ConnectAttributes = map[string]string{"mode": "memory", "cache": "shared"}
+	} else {
+		c.DatabaseName = uriPath(db)
+		c.ConnectAttributes = map[string]string{
+			"mode": "rw",
+			// Acknowledged is on disk as far as the process is concerned; twice to four times as fast as the default.
+			"journal_mode": "wal",
+			"synchronous":  "1",
+			"busy_timeout": "10000", // for people who look at the file with other programs
+		}
+	}
+	maps.Copy(c.ConnectAttributes, pragmas)
+	return c
+}
+
+// services are the parts of the server, the frontend first.
+var services = []primitives.ServiceName{
+	primitives.FrontendService, primitives.HistoryService, primitives.MatchingService, primitives.WorkerService,
+}
+
+// serverConfig describes a server of one process and one shard. The inner
+// services get free ports on loopback.
+func serverConfig(o *options, store *config.SQL) (*config.Config, error) {
+	frontend := hostPort(o.ip, o.port)
+	c := &config.Config{
+		Persistence: config.Persistence{
+			DefaultStore:     storeName,
+			VisibilityStore:  storeName,
+			NumHistoryShards: 1,
+			DataStores:       map[string]config.DataStore{storeName: {SQL: store}},
+		},
+		ClusterMetadata: &cluster.Config{
+			FailoverVersionIncrement: 10,
+			MasterClusterName:        clusterName,
+			CurrentClusterName:       clusterName,
+			ClusterInformation: map[string]cluster.ClusterInformation{clusterName: {
+				Enabled:                true,
+				InitialFailoverVersion: 1,
+				RPCAddress:             frontend,
+				ClusterID:              uuid.NewString(), // counts only for a new database
+			}},
+		},
+		DCRedirectionPolicy: config.DCRedirectionPolicy{Policy: "noop"},
+		PublicClient:        config.PublicClient{HostPort: frontend},
+		Archival: config.Archival{
+			History:    config.HistoryArchival{State: "disabled"},
+			Visibility: config.VisibilityArchival{State: "disabled"},
+		},
+		NamespaceDefaults: config.NamespaceDefaults{Archival: config.ArchivalNamespaceDefaults{
+			History:    config.HistoryArchivalNamespaceDefaults{State: "disabled"},
+			Visibility: config.VisibilityArchivalNamespaceDefaults{State: "disabled"},
+		}},
+		Services: make(map[string]config.Service),
+	}
+	for _, name := range services {
+		rpc := config.RPC{BindOnIP: "127.0.0.1"}
+		if name == primitives.FrontendService {
+			rpc = config.RPC{BindOnIP: o.ip, GRPCPort: o.port}
+		} else {
+			port, err := freePort(rpc.BindOnIP)
+			if err != nil {
+				return nil, err
+			}
+			rpc.GRPCPort = port
+		}
+		c.Services[string(name)] = config.Service{RPC: rpc}
+	}
+	return c, nil
+}
+
+// staticHosts tells the services where the others are, so that none gossips.
+func staticHosts(c *config.Config) map[primitives.ServiceName]static.Hosts {
+	hosts := make(map[primitives.ServiceName]static.Hosts)
+	for _, name := range services {
+		rpc := c.Services[string(name)].RPC
+		hosts[name] = static.SingleLocalHost(hostPort(rpc.BindOnIP, rpc.GRPCPort))
+	}
+	return hosts
+}
+
+// dynamicClient holds the server settings: ours, overridden by those asked for.
+func dynamicClient(asked dynamicconfig.ConfigValueMap) dynamicconfig.StaticClient {
+	c := dynamicconfig.StaticClient{
+		dynamicconfig.FrontendMaxNamespaceVisibilityRPSPerInstance.Key(): visibilityRPS,
+		dynamicconfig.WorkerCommandsEnabled.Key():                        true,
+		dynamicconfig.EnableCancelActivityWorkerCommand.Key():            true,
+		dynamicconfig.MatchingEnableFairness.Key():                       true,
+		dynamicconfig.EnableServerVersionCheck.Key():                     false,
+	}
+	for key, values := range asked {
+		c[key] = values
+	}
+	return c
+}
+
+// dynamicValues checks key=value settings against those that this server knows.
+func dynamicValues(l []string) (dynamicconfig.ConfigValueMap, error) {
+	loader := dynamicconfig.YamlLoader{Map: make(dynamicconfig.ConfigValueMap)}
+	for _, s := range l {
+		key, text, ok := strings.Cut(s, "=")
+		if !ok || key == "" {
+			return nil, fmt.Errorf("%q is not key=value", s)
+		}
+		var value any
+		if err := yaml.Unmarshal([]byte(text), &value); err != nil {
+			return nil, fmt.Errorf("%s: the value is not JSON: %w", key, err)
+		}
+		one, err := yaml.Marshal([]map[string]any{{"value": value}})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", key, err)
+		}
+		loader.LoadValue(dynamicconfig.MakeKey(key), one)
+	}
+	if err := errors.Join(append(loader.Errors, loader.Warnings...)...); err != nil {
+		return nil, fmt.Errorf("server %s does not take it: %w", serverVersion, err)
+	}
+	return loader.Map, nil
+}
+
+// newLogger logs to standard error.
+func newLogger(level, format string) log.Logger {
+	if level == "never" {
+		return log.NewNoopLogger()
+	}
+	c := log.Config{Level: level, Format: "json"}
+	if format != "json" {
+		c.Format = "console"
+	}
+	return log.NewZapLogger(log.BuildZapLogger(c))
+}

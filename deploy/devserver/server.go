@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	uiversion "github.com/temporalio/ui-server/v2/server/version"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/server/common/authorization"
+	"go.temporal.io/server/common/config"
+	"go.temporal.io/server/common/headers"
+	"go.temporal.io/server/common/log"
+	"go.temporal.io/server/common/log/tag"
+	"go.temporal.io/server/temporal"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+const (
+	serverVersion = headers.ServerVersion
+	uiVersion     = uiversion.UIVersion
+)
+
+// readyWithin bounds the time from the services being up to their answering.
+const readyWithin = 60 * time.Second
+
+// ready is the line that says that the server answers.
+type ready struct {
+	Address   string `json:"address"`
+	Namespace string `json:"namespace"`
+	UI        string `json:"ui"`
+	PID       int    `json:"pid"`
+	DB        string `json:"db"`
+	Version   string `json:"version"`
+}
+
+// serve runs a server until ctx ends, then stops it in good order. It writes the
+// ready line to out.
+func serve(ctx context.Context, o *options, out io.Writer, logger log.Logger) (err error) {
+	// What has begun is finished even if ctx ends meanwhile.
+	whole := context.WithoutCancel(ctx)
+	if err := choosePorts(o); err != nil {
+		return err
+	}
+	var db *database
+	if o.db != "" {
+		if db, err = openDatabase(ctx, o.db, serverVersion, logger); err != nil {
+			return err
+		}
+		o.db = db.path
+	}
+	defer func() { err = errors.Join(err, db.close(whole)) }()
+
+	store := sqlConfig(o.db, o.pragmas)
+	if err := ensureNamespaces(ctx, store, o.namespaces, o.retention, o.attributes); err != nil {
+		return err
+	}
+	server, err := newServer(o, store, logger)
+	if err != nil {
+		return err
+	}
+	if err := server.Start(); err != nil {
+		return errors.Join(fmt.Errorf("start the Temporal server: %w", err), server.Stop())
+	}
+	defer func() { err = errors.Join(err, server.Stop()) }()
+	address := hostPort(o.ip, o.port)
+	if err := awaitFrontend(ctx, address, o.namespaces); err != nil {
+		return unlessStopped(ctx, err)
+	}
+	ui, err := startUI(ctx, o)
+	if err != nil {
+		return unlessStopped(ctx, err)
+	}
+	defer ui.stop()
+
+	line := ready{address, o.namespaces[0], ui.address(), os.Getpid(), o.db, serverVersion}
+	if err := json.NewEncoder(out).Encode(line); err != nil {
+		return fmt.Errorf("say that the server is ready: %w", err)
+	}
+	logger.Info("ready", tag.NewStringTag("address", address), tag.NewStringTag("ui", ui.address()), tag.NewStringTag("database", o.db))
+	<-ctx.Done()
+	logger.Info("stopping")
+	return nil
+}
+
+// unlessStopped drops an error that is only the echo of being asked to stop.
+func unlessStopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func newServer(o *options, store *config.SQL, logger log.Logger) (temporal.Server, error) {
+	c, err := serverConfig(o, store)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("configure the Temporal server: %w", err)
+	}
+	var names []string
+	for _, name := range services {
+		names = append(names, string(name))
+	}
+	server, err := temporal.NewServer(
+		temporal.WithConfig(c),
+		temporal.ForServices(names),
+		temporal.WithStaticHosts(staticHosts(c)),
+		temporal.WithLogger(logger),
+		temporal.WithAuthorizer(authorization.NewNoopAuthorizer()),
+		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper { return authorization.NewNoopClaimMapper() }),
+		temporal.WithDynamicConfigClient(dynamicClient(o.dynamic)),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("configure the Temporal server: %w", err)
+	}
+	return server, nil
+}
+
+// awaitFrontend returns when the frontend at address knows all namespaces.
+func awaitFrontend(ctx context.Context, address string, namespaces []string) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return fmt.Errorf("reach the frontend at %s: %w", address, err)
+	}
+	defer conn.Close()
+	client := workflowservice.NewWorkflowServiceClient(conn)
+	for _, name := range namespaces {
+		for {
+			_, err := client.DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: name}, grpc.WaitForReady(true))
+			if err == nil {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("the frontend at %s does not answer for namespace %s: %w", address, name, err)
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/blang/semver/v4"
+)
+
+// unstamped stands for the version of a database that has no stamp.
+const unstamped = "unstamped"
+
+// step is what opening a database takes.
+type step int
+
+const (
+	stepCreate  step = iota // there is nothing yet: lay the schema
+	stepOpen                // this server version has opened it before
+	stepUpgrade             // an older one wrote it: copy, then bring up to date
+)
+
+// decide says how a server of version mine opens a database. stamp is the
+// version in FILE.version, empty without one; written is whether the database
+// holds any table. It fails if the stamp cannot be understood and refuses if it
+// is newer than mine.
+func decide(stamp, mine string, written bool) (step, error) {
+	if !written {
+		return stepCreate, nil
+	}
+	if stamp == "" {
+		return stepUpgrade, nil
+	}
+	was, err := semver.Parse(stamp)
+	if err != nil {
+		return 0, fmt.Errorf("its stamp %q is not a server version: put the right one there, "+
+			"or remove the stamp to have the database copied and treated as an old one", stamp)
+	}
+	is, err := semver.Parse(mine)
+	if err != nil {
+		return 0, fmt.Errorf("this server's own version %q cannot be understood: %w", mine, err)
+	}
+	switch c := was.Compare(is); {
+	case c > 0:
+		return 0, refusal{fmt.Errorf("Temporal server %s has opened it and this one is %s; a newer server may have changed it "+
+			"beyond what an older one understands: run a devserver with server %[1]s or newer", stamp, mine)}
+	case c < 0:
+		return stepUpgrade, nil
+	}
+	return stepOpen, nil
+}
+
+// readStamp returns what stands in path's stamp, or "" if there is none.
+func readStamp(path string) (string, error) {
+	b, err := os.ReadFile(path + ".version")
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the version stamp of database %s: %w", path, err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+// writeStamp replaces path's stamp. After a crash the stamp is the old or the
+// new one, whole.
+func writeStamp(path, version string) error {
+	err := replaceFile(path+".version", func(tmp string) error {
+		return os.WriteFile(tmp, []byte(version+"\n"), 0o600)
+	})
+	if err != nil {
+		return fmt.Errorf("write the version stamp of database %s: %w", path, err)
+	}
+	return nil
+}
+
+// copyName returns the name for a copy of path as version left it, one that is
+// not taken: a copy is never overwritten.
+func copyName(path, version string) (string, error) {
+	if version == "" {
+		version = unstamped
+	}
+	base := path + "." + version + ".bak"
+	name := base
+	for n := 2; ; n++ {
+		_, err := os.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return name, nil
+		}
+		if err != nil {
+			return "", err
+		}
+		name = fmt.Sprintf("%s.%d", base, n)
+	}
+}
+
+// waysBack names the copies beside path that a server of version mine can open,
+// as a sentence to put behind a refusal; empty if there are none.
+func waysBack(path, mine string) string {
+	matches, err := filepath.Glob(globEscape(path) + ".*.bak")
+	is, verr := semver.Parse(mine)
+	if err != nil || verr != nil {
+		return ""
+	}
+	best, name := semver.Version{}, ""
+	for _, m := range matches {
+		v, err := semver.Parse(strings.TrimSuffix(strings.TrimPrefix(m, path+"."), ".bak"))
+		if err == nil && v.LTE(is) && (name == "" || v.GT(best)) {
+			best, name = v, m
+		}
+	}
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf("; or go back to the copy from before: rm -f '%[1]s' '%[1]s-wal' '%[1]s-shm' && cp '%[2]s' '%[1]s' && echo %[3]s > '%[1]s.version'",
+		path, name, best)
+}
+
+// globEscape makes every character of path stand for itself in a pattern.
+func globEscape(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// replaceFile has fill write a new file beside path and puts it in path's
+// place, durably, or leaves path alone.
+func replaceFile(path string, fill func(tmp string) error) (err error) {
+	tmp := path + ".tmp"
+	defer func() {
+		if err != nil {
+			os.Remove(tmp)
+		}
+	}()
+	// Left by a server that died here; the lock says that nobody writes it now.
+	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := fill(tmp); err != nil {
+		return err
+	}
+	if err := syncPath(tmp); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return err
+	}
+	return syncPath(filepath.Dir(path))
+}
+
+func syncPath(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}
