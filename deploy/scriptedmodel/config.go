@@ -1,0 +1,31 @@
+package scriptedmodel
+
+import "fmt"
+
+// ConfigTOML is the least config.toml that makes codex talk to a server at
+// baseURL (Server.BaseURL) with a bearer token, and to nobody else: with it,
+// codex 0.169 opens no other connection. Retries are few, so that failures
+// show soon.
+func ConfigTOML(baseURL, token string) string {
+	// JSON's texts are also TOML's.
+	return fmt.Sprintf(`model_provider = "scripted"
+check_for_update_on_startup = false
+
+[model_providers.scripted]
+name = "scripted model"
+base_url = %s
+wire_api = "responses"
+experimental_bearer_token = %s
+request_max_retries = 1
+stream_max_retries = 2
+
+[analytics]
+enabled = false
+
+[features]
+plugins = false
+apps = false
+remote_plugin = false
+skill_search = false
+`, mustJSON(baseURL), mustJSON(token))
+}
