@@ -1,0 +1,50 @@
+package activities
+
+import (
+	"context"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/interceptor"
+)
+
+// Beats keeps the server told that an activity's worker lives, for every
+// activity that has a heartbeat timeout, so that the others need not think of
+// it. RunPump beats by itself as well, with its cursor.
+type Beats struct {
+	interceptor.WorkerInterceptorBase
+}
+
+// InterceptActivity implements interceptor.WorkerInterceptor.
+func (*Beats) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	return &beating{ActivityInboundInterceptorBase: interceptor.ActivityInboundInterceptorBase{Next: next}}
+}
+
+type beating struct {
+	interceptor.ActivityInboundInterceptorBase
+}
+
+// ExecuteActivity beats every third of the timeout until the activity returns.
+func (b *beating) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+	info := activity.GetInfo(ctx)
+	if info.HeartbeatTimeout <= 0 || info.ActivityType.Name == "RunPump" {
+		return b.Next.ExecuteActivity(ctx, in)
+	}
+	stop := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(info.HeartbeatTimeout / 3)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				activity.RecordHeartbeat(ctx)
+			}
+		}
+	}()
+	defer func() { close(stop); <-done }()
+	return b.Next.ExecuteActivity(ctx, in)
+}
