@@ -7,29 +7,8 @@ import (
 	"context"
 	"io"
 	"io/fs"
-	"log/slog"
 	"time"
 )
-
-// Pool holds one Host per Spec for a whole worker: connections are shared.
-type Pool struct{}
-
-// PoolOptions tune a Pool; the zero value is right for most.
-type PoolOptions struct {
-	Logger *slog.Logger
-	// Agent is the path of an SSH agent's socket; empty means none.
-	Agent string
-}
-
-// NewPool returns an empty pool. Close it to give back every connection.
-func NewPool(opts PoolOptions) *Pool { return &Pool{} }
-
-// Host returns the host of a spec, dialling at its first use, not here. Specs
-// that are equal share a Host; it stays the pool's to close.
-func (p *Pool) Host(spec Spec) (Host, error) { return nil, nil }
-
-// Close closes every host of the pool.
-func (p *Pool) Close() error { return nil }
 
 // A HostKey is what a host shows before anyone trusts it.
 type HostKey struct {

@@ -1,0 +1,84 @@
+package hostexec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// A channel is a /bin/sh that has been given bootstrap, here or at the end of
+// an SSH channel: three pipes and an end.
+type channel interface {
+	// Write and CloseWrite feed its standard input.
+	io.Writer
+	CloseWrite() error
+	Stdout() io.Reader
+	Stderr() io.Reader
+	// Done is closed when the end is known; End is valid from then on.
+	Done() <-chan struct{}
+	End() ending
+	// Close gives the channel back: pending reads and writes return. It does
+	// not wait for the shell to end. It may be called more than once.
+	Close() error
+}
+
+// An ending is how a channel's shell ended.
+type ending struct {
+	// lost is why the end was not seen; nil means that status is real.
+	lost error
+	// status is the exit status, 128+n for signal n.
+	status int
+}
+
+// err returns what the ending means to a caller. stderr is the end of what
+// the command printed there.
+func (e ending) err(stderr []byte) error {
+	if e.lost != nil {
+		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, e.lost)
+	}
+	return exitError(e.status, stderr)
+}
+
+// exitError types what a status and the text beside it say.
+func exitError(status int, stderr []byte) error {
+	if status == 0 {
+		return nil
+	}
+	if err := fenceError(status, stderr); err != nil {
+		return err
+	}
+	err := &ExitError{Code: status, Stderr: lastBytes(stderr, stderrTail)}
+	if saysNoSpace(stderr) {
+		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	}
+	return err
+}
+
+// neverBegan is a shell that ended without running our line.
+func neverBegan(e ending, noise []byte) error {
+	said := "it said nothing"
+	if line := firstLine(noise); line != "" {
+		said = "it said" + line
+	}
+	return fmt.Errorf("%w: the login shell ended with status %d before it ran anything of ours; %s",
+		ErrUnreachable, e.status, said)
+}
+
+// outcomeUnknown is a wait that ctx ended.
+func outcomeUnknown(ctx context.Context) error {
+	return fmt.Errorf("%w: stopped waiting: %w", ErrOutcomeUnknown, context.Cause(ctx))
+}
+
+// errNotSent marks a request that provably did not reach the shell whole.
+var errNotSent = errors.New("request was not sent")
+
+// stderrTail is how much of standard error is kept, in bytes.
+const stderrTail = 64 << 10
+
+func lastBytes(b []byte, n int) []byte {
+	if len(b) > n {
+		b = b[len(b)-n:]
+	}
+	return b
+}

@@ -1,0 +1,28 @@
+// Package hostexec runs shell scripts, keeps processes and moves files on
+// other machines over SSH, and on this one, under one contract.
+//
+// A [Host] is a machine, described by a [Spec] and handed out by a [Pool]. A
+// [Command] is a POSIX shell script with arguments. A [Fence] ties a command
+// to the [Epoch] of the session on whose behalf it runs: whoever held the
+// session before can change nothing on the host any more.
+//
+// The host needs sshd, a POSIX /bin/sh and the usual small programs; nothing
+// of ours is installed there.
+//
+// # What callers may count on
+//
+// Three endings are told apart. A command that ran and failed is an
+// [*ExitError]. One that never began is an error that wraps [ErrUnreachable],
+// [ErrAuth], [ErrHostKeyUnknown], [ErrHostKeyChanged], [ErrFenced] or
+// [ErrLocked]. One whose end nobody saw wraps [ErrOutcomeUnknown]; nothing in
+// this package repeats it.
+//
+// No secret is part of a command line. sshd is given the same constant string
+// every time; script, arguments, environment and input travel on the channel.
+// What rc files print is dropped. No connection is used before its host key
+// was compared with a pin.
+//
+// Every call is bounded by its context, and a peer that says nothing is given
+// up after half a minute. Pool.Close gives back every connection and leaves
+// no goroutine.
+package hostexec

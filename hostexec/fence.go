@@ -1,0 +1,171 @@
+package hostexec
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+)
+
+// ErrLocked: another script held the session's lock for half a minute;
+// nothing began.
+var ErrLocked = errors.New("session is locked by another script")
+
+// Exit statuses of the fence, with a line on standard error that begins with
+// fenceWord. Scripts of ours use no status from 90 to 99 for anything else.
+const (
+	fenceWord    = "fairlead-fence:"
+	fenceRefused = 97
+	fenceBusy    = 98
+)
+
+// maxEpoch is the largest number that all shells compare rightly: mksh counts in 32 bits.
+const maxEpoch = 1<<31 - 1
+
+func (f Fence) check() error {
+	switch {
+	case !path.IsAbs(f.Dir) || path.Clean(f.Dir) != f.Dir || f.Dir == "/" || strings.ContainsRune(f.Dir, 0):
+		return fmt.Errorf("fence: %q is not a clean absolute path", f.Dir)
+	case f.Epoch.Generation < 0 || f.Epoch.Pump < 0 || f.Epoch.Attempt < 0:
+		return fmt.Errorf("fence: epoch %s is negative", f.Epoch)
+	case f.Epoch.Generation > maxEpoch || f.Epoch.Pump > maxEpoch || f.Epoch.Attempt > maxEpoch:
+		return fmt.Errorf("fence: epoch %s is beyond what every shell can compare", f.Epoch)
+	}
+	return nil
+}
+
+func (e Epoch) String() string { return fmt.Sprintf("%d.%d.%d", e.Generation, e.Pump, e.Attempt) }
+
+// Less reports whether e is fenced off by o.
+func (e Epoch) Less(o Epoch) bool {
+	if e.Generation != o.Generation {
+		return e.Generation < o.Generation
+	}
+	if e.Pump != o.Pump {
+		return e.Pump < o.Pump
+	}
+	return e.Attempt < o.Attempt
+}
+
+// fencePrologue returns shell text that takes the lock of f.Dir (made if
+// missing), ends the script if the host knows a higher epoch, and records a
+// higher one of ours. The script then holds the lock until fenceEpilogue.
+//
+// It is for scripts that change one thing and go on: hold the lock while
+// something changes, never while waiting for a person, a peer or a process.
+// Command.Fence does both around a whole script. The caller checks f with
+// f.check() first. The text uses names that begin with fl_ and descriptor 9;
+// what the script leaves running while it holds the lock must be started with
+// 9>&-. The script's positional parameters are left alone. A refusal is exit
+// status 97 and busy is 98; Run and Stream.Wait turn both into errors.
+//
+// The lock is flock(1) on a descriptor where there is one: it dies with its
+// holders, however they die. Elsewhere it is a symbolic link that names the
+// holder (making a link is atomic, and it has its content from the start);
+// one whose holder is dead, or whose pid is another process by now, is broken.
+func fencePrologue(f Fence) string {
+	return fmt.Sprintf("fl_d=%s\n%s\nfl_fence %d %d %d", shellQuote(f.Dir), fenceText,
+		f.Epoch.Generation, f.Epoch.Pump, f.Epoch.Attempt)
+}
+
+// fenceEpilogue gives the lock back.
+const fenceEpilogue = "fl_unlock"
+
+// fenceGone is the file beside a session's folder that remembers its epoch
+// once the folder is gone, so that a late script of a former holder cannot
+// bring it back.
+const fenceText = `fl_say() { echo "fairlead-fence: $2" >&2; exit "$1"; }
+fl_gone=${fl_d%/*}/.gone-${fl_d##*/}
+fl_i=0
+fl_wait() {
+	fl_i=$((fl_i + 1))
+	[ $fl_i -lt 600 ] || fl_say 98 busy
+	sleep 0.05 2>/dev/null || { sleep 1; fl_i=$((fl_i + 19)); }
+}
+fl_start() { IFS= read -r fl_s <"/proc/$1/stat" || return 1; set -- ${fl_s##*)}; fl_s=${20}; } 2>/dev/null
+fl_lock() {
+	[ -d "$fl_d" ] || (umask 077; mkdir -p -- "$fl_d") || exit 1
+	if command -v flock >/dev/null 2>&1; then
+		exec 9>>"$fl_d/lock" || exit 1
+		# 9>&9: some shells close the descriptor for their children.
+		until flock -n 9 9>&9; do fl_wait; done
+		# The folder may have been removed by whom we waited for.
+		[ ! -e /proc/self/fd/9 ] || [ "$fl_d/lock" -ef /proc/self/fd/9 ] || { exec 9>&-; fl_lock; }
+		return
+	fi
+	IFS=' ' read -r fl_me fl_x </proc/self/stat && fl_start "$fl_me" || fl_say 1 "neither flock nor /proc here: cannot lock"
+	while ! ln -s "$fl_me.$fl_s" "$fl_d/lock.held" 2>/dev/null; do
+		[ -d "$fl_d" ] || fl_say 1 "$fl_d is gone"
+		fl_h=$(readlink "$fl_d/lock.held") || continue
+		if fl_mine=$fl_s; ! fl_start "${fl_h%%.*}" || [ "$fl_s" != "${fl_h#*.}" ]; then
+			# Only one may break it, and only while it is still the dead one's.
+			if mkdir "$fl_d/lock.break" 2>/dev/null; then
+				[ "$(readlink "$fl_d/lock.held")" != "$fl_h" ] || rm -f "$fl_d/lock.held"
+				rmdir "$fl_d/lock.break"
+			elif [ -n "$(find "$fl_d/lock.break" -prune -mmin +1 2>/dev/null)" ]; then
+				rmdir "$fl_d/lock.break"
+			fi
+		fi
+		fl_s=$fl_mine
+		fl_wait
+	done
+}
+fl_unlock() {
+	if command -v flock >/dev/null 2>&1; then
+		# Also for children that hold the descriptor, where they do.
+		flock -u 9 9>&9
+		exec 9>&-
+	else
+		rm -f "$fl_d/lock.held"
+	fi
+}
+fl_fence() {
+	fl_lock
+	fl_g='' fl_p='' fl_a=''
+	if [ -s "$fl_d/epoch" ]; then
+		IFS=' ' read -r fl_g fl_p fl_a <"$fl_d/epoch"
+	elif [ -s "$fl_gone" ]; then
+		IFS=' ' read -r fl_g fl_p fl_a <"$fl_gone"
+	else
+		fl_g=0 fl_p=0 fl_a=0
+	fi
+	for fl_x in "$fl_g" "$fl_p" "$fl_a"; do
+		case $fl_x in '' | *[!0-9]*) fl_unlock; fl_say 1 "$fl_d/epoch is damaged: a person must look" ;; esac
+	done
+	if [ "$fl_g" -gt "$1" ] || { [ "$fl_g" -eq "$1" ] && { [ "$fl_p" -gt "$2" ] || { [ "$fl_p" -eq "$2" ] && [ "$fl_a" -gt "$3" ]; }; }; }; then
+		# A refused caller leaves no folder behind that only its lock made.
+		[ -e "$fl_d/epoch" ] || { rm -f "$fl_d/lock"; rmdir "$fl_d" 2>/dev/null; }
+		fl_unlock
+		fl_say 97 "refused $1 $2 $3 $fl_g $fl_p $fl_a"
+	fi
+	if [ "$fl_g $fl_p $fl_a" != "$1 $2 $3" ] || [ ! -e "$fl_d/epoch" ]; then
+		# The second try says why: some shells call a full disk an I/O error.
+		{ echo "$1 $2 $3" >"$fl_d/epoch.new" || echo "$1 $2 $3" | cat >"$fl_d/epoch.new"; } &&
+			mv -f -- "$fl_d/epoch.new" "$fl_d/epoch" || { fl_unlock; exit 1; }
+		rm -f -- "$fl_gone"
+	fi
+}`
+
+// fenceError returns what a fence refused, or nil if status and stderr are
+// not those of a fence.
+func fenceError(status int, stderr []byte) error {
+	if status != fenceRefused && status != fenceBusy {
+		return nil
+	}
+	for line := range strings.Lines(string(stderr)) {
+		rest, ok := strings.CutPrefix(strings.TrimSpace(line), fenceWord+" ")
+		if !ok {
+			continue
+		}
+		if rest == "busy" {
+			return ErrLocked
+		}
+		e := &FencedError{}
+		n, _ := fmt.Sscanf(rest, "refused %d %d %d %d %d %d", &e.Ours.Generation, &e.Ours.Pump, &e.Ours.Attempt,
+			&e.Host.Generation, &e.Host.Pump, &e.Host.Attempt)
+		if n == 6 {
+			return e
+		}
+	}
+	return nil
+}

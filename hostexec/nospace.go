@@ -1,0 +1,15 @@
+package hostexec
+
+import "bytes"
+
+// saysNoSpace reports whether a program's complaint is that the disk, or the
+// user's share of it, is full. Only the wording tells: shells and tools all
+// end with status 1 or 2.
+func saysNoSpace(stderr []byte) bool {
+	for _, words := range []string{"No space left on device", "no space left on device", "Disk quota exceeded"} {
+		if bytes.Contains(stderr, []byte(words)) {
+			return true
+		}
+	}
+	return false
+}

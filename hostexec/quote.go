@@ -1,0 +1,56 @@
+package hostexec
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// newlineVar is what a line for the shell begins with: it puts a newline into
+// $_n without a fork, from the default IFS, so that the rest of the line can
+// name newlines and still be one line.
+const newlineVar = `_n=${IFS#??};_n=${_n%"${_n#?}"};`
+
+// quote returns s as one word of POSIX shell on one line. It relies on
+// newlineVar for newlines. s must not hold NUL, which no shell can carry.
+func quote(s string) string {
+	s = strings.ReplaceAll(s, `'`, `'\''`)
+	s = strings.ReplaceAll(s, "\n", `'"$_n"'`)
+	return "'" + s + "'"
+}
+
+// shellQuote returns s as one word of POSIX shell, newlines as they are, for
+// text that becomes part of a Script.
+func shellQuote(s string) string {
+	return "'" + strings.ReplaceAll(s, `'`, `'\''`) + "'"
+}
+
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// check refuses what no shell can carry, before anything is sent. Values are
+// not repeated in the error: they may be secret.
+func (c Command) check() error {
+	if c.Script == "" {
+		return fmt.Errorf("command has no script")
+	}
+	if strings.ContainsRune(c.Script, 0) {
+		return fmt.Errorf("script holds a NUL byte")
+	}
+	for i, a := range c.Args {
+		if strings.ContainsRune(a, 0) {
+			return fmt.Errorf("argument %d holds a NUL byte", i+1)
+		}
+	}
+	for k, v := range c.Env {
+		if !envName.MatchString(k) {
+			return fmt.Errorf("environment name %q is not a shell name", k)
+		}
+		if strings.ContainsRune(v, 0) {
+			return fmt.Errorf("environment value of %s holds a NUL byte", k)
+		}
+	}
+	if c.Fence != nil {
+		return c.Fence.check()
+	}
+	return nil
+}

@@ -1,0 +1,218 @@
+package hostexec
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// startDeadline is how long a login shell may take to come to our line: rc
+// files that start a version manager or two take seconds.
+const startDeadline = 45 * time.Second
+
+// eofGrace is how long Read waits, at the end of the output, to learn whether
+// the command ended or the connection did. Both are told at the same moment;
+// the grace is for a command that closed its output and goes on.
+const eofGrace = time.Second
+
+// stream is a Stream on a channel.
+type stream struct {
+	ctx  context.Context //nolint:containedctx // the stream lives as long as ctx: see Host.Start
+	ch   channel
+	wg   *sync.WaitGroup
+	stop func() bool
+
+	began   chan struct{} // closed when the mark was seen, or never will be
+	rest    []byte        // output that was read with the mark; by Read only, after began
+	noMark  error         // why there is no mark; valid after began
+	errDone chan struct{} // closed when standard error has ended
+
+	mu   sync.Mutex
+	tail []byte // guarded by mu: the end of standard error
+}
+
+// newStream sends c to a fresh shell and returns without waiting for it.
+func newStream(ctx context.Context, ch channel, c Command, wg *sync.WaitGroup) (*stream, error) {
+	s := &stream{ctx: ctx, ch: ch, wg: wg, began: make(chan struct{}), errDone: make(chan struct{})}
+	mark := newMark()
+	sent := make(chan error, 1)
+	wg.Go(func() {
+		_, err := io.WriteString(ch, streamLine(mark, c))
+		sent <- err
+	})
+	select {
+	case err := <-sent:
+		if err != nil {
+			ch.Close()
+			return nil, fmt.Errorf("%w: %w", errNotSent, err)
+		}
+	case <-ctx.Done():
+		ch.Close()
+		return nil, outcomeUnknown(ctx)
+	}
+	s.stop = context.AfterFunc(ctx, func() { ch.Close() })
+	wg.Go(func() { s.begin(mark) })
+	wg.Go(func() { s.keepTail(mark) })
+	return s, nil
+}
+
+// begin drops what comes before the mark.
+func (s *stream) begin(mark string) {
+	defer close(s.began)
+	late := time.AfterFunc(startDeadline, func() { s.ch.Close() })
+	var noise []byte
+	rest, err := skipPast(s.ch.Stdout(), []byte("\n"+mark+" b\n"), &noise)
+	onTime := late.Stop()
+	s.rest = rest
+	if err == nil {
+		return
+	}
+	switch {
+	case s.ctx.Err() != nil:
+		s.noMark = outcomeUnknown(s.ctx)
+		return
+	case !onTime:
+		s.noMark = fmt.Errorf("%w: the login shell did not come to our command in %v", ErrOutcomeUnknown, startDeadline)
+		return
+	}
+	select {
+	case <-s.ch.Done():
+	case <-s.ctx.Done():
+		s.noMark = outcomeUnknown(s.ctx)
+		return
+	case <-time.After(startDeadline):
+		s.noMark = fmt.Errorf("%w: the login shell closed its output and went on", ErrOutcomeUnknown)
+		return
+	}
+	if end := s.ch.End(); end.lost != nil {
+		s.noMark = end.err(nil)
+	} else {
+		s.noMark = neverBegan(end, noise)
+	}
+}
+
+// skipPast reads r to the end of mark and returns what came with it.
+func skipPast(r io.Reader, mark []byte, noise *[]byte) ([]byte, error) {
+	var buf []byte
+	chunk := make([]byte, 8<<10)
+	for {
+		n, err := r.Read(chunk)
+		buf = append(buf, chunk[:n]...)
+		if i := bytes.Index(buf, mark); i >= 0 {
+			return buf[i+len(mark):], nil
+		}
+		*noise = lastBytes(buf, 4096)
+		if err != nil {
+			return nil, err
+		}
+		buf = lastBytes(buf, maxNoise)
+	}
+}
+
+func (s *stream) keepTail(mark string) {
+	defer close(s.errDone)
+	var noise []byte
+	rest, err := skipPast(s.ch.Stderr(), []byte("\n"+mark+" b\n"), &noise)
+	if err != nil {
+		return
+	}
+	chunk := make([]byte, 4<<10)
+	for {
+		s.mu.Lock()
+		s.tail = append(s.tail, rest...)
+		if len(s.tail) > 2*stderrTail {
+			s.tail = bytes.Clone(lastBytes(s.tail, stderrTail))
+		}
+		s.mu.Unlock()
+		if err != nil {
+			return
+		}
+		var n int
+		n, err = s.ch.Stderr().Read(chunk)
+		rest = chunk[:n]
+	}
+}
+
+// Read reads the command's output. io.EOF means that the output ended; a lost
+// connection is an error that wraps ErrOutcomeUnknown, never io.EOF.
+func (s *stream) Read(p []byte) (int, error) {
+	<-s.began
+	if s.noMark != nil {
+		return 0, s.noMark
+	}
+	if len(s.rest) > 0 {
+		n := copy(p, s.rest)
+		s.rest = s.rest[n:]
+		return n, nil
+	}
+	n, err := s.ch.Stdout().Read(p)
+	if n > 0 || err == nil {
+		return n, nil
+	}
+	if s.ctx.Err() != nil {
+		return 0, outcomeUnknown(s.ctx)
+	}
+	if err != io.EOF {
+		return 0, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	}
+	grace := time.NewTimer(eofGrace)
+	defer grace.Stop()
+	select {
+	case <-s.ch.Done():
+		if end := s.ch.End(); end.lost != nil {
+			return 0, end.err(nil)
+		}
+	case <-s.ctx.Done():
+		return 0, outcomeUnknown(s.ctx)
+	case <-grace.C:
+	}
+	return 0, io.EOF
+}
+
+func (s *stream) Write(p []byte) (int, error) {
+	n, err := s.ch.Write(p)
+	if err != nil {
+		err = fmt.Errorf("write to command: %w", err)
+	}
+	return n, err
+}
+
+func (s *stream) CloseWrite() error { return s.ch.CloseWrite() }
+
+func (s *stream) Stderr() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return bytes.Clone(lastBytes(s.tail, stderrTail))
+}
+
+// Wait waits for the end of the command. Output that nobody reads may keep it
+// from ending.
+func (s *stream) Wait() error {
+	<-s.began
+	if s.noMark != nil {
+		s.Close()
+		return s.noMark
+	}
+	select {
+	case <-s.ch.Done():
+	case <-s.ctx.Done():
+		s.Close()
+		return outcomeUnknown(s.ctx)
+	}
+	// What the command left running may hold standard error open for ever.
+	grace := time.NewTimer(eofGrace)
+	defer grace.Stop()
+	select {
+	case <-s.errDone:
+	case <-grace.C:
+	}
+	return s.ch.End().err(s.Stderr())
+}
+
+func (s *stream) Close() error {
+	s.stop()
+	return s.ch.Close()
+}

@@ -1,0 +1,97 @@
+package hostexec
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// How a command travels.
+//
+// The string that sshd hands to the user's login shell is bootstrap, always:
+// it means the same to sh, bash, zsh, csh and fish, and says nothing in a
+// process listing. `read` takes exactly one line from the channel (a shell
+// that reads its script from standard input would read ahead and swallow what
+// is meant for the command), and that line holds everything: environment,
+// arguments, fence and script. What follows it is the command's own input.
+//
+// Each line begins by printing a random mark on both outputs; all before the
+// mark is what rc files had to say, and is dropped.
+//
+// Every line is wrapped in braces, so that one that was cut off on its way is
+// a syntax error, and not half a command.
+const bootstrap = `exec /bin/sh -c 'IFS= read -r x; eval "$x"'`
+
+// bootstrapScript is the part of bootstrap that /bin/sh is given.
+const bootstrapScript = `IFS= read -r x; eval "$x"`
+
+// newMark returns a word that nobody else will print.
+func newMark() string { return "fl-" + rand.Text() }
+
+// streamLine returns the line that runs c in the shell itself, which ends with it.
+func streamLine(mark string, c Command) string {
+	return newlineVar + `{ ` + sayBoth(mark+" b") + body(c) + "; }\n"
+}
+
+// loopLine turns a fresh shell into one that serves request lines until its
+// input ends. Nothing of a request can leak into the next: each runs in a
+// subshell.
+const loopLine = newlineVar + `while IFS= read -r x; do eval "$x"; done` + "\n"
+
+// requestLine returns the line that runs c in a subshell and prints its status
+// behind a mark on both outputs, so that the end is seen even if the command
+// left something running that holds them open.
+//
+// The input is part of the line, in base64: echo is a builtin everywhere (an
+// external printf would show it in its argv), and a reader of exactly n bytes
+// does not exist everywhere. Where base64 does not work the status is "n", and
+// nothing was run.
+func requestLine(mark string, c Command) string {
+	sub := "(" + body(c) + ")"
+	end := `;_r=$?;` + sayBoth(mark+" e $_r")
+	open := newlineVar + `{ ` + sayBoth(mark+" b")
+	if len(c.Stdin) == 0 {
+		return open + sub + ` </dev/null` + end + "}\n"
+	}
+	return open +
+		`case $_b in "") case $(echo aGk= | base64 -d 2>/dev/null) in hi) _b=y;; *) _b=n;; esac;; esac;` +
+		`case $_b in y) echo ` + base64.StdEncoding.EncodeToString(c.Stdin) +
+		` 2>/dev/null | base64 -d 2>/dev/null | ` + sub + `;_r=$?;; *) _r=n;; esac;` +
+		sayBoth(mark+" e $_r") + "}\n"
+}
+
+// onceLine is requestLine for a shell that serves this request alone: the
+// channel itself is the command's input.
+func onceLine(mark string, c Command) string {
+	return newlineVar + `{ ` + sayBoth(mark+" b") + "(" + body(c) + `);_r=$?;` + sayBoth(mark+" e $_r") + "}\n"
+}
+
+// sayBoth prints words at the beginning of a line of both outputs, in one write each.
+func sayBoth(words string) string {
+	return `echo "${_n}` + words + `";echo "${_n}` + words + `" >&2;`
+}
+
+// body is the command itself: fence, environment, arguments, script.
+func body(c Command) string {
+	var b strings.Builder
+	if c.Fence != nil {
+		b.WriteString("eval " + quote(fencePrologue(*c.Fence)) + ";")
+	}
+	for _, k := range slices.Sorted(maps.Keys(c.Env)) {
+		b.WriteString("export " + k + "=" + quote(c.Env[k]) + ";")
+	}
+	b.WriteString("set --")
+	for _, a := range c.Args {
+		b.WriteString(" " + quote(a))
+	}
+	script := "eval " + quote(c.Script)
+	if c.Fence == nil {
+		b.WriteString(";" + script)
+	} else {
+		// In a subshell, so that the lock is given back however it ends.
+		b.WriteString(";(" + script + ");_r=$?;" + fenceEpilogue + ";exit $_r")
+	}
+	return b.String()
+}
