@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/internal/config"
+)
+
+// globals are the flags that every command has.
+type globals struct {
+	output    string
+	config    string
+	state     string
+	address   string
+	namespace string
+	timeout   time.Duration
+	noInput   bool
+	quiet     bool
+}
+
+// An app is one run of ctl: its streams, its flags, and what commands ask for.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+	flags    globals
+	began    bool // the command line was accepted
+	closers  []io.Closer
+
+	loadOnce sync.Once
+	conf     *config.Config
+	confErr  error
+}
+
+// print is where results go.
+func (a *app) print() *printer { return newPrinter(a.out, a.flags.output == "json") }
+
+// note tells a person on standard error what goes on; never with -q.
+func (a *app) note(format string, args ...any) {
+	if !a.flags.quiet {
+		fmt.Fprintf(a.err, format+"\n", args...)
+	}
+}
+
+// mayAsk says whether a person can be asked: there is a terminal on both
+// sides and --no-input was not given.
+func (a *app) mayAsk() bool {
+	return !a.flags.noInput && isTerminal(a.in) && isTerminal(a.err)
+}
+
+// bounded limits a wait to --timeout, or to the command's own default.
+func (a *app) bounded(ctx context.Context, def time.Duration) (context.Context, context.CancelFunc) {
+	d := a.wait(def)
+	return context.WithTimeoutCause(ctx, d, fmt.Errorf("no answer within %s: %w", d, context.DeadlineExceeded))
+}
+
+// wait is --timeout, or the command's own default.
+func (a *app) wait(def time.Duration) time.Duration {
+	if a.flags.timeout > 0 {
+		return a.flags.timeout
+	}
+	return def
+}
+
+// config loads the config file once; without one it is the defaults.
+func (a *app) config() (*config.Config, error) {
+	a.loadOnce.Do(func() {
+		path, explicit := a.configPath()
+		if path == "" {
+			a.conf = config.Default()
+			return
+		}
+		a.conf, a.confErr = config.Load(path)
+		if a.confErr != nil {
+			hint := "mend the file"
+			if explicit && os.IsNotExist(unwrapAll(a.confErr)) {
+				hint = "check --config and FAIRLEAD_CONFIG"
+			}
+			a.confErr = usage("%v", a.confErr).hinted("%s", hint).because(a.confErr)
+		}
+	})
+	return a.conf, a.confErr
+}
+
+// configPath finds the config file; explicit says that a person named it.
+func (a *app) configPath() (path string, explicit bool) {
+	if a.flags.config != "" {
+		return a.flags.config, true
+	}
+	if p := os.Getenv("FAIRLEAD_CONFIG"); p != "" {
+		return p, true
+	}
+	places := []string{"fairlead.yaml"}
+	if dir, err := os.UserConfigDir(); err == nil {
+		places = append(places, filepath.Join(dir, "fairlead", "config.yaml"))
+	}
+	for _, p := range places {
+		if _, err := os.Stat(p); err == nil {
+			return p, false
+		}
+	}
+	return "", false
+}
+
+// stateDir is the folder of the local stack, absolute.
+func (a *app) stateDir() (string, error) {
+	dir := a.flags.state
+	if dir == "" {
+		base := os.Getenv("XDG_STATE_HOME")
+		if base == "" {
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return "", usage("find the state folder: %v", err).hinted("give --state DIR")
+			}
+			base = filepath.Join(home, ".local", "state")
+		}
+		dir = filepath.Join(base, "fairlead")
+	}
+	return filepath.Abs(dir)
+}
+
+// onClose has c closed when ctl ends.
+func (a *app) onClose(c io.Closer) { a.closers = append(a.closers, c) }
+
+func (a *app) close() {
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		a.closers[i].Close()
+	}
+	a.closers = nil
+}
+
+func unwrapAll(err error) error {
+	for {
+		u, ok := err.(interface{ Unwrap() error })
+		if !ok || u.Unwrap() == nil {
+			return err
+		}
+		err = u.Unwrap()
+	}
+}
+
+// group is a command that only holds others: alone it is a mistake of usage.
+func group(use, short string, children ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("%q is not a command of %s", args[0], c.CommandPath()).hinted("see `%s --help`", c.CommandPath())
+			}
+			return usage("%s needs a command", c.CommandPath()).hinted("see `%s --help`", c.CommandPath())
+		},
+	}
+	c.AddCommand(children...)
+	return c
+}

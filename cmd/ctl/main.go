@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// commands is the whole command line, in the order of --help.
+var commands = []func(*app) *cobra.Command{
+	upCommand,
+	downCommand,
+	statusCommand,
+	doctorCommand,
+}
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run is ctl: it returns the exit code and leaves nothing running.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := interruptible()
+	defer stop()
+	a := &app{in: stdin, out: stdout, err: stderr}
+	defer a.close()
+	root := newRoot(a)
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	e := asExit(ctx, err, a.began)
+	if !e.silent {
+		report(e, a.flags.output == "json" || wantsJSON(args), stdout, stderr)
+	}
+	return e.code
+}
+
+// report tells of an error: a line for people, an object for programs.
+func report(e *exitError, asJSON bool, stdout, stderr io.Writer) {
+	line := "ctl: " + clean(e.message)
+	if e.hint != "" {
+		line += " (" + clean(e.hint) + ")"
+	}
+	fmt.Fprintln(stderr, line)
+	if !asJSON {
+		return
+	}
+	var v struct {
+		Error struct {
+			Kind    string `json:"kind"`
+			Message string `json:"message"`
+			Hint    string `json:"hint"`
+		} `json:"error"`
+	}
+	v.Error.Kind, v.Error.Message, v.Error.Hint = e.kind, e.message, e.hint
+	enc := json.NewEncoder(stdout)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v) // nobody is left to tell
+}
+
+// interruptible is a context that ends at the first ^C with errInterrupted as
+// its cause; a second ^C ends the program as if nobody had listened.
+func interruptible() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-signals:
+			cancel(errInterrupted)
+			signal.Stop(signals)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel(nil)
+		<-done
+	}
+}
+
+// wantsJSON looks for -o json by hand, for errors in the flags themselves.
+func wantsJSON(args []string) bool {
+	for i, arg := range args {
+		switch {
+		case arg == "--":
+			return false
+		case arg == "-ojson", arg == "-o=json", arg == "--output=json":
+			return true
+		case (arg == "-o" || arg == "--output") && i+1 < len(args) && args[i+1] == "json":
+			return true
+		}
+	}
+	return false
+}
+
+func newRoot(a *app) *cobra.Command {
+	root := group("ctl", "run OpenAI codex on remote hosts, durably")
+	root.Long = "Fairlead runs OpenAI codex on other machines over SSH and never loses the thread."
+	root.Example = strings.TrimSpace(`
+  ctl up --detach                                  # a stack on this machine
+  ctl run --host local "what does this folder do?" # one turn
+  ctl status -o json`)
+	root.SilenceErrors = true
+	root.SilenceUsage = true
+	root.Version = version()
+	root.SetVersionTemplate("ctl {{.Version}}\n")
+	root.PersistentPreRunE = func(c *cobra.Command, args []string) error {
+		if o := a.flags.output; o != "text" && o != "json" {
+			return usage("-o %q: the output is text or json", o)
+		}
+		if a.flags.timeout < 0 {
+			return usage("--timeout %s: the time must not be negative", a.flags.timeout)
+		}
+		a.began = true
+		return nil
+	}
+	f := root.PersistentFlags()
+	f.StringVarP(&a.flags.output, "output", "o", "text", "`format` of the output: text or json")
+	f.StringVar(&a.flags.config, "config", "", "config `file` ($FAIRLEAD_CONFIG, ./fairlead.yaml, ~/.config/fairlead/config.yaml)")
+	f.StringVar(&a.flags.state, "state", "", "`folder` of a local stack ($XDG_STATE_HOME/fairlead)")
+	f.StringVar(&a.flags.address, "address", "", "Temporal's `host:port` (TEMPORAL_ADDRESS)")
+	f.StringVar(&a.flags.namespace, "namespace", "", "Temporal's `namespace` (TEMPORAL_NAMESPACE)")
+	f.DurationVar(&a.flags.timeout, "timeout", 0, "longest `wait`, such as 30s (each command has its own)")
+	f.BoolVar(&a.flags.noInput, "no-input", false, "never ask; exit 7 where a person is needed")
+	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "no progress on standard error")
+	for _, command := range commands {
+		root.AddCommand(command(a))
+	}
+	return root
+}

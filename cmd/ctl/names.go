@@ -1,0 +1,18 @@
+package main
+
+import "regexp"
+
+var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+
+// checkName refuses what cannot be the name of a host, seed or pool, or the id
+// of a session or batch. kind is the noun for the message, e.g. "host name".
+func checkName(kind, name string) error {
+	if namePattern.MatchString(name) {
+		return nil
+	}
+	if name == "" {
+		return usage("%s is empty", kind)
+	}
+	return usage("%q is not a %s", name, kind).
+		hinted("1 to 63 of a-z, 0-9, dot, dash and underscore, beginning with a letter or digit")
+}

@@ -1,0 +1,251 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"filippo.io/age"
+)
+
+// MaxSocketPath is the longest path of a unix socket on Linux, in bytes.
+const MaxSocketPath = 107
+
+var (
+	namePattern     = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+	identityPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+	idPattern       = regexp.MustCompile(`^[0-9a-f]{32}$`)
+)
+
+// check finds what cannot be right whatever the machine; keys in bad were
+// already reported.
+func (c *Config) check(bad []string) []Problem {
+	var p []Problem
+	add := func(key, format string, args ...any) { p = append(p, c.at(key, format, args...)) }
+
+	if !namePattern.MatchString(c.Zone) {
+		add("zone", "%q is not a name: 1 to 63 of a-z, 0-9, dot, dash and underscore", c.Zone)
+	}
+	if c.Temporal.Address != "" {
+		if err := checkHostPort(c.Temporal.Address, false); err != nil {
+			add("temporal.address", "%v", err)
+		}
+	}
+	if t := c.Temporal.TLS; t != nil && (t.Cert == "") != (t.Key == "") {
+		add("temporal.tls", "cert and key go together")
+	}
+	if c.Store.URL != "" {
+		if err := checkStoreURL(c.Store.URL); err != nil {
+			add("store.url", "%v", err)
+		}
+	}
+	for _, r := range c.Store.Recipients {
+		if _, err := age.ParseRecipients(strings.NewReader(r)); err != nil {
+			add("store.recipients", "%q is not an age recipient (age1…)", shorten(r))
+		}
+	}
+	if c.Store.ID != "" && !idPattern.MatchString(c.Store.ID) {
+		add("store.id", "%q is not a store's id: 32 hex digits, as `ctl status` shows it", shorten(c.Store.ID))
+	}
+	p = append(p, c.checkAPI()...)
+	if !slices.Contains([]string{"json", "text"}, c.Log.Format) {
+		add("log.format", "%q is neither json nor text", c.Log.Format)
+	}
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {
+		add("log.level", "%q is none of debug, info, warn, error", c.Log.Level)
+	}
+	if c.Limits.Pumps < 1 || c.Limits.Pumps > 100_000 {
+		add("limits.pumps", "%d is not between 1 and 100000", c.Limits.Pumps)
+	}
+	if c.Limits.StickyCache < 0 {
+		add("limits.sticky_cache", "%d is negative: 0 keeps no workflow in memory", c.Limits.StickyCache)
+	}
+	if c.Limits.Drain <= 0 {
+		add("limits.drain", "%s gives running work no time to hand over: use some seconds", c.Limits.Drain)
+	}
+	if c.Metrics.Listen != "" {
+		if err := checkHostPort(c.Metrics.Listen, true); err != nil {
+			add("metrics.listen", "%v", err)
+		}
+	}
+	if c.Identity != "" && !identityPattern.MatchString(c.Identity) {
+		add("identity", "%q is not a worker's name: letters, digits, dot, dash and underscore", shorten(c.Identity))
+	}
+	return without(p, bad)
+}
+
+func (c *Config) checkAPI() (p []Problem) {
+	a := c.API
+	if (a.TLS != nil) && (a.TLS.Cert == "") != (a.TLS.Key == "") {
+		p = append(p, c.at("api.tls", "cert and key go together"))
+	}
+	if a.Address != "" {
+		u, err := url.Parse(a.Address)
+		if err != nil || u.User != nil || !(u.Scheme == "https" && u.Host != "" || u.Scheme == "unix" && u.Path != "" || u.Scheme == "http" && isLoopback(u.Hostname())) {
+			p = append(p, c.at("api.address", "%q is not https://host:port or unix:///path (http only on loopback)", shorten(a.Address)))
+		}
+	}
+	if a.Listen == "" {
+		return p
+	}
+	if path, ok := strings.CutPrefix(a.Listen, "unix://"); ok {
+		if !filepath.IsAbs(path) {
+			p = append(p, c.at("api.listen", "%q: the path of a socket is absolute, unix:///run/fairlead/api.sock", shorten(a.Listen)))
+		} else if len(path) > MaxSocketPath {
+			p = append(p, c.at("api.listen", "the path has %d bytes and a socket's path at most %d: use a shorter one", len(path), MaxSocketPath))
+		}
+		return p
+	}
+	if err := checkHostPort(a.Listen, true); err != nil {
+		return append(p, c.at("api.listen", "%v", err))
+	}
+	if c.Loopback() {
+		return p
+	}
+	if a.TLS == nil || a.TLS.Cert == "" {
+		p = append(p, c.at("api.listen", "%s is not loopback: it needs api.tls with cert and key", a.Listen))
+	}
+	if a.TokenFile == "" {
+		p = append(p, c.at("api.listen", "%s is not loopback: it needs api.token_file", a.Listen))
+	}
+	return p
+}
+
+// Loopback says whether the API listens where only this machine can reach it:
+// on a unix socket or a loopback address.
+func (c *Config) Loopback() bool {
+	if c.API.Listen == "" || strings.HasPrefix(c.API.Listen, "unix:") {
+		return true
+	}
+	host, _, err := net.SplitHostPort(c.API.Listen)
+	return err == nil && isLoopback(host)
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// CheckFiles finds what the machine says against the config of a worker:
+// files that are missing or that others may read, settings it cannot do
+// without. The error is an *Error.
+func (c *Config) CheckFiles() error {
+	var p []Problem
+	add := func(key, format string, args ...any) { p = append(p, c.at(key, format, args...)) }
+	secret := func(key, path string) {
+		if err := checkSecretFile(path); err != nil {
+			add(key, "%v", err)
+		}
+	}
+	plain := func(key, path string) {
+		if path == "" {
+			return
+		}
+		if info, err := os.Stat(path); err != nil {
+			add(key, "%v", err)
+		} else if info.IsDir() {
+			add(key, "%s is a folder", path)
+		}
+	}
+	if c.Store.URL == "" {
+		add("store.url", "missing: say where blobs are kept, such as file:///var/lib/fairlead/store")
+	}
+	if c.Store.Identity == "" {
+		add("store.identity", "missing: name the age identity file that opens the store")
+	} else {
+		secret("store.identity", c.Store.Identity)
+	}
+	if c.Codex.Source == "" {
+		add("codex.source", "missing: name the folder of the codex that is brought to hosts")
+	} else if _, err := os.Stat(filepath.Join(c.Codex.Source, "bin", "codex")); err != nil {
+		add("codex.source", "%v (run `make tools`, or name another folder)", err)
+	}
+	if c.Temporal.APIKeyFile != "" {
+		secret("temporal.api_key_file", c.Temporal.APIKeyFile)
+	}
+	if c.API.TokenFile != "" {
+		secret("api.token_file", c.API.TokenFile)
+	}
+	for key, t := range map[string]*TLS{"temporal.tls": c.Temporal.TLS, "api.tls": c.API.TLS} {
+		if t == nil {
+			continue
+		}
+		plain(key+".ca", t.CA)
+		plain(key+".cert", t.Cert)
+		if t.Key != "" {
+			secret(key+".key", t.Key)
+		}
+	}
+	return newError(c.path, p)
+}
+
+func checkSecretFile(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		return fmt.Errorf("%s is a folder", path)
+	case info.Mode().Perm()&0o077 != 0:
+		return fmt.Errorf("others may read %s (mode %04o): chmod 600 %s", path, info.Mode().Perm(), path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// checkHostPort wants host:port; a port of 0 only where one listens.
+func checkHostPort(s string, listens bool) error {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return fmt.Errorf("%q is not host:port (an IPv6 address in brackets)", shorten(s))
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil || n < 0 || n > 65535 || n == 0 && !listens {
+		return fmt.Errorf("%q is not a port", shorten(port))
+	}
+	if host == "" && !listens {
+		return fmt.Errorf("%q names no host", shorten(s))
+	}
+	return nil
+}
+
+func checkStoreURL(s string) error {
+	u, err := url.Parse(s)
+	if err != nil {
+		return fmt.Errorf("%q is not a URL", shorten(s))
+	}
+	switch u.Scheme {
+	case "file":
+		if u.Host != "" || !filepath.IsAbs(u.Path) {
+			return fmt.Errorf("%q: a folder is written file:///absolute/path", shorten(s))
+		}
+	case "s3", "gs", "azblob":
+		if u.Host == "" {
+			return fmt.Errorf("%q names no bucket", shorten(s))
+		}
+	case "mem":
+		return fmt.Errorf("mem:// is gone with the process: use file:///…, s3://…, gs://… or azblob://…")
+	default:
+		return fmt.Errorf("%q is none of file:///…, s3://…, gs://…, azblob://…", shorten(s))
+	}
+	if u.User != nil {
+		return fmt.Errorf("a URL must not hold a password: use the provider's own environment")
+	}
+	return nil
+}
+
+func shorten(s string) string {
+	if len(s) > 60 {
+		return s[:60] + "…"
+	}
+	return s
+}

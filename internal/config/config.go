@@ -1,0 +1,105 @@
+package config
+
+import "time"
+
+// A Config is a whole config file with the defaults filled in.
+type Config struct {
+	Temporal Temporal `yaml:"temporal"`
+	// Zone is the zone whose hosts this worker looks after.
+	Zone    string  `yaml:"zone"`
+	Store   Store   `yaml:"store"`
+	API     API     `yaml:"api"`
+	Codex   Codex   `yaml:"codex"`
+	Log     Log     `yaml:"log"`
+	Limits  Limits  `yaml:"limits"`
+	Metrics Metrics `yaml:"metrics"`
+	// Identity is the worker's name among workers; the host's by default.
+	Identity string `yaml:"identity"`
+
+	path  string
+	lines map[string]int // key, such as store.url → line in the file
+}
+
+// Temporal says how Temporal is reached.
+type Temporal struct {
+	Address   string `yaml:"address"`
+	Namespace string `yaml:"namespace"`
+	TLS       *TLS   `yaml:"tls"`
+	// APIKeyFile holds a bearer key for Temporal; never the key itself.
+	APIKeyFile string `yaml:"api_key_file"`
+}
+
+// TLS names certificate files. Paths are relative to the config file.
+type TLS struct {
+	CA         string `yaml:"ca"`
+	Cert       string `yaml:"cert"`
+	Key        string `yaml:"key"`
+	ServerName string `yaml:"server_name"`
+}
+
+// Store says where blobs are kept and who may read them.
+type Store struct {
+	URL        string   `yaml:"url"`
+	Identity   string   `yaml:"identity"`
+	Recipients []string `yaml:"recipients"`
+	// ID, when set, is the id that the store must have.
+	ID string `yaml:"id"`
+}
+
+// API says where the worker's HTTP API listens and how ctl reaches it.
+type API struct {
+	// Listen is unix:///path, or host:port. Anything but a unix socket or
+	// a loopback address needs TLS and a token.
+	Listen string `yaml:"listen"`
+	// Address is how others reach this API, when it differs from Listen:
+	// https://worker-1.example:7443. ctl asks here first.
+	Address string `yaml:"address"`
+	TLS     *TLS   `yaml:"tls"`
+	// TokenFile holds the bearer token that callers must show.
+	TokenFile string `yaml:"token_file"`
+}
+
+// Codex is the codex that is brought to hosts.
+type Codex struct {
+	// Source is a folder with bin/codex and its siblings.
+	Source  string `yaml:"source"`
+	Version string `yaml:"version"`
+}
+
+// Log says how the worker logs.
+type Log struct {
+	Format string `yaml:"format"` // json, text
+	Level  string `yaml:"level"`  // debug, info, warn, error
+}
+
+// Limits bound what one worker takes on.
+type Limits struct {
+	// Pumps is how many activities, pumps above all, run at once.
+	Pumps int `yaml:"pumps"`
+	// StickyCache is how many workflows are kept in memory.
+	StickyCache int `yaml:"sticky_cache"`
+	// Drain is how long running activities may take to hand over at a stop.
+	Drain time.Duration `yaml:"drain"`
+}
+
+// Metrics says where Prometheus finds the worker's; nowhere by default.
+type Metrics struct {
+	Listen string `yaml:"listen"`
+}
+
+// CodexVersion is the codex that this version of Fairlead is tested with.
+const CodexVersion = "0.169.0"
+
+// Default is the config of an empty file.
+func Default() *Config {
+	return &Config{
+		Zone:   "default",
+		Codex:  Codex{Version: CodexVersion},
+		Log:    Log{Format: "json", Level: "info"},
+		Limits: Limits{Pumps: 500, StickyCache: 2000, Drain: 20 * time.Second},
+		lines:  map[string]int{},
+	}
+}
+
+// Path is the file that the config was read from; empty for Default.
+func (c *Config) Path() string { return c.path }

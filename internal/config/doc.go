@@ -1,0 +1,26 @@
+// Package config is the one config file of the worker and of ctl.
+//
+// The file is YAML and every key has a default, so that an empty file, or
+// none, is a config. A key that does not exist is a mistake, and so is a value
+// that cannot be right; Load reports every mistake of a file at once, each with
+// its line. What only the machine can tell (is the identity file there? may
+// others read it?) is for CheckFiles, which the worker calls at its start.
+//
+//	temporal:
+//	  address: temporal.example:7233   # default 127.0.0.1:7233
+//	  namespace: default
+//	  tls: {ca: ca.pem, cert: us.pem, key: us.key, server_name: temporal}
+//	zone: default                      # which hosts this worker looks after
+//	store:
+//	  url: file:///var/lib/fairlead/store
+//	  identity: /etc/fairlead/identity # age; losing it loses everything
+//	  recipients: [age1…]              # default: those of the identity
+//	api:
+//	  listen: unix:///run/fairlead/api.sock
+//	codex:
+//	  source: /opt/fairlead/codex      # the tree that is brought to hosts
+//	log: {format: json, level: info}
+//
+// Temporal's own environment variables (TEMPORAL_*) and TOML profiles win over
+// the section temporal.
+package config

@@ -1,0 +1,67 @@
+package stack
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Info is stack.json: how to reach a local stack. It holds no secret.
+type Info struct {
+	Temporal   Temporal  `json:"temporal"`
+	Worker     Worker    `json:"worker"`
+	Store      Store     `json:"store"`
+	Identity   string    `json:"identity"` // the age identity file
+	Supervisor int       `json:"supervisor_pid"`
+	Version    string    `json:"version"`
+	StartedAt  time.Time `json:"started_at"`
+}
+
+// Temporal is the embedded server.
+type Temporal struct {
+	Address   string `json:"address"`
+	Namespace string `json:"namespace"`
+	UI        string `json:"ui"`
+	PID       int    `json:"pid"`
+	Version   string `json:"version"`
+}
+
+// Worker is the stack's one worker.
+type Worker struct {
+	Identity  string `json:"identity"`
+	PID       int    `json:"pid"`
+	API       string `json:"api"` // unix:///path
+	TaskQueue string `json:"task_queue"`
+	Version   string `json:"version"`
+	Codex     string `json:"codex"`
+}
+
+// Store is where blobs are kept.
+type Store struct {
+	URL string `json:"url"`
+	ID  string `json:"id"`
+}
+
+// ErrNone: there is no stack in the state folder.
+var ErrNone = errors.New("no stack here")
+
+// Read reads stack.json of a state folder; ErrNone where there is none.
+func Read(dir string) (*Info, error) {
+	path := filepath.Join(dir, "stack.json")
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w", dir, ErrNone)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the stack's state: %w", err)
+	}
+	var info Info
+	if err := json.Unmarshal(data, &info); err != nil {
+		return nil, fmt.Errorf("read the stack's state: %s: %w (run `ctl down`, then `ctl up`)", path, err)
+	}
+	return &info, nil
+}

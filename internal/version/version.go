@@ -1,0 +1,38 @@
+// Package version says which build this is.
+package version
+
+import (
+	"runtime/debug"
+	"sync"
+)
+
+// release is set by the linker (-X) in a released build.
+var release string
+
+// String is the version of this build: the released one, that of the module,
+// or the commit it was built from.
+var String = sync.OnceValue(func() string {
+	if release != "" {
+		return release
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	commit, dirty := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision" && len(s.Value) >= 12:
+			commit = s.Value[:12]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "+changes"
+		}
+	}
+	if commit == "" {
+		return "devel"
+	}
+	return "devel-" + commit + dirty
+})
