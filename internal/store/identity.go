@@ -1,16 +1,99 @@
 package store
 
-import "filippo.io/age"
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"filippo.io/age"
+)
 
 // GenerateIdentity makes a new age X25519 identity and writes it to path, mode
-// 0600, synced. A file that is there is never overwritten (fs.ErrExist).
-func GenerateIdentity(path string) (*age.X25519Identity, error) { panic("pending") }
+// 0600, synced. A file that is there is never overwritten (fs.ErrExist): the
+// store would be lost with it.
+func GenerateIdentity(path string) (_ *age.X25519Identity, err error) {
+	defer wrap(&err, "generate identity "+path)
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		return nil, err
+	}
+	if err := mkdirAll(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	// Whole under its name or not at all: a torn identity would be found out
+	// only once the store is full.
+	f, err := os.CreateTemp(filepath.Dir(path), ".identity-*") // 0600
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(f.Name())
+	_, err = fmt.Fprintf(f, "# created: %s\n# public key: %s\n%s\n",
+		time.Now().UTC().Format(time.RFC3339), id.Recipient(), id)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return nil, err
+	}
+	if err := os.Link(f.Name(), path); err != nil {
+		return nil, err
+	}
+	return id, syncDir(filepath.Dir(path))
+}
 
-// LoadIdentities reads an age identity file. One that others may read is refused.
-func LoadIdentities(path string) ([]age.Identity, error) { panic("pending") }
+// LoadIdentities reads an age identity file. One that others may read is
+// refused, as ssh does with its keys.
+func LoadIdentities(path string) (_ []age.Identity, err error) {
+	defer wrap(&err, "load identity")
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("%s may be read by others: mode %v (chmod 600 it)", path, info.Mode().Perm())
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := age.ParseIdentities(bytes.NewReader(data))
+	if err != nil {
+		// The parser's message may quote the line, which is the secret itself.
+		return nil, fmt.Errorf("%s is not an age identity file: %w", path, fs.ErrInvalid)
+	}
+	return ids, nil
+}
 
 // RecipientsOf returns the recipients that belong to identities.
-func RecipientsOf(ids []age.Identity) ([]age.Recipient, error) { panic("pending") }
+func RecipientsOf(ids []age.Identity) ([]age.Recipient, error) {
+	var found []age.Recipient
+	for _, id := range ids {
+		switch id := id.(type) {
+		case *age.X25519Identity:
+			found = append(found, id.Recipient())
+		case *age.HybridIdentity:
+			found = append(found, id.Recipient())
+		default:
+			return nil, fmt.Errorf("identity of type %T does not tell its recipient (name the recipients in the config)", id)
+		}
+	}
+	return found, nil
+}
 
 // ParseRecipients reads recipients as they are written in a config: "age1…".
-func ParseRecipients(lines ...string) ([]age.Recipient, error) { panic("pending") }
+func ParseRecipients(lines ...string) ([]age.Recipient, error) {
+	var found []age.Recipient
+	for _, line := range lines {
+		if strings.Contains(strings.ToUpper(line), "SECRET-KEY") {
+			return nil, errors.New("a recipient was given as an identity, which is secret (use the public key, age1…)")
+		}
+		more, err := age.ParseRecipients(strings.NewReader(line))
+		if err != nil {
+			return nil, fmt.Errorf("recipient %q: %w", clip(line), err)
+		}
+		found = append(found, more...)
+	}
+	return found, nil
+}

@@ -1,7 +1,13 @@
 package store
 
 import (
+	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"time"
@@ -11,7 +17,8 @@ import (
 
 // Options say where a store is and who may read it.
 type Options struct {
-	// URL is file:///absolute/folder, s3://bucket?region=…&prefix=… or mem://.
+	// URL is file:///absolute/folder or s3://bucket?region=…&prefix=…/ (the
+	// parameters and the credentials of the AWS SDK); mem:// is for tests.
 	URL string
 	// Recipients are who every blob is encrypted for. Required.
 	Recipients []age.Recipient
@@ -26,7 +33,14 @@ type Options struct {
 }
 
 // A Store keeps encrypted blobs. It is safe for concurrent use.
-type Store struct{}
+type Store struct {
+	url        string
+	place      place
+	id         string
+	nameKey    []byte // nil without an identity
+	recipients []age.Recipient
+	identities []age.Identity
+}
 
 // Info describes a blob without opening it.
 type Info struct {
@@ -40,65 +54,232 @@ type Info struct {
 const MaxGet = 256 << 20
 
 // Open opens the store at a URL, and makes one where there is none yet. Two
-// processes that open a new one at once agree on its id.
-func Open(ctx context.Context, opts Options) (*Store, error) { panic("pending") }
+// processes that open a new one at once agree on its id. Identities are tried
+// on the store at once, so a wrong one is ErrWrongKey here and not later.
+func Open(ctx context.Context, opts Options) (_ *Store, err error) {
+	defer wrap(&err, "open store "+opts.URL)
+	if len(opts.Recipients) == 0 {
+		return nil, errors.New("no recipients to encrypt for (name at least one in the config)")
+	}
+	if err := readOwn(opts.Recipients, opts.Identities); err != nil {
+		return nil, err
+	}
+	p, err := openPlace(ctx, opts.URL)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.close())
+		}
+	}()
+	m, err := loadMeta(ctx, p)
+	if errors.Is(err, ErrNotFound) {
+		if opts.ID != "" {
+			return nil, fmt.Errorf("%w: there is none, and %s was expected (is the disk mounted, the bucket right?)",
+				ErrOtherStore, opts.ID)
+		}
+		if m, err = createMeta(ctx, p, opts.Recipients); err == nil && opts.Logger != nil {
+			opts.Logger.Info("store opened for the first time", "store", m.ID, "url", opts.URL)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if opts.ID != "" && opts.ID != m.ID {
+		return nil, fmt.Errorf("%w: its id is %s, and %s was expected", ErrOtherStore, m.ID, opts.ID)
+	}
+	s := &Store{url: opts.URL, place: p, id: m.ID, recipients: opts.Recipients, identities: opts.Identities}
+	if len(s.identities) > 0 {
+		if s.nameKey, err = m.openKey(s.identities); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// readOwn makes sure that what we write can be read by us.
+func readOwn(recipients []age.Recipient, identities []age.Identity) error {
+	if len(identities) == 0 {
+		return nil
+	}
+	var b bytes.Buffer
+	w, err := age.Encrypt(&b, recipients...)
+	if err == nil {
+		err = w.Close()
+	}
+	if err == nil {
+		_, err = age.Decrypt(&b, identities...)
+	}
+	if err != nil {
+		return fmt.Errorf("none of our identities is among the recipients, so that we could not read what we write: %w", err)
+	}
+	return nil
+}
 
 // Close gives back what the store holds open.
-func (s *Store) Close() error { panic("pending") }
+func (s *Store) Close() error { return s.place.close() }
 
 // ID is the store's id: 32 hex digits, made once.
-func (s *Store) ID() string { panic("pending") }
+func (s *Store) ID() string { return s.id }
 
-// Put writes a blob, in place of an older one of that key.
-func (s *Store) Put(ctx context.Context, key string, data []byte) error { panic("pending") }
+// URL is where the store is.
+func (s *Store) URL() string { return s.url }
+
+// CanRead says whether this process has an identity.
+func (s *Store) CanRead() bool { return len(s.identities) > 0 }
+
+// Put writes a blob, in place of an older one of that key. After an error that
+// wraps ErrUnreachable the key holds the old blob or the new one, whole.
+func (s *Store) Put(ctx context.Context, key string, data []byte) (err error) {
+	defer wrap(&err, "store "+clip(key))
+	return s.write(ctx, key, data, false)
+}
 
 // Create writes a blob only if the key is free, and is ErrExists otherwise.
-func (s *Store) Create(ctx context.Context, key string, data []byte) error { panic("pending") }
+// After ErrUnreachable it may be there: creating it again tells, by ErrExists.
+func (s *Store) Create(ctx context.Context, key string, data []byte) (err error) {
+	defer wrap(&err, "store "+clip(key))
+	// Spares the work, and serves S3 servers that ignore If-None-Match.
+	switch _, err := s.stat(ctx, key); {
+	case err == nil:
+		return ErrExists
+	case !errors.Is(err, ErrNotFound):
+		return err
+	}
+	return s.write(ctx, key, data, true)
+}
 
-// Get reads a whole blob.
-func (s *Store) Get(ctx context.Context, key string) ([]byte, error) { panic("pending") }
+func (s *Store) write(ctx context.Context, key string, data []byte, exclusive bool) error {
+	w, err := s.newWriter(ctx, key, exclusive)
+	if err != nil {
+		return err
+	}
+	defer w.Abort()
+	if _, err := w.Write(data); err != nil {
+		return err
+	}
+	return w.close()
+}
+
+// Get reads a whole blob of at most MaxGet bytes (ErrTooLarge).
+func (s *Store) Get(ctx context.Context, key string) (_ []byte, err error) {
+	defer wrap(&err, "read "+clip(key)+" from the store")
+	r, err := s.newReader(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	data, err := io.ReadAll(io.LimitReader(r, MaxGet+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > MaxGet {
+		return nil, ErrTooLarge
+	}
+	return data, nil
+}
 
 // Exists tells whether there is a blob of that key.
-func (s *Store) Exists(ctx context.Context, key string) (bool, error) { panic("pending") }
+func (s *Store) Exists(ctx context.Context, key string) (bool, error) {
+	_, err := s.Stat(ctx, key)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
 
 // Stat describes a blob.
-func (s *Store) Stat(ctx context.Context, key string) (Info, error) { panic("pending") }
+func (s *Store) Stat(ctx context.Context, key string) (_ Info, err error) {
+	defer wrap(&err, "look for "+clip(key)+" in the store")
+	return s.stat(ctx, key)
+}
 
-// List describes every blob whose key begins with prefix, sorted by key.
-func (s *Store) List(ctx context.Context, prefix string) ([]Info, error) { panic("pending") }
+func (s *Store) stat(ctx context.Context, key string) (Info, error) {
+	if err := checkKey(key); err != nil {
+		return Info{}, err
+	}
+	info, err := s.place.stat(ctx, key)
+	return info, s.surely(ctx, err)
+}
+
+// List describes every blob whose key begins with prefix, sorted by key. The
+// last part of the prefix may be the beginning of a name.
+func (s *Store) List(ctx context.Context, prefix string) (_ []Info, err error) {
+	defer wrap(&err, "list "+clip(prefix)+" in the store")
+	if err := checkPrefix(prefix); err != nil {
+		return nil, err
+	}
+	found, err := s.place.list(ctx, prefix)
+	if err == nil && len(found) == 0 {
+		if err := s.surely(ctx, ErrNotFound); !errors.Is(err, ErrNotFound) {
+			return nil, err
+		}
+	}
+	return found, err
+}
 
 // Delete removes a blob. One that is not there is success.
-func (s *Store) Delete(ctx context.Context, key string) error { panic("pending") }
+func (s *Store) Delete(ctx context.Context, key string) (err error) {
+	defer wrap(&err, "delete "+clip(key)+" from the store")
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	err = s.surely(ctx, s.place.remove(ctx, key))
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// surely lets ErrNotFound stand only if the store itself is still there. An
+// unmounted disk and a deleted bucket also hold no blob, and to believe them
+// would turn an outage into a loss.
+func (s *Store) surely(ctx context.Context, err error) error {
+	if !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	if _, there := s.place.stat(ctx, metaKey); errors.Is(there, ErrNotFound) {
+		return fmt.Errorf("%w: there is no store at %s any more", ErrUnreachable, s.url)
+	} else if there != nil {
+		return there
+	}
+	return err
+}
 
 // PutContent writes data under prefix with a name made of a keyed digest, and
 // returns the whole key. The same bytes get the same key and are stored once;
-// without the store's own key nobody can tell from the name what they are.
-func (s *Store) PutContent(ctx context.Context, prefix string, data []byte) (string, error) {
-	panic("pending")
+// without the store's own key nobody can tell from the name what they are. It
+// needs an identity (ErrNoIdentity).
+func (s *Store) PutContent(ctx context.Context, prefix string, data []byte) (_ string, err error) {
+	defer wrap(&err, "store content under "+clip(prefix))
+	name, err := s.Name(data)
+	if err != nil {
+		return "", err
+	}
+	key := prefix + "/" + name
+	if _, err := s.stat(ctx, key); err == nil {
+		return key, nil
+	} else if !errors.Is(err, ErrNotFound) {
+		return "", err
+	}
+	return key, s.write(ctx, key, data, false)
 }
 
-// NewWriter begins a blob of any size, in place of an older one of that key.
-// Nothing is visible before Close, and nothing ever if Abort comes first or
-// ctx ends. Memory is bounded whatever the size.
-func (s *Store) NewWriter(ctx context.Context, key string) (*Writer, error) { panic("pending") }
+// Name is what PutContent calls data: 64 hex digits, HMAC-SHA-256 under a key
+// that only readers of the store have.
+func (s *Store) Name(data []byte) (string, error) {
+	if s.nameKey == nil {
+		return "", ErrNoIdentity
+	}
+	mac := hmac.New(sha256.New, s.nameKey)
+	mac.Write([]byte("content\x00"))
+	mac.Write(data)
+	return hex.EncodeToString(mac.Sum(nil)), nil
+}
 
-// A Writer is a blob being written. It is not safe for concurrent use.
-type Writer struct{}
-
-// Write adds to the blob.
-func (w *Writer) Write(p []byte) (int, error) { panic("pending") }
-
-// Close makes the blob visible; only its nil says that it is there.
-func (w *Writer) Close() error { panic("pending") }
-
-// Abort drops the blob. After Close it does nothing, so it can be deferred.
-func (w *Writer) Abort() { panic("pending") }
-
-// Stored is how many bytes the blob takes in the store, right after Close.
-func (w *Writer) Stored() int64 { panic("pending") }
-
-// NewReader opens a blob of any size. A blob that is torn is found out while
-// it is read (ErrTorn): what was read is good only once Read returned io.EOF.
-func (s *Store) NewReader(ctx context.Context, key string) (io.ReadCloser, error) {
-	panic("pending")
+func wrap(err *error, doing string) {
+	if *err != nil {
+		*err = fmt.Errorf("%s: %w", doing, *err)
+	}
 }

@@ -1,0 +1,288 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// folder keeps objects as files: folders 0700, files 0600, the key as the path.
+//
+// It is ours and not gocloud's fileblob, because that one looks and then
+// renames (so two processes can both win an exclusive write) and syncs neither
+// file nor folder (so a power cut leaves an empty file under a good name). The
+// layout is the same, and fileblob can read it.
+type folder struct {
+	root string
+}
+
+// tempDir holds what is being written, below the root so that link and rename
+// stay within one file system. It is made with the store and never again: where
+// it is missing the store is not there (an unmounted disk), and nothing may be written.
+const tempDir = ".tmp"
+
+// A writer renews the time of its file with every write; a day of silence
+// means that it was killed.
+const tempAge = 24 * time.Hour
+
+func openFolder(u *url.URL) (*folder, error) {
+	if u.Host != "" || !filepath.IsAbs(u.Path) || u.RawQuery != "" {
+		return nil, fmt.Errorf("a file store is file:///absolute/folder, without host or parameters")
+	}
+	f := &folder{root: filepath.Clean(u.Path)}
+	f.sweep()
+	return f, nil
+}
+
+// sweep removes what killed writers left behind. It is housekeeping: what goes
+// wrong here goes wrong again, and is reported, where it matters.
+func (f *folder) sweep() {
+	entries, err := os.ReadDir(filepath.Join(f.root, tempDir))
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > tempAge {
+			_ = os.Remove(filepath.Join(f.root, tempDir, e.Name()))
+		}
+	}
+}
+
+func (f *folder) close() error { return nil }
+
+func (f *folder) make(context.Context) error {
+	if err := mkdirAll(f.root); err != nil {
+		return unreachable(err)
+	}
+	if err := mkdirAll(filepath.Join(f.root, tempDir)); err != nil {
+		return unreachable(err)
+	}
+	return nil
+}
+
+func (f *folder) path(key string) string { return filepath.Join(f.root, filepath.FromSlash(key)) }
+
+func (f *folder) write(ctx context.Context, key string, exclusive bool) (pending, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	file, err := os.CreateTemp(filepath.Join(f.root, tempDir), "w-*") // 0600
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	return &pendingFile{ctx: ctx, folder: f, file: file, path: f.path(key), exclusive: exclusive}, nil
+}
+
+type pendingFile struct {
+	ctx       context.Context // of this one write; it covers commit too
+	folder    *folder
+	file      *os.File
+	path      string
+	exclusive bool
+}
+
+func (p *pendingFile) Write(b []byte) (int, error) {
+	if err := p.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := p.file.Write(b)
+	if err != nil {
+		err = unreachable(err)
+	}
+	return n, err
+}
+
+func (p *pendingFile) abort() {
+	_ = p.file.Close()
+	_ = os.Remove(p.file.Name())
+}
+
+func (p *pendingFile) commit() error {
+	defer os.Remove(p.file.Name()) // gone already after a rename
+	err := p.ctx.Err()
+	if err == nil {
+		err = p.file.Sync()
+	}
+	if err = errors.Join(err, p.file.Close()); err != nil {
+		return unreachable(err)
+	}
+	// The bytes are on disk before the name is: what has a name is whole.
+	if err := p.give(); err != nil {
+		return err
+	}
+	return unreachable(syncDir(filepath.Dir(p.path)))
+}
+
+// give gives the file its name. remove prunes folders that it emptied, maybe
+// the one that was just made for us, hence the few tries.
+func (p *pendingFile) give() error {
+	var err error
+	for range 20 {
+		if err = mkdirAll(filepath.Dir(p.path)); err != nil {
+			break
+		}
+		if p.exclusive {
+			err = os.Link(p.file.Name(), p.path) // fails where the name is taken
+		} else {
+			err = os.Rename(p.file.Name(), p.path)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR):
+		return fmt.Errorf("%w: a blob and a folder cannot share a name", ErrBadKey)
+	case p.exclusive && errors.Is(err, fs.ErrExist):
+		return ErrExists
+	}
+	return unreachable(err)
+}
+
+func (f *folder) read(ctx context.Context, key string) (io.ReadCloser, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	file, err := os.Open(f.path(key))
+	if err != nil {
+		return nil, absent(err)
+	}
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		_ = file.Close()
+		if err == nil {
+			return nil, ErrNotFound
+		}
+		return nil, unreachable(err)
+	}
+	return file, nil
+}
+
+func (f *folder) stat(ctx context.Context, key string) (Info, error) {
+	if err := ctx.Err(); err != nil {
+		return Info{}, err
+	}
+	info, err := os.Lstat(f.path(key))
+	if err != nil {
+		return Info{}, absent(err)
+	}
+	if !info.Mode().IsRegular() {
+		return Info{}, ErrNotFound
+	}
+	return Info{Key: key, Size: info.Size(), ModTime: info.ModTime()}, nil
+}
+
+func (f *folder) list(ctx context.Context, prefix string) ([]Info, error) {
+	// The deepest folder that the prefix names whole.
+	top, _ := filepath.Split(f.path(prefix + "x"))
+	var found []Info
+	// With a dot the walk also enters a root that is a symbolic link.
+	err := filepath.WalkDir(top+".", func(path string, d fs.DirEntry, err error) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err != nil {
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+				return nil // never there, or deleted meanwhile
+			}
+			return unreachable(err)
+		}
+		if d.IsDir() {
+			if d.Name() == tempDir {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		rel, err := filepath.Rel(f.root, path)
+		if err != nil {
+			return err
+		}
+		key := filepath.ToSlash(rel)
+		if !d.Type().IsRegular() || !strings.HasPrefix(key, prefix) || checkKey(key) != nil {
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			return nil // deleted meanwhile
+		}
+		found = append(found, Info{Key: key, Size: info.Size(), ModTime: info.ModTime()})
+		return nil
+	})
+	slices.SortFunc(found, func(a, b Info) int { return strings.Compare(a.Key, b.Key) })
+	return found, err
+}
+
+func (f *folder) remove(ctx context.Context, key string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	path := f.path(key)
+	if info, err := os.Lstat(path); err == nil && info.IsDir() {
+		return ErrNotFound
+	}
+	if err := os.Remove(path); err != nil {
+		return absent(err)
+	}
+	dir := filepath.Dir(path)
+	if err := syncDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return unreachable(err)
+	}
+	for ; dir != f.root && os.Remove(dir) == nil; dir = filepath.Dir(dir) {
+	}
+	return nil
+}
+
+// mkdirAll makes a folder and its parents 0700 and syncs each new name.
+func mkdirAll(dir string) error {
+	if info, err := os.Stat(dir); err == nil {
+		if !info.IsDir() {
+			return &fs.PathError{Op: "mkdir", Path: dir, Err: syscall.ENOTDIR}
+		}
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if parent != dir {
+		if err := mkdirAll(parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncDir(parent)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func absent(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return ErrNotFound
+	}
+	return unreachable(err)
+}
+
+// unreachable marks an error of the place itself; an ended context stays what it is.
+func unreachable(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, ErrUnreachable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnreachable, err)
+}

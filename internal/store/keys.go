@@ -1,0 +1,54 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+)
+
+// metaKey is the object that makes a bucket or a folder a store. It is not a
+// blob: callers can neither read, write nor list it.
+const metaKey = "fairlead-store.json"
+
+const maxKey = 512 // bytes; S3 takes 1024, and a configured prefix needs room
+
+// checkKey refuses what would mean different things to different drivers:
+// upper case (file systems that fold it), escapes, dots that climb, empty
+// parts. What is left is the same string as a path and as an object name.
+func checkKey(key string) error {
+	if key == metaKey || len(key) > maxKey {
+		return fmt.Errorf("%q: %w", clip(key), ErrBadKey)
+	}
+	for part := range strings.SplitSeq(key, "/") {
+		if part == "" || len(part) > 200 || !plain(part) || !alnum(part[0]) {
+			return fmt.Errorf("%q: %w (parts of a-z, 0-9, '.', '_' and '-' that begin with a letter or digit)",
+				clip(key), ErrBadKey)
+		}
+	}
+	return nil
+}
+
+// checkPrefix takes the beginning of any key, up to the whole of it.
+func checkPrefix(prefix string) error {
+	if prefix == "" {
+		return nil
+	}
+	return checkKey(strings.TrimSuffix(prefix, "/"))
+}
+
+func plain(part string) bool {
+	for i := range len(part) {
+		if c := part[i]; !alnum(c) && c != '.' && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+func alnum(c byte) bool { return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' }
+
+func clip(s string) string {
+	if len(s) > 80 {
+		return s[:80] + "…"
+	}
+	return s
+}

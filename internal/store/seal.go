@@ -1,0 +1,235 @@
+package store
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"filippo.io/age"
+	"github.com/klauspost/compress/zstd"
+)
+
+// An object is an age file. Inside it:
+//
+//	1 byte   format, 1
+//	1 byte   how the content is packed: 0 as it is, 1 zstd
+//	2 bytes  length of the key, big endian
+//	…        the key, so that an object that was moved is found out
+//	…        the content
+//
+// `age -d -i identity object | tail -c +N` brings anything back without us.
+const (
+	sealFormat = 1
+	packPlain  = 0
+	packZstd   = 1
+)
+
+// sample is how much of a stream is looked at to decide whether packing helps.
+const sample = 64 << 10
+
+// One window and one goroutine: a stream costs a few MB whatever its size.
+var zstdOptions = []zstd.EOption{zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1 << 20)}
+
+// Shared for small jobs: EncodeAll is safe for concurrent use.
+var smallZstd = func() *zstd.Encoder {
+	e, err := zstd.NewWriter(nil, zstdOptions...)
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	return e
+}()
+
+// A sealer encrypts one object into w.
+type sealer struct {
+	key  string
+	age  io.WriteCloser
+	zstd *zstd.Encoder
+	head []byte // what came before it was decided how to pack
+	open bool   // decided; head is written
+}
+
+func newSealer(w io.Writer, key string, recipients []age.Recipient) (*sealer, error) {
+	a, err := age.Encrypt(w, recipients...)
+	if err != nil {
+		return nil, fmt.Errorf("encrypt: %w", err)
+	}
+	return &sealer{key: key, age: a}, nil
+}
+
+func (s *sealer) Write(p []byte) (int, error) {
+	if !s.open {
+		if len(s.head)+len(p) < sample {
+			s.head = append(s.head, p...)
+			return len(p), nil
+		}
+		n := sample - len(s.head)
+		s.head = append(s.head, p[:n]...)
+		if err := s.decide(); err != nil {
+			return 0, err
+		}
+		m, err := s.put(p[n:])
+		return n + m, err
+	}
+	return s.put(p)
+}
+
+// decide writes the beginning of the object and what was held back.
+func (s *sealer) decide() error {
+	pack := byte(packPlain)
+	if worthPacking(s.head) {
+		pack = packZstd
+	}
+	begin := []byte{sealFormat, pack}
+	begin = binary.BigEndian.AppendUint16(begin, uint16(len(s.key)))
+	begin = append(begin, s.key...)
+	if _, err := s.age.Write(begin); err != nil {
+		return err
+	}
+	if pack == packZstd {
+		z, err := zstd.NewWriter(s.age, zstdOptions...)
+		if err != nil {
+			return err
+		}
+		s.zstd = z
+	}
+	s.open = true
+	head := s.head
+	s.head = nil
+	_, err := s.put(head)
+	return err
+}
+
+func worthPacking(p []byte) bool {
+	if len(p) < 128 {
+		return false
+	}
+	packed := smallZstd.EncodeAll(p, make([]byte, 0, len(p)))
+	return len(packed) < len(p)-len(p)/10
+}
+
+func (s *sealer) put(p []byte) (int, error) {
+	if s.zstd != nil {
+		return s.zstd.Write(p)
+	}
+	return s.age.Write(p)
+}
+
+// Close writes the end that makes the object whole.
+func (s *sealer) Close() error {
+	if !s.open {
+		if err := s.decide(); err != nil {
+			return err
+		}
+	}
+	if s.zstd != nil {
+		if err := s.zstd.Close(); err != nil {
+			return err
+		}
+	}
+	return s.age.Close()
+}
+
+// abandon lets go of what a sealer holds without ending the object.
+func (s *sealer) abandon() {
+	if s.zstd != nil {
+		s.zstd.Reset(nil)
+	}
+}
+
+// An opener decrypts one object. Every error is ErrTorn, ErrWrongKey or the
+// reader's own as ErrUnreachable.
+type opener struct {
+	src     *source
+	content io.Reader
+	zstd    *zstd.Decoder
+}
+
+// source remembers how its reader failed, so that a wire that was cut is not
+// taken for an object that is torn.
+type source struct {
+	r   io.ReadCloser
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}
+
+func newOpener(r io.ReadCloser, key string, identities []age.Identity) (_ *opener, err error) {
+	o := &opener{src: &source{r: r}}
+	defer func() {
+		if err != nil {
+			_ = o.Close()
+		}
+	}()
+	a, err := age.Decrypt(bufio.NewReaderSize(o.src, 64<<10), identities...)
+	if err != nil {
+		if noMatch := (*age.NoIdentityMatchError)(nil); errors.As(err, &noMatch) {
+			return nil, ErrWrongKey
+		}
+		return nil, o.mean(err)
+	}
+	var begin [4]byte
+	if _, err := io.ReadFull(a, begin[:]); err != nil {
+		return nil, o.mean(err)
+	}
+	if begin[0] != sealFormat {
+		return nil, fmt.Errorf("format %d is newer than this program knows (upgrade it)", begin[0])
+	}
+	name := make([]byte, binary.BigEndian.Uint16(begin[2:]))
+	if _, err := io.ReadFull(a, name); err != nil {
+		return nil, o.mean(err)
+	}
+	if string(name) != key {
+		return nil, fmt.Errorf("%w: it was written as %q", ErrTorn, clip(string(name)))
+	}
+	switch begin[1] {
+	case packPlain:
+		o.content = a
+	case packZstd:
+		z, err := zstd.NewReader(a, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20))
+		if err != nil {
+			return nil, o.mean(err)
+		}
+		o.zstd, o.content = z, z
+	default:
+		return nil, fmt.Errorf("packing %d is newer than this program knows (upgrade it)", begin[1])
+	}
+	return o, nil
+}
+
+func (o *opener) Read(p []byte) (int, error) {
+	n, err := o.content.Read(p)
+	if err != nil && err != io.EOF {
+		err = o.mean(err)
+	}
+	return n, err
+}
+
+func (o *opener) mean(err error) error {
+	if o.src.err != nil {
+		return unreachable(o.src.err)
+	}
+	return fmt.Errorf("%w: %w", ErrTorn, noEOF(err))
+}
+
+// noEOF keeps a torn object from matching io.EOF, which means a good end.
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+func (o *opener) Close() error {
+	if o.zstd != nil {
+		o.zstd.Close()
+	}
+	return o.src.r.Close()
+}

@@ -1,0 +1,147 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"io"
+)
+
+// A Writer is a blob being written. It is not safe for concurrent use.
+type Writer struct {
+	key    string
+	seal   *sealer
+	to     *counter
+	err    error // why it can no longer be closed well
+	done   bool
+	stored int64
+}
+
+// counter passes on to a pending object and counts.
+type counter struct {
+	p pending
+	n int64
+}
+
+func (c *counter) Write(b []byte) (int, error) {
+	n, err := c.p.Write(b)
+	c.n += int64(n)
+	return n, err
+}
+
+var errClosed = errors.New("blob is closed")
+
+// NewWriter begins a blob of any size, in place of an older one of that key.
+// Nothing is visible before Close, and nothing ever if Abort comes first or
+// ctx ends. Memory is bounded whatever the size.
+func (s *Store) NewWriter(ctx context.Context, key string) (_ *Writer, err error) {
+	defer wrap(&err, "store "+clip(key))
+	return s.newWriter(ctx, key, false)
+}
+
+func (s *Store) newWriter(ctx context.Context, key string, exclusive bool) (*Writer, error) {
+	if err := checkKey(key); err != nil {
+		return nil, err
+	}
+	p, err := s.place.write(ctx, key, exclusive)
+	if err != nil {
+		return nil, err
+	}
+	to := &counter{p: p}
+	seal, err := newSealer(to, key, s.recipients)
+	if err != nil {
+		p.abort()
+		return nil, err
+	}
+	return &Writer{key: key, seal: seal, to: to}, nil
+}
+
+// Write adds to the blob.
+func (w *Writer) Write(p []byte) (int, error) {
+	if w.done {
+		return 0, errClosed
+	}
+	if w.err != nil {
+		return 0, w.err
+	}
+	n, err := w.seal.Write(p)
+	w.err = err
+	wrap(&err, "store "+clip(w.key))
+	return n, err
+}
+
+// Close makes the blob visible; only its nil says that it is there. After an
+// error that wraps ErrUnreachable it may be there, whole, all the same.
+func (w *Writer) Close() (err error) {
+	defer wrap(&err, "store "+clip(w.key))
+	return w.close()
+}
+
+func (w *Writer) close() error {
+	if w.done {
+		return errClosed
+	}
+	if w.err == nil {
+		w.err = w.seal.Close()
+	}
+	if w.err != nil {
+		err := w.err
+		w.Abort()
+		return err
+	}
+	w.done = true
+	w.stored = w.to.n
+	return w.to.p.commit()
+}
+
+// Abort drops the blob. After Close it does nothing, so it can be deferred.
+func (w *Writer) Abort() {
+	if w.done {
+		return
+	}
+	w.done = true
+	w.seal.abandon()
+	w.to.p.abort()
+}
+
+// Stored is how many bytes the blob takes in the store, right after Close.
+func (w *Writer) Stored() int64 { return w.stored }
+
+// NewReader opens a blob of any size, with bounded memory. A blob that is torn
+// is found out while it is read (ErrTorn): what was read is good only once Read
+// has returned io.EOF.
+func (s *Store) NewReader(ctx context.Context, key string) (_ io.ReadCloser, err error) {
+	defer wrap(&err, "read "+clip(key)+" from the store")
+	o, err := s.newReader(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return &named{o, key}, nil
+}
+
+func (s *Store) newReader(ctx context.Context, key string) (*opener, error) {
+	if err := checkKey(key); err != nil {
+		return nil, err
+	}
+	if len(s.identities) == 0 {
+		return nil, ErrNoIdentity
+	}
+	r, err := s.place.read(ctx, key)
+	if err != nil {
+		return nil, s.surely(ctx, err)
+	}
+	return newOpener(r, key, s.identities)
+}
+
+// named says of which blob an error in mid-stream speaks.
+type named struct {
+	*opener
+	key string
+}
+
+func (n *named) Read(p []byte) (int, error) {
+	c, err := n.opener.Read(p)
+	if err != nil && err != io.EOF {
+		wrap(&err, "read "+clip(n.key)+" from the store")
+	}
+	return c, err
+}
