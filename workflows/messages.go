@@ -335,7 +335,9 @@ type PutHost struct {
 	Spec   activities.HostSpec `json:"spec"`
 	Labels map[string]string   `json:"labels,omitempty"`
 	Slots  int                 `json:"slots,omitempty"` // default 4
-	Zone   string              `json:"zone,omitempty"`
+	// Jump names the host of the same zone to go through.
+	Jump string `json:"jump,omitempty"`
+	Zone string `json:"zone,omitempty"`
 	// Replace allows changing a host that is there; else the update is refused.
 	Replace bool `json:"replace,omitempty"`
 }

@@ -1,0 +1,155 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+)
+
+// asked makes an approval of a request that codex waits for.
+func (s *session) asked(r activities.Request) {
+	now := workflow.Now(s.ctx)
+	s.st.ApprovalN++
+	s.st.Approvals = append(s.st.Approvals, approvalState{
+		N: s.st.ApprovalN, Turn: s.st.TurnN, Request: r,
+		AskedAt: now, Expires: now.Add(s.opt.Expiry), State: ApprovalOpen,
+	})
+	s.st.UpdatedAt = now
+	// What was accepted for the session is answered by us, also after codex
+	// has forgotten it with its process.
+	if by, ok := s.st.Grants[r.Digest]; ok {
+		s.decide(s.st.approval(s.st.ApprovalN), Decision{
+			Outcome: string(conversation.Accept), By: by, At: now, Scope: "session", Reason: "accepted earlier for this session",
+		})
+	}
+}
+
+// decide records a decision and queues it for codex.
+func (s *session) decide(a *approvalState, d Decision) {
+	a.Decision = &d
+	if a.State == ApprovalOpen {
+		a.State = ApprovalDecided
+	}
+	if d.Scope == "session" && d.Outcome == string(conversation.Accept) {
+		if s.st.Grants == nil {
+			s.st.Grants = map[string]string{}
+		}
+		s.st.Grants[a.Request.Digest] = d.By
+	}
+	s.st.Sends = append(s.st.Sends, pendingSend{Approval: a.N, Send: activities.Send{
+		ID: fmt.Sprintf("%s.a%d", s.id, a.N), Kind: conversation.SendDecision,
+		RPC: a.Request.RPC, Incarnation: a.Request.Incarnation, RequestKind: a.Request.Kind,
+		Outcome: activities.Outcome(d.Outcome), ForSession: d.Scope == "session", Turn: a.Turn,
+	}})
+	s.note(activities.Note{Type: conversation.EntryDecision, Turn: a.Turn,
+		Text: fmt.Sprintf("%s %s", d.Outcome, s.approvalID(a.N)),
+		Data: map[string]string{"approval": s.approvalID(a.N), "outcome": d.Outcome, "by": d.By,
+			"reason": d.Reason, "scope": d.Scope, "digest": a.Request.Digest}})
+}
+
+// expire declines what nobody decided in time.
+func (s *session) expire() {
+	now := workflow.Now(s.ctx)
+	for _, a := range s.st.open() {
+		if now.Before(a.Expires) {
+			continue
+		}
+		a.State = ApprovalExpired
+		s.decide(a, Decision{Outcome: string(conversation.Decline), By: "expiry", At: now, Scope: "once",
+			Reason: fmt.Sprintf("nobody decided within %s", s.opt.Expiry)})
+	}
+}
+
+func (s *session) untilExpiry(open []*approvalState) time.Duration {
+	next := open[0].Expires
+	for _, a := range open[1:] {
+		if a.Expires.Before(next) {
+			next = a.Expires
+		}
+	}
+	return max(next.Sub(workflow.Now(s.ctx)), time.Millisecond)
+}
+
+func (s *session) approvalID(n int) string { return s.id + "." + strconv.Itoa(n) }
+
+// checkDecide says why a decision cannot be taken; nil when it can.
+func (s *session) checkDecide(d Decide) (*approvalState, error) {
+	name, ok := strings.CutPrefix(d.Approval, s.id+".")
+	n, err := strconv.Atoi(name)
+	if !ok || err != nil || n < 1 {
+		return nil, refuse(RefusedState, "decide %q: it is no approval of session %s (its approvals are %s.1, %s.2, …)", d.Approval, s.id, s.id, s.id)
+	}
+	a := s.st.approval(n)
+	switch {
+	case a == nil && n > s.st.ApprovalN:
+		return nil, refuse(RefusedNotFound, "decide %s: session %s has asked only %d so far", d.Approval, s.id, s.st.ApprovalN)
+	case a == nil:
+		return nil, refuse(RefusedState, "decide %s: decided long ago (see the transcript)", d.Approval)
+	case d.Digest == "":
+		return nil, refuse(RefusedBadInput, "decide %s: the digest of what was asked is missing (`ctl approval show %s` has it)", d.Approval, d.Approval)
+	case d.Digest != a.Request.Digest:
+		return nil, refuse(RefusedState, "decide %s: the digest is not that of what was asked (%s…): look at it again", d.Approval, a.Request.Digest[:min(12, len(a.Request.Digest))])
+	case a.State == ApprovalVoid:
+		return nil, refuse(RefusedState, "decide %s: codex does not ask for this any more", d.Approval)
+	case a.State == ApprovalExpired:
+		return nil, refuse(RefusedState, "decide %s: it expired at %s and was declined", d.Approval, a.Expires.UTC().Format(time.RFC3339))
+	case a.State != ApprovalOpen:
+		return nil, refuse(RefusedState, "decide %s: already decided: %s by %s", d.Approval, a.Decision.Outcome, a.Decision.By)
+	}
+	switch d.Outcome {
+	case "accept", "decline", "cancel":
+	case "answer", "grant":
+		return nil, refuse(RefusedBadInput, "decide %s: a %s is not answered with %q", d.Approval, a.Request.Kind, d.Outcome)
+	default:
+		return nil, refuse(RefusedBadInput, "decide %s: outcome %q is none of accept, decline, cancel", d.Approval, d.Outcome)
+	}
+	word := d.Outcome
+	switch d.Scope {
+	case "", "once":
+	case "session":
+		if d.Outcome != "accept" {
+			return nil, refuse(RefusedBadInput, "decide %s: only an accept can hold for the session", d.Approval)
+		}
+		word = "accept_for_session"
+	default:
+		return nil, refuse(RefusedBadInput, "decide %s: scope %q is none of once, session", d.Approval, d.Scope)
+	}
+	if word != "decline" && !slices.Contains(a.Request.Offered, word) {
+		return nil, refuse(RefusedState, "decide %s: %s is not offered (%s are)", d.Approval, word, strings.Join(a.Request.Offered, ", "))
+	}
+	return a, nil
+}
+
+func (s *session) takeDecide(d Decide) (Approval, error) {
+	a, err := s.checkDecide(d)
+	if err != nil {
+		return Approval{}, err
+	}
+	scope := d.Scope
+	if scope == "" {
+		scope = "once"
+	}
+	s.decide(a, Decision{Outcome: d.Outcome, By: d.By, At: workflow.Now(s.ctx), Reason: d.Reason, Scope: scope})
+	return s.approvalView(a), nil
+}
+
+func (s *session) approvalView(a *approvalState) Approval {
+	r := a.Request
+	changes := r.Changes
+	if changes == nil {
+		changes = []activities.Change{}
+	}
+	return Approval{
+		ID: s.approvalID(a.N), Session: s.id, Turn: a.Turn, Kind: string(r.Kind), Summary: r.Summary,
+		Command: r.Command, CWD: r.CWD, Reason: r.Reason, Changes: changes, Digest: r.Digest,
+		Offered: r.Offered, Truncated: r.Truncated, AskedAt: a.AskedAt, ExpiresAt: a.Expires,
+		State: a.State, Decision: a.Decision,
+	}
+}

@@ -1,0 +1,55 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// Host tasks are short workflows, so that what was done to a host is on record
+// and goes on when a worker dies. The pool learns what they found.
+
+// HostTaskInput names the host and its zone.
+type HostTaskInput struct {
+	Zone string              `json:"zone,omitempty"`
+	Host activities.HostSpec `json:"host"`
+}
+
+// ProvisionHost puts the pinned codex onto a host.
+func ProvisionHost(ctx workflow.Context, in HostTaskInput) (activities.ProvisionCodexResult, error) {
+	out, err := do(setUp(ctx, "provision "+in.Host.Name), hosts.ProvisionCodex, activities.ProvisionCodexInput{Host: in.Host})
+	if err != nil {
+		return out, err
+	}
+	record(ctx, in, SetHost{Name: in.Host.Name, Codex: out.Version})
+	return out, nil
+}
+
+// CheckHost probes a host; a host that cannot run sessions is a result, not an
+// error.
+func CheckHost(ctx workflow.Context, in HostTaskInput) (activities.CheckHostResult, error) {
+	out, err := do(setUp(ctx, "check "+in.Host.Name), hosts.CheckHost, activities.CheckHostInput{Host: in.Host})
+	if err != nil {
+		return out, err
+	}
+	record(ctx, in, SetHost{Name: in.Host.Name, Check: &out})
+	return out, nil
+}
+
+// ExecOnHost runs a person's command as a journaled process.
+func ExecOnHost(ctx workflow.Context, in activities.ExecInput) (activities.ExecResult, error) {
+	return do(once(ctx, "exec on "+in.Host.Name), hosts.RunExec, in)
+}
+
+// ScanHostKeys asks a host for its keys and trusts nothing.
+func ScanHostKeys(ctx workflow.Context, in activities.ScanHostKeysInput) (activities.ScanHostKeysResult, error) {
+	return do(setUp(ctx, "scan "+in.Host.Address), hosts.ScanHostKeys, in)
+}
+
+// record tells the pool; a pool that does not know the host has no use for it.
+func record(ctx workflow.Context, in HostTaskInput, set SetHost) {
+	err := workflow.SignalExternalWorkflow(ctx, PoolID(in.Zone), "", signalFound, set).Get(ctx, nil)
+	if err != nil {
+		workflow.GetLogger(ctx).Warn("pool not told", "host", in.Host.Name, "error", err)
+	}
+}

@@ -1,0 +1,86 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// Leases are asked for and given by signal, so that nobody blocks a handler:
+// acquire → granted (or queued, or refused) … release. All are idempotent by
+// the holder's name.
+const (
+	signalAcquire = "acquire"
+	signalRelease = "release"
+	signalLease   = "lease" // to the holder
+	signalFound   = "found" // to a pool: what a host task found out
+)
+
+// acquire asks a pool for a slot, or a seed for its use.
+type acquire struct {
+	Holder string            `json:"holder"` // a session
+	Host   string            `json:"host,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+}
+
+// release gives back whatever the holder has.
+type release struct {
+	Holder string `json:"holder"`
+}
+
+// granted is the answer to the holder.
+type granted struct {
+	From    string               `json:"from"` // the workflow that answers
+	Queued  string               `json:"queued,omitempty"`
+	Refused *Failure             `json:"refused,omitempty"`
+	Epoch   int64                `json:"epoch,omitempty"`
+	Spec    *activities.HostSpec `json:"spec,omitempty"`
+	Seed    *activities.SeedRef  `json:"seed,omitempty"`
+}
+
+// notThere says why a lease cannot even be asked for.
+func notThere(from string, err error) *Failure {
+	var unknown *temporal.UnknownExternalWorkflowExecutionError
+	if !errors.As(err, &unknown) {
+		return &Failure{Kind: activities.ErrTypeInternal, Message: fmt.Sprintf("ask %s for a lease: %v", from, err)}
+	}
+	if name, ok := strings.CutPrefix(from, "seed/"); ok {
+		return &Failure{Kind: "seed_not_found", Message: fmt.Sprintf("there is no seed %q", name),
+			Hint: "`ctl seed list` shows those there are; `ctl seed import` makes one"}
+	}
+	return &Failure{Kind: "no_pool", Message: fmt.Sprintf("no worker has ever served %s", from),
+		Hint: "start a worker of that zone"}
+}
+
+// tell answers a holder. A holder that is gone has no use for a lease: it says so.
+func tell(ctx workflow.Context, holder string, g granted) bool {
+	err := workflow.SignalExternalWorkflow(ctx, SessionID(holder), "", signalLease, g).Get(ctx, nil)
+	if err != nil {
+		workflow.GetLogger(ctx).Warn("holder not told", "holder", holder, "error", err)
+	}
+	return err == nil
+}
+
+// findEnded names those holders whose workflows have ended without a release.
+func findEnded(ctx workflow.Context, holders []string) ([]string, error) {
+	ids := make([]string, 0, len(holders))
+	for _, h := range holders {
+		ids = append(ids, SessionID(h))
+	}
+	slices.Sort(ids)
+	out, err := do(setUp(ctx, "look for holders that have ended"), engine.FindEnded, activities.FindEndedInput{WorkflowIDs: ids})
+	if err != nil {
+		return nil, err
+	}
+	ended := make([]string, 0, len(out.Ended))
+	for _, id := range out.Ended {
+		ended = append(ended, strings.TrimPrefix(id, "session/"))
+	}
+	return ended, nil
+}

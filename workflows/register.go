@@ -1,0 +1,16 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+)
+
+// Register makes a worker serve every workflow of this package.
+func Register(r worker.WorkflowRegistry) {
+	for name, w := range map[string]any{
+		TypeSession: Session, TypeHostPool: HostPool, TypeSeed: Seed,
+		TypeProvision: ProvisionHost, TypeCheck: CheckHost, TypeExec: ExecOnHost, TypeScan: ScanHostKeys,
+	} {
+		r.RegisterWorkflowWithOptions(w, workflow.RegisterOptions{Name: name})
+	}
+}

@@ -1,0 +1,243 @@
+package workflows
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// SeedInput starts a Seed workflow.
+type SeedInput struct {
+	Name  string     `json:"name"`
+	Carry *seedState `json:"carry,omitempty"`
+}
+
+// seedState is all that a seed carries across continue-as-new.
+type seedState struct {
+	Ref     *activities.SeedRef `json:"ref,omitempty"`
+	Files   []SeedFile          `json:"files,omitempty"`
+	Blobs   []string            `json:"blobs,omitempty"` // every generation's, for a purge
+	Epoch   int64               `json:"epoch"`
+	Holders []string            `json:"holders,omitempty"`
+	Queue   []ticket            `json:"queue,omitempty"`
+	PutAt   time.Time           `json:"put_at"`
+	Deleted bool                `json:"deleted,omitempty"`
+}
+
+// Seed names the newest generation of a credential and who holds it. It ends
+// when the seed is deleted.
+func Seed(ctx workflow.Context, in SeedInput) error {
+	s := &seed{ctx: ctx, name: in.Name, st: in.Carry}
+	if s.st == nil {
+		s.st = &seedState{}
+	}
+	if err := s.listen(); err != nil {
+		return err
+	}
+	for !s.st.Deleted {
+		s.serve()
+		ready := func() bool {
+			return s.work || s.st.Deleted || workflow.GetInfo(ctx).GetContinueAsNewSuggested()
+		}
+		if len(s.st.Holders) > 0 {
+			ok, err := workflow.AwaitWithTimeout(ctx, reapEvery, ready)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				s.reap()
+			}
+		} else if err := workflow.Await(ctx, ready); err != nil {
+			return err
+		}
+		if workflow.GetInfo(ctx).GetContinueAsNewSuggested() && !s.work && !s.st.Deleted {
+			return s.rollOver()
+		}
+	}
+	return workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
+}
+
+type seed struct {
+	ctx  workflow.Context
+	name string
+	st   *seedState
+	acq  workflow.ReceiveChannel
+	rel  workflow.ReceiveChannel
+	work bool
+}
+
+func (s *seed) listen() error {
+	s.acq = workflow.GetSignalChannel(s.ctx, signalAcquire)
+	s.rel = workflow.GetSignalChannel(s.ctx, signalRelease)
+	workflow.Go(s.ctx, func(ctx workflow.Context) {
+		for {
+			var a acquire
+			s.acq.Receive(ctx, &a)
+			s.enqueue(a.Holder)
+		}
+	})
+	workflow.Go(s.ctx, func(ctx workflow.Context) {
+		for {
+			var r release
+			s.rel.Receive(ctx, &r)
+			s.drop(r.Holder)
+		}
+	})
+	return firstError(
+		workflow.SetQueryHandler(s.ctx, QuerySeed, func() (SeedView, error) { return s.view(), nil }),
+		workflow.SetUpdateHandlerWithOptions(s.ctx, UpdatePutSeed, s.put,
+			workflow.UpdateHandlerOptions{Validator: s.checkPut}),
+		workflow.SetUpdateHandlerWithOptions(s.ctx, UpdateDeleteSeed, s.remove,
+			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, _ DeleteSeed) error {
+				switch {
+				case s.st.Ref == nil:
+					return refuse(RefusedNotFound, "there is no seed %q", s.name)
+				case len(s.st.Holders) > 0:
+					return refuse(RefusedState, "seed %s is held by %s", s.name, strings.Join(s.st.Holders, ", "))
+				}
+				return nil
+			}}),
+	)
+}
+
+func (s *seed) checkPut(_ workflow.Context, in PutSeed) error {
+	switch {
+	case !NamePattern.MatchString(in.Name) || in.Name != s.name:
+		return refuse(RefusedBadInput, "seed name %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", in.Name)
+	case in.Ref.Blob == "" || in.Ref.Digest == "":
+		return refuse(RefusedBadInput, "seed %s: the bundle is not in the store", in.Name)
+	case in.Expect != 0 && (s.st.Ref == nil || s.st.Ref.Generation != in.Expect):
+		return refuse(RefusedState, "seed %s is not at generation %d any more", in.Name, in.Expect)
+	case s.exclusive() && len(s.st.Holders) > 0:
+		return refuse(RefusedState, "seed %s is a login that rotates and is held by %s", in.Name, strings.Join(s.st.Holders, ", "))
+	}
+	return nil
+}
+
+func (s *seed) put(_ workflow.Context, in PutSeed) (SeedView, error) {
+	gen := int64(1)
+	if s.st.Ref != nil {
+		gen = s.st.Ref.Generation + 1
+	}
+	ref := in.Ref
+	ref.Name, ref.Generation = s.name, gen
+	s.st.Ref, s.st.Files, s.st.PutAt = &ref, in.Files, workflow.Now(s.ctx)
+	if !slices.Contains(s.st.Blobs, ref.Blob) {
+		s.st.Blobs = append(s.st.Blobs, ref.Blob)
+	}
+	s.work = true
+	return s.view(), nil
+}
+
+func (s *seed) remove(ctx workflow.Context, in DeleteSeed) (SeedView, error) {
+	v := s.view()
+	v.Deleted = true
+	if in.Purge {
+		err := workflow.ExecuteActivity(untilDone(ctx, "purge seed "+s.name), seeds.DeleteSeedBlobs,
+			activities.DeleteSeedInput{Name: s.name, Blobs: s.st.Blobs}).Get(ctx, nil)
+		if err != nil {
+			return v, err
+		}
+	}
+	s.st.Deleted = true
+	return v, nil
+}
+
+// exclusive says that only one session may hold the seed: its refresh token
+// can be used once, and two holders would burn it.
+func (s *seed) exclusive() bool { return s.st.Ref != nil && s.st.Ref.Kind == "chatgpt" }
+
+func (s *seed) enqueue(holder string) {
+	if !slices.ContainsFunc(s.st.Queue, func(t ticket) bool { return t.Holder == holder }) {
+		s.st.Queue = append(s.st.Queue, ticket{acquire: acquire{Holder: holder}})
+	}
+	s.work = true
+}
+
+func (s *seed) drop(holder string) {
+	s.st.Holders = slices.DeleteFunc(s.st.Holders, func(h string) bool { return h == holder })
+	s.st.Queue = slices.DeleteFunc(s.st.Queue, func(t ticket) bool { return t.Holder == holder })
+	s.work = true
+}
+
+// serve grants in the order of asking; all is decided before anybody is told.
+func (s *seed) serve() {
+	s.work = false
+	var letters []letter
+	say := func(holder string, g granted) {
+		g.From = SeedID(s.name)
+		letters = append(letters, letter{holder, g})
+	}
+	var left []ticket
+	for _, t := range s.st.Queue {
+		held := slices.Contains(s.st.Holders, t.Holder)
+		switch {
+		case s.st.Ref == nil:
+			say(t.Holder, granted{Refused: &Failure{
+				Kind: "seed_not_found", Message: "seed " + s.name + " has no content", Hint: "import it again"}})
+		case !held && s.exclusive() && len(s.st.Holders) > 0:
+			left = append(left, t)
+			if why := "seed " + s.name + ", held by " + s.st.Holders[0]; t.Told != why {
+				left[len(left)-1].Told = why
+				say(t.Holder, granted{Queued: why})
+			}
+		default:
+			if !held {
+				s.st.Epoch++
+				s.st.Holders = append(s.st.Holders, t.Holder)
+			}
+			ref := *s.st.Ref
+			say(t.Holder, granted{Epoch: s.st.Epoch, Seed: &ref})
+		}
+	}
+	s.st.Queue = left
+	for _, l := range letters {
+		if !tell(s.ctx, l.to, l.text) {
+			s.drop(l.to)
+		}
+	}
+}
+
+func (s *seed) reap() {
+	ended, err := findEnded(s.ctx, s.st.Holders)
+	if err != nil {
+		workflow.GetLogger(s.ctx).Warn("holders not looked at", "error", err)
+		return
+	}
+	for _, h := range ended {
+		s.drop(h)
+	}
+}
+
+func (s *seed) rollOver() error {
+	if err := workflow.Await(s.ctx, func() bool { return workflow.AllHandlersFinished(s.ctx) }); err != nil {
+		return err
+	}
+	var a acquire
+	for s.acq.ReceiveAsync(&a) {
+		s.enqueue(a.Holder)
+		a = acquire{}
+	}
+	var r release
+	for s.rel.ReceiveAsync(&r) {
+		s.drop(r.Holder)
+		r = release{}
+	}
+	return workflow.NewContinueAsNewError(s.ctx, Seed, SeedInput{Name: s.name, Carry: s.st})
+}
+
+func (s *seed) view() SeedView {
+	v := SeedView{Name: s.name, Health: "unknown", HeldBy: append([]string{}, s.st.Holders...), Epoch: s.st.Epoch,
+		Files: s.st.Files, Ref: s.st.Ref, Deleted: s.st.Deleted}
+	if s.st.Ref != nil {
+		v.Kind, v.Generation = s.st.Ref.Kind, s.st.Ref.Generation
+	}
+	if v.Files == nil {
+		v.Files = []SeedFile{}
+	}
+	return v
+}

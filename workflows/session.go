@@ -1,0 +1,214 @@
+package workflows
+
+import (
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// Session is one durable conversation, from the first lease to the last proof
+// that nothing was left behind. It returns the session's last view; a session
+// that could not begin fails with that view as its details.
+func Session(ctx workflow.Context, in SessionInput) (SessionView, error) {
+	s, err := newSession(ctx, in)
+	if err != nil {
+		return SessionView{}, err
+	}
+	return s.run()
+}
+
+// session is the workflow while it runs. Handlers change st and nothing else;
+// the one loop in converse acts on it.
+type session struct {
+	// ctx outlives a cancellation of the workflow, which is taken as a close.
+	ctx   workflow.Context
+	id    string
+	opt   SessionOptions
+	st    *sessionState
+	log   log.Logger
+	shown attributes // what the search attributes say now
+	doors []door     // signal channels, to be emptied before a rollover
+}
+
+func newSession(ctx workflow.Context, in SessionInput) (*session, error) {
+	opt, err := in.Options.withDefaults()
+	if err != nil {
+		return nil, refuse(RefusedBadInput, "start session %s: %v", in.ID, err)
+	}
+	s := &session{id: in.ID, opt: opt, st: in.Carry, log: workflow.GetLogger(ctx)}
+	s.ctx, _ = workflow.NewDisconnectedContext(ctx)
+	if s.st == nil {
+		now := workflow.Now(ctx)
+		s.st = &sessionState{Status: Queued, CreatedAt: now, UpdatedAt: now}
+	}
+	if err := s.listen(ctx); err != nil {
+		return nil, err
+	}
+	workflow.Go(s.ctx, func(gctx workflow.Context) {
+		ctx.Done().Receive(gctx, nil)
+		if s.st.Close == nil {
+			s.note(activities.Note{Type: "state", Text: "the workflow was cancelled: closing"})
+			s.st.Close = &Close{By: "temporal"}
+		}
+	})
+	return s, nil
+}
+
+func (o SessionOptions) withDefaults() (SessionOptions, error) {
+	if o.Sandbox == "" {
+		o.Sandbox = "workspace-write"
+	}
+	if o.ApprovalPolicy == "" {
+		o.ApprovalPolicy = "on-request"
+	}
+	if o.Expiry == 0 {
+		o.Expiry = 24 * time.Hour
+	}
+	if o.TurnTimeout == 0 {
+		o.TurnTimeout = 24 * time.Hour
+	}
+	switch o.Sandbox {
+	case "read-only", "workspace-write", "danger-full-access":
+	default:
+		return o, fmt.Errorf("sandbox %q is none of read-only, workspace-write, danger-full-access", o.Sandbox)
+	}
+	switch o.ApprovalPolicy {
+	case "untrusted", "on-request", "never":
+	default:
+		return o, fmt.Errorf("approval policy %q is none of untrusted, on-request, never", o.ApprovalPolicy)
+	}
+	if o.Expiry < 0 || o.TurnTimeout < 0 {
+		return o, fmt.Errorf("durations must not be negative")
+	}
+	return o, nil
+}
+
+// run tells the story.
+func (s *session) run() (SessionView, error) {
+	if s.st.Layout == nil && s.st.Close == nil {
+		if f := s.prepare(); f != nil {
+			s.fail(f)
+		}
+	}
+	if s.st.Error == nil || s.st.Status != Failed {
+		again, err := s.converse()
+		if err != nil {
+			return SessionView{}, err
+		}
+		if again {
+			return SessionView{}, s.rollOver()
+		}
+	}
+	s.cleanUp()
+	if s.st.Status == Failed {
+		return SessionView{}, temporal.NewNonRetryableApplicationError(
+			s.st.Error.Message, s.st.Error.Kind, nil, s.view())
+	}
+	return s.view(), nil
+}
+
+// converse takes messages and turns until the session is to close. It says
+// whether it only stopped to continue as new.
+func (s *session) converse() (again bool, err error) {
+	for {
+		s.expire()
+		switch {
+		case s.st.Status == Failed:
+			return false, nil
+		case s.st.Close != nil && !s.st.Running:
+			return false, nil
+		case s.st.Close != nil:
+			if err := s.interruptForClose(); err != nil {
+				return false, err
+			}
+		case s.st.Running && !s.st.Alive:
+			s.restart() // the turn never began: it does in the next process
+		case s.wantsPump():
+			if err := s.pump(); err != nil {
+				return false, err
+			}
+		case s.beginTurn():
+			// loop: there is something to send now
+		case workflow.GetInfo(s.ctx).GetContinueAsNewSuggested():
+			return true, nil
+		default:
+			if err := s.wait(); err != nil {
+				return false, err
+			}
+		}
+	}
+}
+
+// wait sleeps until something is to be done, at no cost but a timer when an
+// approval can expire.
+func (s *session) wait() error {
+	s.settle()
+	s.publish()
+	awake := func() bool {
+		return s.st.Close != nil || s.wantsPump() || s.canBegin() ||
+			workflow.GetInfo(s.ctx).GetContinueAsNewSuggested()
+	}
+	open := s.st.open()
+	if len(open) == 0 {
+		return workflow.Await(s.ctx, awake)
+	}
+	_, err := workflow.AwaitWithTimeout(s.ctx, s.untilExpiry(open), awake)
+	return err
+}
+
+// settle gives the state its word when nothing is attached.
+func (s *session) settle() {
+	switch {
+	case s.st.Status == Failed || s.st.Close != nil:
+	case s.st.Running && len(s.st.open()) > 0:
+		s.become(Waiting)
+	case s.st.Running:
+		s.become(Running)
+	case s.st.Status == Interrupted && len(s.st.Queue) == 0:
+	default:
+		s.become(Idle)
+	}
+}
+
+func (s *session) become(status SessionStatus) {
+	if s.st.Status == status {
+		return
+	}
+	s.st.Status = status
+	s.st.UpdatedAt = workflow.Now(s.ctx)
+}
+
+// fail ends the session for a reason that people see.
+func (s *session) fail(f *Failure) {
+	s.st.Error = f
+	s.become(Failed)
+	s.note(activities.Note{Type: "error", Text: f.Message, Data: map[string]string{"kind": f.Kind, "hint": f.Hint}})
+	s.publish()
+}
+
+// note keeps a transcript entry for the next writer.
+func (s *session) note(n activities.Note) {
+	s.st.NoteN++
+	n.ID = fmt.Sprintf("w%d", s.st.NoteN)
+	n.At = workflow.Now(s.ctx)
+	if n.Turn == 0 {
+		n.Turn = s.st.TurnN
+	}
+	s.st.Notes = append(s.st.Notes, n)
+}
+
+// rollOver continues as a new run and loses nothing: no handler is at work, no
+// signal lies unread, no activity runs.
+func (s *session) rollOver() error {
+	if err := workflow.Await(s.ctx, func() bool { return workflow.AllHandlersFinished(s.ctx) }); err != nil {
+		return err
+	}
+	s.drain()
+	s.st.trim()
+	return workflow.NewContinueAsNewError(s.ctx, Session, SessionInput{ID: s.id, Options: s.opt, Carry: s.st})
+}

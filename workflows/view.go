@@ -1,0 +1,181 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+)
+
+// Search attributes, so that sessions can be found by what they do. They hold
+// names and states, never what was said.
+var (
+	attrState     = temporal.NewSearchAttributeKeyKeyword("FairleadState")
+	attrHost      = temporal.NewSearchAttributeKeyKeyword("FairleadHost")
+	attrSeed      = temporal.NewSearchAttributeKeyKeyword("FairleadSeed")
+	attrThread    = temporal.NewSearchAttributeKeyKeyword("FairleadThread")
+	attrWaits     = temporal.NewSearchAttributeKeyKeyword("FairleadWaits")
+	attrApprovals = temporal.NewSearchAttributeKeyInt64("FairleadApprovals")
+	attrTurn      = temporal.NewSearchAttributeKeyInt64("FairleadTurn")
+)
+
+// attributes is what the search attributes say.
+type attributes struct {
+	state, host, seed, thread, waits string
+	approvals, turn                  int64
+}
+
+// publish tells the Temporal UI what goes on: search attributes when they
+// change (one event for all), current details always (no event).
+func (s *session) publish() {
+	now := attributes{
+		state: string(s.st.Status), host: s.hostName(), seed: s.opt.Seed,
+		thread: s.st.Pump.ThreadID, waits: s.waitsFor(),
+		approvals: int64(len(s.st.open())), turn: int64(s.st.TurnN),
+	}
+	workflow.SetCurrentDetails(s.ctx, s.details())
+	if now == s.shown {
+		return
+	}
+	s.shown = now
+	err := workflow.UpsertTypedSearchAttributes(s.ctx,
+		attrState.ValueSet(now.state), attrHost.ValueSet(now.host), attrSeed.ValueSet(now.seed),
+		attrThread.ValueSet(now.thread), attrWaits.ValueSet(now.waits),
+		attrApprovals.ValueSet(now.approvals), attrTurn.ValueSet(now.turn))
+	if err != nil {
+		s.log.Warn("search attributes not set", "error", err)
+	}
+}
+
+func (s *session) hostName() string {
+	if s.st.Lease != nil {
+		return s.st.Lease.Spec.Name
+	}
+	return s.opt.Host
+}
+
+// waitsFor says in a word or two what the session waits for.
+func (s *session) waitsFor() string {
+	switch s.st.Status {
+	case Queued:
+		if s.st.Waits != "" {
+			return s.st.Waits
+		}
+		return "a host"
+	case Preparing, Starting, Resuming:
+		return "the host"
+	case Idle, Interrupted:
+		return "a message"
+	case Running:
+		return "codex"
+	case Waiting:
+		return "a decision"
+	case Closing:
+		return "the host to be cleaned up"
+	}
+	return ""
+}
+
+func (s *session) view() SessionView {
+	st := s.st
+	v := SessionView{
+		ID: s.id, State: st.Status, Host: s.hostName(), Seed: s.opt.Seed, ThreadID: st.Pump.ThreadID,
+		Requests: []RequestBrief{}, Attempt: int(max(st.Generation, 1)), Error: st.Error,
+		CreatedAt: st.CreatedAt, UpdatedAt: st.UpdatedAt, Waits: s.waitsFor(), Queue: len(st.Queue),
+		Refusals: st.Refusals, Close: st.Closed,
+		Usage: UsageView{Input: st.Pump.Usage.Input, Output: st.Pump.Usage.Output, Cached: st.Pump.Usage.Cached, Turns: st.TurnN},
+		Options: map[string]string{"sandbox": s.opt.Sandbox, "approval_policy": s.opt.ApprovalPolicy,
+			"model": st.Pump.Model, "dir": s.opt.Dir, "codex": st.Pump.CodexVersion},
+	}
+	if st.Close != nil && st.Status != Closed && st.Status != Failed {
+		v.State = Closing
+	}
+	if t := st.turn(st.TurnN); t != nil && st.TurnN > 0 {
+		v.Turn = &TurnBrief{N: t.N, ID: t.TurnID, Status: t.Status, StartedAt: t.StartedAt}
+		if st.Running {
+			v.Turn.ID = st.Pump.TurnID
+		}
+	}
+	for _, a := range st.open() {
+		v.Requests = append(v.Requests, RequestBrief{
+			ID: s.approvalID(a.N), Kind: string(a.Request.Kind), Summary: a.Request.Summary,
+			AskedAt: a.AskedAt, ExpiresAt: a.Expires,
+		})
+	}
+	if st.Incarnation > 0 {
+		v.Process = &ProcessView{Name: "app-server", Incarnation: st.Incarnation, Alive: st.Alive, Offset: st.Pump.Cursor.Offset}
+	}
+	return v
+}
+
+// approvals lists all at hand, open ones first.
+func (s *session) approvals() []Approval {
+	out := make([]Approval, 0, len(s.st.Approvals))
+	for i := range s.st.Approvals {
+		out = append(out, s.approvalView(&s.st.Approvals[i]))
+	}
+	slices.SortStableFunc(out, func(a, b Approval) int {
+		if (a.State == ApprovalOpen) == (b.State == ApprovalOpen) {
+			return 0
+		}
+		if a.State == ApprovalOpen {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+func (s *session) detail() SessionDetail {
+	d := SessionDetail{View: s.view(), Approvals: s.approvals(), Turns: s.st.Turns, Seq: s.st.Pump.Seq}
+	if s.st.Layout != nil {
+		d.Layout = *s.st.Layout
+	}
+	if s.st.Lease != nil {
+		spec := s.st.Lease.Spec
+		d.Host = &spec
+	}
+	return d
+}
+
+// details is the Markdown that the Temporal UI shows of the workflow.
+func (s *session) details() string {
+	st := s.st
+	var b strings.Builder
+	fmt.Fprintf(&b, "**%s**", st.Status)
+	if w := s.waitsFor(); w != "" {
+		fmt.Fprintf(&b, ", waits for %s", w)
+	}
+	fmt.Fprintf(&b, "\n\n- host: %s\n- seed: %s\n- thread: %s\n- turn: %d\n", dash(s.hostName()), dash(s.opt.Seed), dash(st.Pump.ThreadID), st.TurnN)
+	if n := len(st.Queue); n > 0 {
+		fmt.Fprintf(&b, "- queued messages: %d\n", n)
+	}
+	if st.Error != nil {
+		fmt.Fprintf(&b, "- error: %s: %s (%s)\n", st.Error.Kind, excerpt(st.Error.Message, 500), excerpt(st.Error.Hint, 300))
+	}
+	for _, a := range st.open() {
+		fmt.Fprintf(&b, "\n**%s** (%s), until %s\n\n    %s\n", s.approvalID(a.N), a.Request.Kind,
+			a.Expires.UTC().Format("2006-01-02 15:04 MST"), excerpt(strings.ReplaceAll(a.Request.Summary, "\n", "\n    "), 1000))
+	}
+	return excerpt(b.String(), 16<<10)
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "–"
+	}
+	return s
+}
+
+// excerpt cuts s at a character's border.
+func excerpt(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && s[n]&0xC0 == 0x80 {
+		n--
+	}
+	return s[:n] + "…"
+}
