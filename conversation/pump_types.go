@@ -59,6 +59,40 @@ type PumpState struct {
 	// FinalText gathers the running turn's agent messages, cut at 32 KiB.
 	FinalText      string `json:"final_text,omitempty"`
 	FinalTruncated bool   `json:"final_truncated,omitempty"`
+
+	// The rest is the pump's own; a workflow only carries it.
+
+	// Items are those that are started and not finished, oldest first; at
+	// most maxOpenItems. Commands may outlive their turn.
+	Items []OpenItem `json:"items,omitempty"`
+	// Total is the thread's token count as codex told it last.
+	Total Usage `json:"total"`
+	// DiffStat sums up what the running turn changed so far.
+	DiffStat string `json:"diff_stat,omitempty"`
+	// TurnStartedMS is when the running turn began, by codex's clock.
+	TurnStartedMS int64 `json:"turn_started_ms,omitempty"`
+	// AtMS is the newest time that the journal told; lines without a time
+	// of their own are taken to be of this time.
+	AtMS int64 `json:"at_ms,omitempty"`
+	// Stray says that the last line was no message: a run of such lines
+	// makes one transcript entry.
+	Stray bool `json:"stray,omitempty"`
+	// Idle says that codex called the thread idle while the turn runs.
+	Idle bool `json:"idle,omitempty"`
+}
+
+// An OpenItem is an item of codex's that is not finished.
+type OpenItem struct {
+	ID   string `json:"id"`
+	Type string `json:"type"` // codex's word
+	Turn int    `json:"turn"`
+	// Offset is where its item/started begins.
+	Offset int64 `json:"offset"`
+	// Pos counts the bytes of its deltas so far.
+	Pos int64 `json:"pos,omitempty"`
+	// Samplings counts the answers of the model that ended since it began. An
+	// item that sees the second one is in the background: the model went on.
+	Samplings int `json:"samplings,omitempty"`
 }
 
 // Usage counts tokens.
@@ -72,6 +106,8 @@ type Usage struct {
 type OpenRequest struct {
 	RPC      json.RawMessage `json:"rpc"`
 	Reported bool            `json:"reported,omitempty"` // the workflow knows it
+	Item     string          `json:"item,omitempty"`     // the item that waits for it
+	TurnID   string          `json:"turn_id,omitempty"`
 }
 
 // PumpInput is what a pump is told. Times come from the workflow, so that a
@@ -302,6 +338,7 @@ type Entry struct {
 	Status   string            `json:"status,omitempty"`
 	Changes  []Change          `json:"changes,omitempty"`
 	Tool     string            `json:"tool,omitempty"`
+	Item     string            `json:"item,omitempty"` // codex's id, as in Delta
 	Digest   string            `json:"digest,omitempty"`
 	Data     map[string]string `json:"data,omitempty"`
 }

@@ -1,0 +1,305 @@
+package conversation
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// sendPrefix begins the ids of Sends on the wire: send/<ID>/<try>. They name
+// the Send and not the pump, so any later pump of the session knows the answer.
+const sendPrefix = "send/"
+
+// A send is a Send on its way.
+type send struct {
+	Send
+	state     DeliveryState
+	text      string // why it was rejected or is void
+	uncertain bool   // an earlier pump or attempt may have written it
+
+	tried bool
+	wrote bool // written in this pump and not refused for overload since
+	try   int
+	first time.Duration
+	next  time.Duration // not before
+}
+
+func (s *send) settled() bool {
+	return s.state == Acknowledged || s.state == Rejected || s.state == Void
+}
+
+func (s *send) settle(state DeliveryState, why string) {
+	if !s.settled() {
+		s.state, s.text = state, why
+	}
+}
+
+func (s *send) written(now time.Duration) {
+	if !s.tried {
+		s.tried, s.first = true, now
+	}
+	s.wrote, s.state = true, Sent
+}
+
+func (m *machine) find(id string) *send {
+	for _, s := range m.sends {
+		if s.ID == id {
+			return s
+		}
+	}
+	return nil
+}
+
+// barrier reports whether it is certain by now which messages codex has. If an
+// earlier attempt may have written one and the journal does not show it, codex
+// is asked to read the thread: it answers that only after it answered what was
+// written before.
+func (m *machine) barrier() bool {
+	need, history := false, false
+	for _, s := range m.sends {
+		if s.settled() || !s.uncertain || s.wrote || s.Kind != SendTurn && s.Kind != SendSteer {
+			continue
+		}
+		need = true
+		// An earlier process may have had it and died before it said so.
+		history = history || s.Uncertain && s.Kind == SendTurn
+	}
+	if !need {
+		return true
+	}
+	if m.asks[askBarrier] == nil {
+		m.asks[askBarrier] = &ask{name: askBarrier, method: methodRead, limit: m.lim.Request,
+			params: threadReadParams{ThreadID: m.st.ThreadID}}
+	}
+	if history && m.asks[askHistory] == nil {
+		m.asks[askHistory] = &ask{name: askHistory, method: methodTurns, limit: m.lim.Request,
+			params: turnsListParams{ThreadID: m.st.ThreadID, Limit: 3, ItemsView: "full"}}
+	}
+	m.ask(askHistory)
+	m.ask(askBarrier)
+	if !m.barred || history && !m.asks[askHistory].done {
+		return false
+	}
+	for _, s := range m.sends {
+		if s.Kind == SendTurn || s.Kind == SendSteer {
+			s.uncertain = false
+		}
+	}
+	return true
+}
+
+func (m *machine) barrierAnswered() { m.barred = true }
+
+// historyRead looks for messages that an earlier process of codex took before
+// it died. Their turns ended with it.
+func (m *machine) historyRead(r *message) {
+	var a struct {
+		Data []struct {
+			wireTurn
+			Items []wireItem `json:"items"`
+		} `json:"data"`
+	}
+	if r.Error != nil || json.Unmarshal(r.Result, &a) != nil {
+		return // an older codex: what the journal says has to do
+	}
+	for _, turn := range a.Data {
+		for _, it := range turn.Items {
+			if it.Type != "userMessage" || it.ClientID == "" || turn.Status == "inProgress" {
+				continue
+			}
+			if s := m.find(it.ClientID); s != nil && !s.settled() && s.uncertain {
+				s.settle(Acknowledged, "")
+				if s.Kind == SendTurn && m.st.TurnID == "" && m.turnEnd == nil {
+					m.beginTurn(turn.ID, s.Turn)
+					m.endTurn(turn.Status, nil)
+				}
+			}
+		}
+	}
+}
+
+// deliver writes what is due, in order. Behind a message that begins a turn
+// everything waits for its answer: a steer or an interrupt needs the turn's id.
+func (m *machine) deliver() {
+	for _, s := range m.sends {
+		switch {
+		case s.settled():
+			continue
+		case s.wrote && s.Kind == SendTurn:
+			return
+		case s.wrote:
+			continue
+		case s.next > m.now:
+			return
+		}
+		switch s.Kind {
+		case SendTurn:
+			m.sendTurn(s)
+		case SendSteer:
+			m.sendSteer(s)
+		case SendDecision:
+			m.sendDecision(s)
+		case SendInterrupt:
+			m.sendInterrupt(s)
+		}
+	}
+}
+
+func (m *machine) sendTurn(s *send) {
+	if m.st.TurnID != "" {
+		// codex would take it into the running turn without a word.
+		s.settle(Rejected, "a turn is running, and a new message would steer it")
+		return
+	}
+	m.ourRequest(s, methodTurnStart, turnStartParams{
+		ThreadID: m.st.ThreadID, Input: []textInput{{Type: "text", Text: s.Text}},
+		MessageID: s.ID, Model: s.Model, Effort: s.Effort,
+	})
+}
+
+func (m *machine) sendSteer(s *send) {
+	if m.st.TurnID == "" {
+		s.settle(Void, "no turn is running")
+		return
+	}
+	m.ourRequest(s, methodTurnSteer, turnSteerParams{
+		ThreadID: m.st.ThreadID, TurnID: m.st.TurnID, MessageID: s.ID,
+		Input: []textInput{{Type: "text", Text: s.Text}},
+	})
+}
+
+func (m *machine) sendInterrupt(s *send) {
+	if m.st.TurnID == "" {
+		s.settle(Void, "no turn is running")
+		return
+	}
+	m.ourRequest(s, methodInterrupt, turnInterruptParams{ThreadID: m.st.ThreadID, TurnID: m.st.TurnID})
+}
+
+func (m *machine) ourRequest(s *send, method string, params any) {
+	s.written(m.now)
+	m.write(outgoing{ID: sendPrefix + s.ID + "/" + strconv.Itoa(s.try), Method: method, Params: params})
+}
+
+// sendDecision answers a request that is still open. Answering twice is
+// harmless (codex acts on the first answer and ignores the rest), so a later
+// attempt does not ask first.
+func (m *machine) sendDecision(s *send) {
+	switch {
+	case s.Incarnation != m.st.Cursor.Incarnation:
+		s.settle(Void, "the process that asked is gone")
+		return
+	case m.openAt(s.RPC) < 0:
+		s.settle(Void, "the request is not open any more")
+		return
+	}
+	result, err := answerFor(s.Send)
+	if err != nil {
+		s.settle(Rejected, err.Error())
+		return
+	}
+	s.written(m.now)
+	m.write(outgoing{ID: s.RPC, Result: result})
+}
+
+type decisionAnswer struct {
+	Decision string `json:"decision"`
+}
+
+// answerFor is the decision in codex's shape for that kind of request.
+func answerFor(s Send) (any, error) {
+	if s.RequestKind != KindCommand && s.RequestKind != KindFileChange {
+		return nil, fmt.Errorf("a request of kind %q cannot be answered", s.RequestKind)
+	}
+	switch {
+	case s.Outcome == Accept && s.ForSession:
+		return decisionAnswer{"acceptForSession"}, nil
+	case s.Outcome == Accept, s.Outcome == Decline, s.Outcome == Cancel:
+		return decisionAnswer{string(s.Outcome)}, nil
+	}
+	return nil, fmt.Errorf("unknown outcome %q", s.Outcome)
+}
+
+// sendAnswered takes codex's answer to a Send; it may be of an earlier attempt
+// or pump.
+func (m *machine) sendAnswered(id string, try int, r *message) {
+	s := m.find(id)
+	if r.Error != nil {
+		m.sendRefused(s, id, try, r.Error)
+		return
+	}
+	if s == nil {
+		return
+	}
+	var a turnAnswer
+	if r.Result != nil {
+		if err := json.Unmarshal(r.Result, &a); err != nil {
+			m.log.Warn("unreadable answer", "send", id, "error", err)
+		}
+	}
+	first := !s.settled()
+	s.settle(Acknowledged, "")
+	switch {
+	case s.Kind == SendTurn && a.Turn.ID != "" && first:
+		m.beginTurn(a.Turn.ID, s.Turn)
+	case s.Kind == SendInterrupt && m.interruptAt == 0:
+		m.interruptAt = max(m.now, 1)
+	}
+}
+
+func (m *machine) sendRefused(s *send, id string, try int, e *RPCError) {
+	if e.Code == CodeOverloaded {
+		if s != nil && !s.settled() && try >= s.try {
+			s.try, s.wrote, s.state, s.next = try+1, false, Decided, m.now+backoff(try)
+		}
+		return
+	}
+	if strings.Contains(e.Message, "no active turn") {
+		if s != nil {
+			s.settle(Void, "no turn is running")
+		}
+		return
+	}
+	m.entry(Entry{Type: EntryError, Turn: m.st.Turn, Text: "codex refused a message: " + e.Message, Data: map[string]string{"message": id}})
+	if s == nil || s.settled() {
+		return
+	}
+	s.settle(Rejected, e.Message)
+	if m.problem == nil {
+		m.problem = m.redactProblem(classifyAnswer(string(s.Kind), e))
+	}
+}
+
+// echoed takes a user message of codex's that bears a Send's id.
+func (m *machine) echoed(turnID, id string) {
+	s := m.find(id)
+	if s == nil || s.settled() || s.Kind != SendTurn && s.Kind != SendSteer {
+		return
+	}
+	s.settle(Acknowledged, "")
+	if s.Kind == SendTurn && m.st.TurnID == "" {
+		m.beginTurn(turnID, s.Turn)
+	}
+}
+
+// clean ends what an interrupted turn left running: codex interrupts a turn
+// without ending its commands.
+func (m *machine) clean() {
+	if m.wantsClean() && !m.canceled {
+		m.asks[askClean].params = threadIDParams{ThreadID: m.st.ThreadID}
+		m.ask(askClean)
+	}
+}
+
+func (m *machine) wantsClean() bool {
+	for _, s := range m.sends {
+		if s.Kind == SendInterrupt && s.state == Acknowledged {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *machine) cleaned() bool { return !m.wantsClean() || m.asks[askClean].done }

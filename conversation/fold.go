@@ -1,0 +1,363 @@
+package conversation
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// notification folds one of codex's notifications. Those that it does not know
+// go to the sink as they are, if it wants them.
+func (m *machine) notification(msg *message) {
+	p := msg.Params
+	switch msg.Method {
+	case "item/started":
+		m.itemStarted(p)
+	case "item/completed":
+		m.itemCompleted(p)
+	case "item/agentMessage/delta", "item/plan/delta":
+		m.delta(p, EntryAssistant)
+	case "item/reasoning/summaryTextDelta", "item/reasoning/textDelta":
+		m.delta(p, EntryReasoning)
+	case "item/commandExecution/outputDelta":
+		m.delta(p, EntryCommand)
+	case "item/fileChange/patchUpdated":
+		m.patchUpdated(p)
+	case "serverRequest/resolved":
+		m.resolvedBy(p)
+	case "turn/started":
+		m.turnStarted(p, msg.EmittedAtMS)
+	case "turn/completed":
+		m.turnCompleted(p)
+	case "turn/aborted", "turn_aborted", "codex/event/turn_aborted":
+		m.turnAborted(p)
+	case "turn/diff/updated":
+		m.diffUpdated(p)
+	case "thread/tokenUsage/updated":
+		m.usageUpdated(p)
+	case "thread/status/changed":
+		m.statusChanged(p)
+	case "thread/closed", "thread/deleted":
+		m.threadClosed(p)
+	case "error":
+		m.errorNotice(p)
+	case "warning", "configWarning", "guardianWarning":
+		m.warning(p)
+	default:
+		if raw, ok := m.sink.(RawSink); ok {
+			raw.Raw(msg.Method, p)
+		}
+	}
+}
+
+// ours says whether a notice is about the session's thread. Other threads are
+// those of sub-agents: what they do is on record, but it is not the answer.
+func (m *machine) ours(n notice) bool {
+	return n.ThreadID == "" || m.st.ThreadID == "" || n.ThreadID == m.st.ThreadID
+}
+
+func (m *machine) openItem(id string) *OpenItem {
+	for i := range m.st.Items {
+		if m.st.Items[i].ID == id {
+			return &m.st.Items[i]
+		}
+	}
+	return nil
+}
+
+func (m *machine) dropItem(id string) (OpenItem, bool) {
+	for i, it := range m.st.Items {
+		if it.ID == id {
+			m.st.Items = append(m.st.Items[:i:i], m.st.Items[i+1:]...)
+			delete(m.items, id)
+			delete(m.held, id)
+			return it, true
+		}
+	}
+	return OpenItem{}, false
+}
+
+// item decodes an item, and of one whose members are not as expected at least
+// what it is.
+func decodeItem(p json.RawMessage) (itemNotice, bool) {
+	var n itemNotice
+	if json.Unmarshal(p, &n) == nil {
+		return n, n.Item.ID != ""
+	}
+	var least struct {
+		notice
+		Item struct {
+			ID   string `json:"id"`
+			Type string `json:"type"`
+		} `json:"item"`
+	}
+	if json.Unmarshal(p, &least) != nil {
+		return n, false
+	}
+	return itemNotice{notice: least.notice, Item: wireItem{ID: least.Item.ID, Type: least.Item.Type}}, least.Item.ID != ""
+}
+
+func (m *machine) itemStarted(p json.RawMessage) {
+	n, ok := decodeItem(p)
+	if !ok {
+		return
+	}
+	if n.Item.Type == "userMessage" && n.Item.ClientID != "" && m.ours(n.notice) {
+		m.echoed(n.TurnID, n.Item.ClientID)
+	}
+	m.dropItem(n.Item.ID)
+	if len(m.st.Items) >= maxOpenItems {
+		m.dropItem(m.oldestIdle())
+	}
+	m.st.Items = append(m.st.Items, OpenItem{ID: n.Item.ID, Type: n.Item.Type, Turn: m.st.Turn, Offset: m.line.Offset})
+	if n.Item.Type == "fileChange" {
+		m.items[n.Item.ID] = n.Item.Changes
+	}
+}
+
+// oldestIdle is the oldest open item that no request waits for.
+func (m *machine) oldestIdle() string {
+	for _, it := range m.st.Items {
+		if !m.asksFor(it.ID) {
+			return it.ID
+		}
+	}
+	return m.st.Items[0].ID
+}
+
+func (m *machine) asksFor(item string) bool {
+	for _, o := range m.st.Open {
+		if o.Item == item {
+			return true
+		}
+	}
+	return false
+}
+
+// running counts the items that run while requests wait, those in the
+// background included.
+func (m *machine) running() (n int) {
+	for _, it := range m.st.Items {
+		if !m.asksFor(it.ID) {
+			n++
+		}
+	}
+	return n
+}
+
+// working says whether the turn goes on although requests wait. A command
+// that the model left running in the background does not count: a pump that
+// stayed for it would stay for as long as, say, a development server runs.
+func (m *machine) working() bool {
+	for _, it := range m.st.Items {
+		if it.Turn == m.st.Turn && it.Samplings < 2 && !m.asksFor(it.ID) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *machine) patchUpdated(p json.RawMessage) {
+	var n struct {
+		notice
+		Changes []wireChange `json:"changes"`
+	}
+	if json.Unmarshal(p, &n) == nil && m.openItem(n.ItemID) != nil {
+		m.items[n.ItemID] = n.Changes
+	}
+}
+
+func (m *machine) itemCompleted(p json.RawMessage) {
+	n, ok := decodeItem(p)
+	if !ok {
+		return
+	}
+	turn := m.st.Turn
+	if it, ok := m.dropItem(n.Item.ID); ok {
+		turn = it.Turn // it may have outlived its turn
+	}
+	own := m.ours(n.notice)
+	e := itemEntry(n.Item)
+	e.Turn, e.Item = turn, n.Item.ID
+	if !own {
+		e.set("thread", n.ThreadID)
+	}
+	if own && m.st.TurnID != "" && n.TurnID == m.st.TurnID {
+		m.st.TurnItems++
+		if n.Item.Type == "agentMessage" {
+			m.addFinal(n.Item.Text)
+		}
+	}
+	if own && n.Item.Type == "userMessage" && n.Item.ClientID != "" {
+		m.echoed(n.TurnID, n.Item.ClientID)
+		e.Turn = m.st.Turn
+		e.set("message", n.Item.ClientID)
+	}
+	if e.Type == EntryReasoning && e.Text == "" {
+		return // hidden reasoning leaves nothing to read
+	}
+	m.entry(e)
+}
+
+func (e *Entry) set(k, v string) {
+	if v == "" {
+		return
+	}
+	if e.Data == nil {
+		e.Data = map[string]string{}
+	}
+	e.Data[k] = v
+}
+
+// addFinal joins the turn's messages by a blank line, up to maxFinal bytes.
+func (m *machine) addFinal(text string) {
+	if text == "" || m.st.FinalTruncated {
+		return
+	}
+	if m.st.FinalText != "" {
+		m.st.FinalText += "\n\n"
+	}
+	whole := m.st.FinalText + m.redact(text)
+	m.st.FinalText = excerpt(whole, maxFinal)
+	m.st.FinalTruncated = len(m.st.FinalText) < len(whole)
+}
+
+// itemEntry is a finished item as the transcript shows it.
+func itemEntry(it wireItem) Entry {
+	e := Entry{Status: it.Status}
+	switch it.Type {
+	case "userMessage":
+		e.Type, e.Text = EntryUser, userText(it.Content)
+	case "agentMessage":
+		e.Type, e.Text = EntryAssistant, it.Text
+	case "plan":
+		e.Type, e.Text = EntryAssistant, it.Text
+		e.set("plan", "true")
+	case "reasoning":
+		e.Type, e.Text = EntryReasoning, reasoningText(it)
+	case "commandExecution":
+		e.Type, e.Command, e.CWD, e.ExitCode, e.Text = EntryCommand, it.Command, it.CWD, it.ExitCode, it.Output
+	case "fileChange":
+		e.Type, e.Changes = EntryFileChange, changes(it.Changes)
+		e.Text = changeSummary(e.Changes)
+	case "mcpToolCall":
+		e.Type, e.Tool = EntryTool, it.Server+"/"+it.Tool
+		e.Text = toolText(it.Result, it.Error)
+		e.set("arguments", compact(it.Args))
+	case "dynamicToolCall":
+		e.Type, e.Tool = EntryTool, it.Tool
+		if it.Space != "" {
+			e.Tool = it.Space + "/" + it.Tool
+		}
+		e.Text = toolText(it.Items, nil)
+		e.set("arguments", compact(it.Args))
+	case "webSearch":
+		e.Type, e.Tool, e.Text = EntryTool, it.Type, it.Query
+	case "imageView":
+		e.Type, e.Tool, e.Text = EntryTool, it.Type, it.Path
+	case "contextCompaction":
+		e.Type, e.Text = EntryState, "the context was compacted"
+	case "enteredReviewMode", "exitedReviewMode":
+		e.Type, e.Text = EntryState, it.Type+": "+it.Review
+	default:
+		e.Type, e.Tool, e.Text = EntryTool, it.Type, it.Text
+	}
+	return e
+}
+
+func userText(content json.RawMessage) string {
+	var parts []struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+		Path string `json:"path"`
+	}
+	if json.Unmarshal(content, &parts) != nil {
+		return ""
+	}
+	var texts []string
+	for _, p := range parts {
+		switch {
+		case p.Type == "text":
+			texts = append(texts, p.Text)
+		case p.Path != "":
+			texts = append(texts, "["+p.Type+" "+p.Path+"]")
+		default:
+			texts = append(texts, "["+p.Type+"]")
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+func reasoningText(it wireItem) string {
+	if len(it.Summary) > 0 {
+		return strings.Join(it.Summary, "\n\n")
+	}
+	var content []string
+	if json.Unmarshal(it.Content, &content) != nil {
+		return ""
+	}
+	return strings.Join(content, "\n\n")
+}
+
+// toolText is what a tool answered: its texts, or else its JSON.
+func toolText(result, failure json.RawMessage) string {
+	var f struct {
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(failure, &f) == nil && f.Message != "" {
+		return f.Message
+	}
+	type part struct {
+		Text string `json:"text"`
+	}
+	var list []part
+	if json.Unmarshal(result, &list) != nil {
+		var object struct {
+			Content []part `json:"content"`
+		}
+		if json.Unmarshal(result, &object) == nil {
+			list = object.Content
+		}
+	}
+	var texts []string
+	for _, p := range list {
+		if p.Text != "" {
+			texts = append(texts, p.Text)
+		}
+	}
+	if len(texts) > 0 {
+		return strings.Join(texts, "\n")
+	}
+	return compact(result)
+}
+
+func compact(raw json.RawMessage) string {
+	if len(raw) == 0 || string(raw) == "null" {
+		return ""
+	}
+	return string(raw)
+}
+
+// delta passes a live piece on. With a Redactor the end of a piece that may
+// begin a secret waits for the next one; what waits when the item or the pump
+// ends is shown by the finished entry.
+func (m *machine) delta(p json.RawMessage, t EntryType) {
+	var n deltaNotice
+	if json.Unmarshal(p, &n) != nil || n.Delta == "" {
+		return
+	}
+	it := m.openItem(n.ItemID)
+	if it == nil {
+		return
+	}
+	held := m.held[n.ItemID]
+	at := it.Pos - int64(len(held))
+	it.Pos += int64(len(n.Delta))
+	text, begun := held+n.Delta, ""
+	if m.opt.Redactor != nil {
+		text, begun = m.opt.Redactor.split(m.redact(text))
+		m.held[n.ItemID] = begun
+	}
+	if text != "" {
+		m.sink.Delta(Delta{Item: n.ItemID, Type: t, Turn: it.Turn, At: at, Text: text})
+	}
+}

@@ -1,0 +1,127 @@
+package conversation
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// The versions of codex that we speak to. Up to TestedVersion everything was
+// tried on the real binary; a newer one is spoken to in good faith, since its
+// wire has only grown so far. Below OldestVersion requests differ.
+const (
+	OldestVersion = "0.125.0"
+	TestedVersion = "0.169.0"
+)
+
+// ClientInfo is how we introduce ourselves. codex puts Name into its
+// User-Agent and tells it to the model's provider as the originator.
+type ClientInfo struct {
+	Name    string `json:"name"`
+	Title   string `json:"title,omitempty"`
+	Version string `json:"version"`
+}
+
+// DefaultClient is used where no ClientInfo is given.
+var DefaultClient = ClientInfo{Name: "fairlead", Title: "Fairlead", Version: "0.1.0"}
+
+func (c ClientInfo) orDefault() ClientInfo {
+	if c.Name == "" {
+		return DefaultClient
+	}
+	return c
+}
+
+// Server is how codex introduces itself.
+type Server struct {
+	UserAgent string `json:"userAgent"`
+	Version   string `json:"-"` // from UserAgent, e.g. 0.169.0
+	CodexHome string `json:"codexHome"`
+	Family    string `json:"platformFamily"` // unix, windows
+	OS        string `json:"platformOs"`     // linux, macos, …
+}
+
+// A VersionError says that codex is not of a version we can speak to.
+type VersionError struct {
+	Found  string // empty when it could not be read
+	Oldest string
+}
+
+func (e *VersionError) Error() string {
+	if e.Found == "" {
+		return "codex does not say its version; fairlead needs " + e.Oldest + " or newer (provision the host)"
+	}
+	return fmt.Sprintf("codex %s is too old; fairlead needs %s or newer (provision the host)", e.Found, e.Oldest)
+}
+
+// Handshake opens a conversation: initialize, the version check, initialized.
+// The error is a *VersionError when codex is too old; Server is filled then.
+func Handshake(ctx context.Context, c *Conn, client ClientInfo) (Server, error) {
+	var s Server
+	if err := c.Call(ctx, methodInitialize, initialize(client), &s); err != nil {
+		return Server{}, fmt.Errorf("open the conversation with codex: %w", err)
+	}
+	s.Version = versionOf(s.UserAgent)
+	if err := checkVersion(s.Version); err != nil {
+		return s, err
+	}
+	if err := c.Notify(ctx, methodInitialized, nil); err != nil {
+		return s, fmt.Errorf("open the conversation with codex: %w", err)
+	}
+	return s, nil
+}
+
+func initialize(client ClientInfo) initializeParams {
+	return initializeParams{
+		ClientInfo:   client.orDefault(),
+		Capabilities: capabilities{ExperimentalAPI: true}, // permission profiles and cleaning up terminals
+	}
+}
+
+// The User-Agent reads `name/0.169.0 (Debian 12.0.0; x86_64) …`.
+var agentVersion = regexp.MustCompile(`/(\d+\.\d+\.\d+[0-9A-Za-z.+-]*)`)
+
+func versionOf(userAgent string) string {
+	m := agentVersion.FindStringSubmatch(userAgent)
+	if m == nil {
+		return ""
+	}
+	return m[1]
+}
+
+func checkVersion(v string) error {
+	have, ok := numbers(v)
+	if !ok {
+		return &VersionError{Oldest: OldestVersion}
+	}
+	want, _ := numbers(OldestVersion)
+	for i := range want {
+		if have[i] != want[i] {
+			if have[i] < want[i] {
+				return &VersionError{Found: v, Oldest: OldestVersion}
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+// numbers reads major, minor and patch; what follows the patch is ignored.
+func numbers(v string) (n [3]int, ok bool) {
+	parts := strings.SplitN(v, ".", 3)
+	if len(parts) != 3 {
+		return n, false
+	}
+	if i := strings.IndexFunc(parts[2], func(r rune) bool { return r < '0' || r > '9' }); i >= 0 {
+		parts[2] = parts[2][:i]
+	}
+	for i, p := range parts {
+		var err error
+		if n[i], err = strconv.Atoi(p); err != nil {
+			return n, false
+		}
+	}
+	return n, true
+}

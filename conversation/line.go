@@ -1,0 +1,128 @@
+package conversation
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+)
+
+// DefaultMaxLine is the longest line that is read whole unless told otherwise.
+// codex has been seen to write 8 MB in one line, and it repeats long messages.
+const DefaultMaxLine = 32 << 20
+
+// A Line is one line of a stream, with its place in it.
+type Line struct {
+	// Offset is where the line begins; End is just behind its newline.
+	Offset, End int64
+	// Raw is the line without its newline; nil when it is Oversize. It is
+	// the receiver's to keep.
+	Raw []byte
+	// Oversize lines were longer than the bound and skipped. What is needed
+	// to answer them was still read: Method, and ID as it was written.
+	Oversize bool
+	Method   string
+	ID       json.RawMessage
+}
+
+// Blank reports whether there is nothing on the line.
+func (l Line) Blank() bool { return !l.Oversize && len(bytes.TrimSpace(l.Raw)) == 0 }
+
+// A Scanner cuts a stream into lines. It holds at most one line of the bound's
+// length, whatever the stream brings: longer lines are skipped and reported.
+type Scanner struct {
+	r     io.Reader
+	split splitter
+	chunk []byte
+	ready []Line
+	err   error
+}
+
+// NewScanner reads lines of at most max bytes (0 means DefaultMaxLine) from r,
+// whose first byte is at offset in the stream.
+func NewScanner(r io.Reader, offset int64, max int) *Scanner {
+	return &Scanner{r: r, split: newSplitter(offset, max), chunk: make([]byte, 64<<10)}
+}
+
+// Next returns the next complete line. At the end of the stream it returns the
+// reader's error, io.EOF as a rule; bytes after the last newline are no line
+// (Torn tells how many there were).
+func (s *Scanner) Next() (Line, error) {
+	for len(s.ready) == 0 {
+		if s.err != nil {
+			return Line{}, s.err
+		}
+		n, err := s.r.Read(s.chunk)
+		s.split.feed(s.chunk[:n], func(l Line) { s.ready = append(s.ready, l) })
+		s.err = err
+	}
+	l := s.ready[0]
+	s.ready = s.ready[1:]
+	return l, nil
+}
+
+// Torn is the number of bytes read behind the last newline.
+func (s *Scanner) Torn() int64 { return s.split.pos - s.split.start }
+
+// A splitter cuts chunks into lines. It has no goroutine and does no I/O.
+type splitter struct {
+	max   int
+	pos   int64 // offset of the next byte
+	start int64 // offset where the current line began
+	buf   []byte
+	skip  bool // the current line is longer than max
+	peek  peeker
+}
+
+func newSplitter(offset int64, max int) splitter {
+	if max <= 0 {
+		max = DefaultMaxLine
+	}
+	return splitter{max: max, pos: offset, start: offset}
+}
+
+// feed takes the next chunk and hands every line that it completes to emit.
+func (s *splitter) feed(p []byte, emit func(Line)) {
+	for len(p) > 0 {
+		i := bytes.IndexByte(p, '\n')
+		part := p
+		if i >= 0 {
+			part = p[:i]
+		}
+		s.add(part)
+		s.pos += int64(len(part))
+		if i < 0 {
+			return
+		}
+		s.pos++
+		p = p[i+1:]
+		emit(s.take())
+	}
+}
+
+func (s *splitter) add(part []byte) {
+	if !s.skip && len(s.buf)+len(part) > s.max {
+		s.skip = true
+		s.peek = peeker{}
+		s.peek.feed(s.buf)
+		s.buf = nil
+	}
+	if s.skip {
+		s.peek.feed(part)
+		return
+	}
+	s.buf = append(s.buf, part...)
+}
+
+func (s *splitter) take() Line {
+	l := Line{Offset: s.start, End: s.pos}
+	if s.skip {
+		l.Oversize, l.Method, l.ID = true, s.peek.method, s.peek.id
+	} else {
+		l.Raw = s.buf
+		if l.Raw == nil {
+			l.Raw = []byte{}
+		}
+	}
+	s.buf, s.skip, s.start = nil, false, s.pos
+	return l
+}

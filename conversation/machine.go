@@ -1,0 +1,556 @@
+package conversation
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Defaults of Limits, and bounds that nobody had a reason to set yet.
+const (
+	defaultSettle  = 100 * time.Millisecond
+	defaultRequest = 60 * time.Second
+	defaultStartUp = 60 * time.Second
+	defaultTurn    = 24 * time.Hour
+	defaultAttach  = 12 * time.Hour
+	defaultExcerpt = 8 << 10
+
+	maxFinal     = 32 << 10
+	maxOpenItems = 64
+	// cleanGrace is how long a turn's end waits for the commands that an
+	// interrupt left behind to be ended.
+	cleanGrace = 5 * time.Second
+	// idleGrace is how long codex may call a thread idle before a turn that
+	// never said how it ended is given up.
+	idleGrace = 10 * time.Second
+)
+
+func (l Limits) orDefaults() Limits {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	set(&l.Settle, defaultSettle)
+	set(&l.Request, defaultRequest)
+	set(&l.StartUp, defaultStartUp)
+	set(&l.Turn, defaultTurn)
+	set(&l.Attach, defaultAttach)
+	if l.Line <= 0 {
+		l.Line = DefaultMaxLine
+	}
+	if l.Excerpt <= 0 {
+		l.Excerpt = defaultExcerpt
+	}
+	return l
+}
+
+// A machine is the pump without its wire: lines and ticks in, lines out, no
+// goroutine, no clock. What it hands to the sink and puts into the state
+// depends on the lines and the input alone; the time decides only when to ask
+// again, when to give up and when to return.
+type machine struct {
+	in   PumpInput
+	opt  Options
+	lim  Limits
+	sink Sink
+	log  *slog.Logger
+
+	st   PumpState
+	size int64 // journal length when the wire was attached
+	out  [][]byte
+	err  error // of the sink, or of encoding
+
+	now      time.Duration // since the pump began
+	lastLine time.Duration
+	caught   bool // everything up to size was read
+	canceled bool
+
+	line    Line // the one at hand
+	perLine int  // entries that it made so far
+
+	fresh   bool // the incarnation has to be opened
+	inited  bool
+	greeted bool
+	asks    map[string]*ask
+	barred  bool // the barrier was answered
+	sends   []*send
+	autos   []auto
+
+	items    map[string][]wireChange // open file changes, for the requests about them
+	held     map[string]string       // tails of deltas that may begin a secret
+	requests []*Request              // seen in this pump and open, whole
+	resolved []json.RawMessage
+
+	unreportedAt time.Duration // when the oldest unreported request came
+	turnAt       time.Duration // since when this pump sees the turn run
+	idleAt       time.Duration
+	interruptAt  time.Duration
+
+	turnEnd *TurnEnd
+	endedAt time.Duration
+	reason  PumpReason
+	problem *Problem
+	result  *PumpResult
+}
+
+func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, error) {
+	m := &machine{
+		in: in, opt: opt, lim: in.Limits.orDefaults(), sink: sink, log: opt.Log,
+		st: cloneState(in.State), size: size,
+		asks:  map[string]*ask{},
+		items: map[string][]wireChange{},
+		held:  map[string]string{},
+	}
+	if m.log == nil {
+		m.log = slog.New(slog.DiscardHandler)
+	}
+	if err := m.validate(); err != nil {
+		return nil, fmt.Errorf("pump of session %q: %w", in.Session, err)
+	}
+	m.fresh = m.st.Opened != m.st.Cursor.Incarnation
+	if m.fresh {
+		// What waited in an earlier process died with it.
+		m.dropOpen(func(OpenRequest) bool { return true })
+		m.st.Items, m.st.TurnID, m.st.Idle = nil, "", false
+	}
+	for _, s := range in.Sends {
+		m.sends = append(m.sends, &send{Send: s, state: Decided, uncertain: s.Uncertain || opt.Attempt > 1})
+	}
+	if m.st.TurnID != "" {
+		m.turnAt = 0
+	}
+	m.expectAnswers()
+	for _, n := range in.Notes {
+		m.note(n)
+	}
+	return m, m.err
+}
+
+func cloneState(s PumpState) PumpState {
+	s.Open = append([]OpenRequest(nil), s.Open...)
+	s.Items = append([]OpenItem(nil), s.Items...)
+	if s.Rewind > s.Cursor.Offset {
+		s.Rewind = s.Cursor.Offset
+	}
+	return s
+}
+
+func (m *machine) validate() error {
+	switch {
+	case m.in.Prefix == "":
+		return fmt.Errorf("no prefix for the ids of requests")
+	case m.st.Cursor.Incarnation < 1:
+		return fmt.Errorf("incarnation %d: they count from 1", m.st.Cursor.Incarnation)
+	case m.st.Cursor.Offset < 0 || m.st.Rewind < 0:
+		return fmt.Errorf("cursor %d, rewind %d: offsets are not negative", m.st.Cursor.Offset, m.st.Rewind)
+	}
+	if m.st.Opened != m.st.Cursor.Incarnation {
+		t := m.in.Thread
+		if !path.IsAbs(t.CWD) {
+			return fmt.Errorf("thread's cwd %q is not absolute (codex would take it as it is)", t.CWD)
+		}
+		if t.ApprovalPolicy == "" || t.Sandbox == "" && t.Permissions == "" {
+			return fmt.Errorf("thread needs an approval policy, and a sandbox or a permission profile")
+		}
+	}
+	seen := map[string]bool{}
+	for _, s := range m.in.Sends {
+		switch {
+		case s.ID == "" || seen[s.ID]:
+			return fmt.Errorf("send %q: ids are unique and not empty", s.ID)
+		case s.Kind == SendDecision && !validID(s.RPC):
+			return fmt.Errorf("send %q: a decision names the request it answers", s.ID)
+		case s.Kind != SendDecision && s.Kind != SendTurn && s.Kind != SendSteer && s.Kind != SendInterrupt:
+			return fmt.Errorf("send %q: unknown kind %q", s.ID, s.Kind)
+		}
+		seen[s.ID] = true
+	}
+	return nil
+}
+
+// atStart is called once, before the first line.
+func (m *machine) atStart() {
+	if m.st.Rewind >= m.size {
+		m.caught = true
+	}
+	m.step()
+}
+
+// caughtUp is called when every byte up to size was read, the last line
+// perhaps still without its end.
+func (m *machine) caughtUp(now time.Duration) {
+	m.now, m.caught = now, true
+	m.step()
+}
+
+// tick lets time pass.
+func (m *machine) tick(now time.Duration) {
+	m.now = now
+	m.step()
+}
+
+// cancel asks for the pump's return. It does return only once it has read what
+// was in the journal at its start: an earlier attempt may have come that far,
+// and the entries of both must be the same.
+func (m *machine) cancel(now time.Duration) {
+	m.now, m.canceled = now, true
+	m.step()
+}
+
+// ended is called when the process is gone and its journal read to the end.
+func (m *machine) ended(now time.Duration) {
+	m.now, m.caught = now, true
+	if m.result != nil || m.err != nil {
+		return
+	}
+	if m.turnEnd != nil {
+		m.finish(TurnEnded)
+		return
+	}
+	m.dropOpen(func(OpenRequest) bool { return true })
+	m.st.Items = nil
+	if m.problem == nil {
+		how, tail := "its output ended", ""
+		if m.opt.Exit != nil {
+			how, tail = m.opt.Exit()
+		}
+		m.problem = ExitProblem(how, m.redact(tail))
+	}
+	m.finish(ProcessEnded)
+}
+
+// read takes the next line.
+func (m *machine) read(l Line, now time.Duration) {
+	m.now, m.lastLine = now, now
+	if m.result != nil || m.err != nil {
+		return
+	}
+	if l.Offset < m.st.Cursor.Offset {
+		m.refill(l)
+	} else {
+		m.apply(l)
+	}
+	if l.End >= m.size {
+		m.caught = true
+	}
+	m.step()
+}
+
+// refill takes a line between Rewind and Cursor: it was folded before, only
+// the changes of open file changes are read again.
+func (m *machine) refill(l Line) {
+	if l.Oversize || l.Blank() {
+		return
+	}
+	msg, err := parse(l.Raw)
+	if err != nil || msg.ID != nil {
+		return
+	}
+	switch msg.Method {
+	case "item/started":
+		var n itemNotice
+		if json.Unmarshal(msg.Params, &n) == nil && m.openItem(n.Item.ID) != nil && n.Item.Type == "fileChange" {
+			m.items[n.Item.ID] = n.Item.Changes
+		}
+	case "item/fileChange/patchUpdated":
+		m.patchUpdated(msg.Params)
+	}
+}
+
+// apply folds one line; the cursor is behind it afterwards.
+func (m *machine) apply(l Line) {
+	m.line, m.perLine = l, 0
+	stray := false
+	switch {
+	case l.Oversize:
+		m.oversize(l)
+	case l.Blank():
+		stray = m.st.Stray
+	default:
+		msg, err := parse(l.Raw)
+		if err != nil {
+			stray = true
+			m.stray(l, err)
+			break
+		}
+		if m.turnEnd != nil && msg.Method == "turn/started" {
+			m.finish(TurnEnded) // the next pump's
+			return
+		}
+		if msg.EmittedAtMS > m.st.AtMS {
+			m.st.AtMS = msg.EmittedAtMS
+		}
+		m.message(msg)
+	}
+	m.st.Stray = stray
+	if m.err == nil {
+		m.st.Cursor.Offset = l.End
+	}
+}
+
+func (m *machine) message(msg *message) {
+	switch {
+	case msg.isRequest():
+		m.request(msg)
+	case msg.isResponse():
+		if id, ok := stringID(msg.ID); ok {
+			m.response(id, msg)
+		}
+	default:
+		m.notification(msg)
+	}
+}
+
+func (m *machine) stray(l Line, err error) {
+	m.log.Warn("stray line in the journal", "offset", l.Offset, "error", err)
+	if m.st.Stray {
+		return
+	}
+	m.entry(Entry{Type: EntryError, Turn: m.st.Turn, Status: "warning",
+		Text: "a line that is no message was skipped: " + excerpt(m.redact(strings.ToValidUTF8(string(l.Raw), "\uFFFD")), 200)})
+}
+
+// oversize does what can be done about a line that is too long to read: a
+// request is refused, an answer counts as one, a turn's end ends the turn.
+func (m *machine) oversize(l Line) {
+	m.log.Warn("line over the bound", "offset", l.Offset, "bytes", l.End-l.Offset, "method", l.Method)
+	m.entry(Entry{Type: EntryError, Turn: m.st.Turn, Status: "warning",
+		Text: fmt.Sprintf("a line of %d bytes was skipped, the bound is %d (%s)", l.End-l.Offset, m.lim.Line, orWord(l.Method, "an answer or no message"))})
+	switch {
+	case l.Method != "" && l.ID != nil:
+		m.auto(l.ID, outgoing{ID: l.ID, Error: &RPCError{Code: CodeInvalidRequest, Message: "the request is too long for this client"}})
+	case l.Method == "turn/completed" && m.st.TurnID != "":
+		m.endTurn("unknown", problem("protocol", "the line that says how the turn ended is too long to read"))
+	case l.Method == "item/completed":
+		// Whose it was cannot be told: none may count as running for ever.
+		m.st.Items = nil
+	case l.Method == "" && l.ID != nil:
+		if id, ok := stringID(l.ID); ok {
+			m.response(id, &message{ID: l.ID, Error: &RPCError{Code: CodeInternal, Message: "the answer is too long to read"}})
+		}
+	}
+}
+
+// step does whatever is due now and decides whether to return.
+func (m *machine) step() {
+	if m.result != nil || m.err != nil || !m.caught {
+		return
+	}
+	m.advance()
+	if m.err == nil && m.result == nil {
+		m.verdict()
+	}
+}
+
+func (m *machine) advance() {
+	m.flushAutos()
+	if m.turnEnd != nil {
+		m.clean()
+		return
+	}
+	if m.canceled || m.reason != "" {
+		return
+	}
+	m.expire()
+	if m.reason != "" {
+		return
+	}
+	if m.fresh {
+		m.open()
+	}
+	if !m.fresh && m.barrier() {
+		m.deliver()
+		m.clean()
+	}
+}
+
+// verdict returns from the pump where a rule says so; the order of the rules
+// is the order of importance.
+func (m *machine) verdict() {
+	switch {
+	case m.turnEnd != nil:
+		if m.cleaned() || m.canceled || m.now-m.endedAt >= cleanGrace {
+			m.finish(TurnEnded)
+		}
+	case m.reason != "":
+		m.finish(m.reason)
+	case m.canceled:
+		m.finish(PumpCancelled)
+	case m.unreported() && (m.now-m.lastLine >= m.lim.Settle || m.now-m.unreportedAt >= 10*m.lim.Settle):
+		m.finish(RequestsOpen)
+	case m.now >= m.lim.Attach:
+		m.finish(Bound)
+	case m.unreported() || m.fresh || !m.settled():
+	case m.st.TurnID == "":
+		m.finish(Bound)
+	case len(m.st.Open) > 0 && !m.working():
+		m.finish(RequestsOpen)
+	}
+}
+
+// wake is when the next tick is due.
+func (m *machine) wake() time.Duration {
+	at := m.lim.Attach
+	soon := func(t time.Duration) {
+		if t > m.now && t < at {
+			at = t
+		}
+	}
+	for _, a := range m.asks {
+		switch {
+		case a.done:
+		case a.sent:
+			soon(a.first + a.limit)
+		case a.next > 0:
+			soon(a.next)
+		}
+	}
+	for _, s := range m.sends {
+		switch {
+		case s.settled():
+		case s.wrote:
+			soon(s.first + m.lim.Request)
+		case s.next > 0:
+			soon(s.next)
+		}
+	}
+	if m.unreported() {
+		soon(m.lastLine + m.lim.Settle)
+		soon(m.unreportedAt + 10*m.lim.Settle)
+	}
+	if m.st.TurnID != "" {
+		soon(m.turnAt + m.lim.Turn)
+	}
+	if m.st.Idle {
+		soon(max(m.idleAt, m.lastLine) + idleGrace)
+	}
+	if m.interruptAt > 0 {
+		soon(m.interruptAt + m.lim.Request)
+	}
+	if m.turnEnd != nil {
+		soon(m.endedAt + cleanGrace)
+	}
+	return at
+}
+
+// expire turns what took too long into a reason to return.
+func (m *machine) expire() {
+	for _, name := range askNames {
+		a := m.asks[name]
+		if a == nil || a.done || a.optional || !a.tried || m.now-a.first < a.limit {
+			continue
+		}
+		kind := "request_timeout"
+		if a.method == methodInitialize {
+			kind = "start_timeout"
+		}
+		m.giveUp(TimedOut, problem(kind, fmt.Sprintf("codex did not answer %s within %s", a.method, a.limit)))
+		return
+	}
+	for _, s := range m.sends {
+		if s.settled() || !s.tried || m.now-s.first < m.lim.Request {
+			continue
+		}
+		if !s.wrote { // codex said all the time that it is overloaded
+			s.settle(Rejected, "codex is overloaded")
+			m.problem = problem("overloaded", "codex answered for "+m.lim.Request.String()+" that it is overloaded")
+			continue
+		}
+		m.giveUp(TimedOut, problem("request_timeout", fmt.Sprintf("codex did not acknowledge the %s %q within %s", s.Kind, s.ID, m.lim.Request)))
+		return
+	}
+	switch {
+	case m.st.TurnID == "":
+	case m.st.Idle && m.now-max(m.idleAt, m.lastLine) >= idleGrace:
+		m.endTurn("unknown", problem("protocol", "codex calls the thread idle and never said how the turn ended"))
+	case m.interruptAt > 0 && m.now-m.interruptAt >= m.lim.Request:
+		m.giveUp(TimedOut, problem("request_timeout", fmt.Sprintf("the turn did not end within %s of its interrupt", m.lim.Request)))
+	case m.now-m.turnAt >= m.lim.Turn:
+		m.giveUp(TimedOut, problem("turn_timeout", fmt.Sprintf("the turn did not end within %s", m.lim.Turn)))
+	}
+}
+
+func (m *machine) giveUp(why PumpReason, p *Problem) {
+	if m.reason == "" {
+		m.reason, m.problem = why, m.redactProblem(p)
+	}
+}
+
+// settled reports whether nothing is left to send or to wait for.
+func (m *machine) settled() bool {
+	for _, s := range m.sends {
+		if !s.settled() {
+			return false
+		}
+	}
+	return true
+}
+
+// finish builds the result.
+func (m *machine) finish(why PumpReason) {
+	r := PumpResult{Reason: why, Turn: m.turnEnd, Problem: m.problem, Resolved: m.resolved}
+	if why != ProcessEnded {
+		r.Requests = m.report()
+	}
+	r.Busy = len(m.st.Open) > 0 && m.running() > 0
+	for _, s := range m.sends {
+		r.Deliveries = append(r.Deliveries, Delivery{ID: s.ID, State: s.state, Error: m.redact(s.text)})
+	}
+	m.st.Rewind = m.st.Cursor.Offset
+	for _, it := range m.st.Items {
+		if it.Type == "fileChange" && it.Offset < m.st.Rewind {
+			m.st.Rewind = it.Offset
+		}
+	}
+	r.State = m.st
+	m.result = &r
+}
+
+func (m *machine) write(o outgoing) {
+	line, err := o.encode()
+	if err != nil {
+		m.err = fmt.Errorf("encode %s: %w", o.Method, err)
+		return
+	}
+	m.out = append(m.out, line)
+}
+
+// entry gives the sink a transcript entry of the line at hand. Its id is the
+// line's place, so the same journal gives the same ids for ever.
+func (m *machine) entry(e Entry) {
+	e.ID = "i" + strconv.Itoa(m.st.Cursor.Incarnation) + "." + strconv.FormatInt(m.line.Offset, 10)
+	if m.perLine > 0 {
+		e.ID += "-" + strconv.Itoa(m.perLine)
+	}
+	m.perLine++
+	e.At = time.UnixMilli(m.st.AtMS).UTC()
+	m.emit(e)
+}
+
+func (m *machine) note(n Note) {
+	m.emit(Entry{ID: n.ID, At: n.At.UTC(), Turn: n.Turn, Type: n.Type, Text: n.Text, Data: n.Data})
+}
+
+func (m *machine) emit(e Entry) {
+	if m.err != nil {
+		return
+	}
+	e.Seq = m.st.Seq + 1
+	if err := m.sink.Entry(m.redactEntry(e)); err != nil {
+		m.err = fmt.Errorf("hand over transcript entry %d: %w", e.Seq, err)
+		return
+	}
+	m.st.Seq = e.Seq
+}
+
+func orWord(s, or string) string {
+	if s == "" {
+		return or
+	}
+	return s
+}

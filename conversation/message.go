@@ -1,0 +1,113 @@
+package conversation
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+)
+
+// A message is any line of the wire: a request (ID and Method), a response (ID
+// and Result or Error) or a notification (Method).
+type message struct {
+	ID          json.RawMessage `json:"id"`
+	Method      string          `json:"method"`
+	Params      json.RawMessage `json:"params"`
+	Result      json.RawMessage `json:"result"`
+	Error       *RPCError       `json:"error"`
+	EmittedAtMS int64           `json:"emittedAtMs"`
+}
+
+func (m *message) isRequest() bool  { return m.Method != "" && m.ID != nil }
+func (m *message) isResponse() bool { return m.Method == "" && m.ID != nil }
+
+// An RPCError is the error that the other side answered a request with.
+// codex uses -32600 for nearly everything, unknown methods included.
+type RPCError struct {
+	Code    int64           `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+func (e *RPCError) Error() string { return fmt.Sprintf("%s (code %d)", e.Message, e.Code) }
+
+// Codes of JSON-RPC errors that we send or branch on.
+const (
+	CodeOverloaded     = -32001 // codex: try again later
+	CodeInvalidRequest = -32600
+	CodeNoMethod       = -32601
+	CodeInvalidParams  = -32602
+	CodeInternal       = -32603
+)
+
+// parse reads one line. It fails on what is no JSON object and on what is
+// neither request, response nor notification.
+func parse(raw []byte) (*message, error) {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || raw[0] != '{' {
+		return nil, fmt.Errorf("no JSON object")
+	}
+	var m message
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return nil, err
+	}
+	if m.ID != nil && !validID(m.ID) {
+		if string(m.ID) != "null" {
+			return nil, fmt.Errorf("id is neither string nor number")
+		}
+		m.ID = nil
+	}
+	if m.Method == "" && m.ID == nil {
+		return nil, fmt.Errorf("neither method nor id")
+	}
+	return &m, nil
+}
+
+// validID reports whether raw is a JSON string or number.
+func validID(raw []byte) bool {
+	if len(raw) == 0 {
+		return false
+	}
+	if c := raw[0]; c != '"' && c != '-' && (c < '0' || c > '9') {
+		return false
+	}
+	return json.Valid(raw)
+}
+
+// idKey makes ids comparable: the same string may be escaped in several ways,
+// and 1 and "1" are different ids.
+func idKey(raw json.RawMessage) string {
+	if s, ok := stringID(raw); ok {
+		return strconv.Quote(s)
+	}
+	return string(bytes.TrimSpace(raw))
+}
+
+func stringID(raw json.RawMessage) (string, bool) {
+	var s string
+	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
+		return "", false
+	}
+	return s, true
+}
+
+// outgoing is a line that we write; parts that are not set are left out.
+type outgoing struct {
+	ID     any       `json:"id,omitempty"`
+	Method string    `json:"method,omitempty"`
+	Params any       `json:"params,omitempty"`
+	Result any       `json:"result,omitempty"`
+	Error  *RPCError `json:"error,omitempty"`
+}
+
+// encode gives the line, newline included. HTML escapes would only make
+// prompts longer, so there are none.
+func (o outgoing) encode() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(o); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}

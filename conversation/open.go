@@ -1,0 +1,248 @@
+package conversation
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// An ask is a request of ours that is no Send: a step of the opening, the
+// barrier, the end of left commands. Its id is <prefix>.<name>.<try>: the same
+// over all attempts of a pump, so a later attempt finds the answers of the
+// earlier one in the journal and does not ask again.
+type ask struct {
+	name     string
+	method   string
+	params   any
+	limit    time.Duration
+	optional bool // nobody waits for it
+
+	try   int
+	sent  bool
+	tried bool
+	first time.Duration // when it was first sent
+	next  time.Duration // not before, after an overload
+	done  bool
+}
+
+const (
+	askInit    = "initialize"
+	askAccount = "account"
+	askModels  = "models"
+	askThread  = "thread"
+	askHistory = "history"
+	askBarrier = "barrier"
+	askClean   = "clean"
+)
+
+var askNames = []string{askInit, askAccount, askModels, askThread, askHistory, askBarrier, askClean}
+
+// expectAnswers registers what an earlier attempt may have asked.
+func (m *machine) expectAnswers() {
+	add := func(name, method string, params any, limit time.Duration, optional bool) {
+		m.asks[name] = &ask{name: name, method: method, params: params, limit: limit, optional: optional}
+	}
+	if m.fresh {
+		add(askInit, methodInitialize, initialize(m.opt.Client), m.lim.StartUp, false)
+		add(askAccount, methodAccountRead, struct{}{}, m.lim.Request, true)
+		add(askModels, methodModelList, struct{}{}, m.lim.Request, true)
+		method, params := m.threadParams()
+		add(askThread, method, params, m.lim.Request, false)
+	}
+	add(askClean, methodClean, nil, cleanGrace, true)
+}
+
+func (m *machine) resuming() bool { return m.in.Resume && m.in.State.ThreadID != "" }
+
+// threadParams name sandbox, approval policy and cwd each time: a resumed
+// thread has forgotten its sandbox.
+func (m *machine) threadParams() (string, threadParams) {
+	t := m.in.Thread
+	p := threadParams{CWD: t.CWD, ApprovalPolicy: t.ApprovalPolicy, Sandbox: t.Sandbox, Permissions: t.Permissions, Model: t.Model}
+	if t.Permissions != "" {
+		p.Sandbox = ""
+	}
+	config := map[string]any{}
+	if t.Mark != "" {
+		// A thread's override reaches its commands whatever they inherit.
+		config["shell_environment_policy.set.FAIRLEAD_SESSION"] = t.Mark
+	}
+	if t.Effort != "" {
+		config["model_reasoning_effort"] = t.Effort
+	}
+	if len(config) > 0 {
+		p.Config = config
+	}
+	if m.resuming() {
+		p.ThreadID, p.ExcludeTurns = m.in.State.ThreadID, true
+		return methodResume, p
+	}
+	p.Instructions = t.Instructions
+	return methodStart, p
+}
+
+// open goes through the opening as far as it can now.
+func (m *machine) open() {
+	if !m.inited {
+		m.ask(askInit)
+		return
+	}
+	if !m.greeted {
+		m.greeted = true
+		m.write(outgoing{Method: methodInitialized})
+	}
+	m.ask(askAccount)
+	m.ask(askModels)
+	m.ask(askThread)
+}
+
+// ask sends a request unless it was sent, answered, or has to wait.
+func (m *machine) ask(name string) {
+	a := m.asks[name]
+	if a == nil || a.sent || a.done || a.next > m.now {
+		return
+	}
+	if !a.tried {
+		a.tried, a.first = true, m.now
+	}
+	a.sent = true
+	m.write(outgoing{ID: m.askID(name, a.try), Method: a.method, Params: a.params})
+}
+
+func (m *machine) askID(name string, try int) string {
+	if name == askBarrier || name == askHistory {
+		// Only the answer to this attempt's own counts.
+		name += "-" + m.opt.nonce()
+	}
+	return m.in.Prefix + "." + name + "." + strconv.Itoa(try)
+}
+
+// response takes an answer of codex's to one of our requests.
+func (m *machine) response(id string, r *message) {
+	if rest, ok := strings.CutPrefix(id, sendPrefix); ok {
+		if i := strings.LastIndexByte(rest, '/'); i >= 0 {
+			if try, err := strconv.Atoi(rest[i+1:]); err == nil {
+				m.sendAnswered(rest[:i], try, r)
+			}
+		}
+		return
+	}
+	i := strings.LastIndexByte(id, '.')
+	if i < 0 {
+		return
+	}
+	try, err := strconv.Atoi(id[i+1:])
+	if err != nil {
+		return
+	}
+	// What an earlier pump asked and left behind is still worth knowing,
+	// but for its thread: the one that we ask for ourselves counts.
+	j := strings.LastIndexByte(id[:i], '.')
+	if j < 0 {
+		return
+	}
+	prefix, name := id[:j], id[j+1:i]
+	ours := prefix == m.in.Prefix && m.askID(strings.SplitN(name, "-", 2)[0], try) == id
+	name, _, _ = strings.Cut(name, "-")
+	a := m.asks[name]
+	if r.Error != nil && r.Error.Code == CodeOverloaded {
+		if a != nil && ours && !a.done && try >= a.try {
+			a.try, a.sent, a.next = try+1, false, m.now+backoff(try)
+		}
+		return
+	}
+	if a != nil && ours {
+		if a.done {
+			return // a second attempt asked again; the first answer counts
+		}
+		a.done = true
+	}
+	switch {
+	case name == askInit:
+		m.initialized(r)
+	case name == askAccount:
+		m.accountRead(r)
+	case name == askModels:
+		if r.Error != nil {
+			m.warn("codex could not list its models: " + r.Error.Message)
+		}
+	case name == askThread && ours && m.fresh:
+		m.threadOpened(r)
+	case name == askHistory && ours:
+		m.historyRead(r)
+	case name == askBarrier && ours:
+		m.barrierAnswered()
+	}
+}
+
+// backoff grows from a quarter of a second to eight.
+func backoff(try int) time.Duration {
+	return 250 * time.Millisecond << min(try, 5)
+}
+
+func (m *machine) initialized(r *message) {
+	if r.Error != nil {
+		// A process that an earlier pump began to open says so; go on.
+		if !strings.Contains(strings.ToLower(r.Error.Message), "already initialized") {
+			m.giveUp(Refused, classifyAnswer(methodInitialize, r.Error))
+			return
+		}
+		m.inited = true
+		return
+	}
+	var s Server
+	if err := json.Unmarshal(r.Result, &s); err != nil {
+		m.giveUp(Refused, problem("protocol", "codex's answer to initialize cannot be read: "+err.Error()))
+		return
+	}
+	m.inited = true
+	m.st.CodexVersion = versionOf(s.UserAgent)
+	if err := checkVersion(m.st.CodexVersion); err != nil && !m.opt.AnyVersion {
+		m.giveUp(Refused, problem("version", err.Error()))
+	}
+}
+
+func (m *machine) accountRead(r *message) {
+	if r.Error != nil {
+		m.warn("codex could not read its account: " + r.Error.Message)
+		return
+	}
+	var a accountAnswer
+	if json.Unmarshal(r.Result, &a) == nil && a.RequiresOpenAIAuth && (len(a.Account) == 0 || string(a.Account) == "null") {
+		m.warn("codex is not logged in, and its provider wants a login (" + hints["auth"] + ")")
+	}
+}
+
+// threadOpened takes the answer to thread/start or thread/resume. A thread
+// that cannot be resumed is never replaced by a new one.
+func (m *machine) threadOpened(r *message) {
+	method, did := methodStart, "started"
+	if m.resuming() {
+		method, did = methodResume, "resumed"
+	}
+	if r.Error != nil {
+		m.giveUp(Refused, classifyAnswer(method, r.Error))
+		return
+	}
+	var a threadAnswer
+	if err := json.Unmarshal(r.Result, &a); err != nil || a.Thread.ID == "" {
+		m.giveUp(Refused, problem("protocol", method+": codex's answer names no thread"))
+		return
+	}
+	if m.resuming() && a.Thread.ID != m.in.State.ThreadID {
+		m.giveUp(Refused, problem("protocol", fmt.Sprintf("%s: codex opened thread %s instead of %s", method, a.Thread.ID, m.in.State.ThreadID)))
+		return
+	}
+	m.fresh = false
+	m.st.Opened = m.st.Cursor.Incarnation
+	m.st.ThreadID = a.Thread.ID
+	m.st.Model = a.Model
+	m.entry(Entry{Type: EntryState, Turn: m.st.Turn, Status: did, Text: "thread " + did,
+		Data: map[string]string{"thread": a.Thread.ID, "model": a.Model, "codex": m.st.CodexVersion}})
+}
+
+func (m *machine) warn(text string) {
+	m.entry(Entry{Type: EntryError, Turn: m.st.Turn, Status: "warning", Text: text})
+}

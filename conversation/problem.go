@@ -1,0 +1,207 @@
+package conversation
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+func problem(kind, message string) *Problem {
+	return &Problem{Kind: kind, Message: message, Hint: hints[kind]}
+}
+
+// hints tell an operator what to do, one sentence for each kind.
+var hints = map[string]string{
+	"auth":            "codex could not log in: check the seed's credential and import or capture it anew",
+	"quota":           "the account's usage limit is reached: wait for its reset or use a seed of another account",
+	"rate_limit":      "the provider limits the rate of requests: wait a little and send the message again, or run fewer sessions on this seed",
+	"overloaded":      "codex or its provider is overloaded: wait a little and send the message again",
+	"context_window":  "the conversation no longer fits into the model's context: compact the thread, or go on in a new session",
+	"model":           "the provider does not know the model or will not serve it: choose another model",
+	"bad_request":     "the provider or codex refused the request as malformed: check the prompt's size and the settings in config.toml",
+	"sandbox":         "the host's sandbox does not work: run `ctl host check`, allow user namespaces there, or run the session with full access",
+	"network":         "codex could not reach its provider: check the network, proxy and base URL on the host",
+	"protocol":        "codex said something that this version of fairlead does not understand: look at its journal, and check the versions",
+	"process_exit":    "codex ended on its own: read the tail of its error log; resume the session to start it again",
+	"start_timeout":   "codex did not answer after its start: look at its error log and at the host's load",
+	"request_timeout": "codex did not answer a request: it may be wedged; interrupt the turn or resume the session with a new process",
+	"turn_timeout":    "the turn took longer than its limit: interrupt it, or raise the limit",
+	"thread_missing":  "the thread's rollout is not in this CODEX_HOME: restore a snapshot that has it; no new thread was begun",
+	"thread_busy":     "another codex process holds the thread: end that process first; no new thread was begun",
+	"version":         "provision the host with the pinned codex",
+	"other":           "read the message; the transcript and codex's error log say more",
+}
+
+// kindOfInfo maps codexErrorInfo. Some of codex's words cover several causes:
+// those are told apart by the HTTP status or the wording.
+var kindOfInfo = map[string]string{
+	"contextWindowExceeded":       "context_window",
+	"sessionBudgetExceeded":       "quota",
+	"usageLimitExceeded":          "quota",
+	"rateLimitExceeded":           "rate_limit",
+	"flexUnavailable":             "overloaded",
+	"serverOverloaded":            "overloaded",
+	"policyCapacityUnavailable":   "overloaded",
+	"modelNotFound":               "model",
+	"unauthorized":                "auth",
+	"badRequest":                  "bad_request",
+	"sandboxError":                "sandbox",
+	"internalServerError":         "network", // the provider's 500
+	"cyberPolicy":                 "other",
+	"misalignmentPolicyViolation": "other",
+	"tooManyDenials":              "other",
+	"inferenceHookDenied":         "other",
+	"activeTurnNotSteerable":      "bad_request",
+}
+
+// classify turns codex's account of a failed turn into a Problem. codex's own
+// word decides where it says something; the wording decides where it says
+// "other"; where both are mute the kind is other.
+func classify(e turnError) *Problem {
+	message := e.Message
+	if e.Details != "" && !strings.Contains(message, e.Details) {
+		message += " (" + e.Details + ")"
+	}
+	word, status := errorInfo(e.Info)
+	kind, known := kindOfInfo[word]
+	switch {
+	case status == 401 || status == 403:
+		kind = "auth"
+	case status == 429:
+		kind = "rate_limit"
+	case status == 404:
+		kind = "model"
+	case status == 503 || status == 529:
+		kind = "overloaded"
+	case known:
+	default:
+		kind = kindOfText(message)
+		if kind == "other" && (word == "httpConnectionFailed" || strings.HasPrefix(word, "responseStream") || word == "responseTooManyFailedAttempts") {
+			kind = "network"
+		}
+	}
+	p := problem(kind, message)
+	if word == "internalServerError" {
+		p.Hint = "the provider failed: wait a little and send the message again"
+	}
+	return p
+}
+
+// errorInfo reads codexErrorInfo: a word, or an object whose only member is the
+// word and holds an HTTP status.
+func errorInfo(raw json.RawMessage) (word string, status int) {
+	if json.Unmarshal(raw, &word) == nil {
+		return word, 0
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal(raw, &object) != nil {
+		return "", 0
+	}
+	for word, inner := range object {
+		var h struct {
+			Status int `json:"httpStatusCode"`
+		}
+		_ = json.Unmarshal(inner, &h) // some words carry no status
+		if len(object) == 1 {
+			return word, h.Status
+		}
+	}
+	return "", 0
+}
+
+// wordings are tried in order, in lower case; the first that fits decides.
+var wordings = []struct{ text, kind string }{
+	{"no rollout found", "thread_missing"},
+	{"missing source rollout", "thread_missing"},
+	{"thread not found", "thread_missing"},
+	{"thread not loaded", "thread_missing"},
+	{"active writer", "thread_busy"},
+	{"usage limit", "quota"},
+	{"insufficient_quota", "quota"},
+	{"exceeded your current quota", "quota"},
+	{"rate limit", "rate_limit"},
+	{"too many requests", "rate_limit"},
+	{"server overloaded", "overloaded"},
+	{"overloaded", "overloaded"},
+	{"context window", "context_window"},
+	{"context_length_exceeded", "context_window"},
+	{"missing environment variable", "auth"},
+	{"unauthorized", "auth"},
+	{"auth refresh request failed", "auth"},
+	{"not logged in", "auth"},
+	{"refresh token", "auth"},
+	{"invalid api key", "auth"},
+	{"incorrect api key", "auth"},
+	{"model provider", "model"},
+	{"model_not_found", "model"},
+	{"does not exist or you do not have access", "model"},
+	{"bwrap", "sandbox"},
+	{"sandbox", "sandbox"},
+	{"input_too_large", "bad_request"},
+	{"input exceeds", "bad_request"},
+	{"invalid request", "bad_request"},
+	{"failed to load configuration", "bad_request"},
+	{"stream disconnected", "network"},
+	{"error sending request", "network"},
+	{"connection refused", "network"},
+	{"connection reset", "network"},
+	{"dns error", "network"},
+	{"timed out", "network"},
+}
+
+func kindOfText(text string) string {
+	text = strings.ToLower(text)
+	for _, w := range wordings {
+		if strings.Contains(text, w.text) {
+			return w.kind
+		}
+	}
+	return "other"
+}
+
+// classifyAnswer turns an error answer to the request method into a Problem.
+func classifyAnswer(method string, e *RPCError) *Problem {
+	kind := kindOfText(e.Message)
+	switch {
+	case e.Code == CodeOverloaded:
+		kind = "overloaded"
+	case e.Code == CodeInvalidParams:
+		kind = "bad_request"
+	case strings.Contains(e.Message, "unknown variant"):
+		kind = "protocol" // how codex says that it does not know a method
+	}
+	return problem(kind, fmt.Sprintf("%s: %s", method, e.Message))
+}
+
+// ExitProblem describes a codex that ended on its own: how is said in words
+// (as "exit status 1"), tail is the end of its standard error.
+func ExitProblem(how, tail string) *Problem {
+	tail = strings.TrimSpace(tail)
+	text := strings.ToLower(tail)
+	p := problem("process_exit", "codex ended ("+how+")")
+	switch {
+	case strings.Contains(text, "codex_home"), strings.Contains(text, "config.toml"):
+		p.Hint = "codex could not read its home or configuration: check the seed's config.toml"
+	case strings.Contains(text, "no space left"):
+		p.Hint = "the host's disk is full: make room, then resume the session"
+	case strings.Contains(text, "out of memory"), strings.Contains(text, "cannot allocate"), strings.Contains(how, "137"), strings.Contains(how, "killed"):
+		p.Hint = "codex was killed, perhaps for want of memory: check the host's memory, then resume the session"
+	}
+	if tail != "" {
+		p.Message += ": " + lastLines(tail, 2<<10)
+	}
+	return p
+}
+
+// lastLines is the end of text, at most max bytes, from the start of a line
+// where there is one.
+func lastLines(text string, max int) string {
+	if len(text) <= max {
+		return text
+	}
+	text = text[len(text)-max:]
+	if i := strings.IndexByte(text, '\n'); i >= 0 && i < len(text)-1 {
+		text = text[i+1:]
+	}
+	return strings.ToValidUTF8(text, "")
+}

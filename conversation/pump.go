@@ -1,0 +1,327 @@
+package conversation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+)
+
+// ErrWireLost is wrapped by Run's error when the wire broke: nothing is known
+// of the process then. The caller attaches anew and runs the same input again,
+// with the next Attempt.
+var ErrWireLost = errors.New("the wire to codex is lost")
+
+// A Wire is an attachment to a journaled process, at State.Rewind.
+type Wire interface {
+	// Read gives the journal's bytes and blocks for more. It returns io.EOF
+	// only when the process has ended and everything was read; any other
+	// error means that the wire is lost.
+	// Write passes bytes to the process. Close makes both return.
+	io.ReadWriteCloser
+	// Size is the journal's length when the attachment began: what lies
+	// below it happened before.
+	Size() int64
+}
+
+// A RawSink also wants the notifications that the pump does not understand.
+type RawSink interface {
+	Raw(method string, params json.RawMessage)
+}
+
+// Options of Run. The zero value is a first attempt with nothing to hide.
+type Options struct {
+	// Attempt counts from 1 how often this input is run. From the second on
+	// everything may have been written already, and is looked for first.
+	Attempt int
+	// Nonce makes the ids of barriers differ between attempts; empty means
+	// the number of the attempt.
+	Nonce string
+	// Client introduces us to codex; DefaultClient if it has no name.
+	Client ClientInfo
+	// AnyVersion opens conversations with codex of any version.
+	AnyVersion bool
+	// Redactor knows the secrets that must not be stored or shown. It works
+	// on all texts that reach the sink and the result; digests are over what
+	// was there before.
+	Redactor *Redactor
+	// Exit tells how the process ended and the tail of its standard error.
+	// It is asked once, when the wire says that the process has ended.
+	Exit func() (how, tail string)
+	// Now answers codex when it asks for the time; nothing else depends on it.
+	Now func() time.Time
+	Log *slog.Logger
+}
+
+func (o Options) clock() time.Time {
+	if o.Now != nil {
+		return o.Now()
+	}
+	return time.Now()
+}
+
+func (o Options) nonce() string {
+	n := o.Nonce
+	if n == "" {
+		n = fmt.Sprint("a", max(o.Attempt, 1))
+	}
+	return strings.Map(func(r rune) rune {
+		if r == '.' || r == '-' {
+			return '_'
+		}
+		return r
+	}, n)
+}
+
+const (
+	// writeGrace is how long lines that are decided on may take to be written
+	// when the pump returns.
+	writeGrace = 2 * time.Second
+	// verdictGrace is how long a failed write waits for the reading side to
+	// say whether the process ended or the wire is lost.
+	verdictGrace = 10 * time.Second
+	// catchUpGrace is how long a cancelled pump may take to read what was in
+	// the journal at its start.
+	catchUpGrace = 10 * time.Second
+)
+
+// Run attaches to a conversation, sends what is due, folds what codex says into
+// the sink, and returns when the workflow is needed; PumpReason says why. The
+// wire is closed and nothing of Run runs any more when it returns.
+//
+// Cancelling ctx makes Run return a normal result, after the newest line that
+// has arrived; if that line ended the turn, the result says so. An error means
+// that nothing counts: the caller runs the same input again, on a new wire and
+// with the next Attempt. The entries that the sink got already come again then,
+// with the same ids and numbers.
+func Run(ctx context.Context, wire Wire, in PumpInput, sink Sink, opt Options) (PumpResult, error) {
+	m, err := newMachine(in, sink, opt, wire.Size())
+	if err != nil {
+		return PumpResult{}, errors.Join(err, wire.Close())
+	}
+	d := &driver{
+		m: m, wire: wire, begun: time.Now(),
+		events: make(chan event, 4),
+		write:  make(chan []byte),
+		failed: make(chan error, 1),
+		stop:   make(chan struct{}),
+	}
+	d.joined.Go(d.reader)
+	d.joined.Go(d.writer)
+	err = d.loop(ctx)
+	if err == nil {
+		err = d.flush()
+	}
+	close(d.stop)
+	closeErr := wire.Close()
+	d.joined.Wait()
+	if err != nil {
+		return PumpResult{}, fmt.Errorf("pump of session %q: %w", in.Session, err)
+	}
+	if closeErr != nil {
+		m.log.Debug("closing the wire", "error", closeErr)
+	}
+	return *m.result, nil
+}
+
+// A driver runs a machine on a wire: one goroutine reads, one writes, and the
+// caller's owns the machine.
+type driver struct {
+	m      *machine
+	wire   Wire
+	begun  time.Time
+	events chan event
+	write  chan []byte
+	failed chan error // of the writer
+	stop   chan struct{}
+	joined sync.WaitGroup
+
+	queue [][]byte // lines for the writer
+	busy  bool     // the writer has one
+	spoke bool
+}
+
+// An event is what the reader saw: a line, the end of the backlog, or the end.
+type event struct {
+	line   Line
+	caught bool
+	err    error
+}
+
+func (d *driver) reader() {
+	size := d.wire.Size()
+	split := newSplitter(d.m.st.Rewind, d.m.lim.Line)
+	behind := split.pos < size
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := d.wire.Read(buf)
+		ok := true
+		split.feed(buf[:n], func(l Line) { ok = ok && d.tell(event{line: l}) })
+		if ok && behind && split.pos >= size {
+			behind = false
+			ok = d.tell(event{caught: true})
+		}
+		if err != nil {
+			d.tell(event{err: err})
+			return
+		}
+		if !ok {
+			return
+		}
+	}
+}
+
+func (d *driver) tell(e event) bool {
+	select {
+	case d.events <- e:
+		return true
+	case <-d.stop:
+		return false
+	}
+}
+
+func (d *driver) writer() {
+	for {
+		select {
+		case line := <-d.write:
+			_, err := d.wire.Write(line)
+			d.failed <- err // has room for the one that is under way
+			if err != nil {
+				return
+			}
+		case <-d.stop:
+			return
+		}
+	}
+}
+
+func (d *driver) now() time.Duration { return time.Since(d.begun) }
+
+// loop runs the machine until it has a result.
+func (d *driver) loop(ctx context.Context) error {
+	m := d.m
+	m.atStart()
+	canceled := ctx.Done()
+	var deaf <-chan time.Time  // a write failed: the reading side has until then
+	var stuck <-chan time.Time // cancelled while behind
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for m.result == nil {
+		if m.err != nil {
+			return m.err
+		}
+		d.collect()
+
+		// What has arrived goes first: a turn that has ended is ended, even
+		// if the workflow wants the pump back at the same moment.
+		select {
+		case e := <-d.events:
+			if err := d.take(e); err != nil {
+				return err
+			}
+			continue
+		default:
+		}
+		if now := d.now(); now >= m.wake() && m.caught {
+			m.tick(now)
+			if m.result != nil || m.err != nil || len(m.out) > 0 {
+				continue
+			}
+		}
+		timer.Reset(max(m.wake()-d.now(), time.Millisecond))
+		var out chan []byte
+		var next []byte
+		if len(d.queue) > 0 && !d.busy && deaf == nil {
+			out, next = d.write, d.queue[0]
+		}
+		select {
+		case e := <-d.events:
+			if err := d.take(e); err != nil {
+				return err
+			}
+		case out <- next:
+			d.queue, d.busy = d.queue[1:], true
+		case err := <-d.failed:
+			d.busy = false
+			if err != nil {
+				m.log.Debug("write to the process", "error", err)
+				deaf = time.After(verdictGrace)
+			}
+		case <-deaf:
+			return fmt.Errorf("%w: writing fails, and reading does not end", ErrWireLost)
+		case <-canceled:
+			canceled = nil
+			stuck = time.After(catchUpGrace)
+			m.cancel(d.now())
+		case <-stuck:
+			return fmt.Errorf("%w: the journal could not be read up to its length", ErrWireLost)
+		case <-timer.C:
+			m.tick(d.now())
+		}
+	}
+	return m.err
+}
+
+// collect takes the machine's lines. The first is preceded by a newline, so
+// that a torn line of a dead writer cannot swallow it.
+func (d *driver) collect() {
+	for _, line := range d.m.out {
+		if !d.spoke {
+			d.spoke = true
+			line = append([]byte("\n"), line...)
+		}
+		d.queue = append(d.queue, line)
+	}
+	d.m.out = nil
+}
+
+func (d *driver) take(e event) error {
+	switch {
+	case e.caught:
+		d.m.caughtUp(d.now())
+	case e.err == nil:
+		d.m.read(e.line, d.now())
+	case errors.Is(e.err, io.EOF):
+		d.m.ended(d.now())
+	default:
+		return fmt.Errorf("%w: %w", ErrWireLost, e.err)
+	}
+	return d.m.err
+}
+
+// flush writes what is left, refusals above all. Where the process has ended,
+// or the turn that they were for, it does not matter if that fails.
+func (d *driver) flush() error {
+	m := d.m
+	d.collect()
+	if m.result.Reason == ProcessEnded {
+		return nil
+	}
+	late := time.After(writeGrace)
+	var why error
+	for why == nil && (d.busy || len(d.queue) > 0) {
+		var out chan []byte
+		var next []byte
+		if !d.busy {
+			out, next = d.write, d.queue[0]
+		}
+		select {
+		case out <- next:
+			d.queue, d.busy = d.queue[1:], true
+		case err := <-d.failed:
+			d.busy = false
+			why = err
+		case <-late:
+			why = errors.New("the process does not take what is written")
+		}
+	}
+	if why != nil && m.result.Reason != TurnEnded {
+		return fmt.Errorf("%w: %w", ErrWireLost, why)
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package conversation
+
+import (
+	"sort"
+	"strings"
+)
+
+// minSecret is the shortest text that is worth redacting: shorter ones would
+// tear holes into ordinary words.
+const minSecret = 8
+
+// placeholder is repeated over a secret, so that the length stays and byte
+// positions with it.
+const placeholder = "[redacted]"
+
+// A Redactor overwrites known secrets in texts with a placeholder of equal
+// length. A nil Redactor changes nothing. It is safe for concurrent use.
+type Redactor struct {
+	secrets []string // longest first
+	replace *strings.Replacer
+}
+
+// NewRedactor knows the given secrets; those shorter than 8 bytes are ignored.
+func NewRedactor(secrets ...string) *Redactor {
+	r := &Redactor{}
+	seen := map[string]bool{}
+	for _, s := range secrets {
+		if len(s) >= minSecret && !seen[s] {
+			seen[s] = true
+			r.secrets = append(r.secrets, s)
+		}
+	}
+	sort.Slice(r.secrets, func(i, j int) bool {
+		a, b := r.secrets[i], r.secrets[j]
+		return len(a) > len(b) || len(a) == len(b) && a < b
+	})
+	var pairs []string
+	for _, s := range r.secrets {
+		pairs = append(pairs, s, mask(len(s)))
+	}
+	r.replace = strings.NewReplacer(pairs...)
+	return r
+}
+
+func mask(n int) string {
+	return strings.Repeat(placeholder, n/len(placeholder)+1)[:n]
+}
+
+// String returns s without the secrets.
+func (r *Redactor) String(s string) string {
+	if r == nil || len(r.secrets) == 0 || len(s) < minSecret {
+		return s
+	}
+	return r.replace.Replace(s)
+}
+
+// split cuts s where what follows may be the beginning of a secret that the
+// next chunk completes.
+func (r *Redactor) split(s string) (whole, begun string) {
+	if r == nil {
+		return s, ""
+	}
+	at := len(s)
+	for _, secret := range r.secrets {
+		for n := min(len(secret)-1, len(s)); n > 0; n-- {
+			if strings.HasSuffix(s, secret[:n]) {
+				at = min(at, len(s)-n)
+				break
+			}
+		}
+	}
+	return s[:at], s[at:]
+}
+
+func (m *machine) redact(s string) string { return m.opt.Redactor.String(s) }
+
+func (m *machine) redactEntry(e Entry) Entry {
+	if m.opt.Redactor == nil {
+		return e
+	}
+	e.Text, e.Command, e.CWD, e.Tool = m.redact(e.Text), m.redact(e.Command), m.redact(e.CWD), m.redact(e.Tool)
+	e.Changes = m.redactChanges(e.Changes)
+	if e.Data != nil {
+		data := make(map[string]string, len(e.Data))
+		for k, v := range e.Data {
+			data[k] = m.redact(v)
+		}
+		e.Data = data
+	}
+	return e
+}
+
+func (m *machine) redactChanges(in []Change) []Change {
+	var out []Change
+	for _, c := range in {
+		out = append(out, Change{Path: m.redact(c.Path), Kind: c.Kind, Diff: m.redact(c.Diff)})
+	}
+	return out
+}
+
+func (m *machine) redactProblem(p *Problem) *Problem {
+	if p == nil {
+		return nil
+	}
+	return &Problem{Kind: p.Kind, Message: m.redact(p.Message), Hint: p.Hint}
+}

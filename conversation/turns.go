@@ -1,0 +1,265 @@
+package conversation
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// beginTurn makes id the running turn, number n of the session; 0 means the
+// next one.
+func (m *machine) beginTurn(id string, n int) {
+	if id == "" || m.st.TurnID == id {
+		return
+	}
+	if n == 0 {
+		n = m.st.Turn + 1
+	}
+	m.st.TurnID, m.st.Turn = id, n
+	m.st.TurnItems, m.st.TurnUsage, m.st.TurnStartedMS = 0, Usage{}, m.st.AtMS
+	m.st.FinalText, m.st.FinalTruncated, m.st.DiffStat, m.st.Idle = "", false, "", false
+	m.turnAt = m.now
+}
+
+func (m *machine) turnStarted(p json.RawMessage, at int64) {
+	var n turnNotice
+	if json.Unmarshal(p, &n) != nil || !m.ours(notice{ThreadID: n.ThreadID}) {
+		return
+	}
+	if m.st.TurnID == "" {
+		number := 0
+		for _, s := range m.sends {
+			if s.Kind == SendTurn && !s.settled() && (s.wrote || s.uncertain) {
+				number = s.Turn
+				break
+			}
+		}
+		m.beginTurn(n.Turn.ID, number)
+	}
+	if n.Turn.ID == m.st.TurnID {
+		m.st.Idle = false
+		if at > 0 {
+			m.st.TurnStartedMS = at
+		}
+	}
+}
+
+func (m *machine) turnCompleted(p json.RawMessage) {
+	var n turnNotice
+	if err := json.Unmarshal(p, &n); err != nil {
+		m.log.Warn("unreadable turn/completed", "error", err)
+		if m.st.TurnID != "" {
+			m.endTurn("unknown", problem("protocol", "codex's word on the turn's end cannot be read"))
+		}
+		return
+	}
+	if m.st.TurnID == "" || n.Turn.ID != m.st.TurnID {
+		return
+	}
+	var why *Problem
+	if n.Turn.Error != nil {
+		why = classify(*n.Turn.Error)
+	}
+	m.endTurn(n.Turn.Status, why)
+}
+
+func (m *machine) turnAborted(p json.RawMessage) {
+	var n turnNotice
+	if json.Unmarshal(p, &n) != nil || m.st.TurnID == "" || !m.ours(notice{ThreadID: n.ThreadID}) {
+		return
+	}
+	if id := orWord(n.TurnID, n.Turn.ID); id != "" && id != m.st.TurnID {
+		return
+	}
+	m.endTurn("interrupted", nil)
+}
+
+// endTurn ends the running turn: what waited for it is void, and the pump
+// returns.
+func (m *machine) endTurn(status string, why *Problem) {
+	switch status {
+	case "completed", "interrupted", "failed":
+	default:
+		status = "unknown"
+	}
+	if status == "failed" && why == nil {
+		why = problem("other", "codex did not say why the turn failed")
+	}
+	why = m.redactProblem(why)
+	m.turnEnd = &TurnEnd{
+		N: m.st.Turn, ID: m.st.TurnID, Status: status,
+		FinalText: m.st.FinalText, FinalTruncated: m.st.FinalTruncated,
+		Items: m.st.TurnItems, Usage: m.st.TurnUsage, DiffStat: m.st.DiffStat, Problem: why,
+		StartedAtMS: m.st.TurnStartedMS, EndedAtMS: m.st.AtMS,
+	}
+	m.endedAt = m.now
+	if m.line.End > m.st.Cursor.Offset { // else no line said so
+		e := Entry{Type: EntryState, Turn: m.st.Turn, Status: status, Text: "turn " + status}
+		if why != nil {
+			e.Text += ": " + why.Message
+			e.set("problem", why.Kind)
+		}
+		m.entry(e)
+	}
+	m.settleAtEnd(status)
+	ended := m.st.TurnID
+	m.dropOpen(func(o OpenRequest) bool { return o.TurnID == ended || o.TurnID == "" })
+	var left []OpenItem
+	for _, it := range m.st.Items {
+		if it.Type == "commandExecution" { // it may go on in the background
+			left = append(left, it)
+			continue
+		}
+		delete(m.items, it.ID)
+		delete(m.held, it.ID)
+	}
+	m.st.Items = left
+	m.st.TurnID, m.st.TurnItems, m.st.TurnUsage, m.st.TurnStartedMS = "", 0, Usage{}, 0
+	m.st.FinalText, m.st.FinalTruncated, m.st.DiffStat, m.st.Idle = "", false, "", false
+}
+
+// settleAtEnd says of each Send that was for the turn what its end means.
+func (m *machine) settleAtEnd(status string) {
+	for _, s := range m.sends {
+		maybe := s.wrote || s.uncertain
+		switch {
+		case s.settled():
+		case s.Kind == SendInterrupt && maybe && status == "interrupted":
+			s.settle(Acknowledged, "")
+		case s.Kind == SendDecision && maybe && s.Outcome == Cancel && status == "interrupted" && m.openAt(s.RPC) >= 0:
+			s.settle(Acknowledged, "")
+		case s.Kind == SendInterrupt, s.Kind == SendDecision && (!maybe || m.openAt(s.RPC) >= 0):
+			s.settle(Void, "the turn ended first")
+		case s.Kind == SendSteer && !maybe:
+			s.settle(Void, "the turn ended first")
+		}
+	}
+}
+
+func (m *machine) diffUpdated(p json.RawMessage) {
+	var n struct {
+		notice
+		Diff string `json:"diff"`
+	}
+	if json.Unmarshal(p, &n) == nil && n.TurnID == m.st.TurnID && m.st.TurnID != "" {
+		m.st.DiffStat = diffStat(n.Diff)
+	}
+}
+
+// diffStat counts a unified diff as git's --shortstat does.
+func diffStat(diff string) string {
+	files, added, removed := 0, 0, 0
+	inHunk := false
+	for line := range strings.Lines(diff) {
+		switch {
+		case strings.HasPrefix(line, "diff --git "):
+			files++
+			inHunk = false
+		case strings.HasPrefix(line, "@@"):
+			inHunk = true
+		case !inHunk:
+		case strings.HasPrefix(line, "+"):
+			added++
+		case strings.HasPrefix(line, "-"):
+			removed++
+		}
+	}
+	if files == 0 {
+		return ""
+	}
+	plural := func(n int, one, many string) string {
+		if n == 1 {
+			return "1 " + one
+		}
+		return fmt.Sprint(n, " ", many)
+	}
+	s := plural(files, "file changed", "files changed")
+	if added > 0 {
+		s += ", " + plural(added, "insertion(+)", "insertions(+)")
+	}
+	if removed > 0 {
+		s += ", " + plural(removed, "deletion(-)", "deletions(-)")
+	}
+	return s
+}
+
+// usageUpdated comes once after each answer of the model. codex tells the
+// thread's total and the newest part; the total tells repetitions apart.
+func (m *machine) usageUpdated(p json.RawMessage) {
+	var n usageNotice
+	if json.Unmarshal(p, &n) != nil || !m.ours(n.notice) {
+		return
+	}
+	total, last := Usage(n.Usage.Total), Usage(n.Usage.Last)
+	before := m.st.Total
+	m.st.Total = total
+	if m.st.TurnID == "" || n.TurnID != m.st.TurnID {
+		return
+	}
+	if total == before {
+		return
+	}
+	part := Usage{total.Input - before.Input, total.Output - before.Output, total.Cached - before.Cached}
+	if before == (Usage{}) || part.Input < 0 || part.Output < 0 || part.Cached < 0 {
+		part = last
+	}
+	m.st.TurnUsage.add(part)
+	m.st.Usage.add(part)
+	for i := range m.st.Items {
+		m.st.Items[i].Samplings++
+	}
+}
+
+func (u *Usage) add(v Usage) {
+	u.Input += v.Input
+	u.Output += v.Output
+	u.Cached += v.Cached
+}
+
+func (m *machine) statusChanged(p json.RawMessage) {
+	var n statusNotice
+	if json.Unmarshal(p, &n) != nil || !m.ours(notice{ThreadID: n.ThreadID}) || m.st.TurnID == "" {
+		return
+	}
+	m.st.Idle = n.Status.Type != "active"
+	m.idleAt = m.now
+}
+
+func (m *machine) threadClosed(p json.RawMessage) {
+	var n notice
+	if json.Unmarshal(p, &n) == nil && n.ThreadID == m.st.ThreadID && m.st.TurnID != "" {
+		m.st.Idle, m.idleAt = true, m.now
+	}
+}
+
+func (m *machine) errorNotice(p json.RawMessage) {
+	var n errorNotice
+	if json.Unmarshal(p, &n) != nil {
+		return
+	}
+	why := classify(n.Error)
+	e := Entry{Type: EntryError, Turn: m.st.Turn, Text: why.Message, Status: "failed"}
+	if n.WillRetry {
+		e.Status = "retrying"
+	}
+	e.set("problem", why.Kind)
+	if !m.ours(n.notice) {
+		e.set("thread", n.ThreadID)
+	}
+	m.entry(e)
+}
+
+func (m *machine) warning(p json.RawMessage) {
+	var n warningNotice
+	if json.Unmarshal(p, &n) != nil {
+		return
+	}
+	text := n.Message
+	if text == "" {
+		text = n.Summary
+	}
+	if n.Details != "" {
+		text += ": " + n.Details
+	}
+	m.warn(text)
+}
