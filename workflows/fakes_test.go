@@ -1,0 +1,293 @@
+package workflows
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+)
+
+// fakeSessions stands in for a host with codex. Each pump is answered by the
+// next function of pumps; one that nobody wrote fails the test.
+type fakeSessions struct {
+	t     *testing.T
+	mu    sync.Mutex
+	pumps []func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error)
+	ran   []activities.RunPumpInput
+	calls []string
+
+	prepareErr error
+	closeErr   error
+	closeHangs chan struct{} // closed by the test to let a close through
+	closed     []activities.CloseSessionInput
+	recorded   []activities.RecordNotesInput
+	starts     int
+}
+
+func (f *fakeSessions) call(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, fmt.Sprintf(format, args...))
+}
+
+func (f *fakeSessions) PrepareSession(_ context.Context, in activities.PrepareSessionInput) (activities.PrepareSessionResult, error) {
+	f.call("prepare %s on %s", in.Claim.Session, in.Claim.Host.Name)
+	if f.prepareErr != nil {
+		return activities.PrepareSessionResult{}, f.prepareErr
+	}
+	dir := "/r/sessions/" + in.Claim.Session
+	return activities.PrepareSessionResult{CodexVersion: "0.169.0", Permissions: "fairlead",
+		Layout: activities.Layout{Root: "/r", Dir: dir, CodexHome: dir + "/codex-home", WorkDir: dir + "/work", OwnWork: true, Codex: "/r/codex"}}, nil
+}
+
+func (f *fakeSessions) StartServer(_ context.Context, in activities.StartServerInput) (activities.StartServerResult, error) {
+	f.call("start %d", in.Incarnation)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.starts++
+	return activities.StartServerResult{Process: "app-server", PID: 100 + in.Incarnation}, nil
+}
+
+func (f *fakeSessions) RunPump(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	f.mu.Lock()
+	f.ran = append(f.ran, in)
+	n := len(f.ran)
+	var next func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error)
+	if n <= len(f.pumps) {
+		next = f.pumps[n-1]
+	}
+	f.mu.Unlock()
+	if next == nil {
+		f.t.Errorf("pump %d was not expected: %+v", n, in.Pump)
+		return activities.RunPumpResult{}, fmt.Errorf("pump %d was not expected", n)
+	}
+	return next(ctx, in)
+}
+
+func (f *fakeSessions) StopServer(_ context.Context, in activities.StopServerInput) (activities.StopServerResult, error) {
+	f.call("stop %d", in.Incarnation)
+	return activities.StopServerResult{}, nil
+}
+
+func (f *fakeSessions) CloseSession(ctx context.Context, in activities.CloseSessionInput) (activities.CloseSessionResult, error) {
+	f.call("close discard=%v", in.Discard)
+	f.mu.Lock()
+	f.closed = append(f.closed, in)
+	hangs := f.closeHangs
+	f.mu.Unlock()
+	if hangs != nil && !in.Discard {
+		select {
+		case <-ctx.Done():
+			return activities.CloseSessionResult{}, ctx.Err()
+		case <-hangs:
+		}
+	}
+	if f.closeErr != nil {
+		return activities.CloseSessionResult{}, f.closeErr
+	}
+	return activities.CloseSessionResult{Wiped: true, Removed: true, Seq: in.Seq + int64(len(in.Notes))}, nil
+}
+
+func (f *fakeSessions) RecordNotes(_ context.Context, in activities.RecordNotesInput) (activities.RecordNotesResult, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.recorded = append(f.recorded, in)
+	return activities.RecordNotesResult{Seq: in.Seq + int64(len(in.Notes))}, nil
+}
+
+// world is a test environment with a session whose leases are granted at once.
+type world struct {
+	*testsuite.TestWorkflowEnvironment
+	t        *testing.T
+	fake     *fakeSessions
+	released []string
+	refuse   *Failure // the pool's answer, in place of a grant
+	checks   []func() // of answers, which come later
+}
+
+// takes and refuses say what an update must have been answered in the end.
+func (w *world) takes(u *updated) {
+	w.checks = append(w.checks, func() {
+		if !u.accepted || u.rejected != nil || u.err != nil {
+			w.t.Errorf("update %v was answered %+v, want it taken", u.arg, u)
+		}
+	})
+}
+
+func (w *world) refuses(u *updated, kind string) {
+	w.checks = append(w.checks, func() {
+		var app *temporal.ApplicationError
+		if u.accepted || !errors.As(u.rejected, &app) || app.Type() != kind {
+			w.t.Errorf("update %v was answered %v, want a refusal of type %s", u.arg, u.rejected, kind)
+		}
+	})
+}
+
+func (w *world) verify() {
+	for _, c := range w.checks {
+		c()
+	}
+}
+
+func newWorld(t *testing.T) *world {
+	var suite testsuite.WorkflowTestSuite
+	w := &world{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t, fake: &fakeSessions{t: t}}
+	w.SetTestTimeout(20 * time.Second)
+	w.RegisterActivity(w.fake)
+	w.RegisterWorkflowWithOptions(Session, workflow.RegisterOptions{Name: TypeSession})
+	answer := func(_ string, id, _, name string, arg any) error { return w.external(id, name, arg) }
+	w.OnSignalExternalWorkflow(anyArg, anyArg, anyArg, anyArg, anyArg).Return(answer)
+	return w
+}
+
+// external is what pools and seeds answer.
+func (w *world) external(id, name string, arg any) error {
+	switch name {
+	case signalAcquire:
+		g := granted{From: id, Epoch: 1}
+		switch {
+		case w.refuse != nil:
+			g.Refused = w.refuse
+		case id == PoolID(""):
+			g.Spec = &activities.HostSpec{Name: "web-1", Address: "192.0.2.1"}
+		default:
+			g.Seed = &activities.SeedRef{Name: "team", Generation: 3, Blob: "b", Digest: "d", Kind: "api_key"}
+		}
+		w.RegisterDelayedCallback(func() { w.SignalWorkflow(signalLease, g) }, time.Millisecond)
+	case signalRelease:
+		w.released = append(w.released, id)
+	default:
+		w.t.Errorf("signal %s to %s was not expected", name, id)
+	}
+	return nil
+}
+
+// start runs the session to its end; steps are done at their times before.
+func (w *world) start(opt SessionOptions) {
+	w.t.Helper()
+	w.ExecuteWorkflow(TypeSession, SessionInput{ID: "s1", Options: opt})
+	if !w.IsWorkflowCompleted() {
+		w.t.Fatal("the session did not end")
+	}
+	w.verify()
+}
+
+func (w *world) view() SessionView {
+	w.t.Helper()
+	return query[SessionView](w, QueryState)
+}
+
+func query[T any](w *world, name string, args ...any) T {
+	w.t.Helper()
+	var out T
+	v, err := w.QueryWorkflow(name, args...)
+	if err == nil {
+		err = v.Get(&out)
+	}
+	if err != nil {
+		w.t.Errorf("query %s: %v", name, err)
+	}
+	return out
+}
+
+// updated is the answer to an update.
+type updated struct {
+	arg      any
+	rejected error
+	accepted bool
+	err      error
+	result   any
+}
+
+func (u *updated) Accept()                     { u.accepted = true }
+func (u *updated) Reject(err error)            { u.rejected = err }
+func (u *updated) Complete(res any, err error) { u.result, u.err = res, err }
+
+// send delivers an update and returns where its answer will be.
+func (w *world) send(name string, arg any) *updated {
+	u := &updated{arg: arg}
+	w.UpdateWorkflow(name, fmt.Sprintf("u%p", u), u, arg)
+	return u
+}
+
+func (w *world) at(d time.Duration, f func()) { w.RegisterDelayedCallback(f, d) }
+
+// Answers that pumps give.
+
+func opened(in activities.RunPumpInput) activities.PumpState {
+	st := in.Pump.State
+	st.Opened, st.ThreadID = st.Cursor.Incarnation, "thread-1"
+	st.Cursor.Offset += 100
+	st.Seq += int64(len(in.Pump.Notes)) + 3
+	return st
+}
+
+func acked(in activities.RunPumpInput) []activities.Delivery {
+	var out []activities.Delivery
+	for _, s := range in.Pump.Sends {
+		out = append(out, activities.Delivery{ID: s.ID, State: conversation.Acknowledged})
+	}
+	return out
+}
+
+func endsTurn(status, text string) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		st := opened(in)
+		st.TurnID = ""
+		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.TurnEnded, State: st,
+			Deliveries: acked(in), Turn: &activities.TurnEnd{N: in.Pump.State.Turn, ID: "turn-1", Status: status, FinalText: text, Items: 2}}}, nil
+	}
+}
+
+func asks(commands ...string) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		st := opened(in)
+		st.TurnID = "turn-1"
+		var reqs []activities.Request
+		for i, c := range commands {
+			reqs = append(reqs, activities.Request{RPC: json.RawMessage(fmt.Sprint(i)), Incarnation: st.Cursor.Incarnation,
+				Kind: conversation.KindCommand, Command: c, Summary: c, Digest: "digest of " + c,
+				Offered: []string{"accept", "accept_for_session", "decline", "cancel"}})
+		}
+		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.RequestsOpen, State: st, Deliveries: acked(in), Requests: reqs}}, nil
+	}
+}
+
+// staysAttached returns only when the workflow calls the pump back.
+func staysAttached(deliver conversation.DeliveryState) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		<-ctx.Done()
+		st := opened(in)
+		st.TurnID = "turn-1"
+		var ds []activities.Delivery
+		for _, s := range in.Pump.Sends {
+			ds = append(ds, activities.Delivery{ID: s.ID, State: deliver})
+		}
+		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.PumpCancelled, State: st, Deliveries: ds}}, nil
+	}
+}
+
+func dies(state conversation.DeliveryState, opens bool) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		st := in.Pump.State
+		if opens {
+			st = opened(in)
+		}
+		var ds []activities.Delivery
+		for _, s := range in.Pump.Sends {
+			ds = append(ds, activities.Delivery{ID: s.ID, State: state})
+		}
+		return activities.RunPumpResult{Process: &activities.ProcessGone{State: "exited", Code: 137},
+			Pump: activities.PumpResult{Reason: conversation.ProcessEnded, State: st, Deliveries: ds}}, nil
+	}
+}

@@ -1,0 +1,424 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/mock"
+	"go.temporal.io/sdk/temporal"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+)
+
+const anyArg = mock.Anything
+
+// whileAttached comes after the first message. The environment skips time only
+// while no activity runs, so it is near.
+const whileAttached = 1100 * time.Millisecond
+
+func hello(id string) Message { return Message{ID: id, Text: "hello", By: "ann"} }
+
+func TestATurnRunsAndTheHostIsGivenBack(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", "hi there"))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		turn := query[TurnView](w, QueryTurn, TurnQuery{MessageID: "m1"})
+		if turn.Status != "completed" || turn.FinalText != "hi there" || turn.N != 1 {
+			t.Errorf("turn is %+v", turn)
+		}
+		if v := w.view(); v.State != Idle || v.ThreadID != "thread-1" || v.Host != "web-1" {
+			t.Errorf("session is %+v", v)
+		}
+		w.send(SignalClose, Close{By: "ann"})
+	})
+	w.start(SessionOptions{Seed: "team"})
+	if err := w.GetWorkflowError(); err != nil {
+		t.Fatal(err)
+	}
+	var v SessionView
+	if err := w.GetWorkflowResult(&v); err != nil || v.State != Closed || v.Close == nil || !v.Close.Removed {
+		t.Errorf("the last view is %+v (%v)", v, err)
+	}
+	if got := strings.Join(w.released, " "); got != "seed/team pool/default" {
+		t.Errorf("released %q", got)
+	}
+	in := w.fake.ran[0].Pump
+	if in.Thread.Permissions != "fairlead" || in.Thread.ApprovalPolicy != "on-request" || in.Sends[0].ID != "m1" || in.Resume {
+		t.Errorf("the pump was told %+v", in)
+	}
+}
+
+func TestAnApprovalIsDecidedWhileNobodyIsAttached(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, asks("make all"), endsTurn("completed", "built"))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		v := w.view()
+		if v.State != Waiting || len(v.Requests) != 1 || v.Requests[0].ID != "s1.1" {
+			t.Errorf("session is %+v", v)
+		}
+		if len(w.fake.ran) != 1 {
+			t.Errorf("%d pumps ran; none is attached while a person decides", len(w.fake.ran))
+		}
+		for _, bad := range []struct {
+			d    Decide
+			kind string
+		}{
+			{Decide{Approval: "s1.1", Outcome: "accept"}, RefusedBadInput},
+			{Decide{Approval: "s1.1", Digest: "of something else", Outcome: "accept"}, RefusedState},
+			{Decide{Approval: "s2.1", Digest: "digest of make all", Outcome: "accept"}, RefusedState},
+			{Decide{Approval: "s1.7", Digest: "digest of make all", Outcome: "accept"}, RefusedNotFound},
+			{Decide{Approval: "s1.1", Digest: "digest of make all", Outcome: "perhaps"}, RefusedBadInput},
+			{Decide{Approval: "s1.1", Digest: "digest of make all", Outcome: "decline", Scope: "session"}, RefusedBadInput},
+		} {
+			w.refuses(w.send(SignalDecide, bad.d), bad.kind)
+		}
+		w.takes(w.send(SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make all", Outcome: "accept", By: "bob", Reason: "fine"}))
+		w.refuses(w.send(SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make all", Outcome: "decline", By: "eve"}), RefusedState)
+	})
+	w.at(3*time.Second, func() {
+		a := query[[]Approval](w, QueryApprovals)
+		if len(a) != 1 || a[0].State != ApprovalAcknowledged || a[0].Decision.By != "bob" {
+			t.Errorf("approvals are %+v", a)
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{})
+	send := w.fake.ran[1].Pump.Sends[0]
+	if send.Kind != conversation.SendDecision || send.Outcome != conversation.Accept || string(send.RPC) != "0" {
+		t.Errorf("codex was sent %+v", send)
+	}
+}
+
+func TestAnApprovalThatNobodyDecidesExpiresAsDeclined(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, asks("rm -rf /"), endsTurn("completed", "well then"))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(3*time.Hour, func() {
+		a := query[[]Approval](w, QueryApprovals)
+		if a[0].State != ApprovalExpired || a[0].Decision.By != "expiry" {
+			t.Errorf("approval is %+v", a[0])
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{Expiry: time.Hour})
+	if send := w.fake.ran[1].Pump.Sends[0]; send.Outcome != conversation.Decline {
+		t.Errorf("codex was sent %+v", send)
+	}
+}
+
+func TestAcceptForTheSessionAnswersTheSameAskLater(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""), asks("make"), endsTurn("completed", ""))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		w.send(SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept", Scope: "session", By: "bob"})
+	})
+	w.at(3*time.Second, func() { w.send(SignalMessage, hello("m2")) })
+	w.at(4*time.Second, func() {
+		if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 2}); turn.Status != "completed" {
+			t.Errorf("the second turn is %+v", turn)
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{})
+}
+
+func TestSignalsOfOtherProgramsDoTheSameAndRefusalsAreKept(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", "done"))
+	w.at(time.Second, func() {
+		w.SignalWorkflow(SignalMessage, map[string]any{"id": "m1", "text": "go", "colour": "red"})
+		w.SignalWorkflow(SignalMessage, map[string]any{"id": "m1", "text": "  "})
+		w.SignalWorkflow(SignalInterrupt, map[string]any{"by": "bob"})
+		w.SignalWorkflow(SignalMessage, map[string]any{"id": "m1", "text": "go"})
+	})
+	w.at(2*time.Second, func() {
+		v := w.view()
+		if len(v.Refusals) != 3 || !strings.Contains(v.Refusals[0].Reason, "colour") {
+			t.Errorf("refusals are %+v", v.Refusals)
+		}
+		w.SignalWorkflow(SignalDecide, map[string]any{"approval": "s1.1", "digest": "digest of make", "outcome": "accept"})
+	})
+	w.at(3*time.Second, func() {
+		if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 1}); turn.Status != "completed" {
+			t.Errorf("turn is %+v", turn)
+		}
+		w.SignalWorkflow(SignalClose, map[string]any{"by": "bob"})
+	})
+	w.start(SessionOptions{})
+}
+
+func TestInterruptCallsThePumpBackAndReachesCodex(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, staysAttached(conversation.Acknowledged), endsTurn("interrupted", ""))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(whileAttached, func() {
+		if v := w.view(); v.State != Running {
+			t.Errorf("session is %s", v.State)
+		}
+		w.send(SignalInterrupt, Interrupt{By: "bob", Reason: "enough"})
+	})
+	w.at(2*time.Second, func() {
+		turn := query[TurnView](w, QueryTurn, TurnQuery{N: 1})
+		if turn.Status != "interrupted" || turn.Error == nil || !strings.Contains(turn.Error.Message, "bob: enough") {
+			t.Errorf("turn is %+v", turn)
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{})
+	// The environment does not wait for the pump's own result, so the message
+	// may be handed over again, as uncertain.
+	sends := w.fake.ran[1].Pump.Sends
+	if last := sends[len(sends)-1]; last.Kind != conversation.SendInterrupt || len(sends) == 2 && !sends[0].Uncertain {
+		t.Errorf("the second pump was to send %+v", sends)
+	}
+}
+
+func TestARepeatedMessageIsAnsweredAsTheFirstTime(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", "a"), endsTurn("completed", "b"))
+	w.at(time.Second, func() {
+		w.send(SignalMessage, hello("m1"))
+		w.send(SignalMessage, hello("m1"))
+		w.send(SignalMessage, hello("m2"))
+	})
+	w.at(2*time.Second, func() {
+		u := w.send(SignalMessage, hello("m1"))
+		w.takes(u)
+		w.checks = append(w.checks, func() {
+			if acc, ok := u.result.(MessageAccepted); !ok || acc.N != 1 {
+				t.Errorf("the repeat was answered %+v", u.result)
+			}
+		})
+		if v := w.view(); v.Turn.N != 2 {
+			t.Errorf("newest turn is %d", v.Turn.N)
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{})
+}
+
+func TestATurnThatWasCutOffIsShownAndTheThreadIsResumed(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, dies(conversation.Acknowledged, true), endsTurn("completed", "again"))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		v := w.view()
+		if v.State != Interrupted || v.Turn.Status != "interrupted" || v.Process.Alive || v.Error == nil || v.Error.Kind != "process_exit" {
+			t.Errorf("session is %+v", v)
+		}
+		w.send(SignalMessage, hello("m2"))
+	})
+	w.at(3*time.Second, func() {
+		if v := w.view(); v.State != Idle || v.Process.Incarnation != 2 {
+			t.Errorf("session is %+v", v)
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{})
+	second := w.fake.ran[1].Pump
+	if !second.Resume || second.State.ThreadID != "thread-1" || second.State.Cursor.Incarnation != 2 || second.State.Cursor.Offset != 0 {
+		t.Errorf("the second process was told %+v", second)
+	}
+}
+
+func TestAMessageThatNeverReachedCodexGoesToTheNextProcess(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, dies(conversation.Decided, true), endsTurn("completed", "ok"))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(3*time.Second, func() {
+		if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 1}); turn.Status != "completed" {
+			t.Errorf("turn is %+v", turn)
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{})
+}
+
+func TestAMessageThatMayHaveReachedCodexIsNotRepeated(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, dies(conversation.Sent, true))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 1}); turn.Status != "unknown" {
+			t.Errorf("turn is %+v", turn)
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{})
+}
+
+func TestACodexThatNeverOpensFailsTheSession(t *testing.T) {
+	w := newWorld(t)
+	d := dies(conversation.Decided, false)
+	w.fake.pumps = append(w.fake.pumps, d, d, d)
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.start(SessionOptions{})
+	err := w.GetWorkflowError()
+	if err == nil || !strings.Contains(err.Error(), "3 times in a row") {
+		t.Errorf("the session ended with %v", err)
+	}
+	if len(w.fake.closed) != 1 {
+		t.Errorf("cleaned up %d times", len(w.fake.closed))
+	}
+}
+
+func TestAHostThatCannotBePreparedFailsTheSessionAndGivesTheSlotBack(t *testing.T) {
+	w := newWorld(t)
+	w.fake.prepareErr = temporal.NewNonRetryableApplicationError("disk full", activities.ErrTypeNoSpace, nil,
+		activities.Problem{Kind: "no_space", Message: "no space left on web-1", Hint: "make room"})
+	w.start(SessionOptions{})
+	err := w.GetWorkflowError()
+	if err == nil || !strings.Contains(err.Error(), "no space left on web-1") {
+		t.Errorf("the session ended with %v", err)
+	}
+	if got := strings.Join(w.released, " "); got != "pool/default" {
+		t.Errorf("released %q", got)
+	}
+	if v := w.view(); v.State != Failed || v.Error.Kind != "no_space" || v.Error.Hint != "make room" {
+		t.Errorf("session is %+v", v)
+	}
+}
+
+func TestAnUnknownHostIsSaidAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.refuse = &Failure{Kind: "host_not_found", Message: "no host x"}
+	w.start(SessionOptions{Host: "x"})
+	if v := w.view(); v.State != Failed || v.Error.Kind != "host_not_found" {
+		t.Errorf("session is %+v", v)
+	}
+	if len(w.fake.calls) != 0 {
+		t.Errorf("activities ran: %v", w.fake.calls)
+	}
+}
+
+func TestCloseInterruptsTheTurnFirst(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, staysAttached(conversation.Acknowledged), endsTurn("interrupted", ""))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(whileAttached, func() {
+		w.send(SignalClose, Close{By: "bob"})
+		w.refuses(w.send(SignalMessage, hello("m2")), RefusedState)
+	})
+	w.start(SessionOptions{})
+	// The environment does not wait for the pump's own result, so the message
+	// may be handed over again, as uncertain.
+	sends := w.fake.ran[1].Pump.Sends
+	if last := sends[len(sends)-1]; last.Kind != conversation.SendInterrupt || len(sends) == 2 && !sends[0].Uncertain {
+		t.Errorf("the second pump was to send %+v", sends)
+	}
+	if v := w.view(); v.State != Closed || v.Turn.Status != "interrupted" {
+		t.Errorf("session is %+v", v)
+	}
+}
+
+func TestCloseWhileWaitingVoidsWhatIsOpen(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("interrupted", ""))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.send(SignalClose, Close{}) })
+	w.start(SessionOptions{})
+	if a := query[[]Approval](w, QueryApprovals); a[0].State != ApprovalVoid {
+		t.Errorf("approval is %s", a[0].State)
+	}
+}
+
+func TestDiscardGivesUpAHostThatCannotBeReached(t *testing.T) {
+	w := newWorld(t)
+	w.fake.closeHangs = make(chan struct{})
+	w.at(time.Second, func() { w.send(SignalClose, Close{}) })
+	w.at(whileAttached, func() {
+		if v := w.view(); v.State != Closing {
+			t.Errorf("session is %s", v.State)
+		}
+		w.send(SignalClose, Close{Discard: true})
+	})
+	w.start(SessionOptions{})
+	if n := len(w.fake.closed); n != 2 || !w.fake.closed[1].Discard {
+		t.Errorf("closed %d times: %+v", n, w.fake.closed)
+	}
+}
+
+func TestCancellingTheWorkflowClosesTheSession(t *testing.T) {
+	w := newWorld(t)
+	w.at(time.Second, w.CancelWorkflow)
+	w.start(SessionOptions{})
+	if v := w.view(); v.State != Closed || len(w.fake.closed) != 1 {
+		t.Errorf("session is %+v", v)
+	}
+}
+
+func TestRolloverCarriesEverything(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, asks("make"))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		w.send(SignalMessage, hello("m2"))
+		w.SignalWorkflow(SignalMessage, hello("m3"))
+	})
+	w.at(3*time.Second, func() {
+		w.SetContinueAsNewSuggested(true)
+		w.SignalWorkflow(SignalMessage, "not for us") // any event wakes it
+	})
+	w.start(SessionOptions{Sandbox: "read-only"})
+	var again *temporalContinue
+	if !errors.As(w.GetWorkflowError(), &again) {
+		t.Fatalf("the session ended with %v", w.GetWorkflowError())
+	}
+	in := carried(t, again)
+	if in.ID != "s1" || in.Options.Sandbox != "read-only" || len(in.Carry.Queue) != 2 || len(in.Carry.open()) != 1 || in.Carry.PumpN != 3 {
+		t.Errorf("carried %+v", in.Carry)
+	}
+
+	next := newWorld(t)
+	next.fake.pumps = append(next.fake.pumps, endsTurn("completed", "1"), endsTurn("completed", "2"), endsTurn("completed", "3"))
+	next.at(time.Second, func() {
+		next.takes(next.send(SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"}))
+	})
+	next.at(2*time.Second, func() {
+		if turn := query[TurnView](next, QueryTurn, TurnQuery{MessageID: "m3"}); turn.Status != "completed" || turn.N != 3 {
+			t.Errorf("the last turn is %+v", turn)
+		}
+		next.send(SignalClose, Close{})
+	})
+	next.ExecuteWorkflow(TypeSession, in)
+	next.verify()
+	if err := next.GetWorkflowError(); err != nil {
+		t.Fatal(err)
+	}
+	if p := next.fake.ran[0].Claim.Pump; p <= 3 {
+		t.Errorf("the epoch fell back to %d", p)
+	}
+	if next.fake.starts != 0 {
+		t.Error("codex was started again")
+	}
+}
+
+func TestAPumpCalledBackBetweenAttemptsRepeatsNothing(t *testing.T) {
+	w := newWorld(t)
+	lost := func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
+		return activities.RunPumpResult{}, temporal.NewApplicationError("wire lost", activities.ErrTypeWireLost)
+	}
+	// The environment retries at once; the third attempt stays until called back and then is cancelled.
+	w.fake.pumps = append(w.fake.pumps, lost, lost, func(ctx context.Context, _ activities.RunPumpInput) (activities.RunPumpResult, error) {
+		<-ctx.Done()
+		return activities.RunPumpResult{}, ctx.Err()
+	}, endsTurn("interrupted", ""))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(12*time.Second, func() { w.send(SignalInterrupt, Interrupt{By: "bob"}) })
+	w.at(14*time.Second, func() { w.send(SignalClose, Close{}) })
+	w.start(SessionOptions{})
+	last := w.fake.ran[3].Pump
+	if len(last.Sends) != 2 || !last.Sends[0].Uncertain || last.Sends[1].Kind != conversation.SendInterrupt {
+		t.Errorf("the next pump was to send %+v", last.Sends)
+	}
+	if last.Prefix == w.fake.ran[2].Pump.Prefix {
+		t.Error("two pumps used the same ids")
+	}
+}
