@@ -12,7 +12,6 @@ import (
 	"go.temporal.io/server/common/cluster"
 	"go.temporal.io/server/common/config"
 	"go.temporal.io/server/common/dynamicconfig"
-	"go.temporal.io/server/common/log"
 	"go.temporal.io/server/common/membership/static"
 	sqliteplugin "go.temporal.io/server/common/persistence/sql/sqlplugin/sqlite"
 	"go.temporal.io/server/common/primitives"
@@ -153,16 +152,4 @@ func dynamicValues(l []string) (dynamicconfig.ConfigValueMap, error) {
 		return nil, fmt.Errorf("server %s does not take it: %w", serverVersion, err)
 	}
 	return loader.Map, nil
-}
-
-// newLogger logs to standard error.
-func newLogger(level, format string) log.Logger {
-	if level == "never" {
-		return log.NewNoopLogger()
-	}
-	c := log.Config{Level: level, Format: "json"}
-	if format != "json" {
-		c.Format = "console"
-	}
-	return log.NewZapLogger(log.BuildZapLogger(c))
 }

@@ -161,10 +161,13 @@ func copyPages(c driver.Conn, to string) error {
 	if err != nil {
 		return err
 	}
-	for more := true; more && err == nil; {
-		more, err = b.Step(4096)
+	for more := true; more; {
+		if more, err = b.Step(4096); err != nil {
+			b.Finish() // repeats the error
+			return err
+		}
 	}
-	return errors.Join(err, b.Finish())
+	return b.Finish()
 }
 
 // withDB lends a connection of ours to f. It is closed before the server opens

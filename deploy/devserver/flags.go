@@ -59,19 +59,19 @@ func flagSet(r *raw) *flag.FlagSet {
 	fs := flag.NewFlagSet("devserver server start-dev", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.StringVar(&r.ip, "ip", "127.0.0.1", "`address` on which the frontend listens")
-	fs.IntVar(&r.port, "port", 7233, "`port` of the frontend; 0: chosen by the operating system")
+	fs.IntVar(&r.port, "port", 7233, "`number` of the frontend's port; 0: chosen by the operating system")
 	fs.Var(&r.namespaces, "namespace", "`name` of a namespace to have; repeatable; none: default")
-	fs.DurationVar(&r.retention, "retention", defaultRetention, "how `long` closed workflows are kept, such as 720h")
+	fs.DurationVar(&r.retention, "retention", defaultRetention, "`time` for which closed workflows are kept, such as 720h")
 	fs.StringVar(&r.db, "db-filename", "", "SQLite `file` that keeps everything; none: memory")
 	fs.Var(&r.pragmas, "sqlite-pragma", "SQLite pragma `k=v`; repeatable")
 	fs.Var(&r.attributes, "search-attribute", "`name=type` of a search attribute to have; repeatable")
 	fs.Var(&r.dynamic, "dynamic-config-value", "server setting `key=value`, the value as JSON or a plain word; repeatable")
 	fs.BoolVar(&r.headless, "headless", false, "no Web UI")
 	fs.StringVar(&r.uiIP, "ui-ip", "", "`address` on which the Web UI listens; none: that of --ip")
-	fs.IntVar(&r.uiPort, "ui-port", 0, "`port` of the Web UI; 0: chosen by the operating system; none: --port + 1000 if free")
+	fs.IntVar(&r.uiPort, "ui-port", 0, "`number` of the Web UI's port; 0: chosen by the operating system; none: --port + 1000 if free")
 	fs.StringVar(&r.codec, "ui-codec-endpoint", "", "`URL` at which the Web UI has payloads decoded")
-	fs.StringVar(&r.logLevel, "log-level", "warn", "debug, info, warn, error or never")
-	fs.StringVar(&r.logFormat, "log-format", "json", "json, text or pretty")
+	fs.StringVar(&r.logLevel, "log-level", "warn", "`level` from which on to log: debug, info, warn, error or never")
+	fs.StringVar(&r.logFormat, "log-format", "json", "`format` of the log: json, text or pretty")
 	return fs
 }
 
@@ -100,7 +100,8 @@ func parse(args []string) (*options, error) {
 		if errors.Is(err, flag.ErrHelp) {
 			return nil, errHelp
 		}
-		return nil, fmt.Errorf("%w (devserver server start-dev --help lists the flags)", err)
+		text := strings.Replace(err.Error(), "flag provided but not defined: -", "unknown flag --", 1)
+		return nil, fmt.Errorf("%s (devserver server start-dev --help lists the flags)", text)
 	}
 	if fs.NArg() > 0 {
 		return nil, fmt.Errorf("unexpected argument %q: flags only (devserver server start-dev --help lists them)", fs.Arg(0))
@@ -130,17 +131,19 @@ func (o *options) checkAddresses() error {
 	if o.uiIP == "" {
 		o.uiIP = o.ip
 	}
-	for name, ip := range map[string]*string{"--ip": &o.ip, "--ui-ip": &o.uiIP} {
-		if *ip == "localhost" {
-			*ip = "127.0.0.1"
+	for _, f := range []struct {
+		name string
+		ip   *string
+		port int
+	}{{"", &o.ip, o.port}, {"ui-", &o.uiIP, o.uiPort}} {
+		if *f.ip == "localhost" {
+			*f.ip = "127.0.0.1"
 		}
-		if net.ParseIP(*ip) == nil {
-			return fmt.Errorf("%s: %q is not an IP address", name, *ip)
+		if net.ParseIP(*f.ip) == nil {
+			return fmt.Errorf("--%sip: %q is not an IP address", f.name, *f.ip)
 		}
-	}
-	for name, port := range map[string]int{"--port": o.port, "--ui-port": o.uiPort} {
-		if port < 0 || port > 65535 {
-			return fmt.Errorf("%s: %d is not a port: use 0 to 65535", name, port)
+		if f.port < 0 || f.port > 65535 {
+			return fmt.Errorf("--%sport: %d is not a port: use 0 to 65535", f.name, f.port)
 		}
 	}
 	if o.port != 0 && o.port == o.uiPort && o.ip == o.uiIP && !o.headless {

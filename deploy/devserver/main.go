@@ -53,7 +53,7 @@ func start(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	if err := serve(ctx, o, stdout, newLogger(o.logLevel, o.logFormat)); err != nil {
+	if err := serve(ctx, o, stdout); err != nil {
 		fmt.Fprintln(stderr, "devserver:", err)
 		if r := (refusal{}); errors.As(err, &r) {
 			return exitRefused

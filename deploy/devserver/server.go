@@ -41,7 +41,8 @@ type ready struct {
 
 // serve runs a server until ctx ends, then stops it in good order. It writes the
 // ready line to out.
-func serve(ctx context.Context, o *options, out io.Writer, logger log.Logger) (err error) {
+func serve(ctx context.Context, o *options, out io.Writer) (err error) {
+	logger, quiet := newLogger(o.logLevel, o.logFormat)
 	// What has begun is finished even if ctx ends meanwhile.
 	whole := context.WithoutCancel(ctx)
 	if err := choosePorts(o); err != nil {
@@ -64,6 +65,12 @@ func serve(ctx context.Context, o *options, out io.Writer, logger log.Logger) (e
 	if err != nil {
 		return err
 	}
+	// The UI first: who can reach the frontend shall find the UI there as well.
+	ui, err := startUI(ctx, o)
+	if err != nil {
+		return unlessStopped(ctx, err)
+	}
+	defer ui.stop()
 	if err := server.Start(); err != nil {
 		return errors.Join(fmt.Errorf("start the Temporal server: %w", err), server.Stop())
 	}
@@ -72,11 +79,6 @@ func serve(ctx context.Context, o *options, out io.Writer, logger log.Logger) (e
 	if err := awaitFrontend(ctx, address, o.namespaces); err != nil {
 		return unlessStopped(ctx, err)
 	}
-	ui, err := startUI(ctx, o)
-	if err != nil {
-		return unlessStopped(ctx, err)
-	}
-	defer ui.stop()
 
 	line := ready{address, o.namespaces[0], ui.address(), os.Getpid(), o.db, serverVersion}
 	if err := json.NewEncoder(out).Encode(line); err != nil {
@@ -85,6 +87,9 @@ func serve(ctx context.Context, o *options, out io.Writer, logger log.Logger) (e
 	logger.Info("ready", tag.NewStringTag("address", address), tag.NewStringTag("ui", ui.address()), tag.NewStringTag("database", o.db))
 	<-ctx.Done()
 	logger.Info("stopping")
+	if o.logLevel != "debug" {
+		quiet()
+	}
 	return nil
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -74,7 +73,7 @@ func (u *webUI) wait(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("start the Web UI on %s: %w", net.JoinHostPort(u.url, ""), err)
+			return fmt.Errorf("start the Web UI at %s: %w", u.url, err)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
