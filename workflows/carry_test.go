@@ -9,10 +9,15 @@ import (
 
 type temporalContinue = workflow.ContinueAsNewError
 
-// carried reads the input that a rollover hands on.
+// carried reads the input that a session's rollover hands on.
 func carried(t *testing.T, err *temporalContinue) SessionInput {
 	t.Helper()
-	var in SessionInput
+	return carriedAs[SessionInput](t, err)
+}
+
+func carriedAs[T any](t *testing.T, err *temporalContinue) T {
+	t.Helper()
+	var in T
 	if e := converter.GetDefaultDataConverter().FromPayloads(err.Input, &in); e != nil {
 		t.Fatal(e)
 	}

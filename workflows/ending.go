@@ -140,7 +140,7 @@ func (s *session) tryClose(discard bool) (out activities.CloseSessionResult, err
 		Discard: discard, ThreadID: s.st.Pump.ThreadID, Seq: s.st.Pump.Seq,
 		Notes: append(append([]activities.Note{}, s.st.Handing...), s.st.Notes...),
 	})
-	if err := workflow.Await(s.ctx, func() bool { return fut.IsReady() || s.st.Close.Discard != discard }); err != nil {
+	if err := s.await(func() bool { return fut.IsReady() || s.st.Close.Discard != discard }); err != nil {
 		return out, err, false
 	}
 	if !fut.IsReady() {
@@ -157,7 +157,7 @@ func (s *session) recordNotes() {
 	if len(notes) == 0 {
 		return
 	}
-	out, err := do(setUp(s.ctx, "write the transcript"), sessions.RecordNotes, activities.RecordNotesInput{
+	out, err := doing(s, setUp(s.ctx, "write the transcript"), sessions.RecordNotes, activities.RecordNotesInput{
 		Session: s.id, Seq: s.st.Pump.Seq, Notes: notes,
 	})
 	if err != nil {

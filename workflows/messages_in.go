@@ -29,15 +29,6 @@ func (s *session) listen(ctx workflow.Context) error {
 	open := func(name string, check func([]byte) error, take func([]byte) (any, error)) error {
 		d := door{name: name, ch: workflow.GetSignalChannel(ctx, name), check: check, take: take}
 		s.doors = append(s.doors, d)
-		workflow.Go(s.ctx, func(gctx workflow.Context) {
-			for {
-				var raw converter.RawValue
-				if !d.ch.Receive(gctx, &raw) {
-					return
-				}
-				s.signalled(d, raw)
-			}
-		})
 		return workflow.SetUpdateHandlerWithOptions(ctx, name,
 			func(_ workflow.Context, raw json.RawMessage) (any, error) { return take(raw) },
 			workflow.UpdateHandlerOptions{
@@ -82,7 +73,9 @@ func (s *session) signalled(d door, raw converter.RawValue) {
 	s.log.Warn("signal refused", "name", d.name, "reason", err.Error())
 }
 
-// drain takes the signals that lie unread, so that a rollover loses none.
+// drain takes the signals that lie unread. It runs within every wait, and last
+// of all before a rollover: a coroutine that received them by itself could be
+// left holding one when the run ends (measured: that signal is lost).
 func (s *session) drain() {
 	for _, d := range s.doors {
 		for {

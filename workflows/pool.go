@@ -87,28 +87,7 @@ type pool struct {
 func (p *pool) listen() error {
 	p.acq = workflow.GetSignalChannel(p.ctx, signalAcquire)
 	p.rel = workflow.GetSignalChannel(p.ctx, signalRelease)
-	workflow.Go(p.ctx, func(ctx workflow.Context) {
-		for {
-			var a acquire
-			p.acq.Receive(ctx, &a)
-			p.enqueue(a)
-		}
-	})
-	workflow.Go(p.ctx, func(ctx workflow.Context) {
-		for {
-			var r release
-			p.rel.Receive(ctx, &r)
-			p.drop(r.Holder)
-		}
-	})
 	p.fnd = workflow.GetSignalChannel(p.ctx, signalFound)
-	workflow.Go(p.ctx, func(ctx workflow.Context) {
-		for {
-			var f SetHost
-			p.fnd.Receive(ctx, &f)
-			p.found(f)
-		}
-	})
 	return firstError(
 		workflow.SetQueryHandler(p.ctx, QueryHosts, func() ([]HostView, error) { return p.views(), nil }),
 		workflow.SetQueryHandler(p.ctx, QueryHost, func(name string) (HostView, error) {
@@ -149,7 +128,7 @@ func firstError(errs ...error) error {
 func (p *pool) run() error {
 	for {
 		p.serve()
-		ready := func() bool { return p.work || workflow.GetInfo(p.ctx).GetContinueAsNewSuggested() }
+		ready := func() bool { p.drain(); return p.work || workflow.GetInfo(p.ctx).GetContinueAsNewSuggested() }
 		var err error
 		if len(p.st.Leases) > 0 {
 			var ok bool
@@ -169,25 +148,37 @@ func (p *pool) run() error {
 }
 
 func (p *pool) rollOver() error {
-	if err := workflow.Await(p.ctx, func() bool { return workflow.AllHandlersFinished(p.ctx) }); err != nil {
+	err := workflow.Await(p.ctx, func() bool { p.drain(); return workflow.AllHandlersFinished(p.ctx) })
+	if err != nil {
 		return err
 	}
-	var a acquire
-	for p.acq.ReceiveAsync(&a) {
-		p.enqueue(a)
-		a = acquire{}
-	}
-	var r release
-	for p.rel.ReceiveAsync(&r) {
-		p.drop(r.Holder)
-		r = release{}
-	}
-	var f SetHost
-	for p.fnd.ReceiveAsync(&f) {
-		p.found(f)
-		f = SetHost{}
-	}
+	p.drain()
 	return workflow.NewContinueAsNewError(p.ctx, HostPool, PoolInput{Zone: p.zone, Carry: p.st})
+}
+
+// drain takes the signals that lie unread; see session.drain for why so.
+func (p *pool) drain() {
+	for {
+		var a acquire
+		if !p.acq.ReceiveAsync(&a) {
+			break
+		}
+		p.enqueue(a)
+	}
+	for {
+		var r release
+		if !p.rel.ReceiveAsync(&r) {
+			break
+		}
+		p.drop(r.Holder)
+	}
+	for {
+		var f SetHost
+		if !p.fnd.ReceiveAsync(&f) {
+			break
+		}
+		p.found(f)
+	}
 }
 
 // serve grants slots in the order of asking; somebody who waits for one host

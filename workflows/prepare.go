@@ -32,7 +32,7 @@ func (s *session) prepare() *Failure {
 	s.publish()
 	s.st.PumpN++
 	name := s.st.Lease.Spec.Name
-	out, err := do(setUp(s.ctx, "prepare "+name), sessions.PrepareSession, activities.PrepareSessionInput{
+	out, err := doing(s, setUp(s.ctx, "prepare "+name), sessions.PrepareSession, activities.PrepareSessionInput{
 		Claim: s.claim(), Seed: s.st.Seed, Dir: s.opt.Dir, Sandbox: s.opt.Sandbox,
 	})
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *session) restart() bool {
 	s.st.PumpN++
 	if s.st.Incarnation > 0 {
 		// What the last process left behind must not work beside the new one.
-		_, err := do(untilDone(s.ctx, "clear "+name), sessions.StopServer, activities.StopServerInput{
+		_, err := doing(s, untilDone(s.ctx, "clear "+name), sessions.StopServer, activities.StopServerInput{
 			Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation,
 		})
 		if err != nil {
@@ -81,7 +81,7 @@ func (s *session) restart() bool {
 	for i := range s.st.Sends {
 		s.st.Sends[i].Handed = false
 	}
-	_, err := do(setUp(s.ctx, "start codex on "+name), sessions.StartServer, activities.StartServerInput{
+	_, err := doing(s, setUp(s.ctx, "start codex on "+name), sessions.StartServer, activities.StartServerInput{
 		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation,
 	})
 	if err != nil {
@@ -167,7 +167,7 @@ func (s *session) dropSends() {
 func (s *session) retire(p *activities.Problem) {
 	name := s.st.Lease.Spec.Name
 	s.st.PumpN++
-	_, err := do(untilDone(s.ctx, "retire codex on "+name), sessions.StopServer, activities.StopServerInput{
+	_, err := doing(s, untilDone(s.ctx, "retire codex on "+name), sessions.StopServer, activities.StopServerInput{
 		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation,
 	})
 	if err != nil {
@@ -201,37 +201,34 @@ func (s *session) acquire(from string, a acquire) (*granted, *Failure) {
 	if err := workflow.SignalExternalWorkflow(s.ctx, from, "", signalAcquire, a).Get(s.ctx, nil); err != nil {
 		return nil, notThere(from, err)
 	}
-	var got *granted
-	sel := workflow.NewSelector(s.ctx)
-	sel.AddReceive(ch, func(c workflow.ReceiveChannel, _ bool) {
-		var g granted
-		c.Receive(s.ctx, &g)
-		if g.From == from {
-			got = &g
-		}
-	})
-	closing, settable := workflow.NewFuture(s.ctx)
-	workflow.Go(s.ctx, func(gctx workflow.Context) {
-		if workflow.Await(gctx, func() bool { return s.st.Close != nil || got != nil && got.Queued == "" }) == nil {
-			settable.SetValue(nil)
-		}
-	})
-	sel.AddFuture(closing, func(workflow.Future) {})
 	for {
-		sel.Select(s.ctx)
+		var got *granted
+		err := s.await(func() bool {
+			for got == nil {
+				var g granted
+				if !ch.ReceiveAsync(&g) {
+					break
+				}
+				if g.From == from {
+					got = &g
+				}
+			}
+			return got != nil || s.st.Close != nil
+		})
 		switch {
-		case got != nil && got.Refused != nil:
-			return nil, got.Refused
-		case got != nil && got.Queued != "":
-			s.st.Waits = got.Queued
-			s.publish()
-			got = nil
-		case got != nil:
-			s.st.Waits = ""
-			return got, nil
-		case s.st.Close != nil:
+		case err != nil:
+			return nil, &Failure{Kind: activities.ErrTypeInternal, Message: fmt.Sprintf("wait for %s: %v", from, err)}
+		case got == nil:
 			s.signalRelease(from)
 			return nil, nil
+		case got.Refused != nil:
+			return nil, got.Refused
+		case got.Queued != "":
+			s.st.Waits = got.Queued
+			s.publish()
+		default:
+			s.st.Waits = ""
+			return got, nil
 		}
 	}
 }

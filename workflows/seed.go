@@ -41,6 +41,7 @@ func Seed(ctx workflow.Context, in SeedInput) error {
 	for !s.st.Deleted {
 		s.serve()
 		ready := func() bool {
+			s.drain()
 			return s.work || s.st.Deleted || workflow.GetInfo(ctx).GetContinueAsNewSuggested()
 		}
 		if len(s.st.Holders) > 0 {
@@ -73,20 +74,6 @@ type seed struct {
 func (s *seed) listen() error {
 	s.acq = workflow.GetSignalChannel(s.ctx, signalAcquire)
 	s.rel = workflow.GetSignalChannel(s.ctx, signalRelease)
-	workflow.Go(s.ctx, func(ctx workflow.Context) {
-		for {
-			var a acquire
-			s.acq.Receive(ctx, &a)
-			s.enqueue(a.Holder)
-		}
-	})
-	workflow.Go(s.ctx, func(ctx workflow.Context) {
-		for {
-			var r release
-			s.rel.Receive(ctx, &r)
-			s.drop(r.Holder)
-		}
-	})
 	return firstError(
 		workflow.SetQueryHandler(s.ctx, QuerySeed, func() (SeedView, error) { return s.view(), nil }),
 		workflow.SetUpdateHandlerWithOptions(s.ctx, UpdatePutSeed, s.put,
@@ -214,20 +201,30 @@ func (s *seed) reap() {
 }
 
 func (s *seed) rollOver() error {
-	if err := workflow.Await(s.ctx, func() bool { return workflow.AllHandlersFinished(s.ctx) }); err != nil {
+	err := workflow.Await(s.ctx, func() bool { s.drain(); return workflow.AllHandlersFinished(s.ctx) })
+	if err != nil {
 		return err
 	}
-	var a acquire
-	for s.acq.ReceiveAsync(&a) {
-		s.enqueue(a.Holder)
-		a = acquire{}
-	}
-	var r release
-	for s.rel.ReceiveAsync(&r) {
-		s.drop(r.Holder)
-		r = release{}
-	}
+	s.drain()
 	return workflow.NewContinueAsNewError(s.ctx, Seed, SeedInput{Name: s.name, Carry: s.st})
+}
+
+// drain takes the signals that lie unread; see session.drain for why so.
+func (s *seed) drain() {
+	for {
+		var a acquire
+		if !s.acq.ReceiveAsync(&a) {
+			break
+		}
+		s.enqueue(a.Holder)
+	}
+	for {
+		var r release
+		if !s.rel.ReceiveAsync(&r) {
+			break
+		}
+		s.drop(r.Holder)
+	}
 }
 
 func (s *seed) view() SeedView {

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -155,10 +156,30 @@ func (s *session) wait() error {
 	}
 	open := s.st.open()
 	if len(open) == 0 {
-		return workflow.Await(s.ctx, awake)
+		return s.await(awake)
 	}
-	_, err := workflow.AwaitWithTimeout(s.ctx, s.untilExpiry(open), awake)
+	_, err := s.awaitFor(s.untilExpiry(open), awake)
 	return err
+}
+
+// await waits for a condition and takes signals meanwhile.
+func (s *session) await(cond func() bool) error {
+	return workflow.Await(s.ctx, func() bool { s.drain(); return cond() })
+}
+
+func (s *session) awaitFor(d time.Duration, cond func() bool) (bool, error) {
+	return workflow.AwaitWithTimeout(s.ctx, d, func() bool { s.drain(); return cond() })
+}
+
+// doing runs one activity and takes signals meanwhile.
+func doing[In, Out any](s *session, ctx workflow.Context, activity func(context.Context, In) (Out, error), in In) (Out, error) {
+	var out Out
+	fut := workflow.ExecuteActivity(ctx, activity, in)
+	if err := s.await(fut.IsReady); err != nil {
+		return out, err
+	}
+	err := fut.Get(s.ctx, &out)
+	return out, err
 }
 
 // settle gives the state its word when nothing is attached.
@@ -205,7 +226,7 @@ func (s *session) note(n activities.Note) {
 // rollOver continues as a new run and loses nothing: no handler is at work, no
 // signal lies unread, no activity runs.
 func (s *session) rollOver() error {
-	if err := workflow.Await(s.ctx, func() bool { return workflow.AllHandlersFinished(s.ctx) }); err != nil {
+	if err := s.await(func() bool { return workflow.AllHandlersFinished(s.ctx) }); err != nil {
 		return err
 	}
 	s.drain()

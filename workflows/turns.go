@@ -119,14 +119,14 @@ func (s *session) follow(fut workflow.Future, cancel workflow.CancelFunc) error 
 		var err error
 		ok := true
 		if s.st.Close != nil && s.st.Running {
-			ok, err = workflow.AwaitWithTimeout(s.ctx, closeGrace, awake)
+			ok, err = s.awaitFor(closeGrace, awake)
 			if err == nil && !ok {
 				s.giveUpTurn("interrupted", nil)
 			}
 		} else if open := s.st.open(); len(open) > 0 && !called {
-			ok, err = workflow.AwaitWithTimeout(s.ctx, s.untilExpiry(open), awake)
+			ok, err = s.awaitFor(s.untilExpiry(open), awake)
 		} else {
-			err = workflow.Await(s.ctx, awake)
+			err = s.await(awake)
 		}
 		switch {
 		case err != nil:

@@ -1,0 +1,257 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// fakeEngine says which holders have ended.
+type fakeEngine struct{ ended map[string]bool }
+
+func (f *fakeEngine) FindEnded(_ context.Context, in activities.FindEndedInput) (activities.FindEndedResult, error) {
+	var out activities.FindEndedResult
+	for _, id := range in.WorkflowIDs {
+		if f.ended[id] {
+			out.Ended = append(out.Ended, id)
+		}
+	}
+	return out, nil
+}
+
+// poolWorld is a pool, and what it told whom.
+type poolWorld struct {
+	*world
+	engine *fakeEngine
+	told   []string
+	gone   map[string]bool // sessions that cannot be told anything
+}
+
+func newPoolWorld(t *testing.T) *poolWorld {
+	var suite testsuite.WorkflowTestSuite
+	p := &poolWorld{world: &world{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t},
+		engine: &fakeEngine{ended: map[string]bool{}}, gone: map[string]bool{}}
+	p.RegisterActivity(p.engine)
+	p.RegisterActivity(&fakeSeeds{t: t})
+	p.RegisterWorkflowWithOptions(HostPool, workflow.RegisterOptions{Name: TypeHostPool})
+	p.RegisterWorkflowWithOptions(Seed, workflow.RegisterOptions{Name: TypeSeed})
+	answer := func(_ string, id, _, name string, arg any) error {
+		if p.gone[id] {
+			return errors.New("unknown workflow")
+		}
+		g := arg.(granted)
+		switch {
+		case g.Refused != nil:
+			p.told = append(p.told, id+" refused "+g.Refused.Kind)
+		case g.Queued != "":
+			p.told = append(p.told, id+" queued: "+g.Queued)
+		case g.Spec != nil:
+			p.told = append(p.told, id+" got "+g.Spec.Name)
+		case g.Seed != nil:
+			p.told = append(p.told, id+" got "+g.Seed.Name)
+		}
+		return nil
+	}
+	p.OnSignalExternalWorkflow(anyArg, anyArg, anyArg, anyArg, anyArg).Return(answer)
+	return p
+}
+
+func (p *poolWorld) saw(want ...string) {
+	p.t.Helper()
+	if got := strings.Join(p.told, "\n"); got != strings.Join(want, "\n") {
+		p.t.Errorf("told\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+	}
+	p.told = nil
+}
+
+// finish ends a workflow that never ends by itself.
+func (p *poolWorld) finish(at time.Duration) { p.at(at, p.CancelWorkflow) }
+
+func put(name string, slots int) PutHost {
+	return PutHost{Spec: activities.HostSpec{Name: name, Address: "192.0.2.7", HostKeys: []string{"SHA256:abc"}}, Slots: slots}
+}
+
+func TestSlotsAreNeverGivenTwice(t *testing.T) {
+	p := newPoolWorld(t)
+	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(time.Second, func() {
+		for _, s := range []string{"a", "b", "c"} {
+			p.SignalWorkflow(signalAcquire, acquire{Holder: s, Host: "web-1"})
+		}
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "x", Host: "nowhere"})
+	})
+	p.at(2*time.Second, func() {
+		p.saw("session/a got web-1",
+			"session/b queued: host web-1 has all 1 slots in use; number 1 in line",
+			"session/c queued: host web-1 has all 1 slots in use; number 2 in line",
+			"session/x refused host_not_found")
+		p.SignalWorkflow(signalRelease, release{Holder: "a"})
+	})
+	p.at(3*time.Second, func() {
+		p.saw("session/b got web-1")
+		h := query[HostView](p.world, QueryHost, "web-1")
+		if h.Used != 1 || h.Queue != 1 || strings.Join(h.Holders, "") != "b" {
+			t.Errorf("host is %+v", h)
+		}
+		p.refuses(p.send(UpdateRemoveHost, RemoveHost{Name: "web-1"}), RefusedState)
+	})
+	p.finish(4 * time.Second)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+func TestALeaseEndsWithItsHolderHoweverItEnded(t *testing.T) {
+	p := newPoolWorld(t)
+	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(time.Second, func() {
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "killed", Host: "web-1"})
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "next", Host: "web-1"})
+	})
+	p.at(2*time.Second, func() { p.told = nil; p.engine.ended["session/killed"] = true })
+	p.at(2*reapEvery, func() { p.saw("session/next got web-1") })
+	p.finish(3 * reapEvery)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+func TestAHolderThatIsGoneBlocksNobody(t *testing.T) {
+	p := newPoolWorld(t)
+	p.gone["session/ghost"] = true
+	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "ghost", Host: "web-1"}) })
+	p.at(2*time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Host: "web-1"}) })
+	p.at(3*time.Second, func() { p.saw("session/b got web-1") })
+	p.finish(4 * time.Second)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+}
+
+func TestACordonedHostTakesNobodyNew(t *testing.T) {
+	p := newPoolWorld(t)
+	yes, no := true, false
+	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 2))) })
+	p.at(time.Second, func() { p.takes(p.send(UpdateSetHost, SetHost{Name: "web-1", Cordon: &yes})) })
+	p.at(2*time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"}) })
+	p.at(3*time.Second, func() {
+		p.saw("session/a queued: host web-1 is cordoned; number 1 in line")
+		p.takes(p.send(UpdateSetHost, SetHost{Name: "web-1", Cordon: &no}))
+	})
+	p.at(4*time.Second, func() { p.saw("session/a got web-1") })
+	p.finish(5 * time.Second)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+func TestBadHostsAreRefused(t *testing.T) {
+	p := newPoolWorld(t)
+	p.at(0, func() {
+		p.takes(p.send(UpdatePutHost, put("web-1", 1)))
+		p.refuses(p.send(UpdatePutHost, put("web-1", 1)), RefusedState)
+		p.refuses(p.send(UpdatePutHost, put("Web 1", 1)), RefusedBadInput)
+		unpinned := put("web-2", 1)
+		unpinned.Spec.HostKeys = nil
+		p.refuses(p.send(UpdatePutHost, unpinned), RefusedBadInput)
+		jump := put("web-3", 1)
+		jump.Jump = "nowhere"
+		p.refuses(p.send(UpdatePutHost, jump), RefusedNotFound)
+		p.refuses(p.send(UpdateRemoveHost, RemoveHost{Name: "local"}), RefusedBadInput)
+		p.refuses(p.send(UpdateRemoveHost, RemoveHost{Name: "nowhere"}), RefusedNotFound)
+	})
+	p.finish(time.Second)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+func TestAPoolRollsOverWithItsLeasesAndItsQueue(t *testing.T) {
+	p := newPoolWorld(t)
+	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(time.Second, func() {
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"})
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Host: "web-1"})
+	})
+	p.at(2*time.Second, func() {
+		p.SignalWorkflow(signalFound, SetHost{Name: "web-1", Codex: "0.169.0"})
+	})
+	p.at(3*time.Second, func() { p.SetContinueAsNewSuggested(true) })
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	var again *temporalContinue
+	if !errors.As(p.GetWorkflowError(), &again) {
+		t.Fatalf("the pool ended with %v", p.GetWorkflowError())
+	}
+	in := carriedAs[PoolInput](t, again)
+	if len(in.Carry.Hosts) != 2 || in.Carry.Hosts[1].Codex != "0.169.0" || len(in.Carry.Leases) != 1 || len(in.Carry.Queue) != 1 {
+		t.Errorf("carried %+v", in.Carry)
+	}
+}
+
+// fakeSeeds records what is purged.
+type fakeSeeds struct{ t *testing.T }
+
+func (f *fakeSeeds) DeleteSeedBlobs(_ context.Context, in activities.DeleteSeedInput) error {
+	if len(in.Blobs) != 2 {
+		f.t.Errorf("purged %v", in.Blobs)
+	}
+	return nil
+}
+
+func TestALoginThatRotatesHasOneHolder(t *testing.T) {
+	p := newPoolWorld(t)
+	ref := activities.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
+	p.at(0, func() { p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: ref})) })
+	p.at(time.Second, func() {
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "a"})
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "b"})
+	})
+	p.at(2*time.Second, func() {
+		p.saw("session/a got team", "session/b queued: seed team, held by a")
+		p.refuses(p.send(UpdateDeleteSeed, DeleteSeed{}), RefusedState)
+		p.refuses(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: ref}), RefusedState)
+		p.SignalWorkflow(signalRelease, release{Holder: "a"})
+	})
+	p.at(3*time.Second, func() {
+		p.saw("session/b got team")
+		v := query[SeedView](p.world, QuerySeed)
+		if v.Generation != 1 || v.Epoch != 2 || strings.Join(v.HeldBy, "") != "b" {
+			t.Errorf("seed is %+v", v)
+		}
+	})
+	p.finish(4 * time.Second)
+	p.ExecuteWorkflow(TypeSeed, SeedInput{Name: "team"})
+	p.verify()
+}
+
+func TestAnAPIKeyIsShared(t *testing.T) {
+	p := newPoolWorld(t)
+	ref := activities.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "api_key"}
+	p.at(0, func() { p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: ref})) })
+	p.at(time.Second, func() {
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "a"})
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "b"})
+	})
+	p.at(2*time.Second, func() { p.saw("session/a got team", "session/b got team") })
+	p.finish(3 * time.Second)
+	p.ExecuteWorkflow(TypeSeed, SeedInput{Name: "team"})
+	p.verify()
+}
+
+func TestADeletedSeedEndsAndItsBlobsArePurged(t *testing.T) {
+	p := newPoolWorld(t)
+	p.at(time.Millisecond, func() { p.refuses(p.send(UpdateDeleteSeed, DeleteSeed{}), RefusedNotFound) })
+	p.at(2*time.Millisecond, func() {
+		p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: activities.SeedRef{Blob: "b1", Digest: "d"}}))
+		p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: activities.SeedRef{Blob: "b2", Digest: "d"}, Expect: 1}))
+		p.refuses(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: activities.SeedRef{Blob: "b3", Digest: "d"}, Expect: 1}), RefusedState)
+	})
+	p.at(time.Second, func() { p.takes(p.send(UpdateDeleteSeed, DeleteSeed{Purge: true})) })
+	p.ExecuteWorkflow(TypeSeed, SeedInput{Name: "team"})
+	if err := p.GetWorkflowError(); err != nil {
+		t.Fatal(err)
+	}
+	p.verify()
+}
