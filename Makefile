@@ -1,0 +1,43 @@
+# One line each; `make demo` shows the main job, `make test` proves everything.
+SHELL := /bin/bash
+CODEX_VERSION := 0.169.0
+export CODEX_VERSION
+GO ?= go
+STAMP := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X fairlead.dev/fairlead/internal/version.Build=$(STAMP)
+
+.PHONY: all build tools demo test lint bench replay record clean
+
+all: build
+
+build: bin/devserver ## bin/ctl, bin/worker, bin/scriptedmodel, bin/devserver
+	$(GO) build -ldflags "$(LDFLAGS)" -o bin/ ./cmd/ctl ./cmd/worker ./deploy/scriptedmodel/cmd/scriptedmodel
+
+bin/devserver: $(shell find deploy/devserver -name '*.go' -not -name '*_test.go') deploy/devserver/go.mod
+	cd deploy/devserver && $(GO) build -ldflags "-s -w" -o ../../bin/devserver .
+
+tools: ## the pinned real codex into .tools/, sshd and what tests need from Debian
+	bash deploy/tools.sh
+
+demo: tools build ## the main job on real parts; exits 0 only if all it shows happened
+	bash deploy/demo/demo.sh
+
+lint: ## vet, gofmt, staticcheck, workflowcheck
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'gofmt: these files are not formatted'; exit 1; }
+	$(GO) vet ./...
+	cd deploy/devserver && $(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	$(GO) tool workflowcheck ./workflows/...
+
+test: tools build lint ## everything, on real parts
+	$(GO) test -count=1 -p 2 -timeout 25m ./...
+	cd deploy/devserver && $(GO) test -count=1 -timeout 10m ./...
+
+bench: tools build ## speed, side by side, as ratios
+	$(GO) run ./deploy/bench
+
+record: build ## record the workflow histories that the replay test checks
+	$(GO) test -count=1 -run TestRecordHistories ./deploy/e2e -record
+
+clean:
+	rm -rf bin .tools .cache
