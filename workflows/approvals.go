@@ -10,7 +10,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
-	"fairlead.dev/fairlead/conversation"
 )
 
 // asked makes an approval of a request that codex waits for.
@@ -26,7 +25,7 @@ func (s *session) asked(r activities.Request) {
 	// has forgotten it with its process.
 	if by, ok := s.st.Grants[r.Digest]; ok {
 		s.decide(s.st.approval(s.st.ApprovalN), Decision{
-			Outcome: string(conversation.Accept), By: by, At: now, Scope: "session", Reason: "accepted earlier for this session",
+			Outcome: string(activities.Accept), By: by, At: now, Scope: "session", Reason: "accepted earlier for this session",
 		})
 	}
 }
@@ -37,18 +36,18 @@ func (s *session) decide(a *approvalState, d Decision) {
 	if a.State == ApprovalOpen {
 		a.State = ApprovalDecided
 	}
-	if d.Scope == "session" && d.Outcome == string(conversation.Accept) {
+	if d.Scope == "session" && d.Outcome == string(activities.Accept) {
 		if s.st.Grants == nil {
 			s.st.Grants = map[string]string{}
 		}
 		s.st.Grants[a.Request.Digest] = d.By
 	}
 	s.st.Sends = append(s.st.Sends, pendingSend{Approval: a.N, Send: activities.Send{
-		ID: fmt.Sprintf("%s.a%d", s.id, a.N), Kind: conversation.SendDecision,
+		ID: fmt.Sprintf("%s.a%d", s.id, a.N), Kind: activities.SendDecision,
 		RPC: a.Request.RPC, Incarnation: a.Request.Incarnation, RequestKind: a.Request.Kind,
 		Outcome: activities.Outcome(d.Outcome), ForSession: d.Scope == "session", Turn: a.Turn,
 	}})
-	s.note(activities.Note{Type: conversation.EntryDecision, Turn: a.Turn,
+	s.note(activities.Note{Type: activities.EntryDecision, Turn: a.Turn,
 		Text: fmt.Sprintf("%s %s", d.Outcome, s.approvalID(a.N)),
 		Data: map[string]string{"approval": s.approvalID(a.N), "outcome": d.Outcome, "by": d.By,
 			"reason": d.Reason, "scope": d.Scope, "digest": a.Request.Digest}})
@@ -62,7 +61,7 @@ func (s *session) expire() {
 			continue
 		}
 		a.State = ApprovalExpired
-		s.decide(a, Decision{Outcome: string(conversation.Decline), By: "expiry", At: now, Scope: "once",
+		s.decide(a, Decision{Outcome: string(activities.Decline), By: "expiry", At: now, Scope: "once",
 			Reason: fmt.Sprintf("nobody decided within %s", s.opt.Expiry)})
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
-	"fairlead.dev/fairlead/conversation"
 )
 
 // A door is a message that comes by signal and by update, in one shape.
@@ -187,7 +186,7 @@ func (s *session) takeMessage(m Message) (MessageAccepted, error) {
 	if m.Mode == "steer" {
 		acc.N = s.st.TurnN
 		s.st.Sends = append(s.st.Sends, pendingSend{Send: activities.Send{
-			ID: m.ID, Kind: conversation.SendSteer, Text: m.Text, Blob: m.Blob, Turn: s.st.TurnN,
+			ID: m.ID, Kind: activities.SendSteer, Text: m.Text, Blob: m.Blob, Turn: s.st.TurnN,
 		}})
 	} else {
 		s.st.NextN++
@@ -218,7 +217,7 @@ func (s *session) takeInterrupt(i Interrupt) (SessionView, error) {
 	if s.st.Interrupt == nil {
 		s.st.Interrupt = &i
 		s.queueInterrupt()
-		s.note(activities.Note{Type: conversation.EntryState, Text: interruptedBy(&i)})
+		s.note(activities.Note{Type: activities.EntryState, Text: interruptedBy(&i)})
 	}
 	return s.view(), nil
 }
@@ -232,7 +231,7 @@ func (s *session) queueInterrupt() bool {
 		}
 	}
 	s.st.Sends = append(s.st.Sends, pendingSend{Send: activities.Send{
-		ID: id, Kind: conversation.SendInterrupt, Turn: s.st.TurnN,
+		ID: id, Kind: activities.SendInterrupt, Turn: s.st.TurnN,
 	}})
 	return true
 }

@@ -6,7 +6,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
-	"fairlead.dev/fairlead/conversation"
 )
 
 // prepare gets a slot on a host and a seed, and brings codex, the folders and
@@ -132,7 +131,7 @@ func (s *session) processEnded(gone *activities.ProcessGone, p *activities.Probl
 		return
 	}
 	for i, send := range s.st.Sends {
-		if send.Send.Kind != conversation.SendTurn {
+		if send.Send.Kind != activities.SendTurn {
 			continue
 		}
 		if !send.Handed && !send.Send.Uncertain {

@@ -9,7 +9,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
-	"fairlead.dev/fairlead/conversation"
 )
 
 // canBegin says whether a queued message can become a turn.
@@ -36,7 +35,7 @@ func (s *session) beginTurn() bool {
 		t.Status, t.StartedAt = "inProgress", now
 	}
 	s.st.Sends = append(s.st.Sends, pendingSend{Send: activities.Send{
-		ID: m.ID, Kind: conversation.SendTurn, Text: m.Text, Blob: m.Blob,
+		ID: m.ID, Kind: activities.SendTurn, Text: m.Text, Blob: m.Blob,
 		Turn: s.st.TurnN, Model: m.Model, Effort: m.Effort,
 	}})
 	s.become(Running)
@@ -160,7 +159,7 @@ func (s *session) pumpInput() activities.RunPumpInput {
 	}
 	in := activities.RunPumpInput{
 		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed,
-		Pump: conversation.PumpInput{
+		Pump: activities.PumpInput{
 			Session: s.id, State: s.st.Pump, Thread: s.thread(), Resume: s.st.HasTurn,
 			Sends: out, Notes: s.st.Handing,
 			Prefix: fmt.Sprintf("g%d.p%d", s.st.Generation, s.st.PumpN),
@@ -213,13 +212,13 @@ func (s *session) apply(out activities.RunPumpResult) {
 		s.asked(req)
 	}
 	switch r.Reason {
-	case conversation.TurnEnded:
+	case activities.TurnEnded:
 		s.turnEnded(r.Turn)
-	case conversation.ProcessEnded:
+	case activities.ProcessEnded:
 		s.processEnded(out.Process, r.Problem)
-	case conversation.TimedOut:
+	case activities.TimedOut:
 		s.retire(r.Problem)
-	case conversation.Refused:
+	case activities.Refused:
 		s.refusedByCodex(r.Problem)
 	}
 }
@@ -233,33 +232,33 @@ func (s *session) delivered(d activities.Delivery) {
 		}
 		a := s.st.approval(p.Approval)
 		switch d.State {
-		case conversation.Decided:
+		case activities.Decided:
 			p.Handed = false // not written: the next pump is to
 			return
-		case conversation.Sent:
+		case activities.Sent:
 			p.Send.Uncertain = true
 			if a != nil && a.State == ApprovalDecided {
 				a.State = ApprovalSent
 			}
 			return
-		case conversation.Acknowledged:
+		case activities.Acknowledged:
 			if a != nil && (a.State == ApprovalDecided || a.State == ApprovalSent) {
 				a.State = ApprovalAcknowledged
 			}
-			if p.Send.Kind == conversation.SendTurn {
+			if p.Send.Kind == activities.SendTurn {
 				s.st.HasTurn = true
 			}
-		case conversation.Void:
+		case activities.Void:
 			if a != nil && a.State != ApprovalExpired {
 				a.State = ApprovalVoid
 			}
-		case conversation.Rejected:
+		case activities.Rejected:
 			if a != nil && a.State != ApprovalExpired {
 				a.State = ApprovalVoid
 			}
-			if p.Send.Kind == conversation.SendTurn && s.st.Running {
+			if p.Send.Kind == activities.SendTurn && s.st.Running {
 				s.giveUpTurn("failed", &Failure{Kind: "bad_request", Message: "codex refused the message: " + d.Error})
-			} else if p.Send.Kind != conversation.SendInterrupt {
+			} else if p.Send.Kind != activities.SendInterrupt {
 				s.note(activities.Note{Type: "error", Text: fmt.Sprintf("codex refused a %s: %s", p.Send.Kind, d.Error)})
 			}
 		}
@@ -325,7 +324,7 @@ func (s *session) endTurn(status string, f *Failure, fill func(*TurnView)) {
 	}
 	kept := s.st.Sends[:0]
 	for _, p := range s.st.Sends {
-		if p.Send.Kind == conversation.SendTurn && p.Send.Turn > s.st.TurnN {
+		if p.Send.Kind == activities.SendTurn && p.Send.Turn > s.st.TurnN {
 			kept = append(kept, p)
 			continue
 		}

@@ -1,0 +1,32 @@
+package activities
+
+import "fairlead.dev/fairlead/conversation"
+
+// Words of the conversation that workflows branch on.
+const (
+	SendTurn      = conversation.SendTurn
+	SendSteer     = conversation.SendSteer
+	SendDecision  = conversation.SendDecision
+	SendInterrupt = conversation.SendInterrupt
+
+	Accept  = conversation.Accept
+	Decline = conversation.Decline
+
+	Decided      = conversation.Decided
+	Sent         = conversation.Sent
+	Acknowledged = conversation.Acknowledged
+	Rejected     = conversation.Rejected
+	Void         = conversation.Void
+
+	TurnEnded    = conversation.TurnEnded
+	ProcessEnded = conversation.ProcessEnded
+	TimedOut     = conversation.TimedOut
+	Refused      = conversation.Refused
+
+	EntryDecision = conversation.EntryDecision
+	EntryState    = conversation.EntryState
+	EntryError    = conversation.EntryError
+)
+
+// PumpInput is what a pump is told.
+type PumpInput = conversation.PumpInput
