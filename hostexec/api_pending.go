@@ -7,18 +7,7 @@ import (
 	"context"
 	"io"
 	"io/fs"
-	"time"
 )
-
-// A HostKey is what a host shows before anyone trusts it.
-type HostKey struct {
-	Type        string `json:"type"`
-	Fingerprint string `json:"fingerprint"` // SHA256:…
-	Key         string `json:"key"`         // "type base64", as in known_hosts
-}
-
-// ScanHostKeys asks a host for its keys without logging in or sending anything.
-func ScanHostKeys(ctx context.Context, spec Spec) ([]HostKey, error) { return nil, nil }
 
 // Root resolves the folder on the host that holds what is ours (Spec.Root, or
 // .fairlead in the user's home) to an absolute path. It does not create it.
@@ -50,38 +39,3 @@ func GetTree(ctx context.Context, h Host, dir string, w io.Writer, paths ...stri
 // RemoveTree removes path, which must lie below within (also through symlinks),
 // and proves that it is gone. A path that is not there is success.
 func RemoveTree(ctx context.Context, h Host, path, within string, fence *Fence) error { return nil }
-
-// StartProcess starts a journaled process. It is idempotent: where the folder
-// already holds a process that was started, its status is returned.
-func StartProcess(ctx context.Context, h Host, spec ProcessSpec) (ProcessStatus, error) {
-	return ProcessStatus{}, nil
-}
-
-// InspectProcess looks at a journaled process without touching it.
-func InspectProcess(ctx context.Context, h Host, dir string) (ProcessStatus, error) {
-	return ProcessStatus{}, nil
-}
-
-// Attach attaches to a journaled process: one channel, one round trip.
-func Attach(ctx context.Context, h Host, dir string, opts AttachOptions) (Attachment, error) {
-	return nil, nil
-}
-
-// StopProcess ends a process: TERM to its group, grace, KILL. Stopping one that
-// has ended, or never began, is success.
-func StopProcess(ctx context.Context, h Host, dir string, fence Fence, grace time.Duration) (ProcessStatus, error) {
-	return ProcessStatus{}, nil
-}
-
-// A Survivor is a process that Reap found and ended.
-type Survivor struct {
-	PID     int    `json:"pid"`
-	Command string `json:"command"`
-}
-
-// Reap ends whatever on the host still belongs to a session (its mark in the
-// environment, or its cwd or executable below dir) and returns what it found.
-// It fails if something is still there afterwards.
-func Reap(ctx context.Context, h Host, dir, mark string, fence Fence) ([]Survivor, error) {
-	return nil, nil
-}

@@ -20,8 +20,8 @@ const closeGrace = 5 * time.Second
 
 // localHost is this machine: a fresh shell for every command.
 type localHost struct {
-	name string
-	wg   sync.WaitGroup
+	name  string
+	tasks tasks
 
 	mu     sync.Mutex
 	closed bool                       // guarded by mu
@@ -45,7 +45,7 @@ func (h *localHost) Run(ctx context.Context, c Command) (Result, error) {
 		return Result{}, fmt.Errorf("run on %s: %w", h.name, err)
 	}
 	defer ch.Close()
-	res, _, err := newShell(ch, false, &h.wg).run(ctx, c)
+	res, _, err := newShell(ch, false, &h.tasks).run(ctx, c)
 	if errors.Is(err, errNotSent) {
 		err = fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
@@ -63,7 +63,7 @@ func (h *localHost) Start(ctx context.Context, c Command) (Stream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start on %s: %w", h.name, err)
 	}
-	s, err := newStream(ctx, ch, c, &h.wg)
+	s, err := newStream(ctx, ch, c, &h.tasks)
 	if err != nil {
 		return nil, fmt.Errorf("start on %s: %w: %w", h.name, ErrUnreachable, err)
 	}
@@ -78,7 +78,7 @@ func (h *localHost) Close() error {
 		ch.Close()
 	}
 	h.mu.Unlock()
-	h.wg.Wait()
+	h.tasks.Wait()
 	return nil
 }
 
@@ -130,7 +130,7 @@ func (h *localHost) channel(ctx context.Context) (*localChannel, error) {
 	errW.Close()
 	ch := &localChannel{in: inW, out: outR, err: errR, done: make(chan struct{}), closing: make(chan struct{})}
 	h.open[ch] = struct{}{}
-	h.wg.Go(func() {
+	h.tasks.Go(func() {
 		ch.wait(cmd)
 		h.mu.Lock()
 		delete(h.open, ch)

@@ -16,6 +16,10 @@ const newlineVar = `_n=${IFS#??};_n=${_n%"${_n#?}"};`
 func quote(s string) string {
 	s = strings.ReplaceAll(s, `'`, `'\''`)
 	s = strings.ReplaceAll(s, "\n", `'"$_n"'`)
+	// bash uses these two bytes inside itself, and loses one that follows the
+	// first byte of a multibyte character unless the quotes are closed between.
+	s = strings.ReplaceAll(s, "\x01", "''\x01")
+	s = strings.ReplaceAll(s, "\x7f", "''\x7f")
 	return "'" + s + "'"
 }
 

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"sync"
+	"time"
 )
 
 // A shell runs requests on a channel, one at a time, and frames their output
@@ -15,21 +15,17 @@ import (
 type shell struct {
 	ch       channel
 	out, err sections
-	loops    bool            // serves many requests, not one
-	wg       *sync.WaitGroup // of the host, for what may outlast a call
+	loops    bool   // serves many requests, not one
+	prefix   string // sent before the first request
+	tasks    *tasks // of the host, for what may outlast a call
 }
 
-func newShell(ch channel, loops bool, wg *sync.WaitGroup) *shell {
-	return &shell{ch: ch, out: sections{r: ch.Stdout()}, err: sections{r: ch.Stderr()}, loops: loops, wg: wg}
-}
-
-// start makes a fresh shell one that serves many requests. It costs no round
-// trip: the first request may follow at once.
-func (s *shell) start() error {
-	if _, err := io.WriteString(s.ch, loopLine); err != nil {
-		return fmt.Errorf("%w: %w", errNotSent, err)
+func newShell(ch channel, loops bool, t *tasks) *shell {
+	s := &shell{ch: ch, out: sections{r: ch.Stdout()}, err: sections{r: ch.Stderr()}, loops: loops, tasks: t}
+	if loops {
+		s.prefix = loopLine // costs no round trip: the first request follows at once
 	}
-	return nil
+	return s
 }
 
 // run runs one command to its end. usable reports whether the shell can serve
@@ -44,6 +40,7 @@ func (s *shell) run(ctx context.Context, c Command) (res Result, usable bool, er
 	if !s.loops {
 		line = onceLine(mark, c)
 	}
+	line, s.prefix = s.prefix+line, ""
 	// Ending ctx closes the channel, and that ends every read and write below.
 	stop := context.AfterFunc(ctx, func() { s.ch.Close() })
 	defer func() {
@@ -54,24 +51,24 @@ func (s *shell) run(ctx context.Context, c Command) (res Result, usable bool, er
 
 	// Writing may block for as long as a dead peer is not known to be dead, so
 	// nothing here waits for it without an eye on ctx.
-	sent := make(chan error, 1)
-	s.wg.Go(func() {
-		_, err := io.WriteString(s.ch, line)
-		sent <- err
-		if err == nil && !s.loops {
+	feed := func() {
+		if !s.loops {
 			// A command need not read its input: errors here mean nothing.
 			s.ch.Write(c.Stdin)
 			s.ch.CloseWrite()
 		}
-	})
+	}
 	select {
-	case err := <-sent:
+	case err := <-s.tasks.write(s.ch, line, feed):
 		if err != nil {
 			return Result{}, false, fmt.Errorf("%w: %w", errNotSent, err)
 		}
 	case <-ctx.Done():
 		return Result{}, false, outcomeUnknown(ctx)
 	}
+	late := time.AfterFunc(startDeadline, func() { s.ch.Close() })
+	defer late.Stop()
+	s.out.onBegin = func() { late.Stop() }
 
 	var errs section
 	errDone := make(chan struct{})
@@ -104,6 +101,11 @@ func (s *shell) run(ctx context.Context, c Command) (res Result, usable bool, er
 	case ctx.Err() != nil:
 		return Result{}, false, outcomeUnknown(ctx)
 	}
+	select {
+	case <-s.ch.Done():
+	default:
+		return Result{}, false, fmt.Errorf("%w: the shell did not answer in %v", ErrOutcomeUnknown, startDeadline)
+	}
 	end := s.ch.End()
 	switch {
 	case end.lost != nil:
@@ -122,6 +124,7 @@ func (s *shell) abandon(ctx context.Context, sec section) {
 		select {
 		case <-s.ch.Done():
 		case <-ctx.Done():
+		case <-time.After(startDeadline):
 		}
 	}
 	s.ch.Close()
@@ -132,8 +135,9 @@ var errNoBase64 = errors.New("no base64 on the host")
 
 // sections cuts one output stream of a shell at marks.
 type sections struct {
-	r   io.Reader
-	buf []byte // read and not yet used
+	r       io.Reader
+	buf     []byte // read and not yet used
+	onBegin func() // called at the first mark, if set
 }
 
 // A section is what one command printed on one stream.
@@ -154,6 +158,9 @@ func (s *sections) next(mark string, limit int64) section {
 		if !sec.began {
 			if i := bytes.Index(s.buf[from:], begin); i >= 0 {
 				sec.began = true
+				if s.onBegin != nil {
+					s.onBegin()
+				}
 				s.buf = s.buf[from+i+len(begin)-1:] // its newline may begin the end mark's
 				from = 0
 			} else {

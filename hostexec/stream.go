@@ -22,7 +22,6 @@ const eofGrace = time.Second
 type stream struct {
 	ctx  context.Context //nolint:containedctx // the stream lives as long as ctx: see Host.Start
 	ch   channel
-	wg   *sync.WaitGroup
 	stop func() bool
 
 	began   chan struct{} // closed when the mark was seen, or never will be
@@ -35,16 +34,11 @@ type stream struct {
 }
 
 // newStream sends c to a fresh shell and returns without waiting for it.
-func newStream(ctx context.Context, ch channel, c Command, wg *sync.WaitGroup) (*stream, error) {
-	s := &stream{ctx: ctx, ch: ch, wg: wg, began: make(chan struct{}), errDone: make(chan struct{})}
+func newStream(ctx context.Context, ch channel, c Command, t *tasks) (*stream, error) {
+	s := &stream{ctx: ctx, ch: ch, began: make(chan struct{}), errDone: make(chan struct{})}
 	mark := newMark()
-	sent := make(chan error, 1)
-	wg.Go(func() {
-		_, err := io.WriteString(ch, streamLine(mark, c))
-		sent <- err
-	})
 	select {
-	case err := <-sent:
+	case err := <-t.write(ch, streamLine(mark, c), nil):
 		if err != nil {
 			ch.Close()
 			return nil, fmt.Errorf("%w: %w", errNotSent, err)
@@ -54,8 +48,10 @@ func newStream(ctx context.Context, ch channel, c Command, wg *sync.WaitGroup) (
 		return nil, outcomeUnknown(ctx)
 	}
 	s.stop = context.AfterFunc(ctx, func() { ch.Close() })
-	wg.Go(func() { s.begin(mark) })
-	wg.Go(func() { s.keepTail(mark) })
+	if !t.Go(func() { s.begin(mark) }) || !t.Go(func() { s.keepTail(mark) }) {
+		s.Close()
+		return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, errHostClosed)
+	}
 	return s, nil
 }
 

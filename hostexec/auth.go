@@ -1,0 +1,188 @@
+package hostexec
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+)
+
+// maxKeys is how many keys are offered: sshd counts each against its
+// MaxAuthTries (6 by default) and hangs up.
+const maxKeys = 4
+
+// usualKeys are looked for in ~/.ssh where no identity is named.
+var usualKeys = []string{"id_ed25519", "id_ecdsa", "id_rsa"}
+
+// credentials are the signers for one login and the agent behind some of them.
+type credentials struct {
+	signers []ssh.Signer
+	agent   net.Conn // may be nil; must stay open until the handshake is over
+	notes   []string // keys that could not be used, and why
+}
+
+func (c *credentials) Close() {
+	if c.agent != nil {
+		c.agent.Close()
+	}
+}
+
+// newCredentials gathers what may be offered to a host. It fails with ErrAuth
+// if there is nothing, or if the named identity cannot be used.
+func newCredentials(identity, agentSocket string) (*credentials, error) {
+	c := &credentials{}
+	agentSigners, agentErr := c.dialAgent(agentSocket)
+	if identity != "" {
+		s, err := loadIdentity(expandHome(identity), agentSigners)
+		if err != nil {
+			c.Close()
+			if agentErr != nil {
+				err = fmt.Errorf("%w (%w)", err, agentErr)
+			}
+			return nil, fmt.Errorf("%w: %w", ErrAuth, err)
+		}
+		c.signers = []ssh.Signer{s}
+		return c, nil
+	}
+	if agentErr != nil {
+		c.notes = append(c.notes, agentErr.Error())
+	}
+	c.addUsual(agentSigners)
+	if len(c.signers) == 0 {
+		c.Close()
+		c.notes = append(c.notes, "no identity is named, and neither an agent nor ~/.ssh has a key that can be used")
+		return nil, fmt.Errorf("%w: no key to offer: %s", ErrAuth, strings.Join(c.notes, "; "))
+	}
+	return c, nil
+}
+
+// addUsual takes the usual files and the agent's keys. Agent keys that have a
+// file in ~/.ssh come first: an agent may hold more keys than may be tried.
+func (c *credentials) addUsual(agentSigners []ssh.Signer) {
+	add := func(s ssh.Signer) {
+		same := func(o ssh.Signer) bool { return samePublic(o.PublicKey(), s.PublicKey()) }
+		if len(c.signers) < maxKeys && !slices.ContainsFunc(c.signers, same) {
+			c.signers = append(c.signers, s)
+		}
+	}
+	for _, name := range usualKeys {
+		file := expandHome("~/.ssh/" + name)
+		s, err := loadIdentity(file, agentSigners)
+		switch {
+		case err == nil:
+			add(s)
+		case !errors.Is(err, fs.ErrNotExist):
+			c.notes = append(c.notes, err.Error())
+		}
+	}
+	for _, s := range agentSigners {
+		add(s)
+	}
+	if n := len(agentSigners); n > maxKeys {
+		c.notes = append(c.notes, fmt.Sprintf("the agent holds %d keys and at most %d are tried: name one as identity", n, maxKeys))
+	}
+}
+
+func (c *credentials) dialAgent(socket string) ([]ssh.Signer, error) {
+	if socket == "" {
+		return nil, nil
+	}
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		return nil, fmt.Errorf("ssh agent: %w", err)
+	}
+	c.agent = conn
+	conn.SetDeadline(time.Now().Add(handshakeDeadline)) // an agent may ask a person
+	signers, err := agent.NewClient(conn).Signers()
+	if err != nil {
+		return nil, fmt.Errorf("ssh agent: list keys: %w", err)
+	}
+	return signers, nil
+}
+
+// loadIdentity returns the signer of a private key file, through the agent if
+// the file is protected, on a token, or a public key only. A certificate
+// beside it (file-cert.pub) is used.
+func loadIdentity(file string, agentSigners []ssh.Signer) (ssh.Signer, error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("identity: %w", err)
+	}
+	signer, err := ssh.ParsePrivateKey(raw)
+	if err != nil {
+		pub := publicOf(file, raw, err)
+		var missing *ssh.PassphraseMissingError
+		i := slices.IndexFunc(agentSigners, func(s ssh.Signer) bool { return pub != nil && samePublic(s.PublicKey(), pub) })
+		switch {
+		case i >= 0:
+			signer = agentSigners[i]
+		case errors.As(err, &missing):
+			return nil, fmt.Errorf("identity %s is protected by a passphrase and no agent holds it: add it to the agent (ssh-add) or name another key", file)
+		case pub != nil:
+			return nil, fmt.Errorf("identity %s: no agent holds this key", file)
+		default:
+			return nil, fmt.Errorf("identity %s: %w", file, err)
+		}
+	}
+	return withCertificate(file, signer)
+}
+
+// publicOf returns the public key of a private key file that cannot be used
+// directly, or nil.
+func publicOf(file string, raw []byte, err error) ssh.PublicKey {
+	var missing *ssh.PassphraseMissingError
+	if errors.As(err, &missing) && missing.PublicKey != nil {
+		return missing.PublicKey
+	}
+	if key, _, _, _, err := ssh.ParseAuthorizedKey(raw); err == nil {
+		return key
+	}
+	if raw, err := os.ReadFile(file + ".pub"); err == nil {
+		if key, _, _, _, err := ssh.ParseAuthorizedKey(raw); err == nil {
+			return key
+		}
+	}
+	return nil
+}
+
+func withCertificate(file string, signer ssh.Signer) (ssh.Signer, error) {
+	file = strings.TrimSuffix(file, ".pub") + "-cert.pub"
+	raw, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return signer, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("certificate: %w", err)
+	}
+	key, _, _, _, err := ssh.ParseAuthorizedKey(raw)
+	if err != nil {
+		return nil, fmt.Errorf("certificate %s: %w", file, err)
+	}
+	cert, ok := key.(*ssh.Certificate)
+	if !ok {
+		return nil, fmt.Errorf("certificate %s: it is a plain public key", file)
+	}
+	if s, err := ssh.NewCertSigner(cert, signer); err == nil {
+		return s, nil
+	}
+	return nil, fmt.Errorf("certificate %s does not belong to the key beside it", file)
+}
+
+func samePublic(a, b ssh.PublicKey) bool { return string(a.Marshal()) == string(b.Marshal()) }
+
+func expandHome(p string) string {
+	if rest, ok := strings.CutPrefix(p, "~/"); ok {
+		if home, err := os.UserHomeDir(); err == nil {
+			return filepath.Join(home, rest)
+		}
+	}
+	return p
+}

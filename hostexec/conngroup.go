@@ -1,0 +1,265 @@
+package hostexec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+const (
+	// channelsPerConn leaves room below sshd's MaxSessions (10 by default),
+	// which counts channels a little longer than we do.
+	channelsPerConn = 8
+	maxConns        = 64
+	maxDials        = 4 // to one sshd at a time, and of one group
+)
+
+// errTooLong is the cause of a wait for a connection that took too long.
+var errTooLong = fmt.Errorf("no connection in %v", reachDeadline)
+
+// kind tells what a connection is for: bulk data would delay everything else
+// on its connection by tens of milliseconds.
+type kind int
+
+const (
+	control kind = iota
+	bulk
+)
+
+func (k kind) String() string { return [...]string{"control", "bulk"}[k] }
+
+// A connGroup is the connections of one kind to one host: more are opened when
+// the channels of those that are there are all taken.
+type connGroup struct {
+	host *sshHost
+	kind kind
+	idle time.Duration
+
+	mu       sync.Mutex
+	closed   bool          // guarded by mu, like all below
+	conns    []*sshConn    // alive
+	dialing  int           // dials under way
+	waiting  int           // callers without a connection
+	failures int           // dials that failed so far
+	failure  error         // the last one's reason
+	changed  chan struct{} // closed and replaced when any of these changes
+	sweeper  *time.Timer   // closes what is idle; nil while nothing is open
+}
+
+func newConnGroup(h *sshHost, k kind, idle time.Duration) *connGroup {
+	return &connGroup{host: h, kind: k, idle: idle, changed: make(chan struct{})}
+}
+
+// wake lets every waiter look again. Call it with mu held.
+func (g *connGroup) wake() {
+	close(g.changed)
+	g.changed = make(chan struct{})
+}
+
+// acquire returns a live connection that take accepted; take runs with mu held.
+func (g *connGroup) acquire(ctx context.Context, take func(*sshConn) bool) (*sshConn, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	seen := g.failures
+	g.waiting++
+	defer func() { g.waiting-- }()
+	for {
+		if g.closed {
+			return nil, errHostClosed
+		}
+		for _, c := range g.conns {
+			if !c.isDead() && take(c) {
+				return c, nil
+			}
+		}
+		if g.failures > seen {
+			return nil, g.failure
+		}
+		if g.dialing < maxDials && g.dialing*channelsPerConn < g.waiting && len(g.conns)+g.dialing < maxConns {
+			g.dialing++
+			if !g.host.tasks.Go(g.dial) {
+				g.dialing--
+				return nil, errHostClosed
+			}
+		}
+		changed := g.changed
+		g.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		g.mu.Lock()
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// dial opens one more connection, for whoever waits: it is not bound to the
+// context of the caller that happened to come first.
+func (g *connGroup) dial() {
+	ctx, cancel := context.WithTimeoutCause(g.host.ctx, reachDeadline, errTooLong)
+	defer cancel()
+	client, conn, err := g.host.login(ctx, g.kind)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	defer g.wake()
+	g.dialing--
+	if err != nil {
+		g.failures++
+		g.failure = err
+		return
+	}
+	c := &sshConn{group: g, client: client, net: conn, dead: make(chan struct{}), limit: channelsPerConn, lastUsed: time.Now()}
+	if g.closed {
+		conn.Close()
+	}
+	g.conns = append(g.conns, c)
+	c.watch()
+	if g.sweeper == nil && !g.closed {
+		g.sweeper = time.AfterFunc(g.idle, g.sweep)
+	}
+}
+
+// session returns a channel with a fresh shell on it. Its errors mean that
+// nothing began.
+func (g *connGroup) session(ctx context.Context) (*sshChannel, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, reachDeadline, errTooLong)
+	defer cancel()
+	for tries := 1; ; tries++ {
+		c, err := g.acquire(ctx, func(c *sshConn) bool {
+			if c.channels >= c.limit {
+				return false
+			}
+			c.channels++
+			return true
+		})
+		if err != nil {
+			return nil, unreachable(err)
+		}
+		ch, err := c.open(ctx)
+		if err == nil {
+			g.mu.Lock()
+			c.refusals = 0
+			g.mu.Unlock()
+			return ch, nil
+		}
+		var rejected *ssh.OpenChannelError
+		switch {
+		case ctx.Err() != nil:
+			return nil, unreachable(context.Cause(ctx))
+		case errors.As(err, &rejected):
+			if tries >= 20 {
+				return nil, unreachable(fmt.Errorf("the host opens no session: %s", rejected.Message))
+			}
+			if wait := g.refused(c); wait > 0 {
+				t := time.NewTimer(wait)
+				select {
+				case <-t.C:
+				case <-ctx.Done():
+					t.Stop()
+				}
+			}
+		default:
+			// The connection went away under it; nothing was sent.
+			c.net.Close()
+			if tries >= 3 {
+				return nil, unreachable(err)
+			}
+			select {
+			case <-c.dead:
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// refused learns from a channel that the host rejected (MaxSessions). The
+// first time it may just be slow to forget a closed one; then the connection
+// takes no more than it carries now.
+func (g *connGroup) refused(c *sshConn) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c.refusals++
+	if c.refusals > 1 && c.channels > 0 && c.limit > c.channels {
+		c.limit = c.channels
+		return 0
+	}
+	return 100*time.Millisecond + rand.N(100*time.Millisecond*time.Duration(min(c.refusals, 7)))
+}
+
+// forward returns a connection to carry a connection to a host behind this one.
+func (g *connGroup) forward(ctx context.Context) (*sshConn, error) {
+	return g.acquire(ctx, func(c *sshConn) bool { c.forwards++; return true })
+}
+
+func (g *connGroup) release(c *sshConn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c.channels--
+	c.lastUsed = time.Now()
+	g.wake()
+}
+
+func (g *connGroup) releaseForward(c *sshConn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c.forwards--
+	c.lastUsed = time.Now()
+}
+
+func (g *connGroup) remove(c *sshConn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.conns = slices.DeleteFunc(g.conns, func(o *sshConn) bool { return o == c })
+	g.wake()
+}
+
+// sweep closes connections, and the shells kept on them, that nobody used for a while.
+func (g *connGroup) sweep() {
+	g.host.closeIdleShells(g.kind, g.idle)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, c := range g.conns {
+		if c.channels == 0 && c.forwards == 0 && time.Since(c.lastUsed) >= g.idle {
+			c.net.Close()
+		}
+	}
+	switch {
+	case g.closed:
+	case len(g.conns) == 0 && g.dialing == 0:
+		g.sweeper = nil
+	default:
+		g.sweeper.Reset(max(g.idle/4, 10*time.Millisecond))
+	}
+}
+
+// close closes every connection; what runs over them ends as lost.
+func (g *connGroup) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+	if g.sweeper != nil {
+		g.sweeper.Stop()
+	}
+	for _, c := range g.conns {
+		c.net.Close()
+	}
+	g.wake()
+}
+
+// unreachable marks an error that came before anything was sent.
+func unreachable(err error) error {
+	for _, typed := range []error{ErrUnreachable, ErrAuth, ErrHostKeyChanged, ErrHostKeyUnknown} {
+		if errors.Is(err, typed) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %w", ErrUnreachable, err)
+}

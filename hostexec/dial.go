@@ -1,0 +1,203 @@
+package hostexec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os/user"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sethvargo/go-retry"
+	"golang.org/x/crypto/ssh"
+)
+
+const (
+	// reachDeadline bounds everything that comes before a connection.
+	reachDeadline = 30 * time.Second
+	// handshakeDeadline bounds one handshake; a peer that accepts and says
+	// nothing would otherwise be waited for without end.
+	handshakeDeadline = 20 * time.Second
+	// resetBudget bounds the tries with a sshd that hangs up because too many
+	// logins are under way (MaxStartups).
+	resetBudget = 20 * time.Second
+)
+
+func (s Spec) address() string {
+	port := s.Port
+	if port == 0 {
+		port = 22
+	}
+	return net.JoinHostPort(s.Address, strconv.Itoa(port))
+}
+
+func (s Spec) login() (string, error) {
+	if s.User != "" {
+		return s.User, nil
+	}
+	u, err := user.Current()
+	if err != nil {
+		return "", fmt.Errorf("user: %w", err)
+	}
+	return u.Username, nil
+}
+
+// transport opens the byte stream that SSH runs on.
+type transport func(ctx context.Context) (net.Conn, error)
+
+func dialTCP(address string) transport {
+	return func(ctx context.Context) (net.Conn, error) {
+		c, err := dialer.DialContext(ctx, "tcp", address)
+		if err != nil {
+			return nil, err
+		}
+		return newTCPConn(c), nil
+	}
+}
+
+// login makes a connection: host key checked, logged in. Every error is typed.
+// It tries again while sshd hangs up for want of room, never after a refusal.
+func login(ctx context.Context, spec Spec, agentSocket string, open transport) (*ssh.Client, net.Conn, error) {
+	pins, err := newPins(spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	userName, err := spec.login()
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	var client *ssh.Client
+	var conn net.Conn
+	backoff := retry.WithMaxDuration(resetBudget, retry.WithJitterPercent(50,
+		retry.WithCappedDuration(10*time.Second, retry.NewExponential(200*time.Millisecond))))
+	err = retry.Do(ctx, backoff, func(ctx context.Context) error {
+		creds, err := newCredentials(spec.Identity, agentSocket)
+		if err != nil {
+			return err
+		}
+		defer creds.Close()
+		client, conn, err = tryKeys(ctx, pins, userName, creds, open)
+		if isReset(err) {
+			return retry.RetryableError(err)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, nil, loginError(ctx, spec, userName, err)
+	}
+	return client, conn, nil
+}
+
+// tryKeys shakes hands until the host has shown a pinned key or has no other
+// to show: of a fingerprint we do not know the type, and a host shows one key
+// at a time.
+func tryKeys(ctx context.Context, p *pins, userName string, creds *credentials, open transport) (*ssh.Client, net.Conn, error) {
+	algos := p.algorithms()
+	var shown []HostKey
+	for {
+		client, conn, err := handshake(ctx, p.address, open, &ssh.ClientConfig{
+			User:              userName,
+			HostKeyAlgorithms: algos,
+			HostKeyCallback:   p.check,
+			ClientVersion:     clientVersion,
+			Auth: []ssh.AuthMethod{ssh.PublicKeysCallback(func() ([]ssh.Signer, error) {
+				return creds.signers, nil
+			})},
+		})
+		var keyErr *HostKeyError
+		var noneErr *ssh.AlgorithmNegotiationError
+		switch {
+		case errors.As(err, &keyErr) && keyErr.Err == ErrHostKeyChanged && len(p.prints) > 0 && len(keyErr.Shown) == 1:
+			shown = append(shown, keyErr.Shown...)
+			if algos = withoutType(algos, keyErr.Shown[0].Type); len(algos) > 0 {
+				continue
+			}
+			keyErr.Shown = shown
+			return nil, nil, keyErr
+		case errors.As(err, &noneErr) && noneErr.What == "host key":
+			if len(shown) == 0 {
+				// It has no key of a pinned type: say what it has.
+				shown, _ = scan(ctx, p.address, open)
+			}
+			return nil, nil, &HostKeyError{Err: ErrHostKeyChanged, Address: p.address, Shown: shown, Pinned: p.expected()}
+		case err != nil && strings.Contains(err.Error(), "unable to authenticate"),
+			err != nil && strings.Contains(err.Error(), "oo many authentication"):
+			return nil, nil, refused(p.address, userName, creds)
+		}
+		return client, conn, err
+	}
+}
+
+const clientVersion = "SSH-2.0-Fairlead"
+
+// refused is the answer to keys that the host does not take.
+func refused(address, userName string, creds *credentials) error {
+	var names []string
+	for _, s := range creds.signers {
+		names = append(names, s.PublicKey().Type()+" "+ssh.FingerprintSHA256(s.PublicKey()))
+	}
+	notes := ""
+	if len(creds.notes) > 0 {
+		notes = "; " + strings.Join(creds.notes, "; ")
+	}
+	return fmt.Errorf("%w: %s does not let %s in with %s%s: add the public key to its authorized_keys or name another identity",
+		ErrAuth, address, userName, strings.Join(names, ", "), notes)
+}
+
+// handshake is one connection and one try. Ending ctx ends it wherever it is.
+func handshake(ctx context.Context, address string, open transport, cfg *ssh.ClientConfig) (*ssh.Client, net.Conn, error) {
+	conn, err := open(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, handshakeDeadline,
+		fmt.Errorf("it accepted the connection and did not finish the handshake in %v", handshakeDeadline))
+	defer cancel()
+	// Not SetDeadline: the channel through a jump host has none.
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	c, chans, reqs, err := ssh.NewClientConn(conn, address, cfg)
+	if !stop() {
+		if err == nil {
+			c.Close()
+		}
+		return nil, nil, context.Cause(ctx)
+	}
+	if err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
+	return ssh.NewClient(c, chans, reqs), conn, nil
+}
+
+// isReset reports whether a handshake ended the way sshd ends it when too many
+// are under way: without a word.
+func isReset(err error) bool {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return false
+	}
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+func loginError(ctx context.Context, spec Spec, userName string, err error) error {
+	for _, typed := range []error{ErrAuth, ErrHostKeyChanged, ErrHostKeyUnknown, ErrUnreachable} {
+		if errors.Is(err, typed) {
+			return err
+		}
+	}
+	if cause := context.Cause(ctx); cause != nil && errors.Is(err, ctx.Err()) {
+		err = cause
+	}
+	hint := ""
+	switch {
+	case isReset(err):
+		hint = ": it hangs up during the handshake; sshd may be overloaded (MaxStartups) or may block us"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		hint = ": is sshd running there, on this port?"
+	}
+	return fmt.Errorf("%w: %s@%s: %w%s", ErrUnreachable, userName, spec.address(), err, hint)
+}

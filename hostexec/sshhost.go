@@ -1,0 +1,266 @@
+package hostexec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+const (
+	// maxShells is how many small commands of a host run at a time over kept
+	// shells; what comes beyond them gets a channel of its own.
+	maxShells = 4
+	// maxShellLine bounds what travels to a kept shell: shells read a line one
+	// byte at a time, some 0.4 ms for a kilobyte.
+	maxShellLine = 48 << 10
+	// maxShellAge renews kept shells, so that they see a changed environment.
+	maxShellAge = 30 * time.Minute
+)
+
+// An sshHost is a machine at the other end of SSH. It keeps two groups of
+// connections, and some shells on the first.
+//
+// A small command takes a kept shell, one round trip and no rc files; a shell
+// serves one command at a time, so a slow command delays nobody, and one that
+// kills its shell kills nobody else's.
+type sshHost struct {
+	name   string
+	spec   Spec
+	pool   *Pool
+	jump   *sshHost // nil for none
+	ctx    context.Context
+	cancel context.CancelFunc
+	tasks  tasks
+	groups [2]*connGroup
+
+	mu     sync.Mutex
+	closed bool         // guarded by mu
+	idle   []*keptShell // guarded by mu: ready for a command
+	shells int          // guarded by mu: kept shells, idle or not
+}
+
+type keptShell struct {
+	*shell
+	ch   *sshChannel
+	born time.Time
+	used time.Time // when it became idle
+}
+
+var _ Host = (*sshHost)(nil)
+
+func newSSHHost(p *Pool, spec Spec, jump *sshHost) *sshHost {
+	h := &sshHost{name: spec.Name, spec: spec, pool: p, jump: jump}
+	if h.name == "" {
+		h.name = spec.Address
+	}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	h.groups[control] = newConnGroup(h, control, p.idleControl)
+	h.groups[bulk] = newConnGroup(h, bulk, p.idleBulk)
+	return h
+}
+
+func (h *sshHost) Name() string { return h.name }
+
+func (h *sshHost) Run(ctx context.Context, c Command) (Result, error) {
+	if err := c.check(); err != nil {
+		return Result{}, fmt.Errorf("run on %s: %w", h.name, err)
+	}
+	res, err := h.run(ctx, c)
+	if errors.Is(err, errNotSent) {
+		err = unreachable(err)
+	}
+	if err != nil {
+		err = fmt.Errorf("run on %s: %w", h.name, err)
+	}
+	return res, err
+}
+
+func (h *sshHost) run(ctx context.Context, c Command) (Result, error) {
+	for try := 1; c.small(); try++ {
+		sh, err := h.takeShell(ctx)
+		if err != nil {
+			return Result{}, err
+		}
+		if sh == nil {
+			break
+		}
+		res, usable, err := sh.run(ctx, c)
+		h.putShell(sh, usable)
+		if errors.Is(err, errNoBase64) {
+			break
+		}
+		// A shell that died while idle: the command never reached it.
+		if errors.Is(err, errNotSent) && try < 3 && ctx.Err() == nil {
+			continue
+		}
+		return res, err
+	}
+	for try := 1; ; try++ {
+		ch, err := h.groups[c.kind()].session(ctx)
+		if err != nil {
+			return Result{}, err
+		}
+		res, _, err := newShell(ch, false, &h.tasks).run(ctx, c)
+		ch.Close()
+		if errors.Is(err, errNotSent) && try < 3 && ctx.Err() == nil {
+			continue
+		}
+		return res, err
+	}
+}
+
+func (c Command) kind() kind {
+	if c.Bulk {
+		return bulk
+	}
+	return control
+}
+
+// small reports whether a command goes to a kept shell.
+func (c Command) small() bool {
+	n := len(c.Script) + len(c.Stdin)*4/3
+	for _, a := range c.Args {
+		n += len(a)
+	}
+	for k, v := range c.Env {
+		n += len(k) + len(v)
+	}
+	return !c.Bulk && n <= maxShellLine
+}
+
+func (h *sshHost) Start(ctx context.Context, c Command) (Stream, error) {
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("start on %s: %w", h.name, err)
+	}
+	for try := 1; ; try++ {
+		ch, err := h.groups[c.kind()].session(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("start on %s: %w", h.name, err)
+		}
+		s, err := newStream(ctx, ch, c, &h.tasks)
+		switch {
+		case err == nil:
+			return s, nil
+		case !errors.Is(err, errNotSent):
+			return nil, fmt.Errorf("start on %s: %w", h.name, err)
+		case try >= 3 || ctx.Err() != nil:
+			return nil, fmt.Errorf("start on %s: %w", h.name, unreachable(err))
+		}
+	}
+}
+
+// takeShell returns a shell for one command, or nil if all are busy.
+func (h *sshHost) takeShell(ctx context.Context) (*keptShell, error) {
+	h.mu.Lock()
+	for len(h.idle) > 0 {
+		sh := h.idle[len(h.idle)-1]
+		h.idle = h.idle[:len(h.idle)-1]
+		if sh.fit() {
+			h.mu.Unlock()
+			return sh, nil
+		}
+		h.shells--
+		sh.ch.Close()
+	}
+	if h.shells >= maxShells {
+		h.mu.Unlock()
+		return nil, nil
+	}
+	h.shells++
+	h.mu.Unlock()
+
+	ch, err := h.groups[control].session(ctx)
+	if err != nil {
+		h.mu.Lock()
+		h.shells--
+		h.mu.Unlock()
+		return nil, err
+	}
+	return &keptShell{shell: newShell(ch, true, &h.tasks), ch: ch, born: time.Now()}, nil
+}
+
+// fit reports whether an idle shell can be given a command.
+func (s *keptShell) fit() bool {
+	select {
+	case <-s.ch.Done():
+		return false
+	default:
+		return !s.ch.conn.isDead() && time.Since(s.born) < maxShellAge
+	}
+}
+
+func (h *sshHost) putShell(sh *keptShell, usable bool) {
+	sh.used = time.Now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if usable && !h.closed {
+		h.idle = append(h.idle, sh)
+		return
+	}
+	h.shells--
+	sh.ch.Close()
+}
+
+func (h *sshHost) closeIdleShells(k kind, idle time.Duration) {
+	if k != control {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.idle = slices.DeleteFunc(h.idle, func(s *keptShell) bool {
+		if time.Since(s.used) < idle {
+			return false
+		}
+		h.shells--
+		s.ch.Close()
+		return true
+	})
+}
+
+// login makes a connection of a kind, through the jump host if there is one.
+func (h *sshHost) login(ctx context.Context, k kind) (*ssh.Client, net.Conn, error) {
+	if _, err := newPins(h.spec); err != nil {
+		return nil, nil, err // before anybody is connected to
+	}
+	open, slot := dialTCP(h.spec.address()), h.pool.dialSlot
+	if h.jump != nil {
+		open, slot = h.jump.through(h.spec.address(), k), h.pool.dialSlotBehind(h.jump.spec)
+	}
+	release, err := slot(ctx, h.spec.address())
+	if err != nil {
+		return nil, nil, err
+	}
+	defer release()
+	return login(ctx, h.spec, h.pool.opts.Agent, open)
+}
+
+// through returns how to reach address from this host, over a connection of a kind.
+func (h *sshHost) through(address string, k kind) transport {
+	return func(ctx context.Context) (net.Conn, error) {
+		c, err := h.groups[k].forward(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("jump host %s: %w", h.name, err)
+		}
+		return c.through(ctx, address)
+	}
+}
+
+// Close gives back every connection and waits until nothing of ours runs.
+// What runs on the host over them has an unknown outcome.
+func (h *sshHost) Close() error {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	h.cancel()
+	for _, g := range h.groups {
+		g.close()
+	}
+	h.tasks.Wait()
+	return nil
+}

@@ -1,0 +1,44 @@
+package hostexec
+
+import (
+	"net"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// dialer notices a dead peer in seconds. Its keepalives are those of TCP, for
+// the time before the SSH ones.
+var dialer = net.Dialer{
+	Timeout:         10 * time.Second,
+	KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3},
+	Control:         func(_, _ string, c syscall.RawConn) error { return c.Control(setUserTimeout) },
+}
+
+// tcpConn acknowledges at once while eager: sshd writes its first answers as
+// two small packets with Nagle's algorithm on, so that a delayed ACK costs
+// 40 ms on the first command of every connection.
+type tcpConn struct {
+	net.Conn
+	raw   syscall.RawConn
+	eager atomic.Bool
+}
+
+func newTCPConn(c net.Conn) *tcpConn {
+	t := &tcpConn{Conn: c}
+	if sc, ok := c.(syscall.Conn); ok {
+		if raw, err := sc.SyscallConn(); err == nil {
+			t.raw = raw
+			t.eager.Store(true)
+		}
+	}
+	return t
+}
+
+func (t *tcpConn) Read(p []byte) (int, error) {
+	n, err := t.Conn.Read(p)
+	if t.eager.Load() {
+		t.raw.Control(setQuickAck)
+	}
+	return n, err
+}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package hostexec
+
+func setUserTimeout(uintptr) {}
+
+func setQuickAck(uintptr) {}
