@@ -1,5 +1,19 @@
 package activities
 
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/seeds"
+	"fairlead.dev/fairlead/snapshots"
+)
+
 // Types of the application errors that activities return; workflows branch on
 // them with (*temporal.ApplicationError).Type(). Details hold one Problem
 // whose Kind is the same word.
@@ -19,3 +33,140 @@ const (
 	ErrTypeOutcomeUnknown = "outcome_unknown" // may or may not have happened
 	ErrTypeInternal       = "internal"
 )
+
+// A typedError says its own type and hint.
+type typedError struct {
+	kind, hint string
+	retry      bool
+	err        error
+}
+
+func (e *typedError) Error() string { return e.err.Error() }
+func (e *typedError) Unwrap() error { return e.err }
+
+func badInput(format string, args ...any) error {
+	return &typedError{kind: ErrTypeBadInput, err: fmt.Errorf(format, args...)}
+}
+
+// A seedError is a seed that cannot be used.
+type seedError struct {
+	name string
+	err  error
+}
+
+func (e *seedError) Error() string { return fmt.Sprintf("read seed %s: %v", e.name, e.err) }
+func (e *seedError) Unwrap() error { return e.err }
+
+// errHandOver: this worker stops and another one is to go on.
+var errHandOver = errors.New("this worker is stopping; another one goes on")
+
+// A failing is how one attempt at an activity fails.
+type failing struct {
+	epoch hostexec.Epoch // zero where there is none
+	hide  *seeds.Redactor
+	delay time.Duration // until the next attempt; 0 leaves it to the policy
+}
+
+// failure is the one place where errors of ours become Temporal's: their type,
+// whether to try again, and what to tell a person. Messages are redacted, and
+// causes are not sent along.
+func (f failing) failure(ctx context.Context, what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) {
+		return err
+	}
+	// An attempt that the workflow cancelled ends as cancelled.
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) && !errors.Is(err, errHandOver) {
+		return context.Canceled
+	}
+	kind, hint, retry := f.classify(err)
+	msg := f.hide.String(what + ": " + err.Error())
+	return temporal.NewApplicationErrorWithOptions(msg, kind, temporal.ApplicationErrorOptions{
+		NonRetryable:   !retry,
+		NextRetryDelay: f.delay,
+		Details:        []any{Problem{Kind: kind, Message: msg, Hint: hint}},
+	})
+}
+
+func (f failing) classify(err error) (kind, hint string, retry bool) {
+	var typed *typedError
+	var seed *seedError
+	var fenced *hostexec.FencedError
+	switch {
+	case errors.As(err, &typed):
+		return typed.kind, typed.hint, typed.retry
+	case errors.Is(err, errHandOver):
+		return ErrTypeWireLost, "", true
+	case errors.As(err, &fenced) && f.overtaken(fenced.Host):
+		return ErrTypeFenced, "a newer attempt of the same work has taken over; nothing to do", true
+	case errors.Is(err, hostexec.ErrFenced):
+		return ErrTypeFenced, "the host was used by a newer holder of this session: a worker or server that was restored from an old state must not go on; close the session, or look at its folder on the host", false
+	case errors.Is(err, hostexec.ErrHostKeyChanged):
+		return ErrTypeHostKey, "the host shows another key than the one that is pinned: if it was reinstalled, remove it and add it again with `ctl host add`; otherwise somebody may be in between", false
+	case errors.Is(err, hostexec.ErrHostKeyUnknown):
+		return ErrTypeHostKey, "pin the host's key: `ctl host add` with --host-key or --known-hosts", false
+	case errors.Is(err, hostexec.ErrAuth):
+		return ErrTypeAuth, "check --identity (a path on the worker), the agent, and authorized_keys on the host", false
+	case errors.Is(err, hostexec.ErrNoSpace):
+		return ErrTypeNoSpace, "free some disk space below the host's root folder, or choose another one with `ctl host add --root`", false
+	case errors.As(err, &seed):
+		return seedKind(seed.name, err)
+	case storeFailed(err):
+		return storeKind(err)
+	case errors.Is(err, snapshots.ErrIncomplete):
+		return ErrTypeStore, "", true
+	case errors.Is(err, seeds.ErrNotWiped), errors.Is(err, seeds.ErrNotPlanted):
+		return ErrTypeInternal, "", true
+	case errors.Is(err, hostexec.ErrUnsupported):
+		return ErrTypeInternal, "see what the host lacks: `ctl host check`", false
+	case errors.Is(err, hostexec.ErrOutcomeUnknown):
+		return ErrTypeWireLost, "the connection was lost on the way; it is safe to try again", true
+	case errors.Is(err, hostexec.ErrUnreachable):
+		return ErrTypeUnreachable, "check that the host is up and its address and port are right: `ctl host check`", true
+	}
+	return ErrTypeInternal, "", true
+}
+
+// overtaken says whether the host's epoch is that of a newer attempt of our own.
+func (f failing) overtaken(host hostexec.Epoch) bool {
+	return host.Generation == f.epoch.Generation && host.Pump == f.epoch.Pump && host.Attempt > f.epoch.Attempt
+}
+
+func seedKind(name string, err error) (kind, hint string, retry bool) {
+	switch {
+	case errors.Is(err, store.ErrUnreachable):
+		return storeKind(err)
+	case errors.Is(err, store.ErrWrongKey), errors.Is(err, store.ErrNoIdentity):
+		return ErrTypeSeed, "give this worker the identity that the store's blobs are encrypted for (identity in its config)", false
+	case errors.Is(err, store.ErrNotFound):
+		return ErrTypeSeed, "import it again: ctl seed import " + name + " DIR", false
+	}
+	return ErrTypeSeed, "the seed's blob is damaged: import it again: ctl seed import " + name + " DIR", false
+}
+
+var storeErrors = []error{store.ErrNotFound, store.ErrExists, store.ErrWrongKey, store.ErrNoIdentity, store.ErrTorn,
+	store.ErrUnreachable, store.ErrOtherStore, store.ErrBadKey, store.ErrTooLarge}
+
+func storeFailed(err error) bool {
+	for _, e := range storeErrors {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func storeKind(err error) (kind, hint string, retry bool) {
+	switch {
+	case errors.Is(err, store.ErrWrongKey), errors.Is(err, store.ErrNoIdentity):
+		return ErrTypeStore, "give this worker the identity that the store's blobs are encrypted for (identity in its config)", false
+	case errors.Is(err, store.ErrOtherStore):
+		return ErrTypeStore, "all workers must be given the same store", false
+	case errors.Is(err, store.ErrUnreachable):
+		return ErrTypeStore, "check the store's URL and that this worker can reach it", true
+	}
+	return ErrTypeStore, "", false
+}

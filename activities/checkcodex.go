@@ -1,0 +1,159 @@
+package activities
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/seeds"
+)
+
+// checkCodex looks for codex and, if there is one, starts it in dir with a
+// made-up credential and has it run commands in its sandbox.
+func (s *site) checkCodex(ctx context.Context, c *checkup, h hostexec.Host, spec HostSpec, root, dir string, canWrite bool) error {
+	have, will, err := s.codexPresent(ctx, h, spec, root)
+	if detail, hint, mine := asCheck(err); mine {
+		c.add("codex", false, true, detail, hint)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if have.Path == "" {
+		c.add("codex", false, false, fmt.Sprintf("not there yet; this worker can bring %s (%d MiB)", will.Version, will.Size>>20), "run `ctl host provision "+spec.Name+"`, or leave it to the first session")
+		c.add("sandbox", false, false, "not tried: codex is not there yet", "run `ctl host provision "+spec.Name+"` and check again")
+		return nil
+	}
+	c.Result.Facts["codex"] = have.Version
+	c.add("codex", true, true, fmt.Sprintf("%s (%s, %s)", have.Version, have.How, have.Path), "")
+	if !canWrite {
+		return nil
+	}
+	return s.checkServer(ctx, c, h, have.Path, dir)
+}
+
+// codexPresent is codexOn without bringing anything: will is what would be.
+func (s *site) codexPresent(ctx context.Context, h hostexec.Host, spec HostSpec, root string) (have ProvisionCodexResult, will *codexTree, err error) {
+	m, err := lookAtMachine(ctx, h, root)
+	if err != nil {
+		return have, nil, err
+	}
+	tree, err := s.Codex.tree(ctx, m.OS, m.Arch)
+	switch {
+	case errors.Is(err, errNoSource):
+		have, err = s.codexThere(ctx, h, root, m, err)
+		return have, nil, err
+	case err != nil:
+		return have, nil, &typedError{kind: ErrTypeCodexMissing, hint: "run `make tools` where the worker runs", err: err}
+	case spec.Name == hostexec.Local && spec.Address == "":
+		have, err = useInPlace(ctx, h, tree)
+		return have, tree, err
+	case m.whole(tree):
+		return ProvisionCodexResult{Path: path.Join(root, "codex", tree.name(), "bin", "codex"), Version: tree.Version, How: "present"}, tree, nil
+	}
+	return have, tree, nil
+}
+
+func (s *site) checkServer(ctx context.Context, c *checkup, h hostexec.Host, codex, dir string) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	const sandbox = "workspace-write"
+	home, work := path.Join(dir, "codex-home"), path.Join(dir, "work")
+	bundle, err := dummySeed()
+	if err != nil {
+		return err
+	}
+	planted, err := seeds.Plant(ctx, h, seeds.PlantSpec{CodexHome: home, Within: dir, Bundle: bundle, Sandbox: sandbox, WorkDir: work})
+	if err != nil {
+		return fmt.Errorf("plant a made-up credential: %w", err)
+	}
+	p, err := startProbe(ctx, h, codex, home, path.Join(dir, "tmp"), work)
+	if err != nil {
+		c.add("app-server", false, true, err.Error(), hintServer(err))
+		return nil
+	}
+	defer p.Close()
+	c.add("app-server", true, true, fmt.Sprintf("answers in %v", p.took.Round(time.Millisecond)), "")
+
+	err = p.confines(ctx, sandbox, "", path.Join(home, "auth.json"))
+	detail, hint, _ := asCheck(err)
+	if err != nil && detail == "" {
+		detail = err.Error()
+	}
+	if err != nil {
+		c.Result.Facts["sandbox"] = "no"
+		c.add("sandbox", false, true, detail, hint)
+		return nil
+	}
+	c.Result.Facts["sandbox"] = "yes"
+	c.add("sandbox", true, true, "ran a command in it", "")
+
+	err = p.confines(ctx, sandbox, planted.Permissions, path.Join(home, "auth.json"))
+	detail, hint, _ = asCheck(err)
+	if err != nil && detail == "" {
+		detail = err.Error()
+	}
+	if err == nil {
+		detail = "a command in the sandbox cannot read it"
+	} else {
+		c.Result.Facts["sandbox"] = "no"
+	}
+	c.add("credential", err == nil, true, detail, hint)
+
+	cut, detail := p.networkCut(ctx, sandbox, planted.Permissions)
+	c.add("network", cut, false, detail, "commands in the sandbox may reach the network from this host")
+	return nil
+}
+
+// networkCut looks at the interfaces that a command in the sandbox has.
+func (p *probe) networkCut(ctx context.Context, sandbox, profile string) (bool, string) {
+	res, err := p.run(ctx, sandbox, profile, "/bin/sh", "-c", "cat /proc/net/dev")
+	if err != nil || res.ExitCode != 0 {
+		return false, "could not be looked at"
+	}
+	var others []string
+	for line := range strings.Lines(res.Stdout) {
+		name, counts, ok := strings.Cut(strings.TrimSpace(line), ":")
+		if ok && name != "lo" && len(strings.Fields(counts)) > 8 {
+			others = append(others, name)
+		}
+	}
+	if len(others) > 0 {
+		return false, "a command in the sandbox sees " + strings.Join(others, ", ")
+	}
+	return true, "a command in the sandbox has none"
+}
+
+func hintServer(err error) string {
+	var old *conversation.VersionError
+	if errors.As(err, &old) {
+		return hintNoCodex
+	}
+	return "run `codex app-server` there by hand to see why"
+}
+
+// dummySeed is a seed with a credential that opens nothing.
+func dummySeed() (*seeds.Bundle, error) {
+	dir, err := os.MkdirTemp("", "fairlead-check-")
+	if err != nil {
+		return nil, fmt.Errorf("make up a credential: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	auth := fmt.Sprintf(`{"auth_mode":"apikey","OPENAI_API_KEY":"sk-made-up-%s"}`, rand.Text())
+	if err := os.WriteFile(filepath.Join(dir, "auth.json"), []byte(auth), 0o600); err != nil {
+		return nil, fmt.Errorf("make up a credential: %w", err)
+	}
+	b, err := seeds.Pack(dir)
+	if err != nil {
+		return nil, fmt.Errorf("make up a credential: %w", err)
+	}
+	return b, nil
+}

@@ -1,0 +1,198 @@
+package activities
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path"
+
+	"go.temporal.io/sdk/activity"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/seeds"
+	"fairlead.dev/fairlead/snapshots"
+)
+
+// CloseSession ends what a session has on its host, in this order: processes
+// end, a credential that codex rotated is kept, work and rollouts are kept,
+// the credential is wiped, our folder is removed, and that is looked at; then
+// the last notes are written. Each step may be repeated. A step that fails
+// leaves the later ones undone, and the error says what stays on the host.
+func (s *Sessions) CloseSession(ctx context.Context, in CloseSessionInput) (CloseSessionResult, error) {
+	attempt := activity.GetInfo(ctx).Attempt
+	f := failing{epoch: in.Claim.epoch(attempt)}
+	what := "close session " + in.Claim.Session
+	sec, err := s.hiding(ctx, in.Seed)
+	if err != nil && !in.Discard {
+		return CloseSessionResult{}, f.failure(ctx, what, err)
+	}
+	hide := sec.all
+	f.hide = hide
+	out, err := s.close(ctx, in, attempt, hide)
+	hideIn(hide, &out)
+	return out, f.failure(ctx, what, err)
+}
+
+func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int32, hide *seeds.Redactor) (CloseSessionResult, error) {
+	out := CloseSessionResult{Seq: in.Seq}
+	if err := in.Layout.check(in.Claim.Session); err != nil {
+		return out, err
+	}
+	h, err := s.host(in.Claim.Host)
+	if err != nil {
+		return out, err
+	}
+	there, err := isThere(ctx, h, in.Layout.Dir)
+	if err != nil {
+		return out, stays(h, in.Layout, err)
+	}
+	archive := archiveID(in)
+	if there {
+		if err := s.clear(ctx, h, in, attempt, hide, archive, &out); err != nil {
+			return out, err
+		}
+	} else if m, err := snapshots.Read(ctx, s.Store, archive); err == nil {
+		out.Archive = m.ID // an earlier attempt kept it
+	} else if !errors.Is(err, snapshots.ErrNotFound) && !errors.Is(err, snapshots.ErrIncomplete) {
+		return out, err
+	}
+	out.Wiped, out.Removed = true, true
+	out.Seq, err = s.record(ctx, in.Claim.Session, owner{in.Claim.Generation, in.Claim.Pump, 1}, in.Seq, in.Notes, hide)
+	return out, err
+}
+
+// clear does what is to be done while the session's folder is there.
+func (s *Sessions) clear(ctx context.Context, h hostexec.Host, in CloseSessionInput, attempt int32, hide *seeds.Redactor, archive string, out *CloseSessionResult) error {
+	l, fence := in.Layout, in.Claim.fence(in.Layout.Dir, attempt)
+	var err error
+	if out.Survivors, err = endAll(ctx, h, l, in.Claim, in.Incarnation, attempt); err != nil {
+		return stays(h, l, err)
+	}
+	if !in.Discard {
+		if err := s.saveBack(ctx, h, in); err != nil {
+			return stays(h, l, err)
+		}
+		if out.Archive, err = s.archive(ctx, h, in, hide, archive); err != nil {
+			return stays(h, l, err)
+		}
+	}
+	if err := seeds.Wipe(ctx, h, l.CodexHome, l.Dir, &fence); err != nil {
+		return stays(h, l, err)
+	}
+	out.Wiped = true
+	if !l.OwnWork {
+		if err := removeMountPoints(ctx, h, l, fence); err != nil {
+			return fmt.Errorf("the credential is wiped, %s stays on %s: %w", l.Dir, h.Name(), err)
+		}
+	}
+	if err := hostexec.RemoveTree(ctx, h, l.Dir, path.Join(l.Root, "sessions"), &fence); err != nil {
+		return fmt.Errorf("the credential is wiped, %s stays on %s: %w", l.Dir, h.Name(), err)
+	}
+	return nil
+}
+
+// stays says what is still on a host, because a step before the wiping failed.
+func stays(h hostexec.Host, l Layout, err error) error {
+	return fmt.Errorf("the credential, the work and the conversation stay on %s in %s for now: %w", h.Name(), l.Dir, err)
+}
+
+// archiveID names the snapshot of a closed session: the same for every attempt.
+func archiveID(in CloseSessionInput) string {
+	return fmt.Sprintf("%s-closed-%d", in.Claim.Session, in.Claim.Generation)
+}
+
+// archive keeps rollouts and the work folder if it is ours. It returns once
+// every byte was read back from the store. A session that never had a thread
+// and did no work leaves nothing worth keeping.
+func (s *Sessions) archive(ctx context.Context, h hostexec.Host, in CloseSessionInput, hide *seeds.Redactor, id string) (string, error) {
+	work := ""
+	if in.Layout.OwnWork {
+		work = in.Layout.WorkDir
+	}
+	any, err := worthKeeping(ctx, h, in.Layout.CodexHome, work)
+	if err != nil || !any {
+		return "", err
+	}
+	spec := snapshots.ArchiveSpec{
+		ID: id, Session: in.Claim.Session, CodexHome: in.Layout.CodexHome, WorkDir: work,
+		ThreadID: in.ThreadID, Logger: s.Logger,
+	}
+	if hide != nil {
+		spec.Mask = func() snapshots.Masker { return hide.MaskStream() }
+	}
+	m, err := snapshots.Archive(ctx, h, s.Store, spec)
+	if err != nil {
+		return "", fmt.Errorf("keep its work and conversation: %w", err)
+	}
+	return m.ID, nil
+}
+
+func worthKeeping(ctx context.Context, h hostexec.Host, codexHome, work string) (bool, error) {
+	res, err := h.Run(ctx, hostexec.Command{
+		Script: `for d in "$1/sessions" "$1/archived_sessions" ${2:+"$2"}; do
+	[ ! -d "$d" ] || [ -z "$(find "$d" ! -type d -print 2>/dev/null | head -n 1)" ] || { echo y; exit 0; }
+done
+echo n`, Args: []string{codexHome, work},
+	})
+	if err != nil {
+		return false, fmt.Errorf("look for what to keep on %s: %w", h.Name(), err)
+	}
+	return string(res.Stdout) != "n\n", nil
+}
+
+// saveBack keeps an auth.json that codex has rotated since it was planted: the
+// copy in the seed may be worth nothing any more. It is kept beside the seed,
+// encrypted, where taking it over as the seed's next generation finds it.
+func (s *Sessions) saveBack(ctx context.Context, h hostexec.Host, in CloseSessionInput) error {
+	if in.Seed == nil {
+		return nil
+	}
+	bundle, err := s.bundle(ctx, in.Seed)
+	if err != nil {
+		return err
+	}
+	planted := bundle.File("auth.json")
+	if planted == nil {
+		return nil
+	}
+	now, err := hostexec.ReadFile(ctx, h, path.Join(in.Layout.CodexHome, "auth.json"), 1<<20)
+	if errors.Is(err, hostexec.ErrNotExist) {
+		return nil // wiped by an earlier attempt, or codex logged out
+	}
+	if err != nil {
+		return fmt.Errorf("read the credential back: %w", err)
+	}
+	if string(now) == string(planted) {
+		return nil
+	}
+	sum := sha256.Sum256(now)
+	key := fmt.Sprintf("rotated/%s/%d-%s-%s", in.Seed.Name, in.Seed.Generation, in.Claim.Session, hex.EncodeToString(sum[:6]))
+	if err := s.Store.Create(ctx, key, now); err != nil && !errors.Is(err, store.ErrExists) {
+		return fmt.Errorf("keep the rotated credential: %w", err)
+	}
+	s.Logger.Warn("credential was rotated in a session; kept in the store", "seed", in.Seed.Name, "generation", in.Seed.Generation, "key", key)
+	return nil
+}
+
+// removeMountPoints removes what codex left in a person's folder: only those
+// of its mount points that are empty and were not there when we came.
+func removeMountPoints(ctx context.Context, h hostexec.Host, l Layout, fence hostexec.Fence) error {
+	_, err := h.Run(ctx, hostexec.Command{
+		Script: `before=$1 work=$2
+shift 2
+[ -r "$before" ] && [ -d "$work" ] || exit 0
+for m in "$@"; do
+	[ -h "$work/$m" ] || [ ! -d "$work/$m" ] || grep -qxF -e "$m" "$before" || rmdir -- "$work/$m" 2>/dev/null
+done
+:`,
+		Args:  append([]string{path.Join(l.Dir, "before"), l.WorkDir}, mountPoints...),
+		Fence: &fence,
+	})
+	if err != nil {
+		return fmt.Errorf("tidy up %s: %w", l.WorkDir, err)
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// findScript looks for codex where people install it and prints, for each one
+// that runs, its version and the program itself. npm's codex is a script of
+// node's: the program that it would start is named in its place, so that
+// sessions need no node in their PATH.
+const findScript = `try() {
+	[ -x "$1" ] || return 1
+	real=$(readlink -f -- "$1" 2>/dev/null) || real=$1
+	case $(head -c 2 -- "$real" 2>/dev/null) in
+	'#!')
+		pkg=${real%/*}/..
+		for c in "$pkg"/node_modules/@openai/codex-*/vendor/*/bin/codex "$pkg"/../codex-*/vendor/*/bin/codex \
+			"$pkg"/vendor/*/codex/codex "$pkg"/../codex-*/vendor/*/codex/codex "$pkg"/node_modules/@openai/codex-*/vendor/*/codex/codex; do
+			[ -x "$c" ] && real=$(readlink -f -- "$c" 2>/dev/null || echo "$c") && break
+		done
+		;;
+	esac
+	v=$("$real" --version 2>/dev/null </dev/null) || return 1
+	sib=no
+	[ ! -x "${real%/*}/codex-code-mode-host" ] || sib=yes
+	echo "codex $sib $(echo "$v" | tail -n 1 | tr ' ' '_') $real"
+}
+mark=fl$$
+{
+	command -v codex 2>/dev/null
+	sh -lc 'echo '$mark'; command -v codex' 2>/dev/null </dev/null | sed "1,/$mark/d"
+	[ -z "$SHELL" ] || "$SHELL" -lc 'command -v codex' 2>/dev/null </dev/null
+	for d in "$HOME/.local/bin" "$HOME/.npm-global/bin" "$HOME/.codex/bin" "$HOME/.volta/bin" "$HOME/.bun/bin" \
+		/usr/local/bin /opt/homebrew/bin /usr/bin /snap/bin; do echo "$d/codex"; done
+} | while IFS= read -r c; do
+	case $c in /*/codex) ;; *) continue ;; esac
+	case $seen in *"|$c|"*) continue ;; esac
+	seen="$seen|$c|"
+	try "$c"
+done
+:`
+
+// A foundCodex is a codex that the host had before us.
+type foundCodex struct {
+	Path, Version string
+	Siblings      bool // codex-code-mode-host lies beside it
+}
+
+func findCodex(ctx context.Context, h hostexec.Host) ([]foundCodex, error) {
+	res, err := h.Run(ctx, hostexec.Command{Script: findScript})
+	if err != nil {
+		return nil, fmt.Errorf("look for codex: %w", err)
+	}
+	var found []foundCodex
+	for line := range strings.Lines(string(res.Stdout)) {
+		f := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 4)
+		if len(f) == 4 && f[0] == "codex" && path.IsAbs(f[3]) {
+			found = append(found, foundCodex{Path: f[3], Version: plainVersion(f[2]), Siblings: f[1] == "yes"})
+		}
+	}
+	return found, nil
+}
+
+// usable says why a codex of the host's own cannot be used. Of the version
+// that we know best we also know which siblings it needs.
+func (f foundCodex) usable() error {
+	if err := inWindow(f.Version); err != nil {
+		return err
+	}
+	if f.Version == newestCodex && !f.Siblings {
+		return fmt.Errorf("codex %s without codex-code-mode-host beside it is not whole", f.Version)
+	}
+	return nil
+}
+
+// codexThere takes what the host already has, since none can be brought: a
+// tree that was provisioned before, or one that somebody installed.
+func (s *site) codexThere(ctx context.Context, h hostexec.Host, root string, m machine, why error) (ProvisionCodexResult, error) {
+	var best ProvisionCodexResult
+	for name, st := range m.Stamps {
+		if inWindow(st.Version) != nil {
+			continue
+		}
+		have, _ := parseVersion(best.Version)
+		if v, _ := parseVersion(st.Version); best.Path == "" || less(have, v) {
+			best = ProvisionCodexResult{Path: path.Join(root, "codex", name, "bin", "codex"), Version: st.Version,
+				How: "present", Digest: st.Digest, Bytes: st.Bytes}
+		}
+	}
+	if best.Path != "" {
+		return best, nil
+	}
+	found, err := findCodex(ctx, h)
+	if err != nil {
+		return ProvisionCodexResult{}, err
+	}
+	var not []string
+	for _, f := range found {
+		err := f.usable()
+		if err == nil {
+			return ProvisionCodexResult{Path: f.Path, Version: f.Version, How: "found"}, nil
+		}
+		not = append(not, fmt.Sprintf("%s: %v", f.Path, err))
+	}
+	if len(not) > 0 {
+		return ProvisionCodexResult{}, &typedError{kind: ErrTypeCodexVersion, hint: hintNoCodex,
+			err: fmt.Errorf("%w; what the host has cannot be used: %s", why, strings.Join(not, "; "))}
+	}
+	return ProvisionCodexResult{}, &typedError{kind: ErrTypeCodexMissing, hint: hintNoCodex,
+		err: fmt.Errorf("%w; the host has none either", why)}
+}

@@ -1,0 +1,63 @@
+package activities
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"fairlead.dev/fairlead/conversation"
+)
+
+// The window of versions that a codex found on a host must be in. What the
+// worker brings itself is not asked.
+const (
+	oldestCodex = conversation.OldestVersion
+	newestCodex = conversation.TestedVersion
+)
+
+var versionRule = regexp.MustCompile(`(\d+)\.(\d+)\.(\d+)(-[0-9A-Za-z.-]+)?`)
+
+// parseVersion reads major, minor and patch out of, for instance, "codex-cli 0.169.0".
+func parseVersion(s string) (v [3]int, ok bool) {
+	m := versionRule.FindStringSubmatch(s)
+	if m == nil {
+		return v, false
+	}
+	for i := range v {
+		n, err := strconv.Atoi(m[i+1])
+		if err != nil {
+			return v, false
+		}
+		v[i] = n
+	}
+	return v, true
+}
+
+// plainVersion is the version in s as it is written there, or empty.
+func plainVersion(s string) string { return strings.TrimSpace(versionRule.FindString(s)) }
+
+// inWindow says why a version cannot be used.
+func inWindow(version string) error {
+	v, ok := parseVersion(version)
+	low, _ := parseVersion(oldestCodex)
+	high, _ := parseVersion(newestCodex)
+	switch {
+	case !ok:
+		return fmt.Errorf("it does not say its version (%q)", version)
+	case less(v, low):
+		return fmt.Errorf("codex %s is too old; %s or newer is needed", version, oldestCodex)
+	case less(high, v):
+		return fmt.Errorf("codex %s is newer than %s, the newest that was tried", version, newestCodex)
+	}
+	return nil
+}
+
+func less(a, b [3]int) bool {
+	for i := range a {
+		if a[i] != b[i] {
+			return a[i] < b[i]
+		}
+	}
+	return false
+}

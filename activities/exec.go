@@ -1,0 +1,231 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/store"
+)
+
+// RunExec starts the command once, follows it to its end (any worker can take
+// over), stores and streams its output and removes its folder. Cancelled, it
+// ends the command. The command reads nothing: its input is /dev/null.
+func (h *Hosts) RunExec(ctx context.Context, in ExecInput) (ExecResult, error) {
+	a := attempt{n: activity.GetInfo(ctx).Attempt, stop: activity.GetWorkerStopChannel(ctx)}
+	out, err := h.exec(ctx, in, a)
+	f := failing{epoch: execEpoch(a.n)}
+	if errors.Is(err, errHandOver) || errors.Is(err, hostexec.ErrOutcomeUnknown) {
+		f.delay = nextTry(a.n, 0)
+	}
+	return out, f.failure(ctx, "run a command on "+in.Host.Name, err)
+}
+
+func execEpoch(n int32) hostexec.Epoch {
+	return hostexec.Epoch{Generation: 1, Attempt: int64(n)}
+}
+
+func (h *Hosts) exec(ctx context.Context, in ExecInput, a attempt) (ExecResult, error) {
+	if err := checkID("exec", in.ID); err != nil {
+		return ExecResult{}, err
+	}
+	if len(in.Argv) == 0 || in.Argv[0] == "" {
+		return ExecResult{}, badInput("there is no command to run")
+	}
+	for _, arg := range in.Argv {
+		if strings.ContainsRune(arg, 0) {
+			return ExecResult{}, badInput("a NUL byte cannot be part of a command")
+		}
+	}
+	host, err := h.host(in.Host)
+	if err != nil {
+		return ExecResult{}, err
+	}
+	root, err := hostexec.Root(ctx, host, in.Host)
+	if err != nil {
+		return ExecResult{}, fmt.Errorf("find the root folder: %w", err)
+	}
+	e := &execution{
+		site: h.site, id: in.ID, host: host, within: path.Join(root, "exec"), dir: path.Join(root, "exec", in.ID),
+		mark: "exec/" + in.ID,
+	}
+	e.fence = hostexec.Fence{Dir: e.dir, Epoch: execEpoch(a.n)}
+	if a.n > 1 {
+		// The end is stored before the folder is removed.
+		if out, ended, err := ReadExecEnd(ctx, h.Store, in.ID); err != nil || ended {
+			if err == nil {
+				err = e.remove(ctx)
+			}
+			return out, err
+		}
+	}
+	out, err := e.run(ctx, in.Argv, a)
+	if err != nil && ctx.Err() != nil && !errors.Is(err, errHandOver) {
+		e.abandon(ctx)
+		return ExecResult{}, context.Canceled
+	}
+	return out, err
+}
+
+// An execution is one command on its host.
+type execution struct {
+	*site
+	id, dir, within, mark string
+	host                  hostexec.Host
+	fence                 hostexec.Fence
+}
+
+func (e *execution) proc() string { return path.Join(e.dir, "proc", "command") }
+
+func (e *execution) run(ctx context.Context, argv []string, a attempt) (ExecResult, error) {
+	var out ExecResult
+	_, err := hostexec.StartProcess(ctx, e.host, hostexec.ProcessSpec{
+		Dir: e.proc(), Fence: e.fence, Mark: e.mark,
+		Argv: append([]string{"/bin/sh", "-c", `exec "$@" </dev/null`, "sh"}, argv...),
+	})
+	if err != nil {
+		return out, fmt.Errorf("start it: %w", err)
+	}
+	st, sizes, err := e.follow(ctx, a)
+	if err != nil {
+		return out, err
+	}
+	out = ExecResult{State: string(st.State), Code: st.Code, Stdout: sizes[0], Stderr: sizes[1]}
+	data, err := json.Marshal(out)
+	if err != nil {
+		return out, err
+	}
+	if err := e.Store.Create(ctx, execEndKey(e.id), data); err != nil && !errors.Is(err, store.ErrExists) {
+		return out, fmt.Errorf("store how it ended: %w", err)
+	}
+	e.publish(ExecTopic(e.id), LiveState, 0, ExecLive{Ended: true, Result: out})
+	return out, e.remove(ctx)
+}
+
+// follow reads both streams to their ends.
+func (e *execution) follow(ctx context.Context, a attempt) (st hostexec.ProcessStatus, sizes [2]int64, err error) {
+	held := context.WithoutCancel(ctx)
+	fctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stopped := make(chan struct{})
+	go func() {
+		select {
+		case <-a.stop:
+			cancel(errHandOver)
+		case <-stopped:
+		}
+	}()
+	defer close(stopped)
+
+	type end struct {
+		i    int
+		st   hostexec.ProcessStatus
+		size int64
+		err  error
+	}
+	ends := make(chan end, 2)
+	for i, stream := range []string{Stdout, Stderr} {
+		go func() {
+			st, size, err := e.followOne(fctx, held, stream)
+			ends <- end{i, st, size, err}
+		}()
+	}
+	for range 2 {
+		got := <-ends
+		sizes[got.i] = got.size
+		if got.i == 0 {
+			st = got.st
+		}
+		if got.err != nil && err == nil {
+			err = got.err
+			cancel(got.err)
+		}
+	}
+	if err != nil && errors.Is(context.Cause(fctx), errHandOver) {
+		err = errHandOver
+	}
+	return st, sizes, err
+}
+
+// followOne shows and stores one stream, from where the store ends.
+func (e *execution) followOne(ctx, held context.Context, stream string) (hostexec.ProcessStatus, int64, error) {
+	var st hostexec.ProcessStatus
+	at, err := storedEnd(ctx, e.Store, e.id, stream)
+	if err != nil {
+		return st, 0, err
+	}
+	att, err := hostexec.Attach(ctx, e.host, e.proc(), hostexec.AttachOptions{Offset: at, Follow: true, ErrLog: stream == Stderr})
+	if err != nil {
+		return st, at, fmt.Errorf("follow its %s: %w", stream, err)
+	}
+	defer att.Close()
+	log := &execLog{store: e.Store, id: e.id, stream: stream, now: e.Now, stored: at}
+	done := make(chan struct{})
+	joined := make(chan struct{})
+	go func() {
+		defer close(joined)
+		tick := time.NewTicker(pieceAge / 2)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				_ = log.flushOld(held) // kept by the log
+			}
+		}
+	}()
+	buf := make([]byte, chunkBytes)
+	for err == nil {
+		var n int
+		n, err = att.Read(buf)
+		if n > 0 {
+			e.publish(ExecTopic(e.id), LiveOutput, 0, ExecChunk{Stream: stream, At: at, Data: buf[:n]})
+			if addErr := log.add(held, at, buf[:n]); addErr != nil {
+				err = addErr
+			}
+			at += int64(n)
+		}
+	}
+	close(done)
+	<-joined
+	if flushErr := log.flush(held); flushErr != nil && errors.Is(err, io.EOF) {
+		err = flushErr
+	}
+	if !errors.Is(err, io.EOF) {
+		return st, at, fmt.Errorf("follow its %s: %w", stream, err)
+	}
+	return att.Status(), at, nil
+}
+
+func (e *execution) remove(ctx context.Context) error {
+	if err := hostexec.RemoveTree(ctx, e.host, e.dir, e.within, &e.fence); err != nil {
+		return fmt.Errorf("remove its folder %s: %w", e.dir, err)
+	}
+	return nil
+}
+
+// abandon ends a command that nobody wants any more.
+func (e *execution) abandon(ctx context.Context) {
+	ctx, cancel := afterwards(ctx)
+	defer cancel()
+	_, err := hostexec.StopProcess(ctx, e.host, e.proc(), e.fence, 2*time.Second)
+	if err == nil {
+		_, err = hostexec.Reap(ctx, e.host, e.dir, e.mark, e.fence)
+	}
+	if err == nil {
+		err = e.remove(ctx)
+	}
+	if err != nil {
+		e.Logger.Error("a cancelled command may still run", "host", e.host.Name(), "folder", e.dir, "err", err)
+	}
+	e.publish(ExecTopic(e.id), LiveState, 0, ExecLive{Ended: true, Result: ExecResult{State: "cancelled"}})
+}

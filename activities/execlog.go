@@ -1,0 +1,210 @@
+package activities
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"fairlead.dev/fairlead/internal/store"
+)
+
+// Streams of a command.
+const (
+	Stdout = "stdout"
+	Stderr = "stderr"
+)
+
+const (
+	chunkBytes = 32 << 10  // shown at once
+	pieceBytes = 256 << 10 // stored at once
+	pieceAge   = time.Second
+)
+
+func execPrefix(id string) string { return "exec/" + id + "/" }
+
+func pieceKey(id, stream string, at int64) string {
+	return fmt.Sprintf("%s%s-%016d", execPrefix(id), stream, at)
+}
+
+func execEndKey(id string) string { return execPrefix(id) + "end" }
+
+// A piece is a run of output in the store.
+type piece struct {
+	Key string
+	At  int64
+}
+
+// listPieces returns what the store holds of a stream, in order.
+func listPieces(ctx context.Context, st *store.Store, id, stream string) ([]piece, error) {
+	prefix := execPrefix(id) + stream + "-"
+	infos, err := st.List(ctx, prefix)
+	if err != nil {
+		return nil, fmt.Errorf("list output of %s: %w", id, err)
+	}
+	var pieces []piece
+	for _, info := range infos {
+		if at, err := strconv.ParseInt(strings.TrimPrefix(info.Key, prefix), 10, 64); err == nil {
+			pieces = append(pieces, piece{info.Key, at})
+		}
+	}
+	slices.SortFunc(pieces, func(a, b piece) int { return cmp.Compare(a.At, b.At) })
+	return pieces, nil
+}
+
+// storedEnd says how much of a stream is in the store. Pieces follow each
+// other without overlap, whoever wrote them.
+func storedEnd(ctx context.Context, st *store.Store, id, stream string) (int64, error) {
+	pieces, err := listPieces(ctx, st, id, stream)
+	if err != nil || len(pieces) == 0 {
+		return 0, err
+	}
+	last := pieces[len(pieces)-1]
+	data, err := st.Get(ctx, last.Key)
+	if err != nil {
+		return 0, fmt.Errorf("read output of %s: %w", id, err)
+	}
+	return last.At + int64(len(data)), nil
+}
+
+// An execLog stores one stream. It is safe for concurrent use; an error is final.
+type execLog struct {
+	store      *store.Store
+	id, stream string
+	now        func() time.Time
+
+	mu     sync.Mutex
+	at     int64 // of pending
+	buf    bytes.Buffer
+	stored int64
+	since  time.Time
+	err    error
+}
+
+func (l *execLog) add(ctx context.Context, at int64, data []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return l.err
+	}
+	if skip := l.stored - at; skip > 0 {
+		skip = min(skip, int64(len(data)))
+		at, data = at+skip, data[skip:]
+	}
+	if len(data) == 0 {
+		return nil
+	}
+	if l.buf.Len() == 0 {
+		l.at, l.since = at, l.now()
+	}
+	l.buf.Write(data)
+	if l.buf.Len() >= pieceBytes {
+		return l.write(ctx)
+	}
+	return nil
+}
+
+func (l *execLog) flush(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.write(ctx)
+}
+
+func (l *execLog) flushOld(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.buf.Len() == 0 || l.now().Sub(l.since) < pieceAge {
+		return l.err
+	}
+	return l.write(ctx)
+}
+
+func (l *execLog) write(ctx context.Context) error {
+	for l.err == nil && l.buf.Len() > 0 {
+		key := pieceKey(l.id, l.stream, l.at)
+		n := int64(l.buf.Len())
+		err := l.store.Create(ctx, key, l.buf.Bytes())
+		if errors.Is(err, store.ErrExists) {
+			// Another attempt was here; it may have had less, or more.
+			var there []byte
+			there, err = l.store.Get(ctx, key)
+			n = int64(len(there))
+			if err == nil && n == 0 {
+				err = fmt.Errorf("piece %s is empty", key)
+			}
+		}
+		if err != nil {
+			l.err = fmt.Errorf("store output of %s: %w", l.id, err)
+			break
+		}
+		l.buf.Next(int(min(n, int64(l.buf.Len()))))
+		l.stored = l.at + n
+		l.at = l.stored
+	}
+	return l.err
+}
+
+// ReadExec yields the output of a command that is in the store, from byte
+// from of a stream on, in order and without overlap. A command that still runs
+// may have more that is not in the store yet. An error ends it.
+func ReadExec(ctx context.Context, st *store.Store, id, stream string, from int64) iter.Seq2[ExecChunk, error] {
+	return func(yield func(ExecChunk, error) bool) {
+		if err := checkID("exec", id); err != nil {
+			yield(ExecChunk{}, err)
+			return
+		}
+		pieces, err := listPieces(ctx, st, id, stream)
+		if err != nil {
+			yield(ExecChunk{}, err)
+			return
+		}
+		next := max(from, 0)
+		for i, p := range pieces {
+			if i+1 < len(pieces) && pieces[i+1].At <= next {
+				continue
+			}
+			data, err := st.Get(ctx, p.Key)
+			if err != nil {
+				yield(ExecChunk{}, fmt.Errorf("read output of %s: %w", id, err))
+				return
+			}
+			if p.At > next {
+				yield(ExecChunk{}, fmt.Errorf("output of %s: bytes %d to %d of %s are missing from the store", id, next, p.At, stream))
+				return
+			}
+			if skip := next - p.At; skip < int64(len(data)) {
+				if !yield(ExecChunk{Stream: stream, At: next, Data: data[skip:]}, nil) {
+					return
+				}
+				next = p.At + int64(len(data))
+			}
+		}
+	}
+}
+
+// ReadExecEnd returns how a command ended; false while it has not.
+func ReadExecEnd(ctx context.Context, st *store.Store, id string) (ExecResult, bool, error) {
+	var out ExecResult
+	if err := checkID("exec", id); err != nil {
+		return out, false, err
+	}
+	data, err := st.Get(ctx, execEndKey(id))
+	if errors.Is(err, store.ErrNotFound) {
+		return out, false, nil
+	}
+	if err != nil {
+		return out, false, fmt.Errorf("read how %s ended: %w", id, err)
+	}
+	if err := json.Unmarshal(data, &out); err != nil {
+		return out, false, fmt.Errorf("read how %s ended: %w", id, err)
+	}
+	return out, true, nil
+}

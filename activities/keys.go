@@ -1,0 +1,13 @@
+package activities
+
+import (
+	"context"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// ScanHostKeys asks a host for its keys. Nothing is trusted and nothing sent.
+func (h *Hosts) ScanHostKeys(ctx context.Context, in ScanHostKeysInput) (ScanHostKeysResult, error) {
+	keys, err := hostexec.ScanHostKeys(ctx, in.Host)
+	return ScanHostKeysResult{Keys: keys}, failing{}.failure(ctx, "ask "+in.Host.Name+" for its keys", err)
+}

@@ -1,0 +1,62 @@
+package activities
+
+import (
+	"fmt"
+	"path"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// layoutOf says where a session lives below the host's root.
+func layoutOf(root, session string) Layout {
+	dir := path.Join(root, "sessions", session)
+	return Layout{
+		Root:      root,
+		Dir:       dir,
+		CodexHome: path.Join(dir, "codex-home"),
+		WorkDir:   path.Join(dir, "work"),
+		OwnWork:   true,
+	}
+}
+
+// serverName is the process's name; each incarnation has a folder of its own,
+// so that journals are never mixed.
+func serverName(incarnation int) string {
+	if incarnation <= 1 {
+		return "app-server"
+	}
+	return fmt.Sprintf("app-server.%d", incarnation)
+}
+
+func serverDir(l Layout, incarnation int) string {
+	return path.Join(l.Dir, "proc", serverName(incarnation))
+}
+
+// epoch is who we are to the host.
+func (c Claim) epoch(attempt int32) hostexec.Epoch {
+	return hostexec.Epoch{Generation: c.Generation, Pump: c.Pump, Attempt: int64(attempt)}
+}
+
+func (c Claim) fence(dir string, attempt int32) hostexec.Fence {
+	return hostexec.Fence{Dir: dir, Epoch: c.epoch(attempt)}
+}
+
+// check refuses a layout that is not one of ours, before anything is removed
+// or read by its paths.
+func (l Layout) check(session string) error {
+	if err := checkID("session", session); err != nil {
+		return err
+	}
+	want := layoutOf(l.Root, session)
+	switch {
+	case !path.IsAbs(l.Root) || path.Clean(l.Root) != l.Root || l.Root == "/":
+		return badInput("session %s: root %q is not a clean absolute path", session, l.Root)
+	case l.Dir != want.Dir || l.CodexHome != want.CodexHome:
+		return badInput("session %s: folders %q and %q are not below %s", session, l.Dir, l.CodexHome, l.Root)
+	case l.OwnWork && l.WorkDir != want.WorkDir:
+		return badInput("session %s: work folder %q is not the session's own", session, l.WorkDir)
+	case !path.IsAbs(l.WorkDir):
+		return badInput("session %s: work folder %q is not absolute", session, l.WorkDir)
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package activities
+
+import "encoding/json"
+
+// Live shows people what happens while it happens. It is the worker's own hub:
+// what it is given is in the store soon after, or never needs to be.
+type Live interface {
+	// Publish hands an event to whoever watches the topic. It returns at once
+	// whether or not anybody does, and is safe for concurrent use.
+	//
+	// A topic is SessionTopic or ExecTopic. A second attempt publishes again
+	// what the first did, with the same Seq; viewers drop what they have.
+	// An entry is in the store at the latest a few seconds after it was
+	// published, and before the workflow learns of it.
+	Publish(topic string, ev LiveEvent)
+}
+
+// A LiveEvent is one thing to show.
+type LiveEvent struct {
+	// Kind is entry (Data is an Entry), delta (a Delta), state (a
+	// SessionLive or ExecLive) or output (an ExecChunk).
+	Kind string `json:"kind"`
+	// Seq is the entry's; 0 for other kinds.
+	Seq  int64           `json:"seq,omitempty"`
+	Data json.RawMessage `json:"data"`
+}
+
+// Kinds of live events.
+const (
+	LiveEntry  = "entry"
+	LiveDelta  = "delta"
+	LiveState  = "state"
+	LiveOutput = "output"
+)
+
+// SessionTopic is where a session is shown.
+func SessionTopic(session string) string { return "session/" + session }
+
+// ExecTopic is where a command's output is shown.
+func ExecTopic(id string) string { return "exec/" + id }
+
+// SessionLive tells viewers that this worker attached to a session's process,
+// or let go of it.
+type SessionLive struct {
+	Attached bool   `json:"attached"`
+	Reason   string `json:"reason,omitempty"` // why the pump returned; empty when it did not
+	Seq      int64  `json:"seq"`              // of the newest entry
+}
+
+// ExecLive tells viewers that a command has ended and how.
+type ExecLive struct {
+	Ended  bool       `json:"ended"`
+	Result ExecResult `json:"result"`
+}
+
+// An ExecChunk is a piece of a command's output. At is its place in the
+// stream, so that a viewer can tell what it has.
+type ExecChunk struct {
+	Stream string `json:"stream"` // stdout, stderr
+	At     int64  `json:"at"`
+	Data   []byte `json:"data"`
+}
+
+// publish is Publish of a value.
+func (s *site) publish(topic, kind string, seq int64, v any) {
+	if s.Live == nil {
+		return
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		s.Logger.Error("live event cannot be encoded", "topic", topic, "kind", kind, "err", err)
+		return
+	}
+	s.Live.Publish(topic, LiveEvent{Kind: kind, Seq: seq, Data: data})
+}

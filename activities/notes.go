@@ -1,0 +1,81 @@
+package activities
+
+import (
+	"context"
+	"errors"
+
+	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/seeds"
+)
+
+// RecordNotes writes transcript entries of the workflow's where no pump can.
+func (s *Sessions) RecordNotes(ctx context.Context, in RecordNotesInput) (RecordNotesResult, error) {
+	seq, err := s.recordNotes(ctx, in)
+	return RecordNotesResult{Seq: seq}, failing{}.failure(ctx, "session "+in.Session+": write the transcript", err)
+}
+
+func (s *Sessions) recordNotes(ctx context.Context, in RecordNotesInput) (int64, error) {
+	if err := checkID("session", in.Session); err != nil {
+		return in.Seq, err
+	}
+	segs, err := listSegments(ctx, s.Store, in.Session)
+	if err != nil {
+		return in.Seq, err
+	}
+	var last owner
+	for _, seg := range segs {
+		if seg.Owner.compare(last) > 0 {
+			last = seg.Owner
+		}
+	}
+	return s.record(ctx, in.Session, owner{last.Generation, last.Pump, 1}, in.Seq, in.Notes, nil)
+}
+
+// record writes notes as entries after seq and returns the newest number. Done
+// again it finds them there.
+func (s *site) record(ctx context.Context, session string, o owner, seq int64, notes []Note, hide *seeds.Redactor) (int64, error) {
+	t := &transcript{store: s.Store, session: session, owner: o, now: s.Now, stored: seq}
+	var entries []Entry
+	for i, n := range notes {
+		e := noteEntry(seq+int64(i)+1, n)
+		hideIn(hide, &e)
+		entries = append(entries, e)
+		if err := t.add(ctx, e); err != nil {
+			return seq, err
+		}
+	}
+	if err := t.flush(ctx); err != nil {
+		return seq, err
+	}
+	for _, e := range entries {
+		s.publish(SessionTopic(session), LiveEntry, e.Seq, e)
+	}
+	return seq + int64(len(notes)), nil
+}
+
+// noteEntry is the entry of a note, as a pump writes it.
+func noteEntry(seq int64, n Note) Entry {
+	return Entry{Seq: seq, ID: n.ID, At: n.At.UTC(), Turn: n.Turn, Type: n.Type, Text: n.Text, Data: n.Data}
+}
+
+// DeleteSeedBlobs removes a seed's generations from the store. Those that are
+// not there are success.
+func (s *Seeds) DeleteSeedBlobs(ctx context.Context, in DeleteSeedInput) error {
+	err := s.deleteSeed(ctx, in)
+	return failing{}.failure(ctx, "delete seed "+in.Name, err)
+}
+
+func (s *Seeds) deleteSeed(ctx context.Context, in DeleteSeedInput) error {
+	if err := seeds.ValidName(in.Name); err != nil {
+		return badInput("%v", err)
+	}
+	kept, err := s.Store.List(ctx, "rotated/"+in.Name+"/")
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	keys := in.Blobs
+	for _, info := range kept {
+		keys = append(keys, info.Key)
+	}
+	return seeds.Delete(ctx, s.Store, keys...)
+}

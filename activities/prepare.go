@@ -1,0 +1,184 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"go.temporal.io/sdk/activity"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/seeds"
+)
+
+// PrepareSession brings codex, the session's folders and its credential to the
+// host, and sees that commands can be confined there as asked. With no seed
+// the session still has a CODEX_HOME of its own: a login that the user of the
+// host may have is never used. Where it fails, the credential is not left
+// there, and neither is the folder if it was made by this.
+func (s *Sessions) PrepareSession(ctx context.Context, in PrepareSessionInput) (PrepareSessionResult, error) {
+	attempt := activity.GetInfo(ctx).Attempt
+	f := failing{epoch: in.Claim.epoch(attempt)}
+	what := "prepare session " + in.Claim.Session
+	sec, err := s.hiding(ctx, in.Seed)
+	if err != nil {
+		return PrepareSessionResult{}, f.failure(ctx, what, err)
+	}
+	hide := sec.all
+	f.hide = hide
+	out, err := s.prepare(ctx, in, attempt, hide)
+	if err != nil {
+		return PrepareSessionResult{}, f.failure(ctx, what, err)
+	}
+	return out, nil
+}
+
+func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt int32, hide *seeds.Redactor) (PrepareSessionResult, error) {
+	var out PrepareSessionResult
+	if err := checkID("session", in.Claim.Session); err != nil {
+		return out, err
+	}
+	switch in.Sandbox {
+	case "read-only", "workspace-write", "danger-full-access":
+	default:
+		return out, badInput("sandbox %q is not read-only, workspace-write or danger-full-access", in.Sandbox)
+	}
+	bundle, err := s.bundle(ctx, in.Seed)
+	if err != nil {
+		return out, err
+	}
+	h, err := s.host(in.Claim.Host)
+	if err != nil {
+		return out, err
+	}
+	root, err := hostexec.Root(ctx, h, in.Claim.Host)
+	if err != nil {
+		return out, fmt.Errorf("find the root folder: %w", err)
+	}
+	l := layoutOf(root, in.Claim.Session)
+	if in.Dir != "" {
+		if l.WorkDir, err = personsDir(ctx, h, in.Dir); err != nil {
+			return out, err
+		}
+		l.OwnWork = false
+	}
+	codex, err := s.codexOn(ctx, h, in.Claim.Host, root)
+	if err != nil {
+		return out, err
+	}
+	l.Codex = codex.Path
+
+	fence := in.Claim.fence(l.Dir, attempt)
+	fresh, err := makeFolders(ctx, h, l, fence)
+	if err != nil {
+		return out, err
+	}
+	planted, err := seeds.Plant(ctx, h, seeds.PlantSpec{
+		CodexHome: l.CodexHome, Within: l.Dir, Bundle: bundle, Sandbox: in.Sandbox, WorkDir: l.WorkDir, Fence: &fence,
+	})
+	if err == nil && in.Sandbox != "danger-full-access" {
+		err = s.confine(ctx, h, in.Claim.Host, l, codex.Version, in.Sandbox, hide)
+	}
+	if err == nil && fresh {
+		_, err = h.Run(ctx, hostexec.Command{Script: `: >"$1"`, Args: []string{path.Join(l.Dir, "prepared")}, Fence: &fence})
+	}
+	if err != nil {
+		return out, unprepare(ctx, h, l, fence, fresh, err)
+	}
+	if len(planted.Skipped) > 0 {
+		s.Logger.Warn("config.toml of the seed stands against settings of ours", "session", in.Claim.Session, "settings", planted.Skipped)
+	}
+	return PrepareSessionResult{Layout: l, CodexVersion: codex.Version, Permissions: planted.Permissions}, nil
+}
+
+// personsDir resolves --dir, which must be a folder that can be worked in.
+func personsDir(ctx context.Context, h hostexec.Host, dir string) (string, error) {
+	res, err := h.Run(ctx, hostexec.Command{Script: `d=$1
+case $d in
+'~') d=$HOME ;;
+'~/'*) d=$HOME/${d#??} ;;
+/*) ;;
+*) d=$HOME/$d ;;
+esac
+[ -e "$d" ] || { echo "it does not exist" >&2; exit 3; }
+[ -d "$d" ] || { echo "it is not a directory" >&2; exit 3; }
+[ -r "$d" ] && [ -x "$d" ] || { echo "it may not be read" >&2; exit 3; }
+cd -- "$d" && pwd -P`, Args: []string{dir}})
+	var exit *hostexec.ExitError
+	if errors.As(err, &exit) && exit.Code == 3 {
+		return "", &typedError{kind: ErrTypeBadInput, hint: "--dir is a folder on the host; make it first, or leave --dir out for a fresh one",
+			err: fmt.Errorf("--dir %s on %s: %s", dir, h.Name(), strings.TrimSpace(string(exit.Stderr)))}
+	}
+	if err != nil {
+		return "", fmt.Errorf("look at --dir %s: %w", dir, err)
+	}
+	abs := strings.TrimSuffix(string(res.Stdout), "\n")
+	if !path.IsAbs(abs) || strings.Contains(abs, "\n") {
+		return "", badInput("--dir %s on %s: its path %q cannot be used", dir, h.Name(), abs)
+	}
+	return path.Clean(abs), nil
+}
+
+// sessionRoom is what a session needs at least: codex's own files and journal.
+const sessionRoom = 64 << 20
+
+// mountPoints are folders that codex makes in the work folder while a command
+// runs in its sandbox, and may leave behind.
+var mountPoints = []string{".git", ".codex", ".agents", ".aws"}
+
+// foldersScript makes the session's folders and notes, once, which of codex's
+// mount points the work folder had before. It says "fresh" if no
+// prepare has come to its end here before.
+const foldersScript = `umask 077
+dir=$1 home=$2 work=$3 own=$4 need=$5
+shift 5
+if [ ! -e "$dir/prepared" ]; then echo fresh; fi
+free=$(df -Pk -- "$dir" 2>/dev/null | awk 'NR == 2 { print $4 }')
+case $free in '' | *[!0-9]*) ;; *)
+	[ "$free" -ge "$need" ] || { echo "No space left on device: $((free / 1024)) MiB are free below $dir, $((need / 1024)) are needed" >&2; exit 1; } ;;
+esac
+mkdir -p -- "$home" "$dir/proc" "$dir/tmp" || exit 1
+if [ "$own" = y ]; then mkdir -p -- "$work" || exit 1; fi
+[ -e "$dir/before" ] || {
+	for m in "$@"; do [ ! -e "$work/$m" ] || echo "$m"; done >"$dir/before.new" && mv -f -- "$dir/before.new" "$dir/before"
+}`
+
+func makeFolders(ctx context.Context, h hostexec.Host, l Layout, fence hostexec.Fence) (fresh bool, err error) {
+	own := "n"
+	if l.OwnWork {
+		own = "y"
+	}
+	args := append([]string{l.Dir, l.CodexHome, l.WorkDir, own, fmt.Sprint(sessionRoom >> 10)}, mountPoints...)
+	res, err := h.Run(ctx, hostexec.Command{Script: foldersScript, Args: args, Fence: &fence})
+	fresh = strings.TrimSpace(string(res.Stdout)) == "fresh"
+	if err == nil {
+		return fresh, nil
+	}
+	err = fmt.Errorf("make the session's folders below %s: %w", l.Root, err)
+	if fresh && !errors.Is(err, hostexec.ErrFenced) {
+		return fresh, unprepare(ctx, h, l, fence, fresh, err)
+	}
+	return fresh, err
+}
+
+// unprepare takes back what a failed prepare did: the credential always, and
+// everything if there was nothing before.
+func unprepare(ctx context.Context, h hostexec.Host, l Layout, fence hostexec.Fence, fresh bool, why error) error {
+	if errors.Is(why, hostexec.ErrFenced) {
+		return why // it is somebody else's by now
+	}
+	ctx, cancel := afterwards(ctx)
+	defer cancel()
+	var err error
+	if fresh {
+		err = hostexec.RemoveTree(ctx, h, l.Dir, path.Join(l.Root, "sessions"), &fence)
+	} else {
+		err = seeds.Wipe(ctx, h, l.CodexHome, l.Dir, &fence)
+	}
+	if err != nil {
+		return fmt.Errorf("%w (and what was planted may still be in %s on %s: %v)", why, l.CodexHome, h.Name(), err)
+	}
+	return why
+}

@@ -1,0 +1,167 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/seeds"
+)
+
+// A probe is a short-lived codex app-server on a host that is asked to run
+// commands in its sandbox: what codex can do there is found out by codex
+// itself, in the way in which sessions run.
+type probe struct {
+	stream  hostexec.Stream
+	conn    *conversation.Conn
+	server  conversation.Server
+	took    time.Duration // the start and the handshake
+	workDir string
+	kill    context.CancelFunc
+}
+
+// probeTimeout bounds a whole probe.
+const probeTimeout = 60 * time.Second
+
+// unsetKeys are variables by which a credential or another server would reach
+// codex or its commands past the seed.
+var unsetKeys = []string{
+	"OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "OPENAI_BASE_URL", "OPENAI_ORGANIZATION", "OPENAI_PROJECT",
+	"OPENAI_ORG_ID", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_THREAD_ID", "CODEX_INTERNAL_ORIGINATOR_OVERRIDE",
+	"CODEX_SQLITE_HOME",
+}
+
+// startProbe starts codex with a CODEX_HOME that is there. Close it.
+func startProbe(ctx context.Context, h hostexec.Host, codex, codexHome, tmp, workDir string) (*probe, error) {
+	begin := time.Now()
+	ctx, kill := context.WithCancel(ctx)
+	st, err := h.Start(ctx, hostexec.Command{
+		Script: `unset ` + strings.Join(unsetKeys, " ") + `
+CODEX_HOME=$2 TMPDIR=$3
+export CODEX_HOME TMPDIR
+cd "$4" && exec "$1" app-server`,
+		Args: []string{codex, codexHome, tmp, workDir},
+	})
+	if err != nil {
+		kill()
+		return nil, fmt.Errorf("start codex app-server: %w", err)
+	}
+	p := &probe{stream: st, conn: conversation.NewConn(st, conversation.ConnConfig{}), workDir: workDir, kill: kill}
+	p.server, err = conversation.Handshake(ctx, p.conn, conversation.DefaultClient)
+	if err != nil {
+		said := lastOf(strings.TrimSpace(string(st.Stderr())), 1<<10)
+		p.Close()
+		if said != "" {
+			err = fmt.Errorf("%w; codex said: %s", err, said)
+		}
+		return nil, err
+	}
+	p.took = time.Since(begin)
+	return p, nil
+}
+
+// Close ends codex, which leaves when its input ends, and waits for it: its
+// CODEX_HOME is about to be used or removed.
+func (p *probe) Close() {
+	late := time.AfterFunc(5*time.Second, p.kill)
+	defer late.Stop()
+	defer p.kill()
+	// Errors are those of a stream that is dead already, or of codex, which
+	// had its say.
+	_ = p.stream.CloseWrite()
+	<-p.conn.Done()
+	_ = p.stream.Wait()
+	_ = p.conn.Close()
+}
+
+type probeExec struct {
+	Command       []string       `json:"command"`
+	CWD           string         `json:"cwd"`
+	TimeoutMS     int            `json:"timeoutMs"`
+	Profile       string         `json:"permissionProfile,omitempty"`
+	SandboxPolicy map[string]any `json:"sandboxPolicy,omitempty"`
+}
+
+type probeResult struct {
+	ExitCode int    `json:"exitCode"`
+	Stdout   string `json:"stdout"`
+	Stderr   string `json:"stderr"`
+}
+
+// run runs a command in the sandbox of a session: under the permission profile
+// where there is one, under the plain sandbox otherwise.
+func (p *probe) run(ctx context.Context, sandbox, profile string, argv ...string) (probeResult, error) {
+	in := probeExec{Command: argv, CWD: p.workDir, TimeoutMS: 20_000, Profile: profile}
+	if profile == "" {
+		kind := map[string]string{"read-only": "readOnly", "workspace-write": "workspaceWrite"}[sandbox]
+		if kind == "" {
+			kind = "dangerFullAccess"
+		}
+		in.SandboxPolicy = map[string]any{"type": kind}
+	}
+	var out probeResult
+	err := p.conn.Call(ctx, "command/exec", in, &out)
+	return out, err
+}
+
+const (
+	hintSandbox = "commands cannot be confined on this host (user namespaces are switched off, as in many containers): allow them there, " +
+		"or run sessions with --sandbox danger-full-access and --approval-policy untrusted"
+	hintProfile = "this codex cannot keep its commands from reading the credential: provision the host with codex " + newestCodex
+)
+
+// confines proves that codex on a host can confine commands as a session wants
+// it: one really runs, and under the profile it may not read the credential.
+func (p *probe) confines(ctx context.Context, sandbox, profile, authFile string) error {
+	res, err := p.run(ctx, sandbox, profile, "/bin/sh", "-c", `if [ -e "$0" ] && cat "$0" >/dev/null 2>&1; then echo fl-readable; else echo fl-confined; fi`, authFile)
+	if err != nil {
+		var rpc *conversation.RPCError
+		if profile != "" && errors.As(err, &rpc) {
+			return &typedError{kind: ErrTypeSandbox, hint: hintProfile, err: fmt.Errorf("codex %s refuses the permission profile: %w", p.server.Version, err)}
+		}
+		return fmt.Errorf("run a command in the sandbox: %w", err)
+	}
+	switch strings.TrimSpace(res.Stdout) {
+	case "fl-confined":
+		return nil
+	case "fl-readable":
+		if profile == "" {
+			return nil // nothing was promised: there is no profile
+		}
+		return &typedError{kind: ErrTypeSandbox, hint: hintProfile, err: errors.New("a command in the sandbox could read the credential")}
+	}
+	said := lastOf(strings.TrimSpace(res.Stderr+res.Stdout), 512)
+	return &typedError{kind: ErrTypeSandbox, hint: hintSandbox,
+		err: fmt.Errorf("the sandbox does not start (exit status %d): %s", res.ExitCode, said)}
+}
+
+// confine is confines for a session that is being prepared; what was seen on a
+// host once is believed for the life of the worker.
+func (s *site) confine(ctx context.Context, h hostexec.Host, spec HostSpec, l Layout, version, sandbox string, hide *seeds.Redactor) error {
+	profile := seeds.Profile(sandbox)
+	key := strings.Join([]string{spec.Name, spec.Address, spec.User, l.Root, l.Codex, version, sandbox, profile}, "\x00")
+	s.mu.Lock()
+	known := s.confined[key]
+	s.mu.Unlock()
+	if known {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	p, err := startProbe(ctx, h, l.Codex, l.CodexHome, l.Dir+"/tmp", l.WorkDir)
+	if err != nil {
+		return hide.Error(err)
+	}
+	defer p.Close()
+	if err := p.confines(ctx, sandbox, profile, l.CodexHome+"/auth.json"); err != nil {
+		return hide.Error(err)
+	}
+	s.mu.Lock()
+	s.confined[key] = true
+	s.mu.Unlock()
+	return nil
+}

@@ -1,0 +1,268 @@
+package activities
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strconv"
+	"strings"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// Codex on a host lives in <root>/codex/<version>-<digest>/, made under another
+// name and renamed when it is whole, with a stamp in it that is written last.
+// Trees of other versions stay: sessions may run from them.
+
+const hintNoCodex = "run `make tools` where the worker runs, or name a codex package in its config (codex.packages); or install codex " +
+	oldestCodex + " to " + newestCodex + " on the host"
+
+// A stamp says that a tree is whole.
+type stamp struct {
+	Version string `json:"version"`
+	Digest  string `json:"digest"`
+	Target  string `json:"target"`
+	Bytes   int64  `json:"bytes"`
+}
+
+// ProvisionCodex makes sure that the host has a codex that we can use. Two at
+// once do no harm to each other.
+func (h *Hosts) ProvisionCodex(ctx context.Context, in ProvisionCodexInput) (ProvisionCodexResult, error) {
+	out, err := h.provision(ctx, in.Host)
+	return out, failing{}.failure(ctx, "provision "+in.Host.Name, err)
+}
+
+func (s *site) provision(ctx context.Context, spec HostSpec) (ProvisionCodexResult, error) {
+	h, err := s.host(spec)
+	if err != nil {
+		return ProvisionCodexResult{}, err
+	}
+	root, err := hostexec.Root(ctx, h, spec)
+	if err != nil {
+		return ProvisionCodexResult{}, fmt.Errorf("find the root folder: %w", err)
+	}
+	return s.codexOn(ctx, h, spec, root)
+}
+
+// codexOn finds codex on a host, or brings it.
+func (s *site) codexOn(ctx context.Context, h hostexec.Host, spec HostSpec, root string) (ProvisionCodexResult, error) {
+	m, err := lookAtMachine(ctx, h, root)
+	if err != nil {
+		return ProvisionCodexResult{}, err
+	}
+	tree, err := s.Codex.tree(ctx, m.OS, m.Arch)
+	if errors.Is(err, errNoSource) {
+		return s.codexThere(ctx, h, root, m, err)
+	}
+	if err != nil {
+		return ProvisionCodexResult{}, &typedError{kind: ErrTypeCodexMissing, hint: "run `make tools` where the worker runs", err: err}
+	}
+	if spec.Name == hostexec.Local && spec.Address == "" {
+		return useInPlace(ctx, h, tree)
+	}
+	out := ProvisionCodexResult{
+		Path: path.Join(root, "codex", tree.name(), "bin", "codex"), Version: tree.Version,
+		How: "present", Digest: tree.Digest, Bytes: tree.Size,
+	}
+	if m.whole(tree) {
+		return out, nil
+	}
+	done, err := s.alone(ctx, "provision "+h.Name()+" "+root)
+	if err != nil {
+		return ProvisionCodexResult{}, err
+	}
+	defer done()
+	if m, err = lookAtMachine(ctx, h, root); err != nil {
+		return ProvisionCodexResult{}, err
+	}
+	if m.whole(tree) {
+		return out, nil
+	}
+	if err := upload(ctx, h, root, tree, m); err != nil {
+		return ProvisionCodexResult{}, err
+	}
+	out.How = "uploaded"
+	return out, nil
+}
+
+// A machine is what one look at a host tells about codex there.
+type machine struct {
+	OS, Arch string
+	FreeKB   int64            // where root is or will be
+	Stamps   map[string]stamp // whole trees, by the name of their folder
+}
+
+const machineScript = `umask 077
+echo "os $(uname -s)"
+echo "arch $(uname -m)"
+d=$1
+while [ ! -d "$d" ]; do d=${d%/*}; [ -n "$d" ] || d=/; done
+echo "free $(df -Pk -- "$d" 2>/dev/null | awk 'NR == 2 { print $4 }')"
+for s in "$1"/codex/*/stamp; do
+	[ -x "${s%/*}/bin/codex" ] || continue
+	t=${s%/*}
+	echo "stamp ${t##*/} $(cat -- "$s")"
+done
+:`
+
+func lookAtMachine(ctx context.Context, h hostexec.Host, root string) (machine, error) {
+	m := machine{Stamps: map[string]stamp{}}
+	res, err := h.Run(ctx, hostexec.Command{Script: machineScript, Args: []string{root}})
+	if err != nil {
+		return m, fmt.Errorf("look at the host: %w", err)
+	}
+	for line := range strings.Lines(string(res.Stdout)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch key {
+		case "os":
+			m.OS = value
+		case "arch":
+			m.Arch = value
+		case "free":
+			if m.FreeKB, err = strconv.ParseInt(value, 10, 64); err != nil {
+				m.FreeKB = -1 // df says nothing that we understand
+			}
+		case "stamp":
+			name, text, _ := strings.Cut(value, " ")
+			var s stamp
+			if json.Unmarshal([]byte(text), &s) == nil {
+				m.Stamps[name] = s
+			}
+		}
+	}
+	if m.OS == "" || m.Arch == "" {
+		return m, fmt.Errorf("look at the host: uname says nothing")
+	}
+	return m, nil
+}
+
+func (m machine) whole(t *codexTree) bool { return m.Stamps[t.name()].Digest == t.Digest }
+
+// room refuses what would not fit, before anything is written.
+func (m machine) room(bytes int64, what string) error {
+	need := bytes>>10 + 64<<10
+	if m.FreeKB >= 0 && m.FreeKB < need {
+		return fmt.Errorf("%w: %s needs %d MiB, %d MiB are free", hostexec.ErrNoSpace, what, need>>10, m.FreeKB>>10)
+	}
+	return nil
+}
+
+// useInPlace takes the worker's own package on the worker's own machine.
+func useInPlace(ctx context.Context, h hostexec.Host, t *codexTree) (ProvisionCodexResult, error) {
+	bin := path.Join(t.Dir, "bin", "codex")
+	v, err := versionAt(ctx, h, bin)
+	if err != nil {
+		return ProvisionCodexResult{}, err
+	}
+	if v != t.Version {
+		return ProvisionCodexResult{}, &typedError{kind: ErrTypeCodexMissing, hint: "run `make tools`",
+			err: fmt.Errorf("%s says that it is version %q and not %s", bin, v, t.Version)}
+	}
+	return ProvisionCodexResult{Path: bin, Version: v, How: "present", Digest: t.Digest, Bytes: t.Size}, nil
+}
+
+// upload brings a tree to the host. Whatever happens, no part of a tree is
+// ever seen under its name, and what failed is removed again.
+func upload(ctx context.Context, h hostexec.Host, root string, t *codexTree, m machine) error {
+	if err := m.room(t.Size, "codex"); err != nil {
+		return err
+	}
+	base := path.Join(root, "codex")
+	temp := path.Join(base, ".new-"+strings.ToLower(rand.Text()[:10]))
+	err := send(ctx, h, temp, t)
+	if err == nil {
+		err = settle(ctx, h, base, temp, t)
+	}
+	if err != nil {
+		undo, cancel := afterwards(ctx)
+		defer cancel()
+		if rmErr := hostexec.RemoveTree(undo, h, temp, base, nil); rmErr != nil {
+			return fmt.Errorf("bring codex: %w (and %s stays: %w)", err, temp, rmErr)
+		}
+		return fmt.Errorf("bring codex: %w", err)
+	}
+	return nil
+}
+
+func send(ctx context.Context, h hostexec.Host, temp string, t *codexTree) error {
+	r, w := io.Pipe()
+	sent := make(chan error, 1)
+	go func() {
+		err := t.tar(w)
+		w.CloseWithError(err)
+		sent <- err
+	}()
+	err := hostexec.PutTree(ctx, h, temp, r, nil)
+	r.CloseWithError(errors.New("the host takes no more"))
+	readErr := <-sent
+	if err != nil {
+		return err
+	}
+	return readErr
+}
+
+// settleScript proves a tree, stamps it and gives it its name. Moving a folder
+// onto one that is there would put it inside: then the other one was first.
+const settleScript = `temp=$1 final=$2 version=$3 stamp=$4
+if command -v sha256sum >/dev/null 2>&1; then
+	(cd "$temp" && sha256sum -c >/dev/null) || { echo "what arrived is not what was sent" >&2; exit 3; }
+elif command -v shasum >/dev/null 2>&1; then
+	(cd "$temp" && shasum -a 256 -c >/dev/null) || { echo "what arrived is not what was sent" >&2; exit 3; }
+else
+	cat >/dev/null
+fi
+said=$("$temp/bin/codex" --version 2>&1 </dev/null) || { echo "codex does not run here: $said" >&2; exit 4; }
+case $said in *"$version"*) ;; *) echo "codex says it is $said" >&2; exit 4 ;; esac
+printf '%s\n' "$stamp" >"$temp/stamp" || exit 1
+find "$temp" -type f -exec sync {} + 2>/dev/null || sync
+mine=${temp##*/}
+i=0
+until [ -e "$final/stamp" ]; do
+	i=$((i + 1))
+	[ $i -lt 5 ] || { echo "cannot move codex into place at $final" >&2; exit 1; }
+	if [ -e "$final" ]; then
+		mv -- "$final" "${temp%/*}/.broken-$mine-$i" 2>/dev/null
+	fi
+	mv -- "$temp" "$final" 2>/dev/null
+	[ ! -e "$final/$mine" ] || rm -rf -- "${final:?}/$mine"
+done
+rm -rf -- "$temp" "${temp%/*}/.broken-$mine"-*
+find "${temp%/*}/." ! -name . -prune -name '.new-*' -mtime +1 -exec rm -rf {} + 2>/dev/null
+[ -x "$final/bin/codex" ]`
+
+func settle(ctx context.Context, h hostexec.Host, base, temp string, t *codexTree) error {
+	var sums strings.Builder
+	for _, f := range t.Files {
+		fmt.Fprintf(&sums, "%s  %s\n", f.Digest, f.Path)
+	}
+	st, err := json.Marshal(stamp{Version: t.Version, Digest: t.Digest, Target: t.Target, Bytes: t.Size})
+	if err != nil {
+		return err
+	}
+	_, err = h.Run(ctx, hostexec.Command{
+		Script: settleScript, Stdin: []byte(sums.String()),
+		Args: []string{temp, path.Join(base, t.name()), t.Version, string(st)},
+	})
+	var exit *hostexec.ExitError
+	if errors.As(err, &exit) && exit.Code == 4 {
+		return &typedError{kind: ErrTypeCodexMissing, err: err,
+			hint: "the host cannot run the codex that was brought: check that the folder is not mounted noexec, and its processor"}
+	}
+	return err
+}
+
+func versionAt(ctx context.Context, h hostexec.Host, bin string) (string, error) {
+	res, err := h.Run(ctx, hostexec.Command{Script: `exec "$1" --version`, Args: []string{bin}})
+	var exit *hostexec.ExitError
+	if errors.As(err, &exit) {
+		return "", &typedError{kind: ErrTypeCodexMissing, hint: hintNoCodex, err: fmt.Errorf("%s does not run: %w", bin, err)}
+	}
+	if err != nil {
+		return "", fmt.Errorf("ask %s for its version: %w", bin, err)
+	}
+	return plainVersion(string(res.Stdout)), nil
+}

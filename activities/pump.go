@@ -1,0 +1,264 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// PumpBeat is what a pump's heartbeat says.
+type PumpBeat struct {
+	// Offset is how far the journal was read; nothing is resumed from it.
+	Offset int64 `json:"offset"`
+	// API is where the attached worker can be watched.
+	API string `json:"api,omitempty"`
+}
+
+const (
+	pumpBeat = 3 * time.Second
+	// steady is how long an attempt must have been attached for the next
+	// one to come at once.
+	steady = 10 * time.Second
+)
+
+// An attempt is what one execution of a pump has of Temporal.
+type attempt struct {
+	n    int32
+	stop <-chan struct{} // this worker stops
+	beat func(PumpBeat)
+}
+
+// RunPump attaches to the session's process and converses until the workflow
+// is needed. When the workflow cancels it, it returns a normal result. When
+// the connection is lost or this worker stops, it fails in a way that makes
+// the next attempt come at once, on any worker, and go on at the same byte.
+func (s *Sessions) RunPump(ctx context.Context, in RunPumpInput) (RunPumpResult, error) {
+	return s.pump(ctx, in, attempt{
+		n:    activity.GetInfo(ctx).Attempt,
+		stop: activity.GetWorkerStopChannel(ctx),
+		beat: func(b PumpBeat) { activity.RecordHeartbeat(ctx, b) },
+	})
+}
+
+func (s *Sessions) pump(ctx context.Context, in RunPumpInput, a attempt) (RunPumpResult, error) {
+	f := failing{epoch: in.Claim.epoch(a.n)}
+	what := "session " + in.Claim.Session + ": talk to codex"
+	hide, err := s.hiding(ctx, in.Seed)
+	if err != nil {
+		return RunPumpResult{}, f.failure(ctx, what, err)
+	}
+	f.hide = hide.all
+	began := s.Now()
+	out, err := s.converse(ctx, in, a, hide)
+	if err != nil {
+		lost := errors.Is(err, conversation.ErrWireLost) && !errors.Is(err, hostexec.ErrFenced)
+		if lost || errors.Is(err, errHandOver) {
+			f.delay = nextTry(a.n, s.Now().Sub(began))
+			err = &typedError{kind: ErrTypeWireLost, retry: true, err: err}
+		}
+		return RunPumpResult{}, f.failure(ctx, what, err)
+	}
+	hideIn(hide.all, &out)
+	return out, nil
+}
+
+// nextTry is the wait before the next attempt: none to speak of after one that
+// worked for a while, more and more after those that did not.
+func nextTry(n int32, lasted time.Duration) time.Duration {
+	if lasted >= steady {
+		n = 1
+	}
+	return min(300*time.Millisecond<<min(n-1, 5), 5*time.Second)
+}
+
+// converse runs one attempt. Its error wraps errHandOver when the worker stops.
+func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hide secrets) (RunPumpResult, error) {
+	if err := in.Layout.check(in.Claim.Session); err != nil {
+		return RunPumpResult{}, err
+	}
+	if err := s.fillTexts(ctx, in.Pump.Sends); err != nil {
+		return RunPumpResult{}, err
+	}
+	// The transcript and the end of the conversation outlive a cancelled ctx.
+	held := context.WithoutCancel(ctx)
+	t := &transcript{
+		store: s.Store, session: in.Claim.Session, now: s.Now,
+		owner: owner{Generation: in.Claim.Generation, Pump: in.Claim.Pump}, stored: in.Pump.State.Seq,
+	}
+
+	runCtx, callBack := context.WithCancelCause(held)
+	defer callBack(nil)
+	w, err := s.attach(ctx, runCtx, in, a)
+	if err != nil {
+		return RunPumpResult{}, err
+	}
+	defer w.Close()
+
+	done := make(chan struct{})
+	joined := make(chan struct{})
+	go func() {
+		defer close(joined)
+		s.attend(ctx, held, a, w, t, callBack, done)
+	}()
+	topic := SessionTopic(in.Claim.Session)
+	s.publish(topic, LiveState, 0, SessionLive{Attached: true, Seq: in.Pump.State.Seq})
+	res, err := conversation.Run(runCtx, w, in.Pump, s.sinkOf(held, t, hide.all), conversation.Options{
+		Attempt: int(a.n), Redactor: hide.pump, Exit: w.exit, Now: s.Now,
+		Log: s.Logger.With("session", in.Claim.Session),
+	})
+	close(done)
+	<-joined
+	if ferr := t.flush(held); ferr != nil && err == nil {
+		err = ferr
+	}
+	if t.strange != "" {
+		s.Logger.Error("transcript differs between attempts", "session", in.Claim.Session, "what", t.strange)
+	}
+	last := SessionLive{Reason: string(res.Reason), Seq: res.State.Seq}
+	if err != nil {
+		last = SessionLive{Seq: in.Pump.State.Seq}
+	}
+	s.publish(topic, LiveState, 0, last)
+	if err == nil && res.Reason == conversation.PumpCancelled && errors.Is(context.Cause(runCtx), errHandOver) && ctx.Err() == nil {
+		err = errHandOver
+	}
+	if err != nil {
+		return RunPumpResult{}, err
+	}
+	out := RunPumpResult{Pump: res}
+	for i := range out.Pump.Requests {
+		out.Pump.Requests[i].Whole = nil
+	}
+	if res.Reason == conversation.ProcessEnded {
+		out.Process = w.gone()
+	}
+	return out, nil
+}
+
+// fillTexts reads what is too long for a workflow from the store.
+func (s *Sessions) fillTexts(ctx context.Context, sends []Send) error {
+	for i, send := range sends {
+		if send.Blob == "" || send.Text != "" {
+			continue
+		}
+		data, err := s.Store.Get(ctx, send.Blob)
+		if err != nil {
+			return fmt.Errorf("read message %s: %w", send.ID, err)
+		}
+		sends[i].Text = string(data)
+	}
+	return nil
+}
+
+// A pumpWire is a wire that can say what became of the process at its end.
+type pumpWire struct {
+	conversation.Wire
+	offset func() int64
+	gone   func() *ProcessGone
+}
+
+// exit tells a pump how its process ended.
+func (w *pumpWire) exit() (how, tail string) {
+	g := w.gone()
+	if g.State == string(hostexec.ProcessExited) {
+		return fmt.Sprintf("exited with status %d", g.Code), g.StderrTail
+	}
+	return g.State, g.StderrTail
+}
+
+// attach attaches for as long as life lasts; ctx bounds only the attaching.
+func (s *Sessions) attach(ctx, life context.Context, in RunPumpInput, a attempt) (*pumpWire, error) {
+	h, err := s.host(in.Claim.Host)
+	if err != nil {
+		return nil, err
+	}
+	dir := serverDir(in.Layout, in.Pump.State.Cursor.Incarnation)
+	from := in.Pump.State.Rewind
+	stopped := make(chan struct{})
+	defer close(stopped)
+	life, giveUp := context.WithCancelCause(life)
+	go func() {
+		select {
+		case <-stopped:
+		case <-ctx.Done():
+			giveUp(ctx.Err())
+		case <-a.stop:
+			giveUp(errHandOver)
+		}
+	}()
+	att, err := hostexec.Attach(life, h, dir, hostexec.AttachOptions{
+		Offset: from, Fence: in.Claim.fence(in.Layout.Dir, a.n),
+	})
+	switch {
+	case errors.Is(err, hostexec.ErrNotExist):
+		giveUp(nil)
+		return noJournal(in, ProcessGone{State: string(hostexec.ProcessAbsent)}), nil
+	case errors.Is(err, hostexec.ErrJournalLost):
+		giveUp(nil)
+		return noJournal(in, ProcessGone{State: string(hostexec.ProcessLost),
+			StderrTail: "its journal was deleted or cut short on the host"}), nil
+	case err != nil:
+		defer giveUp(nil)
+		if cause := context.Cause(life); cause != nil {
+			return nil, cause
+		}
+		return nil, fmt.Errorf("attach to %s on %s: %w", dir, h.Name(), err)
+	}
+	w := newWire(att, from)
+	return &pumpWire{Wire: w, offset: w.offset.Load, gone: func() *ProcessGone { return goneOf(att.Status()) }}, nil
+}
+
+// noJournal stands for a process whose journal cannot be read.
+func noJournal(in RunPumpInput, g ProcessGone) *pumpWire {
+	size := in.Pump.State.Cursor.Offset
+	return &pumpWire{
+		Wire: goneWire{size}, offset: func() int64 { return size }, gone: func() *ProcessGone { return &g },
+	}
+}
+
+func goneOf(st hostexec.ProcessStatus) *ProcessGone {
+	return &ProcessGone{State: string(st.State), Code: st.Code, StderrTail: lastOf(st.StderrTail, 2<<10)}
+}
+
+// lastOf returns the last whole lines of s, or its last n bytes.
+func lastOf(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return "…" + s[len(s)-n:]
+}
+
+// attend does what must go on beside a conversation: it keeps the server told
+// that we live, stores entries that have waited, and calls the conversation
+// back when the workflow wants it or the worker stops.
+func (s *Sessions) attend(ctx, held context.Context, a attempt, w *pumpWire, t *transcript, callBack context.CancelCauseFunc, done <-chan struct{}) {
+	beat := time.NewTicker(pumpBeat)
+	defer beat.Stop()
+	flush := time.NewTicker(segmentAge / 2)
+	defer flush.Stop()
+	a.beat(PumpBeat{Offset: w.offset(), API: s.APIAddress})
+	cancelled, stop := ctx.Done(), a.stop
+	for {
+		select {
+		case <-done:
+			return
+		case <-beat.C:
+			a.beat(PumpBeat{Offset: w.offset(), API: s.APIAddress})
+		case <-flush.C:
+			// An error is kept by the transcript and ends the conversation.
+			_ = t.flushOld(held)
+		case <-cancelled:
+			callBack(context.Canceled)
+			cancelled = nil
+		case <-stop:
+			callBack(errHandOver)
+			stop = nil
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"fairlead.dev/fairlead/internal/store"
+)
+
+// A GapError says that entries are missing from a transcript in the store.
+// Those before the gap were yielded.
+type GapError struct {
+	Session string
+	From    int64 // the first one missing
+	To      int64 // the last one missing
+}
+
+func (e *GapError) Error() string {
+	return fmt.Sprintf("transcript of %s: entries %d to %d are missing from the store", e.Session, e.From, e.To)
+}
+
+// ReadTranscript yields the entries of a session that are in the store, from
+// seq from (1 if less), in order and each once. A pump that is attached may
+// hold entries of its last seconds that are not in the store yet. An error
+// ends it; a gap is a *GapError.
+func ReadTranscript(ctx context.Context, st *store.Store, session string, from int64) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		if err := checkID("session", session); err != nil {
+			yield(Entry{}, err)
+			return
+		}
+		segs, err := listSegments(ctx, st, session)
+		if err != nil {
+			yield(Entry{}, err)
+			return
+		}
+		void := voidFrom(segs)
+		next := max(from, 1)
+		for i := startAt(segs, next); i < len(segs); i++ {
+			if void(segs[i].Owner, segs[i].First) {
+				continue
+			}
+			entries, err := readSegment(ctx, st, segs[i].Key)
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			for _, e := range entries {
+				if e.Seq < next || void(segs[i].Owner, e.Seq) {
+					continue
+				}
+				if e.Seq > next {
+					yield(Entry{}, &GapError{session, next, e.Seq - 1})
+					return
+				}
+				if !yield(e, nil) {
+					return
+				}
+				next++
+			}
+		}
+	}
+}
+
+// startAt returns the index of the segment that holds entry seq: it is of the
+// last owner that began at or below it, and owners write without overlap.
+func startAt(segs []segment, seq int64) int {
+	start := 0
+	for i, s := range segs {
+		if s.First <= seq && (i == 0 || s.Owner.compare(segs[start].Owner) >= 0) {
+			start = i
+		}
+	}
+	return start
+}

@@ -1,0 +1,97 @@
+package activities
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fairlead.dev/fairlead/internal/store"
+)
+
+// A segment is a run of transcript entries in the store. Its name says where it
+// begins and which pump wrote it. Attempts of one pump share names, and what
+// one of them has written another never writes again.
+type segment struct {
+	Key   string
+	First int64
+	Owner owner
+}
+
+// An owner orders the writers of a transcript: what a later one writes voids
+// what an earlier one wrote from there on. Earlier entries are void only if
+// their pump never reported them: an attempt that died, of a pump that was then
+// given up.
+type owner struct {
+	Generation, Pump int64
+	// Part is 0 for a pump and 1 for what is written after it.
+	Part int64
+}
+
+func (o owner) compare(p owner) int {
+	return cmp.Or(cmp.Compare(o.Generation, p.Generation), cmp.Compare(o.Pump, p.Pump), cmp.Compare(o.Part, p.Part))
+}
+
+func transcriptPrefix(session string) string { return "transcripts/" + session + "/" }
+
+func segmentKey(session string, first int64, o owner) string {
+	return fmt.Sprintf("%s%012d-%d.%d.%d", transcriptPrefix(session), first, o.Generation, o.Pump, o.Part)
+}
+
+// parseSegment reads a key; false if it is not one of segmentKey's.
+func parseSegment(key string) (segment, bool) {
+	name := key[strings.LastIndexByte(key, '/')+1:]
+	first, rest, ok := strings.Cut(name, "-")
+	parts := strings.Split(rest, ".")
+	if !ok || len(parts) != 3 {
+		return segment{}, false
+	}
+	var n [4]int64
+	for i, s := range append([]string{first}, parts...) {
+		v, err := strconv.ParseInt(s, 10, 64)
+		if err != nil || v < 0 {
+			return segment{}, false
+		}
+		n[i] = v
+	}
+	return segment{Key: key, First: n[0], Owner: owner{n[1], n[2], n[3]}}, true
+}
+
+// listSegments returns a session's segments in the order of their entries.
+func listSegments(ctx context.Context, st *store.Store, session string) ([]segment, error) {
+	infos, err := st.List(ctx, transcriptPrefix(session))
+	if err != nil {
+		return nil, fmt.Errorf("list transcript of %s: %w", session, err)
+	}
+	var segs []segment
+	for _, info := range infos {
+		if s, ok := parseSegment(info.Key); ok {
+			segs = append(segs, s)
+		}
+	}
+	slices.SortFunc(segs, func(a, b segment) int {
+		return cmp.Or(cmp.Compare(a.First, b.First), a.Owner.compare(b.Owner))
+	})
+	return segs, nil
+}
+
+// voidFrom says, for each owner among segs, from which seq on its entries are
+// void because a later owner wrote there.
+func voidFrom(segs []segment) func(owner, int64) bool {
+	first := map[owner]int64{}
+	for _, s := range segs {
+		if f, ok := first[s.Owner]; !ok || s.First < f {
+			first[s.Owner] = s.First
+		}
+	}
+	return func(o owner, seq int64) bool {
+		for p, f := range first {
+			if p.compare(o) > 0 && seq >= f {
+				return true
+			}
+		}
+		return false
+	}
+}

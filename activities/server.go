@@ -1,0 +1,143 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// stopGrace is how long codex may take to end by itself; it takes 0.1 s.
+const stopGrace = 5 * time.Second
+
+// Mark is what a session's processes carry in their environment, as
+// FAIRLEAD_SESSION; also to be handed to codex's own commands.
+func Mark(session string) string { return session }
+
+// StartServer starts codex app-server as a journaled process. Started again it
+// finds the one that runs. It refuses while the former incarnation lives: two
+// processes must not write one thread.
+func (s *Sessions) StartServer(ctx context.Context, in StartServerInput) (StartServerResult, error) {
+	attempt := activity.GetInfo(ctx).Attempt
+	out, err := s.startServer(ctx, in, attempt)
+	f := failing{epoch: in.Claim.epoch(attempt)}
+	return out, f.failure(ctx, "session "+in.Claim.Session+": start codex", err)
+}
+
+func (s *Sessions) startServer(ctx context.Context, in StartServerInput, attempt int32) (StartServerResult, error) {
+	var out StartServerResult
+	l := in.Layout
+	if err := l.check(in.Claim.Session); err != nil {
+		return out, err
+	}
+	if in.Incarnation < 1 || !path.IsAbs(l.Codex) {
+		return out, badInput("incarnation %d of %q cannot be started", in.Incarnation, l.Codex)
+	}
+	h, err := s.host(in.Claim.Host)
+	if err != nil {
+		return out, err
+	}
+	if err := formerGone(ctx, h, l, in.Incarnation); err != nil {
+		return out, err
+	}
+	st, err := hostexec.StartProcess(ctx, h, hostexec.ProcessSpec{
+		Dir:   serverDir(l, in.Incarnation),
+		Fence: in.Claim.fence(l.Dir, attempt),
+		Argv:  []string{l.Codex, "app-server"},
+		Env: map[string]string{
+			"CODEX_HOME": l.CodexHome,
+			// Not below the temp folder of the host: codex makes no helpers
+			// for a CODEX_HOME in there.
+			"TMPDIR": path.Join(l.Dir, "tmp"),
+		},
+		Unset:   unsetKeys,
+		WorkDir: l.WorkDir,
+		Mark:    Mark(in.Claim.Session),
+	})
+	var not *hostexec.StartError
+	if errors.As(err, &not) && !errors.Is(err, hostexec.ErrNoSpace) {
+		return out, &typedError{kind: ErrTypeCodexMissing, hint: "see whether " + l.Codex + " and the work folder are still there; `ctl host provision`", err: err}
+	}
+	if err != nil {
+		return out, err
+	}
+	return StartServerResult{Process: serverName(in.Incarnation), PID: st.PID}, nil
+}
+
+// formerGone looks back to the newest incarnation that ever began.
+func formerGone(ctx context.Context, h hostexec.Host, l Layout, incarnation int) error {
+	for i := incarnation - 1; i >= 1; i-- {
+		st, err := hostexec.InspectProcess(ctx, h, serverDir(l, i))
+		if err != nil {
+			return fmt.Errorf("look at the former %s on %s: %w", serverName(i), h.Name(), err)
+		}
+		switch st.State {
+		case hostexec.ProcessRunning:
+			return &typedError{kind: ErrTypeInternal, hint: "stop it first; two processes must not write one thread",
+				err: fmt.Errorf("%s still runs on %s as process %d", serverName(i), h.Name(), st.PID)}
+		case hostexec.ProcessAbsent:
+			continue
+		}
+		return nil
+	}
+	return nil
+}
+
+// StopServer ends the process and whatever it left behind. Ending what has
+// ended, or never began, is success.
+func (s *Sessions) StopServer(ctx context.Context, in StopServerInput) (StopServerResult, error) {
+	attempt := activity.GetInfo(ctx).Attempt
+	out, err := s.stopServer(ctx, in, attempt)
+	f := failing{epoch: in.Claim.epoch(attempt)}
+	return out, f.failure(ctx, "session "+in.Claim.Session+": stop codex", err)
+}
+
+func (s *Sessions) stopServer(ctx context.Context, in StopServerInput, attempt int32) (StopServerResult, error) {
+	var out StopServerResult
+	if err := in.Layout.check(in.Claim.Session); err != nil {
+		return out, err
+	}
+	h, err := s.host(in.Claim.Host)
+	if err != nil {
+		return out, err
+	}
+	there, err := isThere(ctx, h, in.Layout.Dir)
+	if err != nil || !there {
+		return out, err
+	}
+	out.Survivors, err = endAll(ctx, h, in.Layout, in.Claim, in.Incarnation, attempt)
+	return out, err
+}
+
+// endAll stops every incarnation and reaps what they left behind.
+func endAll(ctx context.Context, h hostexec.Host, l Layout, c Claim, incarnation int, attempt int32) ([]Survivor, error) {
+	fence := c.fence(l.Dir, attempt)
+	for i := incarnation; i >= 1; i-- {
+		st, err := hostexec.StopProcess(ctx, h, serverDir(l, i), fence, stopGrace)
+		if err != nil {
+			return nil, fmt.Errorf("stop %s on %s: %w", serverName(i), h.Name(), err)
+		}
+		if st.State != hostexec.ProcessAbsent {
+			break // nothing was started before the one before it was gone
+		}
+	}
+	found, err := hostexec.Reap(ctx, h, l.Dir, Mark(c.Session), fence)
+	if err != nil {
+		return found, fmt.Errorf("end what codex left behind on %s: %w", h.Name(), err)
+	}
+	return found, nil
+}
+
+// isThere looks for a path without touching anything, also not the lock.
+func isThere(ctx context.Context, h hostexec.Host, path string) (bool, error) {
+	res, err := h.Run(ctx, hostexec.Command{Script: `if [ -e "$1" ] || [ -h "$1" ]; then echo y; else echo n; fi`, Args: []string{path}})
+	if err != nil {
+		return false, fmt.Errorf("look for %s on %s: %w", path, h.Name(), err)
+	}
+	return string(res.Stdout) != "n\n", nil
+}

@@ -1,0 +1,80 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/seeds"
+)
+
+// sinkOf returns what takes a pump's entries, requests and deltas: the store
+// and whoever watches. Nothing of it holds a secret of the seed.
+func (s *site) sinkOf(ctx context.Context, t *transcript, hide *seeds.Redactor) conversation.Sink {
+	topic := SessionTopic(t.session)
+	return sink{
+		entry: func(e Entry) error {
+			hideIn(hide, &e)
+			if err := t.add(ctx, e); err != nil {
+				return err
+			}
+			s.publish(topic, LiveEntry, e.Seq, e)
+			return nil
+		},
+		request: func(r Request) error {
+			return s.keepRequest(ctx, t.session, r, hide)
+		},
+		delta: func(d conversation.Delta) {
+			s.publish(topic, LiveDelta, 0, d) // the pump has redacted it
+		},
+	}
+}
+
+// keepRequest stores a request with nothing cut, for people who want to see
+// all of what they decide.
+func (s *site) keepRequest(ctx context.Context, session string, r Request, hide *seeds.Redactor) error {
+	r.Whole = nil
+	hideIn(hide, &r)
+	data, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encode request %s: %w", r.Digest, err)
+	}
+	err = s.Store.Create(ctx, requestKey(session, r.Digest), data)
+	if err != nil && !errors.Is(err, store.ErrExists) {
+		return fmt.Errorf("store request %s: %w", r.Digest, err)
+	}
+	return nil
+}
+
+func requestKey(session, digest string) string { return "requests/" + session + "/" + digest }
+
+// ReadRequest returns a request of a session with nothing cut, by its digest.
+// RPC and times in it are those of the first time it was asked.
+func ReadRequest(ctx context.Context, st *store.Store, session, digest string) (Request, error) {
+	if err := checkID("session", session); err != nil {
+		return Request{}, err
+	}
+	data, err := st.Get(ctx, requestKey(session, digest))
+	if err != nil {
+		return Request{}, fmt.Errorf("read request %s of %s: %w", digest, session, err)
+	}
+	var r Request
+	if err := json.Unmarshal(data, &r); err != nil {
+		return Request{}, fmt.Errorf("read request %s of %s: %w", digest, session, err)
+	}
+	return r, nil
+}
+
+// sink is a conversation.Sink of functions.
+type sink struct {
+	entry   func(Entry) error
+	request func(Request) error
+	delta   func(conversation.Delta)
+}
+
+func (s sink) Entry(e Entry) error        { return s.entry(e) }
+func (s sink) Request(r Request) error    { return s.request(r) }
+func (s sink) Delta(d conversation.Delta) { s.delta(d) }

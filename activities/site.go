@@ -1,0 +1,196 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/seeds"
+)
+
+// HostPool gives the host of a spec; *hostexec.Pool is one.
+type HostPool interface {
+	Host(hostexec.Spec) (hostexec.Host, error)
+}
+
+// Deps are what activities stand on. Pool and Store are needed.
+type Deps struct {
+	Pool  HostPool
+	Store *store.Store
+	// Live may be nil: then nobody watches.
+	Live Live
+	// Codex is what the worker can bring to hosts; nil means nothing.
+	Codex *CodexSource
+	// APIAddress is where this worker's HTTP API answers; it goes into the
+	// heartbeats of pumps, so that viewers find the worker that is attached.
+	APIAddress string
+	// Temporal is what Engine asks; may be nil where Engine is not used.
+	Temporal client.Client
+	Logger   *slog.Logger
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// A Set is the activities of one worker.
+type Set struct {
+	Hosts    *Hosts
+	Sessions *Sessions
+	Seeds    *Seeds
+	Engine   *Engine
+}
+
+// New makes the activities of a worker.
+func New(d Deps) *Set {
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	s := &site{
+		Deps:     d,
+		hidden:   map[string]secrets{},
+		confined: map[string]bool{},
+		busy:     map[string]chan struct{}{},
+	}
+	return &Set{
+		Hosts:    &Hosts{s},
+		Sessions: &Sessions{s},
+		Seeds:    &Seeds{s},
+		Engine:   &Engine{Client: d.Temporal},
+	}
+}
+
+// Register makes the activities known to a worker.
+func (s *Set) Register(r worker.ActivityRegistry) {
+	r.RegisterActivity(s.Hosts)
+	r.RegisterActivity(s.Sessions)
+	r.RegisterActivity(s.Seeds)
+	r.RegisterActivity(s.Engine)
+}
+
+// Hosts does things to hosts that belong to no session.
+type Hosts struct{ *site }
+
+// Sessions does what one session needs on its host.
+type Sessions struct{ *site }
+
+// Seeds looks after seeds in the store.
+type Seeds struct{ *site }
+
+// A site is what the activities of a worker share. What it remembers is only
+// ever a shortcut.
+type site struct {
+	Deps
+
+	mu       sync.Mutex
+	hidden   map[string]secrets       // by a seed's blob
+	confined map[string]bool          // hosts whose sandbox was seen to work
+	busy     map[string]chan struct{} // see alone
+}
+
+func (s *site) host(spec hostexec.Spec) (hostexec.Host, error) {
+	h, err := s.Pool.Host(spec)
+	if err != nil {
+		return nil, fmt.Errorf("host %s: %w", spec.Name, err)
+	}
+	return h, nil
+}
+
+// secrets are what finds a seed's secrets in texts. The zero value finds none.
+type secrets struct {
+	all  *seeds.Redactor        // in every form in which they travel
+	pump *conversation.Redactor // in what streams by, also across pieces
+}
+
+func (s *site) hiding(ctx context.Context, ref *SeedRef) (secrets, error) {
+	if ref == nil {
+		return secrets{}, nil
+	}
+	s.mu.Lock()
+	known, ok := s.hidden[ref.Blob]
+	s.mu.Unlock()
+	if ok {
+		return known, nil
+	}
+	b, err := s.bundle(ctx, ref)
+	if err != nil {
+		return secrets{}, err
+	}
+	var texts []string
+	for _, sec := range seeds.KnownSecrets(b) {
+		texts = append(texts, sec.Reveal())
+	}
+	known = secrets{
+		all:  seeds.NewRedactor(ref.Name, seeds.KnownSecrets(b)),
+		pump: conversation.NewRedactor(texts...),
+	}
+	s.mu.Lock()
+	s.hidden[ref.Blob] = known
+	s.mu.Unlock()
+	return known, nil
+}
+
+// bundle reads a seed from the store; nil where there is none.
+func (s *site) bundle(ctx context.Context, ref *SeedRef) (*seeds.Bundle, error) {
+	if ref == nil {
+		return nil, nil
+	}
+	b, err := seeds.Load(ctx, s.Store, ref.Blob)
+	if err != nil {
+		return nil, &seedError{ref.Name, err}
+	}
+	if got := b.Manifest().Digest(); ref.Digest != "" && got != ref.Digest {
+		return nil, &seedError{ref.Name, fmt.Errorf("generation %d is not the one that was asked for (its files differ)", ref.Generation)}
+	}
+	return b, nil
+}
+
+// alone waits until nobody else on this worker does the thing named key.
+func (s *site) alone(ctx context.Context, key string) (done func(), err error) {
+	for {
+		s.mu.Lock()
+		other, taken := s.busy[key]
+		if !taken {
+			mine := make(chan struct{})
+			s.busy[key] = mine
+			s.mu.Unlock()
+			return func() {
+				s.mu.Lock()
+				delete(s.busy, key)
+				s.mu.Unlock()
+				close(mine)
+			}, nil
+		}
+		s.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// afterwards is a context for undoing things when ctx may have ended.
+func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+}
+
+var nameRule = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+
+// checkID refuses ids that would not be one folder's or one key's name.
+func checkID(what, id string) error {
+	if !nameRule.MatchString(id) {
+		return badInput("%s id %q must be 1 to 63 of a-z 0-9 . _ - and begin with a letter or digit", what, id)
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package activities
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// A wire is an attachment as a pump wants it: it says of an error whether only
+// the connection is gone, and counts what was read.
+type wire struct {
+	hostexec.Attachment
+	offset atomic.Int64 // next byte of the journal to be read
+}
+
+func newWire(a hostexec.Attachment, offset int64) *wire {
+	w := &wire{Attachment: a}
+	w.offset.Store(offset)
+	return w
+}
+
+// Read implements io.Reader; it is called by one goroutine.
+func (w *wire) Read(p []byte) (int, error) {
+	n, err := w.Attachment.Read(p)
+	w.offset.Add(int64(n))
+	return n, wireError(err)
+}
+
+func (w *wire) Write(p []byte) (int, error) {
+	n, err := w.Attachment.Write(p)
+	return n, wireError(err)
+}
+
+// wireError marks what leaves the process as it is, and only takes us off it.
+func wireError(err error) error {
+	switch {
+	case err == nil || errors.Is(err, io.EOF) || errors.Is(err, hostexec.ErrFenced) || errors.Is(err, hostexec.ErrProcessGone):
+		return err
+	}
+	return fmt.Errorf("%w: %w", conversation.ErrWireLost, err)
+}
+
+// goneWire stands for a process of which there is no journal.
+type goneWire struct{ size int64 }
+
+func (goneWire) Read([]byte) (int, error)  { return 0, io.EOF }
+func (goneWire) Write([]byte) (int, error) { return 0, hostexec.ErrProcessGone }
+func (goneWire) Close() error              { return nil }
+func (g goneWire) Size() int64             { return g.size }
