@@ -64,8 +64,13 @@ func (e Epoch) Less(o Epoch) bool {
 // holder (making a link is atomic, and it has its content from the start);
 // one whose holder is dead, or whose pid is another process by now, is broken.
 func fencePrologue(f Fence) string {
-	return fmt.Sprintf("fl_d=%s\n%s\nfl_fence %d %d %d", shellQuote(f.Dir), fenceText,
-		f.Epoch.Generation, f.Epoch.Pump, f.Epoch.Attempt)
+	return "fl_d=" + shellQuote(f.Dir) + "\n" + fenceText + "\n" + f.again()
+}
+
+// again returns shell text that takes the lock and compares once more, in a
+// script that has begun with fencePrologue.
+func (f Fence) again() string {
+	return fmt.Sprintf("fl_fence %d %d %d", f.Epoch.Generation, f.Epoch.Pump, f.Epoch.Attempt)
 }
 
 // fenceEpilogue gives the lock back.

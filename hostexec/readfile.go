@@ -1,0 +1,71 @@
+package hostexec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// exitNotExist is the status of our scripts for a file that is not there.
+const exitNotExist = 94
+
+// $1 path, $2 how many bytes at most, and one.
+const readScript = `LC_ALL=C; export LC_ALL
+[ -e "$1" ] || { echo "$1: no such file" >&2; exit 94; }
+[ -f "$1" ] || { echo "$1: not a regular file" >&2; exit 1; }
+exec head -c "$2" -- "$1"`
+
+// ReadFile reads a small file; an error wraps ErrNotExist where there is none,
+// and is *OutputTooLongError beyond max bytes.
+func ReadFile(ctx context.Context, h Host, path string, max int64) ([]byte, error) {
+	data, err := readFile(ctx, h, path, max)
+	if err != nil {
+		return nil, fmt.Errorf("read %s on %s: %w", path, h.Name(), err)
+	}
+	return data, nil
+}
+
+func readFile(ctx context.Context, h Host, path string, max int64) ([]byte, error) {
+	if err := checkPath(path); err != nil {
+		return nil, err
+	}
+	if max < 0 {
+		return nil, fmt.Errorf("at most %d bytes make no sense", max)
+	}
+	c := Command{Script: readScript, Args: []string{path, strconv.FormatInt(max+1, 10)}}
+	var data []byte
+	var err error
+	if max < MaxOutput {
+		var res Result
+		res, err = h.Run(ctx, c)
+		data = res.Stdout
+	} else {
+		data, err = readStream(ctx, h, c)
+	}
+	var exit *ExitError
+	switch {
+	case errors.As(err, &exit) && exit.Code == exitNotExist:
+		return nil, ErrNotExist
+	case err != nil:
+		return nil, err
+	case int64(len(data)) > max:
+		return nil, &OutputTooLongError{Limit: max}
+	}
+	return data, nil
+}
+
+func readStream(ctx context.Context, h Host, c Command) ([]byte, error) {
+	c.Bulk = true
+	s, err := h.Start(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	data, readErr := io.ReadAll(s)
+	if err := s.Wait(); err != nil {
+		return nil, err
+	}
+	return data, readErr
+}

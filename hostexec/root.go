@@ -1,0 +1,52 @@
+package hostexec
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+)
+
+// Root resolves the folder on the host that holds what is ours (Spec.Root, or
+// .fairlead in the user's home) to an absolute path. It does not create it. A
+// Root that begins with ~/ or is relative is below the user's home.
+func Root(ctx context.Context, h Host, spec Spec) (string, error) {
+	root := spec.Root
+	if root == "" {
+		root = ".fairlead"
+	}
+	if strings.ContainsRune(root, 0) {
+		return "", fmt.Errorf("root of %s: %q holds a NUL byte", h.Name(), root)
+	}
+	root = strings.TrimPrefix(root, "~/")
+	if !path.IsAbs(root) {
+		res, err := h.Run(ctx, Command{Script: `cd && [ -n "$HOME" ] && printf %s "$HOME"`})
+		if err != nil {
+			return "", fmt.Errorf("root of %s: home folder: %w", h.Name(), err)
+		}
+		home := string(res.Stdout)
+		if !path.IsAbs(home) {
+			return "", fmt.Errorf("root of %s: the user's home %q is not an absolute path: name a root", h.Name(), home)
+		}
+		root = path.Join(home, root)
+	}
+	if root = path.Clean(root); root == "/" {
+		return "", fmt.Errorf("root of %s: / cannot be it: name a folder", h.Name())
+	}
+	return root, nil
+}
+
+// checkPath refuses paths on a host that could mean more than one thing.
+func checkPath(p string) error {
+	switch {
+	case !path.IsAbs(p):
+		return fmt.Errorf("%q is not an absolute path", p)
+	case path.Clean(p) != p:
+		return fmt.Errorf("%q is not a clean path; %q would be", p, path.Clean(p))
+	case p == "/":
+		return fmt.Errorf("path is /")
+	case strings.ContainsRune(p, 0):
+		return fmt.Errorf("%q holds a NUL byte", p)
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package hostexec
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"time"
+)
+
+// Trees travel as tar streams over one channel; file by file would cost a
+// round trip each. Both GNU and busybox tar are understood.
+
+// unpackScript unpacks its input into a folder of its own beside the target.
+// It does not put it in place: a tar stream that was cut between two entries
+// looks whole, so the end is confirmed in a second step.
+//
+// $1 the folder beside the target.
+const unpackScript = `LC_ALL=C; export LC_ALL
+umask 077
+%s
+mkdir -p -- "${1%%/*}/" && mkdir -- "$1" || exit 1
+trap 'exit 1' HUP INT TERM PIPE
+tar -xpof - -C "$1" || { r=$?; rm -rf -- "$1"; exit $r; }`
+
+// placeScript moves an unpacked tree to its place: at once where there is
+// nothing yet, file by file where there is.
+//
+// $1 the unpacked tree, $2 its place.
+const placeScript = `LC_ALL=C; export LC_ALL
+trap 'rm -rf -- "$1"' EXIT
+%s
+if rmdir -- "$2" 2>/dev/null || { [ ! -e "$2" ] && [ ! -L "$2" ]; }; then
+	mv -- "$1" "$2"
+else
+	[ -d "$2" ] || { echo "$2: not a directory" >&2; exit 1; }
+	cp -a -f -- "$1/." "$2/"
+fi || exit 1
+%s`
+
+// PutTree unpacks a tar stream into dir, made if missing. Nothing of it is seen
+// in dir before the stream was received whole. Where dir is not empty, files
+// of the same name are replaced and the others stay.
+func PutTree(ctx context.Context, h Host, dir string, tar io.Reader, fence *Fence) error {
+	if err := putTree(ctx, h, dir, tar, fence); err != nil {
+		return fmt.Errorf("put tree %s on %s: %w", dir, h.Name(), err)
+	}
+	return nil
+}
+
+func putTree(ctx context.Context, h Host, dir string, tar io.Reader, fence *Fence) error {
+	if err := checkPath(dir); err != nil {
+		return err
+	}
+	check, lock, unlock := "", "", ""
+	if fence != nil {
+		if err := fence.check(); err != nil {
+			return err
+		}
+		lock, unlock = fencePrologue(*fence), fenceEpilogue
+		check = lock + "\n" + unlock
+	}
+	temp := path.Join(path.Dir(dir), ".fl-tree-"+rand.Text())
+	streamCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s, err := h.Start(streamCtx, Command{Script: fmt.Sprintf(unpackScript, check), Args: []string{temp}, Bulk: true})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	_, copyErr := io.CopyBuffer(onlyWriter{s}, readErrors{tar}, make([]byte, 256<<10))
+	if copyErr == nil {
+		copyErr = s.CloseWrite()
+	}
+	if errors.Is(copyErr, errSource) {
+		s.CloseWrite()
+		s.Wait() // let it end by itself: then there is only its folder to remove
+		return errors.Join(copyErr, removeTemp(ctx, h, temp))
+	}
+	if err := s.Wait(); err != nil {
+		if errors.Is(err, ErrOutcomeUnknown) {
+			removeTemp(ctx, h, temp) // if it can be reached; nothing was put in place
+		}
+		return err
+	}
+	if copyErr != nil {
+		return errors.Join(copyErr, removeTemp(ctx, h, temp))
+	}
+	_, err = h.Run(ctx, Command{Script: fmt.Sprintf(placeScript, lock, unlock), Args: []string{temp, dir}})
+	return err
+}
+
+func removeTemp(ctx context.Context, h Host, temp string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	_, err := h.Run(ctx, Command{Script: `rm -rf -- "$1"`, Args: []string{temp}})
+	return err
+}
+
+// readErrors marks errors of a reader as those of our side.
+type readErrors struct{ r io.Reader }
+
+func (r readErrors) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	if err != nil && err != io.EOF {
+		err = fmt.Errorf("%w: %w", errSource, err)
+	}
+	return n, err
+}
+
+// packScript writes a tar stream of $2… below $1. What is left out is listed
+// as patterns, so that names with wildcards in them are escaped. Status 1 of
+// GNU tar means that something changed meanwhile, and is none of ours.
+const packScript = `LC_ALL=C; export LC_ALL
+[ -d "$1" ] || { echo "$1: no such folder" >&2; exit 94; }
+cd -- "$1" || exit 1
+shift
+[ $# -gt 0 ] || set -- .
+for p; do
+	[ -e "./$p" ] || [ -L "./$p" ] || { echo "$p: no such file" >&2; exit 94; }
+	case $p in .) ;; *) p=./$p ;; esac
+	set -- "$@" "$p"
+	shift
+done
+find "$@" \( -type p -o -type s \) -print 2>/dev/null | sed 's/[][*?\\]/\\&/g' | tar -cf - -X /dev/stdin -- "$@"
+r=$?
+if [ $r -eq 1 ] && tar --version 2>/dev/null | grep -q GNU; then r=0; fi
+exit $r`
+
+// GetTree writes a tar stream of the named paths below dir (all when none).
+// Sockets and FIFOs are left out; files that change while read do not fail it.
+// An error wraps ErrNotExist where dir or a named path is not there.
+func GetTree(ctx context.Context, h Host, dir string, w io.Writer, paths ...string) error {
+	if err := getTree(ctx, h, dir, w, paths); err != nil {
+		return fmt.Errorf("get tree %s from %s: %w", dir, h.Name(), err)
+	}
+	return nil
+}
+
+func getTree(ctx context.Context, h Host, dir string, w io.Writer, paths []string) error {
+	if err := checkPath(dir); err != nil {
+		return err
+	}
+	for _, p := range paths {
+		if path.IsAbs(p) || path.Clean(p) != p || p == ".." || strings.HasPrefix(p, "../") || strings.ContainsRune(p, 0) {
+			return fmt.Errorf("%q is not a clean path below it", p)
+		}
+	}
+	s, err := h.Start(ctx, Command{Script: packScript, Args: append([]string{dir}, paths...), Bulk: true})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	s.CloseWrite()
+	if _, err := io.CopyBuffer(w, onlyReader{s}, make([]byte, 256<<10)); err != nil {
+		return err
+	}
+	err = s.Wait()
+	var exit *ExitError
+	switch {
+	case !errors.As(err, &exit):
+		return err
+	case exit.Code == exitNotExist:
+		return fmt.Errorf("%w%s", ErrNotExist, firstLine(exit.Stderr))
+	case exit.Code == 1 && onlyChanges(exit.Stderr):
+		return nil
+	}
+	return err
+}
+
+// onlyChanges reports whether busybox's tar complained of nothing but files
+// that went away while it read; it has one status for everything.
+func onlyChanges(stderr []byte) bool {
+	for line := range strings.Lines(string(stderr)) {
+		line = strings.TrimSpace(line)
+		if !strings.HasSuffix(line, "No such file or directory") && !strings.Contains(line, "error exit delayed") &&
+			!strings.HasSuffix(line, "socket ignored") && line != "" {
+			return false
+		}
+	}
+	return len(stderr) > 0
+}
+
+// onlyReader hides what else a Stream can do from io.Copy.
+type onlyReader struct{ io.Reader }
