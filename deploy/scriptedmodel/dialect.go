@@ -174,7 +174,7 @@ const run = async (args, background) => {
   let r = await tools.exec_command(args);
   let output = r.output;
   while (!background && r.session_id !== undefined && r.exit_code === undefined) {
-    r = await tools.write_stdin({ session_id: r.session_id, chars: "", yield_time_ms: 30000 });
+    r = await tools.write_stdin({ session_id: r.session_id, chars: "", yield_time_ms: 5000 });
     output += r.output;
   }
   return { exit_code: r.exit_code, output };

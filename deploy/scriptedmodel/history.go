@@ -153,6 +153,11 @@ func (c content) last() string {
 	return c[len(c)-1]
 }
 
+// pollYield is how long a question after a command waits for more output, in
+// milliseconds. Codex waits no shorter, and takes all of it even when the
+// command ends (measured).
+const pollYield = 5000
+
 // pollItems asks after everything that still runs.
 func (h history) pollItems(response string) []map[string]any {
 	var items []map[string]any
@@ -162,7 +167,7 @@ func (h history) pollItems(response string) []map[string]any {
 			it = functionCall("wait", "", map[string]any{"cell_id": r.cell, "yield_time_ms": 86400000})
 		} else {
 			session, _ := strconv.Atoi(r.session)
-			it = functionCall("write_stdin", "", map[string]any{"session_id": session, "chars": "", "yield_time_ms": 30000})
+			it = functionCall("write_stdin", "", map[string]any{"session_id": session, "chars": "", "yield_time_ms": pollYield})
 		}
 		// The step stays the one whose call is waited for.
 		it["call_id"] = callID(h.step-1, waitingCall, response, i)

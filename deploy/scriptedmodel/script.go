@@ -147,6 +147,9 @@ func Parse(text []byte) (Script, error) {
 	if err := dec.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
 		return Script{}, fmt.Errorf("read script: %w", err)
 	}
+	if err := dec.Decode(&Script{}); !errors.Is(err, io.EOF) {
+		return Script{}, errors.New("read script: there is a second document in it")
+	}
 	if _, err := compile(s); err != nil {
 		return Script{}, err
 	}
