@@ -302,4 +302,16 @@ func (m *machine) wantsClean() bool {
 	return false
 }
 
-func (m *machine) cleaned() bool { return !m.wantsClean() || m.asks[askClean].done }
+// cleaned reports whether they have ended. codex answers at once and kills
+// then; that a command is gone, its finished item says.
+func (m *machine) cleaned() bool {
+	if !m.wantsClean() {
+		return true
+	}
+	for _, it := range m.st.Items {
+		if it.Type == "commandExecution" {
+			return false
+		}
+	}
+	return m.asks[askClean].done
+}

@@ -149,7 +149,7 @@ func (m *machine) running() (n int) {
 // stayed for it would stay for as long as, say, a development server runs.
 func (m *machine) working() bool {
 	for _, it := range m.st.Items {
-		if it.Turn == m.st.Turn && it.Samplings < 2 && !m.asksFor(it.ID) {
+		if it.Turn == m.st.Turn && !it.Background && !m.asksFor(it.ID) {
 			return true
 		}
 	}

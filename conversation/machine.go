@@ -21,6 +21,11 @@ const (
 
 	maxFinal     = 32 << 10
 	maxOpenItems = 64
+	// linger is how long a pump with nothing to report stays for items that
+	// run beside the open requests but say nothing. Not for long: codex has
+	// been seen to keep back the end of a quick command while another one
+	// waited for its approval.
+	linger = 2 * time.Second
 	// cleanGrace is how long a turn's end waits for the commands that an
 	// interrupt left behind to be ended.
 	cleanGrace = 5 * time.Second
@@ -311,7 +316,7 @@ func (m *machine) stray(l Line, err error) {
 	if m.st.Stray {
 		return
 	}
-	m.entry(Entry{Type: EntryError, Turn: m.st.Turn, Status: "warning",
+	m.entry(Entry{Type: EntryState, Turn: m.st.Turn, Status: "warning",
 		Text: "a line that is no message was skipped: " + excerpt(m.redact(strings.ToValidUTF8(string(l.Raw), "\uFFFD")), 200)})
 }
 
@@ -319,7 +324,7 @@ func (m *machine) stray(l Line, err error) {
 // request is refused, an answer counts as one, a turn's end ends the turn.
 func (m *machine) oversize(l Line) {
 	m.log.Warn("line over the bound", "offset", l.Offset, "bytes", l.End-l.Offset, "method", l.Method)
-	m.entry(Entry{Type: EntryError, Turn: m.st.Turn, Status: "warning",
+	m.entry(Entry{Type: EntryState, Turn: m.st.Turn, Status: "warning",
 		Text: fmt.Sprintf("a line of %d bytes was skipped, the bound is %d (%s)", l.End-l.Offset, m.lim.Line, orWord(l.Method, "an answer or no message"))})
 	switch {
 	case l.Method != "" && l.ID != nil:
@@ -388,7 +393,7 @@ func (m *machine) verdict() {
 	case m.unreported() || m.fresh || !m.settled():
 	case m.st.TurnID == "":
 		m.finish(Bound)
-	case len(m.st.Open) > 0 && !m.working():
+	case len(m.st.Open) > 0 && (!m.working() || m.now-m.lastLine >= linger):
 		m.finish(RequestsOpen)
 	}
 }
@@ -425,6 +430,9 @@ func (m *machine) wake() time.Duration {
 	}
 	if m.st.TurnID != "" {
 		soon(m.turnAt + m.lim.Turn)
+		if len(m.st.Open) > 0 {
+			soon(m.lastLine + linger)
+		}
 	}
 	if m.st.Idle {
 		soon(max(m.idleAt, m.lastLine) + idleGrace)

@@ -243,6 +243,7 @@ func (m *machine) threadOpened(r *message) {
 		Data: map[string]string{"thread": a.Thread.ID, "model": a.Model, "codex": m.st.CodexVersion}})
 }
 
+// warn puts on record what is worth knowing and stops nothing.
 func (m *machine) warn(text string) {
-	m.entry(Entry{Type: EntryError, Turn: m.st.Turn, Status: "warning", Text: text})
+	m.entry(Entry{Type: EntryState, Turn: m.st.Turn, Status: "warning", Text: text})
 }

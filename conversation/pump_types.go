@@ -90,9 +90,8 @@ type OpenItem struct {
 	Offset int64 `json:"offset"`
 	// Pos counts the bytes of its deltas so far.
 	Pos int64 `json:"pos,omitempty"`
-	// Samplings counts the answers of the model that ended since it began. An
-	// item that sees the second one is in the background: the model went on.
-	Samplings int `json:"samplings,omitempty"`
+	// Background says that the model went on without waiting for its end.
+	Background bool `json:"background,omitempty"`
 }
 
 // Usage counts tokens.

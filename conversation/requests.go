@@ -85,6 +85,7 @@ func (m *machine) approval(msg *message, kind RequestKind) {
 	if m.openAt(msg.ID) >= 0 {
 		return // asked again under the same id
 	}
+	m.st.AtMS = max(m.st.AtMS, p.StartedAtMS) // requests bear no other time
 	a := asked{Kind: kind, Network: p.Network, Permissions: p.Permissions}
 	switch kind {
 	case KindCommand:

@@ -205,8 +205,10 @@ func (m *machine) usageUpdated(p json.RawMessage) {
 	}
 	m.st.TurnUsage.add(part)
 	m.st.Usage.add(part)
+	// codex counts an answer's tokens once the tools that it called have
+	// answered (measured): what still runs then, the model does not wait for.
 	for i := range m.st.Items {
-		m.st.Items[i].Samplings++
+		m.st.Items[i].Background = true
 	}
 }
 
@@ -260,6 +262,9 @@ func (m *machine) warning(p json.RawMessage) {
 	}
 	if n.Details != "" {
 		text += ": " + n.Details
+	}
+	if strings.Contains(text, "will use the bundled bubblewrap") {
+		return // as it should be: hosts need not have one of their own
 	}
 	m.warn(text)
 }

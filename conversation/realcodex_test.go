@@ -1,0 +1,251 @@
+package conversation
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"fairlead.dev/fairlead/deploy/scriptedmodel"
+)
+
+func TestTurnCompletesAndThreadRemembers(t *testing.T) {
+	s := scriptedmodel.Serve(t, `
+rules:
+  - when: {turn: 1}
+    steps:
+      - - think: Let me see.
+        - say: Pleased to meet you.
+  - when: {turn: 2}
+    reply: "Before that you said {{ .FirstUser }}"
+`)
+	k := newTalk(t, s)
+	r := k.pump(TurnEnded, turn(1, "m-1", "I am Ada"))
+	if r.Turn.Status != "completed" || r.Turn.N != 1 || r.Turn.FinalText != "Pleased to meet you." {
+		t.Errorf("turn %+v", r.Turn)
+	}
+	if got := delivered(t, r, "m-1"); got != Acknowledged {
+		t.Errorf("the message is %s", got)
+	}
+	if r.State.ThreadID == "" || r.State.CodexVersion == "" || r.State.Model != functions || r.State.TurnID != "" {
+		t.Errorf("state %+v", r.State)
+	}
+	r = k.pump(TurnEnded, turn(2, "m-2", "And now?"))
+	if r.Turn.FinalText != "Before that you said I am Ada" || r.Turn.N != 2 {
+		t.Errorf("second turn %+v", r.Turn)
+	}
+	if got := k.sink.text(EntryUser); !slices.Equal(got, []string{"I am Ada", "And now?"}) {
+		t.Errorf("user entries %q", got)
+	}
+	if got := k.sink.text(EntryReasoning); !slices.Equal(got, []string{"Let me see."}) {
+		t.Errorf("reasoning %q", got)
+	}
+	for i, e := range k.sink.entries {
+		if e.Seq != int64(i+1) {
+			t.Errorf("entry %d has seq %d", i, e.Seq)
+		}
+	}
+}
+
+func TestAcceptedCommandRunsAndDeclinedChangeDoesNot(t *testing.T) {
+	s := scriptedmodel.Serve(t, `
+rules:
+  - steps:
+      - - shell: {cmd: "printf made > made; cat made", escalate: true, justification: May I?}
+        - shell: {cmd: "printf two > two", escalate: true, justification: And this?}
+      - patch: |
+          *** Begin Patch
+          *** Add File: /outside.txt
+          +hello
+          *** End Patch
+      - say: "done: {{ .LastToolOutput }}"
+`)
+	k := newTalk(t, s)
+	k.spec.Sandbox = "read-only"
+	r := k.pump(RequestsOpen, turn(1, "m-1", "make it"))
+	if len(r.Requests) != 2 {
+		t.Fatalf("requests %+v", r.Requests)
+	}
+	c, other := r.Requests[0], r.Requests[1] // codex asks in any order
+	if c.Reason != "May I?" {
+		c, other = other, c
+	}
+	if c.Kind != KindCommand || c.CWD != k.h.work || !strings.Contains(c.Command, "printf made > made") || c.Summary != "run printf made > made; cat made" {
+		t.Errorf("request %+v", c)
+	}
+	r = k.pump(RequestsOpen, decide("d-1", c, Accept))
+	if got := delivered(t, r, "d-1"); got != Acknowledged {
+		t.Errorf("the decision is %s", got)
+	}
+	if len(r.Requests) != 0 || len(r.State.Open) != 1 {
+		t.Errorf("the second request is not merely open still: %+v", r)
+	}
+	r = k.pump(RequestsOpen, decide("d-2", other, Decline))
+	if len(r.Requests) != 1 || r.Requests[0].Kind != KindFileChange {
+		t.Fatalf("requests %+v", r.Requests)
+	}
+	f := r.Requests[0]
+	if len(f.Changes) != 1 || f.Changes[0].Kind != "add" || !strings.Contains(f.Changes[0].Diff, "hello") {
+		t.Errorf("changes %+v", f.Changes)
+	}
+	r = k.pump(TurnEnded, decide("d-3", f, Decline))
+	if r.Turn.Status != "completed" || !strings.Contains(r.Turn.FinalText, "rejected by user") {
+		t.Errorf("turn %+v", r.Turn)
+	}
+	if got, err := os.ReadFile(filepath.Join(k.h.work, "made")); string(got) != "made" {
+		t.Errorf("the accepted command left %q, %v", got, err)
+	}
+	for _, name := range []string{filepath.Join(k.h.work, "two"), "/outside.txt"} {
+		if _, err := os.Stat(name); !os.IsNotExist(err) {
+			t.Errorf("declined, yet there is %s (%v)", name, err)
+		}
+	}
+}
+
+func TestInterruptEndsTurnAndItsCommand(t *testing.T) {
+	s := scriptedmodel.Serve(t, `
+rules:
+  - steps:
+      - shell: {cmd: "touch begun; exec sleep 600", yield: 600s}
+      - say: never
+`)
+	k := newTalk(t, s)
+	in := k.input(turn(1, "m-1", "sleep"))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	done := make(chan PumpResult, 1)
+	go func() { done <- k.run(ctx, in) }()
+	begun := filepath.Join(k.h.work, "begun")
+	k.sink.await(t, "the command", func() bool {
+		_, err := os.Stat(begun)
+		return err == nil && strings.Contains(string(k.p.bytes()), `"type":"commandExecution"`) && len(sleepers(t, k.h.work)) > 0
+	})
+	cancel()
+	if r := <-done; r.Reason != PumpCancelled || r.State.TurnID == "" || delivered(t, r, "m-1") != Acknowledged {
+		t.Fatalf("cancelled pump returned %+v", r)
+	}
+	r := k.pump(TurnEnded, Send{ID: "i-1", Kind: SendInterrupt})
+	if r.Turn.Status != "interrupted" || delivered(t, r, "i-1") != Acknowledged {
+		t.Errorf("turn %+v, deliveries %+v", r.Turn, r.Deliveries)
+	}
+	// codex calls a command finished when it has signalled it.
+	k.sink.await(t, "the command's end", func() bool { return len(sleepers(t, k.h.work)) == 0 })
+	r = k.pump(Bound, Send{ID: "i-2", Kind: SendInterrupt})
+	if got := delivered(t, r, "i-2"); got != Void {
+		t.Errorf("an interrupt of nothing is %s", got)
+	}
+}
+
+// sleepers are the processes that sleep in dir. (A command's own idea of its
+// pid is of the sandbox's namespace.)
+func sleepers(t *testing.T, dir string) (found []string) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		args, err := os.ReadFile(filepath.Join(p, "cmdline"))
+		if err != nil {
+			continue // it ended meanwhile
+		}
+		cwd, err := os.Readlink(filepath.Join(p, "cwd"))
+		if err == nil && cwd == dir && strings.HasPrefix(string(args), "sleep\x00") {
+			found = append(found, filepath.Base(p))
+		}
+	}
+	return found
+}
+
+func TestKilledProcessEndsThePumpAndThreadResumes(t *testing.T) {
+	s := scriptedmodel.Serve(t, `
+rules:
+  - when: {contains: first}
+    steps:
+      - - say: one two three four
+        - wait: never
+  - when: {contains: second}
+    reply: "you said {{ .FirstUser }}"
+`)
+	k := newTalk(t, s)
+	in := k.input(turn(1, "m-1", "first"))
+	done := make(chan PumpResult, 1)
+	go func() { done <- k.run(context.Background(), in) }()
+	if _, err := s.AwaitWaiting(t.Context(), "never"); err != nil {
+		t.Fatal(err)
+	}
+	k.sink.await(t, "a delta", func() bool { return len(k.sink.deltas) > 0 })
+	k.p.kill()
+	r := <-done
+	if r.Reason != ProcessEnded || r.Turn != nil || r.State.TurnID == "" || r.Problem == nil || r.Problem.Kind != "process_exit" {
+		t.Fatalf("after kill -9: %+v", r)
+	}
+	if got := delivered(t, r, "m-1"); got != Acknowledged {
+		t.Errorf("the message is %s", got)
+	}
+	thread := r.State.ThreadID
+	k.restart()
+	r = k.pump(TurnEnded, turn(2, "m-2", "second"))
+	if r.State.ThreadID != thread || r.Turn.Status != "completed" || r.Turn.FinalText != "you said first" || r.Turn.N != 2 {
+		t.Errorf("after resume: thread %s, want %s; turn %+v", r.State.ThreadID, thread, r.Turn)
+	}
+	if !strings.Contains(string(k.p.sent.bytes()), `"sandbox":"workspace-write"`) {
+		t.Error("the thread was resumed without its sandbox")
+	}
+}
+
+func TestMessageThatADeadProcessTookIsNotSentAgain(t *testing.T) {
+	s := scriptedmodel.Serve(t, `
+rules:
+  - reply: "reply to {{ .LastUser }}"
+`)
+	k := newTalk(t, s)
+	k.pump(TurnEnded, turn(1, "m-1", "first"))
+	before := k.state
+	k.pump(TurnEnded, turn(2, "m-2", "second"))
+	// The workflow never learnt of the second turn: it knows only that it
+	// may have been sent, and the process is gone.
+	k.state = before
+	k.restart()
+	again := turn(2, "m-2", "second")
+	again.Uncertain = true
+	r := k.pump(TurnEnded, again)
+	if got := delivered(t, r, "m-2"); got != Acknowledged {
+		t.Errorf("the message is %s", got)
+	}
+	if r.Turn.N != 2 || r.Turn.Status != "completed" {
+		t.Errorf("turn %+v", r.Turn)
+	}
+	if n := len(s.Requests()); n != 2 {
+		t.Errorf("the model was asked %d times, want 2", n)
+	}
+}
+
+func TestMissingThreadIsRefusedAndNeverReplaced(t *testing.T) {
+	s := scriptedmodel.Serve(t, "rules: [{reply: hello}]")
+	k := newTalk(t, s)
+	k.state.ThreadID = "01a1fe13-33cc-7970-8380-7064a3872d3b"
+	r := k.pump(Refused, turn(1, "m-1", "hello"))
+	if r.Problem == nil || r.Problem.Kind != "thread_missing" || r.Problem.Hint == "" {
+		t.Errorf("problem %+v", r.Problem)
+	}
+	if got := delivered(t, r, "m-1"); got != Decided {
+		t.Errorf("the message is %s", got)
+	}
+	if strings.Contains(string(k.p.bytes()), `"thread/started"`) || len(s.Requests()) != 0 {
+		t.Error("something was begun all the same")
+	}
+}
+
+func TestBusyThreadIsRefused(t *testing.T) {
+	s := scriptedmodel.Serve(t, "rules: [{reply: hello}]")
+	k := newTalk(t, s)
+	k.pump(TurnEnded, turn(1, "m-1", "hello"))
+	k.p = k.h.start() // beside the first, which has the thread
+	k.state.Cursor, k.state.Rewind = Cursor{Incarnation: 2}, 0
+	if r := k.pump(Refused); r.Problem.Kind != "thread_busy" {
+		t.Errorf("problem %+v", r.Problem)
+	}
+}
