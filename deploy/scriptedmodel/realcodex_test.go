@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -277,11 +278,7 @@ rules:
 		t.Fatal(err)
 	}
 	c.kill()
-	for len(s.Waiting()) > 0 {
-		if ctx.Err() != nil {
-			t.Fatalf("the client is dead, yet it waits: %v", s.Waiting())
-		}
-	}
+	eventually(t, func() bool { return len(s.Waiting()) == 0 })
 }
 
 func TestFailuresShowInCodexAsTheyWouldFromOpenAI(t *testing.T) {
@@ -375,4 +372,84 @@ func TestSurpriseFailsTheTurnAndIsKept(t *testing.T) {
 func tokenDigest(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])
+}
+
+func TestDemoAsksForACommandAndForAFileOutside(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "demo", "model.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A workspace-write sandbox may write to /tmp and TMPDIR, so the place
+	// outside must be somewhere else.
+	outside, err := os.MkdirTemp("/var/tmp", "scriptedmodel-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(outside) })
+	for name, model := range dialects {
+		t.Run(name, func(t *testing.T) {
+			c := startCodex(t, Serve(t, string(text)))
+			thread := c.thread(model, "workspace-write")
+			plan := filepath.Join(outside, "plan.md")
+			prompt := "Write a short plan into " + plan + " and say what you did."
+
+			c.startTurn(thread, prompt)
+			lines := c.until(message.isAsk)
+			first := lines[len(lines)-1]
+			if first.Method != "item/commandExecution/requestApproval" {
+				t.Fatalf("first ask %s", first.Method)
+			}
+			c.decide(first, "accept")
+			r := c.finish("decline")
+			if len(r.asks) != 1 || r.asks[0].Method != "item/fileChange/requestApproval" {
+				t.Fatalf("second ask %+v", r.asks)
+			}
+			got := r.messages()
+			if last := got[len(got)-1]; !strings.Contains(last, "ok") || !strings.Contains(last, "rejected by user") {
+				t.Errorf("last message %q", last)
+			}
+			if _, err := os.Stat(plan); !os.IsNotExist(err) {
+				t.Errorf("the declined file: %v", err)
+			}
+			got = c.runTurn(thread, "What did I say first?", "decline").messages()
+			if len(got) != 1 || !strings.Contains(got[0], prompt) {
+				t.Errorf("second turn %q", got)
+			}
+		})
+	}
+}
+
+func TestAnyToolCanBeCalled(t *testing.T) {
+	for name, model := range dialects {
+		t.Run(name, func(t *testing.T) {
+			s := Serve(t, `
+rules:
+  - steps:
+      - call: {name: lookup_ticket, arguments: {id: "{{ .LastUser }}"}}
+      - say: "{{ .LastToolOutput }}"
+`)
+			c := startCodex(t, s)
+			params := map[string]any{"cwd": c.cwd, "approvalPolicy": "on-request", "sandbox": "read-only",
+				"dynamicTools": []any{map[string]any{"type": "function", "name": "lookup_ticket", "description": "finds a ticket",
+					"inputSchema": map[string]any{"type": "object", "properties": map[string]any{"id": map[string]any{"type": "string"}}}}}}
+			if model != "" {
+				params["model"] = model
+			}
+			var r struct{ Thread struct{ ID string } }
+			if err := json.Unmarshal(c.call("thread/start", params), &r); err != nil {
+				t.Fatal(err)
+			}
+			c.startTurn(r.Thread.ID, "ABC-1")
+			lines := c.until(message.isAsk)
+			call := lines[len(lines)-1]
+			if call.Method != "item/tool/call" || call.field("tool") != "lookup_ticket" || call.field("arguments", "id") != "ABC-1" {
+				t.Fatalf("asked %s %s", call.Method, call.Params)
+			}
+			c.send(map[string]any{"id": call.ID, "result": map[string]any{"success": true,
+				"contentItems": []any{map[string]any{"type": "inputText", "text": "it is open"}}}})
+			if got := c.finish("decline").messages(); len(got) != 1 || !strings.Contains(got[0], "it is open") {
+				t.Errorf("messages %q", got)
+			}
+		})
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // ask sends a request as codex would for a conversation of user messages only.
@@ -38,6 +39,20 @@ func do(req *http.Request) (int, string, error) {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	return resp.StatusCode, string(body), err
+}
+
+// eventually returns once the condition holds.
+func eventually(t *testing.T, holds func() bool) {
+	t.Helper()
+	limit, tick := time.After(patience), time.NewTicker(5*time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatal("what the test waits for does not come about")
+		}
+	}
 }
 
 // control calls one of the control paths.
@@ -174,8 +189,7 @@ func TestCloseFreesWhatIsHeld(t *testing.T) {
 	if _, err := s.AwaitWaiting(t.Context(), "never"); err != nil {
 		t.Fatal(err)
 	}
-	for len(s.RequestsOf("stall")) == 0 {
-	}
+	eventually(t, func() bool { return len(s.RequestsOf("stall")) > 0 })
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
