@@ -12,7 +12,7 @@ func user(text string) item { return item{Type: "message", Role: "user", Content
 
 func TestContextThatCodexWritesIsNoUserMessage(t *testing.T) {
 	r := request{Input: []item{
-		user("# AGENTS.md instructions for /work\n\nbe kind"),
+		user("# AGENTS.md instructions for /srv/project\n\nbe kind"),
 		user("<environment_context>\n  <cwd>/home/me/work</cwd>\n</environment_context>"),
 		user("first"),
 		{Type: "message", Role: "assistant", Content: content{"answer"}},
