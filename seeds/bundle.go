@@ -1,5 +1,21 @@
 package seeds
 
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
 // Kind says how codex will prove who it is.
 type Kind string
 
@@ -9,6 +25,12 @@ const (
 	KindChatGPT     Kind = "chatgpt"
 	KindAccessToken Kind = "access_token"
 	KindProvider    Kind = "provider"
+)
+
+// The two files that may hold a credential.
+const (
+	authFile   = "auth.json"
+	configFile = "config.toml"
 )
 
 // A Manifest lists what is in a seed. It holds names and digests, no content,
@@ -22,37 +44,192 @@ type Manifest struct {
 // A FileInfo describes one file.
 type FileInfo struct {
 	Path   string `json:"path"`   // below CODEX_HOME, slashes
-	Mode   string `json:"mode"`   // octal, "0600"
+	Mode   string `json:"mode"`   // octal, "0600" or "0700"
 	Digest string `json:"digest"` // SHA-256 of the content, hex
 	Size   int64  `json:"size"`
 }
 
 // Digest is the SHA-256 (hex) of the manifest without its name: two seeds of
 // the same content have the same digest.
-func (m Manifest) Digest() string { panic("pending") }
+func (m Manifest) Digest() string {
+	m.Name = ""
+	data, err := json.Marshal(m)
+	if err != nil {
+		panic(err) // strings and numbers
+	}
+	return digest(data)
+}
 
 // A Bundle is the files of a seed, in memory, validated. It is not changed
 // after it was made and is safe for concurrent use.
-type Bundle struct{}
+type Bundle struct {
+	kind    Kind
+	files   []file // sorted by path
+	ignored []string
+}
 
-// Pack reads a folder laid out like a CODEX_HOME. It returns an error that
-// says what is wrong and how to mend it when the folder is no seed.
-func Pack(dir string) (*Bundle, error) { panic("pending") }
+type file struct {
+	path string
+	exec bool
+	data []byte
+}
 
-// Unpack reads what Bytes wrote, and validates it again.
-func Unpack(data []byte) (*Bundle, error) { panic("pending") }
-
-// Bytes is the bundle as a tar archive, the same for the same content. It holds secrets.
-func (b *Bundle) Bytes() []byte { panic("pending") }
+func (f file) mode() fs.FileMode {
+	if f.exec {
+		return 0o700
+	}
+	return 0o600
+}
 
 // Kind says how codex will prove who it is.
-func (b *Bundle) Kind() Kind { panic("pending") }
+func (b *Bundle) Kind() Kind { return b.kind }
 
 // Manifest lists the bundle's files.
-func (b *Bundle) Manifest() Manifest { panic("pending") }
+func (b *Bundle) Manifest() Manifest {
+	m := Manifest{Kind: b.kind, Files: []FileInfo{}}
+	for _, f := range b.files {
+		m.Files = append(m.Files, FileInfo{
+			Path: f.path, Mode: fmt.Sprintf("%04o", f.mode()), Digest: digest(f.data), Size: int64(len(f.data)),
+		})
+	}
+	return m
+}
 
-// Ignored lists what Pack found in the folder and left out, sorted.
-func (b *Bundle) Ignored() []string { panic("pending") }
+// Ignored lists what Pack found in the folder and left out, sorted; folders
+// end in a slash.
+func (b *Bundle) Ignored() []string { return slices.Clone(b.ignored) }
 
 // File returns the content of one file, nil if there is none. It may hold secrets.
-func (b *Bundle) File(path string) []byte { panic("pending") }
+func (b *Bundle) File(path string) []byte {
+	for _, f := range b.files {
+		if f.path == path {
+			return slices.Clone(f.data)
+		}
+	}
+	return nil
+}
+
+// String keeps a bundle that is printed by mistake from showing its files.
+func (b *Bundle) String() string {
+	return fmt.Sprintf("seed of kind %s, %d files", b.kind, len(b.files))
+}
+
+// Format does the same for every verb.
+func (b *Bundle) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, b.String()) }
+
+// Bytes is the bundle as a tar archive, the same for the same content. It holds secrets.
+func (b *Bundle) Bytes() []byte {
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	for _, f := range b.files {
+		h := &tar.Header{Typeflag: tar.TypeReg, Name: f.path, Mode: int64(f.mode()), Size: int64(len(f.data)), Format: tar.FormatPAX}
+		err := w.WriteHeader(h)
+		if err == nil {
+			_, err = w.Write(f.data)
+		}
+		if err != nil {
+			panic(err) // into memory, with sizes that are right
+		}
+	}
+	if err := w.Close(); err != nil {
+		panic(err)
+	}
+	return buf.Bytes()
+}
+
+// Unpack reads what Bytes wrote, and validates it again.
+func Unpack(data []byte) (*Bundle, error) {
+	r := tar.NewReader(bytes.NewReader(data))
+	var files []file
+	for {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("unpack seed: %w", err)
+		}
+		if h.Typeflag != tar.TypeReg || h.Size > maxFile {
+			return nil, fmt.Errorf("unpack seed: %q is not a file of a seed", h.Name)
+		}
+		content, err := io.ReadAll(r)
+		if err != nil {
+			return nil, fmt.Errorf("unpack seed: %s: %w", h.Name, err)
+		}
+		files = append(files, file{path: h.Name, exec: h.Mode&0o100 != 0, data: content})
+	}
+	return newBundle(files, nil)
+}
+
+// Bounds of a seed. What is larger is no credential but somebody's data.
+const (
+	maxFile  = 4 << 20
+	maxFiles = 2000
+	maxBytes = 32 << 20
+)
+
+// newBundle checks files and says what they are.
+func newBundle(files []file, ignored []string) (*Bundle, error) {
+	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.path, b.path) })
+	slices.Sort(ignored)
+	total := 0
+	for i, f := range files {
+		if err := checkPath(f.path); err != nil {
+			return nil, err
+		}
+		if i > 0 && files[i-1].path == f.path {
+			return nil, fmt.Errorf("%s is there twice", f.path)
+		}
+		if len(f.data) > maxFile {
+			return nil, fmt.Errorf("%s is larger than %d MiB, too large for a seed", f.path, maxFile>>20)
+		}
+		total += len(f.data)
+	}
+	if len(files) > maxFiles {
+		return nil, fmt.Errorf("%d files are too many for a seed, which takes %d (move what codex does not need)", len(files), maxFiles)
+	}
+	if total > maxBytes {
+		return nil, fmt.Errorf("%d MiB are too much for a seed, which takes %d", total>>20, maxBytes>>20)
+	}
+	b := &Bundle{files: files, ignored: ignored}
+	kind, err := kindOf(b.File(authFile), b.File(configFile))
+	if err != nil {
+		return nil, err
+	}
+	b.kind = kind
+	return b, nil
+}
+
+// checkPath takes the paths that a seed may hold, as they are written.
+func checkPath(p string) error {
+	if !isSeedPath(p) || path.Clean(p) != p || !fs.ValidPath(p) || len(p) > 400 {
+		return fmt.Errorf("%q is not a file of a seed", p)
+	}
+	if !utf8.ValidString(p) || strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return fmt.Errorf("%q: a file of a seed cannot have control characters in its name", p)
+	}
+	return nil
+}
+
+// The names that make a seed; all else in a CODEX_HOME is codex's own state.
+var (
+	seedFiles   = []string{authFile, configFile, "AGENTS.md", "AGENTS.override.md"}
+	seedFolders = []string{"rules", "skills", "prompts"}
+)
+
+func isSeedPath(p string) bool {
+	top, rest, below := strings.Cut(p, "/")
+	if !below {
+		return slices.Contains(seedFiles, p)
+	}
+	// codex unpacks its own skills there, and does so again on the next host.
+	if top == "skills" && (rest == ".system" || strings.HasPrefix(rest, ".system/")) {
+		return false
+	}
+	return slices.Contains(seedFolders, top)
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}

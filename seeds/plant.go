@@ -1,17 +1,21 @@
 package seeds
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
 
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// ErrNotWiped: after Wipe a credential is still on the host, or we cannot know.
-var ErrNotWiped = errors.New("credentials are not proven gone")
-
-// ErrNotPlanted: what is on the host is not what was written.
-var ErrNotPlanted = errors.New("seed is not on the host as it should be")
+// ErrNotPlanted: what is on the host is not what was written, and nothing of
+// ours was put in its place.
+var ErrNotPlanted = errors.New("seed cannot be planted")
 
 // PlantSpec says what goes where.
 type PlantSpec struct {
@@ -23,7 +27,7 @@ type PlantSpec struct {
 	Bundle *Bundle
 	// Sandbox is read-only, workspace-write or danger-full-access.
 	Sandbox string
-	// WorkDir is trusted in config.toml, so that codex asks nobody.
+	// WorkDir is where the thread will work. It need not exist yet.
 	WorkDir string
 	// Fence guards every write.
 	Fence *hostexec.Fence
@@ -34,26 +38,259 @@ type Planted struct {
 	// Permissions is the profile to start and resume threads with; empty
 	// for danger-full-access: then name the sandbox instead.
 	Permissions string `json:"permissions,omitempty"`
-	// Files are what was planted, by the digests that were read back.
+	// Files are what is there now, config.toml with our part in it.
 	Files []FileInfo `json:"files"`
-	// Skipped are settings of ours that the owner's config.toml leaves no
-	// room for, or sets in another way; the owner's way stands.
+	// Kept says that auth.json on the host is a newer one of the same login,
+	// rotated by codex and maybe saved nowhere else, and was left alone.
+	Kept bool `json:"kept,omitempty"`
+	// Trusted says that codex will read what the work directory has to say
+	// (AGENTS.md): true unless it brings a .codex of its own.
+	Trusted bool `json:"trusted"`
+	// Skipped are settings of ours that the owner's config.toml sets in
+	// another way or leaves no room for; the owner's way stands.
 	Skipped []string `json:"skipped,omitempty"`
 }
 
 // Plant puts a seed into a CODEX_HOME on a host: the folder 0700, files 0600
-// by temp and rename, verified by digest. Doing it again gives the same; it
-// removes nothing that it did not plant.
-func Plant(ctx context.Context, h hostexec.Host, spec PlantSpec) (Planted, error) { panic("pending") }
+// (0700 for scripts of skills) by temp and rename, checked by digest there. A
+// file that is right already is not touched, so doing it again is safe, also
+// after a crash in the middle; it removes nothing. It must be done before codex
+// starts: see the note on rename at the permission profiles.
+//
+// A host is asked nothing but what the local paths are and holds, and nothing
+// is sent before all of it is known to be valid.
+func Plant(ctx context.Context, h hostexec.Host, spec PlantSpec) (_ Planted, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("plant seed on %s: %w", h.Name(), err)
+		}
+	}()
+	if err := spec.check(); err != nil {
+		return Planted{}, err
+	}
+	site, err := look(ctx, h, spec)
+	if err != nil {
+		return Planted{}, err
+	}
+	spec.CodexHome = site.home
+	if site.work != "" {
+		spec.WorkDir = site.work
+	}
+	planted := Planted{Permissions: Profile(spec.Sandbox), Trusted: site.trust.trusted}
+	files, err := sessionFiles(spec, site, &planted)
+	if err != nil {
+		return Planted{}, err
+	}
+	for _, f := range files {
+		if planted.Kept && f.path == authFile {
+			f.data = site.auth
+		} else if err := plantFile(ctx, h, spec, site, f); err != nil {
+			return Planted{}, err
+		}
+		planted.Files = append(planted.Files, FileInfo{
+			Path: f.path, Mode: fmt.Sprintf("%04o", f.mode()), Digest: digest(f.data), Size: int64(len(f.data)),
+		})
+	}
+	return planted, nil
+}
 
-// Profile is the id of our permission profile for a sandbox: what to send as
-// `permissions` in thread/start and thread/resume in place of `sandbox`. It is
-// empty for danger-full-access, which no profile can confine.
-func Profile(sandbox string) string { panic("pending") }
+func (s PlantSpec) check() error {
+	for name, p := range map[string]string{"CODEX_HOME": s.CodexHome, "session folder": s.Within, "work directory": s.WorkDir} {
+		if name == "work directory" && p == "" {
+			continue
+		}
+		if !path.IsAbs(p) || path.Clean(p) != p || !writable(p) {
+			return fmt.Errorf("%s %q is not a clean absolute path in UTF-8", name, p)
+		}
+	}
+	if !below(s.CodexHome, s.Within) {
+		return fmt.Errorf("CODEX_HOME %s does not lie in %s", s.CodexHome, s.Within)
+	}
+	if s.WorkDir == s.CodexHome || below(s.WorkDir, s.CodexHome) {
+		return fmt.Errorf("work directory %s lies in CODEX_HOME, which commands must not write", s.WorkDir)
+	}
+	if s.WorkDir == s.Within {
+		return fmt.Errorf("work directory %s is the session's own folder (use one below or beside it)", s.WorkDir)
+	}
+	return checkSandbox(s.Sandbox)
+}
 
-// Wipe removes the credentials from a CODEX_HOME and looks again: nil means
-// that none was found afterwards. Where the answer did not come back the error
-// wraps ErrNotWiped; wiping again is safe.
-func Wipe(ctx context.Context, h hostexec.Host, codexHome, within string, fence *hostexec.Fence) error {
-	panic("pending")
+// sessionFiles are the files to plant, the credential last.
+func sessionFiles(spec PlantSpec, site site, planted *Planted) ([]file, error) {
+	var files []file
+	var config, auth []byte
+	if spec.Bundle != nil {
+		for _, f := range spec.Bundle.files {
+			switch f.path {
+			case configFile:
+				config = f.data
+			case authFile:
+				auth = f.data
+			default:
+				files = append(files, f)
+			}
+		}
+	}
+	denied := []string{configFile}
+	switch {
+	case auth != nil:
+		denied = append(denied, authFile)
+		planted.Kept = site.auth != nil && rotatedFrom(auth, site.auth)
+	case site.states[authFile] != "":
+		return nil, fmt.Errorf("%w: there is an auth.json already and the seed has none, so codex would be somebody else (wipe it first)", ErrNotPlanted)
+	}
+	settings, err := sessionSettings(spec, denied, site.trust)
+	if err != nil {
+		return nil, err
+	}
+	merged, skipped, err := mergeConfig(config, settings)
+	if err != nil {
+		return nil, err
+	}
+	planted.Skipped = skipped
+	files = append(files, file{path: configFile, data: merged})
+	if auth != nil {
+		files = append(files, file{path: authFile, data: auth})
+	}
+	return files, nil
+}
+
+// plantFile writes a file unless it is there as it should be.
+func plantFile(ctx context.Context, h hostexec.Host, spec PlantSpec, site site, f file) error {
+	target := path.Join(spec.CodexHome, f.path)
+	if site.states[f.path] == plainFile(f.exec) {
+		there, err := hostexec.ReadFile(ctx, h, target, int64(len(f.data)))
+		var long *hostexec.OutputTooLongError
+		switch {
+		case err == nil && bytes.Equal(there, f.data):
+			return nil
+		case err != nil && !errors.As(err, &long) && !errors.Is(err, hostexec.ErrNotExist):
+			return err
+		}
+	}
+	return hostexec.WriteFile(ctx, h, target, f.data, f.mode(), spec.Fence)
+}
+
+// plainFile is what the host says of a regular file with our mode.
+func plainFile(exec bool) string {
+	if exec {
+		return "-rwx------"
+	}
+	return "-rw-------"
+}
+
+// rotatedFrom says whether an auth.json on a host is a later one of the same
+// ChatGPT login: codex rotated its tokens there, the old refresh token is
+// spent, and to write the seed's over it would lose the login.
+func rotatedFrom(seed, host []byte) bool {
+	type login struct {
+		Tokens struct {
+			Account string `json:"account_id"`
+			Refresh string `json:"refresh_token"`
+		} `json:"tokens"`
+		LastRefresh time.Time `json:"last_refresh"`
+	}
+	var a, b login
+	if kind, err := checkAuth(host); err != nil || kind != KindChatGPT {
+		return false
+	}
+	if json.Unmarshal(seed, &a) != nil || json.Unmarshal(host, &b) != nil {
+		return false
+	}
+	return a.Tokens.Account == b.Tokens.Account && a.Tokens.Refresh != b.Tokens.Refresh && b.LastRefresh.After(a.LastRefresh)
+}
+
+// A site is what the host said of the place to plant in.
+type site struct {
+	home   string // CODEX_HOME without symbolic links
+	work   string // the work directory without symbolic links, "" if it is not there
+	trust  trustLevel
+	states map[string]string // by path of a file: its type and mode as ls writes them, "" if absent
+	auth   []byte            // the auth.json that is there, nil if none
+}
+
+// siteScript makes CODEX_HOME and tells what is there, each answer ended by NUL.
+//
+// $1 session folder, $2 CODEX_HOME, $3 work directory or empty, then paths
+// below CODEX_HOME.
+const siteScript = `LC_ALL=C; export LC_ALL
+umask 077
+mkdir -p -- "$2" || exit 1
+within=$(cd -P -- "$1" && pwd -P && echo .) && home=$(cd -P -- "$2" && pwd -P && echo .) || exit 1
+within=${within%
+.} home=${home%
+.}
+case $home in "$within"/*) ;; *) echo "$2 leads out of $1: to $home" >&2; exit 1 ;; esac
+chmod 700 -- "$home" || exit 1
+printf '%s\0' "$home"
+work= own=no
+if [ -n "$3" ] && work=$(cd -P -- "$3" 2>/dev/null && pwd -P && echo .); then
+	work=${work%
+.}
+	# codex reads .codex in every folder from the one with .git down to its own.
+	root=$work p=$work
+	while :; do
+		if [ -e "$p/.git" ]; then root=$p; break; fi
+		[ -n "$p" ] && [ "$p" != / ] || break
+		p=${p%/*}
+	done
+	p=$work
+	while :; do
+		if [ -e "$p/.codex" ] || [ -L "$p/.codex" ]; then
+			[ -d "$p/.codex" ] && [ -z "$(ls -A -- "$p/.codex" 2>&1)" ] || own=yes
+		fi
+		[ "$p" != "$root" ] && [ -n "$p" ] && [ "$p" != / ] || break
+		p=${p%/*}
+	done
+else work=
+fi
+printf '%s\0%s\0' "$work" "$own"
+shift 3
+for f; do
+	state=
+	if [ -e "$home/$f" ] || [ -L "$home/$f" ]; then
+		state=$(ls -ld -- "$home/$f") || exit 1
+		state=$(printf %.10s "$state")
+	fi
+	printf '%s\0' "$state"
+done`
+
+func look(ctx context.Context, h hostexec.Host, spec PlantSpec) (site, error) {
+	names := []string{authFile, configFile}
+	if spec.Bundle != nil {
+		for _, f := range spec.Bundle.files {
+			if f.path != authFile && f.path != configFile {
+				names = append(names, f.path)
+			}
+		}
+	}
+	r, err := h.Run(ctx, hostexec.Command{
+		Script: siteScript, Args: append([]string{spec.Within, spec.CodexHome, spec.WorkDir}, names...), Fence: spec.Fence,
+	})
+	if err != nil {
+		return site{}, err
+	}
+	answers := strings.Split(string(r.Stdout), "\x00")
+	if len(answers) != 3+len(names)+1 {
+		return site{}, fmt.Errorf("the host gave %d answers in place of %d", len(answers)-1, 3+len(names))
+	}
+	s := site{home: answers[0], work: answers[1], states: map[string]string{}}
+	if !writable(s.home) || !writable(s.work) {
+		return site{}, fmt.Errorf("%q or %q is not UTF-8, which codex needs", s.home, s.work)
+	}
+	s.trust.trusted = answers[2] == "no"
+	for _, dir := range []string{s.work, spec.WorkDir} {
+		if dir != "" && (len(s.trust.dirs) == 0 || s.trust.dirs[0] != dir) {
+			s.trust.dirs = append(s.trust.dirs, dir)
+		}
+	}
+	for i, name := range names {
+		s.states[name] = answers[3+i]
+	}
+	if s.states[authFile] == plainFile(false) {
+		if s.auth, err = hostexec.ReadFile(ctx, h, path.Join(s.home, authFile), maxFile); err != nil {
+			return site{}, err
+		}
+	}
+	return s, nil
 }

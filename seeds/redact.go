@@ -1,48 +1,196 @@
 package seeds
 
-// KnownSecrets returns the secrets that a bundle holds: tokens and keys of
-// auth.json, and of config.toml whatever its key's name calls a secret.
-func KnownSecrets(b *Bundle) []Secret { panic("pending") }
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"net/url"
+)
 
 // A Redactor finds known secrets in text, raw and in the forms in which they
-// travel (JSON-escaped, URL-escaped, base64, hex). Secrets of less than
-// MinSecret bytes are not looked for: they would be found everywhere. The zero
-// value and nil find nothing. It is safe for concurrent use.
-type Redactor struct{}
+// travel: escaped for JSON or a URL, base64, hex. It is no proof against who
+// wants to hide one: a secret that was cut, wrapped or encoded otherwise is not
+// found. Secrets of less than MinSecret bytes are not looked for. The zero value
+// and nil find nothing. It is safe for concurrent use.
+type Redactor struct {
+	search *searcher
+	label  []byte
+}
 
 // MinSecret is the length in bytes from which a secret is looked for.
 const MinSecret = 8
 
 // NewRedactor makes a redactor for the secrets of one seed.
-func NewRedactor(seed string, secrets []Secret) *Redactor { panic("pending") }
+func NewRedactor(seed string, secrets []Secret) *Redactor {
+	var needles [][]byte
+	for _, s := range secrets {
+		for _, form := range forms(s.Reveal()) {
+			if len(form) >= MinSecret {
+				needles = append(needles, form)
+			}
+		}
+	}
+	return &Redactor{search: newSearcher(needles), label: []byte("[redacted:" + seed + "]")}
+}
+
+// forms are the ways in which a secret may be written.
+func forms(secret string) [][]byte {
+	if len(secret) < MinSecret {
+		return nil
+	}
+	raw := []byte(secret)
+	found := [][]byte{raw, []byte(url.QueryEscape(secret)), []byte(url.PathEscape(secret)), []byte(hex.EncodeToString(raw))}
+	once := jsonEscaped(secret, false)
+	found = append(found, once, jsonEscaped(secret, true))
+	// What a command printed as JSON is JSON in a string of the rollout.
+	found = append(found, jsonEscaped(string(once), false))
+	// Base64 of a text that has the secret somewhere inside: three ways to lie
+	// on its groups of three bytes. The characters at both ends depend on the
+	// neighbours and are left out.
+	for skip := range 3 {
+		padded := append(make([]byte, skip), raw...)
+		padded = padded[:len(padded)-len(padded)%3]
+		for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
+			text := []byte(enc.EncodeToString(padded))
+			if first := []int{0, 2, 3}[skip]; len(text) > first {
+				found = append(found, text[first:])
+			}
+		}
+	}
+	return found
+}
+
+// jsonEscaped is the inside of a JSON string, as most encoders or as Go's writes it.
+func jsonEscaped(s string, html bool) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(html)
+	if err := enc.Encode(s); err != nil {
+		return nil // cannot happen for a string
+	}
+	text := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return bytes.Clone(text[1 : len(text)-1])
+}
+
+func (r *Redactor) idle() bool { return r == nil || r.search == nil || len(r.search.needles) == 0 }
 
 // Bytes returns p with each secret replaced by [redacted:<seed>]; p itself
 // where there is none. Redact before cutting an excerpt, not after.
-func (r *Redactor) Bytes(p []byte) []byte { panic("pending") }
+func (r *Redactor) Bytes(p []byte) []byte {
+	if r.idle() {
+		return p
+	}
+	at, length := r.search.next(p, 0)
+	if at < 0 {
+		return p
+	}
+	var out []byte
+	done := 0
+	for at >= 0 {
+		out = append(append(out, p[done:at]...), r.label...)
+		done = at + length
+		at, length = r.search.next(p, done)
+	}
+	return append(out, p[done:]...)
+}
 
 // String is Bytes for strings.
-func (r *Redactor) String(s string) string { panic("pending") }
+func (r *Redactor) String(s string) string {
+	if r.idle() {
+		return s
+	}
+	if at, _ := r.search.next([]byte(s), 0); at < 0 {
+		return s
+	}
+	return string(r.Bytes([]byte(s)))
+}
 
 // Error returns err with its text redacted, still matching errors.Is and As;
 // err itself where there is nothing to hide.
-func (r *Redactor) Error(err error) error { panic("pending") }
+func (r *Redactor) Error(err error) error {
+	if err == nil || r.idle() {
+		return err
+	}
+	text := err.Error()
+	if clean := r.String(text); clean != text {
+		return &redactedError{clean, err}
+	}
+	return err
+}
+
+type redactedError struct {
+	text string
+	err  error
+}
+
+func (e *redactedError) Error() string { return e.text }
+func (e *redactedError) Unwrap() error { return e.err }
 
 // Stream redacts text that comes in pieces: a secret is found across them.
-func (r *Redactor) Stream() *Stream { panic("pending") }
+func (r *Redactor) Stream() *Stream { return &Stream{r: r} }
 
 // MaskStream is Stream with each secret overwritten by as many '*', so that
 // offsets stay what they were.
-func (r *Redactor) MaskStream() *Stream { panic("pending") }
+func (r *Redactor) MaskStream() *Stream { return &Stream{r: r, mask: true} }
 
 // A Stream holds back the end of a piece only while it may be the beginning
 // of a secret. It is not safe for concurrent use.
-type Stream struct{}
+type Stream struct {
+	r     *Redactor
+	mask  bool
+	held  []byte
+	out   []byte
+	count int
+}
 
-// Next takes a piece and returns what may be shown by now, good until the next call.
-func (s *Stream) Next(p []byte) []byte { panic("pending") }
+// Next takes a piece and returns what may be shown by now, good until the next
+// call.
+func (s *Stream) Next(p []byte) []byte {
+	if s.r.idle() {
+		return p
+	}
+	s.held = append(s.held, p...)
+	return s.take(false)
+}
 
 // Flush returns what was held back; the stream begins anew.
-func (s *Stream) Flush() []byte { panic("pending") }
+func (s *Stream) Flush() []byte {
+	if s.r.idle() {
+		return nil
+	}
+	return s.take(true)
+}
 
 // Count is how many secrets were found so far.
-func (s *Stream) Count() int { panic("pending") }
+func (s *Stream) Count() int { return s.count }
+
+// take hides every secret that is decided: none that began earlier, or there
+// and longer, may still come to its end.
+func (s *Stream) take(all bool) []byte {
+	search := s.r.search
+	s.out = s.out[:0]
+	done := 0
+	for {
+		open := len(s.held)
+		if !all {
+			open -= search.open(s.held[done:])
+		}
+		at, length := search.next(s.held, done)
+		if at < 0 || at >= open {
+			s.out = append(s.out, s.held[done:open]...)
+			s.held = append(s.held[:0], s.held[open:]...)
+			return s.out
+		}
+		s.out = s.hide(append(s.out, s.held[done:at]...), length)
+		s.count++
+		done = at + length
+	}
+}
+
+func (s *Stream) hide(out []byte, length int) []byte {
+	if !s.mask {
+		return append(out, s.r.label...)
+	}
+	return append(out, bytes.Repeat([]byte{'*'}, length)...)
+}

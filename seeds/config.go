@@ -1,0 +1,268 @@
+package seeds
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/pelletier/go-toml/v2/unstable"
+)
+
+// Our settings go into config.toml between marks. TOML decides where: keys of
+// the document itself stand before any [table], a table that the owner opened
+// cannot be opened again, and new tables come last. So there are up to three
+// kinds of places, and each is bounded by the same two lines. Taking out
+// everything between the marks, with them, gives back the owner's bytes.
+const (
+	markBegin = "# >>> fairlead: written anew at each start; edit elsewhere >>>"
+	// The owner's last line had no end, so the newline before this mark is ours.
+	markBeginTorn = "# >>> fairlead: written anew at each start; edit elsewhere; the newline before is ours too >>>"
+	markEnd       = "# <<< fairlead <<<"
+)
+
+// A setting is one key of ours. The owner's own value for it stands, unless
+// must is set: then the owner's makes an error.
+type setting struct {
+	table []string
+	key   string
+	value string // as TOML
+	must  bool
+}
+
+func (s setting) path() []string { return slices.Concat(s.table, []string{s.key}) }
+
+func (s setting) String() string { return dottedKey(s.path()) }
+
+// mergeConfig adds settings to the owner's config.toml and returns those that
+// were skipped, because the owner sets them or leaves no room for them. The
+// result is valid TOML that means what the owner's did plus what we add, or
+// there is an error.
+func mergeConfig(owner []byte, settings []setting) (_ []byte, skipped []string, err error) {
+	if owner, err = StripConfig(owner); err != nil {
+		return nil, nil, err
+	}
+	before, err := parseConfig(owner)
+	if err != nil {
+		return nil, nil, err
+	}
+	where, err := surveyConfig(owner)
+	if err != nil {
+		return nil, nil, err
+	}
+	var added []setting
+	inside := map[int][]string{} // lines by offset, -1 for the top
+	var tail []string
+	var open []string // the table that the tail is in
+	for _, s := range settings {
+		_, set := lookup(before, s.path())
+		at, dotted, own, ok := where.room(s.table)
+		if set || !ok {
+			if s.must {
+				return nil, nil, fmt.Errorf("config.toml has a %s of its own, which is ours to set (take it out)", s)
+			}
+			skipped = append(skipped, s.String())
+			continue
+		}
+		added = append(added, s)
+		if own {
+			if !slices.Equal(open, s.table) {
+				tail = append(tail, "["+dottedKey(s.table)+"]")
+				open = s.table
+			}
+			tail = append(tail, dottedKey([]string{s.key})+" = "+s.value)
+			continue
+		}
+		inside[at] = append(inside[at], dottedKey(slices.Concat(dotted, []string{s.key}))+" = "+s.value)
+	}
+	merged := assemble(owner, inside, tail)
+	if err := verifyMerge(owner, before, merged, added); err != nil {
+		return nil, nil, err
+	}
+	return merged, skipped, nil
+}
+
+// assemble puts our lines between the owner's.
+func assemble(owner []byte, inside map[int][]string, tail []string) []byte {
+	var out bytes.Buffer
+	block := func(lines []string) {
+		if len(lines) == 0 {
+			return
+		}
+		mark := markBegin
+		if n := out.Len(); n > 0 && out.Bytes()[n-1] != '\n' {
+			out.WriteByte('\n')
+			mark = markBeginTorn
+		}
+		out.WriteString(mark + "\n" + strings.Join(lines, "\n") + "\n" + markEnd + "\n")
+	}
+	block(inside[-1])
+	done := 0
+	for _, at := range slices.Sorted(maps.Keys(inside)) {
+		if at < 0 {
+			continue
+		}
+		out.Write(owner[done:at])
+		done = at
+		block(inside[at])
+	}
+	out.Write(owner[done:])
+	block(tail)
+	return out.Bytes()
+}
+
+// verifyMerge trusts nothing of the above: it reads the result again.
+func verifyMerge(owner []byte, before map[string]any, merged []byte, added []setting) error {
+	after, err := parseConfig(merged)
+	if err != nil {
+		return fmt.Errorf("our part does not fit into config.toml: %w (write its tables as [table] headers)", err)
+	}
+	if back, err := StripConfig(merged); err != nil || !bytes.Equal(back, owner) {
+		return errors.New("our part could not be taken out of config.toml again")
+	}
+	for _, s := range added {
+		if _, there := lookup(after, s.path()); !there {
+			return fmt.Errorf("%s did not get into config.toml", s)
+		}
+		drop(after, s.path())
+	}
+	if before == nil {
+		before = map[string]any{}
+	}
+	if !sameTables(before, after) {
+		return errors.New("our part would change what config.toml says")
+	}
+	return nil
+}
+
+// sameTables compares and takes an empty table for none: ours were emptied.
+func sameTables(a, b map[string]any) bool {
+	for _, k := range slices.Concat(slices.Collect(maps.Keys(a)), slices.Collect(maps.Keys(b))) {
+		ta, isA := a[k].(map[string]any)
+		tb, isB := b[k].(map[string]any)
+		if (isA || a[k] == nil) && (isB || b[k] == nil) {
+			if !sameTables(ta, tb) {
+				return false
+			}
+		} else if !reflect.DeepEqual(a[k], b[k]) && fmt.Sprint(a[k]) != fmt.Sprint(b[k]) { // NaN differs from itself
+			return false
+		}
+	}
+	return true
+}
+
+func lookup(c map[string]any, path []string) (any, bool) {
+	for i, part := range path {
+		v, ok := c[part]
+		if !ok {
+			return nil, false
+		}
+		if i == len(path)-1 {
+			return v, true
+		}
+		if c, ok = v.(map[string]any); !ok {
+			return nil, false
+		}
+	}
+	return c, true
+}
+
+func drop(c map[string]any, path []string) {
+	for _, part := range path[:len(path)-1] {
+		c, _ = c[part].(map[string]any)
+	}
+	delete(c, path[len(path)-1])
+}
+
+// StripConfig takes our part out of a config.toml and returns the owner's
+// bytes. A document with no part of ours comes back as it is; one whose marks
+// do not match is an error, as is one that is no TOML.
+func StripConfig(doc []byte) ([]byte, error) {
+	if !bytes.Contains(doc, []byte("fairlead")) {
+		return doc, nil
+	}
+	var out []byte
+	var p unstable.Parser
+	p.KeepComments = true
+	p.Reset(doc)
+	kept, inside := 0, false
+	for p.NextExpression() {
+		// Only a comment that is a line of its own can be a mark: a parser
+		// finds it, so a string of several lines that quotes one is safe.
+		e := p.Expression()
+		if e.Kind != unstable.Comment {
+			continue
+		}
+		at := int(e.Raw.Offset)
+		switch text := strings.TrimSuffix(string(e.Data), "\r"); {
+		case (text == markBegin || text == markBeginTorn) && !inside:
+			end := at
+			if text == markBeginTorn && end > kept && doc[end-1] == '\n' {
+				end--
+			}
+			out = append(out, doc[kept:end]...)
+			inside = true
+		case text == markEnd && inside:
+			kept, inside = lineEnd(doc, at), false
+		case text == markBegin, text == markBeginTorn, text == markEnd:
+			return nil, errors.New("config.toml: the marks of the part that is ours do not match (take that part out by hand)")
+		}
+	}
+	if p.Error() != nil {
+		_, err := parseConfig(doc)
+		if err == nil {
+			err = errors.New("config.toml is not valid TOML")
+		}
+		return nil, err
+	}
+	if inside {
+		return nil, errors.New("config.toml: the part that is ours has no end (take it out by hand)")
+	}
+	return append(out, doc[kept:]...), nil
+}
+
+// dottedKey writes a path as TOML.
+func dottedKey(path []string) string {
+	parts := make([]string, len(path))
+	for i, part := range path {
+		if part != "" && !strings.ContainsFunc(part, func(r rune) bool { return !bareKey(r) }) {
+			parts[i] = part
+		} else {
+			parts[i] = tomlString(part)
+		}
+	}
+	return strings.Join(parts, ".")
+}
+
+func bareKey(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-'
+}
+
+// tomlString writes any valid UTF-8 as a basic string of TOML.
+func tomlString(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r < ' ' || r == 0x7f:
+			b.WriteString(`\u` + fmt.Sprintf("%04X", r))
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+// writable says whether TOML can hold a string at all.
+func writable(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
+
+func tomlBool(v bool) string { return strconv.FormatBool(v) }

@@ -1,0 +1,94 @@
+package seeds
+
+import (
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// KnownSecrets returns the secrets that a bundle holds: every text of
+// auth.json but those that are known to be public, and of config.toml whatever
+// its key's name calls a secret, also inside headers and URLs. Those shorter
+// than MinSecret are left out: they would be found everywhere.
+func KnownSecrets(b *Bundle) []Secret {
+	if b == nil {
+		return nil
+	}
+	found := map[string]bool{}
+	if data := b.File(authFile); data != nil {
+		var v any
+		if json.Unmarshal(data, &v) == nil {
+			walkTexts("", v, func(key, text string) {
+				if !publicAuthKeys[key] {
+					found[text] = true
+				}
+			})
+		}
+	}
+	if data := b.File(configFile); data != nil {
+		if c, err := parseConfig(data); err == nil {
+			walkTexts("", c, func(key, text string) {
+				if secretName(key) {
+					found[text] = true
+					// "Bearer …": commands print the token alone.
+					if _, token, cut := strings.Cut(text, " "); cut {
+						found[strings.TrimSpace(token)] = true
+					}
+				}
+				if u, err := url.Parse(text); err == nil && u.User != nil {
+					if password, set := u.User.Password(); set {
+						found[password] = true
+					}
+				}
+			})
+		}
+	}
+	var texts []string
+	for text := range found {
+		if len(text) >= MinSecret {
+			texts = append(texts, text)
+		}
+	}
+	slices.Sort(texts)
+	secrets := make([]Secret, len(texts))
+	for i, text := range texts {
+		secrets[i] = NewSecret(text)
+	}
+	return secrets
+}
+
+// publicAuthKeys are keys of auth.json whose values are no secret; an account
+// id is wanted in messages.
+var publicAuthKeys = map[string]bool{"auth_mode": true, "account_id": true, "last_refresh": true, "email": true, "plan_type": true}
+
+// secretName says whether a key's name calls its value a secret. Names that
+// end in _var or begin with env_ hold names of variables, not values.
+func secretName(key string) bool {
+	k := strings.ToLower(strings.ReplaceAll(key, "-", "_"))
+	if strings.HasSuffix(k, "_var") || strings.HasPrefix(k, "env_") {
+		return false
+	}
+	for _, word := range []string{"token", "secret", "password", "passwd", "authorization", "credential", "cookie", "api_key", "apikey", "access_key", "private_key"} {
+		if strings.Contains(k, word) {
+			return true
+		}
+	}
+	return k == "key" || strings.HasSuffix(k, "_key")
+}
+
+// walkTexts calls f for every text with the key that it stands under.
+func walkTexts(key string, v any, f func(key, text string)) {
+	switch v := v.(type) {
+	case string:
+		f(key, v)
+	case []any:
+		for _, e := range v {
+			walkTexts(key, e, f)
+		}
+	case map[string]any:
+		for k, e := range v {
+			walkTexts(k, e, f)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package seeds
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Pack reads a folder laid out like a CODEX_HOME: auth.json, config.toml,
+// AGENTS.md, AGENTS.override.md and the folders rules, skills and prompts. The
+// rest is left alone and listed by Ignored. A symbolic link is followed within
+// the folder; one that leads out of it is refused, and so are a logged-out or
+// half-written auth.json and a folder that makes codex nobody. The error says
+// what is wrong and how to mend it, and never what a file holds.
+func Pack(dir string) (_ *Bundle, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("pack seed from %s: %w", dir, err)
+		}
+	}()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, bare(err)
+	}
+	defer root.Close()
+	p := packer{root: root}
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return nil, bare(err)
+	}
+	for _, e := range entries {
+		name := e.Name()
+		switch {
+		case slices.Contains(seedFiles, name):
+			err = p.file(name, e)
+		case slices.Contains(seedFolders, name) && e.IsDir():
+			err = p.folder(name)
+		default:
+			p.ignore(name, e.IsDir())
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	for i, f := range p.files {
+		if f.path == configFile {
+			// A folder that was planted carries our part; the seed is the owner's.
+			if p.files[i].data, err = StripConfig(f.data); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return newBundle(p.files, p.ignored)
+}
+
+type packer struct {
+	root    *os.Root
+	files   []file
+	ignored []string
+}
+
+func (p *packer) ignore(name string, folder bool) {
+	if folder {
+		name += "/"
+	}
+	p.ignored = append(p.ignored, name)
+}
+
+func (p *packer) folder(name string) error {
+	return fs.WalkDir(p.root.FS(), name, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return bare(err)
+		case path == name:
+			return nil
+		case !isSeedPath(path):
+			p.ignore(path, d.IsDir())
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case d.IsDir():
+			return nil
+		}
+		return p.file(path, d)
+	})
+}
+
+func (p *packer) file(path string, d fs.DirEntry) error {
+	info, err := p.root.Stat(path) // follows links, not out of the root
+	if err != nil {
+		if d.Type()&fs.ModeSymlink != 0 {
+			return fmt.Errorf("%s is a symbolic link that leads out of the folder or nowhere (copy the file itself there)", path)
+		}
+		return bare(err)
+	}
+	if !info.Mode().IsRegular() {
+		if slices.Contains(seedFiles, path) {
+			return fmt.Errorf("%s is not a regular file", path)
+		}
+		p.ignore(path, info.IsDir())
+		return nil
+	}
+	if info.Size() > maxFile {
+		return fmt.Errorf("%s is larger than %d MiB, too large for a seed", path, maxFile>>20)
+	}
+	if len(p.files) >= maxFiles {
+		return fmt.Errorf("more than %d files are too many for a seed (move what codex does not need)", maxFiles)
+	}
+	f, err := p.root.Open(path)
+	if err != nil {
+		return bare(err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1)) // it may have grown
+	if err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	// Scripts of skills keep their bit; everything is for the user alone.
+	exec := info.Mode()&0o100 != 0 && strings.HasPrefix(path, "skills/")
+	p.files = append(p.files, file{path: path, exec: exec, data: data})
+	return nil
+}
+
+// bare takes the words of the os package off an error that names the path itself.
+func bare(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) && pe.Path != "" {
+		return fmt.Errorf("%s: %w", pe.Path, pe.Err)
+	}
+	return err
+}

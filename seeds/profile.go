@@ -1,0 +1,135 @@
+package seeds
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// The sandboxes that codex knows.
+const (
+	readOnly       = "read-only"
+	workspaceWrite = "workspace-write"
+	fullAccess     = "danger-full-access"
+)
+
+// Our permission profiles. They extend codex's own, so commands may do what
+// these sandboxes allow, less what follows.
+//
+// Measured with codex 0.169 on Linux, as root and as an ordinary user:
+//
+//   - "deny" makes open, copy, link and rename of a file fail for commands and
+//     patches, while codex itself reads and writes it;
+//   - "deny" of a file that is not there stops every command from starting
+//     where its folder is read-only, so only what was planted is denied;
+//   - it is a mount over the file: a file renamed onto the name while a command
+//     runs is seen by that command, so a credential is never replaced that way
+//     while codex runs (writing into the file is safe);
+//   - without "read" on CODEX_HOME, a work directory (or /tmp) above it lets a
+//     command write rules/default.rules and so allow itself everything, or move
+//     the folder away and put one of its own in place. Hence the guards below.
+const (
+	profileWrite = "fairlead"
+	profileRead  = "fairlead-read-only"
+)
+
+// Profile is the id of our permission profile for a sandbox: what to send as
+// `permissions` in thread/start and thread/resume in place of `sandbox`. It is
+// empty for danger-full-access, which no profile can confine.
+func Profile(sandbox string) string {
+	switch sandbox {
+	case readOnly:
+		return profileRead
+	case workspaceWrite:
+		return profileWrite
+	}
+	return ""
+}
+
+// sessionSettings are ours for one session.
+func sessionSettings(spec PlantSpec, denied []string, trust trustLevel) ([]setting, error) {
+	settings := []setting{{key: "check_for_update_on_startup", value: tomlBool(false)}}
+	confined := Profile(spec.Sandbox) != ""
+	if confined {
+		// Profiles without a default make codex ignore the whole file.
+		settings = append(settings, setting{key: "default_permissions", value: tomlString(Profile(spec.Sandbox))})
+	}
+	settings = append(settings, setting{table: []string{"analytics"}, key: "enabled", value: tomlBool(false)})
+	for _, feature := range []string{"plugins", "apps", "remote_plugin", "skill_search"} {
+		// Catalogues that codex would fetch in the background; with these off
+		// it makes no connection of its own.
+		settings = append(settings, setting{table: []string{"features"}, key: feature, value: tomlBool(false)})
+	}
+	for _, dir := range trust.dirs {
+		settings = append(settings, setting{table: []string{"projects", dir}, key: "trust_level", value: tomlString(trust.word())})
+	}
+	if !confined {
+		return settings, nil
+	}
+	for _, p := range []struct{ id, base string }{{profileWrite, ":workspace"}, {profileRead, ":read-only"}} {
+		settings = append(settings, setting{table: []string{"permissions", p.id}, key: "extends", value: tomlString(p.base), must: true})
+		rules := []string{"permissions", p.id, "filesystem"}
+		for _, dir := range guards(spec.CodexHome, spec.WorkDir) {
+			settings = append(settings, setting{table: rules, key: dir, value: tomlString("read"), must: true})
+		}
+		for _, name := range denied {
+			settings = append(settings, setting{table: rules, key: path.Join(spec.CodexHome, name), value: tomlString("deny"), must: true})
+		}
+	}
+	return settings, nil
+}
+
+// guards are the folders that commands may only read so that CODEX_HOME stays
+// what and where it is: itself and, for each folder that commands may write and
+// that it lies in, the next folder on the way to it. A guard is a mount of its
+// own, which cannot be renamed, and the work directory inside it stays writable.
+func guards(codexHome, workDir string) []string {
+	found := []string{codexHome}
+	for _, writable := range []string{"/tmp", "/var/tmp", workDir} {
+		if writable == "" || !below(codexHome, writable) {
+			continue
+		}
+		rest := strings.TrimPrefix(strings.TrimPrefix(codexHome, writable), "/")
+		next, _, _ := strings.Cut(rest, "/")
+		guard := path.Join(writable, next)
+		// The work directory is a mount already, and must stay writable.
+		if guard != workDir && !slices.Contains(found, guard) {
+			found = append(found, guard)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// below says whether a clean path lies in another.
+func below(p, dir string) bool {
+	return dir == "/" && p != "/" || strings.HasPrefix(p, dir+"/")
+}
+
+// A trustLevel is what codex is told of the work directory. Without a word of
+// ours codex trusts it by itself and writes that into config.toml.
+//
+// A trusted directory may carry a .codex of its own, and its config.toml
+// starts programs outside of any sandbox and overrules our profile (measured:
+// both read the credential). An untrusted one has its AGENTS.md ignored. So a
+// directory is trusted unless it brings a .codex.
+type trustLevel struct {
+	dirs    []string // under every name it has
+	trusted bool
+}
+
+func (t trustLevel) word() string {
+	if t.trusted {
+		return "trusted"
+	}
+	return "untrusted"
+}
+
+func checkSandbox(sandbox string) error {
+	switch sandbox {
+	case readOnly, workspaceWrite, fullAccess:
+		return nil
+	}
+	return fmt.Errorf("%q is not a sandbox (read-only, workspace-write or danger-full-access)", sandbox)
+}

@@ -1,0 +1,71 @@
+package seeds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// ErrNotWiped: after Wipe a credential is still on the host, or we cannot know.
+var ErrNotWiped = errors.New("credentials are not proven gone")
+
+// wipeScript removes what may hold a credential and looks again: auth.json and
+// config.toml with whatever was left beside them by a write that did not end
+// (ours and codex's), and the tokens of MCP servers. It prints what it still
+// finds, and "wiped" when that is nothing.
+//
+// $1 session folder, $2 CODEX_HOME.
+const wipeScript = `LC_ALL=C; export LC_ALL
+absent() { [ ! -e "$1" ] && [ ! -L "$1" ]; }
+if absent "$1" || absent "$2"; then echo wiped; exit 0; fi
+within=$(cd -P -- "$1" && pwd -P && echo .) && cd -P -- "$2" && home=$(pwd -P && echo .) || exit 1
+within=${within%
+.} home=${home%
+.}
+case $home in "$within"/*) ;; *) echo "$2 leads out of $1: to $home" >&2; exit 1 ;; esac
+left() {
+	for f in auth.json* .auth.json* config.toml* .config.toml* .credentials.json* .fl-* .tmp??????; do
+		absent "$f" || printf '%s\n' "$f"
+	done
+}
+rm -rf -- auth.json* .auth.json* config.toml* .config.toml* .credentials.json* .fl-* .tmp??????
+sync . 2>/dev/null || sync
+found=$(left)
+[ -n "$found" ] || echo wiped
+printf '%s\n' "$found"`
+
+// Wipe removes the credentials from a CODEX_HOME and looks again: nil means
+// that none was found afterwards, also where there was none to begin with. Any
+// error wraps ErrNotWiped, and where the answer did not come back also
+// hostexec.ErrOutcomeUnknown; wiping again is safe. The caller has stopped codex
+// and saved a rotated token before.
+func Wipe(ctx context.Context, h hostexec.Host, codexHome, within string, fence *hostexec.Fence) error {
+	err := wipe(ctx, h, codexHome, within, fence)
+	if err != nil {
+		return fmt.Errorf("wipe %s on %s: %w: %w", codexHome, h.Name(), ErrNotWiped, err)
+	}
+	return nil
+}
+
+func wipe(ctx context.Context, h hostexec.Host, codexHome, within string, fence *hostexec.Fence) error {
+	for _, p := range []string{codexHome, within} {
+		if !path.IsAbs(p) || path.Clean(p) != p {
+			return fmt.Errorf("%q is not a clean absolute path", p)
+		}
+	}
+	if !below(codexHome, within) {
+		return fmt.Errorf("%s does not lie in %s", codexHome, within)
+	}
+	r, err := h.Run(ctx, hostexec.Command{Script: wipeScript, Args: []string{within, codexHome}, Fence: fence})
+	if err != nil {
+		return err
+	}
+	if out := strings.TrimSpace(string(r.Stdout)); out != "wiped" {
+		return fmt.Errorf("still there: %s", strings.Join(strings.Fields(out), ", "))
+	}
+	return nil
+}
