@@ -1,0 +1,345 @@
+package conversation
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// A replayer is a codex that says what the recorded one said, and goes on only
+// when it was told what that one was told. It outlives the pumps that talk to
+// it, and it counts what would have had an effect twice.
+type replayer struct {
+	steps   []step
+	next    int
+	journal []byte
+	got     map[string]string // what it was told, by key
+	partial []byte            // a line without its end
+	faults  []string
+}
+
+func newReplayer(steps []step) *replayer { return &replayer{steps: steps, got: map[string]string{}} }
+
+// keyOf says which line of the recording a line is.
+func keyOf(line string) (key, id string) {
+	var m message
+	if err := json.Unmarshal([]byte(line), &m); err != nil {
+		return "", ""
+	}
+	switch {
+	case m.isRequest():
+		return m.Method + " " + idKey(m.ID), idKey(m.ID)
+	case m.isResponse():
+		return "answer " + idKey(m.ID), idKey(m.ID)
+	}
+	return m.Method, ""
+}
+
+// tell takes bytes of our side.
+func (r *replayer) tell(p []byte) {
+	r.partial = append(r.partial, p...)
+	for {
+		i := bytes.IndexByte(r.partial, '\n')
+		if i < 0 {
+			return
+		}
+		line := string(r.partial[:i])
+		r.partial = r.partial[i+1:]
+		r.line(line)
+		r.play()
+	}
+}
+
+func (r *replayer) line(line string) {
+	key, id := keyOf(line)
+	if key == "" {
+		return // blank or torn: codex says nothing to that
+	}
+	method, _, _ := strings.Cut(key, " ")
+	before, again := r.got[key]
+	switch {
+	case method == "thread/read":
+		r.say(`{"id":` + id + `,"result":{"thread":{"id":"x"}}}`)
+	case again && method == methodInitialize:
+		r.say(`{"id":` + id + `,"error":{"code":-32600,"message":"Already initialized"}}`)
+	case again && method == methodStart:
+		r.say(`{"id":` + id + `,"result":{"thread":{"id":"another thread"},"model":"m"}}`)
+	case again && method == "answer":
+		if before != line {
+			r.faults = append(r.faults, "answered differently: "+before+" and "+line)
+		}
+	case again && (method == methodAccountRead || method == methodModelList || method == methodInitialized):
+	case again:
+		r.faults = append(r.faults, "told twice: "+line)
+	case !r.expects(key):
+		r.faults = append(r.faults, "surprise: "+line)
+	default:
+		r.got[key] = line
+	}
+}
+
+func (r *replayer) expects(key string) bool {
+	for _, s := range r.steps {
+		if s.In != "" {
+			if k, _ := keyOf(s.In); k == key {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (r *replayer) say(line string) { r.journal = append(r.journal, line+"\n"...) }
+
+// play says all that the recorded one said before it was told something that
+// this one has not been told yet.
+func (r *replayer) play() {
+	for r.next < len(r.steps) {
+		s := r.steps[r.next]
+		if s.In != "" {
+			if k, _ := keyOf(s.In); r.got[k] == "" {
+				return
+			}
+		} else {
+			r.say(s.Out)
+		}
+		r.next++
+	}
+}
+
+var errCut = errors.New("cut")
+
+// A knife says where an attempt dies: after so many bytes were read from the
+// journal in all, or at the n-th write.
+type knife struct {
+	read  int // offset in the journal; -1: never
+	write int // count of writes; -1: never
+	torn  int // how much of that write still gets through; -1: all
+	wrote int
+}
+
+var noKnife = &knife{read: -1, write: -1}
+
+// simulate is the driver without goroutines and without a clock: time passes
+// only when nothing else is left to do.
+func simulate(r *replayer, in PumpInput, sink Sink, opt Options, k *knife) (PumpResult, error) {
+	m, err := newMachine(in, sink, opt, int64(len(r.journal)))
+	if err != nil {
+		return PumpResult{}, err
+	}
+	d := &driver{m: m}
+	split := newSplitter(m.st.Rewind, m.lim.Line)
+	size := m.size
+	behind := split.pos < size
+	write := func() error {
+		d.collect()
+		for _, line := range d.queue {
+			k.wrote++
+			if k.wrote-1 == k.write {
+				if k.torn < 0 || k.torn > len(line) {
+					r.tell(line)
+				} else {
+					r.tell(line[:k.torn])
+				}
+				return errCut
+			}
+			r.tell(line)
+		}
+		d.queue = nil
+		return nil
+	}
+	m.atStart()
+	for rounds := 0; ; rounds++ {
+		if rounds > 10000 {
+			return PumpResult{}, errors.New("the pump does not return")
+		}
+		if m.err != nil {
+			return PumpResult{}, m.err
+		}
+		if err := write(); err != nil {
+			return PumpResult{}, err
+		}
+		if m.result != nil {
+			return *m.result, nil
+		}
+		end := len(r.journal)
+		if k.read >= 0 {
+			end = min(end, k.read)
+		}
+		if int(split.pos) < end {
+			var lines []Line
+			split.feed(r.journal[split.pos:end], func(l Line) { lines = append(lines, l) })
+			for _, l := range lines {
+				m.read(l, m.now)
+				if m.result != nil || m.err != nil {
+					break
+				}
+				if err := write(); err != nil {
+					return PumpResult{}, err
+				}
+			}
+			if behind && split.pos >= size {
+				behind = false
+				m.caughtUp(m.now)
+			}
+			continue
+		}
+		if k.read >= 0 && int(split.pos) >= k.read {
+			k.read = -1 // it dies once
+			return PumpResult{}, errCut
+		}
+		m.tick(m.wake())
+	}
+}
+
+// An outcome is what is left of a whole conversation.
+type outcome struct {
+	Entries []Entry
+	Turns   []TurnEnd
+	Answers []string
+	State   PumpState
+}
+
+// replay leads the recorded conversation; each pump that the knife cuts is run
+// again from its input, as a new attempt on a new attachment.
+func replay(t testing.TB, steps []step, k *knife) (outcome, error) {
+	t.Helper()
+	r := newReplayer(steps)
+	r.play()
+	sink := newKeeper()
+	l := &leader{
+		state: PumpState{Cursor: Cursor{Incarnation: 1}},
+		spec:  ThreadSpec{CWD: "/srv/work", Sandbox: "read-only", ApprovalPolicy: "on-request", Model: functions},
+	}
+	l.pump = func(in PumpInput) (PumpResult, error) {
+		text, err := json.Marshal(in) // as it travels through a workflow
+		if err != nil {
+			return PumpResult{}, err
+		}
+		for attempt := 1; ; attempt++ {
+			var in PumpInput
+			if err := json.Unmarshal(text, &in); err != nil {
+				return PumpResult{}, err
+			}
+			res, err := simulate(r, in, sink, Options{Attempt: attempt}, k)
+			if !errors.Is(err, errCut) {
+				return res, err
+			}
+			r.partial = append(r.partial, ""...)
+		}
+	}
+	if err := l.lead(recordedTurns); err != nil {
+		return outcome{}, err
+	}
+	if len(r.faults) > 0 {
+		return outcome{}, errors.New(strings.Join(r.faults, "; "))
+	}
+	o := outcome{Turns: l.turns, Answers: l.answers, State: l.state}
+	seen := map[string]Entry{}
+	for _, e := range sink.entries {
+		if before, again := seen[e.ID]; again {
+			if !reflect.DeepEqual(before, e) {
+				return o, fmt.Errorf("entry %s came again as %+v, was %+v", e.ID, e, before)
+			}
+			continue
+		}
+		seen[e.ID] = e
+		if e.Seq != int64(len(o.Entries)+1) {
+			return o, fmt.Errorf("entry %s has seq %d after %d", e.ID, e.Seq, len(o.Entries))
+		}
+		o.Entries = append(o.Entries, e)
+	}
+	return o, nil
+}
+
+func recordedOutcome(t testing.TB, steps []step) (outcome, int, int) {
+	t.Helper()
+	k := *noKnife
+	o, err := replay(t, steps, &k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	length := 0
+	for _, s := range steps {
+		if s.Out != "" {
+			length += len(s.Out) + 1
+		}
+	}
+	return o, length, k.wrote
+}
+
+// sameOutcome leaves out of the state what tells one way of reading from
+// another; the journal is longer by the barriers' answers.
+func sameOutcome(a, b outcome) bool {
+	strip := func(o outcome) outcome {
+		o.State.Cursor, o.State.Rewind = Cursor{}, 0
+		for i := range o.Entries {
+			o.Entries[i].ID = ""
+		}
+		return o
+	}
+	return reflect.DeepEqual(strip(clone(a)), strip(clone(b)))
+}
+
+func clone(o outcome) outcome {
+	o.Entries = append([]Entry(nil), o.Entries...)
+	return o
+}
+
+func TestReplayOfTheRecordingEndsAsItDid(t *testing.T) {
+	o, _, _ := recordedOutcome(t, loadRecording(t, "approvals.jsonl"))
+	if len(o.Turns) != 2 || len(o.Answers) != 4 {
+		t.Fatalf("turns %+v, answers %q", o.Turns, o.Answers)
+	}
+	one := o.Turns[0]
+	if one.Status != "completed" || !strings.HasPrefix(one.FinalText, "I shall run two commands: größer, 更大.\n\nDone: ") {
+		t.Errorf("first turn %+v", one)
+	}
+	if one.DiffStat != "1 file changed, 1 insertion(+)" || one.Usage.Input == 0 || one.Usage.Input+o.Turns[1].Usage.Input != o.State.Usage.Input {
+		t.Errorf("first turn %+v, session's usage %+v", one, o.State.Usage)
+	}
+	var kinds []string
+	for _, e := range o.Entries {
+		kinds = append(kinds, string(e.Type))
+	}
+	want := "state user reasoning assistant request request command command request file_change request file_change assistant state user assistant state"
+	if got := strings.Join(kinds, " "); got != want {
+		t.Errorf("entries\n%s, want\n%s", got, want)
+	}
+}
+
+// The worker dies after every byte it could have read.
+func TestCutAtEveryByteLeavesTheSameTranscriptAndAnswers(t *testing.T) {
+	steps := loadRecording(t, "approvals.jsonl")
+	want, length, _ := recordedOutcome(t, steps)
+	for at := 0; at <= length; at++ {
+		got, err := replay(t, steps, &knife{read: at, write: -1})
+		if err != nil {
+			t.Fatalf("cut at byte %d: %v", at, err)
+		}
+		if !sameOutcome(got, want) {
+			t.Fatalf("cut at byte %d:\n%+v, want\n%+v", at, got, want)
+		}
+	}
+}
+
+// The worker dies at every write: before it, in the middle of it, after it.
+func TestCutAtEveryWriteSendsNothingTwice(t *testing.T) {
+	steps := loadRecording(t, "approvals.jsonl")
+	want, _, writes := recordedOutcome(t, steps)
+	for n := range writes {
+		for _, torn := range []int{0, 1, 2, 20, -1} {
+			got, err := replay(t, steps, &knife{read: -1, write: n, torn: torn})
+			if err != nil {
+				t.Fatalf("cut at write %d (%d bytes through): %v", n, torn, err)
+			}
+			if !sameOutcome(got, want) {
+				t.Fatalf("cut at write %d (%d bytes through):\n%+v, want\n%+v", n, torn, got, want)
+			}
+		}
+	}
+}
