@@ -23,9 +23,16 @@ const (
 	TimedOut     = conversation.TimedOut
 	Refused      = conversation.Refused
 
-	EntryDecision = conversation.EntryDecision
-	EntryState    = conversation.EntryState
-	EntryError    = conversation.EntryError
+	EntryUser       = conversation.EntryUser
+	EntryAssistant  = conversation.EntryAssistant
+	EntryReasoning  = conversation.EntryReasoning
+	EntryCommand    = conversation.EntryCommand
+	EntryFileChange = conversation.EntryFileChange
+	EntryTool       = conversation.EntryTool
+	EntryRequest    = conversation.EntryRequest
+	EntryDecision   = conversation.EntryDecision
+	EntryState      = conversation.EntryState
+	EntryError      = conversation.EntryError
 )
 
 // PumpInput is what a pump is told.

@@ -37,6 +37,9 @@ type app struct {
 	loadOnce sync.Once
 	conf     *config.Config
 	confErr  error
+
+	linesOnce sync.Once
+	lineCh    chan string
 }
 
 // print is where results go.

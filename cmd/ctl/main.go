@@ -19,6 +19,12 @@ var commands = []func(*app) *cobra.Command{
 	downCommand,
 	statusCommand,
 	doctorCommand,
+	hostCommand,
+	seedCommand,
+	runCommand,
+	sessionCommand,
+	approvalCommand,
+	transcriptCommand,
 }
 
 func main() {

@@ -1,0 +1,362 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/workflows"
+)
+
+func approvalCommand(a *app) *cobra.Command {
+	return group("approval", "what codex asks for and waits for",
+		approvalListCommand(a), approvalShowCommand(a), approvalWatchCommand(a),
+		approvalDecideCommand(a, "accept", "let codex do it"),
+		approvalDecideCommand(a, "decline", "do not let codex do it; the turn goes on"),
+		approvalDecideCommand(a, "cancel", "do not let codex do it, and end the turn"))
+}
+
+func approvalListCommand(a *app) *cobra.Command {
+	var session string
+	var all bool
+	c := &cobra.Command{
+		Use: "list", Short: "open approvals", Args: cobra.NoArgs, Example: "  ctl approval list -o json",
+		RunE: func(c *cobra.Command, _ []string) error {
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			list, err := a.approvals(c.Context(), t, session, all)
+			if err != nil {
+				return err
+			}
+			return showAll(a.print(), list, func(p *printer) {
+				var rows [][]cell
+				for _, ap := range list {
+					rows = append(rows, []cell{painted(bold, ap.ID), plain(ap.Kind), painted(approvalColour(ap.State), string(ap.State)),
+						plain(oneLine(ap.Summary, 60)), plain(ap.CWD), plain(ap.AskedAt), plain(ap.ExpiresAt)})
+				}
+				p.table([]string{"ID", "KIND", "STATE", "WHAT", "IN", "ASKED", "EXPIRES"}, rows)
+			})
+		},
+	}
+	c.Flags().StringVar(&session, "session", "", "only this session's")
+	c.Flags().BoolVar(&all, "all", false, "also those decided, expired or void")
+	return c
+}
+
+func approvalColour(s workflows.ApprovalState) style {
+	switch s {
+	case workflows.ApprovalOpen:
+		return yellow
+	case workflows.ApprovalAcknowledged:
+		return green
+	case workflows.ApprovalExpired, workflows.ApprovalVoid:
+		return dim
+	}
+	return ""
+}
+
+// approvals gathers approvals of one session, or of all that have some open.
+func (a *app) approvals(ctx context.Context, t *temporal, session string, all bool) ([]workflows.Approval, error) {
+	var ids []string
+	if session != "" {
+		if err := checkName("session id", session); err != nil {
+			return nil, err
+		}
+		ids = []string{session}
+	} else {
+		query := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", workflows.TypeSession)
+		if !all {
+			query += " AND FairleadApprovals > 0"
+		}
+		infos, err := t.list(ctx, "list approvals", query, 1000)
+		if err != nil {
+			return nil, err
+		}
+		for _, info := range infos {
+			ids = append(ids, strings.TrimPrefix(info.GetExecution().GetWorkflowId(), "session/"))
+		}
+	}
+	list := []workflows.Approval{}
+	for _, id := range ids {
+		var some []workflows.Approval
+		if err := t.query(ctx, "list approvals of session "+id, workflows.SessionID(id), workflows.QueryApprovals, &some); err != nil {
+			return nil, err
+		}
+		for _, ap := range some {
+			if all || ap.State == workflows.ApprovalOpen {
+				list = append(list, ap)
+			}
+		}
+	}
+	return list, nil
+}
+
+// approval finds one by its id.
+func (a *app) approval(ctx context.Context, t *temporal, doing, id string) (workflows.Approval, error) {
+	session, err := sessionOf(id)
+	if err != nil {
+		return workflows.Approval{}, err
+	}
+	var list []workflows.Approval
+	if err := t.query(ctx, doing, workflows.SessionID(session), workflows.QueryApprovals, &list); err != nil {
+		return workflows.Approval{}, err
+	}
+	for _, ap := range list {
+		if ap.ID == id {
+			return ap, nil
+		}
+	}
+	return workflows.Approval{}, notFound("%s: session %s has no such approval at hand", doing, session).
+		hinted("`ctl approval list --all --session %s`; older ones are in the transcript", session)
+}
+
+// sessionOf reads the session out of <session>.<n>.
+func sessionOf(id string) (string, error) {
+	i := strings.LastIndexByte(id, '.')
+	if i < 1 || i == len(id)-1 || strings.Trim(id[i+1:], "0123456789") != "" {
+		return "", usage("%q is not the id of an approval", id).hinted("it looks like SESSION.N; `ctl approval list` shows them")
+	}
+	return id[:i], checkName("session id", id[:i])
+}
+
+func approvalShowCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "the whole of what codex asks for", Args: cobra.ExactArgs(1), Example: "  ctl approval show release-42.1",
+		RunE: func(c *cobra.Command, args []string) error {
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			ap, err := a.approval(c.Context(), t, "show approval "+args[0], args[0])
+			if err != nil {
+				return err
+			}
+			if ap, err = a.whole(c.Context(), t, ap); err != nil {
+				return err
+			}
+			return a.print().show(ap, func(p *printer) { showApproval(p, ap, true) })
+		},
+	}
+}
+
+// whole fills in what the workflow holds only excerpts of.
+func (a *app) whole(ctx context.Context, t *temporal, ap workflows.Approval) (workflows.Approval, error) {
+	if !ap.Truncated {
+		return ap, nil
+	}
+	c, err := a.workerFor(ctx, t, ap.Session)
+	if err != nil {
+		return ap, err
+	}
+	req, err := c.Request(ctx, ap.Session, ap.Digest)
+	if err != nil {
+		return ap, apiFailure("show approval "+ap.ID, err)
+	}
+	ap.Command, ap.CWD, ap.Reason, ap.Summary = req.Command, req.CWD, req.Reason, req.Summary
+	ap.Changes, ap.Truncated = req.Changes, false
+	return ap, nil
+}
+
+func showApproval(p *printer, ap workflows.Approval, diffs bool) {
+	decision := ""
+	if d := ap.Decision; d != nil {
+		decision = d.Outcome + " by " + d.By
+		if d.Reason != "" {
+			decision += ": " + d.Reason
+		}
+	}
+	p.fields(plain("approval"), painted(bold, ap.ID), plain("state"), painted(approvalColour(ap.State), string(ap.State)),
+		plain("kind"), plain(ap.Kind), plain("in"), plain(ap.CWD), plain("reason"), plain(ap.Reason),
+		plain("decision"), plain(decision), plain("expires"), plain(ap.ExpiresAt), plain("digest"), painted(dim, ap.Digest))
+	if ap.Command != "" {
+		p.printf("\n  %s %s\n", p.paint(cyan, "$"), p.paint(cyan, strings.ReplaceAll(clean(ap.Command), "\n", "\n    ")))
+	}
+	for _, c := range ap.Changes {
+		p.printf("\n  %s %s\n", p.paint(blue, c.Kind), clean(c.Path))
+		if diffs {
+			showDiff(p, c.Diff)
+		}
+	}
+	if ap.Truncated {
+		p.printf("%s\n", p.paint(dim, "  (cut; `ctl approval show "+ap.ID+"` shows all)"))
+	}
+}
+
+func approvalDecideCommand(a *app, outcome, short string) *cobra.Command {
+	var forSession bool
+	var reason, digest string
+	c := &cobra.Command{
+		Use: outcome + " ID", Short: short, Args: cobra.ExactArgs(1),
+		Long: `Records a decision; that is done when ctl exits 0. Then waits up to --timeout (10 s) for
+codex to acknowledge and prints the state reached. With --digest the decision holds only
+for what was seen, and is left as a signal where no worker is up.`,
+		Example: "  ctl approval " + outcome + " release-42.1 --reason 'looked at it'",
+		RunE: func(c *cobra.Command, args []string) error {
+			d := workflows.Decide{Approval: args[0], Outcome: outcome, Reason: reason, By: person(), Digest: digest}
+			if forSession {
+				d.Scope = "session"
+			}
+			return a.decide(c.Context(), d)
+		},
+	}
+	if outcome == "accept" {
+		c.Flags().BoolVar(&forSession, "for-session", false, "also the same ask later in this session")
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	c.Flags().StringVar(&digest, "digest", "", "decide only if this is what is asked")
+	return c
+}
+
+func (a *app) decide(ctx context.Context, d workflows.Decide) error {
+	doing := d.Outcome + " approval " + d.Approval
+	session, err := sessionOf(d.Approval)
+	if err != nil {
+		return err
+	}
+	t, err := a.temporal(ctx)
+	if err != nil {
+		return err
+	}
+	if d.Digest == "" {
+		ap, err := a.approval(ctx, t, doing, d.Approval)
+		if err != nil {
+			return err
+		}
+		d.Digest = ap.Digest
+	}
+	var ap workflows.Approval
+	err = t.update(ctx, doing, workflows.SessionID(session), workflows.SignalDecide, "", &ap, d)
+	if exitOf(err) == exitUnreachable && err != nil {
+		// No worker: a signal is kept until there is one, and is refused then
+		// if the update got through after all.
+		if serr := t.signal(ctx, doing, workflows.SessionID(session), workflows.SignalDecide, d); serr != nil {
+			return err
+		}
+		a.note("no worker is up: the decision is kept until one is")
+		ap = workflows.Approval{ID: d.Approval, Session: session, Digest: d.Digest, State: workflows.ApprovalDecided,
+			Decision: &workflows.Decision{Outcome: d.Outcome, By: d.By, Reason: d.Reason, Scope: d.Scope, At: time.Now()}}
+		return a.print().show(ap, func(p *printer) { p.printf("%s %s: kept as a signal\n", d.Approval, d.Outcome) })
+	}
+	if err != nil {
+		return err
+	}
+	ap = a.awaitAck(ctx, t, ap)
+	return a.print().show(ap, func(p *printer) { p.printf("%s %s: %s\n", ap.ID, d.Outcome, ap.State) })
+}
+
+// awaitAck waits for codex to have a decision; the newest state is returned
+// either way, since the decision stands.
+func (a *app) awaitAck(ctx context.Context, t *temporal, ap workflows.Approval) workflows.Approval {
+	deadline := time.Now().Add(a.wait(answerWait))
+	for ap.State == workflows.ApprovalDecided || ap.State == workflows.ApprovalSent {
+		if time.Now().After(deadline) || ctx.Err() != nil {
+			return ap
+		}
+		select {
+		case <-ctx.Done():
+			return ap
+		case <-time.After(50 * time.Millisecond):
+		}
+		if now, err := a.approval(ctx, t, "look at approval "+ap.ID, ap.ID); err == nil {
+			ap = now
+		}
+	}
+	return ap
+}
+
+// decideInline asks a person at the terminal about one approval.
+func (a *app) decideInline(ctx context.Context, t *temporal, ap workflows.Approval) error {
+	p := newPrinter(a.err, false)
+	p.printf("\n%s codex asks:\n", p.paint(yellow, "?"))
+	showApproval(p, ap, false)
+	for {
+		p.printf("%s ", p.paint(bold, "y accept · n decline · a always this session · d show diff · c cancel turn >"))
+		s, err := a.answer(ctx)
+		if err != nil {
+			return err
+		}
+		d := workflows.Decide{Approval: ap.ID, Digest: ap.Digest, By: person()}
+		switch strings.ToLower(s) {
+		case "y", "yes":
+			d.Outcome = "accept"
+		case "a", "always":
+			d.Outcome, d.Scope = "accept", "session"
+		case "n", "no":
+			d.Outcome = "decline"
+		case "c", "cancel":
+			d.Outcome = "cancel"
+		case "d", "diff":
+			if full, err := a.whole(ctx, t, ap); err == nil {
+				ap = full
+			}
+			showApproval(p, ap, true)
+			continue
+		default:
+			continue
+		}
+		err = t.update(ctx, d.Outcome+" approval "+ap.ID, workflows.SessionID(ap.Session), workflows.SignalDecide, "", nil, d)
+		var e *exitError
+		if errors.As(err, &e) && e.code == exitRefused {
+			a.note("%s", e.message) // somebody else was quicker
+			return nil
+		}
+		return err
+	}
+}
+
+func approvalWatchCommand(a *app) *cobra.Command {
+	var session string
+	c := &cobra.Command{
+		Use: "watch", Short: "show approvals as they come, and decide them", Args: cobra.NoArgs,
+		Long:    "Shows open approvals as they come and asks for each at the terminal. Ends on ^C.",
+		Example: "  ctl approval watch",
+		RunE: func(c *cobra.Command, _ []string) error {
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			return a.watchApprovals(c.Context(), t, session)
+		},
+	}
+	c.Flags().StringVar(&session, "session", "", "only this session's")
+	return c
+}
+
+func (a *app) watchApprovals(ctx context.Context, t *temporal, session string) error {
+	seen := map[string]bool{}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	a.note("watching; ^C ends it")
+	for {
+		list, err := a.approvals(ctx, t, session, false)
+		if err != nil && exitOf(err) != exitUnreachable {
+			return err
+		}
+		for _, ap := range list {
+			if seen[ap.ID] {
+				continue
+			}
+			seen[ap.ID] = true
+			if a.flags.output != "json" && a.mayAsk() {
+				if err := a.decideInline(ctx, t, ap); err != nil {
+					return err
+				}
+				continue
+			}
+			if err := a.print().show(ap, func(p *printer) { showApproval(p, ap, false) }); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}

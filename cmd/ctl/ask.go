@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// lines reads standard input line by line, for the whole of ctl: a question
+// that is given up leaves its answer to the next one. The reader ends with ctl.
+func (a *app) lines() <-chan string {
+	a.linesOnce.Do(func() {
+		a.lineCh = make(chan string)
+		go func() {
+			defer close(a.lineCh)
+			r := bufio.NewReader(a.in)
+			for {
+				s, err := r.ReadString('\n')
+				if s != "" || err == nil {
+					a.lineCh <- strings.TrimSpace(s)
+				}
+				if err != nil {
+					return
+				}
+			}
+		}()
+	})
+	return a.lineCh
+}
+
+// answer waits for a line from a person.
+func (a *app) answer(ctx context.Context) (string, error) {
+	select {
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	case s, ok := <-a.lines():
+		if !ok {
+			return "", io.EOF
+		}
+		return s, nil
+	}
+}
+
+// confirm asks a yes or no question on standard error.
+func (a *app) confirm(ctx context.Context, question string) (bool, error) {
+	for {
+		fmt.Fprintf(a.err, "%s [y/n] ", question)
+		s, err := a.answer(ctx)
+		if err != nil {
+			return false, err
+		}
+		switch strings.ToLower(s) {
+		case "y", "yes":
+			return true, nil
+		case "n", "no":
+			return false, nil
+		}
+	}
+}

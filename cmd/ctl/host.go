@@ -1,0 +1,381 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os/user"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/workflows"
+)
+
+func hostCommand(a *app) *cobra.Command {
+	return group("host", "the machines that sessions run on",
+		hostAddCommand(a), hostListCommand(a), hostShowCommand(a), hostRemoveCommand(a),
+		hostCheckCommand(a), hostProvisionCommand(a), hostExecCommand(a),
+		hostCordonCommand(a, "cordon", "let no new session onto a host", true),
+		hostCordonCommand(a, "uncordon", "let new sessions onto a host again", false))
+}
+
+func userName() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return "somebody"
+}
+
+// hostFlags are what a person says of a host.
+type hostFlags struct {
+	labels     []string
+	slots      int
+	zone       string
+	jump       string
+	identity   string
+	root       string
+	hostKeys   []string
+	knownHosts string
+	replace    bool
+}
+
+func hostAddCommand(a *app) *cobra.Command {
+	var f hostFlags
+	c := &cobra.Command{
+		Use:   "add NAME [USER@]ADDRESS[:PORT]",
+		Short: "add a host to the inventory",
+		Long: `Adds a host to the inventory of a zone. Its key must be pinned: with --host-key,
+with --known-hosts, or by looking at the fingerprint when ctl asks.
+--identity and --known-hosts are paths on the workers, --root is a path on the host.`,
+		Example: `  ctl host add web-1 dev@web-1.example --host-key 'SHA256:kJ…' --label gpu=no
+  ctl host add web-2 'dev@[2001:db8::2]:2222' --known-hosts /etc/fairlead/known_hosts`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(c *cobra.Command, args []string) error {
+			put, err := f.put(args)
+			if err != nil {
+				return err
+			}
+			return a.addHost(c.Context(), put)
+		},
+	}
+	fl := c.Flags()
+	fl.StringArrayVar(&f.labels, "label", nil, "a `key=value` that selectors look at; repeatable")
+	fl.IntVar(&f.slots, "slots", 0, "how many sessions at once (default 4)")
+	fl.StringVar(&f.zone, "zone", "", "the zone whose workers reach it")
+	fl.StringVar(&f.jump, "jump", "", "`NAME` of the host to go through")
+	fl.StringVar(&f.identity, "identity", "", "private key `FILE` on the workers (default: agent and ~/.ssh)")
+	fl.StringVar(&f.root, "root", "", "`DIR` on the host for all that is ours (default ~/.fairlead)")
+	fl.StringArrayVar(&f.hostKeys, "host-key", nil, "the host's key: 'type base64' or SHA256:…; repeatable")
+	fl.StringVar(&f.knownHosts, "known-hosts", "", "known_hosts `FILE` on the workers")
+	fl.BoolVar(&f.replace, "replace", false, "change a host that is there already")
+	c.MarkFlagsMutuallyExclusive("host-key", "known-hosts")
+	return c
+}
+
+// put checks what was said, all before anything is sent.
+func (f hostFlags) put(args []string) (workflows.PutHost, error) {
+	var put workflows.PutHost
+	if err := checkName("host name", args[0]); err != nil {
+		return put, err
+	}
+	put.Spec.Name = args[0]
+	put.Slots, put.Zone, put.Jump, put.Replace = f.slots, f.zone, f.jump, f.replace
+	put.Spec.Root, put.Spec.Identity = f.root, f.identity
+	put.Spec.HostKeys, put.Spec.KnownHosts = f.hostKeys, f.knownHosts
+	if f.slots < 0 {
+		return put, usage("--slots %d: at least 1", f.slots)
+	}
+	if f.root != "" && !filepath.IsAbs(f.root) {
+		return put, usage("--root %q is not an absolute path on the host", f.root)
+	}
+	for _, file := range []string{f.identity, f.knownHosts} {
+		if file != "" && !filepath.IsAbs(file) {
+			return put, usage("%q is not an absolute path on the workers", file)
+		}
+	}
+	for _, key := range f.hostKeys {
+		if err := checkHostKey(key); err != nil {
+			return put, err
+		}
+	}
+	labels, err := pairs("--label", f.labels)
+	if err != nil {
+		return put, err
+	}
+	put.Labels = labels
+	switch {
+	case len(args) == 1 && args[0] != activities.LocalHost:
+		return put, usage("host %s needs an address", args[0]).hinted("ctl host add %s [USER@]ADDRESS[:PORT]", args[0])
+	case len(args) == 2 && args[0] == activities.LocalHost:
+		return put, usage("host local is this machine: it has no address")
+	case len(args) == 2:
+		put.Spec.User, put.Spec.Address, put.Spec.Port, err = parseAddress(args[1])
+	}
+	return put, err
+}
+
+func checkHostKey(key string) error {
+	if strings.HasPrefix(key, "SHA256:") && len(key) > 20 {
+		return nil
+	}
+	if fields := strings.Fields(key); len(fields) >= 2 && strings.HasPrefix(fields[1], "AAAA") {
+		return nil
+	}
+	return usage("--host-key %q is neither 'type base64' as in known_hosts nor SHA256:…", key).
+		hinted("`ssh-keyscan ADDRESS` prints keys; compare the fingerprint with one you trust")
+}
+
+// parseAddress reads [USER@]ADDRESS[:PORT]; IPv6 addresses are in brackets.
+func parseAddress(s string) (login, address string, port int, err error) {
+	if i := strings.LastIndexByte(s, '@'); i >= 0 {
+		login, s = s[:i], s[i+1:]
+		if login == "" {
+			return "", "", 0, usage("address %q has an empty user", s)
+		}
+	}
+	bad := func(why string) (string, string, int, error) {
+		return "", "", 0, usage("address %q: %s", s, why).hinted("[USER@]ADDRESS[:PORT], IPv6 in brackets")
+	}
+	address = s
+	switch {
+	case strings.HasPrefix(s, "["):
+		end := strings.IndexByte(s, ']')
+		if end < 0 || net.ParseIP(s[1:end]) == nil {
+			return bad("no IPv6 address in the brackets")
+		}
+		address = s[1:end]
+		s = s[end+1:]
+		if s != "" && !strings.HasPrefix(s, ":") {
+			return bad("something odd follows the brackets")
+		}
+		s = strings.TrimPrefix(s, ":")
+	case strings.Count(s, ":") > 1:
+		return bad("IPv6 addresses go in brackets")
+	default:
+		address, s, _ = strings.Cut(s, ":")
+	}
+	if s != "" {
+		if port, err = strconv.Atoi(s); err != nil || port < 1 || port > 65535 {
+			return bad("the port is not a number from 1 to 65535")
+		}
+	}
+	if address == "" || strings.ContainsAny(address, " \t/'\"") || strings.HasPrefix(address, "-") {
+		return bad("that is no address")
+	}
+	return login, address, port, nil
+}
+
+// pairs reads key=value flags.
+func pairs(flag string, list []string) (map[string]string, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	out := map[string]string{}
+	for _, kv := range list {
+		k, v, ok := strings.Cut(kv, "=")
+		if !ok || k == "" {
+			return nil, usage("%s %q is not key=value", flag, kv)
+		}
+		out[k] = v
+	}
+	return out, nil
+}
+
+func (a *app) addHost(ctx context.Context, put workflows.PutHost) error {
+	t, err := a.temporal(ctx)
+	if err != nil {
+		return err
+	}
+	if put.Spec.Name != activities.LocalHost && len(put.Spec.HostKeys) == 0 && put.Spec.KnownHosts == "" {
+		if put.Spec.HostKeys, err = a.askHostKey(ctx, t, put); err != nil {
+			return err
+		}
+	}
+	var v workflows.HostView
+	if err := t.update(ctx, "add host "+put.Spec.Name, workflows.PoolID(put.Zone), workflows.UpdatePutHost, "", &v, put); err != nil {
+		return err
+	}
+	return a.print().show(v, func(p *printer) { p.printf("host %s added to zone %s\n", v.Name, v.Zone) })
+}
+
+// askHostKey shows what the host shows and asks a person whether it is right.
+func (a *app) askHostKey(ctx context.Context, t *temporal, put workflows.PutHost) ([]string, error) {
+	doing := "add host " + put.Spec.Name
+	if !a.mayAsk() {
+		return nil, usage("%s: its key is not pinned, and there is nobody to ask", doing).
+			hinted("give --host-key 'type base64' (or SHA256:…), or --known-hosts FILE")
+	}
+	spec := put.Spec
+	if put.Jump != "" {
+		var jump workflows.HostView
+		if err := t.query(ctx, doing, workflows.PoolID(put.Zone), workflows.QueryHost, &jump, put.Jump); err != nil {
+			return nil, err
+		}
+		spec.Jump = jump.Spec
+	}
+	var out activities.ScanHostKeysResult
+	err := t.hostTask(ctx, doing, put.Zone, workflows.HostTaskID(spec.Name, "scan"), workflows.TypeScan,
+		activities.ScanHostKeysInput{Host: spec}, &out)
+	if err != nil {
+		return nil, err
+	}
+	if len(out.Keys) == 0 {
+		return nil, failed("%s: %s showed no key", doing, spec.Address)
+	}
+	for _, k := range out.Keys {
+		fmt.Fprintf(a.err, "%s shows the key %s %s\n", spec.Address, clean(k.Type), clean(k.Fingerprint))
+	}
+	ok, err := a.confirm(ctx, "Is that its key, and is it to be trusted from now on?")
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, refused("%s: the key was not trusted; nothing was added", doing)
+	}
+	var keys []string
+	for _, k := range out.Keys {
+		keys = append(keys, k.Key)
+	}
+	return keys, nil
+}
+
+func hostListCommand(a *app) *cobra.Command {
+	var zone string
+	c := &cobra.Command{
+		Use: "list", Short: "hosts, their slots and states", Args: cobra.NoArgs,
+		Example: "  ctl host list -o json",
+		RunE: func(c *cobra.Command, _ []string) error {
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			var hosts []workflows.HostView
+			if err := t.query(c.Context(), "list hosts", workflows.PoolID(zone), workflows.QueryHosts, &hosts); err != nil {
+				return err
+			}
+			return showAll(a.print(), hosts, func(p *printer) {
+				var rows [][]cell
+				for _, h := range hosts {
+					rows = append(rows, []cell{painted(bold, h.Name), plain(target(h)), painted(hostColour(h.State), h.State),
+						plain(fmt.Sprintf("%d/%d", h.Used, h.Slots)), plain(h.Codex), plain(h.Sandbox), plain(labels(h.Labels)), plain(h.CheckedAt)})
+				}
+				p.table([]string{"NAME", "ADDRESS", "STATE", "USED", "CODEX", "SANDBOX", "LABELS", "CHECKED"}, rows)
+			})
+		},
+	}
+	c.Flags().StringVar(&zone, "zone", "", "the zone to look at")
+	return c
+}
+
+func target(h workflows.HostView) string {
+	if h.Address == "" {
+		return "this machine"
+	}
+	s := net.JoinHostPort(h.Address, strconv.Itoa(h.Port))
+	if h.User != "" {
+		s = h.User + "@" + s
+	}
+	return s
+}
+
+func hostColour(state string) style {
+	switch state {
+	case "ready":
+		return green
+	case "unfit":
+		return red
+	case "cordoned":
+		return yellow
+	}
+	return ""
+}
+
+func labels(m map[string]string) string {
+	var out []string
+	for k, v := range m {
+		out = append(out, k+"="+v)
+	}
+	sort.Strings(out)
+	return strings.Join(out, " ")
+}
+
+func hostShowCommand(a *app) *cobra.Command {
+	var zone string
+	c := &cobra.Command{
+		Use: "show NAME", Short: "all that is known of a host", Args: cobra.ExactArgs(1),
+		Example: "  ctl host show web-1",
+		RunE: func(c *cobra.Command, args []string) error {
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			h, err := t.host(c.Context(), "show host "+args[0], zone, args[0])
+			if err != nil {
+				return err
+			}
+			return a.print().show(h, func(p *printer) {
+				p.fields(plain("name"), painted(bold, h.Name), plain("address"), plain(target(h)), plain("state"), painted(hostColour(h.State), h.State),
+					plain("slots"), plain(fmt.Sprintf("%d of %d used", h.Used, h.Slots)), plain("held by"), plain(strings.Join(h.Holders, ", ")),
+					plain("zone"), plain(h.Zone), plain("key"), plain(h.Fingerprint), plain("codex"), plain(h.Codex),
+					plain("sandbox"), plain(h.Sandbox), plain("labels"), plain(labels(h.Labels)), plain("checked"), plain(h.CheckedAt))
+			})
+		},
+	}
+	c.Flags().StringVar(&zone, "zone", "", "the host's zone")
+	return c
+}
+
+// host asks the pool for one host.
+func (t *temporal) host(ctx context.Context, doing, zone, name string) (workflows.HostView, error) {
+	var h workflows.HostView
+	if err := checkName("host name", name); err != nil {
+		return h, err
+	}
+	err := t.query(ctx, doing, workflows.PoolID(zone), workflows.QueryHost, &h, name)
+	return h, err
+}
+
+func hostRemoveCommand(a *app) *cobra.Command {
+	var zone string
+	c := &cobra.Command{
+		Use: "remove NAME", Short: "take a host out of the inventory", Args: cobra.ExactArgs(1),
+		Example: "  ctl host remove web-1",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.changeHost(c.Context(), zone, args[0], workflows.UpdateRemoveHost, workflows.RemoveHost{Name: args[0]}, "removed")
+		},
+	}
+	c.Flags().StringVar(&zone, "zone", "", "the host's zone")
+	return c
+}
+
+func hostCordonCommand(a *app, use, short string, cordon bool) *cobra.Command {
+	var zone string
+	c := &cobra.Command{
+		Use: use + " NAME", Short: short, Args: cobra.ExactArgs(1), Example: "  ctl host " + use + " web-1",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.changeHost(c.Context(), zone, args[0], workflows.UpdateSetHost, workflows.SetHost{Name: args[0], Cordon: &cordon}, use+"ed")
+		},
+	}
+	c.Flags().StringVar(&zone, "zone", "", "the host's zone")
+	return c
+}
+
+func (a *app) changeHost(ctx context.Context, zone, name, update string, arg any, done string) error {
+	if err := checkName("host name", name); err != nil {
+		return err
+	}
+	t, err := a.temporal(ctx)
+	if err != nil {
+		return err
+	}
+	var v workflows.HostView
+	if err := t.update(ctx, "change host "+name, workflows.PoolID(zone), update, "", &v, arg); err != nil {
+		return err
+	}
+	return a.print().show(v, func(p *printer) { p.printf("host %s %s\n", name, done) })
+}

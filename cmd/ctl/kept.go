@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enums "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/converter"
+
+	"fairlead.dev/fairlead/workflows"
+)
+
+// list gives at most limit workflows that a query finds, newest first.
+func (t *temporal) list(ctx context.Context, doing, query string, limit int) ([]*workflowpb.WorkflowExecutionInfo, error) {
+	ctx, cancel := t.app.bounded(ctx, 30*time.Second)
+	defer cancel()
+	var out []*workflowpb.WorkflowExecutionInfo
+	var next []byte
+	for {
+		res, err := t.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+			Namespace: t.namespace, Query: query, PageSize: int32(min(limit-len(out), 1000)), NextPageToken: next,
+		})
+		if err != nil {
+			return nil, t.explain(ctx, doing, err)
+		}
+		out = append(out, res.GetExecutions()...)
+		if next = res.GetNextPageToken(); len(next) == 0 || len(out) >= limit {
+			return out, nil
+		}
+	}
+}
+
+// kept is what Temporal knows of a session with no worker up.
+func (t *temporal) kept(ctx context.Context, id string) (workflows.SessionView, error) {
+	d, err := t.DescribeWorkflowExecution(ctx, workflows.SessionID(id), "")
+	if err != nil {
+		return workflows.SessionView{}, t.explain(ctx, "show session "+id, err)
+	}
+	return keptView(d.GetWorkflowExecutionInfo()), nil
+}
+
+// keptView reads a session out of its search attributes.
+func keptView(info *workflowpb.WorkflowExecutionInfo) workflows.SessionView {
+	attrs := info.GetSearchAttributes().GetIndexedFields()
+	v := workflows.SessionView{
+		ID:    strings.TrimPrefix(info.GetExecution().GetWorkflowId(), "session/"),
+		State: workflows.SessionStatus(attr[string](attrs, "FairleadState")),
+		Host:  attr[string](attrs, "FairleadHost"), Seed: attr[string](attrs, "FairleadSeed"),
+		ThreadID: attr[string](attrs, "FairleadThread"), Waits: attr[string](attrs, "FairleadWaits"),
+		Requests: []workflows.RequestBrief{}, Attempt: 1,
+		CreatedAt: info.GetStartTime().AsTime(), UpdatedAt: info.GetStartTime().AsTime(),
+	}
+	if n := attr[int64](attrs, "FairleadTurn"); n > 0 {
+		v.Turn = &workflows.TurnBrief{N: int(n)}
+	}
+	if v.State == "" {
+		v.State = workflows.Queued
+	}
+	if info.GetCloseTime() != nil {
+		v.UpdatedAt = info.GetCloseTime().AsTime()
+	}
+	switch info.GetStatus() {
+	case enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, enums.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
+		v.State, v.Waits = workflows.Failed, ""
+		v.Error = &workflows.Failure{Kind: "terminated", Message: "the workflow was ended from outside; nothing was cleaned up on the host"}
+	}
+	return v
+}
+
+func attr[T any](attrs map[string]*commonpb.Payload, name string) T {
+	var v T
+	if p := attrs[name]; p != nil {
+		if converter.GetDefaultDataConverter().FromPayload(p, &v) != nil {
+			var zero T
+			return zero
+		}
+	}
+	return v
+}
+
+var states = []workflows.SessionStatus{workflows.Queued, workflows.Preparing, workflows.Starting, workflows.Idle, workflows.Running,
+	workflows.Waiting, workflows.Parked, workflows.Resuming, workflows.Interrupted, workflows.Closing, workflows.Closed, workflows.Failed}
+
+func stateWords() []string {
+	var out []string
+	for _, s := range states {
+		out = append(out, string(s))
+	}
+	return out
+}
+
+func knownState(word string) bool {
+	for _, s := range states {
+		if string(s) == word {
+			return true
+		}
+	}
+	return false
+}
+
+// exitOf is the exit code that an error carries; 1 where it carries none.
+func exitOf(err error) int {
+	var e *exitError
+	if errors.As(err, &e) {
+		return e.code
+	}
+	return exitFailed
+}
+
+// oneLine cuts a text to one line of at most n characters.
+func oneLine(s string, n int) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}

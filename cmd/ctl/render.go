@@ -1,0 +1,177 @@
+package main
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/api"
+)
+
+// A renderer shows a conversation as it goes: text as it streams, commands,
+// diffs in colour. What hosts and models wrote is cleaned first.
+type renderer struct {
+	p       *printer
+	open    string               // the item whose text is being streamed, with no line end yet
+	kind    activities.EntryType // its type
+	quiet   bool                 // entries and deltas are not shown (ctl -q)
+	skipOwn bool                 // the person's own messages are not repeated
+}
+
+func (r *renderer) event(ev api.Event) {
+	if r.quiet {
+		return
+	}
+	switch ev.Kind {
+	case api.KindDelta:
+		r.delta(*ev.Delta)
+	case api.KindEntry:
+		r.entry(*ev.Entry)
+	case api.KindVoid:
+		r.endLine()
+		r.p.printf("%s\n", r.p.paint(dim, fmt.Sprintf("— from entry %d on, what was shown is void; it comes again —", ev.Void)))
+	}
+}
+
+func (r *renderer) delta(d activities.Delta) {
+	if r.open != d.Item {
+		r.endLine()
+		if d.Type == activities.EntryCommand {
+			return // a command's output is shown when it has ended, under its command
+		}
+		r.open, r.kind = d.Item, d.Type
+	}
+	text := clean(d.Text)
+	if d.Type == activities.EntryReasoning {
+		text = r.p.paint(dim, text)
+	}
+	r.p.printf("%s", text)
+}
+
+func (r *renderer) endLine() {
+	if r.open != "" {
+		r.p.printf("\n")
+		r.open = ""
+	}
+}
+
+func (r *renderer) entry(e activities.Entry) {
+	if r.open != "" && r.kind == e.Type {
+		r.endLine() // it was streamed: the words are there already
+		return
+	}
+	r.endLine()
+	p := r.p
+	text := strings.TrimRight(clean(e.Text), "\n")
+	switch e.Type {
+	case activities.EntryUser:
+		if !r.skipOwn {
+			p.printf("%s %s\n", p.paint(bold, ">"), strings.ReplaceAll(text, "\n", "\n  "))
+		}
+	case activities.EntryAssistant:
+		p.printf("%s\n", text)
+	case activities.EntryReasoning:
+		p.printf("%s\n", p.paint(dim, text))
+	case activities.EntryCommand:
+		p.printf("%s %s%s\n", p.paint(cyan, "$"), p.paint(cyan, clean(firstOf(e.Command, e.Text))), commandEnd(p, e))
+		if e.Command != "" && text != "" {
+			p.printf("%s\n", p.paint(dim, indent(lastLines(text, 20))))
+		}
+	case activities.EntryFileChange:
+		for _, c := range e.Changes {
+			p.printf("%s %s%s\n", p.paint(blue, c.Kind), clean(c.Path), ended(p, e.Status))
+			showDiff(p, c.Diff)
+		}
+		if len(e.Changes) == 0 {
+			p.printf("%s%s\n", text, ended(p, e.Status))
+		}
+	case activities.EntryRequest:
+		p.printf("%s %s\n", p.paint(yellow, "?"), text)
+	case activities.EntryDecision:
+		by := ""
+		if e.Data["by"] != "" {
+			by = " by " + clean(e.Data["by"])
+		}
+		if e.Data["reason"] != "" {
+			by += ": " + clean(e.Data["reason"])
+		}
+		p.printf("%s %s%s\n", p.paint(yellow, "!"), text, by)
+	case activities.EntryError:
+		p.printf("%s %s\n", p.paint(red, "error:"), text)
+		if h := e.Data["hint"]; h != "" {
+			p.printf("  %s\n", clean(h))
+		}
+	case activities.EntryState:
+		p.printf("%s\n", p.paint(dim, "· "+text+facts(e.Data)))
+	default:
+		p.printf("%s %s\n", p.paint(dim, string(e.Type)), text)
+	}
+}
+
+func facts(m map[string]string) string {
+	var out []string
+	for k, v := range m {
+		if v != "" {
+			out = append(out, clean(k+"="+v))
+		}
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	sort.Strings(out)
+	return " (" + strings.Join(out, ", ") + ")"
+}
+
+func firstOf(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func commandEnd(p *printer, e activities.Entry) string {
+	if e.ExitCode != nil && *e.ExitCode != 0 {
+		return p.paint(red, fmt.Sprintf("  exit %d", *e.ExitCode))
+	}
+	return ended(p, e.Status)
+}
+
+func ended(p *printer, status string) string {
+	switch status {
+	case "", "completed", "inProgress":
+		return ""
+	}
+	return p.paint(red, "  "+clean(status))
+}
+
+func indent(s string) string { return "  " + strings.ReplaceAll(s, "\n", "\n  ") }
+
+// lastLines cuts a long output to its end.
+func lastLines(s string, n int) string {
+	lines := strings.Split(s, "\n")
+	if len(lines) <= n {
+		return s
+	}
+	return fmt.Sprintf("… %d lines before\n%s", len(lines)-n, strings.Join(lines[len(lines)-n:], "\n"))
+}
+
+// showDiff writes a diff in colour.
+func showDiff(p *printer, diff string) {
+	diff = strings.TrimRight(clean(diff), "\n")
+	if diff == "" {
+		return
+	}
+	for line := range strings.SplitSeq(diff, "\n") {
+		s := style("")
+		switch {
+		case strings.HasPrefix(line, "+"):
+			s = green
+		case strings.HasPrefix(line, "-"):
+			s = red
+		case strings.HasPrefix(line, "@@"):
+			s = cyan
+		}
+		p.printf("  %s\n", p.paint(s, line))
+	}
+}

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"path"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/workflows"
+)
+
+// startFlags are what a person chooses for a session.
+type startFlags struct {
+	host, seed, dir, model, effort string
+	sandbox, policy, zone, id      string
+	labels                         []string
+	expiry, turnTimeout            time.Duration
+}
+
+func (f *startFlags) add(c *cobra.Command, _ string) {
+	fl := c.Flags()
+	fl.StringVar(&f.host, "host", "", "`NAME` of the host; local is this machine")
+	fl.StringArrayVar(&f.labels, "label", nil, "any host with the label `key=value`; repeatable")
+	fl.StringVar(&f.seed, "seed", "", "`NAME` of the credentials")
+	fl.StringVar(&f.dir, "dir", "", "work in `DIR` on the host instead of a fresh folder")
+	fl.StringVar(&f.model, "model", "", "model")
+	fl.StringVar(&f.effort, "effort", "", "reasoning effort")
+	fl.StringVar(&f.sandbox, "sandbox", "workspace-write", "read-only, workspace-write or danger-full-access")
+	fl.StringVar(&f.policy, "approval-policy", "on-request", "untrusted, on-request or never")
+	fl.StringVar(&f.zone, "zone", "", "zone of the hosts")
+	fl.StringVar(&f.id, "id", "", "the session's `ID` (default: a random one)")
+	fl.DurationVar(&f.expiry, "approval-timeout", 24*time.Hour, "an approval that nobody decided counts as declined")
+	fl.DurationVar(&f.turnTimeout, "turn-timeout", 24*time.Hour, "longest turn")
+	c.MarkFlagsMutuallyExclusive("host", "label")
+}
+
+func (f *startFlags) options() (workflows.SessionOptions, error) {
+	opt := workflows.SessionOptions{
+		Zone: f.zone, Host: f.host, Seed: f.seed, Dir: f.dir, Model: f.model, Effort: f.effort,
+		Sandbox: f.sandbox, ApprovalPolicy: f.policy, Expiry: f.expiry, TurnTimeout: f.turnTimeout, By: person(),
+	}
+	var err error
+	if opt.Labels, err = pairs("--label", f.labels); err != nil {
+		return opt, err
+	}
+	if f.host != "" {
+		err = checkName("host name", f.host)
+	}
+	if err == nil && f.seed != "" {
+		err = checkName("seed name", f.seed)
+	}
+	if err != nil {
+		return opt, err
+	}
+	switch f.sandbox {
+	case "read-only", "workspace-write", "danger-full-access":
+	default:
+		return opt, usage("--sandbox %q is none of read-only, workspace-write, danger-full-access", f.sandbox)
+	}
+	switch f.policy {
+	case "untrusted", "on-request", "never":
+	default:
+		return opt, usage("--approval-policy %q is none of untrusted, on-request, never", f.policy)
+	}
+	if f.dir != "" && !path.IsAbs(f.dir) {
+		return opt, usage("--dir %q is not an absolute path on the host", f.dir)
+	}
+	if f.expiry <= 0 || f.turnTimeout <= 0 {
+		return opt, usage("--approval-timeout and --turn-timeout must be longer than nothing")
+	}
+	return opt, nil
+}
+
+func (f *startFlags) sessionID() (string, error) {
+	if f.id == "" {
+		return "s-" + randomID(), nil
+	}
+	return f.id, checkName("session id", f.id)
+}
+
+func runCommand(a *app) *cobra.Command {
+	var f startFlags
+	var keep, detach bool
+	c := &cobra.Command{
+		Use: "run PROMPT|-", Short: "start a session, run one turn, show it live, close", Args: cobra.ExactArgs(1),
+		Long: `Starts a session, runs one turn and shows it as it goes; approvals are asked at the
+terminal. Prints the final message and closes the session, unless --keep.`,
+		Example: "  ctl run --host web-1 --seed team 'run the tests and mend what fails'\n  ctl run --host local --sandbox read-only - < question.txt",
+		RunE: func(c *cobra.Command, args []string) error {
+			text, err := a.prompt(args[0])
+			if err != nil {
+				return err
+			}
+			opt, err := f.options()
+			if err != nil {
+				return err
+			}
+			opt.CloseAfter = !keep
+			id, err := f.sessionID()
+			if err != nil {
+				return err
+			}
+			return a.run(c.Context(), id, opt, text, detach)
+		},
+	}
+	f.add(c, "")
+	c.Flags().BoolVar(&keep, "keep", false, "leave the session open")
+	c.Flags().BoolVar(&detach, "detach", false, "print the session's id and leave it to itself")
+	return c
+}
+
+func (a *app) run(ctx context.Context, id string, opt workflows.SessionOptions, text string, detach bool) error {
+	t, err := a.temporal(ctx)
+	if err != nil {
+		return err
+	}
+	if err := a.checkNames(ctx, t, opt); err != nil {
+		return err
+	}
+	m, err := a.message(ctx, t, text, "")
+	if err != nil {
+		return err
+	}
+	var acc workflows.MessageAccepted
+	err = t.updateWithStart(ctx, "start session "+id, sessionStart(id, opt), workflows.TypeSession,
+		workflows.SessionInput{ID: id, Options: opt}, workflows.SignalMessage, &acc, m)
+	if err != nil {
+		return err
+	}
+	if detach {
+		return a.print().show(map[string]any{"id": id, "session": id, "n": acc.N, "message_id": m.ID}, func(p *printer) { p.printf("%s\n", id) })
+	}
+	a.note("session %s", id)
+	err = a.watchTurn(ctx, t, acc, 1)
+	if exitOf(err) == exitPerson || errors.Is(err, errInterrupted) || !opt.CloseAfter {
+		return err
+	}
+	if _, cerr := a.awaitClosed(ctx, t, id); cerr != nil && err == nil {
+		return cerr
+	}
+	return err
+}
+
+// checkNames finds out about names that do not exist before anything starts.
+func (a *app) checkNames(ctx context.Context, t *temporal, opt workflows.SessionOptions) error {
+	if opt.Host != "" {
+		if _, err := t.host(ctx, "find host "+opt.Host, opt.Zone, opt.Host); err != nil {
+			return err
+		}
+	}
+	if opt.Seed != "" {
+		if _, err := t.seed(ctx, opt.Seed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sessionStart(id string, opt workflows.SessionOptions) client.StartWorkflowOptions {
+	return client.StartWorkflowOptions{
+		ID: workflows.SessionID(id), TaskQueue: workflows.TaskQueueOf(opt.Zone),
+		// An id is used once: transcripts of two sessions must not mix.
+		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+		StaticSummary:            "codex session " + id,
+	}
+}
+
+func (a *app) startSession(ctx context.Context, t *temporal, id string, opt workflows.SessionOptions) error {
+	if err := a.checkNames(ctx, t, opt); err != nil {
+		return err
+	}
+	start := sessionStart(id, opt)
+	start.WorkflowExecutionErrorWhenAlreadyStarted = true
+	_, err := t.start(ctx, "start session "+id, start, workflows.TypeSession, workflows.SessionInput{ID: id, Options: opt})
+	return err
+}
+
+// prompt is the text itself, or what standard input holds.
+func (a *app) prompt(arg string) (string, error) {
+	text := arg
+	if arg == "-" {
+		data, err := io.ReadAll(io.LimitReader(a.in, 4*workflows.MaxChars+1))
+		if err != nil {
+			return "", failed("read the prompt from standard input: %v", err)
+		}
+		text = string(data)
+	}
+	n := utf8.RuneCountInString(text)
+	switch {
+	case n > workflows.MaxChars:
+		return "", usage("the prompt has more than the %d characters that codex takes", workflows.MaxChars).
+			hinted("put it into a file on the host and name the file")
+	case strings.TrimSpace(text) == "":
+		return "", usage("the prompt is empty").hinted("say what codex is to do")
+	case !utf8.ValidString(text):
+		return "", usage("the prompt is not UTF-8 text")
+	}
+	return text, nil
+}
+
+// message makes a message of a text; a long one goes to the store first.
+func (a *app) message(ctx context.Context, t *temporal, text, id string) (workflows.Message, error) {
+	if id == "" {
+		id = "m-" + randomID()
+	}
+	m := workflows.Message{ID: id, By: person()}
+	if len(text) <= workflows.MaxText {
+		m.Text = text
+		return m, nil
+	}
+	worker, err := a.anyWorker(ctx, t)
+	if err != nil {
+		return m, err
+	}
+	stored, err := worker.PutMessage(ctx, text)
+	if err != nil {
+		return m, apiFailure("keep the prompt", err)
+	}
+	m.Blob, m.Chars = stored.Blob, stored.Chars
+	return m, nil
+}

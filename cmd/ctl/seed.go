@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/seeds"
+	"fairlead.dev/fairlead/workflows"
+)
+
+func seedCommand(a *app) *cobra.Command {
+	return group("seed", "credentials that sessions run with",
+		seedImportCommand(a), seedListCommand(a), seedShowCommand(a), seedDeleteCommand(a))
+}
+
+func seedImportCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "import NAME DIR", Short: "keep a codex home's credentials, encrypted", Args: cobra.ExactArgs(2),
+		Long: `Packs auth.json, config.toml, AGENTS.md, rules, skills and prompts of a codex home,
+checks them, and has a worker encrypt and keep them. Importing again makes a new generation.`,
+		Example: "  ctl seed import team ~/.codex",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.importSeed(c.Context(), args[0], args[1])
+		},
+	}
+}
+
+func (a *app) importSeed(ctx context.Context, name, dir string) error {
+	if err := checkName("seed name", name); err != nil {
+		return err
+	}
+	doing := "import seed " + name
+	bundle, err := seeds.Pack(dir)
+	if err != nil {
+		return usage("%s: %v", doing, err).because(err)
+	}
+	for _, path := range bundle.Ignored() {
+		a.note("left out: %s", clean(path))
+	}
+	t, err := a.temporal(ctx)
+	if err != nil {
+		return err
+	}
+	worker, err := a.anyWorker(ctx, t)
+	if err != nil {
+		return err
+	}
+	stored, err := worker.PutSeed(ctx, name, bundle.Bytes())
+	if err != nil {
+		return apiFailure(doing, err)
+	}
+	put := workflows.PutSeed{Name: name, By: person(), Ref: activities.SeedRef{
+		Name: name, Blob: stored.Ref.Blob, Digest: stored.Ref.Digest, Kind: string(stored.Ref.Kind),
+	}}
+	for _, f := range stored.Manifest.Files {
+		put.Files = append(put.Files, workflows.SeedFile{Path: f.Path, Mode: f.Mode, Digest: f.Digest})
+	}
+	var v workflows.SeedView
+	err = t.updateWithStart(ctx, doing, client.StartWorkflowOptions{
+		ID: workflows.SeedID(name), TaskQueue: workflows.TaskQueue, StaticSummary: "seed " + name,
+		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+	}, workflows.TypeSeed, workflows.SeedInput{Name: name}, workflows.UpdatePutSeed, &v, put)
+	if err != nil {
+		return err
+	}
+	return a.print().show(v, func(p *printer) {
+		p.printf("seed %s: generation %d, %s, %d files\n", v.Name, v.Generation, v.Kind, len(v.Files))
+	})
+}
+
+func seedListCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "seeds there are", Args: cobra.NoArgs, Example: "  ctl seed list",
+		RunE: func(c *cobra.Command, _ []string) error {
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			infos, err := t.list(c.Context(), "list seeds", fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", workflows.TypeSeed), 1000)
+			if err != nil {
+				return err
+			}
+			list := []workflows.SeedView{}
+			for _, info := range infos {
+				var v workflows.SeedView
+				id := info.GetExecution().GetWorkflowId()
+				if err := t.query(c.Context(), "show "+id, id, workflows.QuerySeed, &v); err != nil {
+					return err
+				}
+				if v.Generation > 0 {
+					list = append(list, v)
+				}
+			}
+			return showAll(a.print(), list, func(p *printer) {
+				var rows [][]cell
+				for _, v := range list {
+					rows = append(rows, []cell{painted(bold, v.Name), plain(v.Kind), plain(v.Generation), plain(v.Health),
+						plain(strings.Join(v.HeldBy, " ")), plain(len(v.Files))})
+				}
+				p.table([]string{"NAME", "KIND", "GENERATION", "HEALTH", "HELD BY", "FILES"}, rows)
+			})
+		},
+	}
+}
+
+func seedShowCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "what a seed holds, never its secrets", Args: cobra.ExactArgs(1), Example: "  ctl seed show team",
+		RunE: func(c *cobra.Command, args []string) error {
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			v, err := t.seed(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.print().show(v, func(p *printer) {
+				p.fields(plain("name"), painted(bold, v.Name), plain("kind"), plain(v.Kind), plain("generation"), plain(v.Generation),
+					plain("health"), plain(v.Health), plain("held by"), plain(strings.Join(v.HeldBy, ", ")))
+				var rows [][]cell
+				for _, f := range v.Files {
+					rows = append(rows, []cell{plain(f.Path), plain(f.Mode), painted(dim, f.Digest)})
+				}
+				p.table([]string{"FILE", "MODE", "SHA256"}, rows)
+			})
+		},
+	}
+}
+
+// seed asks a seed's workflow.
+func (t *temporal) seed(ctx context.Context, name string) (workflows.SeedView, error) {
+	var v workflows.SeedView
+	if err := checkName("seed name", name); err != nil {
+		return v, err
+	}
+	err := t.query(ctx, "show seed "+name, workflows.SeedID(name), workflows.QuerySeed, &v)
+	if err == nil && v.Deleted {
+		err = notFound("show seed %s: there is none", name).hinted("`ctl seed list` shows those there are")
+	}
+	return v, err
+}
+
+func seedDeleteCommand(a *app) *cobra.Command {
+	var purge bool
+	c := &cobra.Command{
+		Use: "delete NAME", Short: "forget a seed", Args: cobra.ExactArgs(1), Example: "  ctl seed delete team --purge",
+		RunE: func(c *cobra.Command, args []string) error {
+			name := args[0]
+			if err := checkName("seed name", name); err != nil {
+				return err
+			}
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			var v workflows.SeedView
+			if err := t.update(c.Context(), "delete seed "+name, workflows.SeedID(name), workflows.UpdateDeleteSeed, "", &v,
+				workflows.DeleteSeed{Purge: purge}); err != nil {
+				return err
+			}
+			return a.print().show(v, func(p *printer) { p.printf("seed %s deleted\n", name) })
+		},
+	}
+	c.Flags().BoolVar(&purge, "purge", false, "remove its encrypted bundles from the store as well")
+	return c
+}

@@ -1,0 +1,334 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/workflows"
+)
+
+func sessionCommand(a *app) *cobra.Command {
+	return group("session", "durable conversations",
+		sessionStartCommand(a), sessionSendCommand(a), sessionListCommand(a), sessionShowCommand(a), sessionFollowCommand(a),
+		sessionInterruptCommand(a), sessionSteerCommand(a), sessionCloseCommand(a))
+}
+
+func sessionStartCommand(a *app) *cobra.Command {
+	var f startFlags
+	c := &cobra.Command{
+		Use: "start", Short: "open a session that waits for a message", Args: cobra.NoArgs,
+		Example: "  ctl session start --host web-1 --seed team --id release-42",
+		RunE: func(c *cobra.Command, _ []string) error {
+			opt, err := f.options()
+			if err != nil {
+				return err
+			}
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			id, err := f.sessionID()
+			if err != nil {
+				return err
+			}
+			if err := a.startSession(c.Context(), t, id, opt); err != nil {
+				return err
+			}
+			return a.print().show(map[string]string{"id": id}, func(p *printer) { p.printf("%s\n", id) })
+		},
+	}
+	f.add(c, "id")
+	return c
+}
+
+func sessionSendCommand(a *app) *cobra.Command {
+	var noWait bool
+	var model, effort, id string
+	c := &cobra.Command{
+		Use: "send ID PROMPT|-", Short: "one more turn", Args: cobra.ExactArgs(2),
+		Long:    "Sends a message; it is queued behind a running turn. Waits for the turn's end and prints it.",
+		Example: "  ctl session send release-42 'now run the tests'\n  git diff | ctl session send release-42 -",
+		RunE: func(c *cobra.Command, args []string) error {
+			text, err := a.prompt(args[1])
+			if err != nil {
+				return err
+			}
+			if err := checkName("session id", args[0]); err != nil {
+				return err
+			}
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			m, err := a.message(c.Context(), t, text, id)
+			if err != nil {
+				return err
+			}
+			m.Model, m.Effort = model, effort
+			from := int64(1)
+			if !noWait {
+				var d workflows.SessionDetail
+				if err := t.query(c.Context(), "send to session "+args[0], workflows.SessionID(args[0]), workflows.QueryDetail, &d); err != nil {
+					return err
+				}
+				from = d.Seq + 1
+			}
+			var acc workflows.MessageAccepted
+			if err := t.update(c.Context(), "send to session "+args[0], workflows.SessionID(args[0]), workflows.SignalMessage, m.ID, &acc, m); err != nil {
+				return err
+			}
+			if noWait {
+				return a.print().show(acc, func(p *printer) { p.printf("%s turn %d queued\n", acc.Session, acc.N) })
+			}
+			return a.watchTurn(c.Context(), t, acc, from)
+		},
+	}
+	c.Flags().BoolVar(&noWait, "no-wait", false, "do not wait for the turn's end")
+	c.Flags().StringVar(&model, "model", "", "model from this turn on")
+	c.Flags().StringVar(&effort, "effort", "", "reasoning effort from this turn on")
+	c.Flags().StringVar(&id, "message-id", "", "the message's own `id`: sent twice, it is one message")
+	return c
+}
+
+func sessionShowCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "what a session does and waits for", Args: cobra.ExactArgs(1), Example: "  ctl session show release-42",
+		RunE: func(c *cobra.Command, args []string) error {
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			v, err := a.session(c.Context(), t, args[0])
+			if err != nil {
+				return err
+			}
+			return a.print().show(v, func(p *printer) { showSession(p, v) })
+		},
+	}
+}
+
+// session asks the session itself, or, with no worker up, what Temporal keeps.
+func (a *app) session(ctx context.Context, t *temporal, id string) (workflows.SessionView, error) {
+	var v workflows.SessionView
+	if err := checkName("session id", id); err != nil {
+		return v, err
+	}
+	err := t.query(ctx, "show session "+id, workflows.SessionID(id), workflows.QueryState, &v)
+	if err == nil || exitOf(err) != exitUnreachable {
+		return v, err
+	}
+	kept, kerr := t.kept(ctx, id)
+	if kerr != nil {
+		return v, err
+	}
+	a.note("no worker answers: this is what Temporal keeps")
+	return kept, nil
+}
+
+func showSession(p *printer, v workflows.SessionView) {
+	turn, process, failure := "", "", ""
+	if v.Turn != nil {
+		turn = fmt.Sprintf("%d, %s", v.Turn.N, v.Turn.Status)
+	}
+	if v.Process != nil {
+		process = fmt.Sprintf("%s, incarnation %d, offset %d", v.Process.Name, v.Process.Incarnation, v.Process.Offset)
+		if !v.Process.Alive {
+			process += ", gone"
+		}
+	}
+	if v.Error != nil {
+		failure = v.Error.Kind + ": " + v.Error.Message
+		if v.Error.Hint != "" {
+			failure += " (" + v.Error.Hint + ")"
+		}
+	}
+	p.fields(plain("id"), painted(bold, v.ID), plain("state"), painted(stateColour(v.State), string(v.State)), plain("waits for"), plain(v.Waits),
+		plain("host"), plain(v.Host), plain("seed"), plain(v.Seed), plain("thread"), plain(v.ThreadID), plain("turn"), plain(turn),
+		plain("process"), plain(process), plain("tokens"), plain(tokens(v.Usage)), plain("error"), painted(red, failure),
+		plain("created"), plain(v.CreatedAt), plain("updated"), plain(v.UpdatedAt))
+	for _, r := range v.Requests {
+		p.printf("%s  %s  %s  (expires %s)\n", p.paint(yellow, r.ID), r.Kind, clean(oneLine(r.Summary, 100)), age(r.ExpiresAt))
+	}
+	for _, r := range v.Refusals {
+		p.printf("refused %s, %s: %s\n", r.Name, age(r.At), clean(r.Reason))
+	}
+}
+
+func tokens(u workflows.UsageView) string {
+	if u.Input+u.Output == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d in (%d cached), %d out", u.Input, u.Cached, u.Output)
+}
+
+func stateColour(s workflows.SessionStatus) style {
+	switch s {
+	case workflows.Running, workflows.Starting, workflows.Preparing, workflows.Resuming:
+		return cyan
+	case workflows.Waiting, workflows.Interrupted:
+		return yellow
+	case workflows.Failed:
+		return red
+	case workflows.Idle:
+		return green
+	}
+	return ""
+}
+
+func sessionListCommand(a *app) *cobra.Command {
+	var state, host string
+	var limit int
+	c := &cobra.Command{
+		Use: "list", Short: "sessions, newest first", Args: cobra.NoArgs, Example: "  ctl session list --state waiting",
+		RunE: func(c *cobra.Command, _ []string) error {
+			q := []string{fmt.Sprintf("WorkflowType = '%s'", workflows.TypeSession)}
+			if state != "" {
+				if !knownState(state) {
+					return usage("--state %q is no state of a session", state).hinted("one of %s", strings.Join(stateWords(), ", "))
+				}
+				q = append(q, fmt.Sprintf("FairleadState = '%s'", state))
+			}
+			if host != "" {
+				if err := checkName("host name", host); err != nil {
+					return err
+				}
+				q = append(q, fmt.Sprintf("FairleadHost = '%s'", host))
+			}
+			if limit < 1 {
+				return usage("--limit %d: at least 1", limit)
+			}
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			infos, err := t.list(c.Context(), "list sessions", strings.Join(q, " AND "), limit)
+			if err != nil {
+				return err
+			}
+			list := []workflows.SessionView{}
+			for _, info := range infos {
+				list = append(list, keptView(info))
+			}
+			return showAll(a.print(), list, func(p *printer) {
+				var rows [][]cell
+				for _, v := range list {
+					turn := ""
+					if v.Turn != nil {
+						turn = fmt.Sprint(v.Turn.N)
+					}
+					rows = append(rows, []cell{painted(bold, v.ID), painted(stateColour(v.State), string(v.State)), plain(v.Waits), plain(v.Host), plain(v.Seed), plain(turn), plain(v.CreatedAt)})
+				}
+				p.table([]string{"ID", "STATE", "WAITS FOR", "HOST", "SEED", "TURN", "CREATED"}, rows)
+			})
+		},
+	}
+	c.Flags().StringVar(&state, "state", "", "only those in this `state`")
+	c.Flags().StringVar(&host, "host", "", "only those on this `host`")
+	c.Flags().IntVar(&limit, "limit", 100, "at most so many")
+	return c
+}
+
+func sessionInterruptCommand(a *app) *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use: "interrupt ID", Short: "end the running turn", Args: cobra.ExactArgs(1), Example: "  ctl session interrupt release-42",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.tell(c.Context(), args[0], "interrupt session "+args[0], workflows.SignalInterrupt,
+				workflows.Interrupt{By: person(), Reason: reason}, "interrupting")
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	return c
+}
+
+func sessionSteerCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "steer ID TEXT|-", Short: "say something into the running turn", Args: cobra.ExactArgs(2), Example: "  ctl session steer release-42 'use the other branch'",
+		RunE: func(c *cobra.Command, args []string) error {
+			text, err := a.prompt(args[1])
+			if err != nil {
+				return err
+			}
+			if err := checkName("session id", args[0]); err != nil {
+				return err
+			}
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			m, err := a.message(c.Context(), t, text, "")
+			if err != nil {
+				return err
+			}
+			m.Mode = "steer"
+			var acc workflows.MessageAccepted
+			if err := t.update(c.Context(), "steer session "+args[0], workflows.SessionID(args[0]), workflows.SignalMessage, m.ID, &acc, m); err != nil {
+				return err
+			}
+			return a.print().show(acc, func(p *printer) { p.printf("%s turn %d steered\n", acc.Session, acc.N) })
+		},
+	}
+}
+
+func sessionCloseCommand(a *app) *cobra.Command {
+	var discard, noWait bool
+	c := &cobra.Command{
+		Use: "close ID", Short: "end a session and leave its host as it was", Args: cobra.ExactArgs(1),
+		Long: `Interrupts a running turn, keeps the conversation and our work folder in the store,
+wipes the credentials, removes our folder on the host and gives back host and seed.
+What cannot be saved stays until it can, unless --discard.`,
+		Example: "  ctl session close release-42",
+		RunE: func(c *cobra.Command, args []string) error {
+			id := args[0]
+			if err := a.tell(c.Context(), id, "close session "+id, workflows.SignalClose, workflows.Close{By: person(), Discard: discard}, ""); err != nil {
+				return err
+			}
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			if noWait {
+				v, err := a.session(c.Context(), t, id)
+				if err != nil {
+					return err
+				}
+				return a.print().show(v, func(p *printer) { p.printf("session %s is closing\n", id) })
+			}
+			v, err := a.awaitClosed(c.Context(), t, id)
+			if err != nil {
+				return err
+			}
+			return a.print().show(v, func(p *printer) {
+				p.printf("session %s closed\n", id)
+				if v.Close != nil && v.Close.Archive != "" {
+					p.printf("conversation and work are kept as %s\n", v.Close.Archive)
+				}
+			})
+		},
+	}
+	c.Flags().BoolVar(&discard, "discard", false, "give up what cannot be saved")
+	c.Flags().BoolVar(&noWait, "no-wait", false, "do not wait until all is cleaned up")
+	return c
+}
+
+// tell sends an update whose answer is the session.
+func (a *app) tell(ctx context.Context, id, doing, name string, arg any, done string) error {
+	if err := checkName("session id", id); err != nil {
+		return err
+	}
+	t, err := a.temporal(ctx)
+	if err != nil {
+		return err
+	}
+	var v workflows.SessionView
+	if err := t.update(ctx, doing, workflows.SessionID(id), name, "", &v, arg); err != nil {
+		return err
+	}
+	if done == "" {
+		return nil
+	}
+	return a.print().show(v, func(p *printer) { p.printf("session %s: %s\n", id, done) })
+}

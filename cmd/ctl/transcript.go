@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/workflows"
+)
+
+func transcriptCommand(a *app) *cobra.Command {
+	var format string
+	c := &cobra.Command{
+		Use: "transcript ID", Short: "the whole conversation so far", Args: cobra.ExactArgs(1),
+		Example: "  ctl transcript release-42 --format markdown > release-42.md",
+		RunE: func(c *cobra.Command, args []string) error {
+			if a.flags.output == "json" && !c.Flags().Changed("format") {
+				format = "json"
+			}
+			if format != "text" && format != "json" && format != "markdown" {
+				return usage("--format %q is none of text, json, markdown", format)
+			}
+			return a.transcript(c.Context(), args[0], format)
+		},
+	}
+	c.Flags().StringVar(&format, "format", "text", "text, json or markdown")
+	return c
+}
+
+func (a *app) transcript(ctx context.Context, id, format string) error {
+	doing := "read the transcript of session " + id
+	if err := checkName("session id", id); err != nil {
+		return err
+	}
+	t, err := a.temporal(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := t.kept(ctx, id); err != nil {
+		return err
+	}
+	worker, err := a.workerFor(ctx, t, id)
+	if err != nil {
+		return err
+	}
+	p := newPrinter(a.out, format == "json")
+	show := func(e activities.Entry) error {
+		r := &renderer{p: p}
+		return p.show(e, func(*printer) { r.entry(e) })
+	}
+	if format == "markdown" {
+		p.printf("# Session %s\n", id)
+		show = func(e activities.Entry) error { markdown(p, e); return nil }
+	}
+	for e, err := range worker.Transcript(ctx, id, 1) {
+		if err != nil {
+			return apiFailure(doing, err)
+		}
+		if err := show(e); err != nil {
+			return failed("%s: %v", doing, err)
+		}
+	}
+	return nil
+}
+
+// markdown writes one entry for people to keep.
+func markdown(p *printer, e activities.Entry) {
+	at := e.At.UTC().Format("2006-01-02 15:04:05")
+	switch e.Type {
+	case activities.EntryUser:
+		p.printf("\n## %d. %s\n\n", e.Turn, at)
+		p.printf("> %s\n", quoted(clean(e.Text)))
+	case activities.EntryAssistant:
+		p.printf("\n%s\n", clean(e.Text))
+	case activities.EntryCommand:
+		fence(p, "sh", "$ "+clean(firstOf(e.Command, e.Text)))
+		if e.Command != "" && e.Text != "" {
+			fence(p, "", clean(e.Text))
+		}
+	case activities.EntryFileChange:
+		for _, c := range e.Changes {
+			p.printf("\n%s `%s` %s\n", c.Kind, clean(c.Path), clean(e.Status))
+			fence(p, "diff", clean(c.Diff))
+		}
+	default:
+		p.printf("\n*%s: %s%s*\n", e.Type, clean(e.Text), facts(e.Data))
+	}
+}
+
+func sessionFollowCommand(a *app) *cobra.Command {
+	var from int64
+	c := &cobra.Command{
+		Use: "follow ID", Short: "watch a session live", Args: cobra.ExactArgs(1),
+		Long: `Shows entries and text as they come, states and approvals; ends when the session
+closes or on ^C. With -o json each line has an event: entry, delta, state, approval, void.`,
+		Example: "  ctl session follow release-42",
+		RunE: func(c *cobra.Command, args []string) error {
+			if from < 1 {
+				return usage("--from %d: entries are numbered from 1", from)
+			}
+			return a.followSession(c.Context(), args[0], from)
+		},
+	}
+	c.Flags().Int64Var(&from, "from", 1, "begin at entry `SEQ`")
+	return c
+}
+
+// Lines of follow -o json: one flat object each, with the event it is.
+type (
+	entryLine struct {
+		Event string `json:"event"`
+		activities.Entry
+	}
+	deltaLine struct {
+		Event string `json:"event"`
+		activities.Delta
+	}
+	stateLine struct {
+		Event string `json:"event"`
+		workflows.SessionView
+	}
+	approvalLine struct {
+		Event string `json:"event"`
+		workflows.Approval
+	}
+	voidLine struct {
+		Event string `json:"event"`
+		Void  int64  `json:"void"`
+	}
+)
+
+func (a *app) followSession(ctx context.Context, id string, from int64) error {
+	t, err := a.temporal(ctx)
+	if err != nil {
+		return err
+	}
+	v, err := a.session(ctx, t, id)
+	if err != nil {
+		return err
+	}
+	if _, err := a.workerFor(ctx, t, id); err != nil {
+		return err
+	}
+	fctx, stop := context.WithCancel(ctx)
+	feed := a.startFeed(fctx, t, id, from)
+	defer func() { stop(); <-feed.done }()
+	p := a.print()
+	r := &renderer{p: p}
+	say := func(v any, text func(*printer)) error {
+		if !p.json {
+			r.endLine()
+		}
+		return p.show(v, text)
+	}
+	var shown string
+	asked := map[string]bool{}
+	state := func(v workflows.SessionView) error {
+		word := fmt.Sprintf("%s/%s", v.State, v.Waits)
+		if word == shown {
+			return nil
+		}
+		shown = word
+		return say(stateLine{"state", v}, func(p *printer) {
+			p.printf("%s\n", p.paint(dim, fmt.Sprintf("· %s, waits for %s", v.State, firstOf(v.Waits, "nothing"))))
+		})
+	}
+	if err := state(v); err != nil {
+		return err
+	}
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			r.endLine()
+			return context.Cause(ctx)
+		case <-feed.done:
+			r.endLine()
+			return nil
+		case ev := <-feed.events:
+			if !p.json {
+				r.event(ev)
+				continue
+			}
+			if err := showEvent(p, ev); err != nil {
+				return err
+			}
+			continue
+		case <-tick.C:
+		}
+		var d workflows.SessionDetail
+		if t.query(ctx, "look at session "+id, workflows.SessionID(id), workflows.QueryDetail, &d) != nil {
+			continue // no worker just now: the next look may find one
+		}
+		if err := state(d.View); err != nil {
+			return err
+		}
+		for _, ap := range openApprovals(d) {
+			if asked[ap.ID] {
+				continue
+			}
+			asked[ap.ID] = true
+			if err := say(approvalLine{"approval", ap}, func(p *printer) { showApproval(p, ap, false) }); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func showEvent(p *printer, ev api.Event) error {
+	switch ev.Kind {
+	case api.KindEntry:
+		return p.show(entryLine{ev.Kind, *ev.Entry}, nil)
+	case api.KindDelta:
+		return p.show(deltaLine{ev.Kind, *ev.Delta}, nil)
+	case api.KindVoid:
+		return p.show(voidLine{ev.Kind, ev.Void}, nil)
+	}
+	return nil
+}

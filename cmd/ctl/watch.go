@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// pollEvery is how often ctl asks a session how its turn goes; it costs no event.
+const pollEvery = 200 * time.Millisecond
+
+// watchTurn shows a turn until it has ended, asks for decisions where a person
+// can be asked, and prints the turn.
+func (a *app) watchTurn(ctx context.Context, t *temporal, acc workflows.MessageAccepted, from int64) error {
+	doing := "turn of session " + acc.Session
+	if a.flags.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, a.flags.timeout, timedOut("%s: no end within %s", doing, a.flags.timeout).
+			hinted("it goes on; `ctl session follow %s` shows it", acc.Session))
+		defer cancel()
+	}
+	fctx, stopFeed := context.WithCancel(ctx)
+	feed := a.startFeed(fctx, t, acc.Session, from)
+	defer func() { stopFeed(); <-feed.done }()
+	r := &renderer{p: a.print(), quiet: a.flags.output == "json" || a.flags.quiet, skipOwn: true}
+	asked := map[string]bool{}
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			r.endLine()
+			return context.Cause(ctx)
+		case ev := <-feed.events:
+			r.event(ev)
+			continue
+		case <-tick.C:
+		}
+		d, err := a.look(ctx, t, acc.Session)
+		if err != nil {
+			r.endLine()
+			return err
+		}
+		turn, ok := findTurn(d, acc.MessageID)
+		if ok && turn.Done() || d.View.State == workflows.Failed {
+			a.catchUp(ctx, feed, r, d.Seq)
+			r.endLine()
+			return a.turnResult(ctx, t, d, turn, ok)
+		}
+		open := openApprovals(d)
+		if len(open) == 0 {
+			continue
+		}
+		if a.flags.noInput {
+			r.endLine()
+			return needsPerson("%s: approval %s is open: %s", doing, open[0].ID, oneLine(open[0].Summary, 80)).
+				hinted("`ctl approval show %s`; the session goes on and waits", open[0].ID)
+		}
+		for _, ap := range open {
+			if asked[ap.ID] || !a.mayAsk() {
+				continue
+			}
+			r.endLine()
+			asked[ap.ID] = true
+			if err := a.decideInline(ctx, t, ap); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// look asks the session for all that is needed at once. A worker that is away
+// for a moment is waited for.
+func (a *app) look(ctx context.Context, t *temporal, id string) (workflows.SessionDetail, error) {
+	for tries := 0; ; tries++ {
+		var d workflows.SessionDetail
+		err := t.query(ctx, "look at session "+id, workflows.SessionID(id), workflows.QueryDetail, &d)
+		if err == nil || exitOf(err) != exitUnreachable || ctx.Err() != nil || tries >= 30 {
+			return d, err
+		}
+		if tries == 0 {
+			a.note("no worker answers; waiting for one …")
+		}
+		select {
+		case <-ctx.Done():
+			return d, context.Cause(ctx)
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func findTurn(d workflows.SessionDetail, message string) (workflows.TurnView, bool) {
+	for _, turn := range d.Turns {
+		if turn.MessageID == message {
+			return turn, true
+		}
+	}
+	return workflows.TurnView{}, false
+}
+
+func openApprovals(d workflows.SessionDetail) []workflows.Approval {
+	var out []workflows.Approval
+	for _, ap := range d.Approvals {
+		if ap.State == workflows.ApprovalOpen {
+			out = append(out, ap)
+		}
+	}
+	return out
+}
+
+// A feed is a session's events in the background.
+type feed struct {
+	events chan api.Event
+	done   chan struct{}
+	seq    int64 // of the newest entry handed over; read by the receiver only
+}
+
+// startFeed follows a session, from worker to worker, until ctx ends. With no
+// worker to reach there are simply no events.
+func (a *app) startFeed(ctx context.Context, t *temporal, session string, from int64) *feed {
+	f := &feed{events: make(chan api.Event), done: make(chan struct{})}
+	go func() {
+		defer close(f.done)
+		for ctx.Err() == nil {
+			c, err := a.workerFor(ctx, t, session)
+			if err == nil {
+				for ev, ferr := range c.Feed(ctx, session, from) {
+					if ferr != nil {
+						err = ferr
+						break
+					}
+					switch ev.Kind {
+					case api.KindEntry:
+						from = ev.Entry.Seq + 1
+					case api.KindVoid:
+						from = ev.Void
+					}
+					select {
+					case f.events <- ev:
+					case <-ctx.Done():
+						return
+					}
+				}
+				if err == nil {
+					return // it came to its end
+				}
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
+		}
+	}()
+	return f
+}
+
+// catchUp shows what belongs to a turn that has ended and has not come yet.
+func (a *app) catchUp(ctx context.Context, f *feed, r *renderer, seq int64) {
+	if r.quiet {
+		return
+	}
+	patience := time.NewTimer(3 * time.Second)
+	defer patience.Stop()
+	for f.seq < seq {
+		select {
+		case ev := <-f.events:
+			if ev.Kind == api.KindEntry {
+				f.seq = ev.Entry.Seq
+			}
+			r.event(ev)
+		case <-f.done:
+			return
+		case <-patience.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// turnResult prints a turn that has ended and gives ctl its exit code.
+func (a *app) turnResult(ctx context.Context, t *temporal, d workflows.SessionDetail, turn workflows.TurnView, known bool) error {
+	doing := "session " + d.View.ID
+	if d.View.State == workflows.Failed && (!known || turn.Status == "queued" || turn.Status == "interrupted" || !turn.Done()) {
+		return failureExit(doing, d.View.Error)
+	}
+	if turn.FinalTruncated {
+		if whole, err := a.wholeText(ctx, t, d.View.ID, turn.N); err == nil && whole != "" {
+			turn.FinalText, turn.FinalTruncated = whole, false
+		}
+	}
+	p := a.print()
+	if p.json || a.flags.quiet {
+		if err := p.show(turn, func(p *printer) { p.printf("%s\n", clean(turn.FinalText)) }); err != nil {
+			return err
+		}
+	} else if turn.DiffStat != "" {
+		p.printf("%s\n", p.paint(dim, clean(turn.DiffStat)))
+	}
+	if turn.Status == "completed" {
+		return nil
+	}
+	if p.json {
+		return exitStatus(exitFailed)
+	}
+	if f := turn.Error; f != nil {
+		e := failureExit("turn "+turn.Status, f)
+		e.code = exitFailed
+		return e
+	}
+	return failed("the turn ended as %s", turn.Status)
+}
+
+// wholeText is a turn's final text as the transcript has it.
+func (a *app) wholeText(ctx context.Context, t *temporal, session string, n int) (string, error) {
+	c, err := a.workerFor(ctx, t, session)
+	if err != nil {
+		return "", err
+	}
+	text := ""
+	for e, err := range c.Transcript(ctx, session, 1) {
+		if err != nil {
+			return "", err
+		}
+		if e.Turn == n && e.Type == "assistant" {
+			if text != "" {
+				text += "\n\n"
+			}
+			text += e.Text
+		}
+	}
+	return text, nil
+}
+
+// awaitClosed waits until a session has ended.
+func (a *app) awaitClosed(ctx context.Context, t *temporal, id string) (workflows.SessionView, error) {
+	doing := "close session " + id
+	wait := a.wait(2 * time.Minute)
+	ctx, cancel := context.WithTimeoutCause(ctx, wait, timedOut("%s: not all is cleaned up within %s", doing, wait).
+		hinted("it goes on; `ctl session show %s` says what it waits for", id))
+	defer cancel()
+	var v workflows.SessionView
+	err := t.GetWorkflow(ctx, workflows.SessionID(id), "").Get(ctx, &v)
+	switch {
+	case err == nil:
+		return v, nil
+	case ctx.Err() != nil:
+		return v, context.Cause(ctx)
+	}
+	var last workflows.SessionView
+	if qerr := t.query(ctx, doing, workflows.SessionID(id), workflows.QueryState, &last); qerr == nil && last.State == workflows.Failed {
+		return last, failureExit(doing, last.Error)
+	}
+	return v, t.taskFailure(doing, t.explain(ctx, doing, err))
+}
