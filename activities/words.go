@@ -37,3 +37,6 @@ const (
 
 // PumpInput is what a pump is told.
 type PumpInput = conversation.PumpInput
+
+// Delta is a piece of text that streams before its item is finished.
+type Delta = conversation.Delta
