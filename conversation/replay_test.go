@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 // it, and it counts what would have had an effect twice.
 type replayer struct {
 	steps   []step
+	keys    map[string]bool // of what it may be told
 	next    int
 	journal []byte
 	got     map[string]string // what it was told, by key
@@ -22,7 +24,23 @@ type replayer struct {
 	faults  []string
 }
 
-func newReplayer(steps []step) *replayer { return &replayer{steps: steps, got: map[string]string{}} }
+func newReplayer(steps []step) *replayer {
+	r := &replayer{steps: steps, keys: map[string]bool{}, got: map[string]string{}}
+	for _, s := range steps {
+		if s.In != "" {
+			key, _ := keyOf(s.In)
+			r.keys[key] = true
+		}
+	}
+	r.play()
+	return r
+}
+
+func (r *replayer) clone() *replayer {
+	c := *r
+	c.journal, c.partial, c.got = bytes.Clone(r.journal), bytes.Clone(r.partial), maps.Clone(r.got)
+	return &c
+}
 
 // keyOf says which line of the recording a line is.
 func keyOf(line string) (key, id string) {
@@ -75,22 +93,11 @@ func (r *replayer) line(line string) {
 	case again && (method == methodAccountRead || method == methodModelList || method == methodInitialized):
 	case again:
 		r.faults = append(r.faults, "told twice: "+line)
-	case !r.expects(key):
+	case !r.keys[key]:
 		r.faults = append(r.faults, "surprise: "+line)
 	default:
 		r.got[key] = line
 	}
-}
-
-func (r *replayer) expects(key string) bool {
-	for _, s := range r.steps {
-		if s.In != "" {
-			if k, _ := keyOf(s.In); k == key {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func (r *replayer) say(line string) { r.journal = append(r.journal, line+"\n"...) }
@@ -209,51 +216,60 @@ type outcome struct {
 func replay(t testing.TB, steps []step, k *knife) (outcome, error) {
 	t.Helper()
 	r := newReplayer(steps)
-	r.play()
 	sink := newKeeper()
 	l := &leader{
 		state: PumpState{Cursor: Cursor{Incarnation: 1}},
 		spec:  ThreadSpec{CWD: "/srv/work", Sandbox: "read-only", ApprovalPolicy: "on-request", Model: functions},
 	}
-	l.pump = func(in PumpInput) (PumpResult, error) {
-		text, err := json.Marshal(in) // as it travels through a workflow
-		if err != nil {
-			return PumpResult{}, err
-		}
-		for attempt := 1; ; attempt++ {
-			var in PumpInput
-			if err := json.Unmarshal(text, &in); err != nil {
-				return PumpResult{}, err
-			}
-			res, err := simulate(r, in, sink, Options{Attempt: attempt}, k)
-			if !errors.Is(err, errCut) {
-				return res, err
-			}
-			r.partial = append(r.partial, ""...)
-		}
-	}
+	l.pump = func(in PumpInput) (PumpResult, error) { return attempts(r, in, sink, k) }
 	if err := l.lead(recordedTurns); err != nil {
 		return outcome{}, err
 	}
 	if len(r.faults) > 0 {
 		return outcome{}, errors.New(strings.Join(r.faults, "; "))
 	}
-	o := outcome{Turns: l.turns, Answers: l.answers, State: l.state}
+	entries, err := merged(sink.entries, 0)
+	return outcome{Turns: l.turns, Answers: l.answers, State: l.state, Entries: entries}, err
+}
+
+// attempts runs a pump again from its input until the knife lets it be: each
+// time as a new attempt, on a new attachment.
+func attempts(r *replayer, in PumpInput, sink Sink, k *knife) (PumpResult, error) {
+	text, err := json.Marshal(in) // as it travels through a workflow
+	if err != nil {
+		return PumpResult{}, err
+	}
+	for attempt := 1; ; attempt++ {
+		var in PumpInput
+		if err := json.Unmarshal(text, &in); err != nil {
+			return PumpResult{}, err
+		}
+		res, err := simulate(r, in, sink, Options{Attempt: attempt}, k)
+		if !errors.Is(err, errCut) {
+			return res, err
+		}
+	}
+}
+
+// merged keeps the first entry of each id, as a reader does, and checks that
+// the others are the same and that numbers rise by one from after.
+func merged(all []Entry, after int64) ([]Entry, error) {
+	var entries []Entry
 	seen := map[string]Entry{}
-	for _, e := range sink.entries {
+	for _, e := range all {
 		if before, again := seen[e.ID]; again {
 			if !reflect.DeepEqual(before, e) {
-				return o, fmt.Errorf("entry %s came again as %+v, was %+v", e.ID, e, before)
+				return nil, fmt.Errorf("entry %s came again as %+v, was %+v", e.ID, e, before)
 			}
 			continue
 		}
 		seen[e.ID] = e
-		if e.Seq != int64(len(o.Entries)+1) {
-			return o, fmt.Errorf("entry %s has seq %d after %d", e.ID, e.Seq, len(o.Entries))
+		if e.Seq != after+int64(len(entries)+1) {
+			return nil, fmt.Errorf("entry %s has seq %d, %d entries after %d", e.ID, e.Seq, len(entries), after)
 		}
-		o.Entries = append(o.Entries, e)
+		entries = append(entries, e)
 	}
-	return o, nil
+	return entries, nil
 }
 
 func recordedOutcome(t testing.TB, steps []step) (outcome, int, int) {
@@ -280,6 +296,9 @@ func sameOutcome(a, b outcome) bool {
 		for i := range o.Entries {
 			o.Entries[i].ID = ""
 		}
+		for i := range o.State.Items {
+			o.State.Items[i].Offset = 0
+		}
 		return o
 	}
 	return reflect.DeepEqual(strip(clone(a)), strip(clone(b)))
@@ -287,6 +306,7 @@ func sameOutcome(a, b outcome) bool {
 
 func clone(o outcome) outcome {
 	o.Entries = append([]Entry(nil), o.Entries...)
+	o.State.Items = append([]OpenItem(nil), o.State.Items...)
 	return o
 }
 
@@ -312,11 +332,68 @@ func TestReplayOfTheRecordingEndsAsItDid(t *testing.T) {
 	}
 }
 
-// The worker dies after every byte it could have read.
-func TestCutAtEveryByteLeavesTheSameTranscriptAndAnswers(t *testing.T) {
+// The worker dies after every byte that it could have read: the pump that it
+// runs ends as if nothing had been, with the same entries and the same writes.
+func TestCutAtEveryByteChangesNothing(t *testing.T) {
+	steps := loadRecording(t, "approvals.jsonl")
+	cuts := 0
+	r, sink := newReplayer(steps), newKeeper()
+	l := &leader{
+		state: PumpState{Cursor: Cursor{Incarnation: 1}},
+		spec:  ThreadSpec{CWD: "/srv/work", Sandbox: "read-only", ApprovalPolicy: "on-request", Model: functions},
+	}
+	l.pump = func(in PumpInput) (PumpResult, error) {
+		before, had := r.clone(), len(sink.entries)
+		k := *noKnife
+		want, err := attempts(r, in, sink, &k)
+		if err != nil {
+			return want, err
+		}
+		entries := sink.entries[had:]
+		for at := int(in.State.Rewind); at <= int(want.State.Cursor.Offset); at++ {
+			cuts++
+			again, kept := before.clone(), newKeeper()
+			got, err := attempts(again, in, kept, &knife{read: at, write: -1})
+			if err != nil {
+				t.Fatalf("pump %d, cut at byte %d: %v", l.pumps, at, err)
+			}
+			if len(again.faults) > 0 {
+				t.Fatalf("pump %d, cut at byte %d: %s", l.pumps, at, again.faults)
+			}
+			all, err := merged(kept.entries, in.State.Seq)
+			if err != nil {
+				t.Fatalf("pump %d, cut at byte %d: %v", l.pumps, at, err)
+			}
+			if !sameOutcome(outcome{Entries: all, State: got.State}, outcome{Entries: entries, State: want.State}) || !sameResult(got, want) {
+				t.Fatalf("pump %d, cut at byte %d:\n%+v\n%+v, want\n%+v\n%+v", l.pumps, at, got, all, want, entries)
+			}
+		}
+		return want, nil
+	}
+	if err := l.lead(recordedTurns); err != nil {
+		t.Fatal(err)
+	}
+	if _, length, _ := recordedOutcome(t, steps); cuts < length {
+		t.Errorf("%d cuts in %d bytes", cuts, length)
+	}
+}
+
+// sameResult compares what a workflow acts on.
+func sameResult(a, b PumpResult) bool {
+	a.State, b.State = PumpState{}, PumpState{}
+	for _, rs := range [][]Request{a.Requests, b.Requests} {
+		for i := range rs {
+			rs[i].Whole = nil
+		}
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// The same cuts, a few of them, with the whole conversation after each.
+func TestCutLeavesTheSameConversation(t *testing.T) {
 	steps := loadRecording(t, "approvals.jsonl")
 	want, length, _ := recordedOutcome(t, steps)
-	for at := 0; at <= length; at++ {
+	for at := 0; at <= length; at += 61 {
 		got, err := replay(t, steps, &knife{read: at, write: -1})
 		if err != nil {
 			t.Fatalf("cut at byte %d: %v", at, err)
