@@ -20,7 +20,7 @@ tools: ## the pinned real codex into .tools/, sshd and what tests need from Debi
 	bash deploy/tools.sh
 
 demo: tools build ## the main job on real parts; exits 0 only if all it shows happened
-	bash deploy/demo/demo.sh
+	$(GO) run ./deploy/demo
 
 lint: ## vet, gofmt, staticcheck, workflowcheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'gofmt: these files are not formatted'; exit 1; }

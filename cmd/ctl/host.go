@@ -187,11 +187,16 @@ func pairs(flag string, list []string) (map[string]string, error) {
 }
 
 func (a *app) addHost(ctx context.Context, put workflows.PutHost) error {
+	unpinned := put.Spec.Name != activities.LocalHost && len(put.Spec.HostKeys) == 0 && put.Spec.KnownHosts == ""
+	if unpinned && !a.mayAsk() {
+		return usage("add host %s: its key is not pinned, and there is nobody to ask", put.Spec.Name).
+			hinted("give --host-key 'type base64' (or SHA256:…), or --known-hosts FILE")
+	}
 	t, err := a.temporal(ctx)
 	if err != nil {
 		return err
 	}
-	if put.Spec.Name != activities.LocalHost && len(put.Spec.HostKeys) == 0 && put.Spec.KnownHosts == "" {
+	if unpinned {
 		if put.Spec.HostKeys, err = a.askHostKey(ctx, t, put); err != nil {
 			return err
 		}
@@ -206,10 +211,6 @@ func (a *app) addHost(ctx context.Context, put workflows.PutHost) error {
 // askHostKey shows what the host shows and asks a person whether it is right.
 func (a *app) askHostKey(ctx context.Context, t *temporal, put workflows.PutHost) ([]string, error) {
 	doing := "add host " + put.Spec.Name
-	if !a.mayAsk() {
-		return nil, usage("%s: its key is not pinned, and there is nobody to ask", doing).
-			hinted("give --host-key 'type base64' (or SHA256:…), or --known-hosts FILE")
-	}
 	spec := put.Spec
 	if put.Jump != "" {
 		var jump workflows.HostView

@@ -26,11 +26,11 @@ func sessionStartCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t, err := a.temporal(c.Context())
+			id, err := f.sessionID()
 			if err != nil {
 				return err
 			}
-			id, err := f.sessionID()
+			t, err := a.temporal(c.Context())
 			if err != nil {
 				return err
 			}

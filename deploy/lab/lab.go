@@ -1,0 +1,268 @@
+// Package lab brings up all that a session needs on one machine, of real parts:
+// OpenSSH's sshd as the hosts, the real codex, an embedded Temporal server and a
+// worker through `ctl up`. The one stand-in is the model, which follows a script.
+// The demo, the end-to-end tests and the benchmarks stand on it.
+package lab
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/hostexec/hosttest"
+)
+
+// Options say what a lab holds.
+type Options struct {
+	// Repo is the repository's folder, with bin/ and .tools/ filled.
+	Repo string
+	// Script is the model's; see scriptedmodel.
+	Script []byte
+	// Keep leaves the lab's folder behind for people to look at.
+	Keep bool
+}
+
+// A Lab is a running stack. Close ends every process of it.
+type Lab struct {
+	Dir    string // everything of the lab
+	State  string // of `ctl up`
+	Model  *scriptedmodel.Server
+	Token  string // the secret of the lab's seed: to be found nowhere but there
+	opts   Options
+	hosts  map[string]*hosttest.SSHD
+	env    []string
+	closed bool
+}
+
+// New starts the model and brings the stack up. The folder is not below the
+// system's temporary one, which codex's sandbox leaves open to its commands.
+func New(ctx context.Context, opts Options) (*Lab, error) {
+	for _, need := range []string{"bin/ctl", "bin/worker", "bin/devserver", ".tools/codex/bin/codex"} {
+		if _, err := os.Stat(filepath.Join(opts.Repo, need)); err != nil {
+			return nil, fmt.Errorf("%s is missing: run `make tools build`", need)
+		}
+	}
+	dir, err := os.MkdirTemp("/var/tmp", "fairlead-")
+	if err != nil {
+		return nil, err
+	}
+	// An ordinary user of a host must be able to pass through to its root.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return nil, err
+	}
+	b := make([]byte, 16)
+	rand.Read(b)
+	l := &Lab{Dir: dir, State: filepath.Join(dir, "state"), Token: "tok-" + hex.EncodeToString(b), opts: opts, hosts: map[string]*hosttest.SSHD{}}
+	l.env = append(withoutFairlead(os.Environ()), "NO_COLOR=1", "XDG_CONFIG_HOME="+filepath.Join(dir, "config"))
+	if err := l.start(ctx); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// withoutFairlead drops what would point ctl elsewhere.
+func withoutFairlead(env []string) []string {
+	var out []string
+	for _, kv := range env {
+		if !strings.HasPrefix(kv, "FAIRLEAD_") && !strings.HasPrefix(kv, "TEMPORAL_") && !strings.HasPrefix(kv, "OPENAI_") {
+			out = append(out, kv)
+		}
+	}
+	return out
+}
+
+func (l *Lab) start(ctx context.Context) error {
+	script, err := scriptedmodel.Parse(l.opts.Script)
+	if err != nil {
+		return fmt.Errorf("the model's script: %w", err)
+	}
+	if l.Model, err = scriptedmodel.New(script, slog.New(slog.DiscardHandler)); err != nil {
+		return err
+	}
+	if err := l.Model.Start("127.0.0.1:0"); err != nil {
+		return err
+	}
+	return l.Up(ctx)
+}
+
+// Up brings the stack up.
+func (l *Lab) Up(ctx context.Context) error {
+	_, err := l.Out(ctx, "up", "--detach")
+	return err
+}
+
+// Down stops the stack in good order.
+func (l *Lab) Down(ctx context.Context) error {
+	_, err := l.Out(ctx, "down")
+	return err
+}
+
+// AddHost starts an sshd and adds it to the inventory under a name.
+func (l *Lab) AddHost(ctx context.Context, name string, opts hosttest.Options) (*hosttest.SSHD, error) {
+	if opts.Root == "" {
+		opts.Root = filepath.Join(l.Dir, "host "+name)
+	}
+	opts.Name = name
+	dir := filepath.Join(l.Dir, "sshd-"+name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	d, err := hosttest.NewSSHD(ctx, dir, opts)
+	if err != nil {
+		return nil, err
+	}
+	l.hosts[name] = d
+	_, err = l.Out(ctx, "host", "add", name, d.User()+"@"+d.Address(), "--host-key", d.HostKey(),
+		"--identity", d.Identity(), "--root", opts.Root)
+	return d, err
+}
+
+// ImportSeed makes a seed that points codex at the scripted model with the
+// lab's token.
+func (l *Lab) ImportSeed(ctx context.Context, name string) error {
+	dir := filepath.Join(l.Dir, "seed-"+name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	config := scriptedmodel.ConfigTOML(l.Model.BaseURL(), l.Token)
+	if err := os.WriteFile(filepath.Join(dir, "config.toml"), []byte(config), 0o600); err != nil {
+		return err
+	}
+	_, err := l.Out(ctx, "seed", "import", name, dir)
+	return err
+}
+
+// A Result is one run of ctl.
+type Result struct {
+	Args   []string
+	Stdout string
+	Stderr string
+	Code   int
+}
+
+func (r Result) Error() string {
+	return fmt.Sprintf("ctl %s: exit %d: %s%s", strings.Join(r.Args, " "), r.Code, r.Stderr, r.Stdout)
+}
+
+// Command is ctl with arguments, not yet started, for the lab's stack.
+func (l *Lab) Command(ctx context.Context, args ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, filepath.Join(l.opts.Repo, "bin", "ctl"), append([]string{"--state", l.State}, args...)...)
+	c.Env = l.env
+	c.Dir = l.Dir
+	c.WaitDelay = 5 * time.Second
+	return c
+}
+
+// Ctl runs ctl to its end, with standard input from in (nil: none).
+func (l *Lab) Ctl(ctx context.Context, in io.Reader, args ...string) Result {
+	c := l.Command(ctx, args...)
+	var out, errs bytes.Buffer
+	c.Stdin, c.Stdout, c.Stderr = in, &out, &errs
+	r := Result{Args: args}
+	err := c.Run()
+	r.Stdout, r.Stderr = out.String(), errs.String()
+	if err != nil {
+		r.Code = -1
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			r.Code = exit.ExitCode()
+		} else {
+			r.Stderr += err.Error()
+		}
+	}
+	return r
+}
+
+// Out runs ctl, which must exit 0, and returns what it printed.
+func (l *Lab) Out(ctx context.Context, args ...string) (string, error) {
+	r := l.Ctl(ctx, nil, args...)
+	if r.Code != 0 {
+		return r.Stdout, r
+	}
+	return r.Stdout, nil
+}
+
+// JSON runs ctl with -o json, which must exit 0, and decodes its one object.
+func (l *Lab) JSON(ctx context.Context, out any, args ...string) error {
+	text, err := l.Out(ctx, append(args, "-o", "json")...)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal([]byte(text), out); err != nil {
+		return fmt.Errorf("ctl %s printed %q: %w", strings.Join(args, " "), text, err)
+	}
+	return nil
+}
+
+// Lines runs ctl with -o json and decodes a list, one object a line.
+func Lines[T any](ctx context.Context, l *Lab, args ...string) ([]T, error) {
+	text, err := l.Out(ctx, append(args, "-o", "json")...)
+	if err != nil {
+		return nil, err
+	}
+	var out []T
+	for line := range strings.Lines(text) {
+		var v T
+		if err := json.Unmarshal([]byte(line), &v); err != nil {
+			return nil, fmt.Errorf("ctl %s printed %q: %w", strings.Join(args, " "), line, err)
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// Until asks again until cond holds or ctx ends; the last error is told.
+func Until(ctx context.Context, what string, cond func() (bool, error)) error {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		ok, err := cond()
+		if ok && err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("waited in vain for %s", what), err)
+		case <-tick.C:
+		}
+	}
+}
+
+// Close ends everything and, unless told otherwise, removes the folder.
+func (l *Lab) Close() error {
+	if l.closed {
+		return nil
+	}
+	l.closed = true
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var errs []error
+	if _, err := os.Stat(l.State); err == nil {
+		if r := l.Ctl(ctx, nil, "down"); r.Code != 0 {
+			errs = append(errs, r)
+		}
+	}
+	for _, h := range l.hosts {
+		errs = append(errs, h.Close())
+	}
+	if l.Model != nil {
+		errs = append(errs, l.Model.Close())
+	}
+	if !l.opts.Keep {
+		errs = append(errs, os.RemoveAll(l.Dir))
+	}
+	return errors.Join(errs...)
+}

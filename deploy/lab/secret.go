@@ -1,0 +1,114 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Watch samples every process of the machine, as `ps` and /proc show them to
+// root, and reports those in whose arguments or environment a secret stands.
+type Watch struct {
+	stop    context.CancelFunc
+	wg      sync.WaitGroup
+	mu      sync.Mutex
+	found   []string
+	samples int
+}
+
+// WatchProcesses samples until Stop.
+func WatchProcesses(secret string) *Watch {
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &Watch{stop: cancel}
+	w.wg.Go(func() {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			w.sample([]byte(secret))
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	})
+	return w
+}
+
+func (w *Watch) sample(secret []byte) {
+	procs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, p := range procs {
+		for _, file := range []string{"cmdline", "environ"} {
+			data, err := os.ReadFile(filepath.Join(p, file))
+			if err != nil || !bytes.Contains(data, secret) {
+				continue // it has ended, or it is clean
+			}
+			cmd, _ := os.ReadFile(filepath.Join(p, "comm"))
+			w.mu.Lock()
+			w.found = append(w.found, fmt.Sprintf("%s of %s (%s)", file, filepath.Base(p), strings.TrimSpace(string(cmd))))
+			w.mu.Unlock()
+		}
+	}
+	w.mu.Lock()
+	w.samples++
+	w.mu.Unlock()
+}
+
+// Stop ends the sampling and tells where the secret was seen, and how often
+// was looked.
+func (w *Watch) Stop() (found []string, samples int) {
+	w.stop()
+	w.wg.Wait()
+	return w.found, w.samples
+}
+
+// FindSecret looks for a secret in every file below dirs: databases, logs,
+// stores. It tells where it is, and how many files and bytes were read.
+func FindSecret(secret string, dirs ...string) (found []string, files int, size int64, err error) {
+	for _, dir := range dirs {
+		err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return err
+			}
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			files++
+			size += int64(len(data))
+			if bytes.Contains(data, []byte(secret)) {
+				found = append(found, path)
+			}
+			return nil
+		})
+		if err != nil {
+			return found, files, size, err
+		}
+	}
+	return found, files, size, nil
+}
+
+// Below lists the processes of the machine whose arguments, working folder or
+// program lie below a folder.
+func Below(dir string) []string {
+	var out []string
+	procs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, p := range procs {
+		if filepath.Base(p) == fmt.Sprint(os.Getpid()) {
+			continue
+		}
+		cmd, _ := os.ReadFile(filepath.Join(p, "cmdline"))
+		cwd, _ := os.Readlink(filepath.Join(p, "cwd"))
+		exe, _ := os.Readlink(filepath.Join(p, "exe"))
+		if bytes.Contains(cmd, []byte(dir)) || strings.HasPrefix(cwd, dir) || strings.HasPrefix(exe, dir) {
+			out = append(out, fmt.Sprintf("%s %s", filepath.Base(p), strings.ReplaceAll(strings.TrimSuffix(string(cmd), "\x00"), "\x00", " ")))
+		}
+	}
+	return out
+}
