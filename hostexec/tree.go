@@ -75,8 +75,10 @@ func putTree(ctx context.Context, h Host, dir string, tar io.Reader, fence *Fenc
 	if copyErr == nil {
 		copyErr = s.CloseWrite()
 	}
-	if errors.Is(copyErr, errSource) {
+	if copyErr != nil {
 		s.CloseWrite()
+	}
+	if errors.Is(copyErr, errSource) {
 		s.Wait() // let it end by itself: then there is only its folder to remove
 		return errors.Join(copyErr, removeTemp(ctx, h, temp))
 	}

@@ -76,6 +76,7 @@ func sayBoth(words string) string {
 // body is the command itself: fence, environment, arguments, script.
 func body(c Command) string {
 	var b strings.Builder
+	b.WriteString("unset x;") // it holds this line
 	if c.Fence != nil {
 		b.WriteString("eval " + quote(fencePrologue(*c.Fence)) + ";")
 	}

@@ -126,7 +126,7 @@ func feed(ctx context.Context, h Host, c Command, r io.Reader, size int64, sum [
 	}
 	defer s.Close()
 	digest := sha256.New()
-	src := io.TeeReader(io.LimitReader(r, size), digest)
+	src := io.TeeReader(io.LimitReader(readErrors{r}, size), digest)
 	sendErr := func() error {
 		if size > 1 {
 			if _, err := io.CopyBuffer(onlyWriter{s}, io.LimitReader(src, size-1), make([]byte, 256<<10)); err != nil {
@@ -135,7 +135,7 @@ func feed(ctx context.Context, h Host, c Command, r io.Reader, size int64, sum [
 		}
 		last, err := io.ReadAll(src)
 		if err != nil {
-			return fmt.Errorf("%w: %w", errSource, err)
+			return err
 		}
 		if n := int64(len(last)); n != min(size, 1) {
 			return fmt.Errorf("%w: it ended early", errSource)
@@ -148,8 +148,10 @@ func feed(ctx context.Context, h Host, c Command, r io.Reader, size int64, sum [
 		}
 		return s.CloseWrite()
 	}()
-	if errors.Is(sendErr, errSource) {
+	if sendErr != nil {
 		s.CloseWrite() // the host sees a short file and drops it
+	}
+	if errors.Is(sendErr, errSource) {
 		return errors.Join(sendErr, dropped(s))
 	}
 	if err := s.Wait(); err != nil {

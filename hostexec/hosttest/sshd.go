@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -178,8 +179,10 @@ func (s *SSHD) config() string {
 		"PrintMotd no",
 		"MaxStartups 200",
 		"LogLevel VERBOSE",
-		"Subsystem sftp internal-sftp",
 	)
+	if !slices.ContainsFunc(s.opts.Config, func(l string) bool { return strings.HasPrefix(l, "Subsystem ") }) {
+		lines = append(lines, "Subsystem sftp internal-sftp")
+	}
 	return strings.Join(lines, "\n") + "\n"
 }
 
@@ -226,8 +229,8 @@ func (s *SSHD) awaitListener(ctx context.Context) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if !isSSHD(s.pid) && s.Log() != "" && strings.Contains(s.Log(), "Cannot bind") {
-			return errors.New("sshd could not bind its port")
+		if _, ok := processes()[s.pid]; !ok {
+			return errors.New("sshd ended")
 		}
 		if c, err := net.Dial("tcp", s.Address()); err == nil {
 			c.Close()
