@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -17,29 +18,87 @@ import (
 type replayer struct {
 	steps   []step
 	keys    map[string]bool // of what it may be told
+	pace    pace
 	next    int
 	journal []byte
+	visible int               // how much of the journal is written yet
+	inbox   []string          // what it did not look at yet
 	got     map[string]string // what it was told, by key
 	partial []byte            // a line without its end
 	faults  []string
 }
 
-func newReplayer(steps []step) *replayer {
-	r := &replayer{steps: steps, keys: map[string]bool{}, got: map[string]string{}}
+// A pace is when the replayer acts: with the eager one an attachment finds all
+// that codex will say until it is told more, with the lazy ones nothing but
+// what an earlier attachment has read.
+type pace int
+
+const (
+	eager     pace = iota
+	listening      // lazy, and looks at what it was told before it says more
+	talkative      // lazy, and says all that it has to say first
+)
+
+var paces = []pace{eager, listening, talkative}
+
+func newReplayer(steps []step, p pace) *replayer {
+	r := &replayer{steps: steps, pace: p, keys: map[string]bool{}, got: map[string]string{}}
 	for _, s := range steps {
 		if s.In != "" {
 			key, _ := keyOf(s.In)
 			r.keys[key] = true
 		}
 	}
-	r.play()
+	r.hurry()
 	return r
 }
 
 func (r *replayer) clone() *replayer {
 	c := *r
 	c.journal, c.partial, c.got = bytes.Clone(r.journal), bytes.Clone(r.partial), maps.Clone(r.got)
+	c.inbox = slices.Clone(r.inbox)
 	return &c
+}
+
+// hurry lets an eager one act at once.
+func (r *replayer) hurry() {
+	for r.pace == eager && r.act() {
+	}
+}
+
+// act does one thing and says whether there was any to do.
+func (r *replayer) act() bool {
+	switch {
+	case r.visible < len(r.journal):
+		r.visible = len(r.journal)
+		return true
+	case r.pace == talkative && r.talk():
+		return true
+	case len(r.inbox) > 0:
+		line := r.inbox[0]
+		r.inbox = r.inbox[1:]
+		r.line(line)
+		return true
+	}
+	return r.talk()
+}
+
+// talk says the next line, unless the recorded one had been told something
+// first that this one has not.
+func (r *replayer) talk() bool {
+	for r.next < len(r.steps) {
+		s := r.steps[r.next]
+		if s.In == "" {
+			r.next++
+			r.say(s.Out)
+			return true
+		}
+		if k, _ := keyOf(s.In); r.got[k] == "" {
+			return false
+		}
+		r.next++
+	}
+	return false
 }
 
 // keyOf says which line of the recording a line is.
@@ -65,10 +124,9 @@ func (r *replayer) tell(p []byte) {
 		if i < 0 {
 			return
 		}
-		line := string(r.partial[:i])
+		r.inbox = append(r.inbox, string(r.partial[:i]))
 		r.partial = r.partial[i+1:]
-		r.line(line)
-		r.play()
+		r.hurry()
 	}
 }
 
@@ -97,26 +155,19 @@ func (r *replayer) line(line string) {
 		r.faults = append(r.faults, "surprise: "+line)
 	default:
 		r.got[key] = line
+		if id == "" || method == "answer" {
+			return
+		}
+		// Requests are answered in their order: none overtakes this answer.
+		for r.talk() {
+			if k, _ := keyOf(r.steps[r.next-1].Out); k == "answer "+id {
+				return
+			}
+		}
 	}
 }
 
 func (r *replayer) say(line string) { r.journal = append(r.journal, line+"\n"...) }
-
-// play says all that the recorded one said before it was told something that
-// this one has not been told yet.
-func (r *replayer) play() {
-	for r.next < len(r.steps) {
-		s := r.steps[r.next]
-		if s.In != "" {
-			if k, _ := keyOf(s.In); r.got[k] == "" {
-				return
-			}
-		} else {
-			r.say(s.Out)
-		}
-		r.next++
-	}
-}
 
 var errCut = errors.New("cut")
 
@@ -134,7 +185,7 @@ var noKnife = &knife{read: -1, write: -1}
 // simulate is the driver without goroutines and without a clock: time passes
 // only when nothing else is left to do.
 func simulate(r *replayer, in PumpInput, sink Sink, opt Options, k *knife) (PumpResult, error) {
-	m, err := newMachine(in, sink, opt, int64(len(r.journal)))
+	m, err := newMachine(in, sink, opt, int64(r.visible))
 	if err != nil {
 		return PumpResult{}, err
 	}
@@ -173,7 +224,7 @@ func simulate(r *replayer, in PumpInput, sink Sink, opt Options, k *knife) (Pump
 		if m.result != nil {
 			return *m.result, nil
 		}
-		end := len(r.journal)
+		end := r.visible
 		if k.read >= 0 {
 			end = min(end, k.read)
 		}
@@ -197,9 +248,14 @@ func simulate(r *replayer, in PumpInput, sink Sink, opt Options, k *knife) (Pump
 		}
 		if k.read >= 0 && int(split.pos) >= k.read {
 			k.read = -1 // it dies once
+			if r.pace != eager {
+				r.visible = int(split.pos) // the rest is not written yet
+			}
 			return PumpResult{}, errCut
 		}
-		m.tick(m.wake())
+		if !r.act() {
+			m.tick(m.wake())
+		}
 	}
 }
 
@@ -213,9 +269,9 @@ type outcome struct {
 
 // replay leads the recorded conversation; each pump that the knife cuts is run
 // again from its input, as a new attempt on a new attachment.
-func replay(t testing.TB, steps []step, k *knife) (outcome, error) {
+func replay(t testing.TB, steps []step, p pace, k *knife) (outcome, error) {
 	t.Helper()
-	r := newReplayer(steps)
+	r := newReplayer(steps, p)
 	sink := newKeeper()
 	l := &leader{
 		state: PumpState{Cursor: Cursor{Incarnation: 1}},
@@ -275,7 +331,7 @@ func merged(all []Entry, after int64) ([]Entry, error) {
 func recordedOutcome(t testing.TB, steps []step) (outcome, int, int) {
 	t.Helper()
 	k := *noKnife
-	o, err := replay(t, steps, &k)
+	o, err := replay(t, steps, eager, &k)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,7 +393,7 @@ func TestReplayOfTheRecordingEndsAsItDid(t *testing.T) {
 func TestCutAtEveryByteChangesNothing(t *testing.T) {
 	steps := loadRecording(t, "approvals.jsonl")
 	cuts := 0
-	r, sink := newReplayer(steps), newKeeper()
+	r, sink := newReplayer(steps, listening), newKeeper()
 	l := &leader{
 		state: PumpState{Cursor: Cursor{Incarnation: 1}},
 		spec:  ThreadSpec{CWD: "/srv/work", Sandbox: "read-only", ApprovalPolicy: "on-request", Model: functions},
@@ -393,13 +449,15 @@ func sameResult(a, b PumpResult) bool {
 func TestCutLeavesTheSameConversation(t *testing.T) {
 	steps := loadRecording(t, "approvals.jsonl")
 	want, length, _ := recordedOutcome(t, steps)
-	for at := 0; at <= length; at += 61 {
-		got, err := replay(t, steps, &knife{read: at, write: -1})
-		if err != nil {
-			t.Fatalf("cut at byte %d: %v", at, err)
-		}
-		if !sameOutcome(got, want) {
-			t.Fatalf("cut at byte %d:\n%+v, want\n%+v", at, got, want)
+	for _, p := range paces {
+		for at := 0; at <= length; at += 97 {
+			got, err := replay(t, steps, p, &knife{read: at, write: -1})
+			if err != nil {
+				t.Fatalf("pace %d, cut at byte %d: %v", p, at, err)
+			}
+			if !sameOutcome(got, want) {
+				t.Fatalf("pace %d, cut at byte %d:\n%+v, want\n%+v", p, at, got, want)
+			}
 		}
 	}
 }
@@ -408,14 +466,16 @@ func TestCutLeavesTheSameConversation(t *testing.T) {
 func TestCutAtEveryWriteSendsNothingTwice(t *testing.T) {
 	steps := loadRecording(t, "approvals.jsonl")
 	want, _, writes := recordedOutcome(t, steps)
-	for n := range writes {
-		for _, torn := range []int{0, 1, 2, 20, -1} {
-			got, err := replay(t, steps, &knife{read: -1, write: n, torn: torn})
-			if err != nil {
-				t.Fatalf("cut at write %d (%d bytes through): %v", n, torn, err)
-			}
-			if !sameOutcome(got, want) {
-				t.Fatalf("cut at write %d (%d bytes through):\n%+v, want\n%+v", n, torn, got, want)
+	for _, p := range paces {
+		for n := range writes {
+			for _, torn := range []int{0, 1, 2, 20, -1} {
+				got, err := replay(t, steps, p, &knife{read: -1, write: n, torn: torn})
+				if err != nil {
+					t.Fatalf("pace %d, cut at write %d (%d bytes through): %v", p, n, torn, err)
+				}
+				if !sameOutcome(got, want) {
+					t.Fatalf("pace %d, cut at write %d (%d bytes through):\n%+v, want\n%+v", p, n, torn, got, want)
+				}
 			}
 		}
 	}
