@@ -16,8 +16,6 @@ import (
 	"strings"
 	"time"
 
-	"go.temporal.io/sdk/client"
-
 	"fairlead.dev/fairlead/deploy/lab"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/workflows"
@@ -201,7 +199,7 @@ func decide(ctx context.Context, l *lab.Lab, id, kind, outcome, reason string) e
 
 // activitiesOf counts what is at work for a session: a pump, if any.
 func activitiesOf(ctx context.Context, l *lab.Lab, session string) (int, error) {
-	c, err := temporal(ctx, l)
+	c, err := l.Temporal(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -210,28 +208,11 @@ func activitiesOf(ctx context.Context, l *lab.Lab, session string) (int, error) 
 	return len(d.GetPendingActivities()), err
 }
 
-func temporal(ctx context.Context, l *lab.Lab) (client.Client, error) {
-	var st struct {
-		Temporal struct{ Address, Namespace string } `json:"temporal"`
-	}
-	if err := l.JSON(ctx, &st, "status"); err != nil {
-		return nil, err
-	}
-	return client.DialContext(ctx, client.Options{HostPort: st.Temporal.Address, Namespace: st.Temporal.Namespace, Logger: quiet{}})
-}
-
-type quiet struct{}
-
-func (quiet) Debug(string, ...any) {}
-func (quiet) Info(string, ...any)  {}
-func (quiet) Warn(string, ...any)  {}
-func (quiet) Error(string, ...any) {}
-
 // secondTurn comes by a signal of another program than ctl, and proves that the
 // thread remembers the first.
 func secondTurn(ctx context.Context, l *lab.Lab) error {
 	step("Turn 2 comes by a Temporal signal from another program than ctl")
-	c, err := temporal(ctx, l)
+	c, err := l.Temporal(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"fairlead.dev/fairlead/conversation"
+)
+
+// firstWords runs the same prompt through `ctl run` and by hand, in turn, each
+// with a fresh home, and stops the clock at the first words of the answer.
+func (b *setup) firstWords(ctx context.Context, n int) error {
+	var ours, plain series
+	for i := range n + 1 {
+		mine, err := b.ctlRun(ctx)
+		if err != nil {
+			return err
+		}
+		theirs, err := b.byHand(ctx, filepath.Join(b.lab.Dir, fmt.Sprintf("hand-%d", i)))
+		if err != nil {
+			return err
+		}
+		if i > 0 { // warm
+			ours, plain = append(ours, mine), append(plain, theirs)
+		}
+	}
+	compare(ours, plain)
+	return nil
+}
+
+func (b *setup) ctlRun(ctx context.Context) (time.Duration, error) {
+	c := b.lab.Command(ctx, "run", "--host", "web-1", "--seed", "bench", "-q=false", "say yes")
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return 0, err
+	}
+	var errs bytes.Buffer
+	c.Stderr = &errs
+	begin := time.Now()
+	if err := c.Start(); err != nil {
+		return 0, err
+	}
+	d, seen := until(out, []byte("Yes"), begin)
+	if err := c.Wait(); err != nil || !seen {
+		return 0, fmt.Errorf("ctl run: %v, words seen: %v: %s", err, seen, errs.String())
+	}
+	return d, nil
+}
+
+// until reads to the end and says when the words came.
+func until(r io.Reader, words []byte, begin time.Time) (d time.Duration, seen bool) {
+	var all []byte
+	buf := make([]byte, 4096)
+	for {
+		n, err := r.Read(buf)
+		if !seen {
+			all = append(all, buf[:n]...)
+			if bytes.Contains(all, words) {
+				d, seen = time.Since(begin), true
+			}
+		}
+		if err != nil {
+			return d, seen
+		}
+	}
+}
+
+func (b *setup) byHand(ctx context.Context, home string) (d time.Duration, err error) {
+	begin := time.Now()
+	p, err := b.plainServer(ctx, home)
+	if err != nil {
+		return 0, err
+	}
+	first := make(chan struct{}, 1)
+	c := conversation.NewConn(p, conversation.ConnConfig{Notify: func(method string, _ json.RawMessage) {
+		if method == "item/agentMessage/delta" {
+			select {
+			case first <- struct{}{}:
+			default:
+			}
+		}
+	}})
+	defer func() { err = errors.Join(err, c.Close()) }()
+	if _, err := conversation.Handshake(ctx, c, conversation.ClientInfo{Name: "bench", Version: "1"}); err != nil {
+		return 0, err
+	}
+	var started struct {
+		Thread struct{ ID string } `json:"thread"`
+	}
+	if err := c.Call(ctx, "thread/start", map[string]any{"cwd": home + "-work", "approvalPolicy": "on-request", "sandbox": "workspace-write"}, &started); err != nil {
+		return 0, err
+	}
+	input := []map[string]string{{"type": "text", "text": "say yes"}}
+	if err := c.Call(ctx, "turn/start", map[string]any{"threadId": started.Thread.ID, "input": input}, nil); err != nil {
+		return 0, err
+	}
+	select {
+	case <-first:
+		return time.Since(begin), nil
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-time.After(time.Minute):
+		return 0, fmt.Errorf("no words came within a minute")
+	}
+}
