@@ -110,12 +110,12 @@ func (b *Bundle) File(path string) []byte {
 }
 
 // String keeps a bundle that is printed by mistake from showing its files.
-func (b *Bundle) String() string {
+func (b Bundle) String() string {
 	return fmt.Sprintf("seed of kind %s, %d files", b.kind, len(b.files))
 }
 
 // Format does the same for every verb.
-func (b *Bundle) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, b.String()) }
+func (b Bundle) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, b.String()) }
 
 // Bytes is the bundle as a tar archive, the same for the same content. It holds secrets.
 func (b *Bundle) Bytes() []byte {
@@ -139,6 +139,10 @@ func (b *Bundle) Bytes() []byte {
 
 // Unpack reads what Bytes wrote, and validates it again.
 func Unpack(data []byte) (*Bundle, error) {
+	// The tar reader takes an archive that was cut between two files for a whole one.
+	if !bytes.HasSuffix(data, make([]byte, 1024)) {
+		return nil, errors.New("unpack seed: the archive has no end")
+	}
 	r := tar.NewReader(bytes.NewReader(data))
 	var files []file
 	for {
