@@ -14,8 +14,9 @@ import (
 	"filippo.io/age"
 )
 
-// MaxSocketPath is the longest path of a unix socket on Linux, in bytes.
-const MaxSocketPath = 107
+// MaxSocketPath is the longest path of our unix socket, in bytes: Linux takes
+// 107, and the socket has a longer name for a moment.
+const MaxSocketPath = 103
 
 var (
 	namePattern     = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)

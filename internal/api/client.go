@@ -1,0 +1,195 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// ErrUnreachable: no worker answers at the address. What it was asked for was
+// not done, unless the error says otherwise.
+var ErrUnreachable = errors.New("no worker answers")
+
+// ClientOptions are for workers that listen beyond their own machine.
+type ClientOptions struct {
+	// Token is shown to the worker.
+	Token string
+	// CA is a file of certificates to trust; the system's when empty.
+	CA string
+	// ServerName is expected in the certificate, instead of the address's host.
+	ServerName string
+	// Patience is how long a broken feed tries to come back; 30 s by default.
+	Patience time.Duration
+}
+
+// silence is how long a feed may say nothing before it counts as broken.
+const silence = 50 * time.Second
+
+// A Client speaks to one worker. It is safe for concurrent use.
+type Client struct {
+	endpoint string
+	base     string
+	http     *http.Client
+	token    string
+	patience time.Duration
+}
+
+// NewClient makes a client for unix:///path, http://… or https://…. It does not connect.
+func NewClient(endpoint string, opts ClientOptions) (*Client, error) {
+	if err := CheckEndpoint(endpoint); err != nil {
+		return nil, err
+	}
+	u, _ := url.Parse(endpoint) // checked above
+	c := &Client{endpoint: endpoint, base: strings.TrimSuffix(endpoint, "/"), token: opts.Token, patience: opts.Patience}
+	if c.patience <= 0 {
+		c.patience = 30 * time.Second
+	}
+	tr := &http.Transport{
+		Proxy:                 nil, // a worker is not asked through somebody's proxy
+		MaxIdleConnsPerHost:   4,
+		IdleConnTimeout:       time.Minute,
+		TLSHandshakeTimeout:   10 * time.Second,
+		ResponseHeaderTimeout: 60 * time.Second,
+	}
+	dialer := &net.Dialer{Timeout: 5 * time.Second}
+	switch u.Scheme {
+	case "unix":
+		c.base = "http://worker"
+		path := u.Path
+		tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", path)
+		}
+	case "http":
+		if !loopbackName(u.Host) {
+			return nil, fmt.Errorf("%s is neither loopback nor https: it would show the token and all text to the network", endpoint)
+		}
+		tr.DialContext = dialer.DialContext
+	case "https":
+		tr.DialContext = dialer.DialContext
+		tr.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: opts.ServerName}
+		if opts.CA != "" {
+			pem, err := os.ReadFile(opts.CA)
+			if err != nil {
+				return nil, fmt.Errorf("read the worker's CA: %w", err)
+			}
+			pool := x509.NewCertPool()
+			if !pool.AppendCertsFromPEM(pem) {
+				return nil, fmt.Errorf("read the worker's CA: %s holds no certificate", opts.CA)
+			}
+			tr.TLSClientConfig.RootCAs = pool
+		}
+	}
+	c.http = &http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return c, nil
+}
+
+// Endpoint is the address that the client was made for.
+func (c *Client) Endpoint() string { return c.endpoint }
+
+// Close gives back idle connections.
+func (c *Client) Close() error {
+	c.http.CloseIdleConnections()
+	return nil
+}
+
+// Status asks the worker who it is.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	var st Status
+	err := c.call(ctx, http.MethodGet, "/v1/status", nil, &st)
+	return st, err
+}
+
+// Request reads a request of a session with nothing cut.
+func (c *Client) Request(ctx context.Context, session, digest string) (activities.Request, error) {
+	var req activities.Request
+	err := c.call(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(session)+"/requests/"+url.PathEscape(digest), nil, &req)
+	return req, err
+}
+
+// PutMessage keeps a long prompt in the store. Doing it again gives the same.
+func (c *Client) PutMessage(ctx context.Context, text string) (StoredMessage, error) {
+	var m StoredMessage
+	err := c.call(ctx, http.MethodPost, "/v1/messages", []byte(text), &m)
+	return m, err
+}
+
+// PutSeed hands a packed seed to the worker, which checks, encrypts and keeps it.
+func (c *Client) PutSeed(ctx context.Context, name string, bundle []byte) (StoredSeed, error) {
+	if strings.HasPrefix(c.endpoint, "http://") {
+		return StoredSeed{}, &Error{Kind: ErrRefused, Message: "a seed holds credentials: it is given to a worker over a unix socket or TLS only",
+			Hint: "set api.listen of the worker to unix:///path, or give it a certificate"}
+	}
+	var st StoredSeed
+	err := c.call(ctx, http.MethodPost, "/v1/seeds/"+url.PathEscape(name), bundle, &st)
+	return st, err
+}
+
+func (c *Client) call(ctx context.Context, method, path string, body []byte, out any) error {
+	resp, err := c.send(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 64<<20)).Decode(out); err != nil {
+		return fmt.Errorf("read the answer of the worker at %s: %w", c.endpoint, err)
+	}
+	return nil
+}
+
+// send does one request; any status but 200 is an error, an *Error where the
+// worker said so itself.
+func (c *Client) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		var u *url.Error
+		if errors.As(err, &u) {
+			err = u.Err // its text repeats the address in a form of its own
+		}
+		return nil, fmt.Errorf("%w at %s: %w", ErrUnreachable, c.endpoint, err)
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	var v struct {
+		Error *Error `json:"error"`
+	}
+	data, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if json.Unmarshal(data, &v) == nil && v.Error != nil {
+		v.Error.Status = resp.StatusCode
+		return nil, v.Error
+	}
+	return nil, fmt.Errorf("%w at %s: what answers there is not a worker (%s)", ErrUnreachable, c.endpoint, resp.Status)
+}
+
+func query(path string, pairs ...any) string {
+	v := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		v.Set(pairs[i].(string), strconv.FormatInt(pairs[i+1].(int64), 10))
+	}
+	return path + "?" + v.Encode()
+}

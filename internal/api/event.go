@@ -1,0 +1,96 @@
+package api
+
+import (
+	"fmt"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+)
+
+// Delta is a piece of a running item's text; see conversation.
+type Delta = conversation.Delta
+
+// An Event is one line of a feed. Which field is set says Kind.
+type Event struct {
+	Kind string `json:"kind"`
+
+	Entry  *activities.Entry       `json:"entry,omitempty"`  // entry
+	Delta  *Delta                  `json:"delta,omitempty"`  // delta
+	State  *activities.SessionLive `json:"state,omitempty"`  // state
+	Output *activities.ExecChunk   `json:"output,omitempty"` // output
+	Result *activities.ExecResult  `json:"result,omitempty"` // end, of a command
+	// Void is the first seq that no longer holds; see the package's doc.
+	Void  int64  `json:"void,omitempty"`
+	Error *Error `json:"error,omitempty"`
+}
+
+// Kinds of events.
+const (
+	KindEntry  = activities.LiveEntry
+	KindDelta  = activities.LiveDelta
+	KindState  = activities.LiveState
+	KindOutput = activities.LiveOutput
+	KindVoid   = "void"
+	KindAlive  = "alive"
+	KindEnd    = "end"
+	KindError  = "error"
+)
+
+// An Error is how the API says that something is wrong.
+type Error struct {
+	Status  int    `json:"-"` // of HTTP; 0 inside a stream
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// Kinds of errors.
+const (
+	ErrBadInput     = "bad_input"
+	ErrNotFound     = "not_found"
+	ErrUnauthorized = "unauthorized"
+	ErrRefused      = "refused"
+	ErrStore        = "store"
+	ErrGap          = "gap"
+	ErrInternal     = "internal"
+)
+
+func (e *Error) Error() string { return e.Message }
+
+func problem(status int, kind, format string, args ...any) *Error {
+	return &Error{Status: status, Kind: kind, Message: fmt.Sprintf(format, args...)}
+}
+
+func (e *Error) hinted(hint string) *Error {
+	e.Hint = hint
+	return e
+}
+
+// Status says who a worker is.
+type Status struct {
+	Identity   string    `json:"identity"`
+	PID        int       `json:"pid"`
+	Version    string    `json:"version"`
+	Codex      string    `json:"codex"`
+	Zone       string    `json:"zone"`
+	TaskQueues []string  `json:"task_queues"`
+	API        string    `json:"api"`
+	Store      StoreInfo `json:"store"`
+	StartedAt  time.Time `json:"started_at"`
+	// Ready is false until the worker polls Temporal; Waits then says for what.
+	Ready bool   `json:"ready"`
+	Waits string `json:"waits,omitempty"`
+}
+
+// StoreInfo names a store.
+type StoreInfo struct {
+	URL string `json:"url"`
+	ID  string `json:"id"`
+}
+
+// StoredMessage names a prompt in the store.
+type StoredMessage struct {
+	Blob  string `json:"blob"`
+	Chars int    `json:"chars"`
+}

@@ -1,0 +1,197 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/store"
+)
+
+// outputPiece bounds one event of output, in bytes.
+const outputPiece = 64 << 10
+
+// exec shows the output of a command until it has ended.
+func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
+	id, err := named(r, "id of a command", "id")
+	v := &execViewer{id: id, store: s.opts.Store}
+	if err == nil {
+		v.out, err = number(r, "out", 0)
+	}
+	if err == nil {
+		v.err, err = number(r, "err", 0)
+	}
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	name := activities.ExecTopic(id)
+	v.topic = s.opts.Hub.enter(name)
+	defer s.opts.Hub.leave(name, v.topic, nil)
+	st := newStream(w)
+	v.emit, v.flush = st.emit, st.flush
+	err = v.run(r.Context(), s.opts.Alive)
+	s.finish(st, err, Event{Kind: KindEnd, Result: v.result})
+}
+
+// An execViewer is one follower of one command.
+type execViewer struct {
+	id       string
+	topic    *topic
+	store    *store.Store
+	emit     func(Event) error
+	flush    func() error
+	out, err int64 // what comes next
+	result   *activities.ExecResult
+	looked   time.Time
+	trouble
+}
+
+func (v *execViewer) run(ctx context.Context, alive time.Duration) error {
+	keepalive := time.NewTicker(alive)
+	defer keepalive.Stop()
+	poll := time.NewTimer(pollAway)
+	defer poll.Stop()
+	look := true
+	for {
+		changed, moved, behind, err := v.fromMemory()
+		if err != nil {
+			return err
+		}
+		if moved {
+			continue
+		}
+		if v.done() {
+			return nil
+		}
+		if look || behind && time.Since(v.looked) > pollSoon {
+			moved, err := v.fromStore(ctx)
+			if err != nil {
+				return err
+			}
+			if moved {
+				look = true
+				continue
+			}
+			look = false
+		}
+		if behind {
+			poll.Reset(pollSoon)
+		} else {
+			poll.Reset(pollAway)
+		}
+		if err := v.flush(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-changed:
+		case <-poll.C:
+			look = true
+		case <-keepalive.C:
+			if err := v.emit(Event{Kind: KindAlive}); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// done says that the command has ended and all of its output was shown.
+func (v *execViewer) done() bool {
+	return v.result != nil && v.out >= v.result.Stdout && v.err >= v.result.Stderr
+}
+
+func (v *execViewer) fromMemory() (changed <-chan struct{}, moved, behind bool, err error) {
+	t := v.topic
+	var pieces []*activities.ExecChunk
+	t.mu.Lock()
+	changed = t.changed
+	if t.result != nil {
+		r := *t.result
+		v.result = &r
+	}
+	for _, s := range []struct {
+		name string
+		w    *window
+		pos  *int64
+	}{{activities.Stdout, &t.out, &v.out}, {activities.Stderr, &t.err, &v.err}} {
+		if p, ok := s.w.from(*s.pos, outputPiece); ok {
+			pieces = append(pieces, &activities.ExecChunk{Stream: s.name, At: *s.pos, Data: p})
+			*s.pos += int64(len(p))
+		} else if s.w.end() > *s.pos {
+			behind = true
+		}
+	}
+	if v.result != nil && !v.done() && len(pieces) == 0 {
+		behind = true
+	}
+	t.mu.Unlock()
+	for _, p := range pieces {
+		if err := v.emit(Event{Kind: KindOutput, Output: p}); err != nil {
+			return changed, false, behind, err
+		}
+	}
+	return changed, len(pieces) > 0, behind, nil
+}
+
+func (v *execViewer) fromStore(ctx context.Context) (moved bool, err error) {
+	v.looked = time.Now()
+	// Asked before the output: what an ended command wrote is there by then.
+	if v.result == nil {
+		result, ended, err := activities.ReadExecEnd(ctx, v.store, v.id)
+		if err != nil {
+			return false, v.bad(ctx, err)
+		}
+		if ended {
+			v.result, moved = &result, true
+		}
+	}
+	for _, s := range []struct {
+		name string
+		pos  *int64
+	}{{activities.Stdout, &v.out}, {activities.Stderr, &v.err}} {
+		for c, err := range activities.ReadExec(ctx, v.store, v.id, s.name, *s.pos) {
+			if err != nil {
+				return moved, v.bad(ctx, err)
+			}
+			if err := v.emit(Event{Kind: KindOutput, Output: &c}); err != nil {
+				return moved, err
+			}
+			*s.pos += int64(len(c.Data))
+			moved = true
+		}
+	}
+	if moved {
+		v.trouble = trouble{}
+		return true, nil
+	}
+	if v.result != nil && !v.done() {
+		return false, v.bad(ctx, errMissing)
+	}
+	v.trouble = trouble{}
+	return false, nil
+}
+
+var errMissing = errors.New("the command has ended and some of its output is not in the store")
+
+// bad bears with the store for a while.
+func (v *execViewer) bad(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if v.trouble.last == nil {
+		v.trouble.since = time.Now()
+	}
+	v.trouble.last = err
+	if time.Since(v.trouble.since) < storeWait {
+		return nil
+	}
+	kind := ErrStore
+	if errors.Is(err, errMissing) {
+		kind = ErrGap
+	}
+	return problem(0, kind, "read the output of command %s: %v", v.id, err)
+}

@@ -1,0 +1,237 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"fairlead.dev/fairlead/internal/store"
+)
+
+// Options say how a Server is reached and what it shows.
+type Options struct {
+	// Listen is unix:///path or host:port; port 0 is chosen by the system.
+	Listen string
+	// TLS is required for anything that is neither a unix socket nor loopback.
+	TLS *tls.Config
+	// Token is the bearer token that callers must show; required like TLS.
+	// Where it is empty none is asked for.
+	Token string
+
+	Store    *store.Store
+	Hub      *Hub
+	Sessions Sessions
+	// Status is asked at every request for it.
+	Status func() Status
+	Logger *slog.Logger
+	// Alive is how often a quiet feed says that it lives; 15 s by default.
+	Alive time.Duration
+}
+
+// writeWait is how long a viewer may take to read before it is dropped. It
+// comes back where it was.
+const writeWait = 30 * time.Second
+
+// A Server is the API of one worker.
+type Server struct {
+	opts   Options
+	log    *slog.Logger
+	local  bool // unix socket: only the worker's user gets here
+	secure bool // nobody can listen in
+	http   *http.Server
+	ln     net.Listener
+	socket string
+	lock   *os.File
+	cancel context.CancelFunc
+	served chan struct{}
+	once   sync.Once
+	token  [32]byte // digest, so that the comparison does not tell the length
+}
+
+// errClosing is why feeds end when the worker stops: viewers come back.
+var errClosing = errors.New("the worker stops")
+
+// Serve listens and answers until Close.
+func Serve(opts Options) (*Server, error) {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Alive <= 0 {
+		opts.Alive = 15 * time.Second
+	}
+	s := &Server{opts: opts, log: opts.Logger, served: make(chan struct{}), token: sha256.Sum256([]byte(opts.Token))}
+	if err := s.listen(); err != nil {
+		return nil, fmt.Errorf("serve the API on %s: %w", opts.Listen, err)
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	s.cancel = func() { cancel(errClosing) }
+	s.http = &http.Server{
+		Handler:           s.guard(s.routes()),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(opts.Logger.Handler(), slog.LevelDebug),
+	}
+	go func() {
+		defer close(s.served)
+		if err := s.http.Serve(s.ln); !errors.Is(err, http.ErrServerClosed) {
+			s.log.Error("api stopped", "err", err)
+		}
+	}()
+	return s, nil
+}
+
+func (s *Server) listen() error {
+	if path, ok := strings.CutPrefix(s.opts.Listen, "unix://"); ok {
+		s.local, s.secure = true, true
+		return s.listenUnix(path)
+	}
+	host, _, err := net.SplitHostPort(s.opts.Listen)
+	if err != nil {
+		return err
+	}
+	ip := net.ParseIP(host)
+	loopback := host == "localhost" || ip != nil && ip.IsLoopback()
+	if !loopback && (s.opts.TLS == nil || s.opts.Token == "") {
+		return errors.New("not a loopback address: it needs a certificate and a token (api.tls, api.token_file)")
+	}
+	ln, err := net.Listen("tcp", s.opts.Listen)
+	if err != nil {
+		return err
+	}
+	if s.opts.TLS != nil {
+		s.secure = true
+		ln = tls.NewListener(ln, s.opts.TLS)
+	}
+	s.ln = ln
+	return nil
+}
+
+// listenUnix takes over the socket of a worker that is gone, never that of one
+// that lives: a lock beside it tells.
+func (s *Server) listenUnix(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	lock, err := lockFile(path + ".lock")
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		lock.Close()
+		return err
+	}
+	// Made under another name and moved when its mode is right: there is no
+	// moment at which somebody else could connect.
+	fresh := path + ".new"
+	_ = os.Remove(fresh) // what a dead worker left
+	ln, err := net.Listen("unix", fresh)
+	if err != nil {
+		lock.Close()
+		return err
+	}
+	ln.(*net.UnixListener).SetUnlinkOnClose(false)
+	err = os.Chmod(fresh, 0o600)
+	if err == nil {
+		err = os.Rename(fresh, path)
+	}
+	if err != nil {
+		ln.Close()
+		lock.Close()
+		return err
+	}
+	s.ln, s.socket, s.lock = ln, path, lock
+	return nil
+}
+
+// Address is where the API answers: unix:///path, http://… or https://….
+func (s *Server) Address() string {
+	switch {
+	case s.local:
+		return "unix://" + s.socket
+	case s.opts.TLS != nil:
+		return "https://" + s.ln.Addr().String()
+	}
+	return "http://" + s.ln.Addr().String()
+}
+
+// Close ends every feed, so that viewers come back to the next worker, and
+// returns when nothing runs any more.
+func (s *Server) Close() error {
+	var err error
+	s.once.Do(func() {
+		s.cancel()
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err = s.http.Shutdown(ctx); err != nil {
+			err = s.http.Close()
+		}
+		<-s.served
+		if s.socket != "" {
+			err = errors.Join(err, os.Remove(s.socket), s.lock.Close())
+		}
+	})
+	return err
+}
+
+// guard lets in who may come, whatever the path.
+func (s *Server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.opts.Token != "" {
+			shown, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+			digest := sha256.Sum256([]byte(shown))
+			if !ok || subtle.ConstantTimeCompare(digest[:], s.token[:]) != 1 {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+				s.fail(w, problem(http.StatusUnauthorized, ErrUnauthorized, "this worker's API wants its token").
+					hinted("set api.token_file in the config"))
+				return
+			}
+		}
+		// A page in a browser on this machine can reach loopback; it cannot
+		// hide where it comes from.
+		if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" || !s.local && s.opts.TLS == nil && !loopbackName(r.Host) {
+			s.fail(w, problem(http.StatusForbidden, ErrRefused, "this API is not for browsers"))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func loopbackName(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = hostport
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// fail answers with an error.
+func (s *Server) fail(w http.ResponseWriter, err error) {
+	var e *Error
+	if !errors.As(err, &e) {
+		e = problem(http.StatusInternalServerError, ErrInternal, "%v", err)
+		s.log.Error("api request failed", "err", err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(e.Status)
+	_ = json.NewEncoder(w).Encode(map[string]*Error{"error": e}) // the caller is gone
+}
+
+func (s *Server) reply(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // the caller is gone
+}
