@@ -94,7 +94,10 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 
 	runCtx, callBack := context.WithCancelCause(held)
 	defer callBack(nil)
-	w, err := s.attach(ctx, runCtx, in, a)
+	// A conversation that is called back still reads and writes.
+	life, end := context.WithCancel(held)
+	defer end()
+	w, err := s.attach(ctx, life, in, a)
 	if err != nil {
 		return RunPumpResult{}, err
 	}

@@ -1,0 +1,200 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/store"
+)
+
+// patience ends a test that would otherwise hang. No assertion rests on it.
+const patience = 60 * time.Second
+
+// codexDir is the pinned codex that `make tools` brings.
+func codexDir(t testing.TB) string {
+	t.Helper()
+	dir, err := filepath.Abs(filepath.Join("..", ".tools", "codex"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		t.Fatalf("no codex to test with (%v); run `make tools`", err)
+	}
+	return dir
+}
+
+// A bed is a worker's activities on real parts, and one host.
+type bed struct {
+	t     *testing.T
+	set   *Set
+	store *store.Store
+	live  *recorder
+	pool  *hostexec.Pool
+	spec  HostSpec
+}
+
+func newBed(t *testing.T, spec HostSpec) *bed {
+	t.Helper()
+	b := &bed{t: t, store: newStore(t), live: &recorder{}, spec: spec}
+	log := slog.New(slog.NewTextHandler(testLog{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	b.pool = hostexec.NewPool(hostexec.PoolOptions{Logger: log})
+	t.Cleanup(func() {
+		if err := b.pool.Close(); err != nil {
+			t.Errorf("close the pool: %v", err)
+		}
+	})
+	b.set = New(Deps{
+		Pool: b.pool, Store: b.store, Live: b.live, Codex: NewCodexSource(codexDir(t)),
+		APIAddress: "unix:///worker.sock", Logger: log,
+	})
+	return b
+}
+
+// another is a second worker with connections of its own.
+func (b *bed) another() *bed {
+	c := *b
+	c.pool = hostexec.NewPool(hostexec.PoolOptions{})
+	b.t.Cleanup(func() { c.pool.Close() })
+	deps := b.set.Hosts.Deps
+	deps.Pool, c.live = c.pool, &recorder{}
+	deps.Live = c.live
+	c.set = New(deps)
+	return &c
+}
+
+func (b *bed) host() hostexec.Host {
+	b.t.Helper()
+	h, err := b.pool.Host(b.spec)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return h
+}
+
+type testLog struct{ t *testing.T }
+
+func (l testLog) Write(p []byte) (int, error) {
+	l.t.Logf("%s", p)
+	return len(p), nil
+}
+
+// A talk is a session as its workflow would lead it.
+type talk struct {
+	*bed
+	claim       Claim
+	layout      Layout
+	seed        *SeedRef
+	permissions string
+	incarnation int
+	state       PumpState
+	resume      bool
+	turn        int
+}
+
+// handMade makes a session's folders on this machine by hand, with codex
+// talking to a scripted model.
+func handMade(t *testing.T, id string, model *scriptedmodel.Server) *talk {
+	t.Helper()
+	root := filepath.Join(t.TempDir(), "root")
+	b := newBed(t, HostSpec{Name: LocalHost, Root: root})
+	k := &talk{bed: b, claim: Claim{Session: id, Host: b.spec, Generation: 1}}
+	k.layout = layoutOf(root, id)
+	k.layout.Codex = filepath.Join(codexDir(t), "bin", "codex")
+	if _, err := makeFolders(t.Context(), b.host(), k.layout, k.next().fence(k.layout.Dir, 1)); err != nil {
+		t.Fatal(err)
+	}
+	config := scriptedmodel.ConfigTOML(model.BaseURL(), "a-token")
+	if err := os.WriteFile(filepath.Join(k.layout.CodexHome, "config.toml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.kill)
+	return k
+}
+
+// kill ends what is left of the session.
+func (k *talk) kill() {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	k.claim.Pump++
+	_, err := k.set.Sessions.stopServer(ctx, StopServerInput{Claim: k.claim, Layout: k.layout, Incarnation: k.incarnation}, 99)
+	if err != nil {
+		k.t.Errorf("stop codex: %v", err)
+	}
+}
+
+// next is the claim of the next step.
+func (k *talk) next() Claim {
+	k.claim.Pump++
+	return k.claim
+}
+
+func (k *talk) start() {
+	k.t.Helper()
+	k.incarnation++
+	k.state.Cursor = Cursor{Incarnation: k.incarnation}
+	k.state.Rewind, k.state.Open, k.state.TurnID = 0, nil, ""
+	_, err := k.set.Sessions.startServer(k.t.Context(), StartServerInput{Claim: k.next(), Layout: k.layout, Incarnation: k.incarnation}, 1)
+	if err != nil {
+		k.t.Fatalf("start codex: %v", err)
+	}
+}
+
+// input is the next pump's.
+func (k *talk) input(sends ...Send) RunPumpInput {
+	sandbox := "danger-full-access"
+	if k.permissions != "" {
+		sandbox = "workspace-write"
+	}
+	c := k.next()
+	return RunPumpInput{
+		Claim: c, Layout: k.layout, Seed: k.seed,
+		Pump: conversation.PumpInput{
+			Session: c.Session, State: k.state, Resume: k.resume, Sends: sends,
+			Thread: ThreadSpec{CWD: k.layout.WorkDir, Sandbox: sandbox, Permissions: k.permissions,
+				ApprovalPolicy: "on-request", Model: "gpt-5.5", Mark: Mark(c.Session)},
+			Prefix: fmt.Sprintf("g%d.p%d", c.Generation, c.Pump),
+		},
+	}
+}
+
+func (k *talk) message(text string) Send {
+	k.turn++
+	return Send{ID: fmt.Sprintf("m-%d", k.turn), Kind: conversation.SendTurn, Text: text, Turn: k.turn}
+}
+
+// quiet is an attempt of which nobody hears.
+func quiet(n int32) attempt {
+	return attempt{n: n, beat: func(PumpBeat) {}}
+}
+
+// pump runs a pump that is to return for a reason.
+func (k *talk) pump(want PumpReason, sends ...Send) RunPumpResult {
+	k.t.Helper()
+	ctx, cancel := context.WithTimeout(k.t.Context(), patience)
+	defer cancel()
+	out, err := k.set.Sessions.pump(ctx, k.input(sends...), quiet(1))
+	if err != nil {
+		k.t.Fatalf("pump: %v", err)
+	}
+	k.took(out, want)
+	return out
+}
+
+func (k *talk) took(out RunPumpResult, want PumpReason) {
+	k.t.Helper()
+	if out.Pump.Reason != want {
+		k.t.Fatalf("the pump returned for %s, want %s: %+v, process %+v", out.Pump.Reason, want, out.Pump.Problem, out.Process)
+	}
+	k.state = out.Pump.State
+	if out.Pump.Turn != nil {
+		k.resume = true
+	}
+}
