@@ -41,10 +41,11 @@ func forms(secret string) [][]byte {
 	}
 	raw := []byte(secret)
 	found := [][]byte{raw, []byte(url.QueryEscape(secret)), []byte(url.PathEscape(secret)), []byte(hex.EncodeToString(raw))}
-	once := jsonEscaped(secret, false)
-	found = append(found, once, jsonEscaped(secret, true))
-	// What a command printed as JSON is JSON in a string of the rollout.
-	found = append(found, jsonEscaped(string(once), false))
+	for _, html := range []bool{false, true} {
+		// Twice: what a command printed as JSON is JSON in a string of the rollout.
+		once := jsonEscaped(secret, html)
+		found = append(found, once, jsonEscaped(string(once), html))
+	}
 	// Base64 of a text that has the secret somewhere inside: three ways to lie
 	// on its groups of three bytes. The characters at both ends depend on the
 	// neighbours and are left out.
