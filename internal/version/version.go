@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// release is set by the linker (-X) in a released build.
-var release string
+// Build is set by the linker (-X); empty in a plain `go build`.
+var Build string
 
-// String is the version of this build: the released one, that of the module,
+// String is the version of this build: the stamped one, that of the module,
 // or the commit it was built from.
 var String = sync.OnceValue(func() string {
-	if release != "" {
-		return release
+	if Build != "" {
+		return Build
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/internal/version"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is the worker: it returns the exit status when nothing runs any more.
+func run(args []string, stdout, stderr io.Writer) int {
+	if len(args) == 1 && args[0] == "version" {
+		fmt.Fprintln(stdout, "worker", version.String())
+		return 0
+	}
+	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	path := flags.String("config", "", "config `file` ($FAIRLEAD_CONFIG, ./fairlead.yaml, ~/.config/fairlead/config.yaml)")
+	check := flags.Bool("check-config", false, "say whether the config is right, and stop")
+	flags.Usage = func() {
+		fmt.Fprintln(stderr, "usage: worker [--config FILE] [--check-config]\n       worker version")
+		flags.PrintDefaults()
+	}
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return 2
+	case flags.NArg() > 0:
+		fmt.Fprintf(stderr, "worker: %q is not a command (worker --help)\n", flags.Arg(0))
+		return 2
+	}
+	conf, err := loadConfig(*path)
+	if err != nil {
+		fmt.Fprintln(stderr, "worker:", err)
+		return 2
+	}
+	if *check {
+		fmt.Fprintf(stdout, "config %s is right\n", conf.Path())
+		return 0
+	}
+	log := newLogger(conf, stderr)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	err = serve(ctx, stop, conf, log)
+	switch {
+	case err == nil, ctx.Err() != nil && errors.Is(err, context.Canceled):
+		log.Info("worker stopped")
+		return 0
+	case errors.Is(err, store.ErrOtherStore), errors.Is(err, store.ErrWrongKey), errors.Is(err, store.ErrNoIdentity):
+		log.Error("worker cannot use its store", "err", err)
+		return 4
+	}
+	log.Error("worker failed", "err", err)
+	return 1
+}
+
+// loadConfig finds, reads and checks the config; its mistakes come together.
+func loadConfig(path string) (*config.Config, error) {
+	if path == "" {
+		path = os.Getenv("FAIRLEAD_CONFIG")
+	}
+	if path == "" {
+		path = "fairlead.yaml"
+		if _, err := os.Stat(path); err != nil {
+			dir, err := os.UserConfigDir()
+			if err != nil {
+				return nil, err
+			}
+			path = filepath.Join(dir, "fairlead", "config.yaml")
+		}
+	}
+	conf, err := config.Load(path)
+	var mistakes *config.Error
+	if errors.As(err, &mistakes) {
+		// What the machine says can be told at the same time, of what could
+		// be read at all.
+		return nil, mistakes
+	}
+	if err != nil {
+		return nil, err
+	}
+	return conf, conf.CheckFiles()
+}
+
+func newLogger(conf *config.Config, w io.Writer) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(conf.Log.Level)) // checked by the config
+	opts := &slog.HandlerOptions{Level: level}
+	if conf.Log.Format == "text" {
+		return slog.New(slog.NewTextHandler(w, opts))
+	}
+	return slog.New(slog.NewJSONHandler(w, opts))
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.temporal.io/sdk/client"
+)
+
+// metrics keeps what the SDK counts and shows it to Prometheus. The SDK gives
+// one metric different tags at different places; a vector would refuse that,
+// so every combination is a series of its own. It is safe for concurrent use.
+type metrics struct {
+	shared *shared
+	tags   map[string]string
+	server *http.Server
+	done   chan struct{}
+}
+
+var _ client.MetricsHandler = (*metrics)(nil)
+
+type shared struct {
+	registry *prometheus.Registry
+
+	mu     sync.Mutex
+	series map[string]*series
+}
+
+// buckets of every timer, in seconds: from a cached query to a long poll.
+var buckets = []float64{0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 1000, 10000}
+
+type series struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	timer bool
+
+	mu     sync.Mutex
+	value  float64
+	count  uint64
+	counts []uint64 // by bucket, each its own
+}
+
+// serveMetrics collects, and serves what it collects where listen is not empty.
+func serveMetrics(listen string, log *slog.Logger) (*metrics, error) {
+	m := &metrics{shared: &shared{registry: prometheus.NewRegistry(), series: map[string]*series{}}, done: make(chan struct{})}
+	m.shared.registry.MustRegister(m.shared, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if listen == "" {
+		close(m.done)
+		return m, nil
+	}
+	ln, err := net.Listen("tcp", listen)
+	if err != nil {
+		return nil, fmt.Errorf("serve metrics: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.shared.registry, promhttp.HandlerOpts{}))
+	m.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	log.Info("metrics served", "address", ln.Addr().String())
+	go func() {
+		defer close(m.done)
+		if err := m.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("metrics stopped", "err", err)
+		}
+	}()
+	return m, nil
+}
+
+// Close ends the server, if there is one.
+func (m *metrics) Close() error {
+	var err error
+	if m.server != nil {
+		err = m.server.Close()
+	}
+	<-m.done
+	return err
+}
+
+// watch adds a gauge of ours.
+func (m *metrics) watch(name, help string, f func() float64) {
+	m.shared.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
+}
+
+// WithTags implements client.MetricsHandler.
+func (m *metrics) WithTags(tags map[string]string) client.MetricsHandler {
+	all := make(map[string]string, len(m.tags)+len(tags))
+	for k, v := range m.tags {
+		all[k] = v
+	}
+	for k, v := range tags {
+		all[k] = v
+	}
+	return &metrics{shared: m.shared, tags: all}
+}
+
+type (
+	counter struct{ *series }
+	gauge   struct{ *series }
+	timer   struct{ *series }
+)
+
+// Counter implements client.MetricsHandler.
+func (m *metrics) Counter(name string) client.MetricsCounter {
+	return counter{m.shared.get(name, m.tags, prometheus.CounterValue, false)}
+}
+
+// Gauge implements client.MetricsHandler.
+func (m *metrics) Gauge(name string) client.MetricsGauge {
+	return gauge{m.shared.get(name, m.tags, prometheus.GaugeValue, false)}
+}
+
+// Timer implements client.MetricsHandler. Its metric is in seconds.
+func (m *metrics) Timer(name string) client.MetricsTimer {
+	return timer{m.shared.get(name+"_seconds", m.tags, prometheus.UntypedValue, true)}
+}
+
+func (c counter) Inc(n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.value += float64(n)
+}
+
+func (g gauge) Update(v float64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.value = v
+}
+
+func (t timer) Record(d time.Duration) {
+	s := d.Seconds()
+	i, _ := slices.BinarySearch(buckets, s)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.value += s
+	t.count++
+	if i < len(t.counts) {
+		t.counts[i]++
+	}
+}
+
+func (sh *shared) get(name string, tags map[string]string, kind prometheus.ValueType, isTimer bool) *series {
+	names := make([]string, 0, len(tags))
+	for k := range tags {
+		names = append(names, k)
+	}
+	slices.Sort(names)
+	var key strings.Builder
+	key.WriteString(name)
+	labels := make(prometheus.Labels, len(tags))
+	for _, k := range names {
+		fmt.Fprintf(&key, "\x00%s\x00%s", k, tags[k])
+		labels[plainName(k)] = tags[k]
+	}
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	s := sh.series[key.String()]
+	if s == nil {
+		s = &series{kind: kind, timer: isTimer, desc: prometheus.NewDesc(plainName(name), "As counted by Temporal's SDK.", nil, labels)}
+		if isTimer {
+			s.counts = make([]uint64, len(buckets))
+		}
+		sh.series[key.String()] = s
+	}
+	return s
+}
+
+func plainName(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, s)
+}
+
+// Describe implements prometheus.Collector: it names nothing, since what there
+// will be is not known beforehand.
+func (sh *shared) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (sh *shared) Collect(out chan<- prometheus.Metric) {
+	sh.mu.Lock()
+	all := make([]*series, 0, len(sh.series))
+	for _, s := range sh.series {
+		all = append(all, s)
+	}
+	sh.mu.Unlock()
+	for _, s := range all {
+		out <- s.metric()
+	}
+}
+
+func (s *series) metric() prometheus.Metric {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.timer {
+		return prometheus.MustNewConstMetric(s.desc, s.kind, s.value)
+	}
+	upTo := make(map[float64]uint64, len(buckets))
+	var sum uint64
+	for i, b := range buckets {
+		sum += s.counts[i]
+		upTo[b] = sum
+	}
+	return prometheus.MustNewConstHistogram(s.desc, s.count, s.value, upTo)
+}

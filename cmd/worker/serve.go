@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"filippo.io/age"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
+	temporallog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/worker"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/cmd/internal/dial"
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/internal/version"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// throttle is how often a heartbeat reaches the server at most. Pumps have a
+// timeout of seconds; the SDK's own 60 s would lose them.
+const throttle = 3 * time.Second
+
+// serve runs the worker until ctx ends. unlisten gives signals back, so that
+// a second one ends a drain that takes too long.
+func serve(ctx context.Context, unlisten func(), conf *config.Config, log *slog.Logger) error {
+	blobs, err := openStore(ctx, conf, log)
+	if err != nil {
+		return err
+	}
+	defer blobs.Close()
+	metrics, err := serveMetrics(conf.Metrics.Listen, log)
+	if err != nil {
+		return err
+	}
+	defer metrics.Close()
+
+	who := &presence{status: api.Status{
+		PID: os.Getpid(), Version: version.String(), Codex: conf.Codex.Version, Zone: conf.Zone,
+		TaskQueues: []string{workflows.TaskQueueOf(conf.Zone)},
+		Store:      api.StoreInfo{URL: conf.Store.URL, ID: blobs.ID()},
+		StartedAt:  time.Now().UTC(), Waits: "Temporal",
+	}}
+	hub := api.NewHub(log)
+	metrics.watch("fairlead_live_topics", "Sessions and commands held in memory for viewers.", func() float64 { return float64(hub.Topics()) })
+	temporal := &lateClient{}
+	opts, err := apiOptions(conf)
+	if err != nil {
+		return err
+	}
+	opts.Store, opts.Hub, opts.Sessions, opts.Status, opts.Logger = blobs, hub, temporal, who.get, log
+	server, err := api.Serve(opts)
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	address := conf.API.Address
+	if address == "" {
+		address = server.Address()
+	}
+	identity := api.Identity{Name: workerName(conf), PID: os.Getpid(), API: address}
+	who.change(func(s *api.Status) { s.Identity, s.API = identity.String(), address })
+	log = log.With("worker", identity.Name)
+
+	c, err := connect(ctx, conf, identity, metrics, log)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	temporal.set(c)
+
+	pool := hostexec.NewPool(hostexec.PoolOptions{Logger: log, Agent: os.Getenv("SSH_AUTH_SOCK")})
+	defer pool.Close()
+	set := activities.New(activities.Deps{
+		Pool: pool, Store: blobs, Live: hub, Codex: activities.NewCodexSource(conf.Codex.Source),
+		APIAddress: address, Temporal: c, Logger: log,
+	})
+
+	fatal := make(chan error, 1)
+	worker.SetStickyWorkflowCacheSize(conf.Limits.StickyCache)
+	w := worker.New(c, workflows.TaskQueueOf(conf.Zone), worker.Options{
+		Identity:                           identity.String(),
+		MaxConcurrentActivityExecutionSize: conf.Limits.Pumps,
+		WorkflowTaskPollerBehavior:         worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{InitialNumberOfPollers: 4, MinimumNumberOfPollers: 2}),
+		ActivityTaskPollerBehavior:         worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{InitialNumberOfPollers: 4, MinimumNumberOfPollers: 1}),
+		MaxHeartbeatThrottleInterval:       throttle,
+		DefaultHeartbeatThrottleInterval:   throttle,
+		WorkerStopTimeout:                  conf.Limits.Drain,
+		Interceptors:                       []interceptor.WorkerInterceptor{&activities.Beats{}},
+		OnFatalError: func(err error) {
+			select {
+			case fatal <- err:
+			default:
+			}
+		},
+	})
+	workflows.Register(w)
+	set.Register(w)
+	if err := w.Start(); err != nil {
+		return fmt.Errorf("start the worker: %w", err)
+	}
+	// Whoever asked for the stop may ask again, for an end at once.
+	defer func() {
+		unlisten()
+		w.Stop()
+	}()
+	if err := ensurePool(ctx, c, conf.Zone, log); err != nil {
+		return err
+	}
+	who.change(func(s *api.Status) { s.Ready, s.Waits = true, "" })
+	log.Info("worker ready", "task_queue", workflows.TaskQueueOf(conf.Zone), "api", address, "store", blobs.ID(), "version", version.String())
+
+	select {
+	case <-ctx.Done():
+		log.Info("worker drains", "within", conf.Limits.Drain.String())
+		who.change(func(s *api.Status) { s.Ready, s.Waits = false, "its own end" })
+		return nil
+	case err := <-fatal:
+		return fmt.Errorf("poll Temporal: %w", err)
+	}
+}
+
+// A presence is what the API says of this worker.
+type presence struct {
+	mu     sync.Mutex
+	status api.Status
+}
+
+func (p *presence) get() api.Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.status
+}
+
+func (p *presence) change(f func(*api.Status)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f(&p.status)
+}
+
+func workerName(conf *config.Config) string {
+	if conf.Identity != "" {
+		return conf.Identity
+	}
+	h, err := os.Hostname()
+	if err != nil {
+		return "worker"
+	}
+	return h
+}
+
+// openStore opens the store, and waits for one that cannot be reached.
+func openStore(ctx context.Context, conf *config.Config, log *slog.Logger) (*store.Store, error) {
+	ids, err := store.LoadIdentities(conf.Store.Identity)
+	if err != nil {
+		return nil, fmt.Errorf("read the store's identity: %w", err)
+	}
+	var to []age.Recipient
+	if len(conf.Store.Recipients) > 0 {
+		to, err = store.ParseRecipients(conf.Store.Recipients...)
+	} else {
+		to, err = store.RecipientsOf(ids)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the store's recipients: %w", err)
+	}
+	var blobs *store.Store
+	err = patiently(ctx, log, "store", func(ctx context.Context) error {
+		blobs, err = store.Open(ctx, store.Options{URL: conf.Store.URL, Recipients: to, Identities: ids, ID: conf.Store.ID, Logger: log})
+		if errors.Is(err, store.ErrUnreachable) {
+			return err
+		}
+		return final(err)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the store %s: %w", conf.Store.URL, err)
+	}
+	return blobs, nil
+}
+
+func apiOptions(conf *config.Config) (api.Options, error) {
+	opts := api.Options{Listen: conf.API.Listen}
+	if opts.Listen == "" {
+		opts.Listen = "unix://" + filepath.Join(runtimeDir(), workerName(conf)+".sock")
+	}
+	if t := conf.API.TLS; t != nil && t.Cert != "" {
+		cert, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+		if err != nil {
+			return opts, fmt.Errorf("read the API's certificate: %w", err)
+		}
+		opts.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}}
+	}
+	if conf.API.TokenFile != "" {
+		token, err := os.ReadFile(conf.API.TokenFile)
+		if err != nil {
+			return opts, fmt.Errorf("read the API's token: %w", err)
+		}
+		if opts.Token = strings.TrimSpace(string(token)); len(opts.Token) < 16 {
+			return opts, fmt.Errorf("read the API's token: %s holds fewer than 16 characters", conf.API.TokenFile)
+		}
+	}
+	return opts, nil
+}
+
+// runtimeDir is a folder of this user's for sockets.
+func runtimeDir() string {
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+		return filepath.Join(dir, "fairlead")
+	}
+	return filepath.Join(os.TempDir(), fmt.Sprintf("fairlead-%d", os.Getuid()))
+}
+
+// connect waits for Temporal and for the namespace.
+func connect(ctx context.Context, conf *config.Config, identity api.Identity, metrics *metrics, log *slog.Logger) (client.Client, error) {
+	env, err := dial.Environment()
+	if err != nil {
+		return nil, err
+	}
+	file, err := dial.Config(conf)
+	if err != nil {
+		return nil, err
+	}
+	opts, _, err := dial.Resolve(env, file, dial.Stack(client.DefaultHostPort, ""))
+	if err != nil {
+		return nil, err
+	}
+	opts.Identity = identity.String()
+	opts.Logger = temporallog.NewStructuredLogger(log)
+	opts.MetricsHandler = metrics
+	var c client.Client
+	err = patiently(ctx, log.With("address", opts.HostPort, "namespace", opts.Namespace), "Temporal", func(ctx context.Context) error {
+		tried, err := client.DialContext(ctx, opts)
+		if err != nil {
+			return err
+		}
+		if err := hasNamespace(ctx, tried, opts.Namespace); err != nil {
+			tried.Close()
+			return err
+		}
+		c = tried
+		return nil
+	})
+	return c, err
+}
