@@ -1,0 +1,195 @@
+# Attaches to a journaled process. An exclusive attachment comes here with the
+# session's lock held, and gives it back.
+# $1 folder, $2 byte to begin with (from 1), $3 out.log or err.log,
+# $4 tie (exclusive) or see (follower), $5 seconds between looks for silence
+#
+# Up to five processes:
+#   cat      the script's own shell becomes it: channel -> in. It is whom a
+#            newer holder kills: nobody else ever holds the input for writing.
+#   watcher  reads a FIFO that cat alone holds for writing; EOF: cat is gone.
+#   tail     journal -> channel.
+#   ticker   looks whether the client is silent; and its sleep.
+# Whoever wants the attachment to end ends cat, and the watcher clears up:
+# the client (EOF), a newer holder (KILL), the supervisor at the job's end
+# (TERM), the ticker (HUP), a write that no one reads (PIPE).
+j_d=$1 j_file=$3
+umask 077
+j_look
+[ "$j_state" != absent ] || j_fail 85 "no process was started in $j_d"
+
+# j_whose TIE splits its name into pid and start time of its owner.
+j_whose() {
+	j_p=${1##*/???.}
+	j_s=${j_p#*.}
+	j_p=${j_p%%.*}
+}
+
+if [ "$4" = tie ]; then
+	for j_t in "$j_d"/tie.*; do
+		[ -d "$j_t" ] || continue
+		j_whose "$j_t"
+		j_i=0
+		while [ "$j_state" != rebooted ] && j_alive "$j_p" "$j_s"; do
+			kill -9 "$j_p" 2>/dev/null
+			j_i=$((j_i + 1))
+			[ $j_i -lt 1000 ] || j_fail 86 "process $j_p of an older attachment does not end"
+			[ $j_i -eq 1 ] || j_nap 01
+		done
+		rm -rf "$j_t"
+	done
+fi
+j_stat self
+j_main=$j_pid j_mstart=$j_start
+j_tie=$j_d/$4.$j_main.$j_mstart
+mkdir "$j_tie" && mkfifo "$j_tie/w" || exit 1
+[ "$4" = see ] || fl_unlock
+# The supervisor kills those whose ties it sees; it may have looked before.
+j_look
+j_sizes
+[ "$j_file" = out.log ] && j_n=$j_size || j_n=$j_esize
+if [ "$j_n" -lt $(($2 - 1)) ]; then
+	rm -rf "$j_tie"
+	[ "$j_n" -ge 0 ] || j_fail 83 "$j_d/$j_file is gone"
+	j_fail 83 "$j_d/$j_file has $j_n bytes"
+fi
+j_line fairlead-process
+
+# j_pump stands in for a tail that polls once a second: descriptor 3 keeps the
+# place from one cat to the next.
+j_pump() {
+	exec 3<"$j_d/$j_file"
+	tail -c "+$1" <&3
+	while [ -e "$j_tie/w" ]; do
+		cat <&3 || exit
+		j_nap 05
+	done
+	cat <&3
+}
+
+# j_place tells how far tail has read.
+j_place() {
+	for j_f in /proc/$j_tail/fd/*; do
+		[ "$j_f" -ef "$j_d/$j_file" ] || continue
+		{ read -r j_x j_place <"/proc/$j_tail/fdinfo/${j_f##*/}"; } 2>/dev/null
+		return
+	done
+	return 1
+}
+
+j_ticker() {
+	j_last=$!
+	trap '[ "$!" = "$j_last" ] || kill $! 2>/dev/null; exit' TERM
+	j_misses=0
+	while :; do
+		: >"$j_tie/t"
+		sleep "$2" &
+		wait $!
+		j_stat self
+		if ! j_alive "$j_main" "$j_mstart"; then
+			# The watcher clears up, if there is one.
+			[ "$j_ppid" = "$j_watcher" ] || { kill "$j_tail"; rm -rf "$j_tie"; }
+			exit
+		fi
+		if [ "$1" -nt "$j_tie/t" ]; then j_misses=0; else j_misses=$((j_misses + 1)); fi
+		# A supervisor that was killed tells nobody of the end.
+		j_look
+		if [ "$j_ended" = '' ] && [ "$j_state" != running ]; then
+			kill -TERM "$j_main"
+		elif [ $j_misses -ge 3 ]; then
+			kill -HUP "$j_main" "$j_tail"
+		fi
+	done
+}
+
+# The watcher. $1 byte to begin with, $2 file that the client touches, $3 seconds
+j_watch() {
+	cd /
+	j_stat self
+	j_watcher=$j_pid
+	if [ "$j_ended" ]; then
+		j_kind=ended
+		tail -c "+$1" "$j_d/$j_file" </dev/null &
+	else
+		case $(tail --version 2>/dev/null) in
+		*'GNU coreutils'*)
+			j_kind=gnu
+			# The interval is for when inotify is not to be had.
+			tail -s 0.05 -c "+$1" -f "$j_d/$j_file" </dev/null &
+			;;
+		*)
+			j_kind=pump
+			(exec </dev/null && j_pump "$1") &
+			;;
+		esac
+	fi
+	j_tail=$!
+	(exec </dev/null >/dev/null 2>&1 && j_ticker "$2" "$3") &
+	j_tick=$!
+	if [ $j_kind = ended ]; then
+		wait $j_tail
+		kill -TERM "$j_main"
+	fi
+	while read -r j_x; do :; done
+	trap '' PIPE # the client may be gone, and there is still to clear up
+	kill $j_tick
+	j_look
+	if [ "$j_state" = running ]; then
+		kill -9 $j_tail 2>/dev/null
+		# Tell an older holder why it was cut off.
+		[ ! -r "$j_fence" ] || { read -r j_x <"$j_fence" && echo "fairlead-epoch $j_x" >&2; }
+		rm -rf "$j_tie"
+		exit
+	fi
+	j_sizes
+	[ "$j_file" = out.log ] && j_n=$j_size || j_n=$j_esize
+	case $j_kind in
+	pump)
+		rm -f "$j_tie/w"
+		wait $j_tail
+		;;
+	gnu)
+		# Let it come to the end. What it had no time to write, the client
+		# sees missing and fetches.
+		j_i=0 j_before=
+		while j_place && [ "$j_place" -lt "$j_n" ] && [ $j_i -lt 200 ]; do
+			[ "$j_place" = "$j_before" ] && j_i=$((j_i + 1)) || j_i=0
+			j_before=$j_place
+			j_nap 01
+		done
+		kill $j_tail
+		wait $j_tail
+		;;
+	esac
+	rm -rf "$j_tie"
+	j_line fairlead-end >&2
+}
+
+# Redirecting a function saves the descriptors somewhere; exec does not. The
+# end that is for writing must be in one place only.
+j_behind() {
+	exec <&8 8<&- 6>&-
+	j_watch "$@"
+}
+
+case $j_state in running) j_ended='' ;; *) j_ended=y ;; esac
+j_fence=${fl_d+$fl_d/epoch}
+exec 7<>"$j_tie/w"
+exec 8<"$j_tie/w"
+exec 6>"$j_tie/w"
+exec 7>&-
+if [ "$4" = tie ] && [ -z "$j_ended" ]; then
+	j_behind "$2" "$j_d/in" "$5" &
+	exec 8<&-
+	# Opening for writing alone would wait for a reader; with both ends open it
+	# does not, and then a write fails if the job is gone.
+	exec 4<>"$j_d/in"
+	exec 5>"$j_d/in"
+	exec 4<&-
+	# Ends what a dead writer may have left half written.
+	echo >&5 || exit 141
+	exec cat >&5 5>&-
+fi
+# Blank lines of the client touch a file that only this is for.
+j_behind "$2" "$j_tie/w" "$5" &
+exec 8<&-
+exec cat >&6

@@ -1,0 +1,318 @@
+package hostexec_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+func TestAttachPassesLinesBothWays(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *scene) {
+		s.program("echo")
+		a := s.attach(hostexec.AttachOptions{})
+		in := bufio.NewReader(a)
+		if line, err := in.ReadString('\n'); line != "\n" || err != nil {
+			t.Fatalf("first comes %q, %v", line, err)
+		}
+		for i := range 20 {
+			want := fmt.Sprintf("line %d\n", i)
+			if _, err := a.Write([]byte(want)); err != nil {
+				t.Fatal(err)
+			}
+			if line, err := in.ReadString('\n'); line != want || err != nil {
+				t.Fatalf("%q, %v", line, err)
+			}
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		s.waitDetached()
+		if st := s.inspect(); st.State != hostexec.ProcessRunning {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// waitDetached waits until nothing of an attachment is left on the host.
+func (s *scene) waitDetached() {
+	s.t.Helper()
+	job := fmt.Sprint(s.inspect().PID)
+	var left []string
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		left = left[:0]
+		for _, p := range s.belongings() {
+			if pid, rest, _ := strings.Cut(p, " "); pid != job && !strings.HasPrefix(rest, "sh -c eval \"$(cat <&3)\" fairlead-supervisor ") {
+				left = append(left, p)
+			}
+		}
+		for _, kind := range []string{"tie", "see"} {
+			ties, err := filepath.Glob(globEscape(s.proc()) + "/" + kind + ".*")
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			left = append(left, ties...)
+		}
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			s.t.Fatalf("of an attachment is left: %.500q", left)
+		}
+	}
+}
+
+func globEscape(s string) string {
+	return strings.NewReplacer(`[`, `\[`, `*`, `\*`, `?`, `\?`, `\`, `\\`).Replace(s)
+}
+
+func TestReadEndsAfterTheLastByteOnly(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *scene) {
+		for seed := range uint64(8) {
+			size := 1 << (4 * (seed % 6))
+			spec := s.spec(selfPath(t))
+			spec.Dir += fmt.Sprint(seed)
+			spec.Env = map[string]string{programEnv: fmt.Sprintf("emit %d %d", seed, size)}
+			if _, err := hostexec.StartProcess(s.ctx, s.host, spec); err != nil {
+				t.Fatal(err)
+			}
+			a, err := hostexec.Attach(s.ctx, s.host, spec.Dir, hostexec.AttachOptions{Fence: s.fence, Follow: seed%2 == 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := io.ReadAll(a)
+			if err != nil || !bytes.Equal(got, pattern(seed, size)) {
+				t.Errorf("seed %d: %d of %d bytes, %v", seed, len(got), size, err)
+			}
+			if st := a.Status(); st.State != hostexec.ProcessExited || st.Code != 0 || st.Size != int64(size) {
+				t.Errorf("%+v", st)
+			}
+			a.Close()
+		}
+	})
+}
+
+func TestJournalArrivesWholeAcrossAttachments(t *testing.T) {
+	const size = 50 << 20
+	everywhere(t, func(t *testing.T, s *scene) {
+		rnd := rand.New(rand.NewPCG(7, 7))
+		want := pattern(3, size)
+		s.program(fmt.Sprintf("emit 3 %d", size))
+		var at int
+		for {
+			// From anywhere, to anywhere.
+			if at > 0 && rnd.IntN(3) == 0 {
+				at = rnd.IntN(at)
+			}
+			a := s.attach(hostexec.AttachOptions{Offset: int64(at), Follow: rnd.IntN(2) == 0})
+			limit := int64(rnd.IntN(24 << 20))
+			got, err := io.ReadAll(io.LimitReader(a, limit))
+			a.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, want[at:at+len(got)]) {
+				t.Fatalf("other bytes at %d", at)
+			}
+			at += len(got)
+			if int64(len(got)) < limit {
+				break
+			}
+		}
+		if at != size {
+			t.Errorf("ended at %d of %d", at, size)
+		}
+		s.waitDetached()
+	})
+}
+
+func TestLongLinesReachTheProcess(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *scene) {
+		s.program("count")
+		a := s.attach(hostexec.AttachOptions{})
+		in := bufio.NewReader(a)
+		if line, err := in.ReadString('\n'); err != nil || !strings.HasPrefix(line, "1 ") {
+			t.Fatalf("%q, %v", line, err)
+		}
+		for _, n := range []int{1, 4095, 4096, 70_000, 1 << 20, 20 << 20} {
+			line := strings.Repeat("0123456789abcdef", n/16+1)[:n] + "\n"
+			if _, err := io.WriteString(a, line); err != nil {
+				t.Fatal(err)
+			}
+			want := fmt.Sprintf("%d %x\n", len(line), sum(line))
+			if got, err := in.ReadString('\n'); got != want || err != nil {
+				t.Fatalf("%d: %q, want %q, %v", n, got, want, err)
+			}
+		}
+	})
+}
+
+func TestTakeOverSilencesTheOlderAttachment(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *scene) {
+		s.program("echo")
+		older := s.attach(hostexec.AttachOptions{})
+		if _, err := io.WriteString(older, "one\n"); err != nil {
+			t.Fatal(err)
+		}
+		readUntil(t, older, "one\n")
+		fence := s.fence
+		fence.Epoch.Attempt++
+		newer := s.attach(hostexec.AttachOptions{Fence: fence})
+		for range 100 {
+			// Whether it is told at once does not matter.
+			io.WriteString(older, "stale\n")
+		}
+		if _, err := io.WriteString(newer, "two\n"); err != nil {
+			t.Fatal(err)
+		}
+		readUntil(t, newer, "two\n")
+		_, err := io.Copy(io.Discard, older)
+		var fenced *hostexec.FencedError
+		if !errors.As(err, &fenced) || fenced.Host != fence.Epoch || fenced.Ours != s.fence.Epoch {
+			t.Errorf("older: %v", err)
+		}
+		if _, err := io.WriteString(older, "stale\n"); err == nil {
+			t.Errorf("a write after that succeeds")
+		}
+		if _, err := hostexec.Attach(s.ctx, s.host, s.proc(), hostexec.AttachOptions{Fence: s.fence}); !errors.As(err, &fenced) {
+			t.Errorf("lower epoch: %v", err)
+		}
+		io.WriteString(newer, "three\n")
+		readUntil(t, newer, "three\n")
+		journal, err := os.ReadFile(s.proc() + "/out.log")
+		if err != nil || string(journal) != "\none\n\ntwo\nthree\n" {
+			t.Errorf("journal %q, %v", journal, err)
+		}
+		newer.Close()
+		s.fence = fence
+		s.waitDetached()
+	})
+}
+
+func readUntil(t *testing.T, r io.Reader, want string) {
+	t.Helper()
+	var got []byte
+	buf := make([]byte, 4096)
+	for !bytes.HasSuffix(got, []byte(want)) {
+		n, err := r.Read(buf)
+		got = append(got, buf[:n]...)
+		if err != nil {
+			t.Fatalf("%q, %v", got, err)
+		}
+	}
+}
+
+func TestWriteToDeadProcessSaysSo(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *scene) {
+		st := s.start("/bin/sleep", "1000")
+		a := s.attach(hostexec.AttachOptions{})
+		go io.Copy(io.Discard, a)
+		kill(t, st.PID)
+		var err error
+		eventually(t, "a failed write", func() bool {
+			_, err = io.WriteString(a, "hello\n")
+			return err != nil
+		})
+		if !errors.Is(err, hostexec.ErrProcessGone) {
+			t.Errorf("attached: %v", err)
+		}
+		a.Close()
+
+		again := s.attach(hostexec.AttachOptions{})
+		if _, err := io.WriteString(again, "hello\n"); !errors.Is(err, hostexec.ErrProcessGone) {
+			t.Errorf("ended before: %v", err)
+		}
+		if n, err := io.Copy(io.Discard, again); n != 0 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+		if st := again.Status(); st.State != hostexec.ProcessExited || st.Code != 137 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+func TestAttachNeedsAProcessAndItsJournal(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *scene) {
+		try := func(opts hostexec.AttachOptions) error {
+			a, err := hostexec.Attach(s.ctx, s.host, s.proc(), opts)
+			if err == nil {
+				a.Close()
+			}
+			return err
+		}
+		if err := try(hostexec.AttachOptions{Fence: s.fence}); !errors.Is(err, hostexec.ErrNotExist) {
+			t.Errorf("absent: %v", err)
+		}
+		s.start("/bin/sh", "-c", "echo some; exec sleep 1000")
+		eventually(t, "output", func() bool { return s.inspect().Size == 5 })
+		if err := try(hostexec.AttachOptions{Fence: s.fence, Offset: 6}); !errors.Is(err, hostexec.ErrJournalLost) {
+			t.Errorf("beyond the end: %v", err)
+		}
+		if err := try(hostexec.AttachOptions{Fence: s.fence, Offset: 5}); err != nil {
+			t.Errorf("at the end: %v", err)
+		}
+		if err := os.Remove(s.proc() + "/out.log"); err != nil {
+			t.Fatal(err)
+		}
+		if err := try(hostexec.AttachOptions{Fence: s.fence}); !errors.Is(err, hostexec.ErrJournalLost) {
+			t.Errorf("deleted: %v", err)
+		}
+		s.waitDetached()
+	})
+}
+
+func TestSilentClientIsDropped(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, s *scene) {
+		s.program("echo")
+		host := s.host
+		for _, follow := range []bool{false, true} {
+			// A wire that is dead without a word: nothing we write gets there.
+			s.host = &mute{Host: host}
+			a := s.attach(hostexec.AttachOptions{Silence: time.Second, Follow: follow})
+			s.host = host
+			_, err := io.Copy(io.Discard, a)
+			if !errors.Is(err, hostexec.ErrOutcomeUnknown) {
+				t.Errorf("%v", err)
+			}
+			s.waitDetached()
+		}
+		// One that is heard of stays. Some shells compare times by the second.
+		a := s.attach(hostexec.AttachOptions{Silence: 12 * time.Second})
+		in := bufio.NewReader(a)
+		for range 8 { // blank lines that the attachment sends by itself
+			if line, err := in.ReadString('\n'); line != "\n" || err != nil {
+				t.Fatalf("%q, %v", line, err)
+			}
+		}
+	})
+}
+
+func TestSupervisorKilledMeansLost(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *scene) {
+		st := s.start("/bin/sh", "-c", "echo before; exec sleep 1000")
+		a := s.attach(hostexec.AttachOptions{Silence: time.Second})
+		kill(t, s.supervisor())
+		if st := s.inspect(); st.State != hostexec.ProcessRunning {
+			t.Errorf("%+v", st)
+		}
+		kill(t, st.PID)
+		got, err := io.ReadAll(a)
+		if string(got) != "before\n" || err != nil || a.Status().State != hostexec.ProcessLost {
+			t.Errorf("%q, %v, %+v", got, err, a.Status())
+		}
+		if st := s.inspect(); st.State != hostexec.ProcessLost {
+			t.Errorf("%+v", st)
+		}
+		s.waitDetached()
+	})
+}

@@ -1,0 +1,335 @@
+package hostexec_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// The test binary is also the program that journaled processes run.
+const programEnv = "HOSTEXEC_TEST_PROGRAM"
+
+func init() {
+	switch args := strings.Fields(os.Getenv(programEnv)); {
+	case len(args) == 0:
+		return
+	case args[0] == "echo":
+		io.Copy(os.Stdout, os.Stdin)
+	case args[0] == "emit":
+		// emit SEED SIZE: the bytes of pattern, in pieces of any size.
+		seed, _ := strconv.ParseUint(args[1], 10, 64)
+		size, _ := strconv.Atoi(args[2])
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		for data := pattern(seed, size); len(data) > 0; {
+			n := min(len(data), 1+rnd.IntN(1<<(3+rnd.IntN(14))))
+			os.Stdout.Write(data[:n])
+			data = data[n:]
+			if rnd.IntN(8) == 0 {
+				time.Sleep(time.Duration(rnd.IntN(3000)) * time.Microsecond)
+			}
+		}
+	case args[0] == "count":
+		// One line for every line that comes in: its length and a sum.
+		in := bufio.NewReaderSize(os.Stdin, 1<<20)
+		for {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				break
+			}
+			fmt.Printf("%d %x\n", len(line), sum(line))
+		}
+	default:
+		fmt.Fprintln(os.Stderr, "no such program")
+		os.Exit(2)
+	}
+	os.Exit(0)
+}
+
+func sum(s string) (h uint64) {
+	for _, c := range []byte(s) {
+		h = h*1099511628211 + uint64(c) + 1
+	}
+	return h
+}
+
+// pattern is size bytes of text that no two places of share.
+func pattern(seed uint64, size int) []byte {
+	rnd := rand.New(rand.NewPCG(seed, 2))
+	data := make([]byte, 0, size+32)
+	for len(data) < size {
+		data = strconv.AppendUint(data, rnd.Uint64(), 36)
+		data = append(data, '\n')
+	}
+	return data[:size]
+}
+
+// A place is a kind of host that every promise must hold on.
+type place struct {
+	name string
+	host func(*testing.T) hostexec.Host
+}
+
+func places(t *testing.T) []place {
+	return []place{
+		{"dash", func(t *testing.T) hostexec.Host { return localHost(t) }},
+		{"bash", func(t *testing.T) hostexec.Host {
+			return &otherShell{localHost(t), farm(t, map[string]string{"sh": lookPath(t, "bash")}) + ":" + os.Getenv("PATH")}
+		}},
+		{"busybox", func(t *testing.T) hostexec.Host { return &otherShell{localHost(t), busybox(t)} }},
+	}
+}
+
+func localHost(t testing.TB) hostexec.Host {
+	t.Helper()
+	pool := hostexec.NewPool(hostexec.PoolOptions{})
+	h, err := pool.Host(hostexec.Spec{Name: hostexec.Local})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	return h
+}
+
+// otherShell runs everything under the sh that comes first on its path.
+type otherShell struct {
+	hostexec.Host
+	path string
+}
+
+const underOther = `PATH=$1; export PATH; shift; s=$1; shift; exec sh -c "$s" sh "$@"`
+
+func (h *otherShell) wrap(c hostexec.Command) hostexec.Command {
+	inner := c.Script
+	if c.Fence != nil {
+		inner = hostexec.FencePrologue(*c.Fence) + "\n(" + c.Script + "\n)\nr=$?\n" + hostexec.FenceEpilogue + "\nexit $r"
+	}
+	c.Fence = nil
+	c.Args = append([]string{h.path, inner}, c.Args...)
+	c.Script = underOther
+	return c
+}
+
+func (h *otherShell) Run(ctx context.Context, c hostexec.Command) (hostexec.Result, error) {
+	return h.Host.Run(ctx, h.wrap(c))
+}
+
+func (h *otherShell) Start(ctx context.Context, c hostexec.Command) (hostexec.Stream, error) {
+	return h.Host.Start(ctx, h.wrap(c))
+}
+
+func lookPath(t testing.TB, name string) string {
+	t.Helper()
+	p, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatalf("%v: run `make tools`", err)
+	}
+	return p
+}
+
+// farm is a folder of links: name → program.
+func farm(t testing.TB, links map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, program := range links {
+		if err := os.Symlink(program, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// busybox is a path on which there is nothing but busybox.
+func busybox(t testing.TB) string {
+	t.Helper()
+	program := lookPath(t, "busybox")
+	out, err := exec.Command(program, "--list").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := make(map[string]string)
+	for name := range strings.FieldsSeq(string(out)) {
+		links[name] = program
+	}
+	return farm(t, links)
+}
+
+// everywhere runs a test on every place, in a session folder of its own whose
+// path is as awkward as paths get.
+func everywhere(t *testing.T, f func(t *testing.T, s *scene)) {
+	for _, p := range places(t) {
+		t.Run(p.name, func(t *testing.T) { f(t, newScene(t, p.host(t))) })
+	}
+}
+
+// A scene is a host with a folder for a session.
+type scene struct {
+	t     testing.TB
+	ctx   context.Context
+	host  hostexec.Host
+	dir   string // the session's
+	fence hostexec.Fence
+	mark  string
+}
+
+func newScene(t testing.TB, h hostexec.Host) *scene {
+	dir := filepath.Join(t.TempDir(), "it's a \"röot\" $x [a]* \\ folder", "s-1")
+	s := &scene{t: t, ctx: t.Context(), host: h, dir: dir, mark: fmt.Sprintf("m-%d-%d", os.Getpid(), rand.Uint64())}
+	s.fence = hostexec.Fence{Dir: dir, Epoch: hostexec.Epoch{Generation: 1, Pump: 1}}
+	t.Cleanup(func() {
+		// Nothing may outlive the test, and nothing may be left to end.
+		s.fence.Epoch.Generation = 1 << 30
+		if _, err := hostexec.Reap(context.Background(), h, dir, s.mark, s.fence); err != nil {
+			t.Error(err)
+		}
+		s.waitGone()
+	})
+	return s
+}
+
+func (s *scene) proc() string { return s.dir + "/proc/p" }
+
+func (s *scene) spec(argv ...string) hostexec.ProcessSpec {
+	return hostexec.ProcessSpec{Dir: s.proc(), Fence: s.fence, Argv: argv, Mark: s.mark}
+}
+
+func (s *scene) start(argv ...string) hostexec.ProcessStatus {
+	s.t.Helper()
+	st, err := hostexec.StartProcess(s.ctx, s.host, s.spec(argv...))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return st
+}
+
+// program starts one of the programs of this binary.
+func (s *scene) program(words string) hostexec.ProcessStatus {
+	s.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	spec := s.spec(self)
+	spec.Env = map[string]string{programEnv: words}
+	st, err := hostexec.StartProcess(s.ctx, s.host, spec)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return st
+}
+
+func (s *scene) inspect() hostexec.ProcessStatus {
+	s.t.Helper()
+	st, err := hostexec.InspectProcess(s.ctx, s.host, s.proc())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return st
+}
+
+func (s *scene) attach(opts hostexec.AttachOptions) hostexec.Attachment {
+	s.t.Helper()
+	if opts.Fence.Dir == "" {
+		opts.Fence = s.fence
+	}
+	a, err := hostexec.Attach(s.ctx, s.host, s.proc(), opts)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { a.Close() })
+	return a
+}
+
+// eventually waits for a condition, for as long as the test may run.
+func eventually(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !cond(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("still not: %s", what)
+		}
+	}
+}
+
+// belongings are the processes whose command line names the session's folder
+// or whose environment holds its mark.
+func (s *scene) belongings() (found []string) {
+	procs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, p := range procs {
+		cmd, _ := os.ReadFile(p + "/cmdline")
+		env, _ := os.ReadFile(p + "/environ")
+		cwd, _ := os.Readlink(p + "/cwd")
+		if strings.Contains(string(cmd), s.dir) || strings.Contains(string(env), s.mark) || strings.HasPrefix(cwd, s.dir) {
+			found = append(found, filepath.Base(p)+" "+strings.ReplaceAll(string(cmd), "\x00", " "))
+		}
+	}
+	return found
+}
+
+func (s *scene) waitGone() {
+	s.t.Helper()
+	var left []string
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		if left = s.belongings(); len(left) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			s.t.Fatalf("left on the host: %q", left)
+		}
+	}
+}
+
+func selfPath(t testing.TB) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return self
+}
+
+func kill(t testing.TB, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatalf("kill %d: %v", pid, err)
+	}
+}
+
+// supervisor is the pid of the shell that waits for the process.
+func (s *scene) supervisor() int {
+	s.t.Helper()
+	for _, p := range s.belongings() {
+		pid, rest, _ := strings.Cut(p, " ")
+		if strings.Contains(rest, "fairlead-supervisor") {
+			n, _ := strconv.Atoi(pid)
+			return n
+		}
+	}
+	s.t.Fatal("no supervisor")
+	return 0
+}
+
+// mute is a host whose streams swallow what is written after their script.
+type mute struct{ hostexec.Host }
+
+func (m *mute) Start(ctx context.Context, c hostexec.Command) (hostexec.Stream, error) {
+	st, err := m.Host.Start(ctx, c)
+	return muteStream{st}, err
+}
+
+type muteStream struct{ hostexec.Stream }
+
+func (muteStream) Write(p []byte) (int, error) { return len(p), nil }

@@ -1,0 +1,65 @@
+package hostexec
+
+import (
+	_ "embed"
+	"strings"
+)
+
+// The scripts of journaled processes. process.sh is the part they share; every
+// other one is put behind it.
+var (
+	//go:embed process.sh
+	processLib string
+	//go:embed process_start.sh
+	startText string
+	//go:embed process_supervise.sh
+	superviseText string
+	//go:embed process_job.sh
+	jobText string
+	//go:embed process_exec.sh
+	execText string
+	//go:embed process_stop.sh
+	stopText string
+	//go:embed attach.sh
+	attachText string
+	//go:embed reap.sh
+	reapText string
+)
+
+var (
+	inspectScript   = script("j_d=$1\nj_look\nj_report\n")
+	startScript     = script(startText)
+	superviseScript = script(superviseText)
+	jobScript       = script(jobText)
+	execScript      = bare(execText)
+	stopScript      = script(stopText)
+	attachScript    = script(attachText)
+	reapScript      = script(reapText)
+)
+
+// Exit statuses of these scripts; 97 and 98 are the fence's.
+const (
+	statusNotStarted  = 81 // the command cannot be run
+	statusUnsupported = 82 // the host lacks what is needed
+	statusJournalLost = 83 // fewer bytes than the offset
+	statusUnknown     = 84 // a start was interrupted
+	statusAbsent      = 85 // nothing was started there
+	statusStuck       = 86 // an older attachment does not end
+
+	statusPipe = 128 + 13 // a write that no one reads
+	statusTold = 128 + 15 // the supervisor ended the attachment, for the job ended
+)
+
+func script(text string) string { return bare(processLib) + bare(text) }
+
+// bare drops comments and indentation: a script crosses the wire every time,
+// and some shells read it byte by byte.
+func bare(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if line = strings.TrimLeft(line, "\t"); line != "\n" && !strings.HasPrefix(line, "#") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}

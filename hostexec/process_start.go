@@ -1,0 +1,170 @@
+package hostexec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// ErrUnsupported: the host lacks a program or a kernel feature that is needed;
+// the error says which.
+var ErrUnsupported = errors.New("host lacks what is needed")
+
+// A StartError is a process that could not begin: the command cannot be run as
+// it was asked for. Nothing of it is left on the host.
+type StartError struct {
+	// Reason is what the host said, one or more lines.
+	Reason string
+	err    error
+}
+
+func (e *StartError) Error() string {
+	return "process did not begin" + firstLine([]byte(e.Reason))
+}
+
+// Unwrap gives ErrNoSpace, for instance, where the reason is known.
+func (e *StartError) Unwrap() error { return e.err }
+
+// markEnv is the variable that carries a session's mark.
+const markEnv = "FAIRLEAD_SESSION"
+
+// StartProcess starts a journaled process and returns once it runs the command
+// itself, or has ended again. It is idempotent: where the folder already holds
+// a process that was started, however that one fared since, its status is
+// returned and nothing is started. So after an error that wraps
+// ErrOutcomeUnknown it may be called again.
+//
+// A command that cannot be run is a *StartError: not found, not executable, no
+// such work directory; a full disk is ErrNoSpace; neither leaves a process.
+//
+// The process is the leader of a session and of a group of its own, with the
+// signal dispositions and the umask of a login, no terminal, and only its three
+// standard streams. A second shell, in another session, waits for it.
+func StartProcess(ctx context.Context, h Host, spec ProcessSpec) (ProcessStatus, error) {
+	fail := func(err error) (ProcessStatus, error) {
+		return ProcessStatus{}, fmt.Errorf("start process in %s on %s: %w", spec.Dir, h.Name(), err)
+	}
+	job, err := spec.job()
+	if err != nil {
+		return fail(err)
+	}
+	res, err := h.Run(ctx, Command{
+		Script: startScript,
+		Args:   []string{spec.Dir, superviseScript, jobScript + job + execScript, spec.WorkDir},
+		Fence:  &spec.Fence,
+	})
+	if err != nil {
+		return fail(processError(err))
+	}
+	st, err := parseReport(res.Stdout)
+	if err != nil {
+		return fail(fmt.Errorf("%w: %w", ErrOutcomeUnknown, err))
+	}
+	return st, nil
+}
+
+// job returns the part of the job's script that is this process's own. It
+// travels on descriptors only: an environment may hold secrets.
+func (s ProcessSpec) job() (string, error) {
+	if err := checkDir(s.Dir); err != nil {
+		return "", err
+	}
+	if len(s.Argv) == 0 || s.Argv[0] == "" {
+		return "", errors.New("no command given")
+	}
+	if strings.HasPrefix(s.Argv[0], "-") {
+		return "", fmt.Errorf("command %q begins with a dash: give its path", s.Argv[0])
+	}
+	for i, a := range s.Argv {
+		if strings.ContainsRune(a, 0) {
+			return "", fmt.Errorf("argument %d holds a NUL byte", i)
+		}
+	}
+	if s.WorkDir != "" && (!path.IsAbs(s.WorkDir) || strings.ContainsRune(s.WorkDir, 0)) {
+		return "", fmt.Errorf("work directory %q is not an absolute path", s.WorkDir)
+	}
+	if s.Mark != "" && !markPattern.MatchString(s.Mark) {
+		return "", fmt.Errorf("mark %q holds more than letters, digits and ._:/@+-", s.Mark)
+	}
+	var b strings.Builder
+	for _, k := range s.Unset {
+		if !envName.MatchString(k) {
+			return "", fmt.Errorf("environment name %q is not a shell name", k)
+		}
+		b.WriteString("unset -v " + k + "\n")
+	}
+	for _, k := range slices.Sorted(maps.Keys(s.Env)) {
+		switch {
+		case !envName.MatchString(k) || strings.HasPrefix(k, "j_"):
+			return "", fmt.Errorf("environment name %q is not a shell name, or begins with j_", k)
+		case k == markEnv:
+			return "", fmt.Errorf("environment name %s is set by Mark", k)
+		case strings.ContainsRune(s.Env[k], 0):
+			return "", fmt.Errorf("environment value of %s holds a NUL byte", k)
+		}
+		b.WriteString("export " + k + "=" + shellQuote(s.Env[k]) + "\n")
+	}
+	if s.Mark != "" {
+		b.WriteString("export " + markEnv + "=" + shellQuote(s.Mark) + "\n")
+	}
+	if s.WorkDir == "" {
+		b.WriteString("cd || exit 81\n")
+	} else {
+		b.WriteString("cd -- " + shellQuote(s.WorkDir) + " || exit 81\n")
+	}
+	b.WriteString("set --")
+	for _, a := range s.Argv {
+		b.WriteString(" " + shellQuote(a))
+	}
+	b.WriteString("\n")
+	return b.String(), nil
+}
+
+var markPattern = regexp.MustCompile(`^[A-Za-z0-9._:/@+-]+$`)
+
+func checkDir(dir string) error {
+	if !path.IsAbs(dir) || path.Clean(dir) != dir || dir == "/" || strings.ContainsRune(dir, 0) {
+		return fmt.Errorf("%q is not a clean absolute path", dir)
+	}
+	return nil
+}
+
+// processError types what a script of a journaled process said.
+func processError(err error) error {
+	var exit *ExitError
+	if !errors.As(err, &exit) {
+		return err
+	}
+	reason := processReason(exit.Stderr)
+	switch exit.Code {
+	case statusNotStarted:
+		e := &StartError{Reason: reason}
+		if errors.Is(err, ErrNoSpace) {
+			e.err = ErrNoSpace
+		}
+		return e
+	case statusUnsupported:
+		return fmt.Errorf("%w: %s", ErrUnsupported, reason)
+	case statusJournalLost:
+		return fmt.Errorf("%w: %s", ErrJournalLost, reason)
+	case statusUnknown:
+		return fmt.Errorf("%w: %s", ErrOutcomeUnknown, reason)
+	case statusAbsent:
+		return fmt.Errorf("%w: %s", ErrNotExist, reason)
+	case statusStuck:
+		return fmt.Errorf("%w: %s", ErrLocked, reason)
+	}
+	return err
+}
+
+// shellSays is what shells put before a complaint: their name and a line.
+var shellSays = regexp.MustCompile(`(?m)^(fairlead-process|fairlead-job:[0-9]+): ((line )?[0-9]+: )?`)
+
+func processReason(stderr []byte) string {
+	return strings.TrimSpace(shellSays.ReplaceAllString(string(lastBytes(stderr, 4096)), ""))
+}

@@ -1,0 +1,109 @@
+package hostexec
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// InspectProcess looks at a journaled process without touching it. A folder
+// that is not there, or where nothing was started, is ProcessAbsent.
+func InspectProcess(ctx context.Context, h Host, dir string) (ProcessStatus, error) {
+	st, err := inspect(ctx, h, Command{Script: inspectScript, Args: []string{dir}}, dir)
+	if err != nil {
+		return ProcessStatus{}, fmt.Errorf("look at process in %s on %s: %w", dir, h.Name(), err)
+	}
+	return st, nil
+}
+
+func inspect(ctx context.Context, h Host, c Command, dir string) (ProcessStatus, error) {
+	if err := checkDir(dir); err != nil {
+		return ProcessStatus{}, err
+	}
+	res, err := h.Run(ctx, c)
+	if err != nil {
+		return ProcessStatus{}, processError(err)
+	}
+	return parseReport(res.Stdout)
+}
+
+// killWait bounds the wait for a process to vanish after KILL. One that does
+// not is stuck in the kernel.
+const killWait = 15 * time.Second
+
+// StopProcess ends a process: TERM to its group, grace, KILL; it returns once
+// the end is known. Stopping one that has ended, or never began, is success.
+//
+// The guard is the recorded start time and boot id: a process that has the
+// same number by now is left alone. What left the group lives on: see Reap.
+// The session's lock is held for the moment of each signal, not for the wait;
+// a newer holder that comes between is an error that wraps ErrFenced.
+func StopProcess(ctx context.Context, h Host, dir string, fence Fence, grace time.Duration) (ProcessStatus, error) {
+	fail := func(err error) (ProcessStatus, error) {
+		return ProcessStatus{}, fmt.Errorf("stop process in %s on %s: %w", dir, h.Name(), err)
+	}
+	for _, step := range []struct {
+		signal string
+		wait   time.Duration
+	}{{"TERM", grace}, {"KILL", killWait}} {
+		st, err := inspect(ctx, h, Command{Script: stopScript, Args: []string{dir, step.signal}, Fence: &fence}, dir)
+		if err != nil {
+			return fail(err)
+		}
+		deadline := time.Now().Add(step.wait)
+		for pause := 10 * time.Millisecond; st.State == ProcessRunning && time.Now().Before(deadline); pause = min(2*pause, 250*time.Millisecond) {
+			if err := sleep(ctx, min(pause, time.Until(deadline))); err != nil {
+				return fail(err)
+			}
+			if st, err = inspect(ctx, h, Command{Script: inspectScript, Args: []string{dir}}, dir); err != nil {
+				return fail(err)
+			}
+		}
+		if st.State != ProcessRunning {
+			return st, nil
+		}
+	}
+	return fail(errors.New("it does not end, not even by KILL"))
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// errGarbled is a report that is not one: the script was cut short.
+var errGarbled = errors.New("the host's report is garbled")
+
+// parseReport reads a status line and the tail of err.log behind it.
+func parseReport(out []byte) (ProcessStatus, error) {
+	line, rest, ok := bytes.Cut(out, []byte("\n"))
+	if !ok {
+		return ProcessStatus{}, fmt.Errorf("%w: %q", errGarbled, lastBytes(out, 200))
+	}
+	st, err := parseStatus(string(line), "fairlead-process")
+	st.StderrTail = string(rest)
+	return st, err
+}
+
+func parseStatus(line, word string) (ProcessStatus, error) {
+	var st ProcessStatus
+	n, _ := fmt.Sscanf(line, word+" %s %d %d %d %d", &st.State, &st.PID, &st.Code, &st.Size, &st.ErrSize)
+	if n != 5 {
+		return st, fmt.Errorf("%w: %q", errGarbled, line)
+	}
+	switch st.State {
+	case ProcessAbsent, ProcessRunning, ProcessExited, ProcessLost, ProcessRebooted:
+	default:
+		return st, fmt.Errorf("%w: %q", errGarbled, line)
+	}
+	st.Size, st.ErrSize = max(st.Size, 0), max(st.ErrSize, 0)
+	return st, nil
+}
