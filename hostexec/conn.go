@@ -11,11 +11,6 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-const (
-	keepaliveEvery = 15 * time.Second
-	keepaliveWait  = 10 * time.Second
-)
-
 // An sshConn is one connection to a host and what runs over it.
 type sshConn struct {
 	group  *connGroup
@@ -34,7 +29,7 @@ type sshConn struct {
 // watch learns of the end of the connection, and asks every now and then
 // whether the peer is still there; TCP alone would take minutes to tell.
 func (c *sshConn) watch() {
-	t := &c.group.host.tasks
+	t, pool := &c.group.host.tasks, c.group.host.pool
 	ended := t.Go(func() {
 		c.client.Wait()
 		c.net.Close()
@@ -47,7 +42,7 @@ func (c *sshConn) watch() {
 		return
 	}
 	t.Go(func() {
-		tick := time.NewTicker(keepaliveEvery)
+		tick := time.NewTicker(pool.keepaliveEvery)
 		defer tick.Stop()
 		for {
 			select {
@@ -55,7 +50,7 @@ func (c *sshConn) watch() {
 				return
 			case <-tick.C:
 			}
-			late := time.AfterFunc(keepaliveWait, func() { c.net.Close() })
+			late := time.AfterFunc(pool.keepaliveWait, func() { c.net.Close() })
 			_, _, err := c.client.SendRequest("keepalive@openssh.com", true, nil)
 			late.Stop()
 			if err != nil {

@@ -93,8 +93,8 @@ func login(ctx context.Context, spec Spec, agentSocket string, open transport) (
 }
 
 // tryKeys shakes hands until the host has shown a pinned key or has no other
-// to show: of a fingerprint we do not know the type, and a host shows one key
-// at a time.
+// to show: a host shows one key at a time, and of a fingerprint we do not know
+// the type.
 func tryKeys(ctx context.Context, p *pins, userName string, creds *credentials, open transport) (*ssh.Client, net.Conn, error) {
 	algos := p.algorithms()
 	var shown []HostKey
@@ -111,7 +111,7 @@ func tryKeys(ctx context.Context, p *pins, userName string, creds *credentials, 
 		var keyErr *HostKeyError
 		var noneErr *ssh.AlgorithmNegotiationError
 		switch {
-		case errors.As(err, &keyErr) && keyErr.Err == ErrHostKeyChanged && len(p.prints) > 0 && len(keyErr.Shown) == 1:
+		case errors.As(err, &keyErr) && p.db == nil && len(keyErr.Shown) == 1:
 			shown = append(shown, keyErr.Shown...)
 			if algos = withoutType(algos, keyErr.Shown[0].Type); len(algos) > 0 {
 				continue

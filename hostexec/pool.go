@@ -18,7 +18,7 @@ import (
 type Pool struct {
 	opts PoolOptions
 
-	idleControl, idleBulk time.Duration
+	timings
 
 	dials chan struct{} // a place for each dial under way
 
@@ -29,6 +29,12 @@ type Pool struct {
 }
 
 const dialsAtATime = 32
+
+// timings are how long things may take; tests shorten them.
+type timings struct {
+	idleControl, idleBulk         time.Duration // before an unused connection is closed
+	keepaliveEvery, keepaliveWait time.Duration
+}
 
 // PoolOptions tune a Pool; the zero value is right for most.
 type PoolOptions struct {
@@ -43,12 +49,14 @@ func NewPool(opts PoolOptions) *Pool {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Pool{
-		opts:        opts,
-		idleControl: 10 * time.Minute,
-		idleBulk:    time.Minute,
-		dials:       make(chan struct{}, dialsAtATime),
-		hosts:       make(map[string]Host),
-		servers:     make(map[string]chan struct{}),
+		opts: opts,
+		timings: timings{
+			idleControl: 10 * time.Minute, idleBulk: time.Minute,
+			keepaliveEvery: 15 * time.Second, keepaliveWait: 10 * time.Second,
+		},
+		dials:   make(chan struct{}, dialsAtATime),
+		hosts:   make(map[string]Host),
+		servers: make(map[string]chan struct{}),
 	}
 }
 

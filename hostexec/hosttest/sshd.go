@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -37,7 +38,7 @@ type Options struct {
 	RC map[string]string
 	// Root becomes the Spec's Root.
 	Root string
-	// Config holds lines of sshd_config that come before ours: the first wins.
+	// Config holds lines of sshd_config; they take the place of ours.
 	Config []string
 	// Program is the sshd; empty means /usr/sbin/sshd.
 	Program string
@@ -164,12 +165,12 @@ func (s *SSHD) SetConfig(lines ...string) { s.opts.Config = lines }
 
 func (s *SSHD) config() string {
 	lines := append([]string{}, s.opts.Config...)
-	lines = append(lines,
+	for _, line := range []string{
 		"ListenAddress 127.0.0.1",
-		"Port "+strconv.Itoa(s.port),
-		"HostKey "+s.path("host_ed25519"),
+		"Port " + strconv.Itoa(s.port),
+		"HostKey " + s.path("host_ed25519"),
 		"PidFile none",
-		"AuthorizedKeysFile "+s.authorizedKeys(),
+		"AuthorizedKeysFile " + s.authorizedKeys(),
 		"UsePAM no",
 		"StrictModes no",
 		"PermitRootLogin yes",
@@ -179,9 +180,14 @@ func (s *SSHD) config() string {
 		"PrintMotd no",
 		"MaxStartups 200",
 		"LogLevel VERBOSE",
-	)
-	if !slices.ContainsFunc(s.opts.Config, func(l string) bool { return strings.HasPrefix(l, "Subsystem ") }) {
-		lines = append(lines, "Subsystem sftp internal-sftp")
+		"Subsystem sftp internal-sftp",
+	} {
+		word, _, _ := strings.Cut(line, " ")
+		given := func(l string) bool { return strings.HasPrefix(l, word+" ") }
+		// Host keys add up; of most others the first wins, but not of all.
+		if word == "HostKey" || !slices.ContainsFunc(s.opts.Config, given) {
+			lines = append(lines, line)
+		}
 	}
 	return strings.Join(lines, "\n") + "\n"
 }
@@ -252,6 +258,18 @@ func (s *SSHD) KillSessions() int {
 	n := 0
 	for _, p := range descendants(s.pid) {
 		if isSSHD(p) && kill(p) {
+			n++
+		}
+	}
+	return n
+}
+
+// FreezeSessions stops the sshd processes that serve connections, so that
+// their peers hear nothing any more, as from a machine without a network.
+func (s *SSHD) FreezeSessions() int {
+	n := 0
+	for _, p := range descendants(s.pid) {
+		if isSSHD(p) && syscall.Kill(p, syscall.SIGSTOP) == nil {
 			n++
 		}
 	}

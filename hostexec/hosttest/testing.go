@@ -2,6 +2,7 @@ package hosttest
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -15,7 +16,8 @@ func StartSSHD(t testing.TB, opts Options) *SSHD {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("log of sshd at %s:\n%s", s.Address(), s.Log())
+			lines := strings.Split(s.Log(), "\n")
+			t.Logf("end of the log of sshd at %s:\n%s", s.Address(), strings.Join(lines[max(0, len(lines)-30):], "\n"))
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)

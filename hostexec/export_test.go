@@ -1,0 +1,20 @@
+package hostexec
+
+import "time"
+
+// ShortenTimings makes a pool close idle connections and notice dead peers
+// sooner. Call it before the first Host.
+func (p *Pool) ShortenTimings(idle, keepalive time.Duration) {
+	p.timings = timings{idleControl: idle, idleBulk: idle, keepaliveEvery: keepalive, keepaliveWait: keepalive}
+}
+
+// Connections returns how many connections of each kind a host has.
+func Connections(h Host) (controls, bulks int) {
+	count := func(g *connGroup) int {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return len(g.conns)
+	}
+	s := h.(*sshHost)
+	return count(s.groups[control]), count(s.groups[bulk])
+}

@@ -1,0 +1,111 @@
+package hostexec_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/hosttest"
+)
+
+// look searches the command lines and environments of every process of this
+// machine until ctx ends, and returns in which file each secret was seen.
+func look(ctx context.Context, secrets map[string]string) (seen map[string]string, looks int) {
+	seen = map[string]string{}
+	for ; ctx.Err() == nil || looks == 0; looks++ {
+		files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		environs, _ := filepath.Glob("/proc/[0-9]*/environ")
+		for _, f := range append(files, environs...) {
+			text, _ := os.ReadFile(f)
+			for name, secret := range secrets {
+				if bytes.Contains(text, []byte(secret)) {
+					seen[name+" in "+filepath.Base(f)] = f
+				}
+			}
+		}
+	}
+	return seen, looks
+}
+
+// TestSecretsAreInNoProcessListing: what a command is given is seen in no
+// argv and in no environment, with one exception that is meant: Env is what
+// the command's own children are started with.
+func TestSecretsAreInNoProcessListing(t *testing.T) {
+	t.Parallel()
+	s := hosttest.StartSSHD(t, hosttest.Options{NewUser: true})
+	local := hostexec.Spec{Name: hostexec.Local}
+	for _, spec := range []hostexec.Spec{s.Spec(), local} {
+		h := newHost(t, spec)
+		dir, err := hostexec.Root(t.Context(), h, hostexec.Spec{Root: "~/secrets-" + rand.Text()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets := map[string]string{}
+		for _, name := range []string{"argument", "value", "input", "file", "script", "upload"} {
+			secrets[name] = "sk-" + name + "-" + rand.Text()
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var seen map[string]string
+		var looks int
+		var watcher, work sync.WaitGroup
+		watcher.Go(func() { seen, looks = look(ctx, secrets) })
+
+		// The script has children, as scripts do.
+		c := hostexec.Command{
+			Script: "cat >/dev/null; : " + secrets["script"] + `; sleep 600 & i=0; while [ $i -lt 40 ]; do i=$((i+1)); sleep 0.01; test -n "$1"; done; kill $!`,
+			Args:   []string{secrets["argument"]},
+			Env:    map[string]string{"FL_TEST_TOKEN": secrets["value"]},
+		}
+		run := c
+		run.Stdin = []byte(secrets["input"])
+		bulk := run
+		bulk.Bulk = true
+		for _, c := range []hostexec.Command{run, bulk} {
+			work.Go(func() {
+				if _, err := h.Run(ctx, c); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		work.Go(func() {
+			st, err := h.Start(ctx, c)
+			if err == nil {
+				fmt.Fprintln(st, secrets["input"])
+				st.CloseWrite()
+				err = st.Wait()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		for range 10 {
+			f := &hostexec.Fence{Dir: dir, Epoch: hostexec.Epoch{Pump: 1}}
+			if err := hostexec.WriteFile(ctx, h, dir+"/home/auth.json", []byte(secrets["file"]), 0o600, f); err != nil {
+				t.Error(err)
+			}
+			big := append(bytes.Repeat([]byte("x"), 100_000), secrets["upload"]...)
+			if err := hostexec.WriteFile(ctx, h, dir+"/home/big", big, 0o600, f); err != nil {
+				t.Error(err)
+			}
+		}
+		work.Wait()
+		cancel()
+		watcher.Wait()
+		if _, ok := seen["value in environ"]; !ok {
+			t.Errorf("%s: in %d looks the command's own children were never seen: the watcher sees nothing", spec.Name, looks)
+		}
+		delete(seen, "value in environ")
+		for what, where := range seen {
+			t.Errorf("%s: %s of %s", spec.Name, what, where)
+		}
+		if err := hostexec.RemoveTree(t.Context(), h, dir, filepath.Dir(dir), nil); err != nil {
+			t.Error(err)
+		}
+	}
+}
