@@ -93,13 +93,6 @@ func (d *database) prepare(ctx context.Context, mine string, logger log.Logger) 
 	return nil
 }
 
-func orUnstamped(stamp string) string {
-	if stamp == "" {
-		return unstamped
-	}
-	return stamp
-}
-
 // written reports whether the file holds a database with anything in it.
 func (d *database) written(ctx context.Context) (bool, error) {
 	info, err := os.Stat(d.path)
@@ -135,11 +128,7 @@ func createPrivate(path string) error {
 // copyAside copies the database as version left it, what stands in the WAL
 // included, and returns the copy's name. The copy is one file, complete.
 func (d *database) copyAside(ctx context.Context, version string) (string, error) {
-	name, err := copyName(d.path, version)
-	if err != nil {
-		return "", err
-	}
-	return name, replaceFile(name, func(tmp string) error {
+	tmp, err := scratch(d.path+".bak", func(tmp string) error {
 		if err := createPrivate(tmp); err != nil {
 			return err
 		}
@@ -152,6 +141,15 @@ func (d *database) copyAside(ctx context.Context, version string) (string, error
 			return conn.Raw(func(c any) error { return copyPages(c.(driver.Conn), tmp) })
 		})
 	})
+	if err != nil {
+		return "", err
+	}
+	name, same, err := copyName(d.path, version, tmp)
+	if err != nil || same {
+		os.Remove(tmp)
+		return name, err
+	}
+	return name, install(tmp, name)
 }
 
 func copyPages(c driver.Conn, to string) error {

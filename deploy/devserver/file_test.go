@@ -179,8 +179,7 @@ func TestNewerServerKeepsOlderFile(t *testing.T) {
 			}
 			p := startServer(t, "--headless", "--db-filename", db)
 			// Byte for byte, but for the counters of SQLite's file header.
-			const header = 100
-			if got, err := os.ReadFile(db + "." + orUnstamped(stamp) + ".bak"); err != nil || !bytes.Equal(got[header:], older[header:]) {
+			if got, err := os.ReadFile(db + "." + orUnstamped(stamp) + ".bak"); err != nil || !bytes.Equal(got[headerSize:], older[headerSize:]) {
 				t.Errorf("the copy (%v) is not the older file", err)
 			}
 			if got, err := readStamp(db); got != serverVersion || err != nil {
@@ -281,6 +280,28 @@ func TestCopyHoldsWhatStandsInTheWAL(t *testing.T) {
 	p = startServer(t, "--headless", "--db-filename", alone)
 	if _, err := dial(t, p.Address).DescribeWorkflowExecution(testContext(t), "in-the-wal", ""); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestStartsThatFailMakeOneCopy(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "t.db")
+	olderFile(t, db)
+	c := openTestDB(t, db)
+	// Rows that the schema of newer servers does not take.
+	for _, stmt := range []string{"DROP TABLE queue", "CREATE TABLE queue (queue_type INT)", "INSERT INTO queue VALUES (1)"} {
+		if _, err := c.Exec(stmt); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Close()
+	for range 3 {
+		code, _, errs := runToEnd(t, startArgs("--db-filename", db)...)
+		if code != exitFailed || !strings.Contains(errs, "nothing was changed; the copy is "+db+".unstamped.bak)") {
+			t.Errorf("exit status %d, error %q", code, errs)
+		}
+	}
+	if got := copies(t, db); len(got) != 1 {
+		t.Errorf("copies are %v, want one", got)
 	}
 }
 

@@ -6,9 +6,9 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// newLogger returns a logger to standard error and a function that leaves only
-// errors in it: the parts of a server that stops complain of each other's
-// absence, and nobody should look for a fault there.
+// newLogger returns a logger to standard error and a function that silences it
+// (but at level debug): the parts of a server that stops complain at length of
+// each other's absence, and nobody should look for a fault there.
 func newLogger(level, format string) (log.Logger, func()) {
 	if level == "never" {
 		return log.NewNoopLogger(), func() {}
@@ -20,8 +20,8 @@ func newLogger(level, format string) (log.Logger, func()) {
 	z := log.BuildZapLogger(c)
 	from := zap.NewAtomicLevelAt(zapcore.LevelOf(z.Core()))
 	quiet := func() {
-		if from.Level() < zap.ErrorLevel {
-			from.SetLevel(zap.ErrorLevel)
+		if from.Level() > zap.DebugLevel {
+			from.SetLevel(zap.FatalLevel)
 		}
 	}
 	return log.NewZapLogger(z.WithOptions(zap.IncreaseLevel(from))), quiet

@@ -29,6 +29,10 @@ const (
 // readyWithin bounds the time from the services being up to their answering.
 const readyWithin = 60 * time.Second
 
+// stopWithin bounds the stop of the server's parts, which takes one to three
+// seconds. Their own limit is five minutes for each.
+const stopWithin = 10 * time.Second
+
 // ready is the line that says that the server answers.
 type ready struct {
 	Address   string `json:"address"`
@@ -43,6 +47,10 @@ type ready struct {
 // ready line to out.
 func serve(ctx context.Context, o *options, out io.Writer) (err error) {
 	logger, quiet := newLogger(o.logLevel, o.logFormat)
+	defer context.AfterFunc(ctx, func() {
+		logger.Info("stopping")
+		quiet()
+	})()
 	// What has begun is finished even if ctx ends meanwhile.
 	whole := context.WithoutCancel(ctx)
 	if err := choosePorts(o); err != nil {
@@ -51,7 +59,7 @@ func serve(ctx context.Context, o *options, out io.Writer) (err error) {
 	var db *database
 	if o.db != "" {
 		if db, err = openDatabase(ctx, o.db, serverVersion, logger); err != nil {
-			return err
+			return unlessStopped(ctx, err)
 		}
 		o.db = db.path
 	}
@@ -59,7 +67,7 @@ func serve(ctx context.Context, o *options, out io.Writer) (err error) {
 
 	store := sqlConfig(o.db, o.pragmas)
 	if err := ensureNamespaces(ctx, store, o.namespaces, o.retention, o.attributes); err != nil {
-		return err
+		return unlessStopped(ctx, err)
 	}
 	server, err := newServer(o, store, logger)
 	if err != nil {
@@ -72,9 +80,9 @@ func serve(ctx context.Context, o *options, out io.Writer) (err error) {
 	}
 	defer ui.stop()
 	if err := server.Start(); err != nil {
-		return errors.Join(fmt.Errorf("start the Temporal server: %w", err), server.Stop())
+		return errors.Join(fmt.Errorf("start the Temporal server: %w", err), stopServer(server))
 	}
-	defer func() { err = errors.Join(err, server.Stop()) }()
+	defer func() { err = errors.Join(err, stopServer(server)) }()
 	address := hostPort(o.ip, o.port)
 	if err := awaitFrontend(ctx, address, o.namespaces); err != nil {
 		return unlessStopped(ctx, err)
@@ -86,11 +94,20 @@ func serve(ctx context.Context, o *options, out io.Writer) (err error) {
 	}
 	logger.Info("ready", tag.NewStringTag("address", address), tag.NewStringTag("ui", ui.address()), tag.NewStringTag("database", o.db))
 	<-ctx.Done()
-	logger.Info("stopping")
-	if o.logLevel != "debug" {
-		quiet()
-	}
 	return nil
+}
+
+// stopServer stops the server's parts in good order, or leaves them to the end
+// of the process, which the database does not mind.
+func stopServer(server temporal.Server) error {
+	stopped := make(chan error, 1)
+	go func() { stopped <- server.Stop() }()
+	select {
+	case err := <-stopped:
+		return err
+	case <-time.After(stopWithin):
+		return nil
+	}
 }
 
 // unlessStopped drops an error that is only the echo of being asked to stop.

@@ -58,6 +58,8 @@ func TestDropsInAsDevServerOfTheSDK(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, log)
 		}
+		stop := sync.OnceValue(s.Stop)
+		t.Cleanup(func() { stop() })
 		c := s.Client()
 		if round == 0 {
 			_, err := c.ExecuteWorkflow(testContext(t), client.StartWorkflowOptions{
@@ -83,7 +85,7 @@ func TestDropsInAsDevServerOfTheSDK(t *testing.T) {
 			t.Errorf("round %d: the UI answers %s", round, res.Status)
 		}
 		c.Close()
-		if err := s.Stop(); err != nil {
+		if err := stop(); err != nil {
 			t.Fatalf("round %d: stop: %v\n%s", round, err, log)
 		}
 	}

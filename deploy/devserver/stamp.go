@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +16,16 @@ import (
 
 // unstamped stands for the version of a database that has no stamp.
 const unstamped = "unstamped"
+
+// headerSize is the length of the header of an SQLite file.
+const headerSize = 100
+
+func orUnstamped(stamp string) string {
+	if stamp == "" {
+		return unstamped
+	}
+	return stamp
+}
 
 // step is what opening a database takes.
 type step int
@@ -68,32 +81,65 @@ func readStamp(path string) (string, error) {
 // writeStamp replaces path's stamp. After a crash the stamp is the old or the
 // new one, whole.
 func writeStamp(path, version string) error {
-	err := replaceFile(path+".version", func(tmp string) error {
+	tmp, err := scratch(path+".version", func(tmp string) error {
 		return os.WriteFile(tmp, []byte(version+"\n"), 0o600)
 	})
+	if err == nil {
+		err = install(tmp, path+".version")
+	}
 	if err != nil {
 		return fmt.Errorf("write the version stamp of database %s: %w", path, err)
 	}
 	return nil
 }
 
-// copyName returns the name for a copy of path as version left it, one that is
-// not taken: a copy is never overwritten.
-func copyName(path, version string) (string, error) {
-	if version == "" {
-		version = unstamped
-	}
-	base := path + "." + version + ".bak"
-	name := base
+// copyName returns the name for a copy of path as version left it: one that is
+// not taken, or one whose file is the same as the finished copy at tmp. A copy
+// is never overwritten, and a start that fails again and again makes only one.
+func copyName(path, version, tmp string) (name string, same bool, err error) {
+	base := path + "." + orUnstamped(version) + ".bak"
+	name = base
 	for n := 2; ; n++ {
-		_, err := os.Lstat(name)
+		same, err = sameDatabase(name, tmp)
 		if errors.Is(err, fs.ErrNotExist) {
-			return name, nil
+			return name, false, nil
 		}
-		if err != nil {
-			return "", err
+		if err != nil || same {
+			return name, same, err
 		}
 		name = fmt.Sprintf("%s.%d", base, n)
+	}
+}
+
+// sameDatabase reports whether two database files hold the same. SQLite's
+// header has counters that tell nothing about the content.
+func sameDatabase(a, b string) (bool, error) {
+	var in [2]*bufio.Reader
+	for i, name := range []string{a, b} {
+		f, err := os.Open(name)
+		if err != nil {
+			return false, err
+		}
+		defer f.Close()
+		if _, err := f.Seek(headerSize, io.SeekStart); err != nil {
+			return false, err
+		}
+		in[i] = bufio.NewReaderSize(f, 1<<16)
+	}
+	for {
+		x, errX := in[0].Peek(1 << 12)
+		y, errY := in[1].Peek(1 << 12)
+		if err := errors.Join(errX, errY); err != nil && (errX != nil && errX != io.EOF || errY != nil && errY != io.EOF) {
+			return false, err
+		}
+		if !bytes.Equal(x, y) || (errX == nil) != (errY == nil) {
+			return false, nil
+		}
+		if errX == io.EOF {
+			return true, nil
+		}
+		in[0].Discard(len(x))
+		in[1].Discard(len(y))
 	}
 }
 
@@ -124,26 +170,25 @@ func globEscape(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// replaceFile has fill write a new file beside path and puts it in path's
-// place, durably, or leaves path alone.
-func replaceFile(path string, fill func(tmp string) error) (err error) {
-	tmp := path + ".tmp"
-	defer func() {
-		if err != nil {
-			os.Remove(tmp)
-		}
-	}()
+// scratch has fill make a new file beside path and returns its name, once it is
+// safe on disk.
+func scratch(path string, fill func(tmp string) error) (tmp string, err error) {
+	tmp = path + ".tmp"
 	// Left by a server that died here; the lock says that nobody writes it now.
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return "", err
 	}
-	if err := fill(tmp); err != nil {
-		return err
+	if err := errors.Join(fill(tmp), syncPath(tmp)); err != nil {
+		os.Remove(tmp)
+		return "", err
 	}
-	if err := syncPath(tmp); err != nil {
-		return err
-	}
+	return tmp, nil
+}
+
+// install gives the scratch file its name, durably.
+func install(tmp, path string) error {
 	if err := os.Rename(tmp, path); err != nil {
+		os.Remove(tmp)
 		return err
 	}
 	return syncPath(filepath.Dir(path))

@@ -66,19 +66,41 @@ func TestStampIsReadBack(t *testing.T) {
 	}
 }
 
-func TestCopyNameIsNeverTaken(t *testing.T) {
+func TestCopyNameIsFreeOrOfTheSameCopy(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	for _, want := range []string{"x.db.1.31.0.bak", "x.db.1.31.0.bak.2", "x.db.1.31.0.bak.3"} {
-		name, err := copyName(path, "1.31.0")
-		if err != nil || filepath.Base(name) != want {
-			t.Fatalf("name is %q (%v), want %s", name, err, want)
+	tmp := path + ".bak.tmp"
+	// Counters of the header differ, lengths differ, only the last byte differs.
+	body := strings.Repeat("page", 5000)
+	for i, c := range []struct {
+		header, body, want string
+		same               bool
+	}{
+		{"1", body, "x.db.1.31.0.bak", false},
+		{"2", body, "x.db.1.31.0.bak", true},
+		{"2", body + "!", "x.db.1.31.0.bak.2", false},
+		{"1", body + "?", "x.db.1.31.0.bak.3", false},
+		{"1", body + "!", "x.db.1.31.0.bak.2", true},
+		{"1", "", "x.db.1.31.0.bak.4", false},
+	} {
+		if err := os.WriteFile(tmp, []byte(strings.Repeat(c.header, headerSize)+c.body), 0o600); err != nil {
+			t.Fatal(err)
 		}
-		if err := os.WriteFile(name, nil, 0o600); err != nil {
+		name, same, err := copyName(path, "1.31.0", tmp)
+		if err != nil || same != c.same || filepath.Base(name) != c.want {
+			t.Fatalf("copy %d: name %q, same %v (%v), want %s, %v", i, name, same, err, c.want, c.same)
+		}
+		if same {
+			continue
+		}
+		if err := install(tmp, name); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if name, err := copyName(path, ""); err != nil || filepath.Base(name) != "x.db.unstamped.bak" {
-		t.Errorf("without a stamp: %q (%v)", name, err)
+	if err := os.WriteFile(tmp, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if name, same, err := copyName(path, "", tmp); err != nil || same || filepath.Base(name) != "x.db.unstamped.bak" {
+		t.Errorf("without a stamp: %q, %v (%v)", name, same, err)
 	}
 }
 
