@@ -1,50 +1,23 @@
 package snapshots
 
 import (
-	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
-	"io"
-	"log/slog"
+	"fmt"
+	"regexp"
+	"strings"
 	"time"
-
-	"fairlead.dev/fairlead/hostexec"
-	"fairlead.dev/fairlead/internal/store"
 )
 
-// ErrIncomplete: the snapshot has no manifest, or a part of it is not as the
-// manifest says. It cannot be used.
-var ErrIncomplete = errors.New("snapshot is incomplete")
-
-// ErrNotFound: there is nothing of that snapshot in the store.
-var ErrNotFound = errors.New("no such snapshot")
-
-// ArchiveSpec says what to keep.
-type ArchiveSpec struct {
-	// ID names the snapshot; see NewID. A caller that may repeat itself
-	// chooses it beforehand: an archive of that ID that is complete is
-	// returned as it is.
-	ID      string
-	Session string
-	// CodexHome and WorkDir are folders on the host; WorkDir may be empty.
-	CodexHome, WorkDir string
-
-	ThreadID     string
-	CodexVersion string
-	Turn         int
-	// Mask makes what overwrites known secrets, once for each file; nil
-	// where there are none. A seeds.Redactor's MaskStream is one.
-	Mask func() Masker
-	// Logger may be nil.
-	Logger *slog.Logger
-}
-
-// A Masker overwrites secrets in a stream and keeps its length: what Next and
-// Flush return together is as long as what was given. Count is how many it found.
-type Masker interface {
-	Next(p []byte) []byte
-	Flush() []byte
-	Count() int
-}
+// What callers branch on.
+var (
+	// ErrIncomplete: the snapshot has no manifest, or a part of it is not as
+	// the manifest says. It cannot be used.
+	ErrIncomplete = errors.New("snapshot is incomplete")
+	// ErrNotFound: there is nothing of that snapshot in the store.
+	ErrNotFound = errors.New("no such snapshot")
+)
 
 // A Manifest says what a snapshot holds. It holds no secret.
 type Manifest struct {
@@ -60,8 +33,9 @@ type Manifest struct {
 	StoredBytes  int64     `json:"stored_bytes"` // encrypted, in the store
 	AddedBytes   int64     `json:"added_bytes"`  // of StoredBytes, new to the store
 	Masked       int       `json:"masked"`       // secrets overwritten
-	LeftOut      []string  `json:"left_out,omitempty"`
-	Complete     bool      `json:"complete"`
+	// LeftOut lists credentials and what tar cannot hold, at most maxLeftOut.
+	LeftOut  []string `json:"left_out,omitempty"`
+	Complete bool     `json:"complete"`
 }
 
 // A Part is one tar archive of a snapshot.
@@ -76,28 +50,39 @@ type Part struct {
 	Masked int    `json:"masked"`
 }
 
-// NewID makes the id of a new snapshot of a session.
-func NewID(session string, at time.Time) string { panic("pending") }
+// The names of parts, which are the top folders of an export.
+const (
+	partRollouts = "rollouts"
+	partWork     = "work"
+)
 
-// Archive streams a session's rollout files and work directory from the host
-// into the store and returns once every part was read back and found right.
-// On error nothing of it counts: what is left is listed as incomplete.
-func Archive(ctx context.Context, h hostexec.Host, st *store.Store, spec ArchiveSpec) (Manifest, error) {
-	panic("pending")
+const maxLeftOut = 100
+
+const idMark = ".snap-"
+
+// NewID makes the id of a new snapshot of a session. Ids sort by time.
+func NewID(session string, at time.Time) string {
+	var b [3]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return session + idMark + at.UTC().Format("20060102t150405") + "-" + hex.EncodeToString(b[:])
 }
 
-// Read returns the manifest of a complete snapshot; ErrIncomplete, ErrNotFound.
-func Read(ctx context.Context, st *store.Store, id string) (Manifest, error) { panic("pending") }
+var (
+	validSession = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+	validMark    = regexp.MustCompile(`^[0-9]{8}t[0-9]{6}-[0-9a-f]{6}$`)
+)
 
-// List returns the snapshots of a session (of all when empty), oldest first,
-// the incomplete ones too, with Complete false and little else.
-func List(ctx context.Context, st *store.Store, session string) ([]Manifest, error) {
-	panic("pending")
+// sessionOf takes the session out of an id; both must be well-formed.
+func sessionOf(id string) (string, error) {
+	i := strings.LastIndex(id, idMark)
+	if i < 0 || !validSession.MatchString(id[:i]) || !validMark.MatchString(id[i+len(idMark):]) {
+		return "", fmt.Errorf("%w: %q is not the id of one", ErrNotFound, id)
+	}
+	return id[:i], nil
 }
 
-// Export writes a snapshot as one plain tar archive with the folders rollouts/
-// and work/. Digests are checked on the way: it is good only with a nil error.
-func Export(ctx context.Context, st *store.Store, id string, w io.Writer) error { panic("pending") }
+// Every object of a snapshot lies below this; parts have names of their own
+// for each attempt, so a late attempt never changes what a manifest names.
+func prefixOf(session, id string) string { return "snapshots/" + session + "/" + id + "/" }
 
-// Delete removes a snapshot from the store, its manifest first.
-func Delete(ctx context.Context, st *store.Store, id string) error { panic("pending") }
+const manifestName = "manifest.json"
