@@ -129,6 +129,9 @@ func (l *Lab) AddHost(ctx context.Context, name string, opts hosttest.Options) (
 	return d, err
 }
 
+// Host is the sshd behind a host that AddHost added.
+func (l *Lab) Host(name string) *hosttest.SSHD { return l.hosts[name] }
+
 // ImportSeed makes a seed that points codex at the scripted model with the
 // lab's token.
 func (l *Lab) ImportSeed(ctx context.Context, name string) error {
