@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strings"
 
 	"go.temporal.io/sdk/activity"
 
@@ -49,14 +50,12 @@ func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int3
 	if err != nil {
 		return out, stays(h, in.Layout, err)
 	}
-	archive := archiveID(in)
 	if there {
-		if err := s.clear(ctx, h, in, attempt, hide, archive, &out); err != nil {
-			return out, err
-		}
-	} else if m, err := snapshots.Read(ctx, s.Store, archive); err == nil {
-		out.Archive = m.ID // an earlier attempt kept it
-	} else if !errors.Is(err, snapshots.ErrNotFound) && !errors.Is(err, snapshots.ErrIncomplete) {
+		err = s.clear(ctx, h, in, attempt, hide, &out)
+	} else {
+		out.Archive, err = s.archived(ctx, in.Claim)
+	}
+	if err != nil {
 		return out, err
 	}
 	out.Wiped, out.Removed = true, true
@@ -65,7 +64,7 @@ func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int3
 }
 
 // clear does what is to be done while the session's folder is there.
-func (s *Sessions) clear(ctx context.Context, h hostexec.Host, in CloseSessionInput, attempt int32, hide *seeds.Redactor, archive string, out *CloseSessionResult) error {
+func (s *Sessions) clear(ctx context.Context, h hostexec.Host, in CloseSessionInput, attempt int32, hide *seeds.Redactor, out *CloseSessionResult) error {
 	l, fence := in.Layout, in.Claim.fence(in.Layout.Dir, attempt)
 	var err error
 	if out.Survivors, err = endAll(ctx, h, l, in.Claim, in.Incarnation, attempt); err != nil {
@@ -75,7 +74,7 @@ func (s *Sessions) clear(ctx context.Context, h hostexec.Host, in CloseSessionIn
 		if err := s.saveBack(ctx, h, in); err != nil {
 			return stays(h, l, err)
 		}
-		if out.Archive, err = s.archive(ctx, h, in, hide, archive); err != nil {
+		if out.Archive, err = s.archive(ctx, h, in, hide); err != nil {
 			return stays(h, l, err)
 		}
 	}
@@ -99,15 +98,36 @@ func stays(h hostexec.Host, l Layout, err error) error {
 	return fmt.Errorf("the credential, the work and the conversation stay on %s in %s for now: %w", h.Name(), l.Dir, err)
 }
 
-// archiveID names the snapshot of a closed session: the same for every attempt.
-func archiveID(in CloseSessionInput) string {
-	return fmt.Sprintf("%s-closed-%d", in.Claim.Session, in.Claim.Generation)
+// closingMark ends the id of the snapshot that closing a session makes, so that
+// every attempt finds the one that is complete.
+func closingMark(c Claim) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "closed %s %d", c.Session, c.Generation))
+	return hex.EncodeToString(sum[:3])
+}
+
+// archived finds the snapshot that an earlier attempt completed; empty if none did.
+func (s *Sessions) archived(ctx context.Context, c Claim) (string, error) {
+	all, err := snapshots.List(ctx, s.Store, c.Session)
+	if err != nil {
+		return "", fmt.Errorf("look for what is kept of it: %w", err)
+	}
+	for _, m := range all {
+		if m.Complete && strings.HasSuffix(m.ID, closingMark(c)) {
+			return m.ID, nil
+		}
+	}
+	return "", nil
 }
 
 // archive keeps rollouts and the work folder if it is ours. It returns once
 // every byte was read back from the store. A session that never had a thread
 // and did no work leaves nothing worth keeping.
-func (s *Sessions) archive(ctx context.Context, h hostexec.Host, in CloseSessionInput, hide *seeds.Redactor, id string) (string, error) {
+func (s *Sessions) archive(ctx context.Context, h hostexec.Host, in CloseSessionInput, hide *seeds.Redactor) (string, error) {
+	if id, err := s.archived(ctx, in.Claim); err != nil || id != "" {
+		return id, err
+	}
+	id := snapshots.NewID(in.Claim.Session, s.Now())
+	id = id[:len(id)-len(closingMark(in.Claim))] + closingMark(in.Claim)
 	work := ""
 	if in.Layout.OwnWork {
 		work = in.Layout.WorkDir

@@ -88,7 +88,7 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 		return out, unprepare(ctx, h, l, fence, fresh, err)
 	}
 	if len(planted.Skipped) > 0 {
-		s.Logger.Warn("config.toml of the seed stands against settings of ours", "session", in.Claim.Session, "settings", planted.Skipped)
+		s.Logger.Info("config.toml of the seed sets what we would", "session", in.Claim.Session, "settings", planted.Skipped)
 	}
 	return PrepareSessionResult{Layout: l, CodexVersion: codex.Version, Permissions: planted.Permissions}, nil
 }

@@ -1,0 +1,149 @@
+package activities
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+func (b *bed) output(id, stream string) string {
+	b.t.Helper()
+	var out bytes.Buffer
+	for c, err := range ReadExec(b.t.Context(), b.store, id, stream, 0) {
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		out.Write(c.Data)
+	}
+	return out.String()
+}
+
+func (b *bed) exec(ctx context.Context, id string, n int32, stop <-chan struct{}, argv ...string) (ExecResult, error) {
+	return b.set.Hosts.exec(ctx, ExecInput{ID: id, Host: b.spec, Argv: argv}, attempt{n: n, stop: stop})
+}
+
+func TestCommandsStreamsAndStatusAreKept(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	out, err := b.exec(t.Context(), "e1", 1, nil, "sh", "-c", `echo "to $1"; echo to err >&2; cat; exit 7`, "sh", "out 'and \" more")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ExecResult{State: "exited", Code: 7, Stdout: int64(len("to out 'and \" more\n")), Stderr: int64(len("to err\n"))}
+	if out != want {
+		t.Errorf("result %+v, want %+v", out, want)
+	}
+	if got := b.output("e1", Stdout); got != "to out 'and \" more\n" {
+		t.Errorf("stdout %q", got)
+	}
+	if got := b.output("e1", Stderr); got != "to err\n" {
+		t.Errorf("stderr %q", got)
+	}
+	if end, ok, err := ReadExecEnd(t.Context(), b.store, "e1"); err != nil || !ok || end != want {
+		t.Errorf("the end on record is %+v, %v, %v", end, ok, err)
+	}
+	if n := len(b.live.of(ExecTopic("e1"), LiveState)); n != 1 {
+		t.Errorf("the end was shown %d times", n)
+	}
+	if left := b.sh(`[ ! -e "$1/exec/e1" ] || ls -A "$1/exec/e1"`, b.root()); left != "" {
+		t.Errorf("left on the host: %s", left)
+	}
+	// A second attempt whose first one's answer was lost.
+	if again, err := b.exec(t.Context(), "e1", 2, nil, "sh", "-c", "exit 9"); err != nil || again != want {
+		t.Errorf("again: %+v, %v", again, err)
+	}
+}
+
+func TestCommandThatIsNotThereExitsAsShellsSay(t *testing.T) {
+	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
+	out, err := b.exec(t.Context(), "e2", 1, nil, "no-such-command-anywhere")
+	if err != nil || out.State != "exited" || out.Code != 127 {
+		t.Errorf("result %+v, %v", out, err)
+	}
+}
+
+func TestCommandSurvivesItsFollower(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	first := b.another()
+	b.sh(`mkdir -p "$1"`, b.root())
+	gate := b.root() + "/gate"
+	argv := []string{"sh", "-c", `i=0; while [ $i -lt 2000 ]; do i=$((i+1)); echo line $i; done
+echo half >&2; until [ -e "$1" ]; do sleep 0.05; done; echo ran >>"$1.count"; echo last; exit 3`, "sh", gate}
+	done := make(chan error, 1)
+	go func() {
+		_, err := first.exec(t.Context(), "e3", 1, nil, argv...)
+		done <- err
+	}()
+	await(t, "the output", func() bool { return first.shown("e3") >= 2000*6 })
+	if err := first.pool.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; !errors.Is(err, hostexec.ErrOutcomeUnknown) {
+		t.Errorf("the follower ended with %v", err)
+	}
+	stop := make(chan struct{})
+	close(stop)
+	if _, err := b.exec(t.Context(), "e3", 2, stop, argv...); !errors.Is(err, errHandOver) {
+		t.Errorf("a stopping worker ended with %v", err)
+	}
+	b.sh(`: >"$1"`, gate)
+	out, err := b.exec(t.Context(), "e3", 3, nil, argv...)
+	if err != nil || out.State != "exited" || out.Code != 3 {
+		t.Fatalf("result %+v, %v", out, err)
+	}
+	var want strings.Builder
+	for i := 1; i <= 2000; i++ {
+		fmt.Fprintf(&want, "line %d\n", i)
+	}
+	want.WriteString("last\n")
+	if got := b.output("e3", Stdout); got != want.String() {
+		t.Errorf("stdout has %d bytes, want %d of the same", len(got), want.Len())
+	}
+	if got := b.output("e3", Stderr); got != "half\n" {
+		t.Errorf("stderr %q", got)
+	}
+	if got := b.sh(`cat "$1.count"`, gate); got != "ran\n" {
+		t.Errorf("it ran %d times", strings.Count(got, "ran"))
+	}
+}
+
+// shown is how many bytes of output were shown live.
+func (b *bed) shown(id string) int {
+	n := 0
+	for _, ev := range b.live.of(ExecTopic(id), LiveOutput) {
+		n += len(ev.Data) * 3 / 4 // base64, roughly
+	}
+	return n
+}
+
+func TestCancelledCommandEnds(t *testing.T) {
+	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := b.exec(ctx, "e4", 1, nil, "sh", "-c", "echo $$; exec sleep 1000")
+		done <- err
+	}()
+	await(t, "the output", func() bool { return b.shown("e4") > 0 })
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v", err)
+	}
+	if left := b.sh(`ls -A "$1/exec" | grep -v '^\.gone' || :; ps -eo args | grep '[s]leep 1000' || :`, b.spec.Root); left != "" {
+		t.Errorf("left: %s", left)
+	}
+}
+
+func TestBadCommandsAreRefused(t *testing.T) {
+	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
+	for id, argv := range map[string][]string{"ok": nil, "ok2": {""}, "../up": {"true"}, "ok3": {"a\x00b"}} {
+		_, err := b.exec(t.Context(), id, 1, nil, argv...)
+		if app := appError(t, failing{}.failure(t.Context(), "exec", err)); app.Type() != ErrTypeBadInput || !app.NonRetryable() {
+			t.Errorf("%s %q: %v", id, argv, app)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package activities
+
+import (
+	"path"
+	"strings"
+	"testing"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/deploy/scriptedmodel"
+)
+
+func TestFailedPrepareLeavesNoCredential(t *testing.T) {
+	model := scriptedmodel.Serve(t, `rules: []`)
+	b := newBed(t, unconfinable(t))
+	in := PrepareSessionInput{
+		Claim: Claim{Session: "s1", Host: b.spec, Generation: 1, Pump: 1}, Seed: b.plantable(model), Sandbox: "workspace-write",
+	}
+	_, err := b.prepare(in)
+	if app := appError(t, err); app.Type() != ErrTypeSandbox || !app.NonRetryable() || !strings.Contains(app.Message(), "namespace") {
+		t.Errorf("failed as %v", app)
+	}
+	if left := b.sh(`[ ! -e "$1/sessions/s1" ] || find "$1/sessions/s1"; grep -rlF -e "$2" "$1" || :`, b.root(), madeUpKey); left != "" {
+		t.Errorf("left: %s", left)
+	}
+	in.Sandbox = "danger-full-access"
+	in.Claim.Pump++
+	got, err := b.prepare(in)
+	if err != nil || got.Permissions != "" {
+		t.Errorf("without a sandbox: %+v, %v", got, err)
+	}
+}
+
+func TestPrepareRefusesBadInput(t *testing.T) {
+	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
+	claim := Claim{Session: "s1", Host: b.spec, Generation: 1, Pump: 1}
+	up := claim
+	up.Session = "../up"
+	for what, in := range map[string]PrepareSessionInput{
+		"--dir that is not there": {Claim: claim, Dir: path.Join(b.spec.Root, "nowhere"), Sandbox: "read-only"},
+		"--dir that is a file":    {Claim: claim, Dir: "/etc/passwd", Sandbox: "read-only"},
+		"a sandbox of its own":    {Claim: claim, Sandbox: "none"},
+		"an id with slashes":      {Claim: up, Sandbox: "read-only"},
+	} {
+		_, err := b.prepare(in)
+		if app := appError(t, err); app.Type() != ErrTypeBadInput || !app.NonRetryable() {
+			t.Errorf("%s: %v", what, app)
+		}
+	}
+	if left := b.sh(`find "$1" ! -path "$1"`, b.spec.Root); left != "" {
+		t.Errorf("left: %s", left)
+	}
+}
+
+func TestMissingSeedIsTyped(t *testing.T) {
+	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
+	_, err := b.prepare(PrepareSessionInput{
+		Claim: Claim{Session: "s1", Host: b.spec, Generation: 1, Pump: 1}, Sandbox: "read-only",
+		Seed: &SeedRef{Name: "team", Generation: 1, Blob: "seeds/team/1-gone"},
+	})
+	app := appError(t, failing{}.failure(t.Context(), "prepare", err))
+	if app.Type() != ErrTypeSeed || !app.NonRetryable() {
+		t.Errorf("%v", app)
+	}
+}
+
+func TestPersonsFolderSurvivesTheSession(t *testing.T) {
+	model := scriptedmodel.Serve(t, `
+rules:
+  - steps:
+      - - shell: echo made > made.txt
+      - say: done
+`)
+	b := newBed(t, readyHost(t))
+	dir := strings.TrimSpace(b.sh(`mkdir -p "$HOME/my work/.aws" && cd "$HOME/my work" && echo mine >mine.txt && pwd -P`))
+	k := b.prepared("own", "my work", "workspace-write", b.plantable(model))
+	if k.layout.WorkDir != dir || k.layout.OwnWork {
+		t.Errorf("layout %+v", k.layout)
+	}
+	k.start()
+	k.pump(conversation.TurnEnded, k.message("make it"))
+	// What codex leaves when it is stopped while a command runs.
+	b.sh(`cd "$1" && mkdir .codex .agents && mkdir .git && echo x >.git/x`, dir)
+	got, err := k.close(k.closing())
+	if err != nil || !got.Wiped || !got.Removed {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if there := b.sh(`cd "$1" && find . ! -name . | sort`, dir); there != "./.aws\n./.git\n./.git/x\n./made.txt\n./mine.txt\n" {
+		t.Errorf("in the person's folder: %s", there)
+	}
+}
+
+func TestSecondServerIsRefusedWhileTheFirstLives(t *testing.T) {
+	k := handMade(t, "two", scriptedmodel.Serve(t, `rules: []`))
+	k.start()
+	in := StartServerInput{Claim: k.next(), Layout: k.layout, Incarnation: 1}
+	one, err := k.set.Sessions.startServer(t.Context(), in, 1)
+	if err != nil || one.Process != "app-server" || one.PID == 0 {
+		t.Errorf("started again: %+v, %v", one, err)
+	}
+	in.Claim, in.Incarnation = k.next(), 2
+	if _, err := k.set.Sessions.startServer(t.Context(), in, 1); err == nil || !strings.Contains(err.Error(), "still runs") {
+		t.Errorf("a second one: %v", err)
+	}
+	stop := StopServerInput{Claim: k.next(), Layout: k.layout, Incarnation: 1}
+	for range 2 {
+		if _, err := k.set.Sessions.stopServer(t.Context(), stop, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in.Claim = k.next()
+	two, err := k.set.Sessions.startServer(t.Context(), in, 1)
+	if err != nil || two.Process != "app-server.2" {
+		t.Errorf("after the first was stopped: %+v, %v", two, err)
+	}
+	k.incarnation = 2
+}
+
+func TestRotatedCredentialIsKeptBeforeItIsWiped(t *testing.T) {
+	model := scriptedmodel.Serve(t, `rules: []`)
+	b := newBed(t, readyHost(t))
+	k := b.prepared("rot", "", "workspace-write", b.plantable(model))
+	rotated := `{"auth_mode":"apikey","OPENAI_API_KEY":"sk-made-up-rotated-000000"}`
+	b.sh(`printf %s "$2" >"$1/auth.json"`, k.layout.CodexHome, rotated)
+	if _, err := k.close(k.closing()); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := b.store.List(t.Context(), "rotated/team/")
+	if err != nil || len(kept) != 1 {
+		t.Fatalf("kept %+v, %v", kept, err)
+	}
+	if data, err := b.store.Get(t.Context(), kept[0].Key); err != nil || string(data) != rotated {
+		t.Errorf("kept %q, %v", data, err)
+	}
+}
