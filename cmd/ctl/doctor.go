@@ -1,7 +1,241 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.temporal.io/api/workflowservice/v1"
+	"golang.org/x/sys/unix"
+
+	"fairlead.dev/fairlead/internal/stack"
+)
+
+// Bounds of what counts as well.
+const (
+	diskNeeded = 1 << 30 // bytes
+	clockSkew  = 5 * time.Second
+)
+
+// A finding is one line of doctor's.
+type finding struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+	Hint   string `json:"hint"`
+}
 
 func doctorCommand(a *app) *cobra.Command {
-	return &cobra.Command{Use: "doctor", RunE: func(c *cobra.Command, args []string) error { return failed("not yet") }}
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "find what would stop a first session, and say how to mend it",
+		Long: `Look at everything between this ctl and a first session: the programs and the codex
+beside it, the state folder, Temporal, the workers, the store. Exit 1 if something
+is wrong. Hosts have a doctor of their own: ctl host check NAME.`,
+		Example: "  ctl doctor\n  ctl doctor -o json | jq 'select(.ok | not)'",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			findings := a.examine(c.Context())
+			if c.Context().Err() != nil {
+				return context.Cause(c.Context())
+			}
+			err := showAll(a.print(), findings, func(p *printer) {
+				for _, f := range findings {
+					mark := p.paint(green, "ok  ")
+					if !f.OK {
+						mark = p.paint(red, "FAIL")
+					}
+					p.printf("%s  %-14s %s\n", mark, f.Name, clean(f.Detail))
+					if !f.OK && f.Hint != "" {
+						p.printf("      %-14s %s\n", "", p.paint(yellow, "→ "+clean(f.Hint)))
+					}
+				}
+			})
+			if err != nil {
+				return err
+			}
+			var bad []string
+			for _, f := range findings {
+				if !f.OK {
+					bad = append(bad, f.Name)
+				}
+			}
+			if len(bad) > 0 {
+				return newExit(exitFailed, "check_failed", "%d of %d checks failed: %s", len(bad), len(findings), strings.Join(bad, ", ")).
+					hinted("mend them from the top: one often explains the next")
+			}
+			return nil
+		},
+	}
+}
+
+// examine looks at everything; one thing that is wrong hides no other.
+func (a *app) examine(ctx context.Context) []finding {
+	var out []finding
+	add := func(name string, err error, hint, format string, args ...any) {
+		f := finding{Name: name, OK: err == nil, Detail: fmt.Sprintf(format, args...)}
+		if err != nil {
+			f.Detail, f.Hint = err.Error(), hint
+			var e *exitError
+			if errors.As(err, &e) && e.hint != "" {
+				f.Hint = e.hint
+			}
+		}
+		out = append(out, f)
+	}
+	conf, err := a.config()
+	path, _ := a.configPath()
+	if path == "" {
+		path = "none, defaults"
+	}
+	add("config", err, "mend the file", "%s", path)
+
+	for _, name := range []string{"worker", "devserver"} {
+		path, err := stack.Find(name)
+		if err == nil {
+			err = runs(ctx, path)
+		}
+		add(name, err, "`make build` puts ctl, worker and devserver side by side", "%s", path)
+	}
+	source := defaultCodex()
+	if conf != nil && conf.Codex.Source != "" {
+		source = conf.Codex.Source
+	}
+	_, err = os.Stat(filepath.Join(source, "bin", "codex"))
+	add("codex", err, "`make tools` installs it; codex.source in the config names another folder", "%s", source)
+
+	dir, err := a.stateDir()
+	if err == nil {
+		err = writable(dir)
+	}
+	add("state folder", err, "make it writable for you, or name another one with --state", "%s", dir)
+	free, err := diskFree(dir)
+	if err == nil && free < diskNeeded {
+		err = fmt.Errorf("%d MiB are free where %s is: that is soon full", free>>20, dir)
+	}
+	add("disk space", err, "make room, or name another folder with --state", "%d MiB free", free>>20)
+	info, stackErr := a.stack()
+	if stackErr == nil {
+		add("identity", private(info.Identity), "chmod 600 the file; if it is gone, bring back your copy: nothing else opens the store", "%s, mode 0600", info.Identity)
+	}
+	a.examineService(ctx, add)
+	return out
+}
+
+// examineService looks at what answers over a wire.
+func (a *app) examineService(ctx context.Context, add func(string, error, string, string, ...any)) {
+	t, err := a.temporal(ctx)
+	if err != nil {
+		add("temporal", err, "`ctl up` starts a stack on this machine", "")
+		return
+	}
+	call, cancel := a.bounded(ctx, answerWait)
+	defer cancel()
+	_, err = t.WorkflowService().DescribeNamespace(call, &workflowservice.DescribeNamespaceRequest{Namespace: t.namespace})
+	add("temporal", t.explain(call, "look at the namespace", err), "check --namespace", "%s, namespace %s (from %s)", t.address, t.namespace, t.from)
+
+	workers, statuses, err := a.workers(ctx, t)
+	ready := 0
+	for _, w := range workers {
+		if w.Ready {
+			ready++
+		}
+	}
+	if err == nil && ready == 0 {
+		err = fmt.Errorf("no worker is ready (%d known)", len(workers))
+		if len(workers) > 0 && workers[0].Problem != "" {
+			err = fmt.Errorf("no worker is ready: %s: %s", workers[0].API, workers[0].Problem)
+		}
+	}
+	add("worker ready", err, "start one: `ctl up`, or bin/worker --config FILE; its log says what it waits for", "%d ready", ready)
+	if len(statuses) == 0 {
+		return
+	}
+	id, first := statuses[0].Store.ID, statuses[0].Version
+	var split, mixed error
+	for _, st := range statuses {
+		if st.Store.ID != id {
+			split = fmt.Errorf("two workers believe in different stores: %s (%s) and %s (%s)", id, statuses[0].Store.URL, st.Store.ID, st.Store.URL)
+		}
+		if st.Version != first {
+			mixed = fmt.Errorf("workers of two versions run: %s and %s", first, st.Version)
+		}
+	}
+	add("store", split, "give all workers the same store.url, and set store.id", "%s, id %s", statuses[0].Store.URL, id)
+	add("versions", mixed, "finish the upgrade", "workers %s, ctl %s", first, version())
+	var skewed error
+	for _, st := range statuses {
+		if d := time.Since(st.Now).Abs(); d > clockSkew+workerWait {
+			skewed = fmt.Errorf("the clock of worker %s differs from this one by %s", st.Identity, d.Round(time.Second))
+		}
+	}
+	polls, err := t.pollers(ctx, statuses[0].Zone)
+	for _, p := range polls {
+		if d := time.Until(p.seen); d > clockSkew {
+			skewed = fmt.Errorf("Temporal's clock is ahead of this one by %s", d.Round(time.Second))
+		}
+	}
+	add("clock", errors.Join(err, skewed), "set the clocks (NTP): the expiry of approvals is told by them", "agrees with workers and Temporal within %s", clockSkew)
+}
+
+// runs says whether a program can be run at all here.
+func runs(ctx context.Context, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, path, "version").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("run %s version: %v: %s", path, err, firstLine(string(out)))
+	}
+	return nil
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return line
+}
+
+// writable tries the folder, or the nearest one above it that exists.
+func writable(dir string) error {
+	dir = existing(dir)
+	f, err := os.CreateTemp(dir, ".fairlead-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+func existing(dir string) string {
+	for {
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) || filepath.Dir(dir) == dir {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+func diskFree(dir string) (uint64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(existing(dir), &st); err != nil {
+		return 0, fmt.Errorf("look at the disk of %s: %w", dir, err)
+	}
+	return st.Bavail * uint64(st.Bsize), nil
+}
+
+// private says why a file is not one that only its owner can read.
+func private(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return fmt.Errorf("others may read %s (mode %04o)", path, mode)
+	}
+	return nil
 }

@@ -140,6 +140,7 @@ type presence struct {
 func (p *presence) get() api.Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.status.Now = time.Now().UTC()
 	return p.status
 }
 

@@ -78,6 +78,7 @@ type Status struct {
 	API        string    `json:"api"`
 	Store      StoreInfo `json:"store"`
 	StartedAt  time.Time `json:"started_at"`
+	Now        time.Time `json:"now"` // the worker's clock at the answer
 	// Ready is false until the worker polls Temporal; Waits then says for what.
 	Ready bool   `json:"ready"`
 	Waits string `json:"waits,omitempty"`

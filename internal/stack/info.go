@@ -12,10 +12,14 @@ import (
 
 // Info is stack.json: how to reach a local stack. It holds no secret.
 type Info struct {
-	Temporal   Temporal  `json:"temporal"`
-	Worker     Worker    `json:"worker"`
-	Store      Store     `json:"store"`
-	Identity   string    `json:"identity"` // the age identity file
+	Temporal Temporal `json:"temporal"`
+	Worker   Worker   `json:"worker"`
+	Store    Store    `json:"store"`
+	Identity string   `json:"identity"` // the age identity file
+	// NewIdentity says that this start made it: a person must be told.
+	NewIdentity bool `json:"new_identity,omitempty"`
+	// Children are the processes, the server first.
+	Children   []Process `json:"children"`
 	Supervisor int       `json:"supervisor_pid"`
 	Version    string    `json:"version"`
 	StartedAt  time.Time `json:"started_at"`
@@ -32,12 +36,12 @@ type Temporal struct {
 
 // Worker is the stack's one worker.
 type Worker struct {
-	Identity  string `json:"identity"`
-	PID       int    `json:"pid"`
-	API       string `json:"api"` // unix:///path
-	TaskQueue string `json:"task_queue"`
-	Version   string `json:"version"`
-	Codex     string `json:"codex"`
+	Identity   string   `json:"identity"`
+	PID        int      `json:"pid"`
+	API        string   `json:"api"` // unix:///path
+	TaskQueues []string `json:"task_queues"`
+	Version    string   `json:"version"`
+	Codex      string   `json:"codex"`
 }
 
 // Store is where blobs are kept.

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	enums "go.temporal.io/api/enums/v1"
+
+	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// workerWait bounds one question to a worker's API.
+const workerWait = 3 * time.Second
+
+// pollerFresh is how long a worker may be silent and still count: a poll of an
+// idle queue takes a minute.
+const pollerFresh = 70 * time.Second
+
+func (a *app) askWorker(ctx context.Context, c *api.Client) (api.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, workerWait)
+	defer cancel()
+	return c.Status(ctx)
+}
+
+// A poller is a worker as a task queue knows it.
+type poller struct {
+	api.Identity
+	text string
+	seen time.Time
+}
+
+// pollers are the workers that polled the zone's queue of late, each once.
+func (t *temporal) pollers(ctx context.Context, zone string) ([]poller, error) {
+	ctx, cancel := t.app.bounded(ctx, answerWait)
+	defer cancel()
+	var list []poller
+	known := map[string]int{}
+	for _, kind := range []enums.TaskQueueType{enums.TASK_QUEUE_TYPE_WORKFLOW, enums.TASK_QUEUE_TYPE_ACTIVITY} {
+		d, err := t.DescribeTaskQueue(ctx, workflows.TaskQueueOf(zone), kind)
+		if err != nil {
+			return nil, t.explain(ctx, "list the workers", err)
+		}
+		for _, p := range d.GetPollers() {
+			id, ok := api.ParseIdentity(p.GetIdentity())
+			seen := p.GetLastAccessTime().AsTime()
+			if !ok || time.Since(seen) > pollerFresh {
+				continue
+			}
+			if i, ok := known[p.GetIdentity()]; ok {
+				if seen.After(list[i].seen) {
+					list[i].seen = seen
+				}
+				continue
+			}
+			known[p.GetIdentity()] = len(list)
+			list = append(list, poller{id, p.GetIdentity(), seen})
+		}
+	}
+	return list, nil
+}

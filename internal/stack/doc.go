@@ -1,0 +1,20 @@
+// Package stack is Fairlead on one machine: an embedded Temporal server, a
+// worker, and the supervisor that keeps both alive, with everything they need
+// in one state folder.
+//
+//	stack.json     how to reach the stack (Info); there while it runs
+//	lock           held by the supervisor; its content is the supervisor's pid
+//	ports.json     the ports of the last time, to have the same address again
+//	identity.txt   the age identity that opens the store: losing it loses everything
+//	temporal.db*   the server's database
+//	store/         blobs
+//	worker.yaml    the worker's config, written at every start
+//	api.sock       the worker's API
+//	logs/          temporal.log, worker.log, supervisor.log
+//
+// What callers may count on: server and worker are processes of their own; one
+// that dies is started again at once (after five deaths within 30 s, with
+// pauses); the server keeps its address; one supervisor to a folder. If the
+// supervisor itself is killed, server and worker go on, and the next Up or Down
+// finds and stops them.
+package stack

@@ -1,0 +1,132 @@
+package stack
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/goccy/go-yaml"
+
+	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/store"
+)
+
+// A layout knows where things are in a state folder.
+type layout string
+
+func (l layout) in(name ...string) string {
+	return filepath.Join(append([]string{string(l)}, name...)...)
+}
+
+// socket is where the worker's API listens: in the folder, or where the name
+// would be too long for a socket, in a short place made of it.
+func (l layout) socket() string {
+	if path := l.in("api.sock"); len(path) <= config.MaxSocketPath {
+		return path
+	}
+	sum := sha256.Sum256([]byte(l))
+	return filepath.Join(os.TempDir(), "fairlead-"+strconv.Itoa(os.Getuid())+"-"+hex.EncodeToString(sum[:8]), "api.sock")
+}
+
+// prepare makes the folders.
+func (l layout) prepare() error {
+	for _, dir := range []string{string(l), l.in("logs")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("make the state folder: %w", err)
+		}
+	}
+	return nil
+}
+
+// identity returns the path of the age identity and makes one where there is
+// none yet.
+func (l layout) identity() (path string, fresh bool, err error) {
+	path = l.in("identity.txt")
+	_, err = store.GenerateIdentity(path)
+	switch {
+	case err == nil:
+		return path, true, nil
+	case errors.Is(err, fs.ErrExist):
+		return path, false, nil
+	}
+	return "", false, fmt.Errorf("make the age identity: %w", err)
+}
+
+// ports are remembered so that a server comes back where it was.
+type ports struct {
+	Frontend int `json:"frontend"`
+	UI       int `json:"ui"`
+}
+
+// recall returns the ports of the last time as far as they are free now; 0
+// lets the system choose.
+func (l layout) recall() ports {
+	var p ports
+	data, err := os.ReadFile(l.in("ports.json"))
+	if err != nil || json.Unmarshal(data, &p) != nil {
+		return ports{}
+	}
+	for _, port := range []*int{&p.Frontend, &p.UI} {
+		if *port < 1 || *port > 65535 || !free(*port) {
+			*port = 0
+		}
+	}
+	return p
+}
+
+func (l layout) remember(p ports) error { return writeJSON(l.in("ports.json"), p) }
+
+func free(port int) bool {
+	ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return false
+	}
+	return ln.Close() == nil
+}
+
+func writeJSON(path string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeFile(path, append(data, '\n'))
+}
+
+// writeFile replaces a file, mode 0600, whole or not at all.
+func writeFile(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// workerConfig writes the worker's config: a person's own, with what belongs to
+// this stack in its place.
+func (l layout) workerConfig(own *config.Config, address, namespace string) error {
+	c := *own
+	c.Temporal = config.Temporal{Address: address, Namespace: namespace}
+	data, err := yaml.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("write the worker's config: %w", err)
+	}
+	head := "# Written by `ctl up` at every start; change your own config file instead.\n"
+	if err := writeFile(l.in("worker.yaml"), append([]byte(head), data...)); err != nil {
+		return fmt.Errorf("write the worker's config: %w", err)
+	}
+	return nil
+}

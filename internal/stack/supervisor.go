@@ -1,0 +1,307 @@
+package stack
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/version"
+)
+
+// Options of a stack.
+type Options struct {
+	// Dir is the state folder, absolute.
+	Dir string
+	// Devserver and Worker are the two programs.
+	Devserver, Worker string
+	// Config is a person's own config; what belongs to the stack is set over it.
+	Config *config.Config
+	// Ready is called once, when everything answers.
+	Ready  func(Info)
+	Logger *slog.Logger
+}
+
+// serverDrain is how long the server may take to stop.
+const serverDrain = 20 * time.Second
+
+// A supervisor keeps a stack running.
+type supervisor struct {
+	opts  Options
+	at    layout
+	conf  config.Config
+	log   *slog.Logger
+	ports ports
+
+	mu       sync.Mutex
+	info     Info
+	children map[string]Process
+
+	serverUp chan struct{} // closed when the server first answers
+	once     sync.Once
+}
+
+// Up runs a stack until ctx ends, and then stops it in good order: the worker
+// drains, then the server goes. The error is ErrRunning where one runs already.
+func Up(ctx context.Context, opts Options) error {
+	s := &supervisor{opts: opts, at: layout(opts.Dir), conf: *opts.Config, log: opts.Logger, children: map[string]Process{}, serverUp: make(chan struct{})}
+	if err := s.at.prepare(); err != nil {
+		return err
+	}
+	lock, err := s.at.lock()
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := sign(lock); err != nil {
+		return fmt.Errorf("lock the state folder: %w", err)
+	}
+	if err := s.clear(); err != nil {
+		return err
+	}
+	if err := s.settle(); err != nil {
+		return err
+	}
+	err = s.supervise(ctx)
+	if rmErr := os.Remove(s.at.in("stack.json")); !errors.Is(rmErr, fs.ErrNotExist) {
+		err = errors.Join(err, rmErr)
+	}
+	return err
+}
+
+// clear stops what a supervisor that was killed left behind.
+func (s *supervisor) clear() error {
+	info, err := Read(s.opts.Dir)
+	if err != nil {
+		return nil // none, or not readable: then nothing can be known of it
+	}
+	stopped, err := info.stopRemnants()
+	for _, p := range stopped {
+		s.log.Warn("stopped what an earlier supervisor left", "name", p.Name, "pid", p.PID)
+	}
+	return err
+}
+
+// settle fills in what the config leaves open.
+func (s *supervisor) settle() error {
+	s.info = Info{Supervisor: os.Getpid(), Version: version.String(), StartedAt: time.Now().UTC()}
+	if s.conf.Store.Identity == "" {
+		path, fresh, err := s.at.identity()
+		if err != nil {
+			return err
+		}
+		s.conf.Store.Identity, s.info.NewIdentity = path, fresh
+	}
+	s.info.Identity = s.conf.Store.Identity
+	if s.conf.Store.URL == "" {
+		s.conf.Store.URL = "file://" + s.at.in("store")
+	}
+	if s.conf.API.Listen == "" {
+		s.conf.API.Listen = "unix://" + s.at.socket()
+	}
+	s.ports = s.at.recall()
+	return nil
+}
+
+// supervise runs both children; the worker is the first to stop.
+func (s *supervisor) supervise(ctx context.Context) error {
+	serverCtx, stopServer := context.WithCancel(context.WithoutCancel(ctx))
+	workerCtx, stopWorker := context.WithCancel(ctx)
+	defer stopServer()
+	defer stopWorker()
+	server := &child{
+		name: "temporal", path: s.opts.Devserver, env: childEnv(), log: s.at.in("logs", "temporal.log"), drain: serverDrain, logger: s.log,
+		args: s.serverArgs, started: s.serverStarted, refusals: []int{2, 6},
+	}
+	worker := &child{
+		name: "worker", path: s.opts.Worker, env: childEnv(), log: s.at.in("logs", "worker.log"), drain: s.conf.Limits.Drain + 10*time.Second, logger: s.log,
+		args:    func() []string { return []string{"--config", s.at.in("worker.yaml")} },
+		started: func(pid int, _ io.Reader) { s.started("worker", pid) }, refusals: []int{2, 4},
+	}
+	serverDone := make(chan error, 1)
+	go func() { serverDone <- server.run(serverCtx) }()
+	select {
+	case <-s.serverUp:
+	case err := <-serverDone:
+		return err
+	case <-ctx.Done():
+		stopServer()
+		return <-serverDone
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { s.announce(workerCtx) })
+	workerDone := make(chan error, 1)
+	go func() { workerDone <- worker.run(workerCtx) }()
+
+	var err error
+	select {
+	case err = <-workerDone:
+		stopWorker()
+	case err = <-serverDone:
+		stopWorker()
+		err = errors.Join(err, <-workerDone)
+		wg.Wait()
+		return err
+	}
+	wg.Wait()
+	stopServer()
+	return errors.Join(err, <-serverDone)
+}
+
+func (s *supervisor) serverArgs() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return []string{"server", "start-dev", "--ip", "127.0.0.1",
+		"--port", strconv.Itoa(s.ports.Frontend), "--ui-port", strconv.Itoa(s.ports.UI),
+		"--db-filename", s.at.in("temporal.db"), "--log-level", "warn"}
+}
+
+// serverStarted reads the line with which the server says where it answers.
+func (s *supervisor) serverStarted(pid int, stdout io.Reader) {
+	s.started("temporal", pid)
+	line, err := bufio.NewReader(stdout).ReadBytes('\n')
+	if err != nil {
+		return // it died; run says so
+	}
+	var t Temporal
+	if err := json.Unmarshal(line, &t); err != nil {
+		s.log.Error("the server's first line cannot be read", "line", string(line), "err", err)
+		return
+	}
+	t.PID = pid
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.info.Temporal = t
+	if s.ports.Frontend == 0 || s.ports.UI == 0 {
+		s.ports = ports{Frontend: portOf(t.Address), UI: portOf(t.UI)}
+		if err := s.at.remember(s.ports); err != nil {
+			s.log.Error("the ports cannot be remembered", "err", err)
+		}
+	}
+	s.once.Do(func() {
+		if err := s.at.workerConfig(&s.conf, t.Address, t.Namespace); err != nil {
+			s.log.Error("the worker's config cannot be written", "err", err)
+		}
+		close(s.serverUp)
+	})
+	s.write()
+}
+
+func portOf(address string) int {
+	if i := len("http://"); len(address) > i && address[:i] == "http://" {
+		address = address[i:]
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(port) // 0: chosen again next time
+	return n
+}
+
+// started takes down the pid of a new child, before it can do anything.
+func (s *supervisor) started(name string, pid int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.children[name] = Process{Name: name, PID: pid, Started: startedAt(pid)}
+	switch name {
+	case "temporal":
+		s.info.Temporal.PID = pid
+	case "worker":
+		s.info.Worker.PID = pid
+	}
+	s.write()
+}
+
+// write replaces stack.json. The caller holds mu.
+func (s *supervisor) write() {
+	s.info.Children = s.info.Children[:0]
+	for _, name := range []string{"temporal", "worker"} {
+		if p, ok := s.children[name]; ok {
+			s.info.Children = append(s.info.Children, p)
+		}
+	}
+	if err := writeJSON(s.at.in("stack.json"), s.info); err != nil {
+		s.log.Error("stack.json cannot be written", "err", err)
+	}
+}
+
+// announce keeps what stack.json says of the worker true, and says once that
+// everything answers.
+func (s *supervisor) announce(ctx context.Context) {
+	address := s.conf.API.Address
+	if address == "" {
+		address = s.conf.API.Listen
+	}
+	c, err := api.Connect(address, s.conf.API)
+	if err != nil {
+		s.log.Error("the worker's API cannot be asked", "err", err)
+		return
+	}
+	defer c.Close()
+	told, known := false, 0
+	for ; ctx.Err() == nil; pause(ctx, 100*time.Millisecond) {
+		s.mu.Lock()
+		pid := s.info.Worker.PID
+		s.mu.Unlock()
+		if pid == known {
+			continue
+		}
+		st, err := askStatus(ctx, c)
+		if err != nil || !st.Ready || st.PID != pid {
+			continue
+		}
+		known = pid
+		s.mu.Lock()
+		s.info.Worker = Worker{Identity: st.Identity, PID: st.PID, API: st.API, TaskQueues: st.TaskQueues, Version: st.Version, Codex: st.Codex}
+		s.info.Store = Store{URL: st.Store.URL, ID: st.Store.ID}
+		s.write()
+		info := s.info
+		s.mu.Unlock()
+		if !told {
+			told = true
+			s.opts.Ready(info)
+		}
+	}
+}
+
+func askStatus(ctx context.Context, c *api.Client) (api.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	return c.Status(ctx)
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// Find returns a program that lies beside the one that runs now.
+func Find(name string) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if real, err := filepath.EvalSymlinks(self); err == nil {
+		self = real
+	}
+	path := filepath.Join(filepath.Dir(self), name)
+	if _, err := os.Stat(path); err != nil {
+		return path, fmt.Errorf("find %s: %w", name, err)
+	}
+	return path, nil
+}
