@@ -3,6 +3,7 @@ package conversation
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -140,6 +141,7 @@ var wordings = []struct{ text, kind string }{
 	{"input_too_large", "bad_request"},
 	{"input exceeds", "bad_request"},
 	{"invalid request", "bad_request"},
+	{"invalid_request_error", "bad_request"},
 	{"failed to load configuration", "bad_request"},
 	{"stream disconnected", "network"},
 	{"error sending request", "network"},
@@ -176,7 +178,7 @@ func classifyAnswer(method string, e *RPCError) *Problem {
 // ExitProblem describes a codex that ended on its own: how is said in words
 // (as "exit status 1"), tail is the end of its standard error.
 func ExitProblem(how, tail string) *Problem {
-	tail = strings.TrimSpace(tail)
+	tail = meaningful(tail)
 	text := strings.ToLower(tail)
 	p := problem("process_exit", "codex ended ("+how+")")
 	switch {
@@ -191,6 +193,21 @@ func ExitProblem(how, tail string) *Problem {
 		p.Message += ": " + lastLines(tail, 2<<10)
 	}
 	return p
+}
+
+// colours are the terminal escapes that codex puts into its error log.
+var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// meaningful is codex's error log without colours, and without the line that
+// it writes for every blank line of ours (they keep torn lines apart).
+func meaningful(tail string) string {
+	var b strings.Builder
+	for line := range strings.Lines(colours.ReplaceAllString(tail, "")) {
+		if !strings.Contains(line, "EOF while parsing a value at line 1 column 0") {
+			b.WriteString(line)
+		}
+	}
+	return strings.TrimSpace(b.String())
 }
 
 // lastLines is the end of text, at most max bytes, from the start of a line

@@ -1,0 +1,196 @@
+package conversation
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// A contract is the JSON schema that the real codex generates.
+type contract struct {
+	t        *testing.T
+	dir      string
+	compiled map[string]*jsonschema.Schema
+}
+
+func newContract(t *testing.T) *contract {
+	t.Helper()
+	dir := t.TempDir()
+	out, err := exec.Command(binary(t), "app-server", "generate-json-schema", "--experimental", "--out", dir).CombinedOutput()
+	if err != nil {
+		t.Fatalf("generate the schema: %v\n%s", err, out)
+	}
+	return &contract{t: t, dir: dir, compiled: map[string]*jsonschema.Schema{}}
+}
+
+// check validates doc against a file of the schema.
+func (c *contract) check(file string, doc []byte) {
+	c.t.Helper()
+	s := c.compiled[file]
+	if s == nil {
+		var err error
+		if s, err = jsonschema.NewCompiler().Compile(filepath.Join(c.dir, file)); err != nil {
+			c.t.Fatal(err)
+		}
+		c.compiled[file] = s
+	}
+	v, err := jsonschema.UnmarshalJSON(strings.NewReader(string(doc)))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := s.Validate(v); err != nil {
+		c.t.Errorf("%s: %s\n%v", file, doc, err)
+	}
+}
+
+// A schema allows members that it does not know, and codex ignores them: a
+// misspelt one would do nothing. So names are checked as well.
+func (c *contract) names(file, definition string, doc []byte) {
+	c.t.Helper()
+	type object struct {
+		Properties  map[string]json.RawMessage `json:"properties"`
+		Definitions map[string]struct {
+			Properties map[string]json.RawMessage `json:"properties"`
+		} `json:"definitions"`
+	}
+	text, err := os.ReadFile(filepath.Join(c.dir, file))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var o object
+	if err := json.Unmarshal(text, &o); err != nil {
+		c.t.Fatal(err)
+	}
+	known := o.Properties
+	if definition != "" {
+		known = o.Definitions[definition].Properties
+	}
+	var sent map[string]json.RawMessage
+	if err := json.Unmarshal(doc, &sent); err != nil {
+		c.t.Fatal(err)
+	}
+	for name := range sent {
+		if _, ok := known[name]; !ok {
+			c.t.Errorf("%s %s has no member %q", file, definition, name)
+		}
+	}
+}
+
+func TestEveryMessageObeysCodexsSchema(t *testing.T) {
+	c := newContract(t)
+	params := map[string]string{
+		methodInitialize: "InitializeParams", methodAccountRead: "GetAccountParams", methodModelList: "ModelListParams",
+		methodStart: "ThreadStartParams", methodResume: "ThreadResumeParams", methodRead: "ThreadReadParams",
+		methodTurns: "ThreadTurnsListParams", methodTurnStart: "TurnStartParams", methodTurnSteer: "TurnSteerParams",
+		methodInterrupt: "TurnInterruptParams", methodClean: "ThreadBackgroundTerminalsCleanParams",
+	}
+	answers := map[string]string{
+		"item/commandExecution/requestApproval": "CommandExecutionRequestApprovalResponse.json",
+		"item/fileChange/requestApproval":       "FileChangeRequestApprovalResponse.json",
+		"item/permissions/requestApproval":      "PermissionsRequestApprovalResponse.json",
+		"mcpServer/elicitation/request":         "McpServerElicitationRequestResponse.json",
+		"item/tool/call":                        "DynamicToolCallResponse.json",
+		"currentTime/read":                      "CurrentTimeReadResponse.json",
+	}
+	seen := map[string]bool{}
+	for _, line := range everythingWeSay(t) {
+		var m message
+		if err := json.Unmarshal([]byte(line.text), &m); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case m.isRequest():
+			seen[m.Method] = true
+			c.check("ClientRequest.json", []byte(line.text))
+			if params[m.Method] == "" {
+				t.Errorf("%s is sent and not checked", m.Method)
+				continue
+			}
+			c.names("ClientRequest.json", params[m.Method], m.Params)
+		case m.Method != "":
+			seen[m.Method] = true
+			c.check("ClientNotification.json", []byte(line.text))
+		case m.Error != nil:
+			c.check("JSONRPCError.json", []byte(line.text))
+		default:
+			c.check("JSONRPCResponse.json", []byte(line.text))
+			file := answers[line.answers]
+			if file == "" {
+				t.Errorf("an answer to %s is not checked", line.answers)
+				continue
+			}
+			seen[line.answers] = true
+			c.check(file, m.Result)
+			c.names(file, "", m.Result)
+		}
+	}
+	for _, method := range slices.Concat(slices.Collect(maps.Keys(params)), slices.Collect(maps.Keys(answers)), []string{methodInitialized}) {
+		if !seen[method] {
+			t.Errorf("%s is never sent here", method)
+		}
+	}
+}
+
+type saidLine struct {
+	text    string
+	answers string // the method that it answers
+}
+
+// everythingWeSay makes the pump say each thing that it can say.
+func everythingWeSay(t *testing.T) []saidLine {
+	var all []saidLine
+	take := func(s *stage, answers string) {
+		for _, l := range s.said {
+			all = append(all, saidLine{l, answers})
+		}
+	}
+	initAnswer := `{"id":"g1.p9.initialize.0","result":{"userAgent":"f/0.169.0 (x)"}}`
+	for _, spec := range []ThreadSpec{
+		{CWD: "/w", Sandbox: "workspace-write", ApprovalPolicy: "on-request", Model: "m", Effort: "high", Instructions: "be kind", Mark: "x"},
+		{CWD: "/w", Sandbox: "read-only", Permissions: "fl", ApprovalPolicy: "untrusted"},
+		{CWD: "/w", Sandbox: "danger-full-access", ApprovalPolicy: "never"},
+	} {
+		for _, resume := range []bool{false, true} {
+			in := PumpInput{State: PumpState{Cursor: Cursor{Incarnation: 1}, ThreadID: ourThread}, Resume: resume, Thread: spec}
+			s := perform(t, in, Options{})
+			s.hear(initAnswer)
+			take(s, "")
+		}
+	}
+	message := Send{ID: "m", Kind: SendTurn, Turn: 5, Text: "hello <&> \u2028", Model: "m", Effort: "low"}
+	take(perform(t, PumpInput{State: opened(), Sends: []Send{message}}, Options{}), "")
+	message.Uncertain = true
+	take(perform(t, PumpInput{State: opened(), Sends: []Send{message}}, Options{}), "")
+	s := perform(t, PumpInput{State: running(), Sends: []Send{{ID: "s", Kind: SendSteer, Text: "x"}, {ID: "i", Kind: SendInterrupt}}}, Options{})
+	s.hear(`{"id":"send/i/0","result":{}}`)
+	take(s, "")
+	for kind, method := range map[RequestKind]string{KindCommand: "item/commandExecution/requestApproval", KindFileChange: "item/fileChange/requestApproval"} {
+		for _, o := range []Outcome{Accept, Decline, Cancel} {
+			for _, ever := range []bool{false, true} {
+				st := running()
+				st.Open = []OpenRequest{openRequest(0, "c")}
+				d := decision("d", 0, o)
+				d.RequestKind, d.ForSession = kind, ever
+				take(perform(t, PumpInput{State: st, Sends: []Send{d}}, Options{}), method)
+			}
+		}
+	}
+	for _, method := range []string{
+		"item/permissions/requestApproval", "item/tool/requestUserInput", "mcpServer/elicitation/request", "item/tool/call", "currentTime/read",
+		"account/chatgptAuthTokens/refresh", "attestation/generate", "applyPatchApproval", "execCommandApproval", "nobody/knows",
+	} {
+		s := perform(t, PumpInput{State: running()}, Options{Now: time.Now})
+		s.hear(fmt.Sprintf(`{"method":%q,"id":1,"params":{}}`, method))
+		take(s, method)
+	}
+	return all
+}

@@ -1,0 +1,167 @@
+package conversation
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// splitFold runs the recorded journal through pumps that are called back again
+// and again, at lines that a seed chooses; with seed 0, as late as can be.
+func splitFold(t *testing.T, journal []string, seed uint64) (outcome, int) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(seed, 7))
+	state := PumpState{Cursor: Cursor{Incarnation: 1}}
+	spec := ThreadSpec{CWD: "/srv/work", Sandbox: "read-only", ApprovalPolicy: "on-request"}
+	sink := newKeeper()
+	var offsets []int64
+	at := int64(0)
+	for _, l := range journal {
+		offsets = append(offsets, at)
+		at += int64(len(l)) + 1
+	}
+	o := outcome{}
+	pumps := 0
+	messages := []Send{turn(1, "m-1", recordedTurns[0]), turn(2, "m-2", recordedTurns[1])}
+	for state.Cursor.Offset < at {
+		pumps++
+		in := PumpInput{State: state, Thread: spec, Prefix: "g1.p1"}
+		if n := len(o.Turns); n < len(messages) && state.TurnID == "" {
+			in.Sends = messages[n : n+1]
+		}
+		text, err := json.Marshal(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in = PumpInput{}
+		if err := json.Unmarshal(text, &in); err != nil {
+			t.Fatal(err)
+		}
+		// A pump that is called back returns where its backlog ends.
+		size := at
+		if seed > 0 {
+			i, _ := slices.BinarySearch(offsets, state.Cursor.Offset)
+			if i += 1 + random.IntN(4); i < len(offsets) {
+				size = offsets[i]
+			}
+		}
+		m, err := newMachine(in, sink, Options{}, size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.cancel(0)
+		m.atStart()
+		for i, l := range journal {
+			if offsets[i] >= in.State.Rewind {
+				m.read(Line{Offset: offsets[i], End: offsets[i] + int64(len(l)) + 1, Raw: []byte(l)}, 0)
+			}
+		}
+		if m.err != nil || m.result == nil {
+			t.Fatalf("pump %d: %v", pumps, m.err)
+		}
+		if m.result.Turn != nil {
+			o.Turns = append(o.Turns, *m.result.Turn)
+		}
+		state = m.result.State
+	}
+	o.State = state
+	for i := range o.State.Open {
+		o.State.Open[i].Reported = false
+	}
+	entries, err := merged(sink.entries, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Entries = entries
+	return o, pumps
+}
+
+func TestFoldInAnySplitOfPumpsIsTheSame(t *testing.T) {
+	var journal []string
+	for _, s := range loadRecording(t, "approvals.jsonl") {
+		if s.Out != "" {
+			journal = append(journal, s.Out)
+		}
+	}
+	want, _ := splitFold(t, journal, 0)
+	if len(want.Turns) != 2 || len(want.Entries) < 15 {
+		t.Fatalf("in one: %+v", want)
+	}
+	most := 0
+	for seed := range uint64(300) {
+		got, pumps := splitFold(t, journal, seed+1)
+		most = max(most, pumps)
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("seed %d, %d pumps:\n%+v, want\n%+v", seed, pumps, got, want)
+		}
+	}
+	if most < 15 {
+		t.Errorf("at most %d pumps: nothing was split", most)
+	}
+}
+
+// FuzzFold feeds whatever it is given to a pump in mid-turn: it must not panic,
+// not lose its place, and number its entries without a gap.
+func FuzzFold(f *testing.F) {
+	for _, s := range loadRecording(f, "approvals.jsonl") {
+		if s.Out != "" {
+			f.Add([]byte(strings.NewReplacer("01a1fe19", ourThread).Replace(s.Out)+"\n"), uint8(0))
+		}
+	}
+	f.Add([]byte(turnDone("completed", "")+"\n"+asks(1, "c", "x")+"\n"), uint8(3))
+	f.Add([]byte(started("f", "fileChange", `,"changes":[{"path":1}]`)+"\n"+completed("f", "fileChange", `,"changes":null`)+"\n"), uint8(1))
+	f.Add([]byte(`{"id":"send/m/0","result":null}`+"\n"+`{"id":"g1.p9.thread.0","result":[]}`+"\n"), uint8(2))
+	f.Fuzz(func(t *testing.T, text []byte, how uint8) {
+		in := PumpInput{Prefix: "g1.p9", State: running(), Limits: Limits{Line: 4 << 10}, Sends: []Send{
+			{ID: "m", Kind: SendSteer, Text: "x"}, {ID: "i", Kind: SendInterrupt}, decision("d", 0, Accept),
+		}}
+		if how&1 != 0 {
+			in.State.Opened, in.Thread = 0, ThreadSpec{CWD: "/w", Sandbox: "read-only", ApprovalPolicy: "never"}
+		}
+		opt := Options{Attempt: 1 + int(how>>1&1)}
+		if how&4 != 0 {
+			opt.Redactor = NewRedactor("thread-1 and so on", "completed")
+		}
+		size := in.State.Rewind
+		if how&8 != 0 {
+			size += int64(len(text))
+		}
+		k := newKeeper()
+		m, err := newMachine(in, k, opt, size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.atStart()
+		split := newSplitter(in.State.Rewind, in.Limits.Line)
+		split.feed(text, func(l Line) { m.read(l, m.now); m.out = nil })
+		m.caughtUp(m.now)
+		if m.result == nil {
+			m.tick(m.wake())
+		}
+		m.ended(m.now)
+		if m.result == nil {
+			t.Fatalf("no result, %v", m.err)
+		}
+		for i, e := range k.entries {
+			if e.Seq != in.State.Seq+int64(i)+1 {
+				t.Fatalf("entry %d has seq %d", i, e.Seq)
+			}
+		}
+		if c := m.result.State.Cursor.Offset; c < in.State.Cursor.Offset || c > split.start {
+			t.Fatalf("cursor %d of %d", c, split.start)
+		}
+		if _, err := json.Marshal(m.result); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range m.result.State.Open {
+			if !validID(o.RPC) {
+				t.Fatalf("open request %s", o.RPC)
+			}
+		}
+		_ = fmt.Sprintf("%+v", m.result)
+	})
+}
