@@ -72,7 +72,12 @@ func (s *CodexSource) tree(ctx context.Context, osName, arch string) (*codexTree
 		return nil, fmt.Errorf("%s %s: %w (none is configured)", osName, arch, errNoSource)
 	}
 	var have []string
-	for _, dir := range s.dirs {
+	for _, name := range s.dirs {
+		dir, err := realDir(name)
+		if err != nil {
+			have = append(have, name+" is not there")
+			continue
+		}
 		p, err := readPackage(dir)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -97,6 +102,16 @@ func targetOf(osName, arch string) (string, error) {
 		return "", fmt.Errorf("codex does not exist for %s on %s: %w", osName, arch, errNoSource)
 	}
 	return cpu + "-" + system, nil
+}
+
+// realDir is where a folder really is: `make tools` moves a link from one
+// version's package to the next.
+func realDir(name string) (string, error) {
+	dir, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(dir)
 }
 
 type codexPackage struct {

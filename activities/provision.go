@@ -18,7 +18,7 @@ import (
 // name and renamed when it is whole, with a stamp in it that is written last.
 // Trees of other versions stay: sessions may run from them.
 
-const hintNoCodex = "run `make tools` where the worker runs, or name a codex package in its config (codex.packages); or install codex " +
+const hintNoCodex = "run `make tools` where the worker runs, or name a codex package in its config (codex.source); or install codex " +
 	oldestCodex + " to " + newestCodex + " on the host"
 
 // A stamp says that a tree is whole.

@@ -1,0 +1,95 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/seeds"
+	"fairlead.dev/fairlead/snapshots"
+)
+
+func TestErrorsOfDomainsGetTheirType(t *testing.T) {
+	ours := hostexec.Epoch{Generation: 2, Pump: 3, Attempt: 1}
+	for _, c := range []struct {
+		err   error
+		kind  string
+		retry bool
+	}{
+		{hostexec.ErrUnreachable, ErrTypeUnreachable, true},
+		{hostexec.ErrOutcomeUnknown, ErrTypeWireLost, true},
+		{hostexec.ErrAuth, ErrTypeAuth, false},
+		{hostexec.ErrHostKeyUnknown, ErrTypeHostKey, false},
+		{hostexec.ErrHostKeyChanged, ErrTypeHostKey, false},
+		{hostexec.ErrNoSpace, ErrTypeNoSpace, false},
+		{hostexec.ErrLocked, ErrTypeInternal, true},
+		{hostexec.ErrUnsupported, ErrTypeInternal, false},
+		{&hostexec.FencedError{Ours: ours, Host: hostexec.Epoch{Generation: 2, Pump: 4}}, ErrTypeFenced, false},
+		{&hostexec.FencedError{Ours: ours, Host: hostexec.Epoch{Generation: 2, Pump: 3, Attempt: 2}}, ErrTypeFenced, true},
+		{store.ErrUnreachable, ErrTypeStore, true},
+		{store.ErrWrongKey, ErrTypeStore, false},
+		{&seedError{"team", store.ErrUnreachable}, ErrTypeStore, true},
+		{&seedError{"team", store.ErrWrongKey}, ErrTypeSeed, false},
+		{&seedError{"team", store.ErrTorn}, ErrTypeSeed, false},
+		{snapshots.ErrIncomplete, ErrTypeStore, true},
+		{seeds.ErrNotWiped, ErrTypeInternal, true},
+		{errors.New("anything"), ErrTypeInternal, true},
+		{badInput("no"), ErrTypeBadInput, false},
+		{errHandOver, ErrTypeWireLost, true},
+	} {
+		err := failing{epoch: ours}.failure(t.Context(), "do it", fmt.Errorf("with care: %w", c.err))
+		app := appError(t, err)
+		if app.Type() != c.kind || app.NonRetryable() == c.retry || !strings.HasPrefix(app.Message(), "do it: with care: ") {
+			t.Errorf("%v became %s, non-retryable %v: %s", c.err, app.Type(), app.NonRetryable(), app.Message())
+		}
+	}
+}
+
+func TestCancelledAttemptEndsAsCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := failing{}.failure(ctx, "do it", fmt.Errorf("%w: stopped waiting: %w", hostexec.ErrOutcomeUnknown, context.Canceled))
+	if err != context.Canceled {
+		t.Errorf("ended as %v", err)
+	}
+}
+
+func TestErrorsAndResultsHoldNoSecret(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "auth.json"), fmt.Appendf(nil, `{"auth_mode":"apikey","OPENAI_API_KEY":%q}`, madeUpKey), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b, err := seeds.Pack(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hide := seeds.NewRedactor("team", seeds.KnownSecrets(b))
+	app := appError(t, failing{hide: hide}.failure(t.Context(), "do it", errors.New("bad key "+madeUpKey)))
+	var p Problem
+	if app.Details(&p) != nil || strings.Contains(app.Error()+p.Message+p.Hint, madeUpKey) {
+		t.Errorf("the error holds the key: %v %+v", app, p)
+	}
+	out := RunPumpResult{
+		Pump: PumpResult{
+			Requests: []Request{{Command: "echo " + madeUpKey, Changes: []Change{{Diff: "+" + madeUpKey}}}},
+			Turn:     &TurnEnd{FinalText: madeUpKey, Problem: &Problem{Message: madeUpKey}},
+			State:    PumpState{FinalText: madeUpKey},
+		},
+		Process: &ProcessGone{StderrTail: madeUpKey},
+	}
+	hideIn(hide, &out)
+	if s := fmt.Sprintf("%+v %+v %+v %+v", out, *out.Pump.Turn, *out.Pump.Turn.Problem, *out.Process); strings.Contains(s, madeUpKey) {
+		t.Errorf("the result holds the key: %s", s)
+	}
+	e := Entry{Text: madeUpKey, Data: map[string]string{"k": madeUpKey}}
+	hideIn(hide, &e)
+	if s := fmt.Sprint(e); strings.Contains(s, madeUpKey) {
+		t.Errorf("the entry holds the key: %s", s)
+	}
+}

@@ -1,0 +1,43 @@
+package activities
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+)
+
+// A registry notes what is registered, and hands it on to a real worker, which
+// refuses what is no activity.
+type registry struct {
+	worker.ActivityRegistry
+	names []string
+}
+
+func (r *registry) RegisterActivity(a any) {
+	r.ActivityRegistry.RegisterActivity(a)
+	for i := range reflect.TypeOf(a).NumMethod() {
+		r.names = append(r.names, reflect.TypeOf(a).Method(i).Name)
+	}
+}
+
+func (r *registry) RegisterActivityWithOptions(any, activity.RegisterOptions) { panic("not foreseen") }
+
+func TestEveryActivityIsRegisteredUnderANameOfItsOwn(t *testing.T) {
+	c, err := client.NewLazyClient(client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	r := &registry{ActivityRegistry: worker.New(c, "test", worker.Options{})}
+	New(Deps{Temporal: c}).Register(r)
+	slices.Sort(r.names)
+	want := "CheckHost CloseSession DeleteSeedBlobs FindEnded PrepareSession ProvisionCodex RecordNotes RunExec RunPump ScanHostKeys StartServer StopServer"
+	if got := strings.Join(r.names, " "); got != want {
+		t.Errorf("registered %s, want %s", got, want)
+	}
+}
