@@ -6,7 +6,8 @@ import "bytes"
 // user's share of it, is full. Only the wording tells: shells and tools all
 // end with status 1 or 2.
 func saysNoSpace(stderr []byte) bool {
-	for _, words := range []string{"No space left on device", "no space left on device", "Disk quota exceeded"} {
+	for _, words := range []string{"No space left on device", "no space left on device", "Disk quota exceeded",
+		": Wrote only "} { // GNU tar, of the first write that does not fit
 		if bytes.Contains(stderr, []byte(words)) {
 			return true
 		}

@@ -39,10 +39,12 @@ type sshHost struct {
 	tasks  tasks
 	groups [2]*connGroup
 
-	mu     sync.Mutex
-	closed bool         // guarded by mu
-	idle   []*keptShell // guarded by mu: ready for a command
-	shells int          // guarded by mu: kept shells, idle or not
+	mu        sync.Mutex
+	closed    bool         // guarded by mu, like all below
+	idle      []*keptShell // ready for a command
+	shells    int          // kept shells, idle or not
+	spare     *spare       // nil for none
+	refilling bool         // a spare is being opened
 }
 
 type keptShell struct {
@@ -102,7 +104,7 @@ func (h *sshHost) run(ctx context.Context, c Command) (Result, error) {
 		return res, err
 	}
 	for try := 1; ; try++ {
-		ch, err := h.groups[c.kind()].session(ctx)
+		ch, err := h.session(ctx, c.kind())
 		if err != nil {
 			return Result{}, err
 		}
@@ -139,7 +141,7 @@ func (h *sshHost) Start(ctx context.Context, c Command) (Stream, error) {
 		return nil, fmt.Errorf("start on %s: %w", h.name, err)
 	}
 	for try := 1; ; try++ {
-		ch, err := h.groups[c.kind()].session(ctx)
+		ch, err := h.session(ctx, c.kind())
 		if err != nil {
 			return nil, fmt.Errorf("start on %s: %w", h.name, err)
 		}
@@ -161,7 +163,7 @@ func (h *sshHost) takeShell(ctx context.Context) (*keptShell, error) {
 	for len(h.idle) > 0 {
 		sh := h.idle[len(h.idle)-1]
 		h.idle = h.idle[:len(h.idle)-1]
-		if sh.fit() {
+		if sh.ch.fit(sh.born) {
 			h.mu.Unlock()
 			return sh, nil
 		}
@@ -185,16 +187,6 @@ func (h *sshHost) takeShell(ctx context.Context) (*keptShell, error) {
 	return &keptShell{shell: newShell(ch, true, &h.tasks), ch: ch, born: time.Now()}, nil
 }
 
-// fit reports whether an idle shell can be given a command.
-func (s *keptShell) fit() bool {
-	select {
-	case <-s.ch.Done():
-		return false
-	default:
-		return !s.ch.conn.isDead() && time.Since(s.born) < maxShellAge
-	}
-}
-
 func (h *sshHost) putShell(sh *keptShell, usable bool) {
 	sh.used = time.Now()
 	h.mu.Lock()
@@ -213,6 +205,10 @@ func (h *sshHost) closeIdleShells(k kind, idle time.Duration) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.spare != nil && time.Since(h.spare.since) >= idle {
+		h.spare.ch.Close()
+		h.spare = nil
+	}
 	h.idle = slices.DeleteFunc(h.idle, func(s *keptShell) bool {
 		if time.Since(s.used) < idle {
 			return false

@@ -1,0 +1,71 @@
+package hostexec_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"syscall"
+	"testing"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/hosttest"
+)
+
+func TestAFullDiskHasANameAndKeepsNoLeftovers(t *testing.T) {
+	t.Parallel()
+	disk := t.TempDir() + "/disk"
+	if err := os.Mkdir(disk, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("none", disk, "tmpfs", 0, "size=512k"); err != nil {
+		t.Fatalf("mount a small tmpfs: %v: this test needs the right to mount (CAP_SYS_ADMIN)", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	big := make([]byte, 2<<20)
+	sum := sha256.Sum256(big)
+	var tree bytes.Buffer
+	w := tar.NewWriter(&tree)
+	w.WriteHeader(&tar.Header{Name: "big", Mode: 0o644, Size: int64(len(big))})
+	w.Write(big)
+	w.Close()
+
+	s := hosttest.StartSSHD(t, hosttest.Options{})
+	for _, spec := range []hostexec.Spec{{Name: hostexec.Local}, s.Spec()} {
+		h := newHost(t, spec)
+		for what, err := range map[string]error{
+			"write":    hostexec.WriteFile(t.Context(), h, disk+"/file", big, 0o600, nil),
+			"upload":   hostexec.Upload(t.Context(), h, disk+"/file", bytes.NewReader(big), int64(len(big)), hex.EncodeToString(sum[:]), 0o600),
+			"put tree": hostexec.PutTree(t.Context(), h, disk+"/tree", bytes.NewReader(tree.Bytes()), nil),
+		} {
+			if !errors.Is(err, hostexec.ErrNoSpace) {
+				t.Errorf("%s: %s: %v", spec.Name, what, err)
+			}
+		}
+		if left, err := os.ReadDir(disk); err != nil || len(left) > 0 {
+			t.Errorf("%s: left %v, %v", spec.Name, left, err)
+		}
+		// Not a byte is left, not even for an epoch.
+		if _, err := h.Run(t.Context(), hostexec.Command{Script: `mkdir "$1/s"; cat /dev/zero >"$1/fill" 2>/dev/null || :`, Args: []string{disk}}); err != nil {
+			t.Fatal(err)
+		}
+		f := &hostexec.Fence{Dir: disk + "/s", Epoch: hostexec.Epoch{Pump: 1}}
+		if _, err := h.Run(t.Context(), hostexec.Command{Script: `: >"$1/s/ran"`, Args: []string{disk}, Fence: f}); !errors.Is(err, hostexec.ErrNoSpace) {
+			t.Errorf("%s: fence: %v", spec.Name, err)
+		}
+		if _, err := os.Stat(disk + "/s/ran"); err == nil {
+			t.Errorf("%s: it ran although its epoch was not recorded", spec.Name)
+		}
+		for _, name := range []string{"/fill", "/s"} {
+			if err := hostexec.RemoveTree(t.Context(), h, disk+name, disk, nil); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package hostexec
+
+import (
+	"context"
+	"time"
+)
+
+// A spare is a channel whose login shell has been through its rc files and
+// waits for a line. One is kept ready once somebody has used one, so that an
+// attachment is one round trip, and not the opening of a channel and whatever
+// the user's rc files do (a version manager or two take half a second).
+//
+// It is always a fresh shell: what an earlier command left running might still
+// write to a used one.
+type spare struct {
+	ch    *sshChannel
+	since time.Time
+}
+
+func (s spare) fit() bool { return s.ch.fit(s.since) }
+
+// fit reports whether a channel that waits since born may be given a command.
+func (s *sshChannel) fit(born time.Time) bool {
+	select {
+	case <-s.done:
+		return false
+	default:
+		return !s.conn.isDead() && time.Since(born) < maxShellAge
+	}
+}
+
+// session returns a channel for one command.
+func (h *sshHost) session(ctx context.Context, k kind) (*sshChannel, error) {
+	if k != control {
+		return h.groups[k].session(ctx)
+	}
+	defer h.refill()
+	if ch := h.takeSpare(); ch != nil {
+		return ch, nil
+	}
+	return h.groups[control].session(ctx)
+}
+
+func (h *sshHost) takeSpare() *sshChannel {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.spare
+	h.spare = nil
+	switch {
+	case s == nil:
+		return nil
+	case !s.fit():
+		s.ch.Close()
+		return nil
+	}
+	return s.ch
+}
+
+// refill opens a spare in the background if there is none.
+func (h *sshHost) refill() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.spare != nil || h.refilling || h.closed {
+		return
+	}
+	h.refilling = h.tasks.Go(func() {
+		ch, err := h.groups[control].session(h.ctx)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.refilling = false
+		if err != nil {
+			return // whoever needs a channel next learns why
+		}
+		if h.closed {
+			ch.Close()
+			return
+		}
+		h.spare = &spare{ch: ch, since: time.Now()}
+	})
+}
