@@ -239,6 +239,23 @@ func TestMissingThreadIsRefusedAndNeverReplaced(t *testing.T) {
 	}
 }
 
+func TestCommandsBearTheSessionsMark(t *testing.T) {
+	s := scriptedmodel.Serve(t, `
+rules:
+  - steps:
+      - shell: echo "mark $FAIRLEAD_SESSION"
+      - say: "{{ .LastToolOutput }}"
+`)
+	k := newTalk(t, s)
+	for n := range 2 { // started, and resumed
+		r := k.pump(TurnEnded, turn(n+1, "m-"+string(rune('1'+n)), "go"))
+		if !strings.Contains(r.Turn.FinalText, "mark a-session") {
+			t.Errorf("turn %+v", r.Turn)
+		}
+		k.restart()
+	}
+}
+
 func TestBusyThreadIsRefused(t *testing.T) {
 	s := scriptedmodel.Serve(t, "rules: [{reply: hello}]")
 	k := newTalk(t, s)

@@ -1,0 +1,60 @@
+// Package conversation talks to a codex app-server: one JSON object a line, both
+// sides ask. It knows neither SSH nor processes nor workflows; it is given
+// something to read and write.
+//
+// # Two ways to talk
+//
+// A [Conn] is for short talks: a host check, a benchmark, a test. Whoever holds
+// it asks and waits, and when it is gone the talk is over. [Handshake] opens it.
+//
+// [Run] is for sessions. There the process outlives every connection: what it
+// writes is a journal, addressed by byte offset, and a pump attaches to it at a
+// [Cursor], sends what is due, folds what it reads into a small [PumpState] and
+// a transcript, and returns as soon as somebody else has to decide. Between two
+// pumps nothing runs and nothing is held.
+//
+// # Nouns
+//
+//   - A [Wire] is an attachment to the journal and to the process's input.
+//   - A [Send] is a message for codex: a turn's text, a steer, a decision, an
+//     interrupt. Its [DeliveryState] says how far it got.
+//   - A [Request] is what codex asks and waits for; its digest names what was
+//     asked, whenever that is.
+//   - An [Entry] is a line of the transcript, a [Delta] a piece of text that
+//     streams before its entry is finished. Both go to the [Sink].
+//   - A [Problem] is a failure with its kind and a sentence that says what to do.
+//
+// # What a pump promises
+//
+//   - The same journal and the same input give the same entries with the same
+//     ids, numbers and times, and the same state, however often a worker dies
+//     on the way and however the journal is split between pumps. Clocks decide
+//     only when a pump asks again, gives up or returns.
+//   - A Send reaches codex at most once. If an earlier attempt may have written
+//     it, the journal is read up to its length first, and then codex is asked
+//     to read the thread, which it answers only behind what it was told before.
+//     Decisions are the exception: they may be written twice, since codex acts
+//     on the first and ignores the second (measured).
+//   - A pump returns only when it has read what was in the journal when it
+//     attached, so a later attempt is never behind an earlier one.
+//   - No request of codex's is left hanging. What a person decides is reported,
+//     all else is answered at once, lines that are too long to read included.
+//   - A thread that cannot be resumed is never replaced by a new one.
+//   - Sandbox, approval policy and cwd go with every start and every resume,
+//     since codex forgets the sandbox.
+//   - Memory is bounded by the longest line that is allowed; longer ones are
+//     reported and skipped. Blank, stray, torn and broken lines are survived.
+//   - Texts are redacted before they reach the sink or the result, and before
+//     they are cut. Digests are over what was there before.
+//
+// # What a Conn promises
+//
+//  1. Notifications reach their handler in the order of the wire.
+//  2. The read loop runs no code of the caller's: a handler may call back.
+//  3. A request may be answered an hour later; events go on meanwhile.
+//  4. A cancelled call returns at once with the context's cause, and leaves
+//     nothing behind.
+//  5. When the peer goes, every call fails with the one reason, an [ErrClosed].
+//  6. A line that is no message, or too long, is reported and skipped.
+//  7. Close joins every goroutine.
+package conversation
