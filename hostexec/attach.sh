@@ -37,6 +37,12 @@ if [ "$4" = tie ]; then
 		done
 		rm -rf "$j_t"
 	done
+	# Followers whose watcher was killed.
+	for j_t in "$j_d"/see.*; do
+		[ -d "$j_t" ] || continue
+		j_whose "$j_t"
+		j_alive "$j_p" "$j_s" || rm -rf "$j_t"
+	done
 fi
 j_stat self
 j_main=$j_pid j_mstart=$j_start
@@ -125,12 +131,13 @@ j_watch() {
 	j_tail=$!
 	(exec </dev/null >/dev/null 2>&1 && j_ticker "$2" "$3") &
 	j_tick=$!
+	# The client may go at any moment, and there will still be to clear up.
+	trap '' PIPE
 	if [ $j_kind = ended ]; then
 		wait $j_tail
 		kill -TERM "$j_main"
 	fi
 	while read -r j_x; do :; done
-	trap '' PIPE # the client may be gone, and there is still to clear up
 	kill $j_tick
 	j_look
 	if [ "$j_state" = running ]; then

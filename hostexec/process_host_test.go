@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/hosttest"
 )
 
 // The test binary is also the program that journaled processes run.
@@ -83,6 +84,7 @@ type place struct {
 
 func places(t *testing.T) []place {
 	return []place{
+		{"sshd", func(t *testing.T) hostexec.Host { return newHost(t, hosttest.StartSSHD(t, hosttest.Options{}).Spec()) }},
 		{"dash", func(t *testing.T) hostexec.Host { return localHost(t) }},
 		{"bash", func(t *testing.T) hostexec.Host {
 			return &otherShell{localHost(t), farm(t, map[string]string{"sh": lookPath(t, "bash")}) + ":" + os.Getenv("PATH")}

@@ -14,7 +14,7 @@ if [ "$j_state" != absent ]; then
 	j_report
 	exit 0
 fi
-j_setsid true || j_fail 82 "none of setsid, perl and python3 works on this host: no process can outlive its connection"
+j_setsid sh -c : || j_fail 82 "none of setsid, perl and python3 works on this host: no process can outlive its connection"
 [ -z "$4" ] || [ -d "$4" ] || j_fail 81 "work directory $4: no such directory"
 j_umask=$(umask)
 umask 077
