@@ -17,7 +17,7 @@ import (
 )
 
 // patience ends a test that would otherwise hang. No assertion rests on it.
-const patience = 20 * time.Second
+const patience = 90 * time.Second
 
 // functions is a model that is offered plain functions, so that item ids are
 // the scripted model's; the default model gets code mode.
@@ -214,7 +214,6 @@ type keeper struct {
 	entries  []Entry
 	requests []Request
 	deltas   []Delta
-	raw      []string
 	changed  chan struct{}
 }
 

@@ -9,28 +9,27 @@ import (
 )
 
 func TestFailuresOfTheRealCodexAreClassified(t *testing.T) {
-	kinds := map[string]string{
-		"unauthorized":   "auth",
-		"forbidden":      "auth",
-		"bad_request":    "bad_request",
-		"context_length": "context_window",
-		"server_error":   "network",
-		"overloaded":     "overloaded",
-		"rate_limited":   "rate_limit",
-		"usage_limit":    "quota",
-		"cut":            "network",
+	kinds := []struct{ kind, want string }{
+		{"unauthorized", "auth"},
+		{"forbidden", "auth"},
+		{"bad_request", "bad_request"},
+		{"server_error", "network"},
+		{"overloaded", "overloaded"},
+		{"rate_limited", "rate_limit"},
+		{"usage_limit", "quota"},
+		{"cut", "network"},
+		{"context_length", "context_window"}, // last: codex compacts before the next turn
 	}
 	var script strings.Builder
 	script.WriteString("rules:\n")
-	for kind := range kinds {
-		script.WriteString("  - when: {exact: " + kind + "}\n    steps:\n      - - fail: {kind: " + kind + ", times: -1}\n        - say: never\n")
+	for _, c := range kinds {
+		script.WriteString("  - when: {exact: " + c.kind + "}\n    steps:\n      - - fail: {kind: " + c.kind + ", times: -1}\n        - say: never\n")
 	}
 	s := scriptedmodel.Serve(t, script.String())
 	k := newTalk(t, s)
-	n := 0
-	for kind, want := range kinds {
-		n++
-		r := k.pump(TurnEnded, turn(n, "m-"+kind, kind))
+	for n, c := range kinds {
+		kind, want := c.kind, c.want
+		r := k.pump(TurnEnded, turn(n+1, "m-"+kind, kind))
 		if r.Turn.Status != "failed" || r.Turn.Problem == nil {
 			t.Errorf("%s: turn %+v", kind, r.Turn)
 			continue

@@ -1,0 +1,141 @@
+package conversation
+
+import (
+	"fmt"
+	"time"
+)
+
+// Defaults of Limits, and bounds that nobody had a reason to set yet.
+const (
+	defaultSettle  = 100 * time.Millisecond
+	defaultRequest = 60 * time.Second
+	defaultStartUp = 60 * time.Second
+	defaultTurn    = 24 * time.Hour
+	defaultAttach  = 12 * time.Hour
+	defaultExcerpt = 8 << 10
+
+	maxFinal     = 32 << 10
+	maxOpenItems = 64
+	// linger is how long a pump with nothing to report stays for items that
+	// run beside the open requests but say nothing. Not for long: codex has
+	// been seen to keep back the end of a quick command while another one
+	// waited for its approval.
+	linger = 2 * time.Second
+	// cleanGrace is how long a turn's end waits for the commands that an
+	// interrupt left behind to be ended.
+	cleanGrace = 5 * time.Second
+	// idleGrace is how long codex may call a thread idle before a turn that
+	// never said how it ended is given up.
+	idleGrace = 10 * time.Second
+)
+
+func (l Limits) orDefaults() Limits {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	set(&l.Settle, defaultSettle)
+	set(&l.Request, defaultRequest)
+	set(&l.StartUp, defaultStartUp)
+	set(&l.Turn, defaultTurn)
+	set(&l.Attach, defaultAttach)
+	if l.Line <= 0 {
+		l.Line = DefaultMaxLine
+	}
+	if l.Excerpt <= 0 {
+		l.Excerpt = defaultExcerpt
+	}
+	return l
+}
+
+// wake is when the next tick is due.
+func (m *machine) wake() time.Duration {
+	at := m.lim.Attach
+	soon := func(t time.Duration) {
+		if t > m.now && t < at {
+			at = t
+		}
+	}
+	for _, a := range m.asks {
+		switch {
+		case a.done:
+		case a.sent:
+			soon(a.first + a.limit)
+		case a.next > 0:
+			soon(a.next)
+		}
+	}
+	for _, s := range m.sends {
+		switch {
+		case s.settled():
+		case s.wrote:
+			soon(s.first + m.lim.Request)
+		case s.next > 0:
+			soon(s.next)
+		}
+	}
+	if m.unreported() {
+		soon(m.lastLine + m.lim.Settle)
+		soon(m.unreportedAt + 10*m.lim.Settle)
+	}
+	if m.st.TurnID != "" {
+		soon(m.turnAt + m.lim.Turn)
+		if len(m.st.Open) > 0 {
+			soon(m.lastLine + linger)
+		}
+	}
+	if m.st.Idle {
+		soon(max(m.idleAt, m.lastLine) + idleGrace)
+	}
+	if m.interruptAt > 0 {
+		soon(m.interruptAt + m.lim.Request)
+	}
+	if m.turnEnd != nil {
+		soon(m.endedAt + cleanGrace)
+	}
+	return at
+}
+
+// expire turns what took too long into a reason to return.
+func (m *machine) expire() {
+	for _, name := range askNames {
+		a := m.asks[name]
+		if a == nil || a.done || a.optional || !a.tried || m.now-a.first < a.limit {
+			continue
+		}
+		kind := "request_timeout"
+		if a.method == methodInitialize {
+			kind = "start_timeout"
+		}
+		m.giveUp(TimedOut, problem(kind, fmt.Sprintf("codex did not answer %s within %s", a.method, a.limit)))
+		return
+	}
+	for _, s := range m.sends {
+		if s.settled() || !s.tried || m.now-s.first < m.lim.Request {
+			continue
+		}
+		if !s.wrote { // codex said all the time that it is overloaded
+			s.settle(Rejected, "codex is overloaded")
+			m.problem = problem("overloaded", "codex answered for "+m.lim.Request.String()+" that it is overloaded")
+			continue
+		}
+		m.giveUp(TimedOut, problem("request_timeout", fmt.Sprintf("codex did not acknowledge the %s %q within %s", s.Kind, s.ID, m.lim.Request)))
+		return
+	}
+	switch {
+	case m.st.TurnID == "":
+	case m.st.Idle && m.now-max(m.idleAt, m.lastLine) >= idleGrace:
+		m.endTurn("unknown", problem("protocol", "codex calls the thread idle and never said how the turn ended"))
+	case m.interruptAt > 0 && m.now-m.interruptAt >= m.lim.Request:
+		m.giveUp(TimedOut, problem("request_timeout", fmt.Sprintf("the turn did not end within %s of its interrupt", m.lim.Request)))
+	case m.now-m.turnAt >= m.lim.Turn:
+		m.giveUp(TimedOut, problem("turn_timeout", fmt.Sprintf("the turn did not end within %s", m.lim.Turn)))
+	}
+}
+
+func (m *machine) giveUp(why PumpReason, p *Problem) {
+	if m.reason == "" {
+		m.reason, m.problem = why, m.redactProblem(p)
+	}
+}
