@@ -151,13 +151,23 @@ func open(t *testing.T, id string, n int) []workflows.Approval {
 	return list
 }
 
+// final are the words for a turn that has ended. With no worker up a session is
+// shown as Temporal keeps it, without any.
+var final = map[string]bool{"completed": true, "interrupted": true, "failed": true, "unknown": true}
+
+// idle waits until a session takes messages.
+func idle(t *testing.T, id string) {
+	t.Helper()
+	until(t, id+" to be idle", func() (bool, error) { return show(t, id).State == workflows.Idle, nil })
+}
+
 // ended waits for a turn's end by asking for the session.
 func ended(t *testing.T, id string, n int) workflows.SessionView {
 	t.Helper()
 	var v workflows.SessionView
 	until(t, fmt.Sprintf("the end of turn %d of %s", n, id), func() (bool, error) {
 		v = show(t, id)
-		return v.Turn != nil && v.Turn.N == n && v.Turn.Status != "inProgress" && v.Turn.Status != "queued", nil
+		return v.Turn != nil && v.Turn.N == n && final[v.Turn.Status], nil
 	})
 	return v
 }

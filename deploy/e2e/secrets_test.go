@@ -20,6 +20,7 @@ func TestTheAgentCannotReadItsCredential(t *testing.T) {
 	for _, sandbox := range []string{"workspace-write", "read-only"} {
 		id := "credential-" + sandbox
 		session(t, id, "--sandbox", sandbox)
+		idle(t, id)
 		home := filepath.Join(root1, "sessions", id, "codex-home")
 		data, err := os.ReadFile(filepath.Join(home, "config.toml"))
 		if err != nil || !strings.Contains(string(data), shared.Token) {

@@ -269,3 +269,17 @@ func (l *Lab) Close() error {
 	}
 	return errors.Join(errs...)
 }
+
+// Drain reads streams to their ends, so that who writes them can end.
+func Drain(streams ...io.Reader) {
+	done := make(chan struct{}, len(streams))
+	for _, s := range streams {
+		go func() {
+			_, _ = io.Copy(io.Discard, s) // it ends with its writer, however
+			done <- struct{}{}
+		}()
+	}
+	for range streams {
+		<-done
+	}
+}

@@ -1,0 +1,133 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"fairlead.dev/fairlead/deploy/lab"
+	"fairlead.dev/fairlead/workflows"
+)
+
+func TestTheDemoShowsWhatItSays(t *testing.T) {
+	cmd := exec.CommandContext(within(t), "go", "run", "./deploy/demo")
+	cmd.Dir = repo
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "All of it happened.") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// TestEveryCommandOfTheREADMEWorks runs the lines that begin with bin/ctl, in
+// their order, on a stack of their own. Only placeholders for things of the
+// reader's own are filled in.
+func TestEveryCommandOfTheREADMEWorks(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(repo, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := regexp.MustCompile(`(?m)^ {4}(.*bin/ctl .*)$`).FindAllStringSubmatch(string(text), -1)
+	if len(lines) < 15 {
+		t.Fatalf("only %d commands were found in the README", len(lines))
+	}
+	r := &reader{t: t}
+	for _, m := range lines {
+		line := strings.TrimSpace(regexp.MustCompile(` {2,}#.*`).ReplaceAllString(m[1], ""))
+		t.Log("$ " + line)
+		r.run(line)
+	}
+	for _, s := range []string{"release-42"} {
+		if v := show(t, s); v.State != workflows.Closed {
+			t.Errorf("session %s is %s after the README's last command on it", s, v.State)
+		}
+	}
+}
+
+// A reader does what the README says, on the shared stack.
+type reader struct{ t *testing.T }
+
+func (r *reader) run(line string) {
+	t := r.t
+	home := filepath.Join(shared.Dir, "reader-seed")
+	switch {
+	case strings.Contains(line, "ctl up"), strings.HasSuffix(line, "ctl down"):
+		return // the stack is up; ctl's own tests bring one up and down
+	case strings.Contains(line, "host add web-1"):
+		return // web-1 is there, added with --host-key by this test's lab
+	case strings.Contains(line, "seed import team"):
+		return // team is there: the reader's own ~/.codex is not for a test
+	case strings.Contains(line, "session follow"), strings.Contains(line, "approval watch"):
+		r.until(line)
+		return
+	case strings.Contains(line, "session interrupt"):
+		send(t, "release-42", "take your time at gate readme")
+		if _, err := shared.Model.AwaitWaiting(within(t), "readme"); err != nil {
+			t.Fatal(err)
+		}
+		defer ended(t, "release-42", 2)
+	case strings.Contains(line, "approval show"):
+		// The README speaks of approvals after it closed the session: another
+		// one stands in for it.
+		session(t, "readme-approval")
+		send(t, "readme-approval", "you need a command")
+		open(t, "readme-approval", 1)
+	}
+	line = strings.ReplaceAll(line, "release-42.1", "readme-approval.1")
+	line = strings.ReplaceAll(line, "~/.codex", home)
+	if strings.Contains(line, "git diff |") {
+		line = strings.Replace(line, "git diff", "echo hello", 1)
+	}
+	r.sh(line)
+}
+
+// sh runs a line as a shell does, with ctl found where the lab's is.
+func (r *reader) sh(line string) {
+	r.t.Helper()
+	ctl := shared.Command(within(r.t))
+	line = strings.ReplaceAll(line, "bin/ctl", strings.Join([]string{quoted(ctl.Path), "--state", quoted(shared.State)}, " "))
+	cmd := exec.CommandContext(within(r.t), "sh", "-c", line)
+	cmd.Env, cmd.Dir = ctl.Env, ctl.Dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		r.t.Errorf("%s: %v\n%s", line, err, out)
+	}
+}
+
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// until runs a command that ends with ^C, and ends it so once it has begun.
+func (r *reader) until(line string) {
+	r.t.Helper()
+	args := strings.Fields(strings.TrimPrefix(line, "bin/ctl "))
+	cmd := shared.Command(within(r.t), args...)
+	cmd.Cancel = nil
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	errs, err := cmd.StderrPipe()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	first := make([]byte, 1)
+	if args[0] == "approval" {
+		_, err = errs.Read(first)
+	} else {
+		_, err = out.Read(first)
+	}
+	if err != nil {
+		r.t.Errorf("%s said nothing: %v", line, err)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		r.t.Error(err)
+	}
+	lab.Drain(out, errs)
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 130 {
+		r.t.Errorf("%s ended with %v", line, err)
+	}
+}
