@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -23,7 +24,7 @@ func (s *session) asked(r activities.Request) {
 	s.st.UpdatedAt = now
 	// What was accepted for the session is answered by us, also after codex
 	// has forgotten it with its process.
-	if by, ok := s.st.Grants[r.Digest]; ok {
+	if by, ok := s.st.Grants[r.Digest]; ok && slices.Contains(r.Offered, "accept") {
 		s.decide(s.st.approval(s.st.ApprovalN), Decision{
 			Outcome: string(activities.Accept), By: by, At: now, Scope: "session", Reason: "accepted earlier for this session",
 		})
@@ -45,7 +46,8 @@ func (s *session) decide(a *approvalState, d Decision) {
 	s.st.Sends = append(s.st.Sends, pendingSend{Approval: a.N, Send: activities.Send{
 		ID: fmt.Sprintf("%s.a%d", s.id, a.N), Kind: activities.SendDecision,
 		RPC: a.Request.RPC, Incarnation: a.Request.Incarnation, RequestKind: a.Request.Kind,
-		Outcome: activities.Outcome(d.Outcome), ForSession: d.Scope == "session", Turn: a.Turn,
+		Outcome: activities.Outcome(d.Outcome), Turn: a.Turn,
+		ForSession: d.Scope == "session" && slices.Contains(a.Request.Offered, "accept_for_session"),
 	}})
 	s.note(activities.Note{Type: activities.EntryDecision, Turn: a.Turn,
 		Text: fmt.Sprintf("%s %s", d.Outcome, s.approvalID(a.N)),
@@ -83,7 +85,7 @@ func (s *session) checkDecide(d Decide) (*approvalState, error) {
 	name, ok := strings.CutPrefix(d.Approval, s.id+".")
 	n, err := strconv.Atoi(name)
 	if !ok || err != nil || n < 1 {
-		return nil, refuse(RefusedState, "decide %q: it is no approval of session %s (its approvals are %s.1, %s.2, …)", d.Approval, s.id, s.id, s.id)
+		return nil, refuse(RefusedState, "decide %.100q: it is no approval of session %s (its approvals are %s.1, %s.2, …)", d.Approval, s.id, s.id, s.id)
 	}
 	a := s.st.approval(n)
 	switch {
@@ -99,15 +101,25 @@ func (s *session) checkDecide(d Decide) (*approvalState, error) {
 		return nil, refuse(RefusedState, "decide %s: codex does not ask for this any more", d.Approval)
 	case a.State == ApprovalExpired:
 		return nil, refuse(RefusedState, "decide %s: it expired at %s and was declined", d.Approval, a.Expires.UTC().Format(time.RFC3339))
+	case a.State == ApprovalOpen && !workflow.Now(s.ctx).Before(a.Expires): // its timer is a little late
+		return nil, refuse(RefusedState, "decide %s: it expired at %s", d.Approval, a.Expires.UTC().Format(time.RFC3339))
+	case a.State == ApprovalOpen && s.ends() != nil:
+		return nil, s.ends()
 	case a.State != ApprovalOpen:
 		return nil, refuse(RefusedState, "decide %s: already decided: %s by %s", d.Approval, a.Decision.Outcome, a.Decision.By)
+	}
+	if err := short([]text{{"reason", d.Reason, maxReason}, {"by", d.By, maxWord}}); err != nil {
+		return nil, refuse(RefusedBadInput, "decide %s: %v", d.Approval, err)
+	}
+	if given(d.Answers) || given(d.Grant) {
+		return nil, refuse(RefusedBadInput, "decide %s: a %s takes neither answers nor a grant", d.Approval, a.Request.Kind)
 	}
 	switch d.Outcome {
 	case "accept", "decline", "cancel":
 	case "answer", "grant":
 		return nil, refuse(RefusedBadInput, "decide %s: a %s is not answered with %q", d.Approval, a.Request.Kind, d.Outcome)
 	default:
-		return nil, refuse(RefusedBadInput, "decide %s: outcome %q is none of accept, decline, cancel", d.Approval, d.Outcome)
+		return nil, refuse(RefusedBadInput, "decide %s: outcome %.100q is none of accept, decline, cancel", d.Approval, d.Outcome)
 	}
 	word := d.Outcome
 	switch d.Scope {
@@ -116,14 +128,25 @@ func (s *session) checkDecide(d Decide) (*approvalState, error) {
 		if d.Outcome != "accept" {
 			return nil, refuse(RefusedBadInput, "decide %s: only an accept can hold for the session", d.Approval)
 		}
+		if _, known := s.st.Grants[a.Request.Digest]; !known && len(s.st.Grants) >= maxGrants {
+			return nil, refuse(RefusedState, "decide %s: session %s keeps %d accepted asks already: accept it once", d.Approval, s.id, maxGrants)
+		}
 		word = "accept_for_session"
 	default:
-		return nil, refuse(RefusedBadInput, "decide %s: scope %q is none of once, session", d.Approval, d.Scope)
+		return nil, refuse(RefusedBadInput, "decide %s: scope %.100q is none of once, session", d.Approval, d.Scope)
 	}
 	if word != "decline" && !slices.Contains(a.Request.Offered, word) {
 		return nil, refuse(RefusedState, "decide %s: %s is not offered (%s are)", d.Approval, word, strings.Join(a.Request.Offered, ", "))
 	}
 	return a, nil
+}
+
+func given(raw json.RawMessage) bool {
+	switch string(raw) {
+	case "", "null", "{}":
+		return false
+	}
+	return true
 }
 
 func (s *session) takeDecide(d Decide) (Approval, error) {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.temporal.io/sdk/workflow"
-
 	"fairlead.dev/fairlead/activities"
 )
 
@@ -14,146 +12,144 @@ const closeGrace = 15 * time.Second
 
 // newlyClosing says that a close came while a turn runs and codex does not know yet.
 func (s *session) newlyClosing() bool {
-	if s.st.Close == nil || !s.st.Running {
-		return false
-	}
-	id := fmt.Sprintf("%s.i%d", s.id, s.st.TurnN)
-	for _, p := range s.st.Sends {
-		if p.Send.ID == id {
-			return false
-		}
-	}
-	return true
+	return s.st.Close != nil && s.st.Running && s.st.sending(activities.SendInterrupt) == nil
 }
 
-func (s *session) queueInterruptForClose() bool {
-	if s.st.Close == nil || !s.st.Running {
-		return false
+func (s *session) queueInterruptForClose() {
+	if !s.newlyClosing() {
+		return
 	}
 	if s.st.Interrupt == nil {
 		s.st.Interrupt = &Interrupt{By: s.st.Close.By, Reason: "the session was closed"}
 	}
-	return s.queueInterrupt()
+	s.queueInterrupt()
 }
 
 // interruptForClose ends the running turn before a close, with codex's help if
 // it gives any in time.
 func (s *session) interruptForClose() error {
 	s.become(Closing)
-	s.queueInterruptForClose()
-	s.st.CloseTries++
-	if !s.st.Alive || s.st.CloseTries > 3 {
+	if !s.st.Alive || s.st.GraceOver || s.st.CloseTries >= 3 {
 		s.giveUpTurn("interrupted", nil)
 		return nil
 	}
+	s.queueInterruptForClose()
+	s.st.CloseTries++
 	return s.pump()
 }
 
 // cleanUp leaves the host and the leases as they were before the session. What
-// it cannot prove it says.
-func (s *session) cleanUp() {
+// it cannot prove it says. It tells whether it only stopped to continue as new.
+func (s *session) cleanUp() (again bool) {
 	failed := s.st.Status == Failed
 	if !failed {
 		s.become(Closing)
 	}
-	for _, m := range s.st.Queue {
-		if t := s.st.turn(s.findN(m.ID)); t != nil {
-			t.Status, t.EndedAt = "interrupted", workflow.Now(s.ctx)
-			t.Error = &Failure{Kind: "closed", Message: "the session ended before this message had its turn"}
-		}
-	}
-	s.st.Queue = nil
 	if s.st.Running {
 		s.giveUpTurn("unknown", s.st.Error)
 	}
+	if !s.st.Ended {
+		s.st.Ended = true
+		if s.st.Close == nil {
+			s.st.Close = &Close{}
+		}
+		if !failed {
+			s.note(activities.Note{Type: "state", Text: "closed", Data: map[string]string{"by": s.st.Close.By}})
+		}
+	}
 	s.publish()
-	s.closeOnHost()
+	if s.closeOnHost() {
+		return true
+	}
 	s.releaseLeases()
 	if !failed {
 		s.become(Closed)
 	}
 	s.publish()
+	s.drain() // what came too late is refused on record
+	return false
 }
 
-func (s *session) findN(messageID string) int {
-	if a := s.accepted(messageID); a != nil {
-		return a.N
-	}
-	return 0
-}
-
-// closeOnHost stops, saves, wipes and removes. A host that cannot be reached is
-// tried until it can, or until somebody says discard.
-func (s *session) closeOnHost() {
-	if s.st.Close == nil {
-		s.st.Close = &Close{}
-	}
-	word := "closed"
-	if s.st.Status == Failed {
-		word = "failed"
-	} else {
-		s.note(activities.Note{Type: "state", Text: word, Data: map[string]string{"by": s.st.Close.By}})
-	}
-	if s.st.Lease == nil || s.st.Layout == nil {
+// closeOnHost stops, saves, wipes and removes. What cannot be done is tried
+// until it can, or until somebody says discard. It tells whether it only
+// stopped to continue as new.
+func (s *session) closeOnHost() (again bool) {
+	if !s.st.Touched {
 		s.recordNotes()
-		return
+		return false
 	}
 	for {
-		discard := s.st.Close.Discard
-		out, err, again := s.tryClose(discard)
-		if again {
+		discard := s.st.Close.Discard || s.st.Layout == nil // a failed prepare left nothing worth saving
+		out, err, calledBack := s.tryClose(discard)
+		if calledBack {
 			continue
 		}
-		if err != nil {
-			f := failureOf(fmt.Sprintf("clean up on %s", s.st.Lease.Spec.Name), err)
-			s.note(activities.Note{Type: "error", Text: f.Message, Data: failureData(f)})
-			if s.st.Error == nil {
-				s.st.Error = f
+		if err == nil {
+			s.st.Pump.Seq = out.Seq
+			s.st.Notes, s.st.Handing = nil, nil
+			s.st.Alive = false
+			s.st.Closed = &CloseView{Wiped: out.Wiped, Removed: out.Removed, Archive: out.Archive}
+			if out.Problem != nil && s.st.Error == nil {
+				s.st.Error = failureOfProblem(out.Problem)
 			}
+			return false
+		}
+		f := failureOf(fmt.Sprintf("clean up on %s", s.st.Lease.Spec.Name), err)
+		if f.Message != s.st.CleanError {
+			s.st.CleanError = f.Message
+			s.note(activities.Note{Type: "error", Text: f.Message, Data: failureData(f)})
+		}
+		if s.st.Status != Failed {
+			s.st.Error = f
+		}
+		// A host that a newer holder of this session uses is not ours to clean.
+		if discard || f.Kind == activities.ErrTypeFenced {
 			s.st.Closed = &CloseView{}
 			s.recordNotes()
-			return
+			return false
 		}
-		s.st.Pump.Seq = out.Seq
-		s.st.Notes, s.st.Handing = nil, nil
-		s.st.Alive = false
-		s.st.Closed = &CloseView{Wiped: out.Wiped, Removed: out.Removed, Archive: out.Archive}
-		if out.Problem != nil && s.st.Error == nil {
-			s.st.Error = failureOfProblem(out.Problem)
+		if s.holdClean() {
+			return true
 		}
-		return
 	}
+}
+
+// holdClean waits before the next try: a minute first, an hour in the end.
+func (s *session) holdClean() (again bool) {
+	wait := min(time.Minute<<min(s.st.CleanTries, 6), time.Hour)
+	s.st.CleanTries++
+	s.publish()
+	_, err := s.awaitFor(wait, func() bool { return s.st.Close.Discard || s.full() })
+	return err == nil && s.full()
 }
 
 // tryClose runs the activity; it is called back when somebody says discard
 // while a host cannot be reached.
-func (s *session) tryClose(discard bool) (out activities.CloseSessionResult, err error, again bool) {
+func (s *session) tryClose(discard bool) (out activities.CloseSessionResult, err error, calledBack bool) {
 	s.st.PumpN++
 	opts := untilDone(s.ctx, "close on "+s.st.Lease.Spec.Name)
 	if discard {
 		opts = setUp(s.ctx, "discard on "+s.st.Lease.Spec.Name)
 	}
-	actx, cancel := workflow.WithCancel(opts)
-	defer cancel()
-	fut := workflow.ExecuteActivity(actx, sessions.CloseSession, activities.CloseSessionInput{
-		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, Incarnation: s.st.Incarnation,
-		Discard: discard, ThreadID: s.st.Pump.ThreadID, Seq: s.st.Pump.Seq,
-		Notes: append(append([]activities.Note{}, s.st.Handing...), s.st.Notes...),
+	var layout activities.Layout // empty where preparing failed: the activity finds it
+	if s.st.Layout != nil {
+		layout = *s.st.Layout
+	}
+	out, err = doingUnless(s, opts, func() bool { return s.st.Close.Discard && !discard }, sessions.CloseSession, activities.CloseSessionInput{
+		Claim: s.claim(), Layout: layout, Seed: s.st.Seed, Incarnation: s.st.Incarnation,
+		Discard: discard, ThreadID: s.st.Pump.ThreadID, Seq: s.st.Pump.Seq, Notes: s.unwritten(),
 	})
-	if err := s.await(func() bool { return fut.IsReady() || s.st.Close.Discard != discard }); err != nil {
-		return out, err, false
-	}
-	if !fut.IsReady() {
-		cancel()
-		_ = fut.Get(s.ctx, nil) // wherever it stopped, the next one begins again
-		return out, nil, true
-	}
-	err = fut.Get(s.ctx, &out)
-	return out, err, false
+	// Wherever it stopped, the next one begins again.
+	return out, err, err != nil && s.st.Close.Discard && !discard
+}
+
+// unwritten are the transcript entries that no pump wrote for certain.
+func (s *session) unwritten() []activities.Note {
+	return append(append([]activities.Note{}, s.st.Handing...), s.st.Notes...)
 }
 
 func (s *session) recordNotes() {
-	notes := append(append([]activities.Note{}, s.st.Handing...), s.st.Notes...)
+	notes := s.unwritten()
 	if len(notes) == 0 {
 		return
 	}

@@ -9,6 +9,9 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
+// maxFailure bounds the words of a failure: they are carried and shown.
+const maxFailure = 4 << 10
+
 // failureOf puts an activity's error into the words that people see.
 func failureOf(what string, err error) *Failure {
 	var app *temporal.ApplicationError
@@ -24,6 +27,7 @@ func failureOf(what string, err error) *Failure {
 		if f.Kind == "" {
 			f.Kind = activities.ErrTypeInternal
 		}
+		f.Message, f.Hint = excerpt(f.Message, maxFailure), excerpt(f.Hint, maxFailure)
 		return f
 	}
 	var timeout *temporal.TimeoutError
@@ -31,17 +35,17 @@ func failureOf(what string, err error) *Failure {
 		return &Failure{Kind: "timeout", Message: fmt.Sprintf("%s: no worker finished it in time", what),
 			Hint: "see `ctl status` for workers, then try again"}
 	}
-	return &Failure{Kind: activities.ErrTypeInternal, Message: fmt.Sprintf("%s: %v", what, err)}
+	return &Failure{Kind: activities.ErrTypeInternal, Message: excerpt(fmt.Sprintf("%s: %v", what, err), maxFailure)}
 }
 
 func failureOfProblem(p *activities.Problem) *Failure {
 	if p == nil {
 		return nil
 	}
-	return &Failure{Kind: p.Kind, Message: p.Message, Hint: p.Hint}
+	return &Failure{Kind: p.Kind, Message: excerpt(p.Message, maxFailure), Hint: excerpt(p.Hint, maxFailure)}
 }
 
 // refuse makes the error with which an update is refused.
 func refuse(kind, format string, args ...any) error {
-	return temporal.NewNonRetryableApplicationError(fmt.Sprintf(format, args...), kind, nil)
+	return temporal.NewNonRetryableApplicationError(excerpt(fmt.Sprintf(format, args...), 1<<10), kind, nil)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
@@ -26,12 +27,14 @@ type fakeSessions struct {
 	ran   []activities.RunPumpInput
 	calls []string
 
-	prepareErr error
-	closeErr   error
-	closeHangs chan struct{} // closed by the test to let a close through
-	closed     []activities.CloseSessionInput
-	recorded   []activities.RecordNotesInput
-	starts     int
+	rest  func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) // answers pumps after those
+	hangs map[string]chan struct{}                                                                // activities that wait until theirs is closed, or they are called back
+	fails map[string]error
+
+	closeErrs []error // of the first closes
+	closed    []activities.CloseSessionInput
+	recorded  []activities.RecordNotesInput
+	starts    int
 }
 
 func (f *fakeSessions) call(format string, args ...any) {
@@ -40,29 +43,66 @@ func (f *fakeSessions) call(format string, args ...any) {
 	f.calls = append(f.calls, fmt.Sprintf(format, args...))
 }
 
-func (f *fakeSessions) PrepareSession(_ context.Context, in activities.PrepareSessionInput) (activities.PrepareSessionResult, error) {
-	f.call("prepare %s on %s", in.Claim.Session, in.Claim.Host.Name)
-	if f.prepareErr != nil {
-		return activities.PrepareSessionResult{}, f.prepareErr
+// act records an activity and does what the test wants of it.
+func (f *fakeSessions) act(ctx context.Context, name, format string, args ...any) error {
+	f.call(format, args...)
+	f.mu.Lock()
+	hang, err := f.hangs[name], f.fails[name]
+	f.mu.Unlock()
+	if hang != nil {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-hang:
+		}
+	}
+	return err
+}
+
+// hang makes an activity wait, until the test lets it go on or ends.
+func (f *fakeSessions) hang(name string) (let func()) {
+	ch := make(chan struct{})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.hangs == nil {
+		f.hangs = map[string]chan struct{}{}
+	}
+	f.hangs[name] = ch
+	let = sync.OnceFunc(func() { close(ch) })
+	f.t.Cleanup(let)
+	return let
+}
+
+func (f *fakeSessions) fail(name string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fails == nil {
+		f.fails = map[string]error{}
+	}
+	f.fails[name] = err
+}
+
+func (f *fakeSessions) PrepareSession(ctx context.Context, in activities.PrepareSessionInput) (activities.PrepareSessionResult, error) {
+	if err := f.act(ctx, "prepare", "prepare %s on %s", in.Claim.Session, in.Claim.Host.Name); err != nil {
+		return activities.PrepareSessionResult{}, err
 	}
 	dir := "/r/sessions/" + in.Claim.Session
 	return activities.PrepareSessionResult{CodexVersion: "0.169.0", Permissions: "fairlead",
 		Layout: activities.Layout{Root: "/r", Dir: dir, CodexHome: dir + "/codex-home", WorkDir: dir + "/work", OwnWork: true, Codex: "/r/codex"}}, nil
 }
 
-func (f *fakeSessions) StartServer(_ context.Context, in activities.StartServerInput) (activities.StartServerResult, error) {
-	f.call("start %d", in.Incarnation)
+func (f *fakeSessions) StartServer(ctx context.Context, in activities.StartServerInput) (activities.StartServerResult, error) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.starts++
-	return activities.StartServerResult{Process: "app-server", PID: 100 + in.Incarnation}, nil
+	f.mu.Unlock()
+	return activities.StartServerResult{Process: "app-server", PID: 100 + in.Incarnation}, f.act(ctx, "start", "start %d", in.Incarnation)
 }
 
 func (f *fakeSessions) RunPump(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 	f.mu.Lock()
 	f.ran = append(f.ran, in)
 	n := len(f.ran)
-	var next func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error)
+	next := f.rest
 	if n <= len(f.pumps) {
 		next = f.pumps[n-1]
 	}
@@ -74,26 +114,26 @@ func (f *fakeSessions) RunPump(ctx context.Context, in activities.RunPumpInput) 
 	return next(ctx, in)
 }
 
-func (f *fakeSessions) StopServer(_ context.Context, in activities.StopServerInput) (activities.StopServerResult, error) {
-	f.call("stop %d", in.Incarnation)
-	return activities.StopServerResult{}, nil
+func (f *fakeSessions) StopServer(ctx context.Context, in activities.StopServerInput) (activities.StopServerResult, error) {
+	return activities.StopServerResult{}, f.act(ctx, "stop", "stop %d", in.Incarnation)
 }
 
 func (f *fakeSessions) CloseSession(ctx context.Context, in activities.CloseSessionInput) (activities.CloseSessionResult, error) {
-	f.call("close discard=%v", in.Discard)
 	f.mu.Lock()
 	f.closed = append(f.closed, in)
-	hangs := f.closeHangs
-	f.mu.Unlock()
-	if hangs != nil && !in.Discard {
-		select {
-		case <-ctx.Done():
-			return activities.CloseSessionResult{}, ctx.Err()
-		case <-hangs:
-		}
+	n := len(f.closed)
+	var err error
+	if n <= len(f.closeErrs) {
+		err = f.closeErrs[n-1]
 	}
-	if f.closeErr != nil {
-		return activities.CloseSessionResult{}, f.closeErr
+	f.mu.Unlock()
+	if in.Discard { // a host that hangs is given up then
+		f.call("close discard=true")
+	} else if herr := f.act(ctx, "close", "close discard=false"); herr != nil {
+		err = herr
+	}
+	if err != nil {
+		return activities.CloseSessionResult{}, err
 	}
 	return activities.CloseSessionResult{Wiped: true, Removed: true, Seq: in.Seq + int64(len(in.Notes))}, nil
 }
@@ -112,14 +152,16 @@ type world struct {
 	fake     *fakeSessions
 	released []string
 	refuse   *Failure // the pool's answer, in place of a grant
+	mute     bool     // it does not answer at all
 	checks   []func() // of answers, which come later
+	steps    int      // of at that have yet to run
 }
 
 // takes and refuses say what an update must have been answered in the end.
 func (w *world) takes(u *updated) {
 	w.checks = append(w.checks, func() {
 		if !u.accepted || u.rejected != nil || u.err != nil {
-			w.t.Errorf("update %v was answered %+v, want it taken", u.arg, u)
+			w.t.Errorf("update %.200v was answered %.300v, want it taken", u.arg, u)
 		}
 	})
 }
@@ -128,12 +170,15 @@ func (w *world) refuses(u *updated, kind string) {
 	w.checks = append(w.checks, func() {
 		var app *temporal.ApplicationError
 		if u.accepted || !errors.As(u.rejected, &app) || app.Type() != kind {
-			w.t.Errorf("update %v was answered %v, want a refusal of type %s", u.arg, u.rejected, kind)
+			w.t.Errorf("update %.200v was answered %.300v, want a refusal of type %s", u.arg, u.rejected, kind)
 		}
 	})
 }
 
 func (w *world) verify() {
+	if w.steps > 0 {
+		w.t.Errorf("the workflow ended (%v) before %d steps of the test", w.GetWorkflowError(), w.steps)
+	}
 	for _, c := range w.checks {
 		c()
 	}
@@ -143,6 +188,7 @@ func newWorld(t *testing.T) *world {
 	var suite testsuite.WorkflowTestSuite
 	w := &world{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t, fake: &fakeSessions{t: t}}
 	w.SetTestTimeout(20 * time.Second)
+	w.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: SessionID("s1")})
 	w.RegisterActivity(w.fake)
 	w.RegisterWorkflowWithOptions(Session, workflow.RegisterOptions{Name: TypeSession})
 	answer := func(_ string, id, _, name string, arg any) error { return w.external(id, name, arg) }
@@ -156,6 +202,8 @@ func (w *world) external(id, name string, arg any) error {
 	case signalAcquire:
 		g := granted{From: id, Epoch: 1}
 		switch {
+		case w.mute:
+			return nil
 		case w.refuse != nil:
 			g.Refused = w.refuse
 		case id == PoolID(""):
@@ -180,6 +228,25 @@ func (w *world) start(opt SessionOptions) {
 		w.t.Fatal("the session did not end")
 	}
 	w.verify()
+}
+
+// continued is how the session ended, if it continued as new.
+func (w *world) continued() *temporalContinue {
+	w.t.Helper()
+	var again *temporalContinue
+	if !errors.As(w.GetWorkflowError(), &again) {
+		w.t.Fatalf("the session ended with %v and did not continue as new", w.GetWorkflowError())
+	}
+	return again
+}
+
+// typeOf is the type of the application error in err.
+func typeOf(err error) string {
+	var app *temporal.ApplicationError
+	if !errors.As(err, &app) {
+		return ""
+	}
+	return app.Type()
 }
 
 func (w *world) view() SessionView {
@@ -220,7 +287,11 @@ func (w *world) send(name string, arg any) *updated {
 	return u
 }
 
-func (w *world) at(d time.Duration, f func()) { w.RegisterDelayedCallback(f, d) }
+// at runs a step of the test; the workflow must not end before.
+func (w *world) at(d time.Duration, f func()) {
+	w.steps++
+	w.RegisterDelayedCallback(func() { w.steps--; f() }, d)
+}
 
 // Answers that pumps give.
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -58,17 +59,64 @@ func notThere(from string, err error) *Failure {
 		Hint: "start a worker of that zone"}
 }
 
-// tell answers a holder. A holder that is gone has no use for a lease: it says so.
-func tell(ctx workflow.Context, holder string, g granted) bool {
-	err := workflow.SignalExternalWorkflow(ctx, SessionID(holder), "", signalLease, g).Get(ctx, nil)
-	if err != nil {
-		workflow.GetLogger(ctx).Warn("holder not told", "holder", holder, "error", err)
-	}
-	return err == nil
+// letter is an answer on its way.
+type letter struct {
+	to   string
+	text granted
 }
+
+// post answers holders and names those who are gone: they have no use for a
+// lease. Temporal takes 2,000 such signals at a time.
+func post(ctx workflow.Context, letters []letter) (gone []string) {
+	for batch := range slices.Chunk(letters, 500) {
+		sent := make([]workflow.Future, 0, len(batch))
+		for _, l := range batch {
+			sent = append(sent, workflow.SignalExternalWorkflow(ctx, SessionID(l.to), "", signalLease, l.text))
+		}
+		for i, fut := range sent {
+			if err := fut.Get(ctx, nil); err != nil {
+				workflow.GetLogger(ctx).Warn("holder not told", "holder", batch[i].to, "error", err)
+				gone = append(gone, batch[i].to)
+			}
+		}
+	}
+	return gone
+}
+
+// reapEvery is how often those who hold a lease are looked at: whether they
+// still live.
+var reapEvery = 5 * time.Minute
+
+// A reaper is the one timer for that. It goes off in time however often
+// something else wakes its owner, and the time is carried to the next run.
+type reaper struct {
+	ctx   workflow.Context
+	timer workflow.Future
+}
+
+func newReaper(ctx workflow.Context) *reaper { return &reaper{ctx: ctx} }
+
+func (r *reaper) arm(at *time.Time, holders int) {
+	if r.timer != nil || holders == 0 {
+		return
+	}
+	now := workflow.Now(r.ctx)
+	if at.IsZero() {
+		*at = now.Add(reapEvery)
+	}
+	r.timer = workflow.NewTimerWithOptions(r.ctx, max(at.Sub(now), time.Second), workflow.TimerOptions{Summary: "look after holders"})
+}
+
+func (r *reaper) due() bool { return r.timer != nil && r.timer.IsReady() }
+
+// begin makes room for the next round.
+func (r *reaper) begin(at *time.Time) { r.timer, *at = nil, time.Time{} }
 
 // findEnded names those holders whose workflows have ended without a release.
 func findEnded(ctx workflow.Context, holders []string) ([]string, error) {
+	if len(holders) == 0 {
+		return nil, nil
+	}
 	ids := make([]string, 0, len(holders))
 	for _, h := range holders {
 		ids = append(ids, SessionID(h))

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"go.temporal.io/sdk/converter"
@@ -67,7 +69,7 @@ func (s *session) signalled(d door, raw converter.RawValue) {
 	if err == nil {
 		return
 	}
-	s.st.Refusals = append(s.st.Refusals, Refusal{At: workflow.Now(s.ctx), Name: d.name, Reason: err.Error()})
+	s.st.Refusals = append(s.st.Refusals, Refusal{At: workflow.Now(s.ctx), Name: d.name, Reason: excerpt(err.Error(), 500)})
 	s.st.trim()
 	s.log.Warn("signal refused", "name", d.name, "reason", err.Error())
 }
@@ -107,13 +109,17 @@ func taking[In, Out any](take func(In) (Out, error)) func([]byte) (any, error) {
 	}
 }
 
-// decode reads one JSON object and refuses fields that are not ours.
+// decode reads one JSON object and refuses fields that are not ours. No input
+// at all is the empty object.
 func decode[T any](raw []byte) (T, error) {
 	var v T
+	if len(raw) == 0 {
+		return v, nil
+	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&v); err != nil {
-		return v, refuse(RefusedBadInput, "message is not the JSON that is expected: %v", err)
+		return v, refuse(RefusedBadInput, "message is not the JSON that is expected: %.300v", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return v, refuse(RefusedBadInput, "message has more than one JSON value")
@@ -132,14 +138,24 @@ func (s *session) ends() error {
 	return nil
 }
 
+// accepted finds the answer to a message that was taken before.
 func (s *session) accepted(id string) *MessageAccepted {
-	for i := range s.st.Seen {
-		if s.st.Seen[i].MessageID == id {
-			return &s.st.Seen[i]
+	for _, q := range s.st.Queue {
+		if q.ID == id {
+			return &MessageAccepted{Session: s.id, MessageID: id, N: q.N}
+		}
+	}
+	for _, m := range s.st.Seen {
+		if m.ID == id {
+			return &MessageAccepted{Session: s.id, MessageID: id, N: m.N}
 		}
 	}
 	return nil
 }
+
+// messageBlob is where the worker's API keeps long messages. A message must not
+// name anything else that is in the store.
+var messageBlob = regexp.MustCompile(`^messages/[A-Za-z0-9._-]{1,200}$`)
 
 func (s *session) checkMessage(m Message) error {
 	if m.ID != "" && s.accepted(m.ID) != nil {
@@ -148,20 +164,26 @@ func (s *session) checkMessage(m Message) error {
 	if err := s.ends(); err != nil {
 		return err
 	}
+	if m.ID == "" || len(m.ID) > maxWord || strings.ContainsFunc(m.ID, unicode.IsControl) {
+		return refuse(RefusedBadInput, "message needs an id of its own, at most %d bytes long", maxWord)
+	}
 	chars := utf8.RuneCountInString(m.Text) + m.Chars
 	switch {
-	case m.ID == "" || len(m.ID) > 200:
-		return refuse(RefusedBadInput, "message needs an id of its own, at most 200 bytes long")
+	case strings.HasPrefix(m.ID, s.id+"."):
+		return refuse(RefusedBadInput, "message %s: ids that begin with the session's name and a dot are its own", m.ID)
 	case m.Text != "" && m.Blob != "":
 		return refuse(RefusedBadInput, "message %s has both text and blob", m.ID)
 	case m.Blob == "" && strings.TrimSpace(m.Text) == "":
 		return refuse(RefusedBadInput, "message %s is empty: say what codex is to do", m.ID)
+	case m.Blob != "" && !messageBlob.MatchString(m.Blob), m.Chars < 0, m.Blob == "" && m.Chars != 0:
+		return refuse(RefusedBadInput, "message %s: its blob is none that the worker's API gave for a long text", m.ID)
 	case chars > MaxChars:
 		return refuse(RefusedBadInput, "message %s has %d characters; codex takes at most %d (put it into a file and name the file)", m.ID, chars, MaxChars)
-	case len(m.Text) > 512<<10:
-		return refuse(RefusedBadInput, "message %s is %d bytes; above %d it goes through the store (ctl does so)", m.ID, len(m.Text), 512<<10)
-	case len(s.st.Queue) >= maxQueue:
-		return refuse(RefusedState, "session %s has %d messages queued already", s.id, len(s.st.Queue))
+	case encoded(m.Text) > maxInline:
+		return refuse(RefusedBadInput, "message %s takes %d bytes; above %d it goes through the store (ctl does so)", m.ID, encoded(m.Text), maxInline)
+	}
+	if err := short([]text{{"model", m.Model, maxWord}, {"effort", m.Effort, maxWord}, {"by", m.By, maxWord}}); err != nil {
+		return refuse(RefusedBadInput, "message %s: %v", m.ID, err)
 	}
 	switch m.Mode {
 	case "", "queue":
@@ -170,7 +192,10 @@ func (s *session) checkMessage(m Message) error {
 			return refuse(RefusedState, "session %s has no running turn to steer", s.id)
 		}
 	default:
-		return refuse(RefusedBadInput, "message %s: mode %q is none of queue, steer", m.ID, m.Mode)
+		return refuse(RefusedBadInput, "message %s: mode %.100q is none of queue, steer", m.ID, m.Mode)
+	}
+	if len(s.st.Queue) >= maxQueue || s.st.texts()+encoded(m) > maxTexts {
+		return refuse(RefusedState, "session %s has %d messages queued already, and no room for more", s.id, len(s.st.Queue))
 	}
 	return nil
 }
@@ -185,27 +210,29 @@ func (s *session) takeMessage(m Message) (MessageAccepted, error) {
 	acc := MessageAccepted{Session: s.id, MessageID: m.ID}
 	if m.Mode == "steer" {
 		acc.N = s.st.TurnN
+		s.st.remember(m.ID, acc.N)
 		s.st.Sends = append(s.st.Sends, pendingSend{Send: activities.Send{
 			ID: m.ID, Kind: activities.SendSteer, Text: m.Text, Blob: m.Blob, Turn: s.st.TurnN,
 		}})
 	} else {
 		s.st.NextN++
 		acc.N = s.st.NextN
-		s.st.Queue = append(s.st.Queue, m)
-		s.st.Turns = append(s.st.Turns, TurnView{Session: s.id, N: acc.N, MessageID: m.ID, Status: "queued"})
+		s.st.Queue = append(s.st.Queue, queuedMessage{Message: m, N: acc.N})
 	}
-	s.st.Seen = append(s.st.Seen, acc)
 	s.st.UpdatedAt = workflow.Now(s.ctx)
 	s.st.trim()
 	return acc, nil
 }
 
-func (s *session) checkInterrupt(Interrupt) error {
+func (s *session) checkInterrupt(i Interrupt) error {
 	if err := s.ends(); err != nil {
 		return err
 	}
 	if !s.st.Running {
 		return refuse(RefusedState, "session %s has no running turn", s.id)
+	}
+	if err := short([]text{{"reason", i.Reason, maxReason}, {"by", i.By, maxWord}}); err != nil {
+		return refuse(RefusedBadInput, "interrupt session %s: %v", s.id, err)
 	}
 	return nil
 }
@@ -216,28 +243,29 @@ func (s *session) takeInterrupt(i Interrupt) (SessionView, error) {
 	}
 	if s.st.Interrupt == nil {
 		s.st.Interrupt = &i
-		s.queueInterrupt()
 		s.note(activities.Note{Type: activities.EntryState, Text: interruptedBy(&i)})
 	}
+	s.queueInterrupt()
 	return s.view(), nil
 }
 
-// queueInterrupt asks codex to end the turn; once for each turn.
-func (s *session) queueInterrupt() bool {
-	id := fmt.Sprintf("%s.i%d", s.id, s.st.TurnN)
-	for _, p := range s.st.Sends {
-		if p.Send.ID == id {
-			return false
-		}
+// queueInterrupt asks codex to end the turn, unless it is being asked.
+func (s *session) queueInterrupt() {
+	if s.st.sending(activities.SendInterrupt) != nil {
+		return
 	}
+	s.st.InterruptN++
 	s.st.Sends = append(s.st.Sends, pendingSend{Send: activities.Send{
-		ID: id, Kind: activities.SendInterrupt, Turn: s.st.TurnN,
+		ID: fmt.Sprintf("%s.i%d", s.id, s.st.InterruptN), Kind: activities.SendInterrupt, Turn: s.st.TurnN,
 	}})
-	return true
 }
 
 func (s *session) checkClose(c Close) error {
-	if s.st.Status != Closed && s.st.Status != Failed && s.st.Close != nil && c.Discard && !s.st.Close.Discard {
+	if err := short([]text{{"by", c.By, maxWord}}); err != nil {
+		return refuse(RefusedBadInput, "close session %s: %v", s.id, err)
+	}
+	// Also one that failed may be held up by what it left on its host.
+	if c.Discard && s.st.Close != nil && !s.st.Close.Discard && s.st.Closed == nil && s.st.Status != Closed {
 		return nil
 	}
 	return s.ends()
@@ -246,6 +274,9 @@ func (s *session) checkClose(c Close) error {
 func (s *session) takeClose(c Close) (SessionView, error) {
 	if err := s.checkClose(c); err != nil {
 		return SessionView{}, err
+	}
+	if c.By == "" && s.st.Close != nil {
+		c.By = s.st.Close.By
 	}
 	s.st.Close = &c
 	return s.view(), nil
@@ -263,9 +294,10 @@ func (s *session) findTurn(q TurnQuery) (TurnView, error) {
 	if n == 0 {
 		n = s.st.TurnN
 	}
-	t := s.st.turn(n)
-	if t == nil {
-		return TurnView{}, refuse(RefusedNotFound, "session %s has no turn %d at hand (older ones are in the transcript)", s.id, n)
+	for _, v := range s.turns() {
+		if v.N == n {
+			return v, nil
+		}
 	}
-	return *t, nil
+	return TurnView{}, refuse(RefusedNotFound, "session %s has no turn %d at hand (older ones are in the transcript)", s.id, n)
 }

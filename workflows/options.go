@@ -35,7 +35,7 @@ func setUp(ctx workflow.Context, summary string) workflow.Context {
 		StartToCloseTimeout: 30 * time.Minute,
 		HeartbeatTimeout:    beat,
 		WaitForCancellation: true,
-		Summary:             summary,
+		Summary:             excerpt(summary, 100), // Temporal takes 400 bytes of JSON
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second, MaximumAttempts: 3,
 		},
@@ -48,7 +48,7 @@ func attached(ctx workflow.Context, summary string) workflow.Context {
 		StartToCloseTimeout: 48 * time.Hour,
 		HeartbeatTimeout:    beat,
 		WaitForCancellation: true,
-		Summary:             summary,
+		Summary:             excerpt(summary, 100), // Temporal takes 400 bytes of JSON
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second,
 		},
@@ -61,7 +61,7 @@ func untilDone(ctx workflow.Context, summary string) workflow.Context {
 		StartToCloseTimeout: 2 * time.Hour,
 		HeartbeatTimeout:    beat,
 		WaitForCancellation: true,
-		Summary:             summary,
+		Summary:             excerpt(summary, 100), // Temporal takes 400 bytes of JSON
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute,
 		},
@@ -75,7 +75,7 @@ func once(ctx workflow.Context, summary string) workflow.Context {
 		StartToCloseTimeout: 7 * 24 * time.Hour,
 		HeartbeatTimeout:    beat,
 		WaitForCancellation: true,
-		Summary:             summary,
+		Summary:             excerpt(summary, 100), // Temporal takes 400 bytes of JSON
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second,
 		},

@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -24,15 +23,25 @@ type poolState struct {
 	Leases []poolLease `json:"leases"`
 	Queue  []ticket    `json:"queue"`
 	Epoch  int64       `json:"epoch"` // rises with every grant
+	ReapAt time.Time   `json:"reap_at"`
 }
 
 type poolHost struct {
-	Spec   activities.HostSpec         `json:"spec"`
-	Labels map[string]string           `json:"labels,omitempty"`
-	Slots  int                         `json:"slots"`
-	Cordon bool                        `json:"cordon,omitempty"`
-	Codex  string                      `json:"codex,omitempty"`
-	Check  *activities.CheckHostResult `json:"check,omitempty"`
+	Spec   activities.HostSpec `json:"spec"`
+	Labels map[string]string   `json:"labels,omitempty"`
+	Slots  int                 `json:"slots"`
+	Cordon bool                `json:"cordon,omitempty"`
+	Codex  string              `json:"codex,omitempty"`
+	Check  *hostCheck          `json:"check,omitempty"`
+}
+
+// hostCheck is what the pool keeps of a probe; the whole is the result of the
+// host task.
+type hostCheck struct {
+	OK      bool      `json:"ok"`
+	At      time.Time `json:"at"`
+	Sandbox string    `json:"sandbox,omitempty"`
+	Codex   string    `json:"codex,omitempty"`
 }
 
 type poolLease struct {
@@ -47,21 +56,19 @@ type ticket struct {
 	Told string `json:"told,omitempty"`
 }
 
-// letter is an answer on its way.
-type letter struct {
-	to   string
-	text granted
-}
-
 // defaultSlots is how many sessions share a host unless somebody says otherwise.
 const defaultSlots = 4
 
-// reapEvery is how often a pool looks whether those who hold a lease still live.
-const reapEvery = 5 * time.Minute
+// Bounds of what a pool carries: some hundred bytes each.
+const (
+	maxHosts = 1000
+	maxHost  = 16 << 10 // bytes of one host's spec and labels
+	maxLine  = 2000
+)
 
 // HostPool is the inventory of a zone and hands out slots. It never ends.
 func HostPool(ctx workflow.Context, in PoolInput) error {
-	p := &pool{ctx: ctx, zone: in.Zone, st: in.Carry}
+	p := &pool{ctx: ctx, zone: in.Zone, st: in.Carry, reaper: newReaper(ctx)}
 	if p.zone == "" {
 		p.zone = "default"
 	}
@@ -82,6 +89,8 @@ type pool struct {
 	rel  workflow.ReceiveChannel
 	fnd  workflow.ReceiveChannel
 	work bool // something arrived: look who can be served
+
+	reaper *reaper
 }
 
 func (p *pool) listen() error {
@@ -128,18 +137,17 @@ func firstError(errs ...error) error {
 func (p *pool) run() error {
 	for {
 		p.serve()
-		ready := func() bool { p.drain(); return p.work || workflow.GetInfo(p.ctx).GetContinueAsNewSuggested() }
-		var err error
-		if len(p.st.Leases) > 0 {
-			var ok bool
-			if ok, err = workflow.AwaitWithTimeout(p.ctx, reapEvery, ready); err == nil && !ok {
-				err = p.reap()
-			}
-		} else {
-			err = workflow.Await(p.ctx, ready)
-		}
+		p.reaper.arm(&p.st.ReapAt, len(p.st.Leases))
+		err := workflow.Await(p.ctx, func() bool {
+			p.drain()
+			return p.work || p.reaper.due() || workflow.GetInfo(p.ctx).GetContinueAsNewSuggested()
+		})
 		if err != nil {
 			return err
+		}
+		if p.reaper.due() {
+			p.reaper.begin(&p.st.ReapAt)
+			p.reap()
 		}
 		if workflow.GetInfo(p.ctx).GetContinueAsNewSuggested() && !p.work {
 			return p.rollOver()
@@ -163,7 +171,9 @@ func (p *pool) drain() {
 		if !p.acq.ReceiveAsync(&a) {
 			break
 		}
-		p.enqueue(a)
+		if NamePattern.MatchString(a.Holder) && encoded(a) <= maxHost {
+			p.enqueue(a)
+		}
 	}
 	for {
 		var r release
@@ -207,19 +217,20 @@ func (p *pool) serve() {
 			say(t.Holder, granted{Epoch: p.st.Epoch, Spec: &spec})
 		case why.Kind != "busy":
 			say(t.Holder, granted{Refused: why})
+		case len(left) >= maxLine:
+			say(t.Holder, granted{Refused: &Failure{Kind: "busy", Hint: "try again later, or add hosts",
+				Message: fmt.Sprintf("%s, and %d sessions wait already", why.Message, len(left))}})
 		default:
 			left = append(left, t)
 			if t.Told != why.Message {
 				left[len(left)-1].Told = why.Message
-				say(t.Holder, granted{Queued: fmt.Sprintf("%s; number %d in line", why.Message, len(left))})
+				say(t.Holder, granted{Queued: fmt.Sprintf("%s; %d wait before it", why.Message, len(left)-1)})
 			}
 		}
 	}
 	p.st.Queue = left
-	for _, l := range letters {
-		if !tell(p.ctx, l.to, l.text) {
-			p.drop(l.to) // gone: what it was given is free again
-		}
+	for _, holder := range post(p.ctx, letters) {
+		p.drop(holder) // gone: what it was given is free again
 	}
 }
 
@@ -233,8 +244,12 @@ func (p *pool) lease(holder string) *poolLease {
 }
 
 func (p *pool) enqueue(a acquire) {
-	p.st.Queue = slices.DeleteFunc(p.st.Queue, func(q ticket) bool { return q.Holder == a.Holder })
-	p.st.Queue = append(p.st.Queue, ticket{acquire: a})
+	// One that asks again keeps its place and is told again.
+	if i := slices.IndexFunc(p.st.Queue, func(q ticket) bool { return q.Holder == a.Holder }); i >= 0 {
+		p.st.Queue[i] = ticket{acquire: a}
+	} else {
+		p.st.Queue = append(p.st.Queue, ticket{acquire: a})
+	}
 	p.work = true
 }
 
@@ -245,7 +260,7 @@ func (p *pool) drop(holder string) {
 }
 
 // reap takes back the leases of those who ended without a word.
-func (p *pool) reap() error {
+func (p *pool) reap() {
 	var holders []string
 	for _, l := range p.st.Leases {
 		holders = append(holders, l.Holder)
@@ -253,12 +268,11 @@ func (p *pool) reap() error {
 	ended, err := findEnded(p.ctx, holders)
 	if err != nil {
 		workflow.GetLogger(p.ctx).Warn("holders not looked at", "error", err)
-		return nil
+		return
 	}
 	for _, h := range ended {
 		p.drop(h)
 	}
-	return nil
 }
 
 // choose finds the host with most free slots among those that fit; the reason
@@ -339,142 +353,4 @@ func (p *pool) used(name string) int {
 		}
 	}
 	return n
-}
-
-// NamePattern is what names of hosts, seeds and sessions look like.
-var NamePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
-
-func (p *pool) checkPut(in PutHost) error {
-	s := in.Spec
-	old := p.host(s.Name)
-	switch {
-	case !NamePattern.MatchString(s.Name):
-		return refuse(RefusedBadInput, "host name %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", s.Name)
-	case old != nil && !in.Replace && s.Name != activities.LocalHost:
-		return refuse(RefusedState, "host %s is in zone %s already (remove it first, or replace it)", s.Name, p.zone)
-	case s.Name != activities.LocalHost && s.Address == "":
-		return refuse(RefusedBadInput, "host %s needs an address", s.Name)
-	case s.Port < 0 || s.Port > 65535:
-		return refuse(RefusedBadInput, "host %s: port %d is none", s.Name, s.Port)
-	case in.Slots < 0 || in.Slots > 10_000:
-		return refuse(RefusedBadInput, "host %s: %d slots is out of range (1 to 10000)", s.Name, in.Slots)
-	case s.Name != activities.LocalHost && len(s.HostKeys) == 0 && s.KnownHosts == "":
-		return refuse(RefusedBadInput, "host %s has no pinned key: give --host-key or --known-hosts", s.Name)
-	case in.Jump != "" && p.host(in.Jump) == nil:
-		return refuse(RefusedNotFound, "host %s: zone %s has no jump host %q", s.Name, p.zone, in.Jump)
-	case in.Jump == s.Name && in.Jump != "":
-		return refuse(RefusedBadInput, "host %s cannot be its own jump host", s.Name)
-	}
-	return nil
-}
-
-func (p *pool) put(in PutHost) HostView {
-	if in.Slots == 0 {
-		in.Slots = defaultSlots
-	}
-	if in.Jump != "" {
-		jump := p.host(in.Jump).Spec
-		in.Spec.Jump = &jump
-	}
-	h := p.host(in.Spec.Name)
-	if h == nil {
-		p.st.Hosts = append(p.st.Hosts, poolHost{})
-		h = &p.st.Hosts[len(p.st.Hosts)-1]
-	}
-	*h = poolHost{Spec: in.Spec, Labels: in.Labels, Slots: in.Slots}
-	p.work = true
-	return p.view(h)
-}
-
-func (p *pool) checkRemove(name string) error {
-	switch h := p.host(name); {
-	case h == nil:
-		return refuse(RefusedNotFound, "zone %s has no host %q", p.zone, name)
-	case name == activities.LocalHost:
-		return refuse(RefusedBadInput, "host %s is this machine: it cannot be removed (cordon it)", name)
-	case p.used(name) > 0:
-		return refuse(RefusedState, "host %s is in use by %s", name, strings.Join(p.holders(name), ", "))
-	}
-	return nil
-}
-
-func (p *pool) remove(name string) HostView {
-	v := p.view(p.host(name))
-	p.st.Hosts = slices.DeleteFunc(p.st.Hosts, func(h poolHost) bool { return h.Spec.Name == name })
-	p.work = true
-	return v
-}
-
-// found takes what a host task reports.
-func (p *pool) found(f SetHost) {
-	if p.host(f.Name) != nil {
-		p.set(f)
-	}
-}
-
-func (p *pool) set(in SetHost) HostView {
-	h := p.host(in.Name)
-	if in.Cordon != nil {
-		h.Cordon = *in.Cordon
-		p.work = true
-	}
-	if in.Check != nil {
-		h.Check = in.Check
-	}
-	if in.Codex != "" {
-		h.Codex = in.Codex
-	}
-	return p.view(h)
-}
-
-func (p *pool) holders(name string) []string {
-	var out []string
-	for _, l := range p.st.Leases {
-		if l.Host == name {
-			out = append(out, l.Holder)
-		}
-	}
-	return out
-}
-
-func (p *pool) views() []HostView {
-	out := make([]HostView, 0, len(p.st.Hosts))
-	for i := range p.st.Hosts {
-		out = append(out, p.view(&p.st.Hosts[i]))
-	}
-	slices.SortFunc(out, func(a, b HostView) int { return strings.Compare(a.Name, b.Name) })
-	return out
-}
-
-func (p *pool) view(h *poolHost) HostView {
-	spec := h.Spec
-	v := HostView{
-		Name: spec.Name, Address: spec.Address, User: spec.User, Port: spec.Port, Labels: map[string]string{},
-		Slots: h.Slots, Used: p.used(spec.Name), Zone: p.zone, Codex: h.Codex,
-		Fingerprint: fingerprint(spec), Holders: p.holders(spec.Name), Spec: &spec, State: "unchecked",
-	}
-	if v.Port == 0 && spec.Name != activities.LocalHost {
-		v.Port = 22
-	}
-	for _, k := range workflow.DeterministicKeys(h.Labels) {
-		v.Labels[k] = h.Labels[k]
-	}
-	for _, q := range p.st.Queue {
-		if q.Host == spec.Name {
-			v.Queue++
-		}
-	}
-	if c := h.Check; c != nil {
-		v.CheckedAt, v.Sandbox, v.State = c.CheckedAt, c.Facts["sandbox"], "ready"
-		if v.Codex == "" {
-			v.Codex = c.Facts["codex"]
-		}
-		if !c.OK {
-			v.State = "unfit"
-		}
-	}
-	if h.Cordon {
-		v.State = "cordoned"
-	}
-	return v
 }

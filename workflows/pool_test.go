@@ -89,8 +89,8 @@ func TestSlotsAreNeverGivenTwice(t *testing.T) {
 	})
 	p.at(2*time.Second, func() {
 		p.saw("session/a got web-1",
-			"session/b queued: host web-1 has all 1 slots in use; number 1 in line",
-			"session/c queued: host web-1 has all 1 slots in use; number 2 in line",
+			"session/b queued: host web-1 has all 1 slots in use; 0 wait before it",
+			"session/c queued: host web-1 has all 1 slots in use; 1 wait before it",
 			"session/x refused host_not_found")
 		p.SignalWorkflow(signalRelease, release{Holder: "a"})
 	})
@@ -139,7 +139,7 @@ func TestACordonedHostTakesNobodyNew(t *testing.T) {
 	p.at(time.Second, func() { p.takes(p.send(UpdateSetHost, SetHost{Name: "web-1", Cordon: &yes})) })
 	p.at(2*time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"}) })
 	p.at(3*time.Second, func() {
-		p.saw("session/a queued: host web-1 is cordoned; number 1 in line")
+		p.saw("session/a queued: host web-1 is cordoned; 0 wait before it")
 		p.takes(p.send(UpdateSetHost, SetHost{Name: "web-1", Cordon: &no}))
 	})
 	p.at(4*time.Second, func() { p.saw("session/a got web-1") })

@@ -9,33 +9,39 @@ import (
 )
 
 // prepare gets a slot on a host and a seed, and brings codex, the folders and
-// the credential there.
-func (s *session) prepare() *Failure {
+// the credential there. It goes on where a former run stopped, and says whether
+// it only stopped to continue as new.
+func (s *session) prepare() (f *Failure, again bool) {
 	s.publish()
-	spec, f := s.acquire(PoolID(s.opt.Zone), acquire{
-		Holder: s.id, Host: s.opt.Host, Labels: s.opt.Labels,
-	})
-	if f != nil || spec == nil {
-		return f
-	}
-	s.st.Lease = &hostLease{Spec: *spec.Spec, Epoch: spec.Epoch}
-	s.st.Generation++
-	if s.opt.Seed != "" {
-		grant, f := s.acquire(SeedID(s.opt.Seed), acquire{Holder: s.id})
-		if f != nil || grant == nil {
-			return f
+	if s.st.Lease == nil {
+		got, f, again := s.acquire(PoolID(s.opt.Zone), acquire{Holder: s.id, Host: s.opt.Host, Labels: s.opt.Labels})
+		if got == nil {
+			return f, again
 		}
-		s.st.Seed, s.st.SeedHeld = grant.Seed, true
+		s.st.Lease = &hostLease{Spec: *got.Spec, Epoch: got.Epoch}
+		s.st.Generation++
+	}
+	if s.opt.Seed != "" && !s.st.SeedHeld {
+		got, f, again := s.acquire(SeedID(s.opt.Seed), acquire{Holder: s.id})
+		if got == nil {
+			return f, again
+		}
+		s.st.Seed, s.st.SeedHeld = got.Seed, true
 	}
 	s.become(Preparing)
 	s.publish()
 	s.st.PumpN++
+	s.st.Touched = true
 	name := s.st.Lease.Spec.Name
-	out, err := doing(s, setUp(s.ctx, "prepare "+name), sessions.PrepareSession, activities.PrepareSessionInput{
+	discarded := func() bool { return s.st.Close != nil && s.st.Close.Discard }
+	out, err := doingUnless(s, setUp(s.ctx, "prepare "+name), discarded, sessions.PrepareSession, activities.PrepareSessionInput{
 		Claim: s.claim(), Seed: s.st.Seed, Dir: s.opt.Dir, Sandbox: s.opt.Sandbox,
 	})
-	if err != nil {
-		return failureOf("prepare "+name, err)
+	switch {
+	case err != nil && discarded():
+		return nil, false // called back
+	case err != nil:
+		return failureOf("prepare "+name, err), false
 	}
 	s.st.Layout, s.st.Permissions = &out.Layout, out.Permissions
 	s.note(activities.Note{Type: "state", Text: "prepared", Data: map[string]string{
@@ -43,18 +49,15 @@ func (s *session) prepare() *Failure {
 		"approval_policy": s.opt.ApprovalPolicy, "permissions": out.Permissions,
 	}})
 	if s.st.Close != nil {
-		return nil
+		return nil, false
 	}
-	s.restart()
-	if s.st.Status == Failed {
-		return s.st.Error
-	}
-	return nil
+	return s.restart(), false
 }
 
 // restart starts codex anew, as the next incarnation; the thread is resumed by
-// the next pump. It says whether the process runs.
-func (s *session) restart() bool {
+// the next pump. With no failure the process runs, unless the session is to
+// close meanwhile.
+func (s *session) restart() *Failure {
 	name := s.st.Lease.Spec.Name
 	if s.st.Incarnation == 0 {
 		s.become(Starting)
@@ -65,12 +68,14 @@ func (s *session) restart() bool {
 	s.st.PumpN++
 	if s.st.Incarnation > 0 {
 		// What the last process left behind must not work beside the new one.
-		_, err := doing(s, untilDone(s.ctx, "clear "+name), sessions.StopServer, activities.StopServerInput{
+		_, err := unlessClosing(s, untilDone(s.ctx, "clear "+name), sessions.StopServer, activities.StopServerInput{
 			Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation,
 		})
+		if s.st.Close != nil {
+			return nil
+		}
 		if err != nil {
-			s.fail(failureOf("stop the former codex on "+name, err))
-			return false
+			return failureOf("stop the former codex on "+name, err)
 		}
 		s.st.PumpN++
 	}
@@ -80,15 +85,26 @@ func (s *session) restart() bool {
 	for i := range s.st.Sends {
 		s.st.Sends[i].Handed = false
 	}
-	_, err := doing(s, setUp(s.ctx, "start codex on "+name), sessions.StartServer, activities.StartServerInput{
+	_, err := unlessClosing(s, setUp(s.ctx, "start codex on "+name), sessions.StartServer, activities.StartServerInput{
 		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation,
 	})
-	if err != nil {
-		s.fail(failureOf("start codex on "+name, err))
-		return false
+	if err != nil && s.st.Close == nil {
+		return failureOf("start codex on "+name, err)
 	}
-	s.st.Alive = true
-	return true
+	s.st.Alive = err == nil
+	return nil
+}
+
+// cannotStart ends the turn that a new process was for. A session that never
+// had a turn ends with it; another one can be told to try again.
+func (s *session) cannotStart(f *Failure) {
+	s.giveUpTurn("failed", f)
+	if !s.st.hadTurn() {
+		s.fail(f)
+		return
+	}
+	s.st.Error = f
+	s.become(Interrupted)
 }
 
 // processEnded takes note that codex is gone. What was never written goes to
@@ -117,8 +133,7 @@ func (s *session) processEnded(gone *activities.ProcessGone, p *activities.Probl
 	if s.st.Pump.Opened != s.st.Incarnation {
 		s.st.EarlyEnds++
 		if s.st.EarlyEnds >= 3 {
-			s.giveUpTurn("failed", f)
-			s.fail(&Failure{Kind: "process_exit", Hint: "run `ctl host check` on this host",
+			s.cannotStart(&Failure{Kind: "process_exit", Hint: "run `ctl host check` on this host",
 				Message: fmt.Sprintf("codex ended %d times in a row before it could be used: %s", s.st.EarlyEnds, f.Message)})
 			return
 		}
@@ -126,50 +141,55 @@ func (s *session) processEnded(gone *activities.ProcessGone, p *activities.Probl
 	for _, a := range s.st.open() {
 		a.State = ApprovalVoid
 	}
-	if !s.st.Running {
+	turn := s.st.sending(activities.SendTurn)
+	switch {
+	case !s.st.Running:
 		s.dropSends()
-		return
-	}
-	for i, send := range s.st.Sends {
-		if send.Send.Kind != activities.SendTurn {
-			continue
-		}
-		if !send.Handed && !send.Send.Uncertain {
-			s.note(activities.Note{Type: "state", Text: "codex ended before the message reached it; it goes to a new process", Data: failureData(f)})
-			s.st.Sends = []pendingSend{s.st.Sends[i]}
-			return
-		}
+	case turn != nil && turn.maybe():
 		s.interrupted("unknown", f)
-		return
+	case turn != nil && s.st.Interrupt == nil && s.st.Close == nil:
+		s.note(activities.Note{Type: "state", Text: "codex ended before the message reached it; it goes to a new process", Data: failureData(f)})
+		s.keepMessages()
+	default:
+		s.interrupted("interrupted", f)
 	}
-	s.interrupted("interrupted", f)
+}
+
+// keepMessages leaves of what was to be sent the messages of a turn that has
+// yet to begin.
+func (s *session) keepMessages() {
+	sends := s.st.Sends
+	s.st.Sends = nil
+	for _, p := range sends {
+		switch {
+		case p.Send.Kind == activities.SendTurn, p.Send.Kind == activities.SendSteer && !p.maybe():
+			s.st.Sends = append(s.st.Sends, p)
+		default:
+			if a := s.st.approval(p.Approval); a != nil && a.State == ApprovalDecided {
+				a.State = ApprovalVoid
+			}
+		}
+	}
 }
 
 func (s *session) interrupted(status string, f *Failure) {
 	s.giveUpTurn(status, f)
-	s.dropSends()
 	s.st.Error = f
 	s.become(Interrupted)
 }
 
-// dropSends voids what can reach no process any more.
-func (s *session) dropSends() {
-	for _, p := range s.st.Sends {
-		if a := s.st.approval(p.Approval); a != nil && a.State != ApprovalExpired && a.State != ApprovalAcknowledged {
-			a.State = ApprovalVoid
-		}
-	}
-	s.st.Sends = nil
-}
+// hadTurn says that the thread has, or may have, a rollout: it is resumed and
+// never replaced.
+func (st *sessionState) hadTurn() bool { return st.HasTurn || st.MayHaveTurn }
 
 // retire stops a codex that does not answer, or a turn that takes too long.
 func (s *session) retire(p *activities.Problem) {
 	name := s.st.Lease.Spec.Name
 	s.st.PumpN++
-	_, err := doing(s, untilDone(s.ctx, "retire codex on "+name), sessions.StopServer, activities.StopServerInput{
+	_, err := unlessClosing(s, untilDone(s.ctx, "retire codex on "+name), sessions.StopServer, activities.StopServerInput{
 		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation,
 	})
-	if err != nil {
+	if err != nil && s.st.Close == nil {
 		s.fail(failureOf("stop codex on "+name, err))
 		return
 	}
@@ -183,22 +203,24 @@ func (s *session) refusedByCodex(p *activities.Problem) {
 	if f == nil {
 		f = &Failure{Kind: "protocol", Message: "codex refused to begin"}
 	}
-	s.giveUpTurn("failed", f)
-	if s.st.HasTurn {
-		s.dropSends()
-		s.st.Error = f
-		s.become(Interrupted)
+	if f.Kind == "thread_missing" && !s.st.HasTurn && s.st.MayHaveTurn {
+		// The message of which nothing is known did not reach the thread: it
+		// never had a turn, so there is nothing to lose.
+		s.st.MayHaveTurn = false
+		s.note(activities.Note{Type: "state", Text: "the thread never had a turn and cannot be resumed: a new one is started",
+			Data: map[string]string{"thread": s.st.Pump.ThreadID}})
 		return
 	}
-	s.fail(f)
+	s.cannotStart(f)
 }
 
 // acquire asks a pool or a seed for a lease and waits for the answer. Nothing
-// is returned when the session is to close first.
-func (s *session) acquire(from string, a acquire) (*granted, *Failure) {
+// is returned when the session is to close first, or to continue as new; the
+// next run asks again and keeps its place in the line.
+func (s *session) acquire(from string, a acquire) (got *granted, f *Failure, again bool) {
 	ch := workflow.GetSignalChannel(s.ctx, signalLease)
 	if err := workflow.SignalExternalWorkflow(s.ctx, from, "", signalAcquire, a).Get(s.ctx, nil); err != nil {
-		return nil, notThere(from, err)
+		return nil, notThere(from, err), false
 	}
 	for {
 		var got *granted
@@ -212,22 +234,26 @@ func (s *session) acquire(from string, a acquire) (*granted, *Failure) {
 					got = &g
 				}
 			}
-			return got != nil || s.st.Close != nil
+			return got != nil || s.st.Close != nil || s.full()
 		})
 		switch {
 		case err != nil:
-			return nil, &Failure{Kind: activities.ErrTypeInternal, Message: fmt.Sprintf("wait for %s: %v", from, err)}
-		case got == nil:
-			s.signalRelease(from)
-			return nil, nil
-		case got.Refused != nil:
-			return nil, got.Refused
-		case got.Queued != "":
+			return nil, &Failure{Kind: activities.ErrTypeInternal, Message: fmt.Sprintf("wait for %s: %v", from, err)}, false
+		case got != nil && got.Refused != nil:
+			return nil, got.Refused, false
+		case got != nil && got.Queued != "":
 			s.st.Waits = got.Queued
 			s.publish()
-		default:
+		case got != nil && (got.Spec != nil || got.Seed != nil):
 			s.st.Waits = ""
-			return got, nil
+			return got, nil, false
+		case got != nil:
+			s.log.Warn("lease answer with nothing in it", "from", from)
+		case s.st.Close != nil:
+			s.signalRelease(from)
+			return nil, nil, false
+		default:
+			return nil, nil, true
 		}
 	}
 }

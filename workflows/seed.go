@@ -25,13 +25,15 @@ type seedState struct {
 	Holders []string            `json:"holders,omitempty"`
 	Queue   []ticket            `json:"queue,omitempty"`
 	PutAt   time.Time           `json:"put_at"`
+	ReapAt  time.Time           `json:"reap_at"`
 	Deleted bool                `json:"deleted,omitempty"`
+	Purge   bool                `json:"purge,omitempty"` // its blobs too
 }
 
 // Seed names the newest generation of a credential and who holds it. It ends
 // when the seed is deleted.
 func Seed(ctx workflow.Context, in SeedInput) error {
-	s := &seed{ctx: ctx, name: in.Name, st: in.Carry}
+	s := &seed{ctx: ctx, name: in.Name, st: in.Carry, reaper: newReaper(ctx)}
 	if s.st == nil {
 		s.st = &seedState{}
 	}
@@ -40,26 +42,48 @@ func Seed(ctx workflow.Context, in SeedInput) error {
 	}
 	for !s.st.Deleted {
 		s.serve()
-		ready := func() bool {
+		s.reaper.arm(&s.st.ReapAt, len(s.st.Holders))
+		err := workflow.Await(ctx, func() bool {
 			s.drain()
-			return s.work || s.st.Deleted || workflow.GetInfo(ctx).GetContinueAsNewSuggested()
-		}
-		if len(s.st.Holders) > 0 {
-			ok, err := workflow.AwaitWithTimeout(ctx, reapEvery, ready)
-			if err != nil {
-				return err
-			}
-			if !ok {
-				s.reap()
-			}
-		} else if err := workflow.Await(ctx, ready); err != nil {
+			return s.work || s.st.Deleted || s.reaper.due() || workflow.GetInfo(ctx).GetContinueAsNewSuggested()
+		})
+		if err != nil {
 			return err
+		}
+		if s.reaper.due() {
+			s.reaper.begin(&s.st.ReapAt)
+			s.reap()
 		}
 		if workflow.GetInfo(ctx).GetContinueAsNewSuggested() && !s.work && !s.st.Deleted {
 			return s.rollOver()
 		}
 	}
-	return workflow.Await(ctx, func() bool { return workflow.AllHandlersFinished(ctx) })
+	return s.bury()
+}
+
+// bury purges a deleted seed. Whoever asks for it meanwhile is told.
+func (s *seed) bury() error {
+	var purged workflow.Future
+	if s.st.Purge {
+		purged = workflow.ExecuteActivity(untilDone(s.ctx, "purge seed "+s.name), seeds.DeleteSeedBlobs,
+			activities.DeleteSeedInput{Name: s.name, Blobs: s.st.Blobs})
+	}
+	for {
+		s.serve()
+		done := func() bool {
+			return (purged == nil || purged.IsReady()) && workflow.AllHandlersFinished(s.ctx)
+		}
+		if err := workflow.Await(s.ctx, func() bool { s.drain(); return s.work || done() }); err != nil {
+			return err
+		}
+		switch {
+		case s.work:
+		case purged != nil:
+			return purged.Get(s.ctx, nil)
+		default:
+			return nil
+		}
+	}
 }
 
 type seed struct {
@@ -69,6 +93,8 @@ type seed struct {
 	acq  workflow.ReceiveChannel
 	rel  workflow.ReceiveChannel
 	work bool
+
+	reaper *reaper
 }
 
 func (s *seed) listen() error {
@@ -81,7 +107,7 @@ func (s *seed) listen() error {
 		workflow.SetUpdateHandlerWithOptions(s.ctx, UpdateDeleteSeed, s.remove,
 			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, _ DeleteSeed) error {
 				switch {
-				case s.st.Ref == nil:
+				case s.st.Ref == nil || s.st.Deleted:
 					return refuse(RefusedNotFound, "there is no seed %q", s.name)
 				case len(s.st.Holders) > 0:
 					return refuse(RefusedState, "seed %s is held by %s", s.name, strings.Join(s.st.Holders, ", "))
@@ -95,6 +121,8 @@ func (s *seed) checkPut(_ workflow.Context, in PutSeed) error {
 	switch {
 	case !NamePattern.MatchString(in.Name) || in.Name != s.name:
 		return refuse(RefusedBadInput, "seed name %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", in.Name)
+	case s.st.Deleted:
+		return refuse(RefusedState, "seed %s is being deleted: try again in a moment", in.Name)
 	case in.Ref.Blob == "" || in.Ref.Digest == "":
 		return refuse(RefusedBadInput, "seed %s: the bundle is not in the store", in.Name)
 	case in.Expect != 0 && (s.st.Ref == nil || s.st.Ref.Generation != in.Expect):
@@ -120,18 +148,11 @@ func (s *seed) put(_ workflow.Context, in PutSeed) (SeedView, error) {
 	return s.view(), nil
 }
 
-func (s *seed) remove(ctx workflow.Context, in DeleteSeed) (SeedView, error) {
-	v := s.view()
-	v.Deleted = true
-	if in.Purge {
-		err := workflow.ExecuteActivity(untilDone(ctx, "purge seed "+s.name), seeds.DeleteSeedBlobs,
-			activities.DeleteSeedInput{Name: s.name, Blobs: s.st.Blobs}).Get(ctx, nil)
-		if err != nil {
-			return v, err
-		}
-	}
-	s.st.Deleted = true
-	return v, nil
+// remove takes effect at once; the blobs follow.
+func (s *seed) remove(_ workflow.Context, in DeleteSeed) (SeedView, error) {
+	s.st.Deleted, s.st.Purge = true, in.Purge
+	s.work = true
+	return s.view(), nil
 }
 
 // exclusive says that only one session may hold the seed: its refresh token
@@ -139,7 +160,10 @@ func (s *seed) remove(ctx workflow.Context, in DeleteSeed) (SeedView, error) {
 func (s *seed) exclusive() bool { return s.st.Ref != nil && s.st.Ref.Kind == "chatgpt" }
 
 func (s *seed) enqueue(holder string) {
-	if !slices.ContainsFunc(s.st.Queue, func(t ticket) bool { return t.Holder == holder }) {
+	// One that asks again keeps its place and is told again.
+	if i := slices.IndexFunc(s.st.Queue, func(t ticket) bool { return t.Holder == holder }); i >= 0 {
+		s.st.Queue[i].Told = ""
+	} else {
 		s.st.Queue = append(s.st.Queue, ticket{acquire: acquire{Holder: holder}})
 	}
 	s.work = true
@@ -163,7 +187,7 @@ func (s *seed) serve() {
 	for _, t := range s.st.Queue {
 		held := slices.Contains(s.st.Holders, t.Holder)
 		switch {
-		case s.st.Ref == nil:
+		case s.st.Ref == nil || s.st.Deleted:
 			say(t.Holder, granted{Refused: &Failure{
 				Kind: "seed_not_found", Message: "seed " + s.name + " has no content", Hint: "import it again"}})
 		case !held && s.exclusive() && len(s.st.Holders) > 0:
@@ -182,10 +206,8 @@ func (s *seed) serve() {
 		}
 	}
 	s.st.Queue = left
-	for _, l := range letters {
-		if !tell(s.ctx, l.to, l.text) {
-			s.drop(l.to)
-		}
+	for _, holder := range post(s.ctx, letters) {
+		s.drop(holder)
 	}
 }
 
@@ -216,7 +238,9 @@ func (s *seed) drain() {
 		if !s.acq.ReceiveAsync(&a) {
 			break
 		}
-		s.enqueue(a.Holder)
+		if NamePattern.MatchString(a.Holder) {
+			s.enqueue(a.Holder)
+		}
 	}
 	for {
 		var r release

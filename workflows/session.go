@@ -37,9 +37,9 @@ type session struct {
 }
 
 func newSession(ctx workflow.Context, in SessionInput) (*session, error) {
-	opt, err := in.Options.withDefaults()
+	opt, err := in.check(ctx)
 	if err != nil {
-		return nil, refuse(RefusedBadInput, "start session %s: %v", in.ID, err)
+		return nil, err
 	}
 	s := &session{id: in.ID, opt: opt, st: in.Carry, log: workflow.GetLogger(ctx)}
 	s.ctx, _ = workflow.NewDisconnectedContext(ctx)
@@ -60,52 +60,24 @@ func newSession(ctx workflow.Context, in SessionInput) (*session, error) {
 	return s, nil
 }
 
-func (o SessionOptions) withDefaults() (SessionOptions, error) {
-	if o.Sandbox == "" {
-		o.Sandbox = "workspace-write"
-	}
-	if o.ApprovalPolicy == "" {
-		o.ApprovalPolicy = "on-request"
-	}
-	if o.Expiry == 0 {
-		o.Expiry = 24 * time.Hour
-	}
-	if o.TurnTimeout == 0 {
-		o.TurnTimeout = 24 * time.Hour
-	}
-	switch o.Sandbox {
-	case "read-only", "workspace-write", "danger-full-access":
-	default:
-		return o, fmt.Errorf("sandbox %q is none of read-only, workspace-write, danger-full-access", o.Sandbox)
-	}
-	switch o.ApprovalPolicy {
-	case "untrusted", "on-request", "never":
-	default:
-		return o, fmt.Errorf("approval policy %q is none of untrusted, on-request, never", o.ApprovalPolicy)
-	}
-	if o.Expiry < 0 || o.TurnTimeout < 0 {
-		return o, fmt.Errorf("durations must not be negative")
-	}
-	return o, nil
-}
-
-// run tells the story.
+// run tells the story. Each part can be where a former run left off.
 func (s *session) run() (SessionView, error) {
-	if s.st.Layout == nil && s.st.Close == nil {
-		if f := s.prepare(); f != nil {
+	again := false
+	if s.st.Layout == nil && s.st.Close == nil && s.st.Status != Failed {
+		var f *Failure
+		if f, again = s.prepare(); f != nil {
 			s.fail(f)
 		}
 	}
-	if s.st.Error == nil || s.st.Status != Failed {
-		again, err := s.converse()
-		if err != nil {
+	if !again && s.st.Status != Failed {
+		var err error
+		if again, err = s.converse(); err != nil {
 			return SessionView{}, err
 		}
-		if again {
-			return SessionView{}, s.rollOver()
-		}
 	}
-	s.cleanUp()
+	if again || s.cleanUp() {
+		return SessionView{}, s.rollOver()
+	}
 	if s.st.Status == Failed {
 		return SessionView{}, temporal.NewNonRetryableApplicationError(
 			s.st.Error.Message, s.st.Error.Kind, nil, s.view())
@@ -114,7 +86,8 @@ func (s *session) run() (SessionView, error) {
 }
 
 // converse takes messages and turns until the session is to close. It says
-// whether it only stopped to continue as new.
+// whether it only stopped to continue as new, which it can between any two
+// steps.
 func (s *session) converse() (again bool, err error) {
 	for {
 		s.expire()
@@ -123,43 +96,51 @@ func (s *session) converse() (again bool, err error) {
 			return false, nil
 		case s.st.Close != nil && !s.st.Running:
 			return false, nil
+		case s.full():
+			return true, nil
 		case s.st.Close != nil:
-			if err := s.interruptForClose(); err != nil {
-				return false, err
-			}
+			err = s.interruptForClose()
 		case s.st.Running && !s.st.Alive:
-			s.restart() // the turn never began: it does in the next process
-		case s.wantsPump():
-			if err := s.pump(); err != nil {
-				return false, err
+			// The turn never began: it does in the next process.
+			if f := s.restart(); f != nil {
+				s.cannotStart(f)
 			}
+		case s.wantsPump():
+			err = s.pump()
 		case s.beginTurn():
 			// loop: there is something to send now
-		case workflow.GetInfo(s.ctx).GetContinueAsNewSuggested():
-			return true, nil
 		default:
-			if err := s.wait(); err != nil {
-				return false, err
-			}
+			err = s.wait()
+		}
+		if err != nil {
+			return false, err
 		}
 	}
 }
+
+// full says that this run's history is long enough.
+func (s *session) full() bool { return workflow.GetInfo(s.ctx).GetContinueAsNewSuggested() }
 
 // wait sleeps until something is to be done, at no cost but a timer when an
 // approval can expire.
 func (s *session) wait() error {
 	s.settle()
 	s.publish()
-	awake := func() bool {
-		return s.st.Close != nil || s.wantsPump() || s.canBegin() ||
-			workflow.GetInfo(s.ctx).GetContinueAsNewSuggested()
-	}
+	awake := func() bool { return s.st.Close != nil || s.wantsPump() || s.canBegin() || s.full() }
 	open := s.st.open()
-	if len(open) == 0 {
-		return s.await(awake)
+	switch {
+	case len(open) > 0:
+		_, err := s.awaitFor(s.untilExpiry(open), awake)
+		return err
+	case s.opt.CloseAfter && s.st.NextN == 0:
+		ok, err := s.awaitFor(unusedFor, awake)
+		if err == nil && !ok {
+			s.note(activities.Note{Type: "state", Text: "nobody sent the message that the session was started for"})
+			s.st.Close = &Close{By: s.opt.By}
+		}
+		return err
 	}
-	_, err := s.awaitFor(s.untilExpiry(open), awake)
-	return err
+	return s.await(awake)
 }
 
 // await waits for a condition and takes signals meanwhile.
@@ -173,12 +154,29 @@ func (s *session) awaitFor(d time.Duration, cond func() bool) (bool, error) {
 
 // doing runs one activity and takes signals meanwhile.
 func doing[In, Out any](s *session, ctx workflow.Context, activity func(context.Context, In) (Out, error), in In) (Out, error) {
+	return doingUnless(s, ctx, func() bool { return false }, activity, in)
+}
+
+// unlessClosing is doing, but calls the activity back when the session is to
+// close: closing does what is needed, wherever it stopped.
+func unlessClosing[In, Out any](s *session, ctx workflow.Context, activity func(context.Context, In) (Out, error), in In) (Out, error) {
+	return doingUnless(s, ctx, func() bool { return s.st.Close != nil }, activity, in)
+}
+
+func doingUnless[In, Out any](s *session, ctx workflow.Context, callBack func() bool, activity func(context.Context, In) (Out, error), in In) (Out, error) {
 	var out Out
-	fut := workflow.ExecuteActivity(ctx, activity, in)
-	if err := s.await(fut.IsReady); err != nil {
+	actx, cancel := workflow.WithCancel(ctx)
+	defer cancel()
+	fut := workflow.ExecuteActivity(actx, activity, in)
+	err := s.await(func() bool { return fut.IsReady() || callBack() })
+	if err == nil && !fut.IsReady() {
+		cancel()
+		err = s.await(fut.IsReady)
+	}
+	if err != nil {
 		return out, err
 	}
-	err := fut.Get(s.ctx, &out)
+	err = fut.Get(s.ctx, &out)
 	return out, err
 }
 
@@ -231,5 +229,6 @@ func (s *session) rollOver() error {
 	}
 	s.drain()
 	s.st.trim()
+	s.st.fit()
 	return workflow.NewContinueAsNewError(s.ctx, Session, SessionInput{ID: s.id, Options: s.opt, Carry: s.st})
 }

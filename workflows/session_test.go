@@ -20,6 +20,10 @@ const anyArg = mock.Anything
 // while no activity runs, so it is near.
 const whileAttached = 1100 * time.Millisecond
 
+// later is a while after that: once it has called an activity back, the
+// environment skips no time at all.
+func later(n int) time.Duration { return whileAttached + time.Duration(n)*100*time.Millisecond }
+
 func hello(id string) Message { return Message{ID: id, Text: "hello", By: "ann"} }
 
 func TestATurnRunsAndTheHostIsGivenBack(t *testing.T) {
@@ -271,8 +275,8 @@ func TestACodexThatNeverOpensFailsTheSession(t *testing.T) {
 
 func TestAHostThatCannotBePreparedFailsTheSessionAndGivesTheSlotBack(t *testing.T) {
 	w := newWorld(t)
-	w.fake.prepareErr = temporal.NewNonRetryableApplicationError("disk full", activities.ErrTypeNoSpace, nil,
-		activities.Problem{Kind: "no_space", Message: "no space left on web-1", Hint: "make room"})
+	w.fake.fail("prepare", temporal.NewNonRetryableApplicationError("disk full", activities.ErrTypeNoSpace, nil,
+		activities.Problem{Kind: "no_space", Message: "no space left on web-1", Hint: "make room"}))
 	w.start(SessionOptions{})
 	err := w.GetWorkflowError()
 	if err == nil || !strings.Contains(err.Error(), "no space left on web-1") {
@@ -331,7 +335,7 @@ func TestCloseWhileWaitingVoidsWhatIsOpen(t *testing.T) {
 
 func TestDiscardGivesUpAHostThatCannotBeReached(t *testing.T) {
 	w := newWorld(t)
-	w.fake.closeHangs = make(chan struct{})
+	w.fake.hang("close")
 	w.at(time.Second, func() { w.send(SignalClose, Close{}) })
 	w.at(whileAttached, func() {
 		if v := w.view(); v.State != Closing {
@@ -403,7 +407,8 @@ func TestRolloverCarriesEverything(t *testing.T) {
 func TestAPumpCalledBackBetweenAttemptsRepeatsNothing(t *testing.T) {
 	w := newWorld(t)
 	lost := func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{}, temporal.NewApplicationError("wire lost", activities.ErrTypeWireLost)
+		return activities.RunPumpResult{}, temporal.NewApplicationErrorWithOptions("wire lost", activities.ErrTypeWireLost,
+			temporal.ApplicationErrorOptions{NextRetryDelay: time.Millisecond})
 	}
 	// The environment retries at once; the third attempt stays until called back and then is cancelled.
 	w.fake.pumps = append(w.fake.pumps, lost, lost, func(ctx context.Context, _ activities.RunPumpInput) (activities.RunPumpResult, error) {
@@ -411,8 +416,8 @@ func TestAPumpCalledBackBetweenAttemptsRepeatsNothing(t *testing.T) {
 		return activities.RunPumpResult{}, ctx.Err()
 	}, endsTurn("interrupted", ""))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(12*time.Second, func() { w.send(SignalInterrupt, Interrupt{By: "bob"}) })
-	w.at(14*time.Second, func() { w.send(SignalClose, Close{}) })
+	w.at(later(3), func() { w.send(SignalInterrupt, Interrupt{By: "bob"}) })
+	w.at(later(6), func() { w.send(SignalClose, Close{}) })
 	w.start(SessionOptions{})
 	last := w.fake.ran[3].Pump
 	if len(last.Sends) != 2 || !last.Sends[0].Uncertain || last.Sends[1].Kind != conversation.SendInterrupt {

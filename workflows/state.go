@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"slices"
 	"time"
 
 	"fairlead.dev/fairlead/activities"
@@ -12,30 +13,34 @@ type sessionState struct {
 	CreatedAt time.Time     `json:"created_at"`
 	UpdatedAt time.Time     `json:"updated_at"`
 
-	// Lease is the slot on a host; nil before it is granted and once it is given back.
+	// Lease is the slot on a host; nil before it is granted.
 	Lease      *hostLease          `json:"lease,omitempty"`
 	Seed       *activities.SeedRef `json:"seed,omitempty"`
 	SeedHeld   bool                `json:"seed_held,omitempty"`
 	Generation int64               `json:"generation"` // rises with every lease: the first part of the epoch
 	PumpN      int64               `json:"pump_n"`     // the second part; never reused
 
+	Touched     bool               `json:"touched,omitempty"` // something of ours may be on the host
 	Layout      *activities.Layout `json:"layout,omitempty"`
 	Permissions string             `json:"permissions,omitempty"`
 	Incarnation int                `json:"incarnation"`
-	Alive       bool               `json:"alive"`    // the process, as far as is known
-	EarlyEnds   int                `json:"early"`    // processes in a row that ended before they were opened
-	HasTurn     bool               `json:"has_turn"` // the thread has a rollout: it can be resumed
+	Alive       bool               `json:"alive"`                // the process, as far as is known
+	EarlyEnds   int                `json:"early"`                // processes in a row that ended before they were opened
+	HasTurn     bool               `json:"has_turn"`             // the thread has a rollout: it can be resumed
+	MayHaveTurn bool               `json:"may_turn,omitempty"`   // codex may have had a message of it
+	TurnSpent   time.Duration      `json:"turn_spent,omitempty"` // how long pumps were attached to the running turn
+	Fruitless   int                `json:"fruitless,omitempty"`  // pumps in a row that brought nothing
 
 	Pump activities.PumpState `json:"pump"`
 	Busy bool                 `json:"busy,omitempty"` // other items run while requests wait
 
-	Queue   []Message         `json:"queue,omitempty"`
-	Seen    []MessageAccepted `json:"seen,omitempty"` // newest last, for repeats
-	Turns   []TurnView        `json:"turns,omitempty"`
-	TurnN   int               `json:"turn_n"`  // the newest turn that began
-	NextN   int               `json:"next_n"`  // the newest number promised to a message
-	Running bool              `json:"running"` // turn TurnN has not ended
-	Sends   []pendingSend     `json:"sends,omitempty"`
+	Queue   []queuedMessage `json:"queue,omitempty"`
+	Seen    []seenMessage   `json:"seen,omitempty"` // left the queue; newest last, for repeats
+	Turns   []TurnView      `json:"turns,omitempty"`
+	TurnN   int             `json:"turn_n"`  // the newest turn that began
+	NextN   int             `json:"next_n"`  // the newest number promised to a message
+	Running bool            `json:"running"` // turn TurnN has not ended
+	Sends   []pendingSend   `json:"sends,omitempty"`
 
 	Approvals []approvalState   `json:"approvals,omitempty"`
 	ApprovalN int               `json:"approval_n"`
@@ -46,13 +51,18 @@ type sessionState struct {
 	NoteN    int               `json:"note_n"`
 	Refusals []Refusal         `json:"refusals,omitempty"`
 
-	CloseTries int `json:"close_tries,omitempty"`
+	Interrupt  *Interrupt `json:"interrupt,omitempty"` // who asked, for the record
+	InterruptN int        `json:"interrupt_n,omitempty"`
 
-	Interrupt *Interrupt `json:"interrupt,omitempty"` // who asked, for the record
-	Close     *Close     `json:"close,omitempty"`
-	Closed    *CloseView `json:"closed,omitempty"`
-	Waits     string     `json:"waits,omitempty"` // what a lease waits for, in words
-	Error     *Failure   `json:"error,omitempty"`
+	Close      *Close     `json:"close,omitempty"`
+	CloseTries int        `json:"close_tries,omitempty"` // pumps that were to end the turn
+	GraceOver  bool       `json:"grace_over,omitempty"`  // codex had its time to end it
+	Ended      bool       `json:"ended,omitempty"`       // no message becomes a turn any more
+	CleanTries int        `json:"clean_tries,omitempty"` // times that cleaning up failed for good
+	CleanError string     `json:"clean_error,omitempty"` // why, as last noted
+	Closed     *CloseView `json:"closed,omitempty"`
+	Waits      string     `json:"waits,omitempty"` // what a lease waits for, in words
+	Error      *Failure   `json:"error,omitempty"`
 }
 
 // hostLease is a slot that the pool granted.
@@ -61,12 +71,27 @@ type hostLease struct {
 	Epoch int64               `json:"epoch"`
 }
 
+// queuedMessage is a message and the turn that was promised to it.
+type queuedMessage struct {
+	Message
+	N int `json:"n"`
+}
+
+// seenMessage is the answer that a repeated message gets again.
+type seenMessage struct {
+	ID string `json:"id"`
+	N  int    `json:"n"`
+}
+
 // pendingSend is something that codex has yet to acknowledge.
 type pendingSend struct {
 	Send     activities.Send `json:"send"`
 	Handed   bool            `json:"handed"`             // a pump has had it in its input
 	Approval int             `json:"approval,omitempty"` // what it decides
 }
+
+// maybe says that codex may have it.
+func (p pendingSend) maybe() bool { return p.Handed || p.Send.Uncertain }
 
 // approvalState is an approval with what is needed to answer it.
 type approvalState struct {
@@ -82,10 +107,17 @@ type approvalState struct {
 // Bounds of what is carried: older things are in the transcript.
 const (
 	keepTurns     = 10
+	keepTexts     = 3 // of those, with their whole final text
 	keepApprovals = 40
-	keepSeen      = 200
+	keepDiffs     = 10 // of those, with all that was asked
+	keepSeen      = 400
 	keepRefusals  = 20
 	maxQueue      = 1000
+	maxGrants     = 500
+
+	// maxCarry is how much a run may hand to the next one; Temporal takes
+	// 2 MiB.
+	maxCarry = 1800 << 10
 )
 
 func (st *sessionState) turn(n int) *TurnView {
@@ -117,16 +149,56 @@ func (st *sessionState) open() []*approvalState {
 	return out
 }
 
+// sending finds a send of that kind that is not settled.
+func (st *sessionState) sending(kind activities.SendKind) *pendingSend {
+	for i := range st.Sends {
+		if st.Sends[i].Send.Kind == kind {
+			return &st.Sends[i]
+		}
+	}
+	return nil
+}
+
+// texts is what queued messages and those on their way take.
+func (st *sessionState) texts() int {
+	n := 0
+	for _, q := range st.Queue {
+		n += encoded(q)
+	}
+	for _, p := range st.Sends {
+		n += encoded(p.Send.Text)
+	}
+	return n
+}
+
+// remember keeps the answer to a message that has left the queue.
+func (st *sessionState) remember(id string, n int) {
+	st.Seen = slices.DeleteFunc(st.Seen, func(m seenMessage) bool { return m.ID == id })
+	st.Seen = append(st.Seen, seenMessage{id, n})
+}
+
 // trim drops what is over the bounds; only what has ended goes.
 func (st *sessionState) trim() {
-	for len(st.Approvals) > keepApprovals {
-		if s := st.Approvals[0].State; s == ApprovalOpen || s == ApprovalDecided || s == ApprovalSent {
-			break
+	over := len(st.Approvals) - keepApprovals
+	st.Approvals = slices.DeleteFunc(st.Approvals, func(a approvalState) bool {
+		if over <= 0 || st.live(a) {
+			return false
 		}
-		st.Approvals = st.Approvals[1:]
+		over--
+		return true
+	})
+	for i := range st.Approvals[:max(len(st.Approvals)-keepDiffs, 0)] {
+		if a := &st.Approvals[i]; !st.live(*a) {
+			a.strip()
+		}
 	}
 	for len(st.Turns) > keepTurns && st.Turns[0].Done() {
 		st.Turns = st.Turns[1:]
+	}
+	for i := range st.Turns[:max(len(st.Turns)-keepTexts, 0)] {
+		if t := &st.Turns[i]; len(t.FinalText) > 4<<10 {
+			t.FinalText, t.FinalTruncated = excerpt(t.FinalText, 4<<10), true
+		}
 	}
 	if n := len(st.Seen) - keepSeen; n > 0 {
 		st.Seen = st.Seen[n:]
@@ -134,4 +206,41 @@ func (st *sessionState) trim() {
 	if n := len(st.Refusals) - keepRefusals; n > 0 {
 		st.Refusals = st.Refusals[n:]
 	}
+}
+
+// live says that an approval is open or its decision is on its way.
+func (st *sessionState) live(a approvalState) bool {
+	return a.State == ApprovalOpen ||
+		slices.ContainsFunc(st.Sends, func(p pendingSend) bool { return p.Approval == a.N })
+}
+
+// strip keeps of what was asked what a list shows.
+func (a *approvalState) strip() {
+	r := &a.Request
+	if len(r.Changes) == 0 && len(r.Command)+len(r.Reason) <= 1<<10 {
+		return
+	}
+	r.Command, r.Reason, r.Changes, r.Truncated = excerpt(r.Command, 512), excerpt(r.Reason, 256), nil, true
+}
+
+// fit sheds what can be found in the transcript until a run can hand it on.
+// The bounds above keep it from being needed but for extreme texts.
+func (st *sessionState) fit() {
+	if encoded(st) <= maxCarry {
+		return
+	}
+	for i := range st.Turns {
+		if t := &st.Turns[i]; len(t.FinalText) > 1<<10 {
+			t.FinalText, t.FinalTruncated = excerpt(t.FinalText, 1<<10), true
+		}
+	}
+	for i := range st.Approvals {
+		if a := &st.Approvals[i]; !st.live(*a) {
+			a.strip()
+		}
+	}
+	for i := range st.Notes {
+		st.Notes[i].Text = excerpt(st.Notes[i].Text, 1<<10)
+	}
+	st.Refusals = nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
@@ -21,226 +20,47 @@ func (s *session) beginTurn() bool {
 	if !s.canBegin() {
 		return false
 	}
-	if !s.st.Alive && !s.restart() {
-		return true // it failed, or is to close: the loop sees which
-	}
 	m := s.st.Queue[0]
 	s.st.Queue = s.st.Queue[1:]
-	s.st.TurnN++
+	s.st.remember(m.ID, m.N)
+	s.st.TurnN = m.N
+	s.st.Turns = append(s.st.Turns, TurnView{Session: s.id, N: m.N, MessageID: m.ID, Status: "inProgress", StartedAt: workflow.Now(s.ctx)})
 	s.st.Running = true
+	s.st.TurnSpent, s.st.Fruitless = 0, 0
 	s.st.Error = nil
 	s.st.Interrupt = nil
-	now := workflow.Now(s.ctx)
-	if t := s.st.turn(s.st.TurnN); t != nil {
-		t.Status, t.StartedAt = "inProgress", now
-	}
 	s.st.Sends = append(s.st.Sends, pendingSend{Send: activities.Send{
 		ID: m.ID, Kind: activities.SendTurn, Text: m.Text, Blob: m.Blob,
-		Turn: s.st.TurnN, Model: m.Model, Effort: m.Effort,
+		Turn: m.N, Model: m.Model, Effort: m.Effort,
 	}})
 	s.become(Running)
 	return true
 }
 
-// wantsPump says whether somebody has to be attached to codex.
-func (s *session) wantsPump() bool {
-	if !s.st.Alive || s.st.Status == Failed {
-		return false
-	}
-	for _, p := range s.st.Sends {
-		if !p.Handed || p.Send.Uncertain {
-			return true
-		}
-	}
-	if !s.st.Running {
-		return false
-	}
-	return len(s.st.open()) == 0 || s.st.Busy
-}
-
-// hasNews says whether a running pump should be called back for something new.
-func (s *session) hasNews() bool {
-	for _, p := range s.st.Sends {
-		if !p.Handed {
-			return true
-		}
-	}
-	return false
-}
-
-// pump runs one pump activity and applies what it brings.
-func (s *session) pump() error {
-	if s.st.Status != Starting {
-		s.become(Running)
-	}
-	if s.st.Close != nil {
-		s.become(Closing)
-	}
-	s.publish()
-	in := s.pumpInput()
-	actx, cancel := workflow.WithCancel(attached(s.ctx, s.pumpSummary()))
-	defer cancel()
-	fut := workflow.ExecuteActivity(actx, sessions.RunPump, in)
-	if err := s.follow(fut, cancel); err != nil {
-		return err
-	}
-	var out activities.RunPumpResult
-	err := fut.Get(s.ctx, &out)
-	switch {
-	case err == nil:
-		s.st.Handing = nil
-		s.apply(out)
-	case temporal.IsCanceledError(err):
-		// Called back between two attempts: what it delivered is in the journal.
-		for i := range s.st.Sends {
-			if s.st.Sends[i].Handed {
-				s.st.Sends[i].Send.Uncertain = true
-			}
-		}
-	default:
-		s.pumpFailed(err)
-	}
-	return nil
-}
-
-// follow waits for the pump. When there is something new to say, it calls the
-// pump back, which then returns a normal result.
-func (s *session) follow(fut workflow.Future, cancel workflow.CancelFunc) error {
-	called := false
-	callBack := func() {
-		if !called {
-			called = true
-			cancel()
-		}
-	}
-	for !fut.IsReady() {
-		awake := func() bool { return fut.IsReady() || (!called && s.hasNews()) || s.newlyClosing() }
-		var err error
-		ok := true
-		if s.st.Close != nil && s.st.Running {
-			ok, err = s.awaitFor(closeGrace, awake)
-			if err == nil && !ok {
-				s.giveUpTurn("interrupted", nil)
-			}
-		} else if open := s.st.open(); len(open) > 0 && !called {
-			ok, err = s.awaitFor(s.untilExpiry(open), awake)
-		} else {
-			err = s.await(awake)
-		}
-		switch {
-		case err != nil:
-			return err
-		case fut.IsReady():
-			return nil
-		case !ok:
-			s.expire()
-			callBack()
-		default:
-			s.queueInterruptForClose()
-			callBack()
-		}
-	}
-	return nil
-}
-
-// pumpInput hands everything that is due to the next pump.
-func (s *session) pumpInput() activities.RunPumpInput {
-	s.st.PumpN++
-	var out []activities.Send
-	for i := range s.st.Sends {
-		p := &s.st.Sends[i]
-		out = append(out, p.Send)
-		p.Handed = true
-	}
-	// A pump that brought no result may have written these already: then the
-	// next one writes the very same ones, and newer ones wait their turn.
-	if len(s.st.Handing) == 0 {
-		s.st.Handing, s.st.Notes = s.st.Notes, nil
-	}
-	in := activities.RunPumpInput{
-		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed,
-		Pump: activities.PumpInput{
-			Session: s.id, State: s.st.Pump, Thread: s.thread(), Resume: s.st.HasTurn,
-			Sends: out, Notes: s.st.Handing,
-			Prefix: fmt.Sprintf("g%d.p%d", s.st.Generation, s.st.PumpN),
-			Limits: activities.Limits{Turn: s.opt.TurnTimeout},
-		},
-	}
-	return in
-}
-
-func (s *session) thread() activities.ThreadSpec {
-	return activities.ThreadSpec{
-		CWD: s.st.Layout.WorkDir, Sandbox: s.opt.Sandbox, Permissions: s.st.Permissions,
-		ApprovalPolicy: s.opt.ApprovalPolicy, Model: s.opt.Model, Effort: s.opt.Effort, Mark: s.id,
-	}
-}
-
-func (s *session) claim() activities.Claim {
-	return activities.Claim{Session: s.id, Host: s.st.Lease.Spec, Generation: s.st.Generation, Pump: s.st.PumpN}
-}
-
-func (s *session) pumpSummary() string {
-	if s.st.Running {
-		return fmt.Sprintf("turn %d on %s", s.st.TurnN, s.st.Lease.Spec.Name)
-	}
-	return "deliver on " + s.st.Lease.Spec.Name
-}
-
-// pumpFailed is a pump that no retry can help: the host refuses us.
-func (s *session) pumpFailed(err error) {
-	f := failureOf(fmt.Sprintf("talk to codex on %s", s.st.Lease.Spec.Name), err)
-	s.giveUpTurn("unknown", f)
-	s.fail(f)
-}
-
-// apply takes over what a pump learnt.
-func (s *session) apply(out activities.RunPumpResult) {
-	r := out.Pump
-	s.st.Pump = r.State
-	s.st.Busy = r.Busy
-	if r.State.Opened == s.st.Incarnation {
-		s.st.EarlyEnds = 0
-	}
-	for _, d := range r.Deliveries {
-		s.delivered(d)
-	}
-	for _, rpc := range r.Resolved {
-		s.withdrawn(rpc)
-	}
-	for _, req := range r.Requests {
-		s.asked(req)
-	}
-	switch r.Reason {
-	case activities.TurnEnded:
-		s.turnEnded(r.Turn)
-	case activities.ProcessEnded:
-		s.processEnded(out.Process, r.Problem)
-	case activities.TimedOut:
-		s.retire(r.Problem)
-	case activities.Refused:
-		s.refusedByCodex(r.Problem)
-	}
-}
-
 // delivered moves a send on, and the approval or turn that it belongs to.
 func (s *session) delivered(d activities.Delivery) {
 	for i := range s.st.Sends {
-		p := &s.st.Sends[i]
+		p := s.st.Sends[i]
 		if p.Send.ID != d.ID {
 			continue
 		}
 		a := s.st.approval(p.Approval)
 		switch d.State {
 		case activities.Decided:
-			p.Handed = false // not written: the next pump is to
+			s.st.Sends[i].Handed = false // not written: the next pump is to
 			return
 		case activities.Sent:
-			p.Send.Uncertain = true
+			s.st.Sends[i].Send.Uncertain = true
 			if a != nil && a.State == ApprovalDecided {
 				a.State = ApprovalSent
 			}
+			if p.Send.Kind == activities.SendTurn {
+				s.st.MayHaveTurn = true
+			}
 			return
+		}
+		s.st.Sends = append(s.st.Sends[:i:i], s.st.Sends[i+1:]...)
+		switch d.State {
 		case activities.Acknowledged:
 			if a != nil && (a.State == ApprovalDecided || a.State == ApprovalSent) {
 				a.State = ApprovalAcknowledged
@@ -249,28 +69,37 @@ func (s *session) delivered(d activities.Delivery) {
 				s.st.HasTurn = true
 			}
 		case activities.Void:
-			if a != nil && a.State != ApprovalExpired {
-				a.State = ApprovalVoid
+			s.void(a)
+			if p.Send.Kind == activities.SendSteer {
+				s.requeue(p)
 			}
-		case activities.Rejected:
-			if a != nil && a.State != ApprovalExpired {
-				a.State = ApprovalVoid
-			}
-			if p.Send.Kind == activities.SendTurn && s.st.Running {
+		default: // rejected
+			s.void(a)
+			if p.Send.Kind == activities.SendTurn {
 				s.giveUpTurn("failed", &Failure{Kind: "bad_request", Message: "codex refused the message: " + d.Error})
-			} else if p.Send.Kind != activities.SendInterrupt {
+			} else {
 				s.note(activities.Note{Type: "error", Text: fmt.Sprintf("codex refused a %s: %s", p.Send.Kind, d.Error)})
 			}
 		}
-		s.st.Sends = append(s.st.Sends[:i], s.st.Sends[i+1:]...)
 		return
+	}
+}
+
+// void ends an approval that codex does not wait for any more. That one
+// expired stays on record.
+func (s *session) void(a *approvalState) {
+	if a != nil && a.State != ApprovalExpired {
+		a.State = ApprovalVoid
 	}
 }
 
 // turnEnded records how the running turn ended.
 func (s *session) turnEnded(t *activities.TurnEnd) {
-	if t == nil || !s.st.Running {
+	if !s.st.Running {
 		return
+	}
+	if t == nil {
+		t = &activities.TurnEnd{ID: s.st.Pump.TurnID, Status: "unknown"}
 	}
 	s.st.HasTurn = true
 	s.endTurn(t.Status, failureOfProblem(t.Problem), func(v *TurnView) {
@@ -322,21 +151,38 @@ func (s *session) endTurn(status string, f *Failure, fill func(*TurnView)) {
 	for _, a := range s.st.open() {
 		a.State = ApprovalVoid
 	}
-	kept := s.st.Sends[:0]
-	for _, p := range s.st.Sends {
-		if p.Send.Kind == activities.SendTurn && p.Send.Turn > s.st.TurnN {
-			kept = append(kept, p)
-			continue
-		}
-		if a := s.st.approval(p.Approval); a != nil && a.State == ApprovalDecided {
-			a.State = ApprovalVoid
-		}
-	}
-	s.st.Sends = kept
+	s.dropSends()
 	s.st.trim()
 	if s.opt.CloseAfter && len(s.st.Queue) == 0 && s.st.Close == nil {
 		s.st.Close = &Close{By: s.opt.By}
 	}
+}
+
+// dropSends gives up what was to reach the turn that has ended. A decision that
+// codex may have had stays "sent": it may have had its effect. A message that
+// it cannot have had becomes a turn of its own.
+func (s *session) dropSends() {
+	sends := s.st.Sends
+	s.st.Sends = nil
+	for _, p := range sends {
+		if a := s.st.approval(p.Approval); a != nil && a.State == ApprovalDecided {
+			a.State = ApprovalVoid
+		}
+		switch {
+		case p.Send.Kind != activities.SendSteer:
+		case p.maybe():
+			s.note(activities.Note{Type: "error", Text: fmt.Sprintf("it is not known whether message %s reached the turn before it ended", p.Send.ID)})
+		default:
+			s.requeue(p)
+		}
+	}
+}
+
+// requeue makes a turn of a message that came too late for the running one.
+func (s *session) requeue(p pendingSend) {
+	s.st.NextN++
+	s.st.Queue = append(s.st.Queue, queuedMessage{N: s.st.NextN, Message: Message{ID: p.Send.ID, Text: p.Send.Text, Blob: p.Send.Blob}})
+	s.note(activities.Note{Type: "state", Text: fmt.Sprintf("turn %d ended before message %s could steer it: it becomes turn %d", s.st.TurnN, p.Send.ID, s.st.NextN)})
 }
 
 func interruptedBy(i *Interrupt) string {

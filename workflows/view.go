@@ -35,6 +35,7 @@ func (s *session) publish() {
 		thread: s.st.Pump.ThreadID, waits: s.waitsFor(),
 		approvals: int64(len(s.st.open())), turn: int64(s.st.TurnN),
 	}
+	now.waits, now.thread = excerpt(now.waits, maxWord), excerpt(now.thread, maxWord)
 	workflow.SetCurrentDetails(s.ctx, s.details())
 	if now == s.shown {
 		return
@@ -74,6 +75,10 @@ func (s *session) waitsFor() string {
 		return "a decision"
 	case Closing:
 		return "the host to be cleaned up"
+	case Failed:
+		if s.st.Touched && s.st.Closed == nil {
+			return "the host to be cleaned up"
+		}
 	}
 	return ""
 }
@@ -83,7 +88,7 @@ func (s *session) view() SessionView {
 	v := SessionView{
 		ID: s.id, State: st.Status, Host: s.hostName(), Seed: s.opt.Seed, ThreadID: st.Pump.ThreadID,
 		Requests: []RequestBrief{}, Attempt: int(max(st.Generation, 1)), Error: st.Error,
-		CreatedAt: st.CreatedAt, UpdatedAt: st.UpdatedAt, Waits: s.waitsFor(), Queue: len(st.Queue),
+		CreatedAt: st.CreatedAt, UpdatedAt: st.UpdatedAt, Waits: s.waitsFor(), Queue: s.queued(),
 		Refusals: st.Refusals, Close: st.Closed,
 		Usage: UsageView{Input: st.Pump.Usage.Input, Output: st.Pump.Usage.Output, Cached: st.Pump.Usage.Cached, Turns: st.TurnN},
 		Options: map[string]string{"sandbox": s.opt.Sandbox, "approval_policy": s.opt.ApprovalPolicy,
@@ -128,8 +133,30 @@ func (s *session) approvals() []Approval {
 	return out
 }
 
+// queued counts the messages that have yet to become turns.
+func (s *session) queued() int {
+	if s.st.Ended {
+		return 0
+	}
+	return len(s.st.Queue)
+}
+
+// turns lists those at hand and those that are promised.
+func (s *session) turns() []TurnView {
+	out := append([]TurnView{}, s.st.Turns...)
+	for _, q := range s.st.Queue {
+		v := TurnView{Session: s.id, N: q.N, MessageID: q.ID, Status: "queued"}
+		if s.st.Ended {
+			v.Status, v.EndedAt = "interrupted", s.st.UpdatedAt
+			v.Error = &Failure{Kind: "closed", Message: "the session ended before this message had its turn"}
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
 func (s *session) detail() SessionDetail {
-	d := SessionDetail{View: s.view(), Approvals: s.approvals(), Turns: s.st.Turns, Seq: s.st.Pump.Seq}
+	d := SessionDetail{View: s.view(), Approvals: s.approvals(), Turns: s.turns(), Seq: s.st.Pump.Seq}
 	if s.st.Layout != nil {
 		d.Layout = *s.st.Layout
 	}
@@ -149,7 +176,7 @@ func (s *session) details() string {
 		fmt.Fprintf(&b, ", waits for %s", w)
 	}
 	fmt.Fprintf(&b, "\n\n- host: %s\n- seed: %s\n- thread: %s\n- turn: %d\n", dash(s.hostName()), dash(s.opt.Seed), dash(st.Pump.ThreadID), st.TurnN)
-	if n := len(st.Queue); n > 0 {
+	if n := s.queued(); n > 0 {
 		fmt.Fprintf(&b, "- queued messages: %d\n", n)
 	}
 	if st.Error != nil {

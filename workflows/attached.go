@@ -1,0 +1,223 @@
+package workflows
+
+import (
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// wantsPump says whether somebody has to be attached to codex.
+func (s *session) wantsPump() bool {
+	if !s.st.Alive || s.st.Status == Failed {
+		return false
+	}
+	for _, p := range s.st.Sends {
+		if !p.Handed || p.Send.Uncertain {
+			return true
+		}
+	}
+	if !s.st.Running {
+		return false
+	}
+	return len(s.st.open()) == 0 || s.st.Busy
+}
+
+// hasNews says whether a running pump should be called back for something new.
+func (s *session) hasNews() bool {
+	for _, p := range s.st.Sends {
+		if !p.Handed {
+			return true
+		}
+	}
+	return false
+}
+
+// pump runs one pump activity and applies what it brings.
+func (s *session) pump() error {
+	if s.st.Status != Starting {
+		s.become(Running)
+	}
+	if s.st.Close != nil {
+		s.become(Closing)
+	}
+	s.publish()
+	in := s.pumpInput()
+	began := workflow.Now(s.ctx)
+	actx, cancel := workflow.WithCancel(attached(s.ctx, s.pumpSummary()))
+	defer cancel()
+	fut := workflow.ExecuteActivity(actx, sessions.RunPump, in)
+	called, err := s.follow(fut, cancel)
+	if err != nil {
+		return err
+	}
+	s.st.TurnSpent += workflow.Now(s.ctx).Sub(began)
+	var out activities.RunPumpResult
+	err = fut.Get(s.ctx, &out)
+	switch {
+	case err == nil:
+		s.st.Handing = nil
+		s.apply(out, called || out.Pump.State.Cursor != in.Pump.State.Cursor)
+	case temporal.IsCanceledError(err):
+		// Called back between two attempts: what it delivered is in the journal.
+		for i := range s.st.Sends {
+			p := &s.st.Sends[i]
+			if !p.Handed {
+				continue
+			}
+			p.Send.Uncertain = true
+			if p.Send.Kind == activities.SendTurn {
+				s.st.MayHaveTurn = true
+			}
+		}
+	default:
+		s.pumpFailed(err)
+	}
+	return nil
+}
+
+// follow waits for the pump. When there is something new to say, it calls the
+// pump back, which then returns a normal result.
+func (s *session) follow(fut workflow.Future, cancel workflow.CancelFunc) (called bool, err error) {
+	awake := func() bool {
+		return fut.IsReady() || s.newlyClosing() || !called && (s.hasNews() || s.full())
+	}
+	for !fut.IsReady() {
+		ok := true
+		open := s.st.open()
+		switch {
+		case s.st.Close != nil && s.st.Running && !s.st.GraceOver:
+			ok, err = s.awaitFor(closeGrace, awake)
+			s.st.GraceOver = err == nil && !ok
+		case len(open) > 0 && !called:
+			ok, err = s.awaitFor(s.untilExpiry(open), awake)
+		default:
+			err = s.await(awake)
+		}
+		if err != nil {
+			return called, err
+		}
+		if fut.IsReady() {
+			break
+		}
+		s.expire()
+		s.queueInterruptForClose()
+		if !called {
+			called = true
+			cancel()
+		}
+	}
+	return called, nil
+}
+
+// pumpInput hands everything that is due to the next pump.
+func (s *session) pumpInput() activities.RunPumpInput {
+	s.st.PumpN++
+	var out []activities.Send
+	for i := range s.st.Sends {
+		p := &s.st.Sends[i]
+		out = append(out, p.Send)
+		p.Handed = true
+	}
+	// A pump that brought no result may have written these already: then the
+	// next one writes the very same ones, and newer ones wait their turn.
+	if len(s.st.Handing) == 0 {
+		s.st.Handing, s.st.Notes = s.st.Notes, nil
+	}
+	in := activities.RunPumpInput{
+		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed,
+		Pump: activities.PumpInput{
+			Session: s.id, State: s.st.Pump, Thread: s.thread(), Resume: s.st.hadTurn(),
+			Sends: out, Notes: s.st.Handing,
+			Prefix: fmt.Sprintf("g%d.p%d", s.st.Generation, s.st.PumpN),
+			// A turn has one deadline, however many pumps serve it.
+			Limits: activities.Limits{Turn: max(s.opt.TurnTimeout-s.st.TurnSpent, time.Second)},
+		},
+	}
+	return in
+}
+
+func (s *session) thread() activities.ThreadSpec {
+	return activities.ThreadSpec{
+		CWD: s.st.Layout.WorkDir, Sandbox: s.opt.Sandbox, Permissions: s.st.Permissions,
+		ApprovalPolicy: s.opt.ApprovalPolicy, Model: s.opt.Model, Effort: s.opt.Effort, Mark: s.id,
+	}
+}
+
+func (s *session) claim() activities.Claim {
+	return activities.Claim{Session: s.id, Host: s.st.Lease.Spec, Generation: s.st.Generation, Pump: s.st.PumpN}
+}
+
+func (s *session) pumpSummary() string {
+	if s.st.Running {
+		return fmt.Sprintf("turn %d on %s", s.st.TurnN, s.st.Lease.Spec.Name)
+	}
+	return "deliver on " + s.st.Lease.Spec.Name
+}
+
+// pumpFailed is a pump that no retry can help: the host refuses us.
+func (s *session) pumpFailed(err error) {
+	f := failureOf(fmt.Sprintf("talk to codex on %s", s.st.Lease.Spec.Name), err)
+	s.giveUpTurn("unknown", f)
+	s.fail(f)
+}
+
+// apply takes over what a pump learnt. moved says that it was called back or
+// read anything.
+func (s *session) apply(out activities.RunPumpResult, moved bool) {
+	r := out.Pump
+	s.st.Pump = r.State
+	// Other items are worth staying for only while they bring something: a
+	// pump that came back with nothing new leaves a person to decide.
+	s.st.Busy = r.Busy && len(r.Requests) > 0
+	if r.State.Opened == s.st.Incarnation {
+		s.st.EarlyEnds = 0
+	}
+	sends := len(s.st.Sends)
+	for _, d := range r.Deliveries {
+		s.delivered(d)
+	}
+	for _, rpc := range r.Resolved {
+		s.withdrawn(rpc)
+	}
+	for _, req := range r.Requests {
+		s.asked(req)
+	}
+	switch r.Reason {
+	case activities.TurnEnded:
+		s.turnEnded(r.Turn)
+	case activities.ProcessEnded:
+		s.processEnded(out.Process, r.Problem)
+	case activities.TimedOut:
+		s.retire(r.Problem)
+	case activities.Refused:
+		s.refusedByCodex(r.Problem)
+	default:
+		s.lookForProgress(r, moved || len(r.Requests)+len(r.Resolved) > 0 || len(s.st.Sends) < sends)
+	}
+}
+
+// fruitless is how many pumps in a row may bring nothing.
+const fruitless = 3
+
+// lookForProgress keeps a session from sending pump after pump to a codex that
+// has nothing for them: it is taken to have lost the turn, and retired.
+func (s *session) lookForProgress(r activities.PumpResult, some bool) {
+	s.st.Fruitless++
+	if some {
+		s.st.Fruitless = 0
+	}
+	lost := r.State.TurnID == "" && s.st.sending(activities.SendTurn) == nil && len(s.st.open()) == 0
+	switch {
+	case !s.st.Running:
+	case lost:
+		s.retire(&activities.Problem{Kind: "protocol", Message: "codex took the message and runs no turn for it",
+			Hint: "send a message to go on: the thread is resumed in a new process"})
+	case s.st.Fruitless >= fruitless:
+		s.retire(&activities.Problem{Kind: "protocol", Message: fmt.Sprintf("%d times in a row there was nothing to learn from codex (%s), although a turn runs", s.st.Fruitless, r.Reason),
+			Hint: "send a message to go on: the thread is resumed in a new process"})
+	}
+}

@@ -1,0 +1,584 @@
+package workflows
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+)
+
+// What can go wrong while a session goes on: codex, the host and people do not
+// always do what is expected of them.
+
+func finally(kind string) error {
+	return temporal.NewNonRetryableApplicationError(kind+" for good", kind, nil)
+}
+
+// ends closes the session at that time.
+func (w *world) ends(at time.Duration) {
+	w.RegisterDelayedCallback(func() { w.SignalWorkflow(SignalClose, Close{}) }, at)
+}
+
+func TestAMessageThatCodexRefusesFailsItsTurnAlone(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Bound, State: opened(in),
+			Deliveries: []activities.Delivery{{ID: "m1", State: conversation.Rejected, Error: "input_too_large"}}}}, nil
+	}, endsTurn("completed", "fine"))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")); w.send(SignalMessage, hello("m2")) })
+	w.at(2*time.Second, func() {
+		for n, want := range map[int]string{1: "failed", 2: "completed"} {
+			if turn := query[TurnView](w, QueryTurn, TurnQuery{N: n}); turn.Status != want {
+				t.Errorf("turn %d is %+v, want %s", n, turn, want)
+			}
+		}
+	})
+	w.ends(3 * time.Second)
+	w.start(SessionOptions{})
+}
+
+func TestAHostIsCleanedAlsoWhenPreparingItFailed(t *testing.T) {
+	w := newWorld(t)
+	w.fake.fail("prepare", finally(activities.ErrTypeWireLost))
+	w.start(SessionOptions{Seed: "team"})
+	if len(w.fake.closed) != 1 || !w.fake.closed[0].Discard || w.fake.closed[0].Claim.Host.Name != "web-1" {
+		t.Errorf("cleaned up %+v", w.fake.closed)
+	}
+	if got := strings.Join(w.released, " "); got != "seed/team pool/default" {
+		t.Errorf("released %q", got)
+	}
+	if v := w.view(); v.State != Failed || v.Close == nil || !v.Close.Wiped || v.Error.Kind != activities.ErrTypeWireLost {
+		t.Errorf("session is %+v", v)
+	}
+}
+
+func TestWhatCannotBeCleanedStaysUntilItCan(t *testing.T) {
+	w := newWorld(t)
+	w.fake.closeErrs = []error{finally(activities.ErrTypeAuth), finally(activities.ErrTypeAuth)}
+	w.ends(time.Second)
+	w.at(30*time.Second, func() {
+		if v := w.view(); v.State != Closing || v.Error == nil || v.Error.Kind != activities.ErrTypeAuth {
+			t.Errorf("session is %+v", v)
+		}
+		if len(w.released) > 0 {
+			t.Errorf("released %v before the credential was wiped", w.released)
+		}
+	})
+	w.start(SessionOptions{Seed: "team"})
+	if v := w.view(); v.State != Closed || !v.Close.Wiped {
+		t.Errorf("session is %+v", v)
+	}
+	if n := len(w.fake.closed); n != 3 {
+		t.Errorf("tried %d times", n)
+	}
+}
+
+func TestARolloverWhileCleaningGoesOnCleaning(t *testing.T) {
+	w := newWorld(t)
+	w.fake.closeErrs = []error{finally(activities.ErrTypeAuth)}
+	w.ends(time.Second)
+	w.at(10*time.Second, func() {
+		w.SetContinueAsNewSuggested(true)
+		w.SignalWorkflow(SignalMessage, "any event wakes it")
+	})
+	w.start(SessionOptions{})
+	in := carried(t, w.continued())
+	next := newWorld(t)
+	next.ExecuteWorkflow(TypeSession, in)
+	if v := next.view(); v.State != Closed || !v.Close.Removed || len(next.fake.closed) != 1 {
+		t.Errorf("session is %+v", v)
+	}
+	notes := 0
+	for _, n := range next.fake.closed[0].Notes {
+		if n.Text == "closed" {
+			notes++
+		}
+	}
+	if notes != 1 {
+		t.Errorf("the end is on record %d times", notes)
+	}
+}
+
+func TestAFencedSessionLeavesTheHostAlone(t *testing.T) {
+	w := newWorld(t)
+	w.fake.closeErrs = []error{finally(activities.ErrTypeFenced)}
+	w.ends(time.Second)
+	w.start(SessionOptions{})
+	if v := w.view(); v.State != Closed || v.Close.Removed || v.Error.Kind != activities.ErrTypeFenced || len(w.fake.closed) != 1 {
+		t.Errorf("session is %+v after %d tries", v, len(w.fake.closed))
+	}
+}
+
+func TestAFailedSessionThatCannotBeCleanedTakesDiscard(t *testing.T) {
+	w := newWorld(t)
+	w.fake.hang("close")
+	w.fake.pumps = append(w.fake.pumps, func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
+		return activities.RunPumpResult{}, finally(activities.ErrTypeHostKey)
+	})
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(whileAttached, func() {
+		if v := w.view(); v.State != Failed || v.Waits == "" {
+			t.Errorf("session is %+v", v)
+		}
+		w.refuses(w.send(SignalClose, Close{}), RefusedState)
+		w.takes(w.send(SignalClose, Close{Discard: true}))
+	})
+	w.start(SessionOptions{})
+	if n := len(w.fake.closed); n != 2 || !w.fake.closed[1].Discard {
+		t.Errorf("closed %d times: %+v", n, w.fake.closed)
+	}
+}
+
+func TestCloseIsHeardWhileCodexIsStartedAgain(t *testing.T) {
+	for _, stage := range []string{"stop", "start"} {
+		w := newWorld(t)
+		w.fake.pumps = append(w.fake.pumps, dies(conversation.Acknowledged, true))
+		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(2*time.Second, func() { w.fake.hang(stage); w.send(SignalMessage, hello("m2")) })
+		w.at(2*time.Second+50*time.Millisecond, func() { w.takes(w.send(SignalClose, Close{})) })
+		w.start(SessionOptions{})
+		if v := w.view(); v.State != Closed || v.Turn.Status != "interrupted" {
+			t.Errorf("%s: session is %+v", stage, v)
+		}
+	}
+}
+
+func TestDiscardIsHeardWhilePreparing(t *testing.T) {
+	w := newWorld(t)
+	w.fake.hang("prepare")
+	w.at(50*time.Millisecond, func() { w.takes(w.send(SignalClose, Close{Discard: true})) })
+	w.start(SessionOptions{})
+	if v := w.view(); v.State != Closed || len(w.fake.closed) != 1 {
+		t.Errorf("session is %+v", v)
+	}
+}
+
+func TestACloseWhilePreparingLetsItFinish(t *testing.T) {
+	w := newWorld(t)
+	let := w.fake.hang("prepare")
+	w.at(50*time.Millisecond, func() { w.takes(w.send(SignalClose, Close{})); let() })
+	w.start(SessionOptions{})
+	if v := w.view(); v.State != Closed || len(w.fake.closed) != 1 || w.fake.closed[0].Layout.Dir == "" || w.fake.starts != 0 {
+		t.Errorf("session is %+v", v)
+	}
+}
+
+// busy says that something else runs beside the requests of a pump.
+func busy(pump func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error)) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		out, err := pump(ctx, in)
+		out.Pump.Busy = true
+		return out, err
+	}
+}
+
+func TestAPersonWhoTakesLongCostsNoPumps(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, busy(asks("make")), busy(asks()), endsTurn("completed", ""))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Hour, func() {
+		if len(w.fake.ran) != 2 {
+			t.Errorf("%d pumps ran while a person thinks", len(w.fake.ran))
+		}
+		w.takes(w.send(SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"}))
+	})
+	w.ends(2 * time.Hour)
+	w.start(SessionOptions{})
+}
+
+func TestPumpsThatBringNothingEnd(t *testing.T) {
+	w := newWorld(t)
+	w.fake.rest = func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		st := in.Pump.State
+		st.TurnID = "turn-1"
+		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.RequestsOpen, State: st, Deliveries: acked(in)}}, nil
+	}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		v := w.view()
+		if v.State != Interrupted || v.Turn.Status != "interrupted" || v.Error.Kind != "protocol" {
+			t.Errorf("session is %+v", v)
+		}
+		if n := len(w.fake.ran); n > 8 {
+			t.Errorf("%d pumps ran", n)
+		}
+	})
+	w.ends(3 * time.Second)
+	w.start(SessionOptions{})
+	if got := strings.Join(w.fake.calls, ","); !strings.Contains(got, "stop 1") {
+		t.Errorf("codex was not retired: %s", got)
+	}
+}
+
+func TestATurnThatCodexLostIsSaid(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Bound, State: opened(in), Deliveries: acked(in)}}, nil
+	})
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		if v := w.view(); v.State != Interrupted || v.Turn.Status != "interrupted" || v.Error.Kind != "protocol" {
+			t.Errorf("session is %+v", v)
+		}
+	})
+	w.ends(3 * time.Second)
+	w.start(SessionOptions{})
+}
+
+func TestATurnHasOneDeadlineHoweverManyPumpsServeIt(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, staysAttached(conversation.Acknowledged), endsTurn("completed", ""), endsTurn("completed", ""))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(whileAttached, func() { w.send(SignalMessage, Message{ID: "m2", Text: "faster", Mode: "steer"}) })
+	w.at(later(2), func() { w.send(SignalMessage, hello("m3")) })
+	w.ends(later(4))
+	w.start(SessionOptions{TurnTimeout: time.Hour})
+	var turn []time.Duration
+	for _, in := range w.fake.ran {
+		turn = append(turn, in.Pump.Limits.Turn)
+	}
+	if len(turn) != 3 || turn[0] != time.Hour || turn[1] >= time.Hour || turn[1] < time.Hour-10*time.Second || turn[2] != time.Hour {
+		t.Errorf("pumps had %v for the turn", turn)
+	}
+}
+
+func TestAnInterruptHoldsWhenCodexDiesBeforeTheMessageReachedIt(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, dies(conversation.Decided, true), dies(conversation.Decided, true))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	var let func()
+	w.at(999*time.Millisecond, func() { let = w.fake.hang("stop") })
+	w.at(whileAttached, func() { w.takes(w.send(SignalInterrupt, Interrupt{By: "bob"})); let() })
+	w.at(3*time.Second, func() {
+		if v := w.view(); v.State != Interrupted || v.Turn.Status != "interrupted" {
+			t.Errorf("session is %+v", v)
+		}
+		if w.fake.starts != 2 {
+			t.Errorf("codex was started %d times", w.fake.starts)
+		}
+	})
+	w.ends(4 * time.Second)
+	w.start(SessionOptions{})
+}
+
+func TestASteerThatComesTooLateBecomesATurn(t *testing.T) {
+	for _, how := range []conversation.DeliveryState{conversation.Decided, conversation.Void} {
+		w := newWorld(t)
+		w.fake.pumps = append(w.fake.pumps, asks("make"), func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+			out, err := endsTurn("completed", "one")(ctx, in)
+			out.Pump.Deliveries[0].State = how
+			return out, err
+		}, endsTurn("completed", "two"))
+		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(2*time.Second, func() { w.takes(w.send(SignalMessage, Message{ID: "m2", Text: "faster", Mode: "steer"})) })
+		w.at(3*time.Second, func() {
+			turn := query[TurnView](w, QueryTurn, TurnQuery{MessageID: "m2"})
+			if turn.Status != "completed" || turn.N != 2 || turn.FinalText != "two" {
+				t.Errorf("%s: the message became %+v", how, turn)
+			}
+		})
+		w.ends(4 * time.Second)
+		w.start(SessionOptions{})
+	}
+}
+
+func TestAMessageIsKnownHoweverManyWaitBehindIt(t *testing.T) {
+	w := newWorld(t)
+	w.fake.rest = endsTurn("completed", "")
+	w.fake.pumps = append(w.fake.pumps, asks("make"))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m0")) })
+	w.at(2*time.Second, func() {
+		for i := 1; i <= 999; i++ {
+			w.SignalWorkflow(SignalMessage, hello(fmt.Sprint("m", i)))
+		}
+		w.SignalWorkflow(SignalMessage, hello("m1"))
+	})
+	w.at(3*time.Second, func() {
+		v := w.view()
+		if v.Queue != 999 || len(v.Refusals) != 0 {
+			t.Errorf("%d messages wait, %d are refused (%v)", v.Queue, len(v.Refusals), v.Refusals)
+		}
+		w.SignalWorkflow(SignalClose, Close{})
+	})
+	w.start(SessionOptions{})
+	if turn := query[TurnView](w, QueryTurn, TurnQuery{MessageID: "m999"}); turn.N != 1000 || turn.Status != "interrupted" || turn.Error.Kind != "closed" {
+		t.Errorf("the last message became %+v", turn)
+	}
+}
+
+func TestWhatIsQueuedFitsIntoAWorkflow(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, asks("make"))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m0")) })
+	w.at(2*time.Second, func() {
+		w.refuses(w.send(SignalMessage, Message{ID: "x", Text: strings.Repeat("<", 100<<10)}), RefusedBadInput) // six bytes each in JSON
+		for i := range 30 {
+			u := w.send(SignalMessage, Message{ID: fmt.Sprint("m", i+1), Text: strings.Repeat("a", 32<<10)})
+			if i < 20 {
+				w.takes(u)
+			} else if i > 25 {
+				w.refuses(u, RefusedState)
+			}
+		}
+	})
+	w.at(3*time.Second, func() {
+		w.SetContinueAsNewSuggested(true)
+		w.SignalWorkflow(SignalMessage, "any event wakes it")
+	})
+	w.start(SessionOptions{})
+	if n := encoded(carried(t, w.continued())); n > maxCarry {
+		t.Errorf("%d bytes are carried", n)
+	}
+}
+
+func TestExtremeTextsAreShedBeforeARollover(t *testing.T) {
+	st := &sessionState{}
+	for i := range keepTurns {
+		st.Turns = append(st.Turns, TurnView{N: i, Status: "completed", FinalText: strings.Repeat("<", 32<<10)})
+	}
+	for i := range 2 * keepApprovals {
+		st.Approvals = append(st.Approvals, approvalState{N: i, State: ApprovalSent, Request: activities.Request{
+			Command: strings.Repeat("<", 8<<10), Summary: "s"}})
+	}
+	for i := range 50 {
+		st.Notes = append(st.Notes, activities.Note{ID: fmt.Sprint(i), Text: strings.Repeat("<", maxReason)})
+	}
+	st.trim()
+	st.fit()
+	if n := encoded(st); n > maxCarry {
+		t.Errorf("%d bytes are carried", n)
+	}
+	if len(st.Turns) != keepTurns || len(st.Approvals) != keepApprovals || len(st.Notes) != 50 {
+		t.Errorf("%d turns, %d approvals, %d notes are left", len(st.Turns), len(st.Approvals), len(st.Notes))
+	}
+}
+
+func TestAThreadThatMayHaveATurnIsNeverReplacedUnasked(t *testing.T) {
+	w := newWorld(t)
+	refused := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		ds := acked(in)
+		for i := range ds {
+			ds[i].State = conversation.Decided
+		}
+		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Refused, State: in.Pump.State, Deliveries: ds,
+			Problem: &activities.Problem{Kind: "thread_missing", Message: "no rollout found"}}}, nil
+	}
+	w.fake.pumps = append(w.fake.pumps, dies(conversation.Sent, true), refused, endsTurn("completed", "anew"))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.send(SignalMessage, hello("m2")) })
+	w.at(3*time.Second, func() {
+		if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 2}); turn.Status != "completed" {
+			t.Errorf("turn is %+v", turn)
+		}
+	})
+	w.ends(4 * time.Second)
+	w.start(SessionOptions{})
+	if !w.fake.ran[1].Pump.Resume {
+		t.Error("the thread was replaced although codex may have had a message")
+	}
+	if w.fake.ran[2].Pump.Resume || !strings.Contains(fmt.Sprint(w.fake.ran[2].Pump.Notes), "a new one is started") {
+		t.Errorf("the third pump was told %+v", w.fake.ran[2].Pump)
+	}
+}
+
+func TestASessionOutlivesACodexThatCannotBeStartedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, dies(conversation.Acknowledged, true), endsTurn("completed", "again"))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		w.fake.fail("start", finally(activities.ErrTypeNoSpace))
+		w.send(SignalMessage, hello("m2"))
+	})
+	w.at(3*time.Second, func() {
+		v := w.view()
+		if v.State != Interrupted || v.Turn.Status != "failed" || v.Error.Kind != activities.ErrTypeNoSpace {
+			t.Errorf("session is %+v", v)
+		}
+		w.fake.fail("start", nil)
+		w.send(SignalMessage, hello("m3"))
+	})
+	w.at(4*time.Second, func() {
+		if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 3}); turn.Status != "completed" {
+			t.Errorf("turn is %+v", turn)
+		}
+	})
+	w.ends(5 * time.Second)
+	w.start(SessionOptions{})
+}
+
+func TestADecisionThatMayHaveHadItsEffectIsNotCalledVoid(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, asks("make", "rm x"), dies(conversation.Sent, true))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		w.send(SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"})
+	})
+	w.at(3*time.Second, func() {
+		for _, a := range query[[]Approval](w, QueryApprovals) {
+			if want := map[string]ApprovalState{"s1.1": ApprovalSent, "s1.2": ApprovalVoid}[a.ID]; a.State != want {
+				t.Errorf("approval %s is %s, want %s", a.ID, a.State, want)
+			}
+		}
+	})
+	w.ends(4 * time.Second)
+	w.start(SessionOptions{})
+}
+
+func TestATurnThatAsksForEverRollsOver(t *testing.T) {
+	w := newWorld(t)
+	w.fake.rest = asks("make")
+	n := 0
+	w.fake.pumps = append(w.fake.pumps, asks("make"))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.fake.rest = func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		if n++; n == 20 {
+			w.SetContinueAsNewSuggested(true)
+		}
+		if n > 30 {
+			return endsTurn("completed", "")(ctx, in)
+		}
+		return asks("make")(ctx, in)
+	}
+	w.at(2*time.Second, func() {
+		w.send(SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept", Scope: "session"})
+	})
+	w.ends(time.Minute)
+	w.start(SessionOptions{})
+	in := carried(t, w.continued())
+	if !in.Carry.Running || in.Carry.sending(conversation.SendDecision) == nil || len(in.Carry.Grants) != 1 {
+		t.Errorf("carried %+v", in.Carry)
+	}
+}
+
+func TestASessionForOneTurnThatNeverGetsItsMessageEnds(t *testing.T) {
+	w := newWorld(t)
+	w.start(SessionOptions{CloseAfter: true, By: "ann"})
+	if v := w.view(); v.State != Closed || !v.Close.Removed {
+		t.Errorf("session is %+v", v)
+	}
+}
+
+func TestASessionForOneTurnEndsAlsoWhenTheTurnFails(t *testing.T) {
+	for _, pump := range []func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error){
+		endsTurn("failed", ""), dies(conversation.Acknowledged, true), dies(conversation.Sent, true),
+	} {
+		w := newWorld(t)
+		w.fake.pumps = append(w.fake.pumps, pump)
+		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.start(SessionOptions{CloseAfter: true})
+		if v := w.view(); v.State != Closed || v.Turn.Status == "inProgress" || v.Turn.Status == "completed" {
+			t.Errorf("session is %+v", v)
+		}
+	}
+}
+
+func TestACompletionThatRacesTheCloseWins(t *testing.T) {
+	w := newWorld(t)
+	let := make(chan struct{})
+	w.fake.pumps = append(w.fake.pumps, staysAttached(conversation.Acknowledged), func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		<-let
+		return endsTurn("completed", "done after all")(ctx, in)
+	})
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(whileAttached, func() { w.send(SignalClose, Close{}) })
+	w.at(later(1), func() { close(let) })
+	w.start(SessionOptions{})
+	if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 1}); turn.Status != "completed" || turn.FinalText != "done after all" {
+		t.Errorf("turn is %+v", turn)
+	}
+}
+
+func TestSessionsThatCouldNotBeHeldAreRefused(t *testing.T) {
+	for name, in := range map[string]SessionInput{
+		"id":       {ID: "S 1"},
+		"other id": {ID: "s2"},
+		"host":     {ID: "s1", Options: SessionOptions{Host: "web 1"}},
+		"seed":     {ID: "s1", Options: SessionOptions{Seed: "../x"}},
+		"by":       {ID: "s1", Options: SessionOptions{By: strings.Repeat("x", 300)}},
+		"labels":   {ID: "s1", Options: SessionOptions{Labels: map[string]string{"a": strings.Repeat("x", 5000)}}},
+		"sandbox":  {ID: "s1", Options: SessionOptions{Sandbox: "none"}},
+		"expiry":   {ID: "s1", Options: SessionOptions{Expiry: -1}},
+	} {
+		w := newWorld(t)
+		w.ExecuteWorkflow(TypeSession, in)
+		if kind := typeOf(w.GetWorkflowError()); kind != RefusedBadInput {
+			t.Errorf("%s: the session ended with %v", name, w.GetWorkflowError())
+		}
+	}
+}
+
+func TestMessagesNameNoOtherBlobsAndNobodyElsesIDs(t *testing.T) {
+	w := newWorld(t)
+	w.at(time.Second, func() {
+		for _, m := range []Message{
+			{ID: "m1", Blob: "seeds/team/3", Chars: 5}, {ID: "m1", Blob: "messages/../seeds/team", Chars: 5},
+			{ID: "m1", Text: "x", Chars: 5}, {ID: "m1", Blob: "messages/ab", Chars: -5},
+			{ID: "s1.a1", Text: "x"}, {ID: "a\nb", Text: "x"}, {Text: "x"}, {ID: "m1", Text: "x", Mode: "shout"},
+			{ID: "m1", Text: "x", By: strings.Repeat("x", 201)}, {ID: "m1", Blob: "messages/ab", Chars: MaxChars + 1},
+		} {
+			w.refuses(w.send(SignalMessage, m), RefusedBadInput)
+		}
+		w.refuses(w.send(SignalMessage, map[string]any{"id": "m1", "text": "x", strings.Repeat("f", 1<<20): 1}), RefusedBadInput)
+		w.SignalWorkflow(SignalMessage, map[string]any{"id": "m1", "text": "x", strings.Repeat("f", 1<<20): 1})
+	})
+	w.at(2*time.Second, func() {
+		if v := w.view(); len(v.Refusals) != 1 || len(v.Refusals[0].Reason) > 600 {
+			t.Errorf("refusals are %+v", v.Refusals)
+		}
+	})
+	w.ends(3 * time.Second)
+	w.start(SessionOptions{})
+}
+
+func TestInterruptAndCloseNeedNoInput(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("interrupted", ""))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.SignalWorkflow(SignalInterrupt, nil) })
+	w.at(3*time.Second, func() {
+		if v := w.view(); v.Turn.Status != "interrupted" || len(v.Refusals) > 0 {
+			t.Errorf("session is %+v", v)
+		}
+		w.SignalWorkflow(SignalClose, nil)
+	})
+	w.start(SessionOptions{})
+}
+
+func TestWhatTheUIShowsStaysWithinItsBounds(t *testing.T) {
+	s := &session{id: "s1", opt: SessionOptions{}, st: &sessionState{Status: Waiting, Waits: strings.Repeat("ä", 4000)}}
+	s.st.Error = &Failure{Message: strings.Repeat("x", 1<<20)}
+	for i := range 100 {
+		s.st.Approvals = append(s.st.Approvals, approvalState{N: i, State: ApprovalOpen, Request: activities.Request{Summary: strings.Repeat("long\n", 1000)}})
+	}
+	if n := len(s.details()); n > 20_000 {
+		t.Errorf("details take %d bytes", n)
+	}
+	s.st.Status = Queued
+	if w := excerpt(s.waitsFor(), maxWord); len(w) > 255 {
+		t.Errorf("the attribute takes %d bytes", len(w))
+	}
+}
+
+func TestARolloverWhileQueuedAsksAgain(t *testing.T) {
+	w := newWorld(t)
+	w.mute = true
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		w.SetContinueAsNewSuggested(true)
+		w.SignalWorkflow(SignalMessage, "any event wakes it")
+	})
+	w.start(SessionOptions{Seed: "team"})
+	next := newWorld(t)
+	next.fake.pumps = append(next.fake.pumps, endsTurn("completed", ""))
+	next.ends(time.Minute)
+	next.ExecuteWorkflow(TypeSession, carried(t, w.continued()))
+	if v := next.view(); v.State != Closed || v.Turn == nil || v.Turn.Status != "completed" {
+		t.Errorf("session is %+v", v)
+	}
+}

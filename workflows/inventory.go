@@ -1,0 +1,166 @@
+package workflows
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// NamePattern is what names of hosts, seeds and sessions look like.
+var NamePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+
+func (p *pool) checkPut(in PutHost) error {
+	s := in.Spec
+	old := p.host(s.Name)
+	switch {
+	case !NamePattern.MatchString(s.Name):
+		return refuse(RefusedBadInput, "host name %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", s.Name)
+	case old != nil && !in.Replace && s.Name != activities.LocalHost:
+		return refuse(RefusedState, "host %s is in zone %s already (remove it first, or replace it)", s.Name, p.zone)
+	case s.Name != activities.LocalHost && s.Address == "":
+		return refuse(RefusedBadInput, "host %s needs an address", s.Name)
+	case s.Port < 0 || s.Port > 65535:
+		return refuse(RefusedBadInput, "host %s: port %d is none", s.Name, s.Port)
+	case in.Slots < 0 || in.Slots > 10_000:
+		return refuse(RefusedBadInput, "host %s: %d slots is out of range (1 to 10000)", s.Name, in.Slots)
+	case old == nil && len(p.st.Hosts) >= maxHosts:
+		return refuse(RefusedState, "zone %s has %d hosts already: use another zone", p.zone, len(p.st.Hosts))
+	case encoded(s)+encoded(in.Labels) > maxHost:
+		return refuse(RefusedBadInput, "host %s: its addresses, keys and labels take more than %d bytes", s.Name, maxHost)
+	case unpinned(&s) != nil:
+		return refuse(RefusedBadInput, "host %s has no pinned key: give --host-key or --known-hosts", unpinned(&s).Name)
+	case in.Jump != "" && p.host(in.Jump) == nil:
+		return refuse(RefusedNotFound, "host %s: zone %s has no jump host %q", s.Name, p.zone, in.Jump)
+	case in.Jump == s.Name && in.Jump != "":
+		return refuse(RefusedBadInput, "host %s cannot be its own jump host", s.Name)
+	}
+	return nil
+}
+
+// unpinned finds the host, on the way or at its end, whose key would have to
+// be taken on trust.
+func unpinned(s *activities.HostSpec) *activities.HostSpec {
+	for ; s != nil; s = s.Jump {
+		if s.Name != activities.LocalHost && len(s.HostKeys) == 0 && s.KnownHosts == "" {
+			return s
+		}
+	}
+	return nil
+}
+
+func (p *pool) put(in PutHost) HostView {
+	if in.Slots == 0 {
+		in.Slots = defaultSlots
+	}
+	if in.Jump != "" {
+		jump := p.host(in.Jump).Spec
+		in.Spec.Jump = &jump
+	}
+	h := p.host(in.Spec.Name)
+	if h == nil {
+		p.st.Hosts = append(p.st.Hosts, poolHost{})
+		h = &p.st.Hosts[len(p.st.Hosts)-1]
+	}
+	// Another spec is another machine, until it is looked at. A cordon stays.
+	*h = poolHost{Spec: in.Spec, Labels: in.Labels, Slots: in.Slots, Cordon: h.Cordon}
+	p.work = true
+	return p.view(h)
+}
+
+func (p *pool) checkRemove(name string) error {
+	switch h := p.host(name); {
+	case h == nil:
+		return refuse(RefusedNotFound, "zone %s has no host %q", p.zone, name)
+	case name == activities.LocalHost:
+		return refuse(RefusedBadInput, "host %s is this machine: it cannot be removed (cordon it)", name)
+	case p.used(name) > 0:
+		return refuse(RefusedState, "host %s is in use by %s", name, strings.Join(p.holders(name), ", "))
+	}
+	return nil
+}
+
+func (p *pool) remove(name string) HostView {
+	v := p.view(p.host(name))
+	p.st.Hosts = slices.DeleteFunc(p.st.Hosts, func(h poolHost) bool { return h.Spec.Name == name })
+	p.work = true
+	return v
+}
+
+// found takes what a host task reports.
+func (p *pool) found(f SetHost) {
+	if p.host(f.Name) != nil {
+		p.set(f)
+	}
+}
+
+func (p *pool) set(in SetHost) HostView {
+	h := p.host(in.Name)
+	if in.Cordon != nil {
+		h.Cordon = *in.Cordon
+		p.work = true
+	}
+	if in.Check != nil {
+		h.Check = &hostCheck{OK: in.Check.OK, At: in.Check.CheckedAt,
+			Sandbox: excerpt(in.Check.Facts["sandbox"], maxWord), Codex: excerpt(in.Check.Facts["codex"], maxWord)}
+	}
+	if in.Codex != "" {
+		h.Codex = excerpt(in.Codex, maxWord)
+	}
+	return p.view(h)
+}
+
+func (p *pool) holders(name string) []string {
+	var out []string
+	for _, l := range p.st.Leases {
+		if l.Host == name {
+			out = append(out, l.Holder)
+		}
+	}
+	return out
+}
+
+func (p *pool) views() []HostView {
+	out := make([]HostView, 0, len(p.st.Hosts))
+	for i := range p.st.Hosts {
+		out = append(out, p.view(&p.st.Hosts[i]))
+	}
+	slices.SortFunc(out, func(a, b HostView) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+func (p *pool) view(h *poolHost) HostView {
+	spec := h.Spec
+	v := HostView{
+		Name: spec.Name, Address: spec.Address, User: spec.User, Port: spec.Port, Labels: map[string]string{},
+		Slots: h.Slots, Used: p.used(spec.Name), Zone: p.zone, Codex: h.Codex,
+		Fingerprint: fingerprint(spec), Holders: p.holders(spec.Name), Spec: &spec, State: "unchecked",
+	}
+	if v.Port == 0 && spec.Name != activities.LocalHost {
+		v.Port = 22
+	}
+	for _, k := range workflow.DeterministicKeys(h.Labels) {
+		v.Labels[k] = h.Labels[k]
+	}
+	for _, q := range p.st.Queue {
+		if q.Host == spec.Name {
+			v.Queue++
+		}
+	}
+	if c := h.Check; c != nil {
+		v.CheckedAt, v.Sandbox, v.State = c.At, c.Sandbox, "ready"
+		if v.Codex == "" {
+			v.Codex = c.Codex
+		}
+		if !c.OK {
+			v.State = "unfit"
+		}
+	}
+	if h.Cordon {
+		v.State = "cordoned"
+	}
+	return v
+}

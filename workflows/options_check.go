@@ -1,0 +1,110 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// Bounds of what people write into a session. All of it is carried in the
+// workflow's state, which must stay below Temporal's 2 MiB for one value.
+const (
+	maxWord   = 200     // names of people, models
+	maxReason = 2 << 10 // why somebody decided or interrupted
+	maxPath   = 4 << 10
+
+	// maxInline bounds one message and maxTexts all that are queued or on
+	// their way, in bytes of their JSON (a character may take six of them).
+	maxInline = 256 << 10
+	maxTexts  = 768 << 10
+
+	// unusedFor is how long a session that closes after its first turn waits
+	// for the message that begins it.
+	unusedFor = 10 * time.Minute
+)
+
+// check refuses a session that could not be held, shown or cleaned up.
+func (in SessionInput) check(ctx workflow.Context) (SessionOptions, error) {
+	opt, err := in.Options.withDefaults()
+	switch id := workflow.GetInfo(ctx).WorkflowExecution.ID; {
+	case err != nil:
+	case !NamePattern.MatchString(in.ID):
+		err = fmt.Errorf("id %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", excerpt(in.ID, maxWord))
+	case id != SessionID(in.ID):
+		// Leases are granted to the id, folders are made for it.
+		err = fmt.Errorf("it runs as %q and must run as %q", excerpt(id, maxWord), SessionID(in.ID))
+	}
+	if err != nil {
+		return opt, refuse(RefusedBadInput, "start session %s: %v", excerpt(in.ID, maxWord), err)
+	}
+	return opt, nil
+}
+
+func (o SessionOptions) withDefaults() (SessionOptions, error) {
+	if o.Sandbox == "" {
+		o.Sandbox = "workspace-write"
+	}
+	if o.ApprovalPolicy == "" {
+		o.ApprovalPolicy = "on-request"
+	}
+	if o.Expiry == 0 {
+		o.Expiry = 24 * time.Hour
+	}
+	if o.TurnTimeout == 0 {
+		o.TurnTimeout = 24 * time.Hour
+	}
+	switch o.Sandbox {
+	case "read-only", "workspace-write", "danger-full-access":
+	default:
+		return o, fmt.Errorf("sandbox %q is none of read-only, workspace-write, danger-full-access", excerpt(o.Sandbox, maxWord))
+	}
+	switch o.ApprovalPolicy {
+	case "untrusted", "on-request", "never":
+	default:
+		return o, fmt.Errorf("approval policy %q is none of untrusted, on-request, never", excerpt(o.ApprovalPolicy, maxWord))
+	}
+	if o.Expiry < 0 || o.TurnTimeout < 0 {
+		return o, fmt.Errorf("durations must not be negative")
+	}
+	for _, n := range []struct{ what, name string }{{"zone", o.Zone}, {"host", o.Host}, {"seed", o.Seed}} {
+		if n.name != "" && !NamePattern.MatchString(n.name) {
+			return o, fmt.Errorf("%s %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", n.what, excerpt(n.name, maxWord))
+		}
+	}
+	labels := len(o.Labels)
+	for k, v := range o.Labels { //workflowcheck:ignore // a sum does not depend on the order
+		labels += len(k) + len(v)
+	}
+	if labels > maxPath {
+		return o, fmt.Errorf("its labels take %d bytes, at most %d", labels, maxPath)
+	}
+	return o, short([]text{
+		{"model", o.Model, maxWord}, {"effort", o.Effort, maxWord}, {"by", o.By, maxWord}, {"dir", o.Dir, maxPath},
+	})
+}
+
+// A text is something a person wrote, and how long it may be.
+type text struct {
+	what, is string
+	max      int
+}
+
+func short(texts []text) error {
+	for _, t := range texts {
+		if len(t.is) > t.max {
+			return fmt.Errorf("its %s is %d bytes long, at most %d", t.what, len(t.is), t.max)
+		}
+	}
+	return nil
+}
+
+// encoded is how many bytes v takes in a workflow's input.
+func encoded(v any) int {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return 0
+	}
+	return len(raw)
+}
