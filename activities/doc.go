@@ -25,4 +25,5 @@
 //	requests/<session>/<digest>                                    a Request with nothing cut
 //	exec/<id>/<stream>-<offset>                                    raw output
 //	exec/<id>/end                                                  an ExecResult
+//	rotated/<seed>/<generation>-<session>-<digest>                 an auth.json that codex changed
 package activities

@@ -63,6 +63,20 @@ func TestMissingSeedIsTyped(t *testing.T) {
 	}
 }
 
+func TestSessionWithoutASeedUsesNobodysLogin(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	b.sh(`mkdir -p "$HOME/.codex" && printf %s "$1" >"$HOME/.codex/auth.json"`, `{"auth_mode":"apikey","OPENAI_API_KEY":"`+madeUpKey+`"}`)
+	k := b.prepared("nobody", "", "read-only", nil)
+	k.start()
+	if got := b.sh(`[ ! -e "$1/auth.json" ]; grep -rlF -e "$2" "$1" || :; tr '\0' '\n' <"/proc/$(cut -d' ' -f1 "$3/started")/environ" | grep ^CODEX_HOME=`,
+		k.layout.CodexHome, madeUpKey, serverDir(k.layout, 1)); got != "CODEX_HOME="+k.layout.CodexHome+"\n" {
+		t.Errorf("on the host: %s", got)
+	}
+	if out, err := k.close(k.closing()); err != nil || !out.Wiped || !out.Removed || out.Archive != "" {
+		t.Errorf("closed: %+v, %v", out, err)
+	}
+}
+
 func TestPersonsFolderSurvivesTheSession(t *testing.T) {
 	model := scriptedmodel.Serve(t, `
 rules:

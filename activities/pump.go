@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -55,7 +56,13 @@ func (s *Sessions) pump(ctx context.Context, in RunPumpInput, a attempt) (RunPum
 	}
 	f.hide = hide.all
 	began := s.Now()
-	out, err := s.converse(ctx, in, a, hide)
+	// From the first moment on: a host may take longer to be reached than the
+	// server waits for a sign of life.
+	var offset atomic.Int64
+	offset.Store(in.Pump.State.Rewind)
+	quiet := s.keepBeating(a, &offset)
+	out, err := s.converse(ctx, in, a, hide, &offset)
+	quiet()
 	if err != nil {
 		lost := errors.Is(err, conversation.ErrWireLost) && !errors.Is(err, hostexec.ErrFenced)
 		if lost || errors.Is(err, errHandOver) {
@@ -77,8 +84,27 @@ func nextTry(n int32, lasted time.Duration) time.Duration {
 	return min(300*time.Millisecond<<min(n-1, 5), 5*time.Second)
 }
 
+// keepBeating tells the server that we live until the returned function is called.
+func (s *Sessions) keepBeating(a attempt, offset *atomic.Int64) (quiet func()) {
+	done, joined := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(joined)
+		tick := time.NewTicker(pumpBeat)
+		defer tick.Stop()
+		for {
+			a.beat(PumpBeat{Offset: offset.Load(), API: s.APIAddress})
+			select {
+			case <-tick.C:
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() { close(done); <-joined }
+}
+
 // converse runs one attempt. Its error wraps errHandOver when the worker stops.
-func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hide secrets) (RunPumpResult, error) {
+func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hide secrets, offset *atomic.Int64) (RunPumpResult, error) {
 	if err := in.Layout.check(in.Claim.Session); err != nil {
 		return RunPumpResult{}, err
 	}
@@ -97,7 +123,7 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	// A conversation that is called back still reads and writes.
 	life, end := context.WithCancel(held)
 	defer end()
-	w, err := s.attach(ctx, life, in, a)
+	w, err := s.attach(ctx, life, in, a, offset)
 	if err != nil {
 		return RunPumpResult{}, err
 	}
@@ -107,7 +133,7 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	joined := make(chan struct{})
 	go func() {
 		defer close(joined)
-		s.attend(ctx, held, a, w, t, callBack, done)
+		s.attend(ctx, held, a.stop, t, callBack, done)
 	}()
 	topic := SessionTopic(in.Claim.Session)
 	s.publish(topic, LiveState, 0, SessionLive{Attached: true, Seq: in.Pump.State.Seq})
@@ -162,8 +188,7 @@ func (s *Sessions) fillTexts(ctx context.Context, sends []Send) error {
 // A pumpWire is a wire that can say what became of the process at its end.
 type pumpWire struct {
 	conversation.Wire
-	offset func() int64
-	gone   func() *ProcessGone
+	gone func() *ProcessGone
 }
 
 // exit tells a pump how its process ended.
@@ -176,7 +201,7 @@ func (w *pumpWire) exit() (how, tail string) {
 }
 
 // attach attaches for as long as life lasts; ctx bounds only the attaching.
-func (s *Sessions) attach(ctx, life context.Context, in RunPumpInput, a attempt) (*pumpWire, error) {
+func (s *Sessions) attach(ctx, life context.Context, in RunPumpInput, a attempt, offset *atomic.Int64) (*pumpWire, error) {
 	h, err := s.host(in.Claim.Host)
 	if err != nil {
 		return nil, err
@@ -213,16 +238,12 @@ func (s *Sessions) attach(ctx, life context.Context, in RunPumpInput, a attempt)
 		}
 		return nil, fmt.Errorf("attach to %s on %s: %w", dir, h.Name(), err)
 	}
-	w := newWire(att, from)
-	return &pumpWire{Wire: w, offset: w.offset.Load, gone: func() *ProcessGone { return goneOf(att.Status()) }}, nil
+	return &pumpWire{Wire: &wire{att, offset}, gone: func() *ProcessGone { return goneOf(att.Status()) }}, nil
 }
 
 // noJournal stands for a process whose journal cannot be read.
 func noJournal(in RunPumpInput, g ProcessGone) *pumpWire {
-	size := in.Pump.State.Cursor.Offset
-	return &pumpWire{
-		Wire: goneWire{size}, offset: func() int64 { return size }, gone: func() *ProcessGone { return &g },
-	}
+	return &pumpWire{Wire: goneWire{in.Pump.State.Cursor.Offset}, gone: func() *ProcessGone { return &g }}
 }
 
 func goneOf(st hostexec.ProcessStatus) *ProcessGone {
@@ -237,22 +258,17 @@ func lastOf(s string, n int) string {
 	return "…" + s[len(s)-n:]
 }
 
-// attend does what must go on beside a conversation: it keeps the server told
-// that we live, stores entries that have waited, and calls the conversation
-// back when the workflow wants it or the worker stops.
-func (s *Sessions) attend(ctx, held context.Context, a attempt, w *pumpWire, t *transcript, callBack context.CancelCauseFunc, done <-chan struct{}) {
-	beat := time.NewTicker(pumpBeat)
-	defer beat.Stop()
+// attend does what must go on beside a conversation: it stores entries that
+// have waited, and calls the conversation back when the workflow wants it or
+// the worker stops.
+func (s *Sessions) attend(ctx, held context.Context, stop <-chan struct{}, t *transcript, callBack context.CancelCauseFunc, done <-chan struct{}) {
 	flush := time.NewTicker(segmentAge / 2)
 	defer flush.Stop()
-	a.beat(PumpBeat{Offset: w.offset(), API: s.APIAddress})
-	cancelled, stop := ctx.Done(), a.stop
+	cancelled := ctx.Done()
 	for {
 		select {
 		case <-done:
 			return
-		case <-beat.C:
-			a.beat(PumpBeat{Offset: w.offset(), API: s.APIAddress})
 		case <-flush.C:
 			// An error is kept by the transcript and ends the conversation.
 			_ = t.flushOld(held)

@@ -14,13 +14,7 @@ import (
 // the connection is gone, and counts what was read.
 type wire struct {
 	hostexec.Attachment
-	offset atomic.Int64 // next byte of the journal to be read
-}
-
-func newWire(a hostexec.Attachment, offset int64) *wire {
-	w := &wire{Attachment: a}
-	w.offset.Store(offset)
-	return w
+	offset *atomic.Int64 // next byte of the journal to be read
 }
 
 // Read implements io.Reader; it is called by one goroutine.
