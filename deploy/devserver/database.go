@@ -57,16 +57,26 @@ func (d *database) prepare(ctx context.Context, mine string, logger log.Logger) 
 	if err != nil {
 		return err
 	}
-	written, err := d.written(ctx)
+	size, err := d.size()
 	if err != nil {
 		return err
 	}
-	s, err := decide(stamp, mine, written)
+	s, err := decide(stamp, mine, size > 0)
 	if r := (refusal{}); errors.As(err, &r) {
 		return refusal{fmt.Errorf("%w%s", r.error, waysBack(d.path, mine))}
 	}
 	if err != nil {
 		return err
+	}
+	// Only now is it touched: merely reading it can move the WAL into the file.
+	if s != stepCreate {
+		written, err := d.written(ctx)
+		if err != nil {
+			return err
+		}
+		if !written {
+			s = stepCreate
+		}
 	}
 	switch s {
 	case stepCreate:
@@ -93,20 +103,25 @@ func (d *database) prepare(ctx context.Context, mine string, logger log.Logger) 
 	return nil
 }
 
-// written reports whether the file holds a database with anything in it.
-func (d *database) written(ctx context.Context) (bool, error) {
+// size returns the size of the file, 0 if there is none.
+func (d *database) size() (int64, error) {
 	info, err := os.Stat(d.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return 0, nil
 	}
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	if !info.Mode().IsRegular() {
-		return false, errors.New("it is not a regular file: give another --db-filename")
+		return 0, errors.New("it is not a regular file: give another --db-filename")
 	}
+	return info.Size(), nil
+}
+
+// written reports whether the database has any table.
+func (d *database) written(ctx context.Context) (bool, error) {
 	n := 0
-	err = d.withDB(ctx, func(ctx context.Context, db *sql.DB) error {
+	err := d.withDB(ctx, func(ctx context.Context, db *sql.DB) error {
 		return db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master").Scan(&n)
 	})
 	if err != nil {

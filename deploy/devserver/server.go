@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"time"
 
@@ -55,6 +56,10 @@ func serve(ctx context.Context, o *options, out io.Writer) (err error) {
 	whole := context.WithoutCancel(ctx)
 	if err := choosePorts(o); err != nil {
 		return err
+	}
+	if !net.ParseIP(o.ip).IsLoopback() || !o.headless && !net.ParseIP(o.uiIP).IsLoopback() {
+		logger.Warn("listening beyond this machine, and nobody is asked who they are",
+			tag.NewStringTag("ip", o.ip), tag.NewStringTag("ui-ip", o.uiIP))
 	}
 	var db *database
 	if o.db != "" {

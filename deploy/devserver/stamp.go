@@ -37,8 +37,8 @@ const (
 )
 
 // decide says how a server of version mine opens a database. stamp is the
-// version in FILE.version, empty without one; written is whether the database
-// holds any table. It fails if the stamp cannot be understood and refuses if it
+// version in FILE.version, empty without one; written is whether there is
+// anything in the database. It fails if the stamp cannot be understood and refuses if it
 // is newer than mine.
 func decide(stamp, mine string, written bool) (step, error) {
 	if !written {
