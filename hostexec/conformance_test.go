@@ -1,7 +1,6 @@
 package hostexec_test
 
 import (
-	"os"
 	"testing"
 
 	"fairlead.dev/fairlead/hostexec"
@@ -31,11 +30,13 @@ func newHost(t *testing.T, spec hostexec.Spec) hostexec.Host {
 }
 
 func TestLocalHostKeepsTheContract(t *testing.T) {
+	t.Parallel()
 	spec := hostexec.Spec{Name: hostexec.Local, Root: t.TempDir() + "/" + oddName}
 	hosttest.TestHost(t, newHost(t, spec), spec)
 }
 
 func TestSSHHostKeepsTheContract(t *testing.T) {
+	t.Parallel()
 	for name, opts := range map[string]hosttest.Options{
 		"CurrentUser":  {Root: t.TempDir() + "/" + oddName},
 		"OrdinaryUser": {NewUser: true, Root: "~/" + oddName},
@@ -47,10 +48,9 @@ func TestSSHHostKeepsTheContract(t *testing.T) {
 		"NoSFTP":      {NewUser: true, Config: []string{"Subsystem sftp /bin/false"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := hosttest.StartSSHD(t, opts)
 			hosttest.TestHost(t, newHost(t, s.Spec()), s.Spec())
 		})
 	}
 }
-
-func TestMain(m *testing.M) { os.Exit(m.Run()) }

@@ -2,8 +2,6 @@ package hostexec
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -118,10 +116,6 @@ func (c *sshConn) open(ctx context.Context) (*sshChannel, error) {
 // through opens a connection to address from the host at the other end.
 func (c *sshConn) through(ctx context.Context, address string) (net.Conn, error) {
 	conn, err := c.client.DialContext(ctx, "tcp", address)
-	var rejected *ssh.OpenChannelError
-	if errors.As(err, &rejected) {
-		err = fmt.Errorf("jump host %s cannot reach %s: %s", c.group.host.name, address, rejected.Message)
-	}
 	if err != nil {
 		c.group.releaseForward(c)
 		return nil, err

@@ -108,9 +108,12 @@ func tryKeys(ctx context.Context, p *pins, userName string, creds *credentials, 
 				return creds.signers, nil
 			})},
 		})
+		var transport *transportError
 		var keyErr *HostKeyError
 		var noneErr *ssh.AlgorithmNegotiationError
 		switch {
+		case errors.As(err, &transport):
+			return nil, nil, err
 		case errors.As(err, &keyErr) && p.db == nil && len(keyErr.Shown) == 1:
 			shown = append(shown, keyErr.Shown...)
 			if algos = withoutType(algos, keyErr.Shown[0].Type); len(algos) > 0 {
@@ -152,7 +155,7 @@ func refused(address, userName string, creds *credentials) error {
 func handshake(ctx context.Context, address string, open transport, cfg *ssh.ClientConfig) (*ssh.Client, net.Conn, error) {
 	conn, err := open(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, &transportError{err}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, handshakeDeadline,
 		fmt.Errorf("it accepted the connection and did not finish the handshake in %v", handshakeDeadline))
@@ -173,11 +176,18 @@ func handshake(ctx context.Context, address string, open transport, cfg *ssh.Cli
 	return ssh.NewClient(c, chans, reqs), conn, nil
 }
 
+// A transportError came before the handshake. What it says of keys and logins
+// is about a jump host, not about the host itself.
+type transportError struct{ err error }
+
+func (e *transportError) Error() string { return e.err.Error() }
+func (e *transportError) Unwrap() error { return e.err }
+
 // isReset reports whether a handshake ended the way sshd ends it when too many
 // are under way: without a word.
 func isReset(err error) bool {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
+	var transport *transportError
+	if errors.As(err, &transport) {
 		return false
 	}
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)

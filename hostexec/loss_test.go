@@ -378,7 +378,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		h.Run(ctx, hostexec.Command{Script: "cat /dev/zero >/dev/null & wait"})
+		h.Run(ctx, hostexec.Command{Script: "sleep 5 >/dev/null 2>&1 & wait"})
 		cancel()
 		h.Run(t.Context(), hostexec.Command{Script: "cat /dev/zero"})
 	}

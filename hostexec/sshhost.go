@@ -239,11 +239,28 @@ func (h *sshHost) login(ctx context.Context, k kind) (*ssh.Client, net.Conn, err
 // through returns how to reach address from this host, over a connection of a kind.
 func (h *sshHost) through(address string, k kind) transport {
 	return func(ctx context.Context) (net.Conn, error) {
-		c, err := h.groups[k].forward(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("jump host %s: %w", h.name, err)
+		for try := 1; ; try++ {
+			c, err := h.groups[k].forward(ctx)
+			if err != nil {
+				return nil, fmt.Errorf("jump host %s: %w", h.name, err)
+			}
+			conn, err := c.through(ctx, address)
+			var rejected *ssh.OpenChannelError
+			switch {
+			case err == nil:
+				return conn, nil
+			case errors.As(err, &rejected):
+				return nil, fmt.Errorf("jump host %s cannot reach %s: %s", h.name, address, rejected.Message)
+			case ctx.Err() != nil || try >= 3:
+				return nil, fmt.Errorf("jump host %s: %w", h.name, err)
+			}
+			// The connection went away and nobody had noticed yet.
+			c.net.Close()
+			select {
+			case <-c.dead:
+			case <-ctx.Done():
+			}
 		}
-		return c.through(ctx, address)
 	}
 }
 

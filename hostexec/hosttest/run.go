@@ -169,7 +169,7 @@ var runChecks = []check{
 			}
 			cancel(why)
 		}()
-		_, err := h.Run(ctx, hostexec.Command{Script: `: >"$1/began"; sleep 600`, Args: []string{dir}})
+		_, err := h.Run(ctx, hostexec.Command{Script: `: >"$1/began"; while [ -d "$1" ] && [ ! -e "$1/end" ]; do sleep 0.05; done`, Args: []string{dir}})
 		if !errors.Is(err, hostexec.ErrOutcomeUnknown) || !errors.Is(err, why) {
 			t.Errorf("a wait that was ended: %v", err)
 		}
@@ -179,6 +179,7 @@ var runChecks = []check{
 		if _, err := os.Stat(dir + "/never"); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("it began: %v", err)
 		}
+		h.run(t, hostexec.Command{Script: `: >"$1/end"`, Args: []string{dir}})
 	}},
 	{"RunNamesAFullDisk", func(t *testing.T, h target) {
 		_, err := h.Run(h.ctx, hostexec.Command{Script: "LC_ALL=C cat /dev/zero >/dev/full"})
