@@ -72,6 +72,16 @@ func (a *app) stack() (*stack.Info, error) {
 	return stack.Read(dir)
 }
 
+// stackRuns says whether the local stack has a supervisor.
+func (a *app) stackRuns() bool {
+	dir, err := a.stateDir()
+	if err != nil {
+		return false
+	}
+	running, err := stack.Running(dir)
+	return err == nil && running
+}
+
 // temporal connects, within a bounded time. The connection ends with ctl.
 func (a *app) temporal(ctx context.Context) (*temporal, error) {
 	opts, from, err := a.endpoint()
@@ -83,6 +93,14 @@ func (a *app) temporal(ctx context.Context) (*temporal, error) {
 	ctx, cancel := context.WithTimeout(ctx, min(connectWait, a.wait(connectWait)))
 	defer cancel()
 	c, err := client.DialContext(ctx, opts)
+	for err != nil && from == "stack" && a.stackRuns() && ctx.Err() == nil {
+		// Its supervisor is just bringing the server back.
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+			c, err = client.DialContext(ctx, opts)
+		}
+	}
 	if err != nil {
 		hint := "is the server up? check the address"
 		if from == "stack" {

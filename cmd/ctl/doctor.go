@@ -104,8 +104,12 @@ func (a *app) examine(ctx context.Context) []finding {
 		}
 		add(name, err, "`make build` puts ctl, worker and devserver side by side", "%s", path)
 	}
+	info, stackErr := a.stack()
 	source := defaultCodex()
-	if conf != nil && conf.Codex.Source != "" {
+	switch {
+	case stackErr == nil && info.CodexSource != "":
+		source = info.CodexSource
+	case conf != nil && conf.Codex.Source != "":
 		source = conf.Codex.Source
 	}
 	_, err = os.Stat(filepath.Join(source, "bin", "codex"))
@@ -121,7 +125,6 @@ func (a *app) examine(ctx context.Context) []finding {
 		err = fmt.Errorf("%d MiB are free where %s is: that is soon full", free>>20, dir)
 	}
 	add("disk space", err, "make room, or name another folder with --state", "%d MiB free", free>>20)
-	info, stackErr := a.stack()
 	if stackErr == nil {
 		add("identity", private(info.Identity), "chmod 600 the file; if it is gone, bring back your copy: nothing else opens the store", "%s, mode 0600", info.Identity)
 	}

@@ -16,7 +16,7 @@ import (
 
 // Restarts: at once, unless a child dies again and again.
 const (
-	manyDeaths  = 5
+	manyDeaths  = 5 // within deathWindow
 	deathWindow = 30 * time.Second
 	firstPause  = time.Second
 	longPause   = 15 * time.Second
@@ -46,8 +46,7 @@ const settled = 10 * time.Second
 // run keeps the child alive until ctx ends, then stops it. The error says why
 // it could not even be started; a child that dies is no error.
 func (c *child) run(ctx context.Context) error {
-	var deaths []time.Time
-	pause := firstPause
+	var again restarts
 	for {
 		began := time.Now()
 		err := c.once(ctx)
@@ -62,24 +61,35 @@ func (c *child) run(ctx context.Context) error {
 		if errors.As(err, &start) {
 			return err
 		}
-		now := time.Now()
-		deaths = append(deaths, now)
-		for len(deaths) > 0 && now.Sub(deaths[0]) > deathWindow {
-			deaths = deaths[1:]
-		}
-		c.logger.Warn("process died", "name", c.name, "how", fmt.Sprint(err), "log", c.log)
-		if len(deaths) < manyDeaths {
-			pause = firstPause
-			continue
-		}
-		c.logger.Error("process dies again and again", "name", c.name, "pause", pause.String(), "log", c.log)
+		wait := again.died(time.Now())
+		c.logger.Warn("process died", "name", c.name, "how", fmt.Sprint(err), "pause", wait.String(), "log", c.log)
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(pause):
+		case <-time.After(wait):
 		}
-		pause = min(2*pause, longPause)
 	}
+}
+
+// restarts decides how long to wait before a child is started again.
+type restarts struct {
+	deaths []time.Time
+	pause  time.Duration
+}
+
+// died takes down a death and says how long to wait: not at all, unless there
+// were too many of late.
+func (r *restarts) died(now time.Time) time.Duration {
+	r.deaths = append(r.deaths, now)
+	for now.Sub(r.deaths[0]) > deathWindow {
+		r.deaths = r.deaths[1:]
+	}
+	if len(r.deaths) < manyDeaths {
+		r.pause = 0
+		return 0
+	}
+	r.pause = min(max(2*r.pause, firstPause), longPause)
+	return r.pause
 }
 
 // A startError is a program that cannot be run at all.

@@ -48,11 +48,12 @@ func Down(ctx context.Context, dir string) (stopped []Process, err error) {
 			stopped = append(stopped, info.Children...)
 			slices.Reverse(stopped) // the worker goes first
 		}
-		stopped = append(stopped, Process{Name: "supervisor", PID: pid})
+		supervisor := Process{Name: "supervisor", PID: pid, Started: startedAt(pid)}
+		stopped = append(stopped, supervisor)
 		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return nil, fmt.Errorf("stop the supervisor (pid %d): %w", pid, err)
 		}
-		for held {
+		for held || supervisor.Alive() {
 			if ctx.Err() != nil {
 				return stopped, fmt.Errorf("stop the stack in %s: it still drains: %w", dir, context.Cause(ctx))
 			}

@@ -18,6 +18,8 @@ type Info struct {
 	Identity string   `json:"identity"` // the age identity file
 	// NewIdentity says that this start made it: a person must be told.
 	NewIdentity bool `json:"new_identity,omitempty"`
+	// CodexSource is the folder of the codex that is brought to hosts.
+	CodexSource string `json:"codex_source"`
 	// Children are the processes, the server first.
 	Children   []Process `json:"children"`
 	Supervisor int       `json:"supervisor_pid"`

@@ -32,7 +32,12 @@ func (l layout) socket() string {
 		return path
 	}
 	sum := sha256.Sum256([]byte(l))
-	return filepath.Join(os.TempDir(), "fairlead-"+strconv.Itoa(os.Getuid())+"-"+hex.EncodeToString(sum[:8]), "api.sock")
+	name := "fairlead-" + strconv.Itoa(os.Getuid()) + "-" + hex.EncodeToString(sum[:8])
+	path := filepath.Join(os.TempDir(), name, "api.sock")
+	if len(path) > config.MaxSocketPath {
+		path = filepath.Join("/tmp", name, "api.sock")
+	}
+	return path
 }
 
 // prepare makes the folders.

@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -37,9 +38,20 @@ func startedAt(pid int) string {
 	return fields[19] + "@" + strings.TrimSpace(string(boot))
 }
 
+// Zombie says whether the process has ended and only waits to be collected by
+// its parent.
+func (p Process) Zombie() bool {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID))
+	if err != nil {
+		return false
+	}
+	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+	return len(fields) > 0 && fields[0] == "Z"
+}
+
 // Alive says whether the process still runs.
 func (p Process) Alive() bool {
-	if p.PID <= 0 || syscall.Kill(p.PID, 0) != nil {
+	if p.PID <= 0 || syscall.Kill(p.PID, 0) != nil || p.Zombie() {
 		return false
 	}
 	return p.Started == "" || startedAt(p.PID) == p.Started

@@ -96,7 +96,7 @@ func (s *supervisor) clear() error {
 
 // settle fills in what the config leaves open.
 func (s *supervisor) settle() error {
-	s.info = Info{Supervisor: os.Getpid(), Version: version.String(), StartedAt: time.Now().UTC()}
+	s.info = Info{Supervisor: os.Getpid(), Version: version.String(), StartedAt: time.Now().UTC(), CodexSource: s.conf.Codex.Source}
 	if s.conf.Store.Identity == "" {
 		path, fresh, err := s.at.identity()
 		if err != nil {
@@ -290,16 +290,21 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Find returns a program that lies beside the one that runs now.
+// Find returns the path of a program of ours: in the folder FAIRLEAD_LIBEXEC
+// names, or beside the program that runs now.
 func Find(name string) (string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return "", err
+	dir := os.Getenv("FAIRLEAD_LIBEXEC")
+	if dir == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return "", err
+		}
+		if real, err := filepath.EvalSymlinks(self); err == nil {
+			self = real
+		}
+		dir = filepath.Dir(self)
 	}
-	if real, err := filepath.EvalSymlinks(self); err == nil {
-		self = real
-	}
-	path := filepath.Join(filepath.Dir(self), name)
+	path := filepath.Join(dir, name)
 	if _, err := os.Stat(path); err != nil {
 		return path, fmt.Errorf("find %s: %w", name, err)
 	}

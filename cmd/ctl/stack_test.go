@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"fairlead.dev/fairlead/internal/stack"
+)
+
+// programs builds the worker and finds the server, side by side as ctl wants them.
+var programs = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "fairlead-libexec-")
+	if err != nil {
+		return "", err
+	}
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, "worker"), "fairlead.dev/fairlead/cmd/worker")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		return dir, err
+	}
+	server, err := filepath.Abs("../../bin/devserver")
+	if err != nil {
+		return dir, err
+	}
+	if _, err := os.Stat(server); err != nil {
+		return dir, err
+	}
+	return dir, os.Symlink(server, filepath.Join(dir, "devserver"))
+})
+
+// TestStack runs stories with a real server and a real worker.
+func TestStack(t *testing.T) {
+	libexec, err := programs()
+	t.Cleanup(func() { os.RemoveAll(libexec) })
+	if err != nil {
+		t.Fatalf("%v (run `make build`)", err)
+	}
+	codex, err := filepath.Abs("../../.tools/codex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(codex, "bin", "codex")); err != nil {
+		t.Fatalf("%v (run `make tools`)", err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/stack",
+		Setup: func(env *testscript.Env) error {
+			if err := alone(env); err != nil {
+				return err
+			}
+			env.Setenv("FAIRLEAD_LIBEXEC", libexec)
+			env.Setenv("CODEX", codex)
+			dir := filepath.Join(env.WorkDir, "st")
+			s := &stackScript{dir: dir, pids: map[int]stack.Process{}}
+			env.Values["stack"] = s
+			env.Defer(func() {
+				s.remember()
+				// Whatever a failed script left; one that passed left nothing.
+				_, _ = stack.Down(context.Background(), dir)
+			})
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "kill9": kill9, "revives": revives, "gone": gone, "sameaddress": sameAddress, "up": isUp,
+		},
+	})
+}
+
+// A stackScript is what a script's commands know of its stack.
+type stackScript struct {
+	dir     string
+	address string
+	pids    map[int]stack.Process
+}
+
+// remember takes down every process of the stack as it is now.
+func (s *stackScript) remember() *stack.Info {
+	info, err := stack.Read(s.dir)
+	if err != nil {
+		return nil
+	}
+	for _, p := range info.Children {
+		s.pids[p.PID] = p
+	}
+	s.pids[info.Supervisor] = stack.Process{Name: "supervisor", PID: info.Supervisor}
+	return info
+}
+
+func script(ts *testscript.TestScript) (*stackScript, *stack.Info) {
+	s := ts.Value("stack").(*stackScript)
+	info := s.remember()
+	if info == nil {
+		ts.Fatalf("no stack in %s", s.dir)
+	}
+	return s, info
+}
+
+func pidOf(info *stack.Info, name string) int {
+	return map[string]int{"temporal": info.Temporal.PID, "worker": info.Worker.PID, "supervisor": info.Supervisor}[name]
+}
+
+// kill9 NAME kills temporal, worker or supervisor and waits until it is gone.
+func kill9(ts *testscript.TestScript, neg bool, args []string) {
+	_, info := script(ts)
+	pid := pidOf(info, args[0])
+	p := stack.Process{Name: args[0], PID: pid}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		ts.Fatalf("kill %s: %v", args[0], err)
+	}
+	until(ts, args[0]+" is gone", func() bool { return !p.Alive() })
+}
+
+// revives NAME waits until a process of another pid stands in its place and
+// the whole stack answers.
+func revives(ts *testscript.TestScript, neg bool, args []string) {
+	s := ts.Value("stack").(*stackScript)
+	until(ts, args[0]+" is back", func() bool {
+		info := s.remember()
+		if info == nil {
+			return false
+		}
+		_, before := s.pids[pidOf(info, args[0])]
+		return before && ready(ts, s)
+	})
+}
+
+// ready says whether status shows the server and a worker that is ready, each
+// with the pid that stack.json has.
+func ready(ts *testscript.TestScript, s *stackScript) bool {
+	info := s.remember()
+	if info == nil || info.Store.ID == "" || ts.Exec("ctl", "status", "--state", s.dir, "-o", "json") != nil {
+		return false
+	}
+	var v statusView
+	if err := json.Unmarshal([]byte(ts.ReadFile("stdout")), &v); err != nil {
+		ts.Fatalf("status is not JSON: %v", err)
+	}
+	ok := v.Temporal.PID == info.Temporal.PID && v.Temporal.Address == info.Temporal.Address && v.Store.ID != "" && v.Versions.Temporal != "" && v.Versions.Codex != ""
+	for _, w := range v.Workers {
+		if ok && w.Ready && w.PID == info.Worker.PID && w.PID > 0 && len(w.TaskQueues) == 1 {
+			p := stack.Process{PID: w.PID}
+			return p.Alive()
+		}
+	}
+	return false
+}
+
+// up waits until the stack answers.
+func isUp(ts *testscript.TestScript, neg bool, args []string) {
+	s := ts.Value("stack").(*stackScript)
+	until(ts, "the stack answers", func() bool { return ready(ts, s) })
+}
+
+// sameaddress: the server is where it was when this was said before.
+func sameAddress(ts *testscript.TestScript, neg bool, args []string) {
+	s, info := script(ts)
+	if s.address != "" && s.address != info.Temporal.Address {
+		ts.Fatalf("the server is at %s and was at %s", info.Temporal.Address, s.address)
+	}
+	s.address = info.Temporal.Address
+}
+
+// gone: no process of the stack that was ever seen runs.
+func gone(ts *testscript.TestScript, neg bool, args []string) {
+	s := ts.Value("stack").(*stackScript)
+	if len(s.pids) < 3 {
+		ts.Fatalf("only %d processes were ever seen", len(s.pids))
+	}
+	for _, p := range s.pids {
+		if p.Alive() {
+			ts.Fatalf("%s (pid %d) still runs", p.Name, p.PID)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, "stack.json")); err == nil {
+		ts.Fatalf("stack.json is still there")
+	}
+}
+
+func until(ts *testscript.TestScript, what string, ok func() bool) {
+	for end := time.Now().Add(60 * time.Second); !ok(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			ts.Fatalf("waited in vain: %s", what)
+		}
+	}
+}

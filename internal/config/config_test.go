@@ -1,0 +1,117 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestEveryMistakeIsToldWithItsLine(t *testing.T) {
+	_, err := Parse("/etc/fairlead/c.yaml", []byte(`temporal:
+  address: nonsense
+zone: "A Zone"
+store:
+  url: ftp://x
+  identiy: id
+limits:
+  pumps: many
+  drain: 20
+log: {format: xml}
+api: {listen: "0.0.0.0:80"}
+metrics: 7
+`))
+	var e *Error
+	if !errors.As(err, &e) {
+		t.Fatalf("no *Error: %v", err)
+	}
+	want := []string{
+		"line 2: temporal.address:",
+		"line 3: zone:",
+		"line 5: store.url:",
+		"line 6: store.identiy: no such key: here are url, identity, recipients, id",
+		"line 8: limits.pumps:",
+		"line 9: limits.drain:",
+		"line 10: log.format:",
+		"line 11: api.listen: 0.0.0.0:80 is not loopback: it needs api.tls with cert and key",
+		"line 11: api.listen: 0.0.0.0:80 is not loopback: it needs api.token_file",
+		"line 12: metrics:",
+	}
+	text := err.Error()
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			t.Errorf("not told: %s", w)
+		}
+	}
+	if len(e.Problems) != len(want) {
+		t.Errorf("%d mistakes told, want %d", len(e.Problems), len(want))
+	}
+	if t.Failed() {
+		t.Log(text)
+	}
+}
+
+func TestNoValueOfASecretFileOrURLIsRepeated(t *testing.T) {
+	_, err := Parse("c.yaml", []byte("store: {url: \"s3://user:hunter2@bucket\"}\n"))
+	if err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("a password in a URL: %v", err)
+	}
+}
+
+func TestGoodConfigIsReadWhole(t *testing.T) {
+	c, err := Parse("/etc/f/c.yaml", []byte(`# comment
+temporal: {address: "[::1]:7233", namespace: ns, tls: {ca: ca.pem}}
+zone: eu
+store: {url: "s3://b?region=x", identity: id.txt}
+api: {listen: "10.0.0.1:7443", tls: {cert: c.pem, key: /k.pem}, token_file: t}
+limits: {drain: 1m30s, sticky_cache: 0}
+log:
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Temporal.Address != "[::1]:7233" || c.Zone != "eu" || c.Limits.Drain != 90*time.Second || c.Limits.StickyCache != 0 || c.Limits.Pumps != 500 {
+		t.Errorf("read %+v", c)
+	}
+	for got, want := range map[string]string{
+		c.Store.Identity: "/etc/f/id.txt", c.Temporal.TLS.CA: "/etc/f/ca.pem", c.API.TLS.Key: "/k.pem", c.API.TokenFile: "/etc/f/t", c.Log.Format: "json",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if c, err := Parse("empty.yaml", nil); err != nil || c.Zone != "default" {
+		t.Errorf("an empty file: %v, %v", c, err)
+	}
+}
+
+func TestSyntaxErrorHasALineAndQuotesNothing(t *testing.T) {
+	_, err := Parse("c.yaml", []byte("zone: x\nstore: {url: \"hunter2\n"))
+	var e *Error
+	if !errors.As(err, &e) || e.Problems[0].Line == 0 || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("a file that ends too early: %v", err)
+	}
+	_, err = Parse("c.yaml", []byte("zone: x\nzone: y\n"))
+	if err == nil || !strings.Contains(err.Error(), "line 2") {
+		t.Errorf("a key given twice: %v", err)
+	}
+}
+
+func TestFilesAreCheckedOnTheMachine(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "id.txt"), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Parse(filepath.Join(dir, "c.yaml"), []byte("codex: {source: nowhere}\nstore:\n  identity: id.txt\n  url: file:///s\napi: {token_file: none}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.CheckFiles()
+	for _, want := range []string{"line 1: codex.source:", "line 3: store.identity: others may read", "chmod 600", "line 5: api.token_file:"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("not told: %s in %v", want, err)
+		}
+	}
+}
