@@ -132,7 +132,7 @@ func TestConfigErrorsShowNoContent(t *testing.T) {
 // TestAnyPathMakesValidTOML also decodes what was written.
 func TestAnyPathMakesValidTOML(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		name := rapid.String().Filter(writable).Draw(t, "name")
+		name := rapid.String().Filter(func(s string) bool { return writable(s) && !strings.ContainsAny(s, "*?[]") }).Draw(t, "name")
 		owner := rapid.SampledFrom([]string{"", "[features]", "projects.x.y = 1", "a='''\n'''"}).Draw(t, "owner")
 		home, work := path.Clean("/r/"+name+"/codex-home"), path.Clean("/r/"+name+"/work")
 		merged, _, err := mergeConfig([]byte(owner), ours(home, work))

@@ -13,8 +13,8 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// ErrNotPlanted: what is on the host is not what was written, and nothing of
-// ours was put in its place.
+// ErrNotPlanted: the seed cannot be planted there as asked, and doing it again
+// will not help; no credential was written.
 var ErrNotPlanted = errors.New("seed cannot be planted")
 
 // PlantSpec says what goes where.
@@ -66,7 +66,7 @@ func Plant(ctx context.Context, h hostexec.Host, spec PlantSpec) (_ Planted, err
 		}
 	}()
 	if err := spec.check(); err != nil {
-		return Planted{}, err
+		return Planted{}, fmt.Errorf("%w: %w", ErrNotPlanted, err)
 	}
 	site, err := look(ctx, h, spec)
 	if err != nil {
@@ -79,7 +79,7 @@ func Plant(ctx context.Context, h hostexec.Host, spec PlantSpec) (_ Planted, err
 	planted := Planted{Permissions: Profile(spec.Sandbox), Trusted: site.trust.trusted}
 	files, err := sessionFiles(spec, site, &planted)
 	if err != nil {
-		return Planted{}, err
+		return Planted{}, fmt.Errorf("%w: %w", ErrNotPlanted, err)
 	}
 	for _, f := range files {
 		if planted.Kept && f.path == authFile {
@@ -137,7 +137,7 @@ func sessionFiles(spec PlantSpec, site site, planted *Planted) ([]file, error) {
 		denied = append(denied, authFile)
 		planted.Kept = site.auth != nil && rotatedFrom(auth, site.auth)
 	case site.states[authFile] != "":
-		return nil, fmt.Errorf("%w: there is an auth.json already and the seed has none, so codex would be somebody else (wipe it first)", ErrNotPlanted)
+		return nil, errors.New("there is an auth.json already and the seed has none, so codex would be somebody else (wipe it first)")
 	}
 	settings, err := sessionSettings(spec, denied, site.trust)
 	if err != nil {

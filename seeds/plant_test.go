@@ -228,6 +228,8 @@ func TestPlantRefusesWhatItCannotKeep(t *testing.T) {
 			c.change(&spec)
 			if planted, err := Plant(t.Context(), g, spec); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %+v, %v; want …%s…", name, planted, err, c.want)
+			} else if remote := name == "a link that leads out" || name == "an older holder's fence"; errors.Is(err, ErrNotPlanted) == remote {
+				t.Errorf("%s: %v: ErrNotPlanted must be %v", name, err, !remote)
 			} else if strings.Contains(err.Error(), "marked") {
 				t.Errorf("%s: shows a secret: %v", name, err)
 			}

@@ -69,8 +69,7 @@ func sessionSettings(spec PlantSpec, denied []string, trust trustLevel) ([]setti
 	}
 	if strings.ContainsAny(spec.CodexHome, "*?[]") {
 		// codex takes them for wildcards and knows no way to write them.
-		return nil, fmt.Errorf("%w: codex cannot protect %s, whose name has one of * ? [ ] in it (give the host another root)",
-			ErrNotPlanted, spec.CodexHome)
+		return nil, fmt.Errorf("codex cannot protect %s, whose name has one of * ? [ ] in it (give the host another root)", spec.CodexHome)
 	}
 	for _, p := range []struct{ id, base string }{{profileWrite, ":workspace"}, {profileRead, ":read-only"}} {
 		settings = append(settings, setting{table: []string{"permissions", p.id}, key: "extends", value: tomlString(p.base), must: true})
