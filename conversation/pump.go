@@ -111,7 +111,8 @@ func Run(ctx context.Context, wire Wire, in PumpInput, sink Sink, opt Options) (
 		failed: make(chan error, 1),
 		stop:   make(chan struct{}),
 	}
-	d.joined.Go(d.reader)
+	split := newSplitter(m.st.Rewind, m.lim.Line) // the machine is the caller's alone
+	d.joined.Go(func() { d.reader(split) })
 	d.joined.Go(d.writer)
 	err = d.loop(ctx)
 	if err == nil {
@@ -153,9 +154,8 @@ type event struct {
 	err    error
 }
 
-func (d *driver) reader() {
+func (d *driver) reader(split splitter) {
 	size := d.wire.Size()
-	split := newSplitter(d.m.st.Rewind, d.m.lim.Line)
 	behind := split.pos < size
 	buf := make([]byte, 64<<10)
 	for {
