@@ -207,7 +207,7 @@ func TestNewerServerKeepsOlderFile(t *testing.T) {
 			if p.kill(); len(copies(t, db)) != 1 {
 				t.Errorf("copies are %v, want one", copies(t, db))
 			}
-			p = startServer(t, "--headless", "--db-filename", db)
+			startServer(t, "--headless", "--db-filename", db)
 			if len(copies(t, db)) != 1 {
 				t.Errorf("opened a second time it was copied again: %v", copies(t, db))
 			}

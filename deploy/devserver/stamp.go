@@ -58,7 +58,7 @@ func decide(stamp, mine string, written bool) (step, error) {
 	}
 	switch c := was.Compare(is); {
 	case c > 0:
-		return 0, refusal{fmt.Errorf("Temporal server %s has opened it and this one is %s; a newer server may have changed it "+
+		return 0, refusal{fmt.Errorf("server %s has opened it and this one is %s; a newer server may have changed it "+
 			"beyond what an older one understands: run a devserver with server %[1]s or newer", stamp, mine)}
 	case c < 0:
 		return stepUpgrade, nil
