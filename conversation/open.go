@@ -239,6 +239,9 @@ func (m *machine) threadOpened(r *message) {
 	m.st.Opened = m.st.Cursor.Incarnation
 	m.st.ThreadID = a.Thread.ID
 	m.st.Model = a.Model
+	if m.st.CodexVersion == "" && !m.resuming() { // an earlier pump had the answer to initialize
+		m.st.CodexVersion = a.Thread.CLIVersion
+	}
 	m.entry(Entry{Type: EntryState, Turn: m.st.Turn, Status: did, Text: "thread " + did,
 		Data: map[string]string{"thread": a.Thread.ID, "model": a.Model, "codex": m.st.CodexVersion}})
 }

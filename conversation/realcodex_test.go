@@ -256,6 +256,20 @@ rules:
 	}
 }
 
+func TestOpeningThatWasBrokenOffIsTakenUp(t *testing.T) {
+	s := scriptedmodel.Serve(t, "rules: [{reply: hello}]")
+	k := newTalk(t, s)
+	before := k.state
+	k.pump(Bound) // opened, and nobody learnt of it
+	at := k.state.Cursor
+	k.state = before
+	k.state.Cursor, k.state.Rewind = at, at.Offset
+	r := k.pump(TurnEnded, turn(1, "m-1", "hello"))
+	if r.Turn.FinalText != "hello" || r.State.CodexVersion == "" {
+		t.Errorf("turn %+v, state %+v", r.Turn, r.State)
+	}
+}
+
 func TestBusyThreadIsRefused(t *testing.T) {
 	s := scriptedmodel.Serve(t, "rules: [{reply: hello}]")
 	k := newTalk(t, s)
