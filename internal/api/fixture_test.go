@@ -162,6 +162,11 @@ func wait(t *testing.T, what string, ok func() bool) {
 // random number of bytes. It returns the endpoint to connect to.
 func rough(t *testing.T, endpoint string, seed uint64) string {
 	t.Helper()
+	return roughly(t, endpoint, seed, 20000)
+}
+
+func roughly(t *testing.T, endpoint string, seed uint64, most int64) string {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +181,7 @@ func rough(t *testing.T, endpoint string, seed uint64) string {
 			if err != nil {
 				return
 			}
-			limit := rnd.Int64N(20000)
+			limit := rnd.Int64N(most)
 			wg.Go(func() {
 				defer in.Close()
 				out, err := net.Dial("unix", path)
