@@ -61,8 +61,10 @@ func (s *session) pump() error {
 	case err == nil:
 		s.st.Handing = nil
 		s.apply(out, called || out.Pump.State.Cursor != in.Pump.State.Cursor)
-	case temporal.IsCanceledError(err):
-		// Called back between two attempts: what it delivered is in the journal.
+	case temporal.IsCanceledError(err) || temporal.IsTimeoutError(err):
+		// Called back between two attempts, or while its worker was dead (the
+		// server then waits for the heartbeat and tries no more): what it
+		// delivered is in the journal.
 		for i := range s.st.Sends {
 			p := &s.st.Sends[i]
 			if !p.Handed {

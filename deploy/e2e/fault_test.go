@@ -157,3 +157,28 @@ func TestADecisionWaitsForAWorkerToComeBack(t *testing.T) {
 		t.Errorf("decisions on record: %q", got)
 	}
 }
+
+func TestAnInterruptReachesATurnWhoseWorkerHasJustDied(t *testing.T) {
+	session(t, "orphan")
+	send(t, "orphan", "take your time at gate orphaned")
+	if _, err := shared.Model.AwaitWaiting(within(t), "orphaned"); err != nil {
+		t.Fatal(err)
+	}
+	c, err := shared.Temporal(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	kill(t, workerPID(t))
+	if err := c.SignalWorkflow(within(t), "session/orphan", "", "interrupt", workflows.Interrupt{By: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	v := ended(t, "orphan", 1)
+	if v.Turn.Status != "interrupted" || v.Process == nil || v.Process.Incarnation != 1 {
+		t.Errorf("session is %+v", v)
+	}
+	shared.Model.Release("orphaned")
+	if v := turn(t, "orphan", "hello again"); v.Status != "completed" {
+		t.Errorf("the next turn is %+v", v)
+	}
+}
