@@ -293,6 +293,22 @@ func (w *world) at(d time.Duration, f func()) {
 	w.RegisterDelayedCallback(func() { w.steps--; f() }, d)
 }
 
+// when runs a step as soon as the session is in a state. Activities run in
+// real time beside the environment's clock, so no fixed time would do.
+func (w *world) when(state SessionStatus, f func()) {
+	w.steps++
+	var look func()
+	look = func() {
+		if w.view().State != state {
+			w.RegisterDelayedCallback(look, 10*time.Millisecond)
+			return
+		}
+		w.steps--
+		f()
+	}
+	w.RegisterDelayedCallback(look, 60*time.Millisecond)
+}
+
 // Answers that pumps give.
 
 func opened(in activities.RunPumpInput) activities.PumpState {

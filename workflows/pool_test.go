@@ -30,6 +30,7 @@ func (f *fakeEngine) FindEnded(_ context.Context, in activities.FindEndedInput) 
 type poolWorld struct {
 	*world
 	engine *fakeEngine
+	seeds  *fakeSeeds
 	told   []string
 	gone   map[string]bool // sessions that cannot be told anything
 }
@@ -39,7 +40,8 @@ func newPoolWorld(t *testing.T) *poolWorld {
 	p := &poolWorld{world: &world{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t},
 		engine: &fakeEngine{ended: map[string]bool{}}, gone: map[string]bool{}}
 	p.RegisterActivity(p.engine)
-	p.RegisterActivity(&fakeSeeds{t: t})
+	p.seeds = &fakeSeeds{t: t, blobs: 2}
+	p.RegisterActivity(p.seeds)
 	p.RegisterWorkflowWithOptions(HostPool, workflow.RegisterOptions{Name: TypeHostPool})
 	p.RegisterWorkflowWithOptions(Seed, workflow.RegisterOptions{Name: TypeSeed})
 	answer := func(_ string, id, _, name string, arg any) error {
@@ -72,7 +74,7 @@ func (p *poolWorld) saw(want ...string) {
 }
 
 // finish ends a workflow that never ends by itself.
-func (p *poolWorld) finish(at time.Duration) { p.at(at, p.CancelWorkflow) }
+func (p *poolWorld) finish(at time.Duration) { p.RegisterDelayedCallback(p.CancelWorkflow, at) }
 
 func put(name string, slots int) PutHost {
 	return PutHost{Spec: activities.HostSpec{Name: name, Address: "192.0.2.7", HostKeys: []string{"SHA256:abc"}}, Slots: slots}
@@ -190,12 +192,22 @@ func TestAPoolRollsOverWithItsLeasesAndItsQueue(t *testing.T) {
 	}
 }
 
-// fakeSeeds records what is purged.
-type fakeSeeds struct{ t *testing.T }
+// fakeSeeds sees what is purged.
+type fakeSeeds struct {
+	t     *testing.T
+	blobs int
+	hold  chan struct{} // closed by the test to let a purge through
+}
 
-func (f *fakeSeeds) DeleteSeedBlobs(_ context.Context, in activities.DeleteSeedInput) error {
-	if len(in.Blobs) != 2 {
+func (f *fakeSeeds) DeleteSeedBlobs(ctx context.Context, in activities.DeleteSeedInput) error {
+	if len(in.Blobs) != f.blobs {
 		f.t.Errorf("purged %v", in.Blobs)
+	}
+	if f.hold != nil {
+		select {
+		case <-f.hold:
+		case <-ctx.Done():
+		}
 	}
 	return nil
 }

@@ -1,0 +1,143 @@
+package workflows
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+func TestABusyPoolStillLooksAfterItsHolders(t *testing.T) {
+	p := newPoolWorld(t)
+	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "killed", Host: "web-1"}) })
+	p.at(2*time.Second, func() { p.engine.ended["session/killed"] = true })
+	for m := time.Minute; m < 2*reapEvery; m += time.Minute {
+		p.at(m, func() { p.SignalWorkflow(signalRelease, release{Holder: "nobody"}) })
+	}
+	p.at(2*reapEvery, func() {
+		if h := query[HostView](p.world, QueryHost, "web-1"); h.Used != 0 {
+			t.Errorf("host is %+v", h)
+		}
+	})
+	p.finish(3 * reapEvery)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+func TestABusySeedStillLooksAfterItsHolders(t *testing.T) {
+	p := newPoolWorld(t)
+	ref := activities.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
+	p.at(0, func() { p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: ref})) })
+	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "killed"}) })
+	p.at(2*time.Second, func() { p.engine.ended["session/killed"] = true })
+	for m := time.Minute; m < 2*reapEvery; m += time.Minute {
+		p.at(m, func() { p.SignalWorkflow(signalRelease, release{Holder: "nobody"}) })
+	}
+	p.at(2*reapEvery, func() {
+		if v := query[SeedView](p.world, QuerySeed); len(v.HeldBy) != 0 {
+			t.Errorf("seed is %+v", v)
+		}
+	})
+	p.finish(3 * reapEvery)
+	p.ExecuteWorkflow(TypeSeed, SeedInput{Name: "team"})
+	p.verify()
+}
+
+func TestWhoAsksAgainKeepsItsPlaceAndIsToldAgain(t *testing.T) {
+	p := newPoolWorld(t)
+	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(time.Second, func() {
+		for _, s := range []string{"a", "b", "c"} {
+			p.SignalWorkflow(signalAcquire, acquire{Holder: s, Host: "web-1"})
+		}
+	})
+	p.at(2*time.Second, func() {
+		p.told = nil
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Host: "web-1"})
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"})
+	})
+	p.at(3*time.Second, func() {
+		p.saw("session/b queued: host web-1 has all 1 slots in use; 0 wait before it", "session/a got web-1")
+		p.SignalWorkflow(signalRelease, release{Holder: "a"})
+	})
+	p.at(4*time.Second, func() { p.saw("session/b got web-1") })
+	p.finish(5 * time.Second)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+func TestAPoolRefusesMoreThanItCanHold(t *testing.T) {
+	p := newPoolWorld(t)
+	carry := &poolState{Hosts: []poolHost{{Spec: activities.HostSpec{Name: "local"}, Slots: 1}}, Leases: []poolLease{{Holder: "x", Host: "local"}}}
+	for i := range maxLine {
+		carry.Queue = append(carry.Queue, ticket{acquire: acquire{Holder: fmt.Sprint("s", i), Host: "local"}, Told: "host local has all 1 slots in use"})
+	}
+	for i := range maxHosts - 1 {
+		carry.Hosts = append(carry.Hosts, poolHost{Spec: put(fmt.Sprint("h", i), 1).Spec, Slots: 1, Check: &hostCheck{}})
+	}
+	if n := encoded(carry); n > maxCarry {
+		t.Errorf("a full pool carries %d bytes", n)
+	}
+	p.at(time.Second, func() {
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "late", Host: "local"})
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "No Name", Host: "local"})
+		p.refuses(p.send(UpdatePutHost, put("one-more", 1)), RefusedState)
+		big := put("h0", 1)
+		big.Replace = true
+		for range 1000 {
+			big.Spec.HostKeys = append(big.Spec.HostKeys, "SHA256:0123456789abcdef")
+		}
+		p.refuses(p.send(UpdatePutHost, big), RefusedBadInput)
+	})
+	p.at(2*time.Second, func() { p.saw("session/late refused busy") })
+	p.finish(3 * time.Second)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{Carry: carry})
+	p.verify()
+}
+
+func TestEveryHopIsPinnedAndACordonStays(t *testing.T) {
+	p := newPoolWorld(t)
+	yes := true
+	p.at(0, func() {
+		hop := put("web-1", 1)
+		hop.Spec.Jump = &activities.HostSpec{Name: "gate", Address: "192.0.2.9"}
+		p.refuses(p.send(UpdatePutHost, hop), RefusedBadInput)
+		hop.Spec.Jump.HostKeys = []string{"SHA256:def"}
+		p.takes(p.send(UpdatePutHost, hop))
+		p.takes(p.send(UpdateSetHost, SetHost{Name: "web-1", Cordon: &yes}))
+		hop.Replace = true
+		p.takes(p.send(UpdatePutHost, hop))
+	})
+	p.at(time.Second, func() {
+		if h := query[HostView](p.world, QueryHost, "web-1"); h.State != "cordoned" {
+			t.Errorf("host is %s", h.State)
+		}
+	})
+	p.finish(2 * time.Second)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+func TestASeedThatIsDeletedTellsThoseWhoAskAndTakesNothing(t *testing.T) {
+	p := newPoolWorld(t)
+	p.seeds.blobs, p.seeds.hold = 1, make(chan struct{})
+	ref := activities.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
+	p.at(0, func() { p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: ref})) })
+	p.at(time.Millisecond, func() { p.takes(p.send(UpdateDeleteSeed, DeleteSeed{Purge: true})) })
+	p.at(20*time.Millisecond, func() {
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "a"})
+		p.refuses(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: ref}), RefusedState)
+		p.refuses(p.send(UpdateDeleteSeed, DeleteSeed{}), RefusedNotFound)
+	})
+	p.at(40*time.Millisecond, func() {
+		p.saw("session/a refused seed_not_found")
+		close(p.seeds.hold)
+	})
+	p.ExecuteWorkflow(TypeSeed, SeedInput{Name: "team"})
+	if err := p.GetWorkflowError(); err != nil {
+		t.Error(err)
+	}
+	p.verify()
+}
