@@ -87,6 +87,15 @@ log:
 	}
 }
 
+func TestTextThatLooksLikeANumberStaysText(t *testing.T) {
+	for _, id := range []string{"00000000000000000000000000000000", "12345678901234567890123456789012", "1234567890123456789012345678e012"} {
+		c, err := Parse("c.yaml", []byte("store: {id: "+id+"}\nidentity: 007\n"))
+		if err != nil || c.Store.ID != id || c.Identity != "007" {
+			t.Errorf("%s reads as %+v, %v", id, c, err)
+		}
+	}
+}
+
 func TestSyntaxErrorHasALineAndQuotesNothing(t *testing.T) {
 	_, err := Parse("c.yaml", []byte("zone: x\nstore: {url: \"hunter2\n"))
 	var e *Error

@@ -135,6 +135,14 @@ func (r *reader) read(key string, node ast.Node, v reflect.Value) {
 		v.Set(reflect.New(v.Type().Elem()))
 		v = v.Elem()
 	}
+	if v.Kind() == reflect.String {
+		switch node.Type() {
+		case ast.IntegerType, ast.FloatType, ast.BoolType, ast.InfinityType, ast.NanType:
+			// A store's id may look like a number; it is what was written.
+			v.SetString(node.GetToken().Value)
+			return
+		}
+	}
 	if v.Kind() != reflect.Struct {
 		if err := yaml.NodeToValue(node, v.Addr().Interface(), yaml.Strict()); err != nil {
 			r.problem(line, key, "%s", problemOf(key, err).Text)
