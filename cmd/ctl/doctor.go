@@ -182,7 +182,7 @@ func (a *app) examineService(ctx context.Context, add func(string, error, string
 	polls, err := t.pollers(ctx, statuses[0].Zone)
 	for _, p := range polls {
 		if d := time.Until(p.seen); d > clockSkew {
-			skewed = fmt.Errorf("Temporal's clock is ahead of this one by %s", d.Round(time.Second))
+			skewed = fmt.Errorf("the clock of Temporal is ahead of this one by %s", d.Round(time.Second))
 		}
 	}
 	add("clock", errors.Join(err, skewed), "set the clocks (NTP): the expiry of approvals is told by them", "agrees with workers and Temporal within %s", clockSkew)
