@@ -121,6 +121,9 @@ func newRoot(a *app) *cobra.Command {
   ctl up --detach                                  # a stack on this machine
   ctl run --host local "what does this folder do?" # one turn
   ctl status -o json`)
+	// A flag before the command is ctl's own, also where the command has
+	// one of the same name: ctl --state DIR session list --state idle.
+	root.TraverseChildren = true
 	root.SilenceErrors = true
 	root.SilenceUsage = true
 	root.Version = version()
