@@ -60,12 +60,16 @@ func TestStack(t *testing.T) {
 			env.Setenv("FAIRLEAD_LIBEXEC", libexec)
 			env.Setenv("CODEX", codex)
 			dir := filepath.Join(env.WorkDir, "st")
+			deep := filepath.Join(env.WorkDir, "a-state-folder", "whose-name-is-longer", "than-a-unix-socket-may-be-on-linux", "so-it-gets-another-place")
+			env.Setenv("DEEP", deep)
 			s := &stackScript{dir: dir, pids: map[int]stack.Process{}}
 			env.Values["stack"] = s
 			env.Defer(func() {
 				s.remember()
 				// Whatever a failed script left; one that passed left nothing.
-				_, _ = stack.Down(context.Background(), dir)
+				for _, dir := range []string{dir, deep, filepath.Join(env.WorkDir, "st2")} {
+					_, _ = stack.Down(context.Background(), dir)
+				}
 			})
 			return nil
 		},
