@@ -26,7 +26,7 @@ j_whose() {
 
 if [ "$4" = tie ]; then
 	for j_t in "$j_d"/tie.*; do
-		[ -d "$j_t" ] || continue
+		[ -p "$j_t" ] || continue
 		j_whose "$j_t"
 		j_i=0
 		while [ "$j_state" != rebooted ] && j_alive "$j_p" "$j_s"; do
@@ -35,26 +35,26 @@ if [ "$4" = tie ]; then
 			[ $j_i -lt 1000 ] || j_fail 86 "process $j_p of an older attachment does not end"
 			[ $j_i -eq 1 ] || j_nap 01
 		done
-		rm -rf "$j_t"
+		rm -f "$j_t" "$j_t-t"
 	done
 	# Followers whose watcher was killed.
 	for j_t in "$j_d"/see.*; do
-		[ -d "$j_t" ] || continue
+		[ -p "$j_t" ] || continue
 		j_whose "$j_t"
-		j_alive "$j_p" "$j_s" || rm -rf "$j_t"
+		j_alive "$j_p" "$j_s" || rm -f "$j_t" "$j_t-t"
 	done
 fi
 j_stat self
 j_main=$j_pid j_mstart=$j_start
 j_tie=$j_d/$4.$j_main.$j_mstart
-mkdir "$j_tie" && mkfifo "$j_tie/w" || exit 1
+mkfifo "$j_tie" || exit 1
 [ "$4" = see ] || fl_unlock
 # The supervisor kills those whose ties it sees; it may have looked before.
 j_look
 j_sizes
 [ "$j_file" = out.log ] && j_n=$j_size || j_n=$j_esize
 if [ "$j_n" -lt $(($2 - 1)) ]; then
-	rm -rf "$j_tie"
+	rm -f "$j_tie" "$j_tie-t"
 	[ "$j_n" -ge 0 ] || j_fail 83 "$j_d/$j_file is gone"
 	j_fail 83 "$j_d/$j_file has $j_n bytes"
 fi
@@ -65,7 +65,7 @@ j_line fairlead-process
 j_pump() {
 	exec 3<"$j_d/$j_file"
 	tail -c "+$1" <&3
-	while [ -e "$j_tie/w" ]; do
+	while [ -e "$j_tie" ]; do
 		cat <&3 || exit
 		j_nap 05
 	done
@@ -87,16 +87,17 @@ j_ticker() {
 	trap '[ "$!" = "$j_last" ] || kill $! 2>/dev/null; exit' TERM
 	j_misses=0
 	while :; do
-		: >"$j_tie/t"
+		# Not a special builtin: those end the shell when the disk is full.
+		true >"$j_tie-t"
 		sleep "$2" &
-		wait $!
+		wait $! || sleep 1
 		j_stat self
 		if ! j_alive "$j_main" "$j_mstart"; then
 			# The watcher clears up, if there is one.
-			[ "$j_ppid" = "$j_watcher" ] || { kill "$j_tail"; rm -rf "$j_tie"; }
+			[ "$j_ppid" = "$j_watcher" ] || { kill "$j_tail"; rm -f "$j_tie" "$j_tie-t"; }
 			exit
 		fi
-		if [ "$1" -nt "$j_tie/t" ]; then j_misses=0; else j_misses=$((j_misses + 1)); fi
+		if [ ! -e "$j_tie-t" ] || [ "$1" -nt "$j_tie-t" ]; then j_misses=0; else j_misses=$((j_misses + 1)); fi
 		# A supervisor that was killed tells nobody of the end.
 		j_look
 		if [ "$j_ended" = '' ] && [ "$j_state" != running ]; then
@@ -116,14 +117,15 @@ j_watch() {
 		j_kind=ended
 		tail -c "+$1" "$j_d/$j_file" </dev/null &
 	else
-		case $(tail --version 2>/dev/null) in
-		*'GNU coreutils'*)
-			j_kind=gnu
+		# Found out when the process was started.
+		j_kind=pump
+		{ read -r j_kind <"$j_d/follow"; } 2>/dev/null
+		case $j_kind in
+		gnu)
 			# The interval is for when inotify is not to be had.
 			tail -s 0.05 -c "+$1" -f "$j_d/$j_file" </dev/null &
 			;;
 		*)
-			j_kind=pump
 			(exec </dev/null && j_pump "$1") &
 			;;
 		esac
@@ -138,20 +140,20 @@ j_watch() {
 		kill -TERM "$j_main"
 	fi
 	while read -r j_x; do :; done
-	kill $j_tick
+	{ kill $j_tick && wait $j_tick; } 2>/dev/null
 	j_look
 	if [ "$j_state" = running ]; then
 		kill -9 $j_tail 2>/dev/null
 		# Tell an older holder why it was cut off.
 		[ ! -r "$j_fence" ] || { read -r j_x <"$j_fence" && echo "fairlead-epoch $j_x" >&2; }
-		rm -rf "$j_tie"
+		rm -f "$j_tie" "$j_tie-t"
 		exit
 	fi
 	j_sizes
 	[ "$j_file" = out.log ] && j_n=$j_size || j_n=$j_esize
 	case $j_kind in
 	pump)
-		rm -f "$j_tie/w"
+		rm -f "$j_tie"
 		wait $j_tail
 		;;
 	gnu)
@@ -167,7 +169,7 @@ j_watch() {
 		wait $j_tail
 		;;
 	esac
-	rm -rf "$j_tie"
+	rm -f "$j_tie" "$j_tie-t"
 	j_line fairlead-end >&2
 }
 
@@ -180,9 +182,9 @@ j_behind() {
 
 case $j_state in running) j_ended='' ;; *) j_ended=y ;; esac
 j_fence=${fl_d+$fl_d/epoch}
-exec 7<>"$j_tie/w"
-exec 8<"$j_tie/w"
-exec 6>"$j_tie/w"
+exec 7<>"$j_tie"
+exec 8<"$j_tie"
+exec 6>"$j_tie"
 exec 7>&-
 if [ "$4" = tie ] && [ -z "$j_ended" ]; then
 	j_behind "$2" "$j_d/in" "$5" &
@@ -197,6 +199,6 @@ if [ "$4" = tie ] && [ -z "$j_ended" ]; then
 	exec cat >&5 5>&-
 fi
 # Blank lines of the client touch a file that only this is for.
-j_behind "$2" "$j_tie/w" "$5" &
+j_behind "$2" "$j_tie" "$5" &
 exec 8<&-
 exec cat >&6

@@ -198,6 +198,53 @@ func TestTakeOverSilencesTheOlderAttachment(t *testing.T) {
 	})
 }
 
+func TestFollowersTakeNothingOver(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *scene) {
+		s.start("/bin/sh", "-c", `while IFS= read -r x; do echo "got $x"; echo "err $x" >&2; [ "$x" != end ] || exit 4; done`)
+		a := s.attach(hostexec.AttachOptions{})
+		readUntil(t, a, "got \n")
+		follow := func(opts hostexec.AttachOptions) (hostexec.Attachment, <-chan string) {
+			opts.Follow = true
+			opts.Fence = hostexec.Fence{Dir: "none is needed"}
+			f := s.attach(opts)
+			if _, err := f.Write([]byte("x\n")); err == nil {
+				t.Errorf("a follower can write")
+			}
+			all := make(chan string, 1)
+			go func() {
+				b, err := io.ReadAll(f)
+				if err != nil {
+					t.Error(err)
+				}
+				all <- string(b)
+			}()
+			return f, all
+		}
+		_, out := follow(hostexec.AttachOptions{})
+		_, late := follow(hostexec.AttachOptions{Offset: 5})
+		errs, err := follow(hostexec.AttachOptions{ErrLog: true})
+		if _, e := io.WriteString(a, "one\nend\n"); e != nil {
+			t.Fatal(e)
+		}
+		readUntil(t, a, "got one\ngot end\n")
+		for _, c := range []struct {
+			all  <-chan string
+			want string
+		}{{out, "got \ngot one\ngot end\n"}, {late, "got one\ngot end\n"}, {err, "err \nerr one\nerr end\n"}} {
+			if got := <-c.all; got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		}
+		if st := errs.Status(); st.State != hostexec.ProcessExited || st.Code != 4 || st.ErrSize != 21 {
+			t.Errorf("%+v", st)
+		}
+		if n, err := a.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+			t.Errorf("%d, %v", n, err)
+		}
+		s.waitDetached()
+	})
+}
+
 func readUntil(t *testing.T, r io.Reader, want string) {
 	t.Helper()
 	var got []byte

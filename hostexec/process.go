@@ -7,7 +7,10 @@ import "time"
 type ProcessSpec struct {
 	// Dir is the process's own folder on the host, for instance
 	// <root>/sessions/<id>/proc/app-server. It holds in (a FIFO), out.log,
-	// err.log, pid, started, boot, epoch and, at the end, exit.
+	// err.log, started (pid, start time and boot id of the process, pid and
+	// start time of the shell that waits for it) and, at the end, exit
+	// (status, and when in ticks since boot); both appear at once and whole.
+	// tie.* and see.* are attachments.
 	Dir string
 	// Fence guards the session that the process belongs to.
 	Fence Fence

@@ -14,7 +14,7 @@ if [ "$j_state" != absent ]; then
 	j_report
 	exit 0
 fi
-j_setsid sh -c : || j_fail 82 "none of setsid, perl and python3 works on this host: no process can outlive its connection"
+command -v setsid >/dev/null 2>&1 || j_setsid sh -c : || j_fail 82 "none of setsid, perl and python3 works on this host: no process can outlive its connection"
 [ -z "$4" ] || [ -d "$4" ] || j_fail 81 "work directory $4: no such directory"
 j_umask=$(umask)
 umask 077
@@ -24,6 +24,11 @@ rm -f "$j_d/noexec" "$j_d/failed"
 [ -p "$j_d/in" ] || mkfifo "$j_d/in" || exit 1
 : >>"$j_d/out.log" || exit 1
 : >>"$j_d/err.log" || exit 1
+# Whether tail sees at once what is written, or only looks now and then.
+case $(tail --version 2>/dev/null) in
+*'GNU coreutils'*) j_put "$j_d/follow" gnu || exit 1 ;;
+*) j_put "$j_d/follow" pump || exit 1 ;;
+esac
 # The record of the end takes its space now, and will find it on a full disk.
 j_put "$j_d/exit.new" "                                                              " || exit 1
 
@@ -63,5 +68,5 @@ if [ "$j_state" != absent ]; then
 fi
 [ $j_rc -eq 81 ] || [ -e "$j_d/failed" ] || j_fail 84 "the start was interrupted (status $j_rc)"
 tail -c 4096 "$j_d/err.log" >&2
-cd "$j_d" && rm -f in out.log err.log exit.new failed noexec && cd / && rmdir "$j_d"
+cd "$j_d" && rm -f in out.log err.log follow exit.new failed noexec && cd / && rmdir "$j_d"
 exit 81

@@ -97,7 +97,10 @@ func TestStartHandsOverEveryByte(t *testing.T) {
 
 func TestStartGivesTheProcessACleanPlace(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
-		want := strings.Join(inheritable(t), " ")
+		want := "0 1 2"
+		if !strings.HasSuffix(t.Name(), "/sshd") {
+			want = strings.Join(inheritable(t), " ")
+		}
 		s.start("/bin/sh", "-c", "umask; cat /proc/self/stat; grep ^SigIgn /proc/self/status; ls /proc/$$/fd; tr '\\0' '\\n' </proc/$PPID/environ; exec sleep 1000")
 		var out string
 		eventually(t, "output", func() bool {

@@ -31,6 +31,7 @@ while [ -d "$j_d" ]; do
 done
 # Whoever is attached learns it from us; whoever attaches from now on sees exit.
 for j_t in "$j_d"/tie.* "$j_d"/see.*; do
+	[ -p "$j_t" ] || continue
 	j_x=${j_t##*/???.}
 	j_p=${j_x%%.*}
 	! j_alive "$j_p" "${j_x#*.}" || kill -TERM "$j_p" 2>/dev/null

@@ -73,7 +73,7 @@ J_ALL
 	! j_alive "$j_sup" "$j_sstart" || j_sups="$j_sups$j_sup $j_sstart
 "
 	for j_t in "$j_d"/tie.* "$j_d"/see.*; do
-		[ -d "$j_t" ] || continue
+		[ -p "$j_t" ] || continue
 		j_p=${j_t##*/???.}
 		j_ties="$j_ties${j_p%%.*} ${j_p#*.}
 "

@@ -1,0 +1,180 @@
+package hostexec_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/hosttest"
+)
+
+// BenchmarkRoundTrip asks a program and waits for its answer: through an
+// attachment, and at the end of a plain command for comparison, in turns, on
+// one connection of the same sshd. It reports the
+// medians in microseconds and their ratio.
+func BenchmarkRoundTrip(b *testing.B) {
+	sshd := hosttest.StartSSHD(b, hosttest.Options{})
+	pool := hostexec.NewPool(hostexec.PoolOptions{})
+	b.Cleanup(func() { pool.Close() })
+	h, err := pool.Host(sshd.Spec())
+	if err != nil {
+		b.Fatal(err)
+	}
+	codex, err := filepath.Abs("../.tools/codex/bin/codex")
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := os.Stat(codex); err != nil {
+		b.Fatalf("%v: run `make tools`", err)
+	}
+	echo := program{
+		argv: []string{selfPath(b)}, env: map[string]string{programEnv: "echo"},
+		ask: func(int) (string, string) { return pingLine, pingLine },
+	}
+	appServer := program{
+		argv: []string{codex, "app-server"}, env: map[string]string{"CODEX_HOME": b.TempDir()},
+		hello: `{"id":0,"method":"initialize","params":{"clientInfo":{"name":"bench","version":"1"}}}` + "\n",
+		ask: func(n int) (string, string) {
+			return fmt.Sprintf(`{"id":%d,"method":"thread/loaded/list","params":{}}`+"\n", n), fmt.Sprintf(`{"id":%d,`, n)
+		},
+	}
+	// What tail does where there is no inotify instance left.
+	polling := farm(b, nil)
+	if err := os.WriteFile(polling+"/tail", []byte("#!/bin/sh\nexec "+lookPath(b, "tail")+` ---disable-inotify "$@"`), 0o755); err != nil {
+		b.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		host hostexec.Host
+		program
+	}{{"codex", h, appServer}, {"echo", h, echo},
+		{"echo-tail-polls", &otherShell{h, polling + ":" + os.Getenv("PATH")}, echo}, {"echo-busybox", &otherShell{h, busybox(b)}, echo},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			s := newScene(b, c.host)
+			spec := s.spec(c.argv...)
+			spec.Env = c.env
+			if _, err := hostexec.StartProcess(s.ctx, s.host, spec); err != nil {
+				b.Fatal(err)
+			}
+			attached := s.attach(hostexec.AttachOptions{})
+			plain, err := h.Start(s.ctx, hostexec.Command{Script: `exec "$@"`, Args: c.argv, Env: c.env})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer plain.Close()
+			ways := []*pingPong{{program: c.program, rw: attached}, {program: c.program, rw: plain}}
+			for _, w := range ways {
+				w.in = bufio.NewReaderSize(w.rw, 64<<10)
+				if _, err := io.WriteString(w.rw, c.hello); err != nil {
+					b.Fatal(err)
+				}
+				w.ping(b)
+			}
+			for b.Loop() {
+				for _, w := range ways {
+					w.ping(b)
+				}
+			}
+			a, p := ways[0].quantile(0.5), ways[1].quantile(0.5)
+			b.ReportMetric(a, "µs-attached")
+			b.ReportMetric(p, "µs-plain")
+			b.ReportMetric(ways[0].quantile(0.99), "µs-attached-p99")
+			b.ReportMetric(ways[1].quantile(0.99), "µs-plain-p99")
+			b.ReportMetric(a/p, "ratio")
+		})
+	}
+}
+
+// A program answers each line that it is asked with one that begins as told.
+type program struct {
+	argv  []string
+	env   map[string]string
+	hello string
+	ask   func(n int) (line, answer string)
+}
+
+var pingLine = `{"id":1,"method":"thread/read","params":{"threadId":"` + strings.Repeat("x", 200) + `"}}` + "\n"
+
+type pingPong struct {
+	program
+	rw    io.ReadWriter
+	in    *bufio.Reader
+	times []time.Duration
+}
+
+func (w *pingPong) ping(b *testing.B) {
+	line, want := w.ask(len(w.times) + 1)
+	began := time.Now()
+	if _, err := io.WriteString(w.rw, line); err != nil {
+		b.Fatal(err)
+	}
+	for {
+		line, err := w.in.ReadString('\n')
+		if err != nil {
+			b.Fatal(err)
+		}
+		if strings.HasPrefix(line, want) {
+			break
+		}
+	}
+	w.times = append(w.times, time.Since(began))
+}
+
+func (w *pingPong) quantile(q float64) float64 {
+	slices.Sort(w.times)
+	return float64(w.times[int(q*float64(len(w.times)-1))].Nanoseconds()) / 1e3
+}
+
+// BenchmarkAttach attaches and closes again.
+func BenchmarkAttach(b *testing.B) {
+	sshd := hosttest.StartSSHD(b, hosttest.Options{})
+	pool := hostexec.NewPool(hostexec.PoolOptions{})
+	b.Cleanup(func() { pool.Close() })
+	h, err := pool.Host(sshd.Spec())
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := newScene(b, h)
+	s.program("echo")
+	for b.Loop() {
+		a, err := hostexec.Attach(s.ctx, h, s.proc(), hostexec.AttachOptions{Fence: s.fence})
+		if err != nil {
+			b.Fatal(err)
+		}
+		a.Close()
+	}
+}
+
+// BenchmarkStart starts a process and stops it.
+func BenchmarkStart(b *testing.B) {
+	sshd := hosttest.StartSSHD(b, hosttest.Options{})
+	pool := hostexec.NewPool(hostexec.PoolOptions{})
+	b.Cleanup(func() { pool.Close() })
+	h, err := pool.Host(sshd.Spec())
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := newScene(b, h)
+	n := 0
+	for b.Loop() {
+		n++
+		spec := s.spec("/bin/sleep", "1000")
+		spec.Dir += fmt.Sprint(n)
+		if _, err := hostexec.StartProcess(s.ctx, h, spec); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		if _, err := hostexec.StopProcess(s.ctx, h, spec.Dir, s.fence, 0); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}
