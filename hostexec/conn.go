@@ -13,7 +13,7 @@ import (
 type sshConn struct {
 	group  *connGroup
 	client *ssh.Client
-	net    net.Conn
+	net    *link
 	dead   chan struct{} // closed when the connection is gone
 
 	// guarded by group.mu:
@@ -58,41 +58,42 @@ func (c *sshConn) watch() {
 	})
 }
 
-func (c *sshConn) isDead() bool {
-	select {
-	case <-c.dead:
-		return true
-	default:
-		return false
-	}
-}
+func (c *sshConn) isDead() bool { return c.net.over.Load() }
 
 // open opens a session and gives it bootstrap. The exec request wants no
 // reply: what follows tells whether it worked, one round trip earlier. The
 // caller has counted the channel; it is uncounted when it ends.
+//
+// The goroutine is not one of the host's tasks: there are moments of a dying
+// connection in which OpenChannel never returns.
 func (c *sshConn) open(ctx context.Context) (*sshChannel, error) {
 	type opened struct {
 		ch   ssh.Channel
 		reqs <-chan *ssh.Request
 		err  error
 	}
-	result := make(chan opened, 1)
-	ok := c.group.host.tasks.Go(func() {
+	result := make(chan opened)
+	abandoned := make(chan struct{})
+	go func() {
 		ch, reqs, err := c.client.OpenChannel("session", nil)
 		if err == nil {
 			_, err = ch.SendRequest("exec", false, ssh.Marshal(struct{ Command string }{bootstrap}))
 			if err != nil {
 				c.net.Close() // it is ending; nothing was sent
-				for range reqs {
-				}
+				go ssh.DiscardRequests(reqs)
 			}
 		}
-		result <- opened{ch, reqs, err}
-	})
-	if !ok {
-		c.group.release(c)
-		return nil, errHostClosed
-	}
+		select {
+		case result <- opened{ch, reqs, err}:
+		case <-abandoned:
+			// Nobody waits for it any more, but it counts until it is gone.
+			if err == nil {
+				newSSHChannel(c, ch, reqs).Close()
+			} else {
+				c.group.release(c)
+			}
+		}
+	}()
 	select {
 	case o := <-result:
 		if o.err != nil {
@@ -100,24 +101,35 @@ func (c *sshConn) open(ctx context.Context) (*sshChannel, error) {
 			return nil, o.err
 		}
 		return newSSHChannel(c, o.ch, o.reqs), nil
+	case <-c.dead:
+		close(abandoned)
+		return nil, errLost
 	case <-ctx.Done():
-		// Nobody waits for it any more, but it counts until it is gone.
-		c.group.host.tasks.Go(func() {
-			if o := <-result; o.err == nil {
-				newSSHChannel(c, o.ch, o.reqs).Close()
-			} else {
-				c.group.release(c)
-			}
-		})
+		close(abandoned)
 		return nil, context.Cause(ctx)
 	}
 }
 
-// through opens a connection to address from the host at the other end.
+// through opens a connection to address from the host at the other end. The
+// caller has counted it; it is uncounted when it is closed.
 func (c *sshConn) through(ctx context.Context, address string) (net.Conn, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	over := make(chan struct{})
+	defer close(over)
+	c.group.host.tasks.Go(func() {
+		select {
+		case <-c.dead:
+			cancel(errLost)
+		case <-over:
+		}
+	})
 	conn, err := c.client.DialContext(ctx, "tcp", address)
 	if err != nil {
 		c.group.releaseForward(c)
+		if context.Cause(ctx) == errLost {
+			err = errLost
+		}
 		return nil, err
 	}
 	return &forwardConn{Conn: conn, release: sync.OnceFunc(func() { c.group.releaseForward(c) })}, nil

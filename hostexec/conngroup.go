@@ -114,11 +114,13 @@ func (g *connGroup) dial() {
 	if err != nil {
 		g.failures++
 		g.failure = err
+		g.host.pool.opts.Logger.Info("connection failed", "host", g.host.name, "kind", g.kind, "error", err)
 		return
 	}
+	g.host.pool.opts.Logger.Debug("connected", "host", g.host.name, "kind", g.kind)
 	c := &sshConn{group: g, client: client, net: conn, dead: make(chan struct{}), limit: channelsPerConn, lastUsed: time.Now()}
 	if g.closed {
-		conn.Close()
+		g.host.tasks.Go(func() { conn.Close() })
 	}
 	g.conns = append(g.conns, c)
 	c.watch()
@@ -172,10 +174,6 @@ func (g *connGroup) session(ctx context.Context) (*sshChannel, error) {
 			if tries >= 3 {
 				return nil, unreachable(err)
 			}
-			select {
-			case <-c.dead:
-			case <-ctx.Done():
-			}
 		}
 	}
 }
@@ -196,7 +194,13 @@ func (g *connGroup) refused(c *sshConn) time.Duration {
 
 // forward returns a connection to carry a connection to a host behind this one.
 func (g *connGroup) forward(ctx context.Context) (*sshConn, error) {
-	return g.acquire(ctx, func(c *sshConn) bool { c.forwards++; return true })
+	return g.acquire(ctx, func(c *sshConn) bool {
+		if c.limit == 0 {
+			return false // it is being closed
+		}
+		c.forwards++
+		return true
+	})
 }
 
 func (g *connGroup) release(c *sshConn) {
@@ -224,11 +228,19 @@ func (g *connGroup) remove(c *sshConn) {
 // sweep closes connections, and the shells kept on them, that nobody used for a while.
 func (g *connGroup) sweep() {
 	g.host.closeIdleShells(g.kind, g.idle)
+	for _, c := range g.idleConns() {
+		c.net.Close()
+	}
+}
+
+func (g *connGroup) idleConns() []*sshConn {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	var idle []*sshConn
 	for _, c := range g.conns {
 		if c.channels == 0 && c.forwards == 0 && time.Since(c.lastUsed) >= g.idle {
-			c.net.Close()
+			c.limit = 0 // nobody takes it now
+			idle = append(idle, c)
 		}
 	}
 	switch {
@@ -238,20 +250,22 @@ func (g *connGroup) sweep() {
 	default:
 		g.sweeper.Reset(max(g.idle/4, 10*time.Millisecond))
 	}
+	return idle
 }
 
 // close closes every connection; what runs over them ends as lost.
 func (g *connGroup) close() {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	g.closed = true
 	if g.sweeper != nil {
 		g.sweeper.Stop()
 	}
-	for _, c := range g.conns {
-		c.net.Close()
-	}
+	conns := slices.Clone(g.conns)
 	g.wake()
+	g.mu.Unlock()
+	for _, c := range conns {
+		c.net.Close() // may write to a jump host: not with mu held
+	}
 }
 
 // unreachable marks an error that came before anything was sent.

@@ -61,7 +61,7 @@ func dialTCP(address string) transport {
 
 // login makes a connection: host key checked, logged in. Every error is typed.
 // It tries again while sshd hangs up for want of room, never after a refusal.
-func login(ctx context.Context, spec Spec, agentSocket string, open transport) (*ssh.Client, net.Conn, error) {
+func login(ctx context.Context, spec Spec, agentSocket string, open transport) (*ssh.Client, *link, error) {
 	pins, err := newPins(spec)
 	if err != nil {
 		return nil, nil, err
@@ -71,7 +71,7 @@ func login(ctx context.Context, spec Spec, agentSocket string, open transport) (
 		return nil, nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	var client *ssh.Client
-	var conn net.Conn
+	var conn *link
 	backoff := retry.WithMaxDuration(resetBudget, retry.WithJitterPercent(50,
 		retry.WithCappedDuration(10*time.Second, retry.NewExponential(200*time.Millisecond))))
 	err = retry.Do(ctx, backoff, func(ctx context.Context) error {
@@ -95,7 +95,7 @@ func login(ctx context.Context, spec Spec, agentSocket string, open transport) (
 // tryKeys shakes hands until the host has shown a pinned key or has no other
 // to show: a host shows one key at a time, and of a fingerprint we do not know
 // the type.
-func tryKeys(ctx context.Context, p *pins, userName string, creds *credentials, open transport) (*ssh.Client, net.Conn, error) {
+func tryKeys(ctx context.Context, p *pins, userName string, creds *credentials, open transport) (*ssh.Client, *link, error) {
 	algos := p.algorithms()
 	var shown []HostKey
 	for {
@@ -152,11 +152,12 @@ func refused(address, userName string, creds *credentials) error {
 }
 
 // handshake is one connection and one try. Ending ctx ends it wherever it is.
-func handshake(ctx context.Context, address string, open transport, cfg *ssh.ClientConfig) (*ssh.Client, net.Conn, error) {
-	conn, err := open(ctx)
+func handshake(ctx context.Context, address string, open transport, cfg *ssh.ClientConfig) (*ssh.Client, *link, error) {
+	raw, err := open(ctx)
 	if err != nil {
 		return nil, nil, &transportError{err}
 	}
+	conn := &link{Conn: raw}
 	ctx, cancel := context.WithTimeoutCause(ctx, handshakeDeadline,
 		fmt.Errorf("it accepted the connection and did not finish the handshake in %v", handshakeDeadline))
 	defer cancel()

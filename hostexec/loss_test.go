@@ -175,7 +175,7 @@ func TestACommandWhosePeerWentSilentHasAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	s := hosttest.StartSSHD(t, hosttest.Options{})
 	p := newPool(t, hostexec.PoolOptions{})
-	p.ShortenTimings(time.Hour, 200*time.Millisecond)
+	p.ShortenTimings(time.Hour, 2*time.Second)
 	h, err := p.Host(s.Spec())
 	if err != nil {
 		t.Fatal(err)

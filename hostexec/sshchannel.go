@@ -48,9 +48,7 @@ func newSSHChannel(c *sshConn, ch ssh.Channel, reqs <-chan *ssh.Request) *sshCha
 		s.end = ending{lost: errHostClosed}
 		close(s.done)
 	}
-	if tcp, ok := c.net.(*tcpConn); ok {
-		s.out.first = func() { tcp.eager.Store(false) } // the first command has answered
-	}
+	s.out.first = c.net.answered
 	t.Go(s.out.run)
 	t.Go(s.err.run)
 	return s

@@ -220,7 +220,7 @@ func (h *sshHost) closeIdleShells(k kind, idle time.Duration) {
 }
 
 // login makes a connection of a kind, through the jump host if there is one.
-func (h *sshHost) login(ctx context.Context, k kind) (*ssh.Client, net.Conn, error) {
+func (h *sshHost) login(ctx context.Context, k kind) (*ssh.Client, *link, error) {
 	if _, err := newPins(h.spec); err != nil {
 		return nil, nil, err // before anybody is connected to
 	}
@@ -256,10 +256,6 @@ func (h *sshHost) through(address string, k kind) transport {
 			}
 			// The connection went away and nobody had noticed yet.
 			c.net.Close()
-			select {
-			case <-c.dead:
-			case <-ctx.Done():
-			}
 		}
 	}
 }
