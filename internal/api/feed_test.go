@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
 )
 
 // A witness checks what a viewer is shown, line by line.
@@ -42,10 +43,13 @@ func (w *witness) see(ev Event) {
 			w.t.Errorf("%s: entry %d is %s %.20q, want %s %.20q", w.name, e.Seq, e.ID, e.Text, want.ID, want.Text)
 		}
 		w.next.Store(e.Seq + 1)
-		if streamed := w.items[e.ID]; !strings.HasPrefix(e.Text, streamed) {
+		if e.Type == conversation.EntryRequest {
+			return
+		}
+		if streamed := w.items[e.Item]; !strings.HasPrefix(e.Text, streamed) {
 			w.t.Errorf("%s: item %s streamed %.40q and is %.40q", w.name, e.ID, streamed, e.Text)
 		}
-		delete(w.items, e.ID)
+		delete(w.items, e.Item)
 	case KindDelta:
 		d := ev.Delta
 		if have := int64(len(w.items[d.Item])); d.At != have {
@@ -204,7 +208,7 @@ func TestLateViewerGetsTheRunningItemFromItsBeginning(t *testing.T) {
 	b.showDelta("s1", "item-1", 0, "The first part, ")
 	b.showDelta("s1", "item-1", 16, "the second")
 	w := newWitness(t, "late", 1, func(seq int64) activities.Entry {
-		return entry(seq, "item-1", "The first part, the second and the third")
+		return entry(seq, "item-1", map[int64]string{2: "The first part, the second and the third"}[seq])
 	})
 	seen := make(chan string, 100)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -227,17 +231,21 @@ func TestLateViewerGetsTheRunningItemFromItsBeginning(t *testing.T) {
 	if got := <-seen; got != "The first part, the second" {
 		t.Errorf("first delta is %q", got)
 	}
+	// Codex asks before it goes on: a request speaks of the item, and does not end it.
+	ask := entry(1, "item-1", "")
+	ask.Type = conversation.EntryRequest
+	b.showEntry("s1", ask)
 	b.showDelta("s1", "item-1", 26, " and")
 	if got := <-seen; got != " and" {
 		t.Errorf("second delta is %q", got)
 	}
-	e := entry(1, "item-1", "The first part, the second and the third")
+	e := entry(2, "item-1", "The first part, the second and the third")
 	b.showEntry("s1", e)
-	b.keep("s1", 1, 1, e)
+	b.keep("s1", 1, 1, ask, e)
 	b.attached("s1", false)
 	b.sessions.closed.Store(true)
 	<-done
-	if w.next.Load() != 2 {
+	if w.next.Load() != 3 {
 		t.Error("the entry never came")
 	}
 }

@@ -105,7 +105,7 @@ func (b *bench) client(endpoint string) *Client {
 }
 
 func entry(seq int64, id, text string) activities.Entry {
-	return activities.Entry{Seq: seq, ID: id, Type: conversation.EntryAssistant, Turn: 1, Text: text, At: time.Unix(seq, 0).UTC()}
+	return activities.Entry{Seq: seq, ID: id, Item: "of-" + id, Type: conversation.EntryAssistant, Turn: 1, Text: text, At: time.Unix(seq, 0).UTC()}
 }
 
 // keep puts entries into the store as one segment of a pump.
@@ -141,7 +141,7 @@ func (b *bench) showEntry(session string, e activities.Entry) {
 
 func (b *bench) showDelta(session, item string, at int64, text string) {
 	b.show(activities.SessionTopic(session), activities.LiveDelta, 0,
-		Delta{Item: item, Type: conversation.EntryAssistant, Turn: 1, At: at, Text: text})
+		Delta{Item: "of-" + item, Type: conversation.EntryAssistant, Turn: 1, At: at, Text: text})
 }
 
 func (b *bench) attached(session string, yes bool) {

@@ -107,7 +107,7 @@ func (p *place) take(ev Event) (out []Event, restart bool) {
 	case KindDelta:
 		d := *ev.Delta
 		for _, s := range p.seen {
-			if finishes(&activities.Entry{ID: s.id}, d.Item) {
+			if s.finishes(d.Item) {
 				return nil, false
 			}
 		}
@@ -144,12 +144,12 @@ func (p *place) entry(ev Event) (out []Event, restart bool) {
 		out = append(out, Event{Kind: KindVoid, Void: ev.Entry.Seq})
 	}
 	p.next, p.overlap = ev.Entry.Seq+1, maxOverlap
-	p.seen = append(p.seen, seenEntry{ev.Entry.Seq, ev.Entry.ID})
+	p.seen = append(p.seen, seenEntry{ev.Entry.Seq, ev.Entry.ID, finished(ev.Entry)})
 	if len(p.seen) > keepSeen {
 		p.seen = append(p.seen[:0:0], p.seen[len(p.seen)-keepSeen/2:]...)
 	}
 	for key := range p.pos {
-		if _, item, _ := cutKey(key); finishes(ev.Entry, item) {
+		if _, item, _ := cutKey(key); item != "" && item == finished(ev.Entry) {
 			delete(p.pos, key)
 		}
 	}

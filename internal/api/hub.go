@@ -3,10 +3,10 @@ package api
 import (
 	"encoding/json"
 	"log/slog"
-	"strings"
 	"sync"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
 )
 
 // Bounds of what a hub keeps of one topic. What falls out is in the store, or
@@ -278,21 +278,21 @@ func (t *topic) cut(i int) {
 func unfinished(ps []*partial, e *activities.Entry) []*partial {
 	var rest []*partial
 	for _, p := range ps {
-		if !finishes(e, p.delta.Item) {
+		if item := finished(e); item == "" || item != p.delta.Item {
 			rest = append(rest, p)
 		}
 	}
 	return rest
 }
 
-// finishes says whether an entry is the finished item. The id of an item's
-// entry is the item's own, or ends with it behind a separator.
-func finishes(e *activities.Entry, item string) bool {
-	if item == "" {
-		return false
+// finished is the item that an entry is the end of; empty where it is of none,
+// or only speaks of one, as a request does.
+func finished(e *activities.Entry) string {
+	switch e.Type {
+	case conversation.EntryRequest, conversation.EntryDecision, conversation.EntryState, conversation.EntryError:
+		return ""
 	}
-	head, ok := strings.CutSuffix(e.ID, item)
-	return ok && (head == "" || strings.ContainsAny(head[len(head)-1:], "/:."))
+	return e.Item
 }
 
 func (t *topic) addDelta(d Delta) bool {

@@ -54,9 +54,11 @@ type viewer struct {
 }
 
 type seenEntry struct {
-	seq int64
-	id  string
+	seq      int64
+	id, item string // item is the one that it finishes, if any
 }
+
+func (s seenEntry) finishes(item string) bool { return s.item != "" && s.item == item }
 
 // trouble is since when the store gives nothing, and why.
 type trouble struct {
@@ -192,7 +194,7 @@ func (v *viewer) running() error {
 	}
 	for _, p := range t.partials {
 		key := string(p.delta.Type) + "\x00" + p.delta.Item
-		if v.finished(p.delta.Item) {
+		if v.had(p.delta.Item) {
 			continue
 		}
 		at := max(v.pos[key], p.text.at)
@@ -220,10 +222,10 @@ func alignRunes(at int64, text []byte) (int64, string) {
 	return at, string(text)
 }
 
-// finished says whether the viewer has had the entry of an item.
-func (v *viewer) finished(item string) bool {
+// had says whether the viewer has had the entry of an item.
+func (v *viewer) had(item string) bool {
 	for _, s := range v.seen {
-		if finishes(&activities.Entry{ID: s.id}, item) {
+		if s.finishes(item) {
 			return true
 		}
 	}
@@ -235,12 +237,12 @@ func (v *viewer) entry(e *activities.Entry) error {
 		return err
 	}
 	v.next = e.Seq + 1
-	v.seen = append(v.seen, seenEntry{e.Seq, e.ID})
+	v.seen = append(v.seen, seenEntry{e.Seq, e.ID, finished(e)})
 	if len(v.seen) > keepSeen {
 		v.seen = append(v.seen[:0:0], v.seen[len(v.seen)-keepSeen/2:]...)
 	}
 	for key := range v.pos {
-		if _, item, _ := cutKey(key); finishes(e, item) {
+		if _, item, _ := cutKey(key); item != "" && item == finished(e) {
 			delete(v.pos, key)
 		}
 	}
