@@ -230,6 +230,12 @@ func (w *world) start(opt SessionOptions) {
 	w.verify()
 }
 
+// fill makes the history long enough for the next run.
+func (w *world) fill() {
+	w.SetCurrentHistoryLength(5000)
+	w.SetContinueAsNewSuggested(true)
+}
+
 // continued is how the session ended, if it continued as new.
 func (w *world) continued() *temporalContinue {
 	w.t.Helper()

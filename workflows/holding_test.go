@@ -84,7 +84,7 @@ func TestARolloverWhileCleaningGoesOnCleaning(t *testing.T) {
 	w.fake.closeErrs = []error{finally(activities.ErrTypeAuth)}
 	w.ends(time.Second)
 	w.at(10*time.Second, func() {
-		w.SetContinueAsNewSuggested(true)
+		w.fill()
 		w.SignalWorkflow(SignalMessage, "any event wakes it")
 	})
 	w.start(SessionOptions{})
@@ -328,7 +328,7 @@ func TestWhatIsQueuedFitsIntoAWorkflow(t *testing.T) {
 		}
 	})
 	w.at(3*time.Second, func() {
-		w.SetContinueAsNewSuggested(true)
+		w.fill()
 		w.SignalWorkflow(SignalMessage, "any event wakes it")
 	})
 	w.start(SessionOptions{})
@@ -438,7 +438,7 @@ func TestATurnThatAsksForEverRollsOver(t *testing.T) {
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.fake.rest = func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		if n++; n == 20 {
-			w.SetContinueAsNewSuggested(true)
+			w.fill()
 		}
 		if n > 30 {
 			return endsTurn("completed", "")(ctx, in)
@@ -570,7 +570,7 @@ func TestARolloverWhileQueuedAsksAgain(t *testing.T) {
 	w.mute = true
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		w.SetContinueAsNewSuggested(true)
+		w.fill()
 		w.SignalWorkflow(SignalMessage, "any event wakes it")
 	})
 	w.start(SessionOptions{Seed: "team"})

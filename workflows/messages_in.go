@@ -31,7 +31,7 @@ func (s *session) listen(ctx workflow.Context) error {
 		d := door{name: name, ch: workflow.GetSignalChannel(ctx, name), check: check, take: take}
 		s.doors = append(s.doors, d)
 		return workflow.SetUpdateHandlerWithOptions(ctx, name,
-			func(_ workflow.Context, raw json.RawMessage) (any, error) { return take(raw) },
+			func(_ workflow.Context, raw json.RawMessage) (any, error) { s.roll.took(); return take(raw) },
 			workflow.UpdateHandlerOptions{
 				Validator:   func(_ workflow.Context, raw json.RawMessage) error { return check(raw) },
 				Description: doorTexts[name],

@@ -68,7 +68,7 @@ const (
 
 // HostPool is the inventory of a zone and hands out slots. It never ends.
 func HostPool(ctx workflow.Context, in PoolInput) error {
-	p := &pool{ctx: ctx, zone: in.Zone, st: in.Carry, reaper: newReaper(ctx)}
+	p := &pool{ctx: ctx, zone: in.Zone, st: in.Carry, reaper: newReaper(ctx), roll: newRollover(ctx)}
 	if p.zone == "" {
 		p.zone = "default"
 	}
@@ -91,6 +91,7 @@ type pool struct {
 	work bool // something arrived: look who can be served
 
 	reaper *reaper
+	roll   *rollover
 }
 
 func (p *pool) listen() error {
@@ -107,13 +108,16 @@ func (p *pool) listen() error {
 			return p.view(h), nil
 		}),
 		workflow.SetUpdateHandlerWithOptions(p.ctx, UpdatePutHost,
-			func(_ workflow.Context, in PutHost) (HostView, error) { return p.put(in), nil },
+			func(_ workflow.Context, in PutHost) (HostView, error) { p.roll.took(); return p.put(in), nil },
 			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in PutHost) error { return p.checkPut(in) }}),
 		workflow.SetUpdateHandlerWithOptions(p.ctx, UpdateRemoveHost,
-			func(_ workflow.Context, in RemoveHost) (HostView, error) { return p.remove(in.Name), nil },
+			func(_ workflow.Context, in RemoveHost) (HostView, error) {
+				p.roll.took()
+				return p.remove(in.Name), nil
+			},
 			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in RemoveHost) error { return p.checkRemove(in.Name) }}),
 		workflow.SetUpdateHandlerWithOptions(p.ctx, UpdateSetHost,
-			func(_ workflow.Context, in SetHost) (HostView, error) { return p.set(in), nil },
+			func(_ workflow.Context, in SetHost) (HostView, error) { p.roll.took(); return p.set(in), nil },
 			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in SetHost) error {
 				if p.host(in.Name) == nil {
 					return refuse(RefusedNotFound, "zone %s has no host %q", p.zone, in.Name)
@@ -140,7 +144,7 @@ func (p *pool) run() error {
 		p.reaper.arm(&p.st.ReapAt, len(p.st.Leases))
 		err := workflow.Await(p.ctx, func() bool {
 			p.drain()
-			return p.work || p.reaper.due() || workflow.GetInfo(p.ctx).GetContinueAsNewSuggested()
+			return p.work || p.reaper.due() || p.roll.due()
 		})
 		if err != nil {
 			return err
@@ -149,7 +153,7 @@ func (p *pool) run() error {
 			p.reaper.begin(&p.st.ReapAt)
 			p.reap()
 		}
-		if workflow.GetInfo(p.ctx).GetContinueAsNewSuggested() && !p.work {
+		if p.roll.due() && !p.work {
 			return p.rollOver()
 		}
 	}

@@ -180,7 +180,7 @@ func TestAPoolRollsOverWithItsLeasesAndItsQueue(t *testing.T) {
 	p.at(2*time.Second, func() {
 		p.SignalWorkflow(signalFound, SetHost{Name: "web-1", Codex: "0.169.0"})
 	})
-	p.at(3*time.Second, func() { p.SetContinueAsNewSuggested(true) })
+	p.at(3*time.Second, func() { p.fill() })
 	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
 	var again *temporalContinue
 	if !errors.As(p.GetWorkflowError(), &again) {

@@ -33,7 +33,7 @@ type seedState struct {
 // Seed names the newest generation of a credential and who holds it. It ends
 // when the seed is deleted.
 func Seed(ctx workflow.Context, in SeedInput) error {
-	s := &seed{ctx: ctx, name: in.Name, st: in.Carry, reaper: newReaper(ctx)}
+	s := &seed{ctx: ctx, name: in.Name, st: in.Carry, reaper: newReaper(ctx), roll: newRollover(ctx)}
 	if s.st == nil {
 		s.st = &seedState{}
 	}
@@ -45,7 +45,7 @@ func Seed(ctx workflow.Context, in SeedInput) error {
 		s.reaper.arm(&s.st.ReapAt, len(s.st.Holders))
 		err := workflow.Await(ctx, func() bool {
 			s.drain()
-			return s.work || s.st.Deleted || s.reaper.due() || workflow.GetInfo(ctx).GetContinueAsNewSuggested()
+			return s.work || s.st.Deleted || s.reaper.due() || s.roll.due()
 		})
 		if err != nil {
 			return err
@@ -54,7 +54,7 @@ func Seed(ctx workflow.Context, in SeedInput) error {
 			s.reaper.begin(&s.st.ReapAt)
 			s.reap()
 		}
-		if workflow.GetInfo(ctx).GetContinueAsNewSuggested() && !s.work && !s.st.Deleted {
+		if s.roll.due() && !s.work && !s.st.Deleted {
 			return s.rollOver()
 		}
 	}
@@ -95,6 +95,7 @@ type seed struct {
 	work bool
 
 	reaper *reaper
+	roll   *rollover
 }
 
 func (s *seed) listen() error {
@@ -134,6 +135,7 @@ func (s *seed) checkPut(_ workflow.Context, in PutSeed) error {
 }
 
 func (s *seed) put(_ workflow.Context, in PutSeed) (SeedView, error) {
+	s.roll.took()
 	gen := int64(1)
 	if s.st.Ref != nil {
 		gen = s.st.Ref.Generation + 1
@@ -150,6 +152,7 @@ func (s *seed) put(_ workflow.Context, in PutSeed) (SeedView, error) {
 
 // remove takes effect at once; the blobs follow.
 func (s *seed) remove(_ workflow.Context, in DeleteSeed) (SeedView, error) {
+	s.roll.took()
 	s.st.Deleted, s.st.Purge = true, in.Purge
 	s.work = true
 	return s.view(), nil

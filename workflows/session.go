@@ -34,6 +34,7 @@ type session struct {
 	log   log.Logger
 	shown attributes // what the search attributes say now
 	doors []door     // signal channels, to be emptied before a rollover
+	roll  *rollover
 }
 
 func newSession(ctx workflow.Context, in SessionInput) (*session, error) {
@@ -41,7 +42,7 @@ func newSession(ctx workflow.Context, in SessionInput) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{id: in.ID, opt: opt, st: in.Carry, log: workflow.GetLogger(ctx)}
+	s := &session{id: in.ID, opt: opt, st: in.Carry, log: workflow.GetLogger(ctx), roll: newRollover(ctx)}
 	s.ctx, _ = workflow.NewDisconnectedContext(ctx)
 	if s.st == nil {
 		now := workflow.Now(ctx)
@@ -119,7 +120,7 @@ func (s *session) converse() (again bool, err error) {
 }
 
 // full says that this run's history is long enough.
-func (s *session) full() bool { return workflow.GetInfo(s.ctx).GetContinueAsNewSuggested() }
+func (s *session) full() bool { return s.roll.due() }
 
 // wait sleeps until something is to be done, at no cost but a timer when an
 // approval can expire.

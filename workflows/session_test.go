@@ -367,7 +367,7 @@ func TestRolloverCarriesEverything(t *testing.T) {
 		w.SignalWorkflow(SignalMessage, hello("m3"))
 	})
 	w.at(3*time.Second, func() {
-		w.SetContinueAsNewSuggested(true)
+		w.fill()
 		w.SignalWorkflow(SignalMessage, "not for us") // any event wakes it
 	})
 	w.start(SessionOptions{Sandbox: "read-only"})

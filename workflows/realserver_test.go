@@ -1,0 +1,334 @@
+package workflows
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	enums "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// The tests below run on the real Temporal server with real workers. Only the
+// host and codex are stood in for: by activities under the production names.
+
+var recording = flag.Bool("record", false, "record the histories in testdata/replay anew")
+
+// devservers are started when they are first needed, one for each set of
+// server settings, and stopped after the last test.
+var devservers = map[string]*testsuite.DevServer{}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code := m.Run()
+	for _, s := range devservers {
+		if err := s.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stop the Temporal server:", err)
+			code = max(code, 1)
+		}
+	}
+	os.Exit(code)
+}
+
+// neutral is the name of clients and workers, so that recorded histories do
+// not name this machine.
+const neutral = "fairlead"
+
+func quiet() log.Logger { return log.NewStructuredLogger(slog.New(slog.DiscardHandler)) }
+
+func server(t *testing.T, settings ...string) client.Client {
+	t.Helper()
+	key := strings.Join(settings, " ")
+	if s := devservers[key]; s != nil {
+		return s.Client()
+	}
+	path, err := filepath.Abs("../bin/devserver")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("no Temporal server to test with: %v (run `make build`)", err)
+	}
+	var extra []string
+	for _, s := range settings {
+		extra = append(extra, "--dynamic-config-value", s)
+	}
+	s, err := testsuite.StartDevServer(t.Context(), testsuite.DevServerOptions{
+		ExistingPath: path, LogLevel: "error", ExtraArgs: extra, Stdout: io.Discard, Stderr: os.Stderr,
+		ClientOptions: &client.Options{Identity: neutral, Logger: quiet()},
+	})
+	if err != nil {
+		t.Fatalf("start the Temporal server: %v", err)
+	}
+	devservers[key] = s
+	return s.Client()
+}
+
+// real is a zone of its own on the server: a queue, a pool, a stand-in for
+// hosts, and the workers that a test starts.
+type real struct {
+	t     *testing.T
+	c     client.Client
+	zone  string
+	queue string
+	host  *standIn
+
+	mu      sync.Mutex
+	workers []worker.Worker
+}
+
+func newReal(t *testing.T, settings ...string) *real {
+	t.Helper()
+	r := &real{t: t, c: server(t, settings...), host: newStandIn(t)}
+	r.zone = "z" + strings.ToLower(strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
+			return c
+		}
+		return '-'
+	}, t.Name()))
+	if n := len(r.zone); n > 40 {
+		r.zone = r.zone[:20] + r.zone[n-20:]
+	}
+	r.queue = TaskQueueOf(r.zone)
+	t.Cleanup(func() {
+		for _, w := range r.workers {
+			w.Stop()
+		}
+	})
+	return r
+}
+
+// work starts a worker and, the first time, the zone's pool.
+func (r *real) work() (stop func()) {
+	r.t.Helper()
+	w := worker.New(r.c, r.queue, worker.Options{
+		Identity: neutral, MaxHeartbeatThrottleInterval: 3 * time.Second, WorkerStopTimeout: 5 * time.Second,
+	})
+	Register(w)
+	w.RegisterActivity(r.host)
+	w.RegisterActivity(&activities.Engine{Client: r.c})
+	if err := w.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	if len(r.workers) == 0 {
+		r.start(PoolID(r.zone), TypeHostPool, PoolInput{Zone: r.zone})
+		r.update(PoolID(r.zone), UpdatePutHost, nil, put("web-1", 3))
+	}
+	once := &stopOnce{Worker: w}
+	r.workers = append(r.workers, once)
+	return once.Stop
+}
+
+type stopOnce struct {
+	worker.Worker
+	once sync.Once
+}
+
+func (w *stopOnce) Stop() { w.once.Do(w.Worker.Stop) }
+
+func (r *real) start(id, kind string, in any) {
+	r.t.Helper()
+	if err := r.tryStart(id, kind, in); err != nil {
+		r.t.Fatalf("start %s: %v", id, err)
+	}
+}
+
+// tryStart starts a workflow as ctl does.
+func (r *real) tryStart(id, kind string, in any) error {
+	_, err := r.c.ExecuteWorkflow(r.t.Context(), client.StartWorkflowOptions{
+		ID: id, TaskQueue: r.queue,
+		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+	}, kind, in)
+	return err
+}
+
+// session starts a session on web-1 and gives its name.
+func (r *real) session(name string, opt SessionOptions) string {
+	r.t.Helper()
+	id := r.zone + "." + name
+	opt.Zone, opt.Host = r.zone, "web-1"
+	r.start(SessionID(id), TypeSession, SessionInput{ID: id, Options: opt})
+	return id
+}
+
+func (r *real) tryUpdate(workflowID, name string, out, arg any) error {
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	defer cancel()
+	h, err := r.c.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+		WorkflowID: workflowID, UpdateName: name, Args: []any{arg}, WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	if err != nil {
+		return err
+	}
+	return h.Get(ctx, out)
+}
+
+func (r *real) update(workflowID, name string, out, arg any) {
+	r.t.Helper()
+	if err := r.tryUpdate(workflowID, name, out, arg); err != nil {
+		r.t.Fatalf("%s to %s: %v", name, workflowID, err)
+	}
+}
+
+func (r *real) signal(workflowID, name string, arg any) {
+	r.t.Helper()
+	if err := r.c.SignalWorkflow(r.t.Context(), workflowID, "", name, arg); err != nil {
+		r.t.Fatalf("%s to %s: %v", name, workflowID, err)
+	}
+}
+
+// say sends a message to a session by update and gives the turn it will be.
+func (r *real) say(session, id, text string) int {
+	r.t.Helper()
+	var acc MessageAccepted
+	r.update(SessionID(session), SignalMessage, &acc, Message{ID: id, Text: text})
+	return acc.N
+}
+
+func asked[T any](r *real, workflowID, name string, args ...any) (out T) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	defer cancel()
+	v, err := r.c.QueryWorkflow(ctx, workflowID, "", name, args...)
+	if err == nil {
+		err = v.Get(&out)
+	}
+	if err != nil {
+		r.t.Fatalf("query %s of %s: %v", name, workflowID, err)
+	}
+	return out
+}
+
+func (r *real) view(session string) SessionView {
+	r.t.Helper()
+	return asked[SessionView](r, SessionID(session), QueryState)
+}
+
+// patience bounds waits for what must happen; nothing is measured by it.
+const patience = time.Minute
+
+func (r *real) until(what string, cond func() bool) {
+	r.t.Helper()
+	for end := time.Now().Add(patience); !cond(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			r.t.Fatalf("gave up waiting until %s", what)
+		}
+	}
+}
+
+func (r *real) becomes(session string, state SessionStatus) {
+	r.t.Helper()
+	var v SessionView
+	r.until(fmt.Sprintf("%s is %s", session, state), func() bool { v = r.view(session); return v.State == state })
+}
+
+func (r *real) ended(session, message, status string) TurnView {
+	r.t.Helper()
+	var turn TurnView
+	r.until(fmt.Sprintf("message %s has had its turn", message), func() bool {
+		turn = asked[TurnView](r, SessionID(session), QueryTurn, TurnQuery{MessageID: message})
+		return turn.Done()
+	})
+	if turn.Status != status {
+		r.t.Errorf("the turn of message %s is %s, want %s: %+v", message, turn.Status, status, turn)
+	}
+	return turn
+}
+
+func (r *real) decide(session string, n int, outcome, scope string) {
+	r.t.Helper()
+	r.update(SessionID(session), SignalDecide, nil, r.decision(session, n, outcome, scope))
+}
+
+func (r *real) decision(session string, n int, outcome, scope string) Decide {
+	r.t.Helper()
+	id := fmt.Sprintf("%s.%d", session, n)
+	for _, a := range asked[[]Approval](r, SessionID(session), QueryApprovals) {
+		if a.ID == id {
+			return Decide{Approval: id, Digest: a.Digest, Outcome: outcome, Scope: scope, By: "bob"}
+		}
+	}
+	r.t.Fatalf("there is no approval %s", id)
+	return Decide{}
+}
+
+// close closes a session and gives its last view.
+func (r *real) close(session string) SessionView {
+	r.t.Helper()
+	r.update(SessionID(session), SignalClose, nil, Close{By: "bob"})
+	v, err := r.result(session)
+	if err != nil {
+		r.t.Fatalf("session %s ended with %v", session, err)
+	}
+	return v
+}
+
+func (r *real) result(session string) (v SessionView, err error) {
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	defer cancel()
+	err = r.c.GetWorkflow(ctx, SessionID(session), "").Get(ctx, &v)
+	return v, err
+}
+
+// history is that of one run; the newest if run is empty.
+func (r *real) history(workflowID, run string) *historypb.History {
+	r.t.Helper()
+	it := r.c.GetWorkflowHistory(r.t.Context(), workflowID, run, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	h := &historypb.History{}
+	for it.HasNext() {
+		e, err := it.Next()
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		h.Events = append(h.Events, e)
+	}
+	return h
+}
+
+// runs are the ids of a workflow's runs, oldest first.
+func (r *real) runs(workflowID string) []string {
+	r.t.Helper()
+	d, err := r.c.DescribeWorkflowExecution(r.t.Context(), workflowID, "")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	runs := []string{d.WorkflowExecutionInfo.Execution.RunId}
+	for {
+		begun := r.history(workflowID, runs[0]).Events[0].GetWorkflowExecutionStartedEventAttributes()
+		before := begun.GetContinuedExecutionRunId()
+		if before == "" {
+			return runs
+		}
+		runs = append([]string{before}, runs...)
+	}
+}
+
+// quietly counts a session's events once no more come.
+func (r *real) events(session string) int {
+	r.t.Helper()
+	n := 0
+	r.until("nothing goes on", func() bool {
+		h := r.history(SessionID(session), "")
+		last := h.Events[len(h.Events)-1].EventType
+		n = len(h.Events)
+		return last == enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED || last == enums.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES ||
+			last == enums.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_COMPLETED || last == enums.EVENT_TYPE_TIMER_STARTED
+	})
+	return n
+}

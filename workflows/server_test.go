@@ -1,0 +1,397 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+func TestATurnAndAnApprovalCostFewEvents(t *testing.T) {
+	r := newReal(t)
+	r.work()
+	id := r.session("s", SessionOptions{})
+	r.becomes(id, Idle)
+	count := r.events(id)
+	cost := func(what string, most int, do func()) {
+		t.Helper()
+		do()
+		now := r.events(id)
+		t.Logf("%s: %d events", what, now-count)
+		if now-count > most {
+			t.Errorf("%s costs %d events, at most %d", what, now-count, most)
+		}
+		count = now
+	}
+	cost("plain turn, message by update", 14, func() {
+		r.say(id, "m1", "hello")
+		r.ended(id, "m1", "completed")
+		r.becomes(id, Idle)
+	})
+	cost("plain turn, message by signal", 14, func() {
+		r.signal(SessionID(id), SignalMessage, Message{ID: "m2", Text: "hello"})
+		r.until("the message is there", func() bool { return r.view(id).Turn.N == 2 })
+		r.ended(id, "m2", "completed")
+		r.becomes(id, Idle)
+	})
+	cost("turn with an approval decided by update", 14+15, func() {
+		r.say(id, "m3", "ask make")
+		r.becomes(id, Waiting)
+		r.decide(id, 1, "accept", "")
+		r.ended(id, "m3", "completed")
+		r.becomes(id, Idle)
+	})
+	cost("turn with an approval decided by signal", 14+15, func() {
+		r.say(id, "m4", "ask make")
+		r.becomes(id, Waiting)
+		r.signal(SessionID(id), SignalDecide, r.decision(id, 2, "decline", ""))
+		r.ended(id, "m4", "completed")
+		r.becomes(id, Idle)
+	})
+	cost("turn with three approvals asked at once and decided one by one", 14+3*15, func() {
+		r.say(id, "m5", "ask a b c")
+		r.becomes(id, Waiting)
+		for n := 3; n <= 5; n++ {
+			r.decide(id, n, "accept", "")
+		}
+		r.ended(id, "m5", "completed")
+		r.becomes(id, Idle)
+	})
+	cost("refused update", 0, func() {
+		if err := r.tryUpdate(SessionID(id), SignalInterrupt, nil, Interrupt{}); typeOf(err) != RefusedState {
+			t.Errorf("the interrupt was answered %v", err)
+		}
+	})
+	r.close(id)
+}
+
+func TestAnInterruptTakesThePumpsNormalResult(t *testing.T) {
+	r := newReal(t)
+	r.work()
+	id := r.session("s", SessionOptions{})
+	r.say(id, "m1", "stay")
+	r.until("a pump is attached", func() bool { return r.host.attached(id) })
+	r.update(SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
+	r.ended(id, "m1", "interrupted")
+	results, sends := r.host.pumps(id)
+	if fmt.Sprint(results) != "[cancelled turn_ended]" {
+		t.Errorf("the pumps returned %v", results)
+	}
+	if len(sends) != 2 || len(sends[1]) != 1 || sends[1][0].Kind != activities.SendInterrupt || sends[1][0].Uncertain {
+		t.Errorf("the pumps were given %+v", sends)
+	}
+	for _, e := range r.history(SessionID(id), "").Events {
+		if e.GetActivityTaskCanceledEventAttributes() != nil {
+			t.Error("the pump ended as cancelled")
+		}
+	}
+	r.close(id)
+}
+
+func TestASteerThatLosesItsRaceBecomesATurn(t *testing.T) {
+	r := newReal(t)
+	r.work()
+	id := r.session("s", SessionOptions{})
+	r.say(id, "m1", "stay")
+	r.until("a pump is attached", func() bool { return r.host.attached(id) })
+	r.update(SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
+	// The turn is about to end; whether this still steers it is a race.
+	err := r.tryUpdate(SessionID(id), SignalMessage, nil, Message{ID: "m2", Text: "faster", Mode: "steer"})
+	if err == nil {
+		r.until("the message has reached codex", func() bool {
+			_, sends := r.host.pumps(id)
+			for _, pump := range sends {
+				for _, s := range pump {
+					if s.ID == "m2" {
+						return true
+					}
+				}
+			}
+			return false
+		})
+	} else if typeOf(err) != RefusedState {
+		t.Error(err)
+	}
+	r.close(id)
+}
+
+func TestCloseWhileAPumpIsAttached(t *testing.T) {
+	r := newReal(t)
+	r.work()
+	id := r.session("s", SessionOptions{})
+	r.say(id, "m1", "stay")
+	r.until("a pump is attached", func() bool { return r.host.attached(id) })
+	v := r.close(id)
+	if v.State != Closed || v.Turn.Status != "interrupted" || !v.Close.Removed {
+		t.Errorf("session is %+v", v)
+	}
+	if results, _ := r.host.pumps(id); fmt.Sprint(results) != "[cancelled turn_ended]" {
+		t.Errorf("the pumps returned %v", results)
+	}
+}
+
+// A session whose runs are very short loses and doubles nothing.
+func TestRolloverUnderFire(t *testing.T) {
+	r := newReal(t, "limit.historyCount.suggestContinueAsNew=40")
+	r.work()
+	id := r.session("s", SessionOptions{})
+	r.becomes(id, Idle)
+	const senders, each = 6, 20
+	var mu sync.Mutex
+	answers := map[string]int{}
+	var all sync.WaitGroup
+	for s := range senders {
+		all.Go(func() {
+			for i := range each {
+				m := Message{ID: fmt.Sprintf("m%d.%d", s, i), Text: "hello"}
+				if s%2 == 0 {
+					if err := r.c.SignalWorkflow(t.Context(), SessionID(id), "", SignalMessage, m); err != nil {
+						t.Errorf("message %s: %v", m.ID, err)
+					}
+					continue
+				}
+				var acc MessageAccepted
+				if err := r.tryUpdate(SessionID(id), SignalMessage, &acc, m); err != nil {
+					t.Errorf("message %s: %v", m.ID, err)
+				}
+				mu.Lock()
+				answers[m.ID] = acc.N
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	for i, run := range r.runs(SessionID(id)) {
+		for _, e := range r.history(SessionID(id), run).Events {
+			if f := e.GetWorkflowTaskFailedEventAttributes(); f != nil {
+				t.Logf("run %d event %d: %v %.500v", i, e.EventId, f.Cause, f.Failure)
+			}
+		}
+	}
+	r.until("all messages have had their turns", func() bool { return len(r.host.ran(id)) >= senders*each })
+	r.becomes(id, Idle)
+	ran := r.host.ran(id)
+	if len(ran) != senders*each {
+		t.Errorf("%d messages were %d turns", senders*each, len(ran))
+	}
+	seen := map[string]bool{}
+	for i, turn := range ran {
+		if turn.N != i+1 {
+			t.Fatalf("turn %d came as number %d", turn.N, i+1)
+		}
+		if seen[turn.ID] {
+			t.Errorf("message %s was two turns", turn.ID)
+		}
+		seen[turn.ID] = true
+		if n, ok := answers[turn.ID]; ok && n != turn.N {
+			t.Errorf("message %s was to be turn %d and was turn %d", turn.ID, n, turn.N)
+		}
+	}
+	v := r.close(id)
+	if v.State != Closed || v.Turn.N != senders*each {
+		t.Errorf("session is %+v", v)
+	}
+	runs := len(r.runs(SessionID(id)))
+	t.Logf("%d messages in %d runs", senders*each, runs)
+	if runs < 10 {
+		t.Errorf("the session rolled over only %d times", runs-1)
+	}
+}
+
+func TestDecisionsThatComeWhileNoWorkerIsUp(t *testing.T) {
+	for _, cache := range []int{10_000, 0} {
+		t.Run(fmt.Sprint("cache ", cache), func(t *testing.T) {
+			worker.SetStickyWorkflowCacheSize(cache)
+			defer worker.SetStickyWorkflowCacheSize(10_000)
+			r := newReal(t)
+			stop := r.work()
+			id, other := r.session("a", SessionOptions{}), r.session("b", SessionOptions{})
+			r.say(id, "m1", "ask make")
+			r.becomes(id, Waiting)
+			r.say(other, "m1", "stay")
+			r.until("a pump is attached", func() bool { return r.host.attached(other) })
+			yes := r.decision(id, 1, "accept", "")
+			stop()
+			r.signal(SessionID(id), SignalDecide, yes)
+			r.signal(SessionID(id), SignalMessage, Message{ID: "m2", Text: "hello"})
+			r.signal(SessionID(other), SignalInterrupt, Interrupt{By: "bob"})
+			r.work()
+			r.ended(id, "m1", "completed")
+			r.ended(id, "m2", "completed")
+			r.ended(other, "m1", "interrupted")
+			if a := asked[[]Approval](r, SessionID(id), QueryApprovals); len(a) != 1 || a[0].State != ApprovalAcknowledged || a[0].Decision.By != "bob" {
+				t.Errorf("approvals are %+v", a)
+			}
+			for _, s := range []string{id, other} {
+				r.close(s)
+			}
+		})
+	}
+}
+
+// A worker that goes away while a turn runs hands it to the next one.
+func TestATurnOutlivesItsWorker(t *testing.T) {
+	r := newReal(t)
+	stop := r.work()
+	id := r.session("s", SessionOptions{})
+	r.say(id, "m1", "stay")
+	r.until("a pump is attached", func() bool { return r.host.attached(id) })
+	r.work()
+	stop()
+	r.until("the next worker is attached", func() bool {
+		results, _ := r.host.pumps(id)
+		return len(results) == 1 && r.host.attached(id)
+	})
+	r.update(SessionID(id), SignalInterrupt, nil, Interrupt{})
+	r.ended(id, "m1", "interrupted")
+	if results, _ := r.host.pumps(id); fmt.Sprint(results) != "[handed over cancelled turn_ended]" {
+		t.Errorf("the pumps returned %v", results)
+	}
+	if ran := r.host.ran(id); len(ran) != 1 {
+		t.Errorf("turns were %v", ran)
+	}
+	r.close(id)
+}
+
+func TestTwentySessionsShareThreeSlots(t *testing.T) {
+	r := newReal(t)
+	r.work()
+	var ids []string
+	for i := range 20 {
+		id := r.session(fmt.Sprint("s", i), SessionOptions{CloseAfter: true})
+		r.say(id, "m1", "hello")
+		ids = append(ids, id)
+	}
+	for _, id := range ids {
+		if v, err := r.result(id); err != nil || v.State != Closed || v.Turn.Status != "completed" {
+			t.Errorf("session %s ended as %+v (%v)", id, v, err)
+		}
+	}
+	if r.host.most > 3 {
+		t.Errorf("%d sessions were on a host with 3 slots", r.host.most)
+	}
+	r.until("all slots are free", func() bool { return asked[HostView](r, PoolID(r.zone), QueryHost, "web-1").Used == 0 })
+}
+
+func TestATerminatedHolderGivesItsSlotBack(t *testing.T) {
+	before := reapEvery
+	reapEvery = time.Second
+	t.Cleanup(func() { reapEvery = before }) // after the workers have stopped
+	r := newReal(t)
+	r.work()
+	var ids []string
+	for i := range 4 {
+		ids = append(ids, r.session(fmt.Sprint("s", i), SessionOptions{}))
+		if i < 3 {
+			r.becomes(ids[i], Idle)
+		}
+	}
+	r.until("the last one waits in line", func() bool { return r.view(ids[3]).Waits != "a host" })
+	if v := r.view(ids[3]); v.State != Queued {
+		t.Errorf("the fourth session is %s", v.State)
+	}
+	if err := r.c.TerminateWorkflow(t.Context(), SessionID(ids[0]), "", "for the test"); err != nil {
+		t.Fatal(err)
+	}
+	r.becomes(ids[3], Idle)
+	holders := asked[HostView](r, PoolID(r.zone), QueryHost, "web-1").Holders
+	sort.Strings(holders)
+	if fmt.Sprint(holders) != fmt.Sprint(ids[1:]) {
+		t.Errorf("the slots are held by %v", holders)
+	}
+	for _, id := range ids[1:] {
+		r.close(id)
+	}
+}
+
+func TestALoginIsHeldByOneSessionAtATime(t *testing.T) {
+	r := newReal(t)
+	r.work()
+	name := r.zone + "-team"
+	r.start(SeedID(name), TypeSeed, SeedInput{Name: name})
+	r.update(SeedID(name), UpdatePutSeed, nil, PutSeed{Name: name, Ref: activities.SeedRef{Blob: "b1", Digest: "d", Kind: "chatgpt"}})
+	var ids []string
+	for i := range 3 {
+		id := r.session(fmt.Sprint("s", i), SessionOptions{Seed: name, CloseAfter: true})
+		r.say(id, "m1", "hello")
+		ids = append(ids, id)
+	}
+	for _, id := range ids {
+		if v, err := r.result(id); err != nil || v.State != Closed {
+			t.Errorf("session %s ended as %+v (%v)", id, v, err)
+		}
+	}
+	if r.host.most != 1 {
+		t.Errorf("%d sessions held one login", r.host.most)
+	}
+	r.until("nobody holds it", func() bool { return len(asked[SeedView](r, SeedID(name), QuerySeed).HeldBy) == 0 })
+	r.update(SeedID(name), UpdateDeleteSeed, nil, DeleteSeed{Purge: true})
+	if err := r.c.GetWorkflow(t.Context(), SeedID(name), "").Get(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	gone := r.session("late", SessionOptions{Seed: name})
+	if _, err := r.result(gone); typeOf(err) != "seed_not_found" {
+		t.Errorf("a session of a deleted seed ended with %v", err)
+	}
+}
+
+func TestAnIDIsUsedOnce(t *testing.T) {
+	r := newReal(t)
+	r.work()
+	id := r.session("s", SessionOptions{})
+	again := func() error {
+		return r.tryStart(SessionID(id), TypeSession, SessionInput{ID: id, Options: SessionOptions{Zone: r.zone}})
+	}
+	if err := again(); !temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+		t.Errorf("the second start was answered %v", err)
+	}
+	r.close(id)
+	if err := again(); !temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+		t.Errorf("after its end, the start was answered %v", err)
+	}
+}
+
+func TestWhatASessionWasCanBeAskedAfterItsEnd(t *testing.T) {
+	r := newReal(t)
+	r.host.bad["failed"] = finally(activities.ErrTypeCodexMissing)
+	r.work()
+	id := r.session("closed", SessionOptions{})
+	r.say(id, "m1", "hello")
+	r.ended(id, "m1", "completed")
+	last := r.close(id)
+	if v := r.view(id); v.State != Closed || !v.Close.Removed || v.UpdatedAt != last.UpdatedAt {
+		t.Errorf("after its end the session is %+v, its result was %+v", v, last)
+	}
+	if turn := asked[TurnView](r, SessionID(id), QueryTurn, TurnQuery{N: 1}); turn.FinalText != "you said: hello" {
+		t.Errorf("its turn is %+v", turn)
+	}
+	// The last row of the message table: Temporal itself refuses.
+	for name, arg := range map[string]any{SignalMessage: hello("m2"), SignalInterrupt: Interrupt{}, SignalClose: Close{Discard: true}} {
+		var gone *serviceerror.NotFound
+		if err := r.tryUpdate(SessionID(id), name, nil, arg); !errors.As(err, &gone) {
+			t.Errorf("update %s was answered %v", name, err)
+		}
+		if err := r.c.SignalWorkflow(t.Context(), SessionID(id), "", name, arg); !errors.As(err, &gone) {
+			t.Errorf("signal %s was answered %v", name, err)
+		}
+	}
+
+	bad := r.session("failed", SessionOptions{})
+	_, err := r.result(bad)
+	var app *temporal.ApplicationError
+	var v SessionView
+	if !errors.As(err, &app) || app.Type() != activities.ErrTypeCodexMissing || app.Details(&v) != nil || v.State != Failed || v.Error.Kind != app.Type() {
+		t.Errorf("the failed session ended with %v and %+v", err, v)
+	}
+	if v := r.view(bad); v.State != Failed || v.Close == nil {
+		t.Errorf("after its end the failed session is %+v", v)
+	}
+}

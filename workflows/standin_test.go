@@ -1,0 +1,288 @@
+package workflows
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+)
+
+// standIn stands in for a host with codex, for sessions on a real server. It
+// remembers, as a host does, and outlives workers. What codex does is said by
+// the text of the message:
+//
+//	ask CMD…   asks for each of the commands, and ends when all are decided
+//	stay       runs until it is interrupted
+//	die        ends its process once it has the message
+//	fail       ends the turn as failed
+//	else       answers at once
+//
+// It notices what must not happen: a message that reaches codex twice, more
+// than one pump at a time, a pump of an older epoch.
+type standIn struct {
+	t *testing.T
+
+	mu    sync.Mutex
+	procs map[string]*standInProc
+	turns map[string][]ranTurn // of a session, in order
+	held  map[string]bool      // sessions between prepare and close
+	most  int                  // of those at a time
+	ends  map[string]bool      // workflows of hosts that can be cleaned no more
+	bad   map[string]error     // by session: what prepare fails with
+}
+
+// ranTurn is a turn that codex ran.
+type ranTurn struct {
+	N  int
+	ID string
+}
+
+type standInProc struct {
+	pumping int
+	epoch   [2]int64
+	offset  int64
+	had     map[string]bool // sends
+	text    string          // of the running turn
+	turnID  string
+	stop    bool // interrupted
+	asked   []activities.Request
+	answers map[string]activities.Outcome // by RPC
+	results []string                      // how its pumps returned
+	sends   [][]activities.Send           // what they were given
+}
+
+func newStandIn(t *testing.T) *standIn {
+	return &standIn{t: t, procs: map[string]*standInProc{}, turns: map[string][]ranTurn{}, held: map[string]bool{}, bad: map[string]error{}}
+}
+
+func (h *standIn) proc(session string) *standInProc {
+	p := h.procs[session]
+	if p == nil {
+		p = &standInProc{had: map[string]bool{}, answers: map[string]activities.Outcome{}}
+		h.procs[session] = p
+	}
+	return p
+}
+
+// pumps says how the pumps of a session returned, and what they were given.
+func (h *standIn) pumps(session string) (results []string, sends [][]activities.Send) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.proc(session)
+	return slices.Clone(p.results), slices.Clone(p.sends)
+}
+
+func (h *standIn) attached(session string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.proc(session).pumping > 0
+}
+
+func (h *standIn) ran(session string) []ranTurn {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.turns[session])
+}
+
+func (h *standIn) PrepareSession(_ context.Context, in activities.PrepareSessionInput) (activities.PrepareSessionResult, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for name, err := range h.bad {
+		if strings.HasSuffix(in.Claim.Session, name) {
+			return activities.PrepareSessionResult{}, err
+		}
+	}
+	h.held[in.Claim.Session] = true
+	h.most = max(h.most, len(h.held))
+	dir := "/r/sessions/" + in.Claim.Session
+	return activities.PrepareSessionResult{CodexVersion: "0.169.0", Permissions: "fairlead",
+		Layout: activities.Layout{Root: "/r", Dir: dir, CodexHome: dir + "/codex-home", WorkDir: dir + "/work", OwnWork: true, Codex: "/r/codex"}}, nil
+}
+
+func (h *standIn) StartServer(_ context.Context, in activities.StartServerInput) (activities.StartServerResult, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	old := h.proc(in.Claim.Session)
+	h.procs[in.Claim.Session] = &standInProc{had: old.had, answers: map[string]activities.Outcome{}, results: old.results, sends: old.sends}
+	return activities.StartServerResult{Process: "app-server", PID: 100 + in.Incarnation}, nil
+}
+
+func (h *standIn) StopServer(context.Context, activities.StopServerInput) (activities.StopServerResult, error) {
+	return activities.StopServerResult{}, nil
+}
+
+func (h *standIn) CloseSession(_ context.Context, in activities.CloseSessionInput) (activities.CloseSessionResult, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.held, in.Claim.Session)
+	return activities.CloseSessionResult{Wiped: true, Removed: true, Seq: in.Seq + int64(len(in.Notes))}, nil
+}
+
+func (h *standIn) RecordNotes(_ context.Context, in activities.RecordNotesInput) (activities.RecordNotesResult, error) {
+	return activities.RecordNotesResult{Seq: in.Seq + int64(len(in.Notes))}, nil
+}
+
+func (h *standIn) DeleteSeedBlobs(context.Context, activities.DeleteSeedInput) error { return nil }
+
+func (h *standIn) ProvisionCodex(context.Context, activities.ProvisionCodexInput) (activities.ProvisionCodexResult, error) {
+	return activities.ProvisionCodexResult{Path: "/r/codex", Version: "0.169.0", How: "present"}, nil
+}
+
+func (h *standIn) CheckHost(context.Context, activities.CheckHostInput) (activities.CheckHostResult, error) {
+	return activities.CheckHostResult{OK: true, Checks: []activities.Check{{Name: "os", OK: true, Detail: "linux"}},
+		Facts: map[string]string{"sandbox": "yes", "codex": "0.169.0"}, CheckedAt: time.Unix(1_800_000_000, 0).UTC()}, nil
+}
+
+func (h *standIn) RunExec(context.Context, activities.ExecInput) (activities.ExecResult, error) {
+	return activities.ExecResult{State: "exited", Stdout: 3}, nil
+}
+
+func (h *standIn) ScanHostKeys(context.Context, activities.ScanHostKeysInput) (activities.ScanHostKeysResult, error) {
+	return activities.ScanHostKeysResult{}, nil
+}
+
+func (h *standIn) RunPump(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	session := in.Claim.Session
+	if err := h.attach(session, in); err != nil {
+		return activities.RunPumpResult{}, err
+	}
+	out, wait := h.step(session, in, activity.GetInfo(ctx).Attempt > 1)
+	if wait {
+		if err := h.stay(ctx); err != nil {
+			h.detach(session, "handed over")
+			return activities.RunPumpResult{}, err
+		}
+		out.Pump.Reason = conversation.PumpCancelled
+	}
+	h.detach(session, string(out.Pump.Reason))
+	return out, nil
+}
+
+func (h *standIn) attach(session string, in activities.RunPumpInput) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.proc(session)
+	epoch := [2]int64{in.Claim.Generation, in.Claim.Pump}
+	if slices.Compare(epoch[:], p.epoch[:]) < 0 {
+		h.t.Errorf("%s: a pump of epoch %v came after one of %v", session, epoch, p.epoch)
+	}
+	if p.pumping > 0 {
+		return temporal.NewApplicationError("another one is attached", activities.ErrTypeWireLost)
+	}
+	p.epoch = epoch
+	p.pumping++
+	p.sends = append(p.sends, in.Pump.Sends)
+	return nil
+}
+
+func (h *standIn) detach(session, how string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.proc(session)
+	p.pumping--
+	p.results = append(p.results, how)
+}
+
+// stay beats until the workflow calls the pump back; with an error when the
+// worker stops.
+func (h *standIn) stay(ctx context.Context) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-activity.GetWorkerStopChannel(ctx):
+			return temporal.NewApplicationErrorWithOptions("this worker stops", activities.ErrTypeWireLost,
+				temporal.ApplicationErrorOptions{NextRetryDelay: 10 * time.Millisecond})
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			activity.RecordHeartbeat(ctx)
+		}
+	}
+}
+
+// step takes what is sent and does what the running turn's text says. Another
+// attempt at the same pump is given the same.
+func (h *standIn) step(session string, in activities.RunPumpInput, again bool) (out activities.RunPumpResult, wait bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.proc(session)
+	st := in.Pump.State
+	st.Opened, st.ThreadID, st.CodexVersion, st.Model = st.Cursor.Incarnation, "thread-"+session, "0.169.0", "model"
+	st.Seq += int64(len(in.Pump.Notes))
+	out.Pump.Reason = conversation.Bound
+	for _, s := range in.Pump.Sends {
+		out.Pump.Deliveries = append(out.Pump.Deliveries, activities.Delivery{ID: s.ID, State: conversation.Acknowledged})
+		if p.had[s.ID] {
+			if !s.Uncertain && !again {
+				h.t.Errorf("%s: %s %s was sent twice", session, s.Kind, s.ID)
+			}
+			continue
+		}
+		p.had[s.ID] = true
+		switch s.Kind {
+		case conversation.SendTurn:
+			p.text, p.turnID, p.stop, p.asked = s.Text, fmt.Sprintf("turn-%d", s.Turn), false, nil
+			h.turns[session] = append(h.turns[session], ranTurn{s.Turn, s.ID})
+			st.Turn = s.Turn
+		case conversation.SendDecision:
+			p.answers[string(s.RPC)] = s.Outcome
+		case conversation.SendInterrupt:
+			p.stop = true
+		}
+	}
+	st.Cursor.Offset += 100
+	st.TurnID = p.turnID
+	end := func(status string) {
+		out.Pump.Reason = conversation.TurnEnded
+		out.Pump.Turn = &activities.TurnEnd{N: st.Turn, ID: p.turnID, Status: status, FinalText: "you said: " + p.text, Items: 1}
+		st.TurnID, p.turnID, p.text = "", "", ""
+	}
+	word, rest, _ := strings.Cut(p.text, " ")
+	switch {
+	case p.turnID == "":
+	case p.stop:
+		end("interrupted")
+	case word == "stay":
+		wait = true
+	case word == "die":
+		p.turnID, p.text = "", ""
+		out.Pump.Reason = conversation.ProcessEnded
+		out.Process = &activities.ProcessGone{State: "exited", Code: 137}
+	case word == "fail":
+		end("failed")
+	case word == "ask":
+		out.Pump.Reason = conversation.RequestsOpen
+		if p.asked == nil {
+			for i, c := range strings.Fields(rest) {
+				p.asked = append(p.asked, activities.Request{
+					RPC: json.RawMessage(fmt.Sprintf("%q", fmt.Sprint(p.turnID, ".", i))), Incarnation: st.Cursor.Incarnation,
+					Kind: conversation.KindCommand, Command: c, Summary: c, Digest: "digest of " + c, TurnID: p.turnID,
+					Offered: []string{"accept", "accept_for_session", "decline", "cancel"}})
+			}
+			out.Pump.Requests = p.asked
+			break
+		}
+		open := false
+		for _, a := range p.asked {
+			open = open || p.answers[string(a.RPC)] == ""
+		}
+		if !open {
+			end("completed")
+		}
+	default:
+		end("completed")
+	}
+	out.Pump.State = st
+	return out, wait
+}
