@@ -138,7 +138,7 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	topic := SessionTopic(in.Claim.Session)
 	s.publish(topic, LiveState, 0, SessionLive{Attached: true, Seq: in.Pump.State.Seq})
 	res, err := conversation.Run(runCtx, w, in.Pump, s.sinkOf(held, t, hide.all), conversation.Options{
-		Attempt: int(a.n), Redactor: hide.pump, Exit: w.exit, Now: s.Now,
+		Attempt: int(a.n) + in.Pump.Again, Nonce: fmt.Sprintf("%d-%d", in.Claim.Pump, a.n), Redactor: hide.pump, Exit: w.exit, Now: s.Now,
 		Log: s.Logger.With("session", in.Claim.Session),
 	})
 	close(done)

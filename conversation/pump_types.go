@@ -122,9 +122,13 @@ type PumpInput struct {
 	Sends []Send `json:"sends,omitempty"`
 	// Notes are the workflow's own transcript entries, written first.
 	Notes []Note `json:"notes,omitempty"`
-	// Prefix makes the ids of our JSON-RPC requests unique for ever: it is
-	// never used by another pump of the session (e.g. "g1.p7").
+	// Prefix makes the ids of our JSON-RPC requests unique for ever (e.g.
+	// "g1.p7"). Only a pump that takes up another's work, because that one
+	// brought no result, has its prefix again: it finds the answers that the
+	// other got in the journal, above all the thread that it started. Again
+	// then counts such pumps, from 1.
 	Prefix string `json:"prefix"`
+	Again  int    `json:"again,omitempty"`
 	Limits Limits `json:"limits"`
 }
 

@@ -59,12 +59,13 @@ func (s *session) pump() error {
 	err = fut.Get(s.ctx, &out)
 	switch {
 	case err == nil:
-		s.st.Handing = nil
+		s.st.Handing, s.st.Again = nil, 0
 		s.apply(out, called || out.Pump.State.Cursor != in.Pump.State.Cursor)
 	case temporal.IsCanceledError(err) || temporal.IsTimeoutError(err):
 		// Called back between two attempts, or while its worker was dead (the
 		// server then waits for the heartbeat and tries no more): what it
-		// delivered is in the journal.
+		// delivered is in the journal, for the next one to find.
+		s.st.Again++
 		for i := range s.st.Sends {
 			p := &s.st.Sends[i]
 			if !p.Handed {
@@ -129,12 +130,15 @@ func (s *session) pumpInput() activities.RunPumpInput {
 	if len(s.st.Handing) == 0 {
 		s.st.Handing, s.st.Notes = s.st.Notes, nil
 	}
+	if s.st.Again == 0 {
+		s.st.Prefix = fmt.Sprintf("g%d.p%d", s.st.Generation, s.st.PumpN)
+	}
 	in := activities.RunPumpInput{
 		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed,
 		Pump: activities.PumpInput{
 			Session: s.id, State: s.st.Pump, Thread: s.thread(), Resume: s.st.hadTurn(),
 			Sends: out, Notes: s.st.Handing,
-			Prefix: fmt.Sprintf("g%d.p%d", s.st.Generation, s.st.PumpN),
+			Prefix: s.st.Prefix, Again: s.st.Again,
 			// A turn has one deadline, however many pumps serve it.
 			Limits: activities.Limits{Turn: max(s.opt.TurnTimeout-s.st.TurnSpent, time.Second)},
 		},

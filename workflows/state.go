@@ -31,8 +31,10 @@ type sessionState struct {
 	TurnSpent   time.Duration      `json:"turn_spent,omitempty"` // how long pumps were attached to the running turn
 	Fruitless   int                `json:"fruitless,omitempty"`  // pumps in a row that brought nothing
 
-	Pump activities.PumpState `json:"pump"`
-	Busy bool                 `json:"busy,omitempty"` // other items run while requests wait
+	Pump   activities.PumpState `json:"pump"`
+	Prefix string               `json:"prefix,omitempty"` // of the newest pump's requests
+	Again  int                  `json:"again,omitempty"`  // pumps since then that brought no result
+	Busy   bool                 `json:"busy,omitempty"`   // other items run while requests wait
 
 	Queue   []queuedMessage `json:"queue,omitempty"`
 	Seen    []seenMessage   `json:"seen,omitempty"` // left the queue; newest last, for repeats
