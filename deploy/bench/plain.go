@@ -47,6 +47,16 @@ func (b *setup) ssh(ctx context.Context, remote string) (*exec.Cmd, error) {
 		"-p", fmt.Sprint(spec.Port), b.host.User()+"@"+spec.Address, remote), nil
 }
 
+// denying is a permission profile that keeps a credential from the agent, as
+// Fairlead's sessions have one. codex spends most of a second on it when a
+// thread starts (measured with 0.169.0).
+const denying = `
+[permissions.denying]
+extends = ":workspace"
+[permissions.denying.filesystem]
+%q = "deny"
+`
+
 // plainServer starts codex over ssh with a fresh home of its own.
 func (b *setup) plainServer(ctx context.Context, home string) (*plain, error) {
 	tmp := home + "-tmp"
@@ -55,8 +65,9 @@ func (b *setup) plainServer(ctx context.Context, home string) (*plain, error) {
 			return nil, err
 		}
 	}
-	config := scriptedmodel.ConfigTOML(b.lab.Model.BaseURL(), b.lab.Token)
-	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(config), 0o600); err != nil {
+	file := filepath.Join(home, "config.toml")
+	config := "default_permissions = \"denying\"\n" + scriptedmodel.ConfigTOML(b.lab.Model.BaseURL(), b.lab.Token) + fmt.Sprintf(denying, file)
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return nil, err
 	}
 	remote := fmt.Sprintf("CODEX_HOME=%s TMPDIR=%s exec %s app-server", quote(home), quote(tmp), quote(b.codex))

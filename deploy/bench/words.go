@@ -14,23 +14,32 @@ import (
 )
 
 // firstWords runs the same prompt through `ctl run` and by hand, in turn, each
-// with a fresh home, and stops the clock at the first words of the answer.
+// with a fresh home, and stops the clock at the first words of the answer. By
+// hand comes twice: with a permission profile as ours, and in a plain sandbox,
+// in which the agent can read the credential.
 func (b *setup) firstWords(ctx context.Context, n int) error {
-	var ours, plain series
+	var ours, plain, bare series
 	for i := range n + 1 {
 		mine, err := b.ctlRun(ctx)
 		if err != nil {
 			return err
 		}
-		theirs, err := b.byHand(ctx, filepath.Join(b.lab.Dir, fmt.Sprintf("hand-%d", i)))
+		theirs, err := b.byHand(ctx, filepath.Join(b.lab.Dir, fmt.Sprintf("hand-%d", i)), "permissions", "denying")
+		if err != nil {
+			return err
+		}
+		open, err := b.byHand(ctx, filepath.Join(b.lab.Dir, fmt.Sprintf("open-%d", i)), "sandbox", "workspace-write")
 		if err != nil {
 			return err
 		}
 		if i > 0 { // warm
-			ours, plain = append(ours, mine), append(plain, theirs)
+			ours, plain, bare = append(ours, mine), append(plain, theirs), append(bare, open)
 		}
 	}
+	fmt.Println(" by hand with the same kind of profile:")
 	compare(ours, plain)
+	fmt.Println(" by hand in a plain sandbox, the credential open to the agent:")
+	compare(ours, bare)
 	return nil
 }
 
@@ -71,7 +80,7 @@ func until(r io.Reader, words []byte, begin time.Time) (d time.Duration, seen bo
 	}
 }
 
-func (b *setup) byHand(ctx context.Context, home string) (d time.Duration, err error) {
+func (b *setup) byHand(ctx context.Context, home, key, value string) (d time.Duration, err error) {
 	begin := time.Now()
 	p, err := b.plainServer(ctx, home)
 	if err != nil {
@@ -93,7 +102,7 @@ func (b *setup) byHand(ctx context.Context, home string) (d time.Duration, err e
 	var started struct {
 		Thread struct{ ID string } `json:"thread"`
 	}
-	if err := c.Call(ctx, "thread/start", map[string]any{"cwd": home + "-work", "approvalPolicy": "on-request", "sandbox": "workspace-write"}, &started); err != nil {
+	if err := c.Call(ctx, "thread/start", map[string]any{"cwd": home + "-work", "approvalPolicy": "on-request", key: value}, &started); err != nil {
 		return 0, err
 	}
 	input := []map[string]string{{"type": "text", "text": "say yes"}}
