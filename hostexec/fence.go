@@ -76,9 +76,9 @@ func (f Fence) again() string {
 // fenceEpilogue gives the lock back.
 const fenceEpilogue = "fl_unlock"
 
-// fenceGone is the file beside a session's folder that remembers its epoch
-// once the folder is gone, so that a late script of a former holder cannot
-// bring it back.
+// fenceText defines what fencePrologue calls. fl_gone is the file beside a
+// session's folder that remembers its epoch once the folder was removed (see
+// RemoveTree), so that a late script of a former holder cannot bring it back.
 const fenceText = `fl_say() { echo "fairlead-fence: $2" >&2; exit "$1"; }
 fl_gone=${fl_d%/*}/.gone-${fl_d##*/}
 fl_i=0

@@ -387,3 +387,22 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	}
 	goleak.VerifyNone(t, before)
 }
+
+func TestCloseIsNotHeldUpByOutputThatNobodyReads(t *testing.T) {
+	t.Parallel()
+	s := hosttest.StartSSHD(t, hosttest.Options{})
+	h := newHost(t, s.Spec())
+	st, err := h.Start(t.Context(), hostexec.Command{Script: "echo ready; exec head -c 10000000 /dev/zero"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(st, make([]byte, 6)); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Wait(); !errors.Is(err, hostexec.ErrOutcomeUnknown) {
+		t.Error(err)
+	}
+}

@@ -34,8 +34,9 @@ func newSSHChannel(c *sshConn, ch ssh.Channel, reqs <-chan *ssh.Request) *sshCha
 		outSize = 64 << 10
 	}
 	t := &c.group.host.tasks
-	s.out = newDetachedReader(ch, s.closed, outSize)
-	s.err = newDetachedReader(ch.Stderr(), s.closed, errSize)
+	over := c.group.host.ctx.Done()
+	s.out = newDetachedReader(ch, s.closed, over, outSize)
+	s.err = newDetachedReader(ch.Stderr(), s.closed, over, errSize)
 	watching := t.Go(func() {
 		s.end = sessionEnd(reqs)
 		if s.end.lost != nil && c.isDead() {
@@ -110,6 +111,7 @@ func (s *sshChannel) Close() error {
 type detachedReader struct {
 	r      io.Reader
 	closed <-chan struct{}
+	over   <-chan struct{} // closed with the host: nobody need have closed us
 	buf    []byte
 	chunks chan []byte
 	used   chan struct{}
@@ -119,8 +121,8 @@ type detachedReader struct {
 	rest []byte // for the reader only
 }
 
-func newDetachedReader(r io.Reader, closed <-chan struct{}, size int) *detachedReader {
-	return &detachedReader{r: r, closed: closed, buf: make([]byte, size), chunks: make(chan []byte), used: make(chan struct{}, 1)}
+func newDetachedReader(r io.Reader, closed, over <-chan struct{}, size int) *detachedReader {
+	return &detachedReader{r: r, closed: closed, over: over, buf: make([]byte, size), chunks: make(chan []byte), used: make(chan struct{}, 1)}
 }
 
 // run fills one buffer at a time; the channel below holds what is to come.
@@ -138,11 +140,17 @@ func (d *detachedReader) run() {
 			case <-d.closed:
 				d.err = errChannelClosed
 				return
+			case <-d.over:
+				d.err = errHostClosed
+				return
 			}
 			select {
 			case <-d.used:
 			case <-d.closed:
 				d.err = errChannelClosed
+				return
+			case <-d.over:
+				d.err = errHostClosed
 				return
 			}
 		}

@@ -281,14 +281,13 @@ func (s *SSHD) Stop() error {
 	if s.guard == nil {
 		return nil
 	}
-	sessions := descendants(s.pid)
 	if s.pid > 0 {
-		kill(s.pid)
-	}
-	for _, p := range sessions {
-		if isSSHD(p) {
-			kill(p)
+		// The listener stands still meanwhile, so that it has no more children.
+		syscall.Kill(s.pid, syscall.SIGSTOP)
+		for s.KillSessions() > 0 {
+			time.Sleep(2 * time.Millisecond) // a killed process leaves in its own time
 		}
+		kill(s.pid)
 	}
 	s.alive.Close()
 	s.guard.Wait() // its status is that of a listener that was killed
