@@ -19,7 +19,11 @@ func (s *session) prepare() (f *Failure, again bool) {
 			return f, again
 		}
 		s.st.Lease = &hostLease{Spec: *got.Spec, Epoch: got.Epoch}
-		s.st.Generation++
+		s.st.Attempt++
+		// It begins with the time, so that a session whose id was used before,
+		// longer ago than Temporal remembers, is above whatever a host or the
+		// store still knows of that one.
+		s.st.Generation = max(s.st.Generation+1, workflow.Now(s.ctx).Unix())
 	}
 	if s.opt.Seed != "" && !s.st.SeedHeld {
 		got, f, again := s.acquire(SeedID(s.opt.Seed), acquire{Holder: s.id})

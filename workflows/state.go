@@ -17,6 +17,7 @@ type sessionState struct {
 	Lease      *hostLease          `json:"lease,omitempty"`
 	Seed       *activities.SeedRef `json:"seed,omitempty"`
 	SeedHeld   bool                `json:"seed_held,omitempty"`
+	Attempt    int                 `json:"attempt"`    // leases of a host so far
 	Generation int64               `json:"generation"` // rises with every lease: the first part of the epoch
 	PumpN      int64               `json:"pump_n"`     // the second part; never reused
 

@@ -87,7 +87,7 @@ func (s *session) view() SessionView {
 	st := s.st
 	v := SessionView{
 		ID: s.id, State: st.Status, Host: s.hostName(), Seed: s.opt.Seed, ThreadID: st.Pump.ThreadID,
-		Requests: []RequestBrief{}, Attempt: int(max(st.Generation, 1)), Error: st.Error,
+		Requests: []RequestBrief{}, Attempt: max(st.Attempt, 1), Error: st.Error,
 		CreatedAt: st.CreatedAt, UpdatedAt: st.UpdatedAt, Waits: s.waitsFor(), Queue: s.queued(),
 		Refusals: st.Refusals, Close: st.Closed,
 		Usage: UsageView{Input: st.Pump.Usage.Input, Output: st.Pump.Usage.Output, Cached: st.Pump.Usage.Cached, Turns: st.TurnN},
