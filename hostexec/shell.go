@@ -110,24 +110,29 @@ func (s *shell) run(ctx context.Context, c Command) (res Result, usable bool, er
 	switch {
 	case end.lost != nil:
 		return Result{}, false, end.err(nil)
-	case !out.began:
+	case !out.began && !errs.began:
 		return Result{}, false, neverBegan(end, append(out.body, errs.body...))
 	}
 	return Result{}, false, fmt.Errorf("%w: its shell ended with status %d before it did", ErrOutcomeUnknown, end.status)
 }
 
-// abandon closes the channel after a stream had no end mark: then the other
-// one has none either. A stream that just stopped means that the shell is
-// ending, and how it ends is waited for.
+// abandon deals with a stream that had no end mark. One that is too long ends
+// the channel. One that just stopped means that the shell is ending, and how it
+// ends is waited for; the channel is not closed then, since the other stream
+// may still hold what tells whether the command began.
 func (s *shell) abandon(ctx context.Context, sec section) {
-	if !sec.tooLong {
-		select {
-		case <-s.ch.Done():
-		case <-ctx.Done():
-		case <-time.After(startDeadline):
-		}
+	if sec.tooLong {
+		s.ch.Close()
+		return
 	}
-	s.ch.Close()
+	late := time.NewTimer(startDeadline)
+	defer late.Stop()
+	select {
+	case <-s.ch.Done():
+	case <-ctx.Done(): // and that closes the channel
+	case <-late.C:
+		s.ch.Close()
+	}
 }
 
 // errNoBase64: the host cannot decode input in a line; nothing was run.

@@ -73,7 +73,7 @@ var runChecks = []check{
 		}
 	}},
 	{"RunSurvivesScriptsThatKillTheirShell", func(t *testing.T, h target) {
-		for range 3 {
+		for range 25 {
 			_, err := h.Run(h.ctx, hostexec.Command{Script: "kill -KILL $$; exec cat /dev/null"})
 			if !errors.Is(err, hostexec.ErrOutcomeUnknown) {
 				t.Errorf("a script that killed its shell: %v", err)
