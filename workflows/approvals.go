@@ -44,7 +44,7 @@ func (s *session) decide(a *approvalState, d Decision) {
 		s.st.Grants[a.Request.Digest] = d.By
 	}
 	s.st.Sends = append(s.st.Sends, pendingSend{Approval: a.N, Send: activities.Send{
-		ID: fmt.Sprintf("%s.a%d", s.id, a.N), Kind: activities.SendDecision,
+		ID: SendID(s.id, a.N), Kind: activities.SendDecision,
 		RPC: a.Request.RPC, Incarnation: a.Request.Incarnation, RequestKind: a.Request.Kind,
 		Outcome: activities.Outcome(d.Outcome), Turn: a.Turn,
 		ForSession: d.Scope == "session" && slices.Contains(a.Request.Offered, "accept_for_session"),

@@ -89,14 +89,14 @@ func (s *session) follow(fut workflow.Future, cancel workflow.CancelFunc) (calle
 		return fut.IsReady() || s.newlyClosing() || !called && (s.hasNews() || s.full())
 	}
 	for !fut.IsReady() {
-		ok := true
 		open := s.st.open()
 		switch {
 		case s.st.Close != nil && s.st.Running && !s.st.GraceOver:
+			var ok bool
 			ok, err = s.awaitFor(closeGrace, awake)
 			s.st.GraceOver = err == nil && !ok
 		case len(open) > 0 && !called:
-			ok, err = s.awaitFor(s.untilExpiry(open), awake)
+			_, err = s.awaitFor(s.untilExpiry(open), awake)
 		default:
 			err = s.await(awake)
 		}

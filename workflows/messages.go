@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"fairlead.dev/fairlead/activities"
@@ -310,6 +311,9 @@ type Approval struct {
 	State     ApprovalState       `json:"state"`
 	Decision  *Decision           `json:"decision"`
 }
+
+// SendID names the message that takes the decision on an approval to codex.
+func SendID(session string, n int) string { return fmt.Sprintf("%s.a%d", session, n) }
 
 // Decision is what was decided, by whom, when and why.
 type Decision struct {

@@ -118,9 +118,11 @@ func decode[T any](raw []byte) (T, error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
+	//workflowcheck:ignore // JSON is a pure function
 	if err := d.Decode(&v); err != nil {
 		return v, refuse(RefusedBadInput, "message is not the JSON that is expected: %.300v", err)
 	}
+	//workflowcheck:ignore // as above
 	if _, err := d.Token(); err != io.EOF {
 		return v, refuse(RefusedBadInput, "message has more than one JSON value")
 	}

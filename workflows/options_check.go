@@ -74,7 +74,8 @@ func (o SessionOptions) withDefaults() (SessionOptions, error) {
 		}
 	}
 	labels := len(o.Labels)
-	for k, v := range o.Labels { //workflowcheck:ignore // a sum does not depend on the order
+	//workflowcheck:ignore // a sum does not depend on the order
+	for k, v := range o.Labels {
 		labels += len(k) + len(v)
 	}
 	if labels > maxPath {
@@ -102,6 +103,7 @@ func short(texts []text) error {
 
 // encoded is how many bytes v takes in a workflow's input.
 func encoded(v any) int {
+	//workflowcheck:ignore // JSON is a pure function: map keys are sorted
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return 0

@@ -44,6 +44,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// zones counts how often a test's name was used.
+var zones = map[string]int{}
+
 // neutral is the name of clients and workers, so that recorded histories do
 // not name this machine.
 const neutral = "fairlead"
@@ -87,7 +90,6 @@ type real struct {
 	queue string
 	host  *standIn
 
-	mu      sync.Mutex
 	workers []worker.Worker
 }
 
@@ -102,6 +104,9 @@ func newReal(t *testing.T, settings ...string) *real {
 	}, t.Name()))
 	if n := len(r.zone); n > 40 {
 		r.zone = r.zone[:20] + r.zone[n-20:]
+	}
+	if zones[r.zone]++; zones[r.zone] > 1 { // -count
+		r.zone = fmt.Sprint(r.zone, "-", zones[r.zone])
 	}
 	r.queue = TaskQueueOf(r.zone)
 	t.Cleanup(func() {

@@ -423,7 +423,7 @@ func TestAPumpCalledBackBetweenAttemptsRepeatsNothing(t *testing.T) {
 	if len(last.Sends) != 2 || !last.Sends[0].Uncertain || last.Sends[1].Kind != conversation.SendInterrupt {
 		t.Errorf("the next pump was to send %+v", last.Sends)
 	}
-	if last.Prefix == w.fake.ran[2].Pump.Prefix {
-		t.Error("two pumps used the same ids")
+	if last.Prefix != w.fake.ran[2].Pump.Prefix || last.Again != 1 {
+		t.Errorf("the next pump cannot find what this one asked: prefix %s, again %d", last.Prefix, last.Again)
 	}
 }

@@ -37,7 +37,6 @@ type standIn struct {
 	turns map[string][]ranTurn // of a session, in order
 	held  map[string]bool      // sessions between prepare and close
 	most  int                  // of those at a time
-	ends  map[string]bool      // workflows of hosts that can be cleaned no more
 	bad   map[string]error     // by session: what prepare fails with
 }
 
@@ -50,7 +49,6 @@ type ranTurn struct {
 type standInProc struct {
 	pumping int
 	epoch   [2]int64
-	offset  int64
 	had     map[string]bool // sends
 	text    string          // of the running turn
 	turnID  string

@@ -171,19 +171,20 @@ func (s *session) detail() SessionDetail {
 func (s *session) details() string {
 	st := s.st
 	var b strings.Builder
-	fmt.Fprintf(&b, "**%s**", st.Status)
+	say := func(format string, args ...any) { b.WriteString(fmt.Sprintf(format, args...)) }
+	say("**%s**", st.Status)
 	if w := s.waitsFor(); w != "" {
-		fmt.Fprintf(&b, ", waits for %s", w)
+		say(", waits for %s", w)
 	}
-	fmt.Fprintf(&b, "\n\n- host: %s\n- seed: %s\n- thread: %s\n- turn: %d\n", dash(s.hostName()), dash(s.opt.Seed), dash(st.Pump.ThreadID), st.TurnN)
+	say("\n\n- host: %s\n- seed: %s\n- thread: %s\n- turn: %d\n", dash(s.hostName()), dash(s.opt.Seed), dash(st.Pump.ThreadID), st.TurnN)
 	if n := s.queued(); n > 0 {
-		fmt.Fprintf(&b, "- queued messages: %d\n", n)
+		say("- queued messages: %d\n", n)
 	}
 	if st.Error != nil {
-		fmt.Fprintf(&b, "- error: %s: %s (%s)\n", st.Error.Kind, excerpt(st.Error.Message, 500), excerpt(st.Error.Hint, 300))
+		say("- error: %s: %s (%s)\n", st.Error.Kind, excerpt(st.Error.Message, 500), excerpt(st.Error.Hint, 300))
 	}
 	for _, a := range st.open() {
-		fmt.Fprintf(&b, "\n**%s** (%s), until %s\n\n    %s\n", s.approvalID(a.N), a.Request.Kind,
+		say("\n**%s** (%s), until %s\n\n    %s\n", s.approvalID(a.N), a.Request.Kind,
 			a.Expires.UTC().Format("2006-01-02 15:04 MST"), excerpt(strings.ReplaceAll(a.Request.Summary, "\n", "\n    "), 1000))
 	}
 	return excerpt(b.String(), 16<<10)

@@ -1,0 +1,367 @@
+package workflows
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	enums "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/temporalproto"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// shortRuns makes workflows continue as new after few events.
+const shortRuns = "limit.historyCount.suggestContinueAsNew=60"
+
+// shapes are the ways that workflows go, each tried on the real server. They
+// return the ids of the workflows whose histories are worth keeping.
+var shapes = []struct {
+	name string
+	run  func(t *testing.T) (*real, []string)
+}{
+	{"turn by update", inSession(SessionOptions{}, func(r *real, id string) {
+		r.say(id, "m1", "hello")
+		r.ended(id, "m1", "completed")
+		r.becomes(id, Idle)
+		r.close(id)
+	})},
+	{"turn by signal", inSession(SessionOptions{}, func(r *real, id string) {
+		r.signal(SessionID(id), SignalMessage, Message{ID: "m1", Text: "hello"})
+		r.until("the message is there", func() bool { return r.view(id).Turn != nil })
+		r.ended(id, "m1", "completed")
+		r.signal(SessionID(id), SignalClose, nil)
+	})},
+	{"approval accepted by update", inSession(SessionOptions{}, func(r *real, id string) {
+		r.say(id, "m1", "ask make")
+		r.becomes(id, Waiting)
+		r.decide(id, 1, "accept", "")
+		r.ended(id, "m1", "completed")
+		r.close(id)
+	})},
+	{"approval declined by signal", inSession(SessionOptions{}, func(r *real, id string) {
+		r.say(id, "m1", "ask make")
+		r.becomes(id, Waiting)
+		r.signal(SessionID(id), SignalDecide, map[string]any{"approval": "none"})
+		r.signal(SessionID(id), SignalDecide, r.decision(id, 1, "decline", ""))
+		r.ended(id, "m1", "completed")
+		r.close(id)
+	})},
+	{"approval expired", inSession(SessionOptions{Expiry: time.Second}, func(r *real, id string) {
+		r.say(id, "m1", "ask make")
+		r.ended(id, "m1", "completed")
+		r.close(id)
+	})},
+	{"accepted for the session", inSession(SessionOptions{}, func(r *real, id string) {
+		r.say(id, "m1", "ask make")
+		r.becomes(id, Waiting)
+		r.decide(id, 1, "accept", "session")
+		r.ended(id, "m1", "completed")
+		r.say(id, "m2", "ask make test")
+		r.becomes(id, Waiting)
+		r.decide(id, 3, "accept", "")
+		r.ended(id, "m2", "completed")
+		r.close(id)
+	})},
+	{"interrupt", inSession(SessionOptions{}, func(r *real, id string) {
+		r.say(id, "m1", "stay")
+		r.until("a pump is attached", func() bool { return r.host.attached(id) })
+		r.update(SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob", Reason: "enough"})
+		r.ended(id, "m1", "interrupted")
+		r.close(id)
+	})},
+	{"steer", inSession(SessionOptions{}, func(r *real, id string) {
+		r.say(id, "m1", "stay")
+		r.until("a pump is attached", func() bool { return r.host.attached(id) })
+		r.update(SessionID(id), SignalMessage, nil, Message{ID: "m2", Text: "faster", Mode: "steer"})
+		r.until("the next pump is attached", func() bool {
+			results, _ := r.host.pumps(id)
+			return len(results) == 1 && r.host.attached(id)
+		})
+		r.update(SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
+		r.ended(id, "m1", "interrupted")
+		r.close(id)
+	})},
+	{"close while running", inSession(SessionOptions{}, func(r *real, id string) {
+		r.say(id, "m1", "stay")
+		r.until("a pump is attached", func() bool { return r.host.attached(id) })
+		r.close(id)
+	})},
+	{"close while waiting", inSession(SessionOptions{}, func(r *real, id string) {
+		r.say(id, "m1", "ask make")
+		r.becomes(id, Waiting)
+		r.close(id)
+	})},
+	{"process death and resume", inSession(SessionOptions{}, func(r *real, id string) {
+		r.say(id, "m1", "die")
+		r.ended(id, "m1", "interrupted")
+		r.say(id, "m2", "hello")
+		r.ended(id, "m2", "completed")
+		r.close(id)
+	})},
+	{"failed turn that ends its session", inSession(SessionOptions{CloseAfter: true}, func(r *real, id string) {
+		r.say(id, "m1", "fail")
+		if v, err := r.result(id); err != nil || v.State != Closed {
+			r.t.Errorf("session ended as %+v (%v)", v, err)
+		}
+	})},
+	{"worker lost on the way", func(t *testing.T) (*real, []string) {
+		r := newReal(t)
+		stop := r.work()
+		id := r.session("s", SessionOptions{})
+		r.say(id, "m1", "ask make")
+		r.becomes(id, Waiting)
+		yes := r.decision(id, 1, "accept", "")
+		stop()
+		r.signal(SessionID(id), SignalDecide, yes)
+		r.work()
+		r.ended(id, "m1", "completed")
+		r.close(id)
+		return r, []string{SessionID(id)}
+	}},
+	{"prepare failure", func(t *testing.T) (*real, []string) {
+		r := newReal(t)
+		r.host.bad["s"] = finally(activities.ErrTypeCodexMissing)
+		r.work()
+		id := r.session("s", SessionOptions{})
+		if _, err := r.result(id); typeOf(err) != activities.ErrTypeCodexMissing {
+			t.Errorf("session ended with %v", err)
+		}
+		return r, []string{SessionID(id)}
+	}},
+	{"unknown host", func(t *testing.T) (*real, []string) {
+		r := newReal(t)
+		r.work()
+		id := r.zone + ".s"
+		r.start(SessionID(id), TypeSession, SessionInput{ID: id, Options: SessionOptions{Zone: r.zone, Host: "nowhere"}})
+		if _, err := r.result(id); typeOf(err) != "host_not_found" {
+			t.Errorf("session ended with %v", err)
+		}
+		return r, []string{SessionID(id)}
+	}},
+	{"cancelled workflow", inSession(SessionOptions{}, func(r *real, id string) {
+		if err := r.c.CancelWorkflow(r.t.Context(), SessionID(id), ""); err != nil {
+			r.t.Fatal(err)
+		}
+		if v, err := r.result(id); err != nil || v.State != Closed {
+			r.t.Errorf("session ended as %+v (%v)", v, err)
+		}
+	})},
+	{"rollover", func(t *testing.T) (*real, []string) {
+		r := newReal(t, shortRuns)
+		r.work()
+		id := r.session("s", SessionOptions{})
+		r.say(id, "m0", "ask make test")
+		r.becomes(id, Waiting)
+		for i := 1; i <= 12; i++ {
+			r.signal(SessionID(id), SignalMessage, Message{ID: fmt.Sprint("m", i), Text: "hello"})
+		}
+		r.decide(id, 1, "accept", "")
+		r.decide(id, 2, "accept", "")
+		r.ended(id, "m12", "completed")
+		r.close(id)
+		return r, []string{SessionID(id)}
+	}},
+	{"pool and seed", func(t *testing.T) (*real, []string) {
+		before := reapEvery
+		reapEvery = time.Second
+		t.Cleanup(func() { reapEvery = before })
+		r := newReal(t, shortRuns)
+		r.work()
+		name := r.zone + "-team"
+		r.start(SeedID(name), TypeSeed, SeedInput{Name: name})
+		r.update(SeedID(name), UpdatePutSeed, nil, PutSeed{Name: name, Ref: activities.SeedRef{Blob: "b1", Digest: "d", Kind: "chatgpt"}})
+		yes, no := true, false
+		r.update(PoolID(r.zone), UpdateSetHost, nil, SetHost{Name: "web-1", Cordon: &yes})
+		var ids []string
+		for i := range 6 {
+			id := r.session(fmt.Sprint("s", i), SessionOptions{Seed: name, CloseAfter: i > 0})
+			r.say(id, "m1", "hello")
+			ids = append(ids, id)
+		}
+		r.update(PoolID(r.zone), UpdateSetHost, nil, SetHost{Name: "web-1", Cordon: &no})
+		r.ended(ids[0], "m1", "completed")
+		if err := r.c.TerminateWorkflow(t.Context(), SessionID(ids[0]), "", "for the record"); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range ids[1:] {
+			if _, err := r.result(id); err != nil {
+				t.Error(err)
+			}
+		}
+		r.until("nobody holds the seed", func() bool { return len(asked[SeedView](r, SeedID(name), QuerySeed).HeldBy) == 0 })
+		r.update(PoolID(r.zone), UpdateRemoveHost, nil, RemoveHost{Name: "web-1"})
+		r.update(SeedID(name), UpdateDeleteSeed, nil, DeleteSeed{Purge: true})
+		if err := r.c.GetWorkflow(t.Context(), SeedID(name), "").Get(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+		return r, []string{PoolID(r.zone), SeedID(name), SessionID(ids[5])}
+	}},
+	{"host tasks", func(t *testing.T) (*real, []string) {
+		r := newReal(t)
+		r.work()
+		spec := put("web-1", 1).Spec
+		ids := []string{}
+		for kind, in := range map[string]any{
+			TypeProvision: HostTaskInput{Zone: r.zone, Host: spec}, TypeCheck: HostTaskInput{Zone: r.zone, Host: spec},
+			TypeExec: activities.ExecInput{ID: "e1", Host: spec, Argv: []string{"true"}}, TypeScan: activities.ScanHostKeysInput{Host: spec},
+		} {
+			id := HostTaskID(r.zone, kind)
+			r.start(id, kind, in)
+			ids = append(ids, id)
+		}
+		for _, id := range ids {
+			if err := r.c.GetWorkflow(t.Context(), id, "").Get(t.Context(), nil); err != nil {
+				t.Errorf("%s: %v", id, err)
+			}
+		}
+		r.until("the pool knows", func() bool {
+			h := asked[HostView](r, PoolID(r.zone), QueryHost, "web-1")
+			return h.State == "ready" && h.Codex == "0.169.0"
+		})
+		return r, ids
+	}},
+}
+
+// inSession makes a shape of what happens to one session.
+func inSession(opt SessionOptions, do func(r *real, id string)) func(t *testing.T) (*real, []string) {
+	return func(t *testing.T) (*real, []string) {
+		r := newReal(t)
+		r.work()
+		id := r.session("s", opt)
+		r.becomes(id, Idle)
+		do(r, id)
+		if _, err := r.result(id); err != nil {
+			t.Errorf("the session ended with %v", err)
+		}
+		return r, []string{SessionID(id)}
+	}
+}
+
+const histories = "testdata/replay"
+
+// TestRecordHistories lets workflows go each of their ways and replays what
+// happened. With -record the histories are kept for TestRecordedHistoriesReplay.
+func TestRecordHistories(t *testing.T) {
+	if *recording {
+		if err := errors.Join(os.RemoveAll(histories), os.MkdirAll(histories, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, shape := range shapes {
+		t.Run(shape.name, func(t *testing.T) {
+			r, ids := shape.run(t)
+			for _, id := range ids {
+				runs := r.runs(id)
+				for i, run := range runs {
+					h := r.history(id, run)
+					replay(t, h)
+					if *recording {
+						name := strings.ReplaceAll(shape.name, " ", "-")
+						if len(ids) > 1 {
+							name += "." + strings.ToLower(h.Events[0].GetWorkflowExecutionStartedEventAttributes().WorkflowType.Name)
+						}
+						if len(runs) > 1 {
+							name += fmt.Sprintf(".run%d", i+1)
+						}
+						keep(t, filepath.Join(histories, name+".json"), h)
+					}
+				}
+			}
+		})
+	}
+}
+
+// keep writes a history in which nothing names this machine.
+func keep(t *testing.T, path string, h *historypb.History) {
+	t.Helper()
+	raw, err := temporalproto.CustomJSONMarshalOptions{}.Marshal(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if host, err := os.Hostname(); err == nil && host != "" {
+		raw = bytes.ReplaceAll(raw, []byte(host), []byte("worker")) // in the name of the worker's own queue
+	}
+	if err := os.WriteFile(path, append(raw, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// replay runs a history through today's code.
+func replay(t *testing.T, h *historypb.History) {
+	t.Helper()
+	r := worker.NewWorkflowReplayer()
+	Register(r)
+	begun := h.Events[0].GetWorkflowExecutionStartedEventAttributes()
+	err := r.ReplayWorkflowHistoryWithOptions(quiet(), h, worker.ReplayWorkflowHistoryOptions{
+		OriginalExecution: workflow.Execution{ID: begun.GetWorkflowId(), RunID: begun.GetOriginalExecutionRunId()},
+	})
+	if err != nil {
+		t.Errorf("%s does not go the way it went: %v", begun.GetWorkflowId(), err)
+	}
+}
+
+func TestRecordedHistoriesReplay(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(histories, "*.json"))
+	if err != nil || len(files) < len(shapes) {
+		t.Fatalf("%d histories are recorded (%v), there are %d shapes: run this package's TestRecordHistories with -record", len(files), err, len(shapes))
+	}
+	rolled := false
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, word := range []string{"/root/", "/home/", "/tmp/", "/work/", ".go:"} {
+				if bytes.Contains(raw, []byte(word)) {
+					t.Errorf("the history names %s", word)
+				}
+			}
+			h, err := client.HistoryFromJSON(bytes.NewReader(raw), client.HistoryJSONOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			replay(t, h)
+			for _, e := range h.Events {
+				rolled = rolled || e.EventType == enums.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
+			}
+		})
+	}
+	if !rolled {
+		t.Error("no history ends in a rollover")
+	}
+}
+
+// A replay that cannot fail proves nothing.
+func TestAReplayNoticesADifference(t *testing.T) {
+	r := newReal(t)
+	r.work()
+	id := r.session("s", SessionOptions{})
+	r.say(id, "m1", "hello")
+	r.ended(id, "m1", "completed")
+	r.close(id)
+	h := r.history(SessionID(id), "")
+	for _, e := range h.Events {
+		if a := e.GetActivityTaskScheduledEventAttributes(); a != nil && a.ActivityType.Name == "RunPump" {
+			a.ActivityType.Name = "StopServer"
+		}
+	}
+	again := worker.NewWorkflowReplayer()
+	Register(again)
+	err := again.ReplayWorkflowHistoryWithOptions(quiet(), h, worker.ReplayWorkflowHistoryOptions{
+		OriginalExecution: workflow.Execution{ID: SessionID(id)},
+	})
+	if err == nil || !strings.Contains(err.Error(), "nondeterministic") {
+		t.Errorf("a changed history was replayed with %v", err)
+	}
+}
