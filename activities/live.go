@@ -45,6 +45,8 @@ type SessionLive struct {
 	Attached bool   `json:"attached"`
 	Reason   string `json:"reason,omitempty"` // why the pump returned; empty when it did not
 	Seq      int64  `json:"seq"`              // of the newest entry
+	// Acknowledged are the sends that codex has by now, since the attachment.
+	Acknowledged []string `json:"acknowledged,omitempty"`
 }
 
 // ExecLive tells viewers that a command has ended and how.

@@ -139,7 +139,8 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	s.publish(topic, LiveState, 0, SessionLive{Attached: true, Seq: in.Pump.State.Seq})
 	res, err := conversation.Run(runCtx, w, in.Pump, s.sinkOf(held, t, hide.all), conversation.Options{
 		Attempt: int(a.n) + in.Pump.Again, Nonce: fmt.Sprintf("%d-%d", in.Claim.Pump, a.n), Redactor: hide.pump, Exit: w.exit, Now: s.Now,
-		Log: s.Logger.With("session", in.Claim.Session),
+		Log:     s.Logger.With("session", in.Claim.Session),
+		Settled: s.tellAcknowledged(topic, in.Pump.State.Seq),
 	})
 	close(done)
 	<-joined
@@ -279,5 +280,18 @@ func (s *Sessions) attend(ctx, held context.Context, stop <-chan struct{}, t *tr
 			callBack(errHandOver)
 			stop = nil
 		}
+	}
+}
+
+// tellAcknowledged tells viewers which sends codex has, long before the pump
+// returns: a person who decided waits for it.
+func (s *site) tellAcknowledged(topic string, seq int64) func(conversation.Delivery) {
+	var ids []string
+	return func(d conversation.Delivery) {
+		if d.State != conversation.Acknowledged {
+			return
+		}
+		ids = append(ids, d.ID)
+		s.publish(topic, LiveState, 0, SessionLive{Attached: true, Seq: seq, Acknowledged: ids})
 	}
 }

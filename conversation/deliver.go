@@ -18,6 +18,7 @@ type send struct {
 	state     DeliveryState
 	text      string // why it was rejected or is void
 	uncertain bool   // an earlier pump or attempt may have written it
+	told      bool   // Options.Settled knows how it ended
 
 	tried bool
 	wrote bool // written in this pump and not refused for overload since
@@ -33,6 +34,19 @@ func (s *send) settled() bool {
 func (s *send) settle(state DeliveryState, why string) {
 	if !s.settled() {
 		s.state, s.text = state, why
+	}
+}
+
+// tellSettled says of each send, once, how it ended.
+func (m *machine) tellSettled() {
+	if m.opt.Settled == nil {
+		return
+	}
+	for _, s := range m.sends {
+		if s.settled() && !s.told {
+			s.told = true
+			m.opt.Settled(Delivery{ID: s.ID, State: s.state, Error: s.text})
+		}
 	}
 }
 

@@ -200,6 +200,7 @@ func (m *machine) read(l Line, now time.Duration) {
 		m.caught = true
 	}
 	m.step()
+	m.tellSettled()
 }
 
 // refill takes a line between Rewind and Cursor: it was folded before, only

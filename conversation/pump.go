@@ -50,6 +50,9 @@ type Options struct {
 	// on all texts that reach the sink and the result; digests are over what
 	// was there before.
 	Redactor *Redactor
+	// Settled, if set, hears at once what became of a send, from the pump's
+	// goroutine; the result tells the workflow. A second attempt says it again.
+	Settled func(Delivery)
 	// Exit tells how the process ended and the tail of its standard error.
 	// It is asked once, when the wire says that the process has ended.
 	Exit func() (how, tail string)

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -107,22 +110,35 @@ func (a *app) approval(ctx context.Context, t *temporal, doing, id string) (work
 	if err := t.query(ctx, doing, workflows.SessionID(session), workflows.QueryApprovals, &list); err != nil {
 		return workflows.Approval{}, err
 	}
+	return pick(list, doing, id)
+}
+
+func pick(list []workflows.Approval, doing, id string) (workflows.Approval, error) {
 	for _, ap := range list {
 		if ap.ID == id {
 			return ap, nil
 		}
 	}
+	session, _, _ := cutLast(id)
 	return workflows.Approval{}, notFound("%s: session %s has no such approval at hand", doing, session).
 		hinted("`ctl approval list --all --session %s`; older ones are in the transcript", session)
 }
 
-// sessionOf reads the session out of <session>.<n>.
-func sessionOf(id string) (string, error) {
+func cutLast(id string) (session, n string, ok bool) {
 	i := strings.LastIndexByte(id, '.')
 	if i < 1 || i == len(id)-1 || strings.Trim(id[i+1:], "0123456789") != "" {
+		return "", "", false
+	}
+	return id[:i], id[i+1:], true
+}
+
+// sessionOf reads the session out of <session>.<n>.
+func sessionOf(id string) (string, error) {
+	session, _, ok := cutLast(id)
+	if !ok {
 		return "", usage("%q is not the id of an approval", id).hinted("it looks like SESSION.N; `ctl approval list` shows them")
 	}
-	return id[:i], checkName("session id", id[:i])
+	return session, checkName("session id", session)
 }
 
 func approvalShowCommand(a *app) *cobra.Command {
@@ -223,13 +239,23 @@ func (a *app) decide(ctx context.Context, d workflows.Decide) error {
 	if err != nil {
 		return err
 	}
-	if d.Digest == "" {
-		ap, err := a.approval(ctx, t, doing, d.Approval)
+	// What is needed to hear of codex's acknowledgement is got before the
+	// decision goes out; with no worker up there is none to hear of.
+	var seen workflows.SessionDetail
+	err = t.query(ctx, doing, workflows.SessionID(session), workflows.QueryDetail, &seen)
+	switch {
+	case err != nil && (d.Digest == "" || exitOf(err) != exitUnreachable):
+		return err
+	case d.Digest == "":
+		ap, err := pick(seen.Approvals, doing, d.Approval)
 		if err != nil {
 			return err
 		}
 		d.Digest = ap.Digest
 	}
+	fctx, stop := context.WithCancel(ctx)
+	heard := a.startFeed(fctx, t, session, seen.Seq+1)
+	defer func() { stop(); <-heard.done }()
 	var ap workflows.Approval
 	err = t.update(ctx, doing, workflows.SessionID(session), workflows.SignalDecide, "", &ap, d)
 	if exitOf(err) == exitUnreachable && err != nil {
@@ -246,25 +272,33 @@ func (a *app) decide(ctx context.Context, d workflows.Decide) error {
 	if err != nil {
 		return err
 	}
-	ap = a.awaitAck(ctx, t, ap)
+	ap = a.awaitAck(ctx, t, ap, heard)
 	return a.print().show(ap, func(p *printer) { p.printf("%s %s: %s\n", ap.ID, d.Outcome, ap.State) })
 }
 
 // awaitAck waits for codex to have a decision; the newest state is returned
-// either way, since the decision stands.
-func (a *app) awaitAck(ctx context.Context, t *temporal, ap workflows.Approval) workflows.Approval {
-	deadline := time.Now().Add(a.wait(answerWait))
+// either way, since the decision stands. The session itself learns of it only
+// when its pump returns, so the live feed is listened to as well.
+func (a *app) awaitAck(ctx context.Context, t *temporal, ap workflows.Approval, heard *feed) workflows.Approval {
+	ctx, cancel := context.WithTimeout(ctx, a.wait(answerWait))
+	defer cancel()
+	_, digits, _ := cutLast(ap.ID)
+	n, _ := strconv.Atoi(digits) // the session made the id
+	send := workflows.SendID(ap.Session, n)
+	look := time.NewTicker(250 * time.Millisecond)
+	defer look.Stop()
 	for ap.State == workflows.ApprovalDecided || ap.State == workflows.ApprovalSent {
-		if time.Now().After(deadline) || ctx.Err() != nil {
-			return ap
-		}
 		select {
 		case <-ctx.Done():
 			return ap
-		case <-time.After(50 * time.Millisecond):
-		}
-		if now, err := a.approval(ctx, t, "look at approval "+ap.ID, ap.ID); err == nil {
-			ap = now
+		case ev := <-heard.events:
+			if ev.Kind == api.KindState && slices.Contains(ev.State.Acknowledged, send) {
+				ap.State = workflows.ApprovalAcknowledged
+			}
+		case <-look.C:
+			if now, err := a.approval(ctx, t, "look at approval "+ap.ID, ap.ID); err == nil {
+				ap = now
+			}
 		}
 	}
 	return ap

@@ -82,6 +82,26 @@ func TestAnAcceptedCommandRunsOnce(t *testing.T) {
 	}
 }
 
+func TestADecisionIsAcknowledgedWhileTheTurnGoesOn(t *testing.T) {
+	session(t, "acked")
+	send(t, "acked", "a long command at gate acked")
+	a := open(t, "acked", 1)[0]
+	var got workflows.Approval
+	if err := shared.JSON(within(t), &got, "approval", "accept", a.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got.State != workflows.ApprovalAcknowledged {
+		t.Errorf("the decision is %s while the turn goes on", got.State)
+	}
+	if v := show(t, "acked"); v.State != workflows.Running {
+		t.Errorf("session is %s", v.State)
+	}
+	shared.Model.Release("acked")
+	if v := ended(t, "acked", 1); v.Turn.Status != "completed" {
+		t.Errorf("session is %+v", v)
+	}
+}
+
 func TestADeclinedFileIsNotWrittenAndTheTurnGoesOn(t *testing.T) {
 	session(t, "decline")
 	path := filepath.Join(shared.Dir, "declined.txt")
