@@ -68,14 +68,17 @@ func (s *session) expire() {
 	}
 }
 
-func (s *session) untilExpiry(open []*approvalState) time.Duration {
-	next := open[0].Expires
-	for _, a := range open[1:] {
-		if a.Expires.Before(next) {
+// setAlarm sets the alarm for the approval that expires next.
+func (s *session) setAlarm() {
+	var next time.Time
+	for _, a := range s.st.open() {
+		if next.IsZero() || a.Expires.Before(next) {
 			next = a.Expires
 		}
 	}
-	return max(next.Sub(workflow.Now(s.ctx)), time.Millisecond)
+	if !next.IsZero() {
+		s.alarm.set(next)
+	}
 }
 
 func (s *session) approvalID(n int) string { return s.id + "." + strconv.Itoa(n) }

@@ -89,16 +89,13 @@ func (s *session) follow(fut workflow.Future, cancel workflow.CancelFunc) (calle
 		return fut.IsReady() || s.newlyClosing() || !called && (s.hasNews() || s.full())
 	}
 	for !fut.IsReady() {
-		open := s.st.open()
-		switch {
-		case s.st.Close != nil && s.st.Running && !s.st.GraceOver:
+		if s.st.Close != nil && s.st.Running && !s.st.GraceOver {
 			var ok bool
 			ok, err = s.awaitFor(closeGrace, awake)
 			s.st.GraceOver = err == nil && !ok
-		case len(open) > 0 && !called:
-			_, err = s.awaitFor(s.untilExpiry(open), awake)
-		default:
-			err = s.await(awake)
+		} else {
+			s.setAlarm()
+			err = s.await(func() bool { return awake() || s.alarm.due() })
 		}
 		if err != nil {
 			return called, err
@@ -106,9 +103,10 @@ func (s *session) follow(fut workflow.Future, cancel workflow.CancelFunc) (calle
 		if fut.IsReady() {
 			break
 		}
+		s.alarm.off()
 		s.expire()
 		s.queueInterruptForClose()
-		if !called {
+		if !called && (s.hasNews() || s.full() || s.st.GraceOver) {
 			called = true
 			cancel()
 		}

@@ -389,23 +389,26 @@ func TestAThreadThatMayHaveATurnIsNeverReplacedUnasked(t *testing.T) {
 
 func TestASessionOutlivesACodexThatCannotBeStartedAgain(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = append(w.fake.pumps, dies(conversation.Acknowledged, true), endsTurn("completed", "again"))
+	w.fake.pumps = append(w.fake.pumps, dies(conversation.Acknowledged, true), endsTurn("completed", "3"), endsTurn("completed", "4"))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
 		w.fake.fail("start", finally(activities.ErrTypeNoSpace))
 		w.send(SignalMessage, hello("m2"))
+		w.send(SignalMessage, hello("m3"))
 	})
 	w.at(3*time.Second, func() {
 		v := w.view()
-		if v.State != Interrupted || v.Turn.Status != "failed" || v.Error.Kind != activities.ErrTypeNoSpace {
+		if v.State != Interrupted || v.Turn.Status != "failed" || v.Error.Kind != activities.ErrTypeNoSpace || v.Queue != 1 {
 			t.Errorf("session is %+v", v)
 		}
 		w.fake.fail("start", nil)
-		w.send(SignalMessage, hello("m3"))
+		w.send(SignalMessage, hello("m4"))
 	})
 	w.at(4*time.Second, func() {
-		if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 3}); turn.Status != "completed" {
-			t.Errorf("turn is %+v", turn)
+		for n := 3; n <= 4; n++ {
+			if turn := query[TurnView](w, QueryTurn, TurnQuery{N: n}); turn.Status != "completed" {
+				t.Errorf("turn is %+v", turn)
+			}
 		}
 	})
 	w.ends(5 * time.Second)

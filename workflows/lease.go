@@ -87,31 +87,6 @@ func post(ctx workflow.Context, letters []letter) (gone []string) {
 // still live.
 var reapEvery = 5 * time.Minute
 
-// A reaper is the one timer for that. It goes off in time however often
-// something else wakes its owner, and the time is carried to the next run.
-type reaper struct {
-	ctx   workflow.Context
-	timer workflow.Future
-}
-
-func newReaper(ctx workflow.Context) *reaper { return &reaper{ctx: ctx} }
-
-func (r *reaper) arm(at *time.Time, holders int) {
-	if r.timer != nil || holders == 0 {
-		return
-	}
-	now := workflow.Now(r.ctx)
-	if at.IsZero() {
-		*at = now.Add(reapEvery)
-	}
-	r.timer = workflow.NewTimerWithOptions(r.ctx, max(at.Sub(now), time.Second), workflow.TimerOptions{Summary: "look after holders"})
-}
-
-func (r *reaper) due() bool { return r.timer != nil && r.timer.IsReady() }
-
-// begin makes room for the next round.
-func (r *reaper) begin(at *time.Time) { r.timer, *at = nil, time.Time{} }
-
 // findEnded names those holders whose workflows have ended without a release.
 func findEnded(ctx workflow.Context, holders []string) ([]string, error) {
 	if len(holders) == 0 {

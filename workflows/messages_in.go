@@ -219,6 +219,7 @@ func (s *session) takeMessage(m Message) (MessageAccepted, error) {
 	} else {
 		s.st.NextN++
 		acc.N = s.st.NextN
+		s.st.Held = false
 		s.st.Queue = append(s.st.Queue, queuedMessage{Message: m, N: acc.N})
 	}
 	s.st.UpdatedAt = workflow.Now(s.ctx)

@@ -68,7 +68,7 @@ const (
 
 // HostPool is the inventory of a zone and hands out slots. It never ends.
 func HostPool(ctx workflow.Context, in PoolInput) error {
-	p := &pool{ctx: ctx, zone: in.Zone, st: in.Carry, reaper: newReaper(ctx), roll: newRollover(ctx)}
+	p := &pool{ctx: ctx, zone: in.Zone, st: in.Carry, alarm: newAlarm(ctx, "look after holders"), roll: newRollover(ctx)}
 	if p.zone == "" {
 		p.zone = "default"
 	}
@@ -90,8 +90,8 @@ type pool struct {
 	fnd  workflow.ReceiveChannel
 	work bool // something arrived: look who can be served
 
-	reaper *reaper
-	roll   *rollover
+	alarm *alarm // for the holders; its time is carried, so that no rollover puts it off
+	roll  *rollover
 }
 
 func (p *pool) listen() error {
@@ -141,16 +141,21 @@ func firstError(errs ...error) error {
 func (p *pool) run() error {
 	for {
 		p.serve()
-		p.reaper.arm(&p.st.ReapAt, len(p.st.Leases))
+		if len(p.st.Leases) > 0 {
+			if p.st.ReapAt.IsZero() {
+				p.st.ReapAt = workflow.Now(p.ctx).Add(reapEvery)
+			}
+			p.alarm.set(p.st.ReapAt)
+		}
 		err := workflow.Await(p.ctx, func() bool {
 			p.drain()
-			return p.work || p.reaper.due() || p.roll.due()
+			return p.work || p.alarm.due() || p.roll.due()
 		})
 		if err != nil {
 			return err
 		}
-		if p.reaper.due() {
-			p.reaper.begin(&p.st.ReapAt)
+		if p.alarm.off() {
+			p.st.ReapAt = time.Time{}
 			p.reap()
 		}
 		if p.roll.due() && !p.work {

@@ -99,16 +99,20 @@ func (s *session) restart() *Failure {
 	return nil
 }
 
-// cannotStart ends the turn that a new process was for. A session that never
-// had a turn ends with it; another one can be told to try again.
+// cannotStart ends the turn for which codex could not go on. A session that
+// never had a turn ends with it; another one stops there, with its queue, until
+// the next message tells it to try again.
 func (s *session) cannotStart(f *Failure) {
 	s.giveUpTurn("failed", f)
 	if !s.st.hadTurn() {
 		s.fail(f)
 		return
 	}
-	s.st.Error = f
+	s.st.Error, s.st.Held = f, true
 	s.become(Interrupted)
+	if s.opt.CloseAfter && s.st.Close == nil {
+		s.st.Close = &Close{By: s.opt.By}
+	}
 }
 
 // processEnded takes note that codex is gone. What was never written goes to

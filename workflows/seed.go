@@ -33,7 +33,7 @@ type seedState struct {
 // Seed names the newest generation of a credential and who holds it. It ends
 // when the seed is deleted.
 func Seed(ctx workflow.Context, in SeedInput) error {
-	s := &seed{ctx: ctx, name: in.Name, st: in.Carry, reaper: newReaper(ctx), roll: newRollover(ctx)}
+	s := &seed{ctx: ctx, name: in.Name, st: in.Carry, alarm: newAlarm(ctx, "look after holders"), roll: newRollover(ctx)}
 	if s.st == nil {
 		s.st = &seedState{}
 	}
@@ -42,16 +42,21 @@ func Seed(ctx workflow.Context, in SeedInput) error {
 	}
 	for !s.st.Deleted {
 		s.serve()
-		s.reaper.arm(&s.st.ReapAt, len(s.st.Holders))
+		if len(s.st.Holders) > 0 {
+			if s.st.ReapAt.IsZero() {
+				s.st.ReapAt = workflow.Now(s.ctx).Add(reapEvery)
+			}
+			s.alarm.set(s.st.ReapAt)
+		}
 		err := workflow.Await(ctx, func() bool {
 			s.drain()
-			return s.work || s.st.Deleted || s.reaper.due() || s.roll.due()
+			return s.work || s.st.Deleted || s.alarm.due() || s.roll.due()
 		})
 		if err != nil {
 			return err
 		}
-		if s.reaper.due() {
-			s.reaper.begin(&s.st.ReapAt)
+		if s.alarm.off() {
+			s.st.ReapAt = time.Time{}
 			s.reap()
 		}
 		if s.roll.due() && !s.work && !s.st.Deleted {
@@ -94,8 +99,8 @@ type seed struct {
 	rel  workflow.ReceiveChannel
 	work bool
 
-	reaper *reaper
-	roll   *rollover
+	alarm *alarm // for the holders; its time is carried, so that no rollover puts it off
+	roll  *rollover
 }
 
 func (s *seed) listen() error {

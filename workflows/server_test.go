@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
@@ -70,6 +71,15 @@ func TestATurnAndAnApprovalCostFewEvents(t *testing.T) {
 			t.Errorf("the interrupt was answered %v", err)
 		}
 	})
+	timers := 0
+	for _, e := range r.history(SessionID(id), "").Events {
+		if e.EventType == enums.EVENT_TYPE_TIMER_STARTED {
+			timers++
+		}
+	}
+	if timers != 1 {
+		t.Errorf("%d timers serve the deadlines of 5 approvals, want 1", timers)
+	}
 	r.close(id)
 }
 

@@ -35,6 +35,7 @@ type session struct {
 	shown attributes // what the search attributes say now
 	doors []door     // signal channels, to be emptied before a rollover
 	roll  *rollover
+	alarm *alarm // for approvals that expire
 }
 
 func newSession(ctx workflow.Context, in SessionInput) (*session, error) {
@@ -44,6 +45,7 @@ func newSession(ctx workflow.Context, in SessionInput) (*session, error) {
 	}
 	s := &session{id: in.ID, opt: opt, st: in.Carry, log: workflow.GetLogger(ctx), roll: newRollover(ctx)}
 	s.ctx, _ = workflow.NewDisconnectedContext(ctx)
+	s.alarm = newAlarm(s.ctx, "an approval expires")
 	if s.st == nil {
 		now := workflow.Now(ctx)
 		s.st = &sessionState{Status: Queued, CreatedAt: now, UpdatedAt: now}
@@ -128,12 +130,7 @@ func (s *session) wait() error {
 	s.settle()
 	s.publish()
 	awake := func() bool { return s.st.Close != nil || s.wantsPump() || s.canBegin() || s.full() }
-	open := s.st.open()
-	switch {
-	case len(open) > 0:
-		_, err := s.awaitFor(s.untilExpiry(open), awake)
-		return err
-	case s.opt.CloseAfter && s.st.NextN == 0:
+	if s.opt.CloseAfter && s.st.NextN == 0 {
 		ok, err := s.awaitFor(unusedFor, awake)
 		if err == nil && !ok {
 			s.note(activities.Note{Type: "state", Text: "nobody sent the message that the session was started for"})
@@ -141,7 +138,10 @@ func (s *session) wait() error {
 		}
 		return err
 	}
-	return s.await(awake)
+	s.setAlarm()
+	err := s.await(func() bool { return awake() || s.alarm.due() })
+	s.alarm.off() // the loop looks what has expired
+	return err
 }
 
 // await waits for a condition and takes signals meanwhile.
@@ -149,8 +149,16 @@ func (s *session) await(cond func() bool) error {
 	return workflow.Await(s.ctx, func() bool { s.drain(); return cond() })
 }
 
-func (s *session) awaitFor(d time.Duration, cond func() bool) (bool, error) {
-	return workflow.AwaitWithTimeout(s.ctx, d, func() bool { s.drain(); return cond() })
+// awaitFor is await, for at most d; it says whether the condition was met.
+func (s *session) awaitFor(d time.Duration, cond func() bool) (met bool, err error) {
+	if s.drain(); cond() {
+		return true, nil
+	}
+	ctx, cancel := workflow.WithCancel(s.ctx)
+	defer cancel() // the SDK's own does not end its timer
+	timer := workflow.NewTimer(ctx, d)
+	err = s.await(func() bool { met = cond(); return met || timer.IsReady() })
+	return met, err
 }
 
 // doing runs one activity and takes signals meanwhile.
@@ -189,7 +197,7 @@ func (s *session) settle() {
 		s.become(Waiting)
 	case s.st.Running:
 		s.become(Running)
-	case s.st.Status == Interrupted && len(s.st.Queue) == 0:
+	case s.st.Status == Interrupted && !s.canBegin():
 	default:
 		s.become(Idle)
 	}

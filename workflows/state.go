@@ -40,9 +40,10 @@ type sessionState struct {
 	Queue   []queuedMessage `json:"queue,omitempty"`
 	Seen    []seenMessage   `json:"seen,omitempty"` // left the queue; newest last, for repeats
 	Turns   []TurnView      `json:"turns,omitempty"`
-	TurnN   int             `json:"turn_n"`  // the newest turn that began
-	NextN   int             `json:"next_n"`  // the newest number promised to a message
-	Running bool            `json:"running"` // turn TurnN has not ended
+	TurnN   int             `json:"turn_n"`         // the newest turn that began
+	NextN   int             `json:"next_n"`         // the newest number promised to a message
+	Running bool            `json:"running"`        // turn TurnN has not ended
+	Held    bool            `json:"held,omitempty"` // the queue waits for the next message: codex could not go on
 	Sends   []pendingSend   `json:"sends,omitempty"`
 
 	Approvals []approvalState   `json:"approvals,omitempty"`

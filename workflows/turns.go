@@ -12,7 +12,7 @@ import (
 
 // canBegin says whether a queued message can become a turn.
 func (s *session) canBegin() bool {
-	return len(s.st.Queue) > 0 && !s.st.Running && s.st.Close == nil
+	return len(s.st.Queue) > 0 && !s.st.Held && !s.st.Running && s.st.Close == nil
 }
 
 // beginTurn makes the oldest queued message the running turn.
