@@ -39,11 +39,20 @@ func (s *Sessions) CloseSession(ctx context.Context, in CloseSessionInput) (Clos
 
 func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int32, hide *seeds.Redactor) (CloseSessionResult, error) {
 	out := CloseSessionResult{Seq: in.Seq}
-	if err := in.Layout.check(in.Claim.Session); err != nil {
-		return out, err
-	}
 	h, err := s.host(in.Claim.Host)
 	if err != nil {
+		return out, err
+	}
+	if in.Layout == (Layout{}) {
+		// Preparing failed, or its answer was lost: what it left is where it
+		// would have been.
+		root, err := hostexec.Root(ctx, h, in.Claim.Host)
+		if err != nil {
+			return out, fmt.Errorf("find the root folder: %w", err)
+		}
+		in.Layout = layoutOf(root, in.Claim.Session)
+	}
+	if err := in.Layout.check(in.Claim.Session); err != nil {
 		return out, err
 	}
 	there, err := isThere(ctx, h, in.Layout.Dir)
@@ -53,7 +62,7 @@ func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int3
 	if there {
 		err = s.clear(ctx, h, in, attempt, hide, &out)
 	} else {
-		out.Archive, err = s.archived(ctx, in.Claim)
+		out.Archive, err = s.archived(ctx, in)
 	}
 	if err != nil {
 		return out, err
@@ -99,20 +108,21 @@ func stays(h hostexec.Host, l Layout, err error) error {
 }
 
 // closingMark ends the id of the snapshot that closing a session makes, so that
-// every attempt finds the one that is complete.
-func closingMark(c Claim) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "closed %s %d", c.Session, c.Generation))
+// every attempt finds the one that is complete. The thread is in it because
+// Temporal forgets ids of sessions after a while, and they are free again.
+func closingMark(in CloseSessionInput) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "closed %s %d %s", in.Claim.Session, in.Claim.Generation, in.ThreadID))
 	return hex.EncodeToString(sum[:3])
 }
 
 // archived finds the snapshot that an earlier attempt completed; empty if none did.
-func (s *Sessions) archived(ctx context.Context, c Claim) (string, error) {
-	all, err := snapshots.List(ctx, s.Store, c.Session)
+func (s *Sessions) archived(ctx context.Context, in CloseSessionInput) (string, error) {
+	all, err := snapshots.List(ctx, s.Store, in.Claim.Session)
 	if err != nil {
 		return "", fmt.Errorf("look for what is kept of it: %w", err)
 	}
 	for _, m := range all {
-		if m.Complete && strings.HasSuffix(m.ID, closingMark(c)) {
+		if m.Complete && strings.HasSuffix(m.ID, closingMark(in)) {
 			return m.ID, nil
 		}
 	}
@@ -123,11 +133,12 @@ func (s *Sessions) archived(ctx context.Context, c Claim) (string, error) {
 // every byte was read back from the store. A session that never had a thread
 // and did no work leaves nothing worth keeping.
 func (s *Sessions) archive(ctx context.Context, h hostexec.Host, in CloseSessionInput, hide *seeds.Redactor) (string, error) {
-	if id, err := s.archived(ctx, in.Claim); err != nil || id != "" {
+	if id, err := s.archived(ctx, in); err != nil || id != "" {
 		return id, err
 	}
 	id := snapshots.NewID(in.Claim.Session, s.Now())
-	id = id[:len(id)-len(closingMark(in.Claim))] + closingMark(in.Claim)
+	mark := closingMark(in)
+	id = id[:len(id)-len(mark)] + mark
 	work := ""
 	if in.Layout.OwnWork {
 		work = in.Layout.WorkDir
@@ -150,10 +161,12 @@ func (s *Sessions) archive(ctx context.Context, h hostexec.Host, in CloseSession
 	return m.ID, nil
 }
 
+// worthKeeping says whether there is anything but folders. What find cannot
+// look into is not nothing.
 func worthKeeping(ctx context.Context, h hostexec.Host, codexHome, work string) (bool, error) {
 	res, err := h.Run(ctx, hostexec.Command{
 		Script: `for d in "$1/sessions" "$1/archived_sessions" ${2:+"$2"}; do
-	[ ! -d "$d" ] || [ -z "$(find "$d" ! -type d -print 2>/dev/null | head -n 1)" ] || { echo y; exit 0; }
+	[ ! -d "$d" ] || [ -z "$(find "$d" ! -type d -print 2>&1 | head -n 1)" ] || { echo y; exit 0; }
 done
 echo n`, Args: []string{codexHome, work},
 	})

@@ -30,6 +30,37 @@ func TestFailedPrepareLeavesNoCredential(t *testing.T) {
 	}
 }
 
+func TestCloseFindsWhatALostPrepareLeft(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.prepared("lost", "", "workspace-write", b.plantable(scriptedmodel.Serve(t, `rules: []`)))
+	in := k.closing()
+	in.Layout, in.Discard = Layout{}, true // all that the workflow knows then
+	if got, err := k.close(in); err != nil || !got.Wiped || !got.Removed {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if left := b.sh(`[ ! -e "$1" ] || find "$1"`, k.layout.Dir); left != "" {
+		t.Errorf("left on the host: %s", left)
+	}
+}
+
+func TestASessionsArchiveIsNotThatOfAnEarlierOneOfItsName(t *testing.T) {
+	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
+	archives := map[string]bool{}
+	for i, thread := range []string{"t1", "t2"} {
+		l := layoutOf(b.spec.Root, "twice")
+		b.sh(`mkdir -p "$1" && echo "$2" >"$1/work.txt"`, l.WorkDir, thread)
+		got, err := b.set.Sessions.close(t.Context(), CloseSessionInput{
+			Claim: Claim{Session: "twice", Host: b.spec, Generation: 1, Pump: int64(10 + i)}, Layout: l, ThreadID: thread}, 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		archives[got.Archive] = true
+	}
+	if len(archives) != 2 || archives[""] {
+		t.Errorf("two sessions' work is kept as %v", archives)
+	}
+}
+
 func TestPrepareRefusesBadInput(t *testing.T) {
 	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
 	claim := Claim{Session: "s1", Host: b.spec, Generation: 1, Pump: 1}
