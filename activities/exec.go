@@ -18,7 +18,9 @@ import (
 
 // RunExec starts the command once, follows it to its end (any worker can take
 // over), stores and streams its output and removes its folder. Cancelled, it
-// ends the command. The command reads nothing: its input is /dev/null.
+// ends the command. The command reads nothing: its input is /dev/null. A host
+// that cannot be reached at first is an error at once: nobody wants a command to
+// run whenever the host is back.
 func (h *Hosts) RunExec(ctx context.Context, in ExecInput) (ExecResult, error) {
 	a := attempt{n: activity.GetInfo(ctx).Attempt, stop: activity.GetWorkerStopChannel(ctx)}
 	out, err := h.exec(ctx, in, a)
@@ -31,6 +33,15 @@ func (h *Hosts) RunExec(ctx context.Context, in ExecInput) (ExecResult, error) {
 
 func execEpoch(n int32) hostexec.Epoch {
 	return hostexec.Epoch{Generation: 1, Attempt: int64(n)}
+}
+
+// notBegun makes it final that a host could not be reached, where no earlier
+// attempt can have started the command.
+func notBegun(a attempt, err error) error {
+	if a.n > 1 || !errors.Is(err, hostexec.ErrUnreachable) {
+		return err
+	}
+	return &typedError{kind: ErrTypeUnreachable, hint: "nothing was run; check that the host is up: `ctl host check`", err: err}
 }
 
 func (h *Hosts) exec(ctx context.Context, in ExecInput, a attempt) (ExecResult, error) {
@@ -51,7 +62,7 @@ func (h *Hosts) exec(ctx context.Context, in ExecInput, a attempt) (ExecResult, 
 	}
 	root, err := hostexec.Root(ctx, host, in.Host)
 	if err != nil {
-		return ExecResult{}, fmt.Errorf("find the root folder: %w", err)
+		return ExecResult{}, notBegun(a, fmt.Errorf("find the root folder: %w", err))
 	}
 	e := &execution{
 		site: h.site, id: in.ID, host: host, within: path.Join(root, "exec"), dir: path.Join(root, "exec", in.ID),
@@ -92,7 +103,7 @@ func (e *execution) run(ctx context.Context, argv []string, a attempt) (ExecResu
 		Argv: append([]string{"/bin/sh", "-c", `exec "$@" </dev/null`, "sh"}, argv...),
 	})
 	if err != nil {
-		return out, fmt.Errorf("start it: %w", err)
+		return out, notBegun(a, fmt.Errorf("start it: %w", err))
 	}
 	st, sizes, err := e.follow(ctx, a)
 	if err != nil {

@@ -147,3 +147,18 @@ func TestBadCommandsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestCommandForAHostThatIsAwayDoesNotRunLater(t *testing.T) {
+	spec := farHost(t)
+	spec.Port = 1 // nobody listens there
+	b := newBed(t, spec)
+	_, err := b.exec(t.Context(), "e9", 1, nil, "true")
+	if app := appError(t, failing{}.failure(t.Context(), "exec", err)); app.Type() != ErrTypeUnreachable || !app.NonRetryable() {
+		t.Errorf("at first: %v", app)
+	}
+	// An earlier attempt may have started it: its end is waited for.
+	_, err = b.exec(t.Context(), "e9", 2, nil, "true")
+	if app := appError(t, failing{}.failure(t.Context(), "exec", err)); app.Type() != ErrTypeUnreachable || app.NonRetryable() {
+		t.Errorf("later: %v", app)
+	}
+}
