@@ -61,11 +61,6 @@ func attach(ctx context.Context, h Host, dir string, opts AttachOptions) (*attac
 		return openWire(ctx, h, dir, opts, offset, follow)
 	}
 	w, err := open(opts.Offset, opts.Follow)
-	var exit *ExitError
-	if errors.As(err, &exit) && exit.Code == statusTold {
-		// The process ended while we attached: now the host knows how.
-		w, err = open(opts.Offset, opts.Follow)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -142,11 +137,11 @@ func (a *attachment) readError(err error) error {
 func (a *attachment) endOfWire() error {
 	ended := a.wire.end()
 	if ended.status == nil {
-		if !errors.Is(ended.err, ErrProcessGone) || a.wire != a.first || a.opts.Follow {
+		if !errors.Is(ended.err, ErrProcessGone) || a.wire != a.first {
 			return ended.err
 		}
-		// The input lost its reader, most likely because the process is
-		// ending. Whether it is, and what it had to say, a follower knows.
+		// Most likely the process is ending and the watcher came too early to
+		// see it, or too late to tell. A follower knows what there was to say.
 		if err := a.again(); err != nil {
 			return err
 		}

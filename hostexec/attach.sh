@@ -47,6 +47,9 @@ fi
 j_stat self
 j_main=$j_pid j_mstart=$j_start
 j_tie=$j_d/$4.$j_main.$j_mstart
+# The supervisor's word may come before there is a watcher to hear of our end.
+j_told=
+trap j_told=y TERM
 mkfifo "$j_tie" || exit 1
 [ "$4" = see ] || fl_unlock
 # The supervisor kills those whose ties it sees; it may have looked before.
@@ -176,6 +179,7 @@ j_watch() {
 # Redirecting a function saves the descriptors somewhere; exec does not. The
 # end that is for writing must be in one place only.
 j_behind() {
+	trap - TERM
 	exec <&8 8<&- 6>&-
 	j_watch "$@"
 }
@@ -188,6 +192,8 @@ exec 6>"$j_tie"
 exec 7>&-
 if [ "$4" = tie ] && [ -z "$j_ended" ]; then
 	j_behind "$2" "$j_d/in" "$5" &
+	trap - TERM
+	[ -z "$j_told" ] || exit
 	exec 8<&-
 	# Opening for writing alone would wait for a reader; with both ends open it
 	# does not, and then a write fails if the job is gone.
@@ -200,5 +206,7 @@ if [ "$4" = tie ] && [ -z "$j_ended" ]; then
 fi
 # Blank lines of the client touch a file that only this is for.
 j_behind "$2" "$j_tie" "$5" &
+trap - TERM
+[ -z "$j_told" ] || exit
 exec 8<&-
 exec cat >&6

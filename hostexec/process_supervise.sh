@@ -34,5 +34,5 @@ for j_t in "$j_d"/tie.* "$j_d"/see.*; do
 	[ -p "$j_t" ] || continue
 	j_x=${j_t##*/???.}
 	j_p=${j_x%%.*}
-	! j_alive "$j_p" "${j_x#*.}" || kill -TERM "$j_p" 2>/dev/null
+	if j_alive "$j_p" "${j_x#*.}"; then kill -TERM "$j_p"; else rm -f "$j_t" "$j_t-t"; fi 2>/dev/null
 done
