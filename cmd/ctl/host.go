@@ -141,7 +141,6 @@ func parseAddress(s string) (login, address string, port int, err error) {
 	bad := func(why string) (string, string, int, error) {
 		return "", "", 0, usage("address %q: %s", s, why).hinted("[USER@]ADDRESS[:PORT], IPv6 in brackets")
 	}
-	address = s
 	switch {
 	case strings.HasPrefix(s, "["):
 		end := strings.IndexByte(s, ']')
