@@ -15,6 +15,7 @@ type renderer struct {
 	p       *printer
 	open    string               // the item whose text is being streamed, with no line end yet
 	kind    activities.EntryType // its type
+	said    strings.Builder      // what was streamed of it
 	quiet   bool                 // entries and deltas are not shown (ctl -q)
 	skipOwn bool                 // the person's own messages are not repeated
 }
@@ -42,6 +43,7 @@ func (r *renderer) delta(d activities.Delta) {
 		}
 		r.open, r.kind = d.Item, d.Type
 	}
+	r.said.WriteString(d.Text)
 	text := clean(d.Text)
 	if d.Type == activities.EntryReasoning {
 		text = r.p.paint(dim, text)
@@ -53,13 +55,22 @@ func (r *renderer) endLine() {
 	if r.open != "" {
 		r.p.printf("\n")
 		r.open = ""
+		r.said.Reset()
 	}
 }
 
 func (r *renderer) entry(e activities.Entry) {
-	if r.open != "" && r.kind == e.Type {
-		r.endLine() // it was streamed: the words are there already
-		return
+	if r.open != "" && r.open == e.Item && r.kind == e.Type {
+		// It was streamed: the words are there already, but for an end that
+		// was held back, or a beginning that ctl came too late for.
+		rest, whole := strings.CutPrefix(e.Text, r.said.String())
+		if whole && e.Type == activities.EntryAssistant {
+			r.p.printf("%s", clean(rest))
+		}
+		r.endLine()
+		if whole || e.Type != activities.EntryAssistant {
+			return
+		}
 	}
 	r.endLine()
 	p := r.p
