@@ -139,7 +139,7 @@ func (a *app) run(ctx context.Context, id string, opt workflows.SessionOptions, 
 	}
 	a.note("session %s", id)
 	err = a.watchTurn(ctx, t, acc, 1)
-	if exitOf(err) == exitPerson || errors.Is(err, errInterrupted) || !opt.CloseAfter {
+	if code := exitOf(err); code == exitPerson || code == exitTimeout || errors.Is(err, errInterrupted) || !opt.CloseAfter {
 		return err
 	}
 	if _, cerr := a.awaitClosed(ctx, t, id); cerr != nil && err == nil {

@@ -117,6 +117,12 @@ func (a *app) session(ctx context.Context, t *temporal, id string) (workflows.Se
 		return v, err
 	}
 	err := t.query(ctx, "show session "+id, workflows.SessionID(id), workflows.QueryState, &v)
+	if err == nil && v.State != workflows.Closed && v.State != workflows.Failed {
+		// What was ended from outside still answers, as if it went on.
+		if kept, kerr := t.kept(ctx, id); kerr == nil && kept.Error != nil {
+			v.State, v.Waits, v.Error, v.UpdatedAt = kept.State, "", kept.Error, kept.UpdatedAt
+		}
+	}
 	if err == nil || exitOf(err) != exitUnreachable {
 		return v, err
 	}

@@ -11,6 +11,9 @@ import (
 // pollEvery is how often ctl asks a session how its turn goes; it costs no event.
 const pollEvery = 200 * time.Millisecond
 
+// endedEvery is after how many of those it asks Temporal whether it still runs.
+const endedEvery = 25
+
 // watchTurn shows a turn until it has ended, asks for decisions where a person
 // can be asked, and prints the turn.
 func (a *app) watchTurn(ctx context.Context, t *temporal, acc workflows.MessageAccepted, from int64) error {
@@ -26,6 +29,7 @@ func (a *app) watchTurn(ctx context.Context, t *temporal, acc workflows.MessageA
 	defer func() { stopFeed(); <-feed.done }()
 	r := &renderer{p: a.print(), quiet: a.flags.output == "json" || a.flags.quiet, skipOwn: true}
 	asked := map[string]bool{}
+	looks := 0
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
@@ -34,20 +38,32 @@ func (a *app) watchTurn(ctx context.Context, t *temporal, acc workflows.MessageA
 			r.endLine()
 			return context.Cause(ctx)
 		case ev := <-feed.events:
+			feed.had(ev)
 			r.event(ev)
 			continue
 		case <-tick.C:
 		}
+		looks++
 		d, err := a.look(ctx, t, acc.Session)
 		if err != nil {
 			r.endLine()
 			return err
 		}
-		turn, ok := findTurn(d, acc.MessageID)
+		turn, ok := findTurn(d, acc)
 		if ok && turn.Done() || d.View.State == workflows.Failed {
 			a.catchUp(ctx, feed, r, d.Seq)
 			r.endLine()
-			return a.turnResult(ctx, t, d, turn, ok)
+			return a.turnResult(ctx, t, d, turn, ok, feed.seq >= d.Seq)
+		}
+		if now := d.View.Turn; !ok && now != nil && now.N > acc.N {
+			return notFound("%s: turn %d ended too long ago to be at hand", doing, acc.N).hinted("`ctl transcript %s` has it", acc.Session)
+		}
+		// What was ended from outside still answers, as if it went on.
+		if looks%endedEvery == 0 {
+			if kept, err := t.kept(ctx, acc.Session); err == nil && kept.Error != nil {
+				r.endLine()
+				return failureExit(doing, kept.Error)
+			}
 		}
 		open := openApprovals(d)
 		if len(open) == 0 {
@@ -77,7 +93,10 @@ func (a *app) look(ctx context.Context, t *temporal, id string) (workflows.Sessi
 	for tries := 0; ; tries++ {
 		var d workflows.SessionDetail
 		err := t.query(ctx, "look at session "+id, workflows.SessionID(id), workflows.QueryDetail, &d)
-		if err == nil || exitOf(err) != exitUnreachable || ctx.Err() != nil || tries >= 30 {
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return d, context.Cause(ctx) // it was not the worker's fault
+		case err == nil || exitOf(err) != exitUnreachable || tries >= 30:
 			return d, err
 		}
 		if tries == 0 {
@@ -91,13 +110,17 @@ func (a *app) look(ctx context.Context, t *temporal, id string) (workflows.Sessi
 	}
 }
 
-func findTurn(d workflows.SessionDetail, message string) (workflows.TurnView, bool) {
+// findTurn is the turn of a message: one that it began, or went into.
+func findTurn(d workflows.SessionDetail, acc workflows.MessageAccepted) (found workflows.TurnView, ok bool) {
 	for _, turn := range d.Turns {
-		if turn.MessageID == message {
+		if turn.MessageID == acc.MessageID {
 			return turn, true
 		}
+		if turn.N == acc.N {
+			found, ok = turn, true
+		}
 	}
-	return workflows.TurnView{}, false
+	return found, ok
 }
 
 func openApprovals(d workflows.SessionDetail) []workflows.Approval {
@@ -114,7 +137,17 @@ func openApprovals(d workflows.SessionDetail) []workflows.Approval {
 type feed struct {
 	events chan api.Event
 	done   chan struct{}
-	seq    int64 // of the newest entry handed over; read by the receiver only
+	seq    int64 // of the newest entry handed over; the receiver's own
+}
+
+// had is called by the receiver of each event.
+func (f *feed) had(ev api.Event) {
+	switch ev.Kind {
+	case api.KindEntry:
+		f.seq = ev.Entry.Seq
+	case api.KindVoid:
+		f.seq = ev.Void - 1
+	}
 }
 
 // startFeed follows a session, from worker to worker, until ctx ends. With no
@@ -166,9 +199,7 @@ func (a *app) catchUp(ctx context.Context, f *feed, r *renderer, seq int64) {
 	for f.seq < seq {
 		select {
 		case ev := <-f.events:
-			if ev.Kind == api.KindEntry {
-				f.seq = ev.Entry.Seq
-			}
+			f.had(ev)
 			r.event(ev)
 		case <-f.done:
 			return
@@ -180,8 +211,9 @@ func (a *app) catchUp(ctx context.Context, f *feed, r *renderer, seq int64) {
 	}
 }
 
-// turnResult prints a turn that has ended and gives ctl its exit code.
-func (a *app) turnResult(ctx context.Context, t *temporal, d workflows.SessionDetail, turn workflows.TurnView, known bool) error {
+// turnResult prints a turn that has ended and gives ctl its exit code. shown
+// says that a person has seen all of it as it went.
+func (a *app) turnResult(ctx context.Context, t *temporal, d workflows.SessionDetail, turn workflows.TurnView, known, shown bool) error {
 	doing := "session " + d.View.ID
 	if d.View.State == workflows.Failed && (!known || turn.Status == "queued" || turn.Status == "interrupted" || !turn.Done()) {
 		return failureExit(doing, d.View.Error)
@@ -196,8 +228,13 @@ func (a *app) turnResult(ctx context.Context, t *temporal, d workflows.SessionDe
 		if err := p.show(turn, func(p *printer) { p.printf("%s\n", clean(turn.FinalText)) }); err != nil {
 			return err
 		}
-	} else if turn.DiffStat != "" {
-		p.printf("%s\n", p.paint(dim, clean(turn.DiffStat)))
+	} else {
+		if !shown && turn.FinalText != "" {
+			p.printf("%s\n", clean(turn.FinalText))
+		}
+		if turn.DiffStat != "" {
+			p.printf("%s\n", p.paint(dim, clean(turn.DiffStat)))
+		}
 	}
 	if turn.Status == "completed" {
 		return nil
