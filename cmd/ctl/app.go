@@ -32,6 +32,7 @@ type app struct {
 	out, err io.Writer
 	flags    globals
 	began    bool // the command line was accepted
+	closing  sync.Mutex
 	closers  []io.Closer
 
 	loadOnce sync.Once
@@ -130,7 +131,11 @@ func (a *app) stateDir() (string, error) {
 }
 
 // onClose has c closed when ctl ends.
-func (a *app) onClose(c io.Closer) { a.closers = append(a.closers, c) }
+func (a *app) onClose(c io.Closer) {
+	a.closing.Lock()
+	defer a.closing.Unlock()
+	a.closers = append(a.closers, c)
+}
 
 func (a *app) close() {
 	for i := len(a.closers) - 1; i >= 0; i-- {
