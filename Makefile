@@ -6,7 +6,7 @@ GO ?= go
 STAMP := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X fairlead.dev/fairlead/internal/version.Build=$(STAMP)
 
-.PHONY: all build tools demo test lint bench replay record clean
+.PHONY: all build tools demo test lint bench record clean
 
 all: build
 
@@ -36,8 +36,9 @@ test: tools build lint ## everything, on real parts
 bench: tools build ## speed, side by side, as ratios
 	$(GO) run ./deploy/bench
 
-record: build ## record the workflow histories that the replay test checks
-	$(GO) test -count=1 -run TestRecordHistories ./deploy/e2e -record
+record: tools build ## record anew what the replay tests check: read the diff
+	$(GO) test -count=1 -run TestRecordHistories ./workflows -record
+	$(GO) test -count=1 -run TestRecorded ./conversation -update
 
 clean:
 	rm -rf bin .tools .cache
