@@ -54,7 +54,7 @@ func TestWhoAsksAgainKeepsItsPlaceAndIsToldAgain(t *testing.T) {
 		}
 	})
 	p.at(2*time.Second, func() {
-		p.told = nil
+		p.forget()
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Host: "web-1"})
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"})
 	})

@@ -3,7 +3,9 @@ package workflows
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,7 +33,8 @@ type poolWorld struct {
 	*world
 	engine *fakeEngine
 	seeds  *fakeSeeds
-	told   []string
+	mu     sync.Mutex
+	told   []string        // in no order: the environment sends signals beside each other
 	gone   map[string]bool // sessions that cannot be told anything
 }
 
@@ -49,6 +52,8 @@ func newPoolWorld(t *testing.T) *poolWorld {
 			return errors.New("unknown workflow")
 		}
 		g := arg.(granted)
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		switch {
 		case g.Refused != nil:
 			p.told = append(p.told, id+" refused "+g.Refused.Kind)
@@ -67,9 +72,19 @@ func newPoolWorld(t *testing.T) *poolWorld {
 
 func (p *poolWorld) saw(want ...string) {
 	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	slices.Sort(p.told)
+	slices.Sort(want)
 	if got := strings.Join(p.told, "\n"); got != strings.Join(want, "\n") {
 		p.t.Errorf("told\n%s\nwant\n%s", got, strings.Join(want, "\n"))
 	}
+	p.told = nil
+}
+
+func (p *poolWorld) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.told = nil
 }
 
@@ -116,7 +131,7 @@ func TestALeaseEndsWithItsHolderHoweverItEnded(t *testing.T) {
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "killed", Host: "web-1"})
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "next", Host: "web-1"})
 	})
-	p.at(2*time.Second, func() { p.told = nil; p.engine.ended["session/killed"] = true })
+	p.at(2*time.Second, func() { p.forget(); p.engine.ended["session/killed"] = true })
 	p.at(2*reapEvery, func() { p.saw("session/next got web-1") })
 	p.finish(3 * reapEvery)
 	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
