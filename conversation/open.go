@@ -211,7 +211,8 @@ func (m *machine) accountRead(r *message) {
 	}
 	var a accountAnswer
 	if json.Unmarshal(r.Result, &a) == nil && a.RequiresOpenAIAuth && (len(a.Account) == 0 || string(a.Account) == "null") {
-		m.warn("codex is not logged in, and its provider wants a login (" + hints["auth"] + ")")
+		// The turn would only wait and retry until its deadline.
+		m.giveUp(Refused, problem("auth", "codex is not logged in, and its provider wants a login"))
 	}
 }
 

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -61,10 +62,10 @@ func (s *session) pump() error {
 	case err == nil:
 		s.st.Handing, s.st.Again = nil, 0
 		s.apply(out, called || out.Pump.State.Cursor != in.Pump.State.Cursor)
-	case temporal.IsCanceledError(err) || temporal.IsTimeoutError(err):
-		// Called back between two attempts, or while its worker was dead (the
-		// server then waits for the heartbeat and tries no more): what it
-		// delivered is in the journal, for the next one to find.
+	case temporal.IsCanceledError(err) || temporal.IsTimeoutError(err) || worthAnother(err):
+		// Called back between two attempts, while its worker was dead, or while
+		// its wire was lost: the server tries no more once a cancellation was
+		// asked for. What it delivered is in the journal, for the next one to find.
 		s.st.Again++
 		for i := range s.st.Sends {
 			p := &s.st.Sends[i]
@@ -224,4 +225,11 @@ func (s *session) lookForProgress(r activities.PumpResult, some bool) {
 		s.retire(&activities.Problem{Kind: "protocol", Message: fmt.Sprintf("%d times in a row there was nothing to learn from codex (%s), although a turn runs", s.st.Fruitless, r.Reason),
 			Hint: "send a message to go on: the thread is resumed in a new process"})
 	}
+}
+
+// worthAnother says whether a pump's error is one that the server would have
+// retried for ever, had the pump not been called back.
+func worthAnother(err error) bool {
+	var app *temporal.ApplicationError
+	return errors.As(err, &app) && !app.NonRetryable()
 }

@@ -2,6 +2,8 @@ package workflows
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -155,13 +157,36 @@ func (s *session) accepted(id string) *MessageAccepted {
 	return nil
 }
 
+// said is the sum of what a message said that was taken before; empty for none.
+func (s *session) said(id string) string {
+	for _, q := range s.st.Queue {
+		if q.ID == id {
+			return sum(q.Message)
+		}
+	}
+	for _, m := range s.st.Seen {
+		if m.ID == id {
+			return m.Sum
+		}
+	}
+	return ""
+}
+
+// sum tells texts apart, whoever sent them.
+func sum(m Message) string {
+	h := sha256.Sum256([]byte(m.Mode + "\x00" + m.Blob + "\x00" + m.Text))
+	return hex.EncodeToString(h[:12])
+}
+
 // messageBlob is where the worker's API keeps long messages. A message must not
 // name anything else that is in the store.
 var messageBlob = regexp.MustCompile(`^messages/[A-Za-z0-9._-]{1,200}$`)
 
 func (s *session) checkMessage(m Message) error {
-	if m.ID != "" && s.accepted(m.ID) != nil {
-		return nil
+	if said := s.said(m.ID); said == sum(m) {
+		return nil // the same message again is answered as the first time
+	} else if said != "" {
+		return refuse(RefusedState, "message %s: the id was used for another text; every message has its own", m.ID)
 	}
 	if err := s.ends(); err != nil {
 		return err
@@ -212,7 +237,7 @@ func (s *session) takeMessage(m Message) (MessageAccepted, error) {
 	acc := MessageAccepted{Session: s.id, MessageID: m.ID}
 	if m.Mode == "steer" {
 		acc.N = s.st.TurnN
-		s.st.remember(m.ID, acc.N)
+		s.st.remember(m, acc.N)
 		s.st.Sends = append(s.st.Sends, pendingSend{Send: activities.Send{
 			ID: m.ID, Kind: activities.SendSteer, Text: m.Text, Blob: m.Blob, Turn: s.st.TurnN,
 		}})

@@ -208,6 +208,18 @@ func TestARepeatedMessageIsAnsweredAsTheFirstTime(t *testing.T) {
 	w.start(SessionOptions{})
 }
 
+func TestAnIdThatWasUsedForAnotherTextIsRefused(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", "a"))
+	w.at(time.Second, func() { w.takes(w.send(SignalMessage, hello("m1"))) })
+	w.at(2*time.Second, func() {
+		w.refuses(w.send(SignalMessage, Message{ID: "m1", Text: "something else"}), RefusedState)
+		w.takes(w.send(SignalMessage, hello("m1")))
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{})
+}
+
 func TestATurnThatWasCutOffIsShownAndTheThreadIsResumed(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, dies(conversation.Acknowledged, true), endsTurn("completed", "again"))

@@ -83,8 +83,9 @@ type queuedMessage struct {
 
 // seenMessage is the answer that a repeated message gets again.
 type seenMessage struct {
-	ID string `json:"id"`
-	N  int    `json:"n"`
+	ID  string `json:"id"`
+	N   int    `json:"n"`
+	Sum string `json:"sum,omitempty"` // of what it said
 }
 
 // pendingSend is something that codex has yet to acknowledge.
@@ -176,9 +177,9 @@ func (st *sessionState) texts() int {
 }
 
 // remember keeps the answer to a message that has left the queue.
-func (st *sessionState) remember(id string, n int) {
-	st.Seen = slices.DeleteFunc(st.Seen, func(m seenMessage) bool { return m.ID == id })
-	st.Seen = append(st.Seen, seenMessage{id, n})
+func (st *sessionState) remember(m Message, n int) {
+	st.Seen = slices.DeleteFunc(st.Seen, func(seen seenMessage) bool { return seen.ID == m.ID })
+	st.Seen = append(st.Seen, seenMessage{m.ID, n, sum(m)})
 }
 
 // trim drops what is over the bounds; only what has ended goes.

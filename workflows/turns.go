@@ -22,7 +22,7 @@ func (s *session) beginTurn() bool {
 	}
 	m := s.st.Queue[0]
 	s.st.Queue = s.st.Queue[1:]
-	s.st.remember(m.ID, m.N)
+	s.st.remember(m.Message, m.N)
 	s.st.TurnN = m.N
 	s.st.Turns = append(s.st.Turns, TurnView{Session: s.id, N: m.N, MessageID: m.ID, Status: "inProgress", StartedAt: workflow.Now(s.ctx)})
 	s.st.Running = true

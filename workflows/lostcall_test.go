@@ -1,0 +1,46 @@
+package workflows
+
+import (
+	"context"
+	"testing"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// torn loses its wire in the moment in which its pump is called back. The
+// server then tries no more.
+type torn struct{ *standIn }
+
+func (h *torn) RunPump(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	out, err := h.standIn.RunPump(ctx, in)
+	if err == nil && out.Pump.Reason == "cancelled" && activity.GetInfo(ctx).Attempt == 1 {
+		return activities.RunPumpResult{}, temporal.NewApplicationErrorWithOptions("wire lost", activities.ErrTypeWireLost, temporal.ApplicationErrorOptions{})
+	}
+	return out, err
+}
+
+func TestAPumpThatLosesItsWireWhileCalledBackIsFollowedByTheNext(t *testing.T) {
+	r := newReal(t)
+	w := worker.New(r.c, r.queue, worker.Options{Identity: neutral})
+	Register(w)
+	w.RegisterActivity(&torn{r.host})
+	w.RegisterActivity(&activities.Engine{Client: r.c})
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r.workers = append(r.workers, w)
+	r.start(PoolID(r.zone), TypeHostPool, PoolInput{Zone: r.zone})
+	r.update(PoolID(r.zone), UpdatePutHost, nil, put("web-1", 3))
+	id := r.session("s", SessionOptions{})
+	r.say(id, "m1", "stay")
+	r.until("a pump is attached", func() bool { return r.host.attached(id) })
+	r.update(SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
+	v := r.ended(id, "m1", "interrupted")
+	if state := r.view(id).State; state != Idle || v.Error == nil || v.Error.Kind != "interrupted" {
+		t.Errorf("turn is %+v in a session that is %s", v, state)
+	}
+}
