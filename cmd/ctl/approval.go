@@ -85,10 +85,16 @@ func (a *app) approvals(ctx context.Context, t *temporal, session string, all bo
 			ids = append(ids, strings.TrimPrefix(info.GetExecution().GetWorkflowId(), "session/"))
 		}
 	}
-	list := []workflows.Approval{}
+	list, silent := []workflows.Approval{}, 0
 	for _, id := range ids {
 		var some []workflows.Approval
-		if err := t.query(ctx, "list approvals of session "+id, workflows.SessionID(id), workflows.QueryApprovals, &some); err != nil {
+		err := t.query(ctx, "list approvals of session "+id, workflows.SessionID(id), workflows.QueryApprovals, &some)
+		if session == "" && exitOf(err) == exitUnreachable && ctx.Err() == nil && err != nil && silent < len(ids)-1 {
+			silent++ // one that does not answer must not hide the others
+			a.note("session %s does not answer just now: its approvals are not shown", id)
+			continue
+		}
+		if err != nil {
 			return nil, err
 		}
 		for _, ap := range some {
@@ -310,10 +316,14 @@ func (a *app) decideInline(ctx context.Context, t *temporal, ap workflows.Approv
 	p.printf("\n%s codex asks:\n", p.paint(yellow, "?"))
 	showApproval(p, ap, false)
 	for {
-		p.printf("%s ", p.paint(bold, "y accept · n decline · a always this session · d show diff · c cancel turn >"))
-		s, err := a.answer(ctx)
+		p.printf("%s ", p.paint(bold, "y accept · n decline · a always this session · d show diff · c cancel turn, then Enter >"))
+		s, elsewhere, err := a.answerWhileOpen(ctx, t, ap)
 		if err != nil {
 			return err
+		}
+		if elsewhere != "" {
+			p.printf("\n%s\n", p.paint(dim, elsewhere))
+			return nil
 		}
 		d := workflows.Decide{Approval: ap.ID, Digest: ap.Digest, By: person()}
 		switch strings.ToLower(s) {
@@ -332,6 +342,7 @@ func (a *app) decideInline(ctx context.Context, t *temporal, ap workflows.Approv
 			showApproval(p, ap, true)
 			continue
 		default:
+			p.printf("one of y, n, a, d, c\n")
 			continue
 		}
 		err = t.update(ctx, d.Outcome+" approval "+ap.ID, workflows.SessionID(ap.Session), workflows.SignalDecide, "", nil, d)
@@ -341,6 +352,34 @@ func (a *app) decideInline(ctx context.Context, t *temporal, ap workflows.Approv
 			return nil
 		}
 		return err
+	}
+}
+
+// answerWhileOpen waits for a person's line, and gives the question up when the
+// approval is decided by somebody else, expires, or codex asks no more.
+func (a *app) answerWhileOpen(ctx context.Context, t *temporal, ap workflows.Approval) (line, elsewhere string, err error) {
+	look := time.NewTicker(500 * time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return "", "", context.Cause(ctx)
+		case s, ok := <-a.lines():
+			if !ok {
+				return "", "", needsPerson("approval %s is open and standard input has ended", ap.ID).
+					hinted("`ctl approval show %s`; the session goes on and waits", ap.ID)
+			}
+			return s, "", nil
+		case <-look.C:
+		}
+		now, err := a.approval(ctx, t, "look at approval "+ap.ID, ap.ID)
+		switch {
+		case err != nil: // no worker just now, or no such approval any more: the next look tells
+		case now.Decision != nil:
+			return "", fmt.Sprintf("%s: %s by %s", ap.ID, now.Decision.Outcome, clean(now.Decision.By)), nil
+		case now.State != workflows.ApprovalOpen:
+			return "", fmt.Sprintf("%s is %s: codex does not ask for it any more", ap.ID, now.State), nil
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"net"
 	"os/user"
@@ -73,7 +74,6 @@ with --known-hosts, or by looking at the fingerprint when ctl asks.
 	fl.StringArrayVar(&f.hostKeys, "host-key", nil, "the host's key: 'type base64' or SHA256:…; repeatable")
 	fl.StringVar(&f.knownHosts, "known-hosts", "", "known_hosts `FILE` on the workers")
 	fl.BoolVar(&f.replace, "replace", false, "change a host that is there already")
-	c.MarkFlagsMutuallyExclusive("host-key", "known-hosts")
 	return c
 }
 
@@ -87,6 +87,9 @@ func (f hostFlags) put(args []string) (workflows.PutHost, error) {
 	put.Slots, put.Zone, put.Jump, put.Replace = f.slots, f.zone, f.jump, f.replace
 	put.Spec.Root, put.Spec.Identity = f.root, f.identity
 	put.Spec.HostKeys, put.Spec.KnownHosts = f.hostKeys, f.knownHosts
+	if len(f.hostKeys) > 0 && f.knownHosts != "" {
+		return put, usage("--host-key and --known-hosts: give one of them")
+	}
 	if f.slots < 0 {
 		return put, usage("--slots %d: at least 1", f.slots)
 	}
@@ -119,15 +122,29 @@ func (f hostFlags) put(args []string) (workflows.PutHost, error) {
 	return put, err
 }
 
+// checkHostKey refuses what cannot be a host's key before it is pinned.
 func checkHostKey(key string) error {
-	if strings.HasPrefix(key, "SHA256:") && len(key) > 20 {
+	bad := func(why string) error {
+		return usage("--host-key %q %s", key, why).
+			hinted("'type base64' as in known_hosts, or SHA256:… as ssh-keygen -l prints; `ssh-keyscan ADDRESS` prints keys, compare the fingerprint with one you trust")
+	}
+	if sum, ok := strings.CutPrefix(key, "SHA256:"); ok {
+		raw, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(sum, "="))
+		if err != nil || len(raw) != 32 {
+			return bad("is no fingerprint: it must be 43 letters of base64")
+		}
 		return nil
 	}
-	if fields := strings.Fields(key); len(fields) >= 2 && strings.HasPrefix(fields[1], "AAAA") {
-		return nil
+	fields := strings.Fields(key)
+	if len(fields) < 2 {
+		return bad("is neither a key nor a fingerprint")
 	}
-	return usage("--host-key %q is neither 'type base64' as in known_hosts nor SHA256:…", key).
-		hinted("`ssh-keyscan ADDRESS` prints keys; compare the fingerprint with one you trust")
+	// The blob begins with the length and the name of its type.
+	blob, err := base64.StdEncoding.DecodeString(fields[1])
+	if err != nil || len(blob) < 4+len(fields[0]) || string(blob[4:4+len(fields[0])]) != fields[0] {
+		return bad("is no key: what follows the type is not of that type, or not whole")
+	}
+	return nil
 }
 
 // parseAddress reads [USER@]ADDRESS[:PORT]; IPv6 addresses are in brackets.

@@ -130,7 +130,8 @@ func hostExecCommand(a *app) *cobra.Command {
 		Use: "exec NAME -- COMMAND...", Short: "run a command on a host", Args: cobra.MinimumNArgs(2),
 		Long: `Runs a command on a host as a journaled process: it goes on when ctl or a worker
 dies. Standard output and standard error come apart; ctl exits as it exits.
-With -o json nothing is streamed; one object with the result is printed.`,
+With -o json each piece of output is an object with stream, at and text, and the
+last object is the result.`,
 		Example: "  ctl host exec web-1 -- uname -a",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.exec(c.Context(), zone, args[0], args[1:])
@@ -210,7 +211,14 @@ func (a *app) follow(ctx context.Context, worker *api.Client, id string) error {
 			}
 			return err
 		}
-		if ev.Kind != api.KindOutput || a.flags.output == "json" {
+		if ev.Kind != api.KindOutput {
+			continue
+		}
+		if a.flags.output == "json" {
+			piece := map[string]any{"stream": ev.Output.Stream, "at": ev.Output.At, "text": string(ev.Output.Data)}
+			if err := a.print().show(piece, nil); err != nil {
+				return err
+			}
 			continue
 		}
 		w := a.out

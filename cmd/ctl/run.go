@@ -38,13 +38,15 @@ func (f *startFlags) add(c *cobra.Command, _ string) {
 	fl.StringVar(&f.id, "id", "", "the session's `ID` (default: a random one)")
 	fl.DurationVar(&f.expiry, "approval-timeout", 24*time.Hour, "an approval that nobody decided counts as declined")
 	fl.DurationVar(&f.turnTimeout, "turn-timeout", 24*time.Hour, "longest turn")
-	c.MarkFlagsMutuallyExclusive("host", "label")
 }
 
 func (f *startFlags) options() (workflows.SessionOptions, error) {
 	opt := workflows.SessionOptions{
 		Zone: f.zone, Host: f.host, Seed: f.seed, Dir: f.dir, Model: f.model, Effort: f.effort,
 		Sandbox: f.sandbox, ApprovalPolicy: f.policy, Expiry: f.expiry, TurnTimeout: f.turnTimeout, By: person(),
+	}
+	if f.host != "" && len(f.labels) > 0 {
+		return opt, usage("--host and --label: give one of them")
 	}
 	var err error
 	if opt.Labels, err = pairs("--label", f.labels); err != nil {

@@ -160,6 +160,9 @@ func seedDeleteCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if _, err := t.seed(c.Context(), name); err != nil {
+				return err
+			}
 			var v workflows.SeedView
 			if err := t.update(c.Context(), "delete seed "+name, workflows.SeedID(name), workflows.UpdateDeleteSeed, "", &v,
 				workflows.DeleteSeed{Purge: purge}); err != nil {

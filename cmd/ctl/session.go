@@ -289,10 +289,17 @@ What cannot be saved stays until it can, unless --discard.`,
 		Example: "  ctl session close release-42",
 		RunE: func(c *cobra.Command, args []string) error {
 			id := args[0]
-			if err := a.tell(c.Context(), id, "close session "+id, workflows.SignalClose, workflows.Close{By: person(), Discard: discard}, ""); err != nil {
+			t, err := a.temporal(c.Context())
+			if err != nil {
 				return err
 			}
-			t, err := a.temporal(c.Context())
+			err = a.tell(c.Context(), id, "close session "+id, workflows.SignalClose, workflows.Close{By: person(), Discard: discard}, "")
+			if exitOf(err) == exitRefused {
+				// One that is closing already is waited for like one's own.
+				if v, verr := a.session(c.Context(), t, id); verr == nil && v.State == workflows.Closing {
+					err = nil
+				}
+			}
 			if err != nil {
 				return err
 			}

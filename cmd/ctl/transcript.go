@@ -134,6 +134,12 @@ type (
 )
 
 func (a *app) followSession(ctx context.Context, id string, from int64) error {
+	if a.flags.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, a.flags.timeout,
+			timedOut("follow session %s: it has not closed within %s", id, a.flags.timeout).hinted("it goes on"))
+		defer cancel()
+	}
 	t, err := a.temporal(ctx)
 	if err != nil {
 		return err

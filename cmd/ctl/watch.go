@@ -29,7 +29,7 @@ func (a *app) watchTurn(ctx context.Context, t *temporal, acc workflows.MessageA
 	defer func() { stopFeed(); <-feed.done }()
 	r := &renderer{p: a.print(), quiet: a.flags.output == "json" || a.flags.quiet, skipOwn: true}
 	asked := map[string]bool{}
-	looks := 0
+	looks, waits := 0, ""
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
@@ -48,6 +48,11 @@ func (a *app) watchTurn(ctx context.Context, t *temporal, acc workflows.MessageA
 		if err != nil {
 			r.endLine()
 			return err
+		}
+		if v := d.View; v.State == workflows.Queued && v.Waits != waits {
+			if waits = v.Waits; waits != "a host" { // that is but a moment
+				a.note("waiting for %s", clean(waits))
+			}
 		}
 		turn, ok := findTurn(d, acc)
 		if ok && turn.Done() || d.View.State == workflows.Failed {
