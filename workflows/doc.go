@@ -23,7 +23,8 @@
 // closed or failed.
 //
 //	message (queue)   any state but ends      → queued, answered with its turn number
-//	                  same id again           → the first answer again, also while closing
+//	                  same id, same text      → the first answer again, also while closing
+//	                  same id, other text     → refused
 //	                  ends                    → refused
 //	message (steer)   running, waiting        → goes into the running turn, or becomes a turn
 //	                                            of its own if that one ends first

@@ -282,6 +282,8 @@ func TestASteerThatComesTooLateBecomesATurn(t *testing.T) {
 			if turn.Status != "completed" || turn.N != 2 || turn.FinalText != "two" {
 				t.Errorf("%s: the message became %+v", how, turn)
 			}
+			w.takes(w.send(SignalMessage, Message{ID: "m2", Text: "faster", Mode: "steer"})) // a repeat
+			w.takes(w.send(SignalMessage, Message{ID: "m1", Text: "hello", Mode: "queue"}))
 		})
 		w.ends(4 * time.Second)
 		w.start(SessionOptions{})

@@ -181,7 +181,7 @@ func (s *session) dropSends() {
 // requeue makes a turn of a message that came too late for the running one.
 func (s *session) requeue(p pendingSend) {
 	s.st.NextN++
-	s.st.Queue = append(s.st.Queue, queuedMessage{N: s.st.NextN, Message: Message{ID: p.Send.ID, Text: p.Send.Text, Blob: p.Send.Blob}})
+	s.st.Queue = append(s.st.Queue, queuedMessage{N: s.st.NextN, Message: Message{ID: p.Send.ID, Text: p.Send.Text, Blob: p.Send.Blob, Mode: "steer"}})
 	s.note(activities.Note{Type: "state", Text: fmt.Sprintf("turn %d ended before message %s could steer it: it becomes turn %d", s.st.TurnN, p.Send.ID, s.st.NextN)})
 }
 
