@@ -290,77 +290,6 @@ func TestASteerThatComesTooLateBecomesATurn(t *testing.T) {
 	}
 }
 
-func TestAMessageIsKnownHoweverManyWaitBehindIt(t *testing.T) {
-	w := newWorld(t)
-	w.fake.rest = endsTurn("completed", "")
-	w.fake.pumps = append(w.fake.pumps, asks("make"))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m0")) })
-	w.at(2*time.Second, func() {
-		for i := 1; i <= 999; i++ {
-			w.SignalWorkflow(SignalMessage, hello(fmt.Sprint("m", i)))
-		}
-		w.SignalWorkflow(SignalMessage, hello("m1"))
-	})
-	w.at(3*time.Second, func() {
-		v := w.view()
-		if v.Queue != 999 || len(v.Refusals) != 0 {
-			t.Errorf("%d messages wait, %d are refused (%v)", v.Queue, len(v.Refusals), v.Refusals)
-		}
-		w.SignalWorkflow(SignalClose, Close{})
-	})
-	w.start(SessionOptions{})
-	if turn := query[TurnView](w, QueryTurn, TurnQuery{MessageID: "m999"}); turn.N != 1000 || turn.Status != "interrupted" || turn.Error.Kind != "closed" {
-		t.Errorf("the last message became %+v", turn)
-	}
-}
-
-func TestWhatIsQueuedFitsIntoAWorkflow(t *testing.T) {
-	w := newWorld(t)
-	w.fake.pumps = append(w.fake.pumps, asks("make"))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m0")) })
-	w.at(2*time.Second, func() {
-		w.refuses(w.send(SignalMessage, Message{ID: "x", Text: strings.Repeat("<", 100<<10)}), RefusedBadInput) // six bytes each in JSON
-		for i := range 30 {
-			u := w.send(SignalMessage, Message{ID: fmt.Sprint("m", i+1), Text: strings.Repeat("a", 32<<10)})
-			if i < 20 {
-				w.takes(u)
-			} else if i > 25 {
-				w.refuses(u, RefusedState)
-			}
-		}
-	})
-	w.at(3*time.Second, func() {
-		w.fill()
-		w.SignalWorkflow(SignalMessage, "any event wakes it")
-	})
-	w.start(SessionOptions{})
-	if n := encoded(carried(t, w.continued())); n > maxCarry {
-		t.Errorf("%d bytes are carried", n)
-	}
-}
-
-func TestExtremeTextsAreShedBeforeARollover(t *testing.T) {
-	st := &sessionState{}
-	for i := range keepTurns {
-		st.Turns = append(st.Turns, TurnView{N: i, Status: "completed", FinalText: strings.Repeat("<", 32<<10)})
-	}
-	for i := range 2 * keepApprovals {
-		st.Approvals = append(st.Approvals, approvalState{N: i, State: ApprovalSent, Request: activities.Request{
-			Command: strings.Repeat("<", 8<<10), Summary: "s"}})
-	}
-	for i := range 50 {
-		st.Notes = append(st.Notes, activities.Note{ID: fmt.Sprint(i), Text: strings.Repeat("<", maxReason)})
-	}
-	st.trim()
-	st.fit()
-	if n := encoded(st); n > maxCarry {
-		t.Errorf("%d bytes are carried", n)
-	}
-	if len(st.Turns) != keepTurns || len(st.Approvals) != keepApprovals || len(st.Notes) != 50 {
-		t.Errorf("%d turns, %d approvals, %d notes are left", len(st.Turns), len(st.Approvals), len(st.Notes))
-	}
-}
-
 func TestAThreadThatMayHaveATurnIsNeverReplacedUnasked(t *testing.T) {
 	w := newWorld(t)
 	refused := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
@@ -499,48 +428,6 @@ func TestACompletionThatRacesTheCloseWins(t *testing.T) {
 	}
 }
 
-func TestSessionsThatCouldNotBeHeldAreRefused(t *testing.T) {
-	for name, in := range map[string]SessionInput{
-		"id":       {ID: "S 1"},
-		"other id": {ID: "s2"},
-		"host":     {ID: "s1", Options: SessionOptions{Host: "web 1"}},
-		"seed":     {ID: "s1", Options: SessionOptions{Seed: "../x"}},
-		"by":       {ID: "s1", Options: SessionOptions{By: strings.Repeat("x", 300)}},
-		"labels":   {ID: "s1", Options: SessionOptions{Labels: map[string]string{"a": strings.Repeat("x", 5000)}}},
-		"sandbox":  {ID: "s1", Options: SessionOptions{Sandbox: "none"}},
-		"expiry":   {ID: "s1", Options: SessionOptions{Expiry: -1}},
-	} {
-		w := newWorld(t)
-		w.ExecuteWorkflow(TypeSession, in)
-		if kind := typeOf(w.GetWorkflowError()); kind != RefusedBadInput {
-			t.Errorf("%s: the session ended with %v", name, w.GetWorkflowError())
-		}
-	}
-}
-
-func TestMessagesNameNoOtherBlobsAndNobodyElsesIDs(t *testing.T) {
-	w := newWorld(t)
-	w.at(time.Second, func() {
-		for _, m := range []Message{
-			{ID: "m1", Blob: "seeds/team/3", Chars: 5}, {ID: "m1", Blob: "messages/../seeds/team", Chars: 5},
-			{ID: "m1", Text: "x", Chars: 5}, {ID: "m1", Blob: "messages/ab", Chars: -5},
-			{ID: "s1.a1", Text: "x"}, {ID: "a\nb", Text: "x"}, {Text: "x"}, {ID: "m1", Text: "x", Mode: "shout"},
-			{ID: "m1", Text: "x", By: strings.Repeat("x", 201)}, {ID: "m1", Blob: "messages/ab", Chars: MaxChars + 1},
-		} {
-			w.refuses(w.send(SignalMessage, m), RefusedBadInput)
-		}
-		w.refuses(w.send(SignalMessage, map[string]any{"id": "m1", "text": "x", strings.Repeat("f", 1<<20): 1}), RefusedBadInput)
-		w.SignalWorkflow(SignalMessage, map[string]any{"id": "m1", "text": "x", strings.Repeat("f", 1<<20): 1})
-	})
-	w.at(2*time.Second, func() {
-		if v := w.view(); len(v.Refusals) != 1 || len(v.Refusals[0].Reason) > 600 {
-			t.Errorf("refusals are %+v", v.Refusals)
-		}
-	})
-	w.ends(3 * time.Second)
-	w.start(SessionOptions{})
-}
-
 func TestInterruptAndCloseNeedNoInput(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("interrupted", ""))
@@ -553,21 +440,6 @@ func TestInterruptAndCloseNeedNoInput(t *testing.T) {
 		w.SignalWorkflow(SignalClose, nil)
 	})
 	w.start(SessionOptions{})
-}
-
-func TestWhatTheUIShowsStaysWithinItsBounds(t *testing.T) {
-	s := &session{id: "s1", opt: SessionOptions{}, st: &sessionState{Status: Waiting, Waits: strings.Repeat("ä", 4000)}}
-	s.st.Error = &Failure{Message: strings.Repeat("x", 1<<20)}
-	for i := range 100 {
-		s.st.Approvals = append(s.st.Approvals, approvalState{N: i, State: ApprovalOpen, Request: activities.Request{Summary: strings.Repeat("long\n", 1000)}})
-	}
-	if n := len(s.details()); n > 20_000 {
-		t.Errorf("details take %d bytes", n)
-	}
-	s.st.Status = Queued
-	if w := excerpt(s.waitsFor(), maxWord); len(w) > 255 {
-		t.Errorf("the attribute takes %d bytes", len(w))
-	}
 }
 
 func TestARolloverWhileQueuedAsksAgain(t *testing.T) {
