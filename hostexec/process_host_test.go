@@ -192,7 +192,9 @@ func newScene(t testing.TB, h hostexec.Host) *scene {
 	t.Cleanup(func() {
 		// Nothing may outlive the test, and nothing may be left to end.
 		s.fence.Epoch.Generation = 1 << 30
-		if _, err := hostexec.Reap(context.Background(), h, dir, s.mark, s.fence); err != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if _, err := hostexec.Reap(ctx, h, dir, s.mark, s.fence); err != nil {
 			t.Error(err)
 		}
 		s.waitGone()
