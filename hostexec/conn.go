@@ -2,6 +2,8 @@ package hostexec
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -60,13 +62,26 @@ func (c *sshConn) watch() {
 
 func (c *sshConn) isDead() bool { return c.net.over.Load() }
 
-// open opens a session and gives it bootstrap. The exec request wants no
-// reply: what follows tells whether it worked, one round trip earlier. The
-// caller has counted the channel; it is uncounted when it ends.
+// A sessionRequest says what is to run at the end of a session.
+type sessionRequest struct {
+	name    string
+	payload []byte
+	reply   bool // wait until the host says that it does
+}
+
+// shellRequest wants no reply: what follows tells whether it worked, one round
+// trip earlier.
+var shellRequest = sessionRequest{name: "exec", payload: ssh.Marshal(struct{ Command string }{bootstrap})}
+
+// errRefused: the host opened a session and would not run what was asked for.
+var errRefused = errors.New("the host refused the request")
+
+// open opens a session and makes a request on it. The caller has counted the
+// channel; it is uncounted when it ends.
 //
 // The goroutine is not one of the host's tasks: there are moments of a dying
 // connection in which OpenChannel never returns.
-func (c *sshConn) open(ctx context.Context) (*sshChannel, error) {
+func (c *sshConn) open(ctx context.Context, what sessionRequest) (*sshChannel, error) {
 	type opened struct {
 		ch   ssh.Channel
 		reqs <-chan *ssh.Request
@@ -77,10 +92,16 @@ func (c *sshConn) open(ctx context.Context) (*sshChannel, error) {
 	go func() {
 		ch, reqs, err := c.client.OpenChannel("session", nil)
 		if err == nil {
-			_, err = ch.SendRequest("exec", false, ssh.Marshal(struct{ Command string }{bootstrap}))
-			if err != nil {
+			var ok bool
+			ok, err = ch.SendRequest(what.name, what.reply, what.payload)
+			switch {
+			case err != nil:
 				c.net.Close() // it is ending; nothing was sent
 				go ssh.DiscardRequests(reqs)
+			case what.reply && !ok:
+				err = fmt.Errorf("%w: %s", errRefused, what.name)
+				go ssh.DiscardRequests(reqs)
+				ch.Close()
 			}
 		}
 		select {

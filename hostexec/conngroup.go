@@ -132,6 +132,13 @@ func (g *connGroup) dial() {
 // session returns a channel with a fresh shell on it. Its errors mean that
 // nothing began.
 func (g *connGroup) session(ctx context.Context) (*sshChannel, error) {
+	return g.sessionFor(ctx, shellRequest)
+}
+
+// sessionFor returns a channel at whose end what was asked for runs. Its
+// errors mean that nothing began: errRefused that the host would not, any
+// other is typed.
+func (g *connGroup) sessionFor(ctx context.Context, what sessionRequest) (*sshChannel, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, reachDeadline, errTooLong)
 	defer cancel()
 	for tries := 1; ; tries++ {
@@ -145,7 +152,7 @@ func (g *connGroup) session(ctx context.Context) (*sshChannel, error) {
 		if err != nil {
 			return nil, unreachable(err)
 		}
-		ch, err := c.open(ctx)
+		ch, err := c.open(ctx, what)
 		if err == nil {
 			g.mu.Lock()
 			c.refusals = 0
@@ -156,6 +163,8 @@ func (g *connGroup) session(ctx context.Context) (*sshChannel, error) {
 		switch {
 		case ctx.Err() != nil:
 			return nil, unreachable(context.Cause(ctx))
+		case errors.Is(err, errRefused):
+			return nil, err
 		case errors.As(err, &rejected):
 			if tries >= 20 {
 				return nil, unreachable(fmt.Errorf("the host opens no session: %s", rejected.Message))

@@ -9,6 +9,10 @@
 // The host needs sshd, a POSIX /bin/sh and the usual small programs; nothing
 // of ours is installed there.
 //
+// Files are written beside their place, checked, and renamed by a script. Big
+// ones get their bytes by SFTP where the host has it, and on the script's
+// input where it has not or SFTP fails; callers see no difference.
+//
 // # What callers may count on
 //
 // Three endings are told apart. A command that ran and failed is an

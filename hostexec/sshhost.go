@@ -45,6 +45,7 @@ type sshHost struct {
 	shells    int          // kept shells, idle or not
 	spare     *spare       // nil for none
 	refilling bool         // a spare is being opened
+	noSFTP    time.Time    // until then SFTP is not tried
 }
 
 type keptShell struct {

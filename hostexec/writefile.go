@@ -14,10 +14,11 @@ import (
 )
 
 // receiveScript reads a file from its input and puts it in place: whole and
-// checked, or not at all. It is used in place of SFTP: it takes one round trip
-// for a small file, works where SFTP is switched off or rc files garble it,
-// holds the fence's lock around the rename alone, and a full disk has a name
-// (SFTP only says "failure").
+// checked, or not at all. It takes one round trip for a small file, works where
+// SFTP is switched off or rc files garble it, holds the fence's lock around the
+// rename alone, and gives a full disk its name (SFTP only says "failure").
+// Where SFTP carries the bytes (see sftp.go) this is still what makes the file
+// and puts it in place.
 //
 // $1 path, $2 mode, $3 size, $4 sha256, $5 a random word.
 const receiveScript = `LC_ALL=C; export LC_ALL
@@ -28,7 +29,7 @@ d=${1%%/*} t=${1%%/*}/.fl-$5
 mkdir -p -- "$d/" || exit 1
 trap 'rm -f -- "$t"' EXIT
 trap 'exit 1' HUP INT TERM PIPE
-cat >"$t" || exit 1
+%[4]s
 size=$(wc -c <"$t") || exit 1
 [ "$size" -eq "$3" ] || { echo "$1: $size bytes came, not $3: nothing was written" >&2; exit 1; }
 if command -v sha256sum; then sum=$(sha256sum <"$t")
@@ -43,8 +44,30 @@ chmod "$2" "$t" || exit 1
 mv -f -- "$t" "$1" || exit 1
 %[3]s`
 
-// receiveCommand returns the command that writes size bytes to path.
-func receiveCommand(path string, size int64, sum string, mode fs.FileMode, fence *Fence) (Command, error) {
+// What fills the temporary file: receiveInput copies the command's input.
+// receiveTold makes it, says so, and is told in a line what comes: that the
+// file is "there", that it follows on the input ("cat"), or that it could not
+// be written and "why" is the question.
+const (
+	receiveInput = `cat >"$t" || exit 1`
+	receiveTold  = `: >"$t" && echo ready && IFS= read -r how || exit 1
+case $how in
+there) ;;
+cat)
+	# What a broken session may still write goes to the old file, which holds no space.
+	: >"$t"
+	rm -f -- "$t" || exit 1
+	t=$t.
+	cat >"$t" || exit 1 ;;
+*)
+	dd if=/dev/zero bs=65536 count=16 >>"$t"
+	exit 1 ;;
+esac`
+)
+
+// receiveCommand returns the command that writes size bytes to path; fill is
+// receiveInput or receiveTold.
+func receiveCommand(fill, path string, size int64, sum string, mode fs.FileMode, fence *Fence) (Command, error) {
 	if err := checkPath(path); err != nil {
 		return Command{}, err
 	}
@@ -61,7 +84,7 @@ func receiveCommand(path string, size int64, sum string, mode fs.FileMode, fence
 		check, again, unlock = fencePrologue(*fence)+"\n"+fenceEpilogue, fence.again(), fenceEpilogue
 	}
 	return Command{
-		Script: fmt.Sprintf(receiveScript, check, again, unlock),
+		Script: fmt.Sprintf(receiveScript, check, again, unlock, fill),
 		Args:   []string{path, strconv.FormatUint(uint64(mode), 8), strconv.FormatInt(size, 10), sum, rand.Text()},
 	}, nil
 }
@@ -72,11 +95,14 @@ func receiveCommand(path string, size int64, sum string, mode fs.FileMode, fence
 // its lock and only if no higher epoch is known.
 func WriteFile(ctx context.Context, h Host, path string, data []byte, mode fs.FileMode, fence *Fence) error {
 	sum := sha256.Sum256(data)
-	c, err := receiveCommand(path, int64(len(data)), hex.EncodeToString(sum[:]), mode, fence)
+	via, fill := route(h, int64(len(data)))
+	c, err := receiveCommand(fill, path, int64(len(data)), hex.EncodeToString(sum[:]), mode, fence)
 	if err != nil {
 		return fmt.Errorf("write file on %s: %w", h.Name(), err)
 	}
-	if c.Stdin = data; !c.small() {
+	if c.Stdin = data; via != nil {
+		err = via.feedBySFTP(ctx, c, bytes.NewReader(data), int64(len(data)), sum)
+	} else if !c.small() {
 		err = feed(ctx, h, c, bytes.NewReader(data), int64(len(data)), sum)
 	} else {
 		_, err = h.Run(ctx, c)
@@ -96,14 +122,19 @@ func Upload(ctx context.Context, h Host, path string, r io.Reader, size int64, s
 	if err == nil && copy(sum[:], raw) != len(sum) || len(raw) != len(sum) {
 		err = fmt.Errorf("%q is not a SHA-256 in hex", sha256Hex)
 	}
+	via, fill := route(h, size)
 	var c Command
 	if err == nil {
-		c, err = receiveCommand(path, size, hex.EncodeToString(sum[:]), mode, nil)
+		c, err = receiveCommand(fill, path, size, hex.EncodeToString(sum[:]), mode, nil)
 	}
 	if err == nil && size < 0 {
 		err = fmt.Errorf("size is %d", size)
 	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case via != nil:
+		err = via.feedBySFTP(ctx, c, r, size, sum)
+	default:
 		err = feed(ctx, h, c, r, size, sum)
 	}
 	if err != nil {
@@ -112,9 +143,7 @@ func Upload(ctx context.Context, h Host, path string, r io.Reader, size int64, s
 	return nil
 }
 
-// feed runs a receive command and gives it size bytes of r. The last byte is
-// held back until the sum is known to be right: without it the host takes
-// nothing.
+// feed runs a receive command and gives it size bytes of r.
 func feed(ctx context.Context, h Host, c Command, r io.Reader, size int64, sum [sha256.Size]byte) error {
 	c.Bulk = true
 	c.Stdin = nil
@@ -125,6 +154,13 @@ func feed(ctx context.Context, h Host, c Command, r io.Reader, size int64, sum [
 		return err
 	}
 	defer s.Close()
+	return pour(s, r, size, sum)
+}
+
+// pour gives size bytes of r to a receive command and waits for its end. The
+// last byte is held back until the sum is known to be right: without it the
+// host takes nothing.
+func pour(s Stream, r io.Reader, size int64, sum [sha256.Size]byte) error {
 	digest := sha256.New()
 	src := io.TeeReader(io.LimitReader(readErrors{r}, size), digest)
 	sendErr := func() error {

@@ -10,7 +10,8 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// A target is a host under test and a fresh folder of its own on it.
+// A target is a host under test and a fresh folder of its own on it. What
+// writes files is given the Host itself, since it may know a faster way there.
 type target struct {
 	hostexec.Host
 	ctx  context.Context

@@ -84,12 +84,12 @@ var fenceChecks = []check{
 			t.Fatal(err)
 		}
 		late := epoch(2, 7, 0)
-		err := hostexec.WriteFile(h.ctx, h, dir+"/home/auth.json", []byte("{}"), 0o600, fence(dir, late))
+		err := hostexec.WriteFile(h.ctx, h.Host, dir+"/home/auth.json", []byte("{}"), 0o600, fence(dir, late))
 		mustBeFenced(t, err, late, epoch(2, 8, 0))
 		if _, err := os.Lstat(dir); err == nil {
 			t.Error("a late script of a former holder brought the folder back")
 		}
-		if err := hostexec.WriteFile(h.ctx, h, dir+"/home/auth.json", []byte("{}"), 0o600, fence(dir, epoch(2, 8, 1))); err != nil {
+		if err := hostexec.WriteFile(h.ctx, h.Host, dir+"/home/auth.json", []byte("{}"), 0o600, fence(dir, epoch(2, 8, 1))); err != nil {
 			t.Errorf("the holder itself: %v", err)
 		}
 	}},

@@ -55,9 +55,9 @@ func mustHold(t *testing.T, file string, want []byte, mode os.FileMode) {
 var fileChecks = []check{
 	{"WriteFileWritesWhole", func(t *testing.T, h target) {
 		file := path.Join(h.dir, "a 'b\"", "ü\n*", "file")
-		for i, data := range [][]byte{randomBytes(100), nil, []byte("x"), randomBytes(60_000), randomBytes(900_000), []byte("\x00\n")} {
+		for i, data := range [][]byte{randomBytes(100), nil, []byte("x"), randomBytes(60_000), randomBytes(1_500_000), []byte("\x00\n")} {
 			mode := []os.FileMode{0o600, 0o644, 0o755}[i%3]
-			if err := hostexec.WriteFile(h.ctx, h, file, data, mode, nil); err != nil {
+			if err := hostexec.WriteFile(h.ctx, h.Host, file, data, mode, nil); err != nil {
 				t.Fatal(err)
 			}
 			mustHold(t, file, data, mode)
@@ -75,7 +75,7 @@ var fileChecks = []check{
 		dir := h.mkdir(t)
 		h.run(t, hostexec.Command{Script: `cd "$1"; echo old >target; ln -s target link; ln -s nowhere dangling; mkdir folder`, Args: []string{dir}})
 		for _, name := range []string{"link", "dangling"} {
-			if err := hostexec.WriteFile(h.ctx, h, dir+"/"+name, []byte("new"), 0o600, nil); err != nil {
+			if err := hostexec.WriteFile(h.ctx, h.Host, dir+"/"+name, []byte("new"), 0o600, nil); err != nil {
 				t.Error(err)
 			}
 			mustHold(t, dir+"/"+name, []byte("new"), 0o600)
@@ -83,7 +83,7 @@ var fileChecks = []check{
 		if b, _ := os.ReadFile(dir + "/target"); string(b) != "old\n" {
 			t.Errorf("the target of the link holds %q", b)
 		}
-		if err := hostexec.WriteFile(h.ctx, h, dir+"/folder", []byte("new"), 0o600, nil); err == nil {
+		if err := hostexec.WriteFile(h.ctx, h.Host, dir+"/folder", []byte("new"), 0o600, nil); err == nil {
 			t.Error("a folder was overwritten")
 		}
 		if got := names(t, dir); got != "dangling folder link target" {
@@ -92,22 +92,22 @@ var fileChecks = []check{
 	}},
 	{"WriteFileRefusesBadPaths", func(t *testing.T, h target) {
 		for _, p := range []string{"", "relative", "/", h.root + "/", h.root + "/../x", h.root + "/a\x00b"} {
-			if err := hostexec.WriteFile(h.ctx, h, p, nil, 0o600, nil); err == nil {
+			if err := hostexec.WriteFile(h.ctx, h.Host, p, nil, 0o600, nil); err == nil {
 				t.Errorf("%q was taken", p)
 			}
 		}
-		if err := hostexec.WriteFile(h.ctx, h, h.dir, nil, os.ModeSetuid|0o755, nil); err == nil {
+		if err := hostexec.WriteFile(h.ctx, h.Host, h.dir, nil, os.ModeSetuid|0o755, nil); err == nil {
 			t.Error("setuid was taken")
 		}
 	}},
 	{"WriteFileIsFenced", func(t *testing.T, h target) {
 		file := h.dir + "/auth.json"
-		for _, size := range []int{10, 200_000} {
+		for _, size := range []int{10, 200_000, 1_500_000} {
 			a, b := randomBytes(size), randomBytes(size)
-			if err := hostexec.WriteFile(h.ctx, h, file, a, 0o600, fence(h.dir, epoch(3, 0, 0))); err != nil {
+			if err := hostexec.WriteFile(h.ctx, h.Host, file, a, 0o600, fence(h.dir, epoch(3, 0, 0))); err != nil {
 				t.Fatal(err)
 			}
-			err := hostexec.WriteFile(h.ctx, h, file, b, 0o600, fence(h.dir, epoch(2, 9, 9)))
+			err := hostexec.WriteFile(h.ctx, h.Host, file, b, 0o600, fence(h.dir, epoch(2, 9, 9)))
 			mustBeFenced(t, err, epoch(2, 9, 9), epoch(3, 0, 0))
 			mustHold(t, file, a, 0o600)
 		}
@@ -139,7 +139,7 @@ var fileChecks = []check{
 	{"ReadFileReadsMuch", func(t *testing.T, h target) {
 		data := randomBytes(2 * hostexec.MaxOutput)
 		file := h.dir + "/file"
-		if err := hostexec.WriteFile(h.ctx, h, file, data, 0o600, nil); err != nil {
+		if err := hostexec.WriteFile(h.ctx, h.Host, file, data, 0o600, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := hostexec.ReadFile(h.ctx, h, file, int64(len(data))); err != nil || !bytes.Equal(got, data) {
@@ -154,52 +154,15 @@ var fileChecks = []check{
 		for i, size := range []int{0, 1, 2, 1 << 20, 20<<20 + 7} {
 			data := randomBytes(size)
 			file := fmt.Sprintf("%s/deep/file %d", h.dir, i)
-			if err := hostexec.Upload(h.ctx, h, file, bytes.NewReader(data), int64(size), sum(data), 0o755); err != nil {
+			if err := hostexec.Upload(h.ctx, h.Host, file, bytes.NewReader(data), int64(size), sum(data), 0o755); err != nil {
 				t.Fatal(err)
 			}
 			mustHold(t, file, data, 0o755)
 		}
 	}},
 	{"UploadLeavesNothingBehindWhenItFails", func(t *testing.T, h target) {
-		old := []byte("old")
-		file := h.dir + "/file"
-		if err := hostexec.WriteFile(h.ctx, h, file, old, 0o600, nil); err != nil {
-			t.Fatal(err)
-		}
-		data := randomBytes(300_000)
-		broken := errors.New("broken source")
-		for what, up := range map[string]func() error{
-			"wrong sum": func() error {
-				return hostexec.Upload(h.ctx, h, file, bytes.NewReader(data), int64(len(data)), sum(data[1:]), 0o600)
-			},
-			"short": func() error {
-				return hostexec.Upload(h.ctx, h, file, bytes.NewReader(data), int64(len(data))+1, sum(data), 0o600)
-			},
-			"broken": func() error {
-				r := io.MultiReader(bytes.NewReader(data[:1000]), errReader{broken})
-				err := hostexec.Upload(h.ctx, h, file, r, int64(len(data)), sum(data), 0o600)
-				if !errors.Is(err, broken) {
-					t.Errorf("the reason is lost: %v", err)
-				}
-				return err
-			},
-			"no sum": func() error {
-				return hostexec.Upload(h.ctx, h, file, bytes.NewReader(data), int64(len(data)), "", 0o600)
-			},
-			"negative": func() error {
-				return hostexec.Upload(h.ctx, h, file, bytes.NewReader(data), -1, sum(data), 0o600)
-			},
-			"onto a folder": func() error {
-				return hostexec.Upload(h.ctx, h, h.dir, bytes.NewReader(data), int64(len(data)), sum(data), 0o600)
-			},
-		} {
-			if err := up(); err == nil {
-				t.Errorf("%s: no error", what)
-			}
-			mustHold(t, file, old, 0o600)
-			if got := names(t, h.dir); got != "file" {
-				t.Errorf("%s left %q", what, got)
-			}
+		for _, size := range []int{300_000, 3_000_000} {
+			uploadFails(t, h, size)
 		}
 	}},
 	{"RootIsAbsolute", func(t *testing.T, h target) {
@@ -220,3 +183,48 @@ var fileChecks = []check{
 type errReader struct{ err error }
 
 func (r errReader) Read([]byte) (int, error) { return 0, r.err }
+
+// uploadFails tries uploads of size bytes that cannot be done.
+func uploadFails(t *testing.T, h target, size int) {
+	t.Helper()
+	old := []byte("old")
+	file := h.dir + "/file"
+	if err := hostexec.WriteFile(h.ctx, h.Host, file, old, 0o600, nil); err != nil {
+		t.Fatal(err)
+	}
+	data := randomBytes(size)
+	broken := errors.New("broken source")
+	for what, up := range map[string]func() error{
+		"wrong sum": func() error {
+			return hostexec.Upload(h.ctx, h.Host, file, bytes.NewReader(data), int64(len(data)), sum(data[1:]), 0o600)
+		},
+		"short": func() error {
+			return hostexec.Upload(h.ctx, h.Host, file, bytes.NewReader(data), int64(len(data))+1, sum(data), 0o600)
+		},
+		"broken": func() error {
+			r := io.MultiReader(bytes.NewReader(data[:size/2]), errReader{broken})
+			err := hostexec.Upload(h.ctx, h.Host, file, r, int64(len(data)), sum(data), 0o600)
+			if !errors.Is(err, broken) {
+				t.Errorf("the reason is lost: %v", err)
+			}
+			return err
+		},
+		"no sum": func() error {
+			return hostexec.Upload(h.ctx, h.Host, file, bytes.NewReader(data), int64(len(data)), "", 0o600)
+		},
+		"negative": func() error {
+			return hostexec.Upload(h.ctx, h.Host, file, bytes.NewReader(data), -1, sum(data), 0o600)
+		},
+		"onto a folder": func() error {
+			return hostexec.Upload(h.ctx, h.Host, h.dir, bytes.NewReader(data), int64(len(data)), sum(data), 0o600)
+		},
+	} {
+		if err := up(); err == nil {
+			t.Errorf("%s: no error", what)
+		}
+		mustHold(t, file, old, 0o600)
+		if got := names(t, h.dir); got != "file" {
+			t.Errorf("%s left %q", what, got)
+		}
+	}
+}
