@@ -29,9 +29,14 @@ lint: ## vet, gofmt, staticcheck, workflowcheck
 	$(GO) tool staticcheck ./...
 	$(GO) tool workflowcheck ./workflows/...
 
+# Tests have a home of their own: codex and sshd start login shells, and what
+# somebody's rc files do (print, wait for a lock) must not decide what a test sees.
 test: tools build lint ## everything, on real parts
-	$(GO) test -count=1 -p 2 -timeout 25m ./...
-	cd deploy/devserver && $(GO) test -count=1 -timeout 10m ./...
+	@set -e; home=$$(mktemp -d /var/tmp/fairlead-home-XXXXXX); trap 'rm -rf "$$home"' EXIT; \
+	export GOENV="$$($(GO) env GOENV)" GOCACHE="$$($(GO) env GOCACHE)" GOMODCACHE="$$($(GO) env GOMODCACHE)" GOPATH="$$($(GO) env GOPATH)"; \
+	export HOME="$$home" XDG_CONFIG_HOME= XDG_STATE_HOME= XDG_RUNTIME_DIR=; set -x; \
+	$(GO) test -count=1 -p 2 -timeout 25m ./...; \
+	(cd deploy/devserver && $(GO) test -count=1 -timeout 10m ./...)
 
 bench: tools build ## speed, side by side, as ratios
 	$(GO) run ./deploy/bench

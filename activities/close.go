@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"time"
 
 	"go.temporal.io/sdk/activity"
 
@@ -73,19 +74,36 @@ func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int3
 }
 
 // clear does what is to be done while the session's folder is there.
+// discardAfter is how long saving may take when it may also be given up.
+const discardAfter = 2 * time.Minute
+
+// save keeps a rotated login, the rollouts and our work folder. Discard gives
+// up what cannot be saved, not what can.
+func (s *Sessions) save(ctx context.Context, h hostexec.Host, in CloseSessionInput, hide *seeds.Redactor) (archive string, err error) {
+	if in.Discard {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, discardAfter)
+		defer cancel()
+	}
+	saved := s.saveBack(ctx, h, in)
+	if saved != nil && !in.Discard {
+		return "", saved
+	}
+	archive, err = s.archive(ctx, h, in, hide)
+	return archive, errors.Join(saved, err)
+}
+
 func (s *Sessions) clear(ctx context.Context, h hostexec.Host, in CloseSessionInput, attempt int32, hide *seeds.Redactor, out *CloseSessionResult) error {
 	l, fence := in.Layout, in.Claim.fence(in.Layout.Dir, attempt)
 	var err error
 	if out.Survivors, err = endAll(ctx, h, l, in.Claim, in.Incarnation, attempt); err != nil {
 		return stays(h, l, err)
 	}
-	if !in.Discard {
-		if err := s.saveBack(ctx, h, in); err != nil {
+	if out.Archive, err = s.save(ctx, h, in, hide); err != nil {
+		if !in.Discard || ctx.Err() != nil {
 			return stays(h, l, err)
 		}
-		if out.Archive, err = s.archive(ctx, h, in, hide); err != nil {
-			return stays(h, l, err)
-		}
+		out.Problem = &Problem{Kind: "discarded", Message: fmt.Sprintf("discarded what could not be saved: %v", err)}
 	}
 	if err := seeds.Wipe(ctx, h, l.CodexHome, l.Dir, &fence); err != nil {
 		return stays(h, l, err)

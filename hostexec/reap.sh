@@ -39,14 +39,16 @@ while [ "$j_pid" -gt 1 ]; do
 	j_stat "$j_ppid" || break
 done
 
-# By mark, exactly: the environment is a list of strings that end with NUL.
+# By mark, exactly: the environment is a list of strings that end with NUL. What
+# is started with a clean environment often still has the session's own TMPDIR
+# (seen: codex's sandbox helpers).
 j_found=' '
 if [ "$2" ]; then
 	if printf 'a\0b\0' | grep -zqxF b 2>/dev/null; then
-		j_marked=$(grep -lszxF "FAIRLEAD_SESSION=$2" /proc/[0-9]*/environ 2>/dev/null)
+		j_marked=$(grep -lszxF -e "FAIRLEAD_SESSION=$2" -e "TMPDIR=$1/tmp" /proc/[0-9]*/environ 2>/dev/null)
 	else
 		j_marked=$(for j_f in /proc/[0-9]*/environ; do
-			{ tr '\n\000' '\001\n' <"$j_f" | grep -qxF "FAIRLEAD_SESSION=$2"; } 2>/dev/null && echo "$j_f"
+			{ tr '\n\000' '\001\n' <"$j_f" | grep -qxF -e "FAIRLEAD_SESSION=$2" -e "TMPDIR=$1/tmp"; } 2>/dev/null && echo "$j_f"
 		done)
 	fi
 	for j_f in $j_marked; do

@@ -104,7 +104,13 @@ func (s *SSHD) prepare(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.login, s.Home = u.Username, u.HomeDir
+		// A home of its own: nobody's rc files slow tests down or break them
+		// (seen: one that waits a minute for a lock), and nothing is left in
+		// the home of whoever runs the tests.
+		s.login, s.Home = u.Username, s.path("home")
+		if err := os.MkdirAll(s.Home, 0o755); err != nil {
+			return err
+		}
 	}
 	hostKey, err := writeKey(s.path("host_ed25519"))
 	if err != nil {
@@ -181,6 +187,7 @@ func (s *SSHD) config() string {
 		"MaxStartups 200",
 		"LogLevel VERBOSE",
 		"Subsystem sftp internal-sftp",
+		fmt.Sprintf("SetEnv HOME=%q", s.Home),
 	} {
 		word, _, _ := strings.Cut(line, " ")
 		given := func(l string) bool { return strings.HasPrefix(l, word+" ") }
