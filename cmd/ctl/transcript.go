@@ -186,6 +186,9 @@ func (a *app) followSession(ctx context.Context, id string, from int64) error {
 			return context.Cause(ctx)
 		case <-feed.done:
 			r.endLine()
+			if ctx.Err() != nil {
+				return context.Cause(ctx) // ^C ends the feed as well
+			}
 			return nil
 		case ev := <-feed.events:
 			if !p.json {
