@@ -116,8 +116,11 @@ func TestStartGivesTheProcessACleanPlace(t *testing.T) {
 		if f := strings.Fields(lines[1]); f[4] != fmt.Sprint(st.PID) || f[5] != f[4] || f[6] != "0" {
 			t.Errorf("group, session, terminal %v of %d", f[4:7], st.PID)
 		}
-		if lines[2] != "SigIgn:\t0000000000000000" {
-			t.Errorf("ignored signals: %s", lines[2])
+		// Signals 1 to 31; those above are the C library's own, and a runner of
+		// tests may hand them down ignored.
+		var ignored uint64
+		if _, err := fmt.Sscanf(lines[2], "SigIgn:\t%x", &ignored); err != nil || ignored&(1<<31-1) != 0 {
+			t.Errorf("ignored signals: %s (%v)", lines[2], err)
 		}
 		n := strings.Count(want, " ") + 1
 		if got := strings.Join(lines[3:3+n], " "); got != want || !strings.Contains(lines[3+n], "=") {
