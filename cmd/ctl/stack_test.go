@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -109,7 +110,12 @@ func script(ts *testscript.TestScript) (*stackScript, *stack.Info) {
 }
 
 func pidOf(info *stack.Info, name string) int {
-	return map[string]int{"temporal": info.Temporal.PID, "worker": info.Worker.PID, "supervisor": info.Supervisor}[name]
+	for _, w := range info.Workers {
+		if w.Name == name {
+			return w.PID
+		}
+	}
+	return map[string]int{"temporal": info.Temporal.PID, "supervisor": info.Supervisor}[name]
 }
 
 // kill9 NAME kills temporal, worker or supervisor and waits until it is gone.
@@ -137,7 +143,7 @@ func revives(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
-// ready says whether status shows the server and a worker that is ready, each
+// ready says whether status shows the server and every worker as ready, each
 // with the pid that stack.json has.
 func ready(ts *testscript.TestScript, s *stackScript) bool {
 	info := s.remember()
@@ -149,13 +155,13 @@ func ready(ts *testscript.TestScript, s *stackScript) bool {
 		ts.Fatalf("status is not JSON: %v", err)
 	}
 	ok := v.Temporal.PID == info.Temporal.PID && v.Temporal.Address == info.Temporal.Address && v.Store.ID != "" && v.Versions.Temporal != "" && v.Versions.Codex != ""
-	for _, w := range v.Workers {
-		if ok && w.Ready && w.PID == info.Worker.PID && w.PID > 0 && len(w.TaskQueues) == 1 {
+	for _, want := range info.Workers {
+		ok = ok && slices.ContainsFunc(v.Workers, func(w workerView) bool {
 			p := stack.Process{PID: w.PID}
-			return p.Alive()
-		}
+			return w.Ready && w.PID == want.PID && w.PID > 0 && len(w.TaskQueues) == 1 && p.Alive()
+		})
 	}
-	return false
+	return ok && len(v.Workers) == len(info.Workers)
 }
 
 // up waits until the stack answers.

@@ -98,9 +98,11 @@ func (a *app) workers(ctx context.Context, t *temporal) (views []workerView, sta
 	if err != nil {
 		return nil, nil, err
 	}
-	if own, err := a.stack(); err == nil && own.Temporal.Address == t.address && own.Worker.API != "" {
-		if id, ok := api.ParseIdentity(own.Worker.Identity); ok {
-			polls = append(polls, poller{Identity: id, text: own.Worker.Identity})
+	if own, err := a.stack(); err == nil && own.Temporal.Address == t.address {
+		for _, w := range own.Workers {
+			if id, ok := api.ParseIdentity(w.Identity); ok {
+				polls = append(polls, poller{Identity: id, text: w.Identity})
+			}
 		}
 	}
 	answered := map[string]bool{}

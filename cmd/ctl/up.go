@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -24,9 +25,13 @@ import (
 // upWait is how long a stack may take until everything answers.
 const upWait = 90 * time.Second
 
+// maxWorkers is far more than one machine has any use for.
+const maxWorkers = 64
+
 type upFlags struct {
 	detach  bool
 	codex   string
+	workers int
 	readyFD int
 }
 
@@ -35,13 +40,13 @@ func upCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "start a stack on this machine: Temporal, a worker, a store",
-		Long: `Start the embedded Temporal server and a worker, each its own process, and keep
-them running; everything is kept in the state folder (--state). Without --detach
+		Long: `Start the embedded Temporal server and a worker (--workers: some more, or none),
+each its own process, and keep them running; everything is kept in the state folder (--state). Without --detach
 it stays in the foreground, and ^C stops the stack in good order.
 
 The first start makes an age identity: it opens the store. Keep a copy of it
 elsewhere; without it seeds, transcripts and snapshots cannot be read again.`,
-		Example: "  ctl up --detach\n  ctl up --state ./stack -o json",
+		Example: "  ctl up --detach\n  ctl up --state ./stack -o json\n  ctl up --detach --workers 2",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.detach {
@@ -52,6 +57,7 @@ elsewhere; without it seeds, transcripts and snapshots cannot be read again.`,
 	}
 	c.Flags().BoolVar(&f.detach, "detach", false, "return when everything answers; `ctl down` stops it")
 	c.Flags().StringVar(&f.codex, "codex", "", "`folder` of the codex that is brought to hosts (default: codex.source of the config, or what `make tools` installed)")
+	c.Flags().IntVar(&f.workers, "workers", 1, "how many workers; with 0 only the server runs")
 	c.Flags().IntVar(&f.readyFD, "ready-fd", 0, "")
 	_ = c.Flags().MarkHidden("ready-fd") // fails only for a flag that is not there
 	return c
@@ -65,6 +71,10 @@ func (a *app) stackOptions(f upFlags) (stack.Options, error) {
 	if err != nil {
 		return opts, err
 	}
+	if f.workers < 0 || f.workers > maxWorkers {
+		return opts, usage("--workers %d is not between 0 and %d", f.workers, maxWorkers)
+	}
+	opts.Workers = f.workers
 	own := *conf
 	if f.codex != "" {
 		if own.Codex.Source, err = filepath.Abs(f.codex); err != nil {
@@ -203,7 +213,7 @@ func (a *app) showStack(info stack.Info) error {
 		p.fields(
 			plain("temporal"), plain(info.Temporal.Address+", namespace "+info.Temporal.Namespace),
 			plain("web ui"), plain(info.Temporal.UI),
-			plain("worker"), plain(info.Worker.API),
+			plain("workers"), plain(workersOf(info)),
 			plain("store"), plain(info.Store.URL),
 			plain("identity"), plain(info.Identity),
 		)
@@ -211,6 +221,18 @@ func (a *app) showStack(info stack.Info) error {
 			p.printf("%s\n", p.paint(yellow, "The identity was made just now. It alone opens the store: keep a copy of it elsewhere."))
 		}
 	})
+}
+
+// workersOf says where a stack's workers answer.
+func workersOf(info stack.Info) string {
+	if len(info.Workers) == 0 {
+		return "none (worker.yaml in the state folder is a config for one)"
+	}
+	var at []string
+	for _, w := range info.Workers {
+		at = append(at, w.API)
+	}
+	return strings.Join(at, ", ")
 }
 
 // upDetached starts a supervisor of its own session and waits for its word.
@@ -228,7 +250,7 @@ func (a *app) upDetached(ctx context.Context, f upFlags) error {
 		return failed("start a stack: %v", err)
 	}
 	defer r.Close()
-	args := []string{"up", "--state", opts.Dir, "--codex", opts.Config.Codex.Source, "--ready-fd", "3", "--timeout", a.wait(upWait).String()}
+	args := []string{"up", "--state", opts.Dir, "--codex", opts.Config.Codex.Source, "--workers", strconv.Itoa(opts.Workers), "--ready-fd", "3", "--timeout", a.wait(upWait).String()}
 	if path := opts.Config.Path(); path != "" {
 		args = append(args, "--config", path)
 	}
@@ -241,7 +263,7 @@ func (a *app) upDetached(ctx context.Context, f upFlags) error {
 		return failed("start a stack: %v", err)
 	}
 	w.Close()
-	a.note("starting Temporal and a worker in %s …", opts.Dir)
+	a.note("starting Temporal and %d worker(s) in %s …", opts.Workers, opts.Dir)
 	type word struct {
 		upReport
 		err error

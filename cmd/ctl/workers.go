@@ -21,7 +21,7 @@ func (a *app) workerFor(ctx context.Context, t *temporal, session string) (*api.
 		for _, p := range d.GetPendingActivities() {
 			if id, ok := api.ParseIdentity(p.GetLastWorkerIdentity()); ok {
 				if c, err := a.apiClient(id.API); err == nil {
-					if _, err := c.Status(ctx); err == nil {
+					if _, err := a.askWorker(ctx, c); err == nil {
 						return c, nil
 					}
 				}
@@ -41,7 +41,7 @@ func (a *app) anyWorker(ctx context.Context, t *temporal) (*api.Client, error) {
 		}
 		c, err := a.apiClient(endpoint)
 		if err == nil {
-			_, err = c.Status(ctx)
+			_, err = a.askWorker(ctx, c) // one that was stopped takes connections, and says nothing
 		}
 		if err != nil {
 			tried = append(tried, endpoint)
@@ -59,8 +59,10 @@ func (a *app) anyWorker(ctx context.Context, t *temporal) (*api.Client, error) {
 	info, err := a.stack()
 	switch {
 	case err == nil && (t == nil || t.from == "stack"):
-		if c := try(info.Worker.API); c != nil {
-			return c, nil
+		for _, w := range info.Workers {
+			if c := try(w.API); c != nil {
+				return c, nil
+			}
 		}
 	case err != nil && !errors.Is(err, stack.ErrNone):
 		return nil, failed("%v", err)

@@ -1,6 +1,6 @@
 // Package stack is Fairlead on one machine: an embedded Temporal server, a
-// worker, and the supervisor that keeps both alive, with everything they need
-// in one state folder.
+// worker or some, and the supervisor that keeps them alive, with everything
+// they need in one state folder.
 //
 //	stack.json     how to reach the stack (Info); there while it runs
 //	lock           held by the supervisor; its content is the supervisor's pid
@@ -12,9 +12,12 @@
 //	api.sock       the worker's API
 //	logs/          temporal.log, worker.log, supervisor.log
 //
-// What callers may count on: server and worker are processes of their own; one
+// A second worker has worker-2.yaml, api-2.sock and worker-2.log, and so on.
+// With none, worker.yaml is there for one that is started by hand.
+//
+// What callers may count on: server and workers are processes of their own; one
 // that dies is started again at once (after five deaths within 30 s, with
 // pauses); the server keeps its address; one supervisor to a folder. If the
-// supervisor itself is killed, server and worker go on, and the next Up or Down
+// supervisor itself is killed, server and workers go on, and the next Up or Down
 // finds and stops them.
 package stack

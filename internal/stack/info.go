@@ -13,7 +13,7 @@ import (
 // Info is stack.json: how to reach a local stack. It holds no secret.
 type Info struct {
 	Temporal Temporal `json:"temporal"`
-	Worker   Worker   `json:"worker"`
+	Workers  []Worker `json:"workers"`
 	Store    Store    `json:"store"`
 	Identity string   `json:"identity"` // the age identity file
 	// NewIdentity says that this start made it: a person must be told.
@@ -36,8 +36,9 @@ type Temporal struct {
 	Version   string `json:"version"`
 }
 
-// Worker is the stack's one worker.
+// A Worker is one of the stack's workers.
 type Worker struct {
+	Name       string   `json:"name"` // worker, worker-2, …
 	Identity   string   `json:"identity"`
 	PID        int      `json:"pid"`
 	API        string   `json:"api"` // unix:///path

@@ -25,20 +25,23 @@ func (l layout) in(name ...string) string {
 	return filepath.Join(append([]string{string(l)}, name...)...)
 }
 
-// socket is where the worker's API listens: in the folder, or where the name
+// socket is where a worker's API listens: in the folder, or where the name
 // would be too long for a socket, in a short place made of it.
-func (l layout) socket() string {
-	if path := l.in("api.sock"); len(path) <= config.MaxSocketPath {
+func (l layout) socket(n int) string {
+	file := "api" + nth(n) + ".sock"
+	if path := l.in(file); len(path) <= config.MaxSocketPath {
 		return path
 	}
 	sum := sha256.Sum256([]byte(l))
 	name := "fairlead-" + strconv.Itoa(os.Getuid()) + "-" + hex.EncodeToString(sum[:8])
-	path := filepath.Join(os.TempDir(), name, "api.sock")
+	path := filepath.Join(os.TempDir(), name, file)
 	if len(path) > config.MaxSocketPath {
-		path = filepath.Join("/tmp", name, "api.sock")
+		path = filepath.Join("/tmp", name, file)
 	}
 	return path
 }
+
+func (l layout) config(n int) string { return l.in("worker" + nth(n) + ".yaml") }
 
 // prepare makes the folders.
 func (l layout) prepare() error {
@@ -120,9 +123,17 @@ func writeFile(path string, data []byte) error {
 	return nil
 }
 
-// workerConfig writes the worker's config: a person's own, with what belongs to
+// nth is what tells the n-th worker's files and name from the first one's.
+func nth(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return "-" + strconv.Itoa(n+1)
+}
+
+// workerConfig writes a worker's config: a person's own, with what belongs to
 // this stack in its place.
-func (l layout) workerConfig(own *config.Config, address, namespace string) error {
+func (l layout) workerConfig(n int, own *config.Config, address, namespace string) error {
 	c := *own
 	c.Temporal = config.Temporal{Address: address, Namespace: namespace}
 	data, err := yaml.Marshal(c)
@@ -130,7 +141,7 @@ func (l layout) workerConfig(own *config.Config, address, namespace string) erro
 		return fmt.Errorf("write the worker's config: %w", err)
 	}
 	head := "# Written by `ctl up` at every start; change your own config file instead.\n"
-	if err := writeFile(l.in("worker.yaml"), append([]byte(head), data...)); err != nil {
+	if err := writeFile(l.config(n), append([]byte(head), data...)); err != nil {
 		return fmt.Errorf("write the worker's config: %w", err)
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 // A Process is a child as stack.json has it. Started guards against a pid that
 // was given to somebody else; it is empty where the system does not tell.
 type Process struct {
-	Name    string `json:"name"` // temporal, worker
+	Name    string `json:"name"` // temporal, worker, worker-2, …
 	PID     int    `json:"pid"`
 	Started string `json:"started"`
 }

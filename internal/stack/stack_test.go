@@ -38,13 +38,13 @@ func TestRestartsAreAtOnceUntilFiveDeathsInHalfAMinute(t *testing.T) {
 
 func TestSocketPathIsShortEnoughForAnyStateFolder(t *testing.T) {
 	long := layout("/tmp/" + strings.Repeat("a-long-folder-name/", 12))
-	if got := long.socket(); len(got) > config.MaxSocketPath || !strings.HasSuffix(got, "/api.sock") {
+	if got := long.socket(0); len(got) > config.MaxSocketPath || !strings.HasSuffix(got, "/api.sock") {
 		t.Errorf("socket %q has %d bytes", got, len(got))
 	}
-	if other := layout(string(long) + "x"); other.socket() == long.socket() {
+	if other := layout(string(long) + "x"); other.socket(0) == long.socket(0) {
 		t.Error("two state folders share a socket")
 	}
-	if got := layout("/s").socket(); got != "/s/api.sock" {
+	if got := layout("/s").socket(0); got != "/s/api.sock" {
 		t.Errorf("socket of a short folder is %q", got)
 	}
 }
@@ -126,7 +126,7 @@ func TestWorkerConfigReadsBack(t *testing.T) {
 	own.Store = config.Store{URL: "file:///s", Identity: "/id", Recipients: []string{id.Recipient().String()}}
 	own.Limits.Drain = 7 * time.Second
 	own.API.Listen = "unix:///a b/é.sock"
-	if err := at.workerConfig(own, "127.0.0.1:7", "ns"); err != nil {
+	if err := at.workerConfig(0, own, "127.0.0.1:7", "ns"); err != nil {
 		t.Fatal(err)
 	}
 	got, err := config.Load(at.in("worker.yaml"))

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -27,6 +28,9 @@ type Options struct {
 	Dir string
 	// Devserver and Worker are the two programs.
 	Devserver, Worker string
+	// Workers is how many workers there are; with none, only the server runs,
+	// and worker.yaml is there for one that somebody starts by hand.
+	Workers int
 	// Config is a person's own config; what belongs to the stack is set over it.
 	Config *config.Config
 	// Ready is called once, when everything answers.
@@ -41,7 +45,7 @@ const serverDrain = 20 * time.Second
 type supervisor struct {
 	opts  Options
 	at    layout
-	conf  config.Config
+	conf  []config.Config // of each worker; of the one that is started by hand, if there is none
 	log   *slog.Logger
 	ports ports
 
@@ -56,7 +60,7 @@ type supervisor struct {
 // Up runs a stack until ctx ends, and then stops it in good order: the worker
 // drains, then the server goes. The error is ErrRunning where one runs already.
 func Up(ctx context.Context, opts Options) error {
-	s := &supervisor{opts: opts, at: layout(opts.Dir), conf: *opts.Config, log: opts.Logger, children: map[string]Process{}, serverUp: make(chan struct{})}
+	s := &supervisor{opts: opts, at: layout(opts.Dir), log: opts.Logger, children: map[string]Process{}, serverUp: make(chan struct{})}
 	if err := s.at.prepare(); err != nil {
 		return err
 	}
@@ -96,39 +100,57 @@ func (s *supervisor) clear() error {
 
 // settle fills in what the config leaves open.
 func (s *supervisor) settle() error {
-	s.info = Info{Supervisor: os.Getpid(), Version: version.String(), StartedAt: time.Now().UTC(), CodexSource: s.conf.Codex.Source}
-	if s.conf.Store.Identity == "" {
+	conf := *s.opts.Config
+	s.info = Info{Supervisor: os.Getpid(), Version: version.String(), StartedAt: time.Now().UTC(), CodexSource: conf.Codex.Source}
+	if conf.Store.Identity == "" {
 		path, fresh, err := s.at.identity()
 		if err != nil {
 			return err
 		}
-		s.conf.Store.Identity, s.info.NewIdentity = path, fresh
+		conf.Store.Identity, s.info.NewIdentity = path, fresh
 	}
-	s.info.Identity = s.conf.Store.Identity
-	if s.conf.Store.URL == "" {
-		s.conf.Store.URL = "file://" + s.at.in("store")
+	s.info.Identity = conf.Store.Identity
+	if conf.Store.URL == "" {
+		conf.Store.URL = "file://" + s.at.in("store")
 	}
-	if s.conf.API.Listen == "" {
-		s.conf.API.Listen = "unix://" + s.at.socket()
+	s.info.Store.URL = conf.Store.URL
+	for n := range max(s.opts.Workers, 1) {
+		s.conf = append(s.conf, s.workerConf(conf, n))
+	}
+	s.info.Workers = make([]Worker, s.opts.Workers)
+	for n := range s.info.Workers {
+		s.info.Workers[n].Name = workerName(n)
 	}
 	s.ports = s.at.recall()
 	return nil
 }
 
-// supervise runs both children; the worker is the first to stop.
+// workerConf is the config of the n-th worker. What can be there but once (a
+// port, a name) is the first one's.
+func (s *supervisor) workerConf(conf config.Config, n int) config.Config {
+	if n > 0 {
+		conf.API.Listen, conf.API.Address, conf.Metrics.Listen = "", "", ""
+		if conf.Identity != "" {
+			conf.Identity += nth(n)
+		}
+	}
+	if conf.API.Listen == "" {
+		conf.API.Listen = "unix://" + s.at.socket(n)
+	}
+	return conf
+}
+
+func workerName(n int) string { return "worker" + nth(n) }
+
+// supervise runs the children; the workers are the first to stop.
 func (s *supervisor) supervise(ctx context.Context) error {
 	serverCtx, stopServer := context.WithCancel(context.WithoutCancel(ctx))
-	workerCtx, stopWorker := context.WithCancel(ctx)
+	workerCtx, stopWorkers := context.WithCancel(ctx)
 	defer stopServer()
-	defer stopWorker()
+	defer stopWorkers()
 	server := &child{
 		name: "temporal", path: s.opts.Devserver, env: childEnv(), log: s.at.in("logs", "temporal.log"), drain: serverDrain, logger: s.log,
 		args: s.serverArgs, started: s.serverStarted, refusals: []int{2, 6},
-	}
-	worker := &child{
-		name: "worker", path: s.opts.Worker, env: childEnv(), log: s.at.in("logs", "worker.log"), drain: s.conf.Limits.Drain + 10*time.Second, logger: s.log,
-		args:    func() []string { return []string{"--config", s.at.in("worker.yaml")} },
-		started: func(pid int, _ io.Reader) { s.started("worker", pid) }, refusals: []int{2, 4},
 	}
 	serverDone := make(chan error, 1)
 	go func() { serverDone <- server.run(serverCtx) }()
@@ -142,22 +164,47 @@ func (s *supervisor) supervise(ctx context.Context) error {
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() { s.announce(workerCtx) })
-	workerDone := make(chan error, 1)
-	go func() { workerDone <- worker.run(workerCtx) }()
+	workersDone := make(chan error, 1)
+	go func() { workersDone <- s.runWorkers(workerCtx, stopWorkers) }()
 
 	var err error
 	select {
-	case err = <-workerDone:
-		stopWorker()
+	case err = <-workersDone:
+		stopWorkers()
 	case err = <-serverDone:
-		stopWorker()
-		err = errors.Join(err, <-workerDone)
+		stopWorkers()
+		err = errors.Join(err, <-workersDone)
 		wg.Wait()
 		return err
 	}
 	wg.Wait()
 	stopServer()
 	return errors.Join(err, <-serverDone)
+}
+
+// runWorkers runs the workers until ctx ends or one refuses to run, which
+// stops the others.
+func (s *supervisor) runWorkers(ctx context.Context, stop func()) error {
+	var wg sync.WaitGroup
+	errs := make([]error, s.opts.Workers)
+	for n := range errs {
+		name := workerName(n)
+		worker := &child{
+			name: name, path: s.opts.Worker, env: childEnv(), log: s.at.in("logs", name+".log"), drain: s.conf[n].Limits.Drain + 10*time.Second, logger: s.log,
+			args:    func() []string { return []string{"--config", s.at.config(n)} },
+			started: func(pid int, _ io.Reader) { s.started(name, pid) }, refusals: []int{2, 4},
+		}
+		wg.Go(func() {
+			if errs[n] = worker.run(ctx); errs[n] != nil {
+				stop()
+			}
+		})
+	}
+	if len(errs) == 0 {
+		<-ctx.Done()
+	}
+	wg.Wait()
+	return errors.Join(errs...)
 }
 
 func (s *supervisor) serverArgs() []string {
@@ -191,8 +238,10 @@ func (s *supervisor) serverStarted(pid int, stdout io.Reader) {
 		}
 	}
 	s.once.Do(func() {
-		if err := s.at.workerConfig(&s.conf, t.Address, t.Namespace); err != nil {
-			s.log.Error("the worker's config cannot be written", "err", err)
+		for n := range s.conf {
+			if err := s.at.workerConfig(n, &s.conf[n], t.Address, t.Namespace); err != nil {
+				s.log.Error("the worker's config cannot be written", "err", err)
+			}
 		}
 		close(s.serverUp)
 	})
@@ -216,19 +265,25 @@ func (s *supervisor) started(name string, pid int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.children[name] = Process{Name: name, PID: pid, Started: startedAt(pid)}
-	switch name {
-	case "temporal":
+	if name == "temporal" {
 		s.info.Temporal.PID = pid
-	case "worker":
-		s.info.Worker.PID = pid
+	}
+	for n := range s.info.Workers {
+		if w := &s.info.Workers[n]; w.Name == name {
+			w.PID = pid
+		}
 	}
 	s.write()
 }
 
 // write replaces stack.json. The caller holds mu.
 func (s *supervisor) write() {
+	names := []string{"temporal"}
+	for _, w := range s.info.Workers {
+		names = append(names, w.Name)
+	}
 	s.info.Children = s.info.Children[:0]
-	for _, name := range []string{"temporal", "worker"} {
+	for _, name := range names {
 		if p, ok := s.children[name]; ok {
 			s.info.Children = append(s.info.Children, p)
 		}
@@ -238,43 +293,62 @@ func (s *supervisor) write() {
 	}
 }
 
-// announce keeps what stack.json says of the worker true, and says once that
+// announce keeps what stack.json says of the workers true, and says once that
 // everything answers.
 func (s *supervisor) announce(ctx context.Context) {
-	address := s.conf.API.Address
-	if address == "" {
-		address = s.conf.API.Listen
+	asks := make([]*api.Client, s.opts.Workers)
+	for n := range asks {
+		address := s.conf[n].API.Address
+		if address == "" {
+			address = s.conf[n].API.Listen
+		}
+		c, err := api.Connect(address, s.conf[n].API)
+		if err != nil {
+			s.log.Error("the worker's API cannot be asked", "worker", workerName(n), "err", err)
+			return
+		}
+		defer c.Close()
+		asks[n] = c
 	}
-	c, err := api.Connect(address, s.conf.API)
-	if err != nil {
-		s.log.Error("the worker's API cannot be asked", "err", err)
-		return
-	}
-	defer c.Close()
-	told, known := false, 0
+	told, known := false, make([]int, len(asks))
 	for ; ctx.Err() == nil; pause(ctx, 100*time.Millisecond) {
-		s.mu.Lock()
-		pid := s.info.Worker.PID
-		s.mu.Unlock()
-		if pid == known {
-			continue
+		ready := 0
+		for n, c := range asks {
+			known[n] = s.look(ctx, n, c, known[n])
+			if known[n] > 0 {
+				ready++
+			}
 		}
-		st, err := askStatus(ctx, c)
-		if err != nil || !st.Ready || st.PID != pid {
-			continue
-		}
-		known = pid
-		s.mu.Lock()
-		s.info.Worker = Worker{Identity: st.Identity, PID: st.PID, API: st.API, TaskQueues: st.TaskQueues, Version: st.Version, Codex: st.Codex}
-		s.info.Store = Store{URL: st.Store.URL, ID: st.Store.ID}
-		s.write()
-		info := s.info
-		s.mu.Unlock()
-		if !told {
+		if !told && ready == len(asks) {
 			told = true
+			s.mu.Lock()
+			info := s.info
+			info.Workers, info.Children = slices.Clone(info.Workers), slices.Clone(info.Children)
+			s.mu.Unlock()
 			s.opts.Ready(info)
 		}
 	}
+}
+
+// look asks the n-th worker who it is, unless that is known of its pid already,
+// and returns the pid that is known.
+func (s *supervisor) look(ctx context.Context, n int, c *api.Client, known int) int {
+	s.mu.Lock()
+	pid := s.info.Workers[n].PID
+	s.mu.Unlock()
+	if pid == known {
+		return known
+	}
+	st, err := askStatus(ctx, c)
+	if err != nil || !st.Ready || st.PID != pid {
+		return known
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.info.Workers[n] = Worker{Name: workerName(n), Identity: st.Identity, PID: st.PID, API: st.API, TaskQueues: st.TaskQueues, Version: st.Version, Codex: st.Codex}
+	s.info.Store = Store{URL: st.Store.URL, ID: st.Store.ID}
+	s.write()
+	return pid
 }
 
 func askStatus(ctx context.Context, c *api.Client) (api.Status, error) {
