@@ -43,6 +43,10 @@ if [ "$4" = tie ]; then
 		j_whose "$j_t"
 		j_alive "$j_p" "$j_s" || rm -f "$j_t" "$j_t-t"
 	done
+	# What was left for those who look after it while nobody is attached.
+	for j_t in "$j_d"/watch.*; do
+		[ ! -e "$j_t" ] || rm -f "$j_t"
+	done
 fi
 j_stat self
 j_main=$j_pid j_mstart=$j_start

@@ -10,7 +10,7 @@ type ProcessSpec struct {
 	// err.log, started (pid, start time and boot id of the process, pid and
 	// start time of the shell that waits for it) and, at the end, exit
 	// (status, and when in ticks since boot); both appear at once and whole.
-	// tie.* and see.* are attachments.
+	// tie.* and see.* are attachments, watch.* says that somebody waits.
 	Dir string
 	// Fence guards the session that the process belongs to.
 	Fence Fence

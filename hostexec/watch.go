@@ -1,0 +1,138 @@
+package hostexec
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// A Watched is a process that somebody waits for and to which something
+// happened: it runs no more, or its journal is not as long as it was.
+type Watched struct {
+	// Session and Process name its folder: Session/proc/Process.
+	Session, Process string
+	// Offset is how far its journal was read.
+	Offset int64
+	State  ProcessState
+	Code   int   // as in ProcessStatus
+	Size   int64 // of its journal; -1 when that is gone
+}
+
+// Over says that there is nothing more to wait for: the process runs no more,
+// or its journal lacks what was read of it.
+func (w Watched) Over() bool { return w.State != ProcessRunning || w.Size < w.Offset }
+
+var (
+	//go:embed watch_leave.sh
+	watchLeaveText string
+	//go:embed watch_look.sh
+	watchLookText string
+
+	watchLeaveScript = script(watchLeaveText)
+	watchLookScript  = script(watchLookText)
+)
+
+// LeaveWatch says on the host that the process in dir is waited for, though
+// nobody is attached, and that its journal was read up to offset. LookWatched
+// looks after it from then on; the next exclusive attachment takes it back.
+// Where no process was started the error wraps ErrNotExist.
+func LeaveWatch(ctx context.Context, h Host, dir string, offset int64, fence Fence) error {
+	err := checkDir(dir)
+	if err == nil && offset < 0 {
+		err = fmt.Errorf("offset %d is negative", offset)
+	}
+	if err == nil {
+		_, err = h.Run(ctx, Command{Script: watchLeaveScript, Args: []string{dir, strconv.FormatInt(offset, 10)}, Fence: &fence})
+		err = processError(err)
+	}
+	if err != nil {
+		return fmt.Errorf("leave a watch for process in %s on %s: %w", dir, h.Name(), err)
+	}
+	return nil
+}
+
+// LookWatched looks at every process below sessionsDir for which a watch was
+// left, in one round trip, and returns those to which something happened. It
+// changes nothing, takes no lock and starts no program for those to which
+// nothing did.
+func LookWatched(ctx context.Context, h Host, sessionsDir string) ([]Watched, error) {
+	fail := func(err error) ([]Watched, error) {
+		return nil, fmt.Errorf("look at processes below %s on %s: %w", sessionsDir, h.Name(), err)
+	}
+	if err := checkDir(sessionsDir); err != nil {
+		return fail(err)
+	}
+	res, err := h.Run(ctx, Command{Script: watchLookScript, Args: []string{sessionsDir}})
+	if err != nil {
+		return fail(processError(err))
+	}
+	var found []Watched
+	for line := range bytes.Lines(res.Stdout) {
+		w, err := parseWatched(string(line))
+		if err != nil {
+			return fail(err)
+		}
+		found = append(found, w)
+	}
+	return found, nil
+}
+
+func parseWatched(line string) (w Watched, err error) {
+	var dir string
+	n, _ := fmt.Sscanf(line, "fairlead-watch %s %d %s %d %d", &dir, &w.Offset, &w.State, &w.Code, &w.Size)
+	var ok bool
+	w.Session, w.Process, ok = strings.Cut(dir, "/proc/")
+	if n != 5 || !ok || w.Offset < 0 || strings.ContainsRune(w.Session+w.Process, '/') {
+		return w, fmt.Errorf("%w: %q", errGarbled, line)
+	}
+	switch w.State {
+	case ProcessAbsent, ProcessRunning, ProcessExited, ProcessLost, ProcessRebooted:
+		return w, nil
+	}
+	return w, fmt.Errorf("%w: %q", errGarbled, line)
+}
+
+// dd moves to its place without reading up to it; busybox's tail does not.
+const journalScript = `[ -f "$1" ] || { echo "$1: no such file" >&2; exit 94; }
+exec dd if="$1" bs=65536 skip="$2" count="$3" 2>/dev/null`
+
+const journalBlock = 64 << 10
+
+// MaxJournalPiece is the most that ReadJournal returns.
+const MaxJournalPiece = 1 << 20
+
+// ReadJournal returns what the process in dir has written from offset on, at
+// most MaxJournalPiece bytes of it, without attaching to it.
+func ReadJournal(ctx context.Context, h Host, dir string, offset int64) ([]byte, error) {
+	data, err := readJournal(ctx, h, dir, offset)
+	if err != nil {
+		return nil, fmt.Errorf("read journal of process in %s on %s at byte %d: %w", dir, h.Name(), offset, err)
+	}
+	return data, nil
+}
+
+func readJournal(ctx context.Context, h Host, dir string, offset int64) ([]byte, error) {
+	if err := checkDir(dir); err != nil {
+		return nil, err
+	}
+	if offset < 0 {
+		return nil, errors.New("the offset is negative")
+	}
+	res, err := h.Run(ctx, Command{Script: journalScript, Args: []string{
+		path.Join(dir, "out.log"), strconv.FormatInt(offset/journalBlock, 10), strconv.Itoa(MaxJournalPiece/journalBlock + 1),
+	}})
+	var exit *ExitError
+	if errors.As(err, &exit) && exit.Code == exitNotExist {
+		return nil, ErrNotExist
+	}
+	if err != nil {
+		return nil, err
+	}
+	data := res.Stdout[min(offset%journalBlock, int64(len(res.Stdout))):]
+	return data[:min(len(data), MaxJournalPiece)], nil
+}
