@@ -295,7 +295,9 @@ func TestHandshakeChecksTheVersion(t *testing.T) {
 		"who knows":                                      "none",
 	} {
 		c, p := connect(t, ConnConfig{})
+		heard := make(chan struct{})
 		go func() {
+			defer close(heard)
 			p.hear()
 			p.say(`{"id":1,"result":{"userAgent":"` + agent + `","codexHome":"/h","platformFamily":"unix","platformOs":"linux"}}`)
 			if want == "" {
@@ -305,6 +307,7 @@ func TestHandshakeChecksTheVersion(t *testing.T) {
 			}
 		}()
 		s, err := Handshake(t.Context(), c, ClientInfo{})
+		<-heard // before the end of the test closes the wire
 		var ve *VersionError
 		switch {
 		case want == "" && (err != nil || s.CodexHome != "/h"):

@@ -18,10 +18,12 @@ type Line struct {
 	// the receiver's to keep.
 	Raw []byte
 	// Oversize lines were longer than the bound and skipped. What is needed
-	// to answer them was still read: Method, and ID as it was written.
+	// to answer them was still read: Method, ID as it was written, and
+	// whether there is a result.
 	Oversize bool
 	Method   string
 	ID       json.RawMessage
+	Result   bool
 }
 
 // Blank reports whether there is nothing on the line.
@@ -116,7 +118,7 @@ func (s *splitter) add(part []byte) {
 func (s *splitter) take() Line {
 	l := Line{Offset: s.start, End: s.pos}
 	if s.skip {
-		l.Oversize, l.Method, l.ID = true, s.peek.method, s.peek.id
+		l.Oversize, l.Method, l.ID, l.Result = true, s.peek.method, s.peek.id, s.peek.result
 	} else {
 		l.Raw = s.buf
 		if l.Raw == nil {

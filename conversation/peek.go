@@ -12,6 +12,7 @@ const peekMax = 1 << 10
 type peeker struct {
 	method string
 	id     json.RawMessage
+	result bool // there is one
 
 	depth    int
 	inString bool
@@ -68,6 +69,7 @@ func (p *peeker) next(c byte) {
 	case ':':
 		if p.depth == 1 {
 			p.inValue, p.nested, p.over, p.token = true, false, false, p.token[:0]
+			p.result = p.result || p.name == "result"
 		}
 	case ',':
 		if p.depth == 1 {

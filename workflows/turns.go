@@ -47,7 +47,8 @@ func (s *session) delivered(d activities.Delivery) {
 		a := s.st.approval(p.Approval)
 		switch d.State {
 		case activities.Decided:
-			s.st.Sends[i].Handed = false // not written: the next pump is to
+			s.st.Sends[i].Handed = false // not written, for certain: the next pump is to
+			s.st.Sends[i].Send.Uncertain = false
 			return
 		case activities.Sent:
 			s.st.Sends[i].Send.Uncertain = true
