@@ -40,11 +40,16 @@ func SessionTopic(session string) string { return "session/" + session }
 func ExecTopic(id string) string { return "exec/" + id }
 
 // SessionLive tells viewers that this worker attached to a session's process,
-// or let go of it.
+// or let go of it. While it is attached it comes at once when the thread, the
+// turn or a delivery changes, and every second or so when anything does.
 type SessionLive struct {
 	Attached bool   `json:"attached"`
 	Reason   string `json:"reason,omitempty"` // why the pump returned; empty when it did not
 	Seq      int64  `json:"seq"`              // of the newest entry
+	// ThreadID, TurnID and Offset say where the pump is, while attached.
+	ThreadID string `json:"thread_id,omitempty"`
+	TurnID   string `json:"turn_id,omitempty"`
+	Offset   int64  `json:"offset,omitempty"`
 	// Acknowledged are the sends that codex has by now, since the attachment.
 	Acknowledged []string `json:"acknowledged,omitempty"`
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -129,18 +130,17 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	}
 	defer w.Close()
 
+	here := s.attachedTo(in.Claim.Session, in.Pump.State)
 	done := make(chan struct{})
 	joined := make(chan struct{})
 	go func() {
 		defer close(joined)
-		s.attend(ctx, held, a.stop, t, callBack, done)
+		s.attend(ctx, held, a.stop, t, here, callBack, done)
 	}()
-	topic := SessionTopic(in.Claim.Session)
-	s.publish(topic, LiveState, 0, SessionLive{Attached: true, Seq: in.Pump.State.Seq})
 	res, err := conversation.Run(runCtx, w, in.Pump, s.sinkOf(held, t, hide.all), conversation.Options{
 		Attempt: int(a.n) + in.Pump.Again, Nonce: fmt.Sprintf("%d-%d", in.Claim.Pump, a.n), Redactor: hide.pump, Exit: w.exit, Now: s.Now,
 		Log:     s.Logger.With("session", in.Claim.Session),
-		Settled: s.tellAcknowledged(topic, in.Pump.State.Seq),
+		Settled: here.settled, Moved: here.moved,
 	})
 	close(done)
 	<-joined
@@ -150,11 +150,11 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	if t.strange != "" {
 		s.Logger.Error("transcript differs between attempts", "session", in.Claim.Session, "what", t.strange)
 	}
-	last := SessionLive{Reason: string(res.Reason), Seq: res.State.Seq}
-	if err != nil {
-		last = SessionLive{Seq: in.Pump.State.Seq}
+	if err == nil {
+		here.gone(res.Reason, res.State.Seq)
+	} else {
+		here.gone("", in.Pump.State.Seq)
 	}
-	s.publish(topic, LiveState, 0, last)
 	if err == nil && res.Reason == conversation.PumpCancelled && errors.Is(context.Cause(runCtx), errHandOver) && ctx.Err() == nil {
 		err = errHandOver
 	}
@@ -171,11 +171,18 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	return out, nil
 }
 
-// fillTexts reads what is too long for a workflow from the store.
+// messagesPrefix is where messages that are too long for a workflow are kept.
+const messagesPrefix = "messages/"
+
+// fillTexts reads what is too long for a workflow from the store, and nothing
+// else of what is there: a workflow's message names the blob.
 func (s *Sessions) fillTexts(ctx context.Context, sends []Send) error {
 	for i, send := range sends {
 		if send.Blob == "" || send.Text != "" {
 			continue
+		}
+		if name, ok := strings.CutPrefix(send.Blob, messagesPrefix); !ok || name == "" || strings.Contains(name, "..") {
+			return badInput("message %s: blob %q is none of a message", send.ID, send.Blob)
 		}
 		data, err := s.Store.Get(ctx, send.Blob)
 		if err != nil {
@@ -260,9 +267,9 @@ func lastOf(s string, n int) string {
 }
 
 // attend does what must go on beside a conversation: it stores entries that
-// have waited, and calls the conversation back when the workflow wants it or
+// have waited, tells viewers how far the pump is, and calls the conversation back when the workflow wants it or
 // the worker stops.
-func (s *Sessions) attend(ctx, held context.Context, stop <-chan struct{}, t *transcript, callBack context.CancelCauseFunc, done <-chan struct{}) {
+func (s *Sessions) attend(ctx, held context.Context, stop <-chan struct{}, t *transcript, here *presence, callBack context.CancelCauseFunc, done <-chan struct{}) {
 	flush := time.NewTicker(segmentAge / 2)
 	defer flush.Stop()
 	cancelled := ctx.Done()
@@ -273,6 +280,7 @@ func (s *Sessions) attend(ctx, held context.Context, stop <-chan struct{}, t *tr
 		case <-flush.C:
 			// An error is kept by the transcript and ends the conversation.
 			_ = t.flushOld(held)
+			here.tell()
 		case <-cancelled:
 			callBack(context.Canceled)
 			cancelled = nil
@@ -280,18 +288,5 @@ func (s *Sessions) attend(ctx, held context.Context, stop <-chan struct{}, t *tr
 			callBack(errHandOver)
 			stop = nil
 		}
-	}
-}
-
-// tellAcknowledged tells viewers which sends codex has, long before the pump
-// returns: a person who decided waits for it.
-func (s *site) tellAcknowledged(topic string, seq int64) func(conversation.Delivery) {
-	var ids []string
-	return func(d conversation.Delivery) {
-		if d.State != conversation.Acknowledged {
-			return
-		}
-		ids = append(ids, d.ID)
-		s.publish(topic, LiveState, 0, SessionLive{Attached: true, Seq: seq, Acknowledged: ids})
 	}
 }

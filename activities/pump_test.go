@@ -352,3 +352,63 @@ func TestHeartbeatNamesTheAttachedWorker(t *testing.T) {
 		t.Errorf("heartbeats %+v", beats)
 	}
 }
+
+// states are what viewers were told of a session's pump.
+func (b *bed) states(session string) (all []SessionLive) {
+	b.t.Helper()
+	for _, ev := range b.live.of(SessionTopic(session), LiveState) {
+		var s SessionLive
+		if err := json.Unmarshal(ev.Data, &s); err != nil {
+			b.t.Fatal(err)
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+func TestViewersAreToldWhereThePumpIs(t *testing.T) {
+	model := scriptedmodel.Serve(t, slowly)
+	k := handMade(t, "place", model)
+	k.start()
+	done := k.pumpBeside(t.Context(), k.bed, k.input(k.message("I am Ada")), quiet(1))
+	var at SessionLive
+	await(t, "thread, turn and message to be shown", func() bool {
+		all := k.states("place")
+		if len(all) > 0 {
+			at = all[len(all)-1]
+		}
+		return at.ThreadID != "" && at.TurnID != "" && len(at.Acknowledged) == 1 && at.Seq > 1
+	})
+	if !at.Attached || at.Offset <= 0 || at.Acknowledged[0] != "m-1" {
+		t.Errorf("shown %+v", at)
+	}
+	model.Release("gate")
+	got := <-done
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	k.took(got.out, conversation.TurnEnded)
+	if got.out.Pump.State.ThreadID != at.ThreadID || got.out.Pump.Turn.ID != at.TurnID {
+		t.Errorf("shown %+v, was %+v", at, got.out.Pump)
+	}
+	all := k.states("place")
+	if last := all[len(all)-1]; last.Attached || last.Reason != string(conversation.TurnEnded) || last.Seq != k.state.Seq {
+		t.Errorf("at the end: %+v", last)
+	}
+}
+
+func TestOnlyMessagesAreReadFromTheStoreAsMessages(t *testing.T) {
+	k := handMade(t, "prefix", scriptedmodel.Serve(t, `rules: []`))
+	for _, dir := range []string{"seeds", "requests", "messages2"} {
+		key, err := k.store.PutContent(t.Context(), dir, []byte("not for the model"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, blob := range []string{key, "messages/../" + key} {
+			sends := []Send{{ID: "m", Kind: conversation.SendTurn, Blob: blob}}
+			if err := k.set.Sessions.fillTexts(t.Context(), sends); err == nil || sends[0].Text != "" {
+				t.Errorf("%s was read as a message: %v, %q", blob, err, sends[0].Text)
+			}
+		}
+	}
+}

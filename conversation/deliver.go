@@ -18,7 +18,8 @@ type send struct {
 	state     DeliveryState
 	text      string // why it was rejected or is void
 	uncertain bool   // an earlier pump or attempt may have written it
-	told      bool   // Options.Settled knows how it ended
+	own       bool   // the pump's, nobody is told
+	announced bool   // Options.Settled knows how it ended
 
 	tried bool
 	wrote bool // written in this pump and not refused for overload since
@@ -29,6 +30,15 @@ type send struct {
 
 func (s *send) settled() bool {
 	return s.state == Acknowledged || s.state == Rejected || s.state == Void
+}
+
+// told is its state for the workflow. "Decided" would make that send it again,
+// also to another process: so it is said only where nobody can have written it.
+func (s *send) told() DeliveryState {
+	if s.state == Decided && s.uncertain {
+		return Sent
+	}
+	return s.state
 }
 
 func (s *send) settle(state DeliveryState, why string) {
@@ -43,8 +53,8 @@ func (m *machine) tellSettled() {
 		return
 	}
 	for _, s := range m.sends {
-		if s.settled() && !s.told {
-			s.told = true
+		if s.settled() && !s.announced && !s.own {
+			s.announced = true
 			m.opt.Settled(Delivery{ID: s.ID, State: s.state, Error: s.text})
 		}
 	}
@@ -73,7 +83,7 @@ func (m *machine) find(id string) *send {
 func (m *machine) barrier() bool {
 	need, history := false, false
 	for _, s := range m.sends {
-		if s.settled() || !s.uncertain || s.wrote || s.Kind != SendTurn && s.Kind != SendSteer {
+		if !s.doubtful() {
 			continue
 		}
 		need = true
@@ -99,6 +109,35 @@ func (m *machine) barrier() bool {
 	for _, s := range m.sends {
 		if s.Kind == SendTurn || s.Kind == SendSteer {
 			s.uncertain = false
+		}
+	}
+	return true
+}
+
+// doubtful says that it has to be found out whether codex has a message.
+func (s *send) doubtful() bool {
+	return !s.settled() && s.uncertain && !s.wrote && (s.Kind == SendTurn || s.Kind == SendSteer)
+}
+
+// ascertain finds out, behind the end of a turn, whether messages that were to
+// steer it came in time: those that did not become turns of their own.
+func (m *machine) ascertain() {
+	if m.canceled || !m.barrier() {
+		return
+	}
+	for _, s := range m.sends {
+		if s.Kind == SendSteer && !s.wrote {
+			s.settle(Void, "the turn ended first")
+		}
+	}
+}
+
+// ascertained reports whether that is known. An answer to one that this pump
+// has written comes all the same.
+func (m *machine) ascertained() bool {
+	for _, s := range m.sends {
+		if s.Kind == SendSteer && !s.settled() {
+			return false
 		}
 	}
 	return true

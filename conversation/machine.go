@@ -40,6 +40,7 @@ type machine struct {
 	asks    map[string]*ask
 	barred  bool // the barrier was answered
 	sends   []*send
+	spent   int64 // of the running turn, before this pump
 	autos   []auto
 
 	items    map[string][]wireChange // open file changes, for the requests about them
@@ -77,14 +78,14 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 	if m.fresh {
 		// What waited in an earlier process died with it.
 		m.dropOpen(func(OpenRequest) bool { return true })
-		m.st.Items, m.st.TurnID, m.st.Idle = nil, "", false
+		m.st.Items, m.st.TurnID, m.st.Idle, m.st.Budget = nil, "", false, ""
+		m.st.Trimmed, m.st.Untrimmable = 0, false
 	}
 	for _, s := range in.Sends {
 		m.sends = append(m.sends, &send{Send: s, state: Decided, uncertain: s.Uncertain || opt.Attempt > 1})
 	}
-	if m.st.TurnID != "" {
-		m.turnAt = 0
-	}
+	m.spent = m.st.TurnUsage.spent()
+	m.resumeBudget()
 	m.expectAnswers()
 	for _, n := range in.Notes {
 		m.note(n)
@@ -201,6 +202,9 @@ func (m *machine) read(l Line, now time.Duration) {
 	}
 	m.step()
 	m.tellSettled()
+	if m.opt.Moved != nil {
+		m.opt.Moved(Place{m.st.ThreadID, m.st.TurnID, m.st.Cursor.Offset, m.st.Seq})
+	}
 }
 
 // refill takes a line between Rewind and Cursor: it was folded before, only
@@ -241,7 +245,10 @@ func (m *machine) apply(l Line) {
 			break
 		}
 		if m.turnEnd != nil && msg.Method == "turn/started" {
-			m.finish(TurnEnded) // the next pump's
+			// The next pump's. What was refused before is answered first,
+			// since that one begins behind it.
+			m.flushAutos()
+			m.finish(TurnEnded)
 			return
 		}
 		if msg.EmittedAtMS > m.st.AtMS {
@@ -293,9 +300,19 @@ func (m *machine) oversize(l Line) {
 		m.st.Items = nil
 	case l.Method == "" && l.ID != nil:
 		if id, ok := stringID(l.ID); ok {
-			m.response(id, &message{ID: l.ID, Error: &RPCError{Code: CodeInternal, Message: "the answer is too long to read"}})
+			m.response(id, longAnswer(l))
 		}
 	}
+}
+
+// longAnswer stands for an answer that is too long to read: whether it is a
+// yes is known all the same. To a Send no more is needed; who wanted to know
+// what the answer says finds it unreadable.
+func longAnswer(l Line) *message {
+	if l.Result {
+		return &message{ID: l.ID, Result: json.RawMessage(`{}`)}
+	}
+	return &message{ID: l.ID, Error: &RPCError{Code: CodeInternal, Message: "the answer is too long to read"}}
 }
 
 // step does whatever is due now and decides whether to return.
@@ -313,6 +330,7 @@ func (m *machine) advance() {
 	m.flushAutos()
 	if m.turnEnd != nil {
 		m.clean()
+		m.ascertain()
 		return
 	}
 	if m.canceled || m.reason != "" {
@@ -336,7 +354,7 @@ func (m *machine) advance() {
 func (m *machine) verdict() {
 	switch {
 	case m.turnEnd != nil:
-		if m.cleaned() || m.canceled || m.now-m.endedAt >= cleanGrace {
+		if m.cleaned() && m.ascertained() || m.canceled || m.now-m.endedAt >= cleanGrace {
 			m.finish(TurnEnded)
 		}
 	case m.reason != "":
@@ -372,8 +390,12 @@ func (m *machine) finish(why PumpReason) {
 		r.Requests = m.report()
 	}
 	r.Busy = len(m.st.Open) > 0 && m.running() > 0
+	m.keepBudget()
 	for _, s := range m.sends {
-		r.Deliveries = append(r.Deliveries, Delivery{ID: s.ID, State: s.state, Error: m.redact(s.text)})
+		if s.own {
+			continue
+		}
+		r.Deliveries = append(r.Deliveries, Delivery{ID: s.ID, State: s.told(), Error: m.redact(s.text)})
 	}
 	m.st.Rewind = m.st.Cursor.Offset
 	for _, it := range m.st.Items {

@@ -27,6 +27,7 @@ var hints = map[string]string{
 	"start_timeout":   "codex did not answer after its start: look at its error log and at the host's load",
 	"request_timeout": "codex did not answer a request: it may be wedged; interrupt the turn or resume the session with a new process",
 	"turn_timeout":    "the turn took longer than its limit: interrupt it, or raise the limit",
+	"budget":          "the turn needs more tokens than its budget: raise it, and send a message to go on",
 	"thread_missing":  "the thread's rollout is not in this CODEX_HOME: restore a snapshot that has it; no new thread was begun",
 	"thread_busy":     "another codex process holds the thread: end that process first; no new thread was begun",
 	"version":         "provision the host with the pinned codex",

@@ -53,12 +53,22 @@ type Options struct {
 	// Settled, if set, hears at once what became of a send, from the pump's
 	// goroutine; the result tells the workflow. A second attempt says it again.
 	Settled func(Delivery)
+	// Moved, if set, hears behind every line where the pump is, from its
+	// goroutine.
+	Moved func(Place)
 	// Exit tells how the process ended and the tail of its standard error.
 	// It is asked once, when the wire says that the process has ended.
 	Exit func() (how, tail string)
 	// Now answers codex when it asks for the time; nothing else depends on it.
 	Now func() time.Time
 	Log *slog.Logger
+}
+
+// A Place is how far a pump has come.
+type Place struct {
+	ThreadID, TurnID string
+	Offset           int64 // next byte of the journal to be folded
+	Seq              int64 // of the newest entry
 }
 
 func (o Options) clock() time.Time {

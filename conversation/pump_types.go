@@ -74,6 +74,13 @@ type PumpState struct {
 	// AtMS is the newest time that the journal told; lines without a time
 	// of their own are taken to be of this time.
 	AtMS int64 `json:"at_ms,omitempty"`
+	// Budget says how far the interrupt of a running turn got that had used
+	// more tokens than it was given; empty while it is within its budget.
+	Budget DeliveryState `json:"budget,omitempty"`
+	// Trimmed is how much of the journal's beginning was given back to the
+	// host's file system. Untrimmable says that the host cannot do that.
+	Trimmed     int64 `json:"trimmed,omitempty"`
+	Untrimmable bool  `json:"untrimmable,omitempty"`
 	// Stray says that the last line was no message: a run of such lines
 	// makes one transcript entry.
 	Stray bool `json:"stray,omitempty"`
@@ -141,6 +148,14 @@ type Limits struct {
 	Attach  time.Duration `json:"attach,omitempty"`  // longest stay of one pump; 12 h
 	Line    int           `json:"line,omitempty"`    // longest line in bytes; 32 MiB
 	Excerpt int           `json:"excerpt,omitempty"` // longest text inside a result; 8 KiB
+	// Bytes is how much of the journal one pump folds at most; 256 MiB. It
+	// returns Bound then, so that the cursor moves on for good.
+	Bytes int64 `json:"bytes,omitempty"`
+	// Tokens is how many tokens, in and out, the running turn may still use,
+	// or the one that this pump begins; 0 means any number. A turn that uses
+	// more is interrupted by the pump: its end has a Problem of kind budget.
+	// A turn that has nothing left gets 1.
+	Tokens int64 `json:"tokens,omitempty"`
 }
 
 // SendKind names what is sent.
@@ -304,7 +319,7 @@ type TurnEnd struct {
 
 // A Problem is a classified failure with a sentence for the operator.
 type Problem struct {
-	Kind    string `json:"kind"` // auth, quota, rate_limit, overloaded, context_window, model, bad_request, sandbox, network, protocol, process_exit, start_timeout, request_timeout, turn_timeout, thread_missing, thread_busy, version, other
+	Kind    string `json:"kind"` // auth, quota, rate_limit, overloaded, context_window, model, bad_request, sandbox, network, protocol, process_exit, start_timeout, request_timeout, turn_timeout, budget, thread_missing, thread_busy, version, other
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
 }

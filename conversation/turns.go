@@ -18,6 +18,7 @@ func (m *machine) beginTurn(id string, n int) {
 	m.st.TurnID, m.st.Turn = id, n
 	m.st.TurnItems, m.st.TurnUsage, m.st.TurnStartedMS = 0, Usage{}, m.st.AtMS
 	m.st.FinalText, m.st.FinalTruncated, m.st.DiffStat, m.st.Idle = "", false, "", false
+	m.st.Budget, m.spent = "", 0
 	m.turnAt = m.now
 }
 
@@ -85,6 +86,9 @@ func (m *machine) endTurn(status string, why *Problem) {
 	if status == "failed" && why == nil {
 		why = problem("other", "codex did not say why the turn failed")
 	}
+	if why == nil {
+		why = m.overBudget(status)
+	}
 	why = m.redactProblem(why)
 	m.turnEnd = &TurnEnd{
 		N: m.st.Turn, ID: m.st.TurnID, Status: status,
@@ -115,7 +119,7 @@ func (m *machine) endTurn(status string, why *Problem) {
 	}
 	m.st.Items = left
 	m.st.TurnID, m.st.TurnItems, m.st.TurnUsage, m.st.TurnStartedMS = "", 0, Usage{}, 0
-	m.st.FinalText, m.st.FinalTruncated, m.st.DiffStat, m.st.Idle = "", false, "", false
+	m.st.FinalText, m.st.FinalTruncated, m.st.DiffStat, m.st.Idle, m.st.Budget = "", false, "", false, ""
 }
 
 // settleAtEnd says of each Send that was for the turn what its end means.
@@ -210,6 +214,7 @@ func (m *machine) usageUpdated(p json.RawMessage) {
 	for i := range m.st.Items {
 		m.st.Items[i].Background = true
 	}
+	m.checkBudget()
 }
 
 func (u *Usage) add(v Usage) {
