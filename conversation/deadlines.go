@@ -79,6 +79,9 @@ func (m *machine) wake() time.Duration {
 		soon(m.lastLine + m.lim.Settle)
 		soon(m.unreportedAt + 10*m.lim.Settle)
 	}
+	if len(m.resolved) > 0 {
+		soon(m.resolvedAt + 10*m.lim.Settle)
+	}
 	if m.st.TurnID != "" {
 		soon(m.turnAt + m.lim.Turn)
 		if len(m.st.Open) > 0 {

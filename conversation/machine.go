@@ -49,6 +49,7 @@ type machine struct {
 	resolved []json.RawMessage
 
 	unreportedAt time.Duration // when the oldest unreported request came
+	resolvedAt   time.Duration // when the first of resolved was seen
 	turnAt       time.Duration // since when this pump sees the turn run
 	idleAt       time.Duration
 	interruptAt  time.Duration
@@ -370,6 +371,10 @@ func (m *machine) verdict() {
 		m.finish(Bound)
 	case len(m.st.Open) > 0 && (!m.working() || m.now-m.lastLine >= linger):
 		m.finish(RequestsOpen)
+	case len(m.resolved) > 0 && m.interruptAt == 0 && m.now-m.resolvedAt >= 10*m.lim.Settle:
+		// Somebody may be about to decide what codex asks no more, and the
+		// turn may go on for hours.
+		m.finish(Bound)
 	}
 }
 

@@ -279,7 +279,7 @@ const (
 	RequestsOpen  PumpReason = "requests"      // codex waits for a decision
 	ProcessEnded  PumpReason = "process_ended" // the process is gone
 	PumpCancelled PumpReason = "cancelled"     // the workflow wanted it back
-	Bound         PumpReason = "bound"         // Limits.Attach was reached, or nothing more to do
+	Bound         PumpReason = "bound"         // Limits.Attach was reached, nothing more to do, or codex took requests back
 	TimedOut      PumpReason = "timed_out"     // Limits.Request, StartUp or Turn; Problem says which
 	Refused       PumpReason = "refused"       // codex refused the handshake or thread; Problem says why
 )

@@ -173,6 +173,9 @@ func (m *machine) dropOpen(match func(OpenRequest) bool) {
 			continue
 		}
 		if o.Reported && !m.decided(o.RPC) {
+			if len(m.resolved) == 0 {
+				m.resolvedAt = m.now
+			}
 			m.resolved = append(m.resolved, o.RPC)
 		}
 		key := idKey(o.RPC)
