@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// ErrJournalLost: the journal is gone, or shorter than the offset asked for:
-// somebody deleted or truncated it.
+// ErrJournalLost: the journal is gone, or shorter than the offset asked for, or
+// was trimmed above it: somebody deleted, truncated or trimmed it.
 var ErrJournalLost = errors.New("journal was lost")
 
 const (
@@ -30,7 +30,8 @@ const (
 // than the host knows is a *FencedError. Attaching to a process that has ended
 // is no error: Status says so, what is left of the journal can be read, and
 // Write fails with ErrProcessGone. Where no process was started the error
-// wraps ErrNotExist; a journal that ends before the offset is ErrJournalLost.
+// wraps ErrNotExist; a journal that ends before the offset, or was trimmed above
+// it, is ErrJournalLost.
 //
 // The attachment lives as long as ctx, and until Close. A process that closed
 // its input can only be followed.
@@ -60,12 +61,13 @@ func attach(ctx context.Context, h Host, dir string, opts AttachOptions) (*attac
 	open := func(offset int64, follow bool) (*wire, error) {
 		return openWire(ctx, h, dir, opts, offset, follow)
 	}
+	check := func(at int64) error { return checkHole(ctx, h, dir, at, opts.ErrLog) }
 	w, err := open(opts.Offset, opts.Follow)
 	if err != nil {
 		return nil, err
 	}
 	a := &attachment{
-		opts: opts, open: open, first: w, wire: w, at: opts.Offset,
+		opts: opts, open: open, check: check, first: w, wire: w, at: opts.Offset,
 		size: w.journal(opts.ErrLog), status: w.status,
 		fed: true, closed: make(chan struct{}),
 	}
@@ -80,6 +82,8 @@ type attachment struct {
 	opts AttachOptions
 	// open attaches anew at an offset.
 	open func(offset int64, follow bool) (*wire, error)
+	// check tells whether zeros that were read at an offset are a hole.
+	check func(at int64) error
 	// first carries what we write; wire is first or, at the very end, a
 	// follower that fetches what first had no time to bring.
 	first *wire
@@ -110,6 +114,11 @@ func (a *attachment) Status() ProcessStatus {
 func (a *attachment) Read(p []byte) (int, error) {
 	for a.final == nil {
 		n, err := a.wire.out.Read(p)
+		if mayBeHole(p[:n], a.at) {
+			if a.final = a.readError(a.check(a.at)); a.final != nil {
+				break
+			}
+		}
 		a.at += int64(n)
 		if n > 0 || len(p) == 0 {
 			return n, nil
@@ -123,6 +132,40 @@ func (a *attachment) Read(p []byte) (int, error) {
 		}
 	}
 	return 0, a.final
+}
+
+// mayBeHole reports whether p, which lies at an offset, may have bytes of a hole
+// that was punched before they were read: a hole ends between two blocks.
+func mayBeHole(p []byte, at int64) bool {
+	if n := len(p); n == 0 || p[n-1] == 0 {
+		return n > 0
+	}
+	for end := trimBlock - at%trimBlock; end < int64(len(p)); end += trimBlock {
+		if p[end-1] == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// checkHole finds out whether what was read last, at an offset, are the
+// journal's own zeros. A trim is on record before it is done: what the record
+// says now holds for then.
+func checkHole(ctx context.Context, h Host, dir string, at int64, errLog bool) error {
+	st, err := inspect(ctx, h, Command{Script: inspectScript, Args: []string{dir}}, dir)
+	trimmed := st.Trimmed
+	if errLog {
+		trimmed = st.ErrTrimmed
+	}
+	switch {
+	case err != nil:
+		return err
+	case st.State == ProcessAbsent:
+		return fmt.Errorf("%w: it was removed", ErrJournalLost)
+	case at < trimmed:
+		return fmt.Errorf("%w: its first %d bytes were trimmed", ErrJournalLost, trimmed)
+	}
+	return nil
 }
 
 func (a *attachment) readError(err error) error {

@@ -65,6 +65,12 @@ if [ "$j_n" -lt $(($2 - 1)) ]; then
 	[ "$j_n" -ge 0 ] || j_fail 83 "$j_d/$j_file is gone"
 	j_fail 83 "$j_d/$j_file has $j_n bytes"
 fi
+j_trimmed
+[ "$j_file" = out.log ] && j_n=$j_tout || j_n=$j_terr
+if [ "$2" -le "$j_n" ]; then
+	rm -f "$j_tie" "$j_tie-t"
+	j_fail 83 "$j_d/$j_file was trimmed: its first $j_n bytes are gone"
+fi
 j_line fairlead-process
 
 # j_pump stands in for a tail that polls once a second: descriptor 3 keeps the

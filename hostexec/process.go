@@ -10,6 +10,7 @@ type ProcessSpec struct {
 	// err.log, started (pid, start time and boot id of the process, pid and
 	// start time of the shell that waits for it) and, at the end, exit
 	// (status, and when in ticks since boot); both appear at once and whole.
+	// trimmed says how much of the journals' beginning was given back.
 	// tie.* and see.* are attachments, watch.* says that somebody waits.
 	Dir string
 	// Fence guards the session that the process belongs to.
@@ -52,6 +53,10 @@ type ProcessStatus struct {
 	// Size and ErrSize are the lengths of out.log and err.log in bytes.
 	Size    int64 `json:"size"`
 	ErrSize int64 `json:"err_size"`
+	// Trimmed and ErrTrimmed are the bytes at their beginning that may be gone
+	// (see TrimJournal).
+	Trimmed    int64 `json:"trimmed,omitempty"`
+	ErrTrimmed int64 `json:"err_trimmed,omitempty"`
 	// StderrTail is the end of err.log, at most 4 KiB, when the process has ended.
 	StderrTail string `json:"stderr_tail,omitempty"`
 }

@@ -95,9 +95,20 @@ $(cd "$j_d" 2>/dev/null && LC_ALL=C ls -ln out.log err.log 2>/dev/null)
 J_LS
 }
 
+# j_trimmed finds below which bytes out.log and err.log may be holes.
+j_trimmed() {
+	j_tout=0 j_terr=0
+	{ IFS=' ' read -r j_tout j_terr j_x <"$j_d/trimmed"; } 2>/dev/null
+	case $j_tout:$j_terr in :* | *: | *[!0-9:]*) j_tout=0 j_terr=0 ;; esac
+}
+
+# j_room is as long as any record that is written over it, in place.
+j_room='                                                              '
+
 # j_line is a status as one line; the client parses it. After j_look and j_sizes.
 j_line() {
-	echo "$1 $j_state $j_jpid $j_code $j_size $j_esize"
+	j_trimmed
+	echo "$1 $j_state $j_jpid $j_code $j_size $j_esize $j_tout $j_terr"
 }
 
 # j_report prints the status and, of what has ended, the end of err.log.

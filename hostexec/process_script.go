@@ -20,6 +20,10 @@ var (
 	execText string
 	//go:embed process_stop.sh
 	stopText string
+	//go:embed process_trim.sh
+	trimText string
+	//go:embed process_remove.sh
+	removeText string
 	//go:embed attach.sh
 	attachText string
 	//go:embed reap.sh
@@ -33,6 +37,8 @@ var (
 	jobScript       = script(jobText)
 	execScript      = bare(execText)
 	stopScript      = script(stopText)
+	trimScript      = script(trimText)
+	removeProcess   = script(removeText)
 	attachScript    = script(attachText)
 	reapScript      = script(reapText)
 )
@@ -45,6 +51,7 @@ const (
 	statusUnknown     = 84 // a start was interrupted
 	statusAbsent      = 85 // nothing was started there
 	statusStuck       = 86 // an older attachment does not end
+	statusRunning     = 87 // the process has not ended
 
 	statusPipe = 128 + 13 // a write that no one reads
 	statusTold = 128 + 15 // the supervisor ended the attachment, for the job ended

@@ -158,6 +158,8 @@ func processError(err error) error {
 		return fmt.Errorf("%w: %s", ErrNotExist, reason)
 	case statusStuck:
 		return fmt.Errorf("%w: %s", ErrLocked, reason)
+	case statusRunning:
+		return fmt.Errorf("%w: %s", ErrProcessRunning, reason)
 	}
 	return err
 }

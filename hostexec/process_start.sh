@@ -20,7 +20,7 @@ j_umask=$(umask)
 umask 077
 mkdir -p -- "$j_d" || exit 1
 cd / # what stays behind must not hold on to anything
-rm -f "$j_d/noexec" "$j_d/failed"
+rm -f "$j_d/noexec" "$j_d/failed" "$j_d/trimmed"
 [ -p "$j_d/in" ] || mkfifo "$j_d/in" || exit 1
 : >>"$j_d/out.log" || exit 1
 : >>"$j_d/err.log" || exit 1
@@ -29,8 +29,9 @@ case $(tail --version 2>/dev/null) in
 *'GNU coreutils'*) j_put "$j_d/follow" gnu || exit 1 ;;
 *) j_put "$j_d/follow" pump || exit 1 ;;
 esac
-# The record of the end takes its space now, and will find it on a full disk.
-j_put "$j_d/exit.new" "                                                              " || exit 1
+# The record of the end takes its space now, and will find it on a full disk;
+# so does that of a trim, which makes room on one.
+j_put "$j_d/exit.new" "$j_room" && j_put "$j_d/trim.new" "$j_room" || exit 1
 
 # The subshell waits for the supervisor in the foreground, since what a shell
 # puts in the background ignores interrupts for ever. Once the job has begun
@@ -68,5 +69,5 @@ if [ "$j_state" != absent ]; then
 fi
 [ $j_rc -eq 81 ] || [ -e "$j_d/failed" ] || j_fail 84 "the start was interrupted (status $j_rc)"
 tail -c 4096 "$j_d/err.log" >&2
-cd "$j_d" && rm -f in out.log err.log follow exit.new failed noexec && cd / && rmdir "$j_d"
+cd "$j_d" && rm -f in out.log err.log follow exit.new trim.new failed noexec && cd / && rmdir "$j_d"
 exit 81

@@ -95,8 +95,8 @@ func parseReport(out []byte) (ProcessStatus, error) {
 
 func parseStatus(line, word string) (ProcessStatus, error) {
 	var st ProcessStatus
-	n, _ := fmt.Sscanf(line, word+" %s %d %d %d %d", &st.State, &st.PID, &st.Code, &st.Size, &st.ErrSize)
-	if n != 5 {
+	n, _ := fmt.Sscanf(line, word+" %s %d %d %d %d %d %d", &st.State, &st.PID, &st.Code, &st.Size, &st.ErrSize, &st.Trimmed, &st.ErrTrimmed)
+	if n != 7 {
 		return st, fmt.Errorf("%w: %q", errGarbled, line)
 	}
 	switch st.State {

@@ -107,7 +107,8 @@ const journalBlock = 64 << 10
 const MaxJournalPiece = 1 << 20
 
 // ReadJournal returns what the process in dir has written from offset on, at
-// most MaxJournalPiece bytes of it, without attaching to it.
+// most MaxJournalPiece bytes of it, without attaching to it. Where it was
+// trimmed above offset the error wraps ErrJournalLost.
 func ReadJournal(ctx context.Context, h Host, dir string, offset int64) ([]byte, error) {
 	data, err := readJournal(ctx, h, dir, offset)
 	if err != nil {
@@ -134,5 +135,11 @@ func readJournal(ctx context.Context, h Host, dir string, offset int64) ([]byte,
 		return nil, err
 	}
 	data := res.Stdout[min(offset%journalBlock, int64(len(res.Stdout))):]
-	return data[:min(len(data), MaxJournalPiece)], nil
+	data = data[:min(len(data), MaxJournalPiece)]
+	if mayBeHole(data, offset) {
+		if err := checkHole(ctx, h, dir, offset, false); err != nil {
+			return nil, err
+		}
+	}
+	return data, nil
 }
