@@ -51,6 +51,15 @@ func init() {
 			}
 			fmt.Printf("%d %x\n", len(line), sum(line))
 		}
+	case args[0] == "drop":
+		// drop PORT: makes its packets vanish, says so, and waits for a kill.
+		port, _ := strconv.Atoi(args[1])
+		if _, err := hosttest.DropPort(context.Background(), port); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		fmt.Println("dropping")
+		io.Copy(io.Discard, os.Stdin)
 	default:
 		fmt.Fprintln(os.Stderr, "no such program")
 		os.Exit(2)

@@ -29,6 +29,17 @@ func processes() map[int]int {
 	return parents
 }
 
+// startTime tells a process from a later one of the same number. It is false
+// for one that ended, though nobody waited for it.
+func startTime(pid int) (string, bool) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return "", false
+	}
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	return fields[19], fields[0] != "Z"
+}
+
 // descendants returns the processes below pid.
 func descendants(pid int) []int {
 	if pid <= 0 {

@@ -61,6 +61,8 @@ type SSHD struct {
 	guard *exec.Cmd      // ends the listener when we are gone
 	alive io.WriteCloser // the guard's standard input
 	pid   int            // of the listener
+
+	orphans map[int]string // serve connections that a former listener accepted; by pid, their start times
 }
 
 // NewSSHD starts an sshd that keeps its files in dir. Close ends it and
@@ -263,8 +265,8 @@ func (s *SSHD) awaitListener(ctx context.Context) error {
 // would, and returns how many it killed. The listener and the users' processes stay.
 func (s *SSHD) KillSessions() int {
 	n := 0
-	for _, p := range descendants(s.pid) {
-		if isSSHD(p) && kill(p) {
+	for _, p := range s.sessions() {
+		if kill(p) {
 			n++
 		}
 	}
@@ -275,8 +277,8 @@ func (s *SSHD) KillSessions() int {
 // their peers hear nothing any more, as from a machine without a network.
 func (s *SSHD) FreezeSessions() int {
 	n := 0
-	for _, p := range descendants(s.pid) {
-		if isSSHD(p) && syscall.Kill(p, syscall.SIGSTOP) == nil {
+	for _, p := range s.sessions() {
+		if syscall.Kill(p, syscall.SIGSTOP) == nil {
 			n++
 		}
 	}

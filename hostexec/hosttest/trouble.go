@@ -1,0 +1,202 @@
+package hosttest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// DropPort makes every packet from and to a TCP port vanish on loopback, as a
+// cable that was pulled does: nobody is told. What restore returns is whether
+// all is as before; it is also put back when this process ends, however it
+// ends. It needs iptables and root.
+func DropPort(ctx context.Context, port int) (restore func() error, err error) {
+	restore, err = guarded(ctx, `
+rule() {
+	iptables -w 60 "$1" INPUT -i lo -p tcp --dport "$2" -j DROP &&
+		iptables -w 60 "$1" INPUT -i lo -p tcp --sport "$2" -j DROP
+}
+rule -I "$1" || { rule -D "$1"; exit 1; }
+echo done
+read -r x
+rule -D "$1"`, strconv.Itoa(port))
+	if err != nil {
+		return nil, fmt.Errorf("drop packets of port %d (needs iptables and root): %w", port, err)
+	}
+	return restore, nil
+}
+
+// guarded runs a script that makes trouble, says "done", waits for the end of
+// its input and takes the trouble back. No signal that is meant for us reaches it.
+func guarded(ctx context.Context, script string, args ...string) (undo func() error, err error) {
+	cmd := exec.Command("/bin/sh", append([]string{"-c", "PATH=$PATH:/usr/sbin:/sbin; trap '' HUP INT TERM PIPE\n" + script, "sh"}, args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	undo = sync.OnceValue(func() error {
+		stdin.Close()
+		io.Copy(io.Discard, stdout)
+		if err := cmd.Wait(); err != nil {
+			return fmt.Errorf("take it back: %w: %s", err, stderr.String())
+		}
+		return nil
+	})
+	said := make(chan error, 1)
+	go func() {
+		line, err := bufio.NewReader(stdout).ReadString('\n')
+		if err == nil && line != "done\n" {
+			err = fmt.Errorf("it said %q", line)
+		}
+		said <- err
+	}()
+	select {
+	case err = <-said:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+		// What it does while nobody waits any more it takes back at once.
+		stdin.Close()
+		<-said
+	}
+	if err != nil {
+		return nil, errors.Join(err, undo())
+	}
+	return undo, nil
+}
+
+// ResetPort ends every connection to a local TCP port by RST, and returns how
+// many there were. It needs ss, root, and a kernel that can (INET_DIAG_DESTROY).
+func ResetPort(ctx context.Context, port int) (int, error) {
+	fail := func(err error) (int, error) {
+		return 0, fmt.Errorf("reset the connections of port %d (needs ss, root, and CONFIG_INET_DIAG_DESTROY): %w", port, err)
+	}
+	had, err := PortConnections(port)
+	if err != nil {
+		return fail(err)
+	}
+	out, err := exec.CommandContext(ctx, "ss", "-K", "-tnH", "state", "established", "sport", "=", ":"+strconv.Itoa(port)).CombinedOutput()
+	if err != nil {
+		return fail(fmt.Errorf("%w: %s", err, out))
+	}
+	for _, pair := range had {
+		if left, err := PortConnections(port); err != nil || left[pair.peer] == pair {
+			return fail(errors.Join(err, fmt.Errorf("%s is still connected", pair.peer)))
+		}
+	}
+	return len(had), nil
+}
+
+// A Connection is one that a local TCP port has accepted.
+type Connection struct {
+	peer  string // address of the other end, as the kernel writes it
+	inode string // of the socket
+}
+
+// PortConnections returns the established connections to a local TCP port, by
+// their peers.
+func PortConnections(port int) (map[string]Connection, error) {
+	found := make(map[string]Connection)
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		data, err := os.ReadFile(table)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // no IPv6
+		}
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(string(data)) {
+			f := strings.Fields(line)
+			if len(f) < 10 || f[3] != "01" || !strings.HasSuffix(f[1], fmt.Sprintf(":%04X", port)) {
+				continue
+			}
+			found[f[2]] = Connection{peer: f[2], inode: f[9]}
+		}
+	}
+	return found, nil
+}
+
+// Drop makes packets from and to the host vanish; see DropPort.
+func (s *SSHD) Drop(ctx context.Context) (restore func() error, err error) {
+	return DropPort(ctx, s.port)
+}
+
+// Reset ends every connection to the host by RST; see ResetPort.
+func (s *SSHD) Reset(ctx context.Context) (int, error) { return ResetPort(ctx, s.port) }
+
+// Connections returns how many connections the host has.
+func (s *SSHD) Connections() (int, error) {
+	c, err := PortConnections(s.port)
+	return len(c), err
+}
+
+// RestartListener kills the listener and starts another on the same port, with
+// the configuration as it is now. What serves connections stays, as it does
+// when an sshd is upgraded.
+func (s *SSHD) RestartListener(ctx context.Context) error {
+	if s.guard == nil {
+		return errors.New("sshd is not running")
+	}
+	// It stands still meanwhile, so that it has no more children.
+	syscall.Kill(s.pid, syscall.SIGSTOP)
+	orphans := make(map[int]string)
+	for _, p := range s.sessions() {
+		if start, ok := startTime(p); ok {
+			orphans[p] = start
+		}
+	}
+	s.orphans = orphans
+	kill(s.pid)
+	s.alive.Close()
+	s.guard.Wait() // its status is that of a listener that was killed
+	s.guard, s.pid = nil, 0
+	return s.Start(ctx)
+}
+
+// sessions returns the sshd processes that serve connections.
+func (s *SSHD) sessions() []int {
+	roots := []int{s.pid}
+	for pid, start := range s.orphans {
+		if now, ok := startTime(pid); ok && now == start {
+			roots = append(roots, pid)
+		}
+	}
+	var found []int
+	for _, root := range roots {
+		for _, p := range append(descendants(root), root) {
+			if p != s.pid && isSSHD(p) && !slices.Contains(found, p) {
+				found = append(found, p)
+			}
+		}
+	}
+	return found
+}
+
+// ThawSessions lets go on what FreezeSessions stopped.
+func (s *SSHD) ThawSessions() int {
+	n := 0
+	for _, p := range s.sessions() {
+		if syscall.Kill(p, syscall.SIGCONT) == nil {
+			n++
+		}
+	}
+	return n
+}
