@@ -88,7 +88,7 @@ func (a *app) approvals(ctx context.Context, t *temporal, session string, all bo
 	list, silent := []workflows.Approval{}, 0
 	for _, id := range ids {
 		var some []workflows.Approval
-		err := t.query(ctx, "list approvals of session "+id, workflows.SessionID(id), workflows.QueryApprovals, &some)
+		err := t.ask(ctx, "list approvals of session "+id, workflows.SessionID(id), workflows.QueryApprovals, &some)
 		if session == "" && exitOf(err) == exitUnreachable && ctx.Err() == nil && err != nil && silent < len(ids)-1 {
 			silent++ // one that does not answer must not hide the others
 			a.note("session %s does not answer just now: its approvals are not shown", id)
@@ -113,7 +113,7 @@ func (a *app) approval(ctx context.Context, t *temporal, doing, id string) (work
 		return workflows.Approval{}, err
 	}
 	var list []workflows.Approval
-	if err := t.query(ctx, doing, workflows.SessionID(session), workflows.QueryApprovals, &list); err != nil {
+	if err := t.ask(ctx, doing, workflows.SessionID(session), workflows.QueryApprovals, &list); err != nil {
 		return workflows.Approval{}, err
 	}
 	return pick(list, doing, id)
@@ -217,7 +217,8 @@ func approvalDecideCommand(a *app, outcome, short string) *cobra.Command {
 		Use: outcome + " ID", Short: short, Args: cobra.ExactArgs(1),
 		Long: `Records a decision; that is done when ctl exits 0. Then waits up to --timeout (10 s) for
 codex to acknowledge and prints the state reached. With --digest the decision holds only
-for what was seen, and is left as a signal where no worker is up.`,
+for what was seen. With no worker up the decision is kept by Temporal, and counts as soon
+as one is.`,
 		Example: "  ctl approval " + outcome + " release-42.1 --reason 'looked at it'",
 		RunE: func(c *cobra.Command, args []string) error {
 			d := workflows.Decide{Approval: args[0], Outcome: outcome, Reason: reason, By: person(), Digest: digest}
@@ -246,40 +247,55 @@ func (a *app) decide(ctx context.Context, d workflows.Decide) error {
 		return err
 	}
 	// What is needed to hear of codex's acknowledgement is got before the
-	// decision goes out; with no worker up there is none to hear of.
-	var seen workflows.SessionDetail
-	err = t.query(ctx, doing, workflows.SessionID(session), workflows.QueryDetail, &seen)
-	switch {
-	case err != nil && (d.Digest == "" || exitOf(err) != exitUnreachable):
-		return err
-	case d.Digest == "":
+	// decision goes out.
+	msg := delivery{doing: doing, session: session, name: workflows.SignalDecide, again: true}
+	seen, live, err := msg.look(ctx, t)
+	if d.Digest == "" {
+		if err != nil {
+			return withDigestHint(err, d)
+		}
 		ap, err := pick(seen.Approvals, doing, d.Approval)
 		if err != nil {
 			return err
 		}
 		d.Digest = ap.Digest
 	}
+	msg.msg, msg.check = d, decidable(doing, d)
 	fctx, stop := context.WithCancel(ctx)
 	heard := a.startFeed(fctx, t, session, seen.Seq+1)
 	defer func() { stop(); <-heard.done }()
 	var ap workflows.Approval
-	err = t.update(ctx, doing, workflows.SessionID(session), workflows.SignalDecide, "", &ap, d)
-	if exitOf(err) == exitUnreachable && err != nil {
-		// No worker: a signal is kept until there is one, and is refused then
-		// if the update got through after all.
-		if serr := t.signal(ctx, doing, workflows.SessionID(session), workflows.SignalDecide, d); serr != nil {
-			return err
-		}
-		a.note("no worker is up: the decision is kept until one is")
-		ap = workflows.Approval{ID: d.Approval, Session: session, Digest: d.Digest, State: workflows.ApprovalDecided,
-			Decision: &workflows.Decision{Outcome: d.Outcome, By: d.By, Reason: d.Reason, Scope: d.Scope, At: time.Now()}}
-		return a.print().show(ap, func(p *printer) { p.printf("%s %s: kept as a signal\n", d.Approval, d.Outcome) })
-	}
+	kept, err := msg.send(ctx, t, seen, live, err, &ap)
 	if err != nil {
 		return err
 	}
+	if kept {
+		ap = decidedByUs(seen, session, d)
+	}
 	ap = a.awaitAck(ctx, t, ap, heard)
 	return a.print().show(ap, func(p *printer) { p.printf("%s %s: %s\n", ap.ID, d.Outcome, ap.State) })
+}
+
+// withDigestHint says how to decide where nobody can tell what was asked.
+func withDigestHint(err error, d workflows.Decide) error {
+	var e *exitError
+	if exitOf(err) != exitUnreachable || !errors.As(err, &e) {
+		return err
+	}
+	return unreachable("%s: what was asked cannot be told just now, and a decision names its digest", e.message).
+		hinted("`ctl approval %s %s --digest DIGEST` leaves the decision for the next worker; whoever saw the request (`ctl approval show`, a program of yours) has its digest",
+			d.Outcome, d.Approval).because(err)
+}
+
+// decidedByUs is an approval as it will be once a worker takes the decision.
+func decidedByUs(seen workflows.SessionDetail, session string, d workflows.Decide) workflows.Approval {
+	ap, err := pick(seen.Approvals, "", d.Approval)
+	if err != nil {
+		ap = workflows.Approval{ID: d.Approval, Session: session, Digest: d.Digest}
+	}
+	ap.State = workflows.ApprovalDecided
+	ap.Decision = &workflows.Decision{Outcome: d.Outcome, By: d.By, Reason: d.Reason, Scope: firstOf(d.Scope, "once"), At: time.Now().UTC()}
+	return ap
 }
 
 // awaitAck waits for codex to have a decision; the newest state is returned
@@ -302,7 +318,11 @@ func (a *app) awaitAck(ctx context.Context, t *temporal, ap workflows.Approval, 
 				ap.State = workflows.ApprovalAcknowledged
 			}
 		case <-look.C:
-			if now, err := a.approval(ctx, t, "look at approval "+ap.ID, ap.ID); err == nil {
+			var list []workflows.Approval
+			if err := t.query(ctx, "look at approval "+ap.ID, workflows.SessionID(ap.Session), workflows.QueryApprovals, &list); err != nil {
+				continue // no worker yet
+			}
+			if now, err := pick(list, "", ap.ID); err == nil && now.Decision != nil {
 				ap = now
 			}
 		}
@@ -345,7 +365,9 @@ func (a *app) decideInline(ctx context.Context, t *temporal, ap workflows.Approv
 			p.printf("one of y, n, a, d, c\n")
 			continue
 		}
-		err = t.update(ctx, d.Outcome+" approval "+ap.ID, workflows.SessionID(ap.Session), workflows.SignalDecide, "", nil, d)
+		doing := d.Outcome + " approval " + ap.ID
+		msg := delivery{doing: doing, session: ap.Session, name: workflows.SignalDecide, msg: d, again: true, check: decidable(doing, d)}
+		_, err = msg.deliver(ctx, t, nil)
 		var e *exitError
 		if errors.As(err, &e) && e.code == exitRefused {
 			a.note("%s", e.message) // somebody else was quicker
@@ -360,6 +382,8 @@ func (a *app) decideInline(ctx context.Context, t *temporal, ap workflows.Approv
 func (a *app) answerWhileOpen(ctx context.Context, t *temporal, ap workflows.Approval) (line, elsewhere string, err error) {
 	look := time.NewTicker(500 * time.Millisecond)
 	defer look.Stop()
+	looking := false
+	looked := make(chan string, 1)
 	for {
 		select {
 		case <-ctx.Done():
@@ -370,17 +394,33 @@ func (a *app) answerWhileOpen(ctx context.Context, t *temporal, ap workflows.App
 					hinted("`ctl approval show %s`; the session goes on and waits", ap.ID)
 			}
 			return s, "", nil
+		case elsewhere := <-looked:
+			if looking = false; elsewhere != "" {
+				return "", elsewhere, nil
+			}
 		case <-look.C:
-		}
-		now, err := a.approval(ctx, t, "look at approval "+ap.ID, ap.ID)
-		switch {
-		case err != nil: // no worker just now, or no such approval any more: the next look tells
-		case now.Decision != nil:
-			return "", fmt.Sprintf("%s: %s by %s", ap.ID, now.Decision.Outcome, clean(now.Decision.By)), nil
-		case now.State != workflows.ApprovalOpen:
-			return "", fmt.Sprintf("%s is %s: codex does not ask for it any more", ap.ID, now.State), nil
+			if !looking { // one that takes long must not hold up the person
+				looking = true
+				go func() { looked <- a.elsewhere(ctx, t, ap) }()
+			}
 		}
 	}
+}
+
+// elsewhere says what became of an approval that is open no more.
+func (a *app) elsewhere(ctx context.Context, t *temporal, ap workflows.Approval) string {
+	var list []workflows.Approval
+	if _, err := t.askEither(ctx, "look at approval "+ap.ID, workflows.SessionID(ap.Session), workflows.QueryApprovals, &list); err != nil {
+		return "" // the next look tells
+	}
+	now, err := pick(list, "", ap.ID)
+	switch {
+	case err != nil || now.State == workflows.ApprovalOpen && now.Decision == nil:
+		return ""
+	case now.Decision != nil:
+		return fmt.Sprintf("%s: %s by %s", ap.ID, now.Decision.Outcome, clean(now.Decision.By))
+	}
+	return fmt.Sprintf("%s is %s: codex does not ask for it any more", ap.ID, now.State)
 }
 
 func approvalWatchCommand(a *app) *cobra.Command {

@@ -27,6 +27,7 @@ type temporal struct {
 	address   string
 	namespace string
 	from      string // flags, environment, config, stack
+	silence   silence
 }
 
 // endpoint is where Temporal is said to be.

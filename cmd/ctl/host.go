@@ -272,7 +272,7 @@ func hostListCommand(a *app) *cobra.Command {
 				return err
 			}
 			var hosts []workflows.HostView
-			if err := t.query(c.Context(), "list hosts", workflows.PoolID(zone), workflows.QueryHosts, &hosts); err != nil {
+			if err := t.ask(c.Context(), "list hosts", workflows.PoolID(zone), workflows.QueryHosts, &hosts); err != nil {
 				return err
 			}
 			return showAll(a.print(), hosts, func(p *printer) {
@@ -353,7 +353,7 @@ func (t *temporal) host(ctx context.Context, doing, zone, name string) (workflow
 	if err := checkName("host name", name); err != nil {
 		return h, err
 	}
-	err := t.query(ctx, doing, workflows.PoolID(zone), workflows.QueryHost, &h, name)
+	err := t.ask(ctx, doing, workflows.PoolID(zone), workflows.QueryHost, &h, name)
 	return h, err
 }
 

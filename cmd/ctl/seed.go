@@ -90,7 +90,7 @@ func seedListCommand(a *app) *cobra.Command {
 			for _, info := range infos {
 				var v workflows.SeedView
 				id := info.GetExecution().GetWorkflowId()
-				if err := t.query(c.Context(), "show "+id, id, workflows.QuerySeed, &v); err != nil {
+				if err := t.ask(c.Context(), "show "+id, id, workflows.QuerySeed, &v); err != nil {
 					return err
 				}
 				if v.Generation > 0 {
@@ -140,7 +140,7 @@ func (t *temporal) seed(ctx context.Context, name string) (workflows.SeedView, e
 	if err := checkName("seed name", name); err != nil {
 		return v, err
 	}
-	err := t.query(ctx, "show seed "+name, workflows.SeedID(name), workflows.QuerySeed, &v)
+	err := t.ask(ctx, "show seed "+name, workflows.SeedID(name), workflows.QuerySeed, &v)
 	if err == nil && v.Deleted {
 		err = notFound("show seed %s: there is none", name).hinted("`ctl seed list` shows those there are")
 	}

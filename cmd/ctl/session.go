@@ -49,7 +49,9 @@ func sessionSendCommand(a *app) *cobra.Command {
 	var model, effort, id string
 	c := &cobra.Command{
 		Use: "send ID PROMPT|-", Short: "one more turn", Args: cobra.ExactArgs(2),
-		Long:    "Sends a message; it is queued behind a running turn. Waits for the turn's end and prints it.",
+		Long: `Sends a message; it is queued behind a running turn. Waits for the turn's end and prints it.
+With no worker up the message is kept by Temporal until one is; its turn has no number (n is 0)
+until then.`,
 		Example: "  ctl session send release-42 'now run the tests'\n  git diff | ctl session send release-42 -",
 		RunE: func(c *cobra.Command, args []string) error {
 			text, err := a.prompt(args[1])
@@ -68,22 +70,24 @@ func sessionSendCommand(a *app) *cobra.Command {
 				return err
 			}
 			m.Model, m.Effort = model, effort
-			from := int64(1)
-			if !noWait {
-				var d workflows.SessionDetail
-				if err := t.query(c.Context(), "send to session "+args[0], workflows.SessionID(args[0]), workflows.QueryDetail, &d); err != nil {
-					return err
-				}
-				from = d.Seq + 1
-			}
-			var acc workflows.MessageAccepted
-			if err := t.update(c.Context(), "send to session "+args[0], workflows.SessionID(args[0]), workflows.SignalMessage, m.ID, &acc, m); err != nil {
+			doing := "send to session " + args[0]
+			msg := delivery{doing: doing, session: args[0], name: workflows.SignalMessage, updateID: m.ID, msg: m, again: true, check: takesMore(doing)}
+			acc := workflows.MessageAccepted{Session: args[0], MessageID: m.ID}
+			seen, live, err := msg.look(c.Context(), t)
+			kept, err := msg.send(c.Context(), t, seen, live, err, &acc)
+			if err != nil {
 				return err
 			}
 			if noWait {
-				return a.print().show(acc, func(p *printer) { p.printf("%s turn %d queued\n", acc.Session, acc.N) })
+				return a.print().show(acc, func(p *printer) {
+					if kept {
+						p.printf("%s message %s kept\n", acc.Session, acc.MessageID)
+						return
+					}
+					p.printf("%s turn %d queued\n", acc.Session, acc.N)
+				})
 			}
-			return a.watchTurn(c.Context(), t, acc, from)
+			return a.watchTurn(c.Context(), t, acc, seen.Seq+1)
 		},
 	}
 	c.Flags().BoolVar(&noWait, "no-wait", false, "do not wait for the turn's end")
@@ -116,7 +120,7 @@ func (a *app) session(ctx context.Context, t *temporal, id string) (workflows.Se
 	if err := checkName("session id", id); err != nil {
 		return v, err
 	}
-	err := t.query(ctx, "show session "+id, workflows.SessionID(id), workflows.QueryState, &v)
+	err := t.ask(ctx, "show session "+id, workflows.SessionID(id), workflows.QueryState, &v)
 	if err == nil && v.State != workflows.Closed && v.State != workflows.Failed {
 		// What was ended from outside still answers, as if it went on.
 		if kept, kerr := t.kept(ctx, id); kerr == nil && kept.Error != nil {
@@ -243,7 +247,7 @@ func sessionInterruptCommand(a *app) *cobra.Command {
 		Use: "interrupt ID", Short: "end the running turn", Args: cobra.ExactArgs(1), Example: "  ctl session interrupt release-42",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.tell(c.Context(), args[0], "interrupt session "+args[0], workflows.SignalInterrupt,
-				workflows.Interrupt{By: person(), Reason: reason}, "interrupting")
+				workflows.Interrupt{By: person(), Reason: reason}, turnRuns, "interrupting")
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
@@ -270,11 +274,20 @@ func sessionSteerCommand(a *app) *cobra.Command {
 				return err
 			}
 			m.Mode = "steer"
-			var acc workflows.MessageAccepted
-			if err := t.update(c.Context(), "steer session "+args[0], workflows.SessionID(args[0]), workflows.SignalMessage, m.ID, &acc, m); err != nil {
+			doing := "steer session " + args[0]
+			msg := delivery{doing: doing, session: args[0], name: workflows.SignalMessage, updateID: m.ID, msg: m, again: true, check: turnRuns(doing)}
+			acc := workflows.MessageAccepted{Session: args[0], MessageID: m.ID}
+			kept, err := msg.deliver(c.Context(), t, &acc)
+			if err != nil {
 				return err
 			}
-			return a.print().show(acc, func(p *printer) { p.printf("%s turn %d steered\n", acc.Session, acc.N) })
+			return a.print().show(acc, func(p *printer) {
+				if kept {
+					p.printf("%s message %s kept\n", acc.Session, acc.MessageID)
+					return
+				}
+				p.printf("%s turn %d steered\n", acc.Session, acc.N)
+			})
 		},
 	}
 }
@@ -293,7 +306,7 @@ What cannot be saved stays until it can, unless --discard.`,
 			if err != nil {
 				return err
 			}
-			err = a.tell(c.Context(), id, "close session "+id, workflows.SignalClose, workflows.Close{By: person(), Discard: discard}, "")
+			err = a.tell(c.Context(), id, "close session "+id, workflows.SignalClose, workflows.Close{By: person(), Discard: discard}, nil, "")
 			if exitOf(err) == exitRefused {
 				// One that is closing already is waited for like one's own.
 				if v, verr := a.session(c.Context(), t, id); verr == nil && v.State == workflows.Closing {
@@ -327,8 +340,9 @@ What cannot be saved stays until it can, unless --discard.`,
 	return c
 }
 
-// tell sends an update whose answer is the session.
-func (a *app) tell(ctx context.Context, id, doing, name string, arg any, done string) error {
+// tell delivers what is answered with the session. With no worker up check says
+// whether the session would take it; nil for what it takes in any state.
+func (a *app) tell(ctx context.Context, id, doing, name string, arg any, check func(string) func(workflows.SessionDetail) error, done string) error {
 	if err := checkName("session id", id); err != nil {
 		return err
 	}
@@ -336,12 +350,19 @@ func (a *app) tell(ctx context.Context, id, doing, name string, arg any, done st
 	if err != nil {
 		return err
 	}
-	var v workflows.SessionView
-	if err := t.update(ctx, doing, workflows.SessionID(id), name, "", &v, arg); err != nil {
+	msg := delivery{doing: doing, session: id, name: name, msg: arg, again: name == workflows.SignalClose,
+		check: func(workflows.SessionDetail) error { return nil }}
+	if check != nil {
+		msg.check = check(doing)
+	}
+	seen, live, err := msg.look(ctx, t)
+	v := seen.View
+	kept, err := msg.send(ctx, t, seen, live, err, &v)
+	if err != nil || done == "" {
 		return err
 	}
-	if done == "" {
-		return nil
+	if kept {
+		done = "kept until a worker is up"
 	}
 	return a.print().show(v, func(p *printer) { p.printf("session %s: %s\n", id, done) })
 }

@@ -179,6 +179,7 @@ func (a *app) followSession(ctx context.Context, id string, from int64) error {
 	}
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
+	var rest time.Time // from looking
 	for {
 		select {
 		case <-ctx.Done():
@@ -202,8 +203,15 @@ func (a *app) followSession(ctx context.Context, id string, from int64) error {
 		case <-tick.C:
 		}
 		var d workflows.SessionDetail
-		if t.query(ctx, "look at session "+id, workflows.SessionID(id), workflows.QueryDetail, &d) != nil {
-			continue // no worker just now: the next look may find one
+		if time.Now().Before(rest) {
+			continue
+		}
+		live, err := t.askEither(ctx, "look at session "+id, workflows.SessionID(id), workflows.QueryDetail, &d)
+		if !live {
+			rest = time.Now().Add(2 * time.Second) // little changes without a worker
+		}
+		if err != nil {
+			continue // the next look may find more
 		}
 		if err := state(d.View); err != nil {
 			return err

@@ -60,7 +60,7 @@ func (a *app) watchTurn(ctx context.Context, t *temporal, acc workflows.MessageA
 			r.endLine()
 			return a.turnResult(ctx, t, d, turn, ok, feed.seq >= d.Seq)
 		}
-		if now := d.View.Turn; !ok && now != nil && now.N > acc.N {
+		if now := d.View.Turn; !ok && now != nil && acc.N > 0 && now.N > acc.N {
 			return notFound("%s: turn %d ended too long ago to be at hand", doing, acc.N).hinted("`ctl transcript %s` has it", acc.Session)
 		}
 		// What was ended from outside still answers, as if it went on.
@@ -92,27 +92,40 @@ func (a *app) watchTurn(ctx context.Context, t *temporal, acc workflows.MessageA
 	}
 }
 
-// look asks the session for all that is needed at once. A worker that is away
-// for a moment is waited for.
+// patience is how long ctl watches a session that no worker answers for.
+const patience = 5 * time.Minute
+
+// look asks the session for all that is needed at once. With no worker up it is
+// what Temporal keeps: approvals can be decided all the same. A worker that is
+// away is waited for.
 func (a *app) look(ctx context.Context, t *temporal, id string) (workflows.SessionDetail, error) {
-	for tries := 0; ; tries++ {
-		var d workflows.SessionDetail
-		err := t.query(ctx, "look at session "+id, workflows.SessionID(id), workflows.QueryDetail, &d)
-		switch {
-		case err != nil && ctx.Err() != nil:
-			return d, context.Cause(ctx) // it was not the worker's fault
-		case err == nil || exitOf(err) != exitUnreachable || tries >= 30:
-			return d, err
-		}
-		if tries == 0 {
-			a.note("no worker answers; waiting for one …")
-		}
-		select {
-		case <-ctx.Done():
-			return d, context.Cause(ctx)
-		case <-time.After(time.Second):
-		}
+	var d workflows.SessionDetail
+	live, err := t.askEither(ctx, "look at session "+id, workflows.SessionID(id), workflows.QueryDetail, &d)
+	if err != nil && ctx.Err() != nil {
+		return d, context.Cause(ctx) // it was not the worker's fault
 	}
+	if live {
+		return d, err
+	}
+	if err != nil && exitOf(err) != exitUnreachable {
+		return d, err
+	}
+	if t.silence.once() {
+		a.note("no worker answers; waiting for one …")
+	}
+	if t.silence.lasted() > patience {
+		return d, unreachable("look at session %s: no worker has answered for %s", id, patience).
+			hinted("the session goes on when one is up; `ctl status` shows them")
+	}
+	select {
+	case <-ctx.Done():
+		return d, context.Cause(ctx)
+	case <-time.After(time.Second):
+	}
+	if err != nil { // not even Temporal answers
+		return a.look(ctx, t, id)
+	}
+	return d, nil
 }
 
 // findTurn is the turn of a message: one that it began, or went into.

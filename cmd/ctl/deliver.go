@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"fairlead.dev/fairlead/workflows"
+)
+
+// A delivery is a message on its way to a session.
+type delivery struct {
+	doing, session string
+	name           string // of the signal, and of the update
+	updateID       string // makes it one update however often it is sent
+	msg            any
+	// again says that the session takes it once, however often it comes: what
+	// may have got through as an update may then be signalled too.
+	again bool
+	// check refuses what the session would refuse, as far as is known without it.
+	check func(workflows.SessionDetail) error
+}
+
+// look finds the session as it is, and whether a worker answered.
+func (d *delivery) look(ctx context.Context, t *temporal) (seen workflows.SessionDetail, live bool, err error) {
+	live, err = t.askEither(ctx, d.doing, workflows.SessionID(d.session), workflows.QueryDetail, &seen)
+	return seen, live, err
+}
+
+// send hands a message over, after a look. With a worker up it is an update,
+// and its answer is decoded into out. With none it is a signal, which Temporal
+// keeps until there is one: kept is true then, and out is as it was.
+func (d *delivery) send(ctx context.Context, t *temporal, seen workflows.SessionDetail, live bool, lookErr error, out any) (kept bool, err error) {
+	switch {
+	case lookErr != nil && (live && exitOf(lookErr) != exitUnreachable || ctx.Err() != nil):
+		return false, lookErr
+	case lookErr != nil && exitOf(lookErr) == exitNotFound:
+		return false, lookErr
+	case live:
+		err := t.update(ctx, d.doing, workflows.SessionID(d.session), d.name, d.updateID, out, d.msg)
+		if err == nil || exitOf(err) != exitUnreachable || !d.again || ctx.Err() != nil {
+			return false, err
+		}
+		t.silence.heard(false)
+	case lookErr == nil:
+		if err := d.check(seen); err != nil {
+			return false, err
+		}
+	}
+	if err := t.signal(ctx, d.doing, workflows.SessionID(d.session), d.name, d.msg); err != nil {
+		return false, err
+	}
+	t.app.note("no worker is up: it is kept until one is")
+	return true, nil
+}
+
+// deliver looks and sends.
+func (d *delivery) deliver(ctx context.Context, t *temporal, out any) (kept bool, err error) {
+	seen, live, lookErr := d.look(ctx, t)
+	return d.send(ctx, t, seen, live, lookErr, out)
+}
+
+// takesMore refuses messages to a session that ends.
+func takesMore(doing string) func(workflows.SessionDetail) error {
+	return func(d workflows.SessionDetail) error {
+		switch d.View.State {
+		case workflows.Closing, workflows.Closed, workflows.Failed:
+			return refused("%s: it is %s", doing, d.View.State)
+		}
+		return nil
+	}
+}
+
+// turnRuns is takesMore for what needs a running turn.
+func turnRuns(doing string) func(workflows.SessionDetail) error {
+	return func(d workflows.SessionDetail) error {
+		if err := takesMore(doing)(d); err != nil {
+			return err
+		}
+		for _, turn := range d.Turns {
+			if !turn.Done() {
+				return nil // running, or about to be
+			}
+		}
+		return refused("%s: it has no running turn", doing)
+	}
+}
+
+// decidable refuses a decision on what is not open any more, or is not what
+// was looked at.
+func decidable(doing string, d workflows.Decide) func(workflows.SessionDetail) error {
+	return func(seen workflows.SessionDetail) error {
+		ap, err := pick(seen.Approvals, doing, d.Approval)
+		switch {
+		case err != nil:
+			return err
+		case ap.Decision != nil:
+			return refused("%s: already decided: %s by %s", doing, ap.Decision.Outcome, ap.Decision.By)
+		case ap.State != workflows.ApprovalOpen:
+			return refused("%s: it is %s", doing, ap.State)
+		case !time.Now().Before(ap.ExpiresAt):
+			return refused("%s: it expired at %s", doing, ap.ExpiresAt.UTC().Format(time.RFC3339))
+		case d.Digest != ap.Digest:
+			return refused("%s: the digest is not that of what was asked (%.12s…): look at it again", doing, ap.Digest)
+		}
+		return takesMore(doing)(seen)
+	}
+}
