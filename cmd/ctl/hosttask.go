@@ -158,7 +158,7 @@ func (a *app) exec(ctx context.Context, zone, name string, argv []string) error 
 	if err != nil {
 		return err
 	}
-	worker, err := a.anyWorker(ctx, t)
+	worker, err := a.workerOf(ctx, t, workflows.TaskQueueOf(zone))
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -113,30 +114,40 @@ func (t *temporal) recall(ctx context.Context, doing, workflowID, name string, o
 }
 
 // answer runs the workflow's own code over what is on record, as a worker that
-// takes a workflow over does, and then asks it. Nothing is changed. Signals that
-// no worker has seen yet are counted in. A history that this version of ctl
-// cannot follow is like no answer at all.
+// takes a workflow over does, and then asks it. Nothing is changed. A history
+// that this version of ctl cannot follow is like no answer at all.
 func answer(history *historypb.History, doing, name string, out any, args ...any) error {
+	if len(history.Events) == 0 {
+		return notFound("%s: there is none", doing)
+	}
+	handlers, err := replay(history)
+	if err != nil {
+		return unreachable("%s: no worker answers, and this ctl cannot follow the history itself: %s", doing, oneLine(firstSentence(err), 200)).
+			hinted("is a worker running? `ctl status` shows them; is ctl of the same version?").because(err)
+	}
+	// Signals that no worker has seen yet are counted in. The replay was right
+	// up to here; what it says now is only that the last task left no trace.
+	if now, _ := replay(asOfNow(history)); now.byName[name] != nil {
+		handlers = now
+	}
+	return handlers.call(doing, name, out, args)
+}
+
+// replay runs a workflow up to the last task that was completed.
+func replay(history *historypb.History) (*queryHandlers, error) {
 	handlers := &queryHandlers{byName: map[string]any{}}
 	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
 		Interceptors: []interceptor.WorkerInterceptor{handlers},
 	})
 	if err != nil {
-		return failed("%s: %v", doing, err)
+		return handlers, err
 	}
 	workflows.Register(replayer)
-	if len(history.Events) == 0 {
-		return notFound("%s: there is none", doing)
-	}
 	begun := history.Events[0].GetWorkflowExecutionStartedEventAttributes()
-	quiet := temporallog.NewStructuredLogger(slog.New(slog.DiscardHandler))
-	if err := replayer.ReplayWorkflowHistoryWithOptions(quiet, asOfNow(history), worker.ReplayWorkflowHistoryOptions{
-		OriginalExecution: workflow.Execution{ID: begun.GetWorkflowId(), RunID: begun.GetOriginalExecutionRunId()},
-	}); err != nil {
-		return unreachable("%s: no worker answers, and this ctl cannot follow the history itself: %s", doing, firstSentence(err)).
-			hinted("is a worker running? `ctl status` shows them; is ctl of the same version?").because(err)
-	}
-	return handlers.call(doing, name, out, args)
+	return handlers, replayer.ReplayWorkflowHistoryWithOptions(
+		temporallog.NewStructuredLogger(slog.New(slog.DiscardHandler)), history, worker.ReplayWorkflowHistoryOptions{
+			OriginalExecution: workflow.Execution{ID: begun.GetWorkflowId(), RunID: begun.GetOriginalExecutionRunId()},
+		})
 }
 
 // history is all that Temporal keeps of a workflow's newest run.
@@ -155,8 +166,9 @@ func (t *temporal) history(ctx context.Context, doing, workflowID string) (*hist
 	return h, nil
 }
 
-// asOfNow ends a history as if a worker had just taken up what came last: with
-// a workflow task that has begun, where none has. What ended stays as it ended.
+// asOfNow ends a history as if a worker had just dealt with what came last: a
+// replay leaves out what stands behind the last workflow task that was completed.
+// What ended stays as it ended.
 func asOfNow(h *historypb.History) *historypb.History {
 	begun := false
 	for _, ev := range h.Events {
@@ -171,14 +183,23 @@ func asOfNow(h *historypb.History) *historypb.History {
 			return h
 		}
 	}
-	if n := len(h.Events); n > 0 && !begun {
+	last := h.Events[len(h.Events)-1].GetEventId()
+	h = &historypb.History{Events: slices.Clone(h.Events)}
+	if !begun {
 		h.Events = append(h.Events, &historypb.HistoryEvent{
-			EventId: h.Events[n-1].GetEventId() + 1, EventTime: timestamppb.Now(), EventType: enums.EVENT_TYPE_WORKFLOW_TASK_STARTED,
+			EventId: last + 1, EventTime: timestamppb.Now(), EventType: enums.EVENT_TYPE_WORKFLOW_TASK_STARTED,
 			Attributes: &historypb.HistoryEvent_WorkflowTaskStartedEventAttributes{
-				WorkflowTaskStartedEventAttributes: &historypb.WorkflowTaskStartedEventAttributes{ScheduledEventId: h.Events[n-1].GetEventId()},
+				WorkflowTaskStartedEventAttributes: &historypb.WorkflowTaskStartedEventAttributes{ScheduledEventId: last},
 			},
 		})
+		last++
 	}
+	h.Events = append(h.Events, &historypb.HistoryEvent{
+		EventId: last + 1, EventTime: timestamppb.Now(), EventType: enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
+		Attributes: &historypb.HistoryEvent_WorkflowTaskCompletedEventAttributes{
+			WorkflowTaskCompletedEventAttributes: &historypb.WorkflowTaskCompletedEventAttributes{ScheduledEventId: last - 1, StartedEventId: last},
+		},
+	})
 	return h
 }
 

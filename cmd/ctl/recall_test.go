@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,14 +44,42 @@ func recorded(t *testing.T) map[string]*historypb.History {
 	return out
 }
 
+// ends yields how many events there can be: what a task did comes all at once.
+func ends(h *historypb.History) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for n := 1; n <= len(h.Events); n++ {
+			if n < len(h.Events) && ofTheTaskBefore(h.Events[n]) {
+				continue
+			}
+			if !yield(n) {
+				return
+			}
+		}
+	}
+}
+
+func ofTheTaskBefore(ev *historypb.HistoryEvent) bool {
+	switch ev.GetEventType() {
+	case enums.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES, enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED,
+		enums.EVENT_TYPE_ACTIVITY_TASK_CANCEL_REQUESTED, enums.EVENT_TYPE_TIMER_STARTED, enums.EVENT_TYPE_TIMER_CANCELED,
+		enums.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED, enums.EVENT_TYPE_MARKER_RECORDED,
+		enums.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_COMPLETED,
+		enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
+		enums.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
+		return true
+	}
+	return false
+}
+
 // A worker can go away after any event: what is on record by then tells what
 // the session is, with no worker to ask.
 func TestASessionIsToldFromItsHistoryAfterEveryEvent(t *testing.T) {
 	for name, h := range recorded(t) {
 		t.Run(name, func(t *testing.T) {
-			begun := false
-			for n := 1; n <= len(h.Events); n++ {
-				begun = begun || h.Events[n-1].GetEventType() == enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
+			for n := range ends(h) {
+				begun := slices.ContainsFunc(h.Events[:n], func(ev *historypb.HistoryEvent) bool {
+					return ev.GetEventType() == enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
+				})
 				var d workflows.SessionDetail
 				err := answer(&historypb.History{Events: h.Events[:n:n]}, "look", workflows.QueryDetail, &d)
 				if err != nil {
@@ -66,13 +96,35 @@ func TestASessionIsToldFromItsHistoryAfterEveryEvent(t *testing.T) {
 	}
 }
 
+// With no worker up a signal stays unread: it counts all the same.
+func TestASignalThatNoWorkerHasSeenIsCountedIn(t *testing.T) {
+	h := recorded(t)["approval-declined-by-signal"]
+	for n, ev := range h.Events {
+		signal := ev.GetWorkflowExecutionSignaledEventAttributes()
+		if signal.GetSignalName() != workflows.SignalDecide {
+			continue
+		}
+		var before, after workflows.SessionDetail
+		for end, out := range map[int]*workflows.SessionDetail{n: &before, n + 1: &after} {
+			if err := answer(&historypb.History{Events: h.Events[:end:end]}, "look", workflows.QueryDetail, out); err != nil {
+				t.Fatal(err)
+			}
+		}
+		refused := strings.Contains(string(signal.GetInput().GetPayloads()[0].GetData()), "none")
+		decided := after.Approvals[0].Decision != nil
+		if refused == decided || refused != (len(after.View.Refusals) > len(before.View.Refusals)) || before.Approvals[0].Decision != nil {
+			t.Errorf("after event %d: %+v with refusals %+v", n+1, after.Approvals[0], after.View.Refusals)
+		}
+	}
+}
+
 func TestAnApprovalIsToldFromTheHistoryWithItsDigest(t *testing.T) {
 	for name, h := range recorded(t) {
 		if !strings.HasPrefix(name, "approval-") {
 			continue
 		}
 		states := ""
-		for n := 3; n <= len(h.Events); n++ {
+		for n := range ends(h) {
 			var list []workflows.Approval
 			if answer(&historypb.History{Events: h.Events[:n:n]}, "look", workflows.QueryApprovals, &list) != nil || len(list) == 0 {
 				continue

@@ -40,10 +40,16 @@ func (a *app) transcript(ctx context.Context, id, format string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := t.kept(ctx, id); err != nil {
-		return err
+	// Temporal forgets closed sessions after a while; the store does not.
+	_, gone := t.kept(ctx, id)
+	if gone != nil && exitOf(gone) != exitNotFound {
+		return gone
 	}
 	worker, err := a.workerFor(ctx, t, id)
+	if err != nil && gone != nil {
+		return unreachable("%s: Temporal knows none (any more), and no worker answers that could look into the store", doing).
+			hinted("`ctl status` shows what is up").because(err)
+	}
 	if err != nil {
 		return err
 	}

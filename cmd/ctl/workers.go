@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 
 	enums "go.temporal.io/api/enums/v1"
@@ -14,75 +15,116 @@ import (
 )
 
 // workerFor is the API of the worker that is attached to a session, so that
-// deltas are seen; of any other worker where none is, for what is in the store.
+// deltas are seen; of any other worker of its zone where none is, for what is
+// in the store.
 func (a *app) workerFor(ctx context.Context, t *temporal, session string) (*api.Client, error) {
 	d, err := t.DescribeWorkflowExecution(ctx, workflows.SessionID(session), "")
-	if err == nil {
-		for _, p := range d.GetPendingActivities() {
-			if id, ok := api.ParseIdentity(p.GetLastWorkerIdentity()); ok {
-				if c, err := a.apiClient(id.API); err == nil {
-					if _, err := a.askWorker(ctx, c); err == nil {
-						return c, nil
-					}
+	if err != nil { // Temporal may have forgotten it: the store has not
+		return a.anyWorker(ctx, t)
+	}
+	for _, p := range d.GetPendingActivities() {
+		if id, ok := api.ParseIdentity(p.GetLastWorkerIdentity()); ok {
+			if c, err := a.apiClient(id.API); err == nil {
+				if _, err := a.askWorker(ctx, c); err == nil {
+					return c, nil
 				}
 			}
 		}
 	}
-	return a.anyWorker(ctx, t)
+	return a.workerOf(ctx, t, d.GetExecutionConfig().GetTaskQueue().GetName())
 }
 
-// anyWorker is the API of a worker that answers: the configured one, the local
-// stack's, or one that polls the task queue.
+// anyWorker is the API of a worker that answers, of the config's zone if there
+// is one.
 func (a *app) anyWorker(ctx context.Context, t *temporal) (*api.Client, error) {
-	var tried []string
-	try := func(endpoint string) *api.Client {
-		if endpoint == "" {
-			return nil
-		}
-		c, err := a.apiClient(endpoint)
-		if err == nil {
-			_, err = a.askWorker(ctx, c) // one that was stopped takes connections, and says nothing
-		}
-		if err != nil {
-			tried = append(tried, endpoint)
-			return nil
-		}
-		return c
-	}
 	conf, err := a.config()
 	if err != nil {
 		return nil, err
 	}
-	if c := try(conf.API.Address); c != nil {
-		return c, nil
+	return a.workerOf(ctx, t, workflows.TaskQueueOf(conf.Zone))
+}
+
+// workerOf is the API of a worker that serves a task queue: the configured one,
+// the local stack's, or one that polls it. Where no such worker answers any
+// other will do: all share the store.
+func (a *app) workerOf(ctx context.Context, t *temporal, queue string) (*api.Client, error) {
+	conf, err := a.config()
+	if err != nil {
+		return nil, err
 	}
+	endpoints := []string{conf.API.Address}
 	info, err := a.stack()
 	switch {
 	case err == nil && (t == nil || t.from == "stack"):
 		for _, w := range info.Workers {
-			if c := try(w.API); c != nil {
-				return c, nil
-			}
+			endpoints = append(endpoints, w.API)
 		}
 	case err != nil && !errors.Is(err, stack.ErrNone):
 		return nil, failed("%v", err)
 	}
-	if t != nil {
-		q, err := t.DescribeTaskQueue(ctx, workflows.TaskQueueOf(conf.Zone), enums.TASK_QUEUE_TYPE_ACTIVITY)
-		if err == nil {
-			for _, p := range q.GetPollers() {
-				if id, ok := api.ParseIdentity(p.GetIdentity()); ok {
-					if c := try(id.API); c != nil {
-						return c, nil
-					}
-				}
-			}
+	var tried []string
+	var other *api.Client
+	try := func(endpoint string) *api.Client {
+		if endpoint == "" || slices.Contains(tried, endpoint) {
+			return nil
+		}
+		tried = append(tried, endpoint)
+		c, err := a.apiClient(endpoint)
+		if err != nil {
+			return nil
+		}
+		st, err := a.askWorker(ctx, c) // one that was stopped takes connections, and says nothing
+		if err != nil {
+			return nil
+		}
+		if slices.Contains(st.TaskQueues, queue) {
+			return c
+		}
+		if other == nil {
+			other = c
+		}
+		return nil
+	}
+	for _, endpoint := range endpoints {
+		if c := try(endpoint); c != nil {
+			return c, nil
+		}
+	}
+	for _, endpoint := range t.apisOf(ctx, queue) {
+		if c := try(endpoint); c != nil {
+			return c, nil
+		}
+	}
+	if other != nil {
+		return other, nil
+	}
+	for _, endpoint := range t.apisOf(ctx, workflows.TaskQueueOf(conf.Zone)) {
+		if try(endpoint) != nil || other != nil {
+			return a.apiClient(endpoint)
 		}
 	}
 	if len(tried) == 0 {
 		return nil, unreachable("reach a worker: none is known").hinted("`ctl up` starts one; api.address in the config names another")
 	}
 	return nil, unreachable("reach a worker: none answers at %s", strings.Join(tried, ", ")).hinted("`ctl status` shows what is up")
+}
+
+// apisOf are the APIs of the workers that poll a task queue.
+func (t *temporal) apisOf(ctx context.Context, queue string) []string {
+	if t == nil {
+		return nil
+	}
+	q, err := t.DescribeTaskQueue(ctx, queue, enums.TASK_QUEUE_TYPE_ACTIVITY)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, p := range q.GetPollers() {
+		if id, ok := api.ParseIdentity(p.GetIdentity()); ok {
+			out = append(out, id.API)
+		}
+	}
+	return out
 }
 
 func (a *app) apiClient(endpoint string) (*api.Client, error) {

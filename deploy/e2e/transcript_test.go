@@ -1,10 +1,15 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
+
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/workflowservice/v1"
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/deploy/lab"
+	"fairlead.dev/fairlead/workflows"
 )
 
 // transcript reads a session's entries and checks what holds for every one:
@@ -37,4 +42,31 @@ func texts(list []activities.Entry, kind activities.EntryType) []string {
 		}
 	}
 	return out
+}
+
+// Temporal forgets a closed session after its retention; the store does not.
+func TestATranscriptOutlivesWhatTemporalKeeps(t *testing.T) {
+	session(t, "forgotten")
+	turn(t, "forgotten", "remember me")
+	ok(t, "session", "close", "forgotten")
+	before := ok(t, "transcript", "forgotten", "-o", "json")
+	c, err := shared.Temporal(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	// What retention does in the end.
+	_, err = c.WorkflowService().DeleteWorkflowExecution(within(t), &workflowservice.DeleteWorkflowExecutionRequest{
+		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: workflows.SessionID("forgotten")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "Temporal to forget it", func() (bool, error) {
+		return shared.Ctl(within(t), nil, "session", "show", "forgotten").Code == 3, nil
+	})
+	if after := ok(t, "transcript", "forgotten", "-o", "json"); after != before || !strings.Contains(after, "remember me") {
+		t.Errorf("the transcript was\n%s\nand is\n%s", before, after)
+	}
+	exits(t, 3, "transcript", "never-was")
 }

@@ -1,0 +1,265 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/deploy/lab"
+	"fairlead.dev/fairlead/internal/stack"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// noWorker kills the stack's worker with -9 and keeps its supervisor from
+// bringing it back until the returned function is called.
+func noWorker(t *testing.T) (back func()) {
+	t.Helper()
+	info, err := stack.Read(shared.State)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := workerPID(t)
+	if err := syscall.Kill(info.Supervisor, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	goOn := func() {
+		if err := syscall.Kill(info.Supervisor, syscall.SIGCONT); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(goOn)
+	kill(t, pid)
+	return func() {
+		t.Helper()
+		goOn()
+		until(t, "another worker", func() (bool, error) {
+			var st lab.Status
+			err := shared.JSON(within(t), &st, "status")
+			return err == nil && len(st.Workers) == 1 && st.Workers[0].PID != pid && st.Workers[0].PID != 0, nil
+		})
+	}
+}
+
+// exits runs ctl, which must exit so.
+func exits(t *testing.T, code int, args ...string) lab.Result {
+	t.Helper()
+	r := shared.Ctl(within(t), nil, args...)
+	if r.Code != code {
+		t.Fatalf("want exit %d: %v", code, r)
+	}
+	return r
+}
+
+func TestApprovalsAreSeenAndDecidedWithNoWorkerUp(t *testing.T) {
+	session(t, "unmanned")
+	send(t, "unmanned", "run two commands")
+	before := open(t, "unmanned", 2)
+	back := noWorker(t)
+
+	list, err := lab.Lines[workflows.Approval](within(t), shared, "approval", "list", "--session", "unmanned")
+	if err != nil || len(list) != 2 || list[0].Digest != before[0].Digest || list[0].Command != before[0].Command {
+		t.Errorf("with no worker the approvals are %+v (%v)", list, err)
+	}
+	if out := ok(t, "approval", "show", before[1].ID); !strings.Contains(out, before[1].Digest) {
+		t.Errorf("with no worker the approval is shown as\n%s", out)
+	}
+	if v := show(t, "unmanned"); v.State != workflows.Waiting || len(v.Requests) != 2 || v.ThreadID == "" || v.Turn.ID == "" {
+		t.Errorf("with no worker the session is %+v", v)
+	}
+	exits(t, 6, "approval", "accept", before[0].ID, "--digest", strings.Repeat("0", 64))
+	exits(t, 3, "approval", "accept", "unmanned.7")
+
+	var got workflows.Approval
+	if err := shared.JSON(within(t), &got, "approval", "accept", before[0].ID, "--timeout", "2s", "--reason", "at night"); err != nil {
+		t.Fatal(err)
+	}
+	if got.State != workflows.ApprovalDecided || got.Decision == nil || got.Decision.Outcome != "accept" || got.Command != before[0].Command {
+		t.Errorf("with no worker the decision is %+v", got)
+	}
+	exits(t, 6, "approval", "decline", before[0].ID)
+	ok(t, "approval", "decline", before[1].ID, "--timeout", "2s", "--digest", before[1].Digest)
+
+	back()
+	if v := ended(t, "unmanned", 1); v.Turn.Status != "completed" || len(v.Refusals) != 0 || v.Process.Incarnation != 1 {
+		t.Errorf("session is %+v", v)
+	}
+	decisions := texts(transcript(t, "unmanned"), activities.EntryDecision)
+	if len(decisions) != 2 || decisions[0] != "accept "+before[0].ID || decisions[1] != "decline "+before[1].ID {
+		t.Errorf("decisions on record: %q", decisions)
+	}
+}
+
+func TestMessagesWaitForAWorkerAndTakeEffectOnce(t *testing.T) {
+	session(t, "outage")
+	send(t, "outage", "take your time at gate outage")
+	if _, err := shared.Model.AwaitWaiting(within(t), "outage"); err != nil {
+		t.Fatal(err)
+	}
+	back := noWorker(t)
+	ok(t, "session", "interrupt", "outage", "--reason", "enough")
+	for range 2 { // sent twice, it is one message
+		var acc workflows.MessageAccepted
+		if err := shared.JSON(within(t), &acc, "session", "send", "outage", "--no-wait", "--message-id", "night-1", "after the outage"); err != nil {
+			t.Fatal(err)
+		}
+		if acc.MessageID != "night-1" || acc.Session != "outage" {
+			t.Errorf("accepted as %+v", acc)
+		}
+	}
+	back()
+	if v := ended(t, "outage", 2); v.Turn.Status != "completed" || len(v.Refusals) != 0 {
+		t.Errorf("session is %+v", v)
+	}
+	shared.Model.Release("outage")
+	list := transcript(t, "outage")
+	if got := texts(list, activities.EntryUser); len(got) != 2 || got[1] != "after the outage" {
+		t.Errorf("said: %q", got)
+	}
+	if n := strings.Count(strings.Join(texts(list, activities.EntryState), "\n"), "enough"); n != 1 {
+		t.Errorf("the interrupt is on record %d times: %q", n, texts(list, activities.EntryState))
+	}
+
+	back = noWorker(t)
+	exits(t, 6, "session", "interrupt", "outage")
+	ok(t, "session", "close", "outage", "--no-wait")
+	exits(t, 6, "session", "send", "outage", "--no-wait", "too late")
+	back()
+	until(t, "outage to close", func() (bool, error) { return show(t, "outage").State == workflows.Closed, nil })
+	if v := show(t, "outage"); len(v.Refusals) != 0 || v.Close == nil || !v.Close.Wiped {
+		t.Errorf("session is %+v", v)
+	}
+}
+
+// A terminal is ctl at a terminal of its own.
+type terminal struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	tty  *os.File
+	mu   sync.Mutex
+	seen strings.Builder
+	done chan struct{} // nothing more will be shown
+}
+
+func newTerminal(t *testing.T, args ...string) *terminal {
+	t.Helper()
+	tty, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(tty.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	far, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	s := &terminal{t: t, cmd: shared.Command(within(t), args...), tty: tty, done: make(chan struct{})}
+	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = far, far, far
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(s.done)
+		buf := make([]byte, 4096)
+		for {
+			n, err := tty.Read(buf)
+			s.mu.Lock()
+			s.seen.Write(buf[:n])
+			s.mu.Unlock()
+			if err != nil {
+				return // its other side has ended
+			}
+		}
+	}()
+	t.Cleanup(func() { tty.Close() })
+	return s
+}
+
+func (s *terminal) screen() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen.String()
+}
+
+func (s *terminal) await(text string) {
+	s.t.Helper()
+	until(s.t, fmt.Sprintf("%q at the terminal", text), func() (bool, error) {
+		select {
+		case <-s.done:
+			if !strings.Contains(s.screen(), text) {
+				return false, fmt.Errorf("it ended with\n%s", s.screen())
+			}
+		default:
+		}
+		return strings.Contains(s.screen(), text), nil
+	})
+}
+
+func (s *terminal) write(keys string) {
+	s.t.Helper()
+	if _, err := s.tty.WriteString(keys); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// exit waits for ctl's end.
+func (s *terminal) exit() int {
+	s.t.Helper()
+	<-s.done
+	_ = s.cmd.Wait() // the code is what counts
+	return s.cmd.ProcessState.ExitCode()
+}
+
+func TestAPersonAtTheTerminalDecidesWithNoWorkerUp(t *testing.T) {
+	session(t, "prompt")
+	person := newTerminal(t, "session", "send", "prompt", "you need a command")
+	person.await("then Enter >")
+	back := noWorker(t)
+	person.write("y\r")
+	person.await("it is kept until one is")
+	back()
+	person.await("The command said: it ran")
+	if code := person.exit(); code != 0 {
+		t.Errorf("send ended with %d:\n%s", code, person.screen())
+	}
+	if n := strings.Count(person.screen(), "The command said"); n != 1 {
+		t.Errorf("the answer was shown %d times:\n%s", n, person.screen())
+	}
+	if v := show(t, "prompt"); len(v.Refusals) != 0 {
+		t.Errorf("session is %+v", v)
+	}
+
+	// One that watches sees what was asked before it came, and decides.
+	send(t, "prompt", "you need a command")
+	id := open(t, "prompt", 1)[0].ID
+	back = noWorker(t)
+	watcher := newTerminal(t, "approval", "watch", "--session", "prompt")
+	watcher.await(id)
+	watcher.await("then Enter >")
+	watcher.write("n\r")
+	watcher.await("it is kept until one is")
+	watcher.write("\x03")
+	if code := watcher.exit(); code != 130 {
+		t.Errorf("watch ended with %d:\n%s", code, watcher.screen())
+	}
+	back()
+	if v := ended(t, "prompt", 2); v.Turn.Status != "completed" || len(v.Refusals) != 0 {
+		t.Errorf("session is %+v", v)
+	}
+	if got := texts(transcript(t, "prompt"), activities.EntryDecision); len(got) != 2 || got[1] != "decline "+id {
+		t.Errorf("decisions on record: %q", got)
+	}
+}

@@ -1,0 +1,117 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/deploy/lab"
+	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// farZone starts a worker of another zone beside the stack's and a host there.
+func farZone(t *testing.T) {
+	t.Helper()
+	conf, err := os.ReadFile(filepath.Join(shared.State, "worker.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(conf)
+	for from, to := range map[string]string{
+		"\nzone: default\n": "\nzone: far\n",
+		"/api.sock\n":       "/far.sock\n",
+	} {
+		if strings.Count(text, from) != 1 {
+			t.Fatalf("the worker's config does not say %q once:\n%s", from, text)
+		}
+		text = strings.Replace(text, from, to, 1)
+	}
+	path := filepath.Join(t.TempDir(), "far.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	worker := exec.Command(filepath.Join(repo, "bin", "worker"), "--config", path)
+	var log bytes.Buffer
+	worker.Stdout, worker.Stderr = &log, &log
+	if err := worker.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := worker.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		if err := worker.Wait(); err != nil {
+			t.Errorf("the far worker ended with %v:\n%s", err, log.String())
+		}
+	})
+	dir := filepath.Join(shared.Dir, "sshd-far")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	sshd, err := hosttest.NewSSHD(context.Background(), dir, hosttest.Options{Name: "far-1", Root: filepath.Join(shared.Dir, "far")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := sshd.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	until(t, "the far zone to take hosts", func() (bool, error) {
+		r := shared.Ctl(within(t), nil, "host", "list", "--zone", "far")
+		return r.Code == 0, nil
+	})
+	ok(t, "host", "add", "far-1", sshd.User()+"@"+sshd.Address(), "--zone", "far", "--host-key", sshd.HostKey(),
+		"--identity", sshd.Identity(), "--root", filepath.Join(shared.Dir, "far"))
+	ok(t, "host", "provision", "far-1", "--zone", "far")
+}
+
+// Bytes of a zone come from a worker of that zone: the one of ctl's own zone
+// need not even be up.
+func TestBytesOfAZoneComeFromAWorkerOfThatZone(t *testing.T) {
+	farZone(t)
+	ok(t, "session", "start", "--zone", "far", "--host", "far-1", "--seed", "team", "--id", "distant")
+	send(t, "distant", "need a command of 40000 digits")
+	a := open(t, "distant", 1)[0]
+	if !a.Truncated || len(a.Command) >= 40000 {
+		t.Fatalf("of the long command %d bytes are listed", len(a.Command))
+	}
+	back := noWorker(t)
+	r := exits(t, 3, "host", "exec", "far-1", "--zone", "far", "--", "sh", "-c", "echo to out; echo to err >&2; exit 3")
+	if r.Stdout != "to out\n" || !strings.Contains(r.Stderr, "to err\n") {
+		t.Errorf("%v", r)
+	}
+	var whole workflows.Approval
+	if err := shared.JSON(within(t), &whole, "approval", "show", a.ID); err != nil {
+		t.Fatal(err)
+	}
+	if whole.Truncated || !strings.Contains(whole.Command, strings.Repeat("0", 39999)+"7") {
+		t.Errorf("of the long command %d bytes are shown", len(whole.Command))
+	}
+	var got workflows.Approval
+	if err := shared.JSON(within(t), &got, "approval", "accept", a.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got.State != workflows.ApprovalAcknowledged {
+		t.Errorf("the decision is %s", got.State)
+	}
+	if v := ended(t, "distant", 1); v.Turn.Status != "completed" {
+		t.Errorf("session is %+v", v)
+	}
+	if got := texts(transcript(t, "distant"), activities.EntryAssistant); len(got) != 1 || !strings.Contains(got[0], "40000") {
+		t.Errorf("codex said %q", got)
+	}
+	back()
+	ok(t, "session", "close", "distant")
+	if left := lab.Below(filepath.Join(shared.Dir, "far")); len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
+	}
+	ok(t, "host", "remove", "far-1", "--zone", "far")
+}
