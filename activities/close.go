@@ -62,7 +62,7 @@ func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int3
 	}
 	if there {
 		err = s.clear(ctx, h, in, attempt, hide, &out)
-	} else {
+	} else if out.Survivors, err = endUnrecorded(ctx, h, in.Layout, in.Claim, attempt); err == nil {
 		out.Archive, err = s.archived(ctx, in)
 	}
 	if err != nil {
@@ -73,7 +73,6 @@ func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int3
 	return out, err
 }
 
-// clear does what is to be done while the session's folder is there.
 // discardAfter is how long saving may take when it may also be given up.
 const discardAfter = 2 * time.Minute
 
@@ -93,6 +92,7 @@ func (s *Sessions) save(ctx context.Context, h hostexec.Host, in CloseSessionInp
 	return archive, errors.Join(saved, err)
 }
 
+// clear does what is to be done while the session's folder is there.
 func (s *Sessions) clear(ctx context.Context, h hostexec.Host, in CloseSessionInput, attempt int32, hide *seeds.Redactor, out *CloseSessionResult) error {
 	l, fence := in.Layout, in.Claim.fence(in.Layout.Dir, attempt)
 	var err error

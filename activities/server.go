@@ -107,7 +107,11 @@ func (s *Sessions) stopServer(ctx context.Context, in StopServerInput, attempt i
 		return out, err
 	}
 	there, err := isThere(ctx, h, in.Layout.Dir)
-	if err != nil || !there {
+	if err != nil {
+		return out, err
+	}
+	if !there {
+		out.Survivors, err = endUnrecorded(ctx, h, in.Layout, in.Claim, attempt)
 		return out, err
 	}
 	out.Survivors, err = endAll(ctx, h, in.Layout, in.Claim, in.Incarnation, attempt)
@@ -129,6 +133,21 @@ func endAll(ctx context.Context, h hostexec.Host, l Layout, c Claim, incarnation
 	found, err := hostexec.Reap(ctx, h, l.Dir, Mark(c.Session), fence)
 	if err != nil {
 		return found, fmt.Errorf("end what codex left behind on %s: %w", h.Name(), err)
+	}
+	return found, nil
+}
+
+// endUnrecorded ends what a session left running on a host where its folder is
+// gone, and every record with it: what it started is found by its mark.
+func endUnrecorded(ctx context.Context, h hostexec.Host, l Layout, c Claim, attempt int32) ([]Survivor, error) {
+	fence := c.fence(l.Dir, attempt)
+	found, err := hostexec.Reap(ctx, h, l.Dir, Mark(c.Session), fence)
+	if err != nil {
+		return found, fmt.Errorf("end what codex left behind on %s: %w", h.Name(), err)
+	}
+	// Taking the lock has made the folder anew.
+	if err := hostexec.RemoveTree(ctx, h, l.Dir, path.Join(l.Root, "sessions"), &fence); err != nil {
+		return found, fmt.Errorf("tidy up on %s: %w", h.Name(), err)
 	}
 	return found, nil
 }

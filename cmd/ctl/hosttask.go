@@ -143,8 +143,12 @@ last object is the result.`,
 }
 
 func (a *app) exec(ctx context.Context, zone, name string, argv []string) error {
-	if len(argv) > 0 && argv[0] == "--" {
+	dashed := argv[0] == "--"
+	if dashed {
 		argv = argv[1:]
+	}
+	if len(argv) > 0 && !dashed && strings.HasPrefix(argv[0], "-") {
+		return usage("%s after the host's name: flags come before it", argv[0]).hinted("ctl host exec [flags] %s -- COMMAND...", name)
 	}
 	if len(argv) == 0 {
 		return usage("there is no command to run").hinted("ctl host exec %s -- COMMAND...", name)

@@ -84,10 +84,11 @@ func TestBytesOfAZoneComeFromAWorkerOfThatZone(t *testing.T) {
 		t.Fatalf("of the long command %d bytes are listed", len(a.Command))
 	}
 	back := noWorker(t)
-	r := exits(t, 3, "host", "exec", "far-1", "--zone", "far", "--", "sh", "-c", "echo to out; echo to err >&2; exit 3")
+	r := exits(t, 3, "host", "exec", "--zone", "far", "far-1", "--", "sh", "-c", "echo to out; echo to err >&2; exit 3")
 	if r.Stdout != "to out\n" || !strings.Contains(r.Stderr, "to err\n") {
 		t.Errorf("%v", r)
 	}
+	exits(t, 2, "host", "exec", "far-1", "--zone", "far", "--", "true")
 	var whole workflows.Approval
 	if err := shared.JSON(within(t), &whole, "approval", "show", a.ID); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,82 @@
+package activities
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// marked counts the processes of this machine that carry a session's mark.
+func marked(session string) int {
+	n := 0
+	procs, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, p := range procs {
+		env, _ := os.ReadFile(p)
+		if bytes.Contains(append([]byte{0}, env...), []byte("\x00FAIRLEAD_SESSION="+session+"\x00")) {
+			n++
+		}
+	}
+	return n
+}
+
+// job starts what does not mind that its folders go, where codex would be.
+func (k *talk) job() {
+	k.t.Helper()
+	k.incarnation++
+	_, err := hostexec.StartProcess(k.t.Context(), k.host(), hostexec.ProcessSpec{
+		Dir: serverDir(k.layout, k.incarnation), Fence: k.next().fence(k.layout.Dir, 1), Mark: Mark(k.claim.Session),
+		Argv: []string{"sleep", "1000"}, WorkDir: "/",
+	})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	if marked(k.claim.Session) == 0 {
+		k.t.Fatal("nothing runs that could be left")
+	}
+}
+
+// sweep removes a folder into which somebody may still write.
+const sweep = `until rm -rf -- "$1" 2>/dev/null && [ ! -e "$1" ]; do sleep 0.1; done`
+
+// Somebody removed the session's folder on the host, records and all: what the
+// session started there is found by its mark, and ends.
+func TestCloseEndsProcessesWhoseFolderIsGone(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.prepared("swept", "", "workspace-write", b.plantable(scriptedmodel.Serve(t, `rules: []`)))
+	k.job()
+	b.sh(sweep, k.layout.Dir)
+	in := k.closing(Note{ID: "closed", Type: "state", Text: "closed"})
+	got, err := k.close(in)
+	if err != nil || !got.Wiped || !got.Removed || len(got.Survivors) == 0 {
+		t.Errorf("closed: %+v, %v", got, err)
+	}
+	if n := marked("swept"); n != 0 {
+		t.Errorf("%d processes of the session are left", n)
+	}
+	if left := b.sh(`[ ! -e "$1" ] || find "$1"`, k.layout.Dir); left != "" {
+		t.Errorf("left on the host: %s", left)
+	}
+	again, err := k.close(in)
+	if err != nil || !again.Removed || again.Seq != got.Seq {
+		t.Errorf("closed again: %+v, %v", again, err)
+	}
+}
+
+// Stopping is the same: a successor must not start beside it.
+func TestStopEndsProcessesWhoseFolderIsGone(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.prepared("brushed", "", "workspace-write", b.plantable(scriptedmodel.Serve(t, `rules: []`)))
+	k.job()
+	b.sh(sweep, k.layout.Dir)
+	out, err := k.set.Sessions.stopServer(t.Context(), StopServerInput{Claim: k.next(), Layout: k.layout, Incarnation: k.incarnation}, 1)
+	if err != nil || len(out.Survivors) == 0 || marked("brushed") != 0 {
+		t.Errorf("stopped: %+v, %v; %d are left", out, err, marked("brushed"))
+	}
+	if left := b.sh(`[ ! -e "$1" ] || find "$1"`, k.layout.Dir); left != "" {
+		t.Errorf("left on the host: %s", left)
+	}
+}
