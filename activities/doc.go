@@ -19,6 +19,11 @@
 //   - known secrets of the session's seed are taken out of everything that is
 //     stored, published, or returned to a workflow.
 //
+// While a session waits for a person, nothing of ours is attached to its
+// process. The pump that returned left a watch on the host, and WatchHost, one
+// for a host, looks after all of them in one round trip from time to time: who
+// ended, or wrote a line that matters, has its session told.
+//
 // What is kept in the store:
 //
 //	transcripts/<session>/<first seq>-<generation>.<pump>.<part>   JSON lines of Entry

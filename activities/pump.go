@@ -138,7 +138,7 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 		s.attend(ctx, held, a.stop, t, here, callBack, done)
 	}()
 	res, err := conversation.Run(runCtx, w, in.Pump, s.sinkOf(held, t, hide.all), conversation.Options{
-		Attempt: int(a.n) + in.Pump.Again, Nonce: fmt.Sprintf("%d-%d", in.Claim.Pump, a.n), Redactor: hide.pump, Exit: w.exit, Now: s.Now,
+		Attempt: int(a.n) + in.Pump.Again, Nonce: fmt.Sprintf("%d-%d", in.Claim.Pump, a.n), Redactor: hide.pump, Exit: w.exit, Over: w.over, Now: s.Now,
 		Log:     s.Logger.With("session", in.Claim.Session),
 		Settled: here.settled, Moved: here.moved,
 	})
@@ -157,6 +157,9 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	}
 	if err == nil && res.Reason == conversation.PumpCancelled && errors.Is(context.Cause(runCtx), errHandOver) && ctx.Err() == nil {
 		err = errHandOver
+	}
+	if err == nil && len(res.State.Open) > 0 && res.Reason != conversation.ProcessEnded {
+		err = s.leaveWatch(held, in, a.n, res.State.Cursor)
 	}
 	if err != nil {
 		return RunPumpResult{}, err
@@ -196,6 +199,7 @@ func (s *Sessions) fillTexts(ctx context.Context, sends []Send) error {
 // A pumpWire is a wire that can say what became of the process at its end.
 type pumpWire struct {
 	conversation.Wire
+	over bool // the process had ended before
 	gone func() *ProcessGone
 }
 
@@ -246,12 +250,13 @@ func (s *Sessions) attach(ctx, life context.Context, in RunPumpInput, a attempt,
 		}
 		return nil, fmt.Errorf("attach to %s on %s: %w", dir, h.Name(), err)
 	}
-	return &pumpWire{Wire: &wire{att, offset}, gone: func() *ProcessGone { return goneOf(att.Status()) }}, nil
+	over := att.Status().State != hostexec.ProcessRunning
+	return &pumpWire{Wire: &wire{att, offset}, over: over, gone: func() *ProcessGone { return goneOf(att.Status()) }}, nil
 }
 
 // noJournal stands for a process whose journal cannot be read.
 func noJournal(in RunPumpInput, g ProcessGone) *pumpWire {
-	return &pumpWire{Wire: goneWire{in.Pump.State.Cursor.Offset}, gone: func() *ProcessGone { return &g }}
+	return &pumpWire{Wire: goneWire{in.Pump.State.Cursor.Offset}, over: true, gone: func() *ProcessGone { return &g }}
 }
 
 func goneOf(st hostexec.ProcessStatus) *ProcessGone {

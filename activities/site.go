@@ -33,9 +33,13 @@ type Deps struct {
 	// APIAddress is where this worker's HTTP API answers; it goes into the
 	// heartbeats of pumps, so that viewers find the worker that is attached.
 	APIAddress string
-	// Temporal is what Engine asks; may be nil where Engine is not used.
+	// Temporal is what Engine asks, and through which WatchHost tells sessions;
+	// may be nil where neither is used.
 	Temporal client.Client
-	Logger   *slog.Logger
+	// WatchEvery is how often the processes of waiting sessions are looked
+	// at; 0 means the constant of that name.
+	WatchEvery time.Duration
+	Logger     *slog.Logger
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }

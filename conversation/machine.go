@@ -318,7 +318,7 @@ func longAnswer(l Line) *message {
 
 // step does whatever is due now and decides whether to return.
 func (m *machine) step() {
-	if m.result != nil || m.err != nil || !m.caught {
+	if m.result != nil || m.err != nil || !m.caught || m.opt.Over {
 		return
 	}
 	m.advance()

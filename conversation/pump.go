@@ -56,6 +56,10 @@ type Options struct {
 	// Moved, if set, hears behind every line where the pump is, from its
 	// goroutine.
 	Moved func(Place)
+	// Over says that the process had ended when the wire was attached. Then
+	// nothing is written or decided before its journal was read to the end: a
+	// request that stands open in it is open no more.
+	Over bool
 	// Exit tells how the process ended and the tail of its standard error.
 	// It is asked once, when the wire says that the process has ended.
 	Exit func() (how, tail string)

@@ -1,0 +1,290 @@
+package activities
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/activity"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// WatchEvery is how often the processes of waiting sessions are looked at
+// unless Deps say otherwise, give or take a fifth. With a worker lost at the
+// worst moment what happens to one is still known within two minutes.
+const WatchEvery = 25 * time.Second
+
+const (
+	// maxWatchPause is the longest pause between looks at a host that cannot
+	// be reached.
+	maxWatchPause = time.Minute
+	// stirAgain is how long a session has to see to what it was told; then it
+	// is told again, and after twice as long again.
+	stirAgain = 3 * time.Minute
+	// maxPieces bounds what is read of one journal in one look.
+	maxPieces = 4
+	// maxWatchLine is the longest line that is kept while looking for those
+	// that matter; of longer ones id and method are still read.
+	maxWatchLine = 64 << 10
+)
+
+// WatchHostInput: look after the processes of sessions that wait on a host.
+type WatchHostInput struct {
+	Host HostSpec `json:"host"`
+	// Prefix and the session's name make the id of its workflow, which is
+	// sent Signal with a Stirred.
+	Prefix string `json:"prefix"`
+	Signal string `json:"signal"`
+}
+
+// Stirred tells a session that waits, and is not attached to its process, that
+// something happened to it.
+type Stirred struct {
+	Host        string `json:"host"`
+	Incarnation int    `json:"incarnation"`
+	// Offset is behind the line of the journal that matters.
+	Offset int64 `json:"offset,omitempty"`
+	// Gone says that there is nothing to wait for any more: exited, lost,
+	// rebooted, absent, or journal when that was lost.
+	Gone string `json:"gone,omitempty"`
+}
+
+// WatchHost looks after all processes on a host for which a pump left a watch,
+// until it is called back. One look is one round trip for the whole host; a
+// session to which nothing happens costs nothing. It remembers only what it
+// read already and whom it told; who takes over begins anew, and says things
+// twice at worst.
+func (s *Hosts) WatchHost(ctx context.Context, in WatchHostInput) error {
+	w := &watcher{
+		site: s.site, in: in, stirs: map[string]*stir{},
+		tell: func(ctx context.Context, session string, what Stirred) error {
+			return s.Temporal.SignalWorkflow(ctx, in.Prefix+session, "", in.Signal, what)
+		},
+	}
+	err := w.run(ctx, activity.GetWorkerStopChannel(ctx))
+	f := failing{delay: nextTry(1, 0)}
+	return f.failure(ctx, "watch host "+in.Host.Name, err)
+}
+
+type watcher struct {
+	*site
+	in    WatchHostInput
+	tell  func(ctx context.Context, session string, what Stirred) error
+	root  string // of the host, once it is known
+	stirs map[string]*stir
+}
+
+// A stir is what is known of a process to which something happened.
+type stir struct {
+	from int64 // where the watch was left
+	read int64 // how far the journal was read
+	what Stirred
+	told int       // how often
+	next time.Time // when it is told again
+}
+
+func (w *watcher) run(ctx context.Context, stop <-chan struct{}) error {
+	every := w.WatchEvery
+	if every <= 0 {
+		every = WatchEvery
+	}
+	failures := 0
+	for {
+		pause := every
+		if failures > 0 {
+			pause = max(every, min(every<<min(failures-1, 5), maxWatchPause))
+		}
+		timer := time.NewTimer(pause*4/5 + rand.N(pause*2/5+1))
+		select {
+		case <-timer.C:
+		case <-stop:
+			timer.Stop()
+			return errHandOver
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+		switch err := w.look(ctx); {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil && failures > 0:
+			w.Logger.Info("host is watched again", "host", w.in.Host.Name)
+			failures = 0
+		case err != nil:
+			// No failure of anybody's work: what happened meanwhile is seen
+			// as soon as the host can be reached.
+			if failures++; failures == 1 {
+				w.Logger.Warn("host cannot be watched", "host", w.in.Host.Name, "error", err)
+			}
+		}
+	}
+}
+
+// look goes over the whole host once.
+func (w *watcher) look(ctx context.Context) error {
+	h, err := w.host(w.in.Host)
+	if err != nil {
+		return err
+	}
+	if w.root == "" {
+		if w.root, err = hostexec.Root(ctx, h, w.in.Host); err != nil {
+			return err
+		}
+	}
+	dir := path.Join(w.root, "sessions")
+	found, err := hostexec.LookWatched(ctx, h, dir)
+	if err != nil {
+		return err
+	}
+	// Whoever is not among them was seen to, or ended.
+	known := w.stirs
+	w.stirs = make(map[string]*stir, len(found))
+	var errs []error
+	for _, f := range found {
+		incarnation, ok := incarnationOf(f.Process)
+		if !ok || !nameRule.MatchString(f.Session) {
+			continue
+		}
+		key := f.Session + "/" + f.Process
+		st := known[key]
+		if st == nil || st.from != f.Offset {
+			st = &stir{from: f.Offset, read: f.Offset}
+		}
+		w.stirs[key] = st
+		what := Stirred{Host: w.in.Host.Name, Incarnation: incarnation, Gone: goneBy(f), Offset: st.what.Offset}
+		if what.Gone == "" && what.Offset == 0 {
+			if what.Offset, err = w.read(ctx, h, path.Join(dir, f.Session, "proc", f.Process), st, f.Size); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+		}
+		if err := w.stir(ctx, f.Session, st, what); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// goneBy says in a word why there is nothing to wait for any more.
+func goneBy(f hostexec.Watched) string {
+	switch {
+	case f.State != hostexec.ProcessRunning:
+		return string(f.State)
+	case f.Over():
+		return "journal"
+	}
+	return ""
+}
+
+// read looks at what is new in a journal. It returns where the first line ends
+// that the session must hear of, 0 if there is none.
+func (w *watcher) read(ctx context.Context, h hostexec.Host, dir string, st *stir, size int64) (int64, error) {
+	for range maxPieces {
+		if st.read >= size {
+			break
+		}
+		piece, err := hostexec.ReadJournal(ctx, h, dir, st.read)
+		if err != nil {
+			return 0, err
+		}
+		lines := conversation.NewScanner(bytes.NewReader(piece), st.read, maxWatchLine)
+		at := st.read
+		for {
+			l, err := lines.Next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				return 0, err
+			}
+			if at = l.End; l.Stirs() {
+				return at, nil
+			}
+		}
+		if at == st.read {
+			if len(piece) == hostexec.MaxJournalPiece {
+				// Part of a line so long that only a pump can tell what it is.
+				return at + int64(len(piece)), nil
+			}
+			break // the line has no end yet
+		}
+		st.read = at
+	}
+	return 0, nil
+}
+
+// stir tells a session what happened, unless it was told a moment ago.
+func (w *watcher) stir(ctx context.Context, session string, st *stir, what Stirred) error {
+	if what.Gone == "" && what.Offset == 0 {
+		return nil
+	}
+	now := w.Now()
+	if what == st.what && now.Before(st.next) {
+		return nil
+	}
+	if what != st.what {
+		st.what, st.told = what, 0
+	}
+	err := w.tell(ctx, session, what)
+	var gone *serviceerror.NotFound
+	if errors.As(err, &gone) {
+		// Left behind by a session that ended, or somebody else's.
+		err = nil
+		st.told = maxTold
+	}
+	if err != nil {
+		st.next = time.Time{}
+		return fmt.Errorf("tell session %s of its process: %w", session, err)
+	}
+	st.told = min(st.told+1, maxTold)
+	st.next = now.Add(stirAgain << (st.told - 1))
+	return nil
+}
+
+// maxTold is when sessions are no longer told less and less often: some three
+// hours.
+const maxTold = 7
+
+// incarnationOf is the incarnation whose process has that name.
+func incarnationOf(name string) (int, bool) {
+	n := 1
+	if rest, ok := strings.CutPrefix(name, serverName(1)+"."); ok {
+		var err error
+		if n, err = strconv.Atoi(rest); err != nil {
+			return 0, false
+		}
+	}
+	return n, name == serverName(n)
+}
+
+// leaveWatch has somebody look after the process while the session waits for a
+// person and nothing of ours is attached to it.
+func (s *Sessions) leaveWatch(ctx context.Context, in RunPumpInput, n int32, at Cursor) error {
+	h, err := s.host(in.Claim.Host)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := afterwards(ctx)
+	defer cancel()
+	err = hostexec.LeaveWatch(ctx, h, serverDir(in.Layout, at.Incarnation), at.Offset, in.Claim.fence(in.Layout.Dir, n))
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, hostexec.ErrNoSpace):
+		// A request that nobody can see is worse than an end that is seen late.
+		s.Logger.Warn("process is not looked after while its session waits", "session", in.Claim.Session, "host", h.Name(), "error", err)
+		return nil
+	}
+	// Whatever it was, the next attempt finds out when it attaches.
+	return fmt.Errorf("%w: %w", conversation.ErrWireLost, err)
+}

@@ -1,0 +1,363 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/hosttest"
+)
+
+// mail stands in for Temporal: it keeps what sessions were told.
+type mail struct {
+	client.Client
+	mu    sync.Mutex
+	told  []string
+	fails map[string]error // by workflow
+}
+
+func (m *mail) SignalWorkflow(_ context.Context, id, run, name string, arg any) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	what := arg.(Stirred)
+	m.told = append(m.told, fmt.Sprintf("%s%s %s %s/%d gone=%s moved=%v", id, run, name, what.Host, what.Incarnation, what.Gone, what.Offset > 0))
+	return m.fails[id]
+}
+
+// take returns what was told since it was asked last.
+func (m *mail) take() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := m.told
+	m.told = nil
+	return out
+}
+
+// A lookout is a watcher of a bed's host that looks when it is told to.
+type lookout struct {
+	*watcher
+	t    *testing.T
+	mail *mail
+	now  time.Time
+}
+
+func (b *bed) lookout() *lookout {
+	l := &lookout{t: b.t, mail: &mail{fails: map[string]error{}}, now: time.Now()}
+	deps := b.set.Hosts.Deps
+	deps.Temporal, deps.Now = l.mail, func() time.Time { return l.now }
+	in := WatchHostInput{Host: b.spec, Prefix: "session/", Signal: "stirred"}
+	l.watcher = &watcher{site: New(deps).Hosts.site, in: in, stirs: map[string]*stir{}}
+	l.tell = func(ctx context.Context, session string, what Stirred) error {
+		return l.mail.SignalWorkflow(ctx, in.Prefix+session, "", in.Signal, what)
+	}
+	return l
+}
+
+// sees looks once and checks what sessions are told because of it.
+func (l *lookout) sees(want ...string) {
+	l.t.Helper()
+	if err := l.look(l.t.Context()); err != nil {
+		l.t.Fatal(err)
+	}
+	if got := l.mail.take(); !slices.Equal(got, want) {
+		l.t.Errorf("told %q, want %q", got, want)
+	}
+}
+
+// awaits looks until sessions are told something.
+func (l *lookout) awaits(want ...string) {
+	l.t.Helper()
+	var got []string
+	await(l.t, fmt.Sprint(want), func() bool {
+		if err := l.look(l.t.Context()); err != nil {
+			l.t.Fatal(err)
+		}
+		got = append(got, l.mail.take()...)
+		return len(got) >= len(want)
+	})
+	if !slices.Equal(got, want) {
+		l.t.Errorf("told %q, want %q", got, want)
+	}
+}
+
+// says writes a line to codex beside Fairlead, as somebody on the host could.
+func (k *talk) says(format string, args ...any) {
+	k.t.Helper()
+	f, err := os.OpenFile(filepath.Join(serverDir(k.layout, k.incarnation), "in"), os.O_WRONLY, 0)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := fmt.Fprintf(f, "\n"+format+"\n", args...); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+func (k *talk) journal() string {
+	k.t.Helper()
+	data, err := os.ReadFile(filepath.Join(serverDir(k.layout, k.incarnation), "out.log"))
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return string(data)
+}
+
+// asking is a model whose every turn wants a command that a person must allow.
+const asking = `
+rules:
+  - when: {contains: command}
+    steps:
+      - - shell: {cmd: "printf hello", escalate: true, justification: "to see it run"}
+      - - say: Done.
+`
+
+// ask runs a pump that returns because codex asks a person.
+func (k *talk) ask(text string) {
+	k.t.Helper()
+	ctx, cancel := context.WithTimeout(k.t.Context(), patience)
+	defer cancel()
+	in := k.input(k.message(text))
+	in.Pump.Thread.Sandbox = "workspace-write"
+	out, err := k.set.Sessions.pump(ctx, in, quiet(1))
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	if k.took(out, conversation.RequestsOpen); len(k.state.Open) != 1 {
+		k.t.Fatalf("state is %+v", k.state)
+	}
+}
+
+func TestARequestThatCodexTakesBackStirsItsSession(t *testing.T) {
+	k := handMade(t, "back", scriptedmodel.Serve(t, asking))
+	k.start()
+	l := k.lookout()
+	k.ask("a command, please")
+	l.sees()
+	// An answer to a question is nothing that the session waits for.
+	k.says(`{"id":"mine","method":"thread/loaded/list","params":{}}`)
+	await(t, "codex's answer", func() bool { return strings.Contains(k.journal(), `"id":"mine"`) })
+	l.sees()
+	l.sees()
+	k.says(`{"id":"theirs","method":"turn/interrupt","params":{"threadId":%q,"turnId":%q}}`, k.state.ThreadID, k.state.TurnID)
+	moved := "session/back stirred local/1 gone= moved=true"
+	l.awaits(moved)
+	l.sees() // it knows
+	l.now = l.now.Add(stirAgain + time.Second)
+	l.sees(moved) // it should know
+	l.now = l.now.Add(stirAgain + time.Second)
+	l.sees()
+	out := k.pump(conversation.TurnEnded)
+	if len(out.Pump.Resolved) != 1 || out.Pump.Turn.Status != "interrupted" {
+		t.Errorf("the pump returned %+v", out.Pump)
+	}
+	l.now = l.now.Add(time.Hour)
+	l.sees()
+}
+
+func TestAProcessThatEndsWhileItsSessionWaitsStirsIt(t *testing.T) {
+	k := handMade(t, "dead", scriptedmodel.Serve(t, asking))
+	k.start()
+	l := k.lookout()
+	k.ask("a command, please")
+	l.sees()
+	st, err := hostexec.InspectProcess(t.Context(), k.host(), serverDir(k.layout, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(st.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	l.awaits("session/dead stirred local/1 gone=exited moved=false")
+	l.sees()
+	out := k.pump(conversation.ProcessEnded)
+	if len(out.Pump.Resolved) != 1 || out.Process.Code != 137 {
+		t.Errorf("the pump returned %+v, process %+v", out.Pump, out.Process)
+	}
+	l.sees()
+	// The next incarnation is told apart from the first, and so is its end.
+	k.start()
+	k.resume = true
+	k.ask("one more command, please")
+	l.sees()
+	if err := os.Truncate(filepath.Join(serverDir(k.layout, 2), "out.log"), k.state.Cursor.Offset-1); err != nil {
+		t.Fatal(err)
+	}
+	l.sees("session/dead stirred local/2 gone=journal moved=false")
+}
+
+// A crier is a process of a session's that writes what a test wants.
+func (b *bed) crier(session string) (cry func(text string)) {
+	b.t.Helper()
+	l := layoutOf(b.spec.Root, session)
+	c := Claim{Session: session, Host: b.spec, Generation: 1, Pump: 1}
+	dir := serverDir(l, 1)
+	_, err := hostexec.StartProcess(b.t.Context(), b.host(), hostexec.ProcessSpec{
+		Dir: dir, Fence: c.fence(l.Dir, 1), Argv: []string{"sleep", "2000"}, Mark: session,
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if _, err := hostexec.StopProcess(ctx, b.host(), dir, c.fence(l.Dir, 1), 0); err != nil {
+			b.t.Error(err)
+		}
+	})
+	if err := hostexec.LeaveWatch(b.t.Context(), b.host(), dir, 0, c.fence(l.Dir, 1)); err != nil {
+		b.t.Fatal(err)
+	}
+	return func(text string) {
+		f, err := os.OpenFile(filepath.Join(dir, "out.log"), os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.WriteString(text); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+func TestOnlyWhatMattersInAJournalStirs(t *testing.T) {
+	b := newBed(t, HostSpec{Name: LocalHost, Root: filepath.Join(t.TempDir(), "root")})
+	l := b.lookout()
+	cry := b.crier("loud")
+	told := "session/loud stirred local/1 gone= moved=true"
+	l.sees()
+	cry(strings.Repeat(`{"method":"item/agentMessage/delta","params":{"delta":"`+strings.Repeat("x", 500)+`"}}`+"\n", 3000)) // 1.6 MB
+	cry("no JSON\n\n" + `{"method":"turn/compl`)
+	l.sees()
+	cry(`eted","params":`)
+	l.sees()
+	cry("{}}\n")
+	l.sees(told)
+	cry(`{"method":"turn/started"}` + "\n")
+	l.sees() // it has been told
+
+	// One line of which no end is in sight.
+	cry = b.crier("endless")
+	cry(`{"method":"x","params":"` + strings.Repeat("y", 3<<20))
+	l.sees("session/endless stirred local/1 gone= moved=true")
+
+	// More than one look reads is read in the next ones.
+	cry = b.crier("much")
+	cry(strings.Repeat(`{"method":"item/agentMessage/delta","params":{"delta":"`+strings.Repeat("x", 1000)+`"}}`+"\n", 9<<10) + `{"id":1,"method":"ask"}` + "\n")
+	l.sees()
+	l.sees()
+	l.sees("session/much stirred local/1 gone= moved=true")
+}
+
+func TestASessionThatIsNotThereIsTroubledOnceAndAFailureAgain(t *testing.T) {
+	b := newBed(t, HostSpec{Name: LocalHost, Root: filepath.Join(t.TempDir(), "root")})
+	l := b.lookout()
+	b.crier("ended")(`{"method":"turn/started"}` + "\n")
+	l.mail.fails["session/ended"] = serviceerror.NewNotFound("no such workflow")
+	told := "session/ended stirred local/1 gone= moved=true"
+	l.sees(told)
+	l.now = l.now.Add(2 * time.Hour)
+	l.sees()
+	b.crier("unheard")(`{"method":"turn/started"}` + "\n")
+	l.mail.fails["session/unheard"] = serviceerror.NewUnavailable("come back later")
+	told = "session/unheard stirred local/1 gone= moved=true"
+	if err := l.look(t.Context()); err == nil {
+		t.Error("a signal that failed was no failure")
+	}
+	delete(l.mail.fails, "session/unheard")
+	l.mail.take()
+	l.sees(told)
+}
+
+// lines keeps what is logged.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) has(words string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(l.text.String(), words)
+}
+
+func TestAHostThatCannotBeReachedIsWatchedAgainLater(t *testing.T) {
+	sshd := hosttest.StartSSHD(t, hosttest.Options{Root: filepath.Join(t.TempDir(), "root")})
+	b := newBed(t, sshd.Spec())
+	b.crier("later")(`{"method":"turn/started"}` + "\n")
+	if err := sshd.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	sshd.KillSessions()
+	l, log := b.lookout(), &lines{}
+	l.WatchEvery, l.Logger = 20*time.Millisecond, slog.New(slog.NewTextHandler(log, nil))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- l.run(ctx, nil) }()
+	await(t, "a look that fails", func() bool { return log.has("host cannot be watched") })
+	if err := sshd.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the session to be told", func() bool {
+		return slices.Contains(l.mail.take(), fmt.Sprintf("session/later stirred %s/1 gone= moved=true", b.spec.Name))
+	})
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("a watch that was called back ended with %v", err)
+	}
+}
+
+func TestAWatchIsHandedOverWhenItsWorkerStops(t *testing.T) {
+	b := newBed(t, HostSpec{Name: LocalHost, Root: filepath.Join(t.TempDir(), "root")})
+	deps := b.set.Hosts.Deps
+	deps.WatchEvery = time.Hour
+	stop := make(chan struct{})
+	close(stop)
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	env.SetWorkerStopChannel(stop)
+	h := New(deps).Hosts
+	env.RegisterActivityWithOptions(h.WatchHost, activity.RegisterOptions{Name: "WatchHost"})
+	_, err := env.ExecuteActivity("WatchHost", WatchHostInput{Host: b.spec})
+	var app *temporal.ApplicationError
+	if !errors.As(err, &app) || app.NonRetryable() || app.NextRetryDelay() <= 0 || app.NextRetryDelay() > time.Second {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+func TestProcessesAreKnownByTheirNames(t *testing.T) {
+	for i := 1; i < 12; i++ {
+		if n, ok := incarnationOf(serverName(i)); !ok || n != i {
+			t.Errorf("%s is taken for %d, %v", serverName(i), n, ok)
+		}
+	}
+	for _, name := range []string{"", "app-server.", "app-server.1", "app-server.x", "app-server.02", "app-server.-3", "other"} {
+		if n, ok := incarnationOf(name); ok {
+			t.Errorf("%q is taken for %d", name, n)
+		}
+	}
+}
