@@ -13,8 +13,17 @@ const (
 	defaultTurn    = 24 * time.Hour
 	defaultAttach  = 12 * time.Hour
 	defaultExcerpt = 8 << 10
+	defaultBytes   = 256 << 20
 
-	maxFinal     = 32 << 10
+	// What a result holds of texts, about 256 KiB in all, whatever codex says:
+	// Temporal takes 2 MiB, and a history is read again and again.
+	maxFinal    = 32 << 10  // final text
+	maxRequests = 64        // that may be open; further ones are refused
+	maxAsked    = 128 << 10 // of all requests, but for
+	maxSummary  = 512       // the summary of each one
+	maxCWD      = 1 << 10   // and its folder
+	maxProblem  = 4 << 10   // message of a problem, or of a refusal
+
 	maxOpenItems = 64
 	// linger is how long a pump with nothing to report stays for items that
 	// run beside the open requests but say nothing. Not for long: codex has
@@ -42,6 +51,9 @@ func (l Limits) orDefaults() Limits {
 	set(&l.Attach, defaultAttach)
 	if l.Line <= 0 {
 		l.Line = DefaultMaxLine
+	}
+	if l.Bytes <= 0 {
+		l.Bytes = defaultBytes
 	}
 	if l.Excerpt <= 0 {
 		l.Excerpt = defaultExcerpt

@@ -202,10 +202,25 @@ func (m *machine) read(l Line, now time.Duration) {
 		m.caught = true
 	}
 	m.step()
+	if m.result == nil && m.err == nil && m.st.Cursor.Offset-m.in.State.Cursor.Offset > m.lim.Bytes {
+		m.enough()
+	}
 	m.tellSettled()
 	if m.opt.Moved != nil {
 		m.opt.Moved(Place{m.st.ThreadID, m.st.TurnID, m.st.Cursor.Offset, m.st.Seq})
 	}
+}
+
+// enough returns from a pump that has folded all that it may, also where it is
+// behind: each attempt of it stops at this very line. The next one begins here
+// for good, however often it is repeated.
+func (m *machine) enough() {
+	m.flushAutos()
+	if m.turnEnd != nil {
+		m.finish(TurnEnded)
+		return
+	}
+	m.finish(Bound)
 }
 
 // refill takes a line between Rewind and Cursor: it was folded before, only
@@ -390,7 +405,7 @@ func (m *machine) settled() bool {
 
 // finish builds the result.
 func (m *machine) finish(why PumpReason) {
-	r := PumpResult{Reason: why, Turn: m.turnEnd, Problem: m.problem, Resolved: m.resolved}
+	r := PumpResult{Reason: why, Turn: m.turnEnd, Problem: m.problem.excerpt(), Resolved: m.resolved}
 	if why != ProcessEnded {
 		r.Requests = m.report()
 	}
@@ -400,7 +415,7 @@ func (m *machine) finish(why PumpReason) {
 		if s.own {
 			continue
 		}
-		r.Deliveries = append(r.Deliveries, Delivery{ID: s.ID, State: s.told(), Error: m.redact(s.text)})
+		r.Deliveries = append(r.Deliveries, Delivery{ID: s.ID, State: s.told(), Error: excerpt(m.redact(s.text), maxProblem)})
 	}
 	m.st.Rewind = m.st.Cursor.Offset
 	for _, it := range m.st.Items {

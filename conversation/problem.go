@@ -11,6 +11,14 @@ func problem(kind, message string) *Problem {
 	return &Problem{Kind: kind, Message: message, Hint: hints[kind]}
 }
 
+// excerpt is p as it travels through a workflow; the transcript has all of it.
+func (p *Problem) excerpt() *Problem {
+	if p == nil || len(p.Message) <= maxProblem {
+		return p
+	}
+	return &Problem{Kind: p.Kind, Message: excerpt(p.Message, maxProblem) + " …", Hint: p.Hint}
+}
+
 // hints tell an operator what to do, one sentence for each kind.
 var hints = map[string]string{
 	"auth":            "codex could not log in: check the seed's credential and import or capture it anew",

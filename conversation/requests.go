@@ -64,6 +64,9 @@ func (m *machine) refuse(msg *message) {
 	case "attestation/generate":
 		what = "an attestation"
 		failure("this client does not attest")
+	case "item/commandExecution/requestApproval", "item/fileChange/requestApproval":
+		what = "one more approval than can be open, or one that cannot be read"
+		failure("too many approvals are open, or this one cannot be read")
 	case "applyPatchApproval", "execCommandApproval":
 		failure("approvals of the first protocol are not supported; use a newer codex")
 	default:
@@ -84,6 +87,10 @@ func (m *machine) approval(msg *message, kind RequestKind) {
 	}
 	if m.openAt(msg.ID) >= 0 {
 		return // asked again under the same id
+	}
+	if len(m.st.Open) >= maxRequests {
+		m.refuse(msg)
+		return
 	}
 	m.st.AtMS = max(m.st.AtMS, p.StartedAtMS) // requests bear no other time
 	a := asked{Kind: kind, Network: p.Network, Permissions: p.Permissions}
@@ -237,14 +244,16 @@ func (m *machine) unreported() bool {
 
 // report takes the requests that are new to the workflow into the result.
 func (m *machine) report() []Request {
-	var rs []Request
+	var due []*Request
 	for _, r := range m.requests {
-		i := m.openAt(r.RPC)
-		if i < 0 || m.st.Open[i].Reported {
-			continue
+		if i := m.openAt(r.RPC); i >= 0 && !m.st.Open[i].Reported {
+			m.st.Open[i].Reported = true
+			due = append(due, r)
 		}
-		m.st.Open[i].Reported = true
-		rs = append(rs, r.excerpt(m.lim.Excerpt))
+	}
+	var rs []Request
+	for _, r := range due {
+		rs = append(rs, r.excerpt(min(m.lim.Excerpt, maxAsked/len(due))))
 	}
 	return rs
 }
@@ -252,7 +261,8 @@ func (m *machine) report() []Request {
 // maxShownChanges bounds the files that a cut request names.
 const maxShownChanges = 100
 
-// excerpt is r with its texts cut to about max bytes in all.
+// excerpt is r with its texts cut to about max bytes in all. Its digest is over
+// the whole, and the whole is in the store.
 func (r *Request) excerpt(max int) Request {
 	e := *r
 	e.Whole = r
@@ -265,14 +275,17 @@ func (r *Request) excerpt(max int) Request {
 		left -= len(short)
 		return short
 	}
+	e.Summary, e.CWD = excerpt(r.Summary, maxSummary), excerpt(r.CWD, maxCWD)
+	e.Truncated = len(e.Summary) < len(r.Summary) || len(e.CWD) < len(r.CWD)
 	e.Command = cut(r.Command)
 	e.Reason = cut(r.Reason)
 	e.Changes = nil
 	for i, c := range r.Changes {
-		if i == maxShownChanges {
+		if i == maxShownChanges || left < len(c.Path) {
 			e.Truncated = true
 			break
 		}
+		left -= len(c.Path)
 		c.Diff = cut(c.Diff)
 		e.Changes = append(e.Changes, c)
 	}

@@ -93,7 +93,7 @@ func (m *machine) endTurn(status string, why *Problem) {
 	m.turnEnd = &TurnEnd{
 		N: m.st.Turn, ID: m.st.TurnID, Status: status,
 		FinalText: m.st.FinalText, FinalTruncated: m.st.FinalTruncated,
-		Items: m.st.TurnItems, Usage: m.st.TurnUsage, DiffStat: m.st.DiffStat, Problem: why,
+		Items: m.st.TurnItems, Usage: m.st.TurnUsage, DiffStat: m.st.DiffStat, Problem: why.excerpt(),
 		StartedAtMS: m.st.TurnStartedMS, EndedAtMS: m.st.AtMS,
 	}
 	m.endedAt = m.now

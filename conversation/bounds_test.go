@@ -1,0 +1,85 @@
+package conversation
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestResultFitsIntoAWorkflowWhateverCodexAsks(t *testing.T) {
+	huge := strings.Repeat("päth/", 20_000)
+	change := fmt.Sprintf(`{"path":%q,"kind":{"type":"add"},"diff":%q}`, huge, huge)
+	s := perform(t, PumpInput{State: running()}, Options{},
+		completed("a", "agentMessage", fmt.Sprintf(`,"text":%q`, huge)))
+	for i := range 3 * maxRequests {
+		item := fmt.Sprint("f-", i)
+		s.hear(started(item, "fileChange", `,"changes":[`+change+`]`),
+			fmt.Sprintf(`{"method":"item/fileChange/requestApproval","id":%d,"params":{"threadId":"thread-1","turnId":"turn-1","itemId":%q,"reason":%q,"grantRoot":%q}}`, 2*i, item, huge, huge),
+			fmt.Sprintf(`{"method":"item/commandExecution/requestApproval","id":%d,"params":{"threadId":"thread-1","turnId":"turn-1","itemId":"c","command":%q,"cwd":%q,"reason":%q}}`, 2*i+1, huge, "/"+huge, huge))
+		if s.m.result != nil {
+			t.Fatal("returned before the requests came")
+		}
+	}
+	s.wait(100 * defaultSettle)
+	r := s.result(RequestsOpen)
+	data, err := json.Marshal(r)
+	if err != nil || len(data) > 256<<10 {
+		t.Errorf("the result takes %d bytes, %v", len(data), err)
+	}
+	if len(r.Requests) != maxRequests || len(s.said) != 6*maxRequests-maxRequests {
+		t.Errorf("%d requests reported, %d refused", len(r.Requests), len(s.said))
+	}
+	for i, q := range r.Requests {
+		if !q.Truncated || q.Digest != s.sink.requests[i].Digest || q.Summary == "" {
+			t.Fatalf("request %s", q.RPC)
+		}
+		if len(q.Whole.Reason) != len(huge) {
+			t.Fatalf("the whole of request %s is cut", q.RPC)
+		}
+	}
+}
+
+func TestLongProblemsAndRefusalsAreCut(t *testing.T) {
+	huge := strings.Repeat("väry ", 20_000)
+	s := perform(t, PumpInput{State: running()}, Options{})
+	s.hear(turnDone("failed", fmt.Sprintf(`,"error":{"message":%q}`, huge)))
+	if r := s.result(TurnEnded); len(r.Turn.Problem.Message) > maxProblem+8 {
+		t.Errorf("a problem of %d bytes", len(r.Turn.Problem.Message))
+	}
+	s = perform(t, PumpInput{State: running(), Sends: []Send{{ID: "s", Kind: SendSteer, Text: "x"}}}, Options{})
+	s.hear(fmt.Sprintf(`{"id":"send/s/0","error":{"code":-32600,"message":%q}}`, huge))
+	s.m.cancel(s.m.now)
+	if r := s.result(PumpCancelled); len(r.Problem.Message) > maxProblem+8 || len(r.Deliveries[0].Error) > maxProblem {
+		t.Errorf("a refusal of %d and %d bytes", len(r.Problem.Message), len(r.Deliveries[0].Error))
+	}
+}
+
+// A pump of a long stream returns now and then, always at the same line, so
+// that what a dead worker costs is bounded.
+func TestPumpThatHasFoldedEnoughReturns(t *testing.T) {
+	text := completed("a", "agentMessage", fmt.Sprintf(`,"text":%q`, long(1000)))
+	var backlog []string
+	for range 20 {
+		backlog = append(backlog, text)
+	}
+	in := PumpInput{State: running(), Limits: Limits{Bytes: 5000}, Sends: []Send{{ID: "i", Kind: SendInterrupt}}}
+	live := perform(t, in, Options{})
+	for _, l := range backlog {
+		if live.m.result == nil {
+			live.hear(l)
+		}
+	}
+	want := live.result(Bound)
+	behind := perform(t, in, Options{Attempt: 2}, backlog...)
+	got := behind.result(Bound)
+	if got.State.Cursor != want.State.Cursor || got.State.Seq != want.State.Seq || want.State.Cursor.Offset < 6000 || want.State.Cursor.Offset > 7500 {
+		t.Errorf("stopped at %+v, and behind at %+v", want.State, got.State)
+	}
+	if d := got.Deliveries[0]; d.State != Sent {
+		t.Errorf("an interrupt that an earlier attempt may have sent is called %s", d.State)
+	}
+	// The next one goes on from there, and a turn's end is still one.
+	s := perform(t, PumpInput{State: want.State, Limits: in.Limits}, Options{}, text, turnDone("completed", fmt.Sprintf(`,"items":%q`, long(9000))))
+	s.result(TurnEnded)
+}
