@@ -69,6 +69,7 @@ func (m *machine) dropItem(id string) (OpenItem, bool) {
 		if it.ID == id {
 			m.st.Items = append(m.st.Items[:i:i], m.st.Items[i+1:]...)
 			delete(m.items, id)
+			delete(m.texts, id)
 			delete(m.held, id)
 			return it, true
 		}
@@ -108,7 +109,11 @@ func (m *machine) itemStarted(p json.RawMessage) {
 	if len(m.st.Items) >= maxOpenItems {
 		m.dropItem(m.oldestIdle())
 	}
-	m.st.Items = append(m.st.Items, OpenItem{ID: n.Item.ID, Type: n.Item.Type, Turn: m.st.Turn, Offset: m.line.Offset})
+	it := OpenItem{ID: n.Item.ID, Type: n.Item.Type, Turn: m.st.Turn, Offset: m.line.Offset}
+	if !m.ours(n.notice) {
+		it.Thread = n.ThreadID
+	}
+	m.st.Items = append(m.st.Items, it)
 	if n.Item.Type == "fileChange" {
 		m.items[n.Item.ID] = n.Item.Changes
 	}
@@ -352,6 +357,7 @@ func (m *machine) delta(p json.RawMessage, t EntryType) {
 	held := m.held[n.ItemID]
 	at := it.Pos - int64(len(held))
 	it.Pos += int64(len(n.Delta))
+	m.keep(it, m.line.Offset, n.Delta)
 	text, begun := held+n.Delta, ""
 	if m.opt.Redactor != nil {
 		text, begun = m.opt.Redactor.split(m.redact(text))

@@ -44,6 +44,7 @@ type machine struct {
 	autos   []auto
 
 	items    map[string][]wireChange // open file changes, for the requests about them
+	texts    map[string]*unfinished  // of open items
 	held     map[string]string       // tails of deltas that may begin a secret
 	requests []*Request              // seen in this pump and open, whole
 	resolved []json.RawMessage
@@ -67,6 +68,7 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 		st: cloneState(in.State), size: size,
 		asks:  map[string]*ask{},
 		items: map[string][]wireChange{},
+		texts: map[string]*unfinished{},
 		held:  map[string]string{},
 	}
 	if m.log == nil {
@@ -175,6 +177,10 @@ func (m *machine) ended(now time.Duration) {
 		m.finish(TurnEnded)
 		return
 	}
+	m.recordUnfinished(true)
+	if m.err != nil {
+		return
+	}
 	m.dropOpen(func(OpenRequest) bool { return true })
 	m.st.Items = nil
 	if m.problem == nil {
@@ -241,6 +247,8 @@ func (m *machine) refill(l Line) {
 		}
 	case "item/fileChange/patchUpdated":
 		m.patchUpdated(msg.Params)
+	case "item/agentMessage/delta", "item/plan/delta", "item/reasoning/summaryTextDelta", "item/reasoning/textDelta":
+		m.keepAgain(msg.Params, l.Offset)
 	}
 }
 
@@ -273,6 +281,7 @@ func (m *machine) apply(l Line) {
 		m.message(msg)
 	}
 	m.st.Stray = stray
+	m.forget()
 	if m.err == nil {
 		m.st.Cursor.Offset = l.End
 	}
@@ -417,12 +426,7 @@ func (m *machine) finish(why PumpReason) {
 		}
 		r.Deliveries = append(r.Deliveries, Delivery{ID: s.ID, State: s.told(), Error: excerpt(m.redact(s.text), maxProblem)})
 	}
-	m.st.Rewind = m.st.Cursor.Offset
-	for _, it := range m.st.Items {
-		if it.Type == "fileChange" && it.Offset < m.st.Rewind {
-			m.st.Rewind = it.Offset
-		}
-	}
+	m.st.Rewind = m.rewind()
 	r.State = m.st
 	m.result = &r
 }
@@ -444,9 +448,12 @@ func (m *machine) entry(e Entry) {
 		e.ID += "-" + strconv.Itoa(m.perLine)
 	}
 	m.perLine++
-	e.At = time.UnixMilli(m.st.AtMS).UTC()
+	e.At = m.at()
 	m.emit(e)
 }
+
+// at is the time of the line at hand.
+func (m *machine) at() time.Time { return time.UnixMilli(m.st.AtMS).UTC() }
 
 func (m *machine) note(n Note) {
 	m.emit(Entry{ID: n.ID, At: n.At.UTC(), Turn: n.Turn, Type: n.Type, Text: n.Text, Data: n.Data})

@@ -32,8 +32,9 @@ type Cursor struct {
 type PumpState struct {
 	Cursor Cursor `json:"cursor"`
 	// Rewind is where reading begins: at or below Cursor.Offset, at the start
-	// of the oldest open item that a request may need for its context. Lines
-	// between Rewind and Cursor only refill that context.
+	// of the oldest open item that a request may need for its context, or of
+	// text that is not finished. Lines between Rewind and Cursor only refill
+	// these. What lies below it nobody reads again.
 	Rewind int64 `json:"rewind"`
 	// Seq is the sequence number of the newest transcript entry.
 	Seq int64 `json:"seq"`
@@ -97,6 +98,12 @@ type OpenItem struct {
 	Offset int64 `json:"offset"`
 	// Pos counts the bytes of its deltas so far.
 	Pos int64 `json:"pos,omitempty"`
+	// Kept and Half are where the kept part of its text begins, and the
+	// newer half of that (see unfinished.go).
+	Kept int64 `json:"kept,omitempty"`
+	Half int64 `json:"half,omitempty"`
+	// Thread is set where the item is of another thread, a sub-agent's.
+	Thread string `json:"thread,omitempty"`
 	// Background says that the model went on without waiting for its end.
 	Background bool `json:"background,omitempty"`
 }

@@ -353,7 +353,7 @@ func sameOutcome(a, b outcome) bool {
 			o.Entries[i].ID = ""
 		}
 		for i := range o.State.Items {
-			o.State.Items[i].Offset = 0
+			o.State.Items[i].Offset, o.State.Items[i].Kept, o.State.Items[i].Half = 0, 0, 0
 		}
 		return o
 	}

@@ -98,6 +98,7 @@ func (m *machine) endTurn(status string, why *Problem) {
 	}
 	m.endedAt = m.now
 	if m.line.End > m.st.Cursor.Offset { // else no line said so
+		m.recordUnfinished(status != "completed")
 		e := Entry{Type: EntryState, Turn: m.st.Turn, Status: status, Text: "turn " + status}
 		if why != nil {
 			e.Text += ": " + why.Message
@@ -115,6 +116,7 @@ func (m *machine) endTurn(status string, why *Problem) {
 			continue
 		}
 		delete(m.items, it.ID)
+		delete(m.texts, it.ID)
 		delete(m.held, it.ID)
 	}
 	m.st.Items = left

@@ -1,0 +1,177 @@
+package conversation
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// What an agent said and never finished, because it was interrupted or its
+// process died, is in no finished item. It is put on record from its deltas
+// when the turn or the process ends, as an entry with the status interrupted.
+//
+// A pump that takes over in the middle of a message reads it again, from
+// PumpState.Rewind. So that this stays short, only the newest part of a text
+// is kept, and which part that is follows from the places of the deltas in the
+// journal alone: then it is the same text however the journal was split
+// between pumps.
+const (
+	// keepSpan is how much of the journal a half of the kept text covers.
+	// When a delta lies further behind the newer half's beginning, the older
+	// half goes.
+	keepSpan = 4 << 20
+	// keepBehind is how far the kept text may lie behind: what other items
+	// say meanwhile counts, too.
+	keepBehind = 3 * keepSpan
+	// maxUnfinished is the longest text of such an entry, its newest part.
+	maxUnfinished = 256 << 10
+	// keepText is more than that, so that a secret at the cut is still seen
+	// whole.
+	keepText = maxUnfinished + 64<<10
+)
+
+// An unfinished text is what is kept of an open item's deltas.
+type unfinished struct {
+	older, newer []byte // from OpenItem.Kept and from OpenItem.Half on
+}
+
+// spoken is the kind of entry that an item's text makes; false for items
+// whose text is not kept.
+func (it *OpenItem) spoken() (EntryType, bool) {
+	switch it.Type {
+	case "agentMessage", "plan":
+		return EntryAssistant, true
+	case "reasoning":
+		return EntryReasoning, true
+	}
+	return "", false
+}
+
+// keep takes a delta of an item at its place in the journal.
+func (m *machine) keep(it *OpenItem, at int64, text string) {
+	if _, ok := it.spoken(); !ok {
+		return
+	}
+	u := m.texts[it.ID]
+	if u == nil {
+		u = &unfinished{}
+		m.texts[it.ID] = u
+	}
+	if at-it.Half > keepSpan {
+		it.Kept, it.Half = it.Half, at
+		u.older, u.newer = u.newer, nil
+	}
+	u.add(at < it.Half, text)
+}
+
+func (u *unfinished) add(older bool, text string) {
+	half := &u.newer
+	if older {
+		half = &u.older
+	}
+	*half = append(*half, text...)
+	if len(*half) > 2*keepText {
+		*half = append([]byte(nil), (*half)[len(*half)-keepText:]...)
+	}
+}
+
+// keepAgain takes a delta between Rewind and Cursor.
+func (m *machine) keepAgain(p json.RawMessage, at int64) {
+	var n deltaNotice
+	if json.Unmarshal(p, &n) != nil {
+		return
+	}
+	it := m.openItem(n.ItemID)
+	if it == nil || at < it.Kept {
+		return
+	}
+	if _, ok := it.spoken(); !ok {
+		return
+	}
+	if m.texts[it.ID] == nil {
+		m.texts[it.ID] = &unfinished{}
+	}
+	m.texts[it.ID].add(at < it.Half, n.Delta)
+}
+
+// forget drops texts that lie too far behind; it is called behind every line.
+func (m *machine) forget() {
+	for i := range m.st.Items {
+		it := &m.st.Items[i]
+		if _, ok := it.spoken(); !ok {
+			continue
+		}
+		if it.Pos == 0 {
+			it.Kept, it.Half = m.line.End, m.line.End
+		}
+		if m.line.End-it.Kept > keepBehind {
+			it.Kept, it.Half = m.line.End, m.line.End
+			delete(m.texts, it.ID)
+		}
+	}
+}
+
+// rewind is where the next pump has to begin to read.
+func (m *machine) rewind() int64 {
+	at := m.st.Cursor.Offset
+	for i := range m.st.Items {
+		it := &m.st.Items[i]
+		if _, ok := it.spoken(); ok && it.Pos > 0 {
+			at = min(at, it.Kept)
+		}
+		if it.Type == "fileChange" {
+			at = min(at, it.Offset)
+		}
+	}
+	return at
+}
+
+// recordUnfinished puts on record what was said of items that will never be
+// finished. Its ids are those items' places, so nothing else bears them. A
+// sub-agent may outlive the turn unless that was broken off.
+func (m *machine) recordUnfinished(brokenOff bool) {
+	for i := range m.st.Items {
+		it := &m.st.Items[i]
+		kind, ok := it.spoken()
+		if !ok || it.Pos == 0 || it.Thread != "" && !brokenOff || m.err != nil {
+			continue
+		}
+		e := Entry{Type: kind, Turn: it.Turn, Item: it.ID, Status: "interrupted", At: m.at()}
+		e.ID = fmt.Sprintf("i%d.%d-part", m.st.Cursor.Incarnation, it.Offset)
+		text, whole := m.said(it)
+		e.Text = text
+		if it.Type == "plan" {
+			e.set("plan", "true")
+		}
+		e.set("thread", it.Thread)
+		if !whole {
+			e.set("cut", fmt.Sprintf("%d bytes before this are not kept", it.Pos-int64(len(e.Text))))
+		}
+		m.emit(e)
+	}
+}
+
+// said is the newest part of an item's text, without secrets and without what
+// may be the beginning of one, and whether nothing is missing before it.
+func (m *machine) said(it *OpenItem) (text string, whole bool) {
+	u := m.texts[it.ID]
+	if u == nil {
+		return "", false
+	}
+	text = string(u.older) + string(u.newer)
+	whole = int64(len(text)) == it.Pos
+	text, _ = m.opt.Redactor.split(m.redact(text))
+	if len(text) > maxUnfinished {
+		text, whole = text[len(text)-maxUnfinished:], false
+	}
+	if !whole {
+		// Not in the middle of a word, which may be a secret's end.
+		i := strings.IndexAny(text, " \t\n")
+		text = text[i+1:]
+	}
+	for len(text) > 0 && !utf8.RuneStart(text[0]) {
+		text = text[1:]
+	}
+	return text, whole
+}

@@ -1,0 +1,160 @@
+package conversation
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func says(item, text string) string {
+	return wireEvent("item/agentMessage/delta", fmt.Sprintf(`"itemId":%q,"delta":%q`, item, text))
+}
+
+func thinks(item, text string) string {
+	return wireEvent("item/reasoning/summaryTextDelta", fmt.Sprintf(`"itemId":%q,"delta":%q`, item, text))
+}
+
+// brokenOff are the entries of what was never finished.
+func (s *stage) brokenOff() (all []Entry) {
+	for _, e := range s.sink.entries {
+		if e.Status == "interrupted" && e.Type != EntryState {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+func TestWhatWasSaidBeforeAnInterruptIsOnRecord(t *testing.T) {
+	lines := []string{
+		started("r-1", "reasoning", ""), thinks("r-1", "Let me "), thinks("r-1", "see."),
+		started("a-0", "agentMessage", ""), says("a-0", "whole"), completed("a-0", "agentMessage", `,"text":"whole"`),
+		started("a-1", "agentMessage", ""), says("a-1", "Größe"), says("a-1", "r, 更"),
+		started("a-2", "agentMessage", ""),
+	}
+	check := func(how string, s *stage, last EntryType) {
+		t.Helper()
+		got := s.brokenOff()
+		if len(got) != 2 {
+			t.Fatalf("%s: %+v", how, s.sink.entries)
+		}
+		if r, a := got[0], got[1]; r.Type != EntryReasoning || r.Text != "Let me see." || a.Type != EntryAssistant || a.Text != "Größer, 更" || a.Item != "a-1" || a.Turn != 4 || a.Data["cut"] != "" {
+			t.Errorf("%s: %+v", how, got)
+		}
+		all := s.sink.entries
+		if all[len(all)-1].Type != last || all[len(all)-1].Seq != s.m.result.State.Seq {
+			t.Errorf("%s: the last entry is %+v", how, all[len(all)-1])
+		}
+	}
+	s := perform(t, PumpInput{State: running()}, Options{})
+	s.hear(lines...)
+	s.hear(turnDone("interrupted", ""))
+	s.result(TurnEnded)
+	check("interrupted", s, EntryState)
+
+	s = perform(t, PumpInput{State: running()}, Options{})
+	s.hear(lines...)
+	s.m.ended(time.Second)
+	if r := s.result(ProcessEnded); len(r.State.Items) != 0 {
+		t.Errorf("%+v", r.State.Items)
+	}
+	check("dead", s, EntryAssistant)
+
+	// Who comes later tells nothing of it again.
+	s = perform(t, PumpInput{State: s.m.result.State}, Options{})
+	s.m.ended(time.Second)
+	if len(s.sink.entries) != 0 {
+		t.Errorf("told again: %+v", s.sink.entries)
+	}
+}
+
+// Wherever pumps take over, what is put on record of a text is the same.
+func TestUnfinishedTextIsTheSameHoweverTheJournalIsSplit(t *testing.T) {
+	piece := strings.Repeat("größer and ", 3000) // a delta of 36 kB
+	var lines []string
+	lines = append(lines, started("a-1", "agentMessage", ""))
+	for i := range 300 {
+		lines = append(lines, says("a-1", fmt.Sprint(i, " ", piece)))
+	}
+	end := turnDone("interrupted", "")
+	s := perform(t, PumpInput{State: running()}, Options{})
+	s.hear(append(lines, end)...)
+	s.result(TurnEnded)
+	want := s.brokenOff()
+	if len(want) != 1 || len(want[0].Text) > maxUnfinished || len(want[0].Text) < maxUnfinished-100 || !strings.HasSuffix(want[0].Text, "größer and ") || want[0].Data["cut"] == "" {
+		t.Fatalf("%d entries, the first %d bytes, cut %q", len(want), len(want[0].Text), want[0].Data)
+	}
+	for _, every := range []int{40, 150, 299} {
+		st, from := running(), 0
+		journal := append(append([]string(nil), lines...), end)
+		for {
+			at := st.Rewind
+			first := from - countBack(journal[:from], st.Cursor.Offset-at)
+			s := perform(t, PumpInput{State: st}, Options{}, journal[first:from]...)
+			stop := min(from+every, len(journal))
+			s.hear(journal[from:stop]...)
+			if s.m.result == nil {
+				s.m.cancel(time.Second)
+			}
+			from, st = stop, s.m.result.State
+			if st.Cursor.Offset-st.Rewind > keepBehind {
+				t.Fatalf("the next pump reads %d bytes again", st.Cursor.Offset-st.Rewind)
+			}
+			if from == len(journal) {
+				got := s.brokenOff()
+				if len(got) != 1 || got[0].Text != want[0].Text || got[0].ID != want[0].ID || got[0].Seq != want[0].Seq || got[0].Data["cut"] != want[0].Data["cut"] {
+					t.Errorf("split every %d lines: %d entries", every, len(got))
+				}
+				break
+			}
+		}
+	}
+}
+
+// countBack is how many lines at the end of some make up n bytes.
+func countBack(lines []string, n int64) (count int) {
+	for ; n > 0; count++ {
+		n -= int64(len(lines[len(lines)-1-count])) + 1
+	}
+	return count
+}
+
+func TestTextThatLiesTooFarBehindIsSaidToBeCut(t *testing.T) {
+	noise := wireEvent("item/commandExecution/outputDelta", fmt.Sprintf(`"itemId":"c","delta":%q`, strings.Repeat("x", 1<<20)))
+	s := perform(t, PumpInput{State: running()}, Options{})
+	s.hear(started("a-1", "agentMessage", ""), says("a-1", "long ago"), started("c", "commandExecution", ""))
+	for range 13 {
+		s.hear(noise)
+	}
+	s.hear(says("a-1", "and now"), turnDone("interrupted", ""))
+	s.wait(time.Minute)
+	got := s.brokenOff()
+	if len(got) != 1 || got[0].Text != "now" || !strings.Contains(got[0].Data["cut"], "12 bytes") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestUnfinishedTextHoldsNoSecretAndNoHalfOfOne(t *testing.T) {
+	opt := Options{Redactor: NewRedactor("sk-secret-0123456789")}
+	for _, text := range []string{"key sk-secret-", "key sk-secret-0123456789 and sk-se"} {
+		s := perform(t, PumpInput{State: running()}, opt)
+		s.hear(started("a-1", "agentMessage", ""))
+		for _, r := range text {
+			s.hear(says("a-1", string(r)))
+		}
+		s.hear(turnDone("interrupted", ""))
+		if got := s.brokenOff(); len(got) != 1 || strings.Contains(got[0].Text, "sk-") || !strings.HasPrefix(got[0].Text, "key ") {
+			t.Errorf("%+v", got)
+		}
+	}
+	// the cut goes through one
+	s := perform(t, PumpInput{State: running()}, opt)
+	s.hear(started("a-1", "agentMessage", ""))
+	for range 40_000 {
+		s.hear(says("a-1", "sk-secret-0123456789 "))
+	}
+	s.hear(turnDone("interrupted", ""))
+	if got := s.brokenOff(); len(got) != 1 || strings.Contains(got[0].Text, "0123456789") || len(got[0].Text) < maxUnfinished/2 {
+		t.Errorf("%d entries, %q", len(got), got[0].Text[:100])
+	}
+}
