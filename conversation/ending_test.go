@@ -119,7 +119,11 @@ func TestDeltasTellTheirPlaceAcrossPumps(t *testing.T) {
 	s := perform(t, PumpInput{State: running()}, Options{})
 	s.hear(started("a", "agentMessage", ""), delta("größer "), delta("two "))
 	s.m.cancel(0)
-	s2 := perform(t, PumpInput{State: s.result(PumpCancelled).State}, Options{})
+	st := s.result(PumpCancelled).State
+	s2 := perform(t, PumpInput{State: st}, Options{}, delta("größer "), delta("two ")) // read again, and not shown again
+	if s2.at != st.Cursor.Offset {
+		t.Fatalf("read again up to %d, the cursor is %+v", s2.at, st.Cursor)
+	}
 	s2.hear(delta("three"))
 	all := append(s.sink.deltas, s2.sink.deltas...)
 	want := []Delta{{Item: "a", Type: EntryAssistant, Turn: 4, At: 0, Text: "größer "}, {Item: "a", Type: EntryAssistant, Turn: 4, At: 9, Text: "two "}, {Item: "a", Type: EntryAssistant, Turn: 4, At: 13, Text: "three"}}
