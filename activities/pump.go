@@ -130,6 +130,7 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	}
 	defer w.Close()
 
+	trimming := s.trimAside(held, in, a)
 	here := s.attachedTo(in.Claim.Session, in.Pump.State)
 	done := make(chan struct{})
 	joined := make(chan struct{})
@@ -142,6 +143,7 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 		Log:     s.Logger.With("session", in.Claim.Session),
 		Settled: here.settled, Moved: here.moved,
 	})
+	trimming.add(&res.State)
 	close(done)
 	<-joined
 	if ferr := t.flush(held); ferr != nil && err == nil {

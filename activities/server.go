@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -66,7 +68,37 @@ func (s *Sessions) startServer(ctx context.Context, in StartServerInput, attempt
 	if err != nil {
 		return out, err
 	}
+	if err := removeFormer(ctx, h, in, attempt); err != nil {
+		// They take space, and the next start tries again.
+		s.Logger.Warn("folders of former processes are left", "session", in.Claim.Session, "err", err)
+	}
 	return StartServerResult{Process: serverName(in.Incarnation), PID: st.PID}, nil
+}
+
+// removeFormer removes the folders of processes older than the one before this
+// one: their journals were read to the end, and what they left behind was ended
+// before this one began.
+func removeFormer(ctx context.Context, h hostexec.Host, in StartServerInput, attempt int32) error {
+	if in.Incarnation < 3 {
+		return nil
+	}
+	res, err := h.Run(ctx, hostexec.Command{
+		Script: `cd "$1" && for d in app-server app-server.*; do if [ -d "$d" ]; then printf '%s\n' "$d"; fi; done`,
+		Args:   []string{path.Join(in.Layout.Dir, "proc")},
+	})
+	if err != nil {
+		return fmt.Errorf("list processes on %s: %w", h.Name(), err)
+	}
+	there := strings.Fields(string(res.Stdout))
+	for i := in.Incarnation - 2; i >= 1; i-- {
+		if !slices.Contains(there, serverName(i)) {
+			continue
+		}
+		if err := hostexec.RemoveProcess(ctx, h, serverDir(in.Layout, i), in.Claim.fence(in.Layout.Dir, attempt)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // formerGone looks back to the newest incarnation that ever began.

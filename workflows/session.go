@@ -110,6 +110,8 @@ func (s *session) converse() (again bool, err error) {
 			}
 		case s.wantsPump():
 			err = s.pump()
+		case s.journalFull():
+			s.renewJournal()
 		case s.beginTurn():
 			// loop: there is something to send now
 		default:

@@ -1,0 +1,47 @@
+package workflows
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// longTurn is a turn on a host that cannot trim journals.
+func longTurn(journal int64) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		out, err := endsTurn("completed", "ok")(ctx, in)
+		st := &out.Pump.State
+		st.Untrimmable, st.Cursor.Offset = true, journal
+		return out, err
+	}
+}
+
+func TestALongJournalThatCannotBeTrimmedEndsWithItsProcessBetweenTurns(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, longTurn(longJournal), longTurn(longJournal+1), endsTurn("completed", "ok"))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.send(SignalMessage, hello("m2")) })
+	w.at(3*time.Second, func() {
+		if v := w.view(); v.Process.Incarnation != 1 || v.State != Idle {
+			t.Errorf("a process that nobody needs was restarted: %+v", v)
+		}
+		w.send(SignalMessage, hello("m3"))
+	})
+	w.at(4*time.Second, func() {
+		if v := w.view(); v.Process.Incarnation != 2 || v.State != Idle || v.Turn.Status != "completed" || v.Turn.N != 3 {
+			t.Errorf("session is %+v", v)
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{})
+	if stop, start := slices.Index(w.fake.calls, "stop 1"), slices.Index(w.fake.calls, "start 2"); stop < 0 || start < stop {
+		t.Errorf("calls %q", w.fake.calls)
+	}
+	third := w.fake.ran[2].Pump
+	if !third.Resume || third.State.ThreadID != "thread-1" || third.State.Cursor != (activities.Cursor{Incarnation: 2}) || third.Sends[0].ID != "m3" {
+		t.Errorf("the new process was told %+v", third)
+	}
+}
