@@ -1,7 +1,8 @@
 // Command demo shows the main job on real parts and ends by itself: a codex
 // session on a host behind OpenSSH, driven by a Temporal workflow, that asks a
-// second process for approvals, remembers its first turn in the second, and
-// leaves nothing behind. It exits 0 only if all that it shows really happened.
+// second process for approvals, remembers its first turn in the second, goes on
+// while its worker is killed and while no worker is up, and leaves nothing
+// behind. It exits 0 only if all that it shows really happened.
 package main
 
 import (
@@ -13,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -70,14 +72,35 @@ func demo(ctx context.Context) (err error) {
 	if err := secondTurn(ctx, l); err != nil {
 		return err
 	}
+	if err := thirdTurn(ctx, l); err != nil {
+		return err
+	}
+	if err := fourthTurn(ctx, l); err != nil {
+		return err
+	}
 	return finish(ctx, l, ps)
 }
 
 func show(ctx context.Context, l *lab.Lab, args ...string) error {
-	fmt.Printf("$ ctl %s\n", strings.Join(args, " "))
-	out, err := l.Out(ctx, args...)
-	fmt.Print(out)
-	return err
+	fmt.Printf("$ ctl %s\n", typed(args))
+	r := l.Ctl(ctx, nil, args...)
+	fmt.Print(r.Stderr, r.Stdout)
+	if r.Code != 0 {
+		return r
+	}
+	return nil
+}
+
+// typed is how a person would type arguments.
+func typed(args []string) string {
+	var out []string
+	for _, a := range args {
+		if strings.ContainsAny(a, " '\"") {
+			a = strconv.Quote(a)
+		}
+		out = append(out, a)
+	}
+	return strings.Join(out, " ")
 }
 
 func prepare(ctx context.Context, l *lab.Lab) error {
@@ -222,23 +245,41 @@ func secondTurn(ctx context.Context, l *lab.Lab) error {
 	if err := c.SignalWorkflow(ctx, workflows.SessionID("demo"), "", "message", message); err != nil {
 		return err
 	}
+	turn, err := turnEnd(ctx, l, 2)
+	if err != nil {
+		return err
+	}
+	quote(turn.FinalText)
+	if turn.Status != "completed" || !strings.Contains(turn.FinalText, "Write a short plan into") {
+		return fmt.Errorf("the thread does not remember: the second turn %s with %q", turn.Status, turn.FinalText)
+	}
+	return nil
+}
+
+// quote shows what codex said.
+func quote(text string) {
+	for line := range strings.Lines(text) {
+		fmt.Printf("  | %s\n", strings.TrimSuffix(line, "\n"))
+	}
+}
+
+// turnEnd waits for a turn's end.
+func turnEnd(ctx context.Context, l *lab.Lab, n int) (workflows.TurnView, error) {
 	var turn workflows.TurnView
-	err = lab.Until(ctx, "the second turn", func() (bool, error) {
-		v, err := c.QueryWorkflow(ctx, workflows.SessionID("demo"), "", workflows.QueryTurn, workflows.TurnQuery{N: 2})
+	c, err := l.Temporal(ctx)
+	if err != nil {
+		return turn, err
+	}
+	defer c.Close()
+	err = lab.Until(ctx, fmt.Sprintf("the end of turn %d", n), func() (bool, error) {
+		v, err := c.QueryWorkflow(ctx, workflows.SessionID("demo"), "", workflows.QueryTurn, workflows.TurnQuery{N: n})
 		if err != nil {
 			return false, err
 		}
 		err = v.Get(&turn)
 		return turn.Done(), err
 	})
-	if err != nil {
-		return err
-	}
-	fmt.Printf("  | %s\n", turn.FinalText)
-	if turn.Status != "completed" || !strings.Contains(turn.FinalText, "Write a short plan into") {
-		return fmt.Errorf("the thread does not remember: the second turn %s with %q", turn.Status, turn.FinalText)
-	}
-	return nil
+	return turn, err
 }
 
 // finish prints the transcript, closes, and looks for what may be left.
@@ -249,10 +290,13 @@ func finish(ctx context.Context, l *lab.Lab, ps *lab.Watch) error {
 	if err != nil {
 		return err
 	}
-	for _, want := range []string{"accept demo.1", "decline demo.2", "What did I ask you first?"} {
+	for _, want := range []string{"accept demo.1", "decline demo.2", "accept demo.3", "What did I ask you first?"} {
 		if !strings.Contains(out, want) {
 			return fmt.Errorf("the transcript lacks %q", want)
 		}
+	}
+	if err := onRecord(ctx, l); err != nil {
+		return err
 	}
 	step("Close: save, wipe, remove, give back")
 	if err := show(ctx, l, "session", "close", "demo"); err != nil {

@@ -16,8 +16,16 @@ func TestTheDemoShowsWhatItSays(t *testing.T) {
 	cmd := exec.CommandContext(within(t), "go", "run", "./deploy/demo")
 	cmd.Dir = repo
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "All of it happened.") {
+	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{
+		"kill -9", "1 to 60, each once, in order", "no worker is up: it is kept until one is", "the command ran once",
+		"none is missing, none comes twice", "All of it happened.",
+	} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("the demo does not show %q:\n%s", want, out)
+		}
 	}
 }
 
