@@ -76,6 +76,13 @@ var shellRequest = sessionRequest{name: "exec", payload: ssh.Marshal(struct{ Com
 // errRefused: the host opened a session and would not run what was asked for.
 var errRefused = errors.New("the host refused the request")
 
+// openInTime is open with a bound.
+func (c *sshConn) openInTime(ctx context.Context, what sessionRequest) (*sshChannel, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, reachDeadline, errTooLong)
+	defer cancel()
+	return c.open(ctx, what)
+}
+
 // open opens a session and makes a request on it. The caller has counted the
 // channel; it is uncounted when it ends.
 //

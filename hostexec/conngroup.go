@@ -16,8 +16,13 @@ const (
 	// channelsPerConn leaves room below sshd's MaxSessions (10 by default),
 	// which counts channels a little longer than we do.
 	channelsPerConn = 8
-	maxConns        = 64
-	maxDials        = 4 // to one sshd at a time, and of one group
+	// keptConns of a group stay for the whole idle time, others only for that
+	// of a surplus one: a crowd that has gone leaves no crowd of connections.
+	keptConns = 2
+	maxDials  = 4 // to one sshd at a time, and of one group
+	// learnedFor is how long new connections take no more sessions than the
+	// host let an earlier one have. It may have been slow to forget closed ones.
+	learnedFor = 5 * time.Minute
 )
 
 // errTooLong is the cause of a wait for a connection that took too long.
@@ -41,15 +46,18 @@ type connGroup struct {
 	kind kind
 	idle time.Duration
 
-	mu       sync.Mutex
-	closed   bool          // guarded by mu, like all below
-	conns    []*sshConn    // alive
-	dialing  int           // dials under way
-	waiting  int           // callers without a connection
-	failures int           // dials that failed so far
-	failure  error         // the last one's reason
-	changed  chan struct{} // closed and replaced when any of these changes
-	sweeper  *time.Timer   // closes what is idle; nil while nothing is open
+	mu        sync.Mutex
+	closed    bool          // guarded by mu, like all below
+	conns     []*sshConn    // alive
+	dialing   int           // dials under way
+	waiting   int           // callers without a connection
+	failures  int           // dials that failed so far
+	failure   error         // the last one's reason
+	connected time.Time     // when a dial last succeeded
+	learned   int           // sessions that the host let a connection have
+	learnedAt time.Time     // and when it did
+	changed   chan struct{} // closed and replaced when any of these changes
+	sweeper   *time.Timer   // closes what is idle; nil while nothing is open
 }
 
 func newConnGroup(h *sshHost, k kind, idle time.Duration) *connGroup {
@@ -62,13 +70,26 @@ func (g *connGroup) wake() {
 	g.changed = make(chan struct{})
 }
 
+// perConn is how many sessions a new connection is given. Call it with mu held.
+func (g *connGroup) perConn() int {
+	if g.learned > 0 && time.Since(g.learnedAt) < learnedFor {
+		return g.learned
+	}
+	return channelsPerConn
+}
+
 // acquire returns a live connection that take accepted; take runs with mu held.
+//
+// It gives up when nothing comes of its waiting: in a crowd a caller may wait
+// for many dials, one after another, and that is no failure while they succeed.
 func (g *connGroup) acquire(ctx context.Context, take func(*sshConn) bool) (*sshConn, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	seen := g.failures
+	since, seen := time.Now(), g.failures
 	g.waiting++
 	defer func() { g.waiting-- }()
+	patience := time.NewTimer(reachDeadline)
+	defer patience.Stop()
 	for {
 		if g.closed {
 			return nil, errHostClosed
@@ -78,10 +99,11 @@ func (g *connGroup) acquire(ctx context.Context, take func(*sshConn) bool) (*ssh
 				return c, nil
 			}
 		}
-		if g.failures > seen {
+		if g.failures > seen && (g.dialing == 0 || len(g.conns) == 0 || !worthARetry(g.failure)) {
 			return nil, g.failure
 		}
-		if g.dialing < maxDials && g.dialing*channelsPerConn < g.waiting && len(g.conns)+g.dialing < maxConns {
+		full := len(g.conns)+g.dialing >= g.host.pool.opts.MaxConnsPerHost
+		if g.dialing < maxDials && g.dialing*g.perConn() < g.waiting && !full {
 			g.dialing++
 			if !g.host.tasks.Go(g.dial) {
 				g.dialing--
@@ -90,23 +112,46 @@ func (g *connGroup) acquire(ctx context.Context, take func(*sshConn) bool) (*ssh
 		}
 		changed := g.changed
 		g.mu.Unlock()
+		expired := false
 		select {
 		case <-changed:
 		case <-ctx.Done():
+		case <-patience.C:
+			expired = true
 		}
 		g.mu.Lock()
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
+		if !expired {
+			continue
+		}
+		if g.connected.After(since) {
+			since = g.connected
+		}
+		left := reachDeadline - time.Since(since)
+		switch {
+		case left > 0:
+			patience.Reset(left)
+		case full:
+			return nil, fmt.Errorf("all of the %d %s connections that a worker opens to one host are in use", len(g.conns), g.kind)
+		case g.failures > seen:
+			return nil, g.failure
+		default:
+			return nil, errTooLong
+		}
 	}
+}
+
+// worthARetry tells a refusal from a dial that may do better next time.
+func worthARetry(err error) bool {
+	return !errors.Is(err, ErrAuth) && !errors.Is(err, ErrHostKeyChanged) && !errors.Is(err, ErrHostKeyUnknown)
 }
 
 // dial opens one more connection, for whoever waits: it is not bound to the
 // context of the caller that happened to come first.
 func (g *connGroup) dial() {
-	ctx, cancel := context.WithTimeoutCause(g.host.ctx, reachDeadline, errTooLong)
-	defer cancel()
-	client, conn, err := g.host.login(ctx, g.kind)
+	client, conn, err := g.host.login(g.host.ctx, g.kind)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	defer g.wake()
@@ -118,14 +163,16 @@ func (g *connGroup) dial() {
 		return
 	}
 	g.host.pool.opts.Logger.Debug("connected", "host", g.host.name, "kind", g.kind)
-	c := &sshConn{group: g, client: client, net: conn, dead: make(chan struct{}), limit: channelsPerConn, lastUsed: time.Now()}
+	now := time.Now()
+	g.connected = now
+	c := &sshConn{group: g, client: client, net: conn, dead: make(chan struct{}), limit: g.perConn(), lastUsed: now}
 	if g.closed {
 		g.host.tasks.Go(func() { conn.Close() })
 	}
 	g.conns = append(g.conns, c)
 	c.watch()
 	if g.sweeper == nil && !g.closed {
-		g.sweeper = time.AfterFunc(g.idle, g.sweep)
+		g.sweeper = time.AfterFunc(g.sweepEvery(), g.sweep)
 	}
 }
 
@@ -139,8 +186,6 @@ func (g *connGroup) session(ctx context.Context) (*sshChannel, error) {
 // errors mean that nothing began: errRefused that the host would not, any
 // other is typed.
 func (g *connGroup) sessionFor(ctx context.Context, what sessionRequest) (*sshChannel, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, reachDeadline, errTooLong)
-	defer cancel()
 	for tries := 1; ; tries++ {
 		c, err := g.acquire(ctx, func(c *sshConn) bool {
 			if c.channels >= c.limit {
@@ -152,7 +197,7 @@ func (g *connGroup) sessionFor(ctx context.Context, what sessionRequest) (*sshCh
 		if err != nil {
 			return nil, unreachable(err)
 		}
-		ch, err := c.open(ctx, what)
+		ch, err := c.openInTime(ctx, what)
 		if err == nil {
 			g.mu.Lock()
 			c.refusals = 0
@@ -189,13 +234,14 @@ func (g *connGroup) sessionFor(ctx context.Context, what sessionRequest) (*sshCh
 
 // refused learns from a channel that the host rejected (MaxSessions). The
 // first time it may just be slow to forget a closed one; then the connection
-// takes no more than it carries now.
+// takes no more than it carries now, and new ones do not find out again.
 func (g *connGroup) refused(c *sshConn) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c.refusals++
 	if c.refusals > 1 && c.channels > 0 && c.limit > c.channels {
 		c.limit = c.channels
+		g.learned, g.learnedAt = c.limit, time.Now()
 		return 0
 	}
 	return 100*time.Millisecond + rand.N(100*time.Millisecond*time.Duration(min(c.refusals, 7)))
@@ -234,20 +280,38 @@ func (g *connGroup) remove(c *sshConn) {
 	g.wake()
 }
 
+func (g *connGroup) sweepEvery() time.Duration {
+	return max(min(g.idle, g.host.pool.idleSurplus)/4, 10*time.Millisecond)
+}
+
 // sweep closes connections, and the shells kept on them, that nobody used for a while.
 func (g *connGroup) sweep() {
-	g.host.closeIdleShells(g.kind, g.idle)
+	g.host.closeIdleShells(g)
 	for _, c := range g.idleConns() {
 		c.net.Close()
 	}
+}
+
+// mayIdle is how long a connection, or what is kept on it, may be without use.
+func (g *connGroup) mayIdle(c *sshConn) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mayIdleAt(slices.Index(g.conns, c))
+}
+
+func (g *connGroup) mayIdleAt(i int) time.Duration {
+	if i >= keptConns {
+		return min(g.idle, g.host.pool.idleSurplus)
+	}
+	return g.idle
 }
 
 func (g *connGroup) idleConns() []*sshConn {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var idle []*sshConn
-	for _, c := range g.conns {
-		if c.channels == 0 && c.forwards == 0 && time.Since(c.lastUsed) >= g.idle {
+	for i, c := range g.conns {
+		if c.channels == 0 && c.forwards == 0 && time.Since(c.lastUsed) >= g.mayIdleAt(i) {
 			c.limit = 0 // nobody takes it now
 			idle = append(idle, c)
 		}
@@ -257,7 +321,7 @@ func (g *connGroup) idleConns() []*sshConn {
 	case len(g.conns) == 0 && g.dialing == 0:
 		g.sweeper = nil
 	default:
-		g.sweeper.Reset(max(g.idle/4, 10*time.Millisecond))
+		g.sweeper.Reset(g.sweepEvery())
 	}
 	return idle
 }

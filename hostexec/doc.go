@@ -26,6 +26,11 @@
 // What rc files print is dropped. No connection is used before its host key
 // was compared with a pin.
 //
+// Connections to a host are as few as will carry what is open on it, eight
+// channels each or what its MaxSessions allows, and are given back when a crowd
+// has gone. A host that is slow to take them in (MaxStartups) is asked again
+// and waited for, as long as it takes in any.
+//
 // Every call is bounded by its context, and a peer that says nothing is given
 // up after half a minute. Pool.Close gives back every connection and leaves
 // no goroutine.

@@ -5,8 +5,12 @@ import "time"
 // ShortenTimings makes a pool close idle connections and notice dead peers
 // sooner. Call it before the first Host.
 func (p *Pool) ShortenTimings(idle, keepalive time.Duration) {
-	p.timings = timings{idleControl: idle, idleBulk: idle, keepaliveEvery: keepalive, keepaliveWait: keepalive}
+	p.timings = timings{idleControl: idle, idleBulk: idle, idleSurplus: idle, keepaliveEvery: keepalive, keepaliveWait: keepalive}
 }
+
+// ShortenSurplus makes a pool close unused connections beyond a host's first
+// sooner. Call it before the first Host.
+func (p *Pool) ShortenSurplus(idle time.Duration) { p.idleSurplus = idle }
 
 // Connections returns how many connections of each kind a host has.
 func Connections(h Host) (controls, bulks int) {

@@ -33,6 +33,7 @@ const dialsAtATime = 32
 // timings are how long things may take; tests shorten them.
 type timings struct {
 	idleControl, idleBulk         time.Duration // before an unused connection is closed
+	idleSurplus                   time.Duration // and one beyond the first of its kind
 	keepaliveEvery, keepaliveWait time.Duration
 }
 
@@ -41,17 +42,26 @@ type PoolOptions struct {
 	Logger *slog.Logger
 	// Agent is the path of an SSH agent's socket; empty means none.
 	Agent string
+	// MaxConnsPerHost bounds the connections of each kind (for commands, for
+	// bulk data) to one host; 0 means 512. There are as few as will carry what
+	// is open: eight channels each, or what the host's MaxSessions lets them have.
+	MaxConnsPerHost int
 }
+
+const defaultMaxConns = 512
 
 // NewPool returns an empty pool. Close it to give back every connection.
 func NewPool(opts PoolOptions) *Pool {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
+	if opts.MaxConnsPerHost <= 0 {
+		opts.MaxConnsPerHost = defaultMaxConns
+	}
 	return &Pool{
 		opts: opts,
 		timings: timings{
-			idleControl: 10 * time.Minute, idleBulk: time.Minute,
+			idleControl: 10 * time.Minute, idleBulk: time.Minute, idleSurplus: time.Minute,
 			keepaliveEvery: 15 * time.Second, keepaliveWait: 10 * time.Second,
 		},
 		dials:   make(chan struct{}, dialsAtATime),

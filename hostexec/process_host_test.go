@@ -192,6 +192,7 @@ type scene struct {
 	dir   string // the session's
 	fence hostexec.Fence
 	mark  string
+	read  int64 // how far the journal was read, where a test keeps it
 }
 
 func newScene(t testing.TB, h hostexec.Host) *scene {

@@ -200,18 +200,18 @@ func (h *sshHost) putShell(sh *keptShell, usable bool) {
 	sh.ch.Close()
 }
 
-func (h *sshHost) closeIdleShells(k kind, idle time.Duration) {
-	if k != control {
+func (h *sshHost) closeIdleShells(g *connGroup) {
+	if g.kind != control {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.spare != nil && time.Since(h.spare.since) >= idle {
-		h.spare.ch.Close()
+	if s := h.spare; s != nil && time.Since(s.since) >= g.mayIdle(s.ch.conn) {
+		s.ch.Close()
 		h.spare = nil
 	}
 	h.idle = slices.DeleteFunc(h.idle, func(s *keptShell) bool {
-		if time.Since(s.used) < idle {
+		if time.Since(s.used) < g.mayIdle(s.ch.conn) {
 			return false
 		}
 		h.shells--
@@ -229,11 +229,14 @@ func (h *sshHost) login(ctx context.Context, k kind) (*ssh.Client, *link, error)
 	if h.jump != nil {
 		open, slot = h.jump.through(h.spec.address(), k), h.pool.dialSlotBehind(h.jump.spec)
 	}
+	// How long others take before us is not for us to judge.
 	release, err := slot(ctx, h.spec.address())
 	if err != nil {
 		return nil, nil, err
 	}
 	defer release()
+	ctx, cancel := context.WithTimeoutCause(ctx, reachDeadline, errTooLong)
+	defer cancel()
 	return login(ctx, h.spec, h.pool.opts.Agent, open)
 }
 

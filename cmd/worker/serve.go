@@ -80,7 +80,9 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, log *slog.
 	defer c.Close()
 	temporal.set(c)
 
-	pool := hostexec.NewPool(hostexec.PoolOptions{Logger: log, Agent: os.Getenv("SSH_AUTH_SOCK")})
+	pool := hostexec.NewPool(hostexec.PoolOptions{
+		Logger: log, Agent: os.Getenv("SSH_AUTH_SOCK"), MaxConnsPerHost: conf.Limits.ConnectionsPerHost,
+	})
 	defer pool.Close()
 	set := activities.New(activities.Deps{
 		Pool: pool, Store: blobs, Live: hub, Codex: activities.NewCodexSource(conf.Codex.Source),

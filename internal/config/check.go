@@ -67,6 +67,9 @@ func (c *Config) check(bad []string) []Problem {
 	if c.Limits.StickyCache < 0 {
 		add("limits.sticky_cache", "%d is negative: 0 keeps no workflow in memory", c.Limits.StickyCache)
 	}
+	if c.Limits.ConnectionsPerHost < 2 {
+		add("limits.connections_per_host", "%d is too few: at least 2", c.Limits.ConnectionsPerHost)
+	}
 	if c.Limits.Drain <= 0 {
 		add("limits.drain", "%s gives running work no time to hand over: use some seconds", c.Limits.Drain)
 	}

@@ -80,6 +80,9 @@ type Limits struct {
 	StickyCache int `yaml:"sticky_cache"`
 	// Drain is how long running activities may take to hand over at a stop.
 	Drain time.Duration `yaml:"drain"`
+	// ConnectionsPerHost bounds the connections of each kind (for commands, for
+	// bulk data) to one host. There are as few as will do.
+	ConnectionsPerHost int `yaml:"connections_per_host"`
 }
 
 // Metrics says where Prometheus finds the worker's; nowhere by default.
@@ -96,7 +99,7 @@ func Default() *Config {
 		Zone:   "default",
 		Codex:  Codex{Version: CodexVersion},
 		Log:    Log{Format: "json", Level: "info"},
-		Limits: Limits{Pumps: 500, StickyCache: 2000, Drain: 20 * time.Second},
+		Limits: Limits{Pumps: 500, StickyCache: 2000, Drain: 20 * time.Second, ConnectionsPerHost: 512},
 		lines:  map[string]int{},
 	}
 }

@@ -66,13 +66,13 @@ temporal: {address: "[::1]:7233", namespace: ns, tls: {ca: ca.pem}}
 zone: eu
 store: {url: "s3://b?region=x", identity: id.txt}
 api: {listen: "10.0.0.1:7443", tls: {cert: c.pem, key: /k.pem}, token_file: t}
-limits: {drain: 1m30s, sticky_cache: 0}
+limits: {drain: 1m30s, sticky_cache: 0, connections_per_host: 40}
 log:
 `))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Temporal.Address != "[::1]:7233" || c.Zone != "eu" || c.Limits.Drain != 90*time.Second || c.Limits.StickyCache != 0 || c.Limits.Pumps != 500 {
+	if c.Temporal.Address != "[::1]:7233" || c.Zone != "eu" || c.Limits.Drain != 90*time.Second || c.Limits.StickyCache != 0 || c.Limits.Pumps != 500 || c.Limits.ConnectionsPerHost != 40 {
 		t.Errorf("read %+v", c)
 	}
 	for got, want := range map[string]string{
@@ -82,7 +82,7 @@ log:
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if c, err := Parse("empty.yaml", nil); err != nil || c.Zone != "default" {
+	if c, err := Parse("empty.yaml", nil); err != nil || c.Zone != "default" || c.Limits.ConnectionsPerHost != 512 {
 		t.Errorf("an empty file: %v, %v", c, err)
 	}
 }
