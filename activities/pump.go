@@ -76,6 +76,14 @@ func (s *Sessions) pump(ctx context.Context, in RunPumpInput, a attempt) (RunPum
 	return out, nil
 }
 
+// fresh measures how late events come, where somebody wants to know.
+func (s *site) fresh() func(time.Time) {
+	if s.Lag == nil {
+		return nil
+	}
+	return func(emitted time.Time) { s.Lag(s.Now().Sub(emitted)) }
+}
+
 // nextTry is the wait before the next attempt: none to speak of after one that
 // worked for a while, more and more after those that did not.
 func nextTry(n int32, lasted time.Duration) time.Duration {
@@ -141,7 +149,7 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	res, err := conversation.Run(runCtx, w, in.Pump, s.sinkOf(held, t, hide.all), conversation.Options{
 		Attempt: int(a.n) + in.Pump.Again, Nonce: fmt.Sprintf("%d-%d", in.Claim.Pump, a.n), Redactor: hide.pump, Exit: w.exit, Over: w.over, Now: s.Now,
 		Log:     s.Logger.With("session", in.Claim.Session),
-		Settled: here.settled, Moved: here.moved,
+		Settled: here.settled, Moved: here.moved, Fresh: s.fresh(),
 	})
 	trimming.add(&res.State)
 	close(done)

@@ -40,6 +40,9 @@ type Deps struct {
 	// at; 0 means the constant of that name.
 	WatchEvery time.Duration
 	Logger     *slog.Logger
+	// Lag, if set, hears how old each event of codex's was when a pump took
+	// it: as true as the clocks of host and worker agree.
+	Lag func(time.Duration)
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }

@@ -278,6 +278,9 @@ func (m *machine) apply(l Line) {
 		if msg.EmittedAtMS > m.st.AtMS {
 			m.st.AtMS = msg.EmittedAtMS
 		}
+		if msg.EmittedAtMS > 0 && m.opt.Fresh != nil && l.Offset >= m.size {
+			m.opt.Fresh(time.UnixMilli(msg.EmittedAtMS))
+		}
 		m.message(msg)
 	}
 	m.st.Stray = stray

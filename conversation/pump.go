@@ -63,6 +63,9 @@ type Options struct {
 	// Exit tells how the process ended and the tail of its standard error.
 	// It is asked once, when the wire says that the process has ended.
 	Exit func() (how, tail string)
+	// Fresh, if set, hears of each notification that came while the pump was
+	// attached when codex sent it, by the clock of codex's host.
+	Fresh func(emitted time.Time)
 	// Now answers codex when it asks for the time; nothing else depends on it.
 	Now func() time.Time
 	Log *slog.Logger

@@ -260,7 +260,7 @@ func TestWorkerRefusesAnotherStore(t *testing.T) {
 // The SDK gives one metric different tags at different places.
 func TestMetricsOfDifferentTagsAreServed(t *testing.T) {
 	var log bytes.Buffer
-	m, err := serveMetrics("127.0.0.1:0", newLogger(config.Default(), &log))
+	m, err := serveMetrics("127.0.0.1:0", true, newLogger(config.Default(), &log))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,6 +296,14 @@ func TestMetricsOfDifferentTagsAreServed(t *testing.T) {
 		if !strings.Contains(string(body), want) {
 			t.Errorf("not served: %s", want)
 		}
+	}
+	prof, err := http.Get("http://" + address + "/debug/pprof/goroutine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer prof.Body.Close()
+	if prof.StatusCode != http.StatusOK {
+		t.Errorf("the profiler answers %s", prof.Status)
 	}
 	http.DefaultClient.CloseIdleConnections()
 }

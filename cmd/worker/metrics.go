@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"slices"
 	"strings"
 	"sync"
@@ -51,7 +52,7 @@ type series struct {
 }
 
 // serveMetrics collects, and serves what it collects where listen is not empty.
-func serveMetrics(listen string, log *slog.Logger) (*metrics, error) {
+func serveMetrics(listen string, profiler bool, log *slog.Logger) (*metrics, error) {
 	m := &metrics{shared: &shared{registry: prometheus.NewRegistry(), series: map[string]*series{}}, done: make(chan struct{})}
 	m.shared.registry.MustRegister(m.shared, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if listen == "" {
@@ -64,6 +65,10 @@ func serveMetrics(listen string, log *slog.Logger) (*metrics, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.shared.registry, promhttp.HandlerOpts{}))
+	if profiler {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	}
 	m.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	log.Info("metrics served", "address", ln.Addr().String())
 	go func() {
@@ -88,6 +93,16 @@ func (m *metrics) Close() error {
 // watch adds a gauge of ours.
 func (m *metrics) watch(name, help string, f func() float64) {
 	m.shared.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
+}
+
+// lag counts how late events of codex's reach a pump of this worker.
+func (m *metrics) lag() func(time.Duration) {
+	h := prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "fairlead_event_lag_seconds", Help: "Age of codex's events when the worker took them, by the clocks of host and worker.",
+		Buckets: []float64{0.01, 0.03, 0.1, 0.3, 0.5, 1, 2, 5, 10, 30},
+	})
+	m.shared.registry.MustRegister(h)
+	return func(d time.Duration) { h.Observe(max(d, 0).Seconds()) }
 }
 
 // WithTags implements client.MetricsHandler.

@@ -40,7 +40,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, log *slog.
 		return err
 	}
 	defer blobs.Close()
-	metrics, err := serveMetrics(conf.Metrics.Listen, log)
+	metrics, err := serveMetrics(conf.Metrics.Listen, conf.Metrics.Pprof, log)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, log *slog.
 	defer pool.Close()
 	set := activities.New(activities.Deps{
 		Pool: pool, Store: blobs, Live: hub, Codex: activities.NewCodexSource(conf.Codex.Source),
-		APIAddress: address, Temporal: c, Logger: log,
+		APIAddress: address, Temporal: c, Logger: log, Lag: metrics.lag(),
 	})
 
 	fatal := make(chan error, 1)

@@ -13,6 +13,7 @@ import (
 // events counts what a plain turn and one approval add to a session's history.
 func (b *setup) events(ctx context.Context) error {
 	l := b.lab
+	fmt.Println("  goals: plain turn ≤ 14, an approval ≤ 15 more")
 	if _, err := l.Out(ctx, "session", "start", "--host", "web-1", "--seed", "bench", "--id", "events"); err != nil {
 		return err
 	}

@@ -12,23 +12,105 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"fairlead.dev/fairlead/deploy/lab"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 )
 
+// A bench is one thing to measure.
+type bench struct {
+	name  string
+	about string
+	long  bool // only when it is asked for
+	run   func(context.Context, *options) error
+}
+
+var benches = []bench{
+	{"trips", "a round trip through the attached pipe beside plain ssh", false, inPlainLab((*setup).roundTrips)},
+	{"words", "`ctl run` to the first words beside the same by hand", false, inPlainLab((*setup).firstWords)},
+	{"events", "events of a real history", false, inPlainLab((*setup).events)},
+	{"kill", "kill -9 of the worker until events flow again", false, measureKill},
+	{"stop", "a worker that stops in good order until events flow again", false, measureStop},
+	{"drop", "a network that drops in silence: until it is noticed, until events flow again", false, measureDrop},
+	{"decide", "a decision given until codex has acknowledged it, nobody attached", false, measureDecisions},
+	{"waiting", "sessions with an open request per worker, and what they cost", false, measureWaiting},
+	{"streams", "simultaneously streaming sessions per worker", false, measureStreams},
+}
+
+// options are what the flags say.
+type options struct {
+	repo     string
+	keep     bool
+	trips    int
+	turns    int
+	kills    int
+	drops    int
+	decide   int
+	waiting  int
+	streams  int
+	streamed time.Duration
+	profile  string
+	rest     time.Duration
+	verbose  bool
+}
+
 func main() {
-	trips := flag.Int("trips", 500, "round trips of each kind")
-	runs := flag.Int("runs", 10, "turns of each kind")
+	var o options
+	var only string
+	flag.StringVar(&only, "only", "", "measure just these, by `names` with commas: "+strings.Join(names(), " "))
+	flag.BoolVar(&o.keep, "keep", false, "leave the stacks' folders behind")
+	flag.BoolVar(&o.verbose, "v", false, "say how it goes")
+	flag.IntVar(&o.trips, "trips", 500, "round trips of each kind")
+	flag.IntVar(&o.turns, "runs", 10, "turns of each kind")
+	flag.IntVar(&o.kills, "kills", 20, "how often a worker is killed, or stopped")
+	flag.IntVar(&o.drops, "drops", 3, "how often the network is dropped")
+	flag.IntVar(&o.decide, "decisions", 100, "decisions to deliver")
+	flag.IntVar(&o.waiting, "waiting", 2000, "sessions that wait")
+	flag.IntVar(&o.streams, "streams", 500, "sessions that stream")
+	flag.DurationVar(&o.streamed, "streamed", time.Minute, "how long they stream")
+	flag.DurationVar(&o.rest, "rest", 90*time.Second, "how long those that wait come to rest first")
+	flag.StringVar(&o.profile, "profile", "", "`folder` for profiles of the worker, from its /debug/pprof")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := bench(ctx, *trips, *runs)
+	err := measure(ctx, only, &o)
 	stop()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
 		os.Exit(1)
 	}
+}
+
+func names() []string {
+	var all []string
+	for _, b := range benches {
+		all = append(all, b.name)
+	}
+	return all
+}
+
+func measure(ctx context.Context, only string, o *options) (err error) {
+	if o.repo, err = os.Getwd(); err != nil {
+		return err
+	}
+	wanted := names()
+	if only != "" {
+		wanted = strings.Split(only, ",")
+	}
+	for _, name := range wanted {
+		i := slices.IndexFunc(benches, func(b bench) bool { return b.name == name })
+		if i < 0 {
+			return fmt.Errorf("-only %s: here are %s", name, strings.Join(names(), ", "))
+		}
+		fmt.Printf("\n%s: %s\n", name, benches[i].about)
+		begin := time.Now()
+		if err := benches[i].run(ctx, o); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		fmt.Printf("  (took %v)\n", time.Since(begin).Round(time.Second))
+	}
+	return nil
 }
 
 // script answers with a word at once, and asks for a command where asked to.
@@ -44,43 +126,30 @@ rules:
   reply: Yes.
 `
 
-func bench(ctx context.Context, trips, runs int) (err error) {
-	repo, err := os.Getwd()
-	if err != nil {
-		return err
+// inPlainLab measures on one host, with one worker and the real codex.
+func inPlainLab(run func(*setup, context.Context) error) func(context.Context, *options) error {
+	return func(ctx context.Context, o *options) (err error) {
+		l, err := lab.New(ctx, lab.Options{Repo: o.repo, Script: []byte(script), Keep: o.keep})
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, l.Close()) }()
+		host, err := l.AddHost(ctx, "web-1", hosttest.Options{Root: filepath.Join(l.Dir, "root")})
+		if err != nil {
+			return err
+		}
+		if err := l.ImportSeed(ctx, "bench"); err != nil {
+			return err
+		}
+		if _, err := l.Out(ctx, "host", "provision", "web-1"); err != nil {
+			return err
+		}
+		return run(&setup{options: o, lab: l, host: host, codex: filepath.Join(o.repo, ".tools", "codex", "bin", "codex")}, ctx)
 	}
-	l, err := lab.New(ctx, lab.Options{Repo: repo, Script: []byte(script)})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.Close()) }()
-	host, err := l.AddHost(ctx, "web-1", hosttest.Options{Root: filepath.Join(l.Dir, "root")})
-	if err != nil {
-		return err
-	}
-	if err := l.ImportSeed(ctx, "bench"); err != nil {
-		return err
-	}
-	if _, err := l.Out(ctx, "host", "provision", "web-1"); err != nil {
-		return err
-	}
-	b := &setup{lab: l, host: host, codex: filepath.Join(repo, ".tools", "codex", "bin", "codex")}
-	fmt.Printf("round trip through the attached pipe / plain ssh to the same server (median of %d, goal ≤ 1.3)\n", trips)
-	if err := b.roundTrips(ctx, trips); err != nil {
-		return fmt.Errorf("round trips: %w", err)
-	}
-	fmt.Printf("\nctl run to the first words / the same by hand over ssh, warm host (median of %d, goal ≤ 0.5 s more)\n", runs)
-	if err := b.firstWords(ctx, runs); err != nil {
-		return fmt.Errorf("first words: %w", err)
-	}
-	fmt.Printf("\nTemporal events on a real history (goals: plain turn ≤ 14, an approval ≤ 15 more)\n")
-	if err := b.events(ctx); err != nil {
-		return fmt.Errorf("events: %w", err)
-	}
-	return nil
 }
 
 type setup struct {
+	*options
 	lab   *lab.Lab
 	host  *hosttest.SSHD
 	codex string
@@ -100,6 +169,16 @@ func (s series) at(q float64) time.Duration {
 
 func (s series) String() string {
 	return fmt.Sprintf("median %v, p90 %v", s.at(.5).Round(time.Microsecond), s.at(.9).Round(time.Microsecond))
+}
+
+// against prints what was measured beside its goal.
+func (s series) against(what string, goal time.Duration) {
+	verdict := "reached"
+	if s.at(.95) > goal {
+		verdict = "missed"
+	}
+	ms := func(q float64) time.Duration { return s.at(q).Round(time.Millisecond) }
+	fmt.Printf("  %-46s n %-3d  p50 %-8v p95 %-8v max %-8v goal p95 ≤ %v: %s\n", what, len(s), ms(.5), ms(.95), ms(1), goal, verdict)
 }
 
 func compare(ours, plain series) {

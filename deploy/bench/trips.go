@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -15,7 +16,9 @@ import (
 
 // roundTrips asks two app-servers on the same host in turn: one through an
 // attachment to a journaled process, one at the end of a plain ssh.
-func (b *setup) roundTrips(ctx context.Context, n int) (err error) {
+func (b *setup) roundTrips(ctx context.Context) (err error) {
+	n := b.trips
+	fmt.Printf("  median of %d, goal ≤ 1.3\n", n)
 	ours, stop, err := b.journaledServer(ctx)
 	if err != nil {
 		return err

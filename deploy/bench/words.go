@@ -17,7 +17,9 @@ import (
 // with a fresh home, and stops the clock at the first words of the answer. By
 // hand comes twice: with a permission profile as ours, and in a plain sandbox,
 // in which the agent can read the credential.
-func (b *setup) firstWords(ctx context.Context, n int) error {
+func (b *setup) firstWords(ctx context.Context) error {
+	n := b.turns
+	fmt.Printf("  warm host, median of %d, goal ≤ 0.5 s more\n", n)
 	var ours, plain, bare series
 	for i := range n + 1 {
 		mine, err := b.ctlRun(ctx)

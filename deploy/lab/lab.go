@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,6 +31,12 @@ type Options struct {
 	Repo string
 	// Script is the model's; see scriptedmodel.
 	Script []byte
+	// Codex is the package that is brought to hosts; the real one if empty.
+	Codex string
+	// Workers is how many of them run; 0 is one.
+	Workers int
+	// Config is the stack's config file, if it wants one.
+	Config string
 	// Keep leaves the lab's folder behind for people to look at.
 	Keep bool
 }
@@ -99,7 +106,18 @@ func (l *Lab) start(ctx context.Context) error {
 
 // Up brings the stack up.
 func (l *Lab) Up(ctx context.Context) error {
-	_, err := l.Out(ctx, "up", "--detach")
+	args := []string{"up", "--detach", "--workers", strconv.Itoa(max(l.opts.Workers, 1))}
+	if l.opts.Codex != "" {
+		args = append(args, "--codex", l.opts.Codex)
+	}
+	if l.opts.Config != "" {
+		file := filepath.Join(l.Dir, "fairlead.yaml")
+		if err := os.WriteFile(file, []byte(l.opts.Config), 0o600); err != nil {
+			return err
+		}
+		args = append(args, "--config", file)
+	}
+	_, err := l.Out(ctx, args...)
 	return err
 }
 
@@ -109,8 +127,9 @@ func (l *Lab) Down(ctx context.Context) error {
 	return err
 }
 
-// AddHost starts an sshd and adds it to the inventory under a name.
-func (l *Lab) AddHost(ctx context.Context, name string, opts hosttest.Options) (*hosttest.SSHD, error) {
+// AddHost starts an sshd and adds it to the inventory under a name; more are
+// further flags of `ctl host add`.
+func (l *Lab) AddHost(ctx context.Context, name string, opts hosttest.Options, more ...string) (*hosttest.SSHD, error) {
 	if opts.Root == "" {
 		opts.Root = filepath.Join(l.Dir, "host "+name)
 	}
@@ -124,8 +143,8 @@ func (l *Lab) AddHost(ctx context.Context, name string, opts hosttest.Options) (
 		return nil, err
 	}
 	l.hosts[name] = d
-	_, err = l.Out(ctx, "host", "add", name, d.User()+"@"+d.Address(), "--host-key", d.HostKey(),
-		"--identity", d.Identity(), "--root", opts.Root)
+	_, err = l.Out(ctx, append([]string{"host", "add", name, d.User() + "@" + d.Address(), "--host-key", d.HostKey(),
+		"--identity", d.Identity(), "--root", opts.Root}, more...)...)
 	return d, err
 }
 

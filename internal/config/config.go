@@ -88,6 +88,8 @@ type Limits struct {
 // Metrics says where Prometheus finds the worker's; nowhere by default.
 type Metrics struct {
 	Listen string `yaml:"listen"`
+	// Pprof also shows what Go's profiler sees, at /debug/pprof.
+	Pprof bool `yaml:"pprof"`
 }
 
 // CodexVersion is the codex that this version of Fairlead is tested with.

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/workflows"
+)
+
+// dropped is how long the network is silent: longer than it takes to notice.
+const dropped = 60 * time.Second
+
+// measureDrop lets every packet of the host's port vanish, in both directions,
+// as a firewall that forgot a connection does.
+func measureDrop(ctx context.Context, o *options) (err error) {
+	r, err := startRecovering(ctx, o, 1)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close(context.WithoutCancel(ctx))) }()
+	_, port, _ := strings.Cut(r.lab.Host("web-1").Address(), ":")
+	var noticed, again series
+	for range o.drops {
+		n, a, err := r.drop(ctx, port)
+		if err != nil {
+			return err
+		}
+		noticed, again = append(noticed, n...), append(again, a...)
+	}
+	noticed.against("silent drop, until it is noticed", 45*time.Second)
+	again.against("its end, until text flows again", 15*time.Second)
+	return nil
+}
+
+func (r *recovering) drop(ctx context.Context, port string) (noticed, again series, err error) {
+	mend, err := vanish(ctx, port)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, mend()) }()
+	t := time.Now()
+	for _, id := range r.ids {
+		at, err := r.noticed(ctx, id, t.Add(dropped))
+		if err != nil {
+			return nil, nil, err
+		}
+		noticed = append(noticed, at.Sub(t))
+	}
+	select {
+	case <-time.After(time.Until(t.Add(dropped))):
+	case <-ctx.Done():
+		return nil, nil, context.Cause(ctx)
+	}
+	if err := mend(); err != nil {
+		return nil, nil, err
+	}
+	t = time.Now()
+	if err := r.flowing(ctx, t); err != nil {
+		return nil, nil, err
+	}
+	for _, v := range r.viewers {
+		v.mu.Lock()
+		again = append(again, v.after(t).Sub(t))
+		v.at = nil
+		v.mu.Unlock()
+	}
+	return noticed, again, nil
+}
+
+// noticed is when the pump's attempt failed: the server knows why.
+func (r *recovering) noticed(ctx context.Context, id string, late time.Time) (time.Time, error) {
+	for time.Now().Before(late) {
+		d, err := r.c.DescribeWorkflowExecution(ctx, workflows.SessionID(id), "")
+		if err != nil {
+			return time.Time{}, err
+		}
+		for _, a := range d.GetPendingActivities() {
+			if a.GetLastFailure() != nil && a.GetAttempt() > 1 && time.Since(a.GetLastAttemptCompleteTime().AsTime()) < time.Until(late)+dropped {
+				if at := a.GetLastAttemptCompleteTime().AsTime(); at.After(late.Add(-dropped)) {
+					return at, nil
+				}
+			}
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return time.Time{}, context.Cause(ctx)
+		}
+	}
+	return time.Time{}, fmt.Errorf("session %s noticed nothing within %v", id, dropped)
+}
+
+// vanish drops what goes to and comes from a port of loopback. mend takes that
+// back; it may be called twice.
+func vanish(ctx context.Context, port string) (mend func() error, err error) {
+	if _, err := strconv.Atoi(port); err != nil {
+		return nil, fmt.Errorf("port %q: %w", port, err)
+	}
+	rules := [][]string{{"--dport", port}, {"--sport", port}}
+	set := func(ctx context.Context, what string, rule []string) error {
+		args := append([]string{"-w", "10", what, "INPUT", "-i", "lo", "-p", "tcp"}, rule...)
+		out, err := exec.CommandContext(ctx, "iptables", append(args, "-j", "DROP")...).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("iptables %s: %w: %s", what, err, out)
+		}
+		return nil
+	}
+	var there [][]string
+	mend = func() error {
+		var errs []error
+		for _, rule := range there {
+			errs = append(errs, set(context.WithoutCancel(ctx), "-D", rule))
+		}
+		there = nil
+		return errors.Join(errs...)
+	}
+	for _, rule := range rules {
+		if err := set(ctx, "-A", rule); err != nil {
+			return nil, errors.Join(err, mend())
+		}
+		there = append(there, rule)
+	}
+	return mend, nil
+}
