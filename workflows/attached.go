@@ -16,6 +16,9 @@ func (s *session) wantsPump() bool {
 	if !s.st.Alive || s.st.Status == Failed {
 		return false
 	}
+	if s.st.Stirred {
+		return true
+	}
 	for _, p := range s.st.Sends {
 		if !p.Handed || p.Send.Uncertain {
 			return true
@@ -39,7 +42,7 @@ func (s *session) hasNews() bool {
 
 // pump runs one pump activity and applies what it brings.
 func (s *session) pump() error {
-	if s.st.Status != Starting {
+	if looks := s.looks(); !looks && s.st.Status != Starting {
 		s.become(Running)
 	}
 	if s.st.Close != nil {
@@ -55,6 +58,7 @@ func (s *session) pump() error {
 	if err != nil {
 		return err
 	}
+	s.st.Stirred = false // what was seen before it attached, it has seen too
 	s.st.TurnSpent += workflow.Now(s.ctx).Sub(began)
 	var out activities.RunPumpResult
 	err = fut.Get(s.ctx, &out)

@@ -14,7 +14,11 @@
 //	                          failed      (it could not begin, or the host will not have us)
 //
 // While a turn runs, one activity (the pump) is attached to codex's journal.
-// While codex waits for a person, nothing is: no activity, no channel.
+// While codex waits for a person, nothing is: no activity, no channel. One
+// activity for the whole host, which its pool keeps going while the host has
+// sessions, looks at all such processes from time to time. The session to whose
+// process something happened gets a signal, stirred, and looks what it was with
+// a pump; to all others it costs nothing.
 //
 // # Which message may come when
 //
@@ -39,6 +43,8 @@
 //	close             any state but ends      → the turn is interrupted, then all is saved, wiped and given back
 //	                  closing, failed; with discard → what cannot be saved is given up
 //	                  closing, failed; without      → refused
+//	stirred (from a   waiting, of this process and beyond what is known of it → a pump looks;
+//	watch)            while a pump is attached, of another process, any other state → nothing
 //	any               closed, or failed and cleaned up → refused by Temporal: the workflow has ended
 //
 // What cannot be cleaned up on a host stays, and is tried again, until it can
@@ -57,5 +63,6 @@
 // A plain turn costs 13 events when it comes by update (12 by signal): update
 // 2, workflow task 3, attributes 1, pump 3, workflow task 3, attributes 1. An
 // approval adds 14 when it is decided by update (13 by signal): pump 3, task 3,
-// timer 2, update 2, task 3, attributes 1 of the two.
+// timer 2, update 2, task 3, attributes 1 of the two. A host with sessions costs
+// its pool one event, and six when they are long gone.
 package workflows

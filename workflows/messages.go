@@ -219,7 +219,9 @@ type ProcessView struct {
 	Name        string `json:"name"`
 	Incarnation int    `json:"incarnation"`
 	Alive       bool   `json:"alive"`
-	Offset      int64  `json:"offset"`
+	// End says how it ended, once that is known.
+	End    string `json:"end,omitempty"`
+	Offset int64  `json:"offset"`
 }
 
 // UsageView adds up over the session.

@@ -39,6 +39,7 @@ func (s *session) listen(ctx workflow.Context) error {
 				Description: doorTexts[name],
 			})
 	}
+	s.stirs = workflow.GetSignalChannel(ctx, signalStirred)
 	err := errors.Join(
 		open(SignalMessage, checking(s.checkMessage), taking(s.takeMessage)),
 		open(SignalDecide, checking(func(d Decide) error { _, err := s.checkDecide(d); return err }), taking(s.takeDecide)),
@@ -80,6 +81,7 @@ func (s *session) signalled(d door, raw converter.RawValue) {
 // of all before a rollover: a coroutine that received them by itself could be
 // left holding one when the run ends (measured: that signal is lost).
 func (s *session) drain() {
+	s.drainStirred()
 	for _, d := range s.doors {
 		for {
 			var raw converter.RawValue

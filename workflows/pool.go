@@ -68,7 +68,7 @@ const (
 
 // HostPool is the inventory of a zone and hands out slots. It never ends.
 func HostPool(ctx workflow.Context, in PoolInput) error {
-	p := &pool{ctx: ctx, zone: in.Zone, st: in.Carry, alarm: newAlarm(ctx, "look after holders"), roll: newRollover(ctx)}
+	p := &pool{ctx: ctx, zone: in.Zone, st: in.Carry, watches: map[string]*watch{}, alarm: newAlarm(ctx, "look after holders"), roll: newRollover(ctx)}
 	if p.zone == "" {
 		p.zone = "default"
 	}
@@ -89,6 +89,8 @@ type pool struct {
 	rel  workflow.ReceiveChannel
 	fnd  workflow.ReceiveChannel
 	work bool // something arrived: look who can be served
+
+	watches map[string]*watch // by host
 
 	alarm *alarm // for the holders; its time is carried, so that no rollover puts it off
 	roll  *rollover
@@ -141,7 +143,8 @@ func firstError(errs ...error) error {
 func (p *pool) run() error {
 	for {
 		p.serve()
-		if len(p.st.Leases) > 0 {
+		p.keepWatch()
+		if len(p.st.Leases)+len(p.watches) > 0 {
 			if p.st.ReapAt.IsZero() {
 				p.st.ReapAt = workflow.Now(p.ctx).Add(reapEvery)
 			}
@@ -157,6 +160,7 @@ func (p *pool) run() error {
 		if p.alarm.off() {
 			p.st.ReapAt = time.Time{}
 			p.reap()
+			p.tendWatches()
 		}
 		if p.roll.due() && !p.work {
 			return p.rollOver()

@@ -3,12 +3,14 @@ package workflows
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
@@ -28,11 +30,39 @@ func (f *fakeEngine) FindEnded(_ context.Context, in activities.FindEndedInput) 
 	return out, nil
 }
 
+// fakeHosts says which hosts are watched. Nobody waits for its activity, which
+// has no end of its own.
+type fakeHosts struct {
+	mu   sync.Mutex
+	said []string
+}
+
+func (f *fakeHosts) WatchHost(_ context.Context, in activities.WatchHostInput) error {
+	f.record(fmt.Sprintf("%s at %s:%d tells %s* by %s", in.Host.Name, in.Host.Address, in.Host.Port, in.Prefix, in.Signal))
+	return activity.ErrResultPending
+}
+
+func (f *fakeHosts) record(what string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.said = append(f.said, what)
+}
+
+// take is what was said since it was asked last.
+func (f *fakeHosts) take() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := f.said
+	f.said = nil
+	return out
+}
+
 // poolWorld is a pool, and what it told whom.
 type poolWorld struct {
 	*world
 	engine *fakeEngine
 	seeds  *fakeSeeds
+	hosts  *fakeHosts
 	mu     sync.Mutex
 	told   []string        // in no order: the environment sends signals beside each other
 	gone   map[string]bool // sessions that cannot be told anything
@@ -43,6 +73,9 @@ func newPoolWorld(t *testing.T) *poolWorld {
 	p := &poolWorld{world: &world{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t},
 		engine: &fakeEngine{ended: map[string]bool{}}, gone: map[string]bool{}}
 	p.RegisterActivity(p.engine)
+	p.hosts = &fakeHosts{}
+	p.RegisterActivity(p.hosts)
+	p.SetOnActivityCanceledListener(func(*activity.Info) { p.hosts.record("called back") })
 	p.seeds = &fakeSeeds{t: t, blobs: 2}
 	p.RegisterActivity(p.seeds)
 	p.RegisterWorkflowWithOptions(HostPool, workflow.RegisterOptions{Name: TypeHostPool})

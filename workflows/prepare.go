@@ -95,7 +95,7 @@ func (s *session) restart() *Failure {
 	if err != nil && s.st.Close == nil {
 		return failureOf("start codex on "+name, err)
 	}
-	s.st.Alive = err == nil
+	s.st.Alive, s.st.ProcessEnd = err == nil, ""
 	return nil
 }
 
@@ -138,6 +138,7 @@ func (s *session) processEnded(gone *activities.ProcessGone, p *activities.Probl
 			f.Message += ": " + gone.StderrTail
 		}
 	}
+	s.st.ProcessEnd = f.Message
 	if s.st.Pump.Opened != s.st.Incarnation {
 		s.st.EarlyEnds++
 		if s.st.EarlyEnds >= 3 {

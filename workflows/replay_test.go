@@ -206,6 +206,10 @@ var shapes = []struct {
 		if err := r.c.GetWorkflow(t.Context(), SeedID(name), "").Get(t.Context(), nil); err != nil {
 			t.Error(err)
 		}
+		r.until("nobody watches the host, and the pool rests", func() bool {
+			h := r.history(PoolID(r.zone), "").Events
+			return r.host.watched() == 0 && h[len(h)-1].EventType == enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
+		})
 		return r, []string{PoolID(r.zone), SeedID(name), SessionID(ids[5])}
 	}},
 	{"host tasks", func(t *testing.T) (*real, []string) {

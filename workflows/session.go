@@ -34,6 +34,7 @@ type session struct {
 	log   log.Logger
 	shown attributes // what the search attributes say now
 	doors []door     // signal channels, to be emptied before a rollover
+	stirs workflow.ReceiveChannel
 	roll  *rollover
 	alarm *alarm // for approvals that expire
 }

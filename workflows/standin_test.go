@@ -38,6 +38,8 @@ type standIn struct {
 	held  map[string]bool      // sessions between prepare and close
 	most  int                  // of those at a time
 	bad   map[string]error     // by session: what prepare fails with
+
+	watches int // that run
 }
 
 // ranTurn is a turn that codex ran.
@@ -53,6 +55,7 @@ type standInProc struct {
 	text    string          // of the running turn
 	turnID  string
 	stop    bool // interrupted
+	dead    bool
 	asked   []activities.Request
 	answers map[string]activities.Outcome // by RPC
 	results []string                      // how its pumps returned
@@ -166,6 +169,33 @@ func (h *standIn) RunPump(ctx context.Context, in activities.RunPumpInput) (acti
 	return out, nil
 }
 
+// kill ends a session's process; nobody is told.
+func (h *standIn) kill(session string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.proc(session).dead = true
+}
+
+// WatchHost runs until nobody wants it any more.
+func (h *standIn) WatchHost(ctx context.Context, _ activities.WatchHostInput) error {
+	h.watch(1)
+	defer h.watch(-1)
+	return h.stay(ctx)
+}
+
+func (h *standIn) watch(more int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.watches += more
+}
+
+// watched is how many watches run.
+func (h *standIn) watched() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.watches
+}
+
 func (h *standIn) attach(session string, in activities.RunPumpInput) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -248,6 +278,10 @@ func (h *standIn) step(session string, in activities.RunPumpInput, again bool) (
 	}
 	word, rest, _ := strings.Cut(p.text, " ")
 	switch {
+	case p.dead:
+		p.turnID, p.text = "", ""
+		out.Pump.Reason = conversation.ProcessEnded
+		out.Process = &activities.ProcessGone{State: "exited", Code: 137}
 	case p.turnID == "":
 	case p.stop:
 		end("interrupted")

@@ -25,17 +25,21 @@ type sessionState struct {
 	Layout      *activities.Layout `json:"layout,omitempty"`
 	Permissions string             `json:"permissions,omitempty"`
 	Incarnation int                `json:"incarnation"`
-	Alive       bool               `json:"alive"`                // the process, as far as is known
-	EarlyEnds   int                `json:"early"`                // processes in a row that ended before they were opened
-	HasTurn     bool               `json:"has_turn"`             // the thread has a rollout: it can be resumed
-	MayHaveTurn bool               `json:"may_turn,omitempty"`   // codex may have had a message of it
-	TurnSpent   time.Duration      `json:"turn_spent,omitempty"` // how long pumps were attached to the running turn
-	Fruitless   int                `json:"fruitless,omitempty"`  // pumps in a row that brought nothing
+	Alive       bool               `json:"alive"`                 // the process, as far as is known
+	ProcessEnd  string             `json:"process_end,omitempty"` // how it ended, in words
+	EarlyEnds   int                `json:"early"`                 // processes in a row that ended before they were opened
+	HasTurn     bool               `json:"has_turn"`              // the thread has a rollout: it can be resumed
+	MayHaveTurn bool               `json:"may_turn,omitempty"`    // codex may have had a message of it
+	TurnSpent   time.Duration      `json:"turn_spent,omitempty"`  // how long pumps were attached to the running turn
+	Fruitless   int                `json:"fruitless,omitempty"`   // pumps in a row that brought nothing
 
 	Pump   activities.PumpState `json:"pump"`
 	Prefix string               `json:"prefix,omitempty"` // of the newest pump's requests
 	Again  int                  `json:"again,omitempty"`  // pumps since then that brought no result
 	Busy   bool                 `json:"busy,omitempty"`   // other items run while requests wait
+	// Stirred says that something happened to the process while nothing was
+	// attached to it.
+	Stirred bool `json:"stirred,omitempty"`
 
 	Queue   []queuedMessage `json:"queue,omitempty"`
 	Seen    []seenMessage   `json:"seen,omitempty"` // left the queue; newest last, for repeats

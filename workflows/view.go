@@ -110,7 +110,7 @@ func (s *session) view() SessionView {
 		})
 	}
 	if st.Incarnation > 0 {
-		v.Process = &ProcessView{Name: "app-server", Incarnation: st.Incarnation, Alive: st.Alive, Offset: st.Pump.Cursor.Offset}
+		v.Process = &ProcessView{Name: "app-server", Incarnation: st.Incarnation, Alive: st.Alive, End: excerpt(st.ProcessEnd, 500), Offset: st.Pump.Cursor.Offset}
 	}
 	return v
 }

@@ -147,6 +147,9 @@ func showSession(p *printer, v workflows.SessionView) {
 		process = fmt.Sprintf("%s, incarnation %d, offset %d", v.Process.Name, v.Process.Incarnation, v.Process.Offset)
 		if !v.Process.Alive {
 			process += ", gone"
+			if v.Process.End != "" {
+				process += " (" + v.Process.End + ")"
+			}
 		}
 	}
 	if v.Error != nil {

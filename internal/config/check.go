@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"filippo.io/age"
 )
@@ -72,6 +73,9 @@ func (c *Config) check(bad []string) []Problem {
 	}
 	if c.Limits.Drain <= 0 {
 		add("limits.drain", "%s gives running work no time to hand over: use some seconds", c.Limits.Drain)
+	}
+	if c.Limits.Watch < 100*time.Millisecond || c.Limits.Watch > time.Minute {
+		add("limits.watch", "%s is not between 100ms and 1m: what happens to a session that waits is to be known within two minutes", c.Limits.Watch)
 	}
 	if c.Metrics.Listen != "" {
 		if err := checkHostPort(c.Metrics.Listen, true); err != nil {

@@ -83,6 +83,8 @@ type Limits struct {
 	// ConnectionsPerHost bounds the connections of each kind (for commands, for
 	// bulk data) to one host. There are as few as will do.
 	ConnectionsPerHost int `yaml:"connections_per_host"`
+	// Watch is how often the processes of waiting sessions are looked at.
+	Watch time.Duration `yaml:"watch"`
 }
 
 // Metrics says where Prometheus finds the worker's; nowhere by default.
@@ -101,7 +103,7 @@ func Default() *Config {
 		Zone:   "default",
 		Codex:  Codex{Version: CodexVersion},
 		Log:    Log{Format: "json", Level: "info"},
-		Limits: Limits{Pumps: 500, StickyCache: 2000, Drain: 20 * time.Second, ConnectionsPerHost: 512},
+		Limits: Limits{Pumps: 500, StickyCache: 2000, Drain: 20 * time.Second, ConnectionsPerHost: 512, Watch: 25 * time.Second},
 		lines:  map[string]int{},
 	}
 }

@@ -19,6 +19,7 @@ store:
 limits:
   pumps: many
   drain: 20
+  watch: 5m
 log: {format: xml}
 api: {listen: "0.0.0.0:80"}
 metrics: 7
@@ -34,10 +35,11 @@ metrics: 7
 		"line 6: store.identiy: no such key: here are url, identity, recipients, id",
 		"line 8: limits.pumps:",
 		"line 9: limits.drain:",
-		"line 10: log.format:",
-		"line 11: api.listen: 0.0.0.0:80 is not loopback: it needs api.tls with cert and key",
-		"line 11: api.listen: 0.0.0.0:80 is not loopback: it needs api.token_file",
-		"line 12: metrics:",
+		"line 10: limits.watch:",
+		"line 11: log.format:",
+		"line 12: api.listen: 0.0.0.0:80 is not loopback: it needs api.tls with cert and key",
+		"line 12: api.listen: 0.0.0.0:80 is not loopback: it needs api.token_file",
+		"line 13: metrics:",
 	}
 	text := err.Error()
 	for _, w := range want {
@@ -66,13 +68,13 @@ temporal: {address: "[::1]:7233", namespace: ns, tls: {ca: ca.pem}}
 zone: eu
 store: {url: "s3://b?region=x", identity: id.txt}
 api: {listen: "10.0.0.1:7443", tls: {cert: c.pem, key: /k.pem}, token_file: t}
-limits: {drain: 1m30s, sticky_cache: 0, connections_per_host: 40}
+limits: {drain: 1m30s, sticky_cache: 0, connections_per_host: 40, watch: 5s}
 log:
 `))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Temporal.Address != "[::1]:7233" || c.Zone != "eu" || c.Limits.Drain != 90*time.Second || c.Limits.StickyCache != 0 || c.Limits.Pumps != 500 || c.Limits.ConnectionsPerHost != 40 {
+	if c.Temporal.Address != "[::1]:7233" || c.Zone != "eu" || c.Limits.Drain != 90*time.Second || c.Limits.StickyCache != 0 || c.Limits.Pumps != 500 || c.Limits.ConnectionsPerHost != 40 || c.Limits.Watch != 5*time.Second {
 		t.Errorf("read %+v", c)
 	}
 	for got, want := range map[string]string{

@@ -20,6 +20,9 @@
 //	codex:
 //	  source: /opt/fairlead/codex      # the tree that is brought to hosts
 //	log: {format: json, level: info}
+//	limits:
+//	  pumps: 500                       # activities at once; one for each host with sessions looks after those that wait
+//	  watch: 25s                       # how often it looks
 //
 // Temporal's own environment variables (TEMPORAL_*) and TOML profiles win over
 // the section temporal.

@@ -1,0 +1,143 @@
+package workflows
+
+import (
+	"reflect"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// A watch is the one activity that looks after the processes of all sessions
+// that wait on a host: it holds the only slot and the only channel that all of
+// them take, and costs an event when the host's first session comes, and three
+// and a workflow task when the last one is long gone. In between it tells a session by
+// signal, and only when something happened to it.
+type watch struct {
+	spec   activities.HostSpec
+	fut    workflow.Future
+	cancel workflow.CancelFunc
+	idle   bool // the host had no session when the holders were looked at last
+}
+
+// keepWatch has every host watched that has sessions. A watch only looks, so
+// it does not matter when two overlap for a moment: a rollover ends none and
+// waits for none. The one that the former run left behind hears at its next
+// heartbeat that nobody wants it any more.
+func (p *pool) keepWatch() {
+	busy := p.busyHosts()
+	for i := range p.st.Hosts {
+		spec := p.st.Hosts[i].Spec
+		w := p.watches[spec.Name]
+		switch {
+		case w != nil && changed(w.spec, spec):
+			w.cancel() // another machine by now
+		case w != nil || !busy[spec.Name]:
+			continue
+		}
+		p.watches[spec.Name] = p.startWatch(spec)
+	}
+	for _, name := range workflow.DeterministicKeys(p.watches) {
+		if p.host(name) == nil {
+			p.endWatch(name)
+		}
+	}
+}
+
+// changed says whether a host is reached in another way than before.
+func changed(before, now activities.HostSpec) bool {
+	//workflowcheck:ignore // a pure function
+	return !reflect.DeepEqual(before, now)
+}
+
+// tendWatches ends the watches of hosts that have had no session for a while,
+// and begins those anew that ended by themselves.
+func (p *pool) tendWatches() {
+	busy := p.busyHosts()
+	for _, name := range workflow.DeterministicKeys(p.watches) {
+		w := p.watches[name]
+		switch {
+		case w.fut.IsReady():
+			workflow.GetLogger(p.ctx).Warn("watch of a host ended", "host", name, "error", w.fut.Get(p.ctx, nil))
+			delete(p.watches, name)
+		case busy[name]:
+			w.idle = false
+		case w.idle:
+			p.endWatch(name)
+		default:
+			w.idle = true
+		}
+	}
+}
+
+func (p *pool) startWatch(spec activities.HostSpec) *watch {
+	w := &watch{spec: spec}
+	var ctx workflow.Context
+	ctx, w.cancel = workflow.WithCancel(watching(p.ctx, "watch "+spec.Name))
+	w.fut = workflow.ExecuteActivity(ctx, hosts.WatchHost, activities.WatchHostInput{Host: spec, Prefix: SessionID(""), Signal: signalStirred})
+	return w
+}
+
+func (p *pool) endWatch(name string) {
+	p.watches[name].cancel()
+	delete(p.watches, name)
+}
+
+func (p *pool) busyHosts() map[string]bool {
+	busy := make(map[string]bool, len(p.st.Hosts))
+	for _, l := range p.st.Leases {
+		busy[l.Host] = true
+	}
+	return busy
+}
+
+// watching is for what goes on as long as it is wanted, on any worker: one
+// that dies is followed by another half a minute later.
+func watching(ctx workflow.Context, summary string) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: 30 * 24 * time.Hour,
+		HeartbeatTimeout:    30 * time.Second,
+		Summary:             excerpt(summary, 100), // Temporal takes 400 bytes of JSON
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second,
+		},
+	})
+}
+
+// signalStirred tells a session that something happened to its process.
+const signalStirred = "stirred"
+
+// stirred takes what a watch says. It is worth a pump only while the session
+// waits for a person with nothing attached to this very process, and knows
+// less of it; the pump then finds out what it was.
+func (s *session) stirred(m activities.Stirred) {
+	switch {
+	case !s.st.Alive || m.Incarnation != s.st.Incarnation || s.st.Lease == nil || m.Host != s.st.Lease.Spec.Name:
+	case m.Gone == "" && m.Offset <= s.st.Pump.Cursor.Offset:
+	default:
+		s.st.Stirred = true
+	}
+}
+
+// drainStirred takes the words of watches that lie unread.
+func (s *session) drainStirred() {
+	for {
+		var m activities.Stirred
+		if !s.stirs.ReceiveAsync(&m) {
+			return
+		}
+		s.stirred(m)
+	}
+}
+
+// looks says whether the next pump is one that only looks what happened to a
+// process. That there is nothing to learn is no reason to mistrust codex then.
+func (s *session) looks() bool {
+	if !s.st.Stirred {
+		return false
+	}
+	s.st.Stirred, s.st.Fruitless = false, 0
+	return true
+}

@@ -1,0 +1,250 @@
+package workflows
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+)
+
+// watched is how a pool asks for a host to be watched.
+func watched(name, address string) string {
+	return fmt.Sprintf("%s at %s:0 tells session/* by stirred", name, address)
+}
+
+func (p *poolWorld) watches(want ...string) {
+	p.t.Helper()
+	if got := p.hosts.take(); !slices.Equal(got, want) {
+		p.t.Errorf("watches: %q, want %q", got, want)
+	}
+}
+
+func TestAHostIsWatchedOnceWhileItHasSessions(t *testing.T) {
+	p := newPoolWorld(t)
+	p.at(0, func() {
+		p.takes(p.send(UpdatePutHost, put("web-1", 5)))
+		p.takes(p.send(UpdatePutHost, put("web-2", 5)))
+	})
+	p.at(time.Second, func() {
+		p.watches()
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"})
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Host: "web-1"})
+	})
+	p.at(2*time.Second, func() {
+		p.watches(watched("web-1", "192.0.2.7"))
+		p.SignalWorkflow(signalRelease, release{Holder: "a"})
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "c", Host: "web-1"})
+	})
+	p.at(3*reapEvery, func() {
+		p.watches()
+		p.SignalWorkflow(signalRelease, release{Holder: "b"})
+		p.SignalWorkflow(signalRelease, release{Holder: "c"})
+	})
+	// The next one may come at any moment.
+	p.at(3*reapEvery+time.Second, func() { p.watches() })
+	p.at(6*reapEvery, func() {
+		p.watches("called back")
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "d", Host: "web-1"})
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "e", Host: "web-2"})
+	})
+	p.at(6*reapEvery+time.Second, func() {
+		got := p.hosts.take()
+		slices.Sort(got)
+		if !slices.Equal(got, []string{watched("web-1", "192.0.2.7"), watched("web-2", "192.0.2.7")}) {
+			t.Errorf("watches: %q", got)
+		}
+	})
+	p.finish(6*reapEvery + 2*time.Second)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+func TestAHostThatIsAnotherMachineNowIsWatchedAnew(t *testing.T) {
+	p := newPoolWorld(t)
+	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 5))) })
+	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"}) })
+	p.at(2*time.Second, func() {
+		p.watches(watched("web-1", "192.0.2.7"))
+		same := put("web-1", 7)
+		same.Replace = true
+		p.takes(p.send(UpdatePutHost, same))
+	})
+	p.at(3*time.Second, func() {
+		p.watches()
+		other := put("web-1", 7)
+		other.Replace, other.Spec.Address = true, "192.0.2.8"
+		p.takes(p.send(UpdatePutHost, other))
+	})
+	p.at(4*time.Second, func() {
+		p.watches("called back", watched("web-1", "192.0.2.8"))
+		p.SignalWorkflow(signalRelease, release{Holder: "a"})
+	})
+	p.at(5*time.Second, func() { p.takes(p.send(UpdateRemoveHost, RemoveHost{Name: "web-1"})) })
+	p.at(6*time.Second, func() { p.watches("called back") })
+	p.finish(7 * time.Second)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+func TestTheNextRunOfAPoolWatchesOn(t *testing.T) {
+	p := newPoolWorld(t)
+	p.at(time.Second, func() { p.watches(watched("web-1", "192.0.2.7")) })
+	p.finish(2 * time.Second)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{Carry: &poolState{
+		Hosts:  []poolHost{{Spec: put("web-1", 1).Spec, Slots: 1}, {Spec: put("web-2", 1).Spec, Slots: 1}},
+		Leases: []poolLease{{Holder: "a", Host: "web-1", Epoch: 1}},
+	}})
+	p.verify()
+}
+
+// looks is a pump that finds nothing new.
+func looks(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.RequestsOpen, State: in.Pump.State}}, nil
+}
+
+func TestAWaitingSessionLooksWhenItsProcessStirs(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, asks("make all"))
+	for range 5 {
+		w.fake.pumps = append(w.fake.pumps, looks)
+	}
+	w.fake.pumps = append(w.fake.pumps, dies(conversation.Acknowledged, false))
+	stir := func(m activities.Stirred) func() { return func() { w.SignalWorkflow(signalStirred, m) } }
+	ran := func(n int) func() {
+		return func() {
+			if v := w.view(); len(w.fake.ran) != n || v.State != Waiting || !v.Process.Alive {
+				t.Errorf("%d pumps ran, want %d; session is %+v", len(w.fake.ran), n, v)
+			}
+		}
+	}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, ran(1))
+	for i, m := range []activities.Stirred{
+		{Host: "web-2", Incarnation: 1, Gone: "exited"},
+		{Host: "web-1", Incarnation: 2, Gone: "exited"},
+		{Host: "web-1", Incarnation: 1, Offset: 1},
+		{},
+	} {
+		w.at(3*time.Second+time.Duration(i)*time.Millisecond, stir(m))
+	}
+	w.at(4*time.Second, ran(1))
+	// However often there is nothing to learn, codex is not mistrusted for it.
+	for i := range 5 {
+		at := time.Duration(5+i) * time.Second
+		w.at(at, stir(activities.Stirred{Host: "web-1", Incarnation: 1, Offset: 5000}))
+		w.at(at+500*time.Millisecond, ran(2+i))
+	}
+	w.at(20*time.Second, stir(activities.Stirred{Host: "web-1", Incarnation: 1, Gone: "exited"}))
+	w.at(21*time.Second, func() {
+		v := w.view()
+		if v.State != Interrupted || v.Process.Alive || v.Process.End == "" || v.Turn.Status != "interrupted" || len(v.Requests) != 0 || v.Error == nil {
+			t.Errorf("session is %+v, process %+v", v, v.Process)
+		}
+		if a := query[[]Approval](w, QueryApprovals); a[0].State != ApprovalVoid {
+			t.Errorf("approval is %+v", a[0])
+		}
+		if n := len(w.fake.ran); n != 7 {
+			t.Errorf("%d pumps ran", n)
+		}
+	})
+	w.at(22*time.Second, stir(activities.Stirred{Host: "web-1", Incarnation: 1, Gone: "exited"}))
+	w.at(23*time.Second, func() { w.send(SignalClose, Close{}) })
+	w.start(SessionOptions{})
+	if n := len(w.fake.ran); n != 7 {
+		t.Errorf("%d pumps ran for a process that is known to be gone", n)
+	}
+	for i, in := range w.fake.ran[1:] {
+		if len(in.Pump.Sends) != 0 {
+			t.Errorf("pump %d was to send %+v", i+2, in.Pump.Sends)
+		}
+	}
+}
+
+func TestWhatStirsWhileAPumpIsAttachedNeedsNoOther(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, asks("make all"), func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		w.SignalWorkflow(signalStirred, activities.Stirred{Host: "web-1", Incarnation: 1, Offset: 9000})
+		return looks(ctx, in)
+	})
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		w.SignalWorkflow(signalStirred, activities.Stirred{Host: "web-1", Incarnation: 1, Offset: 9000})
+	})
+	w.at(4*time.Second, func() { w.send(SignalClose, Close{}) })
+	w.fake.pumps = append(w.fake.pumps, endsTurn("interrupted", "")) // for the close
+	w.start(SessionOptions{})
+	if n := len(w.fake.ran); n != 3 || len(w.fake.ran[2].Pump.Sends) != 1 {
+		t.Errorf("%d pumps ran", n)
+	}
+}
+
+func TestAWaitingSessionCostsNoEventsAndOneWatchServesAll(t *testing.T) {
+	before := reapEvery
+	reapEvery = time.Second
+	t.Cleanup(func() { reapEvery = before })
+	r := newReal(t)
+	r.work()
+	var ids []string
+	counts := map[string]int{}
+	for i := range 3 {
+		id := r.session(fmt.Sprint("s", i), SessionOptions{})
+		r.say(id, "m1", "ask make")
+		ids = append(ids, id)
+	}
+	for _, id := range ids {
+		r.becomes(id, Waiting)
+		counts[id] = r.events(id)
+	}
+	r.until("the host is watched", func() bool { return r.host.watched() == 1 })
+	pool := PoolID(r.zone)
+	have := len(r.history(pool, "").Events)
+	r.until("the pool has looked after its holders twice", func() bool { return len(r.history(pool, "").Events) > have+20 })
+	if n := r.host.watched(); n != 1 {
+		t.Errorf("%d watches run for one host", n)
+	}
+	for _, id := range ids {
+		if n := r.events(id); n != counts[id] {
+			t.Errorf("%s has %d events, had %d", id, n, counts[id])
+		}
+	}
+	// Only the one to which something happened notices.
+	r.host.kill(ids[1])
+	r.signal(SessionID(ids[1]), signalStirred, activities.Stirred{Host: "web-1", Incarnation: 1, Gone: "exited"})
+	r.ended(ids[1], "m1", "interrupted")
+	r.becomes(ids[1], Interrupted)
+	t.Logf("a process that died while its session waited: %d events", r.events(ids[1])-counts[ids[1]])
+	for _, id := range []string{ids[0], ids[2]} {
+		if n := r.events(id); n != counts[id] {
+			t.Errorf("%s has %d events, had %d", id, n, counts[id])
+		}
+	}
+	for _, id := range ids {
+		r.close(id)
+	}
+	r.until("nobody watches a host without sessions", func() bool { return r.host.watched() == 0 })
+}
+
+func TestAWatchOutlivesItsWorkerAndARolloverOfThePool(t *testing.T) {
+	r := newReal(t, shortRuns)
+	stop := r.work()
+	id := r.session("s", SessionOptions{})
+	r.becomes(id, Idle)
+	r.until("the host is watched", func() bool { return r.host.watched() == 1 })
+	r.work()
+	stop()
+	r.until("another worker watches it", func() bool { return r.host.watched() == 1 })
+	pool := PoolID(r.zone)
+	runs := len(r.runs(pool))
+	yes := true
+	for len(r.runs(pool)) < runs+2 {
+		r.update(pool, UpdateSetHost, nil, SetHost{Name: "web-1", Cordon: &yes})
+		r.signal(pool, signalRelease, release{Holder: "nobody"})
+	}
+	// Those of former runs hear that nobody wants them.
+	r.until("only the newest run's watch runs", func() bool { return r.host.watched() == 1 })
+	r.close(id)
+}
