@@ -117,6 +117,9 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	if err := in.Layout.check(in.Claim.Session); err != nil {
 		return RunPumpResult{}, err
 	}
+	if in.Pump.Limits.Line == 0 {
+		in.Pump.Limits.Line = s.MaxLine
+	}
 	if err := s.fillTexts(ctx, in.Pump.Sends); err != nil {
 		return RunPumpResult{}, err
 	}

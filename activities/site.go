@@ -33,6 +33,10 @@ type Deps struct {
 	// APIAddress is where this worker's HTTP API answers; it goes into the
 	// heartbeats of pumps, so that viewers find the worker that is attached.
 	APIAddress string
+	// MaxLine is the longest line of codex's that is read whole, in bytes; 0
+	// means conversation.DefaultMaxLine. All workers need the same: the
+	// transcript says which lines were skipped.
+	MaxLine int
 	// Temporal is what Engine asks, and through which WatchHost tells sessions;
 	// may be nil where neither is used.
 	Temporal client.Client

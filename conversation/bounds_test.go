@@ -83,3 +83,19 @@ func TestPumpThatHasFoldedEnoughReturns(t *testing.T) {
 	s := perform(t, PumpInput{State: want.State, Limits: in.Limits}, Options{}, text, turnDone("completed", fmt.Sprintf(`,"items":%q`, long(9000))))
 	s.result(TurnEnded)
 }
+
+func TestInterruptDoesNotWaitForALongBacklog(t *testing.T) {
+	in := PumpInput{State: running(), Prefix: "p", Sends: []Send{{ID: "i", Kind: SendInterrupt}, {ID: "s", Kind: SendSteer, Text: "x"}}}
+	m, err := newMachine(in, newKeeper(), Options{}, 1000+longBacklog+1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.atStart()
+	if len(m.out) != 1 || !strings.Contains(string(m.out[0]), `"send/i/0"`) {
+		t.Errorf("said %q", m.out)
+	}
+	m.ended(0)
+	if got := delivered(t, *m.result, "i"); got != Sent {
+		t.Errorf("the interrupt is %s", got)
+	}
+}

@@ -15,6 +15,9 @@ const (
 	defaultExcerpt = 8 << 10
 	defaultBytes   = 256 << 20
 
+	// longBacklog is how much of a journal may be read first.
+	longBacklog = 16 << 20
+
 	// What a result holds of texts, about 256 KiB in all, whatever codex says:
 	// Temporal takes 2 MiB, and a history is read again and again.
 	maxFinal    = 32 << 10  // final text

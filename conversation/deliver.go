@@ -231,6 +231,17 @@ func (m *machine) sendInterrupt(s *send) {
 	m.ourRequest(s, methodInterrupt, turnInterruptParams{ThreadID: m.st.ThreadID, TurnID: m.st.TurnID})
 }
 
+// interruptNow sends interrupts before a long backlog is read: a codex that
+// writes faster than we read could not be stopped otherwise. An interrupt names
+// its turn; where that has ended, codex says so.
+func (m *machine) interruptNow() {
+	for _, s := range m.sends {
+		if s.Kind == SendInterrupt && !s.settled() {
+			m.sendInterrupt(s)
+		}
+	}
+}
+
 func (m *machine) ourRequest(s *send, method string, params any) {
 	s.written(m.now)
 	m.write(outgoing{ID: sendPrefix + s.ID + "/" + strconv.Itoa(s.try), Method: method, Params: params})

@@ -143,6 +143,9 @@ func (m *machine) atStart() {
 	if m.st.Rewind >= m.size {
 		m.caught = true
 	}
+	if m.size-m.st.Cursor.Offset > longBacklog && !m.fresh && m.st.TurnID != "" {
+		m.interruptNow()
+	}
 	m.step()
 }
 

@@ -86,7 +86,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, log *slog.
 	defer pool.Close()
 	set := activities.New(activities.Deps{
 		Pool: pool, Store: blobs, Live: hub, Codex: activities.NewCodexSource(conf.Codex.Source),
-		APIAddress: address, Temporal: c, WatchEvery: conf.Limits.Watch, Logger: log, Lag: metrics.lag(),
+		APIAddress: address, Temporal: c, WatchEvery: conf.Limits.Watch, Logger: log, Lag: metrics.lag(), MaxLine: conf.Limits.Line,
 	})
 
 	fatal := make(chan error, 1)

@@ -69,7 +69,9 @@ type partial struct {
 	text  window
 }
 
-// A window is the newest part of a stream of bytes.
+// A window is the newest part of a stream of bytes. It lets go of the oldest
+// only when that is as much as it keeps: else every piece of a long stream would
+// move all of it.
 type window struct {
 	at   int64 // position of data[0]
 	data []byte
@@ -88,7 +90,7 @@ func (w *window) write(at int64, p []byte, keep int) (grew bool) {
 		p = p[w.end()-at:]
 	}
 	w.data = append(w.data, p...)
-	if over := len(w.data) - keep; over > 0 {
+	if over := len(w.data) - keep; over > keep {
 		w.at += int64(over)
 		w.data = append(w.data[:0:0], w.data[over:]...)
 	}

@@ -77,6 +77,10 @@ func (c *Config) check(bad []string) []Problem {
 	if c.Limits.Watch < 100*time.Millisecond || c.Limits.Watch > time.Minute {
 		add("limits.watch", "%s is not between 100ms and 1m: what happens to a session that waits is to be known within two minutes", c.Limits.Watch)
 	}
+	if c.Limits.Line < 8<<20 || c.Limits.Line > 1<<30 {
+		// codex takes messages of a million characters, and says them back.
+		add("limits.line", "%d is not between 8388608 (8 MiB) and 1073741824 (1 GiB)", c.Limits.Line)
+	}
 	if c.Metrics.Listen != "" {
 		if err := checkHostPort(c.Metrics.Listen, true); err != nil {
 			add("metrics.listen", "%v", err)

@@ -85,6 +85,10 @@ type Limits struct {
 	ConnectionsPerHost int `yaml:"connections_per_host"`
 	// Watch is how often the processes of waiting sessions are looked at.
 	Watch time.Duration `yaml:"watch"`
+	// Line is the longest line of codex's, in bytes, that is read whole.
+	// Longer ones are reported and skipped. All workers of a zone need the
+	// same: a transcript depends on it.
+	Line int `yaml:"line"`
 }
 
 // Metrics says where Prometheus finds the worker's; nowhere by default.
@@ -103,7 +107,7 @@ func Default() *Config {
 		Zone:   "default",
 		Codex:  Codex{Version: CodexVersion},
 		Log:    Log{Format: "json", Level: "info"},
-		Limits: Limits{Pumps: 500, StickyCache: 2000, Drain: 20 * time.Second, ConnectionsPerHost: 512, Watch: 25 * time.Second},
+		Limits: Limits{Pumps: 500, StickyCache: 2000, Drain: 20 * time.Second, ConnectionsPerHost: 512, Watch: 25 * time.Second, Line: 32 << 20},
 		lines:  map[string]int{},
 	}
 }

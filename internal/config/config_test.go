@@ -20,6 +20,7 @@ limits:
   pumps: many
   drain: 20
   watch: 5m
+  line: 100
 log: {format: xml}
 api: {listen: "0.0.0.0:80"}
 metrics: 7
@@ -36,10 +37,11 @@ metrics: 7
 		"line 8: limits.pumps:",
 		"line 9: limits.drain:",
 		"line 10: limits.watch:",
-		"line 11: log.format:",
-		"line 12: api.listen: 0.0.0.0:80 is not loopback: it needs api.tls with cert and key",
-		"line 12: api.listen: 0.0.0.0:80 is not loopback: it needs api.token_file",
-		"line 13: metrics:",
+		"line 11: limits.line: 100 is not between",
+		"line 12: log.format:",
+		"line 13: api.listen: 0.0.0.0:80 is not loopback: it needs api.tls with cert and key",
+		"line 13: api.listen: 0.0.0.0:80 is not loopback: it needs api.token_file",
+		"line 14: metrics:",
 	}
 	text := err.Error()
 	for _, w := range want {
@@ -68,13 +70,13 @@ temporal: {address: "[::1]:7233", namespace: ns, tls: {ca: ca.pem}}
 zone: eu
 store: {url: "s3://b?region=x", identity: id.txt}
 api: {listen: "10.0.0.1:7443", tls: {cert: c.pem, key: /k.pem}, token_file: t}
-limits: {drain: 1m30s, sticky_cache: 0, connections_per_host: 40, watch: 5s}
+limits: {drain: 1m30s, sticky_cache: 0, connections_per_host: 40, watch: 5s, line: 16777216}
 log:
 `))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Temporal.Address != "[::1]:7233" || c.Zone != "eu" || c.Limits.Drain != 90*time.Second || c.Limits.StickyCache != 0 || c.Limits.Pumps != 500 || c.Limits.ConnectionsPerHost != 40 || c.Limits.Watch != 5*time.Second {
+	if c.Temporal.Address != "[::1]:7233" || c.Zone != "eu" || c.Limits.Drain != 90*time.Second || c.Limits.StickyCache != 0 || c.Limits.Pumps != 500 || c.Limits.ConnectionsPerHost != 40 || c.Limits.Watch != 5*time.Second || c.Limits.Line != 16<<20 {
 		t.Errorf("read %+v", c)
 	}
 	for got, want := range map[string]string{
