@@ -6,7 +6,7 @@ GO ?= go
 STAMP := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X fairlead.dev/fairlead/internal/version.Build=$(STAMP)
 
-.PHONY: all build tools demo test lint bench record clean
+.PHONY: all build tools demo test lint faults bench record clean
 
 all: build
 
@@ -37,6 +37,9 @@ test: tools build lint ## everything, on real parts
 	export HOME="$$home" XDG_CONFIG_HOME= XDG_STATE_HOME= XDG_RUNTIME_DIR=; set -x; \
 	$(GO) test -count=1 -p 2 -timeout 25m ./...; \
 	(cd deploy/devserver && $(GO) test -count=1 -timeout 10m ./...)
+
+faults: tools build ## what survives: 200 seeded runs; the seed, and the matrix of what was lost (nothing)
+	$(GO) run ./deploy/faults $(FAULTS)
 
 bench: tools build ## speed, side by side, as ratios
 	$(GO) run ./deploy/bench

@@ -1,0 +1,39 @@
+// Command faults proves what survives: it brings sessions on real parts (codex,
+// sshd, Temporal, ctl's own stack; only the model follows a script) to a moment
+// of their lives, lets a fault strike, and judges what came of them.
+//
+//	go run ./deploy/faults [-seed N] [-runs N] [-only FAULT] [-moment MOMENT] [-short] [-markdown]
+//
+// # Nouns
+//
+//   - A fault strikes the stack, a host, or one session's process.
+//   - A moment is where in its life a session is struck. Its act (a decision, a
+//     message, a gate that opens) begins up to some hundred milliseconds before.
+//   - A run is one session at one moment under one fault. Runs of a wave are
+//     struck together.
+//
+// The seed decides all that is random: which moments come when, how long before
+// the fault each act begins, how long faults last, the order of decisions. A
+// run that fails prints the command that repeats it.
+//
+// # What is judged
+//
+// Of every run the journals are read on the host itself before the session is
+// closed, by a reader of its own that shares no code with the pump:
+//
+//   - events: each finished item, turn's end, error and request of the journal
+//     stands in the transcript once, in order, with its text; nothing stands
+//     there that claims to be codex's and is not; seq is contiguous from 1;
+//   - answers: each request of codex's was resolved once, or its approval is
+//     void or expired on record; each message of ours reached codex once, as
+//     codex's journals and the model's own record show; each command that was
+//     allowed had its effect once;
+//   - the turn ended as codex said, with the text that the model said, or, where
+//     codex was gone, as interrupted or unknown; the session goes on with the
+//     same thread, in the same process or, if that ended, in the next;
+//   - left over: after the close no process of the session runs, its folder is
+//     gone, its host's slot and its seed are free.
+//
+// The time to flow again is from the strike until the turn that was struck has
+// ended for everyone to see, the fault's own duration included.
+package main

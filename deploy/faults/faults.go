@@ -1,0 +1,382 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"time"
+
+	"go.temporal.io/api/workflowservice/v1"
+
+	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// A fault strikes what the runs of a wave stand on.
+type fault struct {
+	name string
+	// ends says that it ends codex itself.
+	ends bool
+	// whole says that it strikes the stack, and so no other wave may run.
+	whole bool
+	// two says that it needs two workers.
+	two bool
+	// rare ones come once: they take their time.
+	rare    bool
+	moments []string
+	short   []string // of the short form
+	// strike returns when the fault is over; it says with w.struck when it
+	// has begun.
+	strike func(ctx context.Context, w *struckWave) error
+}
+
+func (f *fault) workers() int {
+	if f.two {
+		return 2
+	}
+	return 1
+}
+
+// A struckWave is a wave while its fault strikes.
+type struckWave struct {
+	*stage
+	host   *host
+	runs   []*run
+	rng    *rand.Rand
+	struck func()
+	// done is closed when every run has come to the end of its turn.
+	done <-chan struct{}
+}
+
+// lively are the moments with a turn that must not notice; all of them.
+var lively = []string{"starting", "message just sent", "mid-stream", "command running", "request open", "two requests open",
+	"decision under way", "written, not acknowledged", "interrupt just sent", "idle", "closing"}
+
+// mortal are the moments at which a process can end.
+var mortal = []string{"starting", "message just sent", "mid-stream", "command running", "request open", "two requests open",
+	"decision under way", "written, not acknowledged", "interrupt just sent", "idle"}
+
+var faults = []*fault{
+	{name: "worker killed", whole: true, moments: lively, short: []string{"mid-stream", "decision under way"}, strike: killWorker},
+	{name: "worker killed, away for 15 s", whole: true, moments: lively, strike: workerAway},
+	{name: "worker stopped in good order", whole: true, moments: lively, short: []string{"mid-stream", "request open"}, strike: stopWorker},
+	{name: "one of two workers paused", whole: true, two: true, moments: lively, short: []string{"mid-stream"}, strike: pauseWorker},
+	{name: "TCP reset", moments: lively, short: []string{"mid-stream", "decision under way"}, strike: cutHost(reset, time.Second, 2*time.Second)},
+	{name: "TCP silent for 5 s", moments: lively, short: []string{"mid-stream"}, strike: cutHost(silence, 5*time.Second, 5*time.Second)},
+	{name: "TCP silent for 30 s", moments: lively, strike: cutHost(silence, 30*time.Second, 30*time.Second)},
+	{name: "TCP silent for 120 s", rare: true, moments: []string{"message just sent", "mid-stream", "request open", "decision under way"}, strike: cutHost(silence, 120*time.Second, 120*time.Second)},
+	{name: "sshd's child killed", moments: lively, short: []string{"mid-stream"}, strike: killChild},
+	{name: "sshd restarted", moments: lively, strike: restartSSHD},
+	{name: "Temporal killed", whole: true, moments: lively, short: []string{"mid-stream", "message just sent"}, strike: killTemporal},
+	{name: "Temporal and worker killed", whole: true, moments: lively, strike: killBoth},
+	{name: "network to Temporal cut", whole: true, moments: lively, strike: cutTemporal},
+	{name: "codex killed", ends: true, moments: mortal, short: []string{"mid-stream", "command running", "written, not acknowledged"}, strike: killCodex},
+	{name: "codex out of memory", ends: true, moments: []string{"mid-stream", "command running", "request open", "idle"}, strike: starveCodex},
+	{name: "host rebooted", ends: true, moments: mortal, short: []string{"mid-stream"}, strike: reboot},
+}
+
+// workerPIDs are the stack's workers.
+func (s *stage) workerPIDs(ctx context.Context) ([]int, error) {
+	st, err := s.status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, w := range st.Workers {
+		if w.PID > 0 {
+			pids = append(pids, w.PID)
+		}
+	}
+	if len(pids) != s.workers {
+		return pids, fmt.Errorf("the stack has workers %v, not %d", pids, s.workers)
+	}
+	return pids, nil
+}
+
+func killWorker(ctx context.Context, w *struckWave) error {
+	pids, err := w.workerPIDs(ctx)
+	if err != nil {
+		return err
+	}
+	w.struck()
+	return killAll(pids, syscall.SIGKILL)
+}
+
+func stopWorker(ctx context.Context, w *struckWave) error {
+	pids, err := w.workerPIDs(ctx)
+	if err != nil {
+		return err
+	}
+	w.struck()
+	return killAll(pids, syscall.SIGTERM)
+}
+
+func killAll(pids []int, sig syscall.Signal) error {
+	var errs []error
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, sig); err != nil {
+			errs = append(errs, fmt.Errorf("signal %d: %w", pid, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// unsupervised does something while nobody brings back what dies.
+func (s *stage) unsupervised(do func() error) error {
+	pid, err := s.supervisor()
+	if err != nil {
+		return err
+	}
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return errors.Join(do(), syscall.Kill(pid, syscall.SIGCONT))
+}
+
+func workerAway(ctx context.Context, w *struckWave) error {
+	pids, err := w.workerPIDs(ctx)
+	if err != nil {
+		return err
+	}
+	return w.unsupervised(func() error {
+		w.struck()
+		err := killAll(pids, syscall.SIGKILL)
+		sleep(ctx, 15*time.Second)
+		return err
+	})
+}
+
+func killTemporal(ctx context.Context, w *struckWave) error {
+	st, err := w.status(ctx)
+	if err != nil {
+		return err
+	}
+	w.struck()
+	return killAll([]int{st.Temporal.PID}, syscall.SIGKILL)
+}
+
+// killBoth has the server die while the worker is down.
+func killBoth(ctx context.Context, w *struckWave) error {
+	st, err := w.status(ctx)
+	if err != nil {
+		return err
+	}
+	pids, err := w.workerPIDs(ctx)
+	if err != nil {
+		return err
+	}
+	return w.unsupervised(func() error {
+		w.struck()
+		err := killAll(pids, syscall.SIGKILL)
+		sleep(ctx, time.Duration(w.rng.Int64N(int64(3*time.Second))))
+		err = errors.Join(err, killAll([]int{st.Temporal.PID}, syscall.SIGKILL))
+		sleep(ctx, time.Duration(w.rng.Int64N(int64(3*time.Second))))
+		return err
+	})
+}
+
+// cutHost cuts the network between worker and host, in both directions.
+func cutHost(how cutKind, min, max time.Duration) func(context.Context, *struckWave) error {
+	return func(ctx context.Context, w *struckWave) error {
+		return cut(ctx, w, w.host.port, how, min, max)
+	}
+}
+
+// cutTemporal makes the server silent for everyone.
+func cutTemporal(ctx context.Context, w *struckWave) error {
+	st, err := w.status(ctx)
+	if err != nil {
+		return err
+	}
+	port, err := portOf(st.Temporal.Address)
+	if err != nil {
+		return err
+	}
+	return cut(ctx, w, port, silence, 5*time.Second, 30*time.Second)
+}
+
+func cut(ctx context.Context, w *struckWave, port int, how cutKind, min, max time.Duration) error {
+	c, err := cutPort(port, how)
+	if err != nil {
+		return err
+	}
+	w.struck()
+	sleep(ctx, min+time.Duration(w.rng.Int64N(int64(max-min)+1)))
+	return c.mend()
+}
+
+func killChild(ctx context.Context, w *struckWave) error {
+	w.struck()
+	if n := w.host.sshd.KillSessions(); n == 0 {
+		return errors.New("no sshd served anybody: there was nothing to kill")
+	}
+	return nil
+}
+
+func restartSSHD(ctx context.Context, w *struckWave) error {
+	w.struck()
+	if err := w.host.sshd.Stop(); err != nil {
+		return err
+	}
+	sleep(ctx, time.Duration(w.rng.Int64N(int64(5*time.Second))))
+	return w.host.sshd.Start(ctx)
+}
+
+// pauseWorker stops the worker that serves most of the runs, lets the other
+// take over, and wakes the first: nothing that it still had to write may reach
+// a codex. To see that, the codexes stand still meanwhile, and what lies in
+// their inputs is looked at.
+func pauseWorker(ctx context.Context, w *struckWave) error {
+	pids, err := w.workerPIDs(ctx)
+	if err != nil {
+		return err
+	}
+	held := map[int]int{}
+	for _, r := range w.runs {
+		held[r.holder(ctx)]++
+	}
+	pid := pids[w.rng.IntN(len(pids))]
+	for _, p := range pids {
+		if held[p] > held[pid] {
+			pid = p
+		}
+	}
+	w.struck()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	woken := false
+	wake := func() error {
+		if woken {
+			return nil
+		}
+		woken = true
+		return syscall.Kill(pid, syscall.SIGCONT)
+	}
+	defer func() { _ = wake() }() // on every way out; the status of the last is told below
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	// Past the heartbeat in any case, also where nothing had to be done.
+	sleep(ctx, 15*time.Second)
+	var still []*run
+	for _, r := range w.runs {
+		if r.signalCodex(syscall.SIGSTOP) > 0 {
+			still = append(still, r)
+		}
+	}
+	defer func() {
+		for _, r := range still {
+			r.signalCodex(syscall.SIGCONT)
+		}
+	}()
+	before := map[*run]string{}
+	for _, r := range still {
+		if before[r], err = peek(r.proc(r.newest()) + "/in"); err != nil {
+			return fmt.Errorf("look into the input of %s: %w", r.id, err)
+		}
+	}
+	if err := wake(); err != nil {
+		return err
+	}
+	if err := w.healthy(ctx); err != nil {
+		return err
+	}
+	sleep(ctx, 8*time.Second) // as long as what it had in hand may take
+	for _, r := range still {
+		now, err := peek(r.proc(r.newest()) + "/in")
+		if err != nil {
+			return fmt.Errorf("look into the input of %s: %w", r.id, err)
+		}
+		if late := trimBlank(now); late != trimBlank(before[r]) {
+			r.wroteLate("a paused worker wrote into codex's input when it woke: %q", late)
+		}
+	}
+	return nil
+}
+
+// holder is the pid of the worker that an activity of the session runs on.
+func (r *run) holder(ctx context.Context) int {
+	d, err := r.temporal.DescribeWorkflowExecution(ctx, workflows.SessionID(r.id), "")
+	if err != nil {
+		return 0
+	}
+	return holderIn(d)
+}
+
+func holderIn(d *workflowservice.DescribeWorkflowExecutionResponse) int {
+	for _, p := range d.GetPendingActivities() {
+		if id, ok := api.ParseIdentity(p.GetLastWorkerIdentity()); ok {
+			return id.PID
+		}
+	}
+	return 0
+}
+
+func killCodex(ctx context.Context, w *struckWave) error {
+	w.struck()
+	return each(w.runs, func(r *run) error { return r.endCodex(ctx, syscall.SIGKILL) })
+}
+
+// endCodex kills the session's codex as soon as there is one.
+func (r *run) endCodex(ctx context.Context, sig syscall.Signal) error {
+	return again(ctx, "find codex of "+r.id, func(context.Context) error {
+		if r.signalCodex(sig) == 0 {
+			return errors.New("there is no process of it")
+		}
+		return nil
+	})
+}
+
+// starveCodex does what the kernel does when memory runs out: the biggest
+// process is killed. A group with a limit of its own would kill whoever asks
+// next, and only for memory that it did not have before.
+func starveCodex(ctx context.Context, w *struckWave) error {
+	w.struck()
+	return each(w.runs, func(r *run) error {
+		p, ok := biggest(processesOf(r.id, r.dir()))
+		if !ok {
+			return fmt.Errorf("no process of %s was found", r.id)
+		}
+		r.logf("the biggest process is %s", p.command)
+		return syscall.Kill(p.pid, syscall.SIGKILL)
+	})
+}
+
+// reboot ends every process on the host, sshd included, and starts sshd with
+// another boot id. Files stay.
+func reboot(ctx context.Context, w *struckWave) error {
+	w.struck()
+	err := w.host.sshd.Stop()
+	for {
+		var left []process
+		for _, r := range w.runs {
+			left = append(left, processesOf(r.id, r.dir())...)
+		}
+		if len(left) == 0 || ctx.Err() != nil {
+			break
+		}
+		for _, p := range left {
+			_ = syscall.Kill(p.pid, syscall.SIGKILL) // it may be gone
+		}
+		sleep(ctx, 20*time.Millisecond)
+	}
+	sleep(ctx, time.Duration(w.rng.Int64N(int64(3*time.Second))))
+	return errors.Join(err, w.host.newBoot(), w.host.sshd.Start(ctx), ctx.Err())
+}
+
+// newest is the newest incarnation that the host has a folder of. Those of old
+// ones may be gone.
+func (r *run) newest() int {
+	newest := 1
+	for n := 2; n < 20; n++ {
+		if exists(r.proc(n)) {
+			newest = n
+		}
+	}
+	return newest
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// The short form: every kind of fault that is quick, on real parts.
+func TestFaultsAreSurvived(t *testing.T) {
+	repo, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tryAll(t.Context(), options{repo: repo, seed: 20261121, short: true, nth: -1, out: t.Output()}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A journal as codex writes it, with one request.
+var spoken = []string{
+	`{"id":"g1.p1-1","result":{"turn":{"id":"t1"}}}`,
+	`{"method":"item/completed","params":{"item":{"id":"u1","type":"userMessage","clientId":"m1","content":[{"type":"text","text":"hi"}]},"threadId":"th","turnId":"t1"}}`,
+	`{"method":"item/agentMessage/delta","params":{"itemId":"a1","delta":"he"}}`,
+	`{"method":"item/completed","params":{"item":{"id":"a1","type":"agentMessage","text":"hello"},"threadId":"th","turnId":"t1"}}`,
+	`{"id":0,"method":"item/commandExecution/requestApproval","params":{"itemId":"c1"}}`,
+	`{"method":"serverRequest/resolved","params":{"threadId":"th","requestId":0}}`,
+	`{"method":"turn/completed","params":{"threadId":"th","turn":{"id":"t1","status":"completed"}}}`,
+}
+
+// written is the transcript that a right pump makes of it.
+func written() []activities.Entry {
+	var out []activities.Entry
+	at := int64(0)
+	for i, line := range spoken {
+		e := activities.Entry{ID: fmt.Sprintf("i1.%d", at)}
+		switch i {
+		case 1:
+			e.Type, e.Item, e.Text = activities.EntryType("user"), "u1", "hi"
+		case 3:
+			e.Type, e.Item, e.Text = activities.EntryType("assistant"), "a1", "hello"
+		case 4:
+			e.Type, e.Item, e.Text = activities.EntryType("request"), "c1", "run it"
+		case 6:
+			e.Type, e.Text = activities.EntryType("state"), "turn completed"
+		}
+		if e.Type != "" {
+			e.Seq = int64(len(out) + 1)
+			out = append(out, e)
+		}
+		at += int64(len(line)) + 1
+	}
+	return out
+}
+
+func judged(lines []string, entries []activities.Entry) result {
+	var res result
+	(&run{fault: faults[0], moment: moments[0]}).judgeEvents(&res, []journal{scan([]byte(strings.Join(lines, "\n") + "\n"))}, entries)
+	return res
+}
+
+func TestTheJudgeOfEventsIsContentWithWhatIsRight(t *testing.T) {
+	if res := judged(spoken, written()); len(res.eventsLost)+len(res.eventsRepeated)+len(res.wrong) > 0 {
+		t.Errorf("a right transcript is judged %+v", res)
+	}
+}
+
+func TestTheJudgeOfEventsSeesWhatIsWrong(t *testing.T) {
+	renumbered := func(es []activities.Entry) []activities.Entry {
+		for i := range es {
+			es[i].Seq = int64(i + 1)
+		}
+		return es
+	}
+	w := written()
+	twice := w[1]
+	twice.ID += "-1"
+	foreign := activities.Entry{ID: "i1.7", Type: "assistant", Text: "I never said that"}
+	other := w[1]
+	other.Text = "hallo"
+	unfinished := activities.Entry{ID: fmt.Sprintf("i1.%d", len(spoken[0])+len(spoken[1])+2), Type: "assistant", Text: "he"}
+	for _, c := range []struct {
+		name                  string
+		entries               []activities.Entry
+		lost, repeated, wrong int
+	}{
+		{"an entry is lost", renumbered([]activities.Entry{w[0], w[2], w[3]}), 1, 0, 0},
+		{"a number is left out", []activities.Entry{w[0], w[1], w[2], {Seq: 5, ID: w[3].ID, Type: w[3].Type, Text: w[3].Text}}, 1, 0, 0},
+		{"an entry stands there twice", renumbered([]activities.Entry{w[0], w[1], twice, w[2], w[3]}), 0, 1, 0},
+		{"the same id stands there twice", renumbered([]activities.Entry{w[0], w[1], w[1], w[2], w[3]}), 0, 2, 0},
+		{"codex never said it", renumbered([]activities.Entry{w[0], foreign, w[1], w[2], w[3]}), 0, 1, 1},
+		{"a delta is no entry", renumbered([]activities.Entry{w[0], unfinished, w[1], w[2], w[3]}), 0, 1, 0},
+		{"the text is another", renumbered([]activities.Entry{w[0], other, w[2], w[3]}), 0, 0, 1},
+		{"the order is another", renumbered([]activities.Entry{w[1], w[0], w[2], w[3]}), 0, 0, 1},
+	} {
+		res := judged(spoken, c.entries)
+		if len(res.eventsLost) != c.lost || len(res.eventsRepeated) != c.repeated || len(res.wrong) != c.wrong {
+			t.Errorf("%s: judged %+v", c.name, res)
+		}
+	}
+}
+
+func TestTheJudgeOfAnswersCountsWhatCodexResolved(t *testing.T) {
+	resolved := spoken[5]
+	without := append(append([]string{}, spoken[:5]...), spoken[6])
+	for _, c := range []struct {
+		name           string
+		lines          []string
+		state          workflows.ApprovalState
+		ends           bool
+		lost, repeated int
+	}{
+		{"resolved once", spoken, workflows.ApprovalAcknowledged, false, 0, 0},
+		{"resolved twice", append(append([]string{}, spoken...), resolved), workflows.ApprovalAcknowledged, false, 0, 1},
+		{"never resolved", without, workflows.ApprovalSent, false, 2, 0},
+		{"forgotten", without, workflows.ApprovalOpen, true, 1, 0},
+		{"void with its process", without, workflows.ApprovalVoid, true, 0, 0},
+		{"sent, and its process ended", without, workflows.ApprovalSent, true, 0, 0},
+	} {
+		var res result
+		r := &run{fault: &fault{ends: c.ends}, moment: moments[0], want: "completed"}
+		r.judgeAnswers(&res, []journal{scan([]byte(strings.Join(c.lines, "\n") + "\n"))},
+			workflows.SessionDetail{Approvals: []workflows.Approval{{ID: "s.1", State: c.state}}})
+		if len(res.answersLost) != c.lost || len(res.answersRepeated) != c.repeated {
+			t.Errorf("%s: judged %+v", c.name, res)
+		}
+	}
+}
+
+func TestAJournalThatIsTornEndsAtItsLastLine(t *testing.T) {
+	j := scan([]byte(spoken[1] + "\n" + spoken[3][:40]))
+	if len(j.told) != 1 || j.heard["m1"] != 1 {
+		t.Errorf("read %+v", j)
+	}
+}
+
+func TestTheSeedDecidesTheSchedule(t *testing.T) {
+	names := func(o options) string {
+		waves, err := schedule(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		total := 0
+		for _, w := range waves {
+			out = append(out, fmt.Sprintf("%s/%d", w.fault.name, w.nth))
+			total += len(w.moments)
+		}
+		if !o.short && o.only == "" && total < o.runs {
+			t.Errorf("%d runs are scheduled of %d", total, o.runs)
+		}
+		text, _ := json.Marshal(out)
+		return string(text)
+	}
+	o := options{seed: 1, runs: 200, nth: -1}
+	again, other := o, o
+	other.seed = 2
+	if names(o) != names(again) || names(o) == names(other) {
+		t.Error("the order does not follow from the seed")
+	}
+	for _, f := range faults {
+		if !strings.Contains(names(o), fmt.Sprintf("%q", f.name+"/0")) {
+			t.Errorf("fault %s is not in a schedule of 200 runs", f.name)
+		}
+	}
+	one := options{seed: 1, runs: 1, nth: 3, only: "Worker Killed", moment: "mid-stream"}
+	if got := names(one); got != `["worker killed/3"]` {
+		t.Errorf("one run alone is scheduled as %s", got)
+	}
+}
+
+func TestEveryMomentAndFaultCanBeNamed(t *testing.T) {
+	for _, f := range faults {
+		for _, name := range append(append([]string{}, f.moments...), f.short...) {
+			if momentOf(name) == nil {
+				t.Errorf("fault %s names the moment %q that there is not", f.name, name)
+			}
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+type cutKind string
+
+const (
+	silence cutKind = "DROP"
+	reset   cutKind = "REJECT --reject-with tcp-reset"
+)
+
+// A wireCut is rules of the kernel's that are in force until it is mended, or
+// until we end, however we do.
+type wireCut struct {
+	guard *exec.Cmd
+	alive io.Closer
+	text  string
+}
+
+// cutPort keeps a loopback port's packets from their destination, both ways.
+func cutPort(port int, how cutKind) (*wireCut, error) {
+	comment := fmt.Sprintf("fairlead-faults-%d-%d", os.Getpid(), port)
+	var add, del []string
+	for _, side := range []string{"--dport", "--sport"} {
+		rule := fmt.Sprintf("INPUT -p tcp %s %d -m comment --comment %s -j %s", side, port, comment, how)
+		add = append(add, "iptables -w 10 -I "+rule)
+		del = append(del, "iptables -w 10 -D "+rule)
+	}
+	// The guard takes them back when its input ends.
+	guard := exec.Command("/bin/sh", "-c", strings.Join(add, " && ")+" && echo cut; read -r x; "+strings.Join(del, "; "))
+	guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // ^C is not for it
+	stdin, err := guard.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := guard.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	var errs bytes.Buffer
+	guard.Stderr = &errs
+	if err := guard.Start(); err != nil {
+		return nil, err
+	}
+	c := &wireCut{guard: guard, alive: stdin}
+	word := make([]byte, 4)
+	if _, err := io.ReadFull(stdout, word); err != nil {
+		return nil, errors.Join(fmt.Errorf("cut port %d: %s", port, errs.String()), c.mend())
+	}
+	return c, nil
+}
+
+func (c *wireCut) mend() error {
+	return errors.Join(c.alive.Close(), c.guard.Wait())
+}
+
+// rulesLeft are rules of ours for a port that are still in force.
+func rulesLeft(port int) (string, error) {
+	out, err := exec.Command("iptables", "-w", "10", "-S", "INPUT").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("iptables: %w: %s", err, out)
+	}
+	var left []string
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, fmt.Sprintf("fairlead-faults-%d-%d ", os.Getpid(), port)) {
+			left = append(left, strings.TrimSpace(line))
+		}
+	}
+	return strings.Join(left, "; "), nil
+}
+
+// peek reads what lies in a FIFO and takes nothing out of it.
+func peek(fifo string) (string, error) {
+	fd, err := unix.Open(fifo, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		return "", err
+	}
+	defer unix.Close(p[0])
+	defer unix.Close(p[1])
+	if _, err := unix.Tee(fd, p[1], 64<<10, unix.SPLICE_F_NONBLOCK); err != nil && !errors.Is(err, unix.EAGAIN) {
+		return "", fmt.Errorf("tee: %w", err)
+	}
+	buf := make([]byte, 64<<10)
+	n, err := unix.Read(p[0], buf)
+	if errors.Is(err, unix.EAGAIN) {
+		return "", nil
+	}
+	return string(buf[:max(n, 0)]), err
+}
+
+// answered says whether a decision lies in an input.
+func answered(text string) bool { return strings.Contains(text, `"decision"`) }
+
+// trimBlank drops the blank lines that keep an attachment alive.
+func trimBlank(s string) string { return strings.Trim(s, "\n") }
+
+// A process of a session's.
+type process struct {
+	pid     int
+	started string
+	command string
+}
+
+// processesOf finds whatever belongs to a session: by its mark, by its folder
+// in arguments, program or work directory, and by descent from any of those.
+func processesOf(session, dir string) []process {
+	procs, _ := filepath.Glob("/proc/[0-9]*")
+	parent, all, ours := map[int]int{}, map[int]process{}, map[int]bool{}
+	for _, p := range procs {
+		pid, err := strconv.Atoi(filepath.Base(p))
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		ppid, started, ok := stat(p)
+		if !ok {
+			continue
+		}
+		cmd, _ := os.ReadFile(p + "/cmdline") // what has just ended has none
+		env, _ := os.ReadFile(p + "/environ")
+		cwd, _ := os.Readlink(p + "/cwd")
+		exe, _ := os.Readlink(p + "/exe")
+		parent[pid] = ppid
+		all[pid] = process{pid, started, strings.TrimSpace(strings.ReplaceAll(string(cmd), "\x00", " "))}
+		marked := bytes.Contains(append([]byte{0}, env...), []byte("\x00FAIRLEAD_SESSION="+session+"\x00"))
+		if marked || bytes.Contains(cmd, []byte(dir)) || within(cwd, dir) || within(exe, dir) {
+			ours[pid] = true
+		}
+	}
+	var out []process
+	for pid, p := range all {
+		for q, steps := pid, 0; q > 1 && steps < 64; q, steps = parent[q], steps+1 {
+			if ours[q] {
+				out = append(out, p)
+				break
+			}
+		}
+	}
+	return out
+}
+
+func within(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, dir+"/") || path == dir+" (deleted)"
+}
+
+// stat is a process's parent and start time; none of a dead one's.
+func stat(proc string) (ppid int, started string, ok bool) {
+	data, err := os.ReadFile(proc + "/stat")
+	if err != nil {
+		return 0, "", false
+	}
+	fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+	if len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
+		return 0, "", false
+	}
+	ppid, err = strconv.Atoi(fields[1])
+	return ppid, fields[19], err == nil
+}
+
+// lives says whether this very process still runs.
+func (p process) lives() bool {
+	_, started, ok := stat("/proc/" + strconv.Itoa(p.pid))
+	return ok && started == p.started
+}
+
+// biggest is the process with the most memory of its own.
+func biggest(ps []process) (process, bool) {
+	var most process
+	size := -1
+	for _, p := range ps {
+		data, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/statm")
+		if err != nil {
+			continue
+		}
+		if fields := strings.Fields(string(data)); len(fields) > 1 {
+			if n, err := strconv.Atoi(fields[1]); err == nil && n > size {
+				most, size = p, n
+			}
+		}
+	}
+	return most, size >= 0
+}
+
+func portOf(address string) (int, error) {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(port)
+}
+
+// supervisor is the pid of the stack's supervisor.
+func (s *stage) supervisor() (int, error) {
+	data, err := os.ReadFile(filepath.Join(s.State, "lock"))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(string(data)))
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// options are what the command line says.
+type options struct {
+	repo     string
+	seed     uint64
+	runs     int
+	only     string // a fault
+	moment   string
+	nth      int // -1: any
+	short    bool
+	markdown bool
+	evidence string
+	out      io.Writer
+}
+
+func main() {
+	o := options{out: os.Stdout}
+	flag.Uint64Var(&o.seed, "seed", 0, "what decides the schedule (0: a new one)")
+	flag.IntVar(&o.runs, "runs", 200, "how many runs at least")
+	flag.StringVar(&o.only, "only", "", "only this `fault`")
+	flag.StringVar(&o.moment, "moment", "", "only this `moment`")
+	flag.IntVar(&o.nth, "nth", -1, "only the n-th wave of the fault")
+	flag.BoolVar(&o.short, "short", false, "a few runs of each quick kind of fault")
+	flag.BoolVar(&o.markdown, "markdown", false, "print the matrix as Markdown")
+	flag.StringVar(&o.evidence, "evidence", "", "`folder` for what failed runs left (default: a new one)")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := tryAll(ctx, o)
+	stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "\nfaults: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// errNotClean: the matrix is not all zeros.
+var errNotClean = errors.New("not every run went as it must")
+
+// tryAll makes the schedule, runs it, and prints the matrix.
+func tryAll(ctx context.Context, o options) error {
+	if o.seed == 0 {
+		o.seed = rand.Uint64N(1 << 32)
+	}
+	var err error
+	if o.repo == "" {
+		if o.repo, err = os.Getwd(); err != nil {
+			return err
+		}
+	}
+	waves, err := schedule(o)
+	if err != nil {
+		return err
+	}
+	total := 0
+	for _, w := range waves {
+		total += len(w.moments)
+	}
+	fmt.Fprintf(o.out, "seed %d: %d runs in %d waves\n", o.seed, total, len(waves))
+	began := time.Now()
+	results, err := perform(ctx, o, waves)
+	m := newMatrix(results)
+	fmt.Fprintf(o.out, "\n%s\nseed %d, %d runs in %s\n", m.format(o.markdown), o.seed, m.runs(), time.Since(began).Round(time.Second))
+	if err != nil {
+		return err
+	}
+	if m.runs() < total || !m.clean() {
+		return errNotClean
+	}
+	return nil
+}

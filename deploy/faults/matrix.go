@@ -1,0 +1,131 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A matrix is fault × moment with what was counted.
+type matrix struct {
+	results []result
+}
+
+func newMatrix(results []result) matrix { return matrix{results} }
+
+// runs counts those that took place.
+func (m matrix) runs() (n int) {
+	for _, r := range m.results {
+		if r.took {
+			n++
+		}
+	}
+	return n
+}
+
+func (m matrix) clean() bool {
+	for _, r := range m.results {
+		if !r.clean() {
+			return false
+		}
+	}
+	return len(m.results) > 0
+}
+
+var head = []string{"fault", "moment", "runs", "events lost", "repeated", "answers lost", "repeated", "flows again", "left over", "wrong"}
+
+// format prints the matrix in the order of faults and moments.
+func (m matrix) format(markdown bool) string {
+	rows := [][]string{head}
+	all := cellOf{}
+	for _, f := range faults {
+		for _, mo := range moments {
+			var c cellOf
+			for _, r := range m.results {
+				if r.fault == f.name && r.moment == mo.name {
+					c.add(r)
+					all.add(r)
+				}
+			}
+			if c.tried > 0 {
+				rows = append(rows, c.row(f.name, mo.name))
+			}
+		}
+	}
+	rows = append(rows, all.row("all", ""))
+	if markdown {
+		return markdownTable(rows)
+	}
+	return plainTable(rows)
+}
+
+// cellOf adds up the runs of a cell.
+type cellOf struct {
+	tried, took             int
+	el, er, al, ar, left, w int
+	flows                   []time.Duration
+}
+
+func (c *cellOf) add(r result) {
+	c.tried++
+	if r.took {
+		c.took++
+	}
+	c.el += len(r.eventsLost)
+	c.er += len(r.eventsRepeated)
+	c.al += len(r.answersLost)
+	c.ar += len(r.answersRepeated)
+	c.left += len(r.left)
+	c.w += len(r.wrong)
+	if r.flow > 0 {
+		c.flows = append(c.flows, r.flow)
+	}
+}
+
+func (c *cellOf) row(fault, moment string) []string {
+	runs := fmt.Sprint(c.took)
+	if c.took != c.tried {
+		runs = fmt.Sprintf("%d of %d", c.took, c.tried)
+	}
+	flow := "–"
+	if len(c.flows) > 0 {
+		slices.Sort(c.flows)
+		flow = fmt.Sprintf("%.1f s", c.flows[len(c.flows)/2].Seconds())
+	}
+	return []string{fault, moment, runs, fmt.Sprint(c.el), fmt.Sprint(c.er), fmt.Sprint(c.al), fmt.Sprint(c.ar), flow, fmt.Sprint(c.left), fmt.Sprint(c.w)}
+}
+
+func markdownTable(rows [][]string) string {
+	var b strings.Builder
+	for i, row := range rows {
+		b.WriteString("| " + strings.Join(row, " | ") + " |\n")
+		if i == 0 {
+			b.WriteString("|" + strings.Repeat(" --- |", len(row)) + "\n")
+		}
+	}
+	return b.String()
+}
+
+func plainTable(rows [][]string) string {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, c := range row {
+			widths[i] = max(widths[i], len([]rune(c)))
+		}
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		for i, c := range row {
+			pad := strings.Repeat(" ", widths[i]-len([]rune(c)))
+			switch {
+			case i < 2:
+				b.WriteString(c + pad + "  ")
+			default:
+				b.WriteString(pad + c + "  ")
+			}
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/deploy/lab"
+	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// A stage is a running stack with hosts, and a client that speaks to its
+// sessions as any other program would.
+type stage struct {
+	*lab.Lab
+	workers  int
+	temporal client.Client
+	say      func(format string, args ...any)
+
+	mu    sync.Mutex
+	hosts map[string]*host
+}
+
+// A host is an sshd whose machine we may do anything to.
+type host struct {
+	name string
+	root string
+	sshd *hosttest.SSHD
+	boot string // what it reads as its boot id
+	port int
+}
+
+// patience bounds every single step of a run. The machine may be busy.
+const patience = 4 * time.Minute
+
+func newStage(ctx context.Context, o options, workers int, say func(string, ...any)) (*stage, error) {
+	l, err := lab.New(ctx, lab.Options{Repo: o.repo, Script: []byte(script), Workers: workers})
+	if err != nil {
+		return nil, err
+	}
+	s := &stage{Lab: l, workers: workers, say: say, hosts: map[string]*host{}}
+	if err := s.furnish(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *stage) furnish(ctx context.Context) (err error) {
+	if s.temporal, err = s.Lab.Temporal(ctx); err != nil {
+		return err
+	}
+	return s.ImportSeed(ctx, "team")
+}
+
+func (s *stage) Close() error {
+	if s.temporal != nil {
+		s.temporal.Close()
+	}
+	return s.Lab.Close()
+}
+
+// bootWrapper runs sshd where the machine's boot id is a file of ours.
+const bootWrapper = `#!/bin/sh
+exec unshare -m sh -c 'mount --bind "$1" /proc/sys/kernel/random/boot_id && shift && exec "$@"' sh '%s' /usr/sbin/sshd "$@"
+`
+
+// host brings up a host, once. All hosts share one copy of codex.
+func (s *stage) host(ctx context.Context, name string) (*host, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h := s.hosts[name]; h != nil {
+		return h, nil
+	}
+	h := &host{name: name, root: filepath.Join(s.Dir, "host-"+name), boot: filepath.Join(s.Dir, name+".boot")}
+	wrapper := filepath.Join(s.Dir, name+"-sshd")
+	err := errors.Join(
+		os.MkdirAll(filepath.Join(s.Dir, "codex"), 0o755), os.MkdirAll(h.root, 0o755),
+		os.Symlink(filepath.Join(s.Dir, "codex"), filepath.Join(h.root, "codex")),
+		os.WriteFile(wrapper, fmt.Appendf(nil, bootWrapper, h.boot), 0o755),
+		h.newBoot())
+	if err != nil {
+		return nil, err
+	}
+	h.sshd, err = s.AddHost(ctx, name, hosttest.Options{Root: h.root, Program: wrapper}, "--slots", "64")
+	if err != nil {
+		return nil, err
+	}
+	h.port = h.sshd.Spec().Port
+	if _, err := s.Out(ctx, "host", "provision", name); err != nil {
+		return nil, err
+	}
+	s.hosts[name] = h
+	return h, nil
+}
+
+// newBoot gives the host another boot id.
+func (h *host) newBoot() error {
+	id, err := os.ReadFile("/proc/sys/kernel/random/uuid")
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(h.boot, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644) // in place: it is mounted
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(id)
+	return errors.Join(err, f.Close())
+}
+
+// again does what may fail while a fault lasts, until it succeeds.
+func again(ctx context.Context, what string, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		try, stop := context.WithTimeout(ctx, 6*time.Second)
+		err := do(try)
+		stop()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", what, err)
+		case <-time.After(250 * time.Millisecond):
+		}
+	}
+}
+
+// signal reaches a session's workflow, whatever lies between.
+func (s *stage) signal(ctx context.Context, id, name string, arg any) error {
+	return again(ctx, "signal "+name+" to "+id, func(ctx context.Context) error {
+		return s.temporal.SignalWorkflow(ctx, workflows.SessionID(id), "", name, arg)
+	})
+}
+
+// detail asks a session for all that it knows.
+func (s *stage) detail(ctx context.Context, id string) (d workflows.SessionDetail, err error) {
+	v, err := s.temporal.QueryWorkflow(ctx, workflows.SessionID(id), "", workflows.QueryDetail)
+	if err != nil {
+		return d, err
+	}
+	return d, v.Get(&d)
+}
+
+// until asks for a session until it is as wanted; the last view is told if it
+// never is.
+func (s *stage) until(ctx context.Context, id, what string, ok func(workflows.SessionDetail) bool) (workflows.SessionDetail, error) {
+	var last workflows.SessionDetail
+	err := again(ctx, "waited for "+id+" "+what, func(ctx context.Context) error {
+		d, err := s.detail(ctx, id)
+		if err != nil {
+			return err
+		}
+		if last = d; ok(d) {
+			return nil
+		}
+		return fmt.Errorf("it is %s, waits for %q, turns %s, approvals %s, error %+v", d.View.State, d.View.Waits, briefTurns(d), briefApprovals(d), d.View.Error)
+	})
+	return last, err
+}
+
+func briefTurns(d workflows.SessionDetail) string {
+	var out []string
+	for _, t := range d.Turns {
+		out = append(out, fmt.Sprintf("%d %s", t.N, t.Status))
+	}
+	return "[" + strings.Join(out, ", ") + "]"
+}
+
+func briefApprovals(d workflows.SessionDetail) string {
+	var out []string
+	for _, a := range d.Approvals {
+		out = append(out, a.ID+" "+string(a.State))
+	}
+	return "[" + strings.Join(out, ", ") + "]"
+}
+
+// status is what `ctl status` says, asked until it says something.
+func (s *stage) status(ctx context.Context) (st lab.Status, err error) {
+	err = again(ctx, "ctl status", func(ctx context.Context) error { return s.JSON(ctx, &st, "status") })
+	return st, err
+}
+
+// healthy waits until the whole stack answers again.
+func (s *stage) healthy(ctx context.Context) error {
+	return again(ctx, "the stack to be well", func(ctx context.Context) error {
+		var st struct {
+			Temporal struct {
+				PID int `json:"pid"`
+			} `json:"temporal"`
+			Workers []struct {
+				PID   int  `json:"pid"`
+				Ready bool `json:"ready"`
+			} `json:"workers"`
+		}
+		if err := s.JSON(ctx, &st, "status"); err != nil {
+			return err
+		}
+		ready := 0
+		for _, w := range st.Workers {
+			if w.Ready && w.PID > 0 {
+				ready++
+			}
+		}
+		if ready != s.workers || st.Temporal.PID == 0 {
+			return fmt.Errorf("%d of %d workers are ready, the server's pid is %d", ready, s.workers, st.Temporal.PID)
+		}
+		return nil
+	})
+}
+
+// writer serialises what runs print.
+type writer struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (w *writer) printf(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	fmt.Fprintf(w.w, format+"\n", args...)
+}
