@@ -28,7 +28,6 @@ const (
 type wireCut struct {
 	guard *exec.Cmd
 	alive io.Closer
-	text  string
 }
 
 // cutPort keeps a loopback port's packets from their destination, both ways.

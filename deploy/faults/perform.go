@@ -250,9 +250,7 @@ func (s *stage) conclude(ctx context.Context, ready []*run, results []result, al
 		g.Go(func() error {
 			res := resultOf(r, results)
 			if res.took {
-				for _, what := range r.late {
-					res.answersRepeated = append(res.answersRepeated, what)
-				}
+				res.answersRepeated = append(res.answersRepeated, r.late...)
 				res.flow = r.flow
 				if err := r.judge(ctx, res); err != nil {
 					res.wrong = append(res.wrong, "judge: "+err.Error())

@@ -34,7 +34,6 @@ type run struct {
 	process  int               // incarnation before the strike
 	approved []workflows.Approval
 	journals map[int][]byte // kept where the host loses them
-	deaf     bool           // the journal that is left cannot be judged by
 
 	mu    sync.Mutex
 	trace []string
