@@ -79,7 +79,7 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 		CodexHome: l.CodexHome, Within: l.Dir, Bundle: bundle, Sandbox: in.Sandbox, WorkDir: l.WorkDir, Fence: &fence,
 	})
 	if err == nil && in.Sandbox != "danger-full-access" {
-		err = s.confine(ctx, h, in.Claim.Host, l, codex.Version, in.Sandbox, hide)
+		err = s.confine(ctx, h, in.Claim.Host, l, codex.Version, in.Sandbox, fence, hide)
 	}
 	if err == nil && fresh {
 		_, err = h.Run(ctx, hostexec.Command{Script: `: >"$1"`, Args: []string{path.Join(l.Dir, "prepared")}, Fence: &fence})

@@ -35,8 +35,9 @@ var unsetKeys = []string{
 	"CODEX_SQLITE_HOME",
 }
 
-// startProbe starts codex with a CODEX_HOME that is there. Close it.
-func startProbe(ctx context.Context, h hostexec.Host, codex, codexHome, tmp, workDir string) (*probe, error) {
+// startProbe starts codex with a CODEX_HOME that is there, a session's only for
+// its holder. Close it.
+func startProbe(ctx context.Context, h hostexec.Host, codex, codexHome, tmp, workDir string, fence *hostexec.Fence) (*probe, error) {
 	begin := time.Now()
 	ctx, kill := context.WithCancel(ctx)
 	st, err := h.Start(ctx, hostexec.Command{
@@ -44,7 +45,8 @@ func startProbe(ctx context.Context, h hostexec.Host, codex, codexHome, tmp, wor
 CODEX_HOME=$2 TMPDIR=$3
 export CODEX_HOME TMPDIR
 cd "$4" && exec "$1" app-server`,
-		Args: []string{codex, codexHome, tmp, workDir},
+		Args:  []string{codex, codexHome, tmp, workDir},
+		Fence: fence, FenceAtStart: true,
 	})
 	if err != nil {
 		kill()
@@ -55,6 +57,9 @@ cd "$4" && exec "$1" app-server`,
 	if err != nil {
 		said := lastOf(strings.TrimSpace(string(st.Stderr())), 1<<10)
 		p.Close()
+		if ended := st.Wait(); errors.Is(ended, hostexec.ErrFenced) {
+			return nil, ended
+		}
 		if said != "" {
 			err = fmt.Errorf("%w; codex said: %s", err, said)
 		}
@@ -141,7 +146,7 @@ func (p *probe) confines(ctx context.Context, sandbox, profile, authFile string)
 
 // confine is confines for a session that is being prepared; what was seen on a
 // host once is believed for the life of the worker.
-func (s *site) confine(ctx context.Context, h hostexec.Host, spec HostSpec, l Layout, version, sandbox string, hide *seeds.Redactor) error {
+func (s *site) confine(ctx context.Context, h hostexec.Host, spec HostSpec, l Layout, version, sandbox string, fence hostexec.Fence, hide *seeds.Redactor) error {
 	profile := seeds.Profile(sandbox)
 	key := strings.Join([]string{spec.Name, spec.Address, spec.User, l.Root, l.Codex, version, sandbox, profile}, "\x00")
 	s.mu.Lock()
@@ -152,7 +157,7 @@ func (s *site) confine(ctx context.Context, h hostexec.Host, spec HostSpec, l La
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	p, err := startProbe(ctx, h, l.Codex, l.CodexHome, l.Dir+"/tmp", l.WorkDir)
+	p, err := startProbe(ctx, h, l.Codex, l.CodexHome, l.Dir+"/tmp", l.WorkDir, &fence)
 	if err != nil {
 		return hide.Error(err)
 	}

@@ -77,6 +77,9 @@ type Command struct {
 	// Fence, when set, makes the script run under the host-side lock of a
 	// session and only if no higher epoch is known there (ErrFenced).
 	Fence *Fence
+	// FenceAtStart gives the lock back before the script runs: for one that
+	// takes long, and that a newer holder can find and end (see Reap).
+	FenceAtStart bool
 }
 
 // Result is what a finished command left.

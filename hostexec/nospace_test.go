@@ -41,7 +41,7 @@ func TestAFullDiskHasANameAndKeepsNoLeftovers(t *testing.T) {
 		h := newHost(t, spec)
 		for what, err := range map[string]error{
 			"write":    hostexec.WriteFile(t.Context(), h, disk+"/file", big, 0o600, nil),
-			"upload":   hostexec.Upload(t.Context(), h, disk+"/file", bytes.NewReader(big), int64(len(big)), hex.EncodeToString(sum[:]), 0o600),
+			"upload":   hostexec.Upload(t.Context(), h, disk+"/file", bytes.NewReader(big), int64(len(big)), hex.EncodeToString(sum[:]), 0o600, nil),
 			"put tree": hostexec.PutTree(t.Context(), h, disk+"/tree", bytes.NewReader(tree.Bytes()), nil),
 		} {
 			if !errors.Is(err, hostexec.ErrNoSpace) {

@@ -123,7 +123,9 @@ const underOther = `PATH=$1; export PATH; shift; s=$1; shift; exec sh -c "$s" sh
 
 func (h *otherShell) wrap(c hostexec.Command) hostexec.Command {
 	inner := c.Script
-	if c.Fence != nil {
+	if c.Fence != nil && c.FenceAtStart {
+		inner = hostexec.FencePrologue(*c.Fence) + "\n" + hostexec.FenceEpilogue + "\n" + c.Script
+	} else if c.Fence != nil {
 		inner = hostexec.FencePrologue(*c.Fence) + "\n(" + c.Script + "\n)\nr=$?\n" + hostexec.FenceEpilogue + "\nexit $r"
 	}
 	c.Fence = nil

@@ -77,7 +77,7 @@ func TestBigFilesGoBySFTPAndSmallOnesDoNot(t *testing.T) {
 	h := newHost(t, s.Spec())
 	dir := t.TempDir() + "/new"
 	small, sum := bigFile(100_000)
-	if err := hostexec.Upload(t.Context(), h, dir+"/file", bytes.NewReader(small), int64(len(small)), sum, 0o600); err != nil {
+	if err := hostexec.Upload(t.Context(), h, dir+"/file", bytes.NewReader(small), int64(len(small)), sum, 0o600, nil); err != nil {
 		t.Fatal(err)
 	}
 	if log() != "" {
@@ -85,7 +85,7 @@ func TestBigFilesGoBySFTPAndSmallOnesDoNot(t *testing.T) {
 	}
 	big, sum := bigFile(9<<20 + 5)
 	for _, r := range []io.Reader{bytes.NewReader(big), onlyReader{bytes.NewReader(big)}} {
-		if err := hostexec.Upload(t.Context(), h, dir+"/file", r, int64(len(big)), sum, 0o640); err != nil {
+		if err := hostexec.Upload(t.Context(), h, dir+"/file", r, int64(len(big)), sum, 0o640, nil); err != nil {
 			t.Fatal(err)
 		}
 		mustHoldJust(t, dir, "file", big)
@@ -126,13 +126,13 @@ func TestTheShellTakesWhatSFTPDoesNot(t *testing.T) {
 			}
 			big, sum := bigFile(3 << 20)
 			for range 2 {
-				if err := hostexec.Upload(t.Context(), h, dir+"/file", bytes.NewReader(big), int64(len(big)), sum, 0o644); err != nil {
+				if err := hostexec.Upload(t.Context(), h, dir+"/file", bytes.NewReader(big), int64(len(big)), sum, 0o644, nil); err != nil {
 					t.Fatal(err)
 				}
 				mustHoldJust(t, dir, "file", big)
 			}
 			// What cannot be read again goes well too, if SFTP fails before the first byte.
-			err := hostexec.Upload(t.Context(), h, dir+"/file", onlyReader{bytes.NewReader(big)}, int64(len(big)), sum, 0o644)
+			err := hostexec.Upload(t.Context(), h, dir+"/file", onlyReader{bytes.NewReader(big)}, int64(len(big)), sum, 0o644, nil)
 			switch {
 			case what == "no writes":
 				if err == nil || errors.Is(err, hostexec.ErrNoSpace) || errors.Is(err, hostexec.ErrOutcomeUnknown) || !strings.Contains(err.Error(), "nothing was written") {
@@ -165,7 +165,7 @@ func TestAFullDiskHasANameWhenSFTPMeetsIt(t *testing.T) {
 	h := newHost(t, s.Spec())
 	big, sum := bigFile(5 << 20)
 	for _, r := range []io.Reader{bytes.NewReader(big), onlyReader{bytes.NewReader(big)}} {
-		err := hostexec.Upload(t.Context(), h, disk+"/file", r, int64(len(big)), sum, 0o600)
+		err := hostexec.Upload(t.Context(), h, disk+"/file", r, int64(len(big)), sum, 0o600, nil)
 		if !errors.Is(err, hostexec.ErrNoSpace) {
 			t.Errorf("%T: %v", r, err)
 		}
@@ -187,7 +187,7 @@ func TestManyUploadsAtATime(t *testing.T) {
 			wg.Go(func() {
 				big, sum := bigFile(2<<20 + i)
 				sub := fmt.Sprint(dir, "/", i)
-				if err := hostexec.Upload(t.Context(), h, sub+"/file", onlyReader{bytes.NewReader(big)}, int64(len(big)), sum, 0o600); err != nil {
+				if err := hostexec.Upload(t.Context(), h, sub+"/file", onlyReader{bytes.NewReader(big)}, int64(len(big)), sum, 0o600, nil); err != nil {
 					t.Errorf("%s: %v", limit, err)
 					return
 				}
@@ -254,7 +254,7 @@ func TestAnUploadThatIsCutShortLeavesNothing(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		r := newStuckReader(big)
 		ended := make(chan error, 1)
-		go func() { ended <- hostexec.Upload(ctx, h, dir+"/file", r, int64(len(big)), sum, 0o600) }()
+		go func() { ended <- hostexec.Upload(ctx, h, dir+"/file", r, int64(len(big)), sum, 0o600, nil) }()
 		r.await(t, ended)
 		cut(h, cancel)
 		close(r.goOn)
@@ -284,7 +284,7 @@ func TestAnUploadWhoseSFTPServerDiesLeavesNothing(t *testing.T) {
 	r := newStuckReader(big)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- hostexec.Upload(t.Context(), h, dir+"/file", r, int64(len(big)), sum, 0o600)
+		ended <- hostexec.Upload(t.Context(), h, dir+"/file", r, int64(len(big)), sum, 0o600, nil)
 	}()
 	r.await(t, ended)
 	// The server that holds the file open is the one to end.

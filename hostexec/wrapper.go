@@ -78,7 +78,11 @@ func body(c Command) string {
 	var b strings.Builder
 	b.WriteString("unset x;") // it holds this line
 	if c.Fence != nil {
-		b.WriteString("eval " + quote(fencePrologue(*c.Fence)) + ";")
+		prologue := fencePrologue(*c.Fence)
+		if c.FenceAtStart {
+			prologue += "\n" + fenceEpilogue
+		}
+		b.WriteString("eval " + quote(prologue) + ";")
 	}
 	for _, k := range slices.Sorted(maps.Keys(c.Env)) {
 		b.WriteString("export " + k + "=" + quote(c.Env[k]) + ";")
@@ -88,7 +92,7 @@ func body(c Command) string {
 		b.WriteString(" " + quote(a))
 	}
 	script := "eval " + quote(c.Script)
-	if c.Fence == nil {
+	if c.Fence == nil || c.FenceAtStart {
 		b.WriteString(";" + script)
 	} else {
 		// In a subshell, so that the lock is given back however it ends.

@@ -116,7 +116,8 @@ func WriteFile(ctx context.Context, h Host, path string, data []byte, mode fs.Fi
 // Upload writes size bytes of r to path as WriteFile does, for big files, and
 // checks the SHA-256 (hex) on the way and, when it can compute one, on the
 // host. On failure nothing is left behind and what was at path is untouched.
-func Upload(ctx context.Context, h Host, path string, r io.Reader, size int64, sha256Hex string, mode fs.FileMode) error {
+// With a fence the file is put in place only if no higher epoch is known then.
+func Upload(ctx context.Context, h Host, path string, r io.Reader, size int64, sha256Hex string, mode fs.FileMode, fence *Fence) error {
 	var sum [sha256.Size]byte
 	raw, err := hex.DecodeString(sha256Hex)
 	if err == nil && copy(sum[:], raw) != len(sum) || len(raw) != len(sum) {
@@ -125,7 +126,7 @@ func Upload(ctx context.Context, h Host, path string, r io.Reader, size int64, s
 	via, fill := route(h, size)
 	var c Command
 	if err == nil {
-		c, err = receiveCommand(fill, path, size, hex.EncodeToString(sum[:]), mode, nil)
+		c, err = receiveCommand(fill, path, size, hex.EncodeToString(sum[:]), mode, fence)
 	}
 	if err == nil && size < 0 {
 		err = fmt.Errorf("size is %d", size)

@@ -154,7 +154,7 @@ var fileChecks = []check{
 		for i, size := range []int{0, 1, 2, 1 << 20, 20<<20 + 7} {
 			data := randomBytes(size)
 			file := fmt.Sprintf("%s/deep/file %d", h.dir, i)
-			if err := hostexec.Upload(h.ctx, h.Host, file, bytes.NewReader(data), int64(size), sum(data), 0o755); err != nil {
+			if err := hostexec.Upload(h.ctx, h.Host, file, bytes.NewReader(data), int64(size), sum(data), 0o755, nil); err != nil {
 				t.Fatal(err)
 			}
 			mustHold(t, file, data, 0o755)
@@ -196,27 +196,27 @@ func uploadFails(t *testing.T, h target, size int) {
 	broken := errors.New("broken source")
 	for what, up := range map[string]func() error{
 		"wrong sum": func() error {
-			return hostexec.Upload(h.ctx, h.Host, file, bytes.NewReader(data), int64(len(data)), sum(data[1:]), 0o600)
+			return hostexec.Upload(h.ctx, h.Host, file, bytes.NewReader(data), int64(len(data)), sum(data[1:]), 0o600, nil)
 		},
 		"short": func() error {
-			return hostexec.Upload(h.ctx, h.Host, file, bytes.NewReader(data), int64(len(data))+1, sum(data), 0o600)
+			return hostexec.Upload(h.ctx, h.Host, file, bytes.NewReader(data), int64(len(data))+1, sum(data), 0o600, nil)
 		},
 		"broken": func() error {
 			r := io.MultiReader(bytes.NewReader(data[:size/2]), errReader{broken})
-			err := hostexec.Upload(h.ctx, h.Host, file, r, int64(len(data)), sum(data), 0o600)
+			err := hostexec.Upload(h.ctx, h.Host, file, r, int64(len(data)), sum(data), 0o600, nil)
 			if !errors.Is(err, broken) {
 				t.Errorf("the reason is lost: %v", err)
 			}
 			return err
 		},
 		"no sum": func() error {
-			return hostexec.Upload(h.ctx, h.Host, file, bytes.NewReader(data), int64(len(data)), "", 0o600)
+			return hostexec.Upload(h.ctx, h.Host, file, bytes.NewReader(data), int64(len(data)), "", 0o600, nil)
 		},
 		"negative": func() error {
-			return hostexec.Upload(h.ctx, h.Host, file, bytes.NewReader(data), -1, sum(data), 0o600)
+			return hostexec.Upload(h.ctx, h.Host, file, bytes.NewReader(data), -1, sum(data), 0o600, nil)
 		},
 		"onto a folder": func() error {
-			return hostexec.Upload(h.ctx, h.Host, h.dir, bytes.NewReader(data), int64(len(data)), sum(data), 0o600)
+			return hostexec.Upload(h.ctx, h.Host, h.dir, bytes.NewReader(data), int64(len(data)), sum(data), 0o600, nil)
 		},
 	} {
 		if err := up(); err == nil {
