@@ -40,6 +40,8 @@ type Options struct {
 	Root string
 	// Config holds lines of sshd_config; they take the place of ours.
 	Config []string
+	// Behind puts the host at the far end of a line; nil means loopback.
+	Behind *DelayLine
 	// Program is the sshd; empty means /usr/sbin/sshd.
 	Program string
 }
@@ -149,7 +151,14 @@ func (s *SSHD) Identity() string { return s.path("id_ed25519") }
 func (s *SSHD) User() string { return s.login }
 
 // Address is host:port.
-func (s *SSHD) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+func (s *SSHD) Address() string { return net.JoinHostPort(s.ip(), strconv.Itoa(s.port)) }
+
+func (s *SSHD) ip() string {
+	if s.opts.Behind != nil {
+		return s.opts.Behind.Far()
+	}
+	return "127.0.0.1"
+}
 
 // HostKey is the host's key as "type base64".
 func (s *SSHD) HostKey() string {
@@ -163,7 +172,7 @@ func (s *SSHD) Spec() hostexec.Spec {
 		name = "sshd-" + strconv.Itoa(s.port)
 	}
 	return hostexec.Spec{
-		Name: name, Address: "127.0.0.1", Port: s.port, User: s.login,
+		Name: name, Address: s.ip(), Port: s.port, User: s.login,
 		Identity: s.Identity(), HostKeys: []string{s.HostKey()}, Root: s.opts.Root,
 	}
 }
@@ -174,7 +183,7 @@ func (s *SSHD) SetConfig(lines ...string) { s.opts.Config = lines }
 func (s *SSHD) config() string {
 	lines := append([]string{}, s.opts.Config...)
 	for _, line := range []string{
-		"ListenAddress 127.0.0.1",
+		"ListenAddress " + s.ip(),
 		"Port " + strconv.Itoa(s.port),
 		"HostKey " + s.path("host_ed25519"),
 		"PidFile none",
@@ -210,8 +219,11 @@ func (s *SSHD) Start(ctx context.Context) error {
 		return err
 	}
 	// The guard's input ends when we do, however we do; then the listener goes too.
-	guard := exec.Command("/bin/sh", "-c", `"$@" </dev/null >/dev/null 2>&1 & echo $!; read -r x; kill $!; wait`, "sh",
-		s.opts.Program, "-D", "-f", s.path("sshd_config"), "-E", s.path("sshd.log"))
+	words := []string{s.opts.Program, "-D", "-f", s.path("sshd_config"), "-E", s.path("sshd.log")}
+	if s.opts.Behind != nil {
+		words = s.opts.Behind.there(words...)
+	}
+	guard := exec.Command("/bin/sh", append([]string{"-c", `"$@" </dev/null >/dev/null 2>&1 & echo $!; read -r x; kill $!; wait`, "sh"}, words...)...)
 	stdin, err := guard.StdinPipe()
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -114,9 +115,13 @@ type Connection struct {
 // PortConnections returns the established connections to a local TCP port, by
 // their peers.
 func PortConnections(port int) (map[string]Connection, error) {
+	return portConnections("/proc/net", port)
+}
+
+func portConnections(tables string, port int) (map[string]Connection, error) {
 	found := make(map[string]Connection)
-	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		data, err := os.ReadFile(table)
+	for _, table := range []string{"tcp", "tcp6"} {
+		data, err := os.ReadFile(filepath.Join(tables, table))
 		if errors.Is(err, os.ErrNotExist) {
 			continue // no IPv6
 		}
@@ -134,17 +139,27 @@ func PortConnections(port int) (map[string]Connection, error) {
 	return found, nil
 }
 
-// Drop makes packets from and to the host vanish; see DropPort.
+// Drop makes packets from and to the host vanish; see DropPort. Behind a
+// DelayLine it is the line that drops and resets.
 func (s *SSHD) Drop(ctx context.Context) (restore func() error, err error) {
+	if l := s.opts.Behind; l != nil {
+		l.Drop()
+		return func() error { l.Restore(); return nil }, nil
+	}
 	return DropPort(ctx, s.port)
 }
 
 // Reset ends every connection to the host by RST; see ResetPort.
-func (s *SSHD) Reset(ctx context.Context) (int, error) { return ResetPort(ctx, s.port) }
+func (s *SSHD) Reset(ctx context.Context) (int, error) {
+	if l := s.opts.Behind; l != nil {
+		return l.Reset(), nil
+	}
+	return ResetPort(ctx, s.port)
+}
 
 // Connections returns how many connections the host has.
 func (s *SSHD) Connections() (int, error) {
-	c, err := PortConnections(s.port)
+	c, err := portConnections("/proc/"+strconv.Itoa(s.pid)+"/net", s.port)
 	return len(c), err
 }
 

@@ -1,0 +1,99 @@
+package hostexec_test
+
+import (
+	"bufio"
+	"io"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/hosttest"
+)
+
+// BenchmarkSlowLine tells how many round trips of a slow line things take.
+func BenchmarkSlowLine(b *testing.B) {
+	sshd := hosttest.StartSSHD(b, hosttest.Options{Behind: newLine(b)})
+	pool := hostexec.NewPool(hostexec.PoolOptions{})
+	b.Cleanup(func() { pool.Close() })
+	h, err := pool.Host(sshd.Spec())
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := newScene(b, h)
+	s.program("echo")
+	ways := map[string]func(b *testing.B){
+		"run": func(b *testing.B) {
+			if _, err := h.Run(b.Context(), hostexec.Command{Script: ":"}); err != nil {
+				b.Fatal(err)
+			}
+		},
+		"attach": func(b *testing.B) {
+			s.fence.Epoch.Attempt++
+			a, err := hostexec.Attach(b.Context(), h, s.proc(), hostexec.AttachOptions{Fence: s.fence})
+			if err != nil {
+				b.Fatal(err)
+			}
+			a.Close()
+		},
+	}
+	for _, name := range []string{"run", "attach"} {
+		b.Run(name, func(b *testing.B) {
+			ways[name](b)
+			began := time.Now()
+			n := 0
+			for b.Loop() {
+				ways[name](b)
+				n++
+			}
+			b.ReportMetric(float64(time.Since(began))/float64(n)/float64(2*oneWay), "round-trips")
+		})
+	}
+	b.Run("message", func(b *testing.B) {
+		s.fence.Epoch.Attempt++
+		a := s.attach(hostexec.AttachOptions{Fence: s.fence, Offset: s.inspect().Size})
+		in := bufio.NewReader(a)
+		ping := func() {
+			if _, err := io.WriteString(a, pingLine); err != nil {
+				b.Fatal(err)
+			}
+			for {
+				line, err := in.ReadString('\n')
+				if err != nil {
+					b.Fatal(err)
+				}
+				if line == pingLine {
+					return
+				}
+			}
+		}
+		ping()
+		began := time.Now()
+		n := 0
+		for b.Loop() {
+			ping()
+			n++
+		}
+		b.ReportMetric(float64(time.Since(began))/float64(n)/float64(2*oneWay), "round-trips")
+	})
+}
+
+// BenchmarkCrowd asks each of two hundred that are attached to one host, more
+// than there are inotify instances for: the slowest see their journal by a
+// tail that polls.
+func BenchmarkCrowd(b *testing.B) {
+	c := newCrowd(b)
+	members := c.attach(b)
+	asked := &pingPong{}
+	for b.Loop() {
+		for _, m := range members {
+			began := time.Now()
+			if err := m.ask("hello"); err != nil {
+				b.Fatal(err)
+			}
+			asked.times = append(asked.times, time.Since(began))
+		}
+	}
+	b.ReportMetric(asked.quantile(0.5)/1e3, "ms-p50")
+	b.ReportMetric(asked.quantile(0.95)/1e3, "ms-p95")
+	b.ReportMetric(asked.quantile(1)/1e3, "ms-max")
+}
