@@ -25,7 +25,8 @@ func (h *Hosts) RunExec(ctx context.Context, in ExecInput) (ExecResult, error) {
 	a := attempt{n: activity.GetInfo(ctx).Attempt, stop: activity.GetWorkerStopChannel(ctx)}
 	out, err := h.exec(ctx, in, a)
 	f := failing{epoch: execEpoch(a.n)}
-	if errors.Is(err, errHandOver) || errors.Is(err, hostexec.ErrOutcomeUnknown) {
+	var typed *typedError
+	if errors.Is(err, errHandOver) || errors.Is(err, hostexec.ErrOutcomeUnknown) && !errors.As(err, &typed) {
 		f.delay = nextTry(a.n, 0)
 	}
 	return out, f.failure(ctx, "run a command on "+in.Host.Name, err)
@@ -80,8 +81,7 @@ func (h *Hosts) exec(ctx context.Context, in ExecInput, a attempt) (ExecResult, 
 	}
 	out, err := e.run(ctx, in.Argv, a)
 	if err != nil && ctx.Err() != nil && !errors.Is(err, errHandOver) {
-		e.abandon(ctx)
-		return ExecResult{}, context.Canceled
+		return ExecResult{}, e.abandon(ctx)
 	}
 	return out, err
 }
@@ -169,16 +169,16 @@ func (e *execution) follow(ctx context.Context, a attempt) (st hostexec.ProcessS
 // followOne shows and stores one stream, from where the store ends.
 func (e *execution) followOne(ctx, held context.Context, stream string) (hostexec.ProcessStatus, int64, error) {
 	var st hostexec.ProcessStatus
-	at, err := storedEnd(ctx, e.Store, e.id, stream)
+	log, err := openLog(ctx, e.Store, e.id, stream, e.Now)
 	if err != nil {
 		return st, 0, err
 	}
+	at := log.stored
 	att, err := hostexec.Attach(ctx, e.host, e.proc(), hostexec.AttachOptions{Offset: at, Follow: true, ErrLog: stream == Stderr})
 	if err != nil {
 		return st, at, fmt.Errorf("follow its %s: %w", stream, err)
 	}
 	defer att.Close()
-	log := &execLog{store: e.Store, id: e.id, stream: stream, now: e.Now, stored: at}
 	done := make(chan struct{})
 	joined := make(chan struct{})
 	go func() {
@@ -224,8 +224,9 @@ func (e *execution) remove(ctx context.Context) error {
 	return nil
 }
 
-// abandon ends a command that nobody wants any more.
-func (e *execution) abandon(ctx context.Context) {
+// abandon ends a command that nobody wants any more. The error says that it was
+// cancelled, or that it may run on for all that is known.
+func (e *execution) abandon(ctx context.Context) error {
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
 	_, err := hostexec.StopProcess(ctx, e.host, e.proc(), e.fence, 2*time.Second)
@@ -235,8 +236,12 @@ func (e *execution) abandon(ctx context.Context) {
 	if err == nil {
 		err = e.remove(ctx)
 	}
-	if err != nil {
-		e.Logger.Error("a cancelled command may still run", "host", e.host.Name(), "folder", e.dir, "err", err)
-	}
 	e.publish(ExecTopic(e.id), LiveState, 0, ExecLive{Ended: true, Result: ExecResult{State: "cancelled"}})
+	if err == nil {
+		return context.Canceled
+	}
+	e.Logger.Error("a cancelled command may still run", "host", e.host.Name(), "folder", e.dir, "err", err)
+	return &typedError{kind: ErrTypeOutcomeUnknown,
+		hint: fmt.Sprintf("look on %s for a process with FAIRLEAD_SESSION=%s in its environment and end it; its folder is %s", e.host.Name(), e.mark, e.dir),
+		err:  fmt.Errorf("it was cancelled, could not be stopped, and may still run: %v", err)}
 }

@@ -3,8 +3,10 @@ package activities
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -136,6 +138,41 @@ func TestCancelledCommandEnds(t *testing.T) {
 	if left := b.sh(`ls -A "$1/exec" | grep -v '^\.gone' || :; ps -eo args | grep '[s]leep 1000' || :`, b.spec.Root); left != "" {
 		t.Errorf("left: %s", left)
 	}
+}
+
+// Who cancels a command that cannot be stopped must know that it may run on.
+func TestACancelledCommandThatCannotBeStoppedIsTold(t *testing.T) {
+	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := b.exec(ctx, "e5", 1, nil, "sh", "-c", "echo $$; exec sleep 1000")
+		done <- err
+	}()
+	await(t, "the output", func() bool { return b.shown("e5") > 0 })
+	pid := strings.TrimSpace(b.output5(t))
+	t.Cleanup(func() {
+		if out, err := exec.Command("kill", "-9", pid).CombinedOutput(); err != nil {
+			t.Errorf("end what was left: %v %s", err, out)
+		}
+	})
+	b.sh(`echo 9 9 9 >"$1/exec/e5/epoch"`, b.spec.Root) // somebody else's by now
+	cancel()
+	err := <-done
+	kind, hint, retry := failing{}.classify(err)
+	if kind != ErrTypeOutcomeUnknown || retry || !strings.Contains(err.Error(), "may still run") || !strings.Contains(hint, "exec/e5") {
+		t.Errorf("it ended with %s: %v (%s), retry %v", kind, err, hint, retry)
+	}
+}
+
+// output5 is what was shown of e5.
+func (b *bed) output5(t *testing.T) string {
+	t.Helper()
+	var c ExecChunk
+	if err := json.Unmarshal(b.live.of(ExecTopic("e5"), LiveOutput)[0].Data, &c); err != nil {
+		t.Fatal(err)
+	}
+	return string(c.Data)
 }
 
 func TestBadCommandsAreRefused(t *testing.T) {

@@ -27,6 +27,12 @@ const (
 	chunkBytes = 32 << 10  // shown at once
 	pieceBytes = 256 << 10 // stored at once
 	pieceAge   = time.Second
+
+	// keepExec is how much of a command's stream the store keeps: the newest.
+	// Who follows it live has all of it, unless he is so far behind.
+	keepExec = 64 << 20
+	// slackExec is more than a piece can have.
+	slackExec = 1 << 20
 )
 
 func execPrefix(id string) string { return "exec/" + id + "/" }
@@ -57,22 +63,28 @@ func listPieces(ctx context.Context, st *store.Store, id, stream string) ([]piec
 		}
 	}
 	slices.SortFunc(pieces, func(a, b piece) int { return cmp.Compare(a.At, b.At) })
+	// A lost attempt that wakes up may write once more what was dropped.
+	for len(pieces) > 0 && pieces[0].At < pieces[len(pieces)-1].At-keepExec-slackExec {
+		pieces = pieces[1:]
+	}
 	return pieces, nil
 }
 
-// storedEnd says how much of a stream is in the store. Pieces follow each
-// other without overlap, whoever wrote them.
-func storedEnd(ctx context.Context, st *store.Store, id, stream string) (int64, error) {
-	pieces, err := listPieces(ctx, st, id, stream)
-	if err != nil || len(pieces) == 0 {
-		return 0, err
+// openLog goes on with a stream where the store ends. Pieces follow each other
+// without overlap, whoever wrote them.
+func openLog(ctx context.Context, st *store.Store, id, stream string, now func() time.Time) (*execLog, error) {
+	l := &execLog{store: st, id: id, stream: stream, now: now, keep: keepExec}
+	var err error
+	if l.pieces, err = listPieces(ctx, st, id, stream); err != nil || len(l.pieces) == 0 {
+		return l, err
 	}
-	last := pieces[len(pieces)-1]
+	last := l.pieces[len(l.pieces)-1]
 	data, err := st.Get(ctx, last.Key)
 	if err != nil {
-		return 0, fmt.Errorf("read output of %s: %w", id, err)
+		return l, fmt.Errorf("read output of %s: %w", id, err)
 	}
-	return last.At + int64(len(data)), nil
+	l.stored = last.At + int64(len(data))
+	return l, nil
 }
 
 // An execLog stores one stream. It is safe for concurrent use; an error is final.
@@ -80,6 +92,8 @@ type execLog struct {
 	store      *store.Store
 	id, stream string
 	now        func() time.Time
+	keep       int64   // of the newest bytes
+	pieces     []piece // in the store
 
 	mu     sync.Mutex
 	at     int64 // of pending
@@ -146,15 +160,29 @@ func (l *execLog) write(ctx context.Context) error {
 			break
 		}
 		l.buf.Next(int(min(n, int64(l.buf.Len()))))
+		l.pieces = append(l.pieces, piece{key, l.at})
 		l.stored = l.at + n
 		l.at = l.stored
+		l.drop(ctx)
 	}
 	return l.err
 }
 
+// drop removes the oldest pieces that need not be kept.
+func (l *execLog) drop(ctx context.Context) {
+	for len(l.pieces) > 1 && l.pieces[1].At <= l.stored-l.keep {
+		if err := l.store.Delete(ctx, l.pieces[0].Key); err != nil && !errors.Is(err, store.ErrNotFound) {
+			l.err = fmt.Errorf("drop old output of %s: %w", l.id, err)
+			return
+		}
+		l.pieces = l.pieces[1:]
+	}
+}
+
 // ReadExec yields the output of a command that is in the store, from byte
-// from of a stream on, in order and without overlap. A command that still runs
-// may have more that is not in the store yet. An error ends it.
+// from of a stream on, in order and without overlap. Where old output was
+// dropped it begins later: the first chunk's place tells. A command that still
+// runs may have more that is not in the store yet. An error ends it.
 func ReadExec(ctx context.Context, st *store.Store, id, stream string, from int64) iter.Seq2[ExecChunk, error] {
 	return func(yield func(ExecChunk, error) bool) {
 		if err := checkID("exec", id); err != nil {
@@ -167,11 +195,18 @@ func ReadExec(ctx context.Context, st *store.Store, id, stream string, from int6
 			return
 		}
 		next := max(from, 0)
+		if len(pieces) > 0 && pieces[0].At > next {
+			next = pieces[0].At
+		}
 		for i, p := range pieces {
 			if i+1 < len(pieces) && pieces[i+1].At <= next {
 				continue
 			}
 			data, err := st.Get(ctx, p.Key)
+			if errors.Is(err, store.ErrNotFound) && i+1 < len(pieces) && next <= p.At {
+				next = pieces[i+1].At // dropped in this moment
+				continue
+			}
 			if err != nil {
 				yield(ExecChunk{}, fmt.Errorf("read output of %s: %w", id, err))
 				return

@@ -15,8 +15,8 @@ func TestOutputIsWholeWhoeverStoredIt(t *testing.T) {
 	}
 	st := newStore(t)
 	logs := []*execLog{
-		{store: st, id: "x1", stream: Stdout, now: time.Now},
-		{store: st, id: "x1", stream: Stdout, now: time.Now},
+		{store: st, id: "x1", stream: Stdout, now: time.Now, keep: keepExec},
+		{store: st, id: "x1", stream: Stdout, now: time.Now, keep: keepExec},
 	}
 	at := []int{0, 0}
 	for at[0] < len(want) || at[1] < len(want) {
@@ -52,8 +52,52 @@ func TestOutputIsWholeWhoeverStoredIt(t *testing.T) {
 			t.Errorf("from %d: %d bytes, want %d of the same", from, got.Len(), len(want)-int(from))
 		}
 	}
-	end, err := storedEnd(t.Context(), st, "x1", Stdout)
-	if err != nil || end != int64(len(want)) {
-		t.Errorf("the store ends at %d, %v", end, err)
+	l, err := openLog(t.Context(), st, "x1", Stdout, time.Now)
+	if err != nil || l.stored != int64(len(want)) {
+		t.Errorf("the store ends at %d, %v", l.stored, err)
+	}
+}
+
+// A command that prints without end fills no store: the newest output is kept,
+// and where it begins is told.
+func TestOnlyTheNewestOutputIsKept(t *testing.T) {
+	st := newStore(t)
+	const keep, piece, all = 10_000, 1000, 123_000
+	add := func(from, to int64) {
+		t.Helper()
+		l, err := openLog(t.Context(), st, "x2", Stdout, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.keep = keep
+		for at := from; at < to; at += piece {
+			if err := l.add(t.Context(), at, bytes.Repeat([]byte{byte(at / piece)}, piece)); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	add(0, 50_000)
+	add(40_000, all) // another attempt, which begins a little earlier
+	next := int64(-1)
+	for c, err := range ReadExec(t.Context(), st, "x2", Stdout, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next < 0 {
+			next = c.At
+			if kept := all - c.At; kept < keep || kept > keep+piece {
+				t.Errorf("%d bytes are kept", kept)
+			}
+		}
+		if c.At != next || c.Data[0] != byte(c.At/piece) {
+			t.Errorf("at %d, want %d, stands %d", c.At, next, c.Data[0])
+		}
+		next += int64(len(c.Data))
+	}
+	if next != all {
+		t.Errorf("it ends at %d", next)
 	}
 }

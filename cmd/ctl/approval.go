@@ -162,6 +162,9 @@ func approvalShowCommand(a *app) *cobra.Command {
 			if ap, err = a.whole(c.Context(), t, ap); err != nil {
 				return err
 			}
+			if ap.State == workflows.ApprovalDecided || ap.State == workflows.ApprovalSent {
+				freshenApproval(&ap, a.live(c.Context(), t, ap.Session))
+			}
 			return a.print().show(ap, func(p *printer) { showApproval(p, ap, true) })
 		},
 	}

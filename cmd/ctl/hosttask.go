@@ -130,8 +130,9 @@ func hostExecCommand(a *app) *cobra.Command {
 		Use: "exec NAME -- COMMAND...", Short: "run a command on a host", Args: cobra.MinimumNArgs(2),
 		Long: `Runs a command on a host as a journaled process: it goes on when ctl or a worker
 dies. Standard output and standard error come apart; ctl exits as it exits.
-With -o json each piece of output is an object with stream, at and text, and the
-last object is the result.`,
+Of output that nobody reads the newest 64 MiB of each stream are kept: what is dropped is
+told, and ctl then exits 1 where it would have exited 0. With -o json each piece of output
+is an object with stream, at and text (or missing, in bytes), and the last object is the result.`,
 		Example: "  ctl host exec web-1 -- uname -a",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.exec(c.Context(), zone, args[0], args[1:])
@@ -184,7 +185,7 @@ func (a *app) exec(ctx context.Context, zone, name string, argv []string) error 
 			stop() // it never ran to an end: nobody will close the feed
 		}
 	}()
-	ferr := a.follow(fctx, worker, id)
+	missing, ferr := a.follow(fctx, worker, id)
 	if err := <-end; err != nil {
 		return err
 	}
@@ -203,25 +204,38 @@ func (a *app) exec(ctx context.Context, zone, name string, argv []string) error 
 	if out.Code != 0 {
 		return exitStatus(out.Code)
 	}
+	if missing > 0 {
+		return failed("%s: the command ended well, but %d bytes of its output are missing: nobody read them in time", doing, missing).
+			hinted("let it write to a file on the host")
+	}
 	return nil
 }
 
-// follow writes a command's output as it comes, both streams apart.
-func (a *app) follow(ctx context.Context, worker *api.Client, id string) error {
+// follow writes a command's output as it comes, both streams apart. It says how
+// much of it was dropped because it came faster than it was read.
+func (a *app) follow(ctx context.Context, worker *api.Client, id string) (missing int64, err error) {
+	next := map[string]int64{}
 	for ev, err := range worker.Exec(ctx, id, 0, 0) {
 		if err != nil {
 			if errors.Is(err, context.Canceled) {
-				return nil
+				return missing, nil
 			}
-			return err
+			return missing, err
 		}
 		if ev.Kind != api.KindOutput {
 			continue
 		}
+		if gap := ev.Output.At - next[ev.Output.Stream]; gap > 0 {
+			missing += gap
+			if err := a.tellGap(ev.Output.Stream, next[ev.Output.Stream], gap); err != nil {
+				return missing, err
+			}
+		}
+		next[ev.Output.Stream] = ev.Output.At + int64(len(ev.Output.Data))
 		if a.flags.output == "json" {
 			piece := map[string]any{"stream": ev.Output.Stream, "at": ev.Output.At, "text": string(ev.Output.Data)}
 			if err := a.print().show(piece, nil); err != nil {
-				return err
+				return missing, err
 			}
 			continue
 		}
@@ -230,8 +244,17 @@ func (a *app) follow(ctx context.Context, worker *api.Client, id string) error {
 			w = a.err
 		}
 		if _, err := w.Write(ev.Output.Data); err != nil {
-			return fmt.Errorf("write the output: %w", err)
+			return missing, fmt.Errorf("write the output: %w", err)
 		}
 	}
+	return missing, nil
+}
+
+// tellGap says what of a command's output is not to be had any more.
+func (a *app) tellGap(stream string, at, missing int64) error {
+	if a.flags.output == "json" {
+		return a.print().show(map[string]any{"stream": stream, "at": at, "missing": missing}, nil)
+	}
+	a.note("… %d bytes of %s were dropped: they came faster than they were read …", missing, stream)
 	return nil
 }

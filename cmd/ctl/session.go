@@ -127,6 +127,9 @@ func (a *app) session(ctx context.Context, t *temporal, id string) (workflows.Se
 			v.State, v.Waits, v.Error, v.UpdatedAt = kept.State, "", kept.Error, kept.UpdatedAt
 		}
 	}
+	if err == nil && goesOn(v.State) {
+		freshen(&v, a.live(ctx, t, id))
+	}
 	if err == nil || exitOf(err) != exitUnreachable {
 		return v, err
 	}
@@ -225,6 +228,7 @@ func sessionListCommand(a *app) *cobra.Command {
 			for _, info := range infos {
 				list = append(list, keptView(info))
 			}
+			a.freshenAll(c.Context(), t, list)
 			return showAll(a.print(), list, func(p *printer) {
 				var rows [][]cell
 				for _, v := range list {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	enums "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
 
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/stack"
@@ -22,16 +23,25 @@ func (a *app) workerFor(ctx context.Context, t *temporal, session string) (*api.
 	if err != nil { // Temporal may have forgotten it: the store has not
 		return a.anyWorker(ctx, t)
 	}
-	for _, p := range d.GetPendingActivities() {
-		if id, ok := api.ParseIdentity(p.GetLastWorkerIdentity()); ok {
-			if c, err := a.apiClient(id.API); err == nil {
-				if _, err := a.askWorker(ctx, c); err == nil {
-					return c, nil
-				}
-			}
+	for _, c := range a.attached(d.GetPendingActivities()) {
+		if _, err := a.askWorker(ctx, c); err == nil {
+			return c, nil
 		}
 	}
 	return a.workerOf(ctx, t, d.GetExecutionConfig().GetTaskQueue().GetName())
+}
+
+// attached are the workers that are at work for a workflow.
+func (a *app) attached(pending []*workflowpb.PendingActivityInfo) []*api.Client {
+	var out []*api.Client
+	for _, p := range pending {
+		if id, ok := api.ParseIdentity(p.GetLastWorkerIdentity()); ok {
+			if c, err := a.apiClient(id.API); err == nil {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
 }
 
 // anyWorker is the API of a worker that answers, of the config's zone if there

@@ -113,6 +113,14 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	return st, err
 }
 
+// Live asks where the worker's pump of a session is. Not attached means that
+// this worker has none, not that nobody has.
+func (c *Client) Live(ctx context.Context, session string) (activities.SessionLive, error) {
+	var v activities.SessionLive
+	err := c.call(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(session)+"/live", nil, &v)
+	return v, err
+}
+
 // Request reads a request of a session with nothing cut.
 func (c *Client) Request(ctx context.Context, session, digest string) (activities.Request, error) {
 	var req activities.Request

@@ -160,7 +160,7 @@ func (v *execViewer) fromStore(ctx context.Context) (moved bool, err error) {
 			if err := v.emit(Event{Kind: KindOutput, Output: &c}); err != nil {
 				return moved, err
 			}
-			*s.pos += int64(len(c.Data))
+			*s.pos = c.At + int64(len(c.Data)) // later, where old output was dropped
 			moved = true
 		}
 	}

@@ -37,6 +37,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) { s.reply(w, s.opts.Status()) })
 	mux.HandleFunc("GET /v1/sessions/{id}/feed", func(w http.ResponseWriter, r *http.Request) { s.feed(w, r, true) })
 	mux.HandleFunc("GET /v1/sessions/{id}/transcript", func(w http.ResponseWriter, r *http.Request) { s.feed(w, r, false) })
+	mux.HandleFunc("GET /v1/sessions/{id}/live", s.live)
 	mux.HandleFunc("GET /v1/sessions/{id}/requests/{digest}", s.request)
 	mux.HandleFunc("GET /v1/exec/{id}", s.exec)
 	mux.HandleFunc("POST /v1/messages", s.message)
@@ -96,6 +97,16 @@ func (s *Server) feed(w http.ResponseWriter, r *http.Request, follow bool) {
 		},
 	}
 	s.finish(st, v.run(r.Context(), s.opts.Alive), Event{Kind: KindEnd})
+}
+
+// live says where this worker's pump of a session is; not attached where it has none.
+func (s *Server) live(w http.ResponseWriter, r *http.Request) {
+	id, err := named(r, "session id", "id")
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	s.reply(w, s.opts.Hub.live(activities.SessionTopic(id)))
 }
 
 // known refuses a session that neither Temporal nor the store has heard of.

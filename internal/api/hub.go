@@ -143,6 +143,22 @@ func (h *Hub) leave(name string, t *topic, live *bool) {
 	}
 }
 
+// live is the newest state of a session's pump, if it is here.
+func (h *Hub) live(name string) activities.SessionLive {
+	h.mu.Lock()
+	t := h.topics[name]
+	h.mu.Unlock()
+	if t == nil {
+		return activities.SessionLive{}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.state == nil || !t.state.Attached {
+		return activities.SessionLive{}
+	}
+	return *t.state
+}
+
 // Topics says how much a hub holds, for metrics.
 func (h *Hub) Topics() int {
 	h.mu.Lock()

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// liveWait bounds how long ctl asks for what only makes its answer fresher.
+const liveWait = 2 * time.Second
+
+// live asks the worker that is attached to a session where it is. The session
+// itself learns of it only when its pump returns. Where nobody is attached, or
+// the worker cannot be reached, it is the zero value.
+func (a *app) live(ctx context.Context, t *temporal, session string) activities.SessionLive {
+	ctx, cancel := context.WithTimeout(ctx, min(liveWait, a.wait(liveWait)))
+	defer cancel()
+	d, err := t.DescribeWorkflowExecution(ctx, workflows.SessionID(session), "")
+	if err != nil {
+		return activities.SessionLive{}
+	}
+	for _, c := range a.attached(d.GetPendingActivities()) {
+		if live, err := c.Live(ctx, session); err == nil && live.Attached {
+			return live
+		}
+	}
+	return activities.SessionLive{}
+}
+
+// goesOn says that somebody may be attached to a session in this state.
+func goesOn(s workflows.SessionStatus) bool {
+	return s == workflows.Starting || s == workflows.Running || s == workflows.Resuming || s == workflows.Closing
+}
+
+// freshen adds to a session what the attached worker knows.
+func freshen(v *workflows.SessionView, live activities.SessionLive) {
+	if !live.Attached {
+		return
+	}
+	if live.ThreadID != "" {
+		v.ThreadID = live.ThreadID
+	}
+	if v.Turn != nil && live.TurnID != "" && v.Turn.Status == "inProgress" {
+		v.Turn.ID = live.TurnID
+	}
+	if v.Process != nil && live.Offset > v.Process.Offset {
+		v.Process.Offset = live.Offset
+	}
+}
+
+// freshenApproval is freshen for a decision on its way: codex may have it by now.
+func freshenApproval(ap *workflows.Approval, live activities.SessionLive) {
+	_, digits, _ := cutLast(ap.ID)
+	n, _ := strconv.Atoi(digits) // the session made the id
+	onItsWay := ap.State == workflows.ApprovalDecided || ap.State == workflows.ApprovalSent
+	if onItsWay && slices.Contains(live.Acknowledged, workflows.SendID(ap.Session, n)) {
+		ap.State = workflows.ApprovalAcknowledged
+	}
+}
+
+// freshenAll asks the sessions of a list that run how they are. What does not
+// answer in time is left as Temporal keeps it.
+func (a *app) freshenAll(ctx context.Context, t *temporal, list []workflows.SessionView) {
+	ctx, cancel := context.WithTimeout(ctx, liveWait)
+	defer cancel()
+	var g errgroup.Group
+	g.SetLimit(8)
+	for i := range list {
+		if !goesOn(list[i].State) {
+			continue
+		}
+		g.Go(func() error {
+			id := list[i].ID
+			var v workflows.SessionView
+			if t.query(ctx, "show session "+id, workflows.SessionID(id), workflows.QueryState, &v) == nil {
+				freshen(&v, a.live(ctx, t, id))
+				list[i] = v
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // none fails
+}
