@@ -2,7 +2,7 @@
 // sshd, Temporal, ctl's own stack; only the model follows a script) to a moment
 // of their lives, lets a fault strike, and judges what came of them.
 //
-//	go run ./deploy/faults [-seed N] [-runs N] [-only FAULT] [-moment MOMENT] [-short] [-markdown]
+//	go run ./deploy/faults [-seed N] [-runs N] [-only FAULT] [-moment MOMENT] [-short] [-markdown FILE]
 //
 // # Nouns
 //

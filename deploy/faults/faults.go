@@ -4,12 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 
 	"go.temporal.io/api/workflowservice/v1"
 
+	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/workflows"
 )
@@ -21,6 +27,11 @@ type fault struct {
 	ends bool
 	// whole says that it strikes the stack, and so no other wave may run.
 	whole bool
+	// torn says that what codex wrote cannot all be read any more: what is lost
+	// is lost from some point on, and the turn does not count as completed.
+	torn bool
+	// small says that the sessions' disk is a small one.
+	small bool
 	// two says that it needs two workers.
 	two bool
 	// rare ones come once: they take their time.
@@ -58,15 +69,18 @@ var lively = []string{"starting", "message just sent", "mid-stream", "command ru
 var mortal = []string{"starting", "message just sent", "mid-stream", "command running", "request open", "two requests open",
 	"decision under way", "written, not acknowledged", "interrupt just sent", "idle"}
 
+// torn are the moments at which a journal can be lost.
+var torn = []string{"mid-stream", "command running", "request open", "decision under way", "idle"}
+
 var faults = []*fault{
 	{name: "worker killed", whole: true, moments: lively, short: []string{"mid-stream", "decision under way"}, strike: killWorker},
 	{name: "worker killed, away for 15 s", whole: true, moments: lively, strike: workerAway},
 	{name: "worker stopped in good order", whole: true, moments: lively, short: []string{"mid-stream", "request open"}, strike: stopWorker},
 	{name: "one of two workers paused", whole: true, two: true, moments: lively, short: []string{"mid-stream"}, strike: pauseWorker},
-	{name: "TCP reset", moments: lively, short: []string{"mid-stream", "decision under way"}, strike: cutHost(reset, time.Second, 2*time.Second)},
-	{name: "TCP silent for 5 s", moments: lively, short: []string{"mid-stream"}, strike: cutHost(silence, 5*time.Second, 5*time.Second)},
-	{name: "TCP silent for 30 s", moments: lively, strike: cutHost(silence, 30*time.Second, 30*time.Second)},
-	{name: "TCP silent for 120 s", rare: true, moments: []string{"message just sent", "mid-stream", "request open", "decision under way"}, strike: cutHost(silence, 120*time.Second, 120*time.Second)},
+	{name: "TCP reset", moments: lively, short: []string{"mid-stream", "decision under way"}, strike: resetHost},
+	{name: "TCP silent for 5 s", moments: lively, short: []string{"mid-stream"}, strike: silenceHost(5 * time.Second)},
+	{name: "TCP silent for 30 s", moments: lively, strike: silenceHost(30 * time.Second)},
+	{name: "TCP silent for 120 s", rare: true, moments: []string{"message just sent", "mid-stream", "request open", "decision under way"}, strike: silenceHost(120 * time.Second)},
 	{name: "sshd's child killed", moments: lively, short: []string{"mid-stream"}, strike: killChild},
 	{name: "sshd restarted", moments: lively, strike: restartSSHD},
 	{name: "Temporal killed", whole: true, moments: lively, short: []string{"mid-stream", "message just sent"}, strike: killTemporal},
@@ -75,6 +89,9 @@ var faults = []*fault{
 	{name: "codex killed", ends: true, moments: mortal, short: []string{"mid-stream", "command running", "written, not acknowledged"}, strike: killCodex},
 	{name: "codex out of memory", ends: true, moments: []string{"mid-stream", "command running", "request open", "idle"}, strike: starveCodex},
 	{name: "host rebooted", ends: true, moments: mortal, short: []string{"mid-stream"}, strike: reboot},
+	{name: "journal deleted", ends: true, torn: true, moments: torn, strike: deleteJournal},
+	{name: "journal truncated", ends: true, torn: true, moments: torn, strike: truncateJournal},
+	{name: "disk full", ends: true, torn: true, small: true, moments: torn, strike: fillDisk},
 }
 
 // workerPIDs are the stack's workers.
@@ -177,11 +194,19 @@ func killBoth(ctx context.Context, w *struckWave) error {
 	})
 }
 
-// cutHost cuts the network between worker and host, in both directions.
-func cutHost(how cutKind, min, max time.Duration) func(context.Context, *struckWave) error {
-	return func(ctx context.Context, w *struckWave) error {
-		return cut(ctx, w, w.host.port, how, min, max)
+// resetHost ends every connection between worker and host by RST.
+func resetHost(ctx context.Context, w *struckWave) error {
+	w.struck()
+	n, err := w.host.sshd.Reset(ctx)
+	if err == nil && n == 0 {
+		err = errors.New("there was no connection to reset")
 	}
+	return err
+}
+
+// silenceHost drops all packets between worker and host, both ways.
+func silenceHost(d time.Duration) func(context.Context, *struckWave) error {
+	return func(ctx context.Context, w *struckWave) error { return silence(ctx, w, w.host.port, d) }
 }
 
 // cutTemporal makes the server silent for everyone.
@@ -190,21 +215,25 @@ func cutTemporal(ctx context.Context, w *struckWave) error {
 	if err != nil {
 		return err
 	}
-	port, err := portOf(st.Temporal.Address)
+	_, port, err := net.SplitHostPort(st.Temporal.Address)
 	if err != nil {
 		return err
 	}
-	return cut(ctx, w, port, silence, 5*time.Second, 30*time.Second)
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		return err
+	}
+	return silence(ctx, w, n, 5*time.Second+time.Duration(w.rng.Int64N(int64(25*time.Second))))
 }
 
-func cut(ctx context.Context, w *struckWave, port int, how cutKind, min, max time.Duration) error {
-	c, err := cutPort(port, how)
+func silence(ctx context.Context, w *struckWave, port int, d time.Duration) error {
+	restore, err := hosttest.DropPort(ctx, port)
 	if err != nil {
 		return err
 	}
 	w.struck()
-	sleep(ctx, min+time.Duration(w.rng.Int64N(int64(max-min)+1)))
-	return c.mend()
+	sleep(ctx, d)
+	return restore()
 }
 
 func killChild(ctx context.Context, w *struckWave) error {
@@ -367,6 +396,64 @@ func reboot(ctx context.Context, w *struckWave) error {
 	}
 	sleep(ctx, time.Duration(w.rng.Int64N(int64(3*time.Second))))
 	return errors.Join(err, w.host.newBoot(), w.host.sshd.Start(ctx), ctx.Err())
+}
+
+// deleteJournal unlinks what codex writes to; whoever holds it open goes on, the
+// judge too.
+func deleteJournal(ctx context.Context, w *struckWave) error {
+	w.struck()
+	return each(w.runs, func(r *run) error {
+		path := r.proc(1) + "/out.log"
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		r.lost = func() ([]byte, error) {
+			defer f.Close()
+			return io.ReadAll(f)
+		}
+		return os.Remove(path)
+	})
+}
+
+// truncateJournal cuts off all that codex has written; what it writes from now
+// on comes to the front, and whoever follows the file reads it behind the rest.
+func truncateJournal(ctx context.Context, w *struckWave) error {
+	w.struck()
+	return each(w.runs, func(r *run) error {
+		r.signalCodex(syscall.SIGSTOP) // so that nothing comes between
+		defer r.signalCodex(syscall.SIGCONT)
+		path := r.proc(1) + "/out.log"
+		before, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		r.lost = func() ([]byte, error) {
+			after, err := os.ReadFile(path)
+			if errors.Is(err, os.ErrNotExist) {
+				err = nil
+			}
+			return append(before, after...), err
+		}
+		return os.Truncate(path, 0)
+	})
+}
+
+// fillDisk leaves not a byte of the sessions' disk, and frees it after a while.
+func fillDisk(ctx context.Context, w *struckWave) error {
+	path := filepath.Join(w.host.root, "sessions", ".fill")
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	w.struck()
+	for size := 1 << 20; size > 0; {
+		if _, err := f.Write(make([]byte, size)); err != nil {
+			size /= 2 // ENOSPC, to the last byte
+		}
+	}
+	sleep(ctx, 5*time.Second+time.Duration(w.rng.Int64N(int64(5*time.Second))))
+	return errors.Join(f.Close(), os.Remove(path))
 }
 
 // newest is the newest incarnation that the host has a folder of. Those of old

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,58 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-type cutKind string
-
-const (
-	silence cutKind = "DROP"
-	reset   cutKind = "REJECT --reject-with tcp-reset"
-)
-
-// A wireCut is rules of the kernel's that are in force until it is mended, or
-// until we end, however we do.
-type wireCut struct {
-	guard *exec.Cmd
-	alive io.Closer
-}
-
-// cutPort keeps a loopback port's packets from their destination, both ways.
-func cutPort(port int, how cutKind) (*wireCut, error) {
-	comment := fmt.Sprintf("fairlead-faults-%d-%d", os.Getpid(), port)
-	var add, del []string
-	for _, side := range []string{"--dport", "--sport"} {
-		rule := fmt.Sprintf("INPUT -p tcp %s %d -m comment --comment %s -j %s", side, port, comment, how)
-		add = append(add, "iptables -w 10 -I "+rule)
-		del = append(del, "iptables -w 10 -D "+rule)
-	}
-	// The guard takes them back when its input ends.
-	guard := exec.Command("/bin/sh", "-c", strings.Join(add, " && ")+" && echo cut; read -r x; "+strings.Join(del, "; "))
-	guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // ^C is not for it
-	stdin, err := guard.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	stdout, err := guard.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	var errs bytes.Buffer
-	guard.Stderr = &errs
-	if err := guard.Start(); err != nil {
-		return nil, err
-	}
-	c := &wireCut{guard: guard, alive: stdin}
-	word := make([]byte, 4)
-	if _, err := io.ReadFull(stdout, word); err != nil {
-		return nil, errors.Join(fmt.Errorf("cut port %d: %s", port, errs.String()), c.mend())
-	}
-	return c, nil
-}
-
-func (c *wireCut) mend() error {
-	return errors.Join(c.alive.Close(), c.guard.Wait())
-}
-
-// rulesLeft are rules of ours for a port that are still in force.
+// rulesLeft are rules of the kernel's for a port that are still in force.
 func rulesLeft(port int) (string, error) {
 	out, err := exec.Command("iptables", "-w", "10", "-S", "INPUT").CombinedOutput()
 	if err != nil {
@@ -75,7 +23,7 @@ func rulesLeft(port int) (string, error) {
 	}
 	var left []string
 	for line := range strings.Lines(string(out)) {
-		if strings.Contains(line, fmt.Sprintf("fairlead-faults-%d-%d ", os.Getpid(), port)) {
+		if strings.Contains(line, fmt.Sprintf("port %d ", port)) {
 			left = append(left, strings.TrimSpace(line))
 		}
 	}
@@ -180,6 +128,34 @@ func (p process) lives() bool {
 	return ok && started == p.started
 }
 
+// smallDisk mounts a small file system on a folder. It is unmounted when the
+// returned function is called, or when we end, however we do.
+func smallDisk(dir string, megabytes int) (unmount func() error, err error) {
+	script := `trap '' HUP INT TERM; mount -t tmpfs -o "size=$2m,mode=755" faults "$1" || exit 1; echo done; read -r x; umount -l "$1"`
+	guard := exec.Command("/bin/sh", "-c", script, "sh", dir, strconv.Itoa(megabytes))
+	guard.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	var errs bytes.Buffer
+	guard.Stderr = &errs
+	stdin, err := guard.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := guard.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := guard.Start(); err != nil {
+		return nil, err
+	}
+	word := make([]byte, 4)
+	_, err = io.ReadFull(stdout, word)
+	unmount = func() error { return errors.Join(stdin.Close(), guard.Wait()) }
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("mount a small disk on %s: %s", dir, errs.String()), unmount())
+	}
+	return unmount, nil
+}
+
 // biggest is the process with the most memory of its own.
 func biggest(ps []process) (process, bool) {
 	var most process
@@ -196,14 +172,6 @@ func biggest(ps []process) (process, bool) {
 		}
 	}
 	return most, size >= 0
-}
-
-func portOf(address string) (int, error) {
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(port)
 }
 
 // supervisor is the pid of the stack's supervisor.

@@ -42,6 +42,11 @@ func (r *run) judge(ctx context.Context, res *result) error {
 	for n, data := range r.journals {
 		journals[n] = data
 	}
+	if r.lost != nil {
+		if journals[1], err = r.lost(); err != nil {
+			return err
+		}
+	}
 	if len(journals) == 0 {
 		return errors.New("there is no journal to judge by")
 	}
@@ -107,6 +112,7 @@ func (r *run) judgeEvents(res *result, read []journal, entries []activities.Entr
 		}
 		last = p
 	}
+	torn := false
 	for n, j := range read {
 		for _, t := range j.told {
 			p := place{n + 1, t.at}
@@ -119,6 +125,10 @@ func (r *run) judgeEvents(res *result, read []journal, entries []activities.Entr
 			}
 			what := fmt.Sprintf("%s %s at %d.%d", t.kind, t.item, p.inc, p.at)
 			switch {
+			case found == 0 && r.fault.torn && n == 0:
+				torn = true // from here on, all of it
+			case found > 0 && torn && n == 0:
+				res.eventsLost = append(res.eventsLost, "what came before "+what)
 			case found == 0:
 				res.eventsLost = append(res.eventsLost, what)
 			case found > 1:

@@ -22,8 +22,7 @@ type options struct {
 	moment   string
 	nth      int // -1: any
 	short    bool
-	markdown bool
-	evidence string
+	markdown string // a file
 	out      io.Writer
 }
 
@@ -35,8 +34,7 @@ func main() {
 	flag.StringVar(&o.moment, "moment", "", "only this `moment`")
 	flag.IntVar(&o.nth, "nth", -1, "only the n-th wave of the fault")
 	flag.BoolVar(&o.short, "short", false, "a few runs of each quick kind of fault")
-	flag.BoolVar(&o.markdown, "markdown", false, "print the matrix as Markdown")
-	flag.StringVar(&o.evidence, "evidence", "", "`folder` for what failed runs left (default: a new one)")
+	flag.StringVar(&o.markdown, "markdown", "", "`file` to write the matrix to, as Markdown")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := tryAll(ctx, o)
@@ -45,6 +43,18 @@ func main() {
 		fmt.Fprintf(os.Stderr, "\nfaults: %v\n", err)
 		os.Exit(1)
 	}
+}
+
+// command is what makes the same runs again.
+func (o options) command() string {
+	text := fmt.Sprintf("go run ./deploy/faults -seed %d", o.seed)
+	if o.short {
+		return text + " -short"
+	}
+	if o.only != "" {
+		text += fmt.Sprintf(" -only %q", o.only)
+	}
+	return text + fmt.Sprintf(" -runs %d", o.runs)
 }
 
 // errNotClean: the matrix is not all zeros.
@@ -73,9 +83,16 @@ func tryAll(ctx context.Context, o options) error {
 	began := time.Now()
 	results, err := perform(ctx, o, waves)
 	m := newMatrix(results)
-	fmt.Fprintf(o.out, "\n%s\nseed %d, %d runs in %s\n", m.format(o.markdown), o.seed, m.runs(), time.Since(began).Round(time.Second))
+	summary := fmt.Sprintf("seed %d, %d runs in %s", o.seed, m.runs(), time.Since(began).Round(time.Second))
+	fmt.Fprintf(o.out, "\n%s\n%s\n", plainTable(m.whole()), summary)
 	if err != nil {
 		return err
+	}
+	if o.markdown != "" {
+		text := fmt.Sprintf("%s (`%s`):\n\n%s\nBy moment:\n\n%s", summary, o.command(), markdownTable(m.brief()), markdownTable(m.whole()))
+		if err := os.WriteFile(o.markdown, []byte(text), 0o644); err != nil {
+			return err
+		}
 	}
 	if m.runs() < total || !m.clean() {
 		return errNotClean

@@ -35,29 +35,43 @@ func (m matrix) clean() bool {
 
 var head = []string{"fault", "moment", "runs", "events lost", "repeated", "answers lost", "repeated", "flows again", "left over", "wrong"}
 
-// format prints the matrix in the order of faults and moments.
-func (m matrix) format(markdown bool) string {
+// whole is the matrix in the order of faults and moments.
+func (m matrix) whole() [][]string {
 	rows := [][]string{head}
-	all := cellOf{}
 	for _, f := range faults {
 		for _, mo := range moments {
-			var c cellOf
-			for _, r := range m.results {
-				if r.fault == f.name && r.moment == mo.name {
-					c.add(r)
-					all.add(r)
-				}
-			}
+			c := m.count(func(r result) bool { return r.fault == f.name && r.moment == mo.name })
 			if c.tried > 0 {
 				rows = append(rows, c.row(f.name, mo.name))
 			}
 		}
 	}
-	rows = append(rows, all.row("all", ""))
-	if markdown {
-		return markdownTable(rows)
+	all := m.count(func(result) bool { return true })
+	return append(rows, all.row("all", ""))
+}
+
+// brief has one row for each fault.
+func (m matrix) brief() [][]string {
+	rows := [][]string{slices.Clone(head)}
+	rows[0][1] = "moments"
+	for _, f := range faults {
+		c := m.count(func(r result) bool { return r.fault == f.name })
+		if c.tried > 0 {
+			rows = append(rows, c.row(f.name, fmt.Sprint(len(c.moments))))
+		}
 	}
-	return plainTable(rows)
+	all := m.count(func(result) bool { return true })
+	return append(rows, all.row("all", fmt.Sprint(len(all.moments))))
+}
+
+func (m matrix) count(of func(result) bool) cellOf {
+	c := cellOf{moments: map[string]bool{}}
+	for _, r := range m.results {
+		if of(r) {
+			c.add(r)
+		}
+	}
+	return c
 }
 
 // cellOf adds up the runs of a cell.
@@ -65,10 +79,12 @@ type cellOf struct {
 	tried, took             int
 	el, er, al, ar, left, w int
 	flows                   []time.Duration
+	moments                 map[string]bool
 }
 
 func (c *cellOf) add(r result) {
 	c.tried++
+	c.moments[r.moment] = true
 	if r.took {
 		c.took++
 	}

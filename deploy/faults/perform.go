@@ -87,6 +87,9 @@ func each(runs []*run, do func(*run) error) error {
 const atATime = 4
 
 func (s *stage) wave(ctx context.Context, o options, w wave, hostName string) ([]result, error) {
+	if w.fault.small {
+		hostName += "-small"
+	}
 	h, err := s.host(ctx, hostName)
 	if err != nil {
 		return nil, err

@@ -33,7 +33,8 @@ type run struct {
 	thread   string            // before the strike, if there was one
 	process  int               // incarnation before the strike
 	approved []workflows.Approval
-	journals map[int][]byte // kept where the host loses them
+	journals map[int][]byte         // kept where the session closes
+	lost     func() ([]byte, error) // the first journal, where the host loses it
 
 	mu    sync.Mutex
 	trace []string

@@ -28,6 +28,8 @@ type stage struct {
 
 	mu    sync.Mutex
 	hosts map[string]*host
+	// unmounts give back the disks of hosts that have small ones.
+	unmounts []func() error
 }
 
 // A host is an sshd whose machine we may do anything to.
@@ -65,7 +67,11 @@ func (s *stage) Close() error {
 	if s.temporal != nil {
 		s.temporal.Close()
 	}
-	return s.Lab.Close()
+	var errs []error
+	for _, unmount := range s.unmounts {
+		errs = append(errs, unmount())
+	}
+	return errors.Join(errors.Join(errs...), s.Lab.Close())
 }
 
 // bootWrapper runs sshd where the machine's boot id is a file of ours.
@@ -80,6 +86,7 @@ func (s *stage) host(ctx context.Context, name string) (*host, error) {
 	if h := s.hosts[name]; h != nil {
 		return h, nil
 	}
+	small := strings.HasSuffix(name, "-small")
 	h := &host{name: name, root: filepath.Join(s.Dir, "host-"+name), boot: filepath.Join(s.Dir, name+".boot")}
 	wrapper := filepath.Join(s.Dir, name+"-sshd")
 	err := errors.Join(
@@ -89,6 +96,18 @@ func (s *stage) host(ctx context.Context, name string) (*host, error) {
 		h.newBoot())
 	if err != nil {
 		return nil, err
+	}
+	if small {
+		// Before sshd, which has mounts of its own.
+		disk := filepath.Join(h.root, "sessions")
+		if err := os.Mkdir(disk, 0o700); err != nil {
+			return nil, err
+		}
+		unmount, err := smallDisk(disk, 256)
+		if err != nil {
+			return nil, err
+		}
+		s.unmounts = append(s.unmounts, unmount)
 	}
 	h.sshd, err = s.AddHost(ctx, name, hosttest.Options{Root: h.root, Program: wrapper}, "--slots", "64")
 	if err != nil {
