@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
@@ -22,6 +23,7 @@ type crowd struct {
 	ids     []string
 	metrics string // address of the worker's
 	verbose bool
+	profile string
 }
 
 const crowdHosts = 4
@@ -40,7 +42,7 @@ func startCrowd(ctx context.Context, o *options, n int) (_ *crowd, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &crowd{fleet: f, metrics: address, verbose: o.verbose}
+	c := &crowd{fleet: f, metrics: address, verbose: o.verbose, profile: o.profile}
 	for i := range n {
 		c.ids = append(c.ids, fmt.Sprintf("s-%04d", i))
 	}
@@ -78,11 +80,32 @@ func (c *crowd) gather(ctx context.Context, text string, state workflows.Session
 	if err != nil {
 		return err
 	}
-	if err := c.all(ctx, state); err != nil {
+	profiled := make(chan error, 1)
+	go func() { profiled <- profile(ctx, c.metrics, c.profile, "start", 10*time.Second) }()
+	if err := errors.Join(c.all(ctx, state), <-profiled); err != nil {
 		return err
 	}
 	d := time.Since(begin)
+	if c.verbose {
+		if err := c.story(ctx, c.ids[0]); err != nil {
+			return err
+		}
+	}
 	fmt.Printf("  %d sessions %s after %v: %.1f a second; %s\n", len(c.ids), state, d.Round(time.Second), float64(len(c.ids))/d.Seconds(), processorTime().since(before))
+	return nil
+}
+
+// story prints a session's history.
+func (c *crowd) story(ctx context.Context, id string) error {
+	it := c.c.GetWorkflowHistory(ctx, workflows.SessionID(id), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for it.HasNext() {
+		e, err := it.Next()
+		if err != nil {
+			return err
+		}
+		what := e.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName()
+		fmt.Printf("    %s %s %s\n", e.GetEventTime().AsTime().Format("15:04:05.000"), e.GetEventType(), what)
+	}
 	return nil
 }
 
@@ -167,7 +190,9 @@ func measureWaiting(ctx context.Context, o *options) (err error) {
 	fmt.Printf("  sessions with an open request                  %d, goal 2000\n", n)
 	fmt.Printf("  memory of the worker                           %s, %s before: %d KiB a session\n", mib(full.worker), mib(empty.worker), (full.worker-empty.worker)/n>>10)
 	fmt.Printf("  memory of the Temporal server                  %s, %s before: %d KiB a session\n", mib(full.temporal), mib(empty.temporal), (full.temporal-empty.temporal)/n>>10)
-	fmt.Printf("  goroutines of the worker                       %d, %d before; connections to each host %v, activities running %.0f\n", full.goroutines, empty.goroutines, full.connections, full.activities)
+	fmt.Printf("  goroutines outside of the cache of workflows   %d, %d before (in it %d); activities running %.0f\n",
+		full.outside, empty.outside, full.goroutines-full.outside, full.activities)
+	fmt.Printf("  connections to each host                       %v\n", full.connections)
 	fmt.Printf("  at rest                                        %s\n", idle)
 	return c.decideSome(ctx, st, 50)
 }
@@ -219,7 +244,8 @@ func (c *crowd) status(ctx context.Context) (st lab.Status, err error) {
 // A weight is what a stack takes at one moment.
 type weight struct {
 	worker, temporal int64
-	goroutines       int
+	goroutines       int // all of them
+	outside          int // those that are not of the SDK's cache of workflows
 	activities       float64
 	connections      []int
 }
@@ -231,6 +257,11 @@ func (c *crowd) look(ctx context.Context, st lab.Status) (w weight, err error) {
 	}
 	w.worker, w.temporal = resident(st.Workers[0].PID), resident(st.Temporal.PID)
 	w.goroutines = int(m["go_goroutines"])
+	cached, err := cachedGoroutines(ctx, c.metrics)
+	if err != nil {
+		return w, err
+	}
+	w.outside = w.goroutines - cached
 	for name, v := range m {
 		if worker, kind := "temporal_worker_task_slots_used", "ActivityWorker"; hasAll(name, worker, kind) {
 			w.activities += v

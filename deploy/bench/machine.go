@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -142,6 +143,37 @@ func scrape(ctx context.Context, address string) (map[string]float64, error) {
 		}
 	}
 	return m, nil
+}
+
+// cachedGoroutines counts those in which the SDK keeps workflows in memory.
+func cachedGoroutines(ctx context.Context, address string) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/debug/pprof/goroutine?debug=1", nil)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	_, stacks, _ := strings.Cut(string(text), "\n") // behind the total
+	for _, stack := range strings.Split(stacks, "\n\n") {
+		count, _, ok := strings.Cut(stack, " @ ")
+		if !ok || !strings.Contains(stack, "internal.(*coroutineState)") {
+			continue
+		}
+		k, err := strconv.Atoi(strings.TrimSpace(count))
+		if err != nil {
+			return 0, fmt.Errorf("goroutines of the worker: %w", err)
+		}
+		n += k
+	}
+	return n, nil
 }
 
 // sweep ends what is left of a lab with hundreds of sessions: to close each of

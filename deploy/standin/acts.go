@@ -130,21 +130,30 @@ func (u *turn) say(text string) error {
 func (u *turn) stream(rate int, long time.Duration) error {
 	id := u.nextItem("msg")
 	u.item("started", agentMessage(id, ""))
+	every := time.Second / time.Duration(rate)
+	p, err := newPacer(every)
+	if err != nil {
+		return err
+	}
+	defer p.close()
 	var all strings.Builder
 	var buf []byte
-	every := time.Second / time.Duration(rate)
-	// Many of us may have been told in the same moment, not to speak in step.
-	begin := time.Now()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for i := range int(long / every) {
-		timer.Reset(time.Until(begin.Add(time.Duration(i) * every)))
-		if err := u.sleep(timer.C); err != nil {
+	for i, n := 0, int(long/every); i < n; {
+		due, err := p.wait()
+		if err != nil {
 			return err
 		}
-		word := "word" + strconv.Itoa(i) + " "
-		all.WriteString(word)
-		buf = u.s.delta(buf, u, id, word)
+		for due = min(due, n-i); due > 0; due-- {
+			select {
+			case <-u.stop:
+				return errInterrupted
+			default:
+			}
+			word := "word" + strconv.Itoa(i) + " "
+			all.WriteString(word)
+			buf = u.s.delta(buf, u, id, word)
+			i++
+		}
 	}
 	u.item("completed", agentMessage(id, all.String()))
 	u.usage()

@@ -50,7 +50,7 @@ func New(home string, out, errs io.Writer) (*Server, error) {
 		return nil, errors.New("CODEX_HOME is no folder")
 	}
 	return &Server{
-		home: home, out: out, errs: errs, threads: map[string]*thread{}, asked: map[int]chan<- json.RawMessage{},
+		home: home, out: quick(out), errs: errs, threads: map[string]*thread{}, asked: map[int]chan<- json.RawMessage{},
 		allowed: map[string]bool{}, left: map[string]map[int]*os.Process{},
 	}, nil
 }
