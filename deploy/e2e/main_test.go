@@ -41,7 +41,7 @@ func setUp(m *testing.M) (code int, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	if shared, err = lab.New(ctx, lab.Options{Repo: repo, Script: script}); err != nil {
+	if shared, err = lab.New(ctx, lab.Options{Repo: repo, Script: script, Config: "limits: {watch: 1s}\n"}); err != nil {
 		return 1, err
 	}
 	watch := lab.WatchProcesses(shared.Token)
