@@ -41,7 +41,7 @@ test: tools build lint ## everything, on real parts
 faults: tools build ## what survives: 200 seeded runs; the seed, and the matrix of what was lost (nothing)
 	$(GO) run ./deploy/faults $(FAULTS)
 
-bench: tools build ## speed, side by side, as ratios
+bench: tools build ## speed beside its goals, side by side as ratios where there is a plain way
 	$(GO) run ./deploy/bench
 
 record: tools build ## record anew what the replay tests check: read the diff

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
-	"strconv"
-	"strings"
 	"time"
 
 	"fairlead.dev/fairlead/workflows"
@@ -23,10 +20,9 @@ func measureDrop(ctx context.Context, o *options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close(context.WithoutCancel(ctx))) }()
-	_, port, _ := strings.Cut(r.lab.Host("web-1").Address(), ":")
 	var noticed, again series
 	for range o.drops {
-		n, a, err := r.drop(ctx, port)
+		n, a, err := r.drop(ctx)
 		if err != nil {
 			return err
 		}
@@ -37,8 +33,8 @@ func measureDrop(ctx context.Context, o *options) (err error) {
 	return nil
 }
 
-func (r *recovering) drop(ctx context.Context, port string) (noticed, again series, err error) {
-	mend, err := vanish(ctx, port)
+func (r *recovering) drop(ctx context.Context) (noticed, again series, err error) {
+	mend, err := r.lab.Host("web-1").Drop(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -93,37 +89,4 @@ func (r *recovering) noticed(ctx context.Context, id string, late time.Time) (ti
 		}
 	}
 	return time.Time{}, fmt.Errorf("session %s noticed nothing within %v", id, dropped)
-}
-
-// vanish drops what goes to and comes from a port of loopback. mend takes that
-// back; it may be called twice.
-func vanish(ctx context.Context, port string) (mend func() error, err error) {
-	if _, err := strconv.Atoi(port); err != nil {
-		return nil, fmt.Errorf("port %q: %w", port, err)
-	}
-	rules := [][]string{{"--dport", port}, {"--sport", port}}
-	set := func(ctx context.Context, what string, rule []string) error {
-		args := append([]string{"-w", "10", what, "INPUT", "-i", "lo", "-p", "tcp"}, rule...)
-		out, err := exec.CommandContext(ctx, "iptables", append(args, "-j", "DROP")...).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("iptables %s: %w: %s", what, err, out)
-		}
-		return nil
-	}
-	var there [][]string
-	mend = func() error {
-		var errs []error
-		for _, rule := range there {
-			errs = append(errs, set(context.WithoutCancel(ctx), "-D", rule))
-		}
-		there = nil
-		return errors.Join(errs...)
-	}
-	for _, rule := range rules {
-		if err := set(ctx, "-A", rule); err != nil {
-			return nil, errors.Join(err, mend())
-		}
-		there = append(there, rule)
-	}
-	return mend, nil
 }

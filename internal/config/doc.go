@@ -23,6 +23,7 @@
 //	limits:
 //	  pumps: 500                       # activities at once; one for each host with sessions looks after those that wait
 //	  watch: 25s                       # how often it looks
+//	metrics: {listen: 127.0.0.1:9090}  # for Prometheus; with pprof: true also what Go's profiler sees
 //
 // Temporal's own environment variables (TEMPORAL_*) and TOML profiles win over
 // the section temporal.
