@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -201,6 +202,65 @@ func TestAProcessThatEndsWhileItsSessionWaitsStirsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.sees("session/dead stirred local/2 gone=journal moved=false")
+}
+
+// unlucky is a pool whose hosts lose the connection under commands of a kind.
+type unlucky struct {
+	HostPool
+	kind string
+	lost atomic.Int32
+	err  error
+}
+
+func (u *unlucky) Host(spec hostexec.Spec) (hostexec.Host, error) {
+	h, err := u.HostPool.Host(spec)
+	return &unluckyHost{h, u}, err
+}
+
+type unluckyHost struct {
+	hostexec.Host
+	u *unlucky
+}
+
+func (h *unluckyHost) Run(ctx context.Context, c hostexec.Command) (hostexec.Result, error) {
+	if strings.Contains(c.Script, h.u.kind) && h.u.lost.Add(1) == 1 {
+		return hostexec.Result{}, h.u.err
+	}
+	return h.Host.Run(ctx, c)
+}
+
+func TestAPumpThatCannotLeaveAWatchIsRunAgain(t *testing.T) {
+	k := handMade(t, "unlucky", scriptedmodel.Serve(t, asking))
+	k.start()
+	deps := k.set.Hosts.Deps
+	u := &unlucky{HostPool: deps.Pool, kind: "watch.$2", err: fmt.Errorf("run: %w", hostexec.ErrOutcomeUnknown)}
+	deps.Pool = u
+	s := New(deps).Sessions
+	in := k.input(k.message("a command, please"))
+	in.Pump.Thread.Sandbox = "workspace-write"
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_, err := s.pump(ctx, in, quiet(1))
+	if app := appError(t, err); app.Type() != ErrTypeWireLost || app.NonRetryable() || app.NextRetryDelay() == 0 {
+		t.Errorf("the pump ended with %v", err)
+	}
+	out, err := s.pump(ctx, in, quiet(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k.took(out, conversation.RequestsOpen); len(out.Pump.Requests) != 1 {
+		t.Errorf("the pump returned %+v", out.Pump)
+	}
+	k.shownIsStored(k.bed)
+
+	// A full disk is no reason to keep the request from people.
+	k.says(`{"id":"theirs","method":"turn/interrupt","params":{"threadId":%q,"turnId":%q}}`, k.state.ThreadID, k.state.TurnID)
+	k.pump(conversation.TurnEnded)
+	u.lost.Store(0)
+	u.err = fmt.Errorf("run: %w", hostexec.ErrNoSpace)
+	if out, err = s.pump(ctx, k.input(k.message("one more command, please")), quiet(1)); err != nil || out.Pump.Reason != conversation.RequestsOpen {
+		t.Errorf("with a full disk the pump returned %+v, %v", out.Pump, err)
+	}
 }
 
 // A crier is a process of a session's that writes what a test wants.

@@ -86,6 +86,22 @@ func TestARequestThatCodexTakesBackIsVoidByItself(t *testing.T) {
 	}
 }
 
+func TestACodexThatDiesWithTheWorkerThatWatchedItIsNoticedByAnother(t *testing.T) {
+	session(t, "both")
+	send(t, "both", "you need a command")
+	a := open(t, "both", 1)[0]
+	pid := workerPID(t)
+	kill(t, pid)
+	for _, codex := range lab.CodexOf("both") {
+		kill(t, codex)
+	}
+	back(t, pid)
+	if v := ended(t, "both", 1); v.State != workflows.Interrupted || v.Turn.Status != "interrupted" || v.Process.Alive || v.Process.Incarnation != 1 {
+		t.Errorf("session is %+v, process %+v", v, v.Process)
+	}
+	void(t, a.ID)
+}
+
 func TestAJournalThatIsDeletedWhileCodexAsksIsNoticedByItself(t *testing.T) {
 	session(t, "unwritten")
 	send(t, "unwritten", "you need a command")
