@@ -24,6 +24,10 @@
 // for a host, looks after all of them in one round trip from time to time: who
 // ended, or wrote a line that matters, has its session told.
 //
+// A pump also gives back what the host keeps of a journal that no pump will read
+// again, so a session of months takes a few megabytes there; where a host cannot
+// do that, the workflow changes to a new process between two turns.
+//
 // What is kept in the store:
 //
 //	transcripts/<session>/<first seq>-<generation>.<pump>.<part>   JSON lines of Entry

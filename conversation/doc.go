@@ -34,9 +34,16 @@
 //     it, the journal is read up to its length first, and then codex is asked
 //     to read the thread, which it answers only behind what it was told before.
 //     Decisions are the exception: they may be written twice, since codex acts
-//     on the first and ignores the second (measured).
+//     on the first and ignores the second (measured). So are interrupts: they
+//     name their turn, and go out before a long backlog is read.
+//   - A Send is called decided only when it is certain that no attempt of any
+//     pump wrote it; else it is sent, until the journal shows more.
 //   - A pump returns only when it has read what was in the journal when it
-//     attached, so a later attempt is never behind an earlier one.
+//     attached, so a later attempt is never behind an earlier one; or else at
+//     the line where it has folded Limits.Bytes, and then every attempt does.
+//   - What was said and never finished, since the turn was interrupted or the
+//     process died, is on record as an entry with the status interrupted.
+//   - A turn that uses more than Limits.Tokens is interrupted by the pump.
 //   - No request of codex's is left hanging. What a person decides is reported,
 //     all else is answered at once, lines that are too long to read included.
 //   - A thread that cannot be resumed is never replaced by a new one.
@@ -44,6 +51,7 @@
 //     since codex forgets the sandbox.
 //   - Memory is bounded by the longest line that is allowed; longer ones are
 //     reported and skipped. Blank, stray, torn and broken lines are survived.
+//     The texts of a result are about 256 KiB at most.
 //   - Texts are redacted before they reach the sink or the result, and before
 //     they are cut. Digests are over what was there before.
 //

@@ -28,7 +28,9 @@ func splitFold(t *testing.T, journal []string, seed uint64) (outcome, int) {
 	pumps := 0
 	messages := []Send{turn(1, "m-1", recordedTurns[0]), turn(2, "m-2", recordedTurns[1])}
 	for state.Cursor.Offset < at {
-		pumps++
+		if pumps++; pumps > 2*len(journal) {
+			t.Fatalf("pumps come no further than %+v", state.Cursor)
+		}
 		in := PumpInput{State: state, Thread: spec, Prefix: "g1.p1"}
 		if n := len(o.Turns); n < len(messages) && state.TurnID == "" {
 			in.Sends = messages[n : n+1]
@@ -163,5 +165,46 @@ func FuzzFold(f *testing.F) {
 			}
 		}
 		_ = fmt.Sprintf("%+v", m.result)
+	})
+}
+
+// FuzzAnySplit puts lines into the recorded turn: whatever they are, it makes
+// no difference to what is left where one pump ends and another goes on.
+func FuzzAnySplit(f *testing.F) {
+	var journal []string
+	begun, ended := 0, 0
+	for _, s := range loadRecording(f, "approvals.jsonl") {
+		if s.Out == "" {
+			continue
+		}
+		journal = append(journal, s.Out)
+		if begun == 0 && strings.Contains(s.Out, `"method":"turn/started"`) {
+			begun = len(journal)
+		}
+		if ended == 0 && strings.Contains(s.Out, `"method":"turn/completed"`) {
+			ended = len(journal) // behind it, one pump knows of the second message and another does not
+		}
+	}
+	for i, l := range journal[begun:] {
+		f.Add([]byte(l), uint8(i*7), uint64(i))
+	}
+	const own = `"threadId":"01a1fe19-aa4b-7a71-a0b0-f06826637dce"`
+	f.Add([]byte(`{"method":"item/started","params":{`+own+`,"item":{"id":"x","type":"reasoning"}}}
+{"method":"item/reasoning/textDelta","params":{"itemId":"x","delta":"a"}}
+{"method":"turn/aborted","params":{}}`), uint8(9), uint64(3))
+	f.Add([]byte("\xff\n\n{\"method\":\"error\",\"params\":{}}\nx"), uint8(30), uint64(8))
+	f.Fuzz(func(t *testing.T, text []byte, where uint8, seed uint64) {
+		at := begun + int(where)%(ended-begun)
+		all := slices.Concat(journal[:at], strings.Split(string(text), "\n"), journal[at:])
+		want, _ := splitFold(t, all, 0)
+		got, _ := splitFold(t, all, max(seed, 1))
+		if !reflect.DeepEqual(got, want) {
+			for i := range want.Entries {
+				if i >= len(got.Entries) || !reflect.DeepEqual(got.Entries[i], want.Entries[i]) {
+					t.Fatalf("entry %d: %+v, want\n%+v", i, got.Entries[min(i, len(got.Entries)-1)], want.Entries[i])
+				}
+			}
+			t.Fatalf("%+v, want\n%+v", got, want)
+		}
 	})
 }
