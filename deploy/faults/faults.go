@@ -39,7 +39,7 @@ type fault struct {
 	moments []string
 	short   []string // of the short form
 	// strike returns when the fault is over; it says with w.struck when it
-	// has begun.
+	// has begun, and of one that ends processes when they have ended.
 	strike func(ctx context.Context, w *struckWave) error
 }
 
@@ -347,7 +347,7 @@ func holderIn(d *workflowservice.DescribeWorkflowExecutionResponse) int {
 }
 
 func killCodex(ctx context.Context, w *struckWave) error {
-	w.struck()
+	defer w.struck()
 	return each(w.runs, func(r *run) error { return r.endCodex(ctx, syscall.SIGKILL) })
 }
 
@@ -365,7 +365,7 @@ func (r *run) endCodex(ctx context.Context, sig syscall.Signal) error {
 // process is killed. A group with a limit of its own would kill whoever asks
 // next, and only for memory that it did not have before.
 func starveCodex(ctx context.Context, w *struckWave) error {
-	w.struck()
+	defer w.struck()
 	return each(w.runs, func(r *run) error {
 		p, ok := biggest(processesOf(r.id, r.dir()))
 		if !ok {
@@ -379,7 +379,6 @@ func starveCodex(ctx context.Context, w *struckWave) error {
 // reboot ends every process on the host, sshd included, and starts sshd with
 // another boot id. Files stay.
 func reboot(ctx context.Context, w *struckWave) error {
-	w.struck()
 	err := w.host.sshd.Stop()
 	for {
 		var left []process
@@ -394,6 +393,7 @@ func reboot(ctx context.Context, w *struckWave) error {
 		}
 		sleep(ctx, 20*time.Millisecond)
 	}
+	w.struck()
 	sleep(ctx, time.Duration(w.rng.Int64N(int64(3*time.Second))))
 	return errors.Join(err, w.host.newBoot(), w.host.sshd.Start(ctx), ctx.Err())
 }
@@ -401,7 +401,7 @@ func reboot(ctx context.Context, w *struckWave) error {
 // deleteJournal unlinks what codex writes to; whoever holds it open goes on, the
 // judge too.
 func deleteJournal(ctx context.Context, w *struckWave) error {
-	w.struck()
+	defer w.struck()
 	return each(w.runs, func(r *run) error {
 		path := r.proc(1) + "/out.log"
 		f, err := os.Open(path)
@@ -419,7 +419,7 @@ func deleteJournal(ctx context.Context, w *struckWave) error {
 // truncateJournal cuts off all that codex has written; what it writes from now
 // on comes to the front, and whoever follows the file reads it behind the rest.
 func truncateJournal(ctx context.Context, w *struckWave) error {
-	w.struck()
+	defer w.struck()
 	return each(w.runs, func(r *run) error {
 		r.signalCodex(syscall.SIGSTOP) // so that nothing comes between
 		defer r.signalCodex(syscall.SIGCONT)
@@ -446,12 +446,12 @@ func fillDisk(ctx context.Context, w *struckWave) error {
 	if err != nil {
 		return err
 	}
-	w.struck()
 	for size := 1 << 20; size > 0; {
 		if _, err := f.Write(make([]byte, size)); err != nil {
 			size /= 2 // ENOSPC, to the last byte
 		}
 	}
+	w.struck()
 	sleep(ctx, 5*time.Second+time.Duration(w.rng.Int64N(int64(5*time.Second))))
 	return errors.Join(f.Close(), os.Remove(path))
 }
