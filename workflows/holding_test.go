@@ -58,6 +58,21 @@ func TestAHostIsCleanedAlsoWhenPreparingItFailed(t *testing.T) {
 	}
 }
 
+// An sshd that is restarted, or a small machine that boots, is no reason for a
+// session to fail that just begins.
+func TestAHostThatIsAwayForSecondsDoesNotFailASessionThatBegins(t *testing.T) {
+	w := newWorld(t)
+	w.fake.fail("prepare", temporal.NewApplicationError("connection refused", activities.ErrTypeUnreachable))
+	w.at(10*time.Second, func() { w.fake.fail("prepare", nil) })
+	w.at(time.Minute, func() {
+		if v := w.view(); v.State != Idle || v.Error != nil {
+			t.Errorf("session is %+v", v)
+		}
+	})
+	w.ends(2 * time.Minute)
+	w.start(SessionOptions{})
+}
+
 func TestWhatCannotBeCleanedStaysUntilItCan(t *testing.T) {
 	w := newWorld(t)
 	w.fake.closeErrs = []error{finally(activities.ErrTypeAuth), finally(activities.ErrTypeAuth)}

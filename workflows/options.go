@@ -29,7 +29,8 @@ func do[In, Out any](ctx workflow.Context, activity func(context.Context, In) (O
 const beat = 10 * time.Second
 
 // setUp is for work on a host that may be repeated and may move a few hundred
-// megabytes. A host that cannot be reached is tried three times.
+// megabytes. A host that cannot be reached is tried for a quarter of a minute:
+// as long as an sshd takes to be restarted.
 func setUp(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 30 * time.Minute,
@@ -37,7 +38,7 @@ func setUp(ctx workflow.Context, summary string) workflow.Context {
 		WaitForCancellation: true,
 		Summary:             excerpt(summary, 100), // Temporal takes 400 bytes of JSON
 		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second, MaximumAttempts: 3,
+			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second, MaximumAttempts: 5,
 		},
 	})
 }
