@@ -155,7 +155,14 @@ func (m *machine) historyRead(r *message) {
 		} `json:"data"`
 	}
 	if r.Error != nil || json.Unmarshal(r.Result, &a) != nil {
-		return // an older codex: what the journal says has to do
+		// An older codex: what the journal says has to do, unless it is a
+		// message for another process, whose journal has nothing of it.
+		for _, s := range m.sends {
+			if s.doubtful() && s.Kind == SendTurn && s.Incarnation > 0 && s.Incarnation < m.st.Cursor.Incarnation {
+				s.settle(Void, "codex cannot say whether it had the message before its process ended")
+			}
+		}
+		return
 	}
 	for _, turn := range a.Data {
 		for _, it := range turn.Items {

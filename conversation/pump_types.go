@@ -188,7 +188,8 @@ type Send struct {
 	Model  string `json:"model,omitempty"`
 	Effort string `json:"effort,omitempty"`
 	// RPC and Incarnation name the request that a decision answers; Kind of
-	// the request and the outcome say in which shape.
+	// the request and the outcome say in which shape. Of an uncertain message
+	// that begins a turn, Incarnation is the process that may have had it.
 	RPC         json.RawMessage `json:"rpc,omitempty"`
 	Incarnation int             `json:"incarnation,omitempty"`
 	RequestKind RequestKind     `json:"request_kind,omitempty"`

@@ -1,0 +1,66 @@
+package conversation
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/deploy/scriptedmodel"
+)
+
+// A message that an earlier process may have had: the thread's history tells,
+// and where it cannot, nobody guesses.
+
+func TestMessageOfAnotherProcessIsNotSentWhereHistoryCannotBeRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		history string
+		of      int // the process that may have had it; this is the third
+		want    DeliveryState
+	}{
+		"an older codex":       {`"error":{"code":-32600,"message":"unknown variant"}`, 2, Void},
+		"nonsense":             {`"result":"?"`, 2, Void},
+		"the same process":     {`"error":{"code":-32600,"message":"unknown variant"}`, 3, Sent}, // its journal has no trace of it
+		"a history without it": {`"result":{"data":[]}`, 2, Sent},
+	} {
+		m := turn(5, "m-5", "hello")
+		m.Uncertain, m.Incarnation = true, c.of
+		s := perform(t, PumpInput{State: opened(), Sends: []Send{m}}, Options{Nonce: "n"})
+		s.hear(`{"id":"g1.p9.history-n.0",`+c.history+`}`, `{"id":"g1.p9.barrier-n.0","result":{}}`)
+		s.m.cancel(time.Second)
+		if got := delivered(t, s.result(map[DeliveryState]PumpReason{Void: Bound, Sent: PumpCancelled}[c.want]), "m-5"); got != c.want {
+			t.Errorf("%s: the message is %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestTurnOfAKilledProcessIsFoundInterruptedInItsThreadsHistory(t *testing.T) {
+	s := scriptedmodel.Serve(t, `
+rules:
+  - steps:
+      - - say: one two three four
+        - wait: never
+`)
+	k := newTalk(t, s)
+	before := k.state
+	in := k.input(turn(1, "m-1", "first"))
+	done := make(chan PumpResult, 1)
+	go func() { done <- k.run(context.Background(), in) }()
+	if _, err := s.AwaitWaiting(t.Context(), "never"); err != nil {
+		t.Fatal(err)
+	}
+	k.p.kill()
+	thread := (<-done).State.ThreadID
+	// All that the workflow knows is that the message may have been sent.
+	k.state = before
+	k.state.ThreadID = thread
+	k.restart()
+	again := turn(1, "m-1", "first")
+	again.Uncertain, again.Incarnation = true, 1
+	r := k.pump(TurnEnded, again)
+	if got := delivered(t, r, "m-1"); got != Acknowledged || r.Turn.N != 1 || r.Turn.Status != "interrupted" {
+		t.Errorf("the message is %s, turn %+v", got, r.Turn)
+	}
+	if n := len(s.Requests()); n != 1 {
+		t.Errorf("the model was asked %d times", n)
+	}
+}
