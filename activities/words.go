@@ -11,6 +11,7 @@ const (
 
 	Accept  = conversation.Accept
 	Decline = conversation.Decline
+	Cancel  = conversation.Cancel
 
 	Decided      = conversation.Decided
 	Sent         = conversation.Sent

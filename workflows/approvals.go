@@ -22,18 +22,12 @@ func (s *session) asked(r activities.Request) {
 		AskedAt: now, Expires: now.Add(s.opt.Expiry), State: ApprovalOpen,
 	})
 	s.st.UpdatedAt = now
-	// What was accepted for the session is answered by us, also after codex
-	// has forgotten it with its process.
-	if by, ok := s.st.Grants[r.Digest]; ok && slices.Contains(r.Offered, "accept") {
-		s.decide(s.st.approval(s.st.ApprovalN), Decision{
-			Outcome: string(activities.Accept), By: by, At: now, Scope: "session", Reason: "accepted earlier for this session",
-		})
-	}
+	s.answerFromBefore(s.st.approval(s.st.ApprovalN))
 }
 
 // decide records a decision and queues it for codex.
 func (s *session) decide(a *approvalState, d Decision) {
-	a.Decision = &d
+	a.Decision, a.Delivery = &d, decidedHere
 	if a.State == ApprovalOpen {
 		a.State = ApprovalDecided
 	}
@@ -43,6 +37,7 @@ func (s *session) decide(a *approvalState, d Decision) {
 		}
 		s.st.Grants[a.Request.Digest] = d.By
 	}
+	s.track(SendID(s.id, a.N), string(activities.SendDecision), a.Turn, decidedHere)
 	s.st.Sends = append(s.st.Sends, pendingSend{Approval: a.N, Send: activities.Send{
 		ID: SendID(s.id, a.N), Kind: activities.SendDecision,
 		RPC: a.Request.RPC, Incarnation: a.Request.Incarnation, RequestKind: a.Request.Kind,
@@ -101,7 +96,7 @@ func (s *session) checkDecide(d Decide) (*approvalState, error) {
 	case d.Digest != a.Request.Digest:
 		return nil, refuse(RefusedState, "decide %s: the digest is not that of what was asked (%s…): look at it again", d.Approval, a.Request.Digest[:min(12, len(a.Request.Digest))])
 	case a.State == ApprovalVoid:
-		return nil, refuse(RefusedState, "decide %s: codex does not ask for this any more", d.Approval)
+		return nil, refuse(RefusedState, "decide %s: codex does not ask for this any more (%s)", d.Approval, a.Why)
 	case a.State == ApprovalExpired:
 		return nil, refuse(RefusedState, "decide %s: it expired at %s and was declined", d.Approval, a.Expires.UTC().Format(time.RFC3339))
 	case a.State == ApprovalOpen && !workflow.Now(s.ctx).Before(a.Expires): // its timer is a little late
@@ -175,6 +170,6 @@ func (s *session) approvalView(a *approvalState) Approval {
 		ID: s.approvalID(a.N), Session: s.id, Turn: a.Turn, Kind: string(r.Kind), Summary: r.Summary,
 		Command: r.Command, CWD: r.CWD, Reason: r.Reason, Changes: changes, Digest: r.Digest,
 		Offered: r.Offered, Truncated: r.Truncated, AskedAt: a.AskedAt, ExpiresAt: a.Expires,
-		State: a.State, Decision: a.Decision,
+		State: a.State, Decision: a.Decision, Delivery: a.Delivery, VoidReason: a.Why, Earlier: a.Earlier,
 	}
 }

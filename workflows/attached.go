@@ -32,6 +32,9 @@ func (s *session) wantsPump() bool {
 
 // hasNews says whether a running pump should be called back for something new.
 func (s *session) hasNews() bool {
+	if s.st.BudgetNews {
+		return true
+	}
 	for _, p := range s.st.Sends {
 		if !p.Handed {
 			return true
@@ -77,14 +80,26 @@ func (s *session) pump() error {
 				continue
 			}
 			p.Send.Uncertain = true
-			if p.Send.Kind == activities.SendTurn {
-				s.st.MayHaveTurn = true
-			}
+			s.mayHave(*p)
 		}
 	default:
 		s.pumpFailed(err)
 	}
 	return nil
+}
+
+// mayHave takes note that codex may have a message.
+func (s *session) mayHave(p pendingSend) {
+	s.track(p.Send.ID, kindOf(p.Send.Kind), p.Send.Turn, sentThere)
+	if a := s.st.approval(p.Approval); a != nil {
+		a.Delivery = sentThere
+		if a.State == ApprovalDecided {
+			a.State = ApprovalSent
+		}
+	}
+	if p.Send.Kind == activities.SendTurn {
+		s.st.MayHaveTurn = true
+	}
 }
 
 // follow waits for the pump. When there is something new to say, it calls the
@@ -133,6 +148,10 @@ func (s *session) pumpInput() activities.RunPumpInput {
 	if len(s.st.Handing) == 0 {
 		s.st.Handing, s.st.Notes = s.st.Notes, nil
 	}
+	if s.st.BudgetNews {
+		s.st.BudgetNews = false
+		s.budgetReached(sentThere)
+	}
 	if s.st.Again == 0 {
 		s.st.Prefix = fmt.Sprintf("g%d.p%d", s.st.Generation, s.st.PumpN)
 	}
@@ -143,16 +162,17 @@ func (s *session) pumpInput() activities.RunPumpInput {
 			Sends: out, Notes: s.st.Handing,
 			Prefix: s.st.Prefix, Again: s.st.Again,
 			// A turn has one deadline, however many pumps serve it.
-			Limits: activities.Limits{Turn: max(s.opt.TurnTimeout-s.st.TurnSpent, time.Second)},
+			Limits: activities.Limits{Turn: max(s.opt.TurnTimeout-s.st.TurnSpent, time.Second), Tokens: s.tokensLeft()},
 		},
 	}
 	return in
 }
 
+// thread is all that a thread is set up with, and again whenever it is resumed.
 func (s *session) thread() activities.ThreadSpec {
 	return activities.ThreadSpec{
 		CWD: s.st.Layout.WorkDir, Sandbox: s.opt.Sandbox, Permissions: s.st.Permissions,
-		ApprovalPolicy: s.opt.ApprovalPolicy, Model: s.opt.Model, Effort: s.opt.Effort, Mark: s.id,
+		ApprovalPolicy: s.opt.ApprovalPolicy, Model: orElse(s.st.Model, s.opt.Model), Effort: orElse(s.st.Effort, s.opt.Effort), Mark: s.id,
 	}
 }
 
@@ -185,15 +205,21 @@ func (s *session) apply(out activities.RunPumpResult, moved bool) {
 	if r.State.Opened == s.st.Incarnation {
 		s.st.EarlyEnds = 0
 	}
+	if !s.st.BudgetNews {
+		s.budgetReached(acknowledged)
+	}
 	sends := len(s.st.Sends)
 	for _, d := range r.Deliveries {
 		s.delivered(d)
 	}
 	for _, rpc := range r.Resolved {
-		s.withdrawn(rpc)
+		s.withdrawn(rpc, whyResolved(r))
 	}
 	for _, req := range r.Requests {
 		s.asked(req)
+	}
+	if s.st.Cut != nil && r.Reason != activities.TurnEnded && s.st.sending(activities.SendTurn) == nil {
+		s.st.Cut = nil // it runs now: codex had never had it
 	}
 	switch r.Reason {
 	case activities.TurnEnded:
@@ -207,6 +233,17 @@ func (s *session) apply(out activities.RunPumpResult, moved bool) {
 	default:
 		s.lookForProgress(r, moved || len(r.Requests)+len(r.Resolved) > 0 || len(s.st.Sends) < sends)
 	}
+}
+
+// whyResolved says why codex asks no more for what it asked for.
+func whyResolved(r activities.PumpResult) string {
+	switch {
+	case r.Reason == activities.ProcessEnded:
+		return processGone + " before it was answered"
+	case r.Turn != nil:
+		return fmt.Sprintf("turn %d ended (%s) before it was answered", r.Turn.N, r.Turn.Status)
+	}
+	return "codex withdrew the question"
 }
 
 // fruitless is how many pumps in a row may bring nothing.

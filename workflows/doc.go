@@ -11,7 +11,7 @@
 //	queued → preparing → starting → idle ⇄ running ⇄ waiting → closing → closed
 //	                          resuming    (codex is started again)
 //	                          interrupted (a turn was cut off, or codex cannot go on; a message tries again)
-//	                          failed      (it could not begin, or the host will not have us)
+//	                          failed      (it could not begin, the host will not have us, or it was to fail)
 //
 // While a turn runs, one activity (the pump) is attached to codex's journal.
 // While codex waits for a person, nothing is: no activity, no channel. One
@@ -24,23 +24,29 @@
 //
 // Signals and updates of the same name take the same JSON. A refused update
 // costs no event; a refused signal is kept in Refusals. "ends" is closing,
-// closed or failed.
+// closed or failed. A worker that dies on the way changes no line of this.
 //
 //	message (queue)   any state but ends      → queued, answered with its turn number
 //	                  same id, same text      → the first answer again, also while closing
 //	                  same id, other text     → refused
+//	                  the budget is spent     → refused
 //	                  ends                    → refused
-//	message (steer)   running, waiting        → goes into the running turn, or becomes a turn
+//	message (steer)   running, waiting, and resuming with a turn that never began
+//	                                          → goes into the running turn, or becomes a turn
 //	                                            of its own if that one ends first
 //	                  any other               → refused
 //	decide            approval open, digest equal, outcome offered → decided
-//	                  decided, expired, void  → refused
+//	                  decided, expired, void  → refused; of a void one it is said why it is void
 //	                  unknown approval        → not found
 //	                  ends                    → refused
-//	interrupt         running, waiting        → the turn is interrupted, also before codex acknowledged it;
-//	                                            again: asked again
+//	interrupt         running, waiting, and resuming with a turn that never began
+//	                                          → the turn is interrupted, also before codex acknowledged it;
+//	                                            again: asked again; a turn that ends first has ended as it did
 //	                  any other               → refused
-//	close             any state but ends      → the turn is interrupted, then all is saved, wiped and given back
+//	budget            any state but ends      → holds at once; a running pump is called back for it
+//	                  ends                    → refused
+//	close             any state but ends      → the turn is interrupted, then all is saved, wiped and given back;
+//	                                            a decision in flight is delivered first, what is open is void
 //	                  closing, failed; with discard → what cannot be saved is given up
 //	                  closing, failed; without      → refused
 //	stirred (from a   waiting, of this process and beyond what is known of it → a pump looks;
@@ -50,13 +56,53 @@
 // What cannot be cleaned up on a host stays, and is tried again, until it can
 // or somebody says discard; seed and slot are held so long.
 //
+// # How far a message came
+//
+//	queued        its turn has not begun
+//	decided       it is on record here, and not known to have been written to codex
+//	sent          it was written, or may have been
+//	acknowledged  codex has it (a budget: a pump has worked with it)
+//	rejected      codex would not have it
+//	void          what it was for is gone, and it was certainly not written
+//
+// A pump tells when it returns; one that brings no result leaves its messages
+// "sent" until the next one has looked into the journal. What is not known to
+// have been written is sent again only after that.
+//
+// # When codex's process dies
+//
+// Whether it was killed, ran out of memory, went with its host or lost its
+// journal: the session says what it knows of the end, what is certain and what
+// is not. Requests that nobody answered are void, with the reason. What the
+// process left running on the host is ended at once. A message that certainly
+// never reached codex goes to the next process. Any other turn is interrupted,
+// or unknown where it cannot be told whether codex had its message, and the
+// session's on_interrupt decides:
+//
+//	ask       the state is interrupted; the queue waits, too, for the next message
+//	continue  a new process resumes the thread and a turn of the session's own
+//	          (message <id>.c<n>) tells codex to go on: at most 3 in a row without
+//	          a turn that codex ended. Where it is unknown whether codex had the
+//	          message, the thread's history is asked first: if it has it, the turn
+//	          was cut off and is continued; if not, the message is delivered; if it
+//	          cannot be read, the session asks a person.
+//	fail      the session closes as failed; all is saved and cleaned up
+//
+// Nothing is continued that somebody wanted to end (interrupt, close, a decision
+// to cancel), that took longer than its turn may, or that has spent the budget.
+// A thread is resumed by its id with the sandbox or profile, approval policy, cwd,
+// model and effort that it had. If that cannot be, the session stops and says so.
+//
+// A decision dies with the process as well. earlier.go says what it means when
+// codex asks for the same again; that it was asked for before is always said.
+//
 // # Bounds
 //
 // All that a session carries fits into one value of Temporal's (2 MiB): 1000
 // queued messages, 768 KiB of their text, 256 KiB for one, the last 10 turns
-// and 40 approvals. A run goes over into the next one when its history is long,
-// between any two steps, also while a turn runs; nothing that was taken is lost
-// or done twice.
+// and 40 approvals, the decisions on 100 asks that a process took with it. A run
+// goes over into the next one when its history is long, between any two steps,
+// also while a turn runs; nothing that was taken is lost or done twice.
 //
 // # Events
 //

@@ -299,13 +299,22 @@ func (w *world) at(d time.Duration, f func()) {
 	w.RegisterDelayedCallback(func() { w.steps--; f() }, d)
 }
 
-// when runs a step as soon as the session is in a state. Activities run in
-// real time beside the environment's clock, so no fixed time would do.
-func (w *world) when(state SessionStatus, f func()) {
+// once runs a step as soon as a condition is met. Activities run in real time
+// beside the environment's clock, so no fixed time would do.
+func (w *world) once(what string, cond func() bool, f func()) {
 	w.steps++
+	var end time.Time
 	var look func()
 	look = func() {
-		if w.view().State != state {
+		switch {
+		case end.IsZero():
+			end = time.Now().Add(patience)
+		case time.Now().After(end): // nothing else would end the polling
+			w.t.Errorf("gave up waiting until %s: %+v", what, w.view())
+			w.CancelWorkflow()
+			return
+		}
+		if !cond() {
 			w.RegisterDelayedCallback(look, 10*time.Millisecond)
 			return
 		}
@@ -313,6 +322,32 @@ func (w *world) when(state SessionStatus, f func()) {
 		f()
 	}
 	w.RegisterDelayedCallback(look, 60*time.Millisecond)
+}
+
+// when runs a step as soon as the session is in a state.
+func (w *world) when(state SessionStatus, f func()) {
+	w.once("the session is "+string(state), func() bool { return w.view().State == state }, f)
+}
+
+// attached runs a step as soon as the n-th pump has begun.
+func (w *world) attached(n int, f func()) {
+	w.once(fmt.Sprintf("pump %d is attached", n), func() bool {
+		w.fake.mu.Lock()
+		defer w.fake.mu.Unlock()
+		return len(w.fake.ran) == n
+	}, f)
+}
+
+// whenTurn runs a step as soon as a turn has ended that way.
+func (w *world) whenTurn(n int, status string, f func()) {
+	w.once(fmt.Sprintf("turn %d is %s", n, status), func() bool {
+		for _, turn := range query[SessionDetail](w, QueryDetail).Turns {
+			if turn.N == n && turn.Status == status {
+				return true
+			}
+		}
+		return false
+	}, f)
 }
 
 // Answers that pumps give.

@@ -17,6 +17,7 @@ const (
 	SignalDecide    = "decide"
 	SignalInterrupt = "interrupt"
 	SignalClose     = "close"
+	SignalBudget    = "budget"
 
 	QueryState     = "state"     // → SessionView
 	QueryApprovals = "approvals" // → []Approval, open ones first
@@ -102,6 +103,11 @@ type SessionOptions struct {
 	Expiry time.Duration `json:"expiry,omitempty"`
 	// TurnTimeout bounds one turn; default 24 h.
 	TurnTimeout time.Duration `json:"turn_timeout,omitempty"`
+	// Tokens bounds what the session may use in all; 0 means no bound.
+	Tokens int64 `json:"tokens,omitempty"`
+	// OnInterrupt is what happens when a turn loses its process: ask (the
+	// default), continue or fail.
+	OnInterrupt string `json:"on_interrupt,omitempty"`
 	// CloseAfter closes the session when its first turn has ended (ctl run without --keep).
 	CloseAfter bool   `json:"close_after,omitempty"`
 	By         string `json:"by,omitempty"`
@@ -156,6 +162,13 @@ type Close struct {
 	Discard bool   `json:"discard,omitempty"`
 }
 
+// Budget changes the bounds of a session; what is not given stays.
+type Budget struct {
+	By          string `json:"by,omitempty"`
+	TurnTimeout string `json:"turn_timeout,omitempty"` // of one turn, e.g. 90m
+	Tokens      *int64 `json:"tokens,omitempty"`       // of the session in all; 0 means no bound
+}
+
 // SessionStatus is the state of a session in one word.
 type SessionStatus string
 
@@ -195,6 +208,27 @@ type SessionView struct {
 	Refusals  []Refusal         `json:"refusals,omitempty"`
 	Close     *CloseView        `json:"close,omitempty"`
 	Options   map[string]string `json:"options,omitempty"`
+	Budget    *BudgetView       `json:"budget,omitempty"`
+	Messages  []MessageView     `json:"messages"` // the newest ones, oldest first
+}
+
+// BudgetView is what a session may use.
+type BudgetView struct {
+	Tokens      int64  `json:"tokens"` // in all; 0 means no bound
+	Used        int64  `json:"used"`
+	TurnTimeout string `json:"turn_timeout"`
+}
+
+// MessageView is how far something that somebody said to a session has come.
+type MessageView struct {
+	ID   string `json:"id"`
+	Kind string `json:"kind"` // message, steer, decision, interrupt, budget
+	Turn int    `json:"turn"`
+	// State is queued, decided (not known to have been written to codex), sent
+	// (it was, or may have been), acknowledged, rejected or void. While a pump
+	// is attached it is as of that pump's beginning.
+	State string    `json:"state"`
+	At    time.Time `json:"at"`
 }
 
 // TurnBrief is the newest turn.
@@ -202,7 +236,7 @@ type TurnBrief struct {
 	N         int       `json:"n"`
 	ID        string    `json:"id"`
 	Status    string    `json:"status"`
-	StartedAt time.Time `json:"started_at"`
+	StartedAt time.Time `json:"started_at,omitzero"`
 }
 
 // RequestBrief is an open request.
@@ -212,6 +246,8 @@ type RequestBrief struct {
 	Summary   string    `json:"summary"`
 	AskedAt   time.Time `json:"asked_at"`
 	ExpiresAt time.Time `json:"expires_at"`
+
+	Earlier *EarlierDecision `json:"earlier,omitempty"`
 }
 
 // ProcessView is the session's codex process.
@@ -272,9 +308,10 @@ type TurnView struct {
 	Items          int       `json:"items"`
 	Usage          UsageView `json:"usage"`
 	DiffStat       string    `json:"diff_stat"`
-	StartedAt      time.Time `json:"started_at"`
-	EndedAt        time.Time `json:"ended_at"`
+	StartedAt      time.Time `json:"started_at,omitzero"`
+	EndedAt        time.Time `json:"ended_at,omitzero"`
 	Error          *Failure  `json:"error"`
+	FollowedBy     int       `json:"followed_by,omitempty"` // the turn that goes on with what this one was cut off from
 }
 
 // Done says whether the turn has ended.
@@ -312,6 +349,22 @@ type Approval struct {
 	ExpiresAt time.Time           `json:"expires_at"`
 	State     ApprovalState       `json:"state"`
 	Decision  *Decision           `json:"decision"`
+
+	Delivery   string           `json:"delivery,omitempty"`    // how far the decision came: decided, sent, acknowledged, rejected, void
+	VoidReason string           `json:"void_reason,omitempty"` // why nobody can decide it any more
+	Earlier    *EarlierDecision `json:"earlier,omitempty"`
+}
+
+// EarlierDecision is a decision on the same ask (by its digest) that a process
+// of codex took with it when it died.
+type EarlierDecision struct {
+	Approval string    `json:"approval"`
+	Outcome  string    `json:"outcome"`
+	By       string    `json:"by"`
+	At       time.Time `json:"at"`
+	// State is how far it came: decided (it certainly never reached codex),
+	// sent or acknowledged (it may have had its effect).
+	State ApprovalState `json:"state"`
 }
 
 // SendID names the message that takes the decision on an approval to codex.

@@ -45,6 +45,7 @@ func (s *session) listen(ctx workflow.Context) error {
 		open(SignalDecide, checking(func(d Decide) error { _, err := s.checkDecide(d); return err }), taking(s.takeDecide)),
 		open(SignalInterrupt, checking(s.checkInterrupt), taking(s.takeInterrupt)),
 		open(SignalClose, checking(s.checkClose), taking(s.takeClose)),
+		open(SignalBudget, checking(s.checkBudget), taking(s.takeBudget)),
 		workflow.SetQueryHandler(ctx, QueryState, func() (SessionView, error) { return s.view(), nil }),
 		workflow.SetQueryHandler(ctx, QueryApprovals, func() ([]Approval, error) { return s.approvals(), nil }),
 		workflow.SetQueryHandler(ctx, QueryTurn, s.findTurn),
@@ -61,6 +62,7 @@ var doorTexts = map[string]string{
 	SignalDecide:    `a decision: {"approval":"<session>.<n>","digest":"…","outcome":"accept|decline|cancel"}`,
 	SignalInterrupt: `end the running turn: {"by":"…","reason":"…"}`,
 	SignalClose:     `end the session: {"by":"…","discard":false}`,
+	SignalBudget:    `what it may use: {"by":"…","turn_timeout":"2h","tokens":100000}`,
 }
 
 // signalled takes a signal, or keeps a record of why not.
@@ -219,6 +221,10 @@ func (s *session) checkMessage(m Message) error {
 	}
 	switch m.Mode {
 	case "", "queue":
+		if s.overBudget() {
+			f := s.spent()
+			return refuse(RefusedState, "message %s: %s; %s", m.ID, f.Message, f.Hint)
+		}
 	case "steer":
 		if !s.st.Running {
 			return refuse(RefusedState, "session %s has no running turn to steer", s.id)
@@ -243,6 +249,7 @@ func (s *session) takeMessage(m Message) (MessageAccepted, error) {
 	if m.Mode == "steer" {
 		acc.N = s.st.TurnN
 		s.st.remember(m, acc.N)
+		s.track(m.ID, string(activities.SendSteer), acc.N, decidedHere)
 		s.st.Sends = append(s.st.Sends, pendingSend{Send: activities.Send{
 			ID: m.ID, Kind: activities.SendSteer, Text: m.Text, Blob: m.Blob, Turn: s.st.TurnN,
 		}})
@@ -251,6 +258,7 @@ func (s *session) takeMessage(m Message) (MessageAccepted, error) {
 		acc.N = s.st.NextN
 		s.st.Held = false
 		s.st.Queue = append(s.st.Queue, queuedMessage{Message: m, N: acc.N})
+		s.track(m.ID, kindMessage, acc.N, queuedHere)
 	}
 	s.st.UpdatedAt = workflow.Now(s.ctx)
 	s.st.trim()
@@ -288,9 +296,9 @@ func (s *session) queueInterrupt() {
 		return
 	}
 	s.st.InterruptN++
-	s.st.Sends = append(s.st.Sends, pendingSend{Send: activities.Send{
-		ID: fmt.Sprintf("%s.i%d", s.id, s.st.InterruptN), Kind: activities.SendInterrupt, Turn: s.st.TurnN,
-	}})
+	id := fmt.Sprintf("%s.i%d", s.id, s.st.InterruptN)
+	s.track(id, string(activities.SendInterrupt), s.st.TurnN, decidedHere)
+	s.st.Sends = append(s.st.Sends, pendingSend{Send: activities.Send{ID: id, Kind: activities.SendInterrupt, Turn: s.st.TurnN}})
 }
 
 func (s *session) checkClose(c Close) error {

@@ -55,6 +55,14 @@ func (o SessionOptions) withDefaults() (SessionOptions, error) {
 	if o.TurnTimeout == 0 {
 		o.TurnTimeout = 24 * time.Hour
 	}
+	if o.OnInterrupt == "" {
+		o.OnInterrupt = InterruptAsk
+	}
+	switch o.OnInterrupt {
+	case InterruptAsk, InterruptContinue, InterruptFail:
+	default:
+		return o, fmt.Errorf("on_interrupt %q is none of ask, continue, fail", excerpt(o.OnInterrupt, maxWord))
+	}
 	switch o.Sandbox {
 	case "read-only", "workspace-write", "danger-full-access":
 	default:
@@ -65,8 +73,8 @@ func (o SessionOptions) withDefaults() (SessionOptions, error) {
 	default:
 		return o, fmt.Errorf("approval policy %q is none of untrusted, on-request, never", excerpt(o.ApprovalPolicy, maxWord))
 	}
-	if o.Expiry < 0 || o.TurnTimeout < 0 {
-		return o, fmt.Errorf("durations must not be negative")
+	if o.Expiry < 0 || o.TurnTimeout < 0 || o.Tokens < 0 {
+		return o, fmt.Errorf("durations and tokens must not be negative")
 	}
 	for _, n := range []struct{ what, name string }{{"zone", o.Zone}, {"host", o.Host}, {"seed", o.Seed}} {
 		if n.name != "" && !NamePattern.MatchString(n.name) {

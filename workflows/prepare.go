@@ -115,95 +115,9 @@ func (s *session) cannotStart(f *Failure) {
 	}
 }
 
-// processEnded takes note that codex is gone. What was never written goes to
-// the next process; a turn that had begun is shown as interrupted, or as
-// unknown where codex may or may not have had it, and nothing is repeated.
-func (s *session) processEnded(gone *activities.ProcessGone, p *activities.Problem) {
-	s.st.Alive = false
-	f := failureOfProblem(p)
-	if f == nil {
-		f = &Failure{Kind: "process_exit", Message: "codex is gone",
-			Hint: "send a message to go on: the thread is resumed in a new process"}
-	}
-	if gone != nil && p == nil {
-		switch gone.State {
-		case "exited":
-			f.Message = fmt.Sprintf("codex ended with status %d", gone.Code)
-		case "rebooted":
-			f.Message = "the host was rebooted while codex ran"
-		default:
-			f.Message = "codex is gone, and nobody saw how it ended"
-		}
-		if gone.StderrTail != "" {
-			f.Message += ": " + gone.StderrTail
-		}
-	}
-	s.st.ProcessEnd = f.Message
-	if s.st.Pump.Opened != s.st.Incarnation {
-		s.st.EarlyEnds++
-		if s.st.EarlyEnds >= 3 {
-			s.cannotStart(&Failure{Kind: "process_exit", Hint: "run `ctl host check` on this host",
-				Message: fmt.Sprintf("codex ended %d times in a row before it could be used: %s", s.st.EarlyEnds, f.Message)})
-			return
-		}
-	}
-	for _, a := range s.st.open() {
-		a.State = ApprovalVoid
-	}
-	turn := s.st.sending(activities.SendTurn)
-	switch {
-	case !s.st.Running:
-		s.dropSends()
-	case turn != nil && turn.maybe():
-		s.interrupted("unknown", f)
-	case turn != nil && s.st.Interrupt == nil && s.st.Close == nil:
-		s.note(activities.Note{Type: "state", Text: "codex ended before the message reached it; it goes to a new process", Data: failureData(f)})
-		s.keepMessages()
-	default:
-		s.interrupted("interrupted", f)
-	}
-}
-
-// keepMessages leaves of what was to be sent the messages of a turn that has
-// yet to begin.
-func (s *session) keepMessages() {
-	sends := s.st.Sends
-	s.st.Sends = nil
-	for _, p := range sends {
-		switch {
-		case p.Send.Kind == activities.SendTurn, p.Send.Kind == activities.SendSteer && !p.maybe():
-			s.st.Sends = append(s.st.Sends, p)
-		default:
-			if a := s.st.approval(p.Approval); a != nil && a.State == ApprovalDecided {
-				a.State = ApprovalVoid
-			}
-		}
-	}
-}
-
-func (s *session) interrupted(status string, f *Failure) {
-	s.giveUpTurn(status, f)
-	s.st.Error = f
-	s.become(Interrupted)
-}
-
 // hadTurn says that the thread has, or may have, a rollout: it is resumed and
 // never replaced.
 func (st *sessionState) hadTurn() bool { return st.HasTurn || st.MayHaveTurn }
-
-// retire stops a codex that does not answer, or a turn that takes too long.
-func (s *session) retire(p *activities.Problem) {
-	name := s.st.Lease.Spec.Name
-	s.st.PumpN++
-	_, err := unlessClosing(s, untilDone(s.ctx, "retire codex on "+name), sessions.StopServer, activities.StopServerInput{
-		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation,
-	})
-	if err != nil && s.st.Close == nil {
-		s.fail(failureOf("stop codex on "+name, err))
-		return
-	}
-	s.processEnded(nil, p)
-}
 
 // refusedByCodex is a handshake or a thread that codex will not have. A thread
 // that cannot be resumed is never replaced by a new one.

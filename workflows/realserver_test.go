@@ -273,6 +273,18 @@ func (r *real) decision(session string, n int, outcome, scope string) Decide {
 	return Decide{}
 }
 
+func (r *real) approval(session string, n int) Approval {
+	r.t.Helper()
+	id := fmt.Sprintf("%s.%d", session, n)
+	for _, a := range asked[[]Approval](r, SessionID(session), QueryApprovals) {
+		if a.ID == id {
+			return a
+		}
+	}
+	r.t.Fatalf("there is no approval %s", id)
+	return Approval{}
+}
+
 // close closes a session and gives its last view.
 func (r *real) close(session string) SessionView {
 	r.t.Helper()

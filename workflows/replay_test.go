@@ -110,6 +110,91 @@ var shapes = []struct {
 		r.ended(id, "m2", "completed")
 		r.close(id)
 	})},
+	{"process death and continue", inSession(SessionOptions{OnInterrupt: InterruptContinue}, func(r *real, id string) {
+		r.say(id, "m1", "die")
+		if turn := r.ended(id, "m1", "interrupted"); turn.FollowedBy != 2 {
+			r.t.Errorf("the turn is %+v", turn)
+		}
+		r.ended(id, id+".c1", "completed")
+		r.becomes(id, Idle)
+		r.close(id)
+	})},
+	{"process death and fail", func(t *testing.T) (*real, []string) {
+		r := newReal(t)
+		r.work()
+		id := r.session("s", SessionOptions{OnInterrupt: InterruptFail})
+		r.say(id, "m1", "die")
+		if _, err := r.result(id); typeOf(err) != "process_exit" {
+			t.Errorf("session ended with %v", err)
+		}
+		if v := r.view(id); v.State != Failed || v.Turn.Status != "interrupted" || v.Close == nil || !v.Close.Removed {
+			t.Errorf("session is %+v", v)
+		}
+		return r, []string{SessionID(id)}
+	}},
+	{"decisions that a process took with it", inSession(SessionOptions{OnInterrupt: InterruptContinue}, func(r *real, id string) {
+		r.say(id, "m1", "ask make")
+		r.becomes(id, Waiting)
+		r.host.kill(id, activities.Decided)
+		r.decide(id, 1, "accept", "") // never reaches codex, so it serves the next process
+		r.ended(id, "m1", "interrupted")
+		r.ended(id, id+".c1", "completed")
+		r.say(id, "m2", "ask test")
+		r.becomes(id, Waiting)
+		r.host.kill(id, activities.Sent)
+		r.decide(id, 3, "accept", "") // may have had its effect, so it is asked anew
+		r.ended(id, "m2", "interrupted")
+		r.until("it is asked anew", func() bool { return len(r.view(id).Requests) == 1 })
+		for n, want := range []string{"void", "acknowledged decided", "sent", "open sent"} {
+			a := r.approval(id, n+1)
+			got := string(a.State)
+			if a.Earlier != nil {
+				got += " " + string(a.Earlier.State)
+			}
+			if got != want {
+				r.t.Errorf("approval %s is %s, want %s", a.ID, got, want)
+			}
+		}
+		r.decide(id, 4, "accept", "session")
+		r.ended(id, id+".c2", "completed")
+		r.close(id)
+	})},
+	{"a grant outlives its process", inSession(SessionOptions{}, func(r *real, id string) {
+		r.say(id, "m1", "ask make")
+		r.becomes(id, Waiting)
+		r.host.kill(id, activities.Sent)
+		r.decide(id, 1, "accept", "session")
+		r.ended(id, "m1", "interrupted")
+		r.say(id, "m2", "ask make")
+		r.ended(id, "m2", "completed")
+		if a := r.approval(id, 2); a.State != ApprovalAcknowledged || a.Decision.Scope != "session" || a.Earlier == nil || a.Earlier.State != ApprovalSent {
+			r.t.Errorf("the second approval is %+v, earlier %+v", a, a.Earlier)
+		}
+		r.close(id)
+	})},
+	{"budget", inSession(SessionOptions{Tokens: 1000}, func(r *real, id string) {
+		r.say(id, "m1", "stay")
+		r.until("a pump is attached", func() bool { return r.host.attached(id) })
+		r.update(SessionID(id), SignalBudget, nil, Budget{By: "bob", Tokens: tokens(50), TurnTimeout: "1h"})
+		r.until("the next pump is attached", func() bool { results, _ := r.host.pumps(id); return len(results) == 1 && r.host.attached(id) })
+		if l := r.host.bounds(id); len(l) != 2 || l[0].Tokens != 1000 || l[1].Tokens != 50 || l[1].Turn > time.Hour {
+			r.t.Errorf("the pumps had the bounds %+v", l)
+		}
+		r.update(SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
+		r.ended(id, "m1", "interrupted")
+		r.say(id, "m2", "spend 60")
+		if turn := r.ended(id, "m2", "interrupted"); turn.Error == nil || turn.Error.Kind != "budget" {
+			r.t.Errorf("the turn is %+v", turn)
+		}
+		if err := r.tryUpdate(SessionID(id), SignalMessage, nil, Message{ID: "m3", Text: "hello"}); typeOf(err) != RefusedState {
+			r.t.Errorf("a message over the budget was answered %v", err)
+		}
+		r.signal(SessionID(id), SignalBudget, Budget{Tokens: tokens(0)})
+		r.until("the budget is gone", func() bool { return r.view(id).Budget.Tokens == 0 })
+		r.say(id, "m3", "hello")
+		r.ended(id, "m3", "completed")
+		r.close(id)
+	})},
 	{"failed turn that ends its session", inSession(SessionOptions{CloseAfter: true}, func(r *real, id string) {
 		r.say(id, "m1", "fail")
 		if v, err := r.result(id); err != nil || v.State != Closed {

@@ -377,7 +377,8 @@ func TestWhatASessionWasCanBeAskedAfterItsEnd(t *testing.T) {
 		t.Errorf("its turn is %+v", turn)
 	}
 	// The last row of the message table: Temporal itself refuses.
-	for name, arg := range map[string]any{SignalMessage: hello("m2"), SignalInterrupt: Interrupt{}, SignalClose: Close{Discard: true}} {
+	for name, arg := range map[string]any{SignalMessage: hello("m2"), SignalInterrupt: Interrupt{},
+		SignalBudget: Budget{Tokens: tokens(1)}, SignalClose: Close{Discard: true}} {
 		var gone *serviceerror.NotFound
 		if err := r.tryUpdate(SessionID(id), name, nil, arg); !errors.As(err, &gone) {
 			t.Errorf("update %s was answered %v", name, err)

@@ -105,10 +105,14 @@ func (s *session) converse() (again bool, err error) {
 		case s.st.Close != nil:
 			err = s.interruptForClose()
 		case s.st.Running && !s.st.Alive:
-			// The turn never began: it does in the next process.
+			// The turn never began, or codex has to be asked whether it did: it
+			// is up to the next process.
+			s.st.Reap = false // which begins with that
 			if f := s.restart(); f != nil {
 				s.cannotStart(f)
 			}
+		case s.st.Reap && !s.canBegin():
+			s.reap()
 		case s.wantsPump():
 			err = s.pump()
 		case s.journalFull():

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,7 +26,12 @@ import (
 //	stay       runs until it is interrupted
 //	die        ends its process once it has the message
 //	fail       ends the turn as failed
+//	late       stays, but only in the second process: the first one ends before it has the message
+//	spend N    uses N tokens, and is interrupted where it may not
 //	else       answers at once
+//
+// Told by the session to go on, it takes up what its last process was at, and
+// asks anew for all of it.
 //
 // It notices what must not happen: a message that reaches codex twice, more
 // than one pump at a time, a pump of an older epoch.
@@ -40,7 +46,21 @@ type standIn struct {
 	bad   map[string]error     // by session: what prepare fails with
 
 	watches int // that run
+
+	faults map[string]fault         // by session: what happens to a pump, once
+	gates  map[string]chan struct{} // by session: starting codex waits
+	stops  map[string]int           // times that a session's codex was stopped
 }
+
+// A fault is what happens to the worker of a pump.
+type fault string
+
+const (
+	diesBefore fault = "dies before the pump wrote"     // the next pump's
+	diesAfter  fault = "dies after the pump wrote"      // the next pump's
+	diesBack   fault = "dies while called back"         // that of the attached pump
+	isSilent   fault = "is killed after the pump wrote" // the next pump's; the server has to notice
+)
 
 // ranTurn is a turn that codex ran.
 type ranTurn struct {
@@ -55,15 +75,84 @@ type standInProc struct {
 	text    string          // of the running turn
 	turnID  string
 	stop    bool // interrupted
-	dead    bool
 	asked   []activities.Request
 	answers map[string]activities.Outcome // by RPC
+	dead    conversation.DeliveryState    // it died while what is sent next had come so far
+	steered []string                      // messages that came into turns
+	limits  []activities.Limits           // of its pumps
+	journal *activities.RunPumpResult     // what the newest pump read, until a result has told it
 	results []string                      // how its pumps returned
 	sends   [][]activities.Send           // what they were given
 }
 
 func newStandIn(t *testing.T) *standIn {
-	return &standIn{t: t, procs: map[string]*standInProc{}, turns: map[string][]ranTurn{}, held: map[string]bool{}, bad: map[string]error{}}
+	return &standIn{t: t, procs: map[string]*standInProc{}, turns: map[string][]ranTurn{}, held: map[string]bool{}, bad: map[string]error{},
+		faults: map[string]fault{}, gates: map[string]chan struct{}{}, stops: map[string]int{}}
+}
+
+// kill ends a session's process. What is sent to it next will have come so far.
+func (h *standIn) kill(session string, state conversation.DeliveryState) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.proc(session).dead = state
+}
+
+// befalls says whether a fault is due, and that is all there is of it.
+func (h *standIn) befalls(session string, due ...fault) fault {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f := h.faults[session]
+	if !slices.Contains(due, f) {
+		return ""
+	}
+	delete(h.faults, session)
+	return f
+}
+
+func (h *standIn) set(session string, f fault) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.faults[session] = f
+}
+
+// gate makes starting codex wait.
+func (h *standIn) gate(session string) (open func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ch := make(chan struct{})
+	h.gates[session] = ch
+	open = sync.OnceFunc(func() { close(ch) })
+	h.t.Cleanup(open)
+	return open
+}
+
+func (h *standIn) pass(ctx context.Context, session string) error {
+	h.mu.Lock()
+	gate := h.gates[session]
+	h.mu.Unlock()
+	if gate == nil {
+		return nil
+	}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-gate:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-activity.GetWorkerStopChannel(ctx):
+			return lostWorker()
+		case <-tick.C:
+			activity.RecordHeartbeat(ctx)
+		}
+	}
+}
+
+// lostWorker is what the server makes of a worker that is gone, at once.
+func lostWorker() error {
+	return temporal.NewApplicationErrorWithOptions("this worker is gone", activities.ErrTypeWireLost,
+		temporal.ApplicationErrorOptions{NextRetryDelay: 10 * time.Millisecond})
 }
 
 func (h *standIn) proc(session string) *standInProc {
@@ -110,15 +199,22 @@ func (h *standIn) PrepareSession(_ context.Context, in activities.PrepareSession
 		Layout: activities.Layout{Root: "/r", Dir: dir, CodexHome: dir + "/codex-home", WorkDir: dir + "/work", OwnWork: true, Codex: "/r/codex"}}, nil
 }
 
-func (h *standIn) StartServer(_ context.Context, in activities.StartServerInput) (activities.StartServerResult, error) {
+func (h *standIn) StartServer(ctx context.Context, in activities.StartServerInput) (activities.StartServerResult, error) {
+	if err := h.pass(ctx, in.Claim.Session); err != nil {
+		return activities.StartServerResult{}, err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	old := h.proc(in.Claim.Session)
-	h.procs[in.Claim.Session] = &standInProc{had: old.had, answers: map[string]activities.Outcome{}, results: old.results, sends: old.sends}
+	h.procs[in.Claim.Session] = &standInProc{had: old.had, answers: map[string]activities.Outcome{}, results: old.results, sends: old.sends,
+		epoch: old.epoch, steered: old.steered, limits: old.limits, text: old.text}
 	return activities.StartServerResult{Process: "app-server", PID: 100 + in.Incarnation}, nil
 }
 
-func (h *standIn) StopServer(context.Context, activities.StopServerInput) (activities.StopServerResult, error) {
+func (h *standIn) StopServer(_ context.Context, in activities.StopServerInput) (activities.StopServerResult, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stops[in.Claim.Session]++
 	return activities.StopServerResult{}, nil
 }
 
@@ -157,23 +253,38 @@ func (h *standIn) RunPump(ctx context.Context, in activities.RunPumpInput) (acti
 	if err := h.attach(session, in); err != nil {
 		return activities.RunPumpResult{}, err
 	}
-	out, wait := h.step(session, in, activity.GetInfo(ctx).Attempt > 1)
+	what := h.befalls(session, diesBefore, diesAfter, isSilent)
+	if what == diesBefore {
+		h.detach(session, string(what))
+		return activities.RunPumpResult{}, lostWorker()
+	}
+	out, wait := h.step(session, in, activity.GetInfo(ctx).Attempt > 1 || in.Pump.Again > 0)
+	if what != "" {
+		h.unheard(session, out)
+	}
+	switch what {
+	case isSilent:
+		h.detach(session, string(what))
+		<-activity.GetWorkerStopChannel(ctx) // nobody hears of it again
+		return activities.RunPumpResult{}, lostWorker()
+	case diesAfter:
+		h.detach(session, string(what))
+		return activities.RunPumpResult{}, lostWorker()
+	}
 	if wait {
 		if err := h.stay(ctx); err != nil {
 			h.detach(session, "handed over")
 			return activities.RunPumpResult{}, err
 		}
 		out.Pump.Reason = conversation.PumpCancelled
+		if what = h.befalls(session, diesBack); what != "" {
+			h.unheard(session, out)
+			h.detach(session, string(what))
+			return activities.RunPumpResult{}, lostWorker()
+		}
 	}
 	h.detach(session, string(out.Pump.Reason))
 	return out, nil
-}
-
-// kill ends a session's process; nobody is told.
-func (h *standIn) kill(session string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.proc(session).dead = true
 }
 
 // WatchHost runs until nobody wants it any more.
@@ -194,6 +305,13 @@ func (h *standIn) watched() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.watches
+}
+
+// unheard keeps what a pump read that nobody heard of: the journal has it still.
+func (h *standIn) unheard(session string, out activities.RunPumpResult) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.proc(session).journal = &out
 }
 
 func (h *standIn) attach(session string, in activities.RunPumpInput) error {
@@ -229,8 +347,7 @@ func (h *standIn) stay(ctx context.Context) error {
 	for {
 		select {
 		case <-activity.GetWorkerStopChannel(ctx):
-			return temporal.NewApplicationErrorWithOptions("this worker stops", activities.ErrTypeWireLost,
-				temporal.ApplicationErrorOptions{NextRetryDelay: 10 * time.Millisecond})
+			return lostWorker()
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
@@ -249,6 +366,32 @@ func (h *standIn) step(session string, in activities.RunPumpInput, again bool) (
 	st.Opened, st.ThreadID, st.CodexVersion, st.Model = st.Cursor.Incarnation, "thread-"+session, "0.169.0", "model"
 	st.Seq += int64(len(in.Pump.Notes))
 	out.Pump.Reason = conversation.Bound
+	p.limits = append(p.limits, in.Pump.Limits)
+	if p.text == "" && len(in.Pump.Sends) > 0 && strings.HasPrefix(in.Pump.Sends[0].Text, "late") && st.Cursor.Incarnation == 1 {
+		p.dead = conversation.Decided
+	}
+	if p.dead != "" {
+		for _, s := range in.Pump.Sends {
+			out.Pump.Deliveries = append(out.Pump.Deliveries, activities.Delivery{ID: s.ID, State: p.dead})
+			p.had[s.ID] = p.had[s.ID] || p.dead != conversation.Decided
+		}
+		out.Pump.Reason, out.Pump.State = conversation.ProcessEnded, st
+		out.Process = &activities.ProcessGone{State: "exited", Code: 137}
+		return out, false
+	}
+	before := p.journal
+	p.journal = nil
+	if before != nil && before.Pump.Reason == conversation.TurnEnded {
+		for _, s := range in.Pump.Sends {
+			state := conversation.Void // the turn had ended when this came
+			if p.had[s.ID] {
+				state = conversation.Acknowledged
+			}
+			out.Pump.Deliveries = append(out.Pump.Deliveries, activities.Delivery{ID: s.ID, State: state})
+		}
+		out.Pump.Reason, out.Pump.Turn, out.Pump.State = before.Pump.Reason, before.Pump.Turn, before.Pump.State
+		return out, false
+	}
 	for _, s := range in.Pump.Sends {
 		out.Pump.Deliveries = append(out.Pump.Deliveries, activities.Delivery{ID: s.ID, State: conversation.Acknowledged})
 		if p.had[s.ID] {
@@ -260,6 +403,9 @@ func (h *standIn) step(session string, in activities.RunPumpInput, again bool) (
 		p.had[s.ID] = true
 		switch s.Kind {
 		case conversation.SendTurn:
+			if s.Text == goOnText {
+				s.Text = p.text // what its last process was at
+			}
 			p.text, p.turnID, p.stop, p.asked = s.Text, fmt.Sprintf("turn-%d", s.Turn), false, nil
 			h.turns[session] = append(h.turns[session], ranTurn{s.Turn, s.ID})
 			st.Turn = s.Turn
@@ -267,6 +413,8 @@ func (h *standIn) step(session string, in activities.RunPumpInput, again bool) (
 			p.answers[string(s.RPC)] = s.Outcome
 		case conversation.SendInterrupt:
 			p.stop = true
+		case conversation.SendSteer:
+			p.steered = append(p.steered, s.ID)
 		}
 	}
 	st.Cursor.Offset += 100
@@ -278,17 +426,19 @@ func (h *standIn) step(session string, in activities.RunPumpInput, again bool) (
 	}
 	word, rest, _ := strings.Cut(p.text, " ")
 	switch {
-	case p.dead:
-		p.turnID, p.text = "", ""
-		out.Pump.Reason = conversation.ProcessEnded
-		out.Process = &activities.ProcessGone{State: "exited", Code: 137}
 	case p.turnID == "":
 	case p.stop:
 		end("interrupted")
-	case word == "stay":
+	case word == "stay", word == "late":
 		wait = true
+	case word == "spend":
+		n, _ := strconv.ParseInt(rest, 10, 64)
+		st.Usage.Input += n
+		if end("completed"); in.Pump.Limits.Tokens > 0 && n > in.Pump.Limits.Tokens {
+			out.Pump.Turn.Status, out.Pump.Turn.Problem = "interrupted", &activities.Problem{Kind: "budget", Message: "more than it was given"}
+		}
 	case word == "die":
-		p.turnID, p.text = "", ""
+		p.turnID, p.text = "", "hello" // enough of that
 		out.Pump.Reason = conversation.ProcessEnded
 		out.Process = &activities.ProcessGone{State: "exited", Code: 137}
 	case word == "fail":
@@ -304,6 +454,9 @@ func (h *standIn) step(session string, in activities.RunPumpInput, again bool) (
 			}
 			out.Pump.Requests = p.asked
 			break
+		}
+		if before != nil {
+			out.Pump.Requests = before.Pump.Requests
 		}
 		open := false
 		for _, a := range p.asked {

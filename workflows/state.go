@@ -31,6 +31,14 @@ type sessionState struct {
 	HasTurn     bool               `json:"has_turn"`              // the thread has a rollout: it can be resumed
 	MayHaveTurn bool               `json:"may_turn,omitempty"`    // codex may have had a message of it
 	TurnSpent   time.Duration      `json:"turn_spent,omitempty"`  // how long pumps were attached to the running turn
+	Model       string             `json:"model,omitempty"`       // as a message asked for it last; a thread that is resumed gets it again
+	Effort      string             `json:"effort,omitempty"`
+	Reap        bool               `json:"reap,omitempty"`        // a dead process may have left something behind
+	Cut         *Failure           `json:"cut,omitempty"`         // what cut off a turn whose message codex may or may not have had
+	GoOns       int                `json:"go_ons,omitempty"`      // turns in a row that were cut off and continued
+	GoOnN       int                `json:"go_on_n,omitempty"`     // messages of the session's own
+	BudgetN     int                `json:"budget_n,omitempty"`    // times that the budget was set
+	BudgetNews  bool               `json:"budget_news,omitempty"` // the attached pump has other bounds
 	Fruitless   int                `json:"fruitless,omitempty"`   // pumps in a row that brought nothing
 
 	Pump   activities.PumpState `json:"pump"`
@@ -52,7 +60,9 @@ type sessionState struct {
 
 	Approvals []approvalState   `json:"approvals,omitempty"`
 	ApprovalN int               `json:"approval_n"`
-	Grants    map[string]string `json:"grants,omitempty"` // digest → who accepted it for the session
+	Grants    map[string]string `json:"grants,omitempty"`   // digest → who accepted it for the session
+	Earlier   []earlierDecision `json:"earlier,omitempty"`  // that a process of codex took with it; oldest first
+	Messages  []MessageView     `json:"messages,omitempty"` // how far they came; oldest first
 
 	Notes    []activities.Note `json:"notes,omitempty"`
 	Handing  []activities.Note `json:"handing,omitempty"` // given to a pump that has not returned
@@ -111,6 +121,9 @@ type approvalState struct {
 	Expires  time.Time          `json:"expires"`
 	State    ApprovalState      `json:"state"`
 	Decision *Decision          `json:"decision,omitempty"`
+	Delivery string             `json:"delivery,omitempty"` // how far the decision came, as last told
+	Why      string             `json:"why,omitempty"`      // it is void
+	Earlier  *EarlierDecision   `json:"earlier,omitempty"`
 }
 
 // Bounds of what is carried: older things are in the transcript.
@@ -123,6 +136,9 @@ const (
 	keepRefusals  = 20
 	maxQueue      = 1000
 	maxGrants     = 500
+	maxEarlier    = 100
+
+	keepMessageViews = 20
 
 	// maxCarry is how much a run may hand to the next one; Temporal takes
 	// 2 MiB.

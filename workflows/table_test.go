@@ -58,13 +58,15 @@ func calm(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpRe
 
 const taken = ""
 
-// The columns of the table in the package's documentation.
-var columns = []struct {
+type column struct {
 	what string
 	name string
 	arg  any
 	want map[SessionStatus]string // taken where it is not named
-}{
+}
+
+// The columns of the table in the package's documentation.
+var columns = []column{
 	{"message", SignalMessage, hello("m1"), refusedIn(Closing, Failed)},
 	{"steer", SignalMessage, Message{ID: "m1", Text: "faster", Mode: "steer"},
 		refusedIn(Queued, Preparing, Starting, Idle, Interrupted, Closing, Failed)},
@@ -72,6 +74,7 @@ var columns = []struct {
 		foundIn(Waiting)},
 	{"interrupt", SignalInterrupt, Interrupt{By: "bob"},
 		refusedIn(Queued, Preparing, Starting, Idle, Interrupted, Closing, Failed)},
+	{"budget", SignalBudget, Budget{Tokens: tokens(1000), TurnTimeout: "1h"}, refusedIn(Closing, Failed)},
 	{"close", SignalClose, Close{}, refusedIn(Closing, Failed)},
 	{"discard", SignalClose, Close{Discard: true}, nil},
 }

@@ -12,7 +12,7 @@ import (
 
 // canBegin says whether a queued message can become a turn.
 func (s *session) canBegin() bool {
-	return len(s.st.Queue) > 0 && !s.st.Held && !s.st.Running && s.st.Close == nil
+	return len(s.st.Queue) > 0 && !s.st.Held && !s.st.Running && s.st.Close == nil && !s.overBudget()
 }
 
 // beginTurn makes the oldest queued message the running turn.
@@ -29,6 +29,13 @@ func (s *session) beginTurn() bool {
 	s.st.TurnSpent, s.st.Fruitless = 0, 0
 	s.st.Error = nil
 	s.st.Interrupt = nil
+	if m.Model != "" {
+		s.st.Model = m.Model
+	}
+	if m.Effort != "" {
+		s.st.Effort = m.Effort
+	}
+	s.track(m.ID, kindMessage, m.N, decidedHere)
 	s.st.Sends = append(s.st.Sends, pendingSend{Send: activities.Send{
 		ID: m.ID, Kind: activities.SendTurn, Text: m.Text, Blob: m.Blob,
 		Turn: m.N, Model: m.Model, Effort: m.Effort,
@@ -45,10 +52,14 @@ func (s *session) delivered(d activities.Delivery) {
 			continue
 		}
 		a := s.st.approval(p.Approval)
+		s.track(d.ID, kindOf(p.Send.Kind), p.Send.Turn, string(d.State))
+		if a != nil {
+			a.Delivery = string(d.State)
+		}
 		switch d.State {
 		case activities.Decided:
-			s.st.Sends[i].Handed = false // not written, for certain: the next pump is to
-			s.st.Sends[i].Send.Uncertain = false
+			// Not written, for certain: the next pump is to.
+			s.st.Sends[i].Handed, s.st.Sends[i].Send.Uncertain = false, false
 			return
 		case activities.Sent:
 			s.st.Sends[i].Send.Uncertain = true
@@ -70,12 +81,15 @@ func (s *session) delivered(d activities.Delivery) {
 				s.st.HasTurn = true
 			}
 		case activities.Void:
-			s.void(a)
-			if p.Send.Kind == activities.SendSteer {
+			s.void(a, orElse(d.Error, "codex does not wait for it any more"))
+			switch p.Send.Kind {
+			case activities.SendSteer:
 				s.requeue(p)
+			case activities.SendTurn: // not even its history could tell
+				s.voidTurn(d.Error)
 			}
 		default: // rejected
-			s.void(a)
+			s.void(a, "codex refused the answer: "+d.Error)
 			if p.Send.Kind == activities.SendTurn {
 				s.giveUpTurn("failed", &Failure{Kind: "bad_request", Message: "codex refused the message: " + d.Error})
 			} else {
@@ -88,10 +102,37 @@ func (s *session) delivered(d activities.Delivery) {
 
 // void ends an approval that codex does not wait for any more. That one
 // expired stays on record.
-func (s *session) void(a *approvalState) {
-	if a != nil && a.State != ApprovalExpired {
-		a.State = ApprovalVoid
+func (s *session) void(a *approvalState, why string) {
+	if a == nil || a.State == ApprovalExpired {
+		return
 	}
+	a.State, a.Why = ApprovalVoid, excerpt(why, maxReason)
+	id := s.approvalID(a.N)
+	s.note(activities.Note{Type: activities.EntryState, Turn: a.Turn, Text: fmt.Sprintf("%s is void: %s", id, a.Why),
+		Data: map[string]string{"approval": id, "reason": a.Why}})
+}
+
+// voidOpen voids what waits for a person.
+func (s *session) voidOpen(why string) {
+	for _, a := range s.st.open() {
+		s.void(a, why+" before it was answered")
+	}
+}
+
+// voidTurn ends a turn of which it cannot be told whether codex began it.
+func (s *session) voidTurn(why string) {
+	f := s.st.Cut
+	if f == nil {
+		f = &Failure{Kind: "protocol", Message: why}
+	}
+	s.interrupted("unknown", f)
+}
+
+func orElse(word, other string) string {
+	if word == "" {
+		return other
+	}
+	return word
 }
 
 // turnEnded records how the running turn ended.
@@ -102,7 +143,11 @@ func (s *session) turnEnded(t *activities.TurnEnd) {
 	if t == nil {
 		t = &activities.TurnEnd{ID: s.st.Pump.TurnID, Status: "unknown"}
 	}
-	s.st.HasTurn = true
+	if s.historySaid(t) {
+		return
+	}
+	s.st.HasTurn, s.st.GoOns = true, 0
+	s.forgetDecided()
 	s.endTurn(t.Status, failureOfProblem(t.Problem), func(v *TurnView) {
 		v.TurnID, v.FinalText, v.FinalTruncated = t.ID, t.FinalText, t.FinalTruncated
 		v.Items, v.DiffStat = t.Items, t.DiffStat
@@ -115,6 +160,9 @@ func (s *session) turnEnded(t *activities.TurnEnd) {
 		}
 	})
 	s.become(Idle)
+	if s.overBudget() && s.st.Close == nil {
+		s.st.Error = s.spent()
+	}
 }
 
 // giveUpTurn ends the running turn without codex having said so.
@@ -147,14 +195,14 @@ func (s *session) endTurn(status string, f *Failure, fill func(*TurnView)) {
 		}
 	}
 	s.st.UpdatedAt = now
-	s.st.Error = nil
-	// What codex asked within the turn is asked no more.
-	for _, a := range s.st.open() {
-		a.State = ApprovalVoid
-	}
-	s.dropSends()
+	s.st.Error, s.st.Cut, s.st.BudgetNews = nil, nil, false
+	// What codex asked within the turn is asked no more; bounds hold for the next.
+	why := fmt.Sprintf("turn %d ended (%s)", s.st.TurnN, status)
+	s.voidOpen(why)
+	s.dropSends(why)
+	s.budgetReached(acknowledged)
 	s.st.trim()
-	if s.opt.CloseAfter && len(s.st.Queue) == 0 && s.st.Close == nil {
+	if s.opt.CloseAfter && (len(s.st.Queue) == 0 || s.overBudget()) && s.st.Close == nil {
 		s.st.Close = &Close{By: s.opt.By}
 	}
 }
@@ -162,13 +210,23 @@ func (s *session) endTurn(status string, f *Failure, fill func(*TurnView)) {
 // dropSends gives up what was to reach the turn that has ended. A decision that
 // codex may have had stays "sent": it may have had its effect. A message that
 // it cannot have had becomes a turn of its own.
-func (s *session) dropSends() {
+func (s *session) dropSends(why string) {
 	sends := s.st.Sends
 	s.st.Sends = nil
 	for _, p := range sends {
-		if a := s.st.approval(p.Approval); a != nil && a.State == ApprovalDecided {
-			a.State = ApprovalVoid
+		a, state := s.st.approval(p.Approval), voided
+		if p.maybe() {
+			state = sentThere
 		}
+		if a != nil {
+			a.Delivery = state
+		}
+		if a != nil && a.State == ApprovalDecided && !p.maybe() {
+			s.void(a, why+" before the decision reached codex")
+		} else if a != nil && a.State == ApprovalDecided {
+			a.State = ApprovalSent
+		}
+		s.track(p.Send.ID, kindOf(p.Send.Kind), p.Send.Turn, state)
 		switch {
 		case p.Send.Kind != activities.SendSteer:
 		case p.maybe():
@@ -182,6 +240,7 @@ func (s *session) dropSends() {
 // requeue makes a turn of a message that came too late for the running one.
 func (s *session) requeue(p pendingSend) {
 	s.st.NextN++
+	s.track(p.Send.ID, string(activities.SendSteer), s.st.NextN, queuedHere)
 	s.st.Queue = append(s.st.Queue, queuedMessage{N: s.st.NextN, Message: Message{ID: p.Send.ID, Text: p.Send.Text, Blob: p.Send.Blob, Mode: "steer"}})
 	s.note(activities.Note{Type: "state", Text: fmt.Sprintf("turn %d ended before message %s could steer it: it becomes turn %d", s.st.TurnN, p.Send.ID, s.st.NextN)})
 }
@@ -198,10 +257,10 @@ func interruptedBy(i *Interrupt) string {
 }
 
 // withdrawn voids an approval that codex asks for no more.
-func (s *session) withdrawn(rpc json.RawMessage) {
+func (s *session) withdrawn(rpc json.RawMessage, why string) {
 	for _, a := range s.st.open() {
 		if a.Request.Incarnation == s.st.Incarnation && string(a.Request.RPC) == string(rpc) {
-			a.State = ApprovalVoid
+			s.void(a, why)
 		}
 	}
 }

@@ -68,6 +68,9 @@ func (s *session) waitsFor() string {
 	case Preparing, Starting, Resuming:
 		return "the host"
 	case Idle, Interrupted:
+		if s.overBudget() {
+			return "a higher budget"
+		}
 		return "a message"
 	case Running:
 		return "codex"
@@ -92,7 +95,8 @@ func (s *session) view() SessionView {
 		Refusals: st.Refusals, Close: st.Closed,
 		Usage: UsageView{Input: st.Pump.Usage.Input, Output: st.Pump.Usage.Output, Cached: st.Pump.Usage.Cached, Turns: st.TurnN},
 		Options: map[string]string{"sandbox": s.opt.Sandbox, "approval_policy": s.opt.ApprovalPolicy,
-			"model": st.Pump.Model, "dir": s.opt.Dir, "codex": st.Pump.CodexVersion},
+			"model": st.Pump.Model, "dir": s.opt.Dir, "codex": st.Pump.CodexVersion, "on_interrupt": s.opt.OnInterrupt},
+		Budget: s.budgetView(), Messages: s.messages(),
 	}
 	if st.Close != nil && st.Status != Closed && st.Status != Failed {
 		v.State = Closing
@@ -106,7 +110,7 @@ func (s *session) view() SessionView {
 	for _, a := range st.open() {
 		v.Requests = append(v.Requests, RequestBrief{
 			ID: s.approvalID(a.N), Kind: string(a.Request.Kind), Summary: a.Request.Summary,
-			AskedAt: a.AskedAt, ExpiresAt: a.Expires,
+			AskedAt: a.AskedAt, ExpiresAt: a.Expires, Earlier: a.Earlier,
 		})
 	}
 	if st.Incarnation > 0 {

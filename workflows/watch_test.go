@@ -212,7 +212,7 @@ func TestAWaitingSessionCostsNoEventsAndOneWatchServesAll(t *testing.T) {
 		}
 	}
 	// Only the one to which something happened notices.
-	r.host.kill(ids[1])
+	r.host.kill(ids[1], activities.Decided)
 	r.signal(SessionID(ids[1]), signalStirred, activities.Stirred{Host: "web-1", Incarnation: 1, Gone: "exited"})
 	r.ended(ids[1], "m1", "interrupted")
 	r.becomes(ids[1], Interrupted)

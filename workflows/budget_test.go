@@ -1,0 +1,166 @@
+package workflows
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+func tokens(n int64) *int64 { return &n }
+
+// uses is a pump of a turn that used so many tokens.
+func uses(n int64, pump pumpFunc) pumpFunc {
+	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		out, err := pump(ctx, in)
+		out.Pump.State.Usage.Input += n / 2
+		out.Pump.State.Usage.Output += n - n/2
+		return out, err
+	}
+}
+
+func TestABudgetReachesARunningPump(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{uses(100, asks("make")), staysAttached("acknowledged"), endsTurn("completed", "")}
+	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
+	w.when(Waiting, func() { w.send(SignalDecide, yes("s1.1", "make")) })
+	w.attached(2, func() {
+		w.takes(w.send(SignalBudget, Budget{By: "bob", Tokens: tokens(1000), TurnTimeout: "30m"}))
+	})
+	w.whenTurn(1, "completed", func() {
+		if b := w.view().Budget; b.Tokens != 1000 || b.TurnTimeout != "30m0s" {
+			t.Errorf("the budget is %+v", b)
+		}
+		w.shows("s1.b1", "budget", 1, "acknowledged")
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{TurnTimeout: time.Hour})
+	first, next := w.fake.ran[1].Pump.Limits, w.fake.ran[2].Pump.Limits
+	if first.Tokens != 0 || first.Turn > time.Hour || first.Turn < 59*time.Minute {
+		t.Errorf("the pump had the bounds %+v", first)
+	}
+	if next.Tokens != 900 || next.Turn > 30*time.Minute || next.Turn < 29*time.Minute {
+		t.Errorf("the next pump has the bounds %+v", next)
+	}
+	if notes := notesOf(w.fake.closed[0].Notes); !strings.Contains(notes, "budget: 1000 tokens in all, 30m0s for a turn") {
+		t.Errorf("it is not on record: %s", notes)
+	}
+}
+
+// A session that waits for a person has no pump to call back.
+func TestABudgetThatIsSetWhileNobodyIsAttachedWaitsForTheNextPump(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{asks("make"), endsTurn("completed", "")}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(SignalBudget, Budget{Tokens: tokens(7)})) })
+	w.at(time.Hour, func() {
+		w.shows("s1.b1", "budget", 1, "decided")
+		if v := w.view(); v.State != Waiting || len(w.fake.ran) != 1 {
+			t.Errorf("%d pumps ran, session is %+v", len(w.fake.ran), v)
+		}
+		w.send(SignalDecide, yes("s1.1", "make"))
+	})
+	w.at(2*time.Hour, func() { w.shows("s1.b1", "budget", 1, "acknowledged") })
+	w.ends(3 * time.Hour)
+	w.start(SessionOptions{})
+	if n := w.fake.ran[1].Pump.Limits.Tokens; n != 7 {
+		t.Errorf("the next pump had %d tokens", n)
+	}
+}
+
+func TestABudgetThatIsGivenInPartLeavesTheRest(t *testing.T) {
+	w := newWorld(t)
+	w.fake.rest = endsTurn("completed", "")
+	w.at(time.Second, func() { w.takes(w.send(SignalBudget, Budget{Tokens: tokens(5)})) })
+	w.at(2*time.Second, func() { w.takes(w.send(SignalBudget, Budget{TurnTimeout: "10m"})) })
+	w.at(3*time.Second, func() {
+		if b := w.view().Budget; b.Tokens != 5 || b.TurnTimeout != "10m0s" || b.Used != 0 {
+			t.Errorf("the budget is %+v", b)
+		}
+		w.takes(w.send(SignalBudget, Budget{Tokens: tokens(0)}))
+	})
+	w.at(4*time.Second, func() {
+		if b := w.view().Budget; b.Tokens != 0 {
+			t.Errorf("the budget is %+v", b)
+		}
+		for _, bad := range []Budget{{}, {By: "bob"}, {Tokens: tokens(-1)}, {TurnTimeout: "soon"}, {TurnTimeout: "-1h"}, {TurnTimeout: "0s"},
+			{Tokens: tokens(1), By: strings.Repeat("x", maxWord+1)}} {
+			w.refuses(w.send(SignalBudget, bad), RefusedBadInput)
+		}
+	})
+	w.ends(5 * time.Second)
+	w.start(SessionOptions{})
+}
+
+// overspends is how a pump returns that interrupted a turn over its budget.
+func overspends(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	out, err := endsTurn("interrupted", "so far")(context.Background(), in)
+	out.Pump.Turn.Problem = &activities.Problem{Kind: "budget", Message: "the turn used 120 tokens, more than it was given"}
+	return out, err
+}
+
+func TestASessionThatSpentItsBudgetTakesNoTurnUntilItHasMore(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{asks("make"), uses(120, overspends), endsTurn("completed", "2"), endsTurn("completed", "3")}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		w.send(SignalMessage, hello("m2"))
+		w.send(SignalDecide, yes("s1.1", "make"))
+	})
+	w.at(time.Minute, func() {
+		v := w.view()
+		if v.State != Idle || v.Turn.N != 1 || v.Turn.Status != "interrupted" || v.Error == nil || v.Error.Kind != "budget" || v.Waits != "a higher budget" || v.Budget.Used != 120 {
+			t.Errorf("session is %+v, budget %+v", v, v.Budget)
+		}
+		w.refuses(w.send(SignalMessage, hello("m3")), RefusedState)
+		w.takes(w.send(SignalBudget, Budget{Tokens: tokens(500)}))
+	})
+	w.at(time.Hour, func() {
+		if v := w.view(); v.State != Idle || v.Turn.N != 2 || v.Turn.Status != "completed" || v.Error != nil {
+			t.Errorf("session is %+v", v)
+		}
+		w.takes(w.send(SignalMessage, hello("m3")))
+	})
+	w.ends(2 * time.Hour)
+	w.start(SessionOptions{Tokens: 100})
+	var left []int64
+	for _, in := range w.fake.ran {
+		left = append(left, in.Pump.Limits.Tokens)
+	}
+	if want := []int64{100, 100, 380, 380}; len(left) != 4 || left[0] != want[0] || left[2] != want[2] || left[3] != want[3] {
+		t.Errorf("pumps had %v tokens, want %v", left, want)
+	}
+}
+
+func TestALowerBudgetThanWhatWasUsedLeavesTheTurnItsLastToken(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{uses(500, asks("make")), overspends}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		w.takes(w.send(SignalBudget, Budget{Tokens: tokens(100)}))
+		w.takes(w.send(SignalDecide, yes("s1.1", "make")))
+	})
+	w.start(SessionOptions{CloseAfter: true})
+	if n := w.fake.ran[1].Pump.Limits.Tokens; n != 1 {
+		t.Errorf("the second pump had %d tokens", n)
+	}
+	if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 1}); turn.Error == nil || turn.Error.Kind != "budget" {
+		t.Errorf("the turn is %+v", turn)
+	}
+}
+
+func TestASessionForOneTurnThatSpentItsBudgetEnds(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{asks("make"), uses(120, overspends)}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		w.send(SignalMessage, hello("m2"))
+		w.send(SignalDecide, yes("s1.1", "make"))
+	})
+	w.start(SessionOptions{CloseAfter: true, Tokens: 100})
+	if v := w.view(); v.State != Closed {
+		t.Errorf("session is %+v", v)
+	}
+}

@@ -1,0 +1,88 @@
+package workflows
+
+import (
+	"slices"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// What a message is, and how far it has come. A pump that is attached tells how
+// far only when it returns; live views know sooner.
+const (
+	kindMessage = "message"
+	kindBudget  = "budget"
+
+	queuedHere   = "queued"                        // its turn has not begun
+	decidedHere  = string(activities.Decided)      // not known to have been written to codex
+	sentThere    = string(activities.Sent)         // it was, or may have been
+	acknowledged = string(activities.Acknowledged) // codex has it
+	rejected     = string(activities.Rejected)     // codex would not have it
+	voided       = string(activities.Void)         // what it was for is gone
+)
+
+// kindOf is a send's kind in the words of the command line.
+func kindOf(k activities.SendKind) string {
+	if k == activities.SendTurn {
+		return kindMessage
+	}
+	return string(k)
+}
+
+// track records how far a message has come.
+func (s *session) track(id, kind string, turn int, state string) {
+	now := workflow.Now(s.ctx)
+	for i := range s.st.Messages {
+		if m := &s.st.Messages[i]; m.ID == id {
+			if m.State != state {
+				m.State, m.At = state, now
+			}
+			m.Kind, m.Turn = kind, turn
+			return
+		}
+	}
+	s.st.Messages = append(s.st.Messages, MessageView{ID: id, Kind: kind, Turn: turn, State: state, At: now})
+	s.st.trimMessages()
+}
+
+// trimMessages drops the oldest that are settled, then the oldest in the queue.
+func (st *sessionState) trimMessages() {
+	for _, goes := range []func(MessageView) bool{
+		func(m MessageView) bool { return m.State == acknowledged || m.State == rejected || m.State == voided },
+		func(m MessageView) bool { return m.State == queuedHere },
+		func(MessageView) bool { return true },
+	} {
+		for len(st.Messages) > keepMessageViews {
+			i := slices.IndexFunc(st.Messages, goes)
+			if i < 0 {
+				break
+			}
+			st.Messages = slices.Delete(st.Messages, i, i+1)
+		}
+	}
+}
+
+// messages lists the newest ones, oldest first.
+func (s *session) messages() []MessageView {
+	out := append([]MessageView{}, s.st.Messages...)
+	for i := range out {
+		if s.st.Ended && out[i].State == queuedHere {
+			out[i].State, out[i].At = voided, s.st.UpdatedAt
+		}
+	}
+	return out
+}
+
+// reached says how far the decision on an approval came.
+func (s *session) reached(a approvalState) string {
+	for _, p := range s.st.Sends {
+		if p.Approval == a.N {
+			if p.maybe() {
+				return sentThere
+			}
+			return decidedHere
+		}
+	}
+	return a.Delivery
+}

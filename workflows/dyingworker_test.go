@@ -1,0 +1,285 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+)
+
+// The message table once more, on the real server, with a worker that dies
+// around the message: the result is the same, and nothing is lost or repeated.
+
+// A cell is one session that is brought into a state and told something.
+type tableCell struct {
+	state SessionStatus
+	what  string
+	door  string
+	fault fault
+
+	id   string
+	open func() // lets codex start
+}
+
+func (c *tableCell) String() string {
+	return fmt.Sprintf("%s/%s/%s, worker %s", c.state, c.what, c.door, c.fault)
+}
+
+func cells() []*tableCell {
+	var out []*tableCell
+	for _, state := range []SessionStatus{Starting, Running, Waiting, Resuming} {
+		faults := []fault{diesBefore, diesAfter, isSilent}
+		if state == Running {
+			faults = append(faults, diesBack)
+		}
+		for _, col := range columns {
+			if col.what == "discard" {
+				continue // a close, in these states
+			}
+			for _, door := range []string{"update", "signal"} {
+				for _, f := range faults {
+					out = append(out, &tableCell{state: state, what: col.what, door: door, fault: f})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// begin brings the session on its way into its state.
+func (c *tableCell) begin(r *real, n int) {
+	name := fmt.Sprint("c", n)
+	if c.state == Starting {
+		c.open = r.host.gate(r.zone + "." + name)
+	}
+	c.id = r.session(name, SessionOptions{})
+	switch c.state {
+	case Running:
+		r.say(c.id, "m0", "stay")
+	case Waiting:
+		r.say(c.id, "m0", "ask make")
+	case Resuming:
+		r.becomes(c.id, Idle)
+		c.open = r.host.gate(c.id)
+		r.say(c.id, "m0", "late")
+	}
+}
+
+// tell sends the message and checks that it is answered as the table says.
+func (c *tableCell) tell(r *real) {
+	i := slices.IndexFunc(columns, func(col column) bool { return col.what == c.what })
+	col := columns[i]
+	arg, want := col.arg, col.want[c.state]
+	if d, ok := arg.(Decide); ok {
+		d.Approval = c.id + ".1"
+		arg = d
+	}
+	r.host.set(c.id, c.fault)
+	if c.door == "signal" {
+		before := len(r.view(c.id).Refusals)
+		r.signal(SessionID(c.id), col.name, arg)
+		if want != taken {
+			r.until(fmt.Sprintf("%v is refused", c), func() bool { return len(r.view(c.id).Refusals) > before })
+		}
+	} else if err := r.tryUpdate(SessionID(c.id), col.name, nil, arg); typeOf(err) != want || (err == nil) != (want == taken) {
+		r.t.Errorf("%v was answered %v, want %q", c, err, want)
+	}
+	if c.open != nil {
+		c.open()
+	}
+}
+
+// took says whether the table has the message taken in that state.
+func (c *tableCell) took() bool {
+	i := slices.IndexFunc(columns, func(col column) bool { return col.what == c.what })
+	return columns[i].want[c.state] == taken
+}
+
+// arrives waits until what was taken has come where it was to come.
+func (c *tableCell) arrives(r *real) {
+	if !c.took() {
+		return
+	}
+	t := r.t
+	switch c.what {
+	case "steer":
+		r.until(fmt.Sprintf("%v: the message has reached codex", c), func() bool { return slices.Contains(r.host.hadSteers(c.id), "m1") })
+	case "decide":
+		r.ended(c.id, "m0", "completed")
+		if a := asked[[]Approval](r, SessionID(c.id), QueryApprovals); len(a) != 1 || a[0].State != ApprovalAcknowledged || a[0].Decision.Outcome != "accept" {
+			t.Errorf("%v: approvals are %+v", c, a)
+		}
+	case "interrupt":
+		turn := r.ended(c.id, "m0", "interrupted")
+		if turn.Error == nil || turn.Error.Kind != "interrupted" {
+			t.Errorf("%v: the turn is %+v", c, turn)
+		}
+	}
+}
+
+func (c *tableCell) closes() bool { return c.what == "close" }
+
+// goOn ends the turn that the session was brought into its state with, or gives
+// it the first one.
+func (c *tableCell) goOn(r *real) {
+	v := r.view(c.id)
+	switch {
+	case c.closes():
+	case c.state == Starting && c.what != "message":
+		r.say(c.id, "m1", "hello")
+	case v.Turn == nil || v.Turn.N != 1 || v.Turn.Status != "inProgress":
+	case c.state == Waiting:
+		r.decide(c.id, 1, "accept", "")
+	case c.state == Running, c.state == Resuming:
+		r.update(SessionID(c.id), SignalInterrupt, nil, Interrupt{By: "bob"})
+	}
+}
+
+// settles waits until all that was begun has ended.
+func (c *tableCell) settles(r *real) {
+	if c.closes() {
+		return
+	}
+	if c.state != Starting {
+		want := "interrupted"
+		if c.state == Waiting && c.what != "interrupt" {
+			want = "completed"
+		}
+		r.ended(c.id, "m0", want)
+	}
+	if c.what == "message" || c.state == Starting {
+		r.ended(c.id, "m1", "completed")
+	}
+	r.update(SessionID(c.id), SignalClose, nil, Close{})
+}
+
+// check sees that what was taken had its effect, once.
+func (c *tableCell) check(r *real) {
+	t := r.t
+	v, err := r.result(c.id)
+	if err != nil || v.State != Closed || !v.Close.Removed {
+		t.Errorf("%v: the session ended as %+v (%v)", c, v, err)
+	}
+	for _, m := range v.Messages {
+		if m.State != "acknowledged" && !(c.closes() && m.State == "void") {
+			t.Errorf("%v: in the end the %s %s is %s", c, m.Kind, m.ID, m.State)
+		}
+	}
+	seen := map[string]int{}
+	for _, turn := range r.host.ran(c.id) {
+		if seen[turn.ID]++; seen[turn.ID] > 1 {
+			t.Errorf("%v: message %s was %d turns", c, turn.ID, seen[turn.ID])
+		}
+	}
+	if c.state != Starting && !c.closes() && seen["m0"] != 1 {
+		t.Errorf("%v: the first message was %d turns", c, seen["m0"])
+	}
+	if n := len(r.host.hadSteers(c.id)); n > 1 {
+		t.Errorf("%v: codex was steered %d times", c, n)
+	}
+	if l := r.host.bounds(c.id); c.what == "budget" && (len(l) == 0 || l[len(l)-1].Tokens != 1000) {
+		t.Errorf("%v: its pumps had the bounds %+v", c, l)
+	}
+}
+
+func TestMessageTableWhileAWorkerDies(t *testing.T) {
+	r := newReal(t)
+	r.work()
+	all := cells()
+	r.update(PoolID(r.zone), UpdatePutHost, nil, roomy("web-1", len(all)))
+	for i, c := range all {
+		c.begin(r, i)
+	}
+	for _, c := range all {
+		if r.becomes(c.id, c.state); c.state == Running {
+			r.until("a pump is attached", func() bool { return r.host.attached(c.id) })
+		}
+		c.tell(r)
+	}
+	for _, step := range []func(*tableCell, *real){(*tableCell).arrives, (*tableCell).goOn, (*tableCell).settles, (*tableCell).check} {
+		for _, c := range all {
+			step(c, r)
+		}
+	}
+}
+
+// roomy is a host with room for that many sessions.
+func roomy(name string, slots int) PutHost {
+	h := put(name, slots)
+	h.Replace = true
+	return h
+}
+
+func (h *standIn) hadSteers(session string) []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.proc(session).steered)
+}
+
+func (h *standIn) bounds(session string) []activities.Limits {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.proc(session).limits)
+}
+
+// What is in flight when another message comes.
+
+func TestACloseWhileADecisionIsInFlightDeliversItOnce(t *testing.T) {
+	for _, f := range []fault{diesBefore, diesAfter} {
+		r := newReal(t)
+		r.work()
+		id := r.session("s", SessionOptions{})
+		r.say(id, "m1", "ask make test")
+		r.becomes(id, Waiting)
+		r.host.set(id, f)
+		r.decide(id, 1, "accept", "")
+		v := r.close(id)
+		if v.Turn.Status != "interrupted" {
+			t.Errorf("worker %s: session is %+v", f, v)
+		}
+		states := map[string]ApprovalState{}
+		for _, a := range asked[[]Approval](r, SessionID(id), QueryApprovals) {
+			states[a.ID] = a.State
+		}
+		if states[id+".1"] != ApprovalAcknowledged || states[id+".2"] != ApprovalVoid {
+			t.Errorf("worker %s: approvals are %v", f, states)
+		}
+	}
+}
+
+func TestAnInterruptBeforeCodexAcknowledgedTheTurnHolds(t *testing.T) {
+	for _, f := range []fault{diesBefore, diesAfter, isSilent} {
+		r := newReal(t)
+		r.work()
+		id := r.session("s", SessionOptions{})
+		r.becomes(id, Idle)
+		r.host.set(id, f)
+		r.say(id, "m1", "stay")
+		r.update(SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
+		r.ended(id, "m1", "interrupted")
+		if ran := r.host.ran(id); len(ran) != 1 {
+			t.Errorf("worker %s: turns were %v", f, ran)
+		}
+		r.close(id)
+	}
+}
+
+func TestADecisionAfterItsApprovalBecameVoidIsRefusedByEveryDoor(t *testing.T) {
+	r := newReal(t)
+	r.work()
+	id := r.session("s", SessionOptions{})
+	r.say(id, "m1", "ask make")
+	r.becomes(id, Waiting)
+	yes := r.decision(id, 1, "accept", "")
+	r.host.kill(id, conversation.Decided)
+	r.update(SessionID(id), SignalInterrupt, nil, Interrupt{})
+	r.ended(id, "m1", "interrupted")
+	if err := r.tryUpdate(SessionID(id), SignalDecide, nil, yes); typeOf(err) != RefusedState {
+		t.Errorf("the decision was answered %v", err)
+	}
+	r.signal(SessionID(id), SignalDecide, yes)
+	r.until("it is refused", func() bool { return len(r.view(id).Refusals) == 1 })
+	r.close(id)
+}

@@ -1,0 +1,267 @@
+package workflows
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+)
+
+// Decisions that a process of codex took with it, and the same ask after that.
+
+// diesWith ends the process while what was sent had come so far.
+func diesWith(states ...conversation.DeliveryState) pumpFunc {
+	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		out, err := dies(conversation.Decided, true)(ctx, in)
+		for i := range out.Pump.Deliveries {
+			out.Pump.Deliveries[i].State = states[min(i, len(states)-1)]
+		}
+		return out, err
+	}
+}
+
+// lostTurn is a session whose first turn asked for make, was answered, and was
+// then cut off by a process that died.
+func lostTurn(t *testing.T, d Decide, dies pumpFunc, after ...pumpFunc) *world {
+	w := newWorld(t)
+	w.fake.pumps = append([]pumpFunc{asks("make"), dies}, after...)
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	if d.Outcome != "" {
+		w.at(2*time.Second, func() { w.takes(w.send(SignalDecide, d)) })
+	}
+	w.at(5*time.Minute, func() { w.send(SignalMessage, hello("m2")) })
+	return w
+}
+
+func decision(outcome, scope string) Decide {
+	return Decide{Approval: "s1.1", Digest: "digest of make", Outcome: outcome, Scope: scope, By: "bob"}
+}
+
+func (w *world) approval(id string) Approval {
+	w.t.Helper()
+	for _, a := range query[[]Approval](w, QueryApprovals) {
+		if a.ID == id {
+			return a
+		}
+	}
+	w.t.Errorf("there is no approval %s", id)
+	return Approval{}
+}
+
+func TestADecisionThatNeverReachedCodexServesOnce(t *testing.T) {
+	for _, outcome := range []string{"accept", "decline"} {
+		w := lostTurn(t, decision(outcome, ""), diesWith(conversation.Decided),
+			asks("make"), endsTurn("completed", ""), asks("make"), endsTurn("completed", ""))
+		w.at(6*time.Minute, func() {
+			if a := w.approval("s1.1"); a.State != ApprovalVoid || a.Delivery != "void" || !strings.Contains(a.VoidReason, "before the decision reached codex") {
+				t.Errorf("%s: the first approval is %+v", outcome, a)
+			}
+			a := w.approval("s1.2")
+			if a.State != ApprovalAcknowledged || a.Decision.Outcome != outcome || a.Decision.By != "bob" || a.Decision.Reason != "decided earlier as s1.1, never delivered" {
+				t.Errorf("%s: the second approval is %+v (%+v)", outcome, a, a.Decision)
+			}
+			if e := a.Earlier; e == nil || e.Approval != "s1.1" || e.Outcome != outcome || e.State != ApprovalDecided || e.By != "bob" || e.At.IsZero() {
+				t.Errorf("%s: it was decided earlier as %+v", outcome, e)
+			}
+			w.send(SignalMessage, hello("m3"))
+		})
+		w.at(7*time.Minute, func() {
+			if a := w.approval("s1.3"); a.State != ApprovalOpen || a.Earlier != nil {
+				t.Errorf("%s: the third approval is %+v", outcome, a)
+			}
+		})
+		w.ends(8 * time.Minute)
+		w.fake.pumps[5] = endsTurn("interrupted", "")
+		w.start(SessionOptions{})
+		if s := w.fake.ran[3].Pump.Sends; len(s) != 1 || string(s[0].Outcome) != outcome || s[0].Incarnation != 2 || s[0].ID != "s1.a2" {
+			t.Errorf("%s: codex was sent %+v", outcome, s)
+		}
+		if notes := notesOf(w.fake.ran[3].Pump.Notes); !strings.Contains(notes, outcome+" s1.2") {
+			t.Errorf("%s is not on record: %s", outcome, notes)
+		}
+	}
+}
+
+func TestADecisionThatMayHaveHadItsEffectIsAskedAnew(t *testing.T) {
+	for _, c := range []struct {
+		outcome string
+		died    pumpFunc
+		state   ApprovalState
+	}{
+		{"accept", diesWith(conversation.Sent), ApprovalSent},
+		{"accept", diesWith(conversation.Acknowledged), ApprovalAcknowledged},
+		{"decline", diesWith(conversation.Sent), ApprovalSent},
+		{"decline", diesWith(conversation.Acknowledged), ApprovalAcknowledged},
+		{"cancel", diesWith(conversation.Decided), ApprovalDecided}, // it was for a turn that has ended
+		{"cancel", diesWith(conversation.Sent), ApprovalSent},
+	} {
+		w := lostTurn(t, decision(c.outcome, ""), c.died, asks("make", "ls"), endsTurn("completed", ""), asks("make"), endsTurn("completed", ""))
+		w.at(6*time.Minute, func() {
+			a := w.approval("s1.2")
+			if e := a.Earlier; a.State != ApprovalOpen || e == nil || e.Approval != "s1.1" || e.Outcome != c.outcome || e.State != c.state {
+				t.Errorf("%s, %s: the approval is %+v, earlier %+v", c.outcome, c.state, a, a.Earlier)
+			}
+			if b := w.view().Requests; len(b) != 2 || b[0].Earlier == nil || b[1].Earlier != nil {
+				t.Errorf("%s, %s: requests are %+v", c.outcome, c.state, b)
+			}
+			w.takes(w.send(SignalDecide, yes("s1.2", "make")))
+			w.takes(w.send(SignalDecide, yes("s1.3", "ls")))
+		})
+		w.at(7*time.Minute, func() { w.send(SignalMessage, hello("m3")) })
+		w.at(8*time.Minute, func() {
+			// That turn ended by itself: nothing is in doubt any more.
+			if a := w.approval("s1.4"); a.State != ApprovalOpen || a.Earlier != nil {
+				t.Errorf("%s, %s: the last approval is %+v", c.outcome, c.state, a)
+			}
+		})
+		w.ends(9 * time.Minute)
+		w.start(SessionOptions{})
+	}
+}
+
+func TestADecisionThatWasNeverWrittenServesNoLongerThanItsQuestionStood(t *testing.T) {
+	w := lostTurn(t, decision("accept", ""), diesWith(conversation.Decided), asks("make"), endsTurn("interrupted", ""))
+	w.at(6*time.Minute, func() {
+		if a := w.approval("s1.2"); a.State != ApprovalOpen || a.Earlier == nil || a.Earlier.State != ApprovalDecided {
+			t.Errorf("the approval is %+v", a)
+		}
+	})
+	w.ends(6*time.Minute + time.Second)
+	w.start(SessionOptions{Expiry: 2 * time.Minute})
+}
+
+func TestWhatNobodyDecidedIsAskedAnew(t *testing.T) {
+	w := lostTurn(t, Decide{}, diesWith(conversation.Decided), asks("make"), endsTurn("interrupted", ""))
+	w.at(5*time.Minute+30*time.Second, func() {
+		if a := w.approval("s1.1"); a.State != ApprovalExpired {
+			t.Errorf("the first approval is %+v", a)
+		}
+		if a := w.approval("s1.2"); a.State != ApprovalOpen || a.Earlier == nil || a.Earlier.By != "expiry" {
+			t.Errorf("the approval is %+v", a)
+		}
+	})
+	w.ends(5*time.Minute + 31*time.Second)
+	w.start(SessionOptions{Expiry: time.Minute})
+}
+
+func TestOfTwoSuchDecisionsTheOneThatMayHaveRunCounts(t *testing.T) {
+	for _, died := range []pumpFunc{diesWith(conversation.Sent, conversation.Decided), diesWith(conversation.Decided, conversation.Sent)} {
+		w := newWorld(t)
+		w.fake.pumps = []pumpFunc{asks("make", "make"), died, asks("make"), endsTurn("interrupted", "")}
+		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(2*time.Second, func() {
+			w.takes(w.send(SignalDecide, yes("s1.1", "make")))
+			w.takes(w.send(SignalDecide, yes("s1.2", "make")))
+		})
+		w.at(time.Minute, func() { w.send(SignalMessage, hello("m2")) })
+		w.at(2*time.Minute, func() {
+			if a := w.approval("s1.3"); a.State != ApprovalOpen || a.Earlier == nil || a.Earlier.State != ApprovalSent {
+				t.Errorf("the approval is %+v, earlier %+v", a, a.Earlier)
+			}
+		})
+		w.ends(3 * time.Minute)
+		w.start(SessionOptions{})
+	}
+}
+
+func TestAGrantForTheSessionOutlivesTheProcessThatItWasOnItsWayTo(t *testing.T) {
+	for _, state := range []conversation.DeliveryState{conversation.Decided, conversation.Sent, conversation.Acknowledged} {
+		w := lostTurn(t, decision("accept", "session"), diesWith(state), asks("make"), endsTurn("completed", ""), asks("make"), endsTurn("completed", ""))
+		w.at(6*time.Minute, func() {
+			a := w.approval("s1.2")
+			if a.State != ApprovalAcknowledged || a.Decision.Scope != "session" || a.Decision.By != "bob" || a.Earlier == nil || a.Earlier.State != ApprovalState(state) {
+				t.Errorf("%s: the approval is %+v, earlier %+v", state, a, a.Earlier)
+			}
+			w.send(SignalMessage, hello("m3"))
+		})
+		w.at(7*time.Minute, func() {
+			if a := w.approval("s1.3"); a.State != ApprovalAcknowledged || a.Decision.Reason != "accepted earlier for this session" || a.Earlier != nil {
+				t.Errorf("%s: the approval is %+v, earlier %+v", state, a, a.Earlier)
+			}
+		})
+		w.ends(8 * time.Minute)
+		w.start(SessionOptions{})
+		if s := w.fake.ran[3].Pump.Sends; len(s) != 1 || s[0].Outcome != conversation.Accept || s[0].Incarnation != 2 {
+			t.Errorf("%s: codex was sent %+v", state, s)
+		}
+	}
+}
+
+// The next run knows of grants and of decisions that were lost.
+func TestARolloverBetweenADeathAndTheSameAskForgetsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{asks("make", "test", "ls"), diesWith(conversation.Sent, conversation.Decided, conversation.Sent)}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		w.takes(w.send(SignalDecide, decision("accept", "session")))
+		w.takes(w.send(SignalDecide, yes("s1.2", "test")))
+		w.takes(w.send(SignalDecide, yes("s1.3", "ls")))
+	})
+	w.at(time.Minute, func() {
+		w.fill()
+		w.SignalWorkflow(SignalMessage, "any event wakes it")
+	})
+	w.start(SessionOptions{})
+	next := newWorld(t)
+	next.fake.pumps = []pumpFunc{asks("make", "test", "ls"), asks(), endsTurn("completed", "")}
+	next.at(time.Second, func() { next.send(SignalMessage, hello("m2")) })
+	next.at(time.Minute, func() {
+		for id, want := range map[string]ApprovalState{"s1.4": ApprovalAcknowledged, "s1.5": ApprovalAcknowledged, "s1.6": ApprovalOpen} {
+			if a := next.approval(id); a.State != want || a.Earlier == nil {
+				t.Errorf("approval %s is %+v, earlier %+v", id, a, a.Earlier)
+			}
+		}
+		next.takes(next.send(SignalDecide, yes("s1.6", "ls")))
+	})
+	next.ends(2 * time.Minute)
+	next.ExecuteWorkflow(TypeSession, carried(t, w.continued()))
+	next.verify()
+}
+
+func TestWhyAnApprovalIsVoidIsSaid(t *testing.T) {
+	withdraws := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		st := opened(in)
+		st.TurnID = "turn-1"
+		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Bound, State: st, Deliveries: acked(in), Resolved: []json.RawMessage{[]byte("0")}}}, nil
+	}
+	for name, c := range map[string]struct {
+		pump pumpFunc
+		do   func(w *world)
+		want string
+	}{
+		"withdrawn":  {withdraws, func(w *world) { w.send(SignalMessage, Message{ID: "m2", Text: "faster", Mode: "steer"}) }, "codex withdrew the question"},
+		"turn ended": {endsTurn("interrupted", ""), func(w *world) { w.send(SignalInterrupt, Interrupt{}) }, "turn 1 ended (interrupted) before it was answered"},
+		"too late":   {answered(conversation.Void, "the request is not open any more"), func(w *world) { w.send(SignalDecide, yes("s1.1", "make")) }, "the request is not open any more"},
+		"refused":    {answered(conversation.Rejected, "no such shape"), func(w *world) { w.send(SignalDecide, yes("s1.1", "make")) }, "codex refused the answer: no such shape"},
+	} {
+		w := newWorld(t)
+		w.fake.pumps, w.fake.rest = []pumpFunc{asks("make"), c.pump}, calm
+		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(2*time.Second, func() { c.do(w) })
+		w.at(time.Minute, func() {
+			if a := w.approval("s1.1"); a.State != ApprovalVoid || a.VoidReason != c.want {
+				t.Errorf("%s: the approval is %s: %q, want %q", name, a.State, a.VoidReason, c.want)
+			}
+			w.refuses(w.send(SignalDecide, yes("s1.1", "make")), RefusedState)
+		})
+		w.ends(time.Hour)
+		w.start(SessionOptions{})
+	}
+}
+
+// answered says how far a decision came while the turn goes on.
+func answered(state conversation.DeliveryState, why string) pumpFunc {
+	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		st := opened(in)
+		st.TurnID = "turn-1"
+		out := activities.PumpResult{Reason: conversation.Bound, State: st}
+		for _, s := range in.Pump.Sends {
+			out.Deliveries = append(out.Deliveries, activities.Delivery{ID: s.ID, State: state, Error: why})
+		}
+		return activities.RunPumpResult{Pump: out}, nil
+	}
+}

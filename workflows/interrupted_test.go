@@ -1,0 +1,369 @@
+package workflows
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+)
+
+type pumpFunc = func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error)
+
+// A turn that loses its process: what the session says of it, and what it does
+// by itself.
+
+func TestACutOffTurnSaysWhatIsCertainAndWhatIsNot(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{asks("make", "rm x", "ls"), dies(conversation.Sent, true)}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(SignalDecide, yes("s1.1", "make"))) })
+	w.at(3*time.Second, func() {
+		v := w.view()
+		for _, want := range []string{"status 137 (killed by signal 9)", "message m1 reached codex", "s1.2 was not answered", "Not known: what became of s1.1"} {
+			if v.Error == nil || !strings.Contains(v.Error.Message, want) {
+				t.Errorf("the session says %+v, and not %q", v.Error, want)
+			}
+		}
+		for _, a := range query[[]Approval](w, QueryApprovals) {
+			void := a.State == ApprovalVoid && a.VoidReason == "codex's process is gone before it was answered"
+			if (a.ID != "s1.1") != void {
+				t.Errorf("approval %s is %s: %s", a.ID, a.State, a.VoidReason)
+			}
+		}
+		w.refuses(w.send(SignalDecide, yes("s1.2", "rm x")), RefusedState)
+	})
+	w.ends(4 * time.Second)
+	w.start(SessionOptions{})
+	notes := notesOf(w.fake.closed[0].Notes)
+	for _, want := range []string{"s1.2 is void: codex's process is gone", "s1.3 is void", "turn 1 ended as interrupted"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("the transcript does not say %q:\n%s", want, notes)
+		}
+	}
+	if got := strings.Join(w.fake.calls, ","); strings.Count(got, "stop 1") != 1 {
+		t.Errorf("what the process left behind was not ended: %s", got)
+	}
+}
+
+func TestAHostThatCannotBeClearedKeepsNobodyWaiting(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{dies(conversation.Acknowledged, true), endsTurn("completed", "again")}
+	let := w.fake.hang("stop")
+	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
+	w.when(Interrupted, func() {
+		w.takes(w.send(SignalMessage, hello("m2")))
+		let()
+	})
+	w.whenTurn(2, "completed", func() { w.send(SignalClose, Close{}) })
+	w.start(SessionOptions{})
+}
+
+// resumed checks that a pump resumes the thread with all that it was set up with.
+func resumed(t *testing.T, in activities.RunPumpInput, incarnation int) {
+	t.Helper()
+	th := in.Pump.Thread
+	if !in.Pump.Resume || in.Pump.State.ThreadID != "thread-1" || in.Pump.State.Cursor != (activities.Cursor{Incarnation: incarnation}) ||
+		th.CWD != "/r/sessions/s1/work" || th.Sandbox != "read-only" || th.Permissions != "fairlead" || th.ApprovalPolicy != "untrusted" ||
+		th.Model != "big" || th.Effort != "high" || th.Mark != "s1" {
+		t.Errorf("process %d was told %+v", incarnation, in.Pump)
+	}
+}
+
+func TestAThreadIsResumedAsItWasSetUp(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{dies(conversation.Acknowledged, true), endsTurn("completed", "again")}
+	w.at(time.Second, func() {
+		w.send(SignalMessage, Message{ID: "m1", Text: "hello", Model: "big", Effort: "high"})
+	})
+	w.at(2*time.Second, func() { w.send(SignalMessage, hello("m2")) })
+	w.ends(3 * time.Second)
+	w.start(SessionOptions{Sandbox: "read-only", ApprovalPolicy: "untrusted", Model: "small"})
+	resumed(t, w.fake.ran[1], 2)
+}
+
+func TestTheQueueWaitsForAWordWhenATurnIsCutOff(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{asks("make"), dies(conversation.Sent, true), endsTurn("completed", "2"), endsTurn("completed", "3")}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		w.send(SignalMessage, hello("m2"))
+		w.takes(w.send(SignalDecide, yes("s1.1", "make")))
+	})
+	w.at(time.Hour, func() {
+		if v := w.view(); v.State != Interrupted || v.Queue != 1 {
+			t.Errorf("session is %+v", v)
+		}
+		w.send(SignalMessage, hello("m3"))
+	})
+	w.at(2*time.Hour, func() {
+		for n := 2; n <= 3; n++ {
+			if turn := query[TurnView](w, QueryTurn, TurnQuery{N: n}); turn.Status != "completed" {
+				t.Errorf("turn is %+v", turn)
+			}
+		}
+	})
+	w.ends(3 * time.Hour)
+	w.start(SessionOptions{})
+}
+
+func TestASessionThatIsToContinueTellsCodexSo(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{staysAttached(conversation.Acknowledged), dies(conversation.Acknowledged, true), endsTurn("completed", "went on"), endsTurn("completed", "next")}
+	w.at(50*time.Millisecond, func() { w.send(SignalMessage, Message{ID: "m1", Text: "hello", Model: "big", Effort: "high"}) })
+	w.attached(1, func() {
+		w.takes(w.send(SignalMessage, hello("m2"))) // promised turn 2
+		w.takes(w.send(SignalMessage, Message{ID: "m3", Text: "faster", Mode: "steer"}))
+	})
+	w.whenTurn(3, "completed", func() {
+		first, follow, next := query[TurnView](w, QueryTurn, TurnQuery{N: 1}), query[TurnView](w, QueryTurn, TurnQuery{N: 2}), query[TurnView](w, QueryTurn, TurnQuery{MessageID: "m2"})
+		if first.Status != "interrupted" || first.FollowedBy != 2 {
+			t.Errorf("the turn that was cut off is %+v", first)
+		}
+		if follow.Status != "completed" || follow.FinalText != "went on" || follow.MessageID != "s1.c1" {
+			t.Errorf("the turn that goes on is %+v", follow)
+		}
+		if next.N != 3 || next.FinalText != "next" {
+			t.Errorf("the queued message became %+v", next)
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{OnInterrupt: "continue", Sandbox: "read-only", ApprovalPolicy: "untrusted", By: "ann"})
+	in := w.fake.ran[2]
+	resumed(t, in, 2)
+	if s := in.Pump.Sends; len(s) != 1 || s[0].Kind != conversation.SendTurn || s[0].Turn != 2 || s[0].Text != goOnText || s[0].Uncertain {
+		t.Errorf("codex was told %+v", s)
+	}
+	if notes := fmt.Sprint(in.Pump.Notes); !strings.Contains(notes, "turn 2 tells codex to go on (1 of at most 3 in a row)") ||
+		!strings.Contains(notes, "by:on_interrupt=continue") || !strings.Contains(notes, "set_by:ann") {
+		t.Errorf("it is not on record who caused the turn: %s", notes)
+	}
+}
+
+func TestContinuingIsBounded(t *testing.T) {
+	w := newWorld(t)
+	d := dies(conversation.Acknowledged, true)
+	w.fake.pumps = []pumpFunc{d, d, d, d, d, endsTurn("completed", ""), d, endsTurn("completed", "")}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Minute, func() {
+		if v := w.view(); v.State != Interrupted || v.Turn.N != 4 || len(w.fake.ran) != 4 {
+			t.Errorf("after %d pumps the session is %+v", len(w.fake.ran), v)
+		}
+		w.send(SignalMessage, hello("m5"))
+	})
+	w.at(2*time.Minute, func() {
+		// Nothing has ended by itself since: it does not begin to count anew.
+		if v := w.view(); v.State != Interrupted || v.Turn.N != 5 {
+			t.Errorf("after %d pumps the session is %+v", len(w.fake.ran), v)
+		}
+		w.send(SignalMessage, hello("m6"))
+	})
+	w.at(3*time.Minute, func() { w.send(SignalMessage, hello("m7")) })
+	w.at(4*time.Minute, func() {
+		if v := w.view(); v.State != Idle || v.Turn.N != 8 || v.Turn.Status != "completed" {
+			t.Errorf("session is %+v", v)
+		}
+	})
+	w.ends(5 * time.Minute)
+	w.start(SessionOptions{OnInterrupt: "continue"})
+}
+
+func TestWhoeverWantedTheTurnToEndIsNotContinued(t *testing.T) {
+	end := map[string]func(w *world){
+		"interrupt": func(w *world) { w.takes(w.send(SignalInterrupt, Interrupt{By: "bob"})) },
+		"cancel": func(w *world) {
+			d := yes("s1.1", "make")
+			d.Outcome = "cancel"
+			w.takes(w.send(SignalDecide, d))
+		},
+	}
+	for _, policy := range []string{"continue", "fail"} {
+		for name, do := range end {
+			w := newWorld(t)
+			w.fake.pumps = []pumpFunc{asks("make"), dies(conversation.Sent, true)}
+			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+			w.at(2*time.Second, func() { do(w) })
+			w.at(time.Hour, func() {
+				if v := w.view(); v.State != Interrupted || v.Turn.N != 1 {
+					t.Errorf("%s, %s: session is %+v", policy, name, v)
+				}
+			})
+			w.ends(2 * time.Hour)
+			w.start(SessionOptions{OnInterrupt: policy})
+		}
+	}
+}
+
+func TestATurnThatTookTooLongIsNotContinued(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		st := opened(in)
+		st.TurnID = "turn-1"
+		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.TimedOut, State: st, Deliveries: acked(in),
+			Problem: &activities.Problem{Kind: "turn_timeout", Message: "too long"}}}, nil
+	}}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Minute, func() {
+		if v := w.view(); v.State != Interrupted || v.Error.Kind != "turn_timeout" {
+			t.Errorf("session is %+v", v)
+		}
+	})
+	w.ends(time.Hour)
+	w.start(SessionOptions{OnInterrupt: "continue"})
+}
+
+// history answers as a pump that found the message in the thread's history.
+func history(t *testing.T, status string) pumpFunc {
+	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		s := in.Pump.Sends
+		if len(s) != 1 || s[0].ID != "m1" || !s[0].Uncertain || s[0].Incarnation != 1 || !in.Pump.Resume {
+			t.Errorf("the pump was not asked to look for the message: %+v", in.Pump)
+		}
+		st := opened(in)
+		st.TurnID = ""
+		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.TurnEnded, State: st, Deliveries: acked(in),
+			Turn: &activities.TurnEnd{N: 1, ID: "turn-1", Status: status}}}, nil
+	}
+}
+
+func TestWhereItIsNotKnownWhetherCodexHadTheMessageItsHistoryTells(t *testing.T) {
+	for name, c := range map[string]struct {
+		pumps []pumpFunc
+		want  []string // the status of each turn
+	}{
+		"it was cut off":      {[]pumpFunc{history(t, "interrupted"), endsTurn("completed", "")}, []string{"interrupted", "completed"}},
+		"it had ended":        {[]pumpFunc{history(t, "completed")}, []string{"completed"}},
+		"codex never had it":  {[]pumpFunc{endsTurn("completed", "")}, []string{"completed"}},
+		"it has it now":       {[]pumpFunc{asks("make"), endsTurn("interrupted", "")}, []string{"interrupted"}},
+		"and it dies again":   {[]pumpFunc{dies(conversation.Acknowledged, true), endsTurn("completed", "")}, []string{"interrupted", "completed"}},
+		"and dies, unknown":   {[]pumpFunc{dies(conversation.Sent, true), dies(conversation.Sent, true), dies(conversation.Sent, true)}, []string{"unknown"}},
+		"nobody can tell":     {[]pumpFunc{cannotTell}, []string{"unknown"}},
+		"there is no thread":  {[]pumpFunc{noThread, endsTurn("completed", "")}, []string{"completed"}},
+		"it never got so far": {[]pumpFunc{dies(conversation.Decided, true), endsTurn("completed", "")}, []string{"completed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.fake.pumps = append([]pumpFunc{dies(conversation.Sent, true)}, c.pumps...)
+			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+			w.at(time.Minute, func() {
+				if len(query[[]Approval](w, QueryApprovals)) == 1 {
+					d := yes("s1.1", "make")
+					d.Outcome = "cancel"
+					w.takes(w.send(SignalDecide, d))
+				}
+			})
+			w.at(time.Hour, func() {
+				var got []string
+				for _, turn := range query[SessionDetail](w, QueryDetail).Turns {
+					got = append(got, turn.Status)
+				}
+				if fmt.Sprint(got) != fmt.Sprint(c.want) || len(w.fake.ran) != len(w.fake.pumps) {
+					t.Errorf("after %d of %d pumps the turns are %v, want %v", len(w.fake.ran), len(w.fake.pumps), got, c.want)
+				}
+			})
+			w.ends(2 * time.Hour)
+			w.start(SessionOptions{OnInterrupt: "continue"})
+		})
+	}
+}
+
+// cannotTell is a codex whose history cannot be read.
+func cannotTell(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Bound, State: opened(in),
+		Deliveries: []activities.Delivery{{ID: "m1", State: conversation.Void, Error: "its history cannot be read"}}}}, nil
+}
+
+// noThread is a codex that never wrote the thread's rollout.
+func noThread(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Refused, State: in.Pump.State,
+		Deliveries: []activities.Delivery{{ID: "m1", State: conversation.Sent}},
+		Problem:    &activities.Problem{Kind: "thread_missing", Message: "no rollout found"}}}, nil
+}
+
+func TestASessionThatIsToFailDoesAndIsCleanedUp(t *testing.T) {
+	for _, state := range []conversation.DeliveryState{conversation.Acknowledged, conversation.Sent} {
+		w := newWorld(t)
+		w.fake.pumps = []pumpFunc{dies(state, true)}
+		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.start(SessionOptions{OnInterrupt: "fail", Seed: "team"})
+		v := w.view()
+		if typeOf(w.GetWorkflowError()) != "process_exit" || v.State != Failed || !strings.Contains(v.Error.Message, "status 137") {
+			t.Errorf("the session ended with %v and %+v", w.GetWorkflowError(), v)
+		}
+		if len(w.fake.closed) != 1 || w.fake.closed[0].Discard || !v.Close.Removed {
+			t.Errorf("cleaned up %+v", w.fake.closed)
+		}
+		if got := strings.Join(w.released, " "); got != "seed/team pool/default" {
+			t.Errorf("released %q", got)
+		}
+	}
+}
+
+func TestAMessageThatCertainlyNeverArrivedIsDeliveredWhateverThePolicy(t *testing.T) {
+	for _, policy := range []string{"", "ask", "continue", "fail"} {
+		w := newWorld(t)
+		w.fake.pumps = []pumpFunc{dies(conversation.Decided, true), endsTurn("completed", "ok")}
+		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(time.Minute, func() {
+			if v := w.view(); v.State != Idle || v.Turn.N != 1 || v.Turn.Status != "completed" {
+				t.Errorf("%s: session is %+v", policy, v)
+			}
+		})
+		w.ends(time.Hour)
+		w.start(SessionOptions{OnInterrupt: policy})
+	}
+}
+
+func TestASessionForOneTurnClosesAfterTheTurnThatWentOn(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{dies(conversation.Acknowledged, true), endsTurn("completed", "done after all")}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.start(SessionOptions{CloseAfter: true, OnInterrupt: "continue"})
+	if v := w.view(); v.State != Closed || v.Turn.N != 2 || v.Turn.Status != "completed" {
+		t.Errorf("session is %+v", v)
+	}
+}
+
+func TestAThreadThatCannotBeResumedStopsTheSessionWhateverThePolicy(t *testing.T) {
+	w := newWorld(t)
+	refused := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		ds := acked(in)
+		for i := range ds {
+			ds[i].State = conversation.Decided
+		}
+		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Refused, State: in.Pump.State, Deliveries: ds,
+			Problem: &activities.Problem{Kind: "thread_missing", Message: "no rollout found"}}}, nil
+	}
+	w.fake.pumps = []pumpFunc{dies(conversation.Acknowledged, true), refused}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Hour, func() {
+		if v := w.view(); v.State != Interrupted || v.Error.Kind != "thread_missing" || v.Turn.N != 2 || v.Turn.Status != "failed" {
+			t.Errorf("session is %+v", v)
+		}
+	})
+	w.ends(2 * time.Hour)
+	w.start(SessionOptions{OnInterrupt: "continue"})
+}
+
+func TestAnUnknownPolicyIsRefused(t *testing.T) {
+	w := newWorld(t)
+	w.ExecuteWorkflow(TypeSession, SessionInput{ID: "s1", Options: SessionOptions{OnInterrupt: "panic"}})
+	if typeOf(w.GetWorkflowError()) != RefusedBadInput {
+		t.Errorf("it was answered %v", w.GetWorkflowError())
+	}
+}
+
+func yes(approval, command string) Decide {
+	return Decide{Approval: approval, Digest: "digest of " + command, Outcome: "accept", By: "bob"}
+}
+
+func notesOf(notes []activities.Note) string {
+	var b strings.Builder
+	for _, n := range notes {
+		fmt.Fprintln(&b, n.Text)
+	}
+	return b.String()
+}
