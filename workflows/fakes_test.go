@@ -155,6 +155,7 @@ type world struct {
 	mute     bool     // it does not answer at all
 	checks   []func() // of answers, which come later
 	steps    int      // of at that have yet to run
+	sent     int      // updates
 }
 
 // takes and refuses say what an update must have been answered in the end.
@@ -289,7 +290,8 @@ func (u *updated) Complete(res any, err error) { u.result, u.err = res, err }
 // send delivers an update and returns where its answer will be.
 func (w *world) send(name string, arg any) *updated {
 	u := &updated{arg: arg}
-	w.UpdateWorkflow(name, fmt.Sprintf("u%p", u), u, arg)
+	w.sent++ // an address would be used again, and an id is one update
+	w.UpdateWorkflow(name, fmt.Sprintf("u%d", w.sent), u, arg)
 	return u
 }
 
