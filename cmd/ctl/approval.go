@@ -240,7 +240,7 @@ as one is.`,
 }
 
 func (a *app) decide(ctx context.Context, d workflows.Decide) error {
-	doing := d.Outcome + " approval " + d.Approval
+	doing, began := d.Outcome+" approval "+d.Approval, time.Now()
 	session, err := sessionOf(d.Approval)
 	if err != nil {
 		return err
@@ -275,7 +275,7 @@ func (a *app) decide(ctx context.Context, d workflows.Decide) error {
 	if kept {
 		ap = decidedByUs(seen, session, d)
 	}
-	ap = a.awaitAck(ctx, t, ap, heard)
+	ap = a.awaitAck(ctx, t, ap, heard, a.wait(answerWait)-time.Since(began))
 	return a.print().show(ap, func(p *printer) { p.printf("%s %s: %s\n", ap.ID, d.Outcome, ap.State) })
 }
 
@@ -304,8 +304,8 @@ func decidedByUs(seen workflows.SessionDetail, session string, d workflows.Decid
 // awaitAck waits for codex to have a decision; the newest state is returned
 // either way, since the decision stands. The session itself learns of it only
 // when its pump returns, so the live feed is listened to as well.
-func (a *app) awaitAck(ctx context.Context, t *temporal, ap workflows.Approval, heard *feed) workflows.Approval {
-	ctx, cancel := context.WithTimeout(ctx, a.wait(answerWait))
+func (a *app) awaitAck(ctx context.Context, t *temporal, ap workflows.Approval, heard *feed, wait time.Duration) workflows.Approval {
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	_, digits, _ := cutLast(ap.ID)
 	n, _ := strconv.Atoi(digits) // the session made the id
