@@ -22,14 +22,16 @@ const reapGrace = 2 * time.Second
 // Reap ends whatever on the host still belongs to a session and returns what
 // it found: processes with its mark in their environment, with a work directory
 // or a program below dir, of the session of a recorded process in dir or
-// dir/proc/*, and the descendants of all of these. The mark must match
+// dir/proc/*, with a journal or an input of theirs open, and the descendants of
+// all of these. The mark must match
 // exactly. TERM comes first, then KILL, until a last look finds none; it fails
 // if something is still there then. Supervising shells and attachments of
 // these processes are ended too, and not reported.
 //
 // It never ends itself, whom it descends from, or somebody who logged in over
 // SSH and looks around in dir. A process that hides on purpose (no mark, no
-// descent, no path) is not found.
+// descent, no path, no journal) is not found: a daemon that forked twice with a
+// clean environment, went to / and closed what it was given.
 func Reap(ctx context.Context, h Host, dir, mark string, fence Fence) ([]Survivor, error) {
 	found, err := reap(ctx, h, dir, mark, fence)
 	if err != nil {

@@ -58,7 +58,7 @@ if [ "$2" ]; then
 fi
 
 # By recorded descent: the session of a job, its supervisor, its attachments.
-j_sups='' j_ties=''
+j_sups='' j_ties='' j_tied=' '
 for j_d in "$j_dir" "$j_dir"/proc/*; do
 	j_record && [ "$j_jboot" = "$j_bootid" ] || continue
 	j_live='' j_until=
@@ -79,6 +79,7 @@ J_ALL
 		j_p=${j_t##*/???.}
 		j_ties="$j_ties${j_p%%.*} ${j_p#*.}
 "
+		j_tied="$j_tied${j_p%%.*} "
 	done
 done
 
@@ -110,6 +111,59 @@ for j_f in $j_near; do
 	case $j_found in *" $j_f "*) continue ;; esac
 	j_login "$j_f" || j_found="$j_found$j_f "
 done
+
+# By what they hold: who was started with a clean environment, went elsewhere
+# and forked twice may still have its output in a journal. What an attachment
+# consists of does too, and is of the session of the process that gave it its
+# name; what is on its way out is gone a moment later. This looks at every open
+# file of the host: once, and when nothing else is found.
+j_holders() {
+	case $j_real in
+	*[!\ -~]*)
+		# Some ls show such names otherwise.
+		for j_x in "$j_dir" "$j_dir"/proc/*; do
+			[ -e "$j_x/out.log" ] || continue
+			for j_y in /proc/[0-9]*/fd/*; do
+				[ "$j_y" -ef "$j_x/out.log" ] || [ "$j_y" -ef "$j_x/err.log" ] || [ "$j_y" -ef "$j_x/in" ] || continue
+				j_y=${j_y#/proc/}
+				echo "${j_y%%/*}"
+			done
+		done
+		;;
+	*)
+		LC_ALL=C ls -ln /proc/[0-9]*/fd 2>/dev/null | LC_ALL=C grep -F -e /fd: -e " -> $j_real/" | while IFS= read -r j_x; do
+			case $j_x in
+			/proc/*/fd:)
+				j_x=${j_x#/proc/}
+				j_p=${j_x%/fd:}
+				;;
+			*/out.log | */err.log | */in | *'/out.log (deleted)' | *'/err.log (deleted)') echo "$j_p" ;;
+			esac
+		done
+		;;
+	esac
+}
+if [ "$3" = TERM ] || [ "$j_found$j_sups" = ' ' ]; then
+	j_held=
+	for j_f in $(j_holders); do
+		case $j_found$j_spare$j_tied in *" $j_f "*) continue ;; esac
+		j_stat "$j_f" || continue
+		case " $j_sups" in *[!0-9]"$j_f $j_start"*) continue ;; esac
+		case $j_tied in
+		*" $j_session "*)
+			j_ties="$j_ties$j_f $j_start
+"
+			;;
+		*) j_login "$j_f" || j_held="$j_held $j_f" ;;
+		esac
+	done
+	if [ "$j_held" ]; then
+		j_nap 05
+		for j_f in $(j_holders); do
+			case "$j_held " in *" $j_f "*) case $j_found in *" $j_f "*) ;; *) j_found="$j_found$j_f " ;; esac ;; esac
+		done
+	fi
+fi
 
 # By descent from any of these.
 j_more=y

@@ -1,0 +1,155 @@
+package hosttest
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Leftover is something of a session that is on this machine.
+type Leftover struct {
+	// Kind is process, fifo, attachment (a tie.* or see.* of one), watch, temp
+	// (a file of ours that was to be renamed or removed) or lock.
+	Kind string
+	PID  int    // of a process
+	Path string // of anything else
+	// Why tells by what a process is known, and its command line.
+	Why string
+}
+
+func (l Leftover) String() string {
+	if l.Kind == "process" {
+		return fmt.Sprintf("process %d (%s)", l.PID, l.Why)
+	}
+	return l.Kind + " " + l.Path
+}
+
+// Leftovers lists all that is on this machine of the session in a folder:
+// every process that carries its mark (the value of FAIRLEAD_SESSION), works or
+// lies below the folder, names it on its command line or holds something open
+// in it, and every descendant of these; and every FIFO, attachment and
+// temporary file in the folder and beside it. Of a session that was closed
+// there is none; of one that waits there are the processes and the FIFO of its
+// app-server, and no attachment.
+//
+// It looks at more than hostexec.Reap does: it is to find what that one misses.
+func Leftovers(sessionDir, mark string) ([]Leftover, error) {
+	files, err := leftFiles(sessionDir)
+	return append(leftProcesses(sessionDir, mark), files...), err
+}
+
+func leftProcesses(dir, mark string) []Leftover {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		real = dir
+	}
+	below := func(p string) bool {
+		p = strings.TrimSuffix(p, " (deleted)")
+		return p == dir || p == real || strings.HasPrefix(p, dir+"/") || strings.HasPrefix(p, real+"/")
+	}
+	parents := processes()
+	whys := make(map[int]string)
+	for pid := range parents {
+		if why := belongs("/proc/"+strconv.Itoa(pid), dir, mark, below); why != "" && pid != os.Getpid() {
+			whys[pid] = why
+		}
+	}
+	for more := true; more; {
+		more = false
+		for pid, parent := range parents {
+			if _, known := whys[pid]; !known && whys[parent] != "" && pid != os.Getpid() {
+				whys[pid], more = fmt.Sprintf("child of %d", parent), true
+			}
+		}
+	}
+	var found []Leftover
+	for pid, why := range whys {
+		if cmd, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline"); err == nil {
+			line := strings.ReplaceAll(string(cmd), "\x00", " ")
+			found = append(found, Leftover{Kind: "process", PID: pid, Why: why + ": " + line[:min(len(line), 200)]})
+		}
+	}
+	slices.SortFunc(found, func(a, b Leftover) int { return a.PID - b.PID })
+	return found
+}
+
+// belongs says by what a process is known to belong to a session; empty if it does not.
+func belongs(proc, dir, mark string, below func(string) bool) string {
+	if mark != "" {
+		env, _ := os.ReadFile(proc + "/environ")
+		if slices.Contains(strings.Split(string(env), "\x00"), "FAIRLEAD_SESSION="+mark) {
+			return "mark"
+		}
+	}
+	for _, link := range []string{"cwd", "exe"} {
+		if to, err := os.Readlink(proc + "/" + link); err == nil && below(to) {
+			return link + " " + to
+		}
+	}
+	cmd, _ := os.ReadFile(proc + "/cmdline")
+	for arg := range strings.SplitSeq(string(cmd), "\x00") {
+		if arg == dir || strings.HasPrefix(arg, dir+"/") {
+			return "command line"
+		}
+	}
+	fds, _ := os.ReadDir(proc + "/fd")
+	for _, fd := range fds {
+		if to, err := os.Readlink(proc + "/fd/" + fd.Name()); err == nil && below(to) {
+			return "holds " + to
+		}
+	}
+	return ""
+}
+
+func leftFiles(dir string) ([]Leftover, error) {
+	var found []Leftover
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case os.IsNotExist(err):
+			return nil // it goes while we look
+		case err != nil:
+			return err
+		}
+		if kind := leftKind(d); kind != "" {
+			found = append(found, Leftover{Kind: kind, Path: p})
+		}
+		return nil
+	})
+	if err != nil {
+		return found, err
+	}
+	beside, err := os.ReadDir(filepath.Dir(dir))
+	if os.IsNotExist(err) {
+		return found, nil
+	}
+	for _, d := range beside {
+		if strings.HasPrefix(d.Name(), ".fl-") {
+			found = append(found, Leftover{Kind: "temp", Path: filepath.Join(filepath.Dir(dir), d.Name())})
+		}
+	}
+	return found, err
+}
+
+func leftKind(d fs.DirEntry) string {
+	name := d.Name()
+	switch {
+	case strings.HasPrefix(name, "tie.") || strings.HasPrefix(name, "see."):
+		return "attachment"
+	case strings.HasPrefix(name, "watch."):
+		return "watch"
+	case d.Type()&fs.ModeNamedPipe != 0:
+		return "fifo"
+	case name == "lock.held" || name == "lock.break":
+		return "lock"
+	case name == "exit.new" || name == "trim.new":
+		return "" // they keep a place, for as long as the process is there
+	case strings.HasPrefix(name, ".fl-") || strings.HasPrefix(name, "started.") ||
+		name == "epoch.new" || name == "before.new" || name == "noexec":
+		return "temp"
+	}
+	return ""
+}
