@@ -41,9 +41,9 @@ func approvalListCommand(a *app) *cobra.Command {
 				var rows [][]cell
 				for _, ap := range list {
 					rows = append(rows, []cell{painted(bold, ap.ID), plain(ap.Kind), painted(approvalColour(ap.State), string(ap.State)),
-						plain(oneLine(ap.Summary, 60)), plain(ap.CWD), plain(ap.AskedAt), plain(ap.ExpiresAt)})
+						plain(oneLine(ap.Summary, 60)), painted(yellow, earlierText(ap.Earlier)), plain(ap.CWD), plain(ap.AskedAt), plain(ap.ExpiresAt)})
 				}
-				p.table([]string{"ID", "KIND", "STATE", "WHAT", "IN", "ASKED", "EXPIRES"}, rows)
+				p.table([]string{"ID", "KIND", "STATE", "WHAT", "EARLIER", "IN", "ASKED", "EXPIRES"}, rows)
 			})
 		},
 	}
@@ -198,7 +198,8 @@ func showApproval(p *printer, ap workflows.Approval, diffs bool) {
 	}
 	p.fields(plain("approval"), painted(bold, ap.ID), plain("state"), painted(approvalColour(ap.State), string(ap.State)),
 		plain("kind"), plain(ap.Kind), plain("in"), plain(ap.CWD), plain("reason"), plain(ap.Reason),
-		plain("decision"), plain(decision), plain("expires"), plain(ap.ExpiresAt), plain("digest"), painted(dim, ap.Digest))
+		plain("decision"), plain(decision), plain("delivery"), plain(ap.Delivery), plain("void"), plain(ap.VoidReason),
+		plain("earlier"), painted(yellow, earlierText(ap.Earlier)), plain("expires"), plain(ap.ExpiresAt), plain("digest"), painted(dim, ap.Digest))
 	if ap.Command != "" {
 		p.printf("\n  %s %s\n", p.paint(cyan, "$"), p.paint(cyan, strings.ReplaceAll(clean(ap.Command), "\n", "\n    ")))
 	}

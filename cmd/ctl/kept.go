@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"time"
@@ -53,7 +54,7 @@ func keptView(info *workflowpb.WorkflowExecutionInfo) workflows.SessionView {
 		Host:  attr[string](attrs, "FairleadHost"), Seed: attr[string](attrs, "FairleadSeed"),
 		ThreadID: attr[string](attrs, "FairleadThread"), Waits: attr[string](attrs, "FairleadWaits"),
 		Requests: []workflows.RequestBrief{}, Attempt: 1,
-		CreatedAt: info.GetStartTime().AsTime(), UpdatedAt: info.GetStartTime().AsTime(),
+		CreatedAt: info.GetStartTime().AsTime(),
 	}
 	if n := attr[int64](attrs, "FairleadTurn"); n > 0 {
 		v.Turn = &workflows.TurnBrief{N: int(n)}
@@ -70,6 +71,39 @@ func keptView(info *workflowpb.WorkflowExecutionInfo) workflows.SessionView {
 		v.Error = &workflows.Failure{Kind: "terminated", Message: "the workflow was ended from outside; nothing was cleaned up on the host"}
 	}
 	return v
+}
+
+// keptSession is a session as Temporal keeps it. What is not known of it is
+// null, not zero.
+type keptSession struct{ workflows.SessionView }
+
+// asKnown is a session as JSON has it, by who told of it.
+func asKnown(v workflows.SessionView) any {
+	if v.Budget == nil { // not the session itself
+		return keptSession{v}
+	}
+	return v
+}
+
+func (k keptSession) MarshalJSON() ([]byte, error) {
+	raw, err := json.Marshal(k.SessionView)
+	if err != nil {
+		return nil, err
+	}
+	fields := map[string]any{}
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"requests", "attempt", "process", "usage", "messages"} {
+		fields[name] = nil
+	}
+	if turn, ok := fields["turn"].(map[string]any); ok {
+		turn["id"], turn["status"], turn["started_at"] = nil, nil, nil
+	}
+	if k.UpdatedAt.IsZero() {
+		fields["updated_at"] = nil
+	}
+	return json.Marshal(fields)
 }
 
 func attr[T any](attrs map[string]*commonpb.Payload, name string) T {

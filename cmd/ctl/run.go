@@ -20,6 +20,7 @@ import (
 type startFlags struct {
 	host, seed, dir, model, effort string
 	sandbox, policy, zone, id      string
+	onInterrupt, budget            string
 	labels                         []string
 	expiry, turnTimeout            time.Duration
 }
@@ -38,12 +39,27 @@ func (f *startFlags) add(c *cobra.Command, _ string) {
 	fl.StringVar(&f.id, "id", "", "the session's `ID` (default: a random one)")
 	fl.DurationVar(&f.expiry, "approval-timeout", 24*time.Hour, "an approval that nobody decided counts as declined")
 	fl.DurationVar(&f.turnTimeout, "turn-timeout", 24*time.Hour, "longest turn")
+	fl.StringVar(&f.onInterrupt, "on-interrupt", "ask", "when codex's process dies in a turn: ask (wait for a message), continue (tell codex to go on) or fail")
+	fl.StringVar(&f.budget, "budget", "", "`tokens=N,time=D`: tokens that the session may use in all, longest turn")
 }
 
 func (f *startFlags) options() (workflows.SessionOptions, error) {
 	opt := workflows.SessionOptions{
 		Zone: f.zone, Host: f.host, Seed: f.seed, Dir: f.dir, Model: f.model, Effort: f.effort,
 		Sandbox: f.sandbox, ApprovalPolicy: f.policy, Expiry: f.expiry, TurnTimeout: f.turnTimeout, By: person(),
+	}
+	opt.OnInterrupt = f.onInterrupt
+	if f.budget != "" {
+		b, err := parseBudget(f.budget)
+		if err != nil {
+			return opt, err
+		}
+		if b.tokens != nil {
+			opt.Tokens = *b.tokens
+		}
+		if b.time > 0 {
+			opt.TurnTimeout = b.time
+		}
 	}
 	if f.host != "" && len(f.labels) > 0 {
 		return opt, usage("--host and --label: give one of them")
@@ -70,6 +86,11 @@ func (f *startFlags) options() (workflows.SessionOptions, error) {
 	case "untrusted", "on-request", "never":
 	default:
 		return opt, usage("--approval-policy %q is none of untrusted, on-request, never", f.policy)
+	}
+	switch f.onInterrupt {
+	case workflows.InterruptAsk, workflows.InterruptContinue, workflows.InterruptFail:
+	default:
+		return opt, usage("--on-interrupt %q is none of ask, continue, fail", f.onInterrupt)
 	}
 	if f.dir != "" && !path.IsAbs(f.dir) {
 		return opt, usage("--dir %q is not an absolute path on the host", f.dir)

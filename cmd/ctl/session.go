@@ -13,7 +13,7 @@ import (
 func sessionCommand(a *app) *cobra.Command {
 	return group("session", "durable conversations",
 		sessionStartCommand(a), sessionSendCommand(a), sessionListCommand(a), sessionShowCommand(a), sessionFollowCommand(a),
-		sessionInterruptCommand(a), sessionSteerCommand(a), sessionCloseCommand(a))
+		sessionInterruptCommand(a), sessionSteerCommand(a), sessionSetCommand(a), sessionCloseCommand(a))
 }
 
 func sessionStartCommand(a *app) *cobra.Command {
@@ -109,7 +109,7 @@ func sessionShowCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print().show(v, func(p *printer) { showSession(p, v) })
+			return a.print().show(asKnown(v), func(p *printer) { showSession(p, v) })
 		},
 	}
 }
@@ -163,11 +163,15 @@ func showSession(p *printer, v workflows.SessionView) {
 	}
 	p.fields(plain("id"), painted(bold, v.ID), plain("state"), painted(stateColour(v.State), string(v.State)), plain("waits for"), plain(v.Waits),
 		plain("host"), plain(v.Host), plain("seed"), plain(v.Seed), plain("thread"), plain(v.ThreadID), plain("turn"), plain(turn),
-		plain("process"), plain(process), plain("tokens"), plain(tokens(v.Usage)), plain("error"), painted(red, failure),
+		plain("process"), plain(process), plain("tokens"), plain(tokens(v.Usage)), plain("budget"), plain(budgetText(v.Budget)), plain("error"), painted(red, failure),
 		plain("created"), plain(v.CreatedAt), plain("updated"), plain(v.UpdatedAt))
 	for _, r := range v.Requests {
 		p.printf("%s  %s  %s  (expires %s)\n", p.paint(yellow, r.ID), r.Kind, clean(oneLine(r.Summary, 100)), age(r.ExpiresAt))
+		if was := earlierText(r.Earlier); was != "" {
+			p.printf("  %s\n", p.paint(yellow, was))
+		}
 	}
+	showMessages(p, v.Messages)
 	for _, r := range v.Refusals {
 		p.printf("refused %s, %s: %s\n", r.Name, age(r.At), clean(r.Reason))
 	}
@@ -229,7 +233,11 @@ func sessionListCommand(a *app) *cobra.Command {
 				list = append(list, keptView(info))
 			}
 			a.freshenAll(c.Context(), t, list)
-			return showAll(a.print(), list, func(p *printer) {
+			known := make([]any, len(list))
+			for i, v := range list {
+				known[i] = asKnown(v)
+			}
+			return showAll(a.print(), known, func(p *printer) {
 				var rows [][]cell
 				for _, v := range list {
 					turn := ""

@@ -32,14 +32,37 @@ func (t *temporal) query(ctx context.Context, doing, workflowID, name string, ou
 func (t *temporal) update(ctx context.Context, doing, workflowID, name, id string, out any, args ...any) error {
 	ctx, cancel := t.app.bounded(ctx, answerWait)
 	defer cancel()
-	h, err := t.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		UpdateID: id, WorkflowID: workflowID, UpdateName: name, Args: args,
-		WaitForStage: client.WorkflowUpdateStageCompleted,
-	})
-	if err == nil {
-		err = h.Get(ctx, out)
+	if id == "" {
+		id = randomID()
 	}
+	err := whenReady(ctx, func() error {
+		h, err := t.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+			UpdateID: id, WorkflowID: workflowID, UpdateName: name, Args: args,
+			WaitForStage: client.WorkflowUpdateStageCompleted,
+		})
+		if err == nil {
+			err = h.Get(ctx, out)
+		}
+		return err
+	})
 	return t.explain(ctx, doing, err)
+}
+
+// whenReady tries again for as long as a workflow is not ready, as it is in the
+// moment in which it continues as new: it has not taken what it was told.
+func whenReady(ctx context.Context, try func() error) error {
+	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		err := try()
+		var unready *serviceerror.WorkflowNotReady
+		if !errors.As(err, &unready) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(wait):
+		}
+	}
 }
 
 // updateWithStart is update for a workflow that is started where it does not

@@ -55,6 +55,12 @@ func (a *app) watchTurn(ctx context.Context, t *temporal, acc workflows.MessageA
 			}
 		}
 		turn, ok := findTurn(d, acc)
+		if ok && turn.Done() && turn.FollowedBy > 0 && d.View.State != workflows.Failed {
+			r.endLine()
+			a.note("turn %d was cut off; turn %d goes on with it", turn.N, turn.FollowedBy)
+			acc = workflows.MessageAccepted{Session: acc.Session, N: turn.FollowedBy, MessageID: messageOf(d, turn.FollowedBy)}
+			continue
+		}
 		if ok && turn.Done() || d.View.State == workflows.Failed {
 			a.catchUp(ctx, feed, r, d.Seq)
 			r.endLine()
@@ -139,6 +145,16 @@ func findTurn(d workflows.SessionDetail, acc workflows.MessageAccepted) (found w
 		}
 	}
 	return found, ok
+}
+
+// messageOf is the message that began a turn, if that is known.
+func messageOf(d workflows.SessionDetail, n int) string {
+	for _, turn := range d.Turns {
+		if turn.N == n {
+			return turn.MessageID
+		}
+	}
+	return ""
 }
 
 func openApprovals(d workflows.SessionDetail) []workflows.Approval {

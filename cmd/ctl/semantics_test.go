@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+
+	"fairlead.dev/fairlead/workflows"
+)
+
+func TestWhatWasDecidedEarlierIsSaid(t *testing.T) {
+	for _, c := range []struct {
+		outcome string
+		state   workflows.ApprovalState
+		want    string
+	}{
+		{"accept", workflows.ApprovalSent, "approved earlier, may have run (s1.1 by bob)"},
+		{"accept", workflows.ApprovalAcknowledged, "approved earlier, may have run (s1.1 by bob)"},
+		{"accept", workflows.ApprovalDecided, "approved earlier by bob (s1.1), never delivered"},
+		{"decline", workflows.ApprovalSent, "declined earlier by bob (s1.1)"},
+		{"cancel", workflows.ApprovalAcknowledged, "cancelled earlier by bob (s1.1)"},
+	} {
+		e := &workflows.EarlierDecision{Approval: "s1.1", Outcome: c.outcome, By: "bob", State: c.state}
+		if got := earlierText(e); got != c.want {
+			t.Errorf("%s, %s: %q, want %q", c.outcome, c.state, got, c.want)
+		}
+		var b bytes.Buffer
+		showApproval(newPrinter(&b, false), workflows.Approval{ID: "s1.2", State: workflows.ApprovalOpen, Earlier: e}, false)
+		if !strings.Contains(b.String(), c.want) {
+			t.Errorf("the prompt does not say %q:\n%s", c.want, b.String())
+		}
+	}
+	if got := earlierText(nil); got != "" {
+		t.Errorf("nothing was decided, and it says %q", got)
+	}
+}
+
+func TestAnApprovalSaysWhyItIsVoidAndHowFarItsDecisionCame(t *testing.T) {
+	var b bytes.Buffer
+	showApproval(newPrinter(&b, false), workflows.Approval{ID: "s1.2", State: workflows.ApprovalVoid, VoidReason: "codex's process is gone", Delivery: "void"}, false)
+	for _, want := range []string{"void      codex's process is gone", "delivery  void"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("it does not say %q:\n%s", want, b.String())
+		}
+	}
+}
+
+func TestABudgetIsRead(t *testing.T) {
+	b, err := parseBudget("tokens=500, time=90m")
+	if err != nil || b.tokens == nil || *b.tokens != 500 || b.time != 90*time.Minute {
+		t.Errorf("%+v, %v", b, err)
+	}
+	if b, err = parseBudget("tokens=0"); err != nil || b.tokens == nil || *b.tokens != 0 || b.time != 0 {
+		t.Errorf("%+v, %v", b, err)
+	}
+	for _, bad := range []string{"", "500", "tokens=many", "tokens=-1", "time=0", "time=soon", "money=5", "tokens=1,"} {
+		if _, err := parseBudget(bad); exitOf(err) != exitUsage || err == nil {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+func TestWhatTemporalDoesNotKeepIsNullAndNotZero(t *testing.T) {
+	info := &workflowpb.WorkflowExecutionInfo{
+		Execution: &commonpb.WorkflowExecution{WorkflowId: "session/s1"},
+		SearchAttributes: &commonpb.SearchAttributes{IndexedFields: map[string]*commonpb.Payload{
+			"FairleadTurn": {Metadata: map[string][]byte{"encoding": []byte("json/plain")}, Data: []byte("3")},
+		}},
+	}
+	raw, err := json.Marshal(keptSession{keptView(info)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v map[string]any
+	if err := json.Unmarshal(raw, &v); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"usage", "process", "attempt", "requests", "messages", "updated_at"} {
+		if got, there := v[name]; !there || got != nil {
+			t.Errorf("%s is %v", name, got)
+		}
+	}
+	if turn := v["turn"].(map[string]any); turn["n"] != 3.0 || turn["status"] != nil || turn["id"] != nil || turn["started_at"] != nil {
+		t.Errorf("turn is %v", turn)
+	}
+	if strings.Contains(string(raw), "0001-") {
+		t.Errorf("a date that nobody knows: %s", raw)
+	}
+}
+
+func TestAWorkflowThatIsNotReadyIsToldAgain(t *testing.T) {
+	tries := 0
+	err := whenReady(t.Context(), func() error {
+		if tries++; tries < 3 {
+			return serviceerror.NewWorkflowNotReady("it continues as new")
+		}
+		return nil
+	})
+	if err != nil || tries != 3 {
+		t.Errorf("%d tries, %v", tries, err)
+	}
+	tries = 0
+	other := errors.New("something else")
+	if err := whenReady(t.Context(), func() error { tries++; return other }); err != other || tries != 1 {
+		t.Errorf("%d tries, %v", tries, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var unready *serviceerror.WorkflowNotReady
+	if err := whenReady(ctx, func() error { return serviceerror.NewWorkflowNotReady("") }); !errors.As(err, &unready) {
+		t.Errorf("given up with %v", err)
+	}
+}
+
+func TestASessionShowsWhatIsOnItsWay(t *testing.T) {
+	var b bytes.Buffer
+	showSession(newPrinter(&b, false), workflows.SessionView{ID: "s1",
+		Messages: []workflows.MessageView{{ID: "m1", Kind: "message", Turn: 1, State: "sent", At: time.Now()}}})
+	for _, want := range []string{"MESSAGE", "m1", "sent"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("it does not say %q:\n%s", want, b.String())
+		}
+	}
+}
