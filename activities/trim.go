@@ -12,6 +12,9 @@ const (
 	// trimStep is how much must be there to give back before a round trip to
 	// the host is worth it.
 	trimStep = 4 << 20
+	// errStep is how many pumps later it is done all the same: what codex
+	// writes to its error log is cut with it.
+	errStep = 64
 	// trimTime bounds that round trip, and trimWait how long the end of a
 	// pump waits for it: the next one can do it as well.
 	trimTime = 10 * time.Second
@@ -28,11 +31,11 @@ type trimming struct {
 	untrimmable bool
 }
 
-// due says whether a trimming is worth it, and safe: while it is not certain
+// trimDue says whether a trimming is worth it, and safe: while it is not certain
 // what codex has, everything stays.
 func trimDue(in RunPumpInput, a attempt) bool {
 	st := in.Pump.State
-	if st.Untrimmable || st.Rewind-st.Trimmed < trimStep {
+	if st.Untrimmable || st.Rewind-st.Trimmed < trimStep && in.Claim.Pump%errStep != 0 {
 		return false
 	}
 	for _, send := range in.Pump.Sends {

@@ -432,7 +432,7 @@ func (m *machine) finish(why PumpReason) {
 		}
 		r.Deliveries = append(r.Deliveries, Delivery{ID: s.ID, State: s.told(), Error: excerpt(m.redact(s.text), maxProblem)})
 	}
-	m.st.Rewind = m.rewind()
+	m.st.Rewind = max(m.st.Rewind, m.rewind()) // what lies below may be gone from the host
 	r.State = m.st
 	m.result = &r
 }
