@@ -23,6 +23,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"fairlead.dev/fairlead/deploy/lab"
@@ -82,7 +83,7 @@ func main() {
 	flag.DurationVar(&o.rest, "rest", 45*time.Second, "how long those that wait come to rest first")
 	flag.StringVar(&o.profile, "profile", "", "`folder` for profiles of the worker, from its /debug/pprof")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := measure(ctx, only, &o)
 	stop()
 	if err != nil {

@@ -107,7 +107,7 @@ func Default() *Config {
 		Zone:   "default",
 		Codex:  Codex{Version: CodexVersion},
 		Log:    Log{Format: "json", Level: "info"},
-		Limits: Limits{Pumps: 500, StickyCache: 2000, Drain: 20 * time.Second, ConnectionsPerHost: 512, Watch: 25 * time.Second, Line: 32 << 20},
+		Limits: Limits{Pumps: 1000, StickyCache: 3000, Drain: 20 * time.Second, ConnectionsPerHost: 512, Watch: 25 * time.Second, Line: 32 << 20},
 		lines:  map[string]int{},
 	}
 }

@@ -76,7 +76,7 @@ log:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Temporal.Address != "[::1]:7233" || c.Zone != "eu" || c.Limits.Drain != 90*time.Second || c.Limits.StickyCache != 0 || c.Limits.Pumps != 500 || c.Limits.ConnectionsPerHost != 40 || c.Limits.Watch != 5*time.Second || c.Limits.Line != 16<<20 {
+	if c.Temporal.Address != "[::1]:7233" || c.Zone != "eu" || c.Limits.Drain != 90*time.Second || c.Limits.StickyCache != 0 || c.Limits.Pumps != 1000 || c.Limits.ConnectionsPerHost != 40 || c.Limits.Watch != 5*time.Second || c.Limits.Line != 16<<20 {
 		t.Errorf("read %+v", c)
 	}
 	for got, want := range map[string]string{

@@ -21,7 +21,7 @@
 //	  source: /opt/fairlead/codex      # the tree that is brought to hosts
 //	log: {format: json, level: info}
 //	limits:
-//	  pumps: 500                       # activities at once; one for each host with sessions looks after those that wait
+//	  pumps: 1000                      # activities at once; one for each host with sessions looks after those that wait
 //	  line: 33554432                   # the longest line of codex's, in bytes; the same on all workers
 //	  watch: 25s                       # how often it looks
 //	metrics: {listen: 127.0.0.1:9090}  # for Prometheus; with pprof: true also what Go's profiler sees
