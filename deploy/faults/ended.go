@@ -44,6 +44,18 @@ func (r *run) afterEnd(ctx context.Context) error {
 	return nil
 }
 
+// afterTrouble is what must hold where codex may have gone on or not: the turn
+// comes to an end that says what is known, and the thread goes on.
+func (r *run) afterTrouble(ctx context.Context) error {
+	if err := r.moment.after(ctx, r); err != nil {
+		return err
+	}
+	for word, e := range r.effects {
+		r.effects[word] = effect{0, e.max} // a full disk takes no line
+	}
+	return r.remember(ctx)
+}
+
 // bounds says what effects commands may have had by now. What was decided may
 // have had its effect or not; what was not decided has had none.
 func (r *run) bounds() {

@@ -30,6 +30,8 @@ type fault struct {
 	// torn says that what codex wrote cannot all be read any more: what is lost
 	// is lost from some point on, and the turn does not count as completed.
 	torn bool
+	// spares says that it may also leave codex alive, to go on.
+	spares bool
 	// small says that the sessions' disk is a small one.
 	small bool
 	// two says that it needs two workers.
@@ -91,7 +93,7 @@ var faults = []*fault{
 	{name: "host rebooted", ends: true, moments: mortal, short: []string{"mid-stream"}, strike: reboot},
 	{name: "journal deleted", ends: true, torn: true, moments: torn, strike: deleteJournal},
 	{name: "journal truncated", ends: true, torn: true, moments: torn, strike: truncateJournal},
-	{name: "disk full", ends: true, torn: true, small: true, moments: torn, strike: fillDisk},
+	{name: "disk full", ends: true, torn: true, spares: true, small: true, moments: torn, strike: fillDisk},
 }
 
 // workerPIDs are the stack's workers.

@@ -237,6 +237,9 @@ func (r *run) goThrough(ctx context.Context, at time.Time) error {
 			return err
 		}
 	}
+	if r.fault.spares {
+		return r.afterTrouble(ctx)
+	}
 	if r.fault.ends {
 		return r.afterEnd(ctx)
 	}
