@@ -12,6 +12,7 @@ const (
 	defaultStartUp = 60 * time.Second
 	defaultTurn    = 24 * time.Hour
 	defaultAttach  = 12 * time.Hour
+	defaultSilence = 2 * time.Minute
 	defaultExcerpt = 8 << 10
 	defaultBytes   = 256 << 20
 
@@ -52,6 +53,7 @@ func (l Limits) orDefaults() Limits {
 	set(&l.StartUp, defaultStartUp)
 	set(&l.Turn, defaultTurn)
 	set(&l.Attach, defaultAttach)
+	set(&l.Silence, defaultSilence)
 	if l.Line <= 0 {
 		l.Line = DefaultMaxLine
 	}
@@ -99,6 +101,10 @@ func (m *machine) wake() time.Duration {
 	}
 	if m.st.TurnID != "" {
 		soon(m.turnAt + m.lim.Turn)
+		soon(m.lastLine + m.lim.Silence)
+		if a := m.asks[askLife]; a != nil && a.sent {
+			soon(a.first + a.limit)
+		}
 		if len(m.st.Open) > 0 {
 			soon(m.lastLine + linger)
 		}
@@ -147,9 +153,43 @@ func (m *machine) expire() {
 		m.endTurn("unknown", problem("protocol", "codex calls the thread idle and never said how the turn ended"))
 	case m.interruptAt > 0 && m.now-m.interruptAt >= m.lim.Request:
 		m.giveUp(TimedOut, problem("request_timeout", fmt.Sprintf("the turn did not end within %s of its interrupt", m.lim.Request)))
+	case m.mute():
+		m.giveUp(TimedOut, problem("request_timeout", fmt.Sprintf("codex said nothing for %s, and did not answer %s within %s", m.lim.Silence, methodRead, m.lim.Request)))
 	case m.now-m.turnAt >= m.lim.Turn:
 		m.giveUp(TimedOut, problem("turn_timeout", fmt.Sprintf("the turn did not end within %s", m.lim.Turn)))
 	}
+}
+
+// listen asks codex for a sign of life when a running turn has been silent for
+// long. A process can live and never say a word again: seen after its journal's
+// disk was full for a moment. A model may think for long all the same: codex
+// answers meanwhile.
+func (m *machine) listen() {
+	a := m.asks[askLife]
+	switch {
+	case m.st.TurnID == "" || len(m.st.Open) > 0 && !m.working():
+		return
+	case a == nil:
+		a = &ask{}
+		fallthrough
+	case a.done || a.sent && m.lastLine > a.first: // any word is a sign
+		try := a.try
+		if a.tried {
+			try++
+		}
+		a = &ask{name: askLife, method: methodRead, limit: m.lim.Request, optional: true, try: try,
+			params: threadReadParams{ThreadID: m.st.ThreadID}}
+		m.asks[askLife] = a
+	}
+	if m.now-m.lastLine >= m.lim.Silence {
+		m.ask(askLife)
+	}
+}
+
+// mute reports whether codex gave no sign of life when it was asked for one.
+func (m *machine) mute() bool {
+	a := m.asks[askLife]
+	return a != nil && a.sent && !a.done && m.lastLine <= a.first && m.now-a.first >= a.limit
 }
 
 func (m *machine) giveUp(why PumpReason, p *Problem) {

@@ -378,6 +378,9 @@ func (m *machine) advance() {
 		m.deliver()
 		m.clean()
 	}
+	if !m.fresh {
+		m.listen()
+	}
 }
 
 // verdict returns from the pump where a rule says so; the order of the rules

@@ -277,7 +277,7 @@ func TestSilenceIsTimedOut(t *testing.T) {
 		"start":     {in: PumpInput{State: fresh, Thread: spec}, after: 60 * time.Second, kind: "start_timeout"},
 		"thread":    {in: PumpInput{State: fresh, Thread: spec}, lines: []string{initAnswer}, after: 60 * time.Second, kind: "request_timeout"},
 		"message":   {in: PumpInput{State: opened(), Sends: []Send{turn(5, "m", "x")}}, after: 60 * time.Second, kind: "request_timeout"},
-		"turn":      {in: PumpInput{State: running(), Limits: Limits{Turn: time.Hour}}, after: time.Hour, kind: "turn_timeout"},
+		"turn":      {in: PumpInput{State: running(), Limits: Limits{Turn: time.Hour, Silence: 2 * time.Hour}}, after: time.Hour, kind: "turn_timeout"},
 		"interrupt": {in: PumpInput{State: running(), Sends: []Send{{ID: "i", Kind: SendInterrupt}}}, lines: []string{`{"id":"send/i/0","result":{}}`}, after: 60 * time.Second, kind: "request_timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -312,10 +312,47 @@ func TestIdleThreadEndsATurnThatNeverSaidSo(t *testing.T) {
 		t.Errorf("%+v", r.Turn)
 	}
 	// a turn that goes on is not ended
-	s = perform(t, PumpInput{State: running()}, Options{})
+	s = perform(t, PumpInput{State: running(), Limits: Limits{Silence: 2 * time.Hour}}, Options{})
 	s.hear(wireEvent("thread/status/changed", `"status":{"type":"idle"}`), wireEvent("thread/status/changed", `"status":{"type":"active"}`))
 	s.wait(time.Hour)
 	s.attached()
+}
+
+func TestAProcessThatNeverSaysAWordAgainIsGivenUp(t *testing.T) {
+	s := perform(t, PumpInput{State: running()}, Options{})
+	s.wait(2*time.Minute - time.Second)
+	s.heard()
+	s.wait(time.Second)
+	s.heard(`{"id":"g1.p9.life-a1.0","method":"thread/read","params":{"threadId":"thread-1","includeTurns":false}}`)
+	s.wait(59 * time.Second)
+	s.attached()
+	s.wait(time.Second)
+	if r := s.result(TimedOut); r.Problem == nil || r.Problem.Kind != "request_timeout" {
+		t.Errorf("%+v", r.Problem)
+	}
+}
+
+func TestAModelThatThinksForLongIsWaitedFor(t *testing.T) {
+	s := perform(t, PumpInput{State: running()}, Options{})
+	for n := range 30 {
+		s.wait(2 * time.Minute)
+		if len(s.said) != n+1 {
+			t.Fatalf("after %d silences codex was asked %q", n+1, s.said)
+		}
+		s.wait(30 * time.Second)
+		if n%2 == 0 { // the answer, or any other word
+			s.hear(fmt.Sprintf(`{"id":"g1.p9.life-a1.%d","result":{"thread":{"id":"thread-1"}}}`, n))
+		} else {
+			s.hear(wireEvent("item/agentMessage/delta", `"itemId":"x","delta":"hm"`))
+		}
+	}
+	s.attached()
+	// Nobody is asked while a person is: the pump has gone by then.
+	s = perform(t, PumpInput{State: running()}, Options{})
+	s.hear(started("c1", "commandExecution", ""), asks(0, "c1", "ls"))
+	s.wait(time.Second)
+	s.result(RequestsOpen)
+	s.heard()
 }
 
 func TestAbortedTurnIsInterrupted(t *testing.T) {

@@ -35,9 +35,10 @@ const (
 	askHistory = "history"
 	askBarrier = "barrier"
 	askClean   = "clean"
+	askLife    = "life" // a sign of it
 )
 
-var askNames = []string{askInit, askAccount, askModels, askThread, askHistory, askBarrier, askClean}
+var askNames = []string{askInit, askAccount, askModels, askThread, askHistory, askBarrier, askClean, askLife}
 
 // expectAnswers registers what an earlier attempt may have asked.
 func (m *machine) expectAnswers() {
@@ -112,7 +113,7 @@ func (m *machine) ask(name string) {
 }
 
 func (m *machine) askID(name string, try int) string {
-	if name == askBarrier || name == askHistory {
+	if name == askBarrier || name == askHistory || name == askLife {
 		// Only the answer to this attempt's own counts.
 		name += "-" + m.opt.nonce()
 	}

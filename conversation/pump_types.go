@@ -153,6 +153,7 @@ type Limits struct {
 	StartUp time.Duration `json:"startup,omitempty"` // answer to initialize; 60 s
 	Turn    time.Duration `json:"turn,omitempty"`    // whole turn while attached; 24 h
 	Attach  time.Duration `json:"attach,omitempty"`  // longest stay of one pump; 12 h
+	Silence time.Duration `json:"silence,omitempty"` // of a running turn, before codex is asked for a sign of life; 2 min
 	Line    int           `json:"line,omitempty"`    // longest line in bytes; 32 MiB
 	Excerpt int           `json:"excerpt,omitempty"` // longest text inside a result; 8 KiB
 	// Bytes is how much of the journal one pump folds at most; 256 MiB. It
