@@ -52,6 +52,13 @@ func freshen(v *workflows.SessionView, live activities.SessionLive) {
 	if v.Process != nil && live.Offset > v.Process.Offset {
 		v.Process.Offset = live.Offset
 	}
+	for i := range v.Messages {
+		m := &v.Messages[i]
+		onItsWay := m.State == string(activities.Decided) || m.State == string(activities.Sent)
+		if onItsWay && slices.Contains(live.Acknowledged, m.ID) {
+			m.State = string(activities.Acknowledged)
+		}
+	}
 }
 
 // freshenApproval is freshen for a decision on its way: codex may have it by now.

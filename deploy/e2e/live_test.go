@@ -21,6 +21,9 @@ func TestARunningSessionShowsWhereItIs(t *testing.T) {
 	}
 	var v workflows.SessionView
 	until(t, "the first turn to show where it is", func() (bool, error) { v = show(t, "where"); return at(v), nil })
+	if len(v.Messages) != 1 || v.Messages[0].State != "acknowledged" {
+		t.Errorf("codex speaks, and the message is %+v", v.Messages)
+	}
 	list, err := lab.Lines[workflows.SessionView](within(t), shared, "session", "list", "--state", "running")
 	if err != nil {
 		t.Fatal(err)
