@@ -16,6 +16,7 @@ import (
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/deploy/scriptedmodel"
 	"fairlead.dev/fairlead/deploy/standin"
+	"fairlead.dev/fairlead/hostexec"
 )
 
 // standInCodex is the program that does in a turn what the message says. It is
@@ -261,5 +262,35 @@ func TestFoldersOfFormerProcessesAreRemoved(t *testing.T) {
 	}
 	if got := strings.Join(names, " "); got != "app-server.3 app-server.4" {
 		t.Errorf("left: %s", got)
+	}
+}
+
+// noHoles is a pool of hosts that cannot punch holes into files.
+type noHoles struct{ HostPool }
+
+func (p noHoles) Host(spec HostSpec) (hostexec.Host, error) {
+	h, err := p.HostPool.Host(spec)
+	return plainHost{h}, err
+}
+
+type plainHost struct{ hostexec.Host }
+
+func (h plainHost) Run(ctx context.Context, c hostexec.Command) (hostexec.Result, error) {
+	if strings.Contains(c.Script, "fairlead-trimmed") {
+		return hostexec.Result{}, fmt.Errorf("%w: fallocate -p", hostexec.ErrUnsupported)
+	}
+	return h.Host.Run(ctx, c)
+}
+
+func TestHostThatCannotTrimIsRemembered(t *testing.T) {
+	k := standIn(t, "nohole")
+	k.set.Sessions.Pool = noHoles{k.pool}
+	k.start()
+	if out := k.pump(conversation.TurnEnded, k.message("line 5MB")); out.Pump.State.Untrimmable {
+		t.Error("there was nothing to trim yet")
+	}
+	out := k.pump(conversation.TurnEnded, k.message("say 2"))
+	if st := out.Pump.State; !st.Untrimmable || st.Trimmed != 0 || out.Pump.Turn.Status != "completed" {
+		t.Errorf("state %+v, turn %+v", st, out.Pump.Turn)
 	}
 }
