@@ -34,4 +34,15 @@
 // Every call is bounded by its context, and a peer that says nothing is given
 // up after half a minute. Pool.Close gives back every connection and leaves
 // no goroutine.
+//
+// # Hosts
+//
+// Linux is what this is tested on: dash, bash and busybox as /bin/sh, with and
+// without setsid, flock, perl, SFTP, or a tail that knows inotify. macOS and
+// the BSDs are untested. The scripts that run a command, move files and trees
+// or remove them keep to POSIX; a fence takes flock(1) or /proc, macOS has
+// neither. Journaled processes, Reap and what is built on them need Linux's
+// /proc to tell a process from a later one of the same number. What is lacking
+// is [ErrUnsupported] at the first call. TrimJournal needs the fallocate of
+// util-linux.
 package hostexec

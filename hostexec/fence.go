@@ -15,6 +15,7 @@ var ErrLocked = errors.New("session is locked by another script")
 // fenceWord. Scripts of ours use no status from 90 to 99 for anything else.
 const (
 	fenceWord    = "fairlead-fence:"
+	fenceLacks   = 96
 	fenceRefused = 97
 	fenceBusy    = 98
 )
@@ -57,7 +58,8 @@ func (e Epoch) Less(o Epoch) bool {
 // f.check() first. The text uses names that begin with fl_ and descriptor 9;
 // what the script leaves running while it holds the lock must be started with
 // 9>&-. The script's positional parameters are left alone. A refusal is exit
-// status 97 and busy is 98; Run and Stream.Wait turn both into errors.
+// status 97, busy is 98, and a host that cannot lock is 96; Run and Stream.Wait
+// turn them into errors.
 //
 // The lock is flock(1) on a descriptor where there is one: it dies with its
 // holders, however they die. Elsewhere it is a symbolic link that names the
@@ -98,7 +100,7 @@ fl_lock() {
 		[ ! -e /proc/self/fd/9 ] || [ "$fl_d/lock" -ef /proc/self/fd/9 ] || { exec 9>&-; fl_lock; }
 		return
 	fi
-	IFS=' ' read -r fl_me fl_x </proc/self/stat && fl_start "$fl_me" || fl_say 1 "neither flock nor /proc here: cannot lock"
+	IFS=' ' read -r fl_me fl_x </proc/self/stat && fl_start "$fl_me" || fl_say 96 "lacks flock or /proc: no script of a session can be fenced"
 	while ! ln -s "$fl_me.$fl_s" "$fl_d/lock.held" 2>/dev/null; do
 		[ -d "$fl_d" ] || fl_say 1 "$fl_d is gone"
 		fl_h=$(readlink "$fl_d/lock.held") || continue
@@ -154,7 +156,7 @@ fl_fence() {
 // fenceError returns what a fence refused, or nil if status and stderr are
 // not those of a fence.
 func fenceError(status int, stderr []byte) error {
-	if status != fenceRefused && status != fenceBusy {
+	if status != fenceRefused && status != fenceBusy && status != fenceLacks {
 		return nil
 	}
 	for line := range strings.Lines(string(stderr)) {
@@ -164,6 +166,9 @@ func fenceError(status int, stderr []byte) error {
 		}
 		if rest == "busy" {
 			return ErrLocked
+		}
+		if what, ok := strings.CutPrefix(rest, "lacks "); ok {
+			return fmt.Errorf("%w: %s", ErrUnsupported, what)
 		}
 		e := &FencedError{}
 		n, _ := fmt.Sscanf(rest, "refused %d %d %d %d %d %d", &e.Ours.Generation, &e.Ours.Pump, &e.Ours.Attempt,
