@@ -34,6 +34,11 @@ func (r *run) afterEnd(ctx context.Context) error {
 	if err := r.remember(ctx); err != nil {
 		return err
 	}
+	if len(r.approved) == 1 && !r.fault.torn {
+		if err := r.askAgain(ctx); err != nil {
+			return err
+		}
+	}
 	d, err := r.until(ctx, r.id, "to be seen", func(workflows.SessionDetail) bool { return true })
 	if err != nil {
 		return err
@@ -56,6 +61,81 @@ func (r *run) afterTrouble(ctx context.Context) error {
 	return r.remember(ctx)
 }
 
+// askAgain has the model ask for the same once more. A decision that never
+// reached codex serves now, and once; one that may have had its effect does not:
+// a person is asked, and told.
+func (r *run) askAgain(ctx context.Context) error {
+	before, err := r.until(ctx, r.id, "to be seen", func(workflows.SessionDetail) bool { return true })
+	if err != nil {
+		return err
+	}
+	if before.Turns[0].Status == "completed" {
+		return nil // nothing was cut off
+	}
+	first := before.Approvals[0]
+	if err := r.send(ctx, "please ask for a command for "+r.id+" again"); err != nil {
+		return err
+	}
+	n := len(r.said)
+	var turn workflows.TurnView
+	d, err := r.until(ctx, r.id, "to ask again, or to go on", func(d workflows.SessionDetail) bool {
+		turn = d.Turns[len(d.Turns)-1]
+		return turn.N == n && (turn.Done() || len(d.View.Requests) == 1 && d.View.State == workflows.Waiting)
+	})
+	if err != nil {
+		return err
+	}
+	e := r.effects["one"]
+	r.effects["one"] = effect{1, e.max + 1}
+	if turn.Done() {
+		r.logf("the earlier decision served")
+		if first.Decision == nil || r.resolvedBefore() || r.moment.name == "written, not acknowledged" {
+			r.wroteLate("%s served although it was never given, or may have had its effect: %+v", first.ID, first)
+		}
+		r.effects["one"] = effect{1, 1}
+		if turn.Status != "completed" {
+			return fmt.Errorf("the turn that asked again is %s (%+v)", turn.Status, turn.Error)
+		}
+		return nil
+	}
+	var anew workflows.Approval
+	for _, a := range d.Approvals {
+		if a.State == workflows.ApprovalOpen {
+			anew = a
+		}
+	}
+	r.logf("asked anew: %s, earlier %+v", anew.ID, anew.Earlier)
+	switch {
+	case anew.Digest != first.Digest:
+		return fmt.Errorf("the same ask has two digests: %s and %s", first.Digest, anew.Digest)
+	case (anew.Earlier != nil) != (first.Decision != nil):
+		return fmt.Errorf("decided before: %+v; the person is told %+v", first.Decision, anew.Earlier)
+	case anew.Earlier != nil && anew.Earlier.State == workflows.ApprovalDecided:
+		return fmt.Errorf("%s never reached codex, and did not serve: %+v", first.ID, anew.Earlier)
+	}
+	if err := r.accept(ctx, anew); err != nil {
+		return err
+	}
+	if turn, err = r.turn(ctx, n); err == nil && turn.Status != "completed" {
+		err = fmt.Errorf("the turn that asked again is %s (%+v)", turn.Status, turn.Error)
+	}
+	return err
+}
+
+// resolvedBefore says whether codex resolved a request before it ended.
+func (r *run) resolvedBefore() bool {
+	data, err := r.readJournals()
+	if err != nil {
+		return false // the judge will say so
+	}
+	for _, times := range scan(data[1]).asked {
+		if times > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // bounds says what effects commands may have had by now. What was decided may
 // have had its effect or not; what was not decided has had none.
 func (r *run) bounds() {
@@ -64,7 +144,7 @@ func (r *run) bounds() {
 		switch r.moment.name {
 		case "command running":
 			e.min = 1
-		case "request open", "two requests open", "written, not acknowledged":
+		case "request open", "two requests open", "decided too late", "written, not acknowledged":
 			e.max = 0
 		}
 		r.effects[word] = e

@@ -69,7 +69,7 @@ var lively = []string{"starting", "message just sent", "mid-stream", "command ru
 
 // mortal are the moments at which a process can end.
 var mortal = []string{"starting", "message just sent", "mid-stream", "command running", "request open", "two requests open",
-	"decision under way", "written, not acknowledged", "interrupt just sent", "idle"}
+	"decision under way", "decided too late", "written, not acknowledged", "interrupt just sent", "idle"}
 
 // torn are the moments at which a journal can be lost.
 var torn = []string{"mid-stream", "command running", "request open", "decision under way", "idle"}
@@ -88,7 +88,7 @@ var faults = []*fault{
 	{name: "Temporal killed", whole: true, moments: lively, short: []string{"mid-stream", "message just sent"}, strike: killTemporal},
 	{name: "Temporal and worker killed", whole: true, moments: lively, strike: killBoth},
 	{name: "network to Temporal cut", whole: true, moments: lively, strike: cutTemporal},
-	{name: "codex killed", ends: true, moments: mortal, short: []string{"mid-stream", "command running", "written, not acknowledged"}, strike: killCodex},
+	{name: "codex killed", ends: true, moments: mortal, short: []string{"mid-stream", "decided too late", "written, not acknowledged"}, strike: killCodex},
 	{name: "codex out of memory", ends: true, moments: []string{"mid-stream", "command running", "request open", "idle"}, strike: starveCodex},
 	{name: "host rebooted", ends: true, moments: mortal, short: []string{"mid-stream"}, strike: reboot},
 	{name: "journal deleted", ends: true, torn: true, moments: torn, strike: deleteJournal},

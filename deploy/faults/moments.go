@@ -39,6 +39,7 @@ var moments = []*moment{
 	{name: "request open", before: asks(1), after: decided(1), let: doNothing},
 	{name: "two requests open", before: asks(2), after: decided(2), let: doNothing},
 	{name: "decision under way", spread: 300 * time.Millisecond, before: asks(1), act: decideAll, after: completes(1), let: doNothing},
+	{name: "decided too late", before: asks(1), after: decided(1), let: decideAll},
 	{name: "written, not acknowledged", before: asks(1), act: writtenOnly, after: wakeAndComplete, let: doNothing},
 	{name: "interrupt just sent", spread: 300 * time.Millisecond, before: streaming, act: interrupt, after: interrupted, let: openGate},
 	{name: "idle", before: quietly, after: goesOn, let: doNothing, quiet: true},
