@@ -16,7 +16,7 @@ func (s *session) wantsPump() bool {
 	if !s.st.Alive || s.st.Status == Failed {
 		return false
 	}
-	if s.st.Stirred {
+	if s.st.Stirred || s.st.Retired != nil {
 		return true
 	}
 	for _, p := range s.st.Sends {
@@ -220,6 +220,10 @@ func (s *session) apply(out activities.RunPumpResult, moved bool) {
 	}
 	if s.st.Cut != nil && r.Reason != activities.TurnEnded && s.st.sending(activities.SendTurn) == nil {
 		s.st.Cut = nil // it runs now: codex had never had it
+	}
+	if s.st.Retired != nil {
+		s.retired(r)
+		return
 	}
 	switch r.Reason {
 	case activities.TurnEnded:

@@ -235,7 +235,7 @@ func TestATurnThatCodexLostIsSaid(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Bound, State: opened(in), Deliveries: acked(in)}}, nil
-	})
+	}, dies(conversation.Acknowledged, false))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
 		if v := w.view(); v.State != Interrupted || v.Turn.Status != "interrupted" || v.Error.Kind != "protocol" {

@@ -283,6 +283,17 @@ func (s *session) retire(p *activities.Problem) {
 		s.fail(failureOf("stop codex on "+name, err))
 		return
 	}
+	// What it wrote until it was stopped is read before anything is concluded.
+	s.st.Retired = p
+}
+
+// retired concludes once all that a retired process had written was read.
+func (s *session) retired(r activities.PumpResult) {
+	p := s.st.Retired
+	s.st.Retired = nil
+	if r.Reason == activities.TurnEnded {
+		s.turnEnded(r.Turn) // it ended in the last moment
+	}
 	s.processEnded(nil, p)
-	s.st.Reap = s.st.Reap && err != nil // stopping it was thorough
+	s.st.Reap = false // stopping it was thorough
 }

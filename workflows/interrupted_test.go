@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/sdk/temporal"
+
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
 )
@@ -204,7 +206,7 @@ func TestATurnThatTookTooLongIsNotContinued(t *testing.T) {
 		st.TurnID = "turn-1"
 		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.TimedOut, State: st, Deliveries: acked(in),
 			Problem: &activities.Problem{Kind: "turn_timeout", Message: "too long"}}}, nil
-	}}
+	}, dies(conversation.Acknowledged, false)}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(time.Minute, func() {
 		if v := w.view(); v.State != Interrupted || v.Error.Kind != "turn_timeout" {
@@ -213,6 +215,51 @@ func TestATurnThatTookTooLongIsNotContinued(t *testing.T) {
 	})
 	w.ends(time.Hour)
 	w.start(SessionOptions{OnInterrupt: "continue"})
+}
+
+func TestWhatARetiredProcessStillWroteIsRead(t *testing.T) {
+	timesOut := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		st := opened(in)
+		st.TurnID, st.Cursor.Offset = "turn-1", 100
+		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.TimedOut, State: st, Deliveries: acked(in),
+			Problem: &activities.Problem{Kind: "request_timeout", Message: "no answer"}}}, nil
+	}
+	for name, c := range map[string]struct {
+		last   pumpFunc
+		status string
+		state  SessionStatus
+	}{
+		"it said no more":     {dies(conversation.Acknowledged, false), "interrupted", Interrupted},
+		"it ended the turn":   {endsTurn("completed", "done"), "completed", Idle},
+		"its worker was lost": {nil, "interrupted", Interrupted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.fake.pumps = []pumpFunc{timesOut, c.last, endsTurn("completed", "")}
+			if c.last == nil {
+				w.fake.pumps = []pumpFunc{timesOut, func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
+					return activities.RunPumpResult{}, temporal.NewApplicationError("the wire is lost", activities.ErrTypeWireLost)
+				}, dies(conversation.Acknowledged, false), endsTurn("completed", "")}
+			}
+			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+			w.at(time.Minute, func() {
+				if v := w.view(); v.State != c.state || v.Turn.Status != c.status || v.Process.Alive {
+					t.Errorf("session is %+v, process %+v", v, v.Process)
+				}
+				if in := w.fake.ran[1]; in.Pump.State.Cursor != (activities.Cursor{Incarnation: 1, Offset: 100}) {
+					t.Errorf("the last pump began at %+v", in.Pump.State.Cursor)
+				}
+				w.send(SignalMessage, hello("m2"))
+			})
+			w.whenTurn(2, "completed", func() {
+				if v := w.view(); v.Process.Incarnation != 2 {
+					t.Errorf("session is %+v", v)
+				}
+			})
+			w.ends(time.Hour)
+			w.start(SessionOptions{})
+		})
+	}
 }
 
 // history answers as a pump that found the message in the thread's history.

@@ -21,25 +21,26 @@ type sessionState struct {
 	Generation int64               `json:"generation"` // rises with every lease: the first part of the epoch
 	PumpN      int64               `json:"pump_n"`     // the second part; never reused
 
-	Touched     bool               `json:"touched,omitempty"` // something of ours may be on the host
-	Layout      *activities.Layout `json:"layout,omitempty"`
-	Permissions string             `json:"permissions,omitempty"`
-	Incarnation int                `json:"incarnation"`
-	Alive       bool               `json:"alive"`                 // the process, as far as is known
-	ProcessEnd  string             `json:"process_end,omitempty"` // how it ended, in words
-	EarlyEnds   int                `json:"early"`                 // processes in a row that ended before they were opened
-	HasTurn     bool               `json:"has_turn"`              // the thread has a rollout: it can be resumed
-	MayHaveTurn bool               `json:"may_turn,omitempty"`    // codex may have had a message of it
-	TurnSpent   time.Duration      `json:"turn_spent,omitempty"`  // how long pumps were attached to the running turn
-	Model       string             `json:"model,omitempty"`       // as a message asked for it last; a thread that is resumed gets it again
-	Effort      string             `json:"effort,omitempty"`
-	Reap        bool               `json:"reap,omitempty"`        // a dead process may have left something behind
-	Cut         *Failure           `json:"cut,omitempty"`         // what cut off a turn whose message codex may or may not have had
-	GoOns       int                `json:"go_ons,omitempty"`      // turns in a row that were cut off and continued
-	GoOnN       int                `json:"go_on_n,omitempty"`     // messages of the session's own
-	BudgetN     int                `json:"budget_n,omitempty"`    // times that the budget was set
-	BudgetNews  bool               `json:"budget_news,omitempty"` // the attached pump has other bounds
-	Fruitless   int                `json:"fruitless,omitempty"`   // pumps in a row that brought nothing
+	Touched     bool                `json:"touched,omitempty"` // something of ours may be on the host
+	Layout      *activities.Layout  `json:"layout,omitempty"`
+	Permissions string              `json:"permissions,omitempty"`
+	Incarnation int                 `json:"incarnation"`
+	Alive       bool                `json:"alive"`                 // the process, as far as is known
+	ProcessEnd  string              `json:"process_end,omitempty"` // how it ended, in words
+	EarlyEnds   int                 `json:"early"`                 // processes in a row that ended before they were opened
+	HasTurn     bool                `json:"has_turn"`              // the thread has a rollout: it can be resumed
+	MayHaveTurn bool                `json:"may_turn,omitempty"`    // codex may have had a message of it
+	TurnSpent   time.Duration       `json:"turn_spent,omitempty"`  // how long pumps were attached to the running turn
+	Model       string              `json:"model,omitempty"`       // as a message asked for it last; a thread that is resumed gets it again
+	Effort      string              `json:"effort,omitempty"`
+	Retired     *activities.Problem `json:"retired,omitempty"`     // why the process was stopped; its journal has yet to be read to the end
+	Reap        bool                `json:"reap,omitempty"`        // a dead process may have left something behind
+	Cut         *Failure            `json:"cut,omitempty"`         // what cut off a turn whose message codex may or may not have had
+	GoOns       int                 `json:"go_ons,omitempty"`      // turns in a row that were cut off and continued
+	GoOnN       int                 `json:"go_on_n,omitempty"`     // messages of the session's own
+	BudgetN     int                 `json:"budget_n,omitempty"`    // times that the budget was set
+	BudgetNews  bool                `json:"budget_news,omitempty"` // the attached pump has other bounds
+	Fruitless   int                 `json:"fruitless,omitempty"`   // pumps in a row that brought nothing
 
 	Pump   activities.PumpState `json:"pump"`
 	Prefix string               `json:"prefix,omitempty"` // of the newest pump's requests
