@@ -31,7 +31,7 @@ func (r *run) afterEnd(ctx context.Context) error {
 			return fmt.Errorf("turn %d is %s, and nobody says why", turn, t.Status)
 		}
 	}
-	if err := r.remember(ctx); err != nil {
+	if err := r.goOn(ctx); err != nil {
 		return err
 	}
 	if len(r.approved) == 1 && !r.fault.torn {
@@ -52,13 +52,31 @@ func (r *run) afterEnd(ctx context.Context) error {
 // afterTrouble is what must hold where codex may have gone on or not: the turn
 // comes to an end that says what is known, and the thread goes on.
 func (r *run) afterTrouble(ctx context.Context) error {
-	if err := r.moment.after(ctx, r); err != nil {
+	after := r.moment.after
+	if r.moment.quiet {
+		after = doNothing
+	}
+	if err := after(ctx, r); err != nil {
 		return err
 	}
 	for word, e := range r.effects {
 		r.effects[word] = effect{0, e.max} // a full disk takes no line
 	}
-	return r.remember(ctx)
+	<-r.over
+	return r.goOn(ctx)
+}
+
+// goOn has a turn after the fault. Where nothing ran that could have told of
+// it, the first message may be what finds out: then it says that it is not
+// known whether codex had it, and the next one goes through.
+func (r *run) goOn(ctx context.Context) error {
+	n := len(r.said)
+	err := r.remember(ctx)
+	if st := r.statusOf(ctx, n+1); err != nil && (r.moment.quiet || r.fault.spares) && (st == "interrupted" || st == "unknown") {
+		r.logf("%v", err)
+		err = r.remember(ctx)
+	}
+	return err
 }
 
 // askAgain has the model ask for the same once more. A decision that never

@@ -97,13 +97,13 @@ func (s *stage) wave(ctx context.Context, o options, w wave, hostName string) ([
 	if err := s.healthy(ctx); err != nil {
 		return nil, err
 	}
-	struck := make(chan struct{})
+	struck, over := make(chan struct{}), make(chan struct{})
 	runs := make([]*run, len(w.moments))
 	results := make([]result, len(runs))
 	for i, m := range w.moments {
 		rng := random(o.seed, w.fault.name, m.name, w.nth)
 		id := fmt.Sprintf("r%08x-%d", rng.Uint32(), w.nth)
-		runs[i] = &run{stage: s, host: h, fault: w.fault, moment: m, nth: w.nth, id: id, rng: rng, struck: struck}
+		runs[i] = &run{stage: s, host: h, fault: w.fault, moment: m, nth: w.nth, id: id, rng: rng, struck: struck, over: over}
 		if m.spread > 0 {
 			runs[i].lead = time.Duration(rng.Int64N(int64(m.spread)))
 		}
@@ -111,7 +111,7 @@ func (s *stage) wave(ctx context.Context, o options, w wave, hostName string) ([
 	}
 	began := time.Now()
 	ready := s.bring(ctx, runs, results)
-	strikeErr := s.strike(ctx, o, w, h, ready, results, struck)
+	strikeErr := s.strike(ctx, o, w, h, ready, results, struck, over)
 	healthErr := s.healthy(ctx)
 	s.conclude(ctx, ready, results, runs)
 	for i := range results {
@@ -171,7 +171,7 @@ func resultOf(r *run, results []result) *result {
 
 // strike lets the acts begin, each its lead before the fault, and then the
 // fault; it returns when the fault is over and every turn has come to its end.
-func (s *stage) strike(ctx context.Context, o options, w wave, h *host, runs []*run, results []result, struck chan struct{}) error {
+func (s *stage) strike(ctx context.Context, o options, w wave, h *host, runs []*run, results []result, struck, over chan struct{}) error {
 	var longest time.Duration
 	for _, r := range runs {
 		longest = max(longest, r.lead)
@@ -213,6 +213,7 @@ func (s *stage) strike(ctx context.Context, o options, w wave, h *host, runs []*
 	}
 	err := w.fault.strike(ctx, sw)
 	sw.struck() // whatever happened, nobody waits for it any more
+	close(over)
 	<-done
 	return err
 }

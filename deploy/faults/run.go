@@ -25,6 +25,7 @@ type run struct {
 	rng    *rand.Rand
 	lead   time.Duration // from the act to the strike
 	struck <-chan struct{}
+	over   <-chan struct{} // closed when the fault is
 
 	said     []said
 	effects  map[string]effect // by the word that the command leaves
@@ -199,8 +200,15 @@ func (r *run) lines() (map[string]int, error) {
 	return out, nil
 }
 
-// flowed notes that the struck turn has come to its end.
-func (r *run) flowed() { r.flow = time.Since(r.began) }
+// flowed notes that the struck turn has come to its end; one that was faster
+// than the fault tells nothing.
+func (r *run) flowed() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.began.IsZero() {
+		r.flow = time.Since(r.began)
+	}
+}
 
 // pause waits a random time below max.
 func (r *run) pause(ctx context.Context, max time.Duration) {
