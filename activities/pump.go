@@ -66,6 +66,12 @@ func (s *Sessions) pump(ctx context.Context, in RunPumpInput, a attempt) (RunPum
 	quiet()
 	if err != nil {
 		lost := errors.Is(err, conversation.ErrWireLost) && !errors.Is(err, hostexec.ErrFenced)
+		if errors.Is(err, hostexec.ErrNoSpace) {
+			// Somebody will make room, and codex goes on: so do we then.
+			f.delay = nextTry(a.n, s.Now().Sub(began))
+			kind, hint, _ := f.classify(err)
+			err = &typedError{kind: kind, hint: hint, retry: true, err: err}
+		}
 		if lost || errors.Is(err, errHandOver) {
 			f.delay = nextTry(a.n, s.Now().Sub(began))
 			err = &typedError{kind: ErrTypeWireLost, retry: true, err: err}
