@@ -36,7 +36,8 @@ func measureStreams(ctx context.Context, o *options) (err error) {
 	if err := c.streamed(ctx, begin, long-o.streamed); err != nil {
 		return err
 	}
-	first, before := time.Now(), processorTime()
+	before := processorTime()
+	first := time.Now()
 	m1, err := scrape(ctx, c.metrics)
 	if err != nil {
 		return err
@@ -49,11 +50,12 @@ func measureStreams(ctx context.Context, o *options) (err error) {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	took := processorTime().since(before)
+	d := time.Since(first)
 	m2, err := scrape(ctx, c.metrics)
 	if err != nil {
 		return err
 	}
+	took := processorTime().since(before)
 	if err := profile(ctx, c.metrics, o.profile, "goroutine", 0); err != nil {
 		return err
 	}
@@ -61,7 +63,6 @@ func measureStreams(ctx context.Context, o *options) (err error) {
 	if err != nil {
 		return err
 	}
-	d := time.Since(first)
 	n := m2[lag+"_count"] - m1[lag+"_count"]
 	within := func(bucket string) float64 {
 		key := fmt.Sprintf("%s_bucket{le=%q}", lag, bucket)
