@@ -421,3 +421,16 @@ func dies(state conversation.DeliveryState, opens bool) func(context.Context, ac
 			Pump: activities.PumpResult{Reason: conversation.ProcessEnded, State: st, Deliveries: ds}}, nil
 	}
 }
+
+// refuses is a codex that will not go on with the session, while its messages
+// have come so far.
+func refuses(kind string, state conversation.DeliveryState) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		ds := acked(in)
+		for i := range ds {
+			ds[i].State = state
+		}
+		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Refused, State: in.Pump.State, Deliveries: ds,
+			Problem: &activities.Problem{Kind: kind, Message: "codex will not"}}}, nil
+	}
+}

@@ -307,15 +307,7 @@ func TestASteerThatComesTooLateBecomesATurn(t *testing.T) {
 
 func TestAThreadThatMayHaveATurnIsNeverReplacedUnasked(t *testing.T) {
 	w := newWorld(t)
-	refused := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-		ds := acked(in)
-		for i := range ds {
-			ds[i].State = conversation.Decided
-		}
-		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Refused, State: in.Pump.State, Deliveries: ds,
-			Problem: &activities.Problem{Kind: "thread_missing", Message: "no rollout found"}}}, nil
-	}
-	w.fake.pumps = append(w.fake.pumps, dies(conversation.Sent, true), refused, endsTurn("completed", "anew"))
+	w.fake.pumps = append(w.fake.pumps, dies(conversation.Sent, true), refuses("thread_missing", conversation.Decided), endsTurn("completed", "anew"))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() { w.send(SignalMessage, hello("m2")) })
 	w.at(3*time.Second, func() {

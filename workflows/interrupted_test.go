@@ -376,15 +376,7 @@ func TestASessionForOneTurnClosesAfterTheTurnThatWentOn(t *testing.T) {
 
 func TestAThreadThatCannotBeResumedStopsTheSessionWhateverThePolicy(t *testing.T) {
 	w := newWorld(t)
-	refused := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-		ds := acked(in)
-		for i := range ds {
-			ds[i].State = conversation.Decided
-		}
-		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Refused, State: in.Pump.State, Deliveries: ds,
-			Problem: &activities.Problem{Kind: "thread_missing", Message: "no rollout found"}}}, nil
-	}
-	w.fake.pumps = []pumpFunc{dies(conversation.Acknowledged, true), refused}
+	w.fake.pumps = []pumpFunc{dies(conversation.Acknowledged, true), refuses("thread_missing", conversation.Decided)}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(time.Hour, func() {
 		if v := w.view(); v.State != Interrupted || v.Error.Kind != "thread_missing" || v.Turn.N != 2 || v.Turn.Status != "failed" {
@@ -413,4 +405,37 @@ func notesOf(notes []activities.Note) string {
 		fmt.Fprintln(&b, n.Text)
 	}
 	return b.String()
+}
+
+// Where it is not known whether codex had a message, no later trouble makes
+// that certain.
+func TestADoubtThatCannotBeResolvedIsNoFailure(t *testing.T) {
+	lost := dies(conversation.Sent, false) // before anything could be asked
+	for name, fault := range map[string]func(w *world){
+		"no process lives long enough": func(w *world) { w.fake.pumps = append(w.fake.pumps, lost, lost, lost) },
+		"none can be started": func(w *world) {
+			w.fake.pumps[0] = func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+				w.fake.fail("start", temporal.NewNonRetryableApplicationError("no room", activities.ErrTypeInternal, nil))
+				return dies(conversation.Sent, true)(ctx, in)
+			}
+		},
+		"codex will not have us": func(w *world) {
+			w.fake.pumps = append(w.fake.pumps, refuses("auth", conversation.Sent))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.fake.pumps = []pumpFunc{dies(conversation.Sent, true)}
+			fault(w)
+			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+			w.when(Interrupted, func() {
+				turn := query[TurnView](w, QueryTurn, TurnQuery{N: 1})
+				if turn.Status != "unknown" || turn.Error == nil {
+					t.Errorf("turn is %+v: %+v", turn, turn.Error)
+				}
+				w.send(SignalClose, Close{})
+			})
+			w.start(SessionOptions{OnInterrupt: InterruptContinue})
+		})
+	}
 }

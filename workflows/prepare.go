@@ -101,9 +101,14 @@ func (s *session) restart() *Failure {
 
 // cannotStart ends the turn for which codex could not go on. A session that
 // never had a turn ends with it; another one stops there, with its queue, until
-// the next message tells it to try again.
+// the next message tells it to try again. Where an earlier process may have had
+// the turn's message, nobody found out: that it failed would be too much to say.
 func (s *session) cannotStart(f *Failure) {
-	s.giveUpTurn("failed", f)
+	status := "failed"
+	if s.st.Cut != nil {
+		status, f.Message = "unknown", excerpt(f.Message+". Before that: "+s.st.Cut.Message, maxFailure)
+	}
+	s.giveUpTurn(status, f)
 	if !s.st.hadTurn() {
 		s.fail(f)
 		return
