@@ -45,7 +45,8 @@ func (s *session) hasNews() bool {
 
 // pump runs one pump activity and applies what it brings.
 func (s *session) pump() error {
-	if looks := s.looks(); !looks && s.st.Status != Starting {
+	looks := s.looks()
+	if !looks && s.st.Status != Starting {
 		s.become(Running)
 	}
 	if s.st.Close != nil {
@@ -61,7 +62,6 @@ func (s *session) pump() error {
 	if err != nil {
 		return err
 	}
-	s.st.Stirred = false // what was seen before it attached, it has seen too
 	s.st.TurnSpent += workflow.Now(s.ctx).Sub(began)
 	var out activities.RunPumpResult
 	err = fut.Get(s.ctx, &out)
@@ -69,6 +69,7 @@ func (s *session) pump() error {
 	case err == nil:
 		s.st.Handing, s.st.Again = nil, 0
 		s.apply(out, called || out.Pump.State.Cursor != in.Pump.State.Cursor)
+		s.stirredBehind()
 	case temporal.IsCanceledError(err) || temporal.IsTimeoutError(err) || worthAnother(err):
 		// Called back between two attempts, while its worker was dead, or while
 		// its wire was lost: the server tries no more once a cancellation was
@@ -82,6 +83,7 @@ func (s *session) pump() error {
 			p.Send.Uncertain = true
 			s.mayHave(*p)
 		}
+		s.st.Stirred = looks || s.st.Stirred // nobody has looked
 	default:
 		s.pumpFailed(err)
 	}

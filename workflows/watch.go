@@ -118,7 +118,17 @@ func (s *session) stirred(m activities.Stirred) {
 	case m.Gone == "" && m.Offset <= s.st.Pump.Cursor.Offset:
 	default:
 		s.st.Stirred = true
+		s.stir = m
 	}
+}
+
+// stirredBehind is called when a pump has returned: what stirred before it
+// attached it has seen, what did behind it is worth another one. Both may have
+// been told while it ran.
+func (s *session) stirredBehind() {
+	m := s.stir
+	s.st.Stirred, s.stir = false, activities.Stirred{}
+	s.stirred(m)
 }
 
 // drainStirred takes the words of watches that lie unread.
@@ -138,6 +148,6 @@ func (s *session) looks() bool {
 	if !s.st.Stirred {
 		return false
 	}
-	s.st.Stirred, s.st.Fruitless = false, 0
+	s.st.Stirred, s.st.Fruitless, s.stir = false, 0, activities.Stirred{}
 	return true
 }

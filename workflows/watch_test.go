@@ -164,21 +164,44 @@ func TestAWaitingSessionLooksWhenItsProcessStirs(t *testing.T) {
 	}
 }
 
-func TestWhatStirsWhileAPumpIsAttachedNeedsNoOther(t *testing.T) {
-	w := newWorld(t)
-	w.fake.pumps = append(w.fake.pumps, asks("make all"), func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-		w.SignalWorkflow(signalStirred, activities.Stirred{Host: "web-1", Incarnation: 1, Offset: 9000})
-		return looks(ctx, in)
-	})
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() {
-		w.SignalWorkflow(signalStirred, activities.Stirred{Host: "web-1", Incarnation: 1, Offset: 9000})
-	})
-	w.at(4*time.Second, func() { w.send(SignalClose, Close{}) })
-	w.fake.pumps = append(w.fake.pumps, endsTurn("interrupted", "")) // for the close
-	w.start(SessionOptions{})
-	if n := len(w.fake.ran); n != 3 || len(w.fake.ran[2].Pump.Sends) != 1 {
-		t.Errorf("%d pumps ran", n)
+// stirredWhile is a pump that has read to an offset while its session is told
+// that something happened.
+func (w *world) stirredWhile(offset int64, m activities.Stirred) pumpFunc {
+	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		w.SignalWorkflow(signalStirred, m)
+		out, err := looks(ctx, in)
+		out.Pump.State.Cursor.Offset = offset
+		return out, err
+	}
+}
+
+func TestOnlyWhatStirredBehindAPumpNeedsAnother(t *testing.T) {
+	moved := activities.Stirred{Host: "web-1", Incarnation: 1, Offset: 9000}
+	gone := activities.Stirred{Host: "web-1", Incarnation: 1, Gone: "exited"}
+	for name, c := range map[string]struct {
+		pump func(w *world) pumpFunc
+		more []pumpFunc
+		ends SessionStatus
+	}{
+		"it has read that":   {func(w *world) pumpFunc { return w.stirredWhile(9000, moved) }, nil, Waiting},
+		"it has not":         {func(w *world) pumpFunc { return w.stirredWhile(8000, moved) }, []pumpFunc{looks}, Waiting},
+		"the process died":   {func(w *world) pumpFunc { return w.stirredWhile(8000, gone) }, []pumpFunc{dies(conversation.Acknowledged, false)}, Interrupted},
+		"it saw that itself": {func(*world) pumpFunc { return dies(conversation.Acknowledged, false) }, nil, Interrupted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.fake.pumps = append([]pumpFunc{asks("make all"), c.pump(w)}, c.more...)
+			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+			w.at(2*time.Second, func() { w.SignalWorkflow(signalStirred, moved) })
+			w.at(4*time.Second, func() {
+				if v := w.view(); v.State != c.ends || len(w.fake.ran) != 2+len(c.more) {
+					t.Errorf("after %d pumps it is %s, want %s after %d", len(w.fake.ran), v.State, c.ends, 2+len(c.more))
+				}
+				w.fake.rest = endsTurn("interrupted", "") // for the close
+				w.send(SignalClose, Close{})
+			})
+			w.start(SessionOptions{})
+		})
 	}
 }
 
