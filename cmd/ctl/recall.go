@@ -121,16 +121,24 @@ func answer(history *historypb.History, doing, name string, out any, args ...any
 		return notFound("%s: there is none", doing)
 	}
 	handlers, err := replay(history)
-	if err != nil {
+	if err != nil && worked(history) {
 		return unreachable("%s: no worker answers, and this ctl cannot follow the history itself: %s", doing, oneLine(firstSentence(err), 200)).
 			hinted("is a worker running? `ctl status` shows them; is ctl of the same version?").because(err)
 	}
 	// Signals that no worker has seen yet are counted in. The replay was right
-	// up to here; what it says now is only that the last task left no trace.
+	// up to here; what it says now is only that the last task left no trace. A
+	// run that no worker has seen, as one that was just continued, is all of it unread.
 	if now, _ := replay(asOfNow(history)); now.byName[name] != nil {
 		handlers = now
 	}
 	return handlers.call(doing, name, out, args)
+}
+
+// worked says whether a worker has done any task of a run.
+func worked(h *historypb.History) bool {
+	return slices.ContainsFunc(h.Events, func(ev *historypb.HistoryEvent) bool {
+		return ev.GetEventType() == enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
+	})
 }
 
 // replay runs a workflow up to the last task that was completed.
