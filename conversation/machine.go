@@ -37,11 +37,14 @@ type machine struct {
 	fresh   bool // the incarnation has to be opened
 	inited  bool
 	greeted bool
-	asks    map[string]*ask
-	barred  bool // the barrier was answered
-	sends   []*send
-	spent   int64 // of the running turn, before this pump
-	autos   []auto
+	// opening says that the opening has begun; before says that initialize
+	// had been answered by then.
+	opening, before, looked bool
+	asks                    map[string]*ask
+	barred                  bool // the barrier was answered
+	sends                   []*send
+	spent                   int64 // of the running turn, before this pump
+	autos                   []auto
 
 	items    map[string][]wireChange // open file changes, for the requests about them
 	texts    map[string]*unfinished  // of open items

@@ -20,6 +20,41 @@ func TestNothingIsSentThatTheJournalShowsAnswered(t *testing.T) {
 	}
 }
 
+func TestAnotherAttemptWaitsForTheThreadThatMayBeOnItsWay(t *testing.T) {
+	fresh := PumpState{Cursor: Cursor{Incarnation: 1}}
+	thread := ThreadSpec{CWD: "/work", Sandbox: "read-only", ApprovalPolicy: "on-request"}
+	initialized := `{"id":"g1.p9.initialize.0","result":{"userAgent":"fairlead/0.169.0 (Debian)"}}`
+	asked := func(s *stage) int {
+		n := 0
+		for _, l := range s.said {
+			n += strings.Count(l, methodStart)
+		}
+		return n
+	}
+	for attempt, want := range map[int]int{1: 1, 2: 0} {
+		s := perform(t, PumpInput{State: fresh, Thread: thread}, Options{Attempt: attempt}, initialized)
+		if n := asked(s); n != want {
+			t.Errorf("attempt %d asked for a thread %d times at once", attempt, n)
+		}
+		s.wait(time.Second)
+		s.hear(`{"id":"g1.p9.thread.0","result":{"thread":{"id":"thread-1"}}}`)
+		s.wait(time.Minute)
+		if n := asked(s); n != want {
+			t.Errorf("attempt %d asked for a thread %d times although it has one", attempt, n)
+		}
+	}
+	s := perform(t, PumpInput{State: fresh, Thread: thread}, Options{Attempt: 2}, initialized)
+	s.wait(3 * time.Second)
+	if n := asked(s); n != 1 {
+		t.Errorf("nobody had asked for a thread, and the second attempt asked %d times", n)
+	}
+	s = perform(t, PumpInput{State: fresh, Thread: thread}, Options{Attempt: 2})
+	s.hear(initialized)
+	if n := asked(s); n != 1 {
+		t.Errorf("nobody can have asked for a thread, and the second attempt asked %d times at once", n)
+	}
+}
+
 func TestEchoOfAMessageAcknowledgesIt(t *testing.T) {
 	in := PumpInput{State: opened(), Sends: []Send{turn(5, "m-5", "hello")}}
 	s := perform(t, in, Options{Attempt: 2}, started("u-1", "userMessage", `,"clientId":"m-5"`))

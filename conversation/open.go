@@ -84,8 +84,15 @@ func (m *machine) threadParams() (string, threadParams) {
 	return methodStart, p
 }
 
+// lookFirst is how long a later attempt waits for the answer to a thread's start
+// or resume that an earlier one may have asked for: codex takes up to a second.
+const lookFirst = 2 * time.Second
+
 // open goes through the opening as far as it can now.
 func (m *machine) open() {
+	if !m.opening {
+		m.opening, m.before = true, m.inited
+	}
 	if !m.inited {
 		m.ask(askInit)
 		return
@@ -96,6 +103,14 @@ func (m *machine) open() {
 	}
 	m.ask(askAccount)
 	m.ask(askModels)
+	if !m.looked {
+		m.looked = true
+		if m.opt.Attempt > 1 && m.before {
+			// An earlier attempt may just have asked, and nothing tells when
+			// codex has nothing more to say to that.
+			m.asks[askThread].next = m.now + lookFirst
+		}
+	}
 	m.ask(askThread)
 }
 
