@@ -82,6 +82,12 @@ j_look() {
 	j_state=running
 }
 
+# j_ls is ls as it comes, whatever its user wants it to show.
+j_ls() (
+	unset TIME_STYLE QUOTING_STYLE BLOCK_SIZE LS_BLOCK_SIZE
+	LC_ALL=C ls "$@"
+)
+
 # j_sizes finds the lengths of the journals, -1 for one that is missing. Runs ls.
 j_sizes() {
 	j_size=-1 j_esize=-1
@@ -91,7 +97,7 @@ j_sizes() {
 		*' err.log') j_esize=$j_y ;;
 		esac
 	done <<J_LS
-$(cd "$j_d" 2>/dev/null && LC_ALL=C ls -ln out.log err.log 2>/dev/null)
+$(cd "$j_d" 2>/dev/null && j_ls -ln out.log err.log 2>/dev/null)
 J_LS
 }
 

@@ -131,7 +131,7 @@ j_holders() {
 		done
 		;;
 	*)
-		LC_ALL=C ls -ln /proc/[0-9]*/fd 2>/dev/null | LC_ALL=C grep -F -e /fd: -e " -> $j_real/" | while IFS= read -r j_x; do
+		j_ls -ln /proc/[0-9]*/fd 2>/dev/null | LC_ALL=C grep -F -e /fd: -e " -> $j_real/" | while IFS= read -r j_x; do
 			case $j_x in
 			/proc/*/fd:)
 				j_x=${j_x#/proc/}

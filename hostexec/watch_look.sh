@@ -55,7 +55,7 @@ j_one() {
 
 j_batch() {
 	j_lengths=' ' j_running=' '
-	j_listed $(LC_ALL=C ls -lnd $j_logs 2>/dev/null)
+	j_listed $(j_ls -lnd $j_logs 2>/dev/null)
 	j_ifs=$IFS IFS=$j_nl
 	for j_l in $(IFS=' '; cat $j_stats 2>/dev/null); do
 		IFS=$j_ifs

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/hosttest"
 )
 
 func (s *scene) leaveWatch(offset int64) {
@@ -256,6 +257,25 @@ func BenchmarkLookAtThousands(b *testing.B) {
 			for range b.N {
 				s.sees()
 			}
+		})
+	}
+}
+
+// People have their own idea of what ls should show.
+func TestAWatchIsNotMisledByHowLsIsSetUp(t *testing.T) {
+	for _, set := range []string{"TIME_STYLE=long-iso", "TIME_STYLE=+", "BLOCK_SIZE=1M", "LS_BLOCK_SIZE=1K", "QUOTING_STYLE=c"} {
+		t.Run(set, func(t *testing.T) {
+			sshd := hosttest.StartSSHD(t, hosttest.Options{Config: []string{"SetEnv " + set}})
+			s := newScene(t, newHost(t, sshd.Spec()))
+			if res, err := s.host.Run(s.ctx, hostexec.Command{Script: "env"}); err != nil || !strings.Contains(string(res.Stdout), set+"\n") {
+				t.Fatalf("the host does not have it: %q, %v", res.Stdout, err)
+			}
+			s.start("/bin/sh", "-c", `echo ready; exec sleep 1000`)
+			eventually(t, "the process is ready", func() bool { return s.inspect().Size == 6 })
+			s.leaveWatch(6)
+			s.sees()
+			s.leaveWatch(2)
+			s.sees(told(2, hostexec.ProcessRunning, 0, 6))
 		})
 	}
 }
