@@ -158,3 +158,27 @@ func TestUnfinishedTextHoldsNoSecretAndNoHalfOfOne(t *testing.T) {
 		t.Errorf("%d entries, %q", len(got), got[0].Text[:100])
 	}
 }
+
+// A pump may take over in the middle of a secret that is being said.
+func TestASecretSaidAcrossTwoPumpsIsNotShown(t *testing.T) {
+	opt := Options{Redactor: NewRedactor(secret)}
+	first := perform(t, PumpInput{State: running()}, opt)
+	first.hear(started("a", "agentMessage", ""), says("a", "it is "+secret[:6]))
+	first.m.cancel(0)
+	st := first.result(PumpCancelled).State
+	next := perform(t, PumpInput{State: st}, opt, says("a", "it is "+secret[:6]))
+	if next.at != st.Cursor.Offset {
+		t.Fatalf("at %d, want %d", next.at, st.Cursor.Offset)
+	}
+	next.hear(says("a", secret[6:]+" and more"))
+	shown := ""
+	for _, d := range append(first.sink.deltas, next.sink.deltas...) {
+		if int(d.At) != len(shown) {
+			t.Errorf("delta %+v behind %q", d, shown)
+		}
+		shown += d.Text
+	}
+	if want := "it is " + mask(len(secret)) + " and more"; shown != want {
+		t.Errorf("shown %q, want %q", shown, want)
+	}
+}
