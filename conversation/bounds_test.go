@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestResultFitsIntoAWorkflowWhateverCodexAsks(t *testing.T) {
@@ -97,5 +98,51 @@ func TestInterruptDoesNotWaitForALongBacklog(t *testing.T) {
 	m.ended(0)
 	if got := delivered(t, *m.result, "i"); got != Sent {
 		t.Errorf("the interrupt is %s", got)
+	}
+}
+
+// A long backlog is left at a bound. Of a process that has ended nobody can
+// take an answer by then, and to find that out is no reason to begin again.
+func TestNothingIsAnsweredInThePlaceOfADeadProcess(t *testing.T) {
+	asked := `{"method":"item/tool/call","id":7,"params":{"threadId":"thread-1","turnId":"turn-1","callId":"c","tool":"x"}}`
+	long := wireEvent("item/agentMessage/delta", fmt.Sprintf(`"itemId":"a","delta":%q`, strings.Repeat("x", 2000)))
+	s := perform(t, PumpInput{State: running(), Limits: Limits{Bytes: 1000}}, Options{Over: true}, asked, long, long)
+	s.result(Bound)
+	s.heard()
+
+	m, err := newMachine(PumpInput{State: running(), Prefix: "p", Sends: []Send{{ID: "i", Kind: SendInterrupt}}}, newKeeper(), Options{Over: true}, 1000+2*longBacklog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.atStart(); len(m.out) != 0 {
+		t.Errorf("said to a dead process: %s", m.out)
+	}
+}
+
+// An interrupt that went out before a long backlog was read is answered behind
+// that: the time that reading takes says nothing of codex.
+func TestAnInterruptBeforeALongBacklogHasItsTimeBehindIt(t *testing.T) {
+	in := PumpInput{State: running(), Prefix: "p", Sends: []Send{{ID: "i", Kind: SendInterrupt}}}
+	k := newKeeper()
+	m, err := newMachine(in, k, Options{}, in.State.Rewind+longBacklog+1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stage{t: t, m: m, sink: k, at: in.State.Rewind}
+	m.atStart()
+	s.collect()
+	if len(s.said) != 1 || !strings.Contains(s.said[0], methodInterrupt) {
+		t.Fatalf("said %q", s.said)
+	}
+	piece := wireEvent("item/agentMessage/delta", fmt.Sprintf(`"itemId":"a","delta":%q`, strings.Repeat("x", 1<<20)))
+	for s.at < m.size {
+		m.now += 5 * time.Second
+		s.hear(piece)
+	}
+	s.attached()
+	s.hear(`{"id":"send/i/0","result":{}}`, turnDone("interrupted", ""))
+	s.hear(fmt.Sprintf(`{"id":%q,"result":{}}`, "p.clean.0"))
+	if r := s.result(TurnEnded); r.Turn.Status != "interrupted" || r.Deliveries[0].State != Acknowledged {
+		t.Errorf("%+v", r)
 	}
 }

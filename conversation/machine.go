@@ -146,7 +146,7 @@ func (m *machine) atStart() {
 	if m.st.Rewind >= m.size {
 		m.caught = true
 	}
-	if m.size-m.st.Cursor.Offset > longBacklog && !m.fresh && m.st.TurnID != "" {
+	if m.size-m.st.Cursor.Offset > longBacklog && !m.fresh && m.st.TurnID != "" && !m.opt.Over {
 		m.interruptNow()
 	}
 	m.step()
@@ -155,8 +155,23 @@ func (m *machine) atStart() {
 // caughtUp is called when every byte up to size was read, the last line
 // perhaps still without its end.
 func (m *machine) caughtUp(now time.Duration) {
-	m.now, m.caught = now, true
+	m.now = now
+	m.upToDate()
 	m.step()
+}
+
+// upToDate begins what can only be judged behind the backlog: what went out
+// before it was read is answered behind it.
+func (m *machine) upToDate() {
+	if m.caught {
+		return
+	}
+	m.caught = true
+	for _, s := range m.sends {
+		if s.wrote {
+			s.first = m.now
+		}
+	}
 }
 
 // tick lets time pass.
@@ -211,7 +226,7 @@ func (m *machine) read(l Line, now time.Duration) {
 		m.apply(l)
 	}
 	if l.End >= m.size {
-		m.caught = true
+		m.upToDate()
 	}
 	m.step()
 	if m.result == nil && m.err == nil && m.st.Cursor.Offset-m.in.State.Cursor.Offset > m.lim.Bytes {
@@ -227,7 +242,9 @@ func (m *machine) read(l Line, now time.Duration) {
 // behind: each attempt of it stops at this very line. The next one begins here
 // for good, however often it is repeated.
 func (m *machine) enough() {
-	m.flushAutos()
+	if !m.opt.Over { // else nobody is there to take the answers
+		m.flushAutos()
+	}
 	if m.turnEnd != nil {
 		m.finish(TurnEnded)
 		return
