@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
@@ -91,5 +92,27 @@ func TestErrorsAndResultsHoldNoSecret(t *testing.T) {
 	hideIn(hide, &e)
 	if s := fmt.Sprint(e); strings.Contains(s, madeUpKey) {
 		t.Errorf("the entry holds the key: %s", s)
+	}
+}
+
+// What codex said last is cut on the way, and secrets are looked for behind that.
+func TestNoHalfOfASecretIsLeftWhereAnErrorLogIsCut(t *testing.T) {
+	hide := conversation.NewRedactor(madeUpKey)
+	for _, c := range []struct{ behind, want string }{
+		{" was refused\nand that was all", "…and that was all"},
+		{" was refused", "…was refused"},
+		{"", "…"},
+	} {
+		behind := c.behind
+		if pad := 2<<10 - len(madeUpKey)/2 - len(behind); behind != "" {
+			behind += strings.Repeat("!", pad)
+			c.want += strings.Repeat("!", pad)
+		} else {
+			behind = strings.Repeat("!", pad)
+		}
+		got := hide.String(goneOf(hostexec.ProcessStatus{StderrTail: strings.Repeat("x", 1000) + " key " + madeUpKey + behind}).StderrTail)
+		if got != c.want {
+			t.Errorf("%q…, want %q…", got[:min(len(got), 80)], c.want[:min(len(c.want), 80)])
+		}
 	}
 }

@@ -282,12 +282,20 @@ func goneOf(st hostexec.ProcessStatus) *ProcessGone {
 	return &ProcessGone{State: string(st.State), Code: st.Code, StderrTail: lastOf(st.StderrTail, 2<<10)}
 }
 
-// lastOf returns the last whole lines of s, or its last n bytes.
+// lastOf returns the end of s, at most n bytes. What is cut begins with a whole
+// line, or at least a whole word: the rest of a secret would not be known as one.
 func lastOf(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
-	return "…" + s[len(s)-n:]
+	s = s[len(s)-n:]
+	if _, lines, ok := strings.Cut(s, "\n"); ok && lines != "" {
+		return "…" + lines
+	}
+	if i := strings.IndexAny(s, " \t\n"); i >= 0 {
+		return "…" + s[i+1:]
+	}
+	return "…"
 }
 
 // attend does what must go on beside a conversation: it stores entries that
