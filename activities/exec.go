@@ -174,7 +174,9 @@ func (e *execution) followOne(ctx, held context.Context, stream string) (hostexe
 		return st, 0, err
 	}
 	at := log.stored
-	att, err := hostexec.Attach(ctx, e.host, e.proc(), hostexec.AttachOptions{Offset: at, Follow: true, ErrLog: stream == Stderr})
+	att, err := hostexec.Attach(ctx, e.host, e.proc(), hostexec.AttachOptions{
+		Offset: at, Follow: true, ErrLog: stream == Stderr, Untrimmed: true,
+	})
 	if err != nil {
 		return st, at, fmt.Errorf("follow its %s: %w", stream, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"fairlead.dev/fairlead/hostexec"
@@ -197,5 +198,45 @@ func TestCommandForAHostThatIsAwayDoesNotRunLater(t *testing.T) {
 	_, err = b.exec(t.Context(), "e9", 2, nil, "true")
 	if app := appError(t, failing{}.failure(t.Context(), "exec", err)); app.Type() != ErrTypeUnreachable || app.NonRetryable() {
 		t.Errorf("later: %v", app)
+	}
+}
+
+// A counted pool counts the commands that its hosts run.
+type counted struct {
+	HostPool
+	n *atomic.Int32
+}
+
+func (c counted) Host(spec HostSpec) (hostexec.Host, error) {
+	h, err := c.HostPool.Host(spec)
+	return countedHost{h, c.n}, err
+}
+
+type countedHost struct {
+	hostexec.Host
+	n *atomic.Int32
+}
+
+func (h countedHost) Run(ctx context.Context, c hostexec.Command) (hostexec.Result, error) {
+	h.n.Add(1)
+	return h.Host.Run(ctx, c)
+}
+
+// Zeros in a command's output are no more trouble than words.
+func TestABinaryStreamTakesNoMoreRoundTripsThanText(t *testing.T) {
+	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
+	var n atomic.Int32
+	b.set.Hosts.Pool = counted{b.pool, &n}
+	var trips [2]int32
+	for i, script := range []string{"yes zero | head -c 2000000", "head -c 2000000 /dev/zero"} {
+		before := n.Load()
+		out, err := b.exec(t.Context(), fmt.Sprint("e", i), 1, nil, "sh", "-c", script)
+		if err != nil || out.Stdout != 2000000 || len(b.output(fmt.Sprint("e", i), Stdout)) != 2000000 {
+			t.Fatalf("%s: %+v, %v", script, out, err)
+		}
+		trips[i] = n.Load() - before
+	}
+	if trips[1] > trips[0] {
+		t.Errorf("text took %d round trips, zeros %d", trips[0], trips[1])
 	}
 }

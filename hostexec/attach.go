@@ -114,7 +114,7 @@ func (a *attachment) Status() ProcessStatus {
 func (a *attachment) Read(p []byte) (int, error) {
 	for a.final == nil {
 		n, err := a.wire.out.Read(p)
-		if mayBeHole(p[:n], a.at) {
+		if !a.opts.Untrimmed && mayBeHole(p[:n], a.at) {
 			if a.final = a.readError(a.check(a.at)); a.final != nil {
 				break
 			}

@@ -76,6 +76,10 @@ type AttachOptions struct {
 	Follow bool
 	// ErrLog follows err.log in place of out.log (with Follow only).
 	ErrLog bool
+	// Untrimmed says that nobody calls TrimJournal for this process. Without it
+	// zeros in a journal are not believed before the host was asked whether they
+	// are a hole: that costs a round trip for each piece of a binary stream.
+	Untrimmed bool
 }
 
 // An Attachment reads a process's journal from an offset and writes to its
