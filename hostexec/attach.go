@@ -324,6 +324,13 @@ func openWire(ctx context.Context, h Host, dir string, opts AttachOptions, offse
 		// not as long as the attachment lives.
 		text, kind = fencePrologue(opts.Fence)+"\n"+text, "tie"
 	}
+	if g, ok := h.(gated); ok {
+		leave, err := g.attaching().enter(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+	}
 	look := (opts.Silence / 4).Seconds()
 	stream, err := h.Start(ctx, Command{Script: text, Args: []string{
 		dir, strconv.FormatInt(offset+1, 10), file, kind, strconv.FormatFloat(look, 'f', -1, 64),

@@ -20,6 +20,7 @@ const closeGrace = 5 * time.Second
 
 // localHost is this machine: a fresh shell for every command.
 type localHost struct {
+	gate
 	name  string
 	tasks tasks
 
@@ -31,7 +32,7 @@ type localHost struct {
 var _ Host = (*localHost)(nil)
 
 func newLocalHost(name string) *localHost {
-	return &localHost{name: name, open: make(map[*localChannel]struct{})}
+	return &localHost{gate: newGate(), name: name, open: make(map[*localChannel]struct{})}
 }
 
 func (h *localHost) Name() string { return h.name }

@@ -30,6 +30,7 @@ const (
 // serves one command at a time, so a slow command delays nobody, and one that
 // kills its shell kills nobody else's.
 type sshHost struct {
+	gate
 	name   string
 	spec   Spec
 	pool   *Pool
@@ -58,7 +59,7 @@ type keptShell struct {
 var _ Host = (*sshHost)(nil)
 
 func newSSHHost(p *Pool, spec Spec, jump *sshHost) *sshHost {
-	h := &sshHost{name: spec.Name, spec: spec, pool: p, jump: jump}
+	h := &sshHost{gate: newGate(), name: spec.Name, spec: spec, pool: p, jump: jump}
 	if h.name == "" {
 		h.name = spec.Address
 	}

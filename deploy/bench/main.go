@@ -60,6 +60,7 @@ type options struct {
 	decide   int
 	waiting  int
 	streams  int
+	ramp     int
 	streamed time.Duration
 	profile  string
 	rest     time.Duration
@@ -79,6 +80,7 @@ func main() {
 	flag.IntVar(&o.decide, "decisions", 100, "decisions to deliver")
 	flag.IntVar(&o.waiting, "waiting", 2000, "sessions that wait")
 	flag.IntVar(&o.streams, "streams", 500, "sessions that stream")
+	flag.IntVar(&o.ramp, "ramp", 10, "how many of them begin each second")
 	flag.DurationVar(&o.streamed, "streamed", time.Minute, "how long they stream")
 	flag.DurationVar(&o.rest, "rest", 45*time.Second, "how long those that wait come to rest first")
 	flag.StringVar(&o.profile, "profile", "", "`folder` for profiles of the worker, from its /debug/pprof")

@@ -26,7 +26,15 @@ func measureStreams(ctx context.Context, o *options) (err error) {
 	begin := time.Now()
 	// All of them have to begin before the first has ended.
 	long := o.streamed + 5*time.Minute
+	// They begin one after another, as people do, not as a storm.
+	next := time.NewTicker(time.Second / time.Duration(o.ramp))
+	defer next.Stop()
 	err = each(c.ids, 32, func(id string) error {
+		select {
+		case <-next.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 		return c.c.SignalWorkflow(ctx, workflows.SessionID(id), "", workflows.SignalMessage,
 			workflows.Message{ID: "stream-" + id, Text: fmt.Sprintf("stream %d/s for %v", streamRate, long), By: "bench"})
 	})
