@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"sync/atomic"
@@ -125,10 +126,11 @@ func (b *bed) shown(id string) int {
 
 func TestCancelledCommandEnds(t *testing.T) {
 	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
+	sleep := fmt.Sprintf("sleep 1000.%d", os.Getpid()) // nobody else's
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		_, err := b.exec(ctx, "e4", 1, nil, "sh", "-c", "echo $$; exec sleep 1000")
+		_, err := b.exec(ctx, "e4", 1, nil, "sh", "-c", "echo $$; exec "+sleep)
 		done <- err
 	}()
 	await(t, "the output", func() bool { return b.shown("e4") > 0 })
@@ -136,7 +138,7 @@ func TestCancelledCommandEnds(t *testing.T) {
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("it ended with %v", err)
 	}
-	if left := b.sh(`ls -A "$1/exec" | grep -v '^\.gone' || :; ps -eo args | grep '[s]leep 1000' || :`, b.spec.Root); left != "" {
+	if left := b.sh(`ls -A "$1/exec" | grep -v '^\.gone' || :; ps -eo args | grep "^$2$" || :`, b.spec.Root, sleep); left != "" {
 		t.Errorf("left: %s", left)
 	}
 }
