@@ -277,6 +277,9 @@ func (a *app) decide(ctx context.Context, d workflows.Decide) error {
 		ap = decidedByUs(seen, session, d)
 	}
 	ap = a.awaitAck(ctx, t, ap, heard, a.wait(answerWait)-time.Since(began))
+	if err := ours(doing, ap, d); err != nil {
+		return err
+	}
 	return a.print().show(ap, func(p *printer) { p.printf("%s %s: %s\n", ap.ID, d.Outcome, ap.State) })
 }
 
@@ -326,7 +329,7 @@ func (a *app) awaitAck(ctx context.Context, t *temporal, ap workflows.Approval, 
 			if err := t.query(ctx, "look at approval "+ap.ID, workflows.SessionID(ap.Session), workflows.QueryApprovals, &list); err != nil {
 				continue // no worker yet
 			}
-			if now, err := pick(list, "", ap.ID); err == nil && now.Decision != nil {
+			if now, err := pick(list, "", ap.ID); err == nil && (now.Decision != nil || now.State == workflows.ApprovalVoid) {
 				ap = now
 			}
 		}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"fairlead.dev/fairlead/workflows"
@@ -102,6 +104,26 @@ func decidable(doing string, d workflows.Decide) func(workflows.SessionDetail) e
 		case d.Digest != ap.Digest:
 			return refused("%s: the digest is not that of what was asked (%.12s…): look at it again", doing, ap.Digest)
 		}
+		word := d.Outcome
+		if d.Scope == "session" {
+			word += "_for_session"
+		}
+		if word != "decline" && !slices.Contains(ap.Offered, word) {
+			return refused("%s: %s is not offered (%s are)", doing, word, strings.Join(ap.Offered, ", "))
+		}
 		return takesMore(doing)(seen)
 	}
+}
+
+// ours refuses a decision that was kept, when by now another one stands or
+// codex asks no more.
+func ours(doing string, ap workflows.Approval, d workflows.Decide) error {
+	was := ap.Decision
+	switch {
+	case was == nil && ap.State == workflows.ApprovalVoid:
+		return refused("%s: it is %s", doing, ap.State)
+	case was == nil || was.Outcome == d.Outcome && was.By == d.By && was.Reason == d.Reason && was.Scope == firstOf(d.Scope, "once"):
+		return nil
+	}
+	return refused("%s: already decided: %s by %s", doing, was.Outcome, was.By)
 }

@@ -130,3 +130,48 @@ func TestASessionShowsWhatIsOnItsWay(t *testing.T) {
 		}
 	}
 }
+
+// With no worker up ctl says itself what the session would.
+func TestADecisionThatWouldBeRefusedIsNotKept(t *testing.T) {
+	seen := workflows.SessionDetail{View: workflows.SessionView{State: workflows.Waiting}, Approvals: []workflows.Approval{{
+		ID: "s1.1", Digest: "d", State: workflows.ApprovalOpen, Offered: []string{"accept", "decline"}, ExpiresAt: time.Now().Add(time.Hour)}}}
+	for _, c := range []struct {
+		outcome, scope string
+		code           int
+	}{{"accept", "", 0}, {"decline", "", 0}, {"cancel", "", exitRefused}, {"accept", "session", exitRefused}} {
+		err := decidable("decide", workflows.Decide{Approval: "s1.1", Digest: "d", Outcome: c.outcome, Scope: c.scope})(seen)
+		if code := refusalCode(err); code != c.code {
+			t.Errorf("%s %s: exit %d (%v), want %d", c.outcome, c.scope, code, err, c.code)
+		}
+	}
+}
+
+// What was kept as a signal may come second.
+func TestADecisionThatCameSecondIsRefused(t *testing.T) {
+	mine := workflows.Decide{Outcome: "accept", By: "ann", Reason: "fine"}
+	for _, c := range []struct {
+		there *workflows.Decision
+		code  int
+	}{
+		{nil, 0},
+		{&workflows.Decision{Outcome: "accept", By: "ann", Reason: "fine", Scope: "once"}, 0},
+		{&workflows.Decision{Outcome: "decline", By: "bob", Scope: "once"}, exitRefused},
+		{&workflows.Decision{Outcome: "decline", By: "expiry", Scope: "once"}, exitRefused},
+		{&workflows.Decision{Outcome: "accept", By: "bob", Scope: "once"}, exitRefused},
+		{&workflows.Decision{Outcome: "accept", By: "ann", Reason: "fine", Scope: "session"}, exitRefused},
+	} {
+		if code := refusalCode(ours("decide", workflows.Approval{Decision: c.there}, mine)); code != c.code {
+			t.Errorf("%+v: exit %d, want %d", c.there, code, c.code)
+		}
+	}
+	if code := refusalCode(ours("decide", workflows.Approval{State: workflows.ApprovalVoid}, mine)); code != exitRefused {
+		t.Errorf("one that is void: exit %d", code)
+	}
+}
+
+func refusalCode(err error) int {
+	if err == nil {
+		return 0
+	}
+	return exitOf(err)
+}
