@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/sdk/temporal"
+
 	"fairlead.dev/fairlead/activities"
 )
 
@@ -44,4 +46,28 @@ func TestALongJournalThatCannotBeTrimmedEndsWithItsProcessBetweenTurns(t *testin
 	if !third.Resume || third.State.ThreadID != "thread-1" || third.State.Cursor != (activities.Cursor{Incarnation: 2}) || third.Sends[0].ID != "m3" {
 		t.Errorf("the new process was told %+v", third)
 	}
+}
+
+func TestAProcessThatWasStoppedAndNotFollowedIsNotTakenToLive(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, longTurn(longJournal+1), endsTurn("completed", "ok"), endsTurn("completed", "ok"))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		w.fake.fail("start", temporal.NewNonRetryableApplicationError("no room", activities.ErrTypeInternal, nil))
+		w.send(SignalMessage, hello("m2"))
+	})
+	w.at(time.Minute, func() {
+		if v := w.view(); v.State != Interrupted || v.Process.Alive || v.Error == nil {
+			t.Errorf("session is %+v, process %+v", v, v.Process)
+		}
+		w.fake.fail("start", nil)
+		w.send(SignalMessage, hello("m3"))
+	})
+	w.at(2*time.Minute, func() {
+		if v := w.view(); v.State != Idle || v.Turn.N != 3 || v.Turn.Status != "completed" || v.Process.Incarnation != 3 {
+			t.Errorf("session is %+v, process %+v", v, v.Process)
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{})
 }

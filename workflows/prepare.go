@@ -70,6 +70,7 @@ func (s *session) restart() *Failure {
 	}
 	s.publish()
 	s.st.PumpN++
+	s.st.Alive = false // it is stopped, or gone already
 	if s.st.Incarnation > 0 {
 		// What the last process left behind must not work beside the new one.
 		_, err := unlessClosing(s, untilDone(s.ctx, "clear "+name), sessions.StopServer, activities.StopServerInput{
