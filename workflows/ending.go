@@ -30,7 +30,11 @@ func (s *session) queueInterruptForClose() {
 func (s *session) interruptForClose() error {
 	s.become(Closing)
 	if !s.st.Alive || s.st.GraceOver || s.st.CloseTries >= 3 {
-		s.giveUpTurn("interrupted", nil)
+		if s.inDoubt() {
+			s.giveUpTurn("unknown", s.st.Cut)
+		} else {
+			s.giveUpTurn("interrupted", nil)
+		}
 		return nil
 	}
 	s.queueInterruptForClose()

@@ -178,6 +178,12 @@ func (s *session) askHistory(f *Failure) {
 		Data: failureData(f)})
 }
 
+// inDoubt says that it is not known whether codex had the running turn's message.
+func (s *session) inDoubt() bool {
+	turn := s.st.sending(activities.SendTurn)
+	return s.st.Cut != nil || s.st.Pump.TurnID == "" && turn != nil && turn.maybe()
+}
+
 // historySaid takes the end of a turn of which codex's history had to tell. It
 // says whether that was all there was to do.
 func (s *session) historySaid(t *activities.TurnEnd) bool {

@@ -439,3 +439,17 @@ func TestADoubtThatCannotBeResolvedIsNoFailure(t *testing.T) {
 		})
 	}
 }
+
+func TestAClosedSessionDoesNotSayWhatItDoesNotKnow(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{dies(conversation.Sent, true)}
+	w.at(50*time.Millisecond, func() {
+		w.send(SignalMessage, hello("m1"))
+		w.fake.hang("stop") // the process that is to look it up never comes
+	})
+	w.when(Resuming, func() { w.send(SignalClose, Close{By: "ann"}) })
+	w.start(SessionOptions{OnInterrupt: InterruptContinue})
+	if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 1}); turn.Status != "unknown" || turn.Error == nil {
+		t.Errorf("turn is %+v: %+v", turn, turn.Error)
+	}
+}

@@ -106,8 +106,11 @@ func (s *session) restart() *Failure {
 // the turn's message, nobody found out: that it failed would be too much to say.
 func (s *session) cannotStart(f *Failure) {
 	status := "failed"
+	if s.inDoubt() {
+		status = "unknown"
+	}
 	if s.st.Cut != nil {
-		status, f.Message = "unknown", excerpt(f.Message+". Before that: "+s.st.Cut.Message, maxFailure)
+		f.Message = excerpt(f.Message+". Before that: "+s.st.Cut.Message, maxFailure)
 	}
 	s.giveUpTurn(status, f)
 	if !s.st.hadTurn() {
