@@ -49,6 +49,7 @@ j_one() {
 		;;
 	esac
 	[ "$j_state" != running ] || [ "$j_size" != "$j_off" ] || return
+	case $j_code in '' | *[!0-9]* | ??????????*) j_code=-1 ;; esac
 	# Whoever attached meanwhile sees it for himself.
 	[ ! -e "$j_w" ] || echo "fairlead-watch $j_d $j_off $j_state $j_code $j_size"
 }
@@ -72,6 +73,8 @@ for j_w in */proc/*/watch.*; do
 	case $j_w in *[!a-zA-Z0-9._/-]*) continue ;; esac
 	j_d=${j_w%/watch.*} j_x=${j_w##*/watch.}
 	case $j_x in *.*.*.*) ;; *) continue ;; esac
+	# Nor what nobody of ours left: it must not hide the others.
+	case ${j_x%%.*} in '' | *[!0-9]* | ???????????????????*) continue ;; esac
 	j_y=${j_x#*.}
 	j_watched="$j_watched $j_d:$j_x" j_logs="$j_logs $j_d/out.log" j_stats="$j_stats /proc/${j_y%%.*}/stat"
 	j_n=$((j_n + 1))

@@ -279,3 +279,29 @@ func TestAWatchIsNotMisledByHowLsIsSetUp(t *testing.T) {
 		})
 	}
 }
+
+// Nobody is overlooked for what lies in the folder of another session.
+func TestAWatchThatMakesNoSenseHidesNoOther(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *scene) {
+		s.start("/bin/sh", "-c", `echo ready; exec sleep 1000`)
+		eventually(t, "the process is ready", func() bool { return s.inspect().Size == 6 })
+		s.leaveWatch(2)
+		other := filepath.Dir(s.dir) + "/s-0/proc/p"
+		if err := os.MkdirAll(other, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"watch.x.1.2.3", "watch..1.2.3", "watch.-1.1.2.3", "watch.99999999999999999999.1.2.3", "watch.1.2.3"} {
+			if err := os.WriteFile(other+"/"+name, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.sees(told(2, hostexec.ProcessRunning, 0, 6))
+		if err := os.WriteFile(s.proc()+"/exit", []byte("what 1\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.sees(told(2, hostexec.ProcessExited, -1, 6))
+		if err := os.Remove(s.proc() + "/exit"); err != nil { // for the clean-up
+			t.Fatal(err)
+		}
+	})
+}
