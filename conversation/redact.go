@@ -72,6 +72,24 @@ func (r *Redactor) split(s string) (whole, begun string) {
 	return s[:at], s[at:]
 }
 
+// afterEnd drops the beginning of s that may be the end of a secret whose
+// beginning was cut off.
+func (r *Redactor) afterEnd(s string) string {
+	if r == nil {
+		return s
+	}
+	at := 0
+	for _, secret := range r.secrets {
+		for n := min(len(secret)-1, len(s)); n > at; n-- {
+			if strings.HasPrefix(s, secret[len(secret)-n:]) {
+				at = n
+				break
+			}
+		}
+	}
+	return s[at:]
+}
+
 func (m *machine) redact(s string) string { return m.opt.Redactor.String(s) }
 
 func (m *machine) redactEntry(e Entry) Entry {

@@ -170,8 +170,12 @@ func (m *machine) said(it *OpenItem) (text string, whole bool) {
 	}
 	if !whole {
 		// Not in the middle of a word, which may be a secret's end.
-		i := strings.IndexAny(text, " \t\n")
-		text = text[i+1:]
+		text = m.opt.Redactor.afterEnd(text)
+		if i := strings.IndexAny(text, " \t\n"); i >= 0 {
+			text = text[i+1:]
+		} else {
+			text = ""
+		}
 	}
 	for len(text) > 0 && !utf8.RuneStart(text[0]) {
 		text = text[1:]

@@ -182,3 +182,23 @@ func TestASecretSaidAcrossTwoPumpsIsNotShown(t *testing.T) {
 		t.Errorf("shown %q, want %q", shown, want)
 	}
 }
+
+// What is kept of a long text may begin in the middle of a secret, of a key of
+// several lines too.
+func TestTheEndOfASecretIsNotOnRecord(t *testing.T) {
+	key := "-----BEGIN KEY-----\nline one of it\nline two of it\n-----END KEY-----"
+	for kept, want := range map[string]string{
+		secret[6:]:                     "",
+		secret[6:] + " and more":       "and more",
+		key[30:] + " and more, " + key: "and more, " + mask(len(key)),
+		"word and more":                "and more",
+	} {
+		s := perform(t, PumpInput{State: running()}, Options{Redactor: NewRedactor(secret, key)})
+		s.hear(started("a", "agentMessage", ""), says("a", "x"))
+		s.m.st.Items[0].Pos, s.m.texts["a"] = 1<<20, &unfinished{newer: []byte(kept)}
+		s.hear(turnDone("interrupted", ""))
+		if got := s.brokenOff(); len(got) != 1 || got[0].Text != want {
+			t.Errorf("of %q there is %+v on record, want %q", kept, got, want)
+		}
+	}
+}
