@@ -163,7 +163,8 @@ func approvalShowCommand(a *app) *cobra.Command {
 				return err
 			}
 			if ap.State == workflows.ApprovalDecided || ap.State == workflows.ApprovalSent {
-				freshenApproval(&ap, a.live(c.Context(), t, ap.Session))
+				live, _ := a.live(c.Context(), t, ap.Session)
+				freshenApproval(&ap, live)
 			}
 			return a.print().show(ap, func(p *printer) { showApproval(p, ap, true) })
 		},

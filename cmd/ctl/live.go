@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"golang.org/x/sync/errgroup"
 
 	"fairlead.dev/fairlead/activities"
@@ -17,29 +19,44 @@ const liveWait = 2 * time.Second
 
 // live asks the worker that is attached to a session where it is. The session
 // itself learns of it only when its pump returns. Where nobody is attached, or
-// the worker cannot be reached, it is the zero value.
-func (a *app) live(ctx context.Context, t *temporal, session string) activities.SessionLive {
+// the worker cannot be reached, it is the zero value; trouble says what keeps
+// one from being attached.
+func (a *app) live(ctx context.Context, t *temporal, session string) (live activities.SessionLive, trouble string) {
 	ctx, cancel := context.WithTimeout(ctx, min(liveWait, a.wait(liveWait)))
 	defer cancel()
 	d, err := t.DescribeWorkflowExecution(ctx, workflows.SessionID(session), "")
 	if err != nil {
-		return activities.SessionLive{}
+		return activities.SessionLive{}, ""
 	}
 	for _, c := range a.attached(d.GetPendingActivities()) {
 		if live, err := c.Live(ctx, session); err == nil && live.Attached {
-			return live
+			return live, ""
 		}
 	}
-	return activities.SessionLive{}
+	return activities.SessionLive{}, troubleOf(d.GetPendingActivities())
 }
 
-// goesOn says that somebody may be attached to a session in this state.
+// troubleOf says what is tried again and again, and why: a host that cannot be
+// reached for hours is a running turn to its session.
+func troubleOf(pending []*workflowpb.PendingActivityInfo) string {
+	for _, p := range pending {
+		if why := p.GetLastFailure().GetMessage(); why != "" && p.GetAttempt() > 1 {
+			return fmt.Sprintf("try %d, since the last one failed: %s", p.GetAttempt(), why)
+		}
+	}
+	return ""
+}
+
+// goesOn says that somebody may be at work for a session in this state.
 func goesOn(s workflows.SessionStatus) bool {
-	return s == workflows.Starting || s == workflows.Running || s == workflows.Resuming || s == workflows.Closing
+	return s == workflows.Preparing || s == workflows.Starting || s == workflows.Running || s == workflows.Resuming || s == workflows.Closing
 }
 
 // freshen adds to a session what the attached worker knows.
-func freshen(v *workflows.SessionView, live activities.SessionLive) {
+func freshen(v *workflows.SessionView, live activities.SessionLive, trouble string) {
+	if trouble != "" {
+		v.Waits = trouble
+	}
 	if !live.Attached {
 		return
 	}
@@ -86,7 +103,8 @@ func (a *app) freshenAll(ctx context.Context, t *temporal, list []workflows.Sess
 			id := list[i].ID
 			var v workflows.SessionView
 			if t.query(ctx, "show session "+id, workflows.SessionID(id), workflows.QueryState, &v) == nil {
-				freshen(&v, a.live(ctx, t, id))
+				live, trouble := a.live(ctx, t, id)
+				freshen(&v, live, trouble)
 				list[i] = v
 			}
 			return nil

@@ -3,6 +3,9 @@ package main
 import (
 	"testing"
 
+	failurepb "go.temporal.io/api/failure/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/workflows"
 )
@@ -18,8 +21,8 @@ func TestAMessageThatCodexHasIsShownSo(t *testing.T) {
 		},
 	}
 	live := activities.SessionLive{Attached: true, ThreadID: "t", TurnID: "now", Offset: 500, Acknowledged: []string{"a", "b", "d", "e"}}
-	freshen(&v, activities.SessionLive{Offset: 1000, Acknowledged: []string{"c"}}) // nobody is attached
-	freshen(&v, live)
+	freshen(&v, activities.SessionLive{Offset: 1000, Acknowledged: []string{"c"}}, "") // nobody is attached
+	freshen(&v, live, "")
 	for i, want := range []string{"acknowledged", "acknowledged", "sent", "rejected", "queued"} {
 		if v.Messages[i].State != want {
 			t.Errorf("message %s is %s, want %s", v.Messages[i].ID, v.Messages[i].State, want)
@@ -27,5 +30,22 @@ func TestAMessageThatCodexHasIsShownSo(t *testing.T) {
 	}
 	if v.ThreadID != "t" || v.Turn.ID != "before" || v.Process.Offset != 900 {
 		t.Errorf("session is %+v, turn %+v, process %+v", v, v.Turn, v.Process)
+	}
+}
+
+func TestAHostThatCannotBeReachedIsSaidWhileATurnRuns(t *testing.T) {
+	failed := &failurepb.Failure{Message: "session s: talk to codex: web-1 cannot be reached"}
+	v := workflows.SessionView{Waits: "codex"}
+	for _, c := range []struct {
+		pending *workflowpb.PendingActivityInfo
+		want    string
+	}{
+		{&workflowpb.PendingActivityInfo{Attempt: 1}, "codex"},
+		{&workflowpb.PendingActivityInfo{Attempt: 12, LastFailure: failed}, "try 12, since the last one failed: session s: talk to codex: web-1 cannot be reached"},
+	} {
+		freshen(&v, activities.SessionLive{}, troubleOf([]*workflowpb.PendingActivityInfo{c.pending}))
+		if v.Waits != c.want {
+			t.Errorf("it waits for %q, not %q", v.Waits, c.want)
+		}
 	}
 }

@@ -128,7 +128,8 @@ func (a *app) session(ctx context.Context, t *temporal, id string) (workflows.Se
 		}
 	}
 	if err == nil && goesOn(v.State) {
-		freshen(&v, a.live(ctx, t, id))
+		live, trouble := a.live(ctx, t, id)
+		freshen(&v, live, trouble)
 	}
 	if err == nil || exitOf(err) != exitUnreachable {
 		return v, err
