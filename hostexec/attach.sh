@@ -117,6 +117,8 @@ j_ticker() {
 			kill -TERM "$j_main"
 		elif [ $j_misses -ge 3 ]; then
 			kill -HUP "$j_main" "$j_tail"
+			# A worker that nohup started hands down that HUP is ignored.
+			[ $j_misses -eq 3 ] || kill -9 "$j_main" "$j_tail"
 		fi
 	done
 }
