@@ -159,7 +159,7 @@ func (k *talk) input(sends ...Send) RunPumpInput {
 		Pump: conversation.PumpInput{
 			Session: c.Session, State: k.state, Resume: k.resume, Sends: sends,
 			Thread: ThreadSpec{CWD: k.layout.WorkDir, Sandbox: sandbox, Permissions: k.permissions,
-				ApprovalPolicy: "on-request", Model: "gpt-5.5", Mark: Mark(c.Session)},
+				ApprovalPolicy: "on-request", Model: "gpt-5.5", Mark: Mark(c.Session, k.layout)},
 			Prefix: fmt.Sprintf("g%d.p%d", c.Generation, c.Pump),
 		},
 	}

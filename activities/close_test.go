@@ -16,7 +16,7 @@ func marked(session string) int {
 	procs, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, p := range procs {
 		env, _ := os.ReadFile(p)
-		if bytes.Contains(append([]byte{0}, env...), []byte("\x00FAIRLEAD_SESSION="+session+"\x00")) {
+		if bytes.Contains(append([]byte{0}, env...), []byte("\x00FAIRLEAD_SESSION="+session+"@")) {
 			n++
 		}
 	}
@@ -28,7 +28,7 @@ func (k *talk) job() {
 	k.t.Helper()
 	k.incarnation++
 	_, err := hostexec.StartProcess(k.t.Context(), k.host(), hostexec.ProcessSpec{
-		Dir: serverDir(k.layout, k.incarnation), Fence: k.next().fence(k.layout.Dir, 1), Mark: Mark(k.claim.Session),
+		Dir: serverDir(k.layout, k.incarnation), Fence: k.next().fence(k.layout.Dir, 1), Mark: Mark(k.claim.Session, k.layout),
 		Argv: []string{"sleep", "1000"}, WorkDir: "/",
 	})
 	if err != nil {

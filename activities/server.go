@@ -2,6 +2,8 @@ package activities
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"path"
@@ -18,8 +20,13 @@ import (
 const stopGrace = 5 * time.Second
 
 // Mark is what a session's processes carry in their environment, as
-// FAIRLEAD_SESSION; also to be handed to codex's own commands.
-func Mark(session string) string { return session }
+// FAIRLEAD_SESSION; also to be handed to codex's own commands. It names the
+// session's folder too: another stack may have a session of the same id on the
+// same machine, and must not end this one's processes.
+func Mark(session string, l Layout) string {
+	sum := sha256.Sum256([]byte(l.Dir))
+	return session + "@" + hex.EncodeToString(sum[:4])
+}
 
 // StartServer starts codex app-server as a journaled process. Started again it
 // finds the one that runs. It refuses while the former incarnation lives: two
@@ -59,7 +66,7 @@ func (s *Sessions) startServer(ctx context.Context, in StartServerInput, attempt
 		},
 		Unset:   unsetKeys,
 		WorkDir: l.WorkDir,
-		Mark:    Mark(in.Claim.Session),
+		Mark:    Mark(in.Claim.Session, in.Layout),
 	})
 	var not *hostexec.StartError
 	if errors.As(err, &not) && !errors.Is(err, hostexec.ErrNoSpace) {
@@ -162,7 +169,7 @@ func endAll(ctx context.Context, h hostexec.Host, l Layout, c Claim, incarnation
 			break // nothing was started before the one before it was gone
 		}
 	}
-	found, err := hostexec.Reap(ctx, h, l.Dir, Mark(c.Session), fence)
+	found, err := hostexec.Reap(ctx, h, l.Dir, Mark(c.Session, l), fence)
 	if err != nil {
 		return found, fmt.Errorf("end what codex left behind on %s: %w", h.Name(), err)
 	}
@@ -173,7 +180,7 @@ func endAll(ctx context.Context, h hostexec.Host, l Layout, c Claim, incarnation
 // gone, and every record with it: what it started is found by its mark.
 func endUnrecorded(ctx context.Context, h hostexec.Host, l Layout, c Claim, attempt int32) ([]Survivor, error) {
 	fence := c.fence(l.Dir, attempt)
-	found, err := hostexec.Reap(ctx, h, l.Dir, Mark(c.Session), fence)
+	found, err := hostexec.Reap(ctx, h, l.Dir, Mark(c.Session, l), fence)
 	if err != nil {
 		return found, fmt.Errorf("end what codex left behind on %s: %w", h.Name(), err)
 	}

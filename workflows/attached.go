@@ -174,7 +174,7 @@ func (s *session) pumpInput() activities.RunPumpInput {
 func (s *session) thread() activities.ThreadSpec {
 	return activities.ThreadSpec{
 		CWD: s.st.Layout.WorkDir, Sandbox: s.opt.Sandbox, Permissions: s.st.Permissions,
-		ApprovalPolicy: s.opt.ApprovalPolicy, Model: orElse(s.st.Model, s.opt.Model), Effort: orElse(s.st.Effort, s.opt.Effort), Mark: s.id,
+		ApprovalPolicy: s.opt.ApprovalPolicy, Model: orElse(s.st.Model, s.opt.Model), Effort: orElse(s.st.Effort, s.opt.Effort), Mark: activities.Mark(s.id, *s.st.Layout),
 	}
 }
 

@@ -70,7 +70,7 @@ func resumed(t *testing.T, in activities.RunPumpInput, incarnation int) {
 	th := in.Pump.Thread
 	if !in.Pump.Resume || in.Pump.State.ThreadID != "thread-1" || in.Pump.State.Cursor != (activities.Cursor{Incarnation: incarnation}) ||
 		th.CWD != "/r/sessions/s1/work" || th.Sandbox != "read-only" || th.Permissions != "fairlead" || th.ApprovalPolicy != "untrusted" ||
-		th.Model != "big" || th.Effort != "high" || th.Mark != "s1" {
+		th.Model != "big" || th.Effort != "high" || !strings.HasPrefix(th.Mark, "s1@") {
 		t.Errorf("process %d was told %+v", incarnation, in.Pump)
 	}
 }

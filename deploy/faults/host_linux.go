@@ -87,7 +87,7 @@ func processesOf(session, dir string) []process {
 		exe, _ := os.Readlink(p + "/exe")
 		parent[pid] = ppid
 		all[pid] = process{pid, started, strings.TrimSpace(strings.ReplaceAll(string(cmd), "\x00", " "))}
-		marked := bytes.Contains(append([]byte{0}, env...), []byte("\x00FAIRLEAD_SESSION="+session+"\x00"))
+		marked := bytes.Contains(append([]byte{0}, env...), []byte("\x00FAIRLEAD_SESSION="+session+"@"))
 		if marked || bytes.Contains(cmd, []byte(dir)) || within(cwd, dir) || within(exe, dir) {
 			ours[pid] = true
 		}

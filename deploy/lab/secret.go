@@ -122,7 +122,7 @@ func CodexOf(session string) []int {
 		env, _ := os.ReadFile(filepath.Join(p, "environ"))
 		exe, _ := os.Readlink(filepath.Join(p, "exe"))
 		var pid int
-		if filepath.Base(exe) == "codex" && bytes.Contains(append([]byte{0}, env...), []byte("\x00FAIRLEAD_SESSION="+session+"\x00")) {
+		if filepath.Base(exe) == "codex" && bytes.Contains(append([]byte{0}, env...), []byte("\x00FAIRLEAD_SESSION="+session+"@")) {
 			if _, err := fmt.Sscan(filepath.Base(p), &pid); err == nil {
 				out = append(out, pid)
 			}
