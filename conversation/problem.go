@@ -31,9 +31,9 @@ var hints = map[string]string{
 	"sandbox":         "the host's sandbox does not work: run `ctl host check`, allow user namespaces there, or run the session with full access",
 	"network":         "codex could not reach its provider: check the network, proxy and base URL on the host",
 	"protocol":        "codex said something that this version of fairlead does not understand: look at its journal, and check the versions",
-	"process_exit":    "codex ended on its own: read the tail of its error log; resume the session to start it again",
+	"process_exit":    "codex ended on its own; the next message resumes the thread in a new process",
 	"start_timeout":   "codex did not answer after its start: look at its error log and at the host's load",
-	"request_timeout": "codex did not answer a request: it may be wedged; interrupt the turn or resume the session with a new process",
+	"request_timeout": "codex did not answer a request: it may be wedged; interrupt the turn, or send a message: the thread is resumed in a new process",
 	"turn_timeout":    "the turn took longer than its limit: interrupt it, or raise the limit",
 	"budget":          "the turn needs more tokens than its budget: raise it, and send a message to go on",
 	"thread_missing":  "the thread's rollout is not in this CODEX_HOME: restore a snapshot that has it; no new thread was begun",
@@ -194,9 +194,9 @@ func ExitProblem(how, tail string) *Problem {
 	case strings.Contains(text, "codex_home"), strings.Contains(text, "config.toml"):
 		p.Hint = "codex could not read its home or configuration: check the seed's config.toml"
 	case strings.Contains(text, "no space left"):
-		p.Hint = "the host's disk is full: make room, then resume the session"
+		p.Hint = "the host's disk is full: make room, then send a message"
 	case strings.Contains(text, "out of memory"), strings.Contains(text, "cannot allocate"), strings.Contains(how, "137"), strings.Contains(how, "killed"):
-		p.Hint = "codex was killed, perhaps for want of memory: check the host's memory, then resume the session"
+		p.Hint = "codex was killed, perhaps for want of memory: check the host's memory, then send a message"
 	}
 	if tail != "" {
 		p.Message += ": " + lastLines(tail, 2<<10)

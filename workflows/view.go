@@ -71,6 +71,9 @@ func (s *session) waitsFor() string {
 		if s.overBudget() {
 			return "a higher budget"
 		}
+		if s.st.Held && len(s.st.Queue) > 0 {
+			return fmt.Sprintf("a message; %d queued wait with it", len(s.st.Queue))
+		}
 		return "a message"
 	case Running:
 		return "codex"

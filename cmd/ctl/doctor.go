@@ -157,7 +157,7 @@ func (a *app) examineService(ctx context.Context, add func(string, error, string
 			err = fmt.Errorf("no worker is ready: %s: %s", workers[0].API, workers[0].Problem)
 		}
 	}
-	add("worker ready", err, "start one: `ctl up`, or bin/worker --config FILE; its log says what it waits for", "%d ready", ready)
+	add("worker ready", err, "start one: `ctl up` (`ctl down` first, where a stack without workers is up), or bin/worker --config FILE; its log says what it waits for", "%d ready", ready)
 	if len(statuses) == 0 {
 		return
 	}

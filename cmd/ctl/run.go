@@ -139,6 +139,17 @@ terminal. Prints the final message and closes the session, unless --keep.`,
 	return c
 }
 
+// keepRun leaves the message of a session that may have begun without a worker
+// to take it: else the session would wait for it, and hold a slot. The session
+// takes it once, however it comes.
+func (t *temporal) keepRun(ctx context.Context, id string, m workflows.Message, why error) error {
+	if t.signal(ctx, "start session "+id, workflows.SessionID(id), workflows.SignalMessage, m) != nil {
+		return why // it did not begin
+	}
+	return unreachable("start session %s: no worker answered; it is kept, and runs as soon as there is one", id).
+		hinted("`ctl session follow %s` shows it then, `ctl session close %s` takes it back", id, id).because(why)
+}
+
 func (a *app) run(ctx context.Context, id string, opt workflows.SessionOptions, text string, detach bool) error {
 	t, err := a.temporal(ctx)
 	if err != nil {
@@ -154,6 +165,9 @@ func (a *app) run(ctx context.Context, id string, opt workflows.SessionOptions, 
 	var acc workflows.MessageAccepted
 	err = t.updateWithStart(ctx, "start session "+id, sessionStart(id, opt), workflows.TypeSession,
 		workflows.SessionInput{ID: id, Options: opt}, workflows.SignalMessage, &acc, m)
+	if exitOf(err) == exitUnreachable && ctx.Err() == nil {
+		err = t.keepRun(ctx, id, m, err)
+	}
 	if err != nil {
 		return err
 	}

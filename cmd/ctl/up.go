@@ -55,7 +55,7 @@ elsewhere; without it seeds, transcripts and snapshots cannot be read again.`,
 			return a.up(c.Context(), f)
 		},
 	}
-	c.Flags().BoolVar(&f.detach, "detach", false, "return when everything answers; `ctl down` stops it")
+	c.Flags().BoolVar(&f.detach, "detach", false, "return when everything answers; 'ctl down' stops it")
 	c.Flags().StringVar(&f.codex, "codex", "", "`folder` of the codex that is brought to hosts (default: codex.source of the config, or what `make tools` installed)")
 	c.Flags().IntVar(&f.workers, "workers", 1, "how many workers; with 0 only the server runs")
 	c.Flags().IntVar(&f.readyFD, "ready-fd", 0, "")

@@ -114,7 +114,7 @@ func (a *app) workerOf(ctx context.Context, t *temporal, queue string) (*api.Cli
 		}
 	}
 	if len(tried) == 0 {
-		return nil, unreachable("reach a worker: none is known").hinted("`ctl up` starts one; api.address in the config names another")
+		return nil, unreachable("reach a worker: none is known").hinted("`ctl up` starts one (after `ctl down`, where a stack without workers is up); api.address in the config names another")
 	}
 	return nil, unreachable("reach a worker: none answers at %s", strings.Join(tried, ", ")).hinted("`ctl status` shows what is up")
 }

@@ -137,6 +137,19 @@ func TestMessagesWaitForAWorkerAndTakeEffectOnce(t *testing.T) {
 	}
 }
 
+func TestARunThatNoWorkerTookIsKept(t *testing.T) {
+	back := noWorker(t)
+	r := exits(t, 4, "run", "--host", "web-1", "--seed", "team", "--id", "kept-run", "--timeout", "5s", "after the outage")
+	if !strings.Contains(r.Stderr, "kept") || !strings.Contains(r.Stderr, "session close kept-run") {
+		t.Errorf("ctl said %q", r.Stderr)
+	}
+	back()
+	until(t, "it to run and close", func() (bool, error) { return show(t, "kept-run").State == workflows.Closed, nil })
+	if got := texts(transcript(t, "kept-run"), activities.EntryUser); len(got) != 1 {
+		t.Errorf("said: %q", got)
+	}
+}
+
 // A terminal is ctl at a terminal of its own.
 type terminal struct {
 	t    *testing.T
