@@ -199,6 +199,17 @@ type load struct {
 	attachments int
 }
 
+// more is how many sessions come to the first ones.
+const more = 12
+
+// within reports whether a load is l, give or take what does not grow with the
+// sessions: one shell, and goroutines fewer than one for every other of those
+// that were added.
+func (m load) within(l load) bool {
+	return m.slots <= 1 && m.attachments == 0 && m.connections <= l.connections &&
+		m.channels <= l.channels+1 && m.goroutines < l.goroutines+more/2
+}
+
 // load waits until nothing but what is for all sessions goes on.
 func (c *crowd) load() load {
 	c.t.Helper()
@@ -332,22 +343,18 @@ func TestWaitingSessionsTakeNothing(t *testing.T) {
 		c.wait(fmt.Sprintf("few-%d", i))
 	}
 	few := c.load()
-	for i := range 12 {
+	for i := range more {
 		c.wait(fmt.Sprintf("many-%d", i))
 	}
-	many := c.load()
 	t.Logf("with 4 sessions that wait: %+v", few)
-	t.Logf("with 16: %+v", many)
-	if few.slots != 1 || many.slots != 1 {
-		t.Errorf("activities run: %d, then %d; want the one that watches the host", few.slots, many.slots)
-	}
-	if many.connections != few.connections || many.channels != few.channels || many.attachments != 0 {
-		t.Errorf("from 4 to 16 waiting sessions the host's load went from %+v to %+v", few, many)
-	}
-	// A few come and go with HTTP's connections; one for each session would be 12.
-	if many.goroutines > few.goroutines+4 {
-		t.Errorf("goroutines went from %d to %d", few.goroutines, many.goroutines)
-	}
+	// What is the host's comes and goes: a spare shell, a connection that has
+	// been idle. What is a session's own would stay for as long as it waits.
+	var many load
+	until(t, "the load to be what it was with 4 sessions", func() (bool, error) {
+		many = c.load()
+		t.Logf("with %d: %+v", len(c.ids), many)
+		return many.within(few), nil
+	})
 	history := map[string]int{}
 	for _, id := range c.ids {
 		history[id] = c.events(id)
