@@ -10,6 +10,8 @@ package dial
 
 import (
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"strings"
 
@@ -95,5 +97,19 @@ func Resolve(sources ...Source) (opts client.Options, from string, err error) {
 	if err != nil {
 		return opts, from, fmt.Errorf("reach Temporal: %w", err)
 	}
+	if onThisMachine(opts.HostPort) {
+		opts.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{}
+	}
 	return opts, from, nil
+}
+
+// onThisMachine reports whether an address is on loopback, where compressing
+// each heartbeat costs both sides more than sending it.
+func onThisMachine(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }
