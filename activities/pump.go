@@ -23,7 +23,7 @@ type PumpBeat struct {
 }
 
 const (
-	pumpBeat = 3 * time.Second
+	pumpBeat = 4 * time.Second
 	// steady is how long an attempt must have been attached for the next
 	// one to come at once.
 	steady = 10 * time.Second

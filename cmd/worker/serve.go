@@ -30,7 +30,7 @@ import (
 
 // throttle is how often a heartbeat reaches the server at most. Pumps have a
 // timeout of seconds; the SDK's own 60 s would lose them.
-const throttle = 3 * time.Second
+const throttle = 4 * time.Second
 
 // serve runs the worker until ctx ends. unlisten gives signals back, so that
 // a second one ends a drain that takes too long.
