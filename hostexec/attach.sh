@@ -138,7 +138,7 @@ j_watch() {
 		case $j_kind in
 		gnu)
 			# The interval is for when inotify is not to be had.
-			tail -s 0.05 -c "+$1" -f "$j_d/$j_file" </dev/null &
+			tail -s 0.09 -c "+$1" -f "$j_d/$j_file" </dev/null &
 			;;
 		*)
 			(exec </dev/null && j_pump "$1") &
