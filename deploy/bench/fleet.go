@@ -24,6 +24,8 @@ type fleet struct {
 	hosts []string
 }
 
+// The hosts are nice: as machines of their own they would not take processors
+// from the worker and the server.
 func newFleet(ctx context.Context, opts lab.Options, hosts int) (*fleet, error) {
 	l, err := lab.New(ctx, opts)
 	if err != nil {
@@ -36,7 +38,7 @@ func newFleet(ctx context.Context, opts lab.Options, hosts int) (*fleet, error) 
 	for i := range hosts {
 		name := fmt.Sprintf("web-%d", i+1)
 		// As many connections at once as sshd takes by default.
-		_, err := l.AddHost(ctx, name, hosttest.Options{Config: []string{"MaxStartups 10:30:100"}}, "--slots", "1000")
+		_, err := l.AddHost(ctx, name, hosttest.Options{Nice: 5, Config: []string{"MaxStartups 10:30:100"}}, "--slots", "1000")
 		if err == nil {
 			_, err = l.Out(ctx, "host", "provision", name)
 		}

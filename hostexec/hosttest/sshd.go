@@ -42,6 +42,9 @@ type Options struct {
 	Config []string
 	// Behind puts the host at the far end of a line; nil means loopback.
 	Behind *DelayLine
+	// Nice is the priority of all that runs on the host, as nice(1) has it:
+	// more is less. It keeps a crowded host from starving who tests it.
+	Nice int
 	// Program is the sshd; empty means /usr/sbin/sshd.
 	Program string
 }
@@ -220,6 +223,9 @@ func (s *SSHD) Start(ctx context.Context) error {
 	}
 	// The guard's input ends when we do, however we do; then the listener goes too.
 	words := []string{s.opts.Program, "-D", "-f", s.path("sshd_config"), "-E", s.path("sshd.log")}
+	if s.opts.Nice != 0 {
+		words = append([]string{"nice", "-n", strconv.Itoa(s.opts.Nice)}, words...)
+	}
 	if s.opts.Behind != nil {
 		words = s.opts.Behind.there(words...)
 	}
