@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"syscall"
 )
@@ -22,14 +21,6 @@ const (
 )
 
 func main() {
-	// A third of what the server did under many heartbeats was to collect
-	// garbage of a heap of 100 MB; up to a gigabyte memory is cheaper.
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400)
-	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(1 << 30)
-	}
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
