@@ -18,12 +18,13 @@ type Line struct {
 	// the receiver's to keep.
 	Raw []byte
 	// Oversize lines were longer than the bound and skipped. What is needed
-	// to answer them was still read: Method, ID as it was written, and
-	// whether there is a result.
+	// to answer them was still read: Method, ID as it was written, whether
+	// there is a result, and the id of the item in its params.
 	Oversize bool
 	Method   string
 	ID       json.RawMessage
 	Result   bool
+	Item     string
 }
 
 // Blank reports whether there is nothing on the line.
@@ -118,7 +119,7 @@ func (s *splitter) add(part []byte) {
 func (s *splitter) take() Line {
 	l := Line{Offset: s.start, End: s.pos}
 	if s.skip {
-		l.Oversize, l.Method, l.ID, l.Result = true, s.peek.method, s.peek.id, s.peek.result
+		l.Oversize, l.Method, l.ID, l.Result, l.Item = true, s.peek.method, s.peek.id, s.peek.result, s.peek.item
 	} else {
 		l.Raw = s.buf
 		if l.Raw == nil {

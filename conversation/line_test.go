@@ -81,6 +81,24 @@ func TestLongLineIsSkippedButItsIDAndMethodAreRead(t *testing.T) {
 	}
 }
 
+func TestOfALongLineTheItemThatItIsAboutIsRead(t *testing.T) {
+	big := strings.Repeat(`\"},{\"id\":\"no`, 100)
+	for line, want := range map[string]string{
+		`{"method":"m","params":{"item":{"id":"i-1","text":"` + big + `"}}}`:                                  "i-1",
+		`{"params":{"x":{"id":"no"},"item":{"y":[{"id":"no"}],"text":"` + big + `","id":"i\u002d1"}},"id":3}`: "i-1",
+		`{ "params" : { "item" : { "text" : "` + big + `" , "id" : "i-1" } , "z" : 1 } , "method" : "m" }`:    "i-1",
+		`{"params":{"item":{"text":"` + big + `","id":7}}}`:                                                   "",
+		`{"params":{"item":[{"id":"no","text":"` + big + `"}]}}`:                                              "",
+		`{"params":[{"item":{"id":"no","text":"` + big + `"}}]}`:                                              "",
+		`{"item":{"id":"no","text":"` + big + `"},"params":{"id":"no","params":{"item":{"id":"no"}}}}`:        "",
+	} {
+		lines, _ := scanAll(t, iotest.OneByteReader(strings.NewReader(line+"\n")), 0, 64)
+		if len(lines) != 1 || !lines[0].Oversize || lines[0].Item != want {
+			t.Errorf("of %.60s… the item is %+v, want %q", line, lines, want)
+		}
+	}
+}
+
 // endless is a line without an end.
 type endless struct{ n int }
 
@@ -140,6 +158,14 @@ func FuzzScanner(f *testing.F) {
 			}
 			if id := names["id"]; l.ID != nil && string(bytes.TrimSpace(id)) != string(l.ID) && !bytes.Contains(parts[i], []byte(`\`)) {
 				t.Fatalf("line %d: id %s, want %s", i, l.ID, id)
+			}
+			for _, name := range []string{"params", "item"} {
+				raw := names[name]
+				names = nil
+				_ = json.Unmarshal(raw, &names) // what is no object has no members
+			}
+			if id := names["id"]; l.Item != "" && string(id) != `"`+l.Item+`"` && bytes.Count(parts[i], []byte(`"i`)) == 2 && !bytes.Contains(parts[i], []byte(`\`)) {
+				t.Fatalf("line %d: item %s, want %s", i, l.Item, id)
 			}
 		}
 	})

@@ -347,12 +347,24 @@ func (m *machine) oversize(l Line) {
 	case l.Method == "turn/completed" && m.st.TurnID != "":
 		m.endTurn("unknown", problem("protocol", "the line that says how the turn ended is too long to read"))
 	case l.Method == "item/completed":
-		// Whose it was cannot be told: none may count as running for ever.
-		m.st.Items = nil
+		m.longItem(l.Item)
 	case l.Method == "" && l.ID != nil:
 		if id, ok := stringID(l.ID); ok {
 			m.response(id, longAnswer(l))
 		}
+	}
+}
+
+// longItem ends the item that a line over the bound completes. Where it cannot
+// be told which it was, what all have said is kept until the turn's end, and
+// none may count as what the turn works on for ever.
+func (m *machine) longItem(id string) {
+	if id != "" {
+		m.dropItem(id)
+		return
+	}
+	for i := range m.st.Items {
+		m.st.Items[i].Background = true
 	}
 }
 

@@ -6,18 +6,24 @@ import "encoding/json"
 // numbers and its methods are short; ours are below it by far.
 const peekMax = 1 << 10
 
+// onTheWay are the objects, each in the one before, that lead to an item's id.
+var onTheWay = []string{"params", "item"}
+
 // A peeker reads the id and the method of one JSON object that is too long to
-// keep, wherever they stand in it. It sees every byte once and keeps next to
-// nothing; what is not JSON leaves it empty-handed.
+// keep, and the id of the item in its params, wherever they stand in it. It
+// sees every byte once and keeps next to nothing; what is not JSON leaves it
+// empty-handed.
 type peeker struct {
 	method string
 	id     json.RawMessage
-	result bool // there is one
+	result bool   // there is one
+	item   string // params.item.id
 
 	depth    int
+	level    int // depth of the innermost object that is read: 1 is all of it, then onTheWay
 	inString bool
 	escaped  bool
-	inValue  bool // behind the colon, at the object's own level
+	inValue  bool // behind a colon, at the level
 	nested   bool // the value at hand is an object or a list
 	over     bool // the token at hand is longer than peekMax
 	name     string
@@ -30,6 +36,9 @@ func (p *peeker) feed(b []byte) {
 	}
 }
 
+// here says whether what comes belongs to the object that is read itself.
+func (p *peeker) here() bool { return p.level > 0 && p.depth == p.level }
+
 func (p *peeker) next(c byte) {
 	if p.inString {
 		p.keep(c)
@@ -40,7 +49,7 @@ func (p *peeker) next(c byte) {
 			p.escaped = true
 		case c == '"':
 			p.inString = false
-			if p.depth == 1 && !p.inValue {
+			if p.here() && !p.inValue {
 				p.name = ""
 				if !p.over {
 					_ = json.Unmarshal(p.token, &p.name) // a broken name is no name of ours
@@ -52,27 +61,20 @@ func (p *peeker) next(c byte) {
 	switch c {
 	case '"':
 		p.inString = true
-		if p.depth == 1 {
+		if p.here() {
 			p.token, p.over = p.token[:0], false
 		}
 		p.keep(c)
 	case '{', '[':
-		p.depth++
-		if p.depth > 1 {
-			p.nested = true
-		}
+		p.enter(c)
 	case '}', ']':
-		if p.depth == 1 {
-			p.endValue()
-		}
-		p.depth--
+		p.leave()
 	case ':':
-		if p.depth == 1 {
-			p.inValue, p.nested, p.over, p.token = true, false, false, p.token[:0]
-			p.result = p.result || p.name == "result"
+		if p.here() {
+			p.begin()
 		}
 	case ',':
-		if p.depth == 1 {
+		if p.here() {
 			p.endValue()
 		}
 	case ' ', '\t', '\r':
@@ -81,8 +83,45 @@ func (p *peeker) next(c byte) {
 	}
 }
 
+func (p *peeker) enter(c byte) {
+	leads := p.here() && p.inValue && !p.nested && c == '{' && p.level <= len(onTheWay) && p.name == onTheWay[p.level-1]
+	p.depth++
+	if p.depth == 1 || leads {
+		p.level, p.inValue, p.nested, p.name = p.depth, false, false, ""
+		return
+	}
+	if p.depth > 1 {
+		p.nested = true
+	}
+}
+
+// leave ends an object or a list; of one on the way, the outer one goes on
+// behind that value.
+func (p *peeker) leave() {
+	if p.here() {
+		p.endValue()
+		p.level--
+		p.inValue, p.nested = true, true
+	}
+	p.depth--
+}
+
+// begin is called where a member's value begins.
+func (p *peeker) begin() {
+	p.inValue, p.nested, p.over, p.token = true, false, false, p.token[:0]
+	if p.level != 1 {
+		return
+	}
+	switch p.name {
+	case "result":
+		p.result = true
+	case "params":
+		p.item = "" // of two, the second counts
+	}
+}
+
 func (p *peeker) keep(c byte) {
-	if p.depth != 1 {
+	if !p.here() {
 		return
 	}
 	if len(p.token) >= peekMax {
@@ -94,13 +133,15 @@ func (p *peeker) keep(c byte) {
 
 func (p *peeker) endValue() {
 	if p.inValue && !p.nested && !p.over {
-		switch p.name {
-		case "method":
+		switch {
+		case p.level == 1 && p.name == "method":
 			_ = json.Unmarshal(p.token, &p.method) // another type is no method
-		case "id":
+		case p.level == 1 && p.name == "id":
 			if validID(p.token) {
 				p.id = append(json.RawMessage(nil), p.token...)
 			}
+		case p.level == 1+len(onTheWay) && p.name == "id":
+			_ = json.Unmarshal(p.token, &p.item) // another type is no item's id
 		}
 	}
 	p.inValue, p.name = false, ""

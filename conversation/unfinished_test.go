@@ -202,3 +202,48 @@ func TestTheEndOfASecretIsNotOnRecord(t *testing.T) {
 		}
 	}
 }
+
+// A line over the bound ends the item that it completes, wherever its id
+// stands, and takes nothing from what others say. Whose it was may not be
+// readable: then none is finished, and none counts as what the turn works on.
+func TestALineOverTheBoundTakesNoOtherItemsText(t *testing.T) {
+	big := strings.Repeat(`\"},{\"id\":\"a-1`, 100)
+	for name, c := range map[string]struct {
+		params string
+		left   string
+	}{
+		"id first":      {`"item":{"id":"c","type":"commandExecution","aggregatedOutput":"` + big + `"}`, "a-1 a-2"},
+		"id last":       {`"item":{"aggregatedOutput":"` + big + `","type":"commandExecution","id":"c"}`, "a-1 a-2"},
+		"of a message":  {`"item":{"text":"` + big + `","id":"a-1"}`, "a-2 c"},
+		"of none of us": {`"item":{"text":"` + big + `","id":"other"}`, "a-1 a-2 c"},
+		"id too long":   {`"item":{"id":"` + strings.Repeat("i", 2*peekMax) + `"}`, "a-1 a-2 c"},
+		"no id":         {`"item":{"text":"` + big + `"},"id":"a-2","more":{"item":{"id":"a-1"}}`, "a-1 a-2 c"},
+	} {
+		s := perform(t, PumpInput{State: running(), Limits: Limits{Line: 1000}}, Options{})
+		s.hear(started("a-1", "agentMessage", ""), says("a-1", "one "), started("a-2", "agentMessage", ""), says("a-2", "two "),
+			started("c", "commandExecution", ""), wireEvent("item/completed", c.params))
+		var left []string
+		for _, it := range s.m.st.Items {
+			left = append(left, it.ID)
+		}
+		if got := strings.Join(left, " "); got != c.left {
+			t.Errorf("%s: open are %q, want %q", name, got, c.left)
+		}
+		if name == "no id" && s.m.working() {
+			t.Errorf("%s: the turn counts as working", name)
+		}
+		s.hear(says("a-1", "more"), says("a-2", "more"), turnDone("interrupted", ""))
+		said := map[string]string{}
+		for _, e := range s.brokenOff() {
+			said[e.Item] = e.Text
+		}
+		for item, text := range map[string]string{"a-1": "one more", "a-2": "two more"} {
+			if !strings.Contains(c.left, item) {
+				text = ""
+			}
+			if said[item] != text {
+				t.Errorf("%s: of %s there is %q on record, want %q", name, item, said[item], text)
+			}
+		}
+	}
+}
