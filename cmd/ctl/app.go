@@ -115,7 +115,7 @@ func (a *app) configPath() (path string, explicit bool) {
 
 // stateDir is the folder of the local stack, absolute.
 func (a *app) stateDir() (string, error) {
-	dir := a.flags.state
+	dir := firstOf(a.flags.state, os.Getenv("FAIRLEAD_STATE"))
 	if dir == "" {
 		base := os.Getenv("XDG_STATE_HOME")
 		if base == "" {

@@ -123,6 +123,7 @@ func newRoot(a *app) *cobra.Command {
   ctl status -o json`)
 	// A flag before the command is ctl's own, also where the command has
 	// one of the same name: ctl --state DIR session list --state idle.
+	// Such a one is a stateFlag.
 	root.TraverseChildren = true
 	root.SilenceErrors = true
 	root.SilenceUsage = true
@@ -141,7 +142,7 @@ func newRoot(a *app) *cobra.Command {
 	f := root.PersistentFlags()
 	f.StringVarP(&a.flags.output, "output", "o", "text", "`format` of the output: text or json")
 	f.StringVar(&a.flags.config, "config", "", "config `file` ($FAIRLEAD_CONFIG, ./fairlead.yaml, ~/.config/fairlead/config.yaml)")
-	f.StringVar(&a.flags.state, "state", "", "`folder` of a local stack ($XDG_STATE_HOME/fairlead)")
+	f.StringVar(&a.flags.state, "state", "", "`folder` of a local stack ($FAIRLEAD_STATE, $XDG_STATE_HOME/fairlead)")
 	f.StringVar(&a.flags.address, "address", "", "Temporal's `host:port` (TEMPORAL_ADDRESS)")
 	f.StringVar(&a.flags.namespace, "namespace", "", "Temporal's `namespace` (TEMPORAL_NAMESPACE)")
 	f.DurationVar(&a.flags.timeout, "timeout", 0, "longest `wait`, such as 30s (each command has its own)")

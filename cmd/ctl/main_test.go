@@ -36,6 +36,7 @@ func alone(env *testscript.Env) error {
 	env.Setenv("XDG_STATE_HOME", filepath.Join(home, "state"))
 	env.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
 	env.Setenv("XDG_RUNTIME_DIR", "")
+	env.Setenv("FAIRLEAD_STATE", "")
 	return nil
 }
 

@@ -200,17 +200,20 @@ func stateColour(s workflows.SessionStatus) style {
 }
 
 func sessionListCommand(a *app) *cobra.Command {
-	var state, host string
+	var host string
 	var limit int
+	state := stateFlag{folder: &a.flags.state}
 	c := &cobra.Command{
-		Use: "list", Short: "sessions, newest first", Args: cobra.NoArgs, Example: "  ctl session list --state waiting",
+		Use: "list", Short: "sessions, newest first", Args: cobra.NoArgs,
+		Example: "  ctl session list --state waiting\n  ctl --state DIR session list --state waiting",
 		RunE: func(c *cobra.Command, _ []string) error {
 			q := []string{fmt.Sprintf("WorkflowType = '%s'", workflows.TypeSession)}
-			if state != "" {
-				if !knownState(state) {
-					return usage("--state %q is no state of a session", state).hinted("one of %s", strings.Join(stateWords(), ", "))
+			if state.given {
+				if !knownState(state.word) {
+					return usage("--state %q is no state of a session", state.word).
+						hinted("one of %s; a folder goes before the command, or is given with a /", strings.Join(stateWords(), ", "))
 				}
-				q = append(q, fmt.Sprintf("FairleadState = '%s'", state))
+				q = append(q, fmt.Sprintf("FairleadState = '%s'", state.word))
 			}
 			if host != "" {
 				if err := checkName("host name", host); err != nil {
@@ -251,7 +254,7 @@ func sessionListCommand(a *app) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVar(&state, "state", "", "only those in this `state`")
+	c.Flags().Var(&state, "state", "only those in this `state`; what has a / in it is the folder of a local stack")
 	c.Flags().StringVar(&host, "host", "", "only those on this `host`")
 	c.Flags().IntVar(&limit, "limit", 100, "at most so many")
 	return c
