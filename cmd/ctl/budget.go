@@ -73,9 +73,28 @@ func (a *app) setBudget(ctx context.Context, id string, b budget) error {
 	return a.tell(ctx, id, "set the budget of session "+id, workflows.SignalBudget, m, nil, "budget set")
 }
 
+// budgetText is what a session may use; empty where nobody knows.
 func budgetText(b *workflows.BudgetView) string {
-	if b == nil || b.Tokens == 0 {
+	if b == nil {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d tokens used", b.Used, b.Tokens)
+	var out []string
+	if b.Tokens > 0 {
+		out = append(out, fmt.Sprintf("%d of %d tokens used", b.Used, b.Tokens))
+	}
+	if b.TurnTimeout != "" {
+		out = append(out, "a turn may take "+roundTime(b.TurnTimeout))
+	}
+	return strings.Join(out, "; ")
+}
+
+// roundTime is a duration as people write it: 2h, not 2h0m0s.
+func roundTime(d string) string {
+	if strings.HasSuffix(d, "m0s") {
+		d = strings.TrimSuffix(d, "0s")
+	}
+	if strings.HasSuffix(d, "h0m") {
+		d = strings.TrimSuffix(d, "0m")
+	}
+	return d
 }

@@ -131,6 +131,35 @@ func TestASessionShowsWhatIsOnItsWay(t *testing.T) {
 	}
 }
 
+// What the JSON has of a session's bounds, the text has too.
+func TestASessionShowsItsBoundsAndWhatAnInterruptDoes(t *testing.T) {
+	for _, c := range []struct {
+		budget workflows.BudgetView
+		want   string
+	}{
+		{workflows.BudgetView{Tokens: 500, Used: 20, TurnTimeout: "2h0m0s"}, "20 of 500 tokens used; a turn may take 2h"},
+		{workflows.BudgetView{Used: 20, TurnTimeout: "1h30m0s"}, "a turn may take 1h30m"},
+		{workflows.BudgetView{TurnTimeout: "1m30s"}, "a turn may take 1m30s"},
+		{workflows.BudgetView{TurnTimeout: "10m0s"}, "a turn may take 10m"},
+	} {
+		var b bytes.Buffer
+		showSession(newPrinter(&b, false), workflows.SessionView{ID: "s1", Budget: &c.budget,
+			Options: map[string]string{"on_interrupt": "continue"}})
+		for _, want := range []string{"budget        " + c.want + "\n", "on interrupt  continue\n"} {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("it does not say %q:\n%s", want, b.String())
+			}
+		}
+	}
+	var b bytes.Buffer
+	showSession(newPrinter(&b, false), workflows.SessionView{ID: "s1"})
+	for _, unknown := range []string{"budget", "interrupt"} {
+		if strings.Contains(b.String(), unknown) {
+			t.Errorf("with no worker up nobody knows the %s:\n%s", unknown, b.String())
+		}
+	}
+}
+
 // With no worker up ctl says itself what the session would.
 func TestADecisionThatWouldBeRefusedIsNotKept(t *testing.T) {
 	seen := workflows.SessionDetail{View: workflows.SessionView{State: workflows.Waiting}, Approvals: []workflows.Approval{{
