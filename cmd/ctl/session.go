@@ -274,44 +274,6 @@ func sessionInterruptCommand(a *app) *cobra.Command {
 	return c
 }
 
-func sessionSteerCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "steer ID TEXT|-", Short: "say something into the running turn", Args: cobra.ExactArgs(2), Example: "  ctl session steer release-42 'use the other branch'",
-		RunE: func(c *cobra.Command, args []string) error {
-			text, err := a.prompt(args[1])
-			if err != nil {
-				return err
-			}
-			if err := checkName("session id", args[0]); err != nil {
-				return err
-			}
-			t, err := a.temporal(c.Context())
-			if err != nil {
-				return err
-			}
-			m, err := a.message(c.Context(), t, text, "")
-			if err != nil {
-				return err
-			}
-			m.Mode = "steer"
-			doing := "steer session " + args[0]
-			msg := delivery{doing: doing, session: args[0], name: workflows.SignalMessage, updateID: m.ID, msg: m, again: true, check: turnRuns(doing)}
-			acc := workflows.MessageAccepted{Session: args[0], MessageID: m.ID}
-			kept, err := msg.deliver(c.Context(), t, &acc)
-			if err != nil {
-				return err
-			}
-			return a.print().show(acc, func(p *printer) {
-				if kept {
-					p.printf("%s message %s kept\n", acc.Session, acc.MessageID)
-					return
-				}
-				p.printf("%s turn %d steered\n", acc.Session, acc.N)
-			})
-		},
-	}
-}
-
 func sessionCloseCommand(a *app) *cobra.Command {
 	var discard, noWait bool
 	c := &cobra.Command{

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// A steering is what became of a message into a running turn: State and Turn
+// are as in the session's messages.
+type steering struct {
+	workflows.MessageAccepted
+	State string `json:"state"`
+	Turn  int    `json:"turn"`
+
+	into int // the turn that ran when the message was taken
+}
+
+func sessionSteerCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "steer ID TEXT|-", Short: "say something into the running turn", Args: cobra.ExactArgs(2), Example: "  ctl session steer release-42 'use the other branch'",
+		Long: `Says something into the running turn. Waits up to --timeout (10 s) for codex to have it and
+prints what became of it: a message that came too late for the turn is queued as the next one.
+With no worker up the message is kept by Temporal until one is.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			text, err := a.prompt(args[1])
+			if err != nil {
+				return err
+			}
+			if err := checkName("session id", args[0]); err != nil {
+				return err
+			}
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			m, err := a.message(c.Context(), t, text, "")
+			if err != nil {
+				return err
+			}
+			m.Mode = "steer"
+			return a.steer(c.Context(), t, args[0], m)
+		},
+	}
+}
+
+func (a *app) steer(ctx context.Context, t *temporal, session string, m workflows.Message) error {
+	doing, began := "steer session "+session, time.Now()
+	msg := delivery{doing: doing, session: session, name: workflows.SignalMessage, updateID: m.ID, msg: m, again: true, check: turnRuns(doing)}
+	// What is needed to hear of codex's acknowledgement is got before the
+	// message goes out.
+	seen, live, err := msg.look(ctx, t)
+	fctx, stop := context.WithCancel(ctx)
+	heard := a.startFeed(fctx, t, session, seen.Seq+1)
+	defer func() { stop(); <-heard.done }()
+	acc := workflows.MessageAccepted{Session: session, MessageID: m.ID}
+	kept, err := msg.send(ctx, t, seen, live, err, &acc)
+	if err != nil {
+		return err
+	}
+	s := steering{MessageAccepted: acc, State: string(activities.Decided), Turn: acc.N, into: acc.N}
+	if kept {
+		var v workflows.SessionView
+		if _, err := t.askEither(ctx, doing, workflows.SessionID(session), workflows.QueryState, &v); err == nil {
+			s.is(v)
+		}
+		return a.print().show(s, func(p *printer) { p.printf("%s message %s kept\n", s.Session, s.MessageID) })
+	}
+	s = a.awaitSteered(ctx, t, s, heard, a.wait(answerWait)-time.Since(began))
+	switch s.State {
+	case string(activities.Rejected):
+		return refused("%s: codex refused the message", doing).
+			hinted("`ctl transcript %s` has its reason; `ctl session send` makes it the next turn", session)
+	case string(activities.Void):
+		return refused("%s: the session ended before the message had its turn", doing)
+	}
+	return a.print().show(s, func(p *printer) { p.printf("%s turn %d%s\n", s.Session, s.into, s.text()) })
+}
+
+// text says what became of the message, behind the turn's name.
+func (s steering) text() string {
+	late := " ended before the message could steer it: it "
+	switch {
+	case s.Turn != s.into && s.State == "queued":
+		return fmt.Sprintf("%sis queued as turn %d", late, s.Turn)
+	case s.Turn != s.into:
+		return fmt.Sprintf("%sbecame turn %d", late, s.Turn)
+	case s.State == string(activities.Acknowledged):
+		return " steered"
+	case s.State == string(activities.Sent):
+		return ": the message was sent, and codex has not acknowledged it"
+	}
+	return ": the message is on its way"
+}
+
+// is takes over what a session has on record; settled says that it will not
+// say anything else of the message soon.
+func (s *steering) is(v workflows.SessionView) (settled bool) {
+	i := slices.IndexFunc(v.Messages, func(m workflows.MessageView) bool { return m.ID == s.MessageID })
+	if i < 0 {
+		return false
+	}
+	m := v.Messages[i]
+	s.State, s.Turn, s.N = m.State, m.Turn, m.Turn
+	// Of a message to a turn that has ended nobody learns more.
+	over := m.Turn != s.into || v.Turn != nil && (v.Turn.N != m.Turn || v.Turn.Status != "inProgress")
+	return over || !s.onItsWay()
+}
+
+// awaitSteered waits until it is known what became of a message. As with a
+// decision, the live feed knows of codex's acknowledgement before the session;
+// what codex acknowledged, a steered turn or one that the message began, only
+// the session can tell.
+func (a *app) awaitSteered(ctx context.Context, t *temporal, s steering, heard *feed, wait time.Duration) steering {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	look := time.NewTicker(250 * time.Millisecond)
+	defer look.Stop()
+	acknowledged := false
+	for {
+		select {
+		case <-ctx.Done():
+			return s
+		case ev := <-heard.events:
+			if ev.Kind != api.KindState || acknowledged || !slices.Contains(ev.State.Acknowledged, s.MessageID) {
+				continue
+			}
+			acknowledged = true
+		case <-look.C:
+		}
+		var v workflows.SessionView
+		if t.query(ctx, "look at session "+s.Session, workflows.SessionID(s.Session), workflows.QueryState, &v) != nil {
+			continue
+		}
+		settled := s.is(v)
+		if acknowledged && s.onItsWay() {
+			s.State, settled = string(activities.Acknowledged), true
+		}
+		if settled {
+			return s
+		}
+	}
+}
+
+// onItsWay says that it is not known that codex has the message.
+func (s steering) onItsWay() bool {
+	return s.State == string(activities.Decided) || s.State == string(activities.Sent)
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.temporal.io/sdk/client"
+	temporallog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/workflows"
+)
+
+// A told session takes one steering message and shows it, look by look, as it
+// was told to. Being asked for more than it was told is a mistake.
+type told struct {
+	sync.Mutex
+	looks []workflows.SessionView
+	id    string // of the message
+}
+
+func (s *told) view(t *testing.T) func() (workflows.SessionView, error) {
+	return func() (workflows.SessionView, error) {
+		s.Lock()
+		defer s.Unlock()
+		if s.id == "" {
+			return workflows.SessionView{}, nil // nothing was said yet
+		}
+		if len(s.looks) == 0 {
+			t.Error("the session was asked again when all was known")
+			return workflows.SessionView{}, errors.New("nothing more to tell")
+		}
+		v := s.looks[0]
+		s.looks = s.looks[1:]
+		v.Messages = slices.Clone(v.Messages)
+		for i := range v.Messages {
+			if v.Messages[i].ID == "" {
+				v.Messages[i].ID = s.id
+			}
+		}
+		return v, nil
+	}
+}
+
+func (s *told) take(m workflows.Message) workflows.MessageAccepted {
+	s.Lock()
+	defer s.Unlock()
+	s.id = m.ID
+	return workflows.MessageAccepted{Session: "s1", N: 1, MessageID: m.ID}
+}
+
+// serve runs the session on a real server.
+func (s *told) serve(t *testing.T) (address string) {
+	t.Helper()
+	path, err := filepath.Abs("../../bin/devserver")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := testsuite.StartDevServer(t.Context(), testsuite.DevServerOptions{
+		ExistingPath: path, LogLevel: "error", Stdout: io.Discard, Stderr: os.Stderr, ClientOptions: &client.Options{Logger: temporallog.NewStructuredLogger(slog.New(slog.DiscardHandler))},
+	})
+	if err != nil {
+		t.Fatalf("start the Temporal server: %v (run `make build`)", err)
+	}
+	w := worker.New(srv.Client(), workflows.TaskQueue, worker.Options{})
+	w.RegisterWorkflowWithOptions(func(ctx workflow.Context) error {
+		return errors.Join(
+			workflow.SetUpdateHandler(ctx, workflows.SignalMessage, func(_ workflow.Context, m workflows.Message) (workflows.MessageAccepted, error) {
+				return s.take(m), nil
+			}),
+			workflow.SetQueryHandler(ctx, workflows.QueryState, s.view(t)),
+			workflow.SetQueryHandler(ctx, workflows.QueryDetail, func() (workflows.SessionDetail, error) { return workflows.SessionDetail{}, nil }),
+			workflow.Await(ctx, func() bool { return false }),
+		)
+	}, workflow.RegisterOptions{Name: workflows.TypeSession})
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		w.Stop()
+		if err := srv.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	_, err = srv.Client().ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{ID: workflows.SessionID("s1"), TaskQueue: workflows.TaskQueue}, workflows.TypeSession)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return srv.FrontendHostPort()
+}
+
+func inTurn(n int, status, state string, turn int) workflows.SessionView {
+	return workflows.SessionView{ID: "s1", State: workflows.Running, Turn: &workflows.TurnBrief{N: n, Status: status},
+		Messages: []workflows.MessageView{{ID: "other", Kind: "message", Turn: 1, State: "acknowledged"}, {Kind: "steer", Turn: turn, State: state}}}
+}
+
+// A turn can end before a message gets into it. Then the message is a turn of
+// its own, and ctl says so, as the session has it on record.
+func TestSteerSaysWhatBecameOfTheMessage(t *testing.T) {
+	s := &told{}
+	address := s.serve(t)
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("XDG_STATE_HOME", "")
+	t.Setenv("XDG_CONFIG_HOME", "")
+	t.Setenv("FAIRLEAD_STATE", "")
+	onItsWay := inTurn(1, "inProgress", "decided", 1)
+	for _, c := range []struct {
+		looks []workflows.SessionView
+		state string
+		turn  int
+		text  string
+		code  int
+	}{
+		{[]workflows.SessionView{onItsWay, inTurn(1, "inProgress", "sent", 1), inTurn(1, "inProgress", "acknowledged", 1)}, "acknowledged", 1, "s1 turn 1 steered\n", 0},
+		{[]workflows.SessionView{onItsWay, inTurn(1, "completed", "queued", 2)}, "queued", 2, "s1 turn 1 ended before the message could steer it: it is queued as turn 2\n", 0},
+		{[]workflows.SessionView{onItsWay, inTurn(2, "inProgress", "decided", 2)}, "decided", 2, "s1 turn 1 ended before the message could steer it: it became turn 2\n", 0},
+		{[]workflows.SessionView{onItsWay, inTurn(1, "completed", "sent", 1)}, "sent", 1, "s1 turn 1: the message was sent, and codex has not acknowledged it\n", 0},
+		{[]workflows.SessionView{inTurn(1, "inProgress", "rejected", 1)}, "", 0, "codex refused the message", exitRefused},
+		{[]workflows.SessionView{inTurn(1, "completed", "void", 1)}, "", 0, "the session ended before the message had its turn", exitRefused},
+	} {
+		for _, output := range []string{"text", "json"} {
+			s.Lock()
+			s.id, s.looks = "", append([]workflows.SessionView{}, c.looks...)
+			s.Unlock()
+			var out, errs bytes.Buffer
+			code := run([]string{"--address", address, "-o", output, "session", "steer", "s1", "use the other branch"}, strings.NewReader(""), &out, &errs)
+			if code != c.code {
+				t.Errorf("%s: exit %d, not %d: %s", c.text, code, c.code, errs.String())
+			}
+			if len(s.looks) > 0 {
+				t.Errorf("%s: ctl did not wait for the last %d looks", c.text, len(s.looks))
+			}
+			switch {
+			case c.code != 0:
+				if !strings.Contains(errs.String(), c.text) {
+					t.Errorf("it says %q, not %q", errs.String(), c.text)
+				}
+			case output == "text":
+				if out.String() != c.text {
+					t.Errorf("it says %q, not %q", out.String(), c.text)
+				}
+			default:
+				var v map[string]any
+				if err := json.Unmarshal(out.Bytes(), &v); err != nil {
+					t.Fatalf("%v: %s", err, out.String())
+				}
+				if v["state"] != c.state || v["turn"] != float64(c.turn) || v["n"] != float64(c.turn) || v["session"] != "s1" || v["message_id"] != s.id {
+					t.Errorf("%s: json is %s", c.text, out.String())
+				}
+			}
+		}
+	}
+}
