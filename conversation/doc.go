@@ -53,7 +53,8 @@
 //     reported and skipped. Blank, stray, torn and broken lines are survived.
 //     The texts of a result are about 256 KiB at most.
 //   - Texts are redacted before they reach the sink or the result, and before
-//     they are cut. Digests are over what was there before.
+//     they are cut; what streams by is held back where it may begin a secret,
+//     across pumps too. Digests are over what was there before.
 //
 // # What a Conn promises
 //

@@ -342,9 +342,7 @@ func compact(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// delta passes a live piece on. With a Redactor the end of a piece that may
-// begin a secret waits for the next one; what waits when the item or the pump
-// ends is shown by the finished entry.
+// delta passes a live piece on.
 func (m *machine) delta(p json.RawMessage, t EntryType) {
 	var n deltaNotice
 	if json.Unmarshal(p, &n) != nil || n.Delta == "" {
@@ -354,15 +352,8 @@ func (m *machine) delta(p json.RawMessage, t EntryType) {
 	if it == nil {
 		return
 	}
-	held := m.held[n.ItemID]
-	at := it.Pos - int64(len(held))
-	it.Pos += int64(len(n.Delta))
 	m.keep(it, m.line.Offset, n.Delta)
-	text, begun := held+n.Delta, ""
-	if m.opt.Redactor != nil {
-		text, begun = m.opt.Redactor.split(m.redact(text))
-		m.held[n.ItemID] = begun
-	}
+	at, text := m.show(it, n.Delta)
 	if text != "" {
 		m.sink.Delta(Delta{Item: n.ItemID, Type: t, Turn: it.Turn, At: at, Text: text})
 	}

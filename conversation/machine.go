@@ -48,7 +48,7 @@ type machine struct {
 
 	items    map[string][]wireChange // open file changes, for the requests about them
 	texts    map[string]*unfinished  // of open items
-	held     map[string]string       // tails of deltas that may begin a secret
+	held     map[string]tail         // of open items, by their ids
 	requests []*Request              // seen in this pump and open, whole
 	resolved []json.RawMessage
 
@@ -72,7 +72,7 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 		asks:  map[string]*ask{},
 		items: map[string][]wireChange{},
 		texts: map[string]*unfinished{},
-		held:  map[string]string{},
+		held:  map[string]tail{},
 	}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)

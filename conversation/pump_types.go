@@ -98,6 +98,9 @@ type OpenItem struct {
 	Offset int64 `json:"offset"`
 	// Pos counts the bytes of its deltas so far.
 	Pos int64 `json:"pos,omitempty"`
+	// Held counts those of them at its end that no viewer saw, since they
+	// may begin a secret (see heldback.go).
+	Held int64 `json:"held,omitempty"`
 	// Kept and Half are where the kept part of its text begins, and the
 	// newer half of that (see unfinished.go).
 	Kept int64 `json:"kept,omitempty"`

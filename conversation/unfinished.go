@@ -93,9 +93,7 @@ func (m *machine) keepAgain(p json.RawMessage, at int64) {
 		m.texts[it.ID] = &unfinished{}
 	}
 	m.texts[it.ID].add(at < it.Half, n.Delta)
-	if m.opt.Redactor != nil {
-		_, m.held[it.ID] = m.opt.Redactor.split(m.redact(m.held[it.ID] + n.Delta))
-	}
+	m.holdAgain(it, n.Delta)
 }
 
 // forget drops texts that lie too far behind; it is called behind every line.
