@@ -252,7 +252,7 @@ func (s *Sessions) attach(ctx, life context.Context, in RunPumpInput, a attempt,
 		}
 	}()
 	att, err := hostexec.Attach(life, h, dir, hostexec.AttachOptions{
-		Offset: from, Fence: in.Claim.fence(in.Layout.Dir, a.n),
+		Offset: from, Lines: true, Fence: in.Claim.fence(in.Layout.Dir, a.n),
 	})
 	switch {
 	case errors.Is(err, hostexec.ErrNotExist):

@@ -163,7 +163,11 @@ func (w *watcher) look(ctx context.Context) error {
 		w.stirs[key] = st
 		what := Stirred{Host: w.in.Host.Name, Incarnation: incarnation, Gone: goneBy(f), Offset: st.what.Offset}
 		if what.Gone == "" && what.Offset == 0 {
-			if what.Offset, err = w.read(ctx, h, path.Join(dir, f.Session, "proc", f.Process), st, f.Size); err != nil {
+			what.Offset, err = w.read(ctx, h, path.Join(dir, f.Session, "proc", f.Process), st, f.Size)
+			if errors.Is(err, hostexec.ErrJournalLost) {
+				what.Gone, err = goneJournal, nil
+			}
+			if err != nil {
 				errs = append(errs, err)
 				continue
 			}
@@ -175,13 +179,17 @@ func (w *watcher) look(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// goneJournal is why there is nothing to wait for when codex lives and what it
+// writes is not what we read of.
+const goneJournal = "journal"
+
 // goneBy says in a word why there is nothing to wait for any more.
 func goneBy(f hostexec.Watched) string {
 	switch {
 	case f.State != hostexec.ProcessRunning:
 		return string(f.State)
 	case f.Over():
-		return "journal"
+		return goneJournal
 	}
 	return ""
 }

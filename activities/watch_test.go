@@ -204,6 +204,27 @@ func TestAProcessThatEndsWhileItsSessionWaitsStirsIt(t *testing.T) {
 	l.sees("session/dead stirred local/2 gone=journal moved=false")
 }
 
+// Somebody cut the journal on the host, and it grew past where the last pump
+// left off: what was written between is gone, and nobody goes on as if it were not.
+func TestAJournalThatWasCutAndGrewAgainIsNotReadOn(t *testing.T) {
+	k := handMade(t, "regrown", scriptedmodel.Serve(t, asking))
+	k.start()
+	l := k.lookout()
+	k.ask("a command, please")
+	l.sees()
+	log := filepath.Join(serverDir(k.layout, 1), "out.log")
+	grown := strings.Repeat("x", int(k.state.Cursor.Offset)) + "\n" + `{"method":"turn/completed","params":{}}` + "\n"
+	if err := os.WriteFile(log, []byte(grown), 0o600); err != nil { // in place
+		t.Fatal(err)
+	}
+	l.sees("session/regrown stirred local/1 gone=journal moved=false")
+	l.sees()
+	out := k.pump(conversation.ProcessEnded)
+	if out.Process.State != string(hostexec.ProcessLost) || !strings.Contains(out.Process.StderrTail, "cut short") {
+		t.Errorf("the pump returned %+v, process %+v", out.Pump, out.Process)
+	}
+}
+
 // unlucky is a pool whose hosts lose the connection under commands of a kind.
 type unlucky struct {
 	HostPool

@@ -13,7 +13,8 @@ import (
 )
 
 // ErrJournalLost: the journal is gone, or shorter than the offset asked for, or
-// was trimmed above it: somebody deleted, truncated or trimmed it.
+// was trimmed above it, or has no line there that begins where one did: somebody
+// deleted, truncated or trimmed it.
 var ErrJournalLost = errors.New("journal was lost")
 
 const (
@@ -31,7 +32,7 @@ const (
 // is no error: Status says so, what is left of the journal can be read, and
 // Write fails with ErrProcessGone. Where no process was started the error
 // wraps ErrNotExist; a journal that ends before the offset, or was trimmed above
-// it, is ErrJournalLost.
+// it, is ErrJournalLost; AttachOptions.Lines sees more of what can be lost.
 //
 // The attachment lives as long as ctx, and until Close. A process that closed
 // its input can only be followed.
@@ -66,6 +67,7 @@ func attach(ctx context.Context, h Host, dir string, opts AttachOptions) (*attac
 	if err != nil {
 		return nil, err
 	}
+	opts.Lines = false // to go on is to begin anywhere
 	a := &attachment{
 		opts: opts, open: open, check: check, first: w, wire: w, at: opts.Offset,
 		size: w.journal(opts.ErrLog), status: w.status,
@@ -152,20 +154,25 @@ func mayBeHole(p []byte, at int64) bool {
 // journal's own zeros. A trim is on record before it is done: what the record
 // says now holds for then.
 func checkHole(ctx context.Context, h Host, dir string, at int64, errLog bool) error {
-	st, err := inspect(ctx, h, Command{Script: inspectScript, Args: []string{dir}}, dir)
-	trimmed := st.Trimmed
-	if errLog {
-		trimmed = st.ErrTrimmed
+	trimmed, err := trimmedTo(ctx, h, dir, errLog)
+	if err == nil && at < trimmed {
+		err = fmt.Errorf("%w: its first %d bytes were trimmed", ErrJournalLost, trimmed)
 	}
+	return err
+}
+
+// trimmedTo is the byte below which a journal may be a hole.
+func trimmedTo(ctx context.Context, h Host, dir string, errLog bool) (int64, error) {
+	st, err := inspect(ctx, h, Command{Script: inspectScript, Args: []string{dir}}, dir)
 	switch {
 	case err != nil:
-		return err
+		return 0, err
 	case st.State == ProcessAbsent:
-		return fmt.Errorf("%w: it was removed", ErrJournalLost)
-	case at < trimmed:
-		return fmt.Errorf("%w: its first %d bytes were trimmed", ErrJournalLost, trimmed)
+		return 0, fmt.Errorf("%w: it was removed", ErrJournalLost)
+	case errLog:
+		return st.ErrTrimmed, nil
 	}
-	return nil
+	return st.Trimmed, nil
 }
 
 func (a *attachment) readError(err error) error {
@@ -331,9 +338,13 @@ func openWire(ctx context.Context, h Host, dir string, opts AttachOptions, offse
 		}
 		defer leave()
 	}
+	lines := ""
+	if opts.Lines {
+		lines = "lines"
+	}
 	look := (opts.Silence / 4).Seconds()
 	stream, err := h.Start(ctx, Command{Script: text, Args: []string{
-		dir, strconv.FormatInt(offset+1, 10), file, kind, strconv.FormatFloat(look, 'f', -1, 64),
+		dir, strconv.FormatInt(offset+1, 10), file, kind, strconv.FormatFloat(look, 'f', -1, 64), lines,
 	}})
 	if err != nil {
 		return nil, err

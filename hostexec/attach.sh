@@ -1,7 +1,8 @@
 # Attaches to a journaled process. An exclusive attachment comes here with the
 # session's lock held, and gives it back.
 # $1 folder, $2 byte to begin with (from 1), $3 out.log or err.log,
-# $4 tie (exclusive) or see (follower), $5 seconds between looks for silence
+# $4 tie (exclusive) or see (follower), $5 seconds between looks for silence,
+# $6 lines if that byte is the first of a line
 #
 # Up to five processes:
 #   cat      the script's own shell becomes it: channel -> in. It is whom a
@@ -60,16 +61,32 @@ mkfifo "$j_tie" || exit 1
 j_look
 j_sizes
 [ "$j_file" = out.log ] && j_n=$j_size || j_n=$j_esize
-if [ "$j_n" -lt $(($2 - 1)) ]; then
+j_refuse() {
 	rm -f "$j_tie" "$j_tie-t"
-	[ "$j_n" -ge 0 ] || j_fail 83 "$j_d/$j_file is gone"
-	j_fail 83 "$j_d/$j_file has $j_n bytes"
+	j_fail "$1" "$j_d/$j_file $2"
+}
+if [ "$j_n" -lt $(($2 - 1)) ]; then
+	[ "$j_n" -ge 0 ] || j_refuse 83 "is gone"
+	j_refuse 83 "has $j_n bytes"
 fi
+# The byte before, and what became of dd: substitution drops newlines at the
+# end only. Braces, for some shells complain of a zero.
+j_b='
+:0'
+j_was=$j_b
+if [ "$6" ] && [ "$2" -gt 1 ]; then
+	{ j_was=$(dd if="$j_d/$j_file" bs=1 skip=$(($2 - 2)) count=1 2>/dev/null; echo ":$?"); } 2>/dev/null
+fi
+# After that byte was read: a trim is on record before it is done.
 j_trimmed
 [ "$j_file" = out.log ] && j_n=$j_tout || j_n=$j_terr
-if [ "$2" -le "$j_n" ]; then
-	rm -f "$j_tie" "$j_tie-t"
-	j_fail 83 "$j_d/$j_file was trimmed: its first $j_n bytes are gone"
+[ "$2" -gt "$j_n" ] || j_refuse 83 "was trimmed: its first $j_n bytes are gone"
+# A trim that ends just there has taken the newline.
+if [ "$j_was" != "$j_b" ] && [ "$2" -gt $((j_n + 1)) ]; then
+	case $j_was in
+	*:0) j_refuse 83 "is not what it was: no line ends at byte $(($2 - 1)), so it was cut short and has grown again" ;;
+	*) j_refuse 1 "cannot be read at byte $(($2 - 2))" ;;
+	esac
 fi
 j_line fairlead-process
 

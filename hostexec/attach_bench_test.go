@@ -133,7 +133,8 @@ func (w *pingPong) quantile(q float64) float64 {
 	return float64(w.times[int(q*float64(len(w.times)-1))].Nanoseconds()) / 1e3
 }
 
-// BenchmarkAttach attaches and closes again.
+// BenchmarkAttach attaches and closes again: at the journal's beginning, and
+// where a reader of lines left off.
 func BenchmarkAttach(b *testing.B) {
 	sshd := hosttest.StartSSHD(b, hosttest.Options{})
 	pool := hostexec.NewPool(hostexec.PoolOptions{})
@@ -144,12 +145,23 @@ func BenchmarkAttach(b *testing.B) {
 	}
 	s := newScene(b, h)
 	s.program("echo")
-	for b.Loop() {
-		a, err := hostexec.Attach(s.ctx, h, s.proc(), hostexec.AttachOptions{Fence: s.fence})
-		if err != nil {
-			b.Fatal(err)
-		}
-		a.Close()
+	first := s.attach(hostexec.AttachOptions{})
+	readUntil(b, first, "\n")
+	first.Close()
+	for _, c := range []struct {
+		name string
+		opts hostexec.AttachOptions
+	}{{"beginning", hostexec.AttachOptions{}}, {"bytes", hostexec.AttachOptions{Offset: 1}}, {"lines", hostexec.AttachOptions{Offset: 1, Lines: true}}} {
+		b.Run(c.name, func(b *testing.B) {
+			c.opts.Fence = s.fence
+			for b.Loop() {
+				a, err := hostexec.Attach(s.ctx, h, s.proc(), c.opts)
+				if err != nil {
+					b.Fatal(err)
+				}
+				a.Close()
+			}
+		})
 	}
 }
 

@@ -245,7 +245,7 @@ func TestFollowersTakeNothingOver(t *testing.T) {
 	})
 }
 
-func readUntil(t *testing.T, r io.Reader, want string) {
+func readUntil(t testing.TB, r io.Reader, want string) {
 	t.Helper()
 	var got []byte
 	buf := make([]byte, 4096)

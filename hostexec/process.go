@@ -80,6 +80,12 @@ type AttachOptions struct {
 	// zeros in a journal are not believed before the host was asked whether they
 	// are a hole: that costs a round trip for each piece of a binary stream.
 	Untrimmed bool
+	// Lines says that Offset is where a reader of lines left off: 0 or just
+	// behind a newline. An attachment whose journal has no newline there is
+	// ErrJournalLost: it was cut and has grown past the offset since, and what
+	// was written between would be missed without a word. What cannot be seen:
+	// a new newline in that very place, and a trim that ends just there.
+	Lines bool
 }
 
 // An Attachment reads a process's journal from an offset and writes to its

@@ -59,7 +59,8 @@ func LeaveWatch(ctx context.Context, h Host, dir string, offset int64, fence Fen
 // LookWatched looks at every process below sessionsDir for which a watch was
 // left, in one round trip, and returns those to which something happened. It
 // changes nothing, takes no lock and starts no program for those to which
-// nothing did.
+// nothing did. Of journals it sees the length only: whether one is still what
+// was read of it, ReadJournal and Attach find out.
 func LookWatched(ctx context.Context, h Host, sessionsDir string) ([]Watched, error) {
 	fail := func(err error) ([]Watched, error) {
 		return nil, fmt.Errorf("look at processes below %s on %s: %w", sessionsDir, h.Name(), err)
@@ -107,8 +108,9 @@ const journalBlock = 64 << 10
 const MaxJournalPiece = 1 << 20
 
 // ReadJournal returns what the process in dir has written from offset on, at
-// most MaxJournalPiece bytes of it, without attaching to it. Where it was
-// trimmed above offset the error wraps ErrJournalLost.
+// most MaxJournalPiece bytes of it, without attaching to it. The offset is 0 or
+// just behind a newline: where it was trimmed above that, or is another journal
+// by now (see AttachOptions.Lines), the error wraps ErrJournalLost.
 func ReadJournal(ctx context.Context, h Host, dir string, offset int64) ([]byte, error) {
 	data, err := readJournal(ctx, h, dir, offset)
 	if err != nil {
@@ -124,8 +126,9 @@ func readJournal(ctx context.Context, h Host, dir string, offset int64) ([]byte,
 	if offset < 0 {
 		return nil, errors.New("the offset is negative")
 	}
+	from := max(offset-1, 0) // with the newline before
 	res, err := h.Run(ctx, Command{Script: journalScript, Args: []string{
-		path.Join(dir, "out.log"), strconv.FormatInt(offset/journalBlock, 10), strconv.Itoa(MaxJournalPiece/journalBlock + 1),
+		path.Join(dir, "out.log"), strconv.FormatInt(from/journalBlock, 10), strconv.Itoa(MaxJournalPiece/journalBlock + 1),
 	}})
 	var exit *ExitError
 	if errors.As(err, &exit) && exit.Code == exitNotExist {
@@ -134,7 +137,13 @@ func readJournal(ctx context.Context, h Host, dir string, offset int64) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	data := res.Stdout[min(offset%journalBlock, int64(len(res.Stdout))):]
+	data := res.Stdout[min(from%journalBlock, int64(len(res.Stdout))):]
+	if len(data) > 0 && from < offset {
+		if err := checkLine(ctx, h, dir, data[0], offset); err != nil {
+			return nil, err
+		}
+		data = data[1:]
+	}
 	data = data[:min(len(data), MaxJournalPiece)]
 	if mayBeHole(data, offset) {
 		if err := checkHole(ctx, h, dir, offset, false); err != nil {
@@ -142,4 +151,23 @@ func readJournal(ctx context.Context, h Host, dir string, offset int64) ([]byte,
 		}
 	}
 	return data, nil
+}
+
+// checkLine finds out whether a line begins at an offset, from the byte before.
+func checkLine(ctx context.Context, h Host, dir string, before byte, offset int64) error {
+	if before == '\n' {
+		return nil
+	}
+	trimmed := int64(0)
+	if before == 0 {
+		// A trim that ends just there has taken the newline.
+		var err error
+		if trimmed, err = trimmedTo(ctx, h, dir, false); err != nil {
+			return err
+		}
+	}
+	if offset <= trimmed {
+		return nil
+	}
+	return fmt.Errorf("%w: no line ends at byte %d, so it was cut short and has grown again", ErrJournalLost, offset)
 }
