@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"os"
-	"syscall"
 	"testing"
 
 	"fairlead.dev/fairlead/hostexec"
@@ -20,11 +19,12 @@ func TestAFullDiskHasANameAndKeepsNoLeftovers(t *testing.T) {
 	if err := os.Mkdir(disk, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Mount("none", disk, "tmpfs", 0, "size=512k"); err != nil {
-		t.Fatalf("mount a small tmpfs: %v: this test needs the right to mount (CAP_SYS_ADMIN)", err)
+	unmount, err := hosttest.SmallDisk(t.Context(), disk, 512<<10)
+	if err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {
+		if err := unmount(); err != nil {
 			t.Error(err)
 		}
 	})

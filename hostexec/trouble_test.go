@@ -8,8 +8,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -107,6 +109,28 @@ func TestTroubleIsMadeAndTakenBack(t *testing.T) {
 			return !strings.Contains(string(rules), "port "+port+" ")
 		})
 		works()
+	})
+	t.Run("SmallDisk", func(t *testing.T) {
+		dir := t.TempDir()
+		if err := os.WriteFile(dir+"/before", nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		unmount, err := hosttest.SmallDisk(t.Context(), dir, 256<<10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(dir+"/big", make([]byte, 1<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("a file that is too big for it: %v", err)
+		}
+		if err := unmount(); err != nil {
+			t.Error(err)
+		}
+		if left, err := filepath.Glob(dir + "/*"); err != nil || len(left) != 1 || left[0] != dir+"/before" {
+			t.Errorf("afterwards there is %q, %v", left, err)
+		}
+		if _, err := hosttest.SmallDisk(t.Context(), dir+"/none", 256<<10); err == nil || !strings.Contains(err.Error(), "none") {
+			t.Errorf("on no folder: %v", err)
+		}
 	})
 	t.Run("Reset", func(t *testing.T) {
 		s := cat()

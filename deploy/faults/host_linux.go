@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -126,34 +124,6 @@ func stat(proc string) (ppid int, started string, ok bool) {
 func (p process) lives() bool {
 	_, started, ok := stat("/proc/" + strconv.Itoa(p.pid))
 	return ok && started == p.started
-}
-
-// smallDisk mounts a small file system on a folder. It is unmounted when the
-// returned function is called, or when we end, however we do.
-func smallDisk(dir string, megabytes int) (unmount func() error, err error) {
-	script := `trap '' HUP INT TERM; mount -t tmpfs -o "size=$2m,mode=755" faults "$1" || exit 1; echo done; read -r x; umount -l "$1"`
-	guard := exec.Command("/bin/sh", "-c", script, "sh", dir, strconv.Itoa(megabytes))
-	guard.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	var errs bytes.Buffer
-	guard.Stderr = &errs
-	stdin, err := guard.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	stdout, err := guard.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := guard.Start(); err != nil {
-		return nil, err
-	}
-	word := make([]byte, 4)
-	_, err = io.ReadFull(stdout, word)
-	unmount = func() error { return errors.Join(stdin.Close(), guard.Wait()) }
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("mount a small disk on %s: %s", dir, errs.String()), unmount())
-	}
-	return unmount, nil
 }
 
 // biggest is the process with the most memory of its own.

@@ -103,7 +103,7 @@ func (s *stage) host(ctx context.Context, name string) (*host, error) {
 		if err := os.Mkdir(disk, 0o700); err != nil {
 			return nil, err
 		}
-		unmount, err := smallDisk(disk, 256)
+		unmount, err := hosttest.SmallDisk(ctx, disk, 256<<20)
 		if err != nil {
 			return nil, err
 		}

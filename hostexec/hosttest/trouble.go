@@ -36,6 +36,21 @@ rule -D "$1"`, strconv.Itoa(port))
 	return restore, nil
 }
 
+// SmallDisk mounts an empty file system of that many bytes on a folder, which
+// comes back as it was when unmount is called, or when this process ends,
+// however it ends. It needs root.
+func SmallDisk(ctx context.Context, dir string, bytes int64) (unmount func() error, err error) {
+	unmount, err = guarded(ctx, `
+mount -t tmpfs -o "size=$2,mode=755" fairlead-small "$1" || exit 1
+echo done
+read -r x
+umount -l "$1"`, dir, strconv.FormatInt(bytes, 10))
+	if err != nil {
+		return nil, fmt.Errorf("mount a small disk on %s (needs root): %w", dir, err)
+	}
+	return unmount, nil
+}
+
 // guarded runs a script that makes trouble, says "done", waits for the end of
 // its input and takes the trouble back. No signal that is meant for us reaches it.
 func guarded(ctx context.Context, script string, args ...string) (undo func() error, err error) {
