@@ -23,7 +23,7 @@ const (
 	ErrTypeAuth           = "host_auth"       // the host refused our keys
 	ErrTypeHostKey        = "host_key"        // unknown or changed
 	ErrTypeFenced         = "fenced"          // the host knows a newer holder
-	ErrTypeNoSpace        = "no_space"        // host's disk is full
+	ErrTypeNoSpace        = "no_space"        // host's disk is full; who talks to codex or stops it waits for room
 	ErrTypeCodexMissing   = "codex_missing"   // none there, and none could be brought
 	ErrTypeCodexVersion   = "codex_version"   // outside the window
 	ErrTypeSandbox        = "sandbox"         // cannot confine as asked
@@ -89,6 +89,16 @@ func (f failing) failure(ctx context.Context, what string, err error) error {
 		NextRetryDelay: f.delay,
 		Details:        []any{Problem{Kind: kind, Message: msg, Hint: hint}},
 	})
+}
+
+// untilRoom makes a full disk something to wait for, in work that has no other
+// way out: somebody will make room. All else is as it was.
+func (f failing) untilRoom(err error) error {
+	if !errors.Is(err, hostexec.ErrNoSpace) {
+		return err
+	}
+	kind, hint, _ := f.classify(err)
+	return &typedError{kind: kind, hint: hint, retry: true, err: err}
 }
 
 func (f failing) classify(err error) (kind, hint string, retry bool) {

@@ -69,8 +69,7 @@ func (s *Sessions) pump(ctx context.Context, in RunPumpInput, a attempt) (RunPum
 		if errors.Is(err, hostexec.ErrNoSpace) {
 			// Somebody will make room, and codex goes on: so do we then.
 			f.delay = nextTry(a.n, s.Now().Sub(began))
-			kind, hint, _ := f.classify(err)
-			err = &typedError{kind: kind, hint: hint, retry: true, err: err}
+			err = f.untilRoom(err)
 		}
 		if lost || errors.Is(err, errHandOver) {
 			f.delay = nextTry(a.n, s.Now().Sub(began))

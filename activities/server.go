@@ -128,12 +128,13 @@ func formerGone(ctx context.Context, h hostexec.Host, l Layout, incarnation int)
 }
 
 // StopServer ends the process and whatever it left behind. Ending what has
-// ended, or never began, is success.
+// ended, or never began, is success. A disk that is too full for the lock is
+// waited for: the workflow's policy says how long.
 func (s *Sessions) StopServer(ctx context.Context, in StopServerInput) (StopServerResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	out, err := s.stopServer(ctx, in, attempt)
 	f := failing{epoch: in.Claim.epoch(attempt)}
-	return out, f.failure(ctx, "session "+in.Claim.Session+": stop codex", err)
+	return out, f.failure(ctx, "session "+in.Claim.Session+": stop codex", f.untilRoom(err))
 }
 
 func (s *Sessions) stopServer(ctx context.Context, in StopServerInput, attempt int32) (StopServerResult, error) {
