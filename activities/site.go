@@ -11,7 +11,6 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 
-	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
@@ -69,7 +68,6 @@ func New(d Deps) *Set {
 	}
 	s := &site{
 		Deps:     d,
-		hidden:   map[string]secrets{},
 		confined: map[string]bool{},
 		busy:     map[string]chan struct{}{},
 	}
@@ -103,8 +101,9 @@ type Seeds struct{ *site }
 type site struct {
 	Deps
 
+	recall recall
+
 	mu       sync.Mutex
-	hidden   map[string]secrets       // by a seed's blob
 	confined map[string]bool          // hosts whose sandbox was seen to work
 	busy     map[string]chan struct{} // see alone
 }
@@ -115,40 +114,6 @@ func (s *site) host(spec hostexec.Spec) (hostexec.Host, error) {
 		return nil, fmt.Errorf("host %s: %w", spec.Name, err)
 	}
 	return h, nil
-}
-
-// secrets are what finds a seed's secrets in texts. The zero value finds none.
-type secrets struct {
-	all  *seeds.Redactor        // in every form in which they travel
-	pump *conversation.Redactor // in what streams by, also across pieces
-}
-
-func (s *site) hiding(ctx context.Context, ref *SeedRef) (secrets, error) {
-	if ref == nil {
-		return secrets{}, nil
-	}
-	s.mu.Lock()
-	known, ok := s.hidden[ref.Blob]
-	s.mu.Unlock()
-	if ok {
-		return known, nil
-	}
-	b, err := s.bundle(ctx, ref)
-	if err != nil {
-		return secrets{}, err
-	}
-	var texts []string
-	for _, sec := range seeds.KnownSecrets(b) {
-		texts = append(texts, sec.Reveal())
-	}
-	known = secrets{
-		all:  seeds.NewRedactor(ref.Name, seeds.KnownSecrets(b)),
-		pump: conversation.NewRedactor(texts...),
-	}
-	s.mu.Lock()
-	s.hidden[ref.Blob] = known
-	s.mu.Unlock()
-	return known, nil
 }
 
 // bundle reads a seed from the store; nil where there is none.

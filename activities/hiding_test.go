@@ -1,0 +1,83 @@
+package activities
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"weak"
+
+	"fairlead.dev/fairlead/seeds"
+)
+
+// A worker lives for months and serves thousands of seeds: it must not know the
+// secrets of them all in the end. What an activity works with stays hidden.
+func TestAWorkerForgetsTheSecretsOfSeedsThatItNoLongerServes(t *testing.T) {
+	b := newBed(t, HostSpec{Name: LocalHost})
+	secret := func(i int) string { return fmt.Sprintf("sk-made-up-%04d-of-a-test", i) }
+	seed := func(i int) *SeedRef {
+		t.Helper()
+		dir := t.TempDir()
+		auth := fmt.Sprintf(`{"auth_mode":"apikey","OPENAI_API_KEY":%q}`, secret(i))
+		if err := os.WriteFile(filepath.Join(dir, "auth.json"), []byte(auth), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		bundle, err := seeds.Pack(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref, err := seeds.Save(t.Context(), b.store, fmt.Sprintf("seed-%d", i), 1, bundle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &SeedRef{Name: ref.Name, Blob: ref.Blob, Digest: ref.Digest}
+	}
+	hiding := func(ref *SeedRef) secrets {
+		t.Helper()
+		known, err := b.set.Sessions.hiding(t.Context(), ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return known
+	}
+	hides := func(known secrets, i int) {
+		t.Helper()
+		text := "before " + secret(i) + " behind"
+		for _, got := range []string{known.all.String(text), known.pump.String(text)} {
+			if strings.Contains(got, secret(i)) || !strings.HasPrefix(got, "before ") {
+				t.Errorf("secret %d is shown: %s", i, got)
+			}
+		}
+	}
+
+	first, often := seed(0), seed(1)
+	held, again := hiding(first), hiding(often)
+	var known []weak.Pointer[seeds.Redactor]
+	const many = 3 * maxRecalled
+	for i := 2; i < many; i++ {
+		now := hiding(seed(i))
+		hides(now, i)
+		known = append(known, weak.Make(now.all))
+		if got := hiding(often); got != again {
+			t.Fatalf("what is asked for all the time was forgotten after %d others", i)
+		}
+	}
+	runtime.GC()
+	runtime.GC()
+	left := 0
+	for _, p := range known {
+		if p.Value() != nil {
+			left++
+		}
+	}
+	if left > maxRecalled || left < maxRecalled/2 {
+		t.Errorf("of %d seeds the secrets of %d are known, the bound is %d", many, left, maxRecalled)
+	}
+	hides(held, 0)
+	if got := hiding(first); got == held {
+		t.Error("the first one was never forgotten")
+	}
+	hides(hiding(first), 0)
+}
