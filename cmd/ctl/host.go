@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net"
 	"os/user"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"go.temporal.io/api/serviceerror"
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/workflows"
@@ -271,8 +273,8 @@ func hostListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var hosts []workflows.HostView
-			if err := t.ask(c.Context(), "list hosts", workflows.PoolID(zone), workflows.QueryHosts, &hosts); err != nil {
+			hosts, err := a.hosts(c.Context(), t, zone)
+			if err != nil {
 				return err
 			}
 			return showAll(a.print(), hosts, func(p *printer) {
@@ -287,6 +289,19 @@ func hostListCommand(a *app) *cobra.Command {
 	}
 	c.Flags().StringVar(&zone, "zone", "", "the zone to look at")
 	return c
+}
+
+// hosts lists a zone's hosts. The first worker of a zone makes its inventory:
+// before that there are none, which is no mistake.
+func (a *app) hosts(ctx context.Context, t *temporal, zone string) ([]workflows.HostView, error) {
+	var hosts []workflows.HostView
+	err := t.ask(ctx, "list hosts", workflows.PoolID(zone), workflows.QueryHosts, &hosts)
+	var none *serviceerror.NotFound
+	if errors.As(err, &none) {
+		a.note("no worker has served zone %s yet: it has no hosts", firstOf(zone, "default"))
+		return nil, nil
+	}
+	return hosts, err
 }
 
 func target(h workflows.HostView) string {
