@@ -48,6 +48,10 @@ const (
 	TypeScan      = "ScanHostKeys"
 )
 
+// MemoCreated is the field of a session's memo that says when it was created,
+// once its first run has ended: a list knows only when the newest one began.
+const MemoCreated = "created_at"
+
 // Types of the application errors with which updates are refused.
 const (
 	RefusedBadInput = "bad_input" // exit 2

@@ -49,8 +49,10 @@ func newSession(ctx workflow.Context, in SessionInput) (*session, error) {
 	s.ctx, _ = workflow.NewDisconnectedContext(ctx)
 	s.alarm = newAlarm(s.ctx, "an approval expires")
 	if s.st == nil {
-		now := workflow.Now(ctx)
-		s.st = &sessionState{Status: Queued, CreatedAt: now, UpdatedAt: now}
+		// Not the time of the first task, for the first worker may come much
+		// later; and no finer than lists have it.
+		began := workflow.GetInfo(ctx).WorkflowStartTime.Truncate(time.Microsecond)
+		s.st = &sessionState{Status: Queued, CreatedAt: began, UpdatedAt: workflow.Now(ctx)}
 	}
 	if err := s.listen(ctx); err != nil {
 		return nil, err
@@ -247,5 +249,17 @@ func (s *session) rollOver() error {
 	s.drain()
 	s.st.trim()
 	s.st.fit()
+	if err := s.keepCreation(); err != nil {
+		return err
+	}
 	return workflow.NewContinueAsNewError(s.ctx, Session, SessionInput{ID: s.id, Options: s.opt, Carry: s.st})
+}
+
+// keepCreation puts the session's beginning where lists see it: from the next
+// run on, theirs is not it. Runs hand their memo on.
+func (s *session) keepCreation() error {
+	if _, kept := workflow.GetInfo(s.ctx).Memo.GetFields()[MemoCreated]; kept {
+		return nil
+	}
+	return workflow.UpsertMemo(s.ctx, map[string]any{MemoCreated: s.st.CreatedAt})
 }

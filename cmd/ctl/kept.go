@@ -56,6 +56,10 @@ func keptView(info *workflowpb.WorkflowExecutionInfo) workflows.SessionView {
 		Requests: []workflows.RequestBrief{}, Attempt: 1,
 		CreatedAt: info.GetStartTime().AsTime(),
 	}
+	// What a memo holds is read as an attribute is; of a first run there is none.
+	if began := attr[time.Time](info.GetMemo().GetFields(), workflows.MemoCreated); !began.IsZero() {
+		v.CreatedAt = began
+	}
 	if n := attr[int64](attrs, "FairleadTurn"); n > 0 {
 		v.Turn = &workflows.TurnBrief{N: int(n)}
 	}

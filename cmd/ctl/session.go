@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -208,7 +209,8 @@ func sessionListCommand(a *app) *cobra.Command {
 		Use: "list", Short: "sessions, newest first", Args: cobra.NoArgs,
 		Example: "  ctl session list --state waiting\n  ctl --state DIR session list --state waiting",
 		RunE: func(c *cobra.Command, _ []string) error {
-			q := []string{fmt.Sprintf("WorkflowType = '%s'", workflows.TypeSession)}
+			// A run that another one continues is not a session of its own.
+			q := []string{fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus != 'ContinuedAsNew'", workflows.TypeSession)}
 			if state.given {
 				if !knownState(state.word) {
 					return usage("--state %q is no state of a session", state.word).
@@ -238,6 +240,7 @@ func sessionListCommand(a *app) *cobra.Command {
 				list = append(list, keptView(info))
 			}
 			a.freshenAll(c.Context(), t, list)
+			slices.SortStableFunc(list, func(a, b workflows.SessionView) int { return b.CreatedAt.Compare(a.CreatedAt) })
 			known := make([]any, len(list))
 			for i, v := range list {
 				known[i] = asKnown(v)

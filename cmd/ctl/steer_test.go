@@ -2,22 +2,13 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
-	"io"
-	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	"go.temporal.io/sdk/client"
-	temporallog "go.temporal.io/sdk/log"
-	"go.temporal.io/sdk/testsuite"
-	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/workflows"
@@ -64,18 +55,7 @@ func (s *told) take(m workflows.Message) workflows.MessageAccepted {
 // serve runs the session on a real server.
 func (s *told) serve(t *testing.T) (address string) {
 	t.Helper()
-	path, err := filepath.Abs("../../bin/devserver")
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv, err := testsuite.StartDevServer(t.Context(), testsuite.DevServerOptions{
-		ExistingPath: path, LogLevel: "error", Stdout: io.Discard, Stderr: os.Stderr, ClientOptions: &client.Options{Logger: temporallog.NewStructuredLogger(slog.New(slog.DiscardHandler))},
-	})
-	if err != nil {
-		t.Fatalf("start the Temporal server: %v (run `make build`)", err)
-	}
-	w := worker.New(srv.Client(), workflows.TaskQueue, worker.Options{})
-	w.RegisterWorkflowWithOptions(func(ctx workflow.Context) error {
+	return serve(t, func(ctx workflow.Context) error {
 		return errors.Join(
 			workflow.SetUpdateHandler(ctx, workflows.SignalMessage, func(_ workflow.Context, m workflows.Message) (workflows.MessageAccepted, error) {
 				return s.take(m), nil
@@ -84,21 +64,7 @@ func (s *told) serve(t *testing.T) (address string) {
 			workflow.SetQueryHandler(ctx, workflows.QueryDetail, func() (workflows.SessionDetail, error) { return workflows.SessionDetail{}, nil }),
 			workflow.Await(ctx, func() bool { return false }),
 		)
-	}, workflow.RegisterOptions{Name: workflows.TypeSession})
-	if err := w.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		w.Stop()
-		if err := srv.Stop(); err != nil {
-			t.Error(err)
-		}
 	})
-	_, err = srv.Client().ExecuteWorkflow(context.Background(), client.StartWorkflowOptions{ID: workflows.SessionID("s1"), TaskQueue: workflows.TaskQueue}, workflows.TypeSession)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return srv.FrontendHostPort()
 }
 
 func inTurn(n int, status, state string, turn int) workflows.SessionView {
@@ -111,10 +77,7 @@ func inTurn(n int, status, state string, turn int) workflows.SessionView {
 func TestSteerSaysWhatBecameOfTheMessage(t *testing.T) {
 	s := &told{}
 	address := s.serve(t)
-	t.Setenv("HOME", t.TempDir())
-	t.Setenv("XDG_STATE_HOME", "")
-	t.Setenv("XDG_CONFIG_HOME", "")
-	t.Setenv("FAIRLEAD_STATE", "")
+	atHome(t)
 	onItsWay := inTurn(1, "inProgress", "decided", 1)
 	for _, c := range []struct {
 		looks []workflows.SessionView

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"go.temporal.io/sdk/client"
+	temporallog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/workflows"
+)
+
+// serve starts a real server with one session, s1, whose workflow the test has
+// written.
+func serve(t *testing.T, session func(workflow.Context) error) (address string) {
+	t.Helper()
+	path, err := filepath.Abs("../../bin/devserver")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := testsuite.StartDevServer(t.Context(), testsuite.DevServerOptions{
+		ExistingPath: path, LogLevel: "error", Stdout: io.Discard, Stderr: os.Stderr,
+		ClientOptions: &client.Options{Logger: temporallog.NewStructuredLogger(slog.New(slog.DiscardHandler))},
+	})
+	if err != nil {
+		t.Fatalf("start the Temporal server: %v (run `make build`)", err)
+	}
+	w := worker.New(srv.Client(), workflows.TaskQueue, worker.Options{})
+	w.RegisterWorkflowWithOptions(session, workflow.RegisterOptions{Name: workflows.TypeSession})
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		w.Stop()
+		if err := srv.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	_, err = srv.Client().ExecuteWorkflow(context.Background(),
+		client.StartWorkflowOptions{ID: workflows.SessionID("s1"), TaskQueue: workflows.TaskQueue}, workflows.TypeSession)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return srv.FrontendHostPort()
+}
+
+// atHome keeps anybody's config, profile and stack out of a test.
+func atHome(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	for _, name := range []string{"XDG_STATE_HOME", "XDG_CONFIG_HOME", "FAIRLEAD_STATE", "FAIRLEAD_CONFIG"} {
+		t.Setenv(name, "")
+	}
+}

@@ -1,0 +1,64 @@
+package workflows
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/converter"
+)
+
+// A run that continues a session starts later than the session did. When that
+// was is in the memo, for lists: told once, whatever the number of runs.
+func TestASessionsCreationIsKeptAcrossRollovers(t *testing.T) {
+	r := newReal(t, shortRuns)
+	r.work()
+	id := r.session("s", SessionOptions{})
+	r.becomes(id, Idle)
+	var began time.Time
+	r.until("the session is listed", func() bool {
+		res, err := r.c.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Query: fmt.Sprintf("WorkflowId = '%s'", SessionID(id))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, info := range res.GetExecutions() {
+			began = info.GetStartTime().AsTime()
+		}
+		return !began.IsZero()
+	})
+	for i := 1; len(r.runs(SessionID(id))) < 3; i++ {
+		m := fmt.Sprint("m", i)
+		r.say(id, m, "hello")
+		r.ended(id, m, "completed")
+	}
+	if v := r.view(id); !v.CreatedAt.Equal(began) {
+		t.Errorf("the session says it was created at %s, and began at %s", v.CreatedAt, began)
+	}
+	d, err := r.c.DescribeWorkflowExecution(t.Context(), SessionID(id), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var created time.Time
+	if p := d.WorkflowExecutionInfo.GetMemo().GetFields()[MemoCreated]; p == nil {
+		t.Fatal("nothing is kept of when it was created")
+	} else if err := converter.GetDefaultDataConverter().FromPayload(p, &created); err != nil {
+		t.Fatal(err)
+	}
+	if !created.Equal(began) || !d.WorkflowExecutionInfo.GetStartTime().AsTime().After(began) {
+		t.Errorf("kept is %s; the session began at %s, its newest run at %s", created, began, d.WorkflowExecutionInfo.GetStartTime().AsTime())
+	}
+	told := 0
+	for _, run := range r.runs(SessionID(id)) {
+		for _, e := range r.history(SessionID(id), run).Events {
+			if e.EventType == enums.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED {
+				told++
+			}
+		}
+	}
+	if told != 1 {
+		t.Errorf("it was told %d times", told)
+	}
+	r.close(id)
+}
