@@ -76,7 +76,7 @@ func (m *machine) wake() time.Duration {
 	}
 	for _, a := range m.asks {
 		switch {
-		case a.done:
+		case a == nil || a.done:
 		case a.sent:
 			soon(a.first + a.limit)
 		case a.next > 0:
@@ -123,8 +123,7 @@ func (m *machine) wake() time.Duration {
 
 // expire turns what took too long into a reason to return.
 func (m *machine) expire() {
-	for _, name := range askNames {
-		a := m.asks[name]
+	for _, a := range m.asks {
 		if a == nil || a.done || a.optional || !a.tried || m.now-a.first < a.limit {
 			continue
 		}
@@ -177,7 +176,7 @@ func (m *machine) listen() {
 		if a.tried {
 			try++
 		}
-		a = &ask{name: askLife, method: methodRead, limit: m.lim.Request, optional: true, try: try,
+		a = &ask{method: methodRead, limit: m.lim.Request, optional: true, try: try,
 			params: threadReadParams{ThreadID: m.st.ThreadID}}
 		m.asks[askLife] = a
 	}

@@ -94,11 +94,11 @@ func (m *machine) barrier() bool {
 		return true
 	}
 	if m.asks[askBarrier] == nil {
-		m.asks[askBarrier] = &ask{name: askBarrier, method: methodRead, limit: m.lim.Request,
+		m.asks[askBarrier] = &ask{method: methodRead, limit: m.lim.Request,
 			params: threadReadParams{ThreadID: m.st.ThreadID}}
 	}
 	if history && m.asks[askHistory] == nil {
-		m.asks[askHistory] = &ask{name: askHistory, method: methodTurns, limit: m.lim.Request,
+		m.asks[askHistory] = &ask{method: methodTurns, limit: m.lim.Request,
 			params: turnsListParams{ThreadID: m.st.ThreadID, Limit: 3, ItemsView: "full"}}
 	}
 	m.ask(askHistory)

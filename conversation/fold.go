@@ -9,17 +9,17 @@ import (
 // go to the sink as they are, if it wants them.
 func (m *machine) notification(msg *message) {
 	p := msg.Params
+	if of := pieceOf(msg.Method); of != "" {
+		if d, ok := slowPiece(of, p); ok {
+			m.delta(d)
+		}
+		return
+	}
 	switch msg.Method {
 	case "item/started":
 		m.itemStarted(p)
 	case "item/completed":
 		m.itemCompleted(p)
-	case "item/agentMessage/delta", "item/plan/delta":
-		m.delta(p, EntryAssistant)
-	case "item/reasoning/summaryTextDelta", "item/reasoning/textDelta":
-		m.delta(p, EntryReasoning)
-	case "item/commandExecution/outputDelta":
-		m.delta(p, EntryCommand)
 	case "item/fileChange/patchUpdated":
 		m.patchUpdated(p)
 	case "serverRequest/resolved":
@@ -58,6 +58,16 @@ func (m *machine) ours(n notice) bool {
 func (m *machine) openItem(id string) *OpenItem {
 	for i := range m.st.Items {
 		if m.st.Items[i].ID == id {
+			return &m.st.Items[i]
+		}
+	}
+	return nil
+}
+
+// itemOf is the open item of a piece.
+func (m *machine) itemOf(d piece) *OpenItem {
+	for i := range m.st.Items {
+		if m.st.Items[i].ID == string(d.item) {
 			return &m.st.Items[i]
 		}
 	}
@@ -343,18 +353,14 @@ func compact(raw json.RawMessage) string {
 }
 
 // delta passes a live piece on.
-func (m *machine) delta(p json.RawMessage, t EntryType) {
-	var n deltaNotice
-	if json.Unmarshal(p, &n) != nil || n.Delta == "" {
-		return
-	}
-	it := m.openItem(n.ItemID)
+func (m *machine) delta(d piece) {
+	it := m.itemOf(d)
 	if it == nil {
 		return
 	}
-	m.keep(it, m.line.Offset, n.Delta)
-	at, text := m.show(it, n.Delta)
+	m.keep(it, m.line.Offset, d.text)
+	at, text := m.show(it, d.text)
 	if text != "" {
-		m.sink.Delta(Delta{Item: n.ItemID, Type: t, Turn: it.Turn, At: at, Text: text})
+		m.sink.Delta(Delta{Item: it.ID, Type: d.of, Turn: it.Turn, At: at, Text: text})
 	}
 }

@@ -32,7 +32,8 @@ type machine struct {
 	canceled bool
 
 	line    Line // the one at hand
-	perLine int  // entries that it made so far
+	pieces  pieceReader
+	perLine int // entries that it made so far
 
 	fresh   bool // the incarnation has to be opened
 	inited  bool
@@ -40,7 +41,7 @@ type machine struct {
 	// opening says that the opening has begun; before says that initialize
 	// had been answered by then.
 	opening, before, looked bool
-	asks                    map[string]*ask
+	asks                    [len(askNames)]*ask
 	barred                  bool // the barrier was answered
 	sends                   []*send
 	spent                   int64 // of the running turn, before this pump
@@ -69,7 +70,6 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 	m := &machine{
 		in: in, opt: opt, lim: in.Limits.orDefaults(), sink: sink, log: opt.Log,
 		st: cloneState(in.State), size: size,
-		asks:  map[string]*ask{},
 		items: map[string][]wireChange{},
 		texts: map[string]*unfinished{},
 		held:  map[string]tail{},
@@ -255,11 +255,19 @@ func (m *machine) enough() {
 // refill takes a line between Rewind and Cursor: it was folded before, only
 // the changes of open file changes are read again.
 func (m *machine) refill(l Line) {
+	if d, ok := m.pieces.read(l.Raw); ok {
+		m.keepAgain(d, l.Offset)
+		return
+	}
 	if l.Oversize || l.Blank() {
 		return
 	}
 	msg, err := parse(l.Raw)
 	if err != nil || msg.ID != nil {
+		return
+	}
+	if d, ok := slowPiece(pieceOf(msg.Method), msg.Params); ok && d.of != "" {
+		m.keepAgain(d, l.Offset)
 		return
 	}
 	switch msg.Method {
@@ -270,8 +278,6 @@ func (m *machine) refill(l Line) {
 		}
 	case "item/fileChange/patchUpdated":
 		m.patchUpdated(msg.Params)
-	case "item/agentMessage/delta", "item/plan/delta", "item/reasoning/summaryTextDelta", "item/reasoning/textDelta":
-		m.keepAgain(msg.Params, l.Offset)
 	}
 }
 
@@ -279,7 +285,11 @@ func (m *machine) refill(l Line) {
 func (m *machine) apply(l Line) {
 	m.line, m.perLine = l, 0
 	stray := false
+	d, isPiece := m.pieces.read(l.Raw)
 	switch {
+	case isPiece:
+		m.emitted(d.at)
+		m.delta(d)
 	case l.Oversize:
 		m.oversize(l)
 	case l.Blank():
@@ -298,18 +308,23 @@ func (m *machine) apply(l Line) {
 			m.finish(TurnEnded)
 			return
 		}
-		if msg.EmittedAtMS > m.st.AtMS {
-			m.st.AtMS = msg.EmittedAtMS
-		}
-		if msg.EmittedAtMS > 0 && m.opt.Fresh != nil && l.Offset >= m.size {
-			m.opt.Fresh(time.UnixMilli(msg.EmittedAtMS))
-		}
+		m.emitted(msg.EmittedAtMS)
 		m.message(msg)
 	}
 	m.st.Stray = stray
 	m.forget()
 	if m.err == nil {
 		m.st.Cursor.Offset = l.End
+	}
+}
+
+// emitted takes when codex sent the line at hand, if that says so.
+func (m *machine) emitted(ms int64) {
+	if ms > m.st.AtMS {
+		m.st.AtMS = ms
+	}
+	if ms > 0 && m.opt.Fresh != nil && m.line.Offset >= m.size {
+		m.opt.Fresh(time.UnixMilli(ms))
 	}
 }
 

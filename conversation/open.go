@@ -3,6 +3,7 @@ package conversation
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,7 +14,6 @@ import (
 // over all attempts of a pump, so a later attempt finds the answers of the
 // earlier one in the journal and does not ask again.
 type ask struct {
-	name     string
 	method   string
 	params   any
 	limit    time.Duration
@@ -27,23 +27,27 @@ type ask struct {
 	done  bool
 }
 
+// An askName says which of our asks it is.
+type askName int
+
 const (
-	askInit    = "initialize"
-	askAccount = "account"
-	askModels  = "models"
-	askThread  = "thread"
-	askHistory = "history"
-	askBarrier = "barrier"
-	askClean   = "clean"
-	askLife    = "life" // a sign of it
+	askInit askName = iota
+	askAccount
+	askModels
+	askThread
+	askHistory
+	askBarrier
+	askClean
+	askLife // a sign of it
 )
 
-var askNames = []string{askInit, askAccount, askModels, askThread, askHistory, askBarrier, askClean, askLife}
+// askNames are what they are called in ids.
+var askNames = [...]string{"initialize", "account", "models", "thread", "history", "barrier", "clean", "life"}
 
 // expectAnswers registers what an earlier attempt may have asked.
 func (m *machine) expectAnswers() {
-	add := func(name, method string, params any, limit time.Duration, optional bool) {
-		m.asks[name] = &ask{name: name, method: method, params: params, limit: limit, optional: optional}
+	add := func(name askName, method string, params any, limit time.Duration, optional bool) {
+		m.asks[name] = &ask{method: method, params: params, limit: limit, optional: optional}
 	}
 	if m.fresh {
 		add(askInit, methodInitialize, initialize(m.opt.Client), m.lim.StartUp, false)
@@ -115,7 +119,7 @@ func (m *machine) open() {
 }
 
 // ask sends a request unless it was sent, answered, or has to wait.
-func (m *machine) ask(name string) {
+func (m *machine) ask(name askName) {
 	a := m.asks[name]
 	if a == nil || a.sent || a.done || a.next > m.now {
 		return
@@ -127,8 +131,9 @@ func (m *machine) ask(name string) {
 	m.write(outgoing{ID: m.askID(name, a.try), Method: a.method, Params: a.params})
 }
 
-func (m *machine) askID(name string, try int) string {
-	if name == askBarrier || name == askHistory || name == askLife {
+func (m *machine) askID(which askName, try int) string {
+	name := askNames[which]
+	if which == askBarrier || which == askHistory || which == askLife {
 		// Only the answer to this attempt's own counts.
 		name += "-" + m.opt.nonce()
 	}
@@ -159,9 +164,13 @@ func (m *machine) response(id string, r *message) {
 	if j < 0 {
 		return
 	}
-	prefix, name := id[:j], id[j+1:i]
-	ours := prefix == m.in.Prefix && m.askID(strings.SplitN(name, "-", 2)[0], try) == id
-	name, _, _ = strings.Cut(name, "-")
+	prefix := id[:j]
+	called, _, _ := strings.Cut(id[j+1:i], "-")
+	name := askName(slices.Index(askNames[:], called))
+	if name < 0 {
+		return
+	}
+	ours := prefix == m.in.Prefix && m.askID(name, try) == id
 	a := m.asks[name]
 	if r.Error != nil && r.Error.Code == CodeOverloaded {
 		if a != nil && ours && !a.done && try >= a.try {

@@ -48,10 +48,21 @@ func mask(n int) string {
 
 // String returns s without the secrets.
 func (r *Redactor) String(s string) string {
-	if r == nil || len(r.secrets) == 0 || len(s) < minSecret {
+	if r == nil || !r.in(s) {
 		return s
 	}
 	return r.replace.Replace(s)
+}
+
+// in says whether there is any secret in s; that is nearly always answered by
+// no, at a small part of what replacing costs.
+func (r *Redactor) in(s string) bool {
+	for _, secret := range r.secrets {
+		if len(secret) <= len(s) && strings.Contains(s, secret) {
+			return true
+		}
+	}
+	return false
 }
 
 // split cuts s where what follows may be the beginning of a secret that the
@@ -62,10 +73,14 @@ func (r *Redactor) split(s string) (whole, begun string) {
 	}
 	at := len(s)
 	for _, secret := range r.secrets {
-		for n := min(len(secret)-1, len(s)); n > 0; n-- {
-			if strings.HasSuffix(s, secret[:n]) {
-				at = min(at, len(s)-n)
+		// The longest one begins first.
+		for i := max(0, len(s)-len(secret)+1); i < at; i++ {
+			next := strings.IndexByte(s[i:at], secret[0])
+			if next < 0 {
 				break
+			}
+			if i += next; strings.HasPrefix(secret, s[i:]) {
+				at = i
 			}
 		}
 	}

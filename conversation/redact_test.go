@@ -83,6 +83,23 @@ func TestRedactionKeepsLengthsAndShortWords(t *testing.T) {
 	}
 }
 
+func TestTheLongestBeginningOfAnySecretIsHeldBack(t *testing.T) {
+	r := NewRedactor("abababac", "bababbbb", "zzzzzzzzz")
+	for _, text := range []string{"", "a", "x", "xab", "ababab", "xabababa", "abababab", "bababb", "zzzzzzzz", "azz", "abz", "zzbab", "xbababbb", "aaaa", "bbbb"} {
+		n := 0
+		for _, s := range r.secrets {
+			for k := range len(s) {
+				if strings.HasSuffix(text, s[:k]) {
+					n = max(n, k)
+				}
+			}
+		}
+		if whole, begun := r.split(text); whole+begun != text || len(begun) != n {
+			t.Errorf("%q is split into %q and %q, want %d bytes held back", text, whole, begun, n)
+		}
+	}
+}
+
 func TestDigestIsOverWhatWasAsked(t *testing.T) {
 	base := asked{Kind: KindCommand, Command: "rm <x> & y", CWD: "/w"}
 	// printf %s '{"command":"rm <x> & y","cwd":"/w","kind":"command"}' | sha256sum

@@ -1,7 +1,6 @@
 package conversation
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -77,12 +76,8 @@ func (u *unfinished) add(older bool, text string) {
 }
 
 // keepAgain takes a delta between Rewind and Cursor.
-func (m *machine) keepAgain(p json.RawMessage, at int64) {
-	var n deltaNotice
-	if json.Unmarshal(p, &n) != nil {
-		return
-	}
-	it := m.openItem(n.ItemID)
+func (m *machine) keepAgain(d piece, at int64) {
+	it := m.itemOf(d)
 	if it == nil || at < it.Kept {
 		return
 	}
@@ -92,8 +87,8 @@ func (m *machine) keepAgain(p json.RawMessage, at int64) {
 	if m.texts[it.ID] == nil {
 		m.texts[it.ID] = &unfinished{}
 	}
-	m.texts[it.ID].add(at < it.Half, n.Delta)
-	m.holdAgain(it, n.Delta)
+	m.texts[it.ID].add(at < it.Half, d.text)
+	m.holdAgain(it, d.text)
 }
 
 // forget drops texts that lie too far behind; it is called behind every line.

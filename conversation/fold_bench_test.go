@@ -1,0 +1,108 @@
+package conversation
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// nowhere is a Sink that keeps nothing.
+type nowhere struct{ deltas int }
+
+func (*nowhere) Entry(Entry) error     { return nil }
+func (*nowhere) Request(Request) error { return nil }
+func (n *nowhere) Delta(Delta)         { n.deltas++ }
+
+// streams are the pieces that stream by, line by line, each behind the lines
+// that begin its item: as recorded, and of a command's output.
+func streams(t testing.TB) map[string][2][]string {
+	var begun, pieces []string
+	for _, s := range loadRecording(t, "approvals.jsonl") {
+		switch {
+		case strings.HasPrefix(s.Out, `{"method":"item/started"`):
+			begun = append(begun, s.Out)
+		case strings.HasPrefix(s.Out, `{"method":"item/`) && strings.Contains(s.Out[:60], "elta\""):
+			pieces = append(pieces, s.Out)
+		}
+	}
+	var output []string
+	for i := range 100 {
+		text := fmt.Sprintf("\x1b[32mok\x1b[0m  \tpackage/%d \"größer\"\n%s\n", i, strings.Repeat("a line of a build's output; ", i%10))
+		output = append(output, wireEvent("item/commandExecution/outputDelta", fmt.Sprintf(`"itemId":"call_1","delta":%s`, canonical(text))))
+	}
+	return map[string][2][]string{
+		"recorded": {begun, pieces},
+		"output":   {{started("call_1", "commandExecution", "")}, output},
+	}
+}
+
+// BenchmarkFold folds pieces of text, one an op, from the journal's bytes to
+// the sink; "json" only decodes the same lines with encoding/json.
+func BenchmarkFold(b *testing.B) {
+	tokens := NewRedactor(strings.Repeat("eyJhbGciOi.", 150), strings.Repeat("rt_0123456789", 5), strings.Repeat("eyJzdWIiOi.", 150))
+	for _, name := range []string{"recorded", "output"} {
+		begun, pieces := streams(b)[name][0], streams(b)[name][1]
+		for what, opt := range map[string]Options{"": {}, "/redacted": {Redactor: tokens}} {
+			b.Run(name+what, func(b *testing.B) {
+				sink := &nowhere{}
+				st := running()
+				st.ThreadID = ""
+				m, err := newMachine(PumpInput{Prefix: "g1.p9", State: st, Limits: Limits{Bytes: 1 << 60}}, sink, opt, 0)
+				if err != nil {
+					b.Fatal(err)
+				}
+				m.atStart()
+				split := newSplitter(st.Rewind, 0)
+				read := func(l Line) { m.read(l, 0) }
+				split.feed([]byte(strings.Join(begun, "\n")+"\n"), read)
+				measure(b, pieces, func(line []byte) { split.feed(line, read) })
+				if m.result != nil || m.err != nil || sink.deltas < b.N*9/10 {
+					b.Fatalf("%d pieces shown of %d; %v, %v", sink.deltas, b.N, m.result, m.err)
+				}
+			})
+		}
+		b.Run(name+"/json-map", func(b *testing.B) {
+			measure(b, pieces, func(line []byte) {
+				var v map[string]any
+				if err := json.Unmarshal(line, &v); err != nil {
+					b.Fatal(err)
+				}
+			})
+		})
+		b.Run(name+"/json-struct", func(b *testing.B) {
+			measure(b, pieces, func(line []byte) {
+				var v struct {
+					Method      string      `json:"method"`
+					Params      deltaNotice `json:"params"`
+					EmittedAtMS int64       `json:"emittedAtMs"`
+				}
+				if err := json.Unmarshal(line, &v); err != nil {
+					b.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
+// measure feeds one line an op, round and round.
+func measure(b *testing.B, pieces []string, feed func(line []byte)) {
+	var lines [][]byte
+	size := 0
+	for _, p := range pieces {
+		lines = append(lines, []byte(p+"\n"))
+		size += len(p) + 1
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	b.SetBytes(int64(size / len(lines)))
+	b.ResetTimer()
+	for i := range b.N {
+		feed(lines[i%len(lines)])
+	}
+	b.StopTimer()
+	runtime.ReadMemStats(&after)
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/float64(b.N), "allocs/event")
+}
