@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
@@ -185,10 +186,16 @@ func (w *world) verify() {
 	}
 }
 
+// patient bears a machine on which a second may pass before a thread runs.
+func (w *world) patient() {
+	w.SetTestTimeout(20 * time.Second)
+	w.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: 10 * time.Second})
+}
+
 func newWorld(t *testing.T) *world {
 	var suite testsuite.WorkflowTestSuite
 	w := &world{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t, fake: &fakeSessions{t: t}}
-	w.SetTestTimeout(20 * time.Second)
+	w.patient()
 	w.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: SessionID("s1")})
 	w.RegisterActivity(w.fake)
 	w.RegisterWorkflowWithOptions(Session, workflow.RegisterOptions{Name: TypeSession})

@@ -25,7 +25,7 @@ func (h *torn) RunPump(ctx context.Context, in activities.RunPumpInput) (activit
 
 func TestAPumpThatLosesItsWireWhileCalledBackIsFollowedByTheNext(t *testing.T) {
 	r := newReal(t)
-	w := worker.New(r.c, r.queue, worker.Options{Identity: neutral})
+	w := worker.New(r.c, r.queue, worker.Options{Identity: neutral, DeadlockDetectionTimeout: 10 * time.Second})
 	Register(w)
 	w.RegisterActivity(&torn{r.host})
 	w.RegisterActivity(&activities.Engine{Client: r.c})

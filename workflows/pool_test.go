@@ -72,6 +72,7 @@ func newPoolWorld(t *testing.T) *poolWorld {
 	var suite testsuite.WorkflowTestSuite
 	p := &poolWorld{world: &world{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t},
 		engine: &fakeEngine{ended: map[string]bool{}}, gone: map[string]bool{}}
+	p.patient()
 	p.RegisterActivity(p.engine)
 	p.hosts = &fakeHosts{}
 	p.RegisterActivity(p.hosts)

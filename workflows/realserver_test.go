@@ -122,6 +122,7 @@ func (r *real) work() (stop func()) {
 	r.t.Helper()
 	w := worker.New(r.c, r.queue, worker.Options{
 		Identity: neutral, MaxHeartbeatThrottleInterval: 3 * time.Second, WorkerStopTimeout: 5 * time.Second,
+		DeadlockDetectionTimeout: 10 * time.Second,
 	})
 	Register(w)
 	w.RegisterActivity(r.host)

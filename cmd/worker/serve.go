@@ -32,6 +32,11 @@ import (
 // timeout of seconds; the SDK's own 60 s would lose them.
 const throttle = 4 * time.Second
 
+// stuck is how long a workflow may compute without a pause. Ours take
+// milliseconds; the SDK's own second is what a crowded machine may keep a
+// thread waiting, and then each task that it ends has to be done again.
+const stuck = 5 * time.Second
+
 // serve runs the worker until ctx ends. unlisten gives signals back, so that
 // a second one ends a drain that takes too long.
 func serve(ctx context.Context, unlisten func(), conf *config.Config, log *slog.Logger) error {
@@ -99,6 +104,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, log *slog.
 		MaxHeartbeatThrottleInterval:       throttle,
 		DefaultHeartbeatThrottleInterval:   throttle,
 		WorkerStopTimeout:                  conf.Limits.Drain,
+		DeadlockDetectionTimeout:           stuck,
 		Interceptors:                       []interceptor.WorkerInterceptor{&activities.Beats{}},
 		OnFatalError: func(err error) {
 			select {
