@@ -220,7 +220,12 @@ func (a *app) addHost(ctx context.Context, put workflows.PutHost) error {
 		}
 	}
 	var v workflows.HostView
-	if err := t.update(ctx, "add host "+put.Spec.Name, workflows.PoolID(put.Zone), workflows.UpdatePutHost, "", &v, put); err != nil {
+	err = t.update(ctx, "add host "+put.Spec.Name, workflows.PoolID(put.Zone), workflows.UpdatePutHost, "", &v, put)
+	if noInventory(err) {
+		return unreachable("add host %s: no worker has served zone %s yet, and its first one makes the inventory", put.Spec.Name, firstOf(put.Zone, "default")).
+			hinted("start a worker of that zone, or check --zone").because(err)
+	}
+	if err != nil {
 		return err
 	}
 	return a.print().show(v, func(p *printer) { p.printf("host %s added to zone %s\n", v.Name, v.Zone) })
@@ -296,12 +301,17 @@ func hostListCommand(a *app) *cobra.Command {
 func (a *app) hosts(ctx context.Context, t *temporal, zone string) ([]workflows.HostView, error) {
 	var hosts []workflows.HostView
 	err := t.ask(ctx, "list hosts", workflows.PoolID(zone), workflows.QueryHosts, &hosts)
-	var none *serviceerror.NotFound
-	if errors.As(err, &none) {
+	if noInventory(err) {
 		a.note("no worker has served zone %s yet: it has no hosts", firstOf(zone, "default"))
 		return nil, nil
 	}
 	return hosts, err
+}
+
+// noInventory reports whether a zone's pool is not there.
+func noInventory(err error) bool {
+	var none *serviceerror.NotFound
+	return errors.As(err, &none)
 }
 
 func target(h workflows.HostView) string {

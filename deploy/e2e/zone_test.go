@@ -66,7 +66,7 @@ func farZone(t *testing.T) {
 	})
 	until(t, "the far zone to take hosts", func() (bool, error) {
 		r := shared.Ctl(within(t), nil, "host", "list", "--zone", "far")
-		return r.Code == 0, nil
+		return r.Code == 0 && r.Stderr == "", nil // else no worker served it yet
 	})
 	ok(t, "host", "add", "far-1", sshd.User()+"@"+sshd.Address(), "--zone", "far", "--host-key", sshd.HostKey(),
 		"--identity", sshd.Identity(), "--root", filepath.Join(shared.Dir, "far"))
