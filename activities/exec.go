@@ -29,6 +29,9 @@ func (h *Hosts) RunExec(ctx context.Context, in ExecInput) (ExecResult, error) {
 	if errors.Is(err, errHandOver) || errors.Is(err, hostexec.ErrOutcomeUnknown) && !errors.As(err, &typed) {
 		f.delay = nextTry(a.n, 0)
 	}
+	if errors.Is(err, errHandOver) {
+		f.delay = handOver
+	}
 	return out, f.failure(ctx, "run a command on "+in.Host.Name, err)
 }
 

@@ -27,6 +27,10 @@ const (
 	// steady is how long an attempt must have been attached for the next
 	// one to come at once.
 	steady = 10 * time.Second
+	// handOver is the wait before another worker goes on with what one that
+	// stops gives back, however often that has happened: long enough that the
+	// one that stops does not get it again.
+	handOver = 300 * time.Millisecond
 )
 
 // An attempt is what one execution of a pump has of Temporal.
@@ -49,7 +53,9 @@ func (s *Sessions) RunPump(ctx context.Context, in RunPumpInput) (RunPumpResult,
 }
 
 func (s *Sessions) pump(ctx context.Context, in RunPumpInput, a attempt) (RunPumpResult, error) {
-	f := failing{epoch: in.Claim.epoch(a.n)}
+	// Every failure says itself when to try again: what the policy says is for
+	// workers that died, and were missed for long enough.
+	f := failing{epoch: in.Claim.epoch(a.n), delay: nextTry(a.n, 0)}
 	what := "session " + in.Claim.Session + ": talk to codex"
 	hide, err := s.hiding(ctx, in.Seed)
 	if err != nil {
@@ -65,14 +71,16 @@ func (s *Sessions) pump(ctx context.Context, in RunPumpInput, a attempt) (RunPum
 	out, err := s.converse(ctx, in, a, hide, &offset)
 	quiet()
 	if err != nil {
+		f.delay = nextTry(a.n, s.Now().Sub(began))
+		if errors.Is(err, errHandOver) {
+			f.delay = handOver
+		}
 		lost := errors.Is(err, conversation.ErrWireLost) && !errors.Is(err, hostexec.ErrFenced)
 		if errors.Is(err, hostexec.ErrNoSpace) {
 			// Somebody will make room, and codex goes on: so do we then.
-			f.delay = nextTry(a.n, s.Now().Sub(began))
 			err = f.untilRoom(err)
 		}
 		if lost || errors.Is(err, errHandOver) {
-			f.delay = nextTry(a.n, s.Now().Sub(began))
 			err = &typedError{kind: ErrTypeWireLost, retry: true, err: err}
 		}
 		return RunPumpResult{}, f.failure(ctx, what, err)

@@ -206,7 +206,7 @@ func TestStoppingWorkerHandsOver(t *testing.T) {
 	first := k.another()
 	in := k.input(k.message("I am Ada"))
 	stop := make(chan struct{})
-	a := quiet(1)
+	a := quiet(9) // eight have done so before
 	a.stop = stop
 	done := k.pumpBeside(t.Context(), first, in, a)
 	await(t, "the stream to begin", func() bool { return len(first.live.of(SessionTopic("handover"), LiveDelta)) > 3 })
@@ -216,7 +216,7 @@ func TestStoppingWorkerHandsOver(t *testing.T) {
 		t.Errorf("handed over as %s, non-retryable %v, again in %v", app.Type(), app.NonRetryable(), app.NextRetryDelay())
 	}
 	model.Release("gate")
-	out, err := k.set.Sessions.pump(t.Context(), in, quiet(2))
+	out, err := k.set.Sessions.pump(t.Context(), in, quiet(10))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,6 +44,9 @@ func setUp(ctx workflow.Context, summary string) workflow.Context {
 }
 
 // attached is for the pump: as long as a turn takes, taken over within seconds.
+// Its failures say themselves when to try again; what is left is a worker that
+// died, and that was missed for a whole heartbeat timeout: whatever number of
+// workers that befell in one turn, there is no reason to wait any longer.
 func attached(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 48 * time.Hour,
@@ -51,7 +54,7 @@ func attached(ctx workflow.Context, summary string) workflow.Context {
 		WaitForCancellation: true,
 		Summary:             excerpt(summary, 100), // Temporal takes 400 bytes of JSON
 		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second,
+			InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 1,
 		},
 	})
 }
