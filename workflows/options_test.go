@@ -1,0 +1,28 @@
+package workflows
+
+import (
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+)
+
+// A deploy may take worker after worker away from one turn.
+func TestAPumpWaitsForTheTenthWorkerNoLongerThanForTheFirst(t *testing.T) {
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		p := workflow.GetActivityOptions(attached(ctx, "")).RetryPolicy
+		if p.BackoffCoefficient != 1 || p.InitialInterval > time.Second {
+			t.Errorf("after a worker's death the pump waits %v, then %g times as long", p.InitialInterval, p.BackoffCoefficient)
+		}
+		if p.MaximumAttempts != 0 {
+			t.Errorf("after %d deaths the turn is lost", p.MaximumAttempts)
+		}
+		return nil
+	})
+	if err := env.GetWorkflowError(); err != nil {
+		t.Error(err)
+	}
+}
