@@ -124,6 +124,10 @@ func measureStop(ctx context.Context, o *options) error {
 	return nil
 }
 
+// apart is how long after one death the next one comes: the supervisor lets
+// those wait that die five times in half a minute, and rightly so.
+const apart = 8 * time.Second
+
 func signalWorkers(ctx context.Context, o *options, workers int, sig syscall.Signal, what string, goal time.Duration) (err error) {
 	r, err := startRecovering(ctx, o, workers)
 	if err != nil {
@@ -147,6 +151,11 @@ func signalWorkers(ctx context.Context, o *options, workers int, sig syscall.Sig
 		all = append(all, r.gaps(t)...)
 		if err := r.settled(ctx, workers, victim); err != nil {
 			return err
+		}
+		select {
+		case <-time.After(time.Until(t.Add(apart))):
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
 	all.against(what+", until text flows again", goal)
