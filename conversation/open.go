@@ -88,9 +88,11 @@ func (m *machine) threadParams() (string, threadParams) {
 	return methodStart, p
 }
 
-// lookFirst is how long a later attempt waits for the answer to a thread's start
-// or resume that an earlier one may have asked for: codex takes up to a second.
-const lookFirst = 2 * time.Second
+// lookFirst is how long a later attempt waits for a sign that an earlier one
+// has asked for the thread. The answer itself may take seconds on a busy host.
+// But account and models are asked behind the thread, and are answered as soon
+// as codex has read so far: their answer says that codex has the other, too.
+const lookFirst = 3 * time.Second
 
 // open goes through the opening as far as it can now.
 func (m *machine) open() {
@@ -105,17 +107,35 @@ func (m *machine) open() {
 		m.greeted = true
 		m.write(outgoing{Method: methodInitialized})
 	}
-	m.ask(askAccount)
-	m.ask(askModels)
 	if !m.looked {
 		m.looked = true
-		if m.opt.Attempt > 1 && m.before {
-			// An earlier attempt may just have asked, and nothing tells when
-			// codex has nothing more to say to that.
-			m.asks[askThread].next = m.now + lookFirst
+		if m.opt.Attempt > 1 && m.before && !m.asks[askThread].done && !m.askedBefore() {
+			for _, name := range []askName{askThread, askAccount, askModels} {
+				if a := m.asks[name]; a != nil {
+					a.next = m.now + lookFirst
+				}
+			}
 		}
 	}
 	m.ask(askThread)
+	m.ask(askAccount)
+	m.ask(askModels)
+}
+
+// askedBefore finds out whether an earlier attempt has asked codex for the
+// thread; then its answer is waited for, and it is not asked again.
+func (m *machine) askedBefore() bool {
+	a := m.asks[askThread]
+	if m.opt.Attempt < 2 || a == nil || a.sent || a.done || a.tried || a.try > 0 {
+		return false
+	}
+	for _, behind := range []askName{askAccount, askModels} {
+		if b := m.asks[behind]; b != nil && b.done && !b.tried {
+			a.sent, a.tried, a.first = true, true, m.now
+			return true
+		}
+	}
+	return false
 }
 
 // ask sends a request unless it was sent, answered, or has to wait.
@@ -183,6 +203,7 @@ func (m *machine) response(id string, r *message) {
 			return // a second attempt asked again; the first answer counts
 		}
 		a.done = true
+		m.askedBefore()
 	}
 	switch {
 	case name == askInit:

@@ -89,6 +89,10 @@ func (r *replayer) act() bool {
 func (r *replayer) talk() bool {
 	for r.next < len(r.steps) {
 		s := r.steps[r.next]
+		if r.beside(s) {
+			r.next++
+			continue
+		}
 		if s.In == "" {
 			r.next++
 			r.say(s.Out)
@@ -100,6 +104,17 @@ func (r *replayer) talk() bool {
 		r.next++
 	}
 	return false
+}
+
+// beside reports whether a step is a question that is asked beside the opening,
+// or its answer: nothing waits for them, and they wait for nothing.
+func (r *replayer) beside(s step) bool {
+	key, id := keyOf(s.In + s.Out)
+	if s.In != "" {
+		method, _, _ := strings.Cut(key, " ")
+		return method == methodAccountRead || method == methodModelList
+	}
+	return r.keys[methodAccountRead+" "+id] || r.keys[methodModelList+" "+id]
 }
 
 // keyOf says which line of the recording a line is.
@@ -160,6 +175,11 @@ func (r *replayer) line(line string) {
 	default:
 		r.got[key] = line
 		if id == "" || method == "answer" {
+			return
+		}
+		if method == methodAccountRead || method == methodModelList {
+			i := slices.IndexFunc(r.steps, func(s step) bool { k, _ := keyOf(s.Out); return k == "answer "+id })
+			r.say(r.steps[i].Out)
 			return
 		}
 		// Requests are answered in their order: none overtakes this answer.
