@@ -276,6 +276,8 @@ func TestAPumpThatCannotLeaveAWatchIsRunAgain(t *testing.T) {
 
 	// A full disk is no reason to keep the request from people.
 	k.says(`{"id":"theirs","method":"turn/interrupt","params":{"threadId":%q,"turnId":%q}}`, k.state.ThreadID, k.state.TurnID)
+	// A pump that finds nothing but the request that is known returns at once.
+	await(t, "codex's word of the turn's end", func() bool { return strings.Contains(k.journal(), `"turn/completed"`) })
 	k.pump(conversation.TurnEnded)
 	u.lost.Store(0)
 	u.err = fmt.Errorf("run: %w", hostexec.ErrNoSpace)
