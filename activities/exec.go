@@ -26,11 +26,11 @@ func (h *Hosts) RunExec(ctx context.Context, in ExecInput) (ExecResult, error) {
 	out, err := h.exec(ctx, in, a)
 	f := failing{epoch: execEpoch(a.n)}
 	var typed *typedError
-	if errors.Is(err, errHandOver) || errors.Is(err, hostexec.ErrOutcomeUnknown) && !errors.As(err, &typed) {
-		f.delay = nextTry(a.n, 0)
-	}
-	if errors.Is(err, errHandOver) {
+	switch {
+	case errors.Is(err, errHandOver):
 		f.delay = handOver
+	case errors.Is(err, hostexec.ErrOutcomeUnknown) && !errors.As(err, &typed):
+		f.delay = nextTry(a.n, 0)
 	}
 	return out, f.failure(ctx, "run a command on "+in.Host.Name, err)
 }
