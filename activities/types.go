@@ -52,6 +52,8 @@ type SeedRef struct {
 	Blob       string `json:"blob"`
 	Digest     string `json:"digest"` // of the manifest
 	Kind       string `json:"kind"`
+	// Epoch is that of the lease under which a session holds it; 0 outside of one.
+	Epoch int64 `json:"epoch,omitempty"`
 }
 
 // Layout is where a session lives on its host; all paths absolute.

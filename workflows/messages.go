@@ -71,7 +71,7 @@ func PoolID(zone string) string {
 }
 
 // SeedID gives the id of a seed's workflow.
-func SeedID(name string) string { return "seed/" + name }
+func SeedID(name string) string { return activities.SeedWorkflowID(name) }
 
 // HostTaskID gives the id of a short workflow about a host, e.g. provision.
 func HostTaskID(host, what string) string { return "host/" + host + "/" + what }
@@ -454,11 +454,7 @@ type DeleteSeed struct {
 }
 
 // SeedFile is one file of a seed, never its content.
-type SeedFile struct {
-	Path   string `json:"path"`
-	Mode   string `json:"mode"`
-	Digest string `json:"digest"`
-}
+type SeedFile = activities.SeedFile
 
 // SeedView is the Seed JSON of the command line.
 type SeedView struct {
