@@ -45,6 +45,15 @@ type WatchHostInput struct {
 	// sent Signal with a Stirred.
 	Prefix string `json:"prefix"`
 	Signal string `json:"signal"`
+	// Pool, if set, is the workflow that is sent Back with a HostBack when the
+	// host can be reached again.
+	Pool string `json:"pool,omitempty"`
+	Back string `json:"back,omitempty"`
+}
+
+// HostBack says that a host which could not be reached can be again.
+type HostBack struct {
+	Host string `json:"host"`
 }
 
 // Stirred tells a session that waits, and is not attached to its process, that
@@ -70,6 +79,12 @@ func (s *Hosts) WatchHost(ctx context.Context, in WatchHostInput) error {
 		tell: func(ctx context.Context, session string, what Stirred) error {
 			return s.Temporal.SignalWorkflow(ctx, in.Prefix+session, "", in.Signal, what)
 		},
+		back: func(ctx context.Context) error {
+			if in.Pool == "" {
+				return nil
+			}
+			return s.Temporal.SignalWorkflow(ctx, in.Pool, "", in.Back, HostBack{in.Host.Name})
+		},
 	}
 	err := w.run(ctx, activity.GetWorkerStopChannel(ctx))
 	f := failing{delay: nextTry(1, 0)}
@@ -80,7 +95,8 @@ type watcher struct {
 	*site
 	in    WatchHostInput
 	tell  func(ctx context.Context, session string, what Stirred) error
-	root  string // of the host, once it is known
+	back  func(ctx context.Context) error // tells the pool that the host is
+	root  string                          // of the host, once it is known
 	stirs map[string]*stir
 }
 
@@ -120,6 +136,10 @@ func (w *watcher) run(ctx context.Context, stop <-chan struct{}) error {
 		case err == nil && failures > 0:
 			w.Logger.Info("host is watched again", "host", w.in.Host.Name)
 			failures = 0
+			if err := w.back(ctx); err != nil {
+				// The pool tries by itself from time to time.
+				w.Logger.Warn("pool not told that the host is back", "host", w.in.Host.Name, "error", err)
+			}
 		case err != nil:
 			// No failure of anybody's work: what happened meanwhile is seen
 			// as soon as the host can be reached.

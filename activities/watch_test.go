@@ -65,7 +65,8 @@ func (b *bed) lookout() *lookout {
 	deps := b.set.Hosts.Deps
 	deps.Temporal, deps.Now = l.mail, func() time.Time { return l.now }
 	in := WatchHostInput{Host: b.spec, Prefix: "session/", Signal: "stirred"}
-	l.watcher = &watcher{site: New(deps).Hosts.site, in: in, stirs: map[string]*stir{}}
+	l.watcher = &watcher{site: New(deps).Hosts.site, in: in, stirs: map[string]*stir{},
+		back: func(context.Context) error { return nil }}
 	l.tell = func(ctx context.Context, session string, what Stirred) error {
 		return l.mail.SignalWorkflow(ctx, in.Prefix+session, "", in.Signal, what)
 	}

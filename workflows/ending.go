@@ -109,6 +109,9 @@ func (s *session) closeOnHost() (again bool) {
 		// A host that a newer holder of this session uses is not ours to clean.
 		if discard || f.Kind == activities.ErrTypeFenced {
 			s.st.Closed = &CloseView{}
+			if f.Kind != activities.ErrTypeFenced {
+				s.st.Left = f.Message
+			}
 			s.recordNotes()
 			return false
 		}

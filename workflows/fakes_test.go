@@ -152,11 +152,12 @@ type world struct {
 	t        *testing.T
 	fake     *fakeSessions
 	released []string
-	refuse   *Failure // the pool's answer, in place of a grant
-	mute     bool     // it does not answer at all
-	checks   []func() // of answers, which come later
-	steps    int      // of at that have yet to run
-	sent     int      // updates
+	left     *leftBehind // what the pool was told of
+	refuse   *Failure    // the pool's answer, in place of a grant
+	mute     bool        // it does not answer at all
+	checks   []func()    // of answers, which come later
+	steps    int         // of at that have yet to run
+	sent     int         // updates
 }
 
 // takes and refuses say what an update must have been answered in the end.
@@ -222,6 +223,9 @@ func (w *world) external(id, name string, arg any) error {
 		w.RegisterDelayedCallback(func() { w.SignalWorkflow(signalLease, g) }, time.Millisecond)
 	case signalRelease:
 		w.released = append(w.released, id)
+		if l := arg.(release).Left; l != nil {
+			w.left = l
+		}
 	default:
 		w.t.Errorf("signal %s to %s was not expected", name, id)
 	}

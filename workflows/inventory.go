@@ -71,7 +71,9 @@ func (p *pool) put(in PutHost) HostView {
 	return p.view(h)
 }
 
-func (p *pool) checkRemove(name string) error {
+func (p *pool) checkRemove(in RemoveHost) error {
+	name := in.Name
+	left, _ := p.leftOn(name)
 	switch h := p.host(name); {
 	case h == nil:
 		return refuse(RefusedNotFound, "zone %s has no host %q", p.zone, name)
@@ -79,6 +81,8 @@ func (p *pool) checkRemove(name string) error {
 		return refuse(RefusedBadInput, "host %s is this machine: it cannot be removed (cordon it)", name)
 	case p.used(name) > 0:
 		return refuse(RefusedState, "host %s is in use by %s", name, strings.Join(p.holders(name), ", "))
+	case left > 0 && !in.Force:
+		return refuse(RefusedState, "%d sessions may have left a credential on host %s, and only a pool that knows it wipes them (if it never comes back: remove it with force)", left, name)
 	}
 	return nil
 }
@@ -86,6 +90,7 @@ func (p *pool) checkRemove(name string) error {
 func (p *pool) remove(name string) HostView {
 	v := p.view(p.host(name))
 	p.st.Hosts = slices.DeleteFunc(p.st.Hosts, func(h poolHost) bool { return h.Spec.Name == name })
+	p.st.Leftovers = slices.DeleteFunc(p.st.Leftovers, func(l poolLeftover) bool { return l.Host == name })
 	p.work = true
 	return v
 }
@@ -94,6 +99,9 @@ func (p *pool) remove(name string) HostView {
 func (p *pool) found(f SetHost) {
 	if p.host(f.Name) != nil {
 		p.set(f)
+	}
+	if f.Codex != "" || f.Check != nil { // whatever it found, it was there
+		p.tryCleaning(f.Name)
 	}
 }
 
@@ -126,7 +134,9 @@ func (p *pool) holders(name string) []string {
 func (p *pool) views() []HostView {
 	out := make([]HostView, 0, len(p.st.Hosts))
 	for i := range p.st.Hosts {
-		out = append(out, p.view(&p.st.Hosts[i]))
+		v := p.view(&p.st.Hosts[i])
+		v.Leftovers = nil // their number is enough for a list
+		out = append(out, v)
 	}
 	slices.SortFunc(out, func(a, b HostView) int { return strings.Compare(a.Name, b.Name) })
 	return out
@@ -139,6 +149,7 @@ func (p *pool) view(h *poolHost) HostView {
 		Slots: h.Slots, Used: p.used(spec.Name), Zone: p.zone, Codex: h.Codex,
 		Fingerprint: fingerprint(spec), Holders: p.holders(spec.Name), Spec: &spec, State: "unchecked",
 	}
+	v.Unclean, v.Leftovers = p.leftOn(spec.Name)
 	if v.Port == 0 && spec.Name != activities.LocalHost {
 		v.Port = 22
 	}

@@ -28,11 +28,15 @@ type acquire struct {
 	Holder string            `json:"holder"` // a session
 	Host   string            `json:"host,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
+	Seed   string            `json:"seed,omitempty"` // to a pool: what it will plant
+	Run    string            `json:"run,omitempty"`  // of the holder's workflow, the first
 }
 
 // release gives back whatever the holder has.
 type release struct {
 	Holder string `json:"holder"`
+	// Left is told to a pool by a session that could not clean up.
+	Left *leftBehind `json:"left,omitempty"`
 }
 
 // granted is the answer to the holder.

@@ -408,6 +408,9 @@ type PutHost struct {
 // RemoveHost takes a host out of the inventory; refused while in use.
 type RemoveHost struct {
 	Name string `json:"name"`
+	// Force: also when sessions may have left something there that nobody will
+	// wipe any more.
+	Force bool `json:"force,omitempty"`
 }
 
 // SetHost changes the state of a host or records what a probe found.
@@ -433,6 +436,11 @@ type HostView struct {
 	Codex       string            `json:"codex"`
 	Sandbox     string            `json:"sandbox"`
 	CheckedAt   time.Time         `json:"checked_at"`
+
+	// Unclean is how many sessions may have left a credential there that is not
+	// wiped yet; Leftovers tells of them, and of those that were wiped.
+	Unclean   int        `json:"unclean,omitempty"`
+	Leftovers []Leftover `json:"leftovers,omitempty"`
 
 	Holders []string             `json:"holders,omitempty"` // sessions
 	Queue   int                  `json:"queue,omitempty"`

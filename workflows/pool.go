@@ -24,6 +24,9 @@ type poolState struct {
 	Queue  []ticket    `json:"queue"`
 	Epoch  int64       `json:"epoch"` // rises with every grant
 	ReapAt time.Time   `json:"reap_at"`
+	// Leftovers are what sessions may have left on hosts, and the newest proofs
+	// that it is gone; oldest first.
+	Leftovers []poolLeftover `json:"leftovers,omitempty"`
 }
 
 type poolHost struct {
@@ -48,6 +51,8 @@ type poolLease struct {
 	Holder string `json:"holder"`
 	Host   string `json:"host"`
 	Epoch  int64  `json:"epoch"`
+	Seed   string `json:"seed,omitempty"` // that it will plant there
+	Run    string `json:"run,omitempty"`  // of the holder's workflow: another one is another session
 }
 
 // ticket is somebody in line, and what it was told last.
@@ -68,7 +73,8 @@ const (
 
 // HostPool is the inventory of a zone and hands out slots. It never ends.
 func HostPool(ctx workflow.Context, in PoolInput) error {
-	p := &pool{ctx: ctx, zone: in.Zone, st: in.Carry, watches: map[string]*watch{}, alarm: newAlarm(ctx, "look after holders"), roll: newRollover(ctx)}
+	p := &pool{ctx: ctx, zone: in.Zone, st: in.Carry, watches: map[string]*watch{},
+		due: map[string]bool{}, cleaning: map[string]bool{}, alarm: newAlarm(ctx, "look after holders"), roll: newRollover(ctx)}
 	if p.zone == "" {
 		p.zone = "default"
 	}
@@ -78,6 +84,7 @@ func HostPool(ctx workflow.Context, in PoolInput) error {
 	if err := p.listen(); err != nil {
 		return err
 	}
+	p.cleanAll() // what the former run was at
 	return p.run()
 }
 
@@ -88,9 +95,12 @@ type pool struct {
 	acq  workflow.ReceiveChannel
 	rel  workflow.ReceiveChannel
 	fnd  workflow.ReceiveChannel
+	bck  workflow.ReceiveChannel
 	work bool // something arrived: look who can be served
 
-	watches map[string]*watch // by host
+	watches  map[string]*watch // by host
+	due      map[string]bool   // hosts to be cleaned of leftovers
+	cleaning map[string]bool   // hosts where somebody does
 
 	alarm *alarm // for the holders; its time is carried, so that no rollover puts it off
 	roll  *rollover
@@ -100,6 +110,7 @@ func (p *pool) listen() error {
 	p.acq = workflow.GetSignalChannel(p.ctx, signalAcquire)
 	p.rel = workflow.GetSignalChannel(p.ctx, signalRelease)
 	p.fnd = workflow.GetSignalChannel(p.ctx, signalFound)
+	p.bck = workflow.GetSignalChannel(p.ctx, signalHostBack)
 	return firstError(
 		workflow.SetQueryHandler(p.ctx, QueryHosts, func() ([]HostView, error) { return p.views(), nil }),
 		workflow.SetQueryHandler(p.ctx, QueryHost, func(name string) (HostView, error) {
@@ -117,7 +128,7 @@ func (p *pool) listen() error {
 				p.roll.took()
 				return p.remove(in.Name), nil
 			},
-			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in RemoveHost) error { return p.checkRemove(in.Name) }}),
+			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in RemoveHost) error { return p.checkRemove(in) }}),
 		workflow.SetUpdateHandlerWithOptions(p.ctx, UpdateSetHost,
 			func(_ workflow.Context, in SetHost) (HostView, error) { p.roll.took(); return p.set(in), nil },
 			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in SetHost) error {
@@ -144,7 +155,8 @@ func (p *pool) run() error {
 	for {
 		p.serve()
 		p.keepWatch()
-		if len(p.st.Leases)+len(p.watches) > 0 {
+		p.clean()
+		if len(p.st.Leases)+len(p.watches) > 0 || p.unclean() {
 			if p.st.ReapAt.IsZero() {
 				p.st.ReapAt = workflow.Now(p.ctx).Add(reapEvery)
 			}
@@ -161,6 +173,7 @@ func (p *pool) run() error {
 			p.st.ReapAt = time.Time{}
 			p.reap()
 			p.tendWatches()
+			p.cleanAll()
 		}
 		if p.roll.due() && !p.work {
 			return p.rollOver()
@@ -193,6 +206,9 @@ func (p *pool) drain() {
 		if !p.rel.ReceiveAsync(&r) {
 			break
 		}
+		if l := p.lease(r.Holder); l != nil && r.Left != nil {
+			p.leave(*l, *r.Left)
+		}
 		p.drop(r.Holder)
 	}
 	for {
@@ -202,6 +218,7 @@ func (p *pool) drain() {
 		}
 		p.found(f)
 	}
+	p.drainBack()
 }
 
 // serve grants slots in the order of asking; somebody who waits for one host
@@ -216,6 +233,10 @@ func (p *pool) serve() {
 	}
 	var left []ticket
 	for _, t := range p.st.Queue {
+		if l := p.lease(t.Holder); l != nil && l.Run != t.Run {
+			p.lost(*l) // by an earlier session of that name
+			l = nil
+		}
 		if l := p.lease(t.Holder); l != nil { // asked again: told again
 			spec := p.host(l.Host).Spec
 			say(t.Holder, granted{Epoch: l.Epoch, Spec: &spec})
@@ -225,7 +246,7 @@ func (p *pool) serve() {
 		switch {
 		case h != nil:
 			p.st.Epoch++
-			p.st.Leases = append(p.st.Leases, poolLease{Holder: t.Holder, Host: h.Spec.Name, Epoch: p.st.Epoch})
+			p.st.Leases = append(p.st.Leases, poolLease{Holder: t.Holder, Host: h.Spec.Name, Epoch: p.st.Epoch, Seed: t.Seed, Run: t.Run})
 			spec := h.Spec
 			say(t.Holder, granted{Epoch: p.st.Epoch, Spec: &spec})
 		case why.Kind != "busy":
@@ -284,8 +305,23 @@ func (p *pool) reap() {
 		return
 	}
 	for _, h := range ended {
-		p.drop(h)
+		p.ended(h)
 	}
+}
+
+// ended takes back what somebody held who can say nothing any more, and sees
+// to what is left of him.
+func (p *pool) ended(holder string) {
+	if l := p.lease(holder); l != nil {
+		p.lost(*l)
+	}
+	p.drop(holder)
+}
+
+// lost takes a slot back from a session that ended without a word.
+func (p *pool) lost(l poolLease) {
+	p.leave(l, leftBehind{Why: "the session's workflow ended without having cleaned up"})
+	p.st.Leases = slices.DeleteFunc(p.st.Leases, func(x poolLease) bool { return x == l })
 }
 
 // choose finds the host with most free slots among those that fit; the reason
@@ -301,6 +337,8 @@ func (p *pool) choose(a acquire) (*poolHost, *Failure) {
 			return nil, &Failure{Kind: "busy", Message: fmt.Sprintf("host %s is cordoned", a.Host)}
 		case p.used(a.Host) >= h.Slots:
 			return nil, &Failure{Kind: "busy", Message: fmt.Sprintf("host %s has all %d slots in use", a.Host, h.Slots)}
+		case p.leftover(a.Holder, a.Host) != nil:
+			return nil, &Failure{Kind: "busy", Message: fmt.Sprintf("host %s is not yet cleaned of an earlier session %s", a.Host, a.Holder)}
 		}
 		return h, nil
 	}
@@ -315,7 +353,7 @@ func (p *pool) choose(a acquire) (*poolHost, *Failure) {
 			continue
 		}
 		fits = true
-		if h.Cordon || p.used(h.Spec.Name) >= h.Slots {
+		if h.Cordon || p.used(h.Spec.Name) >= h.Slots || p.leftover(a.Holder, h.Spec.Name) != nil {
 			continue
 		}
 		if best == nil || h.Slots-p.used(h.Spec.Name) > best.Slots-p.used(best.Spec.Name) {

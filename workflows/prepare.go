@@ -14,7 +14,8 @@ import (
 func (s *session) prepare() (f *Failure, again bool) {
 	s.publish()
 	if s.st.Lease == nil {
-		got, f, again := s.acquire(PoolID(s.opt.Zone), acquire{Holder: s.id, Host: s.opt.Host, Labels: s.opt.Labels})
+		got, f, again := s.acquire(PoolID(s.opt.Zone), acquire{Holder: s.id, Host: s.opt.Host, Labels: s.opt.Labels,
+			Seed: s.opt.Seed, Run: workflow.GetInfo(s.ctx).FirstRunID})
 		if got == nil {
 			return f, again
 		}
@@ -191,7 +192,12 @@ func (s *session) acquire(from string, a acquire) (got *granted, f *Failure, aga
 }
 
 func (s *session) signalRelease(from string) {
-	err := workflow.SignalExternalWorkflow(s.ctx, from, "", signalRelease, release{Holder: s.id}).Get(s.ctx, nil)
+	r := release{Holder: s.id}
+	if from == PoolID(s.opt.Zone) && s.st.Left != "" {
+		r.Left = &leftBehind{Why: s.st.Left, Generation: s.st.Generation, Seed: s.st.Seed, Layout: s.st.Layout,
+			ThreadID: s.st.Pump.ThreadID, Discard: s.st.Close != nil && s.st.Close.Discard || s.st.Layout == nil}
+	}
+	err := workflow.SignalExternalWorkflow(s.ctx, from, "", signalRelease, r).Get(s.ctx, nil)
 	if err != nil {
 		// The owner finds out by itself that the holder has ended.
 		s.log.Warn("lease not given back", "from", from, "error", err)

@@ -286,6 +286,10 @@ var shapes = []struct {
 			}
 		}
 		r.until("nobody holds the seed", func() bool { return len(asked[SeedView](r, SeedID(name), QuerySeed).HeldBy) == 0 })
+		r.until("what the terminated one left is wiped", func() bool {
+			h := asked[HostView](r, PoolID(r.zone), QueryHost, "web-1")
+			return h.Unclean == 0 && len(h.Leftovers) == 1
+		})
 		r.update(PoolID(r.zone), UpdateRemoveHost, nil, RemoveHost{Name: "web-1"})
 		r.update(SeedID(name), UpdateDeleteSeed, nil, DeleteSeed{Purge: true})
 		if err := r.c.GetWorkflow(t.Context(), SeedID(name), "").Get(t.Context(), nil); err != nil {

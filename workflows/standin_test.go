@@ -229,6 +229,10 @@ func (h *standIn) RecordNotes(_ context.Context, in activities.RecordNotesInput)
 	return activities.RecordNotesResult{Seq: in.Seq + int64(len(in.Notes))}, nil
 }
 
+func (h *standIn) WipeLeftover(context.Context, activities.WipeLeftoverInput) (activities.WipeLeftoverResult, error) {
+	return activities.WipeLeftoverResult{Wiped: true, At: time.Unix(1_800_000_000, 0).UTC(), Removed: true}, nil
+}
+
 func (h *standIn) DeleteSeedBlobs(context.Context, activities.DeleteSeedInput) error { return nil }
 
 func (h *standIn) ProvisionCodex(context.Context, activities.ProvisionCodexInput) (activities.ProvisionCodexResult, error) {

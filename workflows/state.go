@@ -80,6 +80,7 @@ type sessionState struct {
 	CleanTries int        `json:"clean_tries,omitempty"` // times that cleaning up failed for good
 	CleanError string     `json:"clean_error,omitempty"` // why, as last noted
 	Closed     *CloseView `json:"closed,omitempty"`
+	Left       string     `json:"left,omitempty"`  // why something of it may still be on the host
 	Waits      string     `json:"waits,omitempty"` // what a lease waits for, in words
 	Error      *Failure   `json:"error,omitempty"`
 }

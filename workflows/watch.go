@@ -76,7 +76,8 @@ func (p *pool) startWatch(spec activities.HostSpec) *watch {
 	w := &watch{spec: spec}
 	var ctx workflow.Context
 	ctx, w.cancel = workflow.WithCancel(watching(p.ctx, "watch "+spec.Name))
-	w.fut = workflow.ExecuteActivity(ctx, hosts.WatchHost, activities.WatchHostInput{Host: spec, Prefix: SessionID(""), Signal: signalStirred})
+	w.fut = workflow.ExecuteActivity(ctx, hosts.WatchHost, activities.WatchHostInput{Host: spec, Prefix: SessionID(""), Signal: signalStirred,
+		Pool: PoolID(p.zone), Back: signalHostBack})
 	return w
 }
 
@@ -89,6 +90,11 @@ func (p *pool) busyHosts() map[string]bool {
 	busy := make(map[string]bool, len(p.st.Hosts))
 	for _, l := range p.st.Leases {
 		busy[l.Host] = true
+	}
+	for i := range p.st.Leftovers {
+		if l := &p.st.Leftovers[i]; l.open() {
+			busy[l.Host] = true // the watch sees first that it is back
+		}
 	}
 	return busy
 }

@@ -284,11 +284,16 @@ func hostListCommand(a *app) *cobra.Command {
 			}
 			return showAll(a.print(), hosts, func(p *printer) {
 				var rows [][]cell
+				left := 0
 				for _, h := range hosts {
+					left += h.Unclean
 					rows = append(rows, []cell{painted(bold, h.Name), plain(target(h)), painted(hostColour(h.State), h.State),
 						plain(fmt.Sprintf("%d/%d", h.Used, h.Slots)), plain(h.Codex), plain(h.Sandbox), plain(labels(h.Labels)), plain(h.CheckedAt)})
 				}
 				p.table([]string{"NAME", "ADDRESS", "STATE", "USED", "CODEX", "SANDBOX", "LABELS", "CHECKED"}, rows)
+				if left > 0 {
+					p.printf("%s\n", p.paint(yellow, unclean(left)+" (`ctl host show NAME` says more)"))
+				}
 			})
 		},
 	}
@@ -365,6 +370,7 @@ func hostShowCommand(a *app) *cobra.Command {
 					plain("slots"), plain(fmt.Sprintf("%d of %d used", h.Used, h.Slots)), plain("held by"), plain(strings.Join(h.Holders, ", ")),
 					plain("zone"), plain(h.Zone), plain("key"), plain(h.Fingerprint), plain("codex"), plain(h.Codex),
 					plain("sandbox"), plain(h.Sandbox), plain("labels"), plain(labels(h.Labels)), plain("checked"), plain(h.CheckedAt))
+				showLeftovers(p, h)
 			})
 		},
 	}
@@ -384,13 +390,15 @@ func (t *temporal) host(ctx context.Context, doing, zone, name string) (workflow
 
 func hostRemoveCommand(a *app) *cobra.Command {
 	var zone string
+	var force bool
 	c := &cobra.Command{
 		Use: "remove NAME", Short: "take a host out of the inventory", Args: cobra.ExactArgs(1),
 		Example: "  ctl host remove web-1",
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.changeHost(c.Context(), zone, args[0], workflows.UpdateRemoveHost, workflows.RemoveHost{Name: args[0]}, "removed")
+			return a.changeHost(c.Context(), zone, args[0], workflows.UpdateRemoveHost, workflows.RemoveHost{Name: args[0], Force: force}, "removed")
 		},
 	}
+	c.Flags().BoolVar(&force, "force", false, "also when a session may have left a credential there, which nobody will wipe then")
 	c.Flags().StringVar(&zone, "zone", "", "the host's zone")
 	return c
 }

@@ -1,0 +1,257 @@
+package workflows
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// fakeSweeper is a host that is away until somebody lets it back.
+type fakeSweeper struct {
+	t     *testing.T
+	mu    sync.Mutex
+	away  bool
+	err   error
+	tries []activities.WipeLeftoverInput
+}
+
+func (f *fakeSweeper) set(away bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.away, f.err = away, err
+}
+
+func (f *fakeSweeper) tried() []activities.WipeLeftoverInput {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]activities.WipeLeftoverInput{}, f.tries...)
+}
+
+func (f *fakeSweeper) WipeLeftover(_ context.Context, in activities.WipeLeftoverInput) (activities.WipeLeftoverResult, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tries = append(f.tries, in)
+	switch {
+	case f.away:
+		return activities.WipeLeftoverResult{}, temporal.NewNonRetryableApplicationError("no route to host", activities.ErrTypeUnreachable, nil)
+	case f.err != nil:
+		return activities.WipeLeftoverResult{}, f.err
+	}
+	return activities.WipeLeftoverResult{Wiped: true, At: time.Unix(1_800_000_000, 0).UTC(), Removed: in.Discard}, nil
+}
+
+// sweeper gives the pool something that wipes.
+func (p *poolWorld) sweeper() *fakeSweeper {
+	f := &fakeSweeper{t: p.t, away: true}
+	p.RegisterActivity(f)
+	return f
+}
+
+func (p *poolWorld) shown(host string) HostView {
+	p.t.Helper()
+	return query[HostView](p.world, QueryHost, host)
+}
+
+// A session that is given up while its host is away leaves a credential there:
+// the pool knows, says so, and wipes it as soon as the host is back.
+func TestWhatIsLeftOnALostHostIsWipedWhenItIsBack(t *testing.T) {
+	p := newPoolWorld(t)
+	f := p.sweeper()
+	seed := &activities.SeedRef{Name: "team", Blob: "b", Kind: "api_key"}
+	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Seed: "team"}) })
+	p.at(2*time.Second, func() {
+		p.SignalWorkflow(signalRelease, release{Holder: "a", Left: &leftBehind{Why: "no route to host", Generation: 7, Seed: seed, Discard: true}})
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Host: "web-1"})
+	})
+	p.once("a try", func() bool { return len(f.tried()) == 1 && p.shown("web-1").Leftovers[0].Error != "" }, func() {
+		v := p.shown("web-1")
+		if v.Unclean != 1 || len(v.Leftovers) != 1 || v.Leftovers[0].Seed != "team" || !strings.Contains(v.Leftovers[0].Error, "no route") {
+			t.Errorf("host is %+v", v)
+		}
+		for _, h := range query[[]HostView](p.world, QueryHosts) {
+			if h.Name == "web-1" && h.Unclean != 1 {
+				t.Errorf("listed as %+v", h)
+			}
+		}
+		p.saw("session/a got web-1", "session/b got web-1") // it holds up nobody else
+		p.SignalWorkflow(signalRelease, release{Holder: "b"})
+	})
+	p.at(2*time.Minute, func() {
+		p.refuses(p.send(UpdateRemoveHost, RemoveHost{Name: "web-1"}), RefusedState)
+	})
+	p.at(4*reapEvery, func() {
+		if n := len(f.tried()); n < 4 || n > 6 {
+			t.Errorf("tried %d times in 20 minutes", n)
+		}
+		f.set(false, nil)
+		p.SignalWorkflow(signalHostBack, activities.HostBack{Host: "web-1"})
+	})
+	p.at(4*reapEvery+10*time.Second, func() {
+		v := p.shown("web-1")
+		if v.Unclean != 0 || len(v.Leftovers) != 1 || v.Leftovers[0].WipedAt.IsZero() || !v.Leftovers[0].Removed || v.Leftovers[0].Error != "" {
+			t.Errorf("host is %+v", v)
+		}
+		last, first := f.tried()[len(f.tried())-1], f.tried()[0]
+		if last.Seed == nil || *last.Seed != *seed || !last.Discard || last.Generation != 7 || last.Claim.Host.Name != "web-1" ||
+			first.Claim.Generation <= 7 || last.Claim.Generation <= first.Claim.Generation {
+			t.Errorf("wiped by %+v", last)
+		}
+		p.takes(p.send(UpdateRemoveHost, RemoveHost{Name: "web-1"}))
+	})
+	p.finish(5 * reapEvery)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+// A workflow that is terminated says nothing: who looks after the holders
+// finds out, and what it planted is wiped all the same.
+func TestATerminatedSessionLeavesALeftover(t *testing.T) {
+	p := newPoolWorld(t)
+	f := p.sweeper()
+	f.set(false, nil)
+	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(time.Second, func() {
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "killed", Host: "web-1", Seed: "team", Run: "r1"})
+	})
+	p.at(2*time.Second, func() { p.engine.ended["session/killed"] = true })
+	p.at(2*reapEvery, func() {
+		tries := f.tried()
+		if len(tries) != 1 || tries[0].Discard || tries[0].Seed == nil || tries[0].Seed.Name != "team" || tries[0].Layout != (activities.Layout{}) {
+			t.Errorf("tried %+v", tries)
+		}
+		if v := p.shown("web-1"); v.Used != 0 || len(v.Leftovers) != 1 || v.Leftovers[0].WipedAt.IsZero() {
+			t.Errorf("host is %+v", v)
+		}
+	})
+	p.finish(3 * reapEvery)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+// A new session of an old one's name must not move into its folder, where a
+// login may lie that nobody has saved yet.
+func TestANewSessionOfAnOldNameWaitsForTheOldOnesLeftovers(t *testing.T) {
+	p := newPoolWorld(t)
+	f := p.sweeper()
+	p.at(0, func() {
+		p.takes(p.send(UpdatePutHost, put("web-1", 2)))
+		p.takes(p.send(UpdatePutHost, put("web-2", 1)))
+	})
+	p.at(time.Second, func() {
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Run: "r1"})
+	})
+	p.at(2*time.Second, func() { // it was terminated meanwhile
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Run: "r2"})
+	})
+	p.once("the wait", func() bool { return p.shown("web-1").Queue == 1 }, func() {
+		if v := p.shown("web-1"); v.Used != 0 || v.Unclean != 1 {
+			t.Errorf("host is %+v", v)
+		}
+		f.set(false, nil)
+		p.SignalWorkflow(signalFound, SetHost{Name: "web-1", Check: &activities.CheckHostResult{OK: true}})
+	})
+	p.once("the slot", func() bool { v := p.shown("web-1"); return v.Used == 1 && len(v.Leftovers) == 1 && v.Unclean == 0 }, func() {
+		p.saw("session/a got web-1", "session/a got web-1", "session/a queued: host web-1 is not yet cleaned of an earlier session a; 0 wait before it")
+	})
+	p.finish(reapEvery / 2)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+// While a seed still wants what is on the host, that stays, and what others
+// left beside it is wiped.
+func TestALoginThatIsNotSavedHoldsUpNobodyElse(t *testing.T) {
+	p := newPoolWorld(t)
+	f := p.sweeper()
+	f.set(false, temporal.NewNonRetryableApplicationError("not saved", activities.ErrTypeLoginUnsaved, nil,
+		activities.Problem{Kind: activities.ErrTypeLoginUnsaved, Message: "not saved", Hint: "wait"}))
+	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 2))) })
+	p.at(time.Second, func() {
+		for _, s := range []string{"a", "b"} {
+			p.SignalWorkflow(signalAcquire, acquire{Holder: s, Host: "web-1", Seed: "team"})
+		}
+	})
+	p.at(2*time.Second, func() {
+		for _, s := range []string{"a", "b"} {
+			p.SignalWorkflow(signalRelease, release{Holder: s, Left: &leftBehind{Why: "gone"}})
+		}
+	})
+	p.once("both tried", func() bool {
+		seen := map[string]bool{}
+		for _, in := range f.tried() {
+			seen[in.Claim.Session] = true
+		}
+		return seen["a"] && seen["b"]
+	}, func() {})
+	p.at(2*reapEvery, func() {
+		v := p.shown("web-1")
+		if v.Unclean != 2 || v.Leftovers[0].Hint == "" {
+			t.Errorf("host is %+v", v)
+		}
+	})
+	p.finish(3 * reapEvery)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+// What is left is known to the pool's next run as well, which goes on at once.
+func TestLeftoversAreCarried(t *testing.T) {
+	p := newPoolWorld(t)
+	f := p.sweeper()
+	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 2))) })
+	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"}) })
+	p.at(2*time.Second, func() {
+		p.SignalWorkflow(signalRelease, release{Holder: "a", Left: &leftBehind{Why: "gone", Discard: true}})
+	})
+	p.once("a try", func() bool { return len(f.tried()) == 1 && p.shown("web-1").Leftovers[0].Error != "" }, func() { p.fill() })
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+	var again PoolInput
+	if c := p.continued(); c != nil {
+		again = carriedAs[PoolInput](t, c)
+	}
+
+	p = newPoolWorld(t)
+	f = p.sweeper()
+	f.set(false, nil)
+	p.once("it is wiped", func() bool { return len(f.tried()) == 1 && p.shown("web-1").Unclean == 0 }, func() {})
+	p.finish(reapEvery / 2)
+	p.ExecuteWorkflow(TypeHostPool, again)
+	p.verify()
+}
+
+// The session's part: one that is given up while its host is away says what it
+// leaves there; one that cleaned up says nothing.
+func TestASessionSaysWhatItLeaves(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		err  error
+		want bool
+	}{
+		{"cleaned", nil, false},
+		{"away", temporal.NewNonRetryableApplicationError("no route to host", activities.ErrTypeUnreachable, nil), true},
+		{"used by a newer holder", temporal.NewNonRetryableApplicationError("a newer one", activities.ErrTypeFenced, nil), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			if c.err != nil {
+				w.fake.closeErrs = []error{c.err}
+			}
+			w.at(time.Second, func() { w.SignalWorkflow(SignalClose, Close{Discard: true}) })
+			w.start(SessionOptions{Seed: "team"})
+			switch left := w.left; {
+			case !c.want && left != nil:
+				t.Errorf("left %+v", left)
+			case c.want && (left == nil || left.Seed == nil || left.Seed.Name != "team" || left.Layout == nil || !left.Discard || !strings.Contains(left.Why, "no route")):
+				t.Errorf("left %+v", left)
+			}
+		})
+	}
+}
