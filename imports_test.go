@@ -22,13 +22,14 @@ var rules = []struct {
 	by       []string // folders that may
 	why      string
 }{
-	{"go.temporal.io/", []string{"cmd", "workflows", "activities", "deploy"}, "domain packages know nothing of Temporal"},
+	{"go.temporal.io/", []string{"cmd", "workflows", "activities", "deploy", "internal/payload"}, "domain packages know nothing of Temporal"},
 	{"golang.org/x/crypto/ssh", []string{"hostexec"}, "SSH is hostexec's"},
 	{"github.com/pkg/sftp", []string{"hostexec"}, "SFTP is hostexec's"},
 	{module + "workflows", []string{"cmd", "deploy"}, "workflows decide; nobody below knows them"},
 	{module + "activities", []string{"workflows", "cmd", "internal/api", "deploy"}, "activities stand above the domain"},
 	{module + "hostexec", []string{"activities", "seeds", "snapshots", "cmd/worker", "internal/api", "deploy"}, "ctl never dials a host; conversation is given a pipe"},
 	{module + "conversation", []string{"activities", "cmd/worker", "internal/api", "deploy"}, "a conversation is held by an activity"},
+	{module + "internal/payload", []string{"cmd", "internal/stack", "deploy"}, "programs make the connections to Temporal; what runs on them knows nothing of keys"},
 	{module + "internal/api", []string{"cmd", "internal/stack", "deploy"}, "only programs speak HTTP"},
 }
 

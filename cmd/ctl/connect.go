@@ -6,11 +6,14 @@ import (
 	"log/slog"
 	"time"
 
+	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 	temporallog "go.temporal.io/sdk/log"
 
 	"fairlead.dev/fairlead/cmd/internal/dial"
+	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/stack"
+	"fairlead.dev/fairlead/workflows"
 )
 
 // connectWait bounds the first contact with Temporal: long enough for a server
@@ -27,40 +30,41 @@ type temporal struct {
 	address   string
 	namespace string
 	from      string // flags, environment, config, stack
+	codec     *payload.Codec
 	silence   silence
 }
 
 // endpoint is where Temporal is said to be.
-func (a *app) endpoint() (client.Options, string, error) {
+func (a *app) endpoint() (*dial.Target, error) {
 	env, err := dial.Environment()
 	if err != nil {
-		return client.Options{}, "", usage("%v", err).hinted("check TEMPORAL_CONFIG_FILE and TEMPORAL_PROFILE")
+		return nil, usage("%v", err).hinted("check TEMPORAL_CONFIG_FILE and TEMPORAL_PROFILE")
 	}
 	conf, err := a.config()
 	if err != nil {
-		return client.Options{}, "", err
+		return nil, err
 	}
 	fromFile, err := dial.Config(conf)
 	if err != nil {
-		return client.Options{}, "", usage("%v", err)
+		return nil, usage("%v", err)
 	}
 	sources := []dial.Source{dial.Flags(a.flags.address, a.flags.namespace), env, fromFile}
 	info, err := a.stack()
 	switch {
 	case err == nil:
-		sources = append(sources, dial.Stack(info.Temporal.Address, info.Temporal.Namespace))
+		sources = append(sources, dial.Stack(info.Temporal.Address, info.Temporal.Namespace, info.PayloadKey))
 	case !errors.Is(err, stack.ErrNone):
-		return client.Options{}, "", failed("%v", err)
+		return nil, failed("%v", err)
 	}
-	opts, from, err := dial.Resolve(sources...)
+	target, err := dial.Resolve(sources...)
 	if err != nil {
-		return opts, "", usage("%v", err)
+		return nil, usage("%v", err)
 	}
-	if opts.HostPort == "" {
-		return opts, "", unreachable("reach Temporal: no address is known").
+	if target.HostPort == "" {
+		return nil, unreachable("reach Temporal: no address is known").
 			hinted("`ctl up` starts a server on this machine; --address or TEMPORAL_ADDRESS names another")
 	}
-	return opts, from, nil
+	return target, nil
 }
 
 // stack reads what a local stack left in the state folder; stack.ErrNone where
@@ -85,10 +89,11 @@ func (a *app) stackRuns() bool {
 
 // temporal connects, within a bounded time. The connection ends with ctl.
 func (a *app) temporal(ctx context.Context) (*temporal, error) {
-	opts, from, err := a.endpoint()
+	target, err := a.endpoint()
 	if err != nil {
 		return nil, err
 	}
+	opts, from := target.Options, target.From
 	opts.Logger = temporallog.NewStructuredLogger(slog.New(slog.DiscardHandler))
 	opts.Identity = "ctl@" + hostname()
 	ctx, cancel := context.WithTimeout(ctx, min(connectWait, a.wait(connectWait)))
@@ -110,7 +115,34 @@ func (a *app) temporal(ctx context.Context) (*temporal, error) {
 		return nil, unreachable("reach Temporal at %s (from %s): %s", opts.HostPort, from, firstSentence(err)).hinted("%s", hint).because(err)
 	}
 	a.onClose(closer(c.Close))
-	return &temporal{Client: c, app: a, address: opts.HostPort, namespace: opts.Namespace, from: from}, nil
+	t := &temporal{Client: c, app: a, address: opts.HostPort, namespace: opts.Namespace, from: from, codec: target.Codec}
+	return t, t.maySend(ctx)
+}
+
+// maySend refuses to go on without a key where the workers have one: what ctl
+// sent would be kept in the clear, and what they answer could not be read.
+func (t *temporal) maySend(ctx context.Context) error {
+	if _, ok := t.codec.Encrypts(); ok {
+		return nil
+	}
+	conf, err := t.app.config()
+	if err != nil {
+		return err
+	}
+	it := t.GetWorkflowHistory(ctx, workflows.PoolID(conf.Zone), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	if !it.HasNext() {
+		return nil
+	}
+	ev, err := it.Next()
+	if err != nil {
+		return nil // whatever it is, what ctl is about to do says it better
+	}
+	_, err = t.codec.Decode(ev.GetWorkflowExecutionStartedEventAttributes().GetInput().GetPayloads())
+	if err != nil {
+		return usage("speak with Temporal at %s: its payloads are encrypted, and this ctl has no key", t.address).
+			hinted("name a copy of the workers' key file as temporal.payload_key in the config; a stack of `ctl up` has it in its state folder (--state)").because(err)
+	}
+	return nil
 }
 
 type closer func()

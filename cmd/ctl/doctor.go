@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"golang.org/x/sys/unix"
 
+	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/stack"
 )
 
@@ -127,6 +128,7 @@ func (a *app) examine(ctx context.Context) []finding {
 	add("disk space", err, "make room, or name another folder with --state", "%d MiB free", free>>20)
 	if stackErr == nil {
 		add("identity", private(info.Identity), "chmod 600 the file; if it is gone, bring back your copy: nothing else opens the store", "%s, mode 0600", info.Identity)
+		add("payload key", private(info.PayloadKey), "chmod 600 the file; if it is gone, bring back your copy: nothing else opens what Temporal keeps", "%s, mode 0600", info.PayloadKey)
 	}
 	a.examineService(ctx, add)
 	return out
@@ -172,6 +174,7 @@ func (a *app) examineService(ctx context.Context, add func(string, error, string
 		}
 	}
 	add("store", split, "give all workers the same store.url, and set store.id", "%s, id %s", statuses[0].Store.URL, id)
+	add("payloads", a.sameKeys(t, statuses), "give every worker and ctl the same key file as temporal.payload_key (a new key goes last into every file before it goes first into any)", "%s", payloadsOf(t, statuses))
 	add("versions", mixed, "finish the upgrade", "workers %s, ctl %s", first, version())
 	var skewed error
 	for _, st := range statuses {
@@ -186,6 +189,34 @@ func (a *app) examineService(ctx context.Context, add func(string, error, string
 		}
 	}
 	add("clock", errors.Join(err, skewed), "set the clocks (NTP): the expiry of approvals is told by them", "agrees with workers and Temporal within %s", clockSkew)
+}
+
+// sameKeys says whether all that encrypt do so with the same key, and whether
+// the UI of our own stack gets its payloads decoded.
+func (a *app) sameKeys(t *temporal, statuses []api.Status) error {
+	ours, _ := t.codec.Encrypts()
+	endpoints := 0
+	for _, st := range statuses {
+		if st.PayloadKey != ours {
+			return fmt.Errorf("the worker %s encrypts with key %s and ctl with %s", st.Identity, orNone(st.PayloadKey), orNone(ours))
+		}
+		if st.CodecEndpoint != "" {
+			endpoints++
+		}
+	}
+	if own, err := a.stack(); err == nil && own.Temporal.Address == t.address && own.CodecEndpoint != "" && endpoints == 0 {
+		return fmt.Errorf("the UI asks %s to decode payloads, and no worker listens there: its port may be taken (worker.log says why)", own.CodecEndpoint)
+	}
+	return nil
+}
+
+func payloadsOf(t *temporal, statuses []api.Status) string {
+	v := statusView{}
+	v.Temporal.PayloadKey, _ = t.codec.Encrypts()
+	for _, st := range statuses {
+		v.Temporal.CodecEndpoint = firstOf(v.Temporal.CodecEndpoint, st.CodecEndpoint)
+	}
+	return v.payloads()
 }
 
 // runs says whether a program can be run at all here.

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
 
+	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -42,11 +43,11 @@ func (t *temporal) kept(ctx context.Context, id string) (workflows.SessionView, 
 	if err != nil {
 		return workflows.SessionView{}, t.explain(ctx, "show session "+id, err)
 	}
-	return keptView(d.GetWorkflowExecutionInfo()), nil
+	return keptView(d.GetWorkflowExecutionInfo(), t.codec), nil
 }
 
 // keptView reads a session out of its search attributes.
-func keptView(info *workflowpb.WorkflowExecutionInfo) workflows.SessionView {
+func keptView(info *workflowpb.WorkflowExecutionInfo, codec *payload.Codec) workflows.SessionView {
 	attrs := info.GetSearchAttributes().GetIndexedFields()
 	v := workflows.SessionView{
 		ID:    strings.TrimPrefix(info.GetExecution().GetWorkflowId(), "session/"),
@@ -56,8 +57,10 @@ func keptView(info *workflowpb.WorkflowExecutionInfo) workflows.SessionView {
 		Requests: []workflows.RequestBrief{}, Attempt: 1,
 		CreatedAt: info.GetStartTime().AsTime(),
 	}
-	// What a memo holds is read as an attribute is; of a first run there is none.
-	if began := attr[time.Time](info.GetMemo().GetFields(), workflows.MemoCreated); !began.IsZero() {
+	// Of a first run there is no memo. Where its key is not here the run's own
+	// beginning has to do.
+	var began time.Time
+	if p := info.GetMemo().GetFields()[workflows.MemoCreated]; p != nil && codec.DataConverter().FromPayload(p, &began) == nil {
 		v.CreatedAt = began
 	}
 	if n := attr[int64](attrs, "FairleadTurn"); n > 0 {
@@ -110,6 +113,7 @@ func (k keptSession) MarshalJSON() ([]byte, error) {
 	return json.Marshal(fields)
 }
 
+// attr reads a search attribute: those are never encrypted.
 func attr[T any](attrs map[string]*commonpb.Payload, name string) T {
 	var v T
 	if p := attrs[name]; p != nil {

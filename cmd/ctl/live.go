@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -33,14 +34,14 @@ func (a *app) live(ctx context.Context, t *temporal, session string) (live activ
 			return live, ""
 		}
 	}
-	return activities.SessionLive{}, troubleOf(d.GetPendingActivities())
+	return activities.SessionLive{}, troubleOf(d.GetPendingActivities(), t.codec)
 }
 
 // troubleOf says what is tried again and again, and why: a host that cannot be
 // reached for hours is a running turn to its session.
-func troubleOf(pending []*workflowpb.PendingActivityInfo) string {
+func troubleOf(pending []*workflowpb.PendingActivityInfo, codec *payload.Codec) string {
 	for _, p := range pending {
-		if why := p.GetLastFailure().GetMessage(); why != "" && p.GetAttempt() > 1 {
+		if why := codec.Message(p.GetLastFailure()); why != "" && p.GetAttempt() > 1 {
 			return fmt.Sprintf("try %d, since the last one failed: %s", p.GetAttempt(), why)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	workflowpb "go.temporal.io/api/workflow/v1"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -43,7 +44,7 @@ func TestAHostThatCannotBeReachedIsSaidWhileATurnRuns(t *testing.T) {
 		{&workflowpb.PendingActivityInfo{Attempt: 1}, "codex"},
 		{&workflowpb.PendingActivityInfo{Attempt: 12, LastFailure: failed}, "try 12, since the last one failed: session s: talk to codex: web-1 cannot be reached"},
 	} {
-		freshen(&v, activities.SessionLive{}, troubleOf([]*workflowpb.PendingActivityInfo{c.pending}))
+		freshen(&v, activities.SessionLive{}, troubleOf([]*workflowpb.PendingActivityInfo{c.pending}, payload.NewCodec("default")))
 		if v.Waits != c.want {
 			t.Errorf("it waits for %q, not %q", v.Waits, c.want)
 		}

@@ -18,6 +18,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -110,17 +111,17 @@ func (t *temporal) recall(ctx context.Context, doing, workflowID, name string, o
 	if err != nil {
 		return err
 	}
-	return answer(history, doing, name, out, args...)
+	return answer(t.codec, history, doing, name, out, args...)
 }
 
 // answer runs the workflow's own code over what is on record, as a worker that
 // takes a workflow over does, and then asks it. Nothing is changed. A history
 // that this version of ctl cannot follow is like no answer at all.
-func answer(history *historypb.History, doing, name string, out any, args ...any) error {
+func answer(codec *payload.Codec, history *historypb.History, doing, name string, out any, args ...any) error {
 	if len(history.Events) == 0 {
 		return notFound("%s: there is none", doing)
 	}
-	handlers, err := replay(history)
+	handlers, err := replay(codec, history)
 	if err != nil && worked(history) {
 		return unreachable("%s: no worker answers, and this ctl cannot follow the history itself: %s", doing, oneLine(firstSentence(err), 200)).
 			hinted("is a worker running? `ctl status` shows them; is ctl of the same version?").because(err)
@@ -128,10 +129,10 @@ func answer(history *historypb.History, doing, name string, out any, args ...any
 	// Signals that no worker has seen yet are counted in. The replay was right
 	// up to here; what it says now is only that the last task left no trace. A
 	// run that no worker has seen, as one that was just continued, is all of it unread.
-	if now, _ := replay(asOfNow(history)); now.byName[name] != nil {
+	if now, _ := replay(codec, asOfNow(history)); now.byName[name] != nil {
 		handlers = now
 	}
-	return handlers.call(doing, name, out, args)
+	return handlers.call(codec, doing, name, out, args)
 }
 
 // worked says whether a worker has done any task of a run.
@@ -142,9 +143,10 @@ func worked(h *historypb.History) bool {
 }
 
 // replay runs a workflow up to the last task that was completed.
-func replay(history *historypb.History) (*queryHandlers, error) {
+func replay(codec *payload.Codec, history *historypb.History) (*queryHandlers, error) {
 	handlers := &queryHandlers{byName: map[string]any{}}
 	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
+		DataConverter: codec.DataConverter(), FailureConverter: codec.FailureConverter(),
 		Interceptors: []interceptor.WorkerInterceptor{handlers},
 	})
 	if err != nil {
@@ -250,7 +252,7 @@ func (c *caughtOutbound) SetQueryHandlerWithOptions(ctx workflow.Context, name s
 }
 
 // call does what a worker does with a query: it hands over and brings back JSON.
-func (q *queryHandlers) call(doing, name string, out any, args []any) error {
+func (q *queryHandlers) call(codec *payload.Codec, doing, name string, out any, args []any) error {
 	f := reflect.ValueOf(q.byName[name])
 	if !f.IsValid() || f.Type().NumIn() != len(args) || f.Type().NumOut() != 2 {
 		return unreachable("%s: no worker answers, and the history does not tell yet", doing).
@@ -266,7 +268,7 @@ func (q *queryHandlers) call(doing, name string, out any, args []any) error {
 	}
 	res := f.Call(in)
 	if err, ok := res[1].Interface().(error); ok {
-		if e := refusal(err); e != nil {
+		if e := refusal(codec, err); e != nil {
 			e.message = doing + ": " + e.message
 			return e.because(err)
 		}

@@ -13,6 +13,7 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
 
+	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -78,7 +79,7 @@ func TestASessionIsToldFromItsHistoryAfterEveryEvent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for n := range ends(h) {
 				var d workflows.SessionDetail
-				err := answer(&historypb.History{Events: h.Events[:n:n]}, "look", workflows.QueryDetail, &d)
+				err := answer(payload.NewCodec("default"), &historypb.History{Events: h.Events[:n:n]}, "look", workflows.QueryDetail, &d)
 				if err != nil {
 					t.Fatalf("after event %d (%s): %v", n, h.Events[n-1].GetEventType(), err)
 				}
@@ -100,7 +101,7 @@ func TestASignalThatNoWorkerHasSeenIsCountedIn(t *testing.T) {
 		}
 		var before, after workflows.SessionDetail
 		for end, out := range map[int]*workflows.SessionDetail{n: &before, n + 1: &after} {
-			if err := answer(&historypb.History{Events: h.Events[:end:end]}, "look", workflows.QueryDetail, out); err != nil {
+			if err := answer(payload.NewCodec("default"), &historypb.History{Events: h.Events[:end:end]}, "look", workflows.QueryDetail, out); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -120,7 +121,7 @@ func TestAnApprovalIsToldFromTheHistoryWithItsDigest(t *testing.T) {
 		states := ""
 		for n := range ends(h) {
 			var list []workflows.Approval
-			if answer(&historypb.History{Events: h.Events[:n:n]}, "look", workflows.QueryApprovals, &list) != nil || len(list) == 0 {
+			if answer(payload.NewCodec("default"), &historypb.History{Events: h.Events[:n:n]}, "look", workflows.QueryApprovals, &list) != nil || len(list) == 0 {
 				continue
 			}
 			if list[0].Digest == "" || list[0].Command == "" {
@@ -148,7 +149,7 @@ func TestAnApprovalIsToldAcrossARollover(t *testing.T) {
 			continue
 		}
 		var list []workflows.Approval
-		if err := answer(&historypb.History{Events: h.Events[:1:1]}, "look", workflows.QueryApprovals, &list); err != nil {
+		if err := answer(payload.NewCodec("default"), &historypb.History{Events: h.Events[:1:1]}, "look", workflows.QueryApprovals, &list); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if !slices.ContainsFunc(list, func(ap workflows.Approval) bool { return ap.State == workflows.ApprovalOpen && ap.Digest != "" }) {

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 
+	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -75,7 +76,7 @@ func TestWhatTemporalDoesNotKeepIsNullAndNotZero(t *testing.T) {
 			"FairleadTurn": {Metadata: map[string][]byte{"encoding": []byte("json/plain")}, Data: []byte("3")},
 		}},
 	}
-	raw, err := json.Marshal(keptSession{keptView(info)})
+	raw, err := json.Marshal(keptSession{keptView(info, payload.NewCodec("default"))})
 	if err != nil {
 		t.Fatal(err)
 	}

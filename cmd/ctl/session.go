@@ -237,7 +237,7 @@ func sessionListCommand(a *app) *cobra.Command {
 			}
 			list := []workflows.SessionView{}
 			for _, info := range infos {
-				list = append(list, keptView(info))
+				list = append(list, keptView(info, t.codec))
 			}
 			a.freshenAll(c.Context(), t, list)
 			slices.SortStableFunc(list, func(a, b workflows.SessionView) int { return b.CreatedAt.Compare(a.CreatedAt) })

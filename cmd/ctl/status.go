@@ -17,6 +17,10 @@ type statusView struct {
 		Namespace string `json:"namespace"`
 		UI        string `json:"ui"`
 		PID       int    `json:"pid"`
+		// PayloadKey is the id of the key with which ctl encrypts what it
+		// sends; empty: it does not.
+		PayloadKey    string `json:"payload_key"`
+		CodecEndpoint string `json:"codec_endpoint"`
 	} `json:"temporal"`
 	Workers  []workerView  `json:"workers"`
 	Store    api.StoreInfo `json:"store"`
@@ -39,6 +43,7 @@ type workerView struct {
 	Zone       string   `json:"zone"`
 	Version    string   `json:"version"`
 	StoreID    string   `json:"store_id"`
+	PayloadKey string   `json:"payload_key"` // the id of the one that encrypts; empty: none
 	Problem    string   `json:"problem,omitempty"`
 }
 
@@ -65,6 +70,7 @@ func statusCommand(a *app) *cobra.Command {
 func (a *app) status(ctx context.Context, t *temporal) (*statusView, error) {
 	v := &statusView{Workers: []workerView{}}
 	v.Temporal.Address, v.Temporal.Namespace = t.address, t.namespace
+	v.Temporal.PayloadKey, _ = t.codec.Encrypts()
 	v.Versions.CTL = version()
 	cluster, cancel := a.bounded(ctx, answerWait)
 	defer cancel()
@@ -83,6 +89,9 @@ func (a *app) status(ctx context.Context, t *temporal) (*statusView, error) {
 	for _, st := range statuses {
 		v.Store, v.Versions.Worker, v.Versions.Codex = st.Store, st.Version, st.Codex
 		break
+	}
+	for _, st := range statuses {
+		v.Temporal.CodecEndpoint = firstOf(v.Temporal.CodecEndpoint, st.CodecEndpoint)
 	}
 	return v, nil
 }
@@ -130,10 +139,22 @@ func (a *app) workers(ctx context.Context, t *temporal) (views []workerView, sta
 		statuses = append(statuses, st)
 		views = append(views, workerView{
 			Identity: st.Identity, PID: st.PID, TaskQueues: st.TaskQueues, API: st.API, Reachable: true,
-			Ready: st.Ready, Zone: st.Zone, Version: st.Version, StoreID: st.Store.ID, Problem: st.Waits,
+			Ready: st.Ready, Zone: st.Zone, Version: st.Version, StoreID: st.Store.ID, PayloadKey: st.PayloadKey, Problem: st.Waits,
 		})
 	}
 	return append(views, silent...), statuses, nil
+}
+
+// payloads says whether what Temporal keeps can be read there.
+func (v *statusView) payloads() string {
+	if v.Temporal.PayloadKey == "" {
+		return "plain: whoever reads Temporal's database reads prompts and commands"
+	}
+	text := "encrypted with key " + v.Temporal.PayloadKey
+	if v.Temporal.CodecEndpoint != "" {
+		text += ", read by the UI through " + v.Temporal.CodecEndpoint
+	}
+	return text
 }
 
 func (v *statusView) text(p *printer) {
@@ -144,6 +165,7 @@ func (v *statusView) text(p *printer) {
 	p.fields(
 		plain("temporal"), plain(temporal),
 		plain("web ui"), plain(v.Temporal.UI),
+		plain("payloads"), plain(v.payloads()),
 		plain("store"), plain(v.Store.URL),
 		plain("store id"), plain(v.Store.ID),
 		plain("versions"), plain(fmt.Sprintf("ctl %s, worker %s, temporal %s, codex %s", v.Versions.CTL,

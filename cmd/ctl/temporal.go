@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/client"
 	temporalsdk "go.temporal.io/sdk/temporal"
 
+	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -122,7 +123,7 @@ func (t *temporal) explain(ctx context.Context, doing string, err error) error {
 	if errors.Is(context.Cause(ctx), errInterrupted) {
 		return err
 	}
-	if e := refusal(err); e != nil {
+	if e := refusal(t.codec, err); e != nil {
 		e.message = doing + ": " + e.message
 		return e.because(err)
 	}
@@ -172,7 +173,7 @@ func (t *temporal) explain(ctx context.Context, doing string, err error) error {
 
 // refusal finds the typed refusal of a workflow in an error, nil if there is
 // none. Of a query that failed it stands in the failure the server passes on.
-func refusal(err error) *exitError {
+func refusal(codec *payload.Codec, err error) *exitError {
 	kind, message := "", ""
 	var app *temporalsdk.ApplicationError
 	var query *serviceerror.QueryFailed
@@ -181,7 +182,7 @@ func refusal(err error) *exitError {
 		kind, message = app.Type(), app.Message()
 	case errors.As(err, &query):
 		for f := query.Failure; f != nil && kind == ""; f = f.GetCause() {
-			kind, message = f.GetApplicationFailureInfo().GetType(), f.GetMessage()
+			kind, message = f.GetApplicationFailureInfo().GetType(), codec.Message(f)
 		}
 	}
 	switch kind {

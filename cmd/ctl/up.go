@@ -45,7 +45,11 @@ each its own process, and keep them running; everything is kept in the state fol
 it stays in the foreground, and ^C stops the stack in good order.
 
 The first start makes an age identity: it opens the store. Keep a copy of it
-elsewhere; without it seeds, transcripts and snapshots cannot be read again.`,
+elsewhere; without it seeds, transcripts and snapshots cannot be read again.
+It also makes a payload key, with which everything that Temporal keeps of
+sessions (prompts, commands, diffs) is encrypted; Temporal's UI reads it through
+the worker. Whoever can open the UI on this machine can read it, so
+'api.codec_listen: off' in the config leaves the UI without.`,
 		Example: "  ctl up --detach\n  ctl up --state ./stack -o json\n  ctl up --detach --workers 2",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -216,9 +220,13 @@ func (a *app) showStack(info stack.Info) error {
 			plain("workers"), plain(workersOf(info)),
 			plain("store"), plain(info.Store.URL),
 			plain("identity"), plain(info.Identity),
+			plain("payload key"), plain(info.PayloadKey),
 		)
 		if info.NewIdentity {
 			p.printf("%s\n", p.paint(yellow, "The identity was made just now. It alone opens the store: keep a copy of it elsewhere."))
+		}
+		if info.NewPayloadKey {
+			p.printf("%s\n", p.paint(yellow, "The payload key was made just now. It alone opens what Temporal keeps of sessions: keep a copy of it elsewhere."))
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/internal/version"
 )
@@ -63,6 +64,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 0
 	case errors.Is(err, store.ErrOtherStore), errors.Is(err, store.ErrWrongKey), errors.Is(err, store.ErrNoIdentity):
 		log.Error("worker cannot use its store", "err", err)
+		return 4
+	case errors.Is(err, payload.ErrNoKey), errors.Is(err, payload.ErrTorn):
+		log.Error("worker cannot read what Temporal keeps", "err", err)
 		return 4
 	}
 	log.Error("worker failed", "err", err)

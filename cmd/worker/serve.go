@@ -23,6 +23,7 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/internal/version"
 	"fairlead.dev/fairlead/workflows"
@@ -78,12 +79,23 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, log *slog.
 	who.change(func(s *api.Status) { s.Identity, s.API = identity.String(), address })
 	log = log.With("worker", identity.Name)
 
-	c, err := connect(ctx, conf, identity, metrics, log)
+	c, codec, err := connect(ctx, conf, identity, metrics, log)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	temporal.set(c)
+	if err := hasPayloadKey(ctx, c, codec, conf.Zone, log); err != nil {
+		return err
+	}
+	endpoint, err := serveCodec(conf, codec, log)
+	if err != nil {
+		// Sessions do not need it; `ctl doctor` says that it is missing.
+		log.Error("no codec endpoint for Temporal's UI", "err", err)
+	}
+	defer endpoint.Close()
+	keyID, _ := codec.Encrypts()
+	who.change(func(s *api.Status) { s.PayloadKey, s.CodecEndpoint = keyID, endpoint.url })
 
 	pool := hostexec.NewPool(hostexec.PoolOptions{
 		Logger: log, Agent: os.Getenv("SSH_AUTH_SOCK"), MaxConnsPerHost: conf.Limits.ConnectionsPerHost,
@@ -231,25 +243,25 @@ func runtimeDir() string {
 }
 
 // connect waits for Temporal and for the namespace.
-func connect(ctx context.Context, conf *config.Config, identity api.Identity, metrics *metrics, log *slog.Logger) (client.Client, error) {
+func connect(ctx context.Context, conf *config.Config, identity api.Identity, metrics *metrics, log *slog.Logger) (client.Client, *payload.Codec, error) {
 	env, err := dial.Environment()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	file, err := dial.Config(conf)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	opts, _, err := dial.Resolve(env, file, dial.Stack(client.DefaultHostPort, ""))
+	opts, err := dial.Resolve(env, file, dial.Stack(client.DefaultHostPort, "", ""))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	opts.Identity = identity.String()
 	opts.Logger = temporallog.NewStructuredLogger(log)
 	opts.MetricsHandler = metrics
 	var c client.Client
 	err = patiently(ctx, log.With("address", opts.HostPort, "namespace", opts.Namespace), "Temporal", func(ctx context.Context) error {
-		tried, err := client.DialContext(ctx, opts)
+		tried, err := client.DialContext(ctx, opts.Options)
 		if err != nil {
 			return err
 		}
@@ -260,5 +272,5 @@ func connect(ctx context.Context, conf *config.Config, identity api.Identity, me
 		c = tried
 		return nil
 	})
-	return c, err
+	return c, opts.Codec, err
 }

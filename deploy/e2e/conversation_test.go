@@ -204,7 +204,7 @@ func TestAFailedTurnSaysWhyAndTheSessionGoesOn(t *testing.T) {
 func TestSignalsOfAnotherProgramDoTheSame(t *testing.T) {
 	session(t, "signals")
 	ctx := within(t)
-	c, err := shared.Temporal(ctx)
+	c, err := shared.Outsider(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

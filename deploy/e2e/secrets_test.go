@@ -75,7 +75,11 @@ func TestNoSecretIsInHistoriesDatabaseStoreOrLogs(t *testing.T) {
 	if err != nil || len(list.GetExecutions()) < 3 {
 		t.Fatalf("%d workflows listed (%v)", len(list.GetExecutions()), err)
 	}
-	histories := 0
+	codec, err := shared.Codec("default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	histories, encrypted := 0, 0
 	for _, e := range list.GetExecutions() {
 		it := c.GetWorkflowHistory(ctx, e.GetExecution().GetWorkflowId(), e.GetExecution().GetRunId(), false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		for it.HasNext() {
@@ -83,6 +87,12 @@ func TestNoSecretIsInHistoriesDatabaseStoreOrLogs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			// What is encrypted is no place for a credential either.
+			n, err := lab.Decrypt(ctx, codec, ev)
+			if err != nil {
+				t.Fatal(err)
+			}
+			encrypted += n
 			text, err := protojson.Marshal(ev)
 			if err != nil {
 				t.Fatal(err)
@@ -104,6 +114,9 @@ func TestNoSecretIsInHistoriesDatabaseStoreOrLogs(t *testing.T) {
 		if line, _ := json.Marshal(e); strings.Contains(string(line), shared.Token) {
 			t.Errorf("the secret stands in the transcript: %s", line)
 		}
+	}
+	if encrypted < 20 {
+		t.Errorf("only %d payloads were decrypted: this test looks in the wrong place", encrypted)
 	}
 	t.Logf("looked through %d histories and %d files (%d bytes)", histories, files, size)
 }

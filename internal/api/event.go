@@ -82,6 +82,11 @@ type Status struct {
 	// Ready is false until the worker polls Temporal; Waits then says for what.
 	Ready bool   `json:"ready"`
 	Waits string `json:"waits,omitempty"`
+	// PayloadKey is the id of the key with which the worker encrypts what
+	// Temporal keeps; empty: it does not. CodecEndpoint is where it decodes for
+	// Temporal's UI; empty: nowhere.
+	PayloadKey    string `json:"payload_key"`
+	CodecEndpoint string `json:"codec_endpoint"`
 }
 
 // StoreInfo names a store.

@@ -103,6 +103,7 @@ func (c *Config) checkAPI() (p []Problem) {
 			p = append(p, c.at("api.address", "%q is not https://host:port or unix:///path (http only on loopback)", shorten(a.Address)))
 		}
 	}
+	p = append(p, c.checkCodec()...)
 	if a.Listen == "" {
 		return p
 	}
@@ -127,6 +128,41 @@ func (c *Config) checkAPI() (p []Problem) {
 		p = append(p, c.at("api.listen", "%s is not loopback: it needs api.token_file", a.Listen))
 	}
 	return p
+}
+
+// checkCodec looks at the codec endpoint.
+func (c *Config) checkCodec() (p []Problem) {
+	a := c.API
+	for _, origin := range a.CodecOrigins {
+		if u, err := url.Parse(origin); err != nil || u.Host == "" || u.Scheme+"://"+u.Host != origin {
+			p = append(p, c.at("api.codec_origins", "%q is not an origin, such as http://127.0.0.1:8233", shorten(origin)))
+		}
+	}
+	if !c.Codec() {
+		return p
+	}
+	if err := checkHostPort(a.CodecListen, true); err != nil {
+		return append(p, c.at("api.codec_listen", "%v, nor %s", err, CodecOff))
+	}
+	if c.CodecLoopback() {
+		return p
+	}
+	if a.TLS == nil || a.TLS.Cert == "" {
+		p = append(p, c.at("api.codec_listen", "%s is not loopback: it needs api.tls with cert and key", a.CodecListen))
+	}
+	if a.TokenFile == "" {
+		p = append(p, c.at("api.codec_listen", "%s is not loopback: it needs api.token_file", a.CodecListen))
+	}
+	return p
+}
+
+// Codec says whether there is to be a codec endpoint.
+func (c *Config) Codec() bool { return c.API.CodecListen != "" && c.API.CodecListen != CodecOff }
+
+// CodecLoopback says whether the codec endpoint listens on a loopback address.
+func (c *Config) CodecLoopback() bool {
+	host, _, err := net.SplitHostPort(c.API.CodecListen)
+	return err == nil && isLoopback(host)
 }
 
 // Loopback says whether the API listens where only this machine can reach it:
@@ -180,6 +216,9 @@ func (c *Config) CheckFiles() error {
 	}
 	if c.Temporal.APIKeyFile != "" {
 		secret("temporal.api_key_file", c.Temporal.APIKeyFile)
+	}
+	if c.Temporal.PayloadKey != "" {
+		secret("temporal.payload_key", c.Temporal.PayloadKey)
 	}
 	if c.API.TokenFile != "" {
 		secret("api.token_file", c.API.TokenFile)

@@ -27,6 +27,9 @@ type Temporal struct {
 	TLS       *TLS   `yaml:"tls"`
 	// APIKeyFile holds a bearer key for Temporal; never the key itself.
 	APIKeyFile string `yaml:"api_key_file"`
+	// PayloadKey is the file of the keys with which what Temporal keeps is
+	// encrypted; none: it is kept in the clear.
+	PayloadKey string `yaml:"payload_key"`
 }
 
 // TLS names certificate files. Paths are relative to the config file.
@@ -57,7 +60,17 @@ type API struct {
 	TLS     *TLS   `yaml:"tls"`
 	// TokenFile holds the bearer token that callers must show.
 	TokenFile string `yaml:"token_file"`
+	// CodecListen is host:port, where Temporal's UI and CLI have payloads
+	// decoded (http://host:port/codec); empty or off: nowhere. Anything but a
+	// loopback address needs TLS and a token.
+	CodecListen string `yaml:"codec_listen"`
+	// CodecOrigins are the origins of the UI's pages, which may ask from a
+	// browser: http://127.0.0.1:8233.
+	CodecOrigins []string `yaml:"codec_origins"`
 }
+
+// CodecOff is the CodecListen of a stack that is to have no codec endpoint.
+const CodecOff = "off"
 
 // Codex is the codex that is brought to hosts.
 type Codex struct {

@@ -10,6 +10,7 @@
 //	  address: temporal.example:7233   # default 127.0.0.1:7233
 //	  namespace: default
 //	  tls: {ca: ca.pem, cert: us.pem, key: us.key, server_name: temporal}
+//	  payload_key: /etc/fairlead/payload.key # encrypts what Temporal keeps; the same for every worker and ctl
 //	zone: default                      # which hosts this worker looks after
 //	store:
 //	  url: file:///var/lib/fairlead/store
@@ -17,6 +18,8 @@
 //	  recipients: [age1…]              # default: those of the identity
 //	api:
 //	  listen: unix:///run/fairlead/api.sock
+//	  codec_listen: 127.0.0.1:7234     # where Temporal's UI and CLI have payloads decoded: http://…/codec; off: nowhere
+//	  codec_origins: [http://127.0.0.1:8233] # the UI's pages
 //	codex:
 //	  source: /opt/fairlead/codex      # the tree that is brought to hosts
 //	log: {format: json, level: info}

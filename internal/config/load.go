@@ -219,7 +219,7 @@ var plainType = strings.NewReplacer("into Go value of type ", "into ", "Go struc
 
 // resolve makes the paths of a file absolute.
 func (c *Config) resolve(dir string) {
-	for _, p := range []*string{&c.Temporal.APIKeyFile, &c.Store.Identity, &c.API.TokenFile, &c.Codex.Source} {
+	for _, p := range []*string{&c.Temporal.APIKeyFile, &c.Temporal.PayloadKey, &c.Store.Identity, &c.API.TokenFile, &c.Codex.Source} {
 		*p = absolute(dir, *p)
 	}
 	for _, t := range []*TLS{c.Temporal.TLS, c.API.TLS} {

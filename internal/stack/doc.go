@@ -6,6 +6,7 @@
 //	lock           held by the supervisor; its content is the supervisor's pid
 //	ports.json     the ports of the last time, to have the same address again
 //	identity.txt   the age identity that opens the store: losing it loses everything
+//	payload.key    the keys that encrypt what the server keeps: losing them loses its histories
 //	temporal.db*   the server's database
 //	store/         blobs
 //	worker.yaml    the worker's config, written at every start

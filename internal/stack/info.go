@@ -18,6 +18,12 @@ type Info struct {
 	Identity string   `json:"identity"` // the age identity file
 	// NewIdentity says that this start made it: a person must be told.
 	NewIdentity bool `json:"new_identity,omitempty"`
+	// PayloadKey is the file of the keys that encrypt what Temporal keeps, and
+	// NewPayloadKey says that this start made it. CodecEndpoint is where
+	// Temporal's UI and CLI have payloads decoded; empty: nowhere.
+	PayloadKey    string `json:"payload_key"`
+	NewPayloadKey bool   `json:"new_payload_key,omitempty"`
+	CodecEndpoint string `json:"codec_endpoint,omitempty"`
 	// CodexSource is the folder of the codex that is brought to hosts.
 	CodexSource string `json:"codex_source"`
 	// Children are the processes, the server first.

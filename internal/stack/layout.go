@@ -15,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -67,10 +68,22 @@ func (l layout) identity() (path string, fresh bool, err error) {
 	return "", false, fmt.Errorf("make the age identity: %w", err)
 }
 
+// payloadKey returns the path of the payload keys and makes a key where there
+// is none yet.
+func (l layout) payloadKey() (path string, fresh bool, err error) {
+	path = l.in("payload.key")
+	_, err = payload.GenerateKey(path)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", false, err
+	}
+	return path, err == nil, nil
+}
+
 // ports are remembered so that a server comes back where it was.
 type ports struct {
 	Frontend int `json:"frontend"`
 	UI       int `json:"ui"`
+	Codec    int `json:"codec"`
 }
 
 // recall returns the ports of the last time as far as they are free now; 0
@@ -81,7 +94,7 @@ func (l layout) recall() ports {
 	if err != nil || json.Unmarshal(data, &p) != nil {
 		return ports{}
 	}
-	for _, port := range []*int{&p.Frontend, &p.UI} {
+	for _, port := range []*int{&p.Frontend, &p.UI, &p.Codec} {
 		if *port < 1 || *port > 65535 || !free(*port) {
 			*port = 0
 		}
@@ -92,11 +105,17 @@ func (l layout) recall() ports {
 func (l layout) remember(p ports) error { return writeJSON(l.in("ports.json"), p) }
 
 func free(port int) bool {
+	_, err := freePort(port)
+	return err == nil
+}
+
+// freePort is port if it is free, or for 0 one that is.
+func freePort(port int) (int, error) {
 	ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
-		return false
+		return 0, err
 	}
-	return ln.Close() == nil
+	return ln.Addr().(*net.TCPAddr).Port, ln.Close()
 }
 
 func writeJSON(path string, v any) error {
@@ -135,7 +154,7 @@ func nth(n int) string {
 // this stack in its place.
 func (l layout) workerConfig(n int, own *config.Config, address, namespace string) error {
 	c := *own
-	c.Temporal = config.Temporal{Address: address, Namespace: namespace}
+	c.Temporal = config.Temporal{Address: address, Namespace: namespace, PayloadKey: own.Temporal.PayloadKey}
 	data, err := yaml.Marshal(c)
 	if err != nil {
 		return fmt.Errorf("write the worker's config: %w", err)

@@ -19,6 +19,7 @@ import (
 
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/version"
 )
 
@@ -110,6 +111,18 @@ func (s *supervisor) settle() error {
 		conf.Store.Identity, s.info.NewIdentity = path, fresh
 	}
 	s.info.Identity = conf.Store.Identity
+	if conf.Temporal.PayloadKey == "" {
+		path, fresh, err := s.at.payloadKey()
+		if err != nil {
+			return err
+		}
+		conf.Temporal.PayloadKey, s.info.NewPayloadKey = path, fresh
+	}
+	s.info.PayloadKey = conf.Temporal.PayloadKey
+	s.ports = s.at.recall()
+	if err := s.settleCodec(&conf); err != nil {
+		return err
+	}
 	if conf.Store.URL == "" {
 		conf.Store.URL = "file://" + s.at.in("store")
 	}
@@ -121,15 +134,40 @@ func (s *supervisor) settle() error {
 	for n := range s.info.Workers {
 		s.info.Workers[n].Name = workerName(n)
 	}
-	s.ports = s.at.recall()
 	return nil
+}
+
+// settleCodec gives the first worker a codec endpoint. Its port is chosen here,
+// since the server's UI is told of it before a worker runs.
+func (s *supervisor) settleCodec(conf *config.Config) (err error) {
+	if conf.API.CodecListen == "" {
+		if s.ports.Codec, err = freePort(s.ports.Codec); err != nil {
+			return fmt.Errorf("find a port for the codec endpoint: %w", err)
+		}
+		conf.API.CodecListen = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.ports.Codec))
+	}
+	if !conf.Codec() {
+		return nil
+	}
+	scheme := "http"
+	if conf.API.TLS != nil && conf.API.TLS.Cert != "" && !conf.CodecLoopback() {
+		scheme = "https"
+	}
+	s.info.CodecEndpoint = scheme + "://" + conf.API.CodecListen + payload.Path
+	return nil
+}
+
+// uiOrigins are the origins under which a browser of this machine has the UI.
+func uiOrigins(ui string) []string {
+	port := strconv.Itoa(portOf(ui))
+	return []string{"http://127.0.0.1:" + port, "http://localhost:" + port}
 }
 
 // workerConf is the config of the n-th worker. What can be there but once (a
 // port, a name) is the first one's.
 func (s *supervisor) workerConf(conf config.Config, n int) config.Config {
 	if n > 0 {
-		conf.API.Listen, conf.API.Address, conf.Metrics.Listen = "", "", ""
+		conf.API.Listen, conf.API.Address, conf.API.CodecListen, conf.Metrics.Listen = "", "", "", ""
 		if conf.Identity != "" {
 			conf.Identity += nth(n)
 		}
@@ -210,9 +248,13 @@ func (s *supervisor) runWorkers(ctx context.Context, stop func()) error {
 func (s *supervisor) serverArgs() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return []string{"server", "start-dev", "--ip", "127.0.0.1",
+	args := []string{"server", "start-dev", "--ip", "127.0.0.1",
 		"--port", strconv.Itoa(s.ports.Frontend), "--ui-port", strconv.Itoa(s.ports.UI),
 		"--db-filename", s.at.in("temporal.db"), "--log-level", "warn"}
+	if s.info.CodecEndpoint != "" {
+		args = append(args, "--ui-codec-endpoint", s.info.CodecEndpoint)
+	}
+	return args
 }
 
 // serverStarted reads the line with which the server says where it answers.
@@ -232,13 +274,16 @@ func (s *supervisor) serverStarted(pid int, stdout io.Reader) {
 	defer s.mu.Unlock()
 	s.info.Temporal = t
 	if s.ports.Frontend == 0 || s.ports.UI == 0 {
-		s.ports = ports{Frontend: portOf(t.Address), UI: portOf(t.UI)}
+		s.ports.Frontend, s.ports.UI = portOf(t.Address), portOf(t.UI)
 		if err := s.at.remember(s.ports); err != nil {
 			s.log.Error("the ports cannot be remembered", "err", err)
 		}
 	}
 	s.once.Do(func() {
 		for n := range s.conf {
+			if api := &s.conf[n].API; len(api.CodecOrigins) == 0 {
+				api.CodecOrigins = uiOrigins(t.UI)
+			}
 			if err := s.at.workerConfig(n, &s.conf[n], t.Address, t.Namespace); err != nil {
 				s.log.Error("the worker's config cannot be written", "err", err)
 			}

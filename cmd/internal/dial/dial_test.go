@@ -12,7 +12,7 @@ func TestAServerOnThisMachineIsSpokenToWithoutCompression(t *testing.T) {
 		"127.0.0.1:7233": true, "127.8.0.1:7233": true, "localhost:7233": true, "[::1]:7233": true,
 		"10.0.0.1:7233": false, "temporal.example.com:7233": false, "localhost.example.com:7233": false, "dns:///localhost": false,
 	} {
-		opts, _, err := Resolve(Flags(address, ""))
+		opts, err := Resolve(Flags(address, ""))
 		if err != nil {
 			t.Fatal(err)
 		}

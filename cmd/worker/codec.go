@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// hasPayloadKey looks whether what is on record here can be read with our keys,
+// by the beginning of the zone's pool, which there is before any session. A
+// worker without the key would take tasks and could only fail them.
+func hasPayloadKey(ctx context.Context, c client.Client, codec *payload.Codec, zone string, log *slog.Logger) error {
+	return patiently(ctx, log, "the record of zone "+zone, func(ctx context.Context) error {
+		it := c.GetWorkflowHistory(ctx, workflows.PoolID(zone), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		if !it.HasNext() {
+			return nil
+		}
+		ev, err := it.Next()
+		var gone *serviceerror.NotFound
+		switch {
+		case errors.As(err, &gone):
+			return nil // nothing is on record yet
+		case err != nil:
+			return err
+		}
+		_, err = codec.Decode(ev.GetWorkflowExecutionStartedEventAttributes().GetInput().GetPayloads())
+		return final(err)
+	})
+}
+
+// A codecEndpoint is where Temporal's UI and CLI have payloads decoded.
+type codecEndpoint struct {
+	url    string // empty: nowhere
+	server *http.Server
+	done   chan struct{}
+}
+
+// serveCodec serves the codec endpoint where the config wants one. What it
+// returns can be closed whatever the error.
+func serveCodec(conf *config.Config, codec *payload.Codec, log *slog.Logger) (*codecEndpoint, error) {
+	e := &codecEndpoint{done: make(chan struct{})}
+	if !conf.Codec() {
+		close(e.done)
+		return e, nil
+	}
+	opts := payload.ServeOptions{Origins: conf.API.CodecOrigins, Loopback: conf.CodecLoopback()}
+	scheme := "http"
+	ln, err := net.Listen("tcp", conf.API.CodecListen)
+	if err != nil {
+		close(e.done)
+		return e, fmt.Errorf("serve the codec endpoint: %w", err)
+	}
+	if !opts.Loopback {
+		own, err := apiOptions(conf)
+		if err != nil {
+			close(e.done)
+			return e, errors.Join(err, ln.Close())
+		}
+		ln, scheme, opts.Token = tls.NewListener(ln, own.TLS), "https", own.Token
+	}
+	e.url = scheme + "://" + ln.Addr().String() + payload.Path
+	e.server = &http.Server{Handler: codec.Handler(opts), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	log.Info("codec endpoint served", "url", e.url)
+	go func() {
+		defer close(e.done)
+		if err := e.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("codec endpoint stopped", "err", err)
+		}
+	}()
+	return e, nil
+}
+
+// Close ends the endpoint, if there is one.
+func (e *codecEndpoint) Close() error {
+	var err error
+	if e.server != nil {
+		err = e.server.Close()
+	}
+	<-e.done
+	return err
+}

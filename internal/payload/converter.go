@@ -1,0 +1,122 @@
+package payload
+
+import (
+	"context"
+	"errors"
+
+	failurepb "go.temporal.io/api/failure/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"google.golang.org/protobuf/proto"
+
+	commonpb "go.temporal.io/api/common/v1"
+)
+
+// Use makes a client, and the workers that stand on it, encrypt what they give
+// Temporal. It is to be used without keys as well: what others encrypted is
+// then refused for what it is.
+func (c *Codec) Use(opts *client.Options) {
+	opts.DataConverter, opts.FailureConverter = c.DataConverter(), c.FailureConverter()
+}
+
+// DataConverter is Temporal's own with the codec around it.
+func (c *Codec) DataConverter() converter.DataConverter {
+	return dataConverter{DataConverter: converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), c)}
+}
+
+// A dataConverter knows where it stands. In a workflow a missing key is no
+// error that code could take for an answer: the SDK drops a signal that it
+// cannot decode and fails a workflow whose input it cannot. There it panics,
+// which fails the task, and the task comes again until somebody has the key.
+type dataConverter struct {
+	converter.DataConverter
+	inWorkflow bool
+}
+
+var _ converter.ContextAware = dataConverter{}
+
+// WithWorkflowContext implements converter.ContextAware.
+func (d dataConverter) WithWorkflowContext(converter.WorkflowContext) converter.DataConverter {
+	return dataConverter{d.DataConverter, true}
+}
+
+// WithContext implements converter.ContextAware.
+func (d dataConverter) WithContext(context.Context) converter.DataConverter { return d }
+
+// FromPayload implements converter.DataConverter.
+func (d dataConverter) FromPayload(p *commonpb.Payload, to any) error {
+	return d.insist(d.DataConverter.FromPayload(p, to))
+}
+
+// FromPayloads implements converter.DataConverter.
+func (d dataConverter) FromPayloads(p *commonpb.Payloads, to ...any) error {
+	return d.insist(d.DataConverter.FromPayloads(p, to...))
+}
+
+func (d dataConverter) insist(err error) error {
+	if d.inWorkflow && errors.Is(err, ErrNoKey) {
+		panic(err)
+	}
+	return err
+}
+
+// FailureConverter encrypts the text of errors, which may quote what failed;
+// their types stay plain, and with no key the text as well.
+func (c *Codec) FailureConverter() converter.FailureConverter {
+	_, encrypts := c.Encrypts()
+	data := converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), c)
+	return failureConverter{
+		FailureConverter: temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: data, EncodeCommonAttributes: encrypts}),
+		codec:            c,
+	}
+}
+
+type failureConverter struct {
+	converter.FailureConverter
+	codec *Codec
+}
+
+// FailureToError implements converter.FailureConverter. Where the text cannot
+// be decrypted the error says so; the SDK's would be "Encoded failure".
+func (f failureConverter) FailureToError(failure *failurepb.Failure) error {
+	for at := failure; at != nil; at = at.GetCause() {
+		if f.codec.unreadable(at) != nil {
+			failure = proto.Clone(failure).(*failurepb.Failure)
+			f.codec.explain(failure)
+			break
+		}
+	}
+	return f.FailureConverter.FailureToError(failure)
+}
+
+// explain puts in the place of each text that cannot be read why that is so.
+func (c *Codec) explain(failure *failurepb.Failure) {
+	for at := failure; at != nil; at = at.GetCause() {
+		if err := c.unreadable(at); err != nil {
+			at.Message = err.Error()
+		}
+	}
+}
+
+// unreadable is why the text of a failure, without its causes, cannot be read.
+func (c *Codec) unreadable(failure *failurepb.Failure) error {
+	if failure.GetEncodedAttributes() == nil {
+		return nil
+	}
+	_, err := c.Decode([]*commonpb.Payload{failure.GetEncodedAttributes()})
+	return err
+}
+
+// Message is the text of a failure that the SDK passes on as it came.
+func (c *Codec) Message(failure *failurepb.Failure) string {
+	if failure.GetEncodedAttributes() == nil {
+		return failure.GetMessage()
+	}
+	if err := c.unreadable(failure); err != nil {
+		return err.Error()
+	}
+	read := proto.Clone(failure).(*failurepb.Failure)
+	converter.DecodeCommonFailureAttributes(c.DataConverter(), read)
+	return read.GetMessage()
+}

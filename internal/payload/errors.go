@@ -1,0 +1,41 @@
+package payload
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+var (
+	// ErrNoKey: a payload is encrypted with a key that this program has not.
+	ErrNoKey = errors.New("encrypted with a key that is not here")
+	// ErrTorn: an encrypted payload was cut, changed or brought from elsewhere.
+	ErrTorn = errors.New("payload is torn, or of another namespace")
+	// ErrKeyFile: a key file cannot be used as it is.
+	ErrKeyFile = errors.New("not a file of payload keys")
+)
+
+// An Error says why a payload cannot be read, and what to do. It wraps ErrNoKey
+// or ErrTorn.
+type Error struct {
+	KeyID string   // of the key that it takes; empty if the payload does not say
+	Have  []string // ids of the keys that are here
+	Err   error
+}
+
+func (e *Error) Error() string {
+	if errors.Is(e.Err, ErrTorn) {
+		return fmt.Sprintf("decrypt a payload of Temporal's: %v", e.Err)
+	}
+	if e.KeyID == "" {
+		return "decrypt a payload of Temporal's: it is encrypted, but not by Fairlead"
+	}
+	have := "none"
+	if len(e.Have) > 0 {
+		have = strings.Join(e.Have, ", ")
+	}
+	return fmt.Sprintf("decrypt a payload of Temporal's: it takes the payload key %s, and here is %s (name the key file that the workers use as temporal.payload_key in the config; an old key stays in it for as long as histories do)",
+		e.KeyID, have)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
