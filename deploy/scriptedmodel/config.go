@@ -7,6 +7,17 @@ import "fmt"
 // codex 0.169 opens no other connection. Retries are few, so that failures
 // show soon.
 func ConfigTOML(baseURL, token string) string {
+	return configTOML(baseURL, "experimental_bearer_token = "+string(mustJSON(token)))
+}
+
+// LoginConfigTOML is the same for a codex that is logged in: what it bears is
+// the access token of its auth.json, and a 401 makes it refresh (see package
+// scriptedauth).
+func LoginConfigTOML(baseURL string) string {
+	return configTOML(baseURL, "requires_openai_auth = true")
+}
+
+func configTOML(baseURL, auth string) string {
 	// JSON's texts are also TOML's.
 	return fmt.Sprintf(`model_provider = "scripted"
 check_for_update_on_startup = false
@@ -15,7 +26,7 @@ check_for_update_on_startup = false
 name = "scripted model"
 base_url = %s
 wire_api = "responses"
-experimental_bearer_token = %s
+%s
 request_max_retries = 1
 stream_max_retries = 2
 
@@ -27,5 +38,5 @@ plugins = false
 apps = false
 remote_plugin = false
 skill_search = false
-`, mustJSON(baseURL), mustJSON(token))
+`, mustJSON(baseURL), auth)
 }

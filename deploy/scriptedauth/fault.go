@@ -1,0 +1,150 @@
+package scriptedauth
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The endpoints, as requests and faults name them.
+const (
+	EndpointToken    = "token"
+	EndpointUserCode = "usercode"
+	EndpointPoll     = "poll"
+)
+
+// A Fault stands in the way of requests.
+type Fault struct {
+	Kind string `json:"kind"`
+	// Times is how many requests it is for: 0 is one, -1 all.
+	Times int `json:"times"`
+	// Endpoint is whose; the token endpoint's if empty.
+	Endpoint string `json:"endpoint"`
+	// RetryAfter goes with rate_limited and unavailable.
+	RetryAfter string        `json:"retry_after"`
+	Delay      time.Duration `json:"delay"` // of slow
+}
+
+// answers are the faults that are an answer. An error is in the shapes that
+// codex tells apart: {"error":{"code":…}}, and OAuth's own {"error":…}.
+var answers = map[string]struct {
+	status int
+	body   string
+}{
+	"rate_limited":  {http.StatusTooManyRequests, `{"error":{"message":"Rate limit reached.","type":"requests","code":"rate_limit_exceeded"}}`},
+	"server_error":  {http.StatusInternalServerError, `{"error":{"message":"The server had an error.","type":"server_error","code":null}}`},
+	"unavailable":   {http.StatusServiceUnavailable, `upstream connect error`},
+	"garbage":       {http.StatusOK, `{"access_token": "ey`},
+	"html":          {http.StatusOK, `<html><body>Log in to the hotel's network</body></html>`},
+	"unauthorized":  {http.StatusUnauthorized, `{"error":{"message":"Who are you?","type":"invalid_request_error","code":"something_else"}}`},
+	"invalid_grant": {http.StatusBadRequest, `{"error":"invalid_grant","error_description":"The grant is invalid."}`},
+	"expired":       {http.StatusUnauthorized, refused("refresh_token_expired", "Your refresh token has expired. Please try signing in again.")},
+	"invalidated":   {http.StatusUnauthorized, refused("refresh_token_invalidated", "Your session has ended. Please log in again.")},
+}
+
+// faultKinds that are no answer.
+var faultKinds = []string{"drop", "hang", "lost", "held", "slow"}
+
+func refused(code, message string) string {
+	return fmt.Sprintf(`{"error":{"message":%q,"type":"invalid_request_error","param":null,"code":%q}}`, message, code)
+}
+
+// Fail puts a fault in the way; one after another if there are several. An
+// unknown kind is a mistake of the test and panics.
+func (s *Server) Fail(f Fault) {
+	if err := s.fail(f); err != nil {
+		panic(err)
+	}
+}
+
+func (s *Server) fail(f Fault) error {
+	if _, ok := answers[f.Kind]; !ok && !slices.Contains(faultKinds, f.Kind) {
+		return fmt.Errorf("scripted auth: no fault of kind %q", f.Kind)
+	}
+	if f.Endpoint == "" {
+		f.Endpoint = EndpointToken
+	}
+	if f.Times == 0 {
+		f.Times = 1
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = append(s.faults, &f)
+	return nil
+}
+
+// Mend takes all faults out of the way.
+func (s *Server) Mend() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = nil
+}
+
+// fault takes the next fault for an endpoint.
+func (s *Server) fault(endpoint string) Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, f := range s.faults {
+		if f.Endpoint != endpoint {
+			continue
+		}
+		if f.Times > 0 {
+			if f.Times--; f.Times == 0 {
+				s.faults = slices.Delete(s.faults, i, i+1)
+			}
+		}
+		return *f
+	}
+	return Fault{}
+}
+
+// obstruct does what comes before the request is looked at. It says whether it
+// was answered.
+func (s *Server) obstruct(ctx context.Context, w http.ResponseWriter, f Fault) (answered bool) {
+	if a, ok := answers[f.Kind]; ok {
+		if f.RetryAfter != "" {
+			w.Header().Set("Retry-After", f.RetryAfter)
+		}
+		kind := "application/json"
+		if strings.HasPrefix(a.body, "<") {
+			kind = "text/html"
+		}
+		w.Header().Set("Content-Type", kind)
+		w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
+		w.WriteHeader(a.status)
+		_, _ = w.Write([]byte(a.body))
+		return true
+	}
+	switch f.Kind {
+	case "slow":
+		select {
+		case <-time.After(f.Delay):
+		case <-ctx.Done():
+		}
+	case "hang":
+		s.hold(ctx)
+	}
+	return false
+}
+
+// hold returns when Release is called or nobody waits any more.
+func (s *Server) hold(ctx context.Context) {
+	s.mu.Lock()
+	free := s.free
+	s.holding++
+	s.changed()
+	s.mu.Unlock()
+	select {
+	case <-free:
+	case <-ctx.Done():
+	case <-s.ctx.Done():
+	}
+	s.mu.Lock()
+	s.holding--
+	s.changed()
+	s.mu.Unlock()
+}
