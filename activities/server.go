@@ -55,15 +55,10 @@ func (s *Sessions) startServer(ctx context.Context, in StartServerInput, attempt
 		return out, err
 	}
 	st, err := hostexec.StartProcess(ctx, h, hostexec.ProcessSpec{
-		Dir:   serverDir(l, in.Incarnation),
-		Fence: in.Claim.fence(l.Dir, attempt),
-		Argv:  []string{l.Codex, "app-server"},
-		Env: map[string]string{
-			"CODEX_HOME": l.CodexHome,
-			// Not below the temp folder of the host: codex makes no helpers
-			// for a CODEX_HOME in there.
-			"TMPDIR": path.Join(l.Dir, "tmp"),
-		},
+		Dir:     serverDir(l, in.Incarnation),
+		Fence:   in.Claim.fence(l.Dir, attempt),
+		Argv:    []string{l.Codex, "app-server"},
+		Env:     s.serverEnv(l),
 		Unset:   unsetKeys,
 		WorkDir: l.WorkDir,
 		Mark:    Mark(in.Claim.Session, in.Layout),
@@ -80,6 +75,20 @@ func (s *Sessions) startServer(ctx context.Context, in StartServerInput, attempt
 		s.Logger.Warn("folders of former processes are left", "session", in.Claim.Session, "err", err)
 	}
 	return StartServerResult{Process: serverName(in.Incarnation), PID: st.PID}, nil
+}
+
+// serverEnv is what codex finds in its environment: never a secret.
+func (s *Sessions) serverEnv(l Layout) map[string]string {
+	env := map[string]string{
+		"CODEX_HOME": l.CodexHome,
+		// Not below the temp folder of the host: codex makes no helpers
+		// for a CODEX_HOME in there.
+		"TMPDIR": path.Join(l.Dir, "tmp"),
+	}
+	if s.TokenEndpoint != "" {
+		env["CODEX_REFRESH_TOKEN_URL_OVERRIDE"] = s.TokenEndpoint
+	}
+	return env
 }
 
 // removeFormer removes the folders of processes older than the one before this

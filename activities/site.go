@@ -39,6 +39,9 @@ type Deps struct {
 	// Temporal is what Engine asks, and through which WatchHost tells sessions;
 	// may be nil where neither is used.
 	Temporal client.Client
+	// TokenEndpoint is where logins are refreshed, by us and by codex on hosts,
+	// and Issuer where somebody logs in on a host; empty is codex's own.
+	TokenEndpoint, Issuer string
 	// WatchEvery is how often the processes of waiting sessions are looked
 	// at; 0 means the constant of that name.
 	WatchEvery time.Duration

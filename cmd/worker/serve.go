@@ -104,6 +104,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, log *slog.
 	set := activities.New(activities.Deps{
 		Pool: pool, Store: blobs, Live: hub, Codex: activities.NewCodexSource(conf.Codex.Source),
 		APIAddress: address, Temporal: c, WatchEvery: conf.Limits.Watch, Logger: log, Lag: metrics.lag(), MaxLine: conf.Limits.Line,
+		TokenEndpoint: unlessOwn(conf.Seeds.TokenEndpoint, config.TokenEndpoint), Issuer: unlessOwn(conf.Seeds.Issuer, config.Issuer),
 	})
 
 	fatal := make(chan error, 1)
@@ -149,6 +150,15 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, log *slog.
 	case err := <-fatal:
 		return fmt.Errorf("poll Temporal: %w", err)
 	}
+}
+
+// unlessOwn is a setting, empty where it is codex's own: then codex is told
+// nothing, and a login goes where it came from.
+func unlessOwn(set, own string) string {
+	if set == own {
+		return ""
+	}
+	return set
 }
 
 // A presence is what the API says of this worker.

@@ -81,6 +81,14 @@ func (c *Config) check(bad []string) []Problem {
 		// codex takes messages of a million characters, and says them back.
 		add("limits.line", "%d is not between 8388608 (8 MiB) and 1073741824 (1 GiB)", c.Limits.Line)
 	}
+	for key, at := range map[string]string{"seeds.token_endpoint": c.Seeds.TokenEndpoint, "seeds.issuer": c.Seeds.Issuer} {
+		if err := checkEndpoint(at); err != nil {
+			add(key, "%v", err)
+		}
+	}
+	if m := c.Seeds.Maintain; m != 0 && (m < time.Minute || m > 7*24*time.Hour) {
+		add("seeds.maintain", "%s is not between 1m and 168h (0 is never)", m)
+	}
 	if c.Metrics.Listen != "" {
 		if err := checkHostPort(c.Metrics.Listen, true); err != nil {
 			add("metrics.listen", "%v", err)
@@ -290,6 +298,16 @@ func checkStoreURL(s string) error {
 	}
 	if u.User != nil {
 		return fmt.Errorf("a URL must not hold a password: use the provider's own environment")
+	}
+	return nil
+}
+
+// checkEndpoint wants where secrets are sent to be encrypted on the way, or
+// this machine.
+func checkEndpoint(s string) error {
+	u, err := url.Parse(s)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || !(u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname())) {
+		return fmt.Errorf("%q is not https://host/path (http only on loopback)", shorten(s))
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ type Config struct {
 	Log     Log     `yaml:"log"`
 	Limits  Limits  `yaml:"limits"`
 	Metrics Metrics `yaml:"metrics"`
+	Seeds   Seeds   `yaml:"seeds"`
 	// Identity is the worker's name among workers; the host's by default.
 	Identity string `yaml:"identity"`
 
@@ -111,6 +112,25 @@ type Metrics struct {
 	Pprof bool `yaml:"pprof"`
 }
 
+// Seeds says how logins are looked after.
+type Seeds struct {
+	// TokenEndpoint is where logins are refreshed. Where it is not codex's
+	// own, codex on hosts is told to use it too.
+	TokenEndpoint string `yaml:"token_endpoint"`
+	// Issuer is where `ctl seed login` logs in.
+	Issuer string `yaml:"issuer"`
+	// Maintain is how often seeds whose last proof is old are verified; 0 is
+	// never. The first worker that starts decides for its namespace, and each
+	// that starts with another value changes it.
+	Maintain time.Duration `yaml:"maintain"`
+}
+
+// What codex itself uses.
+const (
+	Issuer        = "https://auth.openai.com"
+	TokenEndpoint = Issuer + "/oauth/token"
+)
+
 // CodexVersion is the codex that this version of Fairlead is tested with.
 const CodexVersion = "0.169.0"
 
@@ -121,6 +141,7 @@ func Default() *Config {
 		Codex:  Codex{Version: CodexVersion},
 		Log:    Log{Format: "json", Level: "info"},
 		Limits: Limits{Pumps: 1000, StickyCache: 3000, Drain: 20 * time.Second, ConnectionsPerHost: 512, Watch: 25 * time.Second, Line: 32 << 20},
+		Seeds:  Seeds{TokenEndpoint: TokenEndpoint, Issuer: Issuer, Maintain: time.Hour},
 		lines:  map[string]int{},
 	}
 }

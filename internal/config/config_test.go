@@ -24,6 +24,10 @@ limits:
 log: {format: xml}
 api: {listen: "0.0.0.0:80"}
 metrics: 7
+seeds:
+  token_endpoint: http://auth.example/oauth/token
+  issuer: auth.example
+  maintain: 3s
 `))
 	var e *Error
 	if !errors.As(err, &e) {
@@ -42,6 +46,9 @@ metrics: 7
 		"line 13: api.listen: 0.0.0.0:80 is not loopback: it needs api.tls with cert and key",
 		"line 13: api.listen: 0.0.0.0:80 is not loopback: it needs api.token_file",
 		"line 14: metrics:",
+		"line 16: seeds.token_endpoint:",
+		"line 17: seeds.issuer:",
+		"line 18: seeds.maintain:",
 	}
 	text := err.Error()
 	for _, w := range want {
@@ -71,6 +78,7 @@ zone: eu
 store: {url: "s3://b?region=x", identity: id.txt}
 api: {listen: "10.0.0.1:7443", tls: {cert: c.pem, key: /k.pem}, token_file: t}
 limits: {drain: 1m30s, sticky_cache: 0, connections_per_host: 40, watch: 5s, line: 16777216}
+seeds: {token_endpoint: "http://127.0.0.1:7/oauth/token", maintain: 0s}
 log:
 `))
 	if err != nil {
@@ -85,6 +93,9 @@ log:
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+	if c.Seeds.TokenEndpoint != "http://127.0.0.1:7/oauth/token" || c.Seeds.Issuer != Issuer || c.Seeds.Maintain != 0 {
+		t.Errorf("read seeds %+v", c.Seeds)
 	}
 	if c, err := Parse("empty.yaml", nil); err != nil || c.Zone != "default" || c.Limits.ConnectionsPerHost != 512 {
 		t.Errorf("an empty file: %v, %v", c, err)

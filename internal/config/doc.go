@@ -27,6 +27,10 @@
 //	  pumps: 1000                      # activities at once; one for each host with sessions looks after those that wait
 //	  line: 33554432                   # the longest line of codex's, in bytes; the same on all workers
 //	  watch: 25s                       # how often it looks
+//	seeds:
+//	  token_endpoint: https://auth.openai.com/oauth/token # where logins are refreshed, also by codex on hosts
+//	  issuer: https://auth.openai.com  # where `ctl seed login` logs in
+//	  maintain: 1h                     # how often seeds are verified whose last proof is old; 0 never
 //	metrics: {listen: 127.0.0.1:9090}  # for Prometheus; with pprof: true also what Go's profiler sees
 //
 // Temporal's own environment variables (TEMPORAL_*) and TOML profiles win over
