@@ -196,7 +196,15 @@ func newBundle(files []file, ignored []string) (*Bundle, error) {
 		return nil, fmt.Errorf("%d MiB are too much for a seed, which takes %d", total>>20, maxBytes>>20)
 	}
 	b := &Bundle{files: files, ignored: ignored}
-	kind, err := kindOf(b.File(authFile), b.File(configFile))
+	own, err := settingsOf(b.File(settingsFile))
+	if err != nil {
+		return nil, err
+	}
+	config, err := effectiveConfig(b.File(configFile), own)
+	if err != nil {
+		return nil, err
+	}
+	kind, err := kindOf(b.File(authFile), config)
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +232,7 @@ var (
 func isSeedPath(p string) bool {
 	top, rest, below := strings.Cut(p, "/")
 	if !below {
-		return slices.Contains(seedFiles, p)
+		return slices.Contains(seedFiles, p) || p == settingsFile
 	}
 	// codex unpacks its own skills there, and does so again on the next host.
 	if top == "skills" && (rest == ".system" || strings.HasPrefix(rest, ".system/")) {

@@ -27,13 +27,18 @@ const (
 )
 
 // A setting is one key of ours. The owner's own value for it stands, unless
-// must is set: then the owner's makes an error.
+// must is set: then the owner's makes an error. With whole, so does a table of
+// that name: half of it would be theirs and half ours.
 type setting struct {
 	table []string
 	key   string
 	value string // as TOML
 	must  bool
+	whole bool
 }
+
+// errTwice: the owner's config.toml says what is ours to say.
+var errTwice = errors.New("which is ours to set (take it out)")
 
 func (s setting) path() []string { return slices.Concat(s.table, []string{s.key}) }
 
@@ -61,10 +66,15 @@ func mergeConfig(owner []byte, settings []setting) (_ []byte, skipped []string, 
 	var open []string // the table that the tail is in
 	for _, s := range settings {
 		_, set := lookup(before, s.path())
+		if s.whole {
+			if _, there := lookup(before, s.table); there {
+				return nil, nil, fmt.Errorf("config.toml has a [%s] of its own, %w", dottedKey(s.table), errTwice)
+			}
+		}
 		at, dotted, own, ok := where.room(s.table)
 		if set || !ok {
 			if s.must {
-				return nil, nil, fmt.Errorf("config.toml has a %s of its own, which is ours to set (take it out)", s)
+				return nil, nil, fmt.Errorf("config.toml has a %s of its own, %w", s, errTwice)
 			}
 			skipped = append(skipped, s.String())
 			continue

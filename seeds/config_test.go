@@ -14,7 +14,7 @@ import (
 // ours are settings as a session has them.
 func ours(home, work string) []setting {
 	s, err := sessionSettings(PlantSpec{CodexHome: home, WorkDir: work, Sandbox: workspaceWrite},
-		[]string{configFile, authFile}, trustLevel{dirs: []string{work}, trusted: true})
+		[]string{configFile, authFile}, trustLevel{dirs: []string{work}, trusted: true}, nil)
 	if err != nil {
 		panic(err)
 	}

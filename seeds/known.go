@@ -2,14 +2,14 @@ package seeds
 
 import (
 	"encoding/json"
-	"net/url"
 	"slices"
 	"strings"
 )
 
 // KnownSecrets returns the secrets that a bundle holds: every text of
 // auth.json but those that are known to be public, and of config.toml whatever
-// its key's name calls a secret, also inside headers and URLs. Those shorter
+// its key's name calls a secret, also inside headers and URLs, and of the
+// settings tokens, headers that may carry one, and URLs. Those shorter
 // than MinSecret are left out: they would be found everywhere.
 func KnownSecrets(b *Bundle) []Secret {
 	if b == nil {
@@ -36,13 +36,12 @@ func KnownSecrets(b *Bundle) []Secret {
 						found[strings.TrimSpace(token)] = true
 					}
 				}
-				if u, err := url.Parse(text); err == nil && u.User != nil {
-					if password, set := u.User.Password(); set {
-						found[password] = true
-					}
-				}
+				secretsOfURL(text, func(text string) { found[text] = true })
 			})
 		}
+	}
+	if own, err := settingsOf(b.File(settingsFile)); err == nil {
+		own.secrets(func(text string) { found[text] = true })
 	}
 	var texts []string
 	for text := range found {

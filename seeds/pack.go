@@ -16,21 +16,43 @@ import (
 // the folder; one that leads out of it is refused, and so are a logged-out or
 // half-written auth.json and a folder that makes codex nobody. The error says
 // what is wrong and how to mend it, and never what a file holds.
-func Pack(dir string) (_ *Bundle, err error) {
+func Pack(dir string) (*Bundle, error) { return PackWith(dir, nil) }
+
+// PackWith is Pack with a settings file to go with the folder; nil is none.
+// With settings, dir may be empty: then they are all there is.
+func PackWith(dir string, settings []byte) (_ *Bundle, err error) {
 	defer func() {
-		if err != nil {
+		if err == nil {
+			return
+		}
+		if dir == "" {
+			err = fmt.Errorf("pack seed: %w", err)
+		} else {
 			err = fmt.Errorf("pack seed from %s: %w", dir, err)
 		}
 	}()
+	var p packer
+	if dir != "" || settings == nil {
+		if err := p.pack(dir); err != nil {
+			return nil, err
+		}
+	}
+	if settings != nil {
+		p.files = append(p.files, file{path: settingsFile, data: settings})
+	}
+	return newBundle(p.files, p.ignored)
+}
+
+func (p *packer) pack(dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, bare(err)
+		return bare(err)
 	}
 	defer root.Close()
-	p := packer{root: root}
+	p.root = root
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
-		return nil, bare(err)
+		return bare(err)
 	}
 	for _, e := range entries {
 		name := e.Name()
@@ -43,18 +65,18 @@ func Pack(dir string) (_ *Bundle, err error) {
 			p.ignore(name, e.IsDir())
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for i, f := range p.files {
 		if f.path == configFile {
 			// A folder that was planted carries our part; the seed is the owner's.
 			if p.files[i].data, err = StripConfig(f.data); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	return newBundle(p.files, p.ignored)
+	return nil
 }
 
 type packer struct {

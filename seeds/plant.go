@@ -119,6 +119,8 @@ func (s PlantSpec) check() error {
 func sessionFiles(spec PlantSpec, site site, planted *Planted) ([]file, error) {
 	var files []file
 	var config, auth []byte
+	var own *Settings
+	var err error
 	if spec.Bundle != nil {
 		for _, f := range spec.Bundle.files {
 			switch f.path {
@@ -126,6 +128,10 @@ func sessionFiles(spec PlantSpec, site site, planted *Planted) ([]file, error) {
 				config = f.data
 			case authFile:
 				auth = f.data
+			case settingsFile:
+				if own, err = settingsOf(f.data); err != nil {
+					return nil, err
+				}
 			default:
 				files = append(files, f)
 			}
@@ -139,7 +145,10 @@ func sessionFiles(spec PlantSpec, site site, planted *Planted) ([]file, error) {
 	case site.states[authFile] != "":
 		return nil, errors.New("there is an auth.json already and the seed has none, so codex would be somebody else (wipe it first)")
 	}
-	settings, err := sessionSettings(spec, denied, site.trust)
+	if own != nil && own.Trust == "never" {
+		site.trust.trusted, planted.Trusted = false, false
+	}
+	settings, err := sessionSettings(spec, denied, site.trust, own)
 	if err != nil {
 		return nil, err
 	}
@@ -259,7 +268,7 @@ func look(ctx context.Context, h hostexec.Host, spec PlantSpec) (site, error) {
 	names := []string{authFile, configFile}
 	if spec.Bundle != nil {
 		for _, f := range spec.Bundle.files {
-			if f.path != authFile && f.path != configFile {
+			if f.path != authFile && f.path != configFile && f.path != settingsFile {
 				names = append(names, f.path)
 			}
 		}

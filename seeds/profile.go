@@ -47,8 +47,8 @@ func Profile(sandbox string) string {
 	return ""
 }
 
-// sessionSettings are ours for one session.
-func sessionSettings(spec PlantSpec, denied []string, trust trustLevel) ([]setting, error) {
+// sessionSettings are ours for one session, own those of its seed among them.
+func sessionSettings(spec PlantSpec, denied []string, trust trustLevel, own *Settings) ([]setting, error) {
 	settings := []setting{{key: "check_for_update_on_startup", value: tomlBool(false)}}
 	confined := Profile(spec.Sandbox) != ""
 	if confined {
@@ -56,11 +56,9 @@ func sessionSettings(spec PlantSpec, denied []string, trust trustLevel) ([]setti
 		settings = append(settings, setting{key: "default_permissions", value: tomlString(Profile(spec.Sandbox))})
 	}
 	settings = append(settings, setting{table: []string{"analytics"}, key: "enabled", value: tomlBool(false)})
-	for _, feature := range []string{"plugins", "apps", "remote_plugin", "skill_search"} {
-		// Catalogues that codex would fetch in the background; with these off
-		// it makes no connection of its own.
-		settings = append(settings, setting{table: []string{"features"}, key: feature, value: tomlBool(false)})
-	}
+	// The seed's own next to the features: a table is opened only once.
+	settings = append(settings, own.render()...)
+	settings = append(settings, own.features()...)
 	for _, dir := range trust.dirs {
 		settings = append(settings, setting{table: []string{"projects", dir}, key: "trust_level", value: tomlString(trust.word())})
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,23 +21,59 @@ func seedCommand(a *app) *cobra.Command {
 }
 
 func seedImportCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "import NAME DIR", Short: "keep a codex home's credentials, encrypted", Args: cobra.ExactArgs(2),
+	var settings string
+	c := &cobra.Command{
+		Use: "import NAME [DIR]", Short: "keep a codex home's credentials, encrypted", Args: cobra.RangeArgs(1, 2),
 		Long: `Packs auth.json, config.toml, AGENTS.md, rules, skills and prompts of a codex home,
-checks them, and has a worker encrypt and keep them. Importing again makes a new generation.`,
-		Example: "  ctl seed import team ~/.codex",
+checks them, and has a worker encrypt and keep them. Importing again makes a new generation.
+
+--settings FILE adds to every session's config.toml what a person would not want to
+write there by hand. The file is encrypted with the rest, and what it says goes into a
+file that only the login user of a host may read, never into an environment:
+
+  model: gpt-5.5
+  provider: {base_url: "https://models.example/v1", bearer_token: …}
+  mcp_servers:
+    docs:   {command: /usr/bin/docs-mcp, args: [--stdio], startup_timeout: 20s}
+    search: {url: "https://mcp.example/mcp", bearer_token: …, enabled_tools: [find]}
+  features: {multi_agent: false}
+  trust: never
+
+Also: provider name, token_command, headers, query, openai_auth; servers' cwd, env,
+headers, headers_helper, enabled, required, tool_timeout, disabled_tools; effort,
+marketplaces, plugins. What it says, config.toml must not say too.`,
+		Example: "  ctl seed import team ~/.codex\n  ctl seed import models --settings models.yaml",
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.importSeed(c.Context(), args[0], args[1])
+			dir := ""
+			if len(args) == 2 {
+				dir = args[1]
+			}
+			return a.importSeed(c.Context(), args[0], dir, settings)
 		},
 	}
+	c.Flags().StringVar(&settings, "settings", "", "YAML file with what goes into every session's config.toml")
+	return c
 }
 
-func (a *app) importSeed(ctx context.Context, name, dir string) error {
+func (a *app) importSeed(ctx context.Context, name, dir, settings string) error {
 	if err := checkName("seed name", name); err != nil {
 		return err
 	}
 	doing := "import seed " + name
-	bundle, err := seeds.Pack(dir)
+	var own []byte
+	switch {
+	case settings != "":
+		data, err := os.ReadFile(settings)
+		if err != nil {
+			return usage("%s: %v", doing, err).because(err)
+		}
+		if own = data; own == nil {
+			own = []byte{}
+		}
+	case dir == "":
+		return usage("%s: neither a folder nor --settings: there is nothing to import", doing)
+	}
+	bundle, err := seeds.PackWith(dir, own)
 	if err != nil {
 		return usage("%s: %v", doing, err).because(err)
 	}

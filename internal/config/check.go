@@ -25,9 +25,8 @@ var (
 	idPattern       = regexp.MustCompile(`^[0-9a-f]{32}$`)
 )
 
-// check finds what cannot be right whatever the machine; keys in bad were
-// already reported.
-func (c *Config) check(bad []string) []Problem {
+// check finds what cannot be right whatever the machine.
+func (c *Config) check() []Problem {
 	var p []Problem
 	add := func(key, format string, args ...any) { p = append(p, c.at(key, format, args...)) }
 
@@ -97,7 +96,7 @@ func (c *Config) check(bad []string) []Problem {
 	if c.Identity != "" && !identityPattern.MatchString(c.Identity) {
 		add("identity", "%q is not a worker's name: letters, digits, dot, dash and underscore", shorten(c.Identity))
 	}
-	return without(p, bad)
+	return p
 }
 
 func (c *Config) checkAPI() (p []Problem) {
