@@ -109,6 +109,12 @@ func (m *machine) wake() time.Duration {
 			soon(m.lastLine + linger)
 		}
 	}
+	if a := m.asks[askLogin]; a != nil && a.done && !m.loggedIn {
+		soon(m.loginAt + loginGrace)
+	}
+	if len(m.st.TokenAsks) > 0 {
+		soon(m.tokenAt + tokenGrace)
+	}
 	if m.st.Idle {
 		soon(max(m.idleAt, m.lastLine) + idleGrace)
 	}

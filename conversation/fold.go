@@ -42,6 +42,12 @@ func (m *machine) notification(msg *message) {
 		m.errorNotice(p)
 	case "warning", "configWarning", "guardianWarning":
 		m.warning(p)
+	case "account/login/completed":
+		if m.opt.Broker != nil {
+			m.loginCompleted(p)
+			return
+		}
+		fallthrough
 	default:
 		if raw, ok := m.sink.(RawSink); ok {
 			raw.Raw(msg.Method, p)
@@ -119,6 +125,7 @@ func (m *machine) itemStarted(p json.RawMessage) {
 	if len(m.st.Items) >= maxOpenItems {
 		m.dropItem(m.oldestIdle())
 	}
+	m.st.TurnEffects = m.st.TurnEffects || !harmless[n.Item.Type]
 	it := OpenItem{ID: n.Item.ID, Type: n.Item.Type, Turn: m.st.Turn, Offset: m.line.Offset}
 	if !m.ours(n.notice) {
 		it.Thread = n.ThreadID
@@ -127,6 +134,11 @@ func (m *machine) itemStarted(p json.RawMessage) {
 	if n.Item.Type == "fileChange" {
 		m.items[n.Item.ID] = n.Item.Changes
 	}
+}
+
+// harmless are the items that change nothing outside the conversation.
+var harmless = map[string]bool{
+	"userMessage": true, "agentMessage": true, "reasoning": true, "plan": true, "contextCompaction": true, "webSearch": true, "imageView": true,
 }
 
 // oldestIdle is the oldest open item that no request waits for.

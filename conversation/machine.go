@@ -47,6 +47,13 @@ type machine struct {
 	spent                   int64 // of the running turn, before this pump
 	autos                   []auto
 
+	wants    []tokenWant     // for the driver to ask the broker
+	wanted   map[string]bool // those and earlier ones
+	loginOf  int64           // generation of the token to log in with
+	loginAt  time.Duration   // when codex took the login
+	loggedIn bool            // codex said that the login is complete
+	tokenAt  time.Duration   // when codex asked for a token last
+
 	items    map[string][]wireChange // open file changes, for the requests about them
 	texts    map[string]*unfinished  // of open items
 	held     map[string]tail         // of open items, by their ids
@@ -86,6 +93,7 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 		m.dropOpen(func(OpenRequest) bool { return true })
 		m.st.Items, m.st.TurnID, m.st.Idle, m.st.Budget = nil, "", false, ""
 		m.st.Trimmed, m.st.Untrimmable = 0, false
+		m.st.TokenAsks, m.st.Login = nil, 0
 	}
 	for _, s := range in.Sends {
 		m.sends = append(m.sends, &send{Send: s, state: Decided, uncertain: s.Uncertain || opt.Attempt > 1})
@@ -102,6 +110,7 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 func cloneState(s PumpState) PumpState {
 	s.Open = append([]OpenRequest(nil), s.Open...)
 	s.Items = append([]OpenItem(nil), s.Items...)
+	s.TokenAsks = append([]json.RawMessage(nil), s.TokenAsks...)
 	if s.Rewind > s.Cursor.Offset {
 		s.Rewind = s.Cursor.Offset
 	}
@@ -414,6 +423,7 @@ func (m *machine) advance() {
 	if m.canceled || m.reason != "" {
 		return
 	}
+	m.getTokens()
 	m.expire()
 	if m.reason != "" {
 		return
@@ -442,6 +452,7 @@ func (m *machine) verdict() {
 		m.finish(m.reason)
 	case m.canceled:
 		m.finish(PumpCancelled)
+	case len(m.st.TokenAsks) > 0 && m.now-m.tokenAt < tokenGrace: // codex does not wait for long
 	case m.unreported() && (m.now-m.lastLine >= m.lim.Settle || m.now-m.unreportedAt >= 10*m.lim.Settle):
 		m.finish(RequestsOpen)
 	case m.now >= m.lim.Attach:

@@ -39,10 +39,12 @@ const (
 	askBarrier
 	askClean
 	askLife // a sign of it
+	askLogin
+	askToken // behind the answer to codex's request for one
 )
 
 // askNames are what they are called in ids.
-var askNames = [...]string{"initialize", "account", "models", "thread", "history", "barrier", "clean", "life"}
+var askNames = [...]string{"initialize", "account", "models", "thread", "history", "barrier", "clean", "life", "login", "token"}
 
 // expectAnswers registers what an earlier attempt may have asked.
 func (m *machine) expectAnswers() {
@@ -51,6 +53,9 @@ func (m *machine) expectAnswers() {
 	}
 	if m.fresh {
 		add(askInit, methodInitialize, initialize(m.opt.Client), m.lim.StartUp, false)
+		if m.opt.Broker != nil {
+			add(askLogin, methodLogin, nil, m.lim.Request, false)
+		}
 		add(askAccount, methodAccountRead, struct{}{}, m.lim.Request, true)
 		add(askModels, methodModelList, struct{}{}, m.lim.Request, true)
 		method, params := m.threadParams()
@@ -107,6 +112,9 @@ func (m *machine) open() {
 		m.greeted = true
 		m.write(outgoing{Method: methodInitialized})
 	}
+	if !m.login() {
+		return
+	}
 	if !m.looked {
 		m.looked = true
 		if m.opt.Attempt > 1 && m.before && !m.asks[askThread].done && !m.askedBefore() {
@@ -157,6 +165,9 @@ func (m *machine) askID(which askName, try int) string {
 		// Only the answer to this attempt's own counts.
 		name += "-" + m.opt.nonce()
 	}
+	if which == askLogin {
+		name += "-" + strconv.FormatInt(m.loginOf, 10) // an answer tells what codex has
+	}
 	return m.in.Prefix + "." + name + "." + strconv.Itoa(try)
 }
 
@@ -190,7 +201,7 @@ func (m *machine) response(id string, r *message) {
 	if name < 0 {
 		return
 	}
-	ours := prefix == m.in.Prefix && m.askID(name, try) == id
+	ours := prefix == m.in.Prefix && (m.askID(name, try) == id || name == askLogin)
 	a := m.asks[name]
 	if r.Error != nil && r.Error.Code == CodeOverloaded {
 		if a != nil && ours && !a.done && try >= a.try {
@@ -208,6 +219,11 @@ func (m *machine) response(id string, r *message) {
 	switch {
 	case name == askInit:
 		m.initialized(r)
+	case name == askLogin && ours && m.fresh:
+		generation, _ := dashed(id[j+1 : i])
+		m.loginAnswered(generation, r)
+	case name == askToken:
+		m.tokenGiven(dashed(id[j+1 : i]))
 	case name == askAccount:
 		m.accountRead(r)
 	case name == askModels:

@@ -72,6 +72,9 @@ func classify(e turnError) *Problem {
 	if e.Details != "" && !strings.Contains(message, e.Details) {
 		message += " (" + e.Details + ")"
 	}
+	if p := tokenProblem(message); p != nil {
+		return p
+	}
 	word, status := errorInfo(e.Info)
 	kind, known := kindOfInfo[word]
 	switch {
@@ -137,7 +140,7 @@ var wordings = []struct{ text, kind string }{
 	{"context_length_exceeded", "context_window"},
 	{"missing environment variable", "auth"},
 	{"unauthorized", "auth"},
-	{"auth refresh request failed", "auth"},
+	{"auth refresh request", "auth"}, // failed, or timed out
 	{"not logged in", "auth"},
 	{"refresh token", "auth"},
 	{"invalid api key", "auth"},

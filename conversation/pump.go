@@ -56,6 +56,9 @@ type Options struct {
 	// Moved, if set, hears behind every line where the pump is, from its
 	// goroutine.
 	Moved func(Place)
+	// Broker, if set, gives the access tokens that codex is logged in with:
+	// after each start of the process, and whenever codex asks for a newer one.
+	Broker Broker
 	// Over says that the process had ended when the wire was attached. Then
 	// nothing is written or decided before its journal was read to the end: a
 	// request that stands open in it is open no more.
@@ -130,6 +133,18 @@ func Run(ctx context.Context, wire Wire, in PumpInput, sink Sink, opt Options) (
 		write:  make(chan []byte),
 		failed: make(chan error, 1),
 		stop:   make(chan struct{}),
+		tokens: make(chan tokenAnswered),
+	}
+	brokering, noMore := context.WithCancel(context.WithoutCancel(ctx))
+	defer noMore()
+	d.broker = func(w tokenWant) {
+		d.joined.Go(func() {
+			token, err := opt.Broker(brokering, w.ask)
+			select {
+			case d.tokens <- tokenAnswered{w.key, token, err}:
+			case <-d.stop:
+			}
+		})
 	}
 	split := newSplitter(m.st.Rewind, m.lim.Line) // the machine is the caller's alone
 	d.joined.Go(func() { d.reader(split) })
@@ -139,6 +154,7 @@ func Run(ctx context.Context, wire Wire, in PumpInput, sink Sink, opt Options) (
 		err = d.flush()
 	}
 	close(d.stop)
+	noMore()
 	closeErr := wire.Close()
 	d.joined.Wait()
 	if err != nil {
@@ -161,6 +177,9 @@ type driver struct {
 	failed chan error // of the writer
 	stop   chan struct{}
 	joined sync.WaitGroup
+
+	tokens chan tokenAnswered
+	broker func(tokenWant) // asks for a token; the answer comes by tokens
 
 	queue [][]byte // lines for the writer
 	busy  bool     // the writer has one
@@ -266,6 +285,8 @@ func (d *driver) loop(ctx context.Context) error {
 			}
 		case out <- next:
 			d.queue, d.busy = d.queue[1:], true
+		case a := <-d.tokens:
+			m.brokered(a, d.now())
 		case err := <-d.failed:
 			d.busy = false
 			if err != nil {
@@ -287,7 +308,7 @@ func (d *driver) loop(ctx context.Context) error {
 	return m.err
 }
 
-// collect takes the machine's lines. The first is preceded by a newline, so
+// collect takes the machine's lines and questions. The first is preceded by a newline, so
 // that a torn line of a dead writer cannot swallow it.
 func (d *driver) collect() {
 	for _, line := range d.m.out {
@@ -298,6 +319,10 @@ func (d *driver) collect() {
 		d.queue = append(d.queue, line)
 	}
 	d.m.out = nil
+	for _, w := range d.m.wants {
+		d.broker(w)
+	}
+	d.m.wants = nil
 }
 
 func (d *driver) take(e event) error {

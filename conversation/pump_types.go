@@ -48,6 +48,9 @@ type PumpState struct {
 	Turn   int    `json:"turn,omitempty"`
 	// TurnItems counts the running turn's finished items.
 	TurnItems int `json:"turn_items,omitempty"`
+	// TurnEffects says that the running turn began something that may have had
+	// effects: a command, a change, a tool.
+	TurnEffects bool `json:"turn_effects,omitempty"`
 	// Usage adds up over the session; TurnUsage is the running turn's.
 	Usage     Usage `json:"usage"`
 	TurnUsage Usage `json:"turn_usage"`
@@ -85,6 +88,12 @@ type PumpState struct {
 	// Stray says that the last line was no message: a run of such lines
 	// makes one transcript entry.
 	Stray bool `json:"stray,omitempty"`
+	// Login is the generation of the login whose access token codex has been
+	// given, where a broker gives them; TokenAsks are codex's requests for a
+	// newer one that nobody is known to have answered, Account what it named.
+	Login     int64             `json:"login,omitempty"`
+	TokenAsks []json.RawMessage `json:"token_asks,omitempty"`
+	Account   string            `json:"account,omitempty"`
 	// Idle says that codex called the thread idle while the turn runs.
 	Idle bool `json:"idle,omitempty"`
 }
@@ -325,8 +334,10 @@ type TurnEnd struct {
 	Usage          Usage    `json:"usage"`
 	DiffStat       string   `json:"diff_stat,omitempty"`
 	Problem        *Problem `json:"problem,omitempty"`
-	StartedAtMS    int64    `json:"started_at_ms,omitempty"`
-	EndedAtMS      int64    `json:"ended_at_ms,omitempty"`
+	// Effects says that it began something that may have had effects.
+	Effects     bool  `json:"effects,omitempty"`
+	StartedAtMS int64 `json:"started_at_ms,omitempty"`
+	EndedAtMS   int64 `json:"ended_at_ms,omitempty"`
 }
 
 // A Problem is a classified failure with a sentence for the operator.

@@ -42,6 +42,14 @@ func NewRedactor(secrets ...string) *Redactor {
 	return r
 }
 
+// With knows further secrets, too; r is as before.
+func (r *Redactor) With(secrets ...string) *Redactor {
+	if r != nil {
+		secrets = append(secrets, r.secrets...)
+	}
+	return NewRedactor(secrets...)
+}
+
 func mask(n int) string {
 	return strings.Repeat(placeholder, n/len(placeholder)+1)[:n]
 }

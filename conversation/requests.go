@@ -33,6 +33,8 @@ func (m *machine) request(msg *message) {
 		m.approval(msg, KindCommand)
 	case "item/fileChange/requestApproval":
 		m.approval(msg, KindFileChange)
+	case methodTokenRefresh:
+		m.tokenAsked(msg)
 	case "currentTime/read":
 		m.auto(msg.ID, outgoing{ID: msg.ID, Result: map[string]int64{"currentTimeAt": m.opt.clock().Unix()}})
 	default:
@@ -58,7 +60,7 @@ func (m *machine) refuse(msg *message) {
 	case "item/tool/call":
 		what = "a tool of ours"
 		o.Result = map[string]any{"success": false, "contentItems": []map[string]string{{"type": "inputText", "text": "this session offers no such tool"}}}
-	case "account/chatgptAuthTokens/refresh":
+	case methodTokenRefresh:
 		what = "new login tokens"
 		failure("this session has no tokens to give")
 	case "attestation/generate":

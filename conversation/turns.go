@@ -18,6 +18,7 @@ func (m *machine) beginTurn(id string, n int) {
 	m.st.TurnID, m.st.Turn = id, n
 	m.st.TurnItems, m.st.TurnUsage, m.st.TurnStartedMS = 0, Usage{}, m.st.AtMS
 	m.st.FinalText, m.st.FinalTruncated, m.st.DiffStat, m.st.Idle = "", false, "", false
+	m.st.TurnEffects = false
 	m.st.Budget, m.spent = "", 0
 	m.turnAt = m.now
 }
@@ -94,7 +95,7 @@ func (m *machine) endTurn(status string, why *Problem) {
 		N: m.st.Turn, ID: m.st.TurnID, Status: status,
 		FinalText: m.st.FinalText, FinalTruncated: m.st.FinalTruncated,
 		Items: m.st.TurnItems, Usage: m.st.TurnUsage, DiffStat: m.st.DiffStat, Problem: why.excerpt(),
-		StartedAtMS: m.st.TurnStartedMS, EndedAtMS: m.st.AtMS,
+		Effects: m.st.TurnEffects, StartedAtMS: m.st.TurnStartedMS, EndedAtMS: m.st.AtMS,
 	}
 	m.endedAt = m.now
 	if m.line.End > m.st.Cursor.Offset { // else no line said so
@@ -107,6 +108,7 @@ func (m *machine) endTurn(status string, why *Problem) {
 		m.entry(e)
 	}
 	m.settleAtEnd(status)
+	m.st.TokenAsks = nil
 	ended := m.st.TurnID
 	m.dropOpen(func(o OpenRequest) bool { return o.TurnID == ended || o.TurnID == "" })
 	var left []OpenItem
@@ -122,6 +124,7 @@ func (m *machine) endTurn(status string, why *Problem) {
 	m.st.Items = left
 	m.st.TurnID, m.st.TurnItems, m.st.TurnUsage, m.st.TurnStartedMS = "", 0, Usage{}, 0
 	m.st.FinalText, m.st.FinalTruncated, m.st.DiffStat, m.st.Idle, m.st.Budget = "", false, "", false, ""
+	m.st.TurnEffects = false
 }
 
 // settleAtEnd says of each Send that was for the turn what its end means.

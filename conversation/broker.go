@@ -1,0 +1,314 @@
+package conversation
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Token is what codex is logged in with where the host gets no credential: a
+// short-lived access token. codex keeps it in memory; it is lost with the
+// process. It prints as [secret].
+type Token struct {
+	access        *string // behind a pointer: fmt asks no field whether it may be printed
+	account, plan string
+	generation    int64
+}
+
+// NewToken makes a token of a login's generation. Account and plan are what
+// codex wants to hear beside it.
+func NewToken(access, account, plan string, generation int64) Token {
+	return Token{&access, account, plan, generation}
+}
+
+// Format keeps the token from being printed, whatever the verb.
+func (Token) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[secret]") }
+
+// MarshalJSON refuses: a token travels in no JSON but the one for codex.
+func (Token) MarshalJSON() ([]byte, error) {
+	return nil, errors.New("a token is not to be written down")
+}
+
+// A TokenAsk is what a token is wanted for.
+type TokenAsk struct {
+	Reason  string // codex's word; empty for the login of a new process
+	Account string // that codex is logged in with
+	// Have is the generation that codex has and that does no more; 0 where it
+	// has none.
+	Have int64
+}
+
+// A Broker gives a token newer than the one codex has. It is asked from a
+// goroutine of the pump's and stops when ctx ends. An error that is no
+// *TokenError ends the pump: it is run again.
+type Broker func(ctx context.Context, ask TokenAsk) (Token, error)
+
+// A TokenError says that there is no token to be had. Its code is what codex
+// is told, and tells again when its turn fails for it.
+type TokenError struct {
+	Code int // one of the Token… codes
+	Err  error
+}
+
+func (e *TokenError) Error() string { return e.Err.Error() }
+func (e *TokenError) Unwrap() error { return e.Err }
+
+// The codes of token errors. codex repeats the code of a refusal, and nothing
+// else of it.
+const (
+	TokenDead  = -32041 // the login is over: somebody has to log in anew
+	TokenTaken = -32042 // the session does not hold the login any more
+	TokenLater = -32043 // it could not be refreshed now
+)
+
+// tokenProblems are the codes in words, and what is to be done.
+var tokenProblems = map[int][2]string{
+	TokenDead: {"the login is over: the provider does not refresh it any more",
+		"log in anew and import or capture the seed again (`ctl seed show` says more), then send the message again"},
+	TokenTaken: {"the session does not hold its seed any more",
+		"see who holds it with `ctl seed show`, then send the message again"},
+	TokenLater: {"the login could not be refreshed in time",
+		"see `ctl seed show` and whether the token endpoint can be reached from the workers, then send the message again"},
+}
+
+// tokenRefusedText is what codex says of a refusal of ours before its code.
+const tokenRefusedText = "auth refresh request failed: code="
+
+func tokenProblem(message string) *Problem {
+	_, rest, ok := strings.Cut(message, tokenRefusedText)
+	if !ok {
+		return nil
+	}
+	end := strings.IndexFunc(rest, func(r rune) bool { return r != '-' && (r < '0' || r > '9') })
+	if end >= 0 {
+		rest = rest[:end]
+	}
+	code, err := strconv.Atoi(rest)
+	words, known := tokenProblems[code]
+	if err != nil || !known {
+		return nil
+	}
+	return &Problem{Kind: "auth", Message: "codex's access token did no more, and " + words[0] + " (" + message + ")", Hint: words[1]}
+}
+
+const (
+	methodLogin        = "account/login/start"
+	methodTokenRefresh = "account/chatgptAuthTokens/refresh"
+	methodLoaded       = "thread/loaded/list"
+
+	// loginGrace is how long a login that codex has taken may take to be
+	// complete: codex asks its provider for something that it does not need for
+	// turns. A thread that is opened before may be refused (measured).
+	loginGrace = 5 * time.Second
+	// tokenGrace is how long a pump with nothing else to do stays for a token
+	// that codex waits for; codex itself waits 10 s.
+	tokenGrace = 15 * time.Second
+	// maxTokenAsks bounds those that are open at once.
+	maxTokenAsks = 16
+)
+
+type loginParams struct {
+	Type    string `json:"type"` // chatgptAuthTokens
+	Access  string `json:"accessToken"`
+	Account string `json:"chatgptAccountId"`
+	Plan    string `json:"chatgptPlanType,omitempty"`
+}
+
+type tokenAnswer struct {
+	Access  string `json:"accessToken"`
+	Account string `json:"chatgptAccountId"`
+	Plan    string `json:"chatgptPlanType,omitempty"`
+}
+
+// A tokenWant is a question to the broker on its way; its key is codex's
+// request in hex, empty for a login.
+type tokenWant struct {
+	key string
+	ask TokenAsk
+}
+
+// A tokenAnswered is the broker's answer.
+type tokenAnswered struct {
+	key   string
+	token Token
+	err   error
+}
+
+// login logs codex in, once for each process; it says whether that is done.
+func (m *machine) login() bool {
+	a := m.asks[askLogin]
+	switch {
+	case a == nil:
+		return true
+	case a.done:
+		return m.loggedIn || m.now-m.loginAt >= loginGrace
+	case a.sent || a.next > m.now:
+		return false
+	case a.params == nil:
+		m.want("", TokenAsk{})
+		return false
+	}
+	m.ask(askLogin)
+	return m.asks[askLogin].done
+}
+
+// want asks the broker, once for each key.
+func (m *machine) want(key string, ask TokenAsk) {
+	if m.wanted == nil {
+		m.wanted = map[string]bool{}
+	}
+	if !m.wanted[key] {
+		m.wanted[key] = true
+		m.wants = append(m.wants, tokenWant{key, ask})
+	}
+}
+
+// brokered takes the broker's answer.
+func (m *machine) brokered(a tokenAnswered, now time.Duration) {
+	m.now = now
+	if m.result != nil || m.err != nil {
+		return
+	}
+	if a.err == nil && a.token.access == nil {
+		a.err = errors.New("the broker gave none")
+	}
+	var no *TokenError
+	if a.err != nil && !errors.As(a.err, &no) {
+		m.err = fmt.Errorf("get an access token for codex: %w", a.err)
+		return
+	}
+	if a.err == nil {
+		m.opt.Redactor = m.opt.Redactor.With(*a.token.access)
+	}
+	switch {
+	case a.key == "" && no != nil && no.Code == TokenLater:
+		m.err = fmt.Errorf("get an access token for codex: %w", a.err)
+	case a.key == "" && no != nil:
+		m.giveUp(Refused, &Problem{Kind: "auth", Message: "codex cannot be logged in: " + no.Error(), Hint: tokenProblems[no.Code][1]})
+	case a.key == "":
+		m.asks[askLogin].params = loginParams{"chatgptAuthTokens", *a.token.access, a.token.account, a.token.plan}
+		m.loginOf = a.token.generation
+	default:
+		m.answerToken(a, no)
+	}
+	m.step()
+}
+
+// answerToken answers codex's request, and asks something that it answers
+// behind that: codex takes no note of an answer in its journal, and who reads
+// that later has to know how far it came.
+func (m *machine) answerToken(a tokenAnswered, no *TokenError) {
+	i := m.tokenAsk(a.key)
+	if i < 0 {
+		return // the turn is over that wanted it
+	}
+	o, word := outgoing{ID: m.st.TokenAsks[i]}, a.token.generation
+	if no != nil {
+		o.Error = &RPCError{Code: int64(no.Code), Message: tokenProblems[no.Code][0]}
+		word = int64(no.Code)
+	} else {
+		o.Result = tokenAnswer{*a.token.access, a.token.account, a.token.plan}
+	}
+	m.write(o)
+	m.write(outgoing{ID: fmt.Sprintf("%s.token-%d-%s.0", m.in.Prefix, word, a.key), Method: methodLoaded, Params: struct{}{}})
+}
+
+func (m *machine) tokenAsk(key string) int {
+	return slices.IndexFunc(m.st.TokenAsks, func(id json.RawMessage) bool { return tokenKey(id) == key })
+}
+
+func tokenKey(id json.RawMessage) string { return hex.EncodeToString([]byte(idKey(id))) }
+
+// tokenAsked takes codex's request for a newer token. No person is asked.
+func (m *machine) tokenAsked(msg *message) {
+	if m.opt.Broker == nil || len(m.st.TokenAsks) >= maxTokenAsks {
+		m.refuse(msg)
+		return
+	}
+	var p struct {
+		Reason  string `json:"reason"`
+		Account string `json:"previousAccountId"`
+	}
+	_ = json.Unmarshal(msg.Params, &p) // only said on
+	if m.tokenAsk(tokenKey(msg.ID)) < 0 {
+		m.st.TokenAsks = append(m.st.TokenAsks, append(json.RawMessage(nil), msg.ID...))
+	}
+	m.st.Account = p.Account
+	m.tokenAt = m.now
+	m.entry(Entry{Type: EntryState, Turn: m.st.Turn, Status: "login", Text: "codex asked for a newer access token",
+		Data: map[string]string{"reason": p.Reason}})
+}
+
+// getTokens asks the broker for what codex waits for. What an earlier pump has
+// answered, with nobody to tell, is answered again: codex takes the first.
+func (m *machine) getTokens() {
+	for _, id := range m.st.TokenAsks {
+		m.want(tokenKey(id), TokenAsk{Reason: "refresh", Account: m.st.Account, Have: m.st.Login})
+	}
+}
+
+// tokenGiven reads of an answer how far a token has come: of a login, or of
+// what was asked behind the answer to a request for one.
+func (m *machine) tokenGiven(what, key string) {
+	word, err := strconv.ParseInt(what, 10, 64)
+	if err != nil {
+		return
+	}
+	i := m.tokenAsk(key)
+	if i < 0 {
+		return // said before
+	}
+	m.st.TokenAsks = slices.Delete(m.st.TokenAsks, i, i+1)
+	e := Entry{Type: EntryState, Turn: m.st.Turn, Status: "login"}
+	if words, refused := tokenProblems[int(word)]; refused {
+		e.Text = "codex got no newer access token: " + words[0]
+	} else {
+		m.st.Login = word
+		e.Text = fmt.Sprintf("codex got the access token of generation %d of its login", word)
+	}
+	m.entry(e)
+}
+
+// loginAnswered takes codex's answer to a login; its id tells which one.
+func (m *machine) loginAnswered(generation string, r *message) {
+	if r.Error != nil {
+		kind := "auth"
+		if strings.Contains(r.Error.Message, "unknown variant") {
+			kind = "version"
+		}
+		m.giveUp(Refused, problem(kind, "codex does not take the access token: "+r.Error.Message))
+		return
+	}
+	m.st.Login, _ = strconv.ParseInt(generation, 10, 64)
+	m.loginAt = m.now
+}
+
+// loginCompleted is codex's word that a login has gone through. That it could
+// not ask its provider about the account keeps no turn from working.
+func (m *machine) loginCompleted(p json.RawMessage) {
+	m.loggedIn = true
+	var n struct {
+		Success bool   `json:"success"`
+		Error   string `json:"error"`
+	}
+	if json.Unmarshal(p, &n) == nil && !n.Success {
+		m.warn("codex could not look up the account of its access token: " + n.Error)
+	}
+}
+
+// dashed splits the name of an ask of ours at its dashes: login-7, token-8-30.
+func dashed(name string) (word, key string) {
+	_, rest, _ := strings.Cut(name, "-")
+	i := strings.LastIndexByte(rest, '-')
+	if i < 0 {
+		return rest, ""
+	}
+	return rest[:i], rest[i+1:]
+}
