@@ -6,12 +6,18 @@ package activities
 const (
 	UpdateSaveSeed    = "save_seed"    // SaveSeed → SeedNow
 	UpdateRotatedSeed = "rotated_seed" // RotatedSeed → SeedNow
+	UpdateRefreshSeed = "refresh_seed" // RefreshSeed → SeedNow
 	QuerySeedNow      = "seed_now"     // → SeedNow
 )
 
 // RefusedFenced is the type of the error with which a seed refuses somebody who
 // does not hold it any more.
 const RefusedFenced = "fenced"
+
+// RefusedDead is the type of the error with which a seed refuses to refresh a
+// login that its issuer does not know any more. Any other error than these two
+// means that it may be tried again.
+const RefusedDead = "seed_dead"
 
 // SeedWorkflowID gives the id of a seed's workflow.
 func SeedWorkflowID(name string) string { return "seed/" + name }
@@ -41,6 +47,16 @@ type RotatedSeed struct {
 	Epoch  int64  `json:"epoch"`
 	Auth   string `json:"auth"`
 	Reason string `json:"reason,omitempty"` // why it could not be saved so far
+}
+
+// RefreshSeed asks for a login newer than the generation that the holder has,
+// which does no more: the workflow has it refreshed and saved, and answers with
+// what is saved. Where there is a newer one already, it answers with that at once.
+// Who asks waits for a few seconds.
+type RefreshSeed struct {
+	Holder string `json:"holder"`
+	Epoch  int64  `json:"epoch"`
+	From   int64  `json:"from"`
 }
 
 // SeedNow is what a seed's workflow knows of its newest generation.
