@@ -13,6 +13,25 @@ import (
 type secrets struct {
 	all  *seeds.Redactor        // in every form in which they travel
 	pump *conversation.Redactor // in what streams by, also across pieces
+	auth []byte                 // the seed's auth.json; nil if it has none
+}
+
+// add hides what an auth.json holds as well, from now on.
+func (s secrets) add(auth []byte) {
+	found := seeds.AuthSecrets(auth)
+	if s.all == nil || len(found) == 0 {
+		return
+	}
+	s.all.Add(found)
+	s.pump.Add(revealed(found)...)
+}
+
+func revealed(secrets []seeds.Secret) []string {
+	var texts []string
+	for _, sec := range secrets {
+		texts = append(texts, sec.Reveal())
+	}
+	return texts
 }
 
 // hiding gives what hides a seed's secrets. Who asked holds it for as long as he
@@ -28,16 +47,47 @@ func (s *site) hiding(ctx context.Context, ref *SeedRef) (secrets, error) {
 	if err != nil {
 		return secrets{}, err
 	}
-	var texts []string
-	for _, sec := range seeds.KnownSecrets(b) {
-		texts = append(texts, sec.Reveal())
-	}
+	found := seeds.KnownSecrets(b)
 	known := secrets{
-		all:  seeds.NewRedactor(ref.Name, seeds.KnownSecrets(b)),
-		pump: conversation.NewRedactor(texts...),
+		all:  seeds.NewRedactor(ref.Name, found),
+		pump: conversation.NewRedactor(revealed(found)...),
+		auth: b.Auth(),
+	}
+	if ref.rotates() {
+		if err := s.hideOthers(ctx, known, ref); err != nil {
+			return secrets{}, err
+		}
 	}
 	s.recall.keep(ref.Blob, known)
 	return known, nil
+}
+
+// generationsHidden is how many of a rotating seed's generations are hidden: a
+// token is worth nothing some days after it was rotated away.
+const generationsHidden = 16
+
+// hideOthers hides a rotating seed's other generations as well: what a command
+// printed before a rotation is read again after it, and the newest may be there
+// before anybody has told the session.
+func (s *site) hideOthers(ctx context.Context, known secrets, ref *SeedRef) error {
+	blobs, err := seeds.Newest(ctx, s.Store, ref.Name, generationsHidden)
+	if err != nil {
+		return &seedError{ref.Name, err}
+	}
+	for _, blob := range blobs {
+		if blob == ref.Blob {
+			continue
+		}
+		b, err := seeds.Load(ctx, s.Store, blob)
+		if err != nil {
+			// It is not the one that is used: damaged or purged, it stops nobody.
+			s.Logger.Warn("secrets of another generation are not hidden", "seed", ref.Name, "blob", blob, "error", err)
+			continue
+		}
+		known.all.Add(seeds.KnownSecrets(b))
+		known.pump.Add(revealed(seeds.KnownSecrets(b))...)
+	}
+	return nil
 }
 
 // maxRecalled is of how many seeds a worker knows the secrets beyond those that

@@ -60,7 +60,7 @@ func TestAWorkerForgetsTheSecretsOfSeedsThatItNoLongerServes(t *testing.T) {
 		now := hiding(seed(i))
 		hides(now, i)
 		known = append(known, weak.Make(now.all))
-		if got := hiding(often); got != again {
+		if got := hiding(often); got.all != again.all {
 			t.Fatalf("what is asked for all the time was forgotten after %d others", i)
 		}
 	}
@@ -76,7 +76,7 @@ func TestAWorkerForgetsTheSecretsOfSeedsThatItNoLongerServes(t *testing.T) {
 		t.Errorf("of %d seeds the secrets of %d are known, the bound is %d", many, left, maxRecalled)
 	}
 	hides(held, 0)
-	if got := hiding(first); got == held {
+	if got := hiding(first); got.all == held.all {
 		t.Error("the first one was never forgotten")
 	}
 	hides(hiding(first), 0)

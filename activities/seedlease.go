@@ -77,7 +77,8 @@ type RecoverSeedInput struct {
 	Claim Claim   `json:"claim"`
 }
 
-// RecoverSeedResult says what is certain afterwards.
+// RecoverSeedResult says what is certain afterwards. While something was Saved
+// nothing is Wiped: call again, with Saved as the Seed, once it counts.
 type RecoverSeedResult struct {
 	Absent bool       `json:"absent,omitempty"` // no credential was there
 	Saved  *SeedRef   `json:"saved,omitempty"`  // it had been rotated, and is in the store now

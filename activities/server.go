@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -98,14 +97,10 @@ func removeFormer(ctx context.Context, h hostexec.Host, in StartServerInput, att
 	if in.Incarnation < 3 {
 		return nil
 	}
-	res, err := h.Run(ctx, hostexec.Command{
-		Script: `cd "$1" && for d in app-server app-server.*; do if [ -d "$d" ]; then printf '%s\n' "$d"; fi; done`,
-		Args:   []string{path.Join(in.Layout.Dir, "proc")},
-	})
+	there, err := processesIn(ctx, h, in.Layout)
 	if err != nil {
-		return fmt.Errorf("list processes on %s: %w", h.Name(), err)
+		return err
 	}
-	there := strings.Fields(string(res.Stdout))
 	for i := in.Incarnation - 2; i >= 1; i-- {
 		if !slices.Contains(there, serverName(i)) {
 			continue

@@ -68,7 +68,7 @@ func (r *Redactor) rest(s string, n int64) (end int, more bool) {
 	if r == nil {
 		return 0, false
 	}
-	for _, secret := range r.secrets {
+	for _, secret := range r.known.Load().secrets {
 		for before := 1; before < len(secret) && int64(before) <= n; before++ {
 			rest := secret[before:]
 			if strings.HasPrefix(s, rest) {

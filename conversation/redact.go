@@ -1,8 +1,11 @@
 package conversation
 
 import (
+	"slices"
 	"sort"
 	"strings"
+	"sync"
+	"sync/atomic"
 )
 
 // minSecret is the shortest text that is worth redacting: shorter ones would
@@ -16,6 +19,12 @@ const placeholder = "[redacted]"
 // A Redactor overwrites known secrets in texts with a placeholder of equal
 // length. A nil Redactor changes nothing. It is safe for concurrent use.
 type Redactor struct {
+	mu    sync.Mutex // held while something is added
+	known atomic.Pointer[known]
+}
+
+// known are secrets, and what takes them out. It is not changed.
+type known struct {
 	secrets []string // longest first
 	replace *strings.Replacer
 }
@@ -23,23 +32,36 @@ type Redactor struct {
 // NewRedactor knows the given secrets; those shorter than 8 bytes are ignored.
 func NewRedactor(secrets ...string) *Redactor {
 	r := &Redactor{}
-	seen := map[string]bool{}
+	r.known.Store(&known{})
+	r.Add(secrets...)
+	return r
+}
+
+// Add has the redactor take out further secrets from now on, besides those that
+// it knows.
+func (r *Redactor) Add(secrets ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.known.Load()
+	k := &known{secrets: slices.Clone(before.secrets)}
 	for _, s := range secrets {
-		if len(s) >= minSecret && !seen[s] {
-			seen[s] = true
-			r.secrets = append(r.secrets, s)
+		if len(s) >= minSecret && !slices.Contains(k.secrets, s) {
+			k.secrets = append(k.secrets, s)
 		}
 	}
-	sort.Slice(r.secrets, func(i, j int) bool {
-		a, b := r.secrets[i], r.secrets[j]
+	if len(k.secrets) == len(before.secrets) && before.replace != nil {
+		return
+	}
+	sort.Slice(k.secrets, func(i, j int) bool {
+		a, b := k.secrets[i], k.secrets[j]
 		return len(a) > len(b) || len(a) == len(b) && a < b
 	})
 	var pairs []string
-	for _, s := range r.secrets {
+	for _, s := range k.secrets {
 		pairs = append(pairs, s, mask(len(s)))
 	}
-	r.replace = strings.NewReplacer(pairs...)
-	return r
+	k.replace = strings.NewReplacer(pairs...)
+	r.known.Store(k)
 }
 
 // With knows further secrets, too; r is as before.
@@ -56,16 +78,20 @@ func mask(n int) string {
 
 // String returns s without the secrets.
 func (r *Redactor) String(s string) string {
-	if r == nil || !r.in(s) {
+	if r == nil {
 		return s
 	}
-	return r.replace.Replace(s)
+	k := r.known.Load()
+	if !k.in(s) {
+		return s
+	}
+	return k.replace.Replace(s)
 }
 
 // in says whether there is any secret in s; that is nearly always answered by
 // no, at a small part of what replacing costs.
-func (r *Redactor) in(s string) bool {
-	for _, secret := range r.secrets {
+func (k *known) in(s string) bool {
+	for _, secret := range k.secrets {
 		if len(secret) <= len(s) && strings.Contains(s, secret) {
 			return true
 		}
@@ -80,7 +106,7 @@ func (r *Redactor) split(s string) (whole, begun string) {
 		return s, ""
 	}
 	at := len(s)
-	for _, secret := range r.secrets {
+	for _, secret := range r.known.Load().secrets {
 		// The longest one begins first.
 		for i := max(0, len(s)-len(secret)+1); i < at; i++ {
 			next := strings.IndexByte(s[i:at], secret[0])
@@ -102,7 +128,7 @@ func (r *Redactor) afterEnd(s string) string {
 		return s
 	}
 	at := 0
-	for _, secret := range r.secrets {
+	for _, secret := range r.known.Load().secrets {
 		for n := min(len(secret)-1, len(s)); n > at; n-- {
 			if strings.HasPrefix(s, secret[len(secret)-n:]) {
 				at = n

@@ -16,16 +16,7 @@ func KnownSecrets(b *Bundle) []Secret {
 		return nil
 	}
 	found := map[string]bool{}
-	if data := b.File(authFile); data != nil {
-		var v any
-		if json.Unmarshal(data, &v) == nil {
-			walkTexts("", v, func(key, text string) {
-				if !publicAuthKeys[key] {
-					found[text] = true
-				}
-			})
-		}
-	}
+	findInAuth(b.File(authFile), found)
 	if data := b.File(configFile); data != nil {
 		if c, err := parseConfig(data); err == nil {
 			walkTexts("", c, func(key, text string) {
@@ -43,6 +34,29 @@ func KnownSecrets(b *Bundle) []Secret {
 	if own, err := settingsOf(b.File(settingsFile)); err == nil {
 		own.secrets(func(text string) { found[text] = true })
 	}
+	return worthHiding(found)
+}
+
+// AuthSecrets returns the secrets of an auth.json alone; none of what is no JSON.
+func AuthSecrets(auth []byte) []Secret {
+	found := map[string]bool{}
+	findInAuth(auth, found)
+	return worthHiding(found)
+}
+
+func findInAuth(auth []byte, found map[string]bool) {
+	var v any
+	if json.Unmarshal(auth, &v) != nil {
+		return
+	}
+	walkTexts("", v, func(key, text string) {
+		if !publicAuthKeys[key] {
+			found[text] = true
+		}
+	})
+}
+
+func worthHiding(found map[string]bool) []Secret {
 	var texts []string
 	for text := range found {
 		if len(text) >= MinSecret {

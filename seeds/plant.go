@@ -3,12 +3,10 @@ package seeds
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
 	"strings"
-	"time"
 
 	"fairlead.dev/fairlead/hostexec"
 )
@@ -186,27 +184,6 @@ func plainFile(exec bool) string {
 		return "-rwx------"
 	}
 	return "-rw-------"
-}
-
-// rotatedFrom says whether an auth.json on a host is a later one of the same
-// ChatGPT login: codex rotated its tokens there, the old refresh token is
-// spent, and to write the seed's over it would lose the login.
-func rotatedFrom(seed, host []byte) bool {
-	type login struct {
-		Tokens struct {
-			Account string `json:"account_id"`
-			Refresh string `json:"refresh_token"`
-		} `json:"tokens"`
-		LastRefresh time.Time `json:"last_refresh"`
-	}
-	var a, b login
-	if kind, err := checkAuth(host); err != nil || kind != KindChatGPT {
-		return false
-	}
-	if json.Unmarshal(seed, &a) != nil || json.Unmarshal(host, &b) != nil {
-		return false
-	}
-	return a.Tokens.Account == b.Tokens.Account && a.Tokens.Refresh != b.Tokens.Refresh && b.LastRefresh.After(a.LastRefresh)
 }
 
 // A site is what the host said of the place to plant in.

@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/url"
+	"sync"
+	"sync/atomic"
 )
 
 // A Redactor finds known secrets in text, raw and in the forms in which they
@@ -14,8 +16,11 @@ import (
 // found. Secrets of less than MinSecret bytes are not looked for. The zero value
 // and nil find nothing. It is safe for concurrent use.
 type Redactor struct {
-	search *searcher
 	label  []byte
+	search atomic.Pointer[searcher]
+
+	mu      sync.Mutex
+	needles map[string]bool // guarded by mu
 }
 
 // MinSecret is the length in bytes from which a secret is looked for.
@@ -23,15 +28,35 @@ const MinSecret = 8
 
 // NewRedactor makes a redactor for the secrets of one seed.
 func NewRedactor(seed string, secrets []Secret) *Redactor {
-	var needles [][]byte
+	r := &Redactor{label: []byte("[redacted:" + seed + "]")}
+	r.Add(secrets)
+	return r
+}
+
+// Add has the redactor find further secrets from now on, besides those that it
+// knows; streams that are under way do so too.
+func (r *Redactor) Add(secrets []Secret) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.needles == nil {
+		r.needles = map[string]bool{}
+	}
+	before := len(r.needles)
 	for _, s := range secrets {
 		for _, form := range forms(s.Reveal()) {
 			if len(form) >= MinSecret {
-				needles = append(needles, form)
+				r.needles[string(form)] = true
 			}
 		}
 	}
-	return &Redactor{search: newSearcher(needles), label: []byte("[redacted:" + seed + "]")}
+	if len(r.needles) == before && r.search.Load() != nil {
+		return
+	}
+	all := make([][]byte, 0, len(r.needles))
+	for n := range r.needles {
+		all = append(all, []byte(n))
+	}
+	r.search.Store(newSearcher(all))
 }
 
 // forms are the ways in which a secret may be written.
@@ -74,15 +99,25 @@ func jsonEscaped(s string, html bool) []byte {
 	return bytes.Clone(text[1 : len(text)-1])
 }
 
-func (r *Redactor) idle() bool { return r == nil || r.search == nil || len(r.search.needles) == 0 }
+// finder is what searches for the secrets that are known now, nil if there are none.
+func (r *Redactor) finder() *searcher {
+	if r == nil {
+		return nil
+	}
+	if s := r.search.Load(); s != nil && len(s.needles) > 0 {
+		return s
+	}
+	return nil
+}
 
 // Bytes returns p with each secret replaced by [redacted:<seed>]; p itself
 // where there is none. Redact before cutting an excerpt, not after.
 func (r *Redactor) Bytes(p []byte) []byte {
-	if r.idle() {
+	search := r.finder()
+	if search == nil {
 		return p
 	}
-	at, length := r.search.next(p, 0)
+	at, length := search.next(p, 0)
 	if at < 0 {
 		return p
 	}
@@ -91,17 +126,18 @@ func (r *Redactor) Bytes(p []byte) []byte {
 	for at >= 0 {
 		out = append(append(out, p[done:at]...), r.label...)
 		done = at + length
-		at, length = r.search.next(p, done)
+		at, length = search.next(p, done)
 	}
 	return append(out, p[done:]...)
 }
 
 // String is Bytes for strings.
 func (r *Redactor) String(s string) string {
-	if r.idle() {
+	search := r.finder()
+	if search == nil {
 		return s
 	}
-	if at, _ := r.search.next([]byte(s), 0); at < 0 {
+	if at, _ := search.next([]byte(s), 0); at < 0 {
 		return s
 	}
 	return string(r.Bytes([]byte(s)))
@@ -110,7 +146,7 @@ func (r *Redactor) String(s string) string {
 // Error returns err with its text redacted, still matching errors.Is and As;
 // err itself where there is nothing to hide.
 func (r *Redactor) Error(err error) error {
-	if err == nil || r.idle() {
+	if err == nil || r.finder() == nil {
 		return err
 	}
 	text := err.Error()
@@ -148,7 +184,7 @@ type Stream struct {
 // Next takes a piece and returns what may be shown by now, good until the next
 // call.
 func (s *Stream) Next(p []byte) []byte {
-	if s.r.idle() {
+	if len(s.held) == 0 && s.r.finder() == nil {
 		return p
 	}
 	s.held = append(s.held, p...)
@@ -157,7 +193,7 @@ func (s *Stream) Next(p []byte) []byte {
 
 // Flush returns what was held back; the stream begins anew.
 func (s *Stream) Flush() []byte {
-	if s.r.idle() {
+	if len(s.held) == 0 && s.r.finder() == nil {
 		return nil
 	}
 	return s.take(true)
@@ -169,7 +205,7 @@ func (s *Stream) Count() int { return s.count }
 // take hides every secret that is decided: none that began earlier, or there
 // and longer, may still come to its end.
 func (s *Stream) take(all bool) []byte {
-	search := s.r.search
+	search := s.r.search.Load()
 	s.out = s.out[:0]
 	done := 0
 	for {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 
 	"fairlead.dev/fairlead/internal/store"
 )
@@ -39,14 +40,73 @@ func Save(ctx context.Context, st *store.Store, name string, generation int64, b
 	}
 	var suffix [8]byte
 	_, _ = rand.Read(suffix[:]) // never fails
-	ref := Ref{
-		Name: name, Generation: generation, Digest: b.Manifest().Digest(), Kind: b.Kind(),
-		Blob: fmt.Sprintf("seeds/%s/%010d-%s", name, generation, hex.EncodeToString(suffix[:])),
-	}
+	ref := refOf(name, generation, b, hex.EncodeToString(suffix[:]))
 	if err := st.Create(ctx, ref.Blob, b.Bytes()); err != nil {
 		return Ref{}, fmt.Errorf("save seed %s: %w", name, err)
 	}
 	return ref, nil
+}
+
+func refOf(name string, generation int64, b *Bundle, suffix string) Ref {
+	return Ref{
+		Name: name, Generation: generation, Digest: b.Manifest().Digest(), Kind: b.Kind(),
+		Blob: blobPrefix(name) + fmt.Sprintf("%010d-%s", generation, suffix),
+	}
+}
+
+func blobPrefix(name string) string { return "seeds/" + name + "/" }
+
+// SaveAgain is Save for who may be killed in the middle and does it again: the
+// same bundle finds the blob that is there. It returns once the blob was read
+// back whole.
+func SaveAgain(ctx context.Context, st *store.Store, name string, generation int64, b *Bundle) (Ref, error) {
+	if err := ValidName(name); err != nil {
+		return Ref{}, err
+	}
+	ref := refOf(name, generation, b, b.Manifest().Digest()[:16])
+	err := st.Create(ctx, ref.Blob, b.Bytes())
+	if err != nil && !errors.Is(err, store.ErrExists) {
+		return Ref{}, fmt.Errorf("save seed %s: %w", name, err)
+	}
+	if err := verify(ctx, st, ref); err == nil || !errors.Is(err, store.ErrTorn) && !errors.Is(err, store.ErrWrongKey) {
+		return ref, err
+	}
+	// The one that is there is of no use for good: never over it, beside it.
+	if ref, err = Save(ctx, st, name, generation, b); err != nil {
+		return Ref{}, err
+	}
+	return ref, verify(ctx, st, ref)
+}
+
+// verify reads a generation back.
+func verify(ctx context.Context, st *store.Store, ref Ref) error {
+	b, err := Load(ctx, st, ref.Blob)
+	if err != nil {
+		return fmt.Errorf("read seed %s back: %w", ref.Name, err)
+	}
+	if b.Manifest().Digest() != ref.Digest {
+		return fmt.Errorf("read seed %s back: %w: its files differ", ref.Name, store.ErrTorn)
+	}
+	return nil
+}
+
+// Newest lists the blobs of a seed's last n generations as they are in the
+// store, the newest first; that includes those that never came to count.
+func Newest(ctx context.Context, st *store.Store, name string, n int) ([]string, error) {
+	if err := ValidName(name); err != nil {
+		return nil, err
+	}
+	found, err := st.List(ctx, blobPrefix(name))
+	if err != nil {
+		return nil, fmt.Errorf("list seed %s: %w", name, err)
+	}
+	var blobs []string
+	for _, i := range found {
+		blobs = append(blobs, i.Key)
+	}
+	slices.Sort(blobs) // by generation
+	slices.Reverse(blobs)
+	return blobs[:min(n, len(blobs))], nil
 }
 
 // Load reads a generation from the store and validates it.

@@ -1,0 +1,122 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+
+	"go.temporal.io/sdk/activity"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/seeds"
+)
+
+// RecoverSeed fetches what a holder that has ended left of a rotating login on
+// its host: it takes the host from whoever still acts there for that session,
+// ends codex, which may refresh again, and reads auth.json.
+//
+// A rotation is in the store, and Saved, before anything is wiped: the caller
+// moves its pointer and calls again with Saved as the Seed, which wipes. So a
+// kill between any two steps loses nothing. What is neither the seed's nor can
+// follow it is an error, and stays where it is. Work and rollouts stay anyway.
+func (s *Seeds) RecoverSeed(ctx context.Context, in RecoverSeedInput) (RecoverSeedResult, error) {
+	attempt := activity.GetInfo(ctx).Attempt
+	f := failing{epoch: in.Claim.epoch(attempt)}
+	what := "recover seed " + in.Seed.Name + " from host " + in.Claim.Host.Name
+	hide, err := s.hiding(ctx, &in.Seed)
+	if err != nil {
+		return RecoverSeedResult{}, f.failure(ctx, what, err)
+	}
+	f.hide = hide.all
+	out, err := s.recoverSeed(ctx, in, attempt, hide)
+	return out, f.failure(ctx, what, f.untilRoom(err))
+}
+
+func (s *site) recoverSeed(ctx context.Context, in RecoverSeedInput, attempt int32, hide secrets) (RecoverSeedResult, error) {
+	var out RecoverSeedResult
+	if err := checkID("session", in.Claim.Session); err != nil {
+		return out, err
+	}
+	seed, err := s.bundle(ctx, &in.Seed)
+	if err != nil {
+		return out, err
+	}
+	h, err := s.host(in.Claim.Host)
+	if err != nil {
+		return out, err
+	}
+	root, err := hostexec.Root(ctx, h, in.Claim.Host)
+	if err != nil {
+		return out, fmt.Errorf("find the root folder: %w", err)
+	}
+	l := layoutOf(root, in.Claim.Session)
+	there, err := isThere(ctx, h, l.Dir)
+	if err != nil {
+		return out, err
+	}
+	if !there {
+		// Taking the lock would make the folder anew; the reaper looks by mark.
+		if _, err := endUnrecorded(ctx, h, l, in.Claim, attempt); err != nil {
+			return out, err
+		}
+		return RecoverSeedResult{Absent: true, Wiped: true}, nil
+	}
+	if err := endEvery(ctx, h, l, in.Claim, attempt); err != nil {
+		return out, err
+	}
+	auth, _, err := readAuth(ctx, h, path.Join(l.CodexHome, "auth.json"), "")
+	if err != nil {
+		return out, err
+	}
+	if out.Absent = auth == nil; !out.Absent {
+		hide.add(auth)
+		rotation, err := compareAuth(seed.Auth(), auth)
+		if err != nil {
+			return out, fmt.Errorf("nothing was wiped in %s: %w", l.CodexHome, err)
+		}
+		if rotation == seeds.RotationLater {
+			ref, files, err := s.storeRotated(ctx, &in.Seed, auth)
+			if err != nil {
+				return out, fmt.Errorf("a rotated login stays in %s: %w", l.CodexHome, err)
+			}
+			out.Saved, out.Files, out.Auth = &ref, files, seeds.AuthDigest(auth)
+			return out, nil
+		}
+	}
+	fence := in.Claim.fence(l.Dir, attempt)
+	if err := seeds.Wipe(ctx, h, l.CodexHome, l.Dir, &fence); err != nil {
+		return out, err
+	}
+	out.Wiped = true
+	return out, nil
+}
+
+// endEvery ends every process of a session of which it is not known how many
+// it had.
+func endEvery(ctx context.Context, h hostexec.Host, l Layout, c Claim, attempt int32) error {
+	newest := 0
+	names, err := processesIn(ctx, h, l)
+	for _, name := range names {
+		if n, ok := incarnationOf(name); ok {
+			newest = max(newest, n)
+		}
+	}
+	if err == nil {
+		_, err = endAll(ctx, h, l, c, newest, attempt)
+	}
+	return err
+}
+
+// processesIn lists the folders of a session's processes.
+func processesIn(ctx context.Context, h hostexec.Host, l Layout) ([]string, error) {
+	res, err := h.Run(ctx, hostexec.Command{
+		Script: `[ -d "$1" ] || exit 0
+cd "$1" && for d in app-server app-server.*; do if [ -d "$d" ]; then printf '%s\n' "$d"; fi; done`,
+		Args: []string{path.Join(l.Dir, "proc")},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list processes on %s: %w", h.Name(), err)
+	}
+	return strings.Fields(string(res.Stdout)), nil
+}

@@ -1,0 +1,73 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/seeds"
+)
+
+// rotates says whether codex changes a seed's auth.json while it works.
+func (r *SeedRef) rotates() bool { return r != nil && r.Kind == string(seeds.KindChatGPT) }
+
+// maxAuth is the longest auth.json that is read back from a host.
+const maxAuth = 1 << 20
+
+// An unsavable is an auth.json on a host that cannot follow the seed's, and is
+// nothing to be given up without a person's word either.
+type unsavable struct {
+	rotation seeds.Rotation
+	err      error
+}
+
+func (e *unsavable) Error() string { return e.err.Error() }
+func (e *unsavable) Unwrap() error { return e.err }
+
+// compareAuth says what an auth.json of a host is beside the seed's. What is
+// nothing to be saved and nothing to be thrown away is *unsavable.
+func compareAuth(seed, host []byte) (seeds.Rotation, error) {
+	r, err := seeds.CompareAuth(seed, host)
+	if err != nil {
+		return r, &unsavable{r, err}
+	}
+	return r, nil
+}
+
+// storeRotated writes the generation after cur: the same bundle with another
+// auth.json. It is in the store, read back, and counts for nobody yet. Done
+// again it finds what is there.
+func (s *site) storeRotated(ctx context.Context, cur *SeedRef, auth []byte) (SeedRef, []SeedFile, error) {
+	b, err := s.bundle(ctx, cur)
+	if err != nil {
+		return SeedRef{}, nil, err
+	}
+	next, err := b.WithAuth(auth)
+	if err != nil {
+		return SeedRef{}, nil, fmt.Errorf("seed %s with the auth.json of the host: %w", cur.Name, err)
+	}
+	ref, err := seeds.SaveAgain(ctx, s.Store, cur.Name, cur.Generation+1, next)
+	if err != nil {
+		return SeedRef{}, nil, err
+	}
+	out := SeedRef{Name: ref.Name, Generation: ref.Generation, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind), Epoch: cur.Epoch}
+	return out, filesOf(next), nil
+}
+
+func filesOf(b *seeds.Bundle) []SeedFile {
+	var files []SeedFile
+	for _, f := range b.Manifest().Files {
+		files = append(files, SeedFile{Path: f.Path, Mode: f.Mode, Digest: f.Digest})
+	}
+	return files
+}
+
+// readAuth reads what a host has; nil where it has none.
+func readAuth(ctx context.Context, h hostexec.Host, file, known string) (auth []byte, changed bool, err error) {
+	auth, changed, err = hostexec.ReadChanged(ctx, h, file, maxAuth, known)
+	if errors.Is(err, hostexec.ErrNotExist) {
+		return nil, true, nil
+	}
+	return auth, changed, err
+}

@@ -1,0 +1,73 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+)
+
+// A seedDesk is how activities speak with the workflows that own seeds.
+type seedDesk interface {
+	now(ctx context.Context, seed string) (SeedNow, error)
+	rotated(ctx context.Context, seed string, what RotatedSeed) (SeedNow, error)
+	save(ctx context.Context, seed string, what SaveSeed) (SeedNow, error)
+}
+
+// errSeedFenced: the lease on the seed has ended, or is another one by now.
+var errSeedFenced = errors.New("the seed is not held any more")
+
+// temporalDesk is the desk at which the real workflows sit.
+type temporalDesk struct{ client client.Client }
+
+func (d temporalDesk) now(ctx context.Context, seed string) (now SeedNow, err error) {
+	v, err := d.client.QueryWorkflow(ctx, SeedWorkflowID(seed), "", QuerySeedNow)
+	if err == nil {
+		err = v.Get(&now)
+	}
+	if err != nil {
+		return now, fmt.Errorf("ask for the newest generation of seed %s: %w", seed, bareRefusal(err))
+	}
+	return now, nil
+}
+
+func (d temporalDesk) rotated(ctx context.Context, seed string, what RotatedSeed) (SeedNow, error) {
+	now, err := d.update(ctx, seed, UpdateRotatedSeed, what)
+	if err != nil {
+		return now, fmt.Errorf("mark seed %s as rotated: %w", seed, err)
+	}
+	return now, nil
+}
+
+func (d temporalDesk) save(ctx context.Context, seed string, what SaveSeed) (SeedNow, error) {
+	now, err := d.update(ctx, seed, UpdateSaveSeed, what)
+	if err != nil {
+		return now, fmt.Errorf("make what is in the store the next generation of seed %s: %w", seed, err)
+	}
+	return now, nil
+}
+
+func (d temporalDesk) update(ctx context.Context, seed, name string, what any) (now SeedNow, err error) {
+	h, err := d.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+		WorkflowID: SeedWorkflowID(seed), UpdateName: name, Args: []any{what}, WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	if err == nil {
+		err = h.Get(ctx, &now)
+	}
+	return now, bareRefusal(err)
+}
+
+// bareRefusal keeps what a workflow said and how it meant it. An error of
+// Temporal's must not end an activity of ours as if it had said so itself.
+func bareRefusal(err error) error {
+	var app *temporal.ApplicationError
+	switch {
+	case !errors.As(err, &app):
+		return err
+	case app.Type() == RefusedFenced:
+		return fmt.Errorf("%w: %s", errSeedFenced, app.Message())
+	}
+	return errors.New(app.Message())
+}
