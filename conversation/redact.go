@@ -67,7 +67,7 @@ func (r *Redactor) Add(secrets ...string) {
 // With knows further secrets, too; r is as before.
 func (r *Redactor) With(secrets ...string) *Redactor {
 	if r != nil {
-		secrets = append(secrets, r.secrets...)
+		secrets = append(secrets, r.known.Load().secrets...)
 	}
 	return NewRedactor(secrets...)
 }
