@@ -51,6 +51,9 @@ func (f *folder) sweep() {
 		return
 	}
 	for _, e := range entries {
+		if e.Name() == lockName {
+			continue
+		}
 		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > tempAge {
 			_ = os.Remove(filepath.Join(f.root, tempDir, e.Name()))
 		}
@@ -88,6 +91,7 @@ type pendingFile struct {
 	file      *os.File
 	path      string
 	exclusive bool
+	was       version // what it replaces; none: whatever is there
 }
 
 func (p *pendingFile) Write(b []byte) (int, error) {
@@ -125,7 +129,26 @@ func (p *pendingFile) commit() error {
 // give gives the file its name. remove prunes folders that it emptied, maybe
 // the one that was just made for us, hence the few tries.
 func (p *pendingFile) give() error {
-	var err error
+	how := syscall.LOCK_SH
+	if p.was.file != nil {
+		how = syscall.LOCK_EX
+	}
+	unlock, err := p.folder.lock(p.ctx, how)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if p.was.file != nil {
+		// Nobody else gives or takes a name now.
+		is, err := os.Lstat(p.path)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(is, p.was.file) {
+			return errMoved
+		}
+		if err != nil {
+			return unreachable(err)
+		}
+		return unreachable(os.Rename(p.file.Name(), p.path))
+	}
 	for range 20 {
 		if err = mkdirAll(filepath.Dir(p.path)); err != nil {
 			break
@@ -150,23 +173,37 @@ func (p *pendingFile) give() error {
 	return unreachable(err)
 }
 
-func (f *folder) read(ctx context.Context, key string) (io.ReadCloser, error) {
-	if err := ctx.Err(); err != nil {
+func (f *folder) replace(ctx context.Context, key string, was version) (pending, error) {
+	p, err := f.write(ctx, key, false)
+	if err != nil {
 		return nil, err
+	}
+	p.(*pendingFile).was = was
+	return p, nil
+}
+
+func (f *folder) read(ctx context.Context, key string) (io.ReadCloser, error) {
+	r, _, err := f.readVersion(ctx, key)
+	return r, err
+}
+
+func (f *folder) readVersion(ctx context.Context, key string) (io.ReadCloser, version, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, version{}, err
 	}
 	file, err := os.Open(f.path(key))
 	if err != nil {
-		return nil, absent(err)
+		return nil, version{}, absent(err)
 	}
 	info, err := file.Stat()
 	if err != nil || !info.Mode().IsRegular() {
 		_ = file.Close()
 		if err == nil {
-			return nil, ErrNotFound
+			return nil, version{}, ErrNotFound
 		}
-		return nil, unreachable(err)
+		return nil, version{}, unreachable(err)
 	}
-	return file, nil
+	return file, version{file: info}, nil
 }
 
 func (f *folder) stat(ctx context.Context, key string) (Info, error) {
@@ -231,7 +268,13 @@ func (f *folder) remove(ctx context.Context, key string) error {
 	if info, err := os.Lstat(path); err == nil && info.IsDir() {
 		return ErrNotFound
 	}
-	if err := os.Remove(path); err != nil {
+	unlock, err := f.lock(ctx, syscall.LOCK_SH)
+	if err != nil {
+		return err
+	}
+	err = os.Remove(path)
+	unlock()
+	if err != nil {
 		return absent(err)
 	}
 	dir := filepath.Dir(path)

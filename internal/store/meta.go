@@ -21,6 +21,8 @@ type meta struct {
 	Format int    `json:"format"`
 	ID     string `json:"id"`
 	Key    string `json:"key"` // age, armored
+	// Readers says whom the key is encrypted for, see readersOf.
+	Readers string `json:"readers,omitempty"`
 }
 
 const metaFormat = 1
@@ -32,6 +34,10 @@ func loadMeta(ctx context.Context, p place) (meta, error) {
 		return meta{}, err
 	}
 	defer r.Close()
+	return readMeta(r)
+}
+
+func readMeta(r io.Reader) (meta, error) {
 	data, err := io.ReadAll(io.LimitReader(r, 1<<20))
 	if err != nil {
 		return meta{}, unreachable(err)
@@ -55,20 +61,8 @@ func createMeta(ctx context.Context, p place, recipients []age.Recipient) (meta,
 	var key [32]byte
 	_, _ = rand.Read(id[:]) // never fails
 	_, _ = rand.Read(key[:])
-	var sealed bytes.Buffer
-	a := armor.NewWriter(&sealed)
-	w, err := age.Encrypt(a, recipients...)
-	if err != nil {
-		return meta{}, fmt.Errorf("encrypt: %w", err)
-	}
-	if _, err := w.Write(key[:]); err != nil {
-		return meta{}, err
-	}
-	if err := errors.Join(w.Close(), a.Close()); err != nil {
-		return meta{}, err
-	}
-	m := meta{Format: metaFormat, ID: hex.EncodeToString(id[:]), Key: sealed.String()}
-	data, err := json.MarshalIndent(m, "", "  ")
+	m := meta{Format: metaFormat, ID: hex.EncodeToString(id[:])}
+	data, err := m.seal(key[:], recipients)
 	if err != nil {
 		return meta{}, err
 	}
@@ -79,7 +73,7 @@ func createMeta(ctx context.Context, p place, recipients []age.Recipient) (meta,
 	if err != nil {
 		return meta{}, err
 	}
-	if _, err := o.Write(append(data, '\n')); err != nil {
+	if _, err := o.Write(data); err != nil {
 		o.abort()
 		return meta{}, err
 	}
@@ -91,6 +85,26 @@ func createMeta(ctx context.Context, p place, recipients []age.Recipient) (meta,
 	default:
 		return meta{}, err
 	}
+}
+
+// seal encrypts the key that names content and returns the whole object.
+func (m *meta) seal(key []byte, recipients []age.Recipient) ([]byte, error) {
+	var sealed bytes.Buffer
+	a := armor.NewWriter(&sealed)
+	w, err := age.Encrypt(a, recipients...)
+	if err != nil {
+		return nil, fmt.Errorf("encrypt: %w", err)
+	}
+	if _, err := w.Write(key); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(w.Close(), a.Close()); err != nil {
+		return nil, err
+	}
+	readers := readersOf(recipients)
+	m.Key, m.Readers = sealed.String(), hex.EncodeToString(readers[:])
+	data, err := json.MarshalIndent(m, "", "  ")
+	return append(data, '\n'), err
 }
 
 // openKey decrypts the key that names content.

@@ -2,8 +2,10 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 )
 
@@ -14,6 +16,12 @@ type place interface {
 	// is committed. Nothing is visible before commit returns nil.
 	write(ctx context.Context, key string, exclusive bool) (pending, error)
 	read(ctx context.Context, key string) (io.ReadCloser, error)
+	// readVersion is read and says which version of the object it is. The
+	// version holds for as long as the reader is open.
+	readVersion(ctx context.Context, key string) (io.ReadCloser, version, error)
+	// replace begins an object in the place of a version of it: commit is
+	// errMoved where the key holds another one by then, or none any more.
+	replace(ctx context.Context, key string, was version) (pending, error)
 	stat(ctx context.Context, key string) (Info, error)
 	// list is sorted by key.
 	list(ctx context.Context, prefix string) ([]Info, error)
@@ -30,6 +38,15 @@ type pending interface {
 	commit() error
 	abort()
 }
+
+// A version is one content that a key had: a file, or an S3 entity tag.
+type version struct {
+	file fs.FileInfo
+	etag string
+}
+
+// errMoved: the key does not hold the version that was to be replaced.
+var errMoved = errors.New("blob was changed or deleted meanwhile")
 
 // openPlace finds the driver of a URL. It makes nothing.
 func openPlace(ctx context.Context, rawURL string) (place, error) {

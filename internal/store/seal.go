@@ -13,15 +13,16 @@ import (
 
 // An object is an age file. Inside it:
 //
-//	1 byte   format, 1
+//	1 byte   format, 2
 //	1 byte   how the content is packed: 0 as it is, 1 zstd
 //	2 bytes  length of the key, big endian
+//	8 bytes  whom it is encrypted for, see readersOf (format 1 has none)
 //	…        the key, so that an object that was moved is found out
 //	…        the content
 //
 // `age -d -i identity object | tail -c +N` brings anything back without us.
 const (
-	sealFormat = 1
+	sealFormat = 2
 	packPlain  = 0
 	packZstd   = 1
 )
@@ -43,11 +44,11 @@ var smallZstd = func() *zstd.Encoder {
 
 // A sealer encrypts one object into w.
 type sealer struct {
-	key  string
-	age  io.WriteCloser
-	zstd *zstd.Encoder
-	head []byte // what came before it was decided how to pack
-	open bool   // decided; head is written
+	begin []byte // what comes before the content, but for how it is packed
+	age   io.WriteCloser
+	zstd  *zstd.Encoder
+	head  []byte // what came before it was decided how to pack
+	open  bool   // decided; head is written
 }
 
 func newSealer(w io.Writer, key string, recipients []age.Recipient) (*sealer, error) {
@@ -55,8 +56,50 @@ func newSealer(w io.Writer, key string, recipients []age.Recipient) (*sealer, er
 	if err != nil {
 		return nil, fmt.Errorf("encrypt: %w", err)
 	}
-	return &sealer{key: key, age: a}, nil
+	return &sealer{begin: beginning{key: key, readers: readersOf(recipients)}.bytes(), age: a}, nil
 }
+
+// A beginning is what comes before the content of an object.
+type beginning struct {
+	pack    byte
+	readers [8]byte // zero: not known
+	key     string
+}
+
+func (b beginning) bytes() []byte {
+	out := []byte{sealFormat, b.pack}
+	out = binary.BigEndian.AppendUint16(out, uint16(len(b.key)))
+	out = append(out, b.readers[:]...)
+	return append(out, b.key...)
+}
+
+// readBeginning reads what newSealer writes, of this format and the one before.
+func readBeginning(r io.Reader) (b beginning, err error) {
+	var fixed [4]byte
+	if _, err := io.ReadFull(r, fixed[:]); err != nil {
+		return b, err
+	}
+	switch fixed[0] {
+	case sealFormat:
+		if _, err := io.ReadFull(r, b.readers[:]); err != nil {
+			return b, err
+		}
+	case 1:
+	default:
+		return b, tooNew(fmt.Sprintf("format %d", fixed[0]))
+	}
+	name := make([]byte, binary.BigEndian.Uint16(fixed[2:]))
+	if _, err := io.ReadFull(r, name); err != nil {
+		return b, err
+	}
+	b.pack, b.key = fixed[1], string(name)
+	return b, nil
+}
+
+// tooNew is what a later program wrote.
+type tooNew string
+
+func (t tooNew) Error() string { return string(t) + " is newer than this program knows (upgrade it)" }
 
 func (s *sealer) Write(p []byte) (int, error) {
 	if !s.open {
@@ -81,10 +124,8 @@ func (s *sealer) decide() error {
 	if worthPacking(s.head) {
 		pack = packZstd
 	}
-	begin := []byte{sealFormat, pack}
-	begin = binary.BigEndian.AppendUint16(begin, uint16(len(s.key)))
-	begin = append(begin, s.key...)
-	if _, err := s.age.Write(begin); err != nil {
+	s.begin[1] = pack
+	if _, err := s.age.Write(s.begin); err != nil {
 		return err
 	}
 	if pack == packZstd {
@@ -141,7 +182,9 @@ func (s *sealer) abandon() {
 // An opener decrypts one object. Every error is ErrTorn, ErrWrongKey or the
 // reader's own as ErrUnreachable.
 type opener struct {
-	src     *source
+	src *source
+	beginning
+	packed  io.Reader // decrypted, and packed still
 	content io.Reader
 	zstd    *zstd.Decoder
 }
@@ -168,40 +211,45 @@ func newOpener(r io.ReadCloser, key string, identities []age.Identity) (_ *opene
 			_ = o.Close()
 		}
 	}()
-	a, err := age.Decrypt(bufio.NewReaderSize(o.src, 64<<10), identities...)
-	if err != nil {
-		if noMatch := (*age.NoIdentityMatchError)(nil); errors.As(err, &noMatch) {
-			return nil, ErrWrongKey
-		}
-		return nil, o.mean(err)
+	if err := o.open(key, identities); err != nil {
+		return nil, err
 	}
-	var begin [4]byte
-	if _, err := io.ReadFull(a, begin[:]); err != nil {
-		return nil, o.mean(err)
-	}
-	if begin[0] != sealFormat {
-		return nil, fmt.Errorf("format %d is newer than this program knows (upgrade it)", begin[0])
-	}
-	name := make([]byte, binary.BigEndian.Uint16(begin[2:]))
-	if _, err := io.ReadFull(a, name); err != nil {
-		return nil, o.mean(err)
-	}
-	if string(name) != key {
-		return nil, fmt.Errorf("%w: it was written as %q", ErrTorn, clip(string(name)))
-	}
-	switch begin[1] {
+	switch o.pack {
 	case packPlain:
-		o.content = a
+		o.content = o.packed
 	case packZstd:
-		z, err := zstd.NewReader(a, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20))
+		z, err := zstd.NewReader(o.packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20))
 		if err != nil {
 			return nil, o.mean(err)
 		}
 		o.zstd, o.content = z, z
 	default:
-		return nil, fmt.Errorf("packing %d is newer than this program knows (upgrade it)", begin[1])
+		return nil, tooNew(fmt.Sprintf("packing %d", o.pack))
 	}
 	return o, nil
+}
+
+// open decrypts up to the content.
+func (o *opener) open(key string, identities []age.Identity) error {
+	a, err := age.Decrypt(bufio.NewReaderSize(o.src, 64<<10), identities...)
+	if err != nil {
+		if noMatch := (*age.NoIdentityMatchError)(nil); errors.As(err, &noMatch) {
+			return ErrWrongKey
+		}
+		return o.mean(err)
+	}
+	o.packed = a
+	o.beginning, err = readBeginning(a)
+	if later := tooNew(""); errors.As(err, &later) {
+		return err
+	}
+	if err != nil {
+		return o.mean(err)
+	}
+	if o.key != key {
+		return fmt.Errorf("%w: it was written as %q", ErrTorn, clip(o.key))
+	}
+	return nil
 }
 
 func (o *opener) Read(p []byte) (int, error) {

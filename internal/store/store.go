@@ -40,6 +40,8 @@ type Store struct {
 	nameKey    []byte // nil without an identity
 	recipients []age.Recipient
 	identities []age.Identity
+	own        []age.Identity // those that belong to the recipients
+	readers    [8]byte        // marks the recipients
 }
 
 // Info describes a blob without opening it.
@@ -89,7 +91,8 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	if opts.ID != "" && opts.ID != m.ID {
 		return nil, fmt.Errorf("%w: its id is %s, and %s was expected", ErrOtherStore, m.ID, opts.ID)
 	}
-	s := &Store{url: opts.URL, place: p, id: m.ID, recipients: opts.Recipients, identities: opts.Identities}
+	s := &Store{url: opts.URL, place: p, id: m.ID, recipients: opts.Recipients, identities: opts.Identities,
+		own: ownOf(opts.Identities, opts.Recipients), readers: readersOf(opts.Recipients)}
 	if len(s.identities) > 0 {
 		if s.nameKey, err = m.openKey(s.identities); err != nil {
 			return nil, err
