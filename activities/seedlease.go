@@ -36,7 +36,7 @@ type SaveSeed struct {
 	Epoch  int64      `json:"epoch"`  // of its lease
 	From   int64      `json:"from"`   // the generation that was rotated
 	Auth   string     `json:"auth"`   // SHA-256 of the new auth.json, hex
-	Ref    SeedRef    `json:"ref"`    // in the store; Generation is the workflow's to say
+	Ref    SeedRef    `json:"ref"`    // in the store; Generation is the workflow's to say, Kind the seed's
 	Files  []SeedFile `json:"files"`
 }
 
@@ -64,7 +64,8 @@ type SeedNow struct {
 	Generation int64    `json:"generation"`
 	Auth       string   `json:"auth,omitempty"` // SHA-256 of its auth.json, hex; empty where it has none
 	Ref        *SeedRef `json:"ref,omitempty"`
-	// Holders are the epochs of those who hold it.
+	// Holders are the epochs of those who hold it, and of one that has ended and
+	// from whose host it is still to be fetched.
 	Holders map[string]int64 `json:"holders,omitempty"`
 	// Rotated is what was seen and is not saved yet.
 	Rotated *RotatedSeed `json:"rotated,omitempty"`

@@ -146,6 +146,7 @@ type CloseSessionResult struct {
 	Wiped     bool       `json:"wiped"`             // the credential is gone, looked at
 	Removed   bool       `json:"removed"`           // our folder is gone, looked at
 	Archive   string     `json:"archive,omitempty"` // where work and rollouts are kept
+	Unsaved   bool       `json:"unsaved,omitempty"` // discarded: a login that codex rotated is in no store
 	Survivors []Survivor `json:"survivors,omitempty"`
 	Problem   *Problem   `json:"problem,omitempty"`
 	Seq       int64      `json:"seq"`

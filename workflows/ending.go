@@ -92,7 +92,7 @@ func (s *session) closeOnHost() (again bool) {
 			s.st.Pump.Seq = out.Seq
 			s.st.Notes, s.st.Handing = nil, nil
 			s.st.Alive = false
-			s.st.Closed = &CloseView{Wiped: out.Wiped, Removed: out.Removed, Archive: out.Archive}
+			s.st.Closed = &CloseView{Wiped: out.Wiped, Removed: out.Removed, Archive: out.Archive, Unsaved: out.Unsaved}
 			if out.Problem != nil && s.st.Error == nil {
 				s.st.Error = failureOfProblem(out.Problem)
 			}

@@ -30,6 +30,9 @@ func (s *session) processEnded(gone *activities.ProcessGone, p *activities.Probl
 	s.st.Alive = false
 	f := deathOf(gone, p)
 	s.st.ProcessEnd = f.Message
+	if f.Kind == "auth" {
+		s.doubtSeed(f.Message, f.Hint)
+	}
 	if s.st.Pump.Opened != s.st.Incarnation {
 		s.st.EarlyEnds++
 		if s.st.EarlyEnds >= 3 {

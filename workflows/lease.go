@@ -19,8 +19,9 @@ import (
 const (
 	signalAcquire = "acquire"
 	signalRelease = "release"
-	signalLease   = "lease" // to the holder
-	signalFound   = "found" // to a pool: what a host task found out
+	signalLease   = "lease"  // to the holder
+	signalFound   = "found"  // to a pool: what a host task found out
+	signalReport  = "report" // to a seed: what its holder saw of it
 )
 
 // acquire asks a pool for a slot, or a seed for its use.
@@ -30,6 +31,12 @@ type acquire struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	Seed   string            `json:"seed,omitempty"` // to a pool: what it will plant
 	Run    string            `json:"run,omitempty"`  // of the holder's workflow, the first
+
+	// Of a seed it says where the credential will be, before it is there: a
+	// host, its zone and the generation of the session's claim on it.
+	At         *activities.HostSpec `json:"at,omitempty"`
+	Zone       string               `json:"zone,omitempty"`
+	Generation int64                `json:"generation,omitempty"`
 }
 
 // release gives back whatever the holder has.
@@ -37,7 +44,36 @@ type release struct {
 	Holder string `json:"holder"`
 	// Left is told to a pool by a session that could not clean up.
 	Left *leftBehind `json:"left,omitempty"`
+
+	// Of a seed. Generation is that of the newest acquire: an older one that
+	// lies unread is taken back with it. Epoch is the lease's; 0 says that the
+	// holder took none.
+	Epoch      int64 `json:"epoch,omitempty"`
+	Generation int64 `json:"generation,omitempty"`
+	// Clean says that the credential is gone from the host, which was looked
+	// at, and that what codex made of it is saved.
+	Clean bool `json:"clean,omitempty"`
+	// Discarded says that somebody gave up what could not be saved.
+	Discarded bool `json:"discarded,omitempty"`
+	// Proven is when the last turn began that codex completed with it.
+	Proven time.Time `json:"proven,omitzero"`
 }
+
+// report is what a holder saw of its seed.
+type report struct {
+	Holder  string    `json:"holder"`
+	Epoch   int64     `json:"epoch"`
+	Verdict string    `json:"verdict"` // suspect, alive
+	Reason  string    `json:"reason,omitempty"`
+	Hint    string    `json:"hint,omitempty"`
+	Began   time.Time `json:"began,omitzero"` // what shows that it is alive
+}
+
+// What a holder can say of its seed.
+const (
+	VerdictSuspect = "suspect"
+	VerdictAlive   = "alive"
+)
 
 // granted is the answer to the holder.
 type granted struct {

@@ -33,6 +33,8 @@ const (
 
 	// Of a seed workflow.
 	UpdatePutSeed    = "put_seed"    // PutSeed → SeedView
+	UpdateSetSeed    = "set_seed"    // SetSeed → SeedView
+	UpdateReviveSeed = "revive_seed" // ReviveSeed → SeedView
 	UpdateDeleteSeed = "delete_seed" // DeleteSeed → SeedView
 	QuerySeed        = "seed"        // → SeedView
 )
@@ -291,6 +293,7 @@ type CloseView struct {
 	Wiped   bool   `json:"wiped"`
 	Removed bool   `json:"removed"`
 	Archive string `json:"archive,omitempty"`
+	Unsaved bool   `json:"unsaved,omitempty"` // a login that codex rotated was given up
 }
 
 // TurnQuery asks for a turn by number or by the message that began it.
@@ -454,6 +457,19 @@ type PutSeed struct {
 	Files  []SeedFile         `json:"files"`
 	By     string             `json:"by,omitempty"`
 	Expect int64              `json:"expect,omitempty"` // the generation it replaces; 0 = whatever is there
+	Share  *int               `json:"share,omitempty"`  // as in SetSeed
+}
+
+// SetSeed changes how a seed is given; what is not given stays.
+type SetSeed struct {
+	By    string `json:"by,omitempty"`
+	Share *int   `json:"share,omitempty"` // how many sessions may have it at a time; 0 means any number
+}
+
+// ReviveSeed says that the stored generation is what there is: what could not
+// be fetched or saved is given up, what was thought of it is forgotten.
+type ReviveSeed struct {
+	By string `json:"by,omitempty"`
 }
 
 // DeleteSeed forgets a seed; Purge removes its blobs too.
@@ -469,12 +485,56 @@ type SeedView struct {
 	Name       string     `json:"name"`
 	Kind       string     `json:"kind"`
 	Generation int64      `json:"generation"`
-	Health     string     `json:"health"`
+	State      string     `json:"state"`  // free, held, recovering
+	Health     string     `json:"health"` // unknown, healthy, suspect, dead
+	Reason     string     `json:"reason,omitempty"`
+	Hint       string     `json:"hint,omitempty"`
+	Since      *time.Time `json:"since,omitempty"` // of the health
 	HeldBy     []string   `json:"held_by"`
 	Epoch      int64      `json:"epoch"`
 	Files      []SeedFile `json:"files"`
 	VerifiedAt *time.Time `json:"verified_at"`
 
+	Holders  []SeedHolder  `json:"holders,omitempty"`
+	Queue    int           `json:"queue"` // sessions that wait for it
+	Share    int           `json:"share"` // how many may have it at a time; 0 means any number
+	UsedAt   *time.Time    `json:"used_at,omitempty"`
+	Rotated  *SeedRotated  `json:"rotated,omitempty"`
+	Recovery *SeedRecovery `json:"recovery,omitempty"`
+
 	Ref     *activities.SeedRef `json:"ref,omitempty"`
 	Deleted bool                `json:"deleted,omitempty"`
+}
+
+// The states of a seed.
+const (
+	SeedFree       = "free"
+	SeedHeld       = "held"
+	SeedRecovering = "recovering" // what an ended holder has of it is being fetched; nobody gets it before
+)
+
+// SeedHolder is who has a seed, or had it and did not give it back.
+type SeedHolder struct {
+	Session string    `json:"session"`
+	Epoch   int64     `json:"epoch"`
+	Host    string    `json:"host"`
+	Since   time.Time `json:"since"`
+}
+
+// SeedRotated is a login that codex made and that is not saved yet.
+type SeedRotated struct {
+	Session string    `json:"session"`
+	Since   time.Time `json:"since"`
+	Reason  string    `json:"reason,omitempty"` // why it could not be saved so far
+}
+
+// SeedRecovery is what is done about a holder that ended without giving the
+// seed back.
+type SeedRecovery struct {
+	Session string     `json:"session"`
+	Host    string     `json:"host"`
+	Why     string     `json:"why"`
+	Tries   int        `json:"tries"`
+	NextTry *time.Time `json:"next_try,omitempty"`
+	Problem *Failure   `json:"problem,omitempty"` // of the newest try
 }

@@ -40,6 +40,7 @@ func (s *session) listen(ctx workflow.Context) error {
 			})
 	}
 	s.stirs = workflow.GetSignalChannel(ctx, signalStirred)
+	s.lease = workflow.GetSignalChannel(ctx, signalLease)
 	err := errors.Join(
 		open(SignalMessage, checking(s.checkMessage), taking(s.takeMessage)),
 		open(SignalDecide, checking(func(d Decide) error { _, err := s.checkDecide(d); return err }), taking(s.takeDecide)),
@@ -84,6 +85,9 @@ func (s *session) signalled(d door, raw converter.RawValue) {
 // left holding one when the run ends (measured: that signal is lost).
 func (s *session) drain() {
 	s.drainStirred()
+	for _, g := range unread[granted](s.lease) {
+		s.leased(g)
+	}
 	for _, d := range s.doors {
 		for {
 			var raw converter.RawValue

@@ -270,10 +270,10 @@ func TestALoginThatRotatesHasOneHolder(t *testing.T) {
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "b"})
 	})
 	p.at(2*time.Second, func() {
-		p.saw("session/a got team", "session/b queued: seed team, held by a")
+		p.saw("session/a got team", "session/b queued: seed team, held by a; 0 wait before it")
 		p.refuses(p.send(UpdateDeleteSeed, DeleteSeed{}), RefusedState)
 		p.refuses(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: ref}), RefusedState)
-		p.SignalWorkflow(signalRelease, release{Holder: "a"})
+		p.SignalWorkflow(signalRelease, release{Holder: "a", Epoch: 1, Clean: true})
 	})
 	p.at(3*time.Second, func() {
 		p.saw("session/b got team")

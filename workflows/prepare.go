@@ -1,8 +1,6 @@
 package workflows
 
 import (
-	"fmt"
-
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
@@ -27,7 +25,9 @@ func (s *session) prepare() (f *Failure, again bool) {
 		s.st.Generation = max(s.st.Generation+1, workflow.Now(s.ctx).Unix())
 	}
 	if s.opt.Seed != "" && !s.st.SeedHeld {
-		got, f, again := s.acquire(SeedID(s.opt.Seed), acquire{Holder: s.id})
+		at := s.st.Lease.Spec
+		got, f, again := s.acquire(SeedID(s.opt.Seed), acquire{Holder: s.id, At: &at, Zone: s.opt.Zone, Generation: s.st.Generation,
+			Run: workflow.GetInfo(s.ctx).FirstRunID})
 		if got == nil {
 			return f, again
 		}
@@ -136,6 +136,9 @@ func (s *session) refusedByCodex(p *activities.Problem) {
 	if f == nil {
 		f = &Failure{Kind: "protocol", Message: "codex refused to begin"}
 	}
+	if f.Kind == "auth" {
+		s.doubtSeed(f.Message, f.Hint)
+	}
 	if f.Kind == "thread_missing" && !s.st.HasTurn && s.st.MayHaveTurn {
 		// The message of which nothing is known did not reach the thread: it
 		// never had a turn, so there is nothing to lose.
@@ -145,71 +148,4 @@ func (s *session) refusedByCodex(p *activities.Problem) {
 		return
 	}
 	s.cannotStart(f)
-}
-
-// acquire asks a pool or a seed for a lease and waits for the answer. Nothing
-// is returned when the session is to close first, or to continue as new; the
-// next run asks again and keeps its place in the line.
-func (s *session) acquire(from string, a acquire) (got *granted, f *Failure, again bool) {
-	ch := workflow.GetSignalChannel(s.ctx, signalLease)
-	if err := workflow.SignalExternalWorkflow(s.ctx, from, "", signalAcquire, a).Get(s.ctx, nil); err != nil {
-		return nil, notThere(from, err), false
-	}
-	for {
-		var got *granted
-		err := s.await(func() bool {
-			for got == nil {
-				var g granted
-				if !ch.ReceiveAsync(&g) {
-					break
-				}
-				if g.From == from {
-					got = &g
-				}
-			}
-			return got != nil || s.st.Close != nil || s.full()
-		})
-		switch {
-		case err != nil:
-			return nil, &Failure{Kind: activities.ErrTypeInternal, Message: fmt.Sprintf("wait for %s: %v", from, err)}, false
-		case got != nil && got.Refused != nil:
-			return nil, got.Refused, false
-		case got != nil && got.Queued != "":
-			s.st.Waits = got.Queued
-			s.publish()
-		case got != nil && (got.Spec != nil || got.Seed != nil):
-			s.st.Waits = ""
-			return got, nil, false
-		case got != nil:
-			s.log.Warn("lease answer with nothing in it", "from", from)
-		case s.st.Close != nil:
-			s.signalRelease(from)
-			return nil, nil, false
-		default:
-			return nil, nil, true
-		}
-	}
-}
-
-func (s *session) signalRelease(from string) {
-	r := release{Holder: s.id}
-	if from == PoolID(s.opt.Zone) && s.st.Left != "" {
-		r.Left = &leftBehind{Why: s.st.Left, Generation: s.st.Generation, Seed: s.st.Seed, Layout: s.st.Layout,
-			ThreadID: s.st.Pump.ThreadID, Discard: s.st.Close != nil && s.st.Close.Discard || s.st.Layout == nil}
-	}
-	err := workflow.SignalExternalWorkflow(s.ctx, from, "", signalRelease, r).Get(s.ctx, nil)
-	if err != nil {
-		// The owner finds out by itself that the holder has ended.
-		s.log.Warn("lease not given back", "from", from, "error", err)
-	}
-}
-
-func (s *session) releaseLeases() {
-	if s.st.SeedHeld {
-		s.signalRelease(SeedID(s.opt.Seed))
-		s.st.SeedHeld = false
-	}
-	if s.st.Lease != nil {
-		s.signalRelease(PoolID(s.opt.Zone))
-	}
 }

@@ -35,6 +35,7 @@ type session struct {
 	shown attributes // what the search attributes say now
 	doors []door     // signal channels, to be emptied before a rollover
 	stirs workflow.ReceiveChannel
+	lease workflow.ReceiveChannel
 	stir  activities.Stirred // the newest, while a pump is attached
 	roll  *rollover
 	alarm *alarm // for approvals that expire

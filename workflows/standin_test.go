@@ -47,6 +47,8 @@ type standIn struct {
 
 	watches int // that run
 
+	recovered []activities.RecoverSeedInput
+
 	faults map[string]fault         // by session: what happens to a pump, once
 	gates  map[string]chan struct{} // by session: starting codex waits
 	stops  map[string]int           // times that a session's codex was stopped
@@ -231,6 +233,17 @@ func (h *standIn) RecordNotes(_ context.Context, in activities.RecordNotesInput)
 
 func (h *standIn) WipeLeftover(context.Context, activities.WipeLeftoverInput) (activities.WipeLeftoverResult, error) {
 	return activities.WipeLeftoverResult{Wiped: true, At: time.Unix(1_800_000_000, 0).UTC(), Removed: true}, nil
+}
+
+// RecoverSeed finds what it was sent for: nobody closes a session whose
+// workflow was killed.
+func (h *standIn) RecoverSeed(_ context.Context, in activities.RecoverSeedInput) (activities.RecoverSeedResult, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.recovered = append(h.recovered, in)
+	there := h.held[in.Claim.Session]
+	delete(h.held, in.Claim.Session)
+	return activities.RecoverSeedResult{Absent: !there, Wiped: there}, nil
 }
 
 func (h *standIn) DeleteSeedBlobs(context.Context, activities.DeleteSeedInput) error { return nil }

@@ -14,12 +14,20 @@ type sessionState struct {
 	UpdatedAt time.Time     `json:"updated_at"`
 
 	// Lease is the slot on a host; nil before it is granted.
-	Lease      *hostLease          `json:"lease,omitempty"`
-	Seed       *activities.SeedRef `json:"seed,omitempty"`
-	SeedHeld   bool                `json:"seed_held,omitempty"`
-	Attempt    int                 `json:"attempt"`    // leases of a host so far
-	Generation int64               `json:"generation"` // rises with every lease: the first part of the epoch
-	PumpN      int64               `json:"pump_n"`     // the second part; never reused
+	Lease    *hostLease          `json:"lease,omitempty"`
+	Seed     *activities.SeedRef `json:"seed,omitempty"`
+	SeedHeld bool                `json:"seed_held,omitempty"`
+	// SeedProven is when the newest turn began that was completed with it, and
+	// SeedDoubted says that the seed was told of a failure since.
+	SeedProven  time.Time `json:"seed_proven,omitzero"`
+	SeedDoubted bool      `json:"seed_doubted,omitempty"`
+	// Asked is who was asked for a lease; Answers are its, and not taken yet.
+	Asked   string    `json:"asked,omitempty"`
+	Answers []granted `json:"answers,omitempty"`
+
+	Attempt    int   `json:"attempt"`    // leases of a host so far
+	Generation int64 `json:"generation"` // rises with every lease: the first part of the epoch
+	PumpN      int64 `json:"pump_n"`     // the second part; never reused
 
 	Touched     bool                `json:"touched,omitempty"` // something of ours may be on the host
 	Layout      *activities.Layout  `json:"layout,omitempty"`

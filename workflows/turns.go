@@ -148,6 +148,9 @@ func (s *session) turnEnded(t *activities.TurnEnd) {
 	}
 	s.st.HasTurn, s.st.GoOns = true, 0
 	s.forgetDecided()
+	if v := s.st.turn(s.st.TurnN); v != nil {
+		s.seedShown(v.StartedAt, t.Status, t.Problem)
+	}
 	s.endTurn(t.Status, failureOfProblem(t.Problem), func(v *TurnView) {
 		v.TurnID, v.FinalText, v.FinalTruncated = t.ID, t.FinalText, t.FinalTruncated
 		v.Items, v.DiffStat = t.Items, t.DiffStat

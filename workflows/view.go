@@ -31,7 +31,7 @@ type attributes struct {
 // change (one event for all), current details always (no event).
 func (s *session) publish() {
 	now := attributes{
-		state: string(s.st.Status), host: s.hostName(), seed: s.opt.Seed,
+		state: string(s.st.Status), host: s.hostName(), seed: s.seedName(),
 		thread: s.st.Pump.ThreadID, waits: s.waitsFor(),
 		approvals: int64(len(s.st.open())), turn: int64(s.st.TurnN),
 	}
@@ -55,6 +55,14 @@ func (s *session) hostName() string {
 		return s.st.Lease.Spec.Name
 	}
 	return s.opt.Host
+}
+
+// seedName is the seed that is held, or was, or that was asked for.
+func (s *session) seedName() string {
+	if s.st.Seed != nil {
+		return s.st.Seed.Name
+	}
+	return s.opt.Seed
 }
 
 // waitsFor says in a word or two what the session waits for.
@@ -92,7 +100,7 @@ func (s *session) waitsFor() string {
 func (s *session) view() SessionView {
 	st := s.st
 	v := SessionView{
-		ID: s.id, State: st.Status, Host: s.hostName(), Seed: s.opt.Seed, ThreadID: st.Pump.ThreadID,
+		ID: s.id, State: st.Status, Host: s.hostName(), Seed: s.seedName(), ThreadID: st.Pump.ThreadID,
 		Requests: []RequestBrief{}, Attempt: max(st.Attempt, 1), Error: st.Error,
 		CreatedAt: st.CreatedAt, UpdatedAt: st.UpdatedAt, Waits: s.waitsFor(), Queue: s.queued(),
 		Refusals: st.Refusals, Close: st.Closed,
@@ -183,7 +191,7 @@ func (s *session) details() string {
 	if w := s.waitsFor(); w != "" {
 		say(", waits for %s", w)
 	}
-	say("\n\n- host: %s\n- seed: %s\n- thread: %s\n- turn: %d\n", dash(s.hostName()), dash(s.opt.Seed), dash(st.Pump.ThreadID), st.TurnN)
+	say("\n\n- host: %s\n- seed: %s\n- thread: %s\n- turn: %d\n", dash(s.hostName()), dash(s.seedName()), dash(st.Pump.ThreadID), st.TurnN)
 	if n := s.queued(); n > 0 {
 		say("- queued messages: %d\n", n)
 	}

@@ -1,0 +1,148 @@
+package workflows
+
+import (
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// The side of a lease that a session is on.
+
+// acquire asks a pool or a seed for a lease and waits for the answer. Nothing
+// is returned when the session is to close first, or to continue as new; the
+// next run asks again and keeps its place in the line.
+func (s *session) acquire(from string, a acquire) (got *granted, f *Failure, again bool) {
+	s.st.Asked = from
+	defer func() {
+		if !again { // what comes in the last moment of this run is the next one's
+			s.st.Asked = ""
+		}
+	}()
+	if err := workflow.SignalExternalWorkflow(s.ctx, from, "", signalAcquire, a).Get(s.ctx, nil); err != nil {
+		return nil, notThere(from, err), false
+	}
+	for {
+		err := s.await(func() bool { return len(s.st.Answers) > 0 || s.st.Close != nil || s.full() })
+		switch got := s.answer(from); {
+		case err != nil:
+			return nil, &Failure{Kind: activities.ErrTypeInternal, Message: fmt.Sprintf("wait for %s: %v", from, err)}, false
+		case got != nil && got.Refused != nil:
+			return nil, got.Refused, false
+		case got != nil && got.Queued != "":
+			s.st.Waits = got.Queued
+			s.publish()
+		case got != nil && (got.Spec != nil || got.Seed != nil):
+			s.st.Waits = ""
+			return got, nil, false
+		case got != nil:
+			s.log.Warn("lease answer with nothing in it", "from", from)
+		case s.st.Close != nil:
+			s.signalRelease(from, release{Holder: s.id, Generation: s.st.Generation, Clean: true})
+			return nil, nil, false
+		case s.full():
+			return nil, nil, true
+		}
+	}
+}
+
+// answer takes the oldest one that is of a lease that was asked for.
+func (s *session) answer(from string) *granted {
+	for len(s.st.Answers) > 0 {
+		g := s.st.Answers[0]
+		s.st.Answers = s.st.Answers[1:]
+		if g.From == from {
+			return &g
+		}
+	}
+	return nil
+}
+
+// leased takes what pools and seeds say: answers to what was asked, and newer
+// generations of the seed that is held.
+func (s *session) leased(g granted) {
+	switch held := s.st.Seed; {
+	case s.st.SeedHeld && g.Seed != nil && g.From == SeedID(held.Name):
+		if g.Seed.Epoch == held.Epoch && g.Seed.Generation > held.Generation {
+			s.st.Seed = g.Seed
+		}
+	case g.From == s.st.Asked:
+		s.st.Answers = append(s.st.Answers, g)
+	}
+}
+
+func (s *session) signalRelease(from string, r release) {
+	err := workflow.SignalExternalWorkflow(s.ctx, from, "", signalRelease, r).Get(s.ctx, nil)
+	if err != nil {
+		// The owner finds out by itself that the holder has ended.
+		s.log.Warn("lease not given back", "from", from, "error", err)
+	}
+}
+
+func (s *session) releaseLeases() {
+	if s.st.SeedHeld {
+		s.signalRelease(SeedID(s.st.Seed.Name), s.seedRelease())
+		s.st.SeedHeld = false
+	}
+	if s.st.Lease != nil {
+		s.signalRelease(PoolID(s.opt.Zone), s.slotRelease())
+	}
+}
+
+// slotRelease tells the pool what stays on the host.
+func (s *session) slotRelease() release {
+	r := release{Holder: s.id}
+	if s.st.Left != "" {
+		r.Left = &leftBehind{Why: s.st.Left, Generation: s.st.Generation, Seed: s.st.Seed, Layout: s.st.Layout,
+			ThreadID: s.st.Pump.ThreadID, Discard: s.st.Close != nil && s.st.Close.Discard || s.st.Layout == nil}
+	}
+	return r
+}
+
+// seedRelease says what is certain about the credential: no more.
+func (s *session) seedRelease() release {
+	r := release{Holder: s.id, Epoch: s.st.Seed.Epoch, Generation: s.st.Generation, Proven: s.st.SeedProven}
+	switch c := s.st.Closed; {
+	case !s.st.Touched:
+		r.Clean = true // it was never brought there
+	case c != nil:
+		r.Clean, r.Discarded = c.Wiped, c.Unsaved
+	}
+	return r
+}
+
+// seedShown takes what a turn's end shows of the seed. That it was refused is
+// told at once; that it works, with the release, or when somebody doubts it.
+func (s *session) seedShown(began time.Time, status string, p *activities.Problem) {
+	if !s.st.SeedHeld {
+		return
+	}
+	switch {
+	case p != nil && p.Kind == "auth":
+		s.doubtSeed(p.Message, p.Hint)
+	case status == "completed" && p == nil:
+		s.st.SeedProven = began
+		if s.st.SeedDoubted {
+			s.st.SeedDoubted = false
+			s.reportSeed(report{Verdict: VerdictAlive, Began: began})
+		}
+	}
+}
+
+// doubtSeed tells the seed that codex could not log in with it.
+func (s *session) doubtSeed(reason, hint string) {
+	if !s.st.SeedHeld {
+		return
+	}
+	s.st.SeedDoubted = true
+	s.reportSeed(report{Verdict: VerdictSuspect, Reason: excerpt(fmt.Sprintf("in session %s, %s", s.id, reason), maxReason), Hint: excerpt(hint, maxReason)})
+}
+
+// reportSeed does not wait: what it costs if it does not arrive is that nobody
+// else is warned.
+func (s *session) reportSeed(r report) {
+	r.Holder, r.Epoch = s.id, s.st.Seed.Epoch
+	workflow.SignalExternalWorkflow(s.ctx, SeedID(s.st.Seed.Name), "", signalReport, r)
+}

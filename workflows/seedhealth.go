@@ -1,0 +1,104 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// The health of a seed. The empty word is "unknown".
+const (
+	Healthy = "healthy"
+	Suspect = "suspect" // nobody new gets it until a person or a proof says otherwise
+	Dead    = "dead"    // its issuer says so: who asks is refused
+)
+
+// seedHealth is what is thought of a credential, and why.
+type seedHealth struct {
+	State  string    `json:"state,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+	Hint   string    `json:"hint,omitempty"`
+	Since  time.Time `json:"since"`
+}
+
+func hintBurnt(name string) string {
+	return fmt.Sprintf("log in anew and import it, or `ctl seed revive %s` to try the stored login", name)
+}
+
+// judge takes a verdict. It says no more than its word: who hears of a dead
+// seed looks at what holders there are.
+func (s *seed) judge(state, reason, hint string) {
+	since := workflow.Now(s.ctx)
+	if s.st.Health.State == state {
+		since = s.st.Health.Since
+	}
+	s.st.Health = seedHealth{State: state, Reason: excerpt(reason, maxReason), Hint: excerpt(hint, maxReason), Since: since}
+	s.work = true
+}
+
+func (s *seed) suspect(reason, hint string) {
+	if s.st.Health.State != Dead {
+		s.judge(Suspect, reason, hint)
+	}
+}
+
+// alive takes a proof of life: something that the credential did, which began
+// and which was seen to succeed. It says nothing of a doubt that came later.
+func (s *seed) alive(began, seen time.Time) {
+	switch s.st.Health.State {
+	case Dead:
+		return
+	case Suspect:
+		if !began.After(s.st.Health.Since) {
+			return
+		}
+	}
+	if s.st.Health.State != Healthy {
+		s.judge(Healthy, "", "")
+	}
+	if seen.After(s.st.VerifiedAt) {
+		s.st.VerifiedAt = seen
+	}
+}
+
+// reported takes what a holder saw. Who does not hold the seed any more knows
+// nothing of it.
+func (s *seed) reported(r report) {
+	if s.holds(r.Holder, r.Epoch) == nil {
+		return
+	}
+	switch r.Verdict {
+	case VerdictSuspect:
+		s.suspect(r.Reason, r.Hint)
+	case VerdictAlive:
+		s.alive(r.Began, workflow.Now(s.ctx))
+	}
+}
+
+func (s *seed) checkRevive(ReviveSeed) error {
+	switch {
+	case s.st.Ref == nil || s.st.Deleted:
+		return refuse(RefusedNotFound, "there is no seed %q", s.name)
+	case s.st.Rotated != nil && s.holds(s.st.Rotated.Holder, s.st.Rotated.Epoch) != nil:
+		return refuse(RefusedState, "seed %s: %s, and that session has it still: close the session first", s.name, s.st.Rotated.notSaved())
+	}
+	return nil
+}
+
+// revive takes a person's word that the stored generation is what there is.
+func (s *seed) revive(ReviveSeed) SeedView {
+	s.giveUpFetching()
+	s.st.Rotated = nil
+	s.st.Health = seedHealth{Since: workflow.Now(s.ctx)}
+	return s.view()
+}
+
+// giveUpFetching leaves what ended holders may have to where it is.
+func (s *seed) giveUpFetching() {
+	if s.rec != nil {
+		s.rec.cancel()
+	}
+	s.st.Leases = slices.DeleteFunc(s.st.Leases, func(l seedLease) bool { return l.Ended != "" })
+}

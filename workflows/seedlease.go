@@ -1,0 +1,272 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// A seedLease is a holder's right to a seed. It knows where the credential is
+// before it is there, so that it can be fetched however the holder ends.
+type seedLease struct {
+	Holder     string               `json:"holder"`
+	Epoch      int64                `json:"epoch"`
+	At         *activities.HostSpec `json:"at,omitempty"`
+	Zone       string               `json:"zone,omitempty"`
+	Run        string               `json:"run,omitempty"` // of the holder's workflow, the first: another one is another session
+	Generation int64                `json:"generation"`    // of the holder's claim on the host
+	Since      time.Time            `json:"since"`
+	Told       int64                `json:"told"`               // the generation of the seed that it knows of
+	Rotates    bool                 `json:"rotates,omitempty"`  // it may make a new generation
+	Internal   bool                 `json:"internal,omitempty"` // of the workflow's own
+
+	// Ended says why its holder has it no more, although the credential may
+	// still be on its host: then it is fetched from there.
+	Ended   string    `json:"ended,omitempty"`
+	Tries   int       `json:"tries,omitempty"`
+	NextTry time.Time `json:"next_try"`
+	Problem *Failure  `json:"problem,omitempty"` // of the newest try
+}
+
+// where names the host.
+func (l *seedLease) where() string {
+	if l.At == nil {
+		return "a host that is not known"
+	}
+	return l.At.Name
+}
+
+// exclusive says that only one session may hold the seed: its refresh token
+// can be used once, and two holders would burn it.
+func (s *seed) exclusive() bool { return s.st.Ref != nil && rotates(s.st.Ref.Kind) }
+
+func rotates(kind string) bool { return kind == "chatgpt" }
+
+func (s *seed) lease(holder string) *seedLease {
+	for i := range s.st.Leases {
+		if s.st.Leases[i].Holder == holder && !s.st.Leases[i].Internal {
+			return &s.st.Leases[i]
+		}
+	}
+	return nil
+}
+
+// holds finds the lease of somebody who has it still.
+func (s *seed) holds(holder string, epoch int64) *seedLease {
+	if l := s.lease(holder); l != nil && l.Epoch == epoch && l.Ended == "" {
+		return l
+	}
+	return nil
+}
+
+func (s *seed) byEpoch(epoch int64) *seedLease {
+	for i := range s.st.Leases {
+		if s.st.Leases[i].Epoch == epoch {
+			return &s.st.Leases[i]
+		}
+	}
+	return nil
+}
+
+// grant gives the seed to a holder.
+func (s *seed) grant(l seedLease) *seedLease {
+	s.st.Epoch++
+	l.Epoch, l.Since, l.Told, l.Rotates = s.st.Epoch, workflow.Now(s.ctx), s.st.Ref.Generation, s.exclusive()
+	s.st.UsedAt = l.Since
+	s.st.Leases = append(s.st.Leases, l)
+	return &s.st.Leases[len(s.st.Leases)-1]
+}
+
+// drop ends a lease of which nothing is left anywhere.
+func (s *seed) drop(epoch int64) {
+	s.st.Leases = slices.DeleteFunc(s.st.Leases, func(l seedLease) bool { return l.Epoch == epoch })
+	s.st.UsedAt = workflow.Now(s.ctx)
+	s.work = true
+}
+
+// enqueue takes somebody who asks. One that asks again keeps its place and is
+// told again.
+func (s *seed) enqueue(a acquire) {
+	if !NamePattern.MatchString(a.Holder) || encoded(a) > maxHost {
+		return
+	}
+	switch l := s.lease(a.Holder); {
+	case l == nil || l.Ended != "":
+	case l.Run != a.Run: // an earlier session of that name
+		s.ended(l)
+	case !s.stays(l, a):
+		s.unclean(l, fmt.Sprintf("session %s went to another host", a.Holder))
+	}
+	if i := slices.IndexFunc(s.st.Queue, func(t ticket) bool { return t.Holder == a.Holder }); i >= 0 {
+		s.st.Queue[i] = ticket{acquire: a}
+	} else {
+		s.st.Queue = append(s.st.Queue, ticket{acquire: a})
+	}
+	s.work = true
+}
+
+// stays takes the place that a holder names now, and says whether it is the
+// place where the credential is already.
+func (s *seed) stays(l *seedLease, a acquire) bool {
+	moved := l.At != nil && a.At != nil && (l.At.Name != a.At.Name || l.At.Address != a.At.Address || l.Zone != a.Zone)
+	if l.Rotates && moved && a.Generation > l.Generation {
+		return false
+	}
+	if a.At != nil && a.Generation >= l.Generation {
+		l.At, l.Zone, l.Generation = a.At, a.Zone, a.Generation
+	}
+	return true
+}
+
+// without leaves out what a release takes back. What is asked for later has a
+// higher generation.
+func without(acqs []acquire, r release) []acquire {
+	return slices.DeleteFunc(acqs, func(a acquire) bool { return a.Holder == r.Holder && a.Generation <= r.Generation })
+}
+
+// release takes the seed back. Epoch 0 is from somebody who never took what it
+// may have been given; any other but the lease's changes nothing.
+func (s *seed) release(r release) {
+	l := s.lease(r.Holder)
+	switch {
+	case r.Epoch != 0 && (l == nil || l.Epoch != r.Epoch):
+		workflow.GetLogger(s.ctx).Warn("release of a lease that has ended", "holder", r.Holder, "epoch", r.Epoch)
+		return
+	case r.Epoch == 0 && l != nil && l.Generation > r.Generation:
+		return
+	}
+	s.st.Queue = slices.DeleteFunc(s.st.Queue, func(t ticket) bool { return t.Holder == r.Holder && t.Generation <= r.Generation })
+	s.work = true
+	if l == nil || l.Ended != "" {
+		return
+	}
+	if !r.Proven.IsZero() {
+		s.alive(r.Proven, r.Proven)
+	}
+	who := "session " + r.Holder
+	switch {
+	case !l.Rotates:
+		s.drop(l.Epoch)
+	case !r.Clean:
+		s.unclean(l, who+" ended and could not show that its credential is gone")
+	case r.Discarded || s.st.Rotated != nil:
+		s.drop(l.Epoch)
+		s.st.Rotated = nil
+		s.suspect(fmt.Sprintf("%s was given up with a login that codex had rotated and that was not saved", who), hintBurnt(s.name))
+	default:
+		s.drop(l.Epoch)
+	}
+}
+
+// denies says why nobody more can have the seed now, or that nobody ever can.
+func (s *seed) denies() (why string, never *Failure) {
+	switch st := s.st; {
+	case st.Ref == nil || st.Deleted:
+		return "", &Failure{Kind: "seed_not_found", Message: "seed " + s.name + " has no content", Hint: "import it again"}
+	case st.Health.State == Dead:
+		return "", &Failure{Kind: "seed_dead", Message: fmt.Sprintf("seed %s is dead: %s", s.name, st.Health.Reason), Hint: st.Health.Hint}
+	case st.Health.State == Suspect:
+		return fmt.Sprintf("seed %s, which is suspect: %s (%s)", s.name, st.Health.Reason, st.Health.Hint), nil
+	}
+	for i := range s.st.Leases {
+		switch l := &s.st.Leases[i]; {
+		case l.Ended != "":
+			return fmt.Sprintf("seed %s, %s", s.name, s.beingFetched(l)), nil
+		case l.Internal:
+			return fmt.Sprintf("seed %s, which is being verified", s.name), nil
+		case l.Rotates || s.exclusive():
+			return fmt.Sprintf("seed %s, held by %s", s.name, l.Holder), nil
+		}
+	}
+	switch {
+	case s.st.Rotated != nil:
+		return fmt.Sprintf("seed %s, which was rotated and is not saved", s.name), nil
+	case s.st.Share > 0 && len(s.st.Leases) >= s.st.Share:
+		return fmt.Sprintf("seed %s, which %d sessions use, as many as may", s.name, len(s.st.Leases)), nil
+	}
+	return "", nil
+}
+
+// exactly is how many in a line are told each new reason. Those behind hear
+// only that they wait: else each grant would be told to everybody.
+const exactly = 20
+
+// serve grants in the order of asking; all is decided before anybody is told.
+func (s *seed) serve() {
+	s.work = false
+	letters, fresh := s.news(), map[string]bool{}
+	say := func(holder string, g granted) {
+		g.From = SeedID(s.name)
+		letters = append(letters, letter{holder, g})
+	}
+	give := func(l *seedLease) {
+		ref := *s.st.Ref
+		ref.Epoch = l.Epoch
+		l.Told = ref.Generation
+		say(l.Holder, granted{Epoch: l.Epoch, Seed: &ref})
+	}
+	var left []ticket
+	for _, t := range s.st.Queue {
+		l := s.lease(t.Holder)
+		why, never := s.denies()
+		switch {
+		case l != nil && l.Ended == "" && s.st.Ref != nil:
+			give(l)
+		case never != nil:
+			say(t.Holder, granted{Refused: never})
+		case why == "":
+			fresh[t.Holder] = true
+			give(s.grant(seedLease{Holder: t.Holder, At: t.At, Zone: t.Zone, Run: t.Run, Generation: t.Generation}))
+		case len(left) >= maxLine:
+			say(t.Holder, granted{Refused: &Failure{Kind: "busy", Hint: "try again later",
+				Message: fmt.Sprintf("%s, and %d sessions wait already", why, len(left))}})
+		default:
+			if len(left) >= exactly {
+				why = "seed " + s.name
+			}
+			if left = append(left, t); t.Told != why {
+				left[len(left)-1].Told = why
+				say(t.Holder, granted{Queued: fmt.Sprintf("%s; %d wait before it", why, len(left)-1)})
+			}
+		}
+	}
+	s.st.Queue = left
+	for _, holder := range post(s.ctx, letters) {
+		s.isGone(holder, fresh[holder])
+	}
+}
+
+// news tells holders of generations that were saved while they hold the seed.
+// Those who share one keep theirs.
+func (s *seed) news() (letters []letter) {
+	for i := range s.st.Leases {
+		l := &s.st.Leases[i]
+		if !l.Rotates || l.Internal || l.Ended != "" || s.st.Ref == nil || l.Told == s.st.Ref.Generation {
+			continue
+		}
+		ref := *s.st.Ref
+		ref.Epoch = l.Epoch
+		l.Told = ref.Generation
+		letters = append(letters, letter{l.Holder, granted{From: SeedID(s.name), Epoch: l.Epoch, Seed: &ref}})
+	}
+	return letters
+}
+
+// isGone takes note that a holder cannot be told anything: its workflow has
+// ended. One that was not told of its lease has put the credential nowhere.
+func (s *seed) isGone(holder string, untold bool) {
+	s.st.Queue = slices.DeleteFunc(s.st.Queue, func(t ticket) bool { return t.Holder == holder })
+	s.work = true
+	l := s.lease(holder)
+	switch {
+	case l == nil || l.Ended != "":
+	case untold:
+		s.drop(l.Epoch)
+	default:
+		s.ended(l)
+	}
+}

@@ -1,0 +1,172 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// What codex makes of a login is on its host alone until it is saved. When a
+// holder ends without having shown that it is saved and gone, it is fetched
+// from there, and nobody else gets the seed before.
+
+// recovery is the activity that fetches.
+type recovery struct {
+	epoch  int64
+	fut    workflow.Future
+	cancel workflow.CancelFunc
+}
+
+// lookAgain is how soon holders are looked at again because somebody waits.
+const lookAgain = 30 * time.Second
+
+// lookSoon says whether holders are to be looked at for those who wait.
+func (s *seed) lookSoon() bool {
+	return len(s.st.Queue) > 0 && len(s.holders()) > 0 && !workflow.Now(s.ctx).Before(s.st.LookedAt.Add(lookAgain))
+}
+
+// setAlarm has holders looked at from time to time.
+func (s *seed) setAlarm() {
+	if len(s.st.Leases) == 0 {
+		return
+	}
+	if s.st.ReapAt.IsZero() {
+		s.st.ReapAt = workflow.Now(s.ctx).Add(reapEvery)
+	}
+	s.alarm.set(s.st.ReapAt)
+}
+
+// reap looks whether the holders, and those in line, still live.
+func (s *seed) reap() {
+	s.st.LookedAt = workflow.Now(s.ctx)
+	names := s.holders()
+	for _, t := range s.st.Queue[:min(len(s.st.Queue), 200)] {
+		if !slices.Contains(names, t.Holder) {
+			names = append(names, t.Holder)
+		}
+	}
+	ended, err := findEnded(s.ctx, names)
+	if err != nil {
+		workflow.GetLogger(s.ctx).Warn("holders not looked at", "error", err)
+		return
+	}
+	for _, h := range ended {
+		s.isGone(h, false)
+	}
+}
+
+// ended takes a lease from a holder whose workflow has ended without a word.
+func (s *seed) ended(l *seedLease) {
+	if !l.Rotates {
+		s.drop(l.Epoch) // a copy of what others have too
+		return
+	}
+	s.unclean(l, fmt.Sprintf("session %s has ended without giving it back", l.Holder))
+}
+
+// unclean has the credential fetched from where the lease's holder had it.
+func (s *seed) unclean(l *seedLease, why string) {
+	if l.At == nil {
+		epoch := l.Epoch
+		s.drop(epoch)
+		s.st.Rotated = nil
+		s.suspect(why+", and it is not known on which host it was", hintBurnt(s.name))
+		return
+	}
+	l.Ended, l.NextTry = why, workflow.Now(s.ctx)
+	s.work = true
+}
+
+// beingFetched says what is done about a lease whose holder has ended.
+func (s *seed) beingFetched(l *seedLease) string {
+	if l.Problem != nil {
+		return fmt.Sprintf("recovering: %s, and what codex made of the login on %s could not be fetched: %s", l.Ended, l.where(), l.Problem.Message)
+	}
+	return fmt.Sprintf("recovering: %s; what codex made of the login is being fetched from %s", l.Ended, l.where())
+}
+
+// recover goes on fetching: takes what came, begins what is due.
+func (s *seed) recover() {
+	if s.fetched() {
+		s.takeFetched()
+	}
+	i := slices.IndexFunc(s.st.Leases, func(l seedLease) bool { return l.Ended != "" })
+	if s.rec != nil || i < 0 {
+		return
+	}
+	l, now := &s.st.Leases[i], workflow.Now(s.ctx)
+	if now.Before(l.NextTry) {
+		s.again.set(l.NextTry)
+		return
+	}
+	// Above whatever the holder's own activities say to the host from now on.
+	l.Tries++
+	l.Generation = max(l.Generation+1, now.Unix())
+	ref := *s.st.Ref
+	ref.Epoch = l.Epoch
+	ctx, cancel := workflow.WithCancel(inZone(setUp(s.ctx, "fetch seed "+s.name+" from "+l.where()), l.Zone))
+	s.rec = &recovery{epoch: l.Epoch, cancel: cancel,
+		fut: workflow.ExecuteActivity(ctx, seeds.RecoverSeed, activities.RecoverSeedInput{Seed: ref,
+			Claim: activities.Claim{Session: l.Holder, Host: *l.At, Generation: l.Generation, Pump: int64(l.Tries)}})}
+}
+
+// inZone has an activity done by the workers of a zone: only they reach its hosts.
+func inZone(ctx workflow.Context, zone string) workflow.Context {
+	if zone == "" {
+		return ctx
+	}
+	return workflow.WithTaskQueue(ctx, TaskQueueOf(zone))
+}
+
+func (s *seed) fetched() bool { return s.rec != nil && s.rec.fut.IsReady() }
+
+// fetchAgain is how long to wait before the next try: ten seconds first, ten
+// minutes in the end.
+func fetchAgain(tries int) time.Duration {
+	return min(10*time.Second<<min(tries-1, 10), 10*time.Minute)
+}
+
+func (s *seed) takeFetched() {
+	rec := s.rec
+	s.rec, s.work = nil, true
+	rec.cancel()
+	var out activities.RecoverSeedResult
+	err := rec.fut.Get(s.ctx, &out)
+	l := s.byEpoch(rec.epoch)
+	if l == nil { // a person has given it up meanwhile
+		if out.Saved != nil {
+			s.keepBlob(out.Saved.Blob)
+		}
+		return
+	}
+	now := workflow.Now(s.ctx)
+	switch {
+	case err != nil:
+		l.Problem = failureOf("fetch it from "+l.where(), err)
+		l.NextTry = now.Add(fetchAgain(l.Tries))
+	case out.Saved != nil:
+		if out.Auth != authOf(s.st.Files) {
+			s.advance(*out.Saved, out.Files)
+		}
+		s.st.Rotated, l.Problem, l.NextTry = nil, nil, now // the next one wipes
+	case out.Absent || out.Wiped:
+		s.recovered(l, out)
+	default:
+		l.Problem = &Failure{Kind: activities.ErrTypeInternal, Message: "it could not be removed from " + l.where()}
+		l.NextTry = now.Add(fetchAgain(l.Tries))
+	}
+}
+
+// recovered ends a lease of which nothing is left on its host.
+func (s *seed) recovered(l *seedLease, out activities.RecoverSeedResult) {
+	rotated, holder, host := s.st.Rotated, l.Holder, l.where()
+	s.st.Rotated = nil
+	s.drop(l.Epoch)
+	if out.Absent && rotated != nil && rotated.Auth != authOf(s.st.Files) {
+		s.suspect(fmt.Sprintf("codex of session %s rotated the login, and it was neither saved nor is it on %s any more", holder, host), hintBurnt(s.name))
+	}
+}

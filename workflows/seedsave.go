@@ -1,0 +1,223 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// seedRotated is a login that codex made and that is in no store yet.
+type seedRotated struct {
+	activities.RotatedSeed
+	Since time.Time `json:"since"`
+}
+
+// authFile is the file of a seed that codex rotates.
+const authFile = "auth.json"
+
+func authOf(files []SeedFile) string {
+	for _, f := range files {
+		if f.Path == authFile {
+			return f.Digest
+		}
+	}
+	return ""
+}
+
+// advance makes a bundle in the store the seed's newest generation.
+func (s *seed) advance(ref activities.SeedRef, files []SeedFile) {
+	ref.Name, ref.Generation, ref.Epoch = s.name, 1, 0
+	if s.st.Ref != nil {
+		ref.Generation = s.st.Ref.Generation + 1
+	}
+	s.st.Ref, s.st.Files, s.st.PutAt = &ref, files, workflow.Now(s.ctx)
+	s.keepBlob(ref.Blob)
+}
+
+func (s *seed) keepBlob(key string) {
+	if !slices.Contains(s.st.Blobs, key) {
+		s.st.Blobs = append(s.st.Blobs, key)
+	}
+}
+
+func (s *seed) checkPut(in PutSeed) error {
+	switch {
+	case !NamePattern.MatchString(in.Name) || in.Name != s.name:
+		return refuse(RefusedBadInput, "seed name %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", in.Name)
+	case s.st.Deleted:
+		return refuse(RefusedState, "seed %s is being deleted: try again in a moment", in.Name)
+	case in.Ref.Blob == "" || in.Ref.Digest == "":
+		return refuse(RefusedBadInput, "seed %s: the bundle is not in the store", in.Name)
+	case in.Expect != 0 && (s.st.Ref == nil || s.st.Ref.Generation != in.Expect):
+		return refuse(RefusedState, "seed %s is not at generation %d any more", in.Name, in.Expect)
+	case s.exclusive() && len(s.holders()) > 0:
+		return refuse(RefusedState, "seed %s is a login that rotates and is held by %s", in.Name, strings.Join(s.holders(), ", "))
+	}
+	if in.Share != nil {
+		return s.checkShare(in.Ref.Kind, *in.Share)
+	}
+	return nil
+}
+
+// put takes a login that a person brings. It ends whatever was wrong with the
+// former one, and what was to be fetched of it.
+func (s *seed) put(in PutSeed) SeedView {
+	s.advance(in.Ref, in.Files)
+	s.giveUpFetching()
+	s.st.Rotated, s.st.Health = nil, seedHealth{Since: workflow.Now(s.ctx)}
+	if in.Share != nil {
+		s.st.Share = *in.Share
+	}
+	return s.view()
+}
+
+func (s *seed) checkShare(kind string, n int) error {
+	switch {
+	case n < 0:
+		return refuse(RefusedBadInput, "seed %s: it cannot be shared by %d sessions", s.name, n)
+	case rotates(kind) && n > 1:
+		return refuse(RefusedBadInput, "seed %s is a login that rotates: two holders would burn it, so it is never shared", s.name)
+	}
+	return nil
+}
+
+func (s *seed) checkSet(in SetSeed) error {
+	switch {
+	case s.st.Ref == nil || s.st.Deleted:
+		return refuse(RefusedNotFound, "there is no seed %q", s.name)
+	case in.Share != nil:
+		return s.checkShare(s.st.Ref.Kind, *in.Share)
+	}
+	return nil
+}
+
+func (s *seed) set(in SetSeed) SeedView {
+	if in.Share != nil {
+		s.st.Share = *in.Share
+	}
+	return s.view()
+}
+
+func (s *seed) checkRemove(DeleteSeed) error {
+	switch {
+	case s.st.Ref == nil || s.st.Deleted:
+		return refuse(RefusedNotFound, "there is no seed %q", s.name)
+	case len(s.holders()) > 0:
+		return refuse(RefusedState, "seed %s is held by %s", s.name, strings.Join(s.holders(), ", "))
+	case len(s.st.Leases) > 0:
+		return refuse(RefusedState, "seed %s is %s; `ctl seed revive %s` gives that up", s.name, s.beingFetched(&s.st.Leases[0]), s.name)
+	case s.st.Rotated != nil:
+		return refuse(RefusedState, "seed %s was rotated and is not saved; `ctl seed revive %s` gives that up", s.name, s.name)
+	}
+	return nil
+}
+
+// remove takes effect at once; the blobs follow.
+func (s *seed) remove(in DeleteSeed) SeedView {
+	s.st.Deleted, s.st.Purge = true, in.Purge
+	return s.view()
+}
+
+// now answers what the newest generation is. Who has ended and may have made
+// another one is among the holders until that is fetched.
+func (s *seed) now() activities.SeedNow {
+	out := activities.SeedNow{Auth: authOf(s.st.Files), Ref: s.st.Ref, Holders: map[string]int64{}}
+	if s.st.Ref != nil {
+		out.Generation = s.st.Ref.Generation
+	}
+	for _, l := range s.st.Leases {
+		out.Holders[l.Holder] = l.Epoch
+	}
+	if s.st.Rotated != nil {
+		r := s.st.Rotated.RotatedSeed
+		out.Rotated = &r
+	}
+	return out
+}
+
+// fences refuses whoever does not hold the seed any more.
+func (s *seed) fences(holder string, epoch int64) error {
+	switch {
+	case s.st.Ref == nil || s.st.Deleted:
+		return refuse(RefusedNotFound, "there is no seed %q", s.name)
+	case s.holds(holder, epoch) == nil:
+		return refuse(activities.RefusedFenced, "session %s does not hold seed %s under epoch %d any more (the newest epoch is %d)", excerpt(holder, maxWord), s.name, epoch, s.st.Epoch)
+	}
+	return nil
+}
+
+// checkSave compares: a login is taken only from who holds the seed, and only
+// as the next after the generation that codex had. The one that is the newest
+// already is a repeat.
+func (s *seed) checkSave(in activities.SaveSeed) error {
+	if err := s.fences(in.Holder, in.Epoch); err != nil {
+		return err
+	}
+	switch now := s.st.Ref; {
+	case in.Auth == "" || authOf(in.Files) != in.Auth || in.Ref.Blob == "" || in.Ref.Digest == "":
+		return refuse(RefusedBadInput, "save seed %s: it names no auth.json in the store", s.name)
+	case !rotates(now.Kind) || in.Ref.Kind != now.Kind:
+		return refuse(RefusedBadInput, "save seed %s: it is of kind %s, and what codex has is of kind %s: only a login that rotates is taken over, as what it was",
+			s.name, now.Kind, in.Ref.Kind)
+	case in.Auth == authOf(s.st.Files):
+		return nil
+	case in.From != now.Generation:
+		return refuse(activities.RefusedFenced, "seed %s is at generation %d: what was made of generation %d is not taken", s.name, now.Generation, in.From)
+	}
+	return nil
+}
+
+func (s *seed) save(in activities.SaveSeed) activities.SeedNow {
+	if in.Auth != authOf(s.st.Files) {
+		s.advance(in.Ref, in.Files)
+		now := workflow.Now(s.ctx)
+		if s.st.Health.State == "" { // codex got it from its issuer just now
+			s.alive(now, now)
+		}
+	}
+	if r := s.st.Rotated; r != nil && r.Auth == in.Auth {
+		s.st.Rotated = nil
+	}
+	return s.now()
+}
+
+func (s *seed) checkRotated(in activities.RotatedSeed) error {
+	if err := s.fences(in.Holder, in.Epoch); err != nil {
+		return err
+	}
+	switch {
+	case in.Auth == "":
+		return refuse(RefusedBadInput, "seed %s: the digest of what was seen is missing", s.name)
+	case !s.exclusive():
+		return refuse(RefusedBadInput, "seed %s is of kind %s, which does not rotate", s.name, s.st.Ref.Kind)
+	}
+	return nil
+}
+
+// rotated remembers what is not saved, and why, until it is.
+func (s *seed) rotated(in activities.RotatedSeed) activities.SeedNow {
+	in.Reason = excerpt(in.Reason, maxReason)
+	if in.Auth == authOf(s.st.Files) {
+		return s.now() // saved already
+	}
+	r := seedRotated{RotatedSeed: in, Since: workflow.Now(s.ctx)}
+	if old := s.st.Rotated; old != nil {
+		r.Since = old.Since
+	}
+	s.st.Rotated = &r
+	return s.now()
+}
+
+// notSaved says since when a login is on its host only.
+func (r *seedRotated) notSaved() string {
+	text := fmt.Sprintf("codex of session %s rotated the login, and it is not saved", r.Holder)
+	if r.Reason != "" {
+		text += ": " + r.Reason
+	}
+	return text
+}

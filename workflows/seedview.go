@@ -1,0 +1,78 @@
+package workflows
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// holders are those who have the seed.
+func (s *seed) holders() []string {
+	out := []string{}
+	for _, l := range s.st.Leases {
+		if l.Ended == "" && !l.Internal {
+			out = append(out, l.Holder)
+		}
+	}
+	return out
+}
+
+func (s *seed) view() SeedView {
+	st := s.st
+	v := SeedView{Name: s.name, State: SeedFree, Health: orElse(st.Health.State, "unknown"), Reason: st.Health.Reason, Hint: st.Health.Hint,
+		HeldBy: s.holders(), Epoch: st.Epoch, Files: st.Files, Ref: st.Ref, Deleted: st.Deleted, Share: st.Share,
+		Queue: len(st.Queue), Since: timeOrNil(st.Health.Since), VerifiedAt: timeOrNil(st.VerifiedAt), UsedAt: timeOrNil(st.UsedAt)}
+	if st.Ref != nil {
+		v.Kind, v.Generation = st.Ref.Kind, st.Ref.Generation
+	}
+	if v.Files == nil {
+		v.Files = []SeedFile{}
+	}
+	if s.exclusive() {
+		v.Share = 1
+	}
+	for i := range st.Leases {
+		l := &st.Leases[i]
+		v.Holders = append(v.Holders, SeedHolder{Session: l.Holder, Epoch: l.Epoch, Host: l.where(), Since: l.Since})
+		switch {
+		case l.Ended != "":
+			v.State = SeedRecovering
+			v.Recovery = &SeedRecovery{Session: l.Holder, Host: l.where(), Why: l.Ended, Tries: l.Tries, NextTry: timeOrNil(l.NextTry), Problem: l.Problem}
+			if l.Problem != nil && v.Health != Dead {
+				v.Health, v.Reason = Suspect, s.beingFetched(l)
+				v.Hint = fmt.Sprintf("it is tried again until the host can be reached; if that will never be: %s", hintBurnt(s.name))
+			}
+		case v.State != SeedRecovering:
+			v.State = SeedHeld
+		}
+	}
+	if st.Rotated != nil {
+		v.Rotated = &SeedRotated{Session: st.Rotated.Holder, Since: st.Rotated.Since, Reason: st.Rotated.Reason}
+	}
+	return v
+}
+
+func timeOrNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// tell shows in the Temporal UI what goes on; it costs no event.
+func (s *seed) tell() {
+	v := s.view()
+	var b strings.Builder
+	say := func(format string, args ...any) { b.WriteString(fmt.Sprintf(format, args...)) }
+	say("**%s**, %s\n\n- generation: %d (%s)\n- held by: %s\n- waiting: %d\n", v.State, v.Health, v.Generation, dash(v.Kind),
+		dash(excerpt(strings.Join(v.HeldBy, ", "), 1000)), v.Queue)
+	if v.Reason != "" {
+		say("- %s (%s)\n", excerpt(v.Reason, 1000), excerpt(v.Hint, 1000))
+	}
+	if s.st.Rotated != nil {
+		say("- %s\n", excerpt(s.st.Rotated.notSaved(), 1000))
+	}
+	workflow.SetCurrentDetails(s.ctx, b.String())
+}
