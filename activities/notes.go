@@ -77,5 +77,5 @@ func (s *Seeds) deleteSeed(ctx context.Context, in DeleteSeedInput) error {
 	for _, info := range kept {
 		keys = append(keys, info.Key)
 	}
-	return seeds.Delete(ctx, s.Store, keys...)
+	return errors.Join(seeds.Delete(ctx, s.Store, keys...), seeds.DeleteIntents(ctx, s.Store, in.Name))
 }

@@ -1,0 +1,172 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"fairlead.dev/fairlead/seeds"
+)
+
+// RefreshSeedInput: use a login's refresh token and keep what comes of it.
+type RefreshSeedInput struct {
+	Seed SeedRef `json:"seed"`
+	// Force is a person's word that a token that may be spent is used again:
+	// a text that is new for each time it is given.
+	Force string `json:"force,omitempty"`
+}
+
+// RefreshSeedResult says what came of it. Saved is there with the verdict
+// alive, and only with it: it is in the store and counts for nobody yet.
+type RefreshSeedResult struct {
+	SeedVerdict
+	Saved *SeedRef   `json:"saved,omitempty"`
+	Auth  string     `json:"auth,omitempty"` // SHA-256 of its auth.json, hex
+	Files []SeedFile `json:"files,omitempty"`
+	// Asked is false where an earlier attempt's answer was found.
+	Asked bool `json:"asked"`
+}
+
+// SeedVerdict is what is known of a seed: alive, dead, suspect, unknown, lost
+// (its refresh token may be spent and no answer is known) or fresh (nobody was
+// asked).
+type SeedVerdict struct {
+	Verdict    string        `json:"verdict"`
+	Reason     string        `json:"reason,omitempty"`
+	Hint       string        `json:"hint,omitempty"`
+	RetryAfter time.Duration `json:"retry_after,omitempty"`
+}
+
+func verdictOf(a seeds.Answer) SeedVerdict {
+	return SeedVerdict{Verdict: string(a.Verdict), Reason: a.Reason, Hint: a.Hint, RetryAfter: a.RetryAfter}
+}
+
+func (s *site) issuer() seeds.Issuer {
+	return seeds.Issuer{TokenURL: s.TokenEndpoint, URL: s.Issuer, Now: s.Now}
+}
+
+// RefreshSeed uses a login's refresh token once. That it is about to do so is
+// in the store before the request is sent, and the new login is in the store
+// before the activity ends: an attempt that comes after a killed one finds the
+// answer, or that the token may be spent, and then it does not use it again
+// unless a person says so. The one thing that is lost is an answer that was on
+// its way when this process died.
+func (s *Seeds) RefreshSeed(ctx context.Context, in RefreshSeedInput) (RefreshSeedResult, error) {
+	out, err := s.refreshSeed(ctx, in)
+	return out, failing{}.failure(ctx, "refresh seed "+in.Seed.Name, err)
+}
+
+func (s *Seeds) refreshSeed(ctx context.Context, in RefreshSeedInput) (RefreshSeedResult, error) {
+	var out RefreshSeedResult
+	seed, err := s.bundle(ctx, &in.Seed)
+	if err != nil {
+		return out, err
+	}
+	if seed.Kind() != seeds.KindChatGPT {
+		return out, badInput("seed %s is of kind %s: it has nothing to refresh", in.Seed.Name, seed.Kind())
+	}
+	done, err := s.alone(ctx, "refresh "+in.Seed.Name)
+	if err != nil {
+		return out, err
+	}
+	defer done()
+	spent := seeds.AuthDigest(seed.Auth())
+	ref, b, err := seeds.LoadRefreshed(ctx, s.Store, in.Seed.Name, in.Seed.Generation+1, spent)
+	if err != nil {
+		return out, &seedError{in.Seed.Name, err}
+	}
+	if b != nil {
+		out.take(ref, b)
+		return out, nil
+	}
+	intent, err := seeds.Intend(ctx, s.Store, in.Seed.Name, spent, in.Force)
+	if err != nil {
+		return out, err
+	}
+	if intent == nil {
+		out.SeedVerdict = SeedVerdict{Verdict: string(seeds.VerdictLost),
+			Reason: "a refresh of it was begun and its answer is not known: its refresh token may be spent",
+			Hint:   fmt.Sprintf("`ctl seed verify %s --force` tries it once more, which burns the login if it is spent; or log in anew and import it", in.Seed.Name)}
+		return out, nil
+	}
+	return s.ask(ctx, in, seed, spent, intent), nil
+}
+
+// ask makes the request. From here on nothing is given up while this process
+// lives: a cancelled activity that has a new login in its hands stores it.
+func (s *Seeds) ask(ctx context.Context, in RefreshSeedInput, seed *seeds.Bundle, spent string, intent *seeds.Intent) RefreshSeedResult {
+	held := context.WithoutCancel(ctx)
+	answer, next := s.issuer().Refresh(held, seed)
+	out := RefreshSeedResult{SeedVerdict: verdictOf(answer), Asked: true}
+	switch answer.Verdict {
+	case seeds.VerdictAlive:
+		s.insist(held, "seed "+in.Seed.Name+" was refreshed and is not saved yet", func(ctx context.Context) error {
+			ref, err := seeds.SaveRefreshed(ctx, s.Store, in.Seed.Name, in.Seed.Generation+1, spent, next)
+			if err == nil {
+				out.take(ref, next)
+			}
+			return err
+		})
+	case seeds.VerdictUnknown:
+		// Nothing was spent, and that must be known as surely as the intent.
+		s.insist(held, "seed "+in.Seed.Name+" was not refreshed, and that cannot be written down", func(ctx context.Context) error {
+			return intent.Withdraw(ctx, s.Store)
+		})
+	}
+	return out
+}
+
+// storeTry bounds one try at the store.
+const storeTry = time.Minute
+
+// insist does something with the store until it is done. The activity beats
+// meanwhile (see Beats); it ends with the process.
+func (s *Seeds) insist(ctx context.Context, what string, do func(context.Context) error) {
+	for n := int32(1); ; n++ {
+		try, cancel := context.WithTimeout(ctx, storeTry)
+		err := do(try)
+		cancel()
+		if err == nil {
+			return
+		}
+		s.Logger.Error(what, "err", err)
+		time.Sleep(nextTry(n, 0))
+	}
+}
+
+func (r *RefreshSeedResult) take(ref seeds.Ref, b *seeds.Bundle) {
+	r.Verdict, r.Reason, r.Hint = string(seeds.VerdictAlive), "", ""
+	r.Saved = &SeedRef{Name: ref.Name, Generation: ref.Generation, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind)}
+	r.Auth, r.Files = seeds.AuthDigest(b.Auth()), filesOf(b)
+}
+
+// VerifySeedInput names a seed.
+type VerifySeedInput struct {
+	Seed SeedRef `json:"seed"`
+}
+
+// VerifySeedResult says what can be known without using anything up.
+type VerifySeedResult struct {
+	SeedVerdict
+	// Until is when a login's access token ends, by its own words.
+	Until time.Time `json:"until,omitzero"`
+}
+
+// VerifySeed finds out about a seed what costs nothing and changes nothing: of
+// a login what it says of itself, of a key whether it is taken.
+func (s *Seeds) VerifySeed(ctx context.Context, in VerifySeedInput) (VerifySeedResult, error) {
+	out, err := s.verifySeed(ctx, in)
+	return out, failing{}.failure(ctx, "verify seed "+in.Seed.Name, err)
+}
+
+func (s *Seeds) verifySeed(ctx context.Context, in VerifySeedInput) (VerifySeedResult, error) {
+	seed, err := s.bundle(ctx, &in.Seed)
+	if err != nil {
+		return VerifySeedResult{}, err
+	}
+	if seed.Kind() == seeds.KindChatGPT {
+		answer, until := s.issuer().Fresh(seed)
+		return VerifySeedResult{SeedVerdict: verdictOf(answer), Until: until}, nil
+	}
+	return VerifySeedResult{SeedVerdict: verdictOf(s.issuer().Ask(ctx, seed))}, nil
+}

@@ -1,0 +1,128 @@
+package seeds
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"fairlead.dev/fairlead/internal/store"
+)
+
+// What a refresh makes of a login has one place in the store, named by the
+// login that was spent for it: whoever comes after a killed refresh finds it
+// there, and no second one is made beside it.
+
+// SaveRefreshed keeps what came of a login. The same bundle again is success.
+func SaveRefreshed(ctx context.Context, st *store.Store, name string, generation int64, spent string, b *Bundle) (Ref, error) {
+	ref, err := refreshedRef(name, generation, spent, b)
+	if err != nil {
+		return Ref{}, err
+	}
+	if err := st.Create(ctx, ref.Blob, b.Bytes()); err != nil && !errors.Is(err, store.ErrExists) {
+		return Ref{}, fmt.Errorf("save seed %s: %w", name, err)
+	}
+	if err := verify(ctx, st, ref); err == nil || !errors.Is(err, store.ErrTorn) && !errors.Is(err, store.ErrWrongKey) {
+		return ref, err
+	}
+	// Something else is there, or what is there cannot be read: beside it.
+	if ref, err = Save(ctx, st, name, generation, b); err != nil {
+		return Ref{}, err
+	}
+	return ref, verify(ctx, st, ref)
+}
+
+// LoadRefreshed finds what came of a login, nil if nothing is there.
+func LoadRefreshed(ctx context.Context, st *store.Store, name string, generation int64, spent string) (Ref, *Bundle, error) {
+	ref, err := refreshedRef(name, generation, spent, nil)
+	if err != nil {
+		return Ref{}, nil, err
+	}
+	b, err := Load(ctx, st, ref.Blob)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return Ref{}, nil, nil
+	case err != nil:
+		return Ref{}, nil, err
+	}
+	ref.Digest, ref.Kind = b.Manifest().Digest(), b.Kind()
+	return ref, b, nil
+}
+
+func refreshedRef(name string, generation int64, spent string, b *Bundle) (Ref, error) {
+	if err := ValidName(name); err != nil {
+		return Ref{}, err
+	}
+	if len(spent) != 64 {
+		return Ref{}, fmt.Errorf("save seed %s: %q is not the digest of an auth.json", name, spent)
+	}
+	ref := Ref{Name: name, Generation: generation, Blob: blobPrefix(name) + fmt.Sprintf("%010d-r%s", generation, spent[:24])}
+	if b != nil {
+		ref.Digest, ref.Kind = b.Manifest().Digest(), b.Kind()
+	}
+	return ref, nil
+}
+
+// An Intent says that a refresh token is about to be used. It is in the store
+// before the request is made, so that whoever comes after a kill knows that the
+// token may be spent.
+type Intent struct{ key string }
+
+// Intend writes the intent to use a login's refresh token. Unless a person said
+// so, with a word that is new for each time, a login of which there is an intent
+// already is not to be used: then there is no error and no intent.
+func Intend(ctx context.Context, st *store.Store, name, auth, word string) (*Intent, error) {
+	if err := ValidName(name); err != nil {
+		return nil, err
+	}
+	if word == "" {
+		there, err := st.List(ctx, intentPrefix(name)+auth)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return nil, fmt.Errorf("look for refreshes of seed %s: %w", name, err)
+		}
+		if len(there) > 0 {
+			return nil, nil
+		}
+	}
+	key := intentPrefix(name) + auth
+	if word != "" {
+		key += "-" + digest([]byte(word))[:16]
+	}
+	var mine [16]byte
+	_, _ = rand.Read(mine[:]) // never fails
+	err := st.Create(ctx, key, []byte(hex.EncodeToString(mine[:])))
+	switch {
+	case errors.Is(err, store.ErrExists):
+		return nil, nil
+	case err != nil:
+		// It may be there nevertheless, and would say of a token that was not
+		// used that it may be spent.
+		_ = st.Delete(context.WithoutCancel(ctx), key)
+		return nil, fmt.Errorf("write down that seed %s is to be refreshed: %w", name, err)
+	}
+	return &Intent{key}, nil
+}
+
+// Withdraw says that the token was not spent.
+func (i *Intent) Withdraw(ctx context.Context, st *store.Store) error {
+	if err := st.Delete(ctx, i.key); err != nil {
+		return fmt.Errorf("write down that a seed was not refreshed: %w", err)
+	}
+	return nil
+}
+
+func intentPrefix(name string) string { return "refreshes/" + name + "/" }
+
+// DeleteIntents forgets a seed's refreshes.
+func DeleteIntents(ctx context.Context, st *store.Store, name string) error {
+	there, err := st.List(ctx, intentPrefix(name))
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	var keys []string
+	for _, info := range there {
+		keys = append(keys, info.Key)
+	}
+	return Delete(ctx, st, keys...)
+}
