@@ -93,6 +93,7 @@ type talk struct {
 	layout      Layout
 	seed        *SeedRef
 	permissions string
+	credentials string
 	incarnation int
 	state       PumpState
 	resume      bool
@@ -155,7 +156,7 @@ func (k *talk) input(sends ...Send) RunPumpInput {
 	}
 	c := k.next()
 	return RunPumpInput{
-		Claim: c, Layout: k.layout, Seed: k.seed,
+		Claim: c, Layout: k.layout, Seed: k.seed, Credentials: k.credentials,
 		Pump: conversation.PumpInput{
 			Session: c.Session, State: k.state, Resume: k.resume, Sends: sends,
 			Thread: ThreadSpec{CWD: k.layout.WorkDir, Sandbox: sandbox, Permissions: k.permissions,

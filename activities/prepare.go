@@ -49,6 +49,12 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 	if err != nil {
 		return out, err
 	}
+	if err := checkBroker(in.Credentials, in.Seed); err != nil {
+		return out, err
+	}
+	if in.Credentials == CredentialsBroker {
+		bundle = bundle.WithoutAuth()
+	}
 	h, err := s.host(in.Claim.Host)
 	if err != nil {
 		return out, err
@@ -66,6 +72,9 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 	}
 	codex, err := s.codexOn(ctx, h, in.Claim.Host, root)
 	if err != nil {
+		return out, err
+	}
+	if err := checkBrokerCodex(in.Credentials, codex.Version); err != nil {
 		return out, err
 	}
 	l.Codex = codex.Path

@@ -130,6 +130,9 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	if err := in.Layout.check(in.Claim.Session); err != nil {
 		return RunPumpResult{}, err
 	}
+	if err := checkBroker(in.Credentials, in.Seed); err != nil {
+		return RunPumpResult{}, err
+	}
 	if in.Pump.Limits.Line == 0 {
 		in.Pump.Limits.Line = s.MaxLine
 	}
@@ -165,6 +168,7 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	res, err := conversation.Run(runCtx, w, in.Pump, s.sinkOf(held, t, hide.all), conversation.Options{
 		Attempt: int(a.n) + in.Pump.Again, Nonce: fmt.Sprintf("%d-%d", in.Claim.Pump, a.n), Redactor: hide.pump, Exit: w.exit, Over: w.over, Now: s.Now,
 		Log:     s.Logger.With("session", in.Claim.Session),
+		Broker:  s.broker(in, hide).asked(),
 		Settled: here.settled, Moved: here.moved, Fresh: s.fresh(),
 	})
 	trimming.add(&res.State)

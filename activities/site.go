@@ -71,6 +71,7 @@ func New(d Deps) *Set {
 	}
 	s := &site{
 		Deps:     d,
+		tokens:   temporalTokens{d.Temporal},
 		confined: map[string]bool{},
 		busy:     map[string]chan struct{}{},
 	}
@@ -105,6 +106,7 @@ type site struct {
 	Deps
 
 	recall recall
+	tokens tokenDesk
 
 	mu       sync.Mutex
 	confined map[string]bool          // hosts whose sandbox was seen to work

@@ -72,6 +72,8 @@ type PrepareSessionInput struct {
 	Seed    *SeedRef `json:"seed,omitempty"`
 	Dir     string   `json:"dir,omitempty"` // --dir
 	Sandbox string   `json:"sandbox"`
+	// Credentials are planted (or empty), or a broker's.
+	Credentials string `json:"credentials,omitempty"`
 }
 
 // PrepareSessionResult says what is there now. Repeating gives the same.
@@ -102,6 +104,8 @@ type RunPumpInput struct {
 	Layout Layout                 `json:"layout"`
 	Seed   *SeedRef               `json:"seed,omitempty"` // for redaction
 	Pump   conversation.PumpInput `json:"pump"`
+	// Credentials: with a broker's, the pump gives codex access tokens.
+	Credentials string `json:"credentials,omitempty"`
 }
 
 // RunPumpResult is a pump's result and, when the process ended, how.

@@ -185,7 +185,10 @@ func (m *machine) brokered(a tokenAnswered, now time.Duration) {
 		return
 	}
 	if a.err == nil {
-		m.opt.Redactor = m.opt.Redactor.With(*a.token.access)
+		if m.opt.Redactor == nil {
+			m.opt.Redactor = NewRedactor()
+		}
+		m.opt.Redactor.Add(*a.token.access)
 	}
 	switch {
 	case a.key == "" && no != nil && no.Code == TokenLater:

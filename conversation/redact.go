@@ -64,14 +64,6 @@ func (r *Redactor) Add(secrets ...string) {
 	r.known.Store(k)
 }
 
-// With knows further secrets, too; r is as before.
-func (r *Redactor) With(secrets ...string) *Redactor {
-	if r != nil {
-		secrets = append(secrets, r.known.Load().secrets...)
-	}
-	return NewRedactor(secrets...)
-}
-
 func mask(n int) string {
 	return strings.Repeat(placeholder, n/len(placeholder)+1)[:n]
 }

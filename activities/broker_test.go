@@ -1,0 +1,399 @@
+package activities
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/deploy/scriptedauth"
+	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/seeds"
+)
+
+// A desk plays the workflow of one seed: it refreshes at a real issuer, saves,
+// and only then answers. What it does not expect fails the test.
+type desk struct {
+	b      *bed
+	auth   *scriptedauth.Server
+	holder string
+
+	mu    sync.Mutex
+	ref   SeedRef
+	asked []RefreshSeed
+	no    error         // refuses to refresh
+	block chan struct{} // refreshes wait for it
+	begun chan struct{} // gets one for each refresh that was asked for
+}
+
+const deskEpoch = 4
+
+func (d *desk) now(_ context.Context, seed string) (SeedNow, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if seed != d.ref.Name {
+		d.b.t.Errorf("asked for seed %q", seed)
+	}
+	ref := d.ref
+	return SeedNow{Generation: ref.Generation, Ref: &ref, Holders: map[string]int64{d.holder: deskEpoch}}, nil
+}
+
+func (d *desk) refresh(ctx context.Context, seed string, what RefreshSeed) (SeedNow, error) {
+	d.mu.Lock()
+	d.asked = append(d.asked, what)
+	no, block := d.no, d.block
+	d.mu.Unlock()
+	d.begun <- struct{}{}
+	if what.Holder != d.holder || what.Epoch != deskEpoch {
+		d.b.t.Errorf("refresh asked by %+v", what)
+	}
+	if no != nil {
+		return SeedNow{}, no
+	}
+	if block != nil {
+		select {
+		case <-block:
+		case <-ctx.Done():
+			return SeedNow{}, ctx.Err()
+		}
+	}
+	if err := d.rotate(what.From); err != nil {
+		return SeedNow{}, err
+	}
+	return d.now(ctx, seed)
+}
+
+// rotate makes the next generation, unless there is one.
+func (d *desk) rotate(from int64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ref.Generation > from {
+		return nil
+	}
+	bundle, err := seeds.Load(d.b.t.Context(), d.b.store, d.ref.Blob)
+	if err != nil {
+		return err
+	}
+	var auth map[string]any
+	if err := json.Unmarshal(bundle.File("auth.json"), &auth); err != nil {
+		return err
+	}
+	tokens := auth["tokens"].(map[string]any)
+	body, err := json.Marshal(map[string]any{"client_id": scriptedauth.ClientID, "grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]})
+	if err != nil {
+		return err
+	}
+	res, err := http.Post(d.auth.TokenEndpoint(), "application/json", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != 200 {
+		return fmt.Errorf("refreshing: %s, %w", res.Status, err)
+	}
+	var next map[string]any
+	if err := json.Unmarshal(answer, &next); err != nil {
+		return err
+	}
+	for k, v := range next {
+		tokens[k] = v
+	}
+	auth["last_refresh"] = time.Now().Add(-time.Hour) // as if it had been long ago
+	data, err := json.Marshal(auth)
+	if err != nil {
+		return err
+	}
+	d.save(data, bundle.File("config.toml"))
+	return nil
+}
+
+// save makes a generation of the seed; mu is held.
+func (d *desk) save(auth, config []byte) {
+	t := d.b.t
+	t.Helper()
+	dir, err := os.MkdirTemp(t.TempDir(), "seed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{"auth.json": auth, "config.toml": config} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bundle, err := seeds.Pack(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref, err := seeds.Save(context.Background(), d.b.store, "login", d.ref.Generation+1, bundle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.ref = SeedRef{Name: ref.Name, Generation: ref.Generation, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind), Epoch: deskEpoch}
+}
+
+// loginMark is in every token of the login that the tests use.
+const loginMark = "leakmark"
+
+// brokered is a session whose host gets no credential.
+func (b *bed) brokered(id string, model *scriptedmodel.Server) (*talk, *desk) {
+	b.t.Helper()
+	auth := scriptedauth.Serve(b.t)
+	login := auth.Login(scriptedauth.Account{Mark: loginMark})
+	d := &desk{b: b, auth: auth, holder: id, begun: make(chan struct{}, 100)}
+	var planted map[string]any
+	if err := json.Unmarshal(login.AuthJSON(), &planted); err != nil {
+		b.t.Fatal(err)
+	}
+	planted["last_refresh"] = time.Now().Add(-time.Hour)
+	data, err := json.Marshal(planted)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	d.save(data, []byte(scriptedmodel.LoginConfigTOML(model.BaseURL())))
+	b.set.Sessions.tokens = d
+	ref := d.ref
+	k := &talk{bed: b, claim: Claim{Session: id, Host: b.spec, Generation: 1}, seed: &ref, credentials: CredentialsBroker}
+	out, err := b.prepare(PrepareSessionInput{Claim: k.next(), Seed: k.seed, Sandbox: "workspace-write", Credentials: CredentialsBroker})
+	if err != nil {
+		b.t.Fatalf("prepare: %v", err)
+	}
+	k.layout, k.permissions = out.Layout, out.Permissions
+	b.t.Cleanup(k.kill)
+	return k, d
+}
+
+// access are the access tokens' digests, oldest first.
+func (d *desk) access(ref SeedRef) string {
+	d.b.t.Helper()
+	bundle, err := seeds.Load(d.b.t.Context(), d.b.store, ref.Blob)
+	if err != nil {
+		d.b.t.Fatal(err)
+	}
+	a, err := seeds.AccessOf(bundle)
+	if err != nil {
+		d.b.t.Fatal(err)
+	}
+	return scriptedauth.Digest(a.Token.Reveal())
+}
+
+func (d *desk) newest() SeedRef {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ref
+}
+
+// leaks looks for the mark in every file of the session on its host, and in
+// the environment and arguments of all that runs there for it.
+func (k *talk) leaks() string {
+	k.t.Helper()
+	return k.sh(`[ ! -e "$1" ] || grep -rlaF -e "$2" -- "$1" || :
+for p in /proc/[0-9]*; do
+	[ "$(readlink "$p/cwd" 2>/dev/null)" != "$1/work" ] || { echo looked >&2; grep -laF -e "$2" "$p/environ" "$p/cmdline" 2>/dev/null || :; }
+done`, k.layout.Dir, loginMark)
+}
+
+func tokensSeen(model *scriptedmodel.Server) (seen []string) {
+	for _, r := range model.Requests() {
+		if strings.HasSuffix(r.Path, "/responses") {
+			seen = append(seen, r.TokenSHA256)
+		}
+	}
+	return seen
+}
+
+func TestBrokeredSessionWorksAndItsHostNeverHasACredential(t *testing.T) {
+	model := scriptedmodel.Serve(t, `
+rules:
+  - when: {turn: 1}
+    steps:
+      - shell: echo begun
+      - - fail: {kind: unauthorized}
+        - say: all is well
+  - when: {turn: 2}
+    reply: "Before that you said {{ .FirstUser }}"
+`)
+	b := newBed(t, readyHost(t))
+	k, d := b.brokered("brokered", model)
+	first := d.newest()
+	if got := b.sh(`ls -A "$1"`, k.layout.CodexHome); strings.Contains(got, "auth.json") || !strings.Contains(got, "config.toml") {
+		t.Fatalf("planted %s", got)
+	}
+	k.start()
+	out := k.pump(conversation.TurnEnded, k.message("I am Ada"))
+	if got := out.Pump.Turn; got.Status != "completed" || got.FinalText != "all is well" {
+		t.Fatalf("turn %+v, problem %+v", got, got.Problem)
+	}
+	second := d.newest()
+	if second.Generation != first.Generation+1 || len(d.asked) != 1 || d.asked[0].From != first.Generation {
+		t.Errorf("generation %d; asked to refresh %+v", second.Generation, d.asked)
+	}
+	if got, want := tokensSeen(model), []string{d.access(first), d.access(first), d.access(second)}; strings.Join(got, " ") != strings.Join(want, " ") {
+		t.Errorf("the model saw %q, want %q", got, want)
+	}
+	if got := k.leaks(); got != "" {
+		t.Errorf("on the host: %s", got)
+	}
+
+	// kill -9 of codex: the token is gone with it, and the next process gets
+	// one before it resumes the thread.
+	st, err := hostexec.InspectProcess(t.Context(), k.host(), serverDir(k.layout, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(st.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	k.pump(conversation.ProcessEnded)
+	k.start()
+	out = k.pump(conversation.TurnEnded, k.message("And now?"))
+	if got := out.Pump.Turn; got.Status != "completed" || got.FinalText != "Before that you said I am Ada" {
+		t.Fatalf("turn %+v, problem %+v", got, got.Problem)
+	}
+	if seen := tokensSeen(model); seen[len(seen)-1] != d.access(second) {
+		t.Errorf("the model saw %s last, want %s", seen[len(seen)-1], d.access(second))
+	}
+	if len(d.asked) != 1 || d.auth.MostUses() != 1 {
+		t.Errorf("refreshed %d times, a refresh token was used %d times", len(d.asked), d.auth.MostUses())
+	}
+	if got := k.leaks(); got != "" {
+		t.Errorf("on the host: %s", got)
+	}
+	all, err := json.Marshal([]any{out, readAll(t, k.store, "brokered", 1)})
+	if err != nil || bytes.Contains(all, []byte(loginMark)) {
+		t.Errorf("on record (%v): %s", err, all)
+	}
+
+	got, err := k.close(k.closing())
+	if err != nil || !got.Wiped || !got.Removed {
+		t.Errorf("closed: %+v, %v", got, err)
+	}
+	if got := k.leaks(); got != "" {
+		t.Errorf("on the host after the close: %s", got)
+	}
+}
+
+func TestDeadLoginOfABrokerFailsTheTurnAsAuth(t *testing.T) {
+	model := scriptedmodel.Serve(t, `
+rules:
+  - steps: [[{fail: {kind: unauthorized, times: -1}}, {say: never}]]
+`)
+	b := newBed(t, readyHost(t))
+	k, d := b.brokered("broker-dead", model)
+	k.start()
+	d.no = temporal.NewNonRetryableApplicationError("seed login is dead", RefusedDead, nil)
+	out := k.pump(conversation.TurnEnded, k.message("go"))
+	if p := out.Pump.Turn.Problem; out.Pump.Turn.Status != "failed" || p == nil || p.Kind != "auth" || !strings.Contains(p.Hint, "log in") {
+		t.Errorf("turn %+v, problem %+v", out.Pump.Turn, p)
+	}
+}
+
+func TestSeedThatWasTakenAwayGivesNoToken(t *testing.T) {
+	model := scriptedmodel.Serve(t, "rules: [{reply: never}]")
+	b := newBed(t, readyHost(t))
+	k, d := b.brokered("broker-taken", model)
+	k.start()
+	d.holder = "somebody-else"
+	out := k.pump(conversation.Refused, k.message("go"))
+	if p := out.Pump.Problem; p.Kind != "auth" || !strings.Contains(p.Message, "held by somebody else") {
+		t.Errorf("problem %+v", p)
+	}
+}
+
+func TestAnotherWorkerAnswersTheRefreshOfOneThatDied(t *testing.T) {
+	model := scriptedmodel.Serve(t, `
+rules:
+  - steps: [[{fail: {kind: unauthorized}}, {say: all is well}]]
+`)
+	b := newBed(t, readyHost(t))
+	k, d := b.brokered("broker-worker", model)
+	k.start()
+	d.block = make(chan struct{})
+	in := k.input(k.message("go"))
+	dying := b.another()
+	dying.set.Sessions.tokens = d
+	first := k.pumpBeside(context.Background(), dying, in, quiet(1))
+	<-d.begun
+	// Nothing is heard of the first worker any more: its connections break.
+	if err := dying.pool.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d.mu.Lock()
+	block := d.block
+	d.block = nil
+	d.mu.Unlock()
+	got := <-k.pumpBeside(t.Context(), b, in, quiet(2))
+	close(block)
+	<-first
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	k.took(got.out, conversation.TurnEnded)
+	if turn := got.out.Pump.Turn; turn.Status != "completed" || turn.FinalText != "all is well" {
+		t.Errorf("turn %+v, problem %+v", turn, turn.Problem)
+	}
+	if n := d.auth.MostUses(); n != 1 || len(d.auth.Refreshes()) != 1 {
+		t.Errorf("a refresh token was used %d times, %d refreshes", n, len(d.auth.Refreshes()))
+	}
+}
+
+func TestOnlyAChatGPTLoginCanBeBrokered(t *testing.T) {
+	for _, seed := range []*SeedRef{nil, {Name: "team", Kind: "api_key"}, {Name: "team", Kind: "provider"}} {
+		err := checkBroker(CredentialsBroker, seed)
+		var typed *typedError
+		if !errors.As(err, &typed) || typed.kind != ErrTypeBadInput {
+			t.Errorf("%+v: %v", seed, err)
+		}
+		if err := checkBroker("", seed); err != nil {
+			t.Errorf("%+v without a broker: %v", seed, err)
+		}
+	}
+}
+
+func TestCodexThatWritesTokensDownIsRefused(t *testing.T) {
+	for version, ok := range map[string]bool{"0.125.0": false, "0.147.0": false, "0.150.9": false, "0.151.0": true, "0.169.0": true, "": false} {
+		err := checkBrokerCodex(CredentialsBroker, version)
+		if (err == nil) != ok {
+			t.Errorf("codex %q: %v", version, err)
+		}
+		if err := checkBrokerCodex("", version); err != nil {
+			t.Errorf("codex %q without a broker: %v", version, err)
+		}
+	}
+}
+
+func TestTokenIsRefreshedOnlyWhereThatCanHelp(t *testing.T) {
+	now := time.Now()
+	b := &brokering{site: &site{Deps: Deps{Now: func() time.Time { return now }}}}
+	old, young := now.Add(-time.Hour), now.Add(-time.Second)
+	for name, c := range map[string]struct {
+		access seeds.Access
+		ask    conversation.TokenAsk
+		want   bool
+	}{
+		"login with a good one":             {seeds.Access{Expires: now.Add(time.Hour), Refreshed: old}, conversation.TokenAsk{}, false},
+		"login with one that says nothing":  {seeds.Access{}, conversation.TokenAsk{}, false},
+		"login with one that is over":       {seeds.Access{Expires: now.Add(-time.Hour), Refreshed: old}, conversation.TokenAsk{}, true},
+		"refused, and there is no other":    {seeds.Access{Expires: now.Add(time.Hour), Refreshed: old}, conversation.TokenAsk{Reason: "refresh", Have: 7}, true},
+		"refused, and there is a newer one": {seeds.Access{Expires: now.Add(time.Hour), Refreshed: old}, conversation.TokenAsk{Reason: "refresh", Have: 6}, false},
+		"refused although it is brand-new":  {seeds.Access{Expires: now.Add(time.Hour), Refreshed: young}, conversation.TokenAsk{Reason: "refresh", Have: 7}, false},
+	} {
+		if got := b.spent(c.access, SeedNow{Generation: 7}, c.ask); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
