@@ -13,7 +13,6 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"fairlead.dev/fairlead/hostexec"
-	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
 	"fairlead.dev/fairlead/snapshots"
 )
@@ -31,14 +30,13 @@ func (s *Sessions) CloseSession(ctx context.Context, in CloseSessionInput) (Clos
 	if err != nil && !in.Discard {
 		return CloseSessionResult{}, f.failure(ctx, what, err)
 	}
-	hide := sec.all
-	f.hide = hide
-	out, err := s.close(ctx, in, attempt, hide)
-	hideIn(hide, &out)
+	f.hide = sec.all
+	out, err := s.close(ctx, in, attempt, sec)
+	hideIn(sec.all, &out)
 	return out, f.failure(ctx, what, err)
 }
 
-func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int32, hide *seeds.Redactor) (CloseSessionResult, error) {
+func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int32, hide secrets) (CloseSessionResult, error) {
 	out := CloseSessionResult{Seq: in.Seq}
 	h, err := s.host(in.Claim.Host)
 	if err != nil {
@@ -69,7 +67,7 @@ func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int3
 		return out, err
 	}
 	out.Wiped, out.Removed = true, true
-	out.Seq, err = s.record(ctx, in.Claim.Session, owner{in.Claim.Generation, in.Claim.Pump, 1}, in.Seq, in.Notes, hide)
+	out.Seq, err = s.record(ctx, in.Claim.Session, owner{in.Claim.Generation, in.Claim.Pump, 1}, in.Seq, in.Notes, hide.all)
 	return out, err
 }
 
@@ -78,29 +76,50 @@ const discardAfter = 2 * time.Minute
 
 // save keeps a rotated login, the rollouts and our work folder. Discard gives
 // up what cannot be saved, not what can.
-func (s *Sessions) save(ctx context.Context, h hostexec.Host, in CloseSessionInput, hide *seeds.Redactor) (archive string, err error) {
+func (s *Sessions) save(ctx context.Context, h hostexec.Host, in CloseSessionInput, hide secrets, out *CloseSessionResult) (err error) {
 	if in.Discard {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, discardAfter)
 		defer cancel()
 	}
-	saved := s.saveBack(ctx, h, in)
-	if saved != nil && !in.Discard {
-		return "", saved
+	saved := s.saveLogin(ctx, h, in, hide)
+	if out.SeedDiscarded = saved != nil; saved != nil && !in.Discard {
+		return saved
 	}
-	archive, err = s.archive(ctx, h, in, hide)
-	return archive, errors.Join(saved, err)
+	out.Archive, err = s.archive(ctx, h, in, hide.all)
+	return errors.Join(saved, err)
+}
+
+// saveLogin says why the host may have what is left of a rotating login, and
+// nobody else; nil if that is not so.
+func (s *Sessions) saveLogin(ctx context.Context, h hostexec.Host, in CloseSessionInput, hide secrets) error {
+	if in.Seed.rotates() && hide.auth == nil {
+		return fmt.Errorf("seed %s cannot be read, so nobody can tell whether its login was rotated", in.Seed.Name)
+	}
+	err := s.keeper(h, in.Claim.Session, in.Layout.CodexHome, in.Seed, hide).saveBack(ctx)
+	if !errors.Is(err, errSeedFenced) {
+		return err
+	}
+	// Whoever ended the lease has answered for what is here, unless the seed
+	// waits for it: then its recovery fetches it, and nobody else wipes it.
+	now, nerr := s.desk.now(ctx, in.Seed.Name)
+	if nerr != nil || now.Rotated != nil && now.Rotated.Holder == in.Claim.Session {
+		return errors.Join(err, nerr)
+	}
+	s.Logger.Warn("the session did not hold its seed any more; its login goes", "session", in.Claim.Session, "seed", in.Seed.Name)
+	return nil
 }
 
 // clear does what is to be done while the session's folder is there.
-func (s *Sessions) clear(ctx context.Context, h hostexec.Host, in CloseSessionInput, attempt int32, hide *seeds.Redactor, out *CloseSessionResult) error {
+func (s *Sessions) clear(ctx context.Context, h hostexec.Host, in CloseSessionInput, attempt int32, hide secrets, out *CloseSessionResult) error {
 	l, fence := in.Layout, in.Claim.fence(in.Layout.Dir, attempt)
 	var err error
 	if out.Survivors, err = endAll(ctx, h, l, in.Claim, in.Incarnation, attempt); err != nil {
 		return stays(h, l, err)
 	}
-	if out.Archive, err = s.save(ctx, h, in, hide); err != nil {
+	if err = s.save(ctx, h, in, hide, out); err != nil {
 		if !in.Discard || ctx.Err() != nil {
+			out.SeedDiscarded = false
 			return stays(h, l, err)
 		}
 		out.Problem = &Problem{Kind: "discarded", Message: fmt.Sprintf("discarded what could not be saved: %v", err)}
@@ -192,40 +211,6 @@ echo n`, Args: []string{codexHome, work},
 		return false, fmt.Errorf("look for what to keep on %s: %w", h.Name(), err)
 	}
 	return string(res.Stdout) != "n\n", nil
-}
-
-// saveBack keeps an auth.json that codex has rotated since it was planted: the
-// copy in the seed may be worth nothing any more. It is kept beside the seed,
-// encrypted, where taking it over as the seed's next generation finds it.
-func (s *Sessions) saveBack(ctx context.Context, h hostexec.Host, in CloseSessionInput) error {
-	if in.Seed == nil {
-		return nil
-	}
-	bundle, err := s.bundle(ctx, in.Seed)
-	if err != nil {
-		return err
-	}
-	planted := bundle.File("auth.json")
-	if planted == nil {
-		return nil
-	}
-	now, err := hostexec.ReadFile(ctx, h, path.Join(in.Layout.CodexHome, "auth.json"), 1<<20)
-	if errors.Is(err, hostexec.ErrNotExist) {
-		return nil // wiped by an earlier attempt, or codex logged out
-	}
-	if err != nil {
-		return fmt.Errorf("read the credential back: %w", err)
-	}
-	if string(now) == string(planted) {
-		return nil
-	}
-	sum := sha256.Sum256(now)
-	key := fmt.Sprintf("rotated/%s/%d-%s-%s", in.Seed.Name, in.Seed.Generation, in.Claim.Session, hex.EncodeToString(sum[:6]))
-	if err := s.Store.Create(ctx, key, now); err != nil && !errors.Is(err, store.ErrExists) {
-		return fmt.Errorf("keep the rotated credential: %w", err)
-	}
-	s.Logger.Warn("credential was rotated in a session; kept in the store", "seed", in.Seed.Name, "generation", in.Seed.Generation, "key", key)
-	return nil
 }
 
 // removeMountPoints removes what codex left in a person's folder: only those

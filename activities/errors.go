@@ -28,6 +28,7 @@ const (
 	ErrTypeCodexVersion   = "codex_version"   // outside the window
 	ErrTypeSandbox        = "sandbox"         // cannot confine as asked
 	ErrTypeSeed           = "seed"            // missing, torn or wrong key
+	ErrTypeSeedFenced     = "seed_fenced"     // the lease on the seed has ended
 	ErrTypeStore          = "store"           // the blob store cannot be reached or read
 	ErrTypeBadInput       = "bad_input"       // e.g. --dir is not a directory
 	ErrTypeOutcomeUnknown = "outcome_unknown" // may or may not have happened
@@ -105,6 +106,7 @@ func (f failing) classify(err error) (kind, hint string, retry bool) {
 	var typed *typedError
 	var seed *seedError
 	var fenced *hostexec.FencedError
+	var login *unsavable
 	switch {
 	case errors.As(err, &typed):
 		return typed.kind, typed.hint, typed.retry
@@ -122,6 +124,10 @@ func (f failing) classify(err error) (kind, hint string, retry bool) {
 		return ErrTypeAuth, "check --identity (a path on the worker), the agent, and authorized_keys on the host", false
 	case errors.Is(err, hostexec.ErrNoSpace):
 		return ErrTypeNoSpace, "free some disk space below the host's root folder, or choose another one with `ctl host add --root`", false
+	case errors.Is(err, errSeedFenced):
+		return ErrTypeSeedFenced, "somebody else may hold the login by now; close the session with --discard, and see `ctl seed show`", false
+	case errors.As(err, &login):
+		return ErrTypeSeed, "see auth.json in the session's folder on the host; --discard gives up what cannot be saved", true
 	case errors.As(err, &seed):
 		return seedKind(seed.name, err)
 	case storeFailed(err):

@@ -26,16 +26,15 @@ func (s *Sessions) PrepareSession(ctx context.Context, in PrepareSessionInput) (
 	if err != nil {
 		return PrepareSessionResult{}, f.failure(ctx, what, err)
 	}
-	hide := sec.all
-	f.hide = hide
-	out, err := s.prepare(ctx, in, attempt, hide)
+	f.hide = sec.all
+	out, err := s.prepare(ctx, in, attempt, sec)
 	if err != nil {
 		return PrepareSessionResult{}, f.failure(ctx, what, err)
 	}
 	return out, nil
 }
 
-func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt int32, hide *seeds.Redactor) (PrepareSessionResult, error) {
+func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt int32, hide secrets) (PrepareSessionResult, error) {
 	var out PrepareSessionResult
 	if err := checkID("session", in.Claim.Session); err != nil {
 		return out, err
@@ -88,12 +87,18 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 		CodexHome: l.CodexHome, Within: l.Dir, Bundle: bundle, Sandbox: in.Sandbox, WorkDir: l.WorkDir, Fence: &fence,
 	})
 	if err == nil && in.Sandbox != "danger-full-access" {
-		err = s.confine(ctx, h, in.Claim.Host, l, codex.Version, in.Sandbox, fence, hide)
+		err = s.confine(ctx, h, in.Claim.Host, l, codex.Version, in.Sandbox, fence, hide.all)
 	}
 	if err == nil && fresh {
 		_, err = h.Run(ctx, hostexec.Command{Script: `: >"$1"`, Args: []string{path.Join(l.Dir, "prepared")}, Fence: &fence})
 	}
 	if err != nil {
+		if !fresh {
+			// Codex has worked here before.
+			if unsaved := s.keeper(h, in.Claim.Session, l.CodexHome, in.Seed, hide).saveBack(ctx); unsaved != nil {
+				return out, fmt.Errorf("%w (and the login stays in %s on %s: %v)", err, l.CodexHome, h.Name(), unsaved)
+			}
+		}
 		return out, unprepare(ctx, h, l, fence, fresh, err)
 	}
 	if len(planted.Skipped) > 0 {

@@ -50,7 +50,7 @@ func TestASessionsArchiveIsNotThatOfAnEarlierOneOfItsName(t *testing.T) {
 		l := layoutOf(b.spec.Root, "twice")
 		b.sh(`mkdir -p "$1" && echo "$2" >"$1/work.txt"`, l.WorkDir, thread)
 		got, err := b.set.Sessions.close(t.Context(), CloseSessionInput{
-			Claim: Claim{Session: "twice", Host: b.spec, Generation: 1, Pump: int64(10 + i)}, Layout: l, ThreadID: thread}, 1, nil)
+			Claim: Claim{Session: "twice", Host: b.spec, Generation: 1, Pump: int64(10 + i)}, Layout: l, ThreadID: thread}, 1, secrets{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,22 +158,4 @@ func TestSecondServerIsRefusedWhileTheFirstLives(t *testing.T) {
 		t.Errorf("after the first was stopped: %+v, %v", two, err)
 	}
 	k.incarnation = 2
-}
-
-func TestRotatedCredentialIsKeptBeforeItIsWiped(t *testing.T) {
-	model := scriptedmodel.Serve(t, `rules: []`)
-	b := newBed(t, readyHost(t))
-	k := b.prepared("rot", "", "workspace-write", b.plantable(model))
-	rotated := `{"auth_mode":"apikey","OPENAI_API_KEY":"sk-made-up-rotated-000000"}`
-	b.sh(`printf %s "$2" >"$1/auth.json"`, k.layout.CodexHome, rotated)
-	if _, err := k.close(k.closing()); err != nil {
-		t.Fatal(err)
-	}
-	kept, err := b.store.List(t.Context(), "rotated/team/")
-	if err != nil || len(kept) != 1 {
-		t.Fatalf("kept %+v, %v", kept, err)
-	}
-	if data, err := b.store.Get(t.Context(), kept[0].Key); err != nil || string(data) != rotated {
-		t.Errorf("kept %q, %v", data, err)
-	}
 }

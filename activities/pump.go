@@ -151,12 +151,20 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	// A conversation that is called back still reads and writes.
 	life, end := context.WithCancel(held)
 	defer end()
+	h, err := s.host(in.Claim.Host)
+	if err != nil {
+		return RunPumpResult{}, err
+	}
+	keep := s.keeper(h, in.Claim.Session, in.Layout.CodexHome, in.Seed, hide)
 	w, err := s.attach(ctx, life, in, a, offset)
 	if err != nil {
 		return RunPumpResult{}, err
 	}
 	defer w.Close()
 
+	keep.notice(held)
+	stopKeeping := keep.beside(held)
+	defer stopKeeping()
 	trimming := s.trimAside(held, in, a)
 	here := s.attachedTo(in.Claim.Session, in.Pump.State)
 	done := make(chan struct{})
@@ -189,12 +197,14 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 		err = errHandOver
 	}
 	if err == nil && len(res.State.Open) > 0 && res.Reason != conversation.ProcessEnded {
-		err = s.leaveWatch(held, in, a.n, res.State.Cursor)
+		err = s.leaveWatch(held, in, a.n, res.State.Cursor, keep)
 	}
+	stopKeeping()
 	if err != nil {
 		return RunPumpResult{}, err
 	}
-	out := RunPumpResult{Pump: res}
+	// Behind the watch: what changes from now on, that one sees.
+	out := RunPumpResult{Pump: res, SeedLost: keep.last(held)}
 	for i := range out.Pump.Requests {
 		out.Pump.Requests[i].Whole = nil
 	}

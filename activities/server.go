@@ -159,7 +159,24 @@ func (s *Sessions) stopServer(ctx context.Context, in StopServerInput, attempt i
 		return out, err
 	}
 	out.Survivors, err = endAll(ctx, h, in.Layout, in.Claim, in.Incarnation, attempt)
+	if err == nil {
+		s.keepLogin(ctx, h, in)
+	}
 	return out, err
+}
+
+// keepLogin saves a login that codex rotated before it ended. The file stays,
+// so what cannot be saved now is saved by whoever looks next.
+func (s *Sessions) keepLogin(ctx context.Context, h hostexec.Host, in StopServerInput) {
+	if !in.Seed.rotates() {
+		return
+	}
+	hide, err := s.hiding(ctx, in.Seed)
+	if err != nil {
+		s.Logger.Warn("login of a session is not looked at", "session", in.Claim.Session, "seed", in.Seed.Name, "error", err)
+		return
+	}
+	s.keeper(h, in.Claim.Session, in.Layout.CodexHome, in.Seed, hide).last(ctx)
 }
 
 // endAll stops every incarnation and reaps what they left behind.

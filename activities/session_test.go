@@ -120,7 +120,7 @@ func (b *bed) prepare(in PrepareSessionInput) (PrepareSessionResult, error) {
 	if err != nil {
 		return PrepareSessionResult{}, err
 	}
-	out, err := s.prepare(b.t.Context(), in, 1, hide.all)
+	out, err := s.prepare(b.t.Context(), in, 1, hide)
 	return out, failing{hide: hide.all}.failure(b.t.Context(), "prepare", err)
 }
 
@@ -134,7 +134,7 @@ func (k *talk) close(in CloseSessionInput) (CloseSessionResult, error) {
 	if err != nil {
 		return CloseSessionResult{}, err
 	}
-	return k.set.Sessions.close(k.t.Context(), in, 1, hide.all)
+	return k.set.Sessions.close(k.t.Context(), in, 1, hide)
 }
 
 // sh runs a script on the host.

@@ -75,6 +75,9 @@ func New(d Deps) *Set {
 		confined: map[string]bool{},
 		busy:     map[string]chan struct{}{},
 	}
+	if d.Temporal != nil {
+		s.desk = temporalDesk{d.Temporal}
+	}
 	return &Set{
 		Hosts:    &Hosts{s},
 		Sessions: &Sessions{s},
@@ -107,6 +110,10 @@ type site struct {
 
 	recall recall
 	tokens tokenDesk
+	// desk is where seeds' workflows are spoken to; nil where there is no Temporal.
+	desk seedDesk
+	// saveEvery is saveBackEvery, unless it is set.
+	saveEvery time.Duration
 
 	mu       sync.Mutex
 	confined map[string]bool          // hosts whose sandbox was seen to work

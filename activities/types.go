@@ -112,6 +112,9 @@ type RunPumpInput struct {
 type RunPumpResult struct {
 	Pump    PumpResult   `json:"pump"`
 	Process *ProcessGone `json:"process,omitempty"`
+	// SeedLost says that the session does not hold its seed any more: what
+	// codex makes of the login is not saved.
+	SeedLost *Problem `json:"seed_lost,omitempty"`
 }
 
 // ProcessGone tells how a process ended.
@@ -126,6 +129,8 @@ type StopServerInput struct {
 	Claim       Claim  `json:"claim"`
 	Layout      Layout `json:"layout"`
 	Incarnation int    `json:"incarnation"`
+	// Seed is what was planted: a login that codex rotated is saved back.
+	Seed *SeedRef `json:"seed,omitempty"`
 }
 
 // StopServerResult lists what had to be ended besides the process itself.
@@ -153,7 +158,10 @@ type CloseSessionResult struct {
 	Unsaved   bool       `json:"unsaved,omitempty"` // discarded: a login that codex rotated is in no store
 	Survivors []Survivor `json:"survivors,omitempty"`
 	Problem   *Problem   `json:"problem,omitempty"`
-	Seq       int64      `json:"seq"`
+	// SeedDiscarded says that a rotated login may be lost: it could not be
+	// saved, and was given up.
+	SeedDiscarded bool  `json:"seed_discarded,omitempty"`
+	Seq           int64 `json:"seq"`
 }
 
 // RecordNotesInput: write transcript entries of the workflow's with no host.

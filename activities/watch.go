@@ -86,7 +86,15 @@ func (s *Hosts) WatchHost(ctx context.Context, in WatchHostInput) error {
 			return s.Temporal.SignalWorkflow(ctx, in.Pool, "", in.Back, HostBack{in.Host.Name})
 		},
 	}
+	logins, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.watchLogins(logins)
+	}()
 	err := w.run(ctx, activity.GetWorkerStopChannel(ctx))
+	stop()
+	<-done
 	f := failing{delay: nextTry(1, 0)}
 	return f.failure(ctx, "watch host "+in.Host.Name, err)
 }
@@ -98,6 +106,8 @@ type watcher struct {
 	back  func(ctx context.Context) error // tells the pool that the host is
 	root  string                          // of the host, once it is known
 	stirs map[string]*stir
+
+	keepers map[string]*keeper // of logins that have changed; for watchLogins alone
 }
 
 // A stir is what is known of a process to which something happened.
@@ -297,14 +307,18 @@ func incarnationOf(name string) (int, bool) {
 
 // leaveWatch has somebody look after the process while the session waits for a
 // person and nothing of ours is attached to it.
-func (s *Sessions) leaveWatch(ctx context.Context, in RunPumpInput, n int32, at Cursor) error {
+func (s *Sessions) leaveWatch(ctx context.Context, in RunPumpInput, n int32, at Cursor, keep *keeper) error {
 	h, err := s.host(in.Claim.Host)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
-	err = hostexec.LeaveWatch(ctx, h, serverDir(in.Layout, at.Incarnation), at.Offset, in.Claim.fence(in.Layout.Dir, n))
+	dir, fence := serverDir(in.Layout, at.Incarnation), in.Claim.fence(in.Layout.Dir, n)
+	err = hostexec.LeaveWatch(ctx, h, dir, at.Offset, fence)
+	if err == nil && keep != nil {
+		err = keep.watchLogin(ctx, dir, fence)
+	}
 	switch {
 	case err == nil:
 		return nil

@@ -269,7 +269,7 @@ func (s *session) reap() {
 	s.st.PumpN++
 	needed := func() bool { return s.st.Close != nil || s.canBegin() || s.full() }
 	out, err := doingUnless(s, untilDone(s.ctx, "clear "+name), needed, sessions.StopServer, activities.StopServerInput{
-		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation,
+		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed,
 	})
 	switch {
 	case err != nil && needed():
@@ -286,7 +286,7 @@ func (s *session) retire(p *activities.Problem) {
 	name := s.st.Lease.Spec.Name
 	s.st.PumpN++
 	_, err := unlessClosing(s, untilDone(s.ctx, "retire codex on "+name), sessions.StopServer, activities.StopServerInput{
-		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation,
+		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed,
 	})
 	if err != nil && s.st.Close == nil {
 		s.fail(failureOf("stop codex on "+name, err))

@@ -75,7 +75,7 @@ func (s *session) restart() *Failure {
 	if s.st.Incarnation > 0 {
 		// What the last process left behind must not work beside the new one.
 		_, err := unlessClosing(s, untilDone(s.ctx, "clear "+name), sessions.StopServer, activities.StopServerInput{
-			Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation,
+			Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed,
 		})
 		if s.st.Close != nil {
 			return nil

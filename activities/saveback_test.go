@@ -1,0 +1,517 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/seeds"
+)
+
+// A fakeDesk is a seed's workflow as the contract has it: compare and set on
+// generation and epoch. It fails the test on anything else than what a holder
+// may say.
+type fakeDesk struct {
+	t    *testing.T
+	name string
+
+	mu     sync.Mutex
+	at     SeedNow
+	said   []string                                     // what was asked, in order
+	before func(ctx context.Context, what string) error // fails or delays a step
+	after  func(what string) error                      // loses its answer
+}
+
+func newDesk(t *testing.T, ref *SeedRef, holder string) *fakeDesk {
+	now := *ref
+	return &fakeDesk{t: t, name: ref.Name, at: SeedNow{
+		Generation: ref.Generation, Auth: seeds.AuthDigest([]byte(login("acct-1", 0))), Ref: &now, Holders: map[string]int64{holder: ref.Epoch},
+	}}
+}
+
+func (d *fakeDesk) do(ctx context.Context, seed, what string, f func() error) (SeedNow, error) {
+	if seed != d.name {
+		d.t.Errorf("seed %s was asked for", seed)
+	}
+	d.mu.Lock()
+	d.said = append(d.said, what)
+	before, after := d.before, d.after
+	d.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return SeedNow{}, err
+	}
+	word, _, _ := strings.Cut(what, " ")
+	if before != nil {
+		if err := before(ctx, word); err != nil {
+			return SeedNow{}, err
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := f(); err != nil {
+		return SeedNow{}, err
+	}
+	if after != nil {
+		if err := after(word); err != nil {
+			return SeedNow{}, err
+		}
+	}
+	now := d.at
+	return now, nil
+}
+
+func (d *fakeDesk) holds(holder string, epoch int64) error {
+	if at, ok := d.at.Holders[holder]; !ok || at != epoch {
+		return fmt.Errorf("%w: %s under %d", errSeedFenced, holder, epoch)
+	}
+	return nil
+}
+
+func (d *fakeDesk) now(ctx context.Context, seed string) (SeedNow, error) {
+	return d.do(ctx, seed, "now", func() error { return nil })
+}
+
+func (d *fakeDesk) rotated(ctx context.Context, seed string, r RotatedSeed) (SeedNow, error) {
+	return d.do(ctx, seed, "rotated "+r.Reason, func() error {
+		if err := d.holds(r.Holder, r.Epoch); err != nil {
+			return err
+		}
+		noToken(d.t, "what a workflow is told", r.Reason)
+		if len(r.Auth) != 64 || r.Auth == d.at.Auth {
+			d.t.Errorf("marked as rotated: %q", r.Auth)
+		}
+		d.at.Rotated = &r
+		return nil
+	})
+}
+
+func (d *fakeDesk) save(ctx context.Context, seed string, s SaveSeed) (SeedNow, error) {
+	return d.do(ctx, seed, "save", func() error {
+		if err := d.holds(s.Holder, s.Epoch); err != nil {
+			return err
+		}
+		if s.Auth == d.at.Auth {
+			return nil
+		}
+		if s.From != d.at.Generation {
+			return fmt.Errorf("generation %d is not the newest", s.From)
+		}
+		if d.at.Rotated == nil || d.at.Rotated.Auth != s.Auth {
+			d.t.Error("it was saved and never marked as rotated")
+		}
+		d.at.Generation++
+		s.Ref.Generation = d.at.Generation
+		d.at.Ref, d.at.Auth, d.at.Rotated = &s.Ref, s.Auth, nil
+		return nil
+	})
+}
+
+func (d *fakeDesk) state() SeedNow {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.at
+}
+
+// took returns what was asked since it was asked last, without questions.
+func (d *fakeDesk) took() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var out []string
+	for _, s := range d.said {
+		if s != "now" {
+			out = append(out, strings.TrimSpace(s))
+		}
+	}
+	d.said = nil
+	return strings.Join(out, ", ")
+}
+
+// held prepares a session that holds a rotating seed.
+func (b *bed) held(id string, model *scriptedmodel.Server) (*talk, *fakeDesk) {
+	b.t.Helper()
+	ref := b.rotating(model, id, 7)
+	d := newDesk(b.t, ref, id)
+	b.set.Sessions.desk = d
+	return b.prepared(id, "", "workspace-write", ref), d
+}
+
+// keeper is one of a worker that has just come.
+func (k *talk) keeper() *keeper {
+	k.t.Helper()
+	hide, err := k.set.Sessions.hiding(k.t.Context(), k.seed)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return k.set.Sessions.keeper(k.host(), k.claim.Session, k.layout.CodexHome, k.seed, hide)
+}
+
+func (k *talk) look() (keep, error) { return k.keeper().look(k.t.Context()) }
+
+// savedIs checks what counts.
+func (k *talk) savedIs(d *fakeDesk, n int) {
+	k.t.Helper()
+	now := d.state()
+	if now.Generation != int64(n)+1 || now.Rotated != nil {
+		k.t.Errorf("generation %d, rotated %+v; want %d", now.Generation, now.Rotated, n+1)
+	}
+	if got := k.authIn(now.Ref); got != login("acct-1", n) {
+		k.t.Errorf("what counts is not the login after %d refreshes", n)
+	}
+}
+
+// However codex writes the file, each refresh becomes a generation, once.
+func TestEachRefreshIsSavedOnce(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k, d := b.held("keeps", nil)
+	if out, err := k.look(); err != nil || out != keptAsIs || d.took() != "" {
+		t.Errorf("with nothing new: %v, %v", out, err)
+	}
+	same := k.keeper()
+	for n := 1; n <= 4; n++ {
+		if n%2 == 0 {
+			k.replace(login("acct-1", n))
+		} else {
+			k.rewrite(login("acct-1", n))
+		}
+		if out, err := same.look(t.Context()); err != nil || out != keptSaved {
+			t.Fatalf("refresh %d: %v, %v", n, out, err)
+		}
+		k.savedIs(d, n)
+		if got := d.took(); got != "rotated, save" {
+			t.Errorf("refresh %d took: %s", n, got)
+		}
+		// The same one, and one of another worker that knows generation 1 only.
+		for _, again := range []*keeper{same, k.keeper()} {
+			if _, err := again.look(t.Context()); err != nil || d.took() != "" {
+				t.Errorf("looked again after refresh %d: %v", n, err)
+			}
+		}
+	}
+}
+
+// Whoever saves may be killed behind any step, or never hear that it was done:
+// who comes next finishes it, and it is there once.
+func TestAKillBetweenAnyTwoStepsOfASaveLosesNothing(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k, d := b.held("killed", nil)
+	n := 0
+	for _, step := range []string{"now", "rotated", "save"} {
+		for _, done := range []bool{false, true} {
+			n++
+			k.rewrite(login("acct-1", n))
+			cut := errors.New("killed")
+			ctx, kill := context.WithCancel(t.Context())
+			dies := func(what string) error {
+				if what != step {
+					return nil
+				}
+				kill()
+				return cut
+			}
+			d.mu.Lock()
+			if done {
+				d.after = dies
+			} else {
+				d.before = func(_ context.Context, what string) error { return dies(what) }
+			}
+			d.mu.Unlock()
+			if _, err := k.keeper().look(ctx); err == nil {
+				t.Errorf("%s, done %v: no error", step, done)
+			}
+			d.mu.Lock()
+			d.before, d.after = nil, nil
+			d.mu.Unlock()
+			kill()
+			if now := d.state(); now.Generation == int64(n) && step != "now" && !(step == "rotated" && !done) && now.Rotated == nil {
+				t.Errorf("%s, done %v: neither saved nor marked", step, done)
+			}
+			if _, err := k.look(); err != nil {
+				t.Fatalf("%s, done %v: the next one: %v", step, done, err)
+			}
+			k.savedIs(d, n)
+		}
+	}
+	blobs, err := b.store.List(t.Context(), "seeds/killed/")
+	if err != nil || len(blobs) != n+1 {
+		t.Errorf("%d blobs for %d generations: %v", len(blobs), n+1, err)
+	}
+}
+
+// Who lost the lease saves nothing and says so, each time.
+func TestAnOldHolderThatWakesUpSavesNothing(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k, d := b.held("woken", nil)
+	k.rewrite(login("acct-1", 1))
+	late := k.keeper()
+	d.before = func(_ context.Context, what string) error {
+		if what == "save" { // just before it would have counted
+			d.mu.Lock()
+			d.at.Holders = map[string]int64{"other": 8}
+			d.mu.Unlock()
+		}
+		return nil
+	}
+	for range 2 {
+		if _, err := late.look(t.Context()); !errors.Is(err, errSeedFenced) {
+			t.Errorf("the old holder: %v", err)
+		}
+	}
+	d.before = nil
+	if _, err := k.look(); !errors.Is(err, errSeedFenced) {
+		t.Errorf("a newer worker of the old holder: %v", err)
+	}
+	d.at.Holders = map[string]int64{"woken": 9} // the same session, leased anew elsewhere
+	if _, err := k.look(); !errors.Is(err, errSeedFenced) {
+		t.Errorf("the same session under an older lease: %v", err)
+	}
+	if now := d.state(); now.Generation != 1 {
+		t.Errorf("the seed is at generation %d", now.Generation)
+	}
+	err := failing{}.failure(t.Context(), "save", errSeedFenced)
+	if app := appError(t, err); app.Type() != ErrTypeSeedFenced || !app.NonRetryable() {
+		t.Errorf("typed as %v", app)
+	}
+}
+
+// What is no later login of the same account is never stored, and nothing but
+// what was there before counts as nothing to lose.
+func TestOnlyALaterLoginOfTheSameAccountIsStored(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k, d := b.held("picky", nil)
+	whole := login("acct-1", 1)
+	for _, c := range []struct {
+		name, auth string
+		bad        bool
+		marked     bool
+		want       keep
+	}{
+		{"half written", whole[:len(whole)/3], true, false, 0},
+		{"emptied", "", true, false, 0},
+		{"another account", login("acct-2", 5), true, true, 0},
+		{"an API key", `{"auth_mode":"apikey","OPENAI_API_KEY":"sk-made-up-of-somebody"}`, true, true, 0},
+		{"unclear", strings.Replace(login("acct-1", 0), refreshToken("acct-1", 0), refreshToken("acct-1", 77), 1), true, true, 0},
+		{"logged out", `{"auth_mode":"chatgpt","OPENAI_API_KEY":null,"tokens":null}`, false, false, keptNobody},
+		{"an earlier one", login("acct-1", -1), false, false, keptAsIs},
+	} {
+		d.at.Rotated = nil
+		k.rewrite(c.auth)
+		out, err := k.look()
+		if (err != nil) != c.bad || out != c.want {
+			t.Errorf("%s: %v, %v", c.name, out, err)
+		}
+		if err != nil {
+			noToken(t, c.name, err.Error())
+		}
+		if now := d.state(); now.Generation != 1 || (now.Rotated != nil) != c.marked {
+			t.Errorf("%s: generation %d, rotated %+v", c.name, now.Generation, now.Rotated)
+		}
+		if there := b.sh(`[ -e "$1/auth.json" ] && echo y`, k.layout.CodexHome); there != "y\n" {
+			t.Errorf("%s: looking has removed it", c.name)
+		}
+	}
+	d.at.Rotated = nil
+	b.sh(`rm "$1/auth.json"`, k.layout.CodexHome)
+	if out, err := k.look(); err != nil || out != keptNobody {
+		t.Errorf("removed: %v, %v", out, err)
+	}
+	k.rewrite(whole) // and whole after all
+	if out, err := k.look(); err != nil || out != keptSaved {
+		t.Errorf("then: %v, %v", out, err)
+	}
+	k.savedIs(d, 1)
+}
+
+// without takes the store away until the returned function is called.
+func (b *bed) without() (back func()) {
+	b.t.Helper()
+	dir := strings.TrimPrefix(b.store.URL(), "file://")
+	if err := os.Rename(dir, dir+".away"); err != nil {
+		b.t.Fatal(err)
+	}
+	return func() {
+		if err := os.Rename(dir+".away", dir); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// With the store down the seed says so, with the reason; nothing is wiped, not
+// by a close either; and it is saved as soon as there is a store.
+func TestWithNoStoreALoginIsMarkedAndStays(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k, d := b.held("storeless", nil)
+	same := k.keeper()
+	k.rewrite(login("acct-1", 1))
+	in := k.closing()
+	hide, err := k.set.Sessions.hiding(t.Context(), k.seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := b.without()
+	if _, err := same.look(t.Context()); err == nil {
+		t.Error("saved, with no store")
+	}
+	now := d.state()
+	if now.Rotated == nil || now.Rotated.Reason == "" || now.Generation != 1 {
+		t.Errorf("the seed says %+v", now.Rotated)
+	}
+	for range 2 {
+		out, err := k.set.Sessions.close(t.Context(), in, 1, hide)
+		if err == nil || out.Wiped || out.Removed || out.SeedDiscarded {
+			t.Errorf("closed with no store: %+v, %v", out, err)
+		}
+	}
+	if k.authOnHost() != login("acct-1", 1) {
+		t.Error("it is not on the host any more")
+	}
+	back()
+	if out, err := k.close(in); err != nil || !out.Wiped || !out.Removed || out.SeedDiscarded {
+		t.Errorf("closed with a store: %+v, %v", out, err)
+	}
+	k.savedIs(d, 1)
+}
+
+// A torn object in the store is never what counts: another is written beside it.
+func TestATornBlobNeverCounts(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k, d := b.held("torn", nil)
+	k.rewrite(login("acct-1", 1))
+	// Killed when the blob was written, and the store has torn it.
+	d.before = func(_ context.Context, what string) error {
+		if what == "save" {
+			return errors.New("killed")
+		}
+		return nil
+	}
+	if _, err := k.look(); err == nil {
+		t.Fatal("it was not killed")
+	}
+	d.before = nil
+	found, err := filepath.Glob(strings.TrimPrefix(b.store.URL(), "file://") + "/seeds/torn/0000000002-*")
+	if err != nil || len(found) != 1 {
+		t.Fatalf("in the store: %v, %v", found, err)
+	}
+	if err := os.Truncate(found[0], 100); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.look(); err != nil {
+		t.Fatal(err)
+	}
+	k.savedIs(d, 1)
+}
+
+// A seed's workflow that does not answer holds up no result for long, and what
+// is marked already stays marked.
+func TestASlowSaveDoesNotHoldUpATurn(t *testing.T) {
+	model := scriptedmodel.Serve(t, `rules: [{reply: hello}]`)
+	b := newBed(t, readyHost(t))
+	k, d := b.held("slow", model)
+	k.start()
+	d.before = func(ctx context.Context, what string) error {
+		if what == "save" {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	}
+	k.rewrite(login("acct-1", 1))
+	k.pump(conversation.TurnEnded, k.message("hi"))
+	if now := d.state(); now.Rotated == nil || now.Generation != 1 {
+		t.Errorf("the seed says %+v", now)
+	}
+	d.mu.Lock()
+	d.before = nil
+	d.mu.Unlock()
+	k.pump(conversation.TurnEnded, k.message("hi again"))
+	k.savedIs(d, 1)
+}
+
+// Discard gives up what cannot be saved, says so, and only then.
+func TestDiscardGivesUpOnlyALoginThatCannotBeSaved(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k, d := b.held("given", nil)
+	k.rewrite(login("acct-1", 1))
+	in := k.closing()
+	in.Discard = true
+	if out, err := k.close(in); err != nil || !out.Wiped || out.SeedDiscarded {
+		t.Errorf("what could be saved: %+v, %v", out, err)
+	}
+	k.savedIs(d, 1)
+
+	k, d = b.held("given-up", nil)
+	k.rewrite(login("acct-2", 1))
+	in = k.closing()
+	if out, err := k.close(in); err == nil || out.Wiped {
+		t.Errorf("another account's: %+v, %v", out, err)
+	}
+	in.Discard = true
+	out, err := k.close(in)
+	if err != nil || !out.Wiped || !out.Removed || !out.SeedDiscarded || out.Problem == nil {
+		t.Errorf("given up: %+v, %v", out, err)
+	}
+	if d.state().Generation != 1 {
+		t.Error("somebody else's login was stored as the seed's")
+	}
+}
+
+// Codex rotated, it could not be saved, and then the agent removed the file:
+// nobody has it, and the session does not close as if all were well.
+func TestALoginThatWasRemovedBeforeItWasSavedIsTold(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k, d := b.held("removed", nil)
+	if err := os.WriteFile(filepath.Join(t.TempDir(), "x"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k.rewrite(login("acct-1", 1))
+	d.before = func(_ context.Context, what string) error {
+		if what == "save" {
+			return errors.New("no way")
+		}
+		return nil
+	}
+	if _, err := k.look(); err == nil {
+		t.Fatal("it was saved")
+	}
+	d.before = nil
+	b.sh(`rm "$1/auth.json"`, k.layout.CodexHome)
+	in := k.closing()
+	if out, err := k.close(in); err == nil || out.Wiped {
+		t.Errorf("closed: %+v, %v", out, err)
+	} else if !strings.Contains(err.Error(), "gone from") {
+		t.Errorf("it does not say what happened: %v", err)
+	}
+	in.Discard = true
+	if out, err := k.close(in); err != nil || !out.SeedDiscarded || !out.Removed {
+		t.Errorf("discarded: %+v, %v", out, err)
+	}
+}
+
+// A failed prepare where codex worked before wipes nothing that is not saved.
+func TestAFailedPrepareSavesBeforeItWipes(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k, d := b.held("again", nil)
+	k.rewrite(login("acct-1", 1))
+	b.sh(`mkdir "$1/AGENTS.md.d" && rm "$1/AGENTS.md" && mkdir "$1/AGENTS.md" && : >"$1/AGENTS.md/x"`, k.layout.CodexHome)
+	in := PrepareSessionInput{Claim: k.next(), Seed: k.seed, Sandbox: "workspace-write"}
+	d.before = func(_ context.Context, what string) error {
+		if what == "save" {
+			return errors.New("no way")
+		}
+		return nil
+	}
+	if _, err := b.prepare(in); err == nil || k.authOnHost() != login("acct-1", 1) {
+		t.Errorf("it cannot be saved: %v", err)
+	}
+	d.before = nil
+	if _, err := b.prepare(in); err == nil || k.authOnHost() != "" {
+		t.Errorf("it can be saved: %v", err)
+	}
+	k.savedIs(d, 1)
+}

@@ -1,0 +1,137 @@
+package activities
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path"
+	"time"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// While a session waits for a person nothing of ours is attached to its codex,
+// but codex may go on, and refresh a login. So the pump that left a watch left
+// a second one for auth.json, with a note that says whose it is and under which
+// lease, and the watcher of the host looks at all of them: one round trip, for
+// which the host compares two times for each and starts no program. Only what
+// has changed is read. A host where no login is waited for pays for the round
+// trip alone.
+
+// watchLogin leaves a watch for the login of a session.
+func (k *keeper) watchLogin(ctx context.Context, dir string, fence hostexec.Fence) error {
+	note, err := json.Marshal(k.ref(ctx))
+	if err != nil {
+		return err
+	}
+	return hostexec.WatchFile(ctx, k.h, dir, k.file(), base64.RawURLEncoding.EncodeToString(note), fence)
+}
+
+// ref is the seed as it is known to count.
+func (k *keeper) ref(ctx context.Context) SeedRef {
+	select {
+	case <-k.looking:
+		defer func() { k.looking <- struct{}{} }()
+	case <-ctx.Done():
+	}
+	return k.seed
+}
+
+// loginOfNote reads what watchLogin left. A host may say anything: it is checked
+// again by the seed's workflow, which knows who holds it.
+func loginOfNote(note string) (*SeedRef, error) {
+	data, err := base64.RawURLEncoding.DecodeString(note)
+	ref := new(SeedRef)
+	if err == nil {
+		err = json.Unmarshal(data, ref)
+	}
+	if err == nil && (!ref.rotates() || !nameRule.MatchString(ref.Name)) {
+		err = errors.New("it names no rotating seed")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the note beside a login: %w", err)
+	}
+	return ref, nil
+}
+
+// watchLogins looks at the logins of waiting sessions until ctx ends.
+func (w *watcher) watchLogins(ctx context.Context) {
+	every, failures, said := w.every(), 0, map[string]*string{}
+	for {
+		pause := every
+		if failures > 0 {
+			pause = max(every, min(every<<min(failures-1, 5), maxWatchPause))
+		}
+		select {
+		case <-time.After(pause*4/5 + rand.N(pause*2/5+1)):
+		case <-ctx.Done():
+			return
+		}
+		switch err := w.lookAtLogins(ctx, said); {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			failures = 0
+		default:
+			if failures++; failures == 1 {
+				w.Logger.Warn("logins of waiting sessions cannot be looked at", "host", w.in.Host.Name, "error", err)
+			}
+		}
+	}
+}
+
+// lookAtLogins saves the logins that have changed.
+func (w *watcher) lookAtLogins(ctx context.Context, said map[string]*string) error {
+	h, err := w.host(w.in.Host)
+	if err != nil {
+		return err
+	}
+	root, err := hostexec.Root(ctx, h, w.in.Host)
+	if err != nil {
+		return err
+	}
+	found, err := hostexec.LookFiles(ctx, h, path.Join(root, "sessions"))
+	if err != nil {
+		return err
+	}
+	known := w.keepers
+	w.keepers = make(map[string]*keeper, len(found))
+	for _, f := range found {
+		key := f.Session + " " + f.Note
+		k := known[key]
+		if k == nil {
+			if k, err = w.keeperOf(ctx, h, root, f); err != nil {
+				w.Logger.Warn("login of a waiting session is not looked at", "session", f.Session, "host", h.Name(), "error", err)
+				continue
+			}
+		}
+		w.keepers[key] = k
+		if said[key] == nil {
+			said[key] = new(string)
+		}
+		k.lookOnce(ctx, lookTimeout, said[key])
+	}
+	return nil
+}
+
+func (w *watcher) keeperOf(ctx context.Context, h hostexec.Host, root string, f hostexec.ChangedFile) (*keeper, error) {
+	if err := checkID("session", f.Session); err != nil {
+		return nil, err
+	}
+	ref, err := loginOfNote(f.Note)
+	if err != nil {
+		return nil, err
+	}
+	hide, err := w.hiding(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	k := w.keeper(h, f.Session, layoutOf(root, f.Session).CodexHome, ref, hide)
+	if k == nil {
+		return nil, errors.New("its seed has no login")
+	}
+	return k, nil
+}

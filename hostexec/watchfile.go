@@ -1,0 +1,82 @@
+package hostexec
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"fmt"
+	"strings"
+)
+
+// A ChangedFile is a file that somebody waits for and that is not as it was, or
+// is gone.
+type ChangedFile struct {
+	// Session and Process name the folder of the process beside which it is
+	// waited for: Session/proc/Process.
+	Session, Process string
+	// Note is what WatchFile was given.
+	Note string
+}
+
+var (
+	//go:embed watch_file.sh
+	watchFileText string
+	//go:embed watch_changed.sh
+	watchChangedText string
+
+	watchFileScript    = script(watchFileText)
+	watchChangedScript = bare(watchChangedText)
+)
+
+// WatchFile adds a file to the watch that LeaveWatch has left for the process
+// in dir: LookFiles tells when it is not what it is now, together with a note,
+// which is one word. The next exclusive attachment takes it back. A file that
+// is not there is not watched.
+//
+// What changes twice within what the host calls the same moment may be missed
+// (some shells compare seconds): look at the file itself right afterwards.
+func WatchFile(ctx context.Context, h Host, dir, file, note string, fence Fence) error {
+	err := checkDir(dir)
+	if err == nil {
+		err = checkPath(file)
+	}
+	if err == nil && (note == "" || strings.ContainsAny(note, " \t\r\n\x00")) {
+		err = fmt.Errorf("note %q is not a word", note)
+	}
+	if err == nil {
+		_, err = h.Run(ctx, Command{Script: watchFileScript, Args: []string{dir, file, note}, Fence: &fence})
+		err = processError(err)
+	}
+	if err != nil {
+		return fmt.Errorf("watch %s on %s: %w", file, h.Name(), err)
+	}
+	return nil
+}
+
+// LookFiles looks at every file below sessionsDir for which WatchFile left a
+// watch, in one round trip that starts no program on the host.
+func LookFiles(ctx context.Context, h Host, sessionsDir string) ([]ChangedFile, error) {
+	fail := func(err error) ([]ChangedFile, error) {
+		return nil, fmt.Errorf("look at files below %s on %s: %w", sessionsDir, h.Name(), err)
+	}
+	if err := checkDir(sessionsDir); err != nil {
+		return fail(err)
+	}
+	res, err := h.Run(ctx, Command{Script: watchChangedScript, Args: []string{sessionsDir}})
+	if err != nil {
+		return fail(processError(err))
+	}
+	var found []ChangedFile
+	for line := range bytes.Lines(res.Stdout) {
+		words := strings.Fields(string(line))
+		if len(words) != 3 || words[0] != "fairlead-changed" {
+			return fail(fmt.Errorf("%w: %q", errGarbled, line))
+		}
+		session, process, ok := strings.Cut(words[1], "/proc/")
+		if !ok || strings.ContainsRune(session+process, '/') {
+			return fail(fmt.Errorf("%w: %q", errGarbled, line))
+		}
+		found = append(found, ChangedFile{Session: session, Process: process, Note: words[2]})
+	}
+	return found, nil
+}
