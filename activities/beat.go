@@ -10,7 +10,7 @@ import (
 
 // Beats keeps the server told that an activity's worker lives, for every
 // activity that has a heartbeat timeout, so that the others need not think of
-// it. RunPump beats by itself as well, with its cursor.
+// it. Those in reports beat by themselves, with how far they are.
 type Beats struct {
 	interceptor.WorkerInterceptorBase
 }
@@ -20,6 +20,9 @@ func (*Beats) InterceptActivity(_ context.Context, next interceptor.ActivityInbo
 	return &beating{ActivityInboundInterceptorBase: interceptor.ActivityInboundInterceptorBase{Next: next}}
 }
 
+// reports are the activities whose heartbeats say something.
+var reports = map[string]bool{"RunPump": true, "RotateKeys": true}
+
 type beating struct {
 	interceptor.ActivityInboundInterceptorBase
 }
@@ -27,7 +30,7 @@ type beating struct {
 // ExecuteActivity beats every third of the timeout until the activity returns.
 func (b *beating) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	info := activity.GetInfo(ctx)
-	if info.HeartbeatTimeout <= 0 || info.ActivityType.Name == "RunPump" {
+	if info.HeartbeatTimeout <= 0 || reports[info.ActivityType.Name] {
 		return b.Next.ExecuteActivity(ctx, in)
 	}
 	stop := make(chan struct{})

@@ -48,6 +48,7 @@ const (
 	TypeCheck     = "CheckHost"
 	TypeExec      = "ExecOnHost"
 	TypeScan      = "ScanHostKeys"
+	TypeRotate    = "RotateKeys"
 )
 
 // MemoCreated is the field of a session's memo that says when it was created,

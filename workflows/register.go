@@ -10,6 +10,7 @@ func Register(r worker.WorkflowRegistry) {
 	for name, w := range map[string]any{
 		TypeSession: Session, TypeHostPool: HostPool, TypeSeed: Seed,
 		TypeProvision: ProvisionHost, TypeCheck: CheckHost, TypeExec: ExecOnHost, TypeScan: ScanHostKeys,
+		TypeRotate: RotateKeys,
 	} {
 		r.RegisterWorkflowWithOptions(w, workflow.RegisterOptions{Name: name})
 	}

@@ -309,6 +309,7 @@ var shapes = []struct {
 		for kind, in := range map[string]any{
 			TypeProvision: HostTaskInput{Zone: r.zone, Host: spec}, TypeCheck: HostTaskInput{Zone: r.zone, Host: spec},
 			TypeExec: activities.ExecInput{ID: "e1", Host: spec, Argv: []string{"true"}}, TypeScan: activities.ScanHostKeysInput{Host: spec},
+			TypeRotate: activities.RotateKeysInput{},
 		} {
 			id := HostTaskID(r.zone, kind)
 			r.start(id, kind, in)

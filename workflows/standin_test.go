@@ -257,6 +257,10 @@ func (h *standIn) CheckHost(context.Context, activities.CheckHostInput) (activit
 		Facts: map[string]string{"sandbox": "yes", "codex": "0.169.0"}, CheckedAt: time.Unix(1_800_000_000, 0).UTC()}, nil
 }
 
+func (h *standIn) RotateKeys(context.Context, activities.RotateKeysInput) (activities.RotateKeysResult, error) {
+	return activities.RotateKeysResult{Blobs: 3, Renewed: 3, Unneeded: true}, nil
+}
+
 func (h *standIn) RunExec(context.Context, activities.ExecInput) (activities.ExecResult, error) {
 	return activities.ExecResult{State: "exited", Stdout: 3}, nil
 }

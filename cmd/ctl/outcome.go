@@ -20,7 +20,7 @@ func codeOf(kind string) int {
 	case activities.ErrTypeUnreachable, activities.ErrTypeAuth, activities.ErrTypeHostKey,
 		activities.ErrTypeStore, activities.ErrTypeWireLost, "no_pool", "timeout":
 		return exitUnreachable
-	case activities.ErrTypeFenced, workflows.RefusedState:
+	case activities.ErrTypeFenced, activities.ErrTypeOldIdentity, workflows.RefusedState:
 		return exitRefused
 	}
 	return exitFailed

@@ -17,7 +17,7 @@ import (
 
 func seedCommand(a *app) *cobra.Command {
 	return group("seed", "credentials that sessions run with",
-		seedImportCommand(a), seedListCommand(a), seedShowCommand(a), seedDeleteCommand(a))
+		seedImportCommand(a), seedListCommand(a), seedShowCommand(a), seedDeleteCommand(a), seedRotateKeysCommand(a))
 }
 
 func seedImportCommand(a *app) *cobra.Command {

@@ -55,8 +55,8 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, log *slog.
 	who := &presence{status: api.Status{
 		PID: os.Getpid(), Version: version.String(), Codex: conf.Codex.Version, Zone: conf.Zone,
 		TaskQueues: []string{workflows.TaskQueueOf(conf.Zone)},
-		Store:      api.StoreInfo{URL: conf.Store.URL, ID: blobs.ID()},
-		StartedAt:  time.Now().UTC(), Waits: "Temporal",
+		Store:      api.StoreInfo{URL: conf.Store.URL, ID: blobs.ID()}, Recipients: blobs.Recipients(),
+		StartedAt: time.Now().UTC(), Waits: "Temporal",
 	}}
 	hub := api.NewHub(log)
 	metrics.watch("fairlead_live_topics", "Sessions and commands held in memory for viewers.", func() float64 { return float64(hub.Topics()) })

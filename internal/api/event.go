@@ -85,8 +85,10 @@ type Status struct {
 	// PayloadKey is the id of the key with which the worker encrypts what
 	// Temporal keeps; empty: it does not. CodecEndpoint is where it decodes for
 	// Temporal's UI; empty: nowhere.
-	PayloadKey    string `json:"payload_key"`
-	CodecEndpoint string `json:"codec_endpoint"`
+	PayloadKey string `json:"payload_key"`
+	// Recipients are those that the worker encrypts the store for: public keys.
+	Recipients    []string `json:"recipients"`
+	CodecEndpoint string   `json:"codec_endpoint"`
 }
 
 // StoreInfo names a store.

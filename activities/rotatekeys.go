@@ -1,0 +1,256 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"golang.org/x/sync/errgroup"
+
+	"fairlead.dev/fairlead/internal/store"
+)
+
+// ErrTypeOldIdentity: a seed is encrypted for nobody whose identity the worker has.
+const ErrTypeOldIdentity = "old_identity_missing"
+
+// RotateKeysInput: encrypt all that is in the store for the recipients that the
+// worker's config names.
+type RotateKeysInput struct {
+	// Check only looks.
+	Check bool `json:"check,omitempty"`
+}
+
+// RotateKeysResult says what is in the store afterwards, as it was looked at
+// last; what others write and delete meanwhile may be in or not.
+type RotateKeysResult struct {
+	Check   bool `json:"check"`
+	Seeds   int  `json:"seeds"`   // blobs of seeds
+	Blobs   int  `json:"blobs"`   // all, with the store's own key
+	Renewed int  `json:"renewed"` // encrypted anew
+	Kept    int  `json:"kept"`    // were for exactly these recipients already
+	Gone    int  `json:"gone"`    // deleted meanwhile
+	// Left is how many are not for exactly these recipients, or cannot be
+	// opened by their identities alone; the first of them are named.
+	Left     int          `json:"left"`
+	LeftKeys []string     `json:"left_keys"`
+	Failed   int          `json:"failed"`
+	Failures []KeyFailure `json:"failures"`
+	// Recipients are those that everything is to be encrypted for. Former are
+	// the recipients of identities that the worker holds beside, and Unneeded
+	// says that nothing in the store needs those any more.
+	Recipients []string `json:"recipients"`
+	Former     []string `json:"former"`
+	Unneeded   bool     `json:"unneeded"`
+}
+
+// A KeyFailure is a blob that could not be encrypted anew, or not be looked at.
+type KeyFailure struct {
+	Key   string `json:"key"`
+	Error string `json:"error"`
+}
+
+// RotateKeysProgress is in the heartbeats of RotateKeys.
+type RotateKeysProgress struct {
+	Step    string `json:"step"` // encrypting, checking
+	Done    int    `json:"done"`
+	Total   int    `json:"total"`
+	Renewed int    `json:"renewed"`
+	Failed  int    `json:"failed"`
+}
+
+const (
+	rotateAtOnce = 4  // blobs; each is a stream of bounded memory
+	rotateNames  = 50 // keys that a result names
+)
+
+// RotateKeys encrypts every blob for the recipients of the worker's config:
+// seeds first, the store's own key last. Sessions go on meanwhile. Killed at
+// any point it can be run again: what is done is found done. Nothing is touched
+// where a seed's old identity is missing.
+func (s *Seeds) RotateKeys(ctx context.Context, in RotateKeysInput) (RotateKeysResult, error) {
+	r := &rotation{store: s.Store, out: RotateKeysResult{
+		Check: in.Check, Recipients: s.Store.Recipients(), Former: s.Store.Former(), LeftKeys: []string{}, Failures: []KeyFailure{},
+	}}
+	if r.out.Former == nil {
+		r.out.Former = []string{}
+	}
+	stop := r.beat(ctx)
+	err := r.run(ctx)
+	stop()
+	if err == nil {
+		s.Logger.Info("store's recipients", "check", in.Check, "renewed", r.out.Renewed, "kept", r.out.Kept, "left", r.out.Left, "failed", r.out.Failed)
+	}
+	return r.out, failing{}.failure(ctx, "encrypt the store for its recipients", err)
+}
+
+// A rotation is one run of RotateKeys.
+type rotation struct {
+	store *store.Store
+
+	mu       sync.Mutex // guards what follows
+	out      RotateKeysResult
+	progress RotateKeysProgress
+}
+
+func (r *rotation) run(ctx context.Context) error {
+	seeds, others, err := r.list(ctx)
+	if err != nil {
+		return err
+	}
+	if !r.out.Check {
+		// The refusal comes before the first change.
+		for _, key := range append([]string{store.OwnKey}, seeds...) {
+			if _, err := r.store.Current(ctx, key); errors.Is(err, store.ErrWrongKey) {
+				return &typedError{kind: ErrTypeOldIdentity, err: fmt.Errorf("nothing was changed: %w", err),
+					hint: "bring the identity that it is encrypted for back into the file store.identity of the worker; it can be taken out when the rotation is done"}
+			} else if errors.Is(err, store.ErrUnreachable) {
+				return err
+			}
+		}
+		for _, keys := range [][]string{seeds, others, {store.OwnKey}} {
+			if err := r.each(ctx, "encrypting", len(seeds)+len(others)+1, keys, r.renew); err != nil {
+				return err
+			}
+		}
+		// What was written meanwhile, maybe by a worker of the old config, is
+		// looked at as well.
+		if seeds, others, err = r.list(ctx); err != nil {
+			return err
+		}
+		r.start()
+	}
+	r.out.Seeds, r.out.Blobs = len(seeds), len(seeds)+len(others)+1
+	all := append(append(seeds, others...), store.OwnKey)
+	if err := r.each(ctx, "checking", len(all), all, r.look); err != nil {
+		return err
+	}
+	slices.Sort(r.out.LeftKeys)
+	slices.SortFunc(r.out.Failures, func(a, b KeyFailure) int { return strings.Compare(a.Key, b.Key) })
+	r.out.Unneeded = r.out.Left == 0 && r.out.Failed == 0
+	return nil
+}
+
+// list is every blob: those of seeds, and the others.
+func (r *rotation) list(ctx context.Context) (seeds, others []string, err error) {
+	found, err := r.store.List(ctx, "")
+	for _, info := range found {
+		if strings.HasPrefix(info.Key, "seeds/") {
+			seeds = append(seeds, info.Key)
+		} else {
+			others = append(others, info.Key)
+		}
+	}
+	return seeds, others, err
+}
+
+// start begins a step.
+func (r *rotation) start() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.progress.Done = 0
+}
+
+// each does something with every key, a few at a time. A blob that fails does
+// not stop the others; a store that is gone does.
+func (r *rotation) each(ctx context.Context, step string, total int, keys []string, do func(context.Context, string) error) error {
+	r.mu.Lock()
+	r.progress.Step, r.progress.Total = step, total
+	r.mu.Unlock()
+	g, each := errgroup.WithContext(ctx)
+	g.SetLimit(rotateAtOnce)
+	for _, key := range keys {
+		if each.Err() != nil {
+			break
+		}
+		g.Go(func() error {
+			err := do(each, key)
+			if err != nil && (errors.Is(err, store.ErrUnreachable) || each.Err() != nil) {
+				return err
+			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.progress.Done++
+			if err != nil {
+				r.fail(key, err)
+			}
+			return nil
+		})
+	}
+	return errors.Join(g.Wait(), ctx.Err())
+}
+
+// fail notes a blob once. The caller holds mu.
+func (r *rotation) fail(key string, err error) {
+	for _, f := range r.out.Failures {
+		if f.Key == key {
+			return
+		}
+	}
+	r.out.Failed++
+	r.progress.Failed = r.out.Failed
+	if len(r.out.Failures) < rotateNames {
+		r.out.Failures = append(r.out.Failures, KeyFailure{Key: key, Error: err.Error()})
+	}
+}
+
+func (r *rotation) renew(ctx context.Context, key string) error {
+	did, err := r.store.Rekey(ctx, key)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch did {
+	case store.Renewed:
+		r.out.Renewed++
+		r.progress.Renewed++
+	case store.Kept:
+		r.out.Kept++
+	case store.Gone:
+		r.out.Gone++
+	}
+	return err
+}
+
+func (r *rotation) look(ctx context.Context, key string) error {
+	current, err := r.store.Current(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil // deleted meanwhile
+	}
+	if !current && !errors.Is(err, store.ErrUnreachable) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.out.Left++
+		if len(r.out.LeftKeys) < rotateNames {
+			r.out.LeftKeys = append(r.out.LeftKeys, key)
+		}
+	}
+	return err
+}
+
+// beat tells how far it is, until stop.
+func (r *rotation) beat(ctx context.Context) (stop func()) {
+	if !activity.IsActivity(ctx) {
+		return func() {}
+	}
+	end, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-end:
+				return
+			case <-tick.C:
+				r.mu.Lock()
+				p := r.progress
+				r.mu.Unlock()
+				activity.RecordHeartbeat(ctx, p)
+			}
+		}
+	}()
+	return func() { close(end); <-done }
+}

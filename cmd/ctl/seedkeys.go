@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/workflows"
+)
+
+func seedRotateKeysCommand(a *app) *cobra.Command {
+	var check bool
+	c := &cobra.Command{
+		Use: "rotate-keys", Short: "encrypt the whole store for the recipients that the config names now", Args: cobra.NoArgs,
+		Long: `Seeds first, then all else that is in the store, each blob in its place: at every
+moment the old one is there or the new one, whole. Sessions go on. Killed at any point
+it is run again; what is done is found done. To change the store's key:
+
+  1. add the new identity to the file store.identity of every worker, beside the old
+     one, name the new recipients in store.recipients, and restart the workers
+  2. ctl seed rotate-keys
+  3. when it says that nothing needs the old identity, take it out of the files
+
+--check only looks. Exit 1 if something is not for exactly these recipients, or is
+not to be opened by their identities alone; exit 6 if the identity of a seed is
+missing (nothing is changed then), or workers encrypt for different recipients.`,
+		Example: "  ctl seed rotate-keys\n  ctl seed rotate-keys --check -o json",
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.rotateKeys(c.Context(), check)
+		},
+	}
+	c.Flags().BoolVar(&check, "check", false, "only say whom the store is encrypted for")
+	return c
+}
+
+func (a *app) rotateKeys(ctx context.Context, check bool) error {
+	doing, id := "rotate keys", workflows.RotateKeysID
+	if check {
+		doing, id = "check keys", workflows.CheckKeysID
+	}
+	t, err := a.temporal(ctx)
+	if err != nil {
+		return err
+	}
+	conf, err := a.config()
+	if err != nil {
+		return err
+	}
+	workers, statuses, err := a.workers(ctx, t)
+	if err != nil {
+		return err
+	}
+	if err := sameRecipients(doing, workers, statuses); err != nil {
+		return err
+	}
+	run, err := t.start(ctx, doing, client.StartWorkflowOptions{
+		ID: id, TaskQueue: workflows.TaskQueueOf(conf.Zone), StaticSummary: doing,
+		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+	}, workflows.TypeRotate, activities.RotateKeysInput{Check: check})
+	if err != nil {
+		return err
+	}
+	told, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		t.tellProgress(told, id)
+	}()
+	var out activities.RotateKeysResult
+	err = t.result(ctx, doing, run, 0, &out)
+	stop()
+	<-done
+	if err = t.taskFailure(doing, err); err != nil {
+		return err
+	}
+	if err := a.print().show(out, func(p *printer) { printRotation(p, out) }); err != nil {
+		return err
+	}
+	if !out.Unneeded {
+		return newExit(exitFailed, "keys_left", "%s: %d of %d blobs are not for exactly these recipients, %d of them failed", doing, out.Left, out.Blobs, out.Failed).
+			hinted("%s", leftHint(out))
+	}
+	return nil
+}
+
+func leftHint(out activities.RotateKeysResult) string {
+	switch {
+	case out.Failed > 0:
+		return "the failures say why; an identity that is missing goes back into store.identity for a while, a damaged blob is imported again or deleted"
+	case out.Check:
+		return "`ctl seed rotate-keys` encrypts them anew"
+	}
+	return "workers of the old config may have written them: restart those, then run it again"
+}
+
+// sameRecipients refuses while workers encrypt for different recipients: what
+// one of them rotates the other would write for the old ones again.
+func sameRecipients(doing string, workers []workerView, statuses []api.Status) error {
+	for _, st := range statuses[min(1, len(statuses)):] {
+		if !slices.Equal(slices.Sorted(slices.Values(st.Recipients)), slices.Sorted(slices.Values(statuses[0].Recipients))) {
+			return refused("%s: the workers %s and %s encrypt for different recipients", doing, statuses[0].Identity, st.Identity).
+				hinted("give every worker the same store.recipients and restart it")
+		}
+	}
+	return nil
+}
+
+// tellProgress tells a person how far the rotation is.
+func (t *temporal) tellProgress(ctx context.Context, id string) {
+	var last activities.RotateKeysProgress
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
+		d, err := t.DescribeWorkflowExecution(ctx, id, "")
+		if err != nil {
+			continue // the result says what is wrong
+		}
+		for _, p := range d.GetPendingActivities() {
+			var now activities.RotateKeysProgress
+			if err := t.codec.DataConverter().FromPayloads(p.GetHeartbeatDetails(), &now); err == nil && now != last && now.Total > 0 {
+				last = now
+				t.app.note("%s: %d of %d blobs, %d encrypted anew, %d failed", now.Step, now.Done, now.Total, now.Renewed, now.Failed)
+			}
+			if why := t.codec.Message(p.GetLastFailure()); why != "" && p.GetAttempt() > 1 {
+				t.app.note("try %d, since the last one failed: %s", p.GetAttempt(), oneLine(clean(why), 200))
+			}
+		}
+	}
+}
+
+func printRotation(p *printer, out activities.RotateKeysResult) {
+	if !out.Check {
+		p.printf("%d blobs encrypted anew, %d were so already, %d were deleted meanwhile\n", out.Renewed, out.Kept, out.Gone)
+	}
+	p.fields(plain("recipients"), plain(strings.Join(out.Recipients, ", ")),
+		plain("blobs"), plain(fmt.Sprintf("%d, %d of them of seeds", out.Blobs, out.Seeds)))
+	for _, f := range out.Failures {
+		p.printf("%s %s\n", p.paint(red, "failed"), clean(f.Error))
+	}
+	if n := out.Failed - len(out.Failures); n > 0 {
+		p.printf("… and %d more\n", n)
+	}
+	switch {
+	case !out.Unneeded:
+		for _, key := range out.LeftKeys {
+			p.printf("%s   %s\n", p.paint(yellow, "left"), key)
+		}
+		if n := out.Left - len(out.LeftKeys); n > 0 {
+			p.printf("… and %d more\n", n)
+		}
+	case len(out.Former) == 0:
+		p.printf("every blob is for these recipients, and opened by their identities alone\n")
+	default:
+		p.printf("every blob is opened by the identities of these recipients alone\n")
+		for _, former := range out.Former {
+			p.printf("%s the identity of %s: take it out of store.identity of every worker\n", p.paint(green, "no longer needed"), former)
+		}
+	}
+}

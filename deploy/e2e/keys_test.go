@@ -1,0 +1,172 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"filippo.io/age"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/deploy/lab"
+	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// A stack whose store's key is changed: with the new identity beside the old
+// one, while a session goes on and a worker is killed, and then without it.
+func TestTheStoresKeyIsChangedUnderARunningSession(t *testing.T) {
+	ctx := within(t)
+	script, err := os.ReadFile("model.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	identities := filepath.Join(t.TempDir(), "identities.txt")
+	var ids []*age.X25519Identity
+	for range 2 {
+		id, err := age.GenerateX25519Identity()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	give := func(ids ...*age.X25519Identity) {
+		t.Helper()
+		var b bytes.Buffer
+		for _, id := range ids {
+			fmt.Fprintln(&b, id)
+		}
+		if err := os.WriteFile(identities, b.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := func(to *age.X25519Identity) string {
+		return fmt.Sprintf("limits: {watch: 1s}\nstore: {identity: %q, recipients: [%s]}\n", identities, to.Recipient())
+	}
+	give(ids[0])
+	l, err := lab.New(ctx, lab.Options{Repo: repo, Script: script, Config: config(ids[0])})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := l.AddHost(ctx, "web-1", hosttest.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.ImportSeed(ctx, "team"); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) string {
+		t.Helper()
+		out, err := l.Out(ctx, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	run("session", "start", "--host", "web-1", "--seed", "team", "--id", "long")
+	run("session", "send", "long", "hello")
+	for i := range 3 {
+		if err := l.ImportSeed(ctx, fmt.Sprintf("other-%d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run("seed", "delete", "other-0", "--purge")
+
+	// The new recipients, with the old identity missing: nothing can be read.
+	restart := func(to *age.X25519Identity) lab.Result {
+		t.Helper()
+		if err := l.Down(ctx); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(l.Dir, "fairlead.yaml")
+		if err := os.WriteFile(file, []byte(config(to)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return l.Ctl(ctx, nil, "up", "--detach", "--config", file)
+	}
+	give(ids[1])
+	if r := restart(ids[1]); r.Code == 0 || !strings.Contains(r.Stderr, "encrypted for another key") {
+		t.Errorf("a stack with another key: %v", r)
+	}
+	give(ids[0], ids[1])
+	if err := os.WriteFile(filepath.Join(l.Dir, "fairlead.yaml"), []byte(config(ids[1])), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run("up", "--detach", "--config", filepath.Join(l.Dir, "fairlead.yaml"))
+
+	var looked activities.RotateKeysResult
+	r := l.Ctl(ctx, nil, "seed", "rotate-keys", "--check", "-o", "json")
+	if r.Code != 1 {
+		t.Fatalf("before: %v", r)
+	}
+	if err := firstJSON(r.Stdout, &looked); err != nil || looked.Left < 4 || looked.Seeds < 3 || looked.Unneeded || !looked.Check {
+		t.Errorf("before: %+v, %v", looked, err)
+	}
+	// The turn's worker is killed while keys are rotated; both go on.
+	run("session", "send", "long", "take your time at gate rekeyed", "--no-wait")
+	if _, err := l.Model.AwaitWaiting(ctx, "rekeyed"); err != nil {
+		t.Fatal(err)
+	}
+	var st lab.Status
+	if err := l.JSON(ctx, &st, "status"); err != nil {
+		t.Fatal(err)
+	}
+	rotating := l.Command(ctx, "seed", "rotate-keys", "-o", "json")
+	var out, errs bytes.Buffer
+	rotating.Stdout, rotating.Stderr = &out, &errs
+	if err := rotating.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(st.Workers[0].PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := rotating.Wait(); err != nil {
+		t.Fatalf("rotate-keys: %v: %s%s", err, errs.String(), out.String())
+	}
+	var rotated activities.RotateKeysResult
+	if err := firstJSON(out.String(), &rotated); err != nil || rotated.Left != 0 || !rotated.Unneeded ||
+		len(rotated.Former) != 1 || rotated.Former[0] != ids[0].Recipient().String() {
+		t.Errorf("rotated: %+v, %v", rotated, err)
+	}
+	l.Model.Release("rekeyed")
+	if err := lab.Until(ctx, "the turn to end", func() (bool, error) {
+		var v workflows.SessionView
+		err := l.JSON(ctx, &v, "session", "show", "long")
+		return v.Turn != nil && v.Turn.N == 2 && v.Turn.Status == "completed", err
+	}); err != nil {
+		t.Fatal(err)
+	}
+
+	// The new identity alone is enough for all, and the purged seed is gone.
+	give(ids[1])
+	if r := restart(ids[1]); r.Code != 0 {
+		t.Fatalf("with the new identity alone: %v", r)
+	}
+	if text := run("transcript", "long"); !strings.Contains(text, "hello") {
+		t.Errorf("the transcript reads %q", text)
+	}
+	run("session", "send", "long", "hello")
+	run("session", "close", "long")
+	run("session", "start", "--host", "web-1", "--seed", "other-1", "--id", "next")
+	run("session", "send", "next", "hello")
+	run("session", "close", "next")
+	if found, err := filepath.Glob(filepath.Join(l.State, "store", "seeds", "other-0", "*")); err != nil || len(found) != 0 {
+		t.Errorf("the purged seed is there again: %v, %v", found, err)
+	}
+	run("seed", "rotate-keys", "--check")
+}
+
+// firstJSON reads the first object that a command printed: one that fails
+// prints its error behind it.
+func firstJSON(text string, into any) error {
+	return json.NewDecoder(strings.NewReader(text)).Decode(into)
+}

@@ -1,0 +1,25 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// RotateKeysID and CheckKeysID are the workflows that look after a store's
+// recipients: one of each at a time.
+const (
+	RotateKeysID = "store/rotate-keys"
+	CheckKeysID  = "store/check-keys"
+)
+
+// RotateKeys encrypts everything in the store for the recipients that the
+// worker's config names now, or only looks. A worker that dies on the way is
+// followed by another.
+func RotateKeys(ctx workflow.Context, in activities.RotateKeysInput) (activities.RotateKeysResult, error) {
+	summary := "encrypt the store for its recipients"
+	if in.Check {
+		summary = "check the store's recipients"
+	}
+	return do(untilDone(ctx, summary), seeds.RotateKeys, in)
+}
