@@ -129,8 +129,8 @@ func (s *Sessions) wipeLeftover(ctx context.Context, in WipeLeftoverInput, attem
 // such seed any more. While the seed waits for what is on the host, only its
 // recovery may touch it.
 func (s *Sessions) seedLeft(ctx context.Context, in WipeLeftoverInput, ask seedAnswer) (*SeedNow, error) {
-	if in.Seed == nil {
-		return nil, nil
+	if in.Seed == nil || in.Seed.Kind != "" && in.Seed.Kind != string(seeds.KindChatGPT) {
+		return nil, nil // nothing of it can be used only once
 	}
 	now, ok, err := ask(ctx, in.Seed.Name)
 	if err != nil || !ok {
@@ -155,7 +155,7 @@ func unsaved(in WipeLeftoverInput, format string, args ...any) error {
 // that only the host has. It says whether that is one nobody waits for.
 func (s *Sessions) loginLeft(ctx context.Context, h hostexec.Host, l Layout, in WipeLeftoverInput, seed *SeedNow) (givenUp bool, err error) {
 	if seed == nil || seed.Ref == nil || seed.Ref.Kind != string(seeds.KindChatGPT) {
-		return false, nil // nothing of it can be used only once
+		return false, nil
 	}
 	auth, err := hostexec.ReadFile(ctx, h, path.Join(l.CodexHome, "auth.json"), 1<<20)
 	if errors.Is(err, hostexec.ErrNotExist) {

@@ -49,6 +49,8 @@ type WatchHostInput struct {
 	// host can be reached again.
 	Pool string `json:"pool,omitempty"`
 	Back string `json:"back,omitempty"`
+	// Owed: the pool waits for the host, and is told also if it never was away.
+	Owed bool `json:"owed,omitempty"`
 }
 
 // HostBack says that a host which could not be reached can be again.
@@ -75,6 +77,8 @@ type Stirred struct {
 // twice at worst.
 func (s *Hosts) WatchHost(ctx context.Context, in WatchHostInput) error {
 	w := &watcher{
+		// Who took over does not know whether the host was away meanwhile.
+		owed: in.Owed || activity.GetInfo(ctx).Attempt > 1,
 		site: s.site, in: in, stirs: map[string]*stir{},
 		tell: func(ctx context.Context, session string, what Stirred) error {
 			return s.Temporal.SignalWorkflow(ctx, in.Prefix+session, "", in.Signal, what)
@@ -104,6 +108,7 @@ type watcher struct {
 	in    WatchHostInput
 	tell  func(ctx context.Context, session string, what Stirred) error
 	back  func(ctx context.Context) error // tells the pool that the host is
+	owed  bool                            // the pool is told in any case
 	root  string                          // of the host, once it is known
 	stirs map[string]*stir
 
@@ -143,9 +148,11 @@ func (w *watcher) run(ctx context.Context, stop <-chan struct{}) error {
 		switch err := w.look(ctx); {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err == nil && failures > 0:
-			w.Logger.Info("host is watched again", "host", w.in.Host.Name)
-			failures = 0
+		case err == nil && (failures > 0 || w.owed):
+			if failures > 0 {
+				w.Logger.Info("host is watched again", "host", w.in.Host.Name)
+			}
+			failures, w.owed = 0, false
 			if err := w.back(ctx); err != nil {
 				// The pool tries by itself from time to time.
 				w.Logger.Warn("pool not told that the host is back", "host", w.in.Host.Name, "error", err)

@@ -445,3 +445,43 @@ func TestProcessesAreKnownByTheirNames(t *testing.T) {
 		}
 	}
 }
+
+// A pool that has something to do on a host hears when it is back; a watch
+// that took over cannot know, and says so once.
+func TestAPoolHearsThatAHostIsBack(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		away bool
+		owed bool
+		want int
+	}{{"never away", false, false, 0}, {"away for a while", true, false, 1}, {"taken over", false, true, 1}} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBed(t, HostSpec{Name: LocalHost, Root: filepath.Join(t.TempDir(), "root")})
+			l := b.lookout()
+			l.WatchEvery, l.owed = time.Millisecond, c.owed
+			said, looks := 0, 0
+			l.back = func(context.Context) error { said++; return nil }
+			pool := l.site.Pool
+			ctx, cancel := context.WithCancel(t.Context())
+			l.site.Pool = poolFunc(func(spec hostexec.Spec) (hostexec.Host, error) {
+				if looks++; looks == 8 {
+					cancel()
+				}
+				if c.away && looks < 4 {
+					return nil, hostexec.ErrUnreachable
+				}
+				return pool.Host(spec)
+			})
+			if err := l.run(ctx, nil); !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			if said != c.want {
+				t.Errorf("said %d times in %d looks, want %d", said, looks, c.want)
+			}
+		})
+	}
+}
+
+type poolFunc func(hostexec.Spec) (hostexec.Host, error)
+
+func (f poolFunc) Host(spec hostexec.Spec) (hostexec.Host, error) { return f(spec) }

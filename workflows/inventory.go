@@ -82,7 +82,7 @@ func (p *pool) checkRemove(in RemoveHost) error {
 	case p.used(name) > 0:
 		return refuse(RefusedState, "host %s is in use by %s", name, strings.Join(p.holders(name), ", "))
 	case left > 0 && !in.Force:
-		return refuse(RefusedState, "%d sessions may have left a credential on host %s, and only a pool that knows it wipes them (if it never comes back: remove it with force)", left, name)
+		return refuse(RefusedState, "%d sessions may have left a credential on host %s, and only a pool that knows it wipes them (if it never comes back: `ctl host remove --force`)", left, name)
 	}
 	return nil
 }

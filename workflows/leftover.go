@@ -161,7 +161,7 @@ func (p *pool) wipe(ctx workflow.Context, l *poolLeftover) (reached bool) {
 		return true // the host was taken out of the inventory meanwhile
 	}
 	if err != nil {
-		f := failureOf(fmt.Sprintf("wipe what %s left on %s", session, host), err)
+		f := failureOf("on "+host, err)
 		l.Error, l.Hint = f.Message, f.Hint
 		return f.Kind == activities.ErrTypeLoginUnsaved || f.Kind == activities.ErrTypeSeed
 	}

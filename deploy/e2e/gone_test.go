@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -13,7 +14,9 @@ import (
 )
 
 // Somebody gives a session up whose host is gone in the middle of a turn: it
-// closes while he looks on, says what it could not do, and gives the host back.
+// closes while he looks on, says what it could not do, and gives the slot back.
+// What it left there is known, and wiped as soon as the host is back, also when
+// the worker was killed meanwhile.
 func TestASessionWhoseHostIsGoneCanBeGivenUp(t *testing.T) {
 	dir := filepath.Join(shared.Dir, "sshd-doomed")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -38,8 +41,11 @@ func TestASessionWhoseHostIsGoneCanBeGivenUp(t *testing.T) {
 				t.Error(err)
 			}
 		}
+		if err := sshd.Close(); err != nil {
+			t.Error(err)
+		}
 	})
-	if err := sshd.Close(); err != nil {
+	if err := sshd.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	var v workflows.SessionView
@@ -52,7 +58,41 @@ func TestASessionWhoseHostIsGoneCanBeGivenUp(t *testing.T) {
 	until(t, "the slot to be free", func() (bool, error) {
 		var h workflows.HostView
 		err := shared.JSON(within(t), &h, "host", "show", "doomed")
-		return h.Used == 0, err
+		return h.Used == 0 && h.Unclean == 1 && h.Leftovers[0].Error != "", err
 	})
-	ok(t, "host", "remove", "--force", "doomed") // what it may have left there nobody will wipe any more
+	if out := ok(t, "host", "show", "doomed"); !strings.Contains(out, "given-up") || !strings.Contains(out, "not wiped yet") {
+		t.Errorf("shown as %s", out)
+	}
+	if out := ok(t, "host", "list"); !strings.Contains(out, "one session may have left a credential") {
+		t.Errorf("listed as %s", out)
+	}
+	if r := shared.Ctl(within(t), nil, "host", "remove", "doomed"); r.Code != 6 || !strings.Contains(r.Stderr, "--force") {
+		t.Errorf("removed with a credential on it: %v", r)
+	}
+	if len(lab.CodexOf("given-up")) == 0 || len(lab.Below(filepath.Join(root, "sessions", "given-up"))) == 0 {
+		t.Fatal("nothing is left that could be wiped")
+	}
+	kill(t, workerPID(t))
+	if err := sshd.Start(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	var h workflows.HostView
+	defer func() { t.Logf("host: %+v", h) }()
+	until(t, "what was left to be wiped", func() (bool, error) {
+		err := shared.JSON(within(t), &h, "host", "show", "doomed")
+		return h.Unclean == 0, err
+	})
+	if l := h.Leftovers[0]; l.Session != "given-up" || l.Seed != "team" || l.WipedAt.IsZero() || !l.Removed || l.Kept != "" {
+		t.Errorf("the proof is %+v", l)
+	}
+	if left := lab.Below(filepath.Join(root, "sessions", "given-up")); len(left) > 0 {
+		t.Errorf("left on the host: %v", left)
+	}
+	if pids := lab.CodexOf("given-up"); len(pids) > 0 {
+		t.Errorf("codex still runs: %v", pids)
+	}
+	if out := ok(t, "host", "show", "doomed"); !strings.Contains(out, "looked at, nothing found") {
+		t.Errorf("shown as %s", out)
+	}
+	ok(t, "host", "remove", "doomed")
 }

@@ -1,0 +1,191 @@
+package activities
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.temporal.io/sdk/temporal"
+
+	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/seeds"
+)
+
+// leave is what a pool says of a session that ended uncleaned.
+func (k *talk) leave(discard bool) WipeLeftoverInput {
+	in := WipeLeftoverInput{Claim: k.claim, Generation: k.claim.Generation, ThreadID: k.state.ThreadID, Layout: k.layout, Seed: k.seed, Discard: discard}
+	in.Claim.Generation, in.Claim.Pump = k.claim.Generation+100, 1
+	k.claim.Generation = in.Claim.Generation + 100 // who tidies up after the test is above it
+	return in
+}
+
+// knows is a seed's workflow that says always the same.
+func knows(now SeedNow) seedAnswer {
+	return func(context.Context, string) (SeedNow, bool, error) { return now, true, nil }
+}
+
+func (k *talk) wipe(in WipeLeftoverInput, ask seedAnswer) (WipeLeftoverResult, error) {
+	out, err := k.set.Sessions.wipeLeftover(k.t.Context(), in, 1, ask)
+	return out, failing{epoch: in.Claim.epoch(1)}.failure(k.t.Context(), "wipe", err)
+}
+
+func (k *talk) credentials() string {
+	k.t.Helper()
+	return k.sh(`cd "$1" 2>/dev/null || exit 0; for f in auth.json config.toml; do [ ! -e "$f" ] || echo "$f"; done`, k.layout.CodexHome)
+}
+
+func kindOfError(err error) string {
+	var app *temporal.ApplicationError
+	if !errors.As(err, &app) {
+		return ""
+	}
+	return app.Type()
+}
+
+// A host goes away under a session and is back later: what the session left is
+// ended and wiped, and the work in it stays, for nothing proves that it is kept.
+func TestWhatIsLeftOnAHostThatWasAwayIsWiped(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.prepared("away", "", "workspace-write", b.plantable(scriptedmodel.Serve(t, `rules: []`)))
+	k.job()
+	b.sh(`echo precious >"$1/work.txt"`, k.layout.WorkDir)
+	in, ask := k.leave(false), knows(SeedNow{Generation: 1, Ref: k.seed})
+	if err := ready.sshd.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	started := false
+	t.Cleanup(func() {
+		if !started {
+			ready.sshd.Start(context.Background())
+		}
+	})
+	if out, err := k.wipe(in, ask); kindOfError(err) != ErrTypeUnreachable || out.Wiped {
+		t.Errorf("wiped a host that is away: %+v, %v", out, err)
+	}
+	if err := ready.sshd.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	started = true
+	if k.credentials() != "auth.json\nconfig.toml\n" {
+		t.Fatal("there is nothing to wipe")
+	}
+	in.Layout, in.Claim.Pump = Layout{}, 2 // as of a session that was terminated: found without it
+	out, err := k.wipe(in, ask)
+	if err != nil || !out.Wiped || out.Removed || out.Kept != k.layout.Dir || out.At.IsZero() {
+		t.Errorf("wiped %+v, %v", out, err)
+	}
+	if left := k.credentials(); left != "" || marked("away") != 0 {
+		t.Errorf("left: %s, %d processes", left, marked("away"))
+	}
+	if got := b.sh(`cat "$1/work.txt"`, k.layout.WorkDir); got != "precious\n" {
+		t.Errorf("the work is %q", got)
+	}
+	in.Claim.Pump++
+	if again, err := k.wipe(in, ask); err != nil || !again.Wiped || again.Kept != out.Kept {
+		t.Errorf("wiped again: %+v, %v", again, err)
+	}
+	// An old holder that wakes up is refused.
+	if _, err := b.prepare(PrepareSessionInput{Claim: Claim{Session: "away", Host: b.spec, Generation: 2, Pump: 9}, Seed: k.seed, Sandbox: "workspace-write"}); kindOfError(err) != ErrTypeFenced {
+		t.Errorf("an old holder planted again: %v", err)
+	}
+}
+
+// What a person discarded goes, with its folder; what can be kept of it is.
+func TestADiscardedLeftoverIsRemoved(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.prepared("dropped", "", "workspace-write", b.plantable(scriptedmodel.Serve(t, `rules: []`)))
+	b.sh(`printf "the key is %s\n" "$2" >"$1/work.txt"`, k.layout.WorkDir, madeUpKey)
+	out, err := k.wipe(k.leave(true), knows(SeedNow{Generation: 1, Ref: k.seed}))
+	if err != nil || !out.Wiped || !out.Removed || out.Kept != "" || out.Archive == "" {
+		t.Errorf("wiped %+v, %v", out, err)
+	}
+	if left := b.sh(`[ ! -e "$1" ] || find "$1"`, k.layout.Dir); left != "" {
+		t.Errorf("left: %s", left)
+	}
+}
+
+// login is a seed with a ChatGPT login, and what codex may make of it.
+func (b *bed) login() (ref *SeedRef, auth, rotated string) {
+	b.t.Helper()
+	token := func(n string) string {
+		return "e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"`+strings.Repeat(n, 12)+`"}`)) + ".c2ln"
+	}
+	text := func(n string) string {
+		return `{"auth_mode":"chatgpt","tokens":{"id_token":"` + token(n) + `","access_token":"` + token(n) + `","refresh_token":"rt-made-up-` + strings.Repeat(n, 12) +
+			`","account_id":"acc"},"last_refresh":"2026-11-21T10:00:00Z"}`
+	}
+	auth, rotated = text("a"), text("b")
+	dir := b.t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "auth.json"), []byte(auth), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	bundle, err := seeds.Pack(dir)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r, err := seeds.Save(b.t.Context(), b.store, "login", 1, bundle)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return &SeedRef{Name: r.Name, Generation: r.Generation, Blob: r.Blob, Digest: r.Digest, Kind: string(r.Kind)}, auth, rotated
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// A login that was rotated and is in no store is never wiped while its seed
+// waits for it, whoever is to wipe.
+func TestALoginThatIsNotSavedIsNotWiped(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	ref, auth, rotated := b.login()
+	k := b.prepared("rotated", "", "workspace-write", ref)
+	b.sh(`printf %s "$2" >"$1"`, path.Join(k.layout.CodexHome, "auth.json"), rotated)
+	for name, now := range map[string]SeedNow{
+		"held":    {Generation: 1, Ref: ref, Auth: digest(auth), Holders: map[string]int64{"rotated": 4}},
+		"waiting": {Generation: 1, Ref: ref, Auth: digest(auth), Rotated: &RotatedSeed{Holder: "rotated"}},
+	} {
+		out, err := k.wipe(k.leave(false), knows(now))
+		if kindOfError(err) != ErrTypeLoginUnsaved || out.Wiped {
+			t.Errorf("%s: wiped %+v, %v", name, out, err)
+		}
+	}
+	unreachable := errors.New("no answer")
+	if out, err := k.wipe(k.leave(false), func(context.Context, string) (SeedNow, bool, error) { return SeedNow{}, false, unreachable }); err == nil || out.Wiped {
+		t.Errorf("wiped without the seed's word: %+v", out)
+	}
+	if got := b.sh(`cat "$1"`, path.Join(k.layout.CodexHome, "auth.json")); got != rotated {
+		t.Fatalf("the login on the host is %s", got)
+	}
+	// The seed has gone on: this is what it holds.
+	out, err := k.wipe(k.leave(false), knows(SeedNow{Generation: 2, Ref: ref, Auth: digest(rotated)}))
+	if err != nil || !out.Wiped || out.GivenUp {
+		t.Errorf("wiped %+v, %v", out, err)
+	}
+	// Somebody gave the seed other content since, and nobody waits for this one.
+	b.sh(`printf %s "$2" >"$1"`, path.Join(k.layout.CodexHome, "auth.json"), rotated)
+	out, err = k.wipe(k.leave(false), knows(SeedNow{Generation: 3, Ref: ref, Auth: digest("another")}))
+	if err != nil || !out.Wiped || !out.GivenUp || k.credentials() != "" {
+		t.Errorf("wiped %+v, %v", out, err)
+	}
+}
+
+// Where the folder is gone, what runs is found by its mark.
+func TestALeftoverWhoseFolderIsGoneEndsToo(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.prepared("bare", "", "workspace-write", b.plantable(scriptedmodel.Serve(t, `rules: []`)))
+	k.job()
+	b.sh(sweep, k.layout.Dir)
+	out, err := k.wipe(k.leave(false), func(context.Context, string) (SeedNow, bool, error) { return SeedNow{}, false, nil })
+	if err != nil || !out.Wiped || !out.Removed || len(out.Survivors) == 0 || marked("bare") != 0 {
+		t.Errorf("wiped %+v, %v; %d are left", out, err, marked("bare"))
+	}
+}

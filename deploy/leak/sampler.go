@@ -1,0 +1,75 @@
+package leak
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Sampler looks at every process of the machine all along, as root sees it:
+// arguments, environment, name. Hosts and workers of a lab are on one machine,
+// so it sees both sides.
+type Sampler struct {
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu      sync.Mutex
+	found   map[string]bool
+	samples int
+	procs   int
+}
+
+// Sample begins; until Stop.
+func (s *Searcher) Sample() *Sampler {
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &Sampler{cancel: cancel, found: map[string]bool{}}
+	w.wg.Go(func() {
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			w.look(s)
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	})
+	return w
+}
+
+func (w *Sampler) look(s *Searcher) {
+	procs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, p := range procs {
+		for _, file := range []string{"cmdline", "environ", "comm"} {
+			data, err := os.ReadFile(filepath.Join(p, file))
+			if err != nil {
+				continue // it has ended
+			}
+			for _, f := range s.In(data) {
+				name, _ := os.ReadFile(filepath.Join(p, "comm"))
+				w.mu.Lock()
+				w.found[fmt.Sprintf("%s of %s: %s", file, strings.TrimSpace(string(name)), f)] = true
+				w.mu.Unlock()
+			}
+		}
+	}
+	w.mu.Lock()
+	w.samples++
+	w.procs += len(procs)
+	w.mu.Unlock()
+}
+
+// Stop ends it and tells what was found, and how much was looked at.
+func (w *Sampler) Stop() (found []string, samples, procs int) {
+	w.cancel()
+	w.wg.Wait()
+	for f := range w.found {
+		found = append(found, f)
+	}
+	return found, w.samples, w.procs
+}
