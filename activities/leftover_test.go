@@ -36,7 +36,7 @@ func (k *talk) wipe(in WipeLeftoverInput, ask seedAnswer) (WipeLeftoverResult, e
 	return out, failing{epoch: in.Claim.epoch(1)}.failure(k.t.Context(), "wipe", err)
 }
 
-func (k *talk) credentials() string {
+func (k *talk) planted() string {
 	k.t.Helper()
 	return k.sh(`cd "$1" 2>/dev/null || exit 0; for f in auth.json config.toml; do [ ! -e "$f" ] || echo "$f"; done`, k.layout.CodexHome)
 }
@@ -73,7 +73,7 @@ func TestWhatIsLeftOnAHostThatWasAwayIsWiped(t *testing.T) {
 		t.Fatal(err)
 	}
 	started = true
-	if k.credentials() != "auth.json\nconfig.toml\n" {
+	if k.planted() != "auth.json\nconfig.toml\n" {
 		t.Fatal("there is nothing to wipe")
 	}
 	in.Layout, in.Claim.Pump = Layout{}, 2 // as of a session that was terminated: found without it
@@ -81,7 +81,7 @@ func TestWhatIsLeftOnAHostThatWasAwayIsWiped(t *testing.T) {
 	if err != nil || !out.Wiped || out.Removed || out.Kept != k.layout.Dir || out.At.IsZero() {
 		t.Errorf("wiped %+v, %v", out, err)
 	}
-	if left := k.credentials(); left != "" || marked("away") != 0 {
+	if left := k.planted(); left != "" || marked("away") != 0 {
 		t.Errorf("left: %s, %d processes", left, marked("away"))
 	}
 	if got := b.sh(`cat "$1/work.txt"`, k.layout.WorkDir); got != "precious\n" {
@@ -173,7 +173,7 @@ func TestALoginThatIsNotSavedIsNotWiped(t *testing.T) {
 	// Somebody gave the seed other content since, and nobody waits for this one.
 	b.sh(`printf %s "$2" >"$1"`, path.Join(k.layout.CodexHome, "auth.json"), rotated)
 	out, err = k.wipe(k.leave(false), knows(SeedNow{Generation: 3, Ref: ref, Auth: digest("another")}))
-	if err != nil || !out.Wiped || !out.GivenUp || k.credentials() != "" {
+	if err != nil || !out.Wiped || !out.GivenUp || k.planted() != "" {
 		t.Errorf("wiped %+v, %v", out, err)
 	}
 }
