@@ -152,6 +152,8 @@ type world struct {
 	t        *testing.T
 	fake     *fakeSessions
 	released []string
+	back     []release   // what was said with it
+	reports  []report    // of the seed
 	left     *leftBehind // what the pool was told of
 	refuse   *Failure    // the pool's answer, in place of a grant
 	mute     bool        // it does not answer at all
@@ -217,15 +219,21 @@ func (w *world) external(id, name string, arg any) error {
 			g.Refused = w.refuse
 		case id == PoolID(""):
 			g.Spec = &activities.HostSpec{Name: "web-1", Address: "192.0.2.1"}
+		case id == SeedPoolID("logins"):
+			g.From, g.Pool = SeedID("team"), "logins" // one of its seeds answers
+			fallthrough
 		default:
-			g.Seed = &activities.SeedRef{Name: "team", Generation: 3, Blob: "b", Digest: "d", Kind: "api_key"}
+			g.Seed = &activities.SeedRef{Name: "team", Generation: 3, Blob: "b", Digest: "d", Kind: "api_key", Epoch: 7}
 		}
 		w.RegisterDelayedCallback(func() { w.SignalWorkflow(signalLease, g) }, time.Millisecond)
 	case signalRelease:
 		w.released = append(w.released, id)
+		w.back = append(w.back, arg.(release))
 		if l := arg.(release).Left; l != nil {
 			w.left = l
 		}
+	case signalReport:
+		w.reports = append(w.reports, arg.(report))
 	default:
 		w.t.Errorf("signal %s to %s was not expected", name, id)
 	}

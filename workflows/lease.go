@@ -22,6 +22,7 @@ const (
 	signalLease   = "lease"  // to the holder
 	signalFound   = "found"  // to a pool: what a host task found out
 	signalReport  = "report" // to a seed: what its holder saw of it
+	signalMember  = "member" // to a pool of seeds: how one of them is
 )
 
 // acquire asks a pool for a slot, or a seed for its use.
@@ -37,6 +38,12 @@ type acquire struct {
 	At         *activities.HostSpec `json:"at,omitempty"`
 	Zone       string               `json:"zone,omitempty"`
 	Generation int64                `json:"generation,omitempty"`
+
+	// Pool is the pool of seeds that asks a seed for the holder: it is granted
+	// now or not at all. Again: only what the holder has already. With no holder
+	// the pool asks how the seed is.
+	Pool  string `json:"pool,omitempty"`
+	Again bool   `json:"again,omitempty"`
 }
 
 // release gives back whatever the holder has.
@@ -77,7 +84,8 @@ const (
 
 // granted is the answer to the holder.
 type granted struct {
-	From    string               `json:"from"` // the workflow that answers
+	From    string               `json:"from"`           // the workflow that answers
+	Pool    string               `json:"pool,omitempty"` // of seeds, by which it was asked for
 	Queued  string               `json:"queued,omitempty"`
 	Refused *Failure             `json:"refused,omitempty"`
 	Epoch   int64                `json:"epoch,omitempty"`
@@ -94,6 +102,10 @@ func notThere(from string, err error) *Failure {
 	if name, ok := strings.CutPrefix(from, "seed/"); ok {
 		return &Failure{Kind: "seed_not_found", Message: fmt.Sprintf("there is no seed %q", name),
 			Hint: "`ctl seed list` shows those there are; `ctl seed import` makes one"}
+	}
+	if name, ok := strings.CutPrefix(from, "seedpool/"); ok {
+		return &Failure{Kind: "seed_pool_not_found", Message: fmt.Sprintf("there is no seed pool %q", name),
+			Hint: fmt.Sprintf("`ctl seed list` shows the pools that seeds are in; `ctl seed set NAME --pool %s` puts one into it", name)}
 	}
 	return &Failure{Kind: "no_pool", Message: fmt.Sprintf("no worker has ever served %s", from),
 		Hint: "start a worker of that zone"}

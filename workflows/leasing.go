@@ -48,16 +48,47 @@ func (s *session) acquire(from string, a acquire) (got *granted, f *Failure, aga
 	}
 }
 
+func (s *session) wantsSeed() bool { return s.opt.Seed != "" || s.opt.SeedPool != "" }
+
+// acquireSeed gets the seed that was asked for, or one of the pool.
+func (s *session) acquireSeed() (f *Failure, again bool) {
+	from, at := SeedID(s.opt.Seed), s.st.Lease.Spec
+	if s.opt.Seed == "" {
+		from = SeedPoolID(s.opt.SeedPool)
+	}
+	a := acquire{Holder: s.id, At: &at, Zone: s.opt.Zone, Generation: s.st.Generation, Run: workflow.GetInfo(s.ctx).FirstRunID}
+	got, f, again := s.acquire(from, a)
+	if got == nil {
+		return f, again
+	}
+	s.st.Seed, s.st.SeedHeld = got.Seed, true
+	if s.opt.Seed == "" {
+		// The host's pool has to know what is about to be brought there.
+		err := workflow.SignalExternalWorkflow(s.ctx, PoolID(s.opt.Zone), "", signalAcquire, acquire{Holder: s.id, Host: s.opt.Host,
+			Labels: s.opt.Labels, Seed: got.Seed.Name, Run: a.Run}).Get(s.ctx, nil)
+		if err != nil {
+			s.log.Warn("pool not told of the seed", "error", err)
+		}
+	}
+	return nil, false
+}
+
 // answer takes the oldest one that is of a lease that was asked for.
 func (s *session) answer(from string) *granted {
 	for len(s.st.Answers) > 0 {
 		g := s.st.Answers[0]
 		s.st.Answers = s.st.Answers[1:]
-		if g.From == from {
+		if g.from(from) {
 			return &g
 		}
 	}
 	return nil
+}
+
+// from says whether it answers what was asked of a workflow. A pool of seeds
+// has one of them answer.
+func (g granted) from(asked string) bool {
+	return g.From == asked || g.Pool != "" && SeedPoolID(g.Pool) == asked
 }
 
 // leased takes what pools and seeds say: answers to what was asked, and newer
@@ -68,7 +99,7 @@ func (s *session) leased(g granted) {
 		if g.Seed.Epoch == held.Epoch && g.Seed.Generation > held.Generation {
 			s.st.Seed = g.Seed
 		}
-	case g.From == s.st.Asked:
+	case g.from(s.st.Asked):
 		s.st.Answers = append(s.st.Answers, g)
 	}
 }

@@ -37,6 +37,9 @@ const (
 	UpdateReviveSeed = "revive_seed" // ReviveSeed → SeedView
 	UpdateDeleteSeed = "delete_seed" // DeleteSeed → SeedView
 	QuerySeed        = "seed"        // → SeedView
+
+	// Of a workflow that stands for a pool of seeds.
+	QuerySeedPool = "seed_pool" // → SeedPoolView
 )
 
 // Workflow types.
@@ -44,6 +47,7 @@ const (
 	TypeSession   = "Session"
 	TypeHostPool  = "HostPool"
 	TypeSeed      = "Seed"
+	TypeSeedPool  = "SeedPool"
 	TypeProvision = "ProvisionHost"
 	TypeCheck     = "CheckHost"
 	TypeExec      = "ExecOnHost"
@@ -76,6 +80,9 @@ func PoolID(zone string) string {
 // SeedID gives the id of a seed's workflow.
 func SeedID(name string) string { return activities.SeedWorkflowID(name) }
 
+// SeedPoolID gives the id of the workflow of a pool of seeds.
+func SeedPoolID(name string) string { return "seedpool/" + name }
+
 // HostTaskID gives the id of a short workflow about a host, e.g. provision.
 func HostTaskID(host, what string) string { return "host/" + host + "/" + what }
 
@@ -101,6 +108,7 @@ type SessionOptions struct {
 	Host           string            `json:"host,omitempty"`
 	Labels         map[string]string `json:"labels,omitempty"`
 	Seed           string            `json:"seed,omitempty"`
+	SeedPool       string            `json:"seed_pool,omitempty"` // any healthy seed of it, in place of Seed
 	Dir            string            `json:"dir,omitempty"`
 	Model          string            `json:"model,omitempty"`
 	Effort         string            `json:"effort,omitempty"`
@@ -459,12 +467,31 @@ type PutSeed struct {
 	By     string             `json:"by,omitempty"`
 	Expect int64              `json:"expect,omitempty"` // the generation it replaces; 0 = whatever is there
 	Share  *int               `json:"share,omitempty"`  // as in SetSeed
+	Pools  *[]string          `json:"pools,omitempty"`
 }
 
 // SetSeed changes how a seed is given; what is not given stays.
 type SetSeed struct {
 	By    string `json:"by,omitempty"`
 	Share *int   `json:"share,omitempty"` // how many sessions may have it at a time; 0 means any number
+	// Pools are all the pools that it is in.
+	Pools *[]string `json:"pools,omitempty"`
+}
+
+// SeedPoolView is the Seed pool JSON of the command line.
+type SeedPoolView struct {
+	Name  string           `json:"name"`
+	Seeds []SeedPoolMember `json:"seeds"`
+	Queue int              `json:"queue"` // sessions that wait for any of them
+}
+
+// SeedPoolMember is a seed as it told its pool last.
+type SeedPoolMember struct {
+	Name   string     `json:"name"`
+	Free   bool       `json:"free"`
+	State  string     `json:"state"`
+	Health string     `json:"health"`
+	UsedAt *time.Time `json:"used_at,omitempty"`
 }
 
 // ReviveSeed says that the stored generation is what there is: what could not
@@ -499,6 +526,7 @@ type SeedView struct {
 	Holders  []SeedHolder  `json:"holders,omitempty"`
 	Queue    int           `json:"queue"` // sessions that wait for it
 	Share    int           `json:"share"` // how many may have it at a time; 0 means any number
+	Pools    []string      `json:"pools"`
 	UsedAt   *time.Time    `json:"used_at,omitempty"`
 	Rotated  *SeedRotated  `json:"rotated,omitempty"`
 	Recovery *SeedRecovery `json:"recovery,omitempty"`

@@ -76,10 +76,13 @@ func (o SessionOptions) withDefaults() (SessionOptions, error) {
 	if o.Expiry < 0 || o.TurnTimeout < 0 || o.Tokens < 0 {
 		return o, fmt.Errorf("durations and tokens must not be negative")
 	}
-	for _, n := range []struct{ what, name string }{{"zone", o.Zone}, {"host", o.Host}, {"seed", o.Seed}} {
+	for _, n := range []struct{ what, name string }{{"zone", o.Zone}, {"host", o.Host}, {"seed", o.Seed}, {"seed pool", o.SeedPool}} {
 		if n.name != "" && !NamePattern.MatchString(n.name) {
 			return o, fmt.Errorf("%s %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", n.what, excerpt(n.name, maxWord))
 		}
+	}
+	if o.Seed != "" && o.SeedPool != "" {
+		return o, fmt.Errorf("seed %s and seed pool %s: it can have one of them", o.Seed, o.SeedPool)
 	}
 	labels := len(o.Labels)
 	//workflowcheck:ignore // a sum does not depend on the order

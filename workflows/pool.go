@@ -238,6 +238,7 @@ func (p *pool) serve() {
 			l = nil
 		}
 		if l := p.lease(t.Holder); l != nil { // asked again: told again
+			l.Seed = orElse(t.Seed, l.Seed)
 			spec := p.host(l.Host).Spec
 			say(t.Holder, granted{Epoch: l.Epoch, Spec: &spec})
 			continue

@@ -246,6 +246,28 @@ type fakeSeeds struct {
 	t     *testing.T
 	blobs int
 	hold  chan struct{} // closed by the test to let a purge through
+
+	mu      sync.Mutex
+	fetched []activities.RecoverSeedInput
+	answers []func() (activities.RecoverSeedResult, error) // of the fetches in order; one that nobody wrote fails the test
+}
+
+// fetches are what was asked of the host so far.
+func (f *fakeSeeds) fetches() []activities.RecoverSeedInput {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.fetched)
+}
+
+func (f *fakeSeeds) RecoverSeed(_ context.Context, in activities.RecoverSeedInput) (activities.RecoverSeedResult, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fetched = append(f.fetched, in)
+	if len(f.fetched) > len(f.answers) {
+		f.t.Errorf("fetch %d was not expected: %+v", len(f.fetched), in)
+		return activities.RecoverSeedResult{}, finally(activities.ErrTypeInternal)
+	}
+	return f.answers[len(f.fetched)-1]()
 }
 
 func (f *fakeSeeds) DeleteSeedBlobs(ctx context.Context, in activities.DeleteSeedInput) error {

@@ -24,14 +24,10 @@ func (s *session) prepare() (f *Failure, again bool) {
 		// store still knows of that one.
 		s.st.Generation = max(s.st.Generation+1, workflow.Now(s.ctx).Unix())
 	}
-	if s.opt.Seed != "" && !s.st.SeedHeld {
-		at := s.st.Lease.Spec
-		got, f, again := s.acquire(SeedID(s.opt.Seed), acquire{Holder: s.id, At: &at, Zone: s.opt.Zone, Generation: s.st.Generation,
-			Run: workflow.GetInfo(s.ctx).FirstRunID})
-		if got == nil {
+	if s.wantsSeed() && !s.st.SeedHeld {
+		if f, again := s.acquireSeed(); !s.st.SeedHeld {
 			return f, again
 		}
-		s.st.Seed, s.st.SeedHeld = got.Seed, true
 	}
 	s.become(Preparing)
 	s.publish()

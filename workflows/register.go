@@ -8,7 +8,7 @@ import (
 // Register makes a worker serve every workflow of this package.
 func Register(r worker.WorkflowRegistry) {
 	for name, w := range map[string]any{
-		TypeSession: Session, TypeHostPool: HostPool, TypeSeed: Seed,
+		TypeSession: Session, TypeHostPool: HostPool, TypeSeed: Seed, TypeSeedPool: SeedPool,
 		TypeProvision: ProvisionHost, TypeCheck: CheckHost, TypeExec: ExecOnHost, TypeScan: ScanHostKeys,
 		TypeRotate: RotateKeys,
 	} {

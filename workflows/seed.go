@@ -23,6 +23,7 @@ type seedState struct {
 	Leases  []seedLease         `json:"leases,omitempty"`
 	Queue   []ticket            `json:"queue,omitempty"`
 	Share   int                 `json:"share,omitempty"` // holders at a time; 0 means no bound
+	Pools   []seedInPool        `json:"pools,omitempty"`
 	Rotated *seedRotated        `json:"rotated,omitempty"`
 	Health  seedHealth          `json:"health"`
 
@@ -52,6 +53,7 @@ func Seed(ctx workflow.Context, in SeedInput) error {
 			s.reap()
 		}
 		s.recover()
+		s.tellPools()
 		s.tell()
 		s.setAlarm()
 		err := workflow.Await(ctx, func() bool {
@@ -130,6 +132,7 @@ func (s *seed) bury() error {
 	}
 	for {
 		s.serve()
+		s.tellPools()
 		done := func() bool {
 			return (purged == nil || purged.IsReady()) && workflow.AllHandlersFinished(s.ctx)
 		}

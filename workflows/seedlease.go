@@ -20,6 +20,7 @@ type seedLease struct {
 	Run        string               `json:"run,omitempty"` // of the holder's workflow, the first: another one is another session
 	Generation int64                `json:"generation"`    // of the holder's claim on the host
 	Since      time.Time            `json:"since"`
+	Pool       string               `json:"pool,omitempty"`     // by which it was asked for
 	Told       int64                `json:"told"`               // the generation of the seed that it knows of
 	Rotates    bool                 `json:"rotates,omitempty"`  // it may make a new generation
 	Internal   bool                 `json:"internal,omitempty"` // of the workflow's own
@@ -83,6 +84,10 @@ func (s *seed) grant(l seedLease) *seedLease {
 
 // drop ends a lease of which nothing is left anywhere.
 func (s *seed) drop(epoch int64) {
+	if l := s.byEpoch(epoch); l != nil && l.Pool != "" {
+		p := s.inPool(l.Pool)
+		p.Left = append(p.Left, l.Holder)
+	}
 	s.st.Leases = slices.DeleteFunc(s.st.Leases, func(l seedLease) bool { return l.Epoch == epoch })
 	s.st.UsedAt = workflow.Now(s.ctx)
 	s.work = true
@@ -91,7 +96,13 @@ func (s *seed) drop(epoch int64) {
 // enqueue takes somebody who asks. One that asks again keeps its place and is
 // told again.
 func (s *seed) enqueue(a acquire) {
-	if !NamePattern.MatchString(a.Holder) || encoded(a) > maxHost {
+	switch {
+	case encoded(a) > maxHost:
+		return
+	case a.Holder == "" && NamePattern.MatchString(a.Pool):
+		s.surveyed(a.Pool)
+		return
+	case !NamePattern.MatchString(a.Holder):
 		return
 	}
 	switch l := s.lease(a.Holder); {
@@ -203,11 +214,14 @@ func (s *seed) serve() {
 		g.From = SeedID(s.name)
 		letters = append(letters, letter{holder, g})
 	}
-	give := func(l *seedLease) {
+	give := func(l *seedLease, t ticket) {
 		ref := *s.st.Ref
 		ref.Epoch = l.Epoch
 		l.Told = ref.Generation
-		say(l.Holder, granted{Epoch: l.Epoch, Seed: &ref})
+		if l.Pool = t.Pool; l.Pool != "" {
+			s.answerPool(t, true)
+		}
+		say(l.Holder, granted{Pool: t.Pool, Epoch: l.Epoch, Seed: &ref})
 	}
 	var left []ticket
 	for _, t := range s.st.Queue {
@@ -215,12 +229,14 @@ func (s *seed) serve() {
 		why, never := s.denies()
 		switch {
 		case l != nil && l.Ended == "" && s.st.Ref != nil:
-			give(l)
+			give(l, t)
+		case t.Pool != "" && (why != "" || never != nil || t.Again):
+			s.answerPool(t, false)
 		case never != nil:
 			say(t.Holder, granted{Refused: never})
 		case why == "":
 			fresh[t.Holder] = true
-			give(s.grant(seedLease{Holder: t.Holder, At: t.At, Zone: t.Zone, Run: t.Run, Generation: t.Generation}))
+			give(s.grant(seedLease{Holder: t.Holder, At: t.At, Zone: t.Zone, Run: t.Run, Generation: t.Generation}), t)
 		case len(left) >= maxLine:
 			say(t.Holder, granted{Refused: &Failure{Kind: "busy", Hint: "try again later",
 				Message: fmt.Sprintf("%s, and %d sessions wait already", why, len(left))}})

@@ -58,10 +58,7 @@ func (s *seed) checkPut(in PutSeed) error {
 	case s.exclusive() && len(s.holders()) > 0:
 		return refuse(RefusedState, "seed %s is a login that rotates and is held by %s", in.Name, strings.Join(s.holders(), ", "))
 	}
-	if in.Share != nil {
-		return s.checkShare(in.Ref.Kind, *in.Share)
-	}
-	return nil
+	return s.checkGiven(in.Ref.Kind, in.Share, in.Pools)
 }
 
 // put takes a login that a person brings. It ends whatever was wrong with the
@@ -70,35 +67,35 @@ func (s *seed) put(in PutSeed) SeedView {
 	s.advance(in.Ref, in.Files)
 	s.giveUpFetching()
 	s.st.Rotated, s.st.Health = nil, seedHealth{Since: workflow.Now(s.ctx)}
-	if in.Share != nil {
-		s.st.Share = *in.Share
-	}
-	return s.view()
+	return s.set(SetSeed{Share: in.Share, Pools: in.Pools})
 }
 
-func (s *seed) checkShare(kind string, n int) error {
+// checkGiven looks at how a seed is to be given.
+func (s *seed) checkGiven(kind string, share *int, pools *[]string) error {
 	switch {
-	case n < 0:
-		return refuse(RefusedBadInput, "seed %s: it cannot be shared by %d sessions", s.name, n)
-	case rotates(kind) && n > 1:
+	case share != nil && *share < 0:
+		return refuse(RefusedBadInput, "seed %s: it cannot be shared by %d sessions", s.name, *share)
+	case share != nil && rotates(kind) && *share > 1:
 		return refuse(RefusedBadInput, "seed %s is a login that rotates: two holders would burn it, so it is never shared", s.name)
+	case pools != nil:
+		return checkPools(*pools)
 	}
 	return nil
 }
 
 func (s *seed) checkSet(in SetSeed) error {
-	switch {
-	case s.st.Ref == nil || s.st.Deleted:
+	if s.st.Ref == nil || s.st.Deleted {
 		return refuse(RefusedNotFound, "there is no seed %q", s.name)
-	case in.Share != nil:
-		return s.checkShare(s.st.Ref.Kind, *in.Share)
 	}
-	return nil
+	return s.checkGiven(s.st.Ref.Kind, in.Share, in.Pools)
 }
 
 func (s *seed) set(in SetSeed) SeedView {
 	if in.Share != nil {
 		s.st.Share = *in.Share
+	}
+	if in.Pools != nil {
+		s.setPools(*in.Pools)
 	}
 	return s.view()
 }

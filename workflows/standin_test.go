@@ -48,6 +48,9 @@ type standIn struct {
 	watches int // that run
 
 	recovered []activities.RecoverSeedInput
+	planted   map[string]map[string]bool // by seed, where it is: sessions
+	crowds    map[string]int             // by seed, the most of those at a time
+	granted   []string                   // the seed of each session that was prepared, in order
 
 	faults map[string]fault         // by session: what happens to a pump, once
 	gates  map[string]chan struct{} // by session: starting codex waits
@@ -88,7 +91,7 @@ type standInProc struct {
 }
 
 func newStandIn(t *testing.T) *standIn {
-	return &standIn{t: t, procs: map[string]*standInProc{}, turns: map[string][]ranTurn{}, held: map[string]bool{}, bad: map[string]error{},
+	return &standIn{t: t, planted: map[string]map[string]bool{}, crowds: map[string]int{}, procs: map[string]*standInProc{}, turns: map[string][]ranTurn{}, held: map[string]bool{}, bad: map[string]error{},
 		faults: map[string]fault{}, gates: map[string]chan struct{}{}, stops: map[string]int{}}
 }
 
@@ -186,7 +189,10 @@ func (h *standIn) ran(session string) []ranTurn {
 	return slices.Clone(h.turns[session])
 }
 
-func (h *standIn) PrepareSession(_ context.Context, in activities.PrepareSessionInput) (activities.PrepareSessionResult, error) {
+func (h *standIn) PrepareSession(ctx context.Context, in activities.PrepareSessionInput) (activities.PrepareSessionResult, error) {
+	if err := h.pass(ctx, "prepare "+in.Claim.Session); err != nil {
+		return activities.PrepareSessionResult{}, err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for name, err := range h.bad {
@@ -195,6 +201,7 @@ func (h *standIn) PrepareSession(_ context.Context, in activities.PrepareSession
 		}
 	}
 	h.held[in.Claim.Session] = true
+	h.plant(in)
 	h.most = max(h.most, len(h.held))
 	dir := "/r/sessions/" + in.Claim.Session
 	return activities.PrepareSessionResult{CodexVersion: "0.169.0", Permissions: "fairlead",
@@ -220,10 +227,39 @@ func (h *standIn) StopServer(_ context.Context, in activities.StopServerInput) (
 	return activities.StopServerResult{}, nil
 }
 
-func (h *standIn) CloseSession(_ context.Context, in activities.CloseSessionInput) (activities.CloseSessionResult, error) {
+// plant notes where a seed is, and how often it is there at a time.
+func (h *standIn) plant(in activities.PrepareSessionInput) {
+	if in.Seed == nil {
+		return
+	}
+	if in.Seed.Epoch == 0 {
+		h.t.Errorf("%s has seed %s under no epoch", in.Claim.Session, in.Seed.Name)
+	}
+	if h.planted[in.Seed.Name] == nil {
+		h.planted[in.Seed.Name] = map[string]bool{}
+	}
+	h.planted[in.Seed.Name][in.Claim.Session] = true
+	h.crowds[in.Seed.Name] = max(h.crowds[in.Seed.Name], len(h.planted[in.Seed.Name]))
+	h.granted = append(h.granted, in.Seed.Name)
+}
+
+// wipe says whether anything of a seed was there.
+func (h *standIn) wipe(session string, seed *activities.SeedRef) bool {
+	if seed == nil || !h.planted[seed.Name][session] {
+		return false
+	}
+	delete(h.planted[seed.Name], session)
+	return true
+}
+
+func (h *standIn) CloseSession(ctx context.Context, in activities.CloseSessionInput) (activities.CloseSessionResult, error) {
+	if err := h.pass(ctx, "close "+in.Claim.Session); err != nil {
+		return activities.CloseSessionResult{}, err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.held, in.Claim.Session)
+	h.wipe(in.Claim.Session, in.Seed)
 	return activities.CloseSessionResult{Wiped: true, Removed: true, Seq: in.Seq + int64(len(in.Notes))}, nil
 }
 
@@ -241,8 +277,8 @@ func (h *standIn) RecoverSeed(_ context.Context, in activities.RecoverSeedInput)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.recovered = append(h.recovered, in)
-	there := h.held[in.Claim.Session]
 	delete(h.held, in.Claim.Session)
+	there := h.wipe(in.Claim.Session, &in.Seed)
 	return activities.RecoverSeedResult{Absent: !there, Wiped: there}, nil
 }
 

@@ -1,0 +1,153 @@
+package workflows
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+)
+
+// A seed's side of the pools that it is in. A pool asks for somebody with an
+// acquire that names the pool: it is granted at once or not at all, and the
+// pool hears which with the next news.
+
+// memberNews is what a seed tells a pool that it is in.
+type memberNews struct {
+	Seed    string         `json:"seed"`
+	Gone    bool           `json:"gone,omitempty"` // it is in the pool no more
+	Free    bool           `json:"free"`
+	Health  string         `json:"health"`
+	State   string         `json:"state"`
+	UsedAt  time.Time      `json:"used_at"`
+	Answers []memberAnswer `json:"answers,omitempty"`
+	Left    []string       `json:"left,omitempty"` // who got it by the pool and has it no more; after the answers
+}
+
+// memberAnswer says what became of an ask of the pool's.
+type memberAnswer struct {
+	Holder  string `json:"holder"`
+	Granted bool   `json:"granted"`
+}
+
+// seedInPool is what a seed carries of a pool.
+type seedInPool struct {
+	Name    string         `json:"name"`
+	Told    *memberNews    `json:"told,omitempty"`
+	Leaves  bool           `json:"leaves,omitempty"`
+	Answers []memberAnswer `json:"answers,omitempty"`
+	Left    []string       `json:"left,omitempty"`
+}
+
+// inPool finds or makes what is kept of a pool. One that is not the seed's
+// hears that.
+func (s *seed) inPool(name string) *seedInPool {
+	for i := range s.st.Pools {
+		if s.st.Pools[i].Name == name {
+			return &s.st.Pools[i]
+		}
+	}
+	s.st.Pools = append(s.st.Pools, seedInPool{Name: name, Leaves: true})
+	return &s.st.Pools[len(s.st.Pools)-1]
+}
+
+// pools are the names of those that the seed is in.
+func (s *seed) pools() []string {
+	out := []string{}
+	for _, p := range s.st.Pools {
+		if !p.Leaves {
+			out = append(out, p.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (s *seed) setPools(names []string) {
+	for i := range s.st.Pools {
+		s.st.Pools[i].Leaves = true
+	}
+	for _, name := range names {
+		s.inPool(name).Leaves = false
+	}
+	s.work = true
+}
+
+// maxPools bounds the pools of one seed.
+const maxPools = 20
+
+func checkPools(names []string) error {
+	for _, name := range names {
+		if !NamePattern.MatchString(name) {
+			return refuse(RefusedBadInput, "pool name %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", excerpt(name, maxWord))
+		}
+	}
+	if len(names) > maxPools {
+		return refuse(RefusedBadInput, "a seed can be in %d pools, not in %d", maxPools, len(names))
+	}
+	return nil
+}
+
+// answerPool says what became of an ask.
+func (s *seed) answerPool(t ticket, granted bool) {
+	p := s.inPool(t.Pool)
+	p.Answers = append(p.Answers, memberAnswer{Holder: t.Holder, Granted: granted})
+}
+
+// surveyed takes a pool's question how it is.
+func (s *seed) surveyed(pool string) {
+	s.inPool(pool).Told = nil
+	s.work = true
+}
+
+// tellPools tells each pool what it does not know.
+func (s *seed) tellPools() {
+	why, never := s.denies()
+	v := s.view()
+	now := memberNews{Seed: s.name, Free: why == "" && never == nil, Health: v.Health, State: v.State, UsedAt: s.st.UsedAt}
+	var letters []memberNews
+	var to []string
+	for i := range s.st.Pools {
+		p := &s.st.Pools[i]
+		n := now
+		n.Gone = p.Leaves || s.st.Deleted
+		if p.Told != nil && !n.Gone && len(p.Answers)+len(p.Left) == 0 && p.Told.same(n) {
+			continue
+		}
+		kept := n
+		p.Told = &kept
+		n.Answers, n.Left = p.Answers, p.Left
+		p.Answers, p.Left = nil, nil
+		letters, to = append(letters, n), append(to, p.Name)
+	}
+	s.st.Pools = slices.DeleteFunc(s.st.Pools, func(p seedInPool) bool { return p.Leaves || s.st.Deleted })
+	for i, n := range letters {
+		if err := s.toPool(to[i], n); err != nil {
+			workflow.GetLogger(s.ctx).Warn("pool not told", "pool", to[i], "error", err)
+		}
+	}
+}
+
+func (n memberNews) same(o memberNews) bool {
+	return n.Free == o.Free && n.Health == o.Health && n.State == o.State && n.UsedAt.Equal(o.UsedAt)
+}
+
+// toPool tells a pool, and makes one where there is none.
+func (s *seed) toPool(name string, n memberNews) error {
+	id := SeedPoolID(name)
+	err := workflow.SignalExternalWorkflow(s.ctx, id, "", signalMember, n).Get(s.ctx, nil)
+	var unknown *temporal.UnknownExternalWorkflowExecutionError
+	if !errors.As(err, &unknown) || n.Gone {
+		return err
+	}
+	ctx := workflow.WithChildOptions(s.ctx, workflow.ChildWorkflowOptions{
+		WorkflowID: id, ParentClosePolicy: enums.PARENT_CLOSE_POLICY_ABANDON, StaticSummary: "seed pool " + name,
+	})
+	err = workflow.ExecuteChildWorkflow(ctx, TypeSeedPool, SeedPoolInput{Name: name}).GetChildWorkflowExecution().Get(ctx, nil)
+	if err != nil && !temporal.IsWorkflowExecutionAlreadyStartedError(err) { // another seed was quicker
+		return err
+	}
+	return workflow.SignalExternalWorkflow(s.ctx, id, "", signalMember, n).Get(s.ctx, nil)
+}

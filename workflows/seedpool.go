@@ -1,0 +1,372 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+)
+
+// SeedPoolInput starts a SeedPool workflow.
+type SeedPoolInput struct {
+	Name  string         `json:"name"`
+	Carry *seedPoolState `json:"carry,omitempty"`
+}
+
+// seedPoolState is all that a pool of seeds carries across continue-as-new.
+type seedPoolState struct {
+	Members []poolMember `json:"members"`
+	Queue   []poolTicket `json:"queue"`
+	// Given says who got which seed by this pool and has it, as far as is known.
+	Given  map[string]string `json:"given,omitempty"`
+	ReapAt time.Time         `json:"reap_at"`
+	Heard  bool              `json:"heard,omitempty"` // somebody has told it anything
+}
+
+// poolMember is a seed of the pool, as it told last.
+type poolMember struct {
+	memberNews
+	Asked bool `json:"asked,omitempty"` // its answer is on its way
+}
+
+// poolTicket is somebody in line; Asked is the seed that was asked for it.
+type poolTicket struct {
+	ticket
+	Asked string `json:"asked,omitempty"`
+}
+
+// SeedPool stands for any healthy seed out of several. It holds no lease: it
+// keeps the line, and asks the seed that was used least recently to grant its
+// use, now or not at all. So nobody who takes a seed directly can be in its
+// way, and a session that dies in the line leaves nothing behind. It ends with
+// its last member.
+func SeedPool(ctx workflow.Context, in SeedPoolInput) error {
+	p := &seedPool{ctx: ctx, name: in.Name, st: in.Carry, alarm: newAlarm(ctx, "look after the line"), roll: newRollover(ctx)}
+	if p.st == nil {
+		p.st = &seedPoolState{}
+	}
+	if p.st.Given == nil {
+		p.st.Given = map[string]string{}
+	}
+	p.acq = workflow.GetSignalChannel(ctx, signalAcquire)
+	p.rel = workflow.GetSignalChannel(ctx, signalRelease)
+	p.mem = workflow.GetSignalChannel(ctx, signalMember)
+	if err := workflow.SetQueryHandler(ctx, QuerySeedPool, func() (SeedPoolView, error) { return p.view(), nil }); err != nil {
+		return err
+	}
+	for {
+		p.serve()
+		if !p.work && p.st.Heard && len(p.st.Members)+len(p.st.Queue) == 0 {
+			return nil
+		}
+		if len(p.st.Queue) > 0 {
+			if p.st.ReapAt.IsZero() {
+				p.st.ReapAt = workflow.Now(ctx).Add(reapEvery)
+			}
+			p.alarm.set(p.st.ReapAt)
+		}
+		err := workflow.Await(ctx, func() bool {
+			p.drain()
+			return p.work || p.alarm.due() || p.roll.due() || p.st.Heard && len(p.st.Members)+len(p.st.Queue) == 0
+		})
+		if err != nil {
+			return err
+		}
+		if p.alarm.off() {
+			p.st.ReapAt = time.Time{}
+			p.reap()
+		}
+		if p.roll.due() && !p.work {
+			p.drain()
+			return workflow.NewContinueAsNewError(ctx, SeedPool, SeedPoolInput{Name: p.name, Carry: p.st})
+		}
+	}
+}
+
+type seedPool struct {
+	ctx  workflow.Context
+	name string
+	st   *seedPoolState
+	acq  workflow.ReceiveChannel
+	rel  workflow.ReceiveChannel
+	mem  workflow.ReceiveChannel
+	work bool
+
+	alarm *alarm
+	roll  *rollover
+	sends []poolSend // decided, not sent
+}
+
+// poolSend is a signal to a seed.
+type poolSend struct {
+	seed, name string
+	arg        any
+}
+
+func (p *seedPool) member(name string) *poolMember {
+	for i := range p.st.Members {
+		if p.st.Members[i].Seed == name {
+			return &p.st.Members[i]
+		}
+	}
+	return nil
+}
+
+// drain takes the signals that lie unread; what follows what is as for a seed.
+func (p *seedPool) drain() {
+	for _, n := range unread[memberNews](p.mem) {
+		p.heard(n)
+	}
+	rels, acqs := unread[release](p.rel), unread[acquire](p.acq)
+	for _, r := range rels {
+		acqs = without(acqs, r)
+		p.release(r)
+	}
+	for _, a := range acqs {
+		p.enqueue(a)
+	}
+}
+
+// heard takes what a seed tells.
+func (p *seedPool) heard(n memberNews) {
+	p.st.Heard, p.work = true, true
+	for _, a := range n.Answers {
+		p.answered(n.Seed, a)
+	}
+	for _, h := range n.Left {
+		if p.st.Given[h] == n.Seed {
+			delete(p.st.Given, h)
+		}
+	}
+	asked := slices.ContainsFunc(p.st.Queue, func(t poolTicket) bool { return t.Asked == n.Seed })
+	n.Answers, n.Left = nil, nil
+	switch m := p.member(n.Seed); {
+	case n.Gone:
+		p.forget(n.Seed)
+	case m != nil:
+		m.memberNews, m.Asked = n, asked
+	default:
+		p.st.Members = append(p.st.Members, poolMember{memberNews: n, Asked: asked})
+	}
+}
+
+func (p *seedPool) answered(seed string, a memberAnswer) {
+	i := slices.IndexFunc(p.st.Queue, func(t poolTicket) bool { return t.Holder == a.Holder && t.Asked == seed })
+	if a.Granted {
+		p.st.Given[a.Holder] = seed
+	} else if p.st.Given[a.Holder] == seed {
+		delete(p.st.Given, a.Holder)
+	}
+	switch {
+	case i >= 0 && a.Granted:
+		p.st.Queue = slices.Delete(p.st.Queue, i, i+1)
+	case i >= 0:
+		p.st.Queue[i].Asked = ""
+	}
+}
+
+// forget takes a seed out of the pool. Who was to get it is in line again.
+func (p *seedPool) forget(seed string) {
+	p.st.Members = slices.DeleteFunc(p.st.Members, func(m poolMember) bool { return m.Seed == seed })
+	for i := range p.st.Queue {
+		if p.st.Queue[i].Asked == seed {
+			p.st.Queue[i].Asked = ""
+		}
+	}
+	p.work = true
+}
+
+// enqueue takes somebody who asks. One that asks again keeps its place and is
+// told again.
+func (p *seedPool) enqueue(a acquire) {
+	if !NamePattern.MatchString(a.Holder) || encoded(a) > maxHost {
+		return
+	}
+	p.st.Heard, p.work = true, true
+	for i := range p.st.Queue {
+		if t := &p.st.Queue[i]; t.Holder == a.Holder {
+			t.acquire, t.Told = a, ""
+			return
+		}
+	}
+	p.st.Queue = append(p.st.Queue, poolTicket{ticket: ticket{acquire: a}})
+}
+
+// release takes somebody out of the line who took nothing. What a seed granted
+// meanwhile it hears of there.
+func (p *seedPool) release(r release) {
+	p.work = true
+	seed := p.st.Given[r.Holder]
+	p.st.Queue = slices.DeleteFunc(p.st.Queue, func(t poolTicket) bool {
+		if t.Holder != r.Holder || t.Generation > r.Generation {
+			return false
+		}
+		seed = orElse(t.Asked, seed)
+		return true
+	})
+	if seed != "" {
+		if m := p.member(seed); m != nil {
+			m.Asked = false // it may have nothing to answer any more
+		}
+		delete(p.st.Given, r.Holder)
+		r.Epoch = 0
+		p.sends = append(p.sends, poolSend{seed, signalRelease, r})
+	}
+}
+
+// serve goes through the line in order; all is decided before anybody is told.
+func (p *seedPool) serve() {
+	p.work = false
+	var letters []letter
+	say := func(holder string, g granted) {
+		g.From = SeedPoolID(p.name)
+		letters = append(letters, letter{holder, g})
+	}
+	never := p.never()
+	var left []poolTicket
+	for _, t := range p.st.Queue {
+		again := p.member(p.st.Given[t.Holder])
+		m := p.next()
+		switch {
+		case t.Asked != "":
+			left = append(left, t)
+		case again != nil && t.Told == "": // it may not have heard of what it got
+			t.Asked = again.Seed
+			left = append(left, t)
+			p.ask(again, t, true)
+		case m != nil:
+			t.Asked = m.Seed
+			left = append(left, t)
+			p.ask(m, t, false)
+		case never != nil:
+			say(t.Holder, granted{Refused: never})
+		case len(left) >= maxLine:
+			say(t.Holder, granted{Refused: &Failure{Kind: "busy", Hint: "try again later",
+				Message: fmt.Sprintf("%s, and %d sessions wait already", p.busy(), len(left))}})
+		default:
+			why := p.busy()
+			if len(left) >= exactly {
+				why = "seed pool " + p.name
+			}
+			if left = append(left, t); t.Told != why {
+				left[len(left)-1].Told = why
+				say(t.Holder, granted{Queued: fmt.Sprintf("%s; %d wait before it", why, len(left)-1)})
+			}
+		}
+	}
+	p.st.Queue = left
+	sends := p.sends
+	p.sends = nil
+	for _, s := range sends {
+		p.send(s)
+	}
+	for _, holder := range post(p.ctx, letters) {
+		p.gone(holder)
+	}
+}
+
+func (p *seedPool) gone(holder string) {
+	p.st.Queue = slices.DeleteFunc(p.st.Queue, func(t poolTicket) bool { return t.Holder == holder && t.Asked == "" })
+	p.work = true
+}
+
+// next is the seed that can be asked for somebody: of those that are free and
+// in no doubt, the one that was used least recently.
+func (p *seedPool) next() *poolMember {
+	var best *poolMember
+	for i := range p.st.Members {
+		m := &p.st.Members[i]
+		if m.Free && !m.Asked && (best == nil || m.UsedAt.Before(best.UsedAt)) {
+			best = m
+		}
+	}
+	return best
+}
+
+// ask has a seed grant its use to somebody, now or not at all; again means only
+// if it was granted before.
+func (p *seedPool) ask(m *poolMember, t poolTicket, again bool) {
+	a := t.acquire
+	a.Pool, a.Again = p.name, again
+	m.Asked = true
+	p.sends = append(p.sends, poolSend{m.Seed, signalAcquire, a})
+}
+
+func (p *seedPool) send(s poolSend) {
+	err := workflow.SignalExternalWorkflow(p.ctx, SeedID(s.seed), "", s.name, s.arg).Get(p.ctx, nil)
+	var unknown *temporal.UnknownExternalWorkflowExecutionError
+	if errors.As(err, &unknown) { // it was deleted, or ended by force
+		p.forget(s.seed)
+	} else if err != nil {
+		workflow.GetLogger(p.ctx).Warn("seed not asked", "seed", s.seed, "error", err)
+	}
+}
+
+// never says why nobody in line will get a seed, however long it waits.
+func (p *seedPool) never() *Failure {
+	for _, m := range p.st.Members {
+		if m.Health != Dead {
+			return nil
+		}
+	}
+	if len(p.st.Members) == 0 {
+		return &Failure{Kind: "seed_pool_empty", Message: fmt.Sprintf("seed pool %s has no seed", p.name),
+			Hint: fmt.Sprintf("`ctl seed set NAME --pool %s` puts one in", p.name)}
+	}
+	return &Failure{Kind: "seed_dead", Message: fmt.Sprintf("every seed of pool %s is dead", p.name),
+		Hint: "`ctl seed list` says which; log in anew and import them"}
+}
+
+// busy says what its seeds do.
+func (p *seedPool) busy() string {
+	n := map[string]int{}
+	for _, m := range p.st.Members {
+		switch {
+		case m.Health == Dead || m.Health == Suspect:
+			n[m.Health]++
+		case m.State == SeedRecovering:
+			n[SeedRecovering]++
+		case m.Free:
+			n["about to be given"]++
+		default:
+			n["in use"]++
+		}
+	}
+	var parts []string
+	for _, k := range workflow.DeterministicKeys(n) {
+		parts = append(parts, fmt.Sprintf("%d %s", n[k], k))
+	}
+	return fmt.Sprintf("seed pool %s, of which no seed is free (%s)", p.name, strings.Join(parts, ", "))
+}
+
+// reap looks whether those in line still live, and asks the seeds how they are.
+func (p *seedPool) reap() {
+	var names []string
+	for _, t := range p.st.Queue[:min(len(p.st.Queue), 200)] {
+		names = append(names, t.Holder)
+	}
+	ended, err := findEnded(p.ctx, names)
+	if err != nil {
+		workflow.GetLogger(p.ctx).Warn("line not looked at", "error", err)
+	}
+	for _, h := range ended {
+		p.gone(h)
+	}
+	for _, m := range slices.Clone(p.st.Members) {
+		p.send(poolSend{m.Seed, signalAcquire, acquire{Pool: p.name}})
+	}
+	p.work = true
+}
+
+func (p *seedPool) view() SeedPoolView {
+	v := SeedPoolView{Name: p.name, Seeds: []SeedPoolMember{}, Queue: len(p.st.Queue)}
+	for _, m := range p.st.Members {
+		v.Seeds = append(v.Seeds, SeedPoolMember{Name: m.Seed, Free: m.Free, State: m.State, Health: m.Health, UsedAt: timeOrNil(m.UsedAt)})
+	}
+	slices.SortFunc(v.Seeds, func(a, b SeedPoolMember) int { return strings.Compare(a.Name, b.Name) })
+	return v
+}

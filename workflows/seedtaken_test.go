@@ -1,0 +1,165 @@
+package workflows
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// The tests below kill sessions on the real server, wherever they are.
+
+// looksOften has leases looked at every second.
+func looksOften(t *testing.T) {
+	before := reapEvery
+	reapEvery = time.Second
+	t.Cleanup(func() { reapEvery = before }) // after the workers have stopped
+}
+
+// makesSeed imports a login that rotates, into these pools.
+func (r *real) makesSeed(name string, pools ...string) string {
+	r.t.Helper()
+	name = r.zone + "-" + name
+	for i := range pools {
+		pools[i] = r.zone + "-" + pools[i]
+	}
+	r.start(SeedID(name), TypeSeed, SeedInput{Name: name})
+	r.update(SeedID(name), UpdatePutSeed, nil, PutSeed{Name: name, Pools: &pools, Files: auth("1"),
+		Ref: activities.SeedRef{Blob: "b1", Digest: "d", Kind: "chatgpt"}})
+	return name
+}
+
+func (r *real) seed(name string) SeedView {
+	r.t.Helper()
+	return asked[SeedView](r, SeedID(name), QuerySeed)
+}
+
+func (r *real) terminate(session string) {
+	r.t.Helper()
+	if err := r.c.TerminateWorkflow(r.t.Context(), SessionID(session), "", "for the test"); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// Wherever a holder is when it is killed, what it may have of a login is
+// fetched before the next one gets it.
+func TestAKilledHoldersLoginIsFetchedBeforeTheNextGrant(t *testing.T) {
+	looksOften(t)
+	steps := []struct {
+		name string
+		to   func(r *real, id string) // brings the holder there
+	}{
+		{"granted", func(r *real, id string) {
+			r.host.gate("prepare " + id)
+			r.until("it holds the seed", func() bool { return r.view(id).State == Preparing })
+		}},
+		{"prepared", func(r *real, id string) { r.becomes(id, Starting) }},
+		{"idle", func(r *real, id string) { r.becomes(id, Idle) }},
+		{"running", func(r *real, id string) {
+			r.say(id, "m1", "stay")
+			r.until("a pump is attached", func() bool { return r.host.attached(id) })
+		}},
+		{"waiting", func(r *real, id string) { r.say(id, "m1", "ask make"); r.becomes(id, Waiting) }},
+		{"releasing", func(r *real, id string) {
+			r.becomes(id, Idle)
+			r.host.gate("close " + id)
+			r.update(SessionID(id), SignalClose, nil, Close{})
+			r.becomes(id, Closing)
+		}},
+	}
+	for _, step := range steps {
+		t.Run(step.name, func(t *testing.T) {
+			r := newReal(t)
+			r.work()
+			name := r.makesSeed("team")
+			id := r.zone + ".holder"
+			if step.name == "prepared" {
+				r.host.gate(id)
+			}
+			if step.name == "granted" {
+				r.host.gate("prepare " + id)
+			}
+			r.session("holder", SessionOptions{Seed: name})
+			step.to(r, id)
+			next := r.session("next", SessionOptions{Seed: name})
+			r.until("the next one waits", func() bool { return r.seed(name).Queue == 1 })
+			r.terminate(id)
+			r.becomes(next, Idle)
+			r.host.mu.Lock()
+			defer r.host.mu.Unlock()
+			if n := r.host.crowds[name]; n != 1 {
+				t.Errorf("the login was in %d places at a time", n)
+			}
+			if len(r.host.recovered) != 1 || r.host.recovered[0].Claim.Session != id || r.host.recovered[0].Claim.Host.Name != "web-1" ||
+				r.host.recovered[0].Seed.Epoch != 1 {
+				t.Errorf("fetched %+v", r.host.recovered)
+			}
+		})
+	}
+}
+
+// Who dies in the line had nothing, and leaves nothing to fetch.
+func TestWhoIsKilledInTheLineLeavesNoGrant(t *testing.T) {
+	looksOften(t)
+	r := newReal(t)
+	r.work()
+	name := r.makesSeed("team", "logins")
+	holder := r.session("holder", SessionOptions{Seed: name})
+	r.becomes(holder, Idle)
+	inLine := []string{r.session("direct", SessionOptions{Seed: name}), r.session("by-pool", SessionOptions{SeedPool: r.zone + "-logins"})}
+	r.until("both wait", func() bool {
+		return r.seed(name).Queue == 1 && asked[SeedPoolView](r, SeedPoolID(r.zone+"-logins"), QuerySeedPool).Queue == 1
+	})
+	for _, id := range inLine {
+		r.terminate(id)
+	}
+	r.close(holder)
+	next := r.session("next", SessionOptions{Seed: name})
+	r.becomes(next, Idle)
+	if v := r.seed(name); fmt.Sprint(v.HeldBy) != fmt.Sprint([]string{next}) || v.Health == Suspect {
+		t.Errorf("seed is %+v", v)
+	}
+	r.host.mu.Lock()
+	defer r.host.mu.Unlock()
+	if len(r.host.recovered) != 0 {
+		t.Errorf("fetched %+v", r.host.recovered)
+	}
+}
+
+// Ten sessions share two logins by a pool, and one takes a login directly;
+// workflows continue as new all the time.
+func TestAPoolOfLoginsServesMoreSessionsThanItHas(t *testing.T) {
+	looksOften(t)
+	r := newReal(t, shortRuns)
+	r.work()
+	r.update(PoolID(r.zone), UpdatePutHost, nil, func() PutHost { h := put("web-1", 20); h.Replace = true; return h }())
+	a, b := r.makesSeed("a", "logins"), r.makesSeed("b", "logins")
+	pool := r.zone + "-logins"
+	r.until("the pool knows both", func() bool { return len(asked[SeedPoolView](r, SeedPoolID(pool), QuerySeedPool).Seeds) == 2 })
+	var ids []string
+	for i := range 10 {
+		opt := SessionOptions{SeedPool: pool, CloseAfter: true}
+		if i == 3 {
+			opt = SessionOptions{Seed: a, CloseAfter: true}
+		}
+		id := r.session(fmt.Sprint("s", i), opt)
+		r.say(id, "m1", "hello")
+		ids = append(ids, id)
+	}
+	for _, id := range ids {
+		if v, err := r.result(id); err != nil || v.State != Closed || v.Seed != a && v.Seed != b {
+			t.Errorf("session %s ended as %+v (%v)", id, v, err)
+		}
+	}
+	r.host.mu.Lock()
+	defer r.host.mu.Unlock()
+	for _, name := range []string{a, b} {
+		if n := r.host.crowds[name]; n != 1 {
+			t.Errorf("login %s was in %d places at a time", name, n)
+		}
+	}
+	if len(r.host.granted) != 10 || len(r.host.recovered) != 0 {
+		t.Errorf("granted %v, fetched %+v", r.host.granted, r.host.recovered)
+	}
+}
