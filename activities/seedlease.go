@@ -7,6 +7,7 @@ const (
 	UpdateSaveSeed    = "save_seed"    // SaveSeed → SeedNow
 	UpdateRotatedSeed = "rotated_seed" // RotatedSeed → SeedNow
 	UpdateRefreshSeed = "refresh_seed" // RefreshSeed → SeedNow
+	UpdateVerifySeed  = "verify_seed"  // VerifySeed → workflows.SeedView
 	QuerySeedNow      = "seed_now"     // → SeedNow
 )
 
@@ -57,6 +58,13 @@ type RefreshSeed struct {
 	Holder string `json:"holder"`
 	Epoch  int64  `json:"epoch"`
 	From   int64  `json:"from"`
+}
+
+// VerifySeed has a seed looked at. Force is a person's word: ask, although its
+// refresh token may be spent.
+type VerifySeed struct {
+	Force bool   `json:"force,omitempty"`
+	By    string `json:"by,omitempty"`
 }
 
 // SeedNow is what a seed's workflow knows of its newest generation.

@@ -513,7 +513,7 @@ type SeedView struct {
 	Name       string     `json:"name"`
 	Kind       string     `json:"kind"`
 	Generation int64      `json:"generation"`
-	State      string     `json:"state"`  // free, held, recovering
+	State      string     `json:"state"`  // free, held, verifying, recovering
 	Health     string     `json:"health"` // unknown, healthy, suspect, dead
 	Reason     string     `json:"reason,omitempty"`
 	Hint       string     `json:"hint,omitempty"`
@@ -529,6 +529,7 @@ type SeedView struct {
 	Pools    []string      `json:"pools"`
 	UsedAt   *time.Time    `json:"used_at,omitempty"`
 	Rotated  *SeedRotated  `json:"rotated,omitempty"`
+	Check    *SeedCheck    `json:"check,omitempty"` // the newest verification
 	Recovery *SeedRecovery `json:"recovery,omitempty"`
 
 	Ref     *activities.SeedRef `json:"ref,omitempty"`
@@ -539,8 +540,20 @@ type SeedView struct {
 const (
 	SeedFree       = "free"
 	SeedHeld       = "held"
+	SeedVerifying  = "verifying"  // it is being refreshed; nobody gets it meanwhile
 	SeedRecovering = "recovering" // what an ended holder has of it is being fetched; nobody gets it before
 )
+
+// SeedCheck is how a verification ended: alive, dead, suspect, unknown, lost (a
+// refresh was sent and its answer is not known), fresh (by its own words, nobody
+// was asked), held or recovering (nothing was asked).
+type SeedCheck struct {
+	At      time.Time `json:"at"`
+	By      string    `json:"by,omitempty"`
+	Verdict string    `json:"verdict"`
+	Reason  string    `json:"reason,omitempty"`
+	Hint    string    `json:"hint,omitempty"`
+}
 
 // SeedHolder is who has a seed, or had it and did not give it back.
 type SeedHolder struct {

@@ -26,6 +26,7 @@ type seedState struct {
 	Pools   []seedInPool        `json:"pools,omitempty"`
 	Rotated *seedRotated        `json:"rotated,omitempty"`
 	Health  seedHealth          `json:"health"`
+	Check   *seedCheck          `json:"check,omitempty"` // the newest verification
 
 	VerifiedAt time.Time `json:"verified_at"` // when it was last known to be alive
 	UsedAt     time.Time `json:"used_at"`     // when it was last given or given back
@@ -84,6 +85,7 @@ type seed struct {
 	rep  workflow.ReceiveChannel
 	work bool
 
+	asking bool      // a verification or a refresh goes on
 	rec   *recovery // that goes on
 	alarm *alarm    // for the holders; its time is carried, so that no rollover puts it off
 	again *alarm    // for the next try to recover; its time is the lease's
@@ -103,6 +105,10 @@ func (s *seed) listen() error {
 		updating(s, UpdateReviveSeed, s.checkRevive, s.revive),
 		updating(s, activities.UpdateSaveSeed, s.checkSave, s.save),
 		updating(s, activities.UpdateRotatedSeed, s.checkRotated, s.rotated),
+		workflow.SetUpdateHandlerWithOptions(s.ctx, activities.UpdateVerifySeed, s.verify,
+			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in activities.VerifySeed) error { return s.checkVerify(in) }}),
+		workflow.SetUpdateHandlerWithOptions(s.ctx, activities.UpdateRefreshSeed, s.refresh,
+			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in activities.RefreshSeed) error { return s.checkRefresh(in) }}),
 	)
 }
 
@@ -149,9 +155,9 @@ func (s *seed) bury() error {
 	}
 }
 
-// full says that this run's history is long enough. A recovery is waited for:
-// what it saved must not be forgotten.
-func (s *seed) full() bool { return s.rec == nil && s.roll.due() }
+// full says that this run's history is long enough. A recovery and a refresh
+// are waited for: what they saved must not be forgotten.
+func (s *seed) full() bool { return s.rec == nil && !s.asking && s.roll.due() }
 
 func (s *seed) rollOver() error {
 	err := workflow.Await(s.ctx, func() bool { s.drain(); return workflow.AllHandlersFinished(s.ctx) })

@@ -81,6 +81,8 @@ func (s *seed) checkRevive(ReviveSeed) error {
 	switch {
 	case s.st.Ref == nil || s.st.Deleted:
 		return refuse(RefusedNotFound, "there is no seed %q", s.name)
+	case s.asking && s.exclusive():
+		return s.busyVerifying()
 	case s.st.Rotated != nil && s.holds(s.st.Rotated.Holder, s.st.Rotated.Epoch) != nil:
 		return refuse(RefusedState, "seed %s: %s, and that session has it still: close the session first", s.name, s.st.Rotated.notSaved())
 	}

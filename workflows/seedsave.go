@@ -55,6 +55,8 @@ func (s *seed) checkPut(in PutSeed) error {
 		return refuse(RefusedBadInput, "seed %s: the bundle is not in the store", in.Name)
 	case in.Expect != 0 && (s.st.Ref == nil || s.st.Ref.Generation != in.Expect):
 		return refuse(RefusedState, "seed %s is not at generation %d any more", in.Name, in.Expect)
+	case s.asking && s.exclusive():
+		return s.busyVerifying()
 	case s.exclusive() && len(s.holders()) > 0:
 		return refuse(RefusedState, "seed %s is a login that rotates and is held by %s", in.Name, strings.Join(s.holders(), ", "))
 	}
@@ -106,6 +108,8 @@ func (s *seed) checkRemove(DeleteSeed) error {
 		return refuse(RefusedNotFound, "there is no seed %q", s.name)
 	case len(s.holders()) > 0:
 		return refuse(RefusedState, "seed %s is held by %s", s.name, strings.Join(s.holders(), ", "))
+	case s.asking:
+		return s.busyVerifying()
 	case len(s.st.Leases) > 0:
 		return refuse(RefusedState, "seed %s is %s; `ctl seed revive %s` gives that up", s.name, s.beingFetched(&s.st.Leases[0]), s.name)
 	case s.st.Rotated != nil:

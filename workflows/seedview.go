@@ -33,8 +33,13 @@ func (s *seed) view() SeedView {
 	if s.exclusive() {
 		v.Share = 1
 	}
+	v.Check = st.Check.view()
 	for i := range st.Leases {
 		l := &st.Leases[i]
+		if l.Internal {
+			v.State = SeedVerifying
+			continue
+		}
 		v.Holders = append(v.Holders, SeedHolder{Session: l.Holder, Epoch: l.Epoch, Host: l.where(), Since: l.Since})
 		switch {
 		case l.Ended != "":

@@ -1,0 +1,218 @@
+package workflows
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// seedCheck is how the newest verification of a seed ended, also where that
+// says nothing of its health.
+type seedCheck struct {
+	At time.Time `json:"at"`
+	By string    `json:"by,omitempty"`
+	activities.SeedVerdict
+}
+
+// What a verification can end with beside the verdicts of activities.
+const (
+	checkHeld       = "held"       // its holder's turns tell
+	checkRecovering = "recovering" // the newest login may be on a host
+)
+
+// maintenance is who verifies without having been asked: it refreshes nothing
+// before its time.
+const maintenance = "maintenance"
+
+// doubtful is the oldest that a proof of life may be for a person who asks.
+const doubtful = time.Hour
+
+func (s *seed) checkVerify(activities.VerifySeed) error {
+	if s.st.Ref == nil || s.st.Deleted {
+		return refuse(RefusedNotFound, "there is no seed %q", s.name)
+	}
+	return nil
+}
+
+// verify finds out whether a seed is alive. A login that rotates is the
+// verification's own while it goes on; one that is held is not touched.
+func (s *seed) verify(ctx workflow.Context, in activities.VerifySeed) (SeedView, error) {
+	if err := s.turn(ctx, func() error { return s.checkVerify(in) }); err != nil {
+		return SeedView{}, err
+	}
+	defer s.over()
+	check := seedCheck{By: excerpt(in.By, maxWord), SeedVerdict: s.untouchable()}
+	if check.Verdict == "" {
+		check.SeedVerdict = s.ask(ctx, in)
+	}
+	check.At = workflow.Now(ctx)
+	if check.Verdict != checkHeld && check.Verdict != checkRecovering {
+		s.st.Check = &check
+	}
+	v := s.view()
+	v.Check = check.view()
+	return v, nil
+}
+
+// turn waits until no other verification goes on, and begins one.
+func (s *seed) turn(ctx workflow.Context, check func() error) error {
+	if err := workflow.Await(ctx, func() bool { return !s.asking }); err != nil {
+		return err
+	}
+	if err := check(); err != nil {
+		return err
+	}
+	s.roll.took()
+	s.asking = true
+	return nil
+}
+
+// busyVerifying refuses what would be lost in what a refresh brings.
+func (s *seed) busyVerifying() error {
+	return refuse(RefusedState, "seed %s is being verified: try again in a moment", s.name)
+}
+
+func (s *seed) over() { s.asking, s.work = false, true }
+
+// untouchable says why nothing can be asked now, with an empty verdict if it can.
+func (s *seed) untouchable() activities.SeedVerdict {
+	if !s.exclusive() {
+		return activities.SeedVerdict{}
+	}
+	for i := range s.st.Leases {
+		switch l := &s.st.Leases[i]; {
+		case l.Ended != "":
+			return activities.SeedVerdict{Verdict: checkRecovering, Reason: s.beingFetched(l), Hint: hintBurnt(s.name)}
+		case !l.Internal:
+			return activities.SeedVerdict{Verdict: checkHeld, Reason: fmt.Sprintf("it is held by %s, whose turns tell whether it is alive", strings.Join(s.holders(), ", "))}
+		}
+	}
+	if s.st.Rotated != nil {
+		return activities.SeedVerdict{Verdict: checkRecovering, Reason: s.st.Rotated.notSaved(), Hint: hintBurnt(s.name)}
+	}
+	return activities.SeedVerdict{}
+}
+
+// ask has the activities find out, and takes what they say.
+func (s *seed) ask(ctx workflow.Context, in activities.VerifySeed) activities.SeedVerdict {
+	ref, began := *s.st.Ref, workflow.Now(ctx)
+	if s.exclusive() {
+		epoch := s.grant(seedLease{Internal: true}).Epoch
+		ref.Epoch = epoch
+		defer func() { s.drop(epoch) }()
+	}
+	looked, err := do(setUp(ctx, "verify seed "+s.name), seeds.VerifySeed, activities.VerifySeedInput{Seed: ref})
+	if err != nil {
+		return notKnown(err)
+	}
+	if !rotates(ref.Kind) {
+		s.learn(ref, looked.SeedVerdict, began)
+		return looked.SeedVerdict
+	}
+	if looked.Verdict == "fresh" && !s.wants(in, began) {
+		return looked.SeedVerdict
+	}
+	force := ""
+	if in.Force {
+		force = fmt.Sprintf("%s at %s", workflow.GetCurrentUpdateInfo(ctx).ID, began.Format(time.RFC3339Nano))
+	}
+	return s.renew(ctx, ref, force, began)
+}
+
+// wants says whether a login is to be refreshed that has time yet.
+func (s *seed) wants(in activities.VerifySeed, now time.Time) bool {
+	switch {
+	case in.Force, s.st.Health.State == Suspect, s.st.Health.State == Dead:
+		return true
+	case in.By == maintenance:
+		return false
+	}
+	return s.st.Health.State != Healthy || now.Sub(s.st.VerifiedAt) > doubtful
+}
+
+// renew has a login refreshed and makes what came of it the newest generation.
+// The activity is tried until it can say how it ended: while that is not known,
+// nobody gets the seed.
+func (s *seed) renew(ctx workflow.Context, ref activities.SeedRef, force string, began time.Time) activities.SeedVerdict {
+	out, err := do(untilDone(ctx, "refresh seed "+s.name), seeds.RefreshSeed, activities.RefreshSeedInput{Seed: ref, Force: force})
+	if err != nil {
+		return notKnown(err)
+	}
+	out.Hint = strings.ReplaceAll(out.Hint, "verify NAME", "verify "+s.name)
+	if out.Saved != nil && s.st.Ref.Generation == ref.Generation {
+		s.advance(*out.Saved, out.Files)
+		ref = *s.st.Ref
+	}
+	s.learn(ref, out.SeedVerdict, began)
+	return out.SeedVerdict
+}
+
+// learn takes a verdict on a generation, unless there is another by now.
+func (s *seed) learn(of activities.SeedRef, v activities.SeedVerdict, began time.Time) {
+	if s.st.Ref == nil || s.st.Ref.Generation != of.Generation {
+		return
+	}
+	switch v.Verdict {
+	case "alive":
+		// Its issuer itself says so, to us: that outweighs what was thought.
+		if s.st.Health.State == Dead {
+			s.judge("", "", "")
+		}
+		s.alive(began, workflow.Now(s.ctx))
+	case "dead":
+		s.judge(Dead, v.Reason, v.Hint)
+	case "lost", "suspect":
+		s.suspect(v.Reason, v.Hint)
+	}
+}
+
+func (s *seed) checkRefresh(in activities.RefreshSeed) error {
+	switch err := s.fences(in.Holder, in.Epoch); {
+	case err != nil:
+		return err
+	case !s.exclusive():
+		return refuse(RefusedBadInput, "seed %s is of kind %s: it has nothing to refresh", s.name, s.st.Ref.Kind)
+	case in.From > s.st.Ref.Generation:
+		return refuse(RefusedBadInput, "seed %s is at generation %d, not at %d", s.name, s.st.Ref.Generation, in.From)
+	}
+	return nil
+}
+
+// refresh gives a holder a login that is newer than the one it has.
+func (s *seed) refresh(ctx workflow.Context, in activities.RefreshSeed) (activities.SeedNow, error) {
+	if err := s.turn(ctx, func() error { return s.checkRefresh(in) }); err != nil {
+		return activities.SeedNow{}, err
+	}
+	defer s.over()
+	if in.From < s.st.Ref.Generation {
+		return s.now(), nil
+	}
+	ref := *s.st.Ref
+	ref.Epoch = in.Epoch
+	began := workflow.Now(ctx)
+	verdict := s.renew(ctx, ref, "", began)
+	s.st.Check = &seedCheck{At: workflow.Now(ctx), By: excerpt(in.Holder, maxWord), SeedVerdict: verdict}
+	switch verdict.Verdict {
+	case "alive":
+		return s.now(), nil
+	case "dead":
+		return activities.SeedNow{}, refuse(activities.RefusedDead, "refresh seed %s: %s (%s)", s.name, verdict.Reason, verdict.Hint)
+	}
+	return activities.SeedNow{}, refuse("seed_"+verdict.Verdict, "refresh seed %s: %s (%s)", s.name, verdict.Reason, verdict.Hint)
+}
+
+func notKnown(err error) activities.SeedVerdict {
+	f := failureOf("it could not be asked", err)
+	return activities.SeedVerdict{Verdict: "unknown", Reason: f.Message, Hint: f.Hint}
+}
+
+func (c *seedCheck) view() *SeedCheck {
+	if c == nil {
+		return nil
+	}
+	return &SeedCheck{At: c.At, By: c.By, Verdict: c.Verdict, Reason: c.Reason, Hint: c.Hint}
+}
