@@ -2,12 +2,9 @@ package activities
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"path"
-	"strings"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
@@ -111,11 +108,7 @@ func (s *Sessions) wipeLeftover(ctx context.Context, in WipeLeftoverInput, attem
 		out.Wiped, out.Removed, out.At = err == nil, err == nil, s.Now()
 		return out, err
 	}
-	n, err := newestIncarnation(ctx, h, l)
-	if err != nil {
-		return out, err
-	}
-	if out.Survivors, err = endAll(ctx, h, l, in.Claim, n, attempt); err != nil {
+	if out.Survivors, err = endEvery(ctx, h, l, in.Claim, attempt); err != nil {
 		return out, err
 	}
 	if out.GivenUp, err = s.loginLeft(ctx, h, l, in, seed); err != nil {
@@ -129,14 +122,14 @@ func (s *Sessions) wipeLeftover(ctx context.Context, in WipeLeftoverInput, attem
 // such seed any more. While the seed waits for what is on the host, only its
 // recovery may touch it.
 func (s *Sessions) seedLeft(ctx context.Context, in WipeLeftoverInput, ask seedAnswer) (*SeedNow, error) {
-	if in.Seed == nil || in.Seed.Kind != "" && in.Seed.Kind != string(seeds.KindChatGPT) {
+	if in.Seed == nil || in.Seed.Kind != "" && !in.Seed.rotates() {
 		return nil, nil // nothing of it can be used only once
 	}
 	now, ok, err := ask(ctx, in.Seed.Name)
 	if err != nil || !ok {
 		return nil, err
 	}
-	rotates := now.Ref != nil && now.Ref.Kind == string(seeds.KindChatGPT)
+	rotates := now.Ref.rotates()
 	if _, held := now.Holders[in.Claim.Session]; rotates && held {
 		return nil, unsaved(in, "seed %s still counts session %s as its holder, and may want what codex made of it", in.Seed.Name, in.Claim.Session)
 	}
@@ -154,18 +147,14 @@ func unsaved(in WipeLeftoverInput, format string, args ...any) error {
 // loginLeft looks, after codex has ended, whether the login on the host is one
 // that only the host has. It says whether that is one nobody waits for.
 func (s *Sessions) loginLeft(ctx context.Context, h hostexec.Host, l Layout, in WipeLeftoverInput, seed *SeedNow) (givenUp bool, err error) {
-	if seed == nil || seed.Ref == nil || seed.Ref.Kind != string(seeds.KindChatGPT) {
+	if seed == nil || !seed.Ref.rotates() {
 		return false, nil
 	}
-	auth, err := hostexec.ReadFile(ctx, h, path.Join(l.CodexHome, "auth.json"), 1<<20)
-	if errors.Is(err, hostexec.ErrNotExist) {
-		return false, nil
-	}
+	auth, _, err := readAuth(ctx, h, path.Join(l.CodexHome, "auth.json"), "")
 	if err != nil {
 		return false, fmt.Errorf("look at the login that was left: %w", err)
 	}
-	sum := sha256.Sum256(auth)
-	if hex.EncodeToString(sum[:]) == seed.Auth {
+	if auth == nil || seeds.AuthDigest(auth) == seed.Auth {
 		return false, nil
 	}
 	// Neither held, nor waited for, nor the newest: either the seed has gone on
@@ -182,7 +171,7 @@ func (s *Sessions) takeAway(ctx context.Context, h hostexec.Host, l Layout, in W
 	var unkept error
 	if in.Discard {
 		// Discard gives up what cannot be saved, not what can.
-		hide, err := s.hidingLeft(ctx, in.Seed, seed)
+		hide, err := s.hidingLeft(ctx, h, l, in.Seed, seed)
 		if err == nil {
 			sctx, cancel := context.WithTimeout(ctx, discardAfter)
 			out.Archive, err = s.archive(sctx, h, closing, hide)
@@ -217,8 +206,9 @@ func (s *Sessions) takeAway(ctx context.Context, h hostexec.Host, l Layout, in W
 	return nil
 }
 
-// hidingLeft hides what was planted, as far as anybody knows it.
-func (s *Sessions) hidingLeft(ctx context.Context, planted *SeedRef, now *SeedNow) (*seeds.Redactor, error) {
+// hidingLeft hides what was planted, as far as anybody knows it, and what
+// codex made of it.
+func (s *Sessions) hidingLeft(ctx context.Context, h hostexec.Host, l Layout, planted *SeedRef, now *SeedNow) (*seeds.Redactor, error) {
 	switch {
 	case planted == nil:
 		return nil, nil
@@ -229,24 +219,10 @@ func (s *Sessions) hidingLeft(ctx context.Context, planted *SeedRef, now *SeedNo
 		return nil, fmt.Errorf("seed %s is gone: nobody knows what must not be kept", planted.Name)
 	}
 	sec, err := s.hiding(ctx, planted)
-	return sec.all, err
-}
-
-// newestIncarnation is the highest of the processes that were started for a
-// session; 0 where there was none.
-func newestIncarnation(ctx context.Context, h hostexec.Host, l Layout) (int, error) {
-	res, err := h.Run(ctx, hostexec.Command{
-		Script: `[ ! -d "$1" ] || { cd "$1" && for d in *; do [ ! -d "$d" ] || printf '%s\n' "$d"; done; }`,
-		Args:   []string{path.Join(l.Dir, "proc")},
-	})
 	if err != nil {
-		return 0, fmt.Errorf("list processes on %s: %w", h.Name(), err)
+		return nil, err
 	}
-	newest := 0
-	for name := range strings.Lines(string(res.Stdout)) {
-		if n, ok := incarnationOf(strings.TrimSpace(name)); ok {
-			newest = max(newest, n)
-		}
-	}
-	return newest, nil
+	auth, _, err := readAuth(ctx, h, path.Join(l.CodexHome, "auth.json"), "")
+	sec.add(auth)
+	return sec.all, err
 }

@@ -62,7 +62,7 @@ func (s *site) recoverSeed(ctx context.Context, in RecoverSeedInput, attempt int
 		}
 		return RecoverSeedResult{Absent: true, Wiped: true}, nil
 	}
-	if err := endEvery(ctx, h, l, in.Claim, attempt); err != nil {
+	if _, err := endEvery(ctx, h, l, in.Claim, attempt); err != nil {
 		return out, err
 	}
 	auth, _, err := readAuth(ctx, h, path.Join(l.CodexHome, "auth.json"), "")
@@ -94,7 +94,7 @@ func (s *site) recoverSeed(ctx context.Context, in RecoverSeedInput, attempt int
 
 // endEvery ends every process of a session of which it is not known how many
 // it had.
-func endEvery(ctx context.Context, h hostexec.Host, l Layout, c Claim, attempt int32) error {
+func endEvery(ctx context.Context, h hostexec.Host, l Layout, c Claim, attempt int32) (found []Survivor, err error) {
 	newest := 0
 	names, err := processesIn(ctx, h, l)
 	for _, name := range names {
@@ -103,9 +103,9 @@ func endEvery(ctx context.Context, h hostexec.Host, l Layout, c Claim, attempt i
 		}
 	}
 	if err == nil {
-		_, err = endAll(ctx, h, l, c, newest, attempt)
+		found, err = endAll(ctx, h, l, c, newest, attempt)
 	}
-	return err
+	return found, err
 }
 
 // processesIn lists the folders of a session's processes.
