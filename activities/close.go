@@ -83,7 +83,7 @@ func (s *Sessions) save(ctx context.Context, h hostexec.Host, in CloseSessionInp
 		defer cancel()
 	}
 	saved := s.saveLogin(ctx, h, in, hide)
-	if out.SeedDiscarded = saved != nil; saved != nil && !in.Discard {
+	if out.Unsaved = saved != nil; saved != nil && !in.Discard {
 		return saved
 	}
 	out.Archive, err = s.archive(ctx, h, in, hide.all)
@@ -119,7 +119,7 @@ func (s *Sessions) clear(ctx context.Context, h hostexec.Host, in CloseSessionIn
 	}
 	if err = s.save(ctx, h, in, hide, out); err != nil {
 		if !in.Discard || ctx.Err() != nil {
-			out.SeedDiscarded = false
+			out.Unsaved = false
 			return stays(h, l, err)
 		}
 		out.Problem = &Problem{Kind: "discarded", Message: fmt.Sprintf("discarded what could not be saved: %v", err)}

@@ -10,9 +10,9 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 )
 
-// Somebody makes room on a full disk sooner or later: until then codex is not
-// stopped, and that is no end of the session.
-func TestStopOnAFullDiskIsTriedAgain(t *testing.T) {
+// smallRoot is a root folder on a disk of its own, of 80 MiB.
+func smallRoot(t *testing.T) string {
+	t.Helper()
 	root := filepath.Join(t.TempDir(), "root")
 	if err := os.Mkdir(root, 0o755); err != nil {
 		t.Fatal(err)
@@ -26,6 +26,13 @@ func TestStopOnAFullDiskIsTriedAgain(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return root
+}
+
+// Somebody makes room on a full disk sooner or later: until then codex is not
+// stopped where the lock cannot be taken, and that is no end of the session.
+func TestStopOnAFullDiskIsTriedAgain(t *testing.T) {
+	root := smallRoot(t)
 	b := newBed(t, HostSpec{Name: LocalHost, Root: root})
 	k := &talk{bed: b, claim: Claim{Session: "full", Host: b.spec, Generation: 1}}
 	k.layout = layoutOf(root, "full")
@@ -34,6 +41,8 @@ func TestStopOnAFullDiskIsTriedAgain(t *testing.T) {
 	}
 	t.Cleanup(k.kill)
 	k.job()
+	// Over an epoch that is there the next one can be written anyway.
+	b.sh(`rm "$1/epoch"`, k.layout.Dir)
 	fill := root + "/fill"
 	b.sh(`cat /dev/zero >"$1" 2>/dev/null || :`, fill)
 
@@ -41,7 +50,7 @@ func TestStopOnAFullDiskIsTriedAgain(t *testing.T) {
 	env := suite.NewTestActivityEnvironment()
 	env.RegisterActivity(b.set.Sessions)
 	in := StopServerInput{Claim: k.next(), Layout: k.layout, Incarnation: k.incarnation}
-	_, err = env.ExecuteActivity(b.set.Sessions.StopServer, in)
+	_, err := env.ExecuteActivity(b.set.Sessions.StopServer, in)
 	if app := appError(t, err); app.Type() != ErrTypeNoSpace || app.NonRetryable() {
 		t.Errorf("on a full disk: %v", err)
 	} else if p := (Problem{}); app.Details(&p) != nil || p.Hint == "" {
@@ -56,4 +65,39 @@ func TestStopOnAFullDiskIsTriedAgain(t *testing.T) {
 	if _, err := env.ExecuteActivity(b.set.Sessions.StopServer, in); err != nil || marked("full") != 0 {
 		t.Errorf("with room again: %v; %d processes are left", err, marked("full"))
 	}
+}
+
+// With a disk so full that nothing can be written there, a session that is
+// given up takes its credential along, and what it took of the disk.
+func TestDiscardOnAFullDiskWipesTheCredential(t *testing.T) {
+	root := smallRoot(t)
+	b := newBed(t, HostSpec{Name: LocalHost, Root: root})
+	k := &talk{bed: b, claim: Claim{Session: "brimful", Host: b.spec, Generation: 1}}
+	k.layout = layoutOf(root, "brimful")
+	if _, err := makeFolders(t.Context(), b.host(), k.layout, k.next().fence(k.layout.Dir, 1)); err != nil {
+		t.Fatal(err)
+	}
+	k.seed = b.rotating(nil, "brimful", 1)
+	d := newDesk(t, k.seed, "brimful")
+	b.set.Sessions.desk = d
+	k.replace(login("acct-1", 0))
+	t.Cleanup(k.kill)
+	k.job()
+	b.sh(`cat /dev/zero >"$1" 2>/dev/null || :; : >"$1.none" 2>/dev/null; echo x >>"$1.none" 2>/dev/null && exit 1 || :`, root+"/fill")
+
+	in := k.closing()
+	in.Discard = true
+	out, err := k.close(in)
+	if err != nil || !out.Wiped || !out.Removed || out.Unsaved {
+		t.Errorf("closed: %+v, %v", out, err)
+	}
+	if left := b.sh(`find "$1" -name "auth.json*"`, root); left != "" || marked("brimful") != 0 {
+		t.Errorf("left: %s, %d processes", left, marked("brimful"))
+	}
+	// An older claim is refused as ever.
+	k.claim.Pump = 1
+	if _, err := k.close(k.closing()); err == nil && b.sh(`[ ! -e "$1" ] || echo y`, k.layout.Dir) != "" {
+		t.Error("a former holder has made the folder anew")
+	}
+	k.claim.Pump = 50
 }

@@ -83,6 +83,7 @@ func (s *site) recoverSeed(ctx context.Context, in RecoverSeedInput, attempt int
 			out.Saved, out.Files, out.Auth = &ref, files, seeds.AuthDigest(auth)
 			return out, nil
 		}
+		out.Absent = rotation == seeds.RotationLoggedOut
 	}
 	fence := in.Claim.fence(l.Dir, attempt)
 	if err := seeds.Wipe(ctx, h, l.CodexHome, l.Dir, &fence); err != nil {

@@ -190,14 +190,16 @@ func (k *keeper) follow(ctx context.Context, now SeedNow, auth []byte, digest st
 		Holder: k.holder, Epoch: k.seed.Epoch, From: cur.Generation, Auth: digest, Ref: ref, Files: files,
 	})
 	if err != nil {
-		if errors.Is(err, errSeedFenced) {
-			return 0, err
-		}
-		// The answer may be lost, or somebody was quicker: the next look says.
-		if again, nerr := k.now(ctx); nerr == nil && (again.Auth == digest || again.Generation != cur.Generation) {
+		// The answer may be lost, somebody of ours was quicker, or the lease is
+		// another's: what counts now says which.
+		again, nerr := k.now(ctx)
+		switch {
+		case nerr != nil:
+			return 0, errors.Join(nerr, err)
+		case again.Auth == digest || again.Generation != cur.Generation:
 			return 0, errOvertaken
 		}
-		return 0, err
+		return 0, fmt.Errorf("save a rotated login: %v", err)
 	}
 	k.settled, k.marked = digest, RotatedSeed{}
 	if saved.Ref != nil {

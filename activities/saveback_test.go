@@ -364,7 +364,7 @@ func TestWithNoStoreALoginIsMarkedAndStays(t *testing.T) {
 	}
 	for range 2 {
 		out, err := k.set.Sessions.close(t.Context(), in, 1, hide)
-		if err == nil || out.Wiped || out.Removed || out.SeedDiscarded {
+		if err == nil || out.Wiped || out.Removed || out.Unsaved {
 			t.Errorf("closed with no store: %+v, %v", out, err)
 		}
 	}
@@ -372,7 +372,7 @@ func TestWithNoStoreALoginIsMarkedAndStays(t *testing.T) {
 		t.Error("it is not on the host any more")
 	}
 	back()
-	if out, err := k.close(in); err != nil || !out.Wiped || !out.Removed || out.SeedDiscarded {
+	if out, err := k.close(in); err != nil || !out.Wiped || !out.Removed || out.Unsaved {
 		t.Errorf("closed with a store: %+v, %v", out, err)
 	}
 	k.savedIs(d, 1)
@@ -440,7 +440,7 @@ func TestDiscardGivesUpOnlyALoginThatCannotBeSaved(t *testing.T) {
 	k.rewrite(login("acct-1", 1))
 	in := k.closing()
 	in.Discard = true
-	if out, err := k.close(in); err != nil || !out.Wiped || out.SeedDiscarded {
+	if out, err := k.close(in); err != nil || !out.Wiped || out.Unsaved {
 		t.Errorf("what could be saved: %+v, %v", out, err)
 	}
 	k.savedIs(d, 1)
@@ -453,7 +453,7 @@ func TestDiscardGivesUpOnlyALoginThatCannotBeSaved(t *testing.T) {
 	}
 	in.Discard = true
 	out, err := k.close(in)
-	if err != nil || !out.Wiped || !out.Removed || !out.SeedDiscarded || out.Problem == nil {
+	if err != nil || !out.Wiped || !out.Removed || !out.Unsaved || out.Problem == nil {
 		t.Errorf("given up: %+v, %v", out, err)
 	}
 	if d.state().Generation != 1 {
@@ -488,7 +488,7 @@ func TestALoginThatWasRemovedBeforeItWasSavedIsTold(t *testing.T) {
 		t.Errorf("it does not say what happened: %v", err)
 	}
 	in.Discard = true
-	if out, err := k.close(in); err != nil || !out.SeedDiscarded || !out.Removed {
+	if out, err := k.close(in); err != nil || !out.Unsaved || !out.Removed {
 		t.Errorf("discarded: %+v, %v", out, err)
 	}
 }

@@ -89,7 +89,7 @@ type RecoverSeedInput struct {
 // RecoverSeedResult says what is certain afterwards. While something was Saved
 // nothing is Wiped: call again, with Saved as the Seed, once it counts.
 type RecoverSeedResult struct {
-	Absent bool       `json:"absent,omitempty"` // no credential was there
+	Absent bool       `json:"absent,omitempty"` // no login was there, or a logged-out one
 	Saved  *SeedRef   `json:"saved,omitempty"`  // it had been rotated, and is in the store now
 	Auth   string     `json:"auth,omitempty"`   // SHA-256 of that auth.json, hex
 	Files  []SeedFile `json:"files,omitempty"`

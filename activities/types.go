@@ -155,13 +155,10 @@ type CloseSessionResult struct {
 	Wiped     bool       `json:"wiped"`             // the credential is gone, looked at
 	Removed   bool       `json:"removed"`           // our folder is gone, looked at
 	Archive   string     `json:"archive,omitempty"` // where work and rollouts are kept
-	Unsaved   bool       `json:"unsaved,omitempty"` // discarded: a login that codex rotated is in no store
+	Unsaved   bool       `json:"unsaved,omitempty"` // discarded: a login that codex rotated may be in no store
 	Survivors []Survivor `json:"survivors,omitempty"`
 	Problem   *Problem   `json:"problem,omitempty"`
-	// SeedDiscarded says that a rotated login may be lost: it could not be
-	// saved, and was given up.
-	SeedDiscarded bool  `json:"seed_discarded,omitempty"`
-	Seq           int64 `json:"seq"`
+	Seq       int64      `json:"seq"`
 }
 
 // RecordNotesInput: write transcript entries of the workflow's with no host.

@@ -126,6 +126,9 @@ fl_unlock() {
 		rm -f "$fl_d/lock.held"
 	fi
 }
+# On a full disk: over the bytes that are there, in one write. What is left of a
+# longer line is on the next one, which nobody reads.
+fl_over() { rm -f -- "$fl_d/epoch.new"; [ -s "$fl_d/epoch" ] && echo "$1 $2 $3" 1<>"$fl_d/epoch"; }
 fl_fence() {
 	fl_lock
 	fl_g='' fl_p='' fl_a=''
@@ -148,7 +151,7 @@ fl_fence() {
 	if [ "$fl_g $fl_p $fl_a" != "$1 $2 $3" ] || [ ! -e "$fl_d/epoch" ]; then
 		# The second try says why: some shells call a full disk an I/O error.
 		{ echo "$1 $2 $3" >"$fl_d/epoch.new" || echo "$1 $2 $3" | cat >"$fl_d/epoch.new"; } &&
-			mv -f -- "$fl_d/epoch.new" "$fl_d/epoch" || { fl_unlock; exit 1; }
+			mv -f -- "$fl_d/epoch.new" "$fl_d/epoch" || fl_over "$@" || { fl_unlock; exit 1; }
 		rm -f -- "$fl_gone"
 	fi
 }`
