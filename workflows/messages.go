@@ -531,6 +531,7 @@ type SeedView struct {
 	Rotated  *SeedRotated  `json:"rotated,omitempty"`
 	Check    *SeedCheck    `json:"check,omitempty"` // the newest verification
 	Recovery *SeedRecovery `json:"recovery,omitempty"`
+	Exported *SeedExport   `json:"exported,omitempty"` // last
 
 	Ref     *activities.SeedRef `json:"ref,omitempty"`
 	Deleted bool                `json:"deleted,omitempty"`

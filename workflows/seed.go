@@ -28,13 +28,14 @@ type seedState struct {
 	Health  seedHealth          `json:"health"`
 	Check   *seedCheck          `json:"check,omitempty"` // the newest verification
 
-	VerifiedAt time.Time `json:"verified_at"` // when it was last known to be alive
-	UsedAt     time.Time `json:"used_at"`     // when it was last given or given back
-	PutAt      time.Time `json:"put_at"`
-	ReapAt     time.Time `json:"reap_at"`
-	LookedAt   time.Time `json:"looked_at"` // when holders were last looked at
-	Deleted    bool      `json:"deleted,omitempty"`
-	Purge      bool      `json:"purge,omitempty"` // its blobs too
+	VerifiedAt time.Time   `json:"verified_at"` // when it was last known to be alive
+	UsedAt     time.Time   `json:"used_at"`     // when it was last given or given back
+	PutAt      time.Time   `json:"put_at"`
+	ReapAt     time.Time   `json:"reap_at"`
+	LookedAt   time.Time   `json:"looked_at"`          // when holders were last looked at
+	Exported   *SeedExport `json:"exported,omitempty"` // last
+	Deleted    bool        `json:"deleted,omitempty"`
+	Purge      bool        `json:"purge,omitempty"` // its blobs too
 }
 
 // Seed names the newest generation of a credential and who holds it. It ends
@@ -103,6 +104,7 @@ func (s *seed) listen() error {
 		updating(s, UpdateSetSeed, s.checkSet, s.set),
 		updating(s, UpdateDeleteSeed, s.checkRemove, s.remove),
 		updating(s, UpdateReviveSeed, s.checkRevive, s.revive),
+		updating(s, UpdateExportSeed, s.checkExport, s.export),
 		updating(s, activities.UpdateSaveSeed, s.checkSave, s.save),
 		updating(s, activities.UpdateRotatedSeed, s.checkRotated, s.rotated),
 		workflow.SetUpdateHandlerWithOptions(s.ctx, activities.UpdateVerifySeed, s.verify,

@@ -22,7 +22,7 @@ func (s *seed) holders() []string {
 func (s *seed) view() SeedView {
 	st := s.st
 	v := SeedView{Name: s.name, State: SeedFree, Health: orElse(st.Health.State, "unknown"), Reason: st.Health.Reason, Hint: st.Health.Hint,
-		HeldBy: s.holders(), Epoch: st.Epoch, Files: st.Files, Ref: st.Ref, Deleted: st.Deleted, Share: st.Share, Pools: s.pools(),
+		HeldBy: s.holders(), Epoch: st.Epoch, Files: st.Files, Ref: st.Ref, Deleted: st.Deleted, Exported: st.Exported, Share: st.Share, Pools: s.pools(),
 		Queue: len(st.Queue), Since: timeOrNil(st.Health.Since), VerifiedAt: timeOrNil(st.VerifiedAt), UsedAt: timeOrNil(st.UsedAt)}
 	if st.Ref != nil {
 		v.Kind, v.Generation = st.Ref.Kind, st.Ref.Generation

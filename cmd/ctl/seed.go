@@ -17,11 +17,11 @@ import (
 
 func seedCommand(a *app) *cobra.Command {
 	return group("seed", "credentials that sessions run with",
-		seedImportCommand(a), seedListCommand(a), seedShowCommand(a), seedDeleteCommand(a), seedRotateKeysCommand(a))
+		seedImportCommand(a), seedListCommand(a), seedShowCommand(a), seedDeleteCommand(a), seedExportCommand(a), seedRotateKeysCommand(a))
 }
 
 func seedImportCommand(a *app) *cobra.Command {
-	var settings string
+	var settings, from, identity string
 	c := &cobra.Command{
 		Use: "import NAME [DIR]", Short: "keep a codex home's credentials, encrypted", Args: cobra.RangeArgs(1, 2),
 		Long: `Packs auth.json, config.toml, AGENTS.md, rules, skills and prompts of a codex home,
@@ -41,42 +41,66 @@ file that only the login user of a host may read, never into an environment:
 
 Also: provider name, token_command, headers, query, openai_auth; servers' cwd, env,
 headers, headers_helper, enabled, required, tool_timeout, disabled_tools; effort,
-marketplaces, plugins. What it says, config.toml must not say too.`,
-		Example: "  ctl seed import team ~/.codex\n  ctl seed import models --settings models.yaml",
+marketplaces, plugins. What it says, config.toml must not say too.
+
+--from FILE takes back what 'ctl seed export' wrote; --identity is a file on this machine.`,
+		Example: "  ctl seed import team ~/.codex\n  ctl seed import models --settings models.yaml\n  ctl seed import team --from team.seed.age --identity me.txt",
 		RunE: func(c *cobra.Command, args []string) error {
 			dir := ""
 			if len(args) == 2 {
 				dir = args[1]
 			}
-			return a.importSeed(c.Context(), args[0], dir, settings)
+			doing := "import seed " + args[0]
+			if from == "" {
+				bundle, err := packSeed(doing, dir, settings)
+				if err != nil {
+					return err
+				}
+				return a.importSeed(c.Context(), args[0], bundle)
+			}
+			if dir != "" || settings != "" {
+				return usage("%s: --from is the whole seed: it goes with neither a folder nor --settings", doing)
+			}
+			bundle, err := exported(doing, from, identity)
+			if err != nil {
+				return err
+			}
+			return a.importSeed(c.Context(), args[0], bundle)
 		},
 	}
+	c.Flags().StringVar(&from, "from", "", "`file` that 'ctl seed export' wrote")
+	c.Flags().StringVar(&identity, "identity", "", "age identity `file` that opens what --from names, on this machine")
 	c.Flags().StringVar(&settings, "settings", "", "YAML file with what goes into every session's config.toml")
 	return c
 }
 
-func (a *app) importSeed(ctx context.Context, name, dir, settings string) error {
-	if err := checkName("seed name", name); err != nil {
-		return err
-	}
-	doing := "import seed " + name
+// packSeed packs a folder, a settings file, or both.
+func packSeed(doing, dir, settings string) (*seeds.Bundle, error) {
 	var own []byte
 	switch {
 	case settings != "":
 		data, err := os.ReadFile(settings)
 		if err != nil {
-			return usage("%s: %v", doing, err).because(err)
+			return nil, usage("%s: %v", doing, err).because(err)
 		}
 		if own = data; own == nil {
 			own = []byte{}
 		}
 	case dir == "":
-		return usage("%s: neither a folder nor --settings: there is nothing to import", doing)
+		return nil, usage("%s: neither a folder nor --settings: there is nothing to import", doing)
 	}
 	bundle, err := seeds.PackWith(dir, own)
 	if err != nil {
-		return usage("%s: %v", doing, err).because(err)
+		return nil, usage("%s: %v", doing, err).because(err)
 	}
+	return bundle, nil
+}
+
+func (a *app) importSeed(ctx context.Context, name string, bundle *seeds.Bundle) error {
+	if err := checkName("seed name", name); err != nil {
+		return err
+	}
+	doing := "import seed " + name
 	for _, path := range bundle.Ignored() {
 		a.note("left out: %s", clean(path))
 	}

@@ -42,6 +42,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /v1/exec/{id}", s.exec)
 	mux.HandleFunc("POST /v1/messages", s.message)
 	mux.HandleFunc("POST /v1/seeds/{name}", s.seed)
+	mux.HandleFunc("POST /v1/seeds/{name}/export", s.export)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, problem(http.StatusNotFound, ErrNotFound, "no such place in this version of the API"))
 	})

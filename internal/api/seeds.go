@@ -1,8 +1,11 @@
 package api
 
 import (
+	"encoding/json"
 	"net/http"
+	"strings"
 
+	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -48,4 +51,59 @@ func (s *Server) seed(w http.ResponseWriter, r *http.Request) {
 	manifest.Name = name
 	s.log.Info("seed stored", "seed", name, "kind", string(ref.Kind), "blob", ref.Blob)
 	s.reply(w, StoredSeed{Ref: ref, Manifest: manifest})
+}
+
+// ExportSeed asks for one generation of a seed, encrypted for one recipient.
+type ExportSeed struct {
+	Blob      string `json:"blob"`
+	Digest    string `json:"digest"`
+	Recipient string `json:"recipient"` // age1…
+	By        string `json:"by"`
+}
+
+// export encrypts a seed for a key that is named: it never leaves in the clear.
+func (s *Server) export(w http.ResponseWriter, r *http.Request) {
+	name, err := named(r, "seed name", "name")
+	if err == nil && !s.secure {
+		err = problem(http.StatusForbidden, ErrRefused, "a seed holds credentials: this API hands them out over a unix socket or TLS only").
+			hinted("set api.listen to unix:///path, or give it a certificate")
+	}
+	var in ExportSeed
+	var body []byte
+	if err == nil {
+		body, err = readBody(w, r, 64<<10, "an export")
+	}
+	if err == nil && json.Unmarshal(body, &in) != nil {
+		err = problem(http.StatusBadRequest, ErrBadInput, "that is no export")
+	}
+	if err == nil && !strings.HasPrefix(in.Blob, "seeds/"+name+"/") {
+		err = problem(http.StatusBadRequest, ErrBadInput, "%q is no generation of seed %s", in.Blob, name)
+	}
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	to, err := store.ParseRecipients(in.Recipient)
+	if err != nil || len(to) != 1 {
+		s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "a seed is exported for one age recipient (age1…): %v", err))
+		return
+	}
+	bundle, err := seeds.Load(r.Context(), s.opts.Store, in.Blob)
+	if err != nil {
+		s.fail(w, storeProblem(err, "that generation of seed %s is not in the store any more", name))
+		return
+	}
+	if bundle.Manifest().Digest() != in.Digest {
+		s.fail(w, problem(http.StatusConflict, ErrRefused, "seed %s changed meanwhile", name).hinted("try again"))
+		return
+	}
+	data, err := seeds.Export(bundle, to[0])
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	s.log.Warn("seed exported", "seed", name, "kind", string(bundle.Kind()), "recipient", in.Recipient, "by", in.By)
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write(data) // one that is cut short does not open
 }

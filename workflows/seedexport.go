@@ -1,0 +1,53 @@
+package workflows
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// UpdateExportSeed lets a person have a seed out, encrypted for a key of
+// theirs: ExportSeed → SeedView, whose Ref is what a worker may export. It puts
+// on record who took it, and for whom.
+const UpdateExportSeed = "export_seed"
+
+// ExportSeed asks for a seed's newest generation.
+type ExportSeed struct {
+	By        string `json:"by"`
+	Recipient string `json:"recipient"` // an age recipient, age1…: public
+}
+
+// SeedExport is when a seed was last handed out.
+type SeedExport struct {
+	ExportSeed
+	At         time.Time `json:"at"`
+	Generation int64     `json:"generation"`
+}
+
+func (s *seed) checkExport(in ExportSeed) error {
+	switch {
+	case !strings.HasPrefix(in.Recipient, "age1") || len(in.Recipient) > 4096:
+		return refuse(RefusedBadInput, "seed %s is exported for an age recipient only (age1…)", s.name)
+	case s.st.Ref == nil || s.st.Deleted:
+		return refuse(RefusedNotFound, "there is no seed %q", s.name)
+	case s.exclusive() && len(s.st.Leases) > 0:
+		// What is stored may be older than what the holder has by now.
+		return refuse(RefusedState, "seed %s is a login that rotates and is held by %s: a second holder would burn it", s.name, s.st.Leases[0].Holder)
+	case s.exclusive() && s.st.Rotated != nil:
+		return refuse(RefusedState, "seed %s: %s", s.name, s.st.Rotated.notSaved())
+	}
+	return nil
+}
+
+// export hands out a seed. A login that rotates has a holder then of whom
+// nothing is known, so nobody else gets it before a person says so.
+func (s *seed) export(in ExportSeed) SeedView {
+	s.st.Exported = &SeedExport{ExportSeed: in, At: workflow.Now(s.ctx), Generation: s.st.Ref.Generation}
+	if s.exclusive() {
+		s.suspect(fmt.Sprintf("%s exported it for %s: whoever uses the login there burns it here", in.By, in.Recipient),
+			fmt.Sprintf("`ctl seed delete %s` if it is used there from now on; `ctl seed revive %s` if it was a copy that nobody uses", s.name, s.name))
+	}
+	return s.view()
+}
