@@ -6,7 +6,7 @@ GO ?= go
 STAMP := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X fairlead.dev/fairlead/internal/version.Build=$(STAMP)
 
-.PHONY: all build tools demo test lint faults bench record clean
+.PHONY: all build tools versions demo test lint faults bench record clean
 
 all: build
 
@@ -18,6 +18,9 @@ bin/devserver: $(shell find deploy/devserver -name '*.go' -not -name '*_test.go'
 
 tools: ## the pinned real codex into .tools/, sshd and what tests need from Debian
 	bash deploy/tools.sh
+
+versions: tools ## older versions of codex, for the tests of what protects a credential (390 MB to fetch, once)
+	sh deploy/versions.sh
 
 demo: tools build ## the main job on real parts; exits 0 only if all it shows happened
 	$(GO) run ./deploy/demo
@@ -31,7 +34,7 @@ lint: ## vet, gofmt, staticcheck, workflowcheck
 
 # Tests have a home of their own: codex and sshd start login shells, and what
 # somebody's rc files do (print, wait for a lock) must not decide what a test sees.
-test: tools build lint ## everything, on real parts
+test: tools versions build lint ## everything, on real parts
 	@set -e; home=$$(mktemp -d /var/tmp/fairlead-home-XXXXXX); trap 'rm -rf "$$home"' EXIT; \
 	export GOENV="$$($(GO) env GOENV)" GOCACHE="$$($(GO) env GOCACHE)" GOMODCACHE="$$($(GO) env GOMODCACHE)" GOPATH="$$($(GO) env GOPATH)"; \
 	export HOME="$$home" XDG_CONFIG_HOME= XDG_STATE_HOME= XDG_RUNTIME_DIR=; set -x; \

@@ -2,12 +2,9 @@ package activities
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
 	"path"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -67,11 +64,8 @@ func (s *site) checkServer(ctx context.Context, c *checkup, h hostexec.Host, cod
 	defer cancel()
 	const sandbox = "workspace-write"
 	home, work := path.Join(dir, "codex-home"), path.Join(dir, "work")
-	bundle, err := dummySeed()
-	if err != nil {
-		return err
-	}
-	planted, err := seeds.Plant(ctx, h, seeds.PlantSpec{CodexHome: home, Within: dir, Bundle: bundle, Sandbox: sandbox, WorkDir: work})
+	decoy, mark := seeds.Decoy()
+	planted, err := seeds.Plant(ctx, h, seeds.PlantSpec{CodexHome: home, Within: dir, Bundle: decoy, Sandbox: sandbox, WorkDir: work})
 	if err != nil {
 		return fmt.Errorf("plant a made-up credential: %w", err)
 	}
@@ -83,12 +77,11 @@ func (s *site) checkServer(ctx context.Context, c *checkup, h hostexec.Host, cod
 	defer p.Close()
 	c.add("app-server", true, true, fmt.Sprintf("answers in %v", p.took.Round(time.Millisecond)), "")
 
-	err = p.confines(ctx, sandbox, "", path.Join(home, "auth.json"))
-	detail, hint, _ := asCheck(err)
-	if err != nil && detail == "" {
-		detail = err.Error()
-	}
-	if err != nil {
+	if err := p.confines(ctx, sandbox); err != nil {
+		detail, hint, mine := asCheck(err)
+		if !mine {
+			detail = err.Error()
+		}
 		c.Result.Facts["sandbox"] = "no"
 		c.add("sandbox", false, true, detail, hint)
 		return nil
@@ -96,21 +89,30 @@ func (s *site) checkServer(ctx context.Context, c *checkup, h hostexec.Host, cod
 	c.Result.Facts["sandbox"] = "yes"
 	c.add("sandbox", true, true, "ran a command in it", "")
 
-	err = p.confines(ctx, sandbox, planted.Permissions, path.Join(home, "auth.json"))
-	detail, hint, _ = asCheck(err)
-	if err != nil && detail == "" {
-		detail = err.Error()
+	protected, err := p.protects(ctx, sandbox, planted.Permissions, home, mark)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		detail = "a command in the sandbox cannot read it"
-	} else {
-		c.Result.Facts["sandbox"] = "no"
-	}
-	c.add("credential", err == nil, true, detail, hint)
-
-	cut, detail := p.networkCut(ctx, sandbox, planted.Permissions)
+	s.addCredential(c, protected)
+	cut, detail := p.networkCut(ctx, sandbox, protected.Profile)
 	c.add("network", cut, false, detail, "commands in the sandbox may reach the network from this host")
 	return nil
+}
+
+// addCredential tells whether a session with a seed can run there, and as what.
+func (s *site) addCredential(c *checkup, p protection) {
+	allowed := s.Unprotected == UnprotectedAllow
+	switch {
+	case p.Why == "":
+		c.Result.Facts["credential"] = "protected"
+		c.add("credential", true, true, "a command in the sandbox cannot get at it", "")
+	case allowed:
+		c.Result.Facts["credential"] = "unprotected"
+		c.add("credential", false, false, p.Why+"; sessions go on all the same (seeds.unprotected: allow)", hintUnprotected)
+	default:
+		c.Result.Facts["credential"] = "unprotected"
+		c.add("credential", false, true, p.Why+"; sessions with a seed are refused", hintUnprotected)
+	}
 }
 
 // networkCut looks at the interfaces that a command in the sandbox has.
@@ -138,22 +140,4 @@ func hintServer(err error) string {
 		return hintNoCodex
 	}
 	return "run `codex app-server` there by hand to see why"
-}
-
-// dummySeed is a seed with a credential that opens nothing.
-func dummySeed() (*seeds.Bundle, error) {
-	dir, err := os.MkdirTemp("", "fairlead-check-")
-	if err != nil {
-		return nil, fmt.Errorf("make up a credential: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	auth := fmt.Sprintf(`{"auth_mode":"apikey","OPENAI_API_KEY":"sk-made-up-%s"}`, rand.Text())
-	if err := os.WriteFile(filepath.Join(dir, "auth.json"), []byte(auth), 0o600); err != nil {
-		return nil, fmt.Errorf("make up a credential: %w", err)
-	}
-	b, err := seeds.Pack(dir)
-	if err != nil {
-		return nil, fmt.Errorf("make up a credential: %w", err)
-	}
-	return b, nil
 }

@@ -27,6 +27,7 @@ const (
 	ErrTypeCodexMissing   = "codex_missing"   // none there, and none could be brought
 	ErrTypeCodexVersion   = "codex_version"   // outside the window
 	ErrTypeSandbox        = "sandbox"         // cannot confine as asked
+	ErrTypeUnprotected    = "unprotected"     // codex there cannot keep its commands from the credential
 	ErrTypeSeed           = "seed"            // missing, torn or wrong key
 	ErrTypeSeedFenced     = "seed_fenced"     // the lease on the seed has ended
 	ErrTypeStore          = "store"           // the blob store cannot be reached or read

@@ -14,7 +14,8 @@ import (
 )
 
 // PrepareSession brings codex, the session's folders and its credential to the
-// host, and sees that commands can be confined there as asked. With no seed
+// host, after it has seen with a made-up one that commands can be confined there
+// as asked and kept from it. With no seed
 // the session still has a CODEX_HOME of its own: a login that the user of the
 // host may have is never used. Where it fails, the credential is not left
 // there, and neither is the folder if it was made by this.
@@ -83,11 +84,15 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 	if err != nil {
 		return out, err
 	}
-	planted, err := seeds.Plant(ctx, h, seeds.PlantSpec{
-		CodexHome: l.CodexHome, Within: l.Dir, Bundle: bundle, Sandbox: in.Sandbox, WorkDir: l.WorkDir, Fence: &fence,
-	})
-	if err == nil && in.Sandbox != "danger-full-access" {
-		err = s.confine(ctx, h, in.Claim.Host, l, codex.Version, in.Sandbox, fence, hide.all)
+	var planted seeds.Planted
+	protected, err := s.protects(ctx, h, in.Claim.Host, l, codex.Version, in.Sandbox, fence)
+	if err == nil && protected.Why != "" && holdsSecrets(bundle) && s.Unprotected != UnprotectedAllow {
+		err = protected.err()
+	}
+	if err == nil {
+		planted, err = seeds.Plant(ctx, h, seeds.PlantSpec{
+			CodexHome: l.CodexHome, Within: l.Dir, Bundle: bundle, Sandbox: in.Sandbox, NoProfile: protected.Profile == "", WorkDir: l.WorkDir, Fence: &fence,
+		})
 	}
 	if err == nil && fresh {
 		_, err = h.Run(ctx, hostexec.Command{Script: `: >"$1"`, Args: []string{path.Join(l.Dir, "prepared")}, Fence: &fence})
@@ -104,7 +109,11 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 	if len(planted.Skipped) > 0 {
 		s.Logger.Info("config.toml of the seed sets what we would", "session", in.Claim.Session, "settings", planted.Skipped)
 	}
-	return PrepareSessionResult{Layout: l, CodexVersion: codex.Version, Permissions: planted.Permissions}, nil
+	out = PrepareSessionResult{Layout: l, CodexVersion: codex.Version, Permissions: planted.Permissions}
+	if holdsSecrets(bundle) {
+		out.Unprotected = protected.Why
+	}
+	return out, nil
 }
 
 // personsDir resolves --dir, which must be a folder that can be worked in.

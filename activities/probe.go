@@ -9,7 +9,6 @@ import (
 
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
-	"fairlead.dev/fairlead/seeds"
 )
 
 // A probe is a short-lived codex app-server on a host that is asked to run
@@ -113,60 +112,19 @@ func (p *probe) run(ctx context.Context, sandbox, profile string, argv ...string
 	return out, err
 }
 
-const (
-	hintSandbox = "commands cannot be confined on this host (user namespaces are switched off, as in many containers): allow them there, " +
-		"or run sessions with --sandbox danger-full-access and --approval-policy untrusted"
-	hintProfile = "this codex cannot keep its commands from reading the credential: provision the host with codex " + newestCodex
-)
+const hintSandbox = "commands cannot be confined on this host (user namespaces are switched off, as in many containers): allow them there, " +
+	"or run sessions with --sandbox danger-full-access and --approval-policy untrusted"
 
-// confines proves that codex on a host can confine commands as a session wants
-// it: one really runs, and under the profile it may not read the credential.
-func (p *probe) confines(ctx context.Context, sandbox, profile, authFile string) error {
-	res, err := p.run(ctx, sandbox, profile, "/bin/sh", "-c", `if [ -e "$0" ] && cat "$0" >/dev/null 2>&1; then echo fl-readable; else echo fl-confined; fi`, authFile)
+// confines proves that codex on a host can run a command in its plain sandbox.
+func (p *probe) confines(ctx context.Context, sandbox string) error {
+	res, err := p.run(ctx, sandbox, "", "/bin/sh", "-c", "echo fl-confined")
 	if err != nil {
-		var rpc *conversation.RPCError
-		if profile != "" && errors.As(err, &rpc) {
-			return &typedError{kind: ErrTypeSandbox, hint: hintProfile, err: fmt.Errorf("codex %s refuses the permission profile: %w", p.server.Version, err)}
-		}
 		return fmt.Errorf("run a command in the sandbox: %w", err)
 	}
-	switch strings.TrimSpace(res.Stdout) {
-	case "fl-confined":
+	if strings.TrimSpace(res.Stdout) == "fl-confined" {
 		return nil
-	case "fl-readable":
-		if profile == "" {
-			return nil // nothing was promised: there is no profile
-		}
-		return &typedError{kind: ErrTypeSandbox, hint: hintProfile, err: errors.New("a command in the sandbox could read the credential")}
 	}
 	said := lastOf(strings.TrimSpace(res.Stderr+res.Stdout), 512)
 	return &typedError{kind: ErrTypeSandbox, hint: hintSandbox,
 		err: fmt.Errorf("the sandbox does not start (exit status %d): %s", res.ExitCode, said)}
-}
-
-// confine is confines for a session that is being prepared; what was seen on a
-// host once is believed for the life of the worker.
-func (s *site) confine(ctx context.Context, h hostexec.Host, spec HostSpec, l Layout, version, sandbox string, fence hostexec.Fence, hide *seeds.Redactor) error {
-	profile := seeds.Profile(sandbox)
-	key := strings.Join([]string{spec.Name, spec.Address, spec.User, l.Root, l.Codex, version, sandbox, profile}, "\x00")
-	s.mu.Lock()
-	known := s.confined[key]
-	s.mu.Unlock()
-	if known {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	p, err := startProbe(ctx, h, l.Codex, l.CodexHome, l.Dir+"/tmp", l.WorkDir, &fence)
-	if err != nil {
-		return hide.Error(err)
-	}
-	defer p.Close()
-	if err := p.confines(ctx, sandbox, profile, l.CodexHome+"/auth.json"); err != nil {
-		return hide.Error(err)
-	}
-	s.mu.Lock()
-	s.confined[key] = true
-	s.mu.Unlock()
-	return nil
 }

@@ -36,6 +36,10 @@ type Deps struct {
 	// means conversation.DefaultMaxLine. All workers need the same: the
 	// transcript says which lines were skipped.
 	MaxLine int
+	// Unprotected is what becomes of a session with a seed on a host where codex
+	// cannot keep its commands from the credential: it is refused, unless this
+	// is UnprotectedAllow.
+	Unprotected string
 	// Temporal is what Engine asks, and through which WatchHost tells sessions;
 	// may be nil where neither is used.
 	Temporal client.Client
@@ -116,7 +120,7 @@ type site struct {
 	saveEvery time.Duration
 
 	mu       sync.Mutex
-	confined map[string]bool          // hosts whose sandbox was seen to work
+	confined map[string]bool          // hosts that were seen to protect a credential
 	busy     map[string]chan struct{} // see alone
 }
 

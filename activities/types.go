@@ -81,8 +81,11 @@ type PrepareSessionResult struct {
 	Layout       Layout `json:"layout"`
 	CodexVersion string `json:"codex_version"`
 	// Permissions is the profile that keeps the agent from its credential;
-	// empty for danger-full-access or where there is no seed.
+	// empty for danger-full-access, or where codex knows none and that is allowed.
 	Permissions string `json:"permissions,omitempty"`
+	// Unprotected says in a sentence why the agent can read its credential
+	// although the sandbox should keep it from that; a policy allowed it.
+	Unprotected string `json:"unprotected,omitempty"`
 }
 
 // StartServerInput: start codex app-server as a journaled process.

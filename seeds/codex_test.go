@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -52,11 +53,19 @@ type codexHost struct {
 	ground
 	codex string
 	model *scriptedmodel.Server
+	lax   bool // codex knows no --strict-config
 }
 
 // asRootAndUser runs a test with codex on two sshds: for the user of the test,
 // who is root where it matters, and for an ordinary user.
 func asRootAndUser(t *testing.T, test func(t *testing.T, h codexHost)) {
+	codexAsRootAndUser(t, codexBinary(t), "", test)
+}
+
+// codexAsRootAndUser is that with another codex, and below another folder than
+// that of temporary files if base names one.
+func codexAsRootAndUser(t *testing.T, codex, base string, test func(t *testing.T, h codexHost)) {
+	t.Helper()
 	script, err := scriptedmodel.Parse([]byte(modelScript))
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +102,10 @@ func asRootAndUser(t *testing.T, test func(t *testing.T, h codexHost)) {
 			if who == "user" {
 				home = sshd.Home
 			}
-			c := codexHost{ground: ground{Host: h, dir: home + "/a 'quoted\" {ü}! $x root/sessions/s1"}, codex: codexBinary(t), model: model}
+			if base != "" {
+				home = ownedLike(t, base, home)
+			}
+			c := codexHost{ground: ground{Host: h, dir: home + "/a 'quoted\" {ü}! $x root/sessions/s1"}, codex: codex, model: model}
 			c.sh(t, `umask 077; mkdir -p -- "$1/work" "$1/tmp"`, c.dir)
 			if _, err := h.Run(t.Context(), hostexec.Command{Script: `test -x "$1"`, Args: []string{c.codex}}); err != nil {
 				// The tree lies where an ordinary user cannot go.
@@ -107,6 +119,25 @@ func asRootAndUser(t *testing.T, test func(t *testing.T, h codexHost)) {
 			test(t, c)
 		})
 	}
+}
+
+// ownedLike makes a folder that belongs to whom another one belongs to.
+func ownedLike(t *testing.T, base, other string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(base, "fl-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	info, err := os.Stat(other)
+	if err == nil {
+		owner := info.Sys().(*syscall.Stat_t)
+		err = os.Chown(dir, int(owner.Uid), int(owner.Gid))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 func (h codexHost) sh(t *testing.T, script string, args ...string) string {
@@ -138,10 +169,14 @@ type appServer struct {
 
 func (h codexHost) start(t *testing.T, spec PlantSpec) *appServer {
 	t.Helper()
+	strict := "--strict-config"
+	if h.lax {
+		strict = "--"
+	}
 	// The test's own context ends before its cleanup.
 	stream, err := h.Start(context.WithoutCancel(t.Context()), hostexec.Command{
-		Script: `cd -- "$3" && exec env CODEX_HOME="$2" TMPDIR="$4/tmp" "$1" app-server --strict-config`,
-		Args:   []string{h.codex, spec.CodexHome, h.dir + "/work", h.dir},
+		Script: `cd -- "$3" && exec env CODEX_HOME="$2" TMPDIR="$4/tmp" "$1" app-server "$5"`,
+		Args:   []string{h.codex, spec.CodexHome, h.dir + "/work", h.dir, strict},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -201,15 +236,21 @@ func (a *appServer) next() answer {
 
 func (a *appServer) call(method string, params any) json.RawMessage {
 	a.t.Helper()
+	m := a.ask(method, params)
+	if m.Error != nil {
+		a.t.Fatalf("%s: %s", method, m.Error.Message)
+	}
+	return m.Result
+}
+
+// ask is call where the answer may be an error.
+func (a *appServer) ask(method string, params any) answer {
+	a.t.Helper()
 	a.n++
 	a.send(map[string]any{"id": a.n, "method": method, "params": params})
 	for {
-		m := a.next()
-		if m.Method == "" && string(m.ID) == fmt.Sprint(a.n) {
-			if m.Error != nil {
-				a.t.Fatalf("%s: %s", method, m.Error.Message)
-			}
-			return m.Result
+		if m := a.next(); m.Method == "" && string(m.ID) == fmt.Sprint(a.n) {
+			return m
 		}
 	}
 }
@@ -323,56 +364,58 @@ var waysToRead = []string{
 func TestCommandsCannotReadTheCredentialAndWorkGoesOn(t *testing.T) {
 	asRootAndUser(t, func(t *testing.T, h codexHost) {
 		for _, sandbox := range []string{workspaceWrite, readOnly} {
-			t.Run(sandbox, func(t *testing.T) {
-				spec := h.spec(h.seed(t, ""))
-				spec.Sandbox = sandbox
-				planted, err := Plant(t.Context(), h, spec)
-				if err != nil {
-					t.Fatal(err)
-				}
-				before := h.read(t, configFile)
-				a := h.start(t, spec)
-				profile := Profile(sandbox)
-				if exit, out := a.exec(profile, spec.WorkDir, `cat "$CODEX_HOME/skills/mine/SKILL.md"`); exit != 0 || !strings.Contains(out, "readable skill") {
-					t.Fatalf("a command cannot even read a skill: %d, %s", exit, out)
-				}
-				for _, file := range []string{authFile, configFile} {
-					scripts := slices.Clone(waysToRead)
-					for i := range scripts {
-						scripts[i] = "f=$CODEX_HOME/" + file + "; " + scripts[i]
-					}
-					_, printed := a.tries(profile, spec.WorkDir, scripts)
-					for i, out := range printed {
-						if strings.Contains(out, "marked-") || strings.Contains(out, "m   a   r   k") {
-							t.Errorf("%s: %s", scripts[i], out)
-						}
-					}
-				}
-				// The model's own commands, not only ours.
-				thread := a.thread(planted.Permissions, spec.WorkDir)
-				if text := a.turn(thread, `run cat "$CODEX_HOME/auth.json" "$CODEX_HOME/config.toml"; echo went on`); !strings.Contains(text, "went on") || strings.Count(text, "Permission denied") != 2 {
-					t.Errorf("a turn's command printed %q", text)
-				}
-				writes := sandbox == workspaceWrite
-				a.turn(thread, "run echo hello >"+sandbox+".txt")
-				a.turn(thread, "patch "+sandbox+".patched")
-				for _, name := range []string{sandbox + ".txt", sandbox + ".patched"} {
-					if got := strings.TrimSpace(h.sh(t, `[ ! -e "$1" ] || echo there`, spec.WorkDir+"/"+name)) == "there"; got != writes {
-						t.Errorf("%s was written: %v; want %v", name, got, writes)
-					}
-				}
-				host, port, _ := strings.Cut(strings.TrimPrefix(h.model.URL(), "http://"), ":")
-				if exit, out := a.exec(profile, spec.WorkDir, fmt.Sprintf(`bash -c 'exec 3<>/dev/tcp/%s/%s'`, host, port)); exit == 0 {
-					t.Errorf("the network is not cut: %s", out)
-				}
-				a.mustBeConfigured()
-				a.mustNotShow()
-				if h.read(t, authFile) != apiKeyJSON || h.read(t, configFile) != before {
-					t.Error("auth.json or config.toml was changed")
-				}
-			})
+			t.Run(sandbox, func(t *testing.T) { h.cannotReadAndWorkGoesOn(t, sandbox) })
 		}
 	})
+}
+
+func (h codexHost) cannotReadAndWorkGoesOn(t *testing.T, sandbox string) {
+	spec := h.spec(h.seed(t, ""))
+	spec.Sandbox = sandbox
+	planted, err := Plant(t.Context(), h, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := h.read(t, configFile)
+	a := h.start(t, spec)
+	profile := Profile(sandbox)
+	if exit, out := a.exec(profile, spec.WorkDir, `cat "$CODEX_HOME/skills/mine/SKILL.md"`); exit != 0 || !strings.Contains(out, "readable skill") {
+		t.Fatalf("a command cannot even read a skill: %d, %s", exit, out)
+	}
+	for _, file := range []string{authFile, configFile} {
+		scripts := slices.Clone(waysToRead)
+		for i := range scripts {
+			scripts[i] = "f=$CODEX_HOME/" + file + "; " + scripts[i]
+		}
+		_, printed := a.tries(profile, spec.WorkDir, scripts)
+		for i, out := range printed {
+			if strings.Contains(out, "marked-") || strings.Contains(out, "m   a   r   k") {
+				t.Errorf("%s: %s", scripts[i], out)
+			}
+		}
+	}
+	// The model's own commands, not only ours.
+	thread := a.thread(planted.Permissions, spec.WorkDir)
+	if text := a.turn(thread, `run cat "$CODEX_HOME/auth.json" "$CODEX_HOME/config.toml"; echo went on`); !strings.Contains(text, "went on") || strings.Count(text, "Permission denied") != 2 {
+		t.Errorf("a turn's command printed %q", text)
+	}
+	writes := sandbox == workspaceWrite
+	a.turn(thread, "run echo hello >"+sandbox+".txt")
+	a.turn(thread, "patch "+sandbox+".patched")
+	for _, name := range []string{sandbox + ".txt", sandbox + ".patched"} {
+		if got := strings.TrimSpace(h.sh(t, `[ ! -e "$1" ] || echo there`, spec.WorkDir+"/"+name)) == "there"; got != writes {
+			t.Errorf("%s was written: %v; want %v", name, got, writes)
+		}
+	}
+	host, port, _ := strings.Cut(strings.TrimPrefix(h.model.URL(), "http://"), ":")
+	if exit, out := a.exec(profile, spec.WorkDir, fmt.Sprintf(`bash -c 'exec 3<>/dev/tcp/%s/%s'`, host, port)); exit == 0 {
+		t.Errorf("the network is not cut: %s", out)
+	}
+	a.mustBeConfigured()
+	a.mustNotShow()
+	if h.read(t, authFile) != apiKeyJSON || h.read(t, configFile) != before {
+		t.Error("auth.json or config.toml was changed")
+	}
 }
 
 func TestCommandsCannotChangeCodexHome(t *testing.T) {

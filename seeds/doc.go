@@ -1,7 +1,7 @@
 // Package seeds holds what codex needs to be somebody.
 //
 // A seed is a named set of files from a CODEX_HOME: auth.json, config.toml,
-// AGENTS.md, rules, skills, prompts. Its kind says how codex will prove who it
+// AGENTS.md, rules, skills, prompts; maybe with Settings. Its kind says how codex will prove who it
 // is: api_key, chatgpt, access_token, or provider (no auth.json; a key or a
 // model server in config.toml).
 //
@@ -19,7 +19,10 @@
 //     an error, a log or JSON;
 //   - what the owner wrote in config.toml survives byte for byte; what we add
 //     lies between marks and can be taken out again without a trace;
+//   - what a seed's Settings say becomes a part of config.toml, for one session,
+//     and never an environment or an argument;
 //   - a session of the read-only or workspace-write sandbox runs under a profile
-//     that denies its commands the files that hold a credential (see Profile);
+//     that denies its commands the files that hold a credential (see Profile),
+//     and whether it does so on a host is proven there with a Decoy first;
 //   - Wipe is success only when it has looked again and found nothing.
 package seeds

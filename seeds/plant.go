@@ -25,6 +25,8 @@ type PlantSpec struct {
 	Bundle *Bundle
 	// Sandbox is read-only, workspace-write or danger-full-access.
 	Sandbox string
+	// NoProfile leaves our permission profiles out, for a codex that knows none.
+	NoProfile bool
 	// WorkDir is where the thread will work. It need not exist yet.
 	WorkDir string
 	// Fence guards every write.
@@ -34,7 +36,7 @@ type PlantSpec struct {
 // Planted says what is on the host now.
 type Planted struct {
 	// Permissions is the profile to start and resume threads with; empty
-	// for danger-full-access: then name the sandbox instead.
+	// for danger-full-access and NoProfile: then name the sandbox instead.
 	Permissions string `json:"permissions,omitempty"`
 	// Files are what is there now, config.toml with our part in it.
 	Files []FileInfo `json:"files"`
@@ -74,7 +76,7 @@ func Plant(ctx context.Context, h hostexec.Host, spec PlantSpec) (_ Planted, err
 	if site.work != "" {
 		spec.WorkDir = site.work
 	}
-	planted := Planted{Permissions: Profile(spec.Sandbox), Trusted: site.trust.trusted}
+	planted := Planted{Permissions: spec.profile(), Trusted: site.trust.trusted}
 	files, err := sessionFiles(spec, site, &planted)
 	if err != nil {
 		return Planted{}, fmt.Errorf("%w: %w", ErrNotPlanted, err)
@@ -90,6 +92,14 @@ func Plant(ctx context.Context, h hostexec.Host, spec PlantSpec) (_ Planted, err
 		})
 	}
 	return planted, nil
+}
+
+// profile is the permission profile that the session runs under, if any.
+func (s PlantSpec) profile() string {
+	if s.NoProfile {
+		return ""
+	}
+	return Profile(s.Sandbox)
 }
 
 func (s PlantSpec) check() error {

@@ -17,7 +17,10 @@ const (
 // Our permission profiles. They extend codex's own, so commands may do what
 // these sandboxes allow, less what follows.
 //
-// Measured with codex 0.169 on Linux, as root and as an ordinary user:
+// Profiles by name are known from 0.133 on. Measured with codex 0.169 on Linux,
+// as root and as an ordinary user, and tried on the versions of versions_test.go
+// (up to 0.147 root's commands can unmount what "deny" mounted; up to 0.140 no
+// command starts under it with the work directory below /tmp or /var/tmp):
 //
 //   - "deny" makes open, copy, link and rename of a file fail for commands and
 //     patches, while codex itself reads and writes it;
@@ -50,10 +53,10 @@ func Profile(sandbox string) string {
 // sessionSettings are ours for one session, own those of its seed among them.
 func sessionSettings(spec PlantSpec, denied []string, trust trustLevel, own *Settings) ([]setting, error) {
 	settings := []setting{{key: "check_for_update_on_startup", value: tomlBool(false)}}
-	confined := Profile(spec.Sandbox) != ""
+	confined := spec.profile() != ""
 	if confined {
 		// Profiles without a default make codex ignore the whole file.
-		settings = append(settings, setting{key: "default_permissions", value: tomlString(Profile(spec.Sandbox))})
+		settings = append(settings, setting{key: "default_permissions", value: tomlString(spec.profile())})
 	}
 	settings = append(settings, setting{table: []string{"analytics"}, key: "enabled", value: tomlBool(false)})
 	// The seed's own next to the features: a table is opened only once.

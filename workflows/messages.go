@@ -223,8 +223,11 @@ type SessionView struct {
 	Refusals  []Refusal         `json:"refusals,omitempty"`
 	Close     *CloseView        `json:"close,omitempty"`
 	Options   map[string]string `json:"options,omitempty"`
-	Budget    *BudgetView       `json:"budget,omitempty"`
-	Messages  []MessageView     `json:"messages"` // the newest ones, oldest first
+	// Unprotected says why the agent can read its credential, where it can
+	// although the sandbox should keep it from that.
+	Unprotected string        `json:"unprotected,omitempty"`
+	Budget      *BudgetView   `json:"budget,omitempty"`
+	Messages    []MessageView `json:"messages"` // the newest ones, oldest first
 }
 
 // BudgetView is what a session may use.

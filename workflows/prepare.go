@@ -44,8 +44,12 @@ func (s *session) prepare() (f *Failure, again bool) {
 	case err != nil:
 		return failureOf("prepare "+name, err), false
 	}
-	s.st.Layout, s.st.Permissions = &out.Layout, out.Permissions
-	s.note(activities.Note{Type: "state", Text: "prepared", Data: map[string]string{
+	s.st.Layout, s.st.Permissions, s.st.Unprotected = &out.Layout, out.Permissions, out.Unprotected
+	text := "prepared"
+	if out.Unprotected != "" {
+		text = "prepared, and the agent can read its credential: " + out.Unprotected
+	}
+	s.note(activities.Note{Type: "state", Text: text, Data: map[string]string{
 		"host": name, "codex": out.CodexVersion, "sandbox": s.opt.Sandbox,
 		"approval_policy": s.opt.ApprovalPolicy, "permissions": out.Permissions,
 	}})

@@ -29,9 +29,11 @@ type sessionState struct {
 	Generation int64 `json:"generation"` // rises with every lease: the first part of the epoch
 	PumpN      int64 `json:"pump_n"`     // the second part; never reused
 
-	Touched     bool                `json:"touched,omitempty"` // something of ours may be on the host
-	Layout      *activities.Layout  `json:"layout,omitempty"`
-	Permissions string              `json:"permissions,omitempty"`
+	Touched     bool               `json:"touched,omitempty"` // something of ours may be on the host
+	Layout      *activities.Layout `json:"layout,omitempty"`
+	Permissions string             `json:"permissions,omitempty"`
+	// Unprotected says why the agent can read its credential there.
+	Unprotected string              `json:"unprotected,omitempty"`
 	Incarnation int                 `json:"incarnation"`
 	Alive       bool                `json:"alive"`                 // the process, as far as is known
 	ProcessEnd  string              `json:"process_end,omitempty"` // how it ended, in words

@@ -103,7 +103,7 @@ func (s *session) view() SessionView {
 		ID: s.id, State: st.Status, Host: s.hostName(), Seed: s.seedName(), ThreadID: st.Pump.ThreadID,
 		Requests: []RequestBrief{}, Attempt: max(st.Attempt, 1), Error: st.Error,
 		CreatedAt: st.CreatedAt, UpdatedAt: st.UpdatedAt, Waits: s.waitsFor(), Queue: s.queued(),
-		Refusals: st.Refusals, Close: st.Closed,
+		Refusals: st.Refusals, Close: st.Closed, Unprotected: st.Unprotected,
 		Usage: UsageView{Input: st.Pump.Usage.Input, Output: st.Pump.Usage.Output, Cached: st.Pump.Usage.Cached, Turns: st.TurnN},
 		Options: map[string]string{"sandbox": s.opt.Sandbox, "approval_policy": s.opt.ApprovalPolicy,
 			"model": st.Pump.Model, "dir": s.opt.Dir, "codex": st.Pump.CodexVersion, "on_interrupt": s.opt.OnInterrupt},

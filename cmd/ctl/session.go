@@ -166,7 +166,7 @@ func showSession(p *printer, v workflows.SessionView) {
 	p.fields(plain("id"), painted(bold, v.ID), plain("state"), painted(stateColour(v.State), string(v.State)), plain("waits for"), plain(v.Waits),
 		plain("host"), plain(v.Host), plain("seed"), plain(v.Seed), plain("thread"), plain(v.ThreadID), plain("turn"), plain(turn),
 		plain("process"), plain(process), plain("tokens"), plain(tokens(v.Usage)), plain("budget"), plain(budgetText(v.Budget)),
-		plain("on interrupt"), plain(v.Options["on_interrupt"]), plain("error"), painted(red, failure),
+		plain("on interrupt"), plain(v.Options["on_interrupt"]), plain("unprotected"), painted(red, v.Unprotected), plain("error"), painted(red, failure),
 		plain("created"), plain(v.CreatedAt), plain("updated"), plain(v.UpdatedAt))
 	for _, r := range v.Requests {
 		p.printf("%s  %s  %s  (expires %s)\n", p.paint(yellow, r.ID), r.Kind, clean(oneLine(r.Summary, 100)), age(r.ExpiresAt))

@@ -104,7 +104,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, log *slog.
 	set := activities.New(activities.Deps{
 		Pool: pool, Store: blobs, Live: hub, Codex: activities.NewCodexSource(conf.Codex.Source),
 		APIAddress: address, Temporal: c, WatchEvery: conf.Limits.Watch, Logger: log, Lag: metrics.lag(), MaxLine: conf.Limits.Line,
-		TokenEndpoint: unlessOwn(conf.Seeds.TokenEndpoint, config.TokenEndpoint), Issuer: unlessOwn(conf.Seeds.Issuer, config.Issuer),
+		TokenEndpoint: unlessOwn(conf.Seeds.TokenEndpoint, config.TokenEndpoint), Issuer: unlessOwn(conf.Seeds.Issuer, config.Issuer), Unprotected: conf.Seeds.Unprotected,
 	})
 
 	fatal := make(chan error, 1)

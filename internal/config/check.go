@@ -61,6 +61,9 @@ func (c *Config) check() []Problem {
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {
 		add("log.level", "%q is none of debug, info, warn, error", c.Log.Level)
 	}
+	if !slices.Contains([]string{"refuse", "allow"}, c.Seeds.Unprotected) {
+		add("seeds.unprotected", "%q is neither refuse nor allow", shorten(c.Seeds.Unprotected))
+	}
 	if c.Limits.Pumps < 1 || c.Limits.Pumps > 100_000 {
 		add("limits.pumps", "%d is not between 1 and 100000", c.Limits.Pumps)
 	}

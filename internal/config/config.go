@@ -123,6 +123,10 @@ type Seeds struct {
 	// never. The first worker that starts decides for its namespace, and each
 	// that starts with another value changes it.
 	Maintain time.Duration `yaml:"maintain"`
+	// Unprotected says what becomes of a session with a seed on a host where
+	// codex cannot keep the agent's commands from the credential: refuse, or
+	// allow, and say so.
+	Unprotected string `yaml:"unprotected"`
 }
 
 // What codex itself uses.
@@ -141,7 +145,7 @@ func Default() *Config {
 		Codex:  Codex{Version: CodexVersion},
 		Log:    Log{Format: "json", Level: "info"},
 		Limits: Limits{Pumps: 1000, StickyCache: 3000, Drain: 20 * time.Second, ConnectionsPerHost: 512, Watch: 25 * time.Second, Line: 32 << 20},
-		Seeds:  Seeds{TokenEndpoint: TokenEndpoint, Issuer: Issuer, Maintain: time.Hour},
+		Seeds:  Seeds{TokenEndpoint: TokenEndpoint, Issuer: Issuer, Maintain: time.Hour, Unprotected: "refuse"},
 		lines:  map[string]int{},
 	}
 }

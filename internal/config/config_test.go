@@ -28,6 +28,7 @@ seeds:
   token_endpoint: http://auth.example/oauth/token
   issuer: auth.example
   maintain: 3s
+  unprotected: maybe
 `))
 	var e *Error
 	if !errors.As(err, &e) {
@@ -46,6 +47,7 @@ seeds:
 		"line 13: api.listen: 0.0.0.0:80 is not loopback: it needs api.tls with cert and key",
 		"line 13: api.listen: 0.0.0.0:80 is not loopback: it needs api.token_file",
 		"line 14: metrics:",
+		"line 19: seeds.unprotected: \"maybe\" is neither refuse nor allow",
 		"line 16: seeds.token_endpoint:",
 		"line 17: seeds.issuer:",
 		"line 18: seeds.maintain:",

@@ -31,6 +31,7 @@
 //	  token_endpoint: https://auth.openai.com/oauth/token # where logins are refreshed, also by codex on hosts
 //	  issuer: https://auth.openai.com  # where `ctl seed login` logs in
 //	  maintain: 1h                     # how often seeds are verified whose last proof is old; 0 never
+//	  unprotected: refuse              # or allow: a session where codex cannot keep the agent from its credential
 //	metrics: {listen: 127.0.0.1:9090}  # for Prometheus; with pprof: true also what Go's profiler sees
 //
 // Temporal's own environment variables (TEMPORAL_*) and TOML profiles win over

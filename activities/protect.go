@@ -1,0 +1,135 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/seeds"
+)
+
+// UnprotectedAllow is the value of Deps.Unprotected with which a session goes
+// on where codex cannot keep its commands from the credential, and says so.
+const UnprotectedAllow = "allow"
+
+// A protection is what codex on a host can do to keep its commands from the
+// credential, in one sandbox.
+type protection struct {
+	// Profile is the permission profile to run under; empty where codex knows
+	// none (or the sandbox is danger-full-access).
+	Profile string
+	// Why says in a sentence what is missing; empty means that it holds.
+	Why string
+}
+
+// errUnprotected is Why as the reason not to go on.
+func (p protection) err() error {
+	return &typedError{kind: ErrTypeUnprotected, hint: hintUnprotected, err: errors.New(p.Why)}
+}
+
+const hintUnprotected = "provision the host with codex " + newestCodex + ", or use a login user other than root there; " +
+	"to go on although the agent can read its credential, set seeds.unprotected: allow in the worker's config"
+
+// protects finds out, before any credential is there, whether codex on a host
+// keeps its commands from one, by trying with a made-up one in a folder of the
+// session's. What was seen to hold on a host is believed for the life of the
+// worker; what was not is tried again.
+func (s *site) protects(ctx context.Context, h hostexec.Host, spec HostSpec, l Layout, version, sandbox string, fence hostexec.Fence) (p protection, err error) {
+	if seeds.Profile(sandbox) == "" {
+		return protection{}, nil
+	}
+	key := strings.Join([]string{spec.Name, spec.Address, spec.User, l.Root, l.Codex, version, sandbox}, "\x00")
+	if !l.OwnWork {
+		key += "\x00" + l.WorkDir // where CODEX_HOME lies in it, more is needed
+	}
+	s.mu.Lock()
+	known := s.confined[key]
+	s.mu.Unlock()
+	if known {
+		return protection{Profile: seeds.Profile(sandbox)}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	trial := path.Join(l.Dir, "trial")
+	p, err = tryProtection(ctx, h, trialIn{
+		codex: l.Codex, within: l.Dir, home: path.Join(trial, "codex-home"), tmp: path.Join(l.Dir, "tmp"), work: l.WorkDir, sandbox: sandbox, fence: &fence,
+	})
+	cleanup, cancelCleanup := afterwards(ctx)
+	defer cancelCleanup()
+	if left := hostexec.RemoveTree(cleanup, h, trial, l.Dir, &fence); left != nil && err == nil {
+		err = fmt.Errorf("remove the made-up credential: %w", left)
+	}
+	if err != nil {
+		return protection{}, err
+	}
+	if p.Why == "" {
+		s.mu.Lock()
+		s.confined[key] = true
+		s.mu.Unlock()
+	}
+	return p, nil
+}
+
+// holdsSecrets says whether there is anything to keep from the agent.
+func holdsSecrets(b *seeds.Bundle) bool {
+	return b != nil && (b.File("auth.json") != nil || len(seeds.KnownSecrets(b)) > 0)
+}
+
+// A trialIn says where a made-up credential is planted and tried.
+type trialIn struct {
+	codex, within, home, tmp, work, sandbox string
+	fence                                   *hostexec.Fence
+}
+
+func tryProtection(ctx context.Context, h hostexec.Host, in trialIn) (protection, error) {
+	decoy, mark := seeds.Decoy()
+	planted, err := seeds.Plant(ctx, h, seeds.PlantSpec{
+		CodexHome: in.home, Within: in.within, Bundle: decoy, Sandbox: in.sandbox, WorkDir: in.work, Fence: in.fence,
+	})
+	if err != nil {
+		return protection{}, fmt.Errorf("plant a made-up credential: %w", err)
+	}
+	p, err := startProbe(ctx, h, in.codex, in.home, in.tmp, in.work, in.fence)
+	if err != nil {
+		return protection{}, err
+	}
+	defer p.Close()
+	return p.protects(ctx, in.sandbox, planted.Permissions, in.home, mark)
+}
+
+// protects tries what a command can do about the decoy in a CODEX_HOME. The
+// error says that commands cannot be confined at all, or that nobody knows.
+func (p *probe) protects(ctx context.Context, sandbox, profile, home, mark string) (protection, error) {
+	res, err := p.run(ctx, sandbox, profile, seeds.ProofCommand(home, mark, sandbox)...)
+	var rpc *conversation.RPCError
+	switch {
+	case errors.As(err, &rpc):
+		if plain := p.confines(ctx, sandbox); plain != nil {
+			return protection{}, plain
+		}
+		return protection{Why: fmt.Sprintf("codex %s knows no permission profile that keeps its commands from reading the credential", p.server.Version)}, nil
+	case err != nil:
+		return protection{}, fmt.Errorf("run a command in the sandbox: %w", err)
+	}
+	proof, err := seeds.ReadProof(res.Stdout)
+	if err != nil {
+		said := lastOf(strings.TrimSpace(res.Stderr), 512)
+		if plain := p.confines(ctx, sandbox); plain != nil {
+			return protection{}, plain
+		}
+		return protection{Why: fmt.Sprintf("codex %s cannot start commands under the permission profile that keeps them from the credential (exit status %d: %s)",
+			p.server.Version, res.ExitCode, said)}, nil
+	}
+	switch {
+	case len(proof.Leaks) > 0:
+		return protection{Profile: profile, Why: fmt.Sprintf("with codex %s on this host a command in the sandbox can get at the credential (by %s)",
+			p.server.Version, strings.Join(proof.Leaks, ", "))}, nil
+	case !proof.Works:
+		return protection{Why: fmt.Sprintf("codex %s lets no command write the work folder under the permission profile that keeps it from the credential", p.server.Version)}, nil
+	}
+	return protection{Profile: profile}, nil
+}

@@ -1,0 +1,107 @@
+package seeds
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Decoy is a seed that opens nothing, with the same made-up text in both of
+// the files that may hold a credential: what protects them is proven with it
+// before a real one comes near.
+func Decoy() (b *Bundle, mark string) {
+	mark = "made-up-" + rand.Text()
+	auth, err := json.Marshal(map[string]string{"auth_mode": "apikey", "OPENAI_API_KEY": "sk-" + mark})
+	if err == nil {
+		b, err = newBundle([]file{{path: authFile, data: auth}, {path: configFile, data: []byte("# " + mark + "\n")}}, nil)
+	}
+	if err != nil {
+		panic(err) // texts of our own
+	}
+	return b, mark
+}
+
+// A Proof is what a command could do in a sandbox where a Decoy is planted.
+type Proof struct {
+	// Leaks are the ways by which it got at what it must not: at the
+	// credential's text, or at a file that decides what commands may do.
+	Leaks []string
+	// Works says that it could work: write where the sandbox lets it.
+	Works bool
+}
+
+// Holds says that the decoy was kept from the command.
+func (p Proof) Holds() bool { return len(p.Leaks) == 0 && p.Works }
+
+// ProofCommand is the command that tries, to be run in a session's sandbox in
+// its work directory. What it prints is for ReadProof.
+func ProofCommand(codexHome, mark, sandbox string) []string {
+	return []string{"/bin/sh", "-c", proofScript, "sh", codexHome, mark, sandbox}
+}
+
+// proofScript tries to get at the files by all means at hand, from the plain to
+// those of a command that kept some of root's powers. With codex 0.133 to 0.147
+// "deny" is a mount that root's commands can take away again (measured): a
+// `cat` alone would have believed it. What changes something comes last.
+const proofScript = `home=$1 mark=$2 sandbox=$3
+t=${TMPDIR:-/tmp}/proof-$$
+mkdir -p "$t" 2>/dev/null
+reads() { if (eval "$2") 2>/dev/null | grep -q -F -e "$mark" 2>/dev/null; then echo "leak $1 ${f##*/}"; fi; }
+does() { if (eval "$2") >/dev/null 2>&1; then echo "leak $1 ${f##*/}"; fi; }
+for f in "$home/auth.json" "$home/config.toml"; do
+	reads cat 'cat "$f"'
+	reads 'a descriptor' 'exec 3<"$f" && cat <&3'
+	reads cp 'cp "$f" "$t/copy" && cat "$t/copy"'
+	reads dd 'dd if="$f"'
+	reads tar 'tar cf - -C "$home" "${f##*/}"'
+	reads 'a relative path' 'cd "$home/rules/.." || cd "$home" && cat "./${f##*/}"'
+	reads 'a hard link' 'ln -f "$f" "$t/hard" && cat "$t/hard"'
+	reads 'a symbolic link' 'ln -sf "$f" "$t/soft" && cat "$t/soft"'
+	reads '/proc/self/root' 'cat "/proc/self/root$f"'
+	reads '/proc of others' 'for p in /proc/[0-9]*; do cat "$p/root$f" "$p/cwd/${f##*/}"; done'
+	reads 'an environment' 'cat /proc/[0-9]*/environ'
+	reads chmod 'chmod 644 "$f"; cat "$f"'
+	reads 'a mount' 'mkdir -p "$t/m" && mount --bind "$home" "$t/m" && cat "$t/m/${f##*/}"'
+	reads 'a namespace' 'unshare -rm sh -c '\''umount "$1"; cat "$1"; mount --bind "${1%/*}" /mnt && cat "/mnt/${1##*/}"'\'' sh "$f"'
+	reads 'another namespace' 'nsenter -t 1 -m cat "$f"'
+	reads 'mv' 'mv "$f" "$t/moved" && cat "$t/moved"'
+	reads umount 'umount "$f"; cat "$f" || { umount -l "$f"; cat "$f"; }'
+	does 'writing' 'printf x >>"$f"'
+	does 'removing' 'rm -f "$f"'
+done
+f=$home/rules
+does 'writing rules' 'mkdir -p "$home/rules" && : >"$home/rules/default.rules"'
+f=$home
+does 'moving the folder' 'mv "$home" "$home.moved"'
+if (: >.fairlead-proof) 2>/dev/null; then
+	rm -f .fairlead-proof
+	if [ "$sandbox" = read-only ]; then echo "leak writing work"; else echo works; fi
+elif [ "$sandbox" = read-only ]; then echo works
+fi
+rm -rf "$t" 2>/dev/null
+echo end`
+
+// ReadProof reads what ProofCommand printed. It is an error if the command did
+// not come to its end: then nothing is known.
+func ReadProof(printed string) (Proof, error) {
+	var p Proof
+	lines := strings.Split(strings.TrimRight(printed, "\n"), "\n")
+	if lines[len(lines)-1] != "end" {
+		return p, errors.New("the trial did not come to its end")
+	}
+	for _, line := range lines[:len(lines)-1] {
+		way, leaks := strings.CutPrefix(line, "leak ")
+		switch {
+		case line == "works":
+			p.Works = true
+		case !leaks:
+			return p, fmt.Errorf("the trial printed what it never would (%d lines)", len(lines))
+		case !slices.Contains(p.Leaks, way):
+			p.Leaks = append(p.Leaks, way)
+		}
+	}
+	return p, nil
+}

@@ -1,0 +1,155 @@
+package seeds
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// supported are versions of codex, a spread over those that are supported, and
+// what was measured of each: whether it knows our permission profile, and
+// whether root's commands can undo it. The others are between two of these.
+var supported = []struct {
+	version      string
+	profile      bool
+	rootUndoesIt bool
+}{
+	{version: "0.125.0"},
+	{version: "0.133.0", profile: true, rootUndoesIt: true},
+	{version: "0.147.0", profile: true, rootUndoesIt: true},
+	{version: "0.149.1", profile: true},
+	{version: "", profile: true}, // the pinned one
+}
+
+// olderCodex finds what `make versions` installed.
+func olderCodex(t *testing.T, version string) string {
+	t.Helper()
+	if version == "" {
+		return codexBinary(t)
+	}
+	name, err := filepath.Abs("../.tools/codex-versions/" + version + "/bin/codex")
+	if err == nil {
+		name, err = filepath.EvalSymlinks(name)
+	}
+	if err != nil {
+		t.Fatalf("no codex %s to test with (%v); run `make versions`", version, err)
+	}
+	return name
+}
+
+// TestTheProofTellsTheTruthOnEveryVersion plants a decoy and tries, on each
+// version, as root and as an ordinary user, in both sandboxes. Where the proof
+// says that the credential is safe, everything else is tried as well.
+func TestTheProofTellsTheTruthOnEveryVersion(t *testing.T) {
+	for _, v := range supported {
+		t.Run("codex-"+v.version, func(t *testing.T) {
+			// Below /tmp, versions up to 0.140 start no command under the profile.
+			codexAsRootAndUser(t, olderCodex(t, v.version), "/srv", func(t *testing.T, h codexHost) {
+				h.lax = v.version != "" // older ones know fewer features
+				root := strings.HasSuffix(t.Name(), "/root")
+				if root != (strings.TrimSpace(h.sh(t, "id -u")) == "0") {
+					t.Fatal("this test must be run as root")
+				}
+				for _, sandbox := range []string{workspaceWrite, readOnly} {
+					proof, refused := h.prove(t, sandbox)
+					switch {
+					case refused != v.profile && (refused || proof.Works):
+						// as measured; what follows looks closer
+					default:
+						t.Errorf("%s: profile refused: %v, works: %v", sandbox, refused, proof.Works)
+					}
+					if leaks := v.rootUndoesIt && root; v.profile && leaks != (len(proof.Leaks) > 0) {
+						t.Errorf("%s: leaks %v; want any: %v", sandbox, proof.Leaks, leaks)
+					}
+					if v.rootUndoesIt && root && !slices.Contains(proof.Leaks, "umount auth.json") {
+						t.Errorf("%s: root could not take the mount away: %v", sandbox, proof.Leaks)
+					}
+					if proof.Holds() {
+						t.Run(sandbox, func(t *testing.T) { h.cannotReadAndWorkGoesOn(t, sandbox) })
+					}
+				}
+			})
+		})
+	}
+}
+
+// prove does what a session does before its credential is planted.
+func (h codexHost) prove(t *testing.T, sandbox string) (proof Proof, refused bool) {
+	t.Helper()
+	decoy, mark := Decoy()
+	spec := h.spec(decoy)
+	spec.Sandbox, spec.CodexHome = sandbox, h.dir+"/trial-"+sandbox+"/codex-home"
+	planted, err := Plant(t.Context(), h, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := h.start(t, spec)
+	m := a.ask("command/exec", map[string]any{
+		"command": ProofCommand(spec.CodexHome, mark, sandbox), "cwd": spec.WorkDir, "permissionProfile": planted.Permissions,
+	})
+	if m.Error != nil {
+		return Proof{}, true
+	}
+	var r struct{ Stdout, Stderr string }
+	if err := json.Unmarshal(m.Result, &r); err != nil {
+		t.Fatal(err)
+	}
+	if proof, err = ReadProof(r.Stdout); err != nil {
+		t.Fatalf("%s: %v: %s%s", sandbox, err, r.Stdout, r.Stderr)
+	}
+	return proof, false
+}
+
+// TestTheProofSeesWhatIsOpen: in a plain sandbox every way to read is open.
+func TestTheProofSeesWhatIsOpen(t *testing.T) {
+	asRootAndUser(t, func(t *testing.T, h codexHost) {
+		decoy, mark := Decoy()
+		spec := h.spec(decoy)
+		spec.Sandbox, spec.NoProfile = workspaceWrite, true
+		planted, err := Plant(t.Context(), h, spec)
+		if err != nil || planted.Permissions != "" || strings.Contains(h.read(t, configFile), "permissions") {
+			t.Fatalf("%+v, %v", planted, err)
+		}
+		a := h.start(t, spec)
+		var r struct{ Stdout string }
+		if err := json.Unmarshal(a.call("command/exec", map[string]any{
+			"command": ProofCommand(spec.CodexHome, mark, workspaceWrite), "cwd": spec.WorkDir, "sandboxPolicy": map[string]any{"type": "workspaceWrite"},
+		}), &r); err != nil {
+			t.Fatal(err)
+		}
+		proof, err := ReadProof(r.Stdout)
+		if err != nil || !proof.Works || proof.Holds() {
+			t.Fatalf("%+v, %v", proof, err)
+		}
+		for _, way := range []string{"cat", "a descriptor", "cp", "dd", "tar", "a relative path", "a symbolic link", "/proc/self/root"} {
+			for _, file := range []string{authFile, configFile} {
+				if !slices.Contains(proof.Leaks, way+" "+file) {
+					t.Errorf("%s %s was not seen: %v", way, file, proof.Leaks)
+				}
+			}
+		}
+	})
+}
+
+func TestATrialThatDidNotEndProvesNothing(t *testing.T) {
+	for _, printed := range []string{"", "works\n", "works\nen", "bwrap: no\nend\n", "end\nworks\n"} {
+		if p, err := ReadProof(printed); err == nil {
+			t.Errorf("%q: %+v", printed, p)
+		}
+	}
+	if p, err := ReadProof("end\n"); err != nil || p.Holds() {
+		t.Errorf("where nothing works: %+v, %v", p, err)
+	}
+	if p, err := ReadProof("leak cat auth.json\nleak cat auth.json\nworks\nend\n"); err != nil || p.Holds() || len(p.Leaks) != 1 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if b, mark := Decoy(); b.Kind() != KindAPIKey || !strings.Contains(string(b.File(authFile)), mark) || !strings.Contains(string(b.File(configFile)), mark) {
+		t.Error("the decoy is not marked in both files")
+	}
+	if _, err := os.Stat("/srv"); err != nil {
+		t.Errorf("the tests of versions need it: %v", err)
+	}
+}
