@@ -52,7 +52,9 @@ const (
 	TypeCheck     = "CheckHost"
 	TypeExec      = "ExecOnHost"
 	TypeScan      = "ScanHostKeys"
-	TypeRotate    = "RotateKeys"
+
+	TypeMaintenance = "Maintenance"
+	TypeRotate      = "RotateKeys"
 )
 
 // MemoCreated is the field of a session's memo that says when it was created,

@@ -10,7 +10,8 @@ func Register(r worker.WorkflowRegistry) {
 	for name, w := range map[string]any{
 		TypeSession: Session, TypeHostPool: HostPool, TypeSeed: Seed, TypeSeedPool: SeedPool,
 		TypeProvision: ProvisionHost, TypeCheck: CheckHost, TypeExec: ExecOnHost, TypeScan: ScanHostKeys,
-		TypeRotate: RotateKeys,
+		TypeMaintenance: Maintenance,
+		TypeRotate:      RotateKeys,
 	} {
 		r.RegisterWorkflowWithOptions(w, workflow.RegisterOptions{Name: name})
 	}

@@ -87,10 +87,10 @@ type seed struct {
 	work bool
 
 	asking bool      // a verification or a refresh goes on
-	rec   *recovery // that goes on
-	alarm *alarm    // for the holders; its time is carried, so that no rollover puts it off
-	again *alarm    // for the next try to recover; its time is the lease's
-	roll  *rollover
+	rec    *recovery // that goes on
+	alarm  *alarm    // for the holders; its time is carried, so that no rollover puts it off
+	again  *alarm    // for the next try to recover; its time is the lease's
+	roll   *rollover
 }
 
 func (s *seed) listen() error {

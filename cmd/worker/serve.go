@@ -139,6 +139,9 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, log *slog.
 	if err := ensurePool(ctx, c, conf.Zone, log); err != nil {
 		return err
 	}
+	if err := ensureMaintenance(ctx, c, conf, log); err != nil {
+		return err
+	}
 	who.change(func(s *api.Status) { s.Ready, s.Waits = true, "" })
 	log.Info("worker ready", "task_queue", workflows.TaskQueueOf(conf.Zone), "api", address, "store", blobs.ID(), "version", version.String())
 

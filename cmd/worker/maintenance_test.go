@@ -1,0 +1,88 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/workflows"
+)
+
+// The workers see to it that there is maintenance, once and as often as their
+// config says, and that there is none where it says so.
+func TestMaintenanceIsScheduledAsTheConfigSays(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, port := ln.Addr().String(), ln.Addr().(*net.TCPAddr).Port
+	ln.Close()
+	dir := t.TempDir()
+	start(t, exec.Command("../../bin/devserver", "server", "start-dev", "--headless", "--port", strconv.Itoa(port), "--db-filename", filepath.Join(dir, "t.db")))
+	c, err := client.NewLazyClient(client.Options{HostPort: address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	schedule := c.ScheduleClient().GetHandle(t.Context(), workflows.MaintenanceID)
+
+	worker := func(maintain string) (stop func()) {
+		p := newPlace(t, fmt.Sprintf("temporal: {address: %q}\nseeds: {maintain: %s}\n", address, maintain))
+		w := runWorker(t, "--config", p.config)
+		wait(t, "the worker is ready", func() bool { st, err := p.status(t); return err == nil && st.Ready })
+		return func() {
+			if err := w.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			<-w.done
+		}
+	}
+	every := func() time.Duration {
+		d, err := schedule.Describe(t.Context())
+		if err != nil || len(d.Schedule.Spec.Intervals) != 1 {
+			t.Fatalf("the schedule: %+v, %v", d, err)
+		}
+		return d.Schedule.Spec.Intervals[0].Every
+	}
+
+	stop := worker("1h")
+	if got := every(); got != time.Hour {
+		t.Errorf("every %s", got)
+	}
+	if err := schedule.Trigger(t.Context(), client.ScheduleTriggerOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, "maintenance was done", func() bool {
+		d, err := schedule.Describe(t.Context())
+		if err != nil || len(d.Info.RecentActions) == 0 {
+			return false
+		}
+		var out workflows.MaintenanceResult
+		run := d.Info.RecentActions[0].StartWorkflowResult
+		if err := c.GetWorkflow(t.Context(), run.WorkflowID, run.FirstExecutionRunID).Get(t.Context(), &out); err != nil || len(out.Problems) > 0 {
+			t.Fatalf("maintenance ended with %+v, %v", out, err)
+		}
+		return true
+	})
+	stop()
+	stop = worker("2h")
+	if got := every(); got != 2*time.Hour {
+		t.Errorf("a worker with another config leaves it at every %s", got)
+	}
+	stop()
+	stop = worker("0s")
+	var none *serviceerror.NotFound
+	if d, err := schedule.Describe(t.Context()); !errors.As(err, &none) {
+		t.Errorf("there is %+v, %v", d, err)
+	}
+	stop()
+}
