@@ -22,6 +22,9 @@ const (
 	CredentialsBroker = "broker"
 )
 
+// KindChatGPT is the kind of seeds that a broker can serve.
+const KindChatGPT = string(seeds.KindChatGPT)
+
 // oldestBroker is the oldest codex that takes access tokens and does not write
 // them down: 0.147 and older put the ones they get in answer to a refresh into
 // their log database (measured: 0.125 to 0.147 do, 0.151 to 0.169 do not).
@@ -35,7 +38,8 @@ const (
 	// before another attempt does.
 	loginWait = 30 * time.Second
 	// tokenRetry is the pause between two tries within these.
-	tokenRetry = 500 * time.Millisecond
+	tokenRetry  = 500 * time.Millisecond
+	issuerRetry = 3 * time.Second
 	// soonOver is when an access token is too old to begin with.
 	soonOver = 5 * time.Minute
 	// justRefreshed is how new a token is that is not refreshed again although
@@ -52,7 +56,7 @@ func checkBroker(credentials string, seed *SeedRef) error {
 		return nil
 	case seed == nil:
 		return badInput("credentials of a broker need a seed")
-	case seed.Kind != string(seeds.KindChatGPT):
+	case seed.Kind != KindChatGPT:
 		return badInput("seed %s is of kind %s: only a ChatGPT login has access tokens that a broker can give (leave --credentials broker out)", seed.Name, seed.Kind)
 	}
 	return nil
@@ -141,8 +145,12 @@ func (b *brokering) token(ctx context.Context, ask conversation.TokenAsk) (conve
 		}
 		code := tokenCode(err)
 		if code == conversation.TokenLater && ctx.Err() == nil {
+			pause := tokenRetry
+			if errors.As(err, new(*temporal.ApplicationError)) {
+				pause = issuerRetry // the issuer was asked, and said not now
+			}
 			select {
-			case <-time.After(tokenRetry):
+			case <-time.After(pause):
 				continue
 			case <-ctx.Done():
 			}
@@ -164,6 +172,8 @@ func tokenCode(err error) int {
 		return conversation.TokenTaken
 	case app.Type() == RefusedDead:
 		return conversation.TokenDead
+	case app.Type() == RefusedLost || app.Type() == RefusedSuspect:
+		return conversation.TokenDoubtful
 	}
 	return conversation.TokenLater
 }

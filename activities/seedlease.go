@@ -16,9 +16,15 @@ const (
 const RefusedFenced = "fenced"
 
 // RefusedDead is the type of the error with which a seed refuses to refresh a
-// login that its issuer does not know any more. Any other error than these two
+// login that its issuer does not know any more. Any other error than these
 // means that it may be tried again.
 const RefusedDead = "seed_dead"
+
+// The types for a login of which nobody knows whether it is good.
+const (
+	RefusedLost    = "seed_lost"    // its refresh token may be spent, and the answer is gone
+	RefusedSuspect = "seed_suspect" // its issuer said what we do not understand
+)
 
 // SeedWorkflowID gives the id of a seed's workflow.
 func SeedWorkflowID(name string) string { return "seed/" + name }

@@ -63,9 +63,10 @@ func (e *TokenError) Unwrap() error { return e.Err }
 // The codes of token errors. codex repeats the code of a refusal, and nothing
 // else of it.
 const (
-	TokenDead  = -32041 // the login is over: somebody has to log in anew
-	TokenTaken = -32042 // the session does not hold the login any more
-	TokenLater = -32043 // it could not be refreshed now
+	TokenDead     = -32041 // the login is over: somebody has to log in anew
+	TokenTaken    = -32042 // the session does not hold the login any more
+	TokenLater    = -32043 // it could not be refreshed now
+	TokenDoubtful = -32044 // nobody knows whether the login is good
 )
 
 // tokenProblems are the codes in words, and what is to be done.
@@ -74,12 +75,17 @@ var tokenProblems = map[int][2]string{
 		"log in anew and import or capture the seed again (`ctl seed show` says more), then send the message again"},
 	TokenTaken: {"the session does not hold its seed any more",
 		"see who holds it with `ctl seed show`, then send the message again"},
+	TokenDoubtful: {"nobody knows whether the login is still good",
+		"`ctl seed show` says why, and what to do; then send the message again"},
 	TokenLater: {"the login could not be refreshed in time",
 		"see `ctl seed show` and whether the token endpoint can be reached from the workers, then send the message again"},
 }
 
 // tokenRefusedText is what codex says of a refusal of ours before its code.
 const tokenRefusedText = "auth refresh request failed: code="
+
+// tokenLateText is what codex says when nobody has answered it for 10 s.
+const tokenLateText = "auth refresh request timed out"
 
 func tokenProblem(message string) *Problem {
 	_, rest, ok := strings.Cut(message, tokenRefusedText)
@@ -95,7 +101,7 @@ func tokenProblem(message string) *Problem {
 	if err != nil || !known {
 		return nil
 	}
-	return &Problem{Kind: "auth", Message: "codex's access token did no more, and " + words[0] + " (" + message + ")", Hint: words[1]}
+	return &Problem{Kind: "auth", Message: "codex's access token did no more, and " + words[0] + " (" + message + ")", Hint: words[1], Passing: code == TokenLater}
 }
 
 const (

@@ -16,7 +16,9 @@ func (p *Problem) excerpt() *Problem {
 	if p == nil || len(p.Message) <= maxProblem {
 		return p
 	}
-	return &Problem{Kind: p.Kind, Message: excerpt(p.Message, maxProblem) + " …", Hint: p.Hint}
+	short := *p
+	short.Message = excerpt(p.Message, maxProblem) + " …"
+	return &short
 }
 
 // hints tell an operator what to do, one sentence for each kind.
@@ -94,6 +96,9 @@ func classify(e turnError) *Problem {
 		}
 	}
 	p := problem(kind, message)
+	if strings.Contains(message, tokenLateText) {
+		p.Hint, p.Passing = tokenProblems[TokenLater][1], true
+	}
 	if word == "internalServerError" {
 		p.Hint = "the provider failed: wait a little and send the message again"
 	}

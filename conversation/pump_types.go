@@ -345,6 +345,9 @@ type Problem struct {
 	Kind    string `json:"kind"` // auth, quota, rate_limit, overloaded, context_window, model, bad_request, sandbox, network, protocol, process_exit, start_timeout, request_timeout, turn_timeout, budget, thread_missing, thread_busy, version, other
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
+	// Passing says of kind auth that the credential may be as good as ever: a
+	// newer access token did not come in time.
+	Passing bool `json:"passing,omitempty"`
 }
 
 // EntryType is the kind of a transcript entry.

@@ -161,5 +161,7 @@ func (m *machine) redactProblem(p *Problem) *Problem {
 	if p == nil {
 		return nil
 	}
-	return &Problem{Kind: p.Kind, Message: m.redact(p.Message), Hint: p.Hint}
+	clean := *p
+	clean.Message = m.redact(p.Message)
+	return &clean
 }

@@ -27,6 +27,9 @@ func (s *session) wantsPump() bool {
 	if !s.st.Running {
 		return false
 	}
+	if len(s.st.Pump.TokenAsks) > 0 {
+		return true // codex does not wait for long
+	}
 	return len(s.st.open()) == 0 || s.st.Busy
 }
 
@@ -158,7 +161,7 @@ func (s *session) pumpInput() activities.RunPumpInput {
 		s.st.Prefix = fmt.Sprintf("g%d.p%d", s.st.Generation, s.st.PumpN)
 	}
 	in := activities.RunPumpInput{
-		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed,
+		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, Credentials: s.opt.Credentials,
 		Pump: activities.PumpInput{
 			Session: s.id, State: s.st.Pump, Thread: s.thread(), Resume: s.st.hadTurn(),
 			Sends: out, Notes: s.st.Handing,

@@ -148,6 +148,7 @@ func (f *fakeSessions) RecordNotes(_ context.Context, in activities.RecordNotesI
 
 // world is a test environment with a session whose leases are granted at once.
 type world struct {
+	kind string // of the seed that is granted
 	*testsuite.TestWorkflowEnvironment
 	t        *testing.T
 	fake     *fakeSessions
@@ -223,7 +224,7 @@ func (w *world) external(id, name string, arg any) error {
 			g.From, g.Pool = SeedID("team"), "logins" // one of its seeds answers
 			fallthrough
 		default:
-			g.Seed = &activities.SeedRef{Name: "team", Generation: 3, Blob: "b", Digest: "d", Kind: "api_key", Epoch: 7}
+			g.Seed = &activities.SeedRef{Name: "team", Generation: 3, Blob: "b", Digest: "d", Kind: orElse(w.kind, "api_key"), Epoch: 7}
 		}
 		w.RegisterDelayedCallback(func() { w.SignalWorkflow(signalLease, g) }, time.Millisecond)
 	case signalRelease:

@@ -151,6 +151,7 @@ func (s *session) seedShown(began time.Time, status string, p *activities.Proble
 		return
 	}
 	switch {
+	case p != nil && p.Kind == "auth" && p.Passing: // nothing is known of the seed
 	case p != nil && p.Kind == "auth":
 		s.doubtSeed(p.Message, p.Hint)
 	case status == "completed" && p == nil:

@@ -125,6 +125,12 @@ type SessionOptions struct {
 	// OnInterrupt is what happens when a turn loses its process: ask (the
 	// default), continue or fail.
 	OnInterrupt string `json:"on_interrupt,omitempty"`
+	// Credentials are planted on the host (the default), or a broker's: then the
+	// host gets none, and codex short-lived access tokens of a ChatGPT login.
+	Credentials string `json:"credentials,omitempty"`
+	// OnAuth is what happens when a turn got no access token in time: retry (the
+	// default with a broker) or ask.
+	OnAuth string `json:"on_auth,omitempty"`
 	// CloseAfter closes the session when its first turn has ended (ctl run without --keep).
 	CloseAfter bool   `json:"close_after,omitempty"`
 	By         string `json:"by,omitempty"`

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
 )
 
 // Bounds of what people write into a session. All of it is carried in the
@@ -63,6 +65,12 @@ func (o SessionOptions) withDefaults() (SessionOptions, error) {
 	default:
 		return o, fmt.Errorf("on_interrupt %q is none of ask, continue, fail", excerpt(o.OnInterrupt, maxWord))
 	}
+	if err := o.checkCredentials(); err != nil {
+		return o, err
+	}
+	if o.OnAuth == "" && o.Credentials == activities.CredentialsBroker {
+		o.OnAuth = AuthRetry
+	}
 	switch o.Sandbox {
 	case "read-only", "workspace-write", "danger-full-access":
 	default:
@@ -95,6 +103,24 @@ func (o SessionOptions) withDefaults() (SessionOptions, error) {
 	return o, short([]text{
 		{"model", o.Model, maxWord}, {"effort", o.Effort, maxWord}, {"by", o.By, maxWord}, {"dir", o.Dir, maxPath},
 	})
+}
+
+// checkCredentials refuses a way to give credentials that there is not.
+func (o SessionOptions) checkCredentials() error {
+	switch o.Credentials {
+	case "", activities.CredentialsPlanted:
+	case activities.CredentialsBroker:
+		if o.Seed == "" && o.SeedPool == "" {
+			return fmt.Errorf("credentials of a broker need a seed that is a ChatGPT login")
+		}
+	default:
+		return fmt.Errorf("credentials %q are none of planted, broker", excerpt(o.Credentials, maxWord))
+	}
+	switch o.OnAuth {
+	case "", AuthRetry, AuthAsk:
+		return nil
+	}
+	return fmt.Errorf("on_auth %q is none of retry, ask", excerpt(o.OnAuth, maxWord))
 }
 
 // A text is something a person wrote, and how long it may be.

@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"fmt"
+
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
@@ -29,6 +31,9 @@ func (s *session) prepare() (f *Failure, again bool) {
 			return f, again
 		}
 	}
+	if f := s.cannotBeBrokered(); f != nil {
+		return f, false
+	}
 	s.become(Preparing)
 	s.publish()
 	s.st.PumpN++
@@ -36,7 +41,7 @@ func (s *session) prepare() (f *Failure, again bool) {
 	name := s.st.Lease.Spec.Name
 	discarded := func() bool { return s.st.Close != nil && s.st.Close.Discard }
 	out, err := doingUnless(s, setUp(s.ctx, "prepare "+name), discarded, sessions.PrepareSession, activities.PrepareSessionInput{
-		Claim: s.claim(), Seed: s.st.Seed, Dir: s.opt.Dir, Sandbox: s.opt.Sandbox,
+		Claim: s.claim(), Seed: s.st.Seed, Dir: s.opt.Dir, Sandbox: s.opt.Sandbox, Credentials: s.opt.Credentials,
 	})
 	switch {
 	case err != nil && discarded():
@@ -57,6 +62,15 @@ func (s *session) prepare() (f *Failure, again bool) {
 		return nil, false
 	}
 	return s.restart(), false
+}
+
+// cannotBeBrokered refuses a seed that has no access tokens to give.
+func (s *session) cannotBeBrokered() *Failure {
+	if s.opt.Credentials != activities.CredentialsBroker || s.st.Seed.Kind == activities.KindChatGPT {
+		return nil
+	}
+	return &Failure{Kind: RefusedBadInput, Hint: "leave --credentials broker out, or name a seed that is a ChatGPT login",
+		Message: fmt.Sprintf("seed %s is of kind %s: only a ChatGPT login has access tokens that a broker can give", s.st.Seed.Name, s.st.Seed.Kind)}
 }
 
 // restart starts codex anew, as the next incarnation; the thread is resumed by
@@ -87,7 +101,7 @@ func (s *session) restart() *Failure {
 	}
 	s.st.Incarnation++
 	s.st.Pump.Cursor = activities.Cursor{Incarnation: s.st.Incarnation}
-	s.st.Pump.Rewind, s.st.Pump.Open, s.st.Pump.TurnID = 0, nil, ""
+	s.st.Pump.Rewind, s.st.Pump.Open, s.st.Pump.TokenAsks, s.st.Pump.TurnID = 0, nil, nil, ""
 	for i := range s.st.Sends {
 		s.st.Sends[i].Handed = false
 	}

@@ -43,14 +43,16 @@ type sessionState struct {
 	TurnSpent   time.Duration       `json:"turn_spent,omitempty"`  // how long pumps were attached to the running turn
 	Model       string              `json:"model,omitempty"`       // as a message asked for it last; a thread that is resumed gets it again
 	Effort      string              `json:"effort,omitempty"`
-	Retired     *activities.Problem `json:"retired,omitempty"`     // why the process was stopped; its journal has yet to be read to the end
-	Reap        bool                `json:"reap,omitempty"`        // a dead process may have left something behind
-	Cut         *Failure            `json:"cut,omitempty"`         // what cut off a turn whose message codex may or may not have had
-	GoOns       int                 `json:"go_ons,omitempty"`      // turns in a row that were cut off and continued
-	GoOnN       int                 `json:"go_on_n,omitempty"`     // messages of the session's own
-	BudgetN     int                 `json:"budget_n,omitempty"`    // times that the budget was set
-	BudgetNews  bool                `json:"budget_news,omitempty"` // the attached pump has other bounds
-	Fruitless   int                 `json:"fruitless,omitempty"`   // pumps in a row that brought nothing
+	Retired     *activities.Problem `json:"retired,omitempty"`      // why the process was stopped; its journal has yet to be read to the end
+	Reap        bool                `json:"reap,omitempty"`         // a dead process may have left something behind
+	Cut         *Failure            `json:"cut,omitempty"`          // what cut off a turn whose message codex may or may not have had
+	Said        *Message            `json:"said,omitempty"`         // the running turn's message, where it may be said again
+	AuthRetries int                 `json:"auth_retries,omitempty"` // turns in a row that said the same again
+	GoOns       int                 `json:"go_ons,omitempty"`       // turns in a row that were cut off and continued
+	GoOnN       int                 `json:"go_on_n,omitempty"`      // messages of the session's own
+	BudgetN     int                 `json:"budget_n,omitempty"`     // times that the budget was set
+	BudgetNews  bool                `json:"budget_news,omitempty"`  // the attached pump has other bounds
+	Fruitless   int                 `json:"fruitless,omitempty"`    // pumps in a row that brought nothing
 
 	Pump   activities.PumpState `json:"pump"`
 	Prefix string               `json:"prefix,omitempty"` // of the newest pump's requests

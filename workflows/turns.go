@@ -35,6 +35,7 @@ func (s *session) beginTurn() bool {
 	if m.Effort != "" {
 		s.st.Effort = m.Effort
 	}
+	s.keepSaid(m.Message)
 	s.track(m.ID, kindMessage, m.N, decidedHere)
 	s.st.Sends = append(s.st.Sends, pendingSend{Send: activities.Send{
 		ID: m.ID, Kind: activities.SendTurn, Text: m.Text, Blob: m.Blob,
@@ -148,6 +149,7 @@ func (s *session) turnEnded(t *activities.TurnEnd) {
 	}
 	s.st.HasTurn, s.st.GoOns = true, 0
 	s.forgetDecided()
+	held := s.authFailed(t)
 	if v := s.st.turn(s.st.TurnN); v != nil {
 		s.seedShown(v.StartedAt, t.Status, t.Problem)
 	}
@@ -163,8 +165,12 @@ func (s *session) turnEnded(t *activities.TurnEnd) {
 		}
 	})
 	s.become(Idle)
-	if s.overBudget() && s.st.Close == nil {
+	switch {
+	case s.st.Close != nil:
+	case s.overBudget():
 		s.st.Error = s.spent()
+	case held:
+		s.holdForAuth(t.Problem)
 	}
 }
 
@@ -189,7 +195,7 @@ func failureData(f *Failure) map[string]string {
 
 func (s *session) endTurn(status string, f *Failure, fill func(*TurnView)) {
 	now := workflow.Now(s.ctx)
-	s.st.Running, s.st.Busy = false, false
+	s.st.Running, s.st.Busy, s.st.Said = false, false, nil
 	if v := s.st.turn(s.st.TurnN); v != nil {
 		v.Status, v.EndedAt, v.Error = status, now, f
 		fill(v)

@@ -106,7 +106,7 @@ func (s *session) view() SessionView {
 		Refusals: st.Refusals, Close: st.Closed, Unprotected: st.Unprotected,
 		Usage: UsageView{Input: st.Pump.Usage.Input, Output: st.Pump.Usage.Output, Cached: st.Pump.Usage.Cached, Turns: st.TurnN},
 		Options: map[string]string{"sandbox": s.opt.Sandbox, "approval_policy": s.opt.ApprovalPolicy,
-			"model": st.Pump.Model, "dir": s.opt.Dir, "codex": st.Pump.CodexVersion, "on_interrupt": s.opt.OnInterrupt},
+			"model": st.Pump.Model, "dir": s.opt.Dir, "codex": st.Pump.CodexVersion, "on_interrupt": s.opt.OnInterrupt, "credentials": s.opt.Credentials, "on_auth": s.opt.OnAuth},
 		Budget: s.budgetView(), Messages: s.messages(),
 	}
 	if st.Close != nil && st.Status != Closed && st.Status != Failed {

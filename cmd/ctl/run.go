@@ -13,6 +13,7 @@ import (
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
+	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -21,6 +22,7 @@ type startFlags struct {
 	host, seed, dir, model, effort string
 	sandbox, policy, zone, id      string
 	onInterrupt, budget            string
+	credentials, onAuth            string
 	labels                         []string
 	expiry, turnTimeout            time.Duration
 }
@@ -40,6 +42,8 @@ func (f *startFlags) add(c *cobra.Command, _ string) {
 	fl.DurationVar(&f.expiry, "approval-timeout", 24*time.Hour, "an approval that nobody decided counts as declined")
 	fl.DurationVar(&f.turnTimeout, "turn-timeout", 24*time.Hour, "longest turn")
 	fl.StringVar(&f.onInterrupt, "on-interrupt", "ask", "when codex's process dies in a turn: ask (wait for a message), continue (tell codex to go on) or fail")
+	fl.StringVar(&f.credentials, "credentials", "planted", "planted (auth.json on the host) or broker (a ChatGPT login stays away from the host; codex gets short-lived access tokens)")
+	fl.StringVar(&f.onAuth, "on-auth", "", "when a turn got no access token in time: retry (say the same once more if it began nothing; the default with a broker) or ask (wait for a message)")
 	fl.StringVar(&f.budget, "budget", "", "`tokens=N,time=D`: tokens that the session may use in all, longest turn")
 }
 
@@ -48,7 +52,10 @@ func (f *startFlags) options() (workflows.SessionOptions, error) {
 		Zone: f.zone, Host: f.host, Seed: f.seed, Dir: f.dir, Model: f.model, Effort: f.effort,
 		Sandbox: f.sandbox, ApprovalPolicy: f.policy, Expiry: f.expiry, TurnTimeout: f.turnTimeout, By: person(),
 	}
-	opt.OnInterrupt = f.onInterrupt
+	opt.OnInterrupt, opt.OnAuth = f.onInterrupt, f.onAuth
+	if f.credentials != activities.CredentialsPlanted {
+		opt.Credentials = f.credentials
+	}
 	if f.budget != "" {
 		b, err := parseBudget(f.budget)
 		if err != nil {
@@ -91,6 +98,19 @@ func (f *startFlags) options() (workflows.SessionOptions, error) {
 	case workflows.InterruptAsk, workflows.InterruptContinue, workflows.InterruptFail:
 	default:
 		return opt, usage("--on-interrupt %q is none of ask, continue, fail", f.onInterrupt)
+	}
+	switch f.credentials {
+	case activities.CredentialsPlanted, activities.CredentialsBroker:
+	default:
+		return opt, usage("--credentials %q is none of planted, broker", f.credentials)
+	}
+	switch f.onAuth {
+	case "", workflows.AuthRetry, workflows.AuthAsk:
+	default:
+		return opt, usage("--on-auth %q is none of retry, ask", f.onAuth)
+	}
+	if f.credentials == activities.CredentialsBroker && f.seed == "" {
+		return opt, usage("--credentials broker needs a --seed that is a ChatGPT login")
 	}
 	if f.dir != "" && !path.IsAbs(f.dir) {
 		return opt, usage("--dir %q is not an absolute path on the host", f.dir)
@@ -193,8 +213,13 @@ func (a *app) checkNames(ctx context.Context, t *temporal, opt workflows.Session
 		}
 	}
 	if opt.Seed != "" {
-		if _, err := t.seed(ctx, opt.Seed); err != nil {
+		seed, err := t.seed(ctx, opt.Seed)
+		if err != nil {
 			return err
+		}
+		if opt.Credentials == activities.CredentialsBroker && seed.Kind != activities.KindChatGPT {
+			return usage("seed %s is of kind %s: only a ChatGPT login has access tokens that a broker can give", opt.Seed, seed.Kind).
+				hinted("leave --credentials broker out")
 		}
 	}
 	return nil

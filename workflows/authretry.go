@@ -1,0 +1,76 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// What a session does when its turn failed because codex could not get a newer
+// access token in time, although nothing is wrong with the login.
+const (
+	AuthRetry = "retry" // it says the same once more, if the turn cannot have had effects
+	AuthAsk   = "ask"   // it waits for a message
+)
+
+// maxAuthRetries is how many turns in a row a session begins anew by itself.
+const maxAuthRetries = 1
+
+// keepSaid keeps the running turn's message where it may have to be said again.
+func (s *session) keepSaid(m Message) {
+	if s.opt.OnAuth == AuthRetry {
+		s.st.Said = &m
+	}
+}
+
+// authFailed is called before a turn is ended. It puts the turn's message before
+// all others once more, as a turn of its own that people see, or says why that
+// is not done: what had effects is not repeated.
+func (s *session) authFailed(t *activities.TurnEnd) (asks bool) {
+	if t.Status != "failed" || t.Problem == nil || !t.Problem.Passing {
+		s.st.AuthRetries = 0
+		return false
+	}
+	p := t.Problem
+	switch {
+	case s.opt.OnAuth != AuthRetry || s.st.Said == nil || s.toEnd() || s.overBudget():
+		return false
+	case t.Effects:
+		p.Hint = "the turn had begun commands or changes, so it was not begun again: see what they did (`ctl transcript`), then send a message to go on"
+		return true
+	case s.st.AuthRetries >= maxAuthRetries:
+		s.st.AuthRetries = 0
+		p.Message += fmt.Sprintf(" (for the %d. time in a row)", maxAuthRetries+1)
+		return true
+	}
+	s.st.AuthRetries++
+	s.sayAgain(*s.st.Said)
+	return false
+}
+
+// sayAgain makes the running turn's message one that comes before all others.
+// The turns that were promised to those come one later.
+func (s *session) sayAgain(m Message) {
+	s.st.GoOnN++
+	m.ID = fmt.Sprintf("%s.c%d", s.id, s.st.GoOnN)
+	n := s.st.TurnN + 1
+	for i := range s.st.Queue {
+		s.st.Queue[i].N++
+	}
+	s.st.NextN++
+	s.st.Queue = slices.Insert(s.st.Queue, 0, queuedMessage{N: n, Message: m})
+	s.track(m.ID, kindMessage, n, queuedHere)
+	if v := s.st.turn(s.st.TurnN); v != nil {
+		v.FollowedBy = n
+	}
+	s.note(activities.Note{Type: "state", Text: fmt.Sprintf("turn %d says the same again: turn %d got no access token in time, and had begun nothing", n, s.st.TurnN),
+		Data: map[string]string{"by": "on_auth=retry", "set_by": s.opt.By, "message": m.ID}})
+}
+
+// holdForAuth leaves it to a person to go on after a turn for want of a token.
+func (s *session) holdForAuth(p *activities.Problem) {
+	s.st.Error = failureOfProblem(p)
+	s.st.Held = len(s.st.Queue) > 0
+	s.become(Interrupted)
+}
