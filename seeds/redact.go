@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -65,17 +66,30 @@ func forms(secret string) [][]byte {
 		return nil
 	}
 	raw := []byte(secret)
-	found := [][]byte{raw, []byte(url.QueryEscape(secret)), []byte(url.PathEscape(secret)), []byte(hex.EncodeToString(raw))}
+	// As a file holds it: as it is, or escaped for JSON or TOML.
+	written := [][]byte{raw}
+	found := [][]byte{raw, []byte(url.QueryEscape(secret)), []byte(url.PathEscape(secret))}
 	for _, html := range []bool{false, true} {
 		// Twice: what a command printed as JSON is JSON in a string of the rollout.
 		once := jsonEscaped(secret, html)
 		found = append(found, once, jsonEscaped(string(once), html))
+		if !slices.ContainsFunc(written, func(w []byte) bool { return bytes.Equal(w, once) }) {
+			written = append(written, once)
+		}
 	}
-	// Base64 of a text that has the secret somewhere inside: three ways to lie
-	// on its groups of three bytes. The characters at both ends depend on the
-	// neighbours and are left out.
+	for _, text := range written {
+		found = append(found, []byte(hex.EncodeToString(text)))
+		found = append(found, base64Forms(text)...)
+	}
+	return found
+}
+
+// base64Forms are base64 of a text that has the secret somewhere inside: three
+// ways to lie on its groups of three bytes. The characters at both ends depend
+// on the neighbours and are left out.
+func base64Forms(secret []byte) (found [][]byte) {
 	for skip := range 3 {
-		padded := append(make([]byte, skip), raw...)
+		padded := append(make([]byte, skip), secret...)
 		padded = padded[:len(padded)-len(padded)%3]
 		for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
 			text := []byte(enc.EncodeToString(padded))

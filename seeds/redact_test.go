@@ -65,7 +65,8 @@ func TestSecretsAreFoundInTheFormsInWhichTheyTravel(t *testing.T) {
 	for name, text := range map[string]string{
 		"raw": "before " + secret + " after", "JSON": string(asJSON), "JSON in JSON": string(twice),
 		"query": "http://h/?k=" + url.QueryEscape(secret), "path": "http://h/" + url.PathEscape(secret),
-		"hex": hex.EncodeToString([]byte(secret)),
+		"hex": hex.EncodeToString([]byte(secret)), "hex of JSON": hex.EncodeToString(asJSON),
+		"b64 of JSON": base64.StdEncoding.EncodeToString(asJSON), "b64 of JSON, aligned 1": base64.URLEncoding.EncodeToString(append([]byte(" "), asJSON...)),
 		"b64": base64.StdEncoding.EncodeToString([]byte(secret)), "b64url": base64.URLEncoding.EncodeToString([]byte("xx" + secret + "tail")),
 		"b64 inside": base64.StdEncoding.EncodeToString([]byte("user:" + secret)), "b64 aligned 2": base64.StdEncoding.EncodeToString([]byte("u:::" + secret + "\n")),
 	} {

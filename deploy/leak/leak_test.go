@@ -168,27 +168,31 @@ func (d *day) seed(name string, files map[string]string) {
 }
 
 // script is what the agent does: it prints its credential in every form that a
-// shell knows, keeps a copy in its work folder, and says what it knows by heart.
-func script(secrets ...string) []byte {
+// shell knows, keeps a copy in its work folder, and says what it knows by heart:
+// of each seed the secrets.
+func script(t *testing.T, secrets map[string][]string) []byte {
 	const show = `cd "$CODEX_HOME" && for f in auth.json config.toml; do [ -e $f ] || continue; ` +
 		`cat $f; for p in "" x xy; do { printf %s "$p"; cat $f; } | base64 -w0; echo; done; od -An -v -tx1 $f | tr -d ' \n'; echo; cp $f "$OLDPWD/copy-of-$f"; done; ls "$OLDPWD"; echo shown`
+	type m = map[string]any
 	rules := []any{
-		map[string]any{"when": map[string]any{"contains": "show yourself"}, "steps": []any{
-			[]any{map[string]any{"think": "I shall print what I know."}, map[string]any{"shell": show}},
-			[]any{map[string]any{"say": "it said {{ .LastToolOutput }}"}}}},
-		map[string]any{"when": map[string]any{"contains": "take your time", "matches": `gate (\S+)`}, "steps": []any{
-			[]any{map[string]any{"say": "one two three four five six seven eight " + strings.Join(secrets, " and ") + " nine ten"},
-				map[string]any{"wait": map[string]any{"gate": "{{ index .Match 1 }}", "after": 14}}}}},
-		map[string]any{"when": map[string]any{"contains": "ask me"}, "steps": []any{
-			[]any{map[string]any{"shell": map[string]any{"cmd": "false # " + secrets[0], "escalate": true, "justification": "with " + secrets[len(secrets)-1]}}},
-			[]any{map[string]any{"say": "well"}}}},
-		map[string]any{"when": map[string]any{"contains": "fail"}, "steps": []any{
-			[]any{map[string]any{"fail": map[string]any{"kind": "bad_request", "times": -1, "message": "bad key: " + strings.Join(secrets, " or ")}}}}},
-		map[string]any{"reply": "You said: {{ .LastUser }}"},
+		m{"when": m{"contains": "show yourself"}, "steps": []any{
+			[]any{m{"think": "I shall print what I know."}, m{"shell": show}},
+			[]any{m{"say": "it said {{ .LastToolOutput }}"}}}}}
+	for seed, texts := range secrets {
+		rules = append(rules,
+			m{"when": m{"contains": "take your time as " + seed, "matches": `gate (\S+)`}, "steps": []any{
+				[]any{m{"say": "one two three four " + strings.Join(texts, " and ") + " nine ten"},
+					m{"wait": m{"gate": "{{ index .Match 1 }}", "after": 8}}}}},
+			m{"when": m{"contains": "ask me as " + seed}, "steps": []any{
+				[]any{m{"shell": m{"cmd": "false # " + texts[0], "escalate": true, "justification": "with " + texts[len(texts)-1]}}},
+				[]any{m{"say": "well"}}}},
+			m{"when": m{"contains": "fail as " + seed}, "steps": []any{
+				[]any{m{"fail": m{"kind": "bad_request", "times": -1, "message": "bad key: " + strings.Join(texts, " or ")}}}}})
 	}
-	text, err := json.Marshal(map[string]any{"pace": "2ms", "rules": rules})
+	rules = append(rules, m{"reply": "You said: {{ .LastUser }}"})
+	text, err := json.Marshal(m{"pace": "2ms", "rules": rules})
 	if err != nil {
-		panic(err)
+		t.Fatal(err)
 	}
 	return text
 }
@@ -203,8 +207,11 @@ func newDay(t *testing.T) *day {
 	d.apiKey = "sk-" + key
 	// With a blank: it is streamed in two pieces. With letters that are escaped.
 	d.bearer = one + ` "\+/=%& ` + two
+	d.issuer = scriptedauth.Serve(t)
+	tokens := d.issuer.Login(scriptedauth.Account{Mark: login})
+	secrets := map[string][]string{"key": {d.apiKey}, "provider": {d.bearer, mcp}, "login": {tokens.Access, tokens.Refresh}}
 	ctx := d.within()
-	if d.lab, err = lab.New(ctx, lab.Options{Repo: repo, Script: script(d.apiKey, d.bearer), Config: "limits: {watch: 1s}\n"}); err != nil {
+	if d.lab, err = lab.New(ctx, lab.Options{Repo: repo, Script: script(t, secrets), Config: "limits: {watch: 1s}\n"}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -212,7 +219,6 @@ func newDay(t *testing.T) *day {
 			t.Error(err)
 		}
 	})
-	d.issuer = scriptedauth.Serve(t)
 	guarded := httptest.NewServer(d.issuer.Guard(d.lab.Model))
 	t.Cleanup(guarded.Close)
 	d.root = filepath.Join(d.lab.Dir, "host web-1")
@@ -231,7 +237,7 @@ func newDay(t *testing.T) *day {
 		"config.toml": scriptedmodel.LoginConfigTOML(d.lab.Model.BaseURL())})
 	d.seed("provider", map[string]string{"config.toml": scriptedmodel.ConfigTOML(d.lab.Model.BaseURL(), d.bearer) +
 		"\n[mcp_servers.docs]\nurl = \"http://127.0.0.1:9/mcp\"\nhttp_headers = { Authorization = \"Bearer " + mcp + "\" }\n"})
-	d.seed("login", map[string]string{"auth.json": string(d.issuer.Login(scriptedauth.Account{Mark: login}).AuthJSON()),
+	d.seed("login", map[string]string{"auth.json": string(tokens.AuthJSON()),
 		"config.toml": scriptedmodel.LoginConfigTOML(guarded.URL + "/v1")})
 	return d
 }
@@ -251,7 +257,7 @@ func (d *day) worker() int {
 func (d *day) live(seed string) {
 	t, id := d.t, "with-"+seed
 	d.ok("session", "start", "--host", "web-1", "--seed", seed, "--id", id, "--sandbox", "danger-full-access", "--approval-policy", "on-request")
-	if v := d.turn(id, "hello, do you know "+d.apiKey+"?"); v.Status != "completed" {
+	if v := d.turn(id, "hello"); v.Status != "completed" {
 		t.Fatalf("%s: %+v", id, v)
 	}
 	stop := d.follow(id)
@@ -261,7 +267,7 @@ func (d *day) live(seed string) {
 	}
 	// The worker dies and the wire is cut while it streams.
 	gate := "g-" + seed
-	d.ok("session", "send", id, "take your time at gate "+gate, "--no-wait")
+	d.ok("session", "send", id, "take your time as "+seed+" at gate "+gate, "--no-wait")
 	if _, err := d.lab.Model.AwaitWaiting(d.within(), gate); err != nil {
 		t.Fatal(err)
 	}
@@ -285,12 +291,12 @@ func (d *day) live(seed string) {
 			t.Errorf("%s did not show what it was given anew: %+v", id, v)
 		}
 	}
-	if v := d.turn(id, "fail"); v.Status != "failed" {
+	if v := d.turn(id, "fail as "+seed); v.Status != "failed" {
 		t.Errorf("%s did not fail: %+v", id, v)
 	}
 	// codex dies in the middle.
 	gate += "-2"
-	d.ok("session", "send", id, "take your time at gate "+gate, "--no-wait")
+	d.ok("session", "send", id, "take your time as "+seed+" at gate "+gate, "--no-wait")
 	if _, err := d.lab.Model.AwaitWaiting(d.within(), gate); err != nil {
 		t.Fatal(err)
 	}
@@ -318,7 +324,7 @@ func (d *day) live(seed string) {
 func (d *day) ask() {
 	id := "asks"
 	d.ok("session", "start", "--host", "web-1", "--seed", "provider", "--id", id)
-	d.ok("session", "send", id, "ask me", "--no-wait")
+	d.ok("session", "send", id, "ask me as provider", "--no-wait")
 	var list []workflows.Approval
 	d.until("the question", func() (bool, error) {
 		list = nil
