@@ -28,11 +28,38 @@
 // again, so a session of months takes a few megabytes there; where a host cannot
 // do that, the workflow changes to a new process between two turns.
 //
+// # Logins that rotate
+//
+// The refresh token of a ChatGPT login can be used once: what codex makes of it
+// on a host is the only good copy, until it is in the store and the seed's
+// workflow counts it. A caller may rely on this:
+//
+//   - auth.json is looked at before a pump listens to codex, every eight seconds
+//     beside the conversation, behind a conversation before its result is
+//     returned, whenever codex is stopped, and before anything is wiped; while a
+//     session waits and nothing is attached, its host's WatchHost compares two
+//     times on the host every eight seconds or so, and reads what has changed;
+//   - only a valid, later login of the same account becomes the next generation,
+//     and only by compare and set on the generation it was made of and the epoch
+//     of the lease: from who lost the lease nothing is taken (ErrTypeSeedFenced,
+//     RunPumpResult.SeedLost). A half-written file is read again, a logged-out
+//     one changes nothing, one of another account is refused and told;
+//   - the seed is marked as rotated before the blob is written, with the reason
+//     when that fails, and the blob is read back before the pointer moves. A kill
+//     between any two steps loses nothing, and whoever looks next goes on;
+//   - a turn's result waits ten seconds at most for it, and is returned anyhow;
+//   - nothing that is not saved is wiped: PrepareSession, CloseSession and
+//     RecoverSeed fail instead and leave it there. CloseSession with Discard gives
+//     up what cannot be saved, and only that, and says Unsaved;
+//   - from the moment it is noticed a new token is hidden like the planted one,
+//     and those of former generations are hidden as well.
+//
+// RecoverSeed is for a lease whose holder has ended without all this.
+//
 // What is kept in the store:
 //
 //	transcripts/<session>/<first seq>-<generation>.<pump>.<part>   JSON lines of Entry
 //	requests/<session>/<digest>                                    a Request with nothing cut
 //	exec/<id>/<stream>-<offset>                                    raw output
 //	exec/<id>/end                                                  an ExecResult
-//	rotated/<seed>/<generation>-<session>-<digest>                 an auth.json that codex changed
 package activities

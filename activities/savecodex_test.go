@@ -1,0 +1,195 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/deploy/scriptedauth"
+	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/seeds"
+)
+
+// loggedIn is a session whose codex is logged in at an issuer that rotates, and
+// talks to a model that takes only what the issuer gave out.
+func (b *bed) loggedIn(id, rules string) (*talk, *fakeDesk, *scriptedauth.Server, scriptedauth.Login) {
+	b.t.Helper()
+	issuer := scriptedauth.Serve(b.t)
+	guarded := httptest.NewServer(issuer.Guard(scriptedmodel.Serve(b.t, rules)))
+	b.t.Cleanup(guarded.Close)
+	first := issuer.Login(scriptedauth.Account{})
+	dir := b.t.TempDir()
+	for file, text := range map[string]string{
+		"auth.json": string(first.AuthJSON()), "config.toml": scriptedmodel.LoginConfigTOML(guarded.URL + "/v1"), "AGENTS.md": "Be kind.\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	bundle, err := seeds.Pack(dir)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	saved, err := seeds.Save(b.t.Context(), b.store, id, 1, bundle)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	ref := &SeedRef{Name: id, Generation: 1, Blob: saved.Blob, Digest: saved.Digest, Kind: string(saved.Kind), Epoch: 7}
+	d := newDesk(b.t, ref, id)
+	d.at.Auth = seeds.AuthDigest(first.AuthJSON())
+	b.set.Sessions.desk = d
+	return b.prepared(id, "", "workspace-write", ref), d, issuer, first
+}
+
+// Codex refreshes in the middle of a turn: when the turn's result is there the
+// new login is the seed's, and from then on neither the old nor the new one is
+// shown to anybody.
+func TestWhatCodexRotatesInATurnIsSavedBeforeItsResult(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k, d, issuer, first := b.loggedIn("turns", `rules: [{reply: hello}]`)
+	k.start()
+	k.pump(conversation.TurnEnded, k.message("hi"))
+	if d.took() != "" || len(issuer.Refreshes()) != 0 {
+		t.Fatal("a login was saved that nobody had rotated")
+	}
+	logins := []scriptedauth.Login{first}
+	for n := 2; n <= 3; n++ {
+		issuer.Expire("")
+		k.pump(conversation.TurnEnded, k.message("again"))
+		newest := issuer.Newest(first)
+		logins = append(logins, newest)
+		now := d.state()
+		if now.Generation != int64(n) || now.Rotated != nil {
+			t.Fatalf("after %d turns: generation %d, rotated %+v", n, now.Generation, now.Rotated)
+		}
+		if got := b.authIn(now.Ref); !strings.Contains(got, newest.Refresh) || !strings.Contains(got, newest.Access) {
+			t.Error("what counts is not what the issuer gave out last")
+		}
+		if k.authOnHost() != b.authIn(now.Ref) {
+			t.Error("host and seed differ")
+		}
+	}
+	if issuer.MostUses() != 1 || issuer.Revoked(first) != "" {
+		t.Errorf("a token was used %d times, revoked: %s", issuer.MostUses(), issuer.Revoked(first))
+	}
+	// All of them, by a worker that heard of the first only and by one that comes later.
+	var all []string
+	for _, l := range logins {
+		all = append(all, l.Refresh, l.Access, l.ID)
+	}
+	k.pump(conversation.TurnEnded, k.message("say "+strings.Join(all, " ")))
+	k.bed = b.another()
+	k.set.Sessions.desk = d
+	out := k.pump(conversation.TurnEnded, k.message("and "+strings.Join(all, " ")))
+	later := k.live
+	k.bed = b
+	shown := fmt.Sprint(out, readAll(t, b.store, "turns", 0), b.live.of(SessionTopic("turns"), LiveEntry), later.of(SessionTopic("turns"), LiveEntry))
+	for i, token := range all {
+		if strings.Contains(shown, token) {
+			t.Errorf("token %d is shown", i)
+		}
+	}
+	if !strings.Contains(shown, "[redacted") {
+		t.Error("nothing was shown at all")
+	}
+	if got, err := k.close(k.closing()); err != nil || !got.Wiped || got.Unsaved || d.state().Generation != 3 {
+		t.Errorf("closed: %+v, %v", got, err)
+	}
+}
+
+// The worker, the connection or codex may have died right behind a refresh: the
+// pump that comes next saves it, and so does who only stops codex.
+func TestALoginThatNobodySawRotatedIsSavedByWhoComesNext(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k, d := b.held("later", scriptedmodel.Serve(t, `rules: [{reply: hello}]`))
+	k.start()
+	k.rewrite(login("acct-1", 1))
+	k.pump(conversation.TurnEnded, k.message("hi"))
+	k.savedIs(d, 1)
+
+	k.rewrite(login("acct-1", 2))
+	in := StopServerInput{Claim: k.next(), Layout: k.layout, Incarnation: k.incarnation, Seed: k.seed}
+	if _, err := k.set.Sessions.stopServer(t.Context(), in, 1); err != nil {
+		t.Fatal(err)
+	}
+	k.savedIs(d, 2)
+}
+
+// A pump that goes on notices within its period, without an end of anything.
+func TestALoginIsSavedWhileATurnRuns(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	model := scriptedmodel.Serve(t, slowly)
+	k, d := b.held("busy", model)
+	b.set.Sessions.saveEvery = 50 * time.Millisecond
+	k.start()
+	ended := k.pumpBeside(t.Context(), k.bed, k.input(k.message("I am Ada")), quiet(1))
+	for n := 1; n <= 2; n++ {
+		k.replace(login("acct-1", n))
+		await(t, "the login is saved", func() bool { return d.state().Generation == int64(n)+1 })
+	}
+	select {
+	case got := <-ended:
+		t.Fatalf("the pump did not go on: %+v", got)
+	default:
+	}
+	model.Release("gate")
+	if got := <-ended; got.err != nil || got.out.SeedLost != nil {
+		t.Errorf("%+v", got)
+	}
+	k.savedIs(d, 2)
+}
+
+// While a session waits for a person and nothing is attached, its host's watch
+// sees a login change, and saves it; one that is as it was is not even read.
+func TestALoginIsSavedWhileItsSessionWaits(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k, d := b.held("waits", scriptedmodel.Serve(t, asking))
+	k.start()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	in := k.input(k.message("run a command"))
+	in.Pump.Thread.Sandbox = "workspace-write"
+	out, err := k.set.Sessions.pump(ctx, in, quiet(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.took(out, conversation.RequestsOpen)
+	look := func() []hostexec.ChangedFile {
+		t.Helper()
+		found, err := hostexec.LookFiles(t.Context(), b.host(), filepath.Dir(k.layout.Dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	if found := look(); len(found) != 0 {
+		t.Errorf("with nothing new: %+v", found)
+	}
+	// Another worker watches the host.
+	l := b.another().lookout()
+	l.site.desk, l.site.saveEvery = d, 50*time.Millisecond
+	watching, stop := context.WithCancel(t.Context())
+	var done sync.WaitGroup
+	done.Go(func() { l.watchLogins(watching) })
+	for n := 1; n <= 2; n++ {
+		k.rewrite(login("acct-1", n))
+		await(t, "the login is saved", func() bool { return d.state().Generation == int64(n)+1 })
+	}
+	stop()
+	done.Wait()
+	k.savedIs(d, 2)
+	if got := d.took(); got != "rotated, save, rotated, save" {
+		t.Errorf("it took: %s", got)
+	}
+	if found := look(); len(found) != 1 || found[0].Session != "waits" {
+		t.Errorf("on the host: %+v", found)
+	}
+}

@@ -1,0 +1,129 @@
+package hostexec_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+func (s *scene) watchFile(file string) {
+	s.t.Helper()
+	if err := hostexec.WatchFile(s.ctx, s.host, s.proc(), file, "a-note", s.fence); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// tells checks what a look at files tells.
+func (s *scene) tells(when string, want ...hostexec.ChangedFile) {
+	s.t.Helper()
+	got, err := hostexec.LookFiles(s.ctx, s.host, filepath.Dir(s.dir))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		s.t.Errorf("%s: a look told of %+v, want %+v", when, got, want)
+	}
+}
+
+// What somebody waits for is told when it is another, later or earlier, or
+// gone, until somebody attaches.
+func TestAFileThatIsWaitedForIsToldWhenItChanges(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *scene) {
+		changed := hostexec.ChangedFile{Session: "s-1", Process: "p", Note: "a-note"}
+		s.tells("with nothing there")
+		s.start("/bin/sh", "-c", `while read -r x; do :; done`)
+		file := filepath.Join(s.dir, "home", "auth file.json")
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		write := func(ago time.Duration) {
+			t.Helper()
+			at := time.Now().Add(-ago)
+			if err := errors.Join(os.WriteFile(file, []byte("x"), 0o644), os.Chtimes(file, at, at)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(time.Hour)
+		s.leaveWatch(0)
+		s.tells("with no file waited for")
+		s.watchFile(file)
+		s.tells("as it was")
+		s.sees() // the process has nothing to do with it
+
+		write(time.Minute)
+		s.tells("written again", changed)
+		s.tells("looked at again", changed)
+		s.leaveWatch(0)
+		s.tells("given up by the next watch")
+		s.watchFile(file)
+		s.tells("as it is now")
+		write(2 * time.Hour)
+		s.tells("an earlier one", changed)
+
+		s.watchFile(file)
+		if err := os.Rename(file, file+"-"); err != nil {
+			t.Fatal(err)
+		}
+		s.tells("gone", changed)
+		s.watchFile(file)
+		s.tells("waited for, and not there")
+		if err := os.Rename(file+"-", file); err != nil {
+			t.Fatal(err)
+		}
+		s.watchFile(file)
+		write(time.Minute)
+		s.attach(hostexec.AttachOptions{}).Close()
+		s.tells("attached")
+		for _, note := range []string{"", "two words", "a\nline"} {
+			if err := hostexec.WatchFile(s.ctx, s.host, s.proc(), file, note, s.fence); err == nil {
+				t.Errorf("note %q was taken", note)
+			}
+		}
+		older := s.fence
+		older.Epoch.Generation--
+		if err := hostexec.WatchFile(s.ctx, s.host, s.proc(), file, "late", older); !errors.Is(err, hostexec.ErrFenced) {
+			t.Errorf("a former holder: %v", err)
+		}
+	})
+}
+
+func TestAFileIsReadOnlyWhenItChanged(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *scene) {
+		file := filepath.Join(s.dir, "file")
+		read := func(known string) (string, bool, error) {
+			data, changed, err := hostexec.ReadChanged(s.ctx, s.host, file, 16, known)
+			return string(data), changed, err
+		}
+		if _, _, err := read(""); !errors.Is(err, hostexec.ErrNotExist) {
+			t.Errorf("with none there: %v", err)
+		}
+		const sum = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824" // of hello
+		for _, c := range []struct {
+			text, known string
+			changed     bool
+		}{{"hello", "", true}, {"hello", sum, false}, {"hellO", sum, true}, {"", sum, true}, {"", "", true}, {"same\n", sum, true}} {
+			if err := errors.Join(os.MkdirAll(s.dir, 0o777), os.WriteFile(file, []byte(c.text), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+			want := c.text
+			if !c.changed {
+				want = ""
+			}
+			if got, changed, err := read(c.known); err != nil || changed != c.changed || got != want {
+				t.Errorf("%q, known %.4s: %q, %v, %v", c.text, c.known, got, changed, err)
+			}
+		}
+		if err := os.WriteFile(file, make([]byte, 17), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		var long *hostexec.OutputTooLongError
+		if _, _, err := read(sum); !errors.As(err, &long) {
+			t.Errorf("a long one: %v", err)
+		}
+	})
+}
