@@ -15,6 +15,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/deploy/lab"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -163,6 +164,100 @@ func TestTheStoresKeyIsChangedUnderARunningSession(t *testing.T) {
 		t.Errorf("the purged seed is there again: %v, %v", found, err)
 	}
 	run("seed", "rotate-keys", "--check")
+}
+
+// The payload key is changed: old histories are read, new ones take the new
+// key, and who has neither is told so before it sends anything.
+func TestThePayloadKeyIsChangedUnderARunningSession(t *testing.T) {
+	ctx := within(t)
+	script, err := os.ReadFile("model.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := lab.New(ctx, lab.Options{Repo: repo, Script: script, Config: "limits: {watch: 1s}\n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := l.AddHost(ctx, "web-1", hosttest.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.ImportSeed(ctx, "team"); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) string {
+		t.Helper()
+		out, err := l.Out(ctx, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	keyOf := func() string {
+		t.Helper()
+		var st lab.Status
+		if err := l.JSON(ctx, &st, "status"); err != nil {
+			t.Fatal(err)
+		}
+		return st.Temporal.PayloadKey
+	}
+	before := keyOf()
+	run("session", "start", "--host", "web-1", "--seed", "team", "--id", "long")
+	run("session", "send", "long", "hello")
+
+	file := filepath.Join(l.State, "payload.key")
+	old, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh := filepath.Join(t.TempDir(), "fresh")
+	key, err := payload.GenerateKey(fresh)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(fresh)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Down(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, append(text, old...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Up(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if now := keyOf(); now != key.ID() || now == before {
+		t.Errorf("encrypted with %s; before with %s, new is %s", now, before, key.ID())
+	}
+	run("session", "send", "long", "hello")
+	run("doctor")
+
+	var st lab.Status
+	if err := l.JSON(ctx, &st, "status"); err != nil {
+		t.Fatal(err)
+	}
+	empty := t.TempDir()
+	for _, args := range [][]string{{"session", "list"}, {"session", "send", "long", "marked-plain"}} {
+		r := l.Ctl(ctx, nil, append([]string{"--state", empty, "--address", st.Temporal.Address}, args...)...)
+		if r.Code != 2 || !strings.Contains(r.Stderr, "temporal.payload_key") {
+			t.Errorf("without a key: %v", r)
+		}
+	}
+	// With a copy of the key file named in its config, ctl works from anywhere.
+	config := filepath.Join(empty, "fairlead.yaml")
+	if err := os.WriteFile(config, fmt.Appendf(nil, "temporal: {address: %q, payload_key: %q}\n", st.Temporal.Address, file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := l.Ctl(ctx, nil, "--state", empty, "--config", config, "session", "show", "long"); r.Code != 0 {
+		t.Errorf("with the key: %v", r)
+	}
+	run("session", "close", "long")
 }
 
 // firstJSON reads the first object that a command printed: one that fails

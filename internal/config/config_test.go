@@ -66,6 +66,24 @@ seeds:
 	}
 }
 
+func TestTheCodecEndpointIsLoopbackOrGuarded(t *testing.T) {
+	for text, want := range map[string]string{
+		`{codec_listen: "127.0.0.1:7234", codec_origins: ["http://127.0.0.1:8233"]}`: "",
+		`{codec_listen: off}`: "",
+		`{codec_listen: "0.0.0.0:7234", tls: {cert: c.pem, key: k.pem}, token_file: t}`: "",
+		`{codec_listen: "0.0.0.0:7234"}`:                                                "api.codec_listen: 0.0.0.0:7234 is not loopback: it needs api.token_file",
+		`{codec_listen: "0.0.0.0:7234", token_file: t}`:                                 "it needs api.tls",
+		`{codec_listen: "nonsense"}`:                                                    "api.codec_listen: ",
+		`{codec_origins: ["*"]}`:                                                        "api.codec_origins: ",
+		`{codec_origins: ["http://127.0.0.1:8233/"]}`:                                   "api.codec_origins: ",
+	} {
+		_, err := Parse("c.yaml", []byte("api: "+text+"\n"))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v; want %q", text, err, want)
+		}
+	}
+}
+
 func TestNoValueOfASecretFileOrURLIsRepeated(t *testing.T) {
 	_, err := Parse("c.yaml", []byte("store: {url: \"s3://user:hunter2@bucket\"}\n"))
 	if err == nil || strings.Contains(err.Error(), "hunter2") {

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"fairlead.dev/fairlead/internal/payload"
+)
+
+// A worker that cannot read what is on record would fail every task; it says
+// which key it lacks instead.
+func TestWorkerRefusesHistoriesWhoseKeyItLacks(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, port := ln.Addr().String(), ln.Addr().(*net.TCPAddr).Port
+	ln.Close()
+	p := newPlace(t, "")
+	server := exec.Command("../../bin/devserver", "server", "start-dev", "--headless", "--port", strconv.Itoa(port), "--db-filename", filepath.Join(p.dir, "t.db"))
+	if _, err := os.Stat(server.Path); err != nil {
+		t.Fatalf("%v (run `make build`)", err)
+	}
+	start(t, server)
+	base, err := os.ReadFile(p.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := map[string]payload.Key{}
+	for _, name := range []string{"ours", "another"} {
+		if keys[name], err = payload.GenerateKey(filepath.Join(p.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	with := func(temporal, api string) {
+		t.Helper()
+		text := strings.Replace(string(base), "api: {", "api: {"+api, 1)
+		p.write(t, text+fmt.Sprintf("temporal: {address: %q%s}\n", address, temporal))
+	}
+	with(", payload_key: ours", `codec_listen: "127.0.0.1:0", codec_origins: ["http://127.0.0.1:8233"], `)
+	w := runWorker(t, "--config", p.config)
+	var endpoint string
+	wait(t, "the worker is ready", func() bool {
+		st, err := p.status(t)
+		endpoint = st.CodecEndpoint
+		return err == nil && st.Ready && st.PayloadKey == keys["ours"].ID()
+	})
+	// Nobody is asked for more than a few megabytes, and nobody asks in vain.
+	for body, want := range map[string]int{`{"payloads":[]}`: 200, `nonsense`: 400, strings.Repeat(" ", 17<<20) + "{}": 400} {
+		res, err := http.Post(endpoint+"/decode", "application/json", bytes.NewReader([]byte(body)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(res.Body)
+		res.Body.Close()
+		if res.StatusCode != want {
+			t.Errorf("%.20q is answered %s: %.200s", body, res.Status, text)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+	if err := w.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-w.done
+	for _, temporal := range []string{"", ", payload_key: another"} {
+		with(temporal, "")
+		w := runWorker(t, "--config", p.config)
+		<-w.done
+		if code := w.ProcessState.ExitCode(); code != 4 || !strings.Contains(w.log.String(), keys["ours"].ID()) || !strings.Contains(w.log.String(), "temporal.payload_key") {
+			t.Errorf("with %q: exit status %d, want 4\n%s", temporal, code, w.log.String())
+		}
+	}
+	if err := os.Chmod(filepath.Join(p.dir, "ours"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	with(", payload_key: ours", "")
+	w = runWorker(t, "--config", p.config)
+	<-w.done
+	if code := w.ProcessState.ExitCode(); code != 2 || !strings.Contains(w.log.String(), "temporal.payload_key: others may read") {
+		t.Errorf("a key that others may read: exit status %d, want 2\n%s", code, w.log.String())
+	}
+}

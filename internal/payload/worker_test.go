@@ -1,0 +1,124 @@
+package payload
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+)
+
+// echo takes two signals and returns what they said, and its input.
+func echo(ctx workflow.Context, in string) (string, error) {
+	ch := workflow.GetSignalChannel(ctx, "say")
+	for range 2 {
+		var said string
+		ch.Receive(ctx, &said)
+		in += " " + said
+	}
+	return in, nil
+}
+
+// The SDK drops a signal that it cannot decode, and fails a workflow whose
+// input it cannot decode. Ours wait for a worker that has the key.
+func TestAWorkerWithoutTheKeyLosesNothing(t *testing.T) {
+	const path = "../../bin/devserver"
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("%v (run `make build`)", err)
+	}
+	quiet := log.NewStructuredLogger(slog.New(slog.DiscardHandler))
+	server, err := testsuite.StartDevServer(t.Context(), testsuite.DevServerOptions{
+		ExistingPath: path, Stdout: io.Discard, Stderr: io.Discard, ClientOptions: &client.Options{Logger: quiet},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	dial := func(keys ...Key) client.Client {
+		t.Helper()
+		opts := client.Options{HostPort: server.FrontendHostPort(), Logger: quiet}
+		NewCodec("default", keys...).Use(&opts)
+		c, err := client.DialContext(ctx, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		return c
+	}
+	work := func(c client.Client) worker.Worker {
+		t.Helper()
+		w := worker.New(c, "q", worker.Options{})
+		w.RegisterWorkflow(echo)
+		if err := w.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	old, fresh := key(t), key(t)
+	first, none, both, outsider := dial(old), dial(), dial(fresh, old), dial()
+
+	run, err := first.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: "w", TaskQueue: "q"}, echo, "input")
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := func(c client.Client, keyID string) {
+		t.Helper()
+		w := work(c)
+		defer w.Stop()
+		for ctx.Err() == nil {
+			it := first.GetWorkflowHistory(ctx, "w", run.GetRunID(), false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+			for it.HasNext() {
+				ev, err := it.Next()
+				if err != nil {
+					t.Fatal(err)
+				}
+				f := ev.GetWorkflowTaskFailedEventAttributes().GetFailure()
+				if f == nil {
+					continue
+				}
+				text := NewCodec("default", old, fresh).Message(f)
+				if strings.Contains(text, keyID) && strings.Contains(text, "temporal.payload_key") {
+					return
+				}
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+		t.Fatalf("no task failed for want of key %s", keyID)
+	}
+	// The input's key is missing, then a signal's.
+	failed(none, old.ID())
+	if err := both.SignalWorkflow(ctx, "w", "", "say", "encrypted"); err != nil {
+		t.Fatal(err)
+	}
+	failed(first, fresh.ID())
+	if err := outsider.SignalWorkflow(ctx, "w", "", "say", "plain"); err != nil {
+		t.Fatal(err)
+	}
+	w := work(both)
+	defer w.Stop()
+	var got string
+	if err := both.GetWorkflow(ctx, "w", "").Get(ctx, &got); err != nil || got != "input encrypted plain" {
+		t.Errorf("the workflow says %q, %v", got, err)
+	}
+	if err := none.GetWorkflow(ctx, "w", "").Get(ctx, &got); err == nil || !strings.Contains(err.Error(), fresh.ID()) {
+		t.Errorf("a client without the key reads %q, %v", got, err)
+	}
+}
