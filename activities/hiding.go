@@ -23,15 +23,7 @@ func (s secrets) add(auth []byte) {
 		return
 	}
 	s.all.Add(found)
-	s.pump.Add(revealed(found)...)
-}
-
-func revealed(secrets []seeds.Secret) []string {
-	var texts []string
-	for _, sec := range secrets {
-		texts = append(texts, sec.Reveal())
-	}
-	return texts
+	s.pump.Add(seeds.Forms(found)...)
 }
 
 // hiding gives what hides a seed's secrets. Who asked holds it for as long as he
@@ -50,7 +42,7 @@ func (s *site) hiding(ctx context.Context, ref *SeedRef) (secrets, error) {
 	found := seeds.KnownSecrets(b)
 	known := secrets{
 		all:  seeds.NewRedactor(ref.Name, found),
-		pump: conversation.NewRedactor(revealed(found)...),
+		pump: conversation.NewRedactor(seeds.Forms(found)...),
 		auth: b.Auth(),
 	}
 	if ref.rotates() {
@@ -85,7 +77,7 @@ func (s *site) hideOthers(ctx context.Context, known secrets, ref *SeedRef) erro
 			continue
 		}
 		known.all.Add(seeds.KnownSecrets(b))
-		known.pump.Add(revealed(seeds.KnownSecrets(b))...)
+		known.pump.Add(seeds.Forms(seeds.KnownSecrets(b))...)
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package activities
 
 import (
+	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +11,7 @@ import (
 	"testing"
 	"weak"
 
+	"fairlead.dev/fairlead/deploy/scriptedmodel"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -80,4 +83,20 @@ func TestAWorkerForgetsTheSecretsOfSeedsThatItNoLongerServes(t *testing.T) {
 		t.Error("the first one was never forgotten")
 	}
 	hides(hiding(first), 0)
+}
+
+// What streams by is shown before anything else has looked at it: there, too, a
+// secret is found in the forms that a shell makes of it.
+func TestWhatStreamsByHidesSecretsInEveryForm(t *testing.T) {
+	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
+	sec, err := b.set.Sessions.hiding(t.Context(), b.plantable(scriptedmodel.Serve(t, `rules: []`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := "key: " + madeUpKey + "\n"
+	for name, form := range map[string]string{"raw": text, "base64": base64.StdEncoding.EncodeToString([]byte(text)), "hex": hex.EncodeToString([]byte(text))} {
+		if got := sec.pump.String(form); got == form {
+			t.Errorf("%s is shown: %s", name, got)
+		}
+	}
 }

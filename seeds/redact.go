@@ -65,23 +65,51 @@ func forms(secret string) [][]byte {
 	if len(secret) < MinSecret {
 		return nil
 	}
-	raw := []byte(secret)
 	// As a file holds it: as it is, or escaped for JSON or TOML.
-	written := [][]byte{raw}
-	found := [][]byte{raw, []byte(url.QueryEscape(secret)), []byte(url.PathEscape(secret))}
+	written := [][]byte{[]byte(secret)}
+	found := [][]byte{[]byte(url.QueryEscape(secret)), []byte(url.PathEscape(secret))}
+	add := func(to *[][]byte, form []byte) {
+		if !slices.ContainsFunc(*to, func(f []byte) bool { return bytes.Equal(f, form) }) {
+			*to = append(*to, form)
+		}
+	}
 	for _, html := range []bool{false, true} {
-		// Twice: what a command printed as JSON is JSON in a string of the rollout.
-		once := jsonEscaped(secret, html)
-		found = append(found, once, jsonEscaped(string(once), html))
-		if !slices.ContainsFunc(written, func(w []byte) bool { return bytes.Equal(w, once) }) {
-			written = append(written, once)
+		form := []byte(secret)
+		for level := range escapeLevels {
+			form = jsonEscaped(string(form), html)
+			add(&found, form)
+			if level == 0 {
+				add(&written, form)
+			}
 		}
 	}
 	for _, text := range written {
-		found = append(found, []byte(hex.EncodeToString(text)))
-		found = append(found, base64Forms(text)...)
+		add(&found, text)
+		add(&found, []byte(hex.EncodeToString(text)))
+		for _, form := range base64Forms(text) {
+			add(&found, form)
+		}
 	}
 	return found
+}
+
+// escapeLevels is how often a secret may have been escaped: in the config.toml
+// that a command printed, whose output is JSON, in a program's text, in a line
+// of the rollout.
+const escapeLevels = 4
+
+// Forms are the ways in which secrets may be written, those that are long
+// enough to be looked for.
+func Forms(secrets []Secret) []string {
+	var out []string
+	for _, s := range secrets {
+		for _, form := range forms(s.Reveal()) {
+			if len(form) >= MinSecret {
+				out = append(out, string(form))
+			}
+		}
+	}
+	return out
 }
 
 // base64Forms are base64 of a text that has the secret somewhere inside: three

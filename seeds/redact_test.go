@@ -62,8 +62,17 @@ func TestSecretsAreFoundInTheFormsInWhichTheyTravel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	again := string(twice)
+	for range 2 { // in a program's text, in a line of the rollout
+		more, err := json.Marshal(again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again = string(more)
+	}
 	for name, text := range map[string]string{
-		"raw": "before " + secret + " after", "JSON": string(asJSON), "JSON in JSON": string(twice),
+		"JSON in JSON in JSON in JSON": again,
+		"raw":                          "before " + secret + " after", "JSON": string(asJSON), "JSON in JSON": string(twice),
 		"query": "http://h/?k=" + url.QueryEscape(secret), "path": "http://h/" + url.PathEscape(secret),
 		"hex": hex.EncodeToString([]byte(secret)), "hex of JSON": hex.EncodeToString(asJSON),
 		"b64 of JSON": base64.StdEncoding.EncodeToString(asJSON), "b64 of JSON, aligned 1": base64.URLEncoding.EncodeToString(append([]byte(" "), asJSON...)),
