@@ -20,6 +20,7 @@ import (
 // startFlags are what a person chooses for a session.
 type startFlags struct {
 	host, seed, dir, model, effort string
+	seedPool                       string
 	sandbox, policy, zone, id      string
 	onInterrupt, budget            string
 	credentials, onAuth            string
@@ -32,6 +33,7 @@ func (f *startFlags) add(c *cobra.Command, _ string) {
 	fl.StringVar(&f.host, "host", "", "`NAME` of the host; local is this machine")
 	fl.StringArrayVar(&f.labels, "label", nil, "any host with the label `key=value`; repeatable")
 	fl.StringVar(&f.seed, "seed", "", "`NAME` of the credentials")
+	fl.StringVar(&f.seedPool, "seed-pool", "", "any healthy credentials of this `POOL`, those used least recently first")
 	fl.StringVar(&f.dir, "dir", "", "work in `DIR` on the host instead of a fresh folder")
 	fl.StringVar(&f.model, "model", "", "model")
 	fl.StringVar(&f.effort, "effort", "", "reasoning effort")
@@ -49,7 +51,7 @@ func (f *startFlags) add(c *cobra.Command, _ string) {
 
 func (f *startFlags) options() (workflows.SessionOptions, error) {
 	opt := workflows.SessionOptions{
-		Zone: f.zone, Host: f.host, Seed: f.seed, Dir: f.dir, Model: f.model, Effort: f.effort,
+		Zone: f.zone, Host: f.host, Seed: f.seed, SeedPool: f.seedPool, Dir: f.dir, Model: f.model, Effort: f.effort,
 		Sandbox: f.sandbox, ApprovalPolicy: f.policy, Expiry: f.expiry, TurnTimeout: f.turnTimeout, By: person(),
 	}
 	opt.OnInterrupt, opt.OnAuth = f.onInterrupt, f.onAuth
@@ -80,6 +82,12 @@ func (f *startFlags) options() (workflows.SessionOptions, error) {
 	}
 	if err == nil && f.seed != "" {
 		err = checkName("seed name", f.seed)
+	}
+	if err == nil && f.seedPool != "" {
+		err = checkName("pool name", f.seedPool)
+	}
+	if err == nil && f.seed != "" && f.seedPool != "" {
+		err = usage("--seed and --seed-pool: give one of them")
 	}
 	if err != nil {
 		return opt, err
@@ -222,7 +230,20 @@ func (a *app) checkNames(ctx context.Context, t *temporal, opt workflows.Session
 				hinted("leave --credentials broker out")
 		}
 	}
+	if opt.SeedPool != "" {
+		return t.seedPool(ctx, opt.SeedPool)
+	}
 	return nil
+}
+
+// seedPool finds out whether there is a pool of that name with any seed in it.
+func (t *temporal) seedPool(ctx context.Context, name string) error {
+	var v workflows.SeedPoolView
+	err := t.ask(ctx, "find seed pool "+name, workflows.SeedPoolID(name), workflows.QuerySeedPool, &v)
+	if exitOf(err) == exitNotFound || err == nil && len(v.Seeds) == 0 {
+		err = notFound("find seed pool %s: no seed is in it", name).hinted("`ctl seed set NAME --pool %s` puts one in", name)
+	}
+	return err
 }
 
 func sessionStart(id string, opt workflows.SessionOptions) client.StartWorkflowOptions {

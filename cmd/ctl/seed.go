@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 	enums "go.temporal.io/api/enums/v1"
@@ -17,15 +15,19 @@ import (
 
 func seedCommand(a *app) *cobra.Command {
 	return group("seed", "credentials that sessions run with",
-		seedImportCommand(a), seedListCommand(a), seedShowCommand(a), seedDeleteCommand(a), seedExportCommand(a), seedRotateKeysCommand(a))
+		seedImportCommand(a), seedListCommand(a), seedShowCommand(a), seedSetCommand(a), seedReviveCommand(a), seedDeleteCommand(a),
+		seedExportCommand(a), seedRotateKeysCommand(a))
 }
 
 func seedImportCommand(a *app) *cobra.Command {
 	var settings, from, identity string
+	var give giving
 	c := &cobra.Command{
 		Use: "import NAME [DIR]", Short: "keep a codex home's credentials, encrypted", Args: cobra.RangeArgs(1, 2),
 		Long: `Packs auth.json, config.toml, AGENTS.md, rules, skills and prompts of a codex home,
-checks them, and has a worker encrypt and keep them. Importing again makes a new generation.
+checks them, and has a worker encrypt and keep them. Importing again makes a new generation,
+and ends what was wrong with the former one; while a session holds a login that rotates,
+it is refused.
 
 --settings FILE adds to every session's config.toml what a person would not want to
 write there by hand. The file is encrypted with the rest, and what it says goes into a
@@ -56,7 +58,7 @@ marketplaces, plugins. What it says, config.toml must not say too.
 				if err != nil {
 					return err
 				}
-				return a.importSeed(c.Context(), args[0], bundle)
+				return a.importSeed(c.Context(), args[0], bundle, give.chosen(c))
 			}
 			if dir != "" || settings != "" {
 				return usage("%s: --from is the whole seed: it goes with neither a folder nor --settings", doing)
@@ -65,11 +67,12 @@ marketplaces, plugins. What it says, config.toml must not say too.
 			if err != nil {
 				return err
 			}
-			return a.importSeed(c.Context(), args[0], bundle)
+			return a.importSeed(c.Context(), args[0], bundle, give.chosen(c))
 		},
 	}
 	c.Flags().StringVar(&from, "from", "", "`file` that 'ctl seed export' wrote")
 	c.Flags().StringVar(&identity, "identity", "", "age identity `file` that opens what --from names, on this machine")
+	give.add(c)
 	c.Flags().StringVar(&settings, "settings", "", "YAML file with what goes into every session's config.toml")
 	return c
 }
@@ -96,8 +99,11 @@ func packSeed(doing, dir, settings string) (*seeds.Bundle, error) {
 	return bundle, nil
 }
 
-func (a *app) importSeed(ctx context.Context, name string, bundle *seeds.Bundle) error {
+func (a *app) importSeed(ctx context.Context, name string, bundle *seeds.Bundle, give workflows.SetSeed) error {
 	if err := checkName("seed name", name); err != nil {
+		return err
+	}
+	if err := checkGiving(give); err != nil {
 		return err
 	}
 	doing := "import seed " + name
@@ -116,7 +122,7 @@ func (a *app) importSeed(ctx context.Context, name string, bundle *seeds.Bundle)
 	if err != nil {
 		return apiFailure(doing, err)
 	}
-	put := workflows.PutSeed{Name: name, By: person(), Ref: activities.SeedRef{
+	put := workflows.PutSeed{Name: name, By: person(), Share: give.Share, Pools: give.Pools, Ref: activities.SeedRef{
 		Name: name, Blob: stored.Ref.Blob, Digest: stored.Ref.Digest, Kind: string(stored.Ref.Kind),
 	}}
 	for _, f := range stored.Manifest.Files {
@@ -133,66 +139,6 @@ func (a *app) importSeed(ctx context.Context, name string, bundle *seeds.Bundle)
 	return a.print().show(v, func(p *printer) {
 		p.printf("seed %s: generation %d, %s, %d files\n", v.Name, v.Generation, v.Kind, len(v.Files))
 	})
-}
-
-func seedListCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "seeds there are", Args: cobra.NoArgs, Example: "  ctl seed list",
-		RunE: func(c *cobra.Command, _ []string) error {
-			t, err := a.temporal(c.Context())
-			if err != nil {
-				return err
-			}
-			infos, err := t.list(c.Context(), "list seeds", fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", workflows.TypeSeed), 1000)
-			if err != nil {
-				return err
-			}
-			list := []workflows.SeedView{}
-			for _, info := range infos {
-				var v workflows.SeedView
-				id := info.GetExecution().GetWorkflowId()
-				if err := t.ask(c.Context(), "show "+id, id, workflows.QuerySeed, &v); err != nil {
-					return err
-				}
-				if v.Generation > 0 {
-					list = append(list, v)
-				}
-			}
-			return showAll(a.print(), list, func(p *printer) {
-				var rows [][]cell
-				for _, v := range list {
-					rows = append(rows, []cell{painted(bold, v.Name), plain(v.Kind), plain(v.Generation), plain(v.Health),
-						plain(strings.Join(v.HeldBy, " ")), plain(len(v.Files))})
-				}
-				p.table([]string{"NAME", "KIND", "GENERATION", "HEALTH", "HELD BY", "FILES"}, rows)
-			})
-		},
-	}
-}
-
-func seedShowCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "show NAME", Short: "what a seed holds, never its secrets", Args: cobra.ExactArgs(1), Example: "  ctl seed show team",
-		RunE: func(c *cobra.Command, args []string) error {
-			t, err := a.temporal(c.Context())
-			if err != nil {
-				return err
-			}
-			v, err := t.seed(c.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return a.print().show(v, func(p *printer) {
-				p.fields(plain("name"), painted(bold, v.Name), plain("kind"), plain(v.Kind), plain("generation"), plain(v.Generation),
-					plain("health"), plain(v.Health), plain("held by"), plain(strings.Join(v.HeldBy, ", ")))
-				var rows [][]cell
-				for _, f := range v.Files {
-					rows = append(rows, []cell{plain(f.Path), plain(f.Mode), painted(dim, f.Digest)})
-				}
-				p.table([]string{"FILE", "MODE", "SHA256"}, rows)
-			})
-		},
-	}
 }
 
 // seed asks a seed's workflow.

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/workflows"
+)
+
+// giving is how a person wants a seed to be given to sessions.
+type giving struct {
+	share int
+	pools []string
+}
+
+func (g *giving) add(c *cobra.Command) {
+	c.Flags().IntVar(&g.share, "share", 0, "at most `N` sessions at a time; 0 means any number (a login that rotates is never shared)")
+	c.Flags().StringSliceVar(&g.pools, "pool", nil, "put it into this `POOL` and take it out of all others; repeatable, '' for none")
+}
+
+// chosen is what was said of it; what was not stays.
+func (g *giving) chosen(c *cobra.Command) workflows.SetSeed {
+	set := workflows.SetSeed{By: person()}
+	if c.Flags().Changed("share") {
+		set.Share = &g.share
+	}
+	if c.Flags().Changed("pool") {
+		pools := []string{}
+		for _, p := range g.pools {
+			if p = strings.TrimSpace(p); p != "" {
+				pools = append(pools, p)
+			}
+		}
+		set.Pools = &pools
+	}
+	return set
+}
+
+func checkGiving(set workflows.SetSeed) error {
+	if set.Share != nil && *set.Share < 0 {
+		return usage("--share %d: a number of sessions, or 0 for any number", *set.Share)
+	}
+	if set.Pools == nil {
+		return nil
+	}
+	for _, p := range *set.Pools {
+		if err := checkName("pool name", p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func seedSetCommand(a *app) *cobra.Command {
+	var give giving
+	c := &cobra.Command{
+		Use: "set NAME", Short: "who may have a seed: how many at a time, from which pools", Args: cobra.ExactArgs(1),
+		Long: `A session that is started with --seed-pool POOL gets the healthy seed of that pool that
+was used least recently, and waits in line where none is free.`,
+		Example: "  ctl seed set key --share 4\n  ctl seed set team-1 --pool logins --pool night",
+		RunE: func(c *cobra.Command, args []string) error {
+			set := give.chosen(c)
+			if set.Share == nil && set.Pools == nil {
+				return usage("set seed %s: neither --share nor --pool: there is nothing to set", args[0])
+			}
+			if err := checkGiving(set); err != nil {
+				return err
+			}
+			return a.changeSeed(c, args[0], "set", workflows.UpdateSetSeed, set)
+		},
+	}
+	give.add(c)
+	return c
+}
+
+func seedReviveCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "revive NAME", Short: "go on with the stored login of a suspect or recovering seed", Args: cobra.ExactArgs(1),
+		Long: `Says that the stored generation is what there is. What a lost host may have made of the
+login is given up, and whoever waits for the seed gets it. If codex did rotate the login
+there, the stored one no longer works: then log in anew and import it.`,
+		Example: "  ctl seed revive team",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.changeSeed(c, args[0], "revive", workflows.UpdateReviveSeed, workflows.ReviveSeed{By: person()})
+		},
+	}
+}
+
+// changeSeed sends an update to a seed that is there, and shows what it is then.
+func (a *app) changeSeed(c *cobra.Command, name, what, update string, arg any) error {
+	t, err := a.temporal(c.Context())
+	if err != nil {
+		return err
+	}
+	if _, err := t.seed(c.Context(), name); err != nil {
+		return err
+	}
+	var v workflows.SeedView
+	if err := t.update(c.Context(), what+" seed "+name, workflows.SeedID(name), update, "", &v, arg); err != nil {
+		return err
+	}
+	return a.print().show(v, func(p *printer) { p.printf("seed %s: %s, %s\n", v.Name, v.Health, seedState(v)) })
+}
