@@ -1,7 +1,8 @@
 // Command ctl is what people touch: it brings a stack up on one machine, and
 // it speaks to Temporal and to the workers of any other.
 //
-// It never dials a host and holds no key that decrypts. Commands and state go
+// It never dials a host and holds no key of the store; what Temporal keeps it
+// opens with the payload key, as workers do. Commands and state go
 // through Temporal; bytes (live text, transcripts, output) come from a worker's
 // HTTP API.
 //

@@ -14,6 +14,7 @@
 //	GET  /v1/exec/{id}?out=BYTE&err=BYTE     Events as JSON lines until the command has ended
 //	POST /v1/messages                        a long prompt into the store → StoredMessage
 //	POST /v1/seeds/{name}                    a packed seed into the store → StoredSeed
+//	POST /v1/seeds/{name}/export             a generation, encrypted for the recipient that ExportSeed names
 //
 // # What a viewer may count on
 //
@@ -36,5 +37,5 @@
 // A unix socket (mode 0600) serves the worker's own user. A loopback address
 // serves whoever is on the machine, browsers excepted. Any other address is
 // refused at start unless there are a certificate and a bearer token. Seeds are
-// taken over a unix socket or TLS only. A token is never in a URL or a log.
+// taken and handed out over a unix socket or TLS only. A token is never in a URL or a log.
 package api

@@ -18,5 +18,8 @@
 //     or a bucket that does not answer is ErrUnreachable;
 //   - a wrong identity is ErrWrongKey and a blob that was cut, changed or moved
 //     is ErrTorn, never other bytes;
+//   - Rekey encrypts a blob for the recipients of today, in its place: the old one
+//     or the new one is there at every moment, and what was deleted or written
+//     meanwhile wins;
 //   - a Store is safe for concurrent use.
 package store
