@@ -32,6 +32,8 @@ type fakeSessions struct {
 	hangs map[string]chan struct{}                                                                // activities that wait until theirs is closed, or they are called back
 	fails map[string]error
 
+	ends func(activities.CloseSessionInput) (activities.CloseSessionResult, error) // every close, in place of the usual
+
 	closeErrs []error // of the first closes
 	closed    []activities.CloseSessionInput
 	recorded  []activities.RecordNotesInput
@@ -123,6 +125,10 @@ func (f *fakeSessions) CloseSession(ctx context.Context, in activities.CloseSess
 	f.mu.Lock()
 	f.closed = append(f.closed, in)
 	n := len(f.closed)
+	if f.ends != nil {
+		f.mu.Unlock()
+		return f.ends(in)
+	}
 	var err error
 	if n <= len(f.closeErrs) {
 		err = f.closeErrs[n-1]
@@ -155,6 +161,7 @@ type world struct {
 	released []string
 	back     []release   // what was said with it
 	reports  []report    // of the seed
+	asked    []acquire   // of pools and seeds
 	left     *leftBehind // what the pool was told of
 	refuse   *Failure    // the pool's answer, in place of a grant
 	mute     bool        // it does not answer at all
@@ -212,6 +219,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) external(id, name string, arg any) error {
 	switch name {
 	case signalAcquire:
+		w.asked = append(w.asked, arg.(acquire))
 		g := granted{From: id, Epoch: 1}
 		switch {
 		case w.mute:

@@ -77,19 +77,27 @@ func (s *seed) byEpoch(epoch int64) *seedLease {
 func (s *seed) grant(l seedLease) *seedLease {
 	s.st.Epoch++
 	l.Epoch, l.Since, l.Told, l.Rotates = s.st.Epoch, workflow.Now(s.ctx), s.st.Ref.Generation, s.exclusive()
-	s.st.UsedAt = l.Since
+	if !l.Internal {
+		s.st.UsedAt = l.Since
+	}
 	s.st.Leases = append(s.st.Leases, l)
 	return &s.st.Leases[len(s.st.Leases)-1]
 }
 
 // drop ends a lease of which nothing is left anywhere.
 func (s *seed) drop(epoch int64) {
-	if l := s.byEpoch(epoch); l != nil && l.Pool != "" {
+	l := s.byEpoch(epoch)
+	if l == nil {
+		return
+	}
+	if l.Pool != "" {
 		p := s.inPool(l.Pool)
 		p.Left = append(p.Left, l.Holder)
 	}
+	if !l.Internal {
+		s.st.UsedAt = workflow.Now(s.ctx)
+	}
 	s.st.Leases = slices.DeleteFunc(s.st.Leases, func(l seedLease) bool { return l.Epoch == epoch })
-	s.st.UsedAt = workflow.Now(s.ctx)
 	s.work = true
 }
 

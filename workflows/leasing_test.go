@@ -1,0 +1,130 @@
+package workflows
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+)
+
+// What a session says of its seed, and hears of it.
+
+func closes(out activities.CloseSessionResult, err error) func(activities.CloseSessionInput) (activities.CloseSessionResult, error) {
+	return func(in activities.CloseSessionInput) (activities.CloseSessionResult, error) {
+		out.Seq = in.Seq + int64(len(in.Notes))
+		return out, err
+	}
+}
+
+func TestASessionGivesItsSeedBackWithNoMoreThanIsCertain(t *testing.T) {
+	for name, c := range map[string]struct {
+		close            Close
+		end              func(activities.CloseSessionInput) (activities.CloseSessionResult, error)
+		clean, discarded bool
+	}{
+		"wiped":             {Close{}, closes(activities.CloseSessionResult{Wiped: true, Removed: true}, nil), true, false},
+		"not wiped":         {Close{}, closes(activities.CloseSessionResult{Removed: true}, nil), false, false},
+		"given up, wiped":   {Close{Discard: true}, closes(activities.CloseSessionResult{Wiped: true, Unsaved: true}, nil), true, true},
+		"given up, away":    {Close{Discard: true}, closes(activities.CloseSessionResult{}, finally(activities.ErrTypeUnreachable)), false, false},
+		"another's by then": {Close{}, closes(activities.CloseSessionResult{}, finally(activities.ErrTypeFenced)), false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.fake.ends = c.end
+			w.at(time.Second, func() { w.takes(w.send(SignalClose, c.close)) })
+			w.start(SessionOptions{Seed: "team"})
+			r := w.back[0]
+			if w.released[0] != "seed/team" || r.Epoch != 7 || r.Generation == 0 || r.Clean != c.clean || r.Discarded != c.discarded {
+				t.Errorf("%s got %+v", w.released[0], r)
+			}
+		})
+	}
+}
+
+func TestASessionSaysWhereItsSeedWillBeBeforeItIsThere(t *testing.T) {
+	w := newWorld(t)
+	w.ends(time.Second)
+	w.start(SessionOptions{Seed: "team"})
+	a := w.asked[len(w.asked)-1]
+	if a.At == nil || a.At.Name != "web-1" || a.Generation == 0 || a.Generation != w.fake.closed[0].Claim.Generation || a.Holder != "s1" {
+		t.Errorf("asked with %+v", a)
+	}
+}
+
+func TestASeedOfAPoolIsTheSessionsSeed(t *testing.T) {
+	w := newWorld(t)
+	w.at(time.Second, func() {
+		if v := w.view(); v.Seed != "team" || v.State != Idle {
+			t.Errorf("session is %+v", v)
+		}
+	})
+	w.ends(2 * time.Second)
+	w.start(SessionOptions{SeedPool: "logins"})
+	if got := strings.Join(w.released, " "); got != "seed/team pool/default" || w.back[0].Epoch != 7 {
+		t.Errorf("released %s with %+v", got, w.back)
+	}
+	if last := w.asked[len(w.asked)-1]; last.Seed != "team" || len(w.asked) != 3 {
+		t.Errorf("the host's pool was told %+v", w.asked)
+	}
+}
+
+func TestASessionTakesTheGenerationThatWasSavedUnderItsEpoch(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", ""))
+	say := func(epoch, generation int64, blob string) {
+		w.SignalWorkflow(signalLease, granted{From: SeedID("team"), Epoch: epoch,
+			Seed: &activities.SeedRef{Name: "team", Generation: generation, Blob: blob, Digest: "d", Epoch: epoch}})
+	}
+	w.at(time.Second, func() { say(7, 4, "newer"); say(6, 9, "of another epoch"); say(7, 2, "older") })
+	w.at(2*time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.ends(time.Minute)
+	w.start(SessionOptions{Seed: "team"})
+	if s := w.fake.ran[0].Seed; s.Blob != "newer" || s.Generation != 4 || s.Epoch != 7 {
+		t.Errorf("the pump had %+v", s)
+	}
+	if s := w.fake.closed[0].Seed; s.Blob != "newer" {
+		t.Errorf("closed with %+v", s)
+	}
+}
+
+func failsAuth(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	out, err := endsTurn("failed", "")(context.Background(), in)
+	out.Pump.Turn.Problem = &activities.Problem{Kind: "auth", Message: "codex was told 401", Hint: "import it anew"}
+	return out, err
+}
+
+func TestAnAuthFailureOfATurnIsToldToTheSeed(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", ""), failsAuth, endsTurn("completed", ""), endsTurn("completed", ""))
+	for i, id := range []string{"m1", "m2", "m3", "m4"} {
+		w.at(time.Duration(i+1)*time.Minute, func() { w.send(SignalMessage, hello(id)) })
+	}
+	w.ends(10 * time.Minute)
+	w.start(SessionOptions{Seed: "team"})
+	if len(w.reports) != 2 {
+		t.Fatalf("reported %+v", w.reports)
+	}
+	bad, good := w.reports[0], w.reports[1]
+	if bad.Verdict != VerdictSuspect || bad.Holder != "s1" || bad.Epoch != 7 || !strings.Contains(bad.Reason, "401") || bad.Hint != "import it anew" {
+		t.Errorf("reported %+v", bad)
+	}
+	if good.Verdict != VerdictAlive || good.Epoch != 7 || good.Began.IsZero() {
+		t.Errorf("reported %+v", good)
+	}
+	if !w.back[0].Proven.After(good.Began) {
+		t.Errorf("gave it back with %+v", w.back[0])
+	}
+}
+
+func TestACodexThatIsNotLoggedInIsToldToTheSeed(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, refuses("auth", conversation.Decided))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.start(SessionOptions{Seed: "team"})
+	if len(w.reports) != 1 || w.reports[0].Verdict != VerdictSuspect {
+		t.Errorf("reported %+v", w.reports)
+	}
+}
