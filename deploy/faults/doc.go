@@ -34,6 +34,17 @@
 //   - left over: after the close no process of the session runs, its folder is
 //     gone, its host's slot and its seed are free.
 //
+// # Seeds
+//
+// Rows of their own strike a login that rotates, with an issuer of its own, at
+// each step of acquire, plant, rotate, save and release (-only seeds, -only
+// "seeds: FAULT", -moment STEP). Of each it is judged, when the seed is free
+// again: nobody held it beside another and no refresh token was used twice (two
+// holders); the newest token that the issuer gave out, unspent, is the one in
+// the store (lost rotations); it is not dead unless the issuer said so (dead
+// marks); no session of it left a credential on its host. In most rows another
+// session gets the seed afterwards and rotates it once more.
+//
 // The time to flow again is from the strike until the turn that was struck has
 // ended for everyone to see, the fault's own duration included.
 package main

@@ -43,7 +43,7 @@ func (r *run) afterEnd(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p := d.View.Process; r.process > 0 && r.moment.name != "starting" && (p == nil || p.Incarnation != r.process+1) {
+	if p := d.View.Process; r.process > 0 && r.moment.name != "starting" && (p == nil || p.Incarnation != r.process+1 && !(r.anew && p.Incarnation == r.process+2)) {
 		return fmt.Errorf("the process is %+v, it was incarnation %d before codex was ended", p, r.process)
 	}
 	return nil
@@ -68,12 +68,16 @@ func (r *run) afterTrouble(ctx context.Context) error {
 
 // goOn has a turn after the fault. Where nothing ran that could have told of
 // it, the first message may be what finds out: then it says that it is not
-// known whether codex had it, and the next one goes through.
+// known whether codex had it, and the next one goes through. So may the first one
+// after a reboot, whose process went with the host while it was being started.
 func (r *run) goOn(ctx context.Context) error {
 	n := len(r.said)
 	err := r.remember(ctx)
-	if st := r.statusOf(ctx, n+1); err != nil && (r.moment.quiet || r.fault.spares) && (st == "interrupted" || st == "unknown") {
+	st := r.statusOf(ctx, n+1)
+	honest := (r.moment.quiet || r.fault.spares) && st == "interrupted" || st == "unknown"
+	if err != nil && honest {
 		r.logf("%v", err)
+		r.anew = r.fault.ends && !r.moment.quiet
 		err = r.remember(ctx)
 	}
 	return err

@@ -22,6 +22,35 @@ func TestFaultsAreSurvived(t *testing.T) {
 	}
 }
 
+// The short form of what befalls a seed: a login that rotates is held by one,
+// never lost, and never left.
+func TestSeedsSurviveFaults(t *testing.T) {
+	repo, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := trySeeds(t.Context(), options{repo: repo, seed: 20261121, short: true, nth: -1, out: t.Output()}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A matrix that shows zeros whatever happened proves nothing.
+func TestTheMatrixOfSeedsCountsWhatWentWrong(t *testing.T) {
+	good := seedResult{fault: "worker killed", step: "save", took: true}
+	bad := seedResult{fault: "worker killed", step: "save", took: true, twoHolders: []string{"x"}, lostRotations: []string{"x", "y"}, deadMarks: []string{"x"}, credentialsLeft: []string{"x"}, wrong: []string{"x"}}
+	never := seedResult{fault: "worker killed", step: "save"}
+	if !good.clean() || bad.clean() || never.clean() {
+		t.Error("what is clean is not")
+	}
+	rows := seedTable([]seedResult{good, bad, never})
+	if got := strings.Join(rows[1], "|"); got != "worker killed|save|2 of 3|1|2|1|1|1" {
+		t.Errorf("the row is %s", got)
+	}
+	if len(rows) != 3 {
+		t.Errorf("%d rows", len(rows))
+	}
+}
+
 // A journal as codex writes it, with one request.
 var spoken = []string{
 	`{"id":"g1.p1-1","result":{"turn":{"id":"t1"}}}`,

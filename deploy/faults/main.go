@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -30,19 +31,36 @@ func main() {
 	o := options{out: os.Stdout}
 	flag.Uint64Var(&o.seed, "seed", 0, "what decides the schedule (0: a new one)")
 	flag.IntVar(&o.runs, "runs", 200, "how many runs at least")
-	flag.StringVar(&o.only, "only", "", "only this `fault`")
-	flag.StringVar(&o.moment, "moment", "", "only this `moment`")
+	flag.StringVar(&o.only, "only", "", "only this `fault`; \"seeds\" or \"seeds: FAULT\" for those of seeds")
+	flag.StringVar(&o.moment, "moment", "", "only this `moment`, or step of a seed")
 	flag.IntVar(&o.nth, "nth", -1, "only the n-th wave of the fault")
 	flag.BoolVar(&o.short, "short", false, "a few runs of each quick kind of fault")
 	flag.StringVar(&o.markdown, "markdown", "", "`file` to write the matrix to, as Markdown")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := tryAll(ctx, o)
+	err := tryWhatIsAsked(ctx, o)
 	stop()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "\nfaults: %v\n", err)
 		os.Exit(1)
 	}
+}
+
+// tryWhatIsAsked runs the sessions' faults and those of their seeds, or what
+// -only names: "seeds", or "seeds: FAULT", are the latter's.
+func tryWhatIsAsked(ctx context.Context, o options) error {
+	if o.seed == 0 {
+		o.seed = rand.Uint64N(1 << 32)
+	}
+	ofSeeds := strings.HasPrefix(strings.ToLower(o.only), "seeds")
+	var err error
+	if !ofSeeds {
+		err = tryAll(ctx, o)
+	}
+	if ofSeeds || o.only == "" {
+		err = errors.Join(err, trySeeds(ctx, o))
+	}
+	return err
 }
 
 // command is what makes the same runs again.
@@ -57,6 +75,13 @@ func (o options) command() string {
 	return text + fmt.Sprintf(" -runs %d", o.runs)
 }
 
+func (o options) repository() (string, error) {
+	if o.repo != "" {
+		return o.repo, nil
+	}
+	return os.Getwd()
+}
+
 // errNotClean: the matrix is not all zeros.
 var errNotClean = errors.New("not every run went as it must")
 
@@ -66,10 +91,8 @@ func tryAll(ctx context.Context, o options) error {
 		o.seed = rand.Uint64N(1 << 32)
 	}
 	var err error
-	if o.repo == "" {
-		if o.repo, err = os.Getwd(); err != nil {
-			return err
-		}
+	if o.repo, err = o.repository(); err != nil {
+		return err
 	}
 	waves, err := schedule(o)
 	if err != nil {

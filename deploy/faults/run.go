@@ -42,6 +42,7 @@ type run struct {
 	began time.Time // of the strike
 	flow  time.Duration
 	seen  []process // of the session, before the close
+	anew  bool      // a turn after the fault was unknown as well, honestly
 	late  []string  // what reached codex that must not have
 	kept  string    // folder of what a failed run left
 }

@@ -1,0 +1,343 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/deploy/scriptedauth"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// A seedRow is a fault that strikes a session with a login that rotates, at one
+// step of what happens to its seed.
+type seedRow struct {
+	fault, step string
+	short       bool // also in the short form
+	go_         func(context.Context, *loginRun) error
+}
+
+// The steps: the session asks for the seed, it is planted, codex rotates it,
+// the rotation is saved, the seed is given back.
+var seedSteps = []string{"acquire", "plant", "rotate", "save", "release"}
+
+var seedRows = func() []seedRow {
+	var out []seedRow
+	short := map[string]bool{"worker killed, save": true, "codex killed, rotate": true, "TCP reset, plant": true, "host rebooted, save": true}
+	for _, f := range []*fault{faultOf("worker killed"), faultOf("codex killed"), faultOf("host rebooted"), faultOf("TCP reset")} {
+		for _, step := range seedSteps {
+			out = append(out, seedRow{f.name, step, short[f.name+", "+step], struckAt(f, step)})
+		}
+	}
+	return append(out,
+		seedRow{"two sessions race", "acquire", true, race},
+		seedRow{"an old holder wakes up", "save", true, oldHolder},
+		seedRow{"the store is away for 10 s", "save", true, storeAway},
+		seedRow{"the store returns a torn object", "acquire", false, storeTorn},
+		seedRow{"token endpoint: 429", "rotate", true, issuerFails("rate_limited")},
+		seedRow{"token endpoint: 500", "rotate", false, issuerFails("server_error")},
+		seedRow{"token endpoint: no answer", "rotate", false, issuerFails("drop")},
+	)
+}()
+
+func faultOf(name string) *fault {
+	for _, f := range faults {
+		if f.name == name {
+			return f
+		}
+	}
+	panic("there is no fault " + name)
+}
+
+// struckAt brings a session to a step and lets the fault strike there; the
+// session then goes on, rotates once more, and is closed.
+func struckAt(f *fault, step string) func(context.Context, *loginRun) error {
+	return func(ctx context.Context, l *loginRun) error {
+		r := l.session("a")
+		var err error
+		switch step {
+		case "acquire", "plant":
+			err = l.atStart(ctx, r, f, step)
+		case "rotate":
+			err = l.atRotation(ctx, r, f)
+		case "save":
+			err = l.atSave(ctx, r, f)
+		case "release":
+			err = l.atRelease(ctx, r, f)
+		}
+		if err != nil {
+			return err
+		}
+		if step != "release" {
+			if err := l.goesOn(ctx, r); err != nil {
+				return err
+			}
+			if err := l.rotates(ctx, r); err != nil {
+				return err
+			}
+		}
+		if err := l.close(ctx, r); err != nil {
+			return err
+		}
+		return l.successor(ctx)
+	}
+}
+
+func (l *loginRun) atStart(ctx context.Context, r *run, f *fault, step string) error {
+	if err := l.open(ctx, r); err != nil {
+		return err
+	}
+	if step == "plant" {
+		if err := again(ctx, "the folder of "+r.id, func(context.Context) error { _, err := os.Stat(r.dir()); return err }); err != nil {
+			return err
+		}
+	}
+	r.pause(ctx, 400*time.Millisecond)
+	return l.strike(ctx, r, f)
+}
+
+// atRotation strikes while the issuer has the request in hand. Where codex
+// ends, the issuer has not rotated yet: what was rotated and never reached
+// anybody is nobody's to save.
+func (l *loginRun) atRotation(ctx context.Context, r *run, f *fault) error {
+	if err := l.begun(ctx, r); err != nil {
+		return err
+	}
+	kind := "held"
+	if f.ends {
+		kind = "hang"
+	}
+	l.issuer.Fail(scriptedauth.Fault{Kind: kind})
+	l.issuer.Expire("")
+	if err := r.send(ctx, "hello, rotate"); err != nil {
+		return err
+	}
+	if err := l.awaitHolding(ctx); err != nil {
+		return err
+	}
+	r.pause(ctx, 200*time.Millisecond)
+	err := l.strike(ctx, r, f)
+	l.issuer.Release()
+	return err
+}
+
+func (l *loginRun) awaitHolding(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return l.issuer.AwaitHolding(ctx, 1)
+}
+
+// atSave strikes when the new login is on the host's disk.
+func (l *loginRun) atSave(ctx context.Context, r *run, f *fault) error {
+	if err := l.begun(ctx, r); err != nil {
+		return err
+	}
+	if err := l.rotatedOnHost(ctx, r); err != nil {
+		return err
+	}
+	r.pause(ctx, 300*time.Millisecond)
+	return l.strike(ctx, r, f)
+}
+
+func (l *loginRun) rotatedOnHost(ctx context.Context, r *run) error {
+	before := l.issuer.Newest(l.first).Refresh
+	l.issuer.Expire("")
+	if err := r.send(ctx, "hello, rotate"); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for ctx.Err() == nil {
+		if now := refreshIn(r.auth()); now != "" && now != before {
+			r.logf("the new login is on the host")
+			return nil
+		}
+		sleep(ctx, 5*time.Millisecond)
+	}
+	return fmt.Errorf("codex of %s rotated nothing", r.id)
+}
+
+func (l *loginRun) atRelease(ctx context.Context, r *run, f *fault) error {
+	if err := l.begun(ctx, r); err != nil {
+		return err
+	}
+	if err := l.rotates(ctx, r); err != nil {
+		return err
+	}
+	if err := r.signal(ctx, r.id, workflows.SignalClose, workflows.Close{By: "faults"}); err != nil {
+		return err
+	}
+	r.pause(ctx, 600*time.Millisecond)
+	if f.name == "codex killed" {
+		r.signalCodex(9) // it may be gone already
+		return nil
+	}
+	if err := l.strike(ctx, r, f); err != nil && f.name != "TCP reset" { // nobody may be connected any more
+		return err
+	}
+	return nil
+}
+
+// race has two sessions ask at once, each of which rotates.
+func race(ctx context.Context, l *loginRun) error {
+	both := []*run{l.session("a"), l.session("b")}
+	return each(both, func(r *run) error {
+		r.pause(ctx, 300*time.Millisecond)
+		if err := l.begun(ctx, r); err != nil {
+			return err
+		}
+		if err := l.rotates(ctx, r); err != nil {
+			return err
+		}
+		return l.close(ctx, r)
+	})
+}
+
+// oldHolder has one that gave the seed back try to save what it made of it.
+func oldHolder(ctx context.Context, l *loginRun) error {
+	a, b := l.session("a"), l.session("b")
+	if err := l.begun(ctx, a); err != nil {
+		return err
+	}
+	held, err := l.view(ctx)
+	if err != nil {
+		return err
+	}
+	if err := l.close(ctx, a); err != nil {
+		return err
+	}
+	if err := l.begun(ctx, b); err != nil {
+		return err
+	}
+	for _, holder := range []string{a.id, b.id} { // also under the name of the new one, with the old epoch
+		before, err := l.view(ctx)
+		if err != nil {
+			return err
+		}
+		ref := *before.Ref
+		err = l.update(ctx, activities.UpdateSaveSeed, activities.SaveSeed{Holder: holder, Epoch: held.Epoch, From: before.Generation,
+			Auth: strings.Repeat("0", 64), Ref: ref})
+		if err == nil {
+			l.res.twoHolders = append(l.res.twoHolders, fmt.Sprintf("an old holder (epoch %d, now %d) saved as %s", held.Epoch, before.Epoch, holder))
+		} else if !strings.Contains(err.Error(), "hold") {
+			return fmt.Errorf("the old holder was refused with %w", err)
+		}
+		if after, err := l.view(ctx); err != nil || after.Generation != before.Generation {
+			return fmt.Errorf("the generation was %d and is %d (%v)", before.Generation, after.Generation, err)
+		}
+	}
+	if err := l.rotates(ctx, b); err != nil {
+		return err
+	}
+	return l.close(ctx, b)
+}
+
+// storeAway has nothing saved for a while, also at the close: nothing may be
+// wiped before it is.
+func storeAway(ctx context.Context, l *loginRun) error {
+	r := l.session("a")
+	if err := l.begun(ctx, r); err != nil {
+		return err
+	}
+	dir := filepath.Join(l.State, "store")
+	away := func() error {
+		return errors.Join(os.Rename(dir, dir+".away"), os.WriteFile(dir, nil, 0o600))
+	}
+	back := func() error { return errors.Join(os.Remove(dir), os.Rename(dir+".away", dir)) }
+	if err := away(); err != nil {
+		return err
+	}
+	err := l.rotatedOnHost(ctx, r)
+	if err == nil {
+		err = again(ctx, "rotated and not saved", func(ctx context.Context) error {
+			v, err := l.view(ctx)
+			if err == nil && v.Rotated == nil {
+				err = fmt.Errorf("the seed is %s, %s", v.State, v.Health)
+			}
+			return err
+		})
+	}
+	if err == nil {
+		err = r.signal(ctx, r.id, workflows.SignalClose, workflows.Close{By: "faults"})
+	}
+	sleep(ctx, 10*time.Second)
+	if err == nil && refreshIn(r.auth()) != l.issuer.Newest(l.first).Refresh {
+		l.res.lostRotations = append(l.res.lostRotations, "the login was wiped with no store to keep it in")
+	}
+	if err := errors.Join(err, back()); err != nil {
+		return err
+	}
+	if err := l.close(ctx, r); err != nil {
+		return err
+	}
+	return l.successor(ctx)
+}
+
+// storeTorn cuts the seed's blob: nobody may get it planted.
+func storeTorn(ctx context.Context, l *loginRun) error {
+	v, err := l.view(ctx)
+	if err != nil {
+		return err
+	}
+	var blob string
+	_ = filepath.WalkDir(filepath.Join(l.State, "store"), func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && strings.Contains(path, filepath.Base(v.Ref.Blob)) {
+			blob = path
+		}
+		return nil
+	})
+	whole, err := os.ReadFile(blob)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(blob, whole[:len(whole)-len(whole)/3], 0o600); err != nil {
+		return err
+	}
+	r := l.session("a")
+	if err := l.open(ctx, r); err != nil {
+		return err
+	}
+	_, err = r.until(ctx, r.id, "to fail", func(d workflows.SessionDetail) bool { return d.View.State == workflows.Failed && d.View.Error != nil })
+	if auth := r.auth(); len(auth) > 0 {
+		l.res.wrong = append(l.res.wrong, "a torn seed was planted")
+	}
+	if err := errors.Join(err, os.WriteFile(blob, whole, 0o600)); err != nil {
+		return err
+	}
+	return l.successor(ctx)
+}
+
+// issuerFails has the token endpoint answer so, and then as ever.
+func issuerFails(kind string) func(context.Context, *loginRun) error {
+	return func(ctx context.Context, l *loginRun) error {
+		r := l.session("a")
+		if err := l.begun(ctx, r); err != nil {
+			return err
+		}
+		l.issuer.Fail(scriptedauth.Fault{Kind: kind, Times: -1})
+		l.issuer.Expire("")
+		if err := r.send(ctx, "hello, rotate"); err != nil {
+			return err
+		}
+		t, err := r.turn(ctx, len(r.said))
+		if err != nil {
+			return err
+		}
+		if t.Status == "completed" {
+			return fmt.Errorf("the turn is %s, and nothing was rotated", t.Status)
+		}
+		if v, err := l.view(ctx); err != nil || v.Health == "dead" {
+			l.res.deadMarks = append(l.res.deadMarks, fmt.Sprintf("after %s the seed is %s (%s)", kind, v.Health, v.Reason))
+		}
+		l.issuer.Mend()
+		if err := l.rotates(ctx, r); err != nil {
+			return err
+		}
+		return l.close(ctx, r)
+	}
+}
