@@ -1,0 +1,139 @@
+package activities
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/hostexec/hosttest"
+)
+
+// TestNothingReachesAHostWhoseKeyIsNotPinned looks at what the host saw: no
+// login, no file, whichever way the key is not the pinned one.
+func TestNothingReachesAHostWhoseKeyIsNotPinned(t *testing.T) {
+	sshd := hosttest.StartSSHD(t, hosttest.Options{NewUser: true})
+	pinned := sshd.Spec()
+	other := hosttest.StartSSHD(t, hosttest.Options{}).HostKey()
+	nobody := filepath.Join(t.TempDir(), "known_hosts")
+	if err := os.WriteFile(nobody, []byte("elsewhere.example "+other+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	revoked := filepath.Join(t.TempDir(), "known_hosts")
+	line := fmt.Sprintf("[%s]:%d %s\n", pinned.Address, pinned.Port, sshd.HostKey())
+	if err := os.WriteFile(revoked, []byte("@revoked "+line+line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := newBed(t, pinned)
+	seed := b.plantable(scriptedmodel.Serve(t, `rules: []`))
+	before := everyFile(t, sshd.Home)
+	n := 0
+	for what, change := range map[string]func(*HostSpec){
+		"no pin":                    func(s *HostSpec) { s.HostKeys = nil; s.KnownHosts = os.DevNull },
+		"not in known_hosts":        func(s *HostSpec) { s.HostKeys = nil; s.KnownHosts = nobody },
+		"no such known_hosts":       func(s *HostSpec) { s.HostKeys = nil; s.KnownHosts = nobody + "-gone" },
+		"another key":               func(s *HostSpec) { s.HostKeys = []string{other} },
+		"another fingerprint":       func(s *HostSpec) { s.HostKeys = []string{"SHA256:" + strings.Repeat("A", 43)} },
+		"revoked":                   func(s *HostSpec) { s.HostKeys = nil; s.KnownHosts = revoked },
+		"a jump host with no pin":   func(s *HostSpec) { j := *s; j.Name, j.HostKeys, j.KnownHosts = "jump", nil, os.DevNull; s.Jump = &j },
+		"a pin that cannot be read": func(s *HostSpec) { s.HostKeys = []string{"ssh-ed25519 nonsense"} },
+	} {
+		n++
+		spec := pinned
+		spec.Name = fmt.Sprintf("strange-%d", n)
+		change(&spec)
+		_, err := b.prepare(PrepareSessionInput{
+			Claim: Claim{Session: "s1", Host: spec, Generation: 1, Pump: 1}, Seed: seed, Sandbox: "danger-full-access",
+		})
+		if err == nil {
+			t.Errorf("%s: prepared", what)
+			continue
+		}
+		if app := appError(t, err); strings.Contains(app.Message(), madeUpKey) {
+			t.Errorf("%s: %v", what, app)
+		}
+	}
+	if log := sshd.Log(); strings.Contains(log, "Accepted") || strings.Contains(log, "Starting session") {
+		t.Errorf("somebody logged in: %s", log)
+	}
+	if after := everyFile(t, sshd.Home); after != before {
+		t.Errorf("on the host: %s; before: %s", after, before)
+	}
+	// The same host with its pin takes it.
+	if _, err := b.prepare(PrepareSessionInput{Claim: Claim{Session: "s1", Host: pinned, Generation: 1, Pump: 1}, Seed: seed, Sandbox: "danger-full-access"}); err != nil {
+		t.Error(err)
+	}
+	if log := sshd.Log(); !strings.Contains(log, "Accepted") {
+		t.Error("sshd's log does not tell logins: this test proves nothing")
+	}
+}
+
+func everyFile(t *testing.T, dir string) string {
+	t.Helper()
+	var names strings.Builder
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			fmt.Fprintln(&names, path, info.Mode(), info.Size(), info.ModTime())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names.String()
+}
+
+// workerVariables are those by which a worker may have keys and tokens of its own.
+var workerVariables = []string{
+	"OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "OPENAI_ORGANIZATION", "OPENAI_PROJECT", "CODEX_GITHUB_PERSONAL_ACCESS_TOKEN",
+	"GITHUB_TOKEN", "GH_TOKEN", "GITHUB_PERSONAL_ACCESS_TOKEN", "MCP_BEARER_TOKEN", "MCP_TOKEN", "ANTHROPIC_API_KEY", "AZURE_OPENAI_API_KEY",
+	"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "TEMPORAL_API_KEY", "OPENAI_BASE_URL", "CODEX_REFRESH_TOKEN_URL_OVERRIDE", "SSH_AUTH_SOCK", "HTTPS_PROXY",
+}
+
+// TestWorkersEnvironmentNeverReachesTheHost: neither codex nor what it starts
+// has a variable of the worker's, also where the host is this very machine.
+func TestWorkersEnvironmentNeverReachesTheHost(t *testing.T) {
+	far := readyHost(t) // its sshd has no variable of the worker's itself
+	for _, name := range workerVariables {
+		t.Setenv(name, "marked-worker-"+strings.ToLower(name))
+	}
+	model := scriptedmodel.Serve(t, `
+rules:
+  - steps:
+      - - shell: 'env; tr "\0" "\n" </proc/$PPID/environ'
+      - say: "{{ .LastToolOutput }}"
+`)
+	for name, spec := range map[string]HostSpec{"far": far, "local": {Name: LocalHost, Root: filepath.Join(t.TempDir(), "root")}} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, spec)
+			home := strings.TrimSpace(b.sh(`printf %s "$HOME"`))
+			k := b.prepared("environ", "", "workspace-write", b.plantable(model))
+			k.start()
+			out := k.pump(conversation.TurnEnded, k.message("show"))
+			said := out.Pump.Turn.FinalText
+			environs := b.sh(`for p in /proc/[0-9]*; do tr '\0' '\n' 2>/dev/null <"$p/environ" | grep -q -x -F -e "CODEX_HOME=$1" && { cat "$p/environ" "$p/cmdline" | tr '\0' '\n'; echo "== one"; }; done; :`, k.layout.CodexHome)
+			if !strings.Contains(environs, "== one") || !strings.Contains(said, "PATH=") {
+				t.Fatalf("nothing was looked at: %q, %q", environs, said)
+			}
+			if strings.Contains(environs+said, "marked-worker-") {
+				t.Errorf("on the host: %s\nin a command: %s", environs, said)
+			}
+			if left := b.sh(`grep -rlF -e marked-worker- "$1" || :`, k.layout.Dir); left != "" {
+				t.Errorf("in files: %s", left)
+			}
+			if !strings.Contains("\n"+environs, "\nHOME="+home+"\n") {
+				t.Errorf("HOME is not the user's own %s: %s", home, environs)
+			}
+			if strings.Contains(environs, madeUpKey) {
+				t.Errorf("the credential is in an environment or an argument: %s", environs)
+			}
+		})
+	}
+}
