@@ -36,8 +36,10 @@ type fakeSessions struct {
 
 	closeErrs []error // of the first closes
 	closed    []activities.CloseSessionInput
-	recorded  []activities.RecordNotesInput
-	starts    int
+	// unprotected is what PrepareSession says of its host.
+	unprotected string
+	recorded    []activities.RecordNotesInput
+	starts      int
 }
 
 func (f *fakeSessions) call(format string, args ...any) {
@@ -90,7 +92,7 @@ func (f *fakeSessions) PrepareSession(ctx context.Context, in activities.Prepare
 		return activities.PrepareSessionResult{}, err
 	}
 	dir := "/r/sessions/" + in.Claim.Session
-	return activities.PrepareSessionResult{CodexVersion: "0.169.0", Permissions: "fairlead",
+	return activities.PrepareSessionResult{CodexVersion: "0.169.0", Permissions: "fairlead", Unprotected: f.unprotected,
 		Layout: activities.Layout{Root: "/r", Dir: dir, CodexHome: dir + "/codex-home", WorkDir: dir + "/work", OwnWork: true, Codex: "/r/codex"}}, nil
 }
 

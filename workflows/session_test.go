@@ -302,6 +302,24 @@ func TestAHostThatCannotBePreparedFailsTheSessionAndGivesTheSlotBack(t *testing.
 	}
 }
 
+func TestASessionWhoseCredentialIsOpenSaysSo(t *testing.T) {
+	const why = "codex 0.130.0 knows no permission profile"
+	w := newWorld(t)
+	w.fake.unprotected = why
+	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", "hi there"))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		if v := w.view(); v.Unprotected != why {
+			t.Errorf("session is %+v", v)
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{Seed: "team"})
+	if notes := notesOf(w.fake.ran[0].Pump.Notes); !strings.Contains(notes, "prepared, and the agent can read its credential: "+why) {
+		t.Errorf("the transcript is told %s", notes)
+	}
+}
+
 func TestAnUnknownHostIsSaidAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.refuse = &Failure{Kind: "host_not_found", Message: "no host x"}
