@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
@@ -69,13 +70,10 @@ func (s *Seeds) deleteSeed(ctx context.Context, in DeleteSeedInput) error {
 	if err := seeds.ValidName(in.Name); err != nil {
 		return badInput("%v", err)
 	}
-	kept, err := s.Store.List(ctx, "rotated/"+in.Name+"/")
+	orphans, err := seeds.Orphans(ctx, s.Store, in.Name)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	keys := in.Blobs
-	for _, info := range kept {
-		keys = append(keys, info.Key)
-	}
+	keys := append(slices.Clone(in.Blobs), orphans...)
 	return errors.Join(seeds.Delete(ctx, s.Store, keys...), seeds.DeleteIntents(ctx, s.Store, in.Name))
 }

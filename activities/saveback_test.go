@@ -394,7 +394,7 @@ func TestATornBlobNeverCounts(t *testing.T) {
 		t.Fatal("it was not killed")
 	}
 	d.before = nil
-	found, err := filepath.Glob(strings.TrimPrefix(b.store.URL(), "file://") + "/seeds/torn/0000000002-*")
+	found, err := filepath.Glob(strings.TrimPrefix(b.store.URL(), "file://") + "/seeds/torn/0000000002-h*")
 	if err != nil || len(found) != 1 {
 		t.Fatalf("in the store: %v, %v", found, err)
 	}
@@ -405,6 +405,14 @@ func TestATornBlobNeverCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.savedIs(d, 1)
+	// Nobody counts the torn one; with the seed it goes as well.
+	in := DeleteSeedInput{Name: "torn", Blobs: []string{k.seed.Blob, d.state().Ref.Blob}}
+	if err := b.set.Seeds.DeleteSeedBlobs(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := b.store.List(t.Context(), "seeds/torn/"); err != nil || len(left) != 0 {
+		t.Errorf("left in the store: %+v, %v", left, err)
+	}
 }
 
 // A seed's workflow that does not answer holds up no result for long, and what

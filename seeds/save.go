@@ -6,8 +6,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
+	"path"
 	"regexp"
 	"slices"
+	"strings"
 
 	"fairlead.dev/fairlead/internal/store"
 )
@@ -63,7 +66,7 @@ func SaveAgain(ctx context.Context, st *store.Store, name string, generation int
 	if err := ValidName(name); err != nil {
 		return Ref{}, err
 	}
-	ref := refOf(name, generation, b, b.Manifest().Digest()[:16])
+	ref := refOf(name, generation, b, "h"+b.Manifest().Digest()[:16])
 	err := st.Create(ctx, ref.Blob, b.Bytes())
 	if err != nil && !errors.Is(err, store.ErrExists) {
 		return Ref{}, fmt.Errorf("save seed %s: %w", name, err)
@@ -88,6 +91,16 @@ func verify(ctx context.Context, st *store.Store, ref Ref) error {
 		return fmt.Errorf("read seed %s back: %w: its files differ", ref.Name, store.ErrTorn)
 	}
 	return nil
+}
+
+// Orphans lists the generations of a seed that codex or a refresh made, and that
+// may never have come to count: who purges a seed purges them as well.
+func Orphans(ctx context.Context, st *store.Store, name string) ([]string, error) {
+	blobs, err := Newest(ctx, st, name, math.MaxInt)
+	return slices.DeleteFunc(blobs, func(blob string) bool {
+		_, suffix, _ := strings.Cut(path.Base(blob), "-")
+		return !strings.HasPrefix(suffix, "h") && !strings.HasPrefix(suffix, "r")
+	}), err
 }
 
 // Newest lists the blobs of a seed's last n generations as they are in the

@@ -523,7 +523,7 @@ func (d *day) blobs(s *Searcher) (found []string, err error) {
 	}
 	n, seedBlobs := 0, 0
 	for _, info := range all {
-		if strings.HasPrefix(info.Key, "seeds/") || strings.HasPrefix(info.Key, "rotated/") {
+		if strings.HasPrefix(info.Key, "seeds/") {
 			seedBlobs++
 			continue
 		}
