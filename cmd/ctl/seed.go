@@ -110,6 +110,9 @@ func (a *app) importSeed(ctx context.Context, name string, bundle *seeds.Bundle,
 	for _, path := range bundle.Ignored() {
 		a.note("left out: %s", clean(path))
 	}
+	for _, warning := range bundle.Warnings() {
+		a.note("%s", clean(warning))
+	}
 	t, err := a.temporal(ctx)
 	if err != nil {
 		return err
