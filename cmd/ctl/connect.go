@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"time"
 
-	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 	temporallog "go.temporal.io/sdk/log"
 
@@ -129,20 +128,12 @@ func (t *temporal) maySend(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	it := t.GetWorkflowHistory(ctx, workflows.PoolID(conf.Zone), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	if !it.HasNext() {
-		return nil
-	}
-	ev, err := it.Next()
-	if err != nil {
-		return nil // whatever it is, what ctl is about to do says it better
-	}
-	_, err = t.codec.Decode(ev.GetWorkflowExecutionStartedEventAttributes().GetInput().GetPayloads())
-	if err != nil {
+	err = dial.Readable(ctx, t.Client, t.namespace, t.codec, workflows.PoolID(conf.Zone))
+	if errors.Is(err, payload.ErrNoKey) {
 		return usage("speak with Temporal at %s: its payloads are encrypted, and this ctl has no key", t.address).
 			hinted("name a copy of the workers' key file as temporal.payload_key in the config; a stack of `ctl up` has it in its state folder (--state)").because(err)
 	}
-	return nil
+	return nil // whatever else it is, what ctl is about to do says it better
 }
 
 type closer func()

@@ -142,6 +142,8 @@ func (t *temporal) explain(ctx context.Context, doing string, err error) error {
 		silent    *client.WorkflowUpdateServiceTimeoutOrCanceledError
 	)
 	switch {
+	case errors.Is(err, payload.ErrNoKey), errors.Is(err, payload.ErrTorn):
+		return usage("%s: %s", doing, firstSentence(err)).hinted("check temporal.payload_key in the config, and --namespace").because(err)
 	case errors.As(err, &noNS):
 		return notFound("%s: Temporal at %s has no namespace %q", doing, t.address, t.namespace).hinted("check --namespace").because(err)
 	case errors.As(err, &gone):

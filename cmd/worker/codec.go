@@ -10,34 +10,24 @@ import (
 	"net/http"
 	"time"
 
-	enums "go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
+	"fairlead.dev/fairlead/cmd/internal/dial"
 	"fairlead.dev/fairlead/internal/config"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/workflows"
 )
 
 // hasPayloadKey looks whether what is on record here can be read with our keys,
-// by the beginning of the zone's pool, which there is before any session. A
+// by that of the zone's pool, which there is before any session. A
 // worker without the key would take tasks and could only fail them.
-func hasPayloadKey(ctx context.Context, c client.Client, codec *payload.Codec, zone string, log *slog.Logger) error {
+func hasPayloadKey(ctx context.Context, c client.Client, codec *payload.Codec, namespace, zone string, log *slog.Logger) error {
 	return patiently(ctx, log, "the record of zone "+zone, func(ctx context.Context) error {
-		it := c.GetWorkflowHistory(ctx, workflows.PoolID(zone), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-		if !it.HasNext() {
-			return nil
+		err := dial.Readable(ctx, c, namespace, codec, workflows.PoolID(zone))
+		if errors.Is(err, payload.ErrNoKey) || errors.Is(err, payload.ErrTorn) {
+			return final(err)
 		}
-		ev, err := it.Next()
-		var gone *serviceerror.NotFound
-		switch {
-		case errors.As(err, &gone):
-			return nil // nothing is on record yet
-		case err != nil:
-			return err
-		}
-		_, err = codec.Decode(ev.GetWorkflowExecutionStartedEventAttributes().GetInput().GetPayloads())
-		return final(err)
+		return err
 	})
 }
 

@@ -14,8 +14,19 @@ import (
 	"syscall"
 	"testing"
 
+	"go.temporal.io/sdk/client"
+
 	"fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/workflows"
 )
+
+func stop(t *testing.T, w *process) {
+	t.Helper()
+	if err := w.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-w.done
+}
 
 // A worker that cannot read what is on record would fail every task; it says
 // which key it lacks instead.
@@ -47,8 +58,16 @@ func TestWorkerRefusesHistoriesWhoseKeyItLacks(t *testing.T) {
 		text := strings.Replace(string(base), "api: {", "api: {"+api, 1)
 		p.write(t, text+fmt.Sprintf("temporal: {address: %q%s}\n", address, temporal))
 	}
-	with(", payload_key: ours", `codec_listen: "127.0.0.1:0", codec_origins: ["http://127.0.0.1:8233"], `)
+	// The pool begins in the clear; the key comes later.
+	with("", "")
 	w := runWorker(t, "--config", p.config)
+	wait(t, "the worker is ready", func() bool {
+		st, err := p.status(t)
+		return err == nil && st.Ready && st.PayloadKey == ""
+	})
+	stop(t, w)
+	with(", payload_key: ours", `codec_listen: "127.0.0.1:0", codec_origins: ["http://127.0.0.1:8233"], `)
+	w = runWorker(t, "--config", p.config)
 	var endpoint string
 	wait(t, "the worker is ready", func() bool {
 		st, err := p.status(t)
@@ -68,10 +87,17 @@ func TestWorkerRefusesHistoriesWhoseKeyItLacks(t *testing.T) {
 		}
 	}
 	http.DefaultClient.CloseIdleConnections()
-	if err := w.Process.Signal(syscall.SIGTERM); err != nil {
+	stop(t, w)
+	opts := client.Options{HostPort: address}
+	payload.NewCodec("default", keys["ours"]).Use(&opts)
+	c, err := client.DialContext(t.Context(), opts)
+	if err != nil {
 		t.Fatal(err)
 	}
-	<-w.done
+	defer c.Close()
+	if err := c.SignalWorkflow(t.Context(), workflows.PoolID(""), "", "of-nobody", "encrypted"); err != nil {
+		t.Fatal(err)
+	}
 	for _, temporal := range []string{"", ", payload_key: another"} {
 		with(temporal, "")
 		w := runWorker(t, "--config", p.config)

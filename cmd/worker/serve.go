@@ -23,7 +23,6 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/config"
-	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/internal/version"
 	"fairlead.dev/fairlead/workflows"
@@ -79,13 +78,14 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, log *slog.
 	who.change(func(s *api.Status) { s.Identity, s.API = identity.String(), address })
 	log = log.With("worker", identity.Name)
 
-	c, codec, err := connect(ctx, conf, identity, metrics, log)
+	c, target, err := connect(ctx, conf, identity, metrics, log)
 	if err != nil {
 		return err
 	}
+	codec := target.Codec
 	defer c.Close()
 	temporal.set(c)
-	if err := hasPayloadKey(ctx, c, codec, conf.Zone, log); err != nil {
+	if err := hasPayloadKey(ctx, c, codec, target.Namespace, conf.Zone, log); err != nil {
 		return err
 	}
 	endpoint, err := serveCodec(conf, codec, log)
@@ -256,7 +256,7 @@ func runtimeDir() string {
 }
 
 // connect waits for Temporal and for the namespace.
-func connect(ctx context.Context, conf *config.Config, identity api.Identity, metrics *metrics, log *slog.Logger) (client.Client, *payload.Codec, error) {
+func connect(ctx context.Context, conf *config.Config, identity api.Identity, metrics *metrics, log *slog.Logger) (client.Client, *dial.Target, error) {
 	env, err := dial.Environment()
 	if err != nil {
 		return nil, nil, err
@@ -285,5 +285,5 @@ func connect(ctx context.Context, conf *config.Config, identity api.Identity, me
 		c = tried
 		return nil
 	})
-	return c, opts.Codec, err
+	return c, opts, err
 }
