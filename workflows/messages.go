@@ -54,6 +54,8 @@ const (
 	TypeScan      = "ScanHostKeys"
 
 	TypeMaintenance = "Maintenance"
+	TypeCapture     = "CaptureSeed"
+	TypeLogin       = "LoginSeed"
 	TypeRotate      = "RotateKeys"
 )
 

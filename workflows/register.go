@@ -10,8 +10,8 @@ func Register(r worker.WorkflowRegistry) {
 	for name, w := range map[string]any{
 		TypeSession: Session, TypeHostPool: HostPool, TypeSeed: Seed, TypeSeedPool: SeedPool,
 		TypeProvision: ProvisionHost, TypeCheck: CheckHost, TypeExec: ExecOnHost, TypeScan: ScanHostKeys,
-		TypeMaintenance: Maintenance,
-		TypeRotate:      RotateKeys,
+		TypeMaintenance: Maintenance, TypeCapture: CaptureSeed, TypeLogin: LoginSeed,
+		TypeRotate: RotateKeys,
 	} {
 		r.RegisterWorkflowWithOptions(w, workflow.RegisterOptions{Name: name})
 	}

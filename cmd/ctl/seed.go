@@ -15,7 +15,8 @@ import (
 
 func seedCommand(a *app) *cobra.Command {
 	return group("seed", "credentials that sessions run with",
-		seedImportCommand(a), seedListCommand(a), seedShowCommand(a), seedSetCommand(a), seedReviveCommand(a), seedDeleteCommand(a),
+		seedImportCommand(a), seedListCommand(a), seedShowCommand(a), seedVerifyCommand(a), seedCaptureCommand(a), seedLoginCommand(a),
+		seedSetCommand(a), seedReviveCommand(a), seedDeleteCommand(a),
 		seedExportCommand(a), seedRotateKeysCommand(a))
 }
 

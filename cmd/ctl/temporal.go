@@ -31,7 +31,12 @@ func (t *temporal) query(ctx context.Context, doing, workflowID, name string, ou
 // update sends an update and waits for its result. The id makes it one update
 // however often it is sent; an empty one is chosen.
 func (t *temporal) update(ctx context.Context, doing, workflowID, name, id string, out any, args ...any) error {
-	ctx, cancel := t.app.bounded(ctx, answerWait)
+	return t.updateWithin(ctx, answerWait, doing, workflowID, name, id, out, args...)
+}
+
+// updateWithin is update for what may take its time.
+func (t *temporal) updateWithin(ctx context.Context, wait time.Duration, doing, workflowID, name, id string, out any, args ...any) error {
+	ctx, cancel := t.app.bounded(ctx, wait)
 	defer cancel()
 	if id == "" {
 		id = randomID()

@@ -1,0 +1,170 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/seeds"
+)
+
+// CaptureSeedInput: take a login from a host's CODEX_HOME into the store.
+type CaptureSeedInput struct {
+	Name string   `json:"name"`
+	Host HostSpec `json:"host"`
+	// Home is the CODEX_HOME; empty is that of the user who is logged in there.
+	Home string `json:"home,omitempty"`
+}
+
+// CaptureSeedResult names what is in the store, for nobody yet.
+type CaptureSeedResult struct {
+	Home    string     `json:"home"` // absolute
+	Ref     SeedRef    `json:"ref"`
+	Files   []SeedFile `json:"files"`
+	Ignored []string   `json:"ignored,omitempty"`
+	Auth    string     `json:"auth,omitempty"` // SHA-256 of its auth.json, hex
+}
+
+// CaptureSeed reads a person's CODEX_HOME on a host and keeps what makes a seed
+// of it, encrypted. It changes nothing there.
+func (h *Hosts) CaptureSeed(ctx context.Context, in CaptureSeedInput) (CaptureSeedResult, error) {
+	out, err := h.capture(ctx, in)
+	return out, failing{}.failure(ctx, "capture seed "+in.Name, err)
+}
+
+func (h *Hosts) capture(ctx context.Context, in CaptureSeedInput) (CaptureSeedResult, error) {
+	var out CaptureSeedResult
+	if err := seeds.ValidName(in.Name); err != nil {
+		return out, badInput("%v", err)
+	}
+	host, err := h.host(in.Host)
+	if err != nil {
+		return out, err
+	}
+	root, err := hostexec.Root(ctx, host, in.Host)
+	if err != nil {
+		return out, fmt.Errorf("find the root folder: %w", err)
+	}
+	if out.Home, err = personsHome(ctx, host, in.Home); err != nil {
+		return out, err
+	}
+	if sessions := path.Join(root, "sessions"); strings.HasPrefix(out.Home+"/", sessions+"/") {
+		return out, badInput("%s belongs to a session, which holds a seed already: a second holder would burn it", out.Home)
+	}
+	b, err := seeds.Capture(ctx, host, out.Home)
+	if err != nil {
+		if !errors.Is(err, hostexec.ErrUnreachable) && !errors.Is(err, hostexec.ErrOutcomeUnknown) {
+			return out, &typedError{kind: ErrTypeBadInput, hint: "log in there with codex, or name the folder with --codex-home", err: err}
+		}
+		return out, err
+	}
+	ref, err := seeds.Save(ctx, h.Store, in.Name, 0, b)
+	if err != nil {
+		return out, err
+	}
+	out.Ref = SeedRef{Name: ref.Name, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind)}
+	out.Files, out.Ignored = filesOf(b), b.Ignored()
+	if auth := b.Auth(); auth != nil {
+		out.Auth = seeds.AuthDigest(auth)
+	}
+	return out, nil
+}
+
+// personsHome is the CODEX_HOME of who is logged in on a host, as an absolute path.
+func personsHome(ctx context.Context, h hostexec.Host, home string) (string, error) {
+	res, err := h.Run(ctx, hostexec.Command{Script: `case $1 in
+'') d=${CODEX_HOME:-$HOME/.codex} ;;
+/*) d=$1 ;;
+'~/'*) d=$HOME/${1#??} ;;
+*) d=$HOME/$1 ;;
+esac
+printf %s "$d"`, Args: []string{home}})
+	if err != nil {
+		return "", fmt.Errorf("find the codex home: %w", err)
+	}
+	dir := path.Clean(string(res.Stdout))
+	if !path.IsAbs(dir) || dir == "/" {
+		return "", badInput("%q is not a codex home: name a folder", dir)
+	}
+	return dir, nil
+}
+
+// ForgetLoginInput: a login was moved into a seed; take it away where it was.
+type ForgetLoginInput struct {
+	Host HostSpec `json:"host"`
+	Home string   `json:"home"`
+	Auth string   `json:"auth"` // SHA-256 of the auth.json that was captured, hex
+}
+
+// ForgetLogin removes the auth.json that was captured, and looks whether it is
+// gone. One that has changed since is somebody's newer login, and stays.
+func (h *Hosts) ForgetLogin(ctx context.Context, in ForgetLoginInput) error {
+	return failing{}.failure(ctx, "remove the login from "+in.Home+" on "+in.Host.Name, h.forgetLogin(ctx, in))
+}
+
+func (h *Hosts) forgetLogin(ctx context.Context, in ForgetLoginInput) error {
+	host, err := h.host(in.Host)
+	if err != nil {
+		return err
+	}
+	file := path.Join(in.Home, "auth.json")
+	auth, _, err := readAuth(ctx, host, file, "")
+	switch {
+	case err != nil:
+		return err
+	case auth == nil:
+		return nil
+	case seeds.AuthDigest(auth) != in.Auth:
+		return &typedError{kind: ErrTypeBadInput, hint: "somebody uses it there: end that codex and capture it again",
+			err: errors.New("auth.json has changed since it was captured, so it stays; the seed may hold a token that is spent")}
+	}
+	// Nothing can be exchanged for it in between: it is moved aside first.
+	_, err = host.Run(ctx, hostexec.Command{Script: `t=$1.fairlead-moved
+mv -f -- "$1" "$t" && rm -f -- "$t" && [ ! -e "$1" ] && [ ! -e "$t" ]`, Args: []string{file}})
+	return err
+}
+
+// PutSeedInput names a bundle in the store that is to be a seed's next generation.
+type PutSeedInput struct {
+	Name  string     `json:"name"`
+	Ref   SeedRef    `json:"ref"`
+	Files []SeedFile `json:"files"`
+	By    string     `json:"by,omitempty"`
+}
+
+// PutSeed makes it so, and makes the seed where there is none. Done again it
+// makes the same generation.
+func (e *Engine) PutSeed(ctx context.Context, in PutSeedInput) error {
+	id := SeedWorkflowID(in.Name)
+	start := e.Client.NewWithStartWorkflowOperation(client.StartWorkflowOptions{
+		ID: id, TaskQueue: seedTaskQueue, StaticSummary: "seed " + in.Name,
+		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+	}, "Seed", map[string]string{"name": in.Name})
+	info := activity.GetInfo(ctx)
+	h, err := e.Client.UpdateWithStartWorkflow(ctx, client.UpdateWithStartWorkflowOptions{
+		StartWorkflowOperation: start,
+		UpdateOptions: client.UpdateWorkflowOptions{
+			WorkflowID: id, UpdateID: info.WorkflowExecution.RunID + "-" + info.ActivityID, UpdateName: "put_seed",
+			Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted,
+		},
+	})
+	if err == nil {
+		err = h.Get(ctx, nil)
+	}
+	var refused *temporal.ApplicationError
+	if errors.As(err, &refused) {
+		return temporal.NewNonRetryableApplicationError("put seed "+in.Name+": "+refused.Message(), refused.Type(), nil)
+	}
+	return err
+}
+
+// seedTaskQueue is that of seeds, whatever zone asks.
+const seedTaskQueue = "fairlead"

@@ -1,0 +1,82 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"path"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// A login that a person makes on a host has a folder of its own below our root,
+// for as long as it takes.
+
+// LoginInput names one.
+type LoginInput struct {
+	ID   string   `json:"id"`
+	Host HostSpec `json:"host"`
+}
+
+// MakeLoginResult says how to log in: Argv is codex's own device login, with a
+// CODEX_HOME in which nothing else is.
+type MakeLoginResult struct {
+	Home string   `json:"home"`
+	Argv []string `json:"argv"`
+}
+
+// MakeLogin brings codex to a host and makes the folder for a login.
+func (h *Hosts) MakeLogin(ctx context.Context, in LoginInput) (MakeLoginResult, error) {
+	out, err := h.makeLogin(ctx, in)
+	return out, failing{}.failure(ctx, "prepare a login on "+in.Host.Name, err)
+}
+
+func (h *Hosts) makeLogin(ctx context.Context, in LoginInput) (MakeLoginResult, error) {
+	var out MakeLoginResult
+	host, dir, err := h.loginDir(ctx, in)
+	if err != nil {
+		return out, err
+	}
+	codex, err := h.provision(ctx, in.Host)
+	if err != nil {
+		return out, err
+	}
+	out.Home = path.Join(dir, "codex-home")
+	_, err = host.Run(ctx, hostexec.Command{Script: `umask 077; mkdir -p -- "$1" "$2"`, Args: []string{out.Home, path.Join(dir, "tmp")}})
+	if err != nil {
+		return out, fmt.Errorf("make its folder: %w", err)
+	}
+	out.Argv = []string{"env"}
+	for _, key := range unsetKeys {
+		out.Argv = append(out.Argv, "-u", key)
+	}
+	out.Argv = append(out.Argv, "CODEX_HOME="+out.Home, "TMPDIR="+path.Join(dir, "tmp"), "NO_COLOR=1", codex.Path, "login", "--device-auth")
+	if h.Issuer != "" {
+		out.Argv = append(out.Argv, "--experimental_issuer", h.Issuer)
+	}
+	return out, nil
+}
+
+// RemoveLogin removes a login's folder and whatever is in it, and looks whether
+// it is gone.
+func (h *Hosts) RemoveLogin(ctx context.Context, in LoginInput) error {
+	host, dir, err := h.loginDir(ctx, in)
+	if err == nil {
+		err = hostexec.RemoveTree(ctx, host, dir, path.Dir(dir), nil)
+	}
+	return failing{}.failure(ctx, "remove a login from "+in.Host.Name, err)
+}
+
+func (h *Hosts) loginDir(ctx context.Context, in LoginInput) (hostexec.Host, string, error) {
+	if err := checkID("login", in.ID); err != nil {
+		return nil, "", err
+	}
+	host, err := h.host(in.Host)
+	if err != nil {
+		return nil, "", err
+	}
+	root, err := hostexec.Root(ctx, host, in.Host)
+	if err != nil {
+		return nil, "", fmt.Errorf("find the root folder: %w", err)
+	}
+	return host, path.Join(root, "logins", in.ID), nil
+}
