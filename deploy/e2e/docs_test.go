@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/deploy/lab"
+	"fairlead.dev/fairlead/deploy/scriptedauth"
+	"fairlead.dev/fairlead/deploy/scriptedmodel"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -42,6 +45,7 @@ func TestEveryCommandOfTheREADMEWorks(t *testing.T) {
 		t.Fatalf("only %d commands were found in the README", len(lines))
 	}
 	r := &reader{t: t}
+	r.logIn()
 	for _, m := range lines {
 		line := strings.TrimSpace(regexp.MustCompile(` {2,}#.*`).ReplaceAllString(m[1], ""))
 		t.Log("$ " + line)
@@ -57,9 +61,22 @@ func TestEveryCommandOfTheREADMEWorks(t *testing.T) {
 // A reader does what the README says, on the shared stack.
 type reader struct{ t *testing.T }
 
+// logIn makes the codex home of a reader who is logged in with ChatGPT.
+func (r *reader) logIn() {
+	r.t.Helper()
+	login := scriptedauth.Serve(r.t).Login(scriptedauth.Account{})
+	err := errors.Join(os.MkdirAll(r.home(), 0o700),
+		os.WriteFile(filepath.Join(r.home(), "auth.json"), login.AuthJSON(), 0o600),
+		os.WriteFile(filepath.Join(r.home(), "config.toml"), []byte(scriptedmodel.LoginConfigTOML(shared.Model.BaseURL())), 0o600))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *reader) home() string { return filepath.Join(shared.Dir, "reader-seed") }
+
 func (r *reader) run(line string) {
 	t := r.t
-	home := filepath.Join(shared.Dir, "reader-seed")
 	switch {
 	case strings.Contains(line, "ctl up"), strings.HasSuffix(line, "ctl down"):
 		return // the stack is up; ctl's own tests bring one up and down
@@ -84,7 +101,7 @@ func (r *reader) run(line string) {
 		open(t, "readme-approval", 1)
 	}
 	line = strings.ReplaceAll(line, "release-42.1", "readme-approval.1")
-	line = strings.ReplaceAll(line, "~/.codex", home)
+	line = strings.ReplaceAll(line, "~/.codex", r.home())
 	if strings.Contains(line, "git diff |") {
 		line = strings.Replace(line, "git diff", "echo hello", 1)
 	}
