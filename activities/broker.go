@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -112,6 +113,11 @@ type brokering struct {
 	session string
 	seed    SeedRef
 	hide    secrets // learns what is given
+
+	mu      sync.Mutex
+	renewed int64     // guarded by mu: the newest generation that this pump had made
+	at      time.Time // guarded by mu: when
+	over    error     // guarded by mu: why there is no use in asking again
 }
 
 // broker is nil for a session whose host has the credential.
@@ -178,7 +184,25 @@ func tokenCode(err error) int {
 	return conversation.TokenLater
 }
 
+// try remembers what is final: codex asks again and again, and asking an issuer
+// again of a login that is over would only blur why it is.
 func (b *brokering) try(ctx context.Context, ask conversation.TokenAsk) (conversation.Token, error) {
+	b.mu.Lock()
+	over := b.over
+	b.mu.Unlock()
+	if over != nil {
+		return conversation.Token{}, over
+	}
+	t, err := b.get(ctx, ask)
+	if err != nil && tokenCode(err) != conversation.TokenLater {
+		b.mu.Lock()
+		b.over = err
+		b.mu.Unlock()
+	}
+	return t, err
+}
+
+func (b *brokering) get(ctx context.Context, ask conversation.TokenAsk) (conversation.Token, error) {
 	none := conversation.Token{}
 	now, err := b.desk.now(ctx, b.seed.Name)
 	if err != nil {
@@ -195,6 +219,7 @@ func (b *brokering) try(ctx context.Context, ask conversation.TokenAsk) (convers
 		if now, err = b.desk.refresh(ctx, b.seed.Name, RefreshSeed{Holder: b.session, Epoch: b.seed.Epoch, From: now.Generation}); err != nil {
 			return none, fmt.Errorf("refresh seed %s: %w", b.seed.Name, err)
 		}
+		b.made(now.Generation)
 		if access, err = b.access(ctx, now); err != nil {
 			return none, err
 		}
@@ -210,12 +235,26 @@ func (b *brokering) try(ctx context.Context, ask conversation.TokenAsk) (convers
 // with, or will be over soon.
 func (b *brokering) spent(a seeds.Access, now SeedNow, ask conversation.TokenAsk) bool {
 	switch {
-	case !a.Refreshed.IsZero() && b.Now().Sub(a.Refreshed).Abs() < justRefreshed:
+	case b.justMade(now.Generation):
 		return false
 	case ask.Reason != "" && ask.Have >= now.Generation:
 		return true
 	}
 	return !a.Expires.IsZero() && a.Expires.Sub(b.Now()) < soonOver
+}
+
+// made notes that a generation came of a refresh; justMade says whether it was a
+// moment ago.
+func (b *brokering) made(generation int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.renewed, b.at = generation, b.Now()
+}
+
+func (b *brokering) justMade(generation int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.renewed == generation && b.Now().Sub(b.at) < justRefreshed
 }
 
 // access reads a generation from the store; what is in it is hidden from now on.

@@ -77,6 +77,16 @@ func (d *desk) refresh(ctx context.Context, seed string, what RefreshSeed) (Seed
 	return d.now(ctx, seed)
 }
 
+func (d *desk) rotated(_ context.Context, _ string, what RotatedSeed) (SeedNow, error) {
+	d.b.t.Errorf("a login is said to be rotated on the host: %+v", what)
+	return SeedNow{}, errors.New("there is none on the host")
+}
+
+func (d *desk) save(_ context.Context, _ string, what SaveSeed) (SeedNow, error) {
+	d.b.t.Errorf("a login is saved from the host: %+v", what)
+	return SeedNow{}, errors.New("there is none on the host")
+}
+
 // rotate makes the next generation, unless there is one.
 func (d *desk) rotate(from int64) error {
 	d.mu.Lock()
@@ -113,17 +123,17 @@ func (d *desk) rotate(from int64) error {
 	for k, v := range next {
 		tokens[k] = v
 	}
-	auth["last_refresh"] = time.Now().Add(-time.Hour) // as if it had been long ago
+	auth["last_refresh"] = time.Now()
 	data, err := json.Marshal(auth)
 	if err != nil {
 		return err
 	}
-	d.save(data, bundle.File("config.toml"))
+	d.keep(data, bundle.File("config.toml"))
 	return nil
 }
 
-// save makes a generation of the seed; mu is held.
-func (d *desk) save(auth, config []byte) {
+// keep makes a generation of the seed; mu is held.
+func (d *desk) keep(auth, config []byte) {
 	t := d.b.t
 	t.Helper()
 	dir, err := os.MkdirTemp(t.TempDir(), "seed")
@@ -164,8 +174,8 @@ func (b *bed) brokered(id string, model *scriptedmodel.Server) (*talk, *desk) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	d.save(data, []byte(scriptedmodel.LoginConfigTOML(model.BaseURL())))
-	b.set.Sessions.tokens = d
+	d.keep(data, []byte(scriptedmodel.LoginConfigTOML(model.BaseURL())))
+	b.set.Sessions.tokens, b.set.Sessions.desk = d, d
 	ref := d.ref
 	k := &talk{bed: b, claim: Claim{Session: id, Host: b.spec, Generation: 1}, seed: &ref, credentials: CredentialsBroker}
 	out, err := b.prepare(PrepareSessionInput{Claim: k.next(), Seed: k.seed, Sandbox: "workspace-write", Credentials: CredentialsBroker})
@@ -297,6 +307,9 @@ rules:
 	k.start()
 	d.no = temporal.NewNonRetryableApplicationError("seed login is dead", RefusedDead, nil)
 	out := k.pump(conversation.TurnEnded, k.message("go"))
+	if len(d.asked) != 1 {
+		t.Errorf("a dead login was refreshed %d times", len(d.asked))
+	}
 	if p := out.Pump.Turn.Problem; out.Pump.Turn.Status != "failed" || p == nil || p.Kind != "auth" || !strings.Contains(p.Hint, "log in") {
 		t.Errorf("turn %+v, problem %+v", out.Pump.Turn, p)
 	}
@@ -379,21 +392,28 @@ func TestCodexThatWritesTokensDownIsRefused(t *testing.T) {
 func TestTokenIsRefreshedOnlyWhereThatCanHelp(t *testing.T) {
 	now := time.Now()
 	b := &brokering{site: &site{Deps: Deps{Now: func() time.Time { return now }}}}
-	old, young := now.Add(-time.Hour), now.Add(-time.Second)
 	for name, c := range map[string]struct {
 		access seeds.Access
 		ask    conversation.TokenAsk
 		want   bool
 	}{
-		"login with a good one":             {seeds.Access{Expires: now.Add(time.Hour), Refreshed: old}, conversation.TokenAsk{}, false},
+		"login with a good one":             {seeds.Access{Expires: now.Add(time.Hour)}, conversation.TokenAsk{}, false},
 		"login with one that says nothing":  {seeds.Access{}, conversation.TokenAsk{}, false},
-		"login with one that is over":       {seeds.Access{Expires: now.Add(-time.Hour), Refreshed: old}, conversation.TokenAsk{}, true},
-		"refused, and there is no other":    {seeds.Access{Expires: now.Add(time.Hour), Refreshed: old}, conversation.TokenAsk{Reason: "refresh", Have: 7}, true},
-		"refused, and there is a newer one": {seeds.Access{Expires: now.Add(time.Hour), Refreshed: old}, conversation.TokenAsk{Reason: "refresh", Have: 6}, false},
-		"refused although it is brand-new":  {seeds.Access{Expires: now.Add(time.Hour), Refreshed: young}, conversation.TokenAsk{Reason: "refresh", Have: 7}, false},
+		"login with one that is over":       {seeds.Access{Expires: now.Add(-time.Hour)}, conversation.TokenAsk{}, true},
+		"refused, and there is no other":    {seeds.Access{Expires: now.Add(time.Hour)}, conversation.TokenAsk{Reason: "refresh", Have: 7}, true},
+		"refused, and there is a newer one": {seeds.Access{Expires: now.Add(time.Hour)}, conversation.TokenAsk{Reason: "refresh", Have: 6}, false},
 	} {
 		if got := b.spent(c.access, SeedNow{Generation: 7}, c.ask); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+	refused := conversation.TokenAsk{Reason: "refresh", Have: 7}
+	b.made(7)
+	if b.spent(seeds.Access{}, SeedNow{Generation: 7}, refused) {
+		t.Error("what was refreshed a moment ago is refreshed again")
+	}
+	now = now.Add(justRefreshed)
+	if !b.spent(seeds.Access{}, SeedNow{Generation: 7}, refused) {
+		t.Error("what was refreshed long ago is not refreshed again")
 	}
 }

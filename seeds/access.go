@@ -16,8 +16,6 @@ type Access struct {
 	Account string
 	Plan    string    // empty where the token does not say
 	Expires time.Time // zero where the token does not say
-	// Refreshed is when its issuer made it; zero where that is not known.
-	Refreshed time.Time
 }
 
 // AccessOf reads a bundle's access token and what it says of itself. Only a
@@ -31,7 +29,6 @@ func AccessOf(b *Bundle) (Access, error) {
 			Access  string `json:"access_token"`
 			Account string `json:"account_id"`
 		} `json:"tokens"`
-		LastRefresh time.Time `json:"last_refresh"`
 	}
 	if err := json.Unmarshal(b.File(authFile), &auth); err != nil {
 		return Access{}, malformedAuth(err)
@@ -51,7 +48,7 @@ func AccessOf(b *Bundle) (Access, error) {
 	if err != nil || json.Unmarshal(raw, &claims) != nil {
 		return Access{}, errors.New("auth.json: the claims of tokens.access_token cannot be read: cut, or half written (log in with codex again)")
 	}
-	a := Access{Token: NewSecret(auth.Tokens.Access), Account: auth.Tokens.Account, Plan: claims.Auth.Plan, Refreshed: auth.LastRefresh}
+	a := Access{Token: NewSecret(auth.Tokens.Access), Account: auth.Tokens.Account, Plan: claims.Auth.Plan}
 	if a.Account == "" {
 		a.Account = claims.Auth.Account
 	}

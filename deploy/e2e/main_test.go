@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/deploy/lab"
+	"fairlead.dev/fairlead/deploy/scriptedauth"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/workflows"
 )
@@ -20,6 +21,7 @@ var (
 	shared *lab.Lab
 	repo   string
 	root1  string // web-1's root folder
+	issuer *scriptedauth.Server
 )
 
 func TestMain(m *testing.M) {
@@ -41,7 +43,12 @@ func setUp(m *testing.M) (code int, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	if shared, err = lab.New(ctx, lab.Options{Repo: repo, Script: script, Config: "limits: {watch: 1s}\n"}); err != nil {
+	issuer = scriptedauth.New(nil)
+	if err := issuer.Start("127.0.0.1:0"); err != nil {
+		return 1, err
+	}
+	defer issuer.Close()
+	if shared, err = lab.New(ctx, lab.Options{Repo: repo, Script: script, Config: "limits: {watch: 1s}\nseeds: {token_endpoint: \"" + issuer.TokenEndpoint() + "\"}\n"}); err != nil {
 		return 1, err
 	}
 	watch := lab.WatchProcesses(shared.Token)
