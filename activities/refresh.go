@@ -14,6 +14,9 @@ type RefreshSeedInput struct {
 	// Force is a person's word that a token that may be spent is used again:
 	// a text that is new for each time it is given.
 	Force string `json:"force,omitempty"`
+	// Look uses no token: it only takes what an earlier refresh may have left
+	// in the store, whose answer came when nobody waited for it any more.
+	Look bool `json:"look,omitempty"`
 }
 
 // RefreshSeedResult says what came of it. Saved is there with the verdict
@@ -77,6 +80,11 @@ func (s *Seeds) refreshSeed(ctx context.Context, in RefreshSeedInput) (RefreshSe
 	}
 	if b != nil {
 		out.take(ref, b)
+		return out, nil
+	}
+	if in.Look {
+		out.SeedVerdict = SeedVerdict{Verdict: string(seeds.VerdictUnknown), Reason: "it is in doubt, and nobody said that its refresh token is to be used",
+			Hint: fmt.Sprintf("`ctl seed verify %s` asks its issuer", in.Seed.Name)}
 		return out, nil
 	}
 	intent, err := seeds.Intend(ctx, s.Store, in.Seed.Name, spent, in.Force)

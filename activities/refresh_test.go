@@ -111,6 +111,20 @@ func TestARefreshIsInTheStoreBeforeItIsKnown(t *testing.T) {
 	r.usedOnce()
 }
 
+func TestALookUsesNoToken(t *testing.T) {
+	r := newRefreshed(t)
+	r.in.Look = true
+	if out := r.refresh(); out.Verdict != "unknown" || out.Saved != nil || len(r.issuer.Requests()) != 0 {
+		t.Errorf("%+v, %d requests", out, len(r.issuer.Requests()))
+	}
+	// What a killed refresh left is taken.
+	r.in.Look = false
+	r.refresh()
+	r.in.Look = true
+	r.holds(r.refresh())
+	r.usedOnce()
+}
+
 func TestWhatIsSurelyNotSpentIsAskedForAgain(t *testing.T) {
 	for _, kind := range []string{"rate_limited", "server_error", "unavailable", "unauthorized"} {
 		r := newRefreshed(t)

@@ -116,11 +116,16 @@ func (s *seed) ask(ctx workflow.Context, in activities.VerifySeed) activities.Se
 	if looked.Verdict == "fresh" && !s.wants(in, began) {
 		return looked.SeedVerdict
 	}
-	force := ""
-	if in.Force {
-		force = fmt.Sprintf("%s at %s", workflow.GetCurrentUpdateInfo(ctx).ID, began.Format(time.RFC3339Nano))
+	refresh := activities.RefreshSeedInput{Seed: ref}
+	if in.By == maintenance && s.st.Health.State == Suspect {
+		// Whoever else may have the login would be burnt with it: that is for a
+		// person to say. An answer that was thought lost is taken.
+		refresh.Look = true
 	}
-	return s.renew(ctx, ref, force, began)
+	if in.Force {
+		refresh.Force = fmt.Sprintf("%s at %s", workflow.GetCurrentUpdateInfo(ctx).ID, began.Format(time.RFC3339Nano))
+	}
+	return s.renew(ctx, refresh, began)
 }
 
 // wants says whether a login is to be refreshed that has time yet.
@@ -137,8 +142,9 @@ func (s *seed) wants(in activities.VerifySeed, now time.Time) bool {
 // renew has a login refreshed and makes what came of it the newest generation.
 // The activity is tried until it can say how it ended: while that is not known,
 // nobody gets the seed.
-func (s *seed) renew(ctx workflow.Context, ref activities.SeedRef, force string, began time.Time) activities.SeedVerdict {
-	out, err := do(untilDone(ctx, "refresh seed "+s.name), seeds.RefreshSeed, activities.RefreshSeedInput{Seed: ref, Force: force})
+func (s *seed) renew(ctx workflow.Context, in activities.RefreshSeedInput, began time.Time) activities.SeedVerdict {
+	ref := in.Seed
+	out, err := do(untilDone(ctx, "refresh seed "+s.name), seeds.RefreshSeed, in)
 	if err != nil {
 		return notKnown(err)
 	}
@@ -194,7 +200,7 @@ func (s *seed) refresh(ctx workflow.Context, in activities.RefreshSeed) (activit
 	ref := *s.st.Ref
 	ref.Epoch = in.Epoch
 	began := workflow.Now(ctx)
-	verdict := s.renew(ctx, ref, "", began)
+	verdict := s.renew(ctx, activities.RefreshSeedInput{Seed: ref}, began)
 	s.st.Check = &seedCheck{At: workflow.Now(ctx), By: excerpt(in.Holder, maxWord), SeedVerdict: verdict}
 	switch verdict.Verdict {
 	case "alive":

@@ -172,7 +172,7 @@ func TestAHeldLoginIsNotTouched(t *testing.T) {
 
 // Freshness is the login's own word: it spares a refresh, and proves nothing.
 func TestFreshnessMakesNothingHealthy(t *testing.T) {
-	p, f := newVerifyWorld(t, []string{"fresh", "fresh", "fresh"}, []string{"lost", "login 2"})
+	p, f := newVerifyWorld(t, []string{"fresh", "fresh", "fresh", "fresh"}, []string{"lost", "unknown", "login 2"})
 	verdicts := []string{}
 	ask := func(n int, in activities.VerifySeed) {
 		var u *updated
@@ -183,13 +183,16 @@ func TestFreshnessMakesNothingHealthy(t *testing.T) {
 	}
 	ask(1, activities.VerifySeed{By: maintenance}) // nobody doubts it
 	ask(2, activities.VerifySeed{By: "ada"})       // somebody wants to know
-	ask(3, activities.VerifySeed{By: maintenance}) // now it is suspect
-	p.runSeed(5 * time.Minute)
-	if want := []string{"fresh unknown", "lost suspect", "alive healthy"}; !slices.Equal(verdicts, want) {
+	ask(3, activities.VerifySeed{By: maintenance}) // now it is suspect, and that is for a person to end
+	ask(4, activities.VerifySeed{By: "ada"})
+	p.runSeed(6 * time.Minute)
+	if want := []string{"fresh unknown", "lost suspect", "unknown suspect", "alive healthy"}; !slices.Equal(verdicts, want) {
 		t.Errorf("verdicts %q, want %q", verdicts, want)
 	}
-	if f.refreshed[0].Force != "" || f.refreshed[1].Force != "" {
-		t.Error("nobody said that a token may be used twice")
+	for i, in := range f.refreshed {
+		if in.Force != "" || in.Look != (i == 1) {
+			t.Errorf("refresh %d: %+v", i, in)
+		}
 	}
 }
 

@@ -114,7 +114,7 @@ func TestSeedsAreLookedAfter(t *testing.T) {
 
 func (c *care) verified() {
 	t := c.t
-	login := c.issuer.Login(scriptedauth.Account{Mark: mark, ID: "acct-verified"})
+	login := c.issuer.Login(scriptedauth.Account{Mark: mark, ID: "acct-verified", NoProvenance: true})
 	c.ctl(0, "seed", "import", "team", c.home(login))
 	// An outage says nothing of a login, and nobody spends it.
 	for _, kind := range []string{"rate_limited", "server_error"} {
@@ -126,9 +126,19 @@ func (c *care) verified() {
 	if r := c.ctl(0, "seed", "verify", "team"); !strings.Contains(r.Stdout, "generation 2) is healthy") {
 		t.Error(r)
 	}
-	// The new login is what a session gets; the old access token is worth nothing.
+	// The new login is what a session gets, the old access token is worth nothing.
 	c.ctl(0, "run", "--host", "web-1", "--seed", "team", "say hello")
 	if n := len(c.issuer.Refreshes()); n != 3 || c.issuer.MostUses() != 1 {
+		t.Errorf("%d refreshes, a token was used %d times", n, c.issuer.MostUses())
+	}
+	// codex on the host refreshes where the config says, and what it made of the
+	// login is the seed's before the session is over.
+	c.issuer.Expire("acct-verified")
+	c.ctl(0, "run", "--host", "web-1", "--seed", "team", "say hello again")
+	if v := c.seed("team"); v.Generation != 3 || v.Health != workflows.Healthy || len(v.HeldBy) != 0 {
+		t.Errorf("seed is %+v", v)
+	}
+	if n := len(c.issuer.Refreshes()); n != 4 || c.issuer.MostUses() != 1 {
 		t.Errorf("%d refreshes, a token was used %d times", n, c.issuer.MostUses())
 	}
 	// Somebody else used it: only now is it dead.
