@@ -193,3 +193,21 @@ func TestALoginIsSavedWhileItsSessionWaits(t *testing.T) {
 		t.Errorf("on the host: %+v", found)
 	}
 }
+
+// Codex is killed right behind a refresh, or its host rebooted: the pump that
+// tells its end has saved what it left.
+func TestALoginOfACodexThatDiedIsSavedWithItsEnd(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k, d := b.held("died", scriptedmodel.Serve(t, `rules: [{reply: hello}]`))
+	k.start()
+	k.pump(conversation.TurnEnded, k.message("hi"))
+	st, err := hostexec.InspectProcess(t.Context(), b.host(), serverDir(k.layout, 1))
+	if err != nil || st.PID == 0 {
+		t.Fatalf("%+v, %v", st, err)
+	}
+	b.sh(`printf %s "$2" >"$1/codex-home/auth.json"; kill -9 "$3"`, k.layout.Dir, login("acct-1", 1), fmt.Sprint(st.PID))
+	if out := k.pump(conversation.ProcessEnded); out.Process == nil || out.SeedLost != nil {
+		t.Errorf("%+v", out)
+	}
+	k.savedIs(d, 1)
+}

@@ -130,3 +130,17 @@ func TestDigestIsOverWhatWasAsked(t *testing.T) {
 		}
 	}
 }
+
+func TestARedactorLearnsWhileItIsUsed(t *testing.T) {
+	r := NewRedactor("the-old-token")
+	if got := r.String("the-new-token"); got != "the-new-token" {
+		t.Errorf("before it knew: %q", got)
+	}
+	r.Add("the-new-token", "short", "the-old-token")
+	if got := r.String("the-old-token the-new-token short"); strings.Contains(got, "token") || !strings.HasSuffix(got, " short") {
+		t.Errorf("afterwards: %q", got)
+	}
+	if _, begun := r.split("see the-new-t"); begun != "the-new-t" {
+		t.Errorf("held back: %q", begun)
+	}
+}
