@@ -103,7 +103,8 @@ func (s *Sessions) saveLogin(ctx context.Context, h hostexec.Host, in CloseSessi
 	// Whoever ended the lease has answered for what is here, unless the seed
 	// waits for it: then its recovery fetches it, and nobody else wipes it.
 	now, nerr := s.desk.now(ctx, in.Seed.Name)
-	if nerr != nil || now.Rotated != nil && now.Rotated.Holder == in.Claim.Session {
+	epoch, waits := now.Holders[in.Claim.Session]
+	if nerr != nil || waits && epoch == in.Seed.Epoch || now.Rotated != nil && now.Rotated.Holder == in.Claim.Session {
 		return errors.Join(err, nerr)
 	}
 	s.Logger.Warn("the session did not hold its seed any more; its login goes", "session", in.Claim.Session, "seed", in.Seed.Name)

@@ -128,7 +128,7 @@ func (f failing) classify(err error) (kind, hint string, retry bool) {
 	case errors.Is(err, errSeedFenced):
 		return ErrTypeSeedFenced, "somebody else may hold the login by now; close the session with --discard, and see `ctl seed show`", false
 	case errors.As(err, &login):
-		return ErrTypeSeed, "see auth.json in the session's folder on the host; --discard gives up what cannot be saved", true
+		return ErrTypeSeed, "see auth.json in the session's folder on the host; --discard gives up what cannot be saved", false
 	case errors.As(err, &seed):
 		return seedKind(seed.name, err)
 	case storeFailed(err):

@@ -155,7 +155,10 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	if err != nil {
 		return RunPumpResult{}, err
 	}
-	keep := s.keeper(h, in.Claim.Session, in.Layout.CodexHome, in.Seed, hide)
+	var keep *keeper // a broker's codex has no login of its own
+	if in.Credentials != CredentialsBroker {
+		keep = s.keeper(h, in.Claim.Session, in.Layout.CodexHome, in.Seed, hide)
+	}
 	w, err := s.attach(ctx, life, in, a, offset)
 	if err != nil {
 		return RunPumpResult{}, err

@@ -199,7 +199,7 @@ func (k *keeper) follow(ctx context.Context, now SeedNow, auth []byte, digest st
 		case again.Auth == digest || again.Generation != cur.Generation:
 			return 0, errOvertaken
 		}
-		return 0, fmt.Errorf("save a rotated login: %v", err)
+		return 0, fmt.Errorf("save a rotated login: %w", err)
 	}
 	k.settled, k.marked = digest, RotatedSeed{}
 	if saved.Ref != nil {

@@ -24,6 +24,7 @@ type fakeDesk struct {
 
 	mu     sync.Mutex
 	at     SeedNow
+	ended  bool                                         // the lease has, and what its holder left is to be fetched
 	said   []string                                     // what was asked, in order
 	before func(ctx context.Context, what string) error // fails or delays a step
 	after  func(what string) error                      // loses its answer
@@ -68,7 +69,7 @@ func (d *fakeDesk) do(ctx context.Context, seed, what string, f func() error) (S
 }
 
 func (d *fakeDesk) holds(holder string, epoch int64) error {
-	if at, ok := d.at.Holders[holder]; !ok || at != epoch {
+	if at, ok := d.at.Holders[holder]; !ok || at != epoch || d.ended {
 		return fmt.Errorf("%w: %s under %d", errSeedFenced, holder, epoch)
 	}
 	return nil
@@ -274,6 +275,17 @@ func TestAnOldHolderThatWakesUpSavesNothing(t *testing.T) {
 	if now := d.state(); now.Generation != 1 {
 		t.Errorf("the seed is at generation %d", now.Generation)
 	}
+	// While the seed fetches what it left, it wipes nothing; when somebody has
+	// answered for that, it does.
+	d.at.Holders, d.ended = map[string]int64{"woken": 7}, true
+	in := k.closing()
+	if out, err := k.close(in); !errors.Is(err, errSeedFenced) || out.Wiped || k.authOnHost() == "" {
+		t.Errorf("the old holder's close: %+v, %v", out, err)
+	}
+	d.at.Holders, d.at.Rotated = map[string]int64{"other": 8}, nil
+	if out, err := k.close(in); err != nil || !out.Wiped || d.state().Generation != 1 {
+		t.Errorf("closed when the seed went on: %+v, %v", out, err)
+	}
 	err := failing{}.failure(t.Context(), "save", errSeedFenced)
 	if app := appError(t, err); app.Type() != ErrTypeSeedFenced || !app.NonRetryable() {
 		t.Errorf("typed as %v", app)
@@ -458,6 +470,8 @@ func TestDiscardGivesUpOnlyALoginThatCannotBeSaved(t *testing.T) {
 	in = k.closing()
 	if out, err := k.close(in); err == nil || out.Wiped {
 		t.Errorf("another account's: %+v, %v", out, err)
+	} else if app := appError(t, failing{}.failure(t.Context(), "close", err)); app.Type() != ErrTypeSeed || !app.NonRetryable() {
+		t.Errorf("nobody hears of it: %v", app)
 	}
 	in.Discard = true
 	out, err := k.close(in)
