@@ -3,6 +3,7 @@ package activities
 import (
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,9 +12,12 @@ import (
 	"testing"
 
 	"filippo.io/age"
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/seeds"
 )
 
 // A vault is a store, opened with some identities for some recipients.
@@ -131,6 +135,71 @@ func TestAMissingOldIdentityRefusesTheRotationAndChangesNothing(t *testing.T) {
 	out, err = rotate(t, v.open(fresh, old, fresh, lost), false)
 	if err != nil || out.Renewed != 3 || !out.Unneeded || len(out.Former) != 2 {
 		t.Errorf("with it: %+v, %v", out, err)
+	}
+}
+
+// Seeds in an S3 bucket are kept, rotated and purged as in a folder.
+func TestSeedsInABucketAreRotated(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "test")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	backend := s3mem.New()
+	if err := backend.CreateBucket("ours"); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(gofakes3.New(backend).Server())
+	t.Cleanup(server.Close)
+	old, fresh := newIdentity(t), newIdentity(t)
+	open := func(to *age.X25519Identity, ids ...age.Identity) *store.Store {
+		t.Helper()
+		s, err := store.Open(t.Context(), store.Options{
+			URL:        "s3://ours?region=us-east-1&use_path_style=true&disable_https=true&prefix=team-a/&endpoint=" + server.URL,
+			Recipients: []age.Recipient{to.Recipient()}, Identities: ids,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "auth.json"), []byte(`{"OPENAI_API_KEY":"sk-test-0123456789"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bundle, err := seeds.Pack(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := open(old, old)
+	var refs []seeds.Ref
+	for i := range 3 {
+		ref, err := seeds.SaveAgain(t.Context(), before, "team", int64(i+1), bundle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refs = append(refs, ref)
+	}
+	if err := seeds.Delete(t.Context(), before, refs[0].Blob); err != nil {
+		t.Fatal(err)
+	}
+	now := open(fresh, old, fresh)
+	out, err := rotate(t, now, false)
+	if err != nil || out.Renewed != 3 || out.Seeds != 2 || !out.Unneeded {
+		t.Fatalf("rotated: %+v, %v", out, err)
+	}
+	alone := open(fresh, fresh)
+	for i, ref := range refs {
+		got, err := seeds.Load(t.Context(), alone, ref.Blob)
+		if i == 0 {
+			if !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("the purged generation: %v", err)
+			}
+		} else if err != nil || got.Manifest().Digest() != bundle.Manifest().Digest() {
+			t.Errorf("generation %d: %v, %v", ref.Generation, got, err)
+		}
+	}
+	if _, err := seeds.Load(t.Context(), before, refs[1].Blob); !errors.Is(err, store.ErrWrongKey) {
+		t.Errorf("the old identity reads it: %v", err)
 	}
 }
 
