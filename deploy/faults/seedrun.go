@@ -244,6 +244,13 @@ func (l *loginRun) rotates(ctx context.Context, r *run) error {
 // goesOn has a turn completed; where it is honestly said that nobody knows what
 // became of one, or that it was cut off, a person says it again.
 func (l *loginRun) goesOn(ctx context.Context, r *run) error {
+	if n := len(r.said); n > 0 {
+		// A message that comes before the end of a turn that was cut off waits
+		// in the queue for yet another one.
+		if _, err := r.turn(ctx, n); err != nil {
+			return err
+		}
+	}
 	for try := 1; ; try++ {
 		if err := r.send(ctx, fmt.Sprintf("hello, are you there? (%d)", len(r.said)+1)); err != nil {
 			return err

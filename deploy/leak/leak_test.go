@@ -202,16 +202,17 @@ func newDay(t *testing.T) *day {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, one, two, login, mcp := mark(), mark(), mark(), mark(), mark()
-	d := &day{t: t, marks: Marks{"api key": key, "provider's bearer, its beginning": one, "provider's bearer, its end": two, "login": login, "bearer of an MCP server": mcp}}
+	key, one, two, login, mcp, ours, tool := mark(), mark(), mark(), mark(), mark(), mark(), mark()
+	d := &day{t: t, marks: Marks{"api key": key, "provider's bearer, its beginning": one, "provider's bearer, its end": two, "login": login, "bearer of an MCP server": mcp,
+		"settings: the provider's bearer": ours, "settings: bearer of an MCP server": tool}}
 	d.apiKey = "sk-" + key
 	// With a blank: it is streamed in two pieces. With letters that are escaped.
 	d.bearer = one + ` "\+/=%& ` + two
 	d.issuer = scriptedauth.Serve(t)
 	tokens := d.issuer.Login(scriptedauth.Account{Mark: login})
-	secrets := map[string][]string{"key": {d.apiKey}, "provider": {d.bearer, mcp}, "login": {tokens.Access, tokens.Refresh}}
+	secrets := map[string][]string{"key": {d.apiKey}, "provider": {d.bearer, mcp}, "login": {tokens.Access, tokens.Refresh}, "settings": {ours, tool}}
 	ctx := d.within()
-	if d.lab, err = lab.New(ctx, lab.Options{Repo: repo, Script: script(t, secrets), Config: "limits: {watch: 1s}\n"}); err != nil {
+	if d.lab, err = lab.New(ctx, lab.Options{Repo: repo, Script: script(t, secrets), Config: "limits: {watch: 1s}\nseeds: {token_endpoint: " + d.issuer.TokenEndpoint() + "}\n"}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -239,6 +240,12 @@ func newDay(t *testing.T) *day {
 		"\n[mcp_servers.docs]\nurl = \"http://127.0.0.1:9/mcp\"\nhttp_headers = { Authorization = \"Bearer " + mcp + "\" }\n"})
 	d.seed("login", map[string]string{"auth.json": string(tokens.AuthJSON()),
 		"config.toml": scriptedmodel.LoginConfigTOML(guarded.URL + "/v1")})
+	settings := filepath.Join(t.TempDir(), "settings.yaml")
+	text := fmt.Sprintf("provider: {base_url: %q, bearer_token: %q}\nmcp_servers:\n  search: {url: \"http://127.0.0.1:9/mcp\", bearer_token: %q}\n", d.lab.Model.BaseURL(), ours, tool)
+	if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.ok("seed", "import", "settings", "--settings", settings)
 	return d
 }
 
@@ -343,16 +350,37 @@ func (d *day) ask() {
 	d.ok("session", "close", id)
 }
 
+// broker has codex work with access tokens that it gets from the worker.
+func (d *day) broker() {
+	id := "brokered"
+	d.ok("session", "start", "--host", "web-1", "--seed", "login", "--id", id, "--credentials", "broker")
+	if v := d.turn(id, "hello"); v.Status != "completed" {
+		d.t.Errorf("%s: %+v", id, v)
+	}
+	before := len(d.issuer.Refreshes())
+	d.issuer.Expire("")
+	if v := d.turn(id, "hello again"); v.Status != "completed" || len(d.issuer.Refreshes()) == before {
+		d.t.Errorf("%s got no newer token: %+v", id, v)
+	}
+	s := NewSearcher(d.marks)
+	found, files, _, err := s.Below(filepath.Join(d.root, "sessions", id), d.host.Home)
+	if report(d.t, "the host of a session with a broker", found, err); files == 0 {
+		d.t.Error("nothing was looked at")
+	}
+	d.ok("session", "close", id)
+}
+
 // TestNoSecretIsAnywhere is the one of this package.
 func TestNoSecretIsAnywhere(t *testing.T) {
 	d := newDay(t)
 	s := NewSearcher(d.marks)
 	sampler := s.Sample()
-	for _, seed := range []string{"key", "provider", "login"} {
+	for _, seed := range []string{"key", "provider", "login", "settings"} {
 		d.live(seed)
 	}
 	d.ask()
-	for _, seed := range []string{"key", "provider", "login"} {
+	d.broker()
+	for _, seed := range []string{"key", "provider", "login", "settings"} {
 		d.ok("seed", "show", seed)
 		d.ok("seed", "show", seed, "-o", "json")
 	}
