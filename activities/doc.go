@@ -54,6 +54,10 @@
 //   - from the moment it is noticed a new token is hidden like the planted one,
 //     and those of former generations are hidden as well.
 //
+// RefreshSeed saves before anything is used: that a token is about to be used is
+// in the store before the request, and the new login before the activity ends.
+// An attempt that follows a killed one finds the answer, or says "lost".
+//
 // RecoverSeed is for a lease whose holder has ended without all this.
 //
 // What is kept in the store:
@@ -62,4 +66,5 @@
 //	requests/<session>/<digest>                                    a Request with nothing cut
 //	exec/<id>/<stream>-<offset>                                    raw output
 //	exec/<id>/end                                                  an ExecResult
+//	refreshes/<seed>/<digest of auth.json>                         that its refresh token was about to be used
 package activities

@@ -24,5 +24,9 @@
 //   - a session of the read-only or workspace-write sandbox runs under a profile
 //     that denies its commands the files that hold a credential (see Profile),
 //     and whether it does so on a host is proven there with a Decoy first;
+//   - a refresh token is sent to its issuer once and to nobody else (Issuer); only
+//     invalid_grant, and what codex takes for it, means that a login is dead, and
+//     a token that was sent and not answered may be spent: it is not used again
+//     without a person's word. Intend and SaveRefreshed make both survive a kill;
 //   - Wipe is success only when it has looked again and found nothing.
 package seeds

@@ -4,7 +4,8 @@
 // The nouns: a Session is one durable conversation and the only owner of its
 // codex process; a HostPool is the inventory of a zone and hands out slots; a
 // Seed names the newest generation of a credential and who holds it; host
-// tasks (check, provision, exec) are short, so that they are on record.
+// tasks (check, provision, exec, capture and login of a seed) are short, so that
+// they are on record; Maintenance, by a Schedule, verifies seeds nobody asks about.
 //
 // # The life of a session
 //
