@@ -57,6 +57,19 @@
 // What cannot be cleaned up on a host stays, and is tried again, until it can
 // or somebody says discard; seed and slot are held so long.
 //
+// # What is left on a lost host
+//
+// A session that was given up while its host was away, or whose workflow was
+// terminated, may have left its credential there. Its pool keeps a Leftover of
+// it, with what the session said of itself, and tries to wipe it: at once, with
+// every look after the holders (five minutes), and when a check, a provision or
+// the host's watch says that the host is back. The proof (when it was looked at,
+// what was removed, what stays) is kept. A login that the seed still waits for
+// is left to the seed's own recovery, which goes first. Work is removed only
+// where somebody said discard, or its archive is in the store. A new session of
+// the old one's name gets the host only when that is done; a host with
+// leftovers leaves the inventory only by force.
+//
 // # How far a message came
 //
 //	queued        its turn has not begun
