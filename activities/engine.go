@@ -15,30 +15,40 @@ type Engine struct {
 	Client client.Client
 }
 
-// FindEndedInput names workflows.
+// A Holder is a workflow that has a lease, or waits for one.
+type Holder struct {
+	WorkflowID string `json:"workflow_id"`
+	// FirstRun, if set, is the run that it began with: a workflow of that id
+	// which began with another one is not it.
+	FirstRun string `json:"first_run,omitempty"`
+}
+
+// FindEndedInput names holders.
 type FindEndedInput struct {
-	WorkflowIDs []string `json:"workflow_ids"`
+	Holders []Holder `json:"holders"`
 }
 
 // FindEndedResult names those of them that run no more.
 type FindEndedResult struct {
-	Ended []string `json:"ended,omitempty"`
+	Ended []Holder `json:"ended,omitempty"`
 }
 
 // FindEnded says which workflows have ended, however they did: a lease ends
 // with its holder, also when the holder could not give it back.
 func (e *Engine) FindEnded(ctx context.Context, in FindEndedInput) (FindEndedResult, error) {
 	var out FindEndedResult
-	for _, id := range in.WorkflowIDs {
+	for _, h := range in.Holders {
+		id := h.WorkflowID
 		d, err := e.Client.DescribeWorkflowExecution(ctx, id, "")
 		var gone *serviceerror.NotFound
 		switch {
 		case errors.As(err, &gone):
-			out.Ended = append(out.Ended, id)
+			out.Ended = append(out.Ended, h)
 		case err != nil:
 			return out, fmt.Errorf("ask whether %s still runs: %w", id, err)
-		case d.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
-			out.Ended = append(out.Ended, id)
+		case d.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING,
+			h.FirstRun != "" && d.GetWorkflowExecutionInfo().GetFirstRunId() != h.FirstRun:
+			out.Ended = append(out.Ended, h)
 		}
 	}
 	return out, nil

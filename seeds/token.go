@@ -211,17 +211,19 @@ func refusal(resp *http.Response, body []byte, host string) Answer {
 	switch {
 	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
 		return Answer{Verdict: VerdictUnknown, Reason: said + ": too busy to say", RetryAfter: retryAfter(resp)}
-	case status == http.StatusBadGateway, status == http.StatusGatewayTimeout:
-		// Who says so is not who was asked: that one may have done it.
-		return lost(said)
-	case status >= 200 && status < 300:
-		return lost(said)
-	case status >= 500:
+	case status == http.StatusInternalServerError, status == http.StatusNotImplemented:
 		return Answer{Verdict: VerdictUnknown, Reason: said, Hint: "it is the issuer that fails, not the login: try again later"}
+	case status >= 500, status >= 200 && status < 300, status == http.StatusRequestTimeout, status == statusClientClosed:
+		// Who says so is not who was asked, but something on the way there (520
+		// to 527 are Cloudflare's): that one may have done it.
+		return lost(said)
 	}
 	return Answer{Verdict: VerdictUnknown, Reason: said + ", which says nothing of the login",
 		Hint: "check seeds.token_endpoint in the config of the workers"}
 }
+
+// statusClientClosed is what a proxy says when it lost its client.
+const statusClientClosed = 499
 
 // retryAfter reads seconds; a date is not worth it.
 func retryAfter(resp *http.Response) time.Duration {

@@ -27,8 +27,11 @@ func SaveRefreshed(ctx context.Context, st *store.Store, name string, generation
 		return ref, err
 	}
 	// Something else is there, or what is there cannot be read: beside it.
-	if ref, err = Save(ctx, st, name, generation, b); err != nil {
-		return Ref{}, err
+	var suffix [8]byte
+	_, _ = rand.Read(suffix[:]) // never fails
+	ref.Blob += besideMark + hex.EncodeToString(suffix[:])
+	if err := st.Create(ctx, ref.Blob, b.Bytes()); err != nil {
+		return Ref{}, fmt.Errorf("save seed %s: %w", name, err)
 	}
 	return ref, verify(ctx, st, ref)
 }
@@ -43,11 +46,31 @@ func LoadRefreshed(ctx context.Context, st *store.Store, name string, generation
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return Ref{}, nil, nil
+	case errors.Is(err, store.ErrTorn):
+		return besideTorn(ctx, st, ref, err)
 	case err != nil:
 		return Ref{}, nil, err
 	}
 	ref.Digest, ref.Kind = b.Manifest().Digest(), b.Kind()
 	return ref, b, nil
+}
+
+// besideMark begins what is put beside a blob that cannot be read.
+const besideMark = "-beside-"
+
+// besideTorn finds what SaveRefreshed has put beside a blob that cannot be read.
+func besideTorn(ctx context.Context, st *store.Store, torn Ref, cause error) (Ref, *Bundle, error) {
+	all, err := st.List(ctx, torn.Blob+besideMark)
+	if err != nil {
+		return Ref{}, nil, fmt.Errorf("look for seed %s beside what is torn: %w", torn.Name, err)
+	}
+	for _, info := range all {
+		if b, err := Load(ctx, st, info.Key); err == nil {
+			torn.Blob, torn.Digest, torn.Kind = info.Key, b.Manifest().Digest(), b.Kind()
+			return torn, b, nil
+		}
+	}
+	return Ref{}, nil, cause
 }
 
 func refreshedRef(name string, generation int64, spent string, b *Bundle) (Ref, error) {

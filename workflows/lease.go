@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -49,6 +50,7 @@ type acquire struct {
 // release gives back whatever the holder has.
 type release struct {
 	Holder string `json:"holder"`
+	Run    string `json:"run,omitempty"` // as in acquire
 	// Left is told to a pool by a session that could not clean up.
 	Left *leftBehind `json:"left,omitempty"`
 
@@ -85,6 +87,7 @@ const (
 // granted is the answer to the holder.
 type granted struct {
 	From    string               `json:"from"`           // the workflow that answers
+	Run     string               `json:"run,omitempty"`  // the first of the holder's workflow: it is nobody else's
 	Pool    string               `json:"pool,omitempty"` // of seeds, by which it was asked for
 	Queued  string               `json:"queued,omitempty"`
 	Refused *Failure             `json:"refused,omitempty"`
@@ -139,23 +142,37 @@ func post(ctx workflow.Context, letters []letter) (gone []string) {
 // still live.
 var reapEvery = 5 * time.Minute
 
-// findEnded names those holders whose workflows have ended without a release.
-func findEnded(ctx workflow.Context, holders []string) ([]string, error) {
+// A who is one session among those that had the same name: Run is the first of
+// its workflow, empty where that is not known.
+type who struct{ Holder, Run string }
+
+// is says whether somebody may be meant: where no run is known, any is.
+func (w who) is(other who) bool {
+	return w.Holder == other.Holder && (w.Run == "" || w.Run == other.Run)
+}
+
+func (t ticket) who() who { return who{t.Holder, t.Run} }
+
+// findEnded names those whose workflows have ended without a release.
+func findEnded(ctx workflow.Context, holders []who) ([]who, error) {
 	if len(holders) == 0 {
 		return nil, nil
 	}
-	ids := make([]string, 0, len(holders))
+	in := activities.FindEndedInput{}
 	for _, h := range holders {
-		ids = append(ids, SessionID(h))
+		in.Holders = append(in.Holders, activities.Holder{WorkflowID: SessionID(h.Holder), FirstRun: h.Run})
 	}
-	slices.Sort(ids)
-	out, err := do(setUp(ctx, "look for holders that have ended"), engine.FindEnded, activities.FindEndedInput{WorkflowIDs: ids})
+	slices.SortFunc(in.Holders, func(a, b activities.Holder) int {
+		return cmp.Or(strings.Compare(a.WorkflowID, b.WorkflowID), strings.Compare(a.FirstRun, b.FirstRun))
+	})
+	in.Holders = slices.Compact(in.Holders)
+	out, err := do(setUp(ctx, "look for holders that have ended"), engine.FindEnded, in)
 	if err != nil {
 		return nil, err
 	}
-	ended := make([]string, 0, len(out.Ended))
-	for _, id := range out.Ended {
-		ended = append(ended, strings.TrimPrefix(id, "session/"))
+	var ended []who
+	for _, h := range out.Ended {
+		ended = append(ended, who{strings.TrimPrefix(h.WorkflowID, SessionID("")), h.FirstRun})
 	}
 	return ended, nil
 }

@@ -16,6 +16,7 @@ import (
 // next run asks again and keeps its place in the line.
 func (s *session) acquire(from string, a acquire) (got *granted, f *Failure, again bool) {
 	s.st.Asked = from
+	a.Run = s.firstRun()
 	defer func() {
 		if !again { // what comes in the last moment of this run is the next one's
 			s.st.Asked = ""
@@ -40,13 +41,16 @@ func (s *session) acquire(from string, a acquire) (got *granted, f *Failure, aga
 		case got != nil:
 			s.log.Warn("lease answer with nothing in it", "from", from)
 		case s.st.Close != nil:
-			s.signalRelease(from, release{Holder: s.id, Generation: s.st.Generation, Clean: true})
+			s.signalRelease(from, release{Holder: s.id, Run: s.firstRun(), Generation: s.st.Generation, Clean: true})
 			return nil, nil, false
 		case s.full():
 			return nil, nil, true
 		}
 	}
 }
+
+// firstRun tells this session from others that have its name before or after it.
+func (s *session) firstRun() string { return workflow.GetInfo(s.ctx).FirstRunID }
 
 func (s *session) wantsSeed() bool { return s.opt.Seed != "" || s.opt.SeedPool != "" }
 
@@ -56,7 +60,7 @@ func (s *session) acquireSeed() (f *Failure, again bool) {
 	if s.opt.Seed == "" {
 		from = SeedPoolID(s.opt.SeedPool)
 	}
-	a := acquire{Holder: s.id, At: &at, Zone: s.opt.Zone, Generation: s.st.Generation, Run: workflow.GetInfo(s.ctx).FirstRunID}
+	a := acquire{Holder: s.id, At: &at, Zone: s.opt.Zone, Generation: s.st.Generation}
 	got, f, again := s.acquire(from, a)
 	if got == nil {
 		return f, again
@@ -65,7 +69,7 @@ func (s *session) acquireSeed() (f *Failure, again bool) {
 	if s.opt.Seed == "" {
 		// The host's pool has to know what is about to be brought there.
 		err := workflow.SignalExternalWorkflow(s.ctx, PoolID(s.opt.Zone), "", signalAcquire, acquire{Holder: s.id, Host: s.opt.Host,
-			Labels: s.opt.Labels, Seed: got.Seed.Name, Run: a.Run}).Get(s.ctx, nil)
+			Labels: s.opt.Labels, Seed: got.Seed.Name, Run: s.firstRun()}).Get(s.ctx, nil)
 		if err != nil {
 			s.log.Warn("pool not told of the seed", "error", err)
 		}
@@ -95,6 +99,7 @@ func (g granted) from(asked string) bool {
 // generations of the seed that is held.
 func (s *session) leased(g granted) {
 	switch held := s.st.Seed; {
+	case g.Run != "" && g.Run != s.firstRun(): // to a session that had this name before
 	case s.st.SeedHeld && g.Seed != nil && g.From == SeedID(held.Name):
 		if g.Seed.Epoch == held.Epoch && g.Seed.Generation > held.Generation {
 			s.st.Seed = g.Seed
@@ -124,7 +129,7 @@ func (s *session) releaseLeases() {
 
 // slotRelease tells the pool what stays on the host.
 func (s *session) slotRelease() release {
-	r := release{Holder: s.id}
+	r := release{Holder: s.id, Run: s.firstRun()}
 	if s.st.Left != "" {
 		r.Left = &leftBehind{Why: s.st.Left, Generation: s.st.Generation, Seed: s.st.Seed, Layout: s.st.Layout,
 			ThreadID: s.st.Pump.ThreadID, Discard: s.st.Close != nil && s.st.Close.Discard || s.st.Layout == nil}
@@ -134,7 +139,7 @@ func (s *session) slotRelease() release {
 
 // seedRelease says what is certain about the credential: no more.
 func (s *session) seedRelease() release {
-	r := release{Holder: s.id, Epoch: s.st.Seed.Epoch, Generation: s.st.Generation, Proven: s.st.SeedProven}
+	r := release{Holder: s.id, Run: s.firstRun(), Epoch: s.st.Seed.Epoch, Generation: s.st.Generation, Proven: s.st.SeedProven}
 	switch c := s.st.Closed; {
 	case !s.st.Touched:
 		r.Clean = true // it was never brought there

@@ -206,10 +206,11 @@ func (p *pool) drain() {
 		if !p.rel.ReceiveAsync(&r) {
 			break
 		}
-		if l := p.lease(r.Holder); l != nil && r.Left != nil {
+		by := who{r.Holder, r.Run}
+		if l := p.lease(r.Holder); l != nil && r.Left != nil && by.is(who{l.Holder, l.Run}) {
 			p.leave(*l, *r.Left)
 		}
-		p.drop(r.Holder)
+		p.drop(by)
 	}
 	for {
 		var f SetHost
@@ -227,9 +228,9 @@ func (p *pool) drain() {
 func (p *pool) serve() {
 	p.work = false
 	var letters []letter
-	say := func(holder string, g granted) {
-		g.From = PoolID(p.zone)
-		letters = append(letters, letter{holder, g})
+	say := func(to who, g granted) {
+		g.From, g.Run = PoolID(p.zone), to.Run
+		letters = append(letters, letter{to.Holder, g})
 	}
 	var left []ticket
 	for _, t := range p.st.Queue {
@@ -240,7 +241,7 @@ func (p *pool) serve() {
 		if l := p.lease(t.Holder); l != nil { // asked again: told again
 			l.Seed = orElse(t.Seed, l.Seed)
 			spec := p.host(l.Host).Spec
-			say(t.Holder, granted{Epoch: l.Epoch, Spec: &spec})
+			say(t.who(), granted{Epoch: l.Epoch, Spec: &spec})
 			continue
 		}
 		h, why := p.choose(t.acquire)
@@ -249,23 +250,23 @@ func (p *pool) serve() {
 			p.st.Epoch++
 			p.st.Leases = append(p.st.Leases, poolLease{Holder: t.Holder, Host: h.Spec.Name, Epoch: p.st.Epoch, Seed: t.Seed, Run: t.Run})
 			spec := h.Spec
-			say(t.Holder, granted{Epoch: p.st.Epoch, Spec: &spec})
+			say(t.who(), granted{Epoch: p.st.Epoch, Spec: &spec})
 		case why.Kind != "busy":
-			say(t.Holder, granted{Refused: why})
+			say(t.who(), granted{Refused: why})
 		case len(left) >= maxLine:
-			say(t.Holder, granted{Refused: &Failure{Kind: "busy", Hint: "try again later, or add hosts",
+			say(t.who(), granted{Refused: &Failure{Kind: "busy", Hint: "try again later, or add hosts",
 				Message: fmt.Sprintf("%s, and %d sessions wait already", why.Message, len(left))}})
 		default:
 			left = append(left, t)
 			if t.Told != why.Message {
 				left[len(left)-1].Told = why.Message
-				say(t.Holder, granted{Queued: fmt.Sprintf("%s; %d wait before it", why.Message, len(left)-1)})
+				say(t.who(), granted{Queued: fmt.Sprintf("%s; %d wait before it", why.Message, len(left)-1)})
 			}
 		}
 	}
 	p.st.Queue = left
 	for _, holder := range post(p.ctx, letters) {
-		p.drop(holder) // gone: what it was given is free again
+		p.drop(who{Holder: holder}) // gone: what it was given is free again
 	}
 }
 
@@ -288,17 +289,17 @@ func (p *pool) enqueue(a acquire) {
 	p.work = true
 }
 
-func (p *pool) drop(holder string) {
-	p.st.Leases = slices.DeleteFunc(p.st.Leases, func(l poolLease) bool { return l.Holder == holder })
-	p.st.Queue = slices.DeleteFunc(p.st.Queue, func(q ticket) bool { return q.Holder == holder })
+func (p *pool) drop(h who) {
+	p.st.Leases = slices.DeleteFunc(p.st.Leases, func(l poolLease) bool { return h.is(who{l.Holder, l.Run}) })
+	p.st.Queue = slices.DeleteFunc(p.st.Queue, func(t ticket) bool { return h.is(t.who()) })
 	p.work = true
 }
 
 // reap takes back the leases of those who ended without a word.
 func (p *pool) reap() {
-	var holders []string
+	var holders []who
 	for _, l := range p.st.Leases {
-		holders = append(holders, l.Holder)
+		holders = append(holders, who{l.Holder, l.Run})
 	}
 	ended, err := findEnded(p.ctx, holders)
 	if err != nil {
@@ -312,11 +313,11 @@ func (p *pool) reap() {
 
 // ended takes back what somebody held who can say nothing any more, and sees
 // to what is left of him.
-func (p *pool) ended(holder string) {
-	if l := p.lease(holder); l != nil {
+func (p *pool) ended(h who) {
+	if l := p.lease(h.Holder); l != nil && h.is(who{l.Holder, l.Run}) {
 		p.lost(*l)
 	}
-	p.drop(holder)
+	p.drop(h)
 }
 
 // lost takes a slot back from a session that ended without a word.

@@ -17,14 +17,14 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// fakeEngine says which holders have ended.
+// fakeEngine says which holders have ended, by id, or by id and first run.
 type fakeEngine struct{ ended map[string]bool }
 
 func (f *fakeEngine) FindEnded(_ context.Context, in activities.FindEndedInput) (activities.FindEndedResult, error) {
 	var out activities.FindEndedResult
-	for _, id := range in.WorkflowIDs {
-		if f.ended[id] {
-			out.Ended = append(out.Ended, id)
+	for _, h := range in.Holders {
+		if f.ended[h.WorkflowID] || f.ended[h.WorkflowID+" "+h.FirstRun] {
+			out.Ended = append(out.Ended, h)
 		}
 	}
 	return out, nil

@@ -15,7 +15,7 @@ func (s *session) prepare() (f *Failure, again bool) {
 	s.publish()
 	if s.st.Lease == nil {
 		got, f, again := s.acquire(PoolID(s.opt.Zone), acquire{Holder: s.id, Host: s.opt.Host, Labels: s.opt.Labels,
-			Seed: s.opt.Seed, Run: workflow.GetInfo(s.ctx).FirstRunID})
+			Seed: s.opt.Seed})
 		if got == nil {
 			return f, again
 		}

@@ -155,6 +155,11 @@ func (s *seed) release(r release) {
 	case r.Epoch != 0 && (l == nil || l.Epoch != r.Epoch):
 		workflow.GetLogger(s.ctx).Warn("release of a lease that has ended", "holder", r.Holder, "epoch", r.Epoch)
 		return
+	case r.Epoch == 0 && l != nil && l.Run != r.Run:
+		// An earlier session of that name has it. That this one gives back
+		// nothing says that the earlier one has ended, and no more.
+		s.ended(l)
+		l = nil
 	case r.Epoch == 0 && l != nil && l.Generation > r.Generation:
 		return
 	}
@@ -202,6 +207,8 @@ func (s *seed) denies() (why string, never *Failure) {
 		}
 	}
 	switch {
+	case s.asking && s.exclusive(): // for a holder that has given it back meanwhile
+		return fmt.Sprintf("seed %s, which is being refreshed", s.name), nil
 	case s.st.Rotated != nil:
 		return fmt.Sprintf("seed %s, which was rotated and is not saved", s.name), nil
 	case s.st.Share > 0 && len(s.st.Leases) >= s.st.Share:
@@ -218,9 +225,9 @@ const exactly = 20
 func (s *seed) serve() {
 	s.work = false
 	letters, fresh := s.news(), map[string]bool{}
-	say := func(holder string, g granted) {
-		g.From = SeedID(s.name)
-		letters = append(letters, letter{holder, g})
+	say := func(to who, g granted) {
+		g.From, g.Run = SeedID(s.name), to.Run
+		letters = append(letters, letter{to.Holder, g})
 	}
 	give := func(l *seedLease, t ticket) {
 		ref := *s.st.Ref
@@ -229,7 +236,7 @@ func (s *seed) serve() {
 		if l.Pool = t.Pool; l.Pool != "" {
 			s.answerPool(t, true)
 		}
-		say(l.Holder, granted{Pool: t.Pool, Epoch: l.Epoch, Seed: &ref})
+		say(who{l.Holder, l.Run}, granted{Pool: t.Pool, Epoch: l.Epoch, Seed: &ref})
 	}
 	var left []ticket
 	for _, t := range s.st.Queue {
@@ -241,12 +248,12 @@ func (s *seed) serve() {
 		case t.Pool != "" && (why != "" || never != nil || t.Again):
 			s.answerPool(t, false)
 		case never != nil:
-			say(t.Holder, granted{Refused: never})
+			say(t.who(), granted{Refused: never})
 		case why == "":
 			fresh[t.Holder] = true
 			give(s.grant(seedLease{Holder: t.Holder, At: t.At, Zone: t.Zone, Run: t.Run, Generation: t.Generation}), t)
 		case len(left) >= maxLine:
-			say(t.Holder, granted{Refused: &Failure{Kind: "busy", Hint: "try again later",
+			say(t.who(), granted{Refused: &Failure{Kind: "busy", Hint: "try again later",
 				Message: fmt.Sprintf("%s, and %d sessions wait already", why, len(left))}})
 		default:
 			if len(left) >= exactly {
@@ -254,13 +261,13 @@ func (s *seed) serve() {
 			}
 			if left = append(left, t); t.Told != why {
 				left[len(left)-1].Told = why
-				say(t.Holder, granted{Queued: fmt.Sprintf("%s; %d wait before it", why, len(left)-1)})
+				say(t.who(), granted{Queued: fmt.Sprintf("%s; %d wait before it", why, len(left)-1)})
 			}
 		}
 	}
 	s.st.Queue = left
 	for _, holder := range post(s.ctx, letters) {
-		s.isGone(holder, fresh[holder])
+		s.isGone(who{Holder: holder}, fresh[holder])
 	}
 }
 
@@ -275,19 +282,19 @@ func (s *seed) news() (letters []letter) {
 		ref := *s.st.Ref
 		ref.Epoch = l.Epoch
 		l.Told = ref.Generation
-		letters = append(letters, letter{l.Holder, granted{From: SeedID(s.name), Epoch: l.Epoch, Seed: &ref}})
+		letters = append(letters, letter{l.Holder, granted{From: SeedID(s.name), Run: l.Run, Epoch: l.Epoch, Seed: &ref}})
 	}
 	return letters
 }
 
-// isGone takes note that a holder cannot be told anything: its workflow has
-// ended. One that was not told of its lease has put the credential nowhere.
-func (s *seed) isGone(holder string, untold bool) {
-	s.st.Queue = slices.DeleteFunc(s.st.Queue, func(t ticket) bool { return t.Holder == holder })
+// isGone takes note that a holder's workflow has ended; with no run, that of
+// any. One that was not told of its lease has put the credential nowhere.
+func (s *seed) isGone(h who, untold bool) {
+	s.st.Queue = slices.DeleteFunc(s.st.Queue, func(t ticket) bool { return h.is(t.who()) })
 	s.work = true
-	l := s.lease(holder)
+	l := s.lease(h.Holder)
 	switch {
-	case l == nil || l.Ended != "":
+	case l == nil || l.Ended != "" || !h.is(who{l.Holder, l.Run}):
 	case untold:
 		s.drop(l.Epoch)
 	default:

@@ -222,9 +222,9 @@ func (p *seedPool) release(r release) {
 func (p *seedPool) serve() {
 	p.work = false
 	var letters []letter
-	say := func(holder string, g granted) {
-		g.From = SeedPoolID(p.name)
-		letters = append(letters, letter{holder, g})
+	say := func(to who, g granted) {
+		g.From, g.Run = SeedPoolID(p.name), to.Run
+		letters = append(letters, letter{to.Holder, g})
 	}
 	never := p.never()
 	var left []poolTicket
@@ -243,9 +243,9 @@ func (p *seedPool) serve() {
 			left = append(left, t)
 			p.ask(m, t, false)
 		case never != nil:
-			say(t.Holder, granted{Refused: never})
+			say(t.who(), granted{Refused: never})
 		case len(left) >= maxLine:
-			say(t.Holder, granted{Refused: &Failure{Kind: "busy", Hint: "try again later",
+			say(t.who(), granted{Refused: &Failure{Kind: "busy", Hint: "try again later",
 				Message: fmt.Sprintf("%s, and %d sessions wait already", p.busy(), len(left))}})
 		default:
 			why := p.busy()
@@ -254,7 +254,7 @@ func (p *seedPool) serve() {
 			}
 			if left = append(left, t); t.Told != why {
 				left[len(left)-1].Told = why
-				say(t.Holder, granted{Queued: fmt.Sprintf("%s; %d wait before it", why, len(left)-1)})
+				say(t.who(), granted{Queued: fmt.Sprintf("%s; %d wait before it", why, len(left)-1)})
 			}
 		}
 	}
@@ -265,12 +265,12 @@ func (p *seedPool) serve() {
 		p.send(s)
 	}
 	for _, holder := range post(p.ctx, letters) {
-		p.gone(holder)
+		p.gone(who{Holder: holder})
 	}
 }
 
-func (p *seedPool) gone(holder string) {
-	p.st.Queue = slices.DeleteFunc(p.st.Queue, func(t poolTicket) bool { return t.Holder == holder && t.Asked == "" })
+func (p *seedPool) gone(h who) {
+	p.st.Queue = slices.DeleteFunc(p.st.Queue, func(t poolTicket) bool { return h.is(t.who()) && t.Asked == "" })
 	p.work = true
 }
 
@@ -345,11 +345,11 @@ func (p *seedPool) busy() string {
 
 // reap looks whether those in line still live, and asks the seeds how they are.
 func (p *seedPool) reap() {
-	var names []string
+	var all []who
 	for _, t := range p.st.Queue[:min(len(p.st.Queue), 200)] {
-		names = append(names, t.Holder)
+		all = append(all, t.who())
 	}
-	ended, err := findEnded(p.ctx, names)
+	ended, err := findEnded(p.ctx, all)
 	if err != nil {
 		workflow.GetLogger(p.ctx).Warn("line not looked at", "error", err)
 	}

@@ -43,13 +43,16 @@ func (s *seed) setAlarm() {
 // reap looks whether the holders, and those in line, still live.
 func (s *seed) reap() {
 	s.st.LookedAt = workflow.Now(s.ctx)
-	names := s.holders()
-	for _, t := range s.st.Queue[:min(len(s.st.Queue), 200)] {
-		if !slices.Contains(names, t.Holder) {
-			names = append(names, t.Holder)
+	var all []who
+	for _, l := range s.st.Leases {
+		if l.Ended == "" && !l.Internal {
+			all = append(all, who{l.Holder, l.Run})
 		}
 	}
-	ended, err := findEnded(s.ctx, names)
+	for _, t := range s.st.Queue[:min(len(s.st.Queue), 200)] {
+		all = append(all, who{t.Holder, t.Run})
+	}
+	ended, err := findEnded(s.ctx, all)
 	if err != nil {
 		workflow.GetLogger(s.ctx).Warn("holders not looked at", "error", err)
 		return
@@ -95,7 +98,7 @@ func (s *seed) recover() {
 		s.takeFetched()
 	}
 	i := slices.IndexFunc(s.st.Leases, func(l seedLease) bool { return l.Ended != "" })
-	if s.rec != nil || i < 0 {
+	if s.rec != nil || i < 0 || s.asking && s.exclusive() { // what a refresh brings comes first
 		return
 	}
 	l, now := &s.st.Leases[i], workflow.Now(s.ctx)

@@ -146,7 +146,11 @@ func (s *seed) renew(ctx workflow.Context, in activities.RefreshSeedInput, began
 	ref := in.Seed
 	out, err := do(untilDone(ctx, "refresh seed "+s.name), seeds.RefreshSeed, in)
 	if err != nil {
-		return notKnown(err)
+		// An attempt before the last one may have used the token.
+		v := notKnown(err)
+		v.Reason = "a refresh was begun and it is not known how it ended: " + v.Reason
+		s.suspect(v.Reason, orElse(v.Hint, fmt.Sprintf("mend that, then `ctl seed verify %s`", s.name)))
+		return v
 	}
 	out.Hint = strings.ReplaceAll(out.Hint, "verify NAME", "verify "+s.name)
 	if out.Saved != nil && s.st.Ref.Generation == ref.Generation {
