@@ -26,6 +26,13 @@ type probe struct {
 // probeTimeout bounds a whole probe.
 const probeTimeout = 60 * time.Second
 
+// probeCommand bounds a command of a probe, and timedOut is its exit status
+// then (measured with codex 0.169).
+const (
+	probeCommand = 40 * time.Second
+	timedOut     = 124
+)
+
 // unsetKeys are variables by which a credential or another server would reach
 // codex or its commands past the seed.
 var unsetKeys = []string{
@@ -99,7 +106,7 @@ type probeResult struct {
 // run runs a command in the sandbox of a session: under the permission profile
 // where there is one, under the plain sandbox otherwise.
 func (p *probe) run(ctx context.Context, sandbox, profile string, argv ...string) (probeResult, error) {
-	in := probeExec{Command: argv, CWD: p.workDir, TimeoutMS: 20_000, Profile: profile}
+	in := probeExec{Command: argv, CWD: p.workDir, TimeoutMS: int(probeCommand.Milliseconds()), Profile: profile}
 	if profile == "" {
 		kind := map[string]string{"read-only": "readOnly", "workspace-write": "workspaceWrite"}[sandbox]
 		if kind == "" {

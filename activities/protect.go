@@ -116,6 +116,10 @@ func (p *probe) protects(ctx context.Context, sandbox, profile, home, mark strin
 		return protection{}, fmt.Errorf("run a command in the sandbox: %w", err)
 	}
 	proof, err := seeds.ReadProof(res.Stdout)
+	if err != nil && res.ExitCode == timedOut {
+		// A machine that is busy says nothing about codex.
+		return protection{}, fmt.Errorf("see whether a command can get at a made-up credential: no end after %v", probeCommand)
+	}
 	if err != nil {
 		said := lastOf(strings.TrimSpace(res.Stderr), 512)
 		if plain := p.confines(ctx, sandbox); plain != nil {

@@ -64,7 +64,7 @@ for f in "$home/auth.json" "$home/config.toml"; do
 	reads '/proc of others' 'for p in /proc/[0-9]*; do cat "$p/root$f" "$p/cwd/${f##*/}"; done'
 	reads 'an environment' 'cat /proc/[0-9]*/environ'
 	reads chmod 'chmod 644 "$f"; cat "$f"'
-	reads 'a mount' 'mkdir -p "$t/m" && mount --bind "$home" "$t/m" && cat "$t/m/${f##*/}"'
+	reads 'a mount' 'mkdir -p "$t/m" && mount --bind "$home" "$t/m" && { cat "$t/m/${f##*/}"; umount "$t/m"; }'
 	reads 'a namespace' 'unshare -rm sh -c '\''umount "$1"; cat "$1"; mount --bind "${1%/*}" /mnt && cat "/mnt/${1##*/}"'\'' sh "$f"'
 	reads 'another namespace' 'nsenter -t 1 -m cat "$f"'
 	reads 'mv' 'mv "$f" "$t/moved" && cat "$t/moved"'
