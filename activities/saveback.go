@@ -237,6 +237,9 @@ func (k *keeper) mark(ctx context.Context, now SeedNow, digest string, why error
 // unsavedBy says whether the seed waits for something of ours that is not here
 // any more, so that nobody can save it.
 func (k *keeper) unsavedBy(ctx context.Context) error {
+	if k.desk == nil {
+		return nil // then nothing was marked either
+	}
 	now, err := k.now(ctx)
 	if err != nil {
 		return err
