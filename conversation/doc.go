@@ -47,6 +47,9 @@
 //   - No request of codex's is left hanging. What a person decides is reported,
 //     all else is answered at once, lines that are too long to read included.
 //   - A thread that cannot be resumed is never replaced by a new one.
+//   - With a [Broker], codex is logged in with an access token after each start,
+//     before its thread is opened, and its requests for a newer one are answered
+//     while the pump is attached; no token is in a state, an entry or a result.
 //   - Sandbox, approval policy and cwd go with every start and every resume,
 //     since codex forgets the sandbox.
 //   - Memory is bounded by the longest line that is allowed; longer ones are
