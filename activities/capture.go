@@ -34,7 +34,9 @@ type CaptureSeedResult struct {
 }
 
 // CaptureSeed reads a person's CODEX_HOME on a host and keeps what makes a seed
-// of it, encrypted. It changes nothing there.
+// of it, encrypted; it was read back when this returns, so that what is on the
+// host is not the only copy any more. Done again it finds what is kept. It changes
+// nothing there.
 func (h *Hosts) CaptureSeed(ctx context.Context, in CaptureSeedInput) (CaptureSeedResult, error) {
 	out, err := h.capture(ctx, in)
 	return out, failing{}.failure(ctx, "capture seed "+in.Name, err)
@@ -66,7 +68,7 @@ func (h *Hosts) capture(ctx context.Context, in CaptureSeedInput) (CaptureSeedRe
 		}
 		return out, err
 	}
-	ref, err := seeds.Save(ctx, h.Store, in.Name, 0, b)
+	ref, err := seeds.SaveAgain(ctx, h.Store, in.Name, 0, b)
 	if err != nil {
 		return out, err
 	}
@@ -116,21 +118,63 @@ func (h *Hosts) forgetLogin(ctx context.Context, in ForgetLoginInput) error {
 		return err
 	}
 	file := path.Join(in.Home, "auth.json")
-	auth, _, err := readAuth(ctx, host, file, "")
+	_, err = host.Run(ctx, hostexec.Command{Script: forgetLoginScript, Args: []string{file, in.Auth}})
+	var exit *hostexec.ExitError
 	switch {
-	case err != nil:
+	case err == nil || !errors.As(err, &exit):
 		return err
-	case auth == nil:
-		return nil
-	case seeds.AuthDigest(auth) != in.Auth:
+	case exit.Code == exitChanged:
 		return &typedError{kind: ErrTypeBadInput, hint: "somebody uses it there: end that codex and capture it again",
-			err: errors.New("auth.json has changed since it was captured, so it stays; the seed may hold a token that is spent")}
+			err: fmt.Errorf("%s has changed since it was captured, so it stays; the seed may hold a token that is spent", file)}
+	case exit.Code == exitTwo:
+		return &typedError{kind: ErrTypeBadInput, hint: "see which of the two is in use, and move the other one away",
+			err: fmt.Errorf("%s has changed since it was captured, and there is another one in %s.fairlead-moved: both stay", file, file)}
+	case exit.Code == exitNoSum:
+		return &typedError{kind: ErrTypeBadInput, hint: "remove it there by hand (not with `codex logout`, which revokes it)",
+			err: errors.New("the host has no sha256sum, shasum or openssl to tell whether it is still what was captured")}
 	}
-	// Nothing can be exchanged for it in between: it is moved aside first.
-	_, err = host.Run(ctx, hostexec.Command{Script: `t=$1.fairlead-moved
-mv -f -- "$1" "$t" && rm -f -- "$t" && [ ! -e "$1" ] && [ ! -e "$t" ]`, Args: []string{file}})
 	return err
 }
+
+// What forgetLoginScript ends with.
+const (
+	exitChanged = 95
+	exitNoSum   = 96
+	exitTwo     = 97 // another one under each name
+)
+
+// forgetLoginScript removes the file that was captured, and no other. It is moved
+// aside first and looked at then, so that nothing is exchanged for it between the
+// look and its end; what turns out to be another one goes back, and never over
+// what is there by then. A killed attempt may have left it under the other name,
+// so that both are looked at.
+//
+// $1 auth.json, $2 the sha256 of what was captured.
+const forgetLoginScript = `LC_ALL=C; export LC_ALL
+file=$1 known=$2 aside=$1.fairlead-moved
+there() { [ -e "$1" ] || [ -L "$1" ]; }
+captured() {
+	[ -f "$1" ] && [ ! -L "$1" ] || return 1
+	if command -v sha256sum; then sum=$(sha256sum <"$1")
+	elif command -v shasum; then sum=$(shasum -a 256 <"$1")
+	elif command -v openssl; then sum=$(openssl dgst -sha256 -r <"$1")
+	else exit 96
+	fi >/dev/null
+	[ "${sum%% *}" = "$known" ]
+}
+while there "$file" || there "$aside"; do
+	if ! there "$aside"; then
+		captured "$file" || exit 95
+		mv -- "$file" "$aside" || exit 1
+	fi
+	if captured "$aside"; then
+		rm -f -- "$aside" || exit 1
+		continue
+	fi
+	there "$file" && exit 97
+	ln -- "$aside" "$file" 2>/dev/null && rm -f -- "$aside" || mv -n -- "$aside" "$file"
+	exit 95
+done`
 
 // PutSeedInput names a bundle in the store that is to be a seed's next generation.
 type PutSeedInput struct {
