@@ -3,7 +3,8 @@
 //
 // The nouns: a Session is one durable conversation and the only owner of its
 // codex process; a HostPool is the inventory of a zone and hands out slots; a
-// Seed names the newest generation of a credential and who holds it; host
+// Seed names the newest generation of a credential and who holds it; a SeedPool
+// stands for any healthy one out of several; host
 // tasks (check, provision, exec, capture and login of a seed) are short, so that
 // they are on record; Maintenance, by a Schedule, verifies seeds nobody asks about.
 //
@@ -69,6 +70,32 @@
 // where somebody said discard, or its archive is in the store. A new session of
 // the old one's name gets the host only when that is done; a host with
 // leftovers leaves the inventory only by force.
+//
+// # Who has a seed
+//
+// A login that rotates has one holder at a time, any other as many as its share
+// says. Leases are given in the order of asking; each has an epoch of its own,
+// and what comes under an older one changes nothing.
+//
+//	free        the next in line gets it
+//	held        one that rotates: who asks waits; save_seed and rotated_seed are
+//	            compared with (generation, epoch) of the lease
+//	rotated     codex made a login that is not saved: nobody else gets it before
+//	recovering  its holder ended, or gave it back and could not show that all is
+//	            saved and gone: RecoverSeed brings from the host what codex made of
+//	            the login, for as long as it takes, before anybody else gets it
+//	suspect     codex could not log in with it, or a rotated login is lost: who asks
+//	            waits and is told what to do. A turn that begins later and succeeds, a
+//	            verification, revive_seed or an import ends it.
+//	dead        its issuer says so: who asks is refused
+//
+// Whether a holder lives is looked at (every five minutes, and when somebody has
+// to wait), not concluded from a clock. A copy of what others have too, an API
+// key, needs no recovery; that it is wiped is seen to by the pool of its host.
+//
+// A SeedPool holds no lease. It keeps its line and asks the free, healthy seed
+// that was used least recently to grant its use to the first in line, now or
+// not at all: so a seed that is taken directly meanwhile is in nobody's way.
 //
 // # How far a message came
 //

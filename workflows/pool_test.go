@@ -81,13 +81,18 @@ func newPoolWorld(t *testing.T) *poolWorld {
 	p.RegisterActivity(p.seeds)
 	p.RegisterWorkflowWithOptions(HostPool, workflow.RegisterOptions{Name: TypeHostPool})
 	p.RegisterWorkflowWithOptions(Seed, workflow.RegisterOptions{Name: TypeSeed})
+	p.RegisterWorkflowWithOptions(SeedPool, workflow.RegisterOptions{Name: TypeSeedPool})
 	answer := func(_ string, id, _, name string, arg any) error {
 		if p.gone[id] {
 			return errors.New("unknown workflow")
 		}
-		g := arg.(granted)
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		if text := toSeeds(arg); text != "" {
+			p.told = append(p.told, id+text)
+			return nil
+		}
+		g := arg.(granted)
 		switch {
 		case g.Refused != nil:
 			p.told = append(p.told, id+" refused "+g.Refused.Kind)
@@ -102,6 +107,22 @@ func newPoolWorld(t *testing.T) *poolWorld {
 	}
 	p.OnSignalExternalWorkflow(anyArg, anyArg, anyArg, anyArg, anyArg).Return(answer)
 	return p
+}
+
+// toSeeds says what seeds and their pools tell each other.
+func toSeeds(arg any) string {
+	switch a := arg.(type) {
+	case acquire:
+		if a.Again {
+			return fmt.Sprintf(" asked whether %s has it, for %s", a.Holder, a.Pool)
+		}
+		return fmt.Sprintf(" asked for %s, for %s", a.Holder, a.Pool)
+	case release:
+		return fmt.Sprintf(" hears that %s took nothing: %v, epoch %d", a.Holder, a.Clean, a.Epoch)
+	case memberNews:
+		return fmt.Sprintf(" hears of %s: gone %v, free %v, %s, %v, left %v", a.Seed, a.Gone, a.Free, a.Health, a.Answers, a.Left)
+	}
+	return ""
 }
 
 func (p *poolWorld) saw(want ...string) {

@@ -301,6 +301,44 @@ var shapes = []struct {
 		})
 		return r, []string{PoolID(r.zone), SeedID(name), SessionID(ids[5])}
 	}},
+	{"logins of a pool", func(t *testing.T) (*real, []string) {
+		looksOften(t)
+		r := newReal(t, shortRuns)
+		r.work()
+		a, b := r.makesSeed("a", "logins"), r.makesSeed("b", "logins")
+		pool := r.zone + "-logins"
+		r.until("the pool knows both", func() bool { return len(r.pool(pool).Seeds) == 2 })
+		var ids []string
+		for i := range 2 {
+			ids = append(ids, r.session(fmt.Sprint("s", i), SessionOptions{SeedPool: pool}))
+			r.becomes(ids[i], Idle)
+		}
+		next := r.session("next", SessionOptions{SeedPool: pool})
+		r.until("the third waits", func() bool { return strings.Contains(r.view(next).Waits, "of which no seed is free") })
+		killed := ids[0]
+		name := r.view(killed).Seed
+		epoch := r.seed(name).Epoch
+		r.update(SeedID(name), activities.UpdateRotatedSeed, nil, activities.RotatedSeed{Holder: killed, Epoch: epoch, Auth: "auth2"})
+		r.update(SeedID(name), activities.UpdateSaveSeed, nil, saves(killed, epoch, 1, "2"))
+		r.terminate(killed)
+		r.becomes(next, Idle)
+		if v := r.view(next); v.Seed != name {
+			t.Errorf("the third has %s, want %s", v.Seed, name)
+		}
+		r.signal(SeedID(name), signalReport, report{Holder: next, Epoch: r.seed(name).Epoch, Verdict: VerdictSuspect, Reason: "401"})
+		r.until("it is suspect", func() bool { return r.seed(name).Health == Suspect })
+		r.update(SeedID(name), UpdateReviveSeed, nil, ReviveSeed{By: "bob"})
+		r.close(next)
+		r.close(ids[1])
+		for _, s := range []string{a, b} {
+			r.until("the login is free", func() bool { return r.seed(s).State == SeedFree })
+			r.update(SeedID(s), UpdateDeleteSeed, nil, DeleteSeed{})
+		}
+		if err := r.c.GetWorkflow(t.Context(), SeedPoolID(pool), "").Get(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+		return r, []string{SeedPoolID(pool), SeedID(name), SessionID(next)}
+	}},
 	{"host tasks", func(t *testing.T) (*real, []string) {
 		r := newReal(t)
 		r.work()

@@ -1,9 +1,12 @@
 package workflows
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
+
+	"go.temporal.io/api/serviceerror"
 
 	"fairlead.dev/fairlead/activities"
 )
@@ -33,6 +36,20 @@ func (r *real) makesSeed(name string, pools ...string) string {
 func (r *real) seed(name string) SeedView {
 	r.t.Helper()
 	return asked[SeedView](r, SeedID(name), QuerySeed)
+}
+
+// pool is what a pool of seeds knows; nothing where there is none yet.
+func (r *real) pool(name string) (v SeedPoolView) {
+	r.t.Helper()
+	out, err := r.c.QueryWorkflow(r.t.Context(), SeedPoolID(name), "", QuerySeedPool)
+	if err == nil {
+		err = out.Get(&v)
+	}
+	var none *serviceerror.NotFound
+	if err != nil && !errors.As(err, &none) {
+		r.t.Fatalf("query seed pool %s: %v", name, err)
+	}
+	return v
 }
 
 func (r *real) terminate(session string) {
@@ -109,7 +126,7 @@ func TestWhoIsKilledInTheLineLeavesNoGrant(t *testing.T) {
 	r.becomes(holder, Idle)
 	inLine := []string{r.session("direct", SessionOptions{Seed: name}), r.session("by-pool", SessionOptions{SeedPool: r.zone + "-logins"})}
 	r.until("both wait", func() bool {
-		return r.seed(name).Queue == 1 && asked[SeedPoolView](r, SeedPoolID(r.zone+"-logins"), QuerySeedPool).Queue == 1
+		return r.seed(name).Queue == 1 && r.pool(r.zone+"-logins").Queue == 1
 	})
 	for _, id := range inLine {
 		r.terminate(id)
@@ -136,7 +153,7 @@ func TestAPoolOfLoginsServesMoreSessionsThanItHas(t *testing.T) {
 	r.update(PoolID(r.zone), UpdatePutHost, nil, func() PutHost { h := put("web-1", 20); h.Replace = true; return h }())
 	a, b := r.makesSeed("a", "logins"), r.makesSeed("b", "logins")
 	pool := r.zone + "-logins"
-	r.until("the pool knows both", func() bool { return len(asked[SeedPoolView](r, SeedPoolID(pool), QuerySeedPool).Seeds) == 2 })
+	r.until("the pool knows both", func() bool { return len(r.pool(pool).Seeds) == 2 })
 	var ids []string
 	for i := range 10 {
 		opt := SessionOptions{SeedPool: pool, CloseAfter: true}
