@@ -33,6 +33,16 @@ type FindEndedResult struct {
 	Ended []Holder `json:"ended,omitempty"`
 }
 
+// over says that a workflow can do nothing any more. One that is paused can.
+func over(status enums.WorkflowExecutionStatus) bool {
+	switch status {
+	case enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, enums.WORKFLOW_EXECUTION_STATUS_FAILED, enums.WORKFLOW_EXECUTION_STATUS_CANCELED,
+		enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, enums.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
+		return true
+	}
+	return false // also continued as new: the next run goes on
+}
+
 // FindEnded says which workflows have ended, however they did: a lease ends
 // with its holder, also when the holder could not give it back.
 func (e *Engine) FindEnded(ctx context.Context, in FindEndedInput) (FindEndedResult, error) {
@@ -46,7 +56,7 @@ func (e *Engine) FindEnded(ctx context.Context, in FindEndedInput) (FindEndedRes
 			out.Ended = append(out.Ended, h)
 		case err != nil:
 			return out, fmt.Errorf("ask whether %s still runs: %w", id, err)
-		case d.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING,
+		case over(d.GetWorkflowExecutionInfo().GetStatus()),
 			h.FirstRun != "" && d.GetWorkflowExecutionInfo().GetFirstRunId() != h.FirstRun:
 			out.Ended = append(out.Ended, h)
 		}

@@ -84,7 +84,7 @@ func (s *Seeds) refreshSeed(ctx context.Context, in RefreshSeedInput) (RefreshSe
 	}
 	if in.Look {
 		out.SeedVerdict = SeedVerdict{Verdict: string(seeds.VerdictUnknown), Reason: "it is in doubt, and nobody said that its refresh token is to be used",
-			Hint: fmt.Sprintf("`ctl seed verify %s` asks its issuer", in.Seed.Name)}
+			Hint: fmt.Sprintf("`ctl seed verify %s --force` asks its issuer, which burns the login if somebody else has used it", in.Seed.Name)}
 		return out, nil
 	}
 	intent, err := seeds.Intend(ctx, s.Store, in.Seed.Name, spent, in.Force)

@@ -39,6 +39,8 @@ type acquire struct {
 	At         *activities.HostSpec `json:"at,omitempty"`
 	Zone       string               `json:"zone,omitempty"`
 	Generation int64                `json:"generation,omitempty"`
+	// Brokered says that nothing of the seed will be on the host.
+	Brokered bool `json:"brokered,omitempty"`
 
 	// Pool is the pool of seeds that asks a seed for the holder: it is granted
 	// now or not at all. Again: only what the holder has already. With no holder
@@ -121,7 +123,7 @@ type letter struct {
 }
 
 // post answers holders and names those who are gone: they have no use for a
-// lease. Temporal takes 2,000 such signals at a time.
+// lease. One that could not be told for another reason has what it has. Temporal takes 2,000 such signals at a time.
 func post(ctx workflow.Context, letters []letter) (gone []string) {
 	for batch := range slices.Chunk(letters, 500) {
 		sent := make([]workflow.Future, 0, len(batch))
@@ -131,7 +133,10 @@ func post(ctx workflow.Context, letters []letter) (gone []string) {
 		for i, fut := range sent {
 			if err := fut.Get(ctx, nil); err != nil {
 				workflow.GetLogger(ctx).Warn("holder not told", "holder", batch[i].to, "error", err)
-				gone = append(gone, batch[i].to)
+				var unknown *temporal.UnknownExternalWorkflowExecutionError
+				if errors.As(err, &unknown) {
+					gone = append(gone, batch[i].to)
+				}
 			}
 		}
 	}

@@ -60,7 +60,8 @@ func (s *session) acquireSeed() (f *Failure, again bool) {
 	if s.opt.Seed == "" {
 		from = SeedPoolID(s.opt.SeedPool)
 	}
-	a := acquire{Holder: s.id, At: &at, Zone: s.opt.Zone, Generation: s.st.Generation}
+	a := acquire{Holder: s.id, At: &at, Zone: s.opt.Zone, Generation: s.st.Generation,
+		Brokered: s.opt.Credentials == activities.CredentialsBroker}
 	got, f, again := s.acquire(from, a)
 	if got == nil {
 		return f, again

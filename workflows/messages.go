@@ -479,6 +479,7 @@ type PutSeed struct {
 	Files  []SeedFile         `json:"files"`
 	By     string             `json:"by,omitempty"`
 	Expect int64              `json:"expect,omitempty"` // the generation it replaces; 0 = whatever is there
+	Force  bool               `json:"force,omitempty"`  // also in place of what codex has rotated it to
 	Share  *int               `json:"share,omitempty"`  // as in SetSeed
 	Pools  *[]string          `json:"pools,omitempty"`
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
@@ -84,7 +85,7 @@ func newPoolWorld(t *testing.T) *poolWorld {
 	p.RegisterWorkflowWithOptions(SeedPool, workflow.RegisterOptions{Name: TypeSeedPool})
 	answer := func(_ string, id, _, name string, arg any) error {
 		if p.gone[id] {
-			return errors.New("unknown workflow")
+			return &temporal.UnknownExternalWorkflowExecutionError{}
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()

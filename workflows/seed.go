@@ -26,6 +26,8 @@ type seedState struct {
 	Pools   []seedInPool        `json:"pools,omitempty"`
 	Rotated *seedRotated        `json:"rotated,omitempty"`
 	Health  seedHealth          `json:"health"`
+	Spent   bool                `json:"spent,omitempty"`  // its refresh token may be
+	Former  []string            `json:"former,omitempty"` // digests of what auth.json was before
 	Check   *seedCheck          `json:"check,omitempty"` // the newest verification
 
 	VerifiedAt time.Time   `json:"verified_at"` // when it was last known to be alive

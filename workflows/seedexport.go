@@ -46,7 +46,7 @@ func (s *seed) checkExport(in ExportSeed) error {
 func (s *seed) export(in ExportSeed) SeedView {
 	s.st.Exported = &SeedExport{ExportSeed: in, At: workflow.Now(s.ctx), Generation: s.st.Ref.Generation}
 	if s.exclusive() {
-		s.suspect(fmt.Sprintf("%s exported it for %s: whoever uses the login there burns it here", in.By, in.Recipient),
+		s.burnt(fmt.Sprintf("%s exported it for %s: whoever uses the login there burns it here", in.By, in.Recipient),
 			fmt.Sprintf("`ctl seed delete %s` if it is used there from now on; `ctl seed revive %s` if it was a copy that nobody uses", s.name, s.name))
 	}
 	return s.view()

@@ -44,13 +44,21 @@ func (s *seed) suspect(reason, hint string) {
 	}
 }
 
+// burnt is a suspicion that the stored refresh token was used, or is about to
+// be, by somebody else. Its use again would burn the login for all, so that is
+// for a person to say, and no turn disproves it: that shows an access token.
+func (s *seed) burnt(reason, hint string) {
+	s.st.Spent = true
+	s.suspect(reason, hint)
+}
+
 // alive takes a proof of life: something that the credential did, which began
 // and which was seen to succeed. It says nothing of a doubt that came later.
 func (s *seed) alive(began, seen time.Time) {
-	switch s.st.Health.State {
-	case Dead:
+	switch {
+	case s.st.Health.State == Dead, s.st.Spent:
 		return
-	case Suspect:
+	case s.st.Health.State == Suspect:
 		if !began.After(s.st.Health.Since) {
 			return
 		}
@@ -92,7 +100,7 @@ func (s *seed) checkRevive(ReviveSeed) error {
 // revive takes a person's word that the stored generation is what there is.
 func (s *seed) revive(ReviveSeed) SeedView {
 	s.giveUpFetching()
-	s.st.Rotated = nil
+	s.st.Rotated, s.st.Spent = nil, false
 	s.st.Health = seedHealth{Since: workflow.Now(s.ctx)}
 	return s.view()
 }

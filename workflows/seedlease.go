@@ -24,6 +24,7 @@ type seedLease struct {
 	Told       int64                `json:"told"`               // the generation of the seed that it knows of
 	Rotates    bool                 `json:"rotates,omitempty"`  // it may make a new generation
 	Internal   bool                 `json:"internal,omitempty"` // of the workflow's own
+	Brokered   bool                 `json:"brokered,omitempty"` // nothing of it is on the host
 
 	// Ended says why its holder has it no more, although the credential may
 	// still be on its host: then it is fetched from there.
@@ -132,7 +133,7 @@ func (s *seed) enqueue(a acquire) {
 // place where the credential is already.
 func (s *seed) stays(l *seedLease, a acquire) bool {
 	moved := l.At != nil && a.At != nil && (l.At.Name != a.At.Name || l.At.Address != a.At.Address || l.Zone != a.Zone)
-	if l.Rotates && moved && a.Generation > l.Generation {
+	if l.Rotates && !l.Brokered && moved && a.Generation > l.Generation {
 		return false
 	}
 	if a.At != nil && a.Generation >= l.Generation {
@@ -173,14 +174,14 @@ func (s *seed) release(r release) {
 	}
 	who := "session " + r.Holder
 	switch {
-	case !l.Rotates:
+	case !l.Rotates || l.Brokered:
 		s.drop(l.Epoch)
 	case !r.Clean:
 		s.unclean(l, who+" ended and could not show that its credential is gone")
 	case r.Discarded || s.st.Rotated != nil:
 		s.drop(l.Epoch)
 		s.st.Rotated = nil
-		s.suspect(fmt.Sprintf("%s was given up with a login that codex had rotated and that was not saved", who), hintBurnt(s.name))
+		s.burnt(fmt.Sprintf("%s was given up with a login that codex had rotated and that was not saved", who), hintBurnt(s.name))
 	default:
 		s.drop(l.Epoch)
 	}
@@ -251,7 +252,7 @@ func (s *seed) serve() {
 			say(t.who(), granted{Refused: never})
 		case why == "":
 			fresh[t.Holder] = true
-			give(s.grant(seedLease{Holder: t.Holder, At: t.At, Zone: t.Zone, Run: t.Run, Generation: t.Generation}), t)
+			give(s.grant(seedLease{Holder: t.Holder, At: t.At, Zone: t.Zone, Run: t.Run, Generation: t.Generation, Brokered: t.Brokered}), t)
 		case len(left) >= maxLine:
 			say(t.who(), granted{Refused: &Failure{Kind: "busy", Hint: "try again later",
 				Message: fmt.Sprintf("%s, and %d sessions wait already", why, len(left))}})

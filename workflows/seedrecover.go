@@ -64,8 +64,8 @@ func (s *seed) reap() {
 
 // ended takes a lease from a holder whose workflow has ended without a word.
 func (s *seed) ended(l *seedLease) {
-	if !l.Rotates {
-		s.drop(l.Epoch) // a copy of what others have too
+	if !l.Rotates || l.Brokered {
+		s.drop(l.Epoch) // a copy of what others have too, or nothing
 		return
 	}
 	s.unclean(l, fmt.Sprintf("session %s has ended without giving it back", l.Holder))
@@ -77,7 +77,7 @@ func (s *seed) unclean(l *seedLease, why string) {
 		epoch := l.Epoch
 		s.drop(epoch)
 		s.st.Rotated = nil
-		s.suspect(why+", and it is not known on which host it was", hintBurnt(s.name))
+		s.burnt(why+", and it is not known on which host it was", hintBurnt(s.name))
 		return
 	}
 	l.Ended, l.NextTry = why, workflow.Now(s.ctx)
@@ -170,6 +170,6 @@ func (s *seed) recovered(l *seedLease, out activities.RecoverSeedResult) {
 	s.st.Rotated = nil
 	s.drop(l.Epoch)
 	if out.Absent && rotated != nil && rotated.Auth != authOf(s.st.Files) {
-		s.suspect(fmt.Sprintf("codex of session %s rotated the login, and it was neither saved nor is it on %s any more", holder, host), hintBurnt(s.name))
+		s.burnt(fmt.Sprintf("codex of session %s rotated the login, and it was neither saved nor is it on %s any more", holder, host), hintBurnt(s.name))
 	}
 }

@@ -35,9 +35,17 @@ func (s *seed) advance(ref activities.SeedRef, files []SeedFile) {
 	if s.st.Ref != nil {
 		ref.Generation = s.st.Ref.Generation + 1
 	}
+	if was := authOf(s.st.Files); was != "" && was != authOf(files) {
+		s.st.Former = append(s.st.Former, was)
+		s.st.Former = s.st.Former[max(len(s.st.Former)-maxFormer, 0):]
+	}
 	s.st.Ref, s.st.Files, s.st.PutAt = &ref, files, workflow.Now(s.ctx)
+	s.st.Spent = false
 	s.keepBlob(ref.Blob)
 }
+
+// maxFormer is how many former logins are known when somebody brings one again.
+const maxFormer = 100
 
 func (s *seed) keepBlob(key string) {
 	if !slices.Contains(s.st.Blobs, key) {
@@ -59,6 +67,9 @@ func (s *seed) checkPut(in PutSeed) error {
 		return s.busyVerifying()
 	case s.exclusive() && len(s.holders()) > 0:
 		return refuse(RefusedState, "seed %s is a login that rotates and is held by %s", in.Name, strings.Join(s.holders(), ", "))
+	}
+	if rotates(in.Ref.Kind) && !in.Force && slices.Contains(s.st.Former, authOf(in.Files)) {
+		return refuse(RefusedState, "seed %s: that auth.json was rotated since it was brought first, and generation %d is newer (log in anew; or say --force)", in.Name, s.st.Ref.Generation)
 	}
 	return s.checkGiven(in.Ref.Kind, in.Share, in.Pools)
 }

@@ -117,7 +117,7 @@ func (s *seed) ask(ctx workflow.Context, in activities.VerifySeed) activities.Se
 		return looked.SeedVerdict
 	}
 	refresh := activities.RefreshSeedInput{Seed: ref}
-	if in.By == maintenance && s.st.Health.State == Suspect {
+	if !in.Force && (s.st.Spent || in.By == maintenance && s.st.Health.State == Suspect) {
 		// Whoever else may have the login would be burnt with it: that is for a
 		// person to say. An answer that was thought lost is taken.
 		refresh.Look = true
@@ -149,7 +149,7 @@ func (s *seed) renew(ctx workflow.Context, in activities.RefreshSeedInput, began
 		// An attempt before the last one may have used the token.
 		v := notKnown(err)
 		v.Reason = "a refresh was begun and it is not known how it ended: " + v.Reason
-		s.suspect(v.Reason, orElse(v.Hint, fmt.Sprintf("mend that, then `ctl seed verify %s`", s.name)))
+		s.burnt(v.Reason, orElse(v.Hint, fmt.Sprintf("mend that, then `ctl seed verify %s --force`", s.name)))
 		return v
 	}
 	out.Hint = strings.ReplaceAll(out.Hint, "verify NAME", "verify "+s.name)
@@ -175,7 +175,9 @@ func (s *seed) learn(of activities.SeedRef, v activities.SeedVerdict, began time
 		s.alive(began, workflow.Now(s.ctx))
 	case "dead":
 		s.judge(Dead, v.Reason, v.Hint)
-	case "lost", "suspect":
+	case "lost":
+		s.burnt(v.Reason, v.Hint)
+	case "suspect":
 		s.suspect(v.Reason, v.Hint)
 	}
 }

@@ -184,13 +184,13 @@ func TestFreshnessMakesNothingHealthy(t *testing.T) {
 	ask(1, activities.VerifySeed{By: maintenance}) // nobody doubts it
 	ask(2, activities.VerifySeed{By: "ada"})       // somebody wants to know
 	ask(3, activities.VerifySeed{By: maintenance}) // now it is suspect, and that is for a person to end
-	ask(4, activities.VerifySeed{By: "ada"})
+	ask(4, activities.VerifySeed{By: "ada", Force: true})
 	p.runSeed(6 * time.Minute)
 	if want := []string{"fresh unknown", "lost suspect", "unknown suspect", "alive healthy"}; !slices.Equal(verdicts, want) {
 		t.Errorf("verdicts %q, want %q", verdicts, want)
 	}
 	for i, in := range f.refreshed {
-		if in.Force != "" || in.Look != (i == 1) {
+		if (in.Force != "") != (i == 2) || in.Look != (i == 1) {
 			t.Errorf("refresh %d: %+v", i, in)
 		}
 	}

@@ -22,6 +22,7 @@ func seedCommand(a *app) *cobra.Command {
 
 func seedImportCommand(a *app) *cobra.Command {
 	var settings, from, identity string
+	var force bool
 	var give giving
 	c := &cobra.Command{
 		Use: "import NAME [DIR]", Short: "keep a codex home's credentials, encrypted", Args: cobra.RangeArgs(1, 2),
@@ -59,7 +60,7 @@ marketplaces, plugins. What it says, config.toml must not say too.
 				if err != nil {
 					return err
 				}
-				return a.importSeed(c.Context(), args[0], bundle, give.chosen(c))
+				return a.importSeed(c.Context(), args[0], bundle, give.chosen(c), force)
 			}
 			if dir != "" || settings != "" {
 				return usage("%s: --from is the whole seed: it goes with neither a folder nor --settings", doing)
@@ -68,12 +69,13 @@ marketplaces, plugins. What it says, config.toml must not say too.
 			if err != nil {
 				return err
 			}
-			return a.importSeed(c.Context(), args[0], bundle, give.chosen(c))
+			return a.importSeed(c.Context(), args[0], bundle, give.chosen(c), force)
 		},
 	}
 	c.Flags().StringVar(&from, "from", "", "`file` that 'ctl seed export' wrote")
 	c.Flags().StringVar(&identity, "identity", "", "age identity `file` that opens what --from names, on this machine")
 	give.add(c)
+	c.Flags().BoolVar(&force, "force", false, "also where codex has rotated this very login since it was imported first")
 	c.Flags().StringVar(&settings, "settings", "", "YAML file with what goes into every session's config.toml")
 	return c
 }
@@ -100,7 +102,7 @@ func packSeed(doing, dir, settings string) (*seeds.Bundle, error) {
 	return bundle, nil
 }
 
-func (a *app) importSeed(ctx context.Context, name string, bundle *seeds.Bundle, give workflows.SetSeed) error {
+func (a *app) importSeed(ctx context.Context, name string, bundle *seeds.Bundle, give workflows.SetSeed, force bool) error {
 	if err := checkName("seed name", name); err != nil {
 		return err
 	}
@@ -126,7 +128,7 @@ func (a *app) importSeed(ctx context.Context, name string, bundle *seeds.Bundle,
 	if err != nil {
 		return apiFailure(doing, err)
 	}
-	put := workflows.PutSeed{Name: name, By: person(), Share: give.Share, Pools: give.Pools, Ref: activities.SeedRef{
+	put := workflows.PutSeed{Name: name, By: person(), Share: give.Share, Pools: give.Pools, Force: force, Ref: activities.SeedRef{
 		Name: name, Blob: stored.Ref.Blob, Digest: stored.Ref.Digest, Kind: string(stored.Ref.Kind),
 	}}
 	for _, f := range stored.Manifest.Files {

@@ -1,0 +1,88 @@
+package workflows
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// A refresh token that somebody else may have used is not used by us without a
+// person's word, and a turn that works says nothing of it.
+func TestALoginThatMayBeSpentIsNotUsedWithoutAPersonsWord(t *testing.T) {
+	p, f := newVerifyWorld(t, []string{"unknown", "unknown"}, []string{"unknown", "login 2"})
+	p.at(time.Second, func() { p.takes(p.send(UpdateExportSeed, ExportSeed{By: "ann@desk", Recipient: "age1qqq"})) })
+	var asked, forced *updated
+	p.at(2*time.Second, func() { asked = p.send(activities.UpdateVerifySeed, activities.VerifySeed{By: "ann"}) })
+	p.once("the answer", func() bool { return asked != nil && asked.result != nil }, func() {
+		if v := p.seed(); v.Health != Suspect || v.Generation != 1 {
+			t.Errorf("seed is %+v", v)
+		}
+		forced = p.send(activities.UpdateVerifySeed, activities.VerifySeed{By: "ann", Force: true})
+	})
+	p.once("the answer to force", func() bool { return forced != nil && forced.result != nil }, func() {
+		if v := p.seed(); v.Health != Healthy || v.Generation != 2 {
+			t.Errorf("seed is %+v", v)
+		}
+	})
+	p.runSeed(time.Minute)
+	if in := f.refreshed; len(in) != 2 || !in[0].Look || in[1].Look || in[1].Force == "" {
+		t.Errorf("refreshed %+v", in)
+	}
+}
+
+func TestATurnSaysNothingOfARefreshTokenThatMayBeSpent(t *testing.T) {
+	p, _ := newVerifyWorld(t, nil, []string{"lost"})
+	a := on("a", "web-1", 1)
+	a.Brokered = true
+	p.at(time.Second, func() { p.acquires(a, on("b", "web-2", 1)) })
+	p.at(2*time.Second, func() {
+		p.send(activities.UpdateRefreshSeed, activities.RefreshSeed{Holder: "a", Epoch: 1, From: 1})
+	})
+	p.once("it was lost", func() bool { return p.seed().Health == Suspect }, func() {
+		p.SignalWorkflow(signalReport, report{Holder: "a", Epoch: 1, Verdict: VerdictAlive, Began: p.Now().Add(time.Hour)})
+		p.releases(release{Holder: "a", Epoch: 1, Generation: 1, Clean: true, Proven: p.Now().Add(time.Hour)})
+	})
+	p.at(30*time.Second, func() {
+		if v := p.seed(); v.Health != Suspect || len(v.HeldBy) != 0 || v.Queue != 1 {
+			t.Errorf("a turn has cleared it: %+v", v)
+		}
+	})
+	p.runSeed(time.Minute)
+}
+
+func TestAnOlderLoginIsNotImportedOverWhatItBecame(t *testing.T) {
+	p := newSeedWorld(t)
+	p.at(time.Second, func() { p.acquires(on("a", "web-1", 1)) })
+	p.at(2*time.Second, func() {
+		p.takes(p.send(activities.UpdateSaveSeed, saves("a", 1, 1, "2")))
+		p.releases(release{Holder: "a", Epoch: 1, Generation: 1, Clean: true})
+	})
+	p.at(3*time.Second, func() {
+		p.refuses(p.send(UpdatePutSeed, login("1")), RefusedState)
+		if v := p.seed(); v.Generation != 2 {
+			t.Errorf("seed is %+v", v)
+		}
+		forced := login("1")
+		forced.Force = true
+		p.takes(p.send(UpdatePutSeed, login("2")))
+		p.takes(p.send(UpdatePutSeed, forced))
+	})
+	p.runSeed(4 * time.Second)
+}
+
+// There is nothing to fetch from the host of a session whose worker keeps the login.
+func TestABrokersSeedIsFreeWhenItsSessionHasEnded(t *testing.T) {
+	p := newSeedWorld(t)
+	a := on("a", "web-1", 1)
+	a.Brokered = true
+	p.at(time.Second, func() { p.acquires(a, on("b", "web-2", 1)) })
+	p.at(2*time.Second, func() { p.releases(release{Holder: "a", Epoch: 1, Generation: 1}) }) // the host is gone
+	p.at(3*time.Second, func() {
+		if v := p.seed(); strings.Join(v.HeldBy, "") != "b" {
+			t.Errorf("seed is %+v", v)
+		}
+	})
+	p.runSeed(4 * time.Second)
+}
