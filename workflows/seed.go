@@ -28,7 +28,7 @@ type seedState struct {
 	Health  seedHealth          `json:"health"`
 	Spent   bool                `json:"spent,omitempty"`  // its refresh token may be
 	Former  []string            `json:"former,omitempty"` // digests of what auth.json was before
-	Check   *seedCheck          `json:"check,omitempty"` // the newest verification
+	Check   *seedCheck          `json:"check,omitempty"`  // the newest verification
 
 	VerifiedAt time.Time   `json:"verified_at"` // when it was last known to be alive
 	UsedAt     time.Time   `json:"used_at"`     // when it was last given or given back
