@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
@@ -182,11 +183,21 @@ type PutSeedInput struct {
 	Ref   SeedRef    `json:"ref"`
 	Files []SeedFile `json:"files"`
 	By    string     `json:"by,omitempty"`
+	// Elsewhere is where somebody may be using the same login: one that rotates
+	// is given to nobody then. Moved says of the very bundle that was put so that
+	// it is nowhere else any more, which ends that.
+	Elsewhere string `json:"elsewhere,omitempty"`
+	Moved     bool   `json:"moved,omitempty"`
+	// Ask puts nothing: it finds out whether the seed would take it now.
+	Ask bool `json:"ask,omitempty"`
 }
 
 // PutSeed makes it so, and makes the seed where there is none. Done again it
 // makes the same generation.
 func (e *Engine) PutSeed(ctx context.Context, in PutSeedInput) error {
+	if in.Ask {
+		return e.wouldPut(ctx, in)
+	}
 	id := SeedWorkflowID(in.Name)
 	start := e.Client.NewWithStartWorkflowOperation(client.StartWorkflowOptions{
 		ID: id, TaskQueue: seedTaskQueue, StaticSummary: "seed " + in.Name,
@@ -203,6 +214,25 @@ func (e *Engine) PutSeed(ctx context.Context, in PutSeedInput) error {
 	if err == nil {
 		err = h.Get(ctx, nil)
 	}
+	return putRefused(in, err)
+}
+
+// wouldPut asks a seed that is there; one that is not takes anything.
+func (e *Engine) wouldPut(ctx context.Context, in PutSeedInput) error {
+	h, err := e.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+		WorkflowID: SeedWorkflowID(in.Name), UpdateName: "put_seed", Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	if err == nil {
+		err = h.Get(ctx, nil)
+	}
+	var none *serviceerror.NotFound
+	if errors.As(err, &none) {
+		return nil
+	}
+	return putRefused(in, err)
+}
+
+func putRefused(in PutSeedInput, err error) error {
 	var refused *temporal.ApplicationError
 	if errors.As(err, &refused) {
 		return temporal.NewNonRetryableApplicationError("put seed "+in.Name+": "+refused.Message(), refused.Type(), nil)

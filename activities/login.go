@@ -1,11 +1,14 @@
 package activities
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"path"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/store"
 )
 
 // A login that a person makes on a host has a folder of its own below our root,
@@ -24,7 +27,9 @@ type MakeLoginResult struct {
 	Argv []string `json:"argv"`
 }
 
-// MakeLogin brings codex to a host and makes the folder for a login.
+// MakeLogin brings codex to a host and makes the folder for a login. Before that
+// it looks whether the store takes and gives back what is kept there: nobody is to
+// enter a code for a login that cannot be kept.
 func (h *Hosts) MakeLogin(ctx context.Context, in LoginInput) (MakeLoginResult, error) {
 	out, err := h.makeLogin(ctx, in)
 	return out, failing{}.failure(ctx, "prepare a login on "+in.Host.Name, err)
@@ -34,6 +39,9 @@ func (h *Hosts) makeLogin(ctx context.Context, in LoginInput) (MakeLoginResult, 
 	var out MakeLoginResult
 	host, dir, err := h.loginDir(ctx, in)
 	if err != nil {
+		return out, err
+	}
+	if err := h.tryStore(ctx, "logins/"+in.ID); err != nil {
 		return out, err
 	}
 	codex, err := h.provision(ctx, in.Host)
@@ -54,6 +62,22 @@ func (h *Hosts) makeLogin(ctx context.Context, in LoginInput) (MakeLoginResult, 
 		out.Argv = append(out.Argv, "--experimental_issuer", h.Issuer)
 	}
 	return out, nil
+}
+
+// tryStore writes something to the store, reads it and deletes it again.
+func (h *Hosts) tryStore(ctx context.Context, key string) error {
+	want := []byte("a login is about to be made")
+	if err := h.Store.Put(ctx, key, want); err != nil {
+		return fmt.Errorf("try the store: %w", err)
+	}
+	got, err := h.Store.Get(ctx, key)
+	if err == nil && !bytes.Equal(got, want) {
+		err = store.ErrTorn
+	}
+	if err != nil {
+		err = fmt.Errorf("try the store: %w", err)
+	}
+	return errors.Join(err, h.Store.Delete(ctx, key))
 }
 
 // RemoveLogin removes a login's folder and whatever is in it, and looks whether

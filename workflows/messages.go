@@ -482,6 +482,10 @@ type PutSeed struct {
 	Force  bool               `json:"force,omitempty"`  // also in place of what codex has rotated it to
 	Share  *int               `json:"share,omitempty"`  // as in SetSeed
 	Pools  *[]string          `json:"pools,omitempty"`
+	// Elsewhere, Moved and Ask are as in activities.PutSeedInput.
+	Elsewhere string `json:"elsewhere,omitempty"`
+	Moved     bool   `json:"moved,omitempty"`
+	Ask       bool   `json:"ask,omitempty"`
 }
 
 // SetSeed changes how a seed is given; what is not given stays.

@@ -21,6 +21,9 @@ type seedHealth struct {
 	Reason string    `json:"reason,omitempty"`
 	Hint   string    `json:"hint,omitempty"`
 	Since  time.Time `json:"since"`
+	// Elsewhere is where a login that was captured may be in use, while nothing
+	// else is wrong with it.
+	Elsewhere string `json:"elsewhere,omitempty"`
 }
 
 func hintBurnt(name string) string {

@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -30,41 +32,58 @@ type CaptureSeedResult struct {
 	Files   []SeedFile `json:"files"`
 	Ignored []string   `json:"ignored,omitempty"`
 	// Moved says that the login is gone from where it was. StaysRotating says
-	// that a login that rotates has two holders now.
+	// that a login that rotates may have two holders now: nobody is given the seed
+	// until it is moved, or a person says that it is not used there.
 	Moved         bool `json:"moved"`
 	StaysRotating bool `json:"stays_rotating,omitempty"`
-	// Problem is what kept the login from being moved.
+	// Problem is what kept the login from being moved, or the seed from being told so.
 	Problem *Failure `json:"problem,omitempty"`
 }
 
-// CaptureSeed takes a login from a host's CODEX_HOME.
+// CaptureSeed takes a login from a host's CODEX_HOME. It is removed there only
+// when the seed has it.
 func CaptureSeed(ctx workflow.Context, in CaptureSeedInput) (CaptureSeedResult, error) {
-	out, got, err := takeLogin(ctx, in)
-	if err != nil || !in.Move || got.Auth == "" {
-		out.StaysRotating = err == nil && rotates(got.Ref.Kind)
+	out := CaptureSeedResult{Name: in.Name}
+	got, err := do(setUp(ctx, "capture seed "+in.Name), hosts.CaptureSeed, activities.CaptureSeedInput{Name: in.Name, Host: in.Host, Home: in.Home})
+	if err != nil {
 		return out, err
+	}
+	out.took(got)
+	put := activities.PutSeedInput{Name: in.Name, Ref: got.Ref, Files: got.Files, By: in.By}
+	if rotates(got.Ref.Kind) {
+		put.Elsewhere = fmt.Sprintf("%s on %s", got.Home, in.Host.Name)
+	}
+	if err := putSeed(setUp(ctx, "put seed "+in.Name), put); err != nil {
+		return out, err
+	}
+	out.StaysRotating = put.Elsewhere != ""
+	if !in.Move || got.Auth == "" {
+		return out, nil
 	}
 	err = workflow.ExecuteActivity(setUp(ctx, "remove the login from "+in.Host.Name), hosts.ForgetLogin,
 		activities.ForgetLoginInput{Host: in.Host, Home: got.Home, Auth: got.Auth}).Get(ctx, nil)
 	if err != nil {
-		out.Problem, out.StaysRotating = failureOf("move the login", err), rotates(got.Ref.Kind)
+		out.Problem = failureOf("move the login", err)
 		return out, nil
 	}
-	out.Moved = true
+	out.Moved, out.StaysRotating = true, false
+	if put.Elsewhere == "" {
+		return out, nil
+	}
+	put.Elsewhere, put.Moved = "", true
+	if err := putSeed(untilDone(ctx, "seed "+in.Name+" was moved"), put); err != nil {
+		out.Problem = failureOf("the login is removed there, but the seed was not told", err)
+		out.Problem.Hint = orElse(out.Problem.Hint, fmt.Sprintf("`ctl seed revive %s` says so", in.Name))
+	}
 	return out, nil
 }
 
-// takeLogin has a CODEX_HOME in the store, and makes a seed of it.
-func takeLogin(ctx workflow.Context, in CaptureSeedInput) (CaptureSeedResult, activities.CaptureSeedResult, error) {
-	out := CaptureSeedResult{Name: in.Name}
-	got, err := do(setUp(ctx, "capture seed "+in.Name), hosts.CaptureSeed, activities.CaptureSeedInput{Name: in.Name, Host: in.Host, Home: in.Home})
-	if err != nil {
-		return out, got, err
-	}
-	out.Kind, out.Home, out.Files, out.Ignored = got.Ref.Kind, got.Home, got.Files, got.Ignored
-	err = workflow.ExecuteActivity(setUp(ctx, "put seed "+in.Name), engine.PutSeed,
-		activities.PutSeedInput{Name: in.Name, Ref: got.Ref, Files: got.Files, By: in.By}).Get(ctx, nil)
-	return out, got, err
+func (r *CaptureSeedResult) took(got activities.CaptureSeedResult) {
+	r.Kind, r.Home, r.Files, r.Ignored = got.Ref.Kind, got.Home, got.Files, got.Ignored
+}
+
+func putSeed(ctx workflow.Context, in activities.PutSeedInput) error {
+	return workflow.ExecuteActivity(ctx, engine.PutSeed, in).Get(ctx, nil)
 }
 
 // LoginSeedInput names the seed, and the host on which somebody logs in.
@@ -79,38 +98,94 @@ type LoginSeedInput struct {
 // minutes, and a little more, so that codex says so itself.
 const loginTime = 16 * time.Minute
 
+// A seed that will not have a login just now is asked again: what is in the way,
+// a verification or a session that ends, is often gone soon.
+const (
+	putAgain = 10 * time.Second
+	putTries = 6
+)
+
 // LoginSeed has a person log in with a code, by the host's codex in a folder of
-// its own, takes the login into a seed and removes it there. Cancelled or not,
-// nothing of it stays on the host.
+// its own, takes the login into a seed and removes it there. Nobody is sent to
+// enter a code for a seed that would refuse the login. Once it is made it is
+// removed only after the seed has it, or when the person gives it up.
 func LoginSeed(ctx workflow.Context, in LoginSeedInput) (CaptureSeedResult, error) {
+	out := CaptureSeedResult{Name: in.Name}
+	err := putSeed(setUp(ctx, "ask seed "+in.Name), activities.PutSeedInput{Name: in.Name, Ask: true, By: in.By,
+		Ref: activities.SeedRef{Name: in.Name, Kind: "chatgpt"}})
+	if err != nil {
+		return out, err
+	}
 	login := activities.LoginInput{ID: in.ID, Host: in.Host}
-	out, err := loginOn(ctx, in, login)
+	home, made, err := loginOn(ctx, in, login)
+	if err == nil {
+		out, err = keepLogin(ctx, in, home)
+	}
+	if err != nil && made && ctx.Err() == nil {
+		return out, staysOn(in, home, err)
+	}
 	last, _ := workflow.NewDisconnectedContext(ctx)
-	gone := workflow.ExecuteActivity(untilDone(last, "remove the login from "+in.Host.Name), hosts.RemoveLogin, login).Get(last, nil)
+	patience := setUp // codex was not started there
+	if home != "" {
+		patience = untilDone
+	}
+	gone := workflow.ExecuteActivity(patience(last, "remove the login from "+in.Host.Name), hosts.RemoveLogin, login).Get(last, nil)
 	if err == nil {
 		out.Moved, err = gone == nil, gone
 	}
 	return out, err
 }
 
-func loginOn(ctx workflow.Context, in LoginSeedInput, login activities.LoginInput) (CaptureSeedResult, error) {
+// loginOn has codex log in; made says that a login may be in its home.
+func loginOn(ctx workflow.Context, in LoginSeedInput, login activities.LoginInput) (home string, made bool, err error) {
 	how, err := do(setUp(ctx, "prepare a login on "+in.Host.Name), hosts.MakeLogin, login)
 	if err != nil {
-		return CaptureSeedResult{}, err
+		return "", false, err
 	}
 	ended, err := execWithin(ctx, loginTime, activities.ExecInput{ID: in.ID, Host: in.Host, Argv: how.Argv})
 	switch {
 	case err != nil:
-		return CaptureSeedResult{}, err
+		return how.Home, true, err
 	case ended == nil:
-		return CaptureSeedResult{}, temporal.NewNonRetryableApplicationError("nobody entered the code in time", "timeout", nil,
-			activities.Problem{Kind: "timeout", Message: "nobody entered the code in time", Hint: "try again: `ctl seed login " + in.Name + " --host " + in.Host.Name + "`"})
+		return how.Home, false, problem("timeout", "nobody entered the code in time", "try again: `ctl seed login "+in.Name+" --host "+in.Host.Name+"`")
 	case ended.State != "exited" || ended.Code != 0:
-		return CaptureSeedResult{}, temporal.NewNonRetryableApplicationError("codex did not log in", "login_failed", nil,
-			activities.Problem{Kind: "login_failed", Message: "codex did not log in", Hint: "see what it said above; codes can be switched off in the account's security settings"})
+		return how.Home, false, problem("login_failed", "codex did not log in", "see what it said above; codes can be switched off in the account's security settings")
 	}
-	out, _, err := takeLogin(ctx, CaptureSeedInput{Name: in.Name, Host: in.Host, Home: how.Home, By: in.By})
-	return out, err
+	return how.Home, true, nil
+}
+
+// keepLogin has a login in the store and in the seed, however long that takes.
+func keepLogin(ctx workflow.Context, in LoginSeedInput, home string) (CaptureSeedResult, error) {
+	out := CaptureSeedResult{Name: in.Name}
+	got, err := do(untilDone(ctx, "capture seed "+in.Name), hosts.CaptureSeed, activities.CaptureSeedInput{Name: in.Name, Host: in.Host, Home: home})
+	if err != nil {
+		return out, err
+	}
+	out.took(got)
+	for n := 1; ; n++ {
+		err = putSeed(untilDone(ctx, "put seed "+in.Name), activities.PutSeedInput{Name: in.Name, Ref: got.Ref, Files: got.Files, By: in.By})
+		var refused *temporal.ApplicationError
+		if !errors.As(err, &refused) || refused.Type() != RefusedState || n == putTries {
+			return out, err
+		}
+		if err := workflow.Sleep(ctx, putAgain); err != nil {
+			return out, err
+		}
+	}
+}
+
+// staysOn says where a login is that nobody has kept.
+func staysOn(in LoginSeedInput, home string, err error) error {
+	f := failureOf("keep the login", err)
+	hint := fmt.Sprintf("`ctl seed capture %s --host %s --codex-home %s --move` takes it when that is mended; so it does into a seed of another name", in.Name, in.Host.Name, home)
+	if f.Hint != "" {
+		hint = f.Hint + "; " + hint
+	}
+	return problem(f.Kind, fmt.Sprintf("%s. What was made of it stays in %s on %s", f.Message, home, in.Host.Name), hint)
+}
+
+func problem(kind, message, hint string) error {
+	return temporal.NewNonRetryableApplicationError(message, kind, nil, activities.Problem{Kind: kind, Message: message, Hint: hint})
 }
 
 // execWithin runs a command and ends it when it takes too long; nil then.

@@ -19,8 +19,11 @@ import (
 type fakeLogins struct {
 	mu     sync.Mutex
 	did    []string
-	exit   int   // codex's
-	refuse error // of the seed
+	exit   int     // codex's
+	refuse []error // what the seed says, each time it is asked; the last again and again
+	broken error   // of what keeps the login
+	stays  error   // of what removes it
+	kind   string
 }
 
 func (f *fakeLogins) note(what string) {
@@ -41,12 +44,39 @@ func (f *fakeLogins) RunExec(context.Context, activities.ExecInput) (activities.
 
 func (f *fakeLogins) CaptureSeed(_ context.Context, in activities.CaptureSeedInput) (activities.CaptureSeedResult, error) {
 	f.note("capture " + in.Home)
-	return activities.CaptureSeedResult{Home: in.Home, Ref: activities.SeedRef{Name: in.Name, Blob: "b", Digest: "d", Kind: "chatgpt"}, Auth: "a"}, nil
+	kind := f.kind
+	if kind == "" {
+		kind = "chatgpt"
+	}
+	return activities.CaptureSeedResult{Home: in.Home, Ref: activities.SeedRef{Name: in.Name, Blob: "b", Digest: "d", Kind: kind}, Auth: "a"}, f.broken
 }
 
-func (f *fakeLogins) PutSeed(context.Context, activities.PutSeedInput) error {
-	f.note("put")
-	return f.refuse
+func (f *fakeLogins) PutSeed(_ context.Context, in activities.PutSeedInput) error {
+	switch {
+	case in.Ask:
+		f.note("ask")
+	case in.Moved:
+		f.note("put as moved")
+	case in.Elsewhere != "":
+		f.note("put, still in " + in.Elsewhere)
+	default:
+		f.note("put")
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.refuse) == 0 {
+		return nil
+	}
+	err := f.refuse[0]
+	if len(f.refuse) > 1 {
+		f.refuse = f.refuse[1:]
+	}
+	return err
+}
+
+func (f *fakeLogins) ForgetLogin(context.Context, activities.ForgetLoginInput) error {
+	f.note("forget")
+	return f.stays
 }
 
 func (f *fakeLogins) RemoveLogin(context.Context, activities.LoginInput) error {
@@ -54,40 +84,133 @@ func (f *fakeLogins) RemoveLogin(context.Context, activities.LoginInput) error {
 	return nil
 }
 
-// Whatever comes of a login, nothing of it stays on the host, and it is removed
-// there only after it was kept or given up.
-func TestALoginIsRemovedFromItsHostHoweverItEnds(t *testing.T) {
+func (f *fakeLogins) world(t *testing.T) *testsuite.TestWorkflowEnvironment {
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(20 * time.Second)
+	env.RegisterActivity(f)
+	env.RegisterWorkflowWithOptions(LoginSeed, workflow.RegisterOptions{Name: TypeLogin})
+	env.RegisterWorkflowWithOptions(CaptureSeed, workflow.RegisterOptions{Name: TypeCapture})
+	return env
+}
+
+func (f *fakeLogins) have(t *testing.T, want string) {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if got := strings.Join(f.did, ", "); got != want {
+		t.Errorf("did %s, want %s", got, want)
+	}
+}
+
+func ends(t *testing.T, err error, want string) {
+	t.Helper()
+	if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		t.Errorf("it ended with %v, want %q", err, want)
+	}
+}
+
+// A login that was made has one copy until the seed has it: it is removed from its
+// host then, or when it was given up, and nobody enters a code for nothing.
+func TestALoginIsRemovedFromItsHostOnceItIsKeptOrGivenUp(t *testing.T) {
+	held := temporal.NewNonRetryableApplicationError("seed team is held by a", RefusedState, nil)
+	torn := temporal.NewNonRetryableApplicationError("auth.json is malformed", activities.ErrTypeBadInput, nil)
+	const capture = "ask, make, run, capture /r/logins/l/codex-home"
 	for name, c := range map[string]struct {
-		exit   int
-		refuse error
+		f      fakeLogins
 		late   bool
+		cancel bool
 		did    string
 		fails  string
 	}{
-		"logged in":        {did: "make, run, capture /r/logins/l/codex-home, put, remove"},
-		"denied":           {exit: 1, did: "make, run, remove", fails: "codex did not log in"},
-		"the seed is held": {refuse: temporal.NewNonRetryableApplicationError("seed team is held by a", RefusedState, nil), did: "make, run, capture /r/logins/l/codex-home, put, remove", fails: "held by a"},
-		"nobody came":      {late: true, did: "make, remove", fails: "nobody entered the code in time"},
+		"logged in":               {did: capture + ", put, remove"},
+		"denied":                  {f: fakeLogins{exit: 1}, did: "ask, make, run, remove", fails: "codex did not log in"},
+		"the seed is held":        {f: fakeLogins{refuse: []error{held}}, did: "ask", fails: "held by a"},
+		"it is taken since":       {f: fakeLogins{refuse: []error{nil, held}}, did: capture + strings.Repeat(", put", putTries), fails: "stays in /r/logins/l/codex-home on web-1"},
+		"it was taken for long":   {f: fakeLogins{refuse: []error{nil, held, held, nil}}, did: capture + ", put, put, put, remove"},
+		"it cannot be kept":       {f: fakeLogins{broken: torn}, did: capture, fails: "auth.json is malformed. What was made of it stays in /r/logins/l/codex-home on web-1"},
+		"it is given up, not put": {f: fakeLogins{refuse: []error{nil, held}}, cancel: true, did: capture + ", put, put, remove", fails: "canceled"},
+		"nobody came":             {late: true, did: "ask, make, remove", fails: "nobody entered the code in time"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var suite testsuite.WorkflowTestSuite
-			env := suite.NewTestWorkflowEnvironment()
-			env.SetTestTimeout(20 * time.Second)
-			f := &fakeLogins{exit: c.exit, refuse: c.refuse}
-			env.RegisterActivity(f)
-			env.RegisterWorkflowWithOptions(LoginSeed, workflow.RegisterOptions{Name: TypeLogin})
+			f := &c.f
+			env := f.world(t)
 			if c.late {
 				// codex waits for the code longer than anybody does.
 				env.OnActivity("RunExec", anyArg, anyArg).After(2*time.Hour).Return(activities.ExecResult{}, temporal.NewCanceledError())
 			}
+			if c.cancel {
+				env.RegisterDelayedCallback(env.CancelWorkflow, putAgain+putAgain/2)
+			}
 			env.ExecuteWorkflow(TypeLogin, LoginSeedInput{ID: "l", Name: "team", Host: activities.HostSpec{Name: "web-1"}})
-			err := env.GetWorkflowError()
-			if (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
-				t.Errorf("it ended with %v, want %q", err, c.fails)
-			}
-			if got := strings.Join(slices.Clone(f.did), ", "); got != c.did {
-				t.Errorf("did %s, want %s", got, c.did)
-			}
+			ends(t, env.GetWorkflowError(), c.fails)
+			f.have(t, c.did)
 		})
 	}
+}
+
+// A login that rotates and is still where it was captured has two holders.
+func TestACapturedLoginIsGivenOnlyWhenItIsNowhereElse(t *testing.T) {
+	changed := temporal.NewNonRetryableApplicationError("it has changed", activities.ErrTypeBadInput, nil)
+	held := temporal.NewNonRetryableApplicationError("team has another login by now", RefusedState, nil)
+	const put = "capture /h, put, still in /h on web-1"
+	for name, c := range map[string]struct {
+		f              fakeLogins
+		move           bool
+		did            string
+		moved, rotates bool
+		problem        string
+	}{
+		"copied":            {did: put, rotates: true},
+		"moved":             {move: true, did: put + ", forget, put as moved", moved: true},
+		"not moved":         {f: fakeLogins{stays: changed}, move: true, did: put + ", forget", rotates: true, problem: "it has changed"},
+		"moved, replaced":   {f: fakeLogins{refuse: []error{nil, held}}, move: true, did: put + ", forget, put as moved", moved: true, problem: "another login by now"},
+		"a key that copies": {f: fakeLogins{kind: "api_key"}, did: "capture /h, put"},
+		"a key that moves":  {f: fakeLogins{kind: "api_key"}, move: true, did: "capture /h, put, forget", moved: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &c.f
+			env := f.world(t)
+			env.ExecuteWorkflow(TypeCapture, CaptureSeedInput{Name: "team", Host: activities.HostSpec{Name: "web-1"}, Home: "/h", Move: c.move})
+			var out CaptureSeedResult
+			if err := env.GetWorkflowResult(&out); err != nil {
+				t.Fatal(err)
+			}
+			if out.Moved != c.moved || out.StaysRotating != c.rotates || (out.Problem != nil) != (c.problem != "") ||
+				out.Problem != nil && !strings.Contains(out.Problem.Message, c.problem) {
+				t.Errorf("it ended with %+v, %+v", out, out.Problem)
+			}
+			f.have(t, c.did)
+		})
+	}
+}
+
+// What the seed makes of it.
+func TestASeedThatIsElsewhereWaitsUntilItIsMoved(t *testing.T) {
+	p := newPoolWorld(t)
+	elsewhere := login("1")
+	elsewhere.Elsewhere = "/h on web-1"
+	moved := login("1")
+	moved.Moved = true
+	p.at(0, func() { p.refuses(p.send(UpdatePutSeed, moved), RefusedState) })
+	p.at(time.Second, func() { p.takes(p.send(UpdatePutSeed, elsewhere)) })
+	p.at(2*time.Second, func() { p.SignalWorkflow(signalAcquire, on("a", "web-1", 100)) })
+	p.at(3*time.Second, func() {
+		if v := p.seed(); v.Health != Suspect || !strings.Contains(v.Reason, "still in /h on web-1") || !strings.Contains(v.Hint, "--move") || len(v.HeldBy) != 0 {
+			t.Errorf("seed is %+v", v)
+		}
+		other := moved
+		other.Ref.Blob = "b9"
+		p.refuses(p.send(UpdatePutSeed, other), RefusedState)
+		p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ask: true, Ref: activities.SeedRef{Kind: "chatgpt"}}))
+	})
+	p.at(4*time.Second, func() { p.takes(p.send(UpdatePutSeed, moved)) })
+	p.at(5*time.Second, func() {
+		if v := p.seed(); v.Health == Suspect || v.Generation != 1 || !slices.Equal(v.HeldBy, []string{"a"}) {
+			t.Errorf("seed is %+v", v)
+		}
+		p.refuses(p.send(UpdatePutSeed, PutSeed{Name: "team", Ask: true, Ref: activities.SeedRef{Kind: "chatgpt"}}), RefusedState)
+		p.takes(p.send(UpdatePutSeed, moved)) // again
+	})
+	p.runSeed(6 * time.Second)
 }

@@ -59,7 +59,11 @@ func (s *seed) checkPut(in PutSeed) error {
 		return refuse(RefusedBadInput, "seed name %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", in.Name)
 	case s.st.Deleted:
 		return refuse(RefusedState, "seed %s is being deleted: try again in a moment", in.Name)
-	case in.Ref.Blob == "" || in.Ref.Digest == "":
+	case in.Moved && (s.st.Ref == nil || s.st.Ref.Blob != in.Ref.Blob):
+		return refuse(RefusedState, "seed %s has another login by now", in.Name)
+	case in.Moved:
+		return nil
+	case !in.Ask && (in.Ref.Blob == "" || in.Ref.Digest == ""):
 		return refuse(RefusedBadInput, "seed %s: the bundle is not in the store", in.Name)
 	case in.Expect != 0 && (s.st.Ref == nil || s.st.Ref.Generation != in.Expect):
 		return refuse(RefusedState, "seed %s is not at generation %d any more", in.Name, in.Expect)
@@ -77,9 +81,23 @@ func (s *seed) checkPut(in PutSeed) error {
 // put takes a login that a person brings. It ends whatever was wrong with the
 // former one, and what was to be fetched of it.
 func (s *seed) put(in PutSeed) SeedView {
+	switch {
+	case in.Ask:
+		return s.view()
+	case in.Moved:
+		if s.st.Health.Elsewhere != "" {
+			s.st.Health = seedHealth{Since: workflow.Now(s.ctx)}
+		}
+		return s.view()
+	}
 	s.advance(in.Ref, in.Files)
 	s.giveUpFetching()
 	s.st.Rotated, s.st.Health = nil, seedHealth{Since: workflow.Now(s.ctx)}
+	if where := excerpt(in.Elsewhere, maxReason); where != "" && s.exclusive() {
+		s.suspect(fmt.Sprintf("its login is still in %s: whoever uses it there burns it here", where),
+			fmt.Sprintf("`ctl seed capture %s … --move` takes it away there; or `ctl seed revive %s` when nobody uses it there any more", s.name, s.name))
+		s.st.Health.Elsewhere = where
+	}
 	return s.set(SetSeed{Share: in.Share, Pools: in.Pools})
 }
 

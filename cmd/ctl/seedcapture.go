@@ -18,7 +18,9 @@ func seedCaptureCommand(a *app) *cobra.Command {
 		Use: "capture NAME --host H", Short: "make a seed of a login that is on a host", Args: cobra.ExactArgs(1),
 		Long: `Reads a codex home on a host, as ` + "`ctl seed import`" + ` reads one here, and keeps it encrypted.
 A ChatGPT login rotates: once the seed is used, the login that stays on the host is worth nothing,
-and whoever uses it there burns both. --move removes it there when it is safely kept.`,
+and whoever uses it there burns both. --move removes it there when it is safely kept. Without it no
+session is given the seed until it is captured again with --move, or ` + "`ctl seed revive NAME`" + ` says that
+nobody uses the login there any more.`,
 		Example: "  ctl seed capture team --host web-1 --move\n  ctl seed capture ci --host web-1 --codex-home /srv/codex",
 		RunE: func(c *cobra.Command, args []string) error {
 			name := args[0]
@@ -64,8 +66,9 @@ func (a *app) captured(host string, out workflows.CaptureSeedResult) error {
 	})
 	if err == nil && out.StaysRotating {
 		a.note("WARNING: the login is still in %s on %s, so it has two holders now. Its refresh token can be used once: "+
-			"whoever uses it second burns the login for both. Remove it there with `ctl seed capture %s --host %s --move` (not with `codex logout`, which revokes it).",
-			clean(out.Home), host, out.Name, host)
+			"whoever uses it second burns the login for both. No session gets seed %s until it is removed there with "+
+			"`ctl seed capture %s --host %s --codex-home %s --move` (not with `codex logout`, which revokes it), or `ctl seed revive %s` says that nobody uses it there.",
+			clean(out.Home), host, out.Name, out.Name, host, clean(out.Home), out.Name)
 	}
 	if err == nil && out.Problem != nil {
 		return failed("%s", clean(out.Problem.Message)).hinted("%s", clean(out.Problem.Hint))
@@ -79,7 +82,8 @@ func seedLoginCommand(a *app) *cobra.Command {
 		Use: "login NAME --host H", Short: "log in to ChatGPT with a code, by a host's codex", Args: cobra.ExactArgs(1),
 		Long: `Starts codex's device login on a host, shows its link and code, and makes a seed of the login when
 somebody has entered the code in a browser anywhere. The login is made in a folder of its own,
-which is removed from the host afterwards. ^C gives it up and removes it as well.`,
+which is removed from the host when the seed has it. ^C gives it up and removes it as well. A login
+that was made and cannot be kept stays there, and where is said.`,
 		Example: "  ctl seed login team --host web-1",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.login(c.Context(), zone, host, args[0])
