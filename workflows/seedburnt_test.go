@@ -1,9 +1,12 @@
 package workflows
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/activities"
 )
@@ -85,4 +88,25 @@ func TestABrokersSeedIsFreeWhenItsSessionHasEnded(t *testing.T) {
 		}
 	})
 	p.runSeed(4 * time.Second)
+}
+
+func TestADeadLoginIsNotAskedForAgain(t *testing.T) {
+	p, f := newVerifyWorld(t, nil, []string{"dead"})
+	p.at(time.Second, func() { p.acquires(on("a", "web-1", 1)) })
+	var answers []*updated
+	for _, m := range []time.Duration{1, 2} {
+		p.at(m*time.Minute, func() {
+			answers = append(answers, p.send(activities.UpdateRefreshSeed, activities.RefreshSeed{Holder: "a", Epoch: 1, From: 1}))
+		})
+	}
+	p.runSeed(3 * time.Minute)
+	for _, u := range answers {
+		var app *temporal.ApplicationError
+		if !errors.As(u.err, &app) || app.Type() != activities.RefusedDead {
+			t.Errorf("answered %v", u.err)
+		}
+	}
+	if len(f.refreshed) != 1 || len(answers) != 2 {
+		t.Errorf("refreshed %+v for %d", f.refreshed, len(answers))
+	}
 }

@@ -203,6 +203,9 @@ func (s *seed) refresh(ctx workflow.Context, in activities.RefreshSeed) (activit
 	if in.From < s.st.Ref.Generation {
 		return s.now(), nil
 	}
+	if h := s.st.Health; h.State == Dead { // its issuer has had its last word
+		return activities.SeedNow{}, refuse(activities.RefusedDead, "refresh seed %s: %s (%s)", s.name, h.Reason, h.Hint)
+	}
 	ref := *s.st.Ref
 	ref.Epoch = in.Epoch
 	began := workflow.Now(ctx)
