@@ -93,7 +93,7 @@ func showSeed(p *printer, v workflows.SeedView) {
 	}
 	p.fields(plain("name"), painted(bold, v.Name), plain("kind"), plain(v.Kind), plain("generation"), plain(v.Generation),
 		plain("health"), painted(healthColour(v.Health), health), plain("why"), plain(v.Reason), plain("do"), plain(v.Hint),
-		plain("verified"), plain(when(v.VerifiedAt)), plain("state"), plain(v.State), plain("rotated"), plain(rotatedText(v.Rotated)),
+		plain("verified"), plain(when(v.VerifiedAt)), plain("checked"), plain(checkText(v.Check)), plain("state"), plain(v.State), plain("rotated"), plain(rotatedText(v.Rotated)),
 		plain("recovering"), plain(recoveryText(v.Recovery)), plain("held by"), plain(strings.Join(holderTexts(v.Holders), "; ")),
 		plain("waiting"), plain(atLeastOne(v.Queue)), plain("shared by"), plain(shareText(v)), plain("pools"), plain(strings.Join(v.Pools, ", ")),
 		plain("last used"), plain(when(v.UsedAt)))
@@ -126,6 +126,25 @@ func shareText(v workflows.SeedView) string {
 		return "any number of sessions"
 	}
 	return fmt.Sprintf("at most %d sessions at a time", v.Share)
+}
+
+// checkText is how the newest verification ended, also where it told nothing of
+// the seed's health: a word, when, who asked, and the sentence.
+func checkText(c *workflows.SeedCheck) string {
+	if c == nil {
+		return ""
+	}
+	text := c.Verdict + ", " + age(c.At)
+	if c.By != "" {
+		text += ", by " + c.By
+	}
+	if c.Reason != "" {
+		text += ": " + c.Reason
+	}
+	if c.Hint != "" {
+		text += " (" + c.Hint + ")"
+	}
+	return text
 }
 
 func rotatedText(r *workflows.SeedRotated) string {
