@@ -117,23 +117,26 @@ func TestALoginIsRemovedFromItsHostOnceItIsKeptOrGivenUp(t *testing.T) {
 	torn := temporal.NewNonRetryableApplicationError("auth.json is malformed", activities.ErrTypeBadInput, nil)
 	const capture = "ask, make, run, capture /r/logins/l/codex-home"
 	for name, c := range map[string]struct {
-		f      fakeLogins
+		f      *fakeLogins
 		late   bool
 		cancel bool
 		did    string
 		fails  string
 	}{
 		"logged in":               {did: capture + ", put, remove"},
-		"denied":                  {f: fakeLogins{exit: 1}, did: "ask, make, run, remove", fails: "codex did not log in"},
-		"the seed is held":        {f: fakeLogins{refuse: []error{held}}, did: "ask", fails: "held by a"},
-		"it is taken since":       {f: fakeLogins{refuse: []error{nil, held}}, did: capture + strings.Repeat(", put", putTries), fails: "stays in /r/logins/l/codex-home on web-1"},
-		"it was taken for long":   {f: fakeLogins{refuse: []error{nil, held, held, nil}}, did: capture + ", put, put, put, remove"},
-		"it cannot be kept":       {f: fakeLogins{broken: torn}, did: capture, fails: "auth.json is malformed. What was made of it stays in /r/logins/l/codex-home on web-1"},
-		"it is given up, not put": {f: fakeLogins{refuse: []error{nil, held}}, cancel: true, did: capture + ", put, put, remove", fails: "canceled"},
+		"denied":                  {f: &fakeLogins{exit: 1}, did: "ask, make, run, remove", fails: "codex did not log in"},
+		"the seed is held":        {f: &fakeLogins{refuse: []error{held}}, did: "ask", fails: "held by a"},
+		"it is taken since":       {f: &fakeLogins{refuse: []error{nil, held}}, did: capture + strings.Repeat(", put", putTries), fails: "stays in /r/logins/l/codex-home on web-1"},
+		"it was taken for long":   {f: &fakeLogins{refuse: []error{nil, held, held, nil}}, did: capture + ", put, put, put, remove"},
+		"it cannot be kept":       {f: &fakeLogins{broken: torn}, did: capture, fails: "auth.json is malformed. What was made of it stays in /r/logins/l/codex-home on web-1"},
+		"it is given up, not put": {f: &fakeLogins{refuse: []error{nil, held}}, cancel: true, did: capture + ", put, put, remove", fails: "canceled"},
 		"nobody came":             {late: true, did: "ask, make, remove", fails: "nobody entered the code in time"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &c.f
+			f := c.f
+			if f == nil {
+				f = &fakeLogins{}
+			}
 			env := f.world(t)
 			if c.late {
 				// codex waits for the code longer than anybody does.
@@ -155,7 +158,7 @@ func TestACapturedLoginIsGivenOnlyWhenItIsNowhereElse(t *testing.T) {
 	held := temporal.NewNonRetryableApplicationError("team has another login by now", RefusedState, nil)
 	const put = "capture /h, put, still in /h on web-1"
 	for name, c := range map[string]struct {
-		f              fakeLogins
+		f              *fakeLogins
 		move           bool
 		did            string
 		moved, rotates bool
@@ -163,13 +166,16 @@ func TestACapturedLoginIsGivenOnlyWhenItIsNowhereElse(t *testing.T) {
 	}{
 		"copied":            {did: put, rotates: true},
 		"moved":             {move: true, did: put + ", forget, put as moved", moved: true},
-		"not moved":         {f: fakeLogins{stays: changed}, move: true, did: put + ", forget", rotates: true, problem: "it has changed"},
-		"moved, replaced":   {f: fakeLogins{refuse: []error{nil, held}}, move: true, did: put + ", forget, put as moved", moved: true, problem: "another login by now"},
-		"a key that copies": {f: fakeLogins{kind: "api_key"}, did: "capture /h, put"},
-		"a key that moves":  {f: fakeLogins{kind: "api_key"}, move: true, did: "capture /h, put, forget", moved: true},
+		"not moved":         {f: &fakeLogins{stays: changed}, move: true, did: put + ", forget", rotates: true, problem: "it has changed"},
+		"moved, replaced":   {f: &fakeLogins{refuse: []error{nil, held}}, move: true, did: put + ", forget, put as moved", moved: true, problem: "another login by now"},
+		"a key that copies": {f: &fakeLogins{kind: "api_key"}, did: "capture /h, put"},
+		"a key that moves":  {f: &fakeLogins{kind: "api_key"}, move: true, did: "capture /h, put, forget", moved: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &c.f
+			f := c.f
+			if f == nil {
+				f = &fakeLogins{}
+			}
 			env := f.world(t)
 			env.ExecuteWorkflow(TypeCapture, CaptureSeedInput{Name: "team", Host: activities.HostSpec{Name: "web-1"}, Home: "/h", Move: c.move})
 			var out CaptureSeedResult

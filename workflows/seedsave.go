@@ -86,7 +86,7 @@ func (s *seed) put(in PutSeed) SeedView {
 		return s.view()
 	case in.Moved:
 		if s.st.Health.Elsewhere != "" {
-			s.st.Health = seedHealth{Since: workflow.Now(s.ctx)}
+			s.st.Health, s.st.Spent = seedHealth{Since: workflow.Now(s.ctx)}, false
 		}
 		return s.view()
 	}
@@ -94,7 +94,7 @@ func (s *seed) put(in PutSeed) SeedView {
 	s.giveUpFetching()
 	s.st.Rotated, s.st.Health = nil, seedHealth{Since: workflow.Now(s.ctx)}
 	if where := excerpt(in.Elsewhere, maxReason); where != "" && s.exclusive() {
-		s.suspect(fmt.Sprintf("its login is still in %s: whoever uses it there burns it here", where),
+		s.burnt(fmt.Sprintf("its login is still in %s: whoever uses it there burns it here", where),
 			fmt.Sprintf("`ctl seed capture %s … --move` takes it away there; or `ctl seed revive %s` when nobody uses it there any more", s.name, s.name))
 		s.st.Health.Elsewhere = where
 	}

@@ -180,11 +180,14 @@ func (c *care) captured() {
 	if _, err := os.Stat(filepath.Join(home, "auth.json")); err != nil {
 		t.Errorf("capture changed the host: %v", err)
 	}
+	if v := c.seed("taken"); v.Health != workflows.Suspect || !strings.Contains(v.Reason, home) {
+		t.Errorf("a login with two holders would be given: %+v", v)
+	}
 	r = c.ctl(0, "seed", "capture", "taken", "--host", "web-1", "--codex-home", home, "--move")
 	if _, err := os.Stat(filepath.Join(home, "auth.json")); !os.IsNotExist(err) || strings.Contains(r.Stderr, "two holders") {
 		t.Errorf("it was not moved: %v, %v", err, r)
 	}
-	if v := c.seed("taken"); v.Generation != 2 || v.Kind != "chatgpt" {
+	if v := c.seed("taken"); v.Generation != 2 || v.Kind != "chatgpt" || v.Health == workflows.Suspect {
 		t.Errorf("seed is %+v", v)
 	}
 	c.ctl(0, "seed", "verify", "taken")
