@@ -34,11 +34,15 @@ const (
 )
 
 // unsetKeys are variables by which a credential or another server would reach
-// codex or its commands past the seed.
+// codex or its commands past the seed, or by which the seed's tokens would go
+// to a server that the host's own files name: where ours is another than
+// codex's, codex is given it after these are gone.
 var unsetKeys = []string{
 	"OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "OPENAI_BASE_URL", "OPENAI_ORGANIZATION", "OPENAI_PROJECT",
 	"OPENAI_ORG_ID", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_THREAD_ID", "CODEX_INTERNAL_ORIGINATOR_OVERRIDE",
 	"CODEX_SQLITE_HOME",
+	"CODEX_REFRESH_TOKEN_URL_OVERRIDE", "CODEX_REVOKE_TOKEN_URL_OVERRIDE", "CODEX_AUTHAPI_BASE_URL", "CODEX_AGENT_IDENTITY_AUTHAPI_BASE_URL",
+	"CODEX_APP_SERVER_LOGIN_ISSUER", "CODEX_APP_SERVER_CHATGPT_BASE_URL",
 }
 
 // startProbe starts codex with a CODEX_HOME that is there, a session's only for

@@ -137,3 +137,36 @@ rules:
 		})
 	}
 }
+
+// TestAHostsOwnFilesNameNoServerForTokens: what the rc files of a host's user
+// set never tells codex where to send a login, nor gives it another one; what
+// the worker's configuration names does.
+func TestAHostsOwnFilesNameNoServerForTokens(t *testing.T) {
+	var rc strings.Builder
+	for _, name := range unsetKeys {
+		fmt.Fprintf(&rc, "export %s=http://127.0.0.1:9/marked-rc\n", name)
+	}
+	rc.WriteString("export OF_THE_HOST=marked-rc\n")
+	sshd, err := hosttest.NewSSHD(t.Context(), t.TempDir(), hosttest.Options{NewUser: true, RC: map[string]string{".bashrc": rc.String()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sshd.Close() })
+	b := newBed(t, sshd.Spec())
+	b.set.Sessions.TokenEndpoint = "http://127.0.0.1:8/ours"
+	k, _ := b.held("rc", nil)
+	k.start()
+	environ := b.sh(`tr '\0' '\n' <"/proc/$(cut -d' ' -f1 "$1/started")/environ"`, serverDir(k.layout, k.incarnation))
+	var marked []string
+	for line := range strings.Lines(environ) {
+		if strings.Contains(line, "marked-rc") {
+			marked = append(marked, strings.TrimSpace(line))
+		}
+	}
+	if len(marked) != 1 || marked[0] != "OF_THE_HOST=marked-rc" {
+		t.Errorf("codex has of the host's: %q", marked)
+	}
+	if !strings.Contains(environ, "CODEX_REFRESH_TOKEN_URL_OVERRIDE=http://127.0.0.1:8/ours\n") {
+		t.Errorf("codex is not told of our endpoint: %s", environ)
+	}
+}
