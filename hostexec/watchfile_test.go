@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -89,6 +91,35 @@ func TestAFileThatIsWaitedForIsToldWhenItChanges(t *testing.T) {
 		if err := hostexec.WatchFile(s.ctx, s.host, s.proc(), file, "late", older); !errors.Is(err, hostexec.ErrFenced) {
 			t.Errorf("a former holder: %v", err)
 		}
+	})
+}
+
+// What anybody writes in place of a note hides no other file that is waited for.
+func TestANoteThatIsNoneHidesNoOther(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *scene) {
+		s.start("/bin/sh", "-c", `while read -r x; do :; done`)
+		file := filepath.Join(s.dir, "file")
+		if err := os.WriteFile(file, []byte("x"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s.leaveWatch(0)
+		s.watchFile(file)
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		for session, note := range map[string]string{"a-0": "two words\n", "s-0": "\n", "s-2": strings.Repeat("x", 3<<20) + "\n", "s-3": "", "s-4": "no end"} {
+			dir := filepath.Join(filepath.Dir(s.dir), session, "proc", "p")
+			err := os.MkdirAll(dir, 0o755)
+			if note == "" {
+				err = errors.Join(err, syscall.Mkfifo(filepath.Join(dir, "watch.note"), 0o644))
+			} else {
+				err = errors.Join(err, os.WriteFile(filepath.Join(dir, "watch.note"), []byte(note), 0o644))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.tells("among garbled ones", hostexec.ChangedFile{Session: "s-1", Process: "p", Note: "a-note"})
 	})
 }
 
