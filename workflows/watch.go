@@ -101,11 +101,13 @@ func (p *pool) busyHosts() map[string]bool {
 }
 
 // watching is for what goes on as long as it is wanted, on any worker: one
-// that dies is followed by another half a minute later.
+// that dies is missed as soon as a pump's is, so that a login which codex
+// rotates right then is still noticed within 15 seconds. It costs the server a
+// heartbeat of each host in three seconds instead of ten, and no event.
 func watching(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 30 * 24 * time.Hour,
-		HeartbeatTimeout:    30 * time.Second,
+		HeartbeatTimeout:    beat,
 		Summary:             excerpt(summary, 100), // Temporal takes 400 bytes of JSON
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second,
