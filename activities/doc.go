@@ -42,7 +42,8 @@
 //   - only a valid, later login of the same account becomes the next generation,
 //     and only by compare and set on the generation it was made of and the epoch
 //     of the lease: from who lost the lease nothing is taken (ErrTypeSeedFenced,
-//     RunPumpResult.SeedLost). A half-written file is read again, a logged-out
+//     RunPumpResult.SeedLost: a pump that finds it calls its turn back, and the
+//     session stops codex and fails, saying why). A half-written file is read again, a logged-out
 //     one changes nothing, one of another account is refused and told;
 //   - the seed is marked as rotated before the blob is written, with the reason
 //     when that fails, and the blob is read back before the pointer moves. A kill

@@ -166,7 +166,8 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	defer w.Close()
 
 	keep.notice(held)
-	stopKeeping := keep.beside(held)
+	// Who lost the lease must not go on with a login that may be another's.
+	stopKeeping := keep.beside(held, callBack)
 	defer stopKeeping()
 	trimming := s.trimAside(held, in, a)
 	here := s.attachedTo(in.Claim.Session, in.Pump.State)

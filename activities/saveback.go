@@ -269,8 +269,8 @@ const (
 )
 
 // beside looks at once, and then again and again, until the returned function
-// is called.
-func (k *keeper) beside(ctx context.Context) (stop func()) {
+// is called, or the lease turns out to have ended: that is told.
+func (k *keeper) beside(ctx context.Context, lost func(error)) (stop func()) {
 	if k == nil {
 		return func() {}
 	}
@@ -282,7 +282,10 @@ func (k *keeper) beside(ctx context.Context) (stop func()) {
 		defer tick.Stop()
 		said := ""
 		for {
-			k.lookOnce(ctx, lookTimeout, &said)
+			if err := k.lookOnce(ctx, lookTimeout, &said); errors.Is(err, errSeedFenced) {
+				lost(err)
+				return
+			}
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
@@ -301,12 +304,12 @@ func (s *site) every() time.Duration {
 }
 
 // lookOnce looks and logs, but not the same thing each time.
-func (k *keeper) lookOnce(ctx context.Context, bound time.Duration, said *string) {
+func (k *keeper) lookOnce(ctx context.Context, bound time.Duration, said *string) error {
 	look, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	_, err := k.look(look)
 	if ctx.Err() != nil {
-		return
+		return ctx.Err()
 	}
 	text := ""
 	if err != nil {
@@ -316,6 +319,7 @@ func (k *keeper) lookOnce(ctx context.Context, bound time.Duration, said *string
 		k.Logger.Warn("login of a session is not saved", "seed", k.seed.Name, "session", k.holder, "host", k.h.Name(), "error", text)
 	}
 	*said = text
+	return err
 }
 
 // last looks before a result is returned, and once more if a file was being

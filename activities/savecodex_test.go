@@ -147,6 +147,29 @@ func TestALoginIsSavedWhileATurnRuns(t *testing.T) {
 	k.savedIs(d, 2)
 }
 
+// A lease that has ended, and a login that codex rotated since: its turn is
+// called back, with the reason, and nothing is taken from it.
+func TestATurnIsCalledBackWhenItsLeaseHasEnded(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	model := scriptedmodel.Serve(t, slowly)
+	k, d := b.held("fenced", model)
+	b.set.Sessions.saveEvery = 50 * time.Millisecond
+	k.start()
+	ended := k.pumpBeside(t.Context(), k.bed, k.input(k.message("I am Ada")), quiet(1))
+	d.mu.Lock()
+	d.at.Holders = map[string]int64{"somebody": 8}
+	d.mu.Unlock()
+	k.replace(login("acct-1", 1))
+	got := <-ended
+	if got.err != nil || got.out.Pump.Reason != conversation.PumpCancelled || got.out.SeedLost == nil || got.out.SeedLost.Kind != ErrTypeSeedFenced {
+		t.Errorf("%+v", got)
+	}
+	model.Release("gate")
+	if now := d.state(); now.Generation != 1 || now.Rotated != nil {
+		t.Errorf("the seed says %+v", now)
+	}
+}
+
 // While a session waits for a person and nothing is attached, its host's watch
 // sees a login change, and saves it; one that is as it was is not even read.
 func TestALoginIsSavedWhileItsSessionWaits(t *testing.T) {

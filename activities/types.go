@@ -116,7 +116,8 @@ type RunPumpResult struct {
 	Pump    PumpResult   `json:"pump"`
 	Process *ProcessGone `json:"process,omitempty"`
 	// SeedLost says that the session does not hold its seed any more: what
-	// codex makes of the login is not saved.
+	// codex makes of the login is not saved, and it must not go on. A turn is
+	// called back for it.
 	SeedLost *Problem `json:"seed_lost,omitempty"`
 }
 

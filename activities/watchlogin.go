@@ -57,14 +57,14 @@ func loginOfNote(note string) (*SeedRef, error) {
 	return ref, nil
 }
 
+// firstLook is the pause before the first look of a watch.
+const firstLook = 500 * time.Millisecond
+
 // watchLogins looks at the logins of waiting sessions until ctx ends.
 func (w *watcher) watchLogins(ctx context.Context) {
 	every, failures, said := w.every(), 0, map[string]*string{}
-	for {
-		pause := every
-		if failures > 0 {
-			pause = max(every, min(every<<min(failures-1, 5), maxWatchPause))
-		}
+	// Who watched before may have died some time ago.
+	for pause := min(every, firstLook); ; {
 		select {
 		case <-time.After(pause*4/5 + rand.N(pause*2/5+1)):
 		case <-ctx.Done():
@@ -79,6 +79,9 @@ func (w *watcher) watchLogins(ctx context.Context) {
 			if failures++; failures == 1 {
 				w.Logger.Warn("logins of waiting sessions cannot be looked at", "host", w.in.Host.Name, "error", err)
 			}
+		}
+		if pause = every; failures > 0 {
+			pause = max(every, min(every<<min(failures-1, 5), maxWatchPause))
 		}
 	}
 }
@@ -112,7 +115,7 @@ func (w *watcher) lookAtLogins(ctx context.Context, said map[string]*string) err
 		if said[key] == nil {
 			said[key] = new(string)
 		}
-		k.lookOnce(ctx, lookTimeout, said[key])
+		_ = k.lookOnce(ctx, lookTimeout, said[key]) // it was said
 	}
 	return nil
 }

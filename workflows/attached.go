@@ -73,6 +73,7 @@ func (s *session) pump() error {
 		s.st.Handing, s.st.Again = nil, 0
 		s.apply(out, called || out.Pump.State.Cursor != in.Pump.State.Cursor)
 		s.stirredBehind()
+		s.seedLost(out.SeedLost)
 	case temporal.IsCanceledError(err) || temporal.IsTimeoutError(err) || worthAnother(err):
 		// Called back between two attempts, while its worker was dead, or while
 		// its wire was lost: the server tries no more once a cancellation was

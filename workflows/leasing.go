@@ -169,6 +169,22 @@ func (s *session) seedShown(began time.Time, status string, p *activities.Proble
 	}
 }
 
+// seedLost ends a session whose lease on its seed has ended: its codex works on
+// with a login that may be somebody else's by now. It is stopped, and there is
+// no further turn.
+func (s *session) seedLost(p *activities.Problem) {
+	if p == nil || s.st.Status == Failed {
+		return
+	}
+	f := failureOfProblem(p)
+	f.Message = excerpt("codex was stopped, since its session does not hold its seed any more: "+f.Message, maxFailure)
+	f.Hint = "see `ctl seed show` for who holds it and why; the work is kept: go on in a new session"
+	s.giveUpTurn("interrupted", f)
+	if s.st.Close == nil {
+		s.fail(f)
+	}
+}
+
 // doubtSeed tells the seed that codex could not log in with it.
 func (s *session) doubtSeed(reason, hint string) {
 	if !s.st.SeedHeld {
