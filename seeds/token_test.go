@@ -140,46 +140,95 @@ func TestFreshnessIsTheLoginsOwnWordAndNoMore(t *testing.T) {
 	}
 }
 
+const (
+	keyAuth    = `{"auth_mode":"apikey","OPENAI_API_KEY":"sk-marked-0123456789"}`
+	patAuth    = `{"auth_mode":"personalAccessToken","personal_access_token":"at-marked-0123456789"}`
+	ofProvider = "model_provider = \"p\"\n[model_providers.p]\nname = \"p\"\n"
+)
+
+func keyBundle(t *testing.T, auth, config string) *Bundle {
+	t.Helper()
+	var files []file
+	for path, text := range map[string]string{authFile: auth, configFile: config} {
+		if text != "" {
+			files = append(files, file{path: path, data: []byte(text)})
+		}
+	}
+	b, err := newBundle(files, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 func TestAKeyIsAskedForWithoutAModelCall(t *testing.T) {
 	status := http.StatusOK
 	var asked []string
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked = append(asked, r.Method+" "+r.URL.Path+" "+r.Header.Get("Authorization")+" "+r.Header.Get("X-Team")+r.URL.Query().Get("v"))
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Host+" "+r.Method+" "+r.URL.Path+" "+r.Header.Get("Authorization")+" "+r.Header.Get("X-Team")+r.URL.Query().Get("v"))
 		w.WriteHeader(status)
 	}))
 	defer s.Close()
-	provider := fmt.Sprintf("model_provider = \"p\"\n[model_providers.p]\nname = \"p\"\nbase_url = %q\nexperimental_bearer_token = \"key-of-the-provider\"\n"+
-		"http_headers = {X-Team = \"a\"}\nquery_params = {v = \"1\"}\n", s.URL+"/v1")
-	for _, seed := range []struct {
-		kind Kind
-		auth string
-		conf string
-		want string
-	}{
-		{KindAPIKey, `{"auth_mode":"apikey","OPENAI_API_KEY":"sk-marked-0123456789"}`, fmt.Sprintf("openai_base_url = %q\n", s.URL+"/v1"), "GET /v1/models Bearer sk-marked-0123456789 "},
-		{KindProvider, "", provider, "GET /v1/models Bearer key-of-the-provider a1"},
-		{KindAccessToken, `{"auth_mode":"personalAccessToken","personal_access_token":"at-marked-0123456789"}`, "",
-			"GET /api/accounts/v1/user-auth-credential/whoami Bearer at-marked-0123456789 "},
+	issuer := Issuer{URL: "https://issuer.example.com", Client: s.Client()} // which finds all of example.com there
+	const at, bearer = "base_url = \"https://llm.example.com/v1\"\n", "experimental_bearer_token = \"key-of-the-provider\"\n"
+	for name, seed := range map[string]struct{ auth, conf, want string }{
+		"a key of codex's own":      {keyAuth, "openai_base_url = \"https://api.example.com/v1\"\n", "api.example.com GET /v1/models Bearer sk-marked-0123456789 "},
+		"a provider that wants it":  {keyAuth, ofProvider + at + "requires_openai_auth = true\n", "llm.example.com GET /v1/models Bearer sk-marked-0123456789 "},
+		"a provider with its own":   {keyAuth, ofProvider + at + bearer, "llm.example.com GET /v1/models Bearer key-of-the-provider "},
+		"a provider's":              {"", ofProvider + at + bearer + "http_headers = {X-Team = \"a\"}\nquery_params = {v = \"1\"}\n", "llm.example.com GET /v1/models Bearer key-of-the-provider a1"},
+		"a personal access token's": {patAuth, "", "issuer.example.com GET /api/accounts/v1/user-auth-credential/whoami Bearer at-marked-0123456789 "},
 	} {
-		var files []file
-		for path, text := range map[string]string{authFile: seed.auth, configFile: seed.conf} {
-			if text != "" {
-				files = append(files, file{path: path, data: []byte(text)})
-			}
-		}
-		b, err := newBundle(files, nil)
-		if err != nil || b.Kind() != seed.kind {
-			t.Fatalf("%s: %v, %v", seed.kind, b, err)
-		}
+		b := keyBundle(t, seed.auth, seed.conf)
 		for code, want := range map[int]Verdict{200: VerdictAlive, 401: VerdictSuspect, 403: VerdictUnknown, 404: VerdictUnknown, 429: VerdictUnknown, 500: VerdictUnknown} {
 			status, asked = code, nil
-			answer := Issuer{URL: s.URL}.Ask(t.Context(), b)
+			answer := issuer.Ask(t.Context(), b)
 			if answer.Verdict != want || strings.Contains(answer.Reason+answer.Hint, "marked") {
-				t.Errorf("%s, %d: %+v", seed.kind, code, answer)
+				t.Errorf("%s, %d: %+v", name, code, answer)
 			}
 			if len(asked) != 1 || asked[0] != seed.want {
-				t.Errorf("%s asked %q, want %q", seed.kind, asked, seed.want)
+				t.Errorf("%s asked %q, want %q", name, asked, seed.want)
 			}
 		}
+	}
+	// Without a bearer a refusal says nothing of the seed.
+	status, asked = http.StatusUnauthorized, nil
+	answer := issuer.Ask(t.Context(), keyBundle(t, "", ofProvider+at+"http_headers = {X-Team = \"a\"}\n"))
+	if answer.Verdict != VerdictUnknown || len(asked) != 1 {
+		t.Errorf("%+v, asked %q", answer, asked)
+	}
+}
+
+// A key is sent to nobody to whom codex on the host would not send it.
+func TestWhomOnlyCodexMayAskNobodyAsks(t *testing.T) {
+	asked := 0
+	count := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		w.WriteHeader(http.StatusUnauthorized)
+	})
+	plain, tls := httptest.NewServer(count), httptest.NewTLSServer(count)
+	defer plain.Close()
+	defer tls.Close()
+	const at, bearer = "base_url = \"https://llm.example.com/v1\"\n", "experimental_bearer_token = \"key-of-the-provider\"\n"
+	for name, c := range map[string]struct{ auth, conf, says string }{
+		"a key and a stranger":      {keyAuth, ofProvider + at, "nothing in the seed is a key for model provider \"p\""},
+		"a key and a plain wire":    {keyAuth, fmt.Sprintf("openai_base_url = %q\n", plain.URL), "only codex on its host"},
+		"no key":                    {"", ofProvider + at, "nothing in the seed is a key"},
+		"a command's":               {"", ofProvider + at + "auth = {command = \"print-token\"}\n", "takes its key from a command"},
+		"an environment's headers":  {"", ofProvider + at + bearer + "env_http_headers = {X-Key = \"KEY\"}\n", "from an environment"},
+		"the host itself":           {"", ofProvider + fmt.Sprintf("base_url = %q\n", plain.URL) + bearer, "only codex on its host"},
+		"the host itself, secretly": {"", ofProvider + fmt.Sprintf("base_url = %q\n", tls.URL) + bearer, "only codex on its host"},
+		"a plain wire":              {"", ofProvider + "base_url = \"http://llm.example.com/v1\"\n" + bearer, "only codex on its host"},
+		"the host's network":        {"", ofProvider + "base_url = \"https://10.1.2.3/v1\"\n" + bearer, "only codex on its host"},
+		"a name of that network":    {"", ofProvider + "base_url = \"https://llm/v1\"\n" + bearer, "only codex on its host"},
+		"a profile":                 {keyAuth, "profile = \"x\"\n", "profile \"x\""},
+		"one codex brings":          {"", "model_provider = \"ollama\"\n", "nothing in the seed is a key"},
+	} {
+		answer := Issuer{Client: tls.Client()}.Ask(t.Context(), keyBundle(t, c.auth, c.conf))
+		if answer.Verdict != VerdictUnknown || !strings.Contains(answer.Reason, c.says) || strings.Contains(answer.Reason+answer.Hint, "marked") || strings.Contains(answer.Reason, "key-of-the-provider") {
+			t.Errorf("%s: %+v", name, answer)
+		}
+	}
+	if asked != 0 {
+		t.Errorf("%d requests", asked)
 	}
 }

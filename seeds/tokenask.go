@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -15,7 +16,9 @@ import (
 const ownAPI = "https://api.openai.com/v1"
 
 // Ask finds out whether a credential that does not rotate is taken, by a
-// question that costs nothing: which models there are, or who it is.
+// question that costs nothing: which models there are, or who it is. It asks whom
+// codex would ask with that very credential, and nobody else; where only codex on
+// its host can do that, or nothing in the seed is a key, nobody is asked.
 func (i Issuer) Ask(ctx context.Context, b *Bundle) Answer {
 	q, answer := i.question(b)
 	if q == nil {
@@ -38,7 +41,7 @@ func (i Issuer) Ask(ctx context.Context, b *Bundle) Answer {
 	switch status := resp.StatusCode; {
 	case status == http.StatusOK:
 		return Answer{Verdict: VerdictAlive}
-	case status == http.StatusUnauthorized:
+	case status == http.StatusUnauthorized && q.Header.Get("Authorization") != "":
 		return Answer{Verdict: VerdictSuspect, Reason: said + ": it is not taken", Hint: "see whether the key was revoked or mistyped; import the right one"}
 	case status == http.StatusTooManyRequests, status >= 500:
 		return Answer{Verdict: VerdictUnknown, Reason: said, RetryAfter: retryAfter(resp)}
@@ -57,27 +60,24 @@ func (i Issuer) question(b *Bundle) (*http.Request, Answer) {
 	}
 	at, bearer, headers := "", "", map[string]string{}
 	switch b.Kind() {
-	case KindAPIKey:
-		p, err := chosenProvider(b.File(configFile))
-		if err != nil {
-			return no("%v", err)
-		}
-		at, bearer, headers = strings.TrimRight(p.url(ownAPI), "/")+"/models", *a.APIKey, p.headers
 	case KindAccessToken:
 		base := i.URL
 		if base == "" {
 			base = ownIssuer
 		}
 		at, bearer = strings.TrimRight(base, "/")+"/api/accounts/v1/user-auth-credential/whoami", *a.AccessToken
-	case KindProvider:
+	case KindAPIKey, KindProvider:
 		p, err := chosenProvider(b.File(configFile))
-		switch {
-		case err != nil:
-			return no("%v", err)
-		case p.base == "":
-			return no("model provider %q has no base_url that could be asked", p.name)
+		if err == nil {
+			bearer, err = p.bearer(a.APIKey)
 		}
-		at, bearer, headers = strings.TrimRight(p.base, "/")+"/models", p.key, p.headers
+		if err == nil {
+			err = p.reachable()
+		}
+		if err != nil {
+			return no("%v", err)
+		}
+		at, headers = strings.TrimRight(p.base, "/")+"/models", p.headers
 		if q := p.query.Encode(); q != "" {
 			at += "?" + q
 		}
@@ -101,21 +101,53 @@ func (i Issuer) question(b *Bundle) (*http.Request, Answer) {
 // A provider is where a config.toml sends requests.
 type provider struct {
 	name, base, key string
+	own             bool // codex's own, with the key of auth.json
+	wants           bool // another one, with the key of auth.json
+	elsewhere       string
 	headers         map[string]string
 	query           url.Values
 }
 
-func (p provider) url(own string) string {
-	if p.base != "" {
-		return p.base
+// bearer is the key that codex sends to a provider, empty where headers stand for
+// it. That of auth.json goes only to who is meant to have it.
+func (p provider) bearer(own *string) (string, error) {
+	switch {
+	case p.elsewhere != "":
+		return "", fmt.Errorf("model provider %q takes its key from %s, so that only codex on its host can ask", p.name, p.elsewhere)
+	case p.own && own != nil:
+		return *own, nil
+	case p.key != "":
+		return p.key, nil
+	case p.wants && own != nil:
+		return *own, nil
+	case len(p.headers) > 0:
+		return "", nil
 	}
-	return own
+	return "", fmt.Errorf("nothing in the seed is a key for model provider %q: there is nothing to ask about", p.name)
 }
 
-// chosenProvider reads the model provider that a config.toml selects; all is
-// empty for codex's own.
+// reachable says why a worker is not to ask in the place of codex on its host:
+// the same words may mean another machine there, or anybody on the way listens.
+func (p provider) reachable() error {
+	if p.base == "" {
+		return fmt.Errorf("model provider %q has no base_url that could be asked", p.name)
+	}
+	u, err := url.Parse(p.base)
+	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http" {
+		return errors.New("its base_url is no URL")
+	}
+	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	ip := net.ParseIP(host)
+	near := ip != nil && (ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip.IsUnspecified())
+	if u.Scheme != "https" || near || ip == nil && (!strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".local")) {
+		return errors.New("only codex on its host can ask its base_url: it is no https, or of that host's own network")
+	}
+	return nil
+}
+
+// chosenProvider reads the model provider that a config.toml selects.
 func chosenProvider(config []byte) (provider, error) {
-	p := provider{headers: map[string]string{}, query: url.Values{}}
+	p := provider{name: "openai", base: ownAPI, own: true, headers: map[string]string{}, query: url.Values{}}
 	if config == nil {
 		return p, nil
 	}
@@ -123,15 +155,31 @@ func chosenProvider(config []byte) (provider, error) {
 	if err != nil {
 		return p, err
 	}
-	p.name, _ = c["model_provider"].(string)
-	if p.name == "" || p.name == "openai" {
-		p.base, _ = c["openai_base_url"].(string)
+	if profile, _ := c["profile"].(string); profile != "" {
+		return p, fmt.Errorf("its config.toml selects profile %q, which may name another model provider: nobody is asked", profile)
+	}
+	name, _ := c["model_provider"].(string)
+	if name == "" || name == p.name {
+		if base, _ := c["openai_base_url"].(string); base != "" {
+			p.base = base
+		}
 		return p, nil
 	}
+	p.name, p.own = name, false
 	all, _ := c["model_providers"].(map[string]any)
 	table, _ := all[p.name].(map[string]any)
-	p.base, _ = table["base_url"].(string)
+	p.wants, _ = table["requires_openai_auth"].(bool)
+	if base, _ := table["base_url"].(string); base != "" || !p.wants {
+		p.base = base
+	}
 	p.key, _ = table["experimental_bearer_token"].(string)
+	for _, from := range []struct{ key, what string }{
+		{"auth", "a command"}, {"aws", "AWS"}, {"env_key", "an environment"}, {"env_http_headers", "an environment"},
+	} {
+		if table[from.key] != nil && table[from.key] != "" {
+			p.elsewhere = from.what
+		}
+	}
 	fill := func(key string, set func(name, value string)) {
 		values, _ := table[key].(map[string]any)
 		for _, name := range sortedKeys(values) {
