@@ -103,23 +103,32 @@ func checkTokens(a authJSON) error {
 			return err
 		}
 	}
-	// codex decodes it at start and takes the account from it.
-	parts := strings.Split(a.Tokens.ID, ".")
-	if len(parts) != 3 {
-		return errors.New("auth.json: tokens.id_token is not a JWT: cut, or half written (log in with codex again)")
-	}
-	claims, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[1], "="))
-	if err != nil || !json.Valid(claims) {
-		return errors.New("auth.json: the claims of tokens.id_token cannot be read: cut, or half written (log in with codex again)")
+	if err := checkIDToken(a.Tokens.ID); err != nil {
+		return err
 	}
 	if len(a.LastRefresh) > 0 && string(a.LastRefresh) != "null" {
 		var at string
+		var err error
 		if json.Unmarshal(a.LastRefresh, &at) == nil {
 			_, err = time.Parse(time.RFC3339Nano, at)
 		}
 		if at == "" || err != nil {
 			return errors.New("auth.json: last_refresh is not a time")
 		}
+	}
+	return nil
+}
+
+// checkIDToken refuses what codex could not decode: it does so at start, and takes
+// the account from it.
+func checkIDToken(token string) error {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return errors.New("auth.json: tokens.id_token is not a JWT: cut, or half written (log in with codex again)")
+	}
+	claims, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[1], "="))
+	if err != nil || !json.Valid(claims) {
+		return errors.New("auth.json: the claims of tokens.id_token cannot be read: cut, or half written (log in with codex again)")
 	}
 	return nil
 }

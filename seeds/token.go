@@ -125,8 +125,8 @@ func (i Issuer) Refresh(ctx context.Context, b *Bundle) (Answer, *Bundle) {
 	if resp.StatusCode != http.StatusOK {
 		return refusal(resp, data, hostOf(at)), nil
 	}
-	if err != nil {
-		return unanswered(true, hostOf(at), err), nil
+	if cut := err; cut != nil && tokensIn(data)["refresh_token"] == "" {
+		return unanswered(true, hostOf(at), cut), nil
 	}
 	next, err := i.renewed(b, data)
 	if err != nil {
@@ -274,16 +274,9 @@ func hostOf(at string) string {
 // renewed is a bundle whose login is what a refresh answered. What codex keeps
 // beside the tokens stays as it was.
 func (i Issuer) renewed(b *Bundle, answer []byte) (*Bundle, error) {
-	var got struct {
-		ID      *string `json:"id_token"`
-		Access  *string `json:"access_token"`
-		Refresh *string `json:"refresh_token"`
-	}
-	if json.Unmarshal(answer, &got) != nil {
-		return nil, errors.New("not JSON")
-	}
-	if got.Access == nil || *got.Access == "" {
-		return nil, errors.New("no access token")
+	got := tokensIn(answer)
+	if got["access_token"] == "" && got["refresh_token"] == "" {
+		return nil, errors.New("no token that could be used")
 	}
 	var file, tokens map[string]json.RawMessage
 	if err := json.Unmarshal(b.Auth(), &file); err != nil {
@@ -292,10 +285,8 @@ func (i Issuer) renewed(b *Bundle, answer []byte) (*Bundle, error) {
 	if err := json.Unmarshal(file["tokens"], &tokens); err != nil {
 		return nil, malformedAuth(err)
 	}
-	for key, value := range map[string]*string{"id_token": got.ID, "access_token": got.Access, "refresh_token": got.Refresh} {
-		if value != nil && *value != "" {
-			tokens[key] = text(*value)
-		}
+	for key, value := range got {
+		tokens[key] = text(value)
 	}
 	file["last_refresh"] = text(i.now().UTC().Format(time.RFC3339Nano))
 	var err error
@@ -307,6 +298,49 @@ func (i Issuer) renewed(b *Bundle, answer []byte) (*Bundle, error) {
 		return nil, errors.New("not JSON")
 	}
 	return b.WithAuth(auth)
+}
+
+// tokensIn reads what can be used of an answer, whole or cut. All three tokens are
+// optional, as they are for codex, and a damaged one is left out: the new refresh
+// token is the login, and is not thrown away for what came beside it. If that one
+// itself is damaged or cut off nothing can be used: the old one counts no more.
+func tokensIn(answer []byte) map[string]string {
+	got := map[string]string{}
+	dec := json.NewDecoder(bytes.NewReader(answer))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return nil
+	}
+	for dec.More() {
+		key, err := dec.Token()
+		var value any
+		if err != nil || dec.Decode(&value) != nil {
+			break
+		}
+		name, _ := key.(string)
+		given, isText := value.(string)
+		if value == nil || isText && given == "" {
+			continue
+		}
+		usable := isText && token(name, given) == nil
+		switch name {
+		case "id_token":
+			usable = usable && checkIDToken(given) == nil
+		case "refresh_token":
+			if !usable {
+				return nil
+			}
+		case "access_token":
+		default:
+			continue
+		}
+		if usable {
+			got[name] = given
+		}
+	}
+	if end, err := dec.Token(); (err != nil || end != json.Delim('}')) && got["refresh_token"] == "" {
+		return nil // it may have come behind the cut
+	}
+	return got
 }
 
 func text(s string) json.RawMessage {

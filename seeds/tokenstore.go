@@ -114,17 +114,29 @@ func Intend(ctx context.Context, st *store.Store, name, auth, word string) (*Int
 	}
 	var mine [16]byte
 	_, _ = rand.Read(mine[:]) // never fails
-	err := st.Create(ctx, key, []byte(hex.EncodeToString(mine[:])))
-	switch {
-	case errors.Is(err, store.ErrExists):
-		return nil, nil
-	case err != nil:
-		// It may be there nevertheless, and would say of a token that was not
-		// used that it may be spent.
-		_ = st.Delete(context.WithoutCancel(ctx), key)
-		return nil, fmt.Errorf("write down that seed %s is to be refreshed: %w", name, err)
+	word = hex.EncodeToString(mine[:])
+	return intended(ctx, st, name, key, word, st.Create(ctx, key, []byte(word)))
+}
+
+// intended says whose intent is in the store after it was written, with what came
+// of that. Whoever was told that it failed may have written it, and whoever finds
+// one may have done so in a try before: what is there tells.
+func intended(ctx context.Context, st *store.Store, name, key, mine string, err error) (*Intent, error) {
+	if err == nil {
+		return &Intent{key}, nil
 	}
-	return &Intent{key}, nil
+	held := context.WithoutCancel(ctx)
+	there, seen := st.Get(held, key)
+	switch ours := seen == nil && string(there) == mine; {
+	case ours && ctx.Err() != nil:
+		_ = st.Delete(held, key) // else it says of a token that was not used that it may be spent
+	case ours:
+		return &Intent{key}, nil
+	case errors.Is(err, store.ErrExists) && !errors.Is(seen, store.ErrNotFound):
+		return nil, nil // somebody else's, and one that cannot be read may be
+	}
+	// What else is there is not ours to delete.
+	return nil, fmt.Errorf("write down that seed %s is to be refreshed: %w", name, err)
 }
 
 // Withdraw says that the token was not spent.
