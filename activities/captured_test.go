@@ -89,6 +89,33 @@ func TestWhatWasCapturedIsReadBackAndFoundAgain(t *testing.T) {
 	}
 }
 
+// Nobody is sent to enter a code for a login that could not be kept.
+func TestALoginIsMadeOnlyWhereTheStoreGivesBackWhatItTakes(t *testing.T) {
+	b := newBed(t, HostSpec{Name: LocalHost, Root: filepath.Join(t.TempDir(), "root")})
+	if err := b.set.Hosts.tryStore(t.Context(), "logins/l"); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := b.store.List(t.Context(), "logins/"); err != nil || len(left) > 0 {
+		t.Errorf("left in the store: %v, %v", left, err)
+	}
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	blind, err := store.Open(t.Context(), store.Options{URL: "file://" + t.TempDir(), Recipients: []age.Recipient{id.Recipient()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer blind.Close()
+	b.set.Hosts.Store = blind
+	if out, err := b.set.Hosts.makeLogin(t.Context(), LoginInput{ID: "l", Host: b.spec}); err == nil || !strings.Contains(err.Error(), "try the store") {
+		t.Errorf("made %+v, %v", out, err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(b.spec.Root, "logins", "*")); len(left) > 0 {
+		t.Errorf("left on the host: %v", left)
+	}
+}
+
 func TestOnlyTheLoginThatWasCapturedIsForgotten(t *testing.T) {
 	const aside = "auth.json.fairlead-moved"
 	for name, c := range map[string]struct {

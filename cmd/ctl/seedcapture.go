@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.temporal.io/sdk/client"
+	temporalsdk "go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/workflows"
 )
@@ -149,9 +150,16 @@ func (t *temporal) giveUp(ctx context.Context, doing string, run client.Workflow
 	if err := t.CancelWorkflow(ctx, run.GetID(), run.GetRunID()); err != nil {
 		return t.explain(ctx, doing, err)
 	}
-	_ = run.Get(ctx, nil) // cancelled, as asked
-	if ctx.Err() != nil {
+	err := run.Get(ctx, nil)
+	var cancelled *temporalsdk.CanceledError
+	switch {
+	case ctx.Err() != nil:
 		return timedOut("%s: it was given up, and what it left on the host may still be there", doing)
+	case err == nil:
+		t.app.note("it was done before it could be given up")
+		return nil
+	case !errors.As(err, &cancelled):
+		return t.taskFailure(doing, err)
 	}
 	t.app.note("given up; nothing of it is left on the host")
 	return nil
