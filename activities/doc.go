@@ -37,8 +37,9 @@
 //   - auth.json is looked at before a pump listens to codex, every eight seconds
 //     beside the conversation, behind a conversation before its result is
 //     returned, whenever codex is stopped, and before anything is wiped; while a
-//     session waits and nothing is attached, its host's WatchHost compares two
-//     times on the host every eight seconds or so, and reads what has changed;
+//     session waits or is idle and nothing is attached, its host's WatchHost
+//     compares two times on the host every eight seconds or so, and reads what
+//     has changed; a WatchHost whose worker dies is missed after ten;
 //   - only a valid, later login of the same account becomes the next generation,
 //     and only by compare and set on the generation it was made of and the epoch
 //     of the lease: from who lost the lease nothing is taken (ErrTypeSeedFenced,
@@ -52,8 +53,16 @@
 //   - nothing that is not saved is wiped: PrepareSession, CloseSession and
 //     RecoverSeed fail instead and leave it there. CloseSession with Discard gives
 //     up what cannot be saved, and only that, and says Unsaved;
-//   - from the moment it is noticed a new token is hidden like the planted one,
-//     and those of former generations are hidden as well.
+//   - a token that codex has just rotated is hidden like the planted one, and
+//     those of former generations are hidden as well: auth.json is looked at
+//     before a finished item or a request is folded, so before it is stored,
+//     shown or handed to a workflow. That costs a round trip for each, none for
+//     what had come before the last look. What remains open: pieces of a text
+//     that streams, which are stored nowhere, may show such a token to whoever
+//     watches live for two seconds; a host that does not answer such a look
+//     within five seconds is not waited for, which is logged; a token that was
+//     rotated away again between two looks, and one that a command changed
+//     before it printed it (reversed, in pieces), are not known as such.
 //
 // RefreshSeed saves before anything is used: that a token is about to be used is
 // in the store before the request, and the new login before the activity ends.

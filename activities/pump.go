@@ -165,7 +165,7 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	}
 	defer w.Close()
 
-	keep.notice(held)
+	notices := keep.noticing(held, w.Size(), offset)
 	// Who lost the lease must not go on with a login that may be another's.
 	stopKeeping := keep.beside(held, callBack)
 	defer stopKeeping()
@@ -181,6 +181,7 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 		Attempt: int(a.n) + in.Pump.Again, Nonce: fmt.Sprintf("%d-%d", in.Claim.Pump, a.n), Redactor: hide.pump, Exit: w.exit, Over: w.over, Now: s.Now,
 		Log:     s.Logger.With("session", in.Claim.Session),
 		Broker:  s.broker(in, hide).asked(),
+		Before:  notices.before(held),
 		Settled: here.settled, Moved: here.moved, Fresh: s.fresh(),
 	})
 	trimming.add(&res.State)
@@ -202,6 +203,8 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	}
 	if err == nil && len(res.State.Open) > 0 && res.Reason != conversation.ProcessEnded {
 		err = s.leaveWatch(held, in, a.n, res.State.Cursor, keep)
+	} else if err == nil && res.Reason == conversation.TurnEnded {
+		s.leaveLogin(held, in, a.n, res.State.Cursor, keep)
 	}
 	stopKeeping()
 	if err != nil {

@@ -48,19 +48,6 @@ func (s *site) keeper(h hostexec.Host, session, codexHome string, seed *SeedRef,
 
 func (k *keeper) file() string { return path.Join(k.home, "auth.json") }
 
-// notice only learns the secrets that are on the host by now, so that they are
-// hidden before anything that codex wrote is read.
-func (k *keeper) notice(ctx context.Context) {
-	if k == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, noticeTimeout)
-	defer cancel()
-	if auth, _, err := readAuth(ctx, k.h, k.file(), k.settled); err == nil {
-		k.hide.add(auth)
-	} // else whoever talks to the host next learns why
-}
-
 // A keep is what one look made certain.
 type keep int
 
@@ -260,8 +247,6 @@ const (
 	// lastLook bounds the one before a pump's result is returned: what is
 	// marked is not lost, and a turn that ended is to be told.
 	lastLook = 10 * time.Second
-	// noticeTimeout bounds the first one, before codex is listened to.
-	noticeTimeout = 5 * time.Second
 	// markTimeout bounds saying that something is not saved.
 	markTimeout = 5 * time.Second
 	// tornAgain is the pause before a half-written file is read again.

@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http/httptest"
 	"os"
@@ -147,6 +148,56 @@ func TestALoginIsSavedWhileATurnRuns(t *testing.T) {
 	k.savedIs(d, 2)
 }
 
+// A command prints a token that codex rotated a moment ago, and the next one
+// has it in its words: it is in nothing that is stored, shown or handed on,
+// although nobody had looked at the login in between.
+func TestATokenThatWasJustRotatedIsShownToNobody(t *testing.T) {
+	const prints = `
+rules:
+  - steps:
+      - - shell: 'touch begun; while [ ! -e go ]; do sleep 0.05; done; cat ../codex-home/auth.json'
+      - - shell: {cmd: 'echo {{ .LastToolOutput }}', escalate: true, justification: 'it said {{ .LastToolOutput }}'}
+      - say: "{{ .LastToolOutput }}"
+`
+	b := newBed(t, readyHost(t))
+	k, d := b.held("prints", scriptedmodel.Serve(t, prints))
+	b.set.Sessions.saveEvery = time.Hour // only the look at the start, and the last one
+	k.start()
+	in := k.input(k.message("show me"))
+	in.Pump.Thread.Sandbox, in.Pump.Thread.Permissions = "workspace-write", "" // nothing keeps it from reading
+	ended := k.pumpBeside(t.Context(), k.bed, in, quiet(1))
+	await(t, "the command", func() bool { return b.sh(`[ ! -e "$1/begun" ] || echo y`, k.layout.WorkDir) != "" })
+	k.rewrite(login("acct-1", 1))
+	b.sh(`touch "$1/go"`, k.layout.WorkDir)
+	got := <-ended
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	k.took(got.out, conversation.RequestsOpen)
+	request, err := ReadRequest(t.Context(), b.store, "prints", got.out.Pump.Requests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := readAll(t, b.store, "prints", 0)
+	for what, v := range map[string]any{"the transcript": entries, "the request": request, "the result": got.out,
+		"the live feed": b.live.of(SessionTopic("prints"), LiveEntry)} {
+		text, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		noToken(t, what, string(text))
+		if data, ok := v.([]LiveEvent); ok {
+			for _, ev := range data {
+				noToken(t, what, string(ev.Data))
+			}
+		}
+	}
+	if !strings.Contains(fmt.Sprint(entries), "[redacted") || !strings.Contains(request.Command, "[redacted") {
+		t.Errorf("nothing was printed: %+v, %+v", entries, request)
+	}
+	k.savedIs(d, 1)
+}
+
 // A lease that has ended, and a login that codex rotated since: its turn is
 // called back, with the reason, and nothing is taken from it.
 func TestATurnIsCalledBackWhenItsLeaseHasEnded(t *testing.T) {
@@ -215,6 +266,40 @@ func TestALoginIsSavedWhileItsSessionWaits(t *testing.T) {
 	if found := look(); len(found) != 1 || found[0].Session != "waits" {
 		t.Errorf("on the host: %+v", found)
 	}
+}
+
+// Between turns codex may refresh as well: the host's watch sees that, until the
+// next pump is there.
+func TestALoginIsSavedWhileItsSessionIsIdle(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k, d := b.held("idle", scriptedmodel.Serve(t, `rules: [{reply: hello}]`))
+	k.start()
+	k.pump(conversation.TurnEnded, k.message("hi"))
+	l := b.another().lookout()
+	l.site.desk = d
+	look := func() {
+		t.Helper()
+		if err := l.lookAtLogins(t.Context(), map[string]*string{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look()
+	if got := d.took(); got != "" {
+		t.Errorf("with nothing new it took %s", got)
+	}
+	k.rewrite(login("acct-1", 1))
+	look()
+	k.savedIs(d, 1)
+	if err := l.watcher.look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if told := fmt.Sprint(l.mail.take()); strings.Contains(told, "session/idle") {
+		t.Errorf("it is troubled for its process: %s", told)
+	}
+	k.pump(conversation.TurnEnded, k.message("hi again"))
+	k.rewrite(login("acct-1", 2))
+	look()
+	k.savedIs(d, 2)
 }
 
 // Codex is killed right behind a refresh, or its host rebooted: the pump that

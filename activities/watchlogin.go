@@ -13,9 +13,9 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// While a session waits for a person nothing of ours is attached to its codex,
-// but codex may go on, and refresh a login. So the pump that left a watch left
-// a second one for auth.json, with a note that says whose it is and under which
+// While a session waits for a person, or has nothing to do, nothing of ours is
+// attached to its codex, but codex may go on, and refresh a login. So the pump
+// that returned left a watch for auth.json, with a note that says whose it is and under which
 // lease, and the watcher of the host looks at all of them: one round trip, for
 // which the host compares two times for each and starts no program. Only what
 // has changed is read. A host where no login is waited for pays for the round
@@ -28,6 +28,20 @@ func (k *keeper) watchLogin(ctx context.Context, dir string, fence hostexec.Fenc
 		return err
 	}
 	return hostexec.WatchFile(ctx, k.h, dir, k.file(), base64.RawURLEncoding.EncodeToString(note), fence)
+}
+
+// leaveLogin has somebody look after the login of a session whose turn is over:
+// of its process there is nothing that anybody waits for.
+func (s *Sessions) leaveLogin(ctx context.Context, in RunPumpInput, n int32, at Cursor, keep *keeper) {
+	if keep == nil {
+		return
+	}
+	ctx, cancel := afterwards(ctx)
+	defer cancel()
+	if err := keep.watchLogin(ctx, serverDir(in.Layout, at.Incarnation), in.Claim.fence(in.Layout.Dir, n)); err != nil {
+		// The turn's result is worth more, and the next pump looks by itself.
+		s.Logger.Warn("login of an idle session is not looked after", "session", in.Claim.Session, "host", keep.h.Name(), "error", err)
+	}
 }
 
 // ref is the seed as it is known to count.

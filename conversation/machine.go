@@ -290,6 +290,20 @@ func (m *machine) refill(l Line) {
 	}
 }
 
+// wordless are the notifications of which no text is kept, and those whose
+// texts are kept only as they are told again at the end of an item.
+var wordless = map[string]bool{
+	"item/started": true, "turn/started": true, "turn/diff/updated": true, "thread/started": true, "thread/status/changed": true,
+	"thread/tokenUsage/updated": true, "account/rateLimits/updated": true, "serverRequest/resolved": true,
+}
+
+// textComes tells that a line with texts is about to be folded.
+func (m *machine) textComes(piece bool) {
+	if m.opt.Before != nil {
+		m.opt.Before(m.line.End, piece)
+	}
+}
+
 // apply folds one line; the cursor is behind it afterwards.
 func (m *machine) apply(l Line) {
 	m.line, m.perLine = l, 0
@@ -297,9 +311,11 @@ func (m *machine) apply(l Line) {
 	d, isPiece := m.pieces.read(l.Raw)
 	switch {
 	case isPiece:
+		m.textComes(true)
 		m.emitted(d.at)
 		m.delta(d)
 	case l.Oversize:
+		m.textComes(false)
 		m.oversize(l)
 	case l.Blank():
 		stray = m.st.Stray
@@ -307,8 +323,12 @@ func (m *machine) apply(l Line) {
 		msg, err := parse(l.Raw)
 		if err != nil {
 			stray = true
+			m.textComes(false)
 			m.stray(l, err)
 			break
+		}
+		if msg.Method != "" && !wordless[msg.Method] {
+			m.textComes(false)
 		}
 		if m.turnEnd != nil && msg.Method == "turn/started" {
 			// The next pump's. What was refused before is answered first,

@@ -50,6 +50,11 @@ type Options struct {
 	// on all texts that reach the sink and the result; digests are over what
 	// was there before.
 	Redactor *Redactor
+	// Before, if set, is called before a line is folded that may bring what
+	// codex's commands printed or the model said, from the pump's goroutine: what
+	// the Redactor is told by then is taken out of that line. end is the byte
+	// behind the line; piece says that it is one of many of a text that streams.
+	Before func(end int64, piece bool)
 	// Settled, if set, hears at once what became of a send, from the pump's
 	// goroutine; the result tells the workflow. A second attempt says it again.
 	Settled func(Delivery)

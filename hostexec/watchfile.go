@@ -28,8 +28,8 @@ var (
 	watchChangedScript = bare(watchChangedText)
 )
 
-// WatchFile adds a file to the watch that LeaveWatch has left for the process
-// in dir: LookFiles tells when it is not what it is now, together with a note,
+// WatchFile leaves a watch for a file beside the process in dir, on its own or
+// behind LeaveWatch, which takes an earlier one away: LookFiles tells when it is not what it is now, together with a note,
 // which is one word. The next exclusive attachment takes it back. A file that
 // is not there is not watched.
 //
