@@ -132,6 +132,26 @@ func TestTroubleIsMadeAndTakenBack(t *testing.T) {
 			t.Errorf("on no folder: %v", err)
 		}
 	})
+	t.Run("ReadOnly", func(t *testing.T) {
+		dir := t.TempDir()
+		file := dir + "/before"
+		if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		restore, err := hosttest.ReadOnly(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(dir+"/new", nil, 0o600); !errors.Is(err, syscall.EROFS) {
+			t.Errorf("a new file: %v", err)
+		}
+		if text, err := os.ReadFile(file); err != nil || string(text) != "x" {
+			t.Errorf("what was there reads %q, %v", text, err)
+		}
+		if err := errors.Join(restore(), os.WriteFile(file, nil, 0o600)); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+	})
 	t.Run("Reset", func(t *testing.T) {
 		s := cat()
 		had, err := sshd.Connections()

@@ -37,13 +37,15 @@
 // # Seeds
 //
 // Rows of their own strike a login that rotates, with an issuer of its own, at
-// each step of acquire, plant, rotate, save and release (-only seeds, -only
-// "seeds: FAULT", -moment STEP). Of each it is judged, when the seed is free
-// again: nobody held it beside another and no refresh token was used twice (two
-// holders); the newest token that the issuer gave out, unspent, is the one in
-// the store (lost rotations); it is not dead unless the issuer said so (dead
-// marks); no session of it left a credential on its host. In most rows another
-// session gets the seed afterwards and rotates it once more.
+// each step of acquire, plant, rotate, save and release, and the store and the
+// issuer that it needs (-only seeds, -only "seeds: FAULT", -moment STEP). Each
+// comes once for every 200 runs of sessions, and at least once. Of each it is
+// judged, when the seed is free again: nobody held it beside another and no
+// refresh token was used twice (two holders); the newest token that the issuer
+// gave out, unspent, is the one in the store (lost rotations); it is not dead
+// unless the issuer said so (dead marks); no session of it left a credential on
+// its host. In most rows another session gets the seed afterwards and rotates
+// it once more.
 //
 // The time to flow again is from the strike until the turn that was struck has
 // ended for everyone to see, the fault's own duration included.

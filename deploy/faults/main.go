@@ -30,7 +30,7 @@ type options struct {
 func main() {
 	o := options{out: os.Stdout}
 	flag.Uint64Var(&o.seed, "seed", 0, "what decides the schedule (0: a new one)")
-	flag.IntVar(&o.runs, "runs", 200, "how many runs at least")
+	flag.IntVar(&o.runs, "runs", 200, "how many runs at least, and each row of seeds once for every 200 of them")
 	flag.StringVar(&o.only, "only", "", "only this `fault`; \"seeds\" or \"seeds: FAULT\" for those of seeds")
 	flag.StringVar(&o.moment, "moment", "", "only this `moment`, or step of a seed")
 	flag.IntVar(&o.nth, "nth", -1, "only the n-th wave of the fault")

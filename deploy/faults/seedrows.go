@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -38,6 +36,11 @@ var seedRows = func() []seedRow {
 		seedRow{"two sessions race", "acquire", true, race},
 		seedRow{"an old holder wakes up", "save", true, oldHolder},
 		seedRow{"the store is away for 10 s", "save", true, storeAway},
+		seedRow{"the store is slow to write", "save", false, storeSlow("save")},
+		seedRow{"the store is slow to write", "release", true, storeSlow("release")},
+		seedRow{"the store is read-only for 10 s", "rotate", false, storeReadOnly("rotate")},
+		seedRow{"the store is read-only for 10 s", "save", false, storeReadOnly("save")},
+		seedRow{"the store is read-only for 10 s", "release", true, storeReadOnly("release")},
 		seedRow{"the store returns a torn object", "acquire", false, storeTorn},
 		seedRow{"token endpoint: 429", "rotate", true, issuerFails("rate_limited")},
 		seedRow{"token endpoint: 500", "rotate", false, issuerFails("server_error")},
@@ -235,81 +238,6 @@ func oldHolder(ctx context.Context, l *loginRun) error {
 		return err
 	}
 	return l.close(ctx, b)
-}
-
-// storeAway has nothing saved for a while, also at the close: nothing may be
-// wiped before it is.
-func storeAway(ctx context.Context, l *loginRun) error {
-	r := l.session("a")
-	if err := l.begun(ctx, r); err != nil {
-		return err
-	}
-	dir := filepath.Join(l.State, "store")
-	away := func() error {
-		return errors.Join(os.Rename(dir, dir+".away"), os.WriteFile(dir, nil, 0o600))
-	}
-	back := func() error { return errors.Join(os.Remove(dir), os.Rename(dir+".away", dir)) }
-	if err := away(); err != nil {
-		return err
-	}
-	err := l.rotatedOnHost(ctx, r)
-	if err == nil {
-		err = again(ctx, "rotated and not saved", func(ctx context.Context) error {
-			v, err := l.view(ctx)
-			if err == nil && v.Rotated == nil {
-				err = fmt.Errorf("the seed is %s, %s", v.State, v.Health)
-			}
-			return err
-		})
-	}
-	if err == nil {
-		err = r.signal(ctx, r.id, workflows.SignalClose, workflows.Close{By: "faults"})
-	}
-	sleep(ctx, 10*time.Second)
-	if err == nil && refreshIn(r.auth()) != l.issuer.Newest(l.first).Refresh {
-		l.res.lostRotations = append(l.res.lostRotations, "the login was wiped with no store to keep it in")
-	}
-	if err := errors.Join(err, back()); err != nil {
-		return err
-	}
-	if err := l.close(ctx, r); err != nil {
-		return err
-	}
-	return l.successor(ctx)
-}
-
-// storeTorn cuts the seed's blob: nobody may get it planted.
-func storeTorn(ctx context.Context, l *loginRun) error {
-	v, err := l.view(ctx)
-	if err != nil {
-		return err
-	}
-	var blob string
-	_ = filepath.WalkDir(filepath.Join(l.State, "store"), func(path string, d os.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() && strings.Contains(path, filepath.Base(v.Ref.Blob)) {
-			blob = path
-		}
-		return nil
-	})
-	whole, err := os.ReadFile(blob)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(blob, whole[:len(whole)-len(whole)/3], 0o600); err != nil {
-		return err
-	}
-	r := l.session("a")
-	if err := l.open(ctx, r); err != nil {
-		return err
-	}
-	_, err = r.until(ctx, r.id, "to fail", func(d workflows.SessionDetail) bool { return d.View.State == workflows.Failed && d.View.Error != nil })
-	if auth := r.auth(); len(auth) > 0 {
-		l.res.wrong = append(l.res.wrong, "a torn seed was planted")
-	}
-	if err := errors.Join(err, os.WriteFile(blob, whole, 0o600)); err != nil {
-		return err
-	}
-	return l.successor(ctx)
 }
 
 // issuerFails has the token endpoint answer so, and then as ever.

@@ -57,7 +57,7 @@ func trySeeds(ctx context.Context, o options) (err error) {
 	if o.repo, err = o.repository(); err != nil {
 		return err
 	}
-	times := max(1, o.runs/100)
+	times := max(1, o.runs/200) // once, unless more is asked for than by default
 	if o.short {
 		times = 1
 	}
@@ -298,7 +298,10 @@ func (l *loginRun) close(ctx context.Context, r *run) error {
 
 // successor is another session that gets the seed afterwards, and rotates it.
 func (l *loginRun) successor(ctx context.Context) error {
-	r := l.session("z")
+	return l.follows(ctx, l.session("z"))
+}
+
+func (l *loginRun) follows(ctx context.Context, r *run) error {
 	if err := l.begun(ctx, r); err != nil {
 		return fmt.Errorf("the next one: %w", err)
 	}
@@ -430,7 +433,7 @@ func (l *loginRun) kept(ctx context.Context, v workflows.SeedView) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	st, err := store.Open(ctx, store.Options{URL: "file://" + filepath.Join(l.State, "store"), Recipients: to, Identities: ids})
+	st, err := store.Open(ctx, store.Options{URL: "file://" + l.storeDir(), Recipients: to, Identities: ids})
 	if err != nil {
 		return nil, err
 	}

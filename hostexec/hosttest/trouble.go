@@ -51,6 +51,22 @@ umount -l "$1"`, dir, strconv.FormatInt(bytes, 10))
 	return unmount, nil
 }
 
+// ReadOnly makes a folder one that cannot be written to, also for root, as a
+// disk that its kernel remounted after an error: what is in it can be read. It
+// comes back as SmallDisk does. It needs root.
+func ReadOnly(ctx context.Context, dir string) (restore func() error, err error) {
+	restore, err = guarded(ctx, `
+mount --bind "$1" "$1" || exit 1
+mount -o remount,bind,ro "$1" || { umount -l "$1"; exit 1; }
+echo done
+read -r x
+umount -l "$1"`, dir)
+	if err != nil {
+		return nil, fmt.Errorf("make %s read-only (needs root): %w", dir, err)
+	}
+	return restore, nil
+}
+
 // guarded runs a script that makes trouble, says "done", waits for the end of
 // its input and takes the trouble back. No signal that is meant for us reaches it.
 func guarded(ctx context.Context, script string, args ...string) (undo func() error, err error) {
