@@ -70,7 +70,7 @@ func (s *Seeds) deleteSeed(ctx context.Context, in DeleteSeedInput) error {
 	if err := seeds.ValidName(in.Name); err != nil {
 		return badInput("%v", err)
 	}
-	orphans, err := seeds.Orphans(ctx, s.Store, in.Name)
+	orphans, err := seeds.Orphans(ctx, s.Store, in.Name, in.Before)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}

@@ -244,4 +244,7 @@ type ExecResult struct {
 type DeleteSeedInput struct {
 	Name  string   `json:"name"`
 	Blobs []string `json:"blobs"`
+	// Before is when the seed was deleted: what was in the store by then goes,
+	// also what the seed never took. What came later is of a seed to come.
+	Before time.Time `json:"before,omitzero"`
 }

@@ -6,11 +6,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"fairlead.dev/fairlead/internal/store"
 )
@@ -93,25 +93,42 @@ func verify(ctx context.Context, st *store.Store, ref Ref) error {
 	return nil
 }
 
-// Orphans lists the generations of a seed that codex or a refresh made, and that
-// may never have come to count: who purges a seed purges them as well.
-func Orphans(ctx context.Context, st *store.Store, name string) ([]string, error) {
-	blobs, err := Newest(ctx, st, name, math.MaxInt)
-	return slices.DeleteFunc(blobs, func(blob string) bool {
-		_, suffix, _ := strings.Cut(path.Base(blob), "-")
-		return !strings.HasPrefix(suffix, "h") && !strings.HasPrefix(suffix, "r")
-	}), err
+// clocks is how far the store's clock may be from that of who deletes a seed.
+const clocks = 10 * time.Second
+
+// Orphans lists what is in the store of a seed and may never have come to count:
+// the generations that codex or a refresh made, and whatever else was there
+// before it was deleted, as an import that was refused. An import that came
+// later may be of the next seed of that name. Who purges a seed purges them.
+func Orphans(ctx context.Context, st *store.Store, name string, before time.Time) ([]string, error) {
+	found, err := generations(ctx, st, name)
+	var blobs []string
+	for _, i := range found {
+		_, suffix, _ := strings.Cut(path.Base(i.Key), "-")
+		if strings.HasPrefix(suffix, "h") || strings.HasPrefix(suffix, "r") || i.ModTime.Before(before.Add(-clocks)) {
+			blobs = append(blobs, i.Key)
+		}
+	}
+	return blobs, err
 }
 
-// Newest lists the blobs of a seed's last n generations as they are in the
-// store, the newest first; that includes those that never came to count.
-func Newest(ctx context.Context, st *store.Store, name string, n int) ([]string, error) {
+func generations(ctx context.Context, st *store.Store, name string) ([]store.Info, error) {
 	if err := ValidName(name); err != nil {
 		return nil, err
 	}
 	found, err := st.List(ctx, blobPrefix(name))
 	if err != nil {
 		return nil, fmt.Errorf("list seed %s: %w", name, err)
+	}
+	return found, nil
+}
+
+// Newest lists the blobs of a seed's last n generations as they are in the
+// store, the newest first; that includes those that never came to count.
+func Newest(ctx context.Context, st *store.Store, name string, n int) ([]string, error) {
+	found, err := generations(ctx, st, name)
+	if err != nil {
+		return nil, err
 	}
 	var blobs []string
 	for _, i := range found {

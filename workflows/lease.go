@@ -49,6 +49,20 @@ type acquire struct {
 	Again bool   `json:"again,omitempty"`
 }
 
+// tooLarge says that one who asks says more than a line has room for. What a
+// pool of seeds lets through a seed takes from it, with what the pool adds.
+func (a acquire) tooLarge() bool {
+	a.Pool, a.Again = "", false
+	return encoded(a) > maxHost
+}
+
+// decline refuses that.
+func (a acquire) decline(from string) letter {
+	return letter{a.Holder, granted{From: from, Run: a.Run, Refused: &Failure{Kind: RefusedBadInput,
+		Message: fmt.Sprintf("%s was asked with %d bytes of labels, addresses and keys, and takes %d", from, encoded(a), maxHost),
+		Hint:    "ask with fewer labels, or give the host fewer keys"}}}
+}
+
 // release gives back whatever the holder has.
 type release struct {
 	Holder string `json:"holder"`

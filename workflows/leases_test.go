@@ -41,7 +41,7 @@ func TestABusySeedStillLooksAfterItsHolders(t *testing.T) {
 		}
 	})
 	p.finish(3 * reapEvery)
-	p.ExecuteWorkflow(TypeSeed, SeedInput{Name: "team"})
+	p.ExecuteWorkflow(TypeSeed, newSeed)
 	p.verify()
 }
 
@@ -135,7 +135,7 @@ func TestASeedThatIsDeletedTellsThoseWhoAskAndTakesNothing(t *testing.T) {
 		p.saw("session/a refused seed_not_found")
 		close(p.seeds.hold)
 	})
-	p.ExecuteWorkflow(TypeSeed, SeedInput{Name: "team"})
+	p.ExecuteWorkflow(TypeSeed, newSeed)
 	if err := p.GetWorkflowError(); err != nil {
 		t.Error(err)
 	}

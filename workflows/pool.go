@@ -96,7 +96,8 @@ type pool struct {
 	rel  workflow.ReceiveChannel
 	fnd  workflow.ReceiveChannel
 	bck  workflow.ReceiveChannel
-	work bool // something arrived: look who can be served
+	work bool     // something arrived: look who can be served
+	no   []letter // to whom what they asked for is refused, not sent
 
 	watches  map[string]*watch // by host
 	due      map[string]bool   // hosts to be cleaned of leftovers
@@ -197,7 +198,7 @@ func (p *pool) drain() {
 		if !p.acq.ReceiveAsync(&a) {
 			break
 		}
-		if NamePattern.MatchString(a.Holder) && encoded(a) <= maxHost {
+		if NamePattern.MatchString(a.Holder) {
 			p.enqueue(a)
 		}
 	}
@@ -227,7 +228,8 @@ func (p *pool) drain() {
 // is told, since telling lets other messages in.
 func (p *pool) serve() {
 	p.work = false
-	var letters []letter
+	letters := p.no
+	p.no = nil
 	say := func(to who, g granted) {
 		g.From, g.Run = PoolID(p.zone), to.Run
 		letters = append(letters, letter{to.Holder, g})
@@ -280,6 +282,10 @@ func (p *pool) lease(holder string) *poolLease {
 }
 
 func (p *pool) enqueue(a acquire) {
+	if a.tooLarge() {
+		p.no, p.work = append(p.no, a.decline(PoolID(p.zone))), true
+		return
+	}
 	// One that asks again keeps its place and is told again.
 	if i := slices.IndexFunc(p.st.Queue, func(q ticket) bool { return q.Holder == a.Holder }); i >= 0 {
 		p.st.Queue[i] = ticket{acquire: a}

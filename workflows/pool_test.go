@@ -283,18 +283,19 @@ func (f *fakeSeeds) fetches() []activities.RecoverSeedInput {
 
 func (f *fakeSeeds) RecoverSeed(_ context.Context, in activities.RecoverSeedInput) (activities.RecoverSeedResult, error) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.fetched = append(f.fetched, in)
-	if len(f.fetched) > len(f.answers) {
-		f.t.Errorf("fetch %d was not expected: %+v", len(f.fetched), in)
+	n := len(f.fetched)
+	f.mu.Unlock()
+	if n > len(f.answers) {
+		f.t.Errorf("fetch %d was not expected: %+v", n, in)
 		return activities.RecoverSeedResult{}, finally(activities.ErrTypeInternal)
 	}
-	return f.answers[len(f.fetched)-1]()
+	return f.answers[n-1]()
 }
 
 func (f *fakeSeeds) DeleteSeedBlobs(ctx context.Context, in activities.DeleteSeedInput) error {
-	if len(in.Blobs) != f.blobs {
-		f.t.Errorf("purged %v", in.Blobs)
+	if len(in.Blobs) != f.blobs || in.Before.IsZero() {
+		f.t.Errorf("purged %+v", in)
 	}
 	if f.hold != nil {
 		select {
@@ -327,7 +328,7 @@ func TestALoginThatRotatesHasOneHolder(t *testing.T) {
 		}
 	})
 	p.finish(4 * time.Second)
-	p.ExecuteWorkflow(TypeSeed, SeedInput{Name: "team"})
+	p.ExecuteWorkflow(TypeSeed, newSeed)
 	p.verify()
 }
 
@@ -341,7 +342,7 @@ func TestAnAPIKeyIsShared(t *testing.T) {
 	})
 	p.at(2*time.Second, func() { p.saw("session/a got team", "session/b got team") })
 	p.finish(3 * time.Second)
-	p.ExecuteWorkflow(TypeSeed, SeedInput{Name: "team"})
+	p.ExecuteWorkflow(TypeSeed, newSeed)
 	p.verify()
 }
 
@@ -354,7 +355,7 @@ func TestADeletedSeedEndsAndItsBlobsArePurged(t *testing.T) {
 		p.refuses(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: activities.SeedRef{Blob: "b3", Digest: "d"}, Expect: 1}), RefusedState)
 	})
 	p.at(time.Second, func() { p.takes(p.send(UpdateDeleteSeed, DeleteSeed{Purge: true})) })
-	p.ExecuteWorkflow(TypeSeed, SeedInput{Name: "team"})
+	p.ExecuteWorkflow(TypeSeed, newSeed)
 	if err := p.GetWorkflowError(); err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,9 @@ func Seed(ctx workflow.Context, in SeedInput) error {
 	s := &seed{ctx: ctx, name: in.Name, st: in.Carry, roll: newRollover(ctx),
 		alarm: newAlarm(ctx, "look after holders"), again: newAlarm(ctx, "fetch the credential again")}
 	if s.st == nil {
-		s.st = &seedState{}
+		// Epochs rise also above those of a seed that had this name and was
+		// deleted: somebody may believe in one of them still.
+		s.st = &seedState{Epoch: workflow.Now(ctx).Unix()}
 	}
 	if err := s.listen(); err != nil {
 		return err
@@ -89,10 +91,14 @@ type seed struct {
 	work bool
 
 	asking bool      // a verification or a refresh goes on
+	behind int       // how many wait for that
+	no     []letter  // to whom what they asked for is refused, not sent
 	rec    *recovery // that goes on
 	alarm  *alarm    // for the holders; its time is carried, so that no rollover puts it off
 	again  *alarm    // for the next try to recover; its time is the lease's
 	roll   *rollover
+
+	removed time.Time // when it was deleted
 }
 
 func (s *seed) listen() error {
@@ -110,9 +116,13 @@ func (s *seed) listen() error {
 		updating(s, activities.UpdateSaveSeed, s.checkSave, s.save),
 		updating(s, activities.UpdateRotatedSeed, s.checkRotated, s.rotated),
 		workflow.SetUpdateHandlerWithOptions(s.ctx, activities.UpdateVerifySeed, s.verify,
-			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in activities.VerifySeed) error { return s.checkVerify(in) }}),
+			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in activities.VerifySeed) error {
+				return firstError(s.checkVerify(in), s.crowded())
+			}}),
 		workflow.SetUpdateHandlerWithOptions(s.ctx, activities.UpdateRefreshSeed, s.refresh,
-			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in activities.RefreshSeed) error { return s.checkRefresh(in) }}),
+			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in activities.RefreshSeed) error {
+				return firstError(s.checkRefresh(in), s.crowded())
+			}}),
 	)
 }
 
@@ -133,24 +143,28 @@ func updating[In, Out any](s *seed, name string, check func(In) error, take func
 		workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in In) error { return check(in) }})
 }
 
-// bury purges a deleted seed. Whoever asks for it meanwhile is told.
+// bury purges a deleted seed, once nobody writes any more of it. Whoever asks
+// for it meanwhile is told.
 func (s *seed) bury() error {
 	var purged workflow.Future
-	if s.st.Purge {
-		purged = workflow.ExecuteActivity(untilDone(s.ctx, "purge seed "+s.name), seeds.DeleteSeedBlobs,
-			activities.DeleteSeedInput{Name: s.name, Blobs: s.st.Blobs})
-	}
 	for {
+		if s.fetched() {
+			s.takeFetched()
+		}
+		if s.st.Purge && purged == nil && s.rec == nil {
+			purged = workflow.ExecuteActivity(untilDone(s.ctx, "purge seed "+s.name), seeds.DeleteSeedBlobs,
+				activities.DeleteSeedInput{Name: s.name, Blobs: s.st.Blobs, Before: s.removed})
+		}
 		s.serve()
 		s.tellPools()
 		done := func() bool {
-			return (purged == nil || purged.IsReady()) && workflow.AllHandlersFinished(s.ctx)
+			return (!s.st.Purge || purged != nil && purged.IsReady()) && workflow.AllHandlersFinished(s.ctx)
 		}
-		if err := workflow.Await(s.ctx, func() bool { s.drain(); return s.work || done() }); err != nil {
+		if err := workflow.Await(s.ctx, func() bool { s.drain(); return s.work || s.fetched() || done() }); err != nil {
 			return err
 		}
 		switch {
-		case s.work:
+		case s.work, s.fetched():
 		case purged != nil:
 			return purged.Get(s.ctx, nil)
 		default:

@@ -26,6 +26,9 @@ func saves(holder string, epoch, from int64, n string) activities.SaveSeed {
 		Ref: activities.SeedRef{Blob: "b" + n, Digest: "d" + n, Kind: "chatgpt"}}
 }
 
+// newSeed has no former one of its name: its epochs begin at 1.
+var newSeed = SeedInput{Name: "team", Carry: &seedState{}}
+
 func newSeedWorld(t *testing.T) *poolWorld {
 	p := newPoolWorld(t)
 	p.at(0, func() { p.takes(p.send(UpdatePutSeed, login("1"))) })
@@ -35,7 +38,7 @@ func newSeedWorld(t *testing.T) *poolWorld {
 func (p *poolWorld) runSeed(until time.Duration) {
 	p.t.Helper()
 	p.finish(until)
-	p.ExecuteWorkflow(TypeSeed, SeedInput{Name: "team"})
+	p.ExecuteWorkflow(TypeSeed, newSeed)
 	p.verify()
 }
 

@@ -106,12 +106,13 @@ func (s *seed) drop(epoch int64) {
 // told again.
 func (s *seed) enqueue(a acquire) {
 	switch {
-	case encoded(a) > maxHost:
-		return
 	case a.Holder == "" && NamePattern.MatchString(a.Pool):
 		s.surveyed(a.Pool)
 		return
 	case !NamePattern.MatchString(a.Holder):
+		return
+	case a.tooLarge():
+		s.no, s.work = append(s.no, a.decline(SeedID(s.name))), true
 		return
 	}
 	switch l := s.lease(a.Holder); {
@@ -225,7 +226,8 @@ const exactly = 20
 // serve grants in the order of asking; all is decided before anybody is told.
 func (s *seed) serve() {
 	s.work = false
-	letters, fresh := s.news(), map[string]bool{}
+	letters, fresh := append(s.no, s.news()...), map[string]bool{}
+	s.no = nil
 	say := func(to who, g granted) {
 		g.From, g.Run = SeedID(s.name), to.Run
 		letters = append(letters, letter{to.Holder, g})

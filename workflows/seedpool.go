@@ -99,6 +99,7 @@ type seedPool struct {
 	alarm *alarm
 	roll  *rollover
 	sends []poolSend // decided, not sent
+	no    []letter   // to whom what they asked for is refused, not sent
 }
 
 // poolSend is a signal to a seed.
@@ -183,10 +184,14 @@ func (p *seedPool) forget(seed string) {
 // enqueue takes somebody who asks. One that asks again keeps its place and is
 // told again.
 func (p *seedPool) enqueue(a acquire) {
-	if !NamePattern.MatchString(a.Holder) || encoded(a) > maxHost {
+	if !NamePattern.MatchString(a.Holder) {
 		return
 	}
 	p.st.Heard, p.work = true, true
+	if a.tooLarge() {
+		p.no = append(p.no, a.decline(SeedPoolID(p.name)))
+		return
+	}
 	for i := range p.st.Queue {
 		if t := &p.st.Queue[i]; t.Holder == a.Holder {
 			t.acquire, t.Told = a, ""
@@ -221,7 +226,8 @@ func (p *seedPool) release(r release) {
 // serve goes through the line in order; all is decided before anybody is told.
 func (p *seedPool) serve() {
 	p.work = false
-	var letters []letter
+	letters := p.no
+	p.no = nil
 	say := func(to who, g granted) {
 		g.From, g.Run = SeedPoolID(p.name), to.Run
 		letters = append(letters, letter{to.Holder, g})

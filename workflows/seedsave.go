@@ -149,7 +149,7 @@ func (s *seed) checkRemove(DeleteSeed) error {
 
 // remove takes effect at once; the blobs follow.
 func (s *seed) remove(in DeleteSeed) SeedView {
-	s.st.Deleted, s.st.Purge = true, in.Purge
+	s.st.Deleted, s.st.Purge, s.removed = true, in.Purge, workflow.Now(s.ctx)
 	return s.view()
 }
 

@@ -288,7 +288,7 @@ func TestASeedRollsOverInEachState(t *testing.T) {
 		p.fill()
 		p.releases(release{Holder: "nobody"})
 	})
-	p.ExecuteWorkflow(TypeSeed, SeedInput{Name: "team"})
+	p.ExecuteWorkflow(TypeSeed, newSeed)
 	p.verify()
 	in := carriedAs[SeedInput](t, p.continued())
 

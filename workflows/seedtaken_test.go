@@ -27,7 +27,7 @@ func (r *real) makesSeed(name string, pools ...string) string {
 	for i := range pools {
 		pools[i] = r.zone + "-" + pools[i]
 	}
-	r.start(SeedID(name), TypeSeed, SeedInput{Name: name})
+	r.start(SeedID(name), TypeSeed, SeedInput{Name: name, Carry: &seedState{}}) // epochs from 1
 	r.update(SeedID(name), UpdatePutSeed, nil, PutSeed{Name: name, Pools: &pools, Files: auth("1"),
 		Ref: activities.SeedRef{Blob: "b1", Digest: "d", Kind: "chatgpt"}})
 	return name

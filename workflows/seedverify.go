@@ -58,9 +58,26 @@ func (s *seed) verify(ctx workflow.Context, in activities.VerifySeed) (SeedView,
 	return v, nil
 }
 
+// mostBehind is how many wait for a verification or a refresh that goes on.
+// Temporal takes ten updates at a time: a person's has to find room.
+const mostBehind = 4
+
+// crowded refuses who would have to wait behind too many.
+func (s *seed) crowded() error {
+	if s.asking && s.behind >= mostBehind {
+		return refuse(RefusedState, "seed %s is being verified, and %d wait for that already: try again in a moment", s.name, s.behind)
+	}
+	return nil
+}
+
 // turn waits until no other verification goes on, and begins one.
 func (s *seed) turn(ctx workflow.Context, check func() error) error {
-	if err := workflow.Await(ctx, func() bool { return !s.asking }); err != nil {
+	if err := s.crowded(); err != nil {
+		return err
+	}
+	s.behind++
+	err := workflow.Await(ctx, func() bool { return !s.asking })
+	if s.behind--; err != nil {
 		return err
 	}
 	if err := check(); err != nil {

@@ -1,0 +1,79 @@
+package workflows
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// Epochs of a seed are above those of one that had its name before.
+func TestASeedThatIsImportedAgainBeginsAboveItsFormerEpochs(t *testing.T) {
+	p := newSeedWorld(t)
+	var began int64
+	p.at(time.Second, func() { began = p.Now().Unix(); p.acquires(on("a", "web-1", 100)) })
+	p.at(2*time.Second, func() {
+		if v := p.seed(); v.Epoch < began || len(v.HeldBy) != 1 {
+			t.Errorf("seed is %+v, and it began at %d", v, began)
+		}
+	})
+	p.finish(3 * time.Second)
+	p.ExecuteWorkflow(TypeSeed, SeedInput{Name: "team"})
+	p.verify()
+}
+
+// tooLarge is more than any line has room for.
+func tooLarge(holder string) acquire {
+	a := on(holder, "web-1", 1)
+	for range 1000 {
+		a.At.HostKeys = append(a.At.HostKeys, "SHA256:0123456789abcdef")
+	}
+	return a
+}
+
+func TestWhoAsksWithTooMuchIsTold(t *testing.T) {
+	for name, in := range map[string]any{TypeSeed: newSeed, TypeSeedPool: SeedPoolInput{Name: "logins"}, TypeHostPool: PoolInput{}} {
+		t.Run(name, func(t *testing.T) {
+			p := newPoolWorld(t)
+			p.at(time.Second, func() { p.acquires(tooLarge("a"), tooLarge("No Name")) })
+			p.finish(3 * time.Second)
+			p.ExecuteWorkflow(name, in)
+			p.verify()
+			p.saw("session/a refused " + RefusedBadInput)
+		})
+	}
+}
+
+// What waits behind a verification leaves room for what a person wants.
+func TestVerificationsDoNotFillTheSeedsLine(t *testing.T) {
+	p, f := newVerifyWorld(t, []string{"unknown", "fresh", "fresh", "fresh", "fresh", "fresh"}, []string{"login 2"})
+	f.hold = make(chan struct{})
+	var waiting []*updated
+	p.at(time.Second, func() { p.takes(p.send(activities.UpdateVerifySeed, activities.VerifySeed{})) })
+	p.once("the refresh", func() bool { _, n := f.asked(); return n == 1 }, func() {
+		for i := range mostBehind {
+			waiting = append(waiting, p.send(activities.UpdateVerifySeed, activities.VerifySeed{By: fmt.Sprint(i)}))
+		}
+		p.refuses(p.send(activities.UpdateVerifySeed, activities.VerifySeed{}), RefusedState)
+		p.takes(p.send(UpdateSetSeed, SetSeed{}))
+		close(f.hold)
+	})
+	p.once("who waited is answered", func() bool {
+		n := 0
+		for _, u := range waiting {
+			if u.result != nil {
+				n++
+			}
+		}
+		return n == mostBehind
+	}, func() {
+		waiting = append(waiting, p.send(activities.UpdateVerifySeed, activities.VerifySeed{By: "late"}))
+	})
+	p.runSeed(time.Minute)
+	for _, u := range waiting {
+		if v := checked(t, u); v.Check.Verdict != "fresh" {
+			t.Errorf("answered %+v", v)
+		}
+	}
+}
