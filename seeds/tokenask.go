@@ -67,7 +67,11 @@ func (i Issuer) question(b *Bundle) (*http.Request, Answer) {
 		}
 		at, bearer = strings.TrimRight(base, "/")+"/api/accounts/v1/user-auth-credential/whoami", *a.AccessToken
 	case KindAPIKey, KindProvider:
-		p, err := chosenProvider(b.File(configFile))
+		config, err := b.configWithSettings()
+		var p provider
+		if err == nil {
+			p, err = chosenProvider(config)
+		}
 		if err == nil {
 			bearer, err = p.bearer(a.APIKey)
 		}
@@ -96,6 +100,17 @@ func (i Issuer) question(b *Bundle) (*http.Request, Answer) {
 	}
 	req.Header.Set("User-Agent", "fairlead")
 	return req, Answer{}
+}
+
+// configWithSettings is the bundle's config.toml with what its settings add.
+func (b *Bundle) configWithSettings() ([]byte, error) {
+	config := b.File(configFile)
+	own, err := settingsOf(b.File(settingsFile))
+	if err != nil || own == nil {
+		return config, err
+	}
+	config, _, err = mergeConfig(config, own.render())
+	return config, err
 }
 
 // A provider is where a config.toml sends requests.

@@ -94,6 +94,8 @@ func (s *seed) checkRevive(ReviveSeed) error {
 		return refuse(RefusedNotFound, "there is no seed %q", s.name)
 	case s.asking && s.exclusive():
 		return s.busyVerifying()
+	case s.st.Health.State == Dead:
+		return refuse(RefusedState, "seed %s is dead: %s (%s; `ctl seed verify %s --force` asks its issuer once more)", s.name, s.st.Health.Reason, s.st.Health.Hint, s.name)
 	case s.st.Rotated != nil && s.holds(s.st.Rotated.Holder, s.st.Rotated.Epoch) != nil:
 		return refuse(RefusedState, "seed %s: %s, and that session has it still: close the session first", s.name, s.st.Rotated.notSaved())
 	}
@@ -101,7 +103,12 @@ func (s *seed) checkRevive(ReviveSeed) error {
 }
 
 // revive takes a person's word that the stored generation is what there is.
+// Where nothing is in doubt it changes nothing.
 func (s *seed) revive(ReviveSeed) SeedView {
+	ended := slices.ContainsFunc(s.st.Leases, func(l seedLease) bool { return l.Ended != "" })
+	if s.st.Health.State != Suspect && !s.st.Spent && !ended && s.st.Rotated == nil {
+		return s.view()
+	}
 	s.giveUpFetching()
 	s.st.Rotated, s.st.Spent = nil, false
 	s.st.Health = seedHealth{Since: workflow.Now(s.ctx)}

@@ -117,6 +117,9 @@ func (s *seed) untouchable() activities.SeedVerdict {
 // ask has the activities find out, and takes what they say.
 func (s *seed) ask(ctx workflow.Context, in activities.VerifySeed) activities.SeedVerdict {
 	ref, began := *s.st.Ref, workflow.Now(ctx)
+	if h := s.st.Health; h.State == Dead && s.exclusive() && !in.Force { // its issuer has had its last word
+		return activities.SeedVerdict{Verdict: "dead", Reason: h.Reason, Hint: h.Hint}
+	}
 	if s.exclusive() {
 		epoch := s.grant(seedLease{Internal: true}).Epoch
 		ref.Epoch = epoch

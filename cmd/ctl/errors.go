@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Exit codes of the command line's contract.
@@ -89,7 +90,7 @@ func asExit(ctx context.Context, err error, began bool) *exitError {
 			hint: "what was begun goes on; look with `ctl session list`", cause: err}
 	case errors.As(err, &e):
 		return e
-	case !began:
+	case !began, strings.HasPrefix(err.Error(), "required flag(s) "): // cobra looks late at these, and has no type for it
 		return usage("%v", err).hinted("see `ctl --help`").because(err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return timedOut("%v", err).because(err)

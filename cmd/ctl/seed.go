@@ -33,7 +33,8 @@ it is refused.
 
 --settings FILE adds to every session's config.toml what a person would not want to
 write there by hand. The file is encrypted with the rest, and what it says goes into a
-file that only the login user of a host may read, never into an environment:
+file that only the login user of a host may read, never into an environment (but for what
+a server's env names, which is for that server):
 
   model: gpt-5.5
   provider: {base_url: "https://models.example/v1", bearer_token: …}
@@ -75,7 +76,7 @@ marketplaces, plugins. What it says, config.toml must not say too.
 	c.Flags().StringVar(&from, "from", "", "`file` that 'ctl seed export' wrote")
 	c.Flags().StringVar(&identity, "identity", "", "age identity `file` that opens what --from names, on this machine")
 	give.add(c)
-	c.Flags().BoolVar(&force, "force", false, "also where codex has rotated this very login since it was imported first")
+	c.Flags().BoolVar(&force, "force", false, "also where this login is another seed already, or codex has rotated it since it was imported first")
 	c.Flags().StringVar(&settings, "settings", "", "YAML file with what goes into every session's config.toml")
 	return c
 }
@@ -119,6 +120,11 @@ func (a *app) importSeed(ctx context.Context, name string, bundle *seeds.Bundle,
 	t, err := a.temporal(ctx)
 	if err != nil {
 		return err
+	}
+	if !force {
+		if err := t.alone(ctx, doing, name, bundle); err != nil {
+			return err
+		}
 	}
 	worker, err := a.anyWorker(ctx, t)
 	if err != nil {

@@ -20,20 +20,9 @@ func seedListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			infos, err := t.list(c.Context(), "list seeds", fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", workflows.TypeSeed), 1000)
+			list, err := t.seeds(c.Context(), "list seeds", func(v workflows.SeedView) bool { return pool == "" || slices.Contains(v.Pools, pool) })
 			if err != nil {
 				return err
-			}
-			list := []workflows.SeedView{}
-			for _, info := range infos {
-				var v workflows.SeedView
-				id := info.GetExecution().GetWorkflowId()
-				if err := t.ask(c.Context(), "show "+id, id, workflows.QuerySeed, &v); err != nil {
-					return err
-				}
-				if v.Generation > 0 && (pool == "" || slices.Contains(v.Pools, pool)) {
-					list = append(list, v)
-				}
 			}
 			return showAll(a.print(), list, func(p *printer) { listSeeds(p, list) })
 		},

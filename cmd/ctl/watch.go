@@ -311,7 +311,9 @@ func (a *app) awaitClosed(ctx context.Context, t *temporal, id string) (workflow
 	wait := a.wait(2 * time.Minute)
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, timedOut("%s: not all is cleaned up within %s", doing, wait).
 		hinted("it goes on; `ctl session show %s` says what it waits for", id))
-	defer cancel()
+	told := make(chan struct{})
+	go func() { defer close(told); a.tellWhyOpen(ctx, t, id) }()
+	defer func() { cancel(); <-told }()
 	var v workflows.SessionView
 	err := t.GetWorkflow(ctx, workflows.SessionID(id), "").Get(ctx, &v)
 	switch {
@@ -325,4 +327,26 @@ func (a *app) awaitClosed(ctx context.Context, t *temporal, id string) (workflow
 		return last, failureExit(doing, last.Error)
 	}
 	return v, t.taskFailure(doing, t.explain(ctx, doing, err))
+}
+
+// tellWhyOpen says what a session that closes waits for, once for each reason.
+func (a *app) tellWhyOpen(ctx context.Context, t *temporal, id string) {
+	last := ""
+	for {
+		timer := time.NewTimer(3 * time.Second)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		var v workflows.SessionView
+		if t.query(ctx, "show session "+id, workflows.SessionID(id), workflows.QueryState, &v) != nil || v.State != workflows.Closing || v.Error == nil {
+			continue
+		}
+		if why := v.Error.Message; why != last {
+			last = why
+			a.note("session %s is not closed yet: %s\nit is tried again; --discard gives up what cannot be saved", id, clean(why))
+		}
+	}
 }
