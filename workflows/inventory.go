@@ -33,6 +33,8 @@ func (p *pool) checkPut(in PutHost) error {
 		return refuse(RefusedBadInput, "host %s: its addresses, keys and labels take more than %d bytes", s.Name, maxHost)
 	case unpinned(&s) != nil:
 		return refuse(RefusedBadInput, "host %s has no pinned key: give --host-key or --known-hosts", unpinned(&s).Name)
+	case old != nil && p.lies(s.Name) && elsewhere(old.Spec, s):
+		return refuse(RefusedState, "sessions may have left a credential on host %s as it is, and as another machine, user or root it would be looked for where it is not (if the old one never comes back: `ctl host remove --force`)", s.Name)
 	case in.Jump != "" && p.host(in.Jump) == nil:
 		return refuse(RefusedNotFound, "host %s: zone %s has no jump host %q", s.Name, p.zone, in.Jump)
 	case in.Jump == s.Name && in.Jump != "":
@@ -69,6 +71,20 @@ func (p *pool) put(in PutHost) HostView {
 	*h = poolHost{Spec: in.Spec, Labels: in.Labels, Slots: in.Slots, Cordon: h.Cordon}
 	p.work = true
 	return p.view(h)
+}
+
+// lies says that a credential may lie on a host after its session has ended.
+func (p *pool) lies(name string) bool {
+	left, _ := p.leftOn(name)
+	return left > 0
+}
+
+// elsewhere says that two specs need not be the same account and root of one
+// machine. Its keys are what a machine is known by; an address may change.
+func elsewhere(a, b activities.HostSpec) bool {
+	same := func(key string) bool { return slices.Contains(b.HostKeys, key) }
+	machine := slices.ContainsFunc(a.HostKeys, same) || len(a.HostKeys)+len(b.HostKeys) == 0 && a.KnownHosts == b.KnownHosts && a.Address == b.Address && a.Port == b.Port
+	return !machine || a.User != b.User || a.Root != b.Root
 }
 
 func (p *pool) checkRemove(in RemoveHost) error {

@@ -255,3 +255,23 @@ func TestASessionSaysWhatItLeaves(t *testing.T) {
 		})
 	}
 }
+
+// Looked for on another machine, what was left would seem to be gone.
+func TestAHostWithLeftoversIsNotReplacedByAnotherMachine(t *testing.T) {
+	p := newPoolWorld(t)
+	f := p.sweeper()
+	moved, another, somebody := put("web-1", 1), put("web-1", 1), put("web-1", 1)
+	moved.Spec.Address, another.Spec.HostKeys, somebody.Spec.User = "192.0.2.99", []string{"SHA256:other"}, "bob"
+	moved.Replace, another.Replace, somebody.Replace = true, true, true
+	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"}) })
+	p.at(2*time.Second, func() { p.SignalWorkflow(signalRelease, release{Holder: "a", Left: &leftBehind{Why: "gone"}}) })
+	p.once("a try", func() bool { return len(f.tried()) == 1 && p.shown("web-1").Leftovers[0].Error != "" }, func() {
+		p.refuses(p.send(UpdatePutHost, another), RefusedState)
+		p.refuses(p.send(UpdatePutHost, somebody), RefusedState)
+		p.takes(p.send(UpdatePutHost, moved))
+	})
+	p.finish(reapEvery / 2)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
