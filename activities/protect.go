@@ -131,9 +131,17 @@ func (p *probe) protects(ctx context.Context, sandbox, profile, home, mark strin
 	switch {
 	case len(proof.Leaks) > 0:
 		return protection{Profile: profile, Why: fmt.Sprintf("with codex %s on this host a command in the sandbox can get at the credential (by %s)",
-			p.server.Version, strings.Join(proof.Leaks, ", "))}, nil
+			p.server.Version, someOf(proof.Leaks, 3))}, nil
 	case !proof.Works:
 		return protection{Why: fmt.Sprintf("codex %s lets no command write the work folder under the permission profile that keeps it from the credential", p.server.Version)}, nil
 	}
 	return protection{Profile: profile}, nil
+}
+
+// someOf names the first few, and says how many more there are.
+func someOf(all []string, n int) string {
+	if len(all) <= n {
+		return strings.Join(all, ", ")
+	}
+	return fmt.Sprintf("%s and %d other ways", strings.Join(all[:n], ", "), len(all)-n)
 }

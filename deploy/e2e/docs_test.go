@@ -84,6 +84,16 @@ func (r *reader) run(line string) {
 		return // web-1 is there, added with --host-key by this test's lab
 	case strings.Contains(line, "seed import team"):
 		return // team is there: the reader's own ~/.codex is not for a test
+	case strings.Contains(line, "seed login team"):
+		return // its issuer is the world's own; TestSeedsAreLookedAfter logs in at another
+	case strings.Contains(line, "seed capture team"):
+		// Somebody has logged in on the host; team stays what it is.
+		login := scriptedauth.Serve(t).Login(scriptedauth.Account{})
+		home := filepath.Join(web1.Home, ".codex")
+		if err := errors.Join(os.MkdirAll(home, 0o700), os.WriteFile(filepath.Join(home, "auth.json"), login.AuthJSON(), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		line = strings.ReplaceAll(line, "capture team", "capture readers")
 	case strings.Contains(line, "session follow"), strings.Contains(line, "approval watch"):
 		r.until(line)
 		return

@@ -73,7 +73,7 @@ func TestASeedIsExportedEncryptedAndTakenBack(t *testing.T) {
 		"no recipient":         {2, "--recipient is missing", []string{"seed", "export", "team", "--out", free}},
 		"an identity":          {2, "not one age recipient", []string{"seed", "export", "team", "--recipient", id.String(), "--out", free}},
 		"a file that is there": {2, "is there already", []string{"seed", "export", "team", "--recipient", to, "--out", file}},
-		"no such seed":         {3, "", []string{"seed", "export", "nobody", "--recipient", to, "--out", free}},
+		"no such seed":         {3, "", []string{"seed", "export", "unheard-of", "--recipient", to, "--out", free}},
 		"no identity":          {2, "--identity", []string{"seed", "import", "x", "--from", file}},
 		"another identity":     {2, "another key", []string{"seed", "import", "x", "--from", file, "--identity", other}},
 		"no export":            {2, "", []string{"seed", "import", "x", "--from", key, "--identity", key}},

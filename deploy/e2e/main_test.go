@@ -21,6 +21,7 @@ var (
 	shared *lab.Lab
 	repo   string
 	root1  string // web-1's root folder
+	web1   *hosttest.SSHD
 	issuer *scriptedauth.Server
 )
 
@@ -62,7 +63,7 @@ func setUp(m *testing.M) (code int, err error) {
 		}
 	}()
 	root1 = filepath.Join(shared.Dir, "it's a hôst")
-	if _, err := shared.AddHost(ctx, "web-1", hosttest.Options{Root: root1}); err != nil {
+	if web1, err = shared.AddHost(ctx, "web-1", hosttest.Options{Root: root1}); err != nil {
 		return 1, err
 	}
 	if err := shared.ImportSeed(ctx, "team"); err != nil {

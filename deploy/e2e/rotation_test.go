@@ -18,12 +18,11 @@ import (
 
 // loginSeed imports a login of an issuer that rotates, for codex that talks to
 // the shared model through that issuer.
-func loginSeed(t *testing.T, name string) (*scriptedauth.Server, scriptedauth.Login) {
+func loginSeed(t *testing.T, name string) scriptedauth.Login {
 	t.Helper()
-	issuer := scriptedauth.Serve(t)
 	guarded := httptest.NewServer(issuer.Guard(shared.Model))
 	t.Cleanup(guarded.Close)
-	login := issuer.Login(scriptedauth.Account{})
+	login := issuer.Login(scriptedauth.Account{ID: "acct-" + name})
 	dir := t.TempDir()
 	for file, data := range map[string][]byte{"auth.json": login.AuthJSON(), "config.toml": []byte(scriptedmodel.LoginConfigTOML(guarded.URL + "/v1"))} {
 		if err := os.WriteFile(filepath.Join(dir, file), data, 0o600); err != nil {
@@ -31,7 +30,7 @@ func loginSeed(t *testing.T, name string) (*scriptedauth.Server, scriptedauth.Lo
 		}
 	}
 	ok(t, "seed", "import", name, dir)
-	return issuer, login
+	return login
 }
 
 func seed(t *testing.T, name string) workflows.SeedView {
@@ -58,7 +57,7 @@ func generation(t *testing.T, name string, n int64) {
 
 // refresh spends the refresh token in an auth.json as a helper of codex's would,
 // and writes what the issuer gave into the file, in place.
-func refresh(t *testing.T, issuer *scriptedauth.Server, file string) {
+func refresh(t *testing.T, file string) {
 	t.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -96,7 +95,7 @@ func refresh(t *testing.T, issuer *scriptedauth.Server, file string) {
 // turn still runs. No token is ever used twice, also not by the session
 // that gets the seed next.
 func TestARotatedLoginIsNeverLost(t *testing.T) {
-	issuer, login := loginSeed(t, "rotating")
+	login, before := loginSeed(t, "rotating"), len(issuer.Refreshes())
 	session(t, "rotates", "--seed", "rotating")
 	if v := turn(t, "rotates", "hello"); v.Status != "completed" {
 		t.Fatalf("turn %+v", v)
@@ -107,7 +106,7 @@ func TestARotatedLoginIsNeverLost(t *testing.T) {
 
 	send(t, "rotates", "I need a command")
 	list := open(t, "rotates", 1)
-	refresh(t, issuer, filepath.Join(root1, "sessions", "rotates", "codex-home", "auth.json"))
+	refresh(t, filepath.Join(root1, "sessions", "rotates", "codex-home", "auth.json"))
 	began := time.Now()
 	generation(t, "rotating", 2)
 	t.Logf("saved %.1f s after it changed, with nothing attached", time.Since(began).Seconds())
@@ -115,14 +114,14 @@ func TestARotatedLoginIsNeverLost(t *testing.T) {
 	if v := ended(t, "rotates", 2); v.Turn.Status != "completed" {
 		t.Errorf("turn %+v", v.Turn)
 	}
-	issuer.Expire("")
+	issuer.Expire("acct-rotating")
 	send(t, "rotates", "take your time at gate rotated")
 	if _, err := shared.Model.AwaitWaiting(within(t), "rotated"); err != nil {
 		t.Fatal(err)
 	}
 	pid := workerPID(t)
 	kill(t, pid)
-	if n := len(issuer.Refreshes()); n != 2 {
+	if n := len(issuer.Refreshes()) - before; n != 2 {
 		t.Fatalf("%d refreshes", n)
 	}
 	back(t, pid)
@@ -140,7 +139,7 @@ func TestARotatedLoginIsNeverLost(t *testing.T) {
 	}
 
 	session(t, "rotates-next", "--seed", "rotating")
-	issuer.Expire("")
+	issuer.Expire("acct-rotating")
 	if v := turn(t, "rotates-next", "hello"); v.Status != "completed" {
 		t.Errorf("the next holder's turn %+v", v)
 	}

@@ -143,7 +143,8 @@ func newCrowd(t *testing.T) *crowd {
 	c := &crowd{t: t, metrics: ln.Addr().String()}
 	ln.Close()
 	// No workflow is kept in memory: what is counted is not the SDK's cache.
-	config := fmt.Sprintf("limits: {watch: 1s, sticky_cache: 0}\nmetrics: {listen: %q, pprof: true}\n", c.metrics)
+	// And the stand-in has no sandbox that would keep a credential.
+	config := fmt.Sprintf("limits: {watch: 1s, sticky_cache: 0}\nseeds: {unprotected: allow}\nmetrics: {listen: %q, pprof: true}\n", c.metrics)
 	if c.Lab, err = lab.New(ctx, lab.Options{Repo: repo, Script: []byte("rules: [{reply: nobody asks}]"), Codex: pack, Config: config}); err != nil {
 		t.Fatal(err)
 	}
