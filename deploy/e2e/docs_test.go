@@ -88,12 +88,15 @@ func (r *reader) run(line string) {
 		return // its issuer is the world's own; TestSeedsAreLookedAfter logs in at another
 	case strings.Contains(line, "seed capture team"):
 		// Somebody has logged in on the host; team stays what it is.
-		login := scriptedauth.Serve(t).Login(scriptedauth.Account{})
+		login := issuer.Login(scriptedauth.Account{ID: "acct-readers"})
 		home := filepath.Join(web1.Home, ".codex")
 		if err := errors.Join(os.MkdirAll(home, 0o700), os.WriteFile(filepath.Join(home, "auth.json"), login.AuthJSON(), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		line = strings.ReplaceAll(line, "capture team", "capture readers")
+	case strings.Contains(line, "seed verify team"):
+		// team's model is on this machine's loopback, where only codex asks.
+		line = strings.ReplaceAll(line, "verify team", "verify readers")
 	case strings.Contains(line, "session follow"), strings.Contains(line, "approval watch"):
 		r.until(line)
 		return
