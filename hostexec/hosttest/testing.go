@@ -1,16 +1,18 @@
 package hosttest
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // StartSSHD is NewSSHD for a test: it ends with the test, and its log is shown
 // if the test failed. Tests that use it may run in parallel.
 func StartSSHD(t testing.TB, opts Options) *SSHD {
 	t.Helper()
-	s, err := NewSSHD(t.Context(), filepath.Join(t.TempDir(), "sshd"), opts)
+	s, err := NewSSHD(t.Context(), filepath.Join(folder(t), "sshd"), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,4 +26,29 @@ func StartSSHD(t testing.TB, opts Options) *SSHD {
 		}
 	})
 	return s
+}
+
+// folder is a temporary one that is removed however late the shells of a host
+// that was killed notice that: until then they may make files in their home.
+func folder(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "sshd-")
+	if err == nil {
+		err = os.Chmod(dir, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		err := os.RemoveAll(dir)
+		for range 100 {
+			if err == nil {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+			err = os.RemoveAll(dir)
+		}
+		t.Error(err)
+	})
+	return dir
 }
