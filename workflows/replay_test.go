@@ -296,8 +296,11 @@ var shapes = []struct {
 			t.Error(err)
 		}
 		r.until("nobody watches the host, and the pool rests", func() bool {
-			h := r.history(PoolID(r.zone), "").Events
-			return r.host.watched() == 0 && h[len(h)-1].EventType == enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
+			d, err := r.c.DescribeWorkflowExecution(t.Context(), PoolID(r.zone), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r.host.watched() == 0 && d.PendingWorkflowTask == nil && len(d.PendingActivities) == 0
 		})
 		return r, []string{PoolID(r.zone), SeedID(name), SessionID(ids[5])}
 	}},
