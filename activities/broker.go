@@ -87,22 +87,12 @@ type tokenDesk interface {
 // temporalTokens is the desk at which the real workflows sit.
 type temporalTokens struct{ client client.Client }
 
-func (d temporalTokens) now(ctx context.Context, seed string) (now SeedNow, err error) {
-	v, err := d.client.QueryWorkflow(ctx, SeedWorkflowID(seed), "", QuerySeedNow)
-	if err == nil {
-		err = v.Get(&now)
-	}
-	return now, err
+func (d temporalTokens) now(ctx context.Context, seed string) (SeedNow, error) {
+	return askSeed(ctx, d.client, seed)
 }
 
-func (d temporalTokens) refresh(ctx context.Context, seed string, what RefreshSeed) (now SeedNow, err error) {
-	h, err := d.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: SeedWorkflowID(seed), UpdateName: UpdateRefreshSeed, Args: []any{what}, WaitForStage: client.WorkflowUpdateStageCompleted,
-	})
-	if err == nil {
-		err = h.Get(ctx, &now)
-	}
-	return now, err
+func (d temporalTokens) refresh(ctx context.Context, seed string, what RefreshSeed) (SeedNow, error) {
+	return updateSeed(ctx, d.client, seed, UpdateRefreshSeed, what)
 }
 
 // A brokering gives one pump's codex the access tokens of its seed. It reads

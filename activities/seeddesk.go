@@ -23,11 +23,7 @@ var errSeedFenced = errors.New("the seed is not held any more")
 type temporalDesk struct{ client client.Client }
 
 func (d temporalDesk) now(ctx context.Context, seed string) (now SeedNow, err error) {
-	v, err := d.client.QueryWorkflow(ctx, SeedWorkflowID(seed), "", QuerySeedNow)
-	if err == nil {
-		err = v.Get(&now)
-	}
-	if err != nil {
+	if now, err = askSeed(ctx, d.client, seed); err != nil {
 		return now, fmt.Errorf("ask for the newest generation of seed %s: %w", seed, bareRefusal(err))
 	}
 	return now, nil
@@ -49,14 +45,28 @@ func (d temporalDesk) save(ctx context.Context, seed string, what SaveSeed) (See
 	return now, nil
 }
 
-func (d temporalDesk) update(ctx context.Context, seed, name string, what any) (now SeedNow, err error) {
-	h, err := d.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+func (d temporalDesk) update(ctx context.Context, seed, name string, what any) (SeedNow, error) {
+	now, err := updateSeed(ctx, d.client, seed, name, what)
+	return now, bareRefusal(err)
+}
+
+// askSeed and updateSeed give a workflow's errors as they came.
+func askSeed(ctx context.Context, c client.Client, seed string) (now SeedNow, err error) {
+	v, err := c.QueryWorkflow(ctx, SeedWorkflowID(seed), "", QuerySeedNow)
+	if err == nil {
+		err = v.Get(&now)
+	}
+	return now, err
+}
+
+func updateSeed(ctx context.Context, c client.Client, seed, name string, what any) (now SeedNow, err error) {
+	h, err := c.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 		WorkflowID: SeedWorkflowID(seed), UpdateName: name, Args: []any{what}, WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
 	if err == nil {
 		err = h.Get(ctx, &now)
 	}
-	return now, bareRefusal(err)
+	return now, err
 }
 
 // bareRefusal keeps what a workflow said and how it meant it. An error of
