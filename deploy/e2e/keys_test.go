@@ -23,10 +23,6 @@ import (
 // one, while a session goes on and a worker is killed, and then without it.
 func TestTheStoresKeyIsChangedUnderARunningSession(t *testing.T) {
 	ctx := within(t)
-	script, err := os.ReadFile("model.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	identities := filepath.Join(t.TempDir(), "identities.txt")
 	var ids []*age.X25519Identity
 	for range 2 {
@@ -50,29 +46,7 @@ func TestTheStoresKeyIsChangedUnderARunningSession(t *testing.T) {
 		return fmt.Sprintf("limits: {watch: 1s}\nstore: {identity: %q, recipients: [%s]}\n", identities, to.Recipient())
 	}
 	give(ids[0])
-	l, err := lab.New(ctx, lab.Options{Repo: repo, Script: script, Config: config(ids[0])})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	if _, err := l.AddHost(ctx, "web-1", hosttest.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.ImportSeed(ctx, "team"); err != nil {
-		t.Fatal(err)
-	}
-	run := func(args ...string) string {
-		t.Helper()
-		out, err := l.Out(ctx, args...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out
-	}
+	l, run := stackOfItsOwn(t, config(ids[0]))
 	run("session", "start", "--host", "web-1", "--seed", "team", "--id", "long")
 	run("session", "send", "long", "hello")
 	for i := range 3 {
@@ -170,33 +144,7 @@ func TestTheStoresKeyIsChangedUnderARunningSession(t *testing.T) {
 // key, and who has neither is told so before it sends anything.
 func TestThePayloadKeyIsChangedUnderARunningSession(t *testing.T) {
 	ctx := within(t)
-	script, err := os.ReadFile("model.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := lab.New(ctx, lab.Options{Repo: repo, Script: script, Config: "limits: {watch: 1s}\n"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	if _, err := l.AddHost(ctx, "web-1", hosttest.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.ImportSeed(ctx, "team"); err != nil {
-		t.Fatal(err)
-	}
-	run := func(args ...string) string {
-		t.Helper()
-		out, err := l.Out(ctx, args...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out
-	}
+	l, run := stackOfItsOwn(t, "limits: {watch: 1s}\n")
 	keyOf := func() string {
 		t.Helper()
 		var st lab.Status
@@ -264,4 +212,36 @@ func TestThePayloadKeyIsChangedUnderARunningSession(t *testing.T) {
 // prints its error behind it.
 func firstJSON(text string, into any) error {
 	return json.NewDecoder(strings.NewReader(text)).Decode(into)
+}
+
+// stackOfItsOwn has a host web-1 and a seed team; run runs ctl there.
+func stackOfItsOwn(t *testing.T, config string) (l *lab.Lab, run func(args ...string) string) {
+	t.Helper()
+	ctx := within(t)
+	script, err := os.ReadFile("model.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, err = lab.New(ctx, lab.Options{Repo: repo, Script: script, Config: config}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := l.AddHost(ctx, "web-1", hosttest.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.ImportSeed(ctx, "team"); err != nil {
+		t.Fatal(err)
+	}
+	return l, func(args ...string) string {
+		t.Helper()
+		out, err := l.Out(ctx, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
 }

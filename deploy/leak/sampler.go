@@ -17,7 +17,10 @@ type Sampler struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu      sync.Mutex
+	any  chan struct{} // closed when something was found
+	once sync.Once
+
+	mu      sync.Mutex // guards what follows
 	found   map[string]bool
 	samples int
 	procs   int
@@ -26,7 +29,7 @@ type Sampler struct {
 // Sample begins; until Stop.
 func (s *Searcher) Sample() *Sampler {
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &Sampler{cancel: cancel, found: map[string]bool{}}
+	w := &Sampler{cancel: cancel, any: make(chan struct{}), found: map[string]bool{}}
 	w.wg.Go(func() {
 		tick := time.NewTicker(50 * time.Millisecond)
 		defer tick.Stop()
@@ -55,6 +58,7 @@ func (w *Sampler) look(s *Searcher) {
 				w.mu.Lock()
 				w.found[fmt.Sprintf("%s of %s: %s", file, strings.TrimSpace(string(name)), f)] = true
 				w.mu.Unlock()
+				w.once.Do(func() { close(w.any) })
 			}
 		}
 	}

@@ -61,14 +61,10 @@ func TestTheSearcherFindsAMarkOnDiskAndInProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
-		w.mu.Lock()
-		n := len(w.found)
-		w.mu.Unlock()
-		if n > 0 {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
+	select {
+	case <-w.any:
+	case <-time.After(time.Minute):
+		t.Error("it never looked at the process")
 	}
 	if found, samples, procs := w.Stop(); len(found) == 0 || samples == 0 || procs == 0 {
 		t.Errorf("found %v in %d samples of %d processes", found, samples, procs)
