@@ -208,6 +208,11 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	}
 	stopKeeping()
 	if err != nil {
+		if !movesOn(err) {
+			// Nothing may be stored for long, and the next attempt fail as soon
+			// as this one: what codex rotated is at least on record.
+			keep.last(held)
+		}
 		return RunPumpResult{}, err
 	}
 	// Behind the watch: what changes from now on, that one sees.
@@ -219,6 +224,11 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 		out.Process = w.gone()
 	}
 	return out, nil
+}
+
+// movesOn says that somebody else goes on, or that the host is out of reach.
+func movesOn(err error) bool {
+	return errors.Is(err, errHandOver) || errors.Is(err, conversation.ErrWireLost) || errors.Is(err, hostexec.ErrFenced)
 }
 
 // messagesPrefix is where messages that are too long for a workflow are kept.

@@ -107,6 +107,27 @@ func TestWhatCodexRotatesInATurnIsSavedBeforeItsResult(t *testing.T) {
 	}
 }
 
+// A pump that fails since nothing can be stored says at the seed what codex
+// rotated before: its next attempt may fail as early as this one.
+func TestAPumpWithNoStoreMarksWhatCodexRotated(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k, d, issuer, first := b.loggedIn("unstored", `rules: [{reply: hello}]`)
+	k.start()
+	k.pump(conversation.TurnEnded, k.message("hi"))
+	issuer.Expire("")
+	back := b.without()
+	if out, err := k.set.Sessions.pump(t.Context(), k.input(k.message("again")), quiet(1)); err == nil {
+		t.Fatalf("a turn ended with no store: %+v", out)
+	}
+	if !strings.Contains(k.authOnHost(), issuer.Newest(first).Refresh) || issuer.Newest(first).Refresh == first.Refresh {
+		t.Fatal("nothing was rotated")
+	}
+	if now := d.state(); now.Rotated == nil || now.Rotated.Reason == "" || now.Generation != 1 {
+		t.Errorf("the seed says %+v", now)
+	}
+	back()
+}
+
 // The worker, the connection or codex may have died right behind a refresh: the
 // pump that comes next saves it, and so does who only stops codex.
 func TestALoginThatNobodySawRotatedIsSavedByWhoComesNext(t *testing.T) {
