@@ -26,6 +26,7 @@ type (
 	Problem     = conversation.Problem
 	TurnEnd     = conversation.TurnEnd
 	Limits      = conversation.Limits
+	Tell        = conversation.Tell
 	PumpResult  = conversation.PumpResult
 	PumpReason  = conversation.PumpReason
 	RequestKind = conversation.RequestKind
@@ -74,6 +75,8 @@ type PrepareSessionInput struct {
 	Sandbox string   `json:"sandbox"`
 	// Credentials are planted (or empty), or a broker's.
 	Credentials string `json:"credentials,omitempty"`
+	// Restore is set where the session goes on with what was kept of it.
+	Restore *RestoreSpec `json:"restore,omitempty"`
 }
 
 // PrepareSessionResult says what is there now. Repeating gives the same.
@@ -86,6 +89,8 @@ type PrepareSessionResult struct {
 	// Unprotected says in a sentence why the agent can read its credential
 	// although the sandbox should keep it from that; a policy allowed it.
 	Unprotected string `json:"unprotected,omitempty"`
+	// Restored is warm, where the folder was there as it was left, or snapshot.
+	Restored string `json:"restored,omitempty"`
 }
 
 // StartServerInput: start codex app-server as a journaled process.
@@ -109,12 +114,17 @@ type RunPumpInput struct {
 	Pump   conversation.PumpInput `json:"pump"`
 	// Credentials: with a broker's, the pump gives codex access tokens.
 	Credentials string `json:"credentials,omitempty"`
+	// LostAfter is how long the host may be out of reach before the pump
+	// returns with HostLost; 0 is for ever.
+	LostAfter time.Duration `json:"lost_after,omitempty"`
 }
 
 // RunPumpResult is a pump's result and, when the process ended, how.
 type RunPumpResult struct {
 	Pump    PumpResult   `json:"pump"`
 	Process *ProcessGone `json:"process,omitempty"`
+	// HostLost: nothing else of the result is set.
+	HostLost *HostLost `json:"host_lost,omitempty"`
 	// SeedLost says that the session does not hold its seed any more: what
 	// codex makes of the login is not saved, and it must not go on. A turn is
 	// called back for it.

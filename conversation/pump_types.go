@@ -144,6 +144,11 @@ type PumpInput struct {
 	// resumed when State.ThreadID is set and Resume, else started.
 	Thread ThreadSpec `json:"thread"`
 	Resume bool       `json:"resume,omitempty"`
+	// Fork opens a thread of its own from State.ThreadID in place of resuming
+	// that one.
+	Fork bool `json:"fork,omitempty"`
+	// Tell is one developer message, which codex has before the next turn begins.
+	Tell *Tell `json:"tell,omitempty"`
 	// Sends are to be delivered, in order, each at most once.
 	Sends []Send `json:"sends,omitempty"`
 	// Notes are the workflow's own transcript entries, written first.
@@ -156,6 +161,13 @@ type PumpInput struct {
 	Prefix string `json:"prefix"`
 	Again  int    `json:"again,omitempty"`
 	Limits Limits `json:"limits"`
+}
+
+// A Tell is what a thread is told in a developer message, at most once whatever
+// dies meanwhile; it begins no turn.
+type Tell struct {
+	ID   string `json:"id"`
+	Text string `json:"text"`
 }
 
 // Limits of a pump; a zero means the default beside it.

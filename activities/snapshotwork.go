@@ -1,0 +1,122 @@
+package activities
+
+import "time"
+
+// Policies for the work folder in a snapshot.
+const (
+	WorkNone = "none" // the conversation alone
+	WorkGit  = "git"  // what git does not have upstream, and the state of the tree
+	WorkFull = "full" // all but what is excluded
+)
+
+// SnapshotPolicy says what of the work folder a snapshot keeps.
+type SnapshotPolicy struct {
+	Work    string   `json:"work"`
+	Exclude []string `json:"exclude,omitempty"` // in gitignore's syntax
+	// MaxBytes bounds the content of one snapshot; 0 is the worker's default.
+	MaxBytes int64 `json:"max_bytes,omitempty"`
+}
+
+// TakeSnapshotInput: bring what it takes to go on elsewhere into the store.
+// Nothing on the host changes.
+type TakeSnapshotInput struct {
+	Claim  Claim          `json:"claim"`
+	Layout Layout         `json:"layout"`
+	Seed   *SeedRef       `json:"seed,omitempty"` // what is to be masked
+	Policy SnapshotPolicy `json:"policy"`
+	// N and At name it, so that every attempt makes the same one.
+	N  int       `json:"n"`
+	At time.Time `json:"at"`
+	// Parent is the session's newest good one.
+	Parent string `json:"parent,omitempty"`
+	SessionFacts
+}
+
+// SessionFacts are how a thread was set up, for who goes on with it.
+type SessionFacts struct {
+	ThreadID     string            `json:"thread_id,omitempty"`
+	Thread       ThreadSpec        `json:"thread"`
+	CodexVersion string            `json:"codex_version,omitempty"`
+	Labels       map[string]string `json:"labels,omitempty"` // of the host
+	Cursor       Cursor            `json:"cursor"`
+	Turn         int               `json:"turn"`
+	Running      bool              `json:"running,omitempty"` // the turn had not ended
+}
+
+// SnapshotBrief is what a workflow remembers of a complete snapshot.
+type SnapshotBrief struct {
+	ID    string    `json:"id"`
+	Turn  int       `json:"turn"`
+	At    time.Time `json:"at"`
+	Files int64     `json:"files"`
+	Bytes int64     `json:"bytes"`
+	Added int64     `json:"added"` // encrypted, new to the store
+}
+
+// TakeSnapshotResult is a snapshot that is complete, read back and searched.
+// It is nil where there is nothing worth keeping yet.
+type TakeSnapshotResult struct {
+	Snapshot *SnapshotBrief `json:"snapshot,omitempty"`
+}
+
+// ParkSessionInput: stop codex, save its login back, take a snapshot, wipe the
+// credential, and leave the folder for who comes back.
+type ParkSessionInput struct {
+	TakeSnapshotInput
+	Incarnation int    `json:"incarnation"`
+	Seq         int64  `json:"seq"`
+	Notes       []Note `json:"notes,omitempty"`
+}
+
+// ParkSessionResult says what is certain afterwards.
+type ParkSessionResult struct {
+	Snapshot *SnapshotBrief `json:"snapshot,omitempty"`
+	Wiped    bool           `json:"wiped"`
+	Seq      int64          `json:"seq"`
+}
+
+// RestoreSpec says from what a session goes on when it is prepared.
+type RestoreSpec struct {
+	// Snapshot is brought to the host, unless its folder is there as the
+	// session of generation Warm left it when it was parked.
+	Snapshot string `json:"snapshot"`
+	Warm     int64  `json:"warm,omitempty"`
+	// Fork says that the snapshot may be another session's.
+	Fork bool `json:"fork,omitempty"`
+}
+
+// HostLost says that a host could not be reached for longer than allowed.
+type HostLost struct {
+	Since time.Time `json:"since"`
+	Why   string    `json:"why"`
+}
+
+// PruneSnapshotsInput: drop what the retention does not keep, and what nothing needs.
+type PruneSnapshotsInput struct {
+	Session string        `json:"session,omitempty"` // one session's only
+	Keep    int           `json:"keep,omitempty"`    // newest of each session
+	MaxAge  time.Duration `json:"max_age,omitempty"`
+	DryRun  bool          `json:"dry_run,omitempty"`
+}
+
+// PruneSnapshotsResult says what went.
+type PruneSnapshotsResult struct {
+	Snapshots []string `json:"snapshots"` // dropped
+	Packs     int      `json:"packs"`     // deleted
+	Condemned int      `json:"condemned"` // to be deleted by a later one
+	Freed     int64    `json:"freed"`     // bytes of the store
+}
+
+// CheckSnapshotsInput: look whether every snapshot can be restored.
+type CheckSnapshotsInput struct {
+	ReadData bool `json:"read_data,omitempty"` // every byte, not only what is there
+}
+
+// CheckSnapshotsResult lists what is wrong.
+type CheckSnapshotsResult struct {
+	Snapshots int      `json:"snapshots"`
+	Chunks    int64    `json:"chunks"`
+	Packs     int      `json:"packs"`
+	Problems  []string `json:"problems"`          // a snapshot that cannot be restored, and why
+	Damaged   []string `json:"damaged,omitempty"` // ids of those
+}
