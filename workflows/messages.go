@@ -133,6 +133,17 @@ type SessionOptions struct {
 	// OnAuth is what happens when a turn got no access token in time: retry (the
 	// default with a broker) or ask.
 	OnAuth string `json:"on_auth,omitempty"`
+	// Snapshot says what is kept of the session, and when.
+	Snapshot SnapshotOptions `json:"snapshot,omitzero"`
+	// ParkAfter is how long the session is idle before it parks by itself; 0 is never.
+	ParkAfter time.Duration `json:"park_after,omitempty"`
+	// OnHostLost is what happens when the host cannot be reached for LostAfter:
+	// wait (the default) or move.
+	OnHostLost string        `json:"on_host_lost,omitempty"`
+	LostAfter  time.Duration `json:"lost_after,omitempty"`
+	// From is the snapshot that a session begins with, as a fork of the one that
+	// it is of.
+	From string `json:"from,omitempty"`
 	// CloseAfter closes the session when its first turn has ended (ctl run without --keep).
 	CloseAfter bool   `json:"close_after,omitempty"`
 	By         string `json:"by,omitempty"`
@@ -238,6 +249,10 @@ type SessionView struct {
 	Unprotected string        `json:"unprotected,omitempty"`
 	Budget      *BudgetView   `json:"budget,omitempty"`
 	Messages    []MessageView `json:"messages"` // the newest ones, oldest first
+
+	Snapshot *SnapshotView `json:"snapshot,omitempty"`
+	Warm     *WarmView     `json:"warm,omitempty"` // while it is parked
+	Lost     *LostView     `json:"lost,omitempty"`
 }
 
 // BudgetView is what a session may use.
