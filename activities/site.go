@@ -46,6 +46,8 @@ type Deps struct {
 	// TokenEndpoint is where logins are refreshed, by us and by codex on hosts,
 	// and Issuer where somebody logs in on a host; empty is codex's own.
 	TokenEndpoint, Issuer string
+	// Snapshots bounds what is kept of them.
+	Snapshots SnapshotLimits
 	// WatchEvery is how often the processes of waiting sessions are looked
 	// at; 0 means the constant of that name.
 	WatchEvery time.Duration

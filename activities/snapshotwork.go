@@ -91,11 +91,18 @@ type HostLost struct {
 	Why   string    `json:"why"`
 }
 
+// SnapshotLimits are what a worker's config says of snapshots.
+type SnapshotLimits struct {
+	Keep     int           // newest of each session; 0 is all
+	MaxAge   time.Duration // 0 is any; the newest of a session is kept in any case
+	MaxBytes int64         // of what one holds; 0 is no bound
+}
+
 // PruneSnapshotsInput: drop what the retention does not keep, and what nothing needs.
 type PruneSnapshotsInput struct {
 	Session string        `json:"session,omitempty"` // one session's only
-	Keep    int           `json:"keep,omitempty"`    // newest of each session
-	MaxAge  time.Duration `json:"max_age,omitempty"`
+	Keep    int           `json:"keep,omitempty"`    // newest of each session; 0 is the worker's SnapshotLimits.Keep
+	MaxAge  time.Duration `json:"max_age,omitempty"` // likewise
 	DryRun  bool          `json:"dry_run,omitempty"`
 }
 

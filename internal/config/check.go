@@ -91,6 +91,7 @@ func (c *Config) check() []Problem {
 	if m := c.Seeds.Maintain; m != 0 && (m < time.Minute || m > 7*24*time.Hour) {
 		add("seeds.maintain", "%s is not between 1m and 168h (0 is never)", m)
 	}
+	p = append(p, c.checkSnapshots()...)
 	if c.Metrics.Listen != "" {
 		if err := checkHostPort(c.Metrics.Listen, true); err != nil {
 			add("metrics.listen", "%v", err)
@@ -98,6 +99,23 @@ func (c *Config) check() []Problem {
 	}
 	if c.Identity != "" && !identityPattern.MatchString(c.Identity) {
 		add("identity", "%q is not a worker's name: letters, digits, dot, dash and underscore", shorten(c.Identity))
+	}
+	return p
+}
+
+func (c *Config) checkSnapshots() (p []Problem) {
+	s := c.Snapshots
+	if s.Keep < 1 || s.Keep > 10_000 {
+		p = append(p, c.at("snapshots.keep", "%d is not between 1 and 10000: a session goes on from its newest", s.Keep))
+	}
+	if s.MaxAge != 0 && s.MaxAge < time.Hour {
+		p = append(p, c.at("snapshots.max_age", "%s is less than 1h (0 is any age)", s.MaxAge))
+	}
+	if s.MaxBytes < 1<<20 {
+		p = append(p, c.at("snapshots.max_bytes", "%d is less than 1048576 (1 MiB)", s.MaxBytes))
+	}
+	if s.Prune != 0 && (s.Prune < 10*time.Minute || s.Prune > 30*24*time.Hour) {
+		p = append(p, c.at("snapshots.prune", "%s is not between 10m and 720h (0 is never)", s.Prune))
 	}
 	return p
 }

@@ -14,6 +14,8 @@ type Config struct {
 	Limits  Limits  `yaml:"limits"`
 	Metrics Metrics `yaml:"metrics"`
 	Seeds   Seeds   `yaml:"seeds"`
+	// Snapshots says how many are kept, and how large they may be.
+	Snapshots Snapshots `yaml:"snapshots"`
 	// Identity is the worker's name among workers; the host's by default.
 	Identity string `yaml:"identity"`
 
@@ -129,6 +131,20 @@ type Seeds struct {
 	Unprotected string `yaml:"unprotected"`
 }
 
+// Snapshots says what of them the workers of a store keep.
+type Snapshots struct {
+	// Keep is how many of each session are kept: the newest ones.
+	Keep int `yaml:"keep"`
+	// MaxAge is how old those may be; 0 is any age. The newest of a session is
+	// kept however old it is.
+	MaxAge time.Duration `yaml:"max_age"`
+	// MaxBytes bounds what one snapshot holds, in bytes.
+	MaxBytes int64 `yaml:"max_bytes"`
+	// Prune is how often what is not kept is dropped, and what nothing needs
+	// is removed from the store; 0 is never.
+	Prune time.Duration `yaml:"prune"`
+}
+
 // What codex itself uses.
 const (
 	Issuer        = "https://auth.openai.com"
@@ -141,12 +157,13 @@ const CodexVersion = "0.169.0"
 // Default is the config of an empty file.
 func Default() *Config {
 	return &Config{
-		Zone:   "default",
-		Codex:  Codex{Version: CodexVersion},
-		Log:    Log{Format: "json", Level: "info"},
-		Limits: Limits{Pumps: 1000, StickyCache: 3000, Drain: 20 * time.Second, ConnectionsPerHost: 512, Watch: 25 * time.Second, Line: 32 << 20},
-		Seeds:  Seeds{TokenEndpoint: TokenEndpoint, Issuer: Issuer, Maintain: time.Hour, Unprotected: "refuse"},
-		lines:  map[string]int{},
+		Zone:      "default",
+		Codex:     Codex{Version: CodexVersion},
+		Log:       Log{Format: "json", Level: "info"},
+		Limits:    Limits{Pumps: 1000, StickyCache: 3000, Drain: 20 * time.Second, ConnectionsPerHost: 512, Watch: 25 * time.Second, Line: 32 << 20},
+		Seeds:     Seeds{TokenEndpoint: TokenEndpoint, Issuer: Issuer, Maintain: time.Hour, Unprotected: "refuse"},
+		Snapshots: Snapshots{Keep: 10, MaxBytes: 20 << 30, Prune: 24 * time.Hour},
+		lines:     map[string]int{},
 	}
 }
 

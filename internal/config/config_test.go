@@ -29,6 +29,11 @@ seeds:
   issuer: auth.example
   maintain: 3s
   unprotected: maybe
+snapshots:
+  keep: 0
+  max_age: 3m
+  max_bytes: 20
+  prune: 1s
 `))
 	var e *Error
 	if !errors.As(err, &e) {
@@ -51,6 +56,10 @@ seeds:
 		"line 16: seeds.token_endpoint:",
 		"line 17: seeds.issuer:",
 		"line 18: seeds.maintain:",
+		"line 21: snapshots.keep: 0 is not between",
+		"line 22: snapshots.max_age: 3m0s is less than 1h",
+		"line 23: snapshots.max_bytes: 20 is less than",
+		"line 24: snapshots.prune: 1s is not between 10m and 720h",
 	}
 	text := err.Error()
 	for _, w := range want {
@@ -99,6 +108,7 @@ store: {url: "s3://b?region=x", identity: id.txt}
 api: {listen: "10.0.0.1:7443", tls: {cert: c.pem, key: /k.pem}, token_file: t}
 limits: {drain: 1m30s, sticky_cache: 0, connections_per_host: 40, watch: 5s, line: 16777216}
 seeds: {token_endpoint: "http://127.0.0.1:7/oauth/token", maintain: 0s}
+snapshots: {max_age: 720h, prune: 0s}
 log:
 `))
 	if err != nil {
@@ -116,6 +126,9 @@ log:
 	}
 	if c.Seeds.TokenEndpoint != "http://127.0.0.1:7/oauth/token" || c.Seeds.Issuer != Issuer || c.Seeds.Maintain != 0 {
 		t.Errorf("read seeds %+v", c.Seeds)
+	}
+	if want := (Snapshots{Keep: 10, MaxAge: 720 * time.Hour, MaxBytes: 20 << 30}); c.Snapshots != want {
+		t.Errorf("read snapshots %+v", c.Snapshots)
 	}
 	if c, err := Parse("empty.yaml", nil); err != nil || c.Zone != "default" || c.Limits.ConnectionsPerHost != 512 {
 		t.Errorf("an empty file: %v, %v", c, err)

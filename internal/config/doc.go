@@ -32,6 +32,11 @@
 //	  issuer: https://auth.openai.com  # where `ctl seed login` logs in
 //	  maintain: 1h                     # how often seeds are verified whose last proof is old; 0 never
 //	  unprotected: refuse              # or allow: a session where codex cannot keep the agent from its credential
+//	snapshots:
+//	  keep: 10                         # newest of each session; its very newest is kept in any case
+//	  max_age: 0s                      # of the others; 0: any
+//	  max_bytes: 21474836480           # what one may hold (20 GiB)
+//	  prune: 24h                       # how often the rest is dropped, and what nothing needs removed; 0 never
 //	metrics: {listen: 127.0.0.1:9090}  # for Prometheus; with pprof: true also what Go's profiler sees
 //
 // Temporal's own environment variables (TEMPORAL_*) and TOML profiles win over
