@@ -3,8 +3,8 @@
 // can be found again on the host or in the store.
 //
 // The nouns: a Set is what one worker registers; its families are Hosts (what
-// belongs to no session), Sessions (one session on its host), Seeds and
-// Engine. A Claim says for whom something is done on a host; with the attempt
+// belongs to no session), Sessions (one session on its host), Seeds, Snapshots
+// and Engine. A Claim says for whom something is done on a host; with the attempt
 // of the activity it becomes the epoch that the host compares.
 //
 // Promises:

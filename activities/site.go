@@ -61,10 +61,11 @@ type Deps struct {
 
 // A Set is the activities of one worker.
 type Set struct {
-	Hosts    *Hosts
-	Sessions *Sessions
-	Seeds    *Seeds
-	Engine   *Engine
+	Hosts     *Hosts
+	Sessions  *Sessions
+	Seeds     *Seeds
+	Snapshots *Snapshots
+	Engine    *Engine
 }
 
 // New makes the activities of a worker.
@@ -85,10 +86,11 @@ func New(d Deps) *Set {
 		s.desk = temporalDesk{d.Temporal}
 	}
 	return &Set{
-		Hosts:    &Hosts{s},
-		Sessions: &Sessions{s},
-		Seeds:    &Seeds{s},
-		Engine:   &Engine{Client: d.Temporal},
+		Hosts:     &Hosts{s},
+		Sessions:  &Sessions{s},
+		Seeds:     &Seeds{s},
+		Snapshots: &Snapshots{s},
+		Engine:    &Engine{Client: d.Temporal},
 	}
 }
 
@@ -97,6 +99,7 @@ func (s *Set) Register(r worker.ActivityRegistry) {
 	r.RegisterActivity(s.Hosts)
 	r.RegisterActivity(s.Sessions)
 	r.RegisterActivity(s.Seeds)
+	r.RegisterActivity(s.Snapshots)
 	r.RegisterActivity(s.Engine)
 }
 
