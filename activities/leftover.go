@@ -32,6 +32,9 @@ type WipeLeftoverInput struct {
 	Layout Layout `json:"layout"`
 	// Discard: a person said that what cannot be saved is given up.
 	Discard bool `json:"discard,omitempty"`
+	// Snapshot is how the session keeps its work, and the newest one that it
+	// has (its parent), as far as that is known.
+	Snapshot *SnapshotSpec `json:"snapshot,omitempty"`
 }
 
 // WipeLeftoverResult says what is certain about the host afterwards.

@@ -20,9 +20,14 @@ type SnapshotPolicy struct {
 // TakeSnapshotInput: bring what it takes to go on elsewhere into the store.
 // Nothing on the host changes.
 type TakeSnapshotInput struct {
-	Claim  Claim          `json:"claim"`
-	Layout Layout         `json:"layout"`
-	Seed   *SeedRef       `json:"seed,omitempty"` // what is to be masked
+	Claim  Claim    `json:"claim"`
+	Layout Layout   `json:"layout"`
+	Seed   *SeedRef `json:"seed,omitempty"` // what is to be masked
+	SnapshotSpec
+}
+
+// SnapshotSpec says which snapshot is to be taken, and what of.
+type SnapshotSpec struct {
 	Policy SnapshotPolicy `json:"policy"`
 	// N and At name it, so that every attempt makes the same one.
 	N  int       `json:"n"`

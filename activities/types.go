@@ -91,6 +91,8 @@ type PrepareSessionResult struct {
 	Unprotected string `json:"unprotected,omitempty"`
 	// Restored is warm, where the folder was there as it was left, or snapshot.
 	Restored string `json:"restored,omitempty"`
+	// ThreadID is that of the restored snapshot.
+	ThreadID string `json:"thread_id,omitempty"`
 }
 
 // StartServerInput: start codex app-server as a journaled process.
@@ -162,6 +164,8 @@ type CloseSessionInput struct {
 	ThreadID    string   `json:"thread_id,omitempty"`
 	Seq         int64    `json:"seq"`
 	Notes       []Note   `json:"notes,omitempty"`
+	// Snapshot is the last one; nil where the session takes none at all.
+	Snapshot *SnapshotSpec `json:"snapshot,omitempty"`
 }
 
 // CloseSessionResult says what is certain about the host afterwards.
