@@ -15,6 +15,10 @@
 //	POST /v1/messages                        a long prompt into the store → StoredMessage
 //	POST /v1/seeds/{name}                    a packed seed into the store → StoredSeed
 //	POST /v1/seeds/{name}/export             a generation, encrypted for the recipient that ExportSeed names
+//	GET  /v1/snapshots?session=ID            those of a session, or all, as JSON lines
+//	GET  /v1/snapshots/{id}                  its manifest
+//	GET  /v1/snapshots/{id}/export           a plain tar archive, good only with its digest in the trailer
+//	DELETE /v1/snapshots/{id}                not the one that a session goes on from
 //
 // # What a viewer may count on
 //

@@ -6,6 +6,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/snapshots"
 )
 
 // Delta is a piece of a running item's text; see conversation.
@@ -20,6 +21,8 @@ type Event struct {
 	State  *activities.SessionLive `json:"state,omitempty"`  // state
 	Output *activities.ExecChunk   `json:"output,omitempty"` // output
 	Result *activities.ExecResult  `json:"result,omitempty"` // end, of a command
+	// Snapshot is one of a list of them.
+	Snapshot *snapshots.Manifest `json:"snapshot,omitempty"`
 	// Void is the first seq that no longer holds; see the package's doc.
 	Void  int64  `json:"void,omitempty"`
 	Error *Error `json:"error,omitempty"`
@@ -27,14 +30,15 @@ type Event struct {
 
 // Kinds of events.
 const (
-	KindEntry  = activities.LiveEntry
-	KindDelta  = activities.LiveDelta
-	KindState  = activities.LiveState
-	KindOutput = activities.LiveOutput
-	KindVoid   = "void"
-	KindAlive  = "alive"
-	KindEnd    = "end"
-	KindError  = "error"
+	KindEntry    = activities.LiveEntry
+	KindDelta    = activities.LiveDelta
+	KindState    = activities.LiveState
+	KindOutput   = activities.LiveOutput
+	KindVoid     = "void"
+	KindAlive    = "alive"
+	KindEnd      = "end"
+	KindSnapshot = "snapshot"
+	KindError    = "error"
 )
 
 // An Error is how the API says that something is wrong.

@@ -43,6 +43,10 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("POST /v1/messages", s.message)
 	mux.HandleFunc("POST /v1/seeds/{name}", s.seed)
 	mux.HandleFunc("POST /v1/seeds/{name}/export", s.export)
+	mux.HandleFunc("GET /v1/snapshots", s.snapshots)
+	mux.HandleFunc("GET /v1/snapshots/{id}", s.snapshot)
+	mux.HandleFunc("GET /v1/snapshots/{id}/export", s.exportSnapshot)
+	mux.HandleFunc("DELETE /v1/snapshots/{id}", s.deleteSnapshot)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, problem(http.StatusNotFound, ErrNotFound, "no such place in this version of the API"))
 	})

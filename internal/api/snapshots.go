@@ -1,0 +1,292 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/snapshots"
+)
+
+// ErrIncomplete is the kind of error for a snapshot that is not whole.
+const ErrIncomplete = "incomplete"
+
+// Trailers of an export. An export is good only with its digest behind it:
+// what was found wrong on the way is in the other one.
+const (
+	trailerDigest = "Fairlead-Sha256"
+	trailerError  = "Fairlead-Error"
+)
+
+// snapshotProblem is an error about a snapshot as the API says it.
+func snapshotProblem(err error) error {
+	switch {
+	case errors.Is(err, snapshots.ErrNotFound):
+		return problem(http.StatusNotFound, ErrNotFound, "%v", err).hinted("`ctl snapshot list` shows them")
+	case errors.Is(err, snapshots.ErrIncomplete):
+		return problem(http.StatusConflict, ErrIncomplete, "%v", err).hinted("`ctl snapshot list` shows the session's others; `ctl snapshot check` says what is missing")
+	}
+	return storeProblem(err, "%v", err)
+}
+
+// snapshots lists those of a session, or all, oldest first, as JSON lines.
+func (s *Server) snapshots(w http.ResponseWriter, r *http.Request) {
+	session := r.URL.Query().Get("session")
+	if session != "" && !namePattern.MatchString(session) {
+		s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "%q is not a session id", session))
+		return
+	}
+	list, err := snapshots.List(r.Context(), s.opts.Store, session)
+	if err != nil {
+		s.fail(w, snapshotProblem(err))
+		return
+	}
+	st := newStream(w)
+	for i := range list {
+		if st.emit(Event{Kind: KindSnapshot, Snapshot: &list[i]}) != nil {
+			return // the caller is gone
+		}
+	}
+	s.finish(st, nil, Event{Kind: KindEnd})
+}
+
+// snapshot shows one. One that is incomplete is shown as such.
+func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
+	m, err := s.manifest(r.Context(), r.PathValue("id"))
+	if err != nil {
+		s.fail(w, snapshotProblem(err))
+		return
+	}
+	s.reply(w, m)
+}
+
+func (s *Server) manifest(ctx context.Context, id string) (snapshots.Manifest, error) {
+	m, err := snapshots.Read(ctx, s.opts.Store, id)
+	if !errors.Is(err, snapshots.ErrIncomplete) {
+		return m, err
+	}
+	session, serr := snapshots.SessionOf(id)
+	if serr != nil {
+		return m, serr
+	}
+	list, lerr := snapshots.List(ctx, s.opts.Store, session)
+	if lerr != nil {
+		return m, lerr
+	}
+	for _, m := range list {
+		if m.ID == id {
+			return m, nil
+		}
+	}
+	return m, err
+}
+
+// exportSnapshot writes a plain tar archive. That it is whole is known at its
+// end only, so the trailer says it.
+func (s *Server) exportSnapshot(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	if _, err := snapshots.Read(r.Context(), s.opts.Store, id); err != nil {
+		s.fail(w, snapshotProblem(err))
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/x-tar")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Trailer", trailerDigest+", "+trailerError)
+	out := &tellingWriter{w: w, rc: http.NewResponseController(w), sum: sha256.New()}
+	buf := bufio.NewWriterSize(out, 256<<10)
+	err := snapshots.Export(r.Context(), s.opts.Store, id, buf)
+	if err == nil {
+		err = buf.Flush()
+	}
+	if err == nil {
+		h.Set(trailerDigest, hex.EncodeToString(out.sum.Sum(nil)))
+		s.log.Info("snapshot exported", "snapshot", id, "bytes", out.n)
+		return
+	}
+	s.log.Warn("snapshot not exported", "snapshot", id, "err", err)
+	var e *Error
+	if errors.As(snapshotProblem(err), &e) {
+		if text, jerr := json.Marshal(e); jerr == nil {
+			h.Set(trailerError, url.QueryEscape(string(text)))
+		}
+	}
+}
+
+// deleteSnapshot removes one that somebody named: not the newest good one of a
+// session that goes on, since that is what it goes on from.
+func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	m, err := s.manifest(r.Context(), id)
+	if err == nil {
+		err = s.mayDelete(r.Context(), m)
+	}
+	if err == nil {
+		err = snapshots.Delete(r.Context(), s.opts.Store, id)
+	}
+	if err != nil {
+		var e *Error
+		if !errors.As(err, &e) {
+			err = snapshotProblem(err)
+		}
+		s.fail(w, err)
+		return
+	}
+	s.log.Info("snapshot deleted", "snapshot", id)
+	s.reply(w, m)
+}
+
+func (s *Server) mayDelete(ctx context.Context, m snapshots.Manifest) error {
+	if s.opts.Sessions == nil {
+		return nil
+	}
+	runs, err := s.opts.Sessions.Running(ctx, m.Session)
+	switch {
+	case errors.Is(err, ErrNoSession):
+		return nil
+	case err != nil:
+		return problem(http.StatusServiceUnavailable, ErrStore, "find out whether session %s goes on: %v", m.Session, err)
+	case !runs:
+		return nil
+	}
+	if !m.Complete {
+		return problem(http.StatusConflict, ErrRefused, "%s may be one that session %s is just taking", m.ID, m.Session).
+			hinted("`ctl snapshot prune` drops it when it is old enough")
+	}
+	list, err := snapshots.List(ctx, s.opts.Store, m.Session)
+	if err != nil {
+		return err
+	}
+	for _, other := range list {
+		if other.Complete && other.ID != m.ID && !other.CreatedAt.Before(m.CreatedAt) {
+			return nil
+		}
+	}
+	return problem(http.StatusConflict, ErrRefused, "session %s goes on from %s: it has no newer one", m.Session, m.ID).
+		hinted("close the session first, or take a newer one with `ctl snapshot create`")
+}
+
+// A tellingWriter counts and digests what is written to a caller, who is let go
+// when it does not read.
+type tellingWriter struct {
+	w   http.ResponseWriter
+	rc  *http.ResponseController
+	sum hash.Hash
+	n   int64
+}
+
+func (t *tellingWriter) Write(p []byte) (int, error) {
+	if err := t.rc.SetWriteDeadline(time.Now().Add(writeWait)); err != nil {
+		return 0, err
+	}
+	n, err := t.w.Write(p)
+	t.sum.Write(p[:n])
+	t.n += int64(n)
+	return n, err
+}
+
+// Snapshots lists those of a session, or all of the store when it is empty,
+// oldest first, the incomplete ones too.
+func (c *Client) Snapshots(ctx context.Context, session string) iter.Seq2[snapshots.Manifest, error] {
+	return func(yield func(snapshots.Manifest, error) bool) {
+		path := "/v1/snapshots"
+		if session != "" {
+			path += "?session=" + url.QueryEscape(session)
+		}
+		resp, err := c.send(ctx, http.MethodGet, path, nil)
+		if err != nil {
+			yield(snapshots.Manifest{}, err)
+			return
+		}
+		defer resp.Body.Close()
+		dec := json.NewDecoder(resp.Body)
+		for {
+			var ev Event
+			switch err := dec.Decode(&ev); {
+			case err != nil:
+				yield(snapshots.Manifest{}, fmt.Errorf("read the answer of the worker at %s: %w", c.endpoint, cut(err)))
+				return
+			case ev.Kind == KindEnd:
+				return
+			case ev.Kind == KindError && ev.Error != nil:
+				yield(snapshots.Manifest{}, ev.Error)
+				return
+			case ev.Kind == KindSnapshot && ev.Snapshot != nil:
+				if !yield(*ev.Snapshot, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// cut says of an answer without its last line what it is.
+func cut(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// Snapshot shows one.
+func (c *Client) Snapshot(ctx context.Context, id string) (snapshots.Manifest, error) {
+	var m snapshots.Manifest
+	err := c.call(ctx, http.MethodGet, "/v1/snapshots/"+url.PathEscape(id), nil, &m)
+	return m, err
+}
+
+// DeleteSnapshot removes one from the store. What nothing else needs of it goes
+// with a later prune.
+func (c *Client) DeleteSnapshot(ctx context.Context, id string) (snapshots.Manifest, error) {
+	var m snapshots.Manifest
+	err := c.call(ctx, http.MethodDelete, "/v1/snapshots/"+url.PathEscape(id), nil, &m)
+	return m, err
+}
+
+// Exported says what ExportSnapshot has written.
+type Exported struct {
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+}
+
+// ExportSnapshot writes a snapshot as a plain tar archive. What was written is
+// good only with a nil error: then it is whole, and as the worker read it out
+// of the store.
+func (c *Client) ExportSnapshot(ctx context.Context, id string, w io.Writer) (Exported, error) {
+	resp, err := c.send(ctx, http.MethodGet, "/v1/snapshots/"+url.PathEscape(id)+"/export", nil)
+	if err != nil {
+		return Exported{}, err
+	}
+	defer resp.Body.Close()
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(w, sum), resp.Body)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return Exported{}, fmt.Errorf("export %s: %d bytes came: %w", id, n, err)
+	}
+	out := Exported{n, hex.EncodeToString(sum.Sum(nil))}
+	switch digest := resp.Trailer.Get(trailerDigest); {
+	case digest == out.SHA256:
+		return out, nil
+	case digest != "":
+		return Exported{}, fmt.Errorf("export %s: what came is not what the worker sent", id)
+	}
+	var e Error
+	if text, uerr := url.QueryUnescape(resp.Trailer.Get(trailerError)); uerr == nil && json.NewDecoder(strings.NewReader(text)).Decode(&e) == nil {
+		return Exported{}, &e
+	}
+	return Exported{}, fmt.Errorf("export %s: it ends before its end, after %d bytes: %w", id, n, io.ErrUnexpectedEOF)
+}
