@@ -38,12 +38,14 @@ func trimDue(in RunPumpInput, a attempt) bool {
 	if st.Untrimmable || st.Rewind-st.Trimmed < trimStep && in.Claim.Pump%errStep != 0 {
 		return false
 	}
+	again := a.n > 1 || in.Pump.Again > 0
 	for _, send := range in.Pump.Sends {
-		if send.Uncertain || a.n > 1 || in.Pump.Again > 0 {
+		if send.Uncertain || again {
 			return false
 		}
 	}
-	return true
+	tell := in.Pump.Tell
+	return tell == nil || tell.Incarnation == 0 && !again
 }
 
 // trimAside begins a trimming if one is due. It is to be waited for by add.

@@ -92,6 +92,7 @@ func TestEveryMessageObeysCodexsSchema(t *testing.T) {
 		methodStart: "ThreadStartParams", methodResume: "ThreadResumeParams", methodRead: "ThreadReadParams",
 		methodTurns: "ThreadTurnsListParams", methodTurnStart: "TurnStartParams", methodTurnSteer: "TurnSteerParams",
 		methodInterrupt: "TurnInterruptParams", methodClean: "ThreadBackgroundTerminalsCleanParams",
+		methodFork: "ThreadForkParams", methodInject: "ThreadInjectItemsParams",
 	}
 	answers := map[string]string{
 		"item/commandExecution/requestApproval": "CommandExecutionRequestApprovalResponse.json",
@@ -159,8 +160,8 @@ func everythingWeSay(t *testing.T) []saidLine {
 		{CWD: "/w", Sandbox: "read-only", Permissions: "fl", ApprovalPolicy: "untrusted"},
 		{CWD: "/w", Sandbox: "danger-full-access", ApprovalPolicy: "never"},
 	} {
-		for _, resume := range []bool{false, true} {
-			in := PumpInput{State: PumpState{Cursor: Cursor{Incarnation: 1}, ThreadID: ourThread}, Resume: resume, Thread: spec}
+		for _, how := range []string{"start", "resume", "fork"} {
+			in := PumpInput{State: PumpState{Cursor: Cursor{Incarnation: 1}, ThreadID: ourThread}, Resume: how != "start", Fork: how == "fork", Thread: spec}
 			s := perform(t, in, Options{})
 			s.hear(initAnswer)
 			take(s, "")
@@ -168,6 +169,7 @@ func everythingWeSay(t *testing.T) []saidLine {
 	}
 	message := Send{ID: "m", Kind: SendTurn, Turn: 5, Text: "hello <&> \u2028", Model: "m", Effort: "low"}
 	take(perform(t, PumpInput{State: opened(), Sends: []Send{message}}, Options{}), "")
+	take(perform(t, PumpInput{State: opened(), Tell: &Tell{ID: "t", Text: "hello <&> \u2028"}}, Options{}), "")
 	message.Uncertain = true
 	take(perform(t, PumpInput{State: opened(), Sends: []Send{message}}, Options{}), "")
 	s := perform(t, PumpInput{State: running(), Sends: []Send{{ID: "s", Kind: SendSteer, Text: "x"}, {ID: "i", Kind: SendInterrupt}}}, Options{})

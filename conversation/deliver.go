@@ -107,7 +107,7 @@ func (m *machine) barrier() bool {
 		return false
 	}
 	for _, s := range m.sends {
-		if s.Kind == SendTurn || s.Kind == SendSteer {
+		if s.looked() {
 			s.uncertain = false
 		}
 	}
@@ -116,7 +116,12 @@ func (m *machine) barrier() bool {
 
 // doubtful says that it has to be found out whether codex has a message.
 func (s *send) doubtful() bool {
-	return !s.settled() && s.uncertain && !s.wrote && (s.Kind == SendTurn || s.Kind == SendSteer)
+	return !s.settled() && s.uncertain && !s.wrote && s.looked()
+}
+
+// looked says that it is a message that codex takes each time it is sent.
+func (s *send) looked() bool {
+	return s.Kind == SendTurn || s.Kind == SendSteer || s.Kind == sendTell
 }
 
 // ascertain finds out, behind the end of a turn, whether messages that were to
@@ -132,11 +137,11 @@ func (m *machine) ascertain() {
 	}
 }
 
-// ascertained reports whether that is known. An answer to one that this pump
-// has written comes all the same.
+// ascertained reports whether that is known, and whether codex was told what it
+// was to be told. An answer to one that this pump has written comes all the same.
 func (m *machine) ascertained() bool {
 	for _, s := range m.sends {
-		if s.Kind == SendSteer && !s.settled() {
+		if s.Kind == SendSteer && !s.settled() || s.Kind == sendTell && s.doubtful() {
 			return false
 		}
 	}
@@ -182,12 +187,13 @@ func (m *machine) historyRead(r *message) {
 
 // deliver writes what is due, in order. Behind a message that begins a turn
 // everything waits for its answer: a steer or an interrupt needs the turn's id.
+// Behind what is told, too: a turn is to begin with it.
 func (m *machine) deliver() {
 	for _, s := range m.sends {
 		switch {
-		case s.settled():
+		case s.settled(), m.tellWaits(s):
 			continue
-		case s.wrote && s.Kind == SendTurn:
+		case s.wrote && (s.Kind == SendTurn || s.Kind == sendTell):
 			return
 		case s.wrote:
 			continue
@@ -195,6 +201,9 @@ func (m *machine) deliver() {
 			return
 		}
 		switch s.Kind {
+		case sendTell:
+			m.sendTell(s)
+			return
 		case SendTurn:
 			m.sendTurn(s)
 		case SendSteer:
@@ -313,6 +322,8 @@ func (m *machine) sendAnswered(id string, try int, r *message) {
 	first := !s.settled()
 	s.settle(Acknowledged, "")
 	switch {
+	case s.Kind == sendTell && first:
+		m.told(s)
 	case s.Kind == SendTurn && a.Turn.ID != "" && first:
 		m.beginTurn(a.Turn.ID, s.Turn)
 	case s.Kind == SendInterrupt && m.interruptAt == 0:
@@ -338,7 +349,7 @@ func (m *machine) sendRefused(s *send, id string, try int, e *RPCError) {
 		return
 	}
 	s.settle(Rejected, e.Message)
-	if m.problem == nil {
+	if m.problem == nil && s.Kind != sendTell { // a turn does without
 		m.problem = m.redactProblem(classifyAnswer(string(s.Kind), e))
 	}
 }

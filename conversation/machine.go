@@ -95,15 +95,16 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 		m.st.Trimmed, m.st.Untrimmable = 0, false
 		m.st.TokenAsks, m.st.Login = nil, 0
 	}
+	m.expectAnswers()
+	for _, n := range in.Notes {
+		m.note(n)
+	}
+	m.takeTell()
 	for _, s := range in.Sends {
 		m.sends = append(m.sends, &send{Send: s, state: Decided, uncertain: s.Uncertain || opt.Attempt > 1})
 	}
 	m.spent = m.st.TurnUsage.spent()
 	m.resumeBudget()
-	m.expectAnswers()
-	for _, n := range in.Notes {
-		m.note(n)
-	}
 	return m, m.err
 }
 
@@ -135,7 +136,13 @@ func (m *machine) validate() error {
 			return fmt.Errorf("thread needs an approval policy, and a sandbox or a permission profile")
 		}
 	}
+	if err := m.in.Tell.validate(); err != nil {
+		return err
+	}
 	seen := map[string]bool{}
+	if m.in.Tell != nil {
+		seen[m.in.Tell.ID] = true
+	}
 	for _, s := range m.in.Sends {
 		switch {
 		case s.ID == "" || seen[s.ID]:
@@ -492,7 +499,7 @@ func (m *machine) verdict() {
 // settled reports whether nothing is left to send or to wait for.
 func (m *machine) settled() bool {
 	for _, s := range m.sends {
-		if !s.settled() {
+		if !s.settled() && !m.tellWaits(s) {
 			return false
 		}
 	}

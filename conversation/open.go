@@ -64,7 +64,28 @@ func (m *machine) expectAnswers() {
 	add(askClean, methodClean, nil, cleanGrace, true)
 }
 
-func (m *machine) resuming() bool { return m.in.Resume && m.in.State.ThreadID != "" }
+// forking says that the thread is still to be forked from another.
+func (m *machine) forking() bool {
+	return m.in.Fork && m.in.State.ThreadID != "" && m.in.State.ForkedFrom == ""
+}
+
+// resuming says that there is a thread to go on with. A fork has all that its
+// source had, also where it had no turn of its own yet.
+func (m *machine) resuming() bool {
+	st := m.in.State
+	return st.ThreadID != "" && (m.in.Resume || st.ForkedFrom != "") && !m.forking()
+}
+
+// opens is the request that opens the thread, and what it does in a word.
+func (m *machine) opens() (method, did string) {
+	switch {
+	case m.forking():
+		return methodFork, "forked"
+	case m.resuming():
+		return methodResume, "resumed"
+	}
+	return methodStart, "started"
+}
 
 // threadParams name sandbox, approval policy and cwd each time: a resumed
 // thread has forgotten its sandbox.
@@ -85,12 +106,13 @@ func (m *machine) threadParams() (string, threadParams) {
 	if len(config) > 0 {
 		p.Config = config
 	}
-	if m.resuming() {
+	method, _ := m.opens()
+	if method == methodStart {
+		p.Instructions = t.Instructions
+	} else {
 		p.ThreadID, p.ExcludeTurns = m.in.State.ThreadID, true
-		return methodResume, p
 	}
-	p.Instructions = t.Instructions
-	return methodStart, p
+	return method, p
 }
 
 // lookFirst is how long a later attempt waits for a sign that an earlier one
@@ -278,13 +300,11 @@ func (m *machine) accountRead(r *message) {
 	}
 }
 
-// threadOpened takes the answer to thread/start or thread/resume. A thread
-// that cannot be resumed is never replaced by a new one.
+// threadOpened takes the answer to thread/start, resume or fork. A thread that
+// cannot be resumed or forked is never replaced by a new one.
 func (m *machine) threadOpened(r *message) {
-	method, did := methodStart, "started"
-	if m.resuming() {
-		method, did = methodResume, "resumed"
-	}
+	method, did := m.opens()
+	source := m.in.State.ThreadID
 	if r.Error != nil {
 		m.giveUp(Refused, classifyAnswer(method, r.Error))
 		return
@@ -294,19 +314,28 @@ func (m *machine) threadOpened(r *message) {
 		m.giveUp(Refused, problem("protocol", method+": codex's answer names no thread"))
 		return
 	}
-	if m.resuming() && a.Thread.ID != m.in.State.ThreadID {
-		m.giveUp(Refused, problem("protocol", fmt.Sprintf("%s: codex opened thread %s instead of %s", method, a.Thread.ID, m.in.State.ThreadID)))
+	switch {
+	case method == methodResume && a.Thread.ID != source:
+		m.giveUp(Refused, problem("protocol", fmt.Sprintf("%s: codex opened thread %s instead of %s", method, a.Thread.ID, source)))
+		return
+	case method == methodFork && a.Thread.ID == source:
+		m.giveUp(Refused, problem("protocol", fmt.Sprintf("%s: codex opened thread %s itself, not a fork of it", method, source)))
 		return
 	}
 	m.fresh = false
 	m.st.Opened = m.st.Cursor.Incarnation
 	m.st.ThreadID = a.Thread.ID
 	m.st.Model = a.Model
-	if m.st.CodexVersion == "" && !m.resuming() { // an earlier pump had the answer to initialize
+	if m.st.CodexVersion == "" && method != methodResume { // an earlier pump had the answer to initialize
 		m.st.CodexVersion = a.Thread.CLIVersion
 	}
-	m.entry(Entry{Type: EntryState, Turn: m.st.Turn, Status: did, Text: "thread " + did,
-		Data: map[string]string{"thread": a.Thread.ID, "model": a.Model, "codex": m.st.CodexVersion}})
+	e := Entry{Type: EntryState, Turn: m.st.Turn, Status: did, Text: "thread " + did,
+		Data: map[string]string{"thread": a.Thread.ID, "model": a.Model, "codex": m.st.CodexVersion}}
+	if method == methodFork {
+		m.st.ForkedFrom = source
+		e.set("from", source)
+	}
+	m.entry(e)
 }
 
 // warn puts on record what is worth knowing and stops nothing.

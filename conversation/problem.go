@@ -131,6 +131,8 @@ func errorInfo(raw json.RawMessage) (word string, status int) {
 var wordings = []struct{ text, kind string }{
 	{"no rollout found", "thread_missing"},
 	{"missing source rollout", "thread_missing"},
+	{"past the source rollout", "thread_missing"}, // a fork's parent is too short
+	{"is archived", "thread_missing"},
 	{"thread not found", "thread_missing"},
 	{"thread not loaded", "thread_missing"},
 	{"active writer", "thread_busy"},

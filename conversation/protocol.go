@@ -10,6 +10,8 @@ const (
 	methodModelList   = "model/list"
 	methodStart       = "thread/start"
 	methodResume      = "thread/resume"
+	methodFork        = "thread/fork"
+	methodInject      = "thread/inject_items"
 	methodRead        = "thread/read"
 	methodTurns       = "thread/turns/list"
 	methodTurnStart   = "turn/start"
@@ -27,11 +29,11 @@ type capabilities struct {
 	ExperimentalAPI bool `json:"experimentalApi"`
 }
 
-// threadParams serve thread/start and thread/resume. Sandbox and Permissions
+// threadParams serve thread/start, thread/resume and thread/fork. Sandbox and Permissions
 // exclude each other.
 type threadParams struct {
-	ThreadID       string         `json:"threadId,omitempty"`     // resume
-	ExcludeTurns   bool           `json:"excludeTurns,omitempty"` // resume
+	ThreadID       string         `json:"threadId,omitempty"`     // resume, fork
+	ExcludeTurns   bool           `json:"excludeTurns,omitempty"` // resume, fork
 	CWD            string         `json:"cwd"`
 	ApprovalPolicy string         `json:"approvalPolicy"`
 	Sandbox        string         `json:"sandbox,omitempty"`
@@ -42,7 +44,7 @@ type threadParams struct {
 }
 
 type textInput struct {
-	Type string `json:"type"` // text
+	Type string `json:"type"` // text; input_text in an item
 	Text string `json:"text"`
 }
 

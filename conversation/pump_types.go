@@ -41,6 +41,8 @@ type PumpState struct {
 	// ThreadID is set once the thread was started or resumed in this
 	// incarnation (Opened) or known from an earlier one.
 	ThreadID string `json:"thread_id,omitempty"`
+	// ForkedFrom is the thread that this one was forked from, if it was.
+	ForkedFrom string `json:"forked_from,omitempty"`
 	// Opened is the incarnation whose handshake is complete.
 	Opened int `json:"opened,omitempty"`
 	// TurnID is the running turn, if any; Turn its number from 1.
@@ -145,9 +147,13 @@ type PumpInput struct {
 	Thread ThreadSpec `json:"thread"`
 	Resume bool       `json:"resume,omitempty"`
 	// Fork opens a thread of its own from State.ThreadID in place of resuming
-	// that one.
+	// that one. It may stay set: once State says ForkedFrom, that thread is
+	// resumed as any other.
 	Fork bool `json:"fork,omitempty"`
-	// Tell is one developer message, which codex has before the next turn begins.
+	// Tell is one developer message, which codex has before the next turn
+	// begins. Deliveries say what became of it, under its ID. The workflow
+	// hands it to the next pump too while that is Decided, and never again
+	// after any other word.
 	Tell *Tell `json:"tell,omitempty"`
 	// Sends are to be delivered, in order, each at most once.
 	Sends []Send `json:"sends,omitempty"`
@@ -164,10 +170,13 @@ type PumpInput struct {
 }
 
 // A Tell is what a thread is told in a developer message, at most once whatever
-// dies meanwhile; it begins no turn.
+// dies meanwhile; it begins no turn. ID is the workflow's, unique for ever.
 type Tell struct {
 	ID   string `json:"id"`
 	Text string `json:"text"`
+	// Incarnation is the process that may have had it already, since a pump
+	// that had it to tell brought no result; 0 if none.
+	Incarnation int `json:"incarnation,omitempty"`
 }
 
 // Limits of a pump; a zero means the default beside it.

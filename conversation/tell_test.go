@@ -1,0 +1,168 @@
+package conversation
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// What codex is told in a developer message it is told once, and before the
+// next turn; what may have been told is never told again.
+
+const (
+	toldLine   = `{"id":"send/t-1/0","result":{}}`
+	tellLine   = `{"id":"send/t-1/0","method":"thread/inject_items","params":{"threadId":"thread-1","items":[{"type":"message","role":"developer","content":[{"type":"input_text","text":"you have moved"}]}]}}`
+	turnLine   = `"method":"turn/start"`
+	tellBarred = `{"id":"g1.p9.barrier-n.0","result":{}}`
+)
+
+func telling(incarnation int) PumpInput {
+	return PumpInput{State: opened(), Tell: &Tell{ID: "t-1", Text: "you have moved", Incarnation: incarnation}, Sends: []Send{turn(5, "m-5", "hello")}}
+}
+
+func count(said []string, what string) (n int) {
+	for _, l := range said {
+		n += strings.Count(l, what)
+	}
+	return n
+}
+
+func TestTurnWaitsUntilCodexHasBeenTold(t *testing.T) {
+	s := perform(t, telling(0), Options{})
+	s.heard(tellLine)
+	s.hear(toldLine)
+	if len(s.said) != 2 || !strings.Contains(s.said[1], turnLine) {
+		t.Fatalf("once it was told, said to codex:\n%s", strings.Join(s.said, "\n"))
+	}
+	s.m.cancel(s.m.now)
+	if got := delivered(t, s.result(PumpCancelled), "t-1"); got != Acknowledged {
+		t.Errorf("told, and it is %s", got)
+	}
+	if got := s.sink.text(EntryUser); len(got) != 0 {
+		t.Errorf("the transcript has it as a person's words: %q", got)
+	}
+	e := s.sink.entries[0]
+	if e.Type != EntryState || e.Status != "told" || e.Text != "you have moved" || e.Data["tell"] != "t-1" {
+		t.Errorf("on record as %+v", e)
+	}
+}
+
+func TestTellIsLookedForInTheJournalBeforeItIsSaidAgain(t *testing.T) {
+	for name, in := range map[string]PumpInput{"a second attempt": telling(0), "another pump": telling(3)} {
+		opt := Options{Attempt: 2, Nonce: "n"}
+		if name == "another pump" {
+			opt.Attempt = 1
+		}
+		s := perform(t, in, opt, toldLine)
+		s.hear(tellBarred)
+		if count(s.said, "inject_items") != 0 || count(s.said, turnLine) != 1 {
+			t.Errorf("%s, codex's answer is there: said\n%s", name, strings.Join(s.said, "\n"))
+		}
+		s = perform(t, in, opt)
+		if count(s.said, "inject_items") != 0 || count(s.said, turnLine) != 0 {
+			t.Errorf("%s, nothing known: said\n%s", name, strings.Join(s.said, "\n"))
+		}
+		s.hear(tellBarred)
+		if count(s.said, "inject_items") != 1 {
+			t.Errorf("%s, codex has not had it for certain: said\n%s", name, strings.Join(s.said, "\n"))
+		}
+	}
+}
+
+func TestTellThatADeadProcessMayHaveHadIsNotRepeated(t *testing.T) {
+	in := telling(2) // this is the third
+	s := perform(t, in, Options{})
+	if count(s.said, "inject_items") != 0 || count(s.said, turnLine) != 1 {
+		t.Errorf("said to codex:\n%s", strings.Join(s.said, "\n"))
+	}
+	s.m.cancel(s.m.now)
+	r := s.result(PumpCancelled)
+	if got := delivered(t, r, "t-1"); got != Void {
+		t.Errorf("it is %s", got)
+	}
+	e := s.sink.entries[0]
+	if e.Type != EntryState || e.Status != "warning" || e.Seq != in.State.Seq+1 || !strings.Contains(e.Text, "you have moved") {
+		t.Errorf("on record as %+v", e)
+	}
+	again := perform(t, in, Options{Attempt: 2})
+	if again.sink.entries[0].ID != e.ID || again.sink.entries[0].Seq != e.Seq {
+		t.Errorf("a second attempt says %+v, the first said %+v", again.sink.entries[0], e)
+	}
+}
+
+func TestTellIsNeverCalledUnsaidWhereItMayHaveBeenSaid(t *testing.T) {
+	for _, c := range []struct {
+		attempt, incarnation int
+		want                 DeliveryState
+	}{{1, 0, Decided}, {2, 0, Sent}, {1, 3, Sent}} {
+		s := behind(t, telling(c.incarnation), Options{Attempt: c.attempt})
+		s.m.ended(time.Second)
+		if got := delivered(t, s.result(ProcessEnded), "t-1"); got != c.want {
+			t.Errorf("attempt %d, told to process %d, at its end: %s, want %s", c.attempt, c.incarnation, got, c.want)
+		}
+	}
+	// written, and the process died before it answered
+	s := perform(t, telling(0), Options{})
+	s.m.ended(time.Second)
+	if got := delivered(t, s.result(ProcessEnded), "t-1"); got != Sent {
+		t.Errorf("written and not answered: %s", got)
+	}
+	// and one that codex leaves unanswered
+	s = perform(t, telling(0), Options{})
+	s.wait(2 * time.Minute)
+	if r := s.result(TimedOut); delivered(t, r, "t-1") != Sent || delivered(t, r, "m-5") != Decided {
+		t.Errorf("deliveries %+v", r.Deliveries)
+	}
+}
+
+func TestRunningTurnIsNotTold(t *testing.T) {
+	in := PumpInput{State: running(), Tell: &Tell{ID: "t-1", Text: "you have moved"}}
+	s := perform(t, in, Options{})
+	s.attached()
+	s.hear(turnDone("completed", ""))
+	if got := delivered(t, s.result(TurnEnded), "t-1"); got != Decided || len(s.said) != 0 {
+		t.Errorf("it is %s, said %q", got, s.said)
+	}
+	// It keeps no request from being reported.
+	s = perform(t, in, Options{}, asks(1, "c", "ls"))
+	s.wait(time.Minute)
+	if r := s.result(RequestsOpen); len(r.Requests) != 1 {
+		t.Errorf("requests %+v", r.Requests)
+	}
+	// A second attempt does not guess.
+	s = perform(t, in, Options{Attempt: 2, Nonce: "n"}, turnDone("completed", ""))
+	s.attached()
+	s.hear(tellBarred)
+	if got := delivered(t, s.result(TurnEnded), "t-1"); got != Decided {
+		t.Errorf("never written, for certain: %s", got)
+	}
+}
+
+func TestRefusedTellIsOnRecordAndTheTurnGoesOn(t *testing.T) {
+	s := perform(t, telling(0), Options{})
+	s.hear(`{"id":"send/t-1/0","error":{"code":-32600,"message":"Invalid request: unknown variant"}}`)
+	if count(s.said, turnLine) != 1 || len(s.sink.text(EntryError)) != 1 {
+		t.Errorf("said %q, entries %+v", s.said, s.sink.entries)
+	}
+	s.m.cancel(s.m.now)
+	if r := s.result(PumpCancelled); delivered(t, r, "t-1") != Rejected || r.Problem != nil {
+		t.Errorf("result %+v", r)
+	}
+	// An overloaded codex is asked again, and had nothing.
+	s = perform(t, telling(0), Options{})
+	s.hear(`{"id":"send/t-1/0","error":{"code":-32001,"message":"Server overloaded; retry later."}}`)
+	s.wait(time.Second)
+	if count(s.said, "inject_items") != 2 || count(s.said, turnLine) != 0 {
+		t.Errorf("said %q", s.said)
+	}
+}
+
+func TestTellWithoutIDOrTextIsRefused(t *testing.T) {
+	for _, tell := range []Tell{{Text: "x"}, {ID: "x"}, {ID: "m-5", Text: "x"}} {
+		in := telling(0)
+		in.Tell, in.Prefix = &tell, "g1.p9"
+		if _, err := newMachine(in, newKeeper(), Options{}, 0); err == nil {
+			t.Errorf("%+v was taken", tell)
+		}
+	}
+}
