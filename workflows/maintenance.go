@@ -11,13 +11,18 @@ import (
 // MaintenanceID is that of the Schedule, and of the workflows that it starts.
 const MaintenanceID = "maintenance"
 
-// MaintenanceInput is empty so far.
-type MaintenanceInput struct{}
+// MaintenanceInput says what is looked after: seeds, or else the snapshots of
+// the store, each by a Schedule of its own.
+type MaintenanceInput struct {
+	Snapshots bool `json:"snapshots,omitempty"`
+}
 
 // MaintenanceResult says what was done.
 type MaintenanceResult struct {
-	Seeds    activities.VerifySeedsResult `json:"seeds"`
-	Problems []string                     `json:"problems,omitempty"`
+	Seeds activities.VerifySeedsResult `json:"seeds"`
+	// Snapshots is nil where they were not looked after, or by somebody else just then.
+	Snapshots *activities.PruneSnapshotsResult `json:"snapshots,omitempty"`
+	Problems  []string                         `json:"problems,omitempty"`
 }
 
 const (
@@ -31,16 +36,19 @@ const (
 
 // Maintenance does what nobody asks for. A Schedule starts it; a chore that
 // fails keeps none of the others from being done, and is done next time.
-func Maintenance(ctx workflow.Context, _ MaintenanceInput) (MaintenanceResult, error) {
-	var out MaintenanceResult
-	for _, chore := range []struct {
+func Maintenance(ctx workflow.Context, in MaintenanceInput) (MaintenanceResult, error) {
+	type chore struct {
 		what string
 		do   func(workflow.Context, string, *MaintenanceResult) error
-	}{
-		{"verify seeds", verifySeeds},
-		// What sessions left on lost hosts is wiped by the pool, when its watch
-		// of the host says that it is back; a chore that looks for more goes here.
-	} {
+	}
+	// What sessions left on lost hosts is wiped by the pool, when its watch
+	// of the host says that it is back; a chore that looks for more goes here.
+	chores := []chore{{"verify seeds", verifySeeds}}
+	if in.Snapshots {
+		chores = []chore{{"prune snapshots", pruneSnapshots}}
+	}
+	var out MaintenanceResult
+	for _, chore := range chores {
 		if err := chore.do(ctx, chore.what, &out); err != nil {
 			workflow.GetLogger(ctx).Warn("chore not done", "what", chore.what, "error", err)
 			out.Problems = append(out.Problems, failureOf(chore.what, err).Message)

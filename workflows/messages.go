@@ -57,6 +57,9 @@ const (
 	TypeCapture     = "CaptureSeed"
 	TypeLogin       = "LoginSeed"
 	TypeRotate      = "RotateKeys"
+
+	TypePrune          = "PruneSnapshots"
+	TypeCheckSnapshots = "CheckSnapshots"
 )
 
 // MemoCreated is the field of a session's memo that says when it was created,

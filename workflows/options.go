@@ -12,10 +12,11 @@ import (
 
 // The activity structs, for their method names only: the worker has the real ones.
 var (
-	hosts    *activities.Hosts
-	sessions *activities.Sessions
-	seeds    *activities.Seeds
-	engine   *activities.Engine
+	hosts     *activities.Hosts
+	sessions  *activities.Sessions
+	seeds     *activities.Seeds
+	snapshots *activities.Snapshots
+	engine    *activities.Engine
 )
 
 // do runs one activity; the compiler checks its input and its result.

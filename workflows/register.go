@@ -11,7 +11,7 @@ func Register(r worker.WorkflowRegistry) {
 		TypeSession: Session, TypeHostPool: HostPool, TypeSeed: Seed, TypeSeedPool: SeedPool,
 		TypeProvision: ProvisionHost, TypeCheck: CheckHost, TypeExec: ExecOnHost, TypeScan: ScanHostKeys,
 		TypeMaintenance: Maintenance, TypeCapture: CaptureSeed, TypeLogin: LoginSeed,
-		TypeRotate: RotateKeys,
+		TypeRotate: RotateKeys, TypePrune: PruneSnapshots, TypeCheckSnapshots: CheckSnapshots,
 	} {
 		r.RegisterWorkflowWithOptions(w, workflow.RegisterOptions{Name: name})
 	}

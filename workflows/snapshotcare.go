@@ -1,0 +1,69 @@
+package workflows
+
+import (
+	"errors"
+	"time"
+
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// snapshotsTimeout bounds one attempt to look after a whole store.
+const snapshotsTimeout = 24 * time.Hour
+
+// The workflows that look after a store's snapshots: one of each at a time.
+const (
+	PruneSnapshotsID  = "store/prune-snapshots"
+	LookPruneID       = "store/prune-snapshots/dry-run" // only says what would go
+	CheckSnapshotsID  = "store/check-snapshots"
+	MaintainStoreID   = "maintenance/snapshots" // of the Schedule that prunes
+	storeTaskAttempts = 20
+)
+
+// PruneSnapshots drops what the retention does not keep, and removes from the
+// store what no snapshot needs any more. A worker that dies on the way is
+// followed by another.
+func PruneSnapshots(ctx workflow.Context, in activities.PruneSnapshotsInput) (activities.PruneSnapshotsResult, error) {
+	summary := "prune snapshots"
+	if in.DryRun {
+		summary = "see what pruning snapshots would drop"
+	}
+	return do(ofStore(ctx, summary), snapshots.PruneSnapshots, in)
+}
+
+// CheckSnapshots finds out whether every snapshot can be restored. It changes nothing.
+func CheckSnapshots(ctx workflow.Context, in activities.CheckSnapshotsInput) (activities.CheckSnapshotsResult, error) {
+	return do(ofStore(ctx, "check snapshots"), snapshots.CheckSnapshots, in)
+}
+
+// ofStore is untilDone, but not for ever: somebody waits for the answer, or the
+// next day's run does the same again.
+func ofStore(ctx workflow.Context, summary string) workflow.Context {
+	ctx = untilDone(ctx, summary)
+	opts := workflow.GetActivityOptions(ctx)
+	opts.StartToCloseTimeout = snapshotsTimeout
+	retry := *opts.RetryPolicy
+	retry.MaximumAttempts = storeTaskAttempts
+	opts.RetryPolicy = &retry
+	return workflow.WithActivityOptions(ctx, opts)
+}
+
+// pruneSnapshots is the chore: the same workflow as a person's, so that there
+// is one at a time. Where one is at work already there is nothing to do.
+func pruneSnapshots(ctx workflow.Context, what string, out *MaintenanceResult) error {
+	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+		WorkflowID: PruneSnapshotsID, StaticSummary: what,
+		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+	})
+	var pruned activities.PruneSnapshotsResult
+	err := workflow.ExecuteChildWorkflow(ctx, TypePrune, activities.PruneSnapshotsInput{}).Get(ctx, &pruned)
+	var busy *temporal.ChildWorkflowExecutionAlreadyStartedError
+	if errors.As(err, &busy) {
+		return nil
+	}
+	out.Snapshots = &pruned
+	return err
+}
