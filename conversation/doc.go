@@ -46,7 +46,11 @@
 //   - A turn that uses more than Limits.Tokens is interrupted by the pump.
 //   - No request of codex's is left hanging. What a person decides is reported,
 //     all else is answered at once, lines that are too long to read included.
-//   - A thread that cannot be resumed is never replaced by a new one.
+//   - A thread that cannot be resumed or forked is never replaced by a new one.
+//     A fork is made once, with an id of its own, and from then on resumed.
+//   - What a thread is to be told ([Tell]) reaches it at most once, before its
+//     next turn, as a developer's message that begins no turn and is on record
+//     as a state entry.
 //   - With a [Broker], codex is logged in with an access token after each start,
 //     before its thread is opened, and its requests for a newer one are answered
 //     while the pump is attached; no token is in a state, an entry or a result.

@@ -403,6 +403,8 @@ func TestWhatItSaysObeysCodexsSchema(t *testing.T) {
 	answer("v2/ThreadTurnsListResponse.json", "thread/turns/list", of)
 	answer("v2/ThreadLoadedListResponse.json", "thread/loaded/list", `{}`)
 	answer("v2/ThreadBackgroundTerminalsCleanResponse.json", "thread/backgroundTerminals/clean", of)
+	answer("v2/ThreadInjectItemsResponse.json", "thread/inject_items", fmt.Sprintf(`{"threadId":%q,"items":[]}`, id))
+	answer("v2/ThreadForkResponse.json", "thread/fork", fmt.Sprintf(`{"threadId":%q,"cwd":%q,"approvalPolicy":"never","sandbox":"read-only"}`, id, p.work))
 	seen := map[string]bool{}
 	for _, l := range p.said {
 		switch {

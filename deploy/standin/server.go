@@ -136,6 +136,7 @@ type params struct {
 	IncludeTurns   bool           `json:"includeTurns"`
 	MessageID      string         `json:"clientUserMessageId"`
 	Input          []userInput    `json:"input"`
+	Items          []object       `json:"items"`
 	Config         map[string]any `json:"config"`
 	Limit          int            `json:"limit"`
 	ClientInfo     clientInfo     `json:"clientInfo"`
@@ -156,6 +157,8 @@ var methods = map[string]func(*Server, message, params){
 	"model/list":                       (*Server).modelList,
 	"thread/start":                     (*Server).threadStart,
 	"thread/resume":                    (*Server).threadResume,
+	"thread/fork":                      (*Server).threadFork,
+	"thread/inject_items":              (*Server).injectItems,
 	"thread/read":                      (*Server).threadRead,
 	"thread/turns/list":                (*Server).turnsList,
 	"thread/loaded/list":               (*Server).loadedList,
@@ -263,7 +266,7 @@ func (s *Server) threadResume(m message, p params) {
 		return
 	}
 	if err := t.load(); err != nil {
-		s.refuse(m.ID, "failed to read rollout: "+err.Error())
+		s.refuse(m.ID, err.Error())
 		return
 	}
 	s.mu.Lock()

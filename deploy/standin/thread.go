@@ -4,9 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -27,6 +27,7 @@ type thread struct {
 	held    *os.File // the writer's lock
 	turns   []*past
 	running *turn
+	base    *base // of a fork
 }
 
 // A past is a turn as the rollout keeps it.
@@ -49,7 +50,7 @@ type said struct {
 // messages, its items and its end.
 type record struct {
 	Timestamp string `json:"timestamp"`
-	Type      string `json:"type"` // session_meta, turn_started, user_message, item, turn_ended
+	Type      string `json:"type"` // session_meta, turn_started, user_message, item, response_item, turn_ended
 	Payload   any    `json:"payload"`
 }
 
@@ -129,26 +130,8 @@ func (t *thread) lock() error {
 // record appends to the rollout, which begins with the first turn. Call it
 // with mu held.
 func (t *thread) record(kind string, payload any) error {
-	if t.file == nil {
-		t.name()
-		if t.held == nil {
-			if err := t.lock(); err != nil {
-				return err
-			}
-		}
-		if err := os.MkdirAll(filepath.Dir(t.path), 0o700); err != nil {
-			return err
-		}
-		_, err := os.Stat(t.path)
-		fresh := errors.Is(err, os.ErrNotExist)
-		if t.file, err = os.OpenFile(t.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
-			return err
-		}
-		if fresh {
-			if err := t.record("session_meta", object{"id": t.id, "cwd": t.set.CWD, "cli_version": Version, "model": t.set.Model}); err != nil {
-				return err
-			}
-		}
+	if err := t.begin(); err != nil {
+		return err
 	}
 	line, err := json.Marshal(record{time.Now().UTC().Format(time.RFC3339Nano), kind, payload})
 	if err != nil {
@@ -159,13 +142,15 @@ func (t *thread) record(kind string, payload any) error {
 }
 
 // load reads the rollout. A turn that has no end there was interrupted.
-func (t *thread) load() error {
-	f, err := os.Open(t.path)
+func (t *thread) load() error { return t.read(t.path, math.MaxInt64) }
+
+func (t *thread) read(path string, end int64) error {
+	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	r := bufio.NewReaderSize(f, 4<<10)
+	r := bufio.NewReaderSize(io.LimitReader(f, end), 4<<10)
 	for {
 		line, err := r.ReadBytes('\n')
 		if err == io.EOF {
@@ -193,6 +178,8 @@ func (t *thread) loadLine(line []byte) error {
 		last = t.turns[n-1]
 	}
 	switch {
+	case r.Type == "session_meta":
+		return t.loadMeta(r.Payload)
 	case r.Type == "turn_started":
 		p := &past{}
 		if err := json.Unmarshal(r.Payload, p); err != nil {
