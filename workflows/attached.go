@@ -121,7 +121,8 @@ func (s *session) follow(fut workflow.Future, cancel workflow.CancelFunc) (calle
 			s.st.GraceOver = err == nil && !ok
 		} else {
 			s.setAlarm()
-			err = s.await(func() bool { return awake() || s.alarm.due() })
+			s.setTick()
+			err = s.await(func() bool { return awake() || s.alarm.due() || s.tick.due() })
 		}
 		if err != nil {
 			return called, err

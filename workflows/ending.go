@@ -82,6 +82,7 @@ func (s *session) closeOnHost() (again bool) {
 		s.recordNotes()
 		return false
 	}
+	s.hush() // closing takes the last one
 	for {
 		discard := s.st.Close.Discard || s.st.Layout == nil // a failed prepare left nothing worth saving
 		out, err, calledBack := s.tryClose(discard)
@@ -145,6 +146,7 @@ func (s *session) tryClose(discard bool) (out activities.CloseSessionResult, err
 	out, err = doingUnless(s, opts, func() bool { return s.st.Close.Discard && !discard }, sessions.CloseSession, activities.CloseSessionInput{
 		Claim: s.claim(), Layout: layout, Seed: s.st.Seed, Incarnation: s.st.Incarnation,
 		Discard: discard, ThreadID: s.st.Pump.ThreadID, Seq: s.st.Pump.Seq, Notes: s.unwritten(),
+		Snapshot: s.lastSnapshot(),
 	})
 	// Wherever it stopped, the next one begins again.
 	return out, err, err != nil && s.st.Close.Discard && !discard

@@ -40,6 +40,7 @@ type fakeSessions struct {
 	unprotected string
 	recorded    []activities.RecordNotesInput
 	starts      int
+	snaps       []activities.TakeSnapshotInput
 }
 
 func (f *fakeSessions) call(format string, args ...any) {
@@ -145,6 +146,20 @@ func (f *fakeSessions) CloseSession(ctx context.Context, in activities.CloseSess
 		return activities.CloseSessionResult{}, err
 	}
 	return activities.CloseSessionResult{Wiped: true, Removed: true, Seq: in.Seq + int64(len(in.Notes))}, nil
+}
+
+func (f *fakeSessions) TakeSnapshot(ctx context.Context, in activities.TakeSnapshotInput) (activities.TakeSnapshotResult, error) {
+	f.mu.Lock()
+	f.snaps = append(f.snaps, in)
+	f.mu.Unlock()
+	if err := f.act(ctx, "snapshot", "snapshot %d", in.N); err != nil {
+		return activities.TakeSnapshotResult{}, err
+	}
+	return activities.TakeSnapshotResult{Snapshot: briefOf(in.Claim.Session, in.SnapshotSpec)}, nil
+}
+
+func briefOf(session string, in activities.SnapshotSpec) *activities.SnapshotBrief {
+	return &activities.SnapshotBrief{ID: fmt.Sprintf("%s.snap-%d", session, in.N), Turn: in.Turn, At: in.At, Files: 2, Bytes: 20, Added: 10}
 }
 
 func (f *fakeSessions) RecordNotes(_ context.Context, in activities.RecordNotesInput) (activities.RecordNotesResult, error) {

@@ -109,6 +109,7 @@ type granted struct {
 	Refused *Failure             `json:"refused,omitempty"`
 	Epoch   int64                `json:"epoch,omitempty"`
 	Spec    *activities.HostSpec `json:"spec,omitempty"`
+	Labels  map[string]string    `json:"labels,omitempty"` // of that host
 	Seed    *activities.SeedRef  `json:"seed,omitempty"`
 }
 

@@ -47,6 +47,7 @@ func (s *session) listen(ctx workflow.Context) error {
 		open(SignalInterrupt, checking(s.checkInterrupt), taking(s.takeInterrupt)),
 		open(SignalClose, checking(s.checkClose), taking(s.takeClose)),
 		open(SignalBudget, checking(s.checkBudget), taking(s.takeBudget)),
+		open(SignalSnapshot, checking(s.checkSnapshot), taking(s.takeTakeSnapshot)),
 		workflow.SetQueryHandler(ctx, QueryState, func() (SessionView, error) { return s.view(), nil }),
 		workflow.SetQueryHandler(ctx, QueryApprovals, func() ([]Approval, error) { return s.approvals(), nil }),
 		workflow.SetQueryHandler(ctx, QueryTurn, s.findTurn),
@@ -63,6 +64,7 @@ var doorTexts = map[string]string{
 	SignalDecide:    `a decision: {"approval":"<session>.<n>","digest":"…","outcome":"accept|decline|cancel"}`,
 	SignalInterrupt: `end the running turn: {"by":"…","reason":"…"}`,
 	SignalClose:     `end the session: {"by":"…","discard":false}`,
+	SignalSnapshot:  `take a snapshot now: {"by":"…"}`,
 	SignalBudget:    `what it may use: {"by":"…","turn_timeout":"2h","tokens":100000}`,
 }
 

@@ -3,6 +3,8 @@ package workflows
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -25,7 +27,14 @@ const (
 	// unusedFor is how long a session that closes after its first turn waits
 	// for the message that begins it.
 	unusedFor = 10 * time.Minute
+
+	// lostAfter is how long a host is out of reach before it counts as lost: as
+	// long as a machine takes to be started again.
+	lostAfter = 5 * time.Minute
 )
+
+// mostOften bounds snapshots within a turn, each of which costs events.
+var mostOften = time.Minute
 
 // check refuses a session that could not be held, shown or cleaned up.
 func (in SessionInput) check(ctx workflow.Context) (SessionOptions, error) {
@@ -68,6 +77,9 @@ func (o SessionOptions) withDefaults() (SessionOptions, error) {
 	if err := o.checkCredentials(); err != nil {
 		return o, err
 	}
+	if err := o.checkSnapshots(); err != nil {
+		return o, err
+	}
 	if o.OnAuth == "" && o.Credentials == activities.CredentialsBroker {
 		o.OnAuth = AuthRetry
 	}
@@ -103,6 +115,54 @@ func (o SessionOptions) withDefaults() (SessionOptions, error) {
 	return o, short([]text{
 		{"model", o.Model, maxWord}, {"effort", o.Effort, maxWord}, {"by", o.By, maxWord}, {"dir", o.Dir, maxPath},
 	})
+}
+
+// checkSnapshots sets what was not said of snapshots, parking and lost hosts.
+func (o *SessionOptions) checkSnapshots() error {
+	sn := &o.Snapshot
+	if sn.Work == "" {
+		sn.Work = activities.WorkFull
+	}
+	if sn.When == "" {
+		sn.When = SnapshotTurn
+	}
+	if o.OnHostLost == "" {
+		o.OnHostLost = HostLostWait
+	}
+	if o.LostAfter == 0 {
+		o.LostAfter = lostAfter
+	}
+	for _, w := range []struct {
+		what, is string
+		of       []string
+	}{
+		{"snapshot.work", sn.Work, []string{activities.WorkNone, activities.WorkGit, activities.WorkFull}},
+		{"snapshot.when", sn.When, []string{SnapshotTurn, SnapshotClose, SnapshotOff}},
+		{"on_host_lost", o.OnHostLost, []string{HostLostWait, HostLostMove}},
+	} {
+		if !slices.Contains(w.of, w.is) {
+			return fmt.Errorf("%s %q is none of %s", w.what, excerpt(w.is, maxWord), strings.Join(w.of, ", "))
+		}
+	}
+	excludes := 0
+	for _, x := range sn.Exclude {
+		excludes += len(x) + 1
+	}
+	switch {
+	case excludes > maxPath:
+		return fmt.Errorf("what snapshots exclude takes %d bytes, at most %d", excludes, maxPath)
+	case o.ParkAfter < 0 || o.LostAfter < 0 || sn.Every < 0:
+		return fmt.Errorf("durations must not be negative")
+	case sn.Every > 0 && sn.Every < mostOften:
+		return fmt.Errorf("a snapshot every %v is too often, at least %v", sn.Every, mostOften)
+	case o.From != "" && len(o.From) > maxWord:
+		return fmt.Errorf("it is to begin from a snapshot whose name has %d bytes, at most %d", len(o.From), maxWord)
+	case o.ParkAfter > 0 && sn.When == SnapshotOff:
+		return fmt.Errorf("a session that takes no snapshots cannot park")
+	case o.OnHostLost == HostLostMove && sn.When == SnapshotOff:
+		return fmt.Errorf("a session that takes no snapshots cannot move")
+	}
+	return nil
 }
 
 // checkCredentials refuses a way to give credentials that there is not.

@@ -242,8 +242,9 @@ func (p *pool) serve() {
 		}
 		if l := p.lease(t.Holder); l != nil { // asked again: told again
 			l.Seed = orElse(t.Seed, l.Seed)
-			spec := p.host(l.Host).Spec
-			say(t.who(), granted{Epoch: l.Epoch, Spec: &spec})
+			host := p.host(l.Host)
+			spec := host.Spec
+			say(t.who(), granted{Epoch: l.Epoch, Spec: &spec, Labels: host.Labels})
 			continue
 		}
 		h, why := p.choose(t.acquire)
@@ -252,7 +253,7 @@ func (p *pool) serve() {
 			p.st.Epoch++
 			p.st.Leases = append(p.st.Leases, poolLease{Holder: t.Holder, Host: h.Spec.Name, Epoch: p.st.Epoch, Seed: t.Seed, Run: t.Run})
 			spec := h.Spec
-			say(t.who(), granted{Epoch: p.st.Epoch, Spec: &spec})
+			say(t.who(), granted{Epoch: p.st.Epoch, Spec: &spec, Labels: h.Labels})
 		case why.Kind != "busy":
 			say(t.who(), granted{Refused: why})
 		case len(left) >= maxLine:

@@ -19,7 +19,7 @@ func (s *session) prepare() (f *Failure, again bool) {
 		if got == nil {
 			return f, again
 		}
-		s.st.Lease = &hostLease{Spec: *got.Spec, Epoch: got.Epoch}
+		s.st.Lease = &hostLease{Spec: *got.Spec, Epoch: got.Epoch, Labels: got.Labels}
 		s.st.Attempt++
 		// It begins with the time, so that a session whose id was used before,
 		// longer ago than Temporal remembers, is above whatever a host or the

@@ -17,14 +17,23 @@ import (
 )
 
 func TestATurnAndAnApprovalCostFewEvents(t *testing.T) {
+	t.Run("without snapshots", func(t *testing.T) { costsFewEvents(t, SnapshotClose, 14) })
+	t.Run("with a snapshot after each turn", func(t *testing.T) { costsFewEvents(t, SnapshotTurn, 14+8) })
+}
+
+func costsFewEvents(t *testing.T, when string, turn int) {
 	r := newReal(t)
 	r.work()
-	id := r.session("s", SessionOptions{})
+	id := r.session("s", SessionOptions{Snapshot: SnapshotOptions{When: when}})
 	r.becomes(id, Idle)
 	count := r.events(id)
 	cost := func(what string, most int, do func()) {
 		t.Helper()
 		do()
+		r.until("no snapshot is on its way", func() bool {
+			v := r.view(id).Snapshot
+			return v == nil || v.Tried == r.view(id).Turn.N
+		})
 		now := r.events(id)
 		t.Logf("%s: %d events", what, now-count)
 		if now-count > most {
@@ -32,32 +41,32 @@ func TestATurnAndAnApprovalCostFewEvents(t *testing.T) {
 		}
 		count = now
 	}
-	cost("plain turn, message by update", 14, func() {
+	cost("plain turn, message by update", turn, func() {
 		r.say(id, "m1", "hello")
 		r.ended(id, "m1", "completed")
 		r.becomes(id, Idle)
 	})
-	cost("plain turn, message by signal", 14, func() {
+	cost("plain turn, message by signal", turn, func() {
 		r.signal(SessionID(id), SignalMessage, Message{ID: "m2", Text: "hello"})
 		r.until("the message is there", func() bool { return r.view(id).Turn.N == 2 })
 		r.ended(id, "m2", "completed")
 		r.becomes(id, Idle)
 	})
-	cost("turn with an approval decided by update", 14+15, func() {
+	cost("turn with an approval decided by update", turn+15, func() {
 		r.say(id, "m3", "ask make")
 		r.becomes(id, Waiting)
 		r.decide(id, 1, "accept", "")
 		r.ended(id, "m3", "completed")
 		r.becomes(id, Idle)
 	})
-	cost("turn with an approval decided by signal", 14+15, func() {
+	cost("turn with an approval decided by signal", turn+15, func() {
 		r.say(id, "m4", "ask make")
 		r.becomes(id, Waiting)
 		r.signal(SessionID(id), SignalDecide, r.decision(id, 2, "decline", ""))
 		r.ended(id, "m4", "completed")
 		r.becomes(id, Idle)
 	})
-	cost("turn with three approvals asked at once and decided one by one", 14+3*15, func() {
+	cost("turn with three approvals asked at once and decided one by one", turn+3*15, func() {
 		r.say(id, "m5", "ask a b c")
 		r.becomes(id, Waiting)
 		for n := 3; n <= 5; n++ {

@@ -39,6 +39,10 @@ type session struct {
 	stir  activities.Stirred // the newest, while a pump is attached
 	roll  *rollover
 	alarm *alarm // for approvals that expire
+	tick  *alarm // for snapshots within a long turn
+
+	taking workflow.CancelFunc // calls back the snapshot that is being taken
+	hushed int                 // how many want that none is taken
 }
 
 func newSession(ctx workflow.Context, in SessionInput) (*session, error) {
@@ -49,6 +53,7 @@ func newSession(ctx workflow.Context, in SessionInput) (*session, error) {
 	s := &session{id: in.ID, opt: opt, st: in.Carry, log: workflow.GetLogger(ctx), roll: newRollover(ctx)}
 	s.ctx, _ = workflow.NewDisconnectedContext(ctx)
 	s.alarm = newAlarm(s.ctx, "an approval expires")
+	s.tick = newAlarm(s.ctx, "a snapshot is due")
 	if s.st == nil {
 		// Not the time of the first task, for the first worker may come much
 		// later; and no finer than lists have it.
@@ -58,6 +63,7 @@ func newSession(ctx workflow.Context, in SessionInput) (*session, error) {
 	if err := s.listen(ctx); err != nil {
 		return nil, err
 	}
+	workflow.Go(s.ctx, s.takeSnapshots)
 	workflow.Go(s.ctx, func(gctx workflow.Context) {
 		ctx.Done().Receive(gctx, nil)
 		if s.st.Close == nil {
@@ -244,6 +250,7 @@ func (s *session) note(n activities.Note) {
 // rollOver continues as a new run and loses nothing: no handler is at work, no
 // signal lies unread, no activity runs.
 func (s *session) rollOver() error {
+	s.hush() // the next run takes it up
 	if err := s.await(func() bool { return workflow.AllHandlersFinished(s.ctx) }); err != nil {
 		return err
 	}

@@ -263,6 +263,13 @@ func (h *standIn) CloseSession(ctx context.Context, in activities.CloseSessionIn
 	return activities.CloseSessionResult{Wiped: true, Removed: true, Seq: in.Seq + int64(len(in.Notes))}, nil
 }
 
+func (h *standIn) TakeSnapshot(ctx context.Context, in activities.TakeSnapshotInput) (activities.TakeSnapshotResult, error) {
+	if err := h.pass(ctx, "snapshot "+in.Claim.Session); err != nil {
+		return activities.TakeSnapshotResult{}, err
+	}
+	return activities.TakeSnapshotResult{Snapshot: briefOf(in.Claim.Session, in.SnapshotSpec)}, nil
+}
+
 func (h *standIn) RecordNotes(_ context.Context, in activities.RecordNotesInput) (activities.RecordNotesResult, error) {
 	return activities.RecordNotesResult{Seq: in.Seq + int64(len(in.Notes))}, nil
 }

@@ -62,6 +62,9 @@ type sessionState struct {
 	// attached to it.
 	Stirred bool `json:"stirred,omitempty"`
 
+	Snap   snapState `json:"snap,omitzero"`
+	TickAt time.Time `json:"tick_at,omitzero"` // when the next snapshot within the turn is due
+
 	Queue   []queuedMessage `json:"queue,omitempty"`
 	Seen    []seenMessage   `json:"seen,omitempty"` // left the queue; newest last, for repeats
 	Turns   []TurnView      `json:"turns,omitempty"`
@@ -99,8 +102,9 @@ type sessionState struct {
 
 // hostLease is a slot that the pool granted.
 type hostLease struct {
-	Spec  activities.HostSpec `json:"spec"`
-	Epoch int64               `json:"epoch"`
+	Spec   activities.HostSpec `json:"spec"`
+	Epoch  int64               `json:"epoch"`
+	Labels map[string]string   `json:"labels,omitempty"` // of the host
 }
 
 // queuedMessage is a message and the turn that was promised to it.

@@ -195,7 +195,8 @@ func failureData(f *Failure) map[string]string {
 
 func (s *session) endTurn(status string, f *Failure, fill func(*TurnView)) {
 	now := workflow.Now(s.ctx)
-	s.st.Running, s.st.Busy, s.st.Said = false, false, nil
+	s.st.Running, s.st.Busy, s.st.Said, s.st.TickAt = false, false, nil, time.Time{}
+	s.turnToKeep()
 	if v := s.st.turn(s.st.TurnN); v != nil {
 		v.Status, v.EndedAt, v.Error = status, now, f
 		fill(v)

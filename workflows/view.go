@@ -107,7 +107,7 @@ func (s *session) view() SessionView {
 		Usage: UsageView{Input: st.Pump.Usage.Input, Output: st.Pump.Usage.Output, Cached: st.Pump.Usage.Cached, Turns: st.TurnN},
 		Options: map[string]string{"sandbox": s.opt.Sandbox, "approval_policy": s.opt.ApprovalPolicy,
 			"model": st.Pump.Model, "dir": s.opt.Dir, "codex": st.Pump.CodexVersion, "on_interrupt": s.opt.OnInterrupt, "credentials": s.opt.Credentials, "on_auth": s.opt.OnAuth},
-		Budget: s.budgetView(), Messages: s.messages(),
+		Budget: s.budgetView(), Messages: s.messages(), Snapshot: s.snapshotView(),
 	}
 	if st.Close != nil && st.Status != Closed && st.Status != Failed {
 		v.State = Closing
@@ -197,6 +197,12 @@ func (s *session) details() string {
 	}
 	if st.Error != nil {
 		say("- error: %s: %s (%s)\n", st.Error.Kind, excerpt(st.Error.Message, 500), excerpt(st.Error.Hint, 300))
+	}
+	if sn := st.Snap; sn.Good != nil {
+		say("- snapshot: %s, of turn %d\n", sn.Good.ID, sn.Good.Turn)
+	}
+	if f := st.Snap.Error; f != nil {
+		say("- snapshot %d failed: %s: %s (%s)\n", st.Snap.Tried, f.Kind, excerpt(f.Message, 500), excerpt(f.Hint, 300))
 	}
 	for _, a := range st.open() {
 		say("\n**%s** (%s), until %s\n\n    %s\n", s.approvalID(a.N), a.Request.Kind,
