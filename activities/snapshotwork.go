@@ -1,6 +1,9 @@
 package activities
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Policies for the work folder in a snapshot.
 const (
@@ -101,6 +104,20 @@ type SnapshotLimits struct {
 	Keep     int           // newest of each session; 0 is all
 	MaxAge   time.Duration // 0 is any; the newest of a session is kept in any case
 	MaxBytes int64         // of what one holds; 0 is no bound
+}
+
+// SnapshotsProgress is in the heartbeats of PruneSnapshots and CheckSnapshots.
+type SnapshotsProgress struct {
+	Step  string `json:"step"` // what is being done, in a word or two
+	Done  int64  `json:"done"`
+	Total int64  `json:"total,omitempty"` // 0 where it is not known
+}
+
+func (p SnapshotsProgress) String() string {
+	if p.Total > 0 {
+		return fmt.Sprintf("%s: %d of %d", p.Step, p.Done, p.Total)
+	}
+	return fmt.Sprintf("%s: %d", p.Step, p.Done)
 }
 
 // PruneSnapshotsInput: drop what the retention does not keep, and what nothing needs.

@@ -89,23 +89,25 @@ func freshenApproval(ap *workflows.Approval, live activities.SessionLive) {
 	}
 }
 
-// freshenAll asks the sessions of a list that run how they are. What does not
-// answer in time is left as Temporal keeps it.
+// freshenAll asks the sessions of a list that have not ended how they are. What
+// does not answer in time is left as Temporal keeps it.
 func (a *app) freshenAll(ctx context.Context, t *temporal, list []workflows.SessionView) {
 	ctx, cancel := context.WithTimeout(ctx, liveWait)
 	defer cancel()
 	var g errgroup.Group
 	g.SetLimit(8)
 	for i := range list {
-		if !goesOn(list[i].State) {
+		if list[i].State == workflows.Closed || list[i].State == workflows.Failed {
 			continue
 		}
 		g.Go(func() error {
 			id := list[i].ID
 			var v workflows.SessionView
 			if t.query(ctx, "show session "+id, workflows.SessionID(id), workflows.QueryState, &v) == nil {
-				live, trouble := a.live(ctx, t, id)
-				freshen(&v, live, trouble)
+				if goesOn(v.State) {
+					live, trouble := a.live(ctx, t, id)
+					freshen(&v, live, trouble)
+				}
 				list[i] = v
 			}
 			return nil

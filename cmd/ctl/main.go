@@ -25,6 +25,7 @@ var commands = []func(*app) *cobra.Command{
 	sessionCommand,
 	approvalCommand,
 	transcriptCommand,
+	snapshotCommand,
 }
 
 func main() {

@@ -26,6 +26,7 @@ type startFlags struct {
 	credentials, onAuth            string
 	labels                         []string
 	expiry, turnTimeout            time.Duration
+	goOn                           goOnFlags
 }
 
 func (f *startFlags) add(c *cobra.Command, _ string) {
@@ -47,6 +48,7 @@ func (f *startFlags) add(c *cobra.Command, _ string) {
 	fl.StringVar(&f.credentials, "credentials", "planted", "planted (auth.json on the host) or broker (a ChatGPT login stays away from the host; codex gets short-lived access tokens)")
 	fl.StringVar(&f.onAuth, "on-auth", "", "when a turn got no access token in time: retry (say the same once more if it began nothing; the default with a broker) or ask (wait for a message)")
 	fl.StringVar(&f.budget, "budget", "", "`tokens=N,time=D`: tokens that the session may use in all, longest turn")
+	f.goOn.add(c)
 }
 
 func (f *startFlags) options() (workflows.SessionOptions, error) {
@@ -69,6 +71,9 @@ func (f *startFlags) options() (workflows.SessionOptions, error) {
 		if b.time > 0 {
 			opt.TurnTimeout = b.time
 		}
+	}
+	if err := f.goOn.set(&opt); err != nil {
+		return opt, err
 	}
 	if f.host != "" && len(f.labels) > 0 {
 		return opt, usage("--host and --label: give one of them")
@@ -154,6 +159,9 @@ terminal. Prints the final message and closes the session, unless --keep.`,
 				return err
 			}
 			opt.CloseAfter = !keep
+			if opt.CloseAfter && opt.ParkAfter > 0 {
+				return usage("--park-after is for a session that stays: give --keep, or leave it out")
+			}
 			id, err := f.sessionID()
 			if err != nil {
 				return err

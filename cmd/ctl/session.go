@@ -14,7 +14,7 @@ import (
 func sessionCommand(a *app) *cobra.Command {
 	return group("session", "durable conversations",
 		sessionStartCommand(a), sessionSendCommand(a), sessionListCommand(a), sessionShowCommand(a), sessionFollowCommand(a),
-		sessionInterruptCommand(a), sessionSteerCommand(a), sessionSetCommand(a), sessionCloseCommand(a))
+		sessionInterruptCommand(a), sessionSteerCommand(a), sessionParkCommand(a), sessionResumeCommand(a), sessionSetCommand(a), sessionCloseCommand(a))
 }
 
 func sessionStartCommand(a *app) *cobra.Command {
@@ -145,6 +145,11 @@ func (a *app) session(ctx context.Context, t *temporal, id string) (workflows.Se
 
 func showSession(p *printer, v workflows.SessionView) {
 	turn, process, failure := "", "", ""
+	snapshot, snapshotTrouble := snapshotText(v.Snapshot)
+	warm := ""
+	if v.Warm != nil {
+		warm = fmt.Sprintf("on %s, where it comes back at once; since %s", v.Warm.Host, age(v.Warm.Since))
+	}
 	if v.Turn != nil {
 		turn = fmt.Sprintf("%d, %s", v.Turn.N, v.Turn.Status)
 	}
@@ -164,8 +169,9 @@ func showSession(p *printer, v workflows.SessionView) {
 		}
 	}
 	p.fields(plain("id"), painted(bold, v.ID), plain("state"), painted(stateColour(v.State), string(v.State)), plain("waits for"), plain(v.Waits),
-		plain("host"), plain(v.Host), plain("seed"), plain(v.Seed), plain("thread"), plain(v.ThreadID), plain("turn"), plain(turn),
+		plain("host"), plain(v.Host), plain("lost"), painted(red, lostText(v.Lost)), plain("warm"), plain(warm), plain("attempt"), plain(attemptText(v.Attempt)), plain("seed"), plain(v.Seed), plain("thread"), plain(v.ThreadID), plain("turn"), plain(turn),
 		plain("process"), plain(process), plain("tokens"), plain(tokens(v.Usage)), plain("budget"), plain(budgetText(v.Budget)),
+		plain("snapshot"), plain(snapshot), plain("snapshot failed"), painted(red, snapshotTrouble),
 		plain("on interrupt"), plain(v.Options["on_interrupt"]), plain("unprotected"), painted(red, v.Unprotected), plain("error"), painted(red, failure),
 		plain("created"), plain(v.CreatedAt), plain("updated"), plain(v.UpdatedAt))
 	for _, r := range v.Requests {
@@ -252,9 +258,9 @@ func sessionListCommand(a *app) *cobra.Command {
 					if v.Turn != nil {
 						turn = fmt.Sprint(v.Turn.N)
 					}
-					rows = append(rows, []cell{painted(bold, v.ID), painted(stateColour(v.State), string(v.State)), plain(v.Waits), plain(v.Host), plain(v.Seed), plain(turn), plain(v.CreatedAt)})
+					rows = append(rows, []cell{painted(bold, v.ID), painted(stateColour(v.State), string(v.State)), plain(v.Waits), plain(v.Host), plain(v.Seed), plain(turn), plain(v.CreatedAt), painted(yellow, whereabouts(v))})
 				}
-				p.table([]string{"ID", "STATE", "WAITS FOR", "HOST", "SEED", "TURN", "CREATED"}, rows)
+				p.table([]string{"ID", "STATE", "WAITS FOR", "HOST", "SEED", "TURN", "CREATED", ""}, rows)
 			})
 		},
 	}

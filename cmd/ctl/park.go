@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/workflows"
+)
+
+// moveWait is how long ctl waits for a session to park, or to come back.
+const moveWait = 10 * time.Minute
+
+func sessionParkCommand(a *app) *cobra.Command {
+	var noWait bool
+	c := &cobra.Command{
+		Use: "park ID", Short: "let an idle session sleep: it gives back host and credentials", Args: cobra.ExactArgs(1),
+		Long: `Takes a snapshot, stops codex, wipes the credentials and gives back host and seed. The
+session's folder stays on the host, so that it comes back there within seconds. The next
+message brings it back, on that host or, where that is not to be had, on another one.
+One with a running turn is refused (exit 6).`,
+		Example: "  ctl session park release-42",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.park(c.Context(), args[0], noWait)
+		},
+	}
+	c.Flags().BoolVar(&noWait, "no-wait", false, "do not wait until it is parked")
+	return c
+}
+
+func sessionResumeCommand(a *app) *cobra.Command {
+	var host string
+	var noWait bool
+	c := &cobra.Command{
+		Use: "resume ID", Short: "bring a session back, here or on another host", Args: cobra.ExactArgs(1),
+		Long: `Brings a parked session back, on the host where it was if that has a free slot. With --host
+it goes on there: an idle one moves, and one whose host is lost goes on from its newest
+snapshot, as a new attempt. One with a running turn is refused (exit 6).`,
+		Example: "  ctl session resume release-42\n  ctl session resume release-42 --host web-2",
+		RunE: func(c *cobra.Command, args []string) error {
+			if host != "" {
+				if err := checkName("host name", host); err != nil {
+					return err
+				}
+			}
+			return a.resume(c.Context(), args[0], host, noWait)
+		},
+	}
+	c.Flags().StringVar(&host, "host", "", "`NAME` of the host where it goes on")
+	c.Flags().BoolVar(&noWait, "no-wait", false, "do not wait until it is back")
+	return c
+}
+
+func (a *app) park(ctx context.Context, id string, noWait bool) error {
+	doing := "park session " + id
+	t, kept, err := a.say(ctx, id, doing, workflows.SignalPark, workflows.Park{By: person()}, quiet)
+	if err != nil {
+		return err
+	}
+	if kept || noWait {
+		return a.showMoved(ctx, t, id, moved(kept, "parking"))
+	}
+	v, err := a.awaitSession(ctx, t, id, doing, moveWait, func(v workflows.SessionView) (bool, error) {
+		switch {
+		case v.State == workflows.Parked:
+			return true, nil
+		case v.State == workflows.Running:
+			return false, refused("%s: somebody said something to it meanwhile, so it goes on", doing)
+		}
+		return false, goneOn(doing, v)
+	})
+	if err != nil {
+		return err
+	}
+	return a.print().show(v, func(p *printer) {
+		p.printf("session %s is parked%s; the next message brings it back\n", id, warmText(v.Warm))
+	})
+}
+
+func (a *app) resume(ctx context.Context, id, host string, noWait bool) error {
+	doing := "resume session " + id
+	t, kept, err := a.say(ctx, id, doing, workflows.SignalResume, workflows.Resume{Host: host, By: person()}, takesMore)
+	if err != nil {
+		return err
+	}
+	if kept || noWait {
+		return a.showMoved(ctx, t, id, moved(kept, "coming back"))
+	}
+	v, err := a.awaitSession(ctx, t, id, doing, moveWait, func(v workflows.SessionView) (bool, error) {
+		switch v.State {
+		case workflows.Idle, workflows.Interrupted, workflows.Running, workflows.Waiting:
+			return host == "" || v.Host == host, nil
+		}
+		return false, goneOn(doing, v)
+	})
+	if err != nil {
+		return err
+	}
+	return a.print().show(v, func(p *printer) { p.printf("session %s is back on %s, attempt %d\n", id, v.Host, v.Attempt) })
+}
+
+// say delivers what a session is told; kept says that no worker was there to take it.
+func (a *app) say(ctx context.Context, id, doing, name string, arg any, check func(string) func(workflows.SessionDetail) error) (*temporal, bool, error) {
+	if err := checkName("session id", id); err != nil {
+		return nil, false, err
+	}
+	t, err := a.temporal(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	msg := delivery{doing: doing, session: id, name: name, msg: arg, check: check(doing)}
+	var v workflows.SessionView
+	kept, err := msg.deliver(ctx, t, &v)
+	return t, kept, err
+}
+
+// quiet is takesMore for what needs a session that has nothing to do.
+func quiet(doing string) func(workflows.SessionDetail) error {
+	return func(d workflows.SessionDetail) error {
+		if err := takesMore(doing)(d); err != nil {
+			return err
+		}
+		for _, turn := range d.Turns {
+			if !turn.Done() {
+				return refused("%s: turn %d has not ended", doing, turn.N)
+			}
+		}
+		return nil
+	}
+}
+
+func moved(kept bool, done string) string {
+	if kept {
+		return "kept until a worker is up"
+	}
+	return done
+}
+
+func (a *app) showMoved(ctx context.Context, t *temporal, id, done string) error {
+	v, err := a.session(ctx, t, id)
+	if err != nil {
+		return err
+	}
+	return a.print().show(asKnown(v), func(p *printer) { p.printf("session %s: %s\n", id, done) })
+}
+
+// warmText says where a parked session comes back at once.
+func warmText(w *workflows.WarmView) string {
+	if w == nil || w.Host == "" {
+		return ""
+	}
+	return ", warm on " + w.Host
+}
+
+// snapshotText is what of a session is in the store, in a line.
+func snapshotText(s *workflows.SnapshotView) (text, trouble string) {
+	if s == nil {
+		return "", ""
+	}
+	if s.ID != "" {
+		text = fmt.Sprintf("%s, of turn %d, %s", s.ID, s.Turn, age(s.At))
+	}
+	if s.Taking > 0 {
+		text = firstOf(text, "none yet") + "; another one is being taken"
+	}
+	if s.Error != nil {
+		trouble = s.Error.Kind + ": " + s.Error.Message
+		if s.Error.Hint != "" {
+			trouble += " (" + s.Error.Hint + ")"
+		}
+	}
+	return text, trouble
+}
+
+// lostText says that a host is lost, and what becomes of its session.
+func lostText(l *workflows.LostView) string {
+	if l == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s cannot be reached since %s", l.Host, l.Since.UTC().Format(time.RFC3339))
+	if l.Why != "" {
+		text += ": " + l.Why
+	}
+	if l.Stays != "" {
+		text += "; it waits for it: " + l.Stays
+	}
+	return text
+}
+
+// whereabouts is what is unusual about where a session is, in a few words.
+func whereabouts(v workflows.SessionView) string {
+	var out []string
+	if v.Attempt > 1 {
+		out = append(out, fmt.Sprintf("attempt %d", v.Attempt))
+	}
+	if v.Lost != nil {
+		out = append(out, v.Lost.Host+" is lost")
+	}
+	if v.Warm != nil && v.Warm.Host != "" {
+		out = append(out, "warm on "+v.Warm.Host)
+	}
+	if s := v.Snapshot; s != nil && s.Error != nil {
+		out = append(out, "newest snapshot failed")
+	}
+	return strings.Join(out, ", ")
+}
+
+// attemptText is how often a session began anew on some host; empty the first time.
+func attemptText(n int) string {
+	if n < 2 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}

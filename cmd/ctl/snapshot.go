@@ -1,0 +1,310 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/snapshots"
+	"fairlead.dev/fairlead/workflows"
+)
+
+func snapshotCommand(a *app) *cobra.Command {
+	return group("snapshot", "what it takes to go on elsewhere",
+		snapshotCreateCommand(a), snapshotListCommand(a), snapshotShowCommand(a), snapshotRestoreCommand(a), snapshotExportCommand(a),
+		snapshotDeleteCommand(a), snapshotPruneCommand(a), snapshotCheckCommand(a))
+}
+
+// snapshotWait is how long ctl waits for a snapshot to be taken.
+const snapshotWait = 30 * time.Minute
+
+func snapshotCreateCommand(a *app) *cobra.Command {
+	var noWait bool
+	c := &cobra.Command{
+		Use: "create ID", Short: "take a snapshot of a session now", Args: cobra.ExactArgs(1),
+		Long: `Takes a snapshot of a session now, also in the middle of a turn, which goes on meanwhile.
+Waits until it is whole: in the store, read back, and searched for secrets.
+Exit 1 if it could not be taken; the last good one stays what it is.`,
+		Example: "  ctl snapshot create release-42",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.createSnapshot(c.Context(), args[0], noWait)
+		},
+	}
+	c.Flags().BoolVar(&noWait, "no-wait", false, "do not wait until it is whole")
+	return c
+}
+
+func (a *app) createSnapshot(ctx context.Context, id string, noWait bool) error {
+	doing := "take a snapshot of session " + id
+	if err := checkName("session id", id); err != nil {
+		return err
+	}
+	t, err := a.temporal(ctx)
+	if err != nil {
+		return err
+	}
+	acc := workflows.SnapshotAccepted{Session: id}
+	msg := delivery{doing: doing, session: id, name: workflows.SignalSnapshot, msg: workflows.TakeSnapshot{By: person()}, check: takesMore(doing)}
+	kept, err := msg.deliver(ctx, t, &acc)
+	if err != nil {
+		return err
+	}
+	if kept || noWait {
+		return a.print().show(acc, func(p *printer) {
+			if kept {
+				p.printf("%s: kept until a worker is up\n", id)
+				return
+			}
+			p.printf("%s: snapshot %d is being taken\n", id, acc.N)
+		})
+	}
+	v, err := a.awaitSnapshot(ctx, t, acc)
+	if err != nil {
+		return err
+	}
+	worker, err := a.anyWorker(ctx, t)
+	if err != nil {
+		return err
+	}
+	m, err := worker.Snapshot(ctx, v.ID)
+	if err != nil {
+		return apiFailure(doing, err)
+	}
+	return a.print().show(m, func(p *printer) {
+		p.printf("%s  %s in %d files, %s new to the store\n", p.paint(bold, m.ID), size(m.Bytes), m.Files, size(m.AddedBytes))
+	})
+}
+
+// awaitSnapshot waits until snapshot N of a session, or one after it, is whole.
+func (a *app) awaitSnapshot(ctx context.Context, t *temporal, acc workflows.SnapshotAccepted) (workflows.SnapshotView, error) {
+	doing := "take a snapshot of session " + acc.Session
+	var got workflows.SnapshotView
+	_, err := a.awaitSession(ctx, t, acc.Session, doing, snapshotWait, func(v workflows.SessionView) (bool, error) {
+		s := v.Snapshot
+		switch {
+		case s == nil || s.Tried < acc.N && s.N < acc.N:
+			return false, goneOn(doing, v)
+		case s.N >= acc.N:
+			got = *s
+			return true, nil
+		case s.Error != nil:
+			e := failureExit(doing, s.Error)
+			e.code = exitFailed
+			return false, e
+		}
+		return false, refused("%s: there is nothing worth keeping yet", doing).hinted("say something to it first")
+	})
+	return got, err
+}
+
+// goneOn refuses to wait for a session that has ended.
+func goneOn(doing string, v workflows.SessionView) error {
+	switch v.State {
+	case workflows.Closed:
+		return refused("%s: it closed meanwhile", doing)
+	case workflows.Failed:
+		return failureExit(doing, v.Error)
+	}
+	return nil
+}
+
+// awaitSession looks at a session until done says so, or --timeout (or wait) is over.
+func (a *app) awaitSession(ctx context.Context, t *temporal, id, doing string, wait time.Duration, done func(workflows.SessionView) (bool, error)) (workflows.SessionView, error) {
+	wait = a.wait(wait)
+	ctx, cancel := context.WithTimeoutCause(ctx, wait, timedOut("%s: no end within %s", doing, wait).
+		hinted("it goes on; `ctl session show %s` says how far it is", id))
+	defer cancel()
+	look := time.NewTicker(250 * time.Millisecond)
+	defer look.Stop()
+	for {
+		var v workflows.SessionView
+		err := t.query(ctx, doing, workflows.SessionID(id), workflows.QueryState, &v)
+		switch {
+		case err == nil:
+			if ok, err := done(v); ok || err != nil {
+				return v, err
+			}
+		case ctx.Err() == nil && exitOf(err) != exitUnreachable: // a worker that is away comes back
+			return v, err
+		}
+		select {
+		case <-ctx.Done():
+			return v, context.Cause(ctx)
+		case <-look.C:
+		}
+	}
+}
+
+func snapshotListCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "list [ID]", Short: "snapshots of a session, or of all, oldest first", Args: cobra.MaximumNArgs(1),
+		Long: `Lists the snapshots of a session, or of all that the store holds, oldest first.
+One that is incomplete was not finished (or is just being taken); it is never used.
+SIZE is what it holds, ADDED what came into the store with it.`,
+		Example: "  ctl snapshot list release-42\n  ctl snapshot list -o json",
+		RunE: func(c *cobra.Command, args []string) error {
+			session := ""
+			if len(args) > 0 {
+				if session = args[0]; checkName("session id", session) != nil {
+					return checkName("session id", session)
+				}
+			}
+			_, worker, err := a.storeWorker(c.Context())
+			if err != nil {
+				return err
+			}
+			return a.listSnapshots(c.Context(), worker, session)
+		},
+	}
+}
+
+// storeWorker is a worker that shows what is in the store.
+func (a *app) storeWorker(ctx context.Context) (*temporal, *api.Client, error) {
+	t, err := a.temporal(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	worker, err := a.anyWorker(ctx, t)
+	return t, worker, err
+}
+
+func (a *app) listSnapshots(ctx context.Context, worker *api.Client, session string) error {
+	p := a.print()
+	rows := [][]cell{}
+	for m, err := range worker.Snapshots(ctx, session) {
+		if err != nil {
+			return apiFailure("list snapshots", err)
+		}
+		if p.json {
+			if err := p.show(m, nil); err != nil {
+				return err
+			}
+			continue
+		}
+		rows = append(rows, snapshotRow(m))
+	}
+	if !p.json {
+		p.table([]string{"SNAPSHOT", "TURN", "TAKEN", "FILES", "SIZE", "ADDED", ""}, rows)
+	}
+	return nil
+}
+
+func snapshotRow(m snapshots.Manifest) []cell {
+	if !m.Complete {
+		return []cell{painted(bold, m.ID), plain(""), plain(m.CreatedAt), plain(""), plain(""), plain(""), painted(red, "incomplete")}
+	}
+	return []cell{painted(bold, m.ID), plain(m.Turn), plain(m.CreatedAt), plain(m.Files), plain(size(m.Bytes)), plain(size(m.AddedBytes)), plain(strings.Join(oddities(m), ", "))}
+}
+
+// oddities are what a person should know of a snapshot before using it.
+func oddities(m snapshots.Manifest) (out []string) {
+	if m.Masked > 0 {
+		out = append(out, fmt.Sprintf("%d secrets masked", m.Masked))
+	}
+	if n := len(m.LeftOut); n > 0 {
+		out = append(out, fmt.Sprintf("%d left out", n))
+	}
+	return out
+}
+
+// size is a number of bytes for people.
+func size(n int64) string {
+	const units = "KMGTP"
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, unit := float64(n)/1024, 0
+	for v >= 1023.95 && unit < len(units)-1 {
+		v, unit = v/1024, unit+1
+	}
+	return fmt.Sprintf("%.1f %ciB", v, units[unit])
+}
+
+func snapshotShowCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "show SNAP", Short: "what a snapshot holds, and how its session was set up", Args: cobra.ExactArgs(1),
+		Example: "  ctl snapshot show release-42.snap-20260102t030405-0a1b2c",
+		RunE: func(c *cobra.Command, args []string) error {
+			m, _, _, err := a.snapshot(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.print().show(m, func(p *printer) { showSnapshot(p, m) })
+		},
+	}
+}
+
+// snapshot finds one by its id, with the worker that knows it.
+func (a *app) snapshot(ctx context.Context, id string) (snapshots.Manifest, *temporal, *api.Client, error) {
+	var m snapshots.Manifest
+	if err := checkSnapshot(id); err != nil {
+		return m, nil, nil, err
+	}
+	t, worker, err := a.storeWorker(ctx)
+	if err != nil {
+		return m, nil, nil, err
+	}
+	m, err = worker.Snapshot(ctx, id)
+	return m, t, worker, apiFailure("find snapshot "+id, err)
+}
+
+// checkSnapshot refuses what cannot be the id of a snapshot.
+func checkSnapshot(id string) error {
+	if _, err := snapshots.SessionOf(id); err != nil {
+		return usage("%q is not the id of a snapshot", id).hinted("`ctl snapshot list` shows them: SESSION.snap-…")
+	}
+	return nil
+}
+
+func showSnapshot(p *printer, m snapshots.Manifest) {
+	state := painted(green, "complete")
+	if !m.Complete {
+		state = painted(red, "incomplete: it was not finished, or is just being taken; it is never used")
+	}
+	p.fields(plain("id"), painted(bold, m.ID), plain("session"), plain(m.Session), plain("state"), state,
+		plain("turn"), plain(m.Turn), plain("taken"), plain(m.CreatedAt), plain("thread"), plain(m.ThreadID), plain("codex"), plain(m.CodexVersion),
+		plain("files"), plain(m.Files), plain("size"), plain(size(m.Bytes)), plain("stored"), plain(size(m.StoredBytes)+", "+size(m.AddedBytes)+" of it new with it"),
+		plain("masked"), plain(countOf(m.Masked, "secret")))
+	for _, l := range m.LeftOut {
+		p.printf("left out  %s\n", clean(fmt.Sprint(l)))
+	}
+}
+
+// countOf is a number of things; empty for none.
+func countOf(n int, thing string) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+func snapshotDeleteCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "delete SNAP", Short: "remove a snapshot", Args: cobra.ExactArgs(1),
+		Long: `Removes a snapshot from the store. The newest good one of a session that goes on is
+refused (exit 6): it is what the session goes on from. What no other snapshot needs of
+it leaves the store with a later 'ctl snapshot prune'.`,
+		Example: "  ctl snapshot delete release-42.snap-20260102t030405-0a1b2c",
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := checkSnapshot(args[0]); err != nil {
+				return err
+			}
+			_, worker, err := a.storeWorker(c.Context())
+			if err != nil {
+				return err
+			}
+			m, err := worker.DeleteSnapshot(c.Context(), args[0])
+			if err != nil {
+				return apiFailure("delete snapshot "+args[0], err)
+			}
+			return a.print().show(m, func(p *printer) { p.printf("snapshot %s deleted\n", m.ID) })
+		},
+	}
+}

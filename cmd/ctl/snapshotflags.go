@@ -1,0 +1,113 @@
+package main
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// goOnFlags say what is kept of a session, and where it goes on.
+type goOnFlags struct {
+	work, when, hostLost        string
+	exclude                     []string
+	every, parkAfter, lostAfter time.Duration
+}
+
+func (f *goOnFlags) add(c *cobra.Command) {
+	fl := c.Flags()
+	fl.StringVar(&f.work, "snapshot", "", "what snapshots hold beside the conversation: full (the work folder), git (of it, what git does not have upstream) or none")
+	fl.StringArrayVar(&f.exclude, "snapshot-exclude", nil, "leave out of snapshots what this gitignore `PATTERN` matches; repeatable")
+	fl.StringVar(&f.when, "snapshot-when", "", "turn (after each turn, the default), close (when it parks or closes) or off")
+	fl.DurationVar(&f.every, "snapshot-every", 0, "also so often within long turns; 0 is not")
+	fl.DurationVar(&f.parkAfter, "park-after", 0, "give back host and credentials after so long without a message; the next one brings it back; 0 is never")
+	fl.StringVar(&f.hostLost, "on-host-lost", "", "when the host is lost: wait (for it, the default) or move (go on elsewhere from the newest snapshot)")
+	fl.DurationVar(&f.lostAfter, "lost-after", 0, "a host that cannot be reached for so long is lost (default 5m)")
+}
+
+// Bounds of what a person may ask for.
+const (
+	leastEvery   = time.Minute
+	leastPark    = time.Second
+	leastLost    = 10 * time.Second
+	mostExcludes = 4 << 10 // bytes of all patterns
+)
+
+// set puts them into a session's options.
+func (f *goOnFlags) set(opt *workflows.SessionOptions) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	opt.Snapshot = workflows.SnapshotOptions{Work: f.work, Exclude: f.exclude, When: f.when, Every: f.every}
+	opt.ParkAfter, opt.OnHostLost, opt.LostAfter = f.parkAfter, f.hostLost, f.lostAfter
+	return nil
+}
+
+func (f *goOnFlags) check() error {
+	for _, w := range []struct {
+		flag, is string
+		words    []string
+	}{
+		{"--snapshot", f.work, []string{activities.WorkNone, activities.WorkGit, activities.WorkFull}},
+		{"--snapshot-when", f.when, []string{workflows.SnapshotTurn, workflows.SnapshotClose, workflows.SnapshotOff}},
+		{"--on-host-lost", f.hostLost, []string{workflows.HostLostWait, workflows.HostLostMove}},
+	} {
+		if err := oneOf(w.flag, w.is, w.words...); err != nil {
+			return err
+		}
+	}
+	for _, d := range []struct {
+		flag      string
+		is, least time.Duration
+	}{{"--snapshot-every", f.every, leastEvery}, {"--park-after", f.parkAfter, leastPark}, {"--lost-after", f.lostAfter, leastLost}} {
+		if d.is != 0 && d.is < d.least {
+			return usage("%s %s is too short: at least %s", d.flag, d.is, d.least)
+		}
+	}
+	if f.when == workflows.SnapshotOff {
+		switch {
+		case f.every > 0:
+			return usage("--snapshot-when off and --snapshot-every: give one of them")
+		case f.hostLost == workflows.HostLostMove:
+			return usage("--on-host-lost move: it goes on from a snapshot, and --snapshot-when is off")
+		case f.parkAfter > 0:
+			return usage("--park-after: it goes on from a snapshot, and --snapshot-when is off")
+		}
+	}
+	return f.checkExcludes()
+}
+
+func (f *goOnFlags) checkExcludes() error {
+	if n := len(strings.Join(f.exclude, "\n")); n > mostExcludes {
+		return usage("--snapshot-exclude: the patterns take %d bytes, at most %d", n, mostExcludes).hinted("a pattern may have * and ** in it, as in .gitignore")
+	}
+	if len(f.exclude) > 0 && f.work == activities.WorkNone {
+		return usage("--snapshot none holds nothing of the work folder that --snapshot-exclude could leave out")
+	}
+	for _, p := range f.exclude {
+		switch {
+		case strings.TrimSpace(p) == "":
+			return usage("--snapshot-exclude: an empty pattern leaves out nothing")
+		case !utf8.ValidString(p) || strings.ContainsAny(p, "\n\x00"):
+			return usage("--snapshot-exclude %q is not a pattern of one line", p)
+		}
+	}
+	return nil
+}
+
+// oneOf refuses a flag that is given and is none of the words there are.
+func oneOf(flag, is string, words ...string) error {
+	if is == "" {
+		return nil
+	}
+	for _, w := range words {
+		if is == w {
+			return nil
+		}
+	}
+	return usage("%s %q is none of %s", flag, is, strings.Join(words, ", "))
+}
