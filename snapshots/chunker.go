@@ -1,0 +1,196 @@
+package snapshots
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/bits"
+)
+
+// Chunks of large files: at least 256 KiB, 1 MiB on average, at most 4 MiB. A
+// file of up to 1 MiB is one chunk.
+const (
+	wholeFile = 1 << 20
+	minChunk  = 256 << 10
+	midChunk  = 1 << 20
+	// FastCDC's normalized chunking: before midChunk a cut is 4 times rarer
+	// than the average wants, after it 4 times more frequent.
+	maskBefore = (uint64(1)<<22 - 1) << (64 - 22)
+	maskAfter  = (uint64(1)<<18 - 1) << (64 - 18)
+)
+
+// A run of at least minHole zeros is a hole. It always contains a whole aligned
+// stride, which is what is looked for.
+const (
+	minHole = 64 << 10
+	stride  = minHole / 2
+)
+
+var zeros [stride]byte
+
+// gear is FastCDC's table, the same for ever: other numbers cut elsewhere, and
+// what is in stores already would be stored again.
+var gear = func() (g [256]uint64) {
+	for i := range g {
+		sum := sha256.Sum256([]byte{'f', 'l', 'g', 'e', 'a', 'r', byte(i)})
+		g[i] = binary.BigEndian.Uint64(sum[:])
+	}
+	return g
+}()
+
+// Split cuts a file into chunks where its content says so (FastCDC), so that a
+// change moves few cuts. fn is given either a chunk, good until it returns, or
+// how many zeros come next. size is how long the file should be; what r gives
+// is what counts. Memory is bounded whatever the size.
+func Split(r io.Reader, size int64, fn func(chunk []byte, hole int64) error) error {
+	s := splitter{r: r, fn: fn}
+	most := MaxChunk + 2*minHole
+	if size >= 0 && size <= wholeFile {
+		most = wholeFile + 1 // to see that it is no longer than that
+	}
+	s.buf = make([]byte, most)
+	if err := s.fill(); err != nil {
+		return err
+	}
+	if s.eof && len(s.rest) <= wholeFile {
+		if len(s.rest) == 0 {
+			return nil
+		}
+		return fn(s.rest, 0)
+	}
+	if len(s.buf) < MaxChunk {
+		s.grow()
+	}
+	return s.run()
+}
+
+type splitter struct {
+	r    io.Reader
+	fn   func([]byte, int64) error
+	buf  []byte
+	rest []byte // of buf: read and not given yet
+	eof  bool
+	hole int64 // zeros not given yet
+}
+
+// fill reads until the buffer is full.
+func (s *splitter) fill() error {
+	n := copy(s.buf, s.rest)
+	for n < len(s.buf) && !s.eof {
+		m, err := s.r.Read(s.buf[n:])
+		n += m
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		s.eof = err != nil
+	}
+	s.rest = s.buf[:n]
+	return nil
+}
+
+func (s *splitter) grow() {
+	buf := make([]byte, MaxChunk+2*minHole)
+	s.rest = buf[:copy(buf, s.rest)]
+	s.buf = buf
+}
+
+func (s *splitter) run() error {
+	for {
+		if len(s.rest) < MaxChunk+minHole && !s.eof {
+			if err := s.fill(); err != nil {
+				return err
+			}
+		}
+		if len(s.rest) == 0 {
+			return s.endHole()
+		}
+		if n := leadingZeros(s.rest); s.hole > 0 || n >= minHole {
+			s.hole += int64(n)
+			s.rest = s.rest[n:]
+			if len(s.rest) == 0 {
+				continue // it may go on
+			}
+			if err := s.endHole(); err != nil {
+				return err
+			}
+			continue // with a full buffer, so that the next cut sees all it needs
+		}
+		n := min(cut(s.rest[:min(len(s.rest), MaxChunk)]), holeIn(s.rest))
+		if err := s.fn(s.rest[:n], 0); err != nil {
+			return err
+		}
+		s.rest = s.rest[n:]
+	}
+}
+
+func (s *splitter) endHole() error {
+	n := s.hole
+	if n == 0 {
+		return nil
+	}
+	s.hole = 0
+	return s.fn(nil, n)
+}
+
+// cut says how long the chunk at the beginning of p is.
+func cut(p []byte) int {
+	if len(p) <= minChunk {
+		return len(p)
+	}
+	var h uint64
+	i := minChunk
+	for end := min(len(p), midChunk); i < end; i++ {
+		h = h<<1 + gear[p[i]]
+		if h&maskBefore == 0 {
+			return i + 1
+		}
+	}
+	for end := len(p); i < end; i++ {
+		h = h<<1 + gear[p[i]]
+		if h&maskAfter == 0 {
+			return i + 1
+		}
+	}
+	return len(p)
+}
+
+// holeIn finds where the first hole of p begins; len(p) where there is none.
+func holeIn(p []byte) int {
+	for at := stride; at+stride <= len(p); at += stride {
+		if !bytes.Equal(p[at:at+stride], zeros[:]) {
+			continue
+		}
+		begin := at - trailingZeros(p[at-stride:at])
+		n := leadingZeros(p[at:])
+		if at-begin+n >= minHole {
+			return begin
+		}
+		at += n / stride * stride
+	}
+	return len(p)
+}
+
+func leadingZeros(p []byte) (n int) {
+	for len(p)-n >= stride && bytes.Equal(p[n:n+stride], zeros[:]) {
+		n += stride
+	}
+	for len(p)-n >= 8 {
+		if v := binary.LittleEndian.Uint64(p[n:]); v != 0 {
+			return n + bits.TrailingZeros64(v)/8
+		}
+		n += 8
+	}
+	for n < len(p) && p[n] == 0 {
+		n++
+	}
+	return n
+}
+
+func trailingZeros(p []byte) (n int) {
+	for n < len(p) && p[len(p)-1-n] == 0 {
+		n++
+	}
+	return n
+}

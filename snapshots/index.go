@@ -1,0 +1,231 @@
+package snapshots
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// An indexKey is the beginning of a digest. Half of SHA-256 leaves no two
+// chunks with the same by accident, and what is read is compared with the
+// whole digest.
+type indexKey [16]byte
+
+func keyOf(d Digest) indexKey { return indexKey(d[:16]) }
+
+// An indexEntry says where a chunk is. It is 24 bytes, and what a worker's
+// memory grows by for each chunk in the store.
+type indexEntry struct {
+	key  indexKey
+	pack uint32 // in chunkIndex.packs
+	pos  uint16 // of the pack's chunks
+	size uint16 // rounded up, see sizeUnit
+}
+
+// sizeUnit makes the size of every chunk fit 16 bits, near enough to decide
+// whether a pack is worth copying.
+const sizeUnit = MaxChunk/65535 + 1
+
+func (e indexEntry) bytes() int64 { return int64(e.size) * sizeUnit }
+
+// A slot is one place of a chunk.
+type slot struct {
+	pack uint32
+	pos  uint16
+}
+
+// A packInfo is what the index says of one pack.
+type packInfo struct {
+	id      packID
+	chunks  int
+	raw     int64 // of the chunks
+	stored  int64 // of the blob, when it was written
+	created time.Time
+
+	covered   int  // by so many index blobs
+	condemned bool // nothing may newly rely on it
+	gone      bool // its entries are forgotten
+}
+
+// A chunkIndex knows where chunks are. Numbers of packs stay what they are for
+// as long as the process lives.
+type chunkIndex struct {
+	shards [256][]indexEntry // by the first byte of the key, sorted
+	packs  []packInfo
+	byID   map[packID]uint32
+	blobs  map[packID][]uint32 // index blobs that were read, and the packs in them
+}
+
+func newChunkIndex() chunkIndex {
+	return chunkIndex{byID: map[packID]uint32{}, blobs: map[packID][]uint32{}}
+}
+
+func compareEntries(a, b indexEntry) int {
+	if c := bytes.Compare(a.key[:], b.key[:]); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(a.pack, b.pack); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.pos, b.pos)
+}
+
+// each calls fn for every place of a chunk until it says no.
+func (x *chunkIndex) each(d Digest, fn func(indexEntry) bool) {
+	key := keyOf(d)
+	shard := x.shards[key[0]]
+	at, _ := slices.BinarySearchFunc(shard, key, func(e indexEntry, key indexKey) int {
+		return bytes.Compare(e.key[:], key[:])
+	})
+	for ; at < len(shard) && shard[at].key == key; at++ {
+		if !fn(shard[at]) {
+			return
+		}
+	}
+}
+
+// usable finds a place that a snapshot may rely on.
+func (x *chunkIndex) usable(d Digest) (found slot, ok bool) {
+	x.each(d, func(e indexEntry) bool {
+		p := &x.packs[e.pack]
+		ok = !p.condemned && !p.gone
+		found = slot{e.pack, e.pos}
+		return !ok
+	})
+	return found, ok
+}
+
+// add takes in what an index blob says.
+func (x *chunkIndex) add(blob packID, found []indexedPack) {
+	if _, known := x.blobs[blob]; known {
+		return
+	}
+	numbers := make([]uint32, 0, len(found))
+	var fresh [256][]indexEntry
+	for _, f := range found {
+		n, known := x.byID[f.id]
+		if !known {
+			n = uint32(len(x.packs))
+			x.byID[f.id] = n
+			x.packs = append(x.packs, packInfo{id: f.id, gone: true})
+		}
+		p := &x.packs[n]
+		if p.gone {
+			p.chunks, p.raw, p.stored, p.created, p.gone = len(f.table.chunks), f.table.raw(), f.stored, f.created, false
+			for pos, c := range f.table.chunks {
+				key := keyOf(c.digest)
+				fresh[key[0]] = append(fresh[key[0]], indexEntry{key: key, pack: n, pos: uint16(pos),
+					size: uint16((c.size + sizeUnit - 1) / sizeUnit)})
+			}
+		}
+		p.covered++
+		numbers = append(numbers, n)
+	}
+	x.blobs[blob] = numbers
+	for i, add := range fresh {
+		if len(add) > 0 {
+			x.shards[i] = mergeEntries(x.shards[i], add)
+		}
+	}
+}
+
+// mergeEntries makes a slice of exactly the size that is needed.
+func mergeEntries(old, add []indexEntry) []indexEntry {
+	slices.SortFunc(add, compareEntries)
+	out := make([]indexEntry, 0, len(old)+len(add))
+	for len(old) > 0 && len(add) > 0 {
+		if compareEntries(old[0], add[0]) <= 0 {
+			out, old = append(out, old[0]), old[1:]
+		} else {
+			out, add = append(out, add[0]), add[1:]
+		}
+	}
+	return append(append(out, old...), add...)
+}
+
+// drop forgets index blobs, and the packs that no other one names.
+func (x *chunkIndex) drop(blobs []packID) {
+	lost := false
+	for _, blob := range blobs {
+		for _, n := range x.blobs[blob] {
+			p := &x.packs[n]
+			if p.covered--; p.covered == 0 {
+				p.gone, lost = true, true
+			}
+		}
+		delete(x.blobs, blob)
+	}
+	if lost {
+		x.sweep()
+	}
+}
+
+// sweep forgets the entries of packs that are gone.
+func (x *chunkIndex) sweep() {
+	for i, shard := range x.shards {
+		x.shards[i] = slices.DeleteFunc(shard, func(e indexEntry) bool { return x.packs[e.pack].gone })
+	}
+}
+
+// lose marks a pack that is not in the store any more, whatever the index says.
+func (x *chunkIndex) lose(pack uint32) {
+	x.packs[pack].condemned = true
+}
+
+// condemn takes in which packs are condemned.
+func (x *chunkIndex) condemn(ids []packID) {
+	for _, id := range ids {
+		if n, ok := x.byID[id]; ok {
+			x.packs[n].condemned = true
+		}
+	}
+}
+
+// An indexedPack is one pack in an index blob.
+type indexedPack struct {
+	id      packID
+	stored  int64
+	created time.Time
+	table   packTable
+}
+
+// An index blob is "flindx1\n" and, for each pack, its id, size, time and table.
+const indexMagic = "flindx1\n"
+
+func appendIndex(out []byte, packs ...indexedPack) []byte {
+	if len(out) == 0 {
+		out = append(out, indexMagic...)
+	}
+	for _, p := range packs {
+		out = append(out, p.id[:]...)
+		out = binary.AppendUvarint(out, uint64(p.stored))
+		out = binary.AppendUvarint(out, uint64(p.created.UnixNano()))
+		out = p.table.append(out)
+	}
+	return out
+}
+
+func readIndex(data []byte) (packs []indexedPack, err error) {
+	rest, ok := bytes.CutPrefix(data, []byte(indexMagic))
+	if !ok {
+		return nil, errors.New("it does not begin as an index (is it newer than this program?)")
+	}
+	for len(rest) > 0 {
+		r := tableReader{p: rest}
+		p := indexedPack{id: packID(r.take(len(packID{})))}
+		p.stored = int64(r.number(1 << 40))
+		p.created = time.Unix(0, int64(r.number(1<<62)))
+		if r.bad {
+			return nil, errTable
+		}
+		if p.table, rest, err = readPackTable(r.p); err != nil {
+			return nil, fmt.Errorf("pack %s: %w", p.id, err)
+		}
+		packs = append(packs, p)
+	}
+	return packs, nil
+}

@@ -1,0 +1,261 @@
+package snapshots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"fairlead.dev/fairlead/internal/store"
+)
+
+// A packer turns chunks into packs. Four things go on beside one another: the
+// caller hashes chunks and gathers blocks; blocks are compressed, some at
+// once; they are written in order; and a pack that is complete is synced, read
+// back and indexed while the next one is written. Each waits for the one
+// behind it, so that a packer holds a few blocks and no pack in memory.
+type packer struct {
+	b     *Batch
+	block *block
+	queue chan *block    // in order, to the writer; nil: nothing runs
+	done  sync.WaitGroup // the writer and what it started
+	slots chan struct{}  // packs that are being ended
+}
+
+// A block on its way: chunks gathered, then compressed.
+type block struct {
+	raw    []byte
+	chunks []packChunk
+	kind   byte
+	packed []byte
+	ready  chan struct{} // closed once it is packed
+}
+
+// In flight for each packer: blocks of about 1 MiB, two of each for a pack
+// that is being read back, and what the store buffers (5 MB for a bucket).
+const (
+	blocksInFlight = 4
+	packsEnding    = 2
+)
+
+// compressing bounds what is compressed at once in the whole process.
+var compressing = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))
+
+var blocks = sync.Pool{New: func() any { return &block{} }}
+
+func newPacker(b *Batch) *packer { return &packer{b: b, slots: make(chan struct{}, packsEnding)} }
+
+func (p *packer) put(d Digest, data []byte) error {
+	if p.block != nil && len(p.block.raw)+len(data) > p.b.c.opts.blockBytes {
+		p.send()
+	}
+	if p.block == nil {
+		p.block = blocks.Get().(*block)
+		p.block.raw, p.block.chunks, p.block.ready = p.block.raw[:0], p.block.chunks[:0], make(chan struct{})
+	}
+	p.block.raw = append(p.block.raw, data...)
+	p.block.chunks = append(p.block.chunks, packChunk{digest: d, size: len(data)})
+	if len(p.block.raw) >= p.b.c.opts.blockBytes || len(p.block.chunks) >= maxPackChunks/4 {
+		p.send()
+	}
+	return p.b.err()
+}
+
+// send hands the block that is being gathered to who compresses and writes.
+func (p *packer) send() {
+	if p.block == nil {
+		return
+	}
+	if p.queue == nil {
+		queue := make(chan *block, blocksInFlight)
+		p.queue = queue
+		p.done.Go(func() { p.write(queue) })
+	}
+	blk := p.block
+	p.block = nil
+	p.queue <- blk // the writer takes every one, also when the batch has failed
+	compressing <- struct{}{}
+	p.done.Go(func() {
+		defer func() { <-compressing }()
+		blk.kind, blk.packed = packRaw(blk.raw, blk.packed)
+		close(blk.ready)
+	})
+}
+
+// flush ends the pack that is being written.
+func (p *packer) flush() {
+	p.send()
+	if p.queue != nil {
+		close(p.queue)
+		p.queue = nil
+	}
+}
+
+func (p *packer) wait() { p.done.Wait() }
+
+// close lets go of everything; the batch has ended.
+func (p *packer) close() {
+	p.block = nil
+	p.flush()
+	p.wait()
+}
+
+// write writes blocks into packs until there are no more. An error ends the
+// batch, and the rest is only taken.
+func (p *packer) write(queue <-chan *block) {
+	var w *packWriter
+	for blk := range queue {
+		<-blk.ready
+		if p.b.ctx.Err() == nil {
+			if w != nil && w.full(blk) {
+				p.end(w)
+				w = nil
+			}
+			var err error
+			if w == nil {
+				w, err = p.b.c.newPack(p.b.ctx)
+			}
+			if err == nil {
+				err = w.add(blk)
+			}
+			if err != nil {
+				p.b.cancel(err)
+			}
+		}
+		blocks.Put(blk)
+	}
+	switch {
+	case w == nil:
+	case p.b.ctx.Err() != nil:
+		w.blob.Abort()
+	default:
+		p.end(w)
+	}
+}
+
+// end closes, reads back and indexes a pack beside what comes next.
+func (p *packer) end(w *packWriter) {
+	p.slots <- struct{}{}
+	p.done.Go(func() {
+		defer func() { <-p.slots }()
+		if err := p.b.endPack(w); err != nil {
+			p.b.cancel(err)
+		}
+	})
+}
+
+// A packWriter is a pack that is being written.
+type packWriter struct {
+	id    packID
+	blob  blobWriter
+	table packTable
+	size  int
+	limit int
+}
+
+func (c *Chunks) newPack(ctx context.Context) (*packWriter, error) {
+	w := &packWriter{id: newPackID(), limit: c.opts.packBytes}
+	var err error
+	if w.blob, err = c.blobs.newWriter(ctx, w.id.key()); err != nil {
+		return nil, err
+	}
+	if _, err = w.blob.Write([]byte(packMagic)); err != nil {
+		w.blob.Abort()
+		return nil, err
+	}
+	return w, nil
+}
+
+// full says whether a block belongs into the next pack.
+func (w *packWriter) full(blk *block) bool {
+	return w.size >= w.limit || len(w.table.chunks)+len(blk.chunks) > maxPackChunks
+}
+
+func (w *packWriter) add(blk *block) error {
+	if _, err := w.blob.Write(blk.packed); err != nil {
+		return err
+	}
+	w.table.blocks = append(w.table.blocks, packBlock{kind: blk.kind, stored: len(blk.packed), raw: len(blk.raw), chunks: len(blk.chunks)})
+	w.table.chunks = append(w.table.chunks, blk.chunks...)
+	w.size += len(blk.packed)
+	return nil
+}
+
+// endPack makes a pack durable, reads it back, and only then indexes it.
+func (b *Batch) endPack(w *packWriter) error {
+	defer w.blob.Abort()
+	if _, err := w.blob.Write(packTail(&w.table)); err != nil {
+		return err
+	}
+	if err := w.blob.Close(); err != nil {
+		return err
+	}
+	p := indexedPack{id: w.id, stored: w.blob.Stored(), created: time.Now(), table: w.table}
+	if err := b.readBack(p); err != nil {
+		return fmt.Errorf("read back what was stored: %w", err)
+	}
+	blob := newPackID()
+	if err := b.c.putIndex(b.ctx, blob, appendIndex(nil, p)); err != nil {
+		return err
+	}
+	b.indexed(blob, p)
+	return nil
+}
+
+// readBack verifies a pack. One that holds a secret does not stay.
+func (b *Batch) readBack(p indexedPack) error {
+	var mask Masker
+	var see func([]byte)
+	if b.mask != nil {
+		mask = b.mask()
+		see = func(chunk []byte) {
+			mask.Next(chunk)
+			mask.Flush() // a secret does not begin in one file and end in another
+		}
+	}
+	err := b.c.verify(b.ctx, p, see)
+	if err == nil && mask != nil && mask.Count() > 0 {
+		err = ErrSecret
+	}
+	if errors.Is(err, ErrSecret) || errors.Is(err, ErrRotten) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(b.ctx), verifyTime)
+		defer cancel()
+		if gone := b.c.blobs.Delete(ctx, p.id.key()); gone != nil {
+			err = errors.Join(err, gone)
+		}
+	}
+	return err
+}
+
+// verify reads a pack from the store and compares it with its table.
+func (c *Chunks) verify(ctx context.Context, p indexedPack, see func([]byte)) error {
+	r, err := c.blobs.NewReader(ctx, p.id.key())
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := verifyPack(r, &p.table, see); err != nil {
+		return fmt.Errorf("pack %s: %w", p.id, err)
+	}
+	return nil
+}
+
+// putIndex writes an index blob. It is tried once more where the answer was
+// lost: the key is ours alone, and the content the same.
+func (c *Chunks) putIndex(ctx context.Context, blob packID, data []byte) error {
+	err := c.blobs.Put(ctx, indexPrefix+blob.String(), data)
+	if errors.Is(err, store.ErrUnreachable) && ctx.Err() == nil {
+		err = c.blobs.Put(ctx, indexPrefix+blob.String(), data)
+	}
+	return err
+}
+
+// rotten gives an error of reading a pack its meaning.
+func rotten(err error) error {
+	if errors.Is(err, store.ErrTorn) || isEOF(err) {
+		return fmt.Errorf("%w: %w", ErrRotten, err)
+	}
+	return err
+}
