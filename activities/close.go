@@ -2,8 +2,6 @@ package activities
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"path"
@@ -82,32 +80,32 @@ func (s *Sessions) save(ctx context.Context, h hostexec.Host, in CloseSessionInp
 		ctx, cancel = context.WithTimeout(ctx, discardAfter)
 		defer cancel()
 	}
-	saved := s.saveLogin(ctx, h, in, hide)
+	saved := s.saveLogin(ctx, h, in.Claim.Session, in.Layout, in.Seed, hide)
 	if out.Unsaved = saved != nil; saved != nil && !in.Discard {
 		return saved
 	}
-	out.Archive, err = s.archive(ctx, h, in, hide.all)
+	out.Archive, err = s.archive(ctx, h, in, hide)
 	return errors.Join(saved, err)
 }
 
 // saveLogin says why the host may have what is left of a rotating login, and
 // nobody else; nil if that is not so.
-func (s *Sessions) saveLogin(ctx context.Context, h hostexec.Host, in CloseSessionInput, hide secrets) error {
-	if in.Seed.rotates() && hide.auth == nil {
-		return fmt.Errorf("seed %s cannot be read, so nobody can tell whether its login was rotated", in.Seed.Name)
+func (s *Sessions) saveLogin(ctx context.Context, h hostexec.Host, session string, l Layout, seed *SeedRef, hide secrets) error {
+	if seed.rotates() && hide.auth == nil {
+		return fmt.Errorf("seed %s cannot be read, so nobody can tell whether its login was rotated", seed.Name)
 	}
-	err := s.keeper(h, in.Claim.Session, in.Layout.CodexHome, in.Seed, hide).saveBack(ctx)
+	err := s.keeper(h, session, l.CodexHome, seed, hide).saveBack(ctx)
 	if !errors.Is(err, errSeedFenced) {
 		return err
 	}
 	// Whoever ended the lease has answered for what is here, unless the seed
 	// waits for it: then its recovery fetches it, and nobody else wipes it.
-	now, nerr := s.desk.now(ctx, in.Seed.Name)
-	epoch, waits := now.Holders[in.Claim.Session]
-	if nerr != nil || waits && epoch == in.Seed.Epoch || now.Rotated != nil && now.Rotated.Holder == in.Claim.Session {
+	now, nerr := s.desk.now(ctx, seed.Name)
+	epoch, waits := now.Holders[session]
+	if nerr != nil || waits && epoch == seed.Epoch || now.Rotated != nil && now.Rotated.Holder == session {
 		return errors.Join(err, nerr)
 	}
-	s.Logger.Warn("the session did not hold its seed any more; its login goes", "session", in.Claim.Session, "seed", in.Seed.Name)
+	s.Logger.Warn("the session did not hold its seed any more; its login goes", "session", session, "seed", seed.Name)
 	return nil
 }
 
@@ -129,15 +127,7 @@ func (s *Sessions) clear(ctx context.Context, h hostexec.Host, in CloseSessionIn
 		return stays(h, l, err)
 	}
 	out.Wiped = true
-	if !l.OwnWork {
-		if err := removeMountPoints(ctx, h, l, fence); err != nil {
-			return fmt.Errorf("the credential is wiped, %s stays on %s: %w", l.Dir, h.Name(), err)
-		}
-	}
-	if err := hostexec.RemoveTree(ctx, h, l.Dir, path.Join(l.Root, "sessions"), &fence); err != nil {
-		return fmt.Errorf("the credential is wiped, %s stays on %s: %w", l.Dir, h.Name(), err)
-	}
-	return nil
+	return s.removeFolder(ctx, h, l, fence)
 }
 
 // stays says what is still on a host, because a step before the wiping failed.
@@ -145,12 +135,11 @@ func stays(h hostexec.Host, l Layout, err error) error {
 	return fmt.Errorf("the credential, the work and the conversation stay on %s in %s for now: %w", h.Name(), l.Dir, err)
 }
 
-// closingMark ends the id of the snapshot that closing a session makes, so that
-// every attempt finds the one that is complete. The thread is in it because
-// Temporal forgets ids of sessions after a while, and they are free again.
-func closingMark(in CloseSessionInput) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "closed %s %d %s", in.Claim.Session, in.Claim.Generation, in.ThreadID))
-	return hex.EncodeToString(sum[:3])
+// closingID names the snapshot that closing a session makes, so that every
+// attempt finds the one that is complete. The thread is in it because Temporal
+// forgets ids of sessions after a while, and they are free again.
+func closingID(in CloseSessionInput, at time.Time) string {
+	return idOf(in.Claim.Session, at, fmt.Sprintf("closed %s %d %s", in.Claim.Session, in.Claim.Generation, in.ThreadID))
 }
 
 // archived finds the snapshot that an earlier attempt completed; empty if none did.
@@ -159,44 +148,38 @@ func (s *Sessions) archived(ctx context.Context, in CloseSessionInput) (string, 
 	if err != nil {
 		return "", fmt.Errorf("look for what is kept of it: %w", err)
 	}
+	mark := closingID(in, s.Now())
+	mark = mark[strings.LastIndex(mark, "-"):]
 	for _, m := range all {
-		if m.Complete && strings.HasSuffix(m.ID, closingMark(in)) {
+		if m.Complete && strings.HasSuffix(m.ID, mark) {
 			return m.ID, nil
 		}
 	}
 	return "", nil
 }
 
-// archive keeps rollouts and the work folder if it is ours. It returns once
-// every byte was read back from the store. A session that never had a thread
-// and did no work leaves nothing worth keeping.
-func (s *Sessions) archive(ctx context.Context, h hostexec.Host, in CloseSessionInput, hide *seeds.Redactor) (string, error) {
+// archive makes the session's last snapshot. It returns once every byte was
+// read back from the store. A session that never had a thread and did no work
+// leaves nothing worth keeping.
+func (s *Sessions) archive(ctx context.Context, h hostexec.Host, in CloseSessionInput, hide secrets) (string, error) {
 	if id, err := s.archived(ctx, in); err != nil || id != "" {
 		return id, err
 	}
-	id := snapshots.NewID(in.Claim.Session, s.Now())
-	mark := closingMark(in)
-	id = id[:len(id)-len(mark)] + mark
-	work := ""
-	if in.Layout.OwnWork {
-		work = in.Layout.WorkDir
-	}
-	any, err := worthKeeping(ctx, h, in.Layout.CodexHome, work)
-	if err != nil || !any {
+	if err := s.hidePlanted(ctx, h, in.Layout, hide); err != nil {
 		return "", err
 	}
-	spec := snapshots.ArchiveSpec{
-		ID: id, Session: in.Claim.Session, CodexHome: in.Layout.CodexHome, WorkDir: work,
-		ThreadID: in.ThreadID, Logger: s.Logger,
+	spec := lastSpec(in.Snapshot)
+	if spec.ThreadID == "" {
+		spec.ThreadID = in.ThreadID
 	}
-	if hide != nil {
-		spec.Mask = func() snapshots.Masker { return hide.MaskStream() }
+	got, err := s.takeOn(ctx, h, taking{
+		TakeSnapshotInput: TakeSnapshotInput{Claim: in.Claim, Layout: in.Layout, SnapshotSpec: spec},
+		id:                closingID(in, s.Now()), ownWork: in.Snapshot == nil,
+	}, hide)
+	if err != nil || got == nil {
+		return "", err
 	}
-	m, err := snapshots.Archive(ctx, h, s.Store, spec)
-	if err != nil {
-		return "", fmt.Errorf("keep its work and conversation: %w", err)
-	}
-	return m.ID, nil
+	return got.ID, nil
 }
 
 // worthKeeping says whether there is anything but folders. What find cannot

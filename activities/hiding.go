@@ -6,7 +6,9 @@ import (
 	"sync"
 
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
+	"fairlead.dev/fairlead/snapshots"
 )
 
 // secrets are what finds a seed's secrets in texts. The zero value finds none.
@@ -24,6 +26,37 @@ func (s secrets) add(auth []byte) {
 	}
 	s.all.Add(found)
 	s.pump.Add(seeds.Forms(found)...)
+}
+
+// and finds what both do.
+func (s secrets) and(o secrets) secrets {
+	if s.all == nil {
+		return o
+	}
+	found := append(s.all.Secrets(), o.all.Secrets()...)
+	return secrets{all: seeds.NewRedactor("", found), pump: conversation.NewRedactor(seeds.Forms(found)...)}
+}
+
+// masker overwrites secrets in a snapshot; nil where none are known.
+func (s secrets) masker() func() snapshots.Masker {
+	if s.all == nil {
+		return nil
+	}
+	return func() snapshots.Masker { return s.all.MaskStream() }
+}
+
+// fingerprints say which secrets are known, to nobody but who has the store's key.
+func (s secrets) fingerprints(st *store.Store) ([]string, error) {
+	var out []string
+	for _, secret := range s.all.Secrets() {
+		name, err := st.Name([]byte(secret.Reveal()))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out, nil
 }
 
 // hiding gives what hides a seed's secrets. Who asked holds it for as long as he
@@ -45,22 +78,20 @@ func (s *site) hiding(ctx context.Context, ref *SeedRef) (secrets, error) {
 		pump: conversation.NewRedactor(seeds.Forms(found)...),
 		auth: b.Auth(),
 	}
-	if ref.rotates() {
-		if err := s.hideOthers(ctx, known, ref); err != nil {
-			return secrets{}, err
-		}
+	if err := s.hideOthers(ctx, known, ref); err != nil {
+		return secrets{}, err
 	}
 	s.recall.keep(ref.Blob, known)
 	return known, nil
 }
 
-// generationsHidden is how many of a rotating seed's generations are hidden: a
-// token is worth nothing some days after it was rotated away.
+// generationsHidden is how many of a seed's generations are hidden: a token is
+// worth nothing some days after it was rotated away.
 const generationsHidden = 16
 
-// hideOthers hides a rotating seed's other generations as well: what a command
-// printed before a rotation is read again after it, and the newest may be there
-// before anybody has told the session.
+// hideOthers hides a seed's other generations as well: what a command printed
+// before a rotation, or before a person gave the seed another key, is read again
+// after it, and the newest may be there before anybody has told the session.
 func (s *site) hideOthers(ctx context.Context, known secrets, ref *SeedRef) error {
 	blobs, err := seeds.Newest(ctx, s.Store, ref.Name, generationsHidden)
 	if err != nil {

@@ -58,7 +58,8 @@ type WipeLeftoverResult struct {
 // with an error: the seed's recovery goes first. Repeating it is safe.
 func (s *Sessions) WipeLeftover(ctx context.Context, in WipeLeftoverInput) (WipeLeftoverResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
-	out, err := s.wipeLeftover(ctx, in, attempt, s.askSeed)
+	in.Claim = in.Claim.behind(in.Generation)
+	out, err := s.wipeLeftover(ctx, in, attempt, s.ask)
 	f := failing{epoch: in.Claim.epoch(attempt)}
 	return out, f.failure(ctx, fmt.Sprintf("wipe what session %s left on %s", in.Claim.Session, in.Claim.Host.Name), err)
 }
@@ -67,6 +68,9 @@ func (s *Sessions) WipeLeftover(ctx context.Context, in WipeLeftoverInput) (Wipe
 type seedAnswer func(ctx context.Context, name string) (now SeedNow, ok bool, err error)
 
 func (s *site) askSeed(ctx context.Context, name string) (now SeedNow, ok bool, err error) {
+	if s.Temporal == nil {
+		return now, false, errors.New("this worker has no way to the seed's workflow")
+	}
 	v, err := s.Temporal.QueryWorkflow(ctx, SeedWorkflowID(name), "", QuerySeedNow)
 	var gone *serviceerror.NotFound
 	if errors.As(err, &gone) {
@@ -98,58 +102,78 @@ func (s *Sessions) wipeLeftover(ctx context.Context, in WipeLeftoverInput, attem
 	if err := l.check(in.Claim.Session); err != nil {
 		return out, err
 	}
-	seed, err := s.seedLeft(ctx, in, ask)
-	if err != nil {
-		return out, err // before the fence is raised: the recovery needs its own
-	}
-	there, err := isThere(ctx, h, l.Dir)
+	f, err := lookFolder(ctx, h, l.Dir)
 	if err != nil {
 		return out, err
 	}
-	if !there {
+	if in.Generation > 0 && f.mark.Generation > in.Generation {
+		// The session is back: what it had left there it has seen to itself.
+		out.Wiped, out.Removed, out.At = true, true, s.Now()
+		return out, nil
+	}
+	planted := orPlanted(f.mark.Seed, in.Seed)
+	var seed *SeedNow
+	if !f.mark.Parked && !f.mark.Brokered { // else there is no login
+		if seed, err = s.seedLeft(ctx, in.Claim.Session, planted, ask); err != nil {
+			return out, err // before the fence is raised: the recovery needs its own
+		}
+	}
+	if !f.there {
 		out.Survivors, err = endUnrecorded(ctx, h, l, in.Claim, attempt)
 		out.Wiped, out.Removed, out.At = err == nil, err == nil, s.Now()
+		return out, err
+	}
+	if f.mark.Dir != "" {
+		l.WorkDir, l.OwnWork = f.mark.Dir, false
+	}
+	ran, err := anyRuns(ctx, h, l)
+	if err != nil {
 		return out, err
 	}
 	if out.Survivors, err = endEvery(ctx, h, l, in.Claim, attempt); err != nil {
 		return out, err
 	}
-	if out.GivenUp, err = s.loginLeft(ctx, h, l, in, seed); err != nil {
+	if out.GivenUp, err = s.loginLeft(ctx, h, l, seed); err != nil {
 		return out, err
 	}
-	err = s.takeAway(ctx, h, l, in, attempt, seed, &out)
+	if ran || len(out.Survivors) > 0 {
+		f.mark.Parked = false
+	}
+	err = s.takeAway(ctx, h, l, in, f.mark, attempt, planted, seed, &out)
 	return out, err
 }
 
-// seedLeft is what the owner of the session's seed knows, nil where there is no
-// such seed any more. While the seed waits for what is on the host, only its
-// recovery may touch it.
-func (s *Sessions) seedLeft(ctx context.Context, in WipeLeftoverInput, ask seedAnswer) (*SeedNow, error) {
-	if in.Seed == nil || in.Seed.Kind != "" && !in.Seed.rotates() {
+// seedLeft is what the owner of the seed that was planted for a session knows,
+// nil where there is no such seed any more. While the seed waits for what is on
+// the host, only its recovery may touch it.
+func (s *Sessions) seedLeft(ctx context.Context, session string, planted *SeedRef, ask seedAnswer) (*SeedNow, error) {
+	if planted == nil || planted.Kind != "" && !planted.rotates() {
 		return nil, nil // nothing of it can be used only once
 	}
-	now, ok, err := ask(ctx, in.Seed.Name)
+	now, ok, err := ask(ctx, planted.Name)
 	if err != nil || !ok {
 		return nil, err
 	}
+	// A session that holds it anew, somewhere else, has nothing to do with this.
+	ours := func(epoch int64) bool { return planted.Epoch == 0 || epoch == 0 || epoch == planted.Epoch }
 	rotates := now.Ref.rotates()
-	if _, held := now.Holders[in.Claim.Session]; rotates && held {
-		return nil, unsaved(in, "seed %s still counts session %s as its holder, and may want what codex made of it", in.Seed.Name, in.Claim.Session)
+	if epoch, held := now.Holders[session]; rotates && held && ours(epoch) {
+		return nil, unsaved(planted.Name, "seed %s still counts session %s as its holder, and may want what codex made of it", planted.Name, session)
 	}
-	if rotates && now.Rotated != nil && now.Rotated.Holder == in.Claim.Session {
-		return nil, unsaved(in, "seed %s waits for a login that was rotated in session %s and is not saved", in.Seed.Name, in.Claim.Session)
+	if rotates && now.Rotated != nil && now.Rotated.Holder == session && ours(now.Rotated.Epoch) {
+		return nil, unsaved(planted.Name, "seed %s waits for a login that was rotated in session %s and is not saved", planted.Name, session)
 	}
 	return &now, nil
 }
 
-func unsaved(in WipeLeftoverInput, format string, args ...any) error {
+func unsaved(seed, format string, args ...any) error {
 	return &typedError{kind: ErrTypeLoginUnsaved, err: fmt.Errorf(format, args...),
-		hint: "the seed fetches it by itself; `ctl seed show " + in.Seed.Name + "` says what it waits for, `ctl seed revive " + in.Seed.Name + "` gives it up"}
+		hint: "the seed fetches it by itself; `ctl seed show " + seed + "` says what it waits for, `ctl seed revive " + seed + "` gives it up"}
 }
 
 // loginLeft looks, after codex has ended, whether the login on the host is one
 // that only the host has. It says whether that is one nobody waits for.
-func (s *Sessions) loginLeft(ctx context.Context, h hostexec.Host, l Layout, in WipeLeftoverInput, seed *SeedNow) (givenUp bool, err error) {
+func (s *Sessions) loginLeft(ctx context.Context, h hostexec.Host, l Layout, seed *SeedNow) (givenUp bool, err error) {
 	if seed == nil || !seed.Ref.rotates() {
 		return false, nil
 	}
@@ -165,67 +189,84 @@ func (s *Sessions) loginLeft(ctx context.Context, h hostexec.Host, l Layout, in 
 	return true, nil
 }
 
-// takeAway wipes, looks, and removes what may be removed.
-func (s *Sessions) takeAway(ctx context.Context, h hostexec.Host, l Layout, in WipeLeftoverInput, attempt int32, seed *SeedNow, out *WipeLeftoverResult) error {
+// takeAway keeps what no snapshot has, wipes, looks, and removes what may be
+// removed.
+func (s *Sessions) takeAway(ctx context.Context, h hostexec.Host, l Layout, in WipeLeftoverInput, was folderMark, attempt int32, planted *SeedRef, seed *SeedNow, out *WipeLeftoverResult) error {
 	fence := in.Claim.fence(l.Dir, attempt)
-	was := in.Claim
-	was.Generation = in.Generation
-	closing := CloseSessionInput{Claim: was, Layout: l, ThreadID: in.ThreadID, Discard: in.Discard}
-	var unkept error
-	if in.Discard {
+	kept, err := s.keepFolder(ctx, h, l, in, was, planted, seed)
+	switch {
+	case err == nil:
+		out.Archive = kept
+	case in.Discard && ctx.Err() == nil:
 		// Discard gives up what cannot be saved, not what can.
-		hide, err := s.hidingLeft(ctx, h, l, in.Seed, seed)
-		if err == nil {
-			sctx, cancel := context.WithTimeout(ctx, discardAfter)
-			out.Archive, err = s.archive(sctx, h, closing, hide)
-			cancel()
-		}
-		if unkept = err; ctx.Err() != nil {
-			return ctx.Err()
-		}
-	} else if id, err := s.archived(ctx, closing); err == nil {
-		out.Archive = id
-	}
-	if unkept != nil {
-		s.Logger.Warn("work of a discarded session could not be kept", "session", in.Claim.Session, "error", unkept)
+		s.Logger.Warn("work of a discarded session could not be kept", "session", in.Claim.Session, "error", err)
+	case !cannotBeKept(err):
+		return fmt.Errorf("the work and the conversation stay on %s in %s for now: %w", h.Name(), l.Dir, err)
 	}
 	if err := seeds.Wipe(ctx, h, l.CodexHome, l.Dir, &fence); err != nil {
 		return err
 	}
 	out.Wiped, out.At = true, s.Now()
-	if !in.Discard && out.Archive == "" {
+	if err != nil && !in.Discard {
+		s.Logger.Warn("what a session left stays on its host: it cannot be kept", "session", in.Claim.Session, "host", h.Name(), "error", err)
 		out.Kept = l.Dir
 		return nil
 	}
-	if !l.OwnWork {
-		if err := removeMountPoints(ctx, h, l, fence); err != nil {
-			return err
-		}
-	}
-	if err := hostexec.RemoveTree(ctx, h, l.Dir, path.Join(l.Root, "sessions"), &fence); err != nil {
-		return fmt.Errorf("the credential is wiped, %s stays on %s: %w", l.Dir, h.Name(), err)
-	}
 	out.Removed = true
-	return nil
+	return s.removeFolder(ctx, h, l, fence)
+}
+
+// cannotBeKept says that trying again will not help: what is there stays there.
+func cannotBeKept(err error) bool {
+	if errors.Is(err, hostexec.ErrFenced) {
+		return false
+	}
+	_, _, retry := failing{}.classify(err)
+	return !retry
+}
+
+// keepFolder sees to it that what lies in a folder is in a snapshot. Empty and
+// nil means that there was nothing worth keeping.
+func (s *Sessions) keepFolder(ctx context.Context, h hostexec.Host, l Layout, in WipeLeftoverInput, was folderMark, planted *SeedRef, seed *SeedNow) (string, error) {
+	if s.isKept(ctx, was) {
+		return was.Snapshot, nil
+	}
+	if in.Discard {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, discardAfter)
+		defer cancel()
+	}
+	before := in.Claim
+	if before.Generation = max(in.Generation, was.Generation); before.Generation == 0 {
+		before.Generation = in.Claim.Generation
+	}
+	// Closing it may have made the last one before the host went away.
+	id, err := s.archived(ctx, CloseSessionInput{Claim: before, ThreadID: in.ThreadID})
+	if err != nil || id != "" {
+		return id, err
+	}
+	hide, err := s.hidingLeft(ctx, h, l, planted, seed)
+	if err != nil {
+		return "", err
+	}
+	return s.keepLeft(ctx, h, l, in.Claim, before.Generation, in.Snapshot, hide)
 }
 
 // hidingLeft hides what was planted, as far as anybody knows it, and what
 // codex made of it.
-func (s *Sessions) hidingLeft(ctx context.Context, h hostexec.Host, l Layout, planted *SeedRef, now *SeedNow) (*seeds.Redactor, error) {
+func (s *Sessions) hidingLeft(ctx context.Context, h hostexec.Host, l Layout, planted *SeedRef, now *SeedNow) (secrets, error) {
 	switch {
 	case planted == nil:
-		return nil, nil
+		return secrets{}, nil
 	case planted.Blob != "":
 	case now != nil && now.Ref != nil:
 		planted = now.Ref
 	default:
-		return nil, fmt.Errorf("seed %s is gone: nobody knows what must not be kept", planted.Name)
+		return secrets{}, &typedError{kind: ErrTypeSeed, err: fmt.Errorf("seed %s is gone: nobody knows what must not be kept", planted.Name)}
 	}
 	sec, err := s.hiding(ctx, planted)
 	if err != nil {
-		return nil, err
+		return secrets{}, err
 	}
-	auth, _, err := readAuth(ctx, h, path.Join(l.CodexHome, "auth.json"), "")
-	sec.add(auth)
-	return sec.all, err
+	return sec, s.hidePlanted(ctx, h, l, sec)
 }

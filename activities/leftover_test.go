@@ -1,11 +1,14 @@
 package activities
 
 import (
+	"archive/tar"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -16,6 +19,7 @@ import (
 
 	"fairlead.dev/fairlead/deploy/scriptedmodel"
 	"fairlead.dev/fairlead/seeds"
+	"fairlead.dev/fairlead/snapshots"
 )
 
 // leave is what a pool says of a session that ended uncleaned.
@@ -32,8 +36,30 @@ func knows(now SeedNow) seedAnswer {
 }
 
 func (k *talk) wipe(in WipeLeftoverInput, ask seedAnswer) (WipeLeftoverResult, error) {
+	in.Claim = in.Claim.behind(in.Generation)
 	out, err := k.set.Sessions.wipeLeftover(k.t.Context(), in, 1, ask)
 	return out, failing{epoch: in.Claim.epoch(1)}.failure(k.t.Context(), "wipe", err)
+}
+
+// exported are the files of a snapshot, by name.
+func (b *bed) exported(id string) map[string]string {
+	b.t.Helper()
+	var buf bytes.Buffer
+	if err := snapshots.Export(b.t.Context(), b.store, id, &buf); err != nil {
+		b.t.Fatalf("export %s: %v", id, err)
+	}
+	files := map[string]string{}
+	for r := tar.NewReader(&buf); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		data, rerr := io.ReadAll(r)
+		if err != nil || rerr != nil {
+			b.t.Fatalf("export %s: %v, %v", id, err, rerr)
+		}
+		files[h.Name] = string(data)
+	}
 }
 
 func (k *talk) planted() string {
@@ -50,7 +76,7 @@ func kindOfError(err error) string {
 }
 
 // A host goes away under a session and is back later: what the session left is
-// ended and wiped, and the work in it stays, for nothing proves that it is kept.
+// ended and wiped, and the work in it is kept before it goes.
 func TestWhatIsLeftOnAHostThatWasAwayIsWiped(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.prepared("away", "", "workspace-write", b.plantable(scriptedmodel.Serve(t, `rules: []`)))
@@ -78,22 +104,27 @@ func TestWhatIsLeftOnAHostThatWasAwayIsWiped(t *testing.T) {
 	}
 	in.Layout, in.Claim.Pump = Layout{}, 2 // as of a session that was terminated: found without it
 	out, err := k.wipe(in, ask)
-	if err != nil || !out.Wiped || out.Removed || out.Kept != k.layout.Dir || out.At.IsZero() {
+	if err != nil || !out.Wiped || !out.Removed || out.Kept != "" || out.Archive == "" || out.At.IsZero() {
 		t.Errorf("wiped %+v, %v", out, err)
 	}
-	if left := k.planted(); left != "" || marked("away") != 0 {
+	if left := b.sh(`[ ! -e "$1" ] || find "$1"`, k.layout.Dir); left != "" || marked("away") != 0 {
 		t.Errorf("left: %s, %d processes", left, marked("away"))
 	}
-	if got := b.sh(`cat "$1/work.txt"`, k.layout.WorkDir); got != "precious\n" {
-		t.Errorf("the work is %q", got)
+	if got := b.exported(out.Archive)["work/work.txt"]; got != "precious\n" {
+		t.Errorf("the work that is kept is %q", got)
 	}
 	in.Claim.Pump++
-	if again, err := k.wipe(in, ask); err != nil || !again.Wiped || again.Kept != out.Kept {
+	if again, err := k.wipe(in, ask); err != nil || !again.Wiped || !again.Removed {
 		t.Errorf("wiped again: %+v, %v", again, err)
 	}
-	// An old holder that wakes up is refused.
-	if _, err := b.prepare(PrepareSessionInput{Claim: Claim{Session: "away", Host: b.spec, Generation: 2, Pump: 9}, Seed: k.seed, Sandbox: "workspace-write"}); kindOfError(err) != ErrTypeFenced {
+	// An old holder that wakes up is refused, and the session may come back.
+	old := PrepareSessionInput{Claim: Claim{Session: "away", Host: b.spec, Generation: 1, Pump: 9}, Seed: k.seed, Sandbox: "workspace-write"}
+	if _, err := b.prepare(old); kindOfError(err) != ErrTypeFenced {
 		t.Errorf("an old holder planted again: %v", err)
+	}
+	old.Claim.Generation = 2
+	if _, err := b.prepare(old); err != nil {
+		t.Errorf("the session cannot come back: %v", err)
 	}
 }
 
@@ -171,6 +202,7 @@ func TestALoginThatIsNotSavedIsNotWiped(t *testing.T) {
 		t.Errorf("wiped %+v, %v", out, err)
 	}
 	// Somebody gave the seed other content since, and nobody waits for this one.
+	k = b.prepared("rotated-too", "", "workspace-write", ref)
 	b.sh(`printf %s "$2" >"$1"`, path.Join(k.layout.CodexHome, "auth.json"), rotated)
 	out, err = k.wipe(k.leave(false), knows(SeedNow{Generation: 3, Ref: ref, Auth: digest("another")}))
 	if err != nil || !out.Wiped || !out.GivenUp || k.planted() != "" {

@@ -2,16 +2,24 @@ package activities
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"go.temporal.io/sdk/activity"
 
+	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/seeds"
+	"fairlead.dev/fairlead/snapshots"
 )
+
+// ErrTypeFolderGone: what a session had on its host is not there any more, and
+// was not kept by whom it was asked from; a former snapshot is all there is.
+const ErrTypeFolderGone = "folder_gone"
 
 // ParkSession ends what a session has running on its host, saves its login
 // back, takes a snapshot, and then, and only then, wipes the credential. The
-// folder stays for who comes back. Each step may be repeated; one that fails
-// leaves the later ones undone.
+// folder stays for who comes back, and says what it holds. Each step may be
+// repeated; one that fails leaves the later ones undone.
 func (s *Sessions) ParkSession(ctx context.Context, in ParkSessionInput) (ParkSessionResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	f := failing{epoch: in.Claim.epoch(attempt)}
@@ -21,11 +29,13 @@ func (s *Sessions) ParkSession(ctx context.Context, in ParkSessionInput) (ParkSe
 		return ParkSessionResult{}, f.failure(ctx, what, err)
 	}
 	f.hide = hide.all
-	out, err := s.park(ctx, in, attempt, hide)
+	p, quiet := reportProgress(ctx)
+	defer quiet()
+	out, err := s.park(ctx, in, attempt, hide, p)
 	return out, f.failure(ctx, what, f.untilRoom(err))
 }
 
-func (s *Sessions) park(ctx context.Context, in ParkSessionInput, attempt int32, hide secrets) (ParkSessionResult, error) {
+func (s *Sessions) park(ctx context.Context, in ParkSessionInput, attempt int32, hide secrets, p *progress) (ParkSessionResult, error) {
 	out := ParkSessionResult{Seq: in.Seq}
 	l := in.Layout
 	if err := l.check(in.Claim.Session); err != nil {
@@ -35,20 +45,82 @@ func (s *Sessions) park(ctx context.Context, in ParkSessionInput, attempt int32,
 	if err != nil {
 		return out, err
 	}
-	if _, err := endAll(ctx, h, l, in.Claim, in.Incarnation, attempt); err != nil {
-		return out, stays(h, l, err)
+	// Before anything ends: who waits for his turn goes on working meanwhile.
+	done, err := s.takes.enter(ctx, in.Claim.Host)
+	if err != nil {
+		return out, err
 	}
-	if err := s.saveLogin(ctx, h, CloseSessionInput{Claim: in.Claim, Layout: l, Seed: in.Seed}, hide); err != nil {
-		return out, stays(h, l, err)
+	defer done()
+	f, err := lookFolder(ctx, h, l.Dir)
+	if err != nil {
+		return out, err
 	}
-	if out.Snapshot, err = s.takeOn(ctx, h, in.TakeSnapshotInput, hide); err != nil {
-		return out, stays(h, l, err)
+	if !f.there {
+		out.Snapshot, err = s.parkedBefore(ctx, h, in, attempt)
+	} else {
+		out.Snapshot, err = s.parkHere(ctx, h, in, f.mark, attempt, hide, p)
 	}
-	fence := in.Claim.fence(l.Dir, attempt)
-	if err := seeds.Wipe(ctx, h, l.CodexHome, l.Dir, &fence); err != nil {
-		return out, stays(h, l, err)
+	if err != nil {
+		return out, err
 	}
 	out.Wiped = true
 	out.Seq, err = s.record(ctx, in.Claim.Session, owner{in.Claim.Generation, in.Claim.Pump, 1}, in.Seq, in.Notes, hide.all)
 	return out, err
+}
+
+// parkHere does what must be done in the folder.
+func (s *Sessions) parkHere(ctx context.Context, h hostexec.Host, in ParkSessionInput, mark folderMark, attempt int32, hide secrets, p *progress) (*SnapshotBrief, error) {
+	l, fence := in.Layout, in.Claim.fence(in.Layout.Dir, attempt)
+	p.step("stopping")
+	if _, err := endAll(ctx, h, l, in.Claim, in.Incarnation, attempt); err != nil {
+		return nil, stays(h, l, err)
+	}
+	p.step("saving the login")
+	err := s.hidePlanted(ctx, h, l, hide)
+	if err == nil {
+		err = s.saveLogin(ctx, h, in.Claim.Session, l, in.Seed, hide)
+	}
+	if err != nil {
+		return nil, stays(h, l, err)
+	}
+	id := snapshotID(in.Claim.Session, in.At, in.Claim.Generation, in.N)
+	got, err := s.takeOn(ctx, h, taking{TakeSnapshotInput: in.TakeSnapshotInput, id: id, progress: p}, hide)
+	if err != nil {
+		return nil, stays(h, l, err)
+	}
+	p.step("wiping")
+	if err := seeds.Wipe(ctx, h, l.CodexHome, l.Dir, &fence); err != nil {
+		return nil, fmt.Errorf("snapshot %s is complete, the credential may still be there: %w", idOfBrief(got), err)
+	}
+	// What is not worth keeping is parked as nothing.
+	mark.Generation, mark.Parked, mark.Snapshot = in.Claim.Generation, true, ""
+	if got != nil {
+		mark.Snapshot = got.ID
+	}
+	return got, writeMark(ctx, h, l, mark, false, fence)
+}
+
+func idOfBrief(b *SnapshotBrief) string {
+	if b == nil {
+		return "(none)"
+	}
+	return b.ID
+}
+
+// parkedBefore is for a folder that is gone: an attempt may have parked it, and
+// somebody removed it since. Where no snapshot was made, nothing can be parked.
+func (s *Sessions) parkedBefore(ctx context.Context, h hostexec.Host, in ParkSessionInput, attempt int32) (*SnapshotBrief, error) {
+	l := in.Layout
+	if _, err := endUnrecorded(ctx, h, l, in.Claim, attempt); err != nil {
+		return nil, err
+	}
+	m, err := s.manifest(ctx, snapshotID(in.Claim.Session, in.At, in.Claim.Generation, in.N))
+	switch {
+	case err == nil:
+		return briefOf(m), nil
+	case errors.Is(err, snapshots.ErrNotFound), errors.Is(err, snapshots.ErrIncomplete):
+		return nil, &typedError{kind: ErrTypeFolderGone, hint: "go on from a former snapshot: `ctl snapshot list " + in.Claim.Session + "`",
+			err: fmt.Errorf("%s is not on %s any more: somebody removed it", l.Dir, h.Name())}
+	}
+	return nil, err
 }

@@ -28,14 +28,16 @@ func (s *Sessions) PrepareSession(ctx context.Context, in PrepareSessionInput) (
 		return PrepareSessionResult{}, f.failure(ctx, what, err)
 	}
 	f.hide = sec.all
-	out, err := s.prepare(ctx, in, attempt, sec)
+	p, quiet := reportProgress(ctx)
+	defer quiet()
+	out, err := s.prepare(ctx, in, attempt, sec, p)
 	if err != nil {
 		return PrepareSessionResult{}, f.failure(ctx, what, err)
 	}
 	return out, nil
 }
 
-func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt int32, hide secrets) (PrepareSessionResult, error) {
+func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt int32, hide secrets, p *progress) (PrepareSessionResult, error) {
 	var out PrepareSessionResult
 	if err := checkID("session", in.Claim.Session); err != nil {
 		return out, err
@@ -64,11 +66,10 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 		return out, fmt.Errorf("find the root folder: %w", err)
 	}
 	l := layoutOf(root, in.Claim.Session)
-	if in.Dir != "" {
-		if l.WorkDir, err = personsDir(ctx, h, in.Dir); err != nil {
+	if in.Dir != "" && (in.Restore == nil || in.Restore.Snapshot == "") {
+		if in.Dir, err = personsDir(ctx, h, in.Dir); err != nil {
 			return out, err
 		}
-		l.OwnWork = false
 	}
 	codex, err := s.codexOn(ctx, h, in.Claim.Host, root)
 	if err != nil {
@@ -78,14 +79,22 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 		return out, err
 	}
 	l.Codex = codex.Path
-
-	fence := in.Claim.fence(l.Dir, attempt)
-	fresh, err := makeFolders(ctx, h, l, fence)
+	from, cannot := s.restorable(ctx, in, codex.Version)
+	a, err := s.arrive(ctx, h, l, in, cannot, attempt, hide)
 	if err != nil {
 		return out, err
 	}
+	if cannot != nil {
+		s.Logger.Warn("snapshot cannot be read; the folder on the host has all of it", "session", in.Claim.Session, "snapshot", in.Restore.Snapshot, "error", cannot)
+	}
+	l = a.layout
+
+	fence := in.Claim.fence(l.Dir, attempt)
 	var planted seeds.Planted
-	protected, err := s.protects(ctx, h, in.Claim.Host, l, codex.Version, in.Sandbox, fence)
+	protected := protection{}
+	if err = s.furnish(ctx, h, l, in, a, fence, p); err == nil {
+		protected, err = s.protects(ctx, h, in.Claim.Host, l, codex.Version, in.Sandbox, fence)
+	}
 	if err == nil && protected.Why != "" && holdsSecrets(bundle) && s.Unprotected != UnprotectedAllow {
 		err = protected.err()
 	}
@@ -94,22 +103,23 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 			CodexHome: l.CodexHome, Within: l.Dir, Bundle: bundle, Sandbox: in.Sandbox, NoProfile: protected.Profile == "", WorkDir: l.WorkDir, Fence: &fence,
 		})
 	}
-	if err == nil && fresh {
-		_, err = h.Run(ctx, hostexec.Command{Script: `: >"$1"`, Args: []string{path.Join(l.Dir, "prepared")}, Fence: &fence})
+	if err == nil && !a.marked {
+		// From here on a process may run: the folder is nobody else's.
+		err = writeMark(ctx, h, l, a.mark, true, fence)
 	}
 	if err != nil {
-		if !fresh {
+		if !a.fresh() {
 			// Codex has worked here before.
 			if unsaved := s.keeper(h, in.Claim.Session, l.CodexHome, in.Seed, hide).saveBack(ctx); unsaved != nil {
 				return out, fmt.Errorf("%w (and the login stays in %s on %s: %v)", err, l.CodexHome, h.Name(), unsaved)
 			}
 		}
-		return out, unprepare(ctx, h, l, fence, fresh, err)
+		return out, unprepare(ctx, h, l, fence, a.fresh(), err)
 	}
 	if len(planted.Skipped) > 0 {
 		s.Logger.Info("config.toml of the seed sets what we would", "session", in.Claim.Session, "settings", planted.Skipped)
 	}
-	out = PrepareSessionResult{Layout: l, CodexVersion: codex.Version, Permissions: planted.Permissions}
+	out = PrepareSessionResult{Layout: l, CodexVersion: codex.Version, Permissions: planted.Permissions, Restored: a.mark.Restored, ThreadID: from.ThreadID, Left: a.mark.Left}
 	if holdsSecrets(bundle) {
 		out.Unprotected = protected.Why
 	}
@@ -151,39 +161,54 @@ const sessionRoom = 64 << 20
 // runs in its sandbox, and may leave behind.
 var mountPoints = []string{".git", ".codex", ".agents", ".aws"}
 
-// foldersScript makes the session's folders and notes, once, which of codex's
-// mount points the work folder had before. It says "fresh" if no
-// prepare has come to its end here before.
+// foldersScript makes the session's folders, says whose they are, and notes,
+// once, which of codex's mount points the work folder had before. Folders that
+// are not named are not made.
 const foldersScript = `umask 077
-dir=$1 home=$2 work=$3 own=$4 need=$5
-shift 5
-if [ ! -e "$dir/prepared" ]; then echo fresh; fi
+dir=$1 home=$2 work=$3 own=$4 need=$5 mark=$6
+shift 6
 free=$(df -Pk -- "$dir" 2>/dev/null | awk 'NR == 2 { print $4 }')
 case $free in '' | *[!0-9]*) ;; *)
 	[ "$free" -ge "$need" ] || { echo "No space left on device: $((free / 1024)) MiB are free below $dir, $((need / 1024)) are needed" >&2; exit 1; } ;;
 esac
-mkdir -p -- "$home" "$dir/proc" "$dir/tmp" || exit 1
+mkdir -p -- "$dir/proc" "$dir/tmp" || exit 1
+[ -e "$dir/generation" ] || {
+	printf %s "$mark" >"$dir/generation.new" && mv -f -- "$dir/generation.new" "$dir/generation"
+} || exit 1
+[ -z "$home" ] || mkdir -p -- "$home" || exit 1
+[ -n "$work" ] || exit 0
 if [ "$own" = y ]; then mkdir -p -- "$work" || exit 1; fi
 [ -e "$dir/before" ] || {
 	for m in "$@"; do [ ! -e "$work/$m" ] || echo "$m"; done >"$dir/before.new" && mv -f -- "$dir/before.new" "$dir/before"
 }`
 
-func makeFolders(ctx context.Context, h hostexec.Host, l Layout, fence hostexec.Fence) (fresh bool, err error) {
+// furnish makes the session's folders, and brings what a snapshot has into them
+// where that is not there yet.
+func (s *Sessions) furnish(ctx context.Context, h hostexec.Host, l Layout, in PrepareSessionInput, a arrival, fence hostexec.Fence, p *progress) error {
+	if a.fresh() && a.mark.Restored == RestoredSnapshot {
+		// The mark first: what is cut short is to be known as ours.
+		bare := l
+		bare.CodexHome, bare.WorkDir = "", ""
+		if err := makeFolders(ctx, h, bare, a.mark, fence); err != nil {
+			return err
+		}
+		if err := s.bring(ctx, h, l, in, fence, p); err != nil {
+			return err
+		}
+	}
+	return makeFolders(ctx, h, l, a.mark, fence)
+}
+
+func makeFolders(ctx context.Context, h hostexec.Host, l Layout, mark folderMark, fence hostexec.Fence) error {
 	own := "n"
 	if l.OwnWork {
 		own = "y"
 	}
-	args := append([]string{l.Dir, l.CodexHome, l.WorkDir, own, fmt.Sprint(sessionRoom >> 10)}, mountPoints...)
-	res, err := h.Run(ctx, hostexec.Command{Script: foldersScript, Args: args, Fence: &fence})
-	fresh = strings.TrimSpace(string(res.Stdout)) == "fresh"
-	if err == nil {
-		return fresh, nil
+	args := append([]string{l.Dir, l.CodexHome, l.WorkDir, own, fmt.Sprint(sessionRoom >> 10), mark.text()}, mountPoints...)
+	if _, err := h.Run(ctx, hostexec.Command{Script: foldersScript, Args: args, Fence: &fence}); err != nil {
+		return fmt.Errorf("make the session's folders below %s: %w", l.Root, err)
 	}
-	err = fmt.Errorf("make the session's folders below %s: %w", l.Root, err)
-	if fresh && !errors.Is(err, hostexec.ErrFenced) {
-		return fresh, unprepare(ctx, h, l, fence, fresh, err)
-	}
-	return fresh, err
+	return nil
 }
 
 // unprepare takes back what a failed prepare did: the credential always, and

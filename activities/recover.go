@@ -22,6 +22,7 @@ import (
 // follow it is an error, and stays where it is. Work and rollouts stay anyway.
 func (s *Seeds) RecoverSeed(ctx context.Context, in RecoverSeedInput) (RecoverSeedResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
+	in.Claim = in.Claim.behind(in.Generation)
 	f := failing{epoch: in.Claim.epoch(attempt)}
 	what := "recover seed " + in.Seed.Name + " from host " + in.Claim.Host.Name
 	hide, err := s.hiding(ctx, &in.Seed)
@@ -60,6 +61,14 @@ func (s *site) recoverSeed(ctx context.Context, in RecoverSeedInput, attempt int
 		if _, err := endUnrecorded(ctx, h, l, in.Claim, attempt); err != nil {
 			return out, err
 		}
+		return RecoverSeedResult{Absent: true, Wiped: true}, nil
+	}
+	f, err := lookFolder(ctx, h, l.Dir)
+	if err != nil {
+		return out, err
+	}
+	if in.Generation > 0 && f.mark.Generation > in.Generation {
+		// The session is back, and has saved what it found before it came in.
 		return RecoverSeedResult{Absent: true, Wiped: true}, nil
 	}
 	if _, err := endEvery(ctx, h, l, in.Claim, attempt); err != nil {

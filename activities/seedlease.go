@@ -90,6 +90,9 @@ type SeedNow struct {
 type RecoverSeedInput struct {
 	Seed  SeedRef `json:"seed"`
 	Claim Claim   `json:"claim"`
+	// Generation is the session's, when it held the seed, as far as it is known:
+	// what a later one has on the host is left alone.
+	Generation int64 `json:"generation,omitempty"`
 }
 
 // RecoverSeedResult says what is certain afterwards. While something was Saved

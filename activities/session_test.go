@@ -120,7 +120,7 @@ func (b *bed) prepare(in PrepareSessionInput) (PrepareSessionResult, error) {
 	if err != nil {
 		return PrepareSessionResult{}, err
 	}
-	out, err := s.prepare(b.t.Context(), in, 1, hide)
+	out, err := s.prepare(b.t.Context(), in, 1, hide, nil)
 	return out, failing{hide: hide.all}.failure(b.t.Context(), "prepare", err)
 }
 

@@ -81,7 +81,10 @@ func New(d Deps) *Set {
 		tokens:   temporalTokens{d.Temporal},
 		confined: map[string]bool{},
 		busy:     map[string]chan struct{}{},
+		takes:    newGate(movesPerWorker, movesPerHost, movesWaiting),
+		brings:   newGate(movesPerWorker, movesPerHost, movesWaiting),
 	}
+	s.ask = s.askSeed
 	if d.Temporal != nil {
 		s.desk = temporalDesk{d.Temporal}
 	}
@@ -123,6 +126,13 @@ type site struct {
 	desk seedDesk
 	// saveEvery is saveBackEvery, unless it is set.
 	saveEvery time.Duration
+
+	// ask asks the workflow that owns a seed, also one that this session does
+	// not hold.
+	ask seedAnswer
+	// takes bounds what is captured at once, brings what is restored: somebody
+	// waits for the latter.
+	takes, brings *gate
 
 	mu       sync.Mutex
 	confined map[string]bool          // hosts that were seen to protect a credential

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"path"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -24,25 +25,14 @@ func (s *Sessions) TakeSnapshot(ctx context.Context, in TakeSnapshotInput) (Take
 		return TakeSnapshotResult{}, f.failure(ctx, what, err)
 	}
 	f.hide = hide.all
-	got, err := s.take(ctx, in, hide)
+	p, quiet := reportProgress(ctx)
+	defer quiet()
+	got, err := s.take(ctx, in, hide, p)
 	return TakeSnapshotResult{Snapshot: got}, f.failure(ctx, what, err)
 }
 
-// snapshotID names the N-th snapshot of a session's generation, the same for
-// every attempt.
-func snapshotID(session string, at time.Time, generation int64, n int) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "taken %s %d %d", session, generation, n))
-	return withMark(session, at, sum)
-}
-
-// withMark is a snapshot's id that ends with the beginning of a digest.
-func withMark(session string, at time.Time, sum [sha256.Size]byte) string {
-	id, mark := snapshots.NewID(session, at), hex.EncodeToString(sum[:3])
-	return id[:len(id)-len(mark)] + mark
-}
-
 // take makes the snapshot; nil where there is nothing worth keeping yet.
-func (s *site) take(ctx context.Context, in TakeSnapshotInput, hide secrets) (*SnapshotBrief, error) {
+func (s *site) take(ctx context.Context, in TakeSnapshotInput, hide secrets, p *progress) (*SnapshotBrief, error) {
 	if err := in.Layout.check(in.Claim.Session); err != nil {
 		return nil, err
 	}
@@ -50,33 +40,102 @@ func (s *site) take(ctx context.Context, in TakeSnapshotInput, hide secrets) (*S
 	if err != nil {
 		return nil, err
 	}
-	return s.takeOn(ctx, h, in, hide)
+	done, err := s.takes.enter(ctx, in.Claim.Host)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	f, err := lookFolder(ctx, h, in.Layout.Dir)
+	switch {
+	case err != nil:
+		return nil, err
+	case f.mark.Generation > in.Claim.Generation:
+		// A late attempt: what is there is not what this one was to keep.
+		return nil, &typedError{kind: ErrTypeFenced, err: fmt.Errorf("%s on %s is that of generation %d by now", in.Layout.Dir, h.Name(), f.mark.Generation)}
+	}
+	if err := s.hidePlanted(ctx, h, in.Layout, hide); err != nil {
+		return nil, err
+	}
+	id := snapshotID(in.Claim.Session, in.At, in.Claim.Generation, in.N)
+	return s.takeOn(ctx, h, taking{TakeSnapshotInput: in, id: id, progress: p}, hide)
 }
 
-func (s *site) takeOn(ctx context.Context, h hostexec.Host, in TakeSnapshotInput, hide secrets) (*SnapshotBrief, error) {
-	work := in.Layout.WorkDir
-	if in.Policy.Work == WorkNone {
+// hidePlanted has what codex made of the login on the host masked as well:
+// nobody else may have seen it yet.
+func (s *site) hidePlanted(ctx context.Context, h hostexec.Host, l Layout, hide secrets) error {
+	if hide.auth == nil {
+		return nil
+	}
+	auth, _, err := readAuth(ctx, h, path.Join(l.CodexHome, "auth.json"), "")
+	if err != nil {
+		return fmt.Errorf("look for what is to be masked: %w", err)
+	}
+	hide.add(auth)
+	return nil
+}
+
+// A taking is one snapshot to be made.
+type taking struct {
+	TakeSnapshotInput
+	id       string
+	ownWork  bool // and nothing of a person's folder, which stays where it is
+	left     bool // of what a session had left somewhere
+	progress *progress
+}
+
+// snapshotID names the n-th snapshot of a session's generation.
+func snapshotID(session string, at time.Time, generation int64, n int) string {
+	return idOf(session, at, fmt.Sprintf("taken %s %d %d", session, generation, n))
+}
+
+// leftID names the snapshot of what a generation of a session left on a host.
+// Generations begin with the time.
+func leftID(session string, generation int64) string {
+	return idOf(session, time.Unix(max(generation, 0), 0), fmt.Sprintf("left %s %d", session, generation))
+}
+
+// idOf is a snapshot's id that is the same for everybody who asks for it.
+func idOf(session string, at time.Time, of string) string {
+	id, sum := snapshots.NewID(session, at), sha256.Sum256([]byte(of))
+	mark := hex.EncodeToString(sum[:3])
+	return id[:len(id)-len(mark)] + mark
+}
+
+// takeOn makes a snapshot of a session's folder; nil where there is nothing
+// worth keeping. It returns once every byte was read back from the store.
+func (s *site) takeOn(ctx context.Context, h hostexec.Host, in taking, hide secrets) (*SnapshotBrief, error) {
+	work, own := in.Layout.WorkDir, ""
+	if in.Policy.Work == WorkNone || in.ownWork && !in.Layout.OwnWork {
 		work = ""
 	}
-	any, err := worthKeeping(ctx, h, in.Layout.CodexHome, work)
+	if in.Layout.OwnWork {
+		own = work // what a person had there before is no work of a session's
+	}
+	any, err := worthKeeping(ctx, h, in.Layout.CodexHome, own)
 	if err != nil || !any {
 		return nil, err
 	}
 	spec := snapshots.ArchiveSpec{
-		ID:      snapshotID(in.Claim.Session, in.At, in.Claim.Generation, in.N),
-		Session: in.Claim.Session, CodexHome: in.Layout.CodexHome, WorkDir: work,
-		ThreadID: in.ThreadID, CodexVersion: in.CodexVersion, Turn: in.Turn, Logger: s.Logger,
-	}
-	if hide.all != nil {
-		spec.Mask = func() snapshots.Masker { return hide.all.MaskStream() }
+		ID: in.id, Session: in.Claim.Session, CodexHome: in.Layout.CodexHome, WorkDir: work,
+		ThreadID: in.ThreadID, CodexVersion: in.CodexVersion, Turn: in.Turn, Logger: s.Logger, Mask: hide.masker(),
 	}
 	m, err := snapshots.Archive(ctx, h, s.Store, spec)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("keep its work and conversation: %w", err)
 	}
 	return briefOf(m), nil
 }
 
 func briefOf(m snapshots.Manifest) *SnapshotBrief {
 	return &SnapshotBrief{ID: m.ID, Turn: m.Turn, At: m.CreatedAt, Files: m.Files, Bytes: m.Bytes, Added: m.AddedBytes}
+}
+
+// manifest reads that of a complete snapshot.
+func (s *site) manifest(ctx context.Context, id string) (snapshots.Manifest, error) {
+	return snapshots.Read(ctx, s.Store, id)
+}
+
+// bring restores a snapshot into folders that are not there yet.
+func (s *Sessions) bring(ctx context.Context, h hostexec.Host, l Layout, in PrepareSessionInput, fence hostexec.Fence, p *progress) error {
+	return fmt.Errorf("snapshots cannot be restored yet: %w", hostexec.ErrUnsupported)
 }

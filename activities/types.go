@@ -77,6 +77,9 @@ type PrepareSessionInput struct {
 	Credentials string `json:"credentials,omitempty"`
 	// Restore is set where the session goes on with what was kept of it.
 	Restore *RestoreSpec `json:"restore,omitempty"`
+	// Snapshot is how to keep what another generation may have left there; nil
+	// keeps all of it.
+	Snapshot *SnapshotSpec `json:"snapshot,omitempty"`
 }
 
 // PrepareSessionResult says what is there now. Repeating gives the same.
@@ -93,6 +96,9 @@ type PrepareSessionResult struct {
 	Restored string `json:"restored,omitempty"`
 	// ThreadID is that of the restored snapshot.
 	ThreadID string `json:"thread_id,omitempty"`
+	// Left is the snapshot that was made of what lay in the folder's place, and
+	// was in no other one.
+	Left string `json:"left,omitempty"`
 }
 
 // StartServerInput: start codex app-server as a journaled process.

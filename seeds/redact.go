@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"net/url"
 	"slices"
 	"sync"
@@ -22,6 +23,7 @@ type Redactor struct {
 
 	mu      sync.Mutex
 	needles map[string]bool // guarded by mu
+	secrets map[string]bool // guarded by mu; of which the needles are forms
 }
 
 // MinSecret is the length in bytes from which a secret is looked for.
@@ -40,10 +42,13 @@ func (r *Redactor) Add(secrets []Secret) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.needles == nil {
-		r.needles = map[string]bool{}
+		r.needles, r.secrets = map[string]bool{}, map[string]bool{}
 	}
 	before := len(r.needles)
 	for _, s := range secrets {
+		if len(s.Reveal()) >= MinSecret {
+			r.secrets[s.Reveal()] = true
+		}
 		for _, form := range forms(s.Reveal()) {
 			if len(form) >= MinSecret {
 				r.needles[string(form)] = true
@@ -58,6 +63,20 @@ func (r *Redactor) Add(secrets []Secret) {
 		all = append(all, []byte(n))
 	}
 	r.search.Store(newSearcher(all))
+}
+
+// Secrets are those that are looked for by now, in order.
+func (r *Redactor) Secrets() []Secret {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make([]Secret, 0, len(r.secrets))
+	for _, text := range slices.Sorted(maps.Keys(r.secrets)) {
+		out = append(out, NewSecret(text))
+	}
+	return out
 }
 
 // forms are the ways in which a secret may be written.

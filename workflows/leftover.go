@@ -149,8 +149,8 @@ func (p *pool) wipe(ctx workflow.Context, l *poolLeftover) (reached bool) {
 	now := workflow.Now(ctx)
 	l.Tries, l.TriedAt = l.Tries+1, now
 	in := activities.WipeLeftoverInput{
-		// Above the session's, and above that of every try before.
-		Claim:      activities.Claim{Session: session, Host: h.Spec, Generation: max(l.Generation+1, now.Unix()), Pump: int64(l.Tries)},
+		// Above the session's, where it is not known of which generation that was.
+		Claim:      activities.Claim{Session: session, Host: h.Spec, Generation: now.Unix(), Pump: int64(l.Tries)},
 		Generation: l.Generation, ThreadID: l.ThreadID, Seed: l.Planted, Discard: l.Discard,
 	}
 	if l.Layout != nil {

@@ -106,15 +106,15 @@ func (s *seed) recover() {
 		s.again.set(l.NextTry)
 		return
 	}
-	// Above whatever the holder's own activities say to the host from now on.
 	l.Tries++
-	l.Generation = max(l.Generation+1, now.Unix())
 	ref := *s.st.Ref
 	ref.Epoch = l.Epoch
 	ctx, cancel := workflow.WithCancel(inZone(setUp(s.ctx, "fetch seed "+s.name+" from "+l.where()), l.Zone))
 	s.rec = &recovery{epoch: l.Epoch, cancel: cancel,
-		fut: workflow.ExecuteActivity(ctx, seeds.RecoverSeed, activities.RecoverSeedInput{Seed: ref,
-			Claim: activities.Claim{Session: l.Holder, Host: *l.At, Generation: l.Generation, Pump: int64(l.Tries)}})}
+		fut: workflow.ExecuteActivity(ctx, seeds.RecoverSeed, activities.RecoverSeedInput{Seed: ref, Generation: l.Generation,
+			// Above whatever the holder's own activities say to the host, where
+			// it is not known of which generation they are.
+			Claim: activities.Claim{Session: l.Holder, Host: *l.At, Generation: now.Unix(), Pump: int64(l.Tries)}})}
 }
 
 // inZone has an activity done by the workers of a zone: only they reach its hosts.

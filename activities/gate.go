@@ -1,0 +1,81 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+)
+
+// ErrTypeBusy: this worker moves as many snapshots as it can, and others wait
+// already; the activity is tried again by itself.
+const ErrTypeBusy = "busy"
+
+// Bounds of what one worker moves at once. Each holds some tens of megabytes,
+// a connection's bulk channels and, before all, one of the activity slots that
+// pumps need as well: only few may wait for their turn in theirs.
+const (
+	movesPerWorker = 4
+	movesPerHost   = 2
+	movesWaiting   = 8
+	busyPause      = 3 * time.Second
+)
+
+// A gate lets only so many pass at once, in all and to one host.
+type gate struct {
+	all     chan struct{}
+	perHost int
+	waiting int
+
+	mu    sync.Mutex
+	wait  int                      // guarded by mu
+	hosts map[string]chan struct{} // guarded by mu
+}
+
+func newGate(all, perHost, waiting int) *gate {
+	return &gate{all: make(chan struct{}, all), perHost: perHost, waiting: waiting, hosts: map[string]chan struct{}{}}
+}
+
+// enter waits for its turn. Where too many wait it says busy instead.
+func (g *gate) enter(ctx context.Context, host HostSpec) (done func(), err error) {
+	key := fmt.Sprintf("%s\x00%s\x00%s\x00%d", host.Name, host.User, host.Address, host.Port)
+	g.mu.Lock()
+	h := g.hosts[key]
+	if h == nil {
+		h = make(chan struct{}, g.perHost)
+		g.hosts[key] = h
+	}
+	if g.wait >= g.waiting {
+		g.mu.Unlock()
+		return nil, busy(host.Name)
+	}
+	g.wait++
+	g.mu.Unlock()
+	defer func() {
+		g.mu.Lock()
+		g.wait--
+		g.mu.Unlock()
+	}()
+	select {
+	case h <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	select {
+	case g.all <- struct{}{}:
+		return func() { <-g.all; <-h }, nil
+	case <-ctx.Done():
+		<-h
+		return nil, ctx.Err()
+	}
+}
+
+// busy gives the slot back for a while: whoever waits without one costs nothing.
+func busy(host string) error {
+	msg := fmt.Sprintf("this worker moves as many snapshots as it can; that of host %s waits", host)
+	return temporal.NewApplicationErrorWithOptions(msg, ErrTypeBusy, temporal.ApplicationErrorOptions{
+		NextRetryDelay: busyPause, Details: []any{Problem{Kind: ErrTypeBusy, Message: msg}},
+	})
+}

@@ -1,0 +1,66 @@
+package activities
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+)
+
+// SnapshotProgress is in the heartbeats of whatever moves a snapshot.
+type SnapshotProgress struct {
+	Step    string `json:"step"`              // stopping, saving, taking, restoring, planting, …
+	Entries int64  `json:"entries,omitempty"` // listed, or restored
+	Files   int64  `json:"files,omitempty"`   // read, or written
+	Bytes   int64  `json:"bytes,omitempty"`
+}
+
+// A progress is how far an activity is. nil is one that nobody looks at.
+type progress struct {
+	mu  sync.Mutex
+	now SnapshotProgress // guarded by mu
+}
+
+// step begins the next one.
+func (p *progress) step(name string) { p.set(SnapshotProgress{Step: name}) }
+
+func (p *progress) set(now SnapshotProgress) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	p.now = now
+	p.mu.Unlock()
+}
+
+func (p *progress) get() SnapshotProgress {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now
+}
+
+// reportProgress beats with how far the activity is until quiet is called. It
+// is for those in reports, which nobody else beats for.
+func reportProgress(ctx context.Context) (p *progress, quiet func()) {
+	p = &progress{now: SnapshotProgress{Step: "waiting"}}
+	every := activity.GetInfo(ctx).HeartbeatTimeout / 3
+	if every <= 0 {
+		return p, func() {}
+	}
+	done, joined := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(joined)
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			activity.RecordHeartbeat(ctx, p.get())
+			select {
+			case <-tick.C:
+			case <-done:
+				return
+			}
+		}
+	}()
+	return p, func() { close(done); <-joined }
+}
