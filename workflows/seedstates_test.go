@@ -122,12 +122,10 @@ func TestAnUncleanHoldersLoginIsSavedAndWipedBeforeTheNextGrant(t *testing.T) {
 		if v.Generation != 2 || v.Rotated != nil || v.Recovery != nil || v.Health == Suspect || v.Epoch != 2 {
 			t.Errorf("seed is %+v", v)
 		}
-		var last int64
 		for i, in := range p.seeds.fetches() {
-			if in.Claim.Session != "a" || in.Claim.Host.Name != "web-1" || in.Claim.Generation <= max(last, 100) {
+			if in.Claim.Session != "a" || in.Claim.Host.Name != "web-1" || in.Generation != 100 || in.Claim.Generation <= 100 || in.Claim.Pump != int64(i+1) {
 				t.Errorf("fetch %d was %+v", i+1, in)
 			}
-			last = in.Claim.Generation
 		}
 		if f := p.seeds.fetches(); len(f) != 3 || f[1].Seed.Blob != "b1" || f[2].Seed.Blob != "b2" {
 			t.Errorf("fetched %+v", f)
