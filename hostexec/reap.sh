@@ -13,11 +13,11 @@ j_real=$(cd -P -- "$j_dir" 2>/dev/null && pwd -P && echo x) && j_real=${j_real%?
 # j_hit KIND PID START signals one, unless its number went to another by now.
 j_hit() {
 	j_alive "$2" "$3" || return 0
+	# Its name first: it may be gone as soon as it has the signal.
+	{ IFS= read -r j_name <"/proc/$2/comm"; } 2>/dev/null && [ "$j_name" ] || j_name='?'
 	[ "$4" = 0 ] || kill "-$4" "$2" 2>/dev/null
 	# A stopped process takes no other signal than KILL.
 	[ "$4" != TERM ] || kill -CONT "$2" 2>/dev/null
-	j_name='?'
-	{ IFS= read -r j_name <"/proc/$2/comm"; } 2>/dev/null
 	echo "$1 $2 $j_name"
 }
 

@@ -103,7 +103,8 @@ func (h *sshHost) feedBySFTP(ctx context.Context, c Command, r io.Reader, size i
 			s.CloseWrite()
 			return errors.Join(noSFTP, dropped(s))
 		case ctx.Err() != nil:
-			return s.Wait()
+			s.Wait() // it may have come to know before we stopped, and say anything
+			return outcomeUnknown(ctx)
 		case again == nil:
 			return h.whyNot(s, x, noSFTP)
 		}
