@@ -148,6 +148,7 @@ func (a *app) importSeed(ctx context.Context, name string, bundle *seeds.Bundle,
 	if err != nil {
 		return err
 	}
+	t.joined(ctx, v)
 	return a.print().show(v, func(p *printer) {
 		p.printf("seed %s: generation %d, %s, %d files\n", v.Name, v.Generation, v.Kind, len(v.Files))
 	})

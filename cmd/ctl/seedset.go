@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -100,5 +103,31 @@ func (a *app) changeSeed(c *cobra.Command, name, what, update string, arg any) e
 	if err := t.update(c.Context(), what+" seed "+name, workflows.SeedID(name), update, "", &v, arg); err != nil {
 		return err
 	}
+	t.joined(c.Context(), v)
 	return a.print().show(v, func(p *printer) { p.printf("seed %s: %s, %s\n", v.Name, v.Health, seedState(v)) })
+}
+
+// joinWait is how long a pool may take to hear of its new seed.
+const joinWait = 5 * time.Second
+
+// joined waits until the pools of a seed know of it, so that the next command
+// finds it there. It is theirs either way, so one that takes long is no error.
+func (t *temporal) joined(ctx context.Context, v workflows.SeedView) {
+	ctx, cancel := context.WithTimeout(ctx, joinWait)
+	defer cancel()
+	for _, name := range v.Pools {
+		for {
+			var pool workflows.SeedPoolView
+			err := t.query(ctx, "find seed pool "+name, workflows.SeedPoolID(name), workflows.QuerySeedPool, &pool)
+			in := func(m workflows.SeedPoolMember) bool { return m.Name == v.Name }
+			if err == nil && slices.ContainsFunc(pool.Seeds, in) {
+				break
+			}
+			select {
+			case <-time.After(50 * time.Millisecond):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
 }

@@ -21,10 +21,13 @@ import (
 func (t *temporal) query(ctx context.Context, doing, workflowID, name string, out any, args ...any) error {
 	ctx, cancel := t.app.bounded(ctx, answerWait)
 	defer cancel()
-	v, err := t.QueryWorkflow(ctx, workflowID, "", name, args...)
-	if err == nil {
-		err = v.Get(out)
-	}
+	err := whenReady(ctx, func() error {
+		v, err := t.QueryWorkflow(ctx, workflowID, "", name, args...)
+		if err == nil {
+			err = v.Get(out)
+		}
+		return err
+	})
 	return t.explain(ctx, doing, err)
 }
 
@@ -55,12 +58,17 @@ func (t *temporal) updateWithin(ctx context.Context, wait time.Duration, doing, 
 }
 
 // whenReady tries again for as long as a workflow is not ready, as it is in the
-// moment in which it continues as new: it has not taken what it was told.
+// moment in which it continues as new: it has not taken what it was told. A
+// query that met a task which had just ended is asked a few times more.
 func whenReady(ctx context.Context, try func() error) error {
-	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+	for wait, met := 20*time.Millisecond, 0; ; wait = min(2*wait, time.Second) {
 		err := try()
 		var unready *serviceerror.WorkflowNotReady
-		if !errors.As(err, &unready) {
+		switch {
+		case errors.As(err, &unready):
+		case metItsTask(err) && met < maxMet:
+			met++
+		default:
 			return err
 		}
 		select {
@@ -69,6 +77,18 @@ func whenReady(ctx context.Context, try func() error) error {
 		case <-time.After(wait):
 		}
 	}
+}
+
+// maxMet is how often in a row a query is believed to have met a task.
+const maxMet = 4
+
+// metItsTask says that a query failed as it does where it was handed to a worker
+// with a history that had grown meanwhile by the end of a workflow task: the SDK
+// takes that task for the present one, and its commands for illegal. A workflow
+// that really cannot be replayed fails so every time.
+func metItsTask(err error) bool {
+	var fail *serviceerror.QueryFailed
+	return errors.As(err, &fail) && strings.HasPrefix(fail.Message, "[TMPRL1100] invalid state transition")
 }
 
 // updateWithStart is update for a workflow that is started where it does not
