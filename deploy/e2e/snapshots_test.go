@@ -1,0 +1,199 @@
+package e2e
+
+import (
+	"archive/tar"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fairlead.dev/fairlead/deploy/lab"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// snapshotJSON is what the command line's contract says of a snapshot.
+type snapshotJSON struct {
+	ID           string `json:"id"`
+	Session      string `json:"session"`
+	Turn         int    `json:"turn"`
+	CreatedAt    string `json:"created_at"`
+	Files        int64  `json:"files"`
+	Bytes        int64  `json:"bytes"`
+	StoredBytes  int64  `json:"stored_bytes"`
+	AddedBytes   int64  `json:"added_bytes"`
+	ThreadID     string `json:"thread_id"`
+	CodexVersion string `json:"codex_version"`
+	Complete     bool   `json:"complete"`
+}
+
+func (s snapshotJSON) whole(t *testing.T, session string) {
+	t.Helper()
+	if !strings.HasPrefix(s.ID, session+".snap-") || s.Session != session || s.CreatedAt == "" || s.Files < 1 || s.Bytes < 1 || s.StoredBytes < 1 ||
+		s.ThreadID == "" || s.CodexVersion == "" || !s.Complete {
+		t.Errorf("not a whole snapshot of %s: %+v", session, s)
+	}
+}
+
+func snapshotsOf(t *testing.T, session string) []snapshotJSON {
+	t.Helper()
+	list, err := lab.Lines[snapshotJSON](within(t), shared, "snapshot", "list", session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// untar reads an archive: names, and contents of files.
+func untar(t *testing.T, path string) map[string]string {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	out := map[string]string{}
+	for r := tar.NewReader(f); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[h.Name] = string(data)
+	}
+}
+
+// A snapshot is taken, listed, shown, exported and deleted; what a session goes
+// on from is not deleted.
+func TestASnapshotIsTakenListedShownAndExported(t *testing.T) {
+	session(t, "kept", "--snapshot-when", "close", "--snapshot-exclude", "*.tmp")
+	idle(t, "kept")
+	if r := shared.Ctl(within(t), nil, "snapshot", "create", "kept"); r.Code != 6 || !strings.Contains(r.Stderr, "nothing to keep yet") {
+		t.Errorf("before the first turn: %v", r)
+	}
+	turn(t, "kept", "need a file at notes.txt")
+	work := filepath.Join(root1, "sessions", "kept", "work")
+	for name, text := range map[string]string{"a b\n'c.txt": "odd", "left.tmp": "not this"} {
+		if err := os.WriteFile(filepath.Join(work, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var first, second snapshotJSON
+	if err := shared.JSON(within(t), &first, "snapshot", "create", "kept"); err != nil {
+		t.Fatal(err)
+	}
+	first.whole(t, "kept")
+	if err := os.WriteFile(filepath.Join(work, "later.txt"), []byte("later"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := shared.JSON(within(t), &second, "snapshot", "create", "kept"); err != nil {
+		t.Fatal(err)
+	}
+	second.whole(t, "kept")
+	if list := snapshotsOf(t, "kept"); len(list) != 2 || list[0].ID != first.ID || list[1].ID != second.ID {
+		t.Errorf("listed %+v", list)
+	}
+	if v := show(t, "kept").Snapshot; v == nil || v.ID != second.ID || v.Error != nil {
+		t.Errorf("the session says %+v", v)
+	}
+	if text := ok(t, "session", "show", "kept"); !strings.Contains(text, second.ID+", of turn 1") {
+		t.Errorf("the session's text does not tell of it:\n%s", text)
+	}
+	var shown snapshotJSON
+	if err := shared.JSON(within(t), &shown, "snapshot", "show", first.ID); err != nil || shown.ID != first.ID {
+		t.Errorf("shown %+v, %v", shown, err)
+	}
+	if text := ok(t, "snapshot", "list"); !strings.Contains(text, first.ID) || !strings.Contains(text, second.ID) {
+		t.Errorf("all of them:\n%s", text)
+	}
+
+	file := filepath.Join(t.TempDir(), "kept.tar")
+	var said struct {
+		ID, File, SHA256 string
+		Bytes            int64
+	}
+	if err := json.Unmarshal([]byte(ok(t, "snapshot", "export", first.ID, file, "-o", "json")), &said); err != nil || said.File != file || len(said.SHA256) != 64 {
+		t.Errorf("it says %+v, %v", said, err)
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 || info.Size() != said.Bytes {
+		t.Errorf("the file: %v, %v", info, err)
+	}
+	in := untar(t, file)
+	if in["work/a b\n'c.txt"] != "odd" || in["work/notes.txt"] != "made by codex\n" || in["manifest.json"] == "" {
+		t.Errorf("in the archive: %q", in)
+	}
+	for name, text := range in {
+		if strings.HasSuffix(name, ".tmp") || strings.Contains(name, "later") || strings.HasSuffix(name, "auth.json") || strings.Contains(text, shared.Token) {
+			t.Errorf("%s is in the archive, or a secret in it", name)
+		}
+	}
+	r := shared.Ctl(within(t), nil, "snapshot", "export", first.ID, "-")
+	if data, err := os.ReadFile(file); r.Code != 0 || err != nil || r.Stdout != string(data) {
+		t.Errorf("to standard output: exit %d, %d bytes, want %d (%v): %s", r.Code, len(r.Stdout), len(data), err, r.Stderr)
+	}
+
+	if r := shared.Ctl(within(t), nil, "snapshot", "delete", second.ID); r.Code != 6 || !strings.Contains(r.Stderr, "goes on from") {
+		t.Errorf("the one it goes on from: %v", r)
+	}
+	ok(t, "snapshot", "delete", first.ID)
+	if list := snapshotsOf(t, "kept"); len(list) != 1 || list[0].ID != second.ID {
+		t.Errorf("left are %+v", list)
+	}
+	for _, args := range [][]string{{"show", first.ID}, {"export", first.ID, file}, {"restore", first.ID}, {"delete", first.ID}} {
+		if r := shared.Ctl(within(t), nil, append([]string{"snapshot"}, args...)...); r.Code != 3 {
+			t.Errorf("%s of one that is gone: %v", args[0], r)
+		}
+	}
+	if again := untar(t, file); len(again) != len(in) {
+		t.Error("an export that failed changed the file that was there")
+	}
+}
+
+// What is kept follows the flags, and the retention; what is damaged is found.
+func TestTheStoreOfSnapshotsIsLookedAfter(t *testing.T) {
+	session(t, "pruned", "--snapshot-when", "close")
+	turn(t, "pruned", "hello")
+	var all []string
+	for range 3 {
+		var s snapshotJSON
+		if err := shared.JSON(within(t), &s, "snapshot", "create", "pruned"); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, s.ID)
+	}
+	var out struct {
+		Snapshots []string `json:"snapshots"`
+	}
+	if err := shared.JSON(within(t), &out, "snapshot", "prune", "pruned", "--keep", "1", "--dry-run"); err != nil || strings.Join(out.Snapshots, " ") != strings.Join(all[:2], " ") {
+		t.Errorf("it would drop %v, want %v (%v)", out.Snapshots, all[:2], err)
+	}
+	if list := snapshotsOf(t, "pruned"); len(list) != 3 {
+		t.Errorf("after looking there are %d", len(list))
+	}
+	if err := shared.JSON(within(t), &out, "snapshot", "prune", "pruned", "--keep", "1"); err != nil || strings.Join(out.Snapshots, " ") != strings.Join(all[:2], " ") {
+		t.Errorf("it dropped %v, want %v (%v)", out.Snapshots, all[:2], err)
+	}
+	if list := snapshotsOf(t, "pruned"); len(list) != 1 || list[0].ID != all[2] {
+		t.Errorf("left are %+v", list)
+	}
+	var checked struct {
+		Snapshots int      `json:"snapshots"`
+		Problems  []string `json:"problems"`
+	}
+	for _, args := range [][]string{nil, {"--read-data"}} {
+		if err := shared.JSON(within(t), &checked, append([]string{"snapshot", "check"}, args...)...); err != nil || checked.Snapshots < 1 || len(checked.Problems) > 0 {
+			t.Errorf("check %v: %+v, %v", args, checked, err)
+		}
+	}
+}
+
+var _ = workflows.Parked
