@@ -34,9 +34,10 @@ func TestMaintenanceIsScheduledAsTheConfigSays(t *testing.T) {
 	}
 	defer c.Close()
 	schedule := c.ScheduleClient().GetHandle(t.Context(), workflows.MaintenanceID)
+	ofStore := c.ScheduleClient().GetHandle(t.Context(), workflows.MaintainStoreID)
 
-	worker := func(maintain string) (stop func()) {
-		p := newPlace(t, fmt.Sprintf("temporal: {address: %q}\nseeds: {maintain: %s}\n", address, maintain))
+	worker := func(maintain, prune string) (stop func()) {
+		p := newPlace(t, fmt.Sprintf("temporal: {address: %q}\nseeds: {maintain: %s}\nsnapshots: {prune: %s}\n", address, maintain, prune))
 		w := runWorker(t, "--config", p.config)
 		wait(t, "the worker is ready", func() bool { st, err := p.status(t); return err == nil && st.Ready })
 		return func() {
@@ -46,7 +47,8 @@ func TestMaintenanceIsScheduledAsTheConfigSays(t *testing.T) {
 			<-w.done
 		}
 	}
-	every := func() time.Duration {
+	every := func(schedule client.ScheduleHandle) time.Duration {
+		t.Helper()
 		d, err := schedule.Describe(t.Context())
 		if err != nil || len(d.Schedule.Spec.Intervals) != 1 {
 			t.Fatalf("the schedule: %+v, %v", d, err)
@@ -54,35 +56,48 @@ func TestMaintenanceIsScheduledAsTheConfigSays(t *testing.T) {
 		return d.Schedule.Spec.Intervals[0].Every
 	}
 
-	stop := worker("1h")
-	if got := every(); got != time.Hour {
-		t.Errorf("every %s", got)
-	}
-	if err := schedule.Trigger(t.Context(), client.ScheduleTriggerOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	wait(t, "maintenance was done", func() bool {
-		d, err := schedule.Describe(t.Context())
-		if err != nil || len(d.Info.RecentActions) == 0 {
-			return false
+	// runs has a Schedule's workflow run now.
+	runs := func(schedule client.ScheduleHandle) (out workflows.MaintenanceResult) {
+		t.Helper()
+		if err := schedule.Trigger(t.Context(), client.ScheduleTriggerOptions{}); err != nil {
+			t.Fatal(err)
 		}
-		var out workflows.MaintenanceResult
-		run := d.Info.RecentActions[0].StartWorkflowResult
-		if err := c.GetWorkflow(t.Context(), run.WorkflowID, run.FirstExecutionRunID).Get(t.Context(), &out); err != nil || len(out.Problems) > 0 {
-			t.Fatalf("maintenance ended with %+v, %v", out, err)
-		}
-		return true
-	})
-	stop()
-	stop = worker("2h")
-	if got := every(); got != 2*time.Hour {
-		t.Errorf("a worker with another config leaves it at every %s", got)
+		wait(t, "maintenance was done", func() bool {
+			d, err := schedule.Describe(t.Context())
+			if err != nil || len(d.Info.RecentActions) == 0 {
+				return false
+			}
+			run := d.Info.RecentActions[0].StartWorkflowResult
+			if err := c.GetWorkflow(t.Context(), run.WorkflowID, run.FirstExecutionRunID).Get(t.Context(), &out); err != nil || len(out.Problems) > 0 {
+				t.Fatalf("maintenance ended with %+v, %v", out, err)
+			}
+			return true
+		})
+		return out
+	}
+
+	stop := worker("1h", "24h")
+	if got, store := every(schedule), every(ofStore); got != time.Hour || store != 24*time.Hour {
+		t.Errorf("every %s, and of the store every %s", got, store)
+	}
+	if out := runs(schedule); out.Snapshots != nil {
+		t.Errorf("the one for seeds pruned snapshots: %+v", out)
+	}
+	if out := runs(ofStore); out.Snapshots == nil || len(out.Snapshots.Snapshots) > 0 {
+		t.Errorf("an empty store was pruned: %+v", out)
 	}
 	stop()
-	stop = worker("0s")
-	var none *serviceerror.NotFound
-	if d, err := schedule.Describe(t.Context()); !errors.As(err, &none) {
-		t.Errorf("there is %+v, %v", d, err)
+	stop = worker("2h", "1h")
+	if got, store := every(schedule), every(ofStore); got != 2*time.Hour || store != time.Hour {
+		t.Errorf("a worker with another config leaves it at every %s, and of the store every %s", got, store)
+	}
+	stop()
+	stop = worker("0s", "0s")
+	for _, s := range []client.ScheduleHandle{schedule, ofStore} {
+		var none *serviceerror.NotFound
+		if d, err := s.Describe(t.Context()); !errors.As(err, &none) {
+			t.Errorf("there is %+v, %v", d, err)
+		}
 	}
 	stop()
 }

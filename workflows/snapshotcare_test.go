@@ -1,0 +1,82 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// storeCare stands in for the activities that look after the store.
+type storeCare struct {
+	pruned  []activities.PruneSnapshotsInput
+	checked []activities.CheckSnapshotsInput
+	err     error
+}
+
+func (c *storeCare) env(t *testing.T) *testsuite.TestWorkflowEnvironment {
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	env.RegisterWorkflowWithOptions(Maintenance, workflow.RegisterOptions{Name: TypeMaintenance})
+	env.RegisterWorkflowWithOptions(PruneSnapshots, workflow.RegisterOptions{Name: TypePrune})
+	env.RegisterWorkflowWithOptions(CheckSnapshots, workflow.RegisterOptions{Name: TypeCheckSnapshots})
+	env.RegisterActivityWithOptions(func(_ context.Context, in activities.PruneSnapshotsInput) (activities.PruneSnapshotsResult, error) {
+		c.pruned = append(c.pruned, in)
+		return activities.PruneSnapshotsResult{Snapshots: []string{"s1.snap-x"}, Packs: 2}, c.err
+	}, activity.RegisterOptions{Name: "PruneSnapshots"})
+	env.RegisterActivityWithOptions(func(_ context.Context, in activities.CheckSnapshotsInput) (activities.CheckSnapshotsResult, error) {
+		c.checked = append(c.checked, in)
+		return activities.CheckSnapshotsResult{Snapshots: 3, Problems: []string{"s1.snap-x: a pack is missing"}}, c.err
+	}, activity.RegisterOptions{Name: "CheckSnapshots"})
+	env.RegisterActivityWithOptions(func(context.Context, activities.VerifySeedsInput) (activities.VerifySeedsResult, error) {
+		t.Error("seeds are verified by a run that looks after snapshots")
+		return activities.VerifySeedsResult{}, nil
+	}, activity.RegisterOptions{Name: "VerifySeeds"})
+	return env
+}
+
+// The Schedule's run prunes as the workers' config says, and by the workflow
+// that a person's is.
+func TestMaintenancePrunesSnapshots(t *testing.T) {
+	var c storeCare
+	env := c.env(t)
+	var child string
+	env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, _ converter.EncodedValues) { child = info.WorkflowExecution.ID })
+	env.ExecuteWorkflow(TypeMaintenance, MaintenanceInput{Snapshots: true})
+	var out MaintenanceResult
+	if err := env.GetWorkflowResult(&out); err != nil || len(out.Problems) > 0 || out.Snapshots == nil || out.Snapshots.Packs != 2 {
+		t.Errorf("%+v, %v", out, err)
+	}
+	if len(c.pruned) != 1 || c.pruned[0] != (activities.PruneSnapshotsInput{}) || child != PruneSnapshotsID {
+		t.Errorf("pruned %+v by %q", c.pruned, child)
+	}
+}
+
+// A store that cannot be pruned is on record, and the next run tries again.
+func TestMaintenanceSaysThatItCouldNotPrune(t *testing.T) {
+	c := storeCare{err: temporal.NewNonRetryableApplicationError("the store is read-only", activities.ErrTypeStore, errors.New("x"))}
+	env := c.env(t)
+	env.ExecuteWorkflow(TypeMaintenance, MaintenanceInput{Snapshots: true})
+	var out MaintenanceResult
+	if err := env.GetWorkflowResult(&out); err != nil || len(out.Problems) != 1 {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// Damage is a result, not an error: it is the answer to what was asked.
+func TestACheckOfSnapshotsTellsWhatIsWrong(t *testing.T) {
+	var c storeCare
+	env := c.env(t)
+	env.ExecuteWorkflow(TypeCheckSnapshots, activities.CheckSnapshotsInput{ReadData: true})
+	var out activities.CheckSnapshotsResult
+	if err := env.GetWorkflowResult(&out); err != nil || out.Snapshots != 3 || len(out.Problems) != 1 || len(c.checked) != 1 || !c.checked[0].ReadData {
+		t.Errorf("%+v of %+v, %v", out, c.checked, err)
+	}
+}
