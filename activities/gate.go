@@ -40,7 +40,7 @@ func newGate(all, perHost, waiting int) *gate {
 
 // enter waits for its turn. Where too many wait it says busy instead.
 func (g *gate) enter(ctx context.Context, host HostSpec) (done func(), err error) {
-	key := fmt.Sprintf("%s\x00%s\x00%s\x00%d", host.Name, host.User, host.Address, host.Port)
+	key := keyOfHost(host)
 	g.mu.Lock()
 	h := g.hosts[key]
 	if h == nil {

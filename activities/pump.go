@@ -20,6 +20,8 @@ type PumpBeat struct {
 	Offset int64 `json:"offset"`
 	// API is where the attached worker can be watched.
 	API string `json:"api,omitempty"`
+	// Away is set while the host is out of reach.
+	Away *OutOfReach `json:"away,omitempty"`
 }
 
 const (
@@ -38,14 +40,24 @@ type attempt struct {
 	n    int32
 	stop <-chan struct{} // this worker stops
 	beat func(PumpBeat)
+	last PumpBeat // of the attempt before
 }
 
 // RunPump attaches to the session's process and converses until the workflow
 // is needed. When the workflow cancels it, it returns a normal result. When
 // the connection is lost or this worker stops, it fails in a way that makes
-// the next attempt come at once, on any worker, and go on at the same byte.
+// the next attempt come at once, on any worker, and go on at the same byte. A
+// host that was out of reach for longer than LostAfter is told as lost; see
+// OutOfReach for what counts.
 func (s *Sessions) RunPump(ctx context.Context, in RunPumpInput) (RunPumpResult, error) {
+	var last PumpBeat
+	if activity.HasHeartbeatDetails(ctx) {
+		if err := activity.GetHeartbeatDetails(ctx, &last); err != nil {
+			s.Logger.Warn("what the attempt before knew cannot be read", "session", in.Claim.Session, "error", err)
+		}
+	}
 	return s.pump(ctx, in, attempt{
+		last: last,
 		n:    activity.GetInfo(ctx).Attempt,
 		stop: activity.GetWorkerStopChannel(ctx),
 		beat: func(b PumpBeat) { activity.RecordHeartbeat(ctx, b) },
@@ -67,10 +79,14 @@ func (s *Sessions) pump(ctx context.Context, in RunPumpInput, a attempt) (RunPum
 	// server waits for a sign of life.
 	var offset atomic.Int64
 	offset.Store(in.Pump.State.Rewind)
-	quiet := s.keepBeating(a, &offset)
+	s.reach.know(in.Claim.Host, a.last.Away, began)
+	quiet := s.keepBeating(a, in.Claim.Host, &offset)
 	out, err := s.converse(ctx, in, a, hide, &offset)
 	quiet()
 	if err != nil {
+		if lost := s.lostHost(ctx, in, a, hide, &offset, err); lost != nil {
+			return RunPumpResult{HostLost: lost}, nil
+		}
 		f.delay = nextTry(a.n, s.Now().Sub(began))
 		if errors.Is(err, errHandOver) {
 			f.delay = handOver
@@ -87,6 +103,27 @@ func (s *Sessions) pump(ctx context.Context, in RunPumpInput, a attempt) (RunPum
 	}
 	hideIn(hide.all, &out)
 	return out, nil
+}
+
+// lostHost takes what an attempt failed with, and says whether the host has been
+// out of reach for too long by now.
+func (s *Sessions) lostHost(ctx context.Context, in RunPumpInput, a attempt, hide secrets, offset *atomic.Int64, err error) *HostLost {
+	if ctx.Err() != nil {
+		return nil // called back; whoever comes next finds out
+	}
+	now := s.Now()
+	away := s.reach.missed(in.Claim.Host, err, hide.all.String(err.Error()), now)
+	// Told with the failure of this attempt, for the next one.
+	a.beat(s.pumpBeat(in.Claim.Host, offset))
+	if away == nil || in.LostAfter <= 0 || now.Sub(away.Since) < in.LostAfter {
+		return nil
+	}
+	s.Logger.Warn("host is given up as lost", "session", in.Claim.Session, "host", in.Claim.Host.Name, "since", away.Since, "error", away.Why)
+	return &HostLost{Since: away.Since, Why: away.Why}
+}
+
+func (s *Sessions) pumpBeat(h HostSpec, offset *atomic.Int64) PumpBeat {
+	return PumpBeat{Offset: offset.Load(), API: s.APIAddress, Away: s.reach.now(h)}
 }
 
 // fresh measures how late events come, where somebody wants to know.
@@ -107,14 +144,14 @@ func nextTry(n int32, lasted time.Duration) time.Duration {
 }
 
 // keepBeating tells the server that we live until the returned function is called.
-func (s *Sessions) keepBeating(a attempt, offset *atomic.Int64) (quiet func()) {
+func (s *Sessions) keepBeating(a attempt, h HostSpec, offset *atomic.Int64) (quiet func()) {
 	done, joined := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(joined)
 		tick := time.NewTicker(pumpBeat)
 		defer tick.Stop()
 		for {
-			a.beat(PumpBeat{Offset: offset.Load(), API: s.APIAddress})
+			a.beat(s.pumpBeat(h, offset))
 			select {
 			case <-tick.C:
 			case <-done:
@@ -164,6 +201,9 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 		return RunPumpResult{}, err
 	}
 	defer w.Close()
+	s.reach.reached(in.Claim.Host)
+	// Until the wire broke, whatever others had to say of new connections.
+	defer s.reach.reached(in.Claim.Host)
 
 	notices := keep.noticing(held, w.Size(), offset)
 	// Who lost the lease must not go on with a login that may be another's.

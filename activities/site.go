@@ -133,6 +133,7 @@ type site struct {
 	// takes bounds what is captured at once, brings what is restored: somebody
 	// waits for the latter.
 	takes, brings *gate
+	reach         reach
 
 	mu       sync.Mutex
 	confined map[string]bool          // hosts that were seen to protect a credential

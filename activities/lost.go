@@ -1,0 +1,136 @@
+package activities
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// What counts as reached: the host answered a script of ours, whatever the
+// answer was, or refused our keys, or showed another key than the pinned one.
+// What counts as out of reach: no connection could be made, or the one there was
+// went away, before that. What our own machine fails at (no network, no free
+// descriptor, a name service that does not answer) counts as neither, and
+// neither does time in which nobody tried.
+
+// OutOfReach says since when a host was tried and did not answer. It is in the
+// heartbeats of a pump, so that the next attempt, on any worker, knows.
+type OutOfReach struct {
+	Since time.Time `json:"since"`
+	Last  time.Time `json:"last"` // the newest try
+	Why   string    `json:"why"`
+}
+
+// untried is how long nobody may have tried a host that is said to have been
+// out of reach all the time.
+const untried = 2 * time.Minute
+
+// A reach is what this worker knows of it, for each host.
+type reach struct {
+	mu   sync.Mutex
+	away map[string]OutOfReach // guarded by mu
+}
+
+func keyOfHost(h HostSpec) string {
+	return fmt.Sprintf("%s\x00%s\x00%s\x00%d", h.Name, h.User, h.Address, h.Port)
+}
+
+// know takes what another attempt has found out, unless it is known better.
+func (r *reach) know(h HostSpec, told *OutOfReach, now time.Time) {
+	if told == nil || now.Sub(told.Last) > untried {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if have, ok := r.away[keyOfHost(h)]; !ok || now.Sub(have.Last) > untried || told.Since.Before(have.Since) {
+		r.set(h, *told)
+	}
+}
+
+// set is called with mu held.
+func (r *reach) set(h HostSpec, o OutOfReach) {
+	if r.away == nil {
+		r.away = map[string]OutOfReach{}
+	}
+	r.away[keyOfHost(h)] = o
+}
+
+// reached forgets that the host was away.
+func (r *reach) reached(h HostSpec) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.away, keyOfHost(h))
+}
+
+// missed takes what came of a try, and says since when the host is out of reach;
+// nil if that try does not say that it is.
+func (r *reach) missed(h HostSpec, err error, why string, now time.Time) *OutOfReach {
+	switch {
+	case answered(err):
+		r.reached(h)
+		return nil
+	case !outOfReach(err):
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o, ok := r.away[keyOfHost(h)]
+	if !ok || now.Sub(o.Last) > untried {
+		o.Since = now
+	}
+	o.Last, o.Why = now, why
+	r.set(h, o)
+	return &o
+}
+
+// now is what is known at the moment; nil for a host of which nothing bad is.
+func (r *reach) now(h HostSpec) *OutOfReach {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o, ok := r.away[keyOfHost(h)]
+	if !ok {
+		return nil
+	}
+	return &o
+}
+
+// answered says that the host was there to say what went wrong.
+func answered(err error) bool {
+	for _, e := range []error{hostexec.ErrAuth, hostexec.ErrHostKeyChanged, hostexec.ErrHostKeyUnknown, hostexec.ErrFenced,
+		hostexec.ErrLocked, hostexec.ErrNoSpace, hostexec.ErrUnsupported, hostexec.ErrNotExist} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	var exit *hostexec.ExitError
+	return errors.As(err, &exit)
+}
+
+// outOfReach says that the host did not answer, and that this is not our own
+// machine's fault as far as it can tell.
+func outOfReach(err error) bool {
+	lost := errors.Is(err, hostexec.ErrUnreachable) || errors.Is(err, hostexec.ErrOutcomeUnknown) || errors.Is(err, conversation.ErrWireLost)
+	return lost && !errors.Is(err, errHandOver) && !ourOwnFault(err)
+}
+
+// ourFaults are what this machine's own network and limits say.
+var ourFaults = []error{syscall.ENETUNREACH, syscall.ENETDOWN, syscall.EADDRNOTAVAIL, syscall.ENOBUFS,
+	syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EACCES, syscall.EPERM}
+
+func ourOwnFault(err error) bool {
+	for _, e := range ourFaults {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	// A name that is not known any more is the host's; a name service that
+	// does not answer is not.
+	var name *net.DNSError
+	return errors.As(err, &name) && !name.IsNotFound
+}

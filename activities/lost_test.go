@@ -1,0 +1,190 @@
+package activities
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/testsuite"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/hosttest"
+)
+
+// away is a pump's input for a host of its own, with a clock that tests set.
+type away struct {
+	*bed
+	sshd *hosttest.SSHD
+	in   RunPumpInput
+	now  time.Time
+	last PumpBeat // what the next attempt is given
+}
+
+func newAway(t *testing.T) *away {
+	sshd := hosttest.StartSSHD(t, hosttest.Options{})
+	w := &away{bed: newBed(t, sshd.Spec()), sshd: sshd, now: time.Unix(1_700_000_000, 0)}
+	w.at(w.bed)
+	l := layoutOf(filepath.Join(sshd.Home, "root"), "away")
+	w.in = RunPumpInput{Claim: Claim{Session: "away", Host: w.spec, Generation: 1, Pump: 1}, Layout: l, LostAfter: time.Minute}
+	w.in.Pump = conversation.PumpInput{Session: "away", Prefix: "g1.p1", Thread: ThreadSpec{CWD: l.WorkDir, Sandbox: "read-only", ApprovalPolicy: "never"}}
+	w.in.Pump.State.Cursor.Incarnation = 1
+	return w
+}
+
+// at has a worker look at the test's clock.
+func (w *away) at(b *bed) { b.set.Sessions.Now = func() time.Time { return w.now } }
+
+// try is one attempt on a worker, which hands on what its last heartbeat says.
+func (w *away) try(on *bed, n int32) (RunPumpResult, error) {
+	w.t.Helper()
+	a := attempt{n: n, last: w.last, beat: func(b PumpBeat) { w.last = b }}
+	return on.set.Sessions.pump(w.t.Context(), w.in, a)
+}
+
+// goes stops the host, comes starts it again.
+func (w *away) goes() {
+	w.t.Helper()
+	if err := w.sshd.Stop(); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *away) comes() {
+	w.t.Helper()
+	if err := w.sshd.Start(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// Since when a host is away is known to the next attempt on another worker, and
+// a host that was there in between was not away.
+func TestAHostIsLostAfterItWasAwayForSoLongOnWhateverWorker(t *testing.T) {
+	w := newAway(t)
+	other := w.another()
+	w.at(other)
+	w.goes()
+	began := w.now
+	for i, on := range []*bed{w.bed, other, w.bed} {
+		out, err := w.try(on, int32(i+1))
+		if kindOfError(err) != ErrTypeUnreachable || out.HostLost != nil {
+			t.Fatalf("attempt %d: %+v, %v", i+1, out, err)
+		}
+		if w.last.Away == nil || !w.last.Away.Since.Equal(began) || !w.last.Away.Last.Equal(w.now) {
+			t.Errorf("attempt %d says %+v; it is away since %v", i+1, w.last.Away, began)
+		}
+		w.now = w.now.Add(20 * time.Second)
+	}
+	// A worker that has just started knows no more than the heartbeat says.
+	third := w.another()
+	w.at(third)
+	out, err := w.try(third, 4)
+	if err != nil || out.HostLost == nil || !out.HostLost.Since.Equal(began) || out.HostLost.Why == "" {
+		t.Fatalf("after a minute: %+v, %v", out, err)
+	}
+	w.comes()
+	if out, err := w.try(w.bed, 5); err != nil || out.HostLost != nil || out.Pump.Reason != conversation.ProcessEnded {
+		t.Fatalf("the host is back: %+v, %v", out, err)
+	}
+	if still := w.set.Sessions.reach.now(w.spec); still != nil {
+		t.Errorf("it is still said to be away: %+v", still)
+	}
+	w.last = PumpBeat{}
+	w.goes()
+	if out, err := w.try(w.bed, 6); kindOfError(err) != ErrTypeUnreachable || out.HostLost != nil || !w.last.Away.Since.Equal(w.now) {
+		t.Errorf("away again: %+v, %v, %+v", out, err, w.last.Away)
+	}
+}
+
+// Time in which nobody tried says nothing about a host.
+func TestAHostIsNotLostWhileNobodyTried(t *testing.T) {
+	w := newAway(t)
+	w.goes()
+	if _, err := w.try(w.bed, 1); kindOfError(err) != ErrTypeUnreachable {
+		t.Fatal(err)
+	}
+	w.now = w.now.Add(time.Hour)
+	out, err := w.try(w.bed, 2)
+	if kindOfError(err) != ErrTypeUnreachable || out.HostLost != nil || !w.last.Away.Since.Equal(w.now) {
+		t.Errorf("an hour later: %+v, %v, %+v", out, err, w.last.Away)
+	}
+}
+
+// Temporal keeps it: what RunPump is given by the attempt before is what counts.
+func TestAPumpIsGivenWhatTheAttemptBeforeKnew(t *testing.T) {
+	w := newAway(t)
+	w.goes()
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	env.SetTestTimeout(patience)
+	env.RegisterActivity(w.set.Sessions)
+	since := w.now.Add(-2 * time.Minute)
+	env.SetHeartbeatDetails(PumpBeat{Away: &OutOfReach{Since: since, Last: w.now.Add(-5 * time.Second), Why: "no answer"}})
+	val, err := env.ExecuteActivity(w.set.Sessions.RunPump, w.in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out RunPumpResult
+	if err := val.Get(&out); err != nil || out.HostLost == nil || !out.HostLost.Since.Equal(since) {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// Who answers is there, also with a refusal; and what our own machine cannot do
+// is not the host's fault.
+func TestOnlyAHostThatDoesNotAnswerIsLost(t *testing.T) {
+	w := newAway(t)
+	w.in.LostAfter = time.Nanosecond
+	for what, change := range map[string]func(*RunPumpInput){
+		"it refuses our keys": func(in *RunPumpInput) { in.Claim.Host.Identity = strange(t) },
+		"its key is another": func(in *RunPumpInput) {
+			in.Claim.Host.HostKeys = []string{hosttest.StartSSHD(t, hosttest.Options{}).HostKey()}
+		},
+		"it knows a newer one": func(in *RunPumpInput) { in.Claim.Generation = 0 },
+	} {
+		in := w.in
+		change(&in)
+		in.Claim.Host.Name = what // each its own connections
+		if what == "it knows a newer one" {
+			if err := makeFolders(t.Context(), w.host(), in.Layout, folderMark{Generation: 5}, Claim{Generation: 5}.fence(in.Layout.Dir, 1)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := hostexec.StartProcess(t.Context(), w.host(), hostexec.ProcessSpec{
+				Dir: serverDir(in.Layout, 1), Fence: Claim{Generation: 5}.fence(in.Layout.Dir, 1), Argv: []string{"true"}, WorkDir: "/"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, err := w.set.Sessions.pump(t.Context(), in, quiet(1))
+		if err == nil || out.HostLost != nil || kindOfError(err) == ErrTypeUnreachable {
+			t.Errorf("%s: %+v, %v", what, out, err)
+		}
+	}
+	dial := func(err error) error {
+		return fmt.Errorf("%w: %w", hostexec.ErrUnreachable, &net.OpError{Op: "dial", Net: "tcp", Err: err})
+	}
+	for err, lost := range map[error]bool{
+		dial(os.NewSyscallError("connect", syscall.ENETUNREACH)):                         false,
+		dial(os.NewSyscallError("socket", syscall.EMFILE)):                               false,
+		dial(&net.DNSError{Err: "server misbehaving", Name: "web-1", IsTemporary: true}): false,
+		dial(&net.DNSError{Err: "no such host", Name: "web-1", IsNotFound: true}):        true,
+		dial(os.NewSyscallError("connect", syscall.ECONNREFUSED)):                        true,
+		dial(os.NewSyscallError("connect", syscall.EHOSTUNREACH)):                        true,
+		dial(os.ErrDeadlineExceeded):                                                     true,
+		fmt.Errorf("%w: cut", conversation.ErrWireLost):                                  true,
+		fmt.Errorf("%w: cut", hostexec.ErrOutcomeUnknown):                                true,
+		errHandOver: false,
+	} {
+		if got := outOfReach(err); got != lost {
+			t.Errorf("%v: out of reach is %v", err, got)
+		}
+	}
+}
+
+// strange is the key of somebody whom no host knows.
+func strange(t *testing.T) string {
+	return hosttest.StartSSHD(t, hosttest.Options{}).Identity()
+}
