@@ -115,7 +115,12 @@ func (s *Server) exportSnapshot(w http.ResponseWriter, r *http.Request) {
 		s.log.Info("snapshot exported", "snapshot", id, "bytes", out.n)
 		return
 	}
-	s.log.Warn("snapshot not exported", "snapshot", id, "err", err)
+	s.log.Warn("snapshot not exported", "snapshot", id, "bytes", out.n, "err", err)
+	if out.n == 0 { // nothing is on its way yet
+		h.Del("Trailer")
+		s.fail(w, snapshotProblem(err))
+		return
+	}
 	var e *Error
 	if errors.As(snapshotProblem(err), &e) {
 		if text, jerr := json.Marshal(e); jerr == nil {
