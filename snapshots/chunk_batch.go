@@ -71,7 +71,7 @@ func (c *Chunks) NewBatch(ctx context.Context, opts BatchOptions) *Batch {
 	ctx, cancel := context.WithCancelCause(ctx)
 	b := &Batch{c: c, ctx: ctx, cancel: cancel, mask: opts.Mask,
 		pending: map[indexKey]struct{}{}, relied: map[uint32]bitset{}}
-	b.files, b.lists = newPacker(b), newPacker(b)
+	b.files, b.lists = newPacker(b, false), newPacker(b, true)
 	return b
 }
 
@@ -92,14 +92,19 @@ func (b *Batch) put(p *packer, data []byte) (Digest, error) {
 	if b.Has(d) {
 		return d, nil
 	}
+	return d, b.store(p, d, data)
+}
+
+// store puts a chunk that may be in the store already.
+func (b *Batch) store(p *packer, d Digest, data []byte) error {
 	if err := b.err(); err != nil {
-		return Digest{}, err
+		return err
 	}
 	b.dirty = true
 	b.mu.Lock()
 	b.pending[keyOf(d)] = struct{}{}
 	b.mu.Unlock()
-	return d, p.put(d, data)
+	return p.put(d, data)
 }
 
 // Has says whether the store has a chunk, or will have it with this batch. If

@@ -41,6 +41,7 @@ type slot struct {
 // A packInfo is what the index says of one pack.
 type packInfo struct {
 	id      packID
+	lists   bool
 	chunks  int
 	raw     int64 // of the chunks
 	stored  int64 // of the blob, when it was written
@@ -115,7 +116,8 @@ func (x *chunkIndex) add(blob packID, found []indexedPack) {
 		}
 		p := &x.packs[n]
 		if p.gone {
-			p.chunks, p.raw, p.stored, p.created, p.gone = len(f.table.chunks), f.table.raw(), f.stored, f.created, false
+			p.lists, p.chunks, p.raw = f.table.lists, len(f.table.chunks), f.table.raw()
+			p.stored, p.created, p.gone = f.stored, f.created, false
 			for pos, c := range f.table.chunks {
 				key := keyOf(c.digest)
 				fresh[key[0]] = append(fresh[key[0]], indexEntry{key: key, pack: n, pos: uint16(pos),

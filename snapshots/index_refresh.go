@@ -111,10 +111,10 @@ func (c *Chunks) readIndexes(ctx context.Context, listed []packID) (missing bool
 			data, err := c.blobs.Get(ctx, indexPrefix+id.String())
 			var packs []indexedPack
 			if err == nil {
+				// What was decrypted is what was written, so an error here is
+				// of a program newer than this, which knows packs that we do
+				// not: nothing is done without them.
 				packs, err = readIndex(data)
-				if err != nil {
-					err = fmt.Errorf("%w: %w", store.ErrTorn, err)
-				}
 			}
 			switch {
 			case errors.Is(err, store.ErrNotFound):
@@ -127,7 +127,7 @@ func (c *Chunks) readIndexes(ctx context.Context, listed []packID) (missing bool
 				// what is in them is stored once more, or is missing.
 				c.log.Error("index of chunks cannot be read", "key", indexPrefix+id.String(), "error", err)
 			case err != nil:
-				return err
+				return fmt.Errorf("%s%s: %w", indexPrefix, id, err)
 			}
 			c.mu.Lock()
 			c.index.add(id, packs)

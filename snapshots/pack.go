@@ -33,6 +33,7 @@ const maxPackChunks = 60_000
 
 // A packTable says what a pack holds, in order.
 type packTable struct {
+	lists  bool // it was written by PutList
 	blocks []packBlock
 	chunks []packChunk
 }
@@ -58,6 +59,11 @@ func (t *packTable) raw() (n int64) {
 
 // append encodes the table.
 func (t *packTable) append(out []byte) []byte {
+	kind := byte(0)
+	if t.lists {
+		kind = 1
+	}
+	out = append(out, kind)
 	out = binary.AppendUvarint(out, uint64(len(t.blocks)))
 	chunks := t.chunks
 	for _, b := range t.blocks {
@@ -78,7 +84,12 @@ var errTable = errors.New("the table of a pack cannot be read")
 // readPackTable decodes a table and returns what comes after it.
 func readPackTable(p []byte) (t packTable, rest []byte, err error) {
 	r := tableReader{p: p}
+	kind := r.byte()
+	t.lists = kind == 1
 	blocks := r.number(maxPackChunks)
+	if kind > 1 {
+		r.bad = true
+	}
 	for range blocks {
 		b := packBlock{kind: r.byte(), stored: r.number(1 << 30), chunks: r.number(maxPackChunks)}
 		if b.kind > blockZstd || len(t.chunks)+b.chunks > maxPackChunks {

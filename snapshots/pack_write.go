@@ -18,6 +18,7 @@ import (
 // behind it, so that a packer holds a few blocks and no pack in memory.
 type packer struct {
 	b     *Batch
+	lists bool
 	block *block
 	queue chan *block    // in order, to the writer; nil: nothing runs
 	done  sync.WaitGroup // the writer and what it started
@@ -45,7 +46,9 @@ var compressing = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))
 
 var blocks = sync.Pool{New: func() any { return &block{} }}
 
-func newPacker(b *Batch) *packer { return &packer{b: b, slots: make(chan struct{}, packsEnding)} }
+func newPacker(b *Batch, lists bool) *packer {
+	return &packer{b: b, lists: lists, slots: make(chan struct{}, packsEnding)}
+}
 
 func (p *packer) put(d Digest, data []byte) error {
 	if p.block != nil && len(p.block.raw)+len(data) > p.b.c.opts.blockBytes {
@@ -115,7 +118,7 @@ func (p *packer) write(queue <-chan *block) {
 			}
 			var err error
 			if w == nil {
-				w, err = p.b.c.newPack(p.b.ctx)
+				w, err = p.b.c.newPack(p.b.ctx, p.lists)
 			}
 			if err == nil {
 				err = w.add(blk)
@@ -155,8 +158,8 @@ type packWriter struct {
 	limit int
 }
 
-func (c *Chunks) newPack(ctx context.Context) (*packWriter, error) {
-	w := &packWriter{id: newPackID(), limit: c.opts.packBytes}
+func (c *Chunks) newPack(ctx context.Context, lists bool) (*packWriter, error) {
+	w := &packWriter{id: newPackID(), limit: c.opts.packBytes, table: packTable{lists: lists}}
 	var err error
 	if w.blob, err = c.blobs.newWriter(ctx, w.id.key()); err != nil {
 		return nil, err

@@ -1,0 +1,222 @@
+package snapshots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// CheckOptions say how much is looked at.
+type CheckOptions struct {
+	// ReadData reads every pack and compares every digest; otherwise only what
+	// is there, and how large.
+	ReadData bool
+}
+
+// CheckReport says what is wrong with the chunks of a store.
+type CheckReport struct {
+	Packs    int   `json:"packs"`
+	Chunks   int64 `json:"chunks"`   // that manifests need
+	Missing  int64 `json:"missing"`  // of those
+	Rotten   int64 `json:"rotten"`   // of those
+	Orphaned int   `json:"orphaned"` // packs that no index names: a capture that was killed; prune looks after them
+	// Problems are for people: packs and index blobs at fault.
+	Problems []string `json:"problems,omitempty"`
+
+	bad map[Digest]error
+}
+
+// Bad says why a chunk that live named cannot be had: ErrMissing or ErrRotten,
+// naming the pack; nil for one that is well.
+func (r CheckReport) Bad(d Digest) error { return r.bad[d] }
+
+// checkReaders is how many packs are read at once.
+const checkReaders = 2
+
+// Check looks whether what live names can be read. It changes nothing.
+func (c *Chunks) Check(ctx context.Context, opts CheckOptions, live func(ctx context.Context, yield func(Digest) error) error) (_ CheckReport, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("check the store: %w", err)
+		}
+	}()
+	k := &check{c: c, opts: opts, packs: map[uint32]error{}, chunks: map[slot]error{}, seen: map[uint32]bitset{}}
+	k.report.bad = map[Digest]error{}
+	if err := k.look(ctx); err != nil {
+		return k.report, err
+	}
+	if err := live(ctx, func(d Digest) error { k.one(d); return nil }); err != nil {
+		return k.report, err
+	}
+	if len(k.report.bad) > 0 {
+		if err := k.again(ctx); err != nil {
+			return k.report, err
+		}
+	}
+	for _, err := range k.report.bad {
+		if errors.Is(err, ErrRotten) {
+			k.report.Rotten++
+		} else {
+			k.report.Missing++
+		}
+	}
+	return k.report, nil
+}
+
+// A check is one run.
+type check struct {
+	c      *Chunks
+	opts   CheckOptions
+	report CheckReport
+	seen   map[uint32]bitset
+
+	mu     sync.Mutex // guards what follows, and the report's problems
+	packs  map[uint32]error
+	chunks map[slot]error
+}
+
+func (k *check) problem(format string, args ...any) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.report.Problems) < 1000 {
+		k.report.Problems = append(k.report.Problems, fmt.Sprintf(format, args...))
+	}
+}
+
+// look compares the index with the packs.
+func (k *check) look(ctx context.Context) error {
+	if err := k.c.refresh(ctx); err != nil {
+		return err
+	}
+	listed, err := k.c.blobs.List(ctx, packPrefix)
+	if err != nil {
+		return err
+	}
+	sizes := map[packID]int64{}
+	for _, info := range listed {
+		if id, ok := idOf(info.Key, packPrefix); ok {
+			sizes[id] = info.Size
+		}
+	}
+	k.report.Packs = len(sizes)
+	k.c.mu.Lock()
+	packs := append([]packInfo(nil), k.c.index.packs...)
+	for blob, in := range k.c.index.blobs {
+		if len(in) == 0 {
+			k.problem("index %s cannot be read (prune makes it anew)", blob)
+		}
+	}
+	k.c.mu.Unlock()
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(checkReaders)
+	for n, p := range packs {
+		size, there := sizes[p.id]
+		if p.gone {
+			continue
+		}
+		delete(sizes, p.id)
+		switch {
+		case !there:
+			k.spoil(uint32(n), p.id, fmt.Errorf("%w: the pack is not in the store", ErrMissing))
+		case size < p.stored-p.stored/8-4096:
+			// Keys may change since, and with them the size, a little.
+			k.spoil(uint32(n), p.id, fmt.Errorf("%w: it has %d bytes in place of %d", ErrRotten, size, p.stored))
+		case k.opts.ReadData:
+			g.Go(func() error { return k.read(ctx, uint32(n), p) })
+		}
+	}
+	k.report.Orphaned = len(sizes)
+	return g.Wait()
+}
+
+func (k *check) spoil(n uint32, id packID, err error) {
+	k.problem("pack %s: %v", id, err)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.packs[n] = fmt.Errorf("pack %s: %w", id, err)
+}
+
+// read compares every chunk of a pack with its digest, and with the index.
+func (k *check) read(ctx context.Context, n uint32, info packInfo) error {
+	p, err := k.c.loadPack(ctx, info.id)
+	if spoiled(err) {
+		k.spoil(n, info.id, err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	at := 0
+	for i, b := range p.table.blocks {
+		raw, err := unpackRaw(b, p.data[p.begins[i]:][:b.stored], nil)
+		for pos := at; pos < at+b.chunks; pos++ {
+			c := p.table.chunks[pos]
+			if err == nil && DigestOf(raw[p.places[pos].offset:][:c.size]) == c.digest && k.knows(c.digest, n, pos) {
+				continue
+			}
+			k.mu.Lock()
+			k.chunks[slot{n, uint16(pos)}] = fmt.Errorf("pack %s: %w", info.id, ErrRotten)
+			k.mu.Unlock()
+			k.problem("pack %s: chunk %d (%s) is rotten", info.id, pos, c.digest)
+		}
+		at += b.chunks
+	}
+	if at != info.chunks {
+		k.spoil(n, info.id, fmt.Errorf("%w: it holds %d chunks and the index says %d", ErrRotten, at, info.chunks))
+	}
+	return nil
+}
+
+// knows says whether the index has a chunk where it is.
+func (k *check) knows(d Digest, n uint32, pos int) (ok bool) {
+	k.c.mu.Lock()
+	defer k.c.mu.Unlock()
+	k.c.index.each(d, func(e indexEntry) bool {
+		ok = e.pack == n && int(e.pos) == pos
+		return !ok
+	})
+	return ok
+}
+
+// one looks for a place of a chunk that is well.
+func (k *check) one(d Digest) {
+	err := ErrMissing
+	k.c.mu.Lock()
+	defer k.c.mu.Unlock()
+	k.c.index.each(d, func(e indexEntry) bool {
+		place := k.packs[e.pack]
+		if place == nil {
+			place = k.chunks[slot{e.pack, e.pos}]
+		}
+		if err = place; err == nil && !k.seen[e.pack].has(e.pos) {
+			k.seen[e.pack] = k.seen[e.pack].with(e.pos)
+			k.report.Chunks++
+		}
+		return err != nil
+	})
+	if err == nil {
+		return
+	}
+	if k.report.bad[d] == nil {
+		k.report.Chunks++
+	}
+	k.report.bad[d] = err
+}
+
+// again looks once more for what is bad: another worker may have stored it, or
+// copied it into another pack, after the index was read.
+func (k *check) again(ctx context.Context) error {
+	if err := k.c.refresh(ctx); err != nil {
+		return err
+	}
+	bad := k.report.bad
+	k.report.bad = map[Digest]error{}
+	k.report.Chunks -= int64(len(bad))
+	for d := range bad {
+		k.one(d)
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+package snapshots
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"fairlead.dev/fairlead/internal/store"
+)
+
+// manySmall is how many small packs, or small index blobs, are worth making
+// one of.
+const manySmall = 16
+
+// copyOut copies what is needed out of packs that will not stay: those that
+// are condemned, those that are mostly dead, and small ones where there are
+// many. The copies are verified and indexed before anything is condemned.
+func (p *pruner) copyOut(ctx context.Context) error {
+	p.copied = map[uint32]bool{}
+	if p.opts.RepackBelow < 0 {
+		p.opts.RepackMax = 0 // only what must be
+	}
+	var must, may []uint32
+	small := map[bool]int{}
+	isSmall := func(info packInfo) bool { return info.stored < int64(p.c.opts.packBytes)/4 }
+	p.each(func(n uint32, info packInfo) {
+		pack, there := p.packs[info.id]
+		_, marked := p.markers[info.id]
+		switch {
+		case !there || len(p.live[n]) == 0:
+		case marked:
+			must = append(must, n)
+		case p.old(pack.ModTime, p.opts.Condemn):
+			may = append(may, n)
+			if isSmall(info) {
+				small[info.lists]++
+			}
+		}
+	})
+	batch := p.c.NewBatch(ctx, BatchOptions{})
+	defer batch.Abort()
+	for _, n := range must {
+		if err := p.copyPack(ctx, batch, n); err != nil {
+			return err
+		}
+	}
+	for _, n := range may {
+		p.c.mu.Lock()
+		info := p.c.index.packs[n]
+		p.c.mu.Unlock()
+		worth := float64(p.needed[n]) < p.opts.RepackBelow*float64(info.raw) || isSmall(info) && small[info.lists] >= manySmall
+		if !worth || p.needed[n] > p.opts.RepackMax {
+			continue
+		}
+		p.opts.RepackMax -= p.needed[n]
+		if err := p.copyPack(ctx, batch, n); err != nil {
+			return err
+		}
+	}
+	_, err := batch.Flush()
+	return err
+}
+
+// copyPack copies what is needed of a pack. One that cannot be read stays.
+func (p *pruner) copyPack(ctx context.Context, batch *Batch, n uint32) error {
+	if p.opts.DryRun {
+		p.report.Repacked++
+		p.copied[n] = true
+		return nil
+	}
+	pack, err := p.c.loadPack(ctx, p.c.packID(n))
+	if err == nil {
+		err = p.copyChunks(ctx, batch, n, pack)
+	}
+	switch {
+	case errors.Is(err, ErrMissing) || errors.Is(err, ErrRotten):
+		p.c.log.Error("pack with chunks that are needed cannot be read", "pack", p.c.packID(n).String(), "error", err)
+		p.report.Rotten++
+		return nil
+	case err != nil:
+		return err
+	}
+	p.report.Repacked++
+	p.copied[n] = true
+	return nil
+}
+
+func (p *pruner) copyChunks(ctx context.Context, batch *Batch, n uint32, pack *openPack) error {
+	to := batch.files
+	if pack.table.lists {
+		to = batch.lists
+	}
+	r := p.c.NewReader(ctx)
+	for pos, c := range pack.table.chunks {
+		if !p.live[n].has(uint16(pos)) {
+			continue
+		}
+		raw, err := r.block(pack, pack.places[pos].block)
+		if err != nil {
+			return err
+		}
+		raw = raw[pack.places[pos].offset:][:c.size]
+		if DigestOf(raw) != c.digest {
+			return ErrRotten
+		}
+		if err := batch.store(to, c.digest, raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mergeBytes is how large a merged index blob becomes, in bytes of tables.
+const mergeBytes = 4 << 20
+
+// merge writes index blobs anew without the packs that go, and makes few of
+// many. A blob is deleted only after one that this run wrote holds what it
+// said: so whatever others merge at the same time, the newest of them is there.
+func (p *pruner) merge(ctx context.Context) error {
+	var from, small, torn []packID
+	p.c.mu.Lock()
+	for blob, packs := range p.c.index.blobs {
+		chunks := 0
+		for _, n := range packs {
+			chunks += p.c.index.packs[n].chunks
+		}
+		switch {
+		case len(packs) == 0:
+			torn = append(torn, blob)
+		case slices.ContainsFunc(packs, func(n uint32) bool { return p.drop[p.c.index.packs[n].id] }):
+			from = append(from, blob)
+		case chunks*len(indexEntry{}.key)*2 < mergeBytes/4:
+			small = append(small, blob)
+		}
+	}
+	p.c.mu.Unlock()
+	if len(small) >= manySmall {
+		from = append(from, small...)
+		p.report.Merged = len(small)
+	}
+	m := merger{p: p, seen: map[packID]bool{}}
+	for _, blob := range from {
+		if err := m.take(ctx, blob); err != nil {
+			return err
+		}
+	}
+	if err := m.flush(ctx); err != nil || len(p.missing) > 0 {
+		return err
+	}
+	m.blobs = torn // nothing is missing without them
+	return m.flush(ctx)
+}
+
+type merger struct {
+	p     *pruner
+	seen  map[packID]bool // written by this run
+	blobs []packID        // taken and not written yet
+	packs []indexedPack
+	size  int
+}
+
+func (m *merger) take(ctx context.Context, blob packID) error {
+	data, err := m.p.c.blobs.Get(ctx, indexPrefix+blob.String())
+	if errors.Is(err, store.ErrNotFound) {
+		return nil // merged by another pruner
+	}
+	if err != nil {
+		return err
+	}
+	packs, err := readIndex(data)
+	if err != nil {
+		return err
+	}
+	m.blobs = append(m.blobs, blob)
+	for _, p := range packs {
+		if !m.p.drop[p.id] && !m.seen[p.id] {
+			m.seen[p.id] = true
+			m.packs = append(m.packs, p)
+		}
+	}
+	if m.size += len(data); m.size >= mergeBytes {
+		return m.flush(ctx)
+	}
+	return nil
+}
+
+func (m *merger) flush(ctx context.Context) error {
+	if len(m.packs) > 0 {
+		if err := m.p.c.addIndex(ctx, m.packs...); err != nil {
+			return err
+		}
+	}
+	for _, blob := range m.blobs {
+		if err := m.p.c.blobs.Delete(ctx, indexPrefix+blob.String()); err != nil {
+			return err
+		}
+	}
+	m.p.c.mu.Lock()
+	m.p.c.index.drop(m.blobs)
+	m.p.c.mu.Unlock()
+	m.blobs, m.packs, m.size = nil, nil, 0
+	return nil
+}
