@@ -1,0 +1,163 @@
+package hostexec
+
+import (
+	"bufio"
+	_ "embed"
+	"fmt"
+)
+
+//go:embed tree_holes.sh
+var treeHolesScript string
+
+const (
+	// holeBlock is the unit of holes, that of file systems.
+	holeBlock = 4 << 10
+	// holeLeast is a hole that is worth leaving out; a smaller one is zeros.
+	holeLeast = 64 << 10
+	// holePiece is how much data travels at a time.
+	holePiece = 4 << 20
+)
+
+// A holeWriter writes files with holes, over a channel of its own: busybox's
+// tar knows none, and GNU's wants to know all of a file's before its data.
+type holeWriter struct {
+	s   Stream
+	out *bufio.Writer
+
+	block int64  // where buf begins, in blocks
+	buf   []byte // data that was not sent yet
+	gap   int64  // zeros behind buf that were not counted in yet
+}
+
+func (w *TreeWriter) beginHoles(e TreeEntry) error {
+	if w.holes == nil {
+		s, err := w.host.Start(w.ctx, Command{Script: treeHolesScript, Args: []string{w.temp}, Bulk: true})
+		if err != nil {
+			return err
+		}
+		w.holes = &holeWriter{s: s, out: bufio.NewWriterSize(s, 256<<10), buf: make([]byte, 0, holePiece)}
+		w.holey = map[string]bool{}
+	}
+	w.holey[e.Path] = true
+	w.holes.block, w.holes.gap, w.holes.buf = 0, 0, w.holes.buf[:0]
+	return w.holes.say("f=%s\n", quote("./"+e.Path))
+}
+
+func (h *holeWriter) say(format string, args ...any) error {
+	_, err := fmt.Fprintf(h.out, format, args...)
+	return h.explain(err)
+}
+
+// explain turns a write that failed into what the host says of it.
+func (h *holeWriter) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if waitErr := h.s.Wait(); waitErr != nil {
+		return waitErr
+	}
+	return err
+}
+
+func (h *holeWriter) write(p []byte) error {
+	if err := h.fillGap(); err != nil {
+		return err
+	}
+	for len(p) > 0 {
+		n := min(len(p), cap(h.buf)-len(h.buf))
+		h.buf = append(h.buf, p[:n]...)
+		p = p[n:]
+		if len(h.buf) == cap(h.buf) {
+			if err := h.send(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (h *holeWriter) hole(n int64) error {
+	h.gap += n
+	return nil
+}
+
+// fillGap turns zeros into whole blocks that are left out, and a rest that is
+// written.
+func (h *holeWriter) fillGap() error {
+	if h.gap == 0 {
+		return nil
+	}
+	pad := min(h.gap, -int64(len(h.buf))&(holeBlock-1))
+	if h.gap -= pad; h.gap >= holeLeast || len(h.buf)+int(pad) == cap(h.buf) {
+		h.buf = append(h.buf, zeros[:pad]...)
+		if err := h.send(); err != nil {
+			return err
+		}
+		h.block += h.gap / holeBlock
+		pad, h.gap = h.gap%holeBlock, 0
+	} else {
+		pad += h.gap
+		h.gap = 0
+	}
+	h.buf = append(h.buf, zeros[:pad]...)
+	return nil
+}
+
+// send writes what is in buf, as whole blocks.
+func (h *holeWriter) send() error {
+	if pad := -len(h.buf) & (holeBlock - 1); pad > 0 {
+		h.buf = append(h.buf, zeros[:pad]...)
+	}
+	first, n := h.block, int64(len(h.buf)/holeBlock)
+	h.block += n
+	if n == 0 || isZero(h.buf) {
+		h.buf = h.buf[:0]
+		return nil
+	}
+	// dd is quicker with large blocks.
+	size := int64(holeBlock)
+	for size < 64<<10 && (first|n)&1 == 0 {
+		size, first, n = size*2, first/2, n/2
+	}
+	if err := h.say("%d %d %d\n", size, first, n); err != nil {
+		return err
+	}
+	_, err := h.out.Write(h.buf)
+	h.buf = h.buf[:0]
+	return h.explain(err)
+}
+
+func (h *holeWriter) endFile(e TreeEntry) error {
+	h.gap = 0 // the size says it
+	if err := h.send(); err != nil {
+		return err
+	}
+	return h.say("end %d %o %d %09d\n", e.Size, e.Mode, e.MTime.Unix(), e.MTime.Nanosecond())
+}
+
+func (h *holeWriter) link(e TreeEntry) error {
+	return h.say("l=%s f=%s\n", quote("./"+e.Link), quote("./"+e.Path))
+}
+
+// endHoles waits until all files with holes are written.
+func (w *TreeWriter) endHoles() error {
+	if w.holes == nil {
+		return nil
+	}
+	h := w.holes
+	w.holes = nil
+	defer h.s.Close()
+	err := h.out.Flush()
+	h.s.CloseWrite()
+	if waitErr := h.s.Wait(); waitErr != nil {
+		return waitErr
+	}
+	return err
+}
+
+// close gives up what was not ended.
+func (w *TreeWriter) close() {
+	if w.holes != nil {
+		w.holes.s.Close()
+	}
+}

@@ -1,0 +1,431 @@
+package hostexec
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed tree_list.sh
+var treeListScript string
+
+// A TreeEntry is a name in a tree, and what the host says of it.
+type TreeEntry struct {
+	// Path is below the tree's folder, clean, any bytes but NUL; "." is the
+	// folder itself.
+	Path string
+	Kind TreeKind
+	// Mode holds the permissions with setuid, setgid and sticky, as chmod has
+	// them.
+	Mode uint32
+	Size int64
+	// MTime and CTime are as fine as the host tells them.
+	MTime, CTime time.Time
+	Inode, Dev   uint64
+	Links        uint64 // how many names the file has
+	Blocks       int64  // allocated, of 512 bytes
+	// Link is what a symlink says; of a HardLink, the path that it is another
+	// name of.
+	Link string
+	// Pruned says that a pattern of ListTreeOptions.Prune fits. What is below
+	// such a folder is not listed.
+	Pruned bool
+	// Unreadable is a folder that may not be read: what is below it is not listed.
+	Unreadable bool
+}
+
+// TreeKind is what a name stands for.
+type TreeKind byte
+
+// The kinds, as find calls them. ListTree knows no HardLink: it lists each
+// name as what it stands for.
+const (
+	RegularFile TreeKind = 'f'
+	Folder      TreeKind = 'd'
+	Symlink     TreeKind = 'l'
+	FIFO        TreeKind = 'p'
+	Socket      TreeKind = 's'
+	CharDevice  TreeKind = 'c'
+	BlockDevice TreeKind = 'b'
+	HardLink    TreeKind = 'h'
+	UnknownKind TreeKind = '?'
+)
+
+// Sparse says that a file takes less room than its size: it has holes, or its
+// file system compresses.
+func (e TreeEntry) Sparse() bool { return e.Kind == RegularFile && e.Blocks*512 < e.Size }
+
+// CompareTreePaths is the order of ListTree: that of the bytes of path and
+// "//". What is in a folder need not come after it: a/-b comes before a. The
+// tree's folder itself, ".", comes first.
+func CompareTreePaths(a, b string) int {
+	if a == "." || b == "." {
+		return cmp.Compare(btoi(a != "."), btoi(b != "."))
+	}
+	n := min(len(a), len(b))
+	if c := strings.Compare(a[:n], b[:n]); c != 0 || len(a) == len(b) {
+		return c
+	}
+	return strings.Compare(a[n:]+"//", b[n:]+"//")
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// ListTreeOptions say what ListTree leaves out.
+type ListTreeOptions struct {
+	// Prune holds patterns; what fits is listed as pruned, and not entered. A
+	// pattern without a slash is one of a name, with *, ? and […] as in
+	// fnmatch(3); one that ends in a slash fits folders only. One with a slash
+	// elsewhere is a path below the folder, taken literally.
+	Prune []string
+}
+
+// A TreeListing is what there is to say of a whole listing.
+type TreeListing struct {
+	// Clock is the host's, in seconds, when it began. A file that changed in
+	// that second or later may change again and look the same.
+	Clock time.Time
+	// Problems are complaints of the host's tools, at most some: what could
+	// not be read or looked at, but not what went away meanwhile.
+	Problems []string
+}
+
+// ListTree lists what is in dir, dir itself first or not (as "."), in the
+// order of CompareTreePaths, each path once. It takes one channel, and hardly
+// any memory, however large the tree. What goes away meanwhile is not listed,
+// folders that may not be read are listed as such; neither fails it. An error
+// of fn ends it. Where dir is no folder the error wraps ErrNotExist.
+func ListTree(ctx context.Context, h Host, dir string, opts ListTreeOptions, fn func(TreeEntry) error) (TreeListing, error) {
+	l, err := listTree(ctx, h, dir, opts, fn)
+	if err != nil {
+		return l, fmt.Errorf("list tree %s on %s: %w", dir, h.Name(), err)
+	}
+	return l, nil
+}
+
+func listTree(ctx context.Context, h Host, dir string, opts ListTreeOptions, fn func(TreeEntry) error) (TreeListing, error) {
+	if err := checkPath(dir); err != nil {
+		return TreeListing{}, err
+	}
+	tests, err := pruneTests(opts.Prune)
+	if err != nil {
+		return TreeListing{}, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	mark := "//" + rand.Text()[:8]
+	s, err := h.Start(ctx, Command{Script: treeListScript, Args: append([]string{dir, mark}, tests...), Bulk: true})
+	if err != nil {
+		return TreeListing{}, err
+	}
+	defer s.Close()
+	s.CloseWrite()
+	l := &treeLister{in: bufio.NewReaderSize(onlyReader{s}, 64<<10), mark: []byte(mark), fn: fn}
+	told, readErr := l.read()
+	if readErr != nil && !errors.Is(readErr, io.EOF) && !errors.Is(readErr, io.ErrUnexpectedEOF) {
+		return told, readErr
+	}
+	if err := s.Wait(); err != nil {
+		var exit *ExitError
+		if errors.As(err, &exit) && exit.Code == exitNotExist {
+			err = fmt.Errorf("%w%s", ErrNotExist, firstLine(exit.Stderr))
+		}
+		return told, err
+	}
+	if readErr != nil {
+		return told, fmt.Errorf("the listing ended early%s", firstLine(s.Stderr()))
+	}
+	told.Problems = treeProblems(s.Stderr())
+	return told, nil
+}
+
+// pruneTests turns patterns into tests of find.
+func pruneTests(patterns []string) ([]string, error) {
+	var tests []string
+	for _, p := range patterns {
+		p, folder := strings.CutSuffix(p, "/")
+		switch {
+		case p == "" || strings.ContainsRune(p, 0):
+			return nil, fmt.Errorf("%q is no pattern", p)
+		case strings.Contains(p, "/") && (path.IsAbs(p) || path.Clean(p) != p || strings.HasPrefix(p, "../")):
+			return nil, fmt.Errorf("%q is not a clean path below it", p)
+		}
+		if len(tests) > 0 {
+			tests = append(tests, "-o")
+		}
+		if folder {
+			tests = append(tests, "-type", "d")
+		}
+		if strings.Contains(p, "/") {
+			tests = append(tests, "-path", "./"+globEscaper.Replace(p))
+		} else {
+			tests = append(tests, "-name", p)
+		}
+	}
+	return tests, nil
+}
+
+var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+
+// maxProblems bounds TreeListing.Problems.
+const maxProblems = 20
+
+func treeProblems(stderr []byte) []string {
+	var problems []string
+	for line := range strings.Lines(string(stderr)) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasSuffix(line, "No such file or directory") {
+			continue
+		}
+		if problems = append(problems, line); len(problems) == maxProblems {
+			break
+		}
+	}
+	return problems
+}
+
+// A treeLister reads what tree_list.sh prints.
+type treeLister struct {
+	in   *bufio.Reader
+	mark []byte // see tree_list.sh
+	fn   func(TreeEntry) error
+
+	unordered bool // any order will do
+
+	long   []byte // a record that did not fit in's buffer
+	any    bool
+	last   string // the path that was told last
+	held   []TreeEntry
+	flags  map[string]byte
+	status string // what find ended with
+}
+
+// maxTreeRecord bounds a record: a path and a link's target of any length that
+// systems allow, and then some.
+const maxTreeRecord = 1 << 20
+
+func (l *treeLister) read() (TreeListing, error) {
+	line, err := l.in.ReadString('\n')
+	if err != nil {
+		return TreeListing{}, err
+	}
+	how, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+	clock, root, _ := strings.Cut(rest, " ")
+	now, err := strconv.ParseInt(clock, 10, 64)
+	if err != nil {
+		return TreeListing{}, fmt.Errorf("%w: it begins with %.200q", errGarbled, line)
+	}
+	told := TreeListing{Clock: time.Unix(now, 0)}
+	switch how {
+	case "gnu":
+		if err = l.tellFound([]byte(root)); err == nil {
+			err = l.readRecords()
+		}
+	case "stat":
+		if err = l.readFlags(); err == nil {
+			err = l.readLines([]byte(root))
+		}
+	default:
+		err = fmt.Errorf("%w: it begins with %.200q", errGarbled, line)
+	}
+	if err == nil {
+		if n, bad := strconv.Atoi(l.status); bad != nil || n > 125 {
+			err = fmt.Errorf("find ended with status %q", l.status)
+		}
+	}
+	return told, err
+}
+
+// next returns what comes before the next end, which is good until the next call.
+func (l *treeLister) next(end byte) ([]byte, error) {
+	l.long = l.long[:0]
+	for {
+		part, err := l.in.ReadSlice(end)
+		switch {
+		case err == nil && len(l.long) == 0:
+			return part[:len(part)-1], nil
+		case err == nil:
+			l.long = append(l.long, part...)
+			return l.long[:len(l.long)-1], nil
+		case err != bufio.ErrBufferFull:
+			if err == io.EOF && len(part)+len(l.long) > 0 {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, err
+		case len(l.long) > maxTreeRecord:
+			return nil, fmt.Errorf("%w: a record without an end", errGarbled)
+		}
+		l.long = append(l.long, part...)
+	}
+}
+
+// readRecords reads what GNU find prints.
+func (l *treeLister) readRecords() error {
+	for {
+		rec, err := l.next(0)
+		if err != nil {
+			return l.end(err)
+		}
+		if status, ok := bytes.CutPrefix(rec, []byte("///")); ok {
+			l.status = string(status)
+			continue
+		}
+		if err := l.tellFound(rec); err != nil {
+			return err
+		}
+	}
+}
+
+func (l *treeLister) tellFound(rec []byte) error {
+	e, err := parseFound(rec)
+	if err != nil {
+		return err
+	}
+	return l.tell(e)
+}
+
+// end takes the end of the output, which is a good one after a status only.
+func (l *treeLister) end(err error) error {
+	if err == io.EOF && l.status == "" {
+		return io.ErrUnexpectedEOF
+	}
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+// tell passes an entry on, unless it was already: a folder that changes while
+// it is read may give a name twice.
+func (l *treeLister) tell(e TreeEntry) error {
+	if l.any && !l.unordered {
+		switch c := CompareTreePaths(l.last, e.Path); {
+		case c == 0:
+			return nil
+		case c > 0:
+			return fmt.Errorf("%w: %q comes after %q", errGarbled, e.Path, l.last)
+		}
+	}
+	l.any, l.last = true, e.Path
+	return l.fn(e)
+}
+
+// parseFound reads "path//how kind mode size mtime ctime inode links blocks dev target".
+func parseFound(rec []byte) (TreeEntry, error) {
+	i := bytes.Index(rec, []byte("//"))
+	if i < 0 {
+		return TreeEntry{}, fmt.Errorf("%w: record %.200q", errGarbled, rec)
+	}
+	e := TreeEntry{Path: string(rec[:i])}
+	if e.Path == "" {
+		e.Path = "."
+	}
+	e.Path = strings.TrimPrefix(e.Path, "./")
+	f := fields{rest: rec[i+2:]}
+	how, kind := f.word(), f.word()
+	if len(how) != 1 || len(kind) != 1 {
+		return e, fmt.Errorf("%w: record %.200q", errGarbled, rec)
+	}
+	e.Pruned, e.Unreadable = how[0] == 'x', how[0] == 'r'
+	e.Kind = knownKind(TreeKind(kind[0]))
+	e.Mode = uint32(f.number(8))
+	e.Size = int64(f.number(10))
+	e.MTime, e.CTime = f.time(), f.time()
+	e.Inode, e.Links, e.Blocks, e.Dev = f.number(10), f.number(10), int64(f.number(10)), f.number(10)
+	if e.Kind == Symlink {
+		e.Link = string(f.rest)
+	}
+	if f.bad {
+		return e, fmt.Errorf("%w: record %.200q", errGarbled, rec)
+	}
+	return e, nil
+}
+
+func knownKind(k TreeKind) TreeKind {
+	switch k {
+	case RegularFile, Folder, Symlink, FIFO, Socket, CharDevice, BlockDevice:
+		return k
+	}
+	return UnknownKind
+}
+
+// fields takes words off the beginning of rest.
+type fields struct {
+	rest []byte
+	bad  bool
+}
+
+func (f *fields) word() []byte {
+	i := bytes.IndexByte(f.rest, ' ')
+	if i < 0 {
+		f.bad = true
+		return nil
+	}
+	w := f.rest[:i]
+	f.rest = f.rest[i+1:]
+	return w
+}
+
+func (f *fields) number(base uint64) uint64 {
+	n, ok := parseDigits(f.word(), base)
+	f.bad = f.bad || !ok
+	return n
+}
+
+func parseDigits(w []byte, base uint64) (n uint64, ok bool) {
+	for _, c := range w {
+		d := uint64(c - '0')
+		if c >= 'a' {
+			d = uint64(c-'a') + 10
+		}
+		if d >= base {
+			return 0, false
+		}
+		n = n*base + d
+	}
+	return n, len(w) > 0
+}
+
+// time reads seconds with a fraction.
+func (f *fields) time() time.Time {
+	w := f.word()
+	w, negative := bytes.CutPrefix(w, []byte("-"))
+	sec, fraction, _ := bytes.Cut(w, []byte("."))
+	s, ok := parseDigits(sec, 10)
+	ns, ok2 := nanoseconds(fraction)
+	f.bad = f.bad || !ok || !ok2
+	if negative {
+		return time.Unix(-int64(s), ns) // find prints the two as they are
+	}
+	return time.Unix(int64(s), ns)
+}
+
+// nanoseconds reads the digits behind a decimal point.
+func nanoseconds(digits []byte) (int64, bool) {
+	var ns int64
+	for i := range 9 {
+		ns *= 10
+		if i < len(digits) {
+			if digits[i] < '0' || digits[i] > '9' {
+				return 0, false
+			}
+			ns += int64(digits[i] - '0')
+		}
+	}
+	return ns, true
+}

@@ -1,0 +1,186 @@
+package hostexec
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Where find cannot print what it finds, names are sorted and given to stat.
+
+// readFlags reads what was found out of folders that will be listed.
+func (l *treeLister) readFlags() error {
+	l.flags = map[string]byte{}
+	for {
+		rec, err := l.next(0)
+		if err != nil {
+			return l.end(err)
+		}
+		if status, ok := bytes.CutPrefix(rec, []byte("//f")); ok {
+			l.status = string(status)
+			return nil
+		}
+		i := bytes.Index(rec, []byte("//"))
+		if i < 0 || len(rec) != i+3 {
+			return fmt.Errorf("%w: record %.200q", errGarbled, rec)
+		}
+		l.flags[string(rec[:i])] = rec[i+2]
+	}
+}
+
+// readLines reads what stat prints, rec first: lines that begin with the mark.
+// What does not belongs to the line before.
+func (l *treeLister) readLines(rec []byte) error {
+	rec = append([]byte(nil), rec...)
+	for {
+		line, err := l.next('\n')
+		if err != nil {
+			return fmt.Errorf("%w: it has no end", errGarbled)
+		}
+		line, begins := bytes.CutPrefix(line, l.mark)
+		if !begins && rec == nil {
+			return fmt.Errorf("%w: line %.200q", errGarbled, line)
+		}
+		if !begins {
+			rec = append(append(rec, '\n'), line...)
+			continue
+		}
+		if rec != nil {
+			if err := l.tellStat(rec); err != nil {
+				return err
+			}
+		}
+		if bytes.HasPrefix(line, []byte("/")) {
+			break
+		}
+		rec = append(rec[:0], line...)
+	}
+	for len(l.held) > 0 {
+		if err := l.tellHeld(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tellStat puts the order right: the host sorted names as they are, so that a
+// name comes before all that begin with it, of which some belong before it.
+func (l *treeLister) tellStat(rec []byte) error {
+	if i := bytes.LastIndex(rec, l.mark); i >= 0 {
+		rec = rec[i+len(l.mark):] // it comes on the line of one that went away
+	}
+	e, err := parseStat(rec)
+	if err != nil || e.Kind == 0 {
+		return err
+	}
+	switch l.flags[e.Path] {
+	case 'x':
+		e.Pruned = true
+	case 'r':
+		e.Unreadable = true
+	}
+	if e.Path != "." {
+		e.Path = strings.TrimPrefix(e.Path, "./")
+	}
+	for len(l.held) > 0 && CompareTreePaths(l.held[len(l.held)-1].Path, e.Path) <= 0 {
+		if err := l.tellHeld(); err != nil {
+			return err
+		}
+	}
+	l.held = append(l.held, e)
+	return nil
+}
+
+func (l *treeLister) tellHeld() error {
+	e := l.held[len(l.held)-1]
+	l.held = l.held[:len(l.held)-1]
+	return l.tell(e)
+}
+
+// parseStat reads "mode size mtime ctime inode links blocks dev/mtime/ctime/name",
+// times once in seconds and once as people read them. The path is still as find
+// has it. A record without a kind is of a link that went away.
+func parseStat(rec []byte) (TreeEntry, error) {
+	bad := func() (TreeEntry, error) { return TreeEntry{}, fmt.Errorf("%w: record %.200q", errGarbled, rec) }
+	parts := bytes.SplitN(rec, []byte("/"), 4)
+	if len(parts) < 3 {
+		return bad()
+	}
+	f := fields{rest: append(bytes.Clone(parts[0]), ' ')}
+	mode := f.number(16)
+	e := TreeEntry{Mode: uint32(mode & 0o7777), Size: int64(f.number(10))}
+	e.MTime, e.CTime = f.time(), f.time()
+	e.Inode, e.Links, e.Blocks, e.Dev = f.number(10), f.number(10), int64(f.number(10)), f.number(16)
+	e.MTime, e.CTime = withFraction(e.MTime, parts[1]), withFraction(e.CTime, parts[2])
+	if f.bad {
+		return bad()
+	}
+	if len(parts) < 4 || len(parts[3]) == 0 {
+		return TreeEntry{}, nil
+	}
+	kind := kindOf(mode)
+	if kind != Symlink {
+		e.Kind, e.Path = kind, string(parts[3])
+		return e, nil
+	}
+	// 'name' -> 'target'
+	name, target, ok := cutLink(parts[3], e.Size)
+	if !ok {
+		return TreeEntry{}, nil
+	}
+	e.Kind, e.Path, e.Link = kind, name, target
+	return e, nil
+}
+
+// cutLink takes 'name' -> 'target' apart, where both may hold anything: the
+// target is as long as the link says it is.
+func cutLink(text []byte, size int64) (name, target string, ok bool) {
+	s := string(text)
+	if len(s) < 2 || s[0] != '\'' || s[len(s)-1] != '\'' {
+		return "", "", false
+	}
+	s = s[1 : len(s)-1]
+	const arrow = "' -> '"
+	i := len(s) - int(min(size, int64(len(s)))) - len(arrow)
+	if i < 0 || s[i:i+len(arrow)] != arrow {
+		// Some file systems do not say how long; or it changed.
+		if i = strings.LastIndex(s, arrow); i < 0 {
+			return "", "", false
+		}
+	}
+	return s[:i], s[i+len(arrow):], true
+}
+
+func kindOf(mode uint64) TreeKind {
+	switch mode & 0o170000 {
+	case 0o100000:
+		return RegularFile
+	case 0o040000:
+		return Folder
+	case 0o120000:
+		return Symlink
+	case 0o010000:
+		return FIFO
+	case 0o140000:
+		return Socket
+	case 0o020000:
+		return CharDevice
+	case 0o060000:
+		return BlockDevice
+	}
+	return UnknownKind
+}
+
+// withFraction adds what "2026-11-22 00:52:30.225414874 +0000" has behind the
+// point, where it has one.
+func withFraction(t time.Time, text []byte) time.Time {
+	_, fraction, _ := bytes.Cut(text, []byte("."))
+	digits, _, _ := bytes.Cut(fraction, []byte(" "))
+	ns, err := strconv.ParseInt(string(digits), 10, 64)
+	if err != nil || len(digits) != 9 {
+		return t
+	}
+	return time.Unix(t.Unix(), ns)
+}

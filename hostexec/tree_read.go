@@ -1,0 +1,323 @@
+package hostexec
+
+import (
+	"bufio"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path"
+	"strconv"
+	"strings"
+)
+
+//go:embed tree_read.sh
+var treeReadScript string
+
+// A TreeFile is a file whose content comes out of ReadTree. It is good until
+// the call that was given it returns.
+type TreeFile struct {
+	// Path is as it was asked for.
+	Path string
+	// Size is what Read will give.
+	Size int64
+	// Missing says that there is no content: the file went away, cannot be
+	// read, or is none.
+	Missing bool
+	// HardLink is the path of a file before this one in the stream, if this is
+	// another name of it: then there is no content here. Not every host says so.
+	HardLink string
+
+	in    *bufio.Reader
+	holes []extent // what there is of it, in order, with the last at its end
+	at    int64
+	left  int64 // of the data that is in the stream
+	err   error
+	torn  error // what an end before the last byte means
+}
+
+// An extent is data between holes.
+type extent struct{ offset, size int64 }
+
+// ErrTorn: a file ended early because it was cut short while it was read.
+var ErrTorn = errors.New("file was cut short while it was read")
+
+// Read reads the content, zeros in the place of holes. An error that wraps
+// ErrTorn is of this file alone.
+func (f *TreeFile) Read(p []byte) (int, error) {
+	if n := min(f.hole(), int64(len(p))); n > 0 {
+		clear(p[:n])
+		f.at += n
+		return int(n), nil
+	}
+	if f.at >= f.Size {
+		return 0, io.EOF
+	}
+	if f.err != nil {
+		return 0, f.err
+	}
+	next := f.Size
+	if len(f.holes) > 0 {
+		next = f.holes[0].offset + f.holes[0].size
+	}
+	n, err := f.in.Read(p[:min(int64(len(p)), next-f.at)])
+	f.at += int64(n)
+	f.left -= int64(n)
+	if len(f.holes) > 0 && f.at == next {
+		f.holes = f.holes[1:]
+	}
+	if n > 0 || err == nil {
+		return n, nil
+	}
+	if err == io.EOF {
+		err = f.torn
+	}
+	f.err = err
+	return 0, err
+}
+
+// SkipHole skips a hole where one begins, and returns how long it is; 0 where
+// data comes or the content ends.
+func (f *TreeFile) SkipHole() int64 {
+	n := f.hole()
+	f.at += n
+	return n
+}
+
+// hole returns how far it is to the next data.
+func (f *TreeFile) hole() int64 {
+	for len(f.holes) > 0 && f.holes[0].size == 0 && f.holes[0].offset <= f.at {
+		f.holes = f.holes[1:]
+	}
+	switch {
+	case f.holes == nil:
+		return 0 // no map: all is data
+	case len(f.holes) == 0:
+		return f.Size - f.at
+	}
+	return max(0, f.holes[0].offset-f.at)
+}
+
+// treeBatch is how many names a tar is given at a time that cannot read a list
+// of them.
+const treeBatch = 256
+
+// ReadTree reads files below dir over one channel. Names are taken and sent
+// while content comes, each in a goroutine of its own, so that names may wait
+// for a listing and fn for a store. What names yields are paths of files as
+// ListTree tells them; folders are not entered. names should end when ctx does.
+//
+// fn is called for each name, in their order: with its content, or told that it
+// is missing. What it does not read of a file is skipped; an error of fn ends
+// all. Then again is called, if not nil, for each of the names that is still
+// there, in any order, with what the host says of it after all was read: a
+// file that is as it was listed before was read as it is.
+//
+// Holes do not travel where the host has GNU tar. Files that change, go away,
+// or cannot be read do not fail it.
+func ReadTree(ctx context.Context, h Host, dir string, names func(yield func(string) bool), fn func(*TreeFile) error, again func(TreeEntry) error) error {
+	if err := readTree(ctx, h, dir, names, fn, again); err != nil {
+		return fmt.Errorf("read tree %s on %s: %w", dir, h.Name(), err)
+	}
+	return nil
+}
+
+func readTree(ctx context.Context, h Host, dir string, names func(yield func(string) bool), fn func(*TreeFile) error, again func(TreeEntry) error) error {
+	if err := checkPath(dir); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	mark := newMark()
+	s, err := h.Start(ctx, Command{Script: treeReadScript, Args: []string{dir, mark, strconv.Itoa(treeBatch)}, Bulk: true})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	asked := newNameQueue()
+	defer asked.stop(nil)
+	go asked.take(names, func(err error) { cancel(err); s.Close() })
+	go asked.send(s)
+
+	r := &treeReader{s: s, mark: mark, asked: asked, fn: fn, again: again}
+	readErr := r.read(onlyReader{s})
+	if bad := asked.failure(); bad != nil {
+		return bad
+	}
+	if readErr != nil && !errors.Is(readErr, io.EOF) && !errors.Is(readErr, io.ErrUnexpectedEOF) {
+		return readErr
+	}
+	if err := s.Wait(); err != nil {
+		var exit *ExitError
+		if errors.As(err, &exit) && exit.Code == exitNotExist {
+			err = fmt.Errorf("%w%s", ErrNotExist, firstLine(exit.Stderr))
+		}
+		return err
+	}
+	if readErr != nil {
+		return fmt.Errorf("the stream ended early (%w)%s", readErr, firstLine(s.Stderr()))
+	}
+	return nil
+}
+
+func checkTreePath(p string) error {
+	if p == "" || path.IsAbs(p) || path.Clean(p) != p || p == "." || p == ".." || strings.HasPrefix(p, "../") || strings.ContainsRune(p, 0) {
+		return fmt.Errorf("%q is not a clean path below it", p)
+	}
+	return nil
+}
+
+// A treeReader reads what tree_read.sh prints.
+type treeReader struct {
+	s     Stream
+	mark  string
+	asked *nameQueue
+	fn    func(*TreeFile) error
+	again func(TreeEntry) error
+	in    *bufio.Reader
+}
+
+func (r *treeReader) read(from io.Reader) error {
+	r.in = bufio.NewReaderSize(from, 256<<10)
+	how, err := r.in.ReadString('\n')
+	if err != nil {
+		return err
+	}
+	switch how {
+	case "gnu\n":
+		return r.readOne()
+	case "other\n":
+		return r.readBatches()
+	}
+	return fmt.Errorf("%w: it begins with %q", errGarbled, how)
+}
+
+// readOne reads the stream of a tar that was given all names.
+func (r *treeReader) readOne() error {
+	t := &tarReader{in: r.in, torn: io.ErrUnexpectedEOF}
+	if err := r.readTar(t); err != nil {
+		return err
+	}
+	line, err := r.in.ReadString('\n')
+	if err != nil {
+		return err
+	}
+	if _, _, ok := r.parseMark(line); !ok {
+		return fmt.Errorf("%w: %.200q comes after the archive", errGarbled, line)
+	}
+	if err := r.tellMissing(math.MaxInt); err != nil {
+		return err
+	}
+	if line, err = r.in.ReadString('\n'); err != nil {
+		return err
+	}
+	how, ok := strings.CutPrefix(line, r.mark+" after ")
+	if !ok {
+		return fmt.Errorf("%w: %.200q comes after the archive", errGarbled, line)
+	}
+	return r.listAgain(how)
+}
+
+// parseMark reads "mark status count".
+func (r *treeReader) parseMark(line string) (status, count int, ok bool) {
+	n, err := fmt.Sscanf(line, r.mark+" %d %d\n", &status, &count)
+	return status, count, err == nil && n == 2
+}
+
+// readTar reads an archive to its end.
+func (r *treeReader) readTar(t *tarReader) error {
+	for {
+		hdr, err := t.next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		p := strings.TrimPrefix(hdr.name, "./")
+		missing, ok := r.asked.popTo(p)
+		for _, m := range missing {
+			if err := r.fn(&TreeFile{Path: m, Missing: true}); err != nil {
+				return err
+			}
+		}
+		if ok {
+			f := hdr.file
+			f.Path = p
+			if hdr.kind == tarLink {
+				f.HardLink = strings.TrimPrefix(hdr.link, "./")
+			} else if hdr.kind != tarFile {
+				f.Missing = true
+			}
+			if err := r.fn(f); err != nil {
+				return err
+			}
+		}
+		if err := t.skip(); err != nil {
+			return err
+		}
+	}
+}
+
+// readBatches reads an archive for each batch of names. Any of them may end in
+// the middle: the mark tells.
+func (r *treeReader) readBatches() error {
+	m := &markReader{in: r.in, mark: []byte(r.mark)}
+	for {
+		m.ended = false
+		before := r.asked.popped
+		t := &tarReader{in: bufio.NewReaderSize(m, 64<<10), torn: ErrTorn}
+		if err := r.readTar(t); err != nil && !errors.Is(err, ErrTorn) {
+			return err
+		}
+		if _, err := io.Copy(io.Discard, m); err != nil {
+			return err
+		}
+		line, err := r.in.ReadString('\n')
+		if err != nil {
+			return err
+		}
+		if how, ok := strings.CutPrefix(line, r.mark+" after "); ok {
+			return r.listAgain(how)
+		}
+		_, count, ok := r.parseMark(line)
+		if !ok {
+			return fmt.Errorf("%w: %.200q comes after an archive", errGarbled, line)
+		}
+		if err := r.tellMissing(before + count); err != nil {
+			return err
+		}
+	}
+}
+
+// tellMissing tells of names without content until so many have been told of.
+func (r *treeReader) tellMissing(until int) error {
+	for r.asked.popped < until {
+		p, ok := r.asked.pop()
+		if !ok {
+			break
+		}
+		if err := r.fn(&TreeFile{Path: p, Missing: true}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listAgain reads what is said of the names when all is read.
+func (r *treeReader) listAgain(how string) error {
+	fn := r.again
+	if fn == nil {
+		fn = func(TreeEntry) error { return nil }
+	}
+	l := &treeLister{in: r.in, mark: []byte("//" + r.mark), fn: fn, unordered: true}
+	switch how {
+	case "gnu\n":
+		return l.readRecords()
+	case "stat\n":
+		return l.readLines(nil)
+	}
+	return fmt.Errorf("%w: %q comes after the archive", errGarbled, how)
+}

@@ -1,0 +1,53 @@
+# Reads files of the tree $1 whose names, "./path" and NUL, come on the input,
+# while they come. $2 is a mark; a tar that cannot read a list of names is given
+# $3 at a time.
+#
+# First a line: what tar it is. A tar stream, or several, with a line behind
+# each: the mark, tar's status, how many names it was given. Then a line with the
+# mark, "after" and what find it is, and the same names once more as tree_list.sh
+# lists them: what sorts them is written to by tee and held open by tar, so that
+# it has all names, and an end, when the last tar has ended.
+LC_ALL=C
+export LC_ALL
+[ -d "$1" ] || { echo "$1: no such folder" >&2; exit 94; }
+cd -- "$1/" || exit 1
+m=$2
+lacks() { echo "fairlead-fence: lacks $1" >&2; exit 96; }
+[ -e /dev/fd/0 ] || lacks "/dev/fd"
+{ sort -z && xargs -0 -r true; } </dev/null >/dev/null 2>&1 || lacks "sort -z or xargs -0"
+exec 5>&1
+if find . -maxdepth 0 -printf "" 2>/dev/null; then
+	how=gnu
+	look() {
+		xargs -0 -r sh -c 'exec find "$@" -maxdepth 0 -printf "%p//. %y %m %s %T@ %C@ %i %n %b %D %l\0"' sh
+		printf '///0\0'
+	}
+else
+	how=stat
+	look() {
+		xargs -0 -r stat -c "//$m%f %s %Y %Z %i %h %b %D/%y/%z/%N"
+		echo "//$m/0"
+	}
+fi
+case $(tar --version 2>/dev/null) in
+*GNU*)
+	echo gnu
+	pack() {
+		tar -cf - --format=gnu -S --no-recursion --numeric-owner --owner=0 --group=0 --no-unquote -b 64 --null -T - >&5
+		echo "$m $? -1" >&5
+	}
+	;;
+*)
+	flat=
+	case $(tar --help 2>&1) in *--no-recursion*) flat=--no-recursion ;; esac
+	export m flat
+	echo other
+	pack() { xargs -0 -r -n "$1" sh -c 'tar -cf - $flat -- "$@" >&5; echo "$m $? $#" >&5' sh; }
+	;;
+esac
+{
+	tee /dev/fd/3 | {
+		pack "$3"
+		echo "$m after $how" >&5
+	}
+} 3>&1 >/dev/null | sort -z | look

@@ -1,0 +1,178 @@
+package hostexec_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/hosttest"
+)
+
+// treeHosts are hosts of every userland that trees are carried from and to.
+func treeHosts(t *testing.T) map[string]hostexec.Host {
+	sshd := newHost(t, hosttest.StartSSHD(t, hosttest.Options{}).Spec())
+	return map[string]hostexec.Host{
+		"local":        localHost(t),
+		"sshd":         sshd,
+		"busybox":      &otherShell{localHost(t), busybox(t)},
+		"sshd busybox": &otherShell{sshd, busybox(t)},
+	}
+}
+
+func nastyTree(t *testing.T, largest int64) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "it's\na \"tree\" \xff")
+	if err := hosttest.NastyTree(dir, largest); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func list(t *testing.T, h hostexec.Host, dir string, opts hostexec.ListTreeOptions) []hostexec.TreeEntry {
+	t.Helper()
+	var entries []hostexec.TreeEntry
+	_, err := hostexec.ListTree(t.Context(), h, dir, opts, func(e hostexec.TreeEntry) error {
+		entries = append(entries, e)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entries
+}
+
+// carry lists and reads a tree and writes it anew.
+func carry(t *testing.T, from, to hostexec.Host, src, dst string) {
+	t.Helper()
+	entries := list(t, from, src, hostexec.ListTreeOptions{})
+	first := map[[2]uint64]string{}
+	var names []string
+	byName := map[string]hostexec.TreeEntry{}
+	for _, e := range entries {
+		id := [2]uint64{e.Dev, e.Inode}
+		if e.Kind == hostexec.RegularFile && first[id] == "" {
+			names = append(names, e.Path)
+			first[id] = e.Path
+			byName[e.Path] = e
+		}
+	}
+	buf := make([]byte, 32<<10)
+	err := hostexec.WriteTree(t.Context(), to, dst, hostexec.WriteTreeOptions{}, func(w *hostexec.TreeWriter) error {
+		again := 0
+		err := hostexec.ReadTree(t.Context(), from, src, slices.Values(names), func(f *hostexec.TreeFile) error {
+			e := byName[f.Path]
+			if f.Missing || f.HardLink != "" || f.Size != e.Size {
+				t.Errorf("%q: %+v", f.Path, f)
+			}
+			out, err := w.File(e, e.Sparse())
+			if err != nil {
+				return err
+			}
+			for {
+				if n := f.SkipHole(); n > 0 {
+					if err := out.Hole(n); err != nil {
+						return err
+					}
+				}
+				n, err := io.ReadFull(f, buf)
+				if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+					return err
+				}
+				if n > 0 && bytes.Count(buf[:n], []byte{0}) == n {
+					err = errors.Join(out.Hole(int64(n)))
+				} else if _, bad := out.Write(buf[:n]); bad != nil {
+					return bad
+				}
+				if n < len(buf) {
+					return out.Close()
+				}
+			}
+		}, func(e hostexec.TreeEntry) error {
+			again++
+			if was := byName[e.Path]; was != e {
+				t.Errorf("%q was %+v, is %+v", e.Path, was, e)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if again != len(names) {
+			t.Errorf("%d of %d files were looked at again", again, len(names))
+		}
+		for _, e := range entries {
+			switch e.Kind {
+			case hostexec.RegularFile:
+				same := first[[2]uint64{e.Dev, e.Inode}]
+				if same == e.Path {
+					continue
+				}
+				e.Kind, e.Link = hostexec.HardLink, same
+			case hostexec.Folder, hostexec.Symlink:
+			default:
+				continue
+			}
+			if err := w.Add(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestATreeIsCarriedOverAsItIs(t *testing.T) {
+	// busybox's tar writes holes as zeros, GNU's does not.
+	src, small := nastyTree(t, 1<<40), nastyTree(t, 64<<20)
+	hosts := treeHosts(t)
+	for _, way := range []struct{ from, to string }{{"local", "local"}, {"sshd", "sshd"}, {"busybox", "local"}, {"local", "busybox"}, {"sshd busybox", "sshd busybox"}} {
+		t.Run(way.from+" to "+way.to, func(t *testing.T) {
+			dst, src := filepath.Join(t.TempDir(), "new 'place'/tree"), src
+			if strings.HasSuffix(way.from, "busybox") {
+				src = small
+			}
+			carry(t, hosts[way.from], hosts[way.to], src, dst)
+			may := hosttest.TreeDiffers{}
+			if way.to != "local" && way.to != "sshd" {
+				may = hosttest.TreeDiffers{WholeSeconds: true, LinkTimes: true}
+			}
+			if err := hosttest.CompareTrees(src, dst, may); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestATreeIsListedAsItIs(t *testing.T) {
+	src := nastyTree(t, 1<<40)
+	want := map[string]fs.FileInfo{}
+	filepath.WalkDir(src, func(p string, d fs.DirEntry, err error) error {
+		rel, _ := filepath.Rel(src, p)
+		want[rel], _ = os.Lstat(p)
+		return err
+	})
+	for name, h := range treeHosts(t) {
+		t.Run(name, func(t *testing.T) {
+			entries := list(t, h, src, hostexec.ListTreeOptions{})
+			if len(entries) != len(want) {
+				t.Errorf("%d entries, not %d", len(entries), len(want))
+			}
+			if !slices.IsSortedFunc(entries, func(a, b hostexec.TreeEntry) int { return hostexec.CompareTreePaths(a.Path, b.Path) }) {
+				t.Error("they are not in order")
+			}
+		})
+	}
+	_, err := hostexec.ListTree(t.Context(), localHost(t), src+"/no such", hostexec.ListTreeOptions{}, nil)
+	if !errors.Is(err, hostexec.ErrNotExist) {
+		t.Error(err)
+	}
+}

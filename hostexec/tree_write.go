@@ -1,0 +1,371 @@
+package hostexec
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+var (
+	//go:embed tree_write.sh
+	treeWriteScript string
+	//go:embed tree_place.sh
+	treePlaceScript string
+)
+
+// treeWipeScript removes $1, also folders that may not be written.
+const treeWipeScript = `rm -rf -- "$1" 2>/dev/null && exit
+find "$1" -type d -exec chmod u+rwx {} \; 2>/dev/null
+rm -rf -- "$1"`
+
+// exitExists is the status of our scripts for a place that is taken.
+const exitExists = 95
+
+// ErrExists: something is where a tree should be put.
+var ErrExists = errors.New("something is there already")
+
+// WriteTreeOptions say how WriteTree puts a tree in place.
+type WriteTreeOptions struct {
+	// ID makes WriteTree repeatable: where the tree of this ID was put in
+	// place already, also by a call whose end nobody saw, that is success and
+	// nothing is written. It is one word, and is kept in a file beside dir.
+	ID string
+	// Fence lets the tree in only if no higher epoch is known then.
+	Fence *Fence
+}
+
+var treeID = regexp.MustCompile(`^[A-Za-z0-9._:-]*$`)
+
+// WriteTree makes the tree dir, which must not be there or be an empty folder
+// (or the error wraps ErrExists), of what fill gives the writer: with modes, and with times, as fine as
+// the host's tools can set them, also of folders; owners are whoever we are on the host. It is written to a fresh
+// folder beside dir, of which nothing is left on failure, and renamed when it
+// is whole. A full disk is ErrNoSpace. After ErrOutcomeUnknown it may be in
+// place; the same call again makes sure. A later call for the same dir takes
+// the ground from under an earlier one.
+func WriteTree(ctx context.Context, h Host, dir string, opts WriteTreeOptions, fill func(*TreeWriter) error) error {
+	if err := writeTree(ctx, h, dir, opts, fill); err != nil {
+		return fmt.Errorf("write tree %s on %s: %w", dir, h.Name(), err)
+	}
+	return nil
+}
+
+func writeTree(ctx context.Context, h Host, dir string, opts WriteTreeOptions, fill func(*TreeWriter) error) error {
+	if err := checkPath(dir); err != nil {
+		return err
+	}
+	if !treeID.MatchString(opts.ID) {
+		return fmt.Errorf("%q is no id of a tree", opts.ID)
+	}
+	check, lock := "", ""
+	if opts.Fence != nil {
+		if err := opts.Fence.check(); err != nil {
+			return err
+		}
+		lock = fencePrologue(*opts.Fence)
+		check = lock + "\n" + fenceEpilogue + "\n"
+	}
+	temp := path.Join(path.Dir(dir), ".fl-tree-"+path.Base(dir)+"."+rand.Text())
+	streamCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s, err := h.Start(streamCtx, Command{Script: check + treeWriteScript, Args: []string{temp, dir, opts.ID}, Bulk: true})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	how, err := bufio.NewReaderSize(onlyReader{s}, 64).ReadString('\n')
+	if err != nil || how == "placed\n" {
+		if waitErr := s.Wait(); waitErr != nil {
+			err = waitErr
+		}
+		return treeExists(err)
+	}
+	w := &TreeWriter{ctx: streamCtx, host: h, temp: temp, gnu: how == "gnu\n", tar: treeTar{out: bufio.NewWriterSize(&spaceWatcher{s: s}, 256<<10)}}
+	defer w.close()
+	err = fill(w)
+	if err == nil {
+		err = w.err
+	}
+	if err = w.finish(s, err); err != nil {
+		return errors.Join(err, removeTree(ctx, h, temp, err))
+	}
+	place := Command{Script: treePlaceScript, Args: []string{temp, dir, opts.ID, strings.TrimSpace(how), lock}}
+	if w.gnu {
+		_, err = h.Run(ctx, place)
+	} else {
+		place.Bulk = true
+		err = w.placeFolders(streamCtx, place)
+	}
+	return treeExists(err)
+}
+
+func treeExists(err error) error {
+	var exit *ExitError
+	if errors.As(err, &exit) && exit.Code == exitExists {
+		return fmt.Errorf("%w%s", ErrExists, firstLine(exit.Stderr))
+	}
+	return err
+}
+
+// removeTree removes a tree that was not put in place. That it could not where
+// the host cannot be reached is no news.
+func removeTree(ctx context.Context, h Host, temp string, why error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	_, err := h.Run(ctx, Command{Script: treeWipeScript, Args: []string{temp}})
+	if errors.Is(why, ErrOutcomeUnknown) {
+		return nil
+	}
+	return err
+}
+
+// finish ends the streams and waits until the host has taken all, or has
+// dropped it if the tree is not whole.
+func (w *TreeWriter) finish(s Stream, fillErr error) error {
+	if fillErr == nil && w.gnu {
+		fillErr = w.endHoles() // before tar sets the times of folders
+	}
+	if fillErr == nil {
+		fillErr = w.tar.end()
+	}
+	s.CloseWrite()
+	err := s.Wait()
+	if fillErr == nil && err == nil {
+		fillErr = w.endHoles()
+	}
+	// What the host says of an error tells more than that writing failed.
+	if err != nil && (fillErr == nil || errors.Is(fillErr, errTreeStream) || errors.Is(err, ErrNoSpace)) {
+		return err
+	}
+	return fillErr
+}
+
+// placeFolders places a tree after folders have become what they shall be.
+func (w *TreeWriter) placeFolders(ctx context.Context, place Command) error {
+	s, err := w.host.Start(ctx, place)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	slices.SortStableFunc(w.folders, func(a, b TreeEntry) int {
+		return cmp.Compare(strings.Count(b.Path, "/"), strings.Count(a.Path, "/"))
+	})
+	t := treeTar{out: bufio.NewWriterSize(s, 64<<10)}
+	for _, e := range w.folders {
+		if e.Path != "." {
+			err = errors.Join(err, t.header(e, tarFolder, 0))
+		}
+	}
+	for _, e := range w.folders {
+		if e.Path == "." {
+			err = errors.Join(err, t.header(e, tarFolder, 0))
+		}
+	}
+	err = errors.Join(err, t.end(), s.CloseWrite())
+	if waitErr := s.Wait(); waitErr != nil {
+		return waitErr
+	}
+	return err
+}
+
+// errTreeStream is a host that does not take what is written to it.
+var errTreeStream = errors.New("the host takes no more")
+
+// A spaceWatcher writes to a stream until its other end says that the disk is
+// full: tar goes on after that and fails at the end only.
+type spaceWatcher struct {
+	s    Stream
+	seen int64
+}
+
+func (w *spaceWatcher) Write(p []byte) (int, error) {
+	n, err := w.s.Write(p)
+	if err != nil {
+		return n, fmt.Errorf("%w: %w", errTreeStream, err)
+	}
+	if w.seen += int64(n); w.seen >= 4<<20 {
+		w.seen = 0
+		if stderr := w.s.Stderr(); len(stderr) > 0 && saysNoSpace(stderr) {
+			return n, fmt.Errorf("%w: %w", errTreeStream, ErrNoSpace)
+		}
+	}
+	return n, nil
+}
+
+// A TreeWriter takes the entries of a tree, in any order but for one thing: a
+// file comes before another name of it. Folders that no entry names are made
+// as they are needed. An error of it is that of all that follows.
+type TreeWriter struct {
+	ctx  context.Context //nolint:containedctx // lives as long as the call that made it
+	host Host
+	temp string
+	gnu  bool
+	tar  treeTar
+
+	holes   *holeWriter
+	holey   map[string]bool // files and names of files that w.holes writes
+	folders []TreeEntry     // where tar cannot keep them until its end
+	open    *TreeFileWriter
+	err     error
+}
+
+// Add adds a folder ("." is the tree itself), a symlink, or a hard link.
+func (w *TreeWriter) Add(e TreeEntry) error {
+	if err := w.check(e); err != nil {
+		return w.fail(err)
+	}
+	switch e.Kind {
+	case Folder:
+		if !w.gnu {
+			w.folders = append(w.folders, e)
+			e.Mode |= 0o700
+		}
+		return w.fail(w.tar.header(e, tarFolder, 0))
+	case Symlink:
+		if e.Link == "" {
+			return w.fail(fmt.Errorf("the symlink %q says nothing", e.Path))
+		}
+		return w.fail(w.tar.header(e, tarSymlink, 0))
+	case HardLink:
+		if err := checkTreePath(e.Link); err != nil {
+			return w.fail(err)
+		}
+		if w.holey[e.Link] {
+			w.holey[e.Path] = true
+			return w.fail(w.holes.link(e))
+		}
+		e.Link = "./" + e.Link
+		return w.fail(w.tar.header(e, tarLink, 0))
+	}
+	return w.fail(fmt.Errorf("%q is a %q, which cannot be added", e.Path, e.Kind))
+}
+
+// File adds a file of which Size bytes follow. With sparse set, holes that are
+// told of are holes on the host; otherwise they are zeros.
+func (w *TreeWriter) File(e TreeEntry, sparse bool) (*TreeFileWriter, error) {
+	err := w.check(e)
+	if err == nil && (e.Kind != RegularFile || e.Size < 0 || e.Path == ".") {
+		err = fmt.Errorf("%q (a %q of %d bytes) is no file", e.Path, e.Kind, e.Size)
+	}
+	if err == nil && sparse {
+		err = w.beginHoles(e)
+	} else if err == nil {
+		err = w.tar.header(e, tarFile, e.Size)
+	}
+	if err != nil {
+		return nil, w.fail(err)
+	}
+	w.open = &TreeFileWriter{w: w, e: e, sparse: sparse, left: e.Size}
+	return w.open, nil
+}
+
+func (w *TreeWriter) check(e TreeEntry) error {
+	switch {
+	case w.err != nil:
+		return w.err
+	case w.open != nil:
+		return fmt.Errorf("%q is not closed", w.open.e.Path)
+	case e.Path == "." && e.Kind == Folder:
+		return nil
+	case strings.ContainsRune(e.Link, 0):
+		return fmt.Errorf("%q: what it links to holds a NUL byte", e.Path)
+	}
+	return checkTreePath(e.Path)
+}
+
+func (w *TreeWriter) fail(err error) error {
+	if w.err == nil {
+		w.err = err
+	}
+	return w.err
+}
+
+// A TreeFileWriter takes the content of one file.
+type TreeFileWriter struct {
+	w      *TreeWriter
+	e      TreeEntry
+	sparse bool
+	left   int64
+}
+
+func (f *TreeFileWriter) take(n int64) error {
+	switch {
+	case f.w.err != nil:
+		return f.w.err
+	case f.w.open != f:
+		return f.w.fail(fmt.Errorf("%q is closed", f.e.Path))
+	case n < 0 || n > f.left:
+		return f.w.fail(fmt.Errorf("%q gets more than its %d bytes", f.e.Path, f.e.Size))
+	}
+	f.left -= n
+	return nil
+}
+
+// Write adds data.
+func (f *TreeFileWriter) Write(p []byte) (int, error) {
+	if err := f.take(int64(len(p))); err != nil {
+		return 0, err
+	}
+	var err error
+	if f.sparse {
+		err = f.w.holes.write(p)
+	} else {
+		_, err = f.w.tar.out.Write(p)
+	}
+	if err != nil {
+		return 0, f.w.fail(err)
+	}
+	return len(p), nil
+}
+
+// Hole adds n zeros that need not take room.
+func (f *TreeFileWriter) Hole(n int64) error {
+	if err := f.take(n); err != nil {
+		return err
+	}
+	if f.sparse {
+		return f.w.fail(f.w.holes.hole(n))
+	}
+	return f.w.fail(f.w.tar.zeros(n))
+}
+
+// Close ends the content, which must be all there.
+func (f *TreeFileWriter) Close() error {
+	if err := f.take(0); err != nil {
+		return err
+	}
+	if f.left > 0 {
+		return f.w.fail(fmt.Errorf("%q: %d of %d bytes are missing", f.e.Path, f.left, f.e.Size))
+	}
+	f.w.open = nil
+	if f.sparse {
+		return f.w.fail(f.w.holes.endFile(f.e))
+	}
+	return f.w.fail(f.w.tar.zeros(-f.e.Size & (tarBlock - 1)))
+}
+
+// zeros is what holes are made of where there are none.
+var zeros = make([]byte, 64<<10)
+
+func isZero(p []byte) bool {
+	for len(p) > len(zeros) {
+		if !bytes.Equal(p[:len(zeros)], zeros) {
+			return false
+		}
+		p = p[len(zeros):]
+	}
+	return bytes.Equal(p, zeros[:len(p)])
+}
+
+var _ io.Writer = (*TreeFileWriter)(nil)
