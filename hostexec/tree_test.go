@@ -63,7 +63,7 @@ func carry(t *testing.T, from, to hostexec.Host, src, dst string) {
 			byName[e.Path] = e
 		}
 	}
-	buf := make([]byte, 32<<10)
+	buf := make([]byte, 4<<10)
 	err := hostexec.WriteTree(t.Context(), to, dst, hostexec.WriteTreeOptions{}, func(w *hostexec.TreeWriter) error {
 		again := 0
 		err := hostexec.ReadTree(t.Context(), from, src, slices.Values(names), func(f *hostexec.TreeFile) error {
