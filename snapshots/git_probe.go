@@ -1,0 +1,248 @@
+package snapshots
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// A gitPlan says how a work folder is kept by the policy git.
+type gitPlan struct {
+	Why  string   // it is kept in full; else empty
+	Kept []string // what the tree Git is made of, in scratch
+	Only []string // of the work folder: files, and empty folders
+	gitState
+}
+
+// maxSection bounds what git says of one thing: that of a million files.
+const maxSection = 256 << 20
+
+// planGit looks at a work folder and prepares what the tree Git is made of in
+// scratch, a folder of ours on the same host that may stay for the next time.
+// Nothing in the work folder changes.
+func planGit(ctx context.Context, h hostexec.Host, dir, scratch string) (gitPlan, error) {
+	var p gitPlan
+	said, err := probeGit(ctx, h, dir, scratch)
+	if err == nil && said["why"] == nil {
+		err = p.read(said)
+	}
+	if err == nil && p.Why == "" && said["why"] == nil {
+		err = p.pack(ctx, h, said, dir, scratch)
+	}
+	var exit *hostexec.ExitError
+	switch {
+	case said["why"] != nil:
+		p.Why = string(said["why"])
+	case errors.As(err, &exit) && exit.Code == exitNoGit:
+		p.Why = "git is not installed on the host"
+	case errors.As(err, &exit):
+		// A repository that git cannot read, or that changes under its hands:
+		// its files can be kept all the same.
+		p.Why = "git fails in it: " + strings.TrimSpace(strings.TrimPrefix(exit.Error(), fmt.Sprintf("exit status %d", exit.Code)))
+	case err != nil:
+		return p, fmt.Errorf("find out what git has of %s on %s: %w", dir, h.Name(), err)
+	}
+	return p, nil
+}
+
+// probeGit returns what the host's script shows, by name.
+func probeGit(ctx context.Context, h hostexec.Host, dir, scratch string) (map[string][]byte, error) {
+	s, err := gitScript(ctx, h, gitProbe, nil, dir, scratch)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	s.CloseWrite()
+	said, readErr := gitSections(s)
+	if err := s.Wait(); err != nil {
+		return nil, err
+	}
+	return said, readErr
+}
+
+// gitSections reads what show prints in our scripts.
+func gitSections(r io.Reader) (map[string][]byte, error) {
+	in, said := bufio.NewReader(r), map[string][]byte{}
+	for {
+		line, err := in.ReadString('\n')
+		if err == io.EOF && line == "" {
+			return said, nil
+		}
+		if err != nil {
+			return said, err
+		}
+		name, size, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		n, err := strconv.Atoi(size)
+		if err != nil || n < 0 || n > maxSection {
+			return said, fmt.Errorf("the host said %.100q where %q was to come", line, "name size")
+		}
+		data := make([]byte, n)
+		if _, err := io.ReadFull(in, data); err != nil {
+			return said, err
+		}
+		said[name] = data
+	}
+}
+
+// read takes over what the host's git says.
+func (p *gitPlan) read(said map[string][]byte) error {
+	line := func(name string) string { return strings.TrimSpace(string(said[name])) }
+	p.gitState = gitState{
+		Format: 1, Version: line("version"), Objects: line("format"), Heads: append(said["heads"], said["stash"]...),
+		gitReport: gitReport{Head: said["head"], Refs: said["refs"], Stash: said["stash"], Staged: said["staged"], Status: said["status"]},
+	}
+	if p.Head == nil || p.Refs == nil || p.Staged == nil || p.Status == nil {
+		return errors.New("the host did not say all of it")
+	}
+	p.Config, p.Dropped = gitConfig(said["config"], said["effective"])
+	for line := range bytes.SplitSeq(said["urls"], []byte{0}) {
+		name, raw, ok := strings.Cut(string(line), "\n")
+		if u := cleanURL(raw); ok && u.remote {
+			p.Remotes = append(p.Remotes, gitRemote{name, u.text})
+		}
+	}
+	ignored := map[string]bool{}
+	for name := range bytes.SplitSeq(said["emptyignored"], []byte{0}) {
+		ignored[string(name)] = true
+	}
+	for name := range bytes.SplitSeq(said["empty"], []byte{0}) {
+		if len(name) > 0 && !ignored[string(name)] {
+			p.Only = append(p.Only, path.Clean(string(name)))
+		}
+	}
+	for name := range bytes.SplitSeq(said["hidden"], []byte{0}) {
+		if len(name) > 0 {
+			p.Only = append(p.Only, string(name))
+		}
+	}
+	p.Deleted = said["hiddengone"]
+	return p.differences()
+}
+
+// differences reads the status: which files are to be kept, which are to go.
+func (p *gitPlan) differences() error {
+	for record := range bytes.SplitSeq(p.Status, []byte{0}) {
+		if len(record) == 0 {
+			continue
+		}
+		fields, kind := 0, record[0]
+		switch kind {
+		case '1':
+			fields = 8
+		case 'u':
+			fields = 10
+		case '?':
+			fields = 1
+		default:
+			return fmt.Errorf("git status said %.100q", record)
+		}
+		parts := strings.SplitN(string(record), " ", fields+1)
+		if len(parts) != fields+1 {
+			return fmt.Errorf("git status said %.100q", record)
+		}
+		name := parts[fields]
+		var work byte
+		switch kind {
+		case '1':
+			work = parts[1][1]
+		case 'u':
+			if work = 'M'; parts[6] == "000000" {
+				work = '.' // nothing is there, and nothing will be written
+			}
+		case '?':
+			if work = 'M'; strings.HasSuffix(name, "/") {
+				p.Why = "it holds another git repository, in " + strconv.Quote(name)
+				return nil
+			}
+		}
+		if work == 'D' || work == 'T' {
+			p.Deleted = append(append(p.Deleted, name...), 0)
+		}
+		if work != 'D' && work != '.' {
+			p.Only = append(p.Only, name)
+		}
+	}
+	return nil
+}
+
+// upstream says whether a ref is what a remote has that others can reach.
+func (st *gitState) upstream(ref string) bool {
+	return slices.ContainsFunc(st.Remotes, func(r gitRemote) bool { return strings.HasPrefix(ref, "refs/remotes/"+r.Name+"/") })
+}
+
+// pack has the host make the objects that upstream does not have, and leaves
+// the state beside them.
+func (p *gitPlan) pack(ctx context.Context, h hostexec.Host, said map[string][]byte, dir, scratch string) error {
+	var want, have []string
+	for line := range strings.Lines(string(p.Refs)) {
+		sha, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		ref, _, _ := strings.Cut(rest, " ")
+		if p.upstream(ref) {
+			have = append(have, "^"+sha)
+		} else {
+			want = append(want, sha)
+		}
+	}
+	if len(have) == 0 {
+		p.Why = "no remote of its git repository could be reached by another host, or nothing was fetched from it"
+		return nil
+	}
+	want = append(append(want, strings.Fields(string(p.Heads))...), staged(said["differ"])...)
+	if head := strings.TrimSpace(string(p.Head)); !strings.HasPrefix(head, "refs/") {
+		want = append(want, head)
+	}
+	slices.Sort(want)
+	slices.Sort(have)
+	revs := strings.Join(append(slices.Compact(want), slices.Compact(have)...), "\n") + "\n"
+	sum := sha256.Sum256([]byte(revs))
+	p.Pack = "objects-" + hex.EncodeToString(sum[:8]) + ".pack"
+	s, err := gitScript(ctx, h, gitPack, nil, dir, scratch, p.Pack)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	_, writeErr := io.WriteString(s, revs)
+	s.CloseWrite()
+	if err := s.Wait(); err != nil {
+		return err
+	}
+	if writeErr != nil {
+		return writeErr
+	}
+	state, err := json.Marshal(p.gitState)
+	if err != nil {
+		return err
+	}
+	if err := hostexec.WriteFile(ctx, h, path.Join(scratch, stateFile), state, 0o600, nil); err != nil {
+		return err
+	}
+	p.Kept = []string{"dotgit", p.Pack, stateFile}
+	return nil
+}
+
+// staged names the content in the index that HEAD does not have: of a raw diff,
+// and of what git lists as not merged.
+func staged(differ []byte) (shas []string) {
+	for record := range bytes.SplitSeq(differ, []byte{0}) {
+		f := strings.Fields(string(record))
+		switch {
+		case len(f) == 5 && strings.HasPrefix(f[0], ":") && strings.Trim(f[3], "0") != "":
+			shas = append(shas, f[3])
+		case len(f) >= 4 && len(f[0]) == 6 && len(f[1]) >= 40 && len(f[2]) == 1 && strings.Contains(string(record), "\t"):
+			shas = append(shas, f[1])
+		}
+	}
+	return shas
+}

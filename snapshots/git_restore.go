@@ -1,0 +1,189 @@
+package snapshots
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// exit statuses of git_restore.sh.
+const (
+	exitFetch = 61 // the remote cannot be asked
+	exitLacks = 62 // it does not have what is wanted
+)
+
+// maxState bounds the state of a repository.
+const maxState = 1 << 30
+
+// A gitRebuild says where the parts of a repository were restored to, and where
+// it is to be made. All are folders of ours on one file system.
+type gitRebuild struct {
+	Parts   string // the tree Git
+	Overlay string // the tree Work, which goes into it; it may be missing
+	Dir     string // must not be there
+	Fence   *hostexec.Fence
+}
+
+// rebuildGit makes a repository and its work tree as they were, with what
+// upstream has fetched from there. differs says, a line each, in what the work
+// tree's status is another one: that of files that were left out, say. HEAD,
+// refs, stashes and index are as they were, or it fails.
+func rebuildGit(ctx context.Context, h hostexec.Host, r gitRebuild) (differs []string, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("make the git repository %s on %s: %w", r.Dir, h.Name(), err)
+		}
+	}()
+	data, err := hostexec.ReadFile(ctx, h, path.Join(r.Parts, stateFile), maxState)
+	if err != nil {
+		return nil, err
+	}
+	var st gitState
+	if err := json.Unmarshal(data, &st); err != nil || st.Format != 1 {
+		return nil, fmt.Errorf("%w: its state is of another format (%d, %w)", ErrGit, st.Format, err)
+	}
+	in := path.Join(r.Parts, "in")
+	if err := hostexec.PutTree(ctx, h, in, st.inputs(), r.Fence); err != nil {
+		return nil, err
+	}
+	s, err := gitScript(ctx, h, gitRestore, r.Fence, r.Parts, r.Overlay, r.Dir, in)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	s.CloseWrite()
+	said, readErr := gitSections(s)
+	if err := s.Wait(); err != nil {
+		return nil, st.failure(h, said, err)
+	}
+	if readErr != nil {
+		return nil, readErr
+	}
+	return st.compare(said)
+}
+
+// failure puts what the script ended with into words.
+func (st *gitState) failure(h hostexec.Host, said map[string][]byte, err error) error {
+	var exit *hostexec.ExitError
+	if !errors.As(err, &exit) {
+		return err
+	}
+	switch exit.Code {
+	case exitNoGit:
+		return fmt.Errorf("%w: git is not installed on host %s: install it there, or take snapshots with --snapshot full", ErrGit, h.Name())
+	case exitFetch, exitLacks:
+		e := &UpstreamError{Remote: string(said["remote"]), Host: h.Name(), Why: string(said["why"])}
+		for _, r := range st.Remotes {
+			if r.Name == e.Remote {
+				e.URL = r.URL
+			}
+		}
+		return e
+	}
+	return fmt.Errorf("%w: %w", ErrGit, err)
+}
+
+// inputs are the files that the script works on.
+func (st *gitState) inputs() *bytes.Buffer {
+	var refs, symrefs, want, tips, remotes bytes.Buffer
+	for line := range strings.Lines(string(st.Refs)) {
+		f := strings.Fields(line)
+		switch {
+		case len(f) == 3:
+			fmt.Fprintf(&symrefs, "%s %s\n", f[1], f[2])
+		case len(f) == 2:
+			fmt.Fprintf(&refs, "create %s %s\n", f[1], f[0])
+			if st.upstream(f[1]) {
+				fmt.Fprintln(&tips, f[0])
+			} else {
+				fmt.Fprintln(&want, f[0])
+			}
+		}
+	}
+	want.Write(st.Heads)
+	if head := strings.TrimSpace(string(st.Head)); !strings.HasPrefix(head, "refs/") {
+		fmt.Fprintln(&want, head)
+	}
+	for _, r := range st.Remotes {
+		fmt.Fprintln(&remotes, r.Name)
+	}
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for name, data := range map[string][]byte{
+		"config": st.Config, "objects": []byte(st.Objects + "\n"), "pack": []byte(st.Pack + "\n"), "head": st.Head,
+		"refs": refs.Bytes(), "symrefs": symrefs.Bytes(), "want": want.Bytes(), "tips": tips.Bytes(), "remotes": remotes.Bytes(), "deleted": st.deleted(),
+	} {
+		// Writing to memory does not fail.
+		_ = w.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(data))})
+		_, _ = w.Write(data)
+	}
+	_ = w.Close()
+	return &b
+}
+
+// deleted are names as rm takes them.
+func (st *gitState) deleted() (list []byte) {
+	for name := range bytes.SplitSeq(st.Deleted, []byte{0}) {
+		if len(name) > 0 {
+			list = append(append(append(list, "./"...), name...), 0)
+		}
+	}
+	return list
+}
+
+// compare holds what there is now against what there was.
+func (st *gitState) compare(said map[string][]byte) (differs []string, err error) {
+	for name, was := range map[string][]byte{"head": st.Head, "stash": st.Stash, "staged": st.Staged} {
+		if now, ok := said[name]; !ok || !bytes.Equal(now, was) {
+			return nil, fmt.Errorf("%w: %s is %.200q and was %.200q", ErrGit, name, now, was)
+		}
+	}
+	gone, more := unlike(st.Refs, said["refs"], "\n")
+	for i, line := range append(gone, more...) {
+		f := strings.Fields(line)
+		if i >= len(gone) || len(f) < 2 || !st.upstream(f[1]) {
+			return nil, fmt.Errorf("%w: its refs are others: %s", ErrGit, line)
+		}
+		differs = append(differs, "upstream has "+f[1]+" of then no more")
+	}
+	gone, more = unlike(st.Status, said["status"], "\x00")
+	for _, line := range gone {
+		differs = append(differs, "its status was: "+line)
+	}
+	for _, line := range more {
+		differs = append(differs, "its status is: "+line)
+	}
+	return differs, nil
+}
+
+// unlike are the lines that are only in the one, and only in the other.
+func unlike(was, now []byte, end string) (gone, more []string) {
+	before, after := lines(was, end), lines(now, end)
+	only := func(here, there []string) (all []string) {
+		for _, line := range here {
+			if _, same := slices.BinarySearch(there, line); !same {
+				all = append(all, line)
+			}
+		}
+		return all
+	}
+	return only(before, after), only(after, before)
+}
+
+// lines are what comes before each end, sorted.
+func lines(text []byte, end string) []string {
+	if len(text) == 0 {
+		return nil
+	}
+	all := strings.Split(strings.TrimSuffix(string(text), end), end)
+	slices.Sort(all)
+	return all
+}
