@@ -47,6 +47,20 @@
 // its host. In most rows another session gets the seed afterwards and rotates
 // it once more.
 //
+// # Snapshots
+//
+// Rows of their own strike a session with a work folder and two hosts at each
+// step of how its work is kept and brought back: capture, upload, manifest,
+// park, resume, restore (-only snapshots, -only "snapshots: FAULT", -moment
+// STEP); as often as those of seeds. Each session then moves to the other host
+// and back again. Of each it is judged: wherever the session goes on, and in
+// its newest snapshot when its folder is gone, the work folder is as it was,
+// byte for byte (work lost); each snapshot that says it is complete can be
+// exported, holds a state that the work folder once had, and passes the check
+// of every byte (half, said to be whole); no two codexes of the session ever
+// ran at once (two codexes); the model sees the first message in each later
+// turn, and each message once (history); no host keeps anything (wrong).
+//
 // The time to flow again is from the strike until the turn that was struck has
 // ended for everyone to see, the fault's own duration included.
 package main

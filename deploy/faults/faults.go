@@ -443,19 +443,28 @@ func truncateJournal(ctx context.Context, w *struckWave) error {
 
 // fillDisk leaves not a byte of the sessions' disk, and frees it after a while.
 func fillDisk(ctx context.Context, w *struckWave) error {
-	path := filepath.Join(w.host.root, "sessions", ".fill")
-	f, err := os.Create(path)
+	free, err := fill(filepath.Join(w.host.root, "sessions"))
 	if err != nil {
 		return err
+	}
+	w.struck()
+	sleep(ctx, 5*time.Second+time.Duration(w.rng.Int64N(int64(5*time.Second))))
+	return free()
+}
+
+// fill takes all that is left of a disk.
+func fill(dir string) (free func() error, err error) {
+	path := filepath.Join(dir, ".fill")
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, err
 	}
 	for size := 1 << 20; size > 0; {
 		if _, err := f.Write(make([]byte, size)); err != nil {
 			size /= 2 // ENOSPC, to the last byte
 		}
 	}
-	w.struck()
-	sleep(ctx, 5*time.Second+time.Duration(w.rng.Int64N(int64(5*time.Second))))
-	return errors.Join(f.Close(), os.Remove(path))
+	return func() error { return errors.Join(f.Close(), os.Remove(path)) }, nil
 }
 
 // newest is the newest incarnation that the host has a folder of. Those of old

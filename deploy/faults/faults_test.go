@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,6 +32,60 @@ func TestSeedsSurviveFaults(t *testing.T) {
 	}
 	if err := trySeeds(t.Context(), options{repo: repo, seed: 20261121, short: true, nth: -1, out: t.Output()}); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestTheMatrixOfSnapshotsCountsWhatWentWrong(t *testing.T) {
+	good := snapResult{fault: "worker killed", step: "upload", took: true}
+	bad := snapResult{fault: "worker killed", step: "upload", took: true, lost: []string{"x"}, half: []string{"x", "y"}, two: []string{"x"}, history: []string{"x"}, wrong: []string{"x"}}
+	never := snapResult{fault: "worker killed", step: "upload"}
+	if !good.clean() || bad.clean() || never.clean() {
+		t.Error("what is clean is not")
+	}
+	rows := snapTable([]snapResult{good, bad, never})
+	if got := strings.Join(rows[1], "|"); got != "worker killed|upload|2 of 3|1|2|1|1|1" {
+		t.Errorf("the row is %s", got)
+	}
+	if len(rows) != 3 {
+		t.Errorf("%d rows", len(rows))
+	}
+}
+
+// What must be the same after a restore is what the judge of snapshots sees.
+func TestTheJudgeOfWorkFoldersSeesEachChange(t *testing.T) {
+	root := t.TempDir()
+	s := &snapRun{states: map[string]int{}, res: &snapResult{}, run: &run{host: &host{root: root}, id: "x", stage: &stage{}}}
+	if err := s.works(); err != nil {
+		t.Fatal(err)
+	}
+	if s.sameWork("once"); len(s.res.lost) > 0 {
+		t.Fatalf("what did not change is judged %q", s.res.lost)
+	}
+	first := s.now
+	if err := s.works(); err != nil {
+		t.Fatal(err)
+	}
+	if s.now == first || s.states[first] != 1 || s.states[s.now] != 2 {
+		t.Errorf("two versions are %v", s.states)
+	}
+	work := s.run.work()
+	whole := s.now
+	for what, change := range map[string]func() error{
+		"a byte":     func() error { return os.WriteFile(filepath.Join(work, "version"), []byte("9\n"), 0o644) },
+		"a mode":     func() error { return os.Chmod(filepath.Join(work, "bin/run"), 0o644) },
+		"a folder":   func() error { return os.Remove(filepath.Join(work, "empty")) },
+		"a link":     func() error { return os.Remove(filepath.Join(work, "dangling")) },
+		"a new file": func() error { return os.WriteFile(filepath.Join(work, "new"), nil, 0o644) },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		s.res.lost = nil
+		s.now = whole
+		if s.sameWork("a change"); len(s.res.lost) != 1 || s.now == whole {
+			t.Errorf("after %s it is judged %q", what, s.res.lost)
+		}
+		whole = s.now
 	}
 }
 

@@ -30,9 +30,9 @@ type options struct {
 func main() {
 	o := options{out: os.Stdout}
 	flag.Uint64Var(&o.seed, "seed", 0, "what decides the schedule (0: a new one)")
-	flag.IntVar(&o.runs, "runs", 200, "how many runs at least, and each row of seeds once for every 200 of them")
-	flag.StringVar(&o.only, "only", "", "only this `fault`; \"seeds\" or \"seeds: FAULT\" for those of seeds")
-	flag.StringVar(&o.moment, "moment", "", "only this `moment`, or step of a seed")
+	flag.IntVar(&o.runs, "runs", 200, "how many runs at least, and each row of seeds and snapshots once for every 200 of them")
+	flag.StringVar(&o.only, "only", "", "only this `fault`; \"seeds\" or \"seeds: FAULT\" for those of seeds, likewise \"snapshots\"")
+	flag.StringVar(&o.moment, "moment", "", "only this `moment`, or step of a seed or a snapshot")
 	flag.IntVar(&o.nth, "nth", -1, "only the n-th wave of the fault")
 	flag.BoolVar(&o.short, "short", false, "a few runs of each quick kind of fault")
 	flag.StringVar(&o.markdown, "markdown", "", "`file` to write the matrix to, as Markdown")
@@ -46,19 +46,23 @@ func main() {
 	}
 }
 
-// tryWhatIsAsked runs the sessions' faults and those of their seeds, or what
-// -only names: "seeds", or "seeds: FAULT", are the latter's.
+// tryWhatIsAsked runs the sessions' faults and those of their seeds and of their
+// snapshots, or what -only names: "seeds", or "seeds: FAULT", and "snapshots".
 func tryWhatIsAsked(ctx context.Context, o options) error {
 	if o.seed == 0 {
 		o.seed = rand.Uint64N(1 << 32)
 	}
 	ofSeeds := strings.HasPrefix(strings.ToLower(o.only), "seeds")
+	ofSnapshots := strings.HasPrefix(strings.ToLower(o.only), "snapshots")
 	var err error
-	if !ofSeeds {
+	if !ofSeeds && !ofSnapshots {
 		err = tryAll(ctx, o)
 	}
 	if ofSeeds || o.only == "" {
 		err = errors.Join(err, trySeeds(ctx, o))
+	}
+	if ofSnapshots || o.only == "" {
+		err = errors.Join(err, trySnapshots(ctx, o))
 	}
 	return err
 }

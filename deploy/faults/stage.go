@@ -86,7 +86,10 @@ func (s *stage) host(ctx context.Context, name string) (*host, error) {
 	if h := s.hosts[name]; h != nil {
 		return h, nil
 	}
-	small := strings.HasSuffix(name, "-small")
+	small, pair := strings.HasSuffix(name, "-small"), name[:1]
+	if small {
+		pair = "small"
+	}
 	h := &host{name: name, root: filepath.Join(s.Dir, "host-"+name), boot: filepath.Join(s.Dir, name+".boot")}
 	wrapper := filepath.Join(s.Dir, name+"-sshd")
 	err := errors.Join(
@@ -109,7 +112,7 @@ func (s *stage) host(ctx context.Context, name string) (*host, error) {
 		}
 		s.unmounts = append(s.unmounts, unmount)
 	}
-	h.sshd, err = s.AddHost(ctx, name, hosttest.Options{Root: h.root, Program: wrapper}, "--slots", "64")
+	h.sshd, err = s.AddHost(ctx, name, hosttest.Options{Root: h.root, Program: wrapper}, "--slots", "64", "--label", "pair="+pair)
 	if err != nil {
 		return nil, err
 	}

@@ -116,6 +116,9 @@ func openTUN(name string) (*os.File, error) {
 // Far is the address of the far end.
 func (l *DelayLine) Far() string { return l.far }
 
+// Near is the address of this end: what listens on it can be reached from there.
+func (l *DelayLine) Near() string { return l.near }
+
 // Command returns a program that runs at the far end.
 func (l *DelayLine) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	words := l.there(append([]string{name}, args...)...)

@@ -1,0 +1,40 @@
+package hostexec_test
+
+import (
+	"testing"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/hosttest"
+)
+
+// What travels is counted once, on loopback, where each packet is both sent and
+// received here, and over a line.
+func TestAWireMeterCountsEachByteOnce(t *testing.T) {
+	for name, opts := range map[string]hosttest.Options{"loopback": {}, "line": {Behind: newLine(t)}} {
+		sshd := hosttest.StartSSHD(t, opts)
+		pool := hostexec.NewPool(hostexec.PoolOptions{})
+		t.Cleanup(func() { pool.Close() })
+		h, err := pool.Host(sshd.Spec())
+		if err != nil {
+			t.Fatal(err)
+		}
+		meter, err := hosttest.MeterPort(t.Context(), sshd.Spec().Port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, err := meter.Bytes(t.Context())
+		if err != nil || before != 0 {
+			t.Errorf("%s: %d bytes before anything was said (%v)", name, before, err)
+		}
+		const size = 3_000_000
+		if _, err := h.Run(t.Context(), hostexec.Command{Script: `head -c "$1" /dev/urandom | od -An -v -tx1 | head -c "$1"`, Args: []string{"3000000"}}); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := meter.Bytes(t.Context()); err != nil || n < size || n > size*3/2 {
+			t.Errorf("%s: %d bytes went over the wire for %d (%v)", name, n, size, err)
+		}
+		if err := meter.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
