@@ -67,10 +67,10 @@ func (a *app) park(ctx context.Context, id string, noWait bool) error {
 		switch {
 		case v.State == workflows.Parked:
 			return true, nil
-		case v.State == workflows.Running:
+		case v.State == workflows.Running, v.State == workflows.Waiting:
 			return false, refused("%s: somebody said something to it meanwhile, so it goes on", doing)
 		}
-		return false, goneOn(doing, v)
+		return false, stays(doing, v)
 	})
 	if err != nil {
 		return err
@@ -90,16 +90,36 @@ func (a *app) resume(ctx context.Context, id, host string, noWait bool) error {
 		return a.showMoved(ctx, t, id, moved(kept, "coming back"))
 	}
 	v, err := a.awaitSession(ctx, t, id, doing, moveWait, func(v workflows.SessionView) (bool, error) {
+		there := v.Lost == nil && (host == "" || v.Host == host)
 		switch v.State {
-		case workflows.Idle, workflows.Interrupted, workflows.Running, workflows.Waiting:
-			return host == "" || v.Host == host, nil
+		case workflows.Idle, workflows.Interrupted:
+			if there {
+				return true, nil
+			}
+		case workflows.Running, workflows.Waiting:
+			if there || v.Lost != nil {
+				return there, nil
+			}
+			return false, refused("%s: host %s is back, and a turn runs there: it stays", doing, v.Host)
 		}
-		return false, goneOn(doing, v)
+		return false, stays(doing, v)
 	})
 	if err != nil {
 		return err
 	}
 	return a.print().show(v, func(p *printer) { p.printf("session %s is back on %s, attempt %d\n", id, v.Host, v.Attempt) })
+}
+
+// stays refuses to wait for a session that has ended, or says itself why it
+// stays where it is.
+func stays(doing string, v workflows.SessionView) error {
+	switch v.State {
+	case workflows.Idle, workflows.Interrupted, workflows.Parked:
+		if v.Error != nil {
+			return failureExit(doing, v.Error)
+		}
+	}
+	return goneOn(doing, v)
 }
 
 // say delivers what a session is told; kept says that no worker was there to take it.

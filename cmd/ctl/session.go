@@ -14,7 +14,7 @@ import (
 func sessionCommand(a *app) *cobra.Command {
 	return group("session", "durable conversations",
 		sessionStartCommand(a), sessionSendCommand(a), sessionListCommand(a), sessionShowCommand(a), sessionFollowCommand(a),
-		sessionInterruptCommand(a), sessionSteerCommand(a), sessionParkCommand(a), sessionResumeCommand(a), sessionSetCommand(a), sessionCloseCommand(a))
+		sessionInterruptCommand(a), sessionSteerCommand(a), sessionParkCommand(a), sessionResumeCommand(a), sessionForkCommand(a), sessionSetCommand(a), sessionCloseCommand(a))
 }
 
 func sessionStartCommand(a *app) *cobra.Command {

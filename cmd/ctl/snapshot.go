@@ -39,7 +39,6 @@ Exit 1 if it could not be taken; the last good one stays what it is.`,
 }
 
 func (a *app) createSnapshot(ctx context.Context, id string, noWait bool) error {
-	doing := "take a snapshot of session " + id
 	if err := checkName("session id", id); err != nil {
 		return err
 	}
@@ -47,9 +46,7 @@ func (a *app) createSnapshot(ctx context.Context, id string, noWait bool) error 
 	if err != nil {
 		return err
 	}
-	acc := workflows.SnapshotAccepted{Session: id}
-	msg := delivery{doing: doing, session: id, name: workflows.SignalSnapshot, msg: workflows.TakeSnapshot{By: person()}, check: takesMore(doing)}
-	kept, err := msg.deliver(ctx, t, &acc)
+	acc, kept, err := a.askSnapshot(ctx, t, id)
 	if err != nil {
 		return err
 	}
@@ -62,21 +59,36 @@ func (a *app) createSnapshot(ctx context.Context, id string, noWait bool) error 
 			p.printf("%s: snapshot %d is being taken\n", id, acc.N)
 		})
 	}
-	v, err := a.awaitSnapshot(ctx, t, acc)
+	m, err := a.takenSnapshot(ctx, t, acc)
 	if err != nil {
 		return err
-	}
-	worker, err := a.anyWorker(ctx, t)
-	if err != nil {
-		return err
-	}
-	m, err := worker.Snapshot(ctx, v.ID)
-	if err != nil {
-		return apiFailure(doing, err)
 	}
 	return a.print().show(m, func(p *printer) {
 		p.printf("%s  %s in %d files, %s new to the store\n", p.paint(bold, m.ID), size(m.Bytes), m.Files, size(m.AddedBytes))
 	})
+}
+
+// askSnapshot has one taken; kept says that no worker was there to take it.
+func (a *app) askSnapshot(ctx context.Context, t *temporal, id string) (acc workflows.SnapshotAccepted, kept bool, err error) {
+	doing := "take a snapshot of session " + id
+	acc.Session = id
+	msg := delivery{doing: doing, session: id, name: workflows.SignalSnapshot, msg: workflows.TakeSnapshot{By: person()}, check: takesMore(doing)}
+	kept, err = msg.deliver(ctx, t, &acc)
+	return acc, kept, err
+}
+
+// takenSnapshot is the snapshot that was asked for, once it is whole.
+func (a *app) takenSnapshot(ctx context.Context, t *temporal, acc workflows.SnapshotAccepted) (m snapshots.Manifest, err error) {
+	v, err := a.awaitSnapshot(ctx, t, acc)
+	if err != nil {
+		return m, err
+	}
+	worker, err := a.anyWorker(ctx, t)
+	if err != nil {
+		return m, err
+	}
+	m, err = worker.Snapshot(ctx, v.ID)
+	return m, apiFailure("find snapshot "+v.ID, err)
 }
 
 // awaitSnapshot waits until snapshot N of a session, or one after it, is whole.

@@ -20,32 +20,109 @@ host with a free slot will do, unless --host or --label says which. Prints the n
 id; the session waits for a message.`,
 		Example: "  ctl snapshot restore release-42.snap-20260102t030405-0a1b2c --host web-2\n  ctl snapshot restore release-42.snap-20260102t030405-0a1b2c --id release-43",
 		RunE: func(c *cobra.Command, args []string) error {
-			if f.dir != "" {
-				return usage("--dir: a snapshot is restored into a folder of its own, never over one of yours")
-			}
-			opt, err := f.options()
+			opt, id, err := f.goesOn()
 			if err != nil {
 				return err
 			}
-			id, err := f.sessionID()
+			m, t, _, err := a.snapshot(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			return a.restoreSnapshot(c.Context(), args[0], id, opt, c.Flags().Changed)
+			return a.restoreSnapshot(c.Context(), t, m, id, opt, c.Flags().Changed)
 		},
 	}
 	f.add(c, "")
 	return c
 }
 
-func (a *app) restoreSnapshot(ctx context.Context, snap, id string, opt workflows.SessionOptions, given func(flag string) bool) error {
-	doing := "restore snapshot " + snap
-	m, t, _, err := a.snapshot(ctx, snap)
+func sessionForkCommand(a *app) *cobra.Command {
+	var f startFlags
+	c := &cobra.Command{
+		Use: "fork ID", Short: "go on from where a session is, as a second one", Args: cobra.ExactArgs(1),
+		Long: `Takes a snapshot of a session and starts a new one from it, as 'ctl snapshot restore' does; of
+a session that is parked or closed its newest good snapshot serves. The first one goes on as
+it was. Prints the new session's id.`,
+		Example: "  ctl session fork release-42 --id release-42b",
+		RunE: func(c *cobra.Command, args []string) error {
+			opt, id, err := f.goesOn()
+			if err == nil {
+				err = checkName("session id", args[0])
+			}
+			if err != nil {
+				return err
+			}
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			m, err := a.newestSnapshot(c.Context(), t, args[0])
+			if err != nil {
+				return err
+			}
+			return a.restoreSnapshot(c.Context(), t, m, id, opt, c.Flags().Changed)
+		},
+	}
+	f.add(c, "")
+	return c
+}
+
+// goesOn are the options and the id of a session that begins with a snapshot.
+func (f *startFlags) goesOn() (opt workflows.SessionOptions, id string, err error) {
+	if f.dir != "" {
+		return opt, "", usage("--dir: a snapshot is restored into a folder of its own, never over one of yours")
+	}
+	if opt, err = f.options(); err != nil {
+		return opt, "", err
+	}
+	id, err = f.sessionID()
+	return opt, id, err
+}
+
+// newestSnapshot takes one of a session that is at work somewhere; else it is
+// the newest good one that there is.
+func (a *app) newestSnapshot(ctx context.Context, t *temporal, session string) (newest snapshots.Manifest, err error) {
+	doing := "fork session " + session
+	v, err := a.session(ctx, t, session)
+	if err != nil && exitOf(err) != exitNotFound {
+		return newest, err
+	}
+	switch unknown := err != nil; {
+	case unknown, v.State == workflows.Parked, v.State == workflows.Closed, v.State == workflows.Failed:
+	default:
+		acc, kept, err := a.askSnapshot(ctx, t, session)
+		if err != nil || kept {
+			return newest, errOr(err, unreachable("%s: a snapshot of it is taken as soon as a worker is up", doing).hinted("do it again then"))
+		}
+		return a.takenSnapshot(ctx, t, acc)
+	}
+	worker, err := a.anyWorker(ctx, t)
+	if err != nil {
+		return newest, err
+	}
+	for m, err := range worker.Snapshots(ctx, session) {
+		if err != nil {
+			return newest, apiFailure(doing, err)
+		}
+		if m.Complete {
+			newest = m
+		}
+	}
+	if newest.ID == "" {
+		return newest, notFound("%s: there is no good snapshot of it", doing).hinted("`ctl session list` and `ctl snapshot list` show what there is")
+	}
+	return newest, nil
+}
+
+func errOr(err error, or error) error {
 	if err != nil {
 		return err
 	}
+	return or
+}
+
+func (a *app) restoreSnapshot(ctx context.Context, t *temporal, m snapshots.Manifest, id string, opt workflows.SessionOptions, given func(flag string) bool) error {
 	if !m.Complete {
-		return refused("%s: it is incomplete, and never used", doing).hinted("`ctl snapshot list %s` shows the others", m.Session)
+		return refused("restore snapshot %s: it is incomplete, and never used", m.ID).hinted("`ctl snapshot list %s` shows the others", m.Session)
 	}
 	opt.From = m.ID
 	asItWas(&opt, m, given)
