@@ -101,10 +101,10 @@ var ErrGit = errors.New("the git repository cannot be made as it was")
 
 // A GitSecretError says that commits which only the host has hold a secret. It
 // cannot be overwritten there: their hashes would be others.
-type GitSecretError struct{ Dir string }
+type GitSecretError struct{ Host string }
 
 func (e *GitSecretError) Error() string {
-	return fmt.Sprintf("a commit, stash or staged file in %s that no remote has holds a known secret, which cannot be taken out of it: amend it there, or take snapshots with --snapshot none", e.Dir)
+	return fmt.Sprintf("a commit, stash, staged file or name in the git repository on %s that no remote has holds a known secret, which cannot be taken out of it: amend it there, or take snapshots with --snapshot none", e.Host)
 }
 
 // gitScript runs one of ours.

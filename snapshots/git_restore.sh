@@ -69,5 +69,5 @@ if [ -d "$overlay" ]; then
 	(cd -- "$overlay" && tar cf - .) | tar xpf - || exit 1
 fi
 g update-index -q --refresh >/dev/null 2>&1
-mkdir "$in/now" && report "$in/now" || exit 1
+rm -rf "$in/now" && mkdir "$in/now" && report "$in/now" || exit 1
 for f in head refs stash staged status; do show "$f" "$in/now/$f" || exit 1; done

@@ -139,7 +139,9 @@ func (u *upstream) serve(root string) {
 	}
 	port := l.Addr().(*net.TCPAddr).Port
 	l.Close()
-	cmd := exec.Command("git", "daemon", "--listen=127.0.0.2", fmt.Sprintf("--port=%d", port), "--base-path="+root, "--export-all", "--reuseaddr", "--informative-errors", root)
+	// Not by git, which would only wait for it and die alone.
+	programs := strings.TrimSpace(u.git("--exec-path"))
+	cmd := exec.Command(filepath.Join(programs, "git-daemon"), "--listen=127.0.0.2", fmt.Sprintf("--port=%d", port), "--base-path="+root, "--export-all", "--reuseaddr", "--informative-errors", root)
 	cmd.Env = gitEnviron(root)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
