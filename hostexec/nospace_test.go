@@ -13,6 +13,25 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 )
 
+// writeBig writes a file that ends in a megabyte of zeros, below a folder that
+// may not be written.
+func writeBig(w *hostexec.TreeWriter, size int64, sparse bool) error {
+	if err := w.Add(hostexec.TreeEntry{Path: "shut", Kind: hostexec.Folder, Mode: 0o555}); err != nil {
+		return err
+	}
+	f, err := w.File(hostexec.TreeEntry{Path: "shut/big", Kind: hostexec.RegularFile, Mode: 0o644, Size: size}, sparse)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(bytes.Repeat([]byte("data"), int(size-1<<20)/4)); err != nil {
+		return err
+	}
+	if err := f.Hole(1 << 20); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
 func TestAFullDiskHasANameAndKeepsNoLeftovers(t *testing.T) {
 	t.Parallel()
 	disk := t.TempDir() + "/disk"
@@ -37,19 +56,26 @@ func TestAFullDiskHasANameAndKeepsNoLeftovers(t *testing.T) {
 	w.Close()
 
 	s := hosttest.StartSSHD(t, hosttest.Options{})
-	for _, spec := range []hostexec.Spec{{Name: hostexec.Local}, s.Spec()} {
-		h := newHost(t, spec)
+	for name, h := range map[string]hostexec.Host{
+		"local": localHost(t), "sshd": newHost(t, s.Spec()), "busybox": &otherShell{localHost(t), busybox(t)},
+	} {
 		for what, err := range map[string]error{
 			"write":    hostexec.WriteFile(t.Context(), h, disk+"/file", big, 0o600, nil),
 			"upload":   hostexec.Upload(t.Context(), h, disk+"/file", bytes.NewReader(big), int64(len(big)), hex.EncodeToString(sum[:]), 0o600, nil),
 			"put tree": hostexec.PutTree(t.Context(), h, disk+"/tree", bytes.NewReader(tree.Bytes()), nil),
+			"write tree": hostexec.WriteTree(t.Context(), h, disk+"/tree", hostexec.WriteTreeOptions{}, func(w *hostexec.TreeWriter) error {
+				return writeBig(w, 20<<20, false)
+			}),
+			"write holes": hostexec.WriteTree(t.Context(), h, disk+"/tree", hostexec.WriteTreeOptions{}, func(w *hostexec.TreeWriter) error {
+				return writeBig(w, 20<<20, true)
+			}),
 		} {
 			if !errors.Is(err, hostexec.ErrNoSpace) {
-				t.Errorf("%s: %s: %v", spec.Name, what, err)
+				t.Errorf("%s: %s: %v", name, what, err)
 			}
 		}
 		if left, err := os.ReadDir(disk); err != nil || len(left) > 0 {
-			t.Errorf("%s: left %v, %v", spec.Name, left, err)
+			t.Errorf("%s: left %v, %v", name, left, err)
 		}
 		// Not a byte is left, not even for an epoch.
 		if _, err := h.Run(t.Context(), hostexec.Command{Script: `mkdir "$1/s"; cat /dev/zero >"$1/fill" 2>/dev/null || :`, Args: []string{disk}}); err != nil {
@@ -57,10 +83,10 @@ func TestAFullDiskHasANameAndKeepsNoLeftovers(t *testing.T) {
 		}
 		f := &hostexec.Fence{Dir: disk + "/s", Epoch: hostexec.Epoch{Pump: 1}}
 		if _, err := h.Run(t.Context(), hostexec.Command{Script: `: >"$1/s/ran"`, Args: []string{disk}, Fence: f}); !errors.Is(err, hostexec.ErrNoSpace) {
-			t.Errorf("%s: fence: %v", spec.Name, err)
+			t.Errorf("%s: fence: %v", name, err)
 		}
 		if _, err := os.Stat(disk + "/s/ran"); err == nil {
-			t.Errorf("%s: it ran although its epoch was not recorded", spec.Name)
+			t.Errorf("%s: it ran although its epoch was not recorded", name)
 		}
 		for _, name := range []string{"/fill", "/s"} {
 			if err := hostexec.RemoveTree(t.Context(), h, disk+name, disk, nil); err != nil {

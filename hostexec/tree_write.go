@@ -148,6 +148,9 @@ func (w *TreeWriter) finish(s Stream, fillErr error) error {
 	if err != nil && (fillErr == nil || errors.Is(fillErr, errTreeStream) || errors.Is(err, ErrNoSpace)) {
 		return err
 	}
+	if errors.Is(err, ErrOutcomeUnknown) {
+		return errors.Join(err, fillErr)
+	}
 	return fillErr
 }
 

@@ -15,11 +15,15 @@ wipe() {
 	rm -rf -- "$@"
 }
 mkdir -p -- "$d" || exit 1
-if [ "$3" ] && [ -e "$d.fl-placed-$b" ] && inode "$2" && [ "$(cat "$d.fl-placed-$b")" = "$3 $i" ]; then
+held=x
+[ ! -d "$2" ] || [ -L "$2" ] || held=$(ls -A -- "$2/" && echo x) || exit 1
+held=${held%x}
+# An empty folder may be another one that got the number of the one that was.
+if [ "$3" ] && [ "$held" ] && [ -e "$d.fl-placed-$b" ] && inode "$2" && [ "$(cat "$d.fl-placed-$b")" = "$3 $i" ]; then
 	echo placed
 	exit
 fi
-if [ -L "$2" ] || { [ -e "$2" ] && [ ! -d "$2" ]; } || [ -n "$(ls -A -- "$2" 2>/dev/null)" ]; then
+if [ "$held" ] || [ -L "$2" ] || { [ -e "$2" ] && [ ! -d "$2" ]; }; then
 	echo "$2: something is there" >&2
 	exit 95
 fi

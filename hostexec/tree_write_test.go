@@ -1,0 +1,249 @@
+package hostexec_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/hosttest"
+)
+
+// fill writes a small tree with one of each, whose text is of the caller's.
+func fill(text string) func(*hostexec.TreeWriter) error {
+	at := time.Unix(1_600_000_000, 0)
+	return func(w *hostexec.TreeWriter) error {
+		for _, e := range []hostexec.TreeEntry{
+			{Path: "dir", Kind: hostexec.Folder, Mode: 0o555, MTime: at},
+			{Path: ".", Kind: hostexec.Folder, Mode: 0o750, MTime: at},
+			{Path: "link", Kind: hostexec.Symlink, Link: "../nowhere", MTime: at},
+		} {
+			if err := w.Add(e); err != nil {
+				return err
+			}
+		}
+		for _, name := range []string{"dir/file", "dir/holes"} {
+			f, err := w.File(hostexec.TreeEntry{Path: name, Kind: hostexec.RegularFile, Mode: 0o640, MTime: at, Size: 300_000 + int64(len(text))}, name == "dir/holes")
+			if err != nil {
+				return err
+			}
+			if err := f.Hole(300_000); err != nil {
+				return err
+			}
+			if _, err := f.Write([]byte(text)); err != nil {
+				return err
+			}
+			if err := f.Close(); err != nil {
+				return err
+			}
+			if err := w.Add(hostexec.TreeEntry{Path: "hard " + filepath.Base(name), Kind: hostexec.HardLink, Link: name}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func mustBeFilled(t *testing.T, dir, text string) {
+	t.Helper()
+	for _, name := range []string{"dir/file", "dir/holes", "hard file", "hard holes"} {
+		data, err := os.ReadFile(dir + "/" + name)
+		if err != nil || len(data) != 300_000+len(text) || !strings.HasSuffix(string(data), text) {
+			t.Errorf("%s: %d bytes, %v", name, len(data), err)
+		}
+	}
+	for name, mode := range map[string]os.FileMode{".": 0o750 | os.ModeDir, "dir": 0o555 | os.ModeDir, "dir/file": 0o640, "dir/holes": 0o640} {
+		fi, err := os.Stat(dir + "/" + name)
+		if err != nil {
+			t.Error(err)
+		} else if fi.Mode() != mode || fi.ModTime().Unix() != 1_600_000_000 {
+			t.Errorf("%s: %v %v", name, fi.Mode(), fi.ModTime())
+		}
+	}
+}
+
+// beside returns the names of what is beside a tree.
+func beside(t *testing.T, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Dir(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return strings.Join(names, " ")
+}
+
+func TestATreeIsPutWhereNothingIs(t *testing.T) {
+	for name, h := range treeHosts(t) {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir() + "/it's\nnew/tree [a]*"
+			write := func(text string, opts hostexec.WriteTreeOptions) error {
+				return hostexec.WriteTree(t.Context(), h, dir, opts, fill(text))
+			}
+			if err := write("one", hostexec.WriteTreeOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			mustBeFilled(t, dir, "one")
+			for range 2 {
+				if err := write("two", hostexec.WriteTreeOptions{ID: "two"}); !errors.Is(err, hostexec.ErrExists) {
+					t.Errorf("onto another: %v", err)
+				}
+			}
+			mustBeFilled(t, dir, "one")
+			for _, there := range []string{`ln -s nowhere "$1"`, `: >"$1"`, `mkdir "$1" && : >"$1/.hidden"`, `mkfifo "$1"`} {
+				plant(t, h, `chmod -R u+w "$1" 2>/dev/null; rm -rf "$1"; `+there, dir)
+				if err := write("x", hostexec.WriteTreeOptions{}); !errors.Is(err, hostexec.ErrExists) {
+					t.Errorf("%s: %v", there, err)
+				}
+			}
+			plant(t, h, `rm -rf "$1" && mkdir "$1"`, dir)
+			if err := write("three", hostexec.WriteTreeOptions{ID: "three"}); err != nil {
+				t.Fatalf("onto an empty folder: %v", err)
+			}
+			mustBeFilled(t, dir, "three")
+			if got := beside(t, dir); got != ".fl-placed-tree [a]* tree [a]*" {
+				t.Errorf("beside it: %q", got)
+			}
+			// Again, although it has changed since; but not where it is gone.
+			plant(t, h, `: >"$1/new"`, dir)
+			again := hostexec.WriteTree(t.Context(), h, dir, hostexec.WriteTreeOptions{ID: "three"}, func(*hostexec.TreeWriter) error {
+				return errors.New("it was asked for again")
+			})
+			if again != nil {
+				t.Error(again)
+			}
+			plant(t, h, `chmod -R u+w "$1"; rm -rf "$1"; mkdir "$1"`, dir)
+			if err := write("four", hostexec.WriteTreeOptions{ID: "three"}); err != nil {
+				t.Fatal(err)
+			}
+			mustBeFilled(t, dir, "four")
+		})
+	}
+}
+
+func TestNothingIsLeftOfATreeThatIsNotWhole(t *testing.T) {
+	why := errors.New("the store is gone")
+	for name, h := range treeHosts(t) {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir() + "/tree"
+			for what, f := range map[string]func(*hostexec.TreeWriter) error{
+				"at once":    func(*hostexec.TreeWriter) error { return why },
+				"at the end": func(w *hostexec.TreeWriter) error { return errors.Join(fill("x")(w), why) },
+				"in a file":  func(w *hostexec.TreeWriter) error { return errors.Join(cutFile(w, false), why) },
+				"in holes":   func(w *hostexec.TreeWriter) error { return errors.Join(cutFile(w, true), why) },
+				"short":      func(w *hostexec.TreeWriter) error { _ = cutFile(w, false); return nil },
+				"ill path": func(w *hostexec.TreeWriter) error {
+					w.Add(hostexec.TreeEntry{Path: "../x", Kind: hostexec.Folder})
+					return nil
+				},
+				"absolute": func(w *hostexec.TreeWriter) error {
+					w.Add(hostexec.TreeEntry{Path: "/x", Kind: hostexec.Folder})
+					return nil
+				},
+				"link to out": func(w *hostexec.TreeWriter) error {
+					w.Add(hostexec.TreeEntry{Path: "x", Kind: hostexec.HardLink, Link: "../../etc/passwd"})
+					return nil
+				},
+				"no target": func(w *hostexec.TreeWriter) error {
+					w.Add(hostexec.TreeEntry{Path: "x", Kind: hostexec.HardLink, Link: "none"})
+					return nil
+				},
+				"device": func(w *hostexec.TreeWriter) error {
+					w.Add(hostexec.TreeEntry{Path: "x", Kind: hostexec.CharDevice})
+					return nil
+				},
+			} {
+				err := hostexec.WriteTree(t.Context(), h, dir, hostexec.WriteTreeOptions{ID: "x"}, f)
+				if err == nil || strings.HasPrefix(what, "at ") != errors.Is(err, why) && !strings.HasPrefix(what, "in ") {
+					t.Errorf("%s: %v", what, err)
+				}
+				if got := beside(t, dir); got != "" {
+					t.Errorf("%s left %q", what, got)
+				}
+			}
+		})
+	}
+}
+
+func cutFile(w *hostexec.TreeWriter, sparse bool) error {
+	f, err := w.File(hostexec.TreeEntry{Path: "file", Kind: hostexec.RegularFile, Mode: 0o600, Size: 9 << 20}, sparse)
+	if err == nil {
+		_, err = f.Write(make([]byte, 5<<20))
+	}
+	if err == nil {
+		_, err = f.Write([]byte("some"))
+	}
+	return err
+}
+
+func TestATreeIsFenced(t *testing.T) {
+	for name, h := range treeHosts(t) {
+		t.Run(name, func(t *testing.T) {
+			session := t.TempDir() + "/session"
+			opts := func(generation int64) hostexec.WriteTreeOptions {
+				return hostexec.WriteTreeOptions{ID: "x", Fence: &hostexec.Fence{Dir: session, Epoch: hostexec.Epoch{Generation: generation}}}
+			}
+			dir := session + "/work"
+			if err := hostexec.WriteTree(t.Context(), h, dir, opts(2), fill("two")); err != nil {
+				t.Fatal(err)
+			}
+			if err := hostexec.WriteTree(t.Context(), h, session+"/other", opts(1), fill("one")); !errors.Is(err, hostexec.ErrFenced) {
+				t.Errorf("a former holder: %v", err)
+			}
+			err := hostexec.WriteTree(t.Context(), h, session+"/other", opts(2), func(w *hostexec.TreeWriter) error {
+				_, err := h.Run(t.Context(), hostexec.Command{Script: ":", Fence: opts(3).Fence})
+				return errors.Join(err, fill("two")(w))
+			})
+			if !errors.Is(err, hostexec.ErrFenced) {
+				t.Errorf("one that became a former holder: %v", err)
+			}
+			mustBeFilled(t, dir, "two")
+			if got := strings.Replace(beside(t, dir), " lock", "", 1); got != ".fl-placed-work epoch work" {
+				t.Errorf("there is %q", got)
+			}
+		})
+	}
+}
+
+func TestATreeWhoseConnectionIsLostCanBeWrittenAgain(t *testing.T) {
+	sshd := hosttest.StartSSHD(t, hosttest.Options{})
+	for name, h := range map[string]hostexec.Host{"gnu": newHost(t, sshd.Spec()), "busybox": &otherShell{newHost(t, sshd.Spec()), busybox(t)}} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir() + "/tree"
+			opts := hostexec.WriteTreeOptions{ID: "x"}
+			for i, cut := range []func(*hostexec.TreeWriter) error{
+				func(w *hostexec.TreeWriter) error { sshd.KillSessions(); return fill("lost")(w) },
+				func(w *hostexec.TreeWriter) error { err := fill("lost")(w); sshd.KillSessions(); return err },
+				func(w *hostexec.TreeWriter) error {
+					err := cutFile(w, false)
+					sshd.KillSessions()
+					return errors.Join(err, cutFile(w, false))
+				},
+			} {
+				err := hostexec.WriteTree(t.Context(), h, dir, opts, cut)
+				if !errors.Is(err, hostexec.ErrOutcomeUnknown) && i < 2 || err == nil {
+					t.Errorf("%d: %v", i, err)
+				}
+				if _, err := os.Lstat(dir); err == nil {
+					t.Fatalf("%d: it is in place", i)
+				}
+			}
+			for i := range 2 {
+				if err := hostexec.WriteTree(t.Context(), h, dir, opts, fill(fmt.Sprint("round ", i))); err != nil {
+					t.Fatal(err)
+				}
+				mustBeFilled(t, dir, "round 0")
+			}
+			if got := beside(t, dir); got != ".fl-placed-tree tree" {
+				t.Errorf("beside it: %q", got)
+			}
+		})
+	}
+}
