@@ -1,12 +1,28 @@
 // Package snapshots keeps what it takes to go on elsewhere: the rollout files
-// of a session's thread and its work directory. Never a credential: CODEX_HOME
-// is left out but for its rollouts, and known secrets that got copied into
-// other files are overwritten by as many '*', counted in the manifest.
+// of a session's thread, its work directory, and how the thread was set up.
+// Never a credential: CODEX_HOME is left out but for its rollouts, and known
+// secrets that got copied into other files are overwritten by as many '*',
+// counted in the manifest.
 //
-// A snapshot is a few parts, each a tar archive streamed from the host into the
-// store, and a manifest. The manifest is written last, after every part was
-// read back, compared by digest and searched once more for secrets. Without its
-// manifest a snapshot is incomplete: it is listed, and never used.
+// A snapshot is a manifest, which names trees; a tree is a sorted list of
+// entries, and an entry of a file names the chunks that it consists of. Lists
+// and content are chunks, kept in packs, each chunk once in a store. So a
+// snapshot costs what changed since any other one, of any session, and can be
+// deleted in any order: what nothing needs any more Prune frees.
+//
+// Take lists a tree on the host, compares that with the list of the parent
+// (the session's last good snapshot), and reads only what is not the same. The
+// manifest is written last, by creating it, after every pack was read back,
+// compared by digest and searched once more for secrets. Until then there is
+// no snapshot; what an attempt that was killed brought into the store, the
+// next one finds there.
+//
+// Restore and Export compare every chunk with its digest on the way. A tree
+// appears in its place whole or not at all.
+//
+// What is kept: files, folders, symlinks, hard links, holes, permissions, times
+// to the nanosecond, names of any bytes. What is not: owners, extended
+// attributes, and sockets, FIFOs and devices, which the manifest lists.
 //
 // Memory is bounded whatever the size of the tree, and nothing touches the
 // worker's disk.

@@ -585,22 +585,16 @@ func (d *day) archives(ctx context.Context, st *store.Store, s *Searcher, found 
 	if err != nil {
 		return 0, 0, err
 	}
+	chunks := snapshots.OpenChunks(st, snapshots.ChunkOptions{})
 	for _, m := range all {
-		for _, part := range m.Parts {
-			r, err := snapshots.OpenPart(ctx, st, part)
-			if err != nil {
-				return n, masked, err
-			}
-			data, err := io.ReadAll(r)
-			r.Close()
-			if err != nil {
-				return n, masked, err
-			}
-			n++
-			masked += part.Masked
-			for _, f := range s.In(data) {
-				*found = append(*found, fmt.Sprintf("%s of %s: %s", part.Name, m.ID, f))
-			}
+		var data bytes.Buffer
+		if err := snapshots.Export(ctx, chunks, m.ID, &data); err != nil {
+			return n, masked, err
+		}
+		n += len(m.Trees)
+		masked += m.Masked
+		for _, f := range s.In(data.Bytes()) {
+			*found = append(*found, fmt.Sprintf("%s: %s", m.ID, f))
 		}
 	}
 	return n, masked, nil

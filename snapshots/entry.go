@@ -1,0 +1,322 @@
+package snapshots
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// An Entry is one name in a tree.
+type Entry struct {
+	Path  string // below the tree's folder, clean; any bytes but NUL
+	Kind  Kind
+	Mode  uint32 // permissions with setuid, setgid and sticky, as chmod has them
+	MTime time.Time
+	Size  int64  // of a file
+	Link  string // what a symlink says, or the path that a hard link is another name of
+	Holes int64  // so much of a file's Size is in holes
+	Masks int    // secrets that were overwritten in a file
+
+	// What the host said of a file, by which the next snapshot sees that it
+	// did not change.
+	CTime time.Time
+	Inode uint64
+	flags byte
+
+	// Content is a file's, in order. Where listed is set it is not: it names
+	// the chunks that hold the list.
+	Content []Ref
+}
+
+// A Ref is one piece of a file: a chunk, or a hole where Hole is not 0.
+type Ref struct {
+	Digest Digest
+	Hole   int64
+}
+
+// Kind is what an entry is.
+type Kind byte
+
+// The kinds of entries.
+const (
+	File     Kind = 'f'
+	Dir      Kind = 'd'
+	Symlink  Kind = 'l'
+	HardLink Kind = 'h'
+)
+
+const (
+	listed   = 1 << iota // Content names lists
+	anew                 // the next snapshot reads it again, whatever the host says
+	unstable             // it changed whenever it was read
+)
+
+// Unstable says that the file changed each time it was read: its content may
+// be of no single moment.
+func (e Entry) Unstable() bool { return e.flags&unstable != 0 }
+
+// unchanged says whether what the host says now of a file is what it said when
+// e was read.
+func (e Entry) unchanged(now Entry) bool {
+	return e.Kind == File && now.Kind == File && e.flags&(anew|unstable) == 0 && e.Size == now.Size &&
+		e.MTime.Equal(now.MTime) && e.CTime.Equal(now.CTime) && e.Inode == now.Inode && e.Path == now.Path
+}
+
+// Entries are kept in segments of some dozens, cut where a hash of the path
+// says so: what did not change gives the same segments, which are chunks like
+// all others and so are stored once. A smaller one costs 32 bytes for its
+// digest, a larger one is stored anew for more of its neighbours' changes.
+const (
+	segmentMask  = 31 // one path in 32 ends a segment
+	segmentMax   = 512
+	segmentBytes = 256 << 10
+)
+
+// encoding begins every segment and list, so that another one can be told.
+const encoding = 1
+
+// A segmenter makes segments out of entries in their order.
+type segmenter struct {
+	put func([]byte) error
+
+	buf  []byte
+	n    int
+	last Entry
+}
+
+func (s *segmenter) add(e Entry) error {
+	if s.n == 0 {
+		s.buf, s.last = append(s.buf[:0], encoding), Entry{}
+	}
+	s.buf = appendEntry(s.buf, e, s.last)
+	s.last = e
+	s.n++
+	if pathHash(e.Path)&segmentMask == 0 || s.n >= segmentMax || len(s.buf) >= segmentBytes {
+		return s.end()
+	}
+	return nil
+}
+
+func (s *segmenter) end() error {
+	if s.n == 0 {
+		return nil
+	}
+	s.n = 0
+	return s.put(s.buf)
+}
+
+// pathHash is FNV-1a, its bits stirred once more for the sake of the lower ones.
+func pathHash(p string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(p) {
+		h = (h ^ uint64(p[i])) * 1099511628211
+	}
+	h ^= h >> 33
+	h *= 0xff51afd7ed558ccd
+	return h ^ h>>33
+}
+
+func appendEntry(b []byte, e, last Entry) []byte {
+	same := 0
+	for same < len(e.Path) && same < len(last.Path) && e.Path[same] == last.Path[same] {
+		same++
+	}
+	b = binary.AppendUvarint(b, uint64(same))
+	b = appendText(b, e.Path[same:])
+	b = append(b, byte(e.Kind), e.flags)
+	b = binary.AppendUvarint(b, uint64(e.Mode))
+	b = appendTime(b, e.MTime, last.MTime)
+	switch e.Kind {
+	case Symlink, HardLink:
+		return appendText(b, e.Link)
+	case Dir:
+		return b
+	}
+	b = binary.AppendUvarint(b, uint64(e.Size))
+	b = binary.AppendUvarint(b, uint64(e.Holes))
+	b = appendTime(b, e.CTime, e.MTime)
+	b = binary.AppendUvarint(b, e.Inode)
+	b = binary.AppendUvarint(b, uint64(e.Masks))
+	return appendRefs(b, e.Content)
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func appendTime(b []byte, t, base time.Time) []byte {
+	b = binary.AppendVarint(b, seconds(t)-seconds(base))
+	return binary.AppendUvarint(b, uint64(t.Nanosecond()))
+}
+
+// seconds takes the zero time as that of 1970, so that it costs little.
+func seconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.Unix()
+}
+
+// appendRefs writes what a file consists of: how many, then of each either 0
+// and a digest, or the length of a hole.
+func appendRefs(b []byte, refs []Ref) []byte {
+	b = binary.AppendUvarint(b, uint64(len(refs)))
+	for _, r := range refs {
+		b = binary.AppendUvarint(b, uint64(r.Hole))
+		if r.Hole == 0 {
+			b = append(b, r.Digest[:]...)
+		}
+	}
+	return b
+}
+
+var errEncoding = errors.New("this is not a list of entries as this version writes them")
+
+// decodeSegment calls fn with each entry of a segment.
+func decodeSegment(data []byte, fn func(Entry) error) error {
+	r := &decoder{data: data}
+	if r.byte() != encoding {
+		return errEncoding
+	}
+	last := Entry{}
+	for len(r.data) > 0 && r.err == nil {
+		e := r.entry(last)
+		if r.err != nil {
+			break
+		}
+		if err := fn(e); err != nil {
+			return err
+		}
+		last = e
+	}
+	return r.err
+}
+
+// A decoder takes values off the beginning of data. After the first error
+// everything is zero.
+type decoder struct {
+	data []byte
+	err  error
+}
+
+func (r *decoder) fail() {
+	if r.err == nil {
+		r.err = fmt.Errorf("%w: it ends early or has a number out of range", errEncoding)
+	}
+	r.data = nil
+}
+
+func (r *decoder) byte() byte {
+	if len(r.data) == 0 {
+		r.fail()
+		return 0
+	}
+	c := r.data[0]
+	r.data = r.data[1:]
+	return c
+}
+
+func (r *decoder) uvarint() uint64 {
+	v, n := binary.Uvarint(r.data)
+	if n <= 0 {
+		r.fail()
+		return 0
+	}
+	r.data = r.data[n:]
+	return v
+}
+
+func (r *decoder) varint() int64 {
+	v, n := binary.Varint(r.data)
+	if n <= 0 {
+		r.fail()
+		return 0
+	}
+	r.data = r.data[n:]
+	return v
+}
+
+// length is a number of bytes or of refs, of which each takes at least one byte.
+func (r *decoder) length() int {
+	v := r.uvarint()
+	if v > uint64(len(r.data)) {
+		r.fail()
+		return 0
+	}
+	return int(v)
+}
+
+func (r *decoder) text() string {
+	n := r.length()
+	s := string(r.data[:n])
+	r.data = r.data[n:]
+	return s
+}
+
+func (r *decoder) size() int64 {
+	v := int64(r.uvarint())
+	if v < 0 {
+		r.fail()
+		return 0
+	}
+	return v
+}
+
+func (r *decoder) time(base time.Time) time.Time {
+	sec := r.varint() + seconds(base)
+	ns := r.uvarint()
+	if ns >= 1e9 {
+		r.fail()
+		return time.Time{}
+	}
+	return time.Unix(sec, int64(ns)).UTC()
+}
+
+func (r *decoder) entry(last Entry) Entry {
+	var e Entry
+	same := r.uvarint()
+	if same > uint64(len(last.Path)) {
+		r.fail()
+		return Entry{}
+	}
+	e.Path = last.Path[:same] + r.text()
+	e.Kind, e.flags = Kind(r.byte()), r.byte()
+	e.Mode = uint32(r.uvarint())
+	e.MTime = r.time(last.MTime)
+	switch e.Kind {
+	case Symlink, HardLink:
+		e.Link = r.text()
+	case File:
+		e.Size = r.size()
+		e.Holes = r.size()
+		e.CTime = r.time(e.MTime)
+		e.Inode = r.uvarint()
+		e.Masks = int(r.uvarint() & (1<<31 - 1))
+		e.Content = r.refs()
+	case Dir:
+	default:
+		r.fail()
+	}
+	return e
+}
+
+func (r *decoder) refs() []Ref {
+	n := r.length()
+	if n == 0 {
+		return nil
+	}
+	refs := make([]Ref, 0, n)
+	for range n {
+		ref := Ref{Hole: r.size()}
+		if ref.Hole == 0 {
+			if len(r.data) < len(ref.Digest) {
+				r.fail()
+				return nil
+			}
+			r.data = r.data[copy(ref.Digest[:], r.data):]
+		}
+		refs = append(refs, ref)
+	}
+	return refs
+}

@@ -1,0 +1,118 @@
+package snapshots
+
+import (
+	"archive/tar"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Export writes a snapshot as one plain tar archive, the same bytes each time:
+// manifest.json, and a folder for each tree. GNU and busybox tar read it, with
+// names of any bytes and length; times are whole seconds there, and holes are
+// zeros. Digests are compared on the way, so it is good only with a nil error.
+func Export(ctx context.Context, c *Chunks, id string, w io.Writer) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("export snapshot %s: %w", id, err)
+		}
+	}()
+	m, err := c.manifest(ctx, id)
+	if err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	x := exporting{out: tar.NewWriter(w), zeros: make([]byte, minHole)}
+	h := &tar.Header{Typeflag: tar.TypeReg, Name: manifestName, Size: int64(len(data)), Mode: 0o600, ModTime: m.CreatedAt, Format: tar.FormatGNU}
+	if err := x.out.WriteHeader(h); err != nil {
+		return err
+	}
+	if _, err := x.out.Write(data); err != nil {
+		return err
+	}
+	for _, t := range m.Trees {
+		x.tree = t.Name
+		if err := c.walk(ctx, t, &x); err != nil {
+			return fmt.Errorf("%s: %w", t.Name, err)
+		}
+		if err := x.endTree(); err != nil {
+			return fmt.Errorf("%s: %w", t.Name, err)
+		}
+	}
+	return x.out.Close()
+}
+
+// An exporting writes trees as tar entries; it is the sink of a walk.
+type exporting struct {
+	out   *tar.Writer
+	tree  string
+	zeros []byte
+	// Folders come after what is in them, since not every tar can give a
+	// folder its mode and time at the end; the innermost first. More than
+	// maxFolders come in between.
+	folders []*tar.Header
+}
+
+func (x *exporting) entry(e Entry) error {
+	h := &tar.Header{Name: x.tree + "/" + e.Path, Mode: int64(e.Mode), ModTime: e.MTime.Truncate(1e9), Format: tar.FormatGNU}
+	switch e.Kind {
+	case File:
+		h.Typeflag, h.Size = tar.TypeReg, e.Size
+	case Symlink:
+		h.Typeflag, h.Linkname = tar.TypeSymlink, e.Link
+	case HardLink:
+		h.Typeflag, h.Linkname = tar.TypeLink, x.tree+"/"+e.Link
+	case Dir:
+		h.Typeflag = tar.TypeDir
+		h.Name = strings.TrimSuffix(h.Name, "/.") + "/"
+		if len(x.folders) < maxFolders {
+			x.folders = append(x.folders, h)
+			return nil
+		}
+	}
+	return x.write(h)
+}
+
+func (x *exporting) write(h *tar.Header) error {
+	if err := x.out.WriteHeader(h); err != nil {
+		return fmt.Errorf("%q: %w", h.Name, err)
+	}
+	return nil
+}
+
+func (x *exporting) piece(data []byte) error {
+	_, err := x.out.Write(data)
+	return err
+}
+
+func (x *exporting) hole(n int64) error {
+	for n > 0 {
+		p := x.zeros[:min(n, int64(len(x.zeros)))]
+		if _, err := x.out.Write(p); err != nil {
+			return err
+		}
+		n -= int64(len(p))
+	}
+	return nil
+}
+
+func (x *exporting) end() error { return nil }
+
+func (x *exporting) endTree() error {
+	slices.SortStableFunc(x.folders, func(a, b *tar.Header) int {
+		return strings.Count(b.Name, "/") - strings.Count(a.Name, "/")
+	})
+	for _, h := range x.folders {
+		if err := x.write(h); err != nil {
+			return err
+		}
+	}
+	x.folders = x.folders[:0]
+	return nil
+}

@@ -1,0 +1,185 @@
+package snapshots
+
+import (
+	"path"
+	"strings"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// A treeFilter says what of a tree is kept.
+type treeFilter struct {
+	excluder *excluder
+	skip     *pathFilter // left out and listed
+	only     []string
+}
+
+// verdict is what becomes of a name.
+type verdict int
+
+const (
+	kept     verdict = iota
+	ignored          // nobody wants it, or a folder above it is left out
+	leftThis         // left out, and to be listed
+)
+
+func newTreeFilter(t TreeSpec, others []TreeSpec) (*treeFilter, error) {
+	x, err := newExcluder(t.Exclude)
+	if err != nil {
+		return nil, err
+	}
+	own := ownFolders(t, others)
+	return &treeFilter{excluder: x, only: t.Only, skip: &pathFilter{match: func(p string, _ bool) bool {
+		return credential(t.Name, p) || own[p] || t.Skip != nil && t.Skip(p)
+	}}}, nil
+}
+
+func (f *treeFilter) judge(p string, dir bool) verdict {
+	if !f.wanted(p) {
+		return ignored
+	}
+	if p == "." {
+		return kept // for its mode and time
+	}
+	if f.skip.inMatch(path.Dir(p)) {
+		return ignored
+	}
+	if f.skip.match(p, dir) {
+		return leftThis
+	}
+	if f.excluder.excluded(p, dir) {
+		return ignored
+	}
+	return kept
+}
+
+func (f *treeFilter) wanted(p string) bool {
+	if len(f.only) == 0 {
+		return true
+	}
+	for _, o := range f.only {
+		if p == o || strings.HasPrefix(p, o+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// credential names the files that hold one: those of a CODEX_HOME, also that
+// of a codex which somebody else uses in the work folder. A project's own
+// config.toml is work, and so is its .env.
+func credential(tree, p string) bool {
+	if tree != Rollouts && path.Base(path.Dir(p)) != ".codex" {
+		return false
+	}
+	switch name := path.Base(p); name {
+	case "auth.json", ".credentials.json", "config.toml":
+		return true
+	default:
+		return strings.HasSuffix(name, ".env")
+	}
+}
+
+// ownFolders are the other trees' below this one: what they leave out must not
+// come in with it.
+func ownFolders(t TreeSpec, others []TreeSpec) map[string]bool {
+	own := map[string]bool{}
+	for _, o := range others {
+		if p, inside := strings.CutPrefix(o.Dir, t.Dir+"/"); inside && o.Name != t.Name {
+			own[p] = true
+		}
+	}
+	return own
+}
+
+// A pathFilter matches paths one by one and remembers what it said of the
+// folders of the last one.
+type pathFilter struct {
+	match func(p string, dir bool) bool
+	dirs  []matchedDir // outermost first
+}
+
+type matchedDir struct {
+	path    string
+	matched bool
+}
+
+// inMatch says whether a folder matches, or one that it lies in.
+func (f *pathFilter) inMatch(dir string) bool {
+	if dir == "." {
+		return false
+	}
+	keep := 0
+	for keep < len(f.dirs) && (f.dirs[keep].path == dir || strings.HasPrefix(dir, f.dirs[keep].path+"/")) {
+		keep++
+	}
+	f.dirs = f.dirs[:keep]
+	done, matched := "", false
+	if keep > 0 {
+		done, matched = f.dirs[keep-1].path, f.dirs[keep-1].matched
+	}
+	for done != dir {
+		from := 0
+		if done != "" {
+			from = len(done) + 1
+		}
+		done = dir
+		if i := strings.IndexByte(dir[from:], '/'); i >= 0 {
+			done = dir[:from+i]
+		}
+		matched = matched || f.match(done, true)
+		f.dirs = append(f.dirs, matchedDir{done, matched})
+	}
+	return matched
+}
+
+// prunes are patterns for the host, so that what is excluded with all that is
+// in it need not be listed: those of which the host's find thinks as we do.
+// What is left we filter here.
+func (f *treeFilter) prunes() []string {
+	var out []string
+	for _, p := range f.excluder.patterns {
+		if p.not {
+			return nil // it may want back what another one excludes
+		}
+		glob := strings.ContainsAny(p.text, `*?[\`)
+		if glob && (!p.baseOnly || strings.ContainsAny(p.text, `[\`)) || !utf8Clean(p.text) {
+			continue
+		}
+		if p.baseOnly == strings.Contains(p.text, "/") || path.Clean(p.text) != p.text || strings.HasPrefix(p.text, "../") {
+			continue
+		}
+		text := p.text
+		if p.dirOnly {
+			text += "/"
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+// utf8Clean is for patterns that need no thought about a locale.
+func utf8Clean(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+func kindOfEntry(k hostexec.TreeKind) (kind Kind, why string) {
+	switch k {
+	case hostexec.RegularFile:
+		return File, ""
+	case hostexec.Folder:
+		return Dir, ""
+	case hostexec.Symlink:
+		return Symlink, ""
+	case hostexec.FIFO:
+		return 0, "fifo"
+	case hostexec.Socket:
+		return 0, "socket"
+	}
+	return 0, "device"
+}

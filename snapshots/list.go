@@ -1,0 +1,194 @@
+package snapshots
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What a manifest, a list or a file consists of is named by digests. Where
+// there are too many of them they are themselves a list, kept as chunks.
+
+// A getter gives chunks, compared with their digest.
+type getter func(Digest) ([]byte, error)
+
+// A listWriter keeps digests of segments in chunks, cut where a digest says
+// so, so that the same run of segments is the same chunk.
+type listWriter struct {
+	put func([]byte) (Digest, error)
+
+	buf   []byte
+	index []Digest // of the chunks so far
+}
+
+const (
+	listCut = 255  // one digest in 256 ends a list
+	listMax = 1024 // digests
+)
+
+func (l *listWriter) add(d Digest) error {
+	l.buf = append(l.buf, d[:]...)
+	if d[0]&listCut == 0 || len(l.buf) >= listMax*len(d) {
+		return l.end()
+	}
+	return nil
+}
+
+func (l *listWriter) end() error {
+	if len(l.buf) == 0 {
+		return nil
+	}
+	d, err := l.put(l.buf)
+	l.index, l.buf = append(l.index, d), l.buf[:0]
+	return err
+}
+
+// eachSegment calls fn with the digest of each segment of a tree.
+func (t Tree) eachSegment(get getter, fn func(Digest) error) error {
+	for _, d := range t.Index {
+		list, err := get(d)
+		if err != nil {
+			return err
+		}
+		if len(list)%len(d) != 0 {
+			return fmt.Errorf("chunk %s: %w", d, errEncoding)
+		}
+		for ; len(list) > 0; list = list[len(d):] {
+			if err := fn(Digest(list[:len(d)])); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// errStop ends a walk early.
+var errStop = errors.New("enough")
+
+// each calls fn with each entry of a tree, in order.
+func (t Tree) each(get getter, fn func(Entry) error) error {
+	return t.eachSegment(get, func(d Digest) error {
+		data, err := get(d)
+		if err != nil {
+			return err
+		}
+		if err := decodeSegment(data, fn); errors.Is(err, errEncoding) {
+			return fmt.Errorf("segment %s: %w", d, err)
+		} else if err != nil {
+			return err
+		}
+		return nil
+	})
+}
+
+// refsInline is how many pieces of a file its entry names itself. More are in
+// lists of refsPerList, so that what was added at the end of a large file
+// changes only the last.
+const (
+	refsInline  = 64
+	refsPerList = 1024
+)
+
+// A refWriter gathers what a file consists of, with bounded memory.
+type refWriter struct {
+	put func([]byte) (Digest, error)
+
+	refs  []Ref
+	lists []Ref
+	holes int64
+}
+
+func (w *refWriter) add(r Ref) error {
+	w.holes += r.Hole
+	w.refs = append(w.refs, r)
+	if len(w.refs) < refsPerList {
+		return nil
+	}
+	return w.list()
+}
+
+func (w *refWriter) list() error {
+	d, err := w.put(appendRefs([]byte{encoding}, w.refs))
+	w.lists, w.refs = append(w.lists, Ref{Digest: d}), w.refs[:0]
+	return err
+}
+
+// done puts what was gathered into an entry.
+func (w *refWriter) done(e *Entry) error {
+	e.flags &^= listed
+	e.Content, e.Holes = nil, w.holes
+	if len(w.lists) == 0 && len(w.refs) <= refsInline {
+		if len(w.refs) > 0 {
+			e.Content = append([]Ref(nil), w.refs...)
+		}
+		w.refs = w.refs[:0]
+		return nil
+	}
+	if len(w.refs) > 0 {
+		if err := w.list(); err != nil {
+			return err
+		}
+	}
+	e.Content, e.flags = w.lists, e.flags|listed
+	w.lists = nil
+	return nil
+}
+
+// eachRef calls fn with each piece of a file, in order.
+func (e Entry) eachRef(lists getter, fn func(Ref) error) error {
+	if e.flags&listed == 0 {
+		for _, r := range e.Content {
+			if err := fn(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, l := range e.Content {
+		data, err := lists(l.Digest)
+		if err != nil {
+			return err
+		}
+		r := &decoder{data: data}
+		if r.byte() != encoding {
+			r.fail()
+		}
+		refs := r.refs()
+		if r.err != nil {
+			return fmt.Errorf("list %s: %w", l.Digest, r.err)
+		}
+		for _, ref := range refs {
+			if err := fn(ref); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// content calls fn with the bytes of a file, in order, or how many zeros come
+// next. A length that is not the entry's is an error.
+func (e Entry) content(lists, get getter, fn func(chunk []byte, hole int64) error) error {
+	left := e.Size
+	err := e.eachRef(lists, func(r Ref) error {
+		n := r.Hole
+		var data []byte
+		if n == 0 {
+			var err error
+			if data, err = get(r.Digest); err != nil {
+				return err
+			}
+			n = int64(len(data))
+		}
+		if left -= n; left < 0 {
+			return nil // said below
+		}
+		return fn(data, r.Hole)
+	})
+	if err == nil && left != 0 {
+		err = fmt.Errorf("%w: its pieces are not as long as it is", ErrIncomplete)
+	}
+	if err != nil {
+		return fmt.Errorf("%q: %w", e.Path, err)
+	}
+	return nil
+}

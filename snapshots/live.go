@@ -1,0 +1,154 @@
+package snapshots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Live tells every chunk that a complete snapshot of the store needs, for
+// Prune and Check; many of them more than once. A snapshot whose lists cannot
+// be read is an error, which names it: nobody knows what it needs, so nothing
+// may be deleted before it was.
+func Live(c *Chunks) func(ctx context.Context, yield func(Digest) error) error {
+	return func(ctx context.Context, yield func(Digest) error) error {
+		all, err := list(ctx, c.blobs, "")
+		if err != nil {
+			return err
+		}
+		reader := c.NewReader(ctx)
+		seen := map[indexKey]struct{}{}
+		for _, m := range all {
+			if !m.Complete {
+				continue
+			}
+			if err := m.needs(reader.Get, seen, yield); err != nil {
+				return fmt.Errorf("find out what snapshot %s needs (`ctl snapshot delete %s` gives it up): %w", m.ID, m.ID, err)
+			}
+		}
+		return nil
+	}
+}
+
+// needs tells every chunk that a snapshot needs, but not of the lists that were
+// seen before.
+func (m Manifest) needs(get getter, seen map[indexKey]struct{}, yield func(Digest) error) error {
+	once := func(d Digest) (bool, error) {
+		if _, was := seen[keyOf(d)]; was {
+			return false, nil
+		}
+		seen[keyOf(d)] = struct{}{}
+		return true, yield(d)
+	}
+	for _, t := range m.Trees {
+		for _, d := range t.Index {
+			fresh, err := once(d)
+			if err != nil {
+				return err
+			}
+			if !fresh {
+				continue
+			}
+			part := Tree{Index: []Digest{d}}
+			if err := part.eachSegment(get, func(d Digest) error { return needsOfSegment(d, get, once, yield) }); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func needsOfSegment(d Digest, get getter, once func(Digest) (bool, error), yield func(Digest) error) error {
+	fresh, err := once(d)
+	if err != nil || !fresh {
+		return err
+	}
+	data, err := get(d)
+	if err != nil {
+		return err
+	}
+	return decodeSegment(data, func(e Entry) error {
+		if e.flags&listed != 0 {
+			for _, l := range e.Content {
+				if err := yield(l.Digest); err != nil {
+					return err
+				}
+			}
+		}
+		return e.eachRef(get, func(r Ref) error {
+			if r.Hole > 0 {
+				return nil
+			}
+			return yield(r.Digest)
+		})
+	})
+}
+
+// Damage is a snapshot that cannot be restored as it was.
+type Damage struct {
+	ID      string
+	Problem error
+	Files   []string // some that need what is missing
+	Count   int64    // of them
+}
+
+// FindDamage goes through all complete snapshots and tells which of them need a
+// chunk that bad says something against, or have lists that cannot be read.
+func FindDamage(ctx context.Context, c *Chunks, bad func(Digest) error) (snapshots int, damaged []Damage, err error) {
+	all, err := list(ctx, c.blobs, "")
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, m := range all {
+		if !m.Complete {
+			damaged = append(damaged, Damage{ID: m.ID, Problem: ErrIncomplete})
+			continue
+		}
+		snapshots++
+		d, err := m.damage(ctx, c, bad)
+		if err != nil {
+			return snapshots, damaged, err
+		}
+		if d.Problem != nil {
+			damaged = append(damaged, d)
+		}
+	}
+	return snapshots, damaged, nil
+}
+
+func (m Manifest) damage(ctx context.Context, c *Chunks, bad func(Digest) error) (Damage, error) {
+	d := Damage{ID: m.ID}
+	get := c.NewReader(ctx).Get
+	for _, t := range m.Trees {
+		err := t.each(get, func(e Entry) error {
+			err := e.eachRef(get, func(r Ref) error {
+				if r.Hole > 0 {
+					return nil
+				}
+				return bad(r.Digest)
+			})
+			if err == nil {
+				return nil
+			}
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if d.Problem == nil {
+				d.Problem = err
+			}
+			if d.Count++; len(d.Files) < maxListed {
+				d.Files = append(d.Files, t.Name+"/"+e.Path)
+			}
+			return nil
+		})
+		switch {
+		case ctx.Err() != nil:
+			return d, context.Cause(ctx)
+		case errors.Is(err, ErrMissing), errors.Is(err, ErrRotten), errors.Is(err, errEncoding):
+			d.Problem = fmt.Errorf("its list of %s cannot be read: %w", t.Name, err)
+		case err != nil:
+			return d, err
+		}
+	}
+	return d, nil
+}

@@ -1,0 +1,38 @@
+package snapshots
+
+import (
+	"slices"
+	"time"
+)
+
+// Retention is what a policy keeps of each session's snapshots.
+type Retention struct {
+	Keep   int           // so many of the newest complete ones; 0 is all
+	MaxAge time.Duration // and none that is older; 0 is any age
+	Now    time.Time
+}
+
+// Retain returns which of the snapshots the policy drops, oldest first. It
+// never drops the newest complete one of a session, nor one that is pinned (a
+// session goes on from it, a fork was begun at it). One that is not complete
+// counts for nothing: it goes when it is older than the oldest that is kept
+// for its age, and never makes another one go.
+func Retain(all []Manifest, policy Retention, pinned func(id string) bool) []Manifest {
+	all = slices.Clone(all)
+	sortByTime(all)
+	newer := map[string]int{} // complete ones of a session that are newer
+	var drop []Manifest
+	for _, m := range slices.Backward(all) {
+		n := newer[m.Session]
+		if m.Complete {
+			newer[m.Session]++
+		}
+		tooMany := policy.Keep > 0 && n >= policy.Keep
+		tooOld := policy.MaxAge > 0 && policy.Now.Sub(m.CreatedAt) > policy.MaxAge
+		if n > 0 && (tooMany || tooOld) && (pinned == nil || !pinned(m.ID)) {
+			drop = append(drop, m)
+		}
+	}
+	slices.Reverse(drop)
+	return drop
+}

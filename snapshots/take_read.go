@@ -1,0 +1,299 @@
+package snapshots
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// maxReads is how often a file is read that changes meanwhile. Then it is kept
+// as it was read last, and said to be unstable.
+const maxReads = 3
+
+// readHeld reads what is wanted of what is held. After the stream the host says
+// once more how every file is: one that is as it was listed was read as it is,
+// the others are read again.
+func (t *treeTaking) readHeld() error {
+	for {
+		want := map[string]*held{}
+		for i := range t.held {
+			if h := &t.held[i]; h.read && !h.gone {
+				want[h.name] = h
+				h.got, h.seen = false, false
+				h.tries++
+			}
+		}
+		if len(want) == 0 {
+			return nil
+		}
+		if err := t.read(want); err != nil {
+			return err
+		}
+		for _, h := range want {
+			if !h.seen { // it went away, as files do
+				h.read, h.gone = false, true
+			}
+		}
+		t.relink()
+	}
+}
+
+// read reads files in one stream.
+func (t *treeTaking) read(want map[string]*held) error {
+	names := func(yield func(string) bool) {
+		for i := range t.held {
+			if h := &t.held[i]; h.read && !h.gone && !yield(h.name) {
+				return
+			}
+		}
+	}
+	return hostexec.ReadTree(t.ctx, t.host, t.spec.Dir, names, func(f *hostexec.TreeFile) error {
+		h := want[f.Path]
+		switch {
+		case h == nil:
+			return fmt.Errorf("the host sent %q, which nobody asked for", f.Path)
+		case f.Missing:
+			return nil
+		case f.HardLink != "":
+			if first := want[f.HardLink]; first != nil && first.got {
+				h.Content, h.Masks, h.Holes, h.flags, h.gotSize, h.got = first.Content, first.Masks, first.Holes, first.flags, first.gotSize, true
+			}
+			return nil
+		}
+		err := t.content(f, h)
+		if errors.Is(err, hostexec.ErrTorn) {
+			return nil // cut short meanwhile
+		}
+		if err != nil {
+			return fmt.Errorf("%q: %w", h.name, err)
+		}
+		h.got, h.gotSize = true, f.Size
+		t.progress.ReadFiles++
+		t.progress.ReadBytes += f.Size
+		t.manifest.ReadFiles++
+		t.manifest.ReadBytes += f.Size
+		t.told()
+		return nil
+	}, func(e hostexec.TreeEntry) error {
+		if h := want[e.Path]; h != nil {
+			t.settle(h, e)
+		}
+		return nil
+	})
+}
+
+// settle compares what a file is now with what it was before it was read.
+func (t *treeTaking) settle(h *held, e hostexec.TreeEntry) {
+	h.seen = true
+	same := e.Size == h.Size && e.MTime.Equal(h.MTime) && e.CTime.Equal(h.CTime) && e.Inode == h.Inode
+	switch {
+	case e.Kind != hostexec.RegularFile:
+		h.read, h.gone = false, true
+		t.unstable(t.spec.Name, h.Path)
+	case same && h.got && h.gotSize == h.Size:
+		h.read = false
+	case same && !h.got:
+		h.read, h.gone = false, true
+		t.leaveOut(t.spec.Name, h.name, whyUnreadable)
+	case h.tries < maxReads:
+		t.resize(h, e.Size)
+		h.MTime, h.CTime, h.Inode, h.Mode = e.MTime.UTC(), e.CTime.UTC(), e.Inode, e.Mode
+	case h.got:
+		t.resize(h, h.gotSize)
+		h.MTime, h.flags, h.read = e.MTime.UTC(), h.flags|unstable, false
+	default:
+		h.read, h.gone = false, true
+		t.leaveOut(t.spec.Name, h.name, whyUnreadable)
+	}
+}
+
+func (t *treeTaking) resize(h *held, size int64) {
+	t.count(h.name, size-h.Size)
+	h.Size = size
+}
+
+// relink gives the other names of files of which the first went away a first
+// one again.
+func (t *treeTaking) relink() {
+	first := map[fileID]*held{}
+	for i := range t.held {
+		h := &t.held[i]
+		switch {
+		case !h.links:
+		case h.gone && t.names[h.id] == h.Path:
+			delete(t.names, h.id)
+		case h.gone || h.Kind != HardLink:
+		case t.names[h.id] == "":
+			h.Entry, h.read = *h.file, true
+			t.names[h.id], first[h.id] = h.Path, h
+		case first[h.id] != nil:
+			h.Link = first[h.id].Path
+		}
+	}
+}
+
+// content stores what a file holds, and notes in h what it consists of.
+func (t *treeTaking) content(f *hostexec.TreeFile, h *held) error {
+	h.Masks = 0
+	refs := refWriter{put: t.batch.PutList}
+	s := sections{f: f}
+	for {
+		if err := t.section(&s, &refs, h); err != nil {
+			return err
+		}
+		if s.end {
+			break
+		}
+		if err := refs.add(Ref{Hole: s.hole}); err != nil {
+			return err
+		}
+	}
+	h.flags = 0
+	if t.mayChangeUnseen(h.CTime) {
+		h.flags |= anew
+	}
+	return refs.done(&h.Entry)
+}
+
+// section stores what lies before the next large hole.
+func (t *treeTaking) section(s *sections, refs *refWriter, h *held) error {
+	if cap(t.file) == 0 {
+		t.file = make([]byte, wholeFile+1)
+	}
+	buf := t.file[:wholeFile+1]
+	n, err := io.ReadFull(s, buf)
+	put := func(chunk []byte, hole int64) error {
+		if hole > 0 {
+			return refs.add(Ref{Hole: hole})
+		}
+		d, err := t.batch.Put(chunk)
+		if err != nil {
+			return err
+		}
+		return refs.add(Ref{Digest: d})
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		// All of it at once, which is most files.
+		p, found := t.mask(buf[:n])
+		h.Masks += found
+		return put(p, 0)
+	case err != nil:
+		return err
+	}
+	var in io.Reader = io.MultiReader(bytes.NewReader(buf), s)
+	if t.masker == nil {
+		return Split(in, -1, put)
+	}
+	m := &maskReader{in: in, mask: t.masker, check: t.taking.spec.Mask()}
+	before := t.masker.Count()
+	if err := Split(m, -1, put); err != nil {
+		return err
+	}
+	h.Masks += t.masker.Count() - before
+	if m.check.Count() > 0 {
+		return ErrSecret // the masker missed what it finds
+	}
+	return nil
+}
+
+// sections reads a file up to the next hole that is worth one.
+type sections struct {
+	f     *hostexec.TreeFile
+	hole  int64 // where the last section ended
+	zeros int64 // of a small hole
+	end   bool
+}
+
+func (s *sections) Read(p []byte) (int, error) {
+	if s.zeros == 0 {
+		if n := s.f.SkipHole(); n >= minHole {
+			s.hole = n
+			return 0, io.EOF
+		} else {
+			s.zeros = n
+		}
+	}
+	if s.zeros > 0 {
+		n := min(s.zeros, int64(len(p)))
+		clear(p[:n])
+		s.zeros -= n
+		return int(n), nil
+	}
+	n, err := s.f.Read(p)
+	s.end = errors.Is(err, io.EOF)
+	return n, err
+}
+
+// A maskReader overwrites secrets in what it reads, and looks once more at what
+// comes out: chunks are searched again when they are read back from the store,
+// but a secret that lies across two of them is found here only.
+type maskReader struct {
+	in    io.Reader
+	mask  Masker
+	check Masker
+	buf   [64 << 10]byte
+	out   []byte
+	end   bool
+}
+
+func (m *maskReader) Read(p []byte) (int, error) {
+	for len(m.out) == 0 {
+		if m.end {
+			return 0, io.EOF
+		}
+		n, err := m.in.Read(m.buf[:])
+		m.out = m.mask.Next(m.buf[:n])
+		m.check.Next(m.out)
+		switch {
+		case errors.Is(err, io.EOF):
+			m.end = true
+			m.out = append(bytes.Clone(m.out), m.mask.Flush()...)
+			m.check.Flush()
+		case err != nil:
+			return 0, err
+		}
+	}
+	n := copy(p, m.out)
+	m.out = m.out[n:]
+	return n, nil
+}
+
+// mayChangeUnseen says whether a file may change after it was read and yet look
+// as it did: its clock had not moved on since. A kernel's clock for files moves
+// in steps of some milliseconds; other systems keep whole seconds, or two.
+func (t *taking) mayChangeUnseen(changed time.Time) bool {
+	step := 50 * time.Millisecond
+	if changed.Nanosecond() == 0 {
+		step = 2 * time.Second
+	}
+	return !changed.Add(step).Before(t.clock)
+}
+
+// hostClock is what time it is on the host.
+func hostClock(ctx context.Context, h hostexec.Host) (time.Time, error) {
+	r, err := h.Run(ctx, hostexec.Command{Script: `date +%s.%N`})
+	if err != nil {
+		return time.Time{}, err
+	}
+	text := strings.TrimSpace(string(r.Stdout))
+	sec, fraction, _ := strings.Cut(text, ".")
+	s, err := strconv.ParseInt(sec, 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("the host's date is %q", text)
+	}
+	ns, err := strconv.ParseInt(fraction, 10, 64)
+	if err != nil || len(fraction) != 9 {
+		ns = 0
+	}
+	return time.Unix(s, ns), nil
+}

@@ -1,0 +1,354 @@
+package snapshots
+
+import (
+	"errors"
+	"iter"
+	"path"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// A treeTaking is what a taking does for one tree: the listing of the host is
+// merged with the parent's, what did not change is taken from there, and the
+// rest is read. Entries that wait for their content, and those behind them,
+// are held, at most a window of them: so a tree of any size needs little
+// memory, and one of usual size a single stream for its content.
+type treeTaking struct {
+	*taking
+	spec   TreeSpec
+	filter *treeFilter
+	out    Tree
+	old    *entryCursor
+	seg    segmenter
+	lists  listWriter
+
+	held      []held
+	heldBytes int
+
+	file []byte // reused
+
+	names   map[fileID]string // the first name of files that have several
+	secrets map[fileID]bool   // files of which a name was left out as a credential
+	masked  map[string]bool   // names with a secret overwritten
+	over    bool              // the quota is exceeded: only sizes matter any more
+}
+
+// A fileID tells files of one host apart.
+type fileID struct{ dev, inode uint64 }
+
+// A held is an entry that waits for its content or for that of others.
+type held struct {
+	Entry
+	name    string // on the host
+	id      fileID
+	links   bool   // it has several names
+	file    *Entry // what a hard link is in itself
+	read    bool   // its content is wanted
+	got     bool   // and came
+	gotSize int64  // so much of it
+	tries   int
+	seen    bool // it was there after that
+	gone    bool // it went away, or is left out
+}
+
+const (
+	windowEntries = 50_000
+	windowBytes   = 16 << 20
+	// maxNames bounds how many files with several names are remembered. Of
+	// more, each name becomes a file of its own, with the same content.
+	maxNames = 200_000
+)
+
+// Why something was left out.
+const (
+	whyCredential = "credential"
+	whyUnreadable = "unreadable"
+	whySameName   = "it has another one's name once secrets are overwritten"
+	whyPruned     = "excluded"
+)
+
+func (t *taking) tree(spec TreeSpec) error {
+	filter, err := newTreeFilter(spec, t.spec.Trees)
+	if err != nil {
+		return err
+	}
+	tt := &treeTaking{taking: t, spec: spec, filter: filter, out: Tree{Name: spec.Name, Dir: spec.Dir},
+		names: map[fileID]string{}, secrets: map[fileID]bool{}, masked: map[string]bool{}}
+	tt.lists.put = t.batch.PutList
+	tt.seg.put = func(data []byte) error {
+		d, err := t.batch.PutList(data)
+		if err != nil {
+			return err
+		}
+		return tt.lists.add(d)
+	}
+	if t.parent != nil {
+		if old, there := t.parent.Tree(spec.Name); there {
+			tt.old = newEntryCursor(old, t.known)
+			defer tt.old.stop()
+		}
+	}
+	listing, err := hostexec.ListTree(t.ctx, t.host, spec.Dir, hostexec.ListTreeOptions{Prune: filter.prunes()}, tt.listed)
+	if errors.Is(err, hostexec.ErrNotExist) {
+		return nil // a thread that never had a turn has no rollouts
+	}
+	if err != nil {
+		return err
+	}
+	for _, p := range listing.Problems {
+		t.spec.Logger.Warn("the host complained while a tree was listed", "snapshot", t.spec.ID, "tree", spec.Name, "error", p)
+	}
+	return tt.finish()
+}
+
+func (t *treeTaking) finish() error {
+	if t.over {
+		return t.quota("the content of its folders", t.manifest.Bytes, t.taking.spec.MaxBytes)
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	if err := t.seg.end(); err != nil {
+		return err
+	}
+	if err := t.lists.end(); err != nil {
+		return err
+	}
+	t.out.Index = t.lists.index
+	t.manifest.Trees = append(t.manifest.Trees, t.out)
+	return nil
+}
+
+// listed takes one name of the host's listing.
+func (t *treeTaking) listed(e hostexec.TreeEntry) error {
+	id := fileID{e.Dev, e.Inode}
+	several := e.Kind == hostexec.RegularFile && e.Links > 1
+	switch t.filter.judge(e.Path, e.Kind == hostexec.Folder) {
+	case ignored:
+		return nil
+	case leftThis:
+		if several {
+			t.secrets[id] = true
+		}
+		t.leaveOut(t.spec.Name, e.Path, whyCredential)
+		return nil
+	}
+	kind, why := kindOfEntry(e.Kind)
+	switch {
+	case kind == 0:
+		t.leaveOut(t.spec.Name, e.Path, why)
+		return nil
+	case e.Pruned:
+		t.leaveOut(t.spec.Name, e.Path, whyPruned)
+		return nil
+	case e.Unreadable:
+		t.leaveOut(t.spec.Name, e.Path+"/", whyUnreadable)
+	}
+	if t.progress.Entries++; t.progress.Entries%1000 == 0 {
+		t.told()
+	}
+	h := held{name: e.Path, id: id, links: several, Entry: Entry{
+		Path: t.hide(e.Path), Kind: kind, Mode: e.Mode, MTime: e.MTime.UTC()}}
+	switch kind {
+	case Symlink:
+		h.Link = t.hide(e.Link)
+	case File:
+		h.Size, h.CTime, h.Inode = e.Size, e.CTime.UTC(), e.Inode
+	}
+	return t.add(h)
+}
+
+// add decides what is to be done for an entry.
+func (t *treeTaking) add(h held) error {
+	if h.Path != h.name {
+		if t.masked[h.Path] {
+			t.leaveOut(t.spec.Name, h.name, whySameName)
+			return nil
+		}
+		t.masked[h.Path] = true
+	}
+	old, there, err := t.before(h.name)
+	if err != nil {
+		return err
+	}
+	if h.Kind == File {
+		if first, known := t.names[h.id]; h.links && known {
+			file := h.Entry
+			h.file = &file
+			h.Entry = Entry{Path: h.Path, Kind: HardLink, Mode: h.Mode, MTime: h.MTime, Link: first}
+			return t.hold(h)
+		}
+		if h.links && len(t.names) < maxNames {
+			t.names[h.id] = h.Path
+		}
+		if t.count(h.name, h.Size); t.over {
+			return nil
+		}
+		if there && old.unchanged(h.Entry) && t.relies(old) {
+			h.Content, h.flags, h.Masks, h.Holes = old.Content, old.flags, old.Masks, old.Holes
+		} else {
+			h.read = h.Size > 0
+		}
+	}
+	return t.hold(h)
+}
+
+// count adds a file to what the snapshot holds, and sees whether that is more
+// than allowed.
+func (t *treeTaking) count(name string, size int64) {
+	t.manifest.Bytes += size
+	t.folders.add(path.Join(t.spec.Name, name), size)
+	if most := t.taking.spec.MaxBytes; most > 0 && t.manifest.Bytes > most && !t.over {
+		t.over, t.held = true, nil
+	}
+}
+
+// before finds what the parent had by that name. A parent that cannot be read
+// is none from there on.
+func (t *treeTaking) before(name string) (Entry, bool, error) {
+	if t.old == nil {
+		return Entry{}, false, nil
+	}
+	e, there, err := t.old.seek(name)
+	if err != nil {
+		t.old.stop()
+		t.old = nil
+		return Entry{}, false, t.damaged(err)
+	}
+	return e, there, nil
+}
+
+// damaged tells of a parent that cannot be read, unless it is only we who have
+// to stop.
+func (t *taking) damaged(err error) error {
+	if t.ctx.Err() != nil {
+		return err
+	}
+	t.spec.Logger.Warn("the parent of a snapshot is damaged: the rest is read from the host",
+		"snapshot", t.spec.ID, "parent", t.spec.Parent, "error", err)
+	return nil
+}
+
+// relies notes that the snapshot needs what a file consisted of before. If the
+// store does not have it any more the file is read again.
+func (t *treeTaking) relies(e Entry) bool {
+	if e.flags&listed != 0 {
+		for _, l := range e.Content {
+			if !t.batch.Has(l.Digest) {
+				return false
+			}
+		}
+	}
+	err := e.eachRef(t.known, func(r Ref) error {
+		if r.Hole == 0 && !t.batch.Has(r.Digest) {
+			return errStop
+		}
+		return nil
+	})
+	return err == nil
+}
+
+// hold keeps an entry until its turn, or passes it on at once.
+func (t *treeTaking) hold(h held) error {
+	if t.over {
+		return nil
+	}
+	if !h.read && len(t.held) == 0 {
+		return t.emit(h.Entry)
+	}
+	t.held = append(t.held, h)
+	t.heldBytes += 300 + 2*len(h.name) + 40*len(h.Content)
+	if len(t.held) < windowEntries && t.heldBytes < windowBytes {
+		return nil
+	}
+	return t.flush()
+}
+
+// flush reads what is wanted and passes on what was held.
+func (t *treeTaking) flush() error {
+	t.dropSecrets()
+	if err := t.readHeld(); err != nil {
+		return err
+	}
+	for i := range t.held {
+		if h := &t.held[i]; !h.gone {
+			if err := t.emit(h.Entry); err != nil {
+				return err
+			}
+		}
+	}
+	t.held, t.heldBytes = t.held[:0], 0
+	return nil
+}
+
+// dropSecrets leaves out other names of what was left out as a credential.
+func (t *treeTaking) dropSecrets() {
+	if len(t.secrets) == 0 {
+		return
+	}
+	for i := range t.held {
+		if h := &t.held[i]; h.links && t.secrets[h.id] && !h.gone {
+			h.gone, h.read = true, false
+			t.leaveOut(t.spec.Name, h.name, whyCredential)
+		}
+	}
+}
+
+func (t *treeTaking) emit(e Entry) error {
+	if e.Path != "." {
+		t.manifest.Files++
+		t.out.Files++
+	}
+	t.manifest.Masked += e.Masks
+	if e.Kind == File {
+		t.out.Bytes += e.Size
+		t.out.Data += e.Size - e.Holes
+		if e.Unstable() {
+			t.unstable(t.spec.Name, e.Path)
+		}
+	}
+	return t.seg.add(e)
+}
+
+// An entryCursor goes through the entries of a parent.
+type entryCursor struct {
+	next func() (Entry, error, bool)
+	stop func()
+	now  Entry
+	have bool
+	end  bool
+}
+
+func newEntryCursor(t Tree, get getter) *entryCursor {
+	next, stop := iter.Pull2(func(yield func(Entry, error) bool) {
+		err := t.each(get, func(e Entry) error {
+			if !yield(e, nil) {
+				return errStop
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errStop) {
+			yield(Entry{}, err)
+		}
+	})
+	return &entryCursor{next: next, stop: stop}
+}
+
+// seek goes to the entry of that name, which must not come before the last one
+// asked for, and says whether there is one.
+func (c *entryCursor) seek(name string) (Entry, bool, error) {
+	for !c.end {
+		if c.have {
+			if order := hostexec.CompareTreePaths(c.now.Path, name); order >= 0 {
+				return c.now, order == 0, nil
+			}
+		}
+		e, err, more := c.next()
+		if err != nil {
+			c.end = true
+			return Entry{}, false, err
+		}
+		c.now, c.have, c.end = e, more, !more
+	}
+	return Entry{}, false, nil
+}
