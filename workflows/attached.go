@@ -35,7 +35,7 @@ func (s *session) wantsPump() bool {
 
 // hasNews says whether a running pump should be called back for something new.
 func (s *session) hasNews() bool {
-	if s.st.BudgetNews {
+	if s.st.BudgetNews || s.st.Resume != nil {
 		return true
 	}
 	for _, p := range s.st.Sends {
@@ -69,7 +69,11 @@ func (s *session) pump() error {
 	var out activities.RunPumpResult
 	err = fut.Get(s.ctx, &out)
 	switch {
+	case err == nil && out.HostLost != nil:
+		s.unheard(looks)
+		s.hostLost(*out.HostLost)
 	case err == nil:
+		s.hostBack()
 		s.st.Handing, s.st.Again = nil, 0
 		s.apply(out, called || out.Pump.State.Cursor != in.Pump.State.Cursor)
 		s.stirredBehind()
@@ -78,20 +82,28 @@ func (s *session) pump() error {
 		// Called back between two attempts, while its worker was dead, or while
 		// its wire was lost: the server tries no more once a cancellation was
 		// asked for. What it delivered is in the journal, for the next one to find.
-		s.st.Again++
-		for i := range s.st.Sends {
-			p := &s.st.Sends[i]
-			if !p.Handed {
-				continue
-			}
-			p.Send.Uncertain = true
-			s.mayHave(*p)
-		}
-		s.st.Stirred = looks || s.st.Stirred // nobody has looked
+		s.unheard(looks)
 	default:
 		s.pumpFailed(err)
 	}
 	return nil
+}
+
+// unheard is after a pump that told nothing: codex may have what it was given.
+func (s *session) unheard(looks bool) {
+	s.st.Again++
+	for i := range s.st.Sends {
+		p := &s.st.Sends[i]
+		if !p.Handed {
+			continue
+		}
+		p.Send.Uncertain = true
+		s.mayHave(*p)
+	}
+	if t := s.st.Tell; t != nil && t.Incarnation == 0 {
+		t.Incarnation = s.st.Incarnation
+	}
+	s.st.Stirred = looks || s.st.Stirred // nobody has looked
 }
 
 // mayHave takes note that codex may have a message.
@@ -164,8 +176,10 @@ func (s *session) pumpInput() activities.RunPumpInput {
 	}
 	in := activities.RunPumpInput{
 		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, Credentials: s.opt.Credentials,
+		LostAfter: s.lostAfter(),
 		Pump: activities.PumpInput{
 			Session: s.id, State: s.st.Pump, Thread: s.thread(), Resume: s.st.hadTurn(),
+			Fork: s.st.ForkOf != "", Tell: s.st.Tell,
 			Sends: out, Notes: s.st.Handing,
 			Prefix: s.st.Prefix, Again: s.st.Again,
 			// A turn has one deadline, however many pumps serve it.

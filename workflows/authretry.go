@@ -19,7 +19,7 @@ const maxAuthRetries = 1
 
 // keepSaid keeps the running turn's message where it may have to be said again.
 func (s *session) keepSaid(m Message) {
-	if s.opt.OnAuth == AuthRetry {
+	if s.opt.OnAuth == AuthRetry || s.opt.OnHostLost == HostLostMove && s.opt.OnInterrupt == InterruptContinue {
 		s.st.Said = &m
 	}
 }

@@ -78,13 +78,21 @@ func (s *session) cleanUp() (again bool) {
 // until it can, or until somebody says discard. It tells whether it only
 // stopped to continue as new.
 func (s *session) closeOnHost() (again bool) {
-	if !s.st.Touched {
+	switch {
+	case s.st.Touched:
+	case s.st.Warm != nil:
+		s.closeWarm()
+		return false
+	default:
 		s.recordNotes()
+		if s.st.Begun { // it holds nothing, and what it had is kept
+			s.st.Closed = &CloseView{Wiped: true, Removed: true, Archive: s.goodSnapshot()}
+		}
 		return false
 	}
 	s.hush() // closing takes the last one
 	for {
-		discard := s.st.Close.Discard || s.st.Layout == nil // a failed prepare left nothing worth saving
+		discard := s.st.Close.Discard || s.layoutThere() == nil // a failed prepare left nothing worth saving
 		out, err, calledBack := s.tryClose(discard)
 		if calledBack {
 			continue
@@ -140,8 +148,8 @@ func (s *session) tryClose(discard bool) (out activities.CloseSessionResult, err
 		opts = setUp(s.ctx, "discard on "+s.st.Lease.Spec.Name)
 	}
 	var layout activities.Layout // empty where preparing failed: the activity finds it
-	if s.st.Layout != nil {
-		layout = *s.st.Layout
+	if l := s.layoutThere(); l != nil {
+		layout = *l
 	}
 	out, err = doingUnless(s, opts, func() bool { return s.st.Close.Discard && !discard }, sessions.CloseSession, activities.CloseSessionInput{
 		Claim: s.claim(), Layout: layout, Seed: s.st.Seed, Incarnation: s.st.Incarnation,
@@ -150,6 +158,29 @@ func (s *session) tryClose(discard bool) (out activities.CloseSessionResult, err
 	})
 	// Wherever it stopped, the next one begins again.
 	return out, err, err != nil && s.st.Close.Discard && !discard
+}
+
+// closeWarm removes the folder that a parked session has left. It takes no slot,
+// and all that is in the folder is kept; so where the host is away, its pool
+// sees to it later and nobody waits for that.
+func (s *session) closeWarm() {
+	w := s.st.Warm
+	s.st.PumpN++
+	out, err := doing(s, setUp(s.ctx, "close on "+w.Spec.Name), sessions.CloseSession, activities.CloseSessionInput{
+		Claim:  activities.Claim{Session: s.id, Host: w.Spec, Generation: w.Generation, Pump: s.st.PumpN},
+		Layout: w.Layout, Seed: s.st.Seed, Incarnation: s.st.Incarnation, Discard: s.st.Close.Discard,
+		ThreadID: s.st.Pump.ThreadID, Seq: s.st.Pump.Seq, Notes: s.unwritten(), Snapshot: s.lastSnapshot(),
+	})
+	if err != nil {
+		f := failureOf("clean up on "+w.Spec.Name, err)
+		s.note(activities.Note{Type: "error", Text: f.Message + "; its pool goes on trying", Data: failureData(f)})
+		s.st.Closed, s.st.Left = &CloseView{Wiped: true, Archive: s.goodSnapshot()}, f.Message
+		s.recordNotes()
+		return
+	}
+	s.st.Pump.Seq = out.Seq
+	s.st.Notes, s.st.Handing = nil, nil
+	s.st.Closed = &CloseView{Wiped: out.Wiped, Removed: out.Removed, Archive: orElse(out.Archive, s.goodSnapshot()), Unsaved: out.Unsaved}
 }
 
 // unwritten are the transcript entries that no pump wrote for certain.

@@ -40,7 +40,10 @@ type fakeSessions struct {
 	unprotected string
 	recorded    []activities.RecordNotesInput
 	starts      int
+	gone        map[string]bool // hosts that cannot be reached
 	snaps       []activities.TakeSnapshotInput
+	parks       []activities.ParkSessionInput
+	prepared    []activities.PrepareSessionInput
 }
 
 func (f *fakeSessions) call(format string, args ...any) {
@@ -89,12 +92,42 @@ func (f *fakeSessions) fail(name string, err error) {
 }
 
 func (f *fakeSessions) PrepareSession(ctx context.Context, in activities.PrepareSessionInput) (activities.PrepareSessionResult, error) {
+	f.mu.Lock()
+	f.prepared = append(f.prepared, in)
+	f.mu.Unlock()
 	if err := f.act(ctx, "prepare", "prepare %s on %s", in.Claim.Session, in.Claim.Host.Name); err != nil {
 		return activities.PrepareSessionResult{}, err
 	}
+	f.mu.Lock()
+	gone := f.gone[in.Claim.Host.Name]
+	f.mu.Unlock()
+	if gone {
+		return activities.PrepareSessionResult{}, finally(activities.ErrTypeUnreachable)
+	}
 	dir := "/r/sessions/" + in.Claim.Session
-	return activities.PrepareSessionResult{CodexVersion: "0.169.0", Permissions: "fairlead", Unprotected: f.unprotected,
+	restored, thread := "", ""
+	if r := in.Restore; r != nil {
+		if restored = "snapshot"; r.Warm > 0 && f.holds(in.Claim.Host.Name, r.Warm) {
+			restored = "warm"
+		}
+		if r.Fork {
+			thread = "thread-0"
+		}
+	}
+	return activities.PrepareSessionResult{CodexVersion: "0.169.0", Permissions: "fairlead", Unprotected: f.unprotected, Restored: restored, ThreadID: thread,
 		Layout: activities.Layout{Root: "/r", Dir: dir, CodexHome: dir + "/codex-home", WorkDir: dir + "/work", OwnWork: true, Codex: "/r/codex"}}, nil
+}
+
+// holds says whether a session was parked on a host in that generation.
+func (f *fakeSessions) holds(host string, generation int64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range f.parks {
+		if p.Claim.Host.Name == host && p.Claim.Generation == generation {
+			return true
+		}
+	}
+	return false
 }
 
 func (f *fakeSessions) StartServer(ctx context.Context, in activities.StartServerInput) (activities.StartServerResult, error) {
@@ -148,6 +181,16 @@ func (f *fakeSessions) CloseSession(ctx context.Context, in activities.CloseSess
 	return activities.CloseSessionResult{Wiped: true, Removed: true, Seq: in.Seq + int64(len(in.Notes))}, nil
 }
 
+func (f *fakeSessions) ParkSession(ctx context.Context, in activities.ParkSessionInput) (activities.ParkSessionResult, error) {
+	f.mu.Lock()
+	f.parks = append(f.parks, in)
+	f.mu.Unlock()
+	if err := f.act(ctx, "park", "park on %s", in.Claim.Host.Name); err != nil {
+		return activities.ParkSessionResult{}, err
+	}
+	return activities.ParkSessionResult{Snapshot: briefOf(in.Claim.Session, in.SnapshotSpec), Wiped: true, Seq: in.Seq + int64(len(in.Notes))}, nil
+}
+
 func (f *fakeSessions) TakeSnapshot(ctx context.Context, in activities.TakeSnapshotInput) (activities.TakeSnapshotResult, error) {
 	f.mu.Lock()
 	f.snaps = append(f.snaps, in)
@@ -182,6 +225,7 @@ type world struct {
 	left     *leftBehind // what the pool was told of
 	refuse   *Failure    // the pool's answer, in place of a grant
 	mute     bool        // it does not answer at all
+	hosts    []string    // that are granted, one after another; the last one from then on
 	checks   []func()    // of answers, which come later
 	steps    int         // of at that have yet to run
 	sent     int         // updates
@@ -244,7 +288,7 @@ func (w *world) external(id, name string, arg any) error {
 		case w.refuse != nil:
 			g.Refused = w.refuse
 		case id == PoolID(""):
-			g.Spec = &activities.HostSpec{Name: "web-1", Address: "192.0.2.1"}
+			g.Spec = &activities.HostSpec{Name: w.host(arg.(acquire)), Address: "192.0.2.1"}
 		case id == SeedPoolID("logins"):
 			g.From, g.Pool = SeedID("team"), "logins" // one of its seeds answers
 			fallthrough
@@ -264,6 +308,20 @@ func (w *world) external(id, name string, arg any) error {
 		w.t.Errorf("signal %s to %s was not expected", name, id)
 	}
 	return nil
+}
+
+// host is the next one that the pool grants.
+func (w *world) host(a acquire) string {
+	switch {
+	case a.Host != "":
+		return a.Host
+	case len(w.hosts) > 1:
+		defer func() { w.hosts = w.hosts[1:] }()
+		return w.hosts[0]
+	case len(w.hosts) == 1:
+		return w.hosts[0]
+	}
+	return "web-1"
 }
 
 // start runs the session to its end; steps are done at their times before.

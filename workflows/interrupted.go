@@ -41,6 +41,11 @@ func (s *session) processEnded(gone *activities.ProcessGone, p *activities.Probl
 			return
 		}
 	}
+	s.lostProcess(f)
+}
+
+// lostProcess does about a turn what its process leaves to be done.
+func (s *session) lostProcess(f *Failure) {
 	turn := s.st.sending(activities.SendTurn)
 	switch {
 	case !s.st.Running:
@@ -97,7 +102,7 @@ func (s *session) cutOff(status string, f *Failure) {
 	s.keepDecisions()
 	f = s.whatIsKnown(status, f)
 	end, goOn := s.toEnd(), s.mayGoOn(f)
-	if goOn && status == "unknown" {
+	if goOn && status == "unknown" && !s.leaving {
 		s.st.GoOns++
 		s.askHistory(f)
 		return
@@ -153,7 +158,11 @@ func (s *session) interrupted(status string, f *Failure) {
 // were promised to those come one later.
 func (s *session) goOn(status string, f *Failure) {
 	s.st.GoOnN++
-	m := queuedMessage{N: s.st.TurnN + 1, Message: Message{ID: fmt.Sprintf("%s.c%d", s.id, s.st.GoOnN), Text: goOnText}}
+	m := queuedMessage{N: s.st.TurnN + 1, Message: Message{Text: goOnText}}
+	if s.leaving {
+		m.Message = s.saidAgain()
+	}
+	m.ID = fmt.Sprintf("%s.c%d", s.id, s.st.GoOnN)
 	for i := range s.st.Queue {
 		s.st.Queue[i].N++
 	}

@@ -95,6 +95,8 @@ func (p *pool) checkRemove(in RemoveHost) error {
 		return refuse(RefusedNotFound, "zone %s has no host %q", p.zone, name)
 	case name == activities.LocalHost:
 		return refuse(RefusedBadInput, "host %s is this machine: it cannot be removed (cordon it)", name)
+	case p.parkedOn(name) > 0 && !in.Force:
+		return refuse(RefusedState, "%d parked sessions have their folders on host %s: they would go on elsewhere, and nobody would remove those (`ctl session close`, or `ctl host remove --force`)", p.parkedOn(name), name)
 	case p.used(name) > 0:
 		return refuse(RefusedState, "host %s is in use by %s", name, strings.Join(p.holders(name), ", "))
 	case left > 0 && !in.Force:
@@ -107,6 +109,7 @@ func (p *pool) remove(name string) HostView {
 	v := p.view(p.host(name))
 	p.st.Hosts = slices.DeleteFunc(p.st.Hosts, func(h poolHost) bool { return h.Spec.Name == name })
 	p.st.Leftovers = slices.DeleteFunc(p.st.Leftovers, func(l poolLeftover) bool { return l.Host == name })
+	p.st.Leases = slices.DeleteFunc(p.st.Leases, func(l poolLease) bool { return l.Host == name }) // of parked sessions
 	p.work = true
 	return v
 }
@@ -137,10 +140,21 @@ func (p *pool) set(in SetHost) HostView {
 	return p.view(h)
 }
 
+// parkedOn is how many parked sessions have a folder on a host.
+func (p *pool) parkedOn(name string) int {
+	n := 0
+	for _, l := range p.st.Leases {
+		if l.Host == name && l.Warm != nil {
+			n++
+		}
+	}
+	return n
+}
+
 func (p *pool) holders(name string) []string {
 	var out []string
 	for _, l := range p.st.Leases {
-		if l.Host == name {
+		if l.Host == name && l.Warm == nil {
 			out = append(out, l.Holder)
 		}
 	}

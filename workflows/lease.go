@@ -30,15 +30,17 @@ const (
 type acquire struct {
 	Holder string            `json:"holder"` // a session
 	Host   string            `json:"host,omitempty"`
+	Prefer string            `json:"prefer,omitempty"` // a host, if it is free
 	Labels map[string]string `json:"labels,omitempty"`
 	Seed   string            `json:"seed,omitempty"` // to a pool: what it will plant
 	Run    string            `json:"run,omitempty"`  // of the holder's workflow, the first
 
 	// Of a seed it says where the credential will be, before it is there: a
 	// host, its zone and the generation of the session's claim on it.
-	At         *activities.HostSpec `json:"at,omitempty"`
-	Zone       string               `json:"zone,omitempty"`
-	Generation int64                `json:"generation,omitempty"`
+	At   *activities.HostSpec `json:"at,omitempty"`
+	Zone string               `json:"zone,omitempty"`
+	// Generation is, of a pool, the lowest that the claim can have.
+	Generation int64 `json:"generation,omitempty"`
 	// Brokered says that nothing of the seed will be on the host.
 	Brokered bool `json:"brokered,omitempty"`
 
@@ -67,14 +69,16 @@ func (a acquire) decline(from string) letter {
 type release struct {
 	Holder string `json:"holder"`
 	Run    string `json:"run,omitempty"` // as in acquire
-	// Left is told to a pool by a session that could not clean up.
+	// Left is told to a pool by a session that could not clean up, Warm by one
+	// that is parked: of the folder that waits for it.
 	Left *leftBehind `json:"left,omitempty"`
-
-	// Of a seed. Generation is that of the newest acquire: an older one that
-	// lies unread is taken back with it. Epoch is the lease's; 0 says that the
-	// holder took none.
-	Epoch      int64 `json:"epoch,omitempty"`
+	Warm *leftBehind `json:"warm,omitempty"`
+	// Generation is that of the newest acquire: an older one that lies unread is
+	// taken back with it, a newer one is not.
 	Generation int64 `json:"generation,omitempty"`
+
+	// Of a seed. Epoch is the lease's; 0 says that the holder took none.
+	Epoch int64 `json:"epoch,omitempty"`
 	// Clean says that the credential is gone from the host, which was looked
 	// at, and that what codex made of it is saved.
 	Clean bool `json:"clean,omitempty"`

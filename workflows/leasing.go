@@ -13,8 +13,9 @@ import (
 
 // acquire asks a pool or a seed for a lease and waits for the answer. Nothing
 // is returned when the session is to close first, or to continue as new; the
-// next run asks again and keeps its place in the line.
-func (s *session) acquire(from string, a acquire) (got *granted, f *Failure, again bool) {
+// next run asks again and keeps its place in the line. So does who wants to ask
+// for something else.
+func (s *session) acquire(from string, a acquire, otherwise func() bool) (got *granted, f *Failure, again bool) {
 	s.st.Asked = from
 	a.Run = s.firstRun()
 	defer func() {
@@ -26,7 +27,7 @@ func (s *session) acquire(from string, a acquire) (got *granted, f *Failure, aga
 		return nil, notThere(from, err), false
 	}
 	for {
-		err := s.await(func() bool { return len(s.st.Answers) > 0 || s.st.Close != nil || s.full() })
+		err := s.await(func() bool { return len(s.st.Answers) > 0 || s.st.Close != nil || s.full() || otherwise() })
 		switch got := s.answer(from); {
 		case err != nil:
 			return nil, &Failure{Kind: activities.ErrTypeInternal, Message: fmt.Sprintf("wait for %s: %v", from, err)}, false
@@ -41,7 +42,11 @@ func (s *session) acquire(from string, a acquire) (got *granted, f *Failure, aga
 		case got != nil:
 			s.log.Warn("lease answer with nothing in it", "from", from)
 		case s.st.Close != nil:
-			s.signalRelease(from, release{Holder: s.id, Run: s.firstRun(), Generation: s.st.Generation, Clean: true})
+			if !s.st.SeedHeld { // else it has it, and gives it back in the end
+				s.signalRelease(from, release{Holder: s.id, Run: s.firstRun(), Generation: a.Generation, Clean: true})
+			}
+			return nil, nil, false
+		case otherwise():
 			return nil, nil, false
 		case s.full():
 			return nil, nil, true
@@ -62,7 +67,7 @@ func (s *session) acquireSeed() (f *Failure, again bool) {
 	}
 	a := acquire{Holder: s.id, At: &at, Zone: s.opt.Zone, Generation: s.st.Generation,
 		Brokered: s.opt.Credentials == activities.CredentialsBroker}
-	got, f, again := s.acquire(from, a)
+	got, f, again := s.acquire(from, a, func() bool { return false })
 	if got == nil {
 		return f, again
 	}
@@ -101,12 +106,12 @@ func (g granted) from(asked string) bool {
 func (s *session) leased(g granted) {
 	switch held := s.st.Seed; {
 	case g.Run != "" && g.Run != s.firstRun(): // to a session that had this name before
+	case s.st.Asked != "" && g.from(s.st.Asked): // also of what is held, where it was asked for again
+		s.st.Answers = append(s.st.Answers, g)
 	case s.st.SeedHeld && g.Seed != nil && g.From == SeedID(held.Name):
 		if g.Seed.Epoch == held.Epoch && g.Seed.Generation > held.Generation {
 			s.st.Seed = g.Seed
 		}
-	case g.from(s.st.Asked):
-		s.st.Answers = append(s.st.Answers, g)
 	}
 }
 
@@ -123,17 +128,22 @@ func (s *session) releaseLeases() {
 		s.signalRelease(SeedID(s.st.Seed.Name), s.seedRelease())
 		s.st.SeedHeld = false
 	}
-	if s.st.Lease != nil {
+	if s.st.Lease != nil || s.st.Left != "" || s.st.Warm != nil {
 		s.signalRelease(PoolID(s.opt.Zone), s.slotRelease())
 	}
 }
 
 // slotRelease tells the pool what stays on the host.
 func (s *session) slotRelease() release {
-	r := release{Holder: s.id, Run: s.firstRun()}
-	if s.st.Left != "" {
-		r.Left = &leftBehind{Why: s.st.Left, Generation: s.st.Generation, Seed: s.st.Seed, Layout: s.st.Layout,
-			ThreadID: s.st.Pump.ThreadID, Discard: s.st.Close != nil && s.st.Close.Discard || s.st.Layout == nil}
+	r := release{Holder: s.id, Run: s.firstRun(), Generation: s.st.Generation}
+	switch {
+	case s.st.Left == "":
+	case s.st.Lease == nil && s.st.Warm != nil:
+		r.Left = s.leftWarm(s.st.Left)
+		r.Left.Discard = s.st.Close != nil && s.st.Close.Discard
+	default:
+		r.Left = s.leftNow(s.st.Left)
+		r.Left.Discard = r.Left.Discard || r.Left.Layout == nil
 	}
 	return r
 }

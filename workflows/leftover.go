@@ -41,20 +41,26 @@ type Leftover struct {
 // poolLeftover is what the pool carries of one.
 type poolLeftover struct {
 	Leftover
-	Planted  *activities.SeedRef `json:"planted,omitempty"`
-	Layout   *activities.Layout  `json:"layout,omitempty"`
-	ThreadID string              `json:"thread_id,omitempty"`
+	Planted  *activities.SeedRef      `json:"planted,omitempty"`
+	Layout   *activities.Layout       `json:"layout,omitempty"`
+	ThreadID string                   `json:"thread_id,omitempty"`
+	Snapshot *activities.SnapshotSpec `json:"snapshot,omitempty"`
 }
 
 // leftBehind is what a session says of its host when it gives back the slot
 // without having cleaned up.
 type leftBehind struct {
+	Host       string              `json:"host,omitempty"` // where it is not that of the lease
 	Why        string              `json:"why"`
 	Generation int64               `json:"generation"`
 	Seed       *activities.SeedRef `json:"seed,omitempty"`
 	Layout     *activities.Layout  `json:"layout,omitempty"`
 	ThreadID   string              `json:"thread_id,omitempty"`
 	Discard    bool                `json:"discard,omitempty"`
+	// Wiped says that the credential is gone, which was looked at.
+	Wiped bool `json:"wiped,omitempty"`
+	// Snapshot is how its work is kept, and the newest snapshot of it.
+	Snapshot *activities.SnapshotSpec `json:"snapshot,omitempty"`
 }
 
 // Bounds of what a pool carries of them: what is not wiped is never forgotten
@@ -86,14 +92,16 @@ func (p *pool) leave(lease poolLease, left leftBehind) {
 	}
 	l.Why, l.Discard = excerpt(left.Why, maxFailure), l.Discard || left.Discard
 	l.Generation = max(l.Generation, left.Generation)
-	l.Planted, l.Layout, l.ThreadID = left.Seed, left.Layout, left.ThreadID
-	l.Seed = lease.Seed
+	l.Planted, l.Layout, l.ThreadID, l.Snapshot = left.Seed, left.Layout, left.ThreadID, left.Snapshot
+	if l.Seed = lease.Seed; left.Wiped {
+		l.Seed = ""
+	}
 	if left.Seed != nil {
 		l.Seed = left.Seed.Name
 	} else if l.Seed != "" {
 		l.Planted = &activities.SeedRef{Name: l.Seed}
 	}
-	workflow.GetLogger(p.ctx).Warn("credential may be left on a host", "host", l.Host, "session", l.Session, "seed", l.Seed, "why", l.Why)
+	workflow.GetLogger(p.ctx).Warn("a session may have left something on a host", "host", l.Host, "session", l.Session, "seed", l.Seed, "why", l.Why)
 	p.tryCleaning(l.Host)
 }
 
@@ -151,7 +159,7 @@ func (p *pool) wipe(ctx workflow.Context, l *poolLeftover) (reached bool) {
 	in := activities.WipeLeftoverInput{
 		// Above the session's, where it is not known of which generation that was.
 		Claim:      activities.Claim{Session: session, Host: h.Spec, Generation: now.Unix(), Pump: int64(l.Tries)},
-		Generation: l.Generation, ThreadID: l.ThreadID, Seed: l.Planted, Discard: l.Discard,
+		Generation: l.Generation, ThreadID: l.ThreadID, Seed: l.Planted, Discard: l.Discard, Snapshot: l.Snapshot,
 	}
 	if l.Layout != nil {
 		in.Layout = *l.Layout
@@ -167,7 +175,7 @@ func (p *pool) wipe(ctx workflow.Context, l *poolLeftover) (reached bool) {
 	}
 	l.Error, l.Hint, l.WipedAt, l.Removed = "", "", out.At, out.Removed
 	l.Kept, l.Archive, l.GivenUp, l.Ended = out.Kept, out.Archive, out.GivenUp, len(out.Survivors)
-	l.Planted, l.Layout = nil, nil
+	l.Planted, l.Layout, l.Snapshot = nil, nil, nil
 	p.forgetProofs()
 	p.work = true // somebody may wait for just this
 	return true

@@ -158,7 +158,7 @@ func TestANewSessionOfAnOldNameWaitsForTheOldOnesLeftovers(t *testing.T) {
 		p.SignalWorkflow(signalFound, SetHost{Name: "web-1", Check: &activities.CheckHostResult{OK: true}})
 	})
 	p.once("the slot", func() bool { v := p.shown("web-1"); return v.Used == 1 && len(v.Leftovers) == 1 && v.Unclean == 0 }, func() {
-		p.saw("session/a got web-1", "session/a got web-1", "session/a queued: host web-1 is not yet cleaned of an earlier session a; 0 wait before it")
+		p.saw("session/a got web-1", "session/a got web-1", "session/a queued: host web-1 is not yet cleaned of what session a left there before; 0 wait before it")
 	})
 	p.finish(reapEvery / 2)
 	p.ExecuteWorkflow(TypeHostPool, PoolInput{})

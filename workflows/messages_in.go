@@ -47,6 +47,8 @@ func (s *session) listen(ctx workflow.Context) error {
 		open(SignalInterrupt, checking(s.checkInterrupt), taking(s.takeInterrupt)),
 		open(SignalClose, checking(s.checkClose), taking(s.takeClose)),
 		open(SignalBudget, checking(s.checkBudget), taking(s.takeBudget)),
+		open(SignalPark, checking(s.checkPark), taking(s.takePark)),
+		open(SignalResume, checking(s.checkResume), taking(s.takeResume)),
 		open(SignalSnapshot, checking(s.checkSnapshot), taking(s.takeTakeSnapshot)),
 		workflow.SetQueryHandler(ctx, QueryState, func() (SessionView, error) { return s.view(), nil }),
 		workflow.SetQueryHandler(ctx, QueryApprovals, func() ([]Approval, error) { return s.approvals(), nil }),
@@ -64,6 +66,8 @@ var doorTexts = map[string]string{
 	SignalDecide:    `a decision: {"approval":"<session>.<n>","digest":"…","outcome":"accept|decline|cancel"}`,
 	SignalInterrupt: `end the running turn: {"by":"…","reason":"…"}`,
 	SignalClose:     `end the session: {"by":"…","discard":false}`,
+	SignalPark:      `give back host and seed while it is idle: {"by":"…"}`,
+	SignalResume:    `bring it back, or have it go on elsewhere: {"host":"…","by":"…"}`,
 	SignalSnapshot:  `take a snapshot now: {"by":"…"}`,
 	SignalBudget:    `what it may use: {"by":"…","turn_timeout":"2h","tokens":100000}`,
 }

@@ -53,6 +53,9 @@ type poolLease struct {
 	Epoch  int64  `json:"epoch"`
 	Seed   string `json:"seed,omitempty"` // that it will plant there
 	Run    string `json:"run,omitempty"`  // of the holder's workflow: another one is another session
+	// Warm is of a holder that is parked: it takes no slot, and its folder on
+	// the host waits for it.
+	Warm *leftBehind `json:"warm,omitempty"`
 }
 
 // ticket is somebody in line, and what it was told last.
@@ -69,6 +72,7 @@ const (
 	maxHosts = 1000
 	maxHost  = 16 << 10 // bytes of one host's spec and labels
 	maxLine  = 2000
+	maxWarm  = 1500 // folders that wait for their sessions, some 300 bytes each
 )
 
 // HostPool is the inventory of a zone and hands out slots. It never ends.
@@ -207,11 +211,7 @@ func (p *pool) drain() {
 		if !p.rel.ReceiveAsync(&r) {
 			break
 		}
-		by := who{r.Holder, r.Run}
-		if l := p.lease(r.Holder); l != nil && r.Left != nil && by.is(who{l.Holder, l.Run}) {
-			p.leave(*l, *r.Left)
-		}
-		p.drop(by)
+		p.release(r)
 	}
 	for {
 		var f SetHost
@@ -221,6 +221,57 @@ func (p *pool) drain() {
 		p.found(f)
 	}
 	p.drainBack()
+}
+
+// release takes a slot back. What its holder asks for since is not taken back
+// with it, in whichever order the two are read.
+func (p *pool) release(r release) {
+	by := who{r.Holder, r.Run}
+	l := p.lease(r.Holder)
+	if l != nil && !by.is(who{l.Holder, l.Run}) {
+		l = nil
+	}
+	p.st.Queue = slices.DeleteFunc(p.st.Queue, func(t ticket) bool { return by.is(t.who()) && t.Generation <= r.Generation })
+	p.work = true
+	switch {
+	case r.Left != nil && (l != nil || p.host(r.Left.Host) != nil):
+		was := poolLease{Holder: r.Holder, Host: r.Left.Host}
+		if l != nil {
+			was.Seed = l.Seed
+			was.Host = orElse(was.Host, l.Host)
+		}
+		p.leave(was, *r.Left)
+	case r.Warm != nil && l != nil:
+		l.Warm = r.Warm
+		p.coolDown()
+		return
+	}
+	p.dropLease(by)
+}
+
+// coolDown has the folder of the session cleaned up that is parked longest, when
+// more wait than a pool can carry: its session finds all of it in the store.
+func (p *pool) coolDown() {
+	n, first := 0, -1
+	for i, l := range p.st.Leases {
+		if l.Warm == nil {
+			continue
+		}
+		if n++; first < 0 {
+			first = i
+		}
+	}
+	if n > maxWarm {
+		p.giveUpWarm(p.st.Leases[first], "more parked sessions have a folder on a host than its pool can remember")
+	}
+}
+
+// giveUpWarm has the folder of a parked session cleaned up.
+func (p *pool) giveUpWarm(l poolLease, why string) {
+	left := *l.Warm
+	left.Why = why
+	p.leave(l, left)
+	p.dropLease(who{l.Holder, l.Run})
 }
 
 // serve grants slots in the order of asking; somebody who waits for one host
@@ -240,7 +291,7 @@ func (p *pool) serve() {
 			p.lost(*l) // by an earlier session of that name
 			l = nil
 		}
-		if l := p.lease(t.Holder); l != nil { // asked again: told again
+		if l := p.lease(t.Holder); l != nil && l.Warm == nil { // asked again: told again
 			l.Seed = orElse(t.Seed, l.Seed)
 			host := p.host(l.Host)
 			spec := host.Spec
@@ -250,6 +301,7 @@ func (p *pool) serve() {
 		h, why := p.choose(t.acquire)
 		switch {
 		case h != nil:
+			p.comesBack(t.Holder, h.Spec.Name)
 			p.st.Epoch++
 			p.st.Leases = append(p.st.Leases, poolLease{Holder: t.Holder, Host: h.Spec.Name, Epoch: p.st.Epoch, Seed: t.Seed, Run: t.Run})
 			spec := h.Spec
@@ -270,6 +322,18 @@ func (p *pool) serve() {
 	p.st.Queue = left
 	for _, holder := range post(p.ctx, letters) {
 		p.drop(who{Holder: holder}) // gone: what it was given is free again
+	}
+}
+
+// comesBack ends that a holder is parked. The folder of one that goes on
+// elsewhere is cleaned up.
+func (p *pool) comesBack(holder, host string) {
+	switch l := p.lease(holder); {
+	case l == nil:
+	case l.Host != host:
+		p.giveUpWarm(*l, fmt.Sprintf("session %s goes on on host %s", holder, host))
+	default:
+		p.dropLease(who{Holder: holder})
 	}
 }
 
@@ -297,9 +361,13 @@ func (p *pool) enqueue(a acquire) {
 }
 
 func (p *pool) drop(h who) {
-	p.st.Leases = slices.DeleteFunc(p.st.Leases, func(l poolLease) bool { return h.is(who{l.Holder, l.Run}) })
+	p.dropLease(h)
 	p.st.Queue = slices.DeleteFunc(p.st.Queue, func(t ticket) bool { return h.is(t.who()) })
 	p.work = true
+}
+
+func (p *pool) dropLease(h who) {
+	p.st.Leases = slices.DeleteFunc(p.st.Leases, func(l poolLease) bool { return h.is(who{l.Holder, l.Run}) })
 }
 
 // reap takes back the leases of those who ended without a word.
@@ -329,7 +397,12 @@ func (p *pool) ended(h who) {
 
 // lost takes a slot back from a session that ended without a word.
 func (p *pool) lost(l poolLease) {
-	p.leave(l, leftBehind{Why: "the session's workflow ended without having cleaned up"})
+	const why = "the session's workflow ended without having cleaned up"
+	if l.Warm != nil {
+		p.giveUpWarm(l, why)
+		return
+	}
+	p.leave(l, leftBehind{Why: why})
 	p.st.Leases = slices.DeleteFunc(p.st.Leases, func(x poolLease) bool { return x == l })
 }
 
@@ -347,8 +420,11 @@ func (p *pool) choose(a acquire) (*poolHost, *Failure) {
 		case p.used(a.Host) >= h.Slots:
 			return nil, &Failure{Kind: "busy", Message: fmt.Sprintf("host %s has all %d slots in use", a.Host, h.Slots)}
 		case p.leftover(a.Holder, a.Host) != nil:
-			return nil, &Failure{Kind: "busy", Message: fmt.Sprintf("host %s is not yet cleaned of an earlier session %s", a.Host, a.Holder)}
+			return nil, &Failure{Kind: "busy", Message: fmt.Sprintf("host %s is not yet cleaned of what session %s left there before", a.Host, a.Holder)}
 		}
+		return h, nil
+	}
+	if h := p.host(a.Prefer); h != nil && !h.Cordon && p.used(a.Prefer) < h.Slots && p.leftover(a.Holder, a.Prefer) == nil {
 		return h, nil
 	}
 	var best *poolHost
@@ -408,7 +484,7 @@ func (p *pool) host(name string) *poolHost {
 func (p *pool) used(name string) int {
 	n := 0
 	for _, l := range p.st.Leases {
-		if l.Host == name {
+		if l.Host == name && l.Warm == nil {
 			n++
 		}
 	}

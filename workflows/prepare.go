@@ -9,22 +9,13 @@ import (
 )
 
 // prepare gets a slot on a host and a seed, and brings codex, the folders and
-// the credential there. It goes on where a former run stopped, and says whether
-// it only stopped to continue as new.
+// the credential there, with what was kept of the session if it goes on. It goes
+// on where a former run stopped, and says whether it only stopped to continue as
+// new.
 func (s *session) prepare() (f *Failure, again bool) {
 	s.publish()
-	if s.st.Lease == nil {
-		got, f, again := s.acquire(PoolID(s.opt.Zone), acquire{Holder: s.id, Host: s.opt.Host, Labels: s.opt.Labels,
-			Seed: s.opt.Seed})
-		if got == nil {
-			return f, again
-		}
-		s.st.Lease = &hostLease{Spec: *got.Spec, Epoch: got.Epoch, Labels: got.Labels}
-		s.st.Attempt++
-		// It begins with the time, so that a session whose id was used before,
-		// longer ago than Temporal remembers, is above whatever a host or the
-		// store still knows of that one.
-		s.st.Generation = max(s.st.Generation+1, workflow.Now(s.ctx).Unix())
+	if f, again := s.acquireSlot(); s.st.Lease == nil {
+		return f, again
 	}
 	if s.wantsSeed() && !s.st.SeedHeld {
 		if f, again := s.acquireSeed(); !s.st.SeedHeld {
@@ -34,34 +25,108 @@ func (s *session) prepare() (f *Failure, again bool) {
 	if f := s.cannotBeBrokered(); f != nil {
 		return f, false
 	}
-	s.become(Preparing)
+	if s.st.Begun {
+		s.become(Resuming)
+	} else {
+		s.become(Preparing)
+	}
 	s.publish()
+	if f := s.prepareHost(); f != nil || s.st.Layout == nil || s.st.Close != nil {
+		return f, false
+	}
+	return s.restart(), false
+}
+
+// acquireSlot gets a host: the one that somebody named, or that was asked for,
+// or any that fits, rather the one where its folder is.
+func (s *session) acquireSlot() (f *Failure, again bool) {
+	for s.st.Lease == nil {
+		asked := s.st.Resume
+		a := acquire{Holder: s.id, Host: s.opt.Host, Labels: s.opt.Labels, Seed: s.opt.Seed, Generation: s.st.Generation + 1}
+		if s.st.Warm != nil {
+			a.Prefer = s.st.Warm.Spec.Name
+		}
+		if asked != nil && asked.Host != "" {
+			a.Host = asked.Host
+		}
+		got, f, again := s.acquire(PoolID(s.opt.Zone), a, func() bool { return s.st.Resume != asked })
+		switch {
+		case got == nil && f == nil && !again && s.st.Close == nil:
+			continue // somebody wants it elsewhere
+		case got == nil:
+			return f, again
+		}
+		if asked != nil && asked.Host != "" && s.opt.Host != "" {
+			s.opt.Host = asked.Host // it is pinned to that one from now on
+		}
+		s.st.Resume = nil
+		s.st.Lease = &hostLease{Spec: *got.Spec, Epoch: got.Epoch, Labels: got.Labels}
+		if w := s.st.Warm; w != nil && w.Spec.Name != got.Spec.Name {
+			s.st.Warm = nil // the pool sees to it
+		}
+		s.st.Attempt++
+		// It begins with the time, so that a session whose id was used before,
+		// longer ago than Temporal remembers, is above whatever a host or the
+		// store still knows of that one.
+		s.st.Generation = max(s.st.Generation+1, workflow.Now(s.ctx).Unix())
+	}
+	return nil, false
+}
+
+// prepareHost makes the host ready for codex. Without a failure and without a
+// layout it was called back.
+func (s *session) prepareHost() *Failure {
 	s.st.PumpN++
 	s.st.Touched = true
 	name := s.st.Lease.Spec.Name
 	discarded := func() bool { return s.st.Close != nil && s.st.Close.Discard }
 	out, err := doingUnless(s, setUp(s.ctx, "prepare "+name), discarded, sessions.PrepareSession, activities.PrepareSessionInput{
 		Claim: s.claim(), Seed: s.st.Seed, Dir: s.opt.Dir, Sandbox: s.opt.Sandbox, Credentials: s.opt.Credentials,
+		Restore:  s.restoreFrom(),
+		Snapshot: s.keeping(),
 	})
 	switch {
 	case err != nil && discarded():
-		return nil, false // called back
+		return nil // called back
 	case err != nil:
-		return failureOf("prepare "+name, err), false
+		return failureOf("prepare "+name, err)
 	}
 	s.st.Layout, s.st.Permissions, s.st.Unprotected = &out.Layout, out.Permissions, out.Unprotected
 	text := "prepared"
 	if out.Unprotected != "" {
 		text = "prepared, and the agent can read its credential: " + out.Unprotected
 	}
-	s.note(activities.Note{Type: "state", Text: text, Data: map[string]string{
+	data := map[string]string{
 		"host": name, "codex": out.CodexVersion, "sandbox": s.opt.Sandbox,
 		"approval_policy": s.opt.ApprovalPolicy, "permissions": out.Permissions,
-	}})
-	if s.st.Close != nil {
-		return nil, false
 	}
-	return s.restart(), false
+	if out.Restored != "" {
+		data["restored"], data["snapshot"] = out.Restored, s.goodSnapshot()
+	}
+	s.note(activities.Note{Type: "state", Text: text, Data: data})
+	if s.opt.From != "" && !s.st.Begun {
+		s.st.ForkOf, s.st.Pump.ThreadID = out.ThreadID, out.ThreadID
+	}
+	s.tellMoved(out.Restored)
+	s.st.Warm, s.st.Begun, s.st.Bare = nil, true, false
+	return nil
+}
+
+// restoreFrom is what the session goes on from; nil where it begins.
+func (s *session) restoreFrom() *activities.RestoreSpec {
+	r := activities.RestoreSpec{Snapshot: s.goodSnapshot()}
+	if r.Snapshot == "" && s.opt.From != "" {
+		r.Snapshot, r.Fork = s.opt.From, true
+	}
+	switch {
+	case s.st.Warm != nil:
+		r.Warm = s.st.Warm.Generation
+	case s.st.Bare:
+		r.Warm = s.st.Generation // it never left
+	case r.Snapshot == "":
+		return nil
+	}
+	return &r
 }
 
 // cannotBeBrokered refuses a seed that has no access tokens to give.
@@ -86,7 +151,7 @@ func (s *session) restart() *Failure {
 	s.publish()
 	s.st.PumpN++
 	s.st.Alive = false // it is stopped, or gone already
-	if s.st.Incarnation > 0 {
+	if s.st.Incarnation > 0 && !s.st.Stopped {
 		// What the last process left behind must not work beside the new one.
 		_, err := unlessClosing(s, untilDone(s.ctx, "clear "+name), sessions.StopServer, activities.StopServerInput{
 			Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed,
@@ -98,7 +163,14 @@ func (s *session) restart() *Failure {
 			return failureOf("stop the former codex on "+name, err)
 		}
 		s.st.PumpN++
+		s.st.Stopped = true
 	}
+	if s.st.Bare {
+		if f := s.prepareAgain(); f != nil || s.st.Close != nil {
+			return f
+		}
+	}
+	s.st.Stopped = false
 	s.st.Incarnation++
 	s.st.Pump.Cursor = activities.Cursor{Incarnation: s.st.Incarnation}
 	s.st.Pump.Rewind, s.st.Pump.Open, s.st.Pump.TokenAsks, s.st.Pump.TurnID = 0, nil, nil, ""
@@ -113,6 +185,30 @@ func (s *session) restart() *Failure {
 	}
 	s.st.Alive, s.st.ProcessEnd = err == nil, ""
 	return nil
+}
+
+// prepareAgain makes the folder ready that codex was to leave, and did not. The
+// seed is asked for again, since a newer generation of it may be on its way here.
+func (s *session) prepareAgain() *Failure {
+	s.insists = true
+	defer func() { s.insists = false }()
+	if s.wantsSeed() {
+		if f, _ := s.acquireSeed(); f != nil || s.st.Close != nil {
+			return f
+		}
+	}
+	defer func() { s.st.PumpN++ }()
+	return s.prepareHost()
+}
+
+// unableToStart is a session for which codex could not be started again: if its
+// host is lost, and it may, it goes on elsewhere.
+func (s *session) unableToStart(f *Failure) {
+	if f.Kind == activities.ErrTypeUnreachable && s.opt.OnHostLost == HostLostMove && s.cannotMove() == "" && s.st.Close == nil {
+		s.goAway(f)
+		return
+	}
+	s.cannotStart(f)
 }
 
 // cannotStart ends the turn for which codex could not go on. A session that

@@ -40,9 +40,14 @@ type session struct {
 	roll  *rollover
 	alarm *alarm // for approvals that expire
 	tick  *alarm // for snapshots within a long turn
+	sleep *alarm // for an idle session that parks
 
 	taking workflow.CancelFunc // calls back the snapshot that is being taken
 	hushed int                 // how many want that none is taken
+
+	parking bool
+	insists bool // what it is at must come to its end within this run
+	leaving bool // its host is lost: what codex had there cannot be looked up
 }
 
 func newSession(ctx workflow.Context, in SessionInput) (*session, error) {
@@ -54,12 +59,14 @@ func newSession(ctx workflow.Context, in SessionInput) (*session, error) {
 	s.ctx, _ = workflow.NewDisconnectedContext(ctx)
 	s.alarm = newAlarm(s.ctx, "an approval expires")
 	s.tick = newAlarm(s.ctx, "a snapshot is due")
+	s.sleep = newAlarm(s.ctx, "an idle session parks")
 	if s.st == nil {
 		// Not the time of the first task, for the first worker may come much
 		// later; and no finer than lists have it.
 		began := workflow.GetInfo(ctx).WorkflowStartTime.Truncate(time.Microsecond)
 		s.st = &sessionState{Status: Queued, CreatedAt: began, UpdatedAt: workflow.Now(ctx)}
 	}
+	s.st.Begun = s.st.Begun || s.st.Layout != nil
 	if err := s.listen(ctx); err != nil {
 		return nil, err
 	}
@@ -77,7 +84,7 @@ func newSession(ctx workflow.Context, in SessionInput) (*session, error) {
 // run tells the story. Each part can be where a former run left off.
 func (s *session) run() (SessionView, error) {
 	again := false
-	if s.st.Layout == nil && s.st.Close == nil && s.st.Status != Failed {
+	if !s.st.Begun && s.st.Close == nil && s.st.Status != Failed {
 		var f *Failure
 		if f, again = s.prepare(); f != nil {
 			s.fail(f)
@@ -114,13 +121,27 @@ func (s *session) converse() (again bool, err error) {
 			return true, nil
 		case s.st.Close != nil:
 			err = s.interruptForClose()
+		case s.st.Parked != nil && !s.wantsUp():
+			err = s.rest()
+		case s.st.Layout == nil:
+			if s.comeUp() {
+				return true, nil
+			}
+		case s.st.Resume != nil && s.st.Lost != nil:
+			s.goAway(s.lostFailure())
+		case s.st.Resume != nil && s.st.Running:
+			s.stayAfterAll()
 		case s.st.Running && !s.st.Alive:
 			// The turn never began, or codex has to be asked whether it did: it
 			// is up to the next process.
 			s.st.Reap = false // which begins with that
 			if f := s.restart(); f != nil {
-				s.cannotStart(f)
+				s.unableToStart(f)
 			}
+		case s.st.Resume != nil && s.quiet():
+			s.move()
+		case s.parkDue():
+			s.park()
 		case s.st.Reap && !s.canBegin():
 			s.reap()
 		case s.wantsPump():
@@ -139,14 +160,16 @@ func (s *session) converse() (again bool, err error) {
 }
 
 // full says that this run's history is long enough.
-func (s *session) full() bool { return s.roll.due() }
+func (s *session) full() bool { return !s.insists && s.roll.due() }
 
 // wait sleeps until something is to be done, at no cost but a timer when an
 // approval can expire.
 func (s *session) wait() error {
 	s.settle()
 	s.publish()
-	awake := func() bool { return s.st.Close != nil || s.wantsPump() || s.canBegin() || s.full() }
+	awake := func() bool {
+		return s.st.Close != nil || s.wantsPump() || s.canBegin() || s.full() || s.st.Resume != nil || s.parkDue()
+	}
 	if s.opt.CloseAfter && s.st.NextN == 0 {
 		ok, err := s.awaitFor(unusedFor, awake)
 		if err == nil && !ok {
@@ -156,8 +179,10 @@ func (s *session) wait() error {
 		return err
 	}
 	s.setAlarm()
-	err := s.await(func() bool { return awake() || s.alarm.due() })
+	s.setSleep()
+	err := s.await(func() bool { return awake() || s.alarm.due() || s.sleep.due() })
 	s.alarm.off() // the loop looks what has expired
+	s.sleep.off()
 	return err
 }
 
@@ -208,6 +233,9 @@ func doingUnless[In, Out any](s *session, ctx workflow.Context, callBack func() 
 
 // settle gives the state its word when nothing is attached.
 func (s *session) settle() {
+	if !s.st.Running && s.st.QuietAt.IsZero() {
+		s.st.QuietAt = workflow.Now(s.ctx)
+	}
 	switch {
 	case s.st.Status == Failed || s.st.Close != nil:
 	case s.st.Running && len(s.st.open()) > 0:

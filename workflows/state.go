@@ -54,6 +54,25 @@ type sessionState struct {
 	BudgetNews  bool                `json:"budget_news,omitempty"`  // the attached pump has other bounds
 	Fruitless   int                 `json:"fruitless,omitempty"`    // pumps in a row that brought nothing
 
+	// Begun says that it was prepared once; from then on it comes up again
+	// whatever becomes of its host.
+	Begun   bool             `json:"begun,omitempty"`
+	Parked  *parked          `json:"parked,omitempty"` // it holds nothing
+	Warm    *warm            `json:"warm,omitempty"`
+	QuietAt time.Time        `json:"quiet_at,omitzero"` // since when nobody wants anything of it
+	Park    *Park            `json:"park,omitempty"`    // somebody wants it to
+	Resume  *Resume          `json:"resume,omitempty"`  // somebody wants it up, or elsewhere
+	UpAs    SessionStatus    `json:"up_as,omitempty"`   // its state once it has come up, if not idle
+	Ups     int              `json:"ups,omitempty"`     // hosts in a row that could not be reached
+	Stopped bool             `json:"stopped,omitempty"` // nothing of codex runs there: looked at
+	Bare    bool             `json:"bare,omitempty"`    // the folder may have no credential: it has to be prepared again
+	Lost    *LostView        `json:"lost,omitempty"`
+	Was     string           `json:"was,omitempty"`   // the host before this one
+	Moved   *moved           `json:"moved,omitempty"` // until codex knows
+	Tell    *activities.Tell `json:"tell,omitempty"`
+	TellN   int              `json:"tell_n,omitempty"`
+	ForkOf  string           `json:"fork_of,omitempty"` // the thread of the snapshot that it began with
+
 	Pump   activities.PumpState `json:"pump"`
 	Prefix string               `json:"prefix,omitempty"` // of the newest pump's requests
 	Again  int                  `json:"again,omitempty"`  // pumps since then that brought no result

@@ -37,6 +37,10 @@ var reach = map[SessionStatus]func(w *world) (let func()){
 		w.begin()
 		return w.fake.hang("stop")
 	},
+	Parked: func(w *world) func() {
+		w.at(50*time.Millisecond, func() { w.send(SignalPark, Park{}) })
+		return nil
+	},
 	Closing: func(w *world) func() {
 		w.at(50*time.Millisecond, func() { w.send(SignalClose, Close{}) })
 		return w.fake.hang("close")
@@ -69,14 +73,18 @@ type column struct {
 var columns = []column{
 	{"message", SignalMessage, hello("m1"), refusedIn(Closing, Failed)},
 	{"steer", SignalMessage, Message{ID: "m1", Text: "faster", Mode: "steer"},
-		refusedIn(Queued, Preparing, Starting, Idle, Interrupted, Closing, Failed)},
+		refusedIn(Queued, Preparing, Starting, Idle, Parked, Interrupted, Closing, Failed)},
 	{"decide", SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"},
 		foundIn(Waiting)},
 	{"interrupt", SignalInterrupt, Interrupt{By: "bob"},
-		refusedIn(Queued, Preparing, Starting, Idle, Interrupted, Closing, Failed)},
+		refusedIn(Queued, Preparing, Starting, Idle, Parked, Interrupted, Closing, Failed)},
 	{"budget", SignalBudget, Budget{Tokens: tokens(1000), TurnTimeout: "1h"}, refusedIn(Closing, Failed)},
 	{"close", SignalClose, Close{}, refusedIn(Closing, Failed)},
 	{"discard", SignalClose, Close{Discard: true}, nil},
+	{"snapshot", SignalSnapshot, TakeSnapshot{By: "bob"}, refusedIn(Queued, Preparing, Starting, Idle, Parked, Closing, Failed)},
+	{"park", SignalPark, Park{By: "bob"}, refusedIn(Queued, Preparing, Starting, Running, Waiting, Resuming, Closing, Failed)},
+	{"resume", SignalResume, Resume{By: "bob"}, refusedIn(Queued, Preparing, Starting, Idle, Running, Waiting, Interrupted, Resuming, Closing, Failed)},
+	{"move", SignalResume, Resume{Host: "web-2"}, refusedIn(Queued, Preparing, Starting, Running, Waiting, Resuming, Closing, Failed)},
 }
 
 func refusedIn(states ...SessionStatus) map[SessionStatus]string {

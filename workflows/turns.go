@@ -25,7 +25,7 @@ func (s *session) beginTurn() bool {
 	s.st.remember(m.Message, m.N)
 	s.st.TurnN = m.N
 	s.st.Turns = append(s.st.Turns, TurnView{Session: s.id, N: m.N, MessageID: m.ID, Status: "inProgress", StartedAt: workflow.Now(s.ctx)})
-	s.st.Running = true
+	s.st.Running, s.st.Park, s.st.QuietAt = true, nil, time.Time{}
 	s.st.TurnSpent, s.st.Fruitless = 0, 0
 	s.st.Error = nil
 	s.st.Interrupt = nil
@@ -47,6 +47,9 @@ func (s *session) beginTurn() bool {
 
 // delivered moves a send on, and the approval or turn that it belongs to.
 func (s *session) delivered(d activities.Delivery) {
+	if s.toldOf(d) {
+		return
+	}
 	for i := range s.st.Sends {
 		p := s.st.Sends[i]
 		if p.Send.ID != d.ID {

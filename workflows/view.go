@@ -74,8 +74,22 @@ func (s *session) waitsFor() string {
 		}
 		return "a host"
 	case Preparing, Starting, Resuming:
+		if s.st.Waits != "" && s.st.Begun {
+			return s.st.Waits
+		}
 		return "the host"
 	case Idle, Interrupted:
+		if s.parking {
+			return "the host, to park"
+		}
+		if s.overBudget() {
+			return "a higher budget"
+		}
+		if s.st.Held && len(s.st.Queue) > 0 {
+			return fmt.Sprintf("a message; %d queued wait with it", len(s.st.Queue))
+		}
+		return "a message"
+	case Parked:
 		if s.overBudget() {
 			return "a higher budget"
 		}
@@ -84,6 +98,9 @@ func (s *session) waitsFor() string {
 		}
 		return "a message"
 	case Running:
+		if l := s.st.Lost; l != nil {
+			return fmt.Sprintf("host %s, out of reach since %s", l.Host, l.Since.UTC().Format("2006-01-02 15:04 MST"))
+		}
 		return "codex"
 	case Waiting:
 		return "a decision"
@@ -123,6 +140,10 @@ func (s *session) view() SessionView {
 			ID: s.approvalID(a.N), Kind: string(a.Request.Kind), Summary: a.Request.Summary,
 			AskedAt: a.AskedAt, ExpiresAt: a.Expires, Earlier: a.Earlier,
 		})
+	}
+	v.Lost = st.Lost
+	if w := st.Warm; w != nil && st.Lease == nil {
+		v.Warm = &WarmView{Host: w.Spec.Name, Generation: w.Generation, Since: w.Since}
 	}
 	if st.Incarnation > 0 {
 		v.Process = &ProcessView{Name: "app-server", Incarnation: st.Incarnation, Alive: st.Alive, End: excerpt(st.ProcessEnd, 500), Offset: st.Pump.Cursor.Offset}
@@ -194,6 +215,9 @@ func (s *session) details() string {
 	say("\n\n- host: %s\n- seed: %s\n- thread: %s\n- turn: %d\n", dash(s.hostName()), dash(s.seedName()), dash(st.Pump.ThreadID), st.TurnN)
 	if n := s.queued(); n > 0 {
 		say("- queued messages: %d\n", n)
+	}
+	if l := st.Lost; l != nil {
+		say("- host %s cannot be reached since %s (%s)\n", l.Host, l.Since.UTC().Format("2006-01-02 15:04 MST"), excerpt(l.Stays, 300))
 	}
 	if st.Error != nil {
 		say("- error: %s: %s (%s)\n", st.Error.Kind, excerpt(st.Error.Message, 500), excerpt(st.Error.Hint, 300))

@@ -90,7 +90,7 @@ func (p *pool) endWatch(name string) {
 func (p *pool) busyHosts() map[string]bool {
 	busy := make(map[string]bool, len(p.st.Hosts))
 	for _, l := range p.st.Leases {
-		busy[l.Host] = true
+		busy[l.Host] = busy[l.Host] || l.Warm == nil // one that is parked has nothing to be watched
 	}
 	for i := range p.st.Leftovers {
 		if l := &p.st.Leftovers[i]; l.open() {

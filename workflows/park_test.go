@@ -1,0 +1,311 @@
+package workflows
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+)
+
+func (w *world) lastPump() activities.RunPumpInput {
+	w.fake.mu.Lock()
+	defer w.fake.mu.Unlock()
+	return w.fake.ran[len(w.fake.ran)-1]
+}
+
+func (w *world) lastPrepared() activities.PrepareSessionInput {
+	w.fake.mu.Lock()
+	defer w.fake.mu.Unlock()
+	return w.fake.prepared[len(w.fake.prepared)-1]
+}
+
+// done is what was asked of the host so far, in order.
+func (w *world) done() string {
+	w.fake.mu.Lock()
+	defer w.fake.mu.Unlock()
+	return strings.Join(w.fake.calls, ", ")
+}
+
+func TestAnIdleSessionParksAndTheNextMessageBringsItBack(t *testing.T) {
+	w := newWorld(t)
+	w.fake.rest = endsTurn("completed", "")
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(29*time.Minute, func() {
+		if v := w.view(); v.State != Idle {
+			t.Errorf("session is %+v", v)
+		}
+	})
+	w.at(31*time.Minute, func() {
+		v := w.view()
+		if v.State != Parked || v.Warm == nil || v.Warm.Host != "web-1" || v.Snapshot.Turn != 1 || v.Process.Alive || v.Lost != nil || v.Waits != "a message" {
+			t.Errorf("session is %+v, warm %+v, snapshots %+v", v, v.Warm, v.Snapshot)
+		}
+		if got := strings.Join(w.released, " "); got != "seed/team pool/default" || !w.back[0].Clean || w.back[0].Epoch != 7 {
+			t.Errorf("given back %s: %+v", got, w.back)
+		}
+		slot := w.back[1]
+		if slot.Left != nil || slot.Warm == nil || slot.Warm.Generation != v.Warm.Generation || slot.Warm.Snapshot.Parent != v.Snapshot.ID || !slot.Warm.Wiped {
+			t.Errorf("the pool was told %+v", slot)
+		}
+		w.takes(w.send(SignalMessage, hello("m2")))
+	})
+	w.at(32*time.Minute, func() {
+		v := w.view()
+		if v.State != Idle || v.Turn.N != 2 || v.Turn.Status != "completed" || v.Attempt != 2 || v.Warm != nil || !v.Process.Alive {
+			t.Errorf("session is %+v", v)
+		}
+	})
+	w.ends(33 * time.Minute)
+	w.start(SessionOptions{Seed: "team", ParkAfter: 30 * time.Minute})
+	if w.asked[2].Prefer != "web-1" || w.asked[2].Generation <= w.fake.prepared[0].Claim.Generation {
+		t.Errorf("the pool was asked %+v", w.asked[2])
+	}
+	first, again := w.fake.prepared[0], w.lastPrepared()
+	if first.Restore != nil || again.Restore == nil || again.Restore.Warm != first.Claim.Generation || again.Restore.Snapshot != "s1.snap-2" || again.Claim.Generation <= first.Claim.Generation {
+		t.Errorf("prepared with %+v, then with %+v", first, again.Restore)
+	}
+	if p := w.lastPump().Pump; !p.Resume || p.State.ThreadID != "thread-1" || p.Tell != nil {
+		t.Errorf("the pump was told %+v", p)
+	}
+	if got := w.done(); got != "prepare s1 on web-1, start 1, snapshot 1, park on web-1, prepare s1 on web-1, start 2, snapshot 3, close discard=false" {
+		t.Errorf("done was %s", got)
+	}
+}
+
+func TestNothingParksWhileATurnRunsOrAPersonIsWaitedFor(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps, w.fake.rest = append(w.fake.pumps, asks("make")), endsTurn("completed", "")
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(5*time.Hour, func() {
+		if v := w.view(); v.State != Waiting || len(w.fake.parks) > 0 {
+			t.Errorf("session is %+v", v)
+		}
+		w.refuses(w.send(SignalPark, Park{}), RefusedState)
+		w.takes(w.send(SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"}))
+	})
+	w.at(5*time.Hour+2*time.Minute, func() {
+		if v := w.view(); v.State != Parked {
+			t.Errorf("session is %+v", v)
+		}
+	})
+	w.ends(6 * time.Hour)
+	w.start(SessionOptions{ParkAfter: time.Minute})
+}
+
+// Its folder is away, and everything in it is in the store.
+func TestAParkedSessionComesUpElsewhereWhereItsHostIsNotToBeHad(t *testing.T) {
+	w := newWorld(t)
+	w.hosts = []string{"web-1", "web-2"}
+	w.fake.rest = endsTurn("completed", "")
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{By: "bob"})) })
+	w.at(3*time.Second, func() { w.takes(w.send(SignalResume, Resume{By: "bob"})) })
+	w.at(4*time.Second, func() {
+		if v := w.view(); v.State != Idle || v.Host != "web-2" || v.Attempt != 2 {
+			t.Errorf("session is %+v", v)
+		}
+		w.send(SignalMessage, hello("m2"))
+	})
+	w.ends(5 * time.Second)
+	w.start(SessionOptions{})
+	if r := w.lastPrepared().Restore; r == nil || r.Warm != 0 || r.Snapshot != "s1.snap-2" {
+		t.Errorf("prepared with %+v", r)
+	}
+	if tell := w.lastPump().Pump.Tell; tell == nil || !strings.Contains(tell.Text, "from host web-1 to host web-2") {
+		t.Errorf("codex was told %+v", tell)
+	}
+}
+
+func TestAMessageInTheMomentOfParkingFindsTheSessionWhereItIs(t *testing.T) {
+	for what, last := range map[string]func(w *world){
+		"while it parks": func(w *world) { w.fake.hang("park") },
+		"too late":       func(*world) {},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t)
+			w.fake.rest = endsTurn("completed", "")
+			w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
+			w.whenTurn(1, "completed", func() { last(w); w.takes(w.send(SignalPark, Park{})) })
+			w.once("it parks", func() bool { w.fake.mu.Lock(); defer w.fake.mu.Unlock(); return len(w.fake.parks) == 1 }, func() {
+				w.takes(w.send(SignalMessage, hello("m2")))
+			})
+			w.whenTurn(2, "completed", func() { w.SignalWorkflow(SignalClose, Close{}) })
+			w.start(SessionOptions{Seed: "team"})
+			first, again := w.fake.prepared[0], w.lastPrepared()
+			if r := again.Restore; len(w.fake.prepared) != 2 || r == nil || r.Warm != first.Claim.Generation {
+				t.Errorf("prepared with %+v", w.fake.prepared)
+			}
+			held := again.Claim.Generation == first.Claim.Generation
+			if held != (what == "while it parks") {
+				t.Errorf("prepared under generation %d, then under %d", first.Claim.Generation, again.Claim.Generation)
+			}
+			// What had not ended for certain is ended before anything is brought.
+			if got := w.done(); held && !strings.Contains(got, "park on web-1, stop 1, prepare s1 on web-1, start 2") {
+				t.Errorf("done was %s", got)
+			}
+			if n := len(w.released); held && n != 2 || !held && n != 4 {
+				t.Errorf("given back was %v", w.released)
+			}
+		})
+	}
+}
+
+func TestASessionThatCannotParkStaysAndSaysWhy(t *testing.T) {
+	w := newWorld(t)
+	w.fake.rest = endsTurn("completed", "")
+	w.fake.fail("park", finally(activities.ErrTypeStore))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Minute, func() {
+		v := w.view()
+		if v.State != Idle || v.Error == nil || v.Error.Kind != activities.ErrTypeStore || v.Host != "web-1" || len(w.released) > 0 {
+			t.Errorf("session is %+v", v)
+		}
+		w.send(SignalMessage, hello("m2"))
+	})
+	w.at(2*time.Minute+10*time.Second, func() {
+		// How far parking came nobody knows, so all is brought again.
+		if v := w.view(); v.Turn.N != 2 || v.Turn.Status != "completed" || v.Error != nil || len(w.fake.prepared) != 2 {
+			t.Errorf("session is %+v", v)
+		}
+		w.fake.fail("park", nil)
+	})
+	w.at(5*time.Minute, func() {
+		if v := w.view(); v.State != Parked {
+			t.Errorf("session is %+v", v)
+		}
+	})
+	w.ends(6 * time.Minute)
+	w.start(SessionOptions{Seed: "team", ParkAfter: time.Minute})
+	seen := map[int]bool{}
+	for _, in := range w.fake.parks {
+		if seen[in.N] {
+			t.Errorf("two tries make snapshot %d, and work was done in between", in.N)
+		}
+		seen[in.N] = true
+	}
+}
+
+func TestAParkedSessionClosesWithoutASlot(t *testing.T) {
+	for what, away := range map[string]error{"its host is there": nil, "its host is away": finally(activities.ErrTypeUnreachable)} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t)
+			w.fake.rest = endsTurn("completed", "")
+			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+			w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
+			w.at(3*time.Second, func() {
+				if away != nil {
+					w.fake.fail("close", away)
+				}
+				w.takes(w.send(SignalClose, Close{}))
+			})
+			w.start(SessionOptions{Seed: "team"})
+			var v SessionView
+			if err := w.GetWorkflowResult(&v); err != nil || v.State != Closed || v.Close == nil || !v.Close.Wiped || v.Close.Archive == "" || v.Close.Removed != (away == nil) {
+				t.Errorf("session is %+v, closed %+v (%v)", v, v.Close, err)
+			}
+			if len(w.asked) != 2 || len(w.back) != 3 {
+				t.Errorf("asked for %+v, gave back %+v", w.asked, w.back)
+			}
+			in := w.fake.closed[0]
+			if in.Claim.Generation != w.fake.parks[0].Claim.Generation || in.Claim.Pump <= w.fake.parks[0].Claim.Pump || in.Layout.Dir == "" || in.Discard {
+				t.Errorf("closed with %+v", in)
+			}
+			if left := w.back[2].Left; (left != nil) != (away != nil) || left != nil && (left.Host != "web-1" || !left.Wiped) {
+				t.Errorf("the pool was told %+v", left)
+			}
+		})
+	}
+}
+
+func TestASessionThatCannotComeUpIsParkedAndSaysWhy(t *testing.T) {
+	w := newWorld(t)
+	w.fake.rest = endsTurn("completed", "")
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
+	w.at(3*time.Second, func() {
+		w.fake.fail("prepare", finally(activities.ErrTypeNoSpace))
+		w.send(SignalMessage, hello("m2"))
+		w.send(SignalMessage, hello("m3"))
+	})
+	w.at(4*time.Second, func() {
+		v := w.view()
+		if v.State != Parked || v.Error == nil || v.Error.Kind != activities.ErrTypeNoSpace || v.Queue != 2 || v.Error.Hint == "" {
+			t.Errorf("session is %+v", v)
+		}
+		if left := w.back[len(w.back)-1].Left; left == nil || left.Host != "web-1" || left.Snapshot == nil || left.Snapshot.Parent == "" {
+			t.Errorf("the pool was told %+v", left)
+		}
+		w.fake.fail("prepare", nil)
+		w.takes(w.send(SignalResume, Resume{Host: "web-3"}))
+	})
+	w.at(5*time.Second, func() {
+		if v := w.view(); v.State != Idle || v.Host != "web-3" || v.Queue != 2 {
+			t.Errorf("session is %+v", v)
+		}
+		w.send(SignalMessage, hello("m4"))
+	})
+	w.at(6*time.Second, func() {
+		if v := w.view(); v.Turn.N != 4 || v.Turn.Status != "completed" {
+			t.Errorf("session is %+v", v)
+		}
+	})
+	w.ends(7 * time.Second)
+	w.start(SessionOptions{Seed: "team"})
+}
+
+func TestARolloverWhileParkedIsParked(t *testing.T) {
+	w := newWorld(t)
+	w.fake.rest = endsTurn("completed", "")
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
+	w.at(3*time.Second, func() {
+		w.fill()
+		w.SignalWorkflow(SignalMessage, "any event wakes it")
+	})
+	w.start(SessionOptions{})
+	next := newWorld(t)
+	next.fake.rest = endsTurn("completed", "")
+	next.fake.parks = w.fake.parks // the same host
+	next.at(time.Second, func() {
+		if v := next.view(); v.State != Parked || v.Warm == nil {
+			t.Errorf("session is %+v", v)
+		}
+		next.send(SignalMessage, hello("m2"))
+	})
+	next.at(2*time.Second, func() {
+		if v := next.view(); v.State != Idle || v.Turn.N != 2 {
+			t.Errorf("session is %+v", v)
+		}
+	})
+	next.ends(3 * time.Second)
+	next.ExecuteWorkflow(TypeSession, carried(t, w.continued()))
+	next.verify()
+	if r := next.lastPrepared().Restore; r == nil || r.Warm == 0 {
+		t.Errorf("prepared with %+v", r)
+	}
+}
+
+func TestAParkedSessionThatWaitsForAHostCanBeSentElsewhere(t *testing.T) {
+	w := newWorld(t)
+	w.fake.rest = endsTurn("completed", "")
+	w.at(time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
+	w.at(2*time.Second, func() { w.mute = true; w.send(SignalMessage, hello("m1")) })
+	w.at(3*time.Second, func() {
+		if v := w.view(); v.State != Resuming {
+			t.Errorf("session is %+v", v)
+		}
+		w.mute = false
+		w.takes(w.send(SignalResume, Resume{Host: "web-9"}))
+	})
+	w.at(4*time.Second, func() {
+		if v := w.view(); v.State != Idle || v.Host != "web-9" || v.Turn.Status != "completed" {
+			t.Errorf("session is %+v", v)
+		}
+	})
+	w.ends(5 * time.Second)
+	w.start(SessionOptions{Host: "web-1"})
+}
+
+var _ = conversation.Acknowledged
