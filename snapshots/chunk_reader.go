@@ -1,6 +1,7 @@
 package snapshots
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -125,6 +126,16 @@ func (c *Chunks) packID(n uint32) packID {
 	return c.index.packs[n].id
 }
 
+// sizeHint is about how large a pack is, 0 if nobody knows.
+func (c *Chunks) sizeHint(id packID) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n, ok := c.index.byID[id]; ok {
+		return min(max(c.index.packs[n].stored, 0), store.MaxGet)
+	}
+	return 0
+}
+
 // pack has a pack in memory.
 func (r *Reader) pack(n uint32) (*openPack, error) {
 	if i := slices.IndexFunc(r.packs, func(p *openPack) bool { return p.number == n }); i >= 0 {
@@ -174,9 +185,12 @@ func (c *Chunks) loadPack(ctx context.Context, id packID) (*openPack, error) {
 			return err
 		}
 		defer blob.Close()
-		if p.data, err = io.ReadAll(io.LimitReader(blob, store.MaxGet)); err != nil {
+		// A buffer that has to grow takes memory several times.
+		buf := bytes.NewBuffer(make([]byte, 0, c.sizeHint(id)+bytes.MinRead))
+		if _, err = buf.ReadFrom(io.LimitReader(blob, store.MaxGet)); err != nil {
 			return err
 		}
+		p.data = buf.Bytes()
 		p.table, err = readPackTail(p.data)
 		return err
 	}()
