@@ -36,6 +36,21 @@ func openTestStore(t testing.TB) (st *store.Store, root string) {
 	return st, root
 }
 
+// memoryStore is for tests that open many.
+func memoryStore(t testing.TB) blobs {
+	t.Helper()
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := store.Open(t.Context(), store.Options{URL: "mem://", Recipients: []age.Recipient{id.Recipient()}, Identities: []age.Identity{id}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = st.Close() })
+	return storeBlobs{st}
+}
+
 // smallPacks makes many packs of little content.
 var smallPacks = ChunkOptions{packBytes: 64 << 10, blockBytes: 8 << 10}
 

@@ -144,7 +144,7 @@ func (r *tableReader) digest() Digest { return Digest(r.take(len(Digest{}))) }
 // should cost a host and a worker as little as a plain tar would.
 var (
 	packEncoder = func() *zstd.Encoder {
-		e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(MaxChunk), zstd.WithEncoderCRC(false))
+		e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(1<<20), zstd.WithEncoderCRC(false))
 		if err != nil {
 			panic(err) // the options are constants
 		}
@@ -158,15 +158,6 @@ var (
 		return d
 	}()
 )
-
-// packRaw compresses a block where that is worth it. out is reused.
-func packRaw(raw, out []byte) (kind byte, packed []byte) {
-	packed = packEncoder.EncodeAll(raw, out[:0])
-	if len(packed) >= len(raw)-len(raw)/32 {
-		return blockPlain, append(packed[:0], raw...)
-	}
-	return blockZstd, packed
-}
 
 // unpackRaw is the content of a block. out is reused.
 func unpackRaw(b packBlock, packed, out []byte) ([]byte, error) {

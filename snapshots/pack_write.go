@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"fairlead.dev/fairlead/internal/store"
 )
@@ -22,7 +25,8 @@ type packer struct {
 	block *block
 	queue chan *block    // in order, to the writer; nil: nothing runs
 	done  sync.WaitGroup // the writer and what it started
-	slots chan struct{}  // packs that are being ended
+	bytes *semaphore.Weighted
+	slots chan struct{} // packs that are being ended
 }
 
 // A block on its way: chunks gathered, then compressed.
@@ -30,15 +34,17 @@ type block struct {
 	raw    []byte
 	chunks []packChunk
 	kind   byte
-	packed []byte
+	buffer []byte        // for what is compressed
+	packed []byte        // buffer, or raw where that is not worth it
 	ready  chan struct{} // closed once it is packed
 }
 
-// In flight for each packer: blocks of about 1 MiB, two of each for a pack
-// that is being read back, and what the store buffers (5 MB for a bucket).
+// What a packer holds: blocks between gathering and the store, each raw and
+// compressed, and two packs that are being ended, of which a block each is in
+// memory.
 const (
-	blocksInFlight = 4
-	packsEnding    = 2
+	bytesInFlight = 8 << 20
+	packsEnding   = 2
 )
 
 // compressing bounds what is compressed at once in the whole process.
@@ -46,8 +52,18 @@ var compressing = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))
 
 var blocks = sync.Pool{New: func() any { return &block{} }}
 
+func (b *block) weight() int64 { return int64(len(b.raw)) }
+
+func (b *block) pack() {
+	b.kind, b.packed = blockPlain, b.raw
+	b.buffer = packEncoder.EncodeAll(b.raw, b.buffer[:0])
+	if len(b.buffer) < len(b.raw)-len(b.raw)/32 {
+		b.kind, b.packed = blockZstd, b.buffer
+	}
+}
+
 func newPacker(b *Batch, lists bool) *packer {
-	return &packer{b: b, lists: lists, slots: make(chan struct{}, packsEnding)}
+	return &packer{b: b, lists: lists, bytes: semaphore.NewWeighted(bytesInFlight), slots: make(chan struct{}, packsEnding)}
 }
 
 func (p *packer) put(d Digest, data []byte) error {
@@ -72,17 +88,20 @@ func (p *packer) send() {
 		return
 	}
 	if p.queue == nil {
-		queue := make(chan *block, blocksInFlight)
+		queue := make(chan *block, 64)
 		p.queue = queue
 		p.done.Go(func() { p.write(queue) })
 	}
 	blk := p.block
 	p.block = nil
-	p.queue <- blk // the writer takes every one, also when the batch has failed
+	// The writer takes every block, also when the batch has failed, so that
+	// this does not wait for ever.
+	_ = p.bytes.Acquire(context.Background(), blk.weight())
+	p.queue <- blk
 	compressing <- struct{}{}
 	p.done.Go(func() {
 		defer func() { <-compressing }()
-		blk.kind, blk.packed = packRaw(blk.raw, blk.packed)
+		blk.pack()
 		close(blk.ready)
 	})
 }
@@ -127,6 +146,7 @@ func (p *packer) write(queue <-chan *block) {
 				p.b.cancel(err)
 			}
 		}
+		p.bytes.Release(blk.weight())
 		blocks.Put(blk)
 	}
 	switch {
@@ -214,7 +234,9 @@ func (b *Batch) readBack(p indexedPack) error {
 	if b.mask != nil {
 		mask = b.mask()
 		see = func(chunk []byte) {
-			mask.Next(chunk)
+			for piece := range slices.Chunk(chunk, 128<<10) { // it keeps what it is given
+				mask.Next(piece)
+			}
 			mask.Flush() // a secret does not begin in one file and end in another
 		}
 	}
