@@ -41,10 +41,11 @@ test: tools versions build lint ## everything, on real parts
 	$(GO) test -count=1 -p 2 -timeout 25m ./...; \
 	(cd deploy/devserver && $(GO) test -count=1 -timeout 10m ./...)
 
-faults: tools build ## what survives: 200 seeded runs and each row of seeds once; the seed, and the matrix of what was lost (nothing)
+faults: tools build ## what survives: 200 seeded runs and each row of seeds and of snapshots once; the seed, and the matrix of what was lost (nothing)
 	$(GO) run ./deploy/faults $(FAULTS)
 
 bench: tools build ## speed beside its goals, side by side as ratios where there is a plain way
+	sh deploy/rivals.sh
 	$(GO) run ./deploy/bench
 
 record: tools build ## record anew what the replay tests check: read the diff

@@ -8,7 +8,7 @@
 // the machine with all that it needs, the hosts included, and the figures say
 // who took the processors.
 //
-//	go run ./deploy/bench                        all, some twenty minutes
+//	go run ./deploy/bench                        all, some forty minutes
 //	go run ./deploy/bench -only kill -kills 20   one, longer
 //	go run ./deploy/bench -only streams -streams 300 -profile DIR
 package main
@@ -46,6 +46,8 @@ var benches = []bench{
 	{"drop", "a network that drops in silence: until it is noticed, until events flow again", measureDrop},
 	{"decide", "a decision given until codex has acknowledged it, nobody attached", measureDecisions},
 	{"waiting", "sessions with an open request per worker, and what they cost", measureWaiting},
+	{"snapshots", "a work tree kept and brought back beside rsync, restic, and tar with zstd", measureSnapshots},
+	{"parked", "a message to a parked session beside one to an idle session, to the first words", measureParked},
 	{"streams", "simultaneously streaming sessions per worker", measureStreams},
 }
 
@@ -63,6 +65,8 @@ type options struct {
 	ramp     int
 	streamed time.Duration
 	profile  string
+	tree     treeOptions
+	parked   int
 	rest     time.Duration
 	verbose  bool
 }
@@ -83,10 +87,19 @@ func main() {
 	flag.IntVar(&o.ramp, "ramp", 10, "how many of them begin each second")
 	flag.DurationVar(&o.streamed, "streamed", time.Minute, "how long they stream")
 	flag.DurationVar(&o.rest, "rest", 45*time.Second, "how long those that wait come to rest first")
+	flag.IntVar(&o.tree.files, "tree-files", 20_000, "files of the tree that is kept")
+	flag.Int64Var(&o.tree.size, "tree-bytes", 400_000_000, "bytes of it")
+	flag.IntVar(&o.tree.rounds, "tree-rounds", 5, "how often each way keeps it and brings it back")
+	flag.StringVar(&o.tree.beside, "beside", "rsync,restic,tar", "what it is measured beside, by `names` with commas (restic takes minutes over the long line)")
+	flag.IntVar(&o.parked, "parked", 10, "how often a session is parked and spoken to")
 	flag.StringVar(&o.profile, "profile", "", "`folder` for profiles of the worker, from its /debug/pprof")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := measure(ctx, only, &o)
+	do := func() error { return measure(ctx, only, &o) }
+	if os.Getenv(asChild) != "" {
+		do = func() error { return beChild(ctx) }
+	}
+	err := do()
 	stop()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "bench: %v\n", err)

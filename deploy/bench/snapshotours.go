@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/pprof"
+	"strings"
+	"time"
+
+	"filippo.io/age"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/snapshots"
+)
+
+// asChild has this program, instead of measuring, do one of our own runs in a
+// process of its own, so that the peak of its memory is of that alone.
+const asChild = "FAIRLEAD_BENCH_SNAPSHOT"
+
+// A task is one run, for a child.
+type task struct {
+	Host     hostexec.Spec `json:"host"`
+	Store    string        `json:"store"`
+	Identity string        `json:"identity"`
+	ID       string        `json:"id"`
+	Parent   string        `json:"parent,omitempty"`
+	Dir      string        `json:"dir"`               // the tree
+	To       string        `json:"to,omitempty"`      // where it is restored to, if it is
+	Profile  string        `json:"profile,omitempty"` // a file
+}
+
+// done is what a child says of it.
+type done struct {
+	Took time.Duration `json:"took"`
+	Peak int64         `json:"peak"`
+}
+
+// ours is our own way, from the dial to the manifest, or to the last file: the
+// worker has nothing in memory of what was before.
+func ours(o *options) keeper {
+	identity, err := age.GenerateX25519Identity()
+	run := func(ctx context.Context, s *site, dir, to string, next bool) (outcome, error) {
+		if err != nil {
+			return outcome{}, err
+		}
+		t := task{Host: s.host.Spec(), Store: filepath.Join(dir, "store"), Identity: identity.String(), Dir: s.tree.dir, To: to}
+		newest := filepath.Join(dir, "newest") // a worker has it in its workflow
+		was, err := os.ReadFile(newest)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return outcome{}, err
+		}
+		what := "first"
+		switch {
+		case to != "":
+			t.ID, what = string(was), "restore"
+		default:
+			t.ID, t.Parent = snapshots.NewID("bench", time.Now()), string(was)
+			if next {
+				what = "next"
+			}
+		}
+		if o.profile != "" {
+			t.Profile = filepath.Join(o.profile, fmt.Sprintf("snapshots-%s-%s.pprof", strings.Fields(s.name)[0], what))
+			if err := os.MkdirAll(o.profile, 0o755); err != nil {
+				return outcome{}, err
+			}
+		}
+		got, err := s.child(ctx, t)
+		return got, errors.Join(err, os.WriteFile(newest, []byte(t.ID), 0o600))
+	}
+	return keeper{
+		name: "ours",
+		keep: func(ctx context.Context, s *site, dir string, n int) (outcome, error) {
+			return run(ctx, s, dir, "", n > 0)
+		},
+		back: func(ctx context.Context, s *site, dir, to string) (outcome, error) {
+			return run(ctx, s, dir, to, false)
+		},
+		stored: func(dir string) (int64, error) { return sizeOf(filepath.Join(dir, "store")) },
+	}
+}
+
+func (s *site) child(ctx context.Context, t task) (o outcome, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return o, err
+	}
+	text, err := json.Marshal(t)
+	if err != nil {
+		return o, err
+	}
+	before, err := s.bytes(ctx)
+	if err != nil {
+		return o, err
+	}
+	cmd := exec.CommandContext(ctx, self)
+	cmd.Env = append(os.Environ(), asChild+"=1")
+	cmd.Stdin = bytes.NewReader(text)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		return o, fmt.Errorf("%w: %s", err, said.String())
+	}
+	var d done
+	if err := json.Unmarshal(out, &d); err != nil {
+		return o, fmt.Errorf("the child said %q: %w", out, err)
+	}
+	after, err := s.bytes(ctx)
+	return outcome{took: d.Took, wire: after - before, memory: d.Peak}, err
+}
+
+// beChild does the task on standard input.
+func beChild(ctx context.Context) error {
+	var t task
+	if err := json.NewDecoder(os.Stdin).Decode(&t); err != nil {
+		return err
+	}
+	if t.Profile != "" {
+		f, err := os.Create(t.Profile)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	began := time.Now()
+	if err := t.do(ctx); err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(done{time.Since(began), peakOf("/proc/self")})
+}
+
+func (t *task) do(ctx context.Context) (err error) {
+	identity, err := age.ParseX25519Identity(t.Identity)
+	if err != nil {
+		return err
+	}
+	st, err := store.Open(ctx, store.Options{URL: "file://" + t.Store, Recipients: []age.Recipient{identity.Recipient()}, Identities: []age.Identity{identity}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	pool := hostexec.NewPool(hostexec.PoolOptions{})
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	h, err := pool.Host(t.Host)
+	if err != nil {
+		return err
+	}
+	c := snapshots.OpenChunks(st, snapshots.ChunkOptions{})
+	if t.To == "" {
+		_, err = snapshots.Take(ctx, h, c, snapshots.TakeSpec{ID: t.ID, Session: "bench", Parent: t.Parent,
+			Facts: snapshots.Facts{Host: t.Host.Name}, Trees: []snapshots.TreeSpec{snapshots.WorkOf(t.Dir, snapshots.WorkFull, nil)}})
+		return err
+	}
+	fence := hostexec.Fence{Dir: filepath.Dir(t.To), Epoch: hostexec.Epoch{Generation: 1}}
+	_, err = snapshots.Restore(ctx, h, c, t.ID, snapshots.RestoreSpec{Dirs: map[string]string{snapshots.Work: t.To}, Fence: &fence})
+	return err
+}

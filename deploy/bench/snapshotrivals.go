@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"fairlead.dev/fairlead/hostexec/hosttest"
+)
+
+// A keeper is a way to keep a tree that is on a host, and to bring it back.
+type keeper struct {
+	name string
+	// keep brings the tree to the worker; dir is what it keeps from one time to
+	// the next, empty at first.
+	keep func(ctx context.Context, s *site, dir string, n int) (outcome, error)
+	// back brings what was kept last into a folder on the host.
+	back func(ctx context.Context, s *site, dir, to string) (outcome, error)
+	// stored is what of dir is the copy itself.
+	stored func(dir string) (int64, error)
+	// whole says that it keeps everything each time.
+	whole bool
+}
+
+// An outcome is what one run took.
+type outcome struct {
+	took         time.Duration
+	wire, memory int64
+}
+
+// A site is a host with a tree, reached over loopback or over a long line.
+type site struct {
+	name, dir string
+	tree      *workTree
+	host      *hosttest.SSHD // has the tree
+	worker    *hosttest.SSHD // takes what restic brings from the host
+	workerIP  string         // as the host sees it
+	meters    []*hosttest.WireMeter
+}
+
+// ssh is OpenSSH's client, as words, for a server of the site's.
+func (s *site) ssh(d *hosttest.SSHD, ip string) []string {
+	return []string{"ssh", "-F", "none", "-T", "-i", d.Identity(), "-o", "IdentitiesOnly=yes", "-o", "UserKnownHostsFile=" + filepath.Join(s.dir, "known_hosts"),
+		"-p", strconv.Itoa(d.Spec().Port), d.User() + "@" + ip}
+}
+
+func (s *site) toHost() []string { return s.ssh(s.host, s.host.Spec().Address) }
+
+// know writes the keys of the site's servers.
+func (s *site) know() error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "[%s]:%d %s\n", s.host.Spec().Address, s.host.Spec().Port, s.host.HostKey())
+	fmt.Fprintf(&b, "[%s]:%d %s\n", s.workerIP, s.worker.Spec().Port, s.worker.HostKey())
+	return os.WriteFile(filepath.Join(s.dir, "known_hosts"), []byte(b.String()), 0o600)
+}
+
+// bytes is what went over the wire so far, both ways.
+func (s *site) bytes(ctx context.Context) (n int64, err error) {
+	for _, m := range s.meters {
+		k, err := m.Bytes(ctx)
+		if err != nil {
+			return 0, err
+		}
+		n += k
+	}
+	return n, nil
+}
+
+// rivals are what anybody has at hand. rsync makes a mirror, which holds no
+// older state, no digests, and is not encrypted. restic runs on the host, where
+// it finds out what changed without any of it travelling, and keeps its
+// repository on the worker over sftp: the best way there is of using it, though
+// it takes restic on every host, and every host the right to log in at the
+// worker and to read and write the repository. tar and zstd send everything
+// every time; zstd works on the host, so that what travels is compressed.
+var rivals = []keeper{
+	{
+		name: "rsync -a",
+		keep: func(ctx context.Context, s *site, dir string, _ int) (outcome, error) {
+			ssh := s.toHost()
+			return s.timed(ctx, "rsync", "-a", "--delete", "-e", shell(ssh[:len(ssh)-1]), ssh[len(ssh)-1]+":"+s.tree.dir+"/", dir+"/mirror/")
+		},
+		back: func(ctx context.Context, s *site, dir, to string) (outcome, error) {
+			ssh := s.toHost()
+			return s.timed(ctx, "rsync", "-a", "-e", shell(ssh[:len(ssh)-1]), dir+"/mirror/", ssh[len(ssh)-1]+":"+to+"/")
+		},
+		stored: func(dir string) (int64, error) { return sizeOf(dir + "/mirror") },
+	},
+	{
+		name: "restic (on the host, sftp)",
+		keep: func(ctx context.Context, s *site, dir string, n int) (outcome, error) {
+			if n == 0 { // a repository is made once
+				if _, err := s.timed(ctx, append(s.toHost(), s.restic(dir, "init"))...); err != nil {
+					return outcome{}, err
+				}
+			}
+			return s.timed(ctx, append(s.toHost(), "cd "+quote(s.tree.dir)+" && "+s.restic(dir, "backup", "."))...)
+		},
+		back: func(ctx context.Context, s *site, dir, to string) (outcome, error) {
+			return s.timed(ctx, append(s.toHost(), s.restic(dir, "restore", "latest", "--target", to))...)
+		},
+		stored: func(dir string) (int64, error) { return sizeOf(dir + "/repo") },
+	},
+	{
+		name:  "tar | zstd",
+		whole: true,
+		keep: func(ctx context.Context, s *site, dir string, n int) (outcome, error) {
+			line := shell(append(s.toHost(), "tar -C "+quote(s.tree.dir)+" -cf - . | zstd -q")) + " >" + quote(dir+"/tree.tar.zst")
+			return s.timed(ctx, "bash", "-o", "pipefail", "-c", line)
+		},
+		back: func(ctx context.Context, s *site, dir, to string) (outcome, error) {
+			line := shell(append(s.toHost(), "mkdir -p "+quote(to)+" && zstd -q -d | tar -C "+quote(to)+" -xpf -")) + " <" + quote(dir+"/tree.tar.zst")
+			return s.timed(ctx, "bash", "-o", "pipefail", "-c", line)
+		},
+		stored: func(dir string) (int64, error) { return sizeOf(dir) },
+	},
+}
+
+func (s *site) restic(dir string, args ...string) string {
+	sftp := shell(append(s.ssh(s.worker, s.workerIP), "-s", "sftp"))
+	return "RESTIC_PASSWORD=bench " + shell(append([]string{"restic", "-q", "--cache-dir", dir + "/cache-on-the-host",
+		"-r", "sftp:worker:" + dir + "/repo", "-o", "sftp.command=" + sftp}, args...))
+}
+
+func shell(words []string) string {
+	var out []string
+	for _, w := range words {
+		out = append(out, quote(w))
+	}
+	return strings.Join(out, " ")
+}
+
+// timed runs a program to its end.
+func (s *site) timed(ctx context.Context, words ...string) (o outcome, err error) {
+	before, err := s.bytes(ctx)
+	if err != nil {
+		return o, err
+	}
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	var said bytes.Buffer
+	cmd.Stderr, cmd.Stdout = &said, &said
+	peak := watchMemory(s.dir)
+	began := time.Now()
+	err = cmd.Run()
+	o.took, o.memory = time.Since(began), peak()
+	if err != nil {
+		return o, fmt.Errorf("%s: %w: %s", strings.Join(words, " "), err, said.String())
+	}
+	after, err := s.bytes(ctx)
+	o.wire = after - before
+	return o, err
+}
+
+// watchMemory follows the rivals' processes, on either side, until it is asked
+// what the largest took at most. The kernel keeps the peak of each: to look
+// now and then is enough.
+func watchMemory(dir string) func() int64 {
+	var peak atomic.Int64
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			for _, n := range rivalPeaks(dir) {
+				peak.Store(max(peak.Load(), n))
+			}
+			select {
+			case <-stop:
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}()
+	return func() int64 {
+		close(stop)
+		<-done
+		return peak.Load()
+	}
+}
+
+func rivalPeaks(dir string) (peaks []int64) {
+	procs, _ := filepath.Glob("/proc/[0-9]*/comm")
+	for _, p := range procs {
+		comm, _ := os.ReadFile(p) // what has just ended has none
+		switch strings.TrimSpace(string(comm)) {
+		case "rsync", "restic", "tar", "zstd":
+			proc := filepath.Dir(p)
+			cmd, _ := os.ReadFile(proc + "/cmdline")
+			cwd, _ := os.Readlink(proc + "/cwd")
+			if bytes.Contains(cmd, []byte(dir)) || strings.HasPrefix(cwd, dir) || strings.HasPrefix(string(cmd), "zstd") {
+				peaks = append(peaks, peakOf(proc))
+			}
+		}
+	}
+	return peaks
+}
+
+// peakOf is the most memory that a process ever had.
+func peakOf(proc string) int64 {
+	data, _ := os.ReadFile(proc + "/status")
+	for line := range strings.Lines(string(data)) {
+		if text, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			n, _ := strconv.ParseInt(strings.Fields(text)[0], 10, 64) // kB, as the kernel writes it
+			return n << 10
+		}
+	}
+	return 0
+}
