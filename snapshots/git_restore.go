@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,46 +29,48 @@ const maxState = 1 << 30
 type gitRebuild struct {
 	Parts   string // the tree Git
 	Overlay string // the tree Work, which goes into it; it may be missing
-	Dir     string // must not be there
+	Root    string // where it is made, in a folder of its own
 	Fence   *hostexec.Fence
 }
 
 // rebuildGit makes a repository and its work tree as they were, with what
-// upstream has fetched from there. differs says, a line each, in what the work
-// tree's status is another one: that of files that were left out, say. HEAD,
-// refs, stashes and index are as they were, or it fails.
-func rebuildGit(ctx context.Context, h hostexec.Host, r gitRebuild) (differs []string, err error) {
+// upstream has fetched from there, and says where. differs says, a line each,
+// in what the work tree's status is another one: that of files that were left
+// out, say. HEAD, refs, stashes and index are as they were, or it fails.
+func rebuildGit(ctx context.Context, h hostexec.Host, r gitRebuild) (dir string, differs []string, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("make the git repository %s on %s: %w", r.Dir, h.Name(), err)
+			err = fmt.Errorf("make a git repository in %s on %s: %w", r.Root, h.Name(), err)
 		}
 	}()
+	made := path.Join(r.Root, "made-"+rand.Text())
 	data, err := hostexec.ReadFile(ctx, h, path.Join(r.Parts, stateFile), maxState)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	var st gitState
 	if err := json.Unmarshal(data, &st); err != nil || st.Format != 1 {
-		return nil, fmt.Errorf("%w: its state is of another format (%d, %w)", ErrGit, st.Format, err)
+		return "", nil, fmt.Errorf("%w: its state is of format %d: %w", ErrGit, st.Format, errors.Join(err, errors.New("this version knows format 1")))
 	}
-	in := path.Join(r.Parts, "in")
+	in, dir := path.Join(made, "in"), path.Join(made, "new")
 	if err := hostexec.PutTree(ctx, h, in, st.inputs(), r.Fence); err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	s, err := gitScript(ctx, h, gitRestore, r.Fence, r.Parts, r.Overlay, r.Dir, in)
+	s, err := gitScript(ctx, h, gitRestore, r.Fence, r.Parts, r.Overlay, dir, in)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	defer s.Close()
 	s.CloseWrite()
 	said, readErr := gitSections(s)
 	if err := s.Wait(); err != nil {
-		return nil, st.failure(h, said, err)
+		return "", nil, st.failure(h, said, err)
 	}
 	if readErr != nil {
-		return nil, readErr
+		return "", nil, readErr
 	}
-	return st.compare(said)
+	differs, err = st.compare(said)
+	return dir, differs, err
 }
 
 // failure puts what the script ended with into words.
@@ -75,6 +78,10 @@ func (st *gitState) failure(h hostexec.Host, said map[string][]byte, err error) 
 	var exit *hostexec.ExitError
 	if !errors.As(err, &exit) {
 		return err
+	}
+	switch full := []byte("No space left on device"); {
+	case bytes.Contains(exit.Stderr, full), bytes.Contains(said["why"], full):
+		return fmt.Errorf("%w: %w", hostexec.ErrNoSpace, err)
 	}
 	switch exit.Code {
 	case exitNoGit:

@@ -1,5 +1,6 @@
 # A repository as it was: $1 the tree Git, $2 what is laid over, $3 the folder to
-# make, $4 what we have made of the state. Says what came of it.
+# make, $4 what we have made of the state. Says what came of it. What a former
+# call has made is removed; it may still be at work in a folder of its own.
 set -u
 overlay=$2 in=$4
 fail() { # status, remote, why
@@ -8,13 +9,25 @@ fail() { # status, remote, why
 	exit "$1"
 }
 err=$in/err
-: >"$err"
+: >"$err" || exit 1
+# Not every complaint of git's says that the disk is full, and what it could not
+# write whole it takes away again.
+full() {
+	r=$?
+	case $r in 0 | 60 | 61 | 62) return ;; esac
+	left=$(df -kP "$in" 2>/dev/null | awk 'END { print $4 }')
+	[ "${left:-99999}" -ge 16384 ] || echo "No space left on device: $left KiB" >&2
+}
+trap full EXIT
 GIT_SSH_COMMAND='ssh -o BatchMode=yes -o ConnectTimeout=30' GIT_HTTP_LOW_SPEED_LIMIT=1 GIT_HTTP_LOW_SPEED_TIME=60
 export GIT_SSH_COMMAND GIT_HTTP_LOW_SPEED_LIMIT GIT_HTTP_LOW_SPEED_TIME
 objects=$(cat "$in/objects")
 if [ "$objects" = sha1 ]; then set -- "$1" "$3"; else set -- "$1" "$3" "--object-format=$objects"; fi
 parts=$1 new=$2
 shift 2
+for old in "${in%/*/*}"/made-*; do
+	[ "$old/in" = "$in" ] || rm -rf -- "$old"
+done
 rm -rf -- "$new"
 g init -q --template= "$@" -- "$new" && cd -- "$new" || exit 1
 cat "$in/config" >>.git/config || exit 1
