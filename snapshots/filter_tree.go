@@ -10,8 +10,8 @@ import (
 // A treeFilter says what of a tree is kept.
 type treeFilter struct {
 	excluder *excluder
-	skip     *pathFilter // left out and listed
-	only     []string
+	skip     *pathFilter     // left out and listed
+	only     map[string]bool // the folders that are kept, and those they lie in, for which it is false
 }
 
 // verdict is what becomes of a name.
@@ -29,7 +29,7 @@ func newTreeFilter(t TreeSpec, others []TreeSpec) (*treeFilter, error) {
 		return nil, err
 	}
 	own := ownFolders(t, others)
-	return &treeFilter{excluder: x, only: t.Only, skip: &pathFilter{match: func(p string, _ bool) bool {
+	return &treeFilter{excluder: x, only: onlyOf(t.Only), skip: &pathFilter{match: func(p string, _ bool) bool {
 		return credential(t.Name, p) || own[p] || t.Skip != nil && t.Skip(p)
 	}}}, nil
 }
@@ -53,12 +53,31 @@ func (f *treeFilter) judge(p string, dir bool) verdict {
 	return kept
 }
 
+// onlyOf is nil where all is kept.
+func onlyOf(names []string) map[string]bool {
+	if len(names) == 0 {
+		return nil
+	}
+	only := map[string]bool{}
+	for _, name := range names {
+		only[name] = true
+		for dir := path.Dir(name); dir != "." && !only[dir]; dir = path.Dir(dir) {
+			only[dir] = false
+		}
+	}
+	return only
+}
+
+// wanted says whether a name is to be kept, lies in what is, or leads there.
 func (f *treeFilter) wanted(p string) bool {
-	if len(f.only) == 0 {
+	if f.only == nil {
 		return true
 	}
-	for _, o := range f.only {
-		if p == o || strings.HasPrefix(p, o+"/") {
+	if _, there := f.only[p]; there {
+		return true
+	}
+	for dir := path.Dir(p); dir != "."; dir = path.Dir(dir) {
+		if f.only[dir] {
 			return true
 		}
 	}

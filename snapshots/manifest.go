@@ -25,6 +25,7 @@ type Manifest struct {
 	Session   string    `json:"session"`
 	CreatedAt time.Time `json:"created_at"`
 	Facts
+	WorkWhy     string `json:"work_why,omitempty"` // why the work folder is kept in full, where git was asked for
 	Trees       []Tree `json:"trees,omitempty"`
 	Files       int64  `json:"files"`        // entries of all trees
 	Bytes       int64  `json:"bytes"`        // of files, as they were on the host

@@ -33,6 +33,9 @@ type Restored struct {
 	Files    int64
 	Bytes    int64
 	Took     time.Duration
+	// Differs says in what a work folder that was kept by the policy git is not
+	// as it was, a line each: by what was left out, say.
+	Differs []string
 }
 
 // Restore brings a snapshot to a host. Only a complete one is, and each file
@@ -52,7 +55,7 @@ func Restore(ctx context.Context, h hostexec.Host, c *Chunks, id string, spec Re
 	if err != nil {
 		return Restored{}, err
 	}
-	r := restoring{host: h, spec: spec, out: Restored{Manifest: m}}
+	r := restoring{ctx: ctx, host: h, spec: spec, out: Restored{Manifest: m}}
 	if r.spec.Logger == nil {
 		r.spec.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -61,10 +64,16 @@ func Restore(ctx context.Context, h hostexec.Host, c *Chunks, id string, spec Re
 			return Restored{}, fmt.Errorf("%q is not the name of a tree", name)
 		}
 	}
+	git, isGit := r.gitDirs()
+	if isGit {
+		if isGit, err = r.partsFirst(git); err != nil {
+			return Restored{}, err
+		}
+	}
 	if err := r.room(ctx); err != nil {
 		return Restored{}, err
 	}
-	for name, dir := range spec.Dirs {
+	for name, dir := range r.spec.Dirs {
 		t, there := m.Tree(name)
 		if !there {
 			t = Tree{Name: name}
@@ -78,6 +87,11 @@ func Restore(ctx context.Context, h hostexec.Host, c *Chunks, id string, spec Re
 			return r.out, fmt.Errorf("%s: %w", name, err)
 		}
 	}
+	if isGit {
+		if err := r.rebuild(git); err != nil {
+			return r.out, err
+		}
+	}
 	r.out.Took = time.Since(began)
 	return r.out, nil
 }
@@ -89,6 +103,7 @@ func (c *Chunks) manifest(ctx context.Context, id string) (Manifest, error) {
 
 // A restoring writes trees to a host; it is the sink of a walk.
 type restoring struct {
+	ctx  context.Context
 	host hostexec.Host
 	spec RestoreSpec
 	out  Restored

@@ -84,11 +84,15 @@ func take(ctx context.Context, h hostexec.Host, c *Chunks, spec TakeSpec) (Manif
 	if err := t.findParent(); err != nil {
 		return Manifest{}, err
 	}
-	for _, tree := range spec.Trees {
+	trees, err := t.gitTrees(spec.Trees)
+	if err != nil {
+		return Manifest{}, err
+	}
+	for _, tree := range trees {
 		if tree.Name == Work && tree.Policy == WorkNone {
 			continue
 		}
-		if err := t.tree(tree); err != nil {
+		if err := t.kept(tree); err != nil {
 			return Manifest{}, fmt.Errorf("%s: %w", tree.Name, err)
 		}
 	}

@@ -1,0 +1,144 @@
+package snapshots
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"strings"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// gitTrees puts the trees of the policy git in place of a work tree that is to
+// be kept by it. Where that policy would not keep all, the tree is kept in full,
+// and the manifest says so.
+func (t *taking) gitTrees(trees []TreeSpec) ([]TreeSpec, error) {
+	var out []TreeSpec
+	for _, tree := range trees {
+		if tree.Name != Work || tree.Policy != WorkGit {
+			out = append(out, tree)
+			continue
+		}
+		p, err := t.gitPlan(tree.Dir)
+		if err != nil {
+			return nil, err
+		}
+		if p.Why != "" {
+			tree.Policy = WorkFull
+			t.manifest.Work, t.manifest.WorkWhy = WorkFull, p.Why
+			t.spec.Logger.Warn("work folder is kept in full, since git would not cover it", "snapshot", t.spec.ID, "dir", tree.Dir, "why", p.Why)
+			out = append(out, tree)
+			continue
+		}
+		t.manifest.Work = WorkGit
+		tree.Only = append(p.Only, ".") // which is nothing by itself
+		out = append(out, TreeSpec{Name: Git, Dir: t.scratch(), Only: p.Kept}, tree)
+	}
+	return out, nil
+}
+
+// scratch is a folder of ours on the host: the CODEX_HOME lies in that of the
+// session, and so does this one.
+func (t *taking) scratch() string {
+	for _, tree := range t.spec.Trees {
+		if tree.Name == Rollouts {
+			return path.Join(path.Dir(tree.Dir), "git")
+		}
+	}
+	return ""
+}
+
+func (t *taking) gitPlan(dir string) (gitPlan, error) {
+	scratch := t.scratch()
+	if scratch == "" {
+		return gitPlan{Why: "the session has no folder on the host to prepare it in"}, nil
+	}
+	return planGit(t.ctx, t.host, dir, scratch)
+}
+
+// kept takes a tree. What is in the one of git cannot be masked.
+func (t *taking) kept(tree TreeSpec) error {
+	before := t.manifest.Masked
+	err := t.tree(tree)
+	if err == nil && tree.Name == Git && t.manifest.Masked > before {
+		err = &GitSecretError{Host: t.host.Name()}
+	}
+	return err
+}
+
+// placedScript says whether the tree of id $2 is in place $1; placeScript puts $1
+// in its place $2 under the id $3. They keep the id as hostexec.WriteTree does.
+const (
+	placedScript = placeInode + `d=${1%/*}/ b=${1##*/}
+if [ -e "$d.fl-placed-$b" ] && inode "$1" && [ "$(cat "$d.fl-placed-$b")" = "$2 $i" ]; then echo placed; fi
+if [ -L "$1" ] || { [ -e "$1" ] && [ ! -d "$1" ]; } || [ -n "$(ls -A -- "$1" 2>/dev/null)" ]; then echo taken; fi`
+	placeScript = placeInode + `d=${2%/*}/ b=${2##*/}
+if { [ -L "$2" ] || [ -e "$2" ]; } && ! rmdir -- "$2" 2>/dev/null; then
+	echo "$2: something is there" >&2
+	exit 95
+fi
+inode "$1" && echo "$3 $i" >"$d.fl-placed-$b" && mv -- "$1" "$2"`
+	placeInode = `LC_ALL=C; export LC_ALL
+inode() { i=$(ls -di -- "$1" 2>/dev/null) && i=${i#"${i%%[0-9]*}"} && i=${i%%[!0-9]*}; }
+`
+)
+
+// exitExists is the status of placeScript for a place that is taken.
+const exitExists = 95
+
+// gitDirs are where the parts of a repository go before it is made of them:
+// beside its place, so that one rename brings it there.
+type gitDirs struct{ work, root, id string }
+
+func (r *restoring) gitDirs() (gitDirs, bool) {
+	work := r.spec.Dirs[Work]
+	if _, there := r.out.Manifest.Tree(Git); !there || work == "" {
+		return gitDirs{}, false
+	}
+	return gitDirs{work, path.Join(path.Dir(work), ".fl-git-"+path.Base(work)), r.out.Manifest.ID + ":" + Git}, true
+}
+
+func (d gitDirs) part(name string) string { return path.Join(d.root, name) }
+
+// partsFirst has the parts restored in place of the work folder, unless an
+// earlier call has made the repository. A place that something else has is
+// hostexec.ErrExists.
+func (r *restoring) partsFirst(d gitDirs) (due bool, err error) {
+	res, err := r.host.Run(r.ctx, hostexec.Command{Script: placedScript, Args: []string{d.work, d.id}})
+	switch said := string(res.Stdout); {
+	case err != nil:
+		return false, err
+	case said == "taken\n":
+		return false, fmt.Errorf("%w: %s", hostexec.ErrExists, d.work)
+	default:
+		due = !strings.HasPrefix(said, "placed\n")
+	}
+	r.spec.Dirs = maps.Clone(r.spec.Dirs)
+	delete(r.spec.Dirs, Work)
+	if due {
+		r.spec.Dirs[Git], r.spec.Dirs[Work] = d.part("parts"), d.part("overlay")
+	}
+	return due, nil
+}
+
+// rebuild makes the repository of its parts and puts it in its place.
+func (r *restoring) rebuild(d gitDirs) error {
+	made, differs, err := rebuildGit(r.ctx, r.host, gitRebuild{Parts: d.part("parts"), Overlay: d.part("overlay"), Root: d.root, Fence: r.spec.Fence})
+	if err != nil {
+		return err
+	}
+	r.out.Differs = differs
+	for _, line := range differs {
+		r.spec.Logger.Warn("restored work folder is not quite as it was", "snapshot", r.out.Manifest.ID, "dir", d.work, "difference", line)
+	}
+	_, err = r.host.Run(r.ctx, hostexec.Command{Script: placeScript, Args: []string{made, d.work, d.id}, Fence: r.spec.Fence})
+	var exit *hostexec.ExitError
+	if errors.As(err, &exit) && exit.Code == exitExists {
+		err = fmt.Errorf("%w: %s", hostexec.ErrExists, d.work)
+	}
+	if err != nil {
+		return err
+	}
+	return hostexec.RemoveTree(r.ctx, r.host, d.root, path.Dir(d.work), r.spec.Fence)
+}
