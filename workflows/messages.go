@@ -3,6 +3,7 @@ package workflows
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"fairlead.dev/fairlead/activities"
@@ -99,6 +100,14 @@ func TaskQueueOf(zone string) string {
 		return TaskQueue
 	}
 	return TaskQueue + "-" + zone
+}
+
+// ZoneOf is the zone whose workers serve a task queue.
+func ZoneOf(queue string) string {
+	if zone, ok := strings.CutPrefix(queue, TaskQueue+"-"); ok {
+		return zone
+	}
+	return "default"
 }
 
 // SessionInput starts a Session workflow. Only the newest run's carry is set

@@ -56,7 +56,11 @@ snapshot, as a new attempt. One with a running turn is refused (exit 6).`,
 
 func (a *app) park(ctx context.Context, id string, noWait bool) error {
 	doing := "park session " + id
-	t, kept, err := a.say(ctx, id, doing, workflows.SignalPark, workflows.Park{By: person()}, quiet)
+	t, err := a.toSession(ctx, id)
+	if err != nil {
+		return err
+	}
+	kept, err := t.say(ctx, id, doing, workflows.SignalPark, workflows.Park{By: person()}, quiet)
 	if err != nil {
 		return err
 	}
@@ -82,7 +86,14 @@ func (a *app) park(ctx context.Context, id string, noWait bool) error {
 
 func (a *app) resume(ctx context.Context, id, host string, noWait bool) error {
 	doing := "resume session " + id
-	t, kept, err := a.say(ctx, id, doing, workflows.SignalResume, workflows.Resume{Host: host, By: person()}, takesMore)
+	t, err := a.toSession(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := t.hasHost(ctx, doing, id, host); err != nil {
+		return err
+	}
+	kept, err := t.say(ctx, id, doing, workflows.SignalResume, workflows.Resume{Host: host, By: person()}, takesMore)
 	if err != nil {
 		return err
 	}
@@ -110,6 +121,31 @@ func (a *app) resume(ctx context.Context, id, host string, noWait bool) error {
 	return a.print().show(v, func(p *printer) { p.printf("session %s is back on %s, attempt %d\n", id, v.Host, v.Attempt) })
 }
 
+// toSession connects, to speak to a session.
+func (a *app) toSession(ctx context.Context, id string) (*temporal, error) {
+	if err := checkName("session id", id); err != nil {
+		return nil, err
+	}
+	return a.temporal(ctx)
+}
+
+// hasHost refuses a host that the session's zone does not have: it would be
+// waited for. Where no worker can tell, the session finds out.
+func (t *temporal) hasHost(ctx context.Context, doing, session, host string) error {
+	if host == "" {
+		return nil
+	}
+	d, err := t.DescribeWorkflowExecution(ctx, workflows.SessionID(session), "")
+	if err != nil {
+		return t.explain(ctx, doing, err)
+	}
+	zone := workflows.ZoneOf(d.GetExecutionConfig().GetTaskQueue().GetName())
+	if _, err := t.host(ctx, doing+" on host "+host, zone, host); err != nil && exitOf(err) != exitUnreachable {
+		return err
+	}
+	return nil
+}
+
 // stays refuses to wait for a session that has ended, or says itself why it
 // stays where it is.
 func stays(doing string, v workflows.SessionView) error {
@@ -123,18 +159,10 @@ func stays(doing string, v workflows.SessionView) error {
 }
 
 // say delivers what a session is told; kept says that no worker was there to take it.
-func (a *app) say(ctx context.Context, id, doing, name string, arg any, check func(string) func(workflows.SessionDetail) error) (*temporal, bool, error) {
-	if err := checkName("session id", id); err != nil {
-		return nil, false, err
-	}
-	t, err := a.temporal(ctx)
-	if err != nil {
-		return nil, false, err
-	}
+func (t *temporal) say(ctx context.Context, id, doing, name string, arg any, check func(string) func(workflows.SessionDetail) error) (kept bool, err error) {
 	msg := delivery{doing: doing, session: id, name: name, msg: arg, check: check(doing)}
 	var v workflows.SessionView
-	kept, err := msg.deliver(ctx, t, &v)
-	return t, kept, err
+	return msg.deliver(ctx, t, &v)
 }
 
 // quiet is takesMore for what needs a session that has nothing to do.
