@@ -37,7 +37,10 @@ func (s *Sessions) arrive(ctx context.Context, h hostexec.Host, l Layout, in Pre
 	case f.mark.Generation == in.Claim.Generation && f.prepared:
 		// Parked, and then not given back: it is at work again.
 		a.ours, a.marked = true, !f.mark.Parked
-		a.mark.Restored, a.mark.Left, dir = f.mark.Restored, f.mark.Left, f.mark.Dir
+		a.mark.Restored, a.mark.From, a.mark.Left, dir = f.mark.Restored, f.mark.From, f.mark.Left, f.mark.Dir
+		if in.Restore != nil && in.Restore.Warm == in.Claim.Generation {
+			a.mark.Restored = RestoredWarm
+		}
 	case in.Restore != nil && f.parkedBy(in.Restore.Warm, in.Restore.Snapshot):
 		if a.warm, err = s.asLeft(ctx, h, l, in.Claim, attempt); err != nil {
 			return a, err
@@ -46,21 +49,24 @@ func (s *Sessions) arrive(ctx context.Context, h hostexec.Host, l Layout, in Pre
 	}
 	switch {
 	case a.warm:
-		a.mark.Restored, dir = RestoredWarm, f.mark.Dir
+		a.mark.Restored, a.mark.From, dir = RestoredWarm, f.mark.Snapshot, f.mark.Dir
 	case a.ours:
 	case cannot != nil:
 		return a, cannot
 	case f.there && f.mark.Generation == in.Claim.Generation:
 		// Begun by an attempt that did not come to its end: nothing has run here.
-		err = s.undo(ctx, h, l, in, attempt)
+		a.mark.Left = f.mark.Left
+		if f.mark.From != in.Restore.from() {
+			err = s.undo(ctx, h, l, in, attempt)
+		}
 	case f.there:
 		a.mark.Left, err = s.clearOut(ctx, h, l, f.mark, in, attempt, hide)
 	}
 	if err != nil {
 		return a, err
 	}
-	if a.fresh() && in.Restore != nil && in.Restore.Snapshot != "" {
-		a.mark.Restored = RestoredSnapshot
+	if a.fresh() && in.Restore.from() != "" {
+		a.mark.Restored, a.mark.From = RestoredSnapshot, in.Restore.Snapshot
 		dir = "" // never over a person's folder
 	}
 	if dir != "" && dir != in.Dir {
@@ -72,19 +78,24 @@ func (s *Sessions) arrive(ctx context.Context, h hostexec.Host, l Layout, in Pre
 	return a, err
 }
 
-// undo removes what an attempt brought that did not come to its end, where it
-// is to be brought again.
+// undo removes what an attempt brought that did not come to its end, and that is
+// not what is to be brought now.
 func (s *Sessions) undo(ctx context.Context, h hostexec.Host, l Layout, in PrepareSessionInput, attempt int32) error {
-	if in.Restore == nil {
-		return nil
-	}
 	fence := in.Claim.fence(l.Dir, attempt)
-	for _, dir := range []string{l.CodexHome, layoutOf(l.Root, in.Claim.Session).WorkDir} {
-		if err := hostexec.RemoveTree(ctx, h, dir, l.Dir, &fence); err != nil {
+	for _, gone := range []string{l.CodexHome, layoutOf(l.Root, in.Claim.Session).WorkDir, path.Join(l.Dir, markFile)} {
+		if err := hostexec.RemoveTree(ctx, h, gone, l.Dir, &fence); err != nil {
 			return fmt.Errorf("begin anew: %w", err)
 		}
 	}
 	return nil
+}
+
+// from is the snapshot that is asked for; empty where none is.
+func (r *RestoreSpec) from() string {
+	if r == nil {
+		return ""
+	}
+	return r.Snapshot
 }
 
 // asLeft says whether nothing runs in a folder in which a session was parked,
@@ -225,7 +236,7 @@ func lastSpec(spec *SnapshotSpec) SnapshotSpec {
 // restorable reads the manifest of what a session is to go on from, and refuses
 // what cannot be gone on from with the codex that is there.
 func (s *site) restorable(ctx context.Context, in PrepareSessionInput, version string) (m snapshots.Manifest, err error) {
-	if in.Restore == nil || in.Restore.Snapshot == "" {
+	if in.Restore.from() == "" {
 		return m, nil
 	}
 	m, err = s.manifest(ctx, in.Restore.Snapshot)

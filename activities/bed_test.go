@@ -64,7 +64,7 @@ func (b *bed) another() *bed {
 	c.pool = hostexec.NewPool(hostexec.PoolOptions{})
 	b.t.Cleanup(func() { c.pool.Close() })
 	deps := b.set.Hosts.Deps
-	deps.Pool, c.live = c.pool, &recorder{}
+	deps.Pool, deps.Chunks, c.live = c.pool, nil, &recorder{}
 	deps.Live = c.live
 	c.set = New(deps)
 	return &c

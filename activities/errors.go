@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -33,6 +34,9 @@ const (
 	ErrTypeStore          = "store"           // the blob store cannot be reached or read
 	ErrTypeBadInput       = "bad_input"       // e.g. --dir is not a directory
 	ErrTypeOutcomeUnknown = "outcome_unknown" // may or may not have happened
+	ErrTypeStoreFull      = "store_full"      // no space left for another blob
+	ErrTypeQuota          = "snapshot_quota"  // a snapshot would be larger than allowed
+	ErrTypeSnapshot       = "snapshot"        // missing or damaged: nobody can go on from it
 	ErrTypeInternal       = "internal"
 )
 
@@ -131,10 +135,15 @@ func (f failing) classify(err error) (kind, hint string, retry bool) {
 		return ErrTypeSeed, "see auth.json in the session's folder on the host; --discard gives up what cannot be saved", false
 	case errors.As(err, &seed):
 		return seedKind(seed.name, err)
+	case errors.Is(err, snapshots.ErrQuota):
+		return ErrTypeQuota, "leave out what can be made again with --snapshot-exclude, or raise snapshots.max_bytes in the workers' config", false
+	case errors.Is(err, snapshots.ErrMissing), errors.Is(err, snapshots.ErrRotten),
+		errors.Is(err, snapshots.ErrIncomplete), errors.Is(err, snapshots.ErrNotFound):
+		return ErrTypeSnapshot, "see `ctl snapshot list` for another one, and `ctl snapshot check` for what is wrong with it", false
+	case errors.Is(err, snapshots.ErrCondemned):
+		return ErrTypeStore, "", true
 	case storeFailed(err):
 		return storeKind(err)
-	case errors.Is(err, snapshots.ErrIncomplete):
-		return ErrTypeStore, "", true
 	case errors.Is(err, seeds.ErrNotWiped), errors.Is(err, seeds.ErrNotPlanted):
 		return ErrTypeInternal, "", true
 	case errors.Is(err, hostexec.ErrUnsupported):
@@ -182,6 +191,8 @@ func storeKind(err error) (kind, hint string, retry bool) {
 		return ErrTypeStore, "give this worker the identity that the store's blobs are encrypted for (identity in its config)", false
 	case errors.Is(err, store.ErrOtherStore):
 		return ErrTypeStore, "all workers must be given the same store", false
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return ErrTypeStoreFull, "make room where the store is; `ctl snapshot prune` frees what nothing needs any more", true
 	case errors.Is(err, store.ErrUnreachable):
 		return ErrTypeStore, "check the store's URL and that this worker can reach it", true
 	}

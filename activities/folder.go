@@ -31,6 +31,8 @@ type folderMark struct {
 	// Left is the snapshot that was made of what lay here before; see
 	// PrepareSessionResult.
 	Left string
+	// From is the snapshot that was brought here.
+	From string
 	// Parked says that nothing has run here since Snapshot was taken, which
 	// holds all that was worth keeping; it is empty where nothing was.
 	Parked   bool
@@ -55,11 +57,10 @@ func (m folderMark) text() string {
 		ref, _ := json.Marshal(m.Seed) // never fails, and has no line break
 		fmt.Fprintf(&b, "%s %s\n", map[bool]string{false: "seed", true: "brokered"}[m.Brokered], ref)
 	}
-	if m.Restored != "" {
-		fmt.Fprintf(&b, "restored %s\n", m.Restored)
-	}
-	if m.Left != "" {
-		fmt.Fprintf(&b, "left %s\n", m.Left)
+	for _, line := range []struct{ word, value string }{{"restored", m.Restored}, {"from", m.From}, {"left", m.Left}} {
+		if line.value != "" {
+			fmt.Fprintf(&b, "%s %s\n", line.word, line.value)
+		}
 	}
 	if m.Parked {
 		fmt.Fprintf(&b, "parked %s\n", m.Snapshot)
@@ -89,6 +90,8 @@ func parseMark(text string) (m folderMark) {
 			}
 		case "restored":
 			m.Restored = value
+		case "from":
+			m.From = value
 		case "left":
 			m.Left = value
 		case "parked":

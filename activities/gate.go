@@ -3,6 +3,7 @@ package activities
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -19,9 +20,12 @@ const ErrTypeBusy = "busy"
 const (
 	movesPerWorker = 4
 	movesPerHost   = 2
-	movesWaiting   = 8
-	busyPause      = 3 * time.Second
+	movesWaiting   = 16
 )
+
+// busyPause is how long somebody stays away for whom there is no place to wait:
+// long, since his attempts are counted, and not as long as the next one's.
+func busyPause() time.Duration { return 10*time.Second + rand.N(30*time.Second) }
 
 // A gate lets only so many pass at once, in all and to one host.
 type gate struct {
@@ -76,6 +80,6 @@ func (g *gate) enter(ctx context.Context, host HostSpec) (done func(), err error
 func busy(host string) error {
 	msg := fmt.Sprintf("this worker moves as many snapshots as it can; that of host %s waits", host)
 	return temporal.NewApplicationErrorWithOptions(msg, ErrTypeBusy, temporal.ApplicationErrorOptions{
-		NextRetryDelay: busyPause, Details: []any{Problem{Kind: ErrTypeBusy, Message: msg}},
+		NextRetryDelay: busyPause(), Details: []any{Problem{Kind: ErrTypeBusy, Message: msg}},
 	})
 }

@@ -45,7 +45,7 @@ func (k *talk) wipe(in WipeLeftoverInput, ask seedAnswer) (WipeLeftoverResult, e
 func (b *bed) exported(id string) map[string]string {
 	b.t.Helper()
 	var buf bytes.Buffer
-	if err := snapshots.Export(b.t.Context(), snapshots.OpenChunks(b.store, snapshots.ChunkOptions{}), id, &buf); err != nil {
+	if err := snapshots.Export(b.t.Context(), b.set.Sessions.Chunks, id, &buf); err != nil {
 		b.t.Fatalf("export %s: %v", id, err)
 	}
 	files := map[string]string{}

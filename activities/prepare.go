@@ -66,7 +66,7 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 		return out, fmt.Errorf("find the root folder: %w", err)
 	}
 	l := layoutOf(root, in.Claim.Session)
-	if in.Dir != "" && (in.Restore == nil || in.Restore.Snapshot == "") {
+	if in.Dir != "" && in.Restore.from() == "" {
 		if in.Dir, err = personsDir(ctx, h, in.Dir); err != nil {
 			return out, err
 		}

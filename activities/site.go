@@ -14,6 +14,7 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
+	"fairlead.dev/fairlead/snapshots"
 )
 
 // HostPool gives the host of a spec; *hostexec.Pool is one.
@@ -25,6 +26,8 @@ type HostPool interface {
 type Deps struct {
 	Pool  HostPool
 	Store *store.Store
+	// Chunks are the store's, one for a whole process; nil opens them.
+	Chunks *snapshots.Chunks
 	// Live may be nil: then nobody watches.
 	Live Live
 	// Codex is what the worker can bring to hosts; nil means nothing.
@@ -75,6 +78,9 @@ func New(d Deps) *Set {
 	}
 	if d.Now == nil {
 		d.Now = time.Now
+	}
+	if d.Chunks == nil && d.Store != nil {
+		d.Chunks = snapshots.OpenChunks(d.Store, snapshots.ChunkOptions{Logger: d.Logger})
 	}
 	s := &site{
 		Deps:     d,

@@ -1,7 +1,9 @@
 package activities
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 
 	"fairlead.dev/fairlead/snapshots"
 )
@@ -24,28 +26,21 @@ func (s *Snapshots) prune(ctx context.Context, in PruneSnapshotsInput) (PruneSna
 	if err != nil {
 		return out, err
 	}
-	bySession := map[string][]snapshots.Manifest{}
-	for _, m := range all {
-		if m.Complete {
-			bySession[m.Session] = append(bySession[m.Session], m)
-		}
-	}
-	for _, list := range bySession {
-		for i, m := range list[:len(list)-1] {
-			tooMany := in.Keep > 0 && len(list)-i > in.Keep
-			tooOld := in.MaxAge > 0 && s.Now().Sub(m.CreatedAt) > in.MaxAge
-			if !tooMany && !tooOld {
-				continue
+	policy := snapshots.Retention{Keep: cmp.Or(in.Keep, s.Deps.Snapshots.Keep), MaxAge: cmp.Or(in.MaxAge, s.Deps.Snapshots.MaxAge), Now: s.Now()}
+	for _, m := range snapshots.Retain(all, policy, nil) {
+		if !in.DryRun {
+			if err := snapshots.Delete(ctx, s.Store, m.ID); err != nil {
+				return out, fmt.Errorf("drop snapshot %s: %w", m.ID, err)
 			}
-			if !in.DryRun {
-				if err := snapshots.Delete(ctx, s.Store, m.ID); err != nil {
-					return out, err
-				}
-			}
-			out.Snapshots = append(out.Snapshots, m.ID)
 		}
+		out.Snapshots = append(out.Snapshots, m.ID)
 	}
-	return out, nil
+	report, err := s.Chunks.Prune(ctx, snapshots.Live(s.Chunks), snapshots.PruneOptions{DryRun: in.DryRun})
+	out.Packs, out.Condemned, out.Freed = report.Packs, report.Condemned, report.Freed
+	if report.Missing > 0 || report.Rotten > 0 {
+		s.Logger.Warn("snapshots are damaged", "missing_chunks", report.Missing, "rotten_packs", report.Rotten)
+	}
+	return out, err
 }
 
 // CheckSnapshots looks whether every snapshot that says it is complete can be
@@ -56,9 +51,28 @@ func (s *Snapshots) CheckSnapshots(ctx context.Context, in CheckSnapshotsInput) 
 	return out, f.failure(ctx, "check snapshots", err)
 }
 
-func (s *Snapshots) check(ctx context.Context, _ CheckSnapshotsInput) (CheckSnapshotsResult, error) {
+func (s *Snapshots) check(ctx context.Context, in CheckSnapshotsInput) (CheckSnapshotsResult, error) {
 	out := CheckSnapshotsResult{Problems: []string{}}
-	all, err := snapshots.List(ctx, s.Store, "")
-	out.Snapshots = len(all)
+	// What is needed is asked of each snapshot on its own: one whose lists
+	// cannot be read hides nothing of the others.
+	needed := func(ctx context.Context, yield func(snapshots.Digest) error) error {
+		_, _, err := snapshots.FindDamage(ctx, s.Chunks, yield)
+		return err
+	}
+	report, err := s.Chunks.Check(ctx, snapshots.CheckOptions{ReadData: in.ReadData}, needed)
+	if err != nil {
+		return out, err
+	}
+	n, damaged, err := snapshots.FindDamage(ctx, s.Chunks, report.Bad)
+	out.Snapshots, out.Chunks, out.Packs = n, report.Chunks, report.Packs
+	for _, d := range damaged {
+		out.Damaged = append(out.Damaged, d.ID)
+		text := fmt.Sprintf("snapshot %s cannot be restored: %v", d.ID, d.Problem)
+		if d.Count > 0 {
+			text += fmt.Sprintf(" (%d of its files, such as %s)", d.Count, d.Files[0])
+		}
+		out.Problems = append(out.Problems, text)
+	}
+	out.Problems = append(out.Problems, report.Problems...)
 	return out, err
 }

@@ -1,11 +1,13 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"path"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -104,26 +106,56 @@ func idOf(session string, at time.Time, of string) string {
 // takeOn makes a snapshot of a session's folder; nil where there is nothing
 // worth keeping. It returns once every byte was read back from the store.
 func (s *site) takeOn(ctx context.Context, h hostexec.Host, in taking, hide secrets) (*SnapshotBrief, error) {
-	work, own := in.Layout.WorkDir, ""
-	if in.Policy.Work == WorkNone || in.ownWork && !in.Layout.OwnWork {
-		work = ""
+	l, own := in.Layout, ""
+	if l.OwnWork && in.Policy.Work != WorkNone {
+		own = l.WorkDir // what a person had there before is no work of a session's
 	}
-	if in.Layout.OwnWork {
-		own = work // what a person had there before is no work of a session's
-	}
-	any, err := worthKeeping(ctx, h, in.Layout.CodexHome, own)
+	in.progress.step("looking")
+	any, err := worthKeeping(ctx, h, l.CodexHome, own)
 	if err != nil || !any {
 		return nil, err
 	}
-	spec := snapshots.ArchiveSpec{
-		ID: in.id, Session: in.Claim.Session, CodexHome: in.Layout.CodexHome, WorkDir: work,
-		ThreadID: in.ThreadID, CodexVersion: in.CodexVersion, Turn: in.Turn, Logger: s.Logger, Mask: hide.masker(),
+	spec := snapshots.TakeSpec{
+		ID: in.id, Session: in.Claim.Session, Parent: in.Parent, At: in.At, Facts: in.facts(), Trees: in.trees(),
+		Mask: hide.masker(), MaxBytes: cmp.Or(in.Policy.MaxBytes, s.Snapshots.MaxBytes), Logger: s.Logger,
+		Progress: func(p snapshots.Progress) {
+			in.progress.set(SnapshotProgress{Step: "taking", Entries: p.Entries, Files: p.ReadFiles, Bytes: p.ReadBytes})
+		},
 	}
-	m, err := snapshots.Archive(ctx, h, s.Store, spec)
+	if spec.Secrets, err = hide.fingerprints(s.Store); err != nil {
+		return nil, err
+	}
+	m, err := snapshots.Take(ctx, h, s.Chunks, spec)
 	if err != nil {
 		return nil, fmt.Errorf("keep its work and conversation: %w", err)
 	}
 	return briefOf(m), nil
+}
+
+// trees are the folders that are kept. A person's folder may hold ours, with
+// what all the other sessions there have.
+func (in taking) trees() []snapshots.TreeSpec {
+	l := in.Layout
+	all := []snapshots.TreeSpec{snapshots.RolloutsOf(l.CodexHome)}
+	if in.Policy.Work == WorkNone || in.ownWork && !l.OwnWork {
+		return all
+	}
+	work := snapshots.WorkOf(l.WorkDir, in.Policy.Work, in.Policy.Exclude)
+	if ours, inside := strings.CutPrefix(l.Root, strings.TrimSuffix(l.WorkDir, "/")+"/"); inside {
+		work.Skip = func(p string) bool { return p == ours }
+	}
+	return append(all, work)
+}
+
+func (in taking) facts() snapshots.Facts {
+	t := in.Thread
+	return snapshots.Facts{
+		ThreadID: in.ThreadID, Turn: in.Turn, Running: in.Running, CWD: cmp.Or(t.CWD, in.Layout.WorkDir),
+		Sandbox: t.Sandbox, Permissions: t.Permissions, ApprovalPolicy: t.ApprovalPolicy, Model: t.Model, Effort: t.Effort,
+		CodexVersion: in.CodexVersion, Host: in.Claim.Host.Name, Labels: in.Labels,
+		Incarnation: in.Cursor.Incarnation, Offset: in.Cursor.Offset, Generation: in.Claim.Generation,
+		Work: in.Policy.Work, Exclude: in.Policy.Exclude, Left: in.left,
+	}
 }
 
 func briefOf(m snapshots.Manifest) *SnapshotBrief {
@@ -135,7 +167,22 @@ func (s *site) manifest(ctx context.Context, id string) (snapshots.Manifest, err
 	return snapshots.Read(ctx, s.Store, id)
 }
 
-// bring restores a snapshot into folders that are not there yet.
+// bring restores a snapshot into folders that are not there yet, or were made
+// by an attempt to bring this one.
 func (s *Sessions) bring(ctx context.Context, h hostexec.Host, l Layout, in PrepareSessionInput, fence hostexec.Fence, p *progress) error {
-	return fmt.Errorf("snapshots cannot be restored yet: %w", hostexec.ErrUnsupported)
+	done, err := s.brings.enter(ctx, in.Claim.Host)
+	if err != nil {
+		return err
+	}
+	defer done()
+	p.step("restoring")
+	_, err = snapshots.Restore(ctx, h, s.Chunks, in.Restore.Snapshot, snapshots.RestoreSpec{
+		Dirs:  map[string]string{snapshots.Rollouts: l.CodexHome, snapshots.Work: l.WorkDir},
+		Fence: &fence, Logger: s.Logger,
+		Progress: func(now snapshots.Progress) {
+			p.set(SnapshotProgress{Step: "restoring", Entries: now.Entries, Files: now.ReadFiles, Bytes: now.ReadBytes})
+		},
+	})
+	p.step("planting")
+	return err
 }

@@ -72,6 +72,7 @@ type Facts struct {
 	Generation     int64             `json:"generation,omitempty"`
 	Work           string            `json:"work,omitempty"` // the work folder's policy: none, git or full
 	Exclude        []string          `json:"exclude,omitempty"`
+	Left           bool              `json:"left,omitempty"` // of what a session had left on a host that it went away from
 }
 
 // A Tree is one of a snapshot's folders.

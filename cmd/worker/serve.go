@@ -25,6 +25,7 @@ import (
 	"fairlead.dev/fairlead/internal/config"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/internal/version"
+	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -64,7 +65,9 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, log *slog.
 	if err != nil {
 		return err
 	}
-	opts.Store, opts.Hub, opts.Sessions, opts.Status, opts.Logger = blobs, hub, temporal, who.get, log
+	// One for the whole process: what it knows of the index is for all of us.
+	chunks := snapshots.OpenChunks(blobs, snapshots.ChunkOptions{Logger: log})
+	opts.Store, opts.Chunks, opts.Hub, opts.Sessions, opts.Status, opts.Logger = blobs, chunks, hub, temporal, who.get, log
 	server, err := api.Serve(opts)
 	if err != nil {
 		return err
@@ -102,7 +105,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, log *slog.
 	})
 	defer pool.Close()
 	set := activities.New(activities.Deps{
-		Pool: pool, Store: blobs, Live: hub, Codex: activities.NewCodexSource(conf.Codex.Source),
+		Pool: pool, Store: blobs, Chunks: chunks, Live: hub, Codex: activities.NewCodexSource(conf.Codex.Source),
 		APIAddress: address, Temporal: c, WatchEvery: conf.Limits.Watch, Logger: log, Lag: metrics.lag(), MaxLine: conf.Limits.Line,
 		TokenEndpoint: unlessOwn(conf.Seeds.TokenEndpoint, config.TokenEndpoint), Issuer: unlessOwn(conf.Seeds.Issuer, config.Issuer), Unprotected: conf.Seeds.Unprotected,
 		Snapshots: activities.SnapshotLimits{Keep: conf.Snapshots.Keep, MaxAge: conf.Snapshots.MaxAge, MaxBytes: conf.Snapshots.MaxBytes},

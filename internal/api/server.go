@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/snapshots"
 )
 
 // Options say how a Server is reached and what it shows.
@@ -30,7 +31,9 @@ type Options struct {
 	// Where it is empty none is asked for.
 	Token string
 
-	Store    *store.Store
+	Store *store.Store
+	// Chunks are the store's, one for a whole process; nil opens them.
+	Chunks   *snapshots.Chunks
 	Hub      *Hub
 	Sessions Sessions
 	// Status is asked at every request for it.
@@ -70,6 +73,9 @@ func Serve(opts Options) (*Server, error) {
 	}
 	if opts.Alive <= 0 {
 		opts.Alive = 15 * time.Second
+	}
+	if opts.Chunks == nil {
+		opts.Chunks = snapshots.OpenChunks(opts.Store, snapshots.ChunkOptions{Logger: opts.Logger})
 	}
 	s := &Server{opts: opts, log: opts.Logger, served: make(chan struct{}), token: sha256.Sum256([]byte(opts.Token))}
 	if err := s.listen(); err != nil {

@@ -106,7 +106,7 @@ func (s *Server) exportSnapshot(w http.ResponseWriter, r *http.Request) {
 	h.Set("Trailer", trailerDigest+", "+trailerError)
 	out := &tellingWriter{w: w, rc: http.NewResponseController(w), sum: sha256.New()}
 	buf := bufio.NewWriterSize(out, 256<<10)
-	err := snapshots.Export(r.Context(), snapshots.OpenChunks(s.opts.Store, snapshots.ChunkOptions{Logger: s.log}), id, buf)
+	err := snapshots.Export(r.Context(), s.opts.Chunks, id, buf)
 	if err == nil {
 		err = buf.Flush()
 	}

@@ -35,8 +35,9 @@ func (b *bench) take(session string, at time.Time, n int) snapshots.Manifest {
 			b.Fatal(err)
 		}
 	}
-	m, err := snapshots.Archive(context.Background(), h, b.store, snapshots.ArchiveSpec{
-		ID: snapshots.NewID(session, at), Session: session, WorkDir: dir, ThreadID: "t", CodexVersion: "0.1", Turn: 1})
+	m, err := snapshots.Take(context.Background(), h, snapshots.OpenChunks(b.store, snapshots.ChunkOptions{}), snapshots.TakeSpec{
+		ID: snapshots.NewID(session, at), Session: session, Trees: []snapshots.TreeSpec{snapshots.WorkOf(dir, snapshots.WorkFull, nil)},
+		Facts: snapshots.Facts{ThreadID: "t", CodexVersion: "0.1", Turn: 1}})
 	if err != nil {
 		b.Fatal(err)
 	}

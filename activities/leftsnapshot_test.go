@@ -1,0 +1,182 @@
+package activities
+
+import (
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/seeds"
+	"fairlead.dev/fairlead/snapshots"
+)
+
+// A session was parked and came up elsewhere: what it left is in its snapshot
+// already, and goes without another one.
+func TestAParkedFolderGoesWithoutAnotherSnapshot(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.worked("parted")
+	one := k.parked(1, "")
+	out, err := k.wipe(k.leave(false), knows(SeedNow{Generation: 1, Ref: k.seed}))
+	if err != nil || !out.Wiped || !out.Removed || out.Archive != one.ID {
+		t.Errorf("wiped %+v, %v", out, err)
+	}
+	all, err := snapshots.List(t.Context(), b.store, "parted")
+	if err != nil || len(all) != 1 {
+		t.Errorf("there are %d snapshots, %v", len(all), err)
+	}
+}
+
+// Whoever cleans up behind a session does nothing to the one that has come back
+// to the same host, whenever he comes.
+func TestWhoCleansUpLeavesTheSessionAloneThatIsBack(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.worked("returned")
+	in := k.leave(false) // as generation 1, which was lost here
+	ask := knows(SeedNow{Generation: 1, Ref: k.seed})
+	k.claim.Generation = 1
+	if _, err := k.up(k.spec, RestoreSpec{}); err != nil {
+		t.Fatal(err)
+	}
+	k.job()
+	if out, err := k.wipe(in, ask); err != nil || !out.Wiped || !out.Removed || len(out.Survivors) > 0 {
+		t.Errorf("cleaned up: %+v, %v", out, err)
+	}
+	// One who looked before the session came is refused by the host itself.
+	late := in.Claim.behind(in.Generation).fence(k.layout.Dir, 1)
+	if err := writeMark(t.Context(), b.host(), k.layout, folderMark{Generation: 1}, false, late); kindOfError(failing{}.failure(t.Context(), "mark", err)) != ErrTypeFenced {
+		t.Errorf("a late one was let in: %v", err)
+	}
+	rec, err := k.set.Seeds.recoverSeed(t.Context(), RecoverSeedInput{Seed: *k.seed, Claim: in.Claim.behind(1), Generation: 1}, 1, secrets{})
+	if err != nil || !rec.Absent || rec.Saved != nil {
+		t.Errorf("recovered: %+v, %v", rec, err)
+	}
+	if k.planted() == "" || marked("returned") == 0 {
+		t.Error("the session that is back was ended")
+	}
+}
+
+// Work that can be kept nowhere stays where it is, without its credential.
+func TestALeftoverThatIsTooLargeStays(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	b.set.Sessions.Snapshots.MaxBytes = 10
+	k := b.worked("large")
+	out, err := k.wipe(k.leave(false), knows(SeedNow{Generation: 1, Ref: k.seed}))
+	if err != nil || !out.Wiped || out.Removed || out.Kept != k.layout.Dir || out.Archive != "" {
+		t.Errorf("wiped %+v, %v", out, err)
+	}
+	if got := k.sh(`cat "$1/work.txt"`, k.layout.WorkDir); got != "precious\n" || k.planted() != "" {
+		t.Errorf("the work is %q, and there is %s", got, k.planted())
+	}
+	in := k.parking(1, "")
+	if _, err := b.set.Sessions.take(t.Context(), in.TakeSnapshotInput, secrets{}, nil); kindOfError(failing{}.failure(t.Context(), "take", err)) != ErrTypeQuota {
+		t.Errorf("taken although it is too large: %v", err)
+	}
+}
+
+// A person's own folder is kept as the policy says, and never removed; what else
+// of ours lies in it is none of the session's.
+func TestAPersonsFolderIsKeptByPolicyAndStays(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	dir := b.sh(`mkdir -p "$HOME/mine/src" && echo mine >"$HOME/mine/src/a" && printf %s "$HOME/mine"`)
+	b.spec.Name, b.spec.Root = "inside", dir+"/.ours"
+	b.sh(`mkdir -p "$2" && ln -s "$1/.fairlead/codex" "$2/codex"`, b.sh(`printf %s "$HOME"`), b.spec.Root)
+	k := b.prepared("guest", dir, "danger-full-access", b.plantable(scriptedmodel.Serve(t, `rules: []`)))
+	k.state.ThreadID = "01900000-0000-7000-8000-000000000001"
+	k.sh(`mkdir -p "$1/sessions/2026" && echo '{}' >"$1/sessions/2026/rollout-x.jsonl"`, k.layout.CodexHome)
+	one := k.parked(1, "")
+	files := b.exported(one.ID)
+	if files["work/src/a"] != "mine\n" {
+		t.Errorf("kept %v", files)
+	}
+	for name := range files {
+		if len(name) > 10 && name[:10] == "work/.ours" {
+			t.Errorf("our own %s is kept as the person's", name)
+		}
+	}
+	out, err := k.up(k.spec, RestoreSpec{Snapshot: one.ID, Warm: 1})
+	if err != nil || out.Restored != RestoredWarm || out.Layout.WorkDir != dir || out.Layout.OwnWork {
+		t.Errorf("warm: %+v, %v", out, err)
+	}
+	// Restored it never goes over the person's folder.
+	b.sh(`echo changed >"$1/src/a"`, dir)
+	out, err = k.up(k.spec, RestoreSpec{Snapshot: one.ID})
+	if err != nil || !out.Layout.OwnWork || b.sh(`cat "$1/src/a" "$2/src/a"`, dir, out.Layout.WorkDir) != "changed\nmine\n" {
+		t.Errorf("restored: %+v, %v", out, err)
+	}
+}
+
+// A key that a person replaced is still a secret, in what was printed before.
+func TestAReplacedKeyIsMaskedToo(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.worked("replaced")
+	const newer = "sk-made-up-replaced-0Zb4kQ"
+	bundle, err := seeds.Load(t.Context(), b.store, k.seed.Blob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := bundle.WithAuth([]byte(`{"OPENAI_API_KEY":"` + newer + `"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref, err := seeds.Save(t.Context(), b.store, k.seed.Name, 2, next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.seed = &SeedRef{Name: ref.Name, Generation: ref.Generation, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind)}
+	k.sh(`printf '%s %s\n' "$2" "$3" >"$1/both.txt"`, k.layout.WorkDir, madeUpKey, newer)
+	if got, want := b.exported(k.parked(1, "").ID)["work/both.txt"], "************************** ************************** \n"; len(got) != len(madeUpKey)+len(newer)+2 || got == want || !onlyStars(got) {
+		t.Errorf("kept %q", got)
+	}
+}
+
+func onlyStars(s string) bool {
+	for _, c := range s {
+		if c != '*' && c != ' ' && c != '\n' {
+			return false
+		}
+	}
+	return true
+}
+
+// Retention drops, pruning frees, checking finds: the newest of a session stays
+// whatever the policy says.
+func TestSnapshotsArePrunedAndChecked(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.worked("pruned")
+	var ids []string
+	for n := 1; n <= 3; n++ {
+		k.sh(`echo "$2" >"$1/work.txt"`, k.layout.WorkDir, string(rune('0'+n)))
+		in := k.parking(n, "")
+		in.At = time.Now().Add(time.Duration(n-4) * time.Hour).Truncate(time.Second)
+		got, err := b.set.Sessions.take(t.Context(), in.TakeSnapshotInput, secrets{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, got.ID)
+	}
+	dry, err := b.set.Snapshots.prune(t.Context(), PruneSnapshotsInput{Keep: 1, DryRun: true})
+	if err != nil || len(dry.Snapshots) != 2 {
+		t.Errorf("would prune %+v, %v", dry, err)
+	}
+	out, err := b.set.Snapshots.prune(t.Context(), PruneSnapshotsInput{MaxAge: time.Minute})
+	if err != nil || len(out.Snapshots) != 2 || out.Snapshots[0] != ids[0] || out.Snapshots[1] != ids[1] {
+		t.Errorf("pruned %+v, %v; there were %v", out, err, ids)
+	}
+	seen, err := b.set.Snapshots.check(t.Context(), CheckSnapshotsInput{ReadData: true})
+	if err != nil || seen.Snapshots != 1 || seen.Chunks == 0 || seen.Packs == 0 || len(seen.Damaged) > 0 {
+		t.Errorf("checked %+v, %v", seen, err)
+	}
+	packs, err := b.store.List(t.Context(), "snapshots/packs/")
+	if err != nil || len(packs) == 0 {
+		t.Fatalf("%d packs, %v", len(packs), err)
+	}
+	for _, p := range packs {
+		if err := b.store.Delete(t.Context(), p.Key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := b.another()
+	seen, err = again.set.Snapshots.check(t.Context(), CheckSnapshotsInput{})
+	if err != nil || len(seen.Damaged) != 1 || seen.Damaged[0] != ids[2] || len(seen.Problems) == 0 {
+		t.Errorf("checked what is damaged: %+v, %v", seen, err)
+	}
+}

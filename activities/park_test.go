@@ -1,0 +1,476 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/snapshots"
+)
+
+// elsewhere is another host for the same worker: another root of a machine
+// that has codex already, with nothing of a session in it.
+func (b *bed) elsewhere(name string) HostSpec {
+	b.t.Helper()
+	other := b.spec
+	root, err := hostexec.Root(b.t.Context(), b.host(), b.spec)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	other.Name, other.Root = name, root+"-"+name
+	b.sh(`mkdir -p "$2" && ln -s "$1/codex" "$2/codex"`, root, other.Root)
+	b.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		b.host().Run(ctx, hostexec.Command{Script: `rm -rf -- "$1"`, Args: []string{other.Root}})
+	})
+	return other
+}
+
+// parking is what a workflow asks for when the session is to be parked.
+func (k *talk) parking(n int, parent string) ParkSessionInput {
+	in := ParkSessionInput{Incarnation: k.incarnation, Seq: k.state.Seq}
+	in.Claim, in.Layout, in.Seed = k.next(), k.layout, k.seed
+	in.Policy = SnapshotPolicy{Work: WorkFull}
+	in.N, in.At, in.Parent = n, time.Now().Truncate(time.Second), parent
+	in.ThreadID, in.CodexVersion, in.Turn, in.Cursor = k.state.ThreadID, k.state.CodexVersion, k.turn, k.state.Cursor
+	in.Thread = ThreadSpec{CWD: k.layout.WorkDir, Sandbox: "danger-full-access", ApprovalPolicy: "on-request", Model: "gpt-5.5"}
+	return in
+}
+
+func (k *talk) park(in ParkSessionInput) (ParkSessionResult, error) {
+	hide, err := k.set.Sessions.hiding(k.t.Context(), in.Seed)
+	if err != nil {
+		return ParkSessionResult{}, err
+	}
+	out, err := k.set.Sessions.park(k.t.Context(), in, 1, hide, nil)
+	return out, failing{hide: hide.all, epoch: in.Claim.epoch(1)}.failure(k.t.Context(), "park", err)
+}
+
+// parked parks and looks at what must be so afterwards.
+func (k *talk) parked(n int, parent string) *SnapshotBrief {
+	k.t.Helper()
+	out, err := k.park(k.parking(n, parent))
+	if err != nil || !out.Wiped || out.Snapshot == nil {
+		k.t.Fatalf("parked %+v, %v", out, err)
+	}
+	if left := k.planted(); left != "" || marked(k.claim.Session) != 0 {
+		k.t.Errorf("parked, and there are %s and %d processes", left, marked(k.claim.Session))
+	}
+	return out.Snapshot
+}
+
+// up prepares the session on a host as its next generation.
+func (k *talk) up(on HostSpec, from RestoreSpec) (PrepareSessionResult, error) {
+	k.claim.Host, k.spec = on, on
+	k.claim.Generation++
+	in := PrepareSessionInput{Claim: k.next(), Seed: k.seed, Sandbox: "danger-full-access", Restore: &from}
+	out, err := k.prepare(in)
+	if err == nil {
+		k.layout, k.permissions = out.Layout, out.Permissions
+		if again, aerr := k.prepare(in); aerr != nil || again != out {
+			k.t.Errorf("prepared again: %+v, %v; at first %+v", again, aerr, out)
+		}
+	}
+	return out, err
+}
+
+// answers has the session answer one message.
+func (k *talk) answers(text string) string {
+	k.t.Helper()
+	k.start()
+	out := k.pump(conversation.TurnEnded, k.message(text))
+	if out.Pump.Turn.Status != "completed" {
+		k.t.Fatalf("turn %+v", out.Pump.Turn)
+	}
+	return out.Pump.Turn.FinalText
+}
+
+const wanderer = `
+rules:
+  - when: {turn: 1}
+    steps:
+      - - shell: 'echo one >made.txt; mkdir empty; ln -s nowhere dangling; chmod 750 made.txt'
+      - say: "hello Ada"
+  - when: {turn: 3}
+    steps:
+      - - shell: 'cat made.txt; echo three >>made.txt'
+      - say: "I am in {{ .LastToolOutput }}"
+  - reply: "first you said {{ .FirstUser }}, then {{ .LastUser }}"
+`
+
+// A session goes from one host to another and back. The thread is resumed by its
+// id, the model sees the history, the files are as they were; and where it was
+// before, nothing of the older state is used.
+func TestASessionGoesElsewhereAndBack(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	first := b.spec
+	second := b.elsewhere("second")
+	k := b.prepared("wanderer", "", "danger-full-access", b.plantable(scriptedmodel.Serve(t, wanderer)))
+	k.answers("I am Ada")
+	one := k.parked(1, "")
+
+	// Warm: what is there is used, nothing travels.
+	inode := func() string { return k.sh(`ls -di "$1/sessions"`, k.layout.CodexHome) }
+	was := inode()
+	out, err := k.up(first, RestoreSpec{Snapshot: one.ID, Warm: 1})
+	if err != nil || out.Restored != RestoredWarm || inode() != was {
+		t.Fatalf("warm: %+v, %v", out, err)
+	}
+	if got := k.answers("and now?"); got != "first you said I am Ada, then and now?" {
+		t.Errorf("the model saw %q", got)
+	}
+	two := k.parked(2, one.ID)
+	// What lies here is of two turns, and codex's index knows them.
+	k.sh(`: >"$1/of-two-turns"`, k.layout.CodexHome)
+	left := k.layout
+
+	out, err = k.up(second, RestoreSpec{Snapshot: two.ID, Warm: 2})
+	if err != nil || out.Restored != RestoredSnapshot || out.ThreadID != k.state.ThreadID || out.Layout.Dir == left.Dir {
+		t.Fatalf("elsewhere: %+v, %v", out, err)
+	}
+	if got := k.sh(`cd "$1" && cat made.txt && stat -c %a made.txt && readlink dangling && ls -A`, k.layout.WorkDir); got != "one\n750\nnowhere\ndangling\nempty\nmade.txt\n" {
+		t.Errorf("the work there is %q", got)
+	}
+	if got := k.answers("where are you?"); !strings.Contains(got, "one") {
+		t.Errorf("it is somewhere else: %q", got)
+	}
+	three := k.parked(3, two.ID)
+
+	// Back: what was left there is older than the thread, and is not used.
+	out, err = k.up(first, RestoreSpec{Snapshot: three.ID, Warm: 3})
+	if err != nil || out.Restored != RestoredSnapshot || out.Left != "" {
+		t.Fatalf("back: %+v, %v", out, err)
+	}
+	if got := k.sh(`ls "$1"; cat "$2/made.txt"`, k.layout.CodexHome, k.layout.WorkDir); strings.Contains(got, "of-two-turns") || !strings.HasSuffix(got, "one\nthree\n") {
+		t.Errorf("it works in what is older: %q", got)
+	}
+	thread := k.state.ThreadID
+	if got := k.answers("who am I?"); got != "first you said I am Ada, then who am I?" || k.state.ThreadID != thread {
+		t.Errorf("the model saw %q in thread %s, which was %s", got, k.state.ThreadID, thread)
+	}
+	// One rollout, with all four turns.
+	rollouts := k.sh(`cd "$1/sessions" && find . -type f | wc -l; cat */*/*/rollout-*.jsonl`, k.layout.CodexHome)
+	if !strings.HasPrefix(strings.TrimSpace(rollouts), "1\n") {
+		t.Errorf("there are rollouts: %.10s", rollouts)
+	}
+	for _, said := range []string{"I am Ada", "and now?", "where are you?", "who am I?"} {
+		if !strings.Contains(rollouts, said) {
+			t.Errorf("%q is not in the rollout", said)
+		}
+	}
+	k.fork(first, two)
+}
+
+// fork goes on from an older snapshot as another session.
+func (k *talk) fork(on HostSpec, from *SnapshotBrief) {
+	k.t.Helper()
+	f := &talk{bed: k.bed, claim: Claim{Session: "forked", Generation: 0}, seed: k.seed}
+	k.t.Cleanup(f.kill)
+	if _, err := f.up(on, RestoreSpec{Snapshot: from.ID}); kindOfError(err) != ErrTypeBadInput {
+		k.t.Errorf("another session's snapshot was taken for its own: %v", err)
+	}
+	out, err := f.up(on, RestoreSpec{Snapshot: from.ID, Fork: true})
+	if err != nil || out.ThreadID != k.state.ThreadID || out.Layout.Dir == k.layout.Dir {
+		k.t.Errorf("forked: %+v, %v", out, err)
+	}
+	if got := f.sh(`cat "$1/made.txt"`, f.layout.WorkDir); got != "one\n" {
+		k.t.Errorf("the fork's work is %q", got)
+	}
+}
+
+// A dying worker is one that does nothing any more after so many things that it
+// asked of its host.
+type dyingPool struct {
+	HostPool
+	left atomic.Int64
+}
+
+type dyingHost struct {
+	hostexec.Host
+	pool *dyingPool
+}
+
+var errDied = errors.New("the worker died")
+
+func (p *dyingPool) Host(spec hostexec.Spec) (hostexec.Host, error) {
+	h, err := p.HostPool.Host(spec)
+	return &dyingHost{h, p}, err
+}
+
+func (h *dyingHost) Run(ctx context.Context, c hostexec.Command) (hostexec.Result, error) {
+	if h.pool.left.Add(-1) < 0 {
+		return hostexec.Result{}, errDied
+	}
+	return h.Host.Run(ctx, c)
+}
+
+func (h *dyingHost) Start(ctx context.Context, c hostexec.Command) (hostexec.Stream, error) {
+	if h.pool.left.Add(-1) < 0 {
+		return nil, errDied
+	}
+	return h.Host.Start(ctx, c)
+}
+
+// dies makes the bed's worker one that may die.
+func (b *bed) dies() *dyingPool {
+	p := &dyingPool{HostPool: b.pool}
+	b.set.Sessions.Pool = p
+	b.t.Cleanup(func() { p.left.Store(1 << 40) })
+	return p
+}
+
+// worked is a session that has a thread and did some work, without codex.
+func (b *bed) worked(id string) *talk {
+	k := b.prepared(id, "", "danger-full-access", b.plantable(scriptedmodel.Serve(b.t, `rules: []`)))
+	k.state.ThreadID = "01900000-0000-7000-8000-000000000001"
+	k.sh(`mkdir -p "$1/sessions/2026/11/22" && echo '{"type":"session_meta"}' >"$1/sessions/2026/11/22/rollout-x.jsonl"
+echo precious >"$2/work.txt"`, k.layout.CodexHome, k.layout.WorkDir)
+	return k
+}
+
+// Killed after any step, and tried again: what is wiped is in the store by then,
+// and in the end all is as if nothing had happened.
+func TestParkingKilledAnywhereLosesNothing(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.worked("parker")
+	k.job()
+	in := k.parking(1, "")
+	pool := b.dies()
+	for step := int64(0); ; step++ {
+		pool.left.Store(step)
+		out, err := k.park(in)
+		pool.left.Store(1 << 40)
+		gone := k.planted() == ""
+		_, kept := snapshots.Read(t.Context(), b.store, snapshotID("parker", in.At, 1, 1))
+		if gone && kept != nil {
+			t.Fatalf("after %d steps the credential is gone, and there is no snapshot: %v", step, kept)
+		}
+		if err == nil {
+			if !gone || out.Snapshot == nil || marked("parker") != 0 {
+				t.Errorf("parked %+v", out)
+			}
+			if step < 6 {
+				t.Errorf("only %d steps: nothing was tried", step)
+			}
+			break
+		}
+		if !errors.Is(err, errDied) && !strings.Contains(err.Error(), errDied.Error()) {
+			t.Fatalf("after %d steps: %v", step, err)
+		}
+	}
+	if files := b.exported(snapshotID("parker", in.At, 1, 1)); files["work/work.txt"] != "precious\n" || len(files["rollouts/sessions/2026/11/22/rollout-x.jsonl"]) == 0 {
+		t.Errorf("kept: %v", files)
+	}
+	if out, err := k.park(in); err != nil || out.Snapshot == nil {
+		t.Errorf("parked again: %+v, %v", out, err)
+	}
+	// Somebody removed the folder: what was kept of it counts all the same.
+	b.sh(sweep, k.layout.Dir)
+	if out, err := k.park(in); err != nil || out.Snapshot == nil {
+		t.Errorf("parked with the folder gone: %+v, %v", out, err)
+	}
+	in.N = 2
+	if out, err := k.park(in); kindOfError(err) != ErrTypeFolderGone {
+		t.Errorf("parked what is not there: %+v, %v", out, err)
+	}
+}
+
+// The same for coming back: it never works in half of a snapshot.
+func TestRestoringKilledAnywhereIsWholeInTheEnd(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.worked("returner")
+	one := k.parked(1, "")
+	other := b.elsewhere("returned")
+	pool := b.dies()
+	in := PrepareSessionInput{Claim: k.claim, Seed: k.seed, Sandbox: "danger-full-access", Restore: &RestoreSpec{Snapshot: one.ID}}
+	in.Claim.Host, in.Claim.Generation = other, 2
+	k.spec = other
+	for step := int64(0); ; step++ {
+		in.Claim.Pump++
+		pool.left.Store(step)
+		out, err := k.prepare(in)
+		pool.left.Store(1 << 40)
+		if err == nil {
+			k.layout, k.claim = out.Layout, in.Claim
+			break
+		}
+		if !strings.Contains(err.Error(), errDied.Error()) {
+			t.Fatalf("after %d steps: %v", step, err)
+		}
+	}
+	if got := k.sh(`cat "$1/work.txt" "$2"/sessions/2026/11/22/rollout-x.jsonl`, k.layout.WorkDir, k.layout.CodexHome); got != "precious\n{\"type\":\"session_meta\"}\n" {
+		t.Errorf("restored %q", got)
+	}
+	if k.planted() == "" {
+		t.Error("there is no credential")
+	}
+}
+
+// The store cannot be written: nothing is wiped, and the session is not parked.
+func TestNothingIsWipedWhileTheStoreIsAway(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.worked("kept")
+	in := k.parking(1, "")
+	dir := strings.TrimPrefix(b.store.URL(), "file://")
+	if err := os.Rename(dir, dir+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := k.park(in); kindOfError(err) != ErrTypeStore && kindOfError(err) != ErrTypeSeed || out.Wiped {
+		t.Errorf("parked without a store: %+v, %v", out, err)
+	}
+	if k.planted() == "" || k.sh(`cat "$1/work.txt"`, k.layout.WorkDir) != "precious\n" {
+		t.Error("something went although nothing was kept")
+	}
+	if err := os.Rename(dir+".away", dir); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := k.park(in); err != nil || !out.Wiped || out.Snapshot == nil {
+		t.Errorf("parked %+v, %v", out, err)
+	}
+}
+
+// Somebody worked in the folder after it was parked, or it is of a generation
+// that nobody knows to be kept: it is not used, and kept before it goes.
+func TestAFolderThatIsNotAsItWasLeftIsKeptAndNotUsed(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.worked("stranger")
+	one := k.parked(1, "")
+	k.sh(`echo later >>"$1/work.txt"`, k.layout.WorkDir)
+	k.job() // which nobody of ours should have started
+	out, err := k.up(k.spec, RestoreSpec{Snapshot: one.ID, Warm: 1})
+	if err != nil || out.Restored != RestoredSnapshot || out.Left == "" || marked("stranger") != 0 {
+		t.Fatalf("up: %+v, %v", out, err)
+	}
+	if got := k.sh(`cat "$1/work.txt"`, k.layout.WorkDir); got != "precious\n" {
+		t.Errorf("the work is %q", got)
+	}
+	if m, err := snapshots.Read(t.Context(), b.store, out.Left); err != nil || !m.Left || b.exported(out.Left)["work/work.txt"] != "precious\nlater\n" {
+		t.Errorf("what was there is kept as %+v, %v", m, err)
+	}
+	// A host that was lost with a session at work: never parked, and back later.
+	k.sh(`echo unsaved >"$1/work.txt"`, k.layout.WorkDir)
+	out, err = k.up(k.spec, RestoreSpec{Snapshot: one.ID})
+	if err != nil || out.Restored != RestoredSnapshot || out.Left == "" || b.exported(out.Left)["work/work.txt"] != "unsaved\n" {
+		t.Errorf("back on a host that was lost: %+v, %v", out, err)
+	}
+	// What cannot be restored changes nothing.
+	k.sh(`echo again >"$1/work.txt"`, k.layout.WorkDir)
+	if _, err := k.up(k.spec, RestoreSpec{Snapshot: snapshotID("stranger", time.Now(), 1, 9)}); kindOfError(err) != ErrTypeSnapshot {
+		t.Errorf("restored from nothing: %v", err)
+	}
+	if got := k.sh(`cat "$1/work.txt"`, k.layout.WorkDir); got != "again\n" {
+		t.Errorf("the work went for nothing: %q", got)
+	}
+}
+
+// A message came when the session was just parked: it never left, and goes on
+// where it is, in its own generation; what it is left as then counts anew.
+func TestASessionThatWasParkedInTheLastMomentGoesOn(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.worked("moment")
+	one := k.parked(1, "")
+	again := PrepareSessionInput{Claim: k.next(), Seed: k.seed, Sandbox: "danger-full-access", Restore: &RestoreSpec{Snapshot: one.ID, Warm: 1}}
+	out, err := k.prepare(again)
+	if err != nil || out.Restored != RestoredWarm || out.Left != "" || out.Layout != k.layout || k.planted() == "" {
+		t.Fatalf("on again: %+v, %v", out, err)
+	}
+	// What it does now is in no snapshot: nobody takes the folder for parked.
+	k.sh(`echo more >>"$1/work.txt"`, k.layout.WorkDir)
+	wiped, err := k.wipe(k.leave(false), knows(SeedNow{Generation: 1, Ref: k.seed}))
+	if err != nil || wiped.Archive == one.ID || b.exported(wiped.Archive)["work/work.txt"] != "precious\nmore\n" {
+		t.Errorf("kept %+v, %v", wiped, err)
+	}
+}
+
+// Rollouts of a newer codex would be shown without their items.
+func TestAnOlderCodexIsRefused(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.worked("newer")
+	in := k.parking(1, "")
+	in.CodexVersion = "9.0.0"
+	out, err := k.park(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.up(k.spec, RestoreSpec{Snapshot: out.Snapshot.ID}); kindOfError(err) != ErrTypeCodexVersion {
+		t.Errorf("gone on with an older codex: %v", err)
+	}
+}
+
+// What any generation of the seed held is masked, and so is what codex has just
+// made of the login; nobody can read from the manifest what was looked for.
+func TestASnapshotHoldsNoSecretOfAnyGeneration(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.worked("masked")
+	k.sh(`printf 'key %s\n' "$2" >"$1/copied.txt"`, k.layout.WorkDir, madeUpKey)
+	got := k.parked(1, "")
+	files := b.exported(got.ID)
+	if want := "key " + strings.Repeat("*", len(madeUpKey)) + "\n"; files["work/copied.txt"] != want {
+		t.Errorf("kept %q", files["work/copied.txt"])
+	}
+	for name, text := range files {
+		if strings.Contains(text, madeUpKey) || strings.Contains(name, madeUpKey) || path.Base(name) == "auth.json" {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+	m, err := snapshots.Read(t.Context(), b.store, got.ID)
+	if err != nil || len(m.Secrets) == 0 || m.Masked == 0 {
+		t.Errorf("manifest %+v, %v", m, err)
+	}
+}
+
+// Only so many move at once, and of the others only a few keep a slot for that.
+func TestFewWaitForTheirTurnInASlot(t *testing.T) {
+	g := newGate(2, 1, 1)
+	one, err := g.enter(t.Context(), HostSpec{Name: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := make(chan func())
+	go func() {
+		done, err := g.enter(context.Background(), HostSpec{Name: "a"})
+		if err != nil {
+			t.Error(err)
+		}
+		waiting <- done
+	}()
+	await(t, "somebody to wait", func() bool { g.mu.Lock(); defer g.mu.Unlock(); return g.wait == 1 })
+	if _, err := g.enter(t.Context(), HostSpec{Name: "b"}); kindOfError(err) != ErrTypeBusy || appError(t, err).NonRetryable() || appError(t, err).NextRetryDelay() <= 0 {
+		t.Errorf("entered: %v", err)
+	}
+	one()
+	(<-waiting)()
+	done, err := g.enter(t.Context(), HostSpec{Name: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done()
+}
+
+func TestMarksAreReadAsTheyAreWritten(t *testing.T) {
+	for _, m := range []folderMark{
+		{Generation: 1},
+		{Generation: 7, Dir: "/home/a b/ü", Seed: &SeedRef{Name: "team", Generation: 2, Blob: "b", Kind: "chatgpt", Epoch: 4}, Restored: RestoredSnapshot, From: "s.snap-1", Left: "s.snap-2"},
+		{Generation: 7, Brokered: true, Seed: &SeedRef{Name: "team"}, Parked: true, Snapshot: "s.snap-3"},
+		{Generation: 7, Parked: true},
+	} {
+		got := parseMark(m.text())
+		if got.text() != m.text() || got.Generation != m.Generation || got.Dir != m.Dir || got.Parked != m.Parked || got.Snapshot != m.Snapshot || (m.Seed != nil) != (got.Seed != nil) || got.Seed != nil && *got.Seed != *m.Seed {
+			t.Errorf("%+v was read as %+v", m, got)
+		}
+	}
+	for _, torn := range []string{"", "generation", "generation 12", "generation x\n", "generation 0\n", "generation 5\nseed {\n", "generation 5\nparked s.sn"} {
+		if m := parseMark(torn); m.Generation != 0 || m.Parked {
+			t.Errorf("%q was read as %+v", torn, m)
+		}
+	}
+}
