@@ -139,7 +139,9 @@ func TestFilesThatChangeDoNotFailIt(t *testing.T) {
 			// are had when they are asked for again.
 			for round := 0; round < 5 || len(left) > 0 && round < 200; round++ {
 				entries := list(t, h, dir, hostexec.ListTreeOptions{})
-				names := paths(entries, func(e hostexec.TreeEntry) bool { return e.Kind == hostexec.RegularFile && !strings.HasPrefix(e.Path, "steady") })
+				names := paths(entries, func(e hostexec.TreeEntry) bool {
+					return e.Kind == hostexec.RegularFile && !strings.HasPrefix(e.Path, "steady")
+				})
 				for n := range steady {
 					if round < 5 || left[n] {
 						names = append(names, n)
@@ -292,4 +294,3 @@ func TestATreeIsReadUntilItsReaderFails(t *testing.T) {
 		}
 	}
 }
-

@@ -14,21 +14,19 @@ cd -- "$1/" || exit 1
 m=$2
 lacks() { echo "fairlead-fence: lacks $1" >&2; exit 96; }
 [ -e /dev/fd/0 ] || lacks "/dev/fd"
-{ sort -z && xargs -0 -r true; } </dev/null >/dev/null 2>&1 || lacks "sort -z or xargs -0"
 exec 5>&1
-if find . -maxdepth 0 -printf "" 2>/dev/null; then
-	how=gnu
-	look() {
-		xargs -0 -r sh -c 'exec find "$@" -maxdepth 0 -printf "%p//. %y %m %s %T@ %C@ %i %n %b %D %l\0"' sh
-		printf '///0\0'
-	}
+how=gnu
+if find -files0-from /dev/null -maxdepth 0 2>/dev/null; then # GNU, since 4.9
+	look() { find -files0-from - -maxdepth 0 -printf "%p//. $f\0"; }
+elif find . -maxdepth 0 -printf "" 2>/dev/null; then
+	look() { xargs -0 -r sh -c 'exec find "$@" -maxdepth 0 -printf "%p//. $f\0"' sh; }
 else
 	how=stat
-	look() {
-		xargs -0 -r stat -c "//$m%f %s %Y %Z %i %h %b %D/%y/%z/%N"
-		echo "//$m/0"
-	}
+	look() { xargs -0 -r stat -c "//$m%f %s %Y %Z %i %h %b %D/%y/%z/%N"; }
 fi
+f='%y %m %s %T@ %C@ %i %n %b %D %l'
+export f
+[ $how = gnu ] && end='///0\000' || end="//$m/0\n"
 case $(tar --version 2>/dev/null) in
 *GNU*)
 	echo gnu
@@ -38,6 +36,7 @@ case $(tar --version 2>/dev/null) in
 	}
 	;;
 *)
+	{ sort -z && xargs -0 -r true; } </dev/null >/dev/null 2>&1 || lacks "sort -z or xargs -0"
 	flat=
 	case $(tar --help 2>&1) in *--no-recursion*) flat=--no-recursion ;; esac
 	export m flat
@@ -50,4 +49,7 @@ esac
 		pack "$3"
 		echo "$m after $how" >&5
 	}
-} 3>&1 >/dev/null | sort -z | look
+} 3>&1 >/dev/null | sort -z | {
+	look
+	printf "$end"
+}

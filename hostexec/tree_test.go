@@ -86,7 +86,9 @@ func carry(t *testing.T, from, to hostexec.Host, src, dst string) {
 					return err
 				}
 				if n > 0 && bytes.Count(buf[:n], []byte{0}) == n {
-					err = errors.Join(out.Hole(int64(n)))
+					if err := out.Hole(int64(n)); err != nil {
+						return err
+					}
 				} else if _, bad := out.Write(buf[:n]); bad != nil {
 					return bad
 				}
