@@ -59,24 +59,25 @@ func benchTree(b *testing.B, dir string, opts hosttest.Options) {
 		run("rsync", "-a", "-e", shell, at+":"+dir+"/tree/", mirror)
 	}
 	rsync()
-	var took [3]time.Duration
+	// The best of each: what else the machine does is not what is asked for.
+	took := [3]time.Duration{time.Hour, time.Hour, time.Hour}
 	n := 0
 	for b.Loop() {
 		changeTree(b, dir+"/tree", n)
 		n++
 		began := time.Now()
 		rsync()
-		took[0] += time.Since(began)
+		took[0] = min(took[0], time.Since(began))
 		began = time.Now()
 		files, bytes, listed := captureTree(ctx, b, h, dir+"/tree", began)
-		took[1] += time.Since(began)
-		took[2] += listed
+		took[1] = min(took[1], time.Since(began))
+		took[2] = min(took[2], listed)
 		if files != 200 || bytes == 0 {
 			b.Fatalf("%d files of %d bytes", files, bytes)
 		}
 	}
 	for i, name := range []string{"rsync-ms", "capture-ms", "listing-ms"} {
-		b.ReportMetric(float64(took[i].Milliseconds())/float64(n), name)
+		b.ReportMetric(float64(took[i].Milliseconds()), name)
 	}
 	b.ReportMetric(float64(took[1])/float64(took[0]), "of-rsync")
 }
