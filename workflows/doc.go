@@ -11,7 +11,8 @@
 // # The life of a session
 //
 //	queued → preparing → starting → idle ⇄ running ⇄ waiting → closing → closed
-//	                          resuming    (codex is started again)
+//	                          resuming    (codex is started again, or a host is got again)
+//	                          parked      (it holds nothing; a message brings it back)
 //	                          interrupted (a turn was cut off, or codex cannot go on; a message tries again)
 //	                          failed      (it could not begin, the host will not have us, or it was to fail)
 //
@@ -47,8 +48,21 @@
 //	                  any other               → refused
 //	budget            any state but ends      → holds at once; a running pump is called back for it
 //	                  ends                    → refused
+//	snapshot          there is work on a host: idle, running, waiting, interrupted, resuming
+//	                                          → one is taken beside what goes on, answered with its number
+//	                  parked (it has one), no turn yet, it takes none → refused
+//	park              idle, interrupted       → all is kept, host and seed are given back
+//	                  parked                  → so it is
+//	                  any other               → refused
+//	resume            parked; resuming while it waits for a host
+//	                                          → it comes up: on the host that is named, else rather where it was
+//	                  idle, interrupted, another host is named → it parks, and comes up there
+//	                  running on a lost host, with a snapshot → it goes on elsewhere
+//	                  any other               → refused
 //	close             any state but ends      → the turn is interrupted, then all is saved, wiped and given back;
 //	                                            a decision in flight is delivered first, what is open is void
+//	                  parked                  → its folder is removed, for which it needs no slot; where the
+//	                                            host is away, its pool does that later
 //	                  closing, failed; with discard → what cannot be saved is given up
 //	                  closing, failed; without      → refused
 //	stirred (from a   waiting, of this process and beyond what is known of it → a pump looks;
@@ -57,6 +71,58 @@
 //
 // What cannot be cleaned up on a host stays, and is tried again, until it can
 // or somebody says discard; seed and slot are held so long.
+//
+// # Snapshots
+//
+// One is taken after each turn (or only when the session parks or closes), when
+// somebody asks for one, and every so often within a long turn if that is
+// wanted, though not while the turn waits for a person. Neither an answer nor
+// the next turn waits for it. One is taken at a time; who wants one meanwhile
+// shares the next. One that fails is on view and in the transcript, hides none
+// that is good, and is tried again with the next turn. Which one is good is the
+// session's to say: whatever else is in the store is not gone on from. A
+// rollover calls back one that is being taken, and the next run takes the same.
+//
+// # Parking
+//
+// A session that is idle or interrupted parks when it is told to, or when nobody
+// wanted anything of it for park_after. Not while a turn runs or waits. Codex is
+// stopped, its login saved, a snapshot taken, the credential wiped; then, and
+// only then, seed and slot are given back. The folder stays. The host's pool
+// remembers it without a slot, prefers that host when the session comes back,
+// and cleans up where that goes on elsewhere or its workflow ends.
+//
+//	a message while it parks  parking is called back and the session goes on where it is; what is
+//	                          left of codex is ended first, and the credential brought again
+//	a close while it parks    the same, and it closes
+//	parking fails             it stays where it is, says why, and tries again after park_after
+//	it cannot come up         it is parked again and says why; a message or resume tries again.
+//	                          A host that cannot be reached is left for another one (at most 3)
+//	                          unless the session was to be on that one
+//
+// # A lost host
+//
+// A host is lost once a turn's pump could not reach it for lost_after (5
+// minutes: as long as a machine takes to be started again). Then on_host_lost
+// decides:
+//
+//	wait  the default: the turn may run on there, and nothing tells whether it
+//	      does. The session shows the host and since when, and how resume has it
+//	      go on elsewhere. It goes on by itself when the host is back.
+//	move  the turn is cut off, as if its process had died (on_interrupt then
+//	      decides, decisions are kept), and the session goes on on another host
+//	      from its newest good snapshot. That is a new attempt, on view.
+//
+// It waits in any case as long as there is nothing to go on from: a thread that
+// had turns, and no snapshot. The old host's slot is given back with what is left
+// there, so that its pool ends what still runs there and the session never gets
+// that host again before. The seed is given back as one whose credential may be
+// there: an API key is there at once, of a pool of logins another one is granted,
+// and a login that rotates is fetched from the old host first (or given up with
+// `ctl seed revive`). Codex is told once, in one message that begins no turn, from
+// where to where it was moved, from which turn's end, and that what came after
+// may be missing. What it is to go on with (on_interrupt continue) is said again
+// unless the snapshot has it: there is no history to ask whether it had effects.
 //
 // # What is left on a lost host
 //
@@ -151,5 +217,7 @@
 // 2, workflow task 3, attributes 1, pump 3, workflow task 3, attributes 1. An
 // approval adds 14 when it is decided by update (13 by signal): pump 3, task 3,
 // timer 2, update 2, task 3, attributes 1 of the two. A host with sessions costs
-// its pool one event, and six when they are long gone.
+// its pool one event, and six when they are long gone. A snapshot adds 6:
+// activity 3, task 3. Of timers there are at most three, each re-armed: for
+// approvals, for an idle session, for snapshots within a turn.
 package workflows

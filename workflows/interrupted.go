@@ -294,11 +294,16 @@ func (s *session) reap() {
 func (s *session) retire(p *activities.Problem) {
 	name := s.st.Lease.Spec.Name
 	s.st.PumpN++
-	_, err := unlessClosing(s, untilDone(s.ctx, "retire codex on "+name), sessions.StopServer, activities.StopServerInput{
+	_, err := unlessClosing(s, s.untilLost(untilDone(s.ctx, "retire codex on "+name)), sessions.StopServer, activities.StopServerInput{
 		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed,
 	})
 	if err != nil && s.st.Close == nil {
-		s.fail(failureOf("stop codex on "+name, err))
+		f := failureOf("stop codex on "+name, err)
+		if f.Kind == activities.ErrTypeUnreachable && s.mayMove() {
+			s.goAway(f)
+			return
+		}
+		s.fail(f)
 		return
 	}
 	// What it wrote until it was stopped is read before anything is concluded.

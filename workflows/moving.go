@@ -37,6 +37,19 @@ func (s *session) cannotMove() string {
 	return "there is no snapshot of it yet, so all of it is on that host"
 }
 
+// mayMove says that the session goes on elsewhere by itself.
+func (s *session) mayMove() bool {
+	return s.opt.OnHostLost == HostLostMove && s.cannotMove() == "" && s.st.Close == nil
+}
+
+// untilLost is for what must happen on a host unless that is lost, and left.
+func (s *session) untilLost(ctx workflow.Context) workflow.Context {
+	if s.mayMove() {
+		return workflow.WithScheduleToCloseTimeout(ctx, s.opt.LostAfter)
+	}
+	return ctx
+}
+
 // lostAfter is how long a pump may be without its host before it says so. One
 // that nobody may go away from is waited for, once that is on view.
 func (s *session) lostAfter() time.Duration {
@@ -50,7 +63,7 @@ func (s *session) lostAfter() time.Duration {
 func (s *session) hostLost(l activities.HostLost) {
 	name, stays := s.st.Lease.Spec.Name, s.cannotMove()
 	f := &Failure{Kind: kindHostLost, Message: excerpt(fmt.Sprintf("host %s cannot be reached since %s: %s", name, l.Since.UTC().Format(time.RFC3339), l.Why), maxFailure)}
-	if s.opt.OnHostLost == HostLostMove && stays == "" && s.st.Close == nil {
+	if s.mayMove() {
 		s.goAway(f)
 		return
 	}
@@ -117,6 +130,10 @@ func (s *session) goAway(f *Failure) {
 	if s.opt.Host == name {
 		s.opt.Host = "" // any that has the labels
 	}
+	if s.st.Status == Interrupted {
+		s.st.UpAs = Interrupted
+	}
+	s.become(Resuming)
 	s.st.Moved, s.st.Warm = m, nil
 	s.goDown(nil, release{Left: s.leftNow(f.Message)}, false)
 	if s.st.Snap.Good == nil && s.st.ForkOf != "" {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities"
-	"fairlead.dev/fairlead/conversation"
 )
 
 func (w *world) lastPump() activities.RunPumpInput {
@@ -307,5 +306,3 @@ func TestAParkedSessionThatWaitsForAHostCanBeSentElsewhere(t *testing.T) {
 	w.ends(5 * time.Second)
 	w.start(SessionOptions{Host: "web-1"})
 }
-
-var _ = conversation.Acknowledged

@@ -153,7 +153,7 @@ func (s *session) restart() *Failure {
 	s.st.Alive = false // it is stopped, or gone already
 	if s.st.Incarnation > 0 && !s.st.Stopped {
 		// What the last process left behind must not work beside the new one.
-		_, err := unlessClosing(s, untilDone(s.ctx, "clear "+name), sessions.StopServer, activities.StopServerInput{
+		_, err := unlessClosing(s, s.untilLost(untilDone(s.ctx, "clear "+name)), sessions.StopServer, activities.StopServerInput{
 			Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed,
 		})
 		if s.st.Close != nil {
@@ -204,7 +204,7 @@ func (s *session) prepareAgain() *Failure {
 // unableToStart is a session for which codex could not be started again: if its
 // host is lost, and it may, it goes on elsewhere.
 func (s *session) unableToStart(f *Failure) {
-	if f.Kind == activities.ErrTypeUnreachable && s.opt.OnHostLost == HostLostMove && s.cannotMove() == "" && s.st.Close == nil {
+	if f.Kind == activities.ErrTypeUnreachable && s.mayMove() {
 		s.goAway(f)
 		return
 	}

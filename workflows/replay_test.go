@@ -172,6 +172,23 @@ var shapes = []struct {
 		}
 		r.close(id)
 	})},
+	{"parks and comes back", inSession(SessionOptions{ParkAfter: time.Second}, func(r *real, id string) {
+		r.say(id, "m1", "hello")
+		r.ended(id, "m1", "completed")
+		r.becomes(id, Parked)
+		r.say(id, "m2", "hello")
+		r.ended(id, "m2", "completed")
+		r.becomes(id, Parked)
+		r.close(id)
+	})},
+	{"a lost host", func(t *testing.T) (*real, []string) {
+		r := newReal(t)
+		r.work()
+		id := r.losesItsHost(SessionOptions{OnHostLost: HostLostMove, OnInterrupt: InterruptContinue})
+		r.ended(id, id+".c1", "interrupted")
+		r.close(id)
+		return r, []string{PoolID(r.zone), SessionID(id)}
+	}},
 	{"budget", inSession(SessionOptions{Tokens: 1000}, func(r *real, id string) {
 		r.say(id, "m1", "stay")
 		r.until("a pump is attached", func() bool { return r.host.attached(id) })

@@ -55,6 +55,11 @@ type standIn struct {
 	faults map[string]fault         // by session: what happens to a pump, once
 	gates  map[string]chan struct{} // by session: starting codex waits
 	stops  map[string]int           // times that a session's codex was stopped
+
+	away  map[string]bool                             // hosts that cannot be reached
+	parks map[string][]activities.ParkSessionInput    // of a session, that came to their end
+	came  map[string][]activities.PrepareSessionInput // of a session
+	told  map[string][]string                         // what codex was told
 }
 
 // A fault is what happens to the worker of a pump.
@@ -92,7 +97,7 @@ type standInProc struct {
 
 func newStandIn(t *testing.T) *standIn {
 	return &standIn{t: t, planted: map[string]map[string]bool{}, crowds: map[string]int{}, procs: map[string]*standInProc{}, turns: map[string][]ranTurn{}, held: map[string]bool{}, bad: map[string]error{},
-		faults: map[string]fault{}, gates: map[string]chan struct{}{}, stops: map[string]int{}}
+		away: map[string]bool{}, parks: map[string][]activities.ParkSessionInput{}, came: map[string][]activities.PrepareSessionInput{}, told: map[string][]string{}, faults: map[string]fault{}, gates: map[string]chan struct{}{}, stops: map[string]int{}}
 }
 
 // kill ends a session's process. What is sent to it next will have come so far.
@@ -200,11 +205,24 @@ func (h *standIn) PrepareSession(ctx context.Context, in activities.PrepareSessi
 			return activities.PrepareSessionResult{}, err
 		}
 	}
+	if h.away[in.Claim.Host.Name] {
+		return activities.PrepareSessionResult{}, unreachable()
+	}
 	h.held[in.Claim.Session] = true
+	h.came[in.Claim.Session] = append(h.came[in.Claim.Session], in)
 	h.plant(in)
 	h.most = max(h.most, len(h.held))
 	dir := "/r/sessions/" + in.Claim.Session
-	return activities.PrepareSessionResult{CodexVersion: "0.169.0", Permissions: "fairlead",
+	restored := ""
+	if in.Restore != nil {
+		restored = "snapshot"
+		for _, p := range h.parks[in.Claim.Session] {
+			if p.Claim.Host.Name == in.Claim.Host.Name && p.Claim.Generation == in.Restore.Warm {
+				restored = "warm"
+			}
+		}
+	}
+	return activities.PrepareSessionResult{CodexVersion: "0.169.0", Permissions: "fairlead", Restored: restored,
 		Layout: activities.Layout{Root: "/r", Dir: dir, CodexHome: dir + "/codex-home", WorkDir: dir + "/work", OwnWork: true, Codex: "/r/codex"}}, nil
 }
 
@@ -263,6 +281,46 @@ func (h *standIn) CloseSession(ctx context.Context, in activities.CloseSessionIn
 	return activities.CloseSessionResult{Wiped: true, Removed: true, Seq: in.Seq + int64(len(in.Notes))}, nil
 }
 
+func unreachable() error {
+	return temporal.NewNonRetryableApplicationError("no route to host", activities.ErrTypeUnreachable, nil)
+}
+
+func (h *standIn) leave(host string, away bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.away[host] = away
+}
+
+func (h *standIn) isAway(host string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.away[host]
+}
+
+func (h *standIn) prepared(session string) []activities.PrepareSessionInput {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.came[session])
+}
+
+func (h *standIn) ParkSession(ctx context.Context, in activities.ParkSessionInput) (activities.ParkSessionResult, error) {
+	if err := h.pass(ctx, "park "+in.Claim.Session); err != nil {
+		return activities.ParkSessionResult{}, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.away[in.Claim.Host.Name] {
+		return activities.ParkSessionResult{}, unreachable()
+	}
+	if h.proc(in.Claim.Session).pumping > 0 {
+		h.t.Errorf("%s parks while a pump is attached", in.Claim.Session)
+	}
+	delete(h.held, in.Claim.Session)
+	h.wipe(in.Claim.Session, in.Seed)
+	h.parks[in.Claim.Session] = append(h.parks[in.Claim.Session], in)
+	return activities.ParkSessionResult{Snapshot: briefOf(in.Claim.Session, in.SnapshotSpec), Wiped: true, Seq: in.Seq + int64(len(in.Notes))}, nil
+}
+
 func (h *standIn) TakeSnapshot(ctx context.Context, in activities.TakeSnapshotInput) (activities.TakeSnapshotResult, error) {
 	if err := h.pass(ctx, "snapshot "+in.Claim.Session); err != nil {
 		return activities.TakeSnapshotResult{}, err
@@ -274,13 +332,19 @@ func (h *standIn) RecordNotes(_ context.Context, in activities.RecordNotesInput)
 	return activities.RecordNotesResult{Seq: in.Seq + int64(len(in.Notes))}, nil
 }
 
-func (h *standIn) WipeLeftover(context.Context, activities.WipeLeftoverInput) (activities.WipeLeftoverResult, error) {
+func (h *standIn) WipeLeftover(_ context.Context, in activities.WipeLeftoverInput) (activities.WipeLeftoverResult, error) {
+	if h.isAway(in.Claim.Host.Name) {
+		return activities.WipeLeftoverResult{}, unreachable()
+	}
 	return activities.WipeLeftoverResult{Wiped: true, At: time.Unix(1_800_000_000, 0).UTC(), Removed: true}, nil
 }
 
 // RecoverSeed finds what it was sent for: nobody closes a session whose
 // workflow was killed.
 func (h *standIn) RecoverSeed(_ context.Context, in activities.RecoverSeedInput) (activities.RecoverSeedResult, error) {
+	if h.isAway(in.Claim.Host.Name) {
+		return activities.RecoverSeedResult{}, unreachable()
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.recovered = append(h.recovered, in)
@@ -314,6 +378,9 @@ func (h *standIn) ScanHostKeys(context.Context, activities.ScanHostKeysInput) (a
 
 func (h *standIn) RunPump(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 	session := in.Claim.Session
+	if h.isAway(in.Claim.Host.Name) {
+		return h.lost(ctx, in)
+	}
 	if err := h.attach(session, in); err != nil {
 		return activities.RunPumpResult{}, err
 	}
@@ -349,6 +416,17 @@ func (h *standIn) RunPump(ctx context.Context, in activities.RunPumpInput) (acti
 	}
 	h.detach(session, string(out.Pump.Reason))
 	return out, nil
+}
+
+// lost is a pump whose host is away: it says so, or tries for ever.
+func (h *standIn) lost(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	if in.LostAfter > 0 {
+		return activities.RunPumpResult{HostLost: &activities.HostLost{Since: time.Unix(1_800_000_000, 0).UTC(), Why: "no route to host"}}, nil
+	}
+	if err := h.stay(ctx); err != nil {
+		return activities.RunPumpResult{}, err
+	}
+	return activities.RunPumpResult{}, ctx.Err()
 }
 
 // WatchHost runs until nobody wants it any more.
@@ -431,6 +509,10 @@ func (h *standIn) step(session string, in activities.RunPumpInput, again bool) (
 	st.Seq += int64(len(in.Pump.Notes))
 	out.Pump.Reason = conversation.Bound
 	p.limits = append(p.limits, in.Pump.Limits)
+	if t := in.Pump.Tell; t != nil {
+		h.told[session] = append(h.told[session], t.Text)
+		out.Pump.Deliveries = append(out.Pump.Deliveries, activities.Delivery{ID: t.ID, State: conversation.Acknowledged})
+	}
 	if p.text == "" && len(in.Pump.Sends) > 0 && strings.HasPrefix(in.Pump.Sends[0].Text, "late") && st.Cursor.Incarnation == 1 {
 		p.dead = conversation.Decided
 	}

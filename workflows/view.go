@@ -32,7 +32,7 @@ type attributes struct {
 func (s *session) publish() {
 	now := attributes{
 		state: string(s.st.Status), host: s.hostName(), seed: s.seedName(),
-		thread: s.st.Pump.ThreadID, waits: s.waitsFor(),
+		thread: s.threadID(), waits: s.waitsFor(),
 		approvals: int64(len(s.st.open())), turn: int64(s.st.TurnN),
 	}
 	now.waits, now.thread = excerpt(now.waits, maxWord), excerpt(now.thread, maxWord)
@@ -55,6 +55,14 @@ func (s *session) hostName() string {
 		return s.st.Lease.Spec.Name
 	}
 	return s.opt.Host
+}
+
+// threadID is the session's own thread, not the one that it is forked from.
+func (s *session) threadID() string {
+	if s.st.ForkOf != "" && s.st.Pump.ForkedFrom == "" {
+		return ""
+	}
+	return s.st.Pump.ThreadID
 }
 
 // seedName is the seed that is held, or was, or that was asked for.
@@ -117,7 +125,7 @@ func (s *session) waitsFor() string {
 func (s *session) view() SessionView {
 	st := s.st
 	v := SessionView{
-		ID: s.id, State: st.Status, Host: s.hostName(), Seed: s.seedName(), ThreadID: st.Pump.ThreadID,
+		ID: s.id, State: st.Status, Host: s.hostName(), Seed: s.seedName(), ThreadID: s.threadID(),
 		Requests: []RequestBrief{}, Attempt: max(st.Attempt, 1), Error: st.Error,
 		CreatedAt: st.CreatedAt, UpdatedAt: st.UpdatedAt, Waits: s.waitsFor(), Queue: s.queued(),
 		Refusals: st.Refusals, Close: st.Closed, Unprotected: st.Unprotected,
@@ -212,7 +220,7 @@ func (s *session) details() string {
 	if w := s.waitsFor(); w != "" {
 		say(", waits for %s", w)
 	}
-	say("\n\n- host: %s\n- seed: %s\n- thread: %s\n- turn: %d\n", dash(s.hostName()), dash(s.seedName()), dash(st.Pump.ThreadID), st.TurnN)
+	say("\n\n- host: %s\n- seed: %s\n- thread: %s\n- turn: %d\n", dash(s.hostName()), dash(s.seedName()), dash(s.threadID()), st.TurnN)
 	if n := s.queued(); n > 0 {
 		say("- queued messages: %d\n", n)
 	}

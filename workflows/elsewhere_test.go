@@ -1,0 +1,214 @@
+package workflows
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Parking and moving on a real server, where what comes at the same time does.
+
+// keeps waits until a session's newest snapshot is of a turn.
+func (r *real) keeps(id string, turn int) {
+	r.t.Helper()
+	r.until("the turn is kept", func() bool { v := r.view(id).Snapshot; return v != nil && v.ID != "" && v.Turn == turn })
+}
+
+// losesItsHost has a session run a turn on web-1, and then lose that in the
+// middle of the next one. There is also web-2.
+func (r *real) losesItsHost(opt SessionOptions) string {
+	r.t.Helper()
+	r.update(PoolID(r.zone), UpdatePutHost, nil, put("web-2", 3))
+	id := r.session("s", opt)
+	r.say(id, "m1", "hello")
+	r.ended(id, "m1", "completed")
+	r.keeps(id, 1)
+	r.say(id, "m2", "ask make")
+	r.becomes(id, Waiting)
+	r.host.leave("web-1", true)
+	r.decide(id, 1, "accept", "")
+	r.ended(id, "m2", "interrupted")
+	r.until("it goes on", func() bool { return r.host.attached(id) || len(r.view(id).Requests) == 1 })
+	if len(r.view(id).Requests) == 1 {
+		r.update(SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
+	}
+	return id
+}
+
+func TestALostHostIsLeftAndCleanedWhenItIsBack(t *testing.T) {
+	looksOften(t)
+	r := newReal(t)
+	r.work()
+	id := r.losesItsHost(SessionOptions{OnHostLost: HostLostMove, OnInterrupt: InterruptContinue})
+	r.ended(id, id+".c1", "interrupted")
+	v := r.view(id)
+	if v.Host != "web-2" || v.Attempt != 2 {
+		t.Errorf("session is %+v", v)
+	}
+	if h := asked[HostView](r, PoolID(r.zone), QueryHost, "web-1"); h.Used != 0 || h.Unclean != 1 {
+		t.Errorf("host is %+v", h)
+	}
+	if told := r.host.told[id]; len(told) != 1 || !strings.Contains(told[0], "Host web-1") {
+		t.Errorf("codex was told %q", told)
+	}
+	r.host.leave("web-1", false)
+	r.until("what was left is gone", func() bool { return asked[HostView](r, PoolID(r.zone), QueryHost, "web-1").Unclean == 0 })
+	// And back to where it came from.
+	r.update(SessionID(id), SignalResume, nil, Resume{Host: "web-1"})
+	r.until("it is back", func() bool { v := r.view(id); return v.State == Idle && v.Host == "web-1" })
+	came := r.host.prepared(id)
+	if last := came[len(came)-1]; len(came) != 3 || last.Restore.Warm != 0 || last.Claim.Generation <= came[1].Claim.Generation {
+		t.Errorf("prepared with %+v", came)
+	}
+	r.say(id, "m9", "hello")
+	r.ended(id, "m9", "completed")
+	r.close(id)
+}
+
+func TestALoginOfALostHostWaitsForItAndAnotherOfItsPoolDoesNot(t *testing.T) {
+	looksOften(t)
+	r := newReal(t)
+	r.work()
+	r.update(PoolID(r.zone), UpdatePutHost, nil, put("web-2", 3))
+	r.makesSeed("a", "logins")
+	r.makesSeed("b", "logins")
+	pool := r.zone + "-logins"
+	r.until("the pool knows both", func() bool { return len(r.pool(pool).Seeds) == 2 })
+	id := r.session("s", SessionOptions{SeedPool: pool, OnHostLost: HostLostMove})
+	r.say(id, "m1", "hello")
+	r.ended(id, "m1", "completed")
+	r.keeps(id, 1)
+	had := r.view(id).Seed
+	r.host.leave("web-1", true)
+	r.say(id, "m2", "hello")
+	r.until("it has come up", func() bool { v := r.view(id); return v.State == Interrupted && v.Process.Alive })
+	v := r.view(id)
+	if v.Host != "web-2" || v.Seed == had || v.Seed == "" {
+		t.Errorf("session is %+v, it had %s", v, had)
+	}
+	if s := r.seed(had); s.State != SeedRecovering {
+		t.Errorf("the login that is on the lost host is %s", s.State)
+	}
+	r.host.leave("web-1", false)
+	r.say(id, "m3", "hello")
+	r.ended(id, "m3", "completed")
+	r.close(id)
+}
+
+// Whoever comes first: nothing is lost, and nothing is done twice.
+func TestMessagesWhileASessionParksAllHaveTheirTurn(t *testing.T) {
+	r := newReal(t)
+	r.work()
+	id := r.session("s", SessionOptions{})
+	r.say(id, "m0", "hello")
+	r.ended(id, "m0", "completed")
+	const tries = 12
+	for i := 1; i <= tries; i++ {
+		m := fmt.Sprint("m", i)
+		r.until("it can park", func() bool { return r.view(id).State == Idle })
+		sent := make(chan error, 1)
+		go func() {
+			time.Sleep(time.Duration(i%4) * 3 * time.Millisecond) // whatever comes out: another interleaving
+			sent <- r.c.SignalWorkflow(t.Context(), SessionID(id), "", SignalMessage, Message{ID: m, Text: "hello"})
+		}()
+		if err := r.tryUpdate(SessionID(id), SignalPark, nil, Park{}); err != nil && typeOf(err) != RefusedState {
+			t.Errorf("park was answered %v", err)
+		}
+		if err := <-sent; err != nil {
+			t.Fatal(err)
+		}
+		r.until("the message is there", func() bool { v := r.view(id); return v.Turn.N == i+1 || v.Queue > 0 })
+		r.ended(id, m, "completed")
+	}
+	ran := r.host.ran(id)
+	if len(ran) != tries+1 {
+		t.Errorf("codex ran %+v", ran)
+	}
+	r.close(id)
+}
+
+func TestCloseWhileParking(t *testing.T) {
+	r := newReal(t)
+	r.work()
+	id := r.session("s", SessionOptions{})
+	r.say(id, "m1", "hello")
+	r.ended(id, "m1", "completed")
+	r.keeps(id, 1)
+	r.host.gate("park " + id)
+	r.update(SessionID(id), SignalPark, nil, Park{})
+	r.until("it parks", func() bool { return strings.Contains(r.view(id).Waits, "park") })
+	if v := r.close(id); v.State != Closed || v.Close == nil || !v.Close.Wiped {
+		t.Errorf("session ended as %+v", v)
+	}
+	r.until("its slot is free", func() bool { return asked[HostView](r, PoolID(r.zone), QueryHost, "web-1").Used == 0 })
+}
+
+func TestAWorkerThatDiesWhileASessionParksIsFollowedByTheNext(t *testing.T) {
+	r := newReal(t)
+	stop := r.work()
+	id := r.session("s", SessionOptions{})
+	r.say(id, "m1", "hello")
+	r.ended(id, "m1", "completed")
+	r.keeps(id, 1)
+	open := r.host.gate("park " + id)
+	r.update(SessionID(id), SignalPark, nil, Park{})
+	r.until("it parks", func() bool { return strings.Contains(r.view(id).Waits, "park") })
+	stop()
+	open()
+	r.work()
+	r.becomes(id, Parked)
+	h := asked[HostView](r, PoolID(r.zone), QueryHost, "web-1")
+	if h.Used != 0 || len(h.Holders) != 0 || h.Unclean != 0 {
+		t.Errorf("host is %+v", h)
+	}
+	r.say(id, "m2", "hello")
+	r.ended(id, "m2", "completed")
+	if came := r.host.prepared(id); len(came) != 2 || came[1].Restore.Warm != came[0].Claim.Generation {
+		t.Errorf("prepared with %+v", came)
+	}
+	r.close(id)
+}
+
+// What a parked session left is nobody's once its workflow is gone.
+func TestTheFolderOfAParkedSessionThatIsTerminatedIsCleanedUp(t *testing.T) {
+	looksOften(t)
+	r := newReal(t)
+	r.work()
+	id := r.session("s", SessionOptions{})
+	r.say(id, "m1", "hello")
+	r.ended(id, "m1", "completed")
+	r.update(SessionID(id), SignalPark, nil, Park{})
+	r.becomes(id, Parked)
+	r.terminate(id)
+	r.until("it is cleaned up", func() bool {
+		h := asked[HostView](r, PoolID(r.zone), QueryHost, "web-1")
+		return h.Unclean == 0 && len(h.Leftovers) == 1 && h.Leftovers[0].Removed
+	})
+}
+
+func TestARolloverWhileASnapshotIsTakenOnARealServer(t *testing.T) {
+	r := newReal(t, shortRuns)
+	r.work()
+	id := r.session("s", SessionOptions{})
+	r.host.gate("snapshot " + id)
+	for i := 1; i <= 8; i++ {
+		m := fmt.Sprint("m", i)
+		r.say(id, m, "hello")
+		r.ended(id, m, "completed")
+	}
+	if runs := r.runs(SessionID(id)); len(runs) < 2 {
+		t.Errorf("there were %d runs", len(runs))
+	}
+	v := r.view(id).Snapshot
+	if v == nil || v.ID != "" || v.Error != nil {
+		t.Errorf("snapshots are %+v", v)
+	}
+	r.host.mu.Lock()
+	delete(r.host.gates, "snapshot "+id)
+	r.host.mu.Unlock()
+	r.update(SessionID(id), SignalClose, nil, Close{})
+	if v, err := r.result(id); err != nil || v.State != Closed {
+		t.Errorf("session ended as %+v (%v)", v, err)
+	}
+}

@@ -1,0 +1,331 @@
+package workflows
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+)
+
+// lost is a pump whose host is out of reach for too long.
+func lost(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return activities.RunPumpResult{HostLost: &activities.HostLost{Since: time.Unix(1_800_000_000, 0), Why: "no route to host"}}, nil
+}
+
+type pumping = func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error)
+
+// saysTold answers as a codex that was told what there was to tell.
+func saysTold(then pumping) pumping {
+	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		out, err := then(ctx, in)
+		if in.Pump.Tell != nil {
+			out.Pump.Deliveries = append(out.Pump.Deliveries, activities.Delivery{ID: in.Pump.Tell.ID, State: conversation.Acknowledged})
+		}
+		return out, err
+	}
+}
+
+var moves = SessionOptions{Seed: "team", OnHostLost: HostLostMove, LostAfter: 2 * time.Minute}
+
+func TestASessionThatLosesItsHostGoesOnElsewhere(t *testing.T) {
+	w := newWorld(t)
+	w.hosts = []string{"web-1", "web-2"}
+	w.fake.pumps = []pumping{endsTurn("completed", ""), asks("make"), lost, saysTold(endsTurn("completed", "")), endsTurn("completed", "")}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.send(SignalMessage, hello("m2")) })
+	w.at(3*time.Second, func() {
+		w.send(SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"})
+	})
+	w.at(4*time.Second, func() {
+		v := w.view()
+		if v.State != Interrupted || v.Host != "web-2" || v.Attempt != 2 || v.Turn.Status != "interrupted" || v.Error == nil || v.Error.Kind != "host_lost" || v.Lost != nil {
+			t.Errorf("session is %+v (%+v)", v, v.Error)
+		}
+		if a := query[[]Approval](w, QueryApprovals)[0]; a.State != ApprovalSent {
+			t.Errorf("the decision is %+v", a)
+		}
+		w.send(SignalMessage, hello("m3"))
+	})
+	w.at(5*time.Second, func() {
+		if v := w.view(); v.State != Idle || v.Turn.N != 3 || v.Turn.Status != "completed" || v.Error != nil {
+			t.Errorf("session is %+v", v)
+		}
+		w.send(SignalMessage, hello("m4"))
+	})
+	w.ends(6 * time.Second)
+	w.start(moves)
+	if w.fake.ran[2].LostAfter != 2*time.Minute {
+		t.Errorf("the pump was told %+v", w.fake.ran[2])
+	}
+	// Nobody saw the credential go, so the seed is told that it may be there.
+	seed, slot := w.back[0], w.back[1]
+	if w.released[0] != "seed/team" || seed.Clean || slot.Left == nil || slot.Left.Host != "web-1" || slot.Left.Layout == nil || slot.Left.Seed == nil || slot.Left.Snapshot.Parent != "s1.snap-1" {
+		t.Errorf("given back were %+v and %+v, left %+v", seed, slot, slot.Left)
+	}
+	if r := w.lastPrepared().Restore; r == nil || r.Snapshot != "s1.snap-1" || r.Warm != 0 || r.Fork {
+		t.Errorf("prepared with %+v", r)
+	}
+	third := w.fake.ran[3].Pump
+	if third.Tell == nil || !strings.Contains(third.Tell.Text, "Host web-1") || !strings.Contains(third.Tell.Text, "in turn 1") || strings.Count(third.Tell.Text, ". ") > 1 {
+		t.Errorf("codex was told %+v", third.Tell)
+	}
+	if !third.Resume || third.State.ThreadID != "thread-1" || third.State.Cursor.Incarnation != 2 || len(third.Sends) != 1 {
+		t.Errorf("the pump was told %+v", third)
+	}
+	if again := w.lastPump().Pump.Tell; again != nil {
+		t.Errorf("codex was told twice: %+v", again)
+	}
+	if got := w.done(); !strings.Contains(got, "prepare s1 on web-2, start 2") || strings.Contains(got, "stop") {
+		t.Errorf("done was %s", got)
+	}
+}
+
+// What the thread goes on from may not have the task.
+func TestASessionThatIsToGoOnSaysElsewhereWhatItWasToDo(t *testing.T) {
+	for what, c := range map[string]struct {
+		keep bool // a snapshot is taken within the turn
+		text string
+	}{
+		"its snapshot has the turn": {true, goOnText}, "its snapshot is older": {false, "hello"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t)
+			w.hosts = []string{"web-1", "web-2"}
+			w.fake.pumps = []pumping{endsTurn("completed", ""), asks("make"), lost, endsTurn("completed", "")}
+			w.at(time.Second, func() { w.send(SignalMessage, Message{ID: "m1", Text: "first"}) })
+			w.at(2*time.Second, func() { w.send(SignalMessage, hello("m2")) })
+			w.at(3*time.Second, func() {
+				if c.keep {
+					w.takes(w.send(SignalSnapshot, TakeSnapshot{}))
+				}
+			})
+			w.at(4*time.Second, func() {
+				w.send(SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"})
+			})
+			w.at(5*time.Second, func() {
+				v := w.view()
+				if v.State != Idle || v.Turn.N != 3 || v.Turn.Status != "completed" || v.Host != "web-2" {
+					t.Errorf("session is %+v", v)
+				}
+				if was := query[TurnView](w, QueryTurn, TurnQuery{N: 2}); was.Status != "interrupted" || was.FollowedBy != 3 {
+					t.Errorf("the turn that was cut off is %+v", was)
+				}
+			})
+			w.ends(6 * time.Second)
+			opt := moves
+			opt.OnInterrupt = InterruptContinue
+			w.start(opt)
+			if sends := w.fake.ran[3].Pump.Sends; len(sends) != 1 || sends[0].ID != "s1.c1" || sends[0].Text != c.text || sends[0].Uncertain {
+				t.Errorf("codex was sent %+v", sends)
+			}
+		})
+	}
+}
+
+func TestALostHostIsWaitedForAndItIsSaid(t *testing.T) {
+	for what, c := range map[string]struct {
+		opt   SessionOptions
+		stays string
+	}{
+		"by its policy":       {SessionOptions{}, "wait"},
+		"without a snapshot":  {SessionOptions{OnHostLost: HostLostMove, Snapshot: SnapshotOptions{When: SnapshotClose}}, "no snapshot"},
+		"that cannot be made": {SessionOptions{OnHostLost: HostLostMove}, "no snapshot of it could be taken"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t)
+			w.fake.pumps = []pumping{endsTurn("completed", ""), lost, staysAttached(conversation.Acknowledged), endsTurn("interrupted", "")}
+			if strings.Contains(what, "made") {
+				w.fake.fail("snapshot", finally(activities.ErrTypeStore))
+			}
+			w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
+			w.whenTurn(1, "completed", func() { w.send(SignalMessage, hello("m2")) })
+			w.attached(3, func() {
+				v := w.view()
+				if v.State != Running || v.Lost == nil || v.Lost.Host != "web-1" || !strings.Contains(v.Lost.Stays, c.stays) || !strings.Contains(v.Waits, "web-1") || v.Error == nil || v.Error.Hint == "" {
+					t.Errorf("session is %+v, lost %+v, error %+v", v, v.Lost, v.Error)
+				}
+				if c.opt.OnHostLost == HostLostMove {
+					w.refuses(w.send(SignalResume, Resume{}), RefusedState)
+				}
+				w.refuses(w.send(SignalResume, Resume{Host: "web-1"}), RefusedState)
+				w.send(SignalInterrupt, Interrupt{}) // and the host is back
+			})
+			w.whenTurn(2, "interrupted", func() {
+				if v := w.view(); v.Lost != nil || v.Attempt != 1 {
+					t.Errorf("session is %+v", v)
+				}
+				w.SignalWorkflow(SignalClose, Close{})
+			})
+			w.start(c.opt)
+			if a, b := w.fake.ran[1].LostAfter, w.fake.ran[2].LostAfter; a != lostAfter || b != 0 {
+				t.Errorf("the host was waited for %v, then for %v", a, b)
+			}
+		})
+	}
+}
+
+func TestAPersonSendsASessionAwayFromALostHost(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumping{endsTurn("completed", ""), lost, func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		<-ctx.Done()
+		return activities.RunPumpResult{}, ctx.Err() // it never reached its host
+	}, endsTurn("completed", "")}
+	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
+	w.once("a snapshot is good", func() bool { v := w.view().Snapshot; return v != nil && v.N == 1 }, func() { w.send(SignalMessage, hello("m2")) })
+	w.attached(3, func() { w.takes(w.send(SignalResume, Resume{Host: "web-5", By: "bob"})) })
+	w.when(Interrupted, func() {
+		if v := w.view(); v.Lost != nil || v.Turn.Status != "unknown" {
+			t.Errorf("session is %+v", v)
+		}
+		w.send(SignalMessage, hello("m3"))
+	})
+	w.whenTurn(3, "completed", func() {
+		if v := w.view(); v.Host != "web-5" || v.Attempt != 2 {
+			t.Errorf("session is %+v", v)
+		}
+		w.SignalWorkflow(SignalClose, Close{})
+	})
+	w.start(SessionOptions{Host: "web-1"})
+}
+
+func TestAHostThatIsLostTwiceIsLeftTwice(t *testing.T) {
+	w := newWorld(t)
+	w.hosts = []string{"web-1", "web-2", "web-3"}
+	w.fake.pumps = []pumping{endsTurn("completed", ""), lost, lost, saysTold(endsTurn("completed", ""))}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	for i := range 3 {
+		w.at(time.Duration(i+2)*time.Second, func() { w.send(SignalMessage, hello("n"+string(rune('1'+i)))) })
+	}
+	w.at(6*time.Second, func() {
+		if v := w.view(); v.Host != "web-3" || v.Attempt != 3 || v.Turn.Status != "completed" {
+			t.Errorf("session is %+v", v)
+		}
+	})
+	w.ends(7 * time.Second)
+	w.start(moves)
+	tell := w.fake.ran[3].Pump.Tell
+	if tell == nil || !strings.Contains(tell.Text, "web-1, then host web-2") || tell.Incarnation != 0 {
+		t.Errorf("codex was told %+v", tell)
+	}
+	lefts := 0
+	for _, r := range w.back {
+		if r.Left != nil {
+			lefts++
+		}
+	}
+	if lefts != 2 {
+		t.Errorf("given back were %+v", w.back)
+	}
+}
+
+// A host that is granted and out of reach is left for another one: nothing of
+// the session has run there.
+func TestAParkedSessionTriesAnotherHostWhereItsOwnIsLost(t *testing.T) {
+	w := newWorld(t)
+	w.hosts = []string{"web-1", "web-1", "web-2"}
+	w.fake.rest = endsTurn("completed", "")
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
+	w.at(3*time.Second, func() {
+		w.fake.gone = map[string]bool{"web-1": true}
+		w.send(SignalMessage, hello("m2"))
+	})
+	w.at(time.Minute, func() {
+		if v := w.view(); v.State != Idle || v.Host != "web-2" || v.Turn.Status != "completed" || v.Turn.N != 2 {
+			t.Errorf("session is %+v", v)
+		}
+	})
+	w.ends(2 * time.Minute)
+	w.start(SessionOptions{})
+}
+
+func TestAnIdleSessionIsMovedByAPerson(t *testing.T) {
+	for _, away := range []bool{false, true} {
+		w := newWorld(t)
+		w.fake.rest = saysTold(endsTurn("completed", ""))
+		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(2*time.Second, func() {
+			if away {
+				w.fake.fail("park", finally(activities.ErrTypeUnreachable))
+			}
+			w.refuses(w.send(SignalResume, Resume{}), RefusedState)
+			w.refuses(w.send(SignalResume, Resume{Host: "web-1"}), RefusedState)
+			w.refuses(w.send(SignalResume, Resume{Host: "No Host"}), RefusedBadInput)
+			w.takes(w.send(SignalResume, Resume{Host: "web-2", By: "bob"}))
+		})
+		w.at(3*time.Second, func() {
+			if v := w.view(); v.State != Idle || v.Host != "web-2" || v.Attempt != 2 || v.Warm != nil {
+				t.Errorf("session is %+v", v)
+			}
+			w.send(SignalMessage, hello("m2"))
+		})
+		w.ends(4 * time.Second)
+		w.start(SessionOptions{Host: "web-1"})
+		if slot := w.back[0]; (slot.Left != nil) != away || (slot.Warm != nil) == away {
+			t.Errorf("the pool was told %+v", slot)
+		}
+		if tell := w.lastPump().Pump.Tell; tell == nil || strings.Contains(tell.Text, "lost") != away {
+			t.Errorf("codex was told %+v", tell)
+		}
+	}
+}
+
+func TestAMessageThatNeverReachedALostHostGoesToTheNextOne(t *testing.T) {
+	w := newWorld(t)
+	w.hosts = []string{"web-1", "web-2"}
+	w.fake.rest = endsTurn("completed", "")
+	w.fake.pumps = []pumping{endsTurn("completed", ""), dies(conversation.Decided, true)}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		w.fake.fail("stop", finally(activities.ErrTypeUnreachable)) // it was not the process alone
+		w.send(SignalMessage, hello("m2"))
+	})
+	w.at(time.Minute, func() {
+		if v := w.view(); v.Host != "web-2" || v.Turn.N != 2 || v.Turn.Status != "completed" {
+			t.Errorf("session is %+v", v)
+		}
+	})
+	w.ends(2 * time.Minute)
+	w.start(moves)
+	if sends := w.lastPump().Pump.Sends; len(sends) != 1 || sends[0].ID != "m2" || sends[0].Uncertain {
+		t.Errorf("codex was sent %+v", sends)
+	}
+}
+
+func TestAForkBeginsWithASnapshotAndItsOwnThread(t *testing.T) {
+	w := newWorld(t)
+	forks := func(then pumping) pumping {
+		return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+			out, err := then(ctx, in)
+			out.Pump.State.ForkedFrom = in.Pump.State.ThreadID
+			return out, err
+		}
+	}
+	w.fake.pumps = []pumping{forks(endsTurn("completed", "")), endsTurn("completed", "")}
+	w.at(time.Second, func() {
+		if v := w.view(); v.State != Idle || v.ThreadID != "" {
+			t.Errorf("session is %+v", v)
+		}
+		w.send(SignalMessage, hello("m1"))
+	})
+	w.at(2*time.Second, func() {
+		if v := w.view(); v.ThreadID != "thread-1" || v.Turn.N != 1 {
+			t.Errorf("session is %+v", v)
+		}
+		w.send(SignalMessage, hello("m2"))
+	})
+	w.ends(3 * time.Second)
+	w.start(SessionOptions{From: "s0.snap-4"})
+	if r := w.fake.prepared[0].Restore; r == nil || r.Snapshot != "s0.snap-4" || !r.Fork || r.Warm != 0 {
+		t.Errorf("prepared with %+v", r)
+	}
+	if p := w.fake.ran[0].Pump; !p.Fork || p.State.ThreadID != "thread-0" || p.Resume || p.Tell != nil {
+		t.Errorf("the first pump was told %+v", p)
+	}
+	if p := w.fake.ran[1].Pump; p.State.ThreadID != "thread-1" || p.State.ForkedFrom != "thread-0" {
+		t.Errorf("the second pump was told %+v", p)
+	}
+}

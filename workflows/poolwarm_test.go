@@ -1,0 +1,131 @@
+package workflows
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+func parks(holder string, generation int64) release {
+	return release{Holder: holder, Generation: generation, Warm: &leftBehind{Host: "web-1", Generation: generation, Wiped: true,
+		Snapshot: &activities.SnapshotSpec{Parent: holder + ".snap-1"}}}
+}
+
+func TestAParkedSessionTakesNoSlotAndComesBackToItsFolder(t *testing.T) {
+	p := newPoolWorld(t)
+	p.at(0, func() {
+		p.takes(p.send(UpdatePutHost, put("web-1", 1)))
+		p.takes(p.send(UpdatePutHost, put("web-2", 4)))
+	})
+	p.at(time.Second, func() {
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Generation: 1})
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Host: "web-1", Generation: 1})
+	})
+	p.at(2*time.Second, func() {
+		p.forget()
+		p.SignalWorkflow(signalRelease, parks("a", 100))
+	})
+	p.at(3*time.Second, func() {
+		p.saw("session/b got web-1")
+		if h := p.shown("web-1"); h.Used != 1 || strings.Join(h.Holders, " ") != "b" || h.Unclean != 0 {
+			t.Errorf("host is %+v", h)
+		}
+		p.SignalWorkflow(signalRelease, parks("b", 200))
+		p.forget()
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Prefer: "web-1", Generation: 101})
+	})
+	p.at(4*time.Second, func() {
+		p.saw("session/a got web-1")
+		if h := p.shown("web-1"); h.Used != 1 || h.Unclean != 0 || len(h.Leftovers) != 0 {
+			t.Errorf("host is %+v", h)
+		}
+		p.refuses(p.send(UpdateRemoveHost, RemoveHost{Name: "web-1"}), RefusedState)
+	})
+	p.finish(5 * time.Second)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+func TestTheFolderOfASessionThatGoesOnElsewhereIsCleanedUp(t *testing.T) {
+	p := newPoolWorld(t)
+	f := p.sweeper()
+	f.set(false, nil)
+	p.at(0, func() {
+		p.takes(p.send(UpdatePutHost, put("web-1", 1)))
+		p.takes(p.send(UpdatePutHost, put("web-2", 4)))
+	})
+	p.at(time.Second, func() {
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Seed: "team", Generation: 1})
+	})
+	p.at(2*time.Second, func() { p.SignalWorkflow(signalRelease, parks("a", 100)) })
+	p.at(3*time.Second, func() {
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Host: "web-1", Generation: 1})
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Prefer: "web-1", Generation: 101})
+	})
+	p.once("it is cleaned", func() bool { h := p.shown("web-1"); return len(h.Leftovers) == 1 && h.Unclean == 0 }, func() {
+		in := f.tried()[0]
+		if in.Generation != 100 || in.Seed != nil || in.Discard || in.Snapshot == nil || in.Snapshot.Parent != "a.snap-1" {
+			t.Errorf("cleaned by %+v", in)
+		}
+		if h := p.shown("web-2"); strings.Join(h.Holders, "") != "a" {
+			t.Errorf("host is %+v", h)
+		}
+	})
+	p.finish(time.Minute)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+// Signals of two kinds are not read in the order in which they came.
+func TestWhatIsAskedForAfterAReleaseIsNotTakenBackWithIt(t *testing.T) {
+	p := newPoolWorld(t)
+	f := p.sweeper()
+	p.at(0, func() {
+		p.takes(p.send(UpdatePutHost, put("web-1", 1)))
+		p.takes(p.send(UpdatePutHost, put("web-2", 1)))
+	})
+	p.at(time.Second, func() {
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Generation: 1})
+	})
+	p.at(2*time.Second, func() {
+		p.forget()
+		p.SignalWorkflow(signalRelease, release{Holder: "a", Generation: 100, Left: &leftBehind{Host: "web-1", Why: "no route to host", Generation: 100}})
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Generation: 101})
+	})
+	p.at(3*time.Second, func() {
+		p.saw("session/a got web-2") // and not the one where something of it is left
+		if h := p.shown("web-1"); h.Unclean != 1 || h.Used != 0 {
+			t.Errorf("host is %+v", h)
+		}
+		f.set(false, nil)
+		p.SignalWorkflow(signalHostBack, activities.HostBack{Host: "web-1"})
+	})
+	p.finish(10 * time.Second)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+func TestAPoolRemembersOnlySoManyFolders(t *testing.T) {
+	p := newPoolWorld(t)
+	p.sweeper().set(false, nil)
+	carry := &poolState{Hosts: []poolHost{{Spec: put("web-1", 1).Spec, Slots: 4}}}
+	for i := range maxWarm {
+		carry.Leases = append(carry.Leases, poolLease{Holder: fmt.Sprint("s", i), Host: "web-1", Warm: parks(fmt.Sprint("s", i), 1_800_000_000).Warm})
+	}
+	if n := encoded(carry); n > maxCarry {
+		t.Errorf("a full pool carries %d bytes", n)
+	}
+	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "late", Host: "web-1", Generation: 1}) })
+	p.at(2*time.Second, func() { p.SignalWorkflow(signalRelease, parks("late", 5)) })
+	p.once("the oldest is cleaned", func() bool { return len(p.shown("web-1").Leftovers) == 1 }, func() {
+		if l := p.shown("web-1").Leftovers[0]; l.Session != "s0" {
+			t.Errorf("cleaned was %+v", l)
+		}
+	})
+	p.finish(time.Minute)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{Carry: carry})
+	p.verify()
+}
