@@ -13,6 +13,13 @@
 // ones get their bytes by SFTP where the host has it, and on the script's
 // input where it has not or SFTP fails; callers see no difference.
 //
+// Trees are listed, read and written over one channel each, however many files
+// there are and however large they are: [ListTree] says what there is, sorted by
+// the host, [ReadTree] brings named files while the names still come and says
+// what they are like afterwards, [WriteTree] makes a tree beside its place and
+// renames it. Names may be any bytes. Holes stay holes (busybox's tar reads them
+// as zeros); links stay links; owners are not kept, and busybox sets whole seconds.
+//
 // # What callers may count on
 //
 // Three endings are told apart. A command that ran and failed is an

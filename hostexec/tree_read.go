@@ -106,8 +106,9 @@ const treeBatch = 256
 
 // ReadTree reads files below dir over one channel. Names are taken and sent
 // while content comes, each in a goroutine of its own, so that names may wait
-// for a listing and fn for a store. What names yields are paths of files as
-// ListTree tells them; folders are not entered. names should end when ctx does.
+// for a listing and fn for a store; but names must not wait for fn. What names
+// yields are paths of files as ListTree tells them, each once; folders are not
+// entered. names should end when ctx does.
 //
 // fn is called for each name, in their order: with its content, or told that it
 // is missing. What it does not read of a file is skipped; an error of fn ends
@@ -115,8 +116,11 @@ const treeBatch = 256
 // there, in any order, with what the host says of it after all was read: a
 // file that is as it was listed before was read as it is.
 //
-// Holes do not travel where the host has GNU tar. Files that change, go away,
-// or cannot be read do not fail it.
+// Holes do not travel where the host has GNU tar; busybox's writes them as
+// zeros. Files that change, go away, or may not be read do not fail it. Where
+// busybox's tar reads a file that becomes shorter it gives up, and what was asked
+// for next is missing although it is there: it can be asked for again. A disk
+// that cannot be read is an error.
 func ReadTree(ctx context.Context, h Host, dir string, names func(yield func(string) bool), fn func(*TreeFile) error, again func(TreeEntry) error) error {
 	if err := readTree(ctx, h, dir, names, fn, again); err != nil {
 		return fmt.Errorf("read tree %s on %s: %w", dir, h.Name(), err)
@@ -156,8 +160,21 @@ func readTree(ctx context.Context, h Host, dir string, names func(yield func(str
 		}
 		return err
 	}
+	stderr := s.Stderr()
 	if readErr != nil {
-		return fmt.Errorf("the stream ended early (%w)%s", readErr, firstLine(s.Stderr()))
+		return fmt.Errorf("the stream ended early (%w)%s", readErr, firstLine(stderr))
+	}
+	return failedReads(stderr)
+}
+
+// failedReads returns what tar said of a file that it could not read to its
+// end for another reason than that the end had moved: in the place of what is
+// there it has written zeros, and afterwards the file looks as it did before.
+func failedReads(stderr []byte) error {
+	for line := range strings.Lines(string(stderr)) {
+		if strings.Contains(line, ": Read error at byte ") {
+			return fmt.Errorf("a file cannot be read: %s", strings.TrimSpace(line))
+		}
 	}
 	return nil
 }

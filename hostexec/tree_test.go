@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
@@ -154,6 +156,23 @@ func TestATreeIsCarriedOverAsItIs(t *testing.T) {
 	}
 }
 
+// entryOf is what ListTree should say.
+func entryOf(dir, path string, fi fs.FileInfo) hostexec.TreeEntry {
+	st := fi.Sys().(*syscall.Stat_t)
+	kinds := map[uint32]hostexec.TreeKind{
+		syscall.S_IFREG: hostexec.RegularFile, syscall.S_IFDIR: hostexec.Folder, syscall.S_IFLNK: hostexec.Symlink,
+		syscall.S_IFIFO: hostexec.FIFO, syscall.S_IFSOCK: hostexec.Socket, syscall.S_IFCHR: hostexec.CharDevice,
+	}
+	e := hostexec.TreeEntry{
+		Path: path, Kind: kinds[st.Mode&syscall.S_IFMT], Mode: st.Mode & 0o7777, Size: st.Size, Blocks: st.Blocks,
+		MTime: time.Unix(st.Mtim.Unix()), CTime: time.Unix(st.Ctim.Unix()), Inode: st.Ino, Dev: st.Dev, Links: uint64(st.Nlink),
+	}
+	if e.Kind == hostexec.Symlink {
+		e.Link, _ = os.Readlink(dir + "/" + path)
+	}
+	return e
+}
+
 func TestATreeIsListedAsItIs(t *testing.T) {
 	src := nastyTree(t, 1<<40)
 	want := map[string]fs.FileInfo{}
@@ -167,6 +186,16 @@ func TestATreeIsListedAsItIs(t *testing.T) {
 			entries := list(t, h, src, hostexec.ListTreeOptions{})
 			if len(entries) != len(want) {
 				t.Errorf("%d entries, not %d", len(entries), len(want))
+			}
+			for _, e := range entries {
+				fi := want[e.Path]
+				if fi == nil {
+					t.Errorf("%q is not there", e.Path)
+					continue
+				}
+				if is := entryOf(src, e.Path, fi); is != e {
+					t.Errorf("%q is %+v, was listed as %+v", e.Path, is, e)
+				}
 			}
 			if !slices.IsSortedFunc(entries, func(a, b hostexec.TreeEntry) int { return hostexec.CompareTreePaths(a.Path, b.Path) }) {
 				t.Error("they are not in order")
