@@ -33,9 +33,11 @@ g init -q --template= "$@" -- "$new" && cd -- "$new" || exit 1
 cat "$in/config" >>.git/config || exit 1
 
 while IFS= read -r r; do
-	if ! g fetch -q --no-tags --no-write-fetch-head --no-recurse-submodules --refmap= "$r" "+refs/heads/*:refs/fl/heads/$r/*" "+refs/tags/*:refs/fl/tags/$r/*" 2>"$err"; then
-		fail 61 "$r" "$err"
-	fi
+	for pause in 1 4 -; do # a line may be bad for a moment
+		g fetch -q --no-tags --no-write-fetch-head --no-recurse-submodules --refmap= "$r" "+refs/heads/*:refs/fl/heads/$r/*" "+refs/tags/*:refs/fl/tags/$r/*" 2>"$err" && break
+		[ "$pause" != - ] || fail 61 "$r" "$err"
+		sleep "$pause"
+	done
 done <"$in/remotes"
 g index-pack --stdin <"$parts/$(cat "$in/pack")" >/dev/null 2>"$err" || { cat "$err" >&2; exit 1; }
 all_there() { { cat "$in/want"; g for-each-ref --format='^%(objectname)' refs/fl; } | g rev-list --objects --quiet --stdin 2>"$err"; }

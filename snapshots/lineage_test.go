@@ -326,3 +326,37 @@ func (k *codexHome) shelf() shelf {
 	}
 	return all
 }
+
+// A snapshot is asked for its thread's lineage as the host's files would be.
+func TestSnapshotWithoutAParentsRolloutIsFoundBeforeItIsRestored(t *testing.T) {
+	dir, c := t.TempDir(), OpenChunks(newTestStore(t), ChunkOptions{})
+	take := func(thread string, turn int, files shelf) string {
+		home, err := os.MkdirTemp(dir, "home")
+		must(t, err)
+		for name, text := range files {
+			write(t, home, name, text)
+		}
+		m, err := Take(t.Context(), localHost(t), c, TakeSpec{Session: "s1", Facts: Facts{ThreadID: thread, Turn: turn}, Trees: []TreeSpec{RolloutsOf(home)}})
+		must(t, err)
+		return m.ID
+	}
+	parent, child := sessionsDir+"parent.jsonl", sessionsDir+"child.jsonl"
+	long := own("parent") + strings.Repeat(randomText(1000), 3000) // more than a chunk
+	for name, want := range map[string]struct {
+		id  string
+		bad bool
+	}{
+		"both":             {take("child", 1, shelf{parent: long, child: forked("child", "parent", 2_000_000)}), false},
+		"parent packed":    {take("child", 1, shelf{parent + ".zst": packed(t, long), child: forked("child", "parent", 2_000_000)}), false},
+		"no parent":        {take("child", 1, shelf{child: forked("child", "parent", 2_000_000)}), true},
+		"short parent":     {take("child", 1, shelf{parent: own("parent"), child: forked("child", "parent", 2_000_000)}), true},
+		"nothing":          {take("child", 1, nil), true},
+		"no turn as yet":   {take("child", 0, nil), false},
+		"no thread as yet": {take("", 0, nil), false},
+	} {
+		err := CheckLineage(t.Context(), c, want.id)
+		if _, typed := errors.AsType[*LineageError](err); typed != want.bad || !want.bad && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package snapshots
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// CheckLineage says whether a snapshot has all the rollouts that its thread
+// needs, a *LineageError if not: before anything is brought to a host, and
+// before codex is asked. A thread that has had no turn needs none.
+func CheckLineage(ctx context.Context, c *Chunks, id string) error {
+	m, err := c.manifest(ctx, id)
+	if err != nil {
+		return err
+	}
+	if m.ThreadID == "" || m.Turn == 0 {
+		return nil
+	}
+	lists, files := c.NewReader(ctx), c.NewReader(ctx)
+	byPath := map[string]Entry{}
+	var all []Rollout
+	tree, _ := m.Tree(Rollouts)
+	err = tree.each(lists.Get, func(e Entry) error {
+		if e.Kind == File && rollout(e.Path) {
+			byPath[e.Path] = e
+			all = append(all, Rollout{e.Path, e.Size})
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read the list of rollouts of snapshot %s: %w", id, err)
+	}
+	_, err = Lineage(m.ThreadID, all, func(name string) (io.ReadCloser, error) {
+		var head bytes.Buffer
+		err := byPath[name].content(lists.Get, files.Get, func(chunk []byte, hole int64) error {
+			head.Write(chunk)
+			if hole > 0 || head.Len() > maxFirstLine || bytes.IndexByte(chunk, '\n') >= 0 && !compressed(name) {
+				return errStop
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errStop) {
+			return nil, err
+		}
+		return io.NopCloser(&head), nil
+	})
+	if err != nil {
+		return fmt.Errorf("snapshot %s: %w", id, err)
+	}
+	return nil
+}
