@@ -207,9 +207,12 @@ func (k *check) one(d Digest) {
 }
 
 // again looks once more for what is bad: another worker may have stored it, or
-// copied it into another pack, after the index was read.
+// copied it into another pack, after the index was read, or an index was lost.
 func (k *check) again(ctx context.Context) error {
 	if err := k.c.refresh(ctx); err != nil {
+		return err
+	}
+	if err := k.c.salvage(ctx); err != nil {
 		return err
 	}
 	bad := k.report.bad

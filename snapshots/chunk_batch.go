@@ -246,8 +246,7 @@ func (b *Batch) doubtful() ([]uint32, error) {
 	b.c.mu.Lock()
 	defer b.c.mu.Unlock()
 	return slices.DeleteFunc(relied, func(n uint32) bool {
-		p := &b.c.index.packs[n]
-		return !p.condemned && !p.gone
+		return b.c.index.packs[n].reliable()
 	}), nil
 }
 

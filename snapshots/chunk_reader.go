@@ -65,7 +65,12 @@ func (r *Reader) Get(d Digest) ([]byte, error) {
 		if err := r.c.refresh(r.ctx); err != nil {
 			return nil, err
 		}
-		data, err = r.get(d)
+		if data, err = r.get(d); errors.Is(err, ErrMissing) {
+			if err := r.c.salvage(r.ctx); err != nil {
+				return nil, err
+			}
+			data, err = r.get(d)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read chunk %s: %w", d, err)

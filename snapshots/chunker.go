@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"math/bits"
+	"sync"
 )
 
 // Chunks of large files: at least 256 KiB, 1 MiB on average, at most 4 MiB. A
@@ -42,15 +43,12 @@ var gear = func() (g [256]uint64) {
 
 // Split cuts a file into chunks where its content says so (FastCDC), so that a
 // change moves few cuts. fn is given either a chunk, good until it returns, or
-// how many zeros come next. size is how long the file should be; what r gives
-// is what counts. Memory is bounded whatever the size.
-func Split(r io.Reader, size int64, fn func(chunk []byte, hole int64) error) error {
-	s := splitter{r: r, fn: fn}
-	most := MaxChunk + 2*minHole
-	if size >= 0 && size <= wholeFile {
-		most = wholeFile + 1 // to see that it is no longer than that
-	}
-	s.buf = make([]byte, most)
+// how many zeros come next. How long the file should be decides nothing: what r
+// gives is what counts. Memory is bounded whatever the size.
+func Split(r io.Reader, _ int64, fn func(chunk []byte, hole int64) error) error {
+	buf := splitBuffers.Get().(*[]byte)
+	defer splitBuffers.Put(buf)
+	s := splitter{r: r, fn: fn, buf: *buf}
 	if err := s.fill(); err != nil {
 		return err
 	}
@@ -60,11 +58,14 @@ func Split(r io.Reader, size int64, fn func(chunk []byte, hole int64) error) err
 		}
 		return fn(s.rest, 0)
 	}
-	if len(s.buf) < MaxChunk {
-		s.grow()
-	}
 	return s.run()
 }
+
+// Kept, since most files are small and there are many.
+var splitBuffers = sync.Pool{New: func() any {
+	buf := make([]byte, MaxChunk+2*minHole)
+	return &buf
+}}
 
 type splitter struct {
 	r    io.Reader
@@ -88,12 +89,6 @@ func (s *splitter) fill() error {
 	}
 	s.rest = s.buf[:n]
 	return nil
-}
-
-func (s *splitter) grow() {
-	buf := make([]byte, MaxChunk+2*minHole)
-	s.rest = buf[:copy(buf, s.rest)]
-	s.buf = buf
 }
 
 func (s *splitter) run() error {

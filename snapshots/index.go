@@ -49,8 +49,12 @@ type packInfo struct {
 
 	covered   int  // by so many index blobs
 	condemned bool // nothing may newly rely on it
+	found     bool // no index names it: it told itself
 	gone      bool // its entries are forgotten
 }
+
+// reliable says whether a snapshot may rely on a pack.
+func (p *packInfo) reliable() bool { return !p.condemned && !p.found && !p.gone }
 
 // A chunkIndex knows where chunks are. Numbers of packs stay what they are for
 // as long as the process lives.
@@ -92,8 +96,7 @@ func (x *chunkIndex) each(d Digest, fn func(indexEntry) bool) {
 // usable finds a place that a snapshot may rely on.
 func (x *chunkIndex) usable(d Digest) (found slot, ok bool) {
 	x.each(d, func(e indexEntry) bool {
-		p := &x.packs[e.pack]
-		ok = !p.condemned && !p.gone
+		ok = x.packs[e.pack].reliable()
 		found = slot{e.pack, e.pos}
 		return !ok
 	})
@@ -106,28 +109,52 @@ func (x *chunkIndex) add(blob packID, found []indexedPack) {
 		return
 	}
 	numbers := make([]uint32, 0, len(found))
-	var fresh [256][]indexEntry
+	var fresh freshEntries
 	for _, f := range found {
-		n, known := x.byID[f.id]
-		if !known {
-			n = uint32(len(x.packs))
-			x.byID[f.id] = n
-			x.packs = append(x.packs, packInfo{id: f.id, gone: true})
-		}
-		p := &x.packs[n]
-		if p.gone {
-			p.lists, p.chunks, p.raw = f.table.lists, len(f.table.chunks), f.table.raw()
-			p.stored, p.created, p.gone = f.stored, f.created, false
-			for pos, c := range f.table.chunks {
-				key := keyOf(c.digest)
-				fresh[key[0]] = append(fresh[key[0]], indexEntry{key: key, pack: n, pos: uint16(pos),
-					size: uint16((c.size + sizeUnit - 1) / sizeUnit)})
-			}
-		}
-		p.covered++
+		n := x.insert(f, &fresh)
+		x.packs[n].covered++
+		x.packs[n].found = false
 		numbers = append(numbers, n)
 	}
 	x.blobs[blob] = numbers
+	x.merge(&fresh)
+}
+
+// salvage takes in a pack that told itself, unless the index knows it by now.
+func (x *chunkIndex) salvage(f indexedPack) {
+	if n, known := x.byID[f.id]; known && !x.packs[n].gone {
+		return
+	}
+	var fresh freshEntries
+	x.packs[x.insert(f, &fresh)].found = true
+	x.merge(&fresh)
+}
+
+// freshEntries are gathered by shard, so that each is merged once.
+type freshEntries [256][]indexEntry
+
+func (x *chunkIndex) insert(f indexedPack, fresh *freshEntries) uint32 {
+	n, known := x.byID[f.id]
+	if !known {
+		n = uint32(len(x.packs))
+		x.byID[f.id] = n
+		x.packs = append(x.packs, packInfo{id: f.id, gone: true})
+	}
+	p := &x.packs[n]
+	if !p.gone {
+		return n
+	}
+	p.lists, p.chunks, p.raw = f.table.lists, len(f.table.chunks), f.table.raw()
+	p.stored, p.created, p.gone = f.stored, f.created, false
+	for pos, c := range f.table.chunks {
+		key := keyOf(c.digest)
+		fresh[key[0]] = append(fresh[key[0]], indexEntry{key: key, pack: n, pos: uint16(pos),
+			size: uint16((c.size + sizeUnit - 1) / sizeUnit)})
+	}
+	return n
+}
+
+func (x *chunkIndex) merge(fresh *freshEntries) {
 	for i, add := range fresh {
 		if len(add) > 0 {
 			x.shards[i] = mergeEntries(x.shards[i], add)

@@ -79,6 +79,38 @@ func (c *Chunks) refreshOnce(ctx context.Context) (again bool, err error) {
 	return false, nil
 }
 
+// salvage reads the packs that no index names and takes them into memory for
+// who misses a chunk: their index was lost, or their capture was killed or is
+// about to index them. Nothing newly relies on them; what a snapshot needs in
+// them prune indexes anew.
+func (c *Chunks) salvage(ctx context.Context) error {
+	listed, err := c.blobs.List(ctx, packPrefix)
+	if err != nil {
+		return err
+	}
+	for _, info := range listed {
+		id, ok := idOf(info.Key, packPrefix)
+		c.mu.Lock()
+		n, known := c.index.byID[id]
+		known = known && !c.index.packs[n].gone
+		c.mu.Unlock()
+		if !ok || known {
+			continue
+		}
+		p, err := c.loadPack(ctx, id)
+		switch {
+		case spoiled(err):
+			continue
+		case err != nil:
+			return err
+		}
+		c.mu.Lock()
+		c.index.salvage(indexedPack{id: id, stored: info.Size, created: info.ModTime, table: p.table})
+		c.mu.Unlock()
+	}
+	return nil
+}
+
 // ids lists what lies below a prefix.
 func (c *Chunks) ids(ctx context.Context, prefix string) ([]packID, error) {
 	found, err := c.blobs.List(ctx, prefix)

@@ -173,12 +173,16 @@ func (p *pruner) mark(ctx context.Context, live func(context.Context, func(Diges
 	if err := p.c.refresh(ctx); err != nil {
 		return err
 	}
+	p.markAgain()
+	return nil
+}
+
+func (p *pruner) markAgain() {
 	again := p.missing
 	p.missing = map[Digest]bool{}
 	for d := range again {
 		p.markOne(d)
 	}
-	return nil
 }
 
 func (p *pruner) markOne(d Digest) {
@@ -219,6 +223,9 @@ func (p *pruner) better(a, b uint32) bool {
 	if markedX != markedY {
 		return markedY
 	}
+	if x.found != y.found {
+		return y.found
+	}
 	if c := x.created.Compare(y.created); c != 0 {
 		return c < 0
 	}
@@ -258,36 +265,44 @@ func (p *pruner) unindexed() (ids []packID) {
 	return ids
 }
 
-// adopt makes the index of packs anew that hold what is missing.
+// adopt makes the index of packs anew that hold what is needed and that no
+// index names.
 func (p *pruner) adopt(ctx context.Context) error {
 	defer func() { p.report.Missing = int64(len(p.missing)) }()
 	p.adopted = map[packID]bool{}
-	if len(p.missing) == 0 {
-		return nil
-	}
-	for _, id := range p.unindexed() {
-		found, err := p.c.loadPack(ctx, id)
-		if errors.Is(err, ErrMissing) || errors.Is(err, ErrRotten) {
-			continue
-		}
-		if err != nil {
+	if len(p.missing) > 0 {
+		if err := p.c.salvage(ctx); err != nil {
 			return err
 		}
-		holds := slices.ContainsFunc(found.table.chunks, func(c packChunk) bool { return p.missing[c.digest] })
-		if !holds || verifyPack(bytes.NewReader(found.data), &found.table, nil) != nil {
+		p.markAgain()
+	}
+	for n := range p.live {
+		p.c.mu.Lock()
+		info := p.c.index.packs[n]
+		p.c.mu.Unlock()
+		if !info.found {
 			continue
 		}
+		found, err := p.c.loadPack(ctx, info.id)
+		if err == nil {
+			err = verifyPack(bytes.NewReader(found.data), &found.table, nil)
+		}
+		switch {
+		case spoiled(err):
+			p.report.Rotten++ // and it stays, since it is needed
+			continue
+		case err != nil:
+			return err
+		}
 		p.report.Adopted++
-		if !p.opts.DryRun {
-			pack := indexedPack{id: id, stored: p.packs[id].Size, created: p.packs[id].ModTime, table: found.table}
-			if err := p.c.addIndex(ctx, pack); err != nil {
-				return err
-			}
+		p.adopted[info.id] = true // nothing more is done to it in this run
+		if p.opts.DryRun {
+			continue
 		}
-		for _, c := range found.table.chunks {
-			delete(p.missing, c.digest)
+		pack := indexedPack{id: info.id, stored: info.stored, created: info.created, table: found.table}
+		if err := p.c.addIndex(ctx, pack); err != nil {
+			return err
 		}
-		p.adopted[id] = true // nothing more is done to it in this run
 	}
 	return nil
 }

@@ -233,7 +233,17 @@ func TestALostIndexIsMadeAnew(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			checkAll(t, OpenChunks(st, smallPacks), digests, chunks) // packs tell themselves
 			c := OpenChunks(st, smallPacks)
+			report, err := c.Check(t.Context(), CheckOptions{}, liveOf(digests))
+			if err != nil || report.Missing+report.Rotten != 0 || report.Orphaned != len(indexes) {
+				t.Errorf("check: %+v, %v; want %d packs without an index and nothing missing", report, err, len(indexes))
+			}
+			if b := c.NewBatch(t.Context(), BatchOptions{}); b.Has(digests[0]) {
+				t.Error("a batch relies on a pack that no index names")
+			} else {
+				b.Abort()
+			}
 			if r := mustPrune(t, c, at(100), digests); r.Adopted != len(indexes) || r.Missing != 0 || r.Packs+r.Condemned != 0 {
 				t.Errorf("%+v; want %d packs adopted and nothing else", r, len(indexes))
 			}
@@ -326,17 +336,20 @@ func TestCheckFindsMissingAndRottenChunks(t *testing.T) {
 			t.Errorf("%v names no pack", err)
 		}
 	}
-	// A snapshot taken now is whole: what is known to be lost is stored anew.
+	// A capture that relied on what is lost is told so, and the next is whole.
 	chunks := someChunks(1, 100)
-	again, added, err := putAll(t.Context(), c, BatchOptions{}, chunks)
-	if err == nil && added.Chunks == 0 {
-		again, _, err = putAll(t.Context(), c, BatchOptions{}, chunks)
+	worker := OpenChunks(st, smallPacks)
+	if _, _, err := putAll(t.Context(), worker, BatchOptions{}, chunks); !errors.Is(err, ErrCondemned) {
+		t.Errorf("a capture that relied on a pack that is lost: %v; want ErrCondemned", err)
 	}
-	if errors.Is(err, ErrCondemned) {
-		again, _, err = putAll(t.Context(), c, BatchOptions{}, chunks)
-	}
+	again, _, err := putAll(t.Context(), worker, BatchOptions{}, chunks)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = again
+	lost := OpenChunks(st, smallPacks).NewReader(t.Context())
+	for _, d := range again {
+		if _, err := lost.Get(d); errors.Is(err, ErrMissing) {
+			t.Error(err)
+		}
+	}
 }
