@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+
+	"fairlead.dev/fairlead/internal/store"
 )
 
 // CheckOptions say how much is looked at.
@@ -36,7 +38,10 @@ func (r CheckReport) Bad(d Digest) error { return r.bad[d] }
 // checkReaders is how many packs are read at once.
 const checkReaders = 2
 
-// Check looks whether what live names can be read. It changes nothing.
+// Check looks whether what live names can be read. It changes nothing, but that
+// packs whose content turned out to be rotten are condemned: no capture relies
+// on them from then on, the next one stores anew what was in them, and while
+// something else is needed in them prune leaves them.
 func (c *Chunks) Check(ctx context.Context, opts CheckOptions, live func(ctx context.Context, yield func(Digest) error) error) (_ CheckReport, err error) {
 	defer func() {
 		if err != nil {
@@ -110,7 +115,7 @@ func (k *check) look(ctx context.Context) error {
 		}
 	}
 	k.c.mu.Unlock()
-	g, ctx := errgroup.WithContext(ctx)
+	g, reading := errgroup.WithContext(ctx)
 	g.SetLimit(checkReaders)
 	for n, p := range packs {
 		size, there := sizes[p.id]
@@ -125,11 +130,38 @@ func (k *check) look(ctx context.Context) error {
 			// Keys may change since, and with them the size, a little.
 			k.spoil(uint32(n), p.id, fmt.Errorf("%w: it has %d bytes in place of %d", ErrRotten, size, p.stored))
 		case k.opts.ReadData:
-			g.Go(func() error { return k.read(ctx, uint32(n), p) })
+			g.Go(func() error { return k.read(reading, uint32(n), p) })
 		}
 	}
 	k.report.Orphaned = len(sizes)
-	return g.Wait()
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return k.condemn(ctx, packs)
+}
+
+// condemn puts markers on rotten packs.
+func (k *check) condemn(ctx context.Context, packs []packInfo) error {
+	rotten := map[uint32]bool{}
+	for n, err := range k.packs {
+		rotten[n] = errors.Is(err, ErrRotten)
+	}
+	for at := range k.chunks {
+		rotten[at.pack] = true
+	}
+	for n, is := range rotten {
+		if !is {
+			continue
+		}
+		id := packs[n].id
+		if err := k.c.blobs.Create(ctx, id.marker(), nil); err != nil && !errors.Is(err, store.ErrExists) {
+			return err
+		}
+		k.c.mu.Lock()
+		k.c.index.condemn([]packID{id})
+		k.c.mu.Unlock()
+	}
+	return nil
 }
 
 func (k *check) spoil(n uint32, id packID, err error) {

@@ -3,6 +3,7 @@ package snapshots
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"fairlead.dev/fairlead/internal/store"
@@ -85,7 +86,9 @@ func (p *pruner) copyPack(ctx context.Context, batch *Batch, n uint32) error {
 	return nil
 }
 
-func (p *pruner) copyChunks(ctx context.Context, batch *Batch, n uint32, pack *openPack) error {
+// copyChunks copies every chunk that is needed and well, and says so where one
+// is not.
+func (p *pruner) copyChunks(ctx context.Context, batch *Batch, n uint32, pack *openPack) (rotten error) {
 	to := batch.files
 	if pack.table.lists {
 		to = batch.lists
@@ -96,18 +99,20 @@ func (p *pruner) copyChunks(ctx context.Context, batch *Batch, n uint32, pack *o
 			continue
 		}
 		raw, err := r.block(pack, pack.places[pos].block)
-		if err != nil {
-			return err
+		if err != nil { // of this block alone
+			rotten = err
+			continue
 		}
 		raw = raw[pack.places[pos].offset:][:c.size]
 		if DigestOf(raw) != c.digest {
-			return ErrRotten
+			rotten = fmt.Errorf("chunk %s: %w", c.digest, ErrRotten)
+			continue
 		}
 		if err := batch.store(to, c.digest, raw); err != nil {
 			return err
 		}
 	}
-	return nil
+	return rotten
 }
 
 // mergeBytes is how large a merged index blob becomes, in bytes of tables.

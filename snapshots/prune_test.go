@@ -318,6 +318,18 @@ func TestCheckFindsMissingAndRottenChunks(t *testing.T) {
 	if r := check(true); r.Rotten == 0 || r.Missing != 0 || r.Chunks != 100 || !strings.Contains(strings.Join(r.Problems, "\n"), filepath.Base(packs[0])) {
 		t.Errorf("a flipped bit: %+v", r)
 	}
+	checkAll(t, c, mustPut(t, OpenChunks(st, smallPacks), someChunks(1, 100)), someChunks(1, 100)) // nothing relies on it any more
+	if r := check(true); r.Missing+r.Rotten != 0 {
+		t.Errorf("after the next capture: %+v", r)
+	}
+	mustPrune(t, c, at(2), digests)
+	mustPrune(t, c, at(4), digests)
+	if r := check(true); r.Missing+r.Rotten != 0 || len(r.Problems) > 0 {
+		t.Errorf("after a prune: %+v; want the rotten pack gone", r)
+	}
+	if packs, err = filepath.Glob(filepath.Join(root, packPrefix, "*")); err != nil || len(packs) < 4 {
+		t.Fatal(packs, err)
+	}
 	if err := os.Remove(packs[1]); err != nil {
 		t.Fatal(err)
 	}
