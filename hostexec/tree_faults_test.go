@@ -212,7 +212,8 @@ func TestManyNamesAndASlowReaderDoNotBlockEachOther(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if want := int64(many/5000*3<<20 + (many/100-many/5000)*5); files != many || bytes != want && bytes > want {
+		// GNU's tar takes a name that comes again for a hard link.
+		if files != many || bytes < 3<<20+5 {
 			t.Errorf("%s: %d files of %d bytes", name, files, bytes)
 		}
 	}
@@ -291,6 +292,25 @@ func TestATreeIsReadUntilItsReaderFails(t *testing.T) {
 		err = hostexec.ReadTree(ctx, h, dir, slices.Values([]string{"1", "2"}), func(*hostexec.TreeFile) error { cancel(why); return nil }, nil)
 		if !errors.Is(err, why) || !errors.Is(err, hostexec.ErrOutcomeUnknown) {
 			t.Errorf("%s: cancelled: %v", name, err)
+		}
+	}
+}
+
+func TestWhatCannotBeReadIsNotZeros(t *testing.T) {
+	// A file of 4096 bytes, it says, without blocks, of which none can be read.
+	const dir, name = "/sys/devices/virtual/net/lo", "speed"
+	if data, err := os.ReadFile(dir + "/" + name); err == nil {
+		t.Fatalf("it can be read: %q", data)
+	}
+	for where, h := range treeHosts(t) {
+		had := false
+		err := hostexec.ReadTree(t.Context(), h, dir, slices.Values([]string{name}), func(f *hostexec.TreeFile) error {
+			_, err := io.Copy(io.Discard, f)
+			had = err == nil && !f.Missing
+			return nil
+		}, nil)
+		if err == nil && had {
+			t.Errorf("%s: it was read", where)
 		}
 	}
 }

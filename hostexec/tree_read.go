@@ -116,8 +116,8 @@ const treeBatch = 256
 // there, in any order, with what the host says of it after all was read: a
 // file that is as it was listed before was read as it is.
 //
-// Holes do not travel where the host has GNU tar; busybox's writes them as
-// zeros. Files that change, go away, or may not be read do not fail it. Where
+// Holes do not travel where the host has GNU tar and a file system of Linux;
+// elsewhere they are zeros. Files that change, go away, or may not be read do not fail it. Where
 // busybox's tar reads a file that becomes shorter it gives up, and what was asked
 // for next is missing although it is there: it can be asked for again. A disk
 // that cannot be read is an error.

@@ -3,7 +3,7 @@ package hostexec
 import (
 	"bufio"
 	"encoding/binary"
-	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -75,7 +75,7 @@ func (t treeTar) block(name, link string, kind byte, mode uint32, size, mtime in
 	for _, c := range b {
 		sum += int64(c)
 	}
-	copy(b[148:156], fmt.Sprintf("%06o\x00 ", sum))
+	putTarNumber(b[148:155], sum)
 	_, err := t.out.Write(b[:])
 	return err
 }
@@ -83,7 +83,11 @@ func (t treeTar) block(name, link string, kind byte, mode uint32, size, mtime in
 // putTarNumber writes octal digits, or a big number as GNU does.
 func putTarNumber(b []byte, n int64) {
 	if n >= 0 && n < 1<<(3*(len(b)-1)) {
-		copy(b, fmt.Sprintf("%0*o", len(b)-1, n))
+		for i := len(b) - 2; i >= 0; i-- {
+			b[i] = '0' + byte(n&7)
+			n >>= 3
+		}
+		b[len(b)-1] = 0
 		return
 	}
 	if n < 0 {
@@ -117,19 +121,21 @@ func (t treeTar) end() error {
 
 // paxRecord is "length key=value", where length counts itself.
 func paxRecord(key, value string) string {
-	n := len(key) + len(value) + 3 // space, equals sign, newline
-	for size := n + 1; ; size++ {
-		if r := fmt.Sprintf("%d %s=%s\n", size, key, value); len(r) == size {
-			return r
+	rest := " " + key + "=" + value + "\n"
+	for size := len(rest) + 1; ; size++ {
+		if n := strconv.Itoa(size); len(n)+len(rest) == size {
+			return n + rest
 		}
 	}
 }
 
+// paxTime is seconds with a fraction, of which a minus counts for both.
 func paxTime(t time.Time) string {
 	sec, ns := t.Unix(), t.Nanosecond()
+	sign := ""
 	if sec < 0 && ns > 0 {
-		sec, ns = -sec-1, 1e9-ns
-		return fmt.Sprintf("-%d.%09d", sec, ns)
+		sign, sec, ns = "-", -sec-1, 1e9-ns
 	}
-	return fmt.Sprintf("%d.%09d", sec, ns)
+	fraction := strconv.Itoa(1e9 + ns) // a 1 and nine digits
+	return sign + strconv.FormatInt(sec, 10) + "." + fraction[1:]
 }
