@@ -112,6 +112,9 @@ func (f failing) classify(err error) (kind, hint string, retry bool) {
 	var seed *seedError
 	var fenced *hostexec.FencedError
 	var login *unsavable
+	var lineage *snapshots.LineageError
+	var upstream *snapshots.UpstreamError
+	var secret *snapshots.GitSecretError
 	switch {
 	case errors.As(err, &typed):
 		return typed.kind, typed.hint, typed.retry
@@ -140,6 +143,8 @@ func (f failing) classify(err error) (kind, hint string, retry bool) {
 	case errors.Is(err, snapshots.ErrMissing), errors.Is(err, snapshots.ErrRotten),
 		errors.Is(err, snapshots.ErrIncomplete), errors.Is(err, snapshots.ErrNotFound):
 		return ErrTypeSnapshot, "see `ctl snapshot list` for another one, and `ctl snapshot check` for what is wrong with it", false
+	case errors.As(err, &lineage), errors.As(err, &upstream), errors.As(err, &secret), errors.Is(err, snapshots.ErrGit):
+		return ErrTypeSnapshot, "", false // it says what to do
 	case errors.Is(err, snapshots.ErrCondemned):
 		return ErrTypeStore, "", true
 	case storeFailed(err):

@@ -176,6 +176,9 @@ func (s *Sessions) bring(ctx context.Context, h hostexec.Host, l Layout, in Prep
 	}
 	defer done()
 	p.step("restoring")
+	if err := snapshots.CheckLineage(ctx, s.Chunks, in.Restore.Snapshot); err != nil {
+		return err
+	}
 	_, err = snapshots.Restore(ctx, h, s.Chunks, in.Restore.Snapshot, snapshots.RestoreSpec{
 		Dirs:  map[string]string{snapshots.Rollouts: l.CodexHome, snapshots.Work: l.WorkDir},
 		Fence: &fence, Logger: s.Logger,

@@ -20,6 +20,14 @@
 // Restore and Export compare every chunk with its digest on the way. A tree
 // appears in its place whole or not at all.
 //
+// A work folder is kept in full but for what is excluded, or by what git does
+// not have upstream (see [Git]): then a restore fetches the rest from there, and
+// what git ignores is not kept. Where git would not cover a folder it is kept
+// in full, and the manifest says why.
+//
+// [CheckLineage] says whether a snapshot has all the rollouts that codex needs
+// to resume its thread: a fork's begin in another thread's.
+//
 // What is kept: files, folders, symlinks, hard links, holes, permissions, times
 // to the nanosecond, names of any bytes. What is not: owners, extended
 // attributes, and sockets, FIFOs and devices, which the manifest lists.
