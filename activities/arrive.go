@@ -61,6 +61,9 @@ func (s *Sessions) arrive(ctx context.Context, h hostexec.Host, l Layout, in Pre
 		}
 	case f.there:
 		a.mark.Left, err = s.clearOut(ctx, h, l, f.mark, in, attempt, hide)
+		if err == nil && f.mark.login() != nil && in.Seed.rotates() && in.Seed.Name == f.mark.Seed.Name {
+			a.mark.Seed, err = s.newest(ctx, in.Claim.Session, in.Seed)
+		}
 	}
 	if err != nil {
 		return a, err
@@ -76,6 +79,18 @@ func (s *Sessions) arrive(ctx context.Context, h hostexec.Host, l Layout, in Pre
 		a.layout.WorkDir, a.layout.OwnWork, a.mark.Dir = dir, false, dir
 	}
 	return a, err
+}
+
+// newest is the generation of a seed to plant after a login was saved back: the
+// one that the session was told of may be spent by now.
+func (s *site) newest(ctx context.Context, session string, told *SeedRef) (*SeedRef, error) {
+	now, err := s.desk.now(ctx, told.Name)
+	if err != nil || now.Ref == nil || now.Holders[session] != told.Epoch {
+		return told, err
+	}
+	ref := *now.Ref
+	ref.Generation, ref.Epoch = now.Generation, told.Epoch
+	return &ref, nil
 }
 
 // undo removes what an attempt brought that did not come to its end, and that is

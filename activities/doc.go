@@ -70,6 +70,32 @@
 //
 // RecoverSeed is for a lease whose holder has ended without all this.
 //
+// # Going on elsewhere
+//
+// A session's folder on a host says whose it is (the file "generation"): for
+// which generation of the session it was made, what was planted, and, once the
+// session was parked, which snapshot holds it. A caller may rely on this:
+//
+//   - PrepareSession works in a folder that its own generation has prepared, in
+//     the one where the session was parked as RestoreSpec says, if nothing has
+//     run there since, or in a fresh one. What a former generation left in its
+//     place is ended, its login saved back, what no snapshot has kept as one of
+//     its own (Left), and then removed. So no codex ever finds an older rollout
+//     under a newer index;
+//   - a restored work folder is always the session's own, never a person's;
+//   - ParkSession and CloseSession wipe nothing before the snapshot is complete
+//     and read back, and come to the same end from any step. WipeLeftover keeps
+//     what it finds before it removes it; what is too large to be kept stays;
+//   - who cleans up behind a generation (WipeLeftover, RecoverSeed) is above that
+//     one to the host, and below every later one: a session that is back is left
+//     alone, and is not kept away;
+//   - snapshots are masked with what every generation of the seed held, and with
+//     what codex has just made of the login;
+//   - a worker moves four snapshots at once, and two of one host; some wait for
+//     their turn, all others are told ErrTypeBusy and come again;
+//   - RunPump returns HostLost once the host did not answer for LostAfter: since
+//     when is in its heartbeat (OutOfReach), whichever worker tried.
+//
 // What is kept in the store:
 //
 //	transcripts/<session>/<first seq>-<generation>.<pump>.<part>   JSON lines of Entry

@@ -1,6 +1,8 @@
 package activities
 
 import (
+	"context"
+	"path"
 	"testing"
 	"time"
 
@@ -52,6 +54,47 @@ func TestWhoCleansUpLeavesTheSessionAloneThatIsBack(t *testing.T) {
 	if k.planted() == "" || marked("returned") == 0 {
 		t.Error("the session that is back was ended")
 	}
+}
+
+// A host was lost with a login that codex had rotated there, and nobody fetched
+// it: the session that comes back saves it before anything goes, and works with
+// that one. What is another seed's is left to that seed.
+func TestALoginThatWasLeftIsSavedBeforeItsFolderGoes(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k, d := b.held("logged", nil)
+	k.sh(`mkdir -p "$1/sessions/2026" && echo '{}' >"$1/sessions/2026/rollout-x.jsonl"`, k.layout.CodexHome)
+	k.rewrite(login("acct-1", 1))
+	got, err := b.set.Sessions.take(t.Context(), k.parking(1, "").TakeSnapshotInput, k.hides(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	auth := path.Join(k.layout.CodexHome, "auth.json")
+	in := PrepareSessionInput{Claim: k.claim, Sandbox: "workspace-write", Restore: &RestoreSpec{Snapshot: got.ID}}
+	in.Claim.Generation, in.Claim.Pump = 2, 1
+	b.set.Sessions.ask = func(context.Context, string) (SeedNow, bool, error) { return d.state(), true, nil }
+	if _, err := k.prepare(in); kindOfError(err) != ErrTypeLoginUnsaved || k.sh(`cat "$1"`, auth) != login("acct-1", 1) {
+		t.Errorf("a login that its seed waits for went: %v", err)
+	}
+	in.Seed = k.seed
+	out, err := k.prepare(in)
+	if err != nil || out.Restored != RestoredSnapshot {
+		t.Fatalf("back: %+v, %v", out, err)
+	}
+	k.savedIs(d, 1)
+	if k.sh(`cat "$1"`, auth) != login("acct-1", 1) {
+		t.Error("it is to work with a login that is spent")
+	}
+	k.claim.Generation = 2
+}
+
+// hides is what a worker knows that has just come.
+func (k *talk) hides() secrets {
+	k.t.Helper()
+	hide, err := k.set.Sessions.hiding(k.t.Context(), k.seed)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return hide
 }
 
 // Work that can be kept nowhere stays where it is, without its credential.

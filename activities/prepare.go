@@ -88,6 +88,11 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 		s.Logger.Warn("snapshot cannot be read; the folder on the host has all of it", "session", in.Claim.Session, "snapshot", in.Restore.Snapshot, "error", cannot)
 	}
 	l = a.layout
+	if a.mark.Seed != in.Seed && in.Credentials != CredentialsBroker {
+		if bundle, err = s.bundle(ctx, a.mark.Seed); err != nil {
+			return out, err
+		}
+	}
 
 	fence := in.Claim.fence(l.Dir, attempt)
 	var planted seeds.Planted
