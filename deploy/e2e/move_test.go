@@ -1,0 +1,241 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/deploy/lab"
+	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// A losable is a host that can be gone from one moment to the next, with all
+// that runs on it, and come back as its disk was.
+type losable struct {
+	t          *testing.T
+	name, root string
+	sshd       *hosttest.SSHD
+}
+
+// newLosable adds a host with a label that no other test's host has.
+func newLosable(t *testing.T, name, label string) *losable {
+	t.Helper()
+	h := &losable{t: t, name: name, root: filepath.Join(shared.Dir, "host-"+name)}
+	var err error
+	if h.sshd, err = shared.AddHost(context.Background(), name, hosttest.Options{Root: h.root}, "--label", label); err != nil {
+		t.Fatal(err)
+	}
+	ok(t, "host", "provision", name)
+	return h
+}
+
+func (h *losable) folder(session string) string { return filepath.Join(h.root, "sessions", session) }
+
+// lose cuts the host off and ends all that ran on it: nobody is told.
+func (h *losable) lose() (back func()) {
+	h.t.Helper()
+	restore, err := h.sshd.Drop(within(h.t))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if err := h.sshd.Stop(); err != nil {
+		h.t.Fatal(err)
+	}
+	until(h.t, "the end of all that ran on "+h.name, func() (bool, error) {
+		left := lab.Below(h.root)
+		for _, p := range left {
+			word, _, _ := strings.Cut(p, " ")
+			pid, err := strconv.Atoi(word)
+			if err != nil {
+				return false, err
+			}
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return false, err
+			}
+		}
+		return len(left) == 0, nil
+	})
+	return func() {
+		h.t.Helper()
+		if err := errors.Join(restore(), h.sshd.Start(within(h.t))); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
+// files is what a work folder holds.
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		i, err := d.Info()
+		if err != nil {
+			return err
+		}
+		what := i.Mode().String()
+		switch {
+		case i.Mode().IsRegular():
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			what += fmt.Sprintf(" %s %q", i.ModTime().UTC().Format(time.RFC3339), data)
+		case i.Mode()&fs.ModeSymlink != 0:
+			to, err := os.Readlink(path)
+			if err != nil {
+				return err
+			}
+			what += " to " + to
+		}
+		name, err := filepath.Rel(dir, path)
+		all[name] = what
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func sameFiles(t *testing.T, dir string, want map[string]string) {
+	t.Helper()
+	got := files(t, dir)
+	for name, w := range want {
+		if got[name] != w {
+			t.Errorf("%s is %q, was %q", name, got[name], w)
+		}
+	}
+	for name := range got {
+		if _, ok := want[name]; !ok {
+			t.Errorf("%s was not there", name)
+		}
+	}
+}
+
+// keptAsOf waits until the newest good snapshot of a session is of that turn.
+func keptAsOf(t *testing.T, id string, turn int) {
+	t.Helper()
+	until(t, fmt.Sprintf("%s to be kept as of turn %d", id, turn), func() (bool, error) {
+		v := show(t, id).Snapshot
+		if v != nil && v.Error != nil {
+			return false, fmt.Errorf("the snapshot failed: %+v", v.Error)
+		}
+		return v != nil && v.ID != "" && v.Turn >= turn && v.Taking == 0, nil
+	})
+}
+
+// A session works on one host, which is lost in the middle of a turn: it goes
+// on on another one by itself, with its history and its files. The first comes
+// back, and what was left there goes; the session can go back as well.
+func TestASessionOutlivesItsHost(t *testing.T) {
+	const id = "moves"
+	a := newLosable(t, "lost-a", "pair=moves")
+	ok(t, "session", "start", "--label", "pair=moves", "--seed", "team", "--id", id,
+		"--snapshot", "full", "--on-host-lost", "move", "--lost-after", "10s")
+	b := newLosable(t, "lost-b", "pair=moves")
+	if v := turn(t, id, "write a note"); v.FinalText != "It says from where I began" {
+		t.Fatalf("the first turn is %+v", v)
+	}
+	keptAsOf(t, id, 1)
+	before := show(t, id)
+	if before.Host != a.name {
+		t.Fatalf("the session is on %s", before.Host)
+	}
+	work := files(t, filepath.Join(a.folder(id), "work"))
+	send(t, id, "take your time at gate moved")
+	if _, err := shared.Model.AwaitWaiting(within(t), "moved"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the turn to be known", func() (bool, error) { v := show(t, id); return v.Turn != nil && v.Turn.N == 2 && v.Turn.ID != "", nil })
+	t.Cleanup(func() {
+		if t.Failed() {
+			out, err := shared.Out(context.Background(), "session", "show", id)
+			t.Logf("the session at the end (%v):\n%s", err, out)
+			out, err = shared.Out(context.Background(), "transcript", id)
+			t.Logf("its transcript (%v):\n%s", err, out)
+		}
+	})
+	back := a.lose()
+	shared.Model.Release("moved")
+	// What its host did not get to say any more nobody knows.
+	v := ended(t, id, 2)
+	if v.Turn.Status != "interrupted" && v.Turn.Status != "unknown" {
+		t.Errorf("the turn that was cut off is %+v", v.Turn)
+	}
+	if v := turn(t, id, "what was first?"); v.FinalText != "The first was: write a note" {
+		t.Errorf("the turn elsewhere is %+v", v)
+	}
+	v = show(t, id)
+	if v.Host != b.name || v.ThreadID != before.ThreadID {
+		t.Errorf("the session is on %s with thread %s, was on %s with %s", v.Host, v.ThreadID, before.Host, before.ThreadID)
+	}
+	sameFiles(t, filepath.Join(b.folder(id), "work"), work)
+	if v := turn(t, id, "read the note"); !slices.Equal(strings.Fields(v.FinalText), strings.Fields("It says from where I began it runs src/note.txt")) {
+		t.Errorf("the turn with the files is %+v", v)
+	}
+
+	if _, err := os.Stat(a.folder(id)); err != nil {
+		t.Errorf("%s was lost with what is on it, and something touched that: %v", a.name, err)
+	}
+	back()
+	clean := func(h *losable) {
+		t.Helper()
+		until(t, "what was left on "+h.name+" to go", func() (bool, error) {
+			var v workflows.HostView
+			err := shared.JSON(within(t), &v, "host", "show", h.name)
+			_, there := os.Stat(h.folder(id))
+			return v.Unclean == 0 && v.Used == 0 && errors.Is(there, fs.ErrNotExist), err
+		})
+		if left := lab.Below(h.folder(id)); len(left) > 0 {
+			t.Errorf("on %s there still runs %v", h.name, left)
+		}
+	}
+	clean(a)
+
+	ok(t, "session", "resume", id, "--host", a.name)
+	if v := turn(t, id, "and what was first?"); v.FinalText != "The first was: write a note" {
+		t.Errorf("the turn back on %s is %+v", a.name, v)
+	}
+	if v := show(t, id); v.Host != a.name || v.ThreadID != before.ThreadID {
+		t.Errorf("the session is on %s with thread %s", v.Host, v.ThreadID)
+	}
+	sameFiles(t, filepath.Join(a.folder(id), "work"), work)
+	if n := len(lab.CodexOf(id)); n == 0 {
+		t.Error("no codex of the session runs")
+	}
+	clean(b)
+
+	list := transcript(t, id)
+	for i, e := range list {
+		if e.Seq != int64(i+1) {
+			t.Errorf("entry %d of the transcript is %d", i+1, e.Seq)
+		}
+	}
+	// Whether codex took the message of the turn that was cut off is known
+	// only where the host got to say so.
+	said := slices.DeleteFunc(texts(list, activities.EntryUser), func(s string) bool { return s == "take your time at gate moved" })
+	if !slices.Equal(said, []string{"write a note", "what was first?", "read the note", "and what was first?"}) {
+		t.Errorf("on record was said %q", said)
+	}
+	ok(t, "session", "close", id)
+	if _, err := os.Stat(a.folder(id)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder is left: %v", err)
+	}
+	for _, h := range []*losable{a, b} {
+		ok(t, "host", "remove", h.name)
+	}
+}
