@@ -159,8 +159,11 @@ terminal. Prints the final message and closes the session, unless --keep.`,
 				return err
 			}
 			opt.CloseAfter = !keep
-			if opt.CloseAfter && opt.ParkAfter > 0 {
-				return usage("--park-after is for a session that stays: give --keep, or leave it out")
+			if opt.CloseAfter {
+				if c.Flags().Changed("park-after") && opt.ParkAfter > 0 {
+					return usage("--park-after is for a session that stays: give --keep, or leave it out")
+				}
+				opt.ParkAfter = 0
 			}
 			id, err := f.sessionID()
 			if err != nil {

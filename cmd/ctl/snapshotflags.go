@@ -24,10 +24,14 @@ func (f *goOnFlags) add(c *cobra.Command) {
 	fl.StringArrayVar(&f.exclude, "snapshot-exclude", nil, "leave out of snapshots what this gitignore `PATTERN` matches; repeatable")
 	fl.StringVar(&f.when, "snapshot-when", "", "turn (after each turn, the default), close (when it parks or closes) or off")
 	fl.DurationVar(&f.every, "snapshot-every", 0, "also so often within long turns; 0 is not")
-	fl.DurationVar(&f.parkAfter, "park-after", 0, "give back host and credentials after so long without a message; the next one brings it back; 0 is never")
+	fl.DurationVar(&f.parkAfter, "park-after", parkByDefault, "give back host and credentials after so long without a message; the next one brings it back; 0 is never")
 	fl.StringVar(&f.hostLost, "on-host-lost", "", "when the host is lost: wait (for it, the default) or move (go on elsewhere from the newest snapshot)")
 	fl.DurationVar(&f.lostAfter, "lost-after", 0, "a host that cannot be reached for so long is lost (default 5m)")
 }
+
+// parkByDefault is how long a session that stays keeps its host and its
+// credentials although nobody wants anything of it.
+const parkByDefault = 30 * time.Minute
 
 // Bounds of what a person may ask for.
 const (
@@ -43,6 +47,9 @@ func (f *goOnFlags) set(opt *workflows.SessionOptions) error {
 		return err
 	}
 	opt.Snapshot = workflows.SnapshotOptions{Work: f.work, Exclude: f.exclude, When: f.when, Every: f.every}
+	if f.when == workflows.SnapshotOff {
+		f.parkAfter = 0 // it was not asked for: check has seen to that
+	}
 	opt.ParkAfter, opt.OnHostLost, opt.LostAfter = f.parkAfter, f.hostLost, f.lostAfter
 	return nil
 }
@@ -74,7 +81,7 @@ func (f *goOnFlags) check() error {
 			return usage("--snapshot-when off and --snapshot-every: give one of them")
 		case f.hostLost == workflows.HostLostMove:
 			return usage("--on-host-lost move: it goes on from a snapshot, and --snapshot-when is off")
-		case f.parkAfter > 0:
+		case f.parkAfter > 0 && f.parkAfter != parkByDefault:
 			return usage("--park-after: it goes on from a snapshot, and --snapshot-when is off")
 		}
 	}
