@@ -15,8 +15,8 @@ type Retention struct {
 // Retain returns which of the snapshots the policy drops, oldest first. It
 // never drops the newest complete one of a session, nor one that is pinned (a
 // session goes on from it, a fork was begun at it). One that is not complete
-// counts for nothing: it goes when it is older than the oldest that is kept
-// for its age, and never makes another one go.
+// counts for nothing: it goes as the others of its age do, and never makes
+// another one go.
 func Retain(all []Manifest, policy Retention, pinned func(id string) bool) []Manifest {
 	all = slices.Clone(all)
 	sortByTime(all)

@@ -68,9 +68,32 @@ const (
 )
 
 func (t *taking) tree(spec TreeSpec) error {
-	filter, err := newTreeFilter(spec, t.spec.Trees)
+	tt, err := t.newTree(spec)
 	if err != nil {
 		return err
+	}
+	defer func() {
+		if tt.old != nil {
+			tt.old.stop()
+		}
+	}()
+	listing, err := hostexec.ListTree(t.ctx, t.host, spec.Dir, hostexec.ListTreeOptions{Prune: tt.filter.prunes()}, tt.listed)
+	if errors.Is(err, hostexec.ErrNotExist) {
+		return nil // a thread that never had a turn has no rollouts
+	}
+	if err != nil {
+		return err
+	}
+	for _, p := range listing.Problems {
+		t.spec.Logger.Warn("the host complained while a tree was listed", "snapshot", t.spec.ID, "tree", spec.Name, "error", p)
+	}
+	return tt.finish()
+}
+
+func (t *taking) newTree(spec TreeSpec) (*treeTaking, error) {
+	filter, err := newTreeFilter(spec, t.spec.Trees)
+	if err != nil {
+		return nil, err
 	}
 	tt := &treeTaking{taking: t, spec: spec, filter: filter, out: Tree{Name: spec.Name, Dir: spec.Dir},
 		names: map[fileID]string{}, secrets: map[fileID]bool{}, masked: map[string]bool{}}
@@ -85,20 +108,9 @@ func (t *taking) tree(spec TreeSpec) error {
 	if t.parent != nil {
 		if old, there := t.parent.Tree(spec.Name); there {
 			tt.old = newEntryCursor(old, t.known)
-			defer tt.old.stop()
 		}
 	}
-	listing, err := hostexec.ListTree(t.ctx, t.host, spec.Dir, hostexec.ListTreeOptions{Prune: filter.prunes()}, tt.listed)
-	if errors.Is(err, hostexec.ErrNotExist) {
-		return nil // a thread that never had a turn has no rollouts
-	}
-	if err != nil {
-		return err
-	}
-	for _, p := range listing.Problems {
-		t.spec.Logger.Warn("the host complained while a tree was listed", "snapshot", t.spec.ID, "tree", spec.Name, "error", p)
-	}
-	return tt.finish()
+	return tt, nil
 }
 
 func (t *treeTaking) finish() error {

@@ -1,0 +1,382 @@
+package snapshots
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/store"
+)
+
+// A strikingStore calls strike before and after each thing that is done to it;
+// an error of it is that of the operation.
+type strikingStore struct {
+	blobs
+	strike func(what string) error
+}
+
+func (s *strikingStore) around(what string, do func() error) error {
+	if err := s.strike("before " + what); err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	return s.strike("after " + what)
+}
+
+func (s *strikingStore) Create(ctx context.Context, key string, data []byte) error {
+	return s.around("create", func() error { return s.blobs.Create(ctx, key, data) })
+}
+
+func (s *strikingStore) Put(ctx context.Context, key string, data []byte) error {
+	return s.around("put", func() error { return s.blobs.Put(ctx, key, data) })
+}
+
+func (s *strikingStore) Get(ctx context.Context, key string) (data []byte, err error) {
+	err = s.around("get", func() error { data, err = s.blobs.Get(ctx, key); return err })
+	return data, err
+}
+
+func (s *strikingStore) Stat(ctx context.Context, key string) (i store.Info, err error) {
+	err = s.around("stat", func() error { i, err = s.blobs.Stat(ctx, key); return err })
+	return i, err
+}
+
+func (s *strikingStore) List(ctx context.Context, prefix string) (l []store.Info, err error) {
+	err = s.around("list", func() error { l, err = s.blobs.List(ctx, prefix); return err })
+	return l, err
+}
+
+func (s *strikingStore) NewReader(ctx context.Context, key string) (r io.ReadCloser, err error) {
+	err = s.around("read", func() error { r, err = s.blobs.NewReader(ctx, key); return err })
+	return r, err
+}
+
+func (s *strikingStore) newWriter(ctx context.Context, key string) (blobWriter, error) {
+	w, err := s.blobs.newWriter(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return &strikingWriter{w, s}, nil
+}
+
+type strikingWriter struct {
+	blobWriter
+	s *strikingStore
+}
+
+func (w *strikingWriter) Write(p []byte) (n int, err error) {
+	err = w.s.around("write", func() error { n, err = w.blobWriter.Write(p); return err })
+	return n, err
+}
+
+func (w *strikingWriter) Close() error { return w.s.around("close", w.blobWriter.Close) }
+
+// A strikingHost strikes before each command, and before each piece that comes
+// from one.
+type strikingHost struct {
+	hostexec.Host
+	strike func(what string) error
+}
+
+func (h *strikingHost) Run(ctx context.Context, c hostexec.Command) (hostexec.Result, error) {
+	if err := h.strike("run"); err != nil {
+		return hostexec.Result{}, err
+	}
+	return h.Host.Run(ctx, c)
+}
+
+func (h *strikingHost) Start(ctx context.Context, c hostexec.Command) (hostexec.Stream, error) {
+	if err := h.strike("start"); err != nil {
+		return nil, err
+	}
+	s, err := h.Host.Start(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return &strikingStream{s, h}, nil
+}
+
+type strikingStream struct {
+	hostexec.Stream
+	h *strikingHost
+}
+
+func (s *strikingStream) Read(p []byte) (int, error) {
+	if err := s.h.strike("stream"); err != nil {
+		s.Close()
+		return 0, err
+	}
+	return s.Stream.Read(p)
+}
+
+func (s *strikingStream) Write(p []byte) (int, error) {
+	if err := s.h.strike("upload"); err != nil {
+		s.Close()
+		return 0, err
+	}
+	return s.Stream.Write(p)
+}
+
+var errStruck = errors.New("struck by the test")
+
+// smallChunks makes packs so small that a little tree fills several.
+func smallChunks(b blobs) *Chunks {
+	return openChunks(b, ChunkOptions{packBytes: 200_000, blockBytes: 50_000})
+}
+
+// aTree makes a folder of files, some large.
+func aTree(t testing.TB) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "tree")
+	for i := range 20 {
+		write(t, dir, fmt.Sprintf("d%d/f%d", i%5, i), randomText(20_000))
+	}
+	write(t, dir, "large", randomText(1_200_000))
+	return dir
+}
+
+// mustBeWhole looks that what the store says is a snapshot can be exported, and
+// says whether there is one.
+func mustBeWhole(t *testing.T, st *store.Store, id string, want map[string]string) bool {
+	t.Helper()
+	_, err := Read(t.Context(), st, id)
+	if errors.Is(err, ErrNotFound) {
+		return false
+	}
+	must(t, err)
+	_, contents := exportOf(t, OpenChunks(st, ChunkOptions{}), id)
+	for name, content := range want {
+		if contents["work/"+name] != content {
+			t.Fatalf("%s claims to be whole, and %s is not in it as it is", id, name)
+		}
+	}
+	return true
+}
+
+func contentsOf(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	must(t, filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(p)
+		name, _ := filepath.Rel(dir, p)
+		all[name] = string(data)
+		return err
+	}))
+	return all
+}
+
+// A striker counts what is done, by kind, and strikes the nth of one kind.
+type striker struct {
+	mu   sync.Mutex
+	done map[string]int
+	what string
+	nth  int
+	kill func() // in place of an error
+	hit  bool
+}
+
+func (s *striker) strike(what string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.done == nil {
+		s.done = map[string]int{}
+	}
+	if s.done[what]++; what != s.what || s.done[what] != s.nth {
+		return nil
+	}
+	s.hit = true
+	if s.kill != nil {
+		s.kill()
+		return nil
+	}
+	return errStruck
+}
+
+// strikes are those to be made where so much was done: of each kind the first,
+// the last, and some between.
+func strikes(done map[string]int) (all []*striker) {
+	for _, what := range slices.Sorted(maps.Keys(done)) {
+		for nth := 1; nth < done[what]; nth += 1 + nth {
+			all = append(all, &striker{what: what, nth: nth})
+		}
+		all = append(all, &striker{what: what, nth: done[what]})
+	}
+	return all
+}
+
+// strikeEach has steps of take fail, or has it cancelled there. After each it
+// looks at what is in the store, and takes the same snapshot again on a sound one.
+func strikeEach(t *testing.T, kill bool) {
+	dir := aTree(t)
+	h := localHost(t)
+	st := newTestStore(t)
+	round := int64(0)
+	attempt := func(s *striker) (id string, struckErr error) {
+		round++
+		write(t, dir, "d0/anew", randomText(400_000)) // something to store each time
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		if kill {
+			s.kill = cancel
+		}
+		spec := TakeSpec{ID: NewID("s1", time.Unix(1.8e9+round, 0)), Session: "s1", Trees: []TreeSpec{WorkOf(dir, WorkFull, nil)}}
+		_, err := Take(ctx, &strikingHost{h, s.strike}, smallChunks(&strikingStore{storeBlobs{st}, s.strike}), spec)
+		want := contentsOf(t, dir)
+		if whole := mustBeWhole(t, st, spec.ID, want); err == nil && !whole {
+			t.Errorf("%s %d: no error, and no snapshot", s.what, s.nth)
+		}
+		_, again := Take(t.Context(), h, smallChunks(storeBlobs{st}), spec)
+		must(t, again)
+		if !mustBeWhole(t, st, spec.ID, want) {
+			t.Errorf("%s %d: the second attempt left no snapshot", s.what, s.nth)
+		}
+		return spec.ID, err
+	}
+	var dry striker
+	last, err := attempt(&dry)
+	must(t, err)
+	for _, what := range []string{"before create", "after create", "before write", "after close", "stream", "start"} {
+		if dry.done[what] == 0 {
+			t.Fatalf("there is no step %q: %v", what, dry.done)
+		}
+	}
+	failed := 0
+	for _, s := range strikes(dry.done) {
+		must(t, Delete(t.Context(), st, last))
+		if last, err = attempt(s); err != nil {
+			if failed++; !s.hit {
+				t.Errorf("%s %d: %v", s.what, s.nth, err)
+			}
+		}
+	}
+	if failed < len(dry.done) {
+		t.Errorf("only %d attempts failed; %v", failed, dry.done)
+	}
+}
+
+func TestNoFailedStepLeavesHalfASnapshot(t *testing.T) { strikeEach(t, false) }
+func TestNoKilledStepLeavesHalfASnapshot(t *testing.T) { strikeEach(t, true) }
+
+func TestAConnectionCutInMidCaptureLeavesNoSnapshot(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "tree")
+	must(t, hosttest.BigTree(dir, 400, 40<<20))
+	want := contentsOf(t, dir)
+	sshd := hosttest.StartSSHD(t, hosttest.Options{})
+	st := newTestStore(t)
+	for _, after := range []int64{1, 20 << 20} {
+		h := hostOf(t, sshd.Spec())
+		cut := false
+		spec := TakeSpec{ID: NewID("s1", time.Unix(1.8e9+after, 0)), Session: "s1", Trees: []TreeSpec{WorkOf(dir, WorkFull, nil)},
+			Progress: func(p Progress) {
+				if p.ReadBytes >= after && !cut {
+					cut = true
+					if sshd.KillSessions() == 0 {
+						t.Error("there was nothing to kill")
+					}
+				}
+			}}
+		if _, err := Take(t.Context(), h, OpenChunks(st, ChunkOptions{}), spec); !errors.Is(err, hostexec.ErrOutcomeUnknown) && !errors.Is(err, hostexec.ErrUnreachable) {
+			t.Errorf("cut after %d bytes: %v", after, err)
+		}
+		if mustBeWhole(t, st, spec.ID, nil) {
+			t.Error("there is a snapshot")
+		}
+		spec.Progress = nil
+		_, err := Take(t.Context(), hostOf(t, sshd.Spec()), OpenChunks(st, ChunkOptions{}), spec)
+		must(t, err)
+		mustBeWhole(t, st, spec.ID, want)
+	}
+}
+
+// Restoring is struck, or killed, at each step: the place is empty or holds the
+// whole tree, and the same call again brings it.
+func TestRestoreStruckAnywhereLeavesNothingHalf(t *testing.T) {
+	dir := aTree(t)
+	h := localHost(t)
+	st := newTestStore(t)
+	m, err := Take(t.Context(), h, smallChunks(storeBlobs{st}), TakeSpec{Session: "s1", Trees: []TreeSpec{WorkOf(dir, WorkFull, nil)}})
+	must(t, err)
+	want := treeOf(t, dir)
+	attempt := func(s *striker, kill bool) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		if kill {
+			s.kill = cancel
+		}
+		place := filepath.Join(t.TempDir(), "w")
+		spec := RestoreSpec{Dirs: map[string]string{Work: place}}
+		_, err := Restore(ctx, &strikingHost{h, s.strike}, smallChunks(&strikingStore{storeBlobs{st}, s.strike}), m.ID, spec)
+		if _, there := os.Stat(place); there == nil {
+			mustBeEqual(t, treeOf(t, place), want)
+		} else if err == nil {
+			t.Fatal("no error, and nothing there")
+		}
+		_, err = Restore(t.Context(), h, smallChunks(storeBlobs{st}), m.ID, spec)
+		must(t, err)
+		mustBeEqual(t, treeOf(t, place), want)
+		if t.Failed() {
+			t.Fatalf("struck %s %d", s.what, s.nth)
+		}
+	}
+	var dry striker
+	attempt(&dry, false)
+	if dry.done["upload"] == 0 || dry.done["before read"] == 0 || dry.done["run"] == 0 {
+		t.Fatalf("only %v was done", dry.done)
+	}
+	for _, kill := range []bool{false, true} {
+		for _, s := range strikes(dry.done) {
+			attempt(s, kill)
+		}
+	}
+}
+
+func TestRestoreOntoAFullDiskLeavesNothing(t *testing.T) {
+	dir := aTree(t)
+	write(t, dir, "larger", randomText(20<<20))
+	h := localHost(t)
+	c := OpenChunks(newTestStore(t), ChunkOptions{})
+	m, err := Take(t.Context(), h, c, TakeSpec{Session: "s1", Trees: []TreeSpec{WorkOf(dir, WorkFull, nil)}})
+	must(t, err)
+	for _, size := range []int64{10 << 20, 30 << 20} {
+		disk := t.TempDir()
+		unmount, err := hosttest.SmallDisk(t.Context(), disk, size)
+		must(t, err)
+		filled := false
+		_, err = Restore(t.Context(), h, c, m.ID, RestoreSpec{Dirs: map[string]string{Work: disk + "/w"}, Progress: func(Progress) {
+			if !filled { // after it was looked whether there is room
+				filled = true
+				must(t, os.WriteFile(disk+"/others", bytes.Repeat([]byte{1}, 15<<20), 0o600))
+			}
+		}})
+		if !errors.Is(err, hostexec.ErrNoSpace) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+		if filled != (size == 30<<20) {
+			t.Errorf("%d bytes: filled is %v", size, filled)
+		}
+		entries, err := os.ReadDir(disk)
+		must(t, err)
+		for _, e := range entries {
+			if e.Name() != "others" {
+				t.Errorf("%d bytes: %s is left", size, e.Name())
+			}
+		}
+		must(t, unmount())
+	}
+}
