@@ -1,7 +1,8 @@
 // Command demo shows the main job on real parts and ends by itself: a codex
 // session on a host behind OpenSSH, driven by a Temporal workflow, that asks a
 // second process for approvals, remembers its first turn in the second, goes on
-// while its worker is killed and while no worker is up, and leaves nothing
+// while its worker is killed and while no worker is up, loses its host and
+// finishes on another one with its history and its files, and leaves nothing
 // behind. It exits 0 only if all that it shows really happened.
 package main
 
@@ -78,6 +79,9 @@ func demo(ctx context.Context) (err error) {
 	if err := fourthTurn(ctx, l); err != nil {
 		return err
 	}
+	if err := fifthTurn(ctx, l); err != nil {
+		return err
+	}
 	return finish(ctx, l, ps)
 }
 
@@ -105,7 +109,7 @@ func typed(args []string) string {
 
 func prepare(ctx context.Context, l *lab.Lab) error {
 	step("A host: a real sshd on loopback, its key pinned")
-	if _, err := l.AddHost(ctx, "web-1", hosttest.Options{}); err != nil {
+	if _, err := l.AddHost(ctx, "web-1", hosttest.Options{}, "--label", "team=demo"); err != nil {
 		return err
 	}
 	for _, args := range [][]string{{"host", "provision", "web-1"}, {"host", "check", "web-1"}, {"host", "list"}} {
@@ -120,8 +124,9 @@ func prepare(ctx context.Context, l *lab.Lab) error {
 	if err := show(ctx, l, "seed", "show", "demo"); err != nil {
 		return err
 	}
-	step("A session")
-	return show(ctx, l, "session", "start", "--host", "web-1", "--seed", "demo", "--id", "demo")
+	step("A session on any host with a label; should it lose its host, it is to go on elsewhere")
+	return show(ctx, l, "session", "start", "--label", "team=demo", "--seed", "demo", "--id", "demo",
+		"--snapshot", "full", "--on-host-lost", "move", "--lost-after", "10s")
 }
 
 // firstTurn runs a turn in one process and decides its approvals in another.
@@ -302,14 +307,15 @@ func finish(ctx context.Context, l *lab.Lab, ps *lab.Watch) error {
 	if err := show(ctx, l, "session", "close", "demo"); err != nil {
 		return err
 	}
-	folder := filepath.Join(l.Dir, "host web-1", "sessions", "demo")
-	if _, err := os.Stat(folder); !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("the session's folder %s is still on the host (%v)", folder, err)
+	for _, name := range []string{"web-1", "web-2"} {
+		if _, err := os.Stat(folderOn(l, name)); !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("the session's folder %s is still on the host (%v)", folderOn(l, name), err)
+		}
+		if left := lab.Below(filepath.Join(l.Dir, "host "+name)); len(left) > 0 {
+			return fmt.Errorf("processes are left on the host: %s", strings.Join(left, "; "))
+		}
 	}
-	if left := lab.Below(filepath.Join(l.Dir, "host web-1")); len(left) > 0 {
-		return fmt.Errorf("processes are left on the host: %s", strings.Join(left, "; "))
-	}
-	fmt.Println("the host holds no folder and no process of the session")
+	fmt.Println("neither host holds a folder or a process of the session")
 	step("Down, and a look for the secret")
 	if err := l.Down(ctx); err != nil {
 		return err
@@ -317,7 +323,7 @@ func finish(ctx context.Context, l *lab.Lab, ps *lab.Watch) error {
 	if left := lab.Below(l.State); len(left) > 0 {
 		return fmt.Errorf("processes are left: %s", strings.Join(left, "; "))
 	}
-	found, files, size, err := lab.FindSecret(l.Token, l.State, filepath.Join(l.Dir, "host web-1"))
+	found, files, size, err := lab.FindSecret(l.Token, l.State, filepath.Join(l.Dir, "host web-1"), filepath.Join(l.Dir, "host web-2"))
 	if err != nil {
 		return err
 	}
@@ -325,7 +331,7 @@ func finish(ctx context.Context, l *lab.Lab, ps *lab.Watch) error {
 		return fmt.Errorf("the seed's secret stands in %s", strings.Join(found, ", "))
 	}
 	seen, samples := ps.Stop()
-	fmt.Printf("the seed's secret: not in %d files (%d MB) of Temporal's database, logs, store and host; not in %d samples of all processes\n",
+	fmt.Printf("the seed's secret: not in %d files (%d MB) of Temporal's database, logs, store and hosts; not in %d samples of all processes\n",
 		files, size>>20, samples)
 	if len(seen) > 0 || samples == 0 {
 		return fmt.Errorf("the seed's secret was seen in %s (%d samples)", strings.Join(seen, ", "), samples)

@@ -179,7 +179,7 @@ func fourthTurn(ctx context.Context, l *lab.Lab) error {
 	if second.Code != 6 {
 		return fmt.Errorf("a second decision was not refused: %w", second)
 	}
-	ledger := filepath.Join(l.Dir, "host web-1", "sessions", "demo", "work", "ledger.txt")
+	ledger := filepath.Join(folderOn(l, "web-1"), "work", "ledger.txt")
 	if _, err := os.Stat(ledger); !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("the command ran before codex could know of the decision (%v)", err)
 	}
@@ -234,14 +234,6 @@ func onRecord(ctx context.Context, l *lab.Lab) error {
 	if !slices.Equal(decisions, want) {
 		return fmt.Errorf("the decisions on record are %q, not %q", decisions, want)
 	}
-	var v workflows.SessionView
-	if err := l.JSON(ctx, &v, "session", "show", "demo"); err != nil {
-		return err
-	}
-	if v.Process == nil || v.Process.Incarnation != 1 {
-		return fmt.Errorf("codex was started anew: %+v", v.Process)
-	}
-	fmt.Printf("\n%d entries, numbered 1 to %d: none is missing, none comes twice; %d decisions, each once; one codex process from beginning to end\n",
-		len(list), len(list), len(decisions))
+	fmt.Printf("\n%d entries, numbered 1 to %d: none is missing, none comes twice; %d decisions, each once\n", len(list), len(list), len(decisions))
 	return nil
 }
