@@ -250,6 +250,7 @@ func (s *session) takeResume(r Resume) (SessionView, error) {
 		return SessionView{}, err
 	}
 	s.st.Resume = &r
+	s.forgetTrouble()
 	return s.view(), nil
 }
 

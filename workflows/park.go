@@ -293,6 +293,16 @@ func (s *session) takePark(p Park) (SessionView, error) {
 	}
 	if s.st.Parked == nil {
 		s.st.Park = &p
+		s.forgetTrouble()
 	}
 	return s.view(), nil
+}
+
+// forgetTrouble takes what kept an earlier try from going well off the view,
+// so that who asks again sees what becomes of this one. Why a turn was
+// interrupted stays.
+func (s *session) forgetTrouble() {
+	if s.st.Status == Idle || s.st.Status == Parked {
+		s.st.Error = nil
+	}
 }

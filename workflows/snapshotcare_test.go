@@ -48,7 +48,9 @@ func TestMaintenancePrunesSnapshots(t *testing.T) {
 	var c storeCare
 	env := c.env(t)
 	var child string
-	env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, _ converter.EncodedValues) { child = info.WorkflowExecution.ID })
+	env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, _ converter.EncodedValues) {
+		child = info.WorkflowExecution.ID
+	})
 	env.ExecuteWorkflow(TypeMaintenance, MaintenanceInput{Snapshots: true})
 	var out MaintenanceResult
 	if err := env.GetWorkflowResult(&out); err != nil || len(out.Problems) > 0 || out.Snapshots == nil || out.Snapshots.Packs != 2 {

@@ -60,7 +60,7 @@ func (a *app) park(ctx context.Context, id string, noWait bool) error {
 	if err != nil {
 		return err
 	}
-	kept, err := t.say(ctx, id, doing, workflows.SignalPark, workflows.Park{By: person()}, quiet)
+	was, kept, err := t.say(ctx, id, doing, workflows.SignalPark, workflows.Park{By: person()}, quiet)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (a *app) park(ctx context.Context, id string, noWait bool) error {
 		case v.State == workflows.Running, v.State == workflows.Waiting:
 			return false, refused("%s: somebody said something to it meanwhile, so it goes on", doing)
 		}
-		return false, stays(doing, v)
+		return false, stays(doing, v, was)
 	})
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (a *app) resume(ctx context.Context, id, host string, noWait bool) error {
 	if err := t.hasHost(ctx, doing, id, host); err != nil {
 		return err
 	}
-	kept, err := t.say(ctx, id, doing, workflows.SignalResume, workflows.Resume{Host: host, By: person()}, takesMore)
+	was, kept, err := t.say(ctx, id, doing, workflows.SignalResume, workflows.Resume{Host: host, By: person()}, takesMore)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (a *app) resume(ctx context.Context, id, host string, noWait bool) error {
 			}
 			return false, refused("%s: host %s is back, and a turn runs there: it stays", doing, v.Host)
 		}
-		return false, stays(doing, v)
+		return false, stays(doing, v, was)
 	})
 	if err != nil {
 		return err
@@ -147,22 +147,23 @@ func (t *temporal) hasHost(ctx context.Context, doing, session, host string) err
 }
 
 // stays refuses to wait for a session that has ended, or says itself why it
-// stays where it is.
-func stays(doing string, v workflows.SessionView) error {
+// stays where it is. was is the session as it took the message.
+func stays(doing string, v, was workflows.SessionView) error {
 	switch v.State {
 	case workflows.Idle, workflows.Interrupted, workflows.Parked:
-		if v.Error != nil {
+		if v.Error != nil && (was.Error == nil || *was.Error != *v.Error) {
 			return failureExit(doing, v.Error)
 		}
 	}
 	return goneOn(doing, v)
 }
 
-// say delivers what a session is told; kept says that no worker was there to take it.
-func (t *temporal) say(ctx context.Context, id, doing, name string, arg any, check func(string) func(workflows.SessionDetail) error) (kept bool, err error) {
+// say delivers what a session is told and answers with itself; kept says that no
+// worker was there to take it.
+func (t *temporal) say(ctx context.Context, id, doing, name string, arg any, check func(string) func(workflows.SessionDetail) error) (v workflows.SessionView, kept bool, err error) {
 	msg := delivery{doing: doing, session: id, name: name, msg: arg, check: check(doing)}
-	var v workflows.SessionView
-	return msg.deliver(ctx, t, &v)
+	kept, err = msg.deliver(ctx, t, &v)
+	return v, kept, err
 }
 
 // quiet is takesMore for what needs a session that has nothing to do.
