@@ -217,8 +217,17 @@ func oddities(m snapshots.Manifest) (out []string) {
 	if m.Masked > 0 {
 		out = append(out, fmt.Sprintf("%d secrets masked", m.Masked))
 	}
-	if n := len(m.LeftOut); n > 0 {
-		out = append(out, fmt.Sprintf("%d left out", n))
+	if m.LeftOutCount > 0 {
+		out = append(out, fmt.Sprintf("%d left out", m.LeftOutCount))
+	}
+	if m.UnstableCount > 0 {
+		out = append(out, fmt.Sprintf("%d changed while they were read", m.UnstableCount))
+	}
+	if m.Running {
+		out = append(out, "within the turn")
+	}
+	if m.Left {
+		out = append(out, "left on a host")
 	}
 	return out
 }
@@ -278,11 +287,16 @@ func showSnapshot(p *printer, m snapshots.Manifest) {
 		state = painted(red, "incomplete: it was not finished, or is just being taken; it is never used")
 	}
 	p.fields(plain("id"), painted(bold, m.ID), plain("session"), plain(m.Session), plain("state"), state,
-		plain("turn"), plain(m.Turn), plain("taken"), plain(m.CreatedAt), plain("thread"), plain(m.ThreadID), plain("codex"), plain(m.CodexVersion),
-		plain("files"), plain(m.Files), plain("size"), plain(size(m.Bytes)), plain("stored"), plain(size(m.StoredBytes)+", "+size(m.AddedBytes)+" of it new with it"),
-		plain("masked"), plain(countOf(m.Masked, "secret")))
+		plain("turn"), plain(m.Turn), plain("taken"), plain(m.CreatedAt), plain("took"), plain(m.Took), plain("thread"), plain(m.ThreadID),
+		plain("codex"), plain(m.CodexVersion), plain("host"), plain(m.Host), plain("sandbox"), plain(m.Sandbox), plain("approval policy"), plain(m.ApprovalPolicy),
+		plain("model"), plain(m.Model), plain("effort"), plain(m.Effort), plain("work"), plain(m.Work), plain("exclude"), plain(strings.Join(m.Exclude, "  ")),
+		plain("files"), plain(m.Files), plain("size"), plain(size(m.Bytes)), plain("stored"), plain(size(m.StoredBytes)+", "+size(m.AddedBytes)+" new with it"),
+		plain("read"), plain(size(m.ReadBytes)+" from the host"), plain("remarks"), painted(yellow, strings.Join(oddities(m), ", ")))
 	for _, l := range m.LeftOut {
-		p.printf("left out  %s\n", clean(fmt.Sprint(l)))
+		p.printf("%s  %s (%s)\n", p.paint(dim, "left out"), clean(l.Path), clean(l.Why))
+	}
+	for _, path := range m.Unstable {
+		p.printf("%s  %s\n", p.paint(dim, "changed "), clean(path))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/workflows"
 )
@@ -126,9 +127,7 @@ func (a *app) restoreSnapshot(ctx context.Context, t *temporal, m snapshots.Mani
 	}
 	opt.From = m.ID
 	asItWas(&opt, m, given)
-	if opt.Seed == "" && opt.SeedPool == "" {
-		opt.Seed = a.seedOf(ctx, t, m.Session)
-	}
+	a.sameCredentials(ctx, t, &opt, m.Session, given)
 	if err := a.startSession(ctx, t, id, opt); err != nil {
 		return err
 	}
@@ -137,17 +136,43 @@ func (a *app) restoreSnapshot(ctx context.Context, t *temporal, m snapshots.Mani
 
 // asItWas takes over how the thread was set up, but for what flags say.
 func asItWas(opt *workflows.SessionOptions, m snapshots.Manifest, given func(flag string) bool) {
+	for _, f := range []struct {
+		flag string
+		to   *string
+		was  string
+	}{
+		{"sandbox", &opt.Sandbox, m.Sandbox}, {"approval-policy", &opt.ApprovalPolicy, m.ApprovalPolicy},
+		{"model", &opt.Model, m.Model}, {"effort", &opt.Effort, m.Effort}, {"snapshot", &opt.Snapshot.Work, m.Work},
+	} {
+		if !given(f.flag) && f.was != "" {
+			*f.to = f.was
+		}
+	}
+	if !given("snapshot-exclude") && opt.Snapshot.Work != activities.WorkNone {
+		opt.Snapshot.Exclude = m.Exclude
+	}
 }
 
-// seedOf is the seed that a session has, or had: none where Temporal has
-// forgotten the session.
-func (a *app) seedOf(ctx context.Context, t *temporal, session string) string {
+// sameCredentials are those of the session that the snapshot is of, given to it
+// in the same way. Where nobody knows it any more there are none but what the
+// flags say.
+func (a *app) sameCredentials(ctx context.Context, t *temporal, opt *workflows.SessionOptions, session string, given func(flag string) bool) {
+	if opt.Seed != "" || opt.SeedPool != "" {
+		return
+	}
 	var v workflows.SessionView
-	if _, err := t.askEither(ctx, "show session "+session, workflows.SessionID(session), workflows.QueryState, &v); err == nil {
-		return v.Seed
+	if _, err := t.askEither(ctx, "show session "+session, workflows.SessionID(session), workflows.QueryState, &v); err != nil {
+		a.note("session %s is not known any more: without --seed the new one has no credentials", session)
+		return
 	}
-	if kept, err := t.kept(ctx, session); err == nil {
-		return kept.Seed
+	opt.Seed = v.Seed
+	if word := v.Options["credentials"]; !given("credentials") && opt.Seed != "" {
+		opt.Credentials = word
 	}
-	return ""
+	if word := v.Options["on_auth"]; !given("on-auth") {
+		opt.OnAuth = word
+	}
+	if word := v.Options["on_interrupt"]; !given("on-interrupt") && word != "" {
+		opt.OnInterrupt = word
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,7 +55,8 @@ func (s *Server) snapshots(w http.ResponseWriter, r *http.Request) {
 	}
 	st := newStream(w)
 	for i := range list {
-		if st.emit(Event{Kind: KindSnapshot, Snapshot: &list[i]}) != nil {
+		m := forPeople(list[i])
+		if st.emit(Event{Kind: KindSnapshot, Snapshot: &m}) != nil {
 			return // the caller is gone
 		}
 	}
@@ -68,7 +70,17 @@ func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, snapshotProblem(err))
 		return
 	}
-	s.reply(w, m)
+	s.reply(w, forPeople(m))
+}
+
+// forPeople leaves out of a manifest what only restoring needs.
+func forPeople(m snapshots.Manifest) snapshots.Manifest {
+	m.Trees = slices.Clone(m.Trees)
+	for i := range m.Trees {
+		m.Trees[i].Index = nil
+	}
+	m.Secrets = nil
+	return m
 }
 
 func (s *Server) manifest(ctx context.Context, id string) (snapshots.Manifest, error) {
