@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,8 +60,42 @@ func (s *site) take(ctx context.Context, in TakeSnapshotInput, hide secrets, p *
 		return nil, err
 	}
 	id := snapshotID(in.Claim.Session, in.At, in.Claim.Generation, in.N)
-	return s.takeOn(ctx, h, taking{TakeSnapshotInput: in, id: id, progress: p}, hide)
+	return s.takeUnseen(ctx, h, taking{TakeSnapshotInput: in, id: id, progress: p}, hide)
 }
+
+// takeUnseen takes a snapshot while codex may refresh its login: one that was
+// taken before the newest was known is dropped, before anybody has heard of it,
+// and taken again.
+func (s *site) takeUnseen(ctx context.Context, h hostexec.Host, in taking, hide secrets) (*SnapshotBrief, error) {
+	for range maxRefreshed {
+		got, err := s.takeOn(ctx, h, in, hide)
+		if err != nil || got == nil || hide.auth == nil {
+			return got, err
+		}
+		if err := s.hidePlanted(ctx, h, in.Layout, hide); err != nil {
+			return nil, err
+		}
+		known, err := hide.fingerprints(s.Store)
+		if err != nil {
+			return nil, err
+		}
+		m, err := s.manifest(ctx, got.ID)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(known, func(f string) bool { return !slices.Contains(m.Secrets, f) }) {
+			return got, nil
+		}
+		s.Logger.Info("snapshot is taken again: the login was refreshed meanwhile", "session", in.Claim.Session, "snapshot", got.ID)
+		if err := snapshots.Delete(ctx, s.Store, got.ID); err != nil {
+			return nil, fmt.Errorf("drop snapshot %s, which may hold a secret: %w", got.ID, err)
+		}
+	}
+	return nil, fmt.Errorf("the login of session %s is refreshed faster than a snapshot can be taken", in.Claim.Session)
+}
+
+// maxRefreshed is how often a snapshot is taken whose login changes meanwhile.
+const maxRefreshed = 3
 
 // hidePlanted has what codex made of the login on the host masked as well:
 // nobody else may have seen it yet.
