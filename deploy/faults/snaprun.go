@@ -34,6 +34,7 @@ type snapRun struct {
 	version int
 	states  map[string]int // digests of the work folder that there were, and their versions
 	now     string         // the work folder as it must be
+	lines   map[string][]string
 	moves   int
 	// atLeast, where a host was lost with its disk, is the version that the
 	// work folder must have; it may be a later one, and is known afterwards.
@@ -138,14 +139,25 @@ func (s *snapRun) works() error {
 	now, err := treeDigest(work)
 	s.now = now
 	s.states[now] = s.version
+	if s.lines == nil {
+		s.lines = map[string][]string{}
+	}
+	if s.lines[now], err = treeLines(work); err != nil {
+		return err
+	}
 	s.run.logf("the work folder is of version %d", s.version)
 	return err
 }
 
 // treeDigest is of names, kinds, modes and content.
 func treeDigest(dir string) (string, error) {
-	sum := sha256.New()
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	lines, err := treeLines(dir)
+	sum := sha256.Sum256([]byte(strings.Join(lines, "")))
+	return hex.EncodeToString(sum[:]), err
+}
+
+func treeLines(dir string) (lines []string, err error) {
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || path == dir {
 			return err
 		}
@@ -163,10 +175,23 @@ func treeDigest(dir string) (string, error) {
 			content = []byte(to)
 		}
 		name, _ := filepath.Rel(dir, path) // it is below
-		fmt.Fprintf(sum, "%q %v %x\n", name, i.Mode(), sha256.Sum256(content))
+		lines = append(lines, fmt.Sprintf("%q %v %x\n", name, i.Mode(), sha256.Sum256(content)))
 		return err
 	})
-	return hex.EncodeToString(sum.Sum(nil)), err
+	return lines, err
+}
+
+// differences are at most a few of those of two folders.
+func differences(was, is []string) string {
+	var out []string
+	for i, side := range [][]string{was, is} {
+		for _, line := range side {
+			if !slices.Contains([][]string{is, was}[i], line) && len(out) < 6 {
+				out = append(out, []string{"was ", "is "}[i]+strings.TrimSuffix(line, "\n"))
+			}
+		}
+	}
+	return strings.Join(out, "; ")
 }
 
 // kept says whether the newest good snapshot is of that turn or a later one.
@@ -304,9 +329,17 @@ func (s *snapRun) sameWork(when string) {
 		s.now, s.version, s.atLeast = got, v, 0
 	}
 	if err != nil || got != s.now {
-		s.res.lost = append(s.res.lost, fmt.Sprintf("at %s the work folder is of version %d, not %d (%v)", when, s.states[got], s.version, err))
+		s.res.lost = append(s.res.lost, fmt.Sprintf("at %s the work folder is of version %d, not %d (%v): %s", when, s.states[got], s.version, err, s.differs()))
 		s.now = got // said once
 	}
+}
+
+func (s *snapRun) differs() string {
+	is, err := treeLines(s.run.work())
+	if err != nil {
+		return err.Error()
+	}
+	return differences(s.lines[s.now], is)
 }
 
 // watch looks all along how many codexes of the session run.
@@ -333,8 +366,12 @@ func (s *snapRun) watch(ctx context.Context) (stop func()) {
 
 // homesOf are the folders in which a codex of the session runs, one for each.
 func homesOf(session string) (homes []string) {
-	for _, pid := range lab.CodexOf(session) {
+	pids := lab.CodexOf(session)
+	for _, pid := range pids {
 		proc := fmt.Sprintf("/proc/%d", pid)
+		if parent, _, ok := stat(proc); !ok || slices.Contains(pids, parent) {
+			continue // a child of codex's that has not become another program yet
+		}
 		cmd, _ := os.ReadFile(proc + "/cmdline") // what has just ended has none
 		env, _ := os.ReadFile(proc + "/environ")
 		for _, kv := range strings.Split(string(env), "\x00") {
