@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/deploy/lab"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // snapshotJSON is what the command line's contract says of a snapshot.
@@ -196,4 +195,74 @@ func TestTheStoreOfSnapshotsIsLookedAfter(t *testing.T) {
 	}
 }
 
-var _ = workflows.Parked
+// What is missing or rotten in the store is found, named, and never exported as
+// whole; put back, all is well again.
+func TestADamagedStoreOfSnapshotsIsFound(t *testing.T) {
+	l, run := stackOfItsOwn(t, "limits: {watch: 1s}\n")
+	run("session", "start", "--host", "web-1", "--seed", "team", "--id", "rotten", "--snapshot-when", "close")
+	run("session", "send", "rotten", "need a file at notes.txt")
+	var snap snapshotJSON
+	if err := l.JSON(within(t), &snap, "snapshot", "create", "rotten"); err != nil {
+		t.Fatal(err)
+	}
+	var packs []string
+	root := filepath.Join(l.State, "store", "snapshots")
+	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && strings.Contains(path, "pack") && !strings.Contains(path, "index") {
+			packs = append(packs, path)
+		}
+		return err
+	})
+	if err != nil || len(packs) == 0 {
+		t.Fatalf("packs below %s: %v, %v", root, packs, err)
+	}
+	file := filepath.Join(t.TempDir(), "x.tar")
+	var checked struct {
+		Problems []string `json:"problems"`
+		Damaged  []string `json:"damaged"`
+	}
+	finds := func(what string, args ...string) {
+		t.Helper()
+		r := l.Ctl(within(t), nil, append([]string{"snapshot", "check", "-o", "json"}, args...)...)
+		if err := firstJSON(r.Stdout, &checked); r.Code != 1 || err != nil || len(checked.Problems) == 0 || strings.Join(checked.Damaged, " ") != snap.ID {
+			t.Errorf("%s: %+v, %v: %v", what, checked, err, r)
+		}
+		if r := l.Ctl(within(t), nil, "snapshot", "export", snap.ID, file); r.Code == 0 {
+			t.Errorf("%s, and it was exported: %v", what, r)
+		}
+		if _, err := os.Stat(file); err == nil {
+			t.Errorf("%s, and a file is there", what)
+		}
+	}
+	whole := map[string][]byte{}
+	for _, path := range packs {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole[path] = data
+		rotten := append([]byte{}, data...)
+		rotten[len(rotten)/2] ^= 0x40
+		if err := os.WriteFile(path, rotten, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	finds("rotten", "--read-data")
+	for _, path := range packs {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	finds("missing")
+	for path, data := range whole {
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run("snapshot", "check", "--read-data")
+	run("snapshot", "export", snap.ID, file)
+	if in := untar(t, file); in["work/notes.txt"] != "made by codex\n" {
+		t.Errorf("exported %q", in)
+	}
+	run("session", "close", "rotten")
+}
