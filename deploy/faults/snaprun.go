@@ -137,6 +137,9 @@ func (s *snapRun) works() error {
 		return err
 	}
 	now, err := treeDigest(work)
+	if err != nil {
+		return err
+	}
 	s.now = now
 	s.states[now] = s.version
 	if s.lines == nil {
