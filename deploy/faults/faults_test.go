@@ -35,6 +35,18 @@ func TestSeedsSurviveFaults(t *testing.T) {
 	}
 }
 
+// The short form of what befalls what is kept of a session: nothing is deleted
+// that has no copy, and nothing half claims to be whole.
+func TestSnapshotsSurviveFaults(t *testing.T) {
+	repo, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := trySnapshots(t.Context(), options{repo: repo, seed: 20261121, short: true, nth: -1, out: t.Output()}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTheMatrixOfSnapshotsCountsWhatWentWrong(t *testing.T) {
 	good := snapResult{fault: "worker killed", step: "upload", took: true}
 	bad := snapResult{fault: "worker killed", step: "upload", took: true, lost: []string{"x"}, half: []string{"x", "y"}, two: []string{"x"}, history: []string{"x"}, wrong: []string{"x"}}

@@ -351,7 +351,7 @@ func resumesRace(ctx context.Context, s *snapRun) error {
 	if err := s.begun(ctx); err != nil {
 		return err
 	}
-	for range 2 {
+	for n := range 2 {
 		if err := s.parks(ctx); err != nil {
 			return err
 		}
@@ -359,7 +359,7 @@ func resumesRace(ctx context.Context, s *snapRun) error {
 		var all errgroup.Group
 		all.Go(func() error { return ask(workflows.SignalResume, workflows.Resume{Host: s.hosts[0].name, By: "ann"}) })
 		all.Go(func() error { return ask(workflows.SignalResume, workflows.Resume{Host: s.hosts[1].name, By: "bob"}) })
-		all.Go(func() error { return s.run.send(ctx, "hello, and now?") })
+		all.Go(func() error { return s.run.send(ctx, fmt.Sprintf("hello, and now? (%d)", n)) })
 		if err := all.Wait(); err != nil {
 			return err
 		}

@@ -159,6 +159,10 @@ func treeDigest(dir string) (string, error) {
 	return hex.EncodeToString(sum[:]), err
 }
 
+// placeholders are empty folders that codex's own sandbox makes, now and then,
+// where a command could plant what is read later.
+var placeholders = []string{".agents", ".aws", ".codex", ".git"}
+
 func treeLines(dir string) (lines []string, err error) {
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || path == dir {
@@ -178,6 +182,9 @@ func treeLines(dir string) (lines []string, err error) {
 			content = []byte(to)
 		}
 		name, _ := filepath.Rel(dir, path) // it is below
+		if i.IsDir() && slices.Contains(placeholders, name) {
+			return err
+		}
 		lines = append(lines, fmt.Sprintf("%q %v %x\n", name, i.Mode(), sha256.Sum256(content)))
 		return err
 	})
