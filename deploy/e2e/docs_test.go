@@ -114,11 +114,27 @@ func (r *reader) run(line string) {
 		open(t, "readme-approval", 1)
 	}
 	line = strings.ReplaceAll(line, "release-42.1", "readme-approval.1")
+	line = strings.ReplaceAll(line, "--host web-2", "--host local") // this machine is the reader's second host
+	line = snapshotID.ReplaceAllStringFunc(line, r.newest)
 	line = strings.ReplaceAll(line, "~/.codex", r.home())
 	if strings.Contains(line, "git diff |") {
 		line = strings.Replace(line, "git diff", "echo hello", 1)
 	}
 	r.sh(line)
+}
+
+// snapshotID is the id of a snapshot, as the README has it.
+var snapshotID = regexp.MustCompile(`[a-z0-9-]+\.snap-[0-9]{8}t[0-9]{6}-[0-9a-f]{6}`)
+
+// newest is the id of the newest snapshot of the session that an id is of.
+func (r *reader) newest(id string) string {
+	r.t.Helper()
+	session, _, _ := strings.Cut(id, ".snap-")
+	list := snapshotsOf(r.t, session)
+	if len(list) == 0 {
+		r.t.Fatalf("session %s has no snapshot", session)
+	}
+	return list[len(list)-1].ID
 }
 
 // sh runs a line as a shell does, with ctl found where the lab's is.
