@@ -207,8 +207,8 @@ func (s *site) isKept(ctx context.Context, was folderMark) bool {
 	if !was.Parked || was.Snapshot == "" {
 		return false
 	}
-	_, err := s.manifest(ctx, was.Snapshot)
-	return err == nil
+	m, err := s.manifest(ctx, was.Snapshot)
+	return err == nil && whole(m, was.Dir == "") == nil
 }
 
 // removeFolder tidies up in a person's folder, and removes ours; the credential
@@ -231,12 +231,18 @@ func (s *site) keepLeft(ctx context.Context, h hostexec.Host, l Layout, c Claim,
 	c.Generation = generation
 	in := taking{TakeSnapshotInput: TakeSnapshotInput{Claim: c, Layout: l, SnapshotSpec: lastSpec(spec)}, ownWork: true, left: true}
 	// Whoever comes to it makes the same: the time is that of the generation.
-	in.id = leftID(c.Session, generation)
-	got, err := s.takeOn(ctx, h, in, hide)
-	if err != nil || got == nil {
-		return "", err
+	for earlier := 0; ; earlier++ {
+		in.id = leftID(c.Session, generation, earlier)
+		// One that lacks something is complete, and cannot be added to.
+		if m, err := s.manifest(ctx, in.id); err == nil && whole(m, l.OwnWork) != nil {
+			continue
+		}
+		got, err := s.takeWhole(ctx, h, in, hide)
+		if got == nil {
+			return "", err
+		}
+		return got.ID, err
 	}
-	return got.ID, nil
 }
 
 // lastSpec is how a session's last snapshot is to be taken: by its own policy,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,7 +60,9 @@ func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int3
 	if there {
 		err = s.clear(ctx, h, in, attempt, hide, &out)
 	} else if out.Survivors, err = endUnrecorded(ctx, h, in.Layout, in.Claim, attempt); err == nil {
-		out.Archive, err = s.archived(ctx, in)
+		var last archive
+		last, err = s.archived(ctx, in)
+		out.Archive = last.id
 	}
 	if err != nil {
 		return out, err
@@ -138,32 +141,44 @@ func stays(h hostexec.Host, l Layout, err error) error {
 // closingID names the snapshot that closing a session makes, so that every
 // attempt finds the one that is complete. The thread is in it because Temporal
 // forgets ids of sessions after a while, and they are free again.
-func closingID(in CloseSessionInput, at time.Time) string {
-	return idOf(in.Claim.Session, at, fmt.Sprintf("closed %s %d %s", in.Claim.Session, in.Claim.Generation, in.ThreadID))
+// Earlier ones lack what could not be read.
+func closingID(in CloseSessionInput, at time.Time, earlier int) string {
+	return idOf(in.Claim.Session, at, fmt.Sprintf("closed %s %d %s", in.Claim.Session, in.Claim.Generation, in.ThreadID)+again(earlier))
 }
 
-// archived finds the snapshot that an earlier attempt completed; empty if none did.
-func (s *Sessions) archived(ctx context.Context, in CloseSessionInput) (string, error) {
+// An archive is what earlier attempts have completed of a last snapshot.
+type archive struct {
+	id      string // empty if none did
+	whole   bool   // nothing that goes with the folder could not be read
+	earlier int    // those that are not
+}
+
+func (s *Sessions) archived(ctx context.Context, in CloseSessionInput) (a archive, err error) {
 	all, err := snapshots.List(ctx, s.Store, in.Claim.Session)
 	if err != nil {
-		return "", fmt.Errorf("look for what is kept of it: %w", err)
+		return a, fmt.Errorf("look for what is kept of it: %w", err)
 	}
-	mark := closingID(in, s.Now())
-	mark = mark[strings.LastIndex(mark, "-"):]
-	for _, m := range all {
-		if m.Complete && strings.HasSuffix(m.ID, mark) {
-			return m.ID, nil
+	for ; ; a.earlier++ {
+		mark := closingID(in, s.Now(), a.earlier)
+		mark = mark[strings.LastIndex(mark, "-"):]
+		i := slices.IndexFunc(all, func(m snapshots.Manifest) bool { return m.Complete && strings.HasSuffix(m.ID, mark) })
+		if i < 0 {
+			return a, nil
+		}
+		a.id = all[i].ID
+		if a.whole = whole(all[i], in.Layout.OwnWork) == nil; a.whole {
+			return a, nil
 		}
 	}
-	return "", nil
 }
 
 // archive makes the session's last snapshot. It returns once every byte was
 // read back from the store. A session that never had a thread and did no work
 // leaves nothing worth keeping.
 func (s *Sessions) archive(ctx context.Context, h hostexec.Host, in CloseSessionInput, hide secrets) (string, error) {
-	if id, err := s.archived(ctx, in); err != nil || id != "" {
-		return id, err
+	last, err := s.archived(ctx, in)
+	if err != nil || last.whole {
+		return last.id, err
 	}
 	if err := s.hidePlanted(ctx, h, in.Layout, hide); err != nil {
 		return "", err
@@ -172,14 +187,14 @@ func (s *Sessions) archive(ctx context.Context, h hostexec.Host, in CloseSession
 	if spec.ThreadID == "" {
 		spec.ThreadID = in.ThreadID
 	}
-	got, err := s.takeOn(ctx, h, taking{
+	got, err := s.takeWhole(ctx, h, taking{
 		TakeSnapshotInput: TakeSnapshotInput{Claim: in.Claim, Layout: in.Layout, SnapshotSpec: spec},
-		id:                closingID(in, s.Now()), ownWork: in.Snapshot == nil,
+		id:                closingID(in, s.Now(), last.earlier), ownWork: in.Snapshot == nil,
 	}, hide)
-	if err != nil || got == nil {
+	if got == nil {
 		return "", err
 	}
-	return got.ID, nil
+	return got.ID, err
 }
 
 // worthKeeping says whether there is anything but folders. What find cannot

@@ -86,6 +86,10 @@
 //   - ParkSession and CloseSession wipe nothing before the snapshot is complete
 //     and read back, and come to the same end from any step. WipeLeftover keeps
 //     what it finds before it removes it; what is too large to be kept stays;
+//   - what the host does not let us read is in no snapshot: as long as that is so
+//     of something that would go (ErrTypeUnreadable), nothing of a session's work
+//     is removed, unless a person discards it. TakeSnapshot keeps the rest and
+//     says what it lacks;
 //   - who cleans up behind a generation (WipeLeftover, RecoverSeed) is above that
 //     one to the host, and below every later one: a session that is back is left
 //     alone, and is not kept away;

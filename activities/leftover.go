@@ -194,9 +194,9 @@ func (s *Sessions) loginLeft(ctx context.Context, h hostexec.Host, l Layout, see
 func (s *Sessions) takeAway(ctx context.Context, h hostexec.Host, l Layout, in WipeLeftoverInput, was folderMark, attempt int32, planted *SeedRef, seed *SeedNow, out *WipeLeftoverResult) error {
 	fence := in.Claim.fence(l.Dir, attempt)
 	kept, err := s.keepFolder(ctx, h, l, in, was, planted, seed)
+	out.Archive = kept
 	switch {
 	case err == nil:
-		out.Archive = kept
 	case in.Discard && ctx.Err() == nil:
 		// Discard gives up what cannot be saved, not what can.
 		s.Logger.Warn("work of a discarded session could not be kept", "session", in.Claim.Session, "error", err)
@@ -241,9 +241,9 @@ func (s *Sessions) keepFolder(ctx context.Context, h hostexec.Host, l Layout, in
 		before.Generation = in.Claim.Generation
 	}
 	// Closing it may have made the last one before the host went away.
-	id, err := s.archived(ctx, CloseSessionInput{Claim: before, ThreadID: in.ThreadID})
-	if err != nil || id != "" {
-		return id, err
+	last, err := s.archived(ctx, CloseSessionInput{Claim: before, ThreadID: in.ThreadID, Layout: l})
+	if err != nil || last.whole {
+		return last.id, err
 	}
 	hide, err := s.hidingLeft(ctx, h, l, planted, seed)
 	if err != nil {

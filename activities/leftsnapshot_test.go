@@ -252,3 +252,79 @@ func TestSnapshotsArePrunedAndChecked(t *testing.T) {
 		t.Errorf("checked what is damaged: %+v, %v", seen, err)
 	}
 }
+
+// What the host does not let us read is in no snapshot, so nothing may be
+// deleted or parked that it goes with, whoever comes to it, until it can be
+// read or a person gives it up.
+func TestWorkThatMayNotBeReadIsNeverDeleted(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.worked("guarded")
+	k.sh(`mkdir "$1/shut" && echo mine >"$1/shut/deep" && echo mine >"$1/no.txt" && chmod 000 "$1/shut" "$1/no.txt"`, k.layout.WorkDir)
+	refused := func(what string, err error) {
+		t.Helper()
+		if kindOfError(failing{}.failure(t.Context(), what, err)) != ErrTypeUnreadable || !strings.Contains(err.Error(), "2 files or folders that may not be read: work/shut/, work/no.txt") {
+			t.Errorf("%s: %v", what, err)
+		}
+		if got := k.sh(`cat "$1/work.txt"; [ -e "$1/no.txt" ] && [ -d "$1/shut" ] && echo there`, k.layout.WorkDir); got != "precious\nthere\n" {
+			t.Fatalf("%s: the work is %q", what, got)
+		}
+	}
+	// A snapshot beside the work is kept, and says what it lacks.
+	in := k.parking(1, "")
+	got, err := b.set.Sessions.take(t.Context(), in.TakeSnapshotInput, k.hides(), nil)
+	if err != nil || got.Unreadable != 2 || got.Lacks() == "" || b.exported(got.ID)["work/work.txt"] != "precious\n" {
+		t.Errorf("taken %+v, %v", got, err)
+	}
+	_, err = k.park(k.parking(2, got.ID))
+	refused("parked", err)
+	for range 2 {
+		_, err = k.close(k.closing())
+		refused("closed", err)
+	}
+	if k.planted() == "" {
+		t.Error("the credential of a session that goes on is gone")
+	}
+	_, err = k.up(k.spec, RestoreSpec{Snapshot: got.ID})
+	refused("another generation came", err)
+
+	leave := k.leave(false)
+	left, err := k.wipe(leave, knows(SeedNow{Generation: 1, Ref: k.seed}))
+	if err != nil || !left.Wiped || left.Removed || left.Kept != k.layout.Dir {
+		t.Errorf("cleaned up: %+v, %v", left, err)
+	}
+	k.sh(`cat "$1/work.txt" && chmod 700 "$1/shut" && chmod 600 "$1/no.txt"`, k.layout.WorkDir)
+	leave.Claim.Pump++
+	left, err = k.wipe(leave, knows(SeedNow{Generation: 1, Ref: k.seed}))
+	if err != nil || !left.Removed || b.exported(left.Archive)["work/shut/deep"] != "mine\n" {
+		t.Errorf("cleaned up what can be read: %+v, %v", left, err)
+	}
+}
+
+// Whoever discards gives up what cannot be read, and keeps what can.
+func TestDiscardingGivesUpOnlyWhatMayNotBeRead(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.worked("givenup")
+	k.sh(`echo mine >"$1/no.txt" && chmod 000 "$1/no.txt"`, k.layout.WorkDir)
+	in := k.closing()
+	in.Discard = true
+	out, err := k.close(in)
+	if err != nil || !out.Removed || out.Problem == nil || !strings.Contains(out.Problem.Message, "work/no.txt") || b.exported(out.Archive)["work/work.txt"] != "precious\n" {
+		t.Errorf("closed %+v, %v", out, err)
+	}
+}
+
+// A person's own folder goes nowhere: what cannot be read there keeps nobody
+// from parking or closing.
+func TestAPersonsUnreadableFileHoldsUpNobody(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	dir := b.sh(`mkdir -p "$HOME/unread" && cd "$HOME/unread" && echo no >no.txt && chmod 000 no.txt && echo a >a && printf %s "$HOME/unread"`)
+	k := b.prepared("visitor", dir, "danger-full-access", b.plantable(scriptedmodel.Serve(t, `rules: []`)))
+	k.state.ThreadID = "01900000-0000-7000-8000-000000000001"
+	k.sh(`mkdir -p "$1/sessions/2026" && echo '{}' >"$1/sessions/2026/rollout-x.jsonl"`, k.layout.CodexHome)
+	if one := k.parked(1, ""); one.Unreadable != 1 || !strings.Contains(one.Lacks(), "work/no.txt") {
+		t.Errorf("parked as %+v", one)
+	}
+	if out, err := k.close(k.closing()); err != nil || !out.Removed || b.sh(`ls "$1"`, dir) != "a\nno.txt\n" {
+		t.Errorf("closed %+v, %v", out, err)
+	}
+}

@@ -84,7 +84,7 @@ func (s *Sessions) parkHere(ctx context.Context, h hostexec.Host, in ParkSession
 		return nil, stays(h, l, err)
 	}
 	id := snapshotID(in.Claim.Session, in.At, in.Claim.Generation, in.N)
-	got, err := s.takeOn(ctx, h, taking{TakeSnapshotInput: in.TakeSnapshotInput, id: id, progress: p}, hide)
+	got, err := s.takeWhole(ctx, h, taking{TakeSnapshotInput: in.TakeSnapshotInput, id: id, progress: p}, hide)
 	if err != nil {
 		return nil, stays(h, l, err)
 	}

@@ -59,6 +59,18 @@ type SnapshotBrief struct {
 	Files int64     `json:"files"`
 	Bytes int64     `json:"bytes"`
 	Added int64     `json:"added"` // encrypted, new to the store
+	// Unreadable counts what the host would not let us read, so that it is not
+	// in there; Unread names some of it.
+	Unreadable int64    `json:"unreadable,omitempty"`
+	Unread     []string `json:"unread,omitempty"`
+}
+
+// Lacks says what is not in the snapshot though it should be; empty where all is.
+func (b *SnapshotBrief) Lacks() string {
+	if b == nil || b.Unreadable == 0 {
+		return ""
+	}
+	return unreadText(b.Unreadable, b.Unread)
 }
 
 // TakeSnapshotResult is a snapshot that is complete, read back and searched.

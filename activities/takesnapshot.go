@@ -126,9 +126,17 @@ func snapshotID(session string, at time.Time, generation int64, n int) string {
 }
 
 // leftID names the snapshot of what a generation of a session left on a host.
-// Generations begin with the time.
-func leftID(session string, generation int64) string {
-	return idOf(session, time.Unix(max(generation, 0), 0), fmt.Sprintf("left %s %d", session, generation))
+// Generations begin with the time. Earlier ones lack what could not be read.
+func leftID(session string, generation int64, earlier int) string {
+	return idOf(session, time.Unix(max(generation, 0), 0), fmt.Sprintf("left %s %d", session, generation)+again(earlier))
+}
+
+// again tells one that is taken anew from those before it.
+func again(earlier int) string {
+	if earlier == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" again %d", earlier)
 }
 
 // idOf is a snapshot's id that is the same for everybody who asks for it.
@@ -194,7 +202,9 @@ func (in taking) facts() snapshots.Facts {
 }
 
 func briefOf(m snapshots.Manifest) *SnapshotBrief {
-	return &SnapshotBrief{ID: m.ID, Turn: m.Turn, At: m.CreatedAt, Files: m.Files, Bytes: m.Bytes, Added: m.AddedBytes}
+	b := &SnapshotBrief{ID: m.ID, Turn: m.Turn, At: m.CreatedAt, Files: m.Files, Bytes: m.Bytes, Added: m.AddedBytes}
+	b.Unreadable, b.Unread = m.Unread(maxUnread, snapshots.Rollouts, snapshots.Work)
+	return b
 }
 
 // manifest reads that of a complete snapshot.

@@ -30,7 +30,9 @@
 //
 // What is kept: files, folders, symlinks, hard links, holes, permissions, times
 // to the nanosecond, names of any bytes. What is not: owners, extended
-// attributes, and sockets, FIFOs and devices, which the manifest lists.
+// attributes, and sockets, FIFOs and devices, which the manifest lists. So it
+// does with what the host would not let us read, which [Manifest.Unread] counts:
+// a snapshot that lacks such is complete, and no reason to delete the original.
 //
 // Memory is bounded whatever the size of the tree, and nothing touches the
 // worker's disk.

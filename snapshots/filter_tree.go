@@ -10,7 +10,8 @@ import (
 // A treeFilter says what of a tree is kept.
 type treeFilter struct {
 	excluder *excluder
-	skip     *pathFilter     // left out and listed
+	skip     *pathFilter // left out and listed
+	why      func(path string) string
 	only     map[string]bool // the folders that are kept, and those they lie in, for which it is false
 }
 
@@ -29,9 +30,19 @@ func newTreeFilter(t TreeSpec, others []TreeSpec) (*treeFilter, error) {
 		return nil, err
 	}
 	own := ownFolders(t, others)
-	return &treeFilter{excluder: x, only: onlyOf(t.Only), skip: &pathFilter{match: func(p string, _ bool) bool {
-		return credential(t.Name, p) || own[p] || t.Skip != nil && t.Skip(p)
-	}}}, nil
+	why := func(p string) string {
+		switch {
+		case credential(t.Name, p):
+			return whyCredential
+		case own[p]:
+			return whyOtherTree
+		case t.Skip != nil && t.Skip(p):
+			return whySkipped
+		}
+		return ""
+	}
+	return &treeFilter{excluder: x, only: onlyOf(t.Only), why: why,
+		skip: &pathFilter{match: func(p string, _ bool) bool { return why(p) != "" }}}, nil
 }
 
 func (f *treeFilter) judge(p string, dir bool) verdict {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -82,6 +83,8 @@ type Tree struct {
 	Files int64  `json:"files"`
 	Bytes int64  `json:"bytes"` // of its files
 	Data  int64  `json:"data"`  // of Bytes, those that are not in holes
+	// Unreadable counts what of it the host would not let us read.
+	Unreadable int64 `json:"unreadable,omitempty"`
 	// Index names the chunks that name the segments of its list of entries.
 	Index []Digest `json:"index"`
 }
@@ -89,7 +92,7 @@ type Tree struct {
 // LeftOut is something that is not in a snapshot.
 type LeftOut struct {
 	Path string `json:"path"` // below the tree's name
-	Why  string `json:"why"`  // credential, socket, fifo, device, unreadable
+	Why  string `json:"why"`  // credential, ours, another tree, socket, fifo, device, unreadable
 }
 
 // Tree returns the tree of that name.
@@ -100,6 +103,22 @@ func (m Manifest) Tree(name string) (Tree, bool) {
 		}
 	}
 	return Tree{}, false
+}
+
+// Unread counts what of some trees the host would not let us read, and names
+// the first of it, at most that many.
+func (m Manifest) Unread(most int, trees ...string) (n int64, names []string) {
+	for _, name := range trees {
+		t, _ := m.Tree(name)
+		n += t.Unreadable
+	}
+	for _, l := range m.LeftOut {
+		tree, _, _ := strings.Cut(l.Path, "/")
+		if l.Why == whyUnreadable && slices.Contains(trees, tree) && len(names) < most {
+			names = append(names, l.Path)
+		}
+	}
+	return n, names
 }
 
 // The names of trees, which are the top folders of an export.

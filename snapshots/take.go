@@ -243,15 +243,23 @@ func (t *taking) hide(name string) string {
 	return string(p)
 }
 
-func (t *taking) leaveOut(tree, p, why string) {
-	t.manifest.LeftOutCount++
+// leaveOut notes what is not kept. What could not be read is listed however
+// much else there is: somebody has to see to it.
+func (t *treeTaking) leaveOut(p, why string) {
+	m, most := &t.manifest, maxListed-keptForUnread
+	m.LeftOutCount++
 	if why == whyUnreadable {
-		t.manifest.Unreadable++
+		m.Unreadable++
+		t.out.Unreadable++
+		most = maxListed
 	}
-	if len(t.manifest.LeftOut) < maxListed {
-		t.manifest.LeftOut = append(t.manifest.LeftOut, LeftOut{Path: tree + "/" + t.hide(p), Why: why})
+	if len(m.LeftOut) < most {
+		m.LeftOut = append(m.LeftOut, LeftOut{Path: t.spec.Name + "/" + t.hide(p), Why: why})
 	}
 }
+
+// keptForUnread is how many places of a manifest's list are kept for that.
+const keptForUnread = 10
 
 func (t *taking) unstable(tree, p string) {
 	t.manifest.UnstableCount++

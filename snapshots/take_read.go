@@ -101,7 +101,7 @@ func (t *treeTaking) settle(h *held, e hostexec.TreeEntry) {
 		h.read = false
 	case same && !h.got:
 		h.read, h.gone = false, true
-		t.leaveOut(t.spec.Name, h.name, whyUnreadable)
+		t.leaveOut(h.name, whyUnreadable)
 	case h.tries < maxReads:
 		t.resize(h, e.Size)
 		h.MTime, h.CTime, h.Inode, h.Mode = e.MTime.UTC(), e.CTime.UTC(), e.Inode, e.Mode
@@ -110,7 +110,7 @@ func (t *treeTaking) settle(h *held, e hostexec.TreeEntry) {
 		h.MTime, h.flags, h.read = e.MTime.UTC(), h.flags|unstable, false
 	default:
 		h.read, h.gone = false, true
-		t.leaveOut(t.spec.Name, h.name, whyUnreadable)
+		t.leaveOut(h.name, whyUnreadable)
 	}
 }
 

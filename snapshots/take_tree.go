@@ -63,6 +63,8 @@ const (
 const (
 	whyCredential = "credential"
 	whyUnreadable = "unreadable"
+	whySkipped    = "ours"         // by TreeSpec.Skip
+	whyOtherTree  = "another tree" // is in that one, or left out of it
 	whySameName   = "it has another one's name once secrets are overwritten"
 	whyPruned     = "excluded"
 )
@@ -139,22 +141,23 @@ func (t *treeTaking) listed(e hostexec.TreeEntry) error {
 	case ignored:
 		return nil
 	case leftThis:
-		if several {
+		why := t.filter.why(e.Path)
+		if several && why == whyCredential {
 			t.secrets[id] = true
 		}
-		t.leaveOut(t.spec.Name, e.Path, whyCredential)
+		t.leaveOut(e.Path, why)
 		return nil
 	}
 	kind, why := kindOfEntry(e.Kind)
 	switch {
 	case kind == 0:
-		t.leaveOut(t.spec.Name, e.Path, why)
+		t.leaveOut(e.Path, why)
 		return nil
 	case e.Pruned:
-		t.leaveOut(t.spec.Name, e.Path, whyPruned)
+		t.leaveOut(e.Path, whyPruned)
 		return nil
 	case e.Unreadable:
-		t.leaveOut(t.spec.Name, e.Path+"/", whyUnreadable)
+		t.leaveOut(e.Path+"/", whyUnreadable)
 	}
 	if t.progress.Entries++; t.progress.Entries%1000 == 0 {
 		t.told()
@@ -174,7 +177,7 @@ func (t *treeTaking) listed(e hostexec.TreeEntry) error {
 func (t *treeTaking) add(h held) error {
 	if h.Path != h.name {
 		if t.masked[h.Path] {
-			t.leaveOut(t.spec.Name, h.name, whySameName)
+			t.leaveOut(h.name, whySameName)
 			return nil
 		}
 		t.masked[h.Path] = true
@@ -301,7 +304,7 @@ func (t *treeTaking) dropSecrets() {
 	for i := range t.held {
 		if h := &t.held[i]; h.links && t.secrets[h.id] && !h.gone {
 			h.gone, h.read = true, false
-			t.leaveOut(t.spec.Name, h.name, whyCredential)
+			t.leaveOut(h.name, whyCredential)
 		}
 	}
 }

@@ -42,6 +42,7 @@ type fakeSessions struct {
 	starts      int
 	gone        map[string]bool // hosts that cannot be reached
 	snaps       []activities.TakeSnapshotInput
+	unread      []string // in what snapshots lack
 	parks       []activities.ParkSessionInput
 	prepared    []activities.PrepareSessionInput
 }
@@ -198,7 +199,11 @@ func (f *fakeSessions) TakeSnapshot(ctx context.Context, in activities.TakeSnaps
 	if err := f.act(ctx, "snapshot", "snapshot %d", in.N); err != nil {
 		return activities.TakeSnapshotResult{}, err
 	}
-	return activities.TakeSnapshotResult{Snapshot: briefOf(in.Claim.Session, in.SnapshotSpec)}, nil
+	got := briefOf(in.Claim.Session, in.SnapshotSpec)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	got.Unreadable, got.Unread = int64(len(f.unread)), f.unread
+	return activities.TakeSnapshotResult{Snapshot: got}, nil
 }
 
 func briefOf(session string, in activities.SnapshotSpec) *activities.SnapshotBrief {

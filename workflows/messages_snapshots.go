@@ -55,6 +55,7 @@ type SnapshotView struct {
 	Files int64     `json:"files"`
 	Bytes int64     `json:"bytes"`
 	Added int64     `json:"added_bytes"`
+	Lacks string    `json:"lacks,omitempty"` // what could not be read there
 
 	Taking int      `json:"taking,omitempty"` // the one that is being taken
 	Tried  int      `json:"tried,omitempty"`  // the newest whose taking has ended, well or not

@@ -101,7 +101,16 @@ func (s *session) tookSnapshot(was snapshot, got *activities.SnapshotBrief, mid 
 	sn := &s.st.Snap
 	sn.Tried, sn.Error = was.N, nil
 	if got != nil {
+		s.warnOfGaps(got)
 		sn.Good, sn.GoodN, sn.Mid = got, was.N, mid
+	}
+}
+
+// warnOfGaps says what could not be read, unless the one before says the same.
+func (s *session) warnOfGaps(got *activities.SnapshotBrief) {
+	if lacks := got.Lacks(); lacks != "" && lacks != s.st.Snap.Good.Lacks() {
+		s.note(activities.Note{Type: "state", Text: fmt.Sprintf("snapshot %s lacks %s; nothing of it is deleted before a snapshot has it", got.ID, lacks),
+			Data: map[string]string{"snapshot": got.ID}})
 	}
 }
 
@@ -237,7 +246,7 @@ func (s *session) snapshotView() *SnapshotView {
 	}
 	v := &SnapshotView{N: sn.GoodN, Tried: sn.Tried, Error: sn.Error}
 	if g := sn.Good; g != nil {
-		v.ID, v.Turn, v.At, v.Files, v.Bytes, v.Added = g.ID, g.Turn, g.At, g.Files, g.Bytes, g.Added
+		v.ID, v.Turn, v.At, v.Files, v.Bytes, v.Added, v.Lacks = g.ID, g.Turn, g.At, g.Files, g.Bytes, g.Added, g.Lacks()
 	}
 	if sn.Taking != nil {
 		v.Taking = sn.Taking.N

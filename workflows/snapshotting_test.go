@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -90,6 +91,44 @@ func TestASnapshotThatFailsHidesNoneThatIsGood(t *testing.T) {
 	}
 	if took := w.snapshots(); notes != 1 || len(took) != 3 || took[2].Parent != "s1.snap-1" {
 		t.Errorf("on record %d times; taken were %+v", notes, took)
+	}
+}
+
+// What a snapshot lacks is said once, and seen for as long as it is the newest.
+func TestASnapshotSaysWhatCouldNotBeRead(t *testing.T) {
+	w := newWorld(t)
+	w.fake.rest = endsTurn("completed", "")
+	w.fake.unread = []string{"work/no.txt"}
+	const lacks = "one file or folder that may not be read: work/no.txt"
+	for i := 1; i <= 2; i++ {
+		w.at(time.Duration(2*i-1)*time.Second, func() { w.send(SignalMessage, hello(fmt.Sprint("m", i))) })
+		w.at(time.Duration(2*i)*time.Second, func() {
+			if v := w.view().Snapshot; v.N != i || v.Lacks != lacks || v.Error != nil {
+				t.Errorf("snapshots are %+v", v)
+			}
+		})
+	}
+	w.at(5*time.Second, func() {
+		w.fake.unread = nil
+		w.send(SignalMessage, hello("m3"))
+	})
+	w.at(6*time.Second, func() {
+		if v := w.view().Snapshot; v.N != 3 || v.Lacks != "" {
+			t.Errorf("snapshots are %+v", v)
+		}
+	})
+	w.ends(7 * time.Second)
+	w.start(SessionOptions{})
+	notes := 0
+	for _, in := range w.fake.ran {
+		for _, n := range in.Pump.Notes {
+			if strings.Contains(n.Text, "snapshot s1.snap-1 lacks "+lacks) {
+				notes++
+			}
+		}
+	}
+	if notes != 1 {
+		t.Errorf("on record %d times", notes)
 	}
 }
 

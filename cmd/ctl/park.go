@@ -215,6 +215,9 @@ func snapshotText(s *workflows.SnapshotView) (text, trouble string) {
 	if s.Taking > 0 {
 		text = firstOf(text, "none yet") + "; another one is being taken"
 	}
+	if s.Lacks != "" {
+		trouble = "it lacks " + s.Lacks
+	}
 	if s.Error != nil {
 		trouble = s.Error.Kind + ": " + s.Error.Message
 		if s.Error.Hint != "" {

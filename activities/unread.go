@@ -1,0 +1,62 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/snapshots"
+)
+
+// ErrTypeUnreadable: the host would not let us read some of a session's work.
+// The snapshot is whole but for that, so it must not be the only one that is left.
+const ErrTypeUnreadable = "unreadable"
+
+// maxUnread is how many of the files that could not be read are named.
+const maxUnread = 5
+
+// takeWhole makes a snapshot after which what it is of may go from the host. One
+// that lacks something which would go is returned with an error that says so.
+func (s *site) takeWhole(ctx context.Context, h hostexec.Host, in taking, hide secrets) (*SnapshotBrief, error) {
+	got, err := s.takeOn(ctx, h, in, hide)
+	if err != nil || got == nil {
+		return got, err
+	}
+	m, err := s.manifest(ctx, got.ID)
+	if err != nil {
+		return nil, err
+	}
+	return got, whole(m, in.Layout.OwnWork)
+}
+
+// whole says what a snapshot lacks of what goes with a session's folder. A
+// person's own folder stays where it is, whatever could be read of it.
+func whole(m snapshots.Manifest, ownWork bool) error {
+	goes := []string{snapshots.Rollouts}
+	if ownWork {
+		goes = append(goes, snapshots.Work)
+	}
+	n, names := m.Unread(maxUnread, goes...)
+	if n == 0 {
+		return nil
+	}
+	return &typedError{kind: ErrTypeUnreadable,
+		hint: fmt.Sprintf("make them readable for whom Fairlead logs in as, and try again; `ctl session close %s --discard` gives them up", m.Session),
+		err:  fmt.Errorf("snapshot %s lacks %s", m.ID, unreadText(n, names))}
+}
+
+// unreadText says what could not be read.
+func unreadText(n int64, names []string) string {
+	text := fmt.Sprintf("%d files or folders that may not be read", n)
+	if n == 1 {
+		text = "one file or folder that may not be read"
+	}
+	if len(names) == 0 {
+		return text
+	}
+	if int64(len(names)) < n {
+		names = append(names[:len(names):len(names)], "…")
+	}
+	return text + ": " + strings.Join(names, ", ")
+}
