@@ -93,12 +93,15 @@ type ListTreeOptions struct {
 	// fnmatch(3); one that ends in a slash fits folders only. One with a slash
 	// elsewhere is a path below the folder, taken literally.
 	Prune []string
+	// Began, if not nil, is called with the host's clock before the first entry.
+	Began func(clock time.Time)
 }
 
 // A TreeListing is what there is to say of a whole listing.
 type TreeListing struct {
-	// Clock is the host's, in seconds, when it began. A file that changed in
-	// that second or later may change again and look the same.
+	// Clock is the host's when it began, in whole seconds where its date knows
+	// no others. A file that changed just then or later may change again and
+	// look the same.
 	Clock time.Time
 	// Problems are complaints of the host's tools, at most some: what could
 	// not be read or looked at, but not what went away meanwhile.
@@ -135,7 +138,7 @@ func listTree(ctx context.Context, h Host, dir string, opts ListTreeOptions, fn 
 	}
 	defer s.Close()
 	s.CloseWrite()
-	l := &treeLister{in: bufio.NewReaderSize(onlyReader{s}, 64<<10), mark: []byte(mark), fn: fn}
+	l := &treeLister{in: bufio.NewReaderSize(onlyReader{s}, 64<<10), mark: []byte(mark), fn: fn, began: opts.Began}
 	told, readErr := l.read()
 	if readErr != nil && !errors.Is(readErr, io.EOF) && !errors.Is(readErr, io.ErrUnexpectedEOF) {
 		return told, readErr
@@ -205,6 +208,8 @@ type treeLister struct {
 	mark []byte // see tree_list.sh
 	fn   func(TreeEntry) error
 
+	began func(clock time.Time)
+
 	unordered bool // any order will do
 
 	long   []byte // a record that did not fit in's buffer
@@ -226,11 +231,19 @@ func (l *treeLister) read() (TreeListing, error) {
 	}
 	how, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 	clock, root, _ := strings.Cut(rest, " ")
-	now, err := strconv.ParseInt(clock, 10, 64)
+	sec, fraction, _ := strings.Cut(clock, ".")
+	now, err := strconv.ParseInt(sec, 10, 64)
 	if err != nil {
 		return TreeListing{}, fmt.Errorf("%w: it begins with %.200q", errGarbled, line)
 	}
-	told := TreeListing{Clock: time.Unix(now, 0)}
+	ns, err := strconv.ParseInt(fraction, 10, 64)
+	if err != nil || len(fraction) != 9 {
+		ns, err = 0, nil // some have none, or print what they were asked for
+	}
+	told := TreeListing{Clock: time.Unix(now, ns)}
+	if l.began != nil {
+		l.began(told.Clock)
+	}
 	switch how {
 	case "gnu":
 		if err = l.tellFound([]byte(root)); err == nil {

@@ -14,7 +14,7 @@ export LC_ALL
 cd -- "$1/" || exit 1
 m=$2
 shift 2
-now=$(date +%s)
+now=$(date +%s.%N)
 lacks() { echo "fairlead-fence: lacks $1" >&2; exit 96; }
 how=.
 [ -r . ] && [ -x . ] || how=r

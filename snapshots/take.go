@@ -56,7 +56,7 @@ type taking struct {
 	spec  TakeSpec
 
 	began    time.Time
-	clock    time.Time // of the host, before anything was read
+	clock    time.Time // of the host, before anything of the present tree was read
 	parent   *Manifest
 	known    getter // chunks of the parent
 	manifest Manifest
@@ -76,10 +76,6 @@ func take(ctx context.Context, h hostexec.Host, c *Chunks, spec TakeSpec) (Manif
 	}}
 	if spec.Mask != nil {
 		t.masker = spec.Mask()
-	}
-	var err error
-	if t.clock, err = hostClock(ctx, h); err != nil {
-		return Manifest{}, err
 	}
 	if err := t.findParent(); err != nil {
 		return Manifest{}, err

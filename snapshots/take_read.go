@@ -2,12 +2,9 @@ package snapshots
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 	"time"
 
 	"fairlead.dev/fairlead/hostexec"
@@ -277,23 +274,4 @@ func (t *taking) mayChangeUnseen(changed time.Time) bool {
 		step = 2 * time.Second
 	}
 	return !changed.Add(step).Before(t.clock)
-}
-
-// hostClock is what time it is on the host.
-func hostClock(ctx context.Context, h hostexec.Host) (time.Time, error) {
-	r, err := h.Run(ctx, hostexec.Command{Script: `date +%s.%N`})
-	if err != nil {
-		return time.Time{}, err
-	}
-	text := strings.TrimSpace(string(r.Stdout))
-	sec, fraction, _ := strings.Cut(text, ".")
-	s, err := strconv.ParseInt(sec, 10, 64)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("the host's date is %q", text)
-	}
-	ns, err := strconv.ParseInt(fraction, 10, 64)
-	if err != nil || len(fraction) != 9 {
-		ns = 0
-	}
-	return time.Unix(s, ns), nil
 }

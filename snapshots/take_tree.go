@@ -4,6 +4,7 @@ import (
 	"errors"
 	"iter"
 	"path"
+	"time"
 
 	"fairlead.dev/fairlead/hostexec"
 )
@@ -79,7 +80,8 @@ func (t *taking) tree(spec TreeSpec) error {
 			tt.old.stop()
 		}
 	}()
-	listing, err := hostexec.ListTree(t.ctx, t.host, spec.Dir, hostexec.ListTreeOptions{Prune: tt.filter.prunes()}, tt.listed)
+	listing, err := hostexec.ListTree(t.ctx, t.host, spec.Dir, hostexec.ListTreeOptions{
+		Prune: tt.filter.prunes(), Began: func(clock time.Time) { t.clock = clock }}, tt.listed)
 	if errors.Is(err, hostexec.ErrNotExist) {
 		return nil // a thread that never had a turn has no rollouts
 	}
