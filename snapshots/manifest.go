@@ -76,6 +76,10 @@ type Facts struct {
 	Left           bool              `json:"left,omitempty"` // of what a session had left on a host that it went away from
 }
 
+// GoesOn says whether a session may go on from it: it is complete, and not only
+// what was found where the session is no more.
+func (m Manifest) GoesOn() bool { return m.Complete && !m.Left }
+
 // A Tree is one of a snapshot's folders.
 type Tree struct {
 	Name  string `json:"name"` // rollouts, work

@@ -207,7 +207,11 @@ func TestRetentionKeepsTheNewestAndWhatIsPinned(t *testing.T) {
 	at := func(session string, hours int, complete bool) Manifest {
 		return Manifest{ID: fmt.Sprintf("%s-%d", session, hours), Session: session, CreatedAt: now.Add(-time.Duration(hours) * time.Hour), Complete: complete}
 	}
-	all := []Manifest{at("a", 1, false), at("a", 2, true), at("a", 3, true), at("a", 4, false), at("a", 50, true), at("b", 900, true), at("b", 901, true), at("c", 5, false)}
+	// What was found on a host that the session went away from is newer than
+	// what the session goes on from, and does not stand for it.
+	left := func(m Manifest) Manifest { m.Left = true; return m }
+	all := []Manifest{at("a", 1, false), at("a", 2, true), at("a", 3, true), at("a", 4, false), at("a", 50, true), at("b", 900, true), at("b", 901, true), at("c", 5, false),
+		left(at("d", 2, true)), at("d", 7, true)}
 	for _, tt := range []struct {
 		policy Retention
 		pinned []string
@@ -219,6 +223,7 @@ func TestRetentionKeepsTheNewestAndWhatIsPinned(t *testing.T) {
 		{Retention{Keep: 1}, []string{"a-3", "b-901"}, []string{"a-50", "a-4"}},
 		{Retention{MaxAge: 10 * time.Hour}, nil, []string{"b-901", "a-50"}},
 		{Retention{MaxAge: time.Minute}, []string{"a-50"}, []string{"b-901", "a-4", "a-3"}},
+		{Retention{Keep: 1, MaxAge: time.Minute}, nil, []string{"b-901", "a-50", "a-4", "a-3"}},
 	} {
 		tt.policy.Now = now
 		var got []string

@@ -14,9 +14,9 @@ type Retention struct {
 
 // Retain returns which of the snapshots the policy drops, oldest first. It
 // never drops the newest complete one of a session, nor one that is pinned (a
-// session goes on from it, a fork was begun at it). One that is not complete
-// counts for nothing: it goes as the others of its age do, and never makes
-// another one go.
+// session goes on from it, a fork was begun at it). One that is not complete,
+// or holds what was left on a host that the session went away from, counts for
+// nothing: it goes as the others of its age do, and never makes another one go.
 func Retain(all []Manifest, policy Retention, pinned func(id string) bool) []Manifest {
 	all = slices.Clone(all)
 	sortByTime(all)
@@ -24,7 +24,7 @@ func Retain(all []Manifest, policy Retention, pinned func(id string) bool) []Man
 	var drop []Manifest
 	for _, m := range slices.Backward(all) {
 		n := newer[m.Session]
-		if m.Complete {
+		if m.GoesOn() {
 			newer[m.Session]++
 		}
 		tooMany := policy.Keep > 0 && n >= policy.Keep

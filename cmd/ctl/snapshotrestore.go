@@ -104,7 +104,7 @@ func (a *app) newestSnapshot(ctx context.Context, t *temporal, session string) (
 		if err != nil {
 			return newest, apiFailure(doing, err)
 		}
-		if m.Complete {
+		if m.GoesOn() {
 			newest = m
 		}
 	}

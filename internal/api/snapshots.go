@@ -181,12 +181,15 @@ func (s *Server) mayDelete(ctx context.Context, m snapshots.Manifest) error {
 		return problem(http.StatusConflict, ErrRefused, "%s may be one that session %s is just taking", m.ID, m.Session).
 			hinted("`ctl snapshot prune` drops it when it is old enough")
 	}
+	if m.Left {
+		return nil
+	}
 	list, err := snapshots.List(ctx, s.opts.Store, m.Session)
 	if err != nil {
 		return err
 	}
 	for _, other := range list {
-		if other.Complete && other.ID != m.ID && !other.CreatedAt.Before(m.CreatedAt) {
+		if other.GoesOn() && other.ID != m.ID && !other.CreatedAt.Before(m.CreatedAt) {
 			return nil
 		}
 	}

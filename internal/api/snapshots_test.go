@@ -22,6 +22,11 @@ import (
 // of 64 KiB that compress to nothing.
 func (b *bench) take(session string, at time.Time, n int) snapshots.Manifest {
 	b.Helper()
+	return b.takeWith(session, at, n, snapshots.Facts{ThreadID: "t", CodexVersion: "0.1", Turn: 1})
+}
+
+func (b *bench) takeWith(session string, at time.Time, n int, facts snapshots.Facts) snapshots.Manifest {
+	b.Helper()
 	pool := hostexec.NewPool(hostexec.PoolOptions{})
 	defer pool.Close()
 	h, err := pool.Host(hostexec.Spec{Name: hostexec.Local})
@@ -37,7 +42,7 @@ func (b *bench) take(session string, at time.Time, n int) snapshots.Manifest {
 	}
 	m, err := snapshots.Take(context.Background(), h, snapshots.OpenChunks(b.store, snapshots.ChunkOptions{}), snapshots.TakeSpec{
 		ID: snapshots.NewID(session, at), Session: session, Trees: []snapshots.TreeSpec{snapshots.WorkOf(dir, snapshots.WorkFull, nil)},
-		Facts: snapshots.Facts{ThreadID: "t", CodexVersion: "0.1", Turn: 1}})
+		Facts: facts})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -224,11 +229,16 @@ func TestTheNewestGoodSnapshotOfASessionIsNotDeleted(t *testing.T) {
 	c := b.client("")
 	now := time.Now()
 	old, newest := b.take("s1", now.Add(-time.Hour), 1), b.take("s1", now, 1)
+	// What was found where the session is no more is newer, and it does not go on from that.
+	left := b.takeWith("s1", now.Add(time.Minute), 1, snapshots.Facts{ThreadID: "t", CodexVersion: "0.1", Turn: 1, Left: true})
 	if _, err := c.DeleteSnapshot(t.Context(), newest.ID); kindOf(err) != ErrRefused {
 		t.Errorf("the newest: %v", err)
 	}
 	if _, err := c.DeleteSnapshot(t.Context(), old.ID); err != nil {
 		t.Errorf("the older one: %v", err)
+	}
+	if _, err := c.DeleteSnapshot(t.Context(), left.ID); err != nil {
+		t.Errorf("what was left elsewhere: %v", err)
 	}
 	b.sessions.closed.Store(true)
 	if _, err := c.DeleteSnapshot(t.Context(), newest.ID); err != nil {
