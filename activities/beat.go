@@ -21,7 +21,8 @@ func (*Beats) InterceptActivity(_ context.Context, next interceptor.ActivityInbo
 }
 
 // reports are the activities whose heartbeats say something.
-var reports = map[string]bool{"RunPump": true, "RotateKeys": true, "TakeSnapshot": true, "ParkSession": true, "PrepareSession": true}
+var reports = map[string]bool{"RunPump": true, "RotateKeys": true, "TakeSnapshot": true, "ParkSession": true, "PrepareSession": true,
+	"PruneSnapshots": true, "CheckSnapshots": true}
 
 type beating struct {
 	interceptor.ActivityInboundInterceptorBase

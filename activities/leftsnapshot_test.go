@@ -3,9 +3,14 @@ package activities
 import (
 	"context"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/testsuite"
 
 	"fairlead.dev/fairlead/deploy/scriptedmodel"
 	"fairlead.dev/fairlead/seeds"
@@ -209,6 +214,29 @@ func onlyStars(s string) bool {
 	return true
 }
 
+// beats has an activity of Snapshots done, whose heartbeats say how far it is.
+func (b *bed) beats(name string, in any) {
+	b.t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	env.SetTestTimeout(patience)
+	env.RegisterActivity(b.set.Snapshots)
+	var said []string
+	env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) {
+		var p SnapshotsProgress
+		if err := details.Get(&p); err != nil {
+			b.t.Error(err)
+		}
+		said = append(said, p.Step)
+	})
+	if _, err := env.ExecuteActivity(name, in); err != nil {
+		b.t.Fatal(err)
+	}
+	if len(said) == 0 || slices.Contains(said, "") {
+		b.t.Errorf("the heartbeats of %s say %q", name, said)
+	}
+}
+
 // Retention drops, pruning frees, checking finds: the newest of a session stays
 // whatever the policy says.
 func TestSnapshotsArePrunedAndChecked(t *testing.T) {
@@ -225,18 +253,30 @@ func TestSnapshotsArePrunedAndChecked(t *testing.T) {
 		}
 		ids = append(ids, got.ID)
 	}
-	dry, err := b.set.Snapshots.prune(t.Context(), PruneSnapshotsInput{Keep: 1, DryRun: true})
+	var heard map[string]int64
+	far := func(step string, done, _ int64) { heard[step] = max(heard[step], done) }
+	heard = map[string]int64{}
+	dry, err := b.set.Snapshots.prune(t.Context(), PruneSnapshotsInput{Keep: 1, DryRun: true}, far)
 	if err != nil || len(dry.Snapshots) != 2 {
 		t.Errorf("would prune %+v, %v", dry, err)
 	}
-	out, err := b.set.Snapshots.prune(t.Context(), PruneSnapshotsInput{MaxAge: time.Minute})
+	out, err := b.set.Snapshots.prune(t.Context(), PruneSnapshotsInput{MaxAge: time.Minute}, far)
 	if err != nil || len(out.Snapshots) != 2 || out.Snapshots[0] != ids[0] || out.Snapshots[1] != ids[1] {
 		t.Errorf("pruned %+v, %v; there were %v", out, err, ids)
 	}
-	seen, err := b.set.Snapshots.check(t.Context(), CheckSnapshotsInput{ReadData: true})
+	if heard["finding what is needed"] == 0 {
+		t.Errorf("of pruning was told %v", heard)
+	}
+	heard = map[string]int64{}
+	seen, err := b.set.Snapshots.check(t.Context(), CheckSnapshotsInput{ReadData: true}, far)
 	if err != nil || seen.Snapshots != 1 || seen.Chunks == 0 || seen.Packs == 0 || len(seen.Damaged) > 0 {
 		t.Errorf("checked %+v, %v", seen, err)
 	}
+	if heard["reading packs"] != int64(seen.Packs) || heard["finding what is needed"] == 0 || heard["judging snapshots"] == 0 {
+		t.Errorf("of checking %+v was told %v", seen, heard)
+	}
+	b.beats("PruneSnapshots", PruneSnapshotsInput{DryRun: true})
+	b.beats("CheckSnapshots", CheckSnapshotsInput{})
 	packs, err := b.store.List(t.Context(), "snapshots/packs/")
 	if err != nil || len(packs) == 0 {
 		t.Fatalf("%d packs, %v", len(packs), err)
@@ -247,7 +287,7 @@ func TestSnapshotsArePrunedAndChecked(t *testing.T) {
 		}
 	}
 	again := b.another()
-	seen, err = again.set.Snapshots.check(t.Context(), CheckSnapshotsInput{})
+	seen, err = again.set.Snapshots.check(t.Context(), CheckSnapshotsInput{}, far)
 	if err != nil || len(seen.Damaged) != 1 || seen.Damaged[0] != ids[2] || len(seen.Problems) == 0 {
 		t.Errorf("checked what is damaged: %+v, %v", seen, err)
 	}

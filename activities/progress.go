@@ -48,13 +48,18 @@ func reportProgress(ctx context.Context) (p *progress, quiet func()) {
 	if every <= 0 {
 		return p, func() {}
 	}
+	return p, beatWith(ctx, every, func() any { return p.get() })
+}
+
+// beatWith beats with what now says until quiet is called.
+func beatWith(ctx context.Context, every time.Duration, now func() any) (quiet func()) {
 	done, joined := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(joined)
 		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {
-			activity.RecordHeartbeat(ctx, p.get())
+			activity.RecordHeartbeat(ctx, now())
 			select {
 			case <-tick.C:
 			case <-done:
@@ -62,5 +67,5 @@ func reportProgress(ctx context.Context) (p *progress, quiet func()) {
 			}
 		}
 	}()
-	return p, func() { close(done); <-joined }
+	return func() { close(done); <-joined }
 }

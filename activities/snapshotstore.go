@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync"
+	"time"
 
 	"fairlead.dev/fairlead/snapshots"
 )
@@ -16,11 +18,13 @@ type Snapshots struct{ *site }
 // safe beside everything else, and may be killed and done again.
 func (s *Snapshots) PruneSnapshots(ctx context.Context, in PruneSnapshotsInput) (PruneSnapshotsResult, error) {
 	var f failing
-	out, err := s.prune(ctx, in)
+	far := storeWork{now: SnapshotsProgress{Step: "beginning"}}
+	defer far.beat(ctx)()
+	out, err := s.prune(ctx, in, far.tell)
 	return out, f.failure(ctx, "prune snapshots", err)
 }
 
-func (s *Snapshots) prune(ctx context.Context, in PruneSnapshotsInput) (PruneSnapshotsResult, error) {
+func (s *Snapshots) prune(ctx context.Context, in PruneSnapshotsInput, far snapshots.Steps) (PruneSnapshotsResult, error) {
 	out := PruneSnapshotsResult{Snapshots: []string{}}
 	all, err := snapshots.List(ctx, s.Store, in.Session)
 	if err != nil {
@@ -35,7 +39,7 @@ func (s *Snapshots) prune(ctx context.Context, in PruneSnapshotsInput) (PruneSna
 		}
 		out.Snapshots = append(out.Snapshots, m.ID)
 	}
-	report, err := s.Chunks.Prune(ctx, snapshots.Live(s.Chunks), snapshots.PruneOptions{DryRun: in.DryRun})
+	report, err := s.Chunks.Prune(ctx, snapshots.Live(s.Chunks), snapshots.PruneOptions{DryRun: in.DryRun, Progress: far})
 	out.Packs, out.Condemned, out.Freed = report.Packs, report.Condemned, report.Freed
 	if report.Missing > 0 || report.Rotten > 0 {
 		s.Logger.Warn("snapshots are damaged", "missing_chunks", report.Missing, "rotten_packs", report.Rotten)
@@ -47,11 +51,13 @@ func (s *Snapshots) prune(ctx context.Context, in PruneSnapshotsInput) (PruneSna
 // restored. It changes nothing.
 func (s *Snapshots) CheckSnapshots(ctx context.Context, in CheckSnapshotsInput) (CheckSnapshotsResult, error) {
 	var f failing
-	out, err := s.check(ctx, in)
+	far := storeWork{now: SnapshotsProgress{Step: "beginning"}}
+	defer far.beat(ctx)()
+	out, err := s.check(ctx, in, far.tell)
 	return out, f.failure(ctx, "check snapshots", err)
 }
 
-func (s *Snapshots) check(ctx context.Context, in CheckSnapshotsInput) (CheckSnapshotsResult, error) {
+func (s *Snapshots) check(ctx context.Context, in CheckSnapshotsInput, far snapshots.Steps) (CheckSnapshotsResult, error) {
 	out := CheckSnapshotsResult{Problems: []string{}}
 	// What is needed is asked of each snapshot on its own: one whose lists
 	// cannot be read hides nothing of the others.
@@ -59,11 +65,16 @@ func (s *Snapshots) check(ctx context.Context, in CheckSnapshotsInput) (CheckSna
 		_, _, err := snapshots.FindDamage(ctx, s.Chunks, yield)
 		return err
 	}
-	report, err := s.Chunks.Check(ctx, snapshots.CheckOptions{ReadData: in.ReadData}, needed)
+	report, err := s.Chunks.Check(ctx, snapshots.CheckOptions{ReadData: in.ReadData, Progress: far}, needed)
 	if err != nil {
 		return out, err
 	}
-	n, damaged, err := snapshots.FindDamage(ctx, s.Chunks, report.Bad)
+	var asked int64
+	n, damaged, err := snapshots.FindDamage(ctx, s.Chunks, func(d snapshots.Digest) error {
+		asked++
+		far("judging snapshots", asked, 0)
+		return report.Bad(d)
+	})
 	out.Snapshots, out.Chunks, out.Packs = n, report.Chunks, report.Packs
 	for _, d := range damaged {
 		out.Damaged = append(out.Damaged, d.ID)
@@ -75,4 +86,25 @@ func (s *Snapshots) check(ctx context.Context, in CheckSnapshotsInput) (CheckSna
 	}
 	out.Problems = append(out.Problems, report.Problems...)
 	return out, err
+}
+
+// storeWork is how far somebody is who looks after the whole store.
+type storeWork struct {
+	mu  sync.Mutex
+	now SnapshotsProgress // guarded by mu
+}
+
+func (w *storeWork) tell(step string, done, total int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = SnapshotsProgress{Step: step, Done: done, Total: total}
+}
+
+// beat tells the server until quiet is called.
+func (w *storeWork) beat(ctx context.Context) (quiet func()) {
+	return beatWith(ctx, time.Second, func() any {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.now
+	})
 }

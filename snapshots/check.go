@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -16,6 +17,8 @@ type CheckOptions struct {
 	// ReadData reads every pack and compares every digest; otherwise only what
 	// is there, and how large.
 	ReadData bool
+	// Progress hears how far it is: often, from several goroutines. It may be nil.
+	Progress Steps
 }
 
 // CheckReport says what is wrong with the chunks of a store.
@@ -53,7 +56,14 @@ func (c *Chunks) Check(ctx context.Context, opts CheckOptions, live func(ctx con
 	if err := k.look(ctx); err != nil {
 		return k.report, err
 	}
-	if err := live(ctx, func(d Digest) error { k.one(d); return nil }); err != nil {
+	seen := 0
+	err = live(ctx, func(d Digest) error {
+		k.one(d)
+		seen++
+		opts.Progress.tell("finding what is needed", seen, 0)
+		return nil
+	})
+	if err != nil {
 		return k.report, err
 	}
 	if len(k.report.bad) > 0 {
@@ -93,6 +103,7 @@ func (k *check) problem(format string, args ...any) {
 
 // look compares the index with the packs.
 func (k *check) look(ctx context.Context) error {
+	k.opts.Progress.tell("listing packs", 0, 0)
 	if err := k.c.refresh(ctx); err != nil {
 		return err
 	}
@@ -115,6 +126,7 @@ func (k *check) look(ctx context.Context) error {
 		}
 	}
 	k.c.mu.Unlock()
+	var done atomic.Int64
 	g, reading := errgroup.WithContext(ctx)
 	g.SetLimit(checkReaders)
 	for n, p := range packs {
@@ -130,7 +142,11 @@ func (k *check) look(ctx context.Context) error {
 			// Keys may change since, and with them the size, a little.
 			k.spoil(uint32(n), p.id, fmt.Errorf("%w: it has %d bytes in place of %d", ErrRotten, size, p.stored))
 		case k.opts.ReadData:
-			g.Go(func() error { return k.read(reading, uint32(n), p) })
+			g.Go(func() error {
+				err := k.read(reading, uint32(n), p)
+				k.opts.Progress.tell("reading packs", int(done.Add(1)), k.report.Packs)
+				return err
+			})
 		}
 	}
 	k.report.Orphaned = len(sizes)

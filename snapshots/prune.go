@@ -29,6 +29,18 @@ type PruneOptions struct {
 	Now time.Time
 	// DryRun changes nothing.
 	DryRun bool
+	// Progress hears how far it is: often, from one goroutine. It may be nil.
+	Progress Steps
+}
+
+// Steps hears what is being done to a store, in a word or two, and how much of
+// it is done; total is 0 where nobody knows it.
+type Steps func(step string, done, total int64)
+
+func (s Steps) tell(step string, done, total int) {
+	if s != nil {
+		s(step, int64(done), int64(total))
+	}
 }
 
 const (
@@ -109,6 +121,7 @@ type pruner struct {
 // look lists what is in the store. The markers come first: what live says
 // later is newer than any of them.
 func (p *pruner) look(ctx context.Context) error {
+	p.opts.Progress.tell("listing packs", 0, 0)
 	if err := p.clock(ctx); err != nil {
 		return err
 	}
@@ -162,8 +175,11 @@ func (p *pruner) old(at time.Time, d time.Duration) bool { return p.now.Sub(at) 
 // every pruner chooses the same.
 func (p *pruner) mark(ctx context.Context, live func(context.Context, func(Digest) error) error) error {
 	p.live, p.needed, p.missing = map[uint32]bitset{}, map[uint32]int64{}, map[Digest]bool{}
+	seen := 0
 	err := live(ctx, func(d Digest) error {
 		p.markOne(d)
+		seen++
+		p.opts.Progress.tell("finding what is needed", seen, 0)
 		return nil
 	})
 	if err != nil || len(p.missing) == 0 {
@@ -349,6 +365,7 @@ func (p *pruner) condemn(ctx context.Context) error {
 
 // reindex takes what goes out of the index, and merges it where there are many.
 func (p *pruner) reindex(ctx context.Context) error {
+	p.opts.Progress.tell("putting the index in order", 0, 0)
 	p.drop = map[packID]bool{}
 	expired := func(id packID) bool {
 		at, marked := p.markers[id]
@@ -378,7 +395,8 @@ func (p *pruner) reindex(ctx context.Context) error {
 
 // delete removes the packs that the index names no more.
 func (p *pruner) delete(ctx context.Context) error {
-	for _, id := range p.doomed {
+	for n, id := range p.doomed {
+		p.opts.Progress.tell("deleting packs", n, len(p.doomed))
 		if !p.opts.DryRun {
 			if err := p.c.blobs.Delete(ctx, id.key()); err != nil {
 				return err

@@ -64,6 +64,7 @@ func (p *pruner) copyOut(ctx context.Context) error {
 
 // copyPack copies what is needed of a pack. One that cannot be read stays.
 func (p *pruner) copyPack(ctx context.Context, batch *Batch, n uint32) error {
+	p.opts.Progress.tell("copying packs", len(p.copied), 0)
 	if p.opts.DryRun {
 		p.report.Repacked++
 		p.copied[n] = true
