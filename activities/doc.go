@@ -96,7 +96,8 @@
 //   - snapshots are masked with what every generation of the seed held, and with
 //     what codex has just made of the login;
 //   - a worker moves four snapshots at once, and two of one host; some wait for
-//     their turn, all others are told ErrTypeBusy and come again;
+//     their turn, all others are told ErrTypeBusy and come again: who asked for
+//     it goes on doing so when the attempts of his policy are used up;
 //   - RunPump returns HostLost once the host did not answer for LostAfter: since
 //     when is in its heartbeat (OutOfReach), whichever worker tried.
 //

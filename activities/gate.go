@@ -24,7 +24,7 @@ const (
 )
 
 // busyPause is how long somebody stays away for whom there is no place to wait:
-// long, since his attempts are counted, and not as long as the next one's.
+// long, since each attempt is one in his history, and not as long as the next one's.
 func busyPause() time.Duration { return 10*time.Second + rand.N(30*time.Second) }
 
 // A gate lets only so many pass at once, in all and to one host.

@@ -75,14 +75,18 @@ func (s *session) park() *Failure {
 	defer s.hush()()
 	s.parking = true
 	s.publish()
-	s.st.PumpN++
 	name, spec := s.st.Lease.Spec.Name, s.lastSnapshot()
 	if len(s.st.Handing) == 0 {
 		s.st.Handing, s.st.Notes = s.st.Notes, nil
 	}
-	out, err := doingUnless(s, setUp(s.ctx, "park on "+name), wanted, sessions.ParkSession, activities.ParkSessionInput{
-		TakeSnapshotInput: activities.TakeSnapshotInput{Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, SnapshotSpec: *spec},
-		Incarnation:       s.st.Incarnation, Seq: s.st.Pump.Seq, Notes: s.st.Handing,
+	var out activities.ParkSessionResult
+	err := s.inLine(wanted, func() (err error) {
+		s.st.PumpN++ // above what an attempt may have said to the host before
+		out, err = doingUnless(s, setUp(s.ctx, "park on "+name), wanted, sessions.ParkSession, activities.ParkSessionInput{
+			TakeSnapshotInput: activities.TakeSnapshotInput{Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, SnapshotSpec: *spec},
+			Incarnation:       s.st.Incarnation, Seq: s.st.Pump.Seq, Notes: s.st.Handing,
+		})
+		return err
 	})
 	s.parking = false
 	last := *s.st.Snap.Last

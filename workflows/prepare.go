@@ -76,14 +76,18 @@ func (s *session) acquireSlot() (f *Failure, again bool) {
 // prepareHost makes the host ready for codex. Without a failure and without a
 // layout it was called back.
 func (s *session) prepareHost() *Failure {
-	s.st.PumpN++
 	s.st.Touched = true
 	name := s.st.Lease.Spec.Name
 	discarded := func() bool { return s.st.Close != nil && s.st.Close.Discard }
-	out, err := doingUnless(s, setUp(s.ctx, "prepare "+name), discarded, sessions.PrepareSession, activities.PrepareSessionInput{
-		Claim: s.claim(), Seed: s.st.Seed, Dir: s.opt.Dir, Sandbox: s.opt.Sandbox, Credentials: s.opt.Credentials,
-		Restore:  s.restoreFrom(),
-		Snapshot: s.keeping(),
+	var out activities.PrepareSessionResult
+	err := s.inLine(func() bool { return s.st.Close != nil }, func() (err error) {
+		s.st.PumpN++ // above what an attempt may have said to the host before
+		out, err = doingUnless(s, setUp(s.ctx, "prepare "+name), discarded, sessions.PrepareSession, activities.PrepareSessionInput{
+			Claim: s.claim(), Seed: s.st.Seed, Dir: s.opt.Dir, Sandbox: s.opt.Sandbox, Credentials: s.opt.Credentials,
+			Restore:  s.restoreFrom(),
+			Snapshot: s.keeping(),
+		})
+		return err
 	})
 	switch {
 	case err != nil && discarded():

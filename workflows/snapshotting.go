@@ -76,10 +76,13 @@ func (s *session) takeSnapshot(ctx workflow.Context) {
 	defer cancel()
 	s.taking = cancel
 	var out activities.TakeSnapshotResult
-	err := workflow.ExecuteActivity(actx, sessions.TakeSnapshot, activities.TakeSnapshotInput{
+	in := activities.TakeSnapshotInput{
 		// It is one who looks: a pump that works meanwhile is not overtaken.
 		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, SnapshotSpec: s.snapshotSpec(*sn.Taking),
-	}).Get(ctx, &out)
+	}
+	err := s.inLine(func() bool { return s.hushed > 0 }, func() error {
+		return workflow.ExecuteActivity(actx, sessions.TakeSnapshot, in).Get(ctx, &out)
+	})
 	was := sn.Taking
 	s.taking, sn.Taking = nil, nil
 	switch {
