@@ -16,15 +16,17 @@ type goOnFlags struct {
 	work, when, hostLost        string
 	exclude                     []string
 	every, parkAfter, lostAfter time.Duration
+	given                       func(flag string) bool // nil: none
 }
 
 func (f *goOnFlags) add(c *cobra.Command) {
 	fl := c.Flags()
+	f.given = fl.Changed
 	fl.StringVar(&f.work, "snapshot", "", "what snapshots hold beside the conversation: full (the work folder), git (of it, what git does not have upstream) or none")
 	fl.StringArrayVar(&f.exclude, "snapshot-exclude", nil, "leave out of snapshots what this gitignore `PATTERN` matches; repeatable")
 	fl.StringVar(&f.when, "snapshot-when", "", "turn (after each turn, the default), close (when it parks or closes) or off")
 	fl.DurationVar(&f.every, "snapshot-every", 0, "also so often within long turns; 0 is not")
-	fl.DurationVar(&f.parkAfter, "park-after", parkByDefault, "give back host and credentials after so long without a message; the next one brings it back; 0 is never")
+	fl.DurationVar(&f.parkAfter, "park-after", parkByDefault, "a session that stays gives back host and credentials after so long without a message, and the next one brings it up again; 0 is never")
 	fl.StringVar(&f.hostLost, "on-host-lost", "", "when the host is lost: wait (for it, the default) or move (go on elsewhere from the newest snapshot)")
 	fl.DurationVar(&f.lostAfter, "lost-after", 0, "a host that cannot be reached for so long is lost (default 5m)")
 }
@@ -81,7 +83,7 @@ func (f *goOnFlags) check() error {
 			return usage("--snapshot-when off and --snapshot-every: give one of them")
 		case f.hostLost == workflows.HostLostMove:
 			return usage("--on-host-lost move: it goes on from a snapshot, and --snapshot-when is off")
-		case f.parkAfter > 0 && f.parkAfter != parkByDefault:
+		case f.parkAfter > 0 && f.given != nil && f.given("park-after"):
 			return usage("--park-after: it goes on from a snapshot, and --snapshot-when is off")
 		}
 	}
