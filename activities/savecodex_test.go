@@ -337,6 +337,13 @@ func TestALoginOfACodexThatDiedIsSavedWithItsEnd(t *testing.T) {
 		t.Fatalf("%+v, %v", st, err)
 	}
 	b.sh(`printf %s "$2" >"$1/codex-home/auth.json"; kill -9 "$3"`, k.layout.Dir, login("acct-1", 1), fmt.Sprint(st.PID))
+	// One that has not ended yet has nothing to say, which would be the result.
+	for st.State == hostexec.ProcessRunning && err == nil {
+		st, err = hostexec.InspectProcess(t.Context(), b.host(), serverDir(k.layout, 1))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	if out := k.pump(conversation.ProcessEnded); out.Process == nil || out.SeedLost != nil {
 		t.Errorf("%+v", out)
 	}
