@@ -41,7 +41,7 @@ func (s *Sessions) arrive(ctx context.Context, h hostexec.Host, l Layout, in Pre
 		if in.Restore != nil && in.Restore.Warm == in.Claim.Generation {
 			a.mark.Restored = RestoredWarm
 		}
-	case in.Restore != nil && f.parkedBy(in.Restore.Warm, in.Restore.Snapshot):
+	case in.Restore != nil && f.parkedBy(in.Restore.Warm, in.Restore.Snapshot) && f.mark.sameSecrets(in.Seed):
 		if a.warm, err = s.asLeft(ctx, h, l, in.Claim, attempt); err != nil {
 			return a, err
 		}

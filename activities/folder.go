@@ -116,6 +116,13 @@ func (m folderMark) login() *SeedRef {
 	return m.Seed
 }
 
+// sameSecrets says whether whoever comes with a seed knows the secrets that may
+// have been printed here. Where another one was planted, what lies here holds
+// some that the next snapshot would not mask: what is in the store is masked.
+func (m folderMark) sameSecrets(seed *SeedRef) bool {
+	return m.Seed == nil || seed != nil && seed.Name == m.Seed.Name
+}
+
 // parkedBy says whether the folder is as the session of a generation left it.
 func (f folder) parkedBy(generation int64, snapshot string) bool {
 	return f.prepared && f.mark.Parked && generation > 0 && f.mark.Generation == generation && f.mark.Snapshot == snapshot

@@ -13,6 +13,7 @@ import (
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/deploy/scriptedmodel"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/seeds"
 	"fairlead.dev/fairlead/snapshots"
 )
 
@@ -425,6 +426,42 @@ func TestASnapshotHoldsNoSecretOfAnyGeneration(t *testing.T) {
 	m, err := snapshots.Read(t.Context(), b.store, got.ID)
 	if err != nil || len(m.Secrets) == 0 || m.Masked == 0 {
 		t.Errorf("manifest %+v, %v", m, err)
+	}
+}
+
+// A session that comes back with another member of its pool of seeds to the host
+// where it was parked: what was printed of the former one's secrets lies there
+// unmasked, and comes into no snapshot.
+func TestWhoComesBackWithAnotherSeedBringsNoSecretOfTheFirstIntoTheStore(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.worked("pooled")
+	k.sh(`printf 'key %s\n' "$2" >"$1/copied.txt"`, k.layout.WorkDir, madeUpKey)
+	one := k.parked(1, "")
+	dir := t.TempDir()
+	if err := os.WriteFile(path.Join(dir, "auth.json"), []byte(`{"OPENAI_API_KEY":"sk-made-up-of-a-second-member"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bundle, err := seeds.Pack(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref, err := seeds.Save(t.Context(), b.store, "second", 1, bundle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.seed = &SeedRef{Name: ref.Name, Generation: ref.Generation, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind)}
+	out, err := k.up(k.spec, RestoreSpec{Snapshot: one.ID, Warm: 1})
+	if err != nil || out.Restored != RestoredSnapshot || out.Left != "" {
+		t.Fatalf("up with another seed: %+v, %v", out, err)
+	}
+	two := k.parked(2, one.ID)
+	for name, text := range b.exported(two.ID) {
+		if strings.Contains(text, madeUpKey) {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+	if got, want := b.exported(two.ID)["work/copied.txt"], "key "+strings.Repeat("*", len(madeUpKey))+"\n"; got != want {
+		t.Errorf("kept %q", got)
 	}
 }
 
