@@ -87,6 +87,10 @@ func (s *Sessions) save(ctx context.Context, h hostexec.Host, in CloseSessionInp
 	if out.Unsaved = saved != nil; saved != nil && !in.Discard {
 		return saved
 	}
+	if in.Seed != nil && hide.all == nil {
+		// What commands printed of it would be kept in clear.
+		return errors.Join(saved, fmt.Errorf("seed %s cannot be read, so nobody knows what must not be kept of it", in.Seed.Name))
+	}
 	out.Archive, err = s.archive(ctx, h, in, hide)
 	return errors.Join(saved, err)
 }

@@ -340,6 +340,24 @@ func TestWorkThatMayNotBeReadIsNeverDeleted(t *testing.T) {
 	}
 }
 
+// Nobody knows the secrets of a seed that cannot be read: giving up what cannot
+// be saved never means to keep them in clear.
+func TestDiscardingKeepsNoSecretThatNobodyKnowsAnyMore(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.worked("unknown")
+	k.sh(`printf 'key %s\n' "$2" >"$1/copied.txt"`, k.layout.WorkDir, madeUpKey)
+	in := k.closing()
+	in.Discard = true
+	out, err := b.set.Sessions.close(t.Context(), in, 1, secrets{})
+	if err != nil || !out.Wiped || !out.Removed || out.Archive != "" || out.Problem == nil || !strings.Contains(out.Problem.Message, "cannot be read") {
+		t.Errorf("closed %+v, %v", out, err)
+	}
+	list, err := snapshots.List(t.Context(), b.store, "unknown")
+	if err != nil || len(list) != 0 {
+		t.Errorf("kept %+v, %v", list, err)
+	}
+}
+
 // Whoever discards gives up what cannot be read, and keeps what can.
 func TestDiscardingGivesUpOnlyWhatMayNotBeRead(t *testing.T) {
 	b := newBed(t, readyHost(t))
