@@ -175,7 +175,8 @@ type Tell struct {
 	ID   string `json:"id"`
 	Text string `json:"text"`
 	// Incarnation is the process that may have had it already, since a pump
-	// that had it to tell brought no result; 0 if none.
+	// that had it to tell brought no result; 0 if none. A pump that says Decided
+	// has found out that it was none.
 	Incarnation int `json:"incarnation,omitempty"`
 }
 

@@ -138,6 +138,26 @@ func TestRunningTurnIsNotTold(t *testing.T) {
 	}
 }
 
+// One that an earlier pump may have said to a process, and that turns out not to
+// have been said, is for the next process as good as new.
+func TestTellThatWasProvedUnsaidIsToldToTheNextProcess(t *testing.T) {
+	in := PumpInput{State: running(), Tell: &Tell{ID: "t-1", Text: "you have moved", Incarnation: 3}}
+	s := perform(t, in, Options{Nonce: "n"}, turnDone("completed", ""))
+	s.attached()
+	s.hear(tellBarred)
+	if got := delivered(t, s.result(TurnEnded), "t-1"); got != Decided {
+		t.Fatalf("proved unsaid, and it is %s", got)
+	}
+	next := telling(0) // as who is told Decided hands it on
+	next.State.Cursor.Incarnation, next.State.Opened = 4, 4
+	s = perform(t, next, Options{})
+	s.heard(tellLine)
+	s.hear(toldLine)
+	if count(s.said, "inject_items") != 1 || count(s.said, turnLine) != 1 {
+		t.Errorf("said to the next process:\n%s", strings.Join(s.said, "\n"))
+	}
+}
+
 func TestRefusedTellIsOnRecordAndTheTurnGoesOn(t *testing.T) {
 	s := perform(t, telling(0), Options{})
 	s.hear(`{"id":"send/t-1/0","error":{"code":-32600,"message":"Invalid request: unknown variant"}}`)

@@ -198,7 +198,9 @@ func (s *session) toldOf(d activities.Delivery) bool {
 	}
 	if d.State != activities.Decided {
 		s.st.Tell, s.st.Moved = nil, nil
+		return true
 	}
+	s.st.Tell.Incarnation = 0 // so no process has had it, whatever was feared before
 	return true
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/sdk/temporal"
+
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
 )
@@ -218,6 +220,37 @@ func TestAHostThatIsLostTwiceIsLeftTwice(t *testing.T) {
 	}
 	if lefts != 2 {
 		t.Errorf("given back were %+v", w.back)
+	}
+}
+
+// What a process may have been told, and then was not for certain, is told to
+// the next one.
+func TestWhatCodexWasProvedNotToHaveHeardIsTold(t *testing.T) {
+	w := newWorld(t)
+	w.hosts = []string{"web-1", "web-2"}
+	unsaid := func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		out, err := endsTurn("completed", "")(ctx, in)
+		out.Pump.Deliveries = append(out.Pump.Deliveries, activities.Delivery{ID: in.Pump.Tell.ID, State: conversation.Decided})
+		return out, err
+	}
+	broken := func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
+		return activities.RunPumpResult{}, temporal.NewCanceledError() // called back in between
+	}
+	w.fake.pumps = []pumping{endsTurn("completed", ""), lost, broken, unsaid, saysTold(endsTurn("completed", ""))}
+	for i := range 4 {
+		w.at(time.Duration(i+1)*time.Second, func() { w.send(SignalMessage, hello("n"+string(rune('1'+i)))) })
+	}
+	w.ends(10 * time.Second)
+	w.start(moves)
+	if len(w.fake.ran) < 5 {
+		t.Fatalf("%d pumps ran", len(w.fake.ran))
+	}
+	feared, again := w.fake.ran[3].Pump, w.fake.ran[4].Pump
+	if feared.Tell == nil || feared.Tell.Incarnation == 0 {
+		t.Errorf("behind a pump that said nothing: %+v", feared.Tell)
+	}
+	if again.Tell == nil || again.Tell.ID != feared.Tell.ID || again.Tell.Incarnation != 0 {
+		t.Errorf("behind one that proved it unsaid: %+v", again.Tell)
 	}
 }
 
