@@ -175,7 +175,7 @@ func (s *Sessions) clearOut(ctx context.Context, h hostexec.Host, l Layout, was 
 	if !l.OwnWork {
 		l.WorkDir = was.Dir
 	}
-	if !quiet || !s.isKept(ctx, was) {
+	if !quiet || !s.isKept(ctx, h, l, was) {
 		all, err := s.hidingLeft(ctx, h, l, was.Seed, seed)
 		if err != nil {
 			return "", err
@@ -202,13 +202,21 @@ func orPlanted(marked, known *SeedRef) *SeedRef {
 }
 
 // isKept says whether a folder in which nothing has run since it was parked is
-// in a snapshot that is there.
-func (s *site) isKept(ctx context.Context, was folderMark) bool {
+// in a snapshot that is there. One that was to hold the conversation alone does
+// not keep work that goes with the folder.
+func (s *site) isKept(ctx context.Context, h hostexec.Host, l Layout, was folderMark) bool {
 	if !was.Parked || was.Snapshot == "" {
 		return false
 	}
 	m, err := s.manifest(ctx, was.Snapshot)
-	return err == nil && whole(m, was.Dir == "") == nil
+	if err != nil || whole(m, was.Dir == "") != nil {
+		return false
+	}
+	if was.Dir != "" || m.Work != WorkNone {
+		return true
+	}
+	any, err := worthKeeping(ctx, h, l.Dir, l.WorkDir) // the rollouts are not in that place
+	return err == nil && !any
 }
 
 // removeFolder tidies up in a person's folder, and removes ours; the credential
@@ -230,6 +238,9 @@ func (s *site) removeFolder(ctx context.Context, h hostexec.Host, l Layout, fenc
 func (s *site) keepLeft(ctx context.Context, h hostexec.Host, l Layout, c Claim, generation int64, spec *SnapshotSpec, hide secrets) (string, error) {
 	c.Generation = generation
 	in := taking{TakeSnapshotInput: TakeSnapshotInput{Claim: c, Layout: l, SnapshotSpec: lastSpec(spec)}, ownWork: true, left: true}
+	if l.OwnWork && in.Policy.Work == WorkNone {
+		in.Policy.Work = WorkFull // the folder goes, and the session did not ask for that
+	}
 	// Whoever comes to it makes the same: the time is that of the generation.
 	for earlier := 0; ; earlier++ {
 		in.id = leftID(c.Session, generation, earlier)

@@ -228,7 +228,7 @@ func cannotBeKept(err error) bool {
 // keepFolder sees to it that what lies in a folder is in a snapshot. Empty and
 // nil means that there was nothing worth keeping.
 func (s *Sessions) keepFolder(ctx context.Context, h hostexec.Host, l Layout, in WipeLeftoverInput, was folderMark, planted *SeedRef, seed *SeedNow) (string, error) {
-	if s.isKept(ctx, was) {
+	if s.isKept(ctx, h, l, was) {
 		return was.Snapshot, nil
 	}
 	if in.Discard {

@@ -340,6 +340,28 @@ func TestWorkThatMayNotBeReadIsNeverDeleted(t *testing.T) {
 	}
 }
 
+// A session of whose work nobody takes snapshots parks, and its folder goes from
+// the warm host: the work is in no snapshot, so it is kept before it goes.
+func TestWorkThatNoSnapshotWasToHoldIsKeptBeforeItsFolderGoes(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.worked("alone")
+	in := k.parking(1, "")
+	in.Policy.Work = WorkNone
+	parked, err := k.park(in)
+	if err != nil || parked.Snapshot == nil {
+		t.Fatalf("parked %+v, %v", parked, err)
+	}
+	if _, there := b.exported(parked.Snapshot.ID)["work/work.txt"]; there {
+		t.Fatal("the work is in a snapshot that was not to hold it")
+	}
+	leave := k.leave(false)
+	leave.Snapshot = &SnapshotSpec{Policy: SnapshotPolicy{Work: WorkNone}, Parent: parked.Snapshot.ID}
+	out, err := k.wipe(leave, knows(SeedNow{Generation: 1, Ref: k.seed}))
+	if err != nil || !out.Removed || out.Archive == parked.Snapshot.ID || b.exported(out.Archive)["work/work.txt"] != "precious\n" {
+		t.Errorf("cleaned up: %+v, %v", out, err)
+	}
+}
+
 // Nobody knows the secrets of a seed that cannot be read: giving up what cannot
 // be saved never means to keep them in clear.
 func TestDiscardingKeepsNoSecretThatNobodyKnowsAnyMore(t *testing.T) {

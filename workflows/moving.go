@@ -177,18 +177,27 @@ func (s *session) tellMoved(restored string) {
 const restoredWarm = "warm"
 
 func (s *session) movedText(m moved) string {
-	here := s.st.Lease.Spec.Name
+	here, from, dir := s.st.Lease.Spec.Name, strings.Join(m.From, ", then host "), s.st.Layout.WorkDir
+	alone := s.opt.Snapshot.Work == activities.WorkNone
+	const empty = " Only the conversation is kept of this session: its working directory, %s, is a new and empty one here."
 	if !m.Lost {
+		if alone {
+			return fmt.Sprintf("This session was moved from host %s to host %s with its conversation."+empty+" Processes that ran on the former host are not here.", from, here, dir)
+		}
 		return fmt.Sprintf("This session was moved from host %s to host %s with its conversation and its working directory, which is %s now. Processes that ran on the former host are not here.",
-			strings.Join(m.From, ", then host "), here, s.st.Layout.WorkDir)
+			from, here, dir)
 	}
 	as := "as they were at its beginning"
 	if g := s.st.Snap.Good; g != nil {
 		as = fmt.Sprintf("as they were at %s, in turn %d", g.At.UTC().Format(time.RFC3339), g.Turn)
 	}
+	if alone {
+		return fmt.Sprintf("Host %s, on which this session ran, was lost; it goes on on host %s with its messages %s."+empty+
+			" What was done after that is missing here and may have had effects elsewhere, so look before you repeat anything.", from, here, as, dir)
+	}
 	return fmt.Sprintf("Host %s, on which this session ran, was lost; it goes on on host %s. The conversation and the working directory, %s, are %s: "+
 		"what was done after that is missing here and may have had effects elsewhere, so look before you repeat anything.",
-		strings.Join(m.From, ", then host "), here, s.st.Layout.WorkDir, as)
+		from, here, dir, as)
 }
 
 // toldOf takes note of what became of what codex was to be told.
