@@ -57,7 +57,7 @@
 //	resume            parked; resuming while it waits for a host
 //	                                          → it comes up: on the host that is named, else rather where it was
 //	                  idle, interrupted, another host is named → it parks, and comes up there
-//	                  running on a lost host, with a snapshot → it goes on elsewhere
+//	                  running on a lost host, or resuming there, with a snapshot → it goes on elsewhere
 //	                  any other               → refused
 //	close             any state but ends      → the turn is interrupted, then all is saved, wiped and given back;
 //	                                            a decision in flight is delivered first, what is open is void
@@ -102,9 +102,9 @@
 //
 // # A lost host
 //
-// A host is lost once a turn's pump could not reach it for lost_after (5
-// minutes: as long as a machine takes to be started again). Then on_host_lost
-// decides:
+// A host is lost once a turn's pump, or who ends the former codex before the next
+// is started, could not reach it for lost_after (5 minutes: as long as a machine
+// takes to be started again). Then on_host_lost decides:
 //
 //	wait  the default: the turn may run on there, and nothing tells whether it
 //	      does. The session shows the host and since when, and how resume has it

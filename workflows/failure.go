@@ -12,6 +12,9 @@ import (
 // maxFailure bounds the words of a failure: they are carried and shown.
 const maxFailure = 4 << 10
 
+// kindTimeout is of what no worker finished.
+const kindTimeout = "timeout"
+
 // failureOf puts an activity's error into the words that people see.
 func failureOf(what string, err error) *Failure {
 	var app *temporal.ApplicationError
@@ -32,7 +35,7 @@ func failureOf(what string, err error) *Failure {
 	}
 	var timeout *temporal.TimeoutError
 	if errors.As(err, &timeout) {
-		return &Failure{Kind: "timeout", Message: fmt.Sprintf("%s: no worker finished it in time", what),
+		return &Failure{Kind: kindTimeout, Message: fmt.Sprintf("%s: no worker finished it in time", what),
 			Hint: "see `ctl status` for workers, then try again"}
 	}
 	return &Failure{Kind: activities.ErrTypeInternal, Message: excerpt(fmt.Sprintf("%s: %v", what, err), maxFailure)}

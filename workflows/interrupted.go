@@ -276,7 +276,9 @@ func (s *session) reap() {
 	s.publish()
 	name := s.st.Lease.Spec.Name
 	s.st.PumpN++
-	needed := func() bool { return s.st.Close != nil || s.canBegin() || s.full() }
+	needed := func() bool {
+		return s.st.Close != nil || s.canBegin() || s.full() || s.st.Resume != nil && s.quiet() || s.parkDue()
+	}
 	out, err := doingUnless(s, untilDone(s.ctx, "clear "+name), needed, sessions.StopServer, activities.StopServerInput{
 		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed,
 	})
@@ -294,10 +296,11 @@ func (s *session) reap() {
 func (s *session) retire(p *activities.Problem) {
 	name := s.st.Lease.Spec.Name
 	s.st.PumpN++
-	_, err := unlessClosing(s, s.untilLost(untilDone(s.ctx, "retire codex on "+name)), sessions.StopServer, activities.StopServerInput{
-		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed,
-	})
-	if err != nil && s.st.Close == nil {
+	left, err := s.stopServer("retire codex on")
+	if left && s.st.Close == nil {
+		return // it goes on elsewhere
+	}
+	if err != nil {
 		f := failureOf("stop codex on "+name, err)
 		if f.Kind == activities.ErrTypeUnreachable && s.mayMove() {
 			s.goAway(f)

@@ -42,12 +42,49 @@ func (s *session) mayMove() bool {
 	return s.opt.OnHostLost == HostLostMove && s.cannotMove() == "" && s.st.Close == nil
 }
 
-// untilLost is for what must happen on a host unless that is lost, and left.
+// untilLost is for what must happen on a host unless that is lost. Once that is
+// on view, and the session stays, there is nothing more to say.
 func (s *session) untilLost(ctx workflow.Context) workflow.Context {
-	if s.mayMove() {
-		return workflow.WithScheduleToCloseTimeout(ctx, s.opt.LostAfter)
+	if s.st.Lost != nil {
+		return ctx
 	}
-	return ctx
+	return workflow.WithScheduleToCloseTimeout(ctx, s.opt.LostAfter)
+}
+
+// stopServer ends what there is of codex on the host, however long it takes. No
+// pump is there to say that the host is lost, so this does, and then leaves off
+// for who wants the session to go on elsewhere. With no error, and left, it was
+// called back.
+func (s *session) stopServer(doing string) (left bool, err error) {
+	leave := func() bool { return s.st.Close != nil || s.st.Resume != nil && s.st.Lost != nil }
+	since, name := workflow.Now(s.ctx), s.hostName()
+	for {
+		_, err := doingUnless(s, s.untilLost(untilDone(s.ctx, doing+" "+name)), leave, sessions.StopServer, activities.StopServerInput{
+			Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed,
+		})
+		f := failureOf(doing+" "+name, err)
+		switch {
+		case err == nil:
+			s.hostBack()
+			return s.st.Close != nil, nil
+		case leave():
+			return true, nil
+		case f.Kind == kindTimeout: // workers were away: of the host nothing is known
+		case f.Kind != activities.ErrTypeUnreachable || s.mayMove():
+			return false, err
+		case s.st.Lost == nil:
+			s.hostLost(activities.HostLost{Since: since, Why: f.Message})
+			s.publish()
+		default:
+			if _, err := s.awaitFor(time.Minute, leave); err != nil {
+				return false, err
+			}
+		}
+		if leave() {
+			return true, nil
+		}
+		s.st.PumpN++
+	}
 }
 
 // lostAfter is how long a pump may be without its host before it says so. One
@@ -244,6 +281,9 @@ func (s *session) checkResume(r Resume) error {
 			return refuse(RefusedState, "session %s waits for host %s already", s.id, r.Host)
 		}
 		return nil
+	case s.st.Running && !s.st.Alive:
+		return refuse(RefusedState, "session %s starts codex again on host %s: once that cannot be reached for %v it is lost, and the session can go on elsewhere",
+			s.id, s.hostName(), s.opt.LostAfter)
 	case s.st.Running:
 		return refuse(RefusedState, "session %s runs a turn on host %s: interrupt it first, or wait for its end", s.id, s.hostName())
 	case idle && (r.Host == "" || r.Host == s.hostName()):

@@ -362,3 +362,57 @@ func TestAForkBeginsWithASnapshotAndItsOwnThread(t *testing.T) {
 		t.Errorf("the second pump was told %+v", p)
 	}
 }
+
+// No pump is attached that would say so: codex is to be started again, and what
+// was there before it cannot be ended.
+func TestAHostThatIsLostWhileNothingRunsIsSaidToBeAndCanBeLeft(t *testing.T) {
+	for _, back := range []bool{false, true} {
+		w := newWorld(t)
+		w.fake.rest = saysTold(endsTurn("completed", ""))
+		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(31*time.Minute, func() { // it tried to park
+			if v := w.view(); v.State != Idle || v.Process.Alive {
+				t.Errorf("session is %+v", v)
+			}
+			w.fake.fail("stop", finally(activities.ErrTypeUnreachable))
+			w.send(SignalMessage, hello("m2"))
+		})
+		w.at(32*time.Minute, func() {
+			v := w.view()
+			if v.State != Resuming || v.Lost == nil || v.Lost.Host != "web-1" || !strings.Contains(v.Waits, "web-1") || v.Error == nil || v.Error.Hint == "" {
+				t.Errorf("session is %+v, lost %+v, error %+v", v, v.Lost, v.Error)
+			}
+			w.fake.fail("park", nil)
+			if back {
+				w.fake.fail("stop", nil)
+				return
+			}
+			w.takes(w.send(SignalResume, Resume{Host: "web-2", By: "bob"}))
+		})
+		w.at(35*time.Minute, func() {
+			v, host := w.view(), "web-2"
+			if back {
+				host = "web-1"
+			}
+			if v.Lost != nil || v.Host != host || v.Turn.N != 2 || v.Turn.Status != "completed" {
+				t.Errorf("session is %+v, lost %+v", v, v.Lost)
+			}
+			w.CancelWorkflow()
+		})
+		w.fake.fail("park", finally(activities.ErrTypeUnreachable))
+		w.start(SessionOptions{Host: "web-1", ParkAfter: 30 * time.Minute})
+	}
+}
+
+// Ending what a dead process left behind goes on in vain on a host that is away.
+func TestWhatADeadProcessLeftKeepsNobodyOnItsHost(t *testing.T) {
+	w := newWorld(t)
+	w.fake.rest = endsTurn("completed", "")
+	w.fake.pumps = []pumping{endsTurn("completed", ""), dies(conversation.Acknowledged, true)}
+	w.fake.hang("stop")
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.once("a snapshot is good", func() bool { v := w.view().Snapshot; return v != nil && v.N == 1 }, func() { w.send(SignalMessage, hello("m2")) })
+	w.when(Interrupted, func() { w.takes(w.send(SignalResume, Resume{Host: "web-2"})) })
+	w.once("it is elsewhere", func() bool { return w.view().Host == "web-2" && w.view().State == Interrupted }, w.CancelWorkflow)
+	w.start(SessionOptions{Host: "web-1"})
+}

@@ -157,10 +157,8 @@ func (s *session) restart() *Failure {
 	s.st.Alive = false // it is stopped, or gone already
 	if s.st.Incarnation > 0 && !s.st.Stopped {
 		// What the last process left behind must not work beside the new one.
-		_, err := unlessClosing(s, s.untilLost(untilDone(s.ctx, "clear "+name)), sessions.StopServer, activities.StopServerInput{
-			Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed,
-		})
-		if s.st.Close != nil {
+		left, err := s.stopServer("clear")
+		if left {
 			return nil
 		}
 		if err != nil {

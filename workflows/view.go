@@ -73,6 +73,11 @@ func (s *session) seedName() string {
 	return s.opt.Seed
 }
 
+func (s *session) lostHost() string {
+	l := s.st.Lost
+	return fmt.Sprintf("host %s, out of reach since %s", l.Host, l.Since.UTC().Format("2006-01-02 15:04 MST"))
+}
+
 // waitsFor says in a word or two what the session waits for.
 func (s *session) waitsFor() string {
 	switch s.st.Status {
@@ -84,6 +89,9 @@ func (s *session) waitsFor() string {
 	case Preparing, Starting, Resuming:
 		if s.st.Waits != "" && s.st.Begun {
 			return s.st.Waits
+		}
+		if s.st.Lost != nil {
+			return s.lostHost()
 		}
 		return "the host"
 	case Idle, Interrupted:
@@ -106,8 +114,8 @@ func (s *session) waitsFor() string {
 		}
 		return "a message"
 	case Running:
-		if l := s.st.Lost; l != nil {
-			return fmt.Sprintf("host %s, out of reach since %s", l.Host, l.Since.UTC().Format("2006-01-02 15:04 MST"))
+		if s.st.Lost != nil {
+			return s.lostHost()
 		}
 		return "codex"
 	case Waiting:
