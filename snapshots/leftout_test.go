@@ -1,9 +1,11 @@
 package snapshots
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,4 +47,40 @@ echo no >zzz && mkdir zzzz && chmod 000 zzz zzzz`})
 	if none, _ := m.Unread(1, Rollouts); m.Unreadable != 2 || n != 2 || none != 0 || len(names) != 1 || len(m.LeftOut) > maxListed || m.LeftOutCount != 125 {
 		t.Errorf("unread: %d of %d, %q; left out are %d of %d", n, m.Unreadable, names, len(m.LeftOut), m.LeftOutCount)
 	}
+}
+
+// A disk that fails under the listing hides names: a snapshot says that it lacks
+// something, so that nothing is deleted for it. What else is said on the way does not.
+func TestWhatCouldNotBeListedIsSaid(t *testing.T) {
+	for said, lacks := range map[string]int64{
+		"find: './sub': Input/output error":          1,
+		"find: ./sub: Stale file handle":             1,
+		"stat: cannot stat './a': I/O error":         1,
+		"find: './shut': Permission denied":          0, // it is listed as such
+		"find: './a': No such file or directory":     0,
+		"find: warning: something is out of date":    0,
+		"welcome to this machine: behave yourselves": 0,
+	} {
+		dir := t.TempDir() + "/w"
+		write(t, dir, "a", "text")
+		st := newTestStore(t)
+		m, err := Take(t.Context(), complainingHost{localHost(t), said}, OpenChunks(st, ChunkOptions{}), workOf(dir))
+		must(t, err)
+		if n, names := m.Unread(5, Work); n != lacks || int64(len(names)) != lacks || m.Files != 1 {
+			t.Errorf("%q: lacks %d, %q; %d files", said, n, names, m.Files)
+		}
+	}
+}
+
+// A complainingHost has find say something whatever it looks for.
+type complainingHost struct {
+	hostexec.Host
+	said string
+}
+
+func (h complainingHost) Start(ctx context.Context, c hostexec.Command) (hostexec.Stream, error) {
+	if strings.Contains(c.Script, "find . -mindepth 1") {
+		c.Script = "find() { command find \"$@\"; case $* in *-mindepth*) echo \"" + h.said + "\" >&2; return 1 ;; esac; }\n" + c.Script
+	}
+	return h.Host.Start(ctx, c)
 }

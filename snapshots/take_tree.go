@@ -4,6 +4,7 @@ import (
 	"errors"
 	"iter"
 	"path"
+	"strings"
 	"time"
 
 	"fairlead.dev/fairlead/hostexec"
@@ -90,8 +91,19 @@ func (t *taking) tree(spec TreeSpec) error {
 	}
 	for _, p := range listing.Problems {
 		t.spec.Logger.Warn("the host complained while a tree was listed", "snapshot", t.spec.ID, "tree", spec.Name, "error", p)
+		if hidesNames(p) {
+			tt.leaveOut(p, whyUnreadable)
+		}
 	}
 	return tt.finish()
+}
+
+// hidesNames says whether what the host complained of kept names from the
+// listing: a disk or a network file system that fails. Folders that may not be
+// read are listed as such, and what a login shell says is nobody's name.
+func hidesNames(problem string) bool {
+	tool, what, _ := strings.Cut(problem, ": ")
+	return (tool == "find" || tool == "stat") && !strings.HasPrefix(what, "warning: ") && !strings.HasSuffix(what, "Permission denied")
 }
 
 func (t *taking) newTree(spec TreeSpec) (*treeTaking, error) {
