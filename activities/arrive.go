@@ -38,8 +38,9 @@ func (s *Sessions) arrive(ctx context.Context, h hostexec.Host, l Layout, in Pre
 		// Parked, and then not given back: it is at work again.
 		a.ours, a.marked = true, !f.mark.Parked
 		a.mark.Restored, a.mark.From, a.mark.Left, dir = f.mark.Restored, f.mark.From, f.mark.Left, f.mark.Dir
+		a.mark.Differs = f.mark.Differs
 		if in.Restore != nil && in.Restore.Warm == in.Claim.Generation {
-			a.mark.Restored = RestoredWarm
+			a.mark.Restored, a.mark.Differs = RestoredWarm, ""
 		}
 	case in.Restore != nil && f.parkedBy(in.Restore.Warm, in.Restore.Snapshot) && f.mark.sameSecrets(in.Seed):
 		if a.warm, err = s.asLeft(ctx, h, l, in.Claim, attempt); err != nil {

@@ -82,7 +82,8 @@
 //     place is ended, its login saved back, what no snapshot has kept as one of
 //     its own (Left), and then removed. So no codex ever finds an older rollout
 //     under a newer index;
-//   - a restored work folder is always the session's own, never a person's;
+//   - a restored work folder is always the session's own, never a person's; in what
+//     it is not as it was, by what the policy leaves out, say, is in Differs;
 //   - ParkSession and CloseSession wipe nothing before the snapshot is complete
 //     and read back, and come to the same end from any step. WipeLeftover keeps
 //     what it finds before it removes it; what is too large to be kept stays;

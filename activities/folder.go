@@ -28,6 +28,8 @@ type folderMark struct {
 	// Restored is how PrepareSession found the folder, which it says again
 	// when it is asked again: warm, snapshot, or nothing.
 	Restored string
+	// Differs says in what the restored work is not as it was, likewise.
+	Differs string
 	// Left is the snapshot that was made of what lay here before; see
 	// PrepareSessionResult.
 	Left string
@@ -57,7 +59,7 @@ func (m folderMark) text() string {
 		ref, _ := json.Marshal(m.Seed) // never fails, and has no line break
 		fmt.Fprintf(&b, "%s %s\n", map[bool]string{false: "seed", true: "brokered"}[m.Brokered], ref)
 	}
-	for _, line := range []struct{ word, value string }{{"restored", m.Restored}, {"from", m.From}, {"left", m.Left}} {
+	for _, line := range []struct{ word, value string }{{"restored", m.Restored}, {"from", m.From}, {"differs", m.Differs}, {"left", m.Left}} {
 		if line.value != "" {
 			fmt.Fprintf(&b, "%s %s\n", line.word, line.value)
 		}
@@ -90,6 +92,8 @@ func parseMark(text string) (m folderMark) {
 			}
 		case "restored":
 			m.Restored = value
+		case "differs":
+			m.Differs = value
 		case "from":
 			m.From = value
 		case "left":

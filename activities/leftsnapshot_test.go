@@ -2,7 +2,12 @@ package activities
 
 import (
 	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -406,5 +411,62 @@ func TestAPersonsUnreadableFileHoldsUpNobody(t *testing.T) {
 	}
 	if out, err := k.close(k.closing()); err != nil || !out.Removed || b.sh(`ls "$1"`, dir) != "a\nno.txt\n" {
 		t.Errorf("closed %+v, %v", out, err)
+	}
+}
+
+// A work folder that git brought back without what the policy left out is not
+// as it was, and whoever prepared it says so, each time.
+func TestARestoredFolderSaysInWhatItDiffers(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.worked("differing")
+	k.sh(`cd "$1" && git init -q && git remote add origin "$2" && git fetch -q && git checkout -q -B main origin/main && i=0 &&
+while [ $i -lt 12 ]; do echo no >"left out $i" && i=$((i+1)); done`, k.layout.WorkDir, upstream(t))
+	in := k.parking(1, "")
+	in.Policy = SnapshotPolicy{Work: WorkGit, Exclude: []string{"left*"}}
+	got, err := b.set.Sessions.take(t.Context(), in.TakeSnapshotInput, k.hides(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := k.up(b.elsewhere("differs"), RestoreSpec{Snapshot: got.ID}) // which asks twice
+	if err != nil || !strings.HasPrefix(out.Differs, "its status was: ? left out 0; ") || !strings.HasSuffix(out.Differs, "; and 2 more") || strings.Count(out.Differs, ";") != 10 {
+		t.Errorf("restored %+v, %v", out, err)
+	}
+}
+
+// upstream serves a git repository as another host would, and gives its address.
+func upstream(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	made := exec.Command("sh", "-c", `export HOME=$PWD GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
+git init -q -b main seed && cd seed && echo a >a && git add a && git commit -qm one && git clone -q --bare . ../up.git && git --exec-path`)
+	made.Dir = root
+	programs, err := made.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.2:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+	l.Close()
+	daemon := exec.Command(filepath.Join(strings.TrimSpace(string(programs)), "git-daemon"), "--listen=127.0.0.2", "--port="+port, "--base-path="+root, "--export-all", "--reuseaddr", root)
+	daemon.Env = append(os.Environ(), "HOME="+root, "GIT_CONFIG_NOSYSTEM=1")
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = daemon.Process.Kill() // it may be gone already
+		_ = daemon.Wait()
+	})
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		c, err := net.Dial("tcp", "127.0.0.2:"+port)
+		if err == nil {
+			c.Close()
+			return "git://127.0.0.2:" + port + "/up.git"
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
 	}
 }

@@ -34,6 +34,7 @@ func (s *Sessions) PrepareSession(ctx context.Context, in PrepareSessionInput) (
 	if err != nil {
 		return PrepareSessionResult{}, f.failure(ctx, what, err)
 	}
+	out.Differs = sec.all.String(out.Differs)
 	return out, nil
 }
 
@@ -97,7 +98,7 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 	fence := in.Claim.fence(l.Dir, attempt)
 	var planted seeds.Planted
 	protected := protection{}
-	if err = s.furnish(ctx, h, l, in, a, fence, p); err == nil {
+	if err = s.furnish(ctx, h, l, in, &a, fence, p); err == nil {
 		protected, err = s.protects(ctx, h, in.Claim.Host, l, codex.Version, in.Sandbox, fence)
 	}
 	if err == nil && protected.Why != "" && holdsSecrets(bundle) && s.Unprotected != UnprotectedAllow {
@@ -124,7 +125,7 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 	if len(planted.Skipped) > 0 {
 		s.Logger.Info("config.toml of the seed sets what we would", "session", in.Claim.Session, "settings", planted.Skipped)
 	}
-	out = PrepareSessionResult{Layout: l, CodexVersion: codex.Version, Permissions: planted.Permissions, Restored: a.mark.Restored, ThreadID: from.ThreadID, Left: a.mark.Left}
+	out = PrepareSessionResult{Layout: l, CodexVersion: codex.Version, Permissions: planted.Permissions, Restored: a.mark.Restored, Differs: a.mark.Differs, ThreadID: from.ThreadID, Left: a.mark.Left}
 	if holdsSecrets(bundle) {
 		out.Unprotected = protected.Why
 	}
@@ -189,7 +190,7 @@ if [ "$own" = y ]; then mkdir -p -- "$work" || exit 1; fi
 
 // furnish makes the session's folders, and brings what a snapshot has into them
 // where that is not there yet.
-func (s *Sessions) furnish(ctx context.Context, h hostexec.Host, l Layout, in PrepareSessionInput, a arrival, fence hostexec.Fence, p *progress) error {
+func (s *Sessions) furnish(ctx context.Context, h hostexec.Host, l Layout, in PrepareSessionInput, a *arrival, fence hostexec.Fence, p *progress) error {
 	if a.fresh() && a.mark.Restored == RestoredSnapshot {
 		// The mark first: what is cut short is to be known as ours.
 		bare := l
@@ -197,7 +198,8 @@ func (s *Sessions) furnish(ctx context.Context, h hostexec.Host, l Layout, in Pr
 		if err := makeFolders(ctx, h, bare, a.mark, fence); err != nil {
 			return err
 		}
-		if err := s.bring(ctx, h, l, in, fence, p); err != nil {
+		var err error
+		if a.mark.Differs, err = s.bring(ctx, h, l, in, fence, p); err != nil {
 			return err
 		}
 	}

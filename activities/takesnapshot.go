@@ -213,18 +213,18 @@ func (s *site) manifest(ctx context.Context, id string) (snapshots.Manifest, err
 }
 
 // bring restores a snapshot into folders that are not there yet, or were made
-// by an attempt to bring this one.
-func (s *Sessions) bring(ctx context.Context, h hostexec.Host, l Layout, in PrepareSessionInput, fence hostexec.Fence, p *progress) error {
+// by an attempt to bring this one. It says in what the work is not as it was.
+func (s *Sessions) bring(ctx context.Context, h hostexec.Host, l Layout, in PrepareSessionInput, fence hostexec.Fence, p *progress) (differs string, err error) {
 	done, err := s.brings.enter(ctx, in.Claim.Host)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer done()
 	p.step("restoring")
 	if err := snapshots.CheckLineage(ctx, s.Chunks, in.Restore.Snapshot); err != nil {
-		return err
+		return "", err
 	}
-	_, err = snapshots.Restore(ctx, h, s.Chunks, in.Restore.Snapshot, snapshots.RestoreSpec{
+	got, err := snapshots.Restore(ctx, h, s.Chunks, in.Restore.Snapshot, snapshots.RestoreSpec{
 		Dirs:  map[string]string{snapshots.Rollouts: l.CodexHome, snapshots.Work: l.WorkDir},
 		Fence: &fence, Logger: s.Logger,
 		Progress: func(now snapshots.Progress) {
@@ -232,5 +232,26 @@ func (s *Sessions) bring(ctx context.Context, h hostexec.Host, l Layout, in Prep
 		},
 	})
 	p.step("planting")
-	return err
+	return differsText(got.Differs), err
+}
+
+// Bounds of what is said of how a restored work folder differs.
+const (
+	maxDiffers    = 10
+	maxDifference = 200 // bytes of one
+)
+
+// differsText puts the first of the differences into a line.
+func differsText(differs []string) string {
+	var out []string
+	for _, d := range differs[:min(len(differs), maxDiffers)] {
+		if len(d) > maxDifference {
+			d = d[:maxDifference] + "…"
+		}
+		out = append(out, strings.Join(strings.Fields(strings.ToValidUTF8(d, "?")), " "))
+	}
+	if more := len(differs) - len(out); more > 0 {
+		out = append(out, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(out, "; ")
 }

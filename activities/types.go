@@ -94,6 +94,8 @@ type PrepareSessionResult struct {
 	Unprotected string `json:"unprotected,omitempty"`
 	// Restored is warm, where the folder was there as it was left, or snapshot.
 	Restored string `json:"restored,omitempty"`
+	// Differs says in what a restored work folder is not as it was, in a line.
+	Differs string `json:"differs,omitempty"`
 	// ThreadID is that of the restored snapshot.
 	ThreadID string `json:"thread_id,omitempty"`
 	// Left is the snapshot that was made of what lay in the folder's place, and

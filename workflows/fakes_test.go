@@ -42,6 +42,7 @@ type fakeSessions struct {
 	starts      int
 	gone        map[string]bool // hosts that cannot be reached
 	snaps       []activities.TakeSnapshotInput
+	differs     string   // a restored work folder, in what
 	unread      []string // in what snapshots lack
 	parks       []activities.ParkSessionInput
 	prepared    []activities.PrepareSessionInput
@@ -115,7 +116,7 @@ func (f *fakeSessions) PrepareSession(ctx context.Context, in activities.Prepare
 			thread = "thread-0"
 		}
 	}
-	return activities.PrepareSessionResult{CodexVersion: "0.169.0", Permissions: "fairlead", Unprotected: f.unprotected, Restored: restored, ThreadID: thread,
+	return activities.PrepareSessionResult{CodexVersion: "0.169.0", Permissions: "fairlead", Unprotected: f.unprotected, Restored: restored, ThreadID: thread, Differs: f.differs,
 		Layout: activities.Layout{Root: "/r", Dir: dir, CodexHome: dir + "/codex-home", WorkDir: dir + "/work", OwnWork: true, Codex: "/r/codex"}}, nil
 }
 

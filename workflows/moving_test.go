@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,7 @@ var moves = SessionOptions{Seed: "team", OnHostLost: HostLostMove, LostAfter: 2 
 func TestASessionThatLosesItsHostGoesOnElsewhere(t *testing.T) {
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}
+	w.fake.differs = "its status was: ?? a"
 	w.fake.pumps = []pumping{endsTurn("completed", ""), asks("make"), lost, saysTold(endsTurn("completed", "")), endsTurn("completed", "")}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() { w.send(SignalMessage, hello("m2")) })
@@ -71,6 +73,11 @@ func TestASessionThatLosesItsHostGoesOnElsewhere(t *testing.T) {
 		t.Errorf("prepared with %+v", r)
 	}
 	third := w.fake.ran[3].Pump
+	if after := append(third.Notes, w.lastPump().Pump.Notes...); !slices.ContainsFunc(after, func(n activities.Note) bool {
+		return strings.HasSuffix(n.Text, "not quite as it was: "+w.fake.differs)
+	}) {
+		t.Errorf("on record is %+v", after)
+	}
 	if third.Tell == nil || !strings.Contains(third.Tell.Text, "Host web-1") || !strings.Contains(third.Tell.Text, "in turn 1") || strings.Count(third.Tell.Text, ". ") > 1 {
 		t.Errorf("codex was told %+v", third.Tell)
 	}

@@ -108,6 +108,9 @@ func (s *session) prepareHost() *Failure {
 		data["restored"], data["snapshot"] = out.Restored, s.goodSnapshot()
 	}
 	s.note(activities.Note{Type: "state", Text: text, Data: data})
+	if out.Differs != "" {
+		s.note(activities.Note{Type: "state", Text: "the restored work folder is not quite as it was: " + out.Differs, Data: map[string]string{"host": name}})
+	}
 	if s.opt.From != "" && !s.st.Begun {
 		s.st.ForkOf, s.st.Pump.ThreadID = out.ThreadID, out.ThreadID
 	}
