@@ -92,7 +92,10 @@ func (s *session) closeOnHost() (again bool) {
 	}
 	s.hush() // closing takes the last one
 	for {
-		discard := s.st.Close.Discard || s.layoutThere() == nil // a failed prepare left nothing worth saving
+		// A first prepare that failed left nothing worth saving. One that was to
+		// bring the session back may have found work there of a former time.
+		unprepared := s.layoutThere() == nil
+		discard := s.st.Close.Discard || unprepared && !s.st.Begun
 		out, err, calledBack := s.tryClose(discard)
 		if calledBack {
 			continue
@@ -116,7 +119,7 @@ func (s *session) closeOnHost() (again bool) {
 			s.st.Error = f
 		}
 		// A host that a newer holder of this session uses is not ours to clean.
-		if discard || f.Kind == activities.ErrTypeFenced {
+		if discard || unprepared || f.Kind == activities.ErrTypeFenced {
 			s.st.Closed = &CloseView{}
 			if f.Kind != activities.ErrTypeFenced {
 				s.st.Left = f.Message
@@ -144,7 +147,7 @@ func (s *session) holdClean() (again bool) {
 func (s *session) tryClose(discard bool) (out activities.CloseSessionResult, err error, calledBack bool) {
 	s.st.PumpN++
 	opts := untilDone(s.ctx, "close on "+s.st.Lease.Spec.Name)
-	if discard {
+	if discard || s.layoutThere() == nil { // nobody waits: its pool sees to it later
 		opts = setUp(s.ctx, "discard on "+s.st.Lease.Spec.Name)
 	}
 	var layout activities.Layout // empty where preparing failed: the activity finds it

@@ -143,7 +143,7 @@ func (s *session) slotRelease() release {
 		r.Left.Discard = s.st.Close != nil && s.st.Close.Discard
 	default:
 		r.Left = s.leftNow(s.st.Left)
-		r.Left.Discard = r.Left.Discard || r.Left.Layout == nil
+		r.Left.Discard = r.Left.Discard || r.Left.Layout == nil && !s.st.Begun
 	}
 	return r
 }

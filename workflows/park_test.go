@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -215,6 +216,38 @@ func TestAParkedSessionClosesWithoutASlot(t *testing.T) {
 				t.Errorf("the pool was told %+v", left)
 			}
 		})
+	}
+}
+
+// What lies where a session could not come up may be work of a former time:
+// closing it gives up nothing that nobody said to give up.
+func TestClosingASessionThatCouldNotComeUpDiscardsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.fake.rest = endsTurn("completed", "")
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
+	w.at(3*time.Second, func() {
+		w.fake.fail("prepare", errors.New("something of a former time cannot be kept"))
+		w.fake.fail("close", finally(activities.ErrTypeQuota))
+		w.takes(w.send(SignalResume, Resume{Host: "web-3"}))
+	})
+	w.at(4*time.Second, func() { w.takes(w.send(SignalClose, Close{})) })
+	w.start(SessionOptions{Seed: "team"})
+	var v SessionView
+	if err := w.GetWorkflowResult(&v); err != nil || v.State != Closed || v.Close == nil || v.Close.Wiped {
+		t.Errorf("session is %+v, closed %+v (%v)", v, v.Close, err)
+	}
+	if len(w.fake.closed) == 0 || w.fake.closed[0].Discard || w.fake.closed[0].Claim.Host.Name != "web-3" {
+		t.Errorf("closed with %+v", w.fake.closed)
+	}
+	var told *leftBehind
+	for _, b := range w.back {
+		if b.Left != nil && b.Left.Host == "web-3" {
+			told = b.Left
+		}
+	}
+	if told == nil || told.Discard || told.Generation == 0 {
+		t.Errorf("the pool was told %+v", told)
 	}
 }
 
