@@ -164,7 +164,8 @@ cd -- "$d" && pwd -P`, Args: []string{dir}})
 const sessionRoom = 64 << 20
 
 // mountPoints are folders that codex makes in the work folder while a command
-// runs in its sandbox, and may leave behind.
+// runs in its sandbox, and may leave behind. While they are empty they are no
+// part of a snapshot: some are there for a moment after a turn has ended.
 var mountPoints = []string{".git", ".codex", ".agents", ".aws"}
 
 // foldersScript makes the session's folders, says whose they are, and notes,

@@ -184,6 +184,7 @@ func (in taking) trees() []snapshots.TreeSpec {
 		return all
 	}
 	work := snapshots.WorkOf(l.WorkDir, in.Policy.Work, in.Policy.Exclude)
+	work.Hollow = mountPoints
 	if ours, inside := strings.CutPrefix(l.Root, strings.TrimSuffix(l.WorkDir, "/")+"/"); inside {
 		work.Skip = func(p string) bool { return p == ours }
 	}

@@ -202,6 +202,28 @@ func TestWhatChangesOrGoesWhileItIsReadFailsNothing(t *testing.T) {
 	}
 }
 
+// What codex makes in a work folder for its sandbox, and removes a moment later,
+// is nothing of the session's; with something in it, it is.
+func TestEmptyPlaceholdersAreNoPartOfAWorkFolder(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(dir, ".aws"), 0o700), os.MkdirAll(filepath.Join(dir, ".codex"), 0o700),
+		os.MkdirAll(filepath.Join(dir, "sub/.aws"), 0o700), os.MkdirAll(filepath.Join(dir, ".git/empty"), 0o700),
+		os.MkdirAll(filepath.Join(dir, ".agents"), 0o700), os.WriteFile(filepath.Join(dir, ".agents/x.tmp"), nil, 0o600))
+	spec := workOf(dir, "*.tmp")
+	spec.Trees[0].Hollow = []string{".agents", ".aws", ".codex", ".git"}
+	c := smallChunks(storeBlobs{newTestStore(t)})
+	m, err := Take(t.Context(), localHost(t), c, spec)
+	must(t, err)
+	to := filepath.Join(t.TempDir(), "to")
+	_, err = Restore(t.Context(), localHost(t), c, m.ID, RestoreSpec{Dirs: map[string]string{Work: to}})
+	must(t, err)
+	for name, want := range map[string]bool{".agents": true, ".aws": false, ".codex": false, ".git/empty": true, "sub/.aws": true} {
+		if _, err := os.Stat(filepath.Join(to, name)); (err == nil) != want {
+			t.Errorf("%s: %v, want it: %t", name, err, want)
+		}
+	}
+}
+
 func TestRetentionKeepsTheNewestAndWhatIsPinned(t *testing.T) {
 	now := time.Unix(1.8e9, 0)
 	at := func(session string, hours int, complete bool) Manifest {

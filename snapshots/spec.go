@@ -53,6 +53,7 @@ type TreeSpec struct {
 	Exclude []string               // in gitignore's syntax
 	Skip    func(path string) bool // left out and listed, with all that is below it
 	Only    []string               // the folders in Dir to keep; all when empty
+	Hollow  []string               // names in Dir that are nothing while they are empty folders: codex makes these, and removes them
 }
 
 // RolloutsOf is the tree of the rollout files in a CODEX_HOME.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"iter"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,8 @@ type treeTaking struct {
 
 	held      []held
 	heldBytes int
+
+	hollow *held // one of TreeSpec.Hollow, until it is seen whether something is in it
 
 	file []byte // reused
 
@@ -149,6 +152,14 @@ func (t *treeTaking) finish() error {
 
 // listed takes one name of the host's listing.
 func (t *treeTaking) listed(e hostexec.TreeEntry) error {
+	if h := t.hollow; h != nil {
+		t.hollow = nil
+		if strings.HasPrefix(e.Path, h.name+"/") { // what is in a folder comes right behind it
+			if err := t.add(*h); err != nil {
+				return err
+			}
+		}
+	}
 	id := fileID{e.Dev, e.Inode}
 	several := e.Kind == hostexec.RegularFile && e.Links > 1
 	switch t.filter.judge(e.Path, e.Kind == hostexec.Folder) {
@@ -183,6 +194,10 @@ func (t *treeTaking) listed(e hostexec.TreeEntry) error {
 		h.Link = t.hide(e.Link)
 	case File:
 		h.Size, h.CTime, h.Inode = e.Size, e.CTime.UTC(), e.Inode
+	}
+	if e.Kind == hostexec.Folder && !e.Unreadable && slices.Contains(t.spec.Hollow, e.Path) {
+		t.hollow = &h
+		return nil
 	}
 	return t.add(h)
 }
