@@ -191,10 +191,21 @@ func (s *Sessions) archive(ctx context.Context, h hostexec.Host, in CloseSession
 	if spec.ThreadID == "" {
 		spec.ThreadID = in.ThreadID
 	}
-	got, err := s.takeWhole(ctx, h, taking{
+	t := taking{
 		TakeSnapshotInput: TakeSnapshotInput{Claim: in.Claim, Layout: in.Layout, SnapshotSpec: spec},
 		id:                closingID(in, s.Now(), last.earlier), ownWork: in.Snapshot == nil,
-	}, hide)
+	}
+	got, err := s.takeWhole(ctx, h, t, hide)
+	if got == nil && err != nil && cannotBeKept(err) && (in.Discard || !in.Layout.OwnWork) {
+		// A person's folder stays where it is, and whoever discards gives up the
+		// work alone: neither is a reason to lose the conversation.
+		s.Logger.Warn("only the conversation is kept", "session", in.Claim.Session, "dir", in.Layout.WorkDir, "error", err)
+		work := err
+		t.Policy.Work = WorkNone
+		if got, err = s.takeWhole(ctx, h, t, hide); in.Layout.OwnWork {
+			err = errors.Join(work, err)
+		}
+	}
 	if got == nil {
 		return "", err
 	}

@@ -367,6 +367,46 @@ func TestWorkThatNoSnapshotWasToHoldIsKeptBeforeItsFolderGoes(t *testing.T) {
 	}
 }
 
+// A session in a person's folder that is too large for a snapshot closes, and its
+// conversation is kept: the folder stays where it is. One with work of its own
+// closes for who discards it, who loses the work alone.
+func TestWorkThatIsTooLargeIsNoReasonToLoseTheConversation(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	b.set.Sessions.Snapshots.MaxBytes = 100
+	for _, dir := range []string{b.sh(`mkdir -p "$HOME/mine" && printf %s "$HOME/mine"`), ""} {
+		k := b.prepared("close-"+map[bool]string{true: "own", false: "persons"}[dir == ""], dir, "danger-full-access", b.plantable(scriptedmodel.Serve(t, `rules: []`)))
+		k.state.ThreadID = "01900000-0000-7000-8000-000000000001"
+		k.sh(`mkdir -p "$1/sessions/2026" && echo '{}' >"$1/sessions/2026/rollout-x.jsonl"`, k.layout.CodexHome)
+		k.sh(`head -c 1000 /dev/zero | tr '\0' x >"$1/large"`, k.layout.WorkDir)
+		in := k.closing()
+		in.Snapshot = &SnapshotSpec{Policy: SnapshotPolicy{Work: WorkFull}}
+		if dir == "" {
+			if _, err := k.close(in); err == nil || k.sh(`wc -c <"$1/large"`, k.layout.WorkDir) != "1000\n" {
+				t.Fatalf("closed although its work is too large: %v", err)
+			}
+			in.Claim = k.next()
+			in.Discard = true
+		}
+		out, err := k.close(in)
+		if err != nil || !out.Removed || out.Archive == "" || (out.Problem != nil) != (dir == "") {
+			t.Fatalf("%q: closed %+v, %v", dir, out, err)
+		}
+		if files := b.exported(out.Archive); files["rollouts/sessions/2026/rollout-x.jsonl"] != "{}\n" || files["work/large"] != "" {
+			t.Errorf("%q: kept %q", dir, files)
+		}
+	}
+}
+
+// No snapshot is made of a whole machine, and none fails for it.
+func TestAWholeMachineIsInNoSnapshot(t *testing.T) {
+	l := layoutOf("/root/.fairlead", "all")
+	l.WorkDir, l.OwnWork = "/", false
+	trees := taking{TakeSnapshotInput: TakeSnapshotInput{Layout: l, SnapshotSpec: SnapshotSpec{Policy: SnapshotPolicy{Work: WorkFull}}}}.trees()
+	if len(trees) != 1 || trees[0].Name != snapshots.Rollouts {
+		t.Errorf("kept would be %+v", trees)
+	}
+}
+
 // Nobody knows the secrets of a seed that cannot be read: giving up what cannot
 // be saved never means to keep them in clear.
 func TestDiscardingKeepsNoSecretThatNobodyKnowsAnyMore(t *testing.T) {

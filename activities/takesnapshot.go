@@ -180,7 +180,7 @@ func (s *site) takeOn(ctx context.Context, h hostexec.Host, in taking, hide secr
 func (in taking) trees() []snapshots.TreeSpec {
 	l := in.Layout
 	all := []snapshots.TreeSpec{snapshots.RolloutsOf(l.CodexHome)}
-	if in.Policy.Work == WorkNone || in.ownWork && !l.OwnWork {
+	if in.Policy.Work == WorkNone || in.ownWork && !l.OwnWork || l.WorkDir == "/" { // which is a whole machine
 		return all
 	}
 	work := snapshots.WorkOf(l.WorkDir, in.Policy.Work, in.Policy.Exclude)
