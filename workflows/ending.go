@@ -86,7 +86,8 @@ func (s *session) closeOnHost() (again bool) {
 	default:
 		s.recordNotes()
 		if s.st.Begun { // it holds nothing, and what it had is kept
-			s.st.Closed = &CloseView{Wiped: true, Removed: true, Archive: s.goodSnapshot()}
+			gone := s.st.LeftOn == "" // else its pool sees to that, and nobody has looked yet
+			s.st.Closed = &CloseView{Wiped: gone, Removed: gone, Archive: s.goodSnapshot()}
 		}
 		return false
 	}

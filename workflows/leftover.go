@@ -164,7 +164,7 @@ func (p *pool) wipe(ctx workflow.Context, l *poolLeftover) (reached bool) {
 	if l.Layout != nil {
 		in.Layout = *l.Layout
 	}
-	out, err := do(setUp(ctx, fmt.Sprintf("wipe what %s left on %s", session, host)), sessions.WipeLeftover, in)
+	out, err := do(carrying(setUp(ctx, fmt.Sprintf("wipe what %s left on %s", session, host))), sessions.WipeLeftover, in)
 	if l = p.leftover(session, host); l == nil {
 		return true // the host was taken out of the inventory meanwhile
 	}

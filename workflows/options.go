@@ -44,6 +44,16 @@ func setUp(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
+// carryFor is how long a session's work may be on its way: what is cut off
+// begins anew, so too short a time is never enough. A worker that is gone shows
+// by its heartbeat.
+const carryFor = 6 * time.Hour
+
+// carrying gives that time to what may move a session's work.
+func carrying(ctx workflow.Context) workflow.Context {
+	return workflow.WithStartToCloseTimeout(ctx, carryFor)
+}
+
 // attached is for the pump: as long as a turn takes, taken over within seconds.
 // Its failures say themselves when to try again; what is left is a worker that
 // died, and that was missed for a whole heartbeat timeout: whatever number of

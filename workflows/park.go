@@ -66,10 +66,14 @@ func (s *session) setSleep() {
 // is. A failure leaves it on its host.
 func (s *session) park() *Failure {
 	by := s.parkedBy()
-	s.st.Park = nil
 	wanted := func() bool { return s.st.Close != nil || s.st.Resume == nil && s.canBegin() }
 	// One that is about to be complete saves most of the work of the last one.
-	if err := s.await(func() bool { return s.taking == nil || wanted() || s.full() }); err != nil || s.taking != nil {
+	err := s.await(func() bool { return s.taking == nil || wanted() || s.full() })
+	if err == nil && s.taking != nil && !wanted() {
+		return nil // the next run does
+	}
+	s.st.Park = nil
+	if err != nil || s.taking != nil {
 		return nil
 	}
 	defer s.hush()()
@@ -80,9 +84,9 @@ func (s *session) park() *Failure {
 		s.st.Handing, s.st.Notes = s.st.Notes, nil
 	}
 	var out activities.ParkSessionResult
-	err := s.inLine(wanted, func() (err error) {
+	err = s.inLine(wanted, func() (err error) {
 		s.st.PumpN++ // above what an attempt may have said to the host before
-		out, err = doingUnless(s, setUp(s.ctx, "park on "+name), wanted, sessions.ParkSession, activities.ParkSessionInput{
+		out, err = doingUnless(s, carrying(setUp(s.ctx, "park on "+name)), wanted, sessions.ParkSession, activities.ParkSessionInput{
 			TakeSnapshotInput: activities.TakeSnapshotInput{Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, SnapshotSpec: *spec},
 			Incarnation:       s.st.Incarnation, Seq: s.st.Pump.Seq, Notes: s.st.Handing,
 		})
@@ -98,7 +102,7 @@ func (s *session) park() *Failure {
 		return nil
 	case err != nil:
 		f := failureOf("park on "+name, err)
-		s.note(activities.Note{Type: "error", Text: f.Message, Data: failureData(f)})
+		s.snapshotFailed(last, f)
 		s.st.Error = f
 		return f
 	}
@@ -138,6 +142,9 @@ func (s *session) goDown(p *parked, slot release, clean bool) {
 	}
 	if st.Lease != nil {
 		st.Was = st.Lease.Spec.Name
+		if slot.Left != nil {
+			st.LeftOn = st.Was
+		}
 		slot.Holder, slot.Run, slot.Generation = s.id, s.firstRun(), st.Generation
 		s.signalRelease(PoolID(s.opt.Zone), slot)
 	}

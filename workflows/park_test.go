@@ -339,3 +339,80 @@ func TestAParkedSessionThatWaitsForAHostCanBeSentElsewhere(t *testing.T) {
 	w.ends(5 * time.Second)
 	w.start(SessionOptions{Host: "web-1"})
 }
+
+// The pool knows of one lease only: it says again what it has granted.
+func TestAWishForAnotherHostOutlivesTheGrantThatCrossesIt(t *testing.T) {
+	w := newWorld(t)
+	w.fake.rest = endsTurn("completed", "")
+	w.at(time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
+	w.at(2*time.Second, func() { w.mute = true; w.send(SignalMessage, hello("m1")) })
+	w.at(3*time.Second, func() {
+		w.takes(w.send(SignalResume, Resume{Host: "web-9"}))
+		w.SignalWorkflow(signalLease, granted{From: PoolID(""), Epoch: 1, Spec: &activities.HostSpec{Name: "web-1"}})
+		w.mute = false
+	})
+	w.at(10*time.Second, func() {
+		if v := w.view(); v.State != Idle || v.Host != "web-9" || v.Turn == nil || v.Turn.Status != "completed" {
+			t.Errorf("session is %+v", v)
+		}
+	})
+	w.ends(11 * time.Second)
+	w.start(SessionOptions{Host: "web-1"})
+	if n := len(w.fake.prepared); n != 3 {
+		t.Errorf("%d were prepared", n)
+	}
+}
+
+func TestASessionThatClosesAfterItsHostWasLostClaimsNothingOfThatHost(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumping{endsTurn("completed", ""), lost}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.mute = true; w.send(SignalMessage, hello("m2")) })
+	w.at(3*time.Second, func() { w.send(SignalClose, Close{}) })
+	w.start(moves)
+	var v SessionView
+	if err := w.GetWorkflowResult(&v); err != nil || v.Close == nil || v.Close.Wiped || v.Close.Removed || v.Close.Archive == "" {
+		t.Errorf("session is %+v, closed %+v (%v)", v, v.Close, err)
+	}
+}
+
+// Who asked for a snapshot that parking was to take hears of its failure.
+func TestASnapshotThatParkingCouldNotTakeHasFailed(t *testing.T) {
+	w := newWorld(t)
+	w.fake.rest = endsTurn("completed", "")
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		w.fake.fail("park", finally(activities.ErrTypeStore))
+		w.takes(w.send(SignalPark, Park{}))
+	})
+	w.at(3*time.Second, func() {
+		if v := w.view(); v.State != Idle || v.Snapshot.N != 1 || v.Snapshot.Tried != 2 || v.Snapshot.Error == nil || v.Error == nil {
+			t.Errorf("session is %+v, snapshots %+v", v, v.Snapshot)
+		}
+	})
+	w.ends(4 * time.Second)
+	w.start(SessionOptions{})
+}
+
+func TestAWishToParkGoesOverIntoTheNextRun(t *testing.T) {
+	w := newWorld(t)
+	w.fake.rest = endsTurn("completed", "")
+	w.fake.hang("snapshot")
+	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
+	w.whenTurn(1, "completed", func() {
+		w.takes(w.send(SignalPark, Park{By: "bob"}))
+		w.fill()
+		w.SignalWorkflow(SignalMessage, "any event wakes it")
+	})
+	w.start(SessionOptions{})
+	next := newWorld(t)
+	next.fake.rest = endsTurn("completed", "")
+	next.at(time.Minute, func() { // long before it would by itself
+		if v := next.view(); v.State != Parked {
+			t.Errorf("session is %+v", v)
+		}
+		next.CancelWorkflow()
+	})
+	next.ExecuteWorkflow(TypeSession, carried(t, w.continued()))
+	next.verify()
+}

@@ -56,10 +56,7 @@ func (s *session) acquireSlot() (f *Failure, again bool) {
 		case got == nil:
 			return f, again
 		}
-		if asked != nil && asked.Host != "" && s.opt.Host != "" {
-			s.opt.Host = asked.Host // it is pinned to that one from now on
-		}
-		s.st.Resume = nil
+		s.cameTo(got.Spec.Name)
 		s.st.Lease = &hostLease{Spec: *got.Spec, Epoch: got.Epoch, Labels: got.Labels}
 		if w := s.st.Warm; w != nil && w.Spec.Name != got.Spec.Name {
 			s.st.Warm = nil // the pool sees to it
@@ -73,6 +70,19 @@ func (s *session) acquireSlot() (f *Failure, again bool) {
 	return nil, false
 }
 
+// cameTo ends the wish to come up, unless it is for another host than the one
+// that was granted, since somebody said so only then: it moves there.
+func (s *session) cameTo(host string) {
+	wish := s.st.Resume
+	if wish == nil || wish.Host != "" && wish.Host != host {
+		return
+	}
+	if wish.Host != "" && s.opt.Host != "" {
+		s.opt.Host = host // it is pinned to that one from now on
+	}
+	s.st.Resume = nil
+}
+
 // prepareHost makes the host ready for codex. Without a failure and without a
 // layout it was called back.
 func (s *session) prepareHost() *Failure {
@@ -82,7 +92,7 @@ func (s *session) prepareHost() *Failure {
 	var out activities.PrepareSessionResult
 	err := s.inLine(func() bool { return s.st.Close != nil }, func() (err error) {
 		s.st.PumpN++ // above what an attempt may have said to the host before
-		out, err = doingUnless(s, setUp(s.ctx, "prepare "+name), discarded, sessions.PrepareSession, activities.PrepareSessionInput{
+		out, err = doingUnless(s, carrying(setUp(s.ctx, "prepare "+name)), discarded, sessions.PrepareSession, activities.PrepareSessionInput{
 			Claim: s.claim(), Seed: s.st.Seed, Dir: s.opt.Dir, Sandbox: s.opt.Sandbox, Credentials: s.opt.Credentials,
 			Restore:  s.restoreFrom(),
 			Snapshot: s.keeping(),
@@ -115,7 +125,7 @@ func (s *session) prepareHost() *Failure {
 		s.st.ForkOf, s.st.Pump.ThreadID = out.ThreadID, out.ThreadID
 	}
 	s.tellMoved(out.Restored)
-	s.st.Warm, s.st.Begun, s.st.Bare = nil, true, false
+	s.st.Warm, s.st.Begun, s.st.Bare, s.st.LeftOn = nil, true, false, ""
 	return nil
 }
 

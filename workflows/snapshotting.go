@@ -205,7 +205,7 @@ func (s *session) setTick() {
 // repeats: a host or a store that is away for longer is a failure to be seen.
 func inBackground(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		StartToCloseTimeout: 6 * time.Hour,
+		StartToCloseTimeout: carryFor,
 		HeartbeatTimeout:    beat,
 		WaitForCancellation: true,
 		Summary:             excerpt(summary, 100),

@@ -66,6 +66,7 @@ type sessionState struct {
 	Ups     int              `json:"ups,omitempty"`     // hosts in a row that could not be reached
 	Stopped bool             `json:"stopped,omitempty"` // nothing of codex runs there: looked at
 	Bare    bool             `json:"bare,omitempty"`    // the folder may have no credential: it has to be prepared again
+	LeftOn  string           `json:"left_on,omitempty"` // the host that it left and could not clean up, as long as it is on no other
 	Lost    *LostView        `json:"lost,omitempty"`
 	Was     string           `json:"was,omitempty"`   // the host before this one
 	Moved   *moved           `json:"moved,omitempty"` // until codex knows
