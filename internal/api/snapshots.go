@@ -161,7 +161,7 @@ func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.log.Info("snapshot deleted", "snapshot", id)
-	s.reply(w, m)
+	s.reply(w, forPeople(m))
 }
 
 func (s *Server) mayDelete(ctx context.Context, m snapshots.Manifest) error {
