@@ -401,8 +401,10 @@ func TestAWishToParkGoesOverIntoTheNextRun(t *testing.T) {
 	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
 	w.whenTurn(1, "completed", func() {
 		w.takes(w.send(SignalPark, Park{By: "bob"}))
-		w.fill()
-		w.SignalWorkflow(SignalMessage, "any event wakes it")
+		w.at(20*time.Millisecond, func() { // it waits for the snapshot by now
+			w.fill()
+			w.SignalWorkflow(SignalMessage, "any event wakes it")
+		})
 	})
 	w.start(SessionOptions{})
 	next := newWorld(t)
