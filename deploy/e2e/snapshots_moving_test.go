@@ -93,11 +93,11 @@ func TestAnOlderSnapshotIsRestoredAsASessionOfItsOwn(t *testing.T) {
 		"an unknown host":    {code: 3, says: "nowhere", args: []string{"snapshot", "restore", snap.ID, "--host", "nowhere"}},
 		"never taken":        {code: 3, says: "no such snapshot", args: []string{"snapshot", "restore", "source.snap-20260102t030405-0a1b2c"}},
 		"unknown seed":       {code: 3, says: "nothing", args: []string{"snapshot", "restore", snap.ID, "--seed", "nothing"}},
-		"a fork of nobody":   {code: 3, says: "nobody", args: []string{"session", "fork", "nobody"}},
-		"parks that nobody":  {code: 3, says: "nobody", args: []string{"session", "park", "nobody"}},
-		"resumes that":       {code: 3, says: "nobody", args: []string{"session", "resume", "nobody"}},
-		"of nobody, listed":  {code: 0, args: []string{"snapshot", "list", "nobody"}},
-		"created for nobody": {code: 3, says: "nobody", args: []string{"snapshot", "create", "nobody"}},
+		"a fork of nobody":   {code: 3, says: "never-was", args: []string{"session", "fork", "never-was"}},
+		"parks that nobody":  {code: 3, says: "never-was", args: []string{"session", "park", "never-was"}},
+		"resumes that":       {code: 3, says: "never-was", args: []string{"session", "resume", "never-was"}},
+		"of nobody, listed":  {code: 0, args: []string{"snapshot", "list", "never-was"}},
+		"created for nobody": {code: 3, says: "never-was", args: []string{"snapshot", "create", "never-was"}},
 	} {
 		if r := shared.Ctl(within(t), nil, c.args...); r.Code != c.code || !strings.Contains(r.Stderr, c.says) {
 			t.Errorf("%s: %v; want exit %d", name, r, c.code)
