@@ -2,6 +2,8 @@ package workflows
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -15,6 +17,7 @@ import (
 
 	enums "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
@@ -176,13 +179,21 @@ func (r *real) session(name string, opt SessionOptions) string {
 func (r *real) tryUpdate(workflowID, name string, out, arg any) error {
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
-	h, err := r.c.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: workflowID, UpdateName: name, Args: []any{arg}, WaitForStage: client.WorkflowUpdateStageCompleted,
-	})
-	if err != nil {
-		return err
+	// As ctl does: one that is not ready, since it continues as new just then,
+	// has not taken what it was told.
+	opts := client.UpdateWorkflowOptions{
+		UpdateID: rand.Text(), WorkflowID: workflowID, UpdateName: name, Args: []any{arg}, WaitForStage: client.WorkflowUpdateStageCompleted,
 	}
-	return h.Get(ctx, out)
+	for {
+		h, err := r.c.UpdateWorkflow(ctx, opts)
+		if err == nil {
+			err = h.Get(ctx, out)
+		}
+		var unready *serviceerror.WorkflowNotReady
+		if !errors.As(err, &unready) || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 func (r *real) update(workflowID, name string, out, arg any) {
