@@ -74,13 +74,19 @@ func (h *losable) lose() (back func()) {
 	}
 }
 
-// files is what a work folder holds.
+// files is what a work folder holds. The empty folders that codex's sandbox
+// makes there while a command runs, and removes some time later, do not count.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || path == dir {
 			return err
+		}
+		if d.IsDir() && slices.Contains([]string{".agents", ".aws", ".codex", ".git"}, d.Name()) {
+			if in, err := os.ReadDir(path); len(in) == 0 && (err == nil || errors.Is(err, fs.ErrNotExist)) {
+				return fs.SkipDir
+			}
 		}
 		i, err := d.Info()
 		if err != nil {
