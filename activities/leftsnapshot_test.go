@@ -2,12 +2,8 @@ package activities
 
 import (
 	"context"
-	"fmt"
-	"net"
-	"os"
 	"os/exec"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +14,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/seeds"
 	"fairlead.dev/fairlead/snapshots"
 )
@@ -478,35 +475,11 @@ func upstream(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
 	made := exec.Command("sh", "-c", `export HOME=$PWD GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
-git init -q -b main seed && cd seed && echo a >a && git add a && git commit -qm one && git clone -q --bare . ../up.git && git --exec-path`)
+git init -q -b main seed && cd seed && echo a >a && git add a && git commit -qm one && git clone -q --bare . ../up.git`)
 	made.Dir = root
-	programs, err := made.Output()
-	if err != nil {
-		t.Fatal(err)
+	if out, err := made.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
-	l, err := net.Listen("tcp", "127.0.0.2:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
-	l.Close()
-	daemon := exec.Command(filepath.Join(strings.TrimSpace(string(programs)), "git-daemon"), "--listen=127.0.0.2", "--port="+port, "--base-path="+root, "--export-all", "--reuseaddr", root)
-	daemon.Env = append(os.Environ(), "HOME="+root, "GIT_CONFIG_NOSYSTEM=1")
-	if err := daemon.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = daemon.Process.Kill() // it may be gone already
-		_ = daemon.Wait()
-	})
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		c, err := net.Dial("tcp", "127.0.0.2:"+port)
-		if err == nil {
-			c.Close()
-			return "git://127.0.0.2:" + port + "/up.git"
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+	url, _ := hosttest.ServeGit(t, root)
+	return url + "/up.git"
 }

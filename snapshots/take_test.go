@@ -147,16 +147,18 @@ func aSession(t testing.TB) (spec TakeSpec, dir string) {
 // look the same, as the clock of files goes.
 func settled(t testing.TB, dir string) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
 	probe := filepath.Join(dir, "..", "probe")
-	must(t, os.WriteFile(probe, nil, 0o600))
-	fi, err := os.Stat(probe)
-	must(t, err)
-	for time.Since(fi.ModTime()) < 100*time.Millisecond {
+	written := func() time.Time {
+		must(t, os.WriteFile(probe, []byte("x"), 0o600))
+		fi, err := os.Stat(probe)
+		must(t, err)
+		return fi.ModTime()
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for first := written(); written().Sub(first) < 100*time.Millisecond; {
 		if time.Now().After(deadline) {
 			t.Fatal("the clock stands")
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 }
 

@@ -1,0 +1,107 @@
+package hosttest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// ServeGit serves the git repositories in a folder by git's own daemon, each at
+// url/NAME, until stop is called or the test ends. The address is one of this
+// machine's that does not say so: as a remote it counts as another host's.
+func ServeGit(t testing.TB, root string) (url string, stop func()) {
+	t.Helper()
+	out, err := exec.Command("git", "--exec-path").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The socket is ours from the first moment on, so nobody waits for it, and
+	// the daemon serves one caller at a time.
+	l, err := net.Listen("tcp", "127.0.0.2:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &gitServer{listener: l, program: filepath.Join(strings.TrimSpace(string(out)), "git-daemon"), root: root, calls: map[*exec.Cmd]bool{}}
+	var accepting sync.WaitGroup
+	accepting.Go(s.accept)
+	stop = sync.OnceFunc(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		accepting.Wait()
+		s.end()
+		if s.err != nil {
+			t.Error(s.err)
+		}
+	})
+	t.Cleanup(stop)
+	return "git://" + l.Addr().String(), stop
+}
+
+type gitServer struct {
+	listener      net.Listener
+	program, root string
+	serving       sync.WaitGroup
+
+	mu    sync.Mutex
+	calls map[*exec.Cmd]bool // guarded by mu
+	err   error              // guarded by mu
+}
+
+// accept ends when the listener is closed.
+func (s *gitServer) accept() {
+	for {
+		c, err := s.listener.Accept()
+		if err != nil {
+			return
+		}
+		if err := s.serve(c.(*net.TCPConn)); err != nil {
+			s.mu.Lock()
+			s.err = err
+			s.mu.Unlock()
+		}
+	}
+}
+
+// serve has a daemon answer one caller.
+func (s *gitServer) serve(c *net.TCPConn) error {
+	defer c.Close()
+	wire, err := c.File()
+	if err != nil {
+		return err
+	}
+	defer wire.Close()
+	cmd := exec.Command(s.program, "--inetd", "--log-destination=none", "--informative-errors", "--export-all", "--base-path="+s.root, s.root)
+	cmd.Stdin, cmd.Stdout = wire, wire
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.root, "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("serve git: %w", err)
+	}
+	s.mu.Lock()
+	s.calls[cmd] = true
+	s.mu.Unlock()
+	s.serving.Go(func() {
+		_ = cmd.Wait() // callers go away as they like
+		s.mu.Lock()
+		delete(s.calls, cmd)
+		s.mu.Unlock()
+	})
+	return nil
+}
+
+// end ends whoever is still being served, with all that serves him.
+func (s *gitServer) end() {
+	s.mu.Lock()
+	for cmd := range s.calls {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it may be gone already
+	}
+	s.mu.Unlock()
+	s.serving.Wait()
+}
