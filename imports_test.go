@@ -14,7 +14,7 @@ import (
 const module = "fairlead.dev/fairlead/"
 
 // leaves import nothing of ours.
-var leaves = []string{"hostexec", "conversation", "internal/store"}
+var leaves = []string{"hostexec", "conversation", "internal/store", "internal/sshsig"}
 
 // rules say who may import what, with the reason.
 var rules = []struct {
@@ -23,7 +23,7 @@ var rules = []struct {
 	why      string
 }{
 	{"go.temporal.io/", []string{"cmd", "workflows", "activities", "deploy", "internal/payload"}, "domain packages know nothing of Temporal"},
-	{"golang.org/x/crypto/ssh", []string{"hostexec"}, "SSH is hostexec's"},
+	{"golang.org/x/crypto/ssh", []string{"hostexec", "internal/sshsig"}, "SSH is hostexec's; internal/sshsig verifies signed decisions, and dials nobody"},
 	{"github.com/pkg/sftp", []string{"hostexec"}, "SFTP is hostexec's"},
 	{module + "workflows", []string{"cmd", "deploy"}, "workflows decide; nobody below knows them"},
 	{module + "activities", []string{"workflows", "cmd", "internal/api", "deploy"}, "activities stand above the domain"},

@@ -1,0 +1,19 @@
+package sshsig
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/binary"
+	"io"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// Sign is what a security key does: it signs the digests of its application and
+// of the data, and between them what its owner did and a counter.
+func (k *touchKey) Sign(_ io.Reader, data []byte) (*ssh.Signature, error) {
+	application, digest := sha256.Sum256([]byte("ssh:")), sha256.Sum256(data)
+	tail := binary.BigEndian.AppendUint32([]byte{k.flags}, 7)
+	blob := append(append(application[:], tail...), digest[:]...)
+	return &ssh.Signature{Format: ssh.KeyAlgoSKED25519, Blob: ed25519.Sign(k.key, blob), Rest: tail}, nil
+}
