@@ -138,6 +138,8 @@ func (f failing) classify(err error) (kind, hint string, retry bool) {
 		return ErrTypeSeed, "see auth.json in the session's folder on the host; --discard gives up what cannot be saved", false
 	case errors.As(err, &seed):
 		return seedKind(seed.name, err)
+	case errors.Is(err, snapshots.ErrNewer):
+		return ErrTypeSnapshot, "bring this worker to the version of the others; `ctl status` shows which each of them has", false
 	case errors.Is(err, snapshots.ErrQuota):
 		return ErrTypeQuota, "leave out what can be made again with --snapshot-exclude, or raise snapshots.max_bytes in the workers' config", false
 	case errors.Is(err, snapshots.ErrMissing), errors.Is(err, snapshots.ErrRotten),

@@ -39,6 +39,7 @@ func TestErrorsOfDomainsGetTheirType(t *testing.T) {
 		{&seedError{"team", store.ErrWrongKey}, ErrTypeSeed, false},
 		{&seedError{"team", store.ErrTorn}, ErrTypeSeed, false},
 		{snapshots.ErrIncomplete, ErrTypeSnapshot, false},
+		{snapshots.ErrNewer, ErrTypeSnapshot, false},
 		{&snapshots.LineageError{Thread: "t", Of: "t", Why: "is missing"}, ErrTypeSnapshot, false},
 		{&snapshots.UpstreamError{Remote: "origin"}, ErrTypeSnapshot, false},
 		{&snapshots.GitSecretError{Host: "web"}, ErrTypeSnapshot, false},

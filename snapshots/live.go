@@ -9,7 +9,7 @@ import (
 // Live tells every chunk that a complete snapshot of the store needs, for
 // Prune and Check; many of them more than once. A snapshot whose lists cannot
 // be read is an error, which names it: nobody knows what it needs, so nothing
-// may be deleted before it was.
+// may be deleted before it was. One that a newer version has written is ErrNewer.
 func Live(c *Chunks) func(ctx context.Context, yield func(Digest) error) error {
 	return func(ctx context.Context, yield func(Digest) error) error {
 		all, err := list(ctx, c.blobs, "")
@@ -19,6 +19,9 @@ func Live(c *Chunks) func(ctx context.Context, yield func(Digest) error) error {
 		reader := c.NewReader(ctx)
 		seen := map[indexKey]struct{}{}
 		for _, m := range all {
+			if m.Newer() {
+				return fmt.Errorf("find out what snapshot %s needs: %w", m.ID, ErrNewer)
+			}
 			if !m.Complete {
 				continue
 			}
@@ -93,13 +96,17 @@ type Damage struct {
 }
 
 // FindDamage goes through all complete snapshots and tells which of them need a
-// chunk that bad says something against, or have lists that cannot be read.
+// chunk that bad says something against, or have lists that cannot be read. One
+// that a newer version has written is ErrNewer: nobody here can tell.
 func FindDamage(ctx context.Context, c *Chunks, bad func(Digest) error) (snapshots int, damaged []Damage, err error) {
 	all, err := list(ctx, c.blobs, "")
 	if err != nil {
 		return 0, nil, err
 	}
 	for _, m := range all {
+		if m.Newer() {
+			return 0, nil, fmt.Errorf("look at snapshot %s: %w", m.ID, ErrNewer)
+		}
 		if !m.Complete {
 			damaged = append(damaged, Damage{ID: m.ID, Problem: ErrIncomplete})
 			continue

@@ -16,6 +16,10 @@ var (
 	// ErrIncomplete: the snapshot has no manifest, or a part of it is not as
 	// the manifest says. It cannot be used.
 	ErrIncomplete = errors.New("snapshot is incomplete")
+	// ErrNewer: a newer version has written the snapshot. It is complete, and
+	// this version knows neither what is in it nor what it needs: it cannot use
+	// it, deletes nothing that it may need, and leaves it where it is.
+	ErrNewer = errors.New("the snapshot was made by a newer version of Fairlead, which all workers must have to use or delete it, to prune and to check")
 	// ErrNotFound: there is nothing of that snapshot in the store.
 	ErrNotFound = errors.New("no such snapshot")
 )
@@ -79,6 +83,10 @@ type Facts struct {
 // GoesOn says whether a session may go on from it: it is complete, and not only
 // what was found where the session is no more.
 func (m Manifest) GoesOn() bool { return m.Complete && !m.Left }
+
+// Newer says that a newer version has written it; little is known of it here,
+// see ErrNewer. It is not Complete, since this version can do nothing with it.
+func (m Manifest) Newer() bool { return !m.Complete && m.Format > format }
 
 // A Tree is one of a snapshot's folders.
 type Tree struct {

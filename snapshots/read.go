@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"fairlead.dev/fairlead/internal/store"
 )
 
 // Read returns the manifest of a complete snapshot. ErrIncomplete, ErrNotFound,
-// or the store's own error. It does not look whether the content is there:
+// ErrNewer, or the store's own error. It does not look whether the content is there:
 // restoring does, byte by byte, and so does a check of the store.
 func Read(ctx context.Context, st *store.Store, id string) (Manifest, error) {
 	return read(ctx, storeBlobs{st}, id)
@@ -33,6 +34,8 @@ func read(ctx context.Context, st blobs, id string) (Manifest, error) {
 	return m, nil
 }
 
+// readManifest returns little of one that is ErrNewer, and nothing with other
+// errors.
 func readManifest(ctx context.Context, st blobs, id, key string) (Manifest, error) {
 	data, err := st.Get(ctx, key)
 	if errors.Is(err, store.ErrTorn) {
@@ -43,16 +46,35 @@ func readManifest(ctx context.Context, st blobs, id, key string) (Manifest, erro
 	}
 	var m Manifest
 	switch err := json.Unmarshal(data, &m); {
-	case err != nil || !m.Complete || m.ID != id:
-		return Manifest{}, fmt.Errorf("%w: its manifest cannot be read", ErrIncomplete)
-	case m.Format > format:
-		return Manifest{}, fmt.Errorf("%w: its format is %d, and this version reads up to %d: use a newer one", ErrIncomplete, m.Format, format)
+	case err != nil || m.Format > format:
+		return newer(id, data)
+	case !m.Complete || m.ID != id:
+		return Manifest{}, fmt.Errorf("%w: its manifest is not its own", ErrIncomplete)
 	}
 	return m, nil
 }
 
+// newer says what can be said of a manifest that this version cannot read. What
+// was decrypted is what was written, so whatever it looks like, a newer program
+// made it, and it is complete.
+func newer(id string, data []byte) (Manifest, error) {
+	var head struct {
+		Format int `json:"format"`
+	}
+	_ = json.Unmarshal(data, &head) // what there is of it
+	m := Manifest{ID: id, Format: max(head.Format, format+1)}
+	var taken struct {
+		At time.Time `json:"created_at"`
+	}
+	if json.Unmarshal(data, &taken) == nil {
+		m.CreatedAt = taken.At
+	}
+	return m, fmt.Errorf("%w: its format is %d, and this version reads up to %d", ErrNewer, m.Format, format)
+}
+
 // List returns the snapshots of a session (of all when empty), oldest first,
-// the incomplete ones too, with Complete false and little else.
+// the incomplete ones too, with Complete false and little else; so it does with
+// those that are [Manifest.Newer].
 func List(ctx context.Context, st *store.Store, session string) ([]Manifest, error) {
 	return list(ctx, storeBlobs{st}, session)
 }
@@ -81,6 +103,11 @@ func list(ctx context.Context, st blobs, session string) ([]Manifest, error) {
 		m, err := readManifest(ctx, st, parts[2], o.Key)
 		switch {
 		case err == nil:
+		case errors.Is(err, ErrNewer):
+			m.Session, m.StoredBytes = parts[1], o.Size
+			if m.CreatedAt.IsZero() {
+				m.CreatedAt = o.ModTime.UTC()
+			}
 		case errors.Is(err, ErrIncomplete):
 			m = Manifest{ID: parts[2], Session: parts[1], CreatedAt: o.ModTime.UTC(), StoredBytes: o.Size}
 		case errors.Is(err, store.ErrNotFound): // deleted meanwhile
@@ -104,11 +131,18 @@ func sortByTime(all []Manifest) {
 }
 
 // Delete removes a snapshot: its manifest. What only it needed is freed by the
-// next Prune. One that is not there is success.
+// next Prune. One that is not there is success; one that a newer version has
+// written stays, and is ErrNewer.
 func Delete(ctx context.Context, st *store.Store, id string) error {
-	session, err := sessionOf(id)
-	if err != nil {
+	_, err := Read(ctx, st, id)
+	switch session, serr := sessionOf(id); {
+	case serr != nil:
+		return serr
+	case errors.Is(err, ErrNotFound):
+		return nil
+	case err != nil && !errors.Is(err, ErrIncomplete):
 		return err
+	default:
+		return st.Delete(ctx, manifestKey(session, id))
 	}
-	return st.Delete(ctx, manifestKey(session, id))
 }

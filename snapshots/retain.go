@@ -17,12 +17,16 @@ type Retention struct {
 // session goes on from it, a fork was begun at it). One that is not complete,
 // or holds what was left on a host that the session went away from, counts for
 // nothing: it goes as the others of its age do, and never makes another one go.
+// One that a newer version has written is that version's to drop.
 func Retain(all []Manifest, policy Retention, pinned func(id string) bool) []Manifest {
 	all = slices.Clone(all)
 	sortByTime(all)
 	newer := map[string]int{} // complete ones of a session that are newer
 	var drop []Manifest
 	for _, m := range slices.Backward(all) {
+		if m.Newer() {
+			continue
+		}
 		n := newer[m.Session]
 		if m.GoesOn() {
 			newer[m.Session]++

@@ -108,7 +108,7 @@ func (t *taking) findParent() error {
 	switch {
 	case t.ctx.Err() != nil:
 		return context.Cause(t.ctx)
-	case errors.Is(err, ErrNotFound), errors.Is(err, ErrIncomplete), errors.Is(err, store.ErrNotFound):
+	case errors.Is(err, ErrNotFound), errors.Is(err, ErrIncomplete), errors.Is(err, ErrNewer), errors.Is(err, store.ErrNotFound):
 		t.noParent(err)
 	case err != nil:
 		return err

@@ -206,8 +206,12 @@ func (a *app) listSnapshots(ctx context.Context, worker *api.Client, session str
 }
 
 func snapshotRow(m snapshots.Manifest) []cell {
+	why := "incomplete"
+	if m.Newer() {
+		why = "made by a newer version"
+	}
 	if !m.Complete {
-		return []cell{painted(bold, m.ID), plain(""), plain(m.CreatedAt), plain(""), plain(""), plain(""), painted(red, "incomplete")}
+		return []cell{painted(bold, m.ID), plain(""), plain(m.CreatedAt), plain(""), plain(""), plain(""), painted(red, why)}
 	}
 	return []cell{painted(bold, m.ID), plain(m.Turn), plain(m.CreatedAt), plain(m.Files), plain(size(m.Bytes)), plain(size(m.AddedBytes)), plain(strings.Join(oddities(m), ", "))}
 }
@@ -283,7 +287,10 @@ func checkSnapshot(id string) error {
 
 func showSnapshot(p *printer, m snapshots.Manifest) {
 	state := painted(green, "complete")
-	if !m.Complete {
+	switch {
+	case m.Newer():
+		state = painted(red, "made by a newer version: this worker can neither use nor delete it")
+	case !m.Complete:
 		state = painted(red, "incomplete: it was not finished, or is just being taken; it is never used")
 	}
 	p.fields(plain("id"), painted(bold, m.ID), plain("session"), plain(m.Session), plain("state"), state,

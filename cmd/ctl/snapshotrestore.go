@@ -104,6 +104,9 @@ func (a *app) newestSnapshot(ctx context.Context, t *temporal, session string) (
 		if err != nil {
 			return newest, apiFailure(doing, err)
 		}
+		if m.Newer() {
+			return newest, newerSnapshot(doing, m)
+		}
 		if m.GoesOn() {
 			newest = m
 		}
@@ -114,6 +117,11 @@ func (a *app) newestSnapshot(ctx context.Context, t *temporal, session string) (
 	return newest, nil
 }
 
+// newerSnapshot refuses what only a newer version knows how to use.
+func newerSnapshot(doing string, m snapshots.Manifest) error {
+	return refused("%s: %s was made by a newer version than the worker's", doing, m.ID).hinted("bring the workers to that version; `ctl status` shows which each of them has")
+}
+
 func errOr(err error, or error) error {
 	if err != nil {
 		return err
@@ -122,6 +130,9 @@ func errOr(err error, or error) error {
 }
 
 func (a *app) restoreSnapshot(ctx context.Context, t *temporal, m snapshots.Manifest, id string, opt workflows.SessionOptions, given func(flag string) bool) error {
+	if m.Newer() {
+		return newerSnapshot("restore snapshot "+m.ID, m)
+	}
 	if !m.Complete {
 		return refused("restore snapshot %s: it is incomplete, and never used", m.ID).hinted("`ctl snapshot list %s` shows the others", m.Session)
 	}

@@ -23,6 +23,9 @@ import (
 // ErrIncomplete is the kind of error for a snapshot that is not whole.
 const ErrIncomplete = "incomplete"
 
+// ErrNewer is the kind of error for one that a newer version has written.
+const ErrNewer = "newer"
+
 // Trailers of an export. An export is good only with its digest behind it:
 // what was found wrong on the way is in the other one.
 const (
@@ -35,6 +38,8 @@ func snapshotProblem(err error) error {
 	switch {
 	case errors.Is(err, snapshots.ErrNotFound):
 		return problem(http.StatusNotFound, ErrNotFound, "%v", err).hinted("`ctl snapshot list` shows them")
+	case errors.Is(err, snapshots.ErrNewer):
+		return problem(http.StatusConflict, ErrNewer, "%v", err).hinted("bring this worker to the version of the others; `ctl status` shows which each of them has")
 	case errors.Is(err, snapshots.ErrIncomplete):
 		return problem(http.StatusConflict, ErrIncomplete, "%v", err).hinted("`ctl snapshot list` shows the session's others; `ctl snapshot check` says what is missing")
 	}
@@ -63,7 +68,8 @@ func (s *Server) snapshots(w http.ResponseWriter, r *http.Request) {
 	s.finish(st, nil, Event{Kind: KindEnd})
 }
 
-// snapshot shows one. One that is incomplete is shown as such.
+// snapshot shows one. One that is incomplete, or a newer version's, is shown as
+// such.
 func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
 	m, err := s.manifest(r.Context(), r.PathValue("id"))
 	if err != nil {
@@ -85,7 +91,7 @@ func forPeople(m snapshots.Manifest) snapshots.Manifest {
 
 func (s *Server) manifest(ctx context.Context, id string) (snapshots.Manifest, error) {
 	m, err := snapshots.Read(ctx, s.opts.Store, id)
-	if !errors.Is(err, snapshots.ErrIncomplete) {
+	if !errors.Is(err, snapshots.ErrIncomplete) && !errors.Is(err, snapshots.ErrNewer) {
 		return m, err
 	}
 	session, serr := snapshots.SessionOf(id)
@@ -165,6 +171,9 @@ func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) mayDelete(ctx context.Context, m snapshots.Manifest) error {
+	if m.Newer() {
+		return snapshots.ErrNewer
+	}
 	if s.opts.Sessions == nil {
 		return nil
 	}

@@ -173,6 +173,36 @@ func TestASnapshotWithoutAManifestIsShownAndNeverExported(t *testing.T) {
 	}
 }
 
+// One that a newer version has written is seen as such; an older worker neither
+// gives it out nor deletes it, whoever asks.
+func TestASnapshotOfANewerVersionIsShownAndLeftAlone(t *testing.T) {
+	b := serve(t, nil)
+	c := b.client("")
+	m := b.take("s1", time.Now(), 2)
+	key := "snapshots/s1/" + m.ID + "/manifest.json"
+	if err := b.store.Put(t.Context(), key, []byte(`{"id":"`+m.ID+`","format":1000,"complete":true}`)); err != nil {
+		t.Fatal(err)
+	}
+	if list := listed(t, c, "s1"); len(list) != 1 || list[0].ID != m.ID || !list[0].Newer() {
+		t.Errorf("listed %+v", list)
+	}
+	if got, err := c.Snapshot(t.Context(), m.ID); err != nil || !got.Newer() || got.ID != m.ID {
+		t.Errorf("shown %+v, %v", got, err)
+	}
+	if _, err := c.ExportSnapshot(t.Context(), m.ID, io.Discard); kindOf(err) != ErrNewer {
+		t.Errorf("exported: %v", err)
+	}
+	for _, closed := range []bool{false, true} {
+		b.sessions.closed.Store(closed)
+		if _, err := c.DeleteSnapshot(t.Context(), m.ID); kindOf(err) != ErrNewer {
+			t.Errorf("deleted: %v", err)
+		}
+	}
+	if there, err := b.store.Exists(t.Context(), key); err != nil || !there {
+		t.Errorf("it is not there any more (%v)", err)
+	}
+}
+
 // What is found damaged on the way is an error at the end, whatever came before.
 func TestADamagedSnapshotIsNeverExportedAsWhole(t *testing.T) {
 	b := serve(t, nil)
