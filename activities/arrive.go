@@ -181,7 +181,10 @@ func (s *Sessions) clearOut(ctx context.Context, h hostexec.Host, l Layout, was 
 		if err != nil {
 			return "", err
 		}
-		left, err = s.keepLeft(ctx, h, l, in.Claim, was.Generation, in.Snapshot, all.and(hide))
+		err = s.takes.inTurn(ctx, in.Claim.Host, func() (err error) {
+			left, err = s.keepLeft(ctx, h, l, in.Claim, was.Generation, in.Snapshot, all.and(hide))
+			return err
+		})
 		if err != nil {
 			return "", err
 		}

@@ -77,13 +77,10 @@ const discardAfter = 2 * time.Minute
 
 // save keeps a rotated login, the rollouts and our work folder. Discard gives
 // up what cannot be saved, not what can.
-func (s *Sessions) save(ctx context.Context, h hostexec.Host, in CloseSessionInput, hide secrets, out *CloseSessionResult) (err error) {
-	if in.Discard {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, discardAfter)
-		defer cancel()
-	}
-	saved := s.saveLogin(ctx, h, in.Claim.Session, in.Layout, in.Seed, hide)
+func (s *Sessions) save(ctx context.Context, h hostexec.Host, in CloseSessionInput, hide secrets, out *CloseSessionResult) error {
+	saving, cancel := whileSaving(ctx, in.Discard)
+	defer cancel()
+	saved := s.saveLogin(saving, h, in.Claim.Session, in.Layout, in.Seed, hide)
 	if out.Unsaved = saved != nil; saved != nil && !in.Discard {
 		return saved
 	}
@@ -91,8 +88,22 @@ func (s *Sessions) save(ctx context.Context, h hostexec.Host, in CloseSessionInp
 		// What commands printed of it would be kept in clear.
 		return errors.Join(saved, fmt.Errorf("seed %s cannot be read, so nobody knows what must not be kept of it", in.Seed.Name))
 	}
-	out.Archive, err = s.archive(ctx, h, in, hide)
+	err := s.takes.inTurn(ctx, in.Claim.Host, func() (err error) {
+		saving, cancel := whileSaving(ctx, in.Discard)
+		defer cancel()
+		out.Archive, err = s.archive(saving, h, in, hide)
+		return err
+	})
 	return errors.Join(saved, err)
+}
+
+// whileSaving bounds how long something is saved that may be given up. To wait
+// for one's turn is no part of it.
+func whileSaving(ctx context.Context, discard bool) (context.Context, context.CancelFunc) {
+	if discard {
+		return context.WithTimeout(ctx, discardAfter)
+	}
+	return context.WithCancel(ctx)
 }
 
 // saveLogin says why the host may have what is left of a rotating login, and
@@ -124,7 +135,7 @@ func (s *Sessions) clear(ctx context.Context, h hostexec.Host, in CloseSessionIn
 		return stays(h, l, err)
 	}
 	if err = s.save(ctx, h, in, hide, out); err != nil {
-		if !in.Discard || ctx.Err() != nil {
+		if !in.Discard || ctx.Err() != nil || isBusy(err) {
 			out.Unsaved = false
 			return stays(h, l, err)
 		}

@@ -96,9 +96,11 @@
 //     alone, and is not kept away;
 //   - snapshots are masked with what every generation of the seed held, and with
 //     what codex has just made of the login;
-//   - a worker moves four snapshots at once, and two of one host; some wait for
-//     their turn, all others are told ErrTypeBusy and come again: who asked for
-//     it goes on doing so when the attempts of his policy are used up;
+//   - a worker takes four snapshots at once, and two of one host, whatever they
+//     are taken for (an end, and what was left somewhere, too), and restores as
+//     many; some wait for their turn, all others are told ErrTypeBusy and come
+//     again: who asked for it goes on doing so when the attempts of his policy are
+//     used up, and nothing is given up for want of room, with Discard neither;
 //   - RunPump returns HostLost once the host did not answer for LostAfter: since
 //     when is in its heartbeat (OutOfReach), whichever worker tried.
 //

@@ -44,6 +44,7 @@ const (
 type typedError struct {
 	kind, hint string
 	retry      bool
+	delay      time.Duration // until the next attempt; 0 leaves it to who says it failed
 	err        error
 }
 
@@ -89,10 +90,14 @@ func (f failing) failure(ctx context.Context, what string, err error) error {
 		return context.Canceled
 	}
 	kind, hint, retry := f.classify(err)
+	delay := f.delay
+	if typed := (*typedError)(nil); errors.As(err, &typed) && typed.delay > 0 {
+		delay = typed.delay
+	}
 	msg := f.hide.String(what + ": " + err.Error())
 	return temporal.NewApplicationErrorWithOptions(msg, kind, temporal.ApplicationErrorOptions{
 		NonRetryable:   !retry,
-		NextRetryDelay: f.delay,
+		NextRetryDelay: delay,
 		Details:        []any{Problem{Kind: kind, Message: msg, Hint: hint}},
 	})
 }

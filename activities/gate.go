@@ -2,12 +2,11 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
-
-	"go.temporal.io/sdk/temporal"
 )
 
 // ErrTypeBusy: this worker moves as many snapshots as it can, and others wait
@@ -78,8 +77,23 @@ func (g *gate) enter(ctx context.Context, host HostSpec) (done func(), err error
 
 // busy gives the slot back for a while: whoever waits without one costs nothing.
 func busy(host string) error {
-	msg := fmt.Sprintf("this worker moves as many snapshots as it can; that of host %s waits", host)
-	return temporal.NewApplicationErrorWithOptions(msg, ErrTypeBusy, temporal.ApplicationErrorOptions{
-		NextRetryDelay: busyPause(), Details: []any{Problem{Kind: ErrTypeBusy, Message: msg}},
-	})
+	return &typedError{kind: ErrTypeBusy, retry: true, delay: busyPause(),
+		err: fmt.Errorf("this worker moves as many snapshots as it can; that of host %s waits", host)}
+}
+
+// isBusy says that nothing was tried for want of room: that is no reason to give
+// anything up.
+func isBusy(err error) bool {
+	var typed *typedError
+	return errors.As(err, &typed) && typed.kind == ErrTypeBusy
+}
+
+// inTurn does something when the gate lets it pass.
+func (g *gate) inTurn(ctx context.Context, host HostSpec, do func() error) error {
+	done, err := g.enter(ctx, host)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return do()
 }

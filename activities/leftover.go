@@ -197,7 +197,7 @@ func (s *Sessions) takeAway(ctx context.Context, h hostexec.Host, l Layout, in W
 	out.Archive = kept
 	switch {
 	case err == nil:
-	case in.Discard && ctx.Err() == nil:
+	case in.Discard && ctx.Err() == nil && !isBusy(err):
 		// Discard gives up what cannot be saved, not what can.
 		s.Logger.Warn("work of a discarded session could not be kept", "session", in.Claim.Session, "error", err)
 	case !cannotBeKept(err):
@@ -227,15 +227,20 @@ func cannotBeKept(err error) bool {
 
 // keepFolder sees to it that what lies in a folder is in a snapshot. Empty and
 // nil means that there was nothing worth keeping.
-func (s *Sessions) keepFolder(ctx context.Context, h hostexec.Host, l Layout, in WipeLeftoverInput, was folderMark, planted *SeedRef, seed *SeedNow) (string, error) {
+func (s *Sessions) keepFolder(ctx context.Context, h hostexec.Host, l Layout, in WipeLeftoverInput, was folderMark, planted *SeedRef, seed *SeedNow) (kept string, err error) {
 	if s.isKept(ctx, h, l, was) {
 		return was.Snapshot, nil
 	}
-	if in.Discard {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, discardAfter)
+	err = s.takes.inTurn(ctx, in.Claim.Host, func() (err error) {
+		saving, cancel := whileSaving(ctx, in.Discard)
 		defer cancel()
-	}
+		kept, err = s.keepUnkept(saving, h, l, in, was, planted, seed)
+		return err
+	})
+	return kept, err
+}
+
+func (s *Sessions) keepUnkept(ctx context.Context, h hostexec.Host, l Layout, in WipeLeftoverInput, was folderMark, planted *SeedRef, seed *SeedNow) (string, error) {
 	before := in.Claim
 	if before.Generation = max(in.Generation, was.Generation); before.Generation == 0 {
 		before.Generation = in.Claim.Generation

@@ -465,34 +465,6 @@ func TestWhoComesBackWithAnotherSeedBringsNoSecretOfTheFirstIntoTheStore(t *test
 	}
 }
 
-// Only so many move at once, and of the others only a few keep a slot for that.
-func TestFewWaitForTheirTurnInASlot(t *testing.T) {
-	g := newGate(2, 1, 1)
-	one, err := g.enter(t.Context(), HostSpec{Name: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	waiting := make(chan func())
-	go func() {
-		done, err := g.enter(context.Background(), HostSpec{Name: "a"})
-		if err != nil {
-			t.Error(err)
-		}
-		waiting <- done
-	}()
-	await(t, "somebody to wait", func() bool { g.mu.Lock(); defer g.mu.Unlock(); return g.wait == 1 })
-	if _, err := g.enter(t.Context(), HostSpec{Name: "b"}); kindOfError(err) != ErrTypeBusy || appError(t, err).NonRetryable() || appError(t, err).NextRetryDelay() <= 0 {
-		t.Errorf("entered: %v", err)
-	}
-	one()
-	(<-waiting)()
-	done, err := g.enter(t.Context(), HostSpec{Name: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	done()
-}
-
 func TestMarksAreReadAsTheyAreWritten(t *testing.T) {
 	for _, m := range []folderMark{
 		{Generation: 1},

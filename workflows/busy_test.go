@@ -48,13 +48,13 @@ func TestASessionStandsInLineForWorkersThatAreBusy(t *testing.T) {
 		w.send(SignalMessage, hello("m2"))
 	})
 	w.at(65*time.Minute, func() {
-		if v := w.view(); v.State != Resuming || v.Error != nil {
+		if v := w.view(); v.State != Resuming || v.Error != nil || !strings.HasPrefix(v.Waits, "room") {
 			t.Errorf("session is %+v", v)
 		}
 		w.fake.fail("prepare", nil)
 	})
 	w.at(70*time.Minute, func() {
-		if v := w.view(); v.State != Idle || v.Turn.N != 2 {
+		if v := w.view(); v.State != Idle || v.Turn.N != 2 || v.Waits != "a message" {
 			t.Errorf("session is %+v", v)
 		}
 	})
@@ -97,4 +97,121 @@ func TestStandingInLineEnds(t *testing.T) {
 	})
 	w.ends(81 * time.Minute)
 	w.start(SessionOptions{})
+}
+
+// Of many that come back at once each does, however long their line: nobody
+// lies down with a message that nobody delivers.
+func TestWhoComesBackStandsInLineForAsLongAsItTakes(t *testing.T) {
+	w := newWorld(t)
+	w.fake.rest = endsTurn("completed", "")
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
+	w.at(3*time.Second, func() {
+		w.fake.fail("prepare", busyWorkers())
+		w.send(SignalMessage, hello("m2"))
+	})
+	w.at(9*time.Hour, func() {
+		if v := w.view(); v.State != Resuming || v.Error != nil || v.Turn.N != 1 {
+			t.Errorf("session is %+v", v)
+		}
+		w.fake.fail("prepare", nil)
+	})
+	w.at(9*time.Hour+10*time.Minute, func() {
+		if v := w.view(); v.State != Idle || v.Turn.N != 2 || v.Turn.Status != "completed" || v.Error != nil {
+			t.Errorf("session is %+v", v)
+		}
+	})
+	w.ends(10 * time.Hour)
+	w.start(SessionOptions{})
+}
+
+// It may take more than one run: the next one stands in line where this did.
+func TestALongLineOutlivesARun(t *testing.T) {
+	w := newWorld(t)
+	w.fake.rest = endsTurn("completed", "")
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
+	w.at(3*time.Second, func() {
+		w.fake.fail("prepare", busyWorkers())
+		w.send(SignalMessage, hello("m2"))
+	})
+	w.once("a line", func() bool { return strings.HasPrefix(w.view().Waits, "room") }, w.fill)
+	w.start(SessionOptions{})
+	next := newWorld(t)
+	next.fake.rest = endsTurn("completed", "")
+	next.at(time.Minute, func() {
+		if v := next.view(); v.State != Idle || v.Turn.N != 2 || v.Error != nil {
+			t.Errorf("session is %+v", v)
+		}
+	})
+	next.ends(2 * time.Minute)
+	next.ExecuteWorkflow(TypeSession, carried(t, w.continued()))
+	next.verify()
+	if in := next.fake.prepared; len(in) != 1 || in[0].Claim.Pump <= w.lastPrepared().Claim.Pump || len(next.asked) != 0 {
+		t.Errorf("prepared %+v after %+v, and asked for %+v", in, w.lastPrepared().Claim, next.asked)
+	}
+}
+
+// Who has said discard gives up what cannot be kept, and that there is no room
+// just now is no such thing.
+func TestDiscardingStandsInLineAsWell(t *testing.T) {
+	w := newWorld(t)
+	w.fake.rest = endsTurn("completed", "")
+	full := true
+	w.fake.ends = func(in activities.CloseSessionInput) (activities.CloseSessionResult, error) {
+		if w.fake.mu.Lock(); full {
+			defer w.fake.mu.Unlock()
+			return activities.CloseSessionResult{}, busyWorkers()
+		}
+		w.fake.mu.Unlock()
+		return activities.CloseSessionResult{Wiped: true, Removed: true, Archive: "s1.kept"}, nil
+	}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Minute, func() { w.takes(w.send(SignalClose, Close{Discard: true})) })
+	w.at(2*time.Hour, func() {
+		if v := w.view(); v.State != Closing || !strings.HasPrefix(v.Waits, "room") || v.Error != nil {
+			t.Errorf("session is %+v", v)
+		}
+		w.fake.mu.Lock()
+		full = false
+		w.fake.mu.Unlock()
+	})
+	w.start(SessionOptions{})
+	if v := w.view(); v.State != Closed || v.Close == nil || v.Close.Archive != "s1.kept" || v.Error != nil {
+		t.Errorf("session is %+v, closed %+v", v, v.Close)
+	}
+	pumps := map[int64]bool{}
+	for _, in := range w.fake.closed {
+		pumps[in.Claim.Pump] = true
+	}
+	if len(w.fake.closed) < 100 || len(pumps) < 20 {
+		t.Errorf("tried %d times with %d claims", len(w.fake.closed), len(pumps))
+	}
+}
+
+// A pool stands in line for what is left on a host, and tells nobody that
+// something was wrong.
+func TestAPoolStandsInLineToCleanUp(t *testing.T) {
+	p := newPoolWorld(t)
+	f := p.sweeper()
+	f.set(false, busyWorkers())
+	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"}) })
+	p.at(2*time.Second, func() {
+		p.SignalWorkflow(signalRelease, release{Holder: "a", Left: &leftBehind{Why: "no route to host", Generation: 7}})
+	})
+	p.at(50*time.Minute, func() {
+		if v := p.shown("web-1"); v.Unclean != 1 || v.Leftovers[0].Error != "" || v.Leftovers[0].Tries < 10 {
+			t.Errorf("host is %+v", v)
+		}
+		f.set(false, nil)
+	})
+	p.at(51*time.Minute, func() {
+		if v := p.shown("web-1"); v.Unclean != 0 {
+			t.Errorf("host is %+v", v)
+		}
+	})
+	p.finish(52 * time.Minute)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
 }

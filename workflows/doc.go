@@ -96,6 +96,8 @@
 //	                          left of codex is ended first, and the credential brought again
 //	a close while it parks    the same, and it closes
 //	parking fails             it stays where it is, says why, and tries again after park_after
+//	there is no room for it   however many come back or park at once: it stands in line for workers
+//	                          that move as many snapshots as they can, and says so
 //	it cannot come up         it is parked again and says why; a message or resume tries again.
 //	                          A host that cannot be reached is left for another one (at most 3)
 //	                          unless the session was to be on that one

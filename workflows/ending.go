@@ -98,8 +98,11 @@ func (s *session) closeOnHost() (again bool) {
 		unprepared := s.layoutThere() == nil
 		discard := s.st.Close.Discard || unprepared && !s.st.Begun
 		out, err, calledBack := s.tryClose(discard)
-		if calledBack {
+		switch {
+		case calledBack:
 			continue
+		case wasBusy(err) && s.full():
+			return true
 		}
 		if err == nil {
 			s.st.Pump.Seq = out.Seq
@@ -146,7 +149,6 @@ func (s *session) holdClean() (again bool) {
 // tryClose runs the activity; it is called back when somebody says discard
 // while a host cannot be reached.
 func (s *session) tryClose(discard bool) (out activities.CloseSessionResult, err error, calledBack bool) {
-	s.st.PumpN++
 	opts := untilDone(s.ctx, "close on "+s.st.Lease.Spec.Name)
 	if discard || s.layoutThere() == nil { // nobody waits: its pool sees to it later
 		opts = setUp(s.ctx, "discard on "+s.st.Lease.Spec.Name)
@@ -155,10 +157,14 @@ func (s *session) tryClose(discard bool) (out activities.CloseSessionResult, err
 	if l := s.layoutThere(); l != nil {
 		layout = *l
 	}
-	out, err = doingUnless(s, opts, func() bool { return s.st.Close.Discard && !discard }, sessions.CloseSession, activities.CloseSessionInput{
-		Claim: s.claim(), Layout: layout, Seed: s.st.Seed, Incarnation: s.st.Incarnation,
-		Discard: discard, ThreadID: s.st.Pump.ThreadID, Seq: s.st.Pump.Seq, Notes: s.unwritten(),
-		Snapshot: s.lastSnapshot(),
+	err = s.inLine(s.full, func() (err error) {
+		s.st.PumpN++ // above what an attempt may have said to the host before
+		out, err = doingUnless(s, opts, func() bool { return s.st.Close.Discard && !discard }, sessions.CloseSession, activities.CloseSessionInput{
+			Claim: s.claim(), Layout: layout, Seed: s.st.Seed, Incarnation: s.st.Incarnation,
+			Discard: discard, ThreadID: s.st.Pump.ThreadID, Seq: s.st.Pump.Seq, Notes: s.unwritten(),
+			Snapshot: s.lastSnapshot(),
+		})
+		return err
 	})
 	// Wherever it stopped, the next one begins again.
 	return out, err, err != nil && s.st.Close.Discard && !discard
@@ -169,11 +175,15 @@ func (s *session) tryClose(discard bool) (out activities.CloseSessionResult, err
 // sees to it later and nobody waits for that.
 func (s *session) closeWarm() {
 	w := s.st.Warm
-	s.st.PumpN++
-	out, err := doing(s, setUp(s.ctx, "close on "+w.Spec.Name), sessions.CloseSession, activities.CloseSessionInput{
-		Claim:  activities.Claim{Session: s.id, Host: w.Spec, Generation: w.Generation, Pump: s.st.PumpN},
-		Layout: w.Layout, Seed: s.st.Seed, Incarnation: s.st.Incarnation, Discard: s.st.Close.Discard,
-		ThreadID: s.st.Pump.ThreadID, Seq: s.st.Pump.Seq, Notes: s.unwritten(), Snapshot: s.lastSnapshot(),
+	var out activities.CloseSessionResult
+	err := s.inLine(forAWhile(s.ctx, never), func() (err error) {
+		s.st.PumpN++
+		out, err = doing(s, setUp(s.ctx, "close on "+w.Spec.Name), sessions.CloseSession, activities.CloseSessionInput{
+			Claim:  activities.Claim{Session: s.id, Host: w.Spec, Generation: w.Generation, Pump: s.st.PumpN},
+			Layout: w.Layout, Seed: s.st.Seed, Incarnation: s.st.Incarnation, Discard: s.st.Close.Discard,
+			ThreadID: s.st.Pump.ThreadID, Seq: s.st.Pump.Seq, Notes: s.unwritten(), Snapshot: s.lastSnapshot(),
+		})
+		return err
 	})
 	if err != nil {
 		f := failureOf("clean up on "+w.Spec.Name, err)

@@ -150,28 +150,23 @@ func (p *pool) nextLeft(host string, seen map[string]bool) *poolLeftover {
 // something else holds up nobody.
 func (p *pool) wipe(ctx workflow.Context, l *poolLeftover) (reached bool) {
 	session, host := l.Session, l.Host
-	h := p.host(host)
-	if h == nil {
+	if p.host(host) == nil {
 		return false
 	}
-	now := workflow.Now(ctx)
-	l.Tries, l.TriedAt = l.Tries+1, now
-	in := activities.WipeLeftoverInput{
-		// Above the session's, where it is not known of which generation that was.
-		Claim:      activities.Claim{Session: session, Host: h.Spec, Generation: now.Unix(), Pump: int64(l.Tries)},
-		Generation: l.Generation, ThreadID: l.ThreadID, Seed: l.Planted, Discard: l.Discard, Snapshot: l.Snapshot,
-	}
-	if l.Layout != nil {
-		in.Layout = *l.Layout
-	}
-	out, err := do(carrying(setUp(ctx, fmt.Sprintf("wipe what %s left on %s", session, host))), sessions.WipeLeftover, in)
+	var out activities.WipeLeftoverResult
+	gone := func() bool { return p.leftover(session, host) == nil || p.host(host) == nil }
+	err := inLine(forAWhile(ctx, gone), func() (err error) {
+		out, err = do(carrying(setUp(ctx, fmt.Sprintf("wipe what %s left on %s", session, host))), sessions.WipeLeftover,
+			p.leftover(session, host).tried(workflow.Now(ctx), p.host(host).Spec))
+		return err
+	})
 	if l = p.leftover(session, host); l == nil {
 		return true // the host was taken out of the inventory meanwhile
 	}
 	if err != nil {
 		f := failureOf("on "+host, err)
 		l.Error, l.Hint = f.Message, f.Hint
-		return f.Kind == activities.ErrTypeLoginUnsaved || f.Kind == activities.ErrTypeSeed
+		return f.Kind == activities.ErrTypeLoginUnsaved || f.Kind == activities.ErrTypeSeed || wasBusy(err)
 	}
 	l.Error, l.Hint, l.WipedAt, l.Removed = "", "", out.At, out.Removed
 	l.Kept, l.Archive, l.GivenUp, l.Ended = out.Kept, out.Archive, out.GivenUp, len(out.Survivors)
@@ -179,6 +174,20 @@ func (p *pool) wipe(ctx workflow.Context, l *poolLeftover) (reached bool) {
 	p.forgetProofs()
 	p.work = true // somebody may wait for just this
 	return true
+}
+
+// tried is what is asked for with another try.
+func (l *poolLeftover) tried(now time.Time, on activities.HostSpec) activities.WipeLeftoverInput {
+	l.Tries, l.TriedAt = l.Tries+1, now
+	in := activities.WipeLeftoverInput{
+		// Above the session's, where it is not known of which generation that was.
+		Claim:      activities.Claim{Session: l.Session, Host: on, Generation: now.Unix(), Pump: int64(l.Tries)},
+		Generation: l.Generation, ThreadID: l.ThreadID, Seed: l.Planted, Discard: l.Discard, Snapshot: l.Snapshot,
+	}
+	if l.Layout != nil {
+		in.Layout = *l.Layout
+	}
+	return in
 }
 
 // forgetProofs keeps the newest ones, and of those whose work stays on a host all

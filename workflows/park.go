@@ -84,7 +84,7 @@ func (s *session) park() *Failure {
 		s.st.Handing, s.st.Notes = s.st.Notes, nil
 	}
 	var out activities.ParkSessionResult
-	err = s.inLine(wanted, func() (err error) {
+	err = s.inLine(forAWhile(s.ctx, wanted), func() (err error) {
 		s.st.PumpN++ // above what an attempt may have said to the host before
 		out, err = doingUnless(s, carrying(setUp(s.ctx, "park on "+name)), wanted, sessions.ParkSession, activities.ParkSessionInput{
 			TakeSnapshotInput: activities.TakeSnapshotInput{Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, SnapshotSpec: *spec},

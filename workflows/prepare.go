@@ -32,7 +32,7 @@ func (s *session) prepare() (f *Failure, again bool) {
 	}
 	s.publish()
 	if f := s.prepareHost(); f != nil || s.st.Layout == nil || s.st.Close != nil {
-		return f, false
+		return f, f == nil && s.st.Close == nil
 	}
 	return s.restart(), false
 }
@@ -84,13 +84,14 @@ func (s *session) cameTo(host string) {
 }
 
 // prepareHost makes the host ready for codex. Without a failure and without a
-// layout it was called back.
+// layout it was called back, or goes on in the next run. However long the line
+// of those is who come back at once: all of them come back in the end.
 func (s *session) prepareHost() *Failure {
 	s.st.Touched = true
 	name := s.st.Lease.Spec.Name
 	discarded := func() bool { return s.st.Close != nil && s.st.Close.Discard }
 	var out activities.PrepareSessionResult
-	err := s.inLine(func() bool { return s.st.Close != nil }, func() (err error) {
+	err := s.inLine(func() bool { return s.st.Close != nil || s.full() }, func() (err error) {
 		s.st.PumpN++ // above what an attempt may have said to the host before
 		out, err = doingUnless(s, carrying(setUp(s.ctx, "prepare "+name)), discarded, sessions.PrepareSession, activities.PrepareSessionInput{
 			Claim: s.claim(), Seed: s.st.Seed, Dir: s.opt.Dir, Sandbox: s.opt.Sandbox, Credentials: s.opt.Credentials,
@@ -100,8 +101,8 @@ func (s *session) prepareHost() *Failure {
 		return err
 	})
 	switch {
-	case err != nil && discarded():
-		return nil // called back
+	case err != nil && discarded(), wasBusy(err):
+		return nil // called back, or there was no room yet
 	case err != nil:
 		return failureOf("prepare "+name, err)
 	}

@@ -46,6 +46,7 @@ type session struct {
 	hushed int                 // how many want that none is taken
 
 	parking bool
+	crowded bool // there was no room so far for what it is at
 	insists bool // what it is at must come to its end within this run
 	leaving bool // its host is lost: what codex had there cannot be looked up
 }

@@ -80,7 +80,7 @@ func (s *session) takeSnapshot(ctx workflow.Context) {
 		// It is one who looks: a pump that works meanwhile is not overtaken.
 		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, SnapshotSpec: s.snapshotSpec(*sn.Taking),
 	}
-	err := s.inLine(func() bool { return s.hushed > 0 }, func() error {
+	err := inLine(forAWhile(ctx, func() bool { return s.hushed > 0 }), func() error {
 		return workflow.ExecuteActivity(actx, sessions.TakeSnapshot, in).Get(ctx, &out)
 	})
 	was := sn.Taking

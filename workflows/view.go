@@ -80,6 +80,9 @@ func (s *session) lostHost() string {
 
 // waitsFor says in a word or two what the session waits for.
 func (s *session) waitsFor() string {
+	if s.crowded {
+		return "room: the workers move as many snapshots as they can"
+	}
 	switch s.st.Status {
 	case Queued:
 		if s.st.Waits != "" {
