@@ -52,14 +52,27 @@
 // Rows of their own strike a session with a work folder and two hosts at each
 // step of how its work is kept and brought back: capture, upload, manifest,
 // park, resume, restore (-only snapshots, -only "snapshots: FAULT", -moment
-// STEP); as often as those of seeds. Each session then moves to the other host
-// and back again. Of each it is judged: wherever the session goes on, and in
-// its newest snapshot when its folder is gone, the work folder is as it was,
-// byte for byte (work lost); each snapshot that says it is complete can be
-// exported, holds a state that the work folder once had, and passes the check
-// of every byte (half, said to be whole); no two codexes of the session ever
-// ran at once (two codexes); the model sees the first message in each later
-// turn, and each message once (history); no host keeps anything (wrong).
+// STEP); as often as those of seeds. A step may be over before the fault is
+// there: the session is then brought to it again, until it was struck within,
+// and a row whose fault never did so has not run. Each session then moves to
+// the other host and back again. Of each it is judged, all along where that
+// can be seen:
+//
+//   - work lost: wherever the session goes on, and in its newest snapshot when
+//     its folder is gone, the work folder is as it was, byte for byte; a
+//     version that goes from the last host it stood on is in a snapshot that
+//     was whole by then; nothing goes while the store takes nothing;
+//   - half, said to be whole: each snapshot that says it is complete can be
+//     exported, holds a state that the work folder once had and each message
+//     of the turns that it says it has, and passes the check of every byte;
+//     nothing half stands where a restore failed;
+//   - good one hidden: the newest good snapshot that the session names is
+//     whole, never none again, and never of an earlier turn than before;
+//   - two codexes of the session never run at once;
+//   - history: the model sees the first message in each later turn, and each
+//     message once;
+//   - wrong: anything else, such as what a host keeps of the session, or a
+//     credential in a snapshot.
 //
 // The time to flow again is from the strike until the turn that was struck has
 // ended for everyone to see, the fault's own duration included.

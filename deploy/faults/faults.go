@@ -443,7 +443,7 @@ func truncateJournal(ctx context.Context, w *struckWave) error {
 
 // fillDisk leaves not a byte of the sessions' disk, and frees it after a while.
 func fillDisk(ctx context.Context, w *struckWave) error {
-	free, err := fill(filepath.Join(w.host.root, "sessions"))
+	free, err := fill(filepath.Join(w.host.root, "sessions"), 0)
 	if err != nil {
 		return err
 	}
@@ -452,17 +452,23 @@ func fillDisk(ctx context.Context, w *struckWave) error {
 	return free()
 }
 
-// fill takes all that is left of a disk.
-func fill(dir string) (free func() error, err error) {
+// fill takes all that is left of a disk, but for some bytes.
+func fill(dir string, left int) (free func() error, err error) {
 	path := filepath.Join(dir, ".fill")
 	f, err := os.Create(path)
 	if err != nil {
 		return nil, err
 	}
-	for size := 1 << 20; size > 0; {
-		if _, err := f.Write(make([]byte, size)); err != nil {
-			size /= 2 // ENOSPC, to the last byte
+	size := int64(0)
+	for piece := 1 << 20; piece > 0; {
+		n, err := f.Write(make([]byte, piece))
+		size += int64(n)
+		if err != nil {
+			piece /= 2 // ENOSPC, to the last byte
 		}
+	}
+	if err := f.Truncate(max(0, size-int64(left))); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	return func() error { return errors.Join(f.Close(), os.Remove(path)) }, nil
 }

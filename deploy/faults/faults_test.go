@@ -30,7 +30,7 @@ func TestSeedsSurviveFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := trySeeds(t.Context(), options{repo: repo, seed: 20261121, short: true, nth: -1, out: t.Output()}); err != nil {
+	if err := tryRows(t.Context(), options{repo: repo, seed: 20261121, short: true, nth: -1, out: t.Output()}, seedKind); err != nil {
 		t.Error(err)
 	}
 }
@@ -42,36 +42,21 @@ func TestSnapshotsSurviveFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := trySnapshots(t.Context(), options{repo: repo, seed: 20261121, short: true, nth: -1, out: t.Output()}); err != nil {
+	if err := tryRows(t.Context(), options{repo: repo, seed: 20261121, short: true, nth: -1, out: t.Output()}, snapKind); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestTheMatrixOfSnapshotsCountsWhatWentWrong(t *testing.T) {
-	good := snapResult{fault: "worker killed", step: "upload", took: true}
-	bad := snapResult{fault: "worker killed", step: "upload", took: true, lost: []string{"x"}, half: []string{"x", "y"}, two: []string{"x"}, history: []string{"x"}, wrong: []string{"x"}}
-	never := snapResult{fault: "worker killed", step: "upload"}
-	if !good.clean() || bad.clean() || never.clean() {
-		t.Error("what is clean is not")
-	}
-	rows := snapTable([]snapResult{good, bad, never})
-	if got := strings.Join(rows[1], "|"); got != "worker killed|upload|2 of 3|1|2|1|1|1" {
-		t.Errorf("the row is %s", got)
-	}
-	if len(rows) != 3 {
-		t.Errorf("%d rows", len(rows))
 	}
 }
 
 // What must be the same after a restore is what the judge of snapshots sees.
 func TestTheJudgeOfWorkFoldersSeesEachChange(t *testing.T) {
 	root := t.TempDir()
-	s := &snapRun{states: map[string]int{}, res: &snapResult{}, run: &run{host: &host{root: root}, id: "x", stage: &stage{}}}
+	s := newSnapRun(&rowRun{})
+	s.run = &run{host: &host{root: root}, id: "x", stage: &stage{}}
 	if err := s.works(); err != nil {
 		t.Fatal(err)
 	}
-	if s.sameWork("once"); len(s.res.lost) > 0 {
-		t.Fatalf("what did not change is judged %q", s.res.lost)
+	if s.sameWork("once"); len(s.res.found) > 0 {
+		t.Fatalf("what did not change is judged %q", s.res.found)
 	}
 	first := s.now
 	if err := s.works(); err != nil {
@@ -92,29 +77,41 @@ func TestTheJudgeOfWorkFoldersSeesEachChange(t *testing.T) {
 		if err := change(); err != nil {
 			t.Fatal(err)
 		}
-		s.res.lost = nil
+		s.res.found = nil
 		s.now = whole
-		if s.sameWork("a change"); len(s.res.lost) != 1 || s.now == whole {
-			t.Errorf("after %s it is judged %q", what, s.res.lost)
+		if s.sameWork("a change"); len(s.res.found[workLost]) != 1 || s.now == whole {
+			t.Errorf("after %s it is judged %q", what, s.res.found)
 		}
 		whole = s.now
 	}
 }
 
-// A matrix that shows zeros whatever happened proves nothing.
-func TestTheMatrixOfSeedsCountsWhatWentWrong(t *testing.T) {
-	good := seedResult{fault: "worker killed", step: "save", took: true}
-	bad := seedResult{fault: "worker killed", step: "save", took: true, twoHolders: []string{"x"}, lostRotations: []string{"x", "y"}, deadMarks: []string{"x"}, credentialsLeft: []string{"x"}, wrong: []string{"x"}}
-	never := seedResult{fault: "worker killed", step: "save"}
-	if !good.clean() || bad.clean() || never.clean() {
-		t.Error("what is clean is not")
-	}
-	rows := seedTable([]seedResult{good, bad, never})
-	if got := strings.Join(rows[1], "|"); got != "worker killed|save|2 of 3|1|2|1|1|1" {
-		t.Errorf("the row is %s", got)
-	}
-	if len(rows) != 3 {
-		t.Errorf("%d rows", len(rows))
+// A table that shows zeros whatever happened proves nothing.
+func TestTheTableOfEachKindCountsWhatWentWrong(t *testing.T) {
+	for _, k := range []*kind{seedKind, snapKind} {
+		first := k.rows[0]
+		good := rowResult{fault: first.fault, step: first.step, took: true}
+		never := rowResult{fault: first.fault, step: first.step}
+		bad := good
+		for i, count := range k.counts {
+			for range i + 1 {
+				bad.find(count, "x")
+			}
+		}
+		if !good.clean() || bad.clean() || never.clean() {
+			t.Errorf("%s: what is clean is not", k.name)
+		}
+		want := []string{first.fault, first.step, "2 of 3"}
+		for i := range k.counts {
+			want = append(want, fmt.Sprint(i+1))
+		}
+		rows := k.table([]rowResult{good, bad, never})
+		if got := strings.Join(rows[1], "|"); got != strings.Join(want, "|") || len(rows) != 3 || len(rows[0]) != len(want) {
+			t.Errorf("%s: %d rows, the first is %s", k.name, len(rows), got)
+		}
+		if k.counts[len(k.counts)-1] != wrong {
+			t.Errorf("%s: what has no column of its own is shown nowhere", k.name)
+		}
 	}
 }
 

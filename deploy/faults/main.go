@@ -9,7 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
-	"strings"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -52,17 +52,15 @@ func tryWhatIsAsked(ctx context.Context, o options) error {
 	if o.seed == 0 {
 		o.seed = rand.Uint64N(1 << 32)
 	}
-	ofSeeds := strings.HasPrefix(strings.ToLower(o.only), "seeds")
-	ofSnapshots := strings.HasPrefix(strings.ToLower(o.only), "snapshots")
+	kinds := []*kind{seedKind, snapKind}
 	var err error
-	if !ofSeeds && !ofSnapshots {
+	if !slices.ContainsFunc(kinds, func(k *kind) bool { return k.names(o.only) }) {
 		err = tryAll(ctx, o)
 	}
-	if ofSeeds || o.only == "" {
-		err = errors.Join(err, trySeeds(ctx, o))
-	}
-	if ofSnapshots || o.only == "" {
-		err = errors.Join(err, trySnapshots(ctx, o))
+	for _, k := range kinds {
+		if o.only == "" || k.names(o.only) {
+			err = errors.Join(err, tryRows(ctx, o, k))
+		}
 	}
 	return err
 }

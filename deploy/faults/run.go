@@ -211,6 +211,16 @@ func (r *run) flowed() {
 	}
 }
 
+// told is what happened, a line for each.
+func (r *run) told() (out []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, line := range r.trace {
+		out = append(out, r.id+" "+line)
+	}
+	return out
+}
+
 // pause waits a random time below max.
 func (r *run) pause(ctx context.Context, max time.Duration) {
 	sleep(ctx, time.Duration(r.rng.Int64N(int64(max))))

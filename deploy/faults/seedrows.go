@@ -12,39 +12,31 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// A seedRow is a fault that strikes a session with a login that rotates, at one
-// step of what happens to its seed.
-type seedRow struct {
-	fault, step string
-	short       bool // also in the short form
-	go_         func(context.Context, *loginRun) error
-}
-
 // The steps: the session asks for the seed, it is planted, codex rotates it,
 // the rotation is saved, the seed is given back.
 var seedSteps = []string{"acquire", "plant", "rotate", "save", "release"}
 
-var seedRows = func() []seedRow {
-	var out []seedRow
+var seedRows = func() []row {
+	var out []row
 	short := map[string]bool{"worker killed, save": true, "codex killed, rotate": true, "TCP reset, plant": true, "host rebooted, save": true}
 	for _, f := range []*fault{faultOf("worker killed"), faultOf("codex killed"), faultOf("host rebooted"), faultOf("TCP reset")} {
 		for _, step := range seedSteps {
-			out = append(out, seedRow{f.name, step, short[f.name+", "+step], struckAt(f, step)})
+			out = append(out, row{f.name, step, short[f.name+", "+step], ofSeed(struckAt(f, step))})
 		}
 	}
 	return append(out,
-		seedRow{"two sessions race", "acquire", true, race},
-		seedRow{"an old holder wakes up", "save", true, oldHolder},
-		seedRow{"the store is away for 10 s", "save", true, storeAway},
-		seedRow{"the store is slow to write", "save", false, storeSlow("save")},
-		seedRow{"the store is slow to write", "release", true, storeSlow("release")},
-		seedRow{"the store is read-only for 10 s", "rotate", false, storeReadOnly("rotate")},
-		seedRow{"the store is read-only for 10 s", "save", false, storeReadOnly("save")},
-		seedRow{"the store is read-only for 10 s", "release", true, storeReadOnly("release")},
-		seedRow{"the store returns a torn object", "acquire", false, storeTorn},
-		seedRow{"token endpoint: 429", "rotate", true, issuerFails("rate_limited")},
-		seedRow{"token endpoint: 500", "rotate", false, issuerFails("server_error")},
-		seedRow{"token endpoint: no answer", "rotate", false, issuerFails("drop")},
+		row{"two sessions race", "acquire", true, ofSeed(race)},
+		row{"an old holder wakes up", "save", true, ofSeed(oldHolder)},
+		row{"the store is away for 10 s", "save", true, ofSeed(storeAway)},
+		row{"the store is slow to write", "save", false, ofSeed(storeSlow("save"))},
+		row{"the store is slow to write", "release", true, ofSeed(storeSlow("release"))},
+		row{"the store is read-only for 10 s", "rotate", false, ofSeed(storeReadOnly("rotate"))},
+		row{"the store is read-only for 10 s", "save", false, ofSeed(storeReadOnly("save"))},
+		row{"the store is read-only for 10 s", "release", true, ofSeed(storeReadOnly("release"))},
+		row{"the store returns a torn object", "acquire", false, ofSeed(storeTorn)},
+		row{"token endpoint: 429", "rotate", true, ofSeed(issuerFails("rate_limited"))},
+		row{"token endpoint: 500", "rotate", false, ofSeed(issuerFails("server_error"))},
+		row{"token endpoint: no answer", "rotate", false, ofSeed(issuerFails("drop"))},
 	)
 }()
 
@@ -226,7 +218,7 @@ func oldHolder(ctx context.Context, l *loginRun) error {
 		err = l.update(ctx, activities.UpdateSaveSeed, activities.SaveSeed{Holder: holder, Epoch: held.Epoch, From: before.Generation,
 			Auth: strings.Repeat("0", 64), Ref: ref})
 		if err == nil {
-			l.res.twoHolders = append(l.res.twoHolders, fmt.Sprintf("an old holder (epoch %d, now %d) saved as %s", held.Epoch, before.Epoch, holder))
+			l.res.find(twoHolders, "an old holder (epoch %d, now %d) saved as %s", held.Epoch, before.Epoch, holder)
 		} else if !strings.Contains(err.Error(), "hold") {
 			return fmt.Errorf("the old holder was refused with %w", err)
 		}
@@ -260,7 +252,7 @@ func issuerFails(kind string) func(context.Context, *loginRun) error {
 			return fmt.Errorf("the turn is %s, and nothing was rotated", t.Status)
 		}
 		if v, err := l.view(ctx); err != nil || v.Health == "dead" {
-			l.res.deadMarks = append(l.res.deadMarks, fmt.Sprintf("after %s the seed is %s (%s)", kind, v.Health, v.Reason))
+			l.res.find(deadMarks, "after %s the seed is %s (%s)", kind, v.Health, v.Reason)
 		}
 		l.issuer.Mend()
 		if err := l.rotates(ctx, r); err != nil {

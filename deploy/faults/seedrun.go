@@ -19,158 +19,64 @@ import (
 
 	"fairlead.dev/fairlead/deploy/scriptedauth"
 	"fairlead.dev/fairlead/deploy/scriptedmodel"
-	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
 	"fairlead.dev/fairlead/workflows"
+)
+
+// seedKind are the rows of what befalls a login that rotates.
+var seedKind = &kind{
+	name: "seeds", title: "Seeds (a login that rotates), by the step that is struck",
+	counts: []string{twoHolders, lostRotations, deadMarks, credentialsLeft, wrong},
+	rows:   seedRows,
+}
+
+// What must not be, of a seed.
+const (
+	twoHolders      = "two holders"
+	lostRotations   = "lost rotations"
+	deadMarks       = "dead marks"
+	credentialsLeft = "credentials left"
 )
 
 // A loginRun is one row, once: a login of its own at an issuer of its own, and
 // the sessions that use it.
 type loginRun struct {
-	*stage
+	*rowRun
 	host   *host
-	rng    *rand.Rand
 	seed   string // its name, and the beginning of its sessions'
 	issuer *scriptedauth.Server
 	first  scriptedauth.Login
-	res    *seedResult
 
 	mu   sync.Mutex
 	runs []*run
 }
 
-// A seedResult is what became of one.
-type seedResult struct {
-	fault, step, id string
-	nth             int
-	took            bool
-
-	twoHolders, lostRotations, deadMarks, credentialsLeft, wrong []string
-}
-
-func (r *seedResult) clean() bool {
-	return r.took && len(r.twoHolders)+len(r.lostRotations)+len(r.deadMarks)+len(r.credentialsLeft)+len(r.wrong) == 0
-}
-
-// trySeeds runs the rows and prints their matrix.
-func trySeeds(ctx context.Context, o options) (err error) {
-	if o.repo, err = o.repository(); err != nil {
-		return err
-	}
-	times := max(1, o.runs/200) // once, unless more is asked for than by default
-	if o.short {
-		times = 1
-	}
-	s, err := newStage(ctx, o, 1, (&writer{w: o.out}).printf)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	began := time.Now()
-	var results []seedResult
-	for nth := range times {
-		order := random(o.seed, "seeds", nth).Perm(len(seedRows))
-		for _, i := range order {
-			row := seedRows[i]
-			named := o.only != "seeds" && strings.EqualFold(o.only, "seeds: "+row.fault)
-			switch {
-			case ctx.Err() != nil:
-				return ctx.Err()
-			case o.short && !row.short, o.only != "" && o.only != "seeds" && !named:
-				continue
-			case o.moment != "" && !strings.EqualFold(o.moment, row.step), o.nth >= 0 && o.nth != nth:
-				continue
-			}
-			results = append(results, s.row(ctx, o, row, nth))
-		}
-	}
-	fmt.Fprintf(o.out, "\n%s\nseeds: seed %d, %d runs in %s\n", plainTable(seedTable(results)), o.seed, len(results), time.Since(began).Round(time.Second))
-	if o.markdown != "" {
-		f, err := os.OpenFile(o.markdown, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(f, "\nSeeds (a login that rotates), by the step that is struck:\n\n%s", markdownTable(seedTable(results)))
-		if err = errors.Join(err, f.Close()); err != nil {
-			return err
-		}
-	}
-	if len(results) == 0 || slices.ContainsFunc(results, func(r seedResult) bool { return !r.clean() }) {
-		return errNotClean
-	}
-	return nil
-}
-
-func seedTable(results []seedResult) [][]string {
-	rows := [][]string{{"fault", "step", "runs", "two holders", "lost rotations", "dead marks", "credentials left", "wrong"}}
-	line := func(fault, step string, of func(seedResult) bool) {
-		runs, tried, n := 0, 0, [5]int{}
-		for _, r := range results {
-			if !of(r) {
-				continue
-			}
-			tried++
-			if r.took {
-				runs++
-			}
-			for i, what := range [][]string{r.twoHolders, r.lostRotations, r.deadMarks, r.credentialsLeft, r.wrong} {
-				n[i] += len(what)
-			}
-		}
-		if tried == 0 {
+// ofSeed makes a login, does something to it, and judges what came of it.
+func ofSeed(do func(context.Context, *loginRun) error) func(context.Context, *rowRun) {
+	return func(ctx context.Context, r *rowRun) {
+		l := &loginRun{rowRun: r, seed: r.id}
+		r.traces = append(r.traces, l.trace)
+		var err error
+		if l.host, err = r.host(ctx, "h1"); err != nil {
+			r.res.must("the host", err)
 			return
 		}
-		row := []string{fault, step, fmt.Sprint(runs)}
-		if runs != tried {
-			row[2] = fmt.Sprintf("%d of %d", runs, tried)
-		}
-		for _, x := range n {
-			row = append(row, fmt.Sprint(x))
-		}
-		rows = append(rows, row)
-	}
-	for _, r := range seedRows {
-		line(r.fault, r.step, func(x seedResult) bool { return x.fault == r.fault && x.step == r.step })
-	}
-	line("all", "", func(seedResult) bool { return true })
-	return rows
-}
-
-// row runs one and judges it.
-func (s *stage) row(ctx context.Context, o options, row seedRow, nth int) (res seedResult) {
-	rng := random(o.seed, "seeds", row.fault, row.step, nth)
-	l := &loginRun{stage: s, rng: rng, seed: fmt.Sprintf("l%08x-%d", rng.Uint32(), nth), res: &res}
-	res = seedResult{fault: row.fault, step: row.step, nth: nth, id: l.seed}
-	began := time.Now()
-	defer func() { l.report(o, time.Since(began)) }()
-	wrong := func(what string, err error) {
+		stop, err := l.furnish(ctx)
+		defer stop()
 		if err != nil {
-			res.wrong = append(res.wrong, what+": "+err.Error())
+			r.res.must("before the fault", err)
+			return
 		}
+		watched := l.watch(ctx)
+		err = do(ctx, l)
+		r.res.took = err == nil
+		r.res.must("the run", err)
+		for _, one := range l.runs {
+			r.res.must("the close", l.close(ctx, one))
+		}
+		r.res.must("the judge", l.judge(ctx))
+		watched()
 	}
-	var err error
-	if l.host, err = s.host(ctx, "h1"); err != nil {
-		wrong("the host", err)
-		return res
-	}
-	stop, err := l.furnish(ctx)
-	defer stop()
-	if err != nil {
-		wrong("before the fault", err)
-		return res
-	}
-	watched := l.watch(ctx)
-	if err := row.go_(ctx, l); err != nil {
-		wrong("the run", err)
-	} else {
-		res.took = true
-	}
-	for _, r := range l.runs {
-		wrong("the close", l.close(ctx, r))
-	}
-	wrong("the judge", l.judge(ctx))
-	watched()
-	return res
 }
 
 // furnish makes the issuer, the login and the seed.
@@ -291,7 +197,7 @@ func (l *loginRun) close(ctx context.Context, r *run) error {
 		return err
 	}
 	if c := d.View.Close; c == nil || !c.Wiped {
-		l.res.credentialsLeft = append(l.res.credentialsLeft, fmt.Sprintf("%s closed with %+v, error %+v", r.id, c, d.View.Error))
+		l.res.find(credentialsLeft, "%s closed with %+v, error %+v", r.id, c, d.View.Error)
 	}
 	return nil
 }
@@ -368,7 +274,7 @@ func (l *loginRun) watch(ctx context.Context) (stop func()) {
 		cancel()
 		<-done
 		for who := range seen {
-			l.res.twoHolders = append(l.res.twoHolders, "held by "+who)
+			l.res.find(twoHolders, "held by %s", who)
 		}
 	}
 }
@@ -396,44 +302,36 @@ func (l *loginRun) judge(ctx context.Context) error {
 		}
 	}
 	if v.Health == "dead" && gone == "" {
-		l.res.deadMarks = append(l.res.deadMarks, "the seed is dead: "+v.Reason)
+		l.res.find(deadMarks, "the seed is dead: %s", v.Reason)
 	}
 	if n := l.issuer.MostUses(); n > 1 {
-		l.res.twoHolders = append(l.res.twoHolders, fmt.Sprintf("a refresh token was used %d times", n))
+		l.res.find(twoHolders, "a refresh token was used %d times", n)
 	}
 	newest := l.issuer.Newest(l.first)
 	if why := l.issuer.Revoked(l.first); why != "" {
-		l.res.lostRotations = append(l.res.lostRotations, "the issuer revoked the login: "+why)
+		l.res.find(lostRotations, "the issuer revoked the login: %s", why)
 	}
 	kept, err := l.kept(ctx, v)
 	if err != nil {
 		return err
 	}
 	if refreshIn(kept) != newest.Refresh || l.issuer.Uses(newest.Refresh) != 0 {
-		l.res.lostRotations = append(l.res.lostRotations, fmt.Sprintf("generation %d in the store is not the issuer's newest token (used %d times)", v.Generation, l.issuer.Uses(newest.Refresh)))
+		l.res.find(lostRotations, "generation %d in the store is not the issuer's newest token (used %d times)", v.Generation, l.issuer.Uses(newest.Refresh))
 	}
 	for _, r := range l.runs {
 		if len(r.auth()) > 0 {
-			l.res.credentialsLeft = append(l.res.credentialsLeft, "auth.json of "+r.id+" is on the host")
+			l.res.find(credentialsLeft, "%s", "auth.json of "+r.id+" is on the host")
 		}
 	}
 	for _, what := range l.issuer.Surprises() {
-		l.res.wrong = append(l.res.wrong, "the issuer was surprised: "+what)
+		l.res.find(wrong, "the issuer was surprised: %s", what)
 	}
 	return nil
 }
 
 // kept is the auth.json that the seed names.
 func (l *loginRun) kept(ctx context.Context, v workflows.SeedView) ([]byte, error) {
-	ids, err := store.LoadIdentities(filepath.Join(l.State, "identity.txt"))
-	if err != nil {
-		return nil, err
-	}
-	to, err := store.RecipientsOf(ids)
-	if err != nil {
-		return nil, err
-	}
-	st, err := store.Open(ctx, store.Options{URL: "file://" + l.storeDir(), Recipients: to, Identities: ids})
+	st, err := l.readStore(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -445,31 +343,14 @@ func (l *loginRun) kept(ctx context.Context, v workflows.SeedView) ([]byte, erro
 	return b.Auth(), nil
 }
 
-func (l *loginRun) report(o options, took time.Duration) {
-	res := l.res
-	var b strings.Builder
-	if !res.clean() {
-		for _, part := range []struct {
-			name  string
-			words []string
-		}{{"two holders", res.twoHolders}, {"lost rotation", res.lostRotations}, {"dead mark", res.deadMarks}, {"credential left", res.credentialsLeft}, {"wrong", res.wrong}} {
-			for _, word := range part.words {
-				fmt.Fprintf(&b, "\n    %s: %.1500s", part.name, word)
-			}
-		}
-		fmt.Fprintf(&b, "\n    again: go run ./deploy/faults -seed %d -only %q -moment %q -nth %d", o.seed, "seeds: "+res.fault, res.step, res.nth)
-		for _, r := range l.runs {
-			for _, line := range r.trace {
-				fmt.Fprintf(&b, "\n      %s %s", r.id, line)
-			}
-		}
+func (l *loginRun) trace() (out []string) {
+	for _, r := range l.runs {
+		out = append(out, r.told()...)
+	}
+	if l.issuer != nil {
 		for _, q := range l.issuer.Requests() {
-			fmt.Fprintf(&b, "\n      issuer %s %s n=%d %s rotated=%v", q.Time.Format("15:04:05.000"), q.Endpoint, q.N, q.Answer, q.Rotated)
+			out = append(out, fmt.Sprintf("issuer %s %s n=%d %s rotated=%v", q.Time.Format("15:04:05.000"), q.Endpoint, q.N, q.Answer, q.Rotated))
 		}
 	}
-	verdict := "ok"
-	if !res.clean() {
-		verdict = "FAILED"
-	}
-	l.say("%s seeds: %-32s %-8s %s, %s%s", time.Now().UTC().Format("15:04:05"), res.fault, res.step, verdict, took.Round(100*time.Millisecond), b.String())
+	return out
 }

@@ -21,15 +21,11 @@ func storeAway(ctx context.Context, l *loginRun) error {
 	if err := l.begun(ctx, r); err != nil {
 		return err
 	}
-	dir := l.storeDir()
-	away := func() error {
-		return errors.Join(os.Rename(dir, dir+".away"), os.WriteFile(dir, nil, 0o600))
-	}
-	back := func() error { return errors.Join(os.Remove(dir), os.Rename(dir+".away", dir)) }
-	if err := away(); err != nil {
+	back, err := l.storeGone()
+	if err != nil {
 		return err
 	}
-	err := l.rotatedOnHost(ctx, r)
+	err = l.rotatedOnHost(ctx, r)
 	if err == nil {
 		err = l.notSaved(ctx, func(workflows.SeedView) bool { return false })
 	}
@@ -49,8 +45,6 @@ func storeAway(ctx context.Context, l *loginRun) error {
 	return l.successor(ctx)
 }
 
-func (l *loginRun) storeDir() string { return filepath.Join(l.State, "store") }
-
 // notSaved waits until the seed says that its login was rotated and is not
 // saved, or that it is what may be as well.
 func (l *loginRun) notSaved(ctx context.Context, or func(workflows.SeedView) bool) error {
@@ -66,7 +60,7 @@ func (l *loginRun) notSaved(ctx context.Context, or func(workflows.SeedView) boo
 // stillThere judges that what the store could not take is on the host.
 func (l *loginRun) stillThere(r *run) {
 	if refreshIn(r.auth()) != l.issuer.Newest(l.first).Refresh {
-		l.res.lostRotations = append(l.res.lostRotations, "the login was wiped with no store to keep it in")
+		l.res.find(lostRotations, "the login was wiped with no store to keep it in")
 	}
 }
 
@@ -169,10 +163,10 @@ func (l *loginRun) whileReadOnly(ctx context.Context, step string, before int64,
 	l.stillThere(r)
 	v, err := l.view(ctx)
 	if err == nil && v.Rotated == nil && !saved(v) {
-		l.res.lostRotations = append(l.res.lostRotations, "the seed says that it is saved, and it cannot be")
+		l.res.find(lostRotations, "the seed says that it is saved, and it cannot be")
 	}
 	if slices.Contains(v.HeldBy, next.id) || len(next.auth()) > 0 {
-		l.res.twoHolders = append(l.res.twoHolders, next.id+" got the seed while what was rotated was not saved")
+		l.res.find(twoHolders, "%s", next.id+" got the seed while what was rotated was not saved")
 	}
 	return err
 }
@@ -203,7 +197,7 @@ func storeTorn(ctx context.Context, l *loginRun) error {
 	}
 	_, err = r.until(ctx, r.id, "to fail", func(d workflows.SessionDetail) bool { return d.View.State == workflows.Failed && d.View.Error != nil })
 	if auth := r.auth(); len(auth) > 0 {
-		l.res.wrong = append(l.res.wrong, "a torn seed was planted")
+		l.res.find(wrong, "a torn seed was planted")
 	}
 	if err := errors.Join(err, os.WriteFile(blob, whole, 0o600)); err != nil {
 		return err

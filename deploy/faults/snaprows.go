@@ -17,74 +17,51 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// A snapRow is a fault that strikes while a session's work is brought to the
-// store or back from it.
-type snapRow struct {
-	fault, step string
-	short       bool // also in the short form
-	go_         func(context.Context, *snapRun) error
-}
-
 // The steps: a snapshot is taken behind a turn's back, its content is uploaded,
 // its manifest is due; the session parks, comes back where it was, and is
 // brought to another host.
 var snapSteps = []string{"capture", "upload", "manifest", "park", "resume", "restore"}
 
-var snapRows = func() []snapRow {
-	var out []snapRow
+var snapRows = func() []row {
+	var out []row
 	short := map[string]bool{"worker killed, upload": true, "TCP reset, restore": true}
-	for _, f := range []*fault{faultOf("worker killed"), faultOf("host rebooted"), faultOf("TCP reset")} {
+	for _, f := range []struct {
+		name string
+		by   trouble
+	}{{"worker killed", workerDies}, {"host rebooted", struckBy(faultOf("host rebooted"))}, {"TCP reset", connectionsDie}} {
 		for _, step := range snapSteps {
-			out = append(out, snapRow{f.name, step, short[f.name+", "+step], keptThrough(step, struckBy(f))})
+			out = append(out, row{f.name, step, short[f.name+", "+step], ofSnapshots(keptThrough(step, f.by))})
 		}
 	}
 	for _, step := range []string{"capture", "park", "restore"} {
 		out = append(out,
-			snapRow{"the store is away for 10 s", step, false, keptThrough(step, (*snapRun).storeAway)},
-			snapRow{"the store is slow to write", step, false, keptThrough(step, (*snapRun).storeSlow)},
-			snapRow{"the store is read-only for 10 s", step, false, keptThrough(step, (*snapRun).storeReadOnly)})
+			row{"the store is away for 10 s", step, false, ofSnapshots(keptThrough(step, storeIsAway))},
+			row{"the store is slow to write", step, false, ofSnapshots(keptThrough(step, storeIsSlow))},
+			row{"the store is read-only for 10 s", step, false, ofSnapshots(keptThrough(step, storeIsReadOnly))})
 	}
 	return append(out,
-		snapRow{"disk full", "restore", false, restoredOntoAFullDisk},
-		snapRow{"host lost", "capture", true, lostWhileCaptured},
-		snapRow{"host lost", "restore", false, lostWhileRestored},
-		snapRow{"two resumes race", "resume", true, resumesRace},
+		row{"the store is read-only for long", "capture", false, ofSnapshots(notKept)},
+		row{"disk full", "restore", false, ofSnapshots(restoredOntoAFullDisk)},
+		row{"host lost", "capture", true, ofSnapshots(lostWhileCaptured)},
+		row{"host lost", "restore", false, ofSnapshots(lostWhileRestored)},
+		row{"two resumes race", "resume", true, ofSnapshots(resumesRace)},
 	)
 }()
 
-// trouble is what strikes; it returns when it is over.
-type trouble func(s *snapRun, ctx context.Context) error
-
-func struckBy(f *fault) trouble {
-	return func(s *snapRun, ctx context.Context) error {
-		w := &struckWave{stage: s.stage, host: s.run.host, runs: []*run{s.run}, rng: s.rng, struck: func() {}}
-		err := f.strike(ctx, w)
-		if f.name == "TCP reset" && err != nil && strings.Contains(err.Error(), "no connection") {
-			err = nil // what it was to disturb is over already
-		}
-		return err
-	}
-}
-
 // keptThrough brings a session with work to a step, lets trouble strike there,
 // and has it go on: on its host, on the other one, and on the first again.
-func keptThrough(step string, strike trouble) func(context.Context, *snapRun) error {
+func keptThrough(name string, by trouble) func(context.Context, *snapRun) error {
 	return func(ctx context.Context, s *snapRun) error {
 		if err := s.begun(ctx); err != nil {
 			return err
 		}
-		var err error
-		switch step {
-		case "capture", "upload", "manifest":
-			err = s.whileTaken(ctx, step, strike)
-		case "park":
-			err = s.whileParked(ctx, strike)
-		case "resume":
-			err = s.whileResumed(ctx, strike)
-		case "restore":
-			err = s.whileRestored(ctx, strike)
+		to := map[string]func(context.Context, trouble) (bool, error){
+			"park": s.whileParked, "resume": s.whileResumed, "restore": s.whileRestored,
+		}[name]
+		if to == nil {
+			to = func(ctx context.Context, by trouble) (bool, error) { return s.whileTaken(ctx, name, by) }
 		}
-		if err != nil {
+		if err := s.untilStruck(ctx, func(ctx context.Context) (bool, error) { return to(ctx, by) }); err != nil {
 			return err
 		}
 		if err := s.movesTo(ctx, s.other()); err != nil {
@@ -94,126 +71,148 @@ func keptThrough(step string, strike trouble) func(context.Context, *snapRun) er
 	}
 }
 
+// lingering is how long each write takes where a step would be over at once.
+const lingering = 250 * time.Millisecond
+
 // whileTaken strikes behind the back of a turn that has ended.
-func (s *snapRun) whileTaken(ctx context.Context, step string, strike trouble) error {
+func (s *snapRun) whileTaken(ctx context.Context, name string, by trouble) (hit bool, err error) {
 	if err := s.works(); err != nil {
-		return err
+		return false, err
 	}
-	seen := s.storeFiles()
+	seen := s.blobs()
+	strike, err := by(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	if name != "capture" {
+		slow, err := slowDown(s.storeDir(), lingering)
+		if err != nil {
+			return false, err
+		}
+		defer func() { _, _ = slow.end() }() // that nothing was written is for others to say
+	}
 	if err := s.says(ctx, "hello, I have worked"); err != nil {
-		return err
+		return false, err
 	}
-	what, there := s.sign(step, seen)
-	if err := s.promptly(ctx, what, there); err != nil {
-		return err
-	}
-	if step == "capture" {
-		s.run.pause(ctx, 500*time.Millisecond)
-	}
-	if err := s.strikes(ctx, strike); err != nil {
-		return err
-	}
-	return s.goesOn(ctx)
-}
-
-// sign is what shows that a snapshot has come to a step. One that was quicker
-// than we has come past it.
-func (s *snapRun) sign(step string, seen map[string]bool) (string, func() bool) {
-	turn := len(s.run.said)
-	switch step {
+	at := step{strike: strike, within: func() bool { return !s.manifestSince(seen) }, last: lingering}
+	switch name {
+	case "capture":
+		at.last = 500 * time.Millisecond
+		err = s.promptly(ctx, "a capture", func() bool { return s.beingTaken() || s.manifestSince(seen) })
 	case "upload": // something of it is being written
-		return "a pack", func() bool { return s.isNew("packs", seen) || s.kept(turn) }
+		err = s.promptly(ctx, "a pack", func() bool { return s.isNew("packs/", seen) || s.manifestSince(seen) })
+		at.within = func() bool { return !s.isNew("index/", seen) && !s.manifestSince(seen) }
 	case "manifest": // all but its manifest is there
-		return "an index", func() bool { return s.isNew("index", seen) || s.kept(turn) }
+		err = s.promptly(ctx, "an index", func() bool { return s.isNew("index/", seen) || s.manifestSince(seen) })
 	}
-	return "a capture", func() bool {
-		d, err := s.detail(context.Background(), s.run.id)
-		v := d.View.Snapshot
-		return err == nil && v != nil && (v.Taking > 0 || v.Turn >= turn)
+	if err != nil {
+		return false, err
 	}
+	return s.struck(ctx, at)
 }
 
-func (s *snapRun) whileParked(ctx context.Context, strike trouble) error {
+func (s *snapRun) whileParked(ctx context.Context, by trouble) (hit bool, err error) {
 	if err := s.works(); err != nil {
-		return err
+		return false, err
 	}
+	strike, err := by(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	s.unparked = s.blobs()
+	defer func() { s.unparked = nil }()
 	if err := s.signal(ctx, s.run.id, workflows.SignalPark, workflows.Park{By: "faults"}); err != nil {
-		return err
+		return false, err
 	}
-	s.run.pause(ctx, time.Second)
-	if err := s.strikes(ctx, strike); err != nil {
-		return err
-	}
-	return s.goesOn(ctx)
+	return s.struck(ctx, step{strike: strike, last: time.Second, within: func() bool { return s.state() != string(workflows.Parked) }})
 }
 
-func (s *snapRun) whileResumed(ctx context.Context, strike trouble) error {
+func (s *snapRun) whileResumed(ctx context.Context, by trouble) (hit bool, err error) {
 	if err := s.parks(ctx); err != nil {
-		return err
+		return false, err
+	}
+	strike, err := by(ctx, s)
+	if err != nil {
+		return false, err
 	}
 	if err := s.run.send(ctx, "hello, are you awake?"); err != nil {
-		return err
+		return false, err
 	}
-	s.run.pause(ctx, 1500*time.Millisecond)
-	if err := s.strikes(ctx, strike); err != nil {
-		return err
-	}
-	return s.goesOn(ctx)
+	n := len(s.run.said)
+	within := func() bool { st := s.run.statusOf(ctx, n); return st == "" || st == "inProgress" }
+	return s.struck(ctx, step{strike: strike, last: 1500 * time.Millisecond, within: within})
 }
 
 // whileRestored strikes the host that the session is being brought to.
-func (s *snapRun) whileRestored(ctx context.Context, strike trouble) error {
+func (s *snapRun) whileRestored(ctx context.Context, by trouble) (hit bool, err error) {
 	if err := s.parks(ctx); err != nil {
-		return err
+		return false, err
 	}
 	to := s.other()
-	if err := s.signal(ctx, s.run.id, workflows.SignalResume, workflows.Resume{Host: to.name, By: "faults"}); err != nil {
-		return err
-	}
 	s.run.host = to
-	err := again(ctx, "the folder of "+s.run.id+" on "+to.name, func(context.Context) error { _, err := os.Stat(s.run.dir()); return err })
+	strike, err := by(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	if err := s.signal(ctx, s.run.id, workflows.SignalResume, workflows.Resume{Host: to.name, By: "faults"}); err != nil {
+		return false, err
+	}
+	if err := s.promptly(ctx, "the folder of "+s.run.id+" on "+to.name, func() bool { return exists(s.run.dir()) }); err != nil {
+		return false, err
+	}
+	within := func() bool { return !exists(filepath.Join(s.run.work(), "version")) }
+	return s.struck(ctx, step{strike: strike, last: 600 * time.Millisecond, within: within})
+}
+
+// notKept: that nothing can be kept is said, the last good snapshot is what a
+// session would go on from all the while, and the next occasion keeps all.
+func notKept(ctx context.Context, s *snapRun) error {
+	if err := s.begun(ctx); err != nil {
+		return err
+	}
+	return s.untilStruck(ctx, func(ctx context.Context) (bool, error) {
+		if err := s.works(); err != nil {
+			return false, err
+		}
+		seen := s.blobs()
+		before, err := s.detail(ctx, s.run.id)
+		if err != nil {
+			return false, err
+		}
+		if err := s.says(ctx, "hello, I have worked"); err != nil {
+			return false, err
+		}
+		if err := s.promptly(ctx, "a capture", func() bool { return s.beingTaken() || s.manifestSince(seen) }); err != nil {
+			return false, err
+		}
+		restore, err := hosttest.ReadOnly(ctx, s.storeDir())
+		if err != nil {
+			return false, err
+		}
+		if s.manifestSince(seen) {
+			return false, restore()
+		}
+		return true, errors.Join(s.saysThatItIsNotKept(ctx, *before.View.Snapshot), restore())
+	})
+}
+
+func (s *snapRun) saysThatItIsNotKept(ctx context.Context, good workflows.SnapshotView) error {
+	d, err := s.until(ctx, s.run.id, "to say that it could not be kept", func(d workflows.SessionDetail) bool {
+		return d.View.Snapshot != nil && d.View.Snapshot.Error != nil
+	})
 	if err != nil {
 		return err
 	}
-	s.run.pause(ctx, 800*time.Millisecond)
-	if err := s.strikes(ctx, strike); err != nil {
-		return err
+	if v := d.View.Snapshot; v.ID != good.ID || v.Turn != good.Turn || v.Tried <= good.N {
+		s.res.find(hidden, "after one that failed (%s) the newest good one is %s of turn %d, tried %d; it was %s of turn %d",
+			v.Error.Message, v.ID, v.Turn, v.Tried, good.ID, good.Turn)
 	}
-	return s.goesOn(ctx)
+	s.sameWork("a snapshot that failed")
+	return nil
 }
 
-func (s *snapRun) storeAway(ctx context.Context) error {
-	dir := filepath.Join(s.State, "store")
-	if err := errors.Join(os.Rename(dir, dir+".away"), os.WriteFile(dir, nil, 0o600)); err != nil {
-		return err
-	}
-	sleep(ctx, 10*time.Second)
-	return errors.Join(os.Remove(dir), os.Rename(dir+".away", dir))
-}
-
-func (s *snapRun) storeReadOnly(ctx context.Context) error {
-	restore, err := hosttest.ReadOnly(ctx, filepath.Join(s.State, "store"))
-	if err != nil {
-		return err
-	}
-	sleep(ctx, 10*time.Second)
-	return restore()
-}
-
-// storeSlow has each write take a second or two for a while.
-func (s *snapRun) storeSlow(ctx context.Context) error {
-	slow, err := slowDown(filepath.Join(s.State, "store"), time.Second+time.Duration(s.rng.Int64N(int64(time.Second))))
-	if err != nil {
-		return err
-	}
-	sleep(ctx, 10*time.Second)
-	n, err := slow.end()
-	s.run.logf("%d writes were slow", n)
-	if n == 0 {
-		return nil // what it was to disturb is over already
-	}
-	return err
-}
+// room is what a disk that is almost full has left, at most: less than the work.
+const room = 8 << 20
 
 // restoredOntoAFullDisk: nothing half stands where a session was to go, it says
 // why, and goes on where there is room.
@@ -228,19 +227,25 @@ func restoredOntoAFullDisk(ctx context.Context, s *snapRun) error {
 	if err != nil {
 		return err
 	}
+	s.mu.Lock()
 	s.hosts = append(s.hosts, small)
-	free, err := fill(filepath.Join(small.root, "sessions"))
+	s.mu.Unlock()
+	left := s.rng.IntN(room)
+	free, err := fill(filepath.Join(small.root, "sessions"), left)
 	if err != nil {
 		return err
 	}
+	s.run.logf("%d bytes are free there", left)
 	if err := s.signal(ctx, s.run.id, workflows.SignalResume, workflows.Resume{Host: small.name, By: "faults"}); err != nil {
 		return errors.Join(err, free())
 	}
 	_, err = s.until(ctx, s.run.id, "to say that the disk is full", func(d workflows.SessionDetail) bool {
 		return d.View.Error != nil && strings.Contains(d.View.Error.Message, "space")
 	})
-	if exists(filepath.Join(small.root, "sessions", s.run.id, "work", "version")) {
-		s.res.half = append(s.res.half, "a work folder stands on a disk that was full")
+	for _, half := range []string{"work", "codex-home/sessions"} {
+		if dir := filepath.Join(small.root, "sessions", s.run.id, half); exists(dir) {
+			s.res.find(halfWhole, "%s stands on a disk that was full", dir)
+		}
 	}
 	if err := errors.Join(err, free()); err != nil {
 		return err
@@ -278,46 +283,52 @@ func (s *snapRun) runsOn(p process, h *host) bool {
 	return within(cwd, h.root) || strings.Contains(p.command, h.root+"/") || strings.Contains(string(env), h.root+"/")
 }
 
+func (s *snapRun) mayBeLost() {
+	s.options.OnHostLost, s.options.LostAfter = workflows.HostLostMove, 5*time.Second
+	s.options.Host, s.options.Labels = "", map[string]string{"pair": "p"}
+}
+
 // lostWhileCaptured: the session goes on elsewhere from its newest whole
 // snapshot, and back on the first host nothing of it stays.
 func lostWhileCaptured(ctx context.Context, s *snapRun) error {
-	s.options.OnHostLost, s.options.LostAfter = workflows.HostLostMove, 5*time.Second
-	s.options.Host, s.options.Labels = "", map[string]string{"pair": "p"}
+	s.mayBeLost()
 	if err := s.begun(ctx); err != nil {
 		return err
 	}
-	if err := s.works(); err != nil {
-		return err
-	}
-	if err := s.says(ctx, "hello, I have worked"); err != nil {
-		return err
-	}
-	what, there := s.sign("capture", nil)
-	if err := s.promptly(ctx, what, there); err != nil {
-		return err
-	}
-	s.run.pause(ctx, 400*time.Millisecond)
-	return s.lostAndBack(ctx)
+	return s.untilStruck(ctx, func(ctx context.Context) (bool, error) {
+		if err := s.works(); err != nil {
+			return false, err
+		}
+		seen := s.blobs()
+		if err := s.says(ctx, "hello, I have worked"); err != nil {
+			return false, err
+		}
+		if err := s.promptly(ctx, "a capture", func() bool { return s.beingTaken() || s.manifestSince(seen) }); err != nil {
+			return false, err
+		}
+		s.run.pause(ctx, 400*time.Millisecond)
+		hit := !s.manifestSince(seen)
+		return hit, s.lostAndBack(ctx, seen)
+	})
 }
 
 // lostWhileRestored: the host that a session is being brought to is lost.
 func lostWhileRestored(ctx context.Context, s *snapRun) error {
-	s.options.OnHostLost, s.options.LostAfter = workflows.HostLostMove, 5*time.Second
-	s.options.Host, s.options.Labels = "", map[string]string{"pair": "p"}
-	if err := s.begun(ctx); err != nil {
-		return err
-	}
-	return s.whileRestored(ctx, func(s *snapRun, ctx context.Context) error {
-		back, err := s.lose(ctx, s.run.host)
-		if err != nil {
-			return err
-		}
-		sleep(ctx, 10*time.Second)
-		return back()
-	})
+	s.mayBeLost()
+	return keptThrough("restore", func(ctx context.Context, s *snapRun) (func() error, error) {
+		to := s.run.host
+		return func() error {
+			back, err := s.lose(ctx, to)
+			if err != nil {
+				return err
+			}
+			sleep(ctx, 10*time.Second)
+			return back()
+		}, nil
+	})(ctx, s)
 }
 
-func (s *snapRun) lostAndBack(ctx context.Context) error {
+func (s *snapRun) lostAndBack(ctx context.Context, seen map[string]bool) error {
 	was := s.run.host
 	back, err := s.lose(ctx, was)
 	if err != nil {
@@ -326,7 +337,7 @@ func (s *snapRun) lostAndBack(ctx context.Context) error {
 	// What was whole when the host was lost must be there; what was done
 	// since, and came to the store no more, is lost with the host.
 	s.atLeast, s.mayLack = s.version-1, len(s.run.said)
-	if s.kept(len(s.run.said)) {
+	if s.manifestSince(seen) {
 		s.atLeast, s.mayLack = s.version, 0
 	}
 	err = s.goesOnAt(ctx, s.other())

@@ -15,6 +15,7 @@ import (
 
 	"fairlead.dev/fairlead/deploy/lab"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -238,6 +239,21 @@ func (s *stage) healthy(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+func (s *stage) storeDir() string { return filepath.Join(s.State, "store") }
+
+// readStore opens the stack's store beside its workers.
+func (s *stage) readStore(ctx context.Context) (*store.Store, error) {
+	ids, err := store.LoadIdentities(filepath.Join(s.State, "identity.txt"))
+	if err != nil {
+		return nil, err
+	}
+	to, err := store.RecipientsOf(ids)
+	if err != nil {
+		return nil, err
+	}
+	return store.Open(ctx, store.Options{URL: "file://" + s.storeDir(), Recipients: to, Identities: ids})
 }
 
 // writer serialises what runs print.

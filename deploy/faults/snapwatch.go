@@ -1,0 +1,312 @@
+package main
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"fairlead.dev/fairlead/deploy/lab"
+	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/snapshots"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// watch looks all along, not only in the end: never do two codexes of a session
+// run; work that goes from a host is in a whole snapshot by then; and the newest
+// good snapshot is always said, and is whole.
+func (s *snapRun) watch(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	two, lost, hid := "", []string{}, []string{}
+	every := func(d time.Duration, look func()) {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				look()
+				sleep(ctx, d)
+			}
+		})
+	}
+	every(100*time.Millisecond, func() {
+		if homes := homesOf(s.run.id); len(homes) > 1 {
+			two = strings.Join(homes, " and ")
+		}
+	})
+	every(30*time.Millisecond, func() {
+		for _, g := range s.went() {
+			all.Go(func() {
+				err := s.isProven(context.WithoutCancel(ctx), g) // the store may be away
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					lost = append(lost, err.Error())
+				}
+			})
+		}
+	})
+	var good workflows.SnapshotView
+	every(300*time.Millisecond, func() {
+		err := s.isStillGood(ctx, &good)
+		if err != nil && ctx.Err() == nil && !slices.Contains(hid, err.Error()) {
+			hid = append(hid, err.Error())
+		}
+	})
+	return func() {
+		cancel()
+		all.Wait()
+		if two != "" {
+			s.res.find(twoCodexes, "codex ran in %s", two)
+		}
+		for _, what := range lost {
+			s.res.find(workLost, "%s", what)
+		}
+		for _, what := range hid {
+			s.res.find(hidden, "%s", what)
+		}
+	}
+}
+
+// homesOf are the folders in which a codex of the session runs, one for each.
+func homesOf(session string) (homes []string) {
+	pids := lab.CodexOf(session)
+	for _, pid := range pids {
+		proc := fmt.Sprintf("/proc/%d", pid)
+		if parent, _, ok := stat(proc); !ok || slices.Contains(pids, parent) {
+			continue // a child of codex's that has not become another program yet
+		}
+		cmd, _ := os.ReadFile(proc + "/cmdline") // what has just ended has none
+		env, _ := os.ReadFile(proc + "/environ")
+		for _, kv := range strings.Split(string(env), "\x00") {
+			if home, ok := strings.CutPrefix(kv, "CODEX_HOME="); ok && strings.Contains(string(cmd), "app-server") {
+				homes = append(homes, home)
+			}
+		}
+	}
+	return homes
+}
+
+// A departure is a version of the work folder that stands on no host any more.
+type departure struct {
+	version int
+	from    string
+	seen    time.Time
+}
+
+// went compares what stands on the hosts with what stood there before.
+func (s *snapRun) went() (gone []departure) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stands := map[*host]int{}
+	var versions []int
+	for _, h := range s.hosts {
+		if v := versionIn(filepath.Join(h.root, "sessions", s.run.id, "work")); v > 0 {
+			stands[h], versions = v, append(versions, v)
+		}
+	}
+	for h, v := range s.stood {
+		if stands[h] != v && !slices.Contains(versions, v) {
+			gone = append(gone, departure{v, h.name, time.Now()})
+		}
+	}
+	s.stood = stands
+	return gone
+}
+
+// versionIn is what a work folder says of itself; 0 where there is none.
+func versionIn(work string) int {
+	data, _ := os.ReadFile(filepath.Join(work, "version")) // none: there is no folder
+	v, _ := strconv.Atoi(strings.TrimSpace(string(data)))
+	return v
+}
+
+// stillThere judges, while the store can take nothing, that the work stands
+// on a host or was kept before, and that nobody says otherwise.
+func (s *snapRun) stillThere() {
+	ctx := context.Background()
+	now, seen := s.now, time.Now()
+	if s.unparked != nil && !s.manifestSince(s.unparked) && s.state() == string(workflows.Parked) {
+		s.res.find(halfWhole, "it says that it is parked while nothing could be kept")
+	}
+	for _, h := range s.hosts {
+		if got, err := treeDigest(filepath.Join(h.root, "sessions", s.run.id, "work")); err == nil && got == now {
+			return
+		}
+	}
+	// The store can be asked when it is back.
+	s.afterwards = append(s.afterwards, func() {
+		if err := s.isProven(ctx, departure{s.version, "every host", seen}); err != nil {
+			s.res.find(workLost, "%v", err)
+		}
+	})
+}
+
+// isProven says whether that version was in a whole snapshot by the time it
+// was seen to be gone: one that came later was not what allowed it.
+func (s *snapRun) isProven(ctx context.Context, g departure) error {
+	var held []string
+	proven := false
+	err := again(ctx, "read the store", func(ctx context.Context) error {
+		held = nil
+		all, err := s.store.whole(ctx, s.run.id)
+		if err != nil {
+			return err
+		}
+		for id, made := range all {
+			v, err := s.store.version(ctx, id)
+			if err != nil {
+				return err
+			}
+			held = append(held, fmt.Sprintf("%s of version %d, made %s", id, v, made.UTC().Format("15:04:05.000")))
+			proven = proven || v == g.version && !made.After(g.seen)
+		}
+		return nil
+	})
+	if err == nil && !proven {
+		err = fmt.Errorf("version %d was gone from %s at %s, and whole snapshots are %s", g.version, g.from, g.seen.UTC().Format("15:04:05.000"), strings.Join(held, "; "))
+	}
+	return err
+}
+
+// isStillGood says whether the snapshot that the session would go on from is
+// there for everyone to see, is none before the last one, and is whole.
+func (s *snapRun) isStillGood(ctx context.Context, last *workflows.SnapshotView) error {
+	d, err := s.detail(ctx, s.run.id)
+	if err != nil || last.ID == "" && d.View.Snapshot == nil {
+		return nil // nobody answers, or there is none yet
+	}
+	was := *last
+	if err := follows(was, d.View.Snapshot); err != nil || d.View.Snapshot.ID == was.ID {
+		return err
+	}
+	now := *d.View.Snapshot
+	*last = now
+	_, err = snapshots.Read(ctx, s.store.Store, now.ID)
+	if errors.Is(err, snapshots.ErrIncomplete) || errors.Is(err, snapshots.ErrNotFound) && !exists(s.awayDir()) {
+		return fmt.Errorf("the newest good one is said to be %s: %w", now.ID, err)
+	}
+	return nil
+}
+
+// follows says whether one newest good snapshot may come after another.
+func follows(was workflows.SnapshotView, now *workflows.SnapshotView) error {
+	switch {
+	case now == nil:
+		return fmt.Errorf("the newest good one was %s, and none is said", was.ID)
+	case was.ID != "" && (now.ID == "" || now.Turn < was.Turn):
+		return fmt.Errorf("the newest good one was %s of turn %d, and now it is %q of turn %d", was.ID, was.Turn, now.ID, now.Turn)
+	}
+	return nil
+}
+
+// A keptStore is the stack's store, read beside the workers and without them.
+type keptStore struct {
+	*store.Store
+	chunks   *snapshots.Chunks
+	mu       *sync.Mutex
+	versions map[string]int // by snapshot
+}
+
+func (s *stage) openStore(ctx context.Context) (keptStore, error) {
+	st, err := s.readStore(ctx)
+	if err != nil {
+		return keptStore{}, err
+	}
+	return newKeptStore(st), nil
+}
+
+func newKeptStore(st *store.Store) keptStore {
+	return keptStore{st, snapshots.OpenChunks(st, snapshots.ChunkOptions{}), &sync.Mutex{}, map[string]int{}}
+}
+
+// whole are the snapshots of a session that say they are, and when each began to.
+func (k keptStore) whole(ctx context.Context, session string) (map[string]time.Time, error) {
+	all, err := snapshots.List(ctx, k.Store, session)
+	if err != nil {
+		return nil, err
+	}
+	blobs, err := k.List(ctx, "snapshots/"+session+"/")
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]time.Time{}
+	for _, m := range all {
+		for _, b := range blobs {
+			if m.Complete && strings.Contains(b.Key, "/"+m.ID+"/") {
+				out[m.ID] = b.ModTime
+			}
+		}
+	}
+	return out, nil
+}
+
+// version is that of the work in a snapshot, every byte of which is read; 0
+// where it holds none.
+func (k keptStore) version(ctx context.Context, id string) (v int, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if v, ok := k.versions[id]; ok {
+		return v, nil
+	}
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(snapshots.Export(ctx, k.chunks, id, w)) }()
+	defer r.Close()
+	for t := tar.NewReader(r); ; {
+		h, err := t.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return 0, err
+		}
+		if h.Name == "work/version" {
+			data, err := io.ReadAll(t)
+			if err != nil {
+				return 0, err
+			}
+			v, _ = strconv.Atoi(strings.TrimSpace(string(data))) // we wrote it
+		}
+	}
+	if _, err := io.Copy(io.Discard, r); err != nil { // a nil error of the export is what counts
+		return 0, err
+	}
+	k.versions[id] = v
+	return v, nil
+}
+
+// blobs are those of snapshots that there are, away or not.
+func (s *snapRun) blobs() map[string]bool {
+	all := map[string]bool{}
+	for _, dir := range []string{s.storeDir(), s.awayDir()} {
+		root := filepath.Join(dir, "snapshots")
+		_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error { // what goes meanwhile was there
+			if err == nil && d.Type().IsRegular() {
+				all[strings.TrimPrefix(path, root+"/")] = true
+			}
+			return nil
+		})
+	}
+	return all
+}
+
+// isNew says whether there is a blob that was not seen before.
+func (s *snapRun) isNew(prefix string, seen map[string]bool) bool {
+	for name := range s.blobs() {
+		if strings.HasPrefix(name, prefix) && !seen[name] {
+			return true
+		}
+	}
+	return false
+}
+
+// manifestSince says whether one more snapshot says that it is whole.
+func (s *snapRun) manifestSince(seen map[string]bool) bool { return s.isNew(s.run.id+"/", seen) }
