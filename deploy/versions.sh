@@ -1,13 +1,16 @@
 #!/bin/sh
-# Brings older versions of codex, for the tests that try on each whether it can
-# keep a credential from the agent's commands. `make versions` calls it.
+# Brings older versions of codex, for the tests that try each of them: whether
+# it can keep a credential from the agent's commands (seeds), and how its
+# protocol differs (conversation). `make versions` calls it.
 #
 #   .tools/codex-versions/<version>/  as .tools/codex: bin/codex and its siblings
 #
 # The versions are a spread over those that are supported (see package.json in
-# tools/versions): the oldest, the oldest with permission profiles by name, the
-# newest whose profiles root's commands can undo, the one after. npm ci enforces
-# the digests in the lock, which names no registry.
+# tools/versions): the oldest, 0.130.0 and 0.140.0 and 0.155.1 for the protocol,
+# the oldest with permission profiles by name, the newest whose profiles root's
+# commands can undo, the one after. npm ci enforces the digests in the lock,
+# which names no registry. Only what is missing is fetched, and only the package
+# of this platform. (0.140.0 was not published for arm64.)
 #
 # Safe to run again and by two at once; takes a moment when all is there.
 set -eu
@@ -44,8 +47,20 @@ done
 mkdir -p -- "$trees"
 scratch=$(mktemp -d "$trees/install.XXXXXX")
 printf 'versions: fetching codex%s for linux-%s\n' "$missing" "$cpu"
-cp -- "$here/tools/versions/package.json" "$here/tools/versions/package-lock.json" "$scratch/"
-npm --prefix "$scratch" ci --ignore-scripts --include=optional --no-audit --no-fund --loglevel=error >"$scratch/log" 2>&1 || {
+# What is there is not fetched again: package.json and lock without it.
+node -e '
+const fs = require("fs"), [from, to, cpu, ...missing] = process.argv.slice(1)
+const want = new Set(missing.map((v) => `codex-${v}-linux-${cpu}`))
+const only = (o, prefix) => { for (const k of Object.keys(o)) if (k !== "" && !want.has(k.slice(prefix.length))) delete o[k] }
+const read = (name) => JSON.parse(fs.readFileSync(`${from}/${name}`))
+const pkg = read("package.json"), lock = read("package-lock.json")
+only(pkg.optionalDependencies, "")
+only(lock.packages[""].optionalDependencies, "")
+only(lock.packages, "node_modules/")
+fs.writeFileSync(`${to}/package.json`, JSON.stringify(pkg))
+fs.writeFileSync(`${to}/package-lock.json`, JSON.stringify(lock))
+' "$here/tools/versions" "$scratch" "$cpu" $missing
+(cd "$scratch" && npm ci --ignore-scripts --include=optional --no-audit --no-fund --loglevel=error) >"$scratch/log" 2>&1 || {
 	cat "$scratch/log" >&2
 	die "npm ci failed; what it printed is above"
 }
