@@ -69,7 +69,7 @@ func (s *site) checkServer(ctx context.Context, c *checkup, h hostexec.Host, cod
 	if err != nil {
 		return fmt.Errorf("plant a made-up credential: %w", err)
 	}
-	p, err := startProbe(ctx, h, codex, home, path.Join(dir, "tmp"), work, nil)
+	p, err := s.startProbe(ctx, h, codex, home, path.Join(dir, "tmp"), work, nil)
 	if err != nil {
 		c.add("app-server", false, true, err.Error(), hintServer(err))
 		return nil

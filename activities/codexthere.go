@@ -68,8 +68,8 @@ func findCodex(ctx context.Context, h hostexec.Host) ([]foundCodex, error) {
 
 // usable says why a codex of the host's own cannot be used. Of the version
 // that we know best we also know which siblings it needs.
-func (f foundCodex) usable() error {
-	if err := inWindow(f.Version); err != nil {
+func (s *site) usable(f foundCodex) error {
+	if err := s.inWindow(f.Version); err != nil {
 		return err
 	}
 	if f.Version == newestCodex && !f.Siblings {
@@ -83,7 +83,7 @@ func (f foundCodex) usable() error {
 func (s *site) codexThere(ctx context.Context, h hostexec.Host, root string, m machine, why error) (ProvisionCodexResult, error) {
 	var best ProvisionCodexResult
 	for name, st := range m.Stamps {
-		if inWindow(st.Version) != nil {
+		if s.inWindow(st.Version) != nil {
 			continue
 		}
 		have, _ := parseVersion(best.Version)
@@ -101,7 +101,7 @@ func (s *site) codexThere(ctx context.Context, h hostexec.Host, root string, m m
 	}
 	var not []string
 	for _, f := range found {
-		err := f.usable()
+		err := s.usable(f)
 		if err == nil {
 			return ProvisionCodexResult{Path: f.Path, Version: f.Version, How: "found"}, nil
 		}

@@ -1,7 +1,6 @@
 package activities
 
 import (
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -38,19 +37,11 @@ func parseVersion(s string) (v [3]int, ok bool) {
 func plainVersion(s string) string { return strings.TrimSpace(versionRule.FindString(s)) }
 
 // inWindow says why a version cannot be used.
-func inWindow(version string) error {
-	v, ok := parseVersion(version)
-	low, _ := parseVersion(oldestCodex)
-	high, _ := parseVersion(newestCodex)
-	switch {
-	case !ok:
-		return fmt.Errorf("it does not say its version (%q)", version)
-	case less(v, low):
-		return fmt.Errorf("codex %s is too old; %s or newer is needed", version, oldestCodex)
-	case less(high, v):
-		return fmt.Errorf("codex %s is newer than %s, the newest that was tried", version, newestCodex)
+func (s *site) inWindow(version string) error {
+	if _, ok := parseVersion(version); s.AnyVersion && ok {
+		return nil
 	}
-	return nil
+	return conversation.CheckVersion(version)
 }
 
 func less(a, b [3]int) bool {

@@ -47,7 +47,7 @@ var unsetKeys = []string{
 
 // startProbe starts codex with a CODEX_HOME that is there, a session's only for
 // its holder. Close it.
-func startProbe(ctx context.Context, h hostexec.Host, codex, codexHome, tmp, workDir string, fence *hostexec.Fence) (*probe, error) {
+func (s *site) startProbe(ctx context.Context, h hostexec.Host, codex, codexHome, tmp, workDir string, fence *hostexec.Fence) (*probe, error) {
 	begin := time.Now()
 	ctx, kill := context.WithCancel(ctx)
 	st, err := h.Start(ctx, hostexec.Command{
@@ -63,7 +63,11 @@ cd "$4" && exec "$1" app-server`,
 		return nil, fmt.Errorf("start codex app-server: %w", err)
 	}
 	p := &probe{stream: st, conn: conversation.NewConn(st, conversation.ConnConfig{}), workDir: workDir, kill: kill}
-	p.server, err = conversation.Handshake(ctx, p.conn, conversation.DefaultClient)
+	handshake := conversation.Handshake
+	if s.AnyVersion {
+		handshake = conversation.HandshakeAny
+	}
+	p.server, err = handshake(ctx, p.conn, conversation.DefaultClient)
 	if err != nil {
 		said := lastOf(strings.TrimSpace(string(st.Stderr())), 1<<10)
 		p.Close()

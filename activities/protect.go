@@ -55,7 +55,7 @@ func (s *site) protects(ctx context.Context, h hostexec.Host, spec HostSpec, l L
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	trial := path.Join(l.Dir, "trial")
-	p, err = tryProtection(ctx, h, trialIn{
+	p, err = s.tryProtection(ctx, h, trialIn{
 		codex: l.Codex, within: l.Dir, home: path.Join(trial, "codex-home"), tmp: path.Join(l.Dir, "tmp"), work: l.WorkDir, sandbox: sandbox, fence: &fence,
 	})
 	cleanup, cancelCleanup := afterwards(ctx)
@@ -85,7 +85,7 @@ type trialIn struct {
 	fence                                   *hostexec.Fence
 }
 
-func tryProtection(ctx context.Context, h hostexec.Host, in trialIn) (protection, error) {
+func (s *site) tryProtection(ctx context.Context, h hostexec.Host, in trialIn) (protection, error) {
 	decoy, mark := seeds.Decoy()
 	planted, err := seeds.Plant(ctx, h, seeds.PlantSpec{
 		CodexHome: in.home, Within: in.within, Bundle: decoy, Sandbox: in.sandbox, WorkDir: in.work, Fence: in.fence,
@@ -93,7 +93,7 @@ func tryProtection(ctx context.Context, h hostexec.Host, in trialIn) (protection
 	if err != nil {
 		return protection{}, fmt.Errorf("plant a made-up credential: %w", err)
 	}
-	p, err := startProbe(ctx, h, in.codex, in.home, in.tmp, in.work, in.fence)
+	p, err := s.startProbe(ctx, h, in.codex, in.home, in.tmp, in.work, in.fence)
 	if err != nil {
 		return protection{}, err
 	}

@@ -219,7 +219,7 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	}()
 	res, err := conversation.Run(runCtx, w, in.Pump, s.sinkOf(held, t, hide.all), conversation.Options{
 		Attempt: int(a.n) + in.Pump.Again, Nonce: fmt.Sprintf("%d-%d", in.Claim.Pump, a.n), Redactor: hide.pump, Exit: w.exit, Over: w.over, Now: s.Now,
-		Log:     s.Logger.With("session", in.Claim.Session),
+		Log: s.Logger.With("session", in.Claim.Session), AnyVersion: s.AnyVersion,
 		Broker:  s.broker(in, hide).asked(),
 		Before:  notices.before(held),
 		Settled: here.settled, Moved: here.moved, Fresh: s.fresh(),

@@ -43,6 +43,8 @@ type Deps struct {
 	// cannot keep its commands from the credential: it is refused, unless this
 	// is UnprotectedAllow.
 	Unprotected string
+	// AnyVersion lets sessions talk to a codex outside of conversation's window.
+	AnyVersion bool
 	// Temporal is what Engine asks, and through which WatchHost tells sessions;
 	// may be nil where neither is used.
 	Temporal client.Client

@@ -288,8 +288,10 @@ func TestHandshakeChecksTheVersion(t *testing.T) {
 	for agent, want := range map[string]string{
 		"fairlead/0.169.0 (Debian 12.0.0; x86_64) xterm": "",
 		"fairlead/0.125.0 (x)":                           "",
-		"fairlead/1.0.0 (x)":                             "",
-		"fairlead/0.170.0-alpha.3 (x)":                   "",
+		"fairlead/0.169.0-alpha.3 (x)":                   "",
+		"fairlead/1.0.0 (x)":                             "1.0.0",
+		"fairlead/0.169.1 (x)":                           "0.169.1",
+		"fairlead/0.170.0-alpha.3 (x)":                   "0.170.0-alpha.3",
 		"fairlead/0.124.9 (x)":                           "0.124.9",
 		"fairlead/0.99.0 (x)":                            "0.99.0",
 		"who knows":                                      "none",

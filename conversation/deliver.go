@@ -159,7 +159,7 @@ func (m *machine) historyRead(r *message) {
 			Items []wireItem `json:"items"`
 		} `json:"data"`
 	}
-	if r.Error != nil || json.Unmarshal(r.Result, &a) != nil {
+	if r.Error != nil || json.Unmarshal(r.Result, &a) != nil || !Has(m.st.CodexVersion, ClientIDs) {
 		// An older codex: what the journal says has to do, unless it is a
 		// message for another process, whose journal has nothing of it.
 		for _, s := range m.sends {

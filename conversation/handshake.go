@@ -8,14 +8,6 @@ import (
 	"strings"
 )
 
-// The versions of codex that we speak to. Up to TestedVersion everything was
-// tried on the real binary; a newer one is spoken to in good faith, since its
-// wire has only grown so far. Below OldestVersion requests differ.
-const (
-	OldestVersion = "0.125.0"
-	TestedVersion = "0.169.0"
-)
-
 // ClientInfo is how we introduce ourselves. codex puts Name into its
 // User-Agent and tells it to the model's provider as the originator.
 type ClientInfo struct {
@@ -43,34 +35,43 @@ type Server struct {
 	OS        string `json:"platformOs"`     // linux, macos, …
 }
 
-// A VersionError says that codex is not of a version we can speak to.
-type VersionError struct {
-	Found  string // empty when it could not be read
-	Oldest string
-}
-
-func (e *VersionError) Error() string {
-	if e.Found == "" {
-		return "codex does not say its version; fairlead needs " + e.Oldest + " or newer (provision the host)"
-	}
-	return fmt.Sprintf("codex %s is too old; fairlead needs %s or newer (provision the host)", e.Found, e.Oldest)
-}
-
 // Handshake opens a conversation: initialize, the version check, initialized.
-// The error is a *VersionError when codex is too old; Server is filled then.
+// The error is a *VersionError when codex is outside of the window; Server is
+// filled then, and the conversation is not open.
 func Handshake(ctx context.Context, c *Conn, client ClientInfo) (Server, error) {
+	s, err := introduce(ctx, c, client)
+	if err != nil {
+		return s, err
+	}
+	if err := CheckVersion(s.Version); err != nil {
+		return s, err
+	}
+	return s, greet(ctx, c)
+}
+
+// HandshakeAny is Handshake with a codex of any version.
+func HandshakeAny(ctx context.Context, c *Conn, client ClientInfo) (Server, error) {
+	s, err := introduce(ctx, c, client)
+	if err != nil {
+		return s, err
+	}
+	return s, greet(ctx, c)
+}
+
+func introduce(ctx context.Context, c *Conn, client ClientInfo) (Server, error) {
 	var s Server
 	if err := c.Call(ctx, methodInitialize, initialize(client), &s); err != nil {
 		return Server{}, fmt.Errorf("open the conversation with codex: %w", err)
 	}
 	s.Version = versionOf(s.UserAgent)
-	if err := checkVersion(s.Version); err != nil {
-		return s, err
-	}
-	if err := c.Notify(ctx, methodInitialized, nil); err != nil {
-		return s, fmt.Errorf("open the conversation with codex: %w", err)
-	}
 	return s, nil
+}
+
+func greet(ctx context.Context, c *Conn) error {
+	if err := c.Notify(ctx, methodInitialized, nil); err != nil {
+		return fmt.Errorf("open the conversation with codex: %w", err)
+	}
+	return nil
 }
 
 func initialize(client ClientInfo) initializeParams {
@@ -89,23 +90,6 @@ func versionOf(userAgent string) string {
 		return ""
 	}
 	return m[1]
-}
-
-func checkVersion(v string) error {
-	have, ok := numbers(v)
-	if !ok {
-		return &VersionError{Oldest: OldestVersion}
-	}
-	want, _ := numbers(OldestVersion)
-	for i := range want {
-		if have[i] != want[i] {
-			if have[i] < want[i] {
-				return &VersionError{Found: v, Oldest: OldestVersion}
-			}
-			return nil
-		}
-	}
-	return nil
 }
 
 // numbers reads major, minor and patch; what follows the patch is ignored.

@@ -16,15 +16,19 @@ func TestMessageOfAnotherProcessIsNotSentWhereHistoryCannotBeRead(t *testing.T) 
 		history string
 		of      int // the process that may have had it; this is the third
 		want    DeliveryState
+		codex   string
 	}{
-		"an older codex":       {`"error":{"code":-32600,"message":"unknown variant"}`, 2, Void},
-		"nonsense":             {`"result":"?"`, 2, Void},
-		"the same process":     {`"error":{"code":-32600,"message":"unknown variant"}`, 3, Sent}, // its journal has no trace of it
-		"a history without it": {`"result":{"data":[]}`, 2, Sent},
+		"an older codex":       {`"error":{"code":-32600,"message":"unknown variant"}`, 2, Void, ""},
+		"nonsense":             {`"result":"?"`, 2, Void, ""},
+		"the same process":     {`"error":{"code":-32600,"message":"unknown variant"}`, 3, Sent, ""}, // its journal has no trace of it
+		"a history without it": {`"result":{"data":[]}`, 2, Sent, "0.140.0"},
+		"one without our ids":  {`"result":{"data":[]}`, 2, Void, "0.133.0"},
 	} {
 		m := turn(5, "m-5", "hello")
 		m.Uncertain, m.Incarnation = true, c.of
-		s := perform(t, PumpInput{State: opened(), Sends: []Send{m}}, Options{Nonce: "n"})
+		st := opened()
+		st.CodexVersion = c.codex
+		s := perform(t, PumpInput{State: st, Sends: []Send{m}}, Options{Nonce: "n"})
 		s.hear(`{"id":"g1.p9.history-n.0",`+c.history+`}`, `{"id":"g1.p9.barrier-n.0","result":{}}`)
 		s.m.cancel(time.Second)
 		if got := delivered(t, s.result(map[DeliveryState]PumpReason{Void: Bound, Sent: PumpCancelled}[c.want]), "m-5"); got != c.want {

@@ -283,8 +283,13 @@ func (m *machine) initialized(r *message) {
 	}
 	m.inited = true
 	m.st.CodexVersion = versionOf(s.UserAgent)
-	if err := checkVersion(m.st.CodexVersion); err != nil && !m.opt.AnyVersion {
+	if err := CheckVersion(m.st.CodexVersion); err != nil && !m.opt.AnyVersion {
 		m.giveUp(Refused, problem("version", err.Error()))
+		return
+	}
+	if p := m.in.Thread.Permissions; p != "" && !Has(m.st.CodexVersion, NamedProfiles) {
+		// The oldest would start the thread in a sandbox of its own choice.
+		m.giveUp(Refused, problem("version", "codex "+m.st.CodexVersion+" knows no permission profile by name, and the session is to run under "+p))
 	}
 }
 

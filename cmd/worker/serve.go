@@ -105,7 +105,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, log *slog.
 	})
 	defer pool.Close()
 	set := activities.New(activities.Deps{
-		Pool: pool, Store: blobs, Chunks: chunks, Live: hub, Codex: activities.NewCodexSource(conf.Codex.Source),
+		Pool: pool, Store: blobs, Chunks: chunks, Live: hub, Codex: activities.NewCodexSource(conf.Codex.Source), AnyVersion: conf.Codex.AnyVersion,
 		APIAddress: address, Temporal: c, WatchEvery: conf.Limits.Watch, Logger: log, Lag: metrics.lag(), MaxLine: conf.Limits.Line,
 		TokenEndpoint: unlessOwn(conf.Seeds.TokenEndpoint, config.TokenEndpoint), Issuer: unlessOwn(conf.Seeds.Issuer, config.Issuer), Unprotected: conf.Seeds.Unprotected,
 		Snapshots: activities.SnapshotLimits{Keep: conf.Snapshots.Keep, MaxAge: conf.Snapshots.MaxAge, MaxBytes: conf.Snapshots.MaxBytes},

@@ -80,6 +80,8 @@ type Codex struct {
 	// Source is a folder with bin/codex and its siblings.
 	Source  string `yaml:"source"`
 	Version string `yaml:"version"`
+	// AnyVersion lets sessions talk to a codex outside of the tested versions.
+	AnyVersion bool `yaml:"any_version"`
 }
 
 // Log says how the worker logs.

@@ -22,6 +22,7 @@
 //	  codec_origins: [http://127.0.0.1:8233] # the UI's pages
 //	codex:
 //	  source: /opt/fairlead/codex      # the tree that is brought to hosts
+//	  any_version: false               # true: sessions talk to a codex outside of the versions that were tried
 //	log: {format: json, level: info}
 //	limits:
 //	  pumps: 1000                      # activities at once; one for each host with sessions looks after those that wait

@@ -1,0 +1,162 @@
+package conversation
+
+import "fmt"
+
+// The versions of codex that we speak to: the window. Inside it the versions of
+// Tested, and what lies between two of them, were tried on the real binary or
+// behave as one of them does. What is outside is refused with a *VersionError
+// unless Options.AnyVersion says otherwise: below, requests differ; above,
+// nobody has looked yet.
+const (
+	OldestVersion = "0.125.0"
+	TestedVersion = "0.169.0" // the pinned one
+)
+
+// Tested are the versions that the conversation's tests run on, oldest first.
+var Tested = []string{OldestVersion, "0.130.0", "0.140.0", "0.155.1", TestedVersion}
+
+// A Trait is something that not every codex of the window has.
+type Trait string
+
+// The traits. What each means is in the table below, and nowhere else.
+const (
+	StrictConfig   Trait = "strict config"
+	NamedProfiles  Trait = "permission profiles by name"
+	ClientIDs      Trait = "client's message ids"
+	WriterLock     Trait = "one writer a thread"
+	TornTailMended Trait = "torn rollouts mended"
+	ForkByLineage  Trait = "forks lean on their source"
+	TokensUnlogged Trait = "access tokens stay out of the log"
+	ItemTimes      Trait = "times of items"
+	EventTimes     Trait = "times of events"
+	LastItemAtEnd  Trait = "last message in turn/completed"
+	SteeredTurnID  Trait = "turn/start in a turn names that turn"
+	ApprovalKind   Trait = "kind of command approval"
+	OnFailure      Trait = "approval policy on-failure"
+	Attestation    Trait = "asks for attestation"
+	CurrentTime    Trait = "asks for the time"
+)
+
+// A Difference is a row of the table: a trait, and which versions have it.
+type Difference struct {
+	Trait Trait
+	// Without is the newest version that was seen without it, Since the oldest
+	// that was seen with it. Nobody looked between the two: there it is taken
+	// to be missing, which is the careful answer for each of them.
+	Without, Since string
+	// Gone is the oldest version that was seen to have lost it again.
+	Gone string
+	With string // what codex does with it
+	Lack string // and without
+}
+
+// Differences is all that differs between the versions of the window in what we
+// use: measured with the scripted model, on each of Tested and on 0.133.0,
+// 0.147.0 and 0.149.1. TestConformance and TestTraitsAreAsTheTableSays hold it to
+// that. What is not in it was the same everywhere: the handshake, permission and
+// sandbox named anew at each resume and fork, thread/read answered behind what
+// was written before it, turn/interrupt, thread/backgroundTerminals/clean,
+// turn/steer with the expected turn, thread/inject_items, dynamic tools (the
+// same shape, kept over a resume), item/permissions/requestApproval,
+// thread/compact/start, review/start, thread/name/set, token usage, and all that
+// may be decided on an approval. The approvals of the first protocol
+// (applyPatchApproval, execCommandApproval) are in every schema and come in no
+// thread of ours: newConversation, which they belong to, is gone from all of them.
+var Differences = []Difference{
+	{Trait: ItemTimes, Without: "0.125.0", Since: "0.130.0",
+		With: "items and approvals bear startedAtMs and completedAtMs", Lack: "only turns have times, in seconds"},
+	{Trait: StrictConfig, Without: "0.130.0", Since: "0.133.0",
+		With: "app-server takes --strict-config", Lack: "it ends with a usage error"},
+	{Trait: NamedProfiles, Without: "0.130.0", Since: "0.133.0",
+		With: "thread/start takes the name of a permission profile", Lack: "0.130 refuses the name, 0.125 ignores it and starts in its default sandbox"},
+	{Trait: Attestation, Without: "0.130.0", Since: "0.133.0",
+		With: "attestation/generate may be asked", Lack: "it does not exist"},
+	{Trait: ClientIDs, Without: "0.133.0", Since: "0.140.0",
+		With: "clientUserMessageId comes back with the message, in the thread's history too",
+		Lack: "it is ignored: a message that may have reached a process that is gone cannot be looked for"},
+	{Trait: WriterLock, Without: "0.140.0", Since: "0.147.0",
+		With: "a thread that another process has is not resumed", Lack: "two processes write one thread"},
+	{Trait: TornTailMended, Without: "0.140.0", Since: "0.147.0",
+		With: "a resumed rollout whose last line is torn is mended", Lack: "the next line is glued to the torn one and lost at the resume after that"},
+	{Trait: EventTimes, Without: "0.140.0", Since: "0.147.0",
+		With: "every notification bears emittedAtMs", Lack: "none does"},
+	{Trait: LastItemAtEnd, Without: "0.140.0", Since: "0.147.0",
+		With: "turn/completed repeats the last message", Lack: "its items are empty"},
+	{Trait: CurrentTime, Without: "0.140.0", Since: "0.147.0",
+		With: "currentTime/read may be asked", Lack: "it does not exist"},
+	{Trait: OnFailure, Gone: "0.147.0",
+		With: "the approval policy on-failure is taken", Lack: "it is refused"},
+	{Trait: TokensUnlogged, Without: "0.147.0", Since: "0.149.1",
+		With: "a login's access tokens are in no file", Lack: "those given in answer to a refresh are in the log database"},
+	{Trait: ApprovalKind, Without: "0.149.1", Since: "0.155.1",
+		With: "command approvals say their kind", Lack: "they do not: all are for a command"},
+	{Trait: SteeredTurnID, Without: "0.147.0", Since: "0.155.1",
+		With: "a turn/start that steers is answered with the running turn's id", Lack: "with the id of a turn that never begins"},
+	{Trait: ForkByLineage, Without: "0.149.1", Since: "0.155.1",
+		With: "a fork's rollout needs its source's", Lack: "it has the whole history"},
+}
+
+// Has says whether a codex of this version has a trait. A version that is not
+// known, as before codex has introduced itself, is taken for the pinned one.
+func Has(version string, t Trait) bool {
+	v, ok := numbers(version)
+	if !ok {
+		v, _ = numbers(TestedVersion)
+	}
+	for _, d := range Differences {
+		if d.Trait == t {
+			return !d.before(v, d.Since) && (d.Gone == "" || d.before(v, d.Gone))
+		}
+	}
+	return false
+}
+
+func (Difference) before(v [3]int, bound string) bool {
+	b, ok := numbers(bound)
+	return ok && older(v, b)
+}
+
+func older(a, b [3]int) bool {
+	for i := range a {
+		if a[i] != b[i] {
+			return a[i] < b[i]
+		}
+	}
+	return false
+}
+
+// A VersionError says that codex is not of a version that we speak to.
+type VersionError struct {
+	Found  string // empty when it could not be read
+	Oldest string
+	Newest string
+}
+
+func (e *VersionError) Error() string {
+	window := fmt.Sprintf("fairlead speaks to %s up to %s", e.Oldest, e.Newest)
+	switch found, ok := numbers(e.Found); {
+	case e.Found == "" || !ok:
+		return "codex does not say its version; " + window + " (provision the host)"
+	case checkNewer(found):
+		return fmt.Sprintf("codex %s is newer than all that were tried; %s (provision the host, or allow it with codex.any_version)", e.Found, window)
+	}
+	return fmt.Sprintf("codex %s is too old; %s (provision the host)", e.Found, window)
+}
+
+func checkNewer(v [3]int) bool {
+	newest, _ := numbers(TestedVersion)
+	return older(newest, v)
+}
+
+// CheckVersion says, with a *VersionError, why a codex is not one for us.
+func CheckVersion(v string) error {
+	have, ok := numbers(v)
+	oldest, _ := numbers(OldestVersion)
+	if !ok || older(have, oldest) || checkNewer(have) {
+		if !ok {
+			v = ""
+		}
+		return &VersionError{Found: v, Oldest: OldestVersion, Newest: TestedVersion}
+	}
+	return nil
+}
