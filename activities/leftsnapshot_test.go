@@ -95,34 +95,6 @@ func TestALoginThatWasLeftIsSavedBeforeItsFolderGoes(t *testing.T) {
 	k.claim.Generation = 2
 }
 
-// A login that codex refreshed while the snapshot was taken is masked like any
-// other: one that was taken without knowing of it never counts.
-func TestALoginRefreshedDuringASnapshotIsMaskedInIt(t *testing.T) {
-	b := newBed(t, readyHost(t))
-	k, _ := b.held("refreshed", nil)
-	newer := seeds.AuthSecrets([]byte(login("acct-1", 1)))
-	if len(newer) == 0 {
-		t.Fatal("there is nothing to hide")
-	}
-	k.sh(`mkdir -p "$1/sessions/2026" && echo '{}' >"$1/sessions/2026/rollout-x.jsonl" && printf %s "$3" >"$2/printed"`,
-		k.layout.CodexHome, k.layout.WorkDir, login("acct-1", 1))
-	in := k.parking(1, "").TakeSnapshotInput
-	first, err := b.set.Sessions.take(t.Context(), in, k.hides(), nil)
-	if err != nil || b.exported(first.ID)["work/printed"] != login("acct-1", 1) {
-		t.Fatalf("taken %+v, %v: what nobody knows is masked", first, err)
-	}
-	k.rewrite(login("acct-1", 1)) // as if it had been so from the middle on
-	again, err := b.set.Sessions.takeUnseen(t.Context(), b.host(), taking{TakeSnapshotInput: in, id: first.ID}, k.hides())
-	if err != nil || again.ID != first.ID {
-		t.Fatalf("taken %+v, %v", again, err)
-	}
-	for _, secret := range newer {
-		if got := b.exported(again.ID)["work/printed"]; strings.Contains(got, secret.Reveal()) || len(got) != len(login("acct-1", 1)) {
-			t.Errorf("kept %q", got)
-		}
-	}
-}
-
 // hides is what a worker knows that has just come.
 func (k *talk) hides() secrets {
 	k.t.Helper()

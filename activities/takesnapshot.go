@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -63,33 +64,34 @@ func (s *site) take(ctx context.Context, in TakeSnapshotInput, hide secrets, p *
 	return s.takeUnseen(ctx, h, taking{TakeSnapshotInput: in, id: id, progress: p}, hide)
 }
 
-// takeUnseen takes a snapshot while codex may refresh its login: one that was
-// taken before the newest was known is dropped, before anybody has heard of it,
-// and taken again.
+// errRefreshed: codex has a login by now that was not looked for.
+var errRefreshed = errors.New("the login was refreshed meanwhile")
+
+// takeUnseen takes a snapshot while codex may refresh its login: whether it has
+// is looked at when all was read and there is no snapshot yet, and then it is
+// taken again. So there never is one that knows too little, and none is deleted:
+// attempts make the same one, and the workflow may have it from another of them,
+// which went on after this one was taken for dead.
 func (s *site) takeUnseen(ctx context.Context, h hostexec.Host, in taking, hide secrets) (*SnapshotBrief, error) {
-	for range maxRefreshed {
-		got, err := s.takeOn(ctx, h, in, hide)
-		if err != nil || got == nil || hide.auth == nil {
-			return got, err
+	in.sure = func(known []string) error {
+		if hide.auth == nil {
+			return nil
 		}
 		if err := s.hidePlanted(ctx, h, in.Layout, hide); err != nil {
-			return nil, err
+			return err
 		}
-		known, err := hide.fingerprints(s.Store)
-		if err != nil {
-			return nil, err
+		now, err := hide.fingerprints(s.Store)
+		if err == nil && slices.ContainsFunc(now, func(f string) bool { return !slices.Contains(known, f) }) {
+			err = errRefreshed
 		}
-		m, err := s.manifest(ctx, got.ID)
-		if err != nil {
-			return nil, err
+		return err
+	}
+	for range maxRefreshed {
+		got, err := s.takeOn(ctx, h, in, hide)
+		if !errors.Is(err, errRefreshed) {
+			return got, err
 		}
-		if !slices.ContainsFunc(known, func(f string) bool { return !slices.Contains(m.Secrets, f) }) {
-			return got, nil
-		}
-		s.Logger.Info("snapshot is taken again: the login was refreshed meanwhile", "session", in.Claim.Session, "snapshot", got.ID)
-		if err := snapshots.Delete(ctx, s.Store, got.ID); err != nil {
-			return nil, fmt.Errorf("drop snapshot %s, which may hold a secret: %w", got.ID, err)
-		}
+		s.Logger.Info("snapshot is taken again: the login was refreshed meanwhile", "session", in.Claim.Session, "snapshot", in.id)
 	}
 	return nil, fmt.Errorf("the login of session %s is refreshed faster than a snapshot can be taken", in.Claim.Session)
 }
@@ -115,8 +117,9 @@ func (s *site) hidePlanted(ctx context.Context, h hostexec.Host, l Layout, hide 
 type taking struct {
 	TakeSnapshotInput
 	id       string
-	ownWork  bool // and nothing of a person's folder, which stays where it is
-	left     bool // of what a session had left somewhere
+	ownWork  bool                       // and nothing of a person's folder, which stays where it is
+	left     bool                       // of what a session had left somewhere
+	sure     func(known []string) error // asked before there is a snapshot that knows these secrets; may be nil
 	progress *progress
 }
 
@@ -167,6 +170,9 @@ func (s *site) takeOn(ctx context.Context, h hostexec.Host, in taking, hide secr
 	}
 	if spec.Secrets, err = hide.fingerprints(s.Store); err != nil {
 		return nil, err
+	}
+	if in.sure != nil {
+		spec.Sure = func() error { return in.sure(spec.Secrets) }
 	}
 	m, err := snapshots.Take(ctx, h, s.Chunks, spec)
 	if err != nil {

@@ -188,7 +188,8 @@ func (b *Batch) Flush() (Added, error) {
 // condemned, runs write (the manifest), and makes sure once more, so that a
 // process that was stopped for hours in between is found out. What was
 // condemned meanwhile is copied first; where that comes too late it is
-// ErrCondemned. After any error what write wrote must be taken back.
+// ErrCondemned, and what write wrote must be taken back. So it must after
+// another error if it took long enough for a condemned pack to be deleted.
 func (b *Batch) Commit(write func() error) error {
 	if b.dirty {
 		return errors.New("a batch is flushed before it is committed")

@@ -31,6 +31,10 @@ type TakeSpec struct {
 	// Mask makes what overwrites known secrets, once for each stream; nil
 	// where there are none. A seeds.Redactor's MaskStream is one.
 	Mask func() Masker
+	// Sure is asked when all is in the store and there is no manifest yet; its
+	// error is Take's, and then there is no snapshot. Whoever takes one while
+	// new secrets may come up looks there whether one has. It may be nil.
+	Sure func() error
 	// Secrets are fingerprints of those that Mask knows, under a key that
 	// whoever reads manifests does not have.
 	Secrets []string

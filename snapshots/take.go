@@ -15,9 +15,11 @@ import (
 // Take brings what it takes to go on elsewhere from a host into the store, and
 // returns once all of it was read back and found right. Only a nil error
 // allows anything to be deleted on the host, and not what the manifest says
-// was left out. On error there is no snapshot of that ID, and doing it again
-// is safe: what came into the store so far need not travel into it again.
-// Nothing on the host changes.
+// was left out. On error doing it again is safe: what came into the store so far
+// need not travel into it again, and a snapshot of that ID that is there all the
+// same is whole. Several may take the same one at once, as attempts of which one
+// was overtaken: all return the one that is complete first, and none takes it
+// back. Nothing on the host changes.
 func Take(ctx context.Context, h hostexec.Host, c *Chunks, spec TakeSpec) (_ Manifest, err error) {
 	defer func() {
 		if err != nil {
@@ -166,8 +168,13 @@ func (t *taking) finish() (Manifest, error) {
 		return Manifest{}, err
 	}
 	key := manifestKey(m.Session, m.ID)
-	written, exists := false, false
+	began, written, exists := time.Now().Round(0), false, false
 	err = t.batch.Commit(func() error {
+		if t.spec.Sure != nil {
+			if err := t.spec.Sure(); err != nil {
+				return err
+			}
+		}
 		err := t.c.blobs.Create(t.ctx, key, data)
 		written, exists = err == nil, errors.Is(err, store.ErrExists)
 		return err
@@ -177,7 +184,9 @@ func (t *taking) finish() (Manifest, error) {
 		// the store says is so.
 		return readManifest(t.ctx, t.c.blobs, m.ID, key)
 	}
-	if err != nil && written {
+	if err != nil && written && (errors.Is(err, ErrCondemned) || time.Since(began) > mayStall) {
+		// What it needs may be gone. Otherwise it is whole, whatever has called
+		// us back in that moment, and somebody may have heard of it by now.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), time.Minute)
 		defer cancel()
 		err = errors.Join(err, t.c.blobs.Delete(ctx, key))
@@ -187,6 +196,11 @@ func (t *taking) finish() (Manifest, error) {
 	}
 	return t.manifest, nil
 }
+
+// mayStall is how long the writing of a manifest may take, by the clock on the
+// wall, without anything being deleted that it needs: far less than the grace
+// of what is condemned.
+const mayStall = time.Hour
 
 // manifestJSON is the manifest as it is written: known secrets that facts have
 // in them are overwritten there too.

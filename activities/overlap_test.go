@@ -1,0 +1,140 @@
+package activities
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/seeds"
+	"fairlead.dev/fairlead/snapshots"
+)
+
+// A crossedPool has something happen, once, before a worker's next look at a
+// tree on a host.
+type crossedPool struct {
+	HostPool
+	happen func()
+	once   sync.Once
+}
+
+type crossedHost struct {
+	hostexec.Host
+	pool *crossedPool
+}
+
+func (p *crossedPool) Host(spec hostexec.Spec) (hostexec.Host, error) {
+	h, err := p.HostPool.Host(spec)
+	return &crossedHost{h, p}, err
+}
+
+func (h *crossedHost) Start(ctx context.Context, c hostexec.Command) (hostexec.Stream, error) {
+	h.pool.once.Do(h.pool.happen)
+	return h.Host.Start(ctx, c)
+}
+
+// printedLogin is a session whose codex is about to refresh its login, which a
+// command has printed.
+func (b *bed) printedLogin(id string) *talk {
+	b.t.Helper()
+	k, _ := b.held(id, nil)
+	k.sh(`mkdir -p "$1/sessions/2026" && echo '{}' >"$1/sessions/2026/rollout-x.jsonl" && printf %s "$3" >"$2/printed"`,
+		k.layout.CodexHome, k.layout.WorkDir, login("acct-1", 1))
+	return k
+}
+
+// holdsNoLogin looks for the newer login in what was kept.
+func (b *bed) holdsNoLogin(id string) {
+	b.t.Helper()
+	newer := seeds.AuthSecrets([]byte(login("acct-1", 1)))
+	if len(newer) == 0 {
+		b.t.Fatal("there is nothing to hide")
+	}
+	for _, secret := range newer {
+		if got := b.exported(id)["work/printed"]; strings.Contains(got, secret.Reveal()) || len(got) != len(login("acct-1", 1)) {
+			b.t.Errorf("kept %q", got)
+		}
+	}
+}
+
+// A login that codex refreshed while the snapshot was taken is masked like any
+// other: there is none that was taken without knowing of it, at no moment.
+func TestALoginRefreshedDuringASnapshotIsMaskedInIt(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.printedLogin("refreshed")
+	pool := &crossedPool{HostPool: b.pool, happen: func() { k.rewrite(login("acct-1", 1)) }}
+	b.set.Sessions.Pool = pool
+	got, err := b.set.Sessions.take(t.Context(), k.parking(1, "").TakeSnapshotInput, k.hides(), nil)
+	if err != nil || got == nil {
+		t.Fatalf("taken %+v, %v", got, err)
+	}
+	pool.once.Do(func() { t.Error("the login was not refreshed on the way") })
+	b.holdsNoLogin(got.ID)
+	// Worker after worker dies before it has made sure: there is no snapshot.
+	in := k.parking(2, "").TakeSnapshotInput
+	dying := b.dies()
+	for step := int64(0); ; step++ {
+		if step > 100 {
+			t.Fatal("it never gets through")
+		}
+		k.rewrite(login("acct-1", 0))
+		pool := &crossedPool{HostPool: dying, happen: func() { k.rewrite(login("acct-1", 1)) }}
+		b.set.Sessions.Pool = pool
+		b.set.Sessions.recall.last = nil // a worker that has just come
+		dying.left.Store(step)
+		_, err := b.set.Sessions.take(t.Context(), in, k.hides(), nil)
+		dying.left.Store(1 << 40)
+		id := snapshotID("refreshed", in.At, 1, 2)
+		if _, rerr := snapshots.Read(t.Context(), b.store, id); rerr == nil {
+			b.holdsNoLogin(id)
+		}
+		if err == nil {
+			break
+		}
+		if !strings.Contains(err.Error(), errDied.Error()) {
+			t.Fatalf("after %d steps: %v", step, err)
+		}
+	}
+}
+
+// An attempt was taken for dead, and goes on: another one has taken the snapshot
+// meanwhile, and the session goes on from that. Whatever the late one finds out,
+// it deletes nothing, and says the same.
+func TestALateAttemptDeletesNoSnapshotOfAnother(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.printedLogin("crossed")
+	in := k.parking(1, "").TakeSnapshotInput
+	late := b.another()
+	var good *SnapshotBrief
+	var made time.Time
+	written := func() time.Time {
+		info, err := b.store.Stat(t.Context(), "snapshots/crossed/"+good.ID+"/manifest.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.ModTime
+	}
+	late.set.Sessions.Pool = &crossedPool{HostPool: late.pool, happen: func() {
+		var err error
+		if good, err = b.set.Sessions.take(t.Context(), in, k.hides(), nil); err != nil || good == nil {
+			t.Fatalf("taken %+v, %v", good, err)
+		}
+		made = written()
+		k.rewrite(login("acct-1", 1)) // and then the login was refreshed
+	}}
+	hide, err := late.set.Sessions.hiding(t.Context(), k.seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := late.set.Sessions.take(t.Context(), in, hide, nil)
+	if err != nil || good == nil || got == nil || got.ID != good.ID || !got.At.Equal(good.At) {
+		t.Errorf("the late one says %+v, %v; there was %+v", got, err, good)
+	}
+	all, err := snapshots.List(t.Context(), b.store, "crossed")
+	if err != nil || len(all) != 1 || all[0].ID != good.ID || !all[0].Complete || !written().Equal(made) {
+		t.Errorf("there are %+v, %v", all, err)
+	}
+	b.exported(good.ID)
+}
