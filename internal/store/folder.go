@@ -187,6 +187,22 @@ func (f *folder) read(ctx context.Context, key string) (io.ReadCloser, error) {
 	return r, err
 }
 
+// fileParts is a file of which the size was asked for.
+type fileParts struct {
+	*os.File
+	size int64
+}
+
+func (f fileParts) Size() int64 { return f.size }
+
+func (f *folder) readAt(ctx context.Context, key string) (parts, error) {
+	r, v, err := f.readVersion(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return fileParts{r.(*os.File), v.file.Size()}, nil
+}
+
 func (f *folder) readVersion(ctx context.Context, key string) (io.ReadCloser, version, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, version{}, err

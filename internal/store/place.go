@@ -16,6 +16,8 @@ type place interface {
 	// is committed. Nothing is visible before commit returns nil.
 	write(ctx context.Context, key string, exclusive bool) (pending, error)
 	read(ctx context.Context, key string) (io.ReadCloser, error)
+	// readAt opens an object of which parts are read.
+	readAt(ctx context.Context, key string) (parts, error)
 	// readVersion is read and says which version of the object it is. The
 	// version holds for as long as the reader is open.
 	readVersion(ctx context.Context, key string) (io.ReadCloser, version, error)

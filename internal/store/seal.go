@@ -49,6 +49,7 @@ type sealer struct {
 	zstd  *zstd.Encoder
 	head  []byte // what came before it was decided how to pack
 	open  bool   // decided; head is written
+	plain bool   // it is not to be packed
 }
 
 func newSealer(w io.Writer, key string, recipients []age.Recipient) (*sealer, error) {
@@ -121,7 +122,7 @@ func (s *sealer) Write(p []byte) (int, error) {
 // decide writes the beginning of the object and what was held back.
 func (s *sealer) decide() error {
 	pack := byte(packPlain)
-	if worthPacking(s.head) {
+	if !s.plain && worthPacking(s.head) {
 		pack = packZstd
 	}
 	s.begin[1] = pack

@@ -38,6 +38,17 @@ func (s *Store) NewWriter(ctx context.Context, key string) (_ *Writer, err error
 	return s.newWriter(ctx, key, false)
 }
 
+// NewPlainWriter is NewWriter for content that is not to be packed: its writer
+// has done so, and parts of it will be read.
+func (s *Store) NewPlainWriter(ctx context.Context, key string) (_ *Writer, err error) {
+	defer wrap(&err, "store "+clip(key))
+	w, err := s.newWriter(ctx, key, false)
+	if err == nil {
+		w.seal.plain = true
+	}
+	return w, err
+}
+
 func (s *Store) newWriter(ctx context.Context, key string, exclusive bool) (*Writer, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
