@@ -189,7 +189,7 @@ func (k *check) spoil(n uint32, id packID, err error) {
 
 // read compares every chunk of a pack with its digest, and with the index.
 func (k *check) read(ctx context.Context, n uint32, info packInfo) error {
-	p, err := k.c.loadPack(ctx, info.id)
+	p, err := k.c.openPack(ctx, info.id)
 	if spoiled(err) {
 		k.spoil(n, info.id, err)
 		return nil
@@ -197,12 +197,17 @@ func (k *check) read(ctx context.Context, n uint32, info packInfo) error {
 	if err != nil {
 		return err
 	}
+	defer p.Close()
 	at := 0
+	var stored, buf []byte
 	for i, b := range p.table.blocks {
-		raw, err := unpackRaw(b, p.data[p.begins[i]:][:b.stored], nil)
+		raw, err := p.block(i, &stored, &buf)
+		if err != nil && !spoiled(err) {
+			return err
+		}
 		for pos := at; pos < at+b.chunks; pos++ {
 			c := p.table.chunks[pos]
-			if err == nil && DigestOf(raw[p.places[pos].offset:][:c.size]) == c.digest && k.knows(c.digest, n, pos) {
+			if err == nil && DigestOf(raw[p.offsets[pos]:][:c.size]) == c.digest && k.knows(c.digest, n, pos) {
 				continue
 			}
 			k.mu.Lock()

@@ -11,6 +11,8 @@ import (
 	"log/slog"
 	"sync"
 
+	"golang.org/x/sync/semaphore"
+
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -82,7 +84,8 @@ type Chunks struct {
 	opts  ChunkOptions
 	log   *slog.Logger
 
-	refreshing chan struct{} // held by who brings the index up to date
+	refreshing chan struct{}       // held by who brings the index up to date
+	ahead      *semaphore.Weighted // batches of walks beyond what each has
 
 	mu    sync.Mutex // guards index
 	index chunkIndex
@@ -97,7 +100,15 @@ type blobs interface {
 	List(ctx context.Context, prefix string) ([]store.Info, error)
 	Delete(ctx context.Context, key string) error
 	NewReader(ctx context.Context, key string) (io.ReadCloser, error)
+	newReaderAt(ctx context.Context, key string) (blobAt, error)
 	newWriter(ctx context.Context, key string) (blobWriter, error)
+}
+
+// A blobAt is a blob of which parts are read.
+type blobAt interface {
+	io.ReaderAt
+	io.Closer
+	Size() int64
 }
 
 type blobWriter interface {
@@ -108,8 +119,16 @@ type blobWriter interface {
 
 type storeBlobs struct{ *store.Store }
 
+func (s storeBlobs) newReaderAt(ctx context.Context, key string) (blobAt, error) {
+	r, err := s.NewReaderAt(ctx, key)
+	if err != nil {
+		return nil, err // not a typed nil
+	}
+	return r, nil
+}
+
 func (s storeBlobs) newWriter(ctx context.Context, key string) (blobWriter, error) {
-	w, err := s.NewWriter(ctx, key)
+	w, err := s.NewPlainWriter(ctx, key)
 	if err != nil {
 		return nil, err // not a typed nil
 	}
@@ -133,7 +152,7 @@ func openChunks(st blobs, opts ChunkOptions) *Chunks {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Chunks{blobs: st, opts: opts, log: log, refreshing: make(chan struct{}, 1), index: newChunkIndex()}
+	return &Chunks{blobs: st, opts: opts, log: log, refreshing: make(chan struct{}, 1), ahead: semaphore.NewWeighted(sharedMore), index: newChunkIndex()}
 }
 
 // A packID is random, so that the name of a pack says nothing of its content.

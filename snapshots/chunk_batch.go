@@ -264,6 +264,7 @@ func (b *Batch) rescue(packs []uint32) error {
 		delete(b.relied, n)
 		b.mu.Unlock()
 		reader := b.c.NewReader(b.ctx)
+		defer reader.Close()
 		for pos, d := range digests {
 			if !relied.has(uint16(pos)) || b.Has(d) {
 				continue

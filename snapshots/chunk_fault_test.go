@@ -80,6 +80,29 @@ func (f *faulty) NewReader(ctx context.Context, key string) (io.ReadCloser, erro
 	return f.blobs.NewReader(ctx, key)
 }
 
+func (f *faulty) newReaderAt(ctx context.Context, key string) (blobAt, error) {
+	if f.step() {
+		return nil, errFault
+	}
+	r, err := f.blobs.newReaderAt(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return &faultyAt{r, f}, nil
+}
+
+type faultyAt struct {
+	blobAt
+	f *faulty
+}
+
+func (r *faultyAt) ReadAt(p []byte, off int64) (int, error) {
+	if r.f.step() {
+		return 0, errFault
+	}
+	return r.blobAt.ReadAt(p, off)
+}
+
 func (f *faulty) newWriter(ctx context.Context, key string) (blobWriter, error) {
 	if f.step() {
 		return nil, errFault

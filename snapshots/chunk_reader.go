@@ -16,34 +16,28 @@ import (
 
 func isEOF(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
-// A Reader gives chunks back, each compared with its digest. Who asks for them
-// in about the order in which they were put reads each pack once. It is for
-// one goroutine.
+// A Reader gives chunks back, each compared with its digest. It reads the
+// blocks that they are in, and keeps the last few: who asks for chunks in about
+// the order in which they were put reads each block once. It is for one
+// goroutine, and Close ends it.
 type Reader struct {
 	c     *Chunks
 	ctx   context.Context
 	fresh bool        // the index was brought up to date by this reader
 	packs []*openPack // the last one used comes last
-	size  int
-	open  []openBlock // likewise
+
+	blocks []openBlock // likewise
+	size   int         // of their buffers
+	stored []byte      // a block as it is stored
+	spare  []byte      // for the next block
 }
 
-// What a reader keeps: packs as they are stored, and blocks unpacked.
+// What a reader keeps: packs open, each with 4 bytes a chunk; and bytes of
+// blocks, though always one.
 const (
-	readerPacks  = 40 << 20
-	readerBlocks = 4
+	readerPacks  = 16
+	readerBlocks = 4 << 20
 )
-
-// An openPack is a pack in memory.
-type openPack struct {
-	number uint32
-	data   []byte
-	table  packTable
-	places []chunkPlace // by position
-	begins []int        // of blocks in data
-}
-
-type chunkPlace struct{ block, offset int }
 
 type openBlock struct {
 	pack  *openPack
@@ -54,10 +48,23 @@ type openBlock struct {
 // NewReader begins to read. ctx bounds all of it.
 func (c *Chunks) NewReader(ctx context.Context) *Reader { return &Reader{c: c, ctx: ctx} }
 
+// Close gives back what the reader holds open.
+func (r *Reader) Close() {
+	for _, p := range r.packs {
+		p.Close()
+	}
+	*r = Reader{c: r.c, ctx: r.ctx}
+}
+
 // Get reads a chunk: ErrMissing, ErrRotten (both name the pack, where there is
-// one), or the store's own error. What it returns stays as it is and is not to
-// be changed.
+// one), or the store's own error.
 func (r *Reader) Get(d Digest) ([]byte, error) {
+	data, err := r.view(d)
+	return bytes.Clone(data), err
+}
+
+// view is Get without a copy: what it returns is good until the next call.
+func (r *Reader) view(d Digest) ([]byte, error) {
 	data, err := r.get(d)
 	if err != nil && !r.fresh && (errors.Is(err, ErrMissing) || errors.Is(err, ErrRotten)) {
 		// Others may have stored it, or moved it to another pack.
@@ -104,25 +111,36 @@ func (r *Reader) get(d Digest) ([]byte, error) {
 
 // read takes a chunk out of one pack.
 func (r *Reader) read(d Digest, s slot) ([]byte, error) {
-	p, err := r.pack(s.pack)
-	if err != nil {
-		return nil, err
-	}
-	if int(s.pos) >= len(p.places) || p.table.chunks[s.pos].digest != d {
-		return nil, fmt.Errorf("pack %s: %w: it holds other chunks than the index says", r.c.packID(s.pack), ErrRotten)
-	}
-	place := p.places[s.pos]
-	raw, err := r.block(p, place.block)
-	if err == nil {
-		raw = raw[place.offset:][:p.table.chunks[s.pos].size]
-		if DigestOf(raw) != d {
-			err = fmt.Errorf("%w: it has other bytes", ErrRotten)
-		}
+	was := r.isOpen(s.pack)
+	raw, err := r.readOnce(d, s)
+	if err != nil && was && (errors.Is(err, ErrMissing) || errors.Is(err, ErrRotten)) {
+		// Keys may have changed since it was opened, and with them all its bytes.
+		r.forget(s.pack)
+		raw, err = r.readOnce(d, s)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("pack %s: %w", r.c.packID(s.pack), err)
 	}
-	return raw[:len(raw):len(raw)], nil
+	return raw, nil
+}
+
+func (r *Reader) readOnce(d Digest, s slot) ([]byte, error) {
+	p, err := r.pack(s.pack)
+	if err != nil {
+		return nil, err
+	}
+	if int(s.pos) >= len(p.offsets) {
+		return nil, fmt.Errorf("%w: it holds other chunks than the index says", ErrRotten)
+	}
+	n, from, to := p.place(int(s.pos))
+	raw, err := r.block(p, n)
+	if err != nil {
+		return nil, err
+	}
+	if raw = raw[from:to:to]; DigestOf(raw) != d {
+		return nil, fmt.Errorf("%w: it has other bytes", ErrRotten)
+	}
+	return raw, nil
 }
 
 func (c *Chunks) packID(n uint32) packID {
@@ -131,103 +149,78 @@ func (c *Chunks) packID(n uint32) packID {
 	return c.index.packs[n].id
 }
 
-// sizeHint is about how large a pack is, 0 if nobody knows.
-func (c *Chunks) sizeHint(id packID) int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if n, ok := c.index.byID[id]; ok {
-		return min(max(c.index.packs[n].stored, 0), store.MaxGet)
-	}
-	return 0
+func (r *Reader) isOpen(n uint32) bool {
+	return slices.ContainsFunc(r.packs, func(p *openPack) bool { return p.number == n })
 }
 
-// pack has a pack in memory.
+// pack has a pack open.
 func (r *Reader) pack(n uint32) (*openPack, error) {
 	if i := slices.IndexFunc(r.packs, func(p *openPack) bool { return p.number == n }); i >= 0 {
 		p := r.packs[i]
 		r.packs = append(slices.Delete(r.packs, i, i+1), p)
 		return p, nil
 	}
-	id := r.c.packID(n)
-	p, err := r.c.loadPack(r.ctx, id)
+	p, err := r.c.openPack(r.ctx, r.c.packID(n))
 	if err != nil {
-		return nil, fmt.Errorf("pack %s: %w", id, err)
+		return nil, err
 	}
 	p.number = n
-	r.packs = append(r.packs, p)
-	r.size += len(p.data)
-	for len(r.packs) > 1 && r.size > readerPacks {
-		r.size -= len(r.packs[0].data)
+	p.table.chunks = nil // what is read is compared with what was asked for
+	if len(r.packs) >= readerPacks {
+		r.packs[0].Close()
 		r.packs = slices.Delete(r.packs, 0, 1)
 	}
+	r.packs = append(r.packs, p)
 	return p, nil
+}
+
+// forget closes a pack and drops what was read of it.
+func (r *Reader) forget(n uint32) {
+	r.packs = slices.DeleteFunc(r.packs, func(p *openPack) bool {
+		if p.number == n {
+			p.Close()
+		}
+		return p.number == n
+	})
+	r.blocks = slices.DeleteFunc(r.blocks, func(b openBlock) bool {
+		if b.pack.number == n {
+			r.size -= cap(b.raw)
+		}
+		return b.pack.number == n
+	})
 }
 
 // block has a block unpacked.
 func (r *Reader) block(p *openPack, n int) ([]byte, error) {
-	if i := slices.IndexFunc(r.open, func(b openBlock) bool { return b.pack == p && b.block == n }); i >= 0 {
-		return r.open[i].raw, nil
+	if i := slices.IndexFunc(r.blocks, func(b openBlock) bool { return b.pack.number == p.number && b.block == n }); i >= 0 {
+		b := r.blocks[i]
+		r.blocks = append(slices.Delete(r.blocks, i, i+1), b)
+		return b.raw, nil
 	}
-	b := p.table.blocks[n]
-	// A buffer of its own: what Get returned before points into the others.
-	raw, err := unpackRaw(b, p.data[p.begins[n]:][:b.stored], make([]byte, 0, b.raw))
+	for len(r.blocks) > 0 && r.size+p.table.blocks[n].raw > readerBlocks {
+		r.spare = r.blocks[0].raw
+		r.size -= cap(r.spare)
+		r.blocks = slices.Delete(r.blocks, 0, 1)
+	}
+	buf := r.spare
+	r.spare = nil
+	raw, err := p.block(n, &r.stored, &buf)
 	if err != nil {
+		r.spare = buf
 		return nil, err
 	}
-	if len(r.open) >= readerBlocks {
-		r.open = slices.Delete(r.open, 0, 1)
-	}
-	r.open = append(r.open, openBlock{p, n, raw})
+	r.blocks = append(r.blocks, openBlock{p, n, raw})
+	r.size += cap(raw)
 	return raw, nil
-}
-
-// loadPack reads a pack whole: ErrMissing, ErrRotten or the store's error.
-func (c *Chunks) loadPack(ctx context.Context, id packID) (*openPack, error) {
-	p := &openPack{}
-	err := func() error {
-		blob, err := c.blobs.NewReader(ctx, id.key())
-		if err != nil {
-			return err
-		}
-		defer blob.Close()
-		// A buffer that has to grow takes memory several times.
-		buf := bytes.NewBuffer(make([]byte, 0, c.sizeHint(id)+bytes.MinRead))
-		if _, err = buf.ReadFrom(io.LimitReader(blob, store.MaxGet)); err != nil {
-			return err
-		}
-		p.data = buf.Bytes()
-		p.table, err = readPackTail(p.data)
-		return err
-	}()
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return nil, fmt.Errorf("%w: %w", ErrMissing, err)
-	case errors.Is(err, errTable):
-		return nil, fmt.Errorf("%w: %w", ErrRotten, err)
-	case err != nil:
-		return nil, rotten(err)
-	}
-	at := len(packMagic)
-	chunks := p.table.chunks
-	for n, b := range p.table.blocks {
-		p.begins = append(p.begins, at)
-		at += b.stored
-		offset := 0
-		for _, c := range chunks[:b.chunks] {
-			p.places = append(p.places, chunkPlace{n, offset})
-			offset += c.size
-		}
-		chunks = chunks[b.chunks:]
-	}
-	return p, nil
 }
 
 // digestsOf reads which chunks a pack holds, from itself.
 func (c *Chunks) digestsOf(ctx context.Context, n uint32) ([]Digest, error) {
-	p, err := c.loadPack(ctx, c.packID(n))
+	p, err := c.openPack(ctx, c.packID(n))
 	if err != nil {
 		return nil, err
 	}
+	defer p.Close()
 	digests := make([]Digest, len(p.table.chunks))
 	for i, c := range p.table.chunks {
 		digests[i] = c.digest

@@ -64,6 +64,11 @@ func (s *strikingStore) NewReader(ctx context.Context, key string) (r io.ReadClo
 	return r, err
 }
 
+func (s *strikingStore) newReaderAt(ctx context.Context, key string) (r blobAt, err error) {
+	err = s.around("read", func() error { r, err = s.blobs.newReaderAt(ctx, key); return err })
+	return r, err
+}
+
 func (s *strikingStore) newWriter(ctx context.Context, key string) (blobWriter, error) {
 	w, err := s.blobs.newWriter(ctx, key)
 	if err != nil {

@@ -97,13 +97,14 @@ func (c *Chunks) salvage(ctx context.Context) error {
 		if !ok || known {
 			continue
 		}
-		p, err := c.loadPack(ctx, id)
+		p, err := c.openPack(ctx, id)
 		switch {
 		case spoiled(err):
 			continue
 		case err != nil:
 			return err
 		}
+		p.Close()
 		c.mu.Lock()
 		c.index.salvage(indexedPack{id: id, stored: info.Size, created: info.ModTime, table: p.table})
 		c.mu.Unlock()

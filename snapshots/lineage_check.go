@@ -20,6 +20,8 @@ func CheckLineage(ctx context.Context, c *Chunks, id string) error {
 		return nil
 	}
 	lists, files := c.NewReader(ctx), c.NewReader(ctx)
+	defer lists.Close()
+	defer files.Close()
 	byPath := map[string]Entry{}
 	var all []Rollout
 	tree, _ := m.Tree(Rollouts)

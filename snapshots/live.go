@@ -17,6 +17,7 @@ func Live(c *Chunks) func(ctx context.Context, yield func(Digest) error) error {
 			return err
 		}
 		reader := c.NewReader(ctx)
+		defer reader.Close()
 		seen := map[indexKey]struct{}{}
 		for _, m := range all {
 			if m.Newer() {
@@ -125,7 +126,9 @@ func FindDamage(ctx context.Context, c *Chunks, bad func(Digest) error) (snapsho
 
 func (m Manifest) damage(ctx context.Context, c *Chunks, bad func(Digest) error) (Damage, error) {
 	d := Damage{ID: m.ID}
-	get := c.NewReader(ctx).Get
+	reader := c.NewReader(ctx)
+	defer reader.Close()
+	get := reader.Get
 	for _, t := range m.Trees {
 		err := t.each(get, func(e Entry) error {
 			err := e.eachRef(get, func(r Ref) error {

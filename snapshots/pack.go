@@ -19,7 +19,7 @@ import (
 //	"flpack1\n"
 //
 // and lies in the store as a blob, encrypted. It is written and read back as a
-// stream; who wants one chunk reads the pack whole.
+// stream; who wants a chunk reads the table and then the chunk's block.
 const packMagic = "flpack1\n"
 
 // How a block is stored.
@@ -181,38 +181,6 @@ func unpackRaw(b packBlock, packed, out []byte) ([]byte, error) {
 func packTail(t *packTable) []byte {
 	table := packEncoder.EncodeAll(t.append(nil), nil)
 	return append(binary.BigEndian.AppendUint32(table, uint32(len(table))), packMagic...)
-}
-
-// readPackTail takes the table out of a whole pack.
-func readPackTail(pack []byte) (packTable, error) {
-	rest, ok := bytes.CutSuffix(pack, []byte(packMagic))
-	if !ok || len(rest) < len(packMagic)+4 || !bytes.HasPrefix(rest, []byte(packMagic)) {
-		return packTable{}, errTable
-	}
-	n := int(binary.BigEndian.Uint32(rest[len(rest)-4:]))
-	rest = rest[:len(rest)-4]
-	if n > len(rest)-len(packMagic) {
-		return packTable{}, errTable
-	}
-	plain, err := packDecoder.DecodeAll(rest[len(rest)-n:], nil)
-	if err != nil {
-		return packTable{}, fmt.Errorf("%w: %w", errTable, err)
-	}
-	t, after, err := readPackTable(plain)
-	if err == nil && len(after) > 0 {
-		err = errTable
-	}
-	if err != nil {
-		return packTable{}, err
-	}
-	size := len(packMagic) + n
-	for _, b := range t.blocks {
-		size += b.stored
-	}
-	if size != len(rest) {
-		return packTable{}, errTable
-	}
-	return t, nil
 }
 
 // verifyPack reads a pack as a stream and compares it with the table that it

@@ -299,9 +299,10 @@ func (p *pruner) adopt(ctx context.Context) error {
 		if !info.found {
 			continue
 		}
-		found, err := p.c.loadPack(ctx, info.id)
+		found, err := p.c.openPack(ctx, info.id)
 		if err == nil {
-			err = verifyPack(bytes.NewReader(found.data), &found.table, nil)
+			err = found.verify()
+			found.Close()
 		}
 		switch {
 		case spoiled(err):

@@ -70,9 +70,10 @@ func (p *pruner) copyPack(ctx context.Context, batch *Batch, n uint32) error {
 		p.copied[n] = true
 		return nil
 	}
-	pack, err := p.c.loadPack(ctx, p.c.packID(n))
+	pack, err := p.c.openPack(ctx, p.c.packID(n))
 	if err == nil {
-		err = p.copyChunks(ctx, batch, n, pack)
+		err = p.copyChunks(batch, n, pack)
+		pack.Close()
 	}
 	switch {
 	case errors.Is(err, ErrMissing) || errors.Is(err, ErrRotten):
@@ -89,22 +90,26 @@ func (p *pruner) copyPack(ctx context.Context, batch *Batch, n uint32) error {
 
 // copyChunks copies every chunk that is needed and well, and says so where one
 // is not.
-func (p *pruner) copyChunks(ctx context.Context, batch *Batch, n uint32, pack *openPack) (rotten error) {
+func (p *pruner) copyChunks(batch *Batch, n uint32, pack *openPack) (rotten error) {
 	to := batch.files
 	if pack.table.lists {
 		to = batch.lists
 	}
-	r := p.c.NewReader(ctx)
+	r := Reader{}
 	for pos, c := range pack.table.chunks {
 		if !p.live[n].has(uint16(pos)) {
 			continue
 		}
-		raw, err := r.block(pack, pack.places[pos].block)
+		block, from, end := pack.place(pos)
+		raw, err := r.block(pack, block)
+		if err != nil && !spoiled(err) {
+			return err
+		}
 		if err != nil { // of this block alone
 			rotten = err
 			continue
 		}
-		raw = raw[pack.places[pos].offset:][:c.size]
+		raw = raw[from:end]
 		if DigestOf(raw) != c.digest {
 			rotten = fmt.Errorf("chunk %s: %w", c.digest, ErrRotten)
 			continue

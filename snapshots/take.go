@@ -79,6 +79,9 @@ func take(ctx context.Context, h hostexec.Host, c *Chunks, spec TakeSpec) (Manif
 	if spec.Mask != nil {
 		t.masker = spec.Mask()
 	}
+	reader := c.NewReader(ctx)
+	defer reader.Close()
+	t.known = reader.Get
 	if err := t.findParent(); err != nil {
 		return Manifest{}, err
 	}
@@ -121,8 +124,7 @@ func (t *taking) findParent() error {
 	case m.Host != t.spec.Facts.Host:
 		t.noParent(errors.New("it was taken on another host")) // whose inodes say nothing here
 	default:
-		reader := t.c.NewReader(t.ctx)
-		t.parent, t.known, t.manifest.Parent = &m, reader.Get, m.ID
+		t.parent, t.manifest.Parent = &m, m.ID
 	}
 	return nil
 }

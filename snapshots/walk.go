@@ -3,12 +3,11 @@ package snapshots
 import (
 	"context"
 	"errors"
-
-	"golang.org/x/sync/semaphore"
 )
 
 // A treeSink takes the entries of a tree in their order. Of a file, what is in
-// it follows: pieces and holes, as many as it is long, and then its end.
+// it follows: pieces and holes, as many as it is long, and then its end. A
+// piece is good until piece returns.
 type treeSink interface {
 	entry(e Entry) error
 	piece(data []byte) error
@@ -16,16 +15,30 @@ type treeSink interface {
 	end() error
 }
 
-// walkAhead bounds what was read from the store and is not written yet, so
-// that reading and writing go on beside each other.
-const walkAhead = 24 << 20
+// What was read from the store and is not written yet lies in batches, so that
+// reading and writing go on beside each other. Every walk has a few, and takes
+// more from what all walks of a worker share: so one that is slow neither
+// stops the others nor takes more memory than it has a use for, and many are
+// not much more than one.
+const (
+	batchBytes  = 256 << 10
+	batchSteps  = 128
+	walkBatches = 6      // each walk has
+	walkMore    = 16     // and may have besides,
+	sharedMore  = 2 * 16 // of as many as this
+)
 
 // A step is one call of a sink.
 type step struct {
 	entry *Entry
-	data  []byte
+	data  []byte // of the batch
 	hole  int64
-	cost  int64
+}
+
+// A stepBatch is steps, and what is in files.
+type stepBatch struct {
+	steps []step
+	data  []byte
 }
 
 // walk gives a tree to a sink. Every piece was compared with its digest; an
@@ -33,36 +46,29 @@ type step struct {
 func (c *Chunks) walk(ctx context.Context, t Tree, sink treeSink) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	steps := make(chan step, 256)
-	room := semaphore.NewWeighted(walkAhead)
-	send := func(s step) error {
-		s.cost = int64(200 + len(s.data))
-		if err := room.Acquire(ctx, s.cost); err != nil {
-			return context.Cause(ctx)
-		}
-		select {
-		case steps <- s:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+	w := &walker{c: c, ctx: ctx, full: make(chan *stepBatch, walkBatches+walkMore), used: make(chan *stepBatch, walkBatches+walkMore)}
 	var readErr error
 	go func() {
-		defer close(steps)
-		readErr = c.read(ctx, t, send)
+		defer close(w.full)
+		readErr = w.read(t)
 	}()
 	var err error
 	inFile := false
-	for s := range steps {
-		if err == nil {
-			err = takeStep(sink, s, &inFile)
+	for b := range w.full {
+		for _, s := range b.steps {
+			if err = takeStep(sink, s, &inFile); err != nil {
+				break
+			}
 		}
 		if err != nil {
-			cancel(err) // and drain
+			cancel(err)
+			for range w.full { // until it has noticed
+			}
+			break
 		}
-		room.Release(s.cost)
+		w.used <- b
 	}
+	w.giveBack()
 	if err == nil {
 		err = readErr
 	}
@@ -88,19 +94,111 @@ func takeStep(sink treeSink, s step, inFile *bool) error {
 	return sink.entry(*s.entry)
 }
 
-func (c *Chunks) read(ctx context.Context, t Tree, send func(step) error) error {
-	lists, content := c.NewReader(ctx).Get, c.NewReader(ctx).Get
-	err := t.each(lists, func(e Entry) error {
-		if err := send(step{entry: &e}); err != nil || e.Kind != File {
+// A walker reads a tree ahead of its sink.
+type walker struct {
+	c     *Chunks
+	ctx   context.Context //nolint:containedctx // of one walk
+	full  chan *stepBatch // to the sink, in order
+	used  chan *stepBatch // and back
+	batch *stepBatch      // being filled
+	made  int
+	more  int // of those that are shared
+}
+
+func (w *walker) read(t Tree) error {
+	lists, content := w.c.NewReader(w.ctx), w.c.NewReader(w.ctx)
+	defer lists.Close()
+	defer content.Close()
+	err := t.each(lists.Get, func(e Entry) error {
+		if err := w.add(step{entry: &e}); err != nil || e.Kind != File {
 			return err
 		}
-		return e.content(lists, content, func(data []byte, hole int64) error { return send(step{data: data, hole: hole}) })
+		return e.content(lists.Get, content.view, w.piece)
 	})
+	if err == nil {
+		err = w.send()
+	}
 	if errors.Is(err, ErrMissing) || errors.Is(err, ErrRotten) || errors.Is(err, errEncoding) {
 		return incomplete{err}
 	}
 	return err
 }
+
+func (w *walker) piece(data []byte, hole int64) error {
+	if hole > 0 {
+		return w.add(step{hole: hole})
+	}
+	for len(data) > 0 {
+		if err := w.begin(); err != nil {
+			return err
+		}
+		at := len(w.batch.data)
+		n := min(len(data), batchBytes-at)
+		w.batch.data = append(w.batch.data, data[:n]...)
+		data = data[n:]
+		if err := w.add(step{data: w.batch.data[at : at+n]}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walker) add(s step) error {
+	if err := w.begin(); err != nil {
+		return err
+	}
+	w.batch.steps = append(w.batch.steps, s)
+	if len(w.batch.steps) == batchSteps || len(w.batch.data) == batchBytes {
+		return w.send()
+	}
+	return nil
+}
+
+// begin has a batch to fill: one that came back, a new one, or the next that
+// comes back.
+func (w *walker) begin() error {
+	if w.batch != nil {
+		return nil
+	}
+	select {
+	case w.batch = <-w.used:
+	default:
+		switch {
+		case w.made < walkBatches:
+		case w.more < walkMore && w.c.ahead.TryAcquire(1):
+			w.more++
+		default:
+			select {
+			case w.batch = <-w.used:
+			case <-w.ctx.Done():
+				return context.Cause(w.ctx)
+			}
+		}
+	}
+	if w.batch == nil {
+		w.batch = &stepBatch{steps: make([]step, 0, batchSteps), data: make([]byte, 0, batchBytes)}
+		w.made++
+	}
+	w.batch.steps, w.batch.data = w.batch.steps[:0], w.batch.data[:0]
+	return nil
+}
+
+func (w *walker) send() error {
+	if w.batch == nil {
+		return nil
+	}
+	b := w.batch
+	w.batch = nil
+	select {
+	case w.full <- b:
+		return nil
+	case <-w.ctx.Done():
+		return context.Cause(w.ctx)
+	}
+}
+
+// giveBack gives back what is shared; nothing is read any more.
+func (w *walker) giveBack() { w.c.ahead.Release(int64(w.more)) }
 
 // incomplete is an error that is ErrIncomplete, too.
 type incomplete struct{ error }
