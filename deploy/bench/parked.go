@@ -4,7 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
+
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/history/v1"
 
 	"fairlead.dev/fairlead/deploy/lab"
 	"fairlead.dev/fairlead/workflows"
@@ -40,6 +45,7 @@ func measureParked(ctx context.Context, o *options) (err error) {
 		return err
 	}
 	var idle, parked series
+	spent := map[string]series{}
 	for n := range o.parked + 1 {
 		awake, err := p.says(ctx)
 		if err != nil {
@@ -57,6 +63,10 @@ func measureParked(ctx context.Context, o *options) (err error) {
 		}
 		if n > 0 { // warm
 			idle, parked = append(idle, awake), append(parked, asleep)
+			err = p.spent(ctx, spent)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	fmt.Printf("  idle    %v\n  parked  %v   (n %d)\n", idle, parked, len(parked))
@@ -65,6 +75,47 @@ func measureParked(ctx context.Context, o *options) (err error) {
 		more = append(more, parked[i]-idle[i])
 	}
 	more.against("a parked one's first words come later by", 2*time.Second)
+	fmt.Println("  of which, between the message and the pump that sends it:")
+	for _, what := range slices.Sorted(maps.Keys(spent)) {
+		fmt.Printf("    %-20s %v\n", what, spent[what])
+	}
+	return nil
+}
+
+// spent adds how long each activity took that came between the last message and
+// the pump that sent it, and how long none ran.
+func (p *sleeper) spent(ctx context.Context, to map[string]series) error {
+	var since, busy time.Time
+	var took map[string]time.Duration
+	sent := true
+	begun := map[int64]*history.HistoryEvent{}
+	it := p.c.GetWorkflowHistory(ctx, workflows.SessionID(p.id), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for it.HasNext() {
+		e, err := it.Next()
+		if err != nil {
+			return err
+		}
+		at := e.GetEventTime().AsTime()
+		switch {
+		case e.GetWorkflowExecutionSignaledEventAttributes().GetSignalName() == workflows.SignalMessage:
+			since, busy, took, sent = at, at, map[string]time.Duration{}, false
+		case sent:
+		case e.GetActivityTaskScheduledEventAttributes() != nil:
+			begun[e.GetEventId()] = e
+			took["(none)"] += max(0, at.Sub(busy))
+			if e.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName() == "RunPump" {
+				took["(all)"], sent = at.Sub(since), true
+			}
+		case e.GetActivityTaskCompletedEventAttributes() != nil:
+			if s := begun[e.GetActivityTaskCompletedEventAttributes().GetScheduledEventId()]; s != nil {
+				took[s.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName()] += at.Sub(s.GetEventTime().AsTime())
+				busy = at
+			}
+		}
+	}
+	for what, d := range took {
+		to[what] = append(to[what], d)
+	}
 	return nil
 }
 
