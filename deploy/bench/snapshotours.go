@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"runtime/pprof"
 	"strings"
 	"time"
@@ -133,12 +134,41 @@ func beChild(ctx context.Context) error {
 			return err
 		}
 		defer pprof.StopCPUProfile()
+		defer watchHeap(t.Profile + ".heap")()
 	}
 	began := time.Now()
 	if err := t.do(ctx); err != nil {
 		return err
 	}
 	return json.NewEncoder(os.Stdout).Encode(done{time.Since(began), peakOf("/proc/self")})
+}
+
+// watchHeap writes a profile of the heap to a file whenever there is more in it
+// than ever before, until it is told to stop.
+func watchHeap(file string) (stop func()) {
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		most := uint64(0)
+		for {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			if m.HeapInuse > most+most/20 {
+				most = m.HeapInuse
+				if f, err := os.Create(file); err == nil {
+					_, _ = fmt.Fprintf(os.Stderr, "heap: in use %d MB, idle %d MB, next collection at %d MB, stacks %d MB, of the runtime %d MB\n", m.HeapInuse>>20, (m.HeapIdle-m.HeapReleased)>>20, m.NextGC>>20, m.StackInuse>>20, (m.Sys-m.HeapSys-m.StackSys)>>20)
+					_ = pprof.WriteHeapProfile(f)
+					_ = f.Close()
+				}
+			}
+			select {
+			case <-end:
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}()
+	return func() { close(end); <-ended }
 }
 
 func (t *task) do(ctx context.Context) (err error) {
