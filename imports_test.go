@@ -29,6 +29,9 @@ var rules = []struct {
 	{module + "activities", []string{"workflows", "cmd", "internal/api", "deploy"}, "activities stand above the domain"},
 	{module + "hostexec", []string{"activities", "seeds", "snapshots", "cmd/worker", "internal/api", "deploy"}, "ctl never dials a host; conversation is given a pipe"},
 	{module + "conversation", []string{"activities", "cmd/worker", "internal/api", "deploy"}, "a conversation is held by an activity"},
+	{"cel.dev/cel-go", []string{"internal/policy"}, "what a rule means is the policy's"},
+	{module + "internal/policy", []string{"activities", "workflows", "cmd", "deploy"}, "who asks for a verdict gives the facts"},
+	{module + "internal/sshsig", []string{"internal/policy", "workflows", "cmd", "deploy"}, "decisions are signed by ctl, and verified where they count"},
 	{module + "internal/payload", []string{"cmd", "internal/stack", "deploy"}, "programs make the connections to Temporal; what runs on them knows nothing of keys"},
 	{module + "internal/api", []string{"cmd", "internal/stack", "deploy"}, "only programs speak HTTP"},
 }

@@ -1,0 +1,175 @@
+package policy
+
+import (
+	"fmt"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+)
+
+// A Verdict is what a policy says of a request, and by which of its rules:
+// "default" where none held, and names with a colon are Fairlead's own.
+type Verdict struct {
+	Outcome Outcome `json:"outcome"`
+	Rule    string  `json:"rule"`
+	Reason  string  `json:"reason,omitempty"`
+	Policy  string  `json:"policy"` // digest of the file
+}
+
+// Rules that every policy has.
+const (
+	RuleDefault   = "default"
+	RuleBroken    = "builtin:broken"  // the policy cannot be used
+	RuleRequest   = "builtin:request" // nothing can be said of such a request
+	RuleUnknown   = "builtin:unknown" // what would happen on yes is not known
+	RulePerson    = "builtin:person"  // only a person can answer it
+	RulePerTurn   = "limit:approvals_per_turn"
+	RulePerMinute = "limit:approvals_per_minute"
+)
+
+// Decide says what becomes of a request. It is a function of the policy's file
+// and the request alone, and its work is bounded. Whatever breaks on the way is
+// a decline, by the rule that broke.
+func (p *Policy) Decide(r Request) Verdict {
+	v, _ := p.decide(r)
+	return v
+}
+
+// An Explanation is a verdict with what rules saw.
+type Explanation struct {
+	Verdict
+	Words []string `json:"words"`
+	Plain bool     `json:"plain"`
+	Paths []string `json:"paths"`
+	Cost  uint64   `json:"cost"` // of the rules that were asked
+	Limit uint64   `json:"cost_limit"`
+}
+
+// Explain is Decide for people who write policies.
+func (p *Policy) Explain(r Request) Explanation {
+	e := Explanation{Limit: maxCost, Words: []string{}, Paths: []string{}}
+	e.Verdict, e.Cost = p.decide(r)
+	if e.Rule == RuleRequest || e.Rule == RuleBroken {
+		return e
+	}
+	f := factsOf(r)
+	e.Plain = f.plain
+	e.Words, e.Paths = append(e.Words, f.words...), append(e.Paths, f.Paths...)
+	return e
+}
+
+func (p *Policy) decide(r Request) (Verdict, uint64) {
+	if why := p.Broken(); why != "" {
+		v := Verdict{Outcome: Decline, Rule: RuleBroken, Reason: "the policy cannot be used: " + why}
+		if p != nil {
+			v.Policy = p.Digest
+		}
+		return v, 0
+	}
+	if err := r.check(); err != nil {
+		return Verdict{Decline, RuleRequest, "this request cannot be judged: " + err.Error(), p.Digest}, 0
+	}
+	f := factsOf(r)
+	v, cost := p.byRules(&f)
+	v = p.limited(v, r.Counts)
+	v.Policy = p.Digest
+	return v, cost
+}
+
+// byRules is the first rule that holds, or that breaks.
+func (p *Policy) byRules(f *facts) (Verdict, uint64) {
+	spent := uint64(0)
+	for i, rule := range p.Rules {
+		out, details, err := p.compiled[i].Eval(f)
+		if details != nil && details.ActualCost() != nil {
+			spent += *details.ActualCost()
+		}
+		if err == nil && spent > maxCost {
+			err = fmt.Errorf("the rules up to this one take too long: cost %d, limit %d", spent, uint64(maxCost))
+		}
+		if err != nil {
+			return Verdict{Outcome: Decline, Rule: rule.Name, Reason: fmt.Sprintf("rule %q broke: %.200s", rule.Name, oneLine(err.Error()))}, spent
+		}
+		if out == types.True {
+			return guarded(Verdict{Outcome: rule.Outcome, Rule: rule.Name, Reason: rule.Reason}, f, p.compiled[i].looks), spent
+		}
+	}
+	v := Verdict{Outcome: p.Default, Rule: RuleDefault}
+	if v.Outcome == Decline {
+		v.Reason = "no rule of the policy allows it"
+	}
+	return v, spent
+}
+
+// guarded turns an accept that no policy can give into a question. An accept
+// that looked at something which the request does not have is one of those:
+// of no words and no files everything is true, also that all of them are harmless.
+func guarded(v Verdict, f *facts, looks looks) Verdict {
+	if !v.Outcome.accepts() {
+		return v
+	}
+	if rule, why := f.unanswerable(); rule != "" {
+		return asked(v, rule, why)
+	}
+	splits := false
+	if looks["split"] {
+		_, splits = Split(f.Command)
+	}
+	for _, fact := range []struct {
+		looks, has bool
+		why        string
+	}{
+		{looks["words"], f.plain, "it looks at words, and this is not a command of plain words"},
+		{looks["split"], splits, "it looks at words, and this command has more to it than words"},
+		{looks["paths"], len(f.Paths) > 0, "it looks at paths, and this request names none"},
+		{looks["changes"], len(f.Changes) > 0, "it looks at changes, and this request names none"},
+		{looks["wants.read"] || looks["wants.write"] || looks["wants.network"] || looks["wants.other"], !f.wants.nothing(),
+			"it looks at permissions, and this request asks for none"},
+	} {
+		if fact.looks && !fact.has {
+			return asked(v, RuleUnknown, fact.why)
+		}
+	}
+	return v
+}
+
+func asked(v Verdict, rule, why string) Verdict {
+	return Verdict{Outcome: Ask, Rule: rule, Reason: fmt.Sprintf("rule %q would accept, but %s", v.Rule, why)}
+}
+
+// unanswerable is why no policy can accept a request, if none can.
+func (f *facts) unanswerable() (rule, why string) {
+	switch {
+	case f.Kind == UserInput || f.Kind == Tool:
+		return RulePerson, "a question needs an answer"
+	case f.Kind == Elicitation && f.Tool == "":
+		return RulePerson, "an MCP server asks for more than leave to run a tool"
+	case f.Action == "humanCommand":
+		return RulePerson, "codex wants a person for it"
+	case f.Kind == FileChange && len(f.Paths) == 0:
+		return RuleUnknown, "codex did not say which files"
+	case f.Kind == Command && f.Command == "" && f.NetworkHost == "":
+		return RuleUnknown, "codex did not say which command"
+	case f.Kind == Permissions && f.wants.nothing():
+		return RuleUnknown, "codex did not say which permissions"
+	}
+	return "", ""
+}
+
+// limited ends what a policy accepts by itself once it was asked often enough.
+func (p *Policy) limited(v Verdict, counts Counts) Verdict {
+	over := func(limit, so int, rule, span string) (Verdict, bool) {
+		if limit == 0 || so < limit || v.Outcome == Decline || v.Outcome == Ask && p.Limits.Beyond == Ask {
+			return v, false
+		}
+		return Verdict{Outcome: p.Limits.Beyond, Rule: rule,
+			Reason: fmt.Sprintf("rule %q would %s, but this is approval %d of the %s and the limit is %d", v.Rule, v.Outcome, so+1, span, limit)}, true
+	}
+	if w, ok := over(p.Limits.ApprovalsPerTurn, counts.InTurn, RulePerTurn, "turn"); ok {
+		return w
+	}
+	w, _ := over(p.Limits.ApprovalsPerMinute, counts.InMinute, RulePerMinute, "minute")
+	return w
+}
+
+var _ cel.Activation = (*facts)(nil)

@@ -1,0 +1,170 @@
+// Package policy decides approvals by rules that a person wrote: accept, accept
+// for the session, decline with a reason, or ask a person.
+//
+//	p, err := policy.Parse(file)
+//	if err != nil {
+//		p = policy.Refusing(file, err.Error()) // a broken policy declines everything
+//	}
+//	verdict := p.Decide(request)
+//
+// It is pure: the same file and the same request have the same verdict, on every
+// worker and at any time. There is no clock (what depends on time is counted by
+// the caller), no file, no network, and a bound to what a rule may cost.
+//
+// Conditions are CEL, https://cel.dev, by cel.dev/cel-go (the module that lives at
+// github.com/google/cel-go): a language made for this, that always ends, checks
+// types before anything runs, counts its own cost, and that people may know from
+// Kubernetes. To write one that does all of that would be more code than Fairlead
+// should have.
+//
+// # The file
+//
+// YAML, in which every key is known and every mistake is told with its line.
+//
+//	rules:                       # in order: the first that holds decides
+//	  - name: look around
+//	    when: words.starts(["git", "status"]) || words.starts(["ls"])
+//	    outcome: accept
+//	  - name: tests, as often as it likes
+//	    when: words == ["go", "test", "./..."] && cwd == work
+//	    outcome: accept_for_session
+//	  - name: its own files
+//	    when: kind == "file_change" && paths.under(work) && !paths.exists(p, p.under(work + "/.git"))
+//	    outcome: accept
+//	  - name: the registry
+//	    when: network_host.within("npmjs.org") && split(command).starts(["npm", "ci"])
+//	    outcome: accept
+//	  - name: hands off production
+//	    when: host.labels.get("env") == "prod"
+//	    outcome: decline
+//	    reason: nothing is changed on production without a ticket
+//	  - name: enough is enough
+//	    when: counts.declined >= 10
+//	    outcome: decline
+//	    reason: ten requests were declined already
+//	  - name: more room
+//	    when: wants.write.under(work + "/out") && wants.read.size() == 0 && !wants.network && !wants.other
+//	    outcome: accept
+//	default: ask                 # or decline: where no rule holds (ask)
+//	limits:                      # what is accepted without a person, at most
+//	  approvals_per_turn: 50
+//	  approvals_per_minute: 20
+//	  beyond: ask                # or decline: then people are not asked either (ask)
+//	expiry: 30m                  # a person has so long to decide; then it is declined
+//	wait: {quota: true, rate_limit: true, at_most: 6h}
+//
+// and, where only signed decisions are to count (package sshsig says how lines look):
+//
+//	approvers: |
+//	  alice@example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINjYUBjvtBiyj+fgWfwoAm+voHvMV7BSQqHe+TOPsTeY
+//	  bob@example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINGK2W0LE/fQyurPskAP0iBJ+EYxOMz45fKcdnCQibrn
+//	required: 1                  # how many of them must agree (1)
+//	requester_may_decide: false  # whether who sent the message may be one of them (false)
+//
+// With the first of these
+//
+//	accept              look around                {"kind":"command","command":"/bin/bash -lc 'git status --short'"}
+//	ask                 default                    {"kind":"command","command":"/bin/bash -lc 'git status; rm -rf /'"}
+//	ask                 default                    {"kind":"command","command":"/bin/bash -lc 'git status > /etc/passwd'"}
+//	ask                 default                    {"kind":"command","command":"/work/bash -lc 'git status'"}
+//	accept_for_session  tests, as often as it likes  {"kind":"command","command":"go test ./...","cwd":"/srv/a","work":"/srv/a"}
+//	accept              its own files              {"kind":"file_change","work":"/srv/a","changes":[{"path":"/srv/a/b.go","kind":"update"}]}
+//	ask                 default                    {"kind":"file_change","work":"/srv/a","changes":[{"path":"/srv/a/.git/config","kind":"update"}]}
+//	ask                 default                    {"kind":"file_change","work":"/srv/a","changes":[{"path":"/srv/a/../b","kind":"add"}]}
+//	accept              the registry               {"kind":"command","command":"/bin/sh -c 'npm ci'","network_host":"registry.npmjs.org"}
+//	decline             hands off production       {"kind":"command","command":"make","host":{"labels":{"env":"prod"}}}
+//	accept              more room                  {"kind":"permissions","work":"/a","permissions":{"fileSystem":{"write":["/a/out/x"]}}}
+//	ask                 default                    {"kind":"permissions","work":"/a","permissions":{"fileSystem":{"write":["/a/out/x"]},"network":{"enabled":true}}}
+//	ask                 limit:approvals_per_turn   {"kind":"command","command":"ls","counts":{"in_turn":50}}
+//
+// # What a rule sees
+//
+//	kind            command, file_change, permissions, user_input, elicitation, tool
+//	action          what is done with a command where it is not run: writeStdin, humanCommand; else empty
+//	command         the command as text, with the shell that codex puts around it
+//	words           its words, where it is one plain command and nothing else is granted with it; else none
+//	plain           whether there are words
+//	cwd             where it would run: the model may have chosen it
+//	work            the session's work folder: the model cannot choose it
+//	paths           every path that is touched or asked for, both ends of a move, absolute, sorted
+//	changes         of a file change: path, kind (add, update, delete) and moved_to of each file
+//	network_host    the host that is to be reached, in lower case
+//	wants.read, wants.write, wants.network, wants.other
+//	                permissions asked for: folders and files, the network, and anything else (patterns, special
+//	                places, what a newer codex may think of)
+//	server, tool    of MCP: which server, which of its tools; tool is also a dynamic tool
+//	host.name, host.labels
+//	model, session, turn, requester, digest
+//	reason          why, in the model's own words
+//	counts.in_turn, counts.in_minute, counts.in_session, counts.accepted, counts.declined
+//	                approvals before this one: in the turn, in the 60 seconds before, in the session, and how they went
+//
+// A path that is relative is one below cwd, or without that below work. Paths are
+// compared by name: where a folder leads elsewhere (a symbolic link) no policy can see.
+//
+// # What a rule can say
+//
+// CEL's operators, in, size, contains, startsWith, endsWith, matches (RE2; anywhere
+// in the text, unless ^ and $ say otherwise), conversions of numbers and texts, and
+// the macros has, all, exists, exists_one, map and filter. There is nothing of time.
+// And, where it would otherwise be got wrong:
+//
+//	words.starts(["git", "status"])       the first words are these, each whole
+//	path.under(folder), paths.under(folder)  the path, or every one of at least one, is the folder or lies in it
+//	network_host.within("example.com")    it is that domain or belongs to it; notexample.com does not
+//	host.labels.get("env")                the label, or "" where there is none (host.labels["env"] breaks then)
+//	split(command)                        the words of any command, also of one that asks for more than to run
+//
+//	true   words.starts(["git", "log"])              {"kind":"command","command":"git log -1"}
+//	false  words.starts(["git", "log"])              {"kind":"command","command":"git logs"}
+//	false  words.starts(["git"])                     {"kind":"command","command":"git log | sh"}
+//	false  words.starts(["git"])                     {"kind":"command","command":"GIT_SSH=/tmp/x git fetch"}
+//	true   words == ["echo", "a b"]                  {"kind":"command","command":"/bin/bash -lc \"echo 'a b'\""}
+//	false  words.starts(["npm"])                     {"kind":"command","command":"npm ci","network_host":"example.com"}
+//	true   paths.under("/srv")                       {"kind":"file_change","changes":[{"path":"/srv/a","kind":"add"}]}
+//	false  paths.under("/srv")                       {"kind":"file_change","changes":[{"path":"/srvx","kind":"add"}]}
+//	false  paths.under("/srv")                       {"kind":"file_change","changes":[{"path":"/srv/a","kind":"update","moved_to":"/etc/a"}]}
+//	false  paths.under("/srv")                       {"kind":"command","command":"ls"}
+//	true   changes.all(c, c.kind == "add")           {"kind":"file_change","changes":[{"path":"/a","kind":"add"}]}
+//	true   network_host.within("example.com")        {"kind":"command","network_host":"API.example.com."}
+//	false  network_host.within("example.com")        {"kind":"command","network_host":"notexample.com"}
+//	true   host.labels.get("env") == ""              {"kind":"command","command":"ls"}
+//	true   split(command).starts(["npm", "ci"])      {"kind":"command","command":"npm ci","network_host":"example.com"}
+//	true   command.matches("^make( [a-z]+)*$")       {"kind":"command","command":"make all"}
+//
+// # Words
+//
+// The model writes the command, so a rule must not take its beginning for the whole.
+// Words are only there where every shell would make the same words of the text and
+// do nothing else: see [Split] for what is left out. Of `/bin/bash -lc '…'`, which
+// is how codex runs commands, they are the words within, if the shell is one of the
+// system's. A rule accepts by words; one that declines by words declines nothing,
+// since what it means to stop can be written in many ways. Many programs run others
+// when asked to (find -exec, tar, git -c, make): name all the words of those, as in
+// words == ["git", "diff", "--stat"].
+//
+// To accept a command is to have it run without the sandbox, in most sessions: that
+// is what codex asks for.
+//
+// # What no rule can do
+//
+// These hold after the rules, whatever they say:
+//
+//   - a question (user_input, tool) and an elicitation that is more than leave to
+//     run a tool are never accepted, nor is what codex wants a person for
+//     (humanCommand): people are asked, by the rule builtin:person;
+//   - an accept that looked at words, paths, changes or permissions holds only for a
+//     request that has them: of none at all everything is true. The same where codex
+//     did not say what it would do. People are asked, by the rule builtin:unknown;
+//   - beyond the limits nothing is accepted, by limit:approvals_per_turn or
+//     limit:approvals_per_minute;
+//   - a rule that breaks (a label that is not there, an index too far, too much work)
+//     declines, under its own name, and so does a request that is too big or not text
+//     (builtin:request) and a policy that cannot be read (builtin:broken).
+//
+// # Bounds
+//
+// A file has 256 KiB and 200 rules at most, a condition 4096 characters, a request
+// 1 MiB of text and 10,000 paths. A rule costs at most 1,000,000 of CEL's units, all
+// of them for one request 4,000,000: a rule that looks at a few words costs about 10.
+package policy

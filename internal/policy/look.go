@@ -1,0 +1,106 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/types"
+)
+
+// looks is which facts a rule looks at.
+type looks map[string]bool
+
+// look goes through a rule for what types cannot tell: what is refused, since it
+// cannot be what was meant or could answer differently another time, and what
+// is warned of.
+func look(a *ast.AST, r Rule, warn func(string)) (looks, error) {
+	var err error
+	seen, exact := looks{}, map[int64]bool{}
+	text, cwd := false, false
+	ast.PreOrderVisit(a.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if err != nil {
+			return
+		}
+		switch e.Kind() {
+		case ast.IdentKind:
+			name := e.AsIdent()
+			seen[name] = true
+			text = text || (name == "command" || name == "reason") && !exact[e.ID()]
+		case ast.MapKind, ast.StructKind:
+			err = fmt.Errorf("maps and messages cannot be made in a rule")
+		case ast.CallKind:
+			call := e.AsCall()
+			err = lookAtCall(call)
+			seen[call.FunctionName()] = true
+			cwd = cwd || underCWD(call)
+			if slices.Contains([]string{"split", operators.Equals, operators.In}, call.FunctionName()) {
+				for _, a := range call.Args() {
+					exact[a.ID()] = true
+				}
+			}
+		}
+	}))
+	if err != nil || !r.Outcome.accepts() {
+		return seen, err
+	}
+	if text {
+		warn("it accepts, and looks at text that goes on as the model likes (command, reason): `git status; rm -rf /` begins with git status; words.starts([\"git\", \"status\"]) does not hold for it")
+	}
+	if cwd {
+		warn("it accepts what is under cwd, which the model may choose, even /; work is the session's own folder")
+	}
+	if seen["words"] && (seen["changes"] || seen["wants.read"] || seen["wants.write"]) {
+		warn("it looks at words and at files: no request has both, and what has not is not accepted; make two rules of it")
+	}
+	return seen, nil
+}
+
+func lookAtCall(c ast.CallExpr) error {
+	switch c.FunctionName() {
+	case "matches":
+		// A pattern out of the request would be the model's own.
+		if pattern := c.Args()[len(c.Args())-1]; pattern.Kind() != ast.LiteralKind {
+			return fmt.Errorf("matches takes a pattern that stands in the rule")
+		}
+	case "starts":
+		if prefix := c.Args()[0]; prefix.Kind() == ast.ListKind && prefix.AsList().Size() == 0 {
+			return fmt.Errorf("words.starts([]) would say nothing: name the words")
+		}
+	case operators.Equals, operators.NotEquals:
+		return lookAtKind(c.Args()[0], c.Args()[1])
+	case operators.In:
+		if list := c.Args()[1]; list.Kind() == ast.ListKind {
+			for _, e := range list.AsList().Elements() {
+				if err := lookAtKind(c.Args()[0], e); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// lookAtKind finds a kind of request that is none: such a rule never holds.
+func lookAtKind(a, b ast.Expr) error {
+	if a.Kind() == ast.LiteralKind {
+		a, b = b, a
+	}
+	if a.Kind() != ast.IdentKind || a.AsIdent() != "kind" || b.Kind() != ast.LiteralKind {
+		return nil
+	}
+	if s, ok := b.AsLiteral().(types.String); ok && !slices.Contains(kinds, string(s)) {
+		return fmt.Errorf("%.40q is no kind of request: %s", string(s), strings.Join(kinds, ", "))
+	}
+	return nil
+}
+
+func underCWD(c ast.CallExpr) bool {
+	if c.FunctionName() != "under" || len(c.Args()) != 1 {
+		return false
+	}
+	folder := c.Args()[0]
+	return folder.Kind() == ast.IdentKind && folder.AsIdent() == "cwd"
+}

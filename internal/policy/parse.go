@@ -1,0 +1,288 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"cel.dev/cel-go/cel"
+
+	"fairlead.dev/fairlead/internal/sshsig"
+	"fairlead.dev/fairlead/internal/strictyaml"
+)
+
+const (
+	maxFile  = 256 << 10
+	maxRules = 200
+	maxDepth = 100 // of brackets and of columns: more is no policy
+	maxName  = 100
+	maxWhy   = 1000
+)
+
+// A BrokenError is every mistake of one policy file.
+type BrokenError struct{ Problems []strictyaml.Problem }
+
+func (e *BrokenError) Error() string { return strictyaml.Tell("policy", e.Problems) }
+
+// file is a policy as YAML.
+type file struct {
+	Rules     []Rule        `yaml:"rules"`
+	Default   Outcome       `yaml:"default"`
+	Limits    Limits        `yaml:"limits"`
+	Expiry    time.Duration `yaml:"expiry"`
+	Approvers string        `yaml:"approvers"`
+	Required  int           `yaml:"required"`
+	Requester bool          `yaml:"requester_may_decide"`
+	Wait      Wait          `yaml:"wait"`
+}
+
+// Parse reads a policy file. The error is a *[BrokenError] with every mistake
+// and its line; nothing of such a file holds: see [Refusing].
+func Parse(data []byte) (*Policy, error) {
+	if err := readable(data); err != nil {
+		return nil, &BrokenError{[]strictyaml.Problem{{Text: err.Error()}}}
+	}
+	var f file
+	y := strictyaml.Read(data, &f)
+	c := checker{y: y, p: &Policy{Digest: digest(data), Rules: f.Rules, Default: f.Default, Limits: f.Limits, Expiry: f.Expiry,
+		Approvers: f.Approvers, Required: f.Required, RequesterMayDecide: f.Requester, Wait: f.Wait}}
+	if len(y.Lines) == 0 && len(y.Problems) == 0 {
+		y.Add("", "the file says nothing: a policy has rules, or at least a default")
+	}
+	c.rules()
+	c.rest()
+	c.approvers()
+	if len(y.Problems) > 0 {
+		strictyaml.Sort(y.Problems)
+		return nil, &BrokenError{y.Problems}
+	}
+	return c.p, nil
+}
+
+// readable keeps from the YAML parser what it would take long over.
+func readable(data []byte) error {
+	if len(data) > maxFile {
+		return fmt.Errorf("%d bytes are no policy: %d at most", len(data), maxFile)
+	}
+	if !utf8.Valid(data) {
+		return errors.New("it is not text in UTF-8")
+	}
+	depth, column := 0, 0
+	for _, c := range data {
+		switch c {
+		case '[', '{':
+			depth++
+		case ']', '}':
+			depth = max(0, depth-1)
+		case '\n':
+			column = 0
+			continue
+		}
+		if c == '-' || c == '?' || c == ' ' || c == ':' {
+			column++ // "- - - -" nests in one line
+		} else {
+			column = 0
+		}
+		if depth > maxDepth || column > maxDepth {
+			return errors.New("it nests too deep")
+		}
+	}
+	return nil
+}
+
+// A checker finds mistakes of meaning.
+type checker struct {
+	y *strictyaml.File
+	p *Policy
+}
+
+func (c *checker) written(key string) bool { _, ok := c.y.Lines[key]; return ok }
+
+func (c *checker) rules() {
+	if c.written("rules") && len(c.p.Rules) == 0 {
+		c.y.Add("rules", "there are none")
+	}
+	if len(c.p.Rules) > maxRules {
+		c.y.Add("rules", "%d rules are too many: %d at most", len(c.p.Rules), maxRules)
+		return
+	}
+	language, err := language()
+	if err != nil {
+		c.y.Add("rules", "cannot be read by this program: %v", err)
+		return
+	}
+	seen := map[string]int{}
+	for i, r := range c.p.Rules {
+		key := fmt.Sprintf("rules[%d]", i)
+		if err := checkName(r.Name); err != nil {
+			c.y.Add(key+".name", "%v", err)
+		} else if first, ok := seen[r.Name]; ok {
+			c.y.Add(key+".name", "rule %d has this name already", first+1)
+		} else {
+			seen[r.Name] = i
+		}
+		c.outcome(key+".outcome", r.Outcome, Outcomes...)
+		switch {
+		case len(r.Reason) > maxWhy:
+			c.y.Add(key+".reason", "it is too long: %d bytes at most", maxWhy)
+		case r.Outcome == Decline && strings.TrimSpace(r.Reason) == "":
+			c.y.Add(key, "rule %q declines and gives no reason: it stands in the record for whoever asks why", r.Name)
+		}
+		program, err := compile(language, r, func(warning string) { c.warn(key+".when", r, warning) })
+		if err != nil {
+			c.y.Add(key+".when", "rule %q: %v", r.Name, err)
+		}
+		c.p.compiled = append(c.p.compiled, program)
+	}
+	for i, r := range c.p.Rules[:max(0, len(c.p.Rules)-1)] {
+		if strings.TrimSpace(r.When) == "true" {
+			c.warn(fmt.Sprintf("rules[%d].when", i), r, "it always holds, so no rule after it is reached")
+			break
+		}
+	}
+}
+
+func (c *checker) warn(key string, r Rule, text string) {
+	c.p.Warnings = append(c.p.Warnings, fmt.Sprintf("line %d: rule %q: %s", strictyaml.LineOf(c.y.Lines, key), r.Name, text))
+}
+
+// checkName leaves names that are our own, "default" and those with a colon.
+func checkName(name string) error {
+	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == ':' }
+	if name == "" || len(name) > maxName || name == "default" || strings.ContainsFunc(name, odd) || strings.TrimSpace(name) != name {
+		return fmt.Errorf("a rule has a name of one line for the record, not longer than %d bytes, without a colon, and not default", maxName)
+	}
+	return nil
+}
+
+func (c *checker) outcome(key string, o Outcome, allowed ...Outcome) {
+	if !slices.Contains(allowed, o) {
+		var names []string
+		for _, a := range allowed {
+			names = append(names, string(a))
+		}
+		c.y.Add(key, "%.40q is none of %s", o, strings.Join(names, ", "))
+	}
+}
+
+func (c *checker) rest() {
+	p := c.p
+	if p.Default == "" && !c.written("default") {
+		p.Default = Ask
+	}
+	c.outcome("default", p.Default, Ask, Decline)
+	for key, n := range map[string]int{"limits.approvals_per_turn": p.Limits.ApprovalsPerTurn, "limits.approvals_per_minute": p.Limits.ApprovalsPerMinute} {
+		if c.written(key) && n < 1 {
+			c.y.Add(key, "it is at least 1; without it there is no limit")
+		}
+	}
+	limited := p.Limits.ApprovalsPerTurn > 0 || p.Limits.ApprovalsPerMinute > 0
+	if p.Limits.Beyond == "" && !c.written("limits.beyond") && limited {
+		p.Limits.Beyond = Ask
+	}
+	if c.written("limits") || limited {
+		c.outcome("limits.beyond", p.Limits.Beyond, Ask, Decline)
+	}
+	if c.written("limits") && !limited {
+		c.y.Add("limits", "they limit nothing: approvals_per_turn or approvals_per_minute")
+	}
+	if c.written("expiry") && p.Expiry < time.Second {
+		c.y.Add("expiry", "it is a time such as 30m, at least 1s")
+	}
+	if c.written("wait.at_most") && p.Wait.AtMost < time.Second {
+		c.y.Add("wait.at_most", "it is a time such as 6h, at least 1s")
+	}
+	if p.Wait.AtMost > 0 && !p.Wait.Quota && !p.Wait.RateLimit {
+		c.y.Add("wait.at_most", "nothing is waited for: quota or rate_limit")
+	}
+}
+
+func (c *checker) approvers() {
+	p := c.p
+	if !c.written("approvers") {
+		for _, key := range []string{"required", "requester_may_decide"} {
+			if c.written(key) {
+				c.y.Add(key, "it counts signed decisions: name approvers, in the format of allowed_signers")
+			}
+		}
+		return
+	}
+	allowed, err := sshsig.ParseAllowed([]byte(p.Approvers))
+	var at *sshsig.LineError
+	switch {
+	case errors.As(err, &at):
+		c.y.Add("approvers", "line %d of them: %v", at.Line, at.Err)
+		return
+	case err != nil:
+		c.y.Add("approvers", "%v", err)
+		return
+	}
+	names := allowed.Principals()
+	if len(names) == 0 && !allowed.Authority() {
+		c.y.Add("approvers", "they are none: nobody could decide")
+		return
+	}
+	if p.Required == 0 && !c.written("required") {
+		p.Required = 1
+	}
+	switch {
+	case p.Required < 1:
+		c.y.Add("required", "it is how many must agree: at least 1")
+	case p.Required > len(names) && !allowed.Authority():
+		c.y.Add("required", "%d must agree and approvers names %d: nothing could ever be decided", p.Required, len(names))
+	case p.Required == len(names) && !allowed.Authority() && !p.RequesterMayDecide:
+		p.Warnings = append(p.Warnings, fmt.Sprintf("line %d: required: all %d approvers must agree and the requester may not decide: nobody can decide what one of them asks for",
+			strictyaml.LineOf(c.y.Lines, "approvers"), len(names)))
+	}
+	p.allowed = allowed
+}
+
+// compiled is a rule as it is asked.
+type compiled struct {
+	cel.Program
+	looks looks
+}
+
+// compile makes a program of a rule, or says what is wrong with it.
+func compile(language *cel.Env, r Rule, warn func(string)) (compiled, error) {
+	if strings.TrimSpace(r.When) == "" {
+		return compiled{}, errors.New("when is missing: a condition in CEL, or true")
+	}
+	ast, issues := language.Compile(r.When)
+	if issues.Err() != nil {
+		return compiled{}, mistakes(issues)
+	}
+	if !ast.OutputType().IsExactType(cel.BoolType) {
+		return compiled{}, fmt.Errorf("when is of type %s and must be a condition", ast.OutputType())
+	}
+	seen, err := look(ast.NativeRep(), r, warn)
+	if err != nil {
+		return compiled{}, err
+	}
+	program, err := language.Program(ast, cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost),
+		cel.CostTracking(costs{}), cel.CostLimit(maxRuleCost))
+	if err != nil {
+		return compiled{}, errors.New(oneLine(err.Error()))
+	}
+	return compiled{program, seen}, nil
+}
+
+// mistakes tells the first of cel's, with line and column within the condition.
+func mistakes(issues *cel.Issues) error {
+	var all []string
+	for _, e := range issues.Errors() {
+		if len(all) == 3 {
+			break
+		}
+		text, _, _ := strings.Cut(strings.ReplaceAll(oneLine(e.Message), " (in container '')", ""), " expecting {")
+		if e.Location.Line() > 0 {
+			text += fmt.Sprintf(" (at %d:%d)", e.Location.Line(), e.Location.Column()+1)
+		}
+		all = append(all, text)
+	}
+	return errors.New(strings.Join(all, "; "))
+}

@@ -1,0 +1,214 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Kinds of requests.
+const (
+	Command     = "command"
+	FileChange  = "file_change"
+	Permissions = "permissions"
+	UserInput   = "user_input"
+	Elicitation = "elicitation"
+	Tool        = "tool"
+)
+
+var kinds = []string{Command, FileChange, Permissions, UserInput, Elicitation, Tool}
+
+// A Request is the facts of one approval, as JSON what `ctl policy test` takes.
+// Whoever fills it in tells the whole of what would happen on yes: a fact that
+// is left out is one that no rule can see.
+type Request struct {
+	Kind string `json:"kind"`
+	// Action is what is done with a command where it is not run: writeStdin,
+	// humanCommand.
+	Action  string `json:"action,omitempty"`
+	Command string `json:"command,omitempty"` // as codex shows it, with its shell
+	CWD     string `json:"cwd,omitempty"`     // the model may have chosen it
+	// Work is the session's work folder, which the model does not choose.
+	Work        string   `json:"work,omitempty"`
+	Paths       []string `json:"paths,omitempty"` // more than the changes tell
+	Changes     []Change `json:"changes,omitempty"`
+	GrantRoot   string   `json:"grant_root,omitempty"` // of a file change: all below it, for the session
+	NetworkHost string   `json:"network_host,omitempty"`
+	// Permissions is what is asked for, in codex's own shape.
+	Permissions json.RawMessage `json:"permissions,omitempty"`
+	Digest      string          `json:"digest,omitempty"`
+	Reason      string          `json:"reason,omitempty"` // the model's own words
+	Session     string          `json:"session,omitempty"`
+	Turn        int             `json:"turn,omitempty"`
+	Host        Host            `json:"host,omitzero"`
+	Model       string          `json:"model,omitempty"`
+	Requester   string          `json:"requester,omitempty"` // who sent the message of this turn
+	Counts      Counts          `json:"counts,omitzero"`
+	Server      string          `json:"server,omitempty"` // MCP server
+	Tool        string          `json:"tool,omitempty"`   // its tool, or a dynamic one
+}
+
+// A Change is one file of a file change.
+type Change struct {
+	Path    string `json:"path" cel:"path"`
+	Kind    string `json:"kind" cel:"kind"` // add, update, delete
+	MovedTo string `json:"moved_to,omitempty" cel:"moved_to"`
+}
+
+// Host is where the session runs.
+type Host struct {
+	Name   string            `json:"name,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+}
+
+// Counts are the approvals of the session before this one.
+type Counts struct {
+	InTurn    int `json:"in_turn,omitempty"`
+	InMinute  int `json:"in_minute,omitempty"` // in the 60 seconds before it was asked
+	InSession int `json:"in_session,omitempty"`
+	Accepted  int `json:"accepted,omitempty"`
+	Declined  int `json:"declined,omitempty"`
+}
+
+const (
+	maxText  = 1 << 20 // bytes of all texts of a request
+	maxItems = 10_000  // paths, changes and labels of a request
+)
+
+// ReadRequest reads a request from JSON. Unknown fields are refused: a rule
+// would be tested against something else than was meant.
+func ReadRequest(data []byte) (Request, error) {
+	var r Request
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil {
+		return Request{}, fmt.Errorf("read the request: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return Request{}, errors.New("read the request: something follows it")
+	}
+	if err := r.check(); err != nil {
+		return Request{}, fmt.Errorf("read the request: %w", err)
+	}
+	return r, nil
+}
+
+// check finds what no rule may be asked about.
+func (r Request) check() error {
+	if !slices.Contains(kinds, r.Kind) {
+		return fmt.Errorf("%.40q is no kind of request (%s)", r.Kind, strings.Join(kinds, ", "))
+	}
+	texts := append([]string{r.Action, r.Command, r.CWD, r.Work, r.GrantRoot, r.NetworkHost, string(r.Permissions),
+		r.Digest, r.Reason, r.Session, r.Host.Name, r.Model, r.Requester, r.Server, r.Tool}, r.Paths...)
+	for _, c := range r.Changes {
+		texts = append(texts, c.Path, c.Kind, c.MovedTo)
+	}
+	for k, v := range r.Host.Labels {
+		texts = append(texts, k, v)
+	}
+	size, valid := 0, true
+	for _, t := range texts {
+		size += len(t)
+		valid = valid && utf8.ValidString(t)
+	}
+	switch {
+	case size > maxText || len(r.Paths)+len(r.Changes)+len(r.Host.Labels) > maxItems:
+		return fmt.Errorf("it is too big to judge: %d bytes, %d paths", size, len(r.Paths)+len(r.Changes))
+	case !valid:
+		return errors.New("it is not text in UTF-8")
+	case min(r.Turn, r.Counts.InTurn, r.Counts.InMinute, r.Counts.InSession, r.Counts.Accepted, r.Counts.Declined) < 0:
+		return errors.New("a count is below zero")
+	}
+	return nil
+}
+
+// facts are what rules see: the request, and what follows from it.
+type facts struct {
+	Request
+	words []string
+	plain bool
+	wants wants
+}
+
+func factsOf(r Request) facts {
+	f := facts{Request: r, wants: wantsOf(r.Permissions)}
+	f.NetworkHost = domain(r.NetworkHost)
+	// Words stand for the whole of what is asked. Where something else is
+	// granted along with a command, a rule must name that.
+	if r.Kind == Command && r.Action == "" && r.NetworkHost == "" && f.wants.nothing() {
+		f.words, f.plain = Split(r.Command)
+	}
+	abs := func(p string) string { return absolute(p, r.CWD, r.Work) }
+	for i, p := range f.wants.read {
+		f.wants.read[i] = abs(p)
+	}
+	for i, p := range f.wants.write {
+		f.wants.write[i] = abs(p)
+	}
+	f.Changes = slices.Clone(r.Changes)
+	all := slices.Concat(r.Paths, f.wants.read, f.wants.write)
+	if r.GrantRoot != "" {
+		all = append(all, r.GrantRoot)
+	}
+	for i, c := range f.Changes {
+		f.Changes[i].Path = abs(c.Path)
+		all = append(all, c.Path)
+		if c.MovedTo != "" {
+			f.Changes[i].MovedTo = abs(c.MovedTo)
+			all = append(all, c.MovedTo)
+		}
+	}
+	for i, p := range all {
+		all[i] = abs(p)
+	}
+	slices.Sort(all)
+	f.Paths = slices.Compact(all)
+	return f
+}
+
+// absolute makes one path of a path that may be relative, without . and ..;
+// one that cannot be is left as it is and lies under nothing.
+func absolute(p, cwd, work string) string {
+	if p == "" || path.IsAbs(p) {
+		return cleaned(p)
+	}
+	for _, base := range []string{cwd, work} {
+		if path.IsAbs(base) {
+			return cleaned(base + "/" + p)
+		}
+	}
+	return p
+}
+
+func cleaned(p string) string {
+	if p == "" {
+		return ""
+	}
+	return path.Clean(p)
+}
+
+// under says whether a path is a folder or lies below it, by their names alone.
+func under(p, folder string) bool {
+	if !path.IsAbs(p) || !path.IsAbs(folder) {
+		return false
+	}
+	p, folder = path.Clean(p), strings.TrimSuffix(path.Clean(folder), "/")
+	return p == folder || strings.HasPrefix(p, folder+"/")
+}
+
+// domain is a host's name as rules compare it.
+func domain(host string) string {
+	return strings.TrimSuffix(strings.ToLower(host), ".")
+}
+
+// within says whether a host is a domain or belongs to it.
+func within(host, of string) bool {
+	host, of = domain(host), domain(of)
+	return of != "" && (host == of || strings.HasSuffix(host, "."+of))
+}

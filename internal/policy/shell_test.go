@@ -1,0 +1,172 @@
+package policy
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestPlainCommandsAreSplitAsShellsDo(t *testing.T) {
+	for command, want := range map[string][]string{
+		"git status":                            {"git", "status"},
+		"  git\t status  ":                      {"git", "status"},
+		"/bin/bash -lc 'git status'":            {"git", "status"},
+		"bash -c 'git status'":                  {"git", "status"},
+		"/usr/bin/zsh -l -c 'git status'":       {"git", "status"},
+		`/bin/bash -lc "echo 'a b' c"`:          {"echo", "a b", "c"},
+		`/bin/bash -lc 'echo "a b" c'`:          {"echo", "a b", "c"},
+		`/bin/bash -lc 'grep "a\.b\\c\"d\$" f'`: {"grep", `a\.b\c"d$`, "f"},
+		`/bin/bash -lc "echo \"\$(rm x)\""`:     nil,
+		`/bin/bash -lc "echo '\$(rm x)'"`:       {"echo", "$(rm x)"},
+		`git log --format=%h HEAD~1`:            {"git", "log", "--format=%h", "HEAD~1"},
+		`echo a\ b\;c`:                          {"echo", "a b;c"},
+		`echo '' ""`:                            {"echo", "", ""},
+		`echo it\''s'`:                          {"echo", "it's"},
+		"echo 'two\nlines'":                     {"echo", "two\nlines"},
+		`echo 'ä ☃'`:                            {"echo", "ä ☃"},
+		"bash -lc 'git status' extra":           {"bash", "-lc", "git status", "extra"},
+		"bash -xc 'git status'":                 {"bash", "-xc", "git status"},
+		"./bash -lc 'git status'":               {"./bash", "-lc", "git status"},
+		"/tmp/bash -lc 'git status'":            {"/tmp/bash", "-lc", "git status"},
+		"bash -lc \"bash -c 'rm -rf /'\"":       {"bash", "-c", "rm -rf /"},
+		"env A=b git status":                    {"env", "A=b", "git", "status"},
+		"git -c core.fsmonitor=./x status":      {"git", "-c", "core.fsmonitor=./x", "status"},
+		"/usr/bin/git status":                   {"/usr/bin/git", "status"},
+		"bash -c ''":                            nil, "bash -c ' '": nil, "bash -lc '; rm x'": nil, `bash -lc "git status" ; rm x`: nil,
+		"/bin/bash -lc git":              {"git"},
+		"'git' \"status\"":               {"git", "status"},
+		"/bin/zsh -lc 'git log HEAD~1'":  nil,
+		"/bin/bash -lc 'git log HEAD~1'": {"git", "log", "HEAD~1"},
+	} {
+		words, plain := Split(command)
+		if !slices.Equal(words, want) || plain != (want != nil) {
+			t.Errorf("%q: %q, plain %v, want %q", command, words, plain, want)
+		}
+	}
+}
+
+// attacks are commands that begin with git status and do something else.
+var attacks = []string{
+	"git status; rm -rf /", "git status ;rm x", "git status;", "git status & rm x", "git status&", "git status && rm x", "git status || rm x",
+	"git status | sh", "git status |& sh", "git status\nrm x", "git status\r\nrm x", "git status\n", "\ngit status", "git status\rrm x",
+	"git status $(rm x)", "git status `rm x`", "git status \"$(rm x)\"", "git status \"`rm x`\"", "git status ${IFS}x", "git status $x", "git status \"$x\"", "git status $'\\nrm x'", "git status $\"x\"",
+	"git status > x", "git status >x", "git status>x", "git status 2>x", "git status >> x", "git status >| x", "git status <x", "git status <<x", "git status <(rm x)", "git status >(sh)", "git status <>x", "git status >&2",
+	"X=1 git status", "X= git status", "GIT_SSH_COMMAND=x git status", "PATH=. git status", "X+=1 git status", "a[1]=x git status",
+	"(git status)", "{ git status; }", "! git status", "git status {a,b}", "git status *", "git status ?", "git status [a]", "git status ~", "git status ~/x", "git status --x=~/y", "git status x:~/y", "git status # x", "git status #",
+	"git status \\\n; rm x", "git status \\", "git status 'x", "git status \"x", "git status \"x\\", "git status \x00 rm", "git status '\x00'", "git status \x01", "git status '\x1b[2J'", "git status \x7f", "git status \xff", "git status '\xff'", "git status \u00a0x", "git status \v x", "git status \f x",
+	"git status !!", "git status !$", "git status \"!!\"", "git status ^x^y", "git status HEAD^", "git status @(a|b)", "git status +(a)", "git status =ls", "=git status", "%1 git status", "git\\\nstatus", "git status \"a\\\nb\"",
+	"g'i't status; x", "git status</dev/tcp/1.2.3.4/5", "git status;:", "git status\t;x", "coproc git status; x", "function git { x; }", "git() { x; }", "if git status; then x; fi", "[[ git == status ]]", "((x))", "git status ((x))",
+	"", " ", "\t", "''x;",
+}
+
+func TestACommandThatIsMoreThanItsWordsHasNone(t *testing.T) {
+	p := mustParse(t, `
+rules:
+  - name: all words
+    outcome: accept
+    when: plain || words.size() > 0 || words.starts(["git"]) || words.starts(["git", "status"]) || split(command).size() > 0
+`)
+	for _, attack := range attacks {
+		for _, command := range []string{attack, "/bin/bash -lc " + quoted(attack), "/usr/bin/zsh -lc " + quoted(attack), "sh -c " + quoted(attack)} {
+			if words, plain := Split(command); words != nil || plain {
+				t.Errorf("%q is split into %q", command, words)
+			}
+			if v := p.Decide(Request{Kind: Command, Command: command}); v.Outcome.accepts() {
+				t.Errorf("%q: %+v", command, v)
+			}
+		}
+	}
+	if words, _ := Split("echo " + strings.Repeat("x", maxCommand)); words != nil {
+		t.Error("a command longer than any argument is split")
+	}
+}
+
+// quoted makes one word of shell of any text.
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// A word behind printf does what it does behind any command.
+const printer = `printf '%s\0' `
+
+// realSplit asks a real shell for the words of a command.
+func realSplit(t *testing.T, shell []string, command string) []string {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), shell[0], append(shell[1:], "-c", printer+command)...)
+	cmd.Dir = dir
+	// Nothing but printf can be found: a mistake of ours must not run what it lets through.
+	cmd.Env = []string{"PATH=" + onlyPrintf(t), "HOME=/home-of-nobody", "IFS=x"}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s cannot run %q: %v: %s", shell[0], command, err, out)
+	}
+	var words []string
+	for w := range bytes.SplitSeq(bytes.TrimSuffix(out, []byte{0}), []byte{0}) {
+		words = append(words, string(w))
+	}
+	return words
+}
+
+func onlyPrintf(t *testing.T) string {
+	t.Helper()
+	real, err := exec.LookPath("printf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Symlink(real, filepath.Join(dir, "printf")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+var realShells = [][]string{{"sh"}, {"bash"}, {"bash", "--posix"}, {"mksh"}, {"busybox", "sh"}}
+
+func agreeOn(t *testing.T, command string) {
+	t.Helper()
+	words, ok := split(command)
+	if !ok {
+		return
+	}
+	for _, shell := range realShells {
+		if got := realSplit(t, shell, command); !slices.Equal(got, words) {
+			t.Errorf("%q: %q, and %s makes %q of it", command, words, strings.Join(shell, " "), got)
+		}
+	}
+}
+
+func TestRealShellsMakeTheSameWords(t *testing.T) {
+	for _, command := range []string{
+		`git log --format=%h HEAD~1 a~b`, `a "b c" 'd e' f\ g`, `a "\a\$\` + "`" + `\"\\b" '\a'`, `a 'x'"y"z\w`, `a '' "" b''c`, "a 'b\nc' \"d\te\"",
+		`a -n -e -- --x=y a=b a:b a@b a,b a+b a/b %s\\n \% x%y`, `a \; \& \| \< \> \( \) \$ \# \* \? \[ \{ \} \! \~ \^ \= \' \"`, `a 'ä ☃' "☃"`, `a 'a*' "b?" '[c]' "{d,e}" '~' "~/x" '#'`,
+		`a 1 12 0x1 -1 . .. / // @ + , : _ -`,
+	} {
+		if _, ok := split(command); !ok {
+			t.Errorf("%q is not split", command)
+		}
+		agreeOn(t, command)
+	}
+}
+
+// FuzzSplit compares with real shells, whatever is split.
+func FuzzSplit(f *testing.F) {
+	for _, s := range []string{"git status", `a "b\c" 'd'\e ~f g~h i=~ j:~k`, "a\tb\nc", `"\""`, "a=b c"} {
+		f.Add(s)
+	}
+	for _, s := range attacks {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, command string) {
+		words, plain := Split(command)
+		if plain != (words != nil) {
+			t.Fatalf("%q, plain %v", words, plain)
+		}
+		if size := len(strings.Join(words, "")); size > len(command) {
+			t.Fatalf("%d bytes of words of %d", size, len(command))
+		}
+		agreeOn(t, command)
+	})
+}
