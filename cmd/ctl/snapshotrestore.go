@@ -56,6 +56,9 @@ it was. Prints the new session's id.`,
 			if err != nil {
 				return err
 			}
+			if err := t.unused(c.Context(), id); err != nil {
+				return err
+			}
 			m, err := a.newestSnapshot(c.Context(), t, args[0])
 			if err != nil {
 				return err
@@ -77,6 +80,19 @@ func (f *startFlags) goesOn() (opt workflows.SessionOptions, id string, err erro
 	}
 	id, err = f.sessionID()
 	return opt, id, err
+}
+
+// unused refuses the id of a session that there is, before anything is done for
+// the one that was to have it.
+func (t *temporal) unused(ctx context.Context, id string) error {
+	switch _, err := t.DescribeWorkflowExecution(ctx, workflows.SessionID(id), ""); {
+	case err == nil:
+		return refused("start session %s: the id is in use", id).hinted("choose another id")
+	case exitOf(t.explain(ctx, "look for session "+id, err)) == exitNotFound:
+		return nil
+	default:
+		return t.explain(ctx, "look for session "+id, err)
+	}
 }
 
 // newestSnapshot takes one of a session that is at work somewhere; else it is
@@ -137,53 +153,69 @@ func (a *app) restoreSnapshot(ctx context.Context, t *temporal, m snapshots.Mani
 		return refused("restore snapshot %s: it is incomplete, and never used", m.ID).hinted("`ctl snapshot list %s` shows the others", m.Session)
 	}
 	opt.From = m.ID
-	asItWas(&opt, m, given)
-	a.sameCredentials(ctx, t, &opt, m.Session, given)
+	former, known := t.former(ctx, m.Session)
+	if err := asItWas(&opt, m, former, given); err != nil {
+		return err
+	}
+	if opt.Seed == "" && opt.SeedPool == "" {
+		if !known {
+			a.note("session %s is not known any more: without --seed the new one has no credentials", m.Session)
+		}
+		sameCredentials(&opt, former, given)
+	}
 	if err := a.startSession(ctx, t, id, opt); err != nil {
 		return err
 	}
 	return a.print().show(map[string]string{"id": id}, func(p *printer) { p.printf("%s\n", id) })
 }
 
-// asItWas takes over how the thread was set up, but for what flags say.
-func asItWas(opt *workflows.SessionOptions, m snapshots.Manifest, given func(flag string) bool) {
+// former is the session that a snapshot is of, as far as anybody knows it still.
+func (t *temporal) former(ctx context.Context, session string) (v workflows.SessionView, known bool) {
+	_, err := t.askEither(ctx, "show session "+session, workflows.SessionID(session), workflows.QueryState, &v)
+	return v, err == nil
+}
+
+// asItWas takes over how the thread was set up, but for what flags say. What a
+// snapshot does not say, as one of a session that took none does not, its session
+// does. What nobody knows is not guessed where codex could do more by the guess.
+func asItWas(opt *workflows.SessionOptions, m snapshots.Manifest, former workflows.SessionView, given func(flag string) bool) error {
 	for _, f := range []struct {
 		flag string
 		to   *string
 		was  string
+		must bool
 	}{
-		{"sandbox", &opt.Sandbox, m.Sandbox}, {"approval-policy", &opt.ApprovalPolicy, m.ApprovalPolicy},
-		{"model", &opt.Model, m.Model}, {"effort", &opt.Effort, m.Effort}, {"snapshot", &opt.Snapshot.Work, m.Work},
+		{"sandbox", &opt.Sandbox, firstOf(m.Sandbox, former.Options["sandbox"]), true},
+		{"approval-policy", &opt.ApprovalPolicy, firstOf(m.ApprovalPolicy, former.Options["approval_policy"]), true},
+		{"model", &opt.Model, m.Model, false}, {"effort", &opt.Effort, m.Effort, false}, {"snapshot", &opt.Snapshot.Work, m.Work, false},
 	} {
-		if !given(f.flag) && f.was != "" {
+		switch {
+		case given(f.flag):
+		case f.was != "":
 			*f.to = f.was
+		case f.must:
+			return usage("restore snapshot %s: it does not say how its session was set up, and session %s is not there to say it", m.ID, m.Session).
+				hinted("say it with --sandbox and --approval-policy")
 		}
 	}
 	if !given("snapshot-exclude") && opt.Snapshot.Work != activities.WorkNone {
 		opt.Snapshot.Exclude = m.Exclude
 	}
+	return nil
 }
 
 // sameCredentials are those of the session that the snapshot is of, given to it
 // in the same way. Where nobody knows it any more there are none but what the
 // flags say.
-func (a *app) sameCredentials(ctx context.Context, t *temporal, opt *workflows.SessionOptions, session string, given func(flag string) bool) {
-	if opt.Seed != "" || opt.SeedPool != "" {
-		return
-	}
-	var v workflows.SessionView
-	if _, err := t.askEither(ctx, "show session "+session, workflows.SessionID(session), workflows.QueryState, &v); err != nil {
-		a.note("session %s is not known any more: without --seed the new one has no credentials", session)
-		return
-	}
-	opt.Seed = v.Seed
-	if word := v.Options["credentials"]; !given("credentials") && opt.Seed != "" {
+func sameCredentials(opt *workflows.SessionOptions, former workflows.SessionView, given func(flag string) bool) {
+	opt.Seed = former.Seed
+	if word := former.Options["credentials"]; !given("credentials") && opt.Seed != "" {
 		opt.Credentials = word
 	}
-	if word := v.Options["on_auth"]; !given("on-auth") {
+	if word := former.Options["on_auth"]; !given("on-auth") && word != "" {
 		opt.OnAuth = word
 	}
-	if word := v.Options["on_interrupt"]; !given("on-interrupt") && word != "" {
+	if word := former.Options["on_interrupt"]; !given("on-interrupt") && word != "" {
 		opt.OnInterrupt = word
 	}
 }
