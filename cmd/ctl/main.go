@@ -26,6 +26,7 @@ var commands = []func(*app) *cobra.Command{
 	approvalCommand,
 	transcriptCommand,
 	snapshotCommand,
+	policyCommand,
 }
 
 func main() {

@@ -1,0 +1,16 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestPolicyScripts runs the stories of policies, which need nothing but ctl.
+func TestPolicyScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:   "testdata/policy",
+		Setup: alone,
+		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+	})
+}
