@@ -64,8 +64,8 @@
 //     was whole by then; nothing goes while the store takes nothing;
 //   - half, said to be whole: each snapshot that says it is complete can be
 //     exported, holds a state that the work folder once had and each message
-//     of the turns that it says it has, and passes the check of every byte;
-//     nothing half stands where a restore failed;
+//     of the turns that it says it has, and passes the check (in the end the
+//     whole store is read); nothing half stands where a restore failed;
 //   - good one hidden: the newest good snapshot that the session names is
 //     whole, never none again, and never of an earlier turn than before;
 //   - two codexes of the session never run at once;

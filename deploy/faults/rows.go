@@ -26,6 +26,7 @@ type kind struct {
 	// counts are the columns: what must not be. The last of them is always wrong.
 	counts []string
 	rows   []row
+	after  func(context.Context, *stage) error // judges the whole stage when all is done
 }
 
 // wrong is whatever has no column of its own.
@@ -89,11 +90,11 @@ func tryRows(ctx context.Context, o options, k *kind) (err error) {
 	var results []rowResult
 	for nth := range o.times() {
 		for _, i := range random(o.seed, k.name, nth).Perm(len(k.rows)) {
-			if ctx.Err() != nil {
-				return ctx.Err()
+			if ctx.Err() != nil || !o.wants(k, k.rows[i], nth) {
+				continue
 			}
-			if o.wants(k, k.rows[i], nth) {
-				results = append(results, s.row(ctx, o, k, k.rows[i], nth))
+			if one := s.row(ctx, o, k, k.rows[i], nth); ctx.Err() == nil {
+				results = append(results, one)
 			}
 		}
 	}
@@ -101,6 +102,9 @@ func tryRows(ctx context.Context, o options, k *kind) (err error) {
 	summary := fmt.Sprintf("seed %d, %d runs in %s", o.seed, len(results), time.Since(began).Round(time.Second))
 	fmt.Fprintf(o.out, "\n%s\n%s: %s\n", plainTable(table), k.name, summary)
 	if err := o.append(fmt.Sprintf("\n%s: %s (`%s`):\n\n%s", k.title, summary, o.command(), markdownTable(table))); err != nil {
+		return err
+	}
+	if err := errors.Join(ctx.Err(), k.after(ctx, s)); err != nil {
 		return err
 	}
 	if len(results) == 0 || slices.ContainsFunc(results, func(r rowResult) bool { return !r.clean() }) {

@@ -14,6 +14,7 @@ var snapKind = &kind{
 	name: "snapshots", title: "Snapshots, by the step that is struck",
 	counts: []string{workLost, halfWhole, hidden, twoCodexes, history, wrong},
 	rows:   snapRows,
+	after:  everyByteIsThere,
 }
 
 // What must not be, of snapshots.
