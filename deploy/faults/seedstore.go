@@ -75,7 +75,7 @@ func storeSlow(step string) func(context.Context, *loginRun) error {
 			return err
 		}
 		by := 2*time.Second + time.Duration(l.rng.Int64N(int64(3*time.Second)))
-		slow, err := slowDown(l.storeDir(), by)
+		slow, err := slowDown(l.storeDir(), writing, by)
 		if err != nil {
 			return err
 		}

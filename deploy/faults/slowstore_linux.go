@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A slowStore has every write to a file store wait, as a disk that is busy or a
-// share whose server is: the file that the blob is first written to opens only
-// after a while. Reads go on. The kernel asks us for leave to open; it grants
-// all that is pending when this process ends, however it ends.
+// A slowStore has what is opened in a folder of a file store wait, as a disk that
+// is busy or a share whose server is. Where that is what blobs are first written
+// to, writes are slow, and reads go on. The kernel asks us for leave to open; it
+// grants all that is pending when this process ends, however it ends.
 type slowStore struct {
 	asked  *os.File
 	by     time.Duration
@@ -27,8 +26,11 @@ type slowStore struct {
 	all    sync.WaitGroup
 }
 
-func slowDown(storeDir string, by time.Duration) (*slowStore, error) {
-	dir := filepath.Join(storeDir, ".tmp") // of what is being written
+// writing is the folder of what is being written.
+const writing = ".tmp"
+
+func slowDown(storeDir, part string, by time.Duration) (*slowStore, error) {
+	dir := filepath.Join(storeDir, part)
 	fd, err := unix.FanotifyInit(unix.FAN_CLASS_CONTENT|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK, unix.O_RDONLY|unix.O_CLOEXEC)
 	if err == nil {
 		if err = unix.FanotifyMark(fd, unix.FAN_MARK_ADD, unix.FAN_OPEN_PERM|unix.FAN_EVENT_ON_CHILD, unix.AT_FDCWD, dir); err != nil {
@@ -36,7 +38,7 @@ func slowDown(storeDir string, by time.Duration) (*slowStore, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("slow down writes below %s (needs root and a kernel with FANOTIFY_ACCESS_PERMISSIONS): %w", dir, err)
+		return nil, fmt.Errorf("slow down %s (needs root and a kernel with FANOTIFY_ACCESS_PERMISSIONS): %w", dir, err)
 	}
 	s := &slowStore{asked: os.NewFile(uintptr(fd), "fanotify"), by: by, stop: make(chan struct{})}
 	s.all.Go(s.serve)
@@ -56,16 +58,16 @@ func (s *slowStore) serve() {
 				break
 			}
 			if e.Fd >= 0 {
-				s.all.Go(func() { s.answer(e.Fd) })
+				s.all.Go(func() { s.answer(e.Fd, int(e.Pid)) })
 			}
 		}
 	}
 }
 
-// answer lets one file be opened; what is not a blob's, at once.
-func (s *slowStore) answer(fd int32) {
-	name, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)) // one without a name is not a blob's
-	if strings.HasPrefix(filepath.Base(name), "w-") {
+// answer lets one file be opened; a folder, and us, at once.
+func (s *slowStore) answer(fd int32, pid int) {
+	var st unix.Stat_t
+	if pid != os.Getpid() && unix.Fstat(int(fd), &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
 		select {
 		case <-time.After(s.by):
 			s.writes.Add(1)
@@ -85,5 +87,5 @@ func (s *slowStore) end() (int64, error) {
 	if n := s.writes.Load(); n > 0 || err != nil {
 		return n, err
 	}
-	return 0, errors.New("nothing was written while the store was slow")
+	return 0, errors.New("nobody wanted anything of the store while it was slow")
 }

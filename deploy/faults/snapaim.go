@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,22 +81,25 @@ func storeIsReadOnly(ctx context.Context, s *snapRun) (func() error, error) {
 	}, nil
 }
 
-// storeIsSlow has each write take a second or two for a while.
-func storeIsSlow(ctx context.Context, s *snapRun) (func() error, error) {
-	by := time.Second + time.Duration(s.rng.Int64N(int64(time.Second)))
-	return func() error {
-		slow, err := slowDown(s.storeDir(), by)
-		if err != nil {
+// storeIsSlow has each write take a second or two for a while, or each read of
+// a part of the store.
+func storeIsSlow(part string) trouble {
+	return func(ctx context.Context, s *snapRun) (func() error, error) {
+		by := time.Second + time.Duration(s.rng.Int64N(int64(time.Second)))
+		return func() error {
+			slow, err := slowDown(s.storeDir(), cmp.Or(part, writing), by)
+			if err != nil {
+				return err
+			}
+			sleep(ctx, outage)
+			n, err := slow.end()
+			s.run.logf("%d times it was slow", n)
+			if n == 0 {
+				return errOver
+			}
 			return err
-		}
-		sleep(ctx, outage)
-		n, err := slow.end()
-		s.run.logf("%d writes were slow", n)
-		if n == 0 {
-			return errOver
-		}
-		return err
-	}, nil
+		}, nil
+	}
 }
 
 // A step is where a session is to be struck.

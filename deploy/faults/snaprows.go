@@ -34,9 +34,12 @@ var snapRows = func() []row {
 		}
 	}
 	for _, step := range []string{"capture", "park", "restore"} {
-		out = append(out,
+		slow := row{"the store is slow to write", step, false, ofSnapshots(keptThrough(step, storeIsSlow("")))}
+		if step == "restore" {
+			slow = row{"the store is slow to read", step, false, ofSnapshots(keptThrough(step, storeIsSlow("snapshots/packs")))}
+		}
+		out = append(out, slow,
 			row{"the store is away for 10 s", step, false, ofSnapshots(keptThrough(step, storeIsAway))},
-			row{"the store is slow to write", step, false, ofSnapshots(keptThrough(step, storeIsSlow))},
 			row{"the store is read-only for 10 s", step, false, ofSnapshots(keptThrough(step, storeIsReadOnly))})
 	}
 	return append(out,
@@ -85,13 +88,13 @@ func (s *snapRun) whileTaken(ctx context.Context, name string, by trouble) (hit 
 		return false, err
 	}
 	if name != "capture" {
-		slow, err := slowDown(s.storeDir(), lingering)
+		slow, err := slowDown(s.storeDir(), writing, lingering)
 		if err != nil {
 			return false, err
 		}
 		defer func() { _, _ = slow.end() }() // that nothing was written is for others to say
 	}
-	if err := s.says(ctx, "hello, I have worked"); err != nil {
+	if err := s.says(ctx, s.numbered("hello, I have worked")); err != nil {
 		return false, err
 	}
 	at := step{strike: strike, within: func() bool { return !s.manifestSince(seen) }, last: lingering}
@@ -135,12 +138,11 @@ func (s *snapRun) whileResumed(ctx context.Context, by trouble) (hit bool, err e
 	if err != nil {
 		return false, err
 	}
-	if err := s.run.send(ctx, "hello, are you awake?"); err != nil {
+	if err := s.run.send(ctx, s.numbered("hello, are you awake?")); err != nil {
 		return false, err
 	}
 	n := len(s.run.said)
-	within := func() bool { st := s.run.statusOf(ctx, n); return st == "" || st == "inProgress" }
-	return s.struck(ctx, step{strike: strike, last: 1500 * time.Millisecond, within: within})
+	return s.struck(ctx, step{strike: strike, last: 1500 * time.Millisecond, within: func() bool { return !s.ended(n) }})
 }
 
 // whileRestored strikes the host that the session is being brought to.
@@ -179,7 +181,7 @@ func notKept(ctx context.Context, s *snapRun) error {
 		if err != nil {
 			return false, err
 		}
-		if err := s.says(ctx, "hello, I have worked"); err != nil {
+		if err := s.says(ctx, s.numbered("hello, I have worked")); err != nil {
 			return false, err
 		}
 		if err := s.promptly(ctx, "a capture", func() bool { return s.beingTaken() || s.manifestSince(seen) }); err != nil {
@@ -300,7 +302,7 @@ func lostWhileCaptured(ctx context.Context, s *snapRun) error {
 			return false, err
 		}
 		seen := s.blobs()
-		if err := s.says(ctx, "hello, I have worked"); err != nil {
+		if err := s.says(ctx, s.numbered("hello, I have worked")); err != nil {
 			return false, err
 		}
 		if err := s.promptly(ctx, "a capture", func() bool { return s.beingTaken() || s.manifestSince(seen) }); err != nil {
@@ -362,7 +364,7 @@ func resumesRace(ctx context.Context, s *snapRun) error {
 	if err := s.begun(ctx); err != nil {
 		return err
 	}
-	for n := range 2 {
+	for range 2 {
 		if err := s.parks(ctx); err != nil {
 			return err
 		}
@@ -370,7 +372,7 @@ func resumesRace(ctx context.Context, s *snapRun) error {
 		var all errgroup.Group
 		all.Go(func() error { return ask(workflows.SignalResume, workflows.Resume{Host: s.hosts[0].name, By: "ann"}) })
 		all.Go(func() error { return ask(workflows.SignalResume, workflows.Resume{Host: s.hosts[1].name, By: "bob"}) })
-		all.Go(func() error { return s.run.send(ctx, fmt.Sprintf("hello, and now? (%d)", n)) })
+		all.Go(func() error { return s.run.send(ctx, s.numbered("hello, and now?")) })
 		if err := all.Wait(); err != nil {
 			return err
 		}

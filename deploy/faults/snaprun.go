@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -88,6 +89,17 @@ func (s *snapRun) state() string {
 		return ""
 	}
 	return string(d.View.State)
+}
+
+// ended says whether a turn has.
+func (s *snapRun) ended(n int) bool {
+	d, err := s.detail(context.Background(), s.run.id)
+	return err == nil && slices.ContainsFunc(d.Turns, func(t workflows.TurnView) bool { return t.N == n && t.Done() })
+}
+
+// numbered is a message that was not said before.
+func (s *snapRun) numbered(text string) string {
+	return fmt.Sprintf("%s (%d)", text, len(s.run.said)+1)
 }
 
 // beingTaken says whether a snapshot is.

@@ -2,11 +2,11 @@ package main
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,7 +20,7 @@ func (s *snapRun) works() error {
 	defer s.mu.Unlock()
 	s.version++
 	work := s.run.work()
-	rng := rand.New(rand.NewPCG(uint64(s.version), 7))
+	rng := random(0, s.id, s.version) // what another session has, the store has already
 	put := func(name string, data []byte, mode os.FileMode) error {
 		path := filepath.Join(work, name)
 		return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, mode), os.Chmod(path, mode))
@@ -40,7 +40,11 @@ func (s *snapRun) works() error {
 			errs = append(errs, put(name, data, 0o644))
 		}
 	}
-	errs = append(errs, os.MkdirAll(filepath.Join(work, "empty"), 0o750))
+	big := make([]byte, 10<<20) // so that there is more than one pack
+	for i := 0; i < len(big); i += 8 {
+		binary.NativeEndian.PutUint64(big[i:], rng.Uint64())
+	}
+	errs = append(errs, put("big", big, 0o600), os.MkdirAll(filepath.Join(work, "empty"), 0o750))
 	if s.version == 1 {
 		errs = append(errs, os.Symlink("src/00/nothing", filepath.Join(work, "dangling")))
 	}
