@@ -42,8 +42,15 @@ var (
 	gitRestore string
 )
 
-// exitNoGit is how our scripts end where there is no git.
-const exitNoGit = 60
+// How our scripts end.
+const (
+	exitNoGit = 60 // there is no git
+	exitGone  = 63 // what was made before is gone
+)
+
+// errCrossed: another attempt was at work in our folder on the host, and tidied
+// up what this one had made there, or put its own in the place.
+var errCrossed = errors.New("another attempt to keep the same git repository came between (try again)")
 
 // stateFile is the gitState in the tree Git.
 const stateFile = "state.json"
@@ -55,6 +62,7 @@ type gitState struct {
 	Version string `json:"version"` // of git
 	Objects string `json:"objects"` // sha1 or sha256
 	Pack    string `json:"pack"`    // file in the tree
+	Dotgit  string `json:"dotgit"`  // folder in it: what is taken of .git as it is
 	Config  []byte `json:"config"`  // the part of .git/config that is kept, as such a file
 	// Dropped are settings that were not kept, since they may hold a
 	// credential or name a program.

@@ -14,3 +14,5 @@ report() {
 	g status --porcelain=v2 -z --untracked-files=all --no-renames --no-branch --no-ahead-behind >"$1/status" || return 1
 }
 show() { printf '%s %s\n' "$1" "$(($(wc -c <"$2")))" && cat "$2"; }
+# What was written is on the disk before it gets the name by which it is known.
+flush() { sync "$@" 2>/dev/null || sync; }

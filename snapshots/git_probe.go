@@ -24,6 +24,14 @@ type gitPlan struct {
 	Kept []string // what the tree Git is made of, in scratch
 	Only []string // of the work folder: files, and empty folders
 	gitState
+	made gitMade
+}
+
+// gitMade is what the tree Git is to be in the end.
+type gitMade struct {
+	state    []byte   // what is in stateFile
+	packSize int64    // of the file gitState.Pack
+	files    []string // in gitState.Dotgit
 }
 
 // maxSection bounds what git says of one thing: that of a million files.
@@ -47,6 +55,8 @@ func planGit(ctx context.Context, h hostexec.Host, dir, scratch string) (gitPlan
 		p.Why = string(said["why"])
 	case errors.As(err, &exit) && exit.Code == exitNoGit:
 		p.Why = "git is not installed on the host"
+	case errors.As(err, &exit) && exit.Code == exitGone:
+		return p, errCrossed
 	case errors.As(err, &exit):
 		// A repository that git cannot read, or that changes under its hands:
 		// its files can be kept all the same.
@@ -100,10 +110,10 @@ func gitSections(r io.Reader) (map[string][]byte, error) {
 func (p *gitPlan) read(said map[string][]byte) error {
 	line := func(name string) string { return strings.TrimSpace(string(said[name])) }
 	p.gitState = gitState{
-		Format: 1, Version: line("version"), Objects: line("format"), Heads: append(said["heads"], said["stash"]...),
+		Format: 1, Version: line("version"), Objects: line("format"), Dotgit: line("dotgit"), Heads: append(said["heads"], said["stash"]...),
 		gitReport: gitReport{Head: said["head"], Refs: said["refs"], Stash: said["stash"], Staged: said["staged"], Status: said["status"]},
 	}
-	if p.Head == nil || p.Refs == nil || p.Staged == nil || p.Status == nil {
+	if p.Head == nil || p.Refs == nil || p.Staged == nil || p.Status == nil || p.Dotgit == "" {
 		return errors.New("the host did not say all of it")
 	}
 	p.Config, p.Dropped = gitConfig(said["config"], said["effective"])
@@ -111,6 +121,11 @@ func (p *gitPlan) read(said map[string][]byte) error {
 		name, raw, ok := strings.Cut(string(line), "\n")
 		if u := cleanURL(raw); ok && u.remote {
 			p.Remotes = append(p.Remotes, gitRemote{name, u.text})
+		}
+	}
+	for name := range bytes.SplitSeq(said["files"], []byte{0}) {
+		if len(name) > 0 {
+			p.made.files = append(p.made.files, path.Clean(string(name)))
 		}
 	}
 	ignored := map[string]bool{}
@@ -208,27 +223,30 @@ func (p *gitPlan) pack(ctx context.Context, h hostexec.Host, said map[string][]b
 	revs := strings.Join(append(slices.Compact(want), slices.Compact(have)...), "\n") + "\n"
 	sum := sha256.Sum256([]byte(revs))
 	p.Pack = "objects-" + hex.EncodeToString(sum[:8]) + ".pack"
-	s, err := gitScript(ctx, h, gitPack, nil, dir, scratch, p.Pack)
+	s, err := gitScript(ctx, h, gitPack, nil, dir, scratch, p.Pack, p.Objects)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	_, writeErr := io.WriteString(s, revs)
 	s.CloseWrite()
+	size, readErr := io.ReadAll(io.LimitReader(s, 100))
 	if err := s.Wait(); err != nil {
 		return err
 	}
-	if writeErr != nil {
-		return writeErr
-	}
-	state, err := json.Marshal(p.gitState)
-	if err != nil {
+	if err := errors.Join(writeErr, readErr); err != nil {
 		return err
 	}
-	if err := hostexec.WriteFile(ctx, h, path.Join(scratch, stateFile), state, 0o600, nil); err != nil {
+	if p.made.packSize, err = strconv.ParseInt(strings.TrimSpace(string(size)), 10, 64); err != nil {
+		return fmt.Errorf("the host said %.100q where the size of a pack was to come", size)
+	}
+	if p.made.state, err = json.Marshal(p.gitState); err != nil {
 		return err
 	}
-	p.Kept = []string{"dotgit", p.Pack, stateFile}
+	if err := hostexec.WriteFile(ctx, h, path.Join(scratch, stateFile), p.made.state, 0o600, nil); err != nil {
+		return err
+	}
+	p.Kept = []string{p.Dotgit, p.Pack, stateFile}
 	return nil
 }
 

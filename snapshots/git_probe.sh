@@ -10,7 +10,9 @@ no() {
 cd -- "$1" || exit 1
 mkdir -p "$2" && tmp=$(mktemp -d "$2/tmp.XXXXXX") || exit 1
 trap 'rm -rf "$tmp"' EXIT
-find "$2" -maxdepth 1 -name 'tmp.*' ! -path "$tmp" -exec rm -rf {} + 2>/dev/null
+# Others may be at work in here: attempts that we were taken for, or that were
+# taken for us. What they left an hour ago nobody needs.
+find "$2" -maxdepth 1 -name 'tmp.*' -mmin +60 -exec rm -rf {} + 2>/dev/null
 
 { [ -d .git ] && [ ! -L .git ]; } || no 'it is not the top of a git repository of its own'
 g rev-parse --git-dir >/dev/null 2>"$tmp/err" || no "git does not take it for a repository$(sed -n '1s/^/: /p' "$tmp/err")"
@@ -72,10 +74,21 @@ hidden() { g ls-files -v -z | tr '\0\n' '\n\001' | sed -n "s/^$1 //p" | tr '\n\0
 hidden '[a-zS]' | xargs -0 sh -c 'for f; do if [ -e "$f" ] || [ -L "$f" ]; then printf "%s\0" "$f"; fi; done' sh >"$tmp/hidden"
 hidden '[a-z]' | xargs -0 sh -c 'for f; do if [ -e "$f" ] || [ -L "$f" ]; then :; else printf "%s\0" "$f"; fi; done' sh >"$tmp/hiddengone"
 
-# What is the same as last time stays as it is, and is not read again.
-if diff -r "$tmp/dotgit" "$2/dotgit" >/dev/null 2>&1; then :; else
-	rm -rf "$2/dotgit" && mv "$tmp/dotgit" "$2/dotgit" || exit 1
+# It is named for what is in it: what is the same as last time stays as it is, and
+# is not read again, and nothing is ever changed under that name.
+(cd "$tmp/dotgit" && find . ! -type d -print0 | sort -z) >"$tmp/files" || exit 1
+name=dotgit-$(cd "$tmp/dotgit" && xargs -0 sh -c 'for f; do
+	printf "%s\0" "$f"
+	[ ! -x "$f" ] || echo x
+	if [ -h "$f" ]; then readlink "$f"; else wc -c <"$f" && cat "$f"; fi || exit 255
+done' sh <"$tmp/files" >"$tmp/all" && g hash-object --stdin <"$tmp/all" | cut -c1-16)
+mv "$tmp/dotgit" "$tmp/$name" || exit 1
+if [ ! -d "$2/$name" ]; then
+	find "$tmp/$name" -type f -exec sync {} + 2>/dev/null || sync
+	mv "$tmp/$name" "$2/" 2>/dev/null || [ -d "$2/$name" ] || exit 1
 fi
-for f in head refs stash staged status heads differ config effective urls empty emptyignored version format hidden hiddengone; do
+find "$2" -maxdepth 1 -name 'dotgit*' ! -name "$name" -exec rm -rf {} + 2>/dev/null
+printf %s "$name" >"$tmp/dotgit"
+for f in head refs stash staged status heads differ config effective urls empty emptyignored version format hidden hiddengone dotgit files; do
 	show "$f" "$tmp/$f" || exit 1
 done

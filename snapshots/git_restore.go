@@ -125,7 +125,7 @@ func (st *gitState) inputs() *bytes.Buffer {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for name, data := range map[string][]byte{
-		"config": st.Config, "objects": []byte(st.Objects + "\n"), "pack": []byte(st.Pack + "\n"), "head": st.Head,
+		"config": st.Config, "objects": []byte(st.Objects + "\n"), "pack": []byte(st.Pack + "\n"), "dotgit": []byte(st.Dotgit + "\n"), "head": st.Head,
 		"refs": refs.Bytes(), "symrefs": symrefs.Bytes(), "want": want.Bytes(), "tips": tips.Bytes(), "remotes": remotes.Bytes(), "deleted": st.deleted(),
 	} {
 		// Writing to memory does not fail.

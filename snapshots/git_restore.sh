@@ -70,7 +70,7 @@ case $head in
 refs/*) g symbolic-ref HEAD "$head" ;;
 *) printf '%s\n' "$head" >.git/HEAD ;;
 esac || exit 1
-cp -R -p "$parts/dotgit/." .git/ || exit 1
+cp -R -p "$parts/$(cat "$in/dotgit")/." .git/ || exit 1
 g for-each-ref --format='delete %(refname)' refs/fl | g update-ref --stdin || exit 1
 
 g checkout-index -q -f -a -u || exit 1

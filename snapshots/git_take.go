@@ -1,10 +1,12 @@
 package snapshots
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"fairlead.dev/fairlead/hostexec"
@@ -31,7 +33,7 @@ func (t *taking) gitTrees(trees []TreeSpec) ([]TreeSpec, error) {
 			out = append(out, tree)
 			continue
 		}
-		t.manifest.Work = WorkGit
+		t.manifest.Work, t.git = WorkGit, &p
 		tree.Only = append(p.Only, ".") // which is nothing by itself
 		out = append(out, TreeSpec{Name: Git, Dir: t.scratch(), Only: p.Kept}, tree)
 	}
@@ -57,14 +59,71 @@ func (t *taking) gitPlan(dir string) (gitPlan, error) {
 	return planGit(t.ctx, t.host, dir, scratch)
 }
 
-// kept takes a tree. What is in the one of git cannot be masked.
+// kept takes a tree. What is in the one of git cannot be masked, and has to be
+// all there: it was made for this, and what goes away in between is no file that
+// somebody works on.
 func (t *taking) kept(tree TreeSpec) error {
+	if tree.Name != Git {
+		return t.tree(tree)
+	}
 	before := t.manifest.Masked
-	err := t.tree(tree)
-	if err == nil && tree.Name == Git && t.manifest.Masked > before {
-		err = &GitSecretError{Host: t.host.Name()}
+	t.noted = map[string]Entry{}
+	defer func() { t.noted = nil }()
+	switch err := t.tree(tree); {
+	case err != nil:
+		return err
+	case t.manifest.Masked > before:
+		return &GitSecretError{Host: t.host.Name()}
+	}
+	return t.hasGit()
+}
+
+// hasGit says whether what was taken of the tree Git is what was made for it.
+func (t *taking) hasGit() error {
+	for _, name := range t.git.made.files {
+		if _, there := t.noted[path.Join(t.git.Dotgit, name)]; !there {
+			return errCrossed
+		}
+	}
+	// A pack is never changed under its name.
+	if pack, there := t.noted[t.git.Pack]; !there || pack.Kind != File || pack.Size != t.git.made.packSize {
+		return errCrossed
+	}
+	state, there := t.noted[stateFile]
+	if !there {
+		return errCrossed
+	}
+	want, err := t.contentOf(t.git.made.state)
+	if err == nil && (state.Size != int64(len(t.git.made.state)) || !slices.Equal(state.Content, want)) {
+		err = errCrossed
 	}
 	return err
+}
+
+// contentOf is what a file consists of that holds data.
+func (t *taking) contentOf(data []byte) ([]Ref, error) {
+	refs := refWriter{put: t.batch.PutList}
+	add := func(chunk []byte, hole int64) error {
+		if hole > 0 {
+			return refs.add(Ref{Hole: hole})
+		}
+		d, err := t.batch.Put(chunk)
+		if err != nil {
+			return err
+		}
+		return refs.add(Ref{Digest: d})
+	}
+	var err error
+	if len(data) <= wholeFile {
+		err = add(data, 0)
+	} else {
+		err = Split(bytes.NewReader(data), -1, add)
+	}
+	var e Entry
+	if err == nil {
+		err = refs.done(&e)
+	}
+	return e.Content, err
 }
 
 // placedScript says whether the tree of id $2 is in place $1; placeScript puts $1

@@ -38,15 +38,16 @@ func Take(ctx context.Context, h hostexec.Host, c *Chunks, spec TakeSpec) (_ Man
 	}
 	for try := 1; ; try++ {
 		m, err := take(ctx, h, c, spec)
-		if !errors.Is(err, ErrCondemned) || try == maxTries {
+		if !errors.Is(err, ErrCondemned) && !errors.Is(err, errCrossed) || try == maxTries {
 			return m, err
 		}
-		// A prune came between, which takes that we were stopped for long.
+		// A prune came between, which takes that we were stopped for long, or
+		// another attempt did on the host.
 		spec.Logger.Warn("snapshot is taken again", "snapshot", spec.ID, "error", err)
 	}
 }
 
-// maxTries is how often a snapshot is taken whose chunks were pruned meanwhile.
+// maxTries is how often a snapshot is taken that somebody comes between.
 const maxTries = 3
 
 // A taking is one attempt to take a snapshot.
@@ -64,8 +65,10 @@ type taking struct {
 	manifest Manifest
 	progress Progress
 	folders  folderSizes
-	masker   Masker // reused, nil where nothing is known
-	buf      []byte // likewise
+	git      *gitPlan         // where the work folder is kept by git
+	noted    map[string]Entry // what is taken of a tree, while that is to be looked at
+	masker   Masker           // reused, nil where nothing is known
+	buf      []byte           // likewise
 }
 
 func take(ctx context.Context, h hostexec.Host, c *Chunks, spec TakeSpec) (Manifest, error) {

@@ -339,6 +339,9 @@ func (t *treeTaking) dropSecrets() {
 }
 
 func (t *treeTaking) emit(e Entry) error {
+	if t.noted != nil {
+		t.noted[e.Path] = e
+	}
 	if e.Path != "." {
 		t.manifest.Files++
 		t.out.Files++

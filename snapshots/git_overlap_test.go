@@ -1,0 +1,194 @@
+package snapshots
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// A crossedHost has something happen before the n-th thing that is asked of it.
+type crossedHost struct {
+	hostexec.Host
+	left   int
+	happen func()
+}
+
+func (h *crossedHost) count() {
+	if h.left--; h.left == 0 {
+		h.happen()
+	}
+}
+
+func (h *crossedHost) Run(ctx context.Context, c hostexec.Command) (hostexec.Result, error) {
+	h.count()
+	return h.Host.Run(ctx, c)
+}
+
+func (h *crossedHost) Start(ctx context.Context, c hostexec.Command) (hostexec.Stream, error) {
+	h.count()
+	return h.Host.Start(ctx, c)
+}
+
+// Another attempt is at work in the same folder of ours on the host, with a
+// repository that has changed since: whichever step it comes between, what is
+// kept is of one moment, and whole.
+func TestAttemptsThatCrossOnAHostKeepOneRepository(t *testing.T) {
+	u := newUpstream(t)
+	crossed := 0
+	for step := 1; crossed == step-1; step++ {
+		c := u.clone()
+		c.commit("mine", randomText(2000))
+		c.write("src/a.c", "changed\n")
+		before := c.state()
+		h := &crossedHost{Host: c.host, left: step, happen: func() {
+			crossed++
+			c.commit("another", randomText(3000))
+			p, err := planGit(t.Context(), c.host, c.dir, filepath.Join(filepath.Dir(c.dir), "git"))
+			if err != nil || p.Why != "" {
+				t.Errorf("the other one: %q, %v", p.Why, err)
+			}
+		}}
+		chunks := OpenChunks(newTestStore(t), ChunkOptions{})
+		m, err := Take(t.Context(), h, chunks, c.session())
+		if err != nil || m.Work != WorkGit {
+			t.Errorf("crossed before step %d: kept by %s (%s), %v", step, m.Work, m.WorkWhy, err)
+			continue
+		}
+		to := filepath.Join(t.TempDir(), "work")
+		r, err := Restore(t.Context(), c.host, chunks, m.ID, RestoreSpec{Dirs: map[string]string{Work: to}})
+		if err != nil || len(r.Differs) > 0 {
+			t.Errorf("crossed before step %d: restored: %v, it differs: %q", step, err, r.Differs)
+			continue
+		}
+		if got := c.at(to).state(); got != before && got != c.state() {
+			t.Errorf("crossed before step %d: restored it is\n%s\nand was\n%s", step, got, c.state())
+		}
+	}
+	if crossed < 5 {
+		t.Errorf("it was crossed %d times only", crossed)
+	}
+}
+
+// haltingGit is a host whose git stops in the middle of a pack until it is told,
+// in a line of a FIFO, to go on, or to end there as if nothing was wrong or with
+// an error.
+func haltingGit(t *testing.T, h hostexec.Host) (_ hostexec.Host, fifo string) {
+	t.Helper()
+	git, err := exec.LookPath("git")
+	must(t, err)
+	dir := t.TempDir()
+	fifo = filepath.Join(dir, "fifo")
+	must(t, syscall.Mkfifo(fifo, 0o600))
+	script := fmt.Sprintf(`#!/bin/sh
+case " $* " in *" pack-objects "*)
+	%[1]s "$@" >"%[2]s/whole" || exit 1
+	head -c 1000 "%[2]s/whole"
+	read -r word <"%[2]s/fifo"
+	case $word in cut) exit 0 ;; die) exit 1 ;; esac
+	tail -c +1001 "%[2]s/whole"
+	exit ;;
+esac
+exec %[1]s "$@"
+`, git, dir)
+	must(t, os.WriteFile(filepath.Join(dir, "git"), []byte(script), 0o755))
+	return prefixedPath{h, dir}, fifo
+}
+
+// prefixedPath finds programs in a folder before all others.
+type prefixedPath struct {
+	hostexec.Host
+	dir string
+}
+
+func (h prefixedPath) Start(ctx context.Context, c hostexec.Command) (hostexec.Stream, error) {
+	c.Args = append([]string{h.dir}, c.Args...)
+	c.Script = "PATH=$1:$PATH; export PATH; shift\n" + c.Script
+	return h.Host.Start(ctx, c)
+}
+
+// tell waits until a halting git has halted, and tells it how to go on.
+func tell(t *testing.T, fifo string) func(word string) {
+	t.Helper()
+	f, err := os.OpenFile(fifo, os.O_WRONLY, 0)
+	must(t, err)
+	return func(word string) {
+		_, err := fmt.Fprintln(f, word)
+		must(t, err, f.Close())
+	}
+}
+
+// A script goes on after its worker has died; the next attempt makes the same
+// pack beside it, and dies as well. What either leaves is whole or not there.
+func TestPacksOfTwoAttemptsDoNotMix(t *testing.T) {
+	c := newUpstream(t).clone()
+	c.commit("mine", randomText(5000))
+	scratch := filepath.Join(filepath.Dir(c.dir), "git")
+	plan := func(h hostexec.Host) chan error {
+		ended := make(chan error, 1)
+		go func() {
+			_, err := planGit(t.Context(), h, c.dir, scratch)
+			ended <- err
+		}()
+		return ended
+	}
+	one, first := haltingGit(t, c.host)
+	two, second := haltingGit(t, c.host)
+	endedOne := plan(one)
+	goOn := tell(t, first)
+	endedTwo := plan(two)
+	goOnTwo := tell(t, second)
+	goOn("on")
+	must(t, <-endedOne)
+	goOnTwo("die")
+	must(t, <-endedTwo) // git fails: it would be kept in full
+	chunks := OpenChunks(newTestStore(t), ChunkOptions{})
+	m, err := Take(t.Context(), c.host, chunks, c.session())
+	must(t, err)
+	to := filepath.Join(t.TempDir(), "work")
+	if r, err := Restore(t.Context(), c.host, chunks, m.ID, RestoreSpec{Dirs: map[string]string{Work: to}}); err != nil || len(r.Differs) > 0 {
+		t.Fatalf("restored: %v, it differs: %q", err, r.Differs)
+	}
+	if got, want := c.at(to).state(), c.state(); got != want {
+		t.Errorf("restored it is\n%s\nand was\n%s", got, want)
+	}
+	left, err := filepath.Glob(filepath.Join(scratch, "*"))
+	if must(t, err); len(left) != 3 {
+		t.Errorf("in the folder for it are %q", left)
+	}
+}
+
+// A pack that git did not write to its end is not kept as one, whatever git
+// says of it: the folder is kept in full.
+func TestAPackThatIsNotWholeIsNotKept(t *testing.T) {
+	c := newUpstream(t).clone()
+	c.commit("mine", randomText(5000))
+	h, fifo := haltingGit(t, c.host)
+	chunks := OpenChunks(newTestStore(t), ChunkOptions{})
+	spec := c.session()
+	ended := make(chan error, 1)
+	var m Manifest
+	go func() {
+		var err error
+		m, err = Take(t.Context(), h, chunks, spec)
+		ended <- err
+	}()
+	tell(t, fifo)("cut")
+	must(t, <-ended)
+	if m.Work != WorkFull || !strings.Contains(m.WorkWhy, "git fails in it") {
+		t.Errorf("kept by %s (%s)", m.Work, m.WorkWhy)
+	}
+	to := filepath.Join(t.TempDir(), "work")
+	if _, err := Restore(t.Context(), c.host, chunks, m.ID, RestoreSpec{Dirs: map[string]string{Work: to}}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := c.at(to).state(), c.state(); got != want {
+		t.Errorf("restored it is\n%s\nand was\n%s", got, want)
+	}
+}
