@@ -72,6 +72,10 @@ func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int3
 	return out, err
 }
 
+// ErrTypeDiscarded: a session is closed, and what could not be saved was given
+// up since somebody said so.
+const ErrTypeDiscarded = "discarded"
+
 // discardAfter is how long saving may take when it may also be given up.
 const discardAfter = 2 * time.Minute
 
@@ -139,7 +143,7 @@ func (s *Sessions) clear(ctx context.Context, h hostexec.Host, in CloseSessionIn
 			out.Unsaved = false
 			return stays(h, l, err)
 		}
-		out.Problem = &Problem{Kind: "discarded", Message: fmt.Sprintf("discarded what could not be saved: %v", err)}
+		out.Problem = &Problem{Kind: ErrTypeDiscarded, Message: fmt.Sprintf("discarded what could not be saved: %v", err)}
 	}
 	if err := seeds.Wipe(ctx, h, l.CodexHome, l.Dir, &fence); err != nil {
 		return stays(h, l, err)

@@ -109,6 +109,9 @@ func (s *session) closeOnHost() (again bool) {
 			s.st.Notes, s.st.Handing = nil, nil
 			s.st.Alive = false
 			s.st.Closed = &CloseView{Wiped: out.Wiped, Removed: out.Removed, Archive: out.Archive, Unsaved: out.Unsaved}
+			if s.st.Error != nil && s.st.Error.Message == s.st.CleanError {
+				s.st.Error = nil // it stays there no more
+			}
 			if out.Problem != nil && s.st.Error == nil {
 				s.st.Error = failureOfProblem(out.Problem)
 			}

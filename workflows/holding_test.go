@@ -130,6 +130,22 @@ func TestAFencedSessionLeavesTheHostAlone(t *testing.T) {
 	}
 }
 
+// What stood in the way of closing is no error of a session that is closed.
+func TestAHostThatIsCleanAtLastLeavesNoError(t *testing.T) {
+	w := newWorld(t)
+	w.fake.closeErrs = []error{finally(activities.ErrTypeStore)}
+	w.at(2*time.Second, func() {
+		if v := w.view(); v.State != Closing || v.Error == nil || v.Error.Kind != activities.ErrTypeStore {
+			t.Errorf("meanwhile it is %+v", v)
+		}
+	})
+	w.ends(time.Second)
+	w.start(SessionOptions{})
+	if v := w.view(); v.State != Closed || v.Error != nil || len(w.fake.closed) != 2 {
+		t.Errorf("after %d tries it is %+v", len(w.fake.closed), v)
+	}
+}
+
 func TestAFailedSessionThatCannotBeCleanedTakesDiscard(t *testing.T) {
 	w := newWorld(t)
 	w.fake.hang("close")

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -258,7 +260,7 @@ func sessionListCommand(a *app) *cobra.Command {
 					if v.Turn != nil {
 						turn = fmt.Sprint(v.Turn.N)
 					}
-					rows = append(rows, []cell{painted(bold, v.ID), painted(stateColour(v.State), string(v.State)), plain(v.Waits), plain(v.Host), plain(v.Seed), plain(turn), plain(v.CreatedAt), painted(yellow, whereabouts(v))})
+					rows = append(rows, []cell{painted(bold, v.ID), painted(stateColour(v.State), string(v.State)), plain(oneLine(v.Waits, widestWait)), plain(v.Host), plain(v.Seed), plain(turn), plain(v.CreatedAt), painted(yellow, whereabouts(v))})
 				}
 				p.table([]string{"ID", "STATE", "WAITS FOR", "HOST", "SEED", "TURN", "CREATED", ""}, rows)
 			})
@@ -269,6 +271,10 @@ func sessionListCommand(a *app) *cobra.Command {
 	c.Flags().IntVar(&limit, "limit", 100, "at most so many")
 	return c
 }
+
+// widestWait is what a list shows of what a session waits for: an error's whole
+// text would push the other columns off the screen. `session show` has all of it.
+const widestWait = 70
 
 func sessionInterruptCommand(a *app) *cobra.Command {
 	var reason string
@@ -320,15 +326,39 @@ What cannot be saved stays until it can, unless --discard.`,
 			}
 			return a.print().show(v, func(p *printer) {
 				p.printf("session %s closed\n", id)
-				if v.Close != nil && v.Close.Archive != "" {
-					p.printf("conversation and work are kept as %s\n", v.Close.Archive)
-				}
+				a.showKept(c.Context(), t, p, v)
 			})
 		},
 	}
 	c.Flags().BoolVar(&discard, "discard", false, "give up what cannot be saved")
 	c.Flags().BoolVar(&noWait, "no-wait", false, "do not wait until all is cleaned up")
 	return c
+}
+
+// showKept says what of a session that is closed is in the store, and what is not.
+func (a *app) showKept(ctx context.Context, t *temporal, p *printer, v workflows.SessionView) {
+	if v.Error != nil && v.Error.Kind == activities.ErrTypeDiscarded {
+		p.printf("%s\n", p.paint(red, clean(v.Error.Message)))
+	}
+	if v.Close == nil || v.Close.Archive == "" {
+		return
+	}
+	var m snapshots.Manifest
+	if worker, err := a.anyWorker(ctx, t); err == nil {
+		m, _ = worker.Snapshot(ctx, v.Close.Archive) // what is not known is not claimed
+	}
+	p.printf("%s kept as %s\n", heldBy(m), v.Close.Archive)
+}
+
+// heldBy says what a snapshot holds, with its verb.
+func heldBy(m snapshots.Manifest) string {
+	switch {
+	case !m.Complete:
+		return "what there was to keep is"
+	case slices.ContainsFunc(m.Trees, func(t snapshots.Tree) bool { return t.Name == snapshots.Work }):
+		return "conversation and work are"
+	}
+	return "the conversation alone, nothing of the work folder, is"
 }
 
 // tell delivers what is answered with the session. With no worker up check says

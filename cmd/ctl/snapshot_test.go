@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -11,7 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/api/serviceerror"
+
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -138,5 +142,35 @@ func TestAnExportIsThereWholeOrNotAtAll(t *testing.T) {
 	}
 	if _, err := plainFile("export", "/dev/null"); exitOf(err) != exitUsage || err == nil {
 		t.Errorf("a device: %v", err)
+	}
+}
+
+// What ctl says of a closed session is what its last snapshot holds.
+func TestWhatIsKeptIsSaidAsItIs(t *testing.T) {
+	rollouts, work := snapshots.Tree{Name: snapshots.Rollouts}, snapshots.Tree{Name: snapshots.Work}
+	for want, m := range map[string]snapshots.Manifest{
+		"conversation and work are":                              {Complete: true, Trees: []snapshots.Tree{rollouts, work}},
+		"the conversation alone, nothing of the work folder, is": {Complete: true, Trees: []snapshots.Tree{rollouts}},
+		"what there was to keep is":                              {},
+	} {
+		if got := heldBy(m); got != want {
+			t.Errorf("%+v: %q, want %q", m.Trees, got, want)
+		}
+	}
+}
+
+// The wire and the context keep to one time: whoever says first that it is over,
+// it is the wait that ended, and no worker that did not answer.
+func TestAWaitThatIsOverIsNoWorkerThatIsAway(t *testing.T) {
+	wire := serviceerror.NewDeadlineExceeded("context deadline exceeded")
+	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if !outOfTime(soon, wire) {
+		t.Error("the wire was first, and it is not over")
+	}
+	later, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	if outOfTime(later, wire) || outOfTime(soon, nil) {
+		t.Error("what failed long before, or did not, is over")
 	}
 }

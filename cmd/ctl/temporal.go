@@ -126,10 +126,24 @@ func (t *temporal) result(ctx context.Context, doing string, run client.Workflow
 		defer cancel()
 	}
 	err := run.Get(ctx, out)
-	if err != nil && ctx.Err() == context.DeadlineExceeded {
+	if outOfTime(ctx, err) {
 		return timedOut("%s: no end within %s", doing, wait).hinted("it goes on; --timeout waits longer").because(err)
 	}
 	return t.explain(ctx, doing, err)
+}
+
+// outOfTime says that a wait ended because its own time was over. The wire keeps
+// to the same time and may be the first to say so, when the context has not
+// ended yet: then that is no answer that failed to come.
+func outOfTime(ctx context.Context, err error) bool {
+	if err == nil {
+		return false
+	}
+	var wire *serviceerror.DeadlineExceeded
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < time.Second && (errors.As(err, &wire) || errors.Is(err, context.DeadlineExceeded)) {
+		<-ctx.Done()
+	}
+	return errors.Is(ctx.Err(), context.DeadlineExceeded)
 }
 
 // signal sends a signal; it is kept with no worker up.

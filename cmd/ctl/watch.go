@@ -319,7 +319,7 @@ func (a *app) awaitClosed(ctx context.Context, t *temporal, id string) (workflow
 	switch {
 	case err == nil:
 		return v, nil
-	case ctx.Err() != nil:
+	case outOfTime(ctx, err), ctx.Err() != nil:
 		return v, context.Cause(ctx)
 	}
 	var last workflows.SessionView
