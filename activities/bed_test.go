@@ -55,7 +55,13 @@ func newBed(t *testing.T, spec HostSpec) *bed {
 		Pool: b.pool, Store: b.store, Live: b.live, Codex: NewCodexSource(codexDir(t)),
 		APIAddress: "unix:///worker.sock", Logger: log,
 	})
+	b.asked(nil)
 	return b
+}
+
+// asked has the sessions of Temporal say that; others do not run.
+func (b *bed) asked(say map[string]SessionNow) {
+	b.set.Snapshots.askSession = func(_ context.Context, session string) (SessionNow, error) { return say[session], nil }
 }
 
 // another is a second worker with connections of its own.

@@ -94,6 +94,9 @@
 //   - who cleans up behind a generation (WipeLeftover, RecoverSeed) is above that
 //     one to the host, and below every later one: a session that is back is left
 //     alone, and is not kept away;
+//   - PruneSnapshots drops nothing that an open session goes on from, nor what a
+//     fork is to begin with, which PinSnapshot keeps for it: it asks them. Of who
+//     does not answer nothing is dropped (Unasked);
 //   - snapshots are masked with what every generation of the seed held, and with
 //     what codex has just made of the login;
 //   - a worker takes four snapshots at once, and two of one host, whatever they
@@ -110,5 +113,6 @@
 //	requests/<session>/<digest>                                    a Request with nothing cut
 //	exec/<id>/<stream>-<offset>                                    raw output
 //	exec/<id>/end                                                  an ExecResult
+//	snapshot-pins/<snapshot>/<session>.<run>                       that a fork is to begin with it
 //	refreshes/<seed>/<digest of auth.json>                         that its refresh token was about to be used
 package activities

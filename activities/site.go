@@ -93,6 +93,9 @@ func New(d Deps) *Set {
 		brings:   newGate(movesPerWorker, movesPerHost, movesWaiting),
 	}
 	s.ask = s.askSeed
+	s.askSession = func(ctx context.Context, session string) (SessionNow, error) {
+		return AskSession(ctx, d.Temporal, session)
+	}
 	if d.Temporal != nil {
 		s.desk = temporalDesk{d.Temporal}
 	}
@@ -138,6 +141,8 @@ type site struct {
 	// ask asks the workflow that owns a seed, also one that this session does
 	// not hold.
 	ask seedAnswer
+	// askSession asks what a session goes on from.
+	askSession func(ctx context.Context, session string) (SessionNow, error)
 	// takes bounds what is captured at once, brings what is restored: somebody
 	// waits for the latter.
 	takes, brings *gate

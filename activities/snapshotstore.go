@@ -31,13 +31,22 @@ func (s *Snapshots) prune(ctx context.Context, in PruneSnapshotsInput, far snaps
 		return out, err
 	}
 	policy := snapshots.Retention{Keep: cmp.Or(in.Keep, s.Deps.Snapshots.Keep), MaxAge: cmp.Or(in.MaxAge, s.Deps.Snapshots.MaxAge), Now: s.Now()}
-	for _, m := range snapshots.Retain(all, policy, nil) {
-		if !in.DryRun {
-			if err := snapshots.Delete(ctx, s.Store, m.ID); err != nil {
-				return out, fmt.Errorf("drop snapshot %s: %w", m.ID, err)
-			}
+	// After the list: what a session goes on from later is newer than that, and
+	// the newest stays in any case.
+	far("asking sessions", 0, 0)
+	var pinned func(string) bool
+	pinned, out.Unasked = s.pins(ctx, snapshots.Retain(all, policy, nil))
+	for _, m := range snapshots.Retain(all, policy, pinned) {
+		dropped, err := s.dropUnheld(ctx, m.ID, in.DryRun)
+		if err != nil {
+			return out, fmt.Errorf("drop snapshot %s: %w", m.ID, err)
 		}
-		out.Snapshots = append(out.Snapshots, m.ID)
+		if dropped {
+			out.Snapshots = append(out.Snapshots, m.ID)
+		}
+	}
+	if err := s.tidyPins(ctx, in); err != nil {
+		return out, fmt.Errorf("forget pins of what is gone: %w", err)
 	}
 	report, err := s.Chunks.Prune(ctx, snapshots.Live(s.Chunks), snapshots.PruneOptions{DryRun: in.DryRun, Progress: far})
 	out.Packs, out.Condemned, out.Freed = report.Packs, report.Condemned, report.Freed

@@ -143,6 +143,9 @@ type PruneSnapshotsInput struct {
 // PruneSnapshotsResult says what went.
 type PruneSnapshotsResult struct {
 	Snapshots []string `json:"snapshots"` // dropped
+	// Unasked are sessions of which nobody could say what they go on from: of
+	// those nothing was dropped.
+	Unasked   []string `json:"unasked,omitempty"`
 	Packs     int      `json:"packs"`     // deleted
 	Condemned int      `json:"condemned"` // to be deleted by a later one
 	Freed     int64    `json:"freed"`     // bytes of the store

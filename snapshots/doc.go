@@ -34,6 +34,10 @@
 // does with what the host would not let us read, which [Manifest.Unread] counts:
 // a snapshot that lacks such is complete, and no reason to delete the original.
 //
+// [Keep] pins a snapshot for who is to go on from it, and [Drop] deletes none
+// that is pinned (see pin.go); from which its own session goes on only that can
+// say, so whoever drops any asks it first.
+//
 // Memory is bounded whatever the size of the tree, and nothing touches the
 // worker's disk.
 package snapshots

@@ -82,6 +82,7 @@
 // that is good, and is tried again with the next turn. Which one is good is the
 // session's to say: whatever else is in the store is not gone on from. A
 // rollover calls back one that is being taken, and the next run takes the same.
+// What a fork begins with is pinned before it asks for a host.
 //
 // # Parking
 //

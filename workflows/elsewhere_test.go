@@ -1,10 +1,13 @@
 package workflows
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/activities"
 )
 
 // Parking and moving on a real server, where what comes at the same time does.
@@ -96,6 +99,42 @@ func TestALoginOfALostHostWaitsForItAndAnotherOfItsPoolDoesNot(t *testing.T) {
 	r.close(id)
 }
 
+// Who drops snapshots asks a session which one it goes on from, and what it is
+// told is so: while it runs, while it is parked, and after its end.
+func TestASessionSaysWhatItGoesOnFrom(t *testing.T) {
+	r := newReal(t)
+	stop := r.work()
+	says := func(session, want string, runs bool) {
+		t.Helper()
+		now, err := activities.AskSession(t.Context(), r.c, session)
+		if err != nil || now.Snapshot != want || now.Runs != runs || (now.Run != "") != (runs || want != "" || session != "nobody") {
+			t.Errorf("%s says %+v, %v; want %q, %v", session, now, err, want, runs)
+		}
+	}
+	id := r.session("s", SessionOptions{})
+	r.becomes(id, Idle)
+	says(id, "", true)
+	r.say(id, "m0", "hello")
+	r.ended(id, "m0", "completed")
+	r.until("it has a snapshot", func() bool { v := r.view(id); return v.Snapshot != nil && v.Snapshot.ID != "" })
+	says(id, r.view(id).Snapshot.ID, true)
+	r.update(SessionID(id), SignalPark, nil, Park{})
+	r.becomes(id, Parked)
+	good := r.view(id).Snapshot.ID
+	says(id, good, true)
+	stop()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if now, err := activities.AskSession(ctx, r.c, id); err == nil {
+		t.Errorf("with nobody to answer it says %+v", now)
+	}
+	r.work()
+	says(id, good, true)
+	r.close(id)
+	says(id, "", false)
+	says("nobody", "", false)
+}
+
 // Whoever comes first: nothing is lost, and nothing is done twice.
 func TestMessagesWhileASessionParksAllHaveTheirTurn(t *testing.T) {
 	r := newReal(t)
@@ -109,7 +148,12 @@ func TestMessagesWhileASessionParksAllHaveTheirTurn(t *testing.T) {
 		r.until("it can park", func() bool { return r.view(id).State == Idle })
 		sent := make(chan error, 1)
 		go func() {
-			time.Sleep(time.Duration(i%4) * 3 * time.Millisecond) // whatever comes out: another interleaving
+			for range i % 4 { // whatever comes out: another interleaving
+				if _, err := r.c.QueryWorkflow(t.Context(), SessionID(id), "", QueryState); err != nil {
+					sent <- err
+					return
+				}
+			}
 			sent <- r.c.SignalWorkflow(t.Context(), SessionID(id), "", SignalMessage, Message{ID: m, Text: "hello"})
 		}()
 		if err := r.tryUpdate(SessionID(id), SignalPark, nil, Park{}); err != nil && typeOf(err) != RefusedState {

@@ -183,6 +183,10 @@ func (f *fakeSessions) CloseSession(ctx context.Context, in activities.CloseSess
 	return activities.CloseSessionResult{Wiped: true, Removed: true, Seq: in.Seq + int64(len(in.Notes))}, nil
 }
 
+func (f *fakeSessions) PinSnapshot(ctx context.Context, in activities.PinSnapshotInput) (activities.PinSnapshotResult, error) {
+	return activities.PinSnapshotResult{Session: "s0", Turn: 4}, f.act(ctx, "pin", "pin %s for %s of %s", in.Snapshot, in.Session, in.Run)
+}
+
 func (f *fakeSessions) ParkSession(ctx context.Context, in activities.ParkSessionInput) (activities.ParkSessionResult, error) {
 	f.mu.Lock()
 	f.parks = append(f.parks, in)

@@ -75,7 +75,7 @@ const (
 )
 
 // SessionID gives the id of a session's workflow.
-func SessionID(id string) string { return "session/" + id }
+func SessionID(id string) string { return activities.SessionWorkflowID(id) }
 
 // PoolID gives the id of a zone's pool workflow.
 func PoolID(zone string) string {

@@ -335,6 +335,27 @@ func TestAMessageThatNeverReachedALostHostGoesToTheNextOne(t *testing.T) {
 	}
 }
 
+// What a fork begins with is kept for it before it stands in line for a host, and
+// where there is no such thing it does not: whoever waits for that says so.
+func TestAForkOfWhatIsGoneTakesNoHost(t *testing.T) {
+	w := newWorld(t)
+	w.fake.fail("pin", finally(activities.ErrTypeSnapshot))
+	w.start(SessionOptions{From: "s0.snap-4"})
+	if v := w.view(); v.State != Failed || v.Error == nil || v.Error.Kind != activities.ErrTypeSnapshot || len(w.asked) != 0 || len(w.fake.prepared) != 0 {
+		t.Errorf("session is %+v, %+v, and asked for %+v", v, v.Error, w.asked)
+	}
+}
+
+func TestAForkThatWaitsForItsSnapshotCanBeClosed(t *testing.T) {
+	w := newWorld(t)
+	w.fake.hang("pin")
+	w.at(50*time.Millisecond, func() { w.takes(w.send(SignalClose, Close{})) })
+	w.start(SessionOptions{From: "s0.snap-4"})
+	if v := w.view(); v.State != Closed || v.Error != nil || len(w.asked) != 0 {
+		t.Errorf("session is %+v, and asked for %+v", v, w.asked)
+	}
+}
+
 func TestAForkBeginsWithASnapshotAndItsOwnThread(t *testing.T) {
 	w := newWorld(t)
 	forks := func(then pumping) pumping {
@@ -359,6 +380,9 @@ func TestAForkBeginsWithASnapshotAndItsOwnThread(t *testing.T) {
 	})
 	w.ends(3 * time.Second)
 	w.start(SessionOptions{From: "s0.snap-4"})
+	if got := strings.Join(w.fake.calls, ","); !strings.HasPrefix(got, "pin s0.snap-4 for s1 of ") || strings.Count(got, "pin ") != 1 {
+		t.Errorf("called %s", got)
+	}
 	if r := w.fake.prepared[0].Restore; r == nil || r.Snapshot != "s0.snap-4" || !r.Fork || r.Warm != 0 {
 		t.Errorf("prepared with %+v", r)
 	}

@@ -14,6 +14,9 @@ import (
 // new.
 func (s *session) prepare() (f *Failure, again bool) {
 	s.publish()
+	if f := s.pin(); f != nil || s.st.Close != nil {
+		return f, false
+	}
 	if f, again := s.acquireSlot(); s.st.Lease == nil {
 		return f, again
 	}
@@ -35,6 +38,22 @@ func (s *session) prepare() (f *Failure, again bool) {
 		return f, f == nil && s.st.Close == nil
 	}
 	return s.restart(), false
+}
+
+// pin keeps the snapshot that the session begins with from being dropped while
+// it waits for a host, and until it has one of its own: who drops it asks.
+func (s *session) pin() *Failure {
+	if s.opt.From == "" || s.st.Pinned {
+		return nil
+	}
+	_, err := unlessClosing(s, untilDone(s.ctx, "pin "+s.opt.From), snapshots.PinSnapshot, activities.PinSnapshotInput{
+		Snapshot: s.opt.From, Session: s.id, Run: s.firstRun(),
+	})
+	if err != nil && s.st.Close == nil {
+		return failureOf("begin with snapshot "+s.opt.From, err)
+	}
+	s.st.Pinned = err == nil
+	return nil
 }
 
 // acquireSlot gets a host: the one that somebody named, or that was asked for,

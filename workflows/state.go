@@ -73,6 +73,7 @@ type sessionState struct {
 	Tell    *activities.Tell `json:"tell,omitempty"`
 	TellN   int              `json:"tell_n,omitempty"`
 	ForkOf  string           `json:"fork_of,omitempty"` // the thread of the snapshot that it began with
+	Pinned  bool             `json:"pinned,omitempty"`  // nobody drops that snapshot
 
 	Pump   activities.PumpState `json:"pump"`
 	Prefix string               `json:"prefix,omitempty"` // of the newest pump's requests

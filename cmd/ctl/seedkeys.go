@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	enums "go.temporal.io/api/enums/v1"
@@ -72,7 +71,12 @@ func (a *app) rotateKeys(ctx context.Context, check bool) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		t.tellProgress(told, id)
+		tellProgress(told, t, id, func(now activities.RotateKeysProgress) string {
+			if now.Total == 0 {
+				return ""
+			}
+			return fmt.Sprintf("%s: %d of %d blobs, %d encrypted anew, %d failed", now.Step, now.Done, now.Total, now.Renewed, now.Failed)
+		})
 	}()
 	var out activities.RotateKeysResult
 	err = t.result(ctx, doing, run, 0, &out)
@@ -111,32 +115,6 @@ func sameRecipients(doing string, workers []workerView, statuses []api.Status) e
 		}
 	}
 	return nil
-}
-
-// tellProgress tells a person how far the rotation is.
-func (t *temporal) tellProgress(ctx context.Context, id string) {
-	var last activities.RotateKeysProgress
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(time.Second):
-		}
-		d, err := t.DescribeWorkflowExecution(ctx, id, "")
-		if err != nil {
-			continue // the result says what is wrong
-		}
-		for _, p := range d.GetPendingActivities() {
-			var now activities.RotateKeysProgress
-			if err := t.codec.DataConverter().FromPayloads(p.GetHeartbeatDetails(), &now); err == nil && now != last && now.Total > 0 {
-				last = now
-				t.app.note("%s: %d of %d blobs, %d encrypted anew, %d failed", now.Step, now.Done, now.Total, now.Renewed, now.Failed)
-			}
-			if why := t.codec.Message(p.GetLastFailure()); why != "" && p.GetAttempt() > 1 {
-				t.app.note("try %d, since the last one failed: %s", p.GetAttempt(), oneLine(clean(why), 200))
-			}
-		}
-	}
 }
 
 func printRotation(p *printer, out activities.RotateKeysResult) {

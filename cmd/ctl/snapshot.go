@@ -155,7 +155,8 @@ func snapshotListCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "list [ID]", Short: "snapshots of a session, or of all, oldest first", Args: cobra.MaximumNArgs(1),
 		Long: `Lists the snapshots of a session, or of all that the store holds, oldest first.
-One that is incomplete was not finished (or is just being taken); it is never used.
+One that is incomplete has a damaged manifest, and is never used; of one that was not
+finished, or is just being taken, there is none to list.
 SIZE is what it holds, ADDED what came into the store with it.`,
 		Example: "  ctl snapshot list release-42\n  ctl snapshot list -o json",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -291,7 +292,7 @@ func showSnapshot(p *printer, m snapshots.Manifest) {
 	case m.Newer():
 		state = painted(red, "made by a newer version: this worker can neither use nor delete it")
 	case !m.Complete:
-		state = painted(red, "incomplete: it was not finished, or is just being taken; it is never used")
+		state = painted(red, "incomplete: its manifest is damaged; it is never used")
 	}
 	p.fields(plain("id"), painted(bold, m.ID), plain("session"), plain(m.Session), plain("state"), state,
 		plain("turn"), plain(m.Turn), plain("taken"), plain(m.CreatedAt), plain("took"), plain(m.Took), plain("thread"), plain(m.ThreadID),
@@ -321,9 +322,10 @@ func countOf(n int, thing string) string {
 func snapshotDeleteCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "delete SNAP", Short: "remove a snapshot", Args: cobra.ExactArgs(1),
-		Long: `Removes a snapshot from the store. The newest good one of a session that goes on is
-refused (exit 6): it is what the session goes on from. What no other snapshot needs of
-it leaves the store with a later 'ctl snapshot prune'.`,
+		Long: `Removes a snapshot from the store. Refused (exit 6), with who holds it, is one that an open
+session goes on from, the newest good one of such, and one that a fork is to begin with
+which has none of its own yet. Where the session does not answer nobody can know: exit 4.
+What no other snapshot needs of it leaves the store with a later 'ctl snapshot prune'.`,
 		Example: "  ctl snapshot delete release-42.snap-20260102t030405-0a1b2c",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := checkSnapshot(args[0]); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,7 +23,8 @@ func snapshotPruneCommand(a *app) *cobra.Command {
 		Long: `Drops the snapshots of a session, or of all, that are not to be kept, and removes from the
 store what no snapshot needs any more. How many are kept, and how old they may be, says
 'snapshots' in the workers' config, or the flags. The newest good snapshot of a session is
-kept in any case. It is safe while sessions take snapshots, so what nobody needs leaves the
+kept in any case, and so is what an open session goes on from, or a fork is to begin with;
+of a session that cannot be asked nothing is dropped. It is safe while sessions take snapshots, so what nobody needs leaves the
 store in two steps: a first prune condemns it, a later one removes it. Workers prune by
 themselves ('snapshots.prune' in their config).`,
 		Example: "  ctl snapshot prune --dry-run\n  ctl snapshot prune --keep 3 --max-age 720h",
@@ -67,6 +69,9 @@ func printPruned(p *printer, in activities.PruneSnapshotsInput, out activities.P
 	}
 	for _, id := range out.Snapshots {
 		p.printf("%s\n", id)
+	}
+	if n := len(out.Unasked); n > 0 {
+		p.printf("%s did not say what they go on from, so nothing of theirs is dropped: %s\n", countOf(n, "session"), strings.Join(out.Unasked, ", "))
 	}
 	p.printf("%s dropped, %s of %d packs %sfreed, %d packs condemned for a later prune\n",
 		would+fmt.Sprintf("%d snapshots", len(out.Snapshots)), size(out.Freed), out.Packs, would, out.Condemned)
@@ -141,7 +146,12 @@ func (a *app) ofStore(ctx context.Context, doing, id, kind string, in, out any) 
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		t.tellStoreProgress(told, id)
+		tellProgress(told, t, id, func(now activities.SnapshotsProgress) string {
+			if now.Step == "" {
+				return ""
+			}
+			return now.String()
+		})
 	}()
 	err = t.result(ctx, doing, run, 0, out)
 	stop()
@@ -166,9 +176,10 @@ func (a *app) startAlone(ctx context.Context, t *temporal, doing string, opts cl
 	}
 }
 
-// tellStoreProgress tells a person how far it is.
-func (t *temporal) tellStoreProgress(ctx context.Context, id string) {
-	var last activities.SnapshotsProgress
+// tellProgress tells a person how far the activities of a workflow are: what say
+// makes of the newest heartbeat, if anything, and why one is tried again.
+func tellProgress[P comparable](ctx context.Context, t *temporal, id string, say func(P) string) {
+	var last P
 	for {
 		select {
 		case <-ctx.Done():
@@ -180,10 +191,12 @@ func (t *temporal) tellStoreProgress(ctx context.Context, id string) {
 			continue // the result says what is wrong
 		}
 		for _, p := range d.GetPendingActivities() {
-			var now activities.SnapshotsProgress
-			if err := t.codec.DataConverter().FromPayloads(p.GetHeartbeatDetails(), &now); err == nil && now != last && now.Step != "" {
-				last = now
-				t.app.note("%s", now)
+			var now P
+			if err := t.codec.DataConverter().FromPayloads(p.GetHeartbeatDetails(), &now); err == nil && now != last {
+				if text := say(now); text != "" {
+					last = now
+					t.app.note("%s", text)
+				}
 			}
 			if why := t.codec.Message(p.GetLastFailure()); why != "" && p.GetAttempt() > 1 {
 				t.app.note("try %d, since the last one failed: %s", p.GetAttempt(), oneLine(clean(why), 200))

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
+	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/workflows"
 )
@@ -44,6 +45,15 @@ var _ api.Sessions = (*lateClient)(nil)
 func (l *lateClient) set(c client.Client) { l.c.Store(&c) }
 
 var errNotConnected = errors.New("not connected to Temporal yet")
+
+// Now implements api.Sessions.
+func (l *lateClient) Now(ctx context.Context, session string) (activities.SessionNow, error) {
+	c := l.c.Load()
+	if c == nil {
+		return activities.SessionNow{}, errNotConnected
+	}
+	return activities.AskSession(ctx, *c, session)
+}
 
 // Running implements api.Sessions.
 func (l *lateClient) Running(ctx context.Context, session string) (bool, error) {

@@ -47,6 +47,17 @@ func openStore(t *testing.T) *store.Store {
 type sessions struct {
 	closed atomic.Bool
 	none   atomic.Bool
+	now    sync.Map // by session; an error means that it does not answer
+}
+
+func (s *sessions) Now(_ context.Context, session string) (activities.SessionNow, error) {
+	switch now, _ := s.now.Load(session); now := now.(type) {
+	case activities.SessionNow:
+		return now, nil
+	case error:
+		return activities.SessionNow{}, now
+	}
+	return activities.SessionNow{Runs: !s.closed.Load() && !s.none.Load()}, nil
 }
 
 func (s *sessions) Running(context.Context, string) (bool, error) {

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/snapshots"
 )
 
@@ -147,8 +148,8 @@ func (s *Server) exportSnapshot(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// deleteSnapshot removes one that somebody named: not the newest good one of a
-// session that goes on, since that is what it goes on from.
+// deleteSnapshot removes one that somebody named: none that a session goes on
+// from, nor the newest good one of such, which it may be about to go on from.
 func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	m, err := s.manifest(r.Context(), id)
@@ -156,7 +157,13 @@ func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request) {
 		err = s.mayDelete(r.Context(), m)
 	}
 	if err == nil {
-		err = snapshots.Delete(r.Context(), s.opts.Store, id)
+		err = snapshots.Drop(r.Context(), s.opts.Store, id, s.holds)
+	}
+	var held *snapshots.HeldError
+	if errors.As(err, &held) {
+		by := activities.PinnedBy(held.Pin)
+		err = problem(http.StatusConflict, ErrRefused, "session %s is to begin with %s, and has no snapshot of its own yet", by, id).
+			hinted("close session " + by + " first, or wait until it has had a turn and its snapshot is taken: `ctl session show " + by + "`")
 	}
 	if err != nil {
 		var e *Error
@@ -168,6 +175,24 @@ func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request) {
 	}
 	s.log.Info("snapshot deleted", "snapshot", id)
 	s.reply(w, forPeople(m))
+}
+
+// holds says whether a fork still goes on from what it pinned.
+func (s *Server) holds(ctx context.Context, p snapshots.Pin) (bool, error) {
+	if s.opts.Sessions == nil {
+		return true, nil
+	}
+	held, err := activities.StillHolds(ctx, s.opts.Sessions.Now, p)
+	if err != nil {
+		err = unasked(err)
+	}
+	return held, err
+}
+
+// unasked refuses what might take from a session what it goes on from.
+func unasked(err error) error {
+	return problem(http.StatusServiceUnavailable, ErrStore, "nothing is deleted that a session may go on from: %v", err).
+		hinted("try again when a worker of the session's zone answers")
 }
 
 func (s *Server) mayDelete(ctx context.Context, m snapshots.Manifest) error {
@@ -185,6 +210,14 @@ func (s *Server) mayDelete(ctx context.Context, m snapshots.Manifest) error {
 		return problem(http.StatusServiceUnavailable, ErrStore, "find out whether session %s goes on: %v", m.Session, err)
 	case !runs:
 		return nil
+	}
+	now, err := s.opts.Sessions.Now(ctx, m.Session)
+	switch {
+	case err != nil:
+		return unasked(err)
+	case now.Runs && now.Snapshot == m.ID:
+		return problem(http.StatusConflict, ErrRefused, "session %s goes on from %s", m.Session, m.ID).
+			hinted("close the session first, or take a newer one with `ctl snapshot create`")
 	}
 	if !m.Complete {
 		return problem(http.StatusConflict, ErrRefused, "%s may be one that session %s is just taking", m.ID, m.Session).

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/snapshots"
 )
@@ -276,6 +277,43 @@ func TestTheNewestGoodSnapshotOfASessionIsNotDeleted(t *testing.T) {
 	}
 	if list := listed(t, c, ""); len(list) != 0 {
 		t.Errorf("left %+v", list)
+	}
+}
+
+// Nor is any other that a session goes on from, or a fork is to begin with: it
+// is said who holds it. Where nobody can tell, nothing is deleted.
+func TestWhatASessionGoesOnFromIsNotDeleted(t *testing.T) {
+	b := serve(t, nil)
+	c := b.client("")
+	now := time.Now()
+	good, newest := b.take("s1", now.Add(-time.Hour), 1), b.take("s1", now, 1)
+	said := func(what, who, kind string) {
+		t.Helper()
+		_, err := c.DeleteSnapshot(t.Context(), good.ID)
+		var e *Error
+		if !errors.As(err, &e) || e.Kind != kind || !strings.Contains(e.Message, who) || e.Hint == "" {
+			t.Errorf("%s: %+v", what, err)
+		}
+		if _, err := c.Snapshot(t.Context(), good.ID); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	b.sessions.now.Store("s1", activities.SessionNow{Runs: true, Run: "r0", Snapshot: good.ID})
+	said("the session has not heard of the newest", "session s1 goes on from", ErrRefused)
+	b.sessions.now.Store("s1", errors.New("no worker answers"))
+	said("it does not answer", "no worker answers", ErrStore)
+
+	b.sessions.now.Store("s1", activities.SessionNow{Runs: true, Run: "r0", Snapshot: newest.ID})
+	if _, err := snapshots.Keep(t.Context(), b.store, good.ID, activities.PinHolder("fork", "r1")); err != nil {
+		t.Fatal(err)
+	}
+	b.sessions.now.Store("fork", activities.SessionNow{Runs: true, Run: "r1"})
+	said("a fork waits", "session fork is to begin with", ErrRefused)
+	b.sessions.now.Store("fork", errors.New("no worker answers"))
+	said("the fork does not answer", "no worker answers", ErrStore)
+	b.sessions.now.Store("fork", activities.SessionNow{Runs: true, Run: "r2"}) // another one, of the same name
+	if _, err := c.DeleteSnapshot(t.Context(), good.ID); err != nil {
+		t.Errorf("when nobody holds it any more: %v", err)
 	}
 }
 

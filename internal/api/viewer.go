@@ -29,6 +29,8 @@ var ErrNoSession = errors.New("no such session")
 // ErrNoSession where there is none; another one means that it cannot be known now.
 type Sessions interface {
 	Running(ctx context.Context, session string) (bool, error)
+	// Now is what it says of itself; no error where there is none.
+	Now(ctx context.Context, session string) (activities.SessionNow, error)
 }
 
 // reader yields the entries of a session that are in the store.

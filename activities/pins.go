@@ -1,0 +1,217 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/snapshots"
+)
+
+// From which snapshot a session goes on is its own to say, so whoever drops any
+// asks. A fork that has none of its own yet goes on from another session's, which
+// does not know: it pins that one in the store before it begins.
+
+// SessionNow is what a session says of itself to who drops snapshots.
+type SessionNow struct {
+	Runs     bool   // its workflow does
+	Run      string // the first run of it: tells it from others that had its name
+	Snapshot string // the one that it goes on from; empty where it has none of its own
+}
+
+// askTimeout is how long a session may take to answer: its workers may be away.
+const askTimeout = 15 * time.Second
+
+// AskSession asks a session. The error means that nobody can know now.
+func AskSession(ctx context.Context, c client.Client, session string) (now SessionNow, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("ask session %s what it goes on from: %w", session, err)
+		}
+	}()
+	if c == nil {
+		return now, errors.New("this worker has no way to its workflow")
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	id := SessionWorkflowID(session)
+	d, err := c.DescribeWorkflowExecution(ctx, id, "")
+	var gone *serviceerror.NotFound
+	if errors.As(err, &gone) {
+		return now, nil
+	}
+	if err != nil {
+		return now, err
+	}
+	info := d.GetWorkflowExecutionInfo()
+	now.Run = info.GetFirstRunId()
+	if over(info.GetStatus()) {
+		return now, nil
+	}
+	now.Runs = true
+	v, err := c.QueryWorkflow(ctx, id, "", "state")
+	if err != nil {
+		return now, err
+	}
+	var view struct {
+		Snapshot struct {
+			ID string `json:"id"`
+		} `json:"snapshot"`
+	}
+	err = v.Get(&view)
+	now.Snapshot = view.Snapshot.ID
+	return now, err
+}
+
+// SessionWorkflowID gives the id of a session's workflow.
+func SessionWorkflowID(session string) string { return "session/" + session }
+
+// PinHolder names the holder of a pin: a session, and its first run.
+func PinHolder(session, run string) string { return session + "." + run }
+
+// PinnedBy is the session that holds a pin.
+func PinnedBy(p snapshots.Pin) string {
+	return p.Holder[:max(strings.LastIndexByte(p.Holder, '.'), 0)] // a run's id has no dot
+}
+
+// StillHolds says whether the holder of a pin still goes on from there.
+func StillHolds(ctx context.Context, ask func(context.Context, string) (SessionNow, error), p snapshots.Pin) (bool, error) {
+	now, err := ask(ctx, PinnedBy(p))
+	if err != nil {
+		return false, err
+	}
+	return now.Runs && now.Snapshot == "" && p.Holder == PinHolder(PinnedBy(p), now.Run), nil
+}
+
+// PinSnapshotInput: nobody is to drop this snapshot, since a session begins with it.
+type PinSnapshotInput struct {
+	Snapshot string `json:"snapshot"`
+	Session  string `json:"session"`
+	Run      string `json:"run"`
+}
+
+// PinSnapshotResult says of what it is.
+type PinSnapshotResult struct {
+	Session string `json:"session"`
+	Turn    int    `json:"turn"`
+}
+
+// PinSnapshot keeps a snapshot from being dropped until the session has one of
+// its own, or has ended. It fails where there is no such snapshot.
+func (s *Snapshots) PinSnapshot(ctx context.Context, in PinSnapshotInput) (PinSnapshotResult, error) {
+	var f failing
+	if activity.GetInfo(ctx).Attempt > 3 {
+		f.delay = time.Minute // somebody died who was about to drop it
+	}
+	m, err := s.pin(ctx, in)
+	return PinSnapshotResult{Session: m.Session, Turn: m.Turn}, f.failure(ctx, "begin with snapshot "+in.Snapshot, err)
+}
+
+func (s *Snapshots) pin(ctx context.Context, in PinSnapshotInput) (snapshots.Manifest, error) {
+	if err := checkID("session", in.Session); err != nil {
+		return snapshots.Manifest{}, err
+	}
+	m, err := snapshots.Keep(ctx, s.Store, in.Snapshot, PinHolder(in.Session, in.Run))
+	if errors.Is(err, snapshots.ErrDropping) {
+		err = &typedError{kind: ErrTypeSnapshot, retry: true, err: err}
+	}
+	return m, err
+}
+
+// pins finds out which of what would be dropped sessions go on from. All of a
+// session that cannot be asked is.
+func (s *Snapshots) pins(ctx context.Context, drop []snapshots.Manifest) (pinned func(id string) bool, unasked []string) {
+	var names []string
+	for _, m := range drop {
+		names = append(names, m.Session)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	var mu sync.Mutex
+	held, silent := map[string]bool{}, map[string]bool{}
+	places := make(chan struct{}, 8)
+	var wg sync.WaitGroup
+	for _, session := range names {
+		places <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-places }()
+			now, err := s.askSession(ctx, session)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				s.Logger.Warn("nothing of a session is dropped: it does not answer", "session", session, "error", err)
+				silent[session] = true
+			} else if now.Runs && now.Snapshot != "" {
+				held[now.Snapshot] = true
+			}
+		})
+	}
+	wg.Wait()
+	for _, m := range drop {
+		if silent[m.Session] {
+			held[m.ID] = true
+		}
+	}
+	for _, session := range names {
+		if silent[session] {
+			unasked = append(unasked, session)
+		}
+	}
+	return func(id string) bool { return held[id] }, unasked
+}
+
+// dropUnheld drops a snapshot, or says that a fork is to begin with it.
+func (s *Snapshots) dropUnheld(ctx context.Context, id string, dry bool) (dropped bool, err error) {
+	holds := func(ctx context.Context, p snapshots.Pin) (bool, error) {
+		held, err := StillHolds(ctx, s.askSession, p)
+		if err != nil && ctx.Err() == nil {
+			s.Logger.Warn("a snapshot stays: who has pinned it does not answer", "snapshot", id, "session", PinnedBy(p), "error", err)
+			return true, nil
+		}
+		return held, err
+	}
+	if dry {
+		pins, err := snapshots.Pins(ctx, s.Store, id)
+		for _, p := range pins {
+			if held, err := holds(ctx, p); held || err != nil {
+				return false, err
+			}
+		}
+		return err == nil, err
+	}
+	err = snapshots.Drop(ctx, s.Store, id, holds)
+	var held *snapshots.HeldError
+	if errors.As(err, &held) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// tidyPins forgets what nobody needs of pins: those of sessions that go on from
+// elsewhere by now, and marks of those who died while they dropped a snapshot.
+func (s *Snapshots) tidyPins(ctx context.Context, in PruneSnapshotsInput) error {
+	if in.DryRun || in.Session != "" {
+		return nil
+	}
+	pins, err := snapshots.Pins(ctx, s.Store, "")
+	if err != nil {
+		return err
+	}
+	for _, p := range pins {
+		if held, err := StillHolds(ctx, s.askSession, p); held || err != nil {
+			continue // or it may be
+		}
+		if err := snapshots.Unpin(ctx, s.Store, p); err != nil {
+			return err
+		}
+	}
+	return snapshots.Tidy(ctx, s.Store, s.Now())
+}
