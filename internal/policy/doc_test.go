@@ -9,7 +9,7 @@ import (
 )
 
 // doc is the package's documentation, by its indented blocks.
-func doc(t *testing.T) (whole string, blocks []string) {
+func doc(t testing.TB) (whole string, blocks []string) {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments|parser.PackageClauseOnly)
 	if err != nil {

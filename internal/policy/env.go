@@ -8,6 +8,7 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/env"
+	"cel.dev/cel-go/common/overloads"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
@@ -21,9 +22,11 @@ const (
 	maxRegex   = 1000 // instructions
 
 	// maxRuleCost and maxCost bound the work of one rule and of all rules for one
-	// request, in cel's units: some 20 ns each (see BenchmarkTheWorstRule).
-	maxRuleCost = 1_000_000
-	maxCost     = 4_000_000
+	// request, in cel's units. cel's own counting takes time that grows with the
+	// square of what it counted, so much more than this would be too long (see
+	// BenchmarkTheWorstRules).
+	maxRuleCost = 100_000
+	maxCost     = 200_000
 )
 
 var (
@@ -230,6 +233,8 @@ func (costs) CallCost(_, overload string, args []ref.Val, _ ref.Val) *uint64 {
 		for _, a := range args {
 			cost += uint64(len(text(a))) / 10
 		}
+	case overloads.SizeString, overloads.SizeStringInst:
+		cost += uint64(len(text(args[0]))) / 10 // cel counts 1, and counts its characters
 	case "labels_get_name":
 	default:
 		return nil // cel knows its own

@@ -8,6 +8,7 @@ import (
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/parser"
 )
 
 // looks is which facts a rule looks at.
@@ -33,7 +34,9 @@ func look(a *ast.AST, r Rule, warn func(string)) (looks, error) {
 			err = fmt.Errorf("maps and messages cannot be made in a rule")
 		case ast.CallKind:
 			call := e.AsCall()
-			err = lookAtCall(call)
+			if err = lookAtCall(call); err == nil {
+				err = lookAtLists(a, call)
+			}
 			seen[call.FunctionName()] = true
 			cwd = cwd || underCWD(call)
 			if slices.Contains([]string{"split", operators.Equals, operators.In}, call.FunctionName()) {
@@ -77,6 +80,32 @@ func lookAtCall(c ast.CallExpr) error {
 				if err := lookAtKind(c.Args()[0], e); err != nil {
 					return err
 				}
+			}
+		}
+	}
+	return nil
+}
+
+// lookAtLists refuses what makes much out of little: lists that are added up or
+// nested, so that to compare them takes longer than cel counts.
+func lookAtLists(a *ast.AST, c ast.CallExpr) error {
+	list := func(e ast.Expr) *types.Type {
+		if t := a.GetType(e.ID()); t != nil && t.Kind() == types.ListKind {
+			return t
+		}
+		return nil
+	}
+	switch c.FunctionName() {
+	case operators.Add:
+		// map and filter add up what they gather, under a name that no rule can say.
+		left := c.Args()[0]
+		if list(left) != nil && !(left.Kind() == ast.IdentKind && left.AsIdent() == parser.HiddenAccumulatorName) {
+			return fmt.Errorf("lists cannot be added up in a rule")
+		}
+	case operators.Equals, operators.NotEquals, operators.In:
+		for _, e := range c.Args() {
+			if t := list(e); t != nil && len(t.Parameters()) == 1 && t.Parameters()[0].Kind() == types.ListKind {
+				return fmt.Errorf("lists of lists cannot be compared in a rule")
 			}
 		}
 	}

@@ -77,8 +77,10 @@ type Counts struct {
 }
 
 const (
-	maxText  = 1 << 20 // bytes of all texts of a request
-	maxItems = 10_000  // paths, changes and labels of a request
+	maxText   = 1 << 20   // bytes of all texts of a request
+	maxOne    = 256 << 10 // of one of them; Linux runs no command that is longer
+	maxItems  = 5000      // paths and changes of a request
+	maxLabels = 100
 )
 
 // ReadRequest reads a request from JSON. Unknown fields are refused: a rule
@@ -112,14 +114,15 @@ func (r Request) check() error {
 	for k, v := range r.Host.Labels {
 		texts = append(texts, k, v)
 	}
-	size, valid := 0, true
+	size, longest, valid := 0, 0, true
 	for _, t := range texts {
 		size += len(t)
+		longest = max(longest, len(t))
 		valid = valid && utf8.ValidString(t)
 	}
 	switch {
-	case size > maxText || len(r.Paths)+len(r.Changes)+len(r.Host.Labels) > maxItems:
-		return fmt.Errorf("it is too big to judge: %d bytes, %d paths", size, len(r.Paths)+len(r.Changes))
+	case size > maxText || longest > maxOne || len(r.Paths)+len(r.Changes) > maxItems || len(r.Host.Labels) > maxLabels:
+		return fmt.Errorf("it is too big to judge: %d bytes, %d paths, %d labels", size, len(r.Paths)+len(r.Changes), len(r.Host.Labels))
 	case !valid:
 		return errors.New("it is not text in UTF-8")
 	case min(r.Turn, r.Counts.InTurn, r.Counts.InMinute, r.Counts.InSession, r.Counts.Accepted, r.Counts.Declined) < 0:
