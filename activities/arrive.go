@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 
@@ -219,7 +220,7 @@ func (s *site) isKept(ctx context.Context, h hostexec.Host, l Layout, was folder
 	if was.Dir != "" || m.Work != WorkNone {
 		return true
 	}
-	any, err := worthKeeping(ctx, h, l.Dir, l.WorkDir) // the rollouts are not in that place
+	any, _, err := worthKeeping(ctx, h, l.Dir, l.WorkDir) // the rollouts are not in that place
 	return err == nil && !any
 }
 
@@ -238,18 +239,24 @@ func (s *site) removeFolder(ctx context.Context, h hostexec.Host, l Layout, fenc
 }
 
 // keepLeft makes a snapshot of what a generation of a session left in its
-// folder; every attempt makes the same one. Empty where there was nothing.
+// folder; 0 is one that nobody knows, since the folder does not say. Every
+// attempt makes the same one. Empty where there was nothing.
 func (s *site) keepLeft(ctx context.Context, h hostexec.Host, l Layout, c Claim, generation int64, spec *SnapshotSpec, hide secrets) (string, error) {
-	c.Generation = generation
+	finder := c
+	if generation > 0 {
+		c.Generation = generation
+	}
 	in := taking{TakeSnapshotInput: TakeSnapshotInput{Claim: c, Layout: l, SnapshotSpec: lastSpec(spec)}, ownWork: true, left: true}
 	if l.OwnWork && in.Policy.Work == WorkNone {
 		in.Policy.Work = WorkFull // the folder goes, and the session did not ask for that
 	}
 	// Whoever comes to it makes the same: the time is that of the generation.
 	for earlier := 0; ; earlier++ {
-		in.id = leftID(c.Session, generation, earlier)
-		// One that lacks something is complete, and cannot be added to.
-		if m, err := s.manifest(ctx, in.id); err == nil && whole(m, l.OwnWork) != nil {
+		in.id = leftID(finder, generation, earlier)
+		// One that lacks something is complete, and cannot be added to; nor can
+		// one that is of something else, or of which nobody here can tell.
+		m, err := s.manifest(ctx, in.id)
+		if err == nil && (whole(m, l.OwnWork) != nil || !madeBy(m, in)) || errors.Is(err, snapshots.ErrIncomplete) || errors.Is(err, snapshots.ErrNewer) {
 			continue
 		}
 		got, err := s.takeWhole(ctx, h, in, hide)

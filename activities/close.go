@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -184,11 +185,21 @@ func (s *Sessions) archived(ctx context.Context, in CloseSessionInput) (a archiv
 		if i < 0 {
 			return a, nil
 		}
+		if !madeBy(all[i], closingTake(in)) {
+			continue
+		}
 		a.id = all[i].ID
 		if a.whole = whole(all[i], in.Layout.OwnWork) == nil; a.whole {
 			return a, nil
 		}
 	}
+}
+
+// closingTake is the last snapshot of a session that closes, but for its id.
+func closingTake(in CloseSessionInput) taking {
+	spec := lastSpec(in.Snapshot)
+	spec.ThreadID = cmp.Or(in.ThreadID, spec.ThreadID)
+	return taking{TakeSnapshotInput: TakeSnapshotInput{Claim: in.Claim, Layout: in.Layout, SnapshotSpec: spec}, ownWork: in.Snapshot == nil}
 }
 
 // archive makes the session's last snapshot. It returns once every byte was
@@ -202,14 +213,8 @@ func (s *Sessions) archive(ctx context.Context, h hostexec.Host, in CloseSession
 	if err := s.hidePlanted(ctx, h, in.Layout, hide); err != nil {
 		return "", err
 	}
-	spec := lastSpec(in.Snapshot)
-	if spec.ThreadID == "" {
-		spec.ThreadID = in.ThreadID
-	}
-	t := taking{
-		TakeSnapshotInput: TakeSnapshotInput{Claim: in.Claim, Layout: in.Layout, SnapshotSpec: spec},
-		id:                closingID(in, s.Now(), last.earlier), ownWork: in.Snapshot == nil,
-	}
+	t := closingTake(in)
+	t.id = closingID(in, s.Now(), last.earlier)
 	got, err := s.takeWhole(ctx, h, t, hide)
 	if got == nil && err != nil && cannotBeKept(err) && (in.Discard || !in.Layout.OwnWork) {
 		// A person's folder stays where it is, and whoever discards gives up the
@@ -228,18 +233,28 @@ func (s *Sessions) archive(ctx context.Context, h hostexec.Host, in CloseSession
 }
 
 // worthKeeping says whether there is anything but folders. What find cannot
-// look into is not nothing.
-func worthKeeping(ctx context.Context, h hostexec.Host, codexHome, work string) (bool, error) {
+// look into is not nothing. Of the folders that must be there it says which is
+// gone.
+func worthKeeping(ctx context.Context, h hostexec.Host, codexHome, work string, must ...string) (any bool, gone string, err error) {
 	res, err := h.Run(ctx, hostexec.Command{
-		Script: `for d in "$1/sessions" "$1/archived_sessions" ${2:+"$2"}; do
+		Script: `home=$1 work=$2
+shift 2
+for d do
+	[ -d "$d" ] || { printf 'gone %s' "$d"; exit 0; }
+done
+for d in "$home/sessions" "$home/archived_sessions" ${work:+"$work"}; do
 	[ ! -d "$d" ] || [ -z "$(find "$d" ! -type d -print 2>&1 | head -n 1)" ] || { echo y; exit 0; }
 done
-echo n`, Args: []string{codexHome, work},
+echo n`, Args: append([]string{codexHome, work}, must...),
 	})
 	if err != nil {
-		return false, fmt.Errorf("look for what to keep on %s: %w", h.Name(), err)
+		return false, "", fmt.Errorf("look for what to keep on %s: %w", h.Name(), err)
 	}
-	return string(res.Stdout) != "n\n", nil
+	gone, _ = strings.CutPrefix(string(res.Stdout), "gone ")
+	if gone == string(res.Stdout) {
+		gone = ""
+	}
+	return string(res.Stdout) != "n\n", gone, nil
 }
 
 // removeMountPoints removes what codex left in a person's folder: only those

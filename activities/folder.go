@@ -159,6 +159,10 @@ func lookFolder(ctx context.Context, h hostexec.Host, dir string) (folder, error
 	return folder{}, fmt.Errorf("look whose %s on %s is: the host said %q", dir, h.Name(), state)
 }
 
+// flushMark has a mark on the disk before it gets its name: a host that loses its
+// power must not come back with an empty one.
+const flushMark = `{ dd if=/dev/null of="$1/generation.new" conv=notrunc,fsync 2>/dev/null || sync "$1/generation.new" 2>/dev/null || sync; }`
+
 // writeMark says whose the folder is from now on. With done a PrepareSession has
 // come to its end.
 func writeMark(ctx context.Context, h hostexec.Host, l Layout, m folderMark, done bool, fence hostexec.Fence) error {
@@ -168,7 +172,7 @@ func writeMark(ctx context.Context, h hostexec.Host, l Layout, m folderMark, don
 	}
 	_, err := h.Run(ctx, hostexec.Command{
 		Script: `umask 077
-printf %s "$2" >"$1/generation.new" && mv -f -- "$1/generation.new" "$1/generation" || exit 1
+printf %s "$2" >"$1/generation.new" && ` + flushMark + ` && mv -f -- "$1/generation.new" "$1/generation" || exit 1
 [ -z "$3" ] || : >"$3"`, Args: args, Fence: &fence})
 	if err != nil {
 		return fmt.Errorf("mark %s on %s as that of generation %d: %w", l.Dir, h.Name(), m.Generation, err)

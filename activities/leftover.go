@@ -242,9 +242,7 @@ func (s *Sessions) keepFolder(ctx context.Context, h hostexec.Host, l Layout, in
 
 func (s *Sessions) keepUnkept(ctx context.Context, h hostexec.Host, l Layout, in WipeLeftoverInput, was folderMark, planted *SeedRef, seed *SeedNow) (string, error) {
 	before := in.Claim
-	if before.Generation = max(in.Generation, was.Generation); before.Generation == 0 {
-		before.Generation = in.Claim.Generation
-	}
+	before.Generation = max(in.Generation, was.Generation)
 	// Closing it may have made the last one before the host went away.
 	last, err := s.archived(ctx, CloseSessionInput{Claim: before, ThreadID: in.ThreadID, Layout: l})
 	if err != nil || last.whole {

@@ -2,19 +2,13 @@ package activities
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"go.temporal.io/sdk/activity"
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/seeds"
-	"fairlead.dev/fairlead/snapshots"
 )
-
-// ErrTypeFolderGone: what a session had on its host is not there any more, and
-// was not kept by whom it was asked from; a former snapshot is all there is.
-const ErrTypeFolderGone = "folder_gone"
 
 // ParkSession ends what a session has running on its host, saves its login
 // back, takes a snapshot, and then, and only then, wipes the credential. The
@@ -84,7 +78,7 @@ func (s *Sessions) parkHere(ctx context.Context, h hostexec.Host, in ParkSession
 		return nil, stays(h, l, err)
 	}
 	id := snapshotID(in.Claim.Session, in.At, in.Claim.Generation, in.N)
-	got, err := s.takeWhole(ctx, h, taking{TakeSnapshotInput: in.TakeSnapshotInput, id: id, progress: p}, hide)
+	got, err := s.takeWhole(ctx, h, taking{TakeSnapshotInput: in.TakeSnapshotInput, id: id, lived: true, progress: p}, hide)
 	if err != nil {
 		return nil, stays(h, l, err)
 	}
@@ -107,20 +101,10 @@ func idOfBrief(b *SnapshotBrief) string {
 	return b.ID
 }
 
-// parkedBefore is for a folder that is gone: an attempt may have parked it, and
-// somebody removed it since. Where no snapshot was made, nothing can be parked.
+// parkedBefore is for a folder that is gone: an attempt may have parked it.
 func (s *Sessions) parkedBefore(ctx context.Context, h hostexec.Host, in ParkSessionInput, attempt int32) (*SnapshotBrief, error) {
-	l := in.Layout
-	if _, err := endUnrecorded(ctx, h, l, in.Claim, attempt); err != nil {
+	if _, err := endUnrecorded(ctx, h, in.Layout, in.Claim, attempt); err != nil {
 		return nil, err
 	}
-	m, err := s.manifest(ctx, snapshotID(in.Claim.Session, in.At, in.Claim.Generation, in.N))
-	switch {
-	case err == nil:
-		return briefOf(m), nil
-	case errors.Is(err, snapshots.ErrNotFound), errors.Is(err, snapshots.ErrIncomplete):
-		return nil, &typedError{kind: ErrTypeFolderGone, hint: "go on from a former snapshot: `ctl snapshot list " + in.Claim.Session + "`",
-			err: fmt.Errorf("%s is not on %s any more: somebody removed it", l.Dir, h.Name())}
-	}
-	return nil, err
+	return s.takenBefore(ctx, h, in.TakeSnapshotInput)
 }

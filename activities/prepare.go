@@ -172,6 +172,7 @@ var mountPoints = []string{".git", ".codex", ".agents", ".aws"}
 // once, which of codex's mount points the work folder had before. Folders that
 // are not named are not made.
 const foldersScript = `umask 077
+flushed() { ` + flushMark + `; }
 dir=$1 home=$2 work=$3 own=$4 need=$5 mark=$6
 shift 6
 free=$(df -Pk -- "$dir" 2>/dev/null | awk 'NR == 2 { print $4 }')
@@ -180,7 +181,7 @@ case $free in '' | *[!0-9]*) ;; *)
 esac
 mkdir -p -- "$dir/proc" "$dir/tmp" || exit 1
 [ -e "$dir/generation" ] || {
-	printf %s "$mark" >"$dir/generation.new" && mv -f -- "$dir/generation.new" "$dir/generation"
+	printf %s "$mark" >"$dir/generation.new" && flushed "$dir" && mv -f -- "$dir/generation.new" "$dir/generation"
 } || exit 1
 [ -z "$home" ] || mkdir -p -- "$home" || exit 1
 [ -n "$work" ] || exit 0

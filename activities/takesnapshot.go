@@ -53,6 +53,8 @@ func (s *site) take(ctx context.Context, in TakeSnapshotInput, hide secrets, p *
 	switch {
 	case err != nil:
 		return nil, err
+	case !f.there:
+		return s.takenBefore(ctx, h, in)
 	case f.mark.Generation > in.Claim.Generation:
 		// A late attempt: what is there is not what this one was to keep.
 		return nil, &typedError{kind: ErrTypeFenced, err: fmt.Errorf("%s on %s is that of generation %d by now", in.Layout.Dir, h.Name(), f.mark.Generation)}
@@ -61,7 +63,30 @@ func (s *site) take(ctx context.Context, in TakeSnapshotInput, hide secrets, p *
 		return nil, err
 	}
 	id := snapshotID(in.Claim.Session, in.At, in.Claim.Generation, in.N)
-	return s.takeUnseen(ctx, h, taking{TakeSnapshotInput: in, id: id, progress: p}, hide)
+	return s.takeUnseen(ctx, h, taking{TakeSnapshotInput: in, id: id, lived: true, progress: p}, hide)
+}
+
+// takenBefore is for a folder that is gone: an attempt may have kept it, and
+// somebody removed it since. Where no snapshot was made there is nothing to make
+// one of, and the session has to go on from a former one.
+func (s *site) takenBefore(ctx context.Context, h hostexec.Host, in TakeSnapshotInput) (*SnapshotBrief, error) {
+	m, err := s.manifest(ctx, snapshotID(in.Claim.Session, in.At, in.Claim.Generation, in.N))
+	switch {
+	case err == nil:
+		return briefOf(m), nil
+	case errors.Is(err, snapshots.ErrNotFound), errors.Is(err, snapshots.ErrIncomplete):
+		return nil, folderGone(h, in.Layout.Dir, in.Claim.Session)
+	}
+	return nil, err
+}
+
+// ErrTypeFolderGone: what a session had on its host is not there any more, and
+// was not kept by whom it was asked from; a former snapshot is all there is.
+const ErrTypeFolderGone = "folder_gone"
+
+func folderGone(h hostexec.Host, dir, session string) error {
+	return &typedError{kind: ErrTypeFolderGone, hint: "bring it back, or go on from a former snapshot: `ctl snapshot list " + session + "`",
+		err: fmt.Errorf("%s is not on %s any more: somebody removed it", dir, h.Name())}
 }
 
 // errRefreshed: codex has a login by now that was not looked for.
@@ -119,6 +144,7 @@ type taking struct {
 	id       string
 	ownWork  bool                       // and nothing of a person's folder, which stays where it is
 	left     bool                       // of what a session had left somewhere
+	lived    bool                       // codex lives in the folders, or has just done so: they are there
 	sure     func(known []string) error // asked before there is a snapshot that knows these secrets; may be nil
 	progress *progress
 }
@@ -128,10 +154,17 @@ func snapshotID(session string, at time.Time, generation int64, n int) string {
 	return idOf(session, at, fmt.Sprintf("taken %s %d %d", session, generation, n))
 }
 
-// leftID names the snapshot of what a generation of a session left on a host.
-// Generations begin with the time. Earlier ones lack what could not be read.
-func leftID(session string, generation int64, earlier int) string {
-	return idOf(session, time.Unix(max(generation, 0), 0), fmt.Sprintf("left %s %d", session, generation)+again(earlier))
+// leftID names the snapshot of what a generation of a session left on a host, or
+// of a folder there that does not say of which it is, which was found for another
+// one. Generations begin with the time. Earlier ones lack what could not be read,
+// or are of something else.
+func leftID(c Claim, generation int64, earlier int) string {
+	of := fmt.Sprintf("left %s %d on %s", c.Session, generation, c.Host.Name)
+	if generation <= 0 {
+		generation = c.Generation
+		of = fmt.Sprintf("left %s unmarked on %s, found for %d", c.Session, c.Host.Name, generation)
+	}
+	return idOf(c.Session, time.Unix(max(generation, 0), 0), of+again(earlier))
 }
 
 // again tells one that is taken anew from those before it.
@@ -157,7 +190,16 @@ func (s *site) takeOn(ctx context.Context, h hostexec.Host, in taking, hide secr
 		own = l.WorkDir // what a person had there before is no work of a session's
 	}
 	in.progress.step("looking")
-	any, err := worthKeeping(ctx, h, l.CodexHome, own)
+	var must []string
+	if in.lived {
+		for _, tree := range in.trees() {
+			must = append(must, tree.Dir)
+		}
+	}
+	any, gone, err := worthKeeping(ctx, h, l.CodexHome, own, must...)
+	if gone != "" {
+		return nil, folderGone(h, gone, in.Claim.Session)
+	}
 	if err != nil || !any {
 		return nil, err
 	}
@@ -212,6 +254,13 @@ func briefOf(m snapshots.Manifest) *SnapshotBrief {
 	b := &SnapshotBrief{ID: m.ID, Turn: m.Turn, At: m.CreatedAt, Files: m.Files, Bytes: m.Bytes, Added: m.AddedBytes}
 	b.Unreadable, b.Unread = m.Unread(maxUnread, snapshots.Rollouts, snapshots.Work)
 	return b
+}
+
+// madeBy says whether a snapshot is of what in is to keep: that it has its id says
+// little, since only few bits of that tell one from another.
+func madeBy(m snapshots.Manifest, in taking) bool {
+	return m.Session == in.Claim.Session && m.Host == in.Claim.Host.Name && m.Generation == in.Claim.Generation &&
+		m.ThreadID == in.ThreadID && m.Left == in.left
 }
 
 // manifest reads that of a complete snapshot.

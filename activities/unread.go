@@ -27,6 +27,9 @@ func (s *site) takeWhole(ctx context.Context, h hostexec.Host, in taking, hide s
 	if err != nil {
 		return nil, err
 	}
+	if !madeBy(m, in) {
+		return nil, fmt.Errorf("snapshot %s is of generation %d on %s (thread %q), and not of what was to be kept", m.ID, m.Generation, m.Host, m.ThreadID)
+	}
 	return got, whole(m, in.Layout.OwnWork)
 }
 

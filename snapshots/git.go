@@ -55,6 +55,9 @@ var errCrossed = errors.New("another attempt to keep the same git repository cam
 // stateFile is the gitState in the tree Git.
 const stateFile = "state.json"
 
+// gitFormat is that of gitState.
+const gitFormat = 2
+
 // A gitState is what there is to know of a repository to make another one like
 // it. Texts are bytes: names of refs and files need not be UTF-8.
 type gitState struct {

@@ -110,7 +110,7 @@ func gitSections(r io.Reader) (map[string][]byte, error) {
 func (p *gitPlan) read(said map[string][]byte) error {
 	line := func(name string) string { return strings.TrimSpace(string(said[name])) }
 	p.gitState = gitState{
-		Format: 1, Version: line("version"), Objects: line("format"), Dotgit: line("dotgit"), Heads: append(said["heads"], said["stash"]...),
+		Format: gitFormat, Version: line("version"), Objects: line("format"), Dotgit: line("dotgit"), Heads: append(said["heads"], said["stash"]...),
 		gitReport: gitReport{Head: said["head"], Refs: said["refs"], Stash: said["stash"], Staged: said["staged"], Status: said["status"]},
 	}
 	if p.Head == nil || p.Refs == nil || p.Staged == nil || p.Status == nil || p.Dotgit == "" {

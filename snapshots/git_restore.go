@@ -49,8 +49,8 @@ func rebuildGit(ctx context.Context, h hostexec.Host, r gitRebuild) (dir string,
 		return "", nil, err
 	}
 	var st gitState
-	if err := json.Unmarshal(data, &st); err != nil || st.Format != 1 {
-		return "", nil, fmt.Errorf("%w: its state is of format %d: %w", ErrGit, st.Format, errors.Join(err, errors.New("this version knows format 1")))
+	if err := json.Unmarshal(data, &st); err != nil || st.Format != gitFormat {
+		return "", nil, fmt.Errorf("%w: its state is of format %d: %w", ErrGit, st.Format, errors.Join(err, fmt.Errorf("this version knows format %d", gitFormat)))
 	}
 	in, dir := path.Join(made, "in"), path.Join(made, "new")
 	if err := hostexec.PutTree(ctx, h, in, st.inputs(), r.Fence); err != nil {

@@ -1,0 +1,185 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/snapshots"
+)
+
+// A host that lost its power may come back with empty marks: folder after folder
+// that does not say whose it is gets a snapshot of its own before it goes, and
+// so does one that says so.
+func TestEachFolderWithoutAMarkIsKept(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.worked("unmarked")
+	one := k.parked(1, "")
+	kept := map[string]bool{}
+	is := func(what, id, want string) {
+		t.Helper()
+		if id == "" || kept[id] || b.exported(id)["work/work.txt"] != want {
+			t.Fatalf("%s: kept as %q (so far %v)", what, id, kept)
+		}
+		kept[id] = true
+	}
+	for n, torn := range []string{"", "generation 1", ""} {
+		k.sh(`echo "$2" >"$1/work/work.txt" && printf %s "$3" >"$1/generation"`, k.layout.Dir, fmt.Sprint("unsaved ", n), torn)
+		out, err := k.up(k.spec, RestoreSpec{Snapshot: one.ID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		is("another generation came", out.Left, fmt.Sprint("unsaved ", n, "\n"))
+	}
+	for n, generation := range []int64{k.claim.Generation, 0} {
+		k.sh(`mkdir -p "$1/work" && echo "$2" >"$1/work/work.txt" && if [ "$3" = 0 ]; then : >"$1/generation"; fi`, k.layout.Dir, fmt.Sprint("left ", n), fmt.Sprint(generation))
+		in := k.leave(false)
+		in.Generation = generation
+		out, err := k.wipe(in, knows(SeedNow{Generation: 1, Ref: k.seed}))
+		if err != nil || !out.Removed {
+			t.Fatalf("cleaned up %+v, %v", out, err)
+		}
+		is("somebody cleaned up", out.Archive, fmt.Sprint("left ", n, "\n"))
+	}
+}
+
+// Few bits of an id say what a snapshot is of. One that has the id and is of
+// something else is no reason to remove a folder.
+func TestASnapshotOfSomethingElseStandsForNoFolder(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.worked("twin")
+	other := func(id string, facts snapshots.Facts) {
+		t.Helper()
+		l := k.layout
+		_, err := snapshots.Take(t.Context(), b.host(), b.set.Sessions.Chunks, snapshots.TakeSpec{ID: id, Session: "twin", At: time.Now(), Facts: facts,
+			Trees: []snapshots.TreeSpec{snapshots.RolloutsOf(l.CodexHome)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	leave := k.leave(false)
+	name, thread := k.claim.Host.Name, k.state.ThreadID
+	gone := leave.Claim
+	gone.Generation = leave.Generation
+	other(leftID(leave.Claim, leave.Generation, 0), snapshots.Facts{Host: name, Generation: 77, Left: true})
+	for n, facts := range []snapshots.Facts{
+		{Host: name, Generation: 77, ThreadID: thread},
+		{Host: name, Generation: leave.Generation, ThreadID: "another"},
+		{Host: "another", Generation: leave.Generation, ThreadID: thread},
+		{Host: name, Generation: leave.Generation, ThreadID: thread, Left: true},
+	} {
+		// One more each time: who closes and who cleans up look for them all.
+		other(closingID(CloseSessionInput{Claim: gone, ThreadID: thread}, time.Now(), n), facts)
+	}
+	out, err := k.wipe(leave, knows(SeedNow{Generation: 1, Ref: k.seed}))
+	if err != nil || !out.Removed || b.exported(out.Archive)["work/work.txt"] != "precious\n" {
+		t.Errorf("cleaned up %+v, %v", out, err)
+	}
+	if m, err := snapshots.Read(t.Context(), b.store, out.Archive); err != nil || !m.Left || m.Generation != leave.Generation {
+		t.Errorf("kept as %+v, %v", m, err)
+	}
+}
+
+// The same for who closes the session.
+func TestASessionClosesBesideASnapshotOfSomethingElse(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.worked("twin-closes")
+	in := k.closing()
+	_, err := snapshots.Take(t.Context(), b.host(), b.set.Sessions.Chunks, snapshots.TakeSpec{ID: closingID(in, time.Now(), 0), Session: "twin-closes",
+		Facts: snapshots.Facts{Host: k.claim.Host.Name, Generation: 77, ThreadID: in.ThreadID}, Trees: []snapshots.TreeSpec{snapshots.RolloutsOf(k.layout.CodexHome)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := k.close(in)
+	if err != nil || !out.Removed || b.exported(out.Archive)["work/work.txt"] != "precious\n" {
+		t.Errorf("closed %+v, %v", out, err)
+	}
+}
+
+// loggedTools notes in a file of the host which of some programs were run.
+type loggedTools struct {
+	hostexec.Host
+	dir string
+}
+
+func (h loggedTools) Run(ctx context.Context, c hostexec.Command) (hostexec.Result, error) {
+	c.Args = append([]string{h.dir}, c.Args...)
+	c.Script = `PATH=$1:$PATH; export PATH; shift
+` + c.Script
+	return h.Host.Run(ctx, c)
+}
+
+// A mark is on the disk before it has its name.
+func TestAMarkIsOnTheDiskBeforeItCounts(t *testing.T) {
+	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir() + "/root"})
+	l := layoutOf(b.spec.Root, "flushed")
+	tools := t.TempDir()
+	b.sh(`cd "$1" && for p in dd mv; do
+	printf '#!/bin/sh\necho %s "$@" >>"%s/log"\nexec %s "$@"\n' $p "$1" "$(command -v $p)" >$p && chmod +x $p
+done`, tools)
+	h := loggedTools{b.host(), tools}
+	fence := Claim{Session: "flushed", Generation: 1, Pump: 1}.fence(l.Dir, 1)
+	for what, mark := range map[string]func() error{
+		"made":   func() error { return makeFolders(t.Context(), h, l, folderMark{Generation: 1}, fence) },
+		"marked": func() error { return writeMark(t.Context(), h, l, folderMark{Generation: 1}, true, fence) },
+	} {
+		b.sh(`mkdir -p "$2" && rm -f "$1/log" "$2/generation"`, tools, l.Dir)
+		if err := mark(); err != nil {
+			t.Fatal(err)
+		}
+		log := b.sh(`cat "$1/log"`, tools)
+		flushed := strings.Index(log, "of="+l.Dir+"/generation.new conv=notrunc,fsync")
+		named := strings.Index(log, "mv -f -- "+l.Dir+"/generation.new")
+		if flushed < 0 || named < flushed {
+			t.Errorf("%s: it did %q", what, log)
+		}
+		if got := b.sh(`cat "$1/generation"`, l.Dir); got != "generation 1\n" {
+			t.Errorf("%s: it says %q", what, got)
+		}
+	}
+}
+
+// Somebody removed what a session lives in: that is no snapshot with nothing in
+// it, which the session would go on from, but an error that a person sees.
+func TestASnapshotOfWhatIsGoneIsAnError(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.worked("vanished")
+	in := k.parking(1, "").TakeSnapshotInput
+	one, err := b.set.Sessions.take(t.Context(), in, k.hides(), nil)
+	if err != nil || one == nil {
+		t.Fatalf("taken %+v, %v", one, err)
+	}
+	refused := func(what, dir string, err error) {
+		t.Helper()
+		if err := (failing{}).failure(t.Context(), what, err); kindOfError(err) != ErrTypeFolderGone || !strings.Contains(err.Error(), dir+" is not on") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	next := k.parking(2, one.ID).TakeSnapshotInput
+	for _, dir := range []string{k.layout.WorkDir, k.layout.CodexHome} {
+		k.sh(`mv "$1" "$1.away"`, dir)
+		_, err := b.set.Sessions.take(t.Context(), next, k.hides(), nil)
+		refused("taken", dir, err)
+		_, err = k.park(k.parking(3, one.ID))
+		refused("parked", dir, err)
+		k.sh(`mv "$1.away" "$1"`, dir)
+	}
+	// Of whom no snapshot holds the work, only the conversation must be there.
+	alone := next
+	alone.Policy.Work = WorkNone
+	k.sh(`mv "$1" "$1.away"`, k.layout.WorkDir)
+	if got, err := b.set.Sessions.take(t.Context(), alone, k.hides(), nil); err != nil || got == nil {
+		t.Errorf("taken of the conversation %+v, %v", got, err)
+	}
+	b.sh(sweep, k.layout.Dir)
+	next.N = 4
+	_, err = b.set.Sessions.take(t.Context(), next, k.hides(), nil)
+	refused("taken of nothing", k.layout.Dir, err)
+	// What an attempt had made before is the answer all the same.
+	if got, err := b.set.Sessions.take(t.Context(), in, k.hides(), nil); err != nil || got == nil || got.ID != one.ID {
+		t.Errorf("asked again: %+v, %v", got, err)
+	}
+}
