@@ -482,3 +482,21 @@ func TestARolloverWhileQueuedAsksAgain(t *testing.T) {
 		t.Errorf("session is %+v", v)
 	}
 }
+
+// Whoever looks at a session sees what is kept of it, and what it began from.
+func TestASessionSaysHowItIsKept(t *testing.T) {
+	w := newWorld(t)
+	w.ends(time.Second)
+	w.start(SessionOptions{OnHostLost: HostLostMove, LostAfter: time.Minute, ParkAfter: time.Hour,
+		Snapshot: SnapshotOptions{Work: activities.WorkGit, When: SnapshotClose, Every: 2 * time.Minute, Exclude: []string{"a b/", "*.log"}}})
+	got := w.view().Options
+	for word, want := range map[string]string{"snapshot": "git", "snapshot_when": "close", "snapshot_every": "2m0s", "snapshot_exclude": "a b/\n*.log",
+		"park_after": "1h0m0s", "on_host_lost": "move", "lost_after": "1m0s"} {
+		if got[word] != want {
+			t.Errorf("%s is %q, want %q", word, got[word], want)
+		}
+	}
+	if from, said := got["from"]; said {
+		t.Errorf("it began from %q", from)
+	}
+}

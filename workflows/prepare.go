@@ -135,7 +135,7 @@ func (s *session) prepareHost() *Failure {
 		"approval_policy": s.opt.ApprovalPolicy, "permissions": out.Permissions,
 	}
 	if out.Restored != "" {
-		data["restored"], data["snapshot"] = out.Restored, s.goodSnapshot()
+		data["restored"], data["snapshot"] = out.Restored, orElse(s.goodSnapshot(), s.opt.From)
 	}
 	s.note(activities.Note{Type: "state", Text: text, Data: data})
 	if out.Differs != "" {

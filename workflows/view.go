@@ -133,6 +133,29 @@ func (s *session) waitsFor() string {
 	return ""
 }
 
+// options is how the session was set up, in words.
+func (s *session) options() map[string]string {
+	o, sn := s.opt, s.opt.Snapshot
+	words := map[string]string{
+		"sandbox": o.Sandbox, "approval_policy": o.ApprovalPolicy, "model": s.st.Pump.Model, "dir": o.Dir, "codex": s.st.Pump.CodexVersion,
+		"on_interrupt": o.OnInterrupt, "credentials": o.Credentials, "on_auth": o.OnAuth,
+		"snapshot": sn.Work, "snapshot_when": sn.When, "on_host_lost": o.OnHostLost, "lost_after": o.LostAfter.String(),
+	}
+	if sn.Every > 0 {
+		words["snapshot_every"] = sn.Every.String()
+	}
+	if len(sn.Exclude) > 0 {
+		words["snapshot_exclude"] = strings.Join(sn.Exclude, "\n") // none has a line's end in it
+	}
+	if o.ParkAfter > 0 {
+		words["park_after"] = o.ParkAfter.String()
+	}
+	if o.From != "" {
+		words["from"] = o.From
+	}
+	return words
+}
+
 func (s *session) view() SessionView {
 	st := s.st
 	v := SessionView{
@@ -140,10 +163,9 @@ func (s *session) view() SessionView {
 		Requests: []RequestBrief{}, Attempt: max(st.Attempt, 1), Error: st.Error,
 		CreatedAt: st.CreatedAt, UpdatedAt: st.UpdatedAt, Waits: s.waitsFor(), Queue: s.queued(),
 		Refusals: st.Refusals, Close: st.Closed, Unprotected: st.Unprotected,
-		Usage: UsageView{Input: st.Pump.Usage.Input, Output: st.Pump.Usage.Output, Cached: st.Pump.Usage.Cached, Turns: st.TurnN},
-		Options: map[string]string{"sandbox": s.opt.Sandbox, "approval_policy": s.opt.ApprovalPolicy,
-			"model": st.Pump.Model, "dir": s.opt.Dir, "codex": st.Pump.CodexVersion, "on_interrupt": s.opt.OnInterrupt, "credentials": s.opt.Credentials, "on_auth": s.opt.OnAuth},
-		Budget: s.budgetView(), Messages: s.messages(), Snapshot: s.snapshotView(),
+		Usage:   UsageView{Input: st.Pump.Usage.Input, Output: st.Pump.Usage.Output, Cached: st.Pump.Usage.Cached, Turns: st.TurnN},
+		Options: s.options(),
+		Budget:  s.budgetView(), Messages: s.messages(), Snapshot: s.snapshotView(),
 	}
 	if st.Close != nil && st.Status != Closed && st.Status != Failed {
 		v.State = Closing

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -213,7 +214,11 @@ func snapshotText(s *workflows.SnapshotView) (text, trouble string) {
 		text = fmt.Sprintf("%s, of turn %d, %s", s.ID, s.Turn, age(s.At))
 	}
 	if s.Taking > 0 {
-		text = firstOf(text, "none yet") + "; another one is being taken"
+		if text == "" {
+			text = "none yet; the first one is being taken"
+		} else {
+			text += "; another one is being taken"
+		}
 	}
 	if s.Lacks != "" {
 		trouble = "it lacks " + s.Lacks
@@ -225,6 +230,48 @@ func snapshotText(s *workflows.SnapshotView) (text, trouble string) {
 		}
 	}
 	return text, trouble
+}
+
+// policyText is what of a session is kept, and when, in a line.
+func policyText(opt map[string]string) string {
+	var out string
+	switch when := opt["snapshot_when"]; when {
+	case "":
+		return "" // nobody said
+	case workflows.SnapshotOff:
+		return "none: it cannot park or move, and a lost host takes its work along"
+	case workflows.SnapshotClose:
+		out = "when it parks or closes"
+	default:
+		out = "after each turn"
+	}
+	switch opt["snapshot"] {
+	case activities.WorkNone:
+		out = "the conversation alone, " + out
+	case activities.WorkGit:
+		out = "git: what upstream does not have, " + out
+	default:
+		out = "all of the work folder, " + out
+	}
+	if every := opt["snapshot_every"]; every != "" {
+		out += ", and every " + roundTime(every) + " within one"
+	}
+	if without := opt["snapshot_exclude"]; without != "" {
+		out += "; without " + strings.ReplaceAll(without, "\n", "  ")
+	}
+	if after := opt["park_after"]; after != "" {
+		out += "; parks after " + roundTime(after)
+	}
+	return out
+}
+
+// hostLostText is what becomes of a session whose host is lost.
+func hostLostText(opt map[string]string) string {
+	word := opt["on_host_lost"]
+	if after := opt["lost_after"]; word != "" && after != "" {
+		word += ", after " + roundTime(after)
+	}
+	return word
 }
 
 // lostText says that a host is lost, and what becomes of its session.

@@ -173,8 +173,8 @@ func showSession(p *printer, v workflows.SessionView) {
 	p.fields(plain("id"), painted(bold, v.ID), plain("state"), painted(stateColour(v.State), string(v.State)), plain("waits for"), plain(v.Waits),
 		plain("host"), plain(v.Host), plain("lost"), painted(red, lostText(v.Lost)), plain("warm"), plain(warm), plain("attempt"), plain(attemptText(v.Attempt)), plain("seed"), plain(v.Seed), plain("thread"), plain(v.ThreadID), plain("turn"), plain(turn),
 		plain("process"), plain(process), plain("tokens"), plain(tokens(v.Usage)), plain("budget"), plain(budgetText(v.Budget)),
-		plain("snapshot"), plain(snapshot), plain("snapshot failed"), painted(red, snapshotTrouble),
-		plain("on interrupt"), plain(v.Options["on_interrupt"]), plain("unprotected"), painted(red, v.Unprotected), plain("error"), painted(red, failure),
+		plain("begun from"), plain(v.Options["from"]), plain("snapshots"), plain(policyText(v.Options)), plain("snapshot"), plain(snapshot), plain("snapshot failed"), painted(red, snapshotTrouble),
+		plain("on interrupt"), plain(v.Options["on_interrupt"]), plain("on host lost"), plain(hostLostText(v.Options)), plain("unprotected"), painted(red, v.Unprotected), plain("error"), painted(red, failure),
 		plain("created"), plain(v.CreatedAt), plain("updated"), plain(v.UpdatedAt))
 	for _, r := range v.Requests {
 		p.printf("%s  %s  %s  (expires %s)\n", p.paint(yellow, r.ID), r.Kind, clean(oneLine(r.Summary, 100)), age(r.ExpiresAt))

@@ -157,7 +157,10 @@ func snapshotListCommand(a *app) *cobra.Command {
 		Long: `Lists the snapshots of a session, or of all that the store holds, oldest first.
 One that is incomplete has a damaged manifest, and is never used; of one that was not
 finished, or is just being taken, there is none to list.
-SIZE is what it holds, ADDED what came into the store with it.`,
+FILES counts folders and links too, SIZE is what it holds, ADDED what came into the store
+with it. One that was "left on a host" was made of what a session had left on a host that it
+had gone away from, before that was removed there: no session goes on from it by itself, but
+'restore' and 'export' take it.`,
 		Example: "  ctl snapshot list release-42\n  ctl snapshot list -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			session := ""
@@ -296,8 +299,8 @@ func showSnapshot(p *printer, m snapshots.Manifest) {
 	}
 	p.fields(plain("id"), painted(bold, m.ID), plain("session"), plain(m.Session), plain("state"), state,
 		plain("turn"), plain(m.Turn), plain("taken"), plain(m.CreatedAt), plain("took"), plain(m.Took), plain("thread"), plain(m.ThreadID),
-		plain("codex"), plain(m.CodexVersion), plain("host"), plain(m.Host), plain("sandbox"), plain(m.Sandbox), plain("approval policy"), plain(m.ApprovalPolicy),
-		plain("model"), plain(m.Model), plain("effort"), plain(m.Effort), plain("work"), plain(m.Work), plain("exclude"), plain(strings.Join(m.Exclude, "  ")),
+		plain("codex"), plain(m.CodexVersion), plain("host"), plain(m.Host), plain("folder"), plain(m.CWD), plain("sandbox"), plain(m.Sandbox), plain("approval policy"), plain(m.ApprovalPolicy),
+		plain("model"), plain(m.Model), plain("effort"), plain(m.Effort), plain("work"), plain(workText(m)), plain("exclude"), plain(strings.Join(m.Exclude, "  ")),
 		plain("files"), plain(m.Files), plain("size"), plain(size(m.Bytes)), plain("stored"), plain(size(m.StoredBytes)+", "+size(m.AddedBytes)+" new with it"),
 		plain("read"), plain(size(m.ReadBytes)+" from the host"), plain("remarks"), painted(yellow, strings.Join(oddities(m), ", ")))
 	for _, l := range m.LeftOut {
@@ -306,6 +309,14 @@ func showSnapshot(p *printer, m snapshots.Manifest) {
 	for _, path := range m.Unstable {
 		p.printf("%s  %s\n", p.paint(dim, "changed "), clean(path))
 	}
+}
+
+// workText is what of the work folder a snapshot holds.
+func workText(m snapshots.Manifest) string {
+	if m.WorkWhy != "" {
+		return m.Work + ", though git was asked for: " + m.WorkWhy
+	}
+	return m.Work
 }
 
 // countOf is a number of things; empty for none.

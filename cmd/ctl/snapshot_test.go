@@ -42,7 +42,7 @@ func TestASessionShowsWhereItIsAndWhatIsKept(t *testing.T) {
 			[]string{"snapshot  s1.snap-x, of turn 4, 3m ago\n"}, []string{"failed", "taken"}},
 		{"a bad one hides no good one", workflows.SessionView{ID: "s1", Snapshot: &workflows.SnapshotView{ID: "s1.snap-x", N: 2, Turn: 4, At: at, Tried: 3, Error: failure}},
 			[]string{"s1.snap-x, of turn 4", "snapshot failed  quota: it holds 30 GiB, 20 GiB at most (--snapshot-exclude)"}, nil},
-		{"the first is being taken", workflows.SessionView{ID: "s1", Snapshot: &workflows.SnapshotView{Taking: 1}}, []string{"none yet; another one is being taken"}, nil},
+		{"the first is being taken", workflows.SessionView{ID: "s1", Snapshot: &workflows.SnapshotView{Taking: 1}}, []string{"none yet; the first one is being taken"}, nil},
 		{"parked", workflows.SessionView{ID: "s1", State: workflows.Parked, Warm: &workflows.WarmView{Host: "web-1", Since: at}},
 			[]string{"warm   on web-1, where it comes back at once; since 3m ago"}, nil},
 		{"lost", workflows.SessionView{ID: "s1", Attempt: 2, Lost: &workflows.LostView{Host: "web-1", Since: time.Unix(1e9, 0), Why: "dial: refused", Stays: "it has no snapshot"}},
@@ -172,5 +172,38 @@ func TestAWaitThatIsOverIsNoWorkerThatIsAway(t *testing.T) {
 	defer cancel()
 	if outOfTime(later, wire) || outOfTime(soon, nil) {
 		t.Error("what failed long before, or did not, is over")
+	}
+}
+
+func TestASessionShowsWhatItKeepsAndWhen(t *testing.T) {
+	for _, c := range []struct {
+		opt             map[string]string
+		keeps, hostLost string
+	}{
+		{map[string]string{"on_interrupt": "ask"}, "", ""}, // an older worker does not say
+		{map[string]string{"snapshot": "full", "snapshot_when": "turn", "park_after": "30m0s", "on_host_lost": "wait", "lost_after": "5m0s"},
+			"all of the work folder, after each turn; parks after 30m", "wait, after 5m"},
+		{map[string]string{"snapshot": "git", "snapshot_when": "turn", "snapshot_every": "10m0s", "snapshot_exclude": "a b/\n*.log", "on_host_lost": "move", "lost_after": "10s"},
+			"git: what upstream does not have, after each turn, and every 10m within one; without a b/  *.log", "move, after 10s"},
+		{map[string]string{"snapshot": "none", "snapshot_when": "close"}, "the conversation alone, when it parks or closes", ""},
+		{map[string]string{"snapshot": "full", "snapshot_when": "off"}, "none: it cannot park or move, and a lost host takes its work along", ""},
+	} {
+		if got := policyText(c.opt); got != c.keeps {
+			t.Errorf("%v keeps %q, want %q", c.opt, got, c.keeps)
+		}
+		if got := hostLostText(c.opt); got != c.hostLost {
+			t.Errorf("%v: %q, want %q", c.opt, got, c.hostLost)
+		}
+	}
+}
+
+// What a fork goes on keeping is what was asked for, not what had to be kept for want of it.
+func TestAForkOfAGitSessionIsOne(t *testing.T) {
+	m := snapshots.Manifest{Facts: snapshots.Facts{Work: "full"}, WorkWhy: "it has no remote"}
+	if got := askedFor(m); got != "git" {
+		t.Errorf("it keeps %q", got)
+	}
+	if got := workText(m); got != "full, though git was asked for: it has no remote" {
+		t.Errorf("it is shown as %q", got)
 	}
 }

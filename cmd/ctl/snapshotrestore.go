@@ -187,7 +187,7 @@ func asItWas(opt *workflows.SessionOptions, m snapshots.Manifest, former workflo
 	}{
 		{"sandbox", &opt.Sandbox, firstOf(m.Sandbox, former.Options["sandbox"]), true},
 		{"approval-policy", &opt.ApprovalPolicy, firstOf(m.ApprovalPolicy, former.Options["approval_policy"]), true},
-		{"model", &opt.Model, m.Model, false}, {"effort", &opt.Effort, m.Effort, false}, {"snapshot", &opt.Snapshot.Work, m.Work, false},
+		{"model", &opt.Model, m.Model, false}, {"effort", &opt.Effort, m.Effort, false}, {"snapshot", &opt.Snapshot.Work, askedFor(m), false},
 	} {
 		switch {
 		case given(f.flag):
@@ -202,6 +202,15 @@ func asItWas(opt *workflows.SessionOptions, m snapshots.Manifest, former workflo
 		opt.Snapshot.Exclude = m.Exclude
 	}
 	return nil
+}
+
+// askedFor is the policy of who took a snapshot: where git would not have covered
+// the work folder, it is kept in full all the same.
+func askedFor(m snapshots.Manifest) string {
+	if m.WorkWhy != "" {
+		return activities.WorkGit
+	}
+	return m.Work
 }
 
 // sameCredentials are those of the session that the snapshot is of, given to it
