@@ -104,6 +104,8 @@
 //     many; some wait for their turn, all others are told ErrTypeBusy and come
 //     again: who asked for it goes on doing so when the attempts of his policy are
 //     used up, and nothing is given up for want of room, with Discard neither;
+//   - what a pump had read when its wire was lost is not lost with it: its entries
+//     are in the store, and what else it knew, for RecordLost to bring together;
 //   - RunPump returns HostLost once the host did not answer for LostAfter: since
 //     when is in its heartbeat (OutOfReach), whichever worker tried.
 //
@@ -111,6 +113,7 @@
 //
 //	transcripts/<session>/<first seq>-<generation>.<pump>.<part>   JSON lines of Entry
 //	requests/<session>/<digest>                                    a Request with nothing cut
+//	heard/<session>                                                what its newest pump knew when its wire was lost
 //	exec/<id>/<stream>-<offset>                                    raw output
 //	exec/<id>/end                                                  an ExecResult
 //	snapshot-pins/<snapshot>/<session>.<run>                       that a fork is to begin with it

@@ -217,11 +217,13 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 		defer close(joined)
 		s.attend(ctx, held, a.stop, t, here, callBack, done)
 	}()
+	var lost *conversation.Lost
 	res, err := conversation.Run(runCtx, w, in.Pump, s.sinkOf(held, t, hide.all), conversation.Options{
 		Attempt: int(a.n) + in.Pump.Again, Nonce: fmt.Sprintf("%d-%d", in.Claim.Pump, a.n), Redactor: hide.pump, Exit: w.exit, Over: w.over, Now: s.Now,
 		Log: s.Logger.With("session", in.Claim.Session), AnyVersion: s.AnyVersion,
 		Broker:  s.broker(in, hide).asked(),
 		Before:  notices.before(held),
+		Lost:    func(l conversation.Lost) { lost = &l },
 		Settled: here.settled, Moved: here.moved, Fresh: s.fresh(),
 	})
 	trimming.add(&res.State)
@@ -229,6 +231,9 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	<-joined
 	if ferr := t.flush(held); ferr != nil && err == nil {
 		err = ferr
+	}
+	if lost != nil && t.err == nil {
+		s.keepHeard(held, in, *lost, hide) // behind its entries
 	}
 	if t.strange != "" {
 		s.Logger.Error("transcript differs between attempts", "session", in.Claim.Session, "what", t.strange)

@@ -74,6 +74,9 @@ type Options struct {
 	// Fresh, if set, hears of each notification that came while the pump was
 	// attached when codex sent it, by the clock of codex's host.
 	Fresh func(emitted time.Time)
+	// Lost, if set, hears once the wire is lost, behind everything else, what was
+	// known by then: for the case that nobody can ever attach again.
+	Lost func(Lost)
 	// Now answers codex when it asks for the time; nothing else depends on it.
 	Now func() time.Time
 	Log *slog.Logger
@@ -163,6 +166,9 @@ func Run(ctx context.Context, wire Wire, in PumpInput, sink Sink, opt Options) (
 	closeErr := wire.Close()
 	d.joined.Wait()
 	if err != nil {
+		if opt.Lost != nil && errors.Is(err, ErrWireLost) && m.err == nil {
+			opt.Lost(m.lost())
+		}
 		return PumpResult{}, fmt.Errorf("pump of session %q: %w", in.Session, err)
 	}
 	if closeErr != nil {

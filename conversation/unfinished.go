@@ -175,3 +175,36 @@ func (m *machine) said(it *OpenItem) (text string, whole bool) {
 	}
 	return text, whole
 }
+
+// Lost is what a pump knew when its wire was lost. Result is as if it had been
+// called back then; Unfinished is what would have to be put on record behind its
+// entries, if nobody ever attached again: what the agent had begun to say.
+type Lost struct {
+	Result     PumpResult `json:"result"`
+	Unfinished []Entry    `json:"unfinished,omitempty"`
+}
+
+func (m *machine) lost() Lost {
+	var said gathered
+	if m.result == nil {
+		sink, seq := m.sink, m.st.Seq
+		m.sink = &said
+		if m.turnEnd == nil {
+			m.recordUnfinished(true)
+		}
+		m.sink, m.st.Seq = sink, seq
+		why := PumpCancelled
+		if m.turnEnd != nil {
+			why = TurnEnded
+		}
+		m.finish(why)
+	}
+	return Lost{*m.result, said.entries}
+}
+
+// gathered is a sink that keeps entries.
+type gathered struct{ entries []Entry }
+
+func (g *gathered) Entry(e Entry) error { g.entries = append(g.entries, e); return nil }
+func (*gathered) Request(Request) error { return nil }
+func (*gathered) Delta(Delta)           {}

@@ -247,3 +247,23 @@ func TestALineOverTheBoundTakesNoOtherItemsText(t *testing.T) {
 		}
 	}
 }
+
+// A wire that is lost may be found again, so nothing of that goes on record
+// then; but it is told, in case that it is not.
+func TestWhatWasSaidBeforeTheWireWasLostIsTold(t *testing.T) {
+	s := perform(t, PumpInput{State: running()}, Options{})
+	s.hear(completed("a-0", "agentMessage", `,"text":"whole"`), started("a-1", "agentMessage", ""), says("a-1", "I began"))
+	seq := s.m.st.Seq
+	got := s.m.lost()
+	if len(got.Unfinished) != 1 || got.Unfinished[0].Text != "I began" || got.Unfinished[0].Seq != seq+1 {
+		t.Errorf("unfinished is %+v", got.Unfinished)
+	}
+	if st := got.Result.State; st.Seq != seq || st.TurnID == "" || len(st.Items) != 1 || len(s.brokenOff()) != 0 {
+		t.Errorf("state is %+v, on record %+v", st, s.sink.entries)
+	}
+	s = perform(t, PumpInput{State: running()}, Options{})
+	s.hear(turnDone("completed", ""))
+	if got := s.m.lost(); got.Result.Turn == nil || got.Result.Turn.Status != "completed" || len(got.Unfinished) != 0 {
+		t.Errorf("the turn had ended: %+v", got)
+	}
+}

@@ -116,6 +116,11 @@
 //	      decides, decisions are kept), and the session goes on on another host
 //	      from its newest good snapshot. That is a new attempt, on view.
 //
+// What was heard on the lost host before it went is put on record first: what a
+// person had said, with how far it is known to have come, and what codex had
+// begun to answer. So a turn is interrupted of which it was heard that codex has
+// the message, and unknown where nobody heard that.
+//
 // It waits in any case as long as there is nothing to go on from: a thread that
 // had turns, and no snapshot. The old host's slot is given back with what is left
 // there, so that its pool ends what still runs there and the session never gets

@@ -46,6 +46,8 @@ type fakeSessions struct {
 	unread      []string // in what snapshots lack
 	parks       []activities.ParkSessionInput
 	prepared    []activities.PrepareSessionInput
+	losts       []activities.RecordLostInput
+	heard       func(activities.RecordLostInput) activities.RecordLostResult // on a lost host; nil for nothing
 }
 
 func (f *fakeSessions) call(format string, args ...any) {
@@ -213,6 +215,17 @@ func (f *fakeSessions) TakeSnapshot(ctx context.Context, in activities.TakeSnaps
 
 func briefOf(session string, in activities.SnapshotSpec) *activities.SnapshotBrief {
 	return &activities.SnapshotBrief{ID: fmt.Sprintf("%s.snap-%d", session, in.N), Turn: in.Turn, At: in.At, Files: 2, Bytes: 20, Added: 10}
+}
+
+func (f *fakeSessions) RecordLost(ctx context.Context, in activities.RecordLostInput) (activities.RecordLostResult, error) {
+	f.mu.Lock()
+	f.losts = append(f.losts, in)
+	heard := f.heard
+	f.mu.Unlock()
+	if err := f.act(ctx, "lost", "record what was heard"); err != nil || heard == nil {
+		return activities.RecordLostResult{Seq: in.State.Seq}, err
+	}
+	return heard(in), nil
 }
 
 func (f *fakeSessions) RecordNotes(_ context.Context, in activities.RecordNotesInput) (activities.RecordNotesResult, error) {

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -158,6 +159,7 @@ func (s *session) goAway(f *Failure) {
 	}
 	s.note(activities.Note{Type: "state", Text: fmt.Sprintf("the session leaves host %s and goes on elsewhere, from %s", name, s.fromWhat()), Data: failureData(f)})
 	s.st.ProcessEnd, s.st.Retired = f.Message, nil
+	s.recordLost()
 	s.leaving = true
 	s.lostProcess(f)
 	s.leaving = false
@@ -175,6 +177,45 @@ func (s *session) goAway(f *Failure) {
 	s.goDown(nil, release{Left: s.leftNow(f.Message)}, false)
 	if s.st.Snap.Good == nil && s.st.ForkOf != "" {
 		s.st.Pump.ThreadID, s.st.Pump.ForkedFrom = s.st.ForkOf, ""
+	}
+}
+
+// recordLost puts on record what pumps have heard on the lost host and did not
+// get to tell: nobody will read that journal again. What cannot be found out stays
+// as it was, and what was to be said to codex is at least on record as said.
+func (s *session) recordLost() {
+	if s.st.Again == 0 {
+		return // the newest one has told all
+	}
+	s.st.PumpN++
+	in := activities.RecordLostInput{Claim: s.claim(), Seed: s.st.Seed, State: s.st.Pump, Notes: s.st.Handing, Turn: s.st.TurnN}
+	for _, p := range s.st.Sends {
+		if p.maybe() {
+			in.Sends = append(in.Sends, p.Send)
+		}
+	}
+	out, err := doing(s, setUp(s.ctx, "write what was heard on "+s.hostName()), sessions.RecordLost, in)
+	if err != nil {
+		s.log.Error("what was heard on a lost host is not on record", "error", err)
+		for _, send := range in.Sends {
+			if send.Kind == activities.SendTurn || send.Kind == activities.SendSteer {
+				s.note(activities.Note{Type: activities.EntryUser, Text: send.Text, Data: map[string]string{"message": send.ID, "delivery": sentThere}})
+			}
+		}
+		return
+	}
+	s.st.Again = 0
+	s.st.Pump.Seq = out.Seq
+	s.st.Handing = slices.DeleteFunc(s.st.Handing, func(n activities.Note) bool { return slices.Contains(out.Noted, n.ID) })
+	for _, id := range out.Said {
+		s.delivered(activities.Delivery{ID: id, State: activities.Acknowledged})
+	}
+	if last := out.Last; last != nil {
+		p := &s.st.Pump
+		p.TurnID, p.FinalText, p.FinalTruncated, p.Usage, p.AtMS = last.TurnID, last.FinalText, last.FinalTruncated, last.Usage, last.AtMS
+	}
+	if out.Ended != nil {
+		s.turnEnded(out.Ended)
 	}
 }
 

@@ -335,6 +335,74 @@ func TestAMessageThatNeverReachedALostHostGoesToTheNextOne(t *testing.T) {
 	}
 }
 
+// What the pump heard on the lost host and did not get to tell is on record
+// before anything that the session says of it: a turn of which codex is known to
+// have the message was interrupted, one of which nobody knows is unknown.
+func TestWhatWasHeardOnALostHostCounts(t *testing.T) {
+	for _, knows := range []bool{true, false} {
+		w := newWorld(t)
+		w.hosts = []string{"web-1", "web-2"}
+		w.fake.pumps = []pumping{endsTurn("completed", ""), lost, saysTold(endsTurn("completed", ""))}
+		w.fake.heard = func(in activities.RecordLostInput) activities.RecordLostResult {
+			out := activities.RecordLostResult{Seq: in.State.Seq + 3}
+			if knows {
+				out.Said, out.Last = []string{"m2"}, &activities.PumpState{TurnID: "turn-2", FinalText: "I began to"}
+			}
+			return out
+		}
+		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(2*time.Second, func() { w.send(SignalMessage, hello("m2")) })
+		w.at(10*time.Second, func() {
+			turn := query[TurnView](w, QueryTurn, TurnQuery{N: 2})
+			want, text, state := "unknown", "", sentThere
+			if knows {
+				want, text, state = "interrupted", "I began to", acknowledged
+			}
+			if turn.Status != want || turn.FinalText != text || (turn.TurnID == "turn-2") != knows || knows && w.message("m2").State != state {
+				t.Errorf("knows %v: the turn is %+v, its message %+v", knows, turn, w.message("m2"))
+			}
+			w.send(SignalMessage, hello("m3"))
+		})
+		w.ends(11 * time.Second)
+		w.start(moves)
+		if n := len(w.fake.losts); n != 1 {
+			t.Fatalf("asked %d times what was heard", n)
+		}
+		in, before, next := w.fake.losts[0], w.fake.ran[1].Pump, w.fake.ran[2].Pump
+		if len(in.Sends) != 1 || in.Sends[0].ID != "m2" || in.Sends[0].Text == "" || in.Turn != 2 || in.Claim.Pump <= w.fake.ran[1].Claim.Pump || in.Claim.Generation != w.fake.ran[1].Claim.Generation {
+			t.Errorf("asked with %+v", in)
+		}
+		if next.State.Seq != before.State.Seq+3 {
+			t.Errorf("the next pump begins behind entry %d, the lost one behind %d", next.State.Seq, before.State.Seq)
+		}
+	}
+}
+
+// Where that cannot be found out, what was said is on record all the same.
+func TestWhatWasSaidToALostHostIsOnRecordInAnyCase(t *testing.T) {
+	w := newWorld(t)
+	w.hosts = []string{"web-1", "web-2"}
+	w.fake.pumps = []pumping{endsTurn("completed", ""), lost, saysTold(endsTurn("completed", ""))}
+	w.fake.fail("lost", finally(activities.ErrTypeStore))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.send(SignalMessage, hello("m2")) })
+	w.at(10*time.Second, func() { w.send(SignalMessage, hello("m3")) })
+	w.ends(11 * time.Second)
+	w.start(moves)
+	said := -1
+	for i, n := range w.fake.ran[2].Pump.Notes {
+		if n.Type == activities.EntryUser && n.Data["message"] == "m2" && n.Data["delivery"] == sentThere && n.Text == hello("m2").Text {
+			said = i
+		}
+		if strings.HasPrefix(n.Text, "turn 2 ended as") && said < 0 {
+			t.Errorf("its end is on record before it: %+v", w.fake.ran[2].Pump.Notes)
+		}
+	}
+	if said < 0 {
+		t.Errorf("on record is %+v", w.fake.ran[2].Pump.Notes)
+	}
+}
+
 // What a fork begins with is kept for it before it stands in line for a host, and
 // where there is no such thing it does not: whoever waits for that says so.
 func TestAForkOfWhatIsGoneTakesNoHost(t *testing.T) {

@@ -328,6 +328,10 @@ func (h *standIn) TakeSnapshot(ctx context.Context, in activities.TakeSnapshotIn
 	return activities.TakeSnapshotResult{Snapshot: briefOf(in.Claim.Session, in.SnapshotSpec)}, nil
 }
 
+func (h *standIn) RecordLost(_ context.Context, in activities.RecordLostInput) (activities.RecordLostResult, error) {
+	return activities.RecordLostResult{Seq: in.State.Seq}, nil
+}
+
 func (h *standIn) RecordNotes(_ context.Context, in activities.RecordNotesInput) (activities.RecordNotesResult, error) {
 	return activities.RecordNotesResult{Seq: in.Seq + int64(len(in.Notes))}, nil
 }

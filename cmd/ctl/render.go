@@ -78,7 +78,7 @@ func (r *renderer) entry(e activities.Entry) {
 	switch e.Type {
 	case activities.EntryUser:
 		if !r.skipOwn {
-			p.printf("%s %s\n", p.paint(bold, ">"), strings.ReplaceAll(text, "\n", "\n  "))
+			p.printf("%s %s%s\n", p.paint(bold, ">"), strings.ReplaceAll(text, "\n", "\n  "), p.paint(dim, unsure(e)))
 		}
 	case activities.EntryAssistant:
 		p.printf("%s\n", text)
@@ -185,4 +185,13 @@ func showDiff(p *printer, diff string) {
 		}
 		p.printf("  %s\n", p.paint(s, line))
 	}
+}
+
+// unsure says how far a message is known to have come that codex did not get
+// to put on record itself.
+func unsure(e activities.Entry) string {
+	if e.Data["delivery"] == string(activities.Sent) {
+		return " (whether it reached codex is not known)"
+	}
+	return ""
 }

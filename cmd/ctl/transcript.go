@@ -79,7 +79,7 @@ func markdown(p *printer, e activities.Entry) {
 	switch e.Type {
 	case activities.EntryUser:
 		p.printf("\n## %d. %s\n\n", e.Turn, at)
-		p.printf("> %s\n", quoted(clean(e.Text)))
+		p.printf("> %s\n", quoted(clean(e.Text)+unsure(e)))
 	case activities.EntryAssistant:
 		p.printf("\n%s\n", clean(e.Text))
 	case activities.EntryCommand:

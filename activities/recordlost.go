@@ -1,0 +1,219 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/store"
+)
+
+// A pump that loses its wire brings no result: the next one reads the journal
+// again. Where the host is gone there is no next one, and what the pump had read
+// is all that anybody will ever know. Its entries are in the store by then; what
+// else it knew it leaves there as well, one blob for a session.
+
+// heard is what the newest pump of a session knew when its wire was lost.
+type heard struct {
+	Generation int64             `json:"generation"`
+	Pump       int64             `json:"pump"`
+	Since      int64             `json:"since"` // the newest entry before that pump's own
+	Lost       conversation.Lost `json:"lost"`
+}
+
+func heardKey(session string) string { return "heard/" + session }
+
+// keepHeard leaves what was known, unless another attempt knew more.
+func (s *Sessions) keepHeard(ctx context.Context, in RunPumpInput, lost conversation.Lost, hide secrets) {
+	now := heard{Generation: in.Claim.Generation, Pump: in.Claim.Pump, Since: in.Pump.State.Seq, Lost: lost}
+	hideIn(hide.all, &now)
+	was, err := s.readHeard(ctx, in.Claim.Session)
+	if err == nil && was != nil && was.Generation == now.Generation && was.Pump == now.Pump &&
+		was.Lost.Result.State.Cursor.Offset > lost.Result.State.Cursor.Offset {
+		return
+	}
+	var data []byte
+	if err == nil {
+		data, err = json.Marshal(now)
+	}
+	if err == nil {
+		err = s.Store.Put(ctx, heardKey(in.Claim.Session), data)
+	}
+	if err != nil {
+		s.Logger.Warn("what was heard of codex last is not kept", "session", in.Claim.Session, "error", err)
+	}
+}
+
+// readHeard is nil where there is nothing.
+func (s *site) readHeard(ctx context.Context, session string) (*heard, error) {
+	data, err := s.Store.Get(ctx, heardKey(session))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	var h heard
+	if err == nil {
+		err = json.Unmarshal(data, &h)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what was heard of session %s last: %w", session, err)
+	}
+	return &h, nil
+}
+
+// RecordLostInput: nobody will attach to this process again. State is what the
+// newest pump that told anything left; Claim is above all pumps.
+type RecordLostInput struct {
+	Claim Claim     `json:"claim"`
+	Seed  *SeedRef  `json:"seed,omitempty"` // what is to be hidden
+	State PumpState `json:"state"`
+	Sends []Send    `json:"sends,omitempty"` // those that codex may have
+	Notes []Note    `json:"notes,omitempty"` // those that may be on record
+	Turn  int       `json:"turn"`
+}
+
+// RecordLostResult says what is known of what pumps did that told nothing.
+type RecordLostResult struct {
+	Seq int64 `json:"seq"`
+	// Said are the Sends of which it is on record, or known, that codex has them.
+	Said []string `json:"said,omitempty"`
+	// Noted are the Notes that are on record.
+	Noted []string `json:"noted,omitempty"`
+	// Last is the newest state, nil where nobody left one.
+	Last *PumpState `json:"last,omitempty"`
+	// Ended is how the turn ended, if that was known.
+	Ended *conversation.TurnEnd `json:"ended,omitempty"`
+}
+
+// RecordLost brings a transcript to the end of what anybody heard of a process
+// on a host that is lost: what pumps have put on record without telling, the
+// messages that codex may have had and that are not there yet, with how far they
+// are known to have come, and what the agent had begun to say.
+func (s *Sessions) RecordLost(ctx context.Context, in RecordLostInput) (RecordLostResult, error) {
+	var f failing
+	what := "record what session " + in.Claim.Session + " had said"
+	hide, err := s.hiding(ctx, in.Seed)
+	if err != nil {
+		return RecordLostResult{}, f.failure(ctx, what, err)
+	}
+	f.hide = hide.all
+	out, err := s.recordLost(ctx, in, hide)
+	return out, f.failure(ctx, what, err)
+}
+
+func (s *Sessions) recordLost(ctx context.Context, in RecordLostInput, hide secrets) (RecordLostResult, error) {
+	out := RecordLostResult{Seq: in.State.Seq}
+	h, err := s.readHeard(ctx, in.Claim.Session)
+	if err != nil {
+		return out, err
+	}
+	if h != nil && (h.Generation != in.Claim.Generation || h.Since != in.State.Seq || h.Lost.Result.State.Cursor.Incarnation != in.State.Cursor.Incarnation ||
+		h.Lost.Result.State.Cursor.Offset < in.State.Cursor.Offset) {
+		h = nil // of a pump that was followed by one that told all
+	}
+	entries, err := s.since(ctx, in)
+	if err != nil {
+		return out, err
+	}
+	for _, e := range entries {
+		out.Seq = e.Seq
+		if slices.ContainsFunc(in.Notes, func(n Note) bool { return n.ID == e.ID }) {
+			out.Noted = append(out.Noted, e.ID)
+		}
+	}
+	if err := s.fillTexts(ctx, in.Sends); err != nil {
+		return out, err
+	}
+	var behind []Entry
+	for _, send := range in.Sends {
+		reached := Sent
+		switch {
+		case send.Kind != SendTurn && send.Kind != SendSteer:
+			continue
+		case slices.ContainsFunc(entries, func(e Entry) bool {
+			return e.Type == conversation.EntryUser && e.Data["message"] == send.ID && e.ID != lostID(send)
+		}):
+			out.Said = append(out.Said, send.ID)
+			continue
+		case h.settled(send.ID):
+			out.Said, reached = append(out.Said, send.ID), Acknowledged
+		}
+		behind = append(behind, Entry{ID: lostID(send), At: s.saidAt(in, h), Turn: max(send.Turn, in.Turn), Type: conversation.EntryUser, Text: send.Text,
+			Data: map[string]string{"message": send.ID, "delivery": string(reached)}})
+	}
+	if h != nil {
+		out.Last, out.Ended = &h.Lost.Result.State, h.Lost.Result.Turn
+		if out.Seq == out.Last.Seq { // else somebody has read further, and died
+			behind = append(behind, h.Lost.Unfinished...)
+		}
+	}
+	out.Seq, err = s.addBehind(ctx, in, out.Seq, behind, hide)
+	return out, err
+}
+
+// lostID is the id of the entry of a message of which codex said nothing any more.
+func lostID(s Send) string { return "lost." + s.ID }
+
+// settled says whether codex is known to have a message.
+func (h *heard) settled(id string) bool {
+	return h != nil && slices.ContainsFunc(h.Lost.Result.Deliveries, func(d Delivery) bool { return d.ID == id && d.State == Acknowledged })
+}
+
+// saidAt is when that was which was heard last; every attempt says the same.
+func (s *Sessions) saidAt(in RecordLostInput, h *heard) time.Time {
+	at := in.State.AtMS
+	if h != nil {
+		at = max(at, h.Lost.Result.State.AtMS)
+	}
+	return time.UnixMilli(at).UTC()
+}
+
+// since are the entries that pumps have put on record and not told, but for what
+// an earlier attempt of this has.
+func (s *Sessions) since(ctx context.Context, in RecordLostInput) ([]Entry, error) {
+	segs, err := listSegments(ctx, s.Store, in.Claim.Session)
+	if err != nil {
+		return nil, err
+	}
+	own := lostOwner(in.Claim)
+	mine := slices.IndexFunc(segs, func(g segment) bool { return g.Owner == own })
+	var entries []Entry
+	for e, err := range ReadTranscript(ctx, s.Store, in.Claim.Session, in.State.Seq+1) {
+		var gap *GapError
+		switch {
+		case errors.As(err, &gap):
+			return entries, nil // what lies behind it is written over
+		case err != nil:
+			return nil, err
+		case mine >= 0 && e.Seq >= segs[mine].First:
+			return entries, nil
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+func lostOwner(c Claim) owner { return owner{c.Generation, c.Pump, 1} }
+
+// addBehind adds entries to the transcript; what an earlier attempt has added
+// stays as it is.
+func (s *Sessions) addBehind(ctx context.Context, in RecordLostInput, seq int64, behind []Entry, hide secrets) (int64, error) {
+	t := &transcript{store: s.Store, session: in.Claim.Session, owner: lostOwner(in.Claim), now: s.Now, stored: seq}
+	for i := range behind {
+		behind[i].Seq = seq + int64(i) + 1
+		hideIn(hide.all, &behind[i])
+		if err := t.add(ctx, behind[i]); err != nil {
+			return seq, err
+		}
+	}
+	if err := t.flush(ctx); err != nil {
+		return seq, err
+	}
+	for _, e := range behind {
+		s.publish(SessionTopic(in.Claim.Session), LiveEntry, e.Seq, e)
+	}
+	return seq + int64(len(behind)), nil
+}

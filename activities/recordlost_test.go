@@ -1,0 +1,128 @@
+package activities
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/conversation"
+)
+
+// lostPump is a session whose newest pump had put entries 4 and 5 on record when
+// its host was lost: a note, and what codex was told.
+func lostPump(t *testing.T) (*Sessions, RecordLostInput) {
+	t.Helper()
+	s := New(Deps{Store: newStore(t), Live: &recorder{}}).Sessions
+	in := RecordLostInput{
+		Claim: Claim{Session: "s", Generation: 1, Pump: 8}, Turn: 2,
+		State: PumpState{Seq: 3, Cursor: Cursor{Incarnation: 1, Offset: 100}, AtMS: 1000},
+		Sends: []Send{{ID: "m2", Kind: SendTurn, Text: "do it", Turn: 2}, {ID: "m3", Kind: SendSteer, Text: "and quickly", Turn: 2}},
+		Notes: []Note{{ID: "w7"}, {ID: "w8"}},
+	}
+	tell := func(o owner, entries ...Entry) {
+		tr := &transcript{store: s.Store, session: "s", owner: o, now: time.Now, stored: entries[0].Seq - 1}
+		for _, e := range entries {
+			if err := tr.add(t.Context(), e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := tr.flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tell(owner{1, 6, 0}, Entry{Seq: 1, ID: "a"}, Entry{Seq: 2, ID: "b"}, Entry{Seq: 3, ID: "c"})
+	tell(owner{1, 7, 0}, Entry{Seq: 4, ID: "w7", Type: "state"},
+		Entry{Seq: 5, ID: "i1.120", Type: conversation.EntryUser, Text: "do it", Turn: 2, Data: map[string]string{"message": "m2"}})
+	return s, in
+}
+
+// said is a transcript in short.
+func (s *Sessions) said(t *testing.T) string {
+	t.Helper()
+	var out []string
+	for _, e := range readAll(t, s.Store, "s", 4) {
+		out = append(out, strings.TrimSpace(fmt.Sprintf("%d %s %s %s", e.Seq, e.Type, e.Text, e.Data["delivery"])))
+	}
+	return strings.Join(out, ", ")
+}
+
+// heardOf is what the pump left of what it knew.
+func heardOf(in RecordLostInput, seq int64) conversation.Lost {
+	return conversation.Lost{
+		Result: PumpResult{
+			State:      PumpState{Seq: seq, Cursor: Cursor{Incarnation: 1, Offset: 400}, TurnID: "turn-2", AtMS: 5000},
+			Deliveries: []Delivery{{ID: "m2", State: Acknowledged}, {ID: "m3", State: Sent}},
+		},
+		Unfinished: []Entry{{ID: "i1.130-part", Type: conversation.EntryAssistant, Text: "I began to", Status: "interrupted", Turn: 2}},
+	}
+}
+
+// What a person said and what codex had answered when its host was lost is on
+// record, in that order, with how far each message is known to have come; once,
+// however often it is tried.
+func TestWhatWasHeardOnALostHostIsPutOnRecord(t *testing.T) {
+	s, in := lostPump(t)
+	s.keepHeard(t.Context(), RunPumpInput{Claim: Claim{Session: "s", Generation: 1, Pump: 7}, Pump: conversation.PumpInput{State: in.State}}, heardOf(in, 5), secrets{})
+	for range 3 {
+		out, err := s.recordLost(t.Context(), in, secrets{})
+		if err != nil || out.Seq != 7 || fmt.Sprint(out.Said, out.Noted) != "[m2] [w7]" || out.Last == nil || out.Last.TurnID != "turn-2" {
+			t.Errorf("recorded %+v, %v", out, err)
+		}
+		if got, want := s.said(t), "4 state, 5 user do it, 6 user and quickly sent, 7 assistant I began to"; got != want {
+			t.Errorf("on record is %q, want %q", got, want)
+		}
+	}
+	if seq, err := s.record(t.Context(), "s", owner{2, 9, 0}, 7, []Note{{ID: "w8", Text: "turn 2 ended"}}, nil); err != nil || seq != 8 {
+		t.Errorf("then %d, %v", seq, err)
+	}
+	if got := s.said(t); !strings.HasSuffix(got, "7 assistant I began to, 8  turn 2 ended") {
+		t.Errorf("on record is %q", got)
+	}
+}
+
+// Of a worker that died with the host only its entries are left; what it may
+// have sent is on record as just that.
+func TestWhatADeadWorkerHeardIsItsEntries(t *testing.T) {
+	for what, lost := range map[string]func(*heard){
+		"nothing is left":           nil,
+		"it is of a former process": func(h *heard) { h.Lost.Result.State.Cursor.Incarnation = 0 },
+		"it is of another host":     func(h *heard) { h.Generation = 0 },
+		"it was told since":         func(h *heard) { h.Since = 2 },
+		"it is older than that":     func(h *heard) { h.Lost.Result.State.Cursor.Offset = 50 },
+	} {
+		s, in := lostPump(t)
+		if lost != nil {
+			h := heard{Generation: 1, Pump: 7, Since: 3, Lost: heardOf(in, 5)}
+			lost(&h)
+			pump := RunPumpInput{Claim: Claim{Session: "s", Generation: h.Generation, Pump: 7}, Pump: conversation.PumpInput{State: PumpState{Seq: h.Since}}}
+			s.keepHeard(t.Context(), pump, h.Lost, secrets{})
+		}
+		in.Sends = append(in.Sends, Send{ID: "m4", Kind: SendDecision})
+		out, err := s.recordLost(t.Context(), in, secrets{})
+		if err != nil || out.Seq != 6 || fmt.Sprint(out.Said, out.Noted) != "[m2] [w7]" || out.Last != nil || out.Ended != nil {
+			t.Errorf("%s: recorded %+v, %v", what, out, err)
+		}
+		if got, want := s.said(t), "4 state, 5 user do it, 6 user and quickly sent"; got != want {
+			t.Errorf("%s: on record is %q, want %q", what, got, want)
+		}
+	}
+}
+
+// An attempt that came less far says nothing over one that came further, and
+// what others have read since goes before what was unfinished for this one.
+func TestTheNewestOfWhatWasHeardCounts(t *testing.T) {
+	s, in := lostPump(t)
+	pump := RunPumpInput{Claim: Claim{Session: "s", Generation: 1, Pump: 7}, Pump: conversation.PumpInput{State: in.State}}
+	s.keepHeard(t.Context(), pump, heardOf(in, 4), secrets{})
+	short := heardOf(in, 4)
+	short.Result.State.Cursor.Offset, short.Result.State.TurnID = 200, ""
+	s.keepHeard(t.Context(), pump, short, secrets{})
+	out, err := s.recordLost(t.Context(), in, secrets{})
+	if err != nil || out.Seq != 6 || out.Last == nil || out.Last.TurnID != "turn-2" {
+		t.Errorf("recorded %+v, %v", out, err)
+	}
+	if got, want := s.said(t), "4 state, 5 user do it, 6 user and quickly sent"; got != want {
+		t.Errorf("on record is %q, want %q", got, want)
+	}
+}
