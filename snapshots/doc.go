@@ -38,6 +38,9 @@
 // that is pinned (see pin.go); from which its own session goes on only that can
 // say, so whoever drops any asks it first.
 //
+// A snapshot of a format that a newer version writes is [ErrNewer] to this one,
+// which neither uses nor deletes it, and prunes nothing while it is there.
+//
 // Memory is bounded whatever the size of the tree, and nothing touches the
 // worker's disk.
 package snapshots

@@ -1,6 +1,7 @@
 package snapshots
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -87,6 +88,9 @@ func TestWhatANewerVersionWroteIsNeverPrunedNorDeleted(t *testing.T) {
 			}
 			if err := Delete(t.Context(), st, newer); !errors.Is(err, ErrNewer) {
 				t.Errorf("deleted: %v", err)
+			}
+			if err := Drop(t.Context(), st, newer, func(context.Context, Pin) (bool, error) { return false, nil }); !errors.Is(err, ErrNewer) {
+				t.Errorf("dropped: %v", err)
 			}
 			if there, err := st.Exists(t.Context(), manifestKey("s1", newer)); err != nil || !there {
 				t.Errorf("it is not there any more (%v)", err)

@@ -111,6 +111,9 @@ func Drop(ctx context.Context, st *store.Store, id string, held func(context.Con
 
 func drop(ctx context.Context, st blobs, id string, held func(context.Context, Pin) (bool, error)) error {
 	session, err := sessionOf(id)
+	if err == nil {
+		err = mayDelete(ctx, st, id)
+	}
 	if err != nil {
 		return err
 	}

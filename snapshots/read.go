@@ -134,15 +134,21 @@ func sortByTime(all []Manifest) {
 // next Prune. One that is not there is success; one that a newer version has
 // written stays, and is ErrNewer.
 func Delete(ctx context.Context, st *store.Store, id string) error {
-	_, err := Read(ctx, st, id)
-	switch session, serr := sessionOf(id); {
-	case serr != nil:
-		return serr
-	case errors.Is(err, ErrNotFound):
-		return nil
-	case err != nil && !errors.Is(err, ErrIncomplete):
-		return err
-	default:
-		return st.Delete(ctx, manifestKey(session, id))
+	session, err := sessionOf(id)
+	if err == nil {
+		err = mayDelete(ctx, storeBlobs{st}, id)
 	}
+	if err != nil {
+		return err
+	}
+	return st.Delete(ctx, manifestKey(session, id))
+}
+
+// mayDelete refuses what this version does not know, and what cannot be looked at.
+func mayDelete(ctx context.Context, st blobs, id string) error {
+	_, err := read(ctx, st, id)
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrIncomplete) {
+		return nil
+	}
+	return err
 }
