@@ -97,7 +97,7 @@ func (s *site) child(ctx context.Context, t task) (o outcome, err error) {
 	if err != nil {
 		return o, err
 	}
-	before, err := s.bytes(ctx)
+	before, err := s.spent(ctx)
 	if err != nil {
 		return o, err
 	}
@@ -114,8 +114,8 @@ func (s *site) child(ctx context.Context, t task) (o outcome, err error) {
 	if err := json.Unmarshal(out, &d); err != nil {
 		return o, fmt.Errorf("the child said %q: %w", out, err)
 	}
-	after, err := s.bytes(ctx)
-	return outcome{took: d.Took, wire: after - before, memory: d.Peak}, err
+	o = outcome{took: d.Took, memory: d.Peak}
+	return o, s.since(ctx, before, cmd.ProcessState, &o)
 }
 
 // beChild does the task on standard input.

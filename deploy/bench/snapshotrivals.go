@@ -31,7 +31,7 @@ type keeper struct {
 
 // An outcome is what one run took.
 type outcome struct {
-	took         time.Duration
+	took, cpu    time.Duration
 	wire, memory int64
 }
 
@@ -71,6 +71,28 @@ func (s *site) bytes(ctx context.Context) (n int64, err error) {
 		n += k
 	}
 	return n, nil
+}
+
+// spent is what went over the wire and what the hosts' processors did so far.
+func (s *site) spent(ctx context.Context) (o outcome, err error) {
+	for _, d := range []*hosttest.SSHD{s.host, s.worker} {
+		cpu, err := d.CPU(ctx)
+		if err != nil {
+			return o, err
+		}
+		o.cpu += cpu
+	}
+	o.wire, err = s.bytes(ctx)
+	return o, err
+}
+
+// since adds to o what was spent since then, and by a program of the worker's
+// side that ended.
+func (s *site) since(ctx context.Context, then outcome, p *os.ProcessState, o *outcome) error {
+	now, err := s.spent(ctx)
+	o.cpu = now.cpu - then.cpu + p.UserTime() + p.SystemTime()
+	o.wire = now.wire - then.wire
+	return err
 }
 
 // rivals are what anybody has at hand. rsync makes a mirror, which holds no
@@ -139,7 +161,7 @@ func shell(words []string) string {
 
 // timed runs a program to its end.
 func (s *site) timed(ctx context.Context, words ...string) (o outcome, err error) {
-	before, err := s.bytes(ctx)
+	before, err := s.spent(ctx)
 	if err != nil {
 		return o, err
 	}
@@ -153,9 +175,7 @@ func (s *site) timed(ctx context.Context, words ...string) (o outcome, err error
 	if err != nil {
 		return o, fmt.Errorf("%s: %w: %s", strings.Join(words, " "), err, said.String())
 	}
-	after, err := s.bytes(ctx)
-	o.wire = after - before
-	return o, err
+	return o, s.since(ctx, before, cmd.ProcessState, &o)
 }
 
 // watchMemory follows the rivals' processes, on either side, until it is asked

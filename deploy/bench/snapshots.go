@@ -22,6 +22,13 @@ type treeOptions struct {
 	size   int64
 	rounds int
 	beside string // names of rivals, with commas
+	lines  string // loopback, far, with commas
+	parts  string // first, next, restore, with commas; what is first is always done
+	nexts  int    // how often a hundredth changes and is kept, in a round
+}
+
+func (o *treeOptions) has(part string) bool {
+	return slices.Contains(strings.Split(o.parts, ","), part)
 }
 
 // ways are ours and those that it is measured beside.
@@ -63,6 +70,9 @@ func measureSnapshots(ctx context.Context, o *options) (err error) {
 	}
 	defer func() { err = errors.Join(err, line.Close()) }()
 	for _, far := range []*hosttest.DelayLine{nil, line} {
+		if name := map[bool]string{true: "loopback", false: "far"}[far == nil]; !slices.Contains(strings.Split(o.tree.lines, ","), name) {
+			continue
+		}
 		if err := measureSite(ctx, o, dir, far); err != nil {
 			return err
 		}
@@ -115,78 +125,104 @@ func (s *site) measure(ctx context.Context, o *options) error {
 		return err
 	}
 	first, next, back := newComparison(ways), newComparison(ways), newComparison(ways)
-	// The first run of all warms the machine and counts for nothing.
+	// The first round of all warms the machine and counts for nothing.
 	for n := range o.tree.rounds + 1 {
-		dirs := make([]string, len(ways))
+		r := round{site: s, ways: ways, n: n, verbose: o.verbose}
 		for i := range ways {
-			dirs[i] = filepath.Join(s.dir, fmt.Sprintf("kept-%d-%d", n, i))
-			if err := os.MkdirAll(dirs[i], 0o755); err != nil {
-				return err
-			}
+			r.dirs = append(r.dirs, filepath.Join(s.dir, fmt.Sprintf("kept-%d-%d", n, i)))
 		}
-		phase := func(c *comparison, do func(k keeper, dir string, i int) (outcome, error)) error {
-			for j := range ways {
-				i := (j + n) % len(ways)
-				was, err := ways[i].stored(dirs[i])
-				if err != nil && !errors.Is(err, os.ErrNotExist) {
-					return err
-				}
-				if ways[i].whole {
-					was = 0
-				}
-				got, err := do(ways[i], dirs[i], i)
-				if err != nil {
-					return fmt.Errorf("%s, %s: %w", s.name, ways[i].name, err)
-				}
-				is, err := ways[i].stored(dirs[i])
-				if err != nil {
-					return err
-				}
-				if n > 0 {
-					c.add(i, got, is-was)
-				}
-				if o.verbose {
-					fmt.Printf("  %d %-28s %v\n", n, ways[i].name, got.took.Round(time.Millisecond))
-				}
-			}
-			return nil
+		err := r.captures(ctx, o, first, next)
+		if err == nil && o.tree.has("restore") {
+			err = r.restores(ctx, back)
 		}
-		if err := phase(first, func(k keeper, dir string, _ int) (outcome, error) { return k.keep(ctx, s, dir, 0) }); err != nil {
-			return err
+		for _, d := range r.dirs {
+			err = errors.Join(err, os.RemoveAll(d))
 		}
-		if err := s.tree.change(); err != nil {
-			return err
-		}
-		if err := phase(next, func(k keeper, dir string, _ int) (outcome, error) { return k.keep(ctx, s, dir, 1) }); err != nil {
-			return err
-		}
-		err := phase(back, func(k keeper, dir string, i int) (outcome, error) {
-			to := filepath.Join(s.dir, fmt.Sprintf("back-%d", i))
-			got, err := k.back(ctx, s, dir, to)
-			if err == nil {
-				err = s.tree.sameAs(to)
-			}
-			return got, errors.Join(err, os.RemoveAll(to))
-		})
 		if err != nil {
 			return err
-		}
-		for _, d := range dirs {
-			if err := os.RemoveAll(d); err != nil {
-				return err
-			}
 		}
 	}
 	size, err := sizeOf(s.tree.dir)
 	if err != nil {
 		return err
 	}
-	fmt.Printf(" %s: %d files, %d MB; each figure is the median of %d (least–most), each ratio that of rounds\n", s.name, len(s.tree.files), size/1e6, o.tree.rounds)
+	fmt.Printf(" %s: %d files, %d MB; each figure is the median of the rounds (least–most), each ratio that of rounds; CPU is of both sides\n", s.name, len(s.tree.files), size/1e6)
 	goal := map[bool]string{false: "goal ≤ 0.35 of rsync", true: "goal ≤ 0.6 of rsync"}[s.name == "loopback"]
 	first.print("first capture", "goal ≤ 1.2 of tar | zstd")
 	next.print("1 % changed", goal)
 	back.print("restore", "")
 	return nil
+}
+
+// A round has every way do the same, each from nothing.
+type round struct {
+	*site
+	ways    []keeper
+	dirs    []string // what each keeps
+	n       int
+	verbose bool
+}
+
+// each has every way do something once, in another order each time.
+func (r *round) each(c *comparison, turn int, do func(k keeper, dir string) (outcome, error)) error {
+	for j := range r.ways {
+		i := (j + r.n + turn) % len(r.ways)
+		k, dir := r.ways[i], r.dirs[i]
+		was, err := k.stored(dir)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		if k.whole {
+			was = 0
+		}
+		got, err := do(k, dir)
+		if err != nil {
+			return fmt.Errorf("%s, %s: %w", r.name, k.name, err)
+		}
+		is, err := k.stored(dir)
+		if err != nil {
+			return err
+		}
+		if r.n > 0 {
+			c.add(i, got, is-was)
+		}
+		if r.verbose {
+			fmt.Printf("  %d %-28s %8v  CPU %v\n", r.n, k.name, got.took.Round(time.Millisecond), got.cpu)
+		}
+	}
+	return nil
+}
+
+func (r *round) captures(ctx context.Context, o *options, first, next *comparison) error {
+	for _, d := range r.dirs {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return err
+		}
+	}
+	err := r.each(first, 0, func(k keeper, dir string) (outcome, error) { return k.keep(ctx, r.site, dir, 0) })
+	if !o.tree.has("next") {
+		return err
+	}
+	for i := range o.tree.nexts {
+		if err == nil {
+			err = r.tree.change()
+		}
+		if err == nil {
+			err = r.each(next, i, func(k keeper, dir string) (outcome, error) { return k.keep(ctx, r.site, dir, 1) })
+		}
+	}
+	return err
+}
+
+func (r *round) restores(ctx context.Context, back *comparison) error {
+	return r.each(back, 0, func(k keeper, dir string) (outcome, error) {
+		to := filepath.Join(r.dir, "back")
+		got, err := k.back(ctx, r.site, dir, to)
+		if err == nil {
+			err = r.tree.sameAs(to)
+		}
+		return got, errors.Join(err, os.RemoveAll(to))
+	})
 }
 
 // A comparison is what each way took at one task, round by round.
@@ -206,20 +242,24 @@ func (c *comparison) add(way int, o outcome, stored int64) {
 }
 
 func (c *comparison) print(task, goal string) {
-	fmt.Printf("  %-28s %-22s %8s %8s %8s   %s\n", task, "seconds", "wire MB", "store MB", "peak MB", "ours to it; "+strings.TrimSpace(goal))
+	if len(c.took[0]) == 0 {
+		return
+	}
+	fmt.Printf("  %-28s %-22s %8s %8s %8s   %-18s  %s\n", fmt.Sprintf("%s, n %d", task, len(c.took[0])), "seconds", "wire MB", "store MB", "peak MB", "CPU seconds", "ours to it, time and CPU; "+goal)
 	for i, k := range c.ways {
-		var took, ratio []float64
+		var took, cpu, ratio, cpuRatio []float64
 		var wire, memory []int64
 		for n, o := range c.took[i] {
-			took = append(took, o.took.Seconds())
+			took, cpu = append(took, o.took.Seconds()), append(cpu, o.cpu.Seconds())
 			ratio = append(ratio, c.took[0][n].took.Seconds()/o.took.Seconds())
+			cpuRatio = append(cpuRatio, c.took[0][n].cpu.Seconds()/o.cpu.Seconds())
 			wire, memory = append(wire, o.wire), append(memory, o.memory)
 		}
 		against := ""
 		if i > 0 {
-			against = spread(ratio)
+			against = spread(ratio) + "  " + spread(cpuRatio)
 		}
-		fmt.Printf("    %-26s %-22s %8.1f %8.1f %8.0f   %s\n", k.name, spread(took), float64(middle(wire))/1e6, float64(middle(c.stored[i]))/1e6, float64(slices.Max(memory))/1e6, against)
+		fmt.Printf("    %-26s %-22s %8.1f %8.1f %8.0f   %-18s  %s\n", k.name, spread(took), float64(middle(wire))/1e6, float64(middle(c.stored[i]))/1e6, float64(slices.Max(memory))/1e6, spread(cpu), against)
 	}
 }
 
