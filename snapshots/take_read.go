@@ -18,6 +18,7 @@ const maxReads = 3
 // once more how every file is: one that is as it was listed was read as it is,
 // the others are read again.
 func (t *treeTaking) readHeld() error {
+	defer t.stopReading()
 	for {
 		want := map[string]*held{}
 		for i := range t.held {
@@ -42,48 +43,32 @@ func (t *treeTaking) readHeld() error {
 	}
 }
 
-// read reads files in one stream.
-func (t *treeTaking) read(want map[string]*held) error {
-	names := func(yield func(string) bool) {
-		for i := range t.held {
-			if h := &t.held[i]; h.read && !h.gone && !yield(h.name) {
-				return
-			}
+// file takes what the host sent of one file.
+func (t *treeTaking) file(f *hostexec.TreeFile, want map[string]*held) error {
+	h := want[f.Path]
+	switch {
+	case h == nil || f.Missing:
+		return nil // nobody wants it any more, or it is not there
+	case f.HardLink != "":
+		if first := want[f.HardLink]; first != nil && first.got {
+			h.Content, h.Masks, h.Holes, h.flags, h.gotSize, h.got = first.Content, first.Masks, first.Holes, first.flags, first.gotSize, true
 		}
+		return nil
 	}
-	return hostexec.ReadTree(t.ctx, t.host, t.spec.Dir, names, func(f *hostexec.TreeFile) error {
-		h := want[f.Path]
-		switch {
-		case h == nil:
-			return fmt.Errorf("the host sent %q, which nobody asked for", f.Path)
-		case f.Missing:
-			return nil
-		case f.HardLink != "":
-			if first := want[f.HardLink]; first != nil && first.got {
-				h.Content, h.Masks, h.Holes, h.flags, h.gotSize, h.got = first.Content, first.Masks, first.Holes, first.flags, first.gotSize, true
-			}
-			return nil
-		}
-		err := t.content(f, h)
-		if errors.Is(err, hostexec.ErrTorn) {
-			return nil // cut short meanwhile
-		}
-		if err != nil {
-			return fmt.Errorf("%q: %w", h.name, err)
-		}
-		h.got, h.gotSize = true, f.Size
-		t.progress.ReadFiles++
-		t.progress.ReadBytes += f.Size
-		t.manifest.ReadFiles++
-		t.manifest.ReadBytes += f.Size
-		t.told()
-		return nil
-	}, func(e hostexec.TreeEntry) error {
-		if h := want[e.Path]; h != nil {
-			t.settle(h, e)
-		}
-		return nil
-	})
+	err := t.content(f, h)
+	if errors.Is(err, hostexec.ErrTorn) {
+		return nil // cut short meanwhile
+	}
+	if err != nil {
+		return fmt.Errorf("%q: %w", h.name, err)
+	}
+	h.got, h.gotSize = true, f.Size
+	t.progress.ReadFiles++
+	t.progress.ReadBytes += f.Size
+	t.manifest.ReadFiles++
+	t.manifest.ReadBytes += f.Size
+	t.told()
+	return nil
 }
 
 // settle compares what a file is now with what it was before it was read.
@@ -161,10 +146,10 @@ func (t *treeTaking) content(f *hostexec.TreeFile, h *held) error {
 
 // section stores what lies before the next large hole.
 func (t *treeTaking) section(s *sections, refs *refWriter, h *held) error {
-	if cap(t.file) == 0 {
-		t.file = make([]byte, wholeFile+1)
+	if cap(t.whole) == 0 {
+		t.whole = make([]byte, wholeFile+1)
 	}
-	buf := t.file[:wholeFile+1]
+	buf := t.whole[:wholeFile+1]
 	n, err := io.ReadFull(s, buf)
 	put := func(chunk []byte, hole int64) error {
 		if hole > 0 {

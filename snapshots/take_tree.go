@@ -30,7 +30,8 @@ type treeTaking struct {
 
 	hollow *held // one of TreeSpec.Hollow, until it is seen whether something is in it
 
-	file []byte // reused
+	reading *reading // what was asked for so far of what is held, if anything
+	whole   []byte   // a file; reused
 
 	names   map[fileID]string // the first name of files that have several
 	secrets map[fileID]bool   // files of which a name was left out as a credential
@@ -83,6 +84,7 @@ func (t *taking) tree(spec TreeSpec) error {
 		if tt.old != nil {
 			tt.old.stop()
 		}
+		tt.stopReading()
 	}()
 	listing, err := hostexec.ListTree(t.ctx, t.host, spec.Dir, hostexec.ListTreeOptions{
 		Prune: tt.filter.prunes(), Began: func(clock time.Time) { t.clock = clock }}, tt.listed)
@@ -301,6 +303,9 @@ func (t *treeTaking) hold(h held) error {
 		return t.emit(h.Entry)
 	}
 	t.held = append(t.held, h)
+	if h.read {
+		t.ask(&h)
+	}
 	t.heldBytes += 300 + 2*len(h.name) + 40*len(h.Content)
 	if len(t.held) < windowEntries && t.heldBytes < windowBytes {
 		return nil

@@ -1,0 +1,137 @@
+package snapshots
+
+import (
+	"context"
+	"iter"
+	"sync"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// A reading is a stream of files that the host is asked for while it still
+// lists: a channel is opened and names are sent as they come up, so that the
+// first of the content is there when the listing ends. Nothing is done with it
+// before; what comes earlier waits in the channel. So everything that a taking
+// consists of is touched by one goroutine at a time.
+type reading struct {
+	cancel context.CancelFunc
+	names  nameFeed
+	begin  chan map[string]*held // what is wanted, once all names are known
+	want   map[string]*held      // of the reading's goroutine
+	done   chan error
+}
+
+// ask asks for a file.
+func (t *treeTaking) ask(h *held) {
+	if t.reading == nil {
+		t.reading = t.newReading()
+	}
+	t.reading.names.add(h.name)
+}
+
+func (t *treeTaking) newReading() *reading {
+	ctx, cancel := context.WithCancel(t.ctx)
+	r := &reading{cancel: cancel, begin: make(chan map[string]*held, 1), done: make(chan error, 1)}
+	r.names.changed.L = &r.names.mu
+	context.AfterFunc(ctx, r.names.end)
+	go func() {
+		r.done <- hostexec.ReadTree(ctx, t.host, t.spec.Dir, r.names.all(), func(f *hostexec.TreeFile) error {
+			if err := r.await(ctx); err != nil {
+				return err
+			}
+			return t.file(f, r.want)
+		}, func(e hostexec.TreeEntry) error {
+			if h := r.want[e.Path]; h != nil {
+				t.settle(h, e)
+			}
+			return nil
+		})
+	}()
+	return r
+}
+
+// await waits until it is known what is wanted.
+func (r *reading) await(ctx context.Context) error {
+	if r.want != nil {
+		return nil
+	}
+	select {
+	case r.want = <-r.begin:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// read takes in what was asked for and is wanted, of what is held.
+func (t *treeTaking) read(want map[string]*held) error {
+	if t.reading == nil { // it is not the first time
+		for i := range t.held {
+			if h := &t.held[i]; want[h.name] == h {
+				t.ask(h)
+			}
+		}
+	}
+	r := t.reading
+	t.reading = nil
+	defer r.cancel()
+	r.names.end()
+	r.begin <- want
+	return <-r.done
+}
+
+// stopReading gives up a stream that nobody wants any more.
+func (t *treeTaking) stopReading() {
+	if t.reading == nil {
+		return
+	}
+	t.reading.cancel()
+	<-t.reading.done
+	t.reading = nil
+}
+
+// A nameFeed passes names on that are known one by one. Who adds them never
+// waits: what is held bounds how many there are.
+type nameFeed struct {
+	mu      sync.Mutex
+	changed sync.Cond
+	names   []string // guarded by mu, like over
+	over    bool
+}
+
+func (f *nameFeed) add(name string) {
+	f.mu.Lock()
+	f.names = append(f.names, name)
+	f.mu.Unlock()
+	f.changed.Signal()
+}
+
+func (f *nameFeed) end() {
+	f.mu.Lock()
+	f.over = true
+	f.mu.Unlock()
+	f.changed.Signal()
+}
+
+// all gives the names until end was called.
+func (f *nameFeed) all() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for {
+			f.mu.Lock()
+			for len(f.names) == 0 && !f.over {
+				f.changed.Wait()
+			}
+			names := f.names
+			f.names = nil
+			f.mu.Unlock()
+			if len(names) == 0 {
+				return
+			}
+			for _, name := range names {
+				if !yield(name) {
+					return
+				}
+			}
+		}
+	}
+}
