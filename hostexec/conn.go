@@ -160,12 +160,13 @@ func (c *sshConn) through(ctx context.Context, address string) (net.Conn, error)
 		}
 		return nil, err
 	}
-	return &forwardConn{Conn: conn, release: sync.OnceFunc(func() { c.group.releaseForward(c) })}, nil
+	return &forwardConn{Conn: conn, via: c.net, release: sync.OnceFunc(func() { c.group.releaseForward(c) })}, nil
 }
 
 // forwardConn gives its place back when it is closed.
 type forwardConn struct {
 	net.Conn
+	via     *link
 	release func()
 }
 

@@ -80,6 +80,9 @@ type Command struct {
 	// FenceAtStart gives the lock back before the script runs: for one that
 	// takes long, and that a newer holder can find and end (see Reap).
 	FenceAtStart bool
+	// TellFar sets $FAIRLEAD_FAR for the script where the host is far away,
+	// so that bytes are worth more than processor time (Start only).
+	TellFar bool
 }
 
 // Result is what a finished command left.

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"sync/atomic"
+	"time"
 )
 
 // A link is the byte stream below a connection. Once it ended in one
@@ -34,6 +35,18 @@ func (l *link) Write(p []byte) (int, error) {
 func (l *link) Close() error {
 	l.over.Store(true)
 	return l.Conn.Close()
+}
+
+// roundTrip is the shortest one so far, as the kernel has seen it; through a
+// jump host, that to the first of them. 0 where nobody knows.
+func (l *link) roundTrip() time.Duration {
+	switch c := l.Conn.(type) {
+	case *tcpConn:
+		return c.roundTrip()
+	case *forwardConn:
+		return c.via.roundTrip()
+	}
+	return 0
 }
 
 // answered says that a command has answered; see tcpConn.

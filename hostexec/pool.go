@@ -35,6 +35,7 @@ type timings struct {
 	idleControl, idleBulk         time.Duration // before an unused connection is closed
 	idleSurplus                   time.Duration // and one beyond the first of its kind
 	keepaliveEvery, keepaliveWait time.Duration
+	farAway                       time.Duration // a round trip from which on trees are compressed on their way
 }
 
 // PoolOptions tune a Pool; the zero value is right for most.
@@ -63,6 +64,7 @@ func NewPool(opts PoolOptions) *Pool {
 		timings: timings{
 			idleControl: 10 * time.Minute, idleBulk: time.Minute, idleSurplus: time.Minute,
 			keepaliveEvery: 15 * time.Second, keepaliveWait: 10 * time.Second,
+			farAway: 10 * time.Millisecond,
 		},
 		dials:   make(chan struct{}, dialsAtATime),
 		hosts:   make(map[string]Host),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -119,6 +120,16 @@ func (h *sshHost) run(ctx context.Context, c Command) (Result, error) {
 	}
 }
 
+func (c Command) withEnv(name, value string) Command {
+	env := maps.Clone(c.Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	env[name] = value
+	c.Env = env
+	return c
+}
+
 func (c Command) kind() kind {
 	if c.Bulk {
 		return bulk
@@ -146,6 +157,9 @@ func (h *sshHost) Start(ctx context.Context, c Command) (Stream, error) {
 		ch, err := h.session(ctx, c.kind())
 		if err != nil {
 			return nil, fmt.Errorf("start on %s: %w", h.name, err)
+		}
+		if c.TellFar && ch.conn.net.roundTrip() >= h.pool.farAway {
+			c = c.withEnv("FAIRLEAD_FAR", "1")
 		}
 		s, err := newStream(ctx, ch, c, &h.tasks)
 		switch {

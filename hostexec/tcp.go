@@ -35,6 +35,13 @@ func newTCPConn(c net.Conn) *tcpConn {
 	return t
 }
 
+func (t *tcpConn) roundTrip() (rtt time.Duration) {
+	if t.raw != nil {
+		t.raw.Control(func(fd uintptr) { rtt = shortestRoundTrip(fd) })
+	}
+	return rtt
+}
+
 func (t *tcpConn) Read(p []byte) (int, error) {
 	n, err := t.Conn.Read(p)
 	if t.eager.Load() {

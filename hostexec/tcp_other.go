@@ -2,6 +2,10 @@
 
 package hostexec
 
+import "time"
+
 func setUserTimeout(uintptr) {}
 
 func setQuickAck(uintptr) {}
+
+func shortestRoundTrip(uintptr) time.Duration { return 0 }

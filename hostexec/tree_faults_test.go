@@ -314,3 +314,60 @@ func TestWhatCannotBeReadIsNotZeros(t *testing.T) {
 		}
 	}
 }
+
+// What a tree consists of is compressed where the way is long, and not where it
+// is short; what comes out is the same.
+func TestATreeTravelsCompressedWhereTheWayIsLong(t *testing.T) {
+	dir := t.TempDir()
+	text := strings.Repeat("all work and no play\n", 1<<18)
+	if err := os.WriteFile(dir+"/text", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	line := newLine(t)
+	for _, c := range []struct {
+		name        string
+		host        *hosttest.SSHD
+		busy        bool
+		least, most int64
+	}{
+		{"near", hosttest.StartSSHD(t, hosttest.Options{}), false, int64(len(text)), int64(len(text)) * 2},
+		{"far", hosttest.StartSSHD(t, hosttest.Options{Behind: line}), false, 0, int64(len(text)) / 4},
+		{"far with gzip", hosttest.StartSSHD(t, hosttest.Options{Behind: line}), true, 0, int64(len(text)) / 4},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var h hostexec.Host = newHost(t, c.host.Spec())
+			if c.busy {
+				h = &otherShell{h, busybox(t)}
+			}
+			if _, err := h.Run(t.Context(), hostexec.Command{Script: ":", Bulk: true}); err != nil {
+				t.Fatal(err)
+			}
+			meter, err := hosttest.MeterPort(t.Context(), c.host.Spec().Port)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer meter.Close()
+			if n := len(list(t, h, dir, hostexec.ListTreeOptions{})); n != 2 {
+				t.Fatalf("%d entries", n)
+			}
+			var got []byte
+			err = hostexec.ReadTree(t.Context(), h, dir, slices.Values([]string{"text"}), func(f *hostexec.TreeFile) (err error) {
+				got, err = io.ReadAll(f)
+				return err
+			}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != text {
+				t.Errorf("%d bytes came, and not those that are there", len(got))
+			}
+			n, err := meter.Bytes(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n < c.least || n > c.most {
+				t.Errorf("%d bytes travelled for %d, not between %d and %d", n, len(text), c.least, c.most)
+			}
+		})
+	}
+}

@@ -132,14 +132,14 @@ func listTree(ctx context.Context, h Host, dir string, opts ListTreeOptions, fn 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	mark := "//" + rand.Text()[:8]
-	s, err := h.Start(ctx, Command{Script: treeListScript, Args: append([]string{dir, mark}, tests...), Bulk: true})
+	s, err := h.Start(ctx, Command{Script: treePackScript + treeListScript, Args: append([]string{dir, mark}, tests...), Bulk: true, TellFar: true})
 	if err != nil {
 		return TreeListing{}, err
 	}
 	defer s.Close()
 	s.CloseWrite()
-	l := &treeLister{in: bufio.NewReaderSize(onlyReader{s}, 64<<10), mark: []byte(mark), fn: fn, began: opts.Began}
-	told, readErr := l.read()
+	l := &treeLister{mark: []byte(mark), fn: fn, began: opts.Began}
+	told, readErr := l.read(onlyReader{s})
 	if readErr != nil && !errors.Is(readErr, io.EOF) && !errors.Is(readErr, io.ErrUnexpectedEOF) {
 		return told, readErr
 	}
@@ -218,13 +218,20 @@ type treeLister struct {
 	held   []TreeEntry
 	flags  map[string]byte
 	status string // what find ended with
+	sorted string // and sort, behind it
 }
 
 // maxTreeRecord bounds a record: a path and a link's target of any length that
 // systems allow, and then some.
 const maxTreeRecord = 1 << 20
 
-func (l *treeLister) read() (TreeListing, error) {
+func (l *treeLister) read(from io.Reader) (TreeListing, error) {
+	in, done, err := unpackTree(from, 64<<10)
+	if err != nil {
+		return TreeListing{}, err
+	}
+	defer done()
+	l.in = in
 	line, err := l.in.ReadString('\n')
 	if err != nil {
 		return TreeListing{}, err
@@ -248,6 +255,9 @@ func (l *treeLister) read() (TreeListing, error) {
 	case "gnu":
 		if err = l.tellFound([]byte(root)); err == nil {
 			err = l.readRecords()
+		}
+		if err == nil && l.sorted != "0" {
+			err = fmt.Errorf("sort ended with status %q", l.sorted)
 		}
 	case "stat":
 		if err = l.readFlags(); err == nil {
@@ -295,7 +305,11 @@ func (l *treeLister) readRecords() error {
 			return l.end(err)
 		}
 		if status, ok := bytes.CutPrefix(rec, []byte("///")); ok {
-			l.status = string(status)
+			if l.status == "" {
+				l.status = string(status)
+			} else {
+				l.sorted = string(status)
+			}
 			continue
 		}
 		if err := l.tellFound(rec); err != nil {

@@ -135,7 +135,7 @@ func readTree(ctx context.Context, h Host, dir string, names func(yield func(str
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	mark := newMark()
-	s, err := h.Start(ctx, Command{Script: treeReadScript, Args: []string{dir, mark, strconv.Itoa(treeBatch)}, Bulk: true})
+	s, err := h.Start(ctx, Command{Script: treePackScript + treeReadScript, Args: []string{dir, mark, strconv.Itoa(treeBatch)}, Bulk: true, TellFar: true})
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,12 @@ type treeReader struct {
 }
 
 func (r *treeReader) read(from io.Reader) error {
-	r.in = bufio.NewReaderSize(from, 256<<10)
+	in, done, err := unpackTree(from, 256<<10)
+	if err != nil {
+		return err
+	}
+	defer done()
+	r.in = in
 	how, err := r.in.ReadString('\n')
 	if err != nil {
 		return err

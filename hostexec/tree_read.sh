@@ -6,7 +6,8 @@
 # each: the mark, tar's status, how many names it was given. Then a line with the
 # mark, "after" and what find it is, and the same names once more as tree_list.sh
 # lists them: what sorts them is written to by tee and held open by tar, so that
-# it has all names, and an end, when the last tar has ended.
+# it has all names, and an end, when the last tar has ended. All of it is sent by
+# send, see treePackScript.
 LC_ALL=C
 export LC_ALL
 [ -d "$1" ] || { echo "$1: no such folder" >&2; exit 94; }
@@ -14,7 +15,6 @@ cd -- "$1/" || exit 1
 m=$2
 lacks() { echo "fairlead-fence: lacks $1" >&2; exit 96; }
 [ -e /dev/fd/0 ] || lacks "/dev/fd"
-exec 5>&1
 how=gnu
 if find -files0-from /dev/null -maxdepth 0 2>/dev/null; then # GNU, since 4.9
 	look() { find -files0-from - -maxdepth 0 -printf "%p//. $f\0"; }
@@ -29,7 +29,7 @@ export f
 [ $how = gnu ] && end='///0\000' || end="//$m/0\n"
 case $(tar --version 2>/dev/null) in
 *GNU*)
-	echo gnu
+	tar=gnu
 	# tar takes a file without blocks for one of zeros, unread, and some file
 	# systems count no blocks.
 	case $(stat -f -c %T . 2>/dev/null) in
@@ -43,19 +43,24 @@ case $(tar --version 2>/dev/null) in
 	;;
 *)
 	{ sort -z && xargs -0 -r true; } </dev/null >/dev/null 2>&1 || lacks "sort -z or xargs -0"
+	tar=other
 	flat=
 	case $(tar --help 2>&1) in *--no-recursion*) flat=--no-recursion ;; esac
 	export m flat
-	echo other
 	pack() { xargs -0 -r -n "$1" sh -c 'tar -cf - $flat -- "$@" >&5; echo "$m $? $#" >&5' sh; }
 	;;
 esac
-{
-	tee /dev/fd/3 | {
-		pack "$3"
-		echo "$m after $how" >&5
+files() {
+	exec 5>&1
+	echo $tar
+	{
+		tee /dev/fd/3 | {
+			pack "$1"
+			echo "$m after $how" >&5
+		}
+	} 3>&1 >/dev/null | sort -z | {
+		look
+		printf "$end"
 	}
-} 3>&1 >/dev/null | sort -z | {
-	look
-	printf "$end"
 }
+send files "$3"

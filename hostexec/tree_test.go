@@ -19,13 +19,27 @@ import (
 
 // treeHosts are hosts of every userland that trees are carried from and to.
 func treeHosts(t *testing.T) map[string]hostexec.Host {
-	sshd := newHost(t, hosttest.StartSSHD(t, hosttest.Options{}).Spec())
+	spec := hosttest.StartSSHD(t, hosttest.Options{}).Spec()
+	sshd, far := newHost(t, spec), farHost(t, spec)
 	return map[string]hostexec.Host{
-		"local":        localHost(t),
-		"sshd":         sshd,
-		"busybox":      &otherShell{localHost(t), busybox(t)},
-		"sshd busybox": &otherShell{sshd, busybox(t)},
+		"local":            localHost(t),
+		"sshd":             sshd,
+		"busybox":          &otherShell{localHost(t), busybox(t)},
+		"sshd busybox":     &otherShell{sshd, busybox(t)},
+		"far sshd":         far, // with zstd
+		"far sshd busybox": &otherShell{far, busybox(t)},
 	}
+}
+
+// farHost is one to which the way is long, or so it believes.
+func farHost(t *testing.T, spec hostexec.Spec) hostexec.Host {
+	pool := newPool(t, hostexec.PoolOptions{})
+	pool.EverythingIsFar()
+	h, err := pool.Host(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
 }
 
 func nastyTree(t *testing.T, largest int64) string {
