@@ -39,7 +39,9 @@ type Batch struct {
 	mask   func() Masker
 
 	files, lists *packer
-	fresh        bool // the index was brought up to date
+	ahead        chan error // what bringing the index up to date came to, where that was begun ahead
+	fresh        bool       // the index was brought up to date
+	begun        sync.WaitGroup
 	dirty        bool // something was put since the last Flush
 
 	mu      sync.Mutex            // guards what follows
@@ -132,12 +134,22 @@ func (b *Batch) begin() error {
 	if b.fresh || b.ctx.Err() != nil {
 		return b.err()
 	}
-	if err := b.c.refresh(b.ctx); err != nil {
+	if b.ahead == nil {
+		b.refreshAhead()
+	}
+	if err := <-b.ahead; err != nil {
 		b.cancel(err)
 		return err
 	}
 	b.fresh = true
 	return nil
+}
+
+// refreshAhead brings the index up to date beside what the caller does until it needs
+// it: connecting to a host and having a tree listed. It need not be called.
+func (b *Batch) refreshAhead() {
+	b.ahead = make(chan error, 1)
+	b.begun.Go(func() { b.ahead <- b.c.refresh(b.ctx) })
 }
 
 func (b *Batch) err() error {
@@ -210,6 +222,7 @@ func (b *Batch) Abort() { b.end() }
 
 func (b *Batch) end() {
 	b.cancel(errEnded)
+	b.begun.Wait()
 	b.files.close()
 	b.lists.close()
 }

@@ -76,6 +76,7 @@ func take(ctx context.Context, h hostexec.Host, c *Chunks, spec TakeSpec) (Manif
 	defer cancel()
 	batch := c.NewBatch(ctx, BatchOptions{Mask: spec.Mask})
 	defer batch.Abort()
+	batch.refreshAhead()
 	t := &taking{ctx: ctx, host: h, c: c, batch: batch, spec: spec, began: time.Now(), manifest: Manifest{
 		ID: spec.ID, Session: spec.Session, CreatedAt: spec.At.UTC(), Facts: spec.Facts, Secrets: spec.Secrets, Format: format,
 	}}

@@ -9,10 +9,10 @@ import (
 )
 
 // A reading is a stream of files that the host is asked for while it still
-// lists: a channel is opened and names are sent as they come up, so that the
-// first of the content is there when the listing ends. Nothing is done with it
-// before; what comes earlier waits in the channel. So everything that a taking
-// consists of is touched by one goroutine at a time.
+// lists: its channel is opened beside that of the listing, and names are sent as
+// they come up, so that the first of the content is there when the listing ends.
+// Nothing is done with it before; what comes earlier waits in the channel. So
+// everything that a taking consists of is touched by one goroutine at a time.
 type reading struct {
 	cancel context.CancelFunc
 	names  nameFeed
@@ -65,7 +65,7 @@ func (r *reading) await(ctx context.Context) error {
 
 // read takes in what was asked for and is wanted, of what is held.
 func (t *treeTaking) read(want map[string]*held) error {
-	if t.reading == nil { // it is not the first time
+	if t.reading == nil { // they were read before, or are of a window before
 		for i := range t.held {
 			if h := &t.held[i]; want[h.name] == h {
 				t.ask(h)

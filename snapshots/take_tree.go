@@ -86,6 +86,7 @@ func (t *taking) tree(spec TreeSpec) error {
 		}
 		tt.stopReading()
 	}()
+	tt.reading = tt.newReading() // something has changed, as a rule
 	listing, err := hostexec.ListTree(t.ctx, t.host, spec.Dir, hostexec.ListTreeOptions{
 		Prune: tt.filter.prunes(), Began: func(clock time.Time) { t.clock = clock }}, tt.listed)
 	if errors.Is(err, hostexec.ErrNotExist) {
