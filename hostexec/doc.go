@@ -19,6 +19,8 @@
 // what they are like afterwards, [WriteTree] makes a tree beside its place and
 // renames it. Names may be any bytes. Holes stay holes (busybox's tar reads them
 // as zeros); links stay links; owners are not kept, and busybox sets whole seconds.
+// From a host that is 10 ms away or more, a listing and what is read come
+// compressed, where it has zstd or gzip.
 //
 // # What callers may count on
 //

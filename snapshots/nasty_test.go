@@ -3,6 +3,7 @@ package snapshots
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -142,4 +143,26 @@ func butForFoldersWithLinks(err error) error {
 		}
 	}
 	return errors.Join(rest...)
+}
+
+// Names are asked for while the tree is listed, and what they hold is taken
+// afterwards: neither may wait for the other, however much there is of both.
+func TestMoreNamesAndContentThanAChannelHolds(t *testing.T) {
+	dir, long := t.TempDir(), strings.Repeat("n", 200)
+	data := make([]byte, 2000)
+	for i := range 5000 {
+		copy(data, fmt.Sprint(i))
+		if err := os.WriteFile(fmt.Sprintf("%s/%s-%d", dir, long, i), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := hostOf(t, hosttest.StartSSHD(t, hosttest.Options{}).Spec())
+	m, err := Take(t.Context(), h, OpenChunks(newTestStore(t), ChunkOptions{}),
+		TakeSpec{Session: "s", Trees: []TreeSpec{WorkOf(dir, WorkFull, nil)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.ReadFiles != 5000 || m.ReadBytes != 5000*int64(len(data)) {
+		t.Errorf("%d files of %d bytes were read", m.ReadFiles, m.ReadBytes)
+	}
 }
