@@ -44,6 +44,7 @@ var snapRows = func() []row {
 	}
 	return append(out,
 		row{"the store is read-only for long", "capture", false, ofSnapshots(notKept)},
+		row{"the store returns torn objects", "restore", false, ofSnapshots(restoredFromTornPacks)},
 		row{"disk full", "restore", false, ofSnapshots(restoredOntoAFullDisk)},
 		row{"host lost", "capture", true, ofSnapshots(lostWhileCaptured)},
 		row{"host lost", "restore", false, ofSnapshots(lostWhileRestored)},
@@ -244,11 +245,7 @@ func restoredOntoAFullDisk(ctx context.Context, s *snapRun) error {
 	_, err = s.until(ctx, s.run.id, "to say that the disk is full", func(d workflows.SessionDetail) bool {
 		return d.View.Error != nil && strings.Contains(d.View.Error.Message, "space")
 	})
-	for _, half := range []string{"work", "codex-home/sessions"} {
-		if dir := filepath.Join(small.root, "sessions", s.run.id, half); exists(dir) {
-			s.res.find(halfWhole, "%s stands on a disk that was full", dir)
-		}
-	}
+	s.nothingHalf(small)
 	if err := errors.Join(err, free()); err != nil {
 		return err
 	}
@@ -256,6 +253,71 @@ func restoredOntoAFullDisk(ctx context.Context, s *snapRun) error {
 		return err
 	}
 	return s.movesTo(ctx, s.hosts[0])
+}
+
+// nothingHalf judges that nothing stands where a restore failed.
+func (s *snapRun) nothingHalf(h *host) {
+	for _, half := range []string{"work", "codex-home/sessions"} {
+		if dir := filepath.Join(h.root, "sessions", s.run.id, half); exists(dir) {
+			s.res.find(halfWhole, "%s stands where a restore failed", dir)
+		}
+	}
+}
+
+// restoredFromTornPacks: what the store does not return as it was given is not
+// gone on from, for as long as that is so; and the check finds it.
+func restoredFromTornPacks(ctx context.Context, s *snapRun) error {
+	seen := s.blobs()
+	if err := s.begun(ctx); err != nil {
+		return err
+	}
+	if err := s.parks(ctx); err != nil {
+		return err
+	}
+	mend, err := s.tear("packs/", seen)
+	if err != nil {
+		return err
+	}
+	if r := s.Ctl(ctx, nil, "snapshot", "check", "--read-data"); r.Code == 0 {
+		s.res.find(halfWhole, "the check does not see that objects are torn")
+	}
+	to := s.other()
+	if err := s.signal(ctx, s.run.id, workflows.SignalResume, workflows.Resume{Host: to.name, By: "faults"}); err != nil {
+		return errors.Join(err, mend())
+	}
+	d, err := s.until(ctx, s.run.id, "to say that it cannot go on from that", func(d workflows.SessionDetail) bool { return d.View.Error != nil })
+	if err := errors.Join(err, mend()); err != nil {
+		return err
+	}
+	s.run.logf("torn: %s is %s, %+v", s.run.id, d.View.State, d.View.Error)
+	s.nothingHalf(to)
+	if err := s.movesTo(ctx, to); err != nil {
+		return err
+	}
+	return s.movesTo(ctx, s.other())
+}
+
+// tear cuts off the end of each blob that was not seen before.
+func (s *snapRun) tear(prefix string, seen map[string]bool) (mend func() error, err error) {
+	whole := map[string][]byte{}
+	for name := range s.blobs() {
+		if !strings.HasPrefix(name, prefix) || seen[name] {
+			continue
+		}
+		path := filepath.Join(s.storeDir(), "snapshots", name)
+		data, rerr := os.ReadFile(path)
+		whole[path] = data
+		err = errors.Join(err, rerr, os.WriteFile(path, data[:len(data)-len(data)/3], 0o600))
+	}
+	if err == nil && len(whole) == 0 {
+		err = fmt.Errorf("there is no new blob of %s to tear", prefix)
+	}
+	return func() (err error) {
+		for path, data := range whole {
+			err = errors.Join(err, os.WriteFile(path, data, 0o600))
+		}
+		return err
+	}, err
 }
 
 // lose has a host be gone with all that ran on it: back starts it again, as it was.
