@@ -28,7 +28,7 @@ func (s *snapRun) watch(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	var mu sync.Mutex
-	two, lost, hid := "", []string{}, []string{}
+	one, two, lost, hid := false, "", []string{}, []string{}
 	every := func(d time.Duration, look func()) {
 		all.Go(func() {
 			for ctx.Err() == nil {
@@ -38,7 +38,8 @@ func (s *snapRun) watch(ctx context.Context) (stop func()) {
 		})
 	}
 	every(100*time.Millisecond, func() {
-		if homes := homesOf(s.run.id); len(homes) > 1 {
+		homes := homesOf(s.run.id)
+		if one = one || len(homes) == 1; len(homes) > 1 {
 			two = strings.Join(homes, " and ")
 		}
 	})
@@ -66,6 +67,9 @@ func (s *snapRun) watch(ctx context.Context) (stop func()) {
 		all.Wait()
 		if two != "" {
 			s.res.find(twoCodexes, "codex ran in %s", two)
+		}
+		if !one {
+			s.res.find(wrong, "codex was never seen to run, so nobody knows how often it did")
 		}
 		for _, what := range lost {
 			s.res.find(workLost, "%s", what)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -72,8 +73,18 @@ func (s *stage) Close() error {
 	for _, unmount := range s.unmounts {
 		errs = append(errs, unmount())
 	}
-	return errors.Join(errors.Join(errs...), s.Lab.Close())
+	err := errors.Join(errors.Join(errs...), s.Lab.Close())
+	// What a run that was called back has left would be taken for another's.
+	for _, h := range s.hosts {
+		for _, p := range processesOf(nobody, h.root) {
+			_ = syscall.Kill(p.pid, syscall.SIGKILL) // it may be gone
+		}
+	}
+	return err
 }
+
+// nobody is no session's id.
+const nobody = "/"
 
 // bootWrapper runs sshd where the machine's boot id is a file of ours.
 const bootWrapper = `#!/bin/sh
