@@ -4,12 +4,15 @@
 //
 // It exists for decisions: who may signal the Temporal namespace is trusted, and
 // a name in a message is a claim; where a policy names approvers, a decision
-// carries a signature that workflow code verifies. So nothing here has a clock,
-// reads a file or asks a random source but [Sign]: the same signature at the
+// carries a signature that workflow code verifies. So nothing here has a clock or
+// reads a file, and only signing asks a random source: the same signature at the
 // same moment has the same answer on every worker and in every replay.
 //
+//	signer, err := sshsig.ParseKey(pem, passphrase) // or FromAgent(conn, pub)
+//	armored, err := sshsig.Sign(signer, sshsig.Namespace, message)
+//
 //	allowed, err := sshsig.ParseAllowed(text)
-//	who, err := sshsig.Verify(armored, sshsig.Namespace, decision.Message(), allowed, at)
+//	who, err := sshsig.Verify(armored, sshsig.Namespace, message, allowed, at)
 //
 // # Who may sign
 //

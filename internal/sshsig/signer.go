@@ -1,0 +1,117 @@
+package sshsig
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+)
+
+// ErrPassphrase says that a private key is encrypted and the passphrase given,
+// if any, does not open it.
+var ErrPassphrase = errors.New("the key is encrypted, and this passphrase does not open it")
+
+// ParseKey reads a private key as it stands in a file of ssh-keygen.
+func ParseKey(pem, passphrase []byte) (ssh.Signer, error) {
+	var signer ssh.Signer
+	var err error
+	if len(passphrase) > 0 {
+		signer, err = ssh.ParsePrivateKeyWithPassphrase(pem, passphrase)
+		if err != nil && !bytes.Contains(pem, []byte("PRIVATE KEY")) {
+			return nil, fmt.Errorf("read the key: %w", err)
+		}
+		if err != nil {
+			// A key that is not encrypted needs no passphrase.
+			if signer, err = ssh.ParsePrivateKey(pem); err != nil {
+				err = ErrPassphrase
+			}
+		}
+	} else {
+		signer, err = ssh.ParsePrivateKey(pem)
+	}
+	var missing *ssh.PassphraseMissingError
+	switch {
+	case errors.As(err, &missing), errors.Is(err, ErrPassphrase):
+		return nil, fmt.Errorf("read the key: %w", ErrPassphrase)
+	case err != nil:
+		return nil, fmt.Errorf("read the key: %w", err)
+	}
+	if err := checkKey(signer.PublicKey()); err != nil {
+		return nil, fmt.Errorf("read the key: %w", err)
+	}
+	return signer, nil
+}
+
+// Certified is a signer that shows the certificate of its key, as it stands in a
+// -cert.pub file.
+func Certified(signer ssh.Signer, line []byte) (ssh.Signer, error) {
+	key, err := parsePublic(line)
+	if err != nil {
+		return nil, fmt.Errorf("read the certificate: %w", err)
+	}
+	cert, ok := key.(*ssh.Certificate)
+	if !ok {
+		return nil, errors.New("read the certificate: it is a plain key")
+	}
+	certified, err := ssh.NewCertSigner(cert, signer)
+	if err != nil {
+		return nil, fmt.Errorf("the certificate is of another key: %w", err)
+	}
+	return certified, nil
+}
+
+// FromAgent finds a key in an agent: that of a .pub file, or without one the only
+// key that there is. The connection is the signer's from then on, and nobody
+// else's: answers on it bear no name. Whoever closes it ends a wait for the agent.
+func FromAgent(conn io.ReadWriter, pub []byte) (ssh.Signer, error) {
+	signers, err := agent.NewClient(conn).Signers()
+	if err != nil {
+		return nil, fmt.Errorf("ask the agent for its keys: %w", err)
+	}
+	var usable []ssh.Signer
+	for _, s := range signers {
+		if checkKey(s.PublicKey()) == nil {
+			usable = append(usable, s)
+		}
+	}
+	if len(bytes.TrimSpace(pub)) == 0 {
+		return onlyOne(usable)
+	}
+	wanted, err := parsePublic(pub)
+	if err != nil {
+		return nil, fmt.Errorf("find a key in the agent: %w", err)
+	}
+	for _, s := range usable {
+		if bytes.Equal(s.PublicKey().Marshal(), wanted.Marshal()) {
+			return s, nil
+		}
+	}
+	return nil, fmt.Errorf("find a key in the agent: %s is none of its %d", ssh.FingerprintSHA256(wanted), len(usable))
+}
+
+func onlyOne(signers []ssh.Signer) (ssh.Signer, error) {
+	switch len(signers) {
+	case 0:
+		return nil, errors.New("find a key in the agent: it has none that can sign this")
+	case 1:
+		return signers[0], nil
+	}
+	var names []string
+	for _, s := range signers {
+		names = append(names, ssh.FingerprintSHA256(s.PublicKey()))
+	}
+	return nil, fmt.Errorf("find a key in the agent: it has %d, say which: %s", len(signers), strings.Join(names, ", "))
+}
+
+// parsePublic reads a line of a .pub file.
+func parsePublic(line []byte) (ssh.PublicKey, error) {
+	key, _, options, rest, err := ssh.ParseAuthorizedKey(line)
+	if err != nil || len(options) > 0 || len(bytes.TrimSpace(rest)) > 0 {
+		return nil, errors.New("that is no public key of SSH")
+	}
+	return key, checkKey(key)
+}
