@@ -23,7 +23,7 @@
 //
 //	rules:                       # in order: the first that holds decides
 //	  - name: look around
-//	    when: words.starts(["git", "status"]) || words.starts(["ls"])
+//	    when: cwd == work && (words.starts(["git", "status"]) || words.starts(["ls"]))
 //	    outcome: accept
 //	  - name: tests, as often as it likes
 //	    when: words == ["go", "test", "./..."] && cwd == work
@@ -63,7 +63,8 @@
 //
 // With the first of these
 //
-//	accept              look around                {"kind":"command","command":"/bin/bash -lc 'git status --short'"}
+//	accept              look around                {"kind":"command","command":"/bin/bash -lc 'git status --short'","cwd":"/srv/a","work":"/srv/a"}
+//	ask                 default                    {"kind":"command","command":"/bin/bash -lc 'git status --short'","cwd":"/tmp/x","work":"/srv/a"}
 //	ask                 default                    {"kind":"command","command":"/bin/bash -lc 'git status; rm -rf /'"}
 //	ask                 default                    {"kind":"command","command":"/bin/bash -lc 'git status > /etc/passwd'"}
 //	ask                 default                    {"kind":"command","command":"/work/bash -lc 'git status'"}
@@ -141,7 +142,9 @@
 // system's. A rule accepts by words; one that declines by words declines nothing,
 // since what it means to stop can be written in many ways. Many programs run others
 // when asked to (find -exec, tar, git -c, make): name all the words of those, as in
-// words == ["git", "diff", "--stat"].
+// words == ["git", "diff", "--stat"]. And many do what the folder says that they run
+// in (git by its config, make, npm), which the model may choose and fill: add
+// cwd == work, and remember what the model may write there.
 //
 // To accept a command is to have it run without the sandbox, in most sessions: that
 // is what codex asks for.
