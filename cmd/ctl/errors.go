@@ -81,8 +81,8 @@ func exitStatus(code int) *exitError {
 var errInterrupted = errors.New("interrupted by the user")
 
 // asExit gives every error its exit code. began says that the command line was
-// accepted: before that every error is one of usage.
-func asExit(ctx context.Context, err error, began bool) *exitError {
+// accepted: before that every error is one of usage, of the command that is named.
+func asExit(ctx context.Context, err error, began bool, command string) *exitError {
 	var e *exitError
 	switch {
 	case errors.Is(context.Cause(ctx), errInterrupted):
@@ -91,7 +91,7 @@ func asExit(ctx context.Context, err error, began bool) *exitError {
 	case errors.As(err, &e):
 		return e
 	case !began, strings.HasPrefix(err.Error(), "required flag(s) "): // cobra looks late at these, and has no type for it
-		return usage("%v", err).hinted("see `ctl --help`").because(err)
+		return usage("%v", err).hinted("see `%s --help`", command).because(err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return timedOut("%v", err).because(err)
 	}

@@ -44,11 +44,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	c, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
 	}
-	e := asExit(ctx, err, a.began)
+	e := asExit(ctx, err, a.began, c.CommandPath())
 	if !e.silent {
 		report(e, a.flags.output == "json" || wantsJSON(args), stdout, stderr)
 	}

@@ -169,11 +169,11 @@ had gone away from, before that was removed there: no session goes on from it by
 					return checkName("session id", session)
 				}
 			}
-			_, worker, err := a.storeWorker(c.Context())
+			t, worker, err := a.storeWorker(c.Context())
 			if err != nil {
 				return err
 			}
-			return a.listSnapshots(c.Context(), worker, session)
+			return a.listSnapshots(c.Context(), t, worker, session)
 		},
 	}
 }
@@ -188,13 +188,14 @@ func (a *app) storeWorker(ctx context.Context) (*temporal, *api.Client, error) {
 	return t, worker, err
 }
 
-func (a *app) listSnapshots(ctx context.Context, worker *api.Client, session string) error {
-	p := a.print()
+func (a *app) listSnapshots(ctx context.Context, t *temporal, worker *api.Client, session string) error {
+	p, listed := a.print(), 0
 	rows := [][]cell{}
 	for m, err := range worker.Snapshots(ctx, session) {
 		if err != nil {
 			return apiFailure("list snapshots", err)
 		}
+		listed++
 		if p.json {
 			if err := p.show(m, nil); err != nil {
 				return err
@@ -203,10 +204,25 @@ func (a *app) listSnapshots(ctx context.Context, worker *api.Client, session str
 		}
 		rows = append(rows, snapshotRow(m))
 	}
+	if listed == 0 && session != "" {
+		if err := t.hasSession(ctx, "list snapshots of session "+session, session); err != nil {
+			return err
+		}
+	}
 	if !p.json {
 		p.table([]string{"SNAPSHOT", "TURN", "TAKEN", "FILES", "SIZE", "ADDED", ""}, rows)
 	}
 	return nil
+}
+
+// hasSession refuses the id of a session that there is not. Snapshots outlive
+// their session, so it is asked of where there are none.
+func (t *temporal) hasSession(ctx context.Context, doing, id string) error {
+	_, err := t.DescribeWorkflowExecution(ctx, workflows.SessionID(id), "")
+	if err = t.explain(ctx, doing, err); exitOf(err) == exitNotFound {
+		return notFound("%s: there is no such session, and no snapshot of one", doing).hinted("`ctl session list` and `ctl snapshot list` show what there is")
+	}
+	return err
 }
 
 func snapshotRow(m snapshots.Manifest) []cell {

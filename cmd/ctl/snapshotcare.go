@@ -63,18 +63,26 @@ func (a *app) pruneSnapshots(ctx context.Context, in activities.PruneSnapshotsIn
 }
 
 func printPruned(p *printer, in activities.PruneSnapshotsInput, out activities.PruneSnapshotsResult) {
-	would := ""
-	if in.DryRun {
-		would = "would be "
-	}
 	for _, id := range out.Snapshots {
 		p.printf("%s\n", id)
 	}
 	if n := len(out.Unasked); n > 0 {
 		p.printf("%s did not say what they go on from, so nothing of theirs is dropped: %s\n", countOf(n, "session"), strings.Join(out.Unasked, ", "))
 	}
-	p.printf("%s dropped, %s of %d packs %sfreed, %d packs condemned for a later prune\n",
-		would+fmt.Sprintf("%d snapshots", len(out.Snapshots)), size(out.Freed), out.Packs, would, out.Condemned)
+	dropped, freed, condemned := "dropped", "freed", "condemned for a later prune"
+	if in.DryRun {
+		dropped, freed, condemned = "would be dropped", "would be freed", "would be "+condemned
+	}
+	p.printf("%s %s, %s of %s %s, %s %s\n", number(len(out.Snapshots), "snapshot"), dropped,
+		size(out.Freed), number(out.Packs, "pack"), freed, number(out.Condemned, "pack"), condemned)
+}
+
+// number is countOf where none is worth saying.
+func number(n int, thing string) string {
+	if n == 0 {
+		return "no " + thing + "s"
+	}
+	return countOf(n, thing)
 }
 
 func snapshotCheckCommand(a *app) *cobra.Command {

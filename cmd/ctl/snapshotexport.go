@@ -24,9 +24,12 @@ func snapshotExportCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "export SNAP FILE|-", Short: "a snapshot as a plain tar archive", Args: cobra.ExactArgs(2),
 		Long: `Writes a snapshot as a plain tar archive: manifest.json, rollouts/ (the conversation) and
-work/ (the work folder). It is not encrypted, and for your user alone (0600). It is there
-under its name, in place of what was there, only once it is whole and every digest in it was
-right. What goes to standard output (-) is good only if ctl exits 0.`,
+work/ (the work folder). Of a session with --snapshot git, work/ has what is new or changed
+there, and git/ the commits that upstream does not have (a pack) with what they belong on
+(state.json); 'ctl snapshot restore' puts it all together. The archive is not encrypted, and
+for your user alone (0600). It is there under its name, in place of what was there, only once
+it is whole and every digest in it was right. What goes to standard output (-) is good only if
+ctl exits 0.`,
 		Example: "  ctl snapshot export release-42.snap-20260102t030405-0a1b2c release-42.tar\n  ctl snapshot export release-42.snap-20260102t030405-0a1b2c - | tar -x work/",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.exportSnapshot(c.Context(), args[0], args[1])
@@ -110,6 +113,9 @@ func plainFile(doing, path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if dir, err := os.Stat(filepath.Dir(path)); err != nil || !dir.IsDir() {
+			return "", usage("%s: there is no folder %s", doing, filepath.Dir(path)).hinted("make it, or name another file")
+		}
 		return path, nil
 	case err != nil:
 		return "", usage("%s: %v", doing, err)

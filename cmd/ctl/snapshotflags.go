@@ -22,9 +22,9 @@ type goOnFlags struct {
 func (f *goOnFlags) add(c *cobra.Command) {
 	fl := c.Flags()
 	f.given = fl.Changed
-	fl.StringVar(&f.work, "snapshot", "", "what snapshots hold beside the conversation: full (the work folder), git (of it, what git does not have upstream) or none")
+	fl.StringVar(&f.work, "snapshot", "", "what snapshots hold beside the conversation: full (the work folder, the default), git (of it, what git does not have upstream) or none")
 	fl.StringArrayVar(&f.exclude, "snapshot-exclude", nil, "leave out of snapshots what this gitignore `PATTERN` matches; repeatable")
-	fl.StringVar(&f.when, "snapshot-when", "", "turn (after each turn, the default), close (when it parks or closes) or off")
+	fl.StringVar(&f.when, "snapshot-when", "", "turn (after each turn, the default), close (when it parks or closes) or off (it cannot park or move; what is there is kept as it closes)")
 	fl.DurationVar(&f.every, "snapshot-every", 0, "also so often within long turns; 0 is not")
 	fl.DurationVar(&f.parkAfter, "park-after", parkByDefault, "a session that stays gives back host and credentials after so long without a message, and the next one brings it up again; 0 is never")
 	fl.StringVar(&f.hostLost, "on-host-lost", "", "when the host is lost: wait (for it, the default) or move (go on elsewhere from the newest snapshot)")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,9 +17,10 @@ func snapshotRestoreCommand(a *app) *cobra.Command {
 		Use: "restore SNAP", Short: "go on from a snapshot, as a new session", Args: cobra.ExactArgs(1),
 		Long: `Starts a new session that begins where the snapshot was taken: with its conversation, as a
 fork of the thread, and its work folder. The session it is of is not touched. What is not
-said by flags is as it was there: sandbox, approval policy, model, effort, credentials. Any
-host with a free slot will do, unless --host or --label says which. Prints the new session's
-id; the session waits for a message.`,
+said by flags is as it was there: sandbox, approval policy, model, effort, credentials and how
+they are given, --on-interrupt, --on-auth, --snapshot and --snapshot-exclude; all else begins
+with its default. Any host with a free slot will do, unless --host or --label says which.
+Prints the new session's id; the session waits for a message.`,
 		Example: "  ctl snapshot restore release-42.snap-20260102t030405-0a1b2c --host web-2\n  ctl snapshot restore release-42.snap-20260102t030405-0a1b2c --id release-43",
 		RunE: func(c *cobra.Command, args []string) error {
 			opt, id, err := f.goesOn()
@@ -33,6 +35,7 @@ id; the session waits for a message.`,
 		},
 	}
 	f.add(c, "")
+	asItWasByDefault(c)
 	return c
 }
 
@@ -67,7 +70,20 @@ it was. Prints the new session's id.`,
 		},
 	}
 	f.add(c, "")
+	asItWasByDefault(c)
 	return c
+}
+
+// asItWasByDefault has --help name no default where what was there goes on.
+func asItWasByDefault(c *cobra.Command) {
+	for _, name := range []string{"sandbox", "approval-policy", "model", "effort", "credentials", "on-interrupt", "on-auth", "snapshot", "snapshot-exclude"} {
+		flag := c.Flags().Lookup(name)
+		if flag.Value.Type() == "string" { // else it is none already
+			flag.DefValue = ""
+		}
+		flag.Usage = strings.NewReplacer(", the default)", ")", "; the default with a broker)", ")").Replace(flag.Usage) + " (default: as it was)"
+	}
+	c.Flags().Lookup("seed").Usage += " (default: that of the session it is of)"
 }
 
 // goesOn are the options and the id of a session that begins with a snapshot.

@@ -131,7 +131,7 @@ func (a *app) up(ctx context.Context, f upFlags) error {
 	}
 	err := a.runStack(ctx, f, func(info stack.Info) { report(upReport{Info: &info}) })
 	if err != nil {
-		e := asExit(ctx, err, true)
+		e := asExit(ctx, err, true, "ctl up")
 		report(upReport{Code: e.code, Kind: e.kind, Message: e.message, Hint: e.hint})
 		return e
 	}

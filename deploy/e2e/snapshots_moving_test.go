@@ -96,7 +96,7 @@ func TestAnOlderSnapshotIsRestoredAsASessionOfItsOwn(t *testing.T) {
 		"a fork of nobody":   {code: 3, says: "never-was", args: []string{"session", "fork", "never-was"}},
 		"parks that nobody":  {code: 3, says: "never-was", args: []string{"session", "park", "never-was"}},
 		"resumes that":       {code: 3, says: "never-was", args: []string{"session", "resume", "never-was"}},
-		"of nobody, listed":  {code: 0, args: []string{"snapshot", "list", "never-was"}},
+		"of nobody, listed":  {code: 3, says: "no such session", args: []string{"snapshot", "list", "never-was"}},
 		"created for nobody": {code: 3, says: "never-was", args: []string{"snapshot", "create", "never-was"}},
 	} {
 		if r := shared.Ctl(within(t), nil, c.args...); r.Code != c.code || !strings.Contains(r.Stderr, c.says) {
