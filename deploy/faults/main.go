@@ -68,11 +68,11 @@ func tryWhatIsAsked(ctx context.Context, o options) error {
 // command is what makes the same runs again.
 func (o options) command() string {
 	text := fmt.Sprintf("go run ./deploy/faults -seed %d", o.seed)
-	if o.short {
-		return text + " -short"
-	}
 	if o.only != "" {
 		text += fmt.Sprintf(" -only %q", o.only)
+	}
+	if o.short {
+		return text + " -short"
 	}
 	return text + fmt.Sprintf(" -runs %d", o.runs)
 }
