@@ -6,7 +6,7 @@ GO ?= go
 STAMP := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X fairlead.dev/fairlead/internal/version.Build=$(STAMP)
 
-.PHONY: all build tools versions demo test lint faults bench record clean
+.PHONY: all build tools versions demo test lint conformance schema faults bench record clean
 
 all: build
 
@@ -41,6 +41,15 @@ test: tools versions build lint ## everything, on real parts
 	$(GO) test -count=1 -p 2 -timeout 25m ./...; \
 	(cd deploy/devserver && $(GO) test -count=1 -timeout 10m ./...)
 
+conformance: tools versions ## every behaviour that sessions rely on, tried on every version of codex; the table is kept in deploy/conformance.md
+	$(GO) test -count=1 -timeout 20m -run 'TestConformance$$' ./conversation -conformance
+	@cat deploy/conformance.md
+
+schema: tools ## what the pinned codex's schema says of what we use, renewed, and what has changed in it
+	$(GO) test -count=1 -run TestSchemaIsTheOneWeKnow ./conversation -update
+	@git --no-pager diff --stat -- conversation/testdata/schema.txt
+	@git --no-pager diff -U0 -- conversation/testdata/schema.txt | grep '^[-+][^-+]' || echo "schema: as it was"
+
 faults: tools build ## what survives: 200 seeded runs and each row of seeds and of snapshots once; the seed, and the matrix of what was lost (nothing)
 	$(GO) run ./deploy/faults $(FAULTS)
 
@@ -50,7 +59,7 @@ bench: tools build ## speed beside its goals, side by side as ratios where there
 
 record: tools build ## record anew what the replay tests check: read the diff
 	$(GO) test -count=1 -run TestRecordHistories ./workflows -record
-	$(GO) test -count=1 -run TestRecorded ./conversation -update
+	$(GO) test -count=1 -run 'TestConformance/recorded' ./conversation -update
 
 clean:
 	rm -rf bin .tools .cache

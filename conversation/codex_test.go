@@ -116,16 +116,17 @@ func (w *tap) Close() error {
 
 // A home is where codex lives, over the lives of several processes.
 type home struct {
-	t    *testing.T
-	dir  string
-	work string
-	tmp  string
+	t     *testing.T
+	codex string // its version
+	dir   string
+	work  string
+	tmp   string
 }
 
 func newHome(t *testing.T, s *scriptedmodel.Server) *home {
 	t.Helper()
 	root := t.TempDir()
-	h := &home{t: t, dir: filepath.Join(root, "codex-home"), work: filepath.Join(root, "work"), tmp: filepath.Join(root, "tmp")}
+	h := &home{t: t, codex: TestedVersion, dir: filepath.Join(root, "codex-home"), work: filepath.Join(root, "work"), tmp: filepath.Join(root, "tmp")}
 	// codex puts helper programs into its home only if that is not below
 	// the folder for temporary files.
 	for _, d := range []string{h.dir, h.work, h.tmp} {
@@ -140,14 +141,21 @@ func newHome(t *testing.T, s *scriptedmodel.Server) *home {
 	return h
 }
 
-func binary(t *testing.T) string {
+func binary(t *testing.T) string { return binaryOf(t, TestedVersion) }
+
+// binaryOf finds what `make tools` and `make versions` installed.
+func binaryOf(t *testing.T, version string) string {
 	t.Helper()
-	name, err := filepath.Abs(filepath.Join("..", ".tools", "codex", "bin", "codex"))
+	tree, by := filepath.Join("..", ".tools", "codex-versions", version), "make versions"
+	if version == TestedVersion {
+		tree, by = filepath.Join("..", ".tools", "codex"), "make tools"
+	}
+	name, err := filepath.Abs(filepath.Join(tree, "bin", "codex"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(name); err != nil {
-		t.Fatalf("no codex to test with (%v); run `make tools`", err)
+		t.Fatalf("no codex %s to test with (%v); run `%s`", version, err, by)
 	}
 	return name
 }
@@ -164,7 +172,11 @@ type process struct {
 func (h *home) start() *process {
 	t := h.t
 	t.Helper()
-	cmd := exec.Command(binary(t), "app-server", "--strict-config")
+	args := []string{"app-server"}
+	if h.codex == TestedVersion { // older ones do not know all that is in it
+		args = append(args, "--strict-config")
+	}
+	cmd := exec.Command(binaryOf(t, h.codex), args...)
 	cmd.Env = []string{"CODEX_HOME=" + h.dir, "HOME=" + h.tmp, "TMPDIR=" + h.tmp, "PATH=" + os.Getenv("PATH")}
 	cmd.Dir = h.work
 	var stderr strings.Builder
@@ -293,8 +305,10 @@ type talk struct {
 	limit Limits
 }
 
-func newTalk(t *testing.T, s *scriptedmodel.Server) *talk {
+// newTalkWith talks to a codex of that version.
+func newTalkWith(t *testing.T, s *scriptedmodel.Server, version string) *talk {
 	h := newHome(t, s)
+	h.codex = version
 	return &talk{
 		t: t, h: h, p: h.start(), sink: newKeeper(),
 		state: PumpState{Cursor: Cursor{Incarnation: 1}},

@@ -118,6 +118,7 @@ func (m *machine) itemStarted(p json.RawMessage) {
 	if !ok {
 		return
 	}
+	m.dated(n.StartedAtMS)
 	if n.Item.Type == "userMessage" && n.Item.ClientID != "" && m.ours(n.notice) {
 		m.echoed(n.TurnID, n.Item.ClientID)
 	}
@@ -198,6 +199,7 @@ func (m *machine) itemCompleted(p json.RawMessage) {
 	if !ok {
 		return
 	}
+	m.dated(n.CompletedAtMS)
 	turn := m.st.Turn
 	if it, ok := m.dropItem(n.Item.ID); ok {
 		turn = it.Turn // it may have outlived its turn

@@ -37,14 +37,14 @@ func TestMessageOfAnotherProcessIsNotSentWhereHistoryCannotBeRead(t *testing.T) 
 	}
 }
 
-func TestTurnOfAKilledProcessIsFoundInterruptedInItsThreadsHistory(t *testing.T) {
+func turnOfAKilledProcessIsFoundInterruptedInItsThreadsHistory(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, `
 rules:
   - steps:
       - - say: one two three four
         - wait: never
 `)
-	k := newTalk(t, s)
+	k := c.talk(t, s)
 	before := k.state
 	in := k.input(turn(1, "m-1", "first"))
 	done := make(chan PumpResult, 1)
@@ -60,6 +60,10 @@ rules:
 	k.restart()
 	again := turn(1, "m-1", "first")
 	again.Uncertain, again.Incarnation = true, 1
+	if !c.has(ClientIDs) {
+		c.isNotKnownToHaveArrived(t, k, s, again, 1)
+		return
+	}
 	r := k.pump(TurnEnded, again)
 	if got := delivered(t, r, "m-1"); got != Acknowledged || r.Turn.N != 1 || r.Turn.Status != "interrupted" {
 		t.Errorf("the message is %s, turn %+v", got, r.Turn)

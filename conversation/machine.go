@@ -354,6 +354,10 @@ func (m *machine) apply(l Line) {
 	}
 }
 
+// dated takes a time that the line at hand tells of. An older codex does not
+// say when it sent a line (EventTimes), and this is all there is.
+func (m *machine) dated(ms int64) { m.st.AtMS = max(m.st.AtMS, ms) }
+
 // emitted takes when codex sent the line at hand, if that says so.
 func (m *machine) emitted(ms int64) {
 	if ms > m.st.AtMS {

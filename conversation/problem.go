@@ -147,6 +147,8 @@ var wordings = []struct{ text, kind string }{
 	{"context_length_exceeded", "context_window"},
 	{"missing environment variable", "auth"},
 	{"unauthorized", "auth"},
+	{"unexpected status 401", "auth"}, // all that older versions say
+	{"unexpected status 403", "auth"},
 	{"auth refresh request", "auth"}, // failed, or timed out
 	{"not logged in", "auth"},
 	{"refresh token", "auth"},

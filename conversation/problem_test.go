@@ -8,7 +8,7 @@ import (
 	"fairlead.dev/fairlead/deploy/scriptedmodel"
 )
 
-func TestFailuresOfTheRealCodexAreClassified(t *testing.T) {
+func failuresOfTheRealCodexAreClassified(t *testing.T, c *codex) {
 	kinds := []struct{ kind, want string }{
 		{"unauthorized", "auth"},
 		{"forbidden", "auth"},
@@ -26,7 +26,7 @@ func TestFailuresOfTheRealCodexAreClassified(t *testing.T) {
 		script.WriteString("  - when: {exact: " + c.kind + "}\n    steps:\n      - - fail: {kind: " + c.kind + ", times: -1}\n        - say: never\n")
 	}
 	s := scriptedmodel.Serve(t, script.String())
-	k := newTalk(t, s)
+	k := c.talk(t, s)
 	for n, c := range kinds {
 		kind, want := c.kind, c.want
 		r := k.pump(TurnEnded, turn(n+1, "m-"+kind, kind))
@@ -62,15 +62,16 @@ func TestErrorInfoIsClassified(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"Missing environment variable: `MYKEY`.":                        "auth",
-		"stream disconnected before completion: idle timeout":           "network",
-		"no rollout found for thread id x":                              "thread_missing",
-		"thread x already has an active writer":                         "thread_busy",
-		"failed to load configuration: Model provider `nope` not found": "model",
-		"You've hit your usage limit. Try again at 5 PM.":               "quota",
-		"auth refresh request failed: code=-32000":                      "auth",
-		"bwrap: Creating new namespace failed: Resource temporarily":    "sandbox",
-		"nobody has seen this one":                                      "other",
+		"Missing environment variable: `MYKEY`.":                          "auth",
+		"stream disconnected before completion: idle timeout":             "network",
+		"no rollout found for thread id x":                                "thread_missing",
+		"thread x already has an active writer":                           "thread_busy",
+		"failed to load configuration: Model provider `nope` not found":   "model",
+		"You've hit your usage limit. Try again at 5 PM.":                 "quota",
+		"auth refresh request failed: code=-32000":                        "auth",
+		"bwrap: Creating new namespace failed: Resource temporarily":      "sandbox",
+		"unexpected status 403 Forbidden: You are not allowed, url: http": "auth",
+		"nobody has seen this one":                                        "other",
 	} {
 		if p := classify(turnError{Message: text, Info: json.RawMessage(`"other"`)}); p.Kind != want {
 			t.Errorf("%q: %s, want %s", text, p.Kind, want)

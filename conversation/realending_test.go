@@ -9,7 +9,7 @@ import (
 	"fairlead.dev/fairlead/deploy/scriptedmodel"
 )
 
-func TestInterruptedMessageIsOnRecordOnce(t *testing.T) {
+func interruptedMessageIsOnRecordOnce(t *testing.T, c *codex) {
 	const text = "one two three größer "
 	s := scriptedmodel.Serve(t, `
 rules:
@@ -17,7 +17,7 @@ rules:
       - - think: Let me see.
         - say: {text: "`+strings.Repeat(text, 500)+`", pace: 20ms}
 `)
-	k := newTalk(t, s)
+	k := c.talk(t, s)
 	in := k.input(turn(1, "m-1", "talk"))
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -51,7 +51,7 @@ rules:
 	}
 }
 
-func TestTurnOverItsBudgetIsInterruptedInTheRealCodex(t *testing.T) {
+func turnOverItsBudgetIsInterruptedInTheRealCodex(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, `
 rules:
   - steps:
@@ -60,7 +60,7 @@ rules:
       - - say: this goes on and on
         - wait: never
 `)
-	k := newTalk(t, s)
+	k := c.talk(t, s)
 	k.spec.Sandbox = "danger-full-access"
 	k.limit.Tokens = 1049
 	r := k.pump(TurnEnded, turn(1, "m-1", "work"))
@@ -73,14 +73,14 @@ rules:
 }
 
 // A barrier tells about steers too: codex answers thread/read behind them.
-func TestBarrierIsAnsweredBehindASteer(t *testing.T) {
+func barrierIsAnsweredBehindASteer(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, `
 rules:
   - steps:
       - - say: one two three
         - wait: never
 `)
-	k := newTalk(t, s)
+	k := c.talk(t, s)
 	in := k.input(turn(1, "m-1", "talk"))
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

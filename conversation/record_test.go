@@ -83,6 +83,15 @@ func saveRecording(t *testing.T, name string, steps []step) {
 	}
 }
 
+// recordingOf is the file with the recorded conversation of a version; the
+// pinned one's is what all other replays use.
+func recordingOf(version string) string {
+	if version == TestedVersion {
+		return "approvals.jsonl"
+	}
+	return "approvals-" + version + ".jsonl"
+}
+
 func loadRecording(t testing.TB, name string) []step {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))
@@ -205,11 +214,11 @@ func (e *strangeReturn) Error() string {
 	return "strange return: " + string(text)
 }
 
-// TestRecordedConversationStillHappens leads the conversation with the real
+// recordedConversationStillHappens leads the conversation with the real
 // codex; with -update the recording that the replays use is made from it.
-func TestRecordedConversationStillHappens(t *testing.T) {
+func recordedConversationStillHappens(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, recordedScript)
-	k := newTalk(t, s)
+	k := c.talk(t, s)
 	k.spec.Sandbox = "read-only"
 	k.spec.Mark = ""
 	rec := &recorder{p: k.p}
@@ -227,6 +236,6 @@ func TestRecordedConversationStillHappens(t *testing.T) {
 		t.Errorf("diff stat %q, want %q", l.turns[0].DiffStat, want)
 	}
 	if *update {
-		saveRecording(t, "approvals.jsonl", rec.steps(cleaner(k)))
+		saveRecording(t, recordingOf(c.version), rec.steps(cleaner(k)))
 	}
 }

@@ -428,6 +428,32 @@ func TestReplayOfTheRecordingEndsAsItDid(t *testing.T) {
 	}
 }
 
+// TestReplayOfEveryVersionEndsAsItDid: the recordings of the older versions say
+// the same, and cut anywhere they go on.
+func TestReplayOfEveryVersionEndsAsItDid(t *testing.T) {
+	for _, v := range published(t)[:len(published(t))-1] {
+		steps := loadRecording(t, recordingOf(v))
+		want, length, _ := recordedOutcome(t, steps)
+		if len(want.Turns) != 2 || len(want.Answers) != 4 || want.State.CodexVersion != v {
+			t.Fatalf("%s: turns %+v, answers %q", v, want.Turns, want.Answers)
+		}
+		if one := want.Turns[0]; one.Status != "completed" || one.DiffStat != "1 file changed, 1 insertion(+)" || one.StartedAtMS == 0 || want.Turns[1].FinalText != "You began with change things." {
+			t.Errorf("%s: turns %+v", v, want.Turns)
+		}
+		for _, p := range paces {
+			for at := 0; at <= length; at += 997 {
+				got, err := replay(t, steps, p, &knife{read: at, write: -1})
+				if err != nil {
+					t.Fatalf("%s, pace %d, cut at byte %d: %v", v, p, at, err)
+				}
+				if !sameOutcome(got, want) {
+					t.Fatalf("%s, pace %d, cut at byte %d:\n%+v, want\n%+v", v, p, at, got, want)
+				}
+			}
+		}
+	}
+}
+
 // sameResult compares what a workflow acts on.
 func sameResult(a, b PumpResult) bool {
 	a.State, b.State = PumpState{}, PumpState{}

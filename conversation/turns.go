@@ -28,6 +28,10 @@ func (m *machine) turnStarted(p json.RawMessage, at int64) {
 	if json.Unmarshal(p, &n) != nil || !m.ours(notice{ThreadID: n.ThreadID}) {
 		return
 	}
+	if at == 0 {
+		at = n.Turn.StartedAt * 1000
+		m.dated(at)
+	}
 	if m.st.TurnID == "" {
 		number := 0
 		for _, s := range m.sends {
@@ -58,6 +62,7 @@ func (m *machine) turnCompleted(p json.RawMessage) {
 	if m.st.TurnID == "" || n.Turn.ID != m.st.TurnID {
 		return
 	}
+	m.dated(n.Turn.CompletedAt * 1000)
 	var why *Problem
 	if n.Turn.Error != nil {
 		why = classify(*n.Turn.Error)

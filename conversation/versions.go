@@ -20,7 +20,6 @@ type Trait string
 
 // The traits. What each means is in the table below, and nowhere else.
 const (
-	StrictConfig   Trait = "strict config"
 	NamedProfiles  Trait = "permission profiles by name"
 	ClientIDs      Trait = "client's message ids"
 	WriterLock     Trait = "one writer a thread"
@@ -32,6 +31,11 @@ const (
 	LastItemAtEnd  Trait = "last message in turn/completed"
 	SteeredTurnID  Trait = "turn/start in a turn names that turn"
 	ApprovalKind   Trait = "kind of command approval"
+	ProfileInTmp   Trait = "permission profiles below /tmp"
+	SteerCuts      Trait = "a steer cuts the stream"
+	EndedRefused   Trait = "interrupts of ended turns are refused"
+	SafeIsAsked    Trait = "safe commands are asked for too"
+	UntrustedAsks  Trait = "escalations under untrusted are asked for"
 	OnFailure      Trait = "approval policy on-failure"
 	Attestation    Trait = "asks for attestation"
 	CurrentTime    Trait = "asks for the time"
@@ -65,8 +69,6 @@ type Difference struct {
 var Differences = []Difference{
 	{Trait: ItemTimes, Without: "0.125.0", Since: "0.130.0",
 		With: "items and approvals bear startedAtMs and completedAtMs", Lack: "only turns have times, in seconds"},
-	{Trait: StrictConfig, Without: "0.130.0", Since: "0.133.0",
-		With: "app-server takes --strict-config", Lack: "it ends with a usage error"},
 	{Trait: NamedProfiles, Without: "0.130.0", Since: "0.133.0",
 		With: "thread/start takes the name of a permission profile", Lack: "0.130 refuses the name, 0.125 ignores it and starts in its default sandbox"},
 	{Trait: Attestation, Without: "0.130.0", Since: "0.133.0",
@@ -92,6 +94,16 @@ var Differences = []Difference{
 		With: "command approvals say their kind", Lack: "they do not: all are for a command"},
 	{Trait: SteeredTurnID, Without: "0.147.0", Since: "0.155.1",
 		With: "a turn/start that steers is answered with the running turn's id", Lack: "with the id of a turn that never begins"},
+	{Trait: ProfileInTmp, Without: "0.140.0", Since: "0.147.0",
+		With: "commands run under a profile also where the work folder is below /tmp", Lack: "there they do not start"},
+	{Trait: SafeIsAsked, Without: "0.130.0", Since: "0.140.0",
+		With: "a command known to be safe (echo, true) is asked for where it is to leave the sandbox", Lack: "it is run without asking"},
+	{Trait: UntrustedAsks, Without: "0.140.0", Since: "0.155.1",
+		With: "with the approval policy untrusted, leaving the sandbox is asked for", Lack: "it is refused to the model, and nobody is asked"},
+	{Trait: SteerCuts, Without: "0.155.1", Since: "0.169.0",
+		With: "a steer cuts the message that streams, and the model is asked again", Lack: "the model is asked again when it has said its say"},
+	{Trait: EndedRefused, Without: "0.155.1", Since: "0.169.0",
+		With: "an interrupt of a turn that has ended is refused", Lack: "it is answered as if it did something, with the next turn or never; no turn is interrupted"},
 	{Trait: ForkByLineage, Without: "0.149.1", Since: "0.155.1",
 		With: "a fork's rollout needs its source's", Lack: "it has the whole history"},
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,6 +13,8 @@ import (
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/workflows"
 )
+
+var transcriptFormats = []string{"text", "json", "markdown", "chat"}
 
 func transcriptCommand(a *app) *cobra.Command {
 	var format string
@@ -21,13 +25,13 @@ func transcriptCommand(a *app) *cobra.Command {
 			if a.flags.output == "json" && !c.Flags().Changed("format") {
 				format = "json"
 			}
-			if format != "text" && format != "json" && format != "markdown" {
-				return usage("--format %q is none of text, json, markdown", format)
+			if !slices.Contains(transcriptFormats, format) {
+				return usage("--format %q is none of %s", format, strings.Join(transcriptFormats, ", "))
 			}
 			return a.transcript(c.Context(), args[0], format)
 		},
 	}
-	c.Flags().StringVar(&format, "format", "text", "text, json or markdown")
+	c.Flags().StringVar(&format, "format", "text", "text, json, markdown or chat (messages with role, content, tool_calls and tool results)")
 	return c
 }
 
@@ -58,9 +62,9 @@ func (a *app) transcript(ctx context.Context, id, format string) error {
 		r := &renderer{p: p}
 		return p.show(e, func(*printer) { r.entry(e) })
 	}
-	if format == "markdown" {
-		p.printf("# Session %s\n", id)
-		show = func(e activities.Entry) error { markdown(p, e); return nil }
+	var all []activities.Entry // of formats that need the whole
+	if format == "markdown" || format == "chat" {
+		show = func(e activities.Entry) error { all = append(all, e); return nil }
 	}
 	for e, err := range worker.Transcript(ctx, id, 1) {
 		if err != nil {
@@ -70,31 +74,13 @@ func (a *app) transcript(ctx context.Context, id, format string) error {
 			return failed("%s: %v", doing, err)
 		}
 	}
-	return nil
-}
-
-// markdown writes one entry for people to keep.
-func markdown(p *printer, e activities.Entry) {
-	at := e.At.UTC().Format("2006-01-02 15:04:05")
-	switch e.Type {
-	case activities.EntryUser:
-		p.printf("\n## %d. %s\n\n", e.Turn, at)
-		p.printf("> %s\n", quoted(clean(e.Text)+unsure(e)))
-	case activities.EntryAssistant:
-		p.printf("\n%s\n", clean(e.Text))
-	case activities.EntryCommand:
-		fence(p, "sh", "$ "+clean(firstOf(e.Command, e.Text)))
-		if e.Command != "" && e.Text != "" {
-			fence(p, "", clean(e.Text))
-		}
-	case activities.EntryFileChange:
-		for _, c := range e.Changes {
-			p.printf("\n%s `%s` %s\n", c.Kind, clean(c.Path), clean(e.Status))
-			fence(p, "diff", clean(c.Diff))
-		}
-	default:
-		p.printf("\n*%s: %s%s*\n", e.Type, clean(e.Text), facts(e.Data))
+	switch format {
+	case "markdown":
+		p.printf("%s", activities.TranscriptMarkdown("Session "+id, all))
+	case "chat":
+		p.printf("%s", activities.TranscriptChat(all))
 	}
+	return nil
 }
 
 func sessionFollowCommand(a *app) *cobra.Command {

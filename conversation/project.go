@@ -1,0 +1,258 @@
+package conversation
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Projections: what a transcript is for those who do not know its entries. All
+// are pure, and the same entries give the same bytes, in whatever order and
+// however often they come. Deltas are no entries, and so in none of them.
+
+// A ChatRole is who a chat message is from.
+type ChatRole string
+
+// The roles of chat messages.
+const (
+	RoleUser      ChatRole = "user"
+	RoleAssistant ChatRole = "assistant"
+	RoleTool      ChatRole = "tool"
+)
+
+// A ChatMessage is a message of a conversation as models' providers and their
+// users write it down. Between two messages of the user there is one of the
+// assistant, or several with the results of its tool calls between them: user,
+// assistant, tool…, assistant, tool…, assistant, user. The first is the user's.
+type ChatMessage struct {
+	ID      string     `json:"id"`
+	Role    ChatRole   `json:"role"`
+	Content string     `json:"content"`
+	Calls   []ChatCall `json:"tool_calls,omitempty"`
+	// CallID is the call that a message of role tool is the result of.
+	CallID string `json:"tool_call_id,omitempty"`
+}
+
+// A ChatCall is a tool that the assistant called.
+type ChatCall struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	// Arguments are a JSON object with its keys sorted.
+	Arguments string `json:"arguments"`
+}
+
+// Whole puts entries in their order and keeps the first of each id, as every
+// reader of a transcript has to.
+func Whole(entries []Entry) []Entry {
+	all := slices.Clone(entries)
+	slices.SortStableFunc(all, func(a, b Entry) int {
+		switch {
+		case a.Seq < b.Seq:
+			return -1
+		case a.Seq > b.Seq:
+			return 1
+		}
+		return strings.Compare(string(canonical(a)), string(canonical(b)))
+	})
+	seen := map[string]bool{}
+	return slices.DeleteFunc(all, func(e Entry) bool {
+		again := e.ID != "" && seen[e.ID]
+		seen[e.ID] = true
+		return again
+	})
+}
+
+// Chat are the messages of a transcript. Reasoning, requests, decisions and
+// states are none; an error is what a turn says that said nothing else.
+func Chat(entries []Entry) []ChatMessage {
+	var c chat
+	for _, e := range Whole(entries) {
+		c.add(e)
+	}
+	c.close()
+	return c.all
+}
+
+// A chat is messages on their way.
+type chat struct {
+	all     []ChatMessage
+	said    *ChatMessage  // the assistant's that is open
+	results []ChatMessage // of its calls
+	failed  string        // why the turn failed, so far
+}
+
+func (c *chat) add(e Entry) {
+	switch e.Type {
+	case EntryUser:
+		c.user(e)
+	case EntryAssistant:
+		c.assistant(e)
+	case EntryCommand, EntryFileChange, EntryTool:
+		c.call(e)
+	case EntryError:
+		c.failed = e.Text
+	}
+}
+
+// user begins a message, or goes on with one: who steers says more of the same.
+func (c *chat) user(e Entry) {
+	c.close()
+	if n := len(c.all); n > 0 && c.all[n-1].Role == RoleUser {
+		c.all[n-1].Content = joined(c.all[n-1].Content, e.Text)
+		return
+	}
+	c.failed = ""
+	c.all = append(c.all, ChatMessage{ID: chatID("msg", e), Role: RoleUser, Content: e.Text})
+}
+
+func (c *chat) assistant(e Entry) {
+	if len(c.results) > 0 {
+		c.flush() // it has seen the results
+	}
+	if c.said == nil {
+		c.begin(e)
+	}
+	c.said.Content = joined(c.said.Content, e.Text)
+}
+
+func (c *chat) call(e Entry) {
+	if c.said == nil {
+		c.begin(e)
+	}
+	call := ChatCall{ID: chatID("call", e), Name: callName(e), Arguments: callArguments(e)}
+	c.said.Calls = append(c.said.Calls, call)
+	c.results = append(c.results, ChatMessage{ID: chatID("res", e), Role: RoleTool, Content: callResult(e), CallID: call.ID})
+}
+
+// begin opens a message of the assistant's. The first message is the user's
+// also where the transcript begins later.
+func (c *chat) begin(e Entry) {
+	if len(c.all) == 0 {
+		c.all = append(c.all, ChatMessage{ID: chatID("start", e), Role: RoleUser})
+	}
+	c.said = &ChatMessage{ID: chatID("msg", e), Role: RoleAssistant}
+}
+
+func (c *chat) flush() {
+	if c.said == nil {
+		return
+	}
+	c.all = append(c.all, *c.said)
+	c.all = append(c.all, c.results...)
+	c.said, c.results = nil, nil
+}
+
+// close ends what the assistant has to say. What ends with a result, or with
+// nothing, is followed by a message all the same: that is what alternation is.
+func (c *chat) close() {
+	c.flush()
+	n := len(c.all)
+	if n == 0 {
+		return
+	}
+	last := c.all[n-1]
+	switch {
+	case last.Role == RoleTool:
+	case last.Role == RoleUser && c.failed != "":
+	default:
+		return
+	}
+	c.all = append(c.all, ChatMessage{ID: "end_" + strings.SplitN(last.ID, "_", 2)[1], Role: RoleAssistant, Content: c.failed})
+	c.failed = ""
+}
+
+func joined(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "\n\n" + b
+}
+
+// chatID names what an entry became. It is of the entry's own id, which is the
+// same in every replay, and says nothing about the session.
+func chatID(kind string, e Entry) string {
+	sum := sha256.Sum256([]byte(orWord(e.ID, strconv.FormatInt(e.Seq, 10))))
+	return kind + "_" + hex.EncodeToString(sum[:12])
+}
+
+func callName(e Entry) string {
+	switch e.Type {
+	case EntryCommand:
+		return "shell"
+	case EntryFileChange:
+		return "apply_patch"
+	}
+	return orWord(e.Tool, "tool")
+}
+
+func callArguments(e Entry) string {
+	switch e.Type {
+	case EntryCommand:
+		args := map[string]any{"command": e.Command}
+		if e.CWD != "" {
+			args["cwd"] = e.CWD
+		}
+		return string(canonical(args))
+	case EntryFileChange:
+		return sortedArguments(string(canonical(map[string]any{"changes": e.Changes})))
+	}
+	return sortedArguments(e.Data["arguments"])
+}
+
+// sortedArguments are a tool's arguments as an object with sorted keys. What is
+// no object, or was cut, is kept as a text within one.
+func sortedArguments(text string) string {
+	if text == "" {
+		return "{}"
+	}
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber() // a number is what its digits say
+	var object map[string]any
+	if d.Decode(&object) == nil && object != nil && !d.More() {
+		return string(canonical(object))
+	}
+	return string(canonical(map[string]any{"arguments": text}))
+}
+
+func callResult(e Entry) string {
+	var b strings.Builder
+	if e.Type != EntryFileChange {
+		b.WriteString(e.Text)
+	}
+	note := e.Status
+	if e.ExitCode != nil && *e.ExitCode != 0 {
+		note = fmt.Sprintf("exit code %d", *e.ExitCode)
+	}
+	if note != "" && (note != "completed" || b.Len() == 0) {
+		if b.Len() > 0 && !strings.HasSuffix(b.String(), "\n") {
+			b.WriteByte('\n')
+		}
+		b.WriteString("[" + note + "]")
+	}
+	return b.String()
+}
+
+// ChatLines are the messages as JSON, one a line.
+func ChatLines(entries []Entry) []byte {
+	var b bytes.Buffer
+	for _, m := range Chat(entries) {
+		b.Write(canonical(m))
+		b.WriteByte('\n')
+	}
+	return b.Bytes()
+}
+
+// JSONLines are the entries as JSON, one a line.
+func JSONLines(entries []Entry) []byte {
+	var b bytes.Buffer
+	for _, e := range Whole(entries) {
+		b.Write(canonical(e))
+		b.WriteByte('\n')
+	}
+	return b.Bytes()
+}

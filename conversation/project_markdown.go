@@ -1,0 +1,93 @@
+package conversation
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Markdown is a transcript for people to keep. Nothing in it can move a
+// terminal's cursor, end a block of code early or turn text around.
+func Markdown(title string, entries []Entry) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# %s\n", line1(title))
+	for _, e := range Whole(entries) {
+		markdownEntry(&b, e)
+	}
+	return b.Bytes()
+}
+
+func markdownEntry(b *bytes.Buffer, e Entry) {
+	switch e.Type {
+	case EntryUser:
+		fmt.Fprintf(b, "\n## %d. %s\n\n", e.Turn, e.At.UTC().Format("2006-01-02 15:04:05"))
+		fmt.Fprintf(b, "> %s\n", strings.ReplaceAll(strings.TrimRight(harmlessText(e.Text), "\n")+unsure(e), "\n", "\n> "))
+	case EntryAssistant:
+		fmt.Fprintf(b, "\n%s\n", harmlessText(e.Text))
+	case EntryCommand:
+		fence(b, "sh", "$ "+orWord(e.Command, e.Text))
+		if e.Command != "" {
+			fence(b, "", e.Text)
+		}
+	case EntryFileChange:
+		for _, c := range e.Changes {
+			fmt.Fprintf(b, "\n%s `%s` %s\n", line1(c.Kind), line1(c.Path), line1(e.Status))
+			fence(b, "diff", c.Diff)
+		}
+	default:
+		fmt.Fprintf(b, "\n*%s: %s%s*\n", line1(string(e.Type)), harmlessText(e.Text), factsOf(e.Data))
+	}
+}
+
+// unsure says of a message that codex did not put on record itself that nobody
+// knows whether it had it.
+func unsure(e Entry) string {
+	if e.Data["delivery"] == string(Sent) {
+		return " (whether it reached codex is not known)"
+	}
+	return ""
+}
+
+// fence writes a block of code, with a fence that the code does not contain.
+func fence(b *bytes.Buffer, lang, text string) {
+	text = strings.TrimRight(harmlessText(text), "\n")
+	if text == "" {
+		return
+	}
+	mark := "```"
+	for strings.Contains(text, mark) {
+		mark += "`"
+	}
+	fmt.Fprintf(b, "\n%s%s\n%s\n%s\n", mark, lang, text, mark)
+}
+
+func factsOf(m map[string]string) string {
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if m[k] != "" {
+			out = append(out, line1(k+"="+m[k]))
+		}
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(out, ", ") + ")"
+}
+
+func line1(s string) string { return strings.ReplaceAll(harmlessText(s), "\n", " ") }
+
+// harmlessText is a text without what steers a terminal or turns text around.
+func harmlessText(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case unicode.IsControl(r), r == '\u2028', r == '\u2029', r >= '\u202a' && r <= '\u202e', r >= '\u2066' && r <= '\u2069':
+			return -1
+		}
+		return r
+	}, s)
+}
