@@ -62,7 +62,7 @@ func NewPool(opts PoolOptions) *Pool {
 	return &Pool{
 		opts: opts,
 		timings: timings{
-			idleControl: 10 * time.Minute, idleBulk: time.Minute, idleSurplus: time.Minute,
+			idleControl: 10 * time.Minute, idleBulk: 10 * time.Minute, idleSurplus: time.Minute,
 			keepaliveEvery: 15 * time.Second, keepaliveWait: 10 * time.Second,
 			farAway: 10 * time.Millisecond,
 		},

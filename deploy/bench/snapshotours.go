@@ -35,6 +35,8 @@ type task struct {
 	Dir      string        `json:"dir"`               // the tree
 	To       string        `json:"to,omitempty"`      // where it is restored to, if it is
 	Profile  string        `json:"profile,omitempty"` // a file
+	// Connected has the worker dial the host before the clock runs.
+	Connected bool `json:"connected,omitempty"`
 }
 
 // done is what a child says of it.
@@ -44,14 +46,15 @@ type done struct {
 }
 
 // ours is our own way, from the dial to the manifest, or to the last file: the
-// worker has nothing in memory of what was before.
-func ours(o *options) keeper {
+// worker has nothing in memory of what was before. Connected means that it has
+// its connection to the host, as one has that has just seen a turn end.
+func ours(o *options, connected bool) keeper {
 	identity, err := age.GenerateX25519Identity()
 	run := func(ctx context.Context, s *site, dir, to string, next bool) (outcome, error) {
 		if err != nil {
 			return outcome{}, err
 		}
-		t := task{Host: s.host.Spec(), Store: filepath.Join(dir, "store"), Identity: identity.String(), Dir: s.tree.dir, To: to}
+		t := task{Host: s.host.Spec(), Store: filepath.Join(dir, "store"), Identity: identity.String(), Dir: s.tree.dir, To: to, Connected: connected}
 		newest := filepath.Join(dir, "newest") // a worker has it in its workflow
 		was, err := os.ReadFile(newest)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -76,8 +79,12 @@ func ours(o *options) keeper {
 		got, err := s.child(ctx, t)
 		return got, errors.Join(err, os.WriteFile(newest, []byte(t.ID), 0o600))
 	}
+	name := "ours"
+	if connected {
+		name = "ours, connected"
+	}
 	return keeper{
-		name: "ours",
+		name: name, ours: true,
 		keep: func(ctx context.Context, s *site, dir string, n int) (outcome, error) {
 			return run(ctx, s, dir, "", n > 0)
 		},
@@ -136,11 +143,11 @@ func beChild(ctx context.Context) error {
 		defer pprof.StopCPUProfile()
 		defer watchHeap(t.Profile + ".heap")()
 	}
-	began := time.Now()
-	if err := t.do(ctx); err != nil {
+	took, err := t.do(ctx)
+	if err != nil {
 		return err
 	}
-	return json.NewEncoder(os.Stdout).Encode(done{time.Since(began), peakOf("/proc/self")})
+	return json.NewEncoder(os.Stdout).Encode(done{took, peakOf("/proc/self")})
 }
 
 // watchHeap writes a profile of the heap to a file whenever there is more in it
@@ -171,7 +178,30 @@ func watchHeap(file string) (stop func()) {
 	return func() { close(end); <-ended }
 }
 
-func (t *task) do(ctx context.Context) (err error) {
+// do is the task; it takes what it says from the dial on, or from behind it.
+func (t *task) do(ctx context.Context) (took time.Duration, err error) {
+	began := time.Now()
+	pool := hostexec.NewPool(hostexec.PoolOptions{})
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	h, err := pool.Host(t.Host)
+	if err != nil {
+		return 0, err
+	}
+	if t.Connected {
+		s, err := h.Start(ctx, hostexec.Command{Script: ":", Bulk: true})
+		if err != nil {
+			return 0, err
+		}
+		if err := s.Wait(); err != nil {
+			return 0, err
+		}
+		began = time.Now()
+	}
+	err = t.keep(ctx, h)
+	return time.Since(began), err
+}
+
+func (t *task) keep(ctx context.Context, h hostexec.Host) (err error) {
 	identity, err := age.ParseX25519Identity(t.Identity)
 	if err != nil {
 		return err
@@ -181,12 +211,6 @@ func (t *task) do(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	pool := hostexec.NewPool(hostexec.PoolOptions{})
-	defer func() { err = errors.Join(err, pool.Close()) }()
-	h, err := pool.Host(t.Host)
-	if err != nil {
-		return err
-	}
 	c := snapshots.OpenChunks(st, snapshots.ChunkOptions{})
 	if t.To == "" {
 		_, err = snapshots.Take(ctx, h, c, snapshots.TakeSpec{ID: t.ID, Session: "bench", Parent: t.Parent,

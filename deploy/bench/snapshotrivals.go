@@ -18,6 +18,7 @@ import (
 // A keeper is a way to keep a tree that is on a host, and to bring it back.
 type keeper struct {
 	name string
+	ours bool // in one way or another
 	// keep brings the tree to the worker; dir is what it keeps from one time to
 	// the next, empty at first.
 	keep func(ctx context.Context, s *site, dir string, n int) (outcome, error)

@@ -33,7 +33,7 @@ func (o *treeOptions) has(part string) bool {
 
 // ways are ours and those that it is measured beside.
 func (o *options) ways() ([]keeper, error) {
-	all := []keeper{ours(o)}
+	all := []keeper{ours(o, false), ours(o, true)}
 	for _, name := range strings.Split(o.tree.beside, ",") {
 		i := slices.IndexFunc(rivals, func(k keeper) bool { return strings.Fields(k.name)[0] == name })
 		if i < 0 {
@@ -47,7 +47,8 @@ func (o *options) ways() ([]keeper, error) {
 // measureSnapshots keeps a tree that is on a host, as it is and then with each
 // hundredth file changed, and brings it back, in turn with what else there is.
 // Every way begins from nothing each time: ours dials the host and opens the
-// store within what is measured.
+// store within what is measured. Beside that it is told what ours takes on the
+// connection that a worker has after a turn.
 func measureSnapshots(ctx context.Context, o *options) (err error) {
 	for _, need := range []string{"rsync", "restic", "zstd", "tar"} {
 		if _, err := exec.LookPath(need); err != nil {
@@ -245,22 +246,31 @@ func (c *comparison) print(task, goal string) {
 	if len(c.took[0]) == 0 {
 		return
 	}
-	fmt.Printf("  %-28s %-22s %8s %8s %8s   %-18s  %s\n", fmt.Sprintf("%s, n %d", task, len(c.took[0])), "seconds", "wire MB", "store MB", "peak MB", "CPU seconds", "ours to it, time and CPU; "+goal)
+	fmt.Printf("  %-28s %-22s %8s %8s %8s   %-18s  %s\n", fmt.Sprintf("%s, n %d", task, len(c.took[0])), "seconds", "wire MB", "store MB", "peak MB", "CPU seconds", "ours to it, time and CPU; connected, time; "+goal)
 	for i, k := range c.ways {
-		var took, cpu, ratio, cpuRatio []float64
+		var took, cpu []float64
 		var wire, memory []int64
-		for n, o := range c.took[i] {
+		for _, o := range c.took[i] {
 			took, cpu = append(took, o.took.Seconds()), append(cpu, o.cpu.Seconds())
-			ratio = append(ratio, c.took[0][n].took.Seconds()/o.took.Seconds())
-			cpuRatio = append(cpuRatio, c.took[0][n].cpu.Seconds()/o.cpu.Seconds())
 			wire, memory = append(wire, o.wire), append(memory, o.memory)
 		}
 		against := ""
-		if i > 0 {
-			against = spread(ratio) + "  " + spread(cpuRatio)
+		if !k.ours {
+			against = spread(c.ratio(0, i, seconds)) + "  " + spread(c.ratio(0, i, processor)) + "  " + spread(c.ratio(1, i, seconds))
 		}
 		fmt.Printf("    %-26s %-22s %8.1f %8.1f %8.0f   %-18s  %s\n", k.name, spread(took), float64(middle(wire))/1e6, float64(middle(c.stored[i]))/1e6, float64(slices.Max(memory))/1e6, spread(cpu), against)
 	}
+}
+
+func seconds(o outcome) time.Duration   { return o.took }
+func processor(o outcome) time.Duration { return o.cpu }
+
+// ratio is what the way a took to what the way b took, round by round.
+func (c *comparison) ratio(a, b int, of func(outcome) time.Duration) (ratios []float64) {
+	for n := range c.took[a] {
+		ratios = append(ratios, of(c.took[a][n]).Seconds()/of(c.took[b][n]).Seconds())
+	}
+	return ratios
 }
 
 func spread(v []float64) string {
