@@ -165,6 +165,12 @@ func (v *viewer) take(ev api.Event) {
 			v.pos[d.Item] = end
 			v.at = append(v.at, now)
 		}
+	case ev.Kind == api.KindEntry && ev.Entry.Type == "assistant":
+		// Short words may be whole before anybody sees them come.
+		if e := ev.Entry; v.pos[e.Item] == 0 && e.Item != "" {
+			v.pos[e.Item] = int64(len(e.Text))
+			v.at = append(v.at, now)
+		}
 	case ev.Kind == api.KindState && ev.State != nil:
 		for _, id := range ev.State.Acknowledged {
 			if _, ok := v.acks[id]; !ok {

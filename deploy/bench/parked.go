@@ -12,17 +12,25 @@ import (
 	"go.temporal.io/api/history/v1"
 
 	"fairlead.dev/fairlead/deploy/lab"
+	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/workflows"
 )
 
 // measureParked says something to a session of the real codex in turn while it
 // is idle and when it has been parked, on a host that is warm.
 func measureParked(ctx context.Context, o *options) (err error) {
-	f, err := newFleet(ctx, lab.Options{Repo: o.repo, Script: []byte(script), Keep: o.keep}, 1)
+	f, err := newFleet(ctx, lab.Options{Repo: o.repo, Script: []byte(script), Keep: o.keep}, 0)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
+	// Not a nice one: what the host does is part of what is measured.
+	if _, err := f.lab.AddHost(ctx, "web-1", hosttest.Options{}); err != nil {
+		return err
+	}
+	if _, err := f.lab.Out(ctx, "host", "provision", "web-1"); err != nil {
+		return err
+	}
 	if err := f.lab.ImportSeed(ctx, "bench"); err != nil {
 		return err
 	}
@@ -63,7 +71,7 @@ func measureParked(ctx context.Context, o *options) (err error) {
 		}
 		if n > 0 { // warm
 			idle, parked = append(idle, awake), append(parked, asleep)
-			err = p.spent(ctx, spent)
+			err = p.spent(ctx, asleep, spent)
 		}
 		if err != nil {
 			return err
@@ -75,16 +83,17 @@ func measureParked(ctx context.Context, o *options) (err error) {
 		more = append(more, parked[i]-idle[i])
 	}
 	more.against("a parked one's first words come later by", 2*time.Second)
-	fmt.Println("  of which, between the message and the pump that sends it:")
+	fmt.Println("  until the words of a parked one:")
 	for _, what := range slices.Sorted(maps.Keys(spent)) {
-		fmt.Printf("    %-20s %v\n", what, spent[what])
+		fmt.Printf("    %-22s %v\n", what, spent[what])
 	}
 	return nil
 }
 
 // spent adds how long each activity took that came between the last message and
-// the pump that sent it, and how long none ran.
-func (p *sleeper) spent(ctx context.Context, to map[string]series) error {
+// the pump that sent it, how long none ran, and how long it took from there to
+// the words.
+func (p *sleeper) spent(ctx context.Context, all time.Duration, to map[string]series) error {
 	var since, busy time.Time
 	var took map[string]time.Duration
 	sent := true
@@ -102,9 +111,9 @@ func (p *sleeper) spent(ctx context.Context, to map[string]series) error {
 		case sent:
 		case e.GetActivityTaskScheduledEventAttributes() != nil:
 			begun[e.GetEventId()] = e
-			took["(none)"] += max(0, at.Sub(busy))
+			took["no activity"] += max(0, at.Sub(busy))
 			if e.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName() == "RunPump" {
-				took["(all)"], sent = at.Sub(since), true
+				took["RunPump to the words"], sent = all-at.Sub(since), true
 			}
 		case e.GetActivityTaskCompletedEventAttributes() != nil:
 			if s := begun[e.GetActivityTaskCompletedEventAttributes().GetScheduledEventId()]; s != nil {
@@ -131,7 +140,8 @@ func (p *sleeper) is(ctx context.Context, state workflows.SessionStatus, turns i
 	p.turns = turns
 	return lab.Until(ctx, "the session to be "+string(state), func() (bool, error) {
 		d, err := p.detail(ctx, p.id)
-		return d.View.State == state && len(d.Turns) == turns && d.Turns[turns-1].Done(), err
+		last := len(d.Turns) - 1 // the first ones are dropped some day
+		return err == nil && last >= 0 && d.View.State == state && d.Turns[last].N == turns && d.Turns[last].Done(), err
 	})
 }
 
