@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -17,7 +18,8 @@ import (
 )
 
 // measureParked says something to a session of the real codex in turn while it
-// is idle and when it has been parked, on a host that is warm.
+// is idle and when it has been parked, on a host that is warm, and to a thread
+// for which codex is started by hand, which most of the time goes into.
 func measureParked(ctx context.Context, o *options) (err error) {
 	f, err := newFleet(ctx, lab.Options{Repo: o.repo, Script: []byte(script), Keep: o.keep}, 0)
 	if err != nil {
@@ -25,7 +27,8 @@ func measureParked(ctx context.Context, o *options) (err error) {
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	// Not a nice one: what the host does is part of what is measured.
-	if _, err := f.lab.AddHost(ctx, "web-1", hosttest.Options{}); err != nil {
+	host, err := f.lab.AddHost(ctx, "web-1", hosttest.Options{})
+	if err != nil {
 		return err
 	}
 	if _, err := f.lab.Out(ctx, "host", "provision", "web-1"); err != nil {
@@ -52,7 +55,9 @@ func measureParked(ctx context.Context, o *options) (err error) {
 	if err := p.is(ctx, workflows.Idle, 1); err != nil {
 		return err
 	}
-	var idle, parked series
+	hand := &setup{options: o, lab: f.lab, host: host, codex: filepath.Join(o.repo, ".tools", "codex", "bin", "codex")}
+	home, thread := filepath.Join(f.lab.Dir, "hand"), ""
+	var idle, parked, byHand series
 	spent := map[string]series{}
 	for n := range o.parked + 1 {
 		awake, err := p.says(ctx)
@@ -69,15 +74,19 @@ func measureParked(ctx context.Context, o *options) (err error) {
 		if err != nil {
 			return err
 		}
+		var anew time.Duration
+		if anew, thread, err = hand.byHand(ctx, home, thread, "permissions", "denying"); err != nil {
+			return fmt.Errorf("by hand: %w", err)
+		}
 		if n > 0 { // warm
-			idle, parked = append(idle, awake), append(parked, asleep)
+			idle, parked, byHand = append(idle, awake), append(parked, asleep), append(byHand, anew)
 			err = p.spent(ctx, asleep, spent)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	fmt.Printf("  idle    %v\n  parked  %v   (n %d)\n", idle, parked, len(parked))
+	fmt.Printf("  idle     %v\n  parked   %v   (n %d)\n  by hand  %v: codex started over ssh, the thread resumed\n", idle, parked, len(parked), byHand)
 	var more series
 	for i := range parked {
 		more = append(more, parked[i]-idle[i])

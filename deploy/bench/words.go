@@ -26,11 +26,11 @@ func (b *setup) firstWords(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		theirs, err := b.byHand(ctx, filepath.Join(b.lab.Dir, fmt.Sprintf("hand-%d", i)), "permissions", "denying")
+		theirs, _, err := b.byHand(ctx, filepath.Join(b.lab.Dir, fmt.Sprintf("hand-%d", i)), "", "permissions", "denying")
 		if err != nil {
 			return err
 		}
-		open, err := b.byHand(ctx, filepath.Join(b.lab.Dir, fmt.Sprintf("open-%d", i)), "sandbox", "workspace-write")
+		open, _, err := b.byHand(ctx, filepath.Join(b.lab.Dir, fmt.Sprintf("open-%d", i)), "", "sandbox", "workspace-write")
 		if err != nil {
 			return err
 		}
@@ -82,41 +82,51 @@ func until(r io.Reader, words []byte, begin time.Time) (d time.Duration, seen bo
 	}
 }
 
-func (b *setup) byHand(ctx context.Context, home, key, value string) (d time.Duration, err error) {
+// byHand starts codex and a thread, or resumes one, and sends a message.
+func (b *setup) byHand(ctx context.Context, home, thread, key, value string) (d time.Duration, _ string, err error) {
 	begin := time.Now()
 	p, err := b.plainServer(ctx, home)
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
-	first := make(chan struct{}, 1)
+	first, over := make(chan struct{}, 1), make(chan struct{}, 1)
 	c := conversation.NewConn(p, conversation.ConnConfig{Notify: func(method string, _ json.RawMessage) {
-		if method == "item/agentMessage/delta" {
-			select {
-			case first <- struct{}{}:
-			default:
-			}
+		to := map[string]chan struct{}{"item/agentMessage/delta": first, "turn/completed": over}[method]
+		select {
+		case to <- struct{}{}:
+		default:
 		}
 	}})
 	defer func() { err = errors.Join(err, c.Close()) }()
 	if _, err := conversation.Handshake(ctx, c, conversation.ClientInfo{Name: "bench", Version: "1"}); err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	var started struct {
 		Thread struct{ ID string } `json:"thread"`
 	}
-	if err := c.Call(ctx, "thread/start", map[string]any{"cwd": home + "-work", "approvalPolicy": "on-request", key: value}, &started); err != nil {
-		return 0, err
+	method, params := "thread/start", map[string]any{"cwd": home + "-work", "approvalPolicy": "on-request", key: value}
+	if thread != "" {
+		method, params["threadId"] = "thread/resume", thread
+	}
+	if err := c.Call(ctx, method, params, &started); err != nil {
+		return 0, "", err
 	}
 	input := []map[string]string{{"type": "text", "text": "say yes"}}
 	if err := c.Call(ctx, "turn/start", map[string]any{"threadId": started.Thread.ID, "input": input}, nil); err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	select {
 	case <-first:
-		return time.Since(begin), nil
+		d = time.Since(begin)
 	case <-ctx.Done():
-		return 0, ctx.Err()
+		return 0, "", ctx.Err()
 	case <-time.After(time.Minute):
-		return 0, fmt.Errorf("no words came within a minute")
+		return 0, "", fmt.Errorf("no words came within a minute")
 	}
+	select { // a turn that is cut off is another history
+	case <-over:
+	case <-time.After(time.Minute):
+		return 0, "", fmt.Errorf("the turn did not end within a minute")
+	}
+	return d, started.Thread.ID, nil
 }
