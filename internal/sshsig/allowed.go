@@ -23,7 +23,11 @@ const (
 // Allowed is who may sign: a file in the format of ssh-keygen's allowed_signers.
 // It is not changed after it was read, and safe for concurrent use. One that is
 // nil or empty allows nobody.
-type Allowed struct{ lines []allowedLine }
+type Allowed struct {
+	lines  []allowedLine
+	people map[string]string // every name on a line of a plain key, to the first one there
+	owners map[string]string // every plain key, to the same
+}
 
 type allowedLine struct {
 	number     int
@@ -51,8 +55,7 @@ func ParseAllowed(text []byte) (*Allowed, error) {
 	if len(text) > maxAllowed {
 		return nil, fmt.Errorf("allowed signers of %d bytes are too long: %d at most", len(text), maxAllowed)
 	}
-	a := &Allowed{}
-	owner := map[string]string{} // key to its principal
+	a := &Allowed{people: map[string]string{}, owners: map[string]string{}}
 	for i, raw := range strings.Split(string(text), "\n") {
 		raw = strings.Trim(raw, " \t\r")
 		if raw == "" || raw[0] == '#' {
@@ -63,16 +66,43 @@ func ParseAllowed(text []byte) (*Allowed, error) {
 			return nil, &LineError{i + 1, err}
 		}
 		l.number = i + 1
-		if !l.authority {
-			k := string(l.key)
-			if o, ok := owner[k]; ok && o != l.principals[0] {
-				return nil, &LineError{i + 1, fmt.Errorf("key %s belongs to %s already: one key stands for one principal", l.name, o)}
-			}
-			owner[k] = l.principals[0]
+		if err := a.own(l); err != nil {
+			return nil, &LineError{i + 1, err}
 		}
 		a.lines = append(a.lines, l)
 	}
 	return a, nil
+}
+
+// own notes whose key and whose names a line has: each is one person's, so that
+// nobody is counted twice.
+func (a *Allowed) own(l allowedLine) error {
+	if l.authority {
+		return nil
+	}
+	person := l.principals[0]
+	if o, ok := a.owners[string(l.key)]; ok && o != person {
+		return fmt.Errorf("key %s belongs to %s already: one key stands for one principal", l.name, o)
+	}
+	a.owners[string(l.key)] = person
+	for _, name := range l.principals {
+		if o, ok := a.people[name]; ok && o != person {
+			return fmt.Errorf("%s stands for %s already, and here for %s: one name stands for one principal", name, o, person)
+		}
+		a.people[name] = person
+	}
+	return nil
+}
+
+// person is the principal that a name stands for: itself, where no line of a
+// plain key has it.
+func (a *Allowed) person(name string) string {
+	if a != nil {
+		if p, ok := a.people[name]; ok {
+			return p
+		}
+	}
+	return name
 }
 
 // Principals are the names that plain keys stand for, each once, in the order
@@ -93,13 +123,9 @@ func (a *Allowed) Authority() bool {
 	return slices.ContainsFunc(a.all(), func(l allowedLine) bool { return l.authority })
 }
 
-// Same says whether name is the principal, or an alias that stands beside it
-// on a line of a plain key.
-func (a *Allowed) Same(principal, name string) bool {
-	return principal == name || slices.ContainsFunc(a.all(), func(l allowedLine) bool {
-		return !l.authority && l.principals[0] == principal && slices.Contains(l.principals, name)
-	})
-}
+// Same says whether two names stand for one person: they are the same, or stand
+// together on a line of a plain key.
+func (a *Allowed) Same(one, other string) bool { return a.person(one) == a.person(other) }
 
 func (a *Allowed) all() []allowedLine {
 	if a == nil {
@@ -124,7 +150,7 @@ func (a *Allowed) who(key ssh.PublicKey, namespace string, at time.Time) (string
 		principal := l.principals[0]
 		err := l.check(namespace, at)
 		if err == nil && cert != nil {
-			principal, err = l.certified(cert, at)
+			principal, err = a.certified(l, cert, at)
 		}
 		if err == nil {
 			return principal, nil
@@ -148,7 +174,9 @@ func (l allowedLine) check(namespace string, at time.Time) error {
 }
 
 // certified takes a certificate by the line's authority, whose key was compared.
-func (l allowedLine) certified(cert *ssh.Certificate, at time.Time) (string, error) {
+// Who it names is the person of that name, or of that key, where a line says so:
+// with a certificate beside their key nobody is two.
+func (a *Allowed) certified(l allowedLine, cert *ssh.Certificate, at time.Time) (string, error) {
 	refuse := func(kind error, format string, args ...any) (string, error) {
 		return "", fmt.Errorf("%w: certificate %q by %s %s", kind, cert.KeyId, l.name, fmt.Sprintf(format, args...))
 	}
@@ -158,19 +186,31 @@ func (l allowedLine) certified(cert *ssh.Certificate, at time.Time) (string, err
 	if !formatFits(cert.SignatureKey, cert.Signature.Format) {
 		return refuse(ErrNotAllowed, "is signed as %q", cert.Signature.Format)
 	}
-	i := slices.IndexFunc(cert.ValidPrincipals, func(p string) bool { return checkPrincipal(p) == nil && matchList(l.principals, p) })
-	if i < 0 {
+	name, people := "", []string{}
+	for _, p := range cert.ValidPrincipals {
+		if checkPrincipal(p) == nil && matchList(l.principals, p) {
+			name, people = p, append(people, a.person(p))
+		}
+	}
+	if owner, ok := a.owners[string(cert.Key.Marshal())]; ok && len(people) > 0 {
+		people = []string{owner}
+	}
+	slices.Sort(people)
+	switch people = slices.Compact(people); {
+	case len(people) == 0:
 		return refuse(ErrNotAllowed, "names no principal that line %d allows", l.number)
+	case len(people) > 1:
+		return refuse(ErrNotAllowed, "names %d principals that line %d allows: who of them signed is left open", len(people), l.number)
 	}
 	// The checker's own errors for time have no type, so time comes first.
 	if s := uint64(max(at.Unix(), 0)); s < cert.ValidAfter || cert.ValidBefore != ssh.CertTimeInfinity && s >= cert.ValidBefore {
 		return refuse(ErrNotNow, "is not valid at %s", at.UTC().Format(time.RFC3339))
 	}
 	check := ssh.CertChecker{Clock: func() time.Time { return at }}
-	if err := check.CheckCert(cert.ValidPrincipals[i], cert); err != nil {
+	if err := check.CheckCert(name, cert); err != nil {
 		return refuse(ErrNotAllowed, "does not hold: %v", err)
 	}
-	return cert.ValidPrincipals[i], nil
+	return people[0], nil
 }
 
 func parseLine(raw string) (allowedLine, error) {

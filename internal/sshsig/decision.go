@@ -15,9 +15,10 @@ const Namespace = "fairlead-decision@fairlead.dev"
 // digest), and what the answer is.
 type Decision struct {
 	Approval string `json:"approval"`
-	// AskedAt may name the moment of the request, as the approval shows it: ids
-	// can come again where the id of a session does.
-	AskedAt string `json:"asked_at,omitempty"`
+	// AskedAt is the moment of the request, as the approval shows it: where the id
+	// of a session comes again, so do those of its approvals, and the same may be
+	// asked. What was signed for the former must not count for the latter.
+	AskedAt string `json:"asked_at"`
 	Digest  string `json:"digest"`
 	Outcome string `json:"outcome"`
 	// Payload is the SHA-256 in hex of the answers, the grant or the content
@@ -30,7 +31,7 @@ type Decision struct {
 // Message is the canonical JSON of a decision: sorted keys, no spaces, no line
 // end. What is signed by hand is made so:
 //
-//	printf %s '{"approval":"s.1","digest":"…","outcome":"accept","payload":"","scope":"once","session":"s"}' |
+//	printf %s '{"approval":"s.1","asked_at":"…","digest":"…","outcome":"accept","payload":"","scope":"once","session":"s"}' |
 //		ssh-keygen -Y sign -n fairlead-decision@fairlead.dev -f KEY
 func (d Decision) Message() ([]byte, error) {
 	for _, s := range []string{d.Approval, d.AskedAt, d.Digest, d.Outcome, d.Payload, d.Scope, d.Session} {
@@ -38,8 +39,8 @@ func (d Decision) Message() ([]byte, error) {
 			return nil, errors.New("a decision is text in UTF-8")
 		}
 	}
-	if d.Approval == "" || d.Digest == "" || d.Outcome == "" || d.Session == "" {
-		return nil, errors.New("a decision names its session, its approval, its digest and its outcome")
+	if d.Approval == "" || d.AskedAt == "" || d.Digest == "" || d.Outcome == "" || d.Session == "" {
+		return nil, errors.New("a decision names its session, its approval, the moment it was asked, its digest and its outcome")
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -28,8 +28,20 @@
 //   - a moment must end in Z: without it ssh-keygen means the time zone of the machine;
 //   - the principal of a plain key is a name, not a pattern: it is who decided
 //     (patterns are for certificate authorities, whose certificates name somebody);
-//   - one key stands for one principal: else its owner would count twice;
+//   - one key stands for one principal, and one name (an alias as well) for one:
+//     else somebody would count twice;
 //   - RSA keys have 2048 bits or more, and there is no DSA.
+//
+// # Who signed
+//
+// Where several must agree, people are counted, by what [Verify] returns: of a
+// plain key the first name of its line, whichever alias its owner goes by. A
+// certificate counts for the same person where a line has its key, or the name in
+// it; one that names several people whom its authority's line allows is refused,
+// since who of them signed is left open. Names that stand on no line of a plain key
+// are as many people as the authority says that they are: one that gives a person
+// two such names makes two of them. To compare somebody with who signed (whether
+// they sent the message), ask [Allowed.Same].
 //
 // # What is verified
 //

@@ -211,6 +211,45 @@ func TestCertificatesThatPromiseLessDoNotCount(t *testing.T) {
 	}
 }
 
+// TestAPersonIsOneWhateverTheySignWith: who counts signatures counts people, so
+// an alias, or a certificate beside a plain key, is nobody else.
+func TestAPersonIsOneWhateverTheySignWith(t *testing.T) {
+	ca, key := newPair(t, "ed25519"), newPair(t, "ed25519")
+	allowed := allow(t, "alice,alice2 "+key.line(), "* cert-authority "+ca.line())
+	for name, c := range map[string]struct {
+		of    pair
+		names string
+		who   string
+		want  error
+	}{
+		"her first name":                {newPair(t, "ed25519"), "alice", "alice", nil},
+		"her alias":                     {newPair(t, "ed25519"), "alice2", "alice", nil},
+		"both":                          {newPair(t, "ed25519"), "alice2,alice", "alice", nil},
+		"her own key by another name":   {key, "mallory", "alice", nil},
+		"her own key by many names":     {key, "mallory,trudy", "alice", nil},
+		"somebody else":                 {newPair(t, "ed25519"), "bob", "bob", nil},
+		"two people":                    {newPair(t, "ed25519"), "bob,alice2", "", ErrNotAllowed},
+		"two people, the other way":     {newPair(t, "ed25519"), "alice,bob", "", ErrNotAllowed},
+		"two whom no line names":        {newPair(t, "ed25519"), "bob,ops", "", ErrNotAllowed},
+		"one name twice, to be certain": {newPair(t, "ed25519"), "bob,bob", "bob", nil},
+	} {
+		signer, err := ssh.NewCertSigner(certify(t, ca, c.of, "-n", c.names), c.of.signer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		armored, err := Sign(signer, Namespace, message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if who, err := Verify(armored, Namespace, message, allowed, time.Now()); who != c.who || !errors.Is(err, c.want) {
+			t.Errorf("a certificate for %s: %q, %v, want %q", name, who, err, c.who)
+		}
+	}
+	if !allowed.Same("alice", "alice2") || !allowed.Same("alice2", "alice") || allowed.Same("alice", "bob") {
+		t.Error("aliases are mixed up")
+	}
+}
+
 // TestAForgedCertificateDoesNotCount: the authority's key is named, and it
 // signed another certificate.
 func TestAForgedCertificateDoesNotCount(t *testing.T) {

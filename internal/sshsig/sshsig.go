@@ -105,8 +105,8 @@ func signData(signer ssh.Signer, data []byte) (*ssh.Signature, error) {
 }
 
 // Verify says who signed a message, if one of the allowed signers did, for this
-// namespace, with a key that may sign at this time. Of a key with several
-// principals it is the first. Errors are one of the Err values.
+// namespace, with a key that may sign at this time. The principal is one name for
+// one person, so who counts signatures counts principals. Errors are one of the Err values.
 func Verify(armored []byte, namespace string, message []byte, allowed *Allowed, at time.Time) (principal string, err error) {
 	principal, err = verify(armored, namespace, message, allowed, at)
 	if err != nil {

@@ -205,7 +205,7 @@ func TestSshKeygenReadsTheSameLinesOfAllowedSigners(t *testing.T) {
 }
 
 func TestMistakesInAllowedSignersNameTheirLine(t *testing.T) {
-	p := newPair(t, "ed25519")
+	p, other := newPair(t, "ed25519"), newPair(t, "ed25519")
 	short, err := rsa.GenerateKey(rand.Reader, 1024)
 	if err != nil {
 		t.Fatal(err)
@@ -241,6 +241,9 @@ func TestMistakesInAllowedSignersNameTheirLine(t *testing.T) {
 		`alice cert-authority="yes" ` + p.line():                                                        "takes no value",
 		`alice namespaces="" ` + p.line():                                                               "value in quotes",
 		"bob " + p.line() + "\nalice " + p.line():                                                       "belongs to bob already",
+		"bob,alice " + p.line() + "\nalice " + other.line():                                             "alice stands for bob already",
+		"alice " + p.line() + "\nbob,alice " + other.line():                                             "alice stands for alice already",
+		"alice,ops " + p.line() + "\nbob,ops " + other.line():                                           "ops stands for alice already",
 		base64Line("alice ecdsa-sha2-nistp256", ssh.Marshal(struct{ A string }{"ecdsa-sha2-nistp256"})): "cannot be read",
 	} {
 		_, err := ParseAllowed([]byte("# who may sign\n\n" + line))
@@ -277,9 +280,9 @@ func TestPrincipalsAreTheFirstNameOfTheirKeys(t *testing.T) {
 // TestADecisionIsSignedByHand: the bytes are such that a shell can make them.
 func TestADecisionIsSignedByHand(t *testing.T) {
 	p := newPair(t, "ed25519")
-	byHand := []byte(`{"approval":"s.1","digest":"d1","outcome":"accept","payload":"","scope":"once","session":"s"}`)
+	byHand := []byte(`{"approval":"s.1","asked_at":"2026-11-22T12:00:00Z","digest":"d1","outcome":"accept","payload":"","scope":"once","session":"s"}`)
 	theirs := mustKeygen(t, byHand, "-Y", "sign", "-n", Namespace, "-f", p.file)
-	d := Decision{Session: "s", Approval: "s.1", Digest: "d1", Outcome: "accept", Scope: "once"}
+	d := Decision{Session: "s", Approval: "s.1", AskedAt: "2026-11-22T12:00:00Z", Digest: "d1", Outcome: "accept", Scope: "once"}
 	msg, err := d.Message()
 	if err != nil || !bytes.Equal(msg, byHand) {
 		t.Fatalf("%s, %v", msg, err)
@@ -291,7 +294,7 @@ func TestADecisionIsSignedByHand(t *testing.T) {
 		"session": func(d *Decision) { d.Session = "t" }, "approval": func(d *Decision) { d.Approval = "s.2" },
 		"digest": func(d *Decision) { d.Digest = "d2" }, "outcome": func(d *Decision) { d.Outcome = "decline" },
 		"scope": func(d *Decision) { d.Scope = "session" }, "payload": func(d *Decision) { d.Payload = "x" },
-		"moment": func(d *Decision) { d.AskedAt = "2026-11-22T12:00:00Z" },
+		"moment": func(d *Decision) { d.AskedAt = "2026-11-22T12:00:01Z" },
 	} {
 		other := d
 		change(&other)
@@ -303,9 +306,28 @@ func TestADecisionIsSignedByHand(t *testing.T) {
 			t.Errorf("another %s: %v", name, err)
 		}
 	}
-	for _, bad := range []Decision{{}, {Session: "s", Approval: "s.1", Digest: "d", Outcome: "\xff"}} {
+	for _, bad := range []Decision{{}, {Session: "s", Approval: "s.1", AskedAt: "x", Digest: "d", Outcome: "\xff"}} {
 		if msg, err := bad.Message(); err == nil {
 			t.Errorf("%+v makes %s", bad, msg)
+		}
+	}
+}
+
+// TestADecisionNamesTheMomentOfItsRequest: the id of a session comes again, and
+// with it the numbers of its approvals; what was signed then must not count now.
+func TestADecisionNamesTheMomentOfItsRequest(t *testing.T) {
+	whole := Decision{Session: "s", Approval: "s.1", AskedAt: "2026-11-22T12:00:00Z", Digest: "d", Outcome: "accept"}
+	if msg, err := whole.Message(); err != nil {
+		t.Fatalf("%s, %v", msg, err)
+	}
+	for name, change := range map[string]func(*Decision){
+		"session": func(d *Decision) { d.Session = "" }, "approval": func(d *Decision) { d.Approval = "" }, "moment": func(d *Decision) { d.AskedAt = "" },
+		"digest": func(d *Decision) { d.Digest = "" }, "outcome": func(d *Decision) { d.Outcome = "" },
+	} {
+		d := whole
+		change(&d)
+		if msg, err := d.Message(); err == nil || !strings.Contains(err.Error(), "the moment it was asked") {
+			t.Errorf("without its %s it makes %s, %v", name, msg, err)
 		}
 	}
 }
