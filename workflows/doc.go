@@ -119,7 +119,9 @@
 // What was heard on the lost host before it went is put on record first: what a
 // person had said, with how far it is known to have come, and what codex had
 // begun to answer. So a turn is interrupted of which it was heard that codex has
-// the message, and unknown where nobody heard that.
+// the message, and unknown where nobody heard that. A turn whose end was heard,
+// and told too late for a snapshot, is interrupted as well: its answer is shown,
+// and its error (host_lost) says that its work is not kept.
 //
 // It waits in any case as long as there is nothing to go on from: a thread that
 // had turns, and no snapshot. The old host's slot is given back with what is left
@@ -218,6 +220,13 @@
 // and 40 approvals, the decisions on 100 asks that a process took with it. A run
 // goes over into the next one when its history is long, between any two steps,
 // also while a turn runs; nothing that was taken is lost or done twice.
+//
+// # Changes
+//
+// Nothing was released yet, so what changes the commands of a workflow has its
+// histories (testdata/replay) recorded anew, by `make record`; from the first
+// release on it stands behind workflow.GetVersion, and the histories of before
+// stay beside the new ones.
 //
 // # Events
 //

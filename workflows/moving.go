@@ -159,7 +159,9 @@ func (s *session) goAway(f *Failure) {
 	}
 	s.note(activities.Note{Type: "state", Text: fmt.Sprintf("the session leaves host %s and goes on elsewhere, from %s", name, s.fromWhat()), Data: failureData(f)})
 	s.st.ProcessEnd, s.st.Retired = f.Message, nil
-	s.recordLost()
+	if end := s.recordLost(); end != nil && s.st.Running {
+		f = s.endedThere(end, f)
+	}
 	s.leaving = true
 	s.lostProcess(f)
 	s.leaving = false
@@ -183,9 +185,10 @@ func (s *session) goAway(f *Failure) {
 // recordLost puts on record what pumps have heard on the lost host and did not
 // get to tell: nobody will read that journal again. What cannot be found out stays
 // as it was, and what was to be said to codex is at least on record as said.
-func (s *session) recordLost() {
+// It returns how the running turn ended there, if that was heard.
+func (s *session) recordLost() *activities.TurnEnd {
 	if s.st.Again == 0 {
-		return // the newest one has told all
+		return nil // the newest one has told all
 	}
 	s.st.PumpN++
 	in := activities.RecordLostInput{Claim: s.claim(), Seed: s.st.Seed, State: s.st.Pump, Notes: s.st.Handing, Turn: s.st.TurnN}
@@ -202,7 +205,7 @@ func (s *session) recordLost() {
 				s.note(activities.Note{Type: activities.EntryUser, Text: send.Text, Data: map[string]string{"message": send.ID, "delivery": sentThere}})
 			}
 		}
-		return
+		return nil
 	}
 	s.st.Again = 0
 	s.st.Pump.Seq = out.Seq
@@ -214,9 +217,29 @@ func (s *session) recordLost() {
 		p := &s.st.Pump
 		p.TurnID, p.FinalText, p.FinalTruncated, p.Usage, p.AtMS = last.TurnID, last.FinalText, last.FinalTruncated, last.Usage, last.AtMS
 	}
-	if out.Ended != nil {
-		s.turnEnded(out.Ended)
+	return out.Ended
+}
+
+// endedThere is of a turn that ended on the lost host, which nobody was told in
+// time. What codex said is shown; but the session goes on from before that end,
+// so the turn is cut off all the same, and none of what hangs on an end is done.
+func (s *session) endedThere(end *activities.TurnEnd, f *Failure) *Failure {
+	if turn := s.st.sending(activities.SendTurn); turn != nil {
+		s.delivered(activities.Delivery{ID: turn.Send.ID, State: activities.Acknowledged})
 	}
+	p := &s.st.Pump
+	p.TurnID, p.FinalText, p.FinalTruncated = end.ID, end.FinalText, end.FinalTruncated
+	if v := s.st.turn(s.st.TurnN); v != nil {
+		v.Items, v.Usage = end.Items, UsageView{Input: end.Usage.Input, Output: end.Usage.Output, Cached: end.Usage.Cached, Turns: 1}
+	}
+	as := end.Status
+	if end.Problem != nil {
+		as += ": " + excerpt(end.Problem.Message, maxWord)
+	}
+	out := *f
+	out.Message = excerpt(fmt.Sprintf("turn %d ended on host %s (%s), but the session goes on from %s, and the turn's work after that is not kept: %s",
+		s.st.TurnN, s.hostName(), as, s.fromWhat(), f.Message), maxFailure)
+	return &out
 }
 
 // move has an idle session go on elsewhere, since somebody said so.

@@ -515,3 +515,62 @@ func TestWhatADeadProcessLeftKeepsNobodyOnItsHost(t *testing.T) {
 	w.once("it is elsewhere", func() bool { return w.view().Host == "web-2" && w.view().State == Interrupted }, w.CancelWorkflow)
 	w.start(SessionOptions{Host: "web-1"})
 }
+
+// A turn that ended on the lost host, told too late for a snapshot, is not shown
+// as if its work were there: what codex said is, and that the rest is lost. What
+// hangs on the end of a turn is not done; what its policy says of one that was
+// cut off is.
+func TestATurnThatEndedOnALostHostHasNotKeptItsWork(t *testing.T) {
+	failed := &activities.Problem{Kind: "auth", Message: "no token came", Passing: true}
+	for name, c := range map[string]struct {
+		opt   SessionOptions
+		end   activities.TurnEnd
+		acked bool
+		again string // what is said next by the session itself
+	}{
+		"it waits for a person":    {moves, activities.TurnEnd{Status: "completed"}, true, ""},
+		"only its end was heard":   {moves, activities.TurnEnd{Status: "completed"}, false, ""},
+		"it says the same again":   {with(moves, func(o *SessionOptions) { o.OnInterrupt = InterruptContinue }), activities.TurnEnd{Status: "completed"}, true, hello("m2").Text},
+		"it ended for want of one": {with(moves, func(o *SessionOptions) { o.OnAuth = AuthRetry }), activities.TurnEnd{Status: "failed", Problem: failed}, true, ""},
+	} {
+		w := newWorld(t)
+		w.hosts = []string{"web-1", "web-2"}
+		w.fake.pumps = []pumping{endsTurn("completed", ""), lost}
+		w.fake.rest = saysTold(endsTurn("completed", ""))
+		w.fake.heard = func(in activities.RecordLostInput) activities.RecordLostResult {
+			end := c.end
+			end.N, end.ID, end.FinalText, end.Usage = 2, "turn-2", "all is done", conversation.Usage{Input: 7, Output: 2}
+			out := activities.RecordLostResult{Seq: in.State.Seq + 3, Ended: &end, Last: &activities.PumpState{Usage: conversation.Usage{Input: 9, Output: 3}}}
+			if c.acked {
+				out.Said = []string{"m2"}
+			}
+			return out
+		}
+		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(2*time.Second, func() { w.send(SignalMessage, hello("m2")) })
+		w.at(10*time.Second, func() {
+			turn, v := query[TurnView](w, QueryTurn, TurnQuery{N: 2}), w.view()
+			if turn.Status != "interrupted" || turn.TurnID != "turn-2" || turn.FinalText != "all is done" || turn.Usage.Input != 7 || w.message("m2").State != acknowledged {
+				t.Errorf("%s: the turn is %+v, its message %+v", name, turn, w.message("m2"))
+			}
+			if f := turn.Error; f == nil || f.Kind != kindHostLost || !strings.Contains(f.Message, c.end.Status) ||
+				!strings.Contains(f.Message, "from the snapshot of turn 1, and the turn's work after that is not kept") {
+				t.Errorf("%s: its error is %+v", name, f)
+			}
+			last := w.lastPump().Pump
+			switch {
+			case c.again == "" && (v.State != Interrupted || v.Turn.N != 2 || v.Error == nil || v.Error.Kind != kindHostLost):
+				t.Errorf("%s: session is %+v, %+v", name, v, v.Error)
+			case c.again != "" && (v.Turn.N != 3 || len(last.Sends) != 1 || last.Sends[0].Text != c.again):
+				t.Errorf("%s: session is %+v, and codex was sent %+v", name, v, last.Sends)
+			}
+		})
+		w.ends(11 * time.Second)
+		w.start(c.opt)
+	}
+}
+
+func with(o SessionOptions, change func(*SessionOptions)) SessionOptions {
+	change(&o)
+	return o
+}
