@@ -19,7 +19,8 @@ func snapshotRestoreCommand(a *app) *cobra.Command {
 fork of the thread, and its work folder. The session it is of is not touched. What is not
 said by flags is as it was there: sandbox, approval policy, model, effort, credentials and how
 they are given, --on-interrupt, --on-auth, --snapshot and --snapshot-exclude; all else begins
-with its default. Any host with a free slot will do, unless --host or --label says which.
+with its default. A later session of the same id is not asked for what the snapshot does not
+say: then --seed, and for some --sandbox and --approval-policy, are yours to say. Any host with a free slot will do, unless --host or --label says which.
 Prints the new session's id; the session waits for a message.`,
 		Example: "  ctl snapshot restore release-42.snap-20260102t030405-0a1b2c --host web-2\n  ctl snapshot restore release-42.snap-20260102t030405-0a1b2c --id release-43",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -139,7 +140,7 @@ func (a *app) newestSnapshot(ctx context.Context, t *temporal, session string) (
 		if m.Newer() {
 			return newest, newerSnapshot(doing, m)
 		}
-		if m.GoesOn() {
+		if m.GoesOn() && (v.ID == "" || isOf(m, v)) {
 			newest = m
 		}
 	}
@@ -169,13 +170,13 @@ func (a *app) restoreSnapshot(ctx context.Context, t *temporal, m snapshots.Mani
 		return refused("restore snapshot %s: it is incomplete, and never used", m.ID).hinted("`ctl snapshot list %s` shows the others", m.Session)
 	}
 	opt.From = m.ID
-	former, known := t.former(ctx, m.Session)
+	former, known := t.former(ctx, m)
 	if err := asItWas(&opt, m, former, given); err != nil {
 		return err
 	}
 	if opt.Seed == "" && opt.SeedPool == "" {
 		if !known {
-			a.note("session %s is not known any more: without --seed the new one has no credentials", m.Session)
+			a.note("session %s, as it was then, is not known any more: without --seed the new one has no credentials", m.Session)
 		}
 		sameCredentials(&opt, former, given)
 	}
@@ -186,9 +187,25 @@ func (a *app) restoreSnapshot(ctx context.Context, t *temporal, m snapshots.Mani
 }
 
 // former is the session that a snapshot is of, as far as anybody knows it still.
-func (t *temporal) former(ctx context.Context, session string) (v workflows.SessionView, known bool) {
-	_, err := t.askEither(ctx, "show session "+session, workflows.SessionID(session), workflows.QueryState, &v)
-	return v, err == nil
+func (t *temporal) former(ctx context.Context, m snapshots.Manifest) (v workflows.SessionView, known bool) {
+	_, err := t.askEither(ctx, "show session "+m.Session, workflows.SessionID(m.Session), workflows.QueryState, &v)
+	if err != nil || !isOf(m, v) {
+		return workflows.SessionView{}, false
+	}
+	return v, true
+}
+
+// isOf says whether a snapshot is of this session, and not of one that had its
+// id before: ids come again, and with another seed and other rights. Threads are
+// told apart by their ids. A fork that has no thread of its own yet has that of
+// another session; then its generation tells, which begins with the time at which
+// a session got its host, by the clock that CreatedAt is of. What was found on a
+// host may have the generation of who found it, so that says nothing.
+func isOf(m snapshots.Manifest, v workflows.SessionView) bool {
+	if m.ThreadID != "" && m.ThreadID == v.ThreadID {
+		return true
+	}
+	return !m.Left && m.Generation >= v.CreatedAt.Unix()
 }
 
 // asItWas takes over how the thread was set up, but for what flags say. What a

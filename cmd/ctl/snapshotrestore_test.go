@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/workflows"
@@ -39,6 +40,33 @@ func TestWhatGoesOnMayDoNoMoreThanWhatWas(t *testing.T) {
 		}
 		if got := [2]string{opt.Sandbox, opt.ApprovalPolicy}; err != nil || got != c.want {
 			t.Errorf("%s: %v, %v; want %v", c.name, got, err, c.want)
+		}
+	}
+}
+
+// Ids of sessions come again: who goes on from a snapshot of an earlier one gets
+// nothing of what a later one of the same id may do or spend.
+func TestALaterSessionOfTheSameIDIsAnotherOne(t *testing.T) {
+	began := time.Unix(1_800_000_000, 500_000_000)
+	now := workflows.SessionView{ID: "s1", ThreadID: "thread-2", CreatedAt: began}
+	young := workflows.SessionView{ID: "s1", CreatedAt: began} // its thread is not its own yet
+	for name, c := range map[string]struct {
+		facts snapshots.Facts
+		v     workflows.SessionView
+		want  bool
+	}{
+		"its thread":                       {snapshots.Facts{ThreadID: "thread-2", Generation: began.Unix() + 3}, now, true},
+		"its thread, found on a host":      {snapshots.Facts{ThreadID: "thread-2", Left: true}, now, true},
+		"before it had forked its own":     {snapshots.Facts{ThreadID: "thread-1", Generation: began.Unix()}, now, true},
+		"of a fork that has not begun":     {snapshots.Facts{ThreadID: "thread-1", Generation: began.Unix() + 3}, young, true},
+		"of an earlier one":                {snapshots.Facts{ThreadID: "thread-1", Generation: began.Unix() - 1}, now, false},
+		"of an earlier one, without both":  {snapshots.Facts{}, young, false},
+		"found on a host, without thread":  {snapshots.Facts{Generation: began.Unix() + 3, Left: true}, now, false},
+		"found on a host, another thread":  {snapshots.Facts{ThreadID: "thread-1", Generation: began.Unix() + 3, Left: true}, now, false},
+		"what it was itself restored from": {snapshots.Facts{ThreadID: "thread-1", Generation: began.Unix() - 99}, young, false},
+	} {
+		if got := isOf(snapshots.Manifest{ID: "s1.snap-x", Session: "s1", Facts: c.facts}, c.v); got != c.want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }
