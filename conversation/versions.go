@@ -4,9 +4,10 @@ import "fmt"
 
 // The versions of codex that we speak to: the window. Inside it the versions of
 // Tested, and what lies between two of them, were tried on the real binary or
-// behave as one of them does. What is outside is refused with a *VersionError
-// unless Options.AnyVersion says otherwise: below, requests differ; above,
-// nobody has looked yet.
+// behave as one of them does. A later patch of the pinned one's minor version is
+// taken in good faith. What is outside is refused with a *VersionError unless
+// Options.AnyVersion says otherwise: below, requests differ; above, nobody has
+// looked yet.
 const (
 	OldestVersion = "0.125.0"
 	TestedVersion = "0.169.0" // the pinned one
@@ -145,7 +146,7 @@ type VersionError struct {
 }
 
 func (e *VersionError) Error() string {
-	window := fmt.Sprintf("fairlead speaks to %s up to %s", e.Oldest, e.Newest)
+	window := fmt.Sprintf("fairlead speaks to %s up to %s and its patches", e.Oldest, e.Newest)
 	switch found, ok := numbers(e.Found); {
 	case e.Found == "" || !ok:
 		return "codex does not say its version; " + window + " (provision the host)"
@@ -155,8 +156,10 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("codex %s is too old; %s (provision the host)", e.Found, window)
 }
 
+// checkNewer says that a version is beyond the window: patches are not.
 func checkNewer(v [3]int) bool {
 	newest, _ := numbers(TestedVersion)
+	newest[2], v[2] = 0, 0
 	return older(newest, v)
 }
 

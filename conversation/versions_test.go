@@ -8,12 +8,14 @@ import (
 
 func TestOutsideOfTheWindowIsRefusedWithASentence(t *testing.T) {
 	for version, says := range map[string]string{
-		"0.124.9":       "codex 0.124.9 is too old; fairlead speaks to 0.125.0 up to 0.169.0 (provision the host)",
-		"0.170.0":       "codex 0.170.0 is newer than all that were tried; fairlead speaks to 0.125.0 up to 0.169.0 (provision the host, or allow it with codex.any_version)",
+		"0.124.9":       "codex 0.124.9 is too old; fairlead speaks to 0.125.0 up to 0.169.0 and its patches (provision the host)",
+		"0.170.0":       "codex 0.170.0 is newer than all that were tried; fairlead speaks to 0.125.0 up to 0.169.0 and its patches (provision the host, or allow it with codex.any_version)",
 		"1.0.0":         "codex 1.0.0 is newer than all",
 		"":              "codex does not say its version",
 		"who knows":     "codex does not say its version",
 		"0.169.0":       "",
+		"0.169.1":       "",
+		"0.169.12":      "",
 		"0.125.0":       "",
 		"0.140.0-alpha": "",
 	} {
@@ -33,7 +35,7 @@ func TestPumpOpensNoThreadWithAVersionOutside(t *testing.T) {
 	for agent, c := range map[string]struct {
 		any    bool
 		opened bool
-	}{"f/0.170.0 (x)": {}, "f/0.124.0 (x)": {}, "f/0.171.0 (x)": {any: true, opened: true}, "f/0.169.0 (x)": {opened: true}} {
+	}{"f/0.170.0 (x)": {}, "f/0.124.0 (x)": {}, "f/0.171.0 (x)": {any: true, opened: true}, "f/0.169.0 (x)": {opened: true}, "f/0.169.1 (x)": {opened: true}} {
 		s := perform(t, PumpInput{State: PumpState{Cursor: Cursor{Incarnation: 1}}, Thread: ThreadSpec{CWD: "/w", Sandbox: "read-only", ApprovalPolicy: "never"}}, Options{AnyVersion: c.any})
 		s.hear(`{"id":"g1.p9.initialize.0","result":{"userAgent":"` + agent + `"}}`)
 		if opened := strings.Contains(strings.Join(s.said, "\n"), methodStart); opened != c.opened {
