@@ -79,16 +79,31 @@ func PinHolder(session, run string) string { return session + "." + run }
 
 // PinnedBy is the session that holds a pin.
 func PinnedBy(p snapshots.Pin) string {
-	return p.Holder[:max(strings.LastIndexByte(p.Holder, '.'), 0)] // a run's id has no dot
+	session, _ := pinnedBy(p)
+	return session
 }
 
-// StillHolds says whether the holder of a pin still goes on from there.
+func pinnedBy(p snapshots.Pin) (session, run string) {
+	i := strings.LastIndexByte(p.Holder, '.') // a run's id has no dot
+	if i < 0 {
+		return "", ""
+	}
+	return p.Holder[:i], p.Holder[i+1:]
+}
+
+// StillHolds says whether the holder of a pin still goes on from there. Where it
+// cannot be told whether it is the one that runs, or who it is, it does: not every
+// server says which run was a workflow's first.
 func StillHolds(ctx context.Context, ask func(context.Context, string) (SessionNow, error), p snapshots.Pin) (bool, error) {
-	now, err := ask(ctx, PinnedBy(p))
+	session, run := pinnedBy(p)
+	if session == "" {
+		return true, nil // there is nobody to ask
+	}
+	now, err := ask(ctx, session)
 	if err != nil {
 		return false, err
 	}
-	return now.Runs && now.Snapshot == "" && p.Holder == PinHolder(PinnedBy(p), now.Run), nil
+	return now.Runs && now.Snapshot == "" && (now.Run == run || now.Run == "" || run == ""), nil
 }
 
 // PinSnapshotInput: nobody is to drop this snapshot, since a session begins with it.

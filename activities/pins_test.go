@@ -74,6 +74,29 @@ func TestRetentionDropsNothingThatASessionGoesOnFrom(t *testing.T) {
 	}
 }
 
+// Where nobody can tell whether who runs is who has pinned it, he has: a server may
+// not say which run was a workflow's first.
+func TestAPinOfWhoCannotBeToldIsHeld(t *testing.T) {
+	for _, c := range []struct {
+		holder string
+		now    SessionNow
+		want   bool
+	}{
+		{PinHolder("fork", "r1"), SessionNow{Runs: true}, true},
+		{PinHolder("fork", ""), SessionNow{Runs: true, Run: "r1"}, true},
+		{PinHolder("fork", ""), SessionNow{Runs: true}, true},
+		{PinHolder("fork", "r1"), SessionNow{Runs: true, Snapshot: "fork.snap-1"}, false},
+		{PinHolder("fork", "r1"), SessionNow{}, false},
+		{"fork", SessionNow{}, true}, // nobody that could be asked
+		{".r1", SessionNow{}, true},
+	} {
+		held, err := StillHolds(t.Context(), func(context.Context, string) (SessionNow, error) { return c.now, nil }, snapshots.Pin{ID: "s.snap-1", Holder: c.holder})
+		if err != nil || held != c.want {
+			t.Errorf("%q, %+v: held %v, %v", c.holder, c.now, held, err)
+		}
+	}
+}
+
 // Whose workflow has ended, or is another one of that name, holds nothing.
 func TestAPinIsOfOneSession(t *testing.T) {
 	pin := snapshots.Pin{ID: "s.snap-1", Holder: PinHolder("a.fork", "r1")}
