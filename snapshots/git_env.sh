@@ -14,5 +14,16 @@ report() {
 	g status --porcelain=v2 -z --untracked-files=all --no-renames --no-branch --no-ahead-behind >"$1/status" || return 1
 }
 show() { printf '%s %s\n' "$1" "$(($(wc -c <"$2")))" && cat "$2"; }
+# A folder to work in, in $1: it says whose it is. Others may be at work in there,
+# attempts that we were taken for, or that were taken for us; what somebody left
+# who has died nobody needs. He is asked for where that can be known, and where it
+# cannot, as of a host that shares the folder, what was written within the hour.
+work_in() {
+	for old in "$1"/tmp.*; do
+		who=${old#"$1"/tmp.}
+		if ! kill -0 "${who%%.*}" 2>/dev/null && [ -z "$(find "$old" -mmin -60 2>/dev/null | head -n 1)" ]; then rm -rf "$old"; fi
+	done
+	mktemp -d "$1/tmp.$$.XXXXXX"
+}
 # What was written is on the disk before it gets the name by which it is known.
 flush() { sync "$@" 2>/dev/null || sync; }

@@ -2,13 +2,16 @@ package snapshots
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"fairlead.dev/fairlead/hostexec"
 )
@@ -161,6 +164,113 @@ func TestPacksOfTwoAttemptsDoNotMix(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(scratch, "*"))
 	if must(t, err); len(left) != 3 {
 		t.Errorf("in the folder for it are %q", left)
+	}
+}
+
+// What an attempt works on is left to it however long it takes; what somebody left
+// who has died goes after an hour.
+func TestAnAttemptThatTakesLongKeepsWhatItWorksOn(t *testing.T) {
+	c := newUpstream(t).clone()
+	c.commit("mine", randomText(5000))
+	scratch := filepath.Join(filepath.Dir(c.dir), "git")
+	h, fifo := haltingGit(t, c.host)
+	ended := make(chan error, 1)
+	var slow gitPlan
+	go func() {
+		var err error
+		slow, err = planGit(t.Context(), h, c.dir, scratch)
+		ended <- err
+	}()
+	goOn := tell(t, fifo)
+	old := time.Now().Add(-2 * time.Hour)
+	mine, err := filepath.Glob(filepath.Join(scratch, "tmp.*"))
+	if must(t, err); len(mine) != 1 {
+		t.Fatalf("it works in %q", mine)
+	}
+	must(t, os.Chtimes(mine[0], old, old)) // what grows in it does not move that
+	const nobody = "tmp.999999999."
+	for name, at := range map[string]time.Time{nobody + "old": old, nobody + "grown": old, nobody + "new": time.Now()} {
+		dir := filepath.Join(scratch, name)
+		must(t, os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "new.pack"), []byte("x"), 0o600))
+		if name != nobody+"grown" {
+			must(t, os.Chtimes(filepath.Join(dir, "new.pack"), at, at))
+		}
+		must(t, os.Chtimes(dir, at, at))
+	}
+	p, err := planGit(t.Context(), c.host, c.dir, scratch)
+	if err != nil || p.Why != "" {
+		t.Fatalf("the other one: %q, %v", p.Why, err)
+	}
+	goOn("on")
+	if err := <-ended; err != nil || slow.Why != "" || slow.made.packSize != p.made.packSize {
+		t.Errorf("the slow one has %d of %d bytes: %q, %v", slow.made.packSize, p.made.packSize, slow.Why, err)
+	}
+	left, err := filepath.Glob(filepath.Join(scratch, "tmp.*"))
+	want := []string{filepath.Join(scratch, nobody+"grown"), filepath.Join(scratch, nobody+"new")}
+	if must(t, err); !slices.Equal(left, want) {
+		t.Errorf("left are %q", left)
+	}
+}
+
+// What was prepared on the host is looked at before it is taken again: whoever
+// removed it may have died of that, and the host may have lost its power.
+func TestWhatIsOnlyHalfThereIsPreparedAnew(t *testing.T) {
+	c := newUpstream(t).clone()
+	c.commit("mine", randomText(5000))
+	c.write("src/a.c", "changed\n")
+	chunks := OpenChunks(newTestStore(t), ChunkOptions{})
+	spec := c.session()
+	scratch := filepath.Join(filepath.Dir(c.dir), "git")
+	first, err := Take(t.Context(), c.host, chunks, spec)
+	must(t, err)
+	dotgit, err := filepath.Glob(filepath.Join(scratch, "dotgit-*"))
+	if must(t, err); len(dotgit) != 1 {
+		t.Fatalf("prepared is %q", dotgit)
+	}
+	index := filepath.Join(dotgit[0], "index")
+	for what, happen := range map[string]func() error{
+		"a file is gone":       func() error { return os.Remove(index) },
+		"a file is empty":      func() error { return os.Truncate(index, 0) },
+		"all files are gone":   func() error { return errors.Join(os.RemoveAll(dotgit[0]), os.Mkdir(dotgit[0], 0o700)) },
+		"a file is too many":   func() error { return os.WriteFile(filepath.Join(dotgit[0], "MERGE_HEAD"), nil, 0o600) },
+		"a file in its place":  func() error { return errors.Join(os.RemoveAll(dotgit[0]), os.WriteFile(dotgit[0], nil, 0o600)) },
+		"a pack of former use": func() error { return os.WriteFile(filepath.Join(scratch, "objects-0123456789abcdef.pack"), nil, 0o600) },
+	} {
+		must(t, happen())
+		spec.ID, spec.Parent = "", ""
+		m, err := Take(t.Context(), c.host, chunks, spec)
+		if err != nil || m.Work != WorkGit || m.Files != first.Files || m.Bytes != first.Bytes {
+			t.Errorf("%s: kept by %s (%s), %d files of %d, %v", what, m.Work, m.WorkWhy, m.Files, first.Files, err)
+			continue
+		}
+		to := filepath.Join(t.TempDir(), "work")
+		if r, err := Restore(t.Context(), c.host, chunks, m.ID, RestoreSpec{Dirs: map[string]string{Work: to}}); err != nil || len(r.Differs) > 0 {
+			t.Errorf("%s: restored: %v, it differs: %q", what, err, r.Differs)
+		} else if got, want := c.at(to).state(), c.state(); got != want {
+			t.Errorf("%s: restored it is\n%s\nand was\n%s", what, got, want)
+		}
+		if left, err := filepath.Glob(filepath.Join(scratch, "*")); err != nil || len(left) != 3 {
+			t.Errorf("%s: left are %q, %v", what, left, err)
+		}
+	}
+}
+
+// What nobody needs any more has lost its name before any of it is removed.
+func TestAStateIsRemovedUnderAnotherName(t *testing.T) {
+	c := newUpstream(t).clone()
+	c.commit("mine", "mine\n")
+	before := c.plan()
+	tools := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(tools, "rm"), []byte("#!/bin/sh\nexit 1\n"), 0o755))
+	c.write("src/a.c", "staged\n")
+	c.git("add", "src/a.c")
+	p, err := planGit(t.Context(), prefixedPath{c.host, tools}, c.dir, filepath.Join(c.root, "scratch"))
+	if err != nil || p.Why != "" || p.Dotgit == before.Dotgit {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	named, err := filepath.Glob(filepath.Join(c.root, "scratch", "dotgit*"))
+	if must(t, err); len(named) != 1 || filepath.Base(named[0]) != p.Dotgit {
+		t.Errorf("there are %q, and it is %s", named, p.Dotgit)
 	}
 }
 

@@ -10,7 +10,7 @@ cd -- "$1" || exit 1
 if [ -f "$2/$3" ]; then
 	cat >/dev/null
 else
-	tmp=$(mktemp -d "$2/tmp.XXXXXX") || exit 1
+	tmp=$(work_in "$2") || exit 1
 	trap 'rm -rf "$tmp"' EXIT
 	g pack-objects -q --revs --stdout --compression=0 --window=0 --no-reuse-delta --no-reuse-object --threads=1 >"$tmp/new.pack" || exit 1
 	if [ "$4" = sha1 ]; then format=; else format=--object-format=$4; fi
@@ -18,7 +18,7 @@ else
 	flush "$tmp/new.pack"
 	mv -f "$tmp/new.pack" "$2/$3" || exit 1
 fi
-for old in "$2"/objects-*; do
+for old in "$2"/*.pack; do
 	[ "$old" = "$2/$3" ] || rm -f "$old"
 done
 wc -c <"$2/$3" 2>/dev/null || exit 63

@@ -222,7 +222,7 @@ func (p *gitPlan) pack(ctx context.Context, h hostexec.Host, said map[string][]b
 	slices.Sort(have)
 	revs := strings.Join(append(slices.Compact(want), slices.Compact(have)...), "\n") + "\n"
 	sum := sha256.Sum256([]byte(revs))
-	p.Pack = "objects-" + hex.EncodeToString(sum[:8]) + ".pack"
+	p.Pack = "whole-" + hex.EncodeToString(sum[:8]) + ".pack"
 	s, err := gitScript(ctx, h, gitPack, nil, dir, scratch, p.Pack, p.Objects)
 	if err != nil {
 		return err

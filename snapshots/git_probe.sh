@@ -8,11 +8,8 @@ no() {
 	exit 0
 }
 cd -- "$1" || exit 1
-mkdir -p "$2" && tmp=$(mktemp -d "$2/tmp.XXXXXX") || exit 1
+mkdir -p "$2" && tmp=$(work_in "$2") || exit 1
 trap 'rm -rf "$tmp"' EXIT
-# Others may be at work in here: attempts that we were taken for, or that were
-# taken for us. What they left an hour ago nobody needs.
-find "$2" -maxdepth 1 -name 'tmp.*' -mmin +60 -exec rm -rf {} + 2>/dev/null
 
 { [ -d .git ] && [ ! -L .git ]; } || no 'it is not the top of a git repository of its own'
 g rev-parse --git-dir >/dev/null 2>"$tmp/err" || no "git does not take it for a repository$(sed -n '1s/^/: /p' "$tmp/err")"
@@ -75,19 +72,25 @@ hidden '[a-zS]' | xargs -0 sh -c 'for f; do if [ -e "$f" ] || [ -L "$f" ]; then 
 hidden '[a-z]' | xargs -0 sh -c 'for f; do if [ -e "$f" ] || [ -L "$f" ]; then :; else printf "%s\0" "$f"; fi; done' sh >"$tmp/hiddengone"
 
 # It is named for what is in it: what is the same as last time stays as it is, and
-# is not read again, and nothing is ever changed under that name.
-(cd "$tmp/dotgit" && find . ! -type d -print0 | sort -z) >"$tmp/files" || exit 1
-name=dotgit-$(cd "$tmp/dotgit" && xargs -0 sh -c 'for f; do
-	printf "%s\0" "$f"
-	[ ! -x "$f" ] || echo x
-	if [ -h "$f" ]; then readlink "$f"; else wc -c <"$f" && cat "$f"; fi || exit 255
-done' sh <"$tmp/files" >"$tmp/all" && g hash-object --stdin <"$tmp/all" | cut -c1-16)
-mv "$tmp/dotgit" "$tmp/$name" || exit 1
-if [ ! -d "$2/$name" ]; then
+# does not travel again, and nothing is ever changed under that name. It is looked
+# at all the same: a host may have lost its power, or somebody his patience.
+named() {
+	(cd "$1" && find . ! -type d -print0 | sort -z) >"$2" && (cd "$1" && xargs -0 sh -c 'for f; do
+		printf "%s\0" "$f"
+		[ ! -x "$f" ] || echo x
+		if [ -h "$f" ]; then readlink "$f"; else wc -c <"$f" && cat "$f"; fi || exit 255
+	done' sh <"$2") >"$tmp/all" && printf dotgit- && g hash-object --stdin <"$tmp/all" | cut -c1-16
+}
+name=$(named "$tmp/dotgit" "$tmp/files") && [ "$name" != dotgit- ] && mv "$tmp/dotgit" "$tmp/$name" && mkdir "$tmp/old" || exit 1
+if [ "$(named "$2/$name" "$tmp/there" 2>/dev/null)" != "$name" ]; then
 	find "$tmp/$name" -type f -exec sync {} + 2>/dev/null || sync
+	mv "$2/$name" "$tmp/old/" 2>/dev/null # half of it, of somebody who died
 	mv "$tmp/$name" "$2/" 2>/dev/null || [ -d "$2/$name" ] || exit 1
 fi
-find "$2" -maxdepth 1 -name 'dotgit*' ! -name "$name" -exec rm -rf {} + 2>/dev/null
+# None is removed under its name, in the middle of which one may die.
+for old in "$2"/dotgit*; do
+	[ "$old" = "$2/$name" ] || mv "$old" "$tmp/old/" 2>/dev/null
+done
 printf %s "$name" >"$tmp/dotgit"
 for f in head refs stash staged status heads differ config effective urls empty emptyignored version format hidden hiddengone dotgit files; do
 	show "$f" "$tmp/$f" || exit 1
