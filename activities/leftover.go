@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,10 @@ type WipeLeftoverInput struct {
 	// find the archive that closing it may have made.
 	Generation int64  `json:"generation,omitempty"`
 	ThreadID   string `json:"thread_id,omitempty"`
+	// Found is the claim's generation of the first try. What is kept of a folder
+	// that does not say whose it is has its name from that, so that every try
+	// keeps the same; 0 is that of this claim.
+	Found int64 `json:"found,omitempty"`
 	// Seed is what was planted, if anything was; only its name may be known.
 	Seed *SeedRef `json:"seed,omitempty"`
 	// Layout is where the session lived; empty where nobody knows.
@@ -252,7 +257,9 @@ func (s *Sessions) keepUnkept(ctx context.Context, h hostexec.Host, l Layout, in
 	if err != nil {
 		return "", err
 	}
-	return s.keepLeft(ctx, h, l, in.Claim, before.Generation, in.Snapshot, hide)
+	finder := in.Claim
+	finder.Generation = cmp.Or(in.Found, finder.Generation)
+	return s.keepLeft(ctx, h, l, finder, before.Generation, in.Snapshot, hide)
 }
 
 // hidingLeft hides what was planted, as far as anybody knows it, and what

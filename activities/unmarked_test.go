@@ -46,6 +46,43 @@ func TestEachFolderWithoutAMarkIsKept(t *testing.T) {
 	}
 }
 
+// Every try to clean up a folder that does not say whose it is makes the same
+// snapshot, and one who finds another folder there makes another.
+func TestEachTryAtAFolderWithoutAMarkMakesTheSameSnapshot(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k := b.worked("tried")
+	k.sh(`: >"$1/generation"`, k.layout.Dir)
+	in := k.leave(false)
+	in.Seed, in.Generation, in.Found = nil, 0, 1_700_000_000
+	count := func(what string, want int) {
+		t.Helper()
+		if all, err := snapshots.List(t.Context(), b.store, "tried"); err != nil || len(all) != want {
+			t.Errorf("%s: there are %d snapshots, %v", what, len(all), err)
+		}
+	}
+	for n := range 3 {
+		in.Claim.Generation++ // and the wire is lost behind it
+		if id, err := b.set.Sessions.keepFolder(t.Context(), b.host(), k.layout, in, folderMark{}, nil, nil); err != nil || id == "" {
+			t.Fatalf("kept %q, %v", id, err)
+		}
+		count(fmt.Sprint("try ", n), 1)
+	}
+	in.Claim.Generation++
+	out, err := k.wipe(in, knows(SeedNow{}))
+	if err != nil || !out.Removed || b.exported(out.Archive)["work/work.txt"] != "precious\n" {
+		t.Errorf("wiped %+v, %v", out, err)
+	}
+	count("in the end", 1)
+	k.sh(`mkdir -p "$1/work" && echo another >"$1/work/work.txt" && : >"$1/generation"`, k.layout.Dir)
+	in.Claim.Generation++
+	in.Found++
+	if out, err = k.wipe(in, knows(SeedNow{})); err != nil || !out.Removed || b.exported(out.Archive)["work/work.txt"] != "another\n" {
+		t.Errorf("another one: %+v, %v", out, err)
+	}
+	count("of another", 2)
+	k.claim.Generation += 100
+}
+
 // Few bits of an id say what a snapshot is of. One that has the id and is of
 // something else is no reason to remove a folder.
 func TestASnapshotOfSomethingElseStandsForNoFolder(t *testing.T) {

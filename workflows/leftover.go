@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -45,6 +46,8 @@ type poolLeftover struct {
 	Layout   *activities.Layout       `json:"layout,omitempty"`
 	ThreadID string                   `json:"thread_id,omitempty"`
 	Snapshot *activities.SnapshotSpec `json:"snapshot,omitempty"`
+	// Found is when it was tried first since it was left, as a generation.
+	Found int64 `json:"found,omitempty"`
 }
 
 // leftBehind is what a session says of its host when it gives back the slot
@@ -90,6 +93,7 @@ func (p *pool) leave(lease poolLease, left leftBehind) {
 			Session: lease.Holder, Host: lease.Host, Since: workflow.Now(p.ctx)}})
 		l = &p.st.Leftovers[len(p.st.Leftovers)-1]
 	}
+	l.Found = 0 // what lies there now may be something else
 	l.Why, l.Discard = excerpt(left.Why, maxFailure), l.Discard || left.Discard
 	l.Generation = max(l.Generation, left.Generation)
 	l.Planted, l.Layout, l.ThreadID, l.Snapshot = left.Seed, left.Layout, left.ThreadID, left.Snapshot
@@ -179,9 +183,11 @@ func (p *pool) wipe(ctx workflow.Context, l *poolLeftover) (reached bool) {
 // tried is what is asked for with another try.
 func (l *poolLeftover) tried(now time.Time, on activities.HostSpec) activities.WipeLeftoverInput {
 	l.Tries, l.TriedAt = l.Tries+1, now
+	l.Found = cmp.Or(l.Found, now.Unix())
 	in := activities.WipeLeftoverInput{
 		// Above the session's, where it is not known of which generation that was.
 		Claim:      activities.Claim{Session: l.Session, Host: on, Generation: now.Unix(), Pump: int64(l.Tries)},
+		Found:      l.Found,
 		Generation: l.Generation, ThreadID: l.ThreadID, Seed: l.Planted, Discard: l.Discard, Snapshot: l.Snapshot,
 	}
 	if l.Layout != nil {

@@ -103,6 +103,10 @@ func TestWhatIsLeftOnALostHostIsWipedWhenItIsBack(t *testing.T) {
 			first.Claim.Generation <= 7 || last.Claim.Generation <= first.Claim.Generation {
 			t.Errorf("wiped by %+v", last)
 		}
+		// To the host each try is a newer one, and what is kept is the same one's.
+		if first.Found <= 7 || last.Found != first.Found {
+			t.Errorf("first found at %d, and then at %d", first.Found, last.Found)
+		}
 		p.takes(p.send(UpdateRemoveHost, RemoveHost{Name: "web-1"}))
 	})
 	p.finish(5 * reapEvery)
@@ -217,6 +221,7 @@ func TestLeftoversAreCarried(t *testing.T) {
 	if c := p.continued(); c != nil {
 		again = carriedAs[PoolInput](t, c)
 	}
+	found := f.tried()[0].Found
 
 	p = newPoolWorld(t)
 	f = p.sweeper()
@@ -225,6 +230,41 @@ func TestLeftoversAreCarried(t *testing.T) {
 	p.finish(reapEvery / 2)
 	p.ExecuteWorkflow(TypeHostPool, again)
 	p.verify()
+	if now := f.tried()[0].Found; now != found || found == 0 {
+		t.Errorf("found at %d, and then at %d", found, now)
+	}
+}
+
+// Where a session was again, and has left something again, lies another folder.
+func TestWhatIsLeftAgainIsFoundAnew(t *testing.T) {
+	p := newPoolWorld(t)
+	f := p.sweeper()
+	leaves := func() {
+		p.SignalWorkflow(signalRelease, release{Holder: "a", Left: &leftBehind{Host: "web-1", Why: "gone"}})
+	}
+	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"}) })
+	p.at(2*time.Second, leaves)
+	var first, second []activities.WipeLeftoverInput
+	p.at(2*reapEvery, func() {
+		first = f.tried()
+		leaves()
+	})
+	p.at(4*reapEvery, func() { second = f.tried()[len(first):] })
+	p.finish(5 * reapEvery)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+	if len(first) < 2 || len(second) < 2 {
+		t.Fatalf("tried %d and %d times", len(first), len(second))
+	}
+	for what, in := range map[string][]activities.WipeLeftoverInput{"first": first, "again": second} {
+		if in[0].Found != in[0].Claim.Generation || in[len(in)-1].Found != in[0].Found {
+			t.Errorf("%s: found at %d, then at %d", what, in[0].Found, in[len(in)-1].Found)
+		}
+	}
+	if second[0].Found <= first[0].Found {
+		t.Errorf("left again it was found at %d, before at %d", second[0].Found, first[0].Found)
+	}
 }
 
 // The session's part: one that is given up while its host is away says what it
