@@ -70,6 +70,9 @@ func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int3
 	}
 	out.Wiped, out.Removed = true, true
 	out.Seq, err = s.record(ctx, in.Claim.Session, owner{in.Claim.Generation, in.Claim.Pump, 1}, in.Seq, in.Notes, hide.all)
+	if err == nil {
+		s.forgetHeard(ctx, in.Claim.Session, in.Claim.Generation)
+	}
 	return out, err
 }
 

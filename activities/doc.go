@@ -113,7 +113,7 @@
 //
 //	transcripts/<session>/<first seq>-<generation>.<pump>.<part>   JSON lines of Entry
 //	requests/<session>/<digest>                                    a Request with nothing cut
-//	heard/<session>                                                what its newest pump knew when its wire was lost
+//	heard/<session>                                                what its newest pump knew when its wire was lost; until the session comes up again, or ends
 //	exec/<id>/<stream>-<offset>                                    raw output
 //	exec/<id>/end                                                  an ExecResult
 //	snapshot-pins/<snapshot>/<session>.<run>                       that a fork is to begin with it

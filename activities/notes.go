@@ -9,7 +9,8 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// RecordNotes writes transcript entries of the workflow's where no pump can.
+// RecordNotes writes transcript entries of the workflow's where no pump can: when
+// a session ends without its host.
 func (s *Sessions) RecordNotes(ctx context.Context, in RecordNotesInput) (RecordNotesResult, error) {
 	seq, err := s.recordNotes(ctx, in)
 	return RecordNotesResult{Seq: seq}, failing{}.failure(ctx, "session "+in.Session+": write the transcript", err)
@@ -29,7 +30,11 @@ func (s *Sessions) recordNotes(ctx context.Context, in RecordNotesInput) (int64,
 			last = seg.Owner
 		}
 	}
-	return s.record(ctx, in.Session, owner{last.Generation, last.Pump, 1}, in.Seq, in.Notes, nil)
+	seq, err := s.record(ctx, in.Session, owner{last.Generation, last.Pump, 1}, in.Seq, in.Notes, nil)
+	if err == nil {
+		s.forgetHeard(ctx, in.Session, last.Generation)
+	}
+	return seq, err
 }
 
 // record writes notes as entries after seq and returns the newest number. Done

@@ -129,6 +129,7 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 	if holdsSecrets(bundle) {
 		out.Unprotected = protected.Why
 	}
+	s.forgetHeard(ctx, in.Claim.Session, in.Claim.Generation-1) // that is on record
 	return out, nil
 }
 

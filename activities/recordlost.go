@@ -64,6 +64,19 @@ func (s *site) readHeard(ctx context.Context, session string) (*heard, error) {
 	return &h, nil
 }
 
+// forgetHeard removes what a session's generations had heard, up to that one,
+// which nobody will put on record any more. It is not worth failing for: with the
+// next occasion it goes.
+func (s *site) forgetHeard(ctx context.Context, session string, upTo int64) {
+	h, err := s.readHeard(ctx, session)
+	if err == nil && h != nil && h.Generation <= upTo {
+		err = s.Store.Delete(ctx, heardKey(session))
+	}
+	if err != nil {
+		s.Logger.Warn("what was heard of codex last stays in the store", "session", session, "error", err)
+	}
+}
+
 // RecordLostInput: nobody will attach to this process again. State is what the
 // newest pump that told anything left; Claim is above all pumps.
 type RecordLostInput struct {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/deploy/scriptedmodel"
 )
 
 // lostPump is a session whose newest pump had put entries 4 and 5 on record when
@@ -125,4 +126,44 @@ func TestTheNewestOfWhatWasHeardCounts(t *testing.T) {
 	if got, want := s.said(t), "4 state, 5 user do it, 6 user and quickly sent"; got != want {
 		t.Errorf("on record is %q, want %q", got, want)
 	}
+}
+
+// What was heard is of no use once the session is somewhere else, or has ended: a
+// later session of its id does not find it. What its own pump has heard stays.
+func TestWhatWasHeardDoesNotOutliveItsUse(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	hears := func(generation int64) {
+		b.set.Sessions.keepHeard(t.Context(), RunPumpInput{Claim: Claim{Session: "ears", Generation: generation, Pump: 1}}, conversation.Lost{}, secrets{})
+	}
+	is := func(when string, want bool) {
+		t.Helper()
+		if h, err := b.set.Sessions.readHeard(t.Context(), "ears"); err != nil || (h != nil) != want {
+			t.Errorf("%s there is %+v, %v", when, h, err)
+		}
+	}
+	hears(0)
+	k := b.prepared("ears", "", "danger-full-access", b.plantable(scriptedmodel.Serve(t, `rules: []`)))
+	is("once it has come up", false)
+
+	hears(1)
+	if _, err := b.prepare(PrepareSessionInput{Claim: k.next(), Seed: k.seed, Sandbox: "danger-full-access"}); err != nil {
+		t.Fatal(err)
+	}
+	is("when it is prepared again", true)
+	if out, err := k.close(k.closing(Note{ID: "closed", Type: "state", Text: "closed"})); err != nil || !out.Removed {
+		t.Fatalf("closed %+v, %v", out, err)
+	}
+	is("once it is closed", false)
+
+	hears(1)
+	if _, err := b.set.Sessions.recordNotes(t.Context(), RecordNotesInput{Session: "ears", Seq: 1, Notes: []Note{{ID: "gone", Text: "given up"}}}); err != nil {
+		t.Fatal(err)
+	}
+	is("once it has ended without its host", false)
+
+	hears(9) // a later session of its id
+	if _, err := b.set.Sessions.recordNotes(t.Context(), RecordNotesInput{Session: "ears", Seq: 2, Notes: []Note{{ID: "late", Text: "once more"}}}); err != nil {
+		t.Fatal(err)
+	}
+	is("after that", true)
 }
