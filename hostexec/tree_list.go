@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -219,6 +220,7 @@ type treeLister struct {
 	flags  map[string]byte
 	status string // what find ended with
 	sorted string // and sort, behind it
+	ended  string // what tools of the host ended with, see toolsEnded
 }
 
 // maxTreeRecord bounds a record: a path and a link's target of any length that
@@ -263,6 +265,9 @@ func (l *treeLister) read(from io.Reader) (TreeListing, error) {
 		if err = l.readFlags(); err == nil {
 			err = l.readLines([]byte(root))
 		}
+		if err == nil {
+			err = toolsEnded(l.ended, "sort", "look")
+		}
 	default:
 		err = fmt.Errorf("%w: it begins with %.200q", errGarbled, line)
 	}
@@ -272,6 +277,28 @@ func (l *treeLister) read(from io.Reader) (TreeListing, error) {
 		}
 	}
 	return told, err
+}
+
+// toolsEnded says whether all of these tools ended well, of which said tells by
+// "name status": one that did not has passed on less than it was given. Who looks
+// at what went away says so by a status of find (1) or xargs (123).
+func toolsEnded(said string, tools ...string) error {
+	words := strings.Fields(said)
+	for _, tool := range tools {
+		i := slices.Index(words, tool)
+		if i < 0 || i+1 == len(words) {
+			return fmt.Errorf("%w: nothing is said of how %q ended", errGarbled, tool)
+		}
+		status := words[i+1]
+		n, err := strconv.Atoi(status)
+		if err == nil && tool == "look" && n <= 123 {
+			n = 0
+		}
+		if err != nil || n != 0 {
+			return fmt.Errorf("%q on the host ended with status %s, so it is not known what is there", tool, status)
+		}
+	}
+	return nil
 }
 
 // next returns what comes before the next end, which is good until the next call.

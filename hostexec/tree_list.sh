@@ -7,8 +7,8 @@
 # tell much and stat cannot print NUL: then first come "./path//x" (pruned) and
 # "./path//r" (unreadable) as they are found, after them "//fstatus", each with a
 # NUL behind it, and then lines that begin with the mark, and at last the mark and
-# "/status". No path holds "//", and what a symlink says may hold anything but the
-# mark. All of it is sent by send, see treePackScript.
+# "/sort status look status". No path holds "//", and what a symlink says may hold
+# anything but the mark. All of it is sent by send, see treePackScript.
 LC_ALL=C
 export LC_ALL
 [ -d "$1" ] || { echo "$1: no such folder" >&2; exit 94; }
@@ -41,10 +41,18 @@ names() {
 	exec 5>&1
 	[ $how = . ] || printf './/r\000'
 	[ $# -eq 0 ] || set -- \( "$@" \) -prune -print0 -exec sh -c 'printf "%s//x\000" "$@" >&5' sh {} + -o
-	{
-		find . -mindepth 1 "$@" -print0 -type d -exec sh -c 'for d; do [ -r "$d" ] && [ -x "$d" ] || printf "%s//r\000" "$d"; done >&5' sh {} +
-		printf '//f%s\000' $? >&5
-	} | sort -z | xargs -0 -r stat -c "$f"
-	echo "$m/$?"
+	ended=$({
+		{
+			find . -mindepth 1 "$@" -print0 -type d -exec sh -c 'for d; do [ -r "$d" ] && [ -x "$d" ] || printf "%s//r\000" "$d"; done >&5' sh {} +
+			printf '//f%s\000' $? >&5
+		} | {
+			sort -z
+			echo "sort $?" >&4
+		} | {
+			xargs -0 -r stat -c "$f" >&5
+			echo "look $?" >&4
+		}
+	} 4>&1)
+	echo "$m/"$ended
 }
 send names "$@"

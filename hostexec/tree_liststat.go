@@ -52,7 +52,8 @@ func (l *treeLister) readLines(rec []byte) error {
 				return err
 			}
 		}
-		if bytes.HasPrefix(line, []byte("/")) {
+		if ended, ok := bytes.CutPrefix(line, []byte("/")); ok {
+			l.ended = string(ended)
 			break
 		}
 		rec = append(rec[:0], line...)

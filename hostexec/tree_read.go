@@ -169,14 +169,32 @@ func readTree(ctx context.Context, h Host, dir string, names func(yield func(str
 
 // failedReads returns what tar said of a file that it could not read to its
 // end for another reason than that the end had moved: in the place of what is
-// there it has written zeros, and afterwards the file looks as it did before.
+// there it has written zeros, and afterwards the file looks as it did before. Or
+// what was said of a file that could not be looked at behind that: it did not
+// go away.
 func failedReads(stderr []byte) error {
 	for line := range strings.Lines(string(stderr)) {
+		line = strings.TrimSpace(line)
 		if strings.Contains(line, ": Read error at byte ") {
-			return fmt.Errorf("a file cannot be read: %s", strings.TrimSpace(line))
+			return fmt.Errorf("a file cannot be read: %s", line)
+		}
+		tool, what, _ := strings.Cut(line, ": ")
+		if (tool == "find" || tool == "stat") && !wentAway(what) {
+			return fmt.Errorf("a file cannot be looked at: %s", line)
 		}
 	}
 	return nil
+}
+
+// wentAway says whether that is why a file cannot be looked at, or that it may
+// not be, or that it is nothing but a warning.
+func wentAway(what string) bool {
+	for _, why := range []string{"No such file or directory", "Not a directory", "Permission denied"} {
+		if strings.HasSuffix(what, ": "+why) {
+			return true
+		}
+	}
+	return strings.HasPrefix(what, "warning: ")
 }
 
 func checkTreePath(p string) error {
@@ -335,11 +353,18 @@ func (r *treeReader) listAgain(how string) error {
 		fn = func(TreeEntry) error { return nil }
 	}
 	l := &treeLister{in: r.in, mark: []byte("//" + r.mark), fn: fn, unordered: true}
+	var err error
 	switch how {
 	case "gnu\n":
-		return l.readRecords()
+		err = l.readRecords()
+		l.ended = l.status
 	case "stat\n":
-		return l.readLines(nil)
+		err = l.readLines(nil)
+	default:
+		err = fmt.Errorf("%w: %q comes after the archive", errGarbled, how)
 	}
-	return fmt.Errorf("%w: %q comes after the archive", errGarbled, how)
+	if err != nil {
+		return err
+	}
+	return toolsEnded(l.ended, "tee", "sort", "look")
 }

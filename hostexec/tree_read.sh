@@ -26,7 +26,7 @@ else
 fi
 f='%y %m %s %T@ %C@ %i %n %b %D %l'
 export f
-[ $how = gnu ] && end='///0\000' || end="//$m/0\n"
+[ $how = gnu ] && end='///%s\000' || end="//$m/%s\n"
 case $(tar --version 2>/dev/null) in
 *GNU*)
 	tar=gnu
@@ -50,17 +50,28 @@ case $(tar --version 2>/dev/null) in
 	pack() { xargs -0 -r -n "$1" sh -c 'tar -cf - $flat -- "$@" >&5; echo "$m $? $#" >&5' sh; }
 	;;
 esac
+# What went away is not worth a word: the last of what is said is kept, and may
+# be that a disk failed.
 files() {
 	exec 5>&1
 	echo $tar
-	{
-		tee /dev/fd/3 | {
-			pack "$1"
-			echo "$m after $how" >&5
-		}
-	} 3>&1 >/dev/null | sort -z | {
-		look
-		printf "$end"
-	}
+	ended=$({
+		{
+			{
+				tee /dev/fd/3
+				echo "tee $?" >&4
+			} | {
+				pack "$1"
+				echo "$m after $how" >&5
+			}
+		} 3>&1 >/dev/null | {
+			sort -z
+			echo "sort $?" >&4
+		} | {
+			look 2>&1 >&5
+			echo "look $?" >&4
+		} | sed '/: No such file or directory$/d' >&2
+	} 4>&1)
+	printf "$end" "$(echo $ended)"
 }
 send files "$3"
