@@ -21,7 +21,7 @@ const (
 	RuleDefault   = "default"
 	RuleBroken    = "builtin:broken"  // the policy cannot be used
 	RuleRequest   = "builtin:request" // nothing can be said of such a request
-	RuleUnknown   = "builtin:unknown" // what would happen on yes is not known
+	RuleUnknown   = "builtin:unknown" // what would happen on yes is not known, or not to the rule
 	RulePerson    = "builtin:person"  // only a person can answer it
 	RulePerTurn   = "limit:approvals_per_turn"
 	RulePerMinute = "limit:approvals_per_minute"
@@ -91,7 +91,7 @@ func (p *Policy) byRules(f *facts) (Verdict, uint64) {
 			return Verdict{Outcome: Decline, Rule: rule.Name, Reason: fmt.Sprintf("rule %q broke: %.200s", rule.Name, oneLine(err.Error()))}, spent
 		}
 		if out == types.True {
-			return guarded(Verdict{Outcome: rule.Outcome, Rule: rule.Name, Reason: rule.Reason}, f, p.compiled[i].looks), spent
+			return guarded(Verdict{Outcome: rule.Outcome, Rule: rule.Name, Reason: rule.Reason}, f, p.compiled[i]), spent
 		}
 	}
 	v := Verdict{Outcome: p.Default, Rule: RuleDefault}
@@ -101,33 +101,19 @@ func (p *Policy) byRules(f *facts) (Verdict, uint64) {
 	return v, spent
 }
 
-// guarded turns an accept that no policy can give into a question. An accept
-// that looked at something which the request does not have is one of those:
-// of no words and no files everything is true, also that all of them are harmless.
-func guarded(v Verdict, f *facts, looks looks) Verdict {
+// guarded turns an accept that no policy can give into a question, and one that
+// the rule cannot have meant: it looked at what the request does not have, or
+// the request has what it did not look at.
+func guarded(v Verdict, f *facts, c compiled) Verdict {
 	if !v.Outcome.accepts() {
 		return v
 	}
 	if rule, why := f.unanswerable(); rule != "" {
 		return asked(v, rule, why)
 	}
-	splits := false
-	if looks["split"] {
-		_, splits = Split(f.Command)
-	}
-	for _, fact := range []struct {
-		looks, has bool
-		why        string
-	}{
-		{looks["words"], f.plain, "it looks at words, and this is not a command of plain words"},
-		{looks["split"], splits, "it looks at words, and this command has more to it than words"},
-		{looks["paths"], len(f.Paths) > 0, "it looks at paths, and this request names none"},
-		{looks["changes"], len(f.Changes) > 0, "it looks at changes, and this request names none"},
-		{looks["wants.read"] || looks["wants.write"] || looks["wants.network"] || looks["wants.other"], !f.wants.nothing(),
-			"it looks at permissions, and this request asks for none"},
-	} {
-		if fact.looks && !fact.has {
-			return asked(v, RuleUnknown, fact.why)
+	for _, why := range []string{f.missing(c.looks), f.empty(c.looks), f.unseen(c.surely)} {
+		if why != "" {
+			return asked(v, RuleUnknown, why)
 		}
 	}
 	return v
@@ -146,7 +132,7 @@ func (f *facts) unanswerable() (rule, why string) {
 		return RulePerson, "an MCP server asks for more than leave to run a tool"
 	case f.Action == "humanCommand":
 		return RulePerson, "codex wants a person for it"
-	case f.Kind == FileChange && len(f.Paths) == 0:
+	case f.Kind == FileChange && (len(f.Paths) == 0 || f.Paths[0] == ""):
 		return RuleUnknown, "codex did not say which files"
 	case f.Kind == Command && f.Command == "" && f.NetworkHost == "":
 		return RuleUnknown, "codex did not say which command"

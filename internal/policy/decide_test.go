@@ -78,14 +78,14 @@ func TestWhatOnlyAPersonCanAnswerIsAsked(t *testing.T) {
 		"a person's own":             {Request{Kind: Command, Command: "ls", Action: "humanCommand"}, RulePerson},
 		"a command":                  {Request{Kind: Command, Command: "ls"}, ""},
 		"no command":                 {Request{Kind: Command}, RuleUnknown},
-		"a host to reach":            {Request{Kind: Command, NetworkHost: "example.com"}, ""},
+		"a host to reach":            {Request{Kind: Command, NetworkHost: "example.com"}, RuleUnknown},
 		"files":                      {Request{Kind: FileChange, Changes: []Change{{Path: "/a", Kind: "add"}}}, ""},
-		"a folder":                   {Request{Kind: FileChange, GrantRoot: "/a"}, ""},
+		"a folder":                   {Request{Kind: FileChange, GrantRoot: "/a"}, RuleUnknown},
 		"no files":                   {Request{Kind: FileChange}, RuleUnknown},
-		"permissions":                {Request{Kind: Permissions, Permissions: json.RawMessage(`{"network":{"enabled":true}}`)}, ""},
+		"permissions":                {Request{Kind: Permissions, Permissions: json.RawMessage(`{"network":{"enabled":true}}`)}, RuleUnknown},
 		"no permissions":             {Request{Kind: Permissions, Permissions: json.RawMessage(`{}`)}, RuleUnknown},
 		"permissions of null":        {Request{Kind: Permissions, Permissions: json.RawMessage(`null`)}, RuleUnknown},
-		"permissions not understood": {Request{Kind: Permissions, Permissions: json.RawMessage(`{"gpu":true}`)}, ""},
+		"permissions not understood": {Request{Kind: Permissions, Permissions: json.RawMessage(`{"gpu":true}`)}, RuleUnknown},
 	} {
 		v := p.Decide(c.r)
 		want := Verdict{Accept, "it", "", p.Digest}

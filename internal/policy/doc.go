@@ -23,16 +23,16 @@
 //
 //	rules:                       # in order: the first that holds decides
 //	  - name: look around
-//	    when: cwd == work && (words.starts(["git", "status"]) || words.starts(["ls"]))
+//	    when: cwd == work && (words.starts(["ls"]) || words.starts(["wc"]))
 //	    outcome: accept
-//	  - name: tests, as often as it likes
-//	    when: words == ["go", "test", "./..."] && cwd == work
+//	  - name: tests, as often as it likes  # they run what the model wrote: where that may be
+//	    when: host.labels.get("disposable") == "yes" && words == ["go", "test", "./..."] && cwd == work
 //	    outcome: accept_for_session
 //	  - name: its own files
-//	    when: kind == "file_change" && paths.under(work) && !paths.exists(p, p.under(work + "/.git"))
+//	    when: kind == "file_change" && paths.under(work) && !paths.exists(p, p.matches("(?i)/\\.git(/|$)"))
 //	    outcome: accept
-//	  - name: the registry
-//	    when: network_host.within("npmjs.org") && split(command).starts(["npm", "ci"])
+//	  - name: the registry                 # whose packages run scripts, and so may the model's own
+//	    when: host.labels.get("disposable") == "yes" && network_host.within("npmjs.org") && split(command) == ["npm", "ci"] && cwd == work
 //	    outcome: accept
 //	  - name: hands off production
 //	    when: host.labels.get("env") == "prod"
@@ -63,20 +63,25 @@
 //
 // With the first of these
 //
-//	accept              look around                {"kind":"command","command":"/bin/bash -lc 'git status --short'","cwd":"/srv/a","work":"/srv/a"}
-//	ask                 default                    {"kind":"command","command":"/bin/bash -lc 'git status --short'","cwd":"/tmp/x","work":"/srv/a"}
-//	ask                 default                    {"kind":"command","command":"/bin/bash -lc 'git status; rm -rf /'"}
-//	ask                 default                    {"kind":"command","command":"/bin/bash -lc 'git status > /etc/passwd'"}
-//	ask                 default                    {"kind":"command","command":"/work/bash -lc 'git status'"}
-//	accept_for_session  tests, as often as it likes  {"kind":"command","command":"go test ./...","cwd":"/srv/a","work":"/srv/a"}
+//	accept              look around                {"kind":"command","command":"/bin/bash -lc 'ls -l sub'","cwd":"/srv/a","work":"/srv/a"}
+//	ask                 default                    {"kind":"command","command":"/bin/bash -lc 'ls -l sub'","cwd":"/tmp/x","work":"/srv/a"}
+//	ask                 default                    {"kind":"command","command":"/bin/bash -lc 'ls; rm -rf /'","cwd":"/srv/a","work":"/srv/a"}
+//	ask                 default                    {"kind":"command","command":"/bin/bash -lc 'ls > /etc/passwd'","cwd":"/srv/a","work":"/srv/a"}
+//	ask                 default                    {"kind":"command","command":"/work/bash -lc 'ls'","cwd":"/srv/a","work":"/srv/a"}
+//	accept_for_session  tests, as often as it likes  {"kind":"command","command":"go test ./...","cwd":"/srv/a","work":"/srv/a","host":{"name":"box-1","labels":{"disposable":"yes"}}}
+//	ask                 default                    {"kind":"command","command":"go test ./...","cwd":"/srv/a","work":"/srv/a","host":{"name":"laptop"}}
 //	accept              its own files              {"kind":"file_change","work":"/srv/a","changes":[{"path":"/srv/a/b.go","kind":"update"}]}
 //	ask                 default                    {"kind":"file_change","work":"/srv/a","changes":[{"path":"/srv/a/.git/config","kind":"update"}]}
+//	ask                 default                    {"kind":"file_change","work":"/srv/a","changes":[{"path":"/srv/a/sub/.GIT/hooks/pre-commit","kind":"add"}]}
 //	ask                 default                    {"kind":"file_change","work":"/srv/a","changes":[{"path":"/srv/a/../b","kind":"add"}]}
-//	accept              the registry               {"kind":"command","command":"/bin/sh -c 'npm ci'","network_host":"registry.npmjs.org"}
+//	accept              the registry               {"kind":"command","command":"/bin/sh -c 'npm ci'","network_host":"registry.npmjs.org","cwd":"/srv/a","work":"/srv/a","host":{"name":"box-1","labels":{"disposable":"yes"}}}
+//	ask                 builtin:unknown            {"kind":"command","command":"npm ci","network_host":"registry.npmjs.org","cwd":"/srv/a","work":"/srv/a","host":{"name":"box-1","labels":{"disposable":"yes"}},"permissions":{"fileSystem":{"write":["/"]}}}
 //	decline             hands off production       {"kind":"command","command":"make","host":{"labels":{"env":"prod"}}}
 //	accept              more room                  {"kind":"permissions","work":"/a","permissions":{"fileSystem":{"write":["/a/out/x"]}}}
 //	ask                 default                    {"kind":"permissions","work":"/a","permissions":{"fileSystem":{"write":["/a/out/x"]},"network":{"enabled":true}}}
-//	ask                 limit:approvals_per_turn   {"kind":"command","command":"ls","counts":{"in_turn":50}}
+//	ask                 limit:approvals_per_turn   {"kind":"command","command":"ls","cwd":"/srv/a","work":"/srv/a","counts":{"in_turn":50}}
+//	ask                 builtin:unknown            {"kind":"file_change","work":"/srv/a","changes":[{"path":"/srv/a/b.go","kind":"update"}],"grant_root":"/srv/a"}
+//	ask                 builtin:unknown            {"kind":"command","command":"ls"}
 //
 // # What a rule sees
 //
@@ -88,6 +93,7 @@
 //	cwd             where it would run: the model may have chosen it
 //	work            the session's work folder: the model cannot choose it
 //	paths           every path that is touched or asked for, both ends of a move, absolute, sorted
+//	grant_root      of a file change: a folder below which all may be written for the rest of the session; it is in paths too
 //	changes         of a file change: path, kind (add, update, delete) and moved_to of each file
 //	network_host    the host that is to be reached, in lower case
 //	wants.read, wants.write, wants.network, wants.other
@@ -101,7 +107,9 @@
 //	                approvals before this one: in the turn, in the 60 seconds before, in the session, and how they went
 //
 // A path that is relative is one below cwd, or without that below work. Paths are
-// compared by name: where a folder leads elsewhere (a symbolic link) no policy can see.
+// compared by name, letter by letter, and link/../x as x: where a folder leads elsewhere
+// (a symbolic link), and whether .GIT is .git on that host, no policy can see. To leave
+// a name out wherever it stands: paths.exists(p, p.matches("(?i)/\\.git(/|$)")).
 //
 // # What a rule can say
 //
@@ -142,9 +150,15 @@
 // system's. A rule accepts by words; one that declines by words declines nothing,
 // since what it means to stop can be written in many ways. Many programs run others
 // when asked to (find -exec, tar, git -c, make): name all the words of those, as in
-// words == ["git", "diff", "--stat"]. And many do what the folder says that they run
-// in (git by its config, make, npm), which the model may choose and fill: add
-// cwd == work, and remember what the model may write there.
+// words == ["ls", "-l"].
+//
+// And many do what the folder says that they run in, which the model may choose and
+// fill. git runs programs that a repository's configuration names, on git status as
+// well, and plain files make any folder a repository; go test, make and pytest run
+// what stands there; npm ci runs scripts of a package.json that the model wrote, with
+// the network that it was given. cwd == work keeps the model from choosing another
+// folder, not from filling this one: accept such a program only where what the model
+// writes may run without a sandbox. `ctl policy check` warns of the best known ones.
 //
 // To accept a command is to have it run without the sandbox, in most sessions: that
 // is what codex asks for.

@@ -39,7 +39,7 @@ var variables = map[string]*cel.Type{
 	"kind": cel.StringType, "action": cel.StringType,
 	"command": cel.StringType, "words": words, "plain": cel.BoolType,
 	"cwd": cel.StringType, "work": cel.StringType,
-	"paths": words, "changes": cel.ListType(cel.ObjectType("policy.Change")),
+	"paths": words, "grant_root": cel.StringType, "changes": cel.ListType(cel.ObjectType("policy.Change")),
 	"network_host": cel.StringType,
 	"wants.read":   words, "wants.write": words, "wants.network": cel.BoolType, "wants.other": cel.BoolType,
 	"digest": cel.StringType, "reason": cel.StringType,
@@ -69,6 +69,8 @@ func (f *facts) value(name string) (v any, found bool) {
 		return cleaned(f.Work), true
 	case "paths":
 		return f.Paths, true
+	case "grant_root":
+		return f.GrantRoot, true
 	case "changes":
 		return f.Changes, true
 	case "network_host":

@@ -11,8 +11,12 @@ import (
 	"cel.dev/cel-go/parser"
 )
 
-// looks is which facts a rule looks at.
+// looks is facts that a rule looks at.
 type looks map[string]bool
+
+func (l looks) any(names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return l[name] })
+}
 
 // look goes through a rule for what types cannot tell: what is refused, since it
 // cannot be what was meant or could answer differently another time, and what
@@ -57,6 +61,9 @@ func look(a *ast.AST, r Rule, warn func(string)) (looks, error) {
 	}
 	if seen["words"] && (seen["changes"] || seen["wants.read"] || seen["wants.write"]) {
 		warn("it looks at words and at files: no request has both, and what has not is not accepted; make two rules of it")
+	}
+	for _, text := range careless(a.Expr()) {
+		warn(text)
 	}
 	return seen, nil
 }

@@ -244,7 +244,8 @@ func (c *checker) approvers() {
 // compiled is a rule as it is asked.
 type compiled struct {
 	cel.Program
-	looks looks
+	looks  looks // all that it may look at
+	surely looks // and what it must have looked at where it holds
 }
 
 // compile makes a program of a rule, or says what is wrong with it.
@@ -268,7 +269,7 @@ func compile(language *cel.Env, r Rule, warn func(string)) (compiled, error) {
 	if err != nil {
 		return compiled{}, errors.New(oneLine(err.Error()))
 	}
-	return compiled{program, seen}, nil
+	return compiled{program, seen, surely(ast.NativeRep().Expr())}, nil
 }
 
 // mistakes tells the first of cel's, with line and column within the condition.

@@ -19,7 +19,7 @@ func ruleFile(when string) string {
 func TestAFileIsReadWhole(t *testing.T) {
 	file := `
 rules:
-  - {name: one, when: "true", outcome: accept_for_session, reason: it is fine}
+  - {name: one, when: plain, outcome: accept_for_session, reason: it is fine}
 default: decline
 limits: {approvals_per_turn: 3, approvals_per_minute: 2, beyond: decline}
 expiry: 90s
@@ -33,7 +33,7 @@ wait: {quota: true, rate_limit: true, at_most: 6h}
 	if p.Digest != hex.EncodeToString(sum[:]) {
 		t.Errorf("digest %s", p.Digest)
 	}
-	if len(p.Rules) != 1 || p.Rules[0] != (Rule{"one", "true", AcceptForSession, "it is fine"}) || p.Default != Decline {
+	if len(p.Rules) != 1 || p.Rules[0] != (Rule{"one", "plain", AcceptForSession, "it is fine"}) || p.Default != Decline {
 		t.Errorf("rules %+v, default %s", p.Rules, p.Default)
 	}
 	if p.Limits != (Limits{3, 2, Decline}) || p.Expiry != 90*time.Second || p.Wait != (Wait{true, true, 6 * time.Hour}) {
@@ -166,11 +166,23 @@ func TestWhatIsProbablyNotMeantIsWarnedOf(t *testing.T) {
 		`command.matches("^git")`:                   "text that goes on as the model likes",
 		`paths.under(cwd)`:                          "under cwd, which the model may choose",
 		`words.starts(["a"]) || changes.size() > 0`: "no request has both",
-		`command == "git status"`:                   "",
-		`command in ["git status", "ls"]`:           "",
-		`split(command).starts(["git"])`:            "",
-		`words.starts(["git"]) && cwd == work`:      "",
-		`paths.under(work)`:                         "",
+		`true`:                    "without looking at what is asked for",
+		`kind == "file_change"`:   "without looking at what is asked for",
+		`cwd == work || plain`:    "without looking at what is asked for",
+		`command == "git status"`: "it accepts git, which runs what the folder says",
+		`command in ["ls", "/bin/bash -lc 'make'"]`:                            "it accepts make, which",
+		`split(command).starts(["npm", "ci"])`:                                 "it accepts npm, which",
+		`words.starts(["/usr/bin/git"])`:                                       "it accepts /usr/bin/git, which",
+		`words == ["./build.sh"]`:                                              "it accepts ./build.sh, which",
+		`words[0] in ["ls", "go", "cargo"]`:                                    "it accepts cargo, go, which",
+		`words.starts(["git"]) && cwd == work`:                                 "the model may have written that: it then runs outside of the sandbox",
+		`paths.under(work) && !paths.exists(p, p.under(work + "/.git"))`:       "sub/.git, are others",
+		`paths.under(work) && !paths.exists(p, p.matches("(?i)/\\.git(/|$)"))`: "",
+		`command == "ls"`:                                                      "",
+		`command in ["ls -l git", "ls"]`:                                       "",
+		`split(command).starts(["ls", "git"])`:                                 "",
+		`words.starts(["ls"]) && cwd == work`:                                  "",
+		`paths.under(work)`:                                                    "",
 	} {
 		p := mustParse(t, ruleFile(when))
 		if got := strings.Join(p.Warnings, "\n"); (want == "") != (got == "") || !strings.Contains(got, want) {

@@ -123,6 +123,8 @@ func (r Request) check() error {
 	switch {
 	case size > maxText || longest > maxOne || len(r.Paths)+len(r.Changes) > maxItems || len(r.Host.Labels) > maxLabels:
 		return fmt.Errorf("it is too big to judge: %d bytes, %d paths, %d labels", size, len(r.Paths)+len(r.Changes), len(r.Host.Labels))
+	case r.Work != "" && !path.IsAbs(r.Work):
+		return errors.New("its work folder is no absolute path")
 	case !valid:
 		return errors.New("it is not text in UTF-8")
 	case min(r.Turn, r.Counts.InTurn, r.Counts.InMinute, r.Counts.InSession, r.Counts.Accepted, r.Counts.Declined) < 0:
@@ -134,41 +136,58 @@ func (r Request) check() error {
 // facts are what rules see: the request, and what follows from it.
 type facts struct {
 	Request
-	words []string
-	plain bool
-	wants wants
+	words  []string
+	plain  bool
+	wants  wants
+	beside []string // paths that are named and are none of the changes'
+	up     bool     // one of the paths goes through ..
 }
 
 func factsOf(r Request) facts {
 	f := facts{Request: r, wants: wantsOf(r.Permissions)}
-	f.NetworkHost = domain(r.NetworkHost)
+	if f.NetworkHost = domain(r.NetworkHost); f.NetworkHost == "" {
+		f.NetworkHost = r.NetworkHost // "." is not none
+	}
 	// Words stand for the whole of what is asked. Where something else is
 	// granted along with a command, a rule must name that.
 	if r.Kind == Command && r.Action == "" && r.NetworkHost == "" && f.wants.nothing() {
 		f.words, f.plain = Split(r.Command)
 	}
-	abs := func(p string) string { return absolute(p, r.CWD, r.Work) }
-	for i, p := range f.wants.read {
-		f.wants.read[i] = abs(p)
+	abs := func(p string) string {
+		f.up = f.up || goesUp(p) || !path.IsAbs(p) && goesUp(r.CWD)
+		return absolute(p, r.CWD, r.Work)
 	}
-	for i, p := range f.wants.write {
-		f.wants.write[i] = abs(p)
+	each := func(ps []string) (all []string) {
+		for _, p := range ps {
+			all = append(all, abs(p))
+		}
+		return all
 	}
+	f.wants.read, f.wants.write = each(f.wants.read), each(f.wants.write)
 	f.Changes = slices.Clone(r.Changes)
-	all := slices.Concat(r.Paths, f.wants.read, f.wants.write)
+	changed := map[string]bool{}
+	all := slices.Concat(f.wants.read, f.wants.write)
 	if r.GrantRoot != "" {
-		all = append(all, r.GrantRoot)
+		f.GrantRoot = abs(r.GrantRoot)
+		all = append(all, f.GrantRoot)
 	}
 	for i, c := range f.Changes {
 		f.Changes[i].Path = abs(c.Path)
-		all = append(all, c.Path)
+		ends := []string{f.Changes[i].Path}
 		if c.MovedTo != "" {
 			f.Changes[i].MovedTo = abs(c.MovedTo)
-			all = append(all, c.MovedTo)
+			ends = append(ends, f.Changes[i].MovedTo)
 		}
+		for _, p := range ends {
+			changed[p] = true
+		}
+		all = append(all, ends...)
 	}
-	for i, p := range all {
-		all[i] = abs(p)
+	for _, p := range each(r.Paths) {
+		if !changed[p] {
+			f.beside = append(f.beside, p)
+		}
+		all = append(all, p)
 	}
 	slices.Sort(all)
 	f.Paths = slices.Compact(all)

@@ -1,0 +1,97 @@
+package policy
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// missing is why a rule cannot accept by what it looks at: of no words and no
+// files everything is true, also that all of them are harmless.
+func (f *facts) missing(l looks) string {
+	splits := false
+	if l["split"] {
+		_, splits = Split(f.Command)
+	}
+	switch {
+	case l["words"] && !f.plain:
+		return "it looks at words, and this is not a command of plain words"
+	case l["split"] && !splits:
+		return "it looks at words, and this command has more to it than words"
+	case l["paths"] && len(f.Paths) == 0:
+		return "it looks at paths, and this request names none"
+	case l["changes"] && len(f.Changes) == 0:
+		return "it looks at changes, and this request names none"
+	case l.any("wants.read", "wants.write", "wants.network", "wants.other") && f.wants.nothing():
+		return "it looks at permissions, and this request asks for none"
+	}
+	return ""
+}
+
+// empty is which fact that a rule looks at nobody filled in, or what cannot be
+// compared: two that are missing equal each other, and none is what a rule rules out.
+func (f *facts) empty(l looks) string {
+	for _, fact := range []struct {
+		names []string
+		value string
+	}{
+		{[]string{"host.name", "host.labels"}, f.Host.Name},
+		{[]string{"session"}, f.Session}, {[]string{"requester"}, f.Requester}, {[]string{"model"}, f.Model}, {[]string{"digest"}, f.Digest},
+	} {
+		if fact.value == "" && l.any(fact.names...) {
+			return fmt.Sprintf("it looks at %s, and this request does not say which", fact.names[0])
+		}
+	}
+	files := l.any("paths", "changes", "grant_root", "wants.read", "wants.write")
+	switch {
+	case l["work"] && !path.IsAbs(f.Work):
+		return "it looks at work, and this request does not say which folder that is"
+	case l["cwd"] && !path.IsAbs(f.CWD):
+		return "it looks at cwd, and this request does not say which folder that is"
+	case l["cwd"] && goesUp(f.CWD):
+		return "it looks at cwd, and where .. in it leads depends on links"
+	case files && slices.ContainsFunc(f.Paths, func(p string) bool { return !path.IsAbs(p) }):
+		return "it looks at paths, and one of this request is relative to nothing"
+	case files && f.up:
+		return "it looks at paths, and where .. in one of them leads depends on links"
+	}
+	return ""
+}
+
+// unseen is what a request grants and its rule did not look at.
+func (f *facts) unseen(l looks) string {
+	for _, grant := range []struct {
+		name  string
+		asked bool
+		what  string
+	}{
+		{"network_host", f.NetworkHost != "", "a host to reach"},
+		{"action", f.Action != "", "something else than to run a command"},
+		{"grant_root", f.GrantRoot != "", "a whole folder for the session"},
+		{"wants.read", len(f.wants.read) > 0, "permission to read"},
+		{"wants.write", len(f.wants.write) > 0, "permission to write"},
+		{"wants.network", f.wants.network, "permission to use the network"},
+	} {
+		if grant.asked && !l[grant.name] {
+			return fmt.Sprintf("this request asks for %s (%s), which the rule holds without looking at", grant.what, grant.name)
+		}
+	}
+	switch {
+	case f.wants.other:
+		return "this request asks for permissions that no rule can see (wants.other)"
+	case f.moves() && !l["paths"] && !(l["changes"] && l[movedTo]):
+		return "this request moves files, and the rule holds without looking at where to (paths, or moved_to of all changes)"
+	case f.Kind == FileChange && len(f.beside) > 0 && !l["paths"]:
+		return "this request names paths beside its changes, which the rule holds without looking at (paths)"
+	}
+	return ""
+}
+
+func (f *facts) moves() bool {
+	return slices.ContainsFunc(f.Changes, func(c Change) bool { return c.MovedTo != "" })
+}
+
+// goesUp says whether a path has .. in it: what that is depends on the links
+// before it, which are not looked at.
+func goesUp(p string) bool { return slices.Contains(strings.Split(p, "/"), "..") }
