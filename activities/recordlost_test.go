@@ -110,6 +110,20 @@ func TestWhatADeadWorkerHeardIsItsEntries(t *testing.T) {
 	}
 }
 
+// That the turn had ended is heard, too, though nobody could be told any more.
+func TestTheEndOfATurnIsHeardOnALostHost(t *testing.T) {
+	s, in := lostPump(t)
+	h := heardOf(in, 5)
+	h.Result.Turn, h.Unfinished = &conversation.TurnEnd{N: 2, ID: "turn-2", Status: "completed", FinalText: "all is done"}, nil
+	s.keepHeard(t.Context(), RunPumpInput{Claim: Claim{Session: "s", Generation: 1, Pump: 7}, Pump: conversation.PumpInput{State: in.State}}, h, secrets{})
+	for range 2 {
+		out, err := s.recordLost(t.Context(), in, secrets{})
+		if err != nil || out.Ended == nil || out.Ended.FinalText != "all is done" || fmt.Sprint(out.Said) != "[m2]" {
+			t.Errorf("recorded %+v, %v", out, err)
+		}
+	}
+}
+
 // An attempt that came less far says nothing over one that came further, and
 // what others have read since goes before what was unfinished for this one.
 func TestTheNewestOfWhatWasHeardCounts(t *testing.T) {
