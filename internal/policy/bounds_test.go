@@ -9,7 +9,7 @@ import (
 
 // big is the largest request that is judged at all.
 func big() Request {
-	r := Request{Kind: FileChange, Work: "/work", Command: strings.Repeat("x", maxOne), Host: Host{Labels: map[string]string{}}}
+	r := Request{Kind: FileChange, Work: "/work", Command: strings.Repeat("x", maxOne), Host: Host{Name: "web-1", Labels: map[string]string{}}}
 	for i := range maxItems {
 		r.Paths = append(r.Paths, fmt.Sprintf("/work/some/folder/file%06d", i))
 	}

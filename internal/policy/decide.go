@@ -78,7 +78,7 @@ func (p *Policy) decide(r Request) (Verdict, uint64) {
 
 // byRules is the first rule that holds, or that breaks.
 func (p *Policy) byRules(f *facts) (Verdict, uint64) {
-	spent := uint64(0)
+	spent, unsure := uint64(0), ""
 	for i, rule := range p.Rules {
 		out, details, err := p.compiled[i].Eval(f)
 		if details != nil && details.ActualCost() != nil {
@@ -91,7 +91,14 @@ func (p *Policy) byRules(f *facts) (Verdict, uint64) {
 			return Verdict{Outcome: Decline, Rule: rule.Name, Reason: fmt.Sprintf("rule %q broke: %.200s", rule.Name, oneLine(err.Error()))}, spent
 		}
 		if out == types.True {
-			return guarded(Verdict{Outcome: rule.Outcome, Rule: rule.Name, Reason: rule.Reason}, f, p.compiled[i]), spent
+			v := guarded(Verdict{Outcome: rule.Outcome, Rule: rule.Name, Reason: rule.Reason}, f, p.compiled[i])
+			if v.Outcome.accepts() && unsure != "" {
+				v = asked(v, RuleUnknown, unsure)
+			}
+			return v, spent
+		}
+		if why := f.unsaid(p.compiled[i].looks); why != "" && unsure == "" && !rule.Outcome.accepts() {
+			unsure = fmt.Sprintf("rule %q before it might hold: %s", rule.Name, why)
 		}
 	}
 	v := Verdict{Outcome: p.Default, Rule: RuleDefault}

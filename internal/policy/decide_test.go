@@ -406,7 +406,7 @@ func BenchmarkDecide(b *testing.B) {
 	for i := range maxRules {
 		fmt.Fprintf(&many, "  - {name: rule %d, outcome: accept, when: 'words.starts([\"tool%d\", \"run\"])'}\n", i, i)
 	}
-	files := Request{Kind: FileChange, Work: "/srv/a"}
+	files := Request{Kind: FileChange, Work: "/srv/a", Host: Host{Name: "web-1"}}
 	for i := range 100 {
 		files.Changes = append(files.Changes, Change{Path: fmt.Sprintf("/srv/a/dir/file%d.go", i), Kind: "update"})
 	}

@@ -22,6 +22,10 @@
 // YAML, in which every key is known and every mistake is told with its line.
 //
 //	rules:                       # in order: the first that holds decides
+//	  - name: hands off production
+//	    when: host.labels.get("env") == "prod"
+//	    outcome: decline
+//	    reason: nothing is changed on production without a ticket
 //	  - name: look around
 //	    when: cwd == work && (words.starts(["ls"]) || words.starts(["wc"]))
 //	    outcome: accept
@@ -34,10 +38,6 @@
 //	  - name: the registry                 # whose packages run scripts, and so may the model's own
 //	    when: host.labels.get("disposable") == "yes" && network_host.within("npmjs.org") && split(command) == ["npm", "ci"] && cwd == work
 //	    outcome: accept
-//	  - name: hands off production
-//	    when: host.labels.get("env") == "prod"
-//	    outcome: decline
-//	    reason: nothing is changed on production without a ticket
 //	  - name: enough is enough
 //	    when: counts.declined >= 10
 //	    outcome: decline
@@ -63,23 +63,24 @@
 //
 // With the first of these
 //
-//	accept              look around                {"kind":"command","command":"/bin/bash -lc 'ls -l sub'","cwd":"/srv/a","work":"/srv/a"}
+//	accept              look around                {"host":{"name":"box-1"},"kind":"command","command":"/bin/bash -lc 'ls -l sub'","cwd":"/srv/a","work":"/srv/a"}
 //	ask                 default                    {"kind":"command","command":"/bin/bash -lc 'ls -l sub'","cwd":"/tmp/x","work":"/srv/a"}
 //	ask                 default                    {"kind":"command","command":"/bin/bash -lc 'ls; rm -rf /'","cwd":"/srv/a","work":"/srv/a"}
 //	ask                 default                    {"kind":"command","command":"/bin/bash -lc 'ls > /etc/passwd'","cwd":"/srv/a","work":"/srv/a"}
 //	ask                 default                    {"kind":"command","command":"/work/bash -lc 'ls'","cwd":"/srv/a","work":"/srv/a"}
 //	accept_for_session  tests, as often as it likes  {"kind":"command","command":"go test ./...","cwd":"/srv/a","work":"/srv/a","host":{"name":"box-1","labels":{"disposable":"yes"}}}
 //	ask                 default                    {"kind":"command","command":"go test ./...","cwd":"/srv/a","work":"/srv/a","host":{"name":"laptop"}}
-//	accept              its own files              {"kind":"file_change","work":"/srv/a","changes":[{"path":"/srv/a/b.go","kind":"update"}]}
+//	accept              its own files              {"host":{"name":"box-1"},"kind":"file_change","work":"/srv/a","changes":[{"path":"/srv/a/b.go","kind":"update"}]}
 //	ask                 default                    {"kind":"file_change","work":"/srv/a","changes":[{"path":"/srv/a/.git/config","kind":"update"}]}
 //	ask                 default                    {"kind":"file_change","work":"/srv/a","changes":[{"path":"/srv/a/sub/.GIT/hooks/pre-commit","kind":"add"}]}
 //	ask                 default                    {"kind":"file_change","work":"/srv/a","changes":[{"path":"/srv/a/../b","kind":"add"}]}
 //	accept              the registry               {"kind":"command","command":"/bin/sh -c 'npm ci'","network_host":"registry.npmjs.org","cwd":"/srv/a","work":"/srv/a","host":{"name":"box-1","labels":{"disposable":"yes"}}}
 //	ask                 builtin:unknown            {"kind":"command","command":"npm ci","network_host":"registry.npmjs.org","cwd":"/srv/a","work":"/srv/a","host":{"name":"box-1","labels":{"disposable":"yes"}},"permissions":{"fileSystem":{"write":["/"]}}}
-//	decline             hands off production       {"kind":"command","command":"make","host":{"labels":{"env":"prod"}}}
-//	accept              more room                  {"kind":"permissions","work":"/a","permissions":{"fileSystem":{"write":["/a/out/x"]}}}
+//	decline             hands off production       {"kind":"command","command":"make","host":{"name":"web-1","labels":{"env":"prod"}}}
+//	ask                 builtin:unknown            {"kind":"command","command":"ls","cwd":"/srv/a","work":"/srv/a"}
+//	accept              more room                  {"host":{"name":"box-1"},"kind":"permissions","work":"/a","permissions":{"fileSystem":{"write":["/a/out/x"]}}}
 //	ask                 default                    {"kind":"permissions","work":"/a","permissions":{"fileSystem":{"write":["/a/out/x"]},"network":{"enabled":true}}}
-//	ask                 limit:approvals_per_turn   {"kind":"command","command":"ls","cwd":"/srv/a","work":"/srv/a","counts":{"in_turn":50}}
+//	ask                 limit:approvals_per_turn   {"host":{"name":"box-1"},"kind":"command","command":"ls","cwd":"/srv/a","work":"/srv/a","counts":{"in_turn":50}}
 //	ask                 builtin:unknown            {"kind":"file_change","work":"/srv/a","changes":[{"path":"/srv/a/b.go","kind":"update"}],"grant_root":"/srv/a"}
 //	ask                 builtin:unknown            {"kind":"command","command":"ls"}
 //

@@ -79,6 +79,10 @@ func TestTheExamplesOfTheDocumentationHold(t *testing.T) {
 	if len(policies) != 2 || verdicts < 12 || conditions < 15 {
 		t.Errorf("found %d policies, %d verdicts, %d conditions: this test looks in the wrong place", len(policies), verdicts, conditions)
 	}
+	// What it runs of the model's is warned of, where it may run as well.
+	if w := strings.Join(policies[0].Warnings, "\n"); len(policies[0].Warnings) != 2 || strings.Count(w, "which runs what the folder says") != 2 {
+		t.Errorf("the documented policy is warned of: %s", w)
+	}
 	if p := policies[1]; p.Required != 1 || len(p.Allowed().Principals()) != 2 {
 		t.Errorf("approvers: %+v", p)
 	}

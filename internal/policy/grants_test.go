@@ -143,3 +143,31 @@ func TestAnAcceptNeedsTheFactsThatItLooksAt(t *testing.T) {
 		t.Errorf("a relative work folder: %+v", v)
 	}
 }
+
+// TestADeclineThatCouldNotBeJudgedLetsNothingThrough: a rule before it would have
+// ended it, had somebody said where it runs.
+func TestADeclineThatCouldNotBeJudgedLetsNothingThrough(t *testing.T) {
+	for when, fill := range map[string]func(*Request){
+		`host.labels.get("env") == "prod"`: func(r *Request) { r.Host.Name = "web-1" },
+		`requester == "mallory"`:           func(r *Request) { r.Requester = "alice" },
+		`session.startsWith("x")`:          func(r *Request) { r.Session = "s" },
+		`model == "x"`:                     func(r *Request) { r.Model = "m" },
+		`digest == "x"`:                    func(r *Request) { r.Digest = "d" },
+		`paths.exists(p, !p.under(work))`:  func(r *Request) { r.Work = "/w" },
+	} {
+		for _, outcome := range []string{"decline", "ask"} {
+			p := mustParse(t, "rules:\n  - {name: first, outcome: "+outcome+", reason: no, when: '"+when+"'}\n  - {name: it, outcome: accept, when: plain}\n")
+			r := Request{Kind: Command, Command: "ls"}
+			if v := p.Decide(r); v.Outcome != Ask || v.Rule != RuleUnknown || !strings.Contains(v.Reason, `rule "first" before it`) {
+				t.Errorf("%s, %s: %+v", when, outcome, v)
+			}
+			fill(&r)
+			if v := p.Decide(r); v.Outcome != Accept {
+				t.Errorf("%s, %s, with what it needs: %+v", when, outcome, v)
+			}
+			if v := p.Decide(Request{Kind: Command, Command: "ls; ls"}); v.Outcome != Ask || v.Rule != RuleDefault {
+				t.Errorf("%s, %s, not accepted anyway: %+v", when, outcome, v)
+			}
+		}
+	}
+}

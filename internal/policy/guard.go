@@ -29,24 +29,30 @@ func (f *facts) missing(l looks) string {
 	return ""
 }
 
-// empty is which fact that a rule looks at nobody filled in, or what cannot be
-// compared: two that are missing equal each other, and none is what a rule rules out.
-func (f *facts) empty(l looks) string {
+// unsaid is which fact that a rule looks at nobody filled in, of those that every
+// request has: two that are missing equal each other, and none is what a rule rules out.
+func (f *facts) unsaid(l looks) string {
 	for _, fact := range []struct {
 		names []string
 		value string
 	}{
 		{[]string{"host.name", "host.labels"}, f.Host.Name},
-		{[]string{"session"}, f.Session}, {[]string{"requester"}, f.Requester}, {[]string{"model"}, f.Model}, {[]string{"digest"}, f.Digest},
+		{[]string{"work"}, f.Work}, {[]string{"session"}, f.Session}, {[]string{"requester"}, f.Requester}, {[]string{"model"}, f.Model}, {[]string{"digest"}, f.Digest},
 	} {
 		if fact.value == "" && l.any(fact.names...) {
 			return fmt.Sprintf("it looks at %s, and this request does not say which", fact.names[0])
 		}
 	}
+	return ""
+}
+
+// empty is that, and what cannot be compared.
+func (f *facts) empty(l looks) string {
+	if why := f.unsaid(l); why != "" {
+		return why
+	}
 	files := l.any("paths", "changes", "grant_root", "wants.read", "wants.write")
 	switch {
-	case l["work"] && !path.IsAbs(f.Work):
-		return "it looks at work, and this request does not say which folder that is"
 	case l["cwd"] && !path.IsAbs(f.CWD):
 		return "it looks at cwd, and this request does not say which folder that is"
 	case l["cwd"] && goesUp(f.CWD):
