@@ -42,7 +42,8 @@ func unpackTree(r io.Reader, size int) (*bufio.Reader, func(), error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		return bufio.NewReaderSize(z, size), z.Close, nil
+		// Close waits for what still reads, which ends with the channel: after us.
+		return bufio.NewReaderSize(z, size), func() { go z.Close() }, nil
 	case "packed gzip\n":
 		z, err := gzip.NewReader(in)
 		if err != nil {

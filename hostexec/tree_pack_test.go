@@ -1,0 +1,49 @@
+package hostexec_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/hosttest"
+)
+
+// An error of whom a tree is read for ends it at once, also where the host has
+// nothing more to say and will not end by itself.
+func TestAReaderThatFailsDoesNotWaitForTheHost(t *testing.T) {
+	dir := t.TempDir()
+	data := make([]byte, 2<<20)
+	rand.NewChaCha8([32]byte{}).Read(data)
+	if err := os.WriteFile(dir+"/file", data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gate := filepath.Join(t.TempDir(), "gate")
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	far := farHost(t, hosttest.StartSSHD(t, hosttest.Options{}).Spec())
+	// All but the last of it comes, and then nothing, nor an end.
+	h := &otherShell{far, without(t, "/usr/bin", "zstd", `f=$(mktemp); cat >$f; [ -s $f ] || { rm $f; exit 0; }
+"$real" "$@" <$f | head -c -100000; rm $f
+while [ -e `+gate+` ]; do sleep 0.1; done`)}
+	defer os.Remove(gate)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	why := errors.New("enough")
+	err := hostexec.ReadTree(ctx, h, dir, slices.Values([]string{"file"}), func(f *hostexec.TreeFile) error {
+		if _, err := io.CopyN(io.Discard, f, f.Size-300_000); err != nil {
+			return err
+		}
+		return why
+	}, nil)
+	if !errors.Is(err, why) || ctx.Err() != nil {
+		t.Errorf("%v; given up by hand: %v", err, ctx.Err())
+	}
+}
