@@ -2,7 +2,10 @@ package snapshots
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
+	"runtime/debug"
 	"sync"
 
 	"fairlead.dev/fairlead/hostexec"
@@ -18,7 +21,21 @@ type reading struct {
 	names  nameFeed
 	begin  chan map[string]*held // what is wanted, once all names are known
 	want   map[string]*held      // of the reading's goroutine
-	done   chan error
+	done   chan struct{}         // closed at its end, when err is good
+	err    error
+}
+
+// failed returns what a reading ended with before it was known what is wanted.
+func (r *reading) failed() error {
+	if r == nil {
+		return nil
+	}
+	select {
+	case <-r.done:
+		return r.err
+	default:
+		return nil
+	}
 }
 
 // ask asks for a file.
@@ -31,11 +48,20 @@ func (t *treeTaking) ask(h *held) {
 
 func (t *treeTaking) newReading() *reading {
 	ctx, cancel := context.WithCancel(t.ctx)
-	r := &reading{cancel: cancel, begin: make(chan map[string]*held, 1), done: make(chan error, 1)}
+	r := &reading{cancel: cancel, begin: make(chan map[string]*held, 1), done: make(chan struct{})}
 	r.names.changed.L = &r.names.mu
 	context.AfterFunc(ctx, r.names.end)
 	go func() {
-		r.done <- hostexec.ReadTree(ctx, t.host, t.spec.Dir, r.names.all(), func(f *hostexec.TreeFile) error {
+		defer close(r.done)
+		defer func() {
+			// Nobody above us in this goroutine keeps a worker alive, as the SDK does
+			// for an activity.
+			if p := recover(); p != nil {
+				t.taking.spec.Logger.Error("panic while a snapshot was read", "snapshot", t.taking.spec.ID, "tree", t.spec.Name, "panic", p, "stack", string(debug.Stack()))
+				r.err = fmt.Errorf("panic while %s was read: %v", t.spec.Dir, p)
+			}
+		}()
+		r.err = hostexec.ReadTree(ctx, t.host, t.spec.Dir, r.names.all(), func(f *hostexec.TreeFile) error {
 			if err := r.await(ctx); err != nil {
 				return err
 			}
@@ -63,8 +89,19 @@ func (r *reading) await(ctx context.Context) error {
 	}
 }
 
-// read takes in what was asked for and is wanted, of what is held.
+// read takes in what was asked for and is wanted, of what is held. Where there
+// was no folder when the stream was opened, nothing came, and it is opened anew:
+// the folder was listed, so there was none yet, or another one was put in its
+// place just then.
 func (t *treeTaking) read(want map[string]*held) error {
+	err := t.readOnce(want)
+	if errors.Is(err, hostexec.ErrNotExist) {
+		err = t.readOnce(want)
+	}
+	return err
+}
+
+func (t *treeTaking) readOnce(want map[string]*held) error {
 	if t.reading == nil { // they were read before, or are of a window before
 		for i := range t.held {
 			if h := &t.held[i]; want[h.name] == h {
@@ -77,7 +114,8 @@ func (t *treeTaking) read(want map[string]*held) error {
 	defer r.cancel()
 	r.names.end()
 	r.begin <- want
-	return <-r.done
+	<-r.done
+	return r.err
 }
 
 // stopReading gives up a stream that nobody wants any more.

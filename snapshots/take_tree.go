@@ -87,9 +87,10 @@ func (t *taking) tree(spec TreeSpec) error {
 		tt.stopReading()
 	}()
 	tt.reading = tt.newReading() // something has changed, as a rule
+	there := false
 	listing, err := hostexec.ListTree(t.ctx, t.host, spec.Dir, hostexec.ListTreeOptions{
-		Prune: tt.filter.prunes(), Began: func(clock time.Time) { t.clock = clock }}, tt.listed)
-	if errors.Is(err, hostexec.ErrNotExist) {
+		Prune: tt.filter.prunes(), Began: func(clock time.Time) { t.clock, there = clock, true }}, tt.listed)
+	if errors.Is(err, hostexec.ErrNotExist) && !there {
 		return nil // a thread that never had a turn has no rollouts
 	}
 	if err != nil {
@@ -155,6 +156,9 @@ func (t *treeTaking) finish() error {
 
 // listed takes one name of the host's listing.
 func (t *treeTaking) listed(e hostexec.TreeEntry) error {
+	if err := t.reading.failed(); err != nil && !errors.Is(err, hostexec.ErrNotExist) {
+		return err // now, and not at the end of a listing that may take long
+	}
 	if h := t.hollow; h != nil {
 		t.hollow = nil
 		if strings.HasPrefix(e.Path, h.name+"/") { // what is in a folder comes right behind it
