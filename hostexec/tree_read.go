@@ -120,7 +120,8 @@ const treeBatch = 256
 // elsewhere they are zeros. Files that change, go away, or may not be read do not fail it. Where
 // busybox's tar reads a file that becomes shorter it gives up, and what was asked
 // for next is missing although it is there: it can be asked for again. A disk
-// that cannot be read is an error.
+// that cannot be read is an error, and so is a folder that was shut after it was
+// listed: what is in it did not go away. Listed again, it is said to be unreadable.
 func ReadTree(ctx context.Context, h Host, dir string, names func(yield func(string) bool), fn func(*TreeFile) error, again func(TreeEntry) error) error {
 	if err := readTree(ctx, h, dir, names, fn, again); err != nil {
 		return fmt.Errorf("read tree %s on %s: %w", dir, h.Name(), err)
@@ -186,10 +187,10 @@ func failedReads(stderr []byte) error {
 	return nil
 }
 
-// wentAway says whether that is why a file cannot be looked at, or that it may
-// not be, or that it is nothing but a warning.
+// wentAway says whether that is why a file cannot be looked at, or that it is
+// nothing but a warning.
 func wentAway(what string) bool {
-	for _, why := range []string{"No such file or directory", "Not a directory", "Permission denied"} {
+	for _, why := range []string{"No such file or directory", "Not a directory"} {
 		if strings.HasSuffix(what, ": "+why) {
 			return true
 		}
