@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"path"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,8 +46,10 @@ func TestFewWaitForTheirTurnInASlot(t *testing.T) {
 // A heldPool is one whose trees nobody gets to list or read as long as it is held.
 type heldPool struct {
 	HostPool
-	begun   atomic.Int64
 	release chan struct{}
+
+	mu    sync.Mutex
+	begun map[string]bool // guarded by mu: sessions whose trees are asked for
 }
 
 type heldHost struct {
@@ -60,9 +63,18 @@ func (p *heldPool) Host(spec hostexec.Spec) (hostexec.Host, error) {
 }
 
 func (h *heldHost) Start(ctx context.Context, c hostexec.Command) (hostexec.Stream, error) {
-	h.pool.begun.Add(1)
+	session := path.Base(path.Dir(c.Args[0])) // of its work folder, or of its CODEX_HOME
+	h.pool.mu.Lock()
+	h.pool.begun[session] = true
+	h.pool.mu.Unlock()
 	<-h.pool.release
 	return h.Host.Start(ctx, c)
+}
+
+func (p *heldPool) working() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.begun)
 }
 
 // waits is how many stand before a gate.
@@ -109,7 +121,7 @@ func (b *bed) ways() map[string]func() (string, error) {
 func TestManyThatEndAtOnceAreKeptAFewAtATime(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	ways := b.ways()
-	pool := &heldPool{HostPool: b.pool, release: make(chan struct{})}
+	pool := &heldPool{HostPool: b.pool, release: make(chan struct{}), begun: map[string]bool{}}
 	b.set.Sessions.Pool = pool
 	b.set.Sessions.takes = newGate(movesPerWorker, movesPerHost, 1)
 	type end struct {
@@ -129,11 +141,11 @@ func TestManyThatEndAtOnceAreKeptAFewAtATime(t *testing.T) {
 		case e := <-ended:
 			sentAway = append(sentAway, e)
 		case <-time.After(patience):
-			t.Fatalf("%d keep what they found, %d wait, and %+v were sent away", pool.begun.Load(), b.set.Sessions.takes.waits(), sentAway)
+			t.Fatalf("%d keep what they found, %d wait, and %+v were sent away", pool.working(), b.set.Sessions.takes.waits(), sentAway)
 		}
 	}
 	await(t, "the others to begin, or to wait", func() bool {
-		return pool.begun.Load() == movesPerHost && b.set.Sessions.takes.waits() == 1
+		return pool.working() == movesPerHost && b.set.Sessions.takes.waits() == 1
 	})
 	close(pool.release)
 	for range movesPerHost + 1 {
