@@ -99,9 +99,9 @@ func TestStandingInLineEnds(t *testing.T) {
 	w.start(SessionOptions{})
 }
 
-// Of many that come back at once each does, however long their line: nobody
-// lies down with a message that nobody delivers.
-func TestWhoComesBackStandsInLineForAsLongAsItTakes(t *testing.T) {
+// comesBackToBusyWorkers is a session that had a turn, parked, and is told
+// something while its workers take nothing more.
+func comesBackToBusyWorkers(t *testing.T) *world {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -110,6 +110,13 @@ func TestWhoComesBackStandsInLineForAsLongAsItTakes(t *testing.T) {
 		w.fake.fail("prepare", busyWorkers())
 		w.send(SignalMessage, hello("m2"))
 	})
+	return w
+}
+
+// Of many that come back at once each does, however long their line: nobody
+// lies down with a message that nobody delivers.
+func TestWhoComesBackStandsInLineForAsLongAsItTakes(t *testing.T) {
+	w := comesBackToBusyWorkers(t)
 	w.at(9*time.Hour, func() {
 		if v := w.view(); v.State != Resuming || v.Error != nil || v.Turn.N != 1 {
 			t.Errorf("session is %+v", v)
@@ -127,14 +134,7 @@ func TestWhoComesBackStandsInLineForAsLongAsItTakes(t *testing.T) {
 
 // It may take more than one run: the next one stands in line where this did.
 func TestALongLineOutlivesARun(t *testing.T) {
-	w := newWorld(t)
-	w.fake.rest = endsTurn("completed", "")
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
-	w.at(3*time.Second, func() {
-		w.fake.fail("prepare", busyWorkers())
-		w.send(SignalMessage, hello("m2"))
-	})
+	w := comesBackToBusyWorkers(t)
 	w.once("a line", func() bool { return strings.HasPrefix(w.view().Waits, "room") }, w.fill)
 	w.start(SessionOptions{})
 	next := newWorld(t)
