@@ -11,3 +11,6 @@ func TranscriptMarkdown(title string, entries []Entry) []byte {
 
 // TranscriptChat is a transcript as chat messages, a JSON object a line.
 func TranscriptChat(entries []Entry) []byte { return conversation.ChatLines(entries) }
+
+// Harmless is foreign text without what a terminal would act on.
+func Harmless(s string) string { return conversation.Harmless(s) }

@@ -24,9 +24,9 @@ func markdownEntry(b *bytes.Buffer, e Entry) {
 	switch e.Type {
 	case EntryUser:
 		fmt.Fprintf(b, "\n## %d. %s\n\n", e.Turn, e.At.UTC().Format("2006-01-02 15:04:05"))
-		fmt.Fprintf(b, "> %s\n", strings.ReplaceAll(strings.TrimRight(harmlessText(e.Text), "\n")+unsure(e), "\n", "\n> "))
+		fmt.Fprintf(b, "> %s\n", strings.ReplaceAll(strings.TrimRight(Harmless(e.Text), "\n")+unsure(e), "\n", "\n> "))
 	case EntryAssistant:
-		fmt.Fprintf(b, "\n%s\n", harmlessText(e.Text))
+		fmt.Fprintf(b, "\n%s\n", Harmless(e.Text))
 	case EntryCommand:
 		fence(b, "sh", "$ "+orWord(e.Command, e.Text))
 		if e.Command != "" {
@@ -38,7 +38,7 @@ func markdownEntry(b *bytes.Buffer, e Entry) {
 			fence(b, "diff", c.Diff)
 		}
 	default:
-		fmt.Fprintf(b, "\n*%s: %s%s*\n", line1(string(e.Type)), harmlessText(e.Text), factsOf(e.Data))
+		fmt.Fprintf(b, "\n*%s: %s%s*\n", line1(string(e.Type)), Harmless(e.Text), factsOf(e.Data))
 	}
 }
 
@@ -53,7 +53,7 @@ func unsure(e Entry) string {
 
 // fence writes a block of code, with a fence that the code does not contain.
 func fence(b *bytes.Buffer, lang, text string) {
-	text = strings.TrimRight(harmlessText(text), "\n")
+	text = strings.TrimRight(Harmless(text), "\n")
 	if text == "" {
 		return
 	}
@@ -77,10 +77,12 @@ func factsOf(m map[string]string) string {
 	return " (" + strings.Join(out, ", ") + ")"
 }
 
-func line1(s string) string { return strings.ReplaceAll(harmlessText(s), "\n", " ") }
+func line1(s string) string { return strings.ReplaceAll(Harmless(s), "\n", " ") }
 
-// harmlessText is a text without what steers a terminal or turns text around.
-func harmlessText(s string) string {
+// Harmless is foreign text without what a terminal would act on: escape
+// sequences and other control characters, and marks that turn the direction of
+// writing. Line feeds and tabs stay.
+func Harmless(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t':

@@ -7,10 +7,11 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"fairlead.dev/fairlead/activities"
 )
 
 // A style is an SGR sequence; it is written on a terminal only.
@@ -182,17 +183,5 @@ func short(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-// clean takes out of foreign text what a terminal would act on: escape
-// sequences and other control characters, and marks that turn the direction
-// of writing. Line feeds and tabs stay.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case unicode.IsControl(r), r == '\u2028', r == '\u2029', r >= '\u202a' && r <= '\u202e', r >= '\u2066' && r <= '\u2069':
-			return -1
-		}
-		return r
-	}, s)
-}
+// clean takes out of foreign text what a terminal would act on.
+func clean(s string) string { return activities.Harmless(s) }
