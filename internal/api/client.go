@@ -183,10 +183,19 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, out
 // send does one request; any status but 200 is an error, an *Error where the
 // worker said so itself.
 func (c *Client) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	return c.sendStream(ctx, method, path, bytes.NewReader(body), int64(len(body)))
+}
+
+// sendStream is send of size bytes of a reader.
+func (c *Client) sendStream(ctx context.Context, method, path string, body io.Reader, size int64) (*http.Response, error) {
+	if size == 0 {
+		body = http.NoBody
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return nil, err
 	}
+	req.ContentLength = size
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}

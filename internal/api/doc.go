@@ -11,8 +11,18 @@
 //	GET  /v1/sessions/{id}/feed?from=SEQ     Events as JSON lines until the session has closed
 //	GET  /v1/sessions/{id}/transcript?from=  the same, to the newest entry there is
 //	GET  /v1/sessions/{id}/requests/{digest} a request with nothing cut
+//	POST /v1/sessions/{id}/requests/{digest}/answers   secret answers to it into the store → StoredAnswers
 //	GET  /v1/exec/{id}?out=BYTE&err=BYTE     Events as JSON lines until the command has ended
+//	GET  /v1/sessions/{id}/diff              what changed in its work folder since it began → WorkDiff
+//	GET  /v1/sessions/{id}/files?path=       files of its work folder, a tar archive, good only with its digest in the trailer
+//	GET  /v1/sessions/{id}/diffs/{turn}      what a turn changed, of the newest that did: last
+//	POST /v1/inputs/{kind}?name=&sha256=&bytes=  a file that goes with a message into the store → Input
+//	POST /v1/uploads/missing                 which chunks of a tree the store lacks
+//	POST /v1/uploads?session=ID              a local tree into the store, as a snapshot → Manifest
+//	POST /v1/tokens                          a token for a git server into the store → StoredToken
 //	POST /v1/messages                        a long prompt into the store → StoredMessage
+//	POST /v1/batches                         a page of a batch's items into the store → StoredPage
+//	GET  /v1/batches/results/{part}          a part of a batch's results, as JSON lines
 //	POST /v1/seeds/{name}                    a packed seed into the store → StoredSeed
 //	POST /v1/seeds/{name}/export             a generation, encrypted for the recipient that ExportSeed names
 //	GET  /v1/snapshots?session=ID            those of a session, or all, as JSON lines
@@ -41,5 +51,6 @@
 // A unix socket (mode 0600) serves the worker's own user. A loopback address
 // serves whoever is on the machine, browsers excepted. Any other address is
 // refused at start unless there are a certificate and a bearer token. Seeds are
-// taken and handed out over a unix socket or TLS only. A token is never in a URL or a log.
+// taken and handed out over a unix socket or TLS only, and so are secret answers
+// taken. A token is never in a URL or a log.
 package api

@@ -36,6 +36,8 @@ type Options struct {
 	Chunks   *snapshots.Chunks
 	Hub      *Hub
 	Sessions Sessions
+	// Workspaces are on the hosts that this worker dials.
+	Workspaces Workspaces
 	// Status is asked at every request for it.
 	Status func() Status
 	Logger *slog.Logger

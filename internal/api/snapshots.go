@@ -331,24 +331,29 @@ func (c *Client) ExportSnapshot(ctx context.Context, id string, w io.Writer) (Ex
 		return Exported{}, err
 	}
 	defer resp.Body.Close()
+	return verified(ctx, resp, "export "+id, w)
+}
+
+// verified writes what comes, and compares it with the digest behind it.
+func verified(ctx context.Context, resp *http.Response, doing string, w io.Writer) (Exported, error) {
 	sum := sha256.New()
 	n, err := io.Copy(io.MultiWriter(w, sum), resp.Body)
 	if err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return Exported{}, fmt.Errorf("export %s: %d bytes came: %w", id, n, err)
+		return Exported{}, fmt.Errorf("%s: %d bytes came: %w", doing, n, err)
 	}
 	out := Exported{n, hex.EncodeToString(sum.Sum(nil))}
 	switch digest := resp.Trailer.Get(trailerDigest); {
 	case digest == out.SHA256:
 		return out, nil
 	case digest != "":
-		return Exported{}, fmt.Errorf("export %s: what came is not what the worker sent", id)
+		return Exported{}, fmt.Errorf("%s: what came is not what the worker sent", doing)
 	}
 	var e Error
 	if text, uerr := url.QueryUnescape(resp.Trailer.Get(trailerError)); uerr == nil && json.NewDecoder(strings.NewReader(text)).Decode(&e) == nil {
 		return Exported{}, &e
 	}
-	return Exported{}, fmt.Errorf("export %s: it ends before its end, after %d bytes: %w", id, n, io.ErrUnexpectedEOF)
+	return Exported{}, fmt.Errorf("%s: it ends before its end, after %d bytes: %w", doing, n, io.ErrUnexpectedEOF)
 }

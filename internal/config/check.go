@@ -91,7 +91,14 @@ func (c *Config) check() []Problem {
 	if m := c.Seeds.Maintain; m != 0 && (m < time.Minute || m > 7*24*time.Hour) {
 		add("seeds.maintain", "%s is not between 1m and 168h (0 is never)", m)
 	}
+	if h := c.Hosts.Check; h != 0 && (h < 10*time.Minute || h > 30*24*time.Hour) {
+		add("hosts.check", "%s is not between 10m and 720h (0 is never)", h)
+	}
 	p = append(p, c.checkSnapshots()...)
+	if d := c.Deliver; d.MaxBytes < 1 || d.MaxBytes > 16<<30 || d.SessionBytes < d.MaxBytes || d.SessionCalls < 1 || d.SessionCalls > 10_000 {
+		add("deliver", "max_bytes is between 1 and 17179869184 (16 GiB), session_bytes not less than it, session_calls between 1 and 10000")
+	}
+	p = append(p, c.checkTimeouts()...)
 	if c.Metrics.Listen != "" {
 		if err := checkHostPort(c.Metrics.Listen, true); err != nil {
 			add("metrics.listen", "%v", err)
@@ -99,6 +106,22 @@ func (c *Config) check() []Problem {
 	}
 	if c.Identity != "" && !identityPattern.MatchString(c.Identity) {
 		add("identity", "%q is not a worker's name: letters, digits, dot, dash and underscore", shorten(c.Identity))
+	}
+	return p
+}
+
+func (c *Config) checkTimeouts() (p []Problem) {
+	for _, t := range []struct {
+		key string
+		is  time.Duration
+		off bool
+	}{
+		{"startup", c.Timeouts.StartUp, false}, {"request", c.Timeouts.Request, false}, {"silence", c.Timeouts.Silence, false},
+		{"quiet", c.Timeouts.Quiet, true}, {"turn", c.Timeouts.Turn, false},
+	} {
+		if off := t.off && t.is == 0; !off && (t.is < time.Second || t.is > 7*24*time.Hour) {
+			p = append(p, c.at("timeouts."+t.key, "%s is not between 1s and 168h", t.is))
+		}
 	}
 	return p
 }

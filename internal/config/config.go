@@ -14,8 +14,16 @@ type Config struct {
 	Limits  Limits  `yaml:"limits"`
 	Metrics Metrics `yaml:"metrics"`
 	Seeds   Seeds   `yaml:"seeds"`
+	// Deliver bounds what codex may hand over.
+	Deliver Deliver `yaml:"deliver"`
 	// Snapshots says how many are kept, and how large they may be.
 	Snapshots Snapshots `yaml:"snapshots"`
+	Hosts     Hosts     `yaml:"hosts"`
+	// SignWith is what ctl signs decisions with where a policy wants that: the
+	// file of a private key, agent, or agent:SHA256:….
+	SignWith string `yaml:"sign_with"`
+	// Timeouts are those of sessions that are begun with this config.
+	Timeouts Timeouts `yaml:"timeouts"`
 	// Identity is the worker's name among workers; the host's by default.
 	Identity string `yaml:"identity"`
 
@@ -109,6 +117,16 @@ type Limits struct {
 	Line int `yaml:"line"`
 }
 
+// Timeouts say how long codex and the model may take in sessions that ctl
+// begins, where its flags do not say otherwise.
+type Timeouts struct {
+	StartUp time.Duration `yaml:"startup"` // codex's first answer
+	Request time.Duration `yaml:"request"` // its answer to a request
+	Silence time.Duration `yaml:"silence"` // without a word, before it is asked for a sign of life
+	Quiet   time.Duration `yaml:"quiet"`   // of the model after a tool; 0 is any time
+	Turn    time.Duration `yaml:"turn"`    // a whole turn, but for the time in which only a person is waited for
+}
+
 // Metrics says where Prometheus finds the worker's; nowhere by default.
 type Metrics struct {
 	Listen string `yaml:"listen"`
@@ -133,6 +151,16 @@ type Seeds struct {
 	Unprotected string `yaml:"unprotected"`
 }
 
+// Deliver bounds what codex may hand over in sessions that let it.
+type Deliver struct {
+	// MaxBytes is the size of one file, in bytes.
+	MaxBytes int64 `yaml:"max_bytes"`
+	// SessionBytes is that of all files of a session, each content counted once.
+	SessionBytes int64 `yaml:"session_bytes"`
+	// SessionCalls is how often a session may hand something over, or try.
+	SessionCalls int `yaml:"session_calls"`
+}
+
 // Snapshots says what of them the workers of a store keep.
 type Snapshots struct {
 	// Keep is how many of each session are kept: the newest ones.
@@ -145,6 +173,12 @@ type Snapshots struct {
 	// Prune is how often what is not kept is dropped, and what nothing needs
 	// is removed from the store; 0 is never.
 	Prune time.Duration `yaml:"prune"`
+}
+
+// Hosts says how the hosts of the worker's zone are looked after.
+type Hosts struct {
+	// Check is how often they are checked; 0 is never.
+	Check time.Duration `yaml:"check"`
 }
 
 // What codex itself uses.
@@ -164,7 +198,10 @@ func Default() *Config {
 		Log:       Log{Format: "json", Level: "info"},
 		Limits:    Limits{Pumps: 1000, StickyCache: 3000, Drain: 20 * time.Second, ConnectionsPerHost: 512, Watch: 25 * time.Second, Line: 32 << 20},
 		Seeds:     Seeds{TokenEndpoint: TokenEndpoint, Issuer: Issuer, Maintain: time.Hour, Unprotected: "refuse"},
+		Deliver:   Deliver{MaxBytes: 64 << 20, SessionBytes: 1 << 30, SessionCalls: 1000},
 		Snapshots: Snapshots{Keep: 10, MaxBytes: 20 << 30, Prune: 24 * time.Hour},
+		Hosts:     Hosts{Check: 6 * time.Hour},
+		Timeouts:  Timeouts{StartUp: time.Minute, Request: time.Minute, Silence: 2 * time.Minute, Quiet: 30 * time.Minute, Turn: 24 * time.Hour},
 		lines:     map[string]int{},
 	}
 }

@@ -34,6 +34,7 @@ snapshots:
   max_age: 3m
   max_bytes: 20
   prune: 1s
+timeouts: {startup: 10ms, quiet: 3s, turn: 0s}
 `))
 	var e *Error
 	if !errors.As(err, &e) {
@@ -60,6 +61,8 @@ snapshots:
 		"line 22: snapshots.max_age: 3m0s is less than 1h",
 		"line 23: snapshots.max_bytes: 20 is less than",
 		"line 24: snapshots.prune: 1s is not between 10m and 720h",
+		"line 25: timeouts.startup: 10ms is not between 1s and 168h",
+		"line 25: timeouts.turn: 0s is not between 1s and 168h",
 	}
 	text := err.Error()
 	for _, w := range want {
@@ -109,6 +112,7 @@ api: {listen: "10.0.0.1:7443", tls: {cert: c.pem, key: /k.pem}, token_file: t}
 limits: {drain: 1m30s, sticky_cache: 0, connections_per_host: 40, watch: 5s, line: 16777216}
 seeds: {token_endpoint: "http://127.0.0.1:7/oauth/token", maintain: 0s}
 snapshots: {max_age: 720h, prune: 0s}
+timeouts: {silence: 90s, quiet: 0s}
 log:
 `))
 	if err != nil {
@@ -129,6 +133,9 @@ log:
 	}
 	if want := (Snapshots{Keep: 10, MaxAge: 720 * time.Hour, MaxBytes: 20 << 30}); c.Snapshots != want {
 		t.Errorf("read snapshots %+v", c.Snapshots)
+	}
+	if want := (Timeouts{StartUp: time.Minute, Request: time.Minute, Silence: 90 * time.Second, Turn: 24 * time.Hour}); c.Timeouts != want {
+		t.Errorf("read timeouts %+v", c.Timeouts)
 	}
 	if c, err := Parse("empty.yaml", nil); err != nil || c.Zone != "default" || c.Limits.ConnectionsPerHost != 512 {
 		t.Errorf("an empty file: %v, %v", c, err)

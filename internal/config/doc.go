@@ -33,11 +33,22 @@
 //	  issuer: https://auth.openai.com  # where `ctl seed login` logs in
 //	  maintain: 1h                     # how often seeds are verified whose last proof is old; 0 never
 //	  unprotected: refuse              # or allow: a session where codex cannot keep the agent from its credential
+//	deliver:                           # what codex hands over with --tools deliver
+//	  max_bytes: 67108864              # one file (64 MiB)
+//	  session_bytes: 1073741824        # all of a session, each content once (1 GiB)
+//	  session_calls: 1000              # how often a session may hand something over, or try
 //	snapshots:
 //	  keep: 10                         # newest of each session; its very newest is kept in any case
 //	  max_age: 0s                      # of the others; 0: any
 //	  max_bytes: 21474836480           # what one may hold (20 GiB)
 //	  prune: 24h                       # how often the rest is dropped, and what nothing needs removed; 0 never
+//	timeouts:                          # of sessions that ctl begins, where its flags say nothing else
+//	  startup: 1m                      # codex's first answer
+//	  request: 1m                      # its answer to a request
+//	  silence: 2m                      # without a word, before it is asked for a sign of life
+//	  quiet: 30m                       # of the model after a tool; 0: any time
+//	  turn: 24h                        # a whole turn, but for the time in which only a person is waited for
+//	sign_with: ~/.ssh/id_ed25519       # what ctl signs decisions with; or agent, agent:SHA256:…
 //	metrics: {listen: 127.0.0.1:9090}  # for Prometheus; with pprof: true also what Go's profiler sees
 //
 // Temporal's own environment variables (TEMPORAL_*) and TOML profiles win over

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"fairlead.dev/fairlead/internal/strictyaml"
 )
@@ -76,6 +77,9 @@ func Parse(path string, data []byte) (*Config, error) {
 func (c *Config) resolve(dir string) {
 	for _, p := range []*string{&c.Temporal.APIKeyFile, &c.Temporal.PayloadKey, &c.Store.Identity, &c.API.TokenFile, &c.Codex.Source} {
 		*p = absolute(dir, *p)
+	}
+	if with := c.SignWith; with != "agent" && !strings.HasPrefix(with, "agent:") && !strings.HasPrefix(with, "~/") {
+		c.SignWith = absolute(dir, with)
 	}
 	for _, t := range []*TLS{c.Temporal.TLS, c.API.TLS} {
 		if t != nil {

@@ -133,7 +133,7 @@ func asked(v Verdict, rule, why string) Verdict {
 // unanswerable is why no policy can accept a request, if none can.
 func (f *facts) unanswerable() (rule, why string) {
 	switch {
-	case f.Kind == UserInput || f.Kind == Tool:
+	case f.Kind == UserInput:
 		return RulePerson, "a question needs an answer"
 	case f.Kind == Elicitation && f.Tool == "":
 		return RulePerson, "an MCP server asks for more than leave to run a tool"

@@ -72,7 +72,7 @@ func TestWhatOnlyAPersonCanAnswerIsAsked(t *testing.T) {
 		rule string
 	}{
 		"a question":                 {Request{Kind: UserInput}, RulePerson},
-		"a tool of ours":             {Request{Kind: Tool, Tool: "ask_human"}, RulePerson},
+		"a tool of ours":             {Request{Kind: UserInput, Tool: "ask_human"}, RulePerson},
 		"an elicitation":             {Request{Kind: Elicitation, Server: "docs"}, RulePerson},
 		"leave to run a tool":        {Request{Kind: Elicitation, Server: "docs", Tool: "search"}, ""},
 		"a person's own":             {Request{Kind: Command, Command: "ls", Action: "humanCommand"}, RulePerson},
@@ -348,7 +348,7 @@ func sane(t *testing.T, p *Policy, r Request, v Verdict) {
 	}
 	switch {
 	case v.Outcome.accepts():
-		if r.Kind == UserInput || r.Kind == Tool || strings.Contains(v.Rule, ":") || v.Rule == RuleDefault {
+		if r.Kind == UserInput || strings.Contains(v.Rule, ":") || v.Rule == RuleDefault {
 			t.Fatalf("accepted: %+v", v)
 		}
 	case v.Outcome == Decline && v.Reason == "", v.Outcome != Decline && v.Outcome != Ask:

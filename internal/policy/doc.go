@@ -51,7 +51,7 @@
 //	  approvals_per_minute: 20
 //	  beyond: ask                # or decline: then people are not asked either (ask)
 //	expiry: 30m                  # a person has so long to decide; then it is declined
-//	wait: {quota: true, rate_limit: true, at_most: 6h}
+//	wait: {quota: true, rate_limit: true, at_most: 6h} # at most 168h (6h)
 //
 // and, where only signed decisions are to count (package sshsig says how lines look):
 //
@@ -86,7 +86,7 @@
 //
 // # What a rule sees
 //
-//	kind            command, file_change, permissions, user_input, elicitation, tool
+//	kind            command, file_change, permissions, user_input (also our tool ask_human), elicitation
 //	action          what is done with a command where it is not run: writeStdin, humanCommand; else empty
 //	command         the command as text, with the shell that codex puts around it
 //	words           its words, where it is one plain command and nothing else is granted with it; else none
@@ -100,7 +100,8 @@
 //	wants.read, wants.write, wants.network, wants.other
 //	                permissions asked for: folders and files, the network, and anything else (patterns, special
 //	                places, what a newer codex may think of)
-//	server, tool    of MCP: which server, which of its tools; tool is also a dynamic tool
+//	server, tool    of MCP: which server, which of its tools; tool is also ask_human
+//	arguments       of MCP: what the tool is called with, as JSON with sorted keys and no spaces
 //	host.name, host.labels
 //	model, session, turn, requester, digest
 //	reason          why, in the model's own words
@@ -141,6 +142,7 @@
 //	true   host.labels.get("env") == ""              {"kind":"command","command":"ls"}
 //	true   split(command).starts(["npm", "ci"])      {"kind":"command","command":"npm ci","network_host":"example.com"}
 //	true   command.matches("^make( [a-z]+)*$")       {"kind":"command","command":"make all"}
+//	true   arguments == '{"id":7,"say":"hi"}'        {"kind":"elicitation","server":"desk","tool":"greet","arguments":"{\"id\":7,\"say\":\"hi\"}"}
 //
 // # Words
 //
@@ -168,7 +170,7 @@
 //
 // These hold after the rules, whatever they say:
 //
-//   - a question (user_input, tool) and an elicitation that is more than leave to
+//   - a question (user_input) and an elicitation that is more than leave to
 //     run a tool are never accepted, nor is what codex wants a person for
 //     (humanCommand): people are asked, by the rule builtin:person;
 //   - an accept that looked at words, paths, changes or permissions holds only for a

@@ -47,7 +47,7 @@ var variables = map[string]*cel.Type{
 	"host.name": cel.StringType, "host.labels": labels,
 	"counts.in_turn": cel.IntType, "counts.in_minute": cel.IntType, "counts.in_session": cel.IntType,
 	"counts.accepted": cel.IntType, "counts.declined": cel.IntType,
-	"server": cel.StringType, "tool": cel.StringType,
+	"server": cel.StringType, "tool": cel.StringType, "arguments": cel.StringType,
 }
 
 // value is a variable of one request; missing says that there is none.
@@ -113,6 +113,8 @@ func (f *facts) value(name string) (v any, found bool) {
 		return f.Server, true
 	case "tool":
 		return f.Tool, true
+	case "arguments":
+		return f.Arguments, true
 	}
 	return nil, false
 }

@@ -23,6 +23,8 @@ func (f *facts) missing(l looks) string {
 		return "it looks at paths, and this request names none"
 	case l["changes"] && len(f.Changes) == 0:
 		return "it looks at changes, and this request names none"
+	case l["arguments"] && f.Arguments == "":
+		return "it looks at arguments, and this request has none"
 	case l.any("wants.read", "wants.write", "wants.network", "wants.other") && f.wants.nothing():
 		return "it looks at permissions, and this request asks for none"
 	}
@@ -42,6 +44,9 @@ func (f *facts) unsaid(l looks) string {
 		if fact.value == "" && l.any(fact.names...) {
 			return fmt.Sprintf("it looks at %s, and this request does not say which", fact.names[0])
 		}
+	}
+	if f.Kind == Elicitation && f.Tool != "" && f.Arguments == "" && l["arguments"] {
+		return "it looks at arguments, and codex did not say with which the tool is called"
 	}
 	return ""
 }

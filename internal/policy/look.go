@@ -24,7 +24,7 @@ func (l looks) any(names ...string) bool {
 func look(a *ast.AST, r Rule, warn func(string)) (looks, error) {
 	var err error
 	seen, exact := looks{}, map[int64]bool{}
-	text, cwd := false, false
+	text, cwd, arguments := false, false, false
 	ast.PreOrderVisit(a.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		if err != nil {
 			return
@@ -34,6 +34,7 @@ func look(a *ast.AST, r Rule, warn func(string)) (looks, error) {
 			name := e.AsIdent()
 			seen[name] = true
 			text = text || (name == "command" || name == "reason") && !exact[e.ID()]
+			arguments = arguments || name == "arguments" && !exact[e.ID()]
 		case ast.MapKind, ast.StructKind:
 			err = fmt.Errorf("maps and messages cannot be made in a rule")
 		case ast.CallKind:
@@ -55,6 +56,9 @@ func look(a *ast.AST, r Rule, warn func(string)) (looks, error) {
 	}
 	if text {
 		warn("it accepts, and looks at text that goes on as the model likes (command, reason): `git status; rm -rf /` begins with git status; words.starts([\"git\", \"status\"]) does not hold for it")
+	}
+	if arguments {
+		warn("it accepts, and looks at the arguments as at a text, which has whatever else the model wrote around what is looked for; arguments == '{\"id\":7}' is the whole")
 	}
 	if cwd {
 		warn("it accepts what is under cwd, which the model may choose, even /; work is the session's own folder")

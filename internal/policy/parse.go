@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"cel.dev/cel-go/cel"
 
@@ -21,6 +20,7 @@ const (
 	maxDepth = 100 // of brackets and of columns: more is no policy
 	maxName  = 100
 	maxWhy   = 1000
+	maxWait  = 7 * 24 * time.Hour // for the end of a limit
 )
 
 // A BrokenError is every mistake of one policy file.
@@ -63,35 +63,11 @@ func Parse(data []byte) (*Policy, error) {
 	return c.p, nil
 }
 
-// readable keeps from the YAML parser what it would take long over.
 func readable(data []byte) error {
 	if len(data) > maxFile {
 		return fmt.Errorf("%d bytes are no policy: %d at most", len(data), maxFile)
 	}
-	if !utf8.Valid(data) {
-		return errors.New("it is not text in UTF-8")
-	}
-	depth, column := 0, 0
-	for _, c := range data {
-		switch c {
-		case '[', '{':
-			depth++
-		case ']', '}':
-			depth = max(0, depth-1)
-		case '\n':
-			column = 0
-			continue
-		}
-		if c == '-' || c == '?' || c == ' ' || c == ':' {
-			column++ // "- - - -" nests in one line
-		} else {
-			column = 0
-		}
-		if depth > maxDepth || column > maxDepth {
-			return errors.New("it nests too deep")
-		}
-	}
-	return nil
+	return strictyaml.Shallow(data, maxDepth, false)
 }
 
 // A checker finds mistakes of meaning.
@@ -121,7 +97,7 @@ func (c *checker) rules() {
 		if err := checkName(r.Name); err != nil {
 			c.y.Add(key+".name", "%v", err)
 		} else if first, ok := seen[r.Name]; ok {
-			c.y.Add(key+".name", "rule %d has this name already", first+1)
+			c.y.Add(key+".name", "rules[%d] has this name already", first)
 		} else {
 			seen[r.Name] = i
 		}
@@ -195,6 +171,9 @@ func (c *checker) rest() {
 	}
 	if c.written("wait.at_most") && p.Wait.AtMost < time.Second {
 		c.y.Add("wait.at_most", "it is a time such as 6h, at least 1s")
+	}
+	if p.Wait.AtMost > maxWait {
+		c.y.Add("wait.at_most", "it is at most 168h, a week")
 	}
 	if p.Wait.AtMost > 0 && !p.Wait.Quota && !p.Wait.RateLimit {
 		c.y.Add("wait.at_most", "nothing is waited for: quota or rate_limit")

@@ -19,10 +19,9 @@ const (
 	Permissions = "permissions"
 	UserInput   = "user_input"
 	Elicitation = "elicitation"
-	Tool        = "tool"
 )
 
-var kinds = []string{Command, FileChange, Permissions, UserInput, Elicitation, Tool}
+var kinds = []string{Command, FileChange, Permissions, UserInput, Elicitation}
 
 // A Request is the facts of one approval, as JSON what `ctl policy test` takes.
 // Whoever fills it in tells the whole of what would happen on yes: a fact that
@@ -51,7 +50,10 @@ type Request struct {
 	Requester   string          `json:"requester,omitempty"` // who sent the message of this turn
 	Counts      Counts          `json:"counts,omitzero"`
 	Server      string          `json:"server,omitempty"` // MCP server
-	Tool        string          `json:"tool,omitempty"`   // its tool, or a dynamic one
+	Tool        string          `json:"tool,omitempty"`   // its tool, or one of ours
+	// Arguments are what the MCP tool is called with: JSON with sorted keys and
+	// no spaces.
+	Arguments string `json:"arguments,omitempty"`
 }
 
 // A Change is one file of a file change.
@@ -107,7 +109,7 @@ func (r Request) check() error {
 		return fmt.Errorf("%.40q is no kind of request (%s)", r.Kind, strings.Join(kinds, ", "))
 	}
 	texts := append([]string{r.Action, r.Command, r.CWD, r.Work, r.GrantRoot, r.NetworkHost, string(r.Permissions),
-		r.Digest, r.Reason, r.Session, r.Host.Name, r.Model, r.Requester, r.Server, r.Tool}, r.Paths...)
+		r.Digest, r.Reason, r.Session, r.Host.Name, r.Model, r.Requester, r.Server, r.Tool, r.Arguments}, r.Paths...)
 	for _, c := range r.Changes {
 		texts = append(texts, c.Path, c.Kind, c.MovedTo)
 	}

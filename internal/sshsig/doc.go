@@ -8,7 +8,7 @@
 // reads a file, and only signing asks a random source: the same signature at the
 // same moment has the same answer on every worker and in every replay.
 //
-//	signer, err := sshsig.ParseKey(pem, passphrase) // or FromAgent(conn, pub)
+//	signer, err := sshsig.ParseKey(pem, passphrase) // or FromAgent(conn, Choice{…})
 //	armored, err := sshsig.Sign(signer, sshsig.Namespace, message)
 //
 //	allowed, err := sshsig.ParseAllowed(text)
@@ -42,6 +42,14 @@
 // are as many people as the authority says that they are: one that gives a person
 // two such names makes two of them. To compare somebody with who signed (whether
 // they sent the message), ask [Allowed.Same].
+//
+// # Which key signs
+//
+// An agent that was given a key with its certificate holds both, under one
+// fingerprint, and which of them counts depends on the allowed signers: a plain key
+// on a line of its own, a certificate by the line of its authority. So a [Choice]
+// may be given these; it then picks, of what it names, the key of one who may sign.
+// Where that leaves several people, the person has to say who they are.
 //
 // # What is verified
 //

@@ -4,16 +4,16 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
 
 	"golang.org/x/crypto/ssh"
-	"golang.org/x/crypto/ssh/agent"
 )
 
 // ErrPassphrase says that a private key is encrypted and the passphrase given,
 // if any, does not open it.
 var ErrPassphrase = errors.New("the key is encrypted, and this passphrase does not open it")
+
+// A Signer signs: those who use this package need not know of another.
+type Signer = ssh.Signer
 
 // ParseKey reads a private key as it stands in a file of ssh-keygen.
 func ParseKey(pem, passphrase []byte) (ssh.Signer, error) {
@@ -62,49 +62,6 @@ func Certified(signer ssh.Signer, line []byte) (ssh.Signer, error) {
 		return nil, fmt.Errorf("the certificate is of another key: %w", err)
 	}
 	return certified, nil
-}
-
-// FromAgent finds a key in an agent: that of a .pub file, or without one the only
-// key that there is. The connection is the signer's from then on, and nobody
-// else's: answers on it bear no name. Whoever closes it ends a wait for the agent.
-func FromAgent(conn io.ReadWriter, pub []byte) (ssh.Signer, error) {
-	signers, err := agent.NewClient(conn).Signers()
-	if err != nil {
-		return nil, fmt.Errorf("ask the agent for its keys: %w", err)
-	}
-	var usable []ssh.Signer
-	for _, s := range signers {
-		if checkKey(s.PublicKey()) == nil {
-			usable = append(usable, s)
-		}
-	}
-	if len(bytes.TrimSpace(pub)) == 0 {
-		return onlyOne(usable)
-	}
-	wanted, err := parsePublic(pub)
-	if err != nil {
-		return nil, fmt.Errorf("find a key in the agent: %w", err)
-	}
-	for _, s := range usable {
-		if bytes.Equal(s.PublicKey().Marshal(), wanted.Marshal()) {
-			return s, nil
-		}
-	}
-	return nil, fmt.Errorf("find a key in the agent: %s is none of its %d", ssh.FingerprintSHA256(wanted), len(usable))
-}
-
-func onlyOne(signers []ssh.Signer) (ssh.Signer, error) {
-	switch len(signers) {
-	case 0:
-		return nil, errors.New("find a key in the agent: it has none that can sign this")
-	case 1:
-		return signers[0], nil
-	}
-	var names []string
-	for _, s := range signers {
-		names = append(names, ssh.FingerprintSHA256(s.PublicKey()))
-	}
-	return nil, fmt.Errorf("find a key in the agent: it has %d, say which: %s", len(signers), strings.Join(names, ", "))
 }
 
 // parsePublic reads a line of a .pub file.

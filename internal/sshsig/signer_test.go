@@ -119,7 +119,7 @@ func TestAnAgentSignsWithTheKeyThatIsNamed(t *testing.T) {
 	one, two, strange := newPair(t, "ed25519"), newPair(t, "rsa", "-b", "2048"), newPair(t, "ed25519")
 	dial := realAgent(t, one, two)
 	for _, p := range []pair{one, two} {
-		signer, err := FromAgent(dial(), read(t, p.file+".pub"))
+		signer, err := FromAgent(dial(), Choice{Public: read(t, p.file+".pub")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,19 +131,74 @@ func TestAnAgentSignsWithTheKeyThatIsNamed(t *testing.T) {
 			t.Errorf("%q, %v", who, err)
 		}
 	}
-	if _, err := FromAgent(dial(), read(t, strange.file+".pub")); err == nil || !strings.Contains(err.Error(), "none of its 2") {
+	if _, err := FromAgent(dial(), Choice{Public: read(t, strange.file+".pub")}); err == nil || !strings.Contains(err.Error(), "none of its 2") {
 		t.Errorf("a key that it has not: %v", err)
 	}
-	if _, err := FromAgent(dial(), nil); err == nil || !strings.Contains(err.Error(), ssh.FingerprintSHA256(one.signer.PublicKey())) {
+	if _, err := FromAgent(dial(), Choice{}); err == nil || !strings.Contains(err.Error(), ssh.FingerprintSHA256(one.signer.PublicKey())) {
 		t.Errorf("no key named: %v", err)
 	}
-	if _, err := FromAgent(dial(), []byte("nonsense")); err == nil {
+	if _, err := FromAgent(dial(), Choice{Public: []byte("nonsense")}); err == nil {
 		t.Error("nonsense names a key")
 	}
-	if signer, err := FromAgent(realAgent(t, one)(), nil); err != nil || keyLine(signer.PublicKey()) != one.line() {
+	if signer, err := FromAgent(realAgent(t, one)(), Choice{}); err != nil || keyLine(signer.PublicKey()) != one.line() {
 		t.Errorf("the only key: %v", err)
 	}
-	if _, err := FromAgent(realAgent(t)(), nil); err == nil || !strings.Contains(err.Error(), "none that can sign") {
+	if _, err := FromAgent(realAgent(t)(), Choice{}); err == nil || !strings.Contains(err.Error(), "none that can sign") {
 		t.Errorf("an empty agent: %v", err)
+	}
+}
+
+// TestAnAgentSignsWithACertificate where that is what counts: an agent that was
+// given a key with its certificate has both, and calls them by one name.
+func TestAnAgentSignsWithACertificate(t *testing.T) {
+	for _, kind := range kinds[:3] {
+		t.Run(kind[0], func(t *testing.T) {
+			ca, user, other := newPair(t, "ed25519"), newPair(t, kind[0], kind[1:]...), newPair(t, "ed25519")
+			certify(t, ca, user, "-n", "alice")
+			dial := realAgent(t, user, other)
+			byKey, byAuthority := allow(t, "al "+user.line()), allow(t, "alice cert-authority "+ca.line())
+			name := ssh.FingerprintSHA256(user.signer.PublicKey())
+			for what, c := range map[string]struct {
+				Choice
+				by  *Allowed
+				who string
+			}{
+				"whoever may":                    {Choice{Allowed: []*Allowed{byAuthority}, At: noon}, byAuthority, "alice"},
+				"the key, who may":               {Choice{Allowed: []*Allowed{byKey}, At: noon}, byKey, "al"},
+				"by its name":                    {Choice{Fingerprint: name, Allowed: []*Allowed{byAuthority}, At: noon}, byAuthority, "alice"},
+				"by its name, the key":           {Choice{Fingerprint: name}, byKey, "al"},
+				"by its file":                    {Choice{Public: read(t, user.file+"-cert.pub")}, byAuthority, "alice"},
+				"by its file, the key":           {Choice{Public: read(t, user.file+".pub"), Allowed: []*Allowed{byAuthority}, At: noon}, byKey, "al"},
+				"either, as both are one person": {Choice{Allowed: []*Allowed{allow(t, "al "+user.line(), "alice cert-authority "+ca.line())}, At: noon}, byKey, "al"},
+			} {
+				signer, err := FromAgent(dial(), c.Choice)
+				if err != nil {
+					t.Errorf("%s: %v", what, err)
+					continue
+				}
+				armored, err := Sign(signer, Namespace, message)
+				if err != nil {
+					t.Errorf("%s: %v", what, err)
+					continue
+				}
+				if who, err := Verify(armored, Namespace, message, c.by, noon); who != c.who || err != nil {
+					t.Errorf("%s: %q, %v", what, who, err)
+				}
+				if c.by == byAuthority {
+					if err := keygenVerify(t, armored, message, "alice cert-authority "+ca.line(), "alice", Namespace); err != nil {
+						t.Errorf("%s: ssh-keygen says %v", what, err)
+					}
+				}
+			}
+			if _, err := FromAgent(dial(), Choice{Allowed: []*Allowed{allow(t, "bob "+ca.line())}, At: noon}); err == nil || !strings.Contains(err.Error(), "it has 2, say which: ") {
+				t.Errorf("where nobody may: %v", err)
+			}
+			if _, err := FromAgent(dial(), Choice{Fingerprint: name, Untold: true}); err == nil || !strings.Contains(err.Error(), "which of them counts cannot be told") {
+				t.Errorf("where nobody can tell who may: %v", err)
+			}
+			if signer, err := FromAgent(dial(), Choice{Public: read(t, user.file+"-cert.pub"), Untold: true}); err != nil || signer.PublicKey().Type() == user.signer.PublicKey().Type() {
+				t.Errorf("where nobody can tell who may, by its file: %v, %v", signer, err)
+			}
+		})
 	}
 }

@@ -1,0 +1,85 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// StoredPage is a part of a batch's items in the store.
+type StoredPage struct {
+	Blob string `json:"blob"`
+}
+
+// batchPage keeps a page of a batch's items.
+func (s *Server) batchPage(w http.ResponseWriter, r *http.Request) {
+	data, err := readBody(w, r, activities.MaxBatchPage, "a page of a batch")
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	var page activities.BatchPage
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&page); err != nil {
+		s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "the page is no JSON of a batch's items: %v", err))
+		return
+	}
+	if err := page.Check(); err != nil {
+		s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "%v", err))
+		return
+	}
+	key, err := s.opts.Store.PutContent(r.Context(), activities.BatchPages, data)
+	if err != nil {
+		s.fail(w, storeProblem(err, "the store is gone"))
+		return
+	}
+	s.reply(w, StoredPage{Blob: key})
+}
+
+// batchResults shows a part of a batch's results.
+func (s *Server) batchResults(w http.ResponseWriter, r *http.Request) {
+	data, err := activities.ReadResults(r.Context(), s.opts.Store, activities.BatchResults+"/"+r.PathValue("part"))
+	switch {
+	case errors.Is(err, activities.ErrNoResults):
+		s.fail(w, problem(http.StatusNotFound, ErrNotFound, "there is no such part of a batch's results"))
+	case err != nil:
+		s.fail(w, storeProblem(err, "the results are gone"))
+	default:
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		_, _ = w.Write(data) // who went away reads it again
+	}
+}
+
+// PutBatchPage keeps a page of a batch's items in the store. Doing it again
+// gives the same.
+func (c *Client) PutBatchPage(ctx context.Context, page activities.BatchPage) (StoredPage, error) {
+	var st StoredPage
+	body, err := json.Marshal(page)
+	if err == nil {
+		err = c.call(ctx, http.MethodPost, "/v1/batches", body, &st)
+	}
+	return st, err
+}
+
+// BatchResults reads a part of a batch's results: JSON lines.
+func (c *Client) BatchResults(ctx context.Context, blob string) ([]byte, error) {
+	resp, err := c.send(ctx, http.MethodGet, "/v1/batches/results/"+url.PathEscape(path.Base(blob)), nil)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, activities.MaxBatchPage))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer of the worker at %s: %w", c.endpoint, err)
+	}
+	return data, nil
+}

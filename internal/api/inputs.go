@@ -1,0 +1,190 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/store"
+)
+
+// headBytes tell of which kind a file is.
+const headBytes = 16
+
+// input keeps a file that goes with a message. It is stored under a name made of
+// its content, once, and no more of it is in memory than a piece.
+func (s *Server) input(w http.ResponseWriter, r *http.Request) {
+	in, err := inputOf(r)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	name, err := s.opts.Store.Name([]byte("input\x00" + in.Digest))
+	if err == nil {
+		in.Blob = "inputs/" + name
+		err = activities.CheckInputs([]activities.Input{in})
+	}
+	if err != nil {
+		s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "%v", err))
+		return
+	}
+	if err := s.keepInput(w, r, in); err != nil {
+		s.fail(w, err)
+		return
+	}
+	s.reply(w, in)
+}
+
+func inputOf(r *http.Request) (activities.Input, error) {
+	q := r.URL.Query()
+	in := activities.Input{Kind: activities.InputKind(r.PathValue("kind")), Name: q.Get("name"), Digest: q.Get("sha256")}
+	size, err := strconv.ParseInt(q.Get("bytes"), 10, 64)
+	if err != nil {
+		return in, problem(http.StatusBadRequest, ErrBadInput, "bytes=%q is no number", q.Get("bytes"))
+	}
+	in.Bytes = size
+	return in, nil
+}
+
+func (s *Server) keepInput(w http.ResponseWriter, r *http.Request, in activities.Input) error {
+	there, err := s.opts.Store.Exists(r.Context(), in.Blob)
+	if err != nil {
+		return storeProblem(err, "the store is gone")
+	}
+	to := io.Writer(io.Discard) // it is compared all the same
+	var blob *store.Writer
+	if !there {
+		if blob, err = s.opts.Store.NewWriter(r.Context(), in.Blob); err != nil {
+			return storeProblem(err, "the store is gone")
+		}
+		defer blob.Abort()
+		to = blob
+	}
+	if err := copyInput(to, slowly{http.NewResponseController(w), http.MaxBytesReader(w, r.Body, in.Bytes)}, in); err != nil {
+		return err
+	}
+	if blob == nil {
+		return nil
+	}
+	if err := blob.Close(); err != nil {
+		return storeProblem(err, "the store is gone")
+	}
+	return nil
+}
+
+// copyInput copies a file that is what it is said to be.
+func copyInput(to io.Writer, from io.Reader, in activities.Input) error {
+	sum := sha256.New()
+	head := make([]byte, headBytes)
+	n, err := io.ReadFull(from, head)
+	head = head[:n]
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return problem(http.StatusBadRequest, ErrBadInput, "read %s: %v", in.Name, err)
+	}
+	if in.Kind == activities.InputImage && activities.ImageType(head) == "" {
+		return problem(http.StatusBadRequest, ErrBadInput, "%s is not a PNG, JPEG, GIF or WebP image", in.Name)
+	}
+	src := &failsAs{r: io.MultiReader(bytes.NewReader(head), from)}
+	size, err := io.Copy(io.MultiWriter(sum, to), src)
+	var over *http.MaxBytesError
+	switch {
+	case errors.As(src.err, &over):
+		return problem(http.StatusBadRequest, ErrBadInput, "%s has more than the %d bytes that were said", in.Name, in.Bytes)
+	case src.err != nil:
+		return problem(http.StatusBadRequest, ErrBadInput, "read %s: %v", in.Name, src.err)
+	case err != nil:
+		return storeProblem(err, "the store is gone")
+	case size != in.Bytes || hex.EncodeToString(sum.Sum(nil)) != in.Digest:
+		return problem(http.StatusBadRequest, ErrBadInput, "%s came with other content than was said: it was changed, or cut short", in.Name)
+	}
+	return nil
+}
+
+// failsAs remembers that it was the reading that failed.
+type failsAs struct {
+	r   io.Reader
+	err error
+}
+
+func (f *failsAs) Read(p []byte) (int, error) {
+	n, err := f.r.Read(p)
+	if err != nil && err != io.EOF {
+		f.err = err
+	}
+	return n, err
+}
+
+// slowly reads for as long as something comes.
+type slowly struct {
+	rc *http.ResponseController
+	r  io.Reader
+}
+
+func (s slowly) Read(p []byte) (int, error) {
+	_ = s.rc.SetReadDeadline(time.Now().Add(time.Minute)) // not every listener has one
+	return s.r.Read(p)
+}
+
+// diff shows the diff of a turn.
+func (s *Server) diff(w http.ResponseWriter, r *http.Request) {
+	id, err := named(r, "session id", "id")
+	turn := 0
+	if word := r.PathValue("turn"); err == nil && word != "last" {
+		if turn, err = strconv.Atoi(word); err != nil || turn < 1 {
+			err = problem(http.StatusBadRequest, ErrBadInput, "%q is no number of a turn, and not last", word)
+		}
+	}
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	d, err := activities.ReadDiff(r.Context(), s.opts.Store, id, turn)
+	switch {
+	case errors.Is(err, activities.ErrNoDiff) && turn > 0:
+		s.fail(w, problem(http.StatusNotFound, ErrNotFound, "turn %d of session %s changed no files that codex knows of", turn, id).
+			hinted("what commands write, codex does not follow"))
+	case errors.Is(err, activities.ErrNoDiff):
+		s.fail(w, problem(http.StatusNotFound, ErrNotFound, "no turn of session %s changed files that codex knows of", id).
+			hinted("what commands write, codex does not follow"))
+	case err != nil:
+		s.fail(w, storeProblem(err, "the diff is gone"))
+	default:
+		s.reply(w, d)
+	}
+}
+
+// PutInput keeps a file that goes with a message in the store: size bytes of r,
+// whose SHA-256 (hex) is digest. Doing it again gives the same.
+func (c *Client) PutInput(ctx context.Context, in activities.Input, r io.Reader) (activities.Input, error) {
+	v := url.Values{"name": {in.Name}, "sha256": {in.Digest}, "bytes": {strconv.FormatInt(in.Bytes, 10)}}
+	resp, err := c.sendStream(ctx, http.MethodPost, "/v1/inputs/"+url.PathEscape(string(in.Kind))+"?"+v.Encode(), r, in.Bytes)
+	if err != nil {
+		return in, err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&in); err != nil {
+		return in, fmt.Errorf("read the answer of the worker at %s: %w", c.endpoint, err)
+	}
+	return in, nil
+}
+
+// Diff reads the diff of a turn, of the newest that has one if turn is 0.
+func (c *Client) Diff(ctx context.Context, session string, turn int) (activities.TurnDiff, error) {
+	var d activities.TurnDiff
+	word := "last"
+	if turn > 0 {
+		word = strconv.Itoa(turn)
+	}
+	err := c.call(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(session)+"/diffs/"+word, nil, &d)
+	return d, err
+}

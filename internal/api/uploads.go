@@ -1,0 +1,155 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"fairlead.dev/fairlead/snapshots"
+)
+
+// maxTree bounds the list of what is in a tree that is sent, in bytes of JSON.
+const maxTree = 128 << 20
+
+// missing says which chunks of a tree the store does not have.
+func (s *Server) missing(w http.ResponseWriter, r *http.Request) {
+	body, err := readBody(w, r, maxTree, "a list of chunks")
+	var of []snapshots.Digest
+	if err == nil && json.Unmarshal(body, &of) != nil {
+		err = problem(http.StatusBadRequest, ErrBadInput, "this is no list of digests")
+	}
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	s.reply(w, snapshots.Lacking(r.Context(), s.opts.Chunks, of))
+}
+
+// upload makes a snapshot of a tree that is sent: what is in it as one line of
+// JSON, and then each chunk that the store lacks, behind its length.
+func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
+	session := r.URL.Query().Get("session")
+	if !namePattern.MatchString(session) {
+		s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "%q is not a session id", session))
+		return
+	}
+	in := bufio.NewReaderSize(slowly{http.NewResponseController(w), r.Body}, 256<<10)
+	var entries []snapshots.Entry
+	head, err := readLine(in)
+	if err != nil || json.Unmarshal(head, &entries) != nil {
+		s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "this is no list of what is in a tree"))
+		return
+	}
+	m, err := snapshots.Make(r.Context(), s.opts.Chunks, session, time.Now(), entries, func() ([]byte, error) { return readChunk(in) })
+	switch {
+	case errors.Is(err, snapshots.ErrLacking):
+		err = problem(http.StatusConflict, ErrIncomplete, "%v", err).hinted("send it again")
+	case errors.Is(err, errTorn):
+		err = problem(http.StatusBadRequest, ErrBadInput, "%v", err)
+	case err != nil:
+		err = storeProblem(err, "%v", err)
+	}
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	s.log.Info("a tree was sent", "session", session, "snapshot", m.ID, "files", m.Files, "bytes", m.Bytes, "added", m.AddedBytes)
+	s.reply(w, forPeople(m))
+}
+
+var errTorn = errors.New("the tree was cut short on its way")
+
+func readLine(in *bufio.Reader) (line []byte, err error) {
+	for {
+		part, err := in.ReadSlice('\n')
+		if line = append(line, part...); err == nil {
+			return line, nil
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) || len(line) > maxTree {
+			return nil, errTorn
+		}
+	}
+}
+
+// readChunk reads a chunk behind its length; a length of 0 is the end.
+func readChunk(in io.Reader) ([]byte, error) {
+	var n uint32
+	if err := binary.Read(in, binary.BigEndian, &n); err != nil || n > snapshots.MaxChunk {
+		return nil, errTorn
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	data := make([]byte, n)
+	if _, err := io.ReadFull(in, data); err != nil {
+		return nil, errTorn
+	}
+	return data, nil
+}
+
+// PutTree brings a local tree into the store as a snapshot of a session that is
+// to begin with it, and says how many bytes of content were sent: what the store
+// has is not.
+func (c *Client) PutTree(ctx context.Context, session string, t *snapshots.LocalTree) (m snapshots.Manifest, sent int64, err error) {
+	body, err := json.Marshal(t.Chunks())
+	if err != nil {
+		return m, 0, err
+	}
+	var lacking []snapshots.Digest
+	if err := c.call(ctx, http.MethodPost, "/v1/uploads/missing", body, &lacking); err != nil {
+		return m, 0, err
+	}
+	r, w := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		sent, err = sendTree(w, t, lacking)
+		w.CloseWithError(err)
+		done <- err
+	}()
+	resp, err := c.sendStream(ctx, http.MethodPost, "/v1/uploads?session="+url.QueryEscape(session), r, -1)
+	r.CloseWithError(io.ErrClosedPipe)
+	if serr := <-done; serr != nil && !errors.Is(serr, io.ErrClosedPipe) {
+		err = serr
+	}
+	if err != nil {
+		return m, sent, err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&m); err != nil {
+		return m, sent, fmt.Errorf("read the answer of the worker at %s: %w", c.endpoint, err)
+	}
+	return m, sent, nil
+}
+
+func sendTree(to io.Writer, t *snapshots.LocalTree, lacking []snapshots.Digest) (sent int64, err error) {
+	w := bufio.NewWriterSize(to, 256<<10)
+	if err := json.NewEncoder(w).Encode(t.Entries); err != nil {
+		return 0, err
+	}
+	for _, d := range lacking {
+		data, err := t.Read(d)
+		if err != nil {
+			return sent, err
+		}
+		err = errors.Join(binary.Write(w, binary.BigEndian, uint32(len(data))))
+		if err == nil {
+			_, err = w.Write(data)
+		}
+		if err != nil {
+			return sent, err
+		}
+		sent += int64(len(data))
+	}
+	if err := binary.Write(w, binary.BigEndian, uint32(0)); err != nil {
+		return sent, err
+	}
+	return sent, w.Flush()
+}

@@ -1,0 +1,118 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// Workspaces are where sessions work; *activities.Workfolders is one.
+type Workspaces interface {
+	WorkDiff(ctx context.Context, session string) (activities.WorkDiff, error)
+	FetchFiles(ctx context.Context, session string, paths []string, to io.Writer) error
+}
+
+// maxPaths is how many paths one may fetch in one request.
+const maxPaths = 100
+
+// workDiff shows what changed in a session's work folder since it began.
+func (s *Server) workDiff(w http.ResponseWriter, r *http.Request) {
+	id, err := named(r, "session id", "id")
+	var d activities.WorkDiff
+	if err == nil {
+		if d, err = s.opts.Workspaces.WorkDiff(r.Context(), id); err != nil {
+			err = workProblem(r.Context(), "compare the work of session "+id+" with its start", err)
+		}
+	}
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	s.reply(w, d)
+}
+
+// files writes files of a session's work folder as a tar archive, good only with
+// its digest behind it.
+func (s *Server) files(w http.ResponseWriter, r *http.Request) {
+	id, err := named(r, "session id", "id")
+	paths := r.URL.Query()["path"]
+	if err == nil && (len(paths) == 0 || len(paths) > maxPaths) {
+		err = problem(http.StatusBadRequest, ErrBadInput, "%d paths: give 1 to %d", len(paths), maxPaths)
+	}
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/x-tar")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Trailer", trailerDigest+", "+trailerError)
+	out := &tellingWriter{w: w, rc: http.NewResponseController(w), sum: sha256.New()}
+	buf := bufio.NewWriterSize(out, 256<<10)
+	if err = s.opts.Workspaces.FetchFiles(r.Context(), id, paths, buf); err == nil {
+		err = buf.Flush()
+	}
+	if err == nil {
+		h.Set(trailerDigest, hex.EncodeToString(out.sum.Sum(nil)))
+		return
+	}
+	err = workProblem(r.Context(), "fetch from session "+id, err)
+	if out.n == 0 {
+		h.Del("Trailer")
+		s.fail(w, err)
+		return
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		if text, jerr := json.Marshal(e); jerr == nil {
+			h.Set(trailerError, url.QueryEscape(string(text)))
+		}
+	}
+}
+
+// workProblem is an error about a work folder as the API says it.
+func workProblem(ctx context.Context, what string, err error) error {
+	if errors.Is(err, activities.ErrNoPlace) {
+		return problem(http.StatusConflict, ErrRefused, "%s: %v", what, err).
+			hinted("a session that is parked or closed is in its snapshots: `ctl snapshot export`; or send it a message, which brings it up")
+	}
+	p := activities.Told(ctx, what, err)
+	status := http.StatusServiceUnavailable
+	kind := p.Kind
+	switch p.Kind {
+	case activities.ErrTypeBadInput:
+		status, kind = http.StatusBadRequest, ErrBadInput
+	case activities.ErrTypeNotThere:
+		status, kind = http.StatusNotFound, ErrNotFound
+	case activities.ErrTypeWorkspace:
+		status = http.StatusConflict
+	}
+	return problem(status, kind, "%s", p.Message).hinted(p.Hint)
+}
+
+// WorkDiff reads what changed in a session's work folder since it began.
+func (c *Client) WorkDiff(ctx context.Context, session string) (activities.WorkDiff, error) {
+	var d activities.WorkDiff
+	err := c.call(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(session)+"/diff", nil, &d)
+	return d, err
+}
+
+// FetchFiles writes files of a session's work folder to w as a tar archive. What
+// came is good only if there is no error.
+func (c *Client) FetchFiles(ctx context.Context, session string, paths []string, w io.Writer) error {
+	resp, err := c.send(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(session)+"/files?"+url.Values{"path": paths}.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, err = verified(ctx, resp, "fetch from session "+session, w)
+	return err
+}
