@@ -22,6 +22,9 @@
 // From a host that is 10 ms away or more, a listing and what is read come
 // compressed, where it has zstd or gzip.
 //
+// [ReadBelow] reads a file in a folder whose owner may want us to read another
+// one: what is open is looked at, not the path that led there.
+//
 // # What callers may count on
 //
 // Three endings are told apart. A command that ran and failed is an

@@ -26,7 +26,18 @@ type ProcessSpec struct {
 	// Mark is put into the environment as FAIRLEAD_SESSION, so that Reap
 	// finds whatever the process leaves behind.
 	Mark string
+	// Secret, if any, is what the process reads on descriptor SecretFD: a pipe
+	// with that in it and then its end. It is in no file, argument or
+	// environment, and lives as long as somebody holds the pipe.
+	Secret []byte
 }
+
+// SecretFD is the descriptor of ProcessSpec.Secret, and MaxSecret what a pipe
+// takes at once on any host, in bytes.
+const (
+	SecretFD  = 7
+	MaxSecret = 4 << 10
+)
 
 // ProcessState says what is known of a journaled process.
 type ProcessState string

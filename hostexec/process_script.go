@@ -33,6 +33,7 @@ var (
 var (
 	inspectScript   = script("j_d=$1\nj_look\nj_report\n")
 	startScript     = script(startText)
+	startWithSecret = script(strings.Replace(startText, noInput, secretInput, 1))
 	superviseScript = script(superviseText)
 	jobScript       = script(jobText)
 	execScript      = bare(execText)
@@ -41,6 +42,13 @@ var (
 	removeProcess   = script(removeText)
 	attachScript    = script(attachText)
 	reapScript      = script(reapText)
+)
+
+// What the start script's own input is to the supervisor and the job: nothing,
+// or a pipe with a secret, as descriptor SecretFD.
+const (
+	noInput     = "9>&- </dev/null >/dev/null"
+	secretInput = "9>&- 7<&0 </dev/null >/dev/null"
 )
 
 // Exit statuses of these scripts; 97 and 98 are the fence's.

@@ -53,9 +53,14 @@ func StartProcess(ctx context.Context, h Host, spec ProcessSpec) (ProcessStatus,
 	if err != nil {
 		return fail(err)
 	}
+	start := startScript
+	if len(spec.Secret) > 0 {
+		start = startWithSecret
+	}
 	res, err := h.Run(ctx, Command{
-		Script: startScript,
+		Script: start,
 		Args:   []string{spec.Dir, superviseScript, jobScript + job + execScript, spec.WorkDir},
+		Stdin:  spec.Secret,
 		Fence:  &spec.Fence,
 	})
 	if err != nil {
@@ -87,6 +92,9 @@ func (s ProcessSpec) job() (string, error) {
 	}
 	if s.WorkDir != "" && (!path.IsAbs(s.WorkDir) || strings.ContainsRune(s.WorkDir, 0)) {
 		return "", fmt.Errorf("work directory %q is not an absolute path", s.WorkDir)
+	}
+	if len(s.Secret) > MaxSecret {
+		return "", fmt.Errorf("the secret has %d bytes, at most %d", len(s.Secret), MaxSecret)
 	}
 	if s.Mark != "" && !markPattern.MatchString(s.Mark) {
 		return "", fmt.Errorf("mark %q holds more than letters, digits and ._:/@+-", s.Mark)

@@ -53,7 +53,13 @@ J_JOB
 j_i=0
 while j_record; do
 	if j_alive "$j_jpid" "$j_jstart"; then
-		grep -q "fairlead-job:$j_sup" "/proc/$j_jpid/cmdline" 2>/dev/null || break
+		# Who is ending, since it could not become the command, lives on for a
+		# moment without a command line: so it must have one, of another's.
+		case $({ tr '\0' ' ' <"/proc/$j_jpid/cmdline"; } 2>/dev/null) in
+		*"fairlead-job:$j_sup"*) ;;
+		'') j_nap 01 ;;
+		*) break ;;
+		esac
 	elif [ -e "$j_d/exit" ] || ! j_alive "$j_sup" "$j_sstart"; then
 		break
 	else

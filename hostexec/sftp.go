@@ -99,7 +99,7 @@ func (h *sshHost) feedBySFTP(ctx context.Context, c Command, r io.Reader, size i
 		switch {
 		case noSFTP == nil:
 			return tell(s, "there")
-		case errors.Is(noSFTP, errSource):
+		case errors.Is(noSFTP, ErrSource):
 			s.CloseWrite()
 			return errors.Join(noSFTP, dropped(s))
 		case ctx.Err() != nil:
@@ -110,7 +110,7 @@ func (h *sshHost) feedBySFTP(ctx context.Context, c Command, r io.Reader, size i
 		}
 		if err := again(); err != nil {
 			s.CloseWrite()
-			return errors.Join(fmt.Errorf("%w: %w", errSource, err), dropped(s))
+			return errors.Join(fmt.Errorf("%w: %w", ErrSource, err), dropped(s))
 		}
 	}
 	h.pool.opts.Logger.Info("no SFTP, the shell takes the file", "host", h.name, "error", noSFTP)
@@ -209,7 +209,7 @@ func (x *sftpSession) Close() {
 	}
 }
 
-// fill writes size bytes of r to f and closes it. Its error wraps errSource if
+// fill writes size bytes of r to f and closes it. Its error wraps ErrSource if
 // r is not what it was said to be; others may leave holes in the file.
 func (x *sftpSession) fill(f *sftp.File, r io.Reader, size int64, sum [sha256.Size]byte) error {
 	digest := sha256.New()
@@ -221,9 +221,9 @@ func (x *sftpSession) fill(f *sftp.File, r io.Reader, size int64, sum [sha256.Si
 	case err != nil:
 		return err
 	case n != size:
-		return fmt.Errorf("%w: it ended early", errSource)
+		return fmt.Errorf("%w: it ended early", ErrSource)
 	case [sha256.Size]byte(digest.Sum(nil)) != sum:
-		return fmt.Errorf("%w: its sha256 is %x, not %x", errSource, digest.Sum(nil), sum)
+		return fmt.Errorf("%w: its sha256 is %x, not %x", ErrSource, digest.Sum(nil), sum)
 	}
 	if _, ok := x.client.HasExtension("fsync@openssh.com"); ok {
 		if err := f.Sync(); err != nil {

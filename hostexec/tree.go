@@ -78,7 +78,7 @@ func putTree(ctx context.Context, h Host, dir string, tar io.Reader, fence *Fenc
 	if copyErr != nil {
 		s.CloseWrite()
 	}
-	if errors.Is(copyErr, errSource) {
+	if errors.Is(copyErr, ErrSource) {
 		s.Wait() // let it end by itself: then there is only its folder to remove
 		return errors.Join(copyErr, removeTemp(ctx, h, temp))
 	}
@@ -108,7 +108,7 @@ type readErrors struct{ r io.Reader }
 func (r readErrors) Read(p []byte) (int, error) {
 	n, err := r.r.Read(p)
 	if err != nil && err != io.EOF {
-		err = fmt.Errorf("%w: %w", errSource, err)
+		err = fmt.Errorf("%w: %w", ErrSource, err)
 	}
 	return n, err
 }

@@ -175,10 +175,10 @@ func pour(s Stream, r io.Reader, size int64, sum [sha256.Size]byte) error {
 			return err
 		}
 		if n := int64(len(last)); n != min(size, 1) {
-			return fmt.Errorf("%w: it ended early", errSource)
+			return fmt.Errorf("%w: it ended early", ErrSource)
 		}
 		if !bytes.Equal(digest.Sum(nil), sum[:]) {
-			return fmt.Errorf("%w: its sha256 is %x, not %x", errSource, digest.Sum(nil), sum)
+			return fmt.Errorf("%w: its sha256 is %x, not %x", ErrSource, digest.Sum(nil), sum)
 		}
 		if _, err := s.Write(last); err != nil {
 			return err
@@ -188,7 +188,7 @@ func pour(s Stream, r io.Reader, size int64, sum [sha256.Size]byte) error {
 	if sendErr != nil {
 		s.CloseWrite() // the host sees a short file and drops it
 	}
-	if errors.Is(sendErr, errSource) {
+	if errors.Is(sendErr, ErrSource) {
 		return errors.Join(sendErr, dropped(s))
 	}
 	if err := s.Wait(); err != nil {
@@ -197,8 +197,8 @@ func pour(s Stream, r io.Reader, size int64, sum [sha256.Size]byte) error {
 	return sendErr
 }
 
-// errSource is a file on our side that is not what it was said to be.
-var errSource = errors.New("source")
+// ErrSource is a file on our side that is not what it was said to be.
+var ErrSource = errors.New("source")
 
 // dropped waits until the host has dropped a file that was not sent whole.
 func dropped(s Stream) error {

@@ -29,7 +29,7 @@ func TestHost(t *testing.T, h hostexec.Host, spec hostexec.Spec) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range [][]check{runChecks, streamChecks, fenceChecks, fileChecks, treeChecks, removeChecks} {
+	for _, part := range [][]check{runChecks, streamChecks, fenceChecks, fileChecks, belowChecks, treeChecks, removeChecks} {
 		for _, c := range part {
 			t.Run(c.promise, func(t *testing.T) {
 				c.test(t, target{Host: h, ctx: ctx, root: root, dir: path.Join(root, c.promise)})

@@ -1,0 +1,171 @@
+package hostexec
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+//go:embed below.sh
+var belowScript string
+
+// Below names a file in a folder that somebody else may change at any moment.
+type Below struct {
+	// Folder is absolute and without links: one that leads elsewhere by now is
+	// not there. Base, if set, begins it, and may be reached through links.
+	Folder, Base string
+	Path         string // relative to it, or absolute
+	// Max is how many bytes are given at most.
+	Max int64
+	// Without is a folder whose files are never given, unless Folder itself
+	// lies in it; empty means none.
+	Without string
+}
+
+// A BelowFile is one that ReadBelow gives.
+type BelowFile struct {
+	Path   string // from Folder on, without links
+	Size   int64
+	SHA256 string // hex; empty for Begin where the host has no program for it
+}
+
+// NotGiven says why a file is not given. Nothing of it was passed on, but what
+// had come of one that changed.
+type NotGiven string
+
+// The reasons of NotGiven.
+const (
+	NotThere     NotGiven = "missing"
+	LeadsNowhere NotGiven = "dangling"  // a link to nothing
+	Outside      NotGiven = "outside"   // it lies outside of the folder, as a link in its path may
+	IsFolder     NotGiven = "directory" //
+	NotAFile     NotGiven = "special"   // a FIFO, a socket, a device
+	Unreadable   NotGiven = "unreadable"
+	TooLarge     NotGiven = "large"
+	Changed      NotGiven = "changed" // while it was read
+	NoFolder     NotGiven = "folder"  // the folder itself is gone, or a link is in its place
+)
+
+func (n NotGiven) Error() string { return "file is not given: " + string(n) }
+
+// TooLargeError is TooLarge with the size.
+type TooLargeError struct{ Size, Max int64 }
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("%v: %d bytes, at most %d", TooLarge, e.Size, e.Max)
+}
+func (e *TooLargeError) Unwrap() error { return TooLarge }
+
+// ReadBelow reads a regular file that lies in a folder and nowhere else. Begin
+// is told what comes and gives what takes it. Somebody may swap files and links
+// meanwhile: the file is opened once, and where it lies, what it is and how long
+// is asked of what is open, not of the path. An error that wraps a NotGiven says
+// that it is not one to be given, or was changed while it was read.
+//
+// What a hard link in the folder leads to lies in the folder.
+func ReadBelow(ctx context.Context, h Host, b Below, begin func(BelowFile) (io.Writer, error)) (BelowFile, error) {
+	f, err := readBelow(ctx, h, b, begin)
+	if err != nil {
+		return BelowFile{}, fmt.Errorf("read %s below %s on %s: %w", b.Path, b.Folder, h.Name(), err)
+	}
+	return f, nil
+}
+
+func readBelow(ctx context.Context, h Host, b Below, begin func(BelowFile) (io.Writer, error)) (f BelowFile, err error) {
+	if err := checkPath(b.Folder); err != nil {
+		return f, err
+	}
+	base := cmp.Or(b.Base, "/")
+	if base != "/" && b.Folder != base && !strings.HasPrefix(b.Folder, base+"/") {
+		return f, fmt.Errorf("%q does not begin with %q", b.Folder, base)
+	}
+	rest := strings.TrimPrefix(strings.TrimPrefix(b.Folder, base), "/")
+	path := b.Path
+	if !strings.HasPrefix(path, "/") {
+		path = "./" + path // may begin with a dash
+	}
+	if b.Path == "" || strings.ContainsAny(path, "\x00\n") {
+		return f, NotThere
+	}
+	s, err := h.Start(ctx, Command{Bulk: true, Script: belowScript, Args: []string{b.Folder, path, strconv.FormatInt(b.Max, 10), b.Without, base, rest}})
+	if err != nil {
+		return f, err
+	}
+	defer s.Close()
+	in := bufio.NewReaderSize(s, 256<<10)
+	head, err := in.ReadString('\n')
+	if err != nil {
+		if werr := s.Wait(); werr != nil {
+			return f, werr
+		}
+		if err == io.EOF {
+			err = errGarbled
+		}
+		return f, err
+	}
+	if f, err = parseBelow(strings.TrimSuffix(head, "\n"), b.Max); err != nil {
+		return f, err
+	}
+	to, err := begin(f)
+	if err != nil {
+		return f, err
+	}
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(to, sum), io.LimitReader(in, f.Size))
+	if err != nil {
+		return f, err
+	}
+	if extra, err := io.Copy(io.Discard, in); err != nil {
+		return f, err
+	} else if extra > 0 {
+		return f, errGarbled
+	}
+	if err := s.Wait(); err != nil {
+		return f, err
+	}
+	digest := hex.EncodeToString(sum.Sum(nil))
+	if n != f.Size || f.SHA256 != "" && f.SHA256 != digest || bytes.Contains(s.Stderr(), []byte("changed\n")) {
+		return f, Changed
+	}
+	f.SHA256 = digest
+	return f, nil
+}
+
+func parseBelow(head string, max int64) (f BelowFile, err error) {
+	word, rest, _ := strings.Cut(head, " ")
+	switch word {
+	case "no":
+		why, size, _ := strings.Cut(rest, " ")
+		switch n := NotGiven(why); n {
+		case TooLarge:
+			bytes, _ := strconv.ParseInt(size, 10, 64) // only said
+			return f, &TooLargeError{bytes, max}
+		case NotThere, LeadsNowhere, Outside, IsFolder, NotAFile, Unreadable, NoFolder:
+			return f, n
+		case "unsupported":
+			return f, fmt.Errorf("%w: no /proc, readlink or stat", ErrUnsupported)
+		}
+	case "file":
+		parts := strings.SplitN(rest, " ", 3)
+		if len(parts) == 3 {
+			f.Size, err = strconv.ParseInt(parts[0], 10, 64)
+			f.SHA256, f.Path = parts[1], parts[2]
+			if f.SHA256 == "-" {
+				f.SHA256 = ""
+			}
+			if err == nil && f.Size >= 0 && f.Size <= max {
+				return f, nil
+			}
+		}
+	}
+	return f, errors.Join(errGarbled, fmt.Errorf("the host said %.100q", head))
+}

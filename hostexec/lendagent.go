@@ -1,0 +1,166 @@
+package hostexec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+)
+
+// ErrNoAgent: there is no SSH agent whose keys could be lent, or the host takes none.
+var ErrNoAgent = errors.New("no SSH agent can be lent")
+
+// A LentAgent is the pool's SSH agent as programs on a host reach it: they may
+// have things signed with its keys, as long as it is lent, and neither get the
+// keys nor change what the agent holds. On this machine (local) it is the agent
+// itself, which whoever runs there as the worker's user has anyway.
+type LentAgent struct {
+	// Socket is its path on the host.
+	Socket string
+	back   func()
+}
+
+// Close takes it back. It may be called more than once.
+func (l *LentAgent) Close() { l.back() }
+
+// LendAgent lends a host of the pool the pool's agent, over a connection of its
+// own: what shares a connection with it could use it too. It ends with ctx.
+func (p *Pool) LendAgent(ctx context.Context, h Host) (*LentAgent, error) {
+	fail := func(err error) (*LentAgent, error) {
+		return nil, fmt.Errorf("lend %s the SSH agent: %w", h.Name(), err)
+	}
+	if p.opts.Agent == "" {
+		return fail(fmt.Errorf("%w: this worker has none (SSH_AUTH_SOCK)", ErrNoAgent))
+	}
+	remote, ok := h.(*sshHost)
+	if !ok {
+		return &LentAgent{Socket: p.opts.Agent, back: func() {}}, nil // it is this machine
+	}
+	client, conn, err := remote.login(ctx, control)
+	if err != nil {
+		return fail(err)
+	}
+	l := &LentAgent{back: sync.OnceFunc(func() { client.Close(); conn.Close() })}
+	stop := context.AfterFunc(ctx, l.back)
+	if l.Socket, err = lend(ctx, client, p.opts.Agent); err != nil {
+		stop()
+		l.back()
+		return fail(err)
+	}
+	return l, nil
+}
+
+// lendWait bounds how long a host takes to say where the socket is: a login
+// shell's rc files come first.
+const lendWait = startDeadline
+
+// maxSocketPath is far more than the 108 bytes that a socket's path can have.
+const maxSocketPath = 8 << 10
+
+// lend has the host make a socket, and says where it is.
+func lend(ctx context.Context, client *ssh.Client, socket string) (string, error) {
+	if err := agent.ForwardToAgent(client, signOnly{socket}); err != nil {
+		return "", err
+	}
+	session, err := client.NewSession()
+	if err != nil {
+		return "", unreachable(err)
+	}
+	// Asked for here, since agent.RequestAgentForwarding makes a cut wire and a
+	// refusal one error.
+	switch ok, err := session.SendRequest("auth-agent-req@openssh.com", true, nil); {
+	case err != nil:
+		return "", unreachable(err)
+	case !ok:
+		return "", fmt.Errorf("%w: the host forwards none (AllowAgentForwarding of its sshd)", ErrNoAgent)
+	}
+	in, err := session.StdinPipe()
+	if err != nil {
+		return "", err
+	}
+	out, err := session.StdoutPipe()
+	if err != nil {
+		return "", err
+	}
+	if err := session.Start(bootstrap); err != nil {
+		return "", unreachable(err)
+	}
+	mark := newMark()
+	// cat keeps the session for as long as the connection lives.
+	if _, err := io.WriteString(in, `printf '\n`+mark+` %s\n' "$SSH_AUTH_SOCK"; exec cat >/dev/null`+"\n"); err != nil {
+		return "", unreachable(err)
+	}
+	late := time.AfterFunc(lendWait, func() { client.Close() })
+	defer late.Stop()
+	var noise []byte
+	rest, err := skipPast(out, []byte("\n"+mark+" "), &noise)
+	for err == nil && !strings.Contains(string(rest), "\n") {
+		buf := make([]byte, 4<<10)
+		var n int
+		n, err = out.Read(buf)
+		if rest = append(rest, buf[:n]...); len(rest) > maxSocketPath {
+			return "", unreachable(fmt.Errorf("the host answered with more than %d bytes where a path was asked for", maxSocketPath))
+		}
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return "", unreachable(err)
+	}
+	where, _, _ := strings.Cut(string(rest), "\n")
+	if !path.IsAbs(where) {
+		return "", fmt.Errorf("%w: the host made no socket for one (AllowAgentForwarding of its sshd)", ErrNoAgent)
+	}
+	return where, nil
+}
+
+// signOnly is an agent that lists its keys and signs, and does nothing else: a
+// host could remove the keys, or lock the agent, by way of a plain one.
+type signOnly struct{ socket string }
+
+func (a signOnly) with(use func(agent.ExtendedAgent) error) error {
+	conn, err := net.Dial("unix", a.socket)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(handshakeDeadline)); err != nil { // it may ask a person
+		return err
+	}
+	return use(agent.NewClient(conn))
+}
+
+func (a signOnly) List() (keys []*agent.Key, err error) {
+	err = a.with(func(on agent.ExtendedAgent) error { keys, err = on.List(); return err })
+	return keys, err
+}
+
+func (a signOnly) Sign(key ssh.PublicKey, data []byte) (*ssh.Signature, error) {
+	return a.SignWithFlags(key, data, 0)
+}
+
+func (a signOnly) SignWithFlags(key ssh.PublicKey, data []byte, flags agent.SignatureFlags) (sig *ssh.Signature, err error) {
+	err = a.with(func(on agent.ExtendedAgent) error { sig, err = on.SignWithFlags(key, data, flags); return err })
+	return sig, err
+}
+
+var errSignOnly = errors.New("a lent agent only signs")
+
+func (signOnly) Add(agent.AddedKey) error                 { return errSignOnly }
+func (signOnly) Remove(ssh.PublicKey) error               { return errSignOnly }
+func (signOnly) RemoveAll() error                         { return errSignOnly }
+func (signOnly) Lock([]byte) error                        { return errSignOnly }
+func (signOnly) Unlock([]byte) error                      { return errSignOnly }
+func (signOnly) Signers() ([]ssh.Signer, error)           { return nil, errSignOnly }
+func (signOnly) Extension(string, []byte) ([]byte, error) { return nil, agent.ErrExtensionUnsupported }
+
+var _ agent.ExtendedAgent = signOnly{}

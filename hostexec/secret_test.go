@@ -1,0 +1,135 @@
+package hostexec_test
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+	"net"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/hosttest"
+)
+
+const canary = "canary-5b1f77e0"
+
+// wired are the two kinds of hosts that there are.
+func wired(t *testing.T, opts hostexec.PoolOptions) (pool *hostexec.Pool, hosts map[string]hostexec.Host, sshd *hosttest.SSHD) {
+	t.Helper()
+	sshd, err := hosttest.NewSSHD(t.Context(), filepath.Join(t.TempDir(), "sshd"), hosttest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sshd.Close() })
+	pool = hostexec.NewPool(opts)
+	t.Cleanup(func() { pool.Close() })
+	hosts = map[string]hostexec.Host{}
+	for _, spec := range []hostexec.Spec{sshd.Spec(), {Name: hostexec.Local}} {
+		h, err := pool.Host(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hosts[spec.Name] = h
+	}
+	return pool, hosts, sshd
+}
+
+func TestASecretOfAProcessIsReadOnceAndIsInNoFileArgumentOrEnvironment(t *testing.T) {
+	_, hosts, _ := wired(t, hostexec.PoolOptions{})
+	for name, h := range hosts {
+		dir := filepath.Join(t.TempDir(), "s")
+		spec := hostexec.ProcessSpec{
+			Dir: filepath.Join(dir, "proc", "p"), Fence: hostexec.Fence{Dir: dir, Epoch: hostexec.Epoch{Generation: 1}}, WorkDir: "/",
+			Secret: []byte(canary + "\n"),
+			// Its own read is the only one; the pipe ends behind it.
+			Argv: []string{"/bin/sh", "-c", `IFS= read -r s <&7; echo "${#s}"; cat <&7; tr '\0' '\n' </proc/$$/environ | grep -c canary; read -r nl; read -r go; echo over`},
+		}
+		if _, err := hostexec.StartProcess(t.Context(), h, spec); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if again, err := hostexec.StartProcess(t.Context(), h, spec); err != nil || again.State != hostexec.ProcessRunning {
+			t.Errorf("%s: started again: %+v, %v", name, again, err)
+		}
+		att, err := hostexec.Attach(t.Context(), h, spec.Dir, hostexec.AttachOptions{Fence: spec.Fence})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := exec.Command("sh", "-c", `grep -rlaF -e "$1" "$2"; for p in /proc/[0-9]*; do [ "$p" = /proc/$$ ] || grep -laF -e "$1" "$p/cmdline" "$p/environ" 2>/dev/null; done; :`, "sh", canary, dir).Output()
+		if err != nil || strings.Contains(strings.ReplaceAll(string(found), selfProc(), ""), "/") {
+			t.Errorf("%s: the secret is in %s (%v)", name, found, err)
+		}
+		if _, err := io.WriteString(att, "go\n"); err != nil {
+			t.Fatal(err)
+		}
+		out, err := io.ReadAll(att)
+		if err != nil || string(out) != "15\n0\nover\n" {
+			t.Errorf("%s: it printed %q, %v", name, out, err)
+		}
+		att.Close()
+	}
+}
+
+// selfProc is where grep finds what it was given to look for.
+func selfProc() string { return "/proc/self/cmdline\n" }
+
+func TestALentAgentSignsAndDoesNothingElse(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "agent.sock")
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, "ssh-agent", "-D", "-a", socket)
+	if err := cmd.Start(); err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cancel(); _ = cmd.Wait() }) // it is killed
+	pool, hosts, sshd := wired(t, hostexec.PoolOptions{Agent: socket})
+	for range 500 { // until it listens
+		if out, err := exec.Command("env", "SSH_AUTH_SOCK="+socket, "ssh-add", "-q", sshd.Identity()).CombinedOutput(); err == nil {
+			break
+		} else if _, serr := os.Stat(socket); serr == nil {
+			t.Logf("ssh-add: %s", out)
+		}
+	}
+	h := hosts[sshd.Spec().Name]
+	lent, err := pool.LendAgent(t.Context(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("unix", lent.Socket) // the host is this machine
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := agent.NewClient(conn)
+	keys, err := there.List()
+	if err != nil || len(keys) != 1 {
+		t.Fatalf("keys %v, %v", keys, err)
+	}
+	sig, err := there.Sign(keys[0], []byte("x"))
+	pub, perr := ssh.ParsePublicKey(keys[0].Blob)
+	if err != nil || perr != nil || pub.Verify([]byte("x"), sig) != nil {
+		t.Errorf("signed %v, %v, %v", sig, err, perr)
+	}
+	if there.RemoveAll() == nil || there.Lock([]byte("x")) == nil {
+		t.Error("a lent agent was changed")
+	}
+	// Whatever else runs there has no agent, also while it is lent.
+	res, err := h.Run(t.Context(), hostexec.Command{Script: `echo "${SSH_AUTH_SOCK-none}"`})
+	if err != nil || string(res.Stdout) != "none\n" {
+		t.Errorf("a command beside it: %q, %v", res.Stdout, err)
+	}
+	lent.Close()
+	if _, err := there.List(); err == nil {
+		t.Error("it is lent on after its time")
+	}
+	conn.Close()
+	none := hostexec.NewPool(hostexec.PoolOptions{})
+	defer none.Close()
+	if _, err := none.LendAgent(t.Context(), h); err == nil {
+		t.Error("an agent that there is not was lent")
+	}
+}
