@@ -23,8 +23,10 @@ type PlantSpec struct {
 	Within string
 	// Bundle is the seed; nil plants our part of config.toml alone.
 	Bundle *Bundle
-	// Sandbox is read-only, workspace-write or danger-full-access.
+	// Sandbox is read-only, workspace-write, danger-full-access or ByProfile.
 	Sandbox string
+	// Confine is what is asked beyond that, with paths as the host knows them.
+	Confine Confinement
 	// NoProfile leaves our permission profiles out, for a codex that knows none.
 	NoProfile bool
 	// WorkDir is where the thread will work. It need not exist yet.
@@ -120,7 +122,16 @@ func (s PlantSpec) check() error {
 	if s.WorkDir == s.Within {
 		return fmt.Errorf("work directory %s is the session's own folder (use one below or beside it)", s.WorkDir)
 	}
-	return checkSandbox(s.Sandbox)
+	if err := checkSandbox(s.Sandbox); err != nil {
+		return err
+	}
+	if s.NoProfile && !s.Confine.None() {
+		return errors.New("without a permission profile nothing can be confined beyond the sandbox's mode")
+	}
+	if err := s.Confine.Check(s.Sandbox); err != nil {
+		return err
+	}
+	return s.Confine.CheckSeed(s.Bundle)
 }
 
 // sessionFiles are the files to plant, the credential last.

@@ -35,6 +35,7 @@ const (
 const (
 	profileWrite = "fairlead"
 	profileRead  = "fairlead-read-only"
+	profileSeed  = "fairlead-profile" // extends one of the seed's own
 )
 
 // Profile is the id of our permission profile for a sandbox: what to send as
@@ -46,6 +47,8 @@ func Profile(sandbox string) string {
 		return profileRead
 	case workspaceWrite:
 		return profileWrite
+	case ByProfile:
+		return profileSeed
 	}
 	return ""
 }
@@ -62,6 +65,9 @@ func sessionSettings(spec PlantSpec, denied []string, trust trustLevel, own *Set
 	// The seed's own next to the features: a table is opened only once.
 	settings = append(settings, own.render()...)
 	settings = append(settings, own.features()...)
+	if confined {
+		settings = append(settings, spec.Confine.proxySetting(spec.Bundle)...)
+	}
 	for _, dir := range trust.dirs {
 		settings = append(settings, setting{table: []string{"projects", dir}, key: "trust_level", value: tomlString(trust.word())})
 	}
@@ -72,14 +78,30 @@ func sessionSettings(spec PlantSpec, denied []string, trust trustLevel, own *Set
 		// codex takes them for wildcards and knows no way to write them.
 		return nil, fmt.Errorf("codex cannot protect %s, whose name has one of * ? [ ] in it (give the host another root)", spec.CodexHome)
 	}
-	for _, p := range []struct{ id, base string }{{profileWrite, ":workspace"}, {profileRead, ":read-only"}} {
+	asked := spec.Confine.settings(spec.profile())
+	profiles := []struct{ id, base string }{{profileWrite, builtIn(workspaceWrite)}, {profileRead, builtIn(readOnly)}}
+	if spec.Sandbox == ByProfile {
+		profiles = append(profiles, struct{ id, base string }{profileSeed, spec.Confine.profileBase(spec.Sandbox)})
+	}
+	guarded := guards(spec.CodexHome, spec.WorkDir)
+	for _, p := range profiles {
 		settings = append(settings, setting{table: []string{"permissions", p.id}, key: "extends", value: tomlString(p.base), must: true})
 		rules := []string{"permissions", p.id, "filesystem"}
-		for _, dir := range guards(spec.CodexHome, spec.WorkDir) {
+		for _, dir := range guarded {
 			settings = append(settings, setting{table: rules, key: dir, value: tomlString("read"), must: true})
 		}
 		for _, name := range denied {
 			settings = append(settings, setting{table: rules, key: path.Join(spec.CodexHome, name), value: tomlString("deny"), must: true})
+		}
+		if p.id != spec.profile() {
+			continue
+		}
+		for _, s := range asked {
+			if !slices.Equal(s.table, rules) || !slices.Contains(guarded, s.key) {
+				settings = append(settings, s)
+			} else if s.value != tomlString("read") {
+				return nil, fmt.Errorf("--write %s: CODEX_HOME lies in it, and must stay what and where it is", s.key)
+			}
 		}
 	}
 	return settings, nil
@@ -133,8 +155,8 @@ func (t trustLevel) word() string {
 
 func checkSandbox(sandbox string) error {
 	switch sandbox {
-	case readOnly, workspaceWrite, fullAccess:
+	case readOnly, workspaceWrite, fullAccess, ByProfile:
 		return nil
 	}
-	return fmt.Errorf("%q is not a sandbox (read-only, workspace-write or danger-full-access)", sandbox)
+	return fmt.Errorf("%q is not a sandbox (read-only, workspace-write, danger-full-access or profile)", sandbox)
 }

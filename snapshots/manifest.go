@@ -77,8 +77,19 @@ type Facts struct {
 	Generation     int64             `json:"generation,omitempty"`
 	Work           string            `json:"work,omitempty"` // the work folder's policy: none, git or full
 	Exclude        []string          `json:"exclude,omitempty"`
-	Left           bool              `json:"left,omitempty"` // of what a session had left on a host that it went away from
+	// Policy is the digest of the session's own policy, or NoPolicy; empty where
+	// nobody knew. Who knew it knew Confine too: what was asked of the sandbox
+	// beyond its mode, in words.
+	Policy  string            `json:"policy,omitempty"`
+	Confine map[string]string `json:"confine,omitempty"`
+	// Budget is what the session might use, as --budget says it; empty where
+	// nobody knew.
+	Budget string `json:"budget,omitempty"`
+	Left   bool   `json:"left,omitempty"` // of what a session had left on a host that it went away from
 }
+
+// NoPolicy is in the place of a policy's digest where a session had none.
+const NoPolicy = "none"
 
 // GoesOn says whether a session may go on from it: it is complete, and not only
 // what was found where the session is no more.

@@ -1,0 +1,108 @@
+package snapshots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+)
+
+// ErrLacking: the store does not have a chunk that a tree is made of, and it was
+// not sent.
+var ErrLacking = errors.New("a chunk is neither in the store nor was it sent")
+
+// Lacking says which of some chunks the store does not have.
+func Lacking(ctx context.Context, c *Chunks, of []Digest) []Digest {
+	b := c.NewBatch(ctx, BatchOptions{})
+	defer b.Abort()
+	var out []Digest
+	for _, d := range of {
+		if !b.Has(d) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// Make makes a snapshot of a work folder that is on no host: of entries, in
+// their order, and of the chunks that next gives until it gives none. What the
+// store has need not be given.
+func Make(ctx context.Context, c *Chunks, session string, at time.Time, entries []Entry, next func() ([]byte, error)) (Manifest, error) {
+	spec := TakeSpec{Session: session, At: at, Facts: Facts{Work: WorkFull}}
+	if err := spec.check(); err != nil {
+		return Manifest{}, err
+	}
+	if err := checkEntries(entries); err != nil {
+		return Manifest{}, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	batch := c.NewBatch(ctx, BatchOptions{})
+	defer batch.Abort()
+	t := &taking{ctx: ctx, c: c, batch: batch, spec: spec, began: time.Now(), manifest: Manifest{
+		ID: spec.ID, Session: session, CreatedAt: at.UTC(), Facts: spec.Facts, Format: format,
+	}}
+	for {
+		data, err := next()
+		if err != nil {
+			return Manifest{}, err
+		}
+		if data == nil {
+			break
+		}
+		if _, err := batch.Put(data); err != nil {
+			return Manifest{}, err
+		}
+	}
+	out := Tree{Name: Work}
+	lists := listWriter{put: batch.PutList}
+	seg := segmenter{put: func(data []byte) error {
+		d, err := batch.PutList(data)
+		if err != nil {
+			return err
+		}
+		return lists.add(d)
+	}}
+	for _, e := range entries {
+		for _, r := range e.Content {
+			if r.Hole == 0 && !batch.Has(r.Digest) {
+				return Manifest{}, fmt.Errorf("%s: %w", e.Path, ErrLacking)
+			}
+		}
+		if e.Kind == File {
+			out.Bytes, out.Data = out.Bytes+e.Size, out.Data+e.Size-e.Holes
+		}
+		out.Files++
+		if err := seg.add(e); err != nil {
+			return Manifest{}, err
+		}
+	}
+	if err := errors.Join(seg.end(), lists.end()); err != nil {
+		return Manifest{}, err
+	}
+	out.Index = lists.index
+	t.manifest.Trees, t.manifest.Files, t.manifest.Bytes = []Tree{out}, out.Files, out.Bytes
+	return t.finish()
+}
+
+// checkEntries refuses names that do not lie in a tree, and folders that come
+// behind what is in them, or never.
+func checkEntries(entries []Entry) error {
+	folders := map[string]bool{".": true}
+	seen := map[string]bool{}
+	for _, e := range entries {
+		switch {
+		case e.Path == "" || e.Path == "." || path.Clean(e.Path) != e.Path || path.IsAbs(e.Path) || e.Path == ".." || strings.HasPrefix(e.Path, "../") || strings.ContainsRune(e.Path, 0):
+			return fmt.Errorf("%q is no name in a tree", e.Path)
+		case !folders[path.Dir(e.Path)] || seen[e.Path]:
+			return fmt.Errorf("%q has no folder, or is there twice", e.Path)
+		case e.Kind != File && e.Kind != Dir && e.Kind != Symlink || e.Mode&^0o777 != 0 || e.Size < 0 || e.Holes < 0:
+			return fmt.Errorf("%q is nothing that a tree may have", e.Path)
+		}
+		seen[e.Path] = true
+		folders[e.Path] = folders[e.Path] || e.Kind == Dir
+	}
+	return nil
+}
