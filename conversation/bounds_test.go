@@ -25,7 +25,7 @@ func TestResultFitsIntoAWorkflowWhateverCodexAsks(t *testing.T) {
 	s.wait(100 * defaultSettle)
 	r := s.result(RequestsOpen)
 	data, err := json.Marshal(r)
-	if err != nil || len(data) > 256<<10 {
+	if err != nil || len(data) > 320<<10 {
 		t.Errorf("the result takes %d bytes, %v", len(data), err)
 	}
 	if len(r.Requests) != maxRequests || len(s.said) != 6*maxRequests-maxRequests {
@@ -38,6 +38,64 @@ func TestResultFitsIntoAWorkflowWhateverCodexAsks(t *testing.T) {
 		if len(q.Whole.Reason) != len(huge) {
 			t.Fatalf("the whole of request %s is cut", q.RPC)
 		}
+	}
+}
+
+// A result is stored as JSON, where one byte may take six.
+func TestResultFitsIntoAWorkflowWhateverItsBytes(t *testing.T) {
+	for _, char := range []string{"<", "\x01", `"`, "\u2028", "x"} {
+		text := func(n int) string { return string(canonical(strings.Repeat(char, n))) }
+		s := perform(t, offering(running()), Options{Tool: (&bench{}).tool})
+		s.m.lim.Settle = time.Hour
+		s.hear(completed("a", "agentMessage", `,"text":`+text(40_000)))
+		for i := range 8 {
+			s.hear(calls(100+i, "deliver", `{"path":`+text(8_100/len(text(1)))+`}`),
+				calls(200+i, "ask_human", `{"question":`+text(16_000)+`}`), calls(300+i, "ask_human", `{"question":`+text(5_000)+`}`))
+		}
+		for i := range 50 {
+			s.hear(fmt.Sprintf(`{"method":"item/commandExecution/requestApproval","id":%d,"params":{"threadId":"thread-1","turnId":"turn-1","itemId":"c","command":%[2]s,"cwd":%[2]s,"reason":%[2]s,"networkApprovalContext":{"host":%[2]s}}}`, i, text(9_000)))
+		}
+		s.m.cancel(s.m.now)
+		r := s.result(PumpCancelled)
+		data, err := json.Marshal(r)
+		if err != nil || len(data) > 768<<10 || len(r.Requests) < 50 || r.State.FinalText == "" {
+			t.Errorf("%q: the result takes %d bytes, %v, with %d requests", char, len(data), err, len(r.Requests))
+		}
+		if q := r.Requests[len(r.Requests)-1]; !q.Truncated || q.Whole.Network != strings.Repeat(char, 9_000) {
+			t.Errorf("%q: %+v", char, q)
+		}
+	}
+}
+
+func TestAnExcerptTakesNoMoreThanItMay(t *testing.T) {
+	s := "a\"\\\n\x01<é\u2028\x7f𝄞&\xff z"
+	if raw, err := json.Marshal(s); err != nil || wireLen(s) != len(raw)-2 {
+		t.Errorf("counted %d, and %s takes %d, %v", wireLen(s), raw, len(raw)-2, err)
+	}
+	for max := range 50 {
+		e := excerpt(s, max)
+		next := strings.TrimPrefix(s, e)
+		if wireLen(e) > max || !strings.HasPrefix(s, e) {
+			t.Fatalf("%q of at most %d", e, max)
+		}
+		if next != "" {
+			if wide, _ := runeLen(next); wireLen(e)+wide <= max {
+				t.Fatalf("%q of at most %d: there is room for more", e, max)
+			}
+		}
+	}
+}
+
+// Who reads a name that was cut knows that it was.
+func TestANameThatIsCutIsCalledCut(t *testing.T) {
+	for _, r := range []Request{{Network: long(300)}, {Server: long(300)}, {Tool: long(300)}} {
+		e := r.excerpt(defaultExcerpt)
+		if !e.Truncated || len(e.Network)+len(e.Server)+len(e.Tool) != maxName || e.Whole.Network != r.Network {
+			t.Errorf("%+v", e)
+		}
+	}
+	if e := (&Request{Network: "a.example", Server: "s", Tool: "t"}).excerpt(defaultExcerpt); e.Truncated {
+		t.Errorf("%+v", e)
 	}
 }
 

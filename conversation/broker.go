@@ -238,7 +238,7 @@ func tokenKey(id json.RawMessage) string { return hex.EncodeToString([]byte(idKe
 // tokenAsked takes codex's request for a newer token. No person is asked.
 func (m *machine) tokenAsked(msg *message) {
 	if m.opt.Broker == nil || len(m.st.TokenAsks) >= maxTokenAsks {
-		m.refuse(msg)
+		m.refuse(msg, "")
 		return
 	}
 	var p struct {

@@ -1,11 +1,140 @@
 package conversation
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
-// The budget of a turn: when codex tells that the turn has used more tokens
-// than Limits.Tokens, the pump interrupts it by itself. The interrupt is a send
-// of the pump's own. It names the turn, so a second one can hit no other, and
-// PumpState.Budget tells the next pump how far the first one got.
+// A Budget bounds what a session may use in all; 0 means no bound. A turn that
+// uses more is interrupted by the pump, but for Turns, which is for the workflow
+// to keep to. It is compared with what PumpState counted, so it is exact however
+// many pumps and attempts a turn took.
+type Budget struct {
+	Tokens    int64 `json:"tokens,omitempty"` // in and out
+	Turns     int64 `json:"turns,omitempty"`
+	Approvals int64 `json:"approvals,omitempty"` // that anybody was asked for, a policy included
+	Commands  int64 `json:"commands,omitempty"`  // that were begun
+	// Time is that of the turns, by codex's clock, without what approvals
+	// waited for people.
+	Time time.Duration `json:"time,omitempty"`
+}
+
+// Spent is what a session has used of a budget, beside what PumpState counts
+// anyhow. It is a function of the journal and of what pumps were told.
+type Spent struct {
+	Commands int64 `json:"commands,omitempty"`
+	TimeMS   int64 `json:"time_ms,omitempty"`
+	// CountedMS is up to when the running turn's time was counted; 0 before it
+	// began, and -1 where it is counted from the next moment on.
+	CountedMS int64 `json:"counted_ms,omitempty"`
+	// Warned has the bounds of which it was said that they are nearly reached.
+	Warned Budget `json:"warned,omitzero"`
+	// Over names the bound for which the running turn is interrupted.
+	Over string `json:"over,omitempty"`
+	// Stopped says that a person had it interrupted, in an earlier pump.
+	Stopped bool `json:"stopped,omitempty"`
+}
+
+// The bounds, by the words of the command line.
+const (
+	BudgetTokens    = "tokens"
+	BudgetTurns     = "turns"
+	BudgetTime      = "time"
+	BudgetApprovals = "approvals"
+	BudgetCommands  = "commands"
+)
+
+// A BudgetUse is one bound, and what was used of it; times in milliseconds.
+type BudgetUse struct {
+	Name        string
+	Used, Limit int64
+	Warned      bool // it was said that it is nearly reached
+}
+
+// Uses are all bounds of a budget, in the order of the command line.
+func (b Budget) Uses(st *PumpState) [5]BudgetUse {
+	w := st.Spent.Warned
+	use := func(name string, used, limit, warned int64) BudgetUse {
+		return BudgetUse{Name: name, Used: used, Limit: limit, Warned: limit > 0 && warned == limit}
+	}
+	return [...]BudgetUse{
+		use(BudgetTokens, st.Usage.spent(), b.Tokens, w.Tokens),
+		use(BudgetTurns, int64(st.Turn-st.Skipped), b.Turns, w.Turns),
+		use(BudgetTime, st.Spent.TimeMS, b.Time.Milliseconds(), w.Time.Milliseconds()),
+		use(BudgetApprovals, int64(st.Tally.InSession), b.Approvals, w.Approvals),
+		use(BudgetCommands, st.Spent.Commands, b.Commands, w.Commands),
+	}
+}
+
+func (b *Budget) warned(u BudgetUse) {
+	switch u.Name {
+	case BudgetTokens:
+		b.Tokens = u.Limit
+	case BudgetTurns:
+		b.Turns = u.Limit
+	case BudgetTime:
+		b.Time = time.Duration(u.Limit) * time.Millisecond
+	case BudgetApprovals:
+		b.Approvals = u.Limit
+	case BudgetCommands:
+		b.Commands = u.Limit
+	}
+}
+
+// over says that a turn must end for it: the last token, approval or command is
+// still its own, the last moment is not.
+func (u BudgetUse) over() bool {
+	switch {
+	case u.Limit <= 0, u.Name == BudgetTurns:
+		return false
+	case u.Name == BudgetTime:
+		return u.Used >= u.Limit
+	}
+	return u.Used > u.Limit
+}
+
+// Gone says that no further turn may begin for it.
+func (u BudgetUse) Gone() bool { return u.Limit > 0 && u.Used >= u.Limit }
+
+// near says that four fifths of it are used.
+func (u BudgetUse) near() bool { return u.Limit > 0 && u.Used >= u.Limit-u.Limit/5 && !u.over() }
+
+// String is used of limit, as people say it.
+func (u BudgetUse) String() string {
+	if u.Name == BudgetTime {
+		return fmt.Sprintf("%s of the %s", span(u.Used), span(u.Limit))
+	}
+	return fmt.Sprintf("%d of the %d %s", u.Used, u.Limit, u.Name)
+}
+
+func span(ms int64) string {
+	d := time.Duration(ms) * time.Millisecond
+	if d >= time.Minute {
+		d = d.Round(time.Second)
+	}
+	return d.String()
+}
+
+// Spend says that a bound is reached, and Raise what to do about it.
+func (u BudgetUse) Spend() string {
+	if u.Name == BudgetTime {
+		return "the session's turns have taken " + u.String() + " that they may take"
+	}
+	return "the session has used " + u.String() + " that it may use"
+}
+
+// Raise is what to do about it.
+func (u BudgetUse) Raise(session string) string {
+	value := "N"
+	if u.Name == BudgetTime {
+		value = "D"
+	}
+	return fmt.Sprintf("`ctl session set %s --budget %s=%s` gives it more; then send a message to go on", session, u.Name, value)
+}
+
+// The interrupt of a turn that is over a bound is a send of the pump's own. It
+// names the turn, so a second one can hit no other, and PumpState.Budget tells
+// the next pump how far the first one got.
 
 // budgetID is the id of that send.
 func budgetID(turn string) string { return "budget." + turn }
@@ -29,39 +158,168 @@ func (m *machine) interruptOfOurs() *send {
 	return s
 }
 
-// checkBudget is called when the turn's usage has grown.
+// checkBudget is called when something that is counted has grown. Each bound is
+// warned of once.
 func (m *machine) checkBudget() {
-	if m.lim.Tokens <= 0 || m.st.Budget != "" || m.st.TurnID == "" {
+	if m.st.TurnID == "" {
 		return
 	}
-	if m.st.TurnUsage.spent()-m.spent <= m.lim.Tokens {
-		return
+	for _, u := range m.lim.Budget.Uses(&m.st) {
+		if u.near() && !u.Warned {
+			m.st.Spent.Warned.warned(u)
+			m.budgetEntry(u, fmt.Sprintf("%s: %d %% are reached", u.Spend(), 100*u.Used/u.Limit))
+		}
+		if u.over() && m.st.Budget == "" {
+			m.budgetEntry(u, u.Spend()+": the turn is interrupted")
+			m.interruptForBudget(u)
+		}
 	}
-	m.st.Budget = Decided
-	m.entry(Entry{Type: EntryState, Turn: m.st.Turn, Status: "budget",
-		Text: fmt.Sprintf("the turn has used %d tokens, more than it was given: it is interrupted", m.st.TurnUsage.spent())})
-	m.interruptOfOurs()
 }
 
-// keepBudget tells the next pump how far the interrupt got.
+func (m *machine) budgetEntry(u BudgetUse, text string) {
+	m.entry(Entry{Type: EntryState, Turn: m.st.Turn, Status: "budget", Text: text,
+		Data: map[string]string{"budget": u.Name, "used": fmt.Sprint(u.Used), "limit": fmt.Sprint(u.Limit)}})
+}
+
+func (m *machine) interruptForBudget(u BudgetUse) {
+	m.st.Budget, m.st.Spent.Over = Decided, u.Name
+	if m.find(budgetID(m.st.TurnID)) == nil { // else the clock was first
+		m.interruptOfOurs()
+	}
+}
+
+// refusedToStop has the pump's own interrupt sent again: nobody else would.
+// What codex says is not put on record, since only an attempt that sent one by
+// the clock knows of it.
+func (m *machine) refusedToStop(s *send, try int, why string) {
+	if s == nil || s.settled() || m.st.TurnID == "" || try < s.try {
+		return
+	}
+	m.log.Warn("codex did not interrupt the turn that is over its budget", "error", m.redact(why))
+	s.try, s.wrote, s.state, s.next = try+1, false, Decided, m.now+backoff(try)
+}
+
+// stopping says that the turn's end is near, and that nobody is asked any more.
+func (m *machine) stopping() bool { return m.st.TurnID != "" && (m.st.Budget != "" || m.timeUp) }
+
+// commandBegun counts a command.
+func (m *machine) commandBegun() {
+	m.st.Spent.Commands++
+	m.checkBudget()
+}
+
+// counts begins to count a turn's time where codex says that it began: which
+// line tells a pump of it before that depends on what the pump had to send.
+func (m *machine) counts(ms int64) {
+	if m.st.Spent.CountedMS == 0 {
+		m.st.Spent.CountedMS, m.countedAt = ms, m.now
+	}
+	if ms == 0 {
+		m.st.Spent.CountedMS = anew
+	}
+}
+
+// anew is a CountedMS that is the next moment that codex tells of.
+const anew = -1
+
+// passes counts the running turn's time up to a moment that the line at hand
+// tells of, unless the turn waited for people until then.
+func (m *machine) passes(ms int64) {
+	if m.st.TurnID == "" || m.st.Spent.CountedMS == 0 || ms <= m.st.Spent.CountedMS || ms <= 0 {
+		return
+	}
+	from := m.st.Spent.CountedMS
+	m.st.Spent.CountedMS, m.countedAt = ms, m.now
+	if from == anew || m.waits() {
+		return
+	}
+	m.st.Spent.TimeMS += ms - from
+	m.timed = true
+}
+
+// checkTime is called behind each line: one that ended the turn ended it in time.
+func (m *machine) checkTime() {
+	if m.timed && m.lim.Budget.Time > 0 {
+		m.checkBudget()
+	}
+	m.timed = false
+}
+
+// waits says that the turn waits for people, and for nothing else.
+func (m *machine) waits() bool { return m.waiting() > 0 && !m.working() }
+
+// waitEnds begins to count anew where codex does not say when it was answered.
+func (m *machine) waitEnds() {
+	m.countedAt = m.now
+	if !Has(m.st.CodexVersion, EventTimes) {
+		m.st.Spent.CountedMS = anew
+	}
+}
+
+// timeLeft is when the turn will have used up the session's time, in the pump's.
+func (m *machine) timeLeft() (at time.Duration, bounded bool) {
+	if m.lim.Budget.Time <= 0 || m.st.TurnID == "" || m.stopping() || m.waits() {
+		return 0, false
+	}
+	left := m.lim.Budget.Time - time.Duration(m.st.Spent.TimeMS)*time.Millisecond
+	return max(m.countedAt, m.turnAt) + max(left, 0), true
+}
+
+// timeIsUp interrupts a turn whose time ends while codex says nothing. That is
+// all that the clock does: what is on record, and what a policy still judges,
+// follows from the next line that tells a time.
+func (m *machine) timeIsUp() {
+	if at, bounded := m.timeLeft(); bounded && m.now >= at {
+		m.timeUp = true
+		m.interruptOfOurs()
+	}
+}
+
+// keepBudget tells the next pump how far the interrupt got, and whether people
+// wanted one.
 func (m *machine) keepBudget() {
+	m.st.Spent.Stopped = m.st.TurnID != "" && m.interruptedByOthers()
 	for _, s := range m.sends {
 		switch {
-		case !s.own || m.st.Budget == "":
-		case s.settled():
-			m.st.Budget = Acknowledged
+		case !s.own || s.Kind != SendInterrupt || m.st.Budget == "":
 		default:
 			m.st.Budget = s.told()
 		}
 	}
 }
 
-// overBudget is why a turn was interrupted, if we did it.
+// timeSlack is by how much the clocks of codex and of the pump may differ on
+// when a turn's time was up: an older codex tells its end in seconds.
+const timeSlack = int64(time.Second / time.Millisecond)
+
+// overBudget is why a turn was interrupted, if we did it. An interrupt by the
+// clock left no word of a time that was up but the time itself.
 func (m *machine) overBudget(status string) *Problem {
-	if m.st.Budget == "" || status != "interrupted" {
+	if status != "interrupted" {
 		return nil
 	}
-	return problem("budget", fmt.Sprintf("the turn used %d tokens, more than it was given", m.st.TurnUsage.spent()))
+	name := m.st.Spent.Over
+	for _, u := range m.lim.Budget.Uses(&m.st) {
+		late := name == "" && u.Name == BudgetTime && u.Limit > 0 && u.Used+timeSlack >= u.Limit && !m.interruptedByOthers()
+		if u.Name == name || late {
+			p := problem(EndBudget, u.Spend())
+			p.Hint = u.Raise(m.in.Session)
+			return p
+		}
+	}
+	return nil
+}
+
+func (m *machine) interruptedByOthers() bool {
+	if m.st.Spent.Stopped {
+		return true
+	}
+	for _, s := range m.sends {
+		if !s.own && s.state != Rejected && s.state != Void && (s.Kind == SendInterrupt || s.Kind == SendDecision && s.Outcome == Cancel) {
+			return true
+		}
+	}
+	return false
 }
 
 // spent is what counts against a budget.

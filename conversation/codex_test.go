@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -125,7 +126,11 @@ type home struct {
 
 func newHome(t *testing.T, s *scriptedmodel.Server) *home {
 	t.Helper()
-	root := t.TempDir()
+	return newHomeIn(t, s, t.TempDir())
+}
+
+func newHomeIn(t *testing.T, s *scriptedmodel.Server, root string) *home {
+	t.Helper()
 	h := &home{t: t, codex: TestedVersion, dir: filepath.Join(root, "codex-home"), work: filepath.Join(root, "work"), tmp: filepath.Join(root, "tmp")}
 	// codex puts helper programs into its home only if that is not below
 	// the folder for temporary files.
@@ -260,12 +265,12 @@ func (k *keeper) Delta(d Delta) {
 	k.deltas = append(k.deltas, d)
 }
 
-func (k *keeper) text(t EntryType) []string {
+func (k *keeper) text(types ...EntryType) []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var all []string
 	for _, e := range k.entries {
-		if e.Type == t {
+		if slices.Contains(types, e.Type) {
 			all = append(all, e.Text)
 		}
 	}
@@ -309,6 +314,10 @@ type talk struct {
 func newTalkWith(t *testing.T, s *scriptedmodel.Server, version string) *talk {
 	h := newHome(t, s)
 	h.codex = version
+	return talkAt(t, h)
+}
+
+func talkAt(t *testing.T, h *home) *talk {
 	return &talk{
 		t: t, h: h, p: h.start(), sink: newKeeper(),
 		state: PumpState{Cursor: Cursor{Incarnation: 1}},
@@ -332,7 +341,7 @@ func (k *talk) run(ctx context.Context, in PumpInput) PumpResult {
 	if testing.Verbose() {
 		opt.Log = slog.New(slog.NewTextHandler(k.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
-	r, err := Run(ctx, k.p.wire(k.state.Rewind), in, k.sink, opt)
+	r, err := Run(ctx, k.p.wire(in.From()), in, k.sink, opt)
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -361,7 +370,7 @@ func (k *talk) restart() {
 func turn(n int, id, text string) Send { return Send{ID: id, Kind: SendTurn, Turn: n, Text: text} }
 
 func decide(id string, r Request, o Outcome) Send {
-	return Send{ID: id, Kind: SendDecision, RPC: r.RPC, Incarnation: r.Incarnation, RequestKind: r.Kind, Outcome: o}
+	return Send{ID: id, Kind: SendDecision, RPC: r.RPC, Incarnation: r.Incarnation, RequestKind: r.Kind, Method: r.Method, Outcome: o}
 }
 
 func delivered(t *testing.T, r PumpResult, id string) DeliveryState {

@@ -60,6 +60,9 @@ func (c *contract) names(file, definition string, doc []byte) {
 		Properties  map[string]json.RawMessage `json:"properties"`
 		Definitions map[string]struct {
 			Properties map[string]json.RawMessage `json:"properties"`
+			OneOf      []struct {
+				Properties map[string]json.RawMessage `json:"properties"`
+			} `json:"oneOf"`
 		} `json:"definitions"`
 	}
 	text, err := os.ReadFile(filepath.Join(c.dir, file))
@@ -72,7 +75,13 @@ func (c *contract) names(file, definition string, doc []byte) {
 	}
 	known := o.Properties
 	if definition != "" {
-		known = o.Definitions[definition].Properties
+		known = maps.Clone(o.Definitions[definition].Properties)
+		for _, one := range o.Definitions[definition].OneOf { // which of them it is, check says
+			if known == nil {
+				known = map[string]json.RawMessage{}
+			}
+			maps.Copy(known, one.Properties)
+		}
 	}
 	var sent map[string]json.RawMessage
 	if err := json.Unmarshal(doc, &sent); err != nil {
@@ -92,15 +101,20 @@ func TestEveryMessageObeysCodexsSchema(t *testing.T) {
 		methodStart: "ThreadStartParams", methodResume: "ThreadResumeParams", methodRead: "ThreadReadParams",
 		methodTurns: "ThreadTurnsListParams", methodTurnStart: "TurnStartParams", methodTurnSteer: "TurnSteerParams",
 		methodInterrupt: "TurnInterruptParams", methodClean: "ThreadBackgroundTerminalsCleanParams",
-		methodFork: "ThreadForkParams", methodInject: "ThreadInjectItemsParams",
+		methodFork: "ThreadForkParams", methodInject: "ThreadInjectItemsParams", methodCompact: "ThreadCompactStartParams",
+		methodReview: "ReviewStartParams", methodName: "ThreadSetNameParams", methodLoaded: "ThreadLoadedListParams", methodLogin: "LoginAccountParams",
 	}
 	answers := map[string]string{
 		"item/commandExecution/requestApproval": "CommandExecutionRequestApprovalResponse.json",
 		"item/fileChange/requestApproval":       "FileChangeRequestApprovalResponse.json",
 		"item/permissions/requestApproval":      "PermissionsRequestApprovalResponse.json",
+		methodUserInput:                         "ToolRequestUserInputResponse.json",
+		methodExecApproval:                      "ExecCommandApprovalResponse.json",
+		methodPatchApproval:                     "ApplyPatchApprovalResponse.json",
 		"mcpServer/elicitation/request":         "McpServerElicitationRequestResponse.json",
 		"item/tool/call":                        "DynamicToolCallResponse.json",
 		"currentTime/read":                      "CurrentTimeReadResponse.json",
+		methodTokenRefresh:                      "ChatgptAuthTokensRefreshResponse.json",
 	}
 	seen := map[string]bool{}
 	for _, line := range everythingWeSay(t) {
@@ -134,7 +148,7 @@ func TestEveryMessageObeysCodexsSchema(t *testing.T) {
 			c.names(file, "", m.Result)
 		}
 	}
-	for _, method := range slices.Concat(slices.Collect(maps.Keys(params)), slices.Collect(maps.Keys(answers)), []string{methodInitialized}) {
+	for _, method := range slices.Concat(weSay, slices.Collect(maps.Keys(params)), slices.Collect(maps.Keys(answers)), []string{methodInitialized}) {
 		if !seen[method] {
 			t.Errorf("%s is never sent here", method)
 		}
@@ -156,7 +170,7 @@ func everythingWeSay(t *testing.T) []saidLine {
 	}
 	initAnswer := `{"id":"g1.p9.initialize.0","result":{"userAgent":"f/0.169.0 (x)"}}`
 	for _, spec := range []ThreadSpec{
-		{CWD: "/w", Sandbox: "workspace-write", ApprovalPolicy: "on-request", Model: "m", Effort: "high", Instructions: "be kind", Mark: "x"},
+		{CWD: "/w", Sandbox: "workspace-write", ApprovalPolicy: "on-request", Model: "m", Effort: "high", Instructions: "be kind", Mark: "x", Personality: "none", Tools: Tools},
 		{CWD: "/w", Sandbox: "read-only", Permissions: "fl", ApprovalPolicy: "untrusted"},
 		{CWD: "/w", Sandbox: "danger-full-access", ApprovalPolicy: "never"},
 	} {
@@ -175,15 +189,25 @@ func everythingWeSay(t *testing.T) []saidLine {
 	s := perform(t, PumpInput{State: running(), Sends: []Send{{ID: "s", Kind: SendSteer, Text: "x"}, {ID: "i", Kind: SendInterrupt}}}, Options{})
 	s.hear(`{"id":"send/i/0","result":{}}`)
 	take(s, "")
-	for kind, method := range map[RequestKind]string{KindCommand: "item/commandExecution/requestApproval", KindFileChange: "item/fileChange/requestApproval"} {
-		for _, o := range []Outcome{Accept, Decline, Cancel} {
-			for _, ever := range []bool{false, true} {
-				st := running()
-				st.Open = []OpenRequest{openRequest(0, "c")}
-				d := decision("d", 0, o)
-				d.RequestKind, d.ForSession = kind, ever
-				take(perform(t, PumpInput{State: st, Sends: []Send{d}}, Options{}), method)
-			}
+	for _, act := range []Send{{Do: ActCompact}, {Do: ActReview}, {Do: ActReview, Review: &Review{Base: "main"}},
+		{Do: ActReview, Review: &Review{Commit: "abc"}}, {Do: ActReview, Review: &Review{Instructions: "look"}}} {
+		act.ID, act.Kind, act.Turn = "act", SendTurn, 5
+		take(perform(t, PumpInput{State: opened(), Thread: ThreadSpec{Name: "a name"}, Models: true, Sends: []Send{act}}, Options{}), "")
+	}
+	take(perform(t, PumpInput{State: opened(), Sends: []Send{{ID: "with", Kind: SendTurn, Turn: 5, Text: "look", Schema: json.RawMessage(`{"type":"object"}`),
+		Inputs: []Input{{Kind: InputImage, Name: "a.png", Blob: "b", Path: "/in/a.png"}, {Kind: InputFile, Name: "a.txt", Blob: "c", Path: "/in/a.txt"}}}}}, Options{}), "")
+	s = perform(t, freshInput(), noBroker)
+	s.hear(saidInitialized)
+	s.give("", NewToken(aToken, "acct-1", "pro", 7), nil)
+	take(s, "")
+	s = perform(t, PumpInput{State: running()}, noBroker)
+	s.hear(refreshAsked(1))
+	s.give(s.wantsToken()[0].key, NewToken(aToken, "acct-1", "pro", 8), nil)
+	take(s, methodTokenRefresh)
+	for _, f := range askedFamilies {
+		first, r := f.ask(t, Options{})
+		for _, a := range f.answers {
+			take(f.answer(t, first, r, a.send, Options{}), f.method)
 		}
 	}
 	for _, method := range []string{

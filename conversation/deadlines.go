@@ -13,20 +13,32 @@ const (
 	defaultTurn    = 24 * time.Hour
 	defaultAttach  = 12 * time.Hour
 	defaultSilence = 2 * time.Minute
+	// defaultQuiet is far beyond what codex itself bears of a provider that says
+	// nothing (5 minutes, then it says that it tries anew, which counts as a
+	// word): so it strikes only where codex lives and does not know that it is
+	// stuck, or where a provider keeps a stream alive without a word in it.
+	defaultQuiet   = 30 * time.Minute
 	defaultExcerpt = 8 << 10
 	defaultBytes   = 256 << 20
 
 	// longBacklog is how much of a journal may be read first.
 	longBacklog = 16 << 20
 
-	// What a result holds of texts, about 256 KiB in all, whatever codex says:
-	// Temporal takes 2 MiB, and a history is read again and again.
+	// What a result holds of texts, at most 768 KiB in all, whatever codex says:
+	// Temporal takes 2 MiB, and a history is read again and again. All are bytes
+	// of JSON (see wireLen).
 	maxFinal    = 32 << 10  // final text
 	maxRequests = 64        // that may be open; further ones are refused
 	maxAsked    = 128 << 10 // of all requests, but for
 	maxSummary  = 512       // the summary of each one
 	maxCWD      = 1 << 10   // and its folder
-	maxProblem  = 4 << 10   // message of a problem, or of a refusal
+	maxName     = 200       // and the name of a host, a server or a tool
+	maxBulk     = 32 << 10  // questions, permissions and such of one request, which are never cut
+	maxAllBulk  = 128 << 10 // and of all that are open
+	maxURL      = 4 << 10
+
+	maxQuestions = 32      // of one request
+	maxProblem   = 4 << 10 // message of a problem, or of a refusal
 
 	maxOpenItems = 64
 	// linger is how long a pump with nothing to report stays for items that
@@ -54,6 +66,9 @@ func (l Limits) orDefaults() Limits {
 	set(&l.Turn, defaultTurn)
 	set(&l.Attach, defaultAttach)
 	set(&l.Silence, defaultSilence)
+	if l.Quiet == 0 {
+		l.Quiet = defaultQuiet
+	}
 	if l.Line <= 0 {
 		l.Line = DefaultMaxLine
 	}
@@ -99,9 +114,15 @@ func (m *machine) wake() time.Duration {
 	if len(m.resolved) > 0 {
 		soon(m.resolvedAt + 10*m.lim.Settle)
 	}
+	if at, bounded := m.timeLeft(); bounded {
+		soon(at)
+	}
 	if m.st.TurnID != "" {
 		soon(m.turnAt + m.lim.Turn)
 		soon(m.lastLine + m.lim.Silence)
+		if m.mayBeQuiet() {
+			soon(m.quietAt + m.lim.Quiet)
+		}
 		if a := m.asks[askLife]; a != nil && a.sent {
 			soon(a.first + a.limit)
 		}
@@ -115,6 +136,7 @@ func (m *machine) wake() time.Duration {
 	if len(m.st.TokenAsks) > 0 {
 		soon(m.tokenAt + tokenGrace)
 	}
+	m.callsWake(soon)
 	if m.st.Idle {
 		soon(max(m.idleAt, m.lastLine) + idleGrace)
 	}
@@ -129,13 +151,14 @@ func (m *machine) wake() time.Duration {
 
 // expire turns what took too long into a reason to return.
 func (m *machine) expire() {
+	m.timeIsUp()
 	for _, a := range m.asks {
 		if a == nil || a.done || a.optional || !a.tried || m.now-a.first < a.limit {
 			continue
 		}
-		kind := "request_timeout"
+		kind := EndRequestTimeout
 		if a.method == methodInitialize {
-			kind = "start_timeout"
+			kind = EndStartTimeout
 		}
 		m.giveUp(TimedOut, problem(kind, fmt.Sprintf("codex did not answer %s within %s", a.method, a.limit)))
 		return
@@ -144,24 +167,34 @@ func (m *machine) expire() {
 		if s.settled() || !s.tried || m.now-s.first < m.lim.Request {
 			continue
 		}
+		if !s.wrote && s.own {
+			m.giveUp(TimedOut, problem(EndRequestTimeout, fmt.Sprintf("codex would not interrupt the turn that is over its budget within %s", m.lim.Request)))
+			return
+		}
+		if !s.wrote && s.early {
+			m.giveUp(TimedOut, problem(EndRequestTimeout, fmt.Sprintf("codex would not interrupt the running turn within %s: it says that none is active", m.lim.Request)))
+			return
+		}
 		if !s.wrote { // codex said all the time that it is overloaded
 			s.settle(Rejected, "codex is overloaded")
-			m.problem = problem("overloaded", "codex answered for "+m.lim.Request.String()+" that it is overloaded")
+			m.problem = problem(EndOverloaded, "codex answered for "+m.lim.Request.String()+" that it is overloaded")
 			continue
 		}
-		m.giveUp(TimedOut, problem("request_timeout", fmt.Sprintf("codex did not acknowledge the %s %q within %s", s.Kind, s.ID, m.lim.Request)))
+		m.giveUp(TimedOut, problem(EndRequestTimeout, fmt.Sprintf("codex did not acknowledge the %s %q within %s", s.Kind, s.ID, m.lim.Request)))
 		return
 	}
 	switch {
 	case m.st.TurnID == "":
 	case m.st.Idle && m.now-max(m.idleAt, m.lastLine) >= idleGrace:
-		m.endTurn("unknown", problem("protocol", "codex calls the thread idle and never said how the turn ended"))
+		m.idleTurn()
 	case m.interruptAt > 0 && m.now-m.interruptAt >= m.lim.Request:
-		m.giveUp(TimedOut, problem("request_timeout", fmt.Sprintf("the turn did not end within %s of its interrupt", m.lim.Request)))
+		m.giveUp(TimedOut, problem(EndRequestTimeout, fmt.Sprintf("the turn did not end within %s of its interrupt", m.lim.Request)))
 	case m.mute():
-		m.giveUp(TimedOut, problem("request_timeout", fmt.Sprintf("codex said nothing for %s, and did not answer %s within %s", m.lim.Silence, methodRead, m.lim.Request)))
+		m.giveUp(TimedOut, problem(EndSilent, fmt.Sprintf("codex said nothing for %s, and did not answer %s within %s", m.lim.Silence, methodRead, m.lim.Request)))
+	case m.mayBeQuiet() && m.now-m.quietAt >= m.lim.Quiet:
+		m.giveUp(TimedOut, problem(EndQuietAfterTool, fmt.Sprintf("the model said nothing for %s after a tool had ended", m.lim.Quiet)))
 	case m.now-m.turnAt >= m.lim.Turn:
-		m.giveUp(TimedOut, problem("turn_timeout", fmt.Sprintf("the turn did not end within %s", m.lim.Turn)))
+		m.giveUp(TimedOut, problem(EndTurnTimeout, m.retried(fmt.Sprintf("the turn did not end within %s", m.lim.Turn))))
 	}
 }
 

@@ -2,7 +2,6 @@ package conversation
 
 import (
 	"encoding/json"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +19,8 @@ type send struct {
 	uncertain bool   // an earlier pump or attempt may have written it
 	own       bool   // the pump's, nobody is told
 	announced bool   // Options.Settled knows how it ended
+	unfit     string // why it was declined in place of what was decided
+	early     bool   // an interrupt of a turn that codex had answered for and not begun
 
 	tried bool
 	wrote bool // written in this pump and not refused for overload since
@@ -55,7 +56,7 @@ func (m *machine) tellSettled() {
 	for _, s := range m.sends {
 		if s.settled() && !s.announced && !s.own {
 			s.announced = true
-			m.opt.Settled(Delivery{ID: s.ID, State: s.state, Error: s.text})
+			m.opt.Settled(Delivery{ID: s.ID, State: s.state, Error: excerpt(m.redact(s.text), maxProblem)})
 		}
 	}
 }
@@ -153,6 +154,7 @@ func (m *machine) barrierAnswered() { m.barred = true }
 // historyRead looks for messages that an earlier process of codex took before
 // it died. Their turns ended with it.
 func (m *machine) historyRead(r *message) {
+	m.actsInDoubt()
 	var a struct {
 		Data []struct {
 			wireTurn
@@ -205,7 +207,9 @@ func (m *machine) deliver() {
 			m.sendTell(s)
 			return
 		case SendTurn:
-			m.sendTurn(s)
+			if m.sendTurn(s); s.wrote {
+				return
+			}
 		case SendSteer:
 			m.sendSteer(s)
 		case SendDecision:
@@ -222,20 +226,32 @@ func (m *machine) sendTurn(s *send) {
 		s.settle(Rejected, "a turn is running, and a new message would steer it")
 		return
 	}
+	if s.Do != "" {
+		m.sendAct(s)
+		return
+	}
+	if s.Unsayable != "" {
+		s.settle(Rejected, s.Unsayable)
+		return
+	}
 	m.ourRequest(s, methodTurnStart, turnStartParams{
-		ThreadID: m.st.ThreadID, Input: []textInput{{Type: "text", Text: s.Text}},
-		MessageID: s.ID, Model: s.Model, Effort: s.Effort,
+		ThreadID: m.st.ThreadID, Input: s.turnInput(),
+		MessageID: s.ID, Model: s.Model, Effort: s.Effort, Personality: m.in.Thread.Personality, Schema: s.Schema,
 	})
 }
 
 func (m *machine) sendSteer(s *send) {
-	if m.st.TurnID == "" {
-		s.settle(Void, "no turn is running")
+	if m.st.TurnID == "" || s.Turn > 0 && s.Turn != m.st.Turn {
+		s.settle(Void, "no turn is running, or not that one")
+		return
+	}
+	if s.Unsayable != "" {
+		s.settle(Rejected, s.Unsayable)
 		return
 	}
 	m.ourRequest(s, methodTurnSteer, turnSteerParams{
 		ThreadID: m.st.ThreadID, TurnID: m.st.TurnID, MessageID: s.ID,
-		Input: []textInput{{Type: "text", Text: s.Text}},
+		Input: s.turnInput(),
 	})
 }
 
@@ -244,7 +260,7 @@ func (m *machine) sendInterrupt(s *send) {
 		s.settle(Void, "no turn is running")
 		return
 	}
-	m.ourRequest(s, methodInterrupt, turnInterruptParams{ThreadID: m.st.ThreadID, TurnID: m.st.TurnID})
+	m.ourRequest(s, methodInterrupt, turnInterruptParams{ThreadID: m.st.ThreadID, TurnID: m.active()})
 }
 
 // interruptNow sends interrupts before a long backlog is read: a codex that
@@ -254,6 +270,30 @@ func (m *machine) interruptNow() {
 	for _, s := range m.sends {
 		if s.Kind == SendInterrupt && !s.settled() {
 			m.sendInterrupt(s)
+		}
+	}
+}
+
+// tooEarly has an interrupt said again that codex refuses although a turn runs.
+// codex answers turn/start before the turn is active (measured on 0.169): what
+// comes in between is refused, and would be lost. Where the turn has ended, its
+// end is in the journal, and voids the interrupt.
+func (m *machine) tooEarly(s *send, try int) bool {
+	if s.Kind != SendInterrupt || s.settled() || m.st.TurnID == "" {
+		return false
+	}
+	if try >= s.try {
+		s.early = true
+		s.try, s.wrote, s.state, s.next = try+1, false, Decided, m.now+backoff(try)
+	}
+	return true
+}
+
+// nowActive sends at once what came too early.
+func (m *machine) nowActive() {
+	for _, s := range m.sends {
+		if s.early && !s.wrote {
+			s.next = m.now
 		}
 	}
 }
@@ -275,31 +315,50 @@ func (m *machine) sendDecision(s *send) {
 		s.settle(Void, "the request is not open any more")
 		return
 	}
-	result, err := answerFor(s.Send)
+	result, err := m.decision(s.Send)
 	if err != nil {
-		s.settle(Rejected, err.Error())
+		m.declineInstead(s, err)
 		return
 	}
 	s.written(m.now)
 	m.write(outgoing{ID: s.RPC, Result: result})
 }
 
-type decisionAnswer struct {
-	Decision string `json:"decision"`
+// decision is the answer that codex gets. What is secret in it is known as such
+// from now on.
+func (m *machine) decision(s Send) (any, error) {
+	a := m.demands[idKey(s.RPC)]
+	i := m.openAt(s.RPC)
+	s.ForSession = s.ForSession && i >= 0 && m.st.Open[i].Remembers
+	s.Answers = a.real(s.Answers, m.redact)
+	if a != nil && m.opt.Redactor != nil {
+		for _, q := range a.Questions {
+			if q.Secret {
+				m.opt.Redactor.Add(s.Answers[q.ID]...)
+			}
+		}
+	}
+	return answerFor(s, a, m.st.CodexVersion)
 }
 
-// answerFor is the decision in codex's shape for that kind of request.
-func answerFor(s Send) (any, error) {
-	if s.RequestKind != KindCommand && s.RequestKind != KindFileChange {
-		return nil, fmt.Errorf("a request of kind %q cannot be answered", s.RequestKind)
+func unfitText(why error) string {
+	return "codex was told no, since the decision does not fit what it asked: " + why.Error()
+}
+
+// declineInstead keeps a decision that does not fit what codex asked from
+// leaving it waiting: it is declined, and whoever decided hears why.
+func (m *machine) declineInstead(s *send, why error) {
+	no := s.Send
+	no.Outcome, no.Reason = Decline, why.Error()
+	result, err := answerFor(no, nil, m.st.CodexVersion)
+	if err != nil {
+		s.settle(Rejected, why.Error())
+		return
 	}
-	switch {
-	case s.Outcome == Accept && s.ForSession:
-		return decisionAnswer{"acceptForSession"}, nil
-	case s.Outcome == Accept, s.Outcome == Decline, s.Outcome == Cancel:
-		return decisionAnswer{string(s.Outcome)}, nil
-	}
-	return nil, fmt.Errorf("unknown outcome %q", s.Outcome)
+	m.log.Warn("declined, since the decision does not fit", "send", s.ID, "error", m.redact(why.Error()))
+	s.unfit = unfitText(why)
+	s.written(m.now)
+	m.write(outgoing{ID: s.RPC, Result: result})
 }
 
 // sendAnswered takes codex's answer to a Send; it may be of an earlier attempt
@@ -318,6 +377,9 @@ func (m *machine) sendAnswered(id string, try int, r *message) {
 		if err := json.Unmarshal(r.Result, &a); err != nil {
 			m.log.Warn("unreadable answer", "send", id, "error", err)
 		}
+	}
+	if m.actAnswered(s, a.Turn.ID) {
+		return
 	}
 	first := !s.settled()
 	s.settle(Acknowledged, "")
@@ -338,10 +400,21 @@ func (m *machine) sendRefused(s *send, id string, try int, e *RPCError) {
 		}
 		return
 	}
+	if strings.HasPrefix(id, budgetID("")) && (s == nil || s.own) {
+		m.refusedToStop(s, try, e.Message)
+		return
+	}
 	if strings.Contains(e.Message, "no active turn") {
-		if s != nil {
+		if s != nil && !m.tooEarly(s, try) {
 			s.settle(Void, "no turn is running")
 		}
+		return
+	}
+	if s != nil && s.Kind == SendSteer && notSteerable(e) {
+		s.settle(Void, "the running turn takes no messages")
+		return
+	}
+	if s != nil && m.otherTurn(s, try, e) {
 		return
 	}
 	m.entry(Entry{Type: EntryError, Turn: m.st.Turn, Text: "codex refused a message: " + e.Message, Data: map[string]string{"message": id}})

@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 )
 
-// asked is what a digest is over: everything that would happen if the answer
-// is yes, and nothing that differs when the same is asked again.
+// asked is what codex asks. Its exported members, but for Method, are what a
+// digest is over: everything that would happen if the answer is yes, and nothing
+// that differs when the same is asked again. It is whole and not redacted, and
+// never stored.
 type asked struct {
 	Kind        RequestKind
 	Action      string // what is done with the command, where it is not run
@@ -18,13 +20,39 @@ type asked struct {
 	GrantRoot   string
 	Network     json.RawMessage
 	Permissions json.RawMessage
+	Questions   []Question
+	Server      string // an MCP server
+	Tool        string
+	Args        json.RawMessage // of the tool
+	Message     string          // of an MCP server
+	Schema      json.RawMessage // of its form
+	URL         string
+	// Amendment is the decision, in codex's shape, that would change rules for
+	// the whole codex home; only where those may be offered.
+	Amendment json.RawMessage
+
+	Method             string
+	thread, turn, item string
+	reason             string
+	shown              string // the command as the model wrote it
+	ofTool             bool   // an elicitation that lets an MCP tool be called
+	startedMS          int64
+}
+
+// keeps says that the request's line is needed again to answer it.
+func (a *asked) keeps() bool {
+	switch a.Method {
+	case methodCommandApproval, methodFileApproval, methodExecApproval, methodPatchApproval:
+		return len(a.Amendment) > 0
+	}
+	return true
 }
 
 // digest is the SHA-256 of the canonical JSON: sorted keys, no spaces, no
 // escapes but JSON's own, members that are empty left out. It is over what
 // codex really asked, before secrets are redacted: so the same ask has the same
 // digest whatever secrets are known that day.
-func (a asked) digest() string {
+func (a *asked) digest() string {
 	m := map[string]any{"kind": string(a.Kind)}
 	set := func(name, value string) {
 		if value != "" {
@@ -36,15 +64,22 @@ func (a asked) digest() string {
 	set("cwd", a.CWD)
 	set("grant_root", a.GrantRoot)
 	setRaw := func(name string, raw json.RawMessage) {
-		var v any
-		d := json.NewDecoder(bytes.NewReader(raw))
-		d.UseNumber()
-		if len(raw) > 0 && d.Decode(&v) == nil && v != nil {
+		if v, err := plainJSON(raw); err == nil && v != nil {
 			m[name] = v
 		}
 	}
 	setRaw("network", a.Network)
 	setRaw("permissions", a.Permissions)
+	set("server", a.Server)
+	set("tool", a.Tool)
+	setRaw("args", a.Args)
+	set("message", a.Message)
+	setRaw("form", a.Schema)
+	set("url", a.URL)
+	setRaw("amendment", a.Amendment)
+	if len(a.Questions) > 0 {
+		setRaw("questions", canonical(a.Questions))
+	}
 	if a.Kind == KindFileChange {
 		changes := make([]any, 0, len(a.Changes))
 		for _, c := range a.Changes {
@@ -58,6 +93,14 @@ func (a asked) digest() string {
 	}
 	sum := sha256.Sum256(canonical(m))
 	return hex.EncodeToString(sum[:])
+}
+
+// plainJSON decodes raw and leaves numbers as they are written.
+func plainJSON(raw json.RawMessage) (v any, err error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	err = d.Decode(&v)
+	return v, err
 }
 
 // canonical writes maps with sorted keys, as encoding/json does.

@@ -35,7 +35,9 @@
 //     to read the thread, which it answers only behind what it was told before.
 //     Decisions are the exception: they may be written twice, since codex acts
 //     on the first and ignores the second (measured). So are interrupts: they
-//     name their turn, and go out before a long backlog is read.
+//     name their turn, so they wait until codex has answered for it; they are
+//     said again where it is not active yet, and go out before a long backlog
+//     is read.
 //   - A Send is called decided only when it is certain that no attempt of any
 //     pump wrote it; else it is sent, until the journal shows more.
 //   - A pump returns only when it has read what was in the journal when it
@@ -43,9 +45,17 @@
 //     the line where it has folded Limits.Bytes, and then every attempt does.
 //   - What was said and never finished, since the turn was interrupted or the
 //     process died, is on record as an entry with the status interrupted.
-//   - A turn that uses more than Limits.Tokens is interrupted by the pump.
+//   - A turn that uses more than Limits.Budget is interrupted by the pump.
 //   - No request of codex's is left hanging. What a person decides is reported,
 //     all else is answered at once, lines that are too long to read included.
+//     Commands, file changes, permissions, questions, calls and forms and pages
+//     of MCP servers, our tool ask_human and the approvals of the first protocol
+//     are decided by people or a policy, each with the words of Request.Offered,
+//     and answered in the shape of their own. That shape is made of the request's
+//     own line, which the answering pump reads again from the journal; a decision
+//     that does not fit is a no to codex, and Rejected. What holds too much to be
+//     shown whole is refused, on record. Rules for the whole codex home are offered
+//     where PumpInput.Amend says so.
 //   - A thread that cannot be resumed or forked is never replaced by a new one.
 //     A fork is made once, with an id of its own, and from then on resumed.
 //   - What a thread is to be told ([Tell]) reaches it at most once, before its
@@ -54,11 +64,14 @@
 //   - With a [Broker], codex is logged in with an access token after each start,
 //     before its thread is opened, and its requests for a newer one are answered
 //     while the pump is attached; no token is in a state, an entry or a result.
+//   - Of the tools that a session offers ([Tools]), each call gets one reply that
+//     codex takes: progress at once, a question when a person has answered, and
+//     what [Options].Tool carries out when that is done, whatever dies meanwhile.
 //   - Sandbox, approval policy and cwd go with every start and every resume,
 //     since codex forgets the sandbox.
 //   - Memory is bounded by the longest line that is allowed; longer ones are
 //     reported and skipped. Blank, stray, torn and broken lines are survived.
-//     The texts of a result are about 256 KiB at most.
+//     The texts of a result are at most 768 KiB, as JSON is written.
 //   - Texts are redacted before they reach the sink or the result, and before
 //     they are cut; what streams by is held back where it may begin a secret,
 //     across pumps too. Digests are over what was there before.

@@ -164,7 +164,7 @@ func TestRequestIsExcerptedAndDigestedWhole(t *testing.T) {
 	if !r.Truncated || len(r.Command) != 1000 || r.Whole.Command != long || s.sink.requests[0].Command != long {
 		t.Errorf("command of %d bytes, truncated %t", len(r.Command), r.Truncated)
 	}
-	if want := (asked{Kind: KindCommand, Command: long, CWD: "/w"}).digest(); r.Digest != want {
+	if want := (&asked{Kind: KindCommand, Command: long, CWD: "/w"}).digest(); r.Digest != want {
 		t.Errorf("digest %s, want %s", r.Digest, want)
 	}
 }

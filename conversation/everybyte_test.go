@@ -160,8 +160,12 @@ func (sum *PumpResult) add(r PumpResult) {
 		}
 	}
 	requests, resolved := append(sum.Requests, r.Requests...), append(sum.Resolved, r.Resolved...)
-	busy := r.Busy
+	busy, models := r.Busy, sum.Models
+	if r.Models.Models != nil {
+		models = r.Models
+	}
 	*sum = r
+	sum.Models = models
 	sum.Deliveries, sum.Requests, sum.Resolved, sum.Busy = deliveries, requests, resolved, busy
 }
 

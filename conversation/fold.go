@@ -32,6 +32,8 @@ func (m *machine) notification(msg *message) {
 		m.turnAborted(p)
 	case "turn/diff/updated":
 		m.diffUpdated(p)
+	case "account/rateLimits/updated":
+		m.rateLimitsUpdated(p)
 	case "thread/tokenUsage/updated":
 		m.usageUpdated(p)
 	case "thread/status/changed":
@@ -61,9 +63,23 @@ func (m *machine) ours(n notice) bool {
 	return n.ThreadID == "" || m.st.ThreadID == "" || n.ThreadID == m.st.ThreadID
 }
 
-func (m *machine) openItem(id string) *OpenItem {
+// An itemKey names an item. A model may give items ids of its own, so two
+// threads may have the same.
+type itemKey struct{ thread, id string }
+
+func (it *OpenItem) key() itemKey { return itemKey{it.Thread, it.ID} }
+
+// keyOf is the key of an item of a thread that codex names.
+func (m *machine) keyOf(thread, id string) itemKey {
+	if m.ours(notice{ThreadID: thread}) {
+		thread = ""
+	}
+	return itemKey{thread, id}
+}
+
+func (m *machine) openItem(key itemKey) *OpenItem {
 	for i := range m.st.Items {
-		if m.st.Items[i].ID == id {
+		if m.st.Items[i].key() == key {
 			return &m.st.Items[i]
 		}
 	}
@@ -72,21 +88,23 @@ func (m *machine) openItem(id string) *OpenItem {
 
 // itemOf is the open item of a piece.
 func (m *machine) itemOf(d piece) *OpenItem {
+	other := len(d.thread) > 0 && m.st.ThreadID != "" && string(d.thread) != m.st.ThreadID
 	for i := range m.st.Items {
-		if m.st.Items[i].ID == string(d.item) {
-			return &m.st.Items[i]
+		it := &m.st.Items[i]
+		if it.ID == string(d.item) && (it.Thread != "") == other && (!other || it.Thread == string(d.thread)) {
+			return it
 		}
 	}
 	return nil
 }
 
-func (m *machine) dropItem(id string) (OpenItem, bool) {
+func (m *machine) dropItem(key itemKey) (OpenItem, bool) {
 	for i, it := range m.st.Items {
-		if it.ID == id {
+		if it.key() == key {
 			m.st.Items = append(m.st.Items[:i:i], m.st.Items[i+1:]...)
-			delete(m.items, id)
-			delete(m.texts, id)
-			delete(m.held, id)
+			delete(m.items, key)
+			delete(m.texts, key)
+			delete(m.held, key)
 			return it, true
 		}
 	}
@@ -122,39 +140,57 @@ func (m *machine) itemStarted(p json.RawMessage) {
 	if n.Item.Type == "userMessage" && n.Item.ClientID != "" && m.ours(n.notice) {
 		m.echoed(n.TurnID, n.Item.ClientID)
 	}
-	m.dropItem(n.Item.ID)
+	key := m.keyOf(n.ThreadID, n.Item.ID)
+	_, known := m.dropItem(key)
 	if len(m.st.Items) >= maxOpenItems {
 		m.dropItem(m.oldestIdle())
 	}
 	m.st.TurnEffects = m.st.TurnEffects || !harmless[n.Item.Type]
-	it := OpenItem{ID: n.Item.ID, Type: n.Item.Type, Turn: m.st.Turn, Offset: m.line.Offset}
-	if !m.ours(n.notice) {
-		it.Thread = n.ThreadID
+	if m.ours(n.notice) {
+		m.modelSpoke()
+	}
+	it := OpenItem{ID: n.Item.ID, Type: n.Item.Type, Turn: m.st.Turn, Offset: m.line.Offset, Thread: key.thread}
+	if n.Item.Type == "mcpToolCall" {
+		it.Call = callOf(n.Item.Server, n.Item.Tool, n.Item.Args)
 	}
 	m.st.Items = append(m.st.Items, it)
 	if n.Item.Type == "fileChange" {
-		m.items[n.Item.ID] = n.Item.Changes
+		m.items[key] = n.Item.Changes
+	}
+	if n.Item.Type == "commandExecution" && !known {
+		m.commandBegun()
 	}
 }
 
 // harmless are the items that change nothing outside the conversation.
 var harmless = map[string]bool{
 	"userMessage": true, "agentMessage": true, "reasoning": true, "plan": true, "contextCompaction": true, "webSearch": true, "imageView": true,
+	"enteredReviewMode": true, "exitedReviewMode": true,
 }
 
 // oldestIdle is the oldest open item that no request waits for.
-func (m *machine) oldestIdle() string {
+func (m *machine) oldestIdle() itemKey {
 	for _, it := range m.st.Items {
-		if !m.asksFor(it.ID) {
-			return it.ID
+		if !m.asksFor(it.key()) {
+			return it.key()
 		}
 	}
-	return m.st.Items[0].ID
+	return m.st.Items[0].key()
 }
 
-func (m *machine) asksFor(item string) bool {
+func (m *machine) asksFor(item itemKey) bool {
 	for _, o := range m.st.Open {
-		if o.Item == item {
+		if o.item() == item {
+			return true
+		}
+	}
+	return false
+}
+
+// heldUp says whether an item waits for a person.
+func (m *machine) heldUp(item itemKey) bool {
+	for _, o := range m.st.Open {
+		if o.item() == item && o.Judged == nil {
 			return true
 		}
 	}
@@ -165,7 +201,7 @@ func (m *machine) asksFor(item string) bool {
 // background included.
 func (m *machine) running() (n int) {
 	for _, it := range m.st.Items {
-		if !m.asksFor(it.ID) {
+		if !m.heldUp(it.key()) {
 			n++
 		}
 	}
@@ -177,7 +213,7 @@ func (m *machine) running() (n int) {
 // stayed for it would stay for as long as, say, a development server runs.
 func (m *machine) working() bool {
 	for _, it := range m.st.Items {
-		if it.Turn == m.st.Turn && !it.Background && !m.asksFor(it.ID) {
+		if it.Turn == m.st.Turn && !it.Background && !m.heldUp(it.key()) {
 			return true
 		}
 	}
@@ -189,8 +225,11 @@ func (m *machine) patchUpdated(p json.RawMessage) {
 		notice
 		Changes []wireChange `json:"changes"`
 	}
-	if json.Unmarshal(p, &n) == nil && m.openItem(n.ItemID) != nil {
-		m.items[n.ItemID] = n.Changes
+	if json.Unmarshal(p, &n) != nil {
+		return
+	}
+	if key := m.keyOf(n.ThreadID, n.ItemID); m.openItem(key) != nil {
+		m.items[key] = n.Changes
 	}
 }
 
@@ -201,8 +240,12 @@ func (m *machine) itemCompleted(p json.RawMessage) {
 	}
 	m.dated(n.CompletedAtMS)
 	turn := m.st.Turn
-	if it, ok := m.dropItem(n.Item.ID); ok {
+	key := m.keyOf(n.ThreadID, n.Item.ID)
+	if it, ok := m.dropItem(key); ok {
 		turn = it.Turn // it may have outlived its turn
+	}
+	if n.Item.Type == "dynamicToolCall" {
+		m.toolDone(key)
 	}
 	own := m.ours(n.notice)
 	e := itemEntry(n.Item)
@@ -212,6 +255,7 @@ func (m *machine) itemCompleted(p json.RawMessage) {
 	}
 	if own && m.st.TurnID != "" && n.TurnID == m.st.TurnID {
 		m.st.TurnItems++
+		m.itemEnded(n.Item.Type)
 		if n.Item.Type == "agentMessage" {
 			m.addFinal(n.Item.Text)
 		}
@@ -245,6 +289,7 @@ func (m *machine) addFinal(text string) {
 	if m.st.FinalText != "" {
 		m.st.FinalText += "\n\n"
 	}
+	m.st.FinalAt = len(m.st.FinalText)
 	whole := m.st.FinalText + m.redact(text)
 	m.st.FinalText = excerpt(whole, maxFinal)
 	m.st.FinalTruncated = len(m.st.FinalText) < len(whole)
@@ -371,6 +416,9 @@ func (m *machine) delta(d piece) {
 	it := m.itemOf(d)
 	if it == nil {
 		return
+	}
+	if d.of != EntryCommand && it.Thread == "" {
+		m.modelSpoke()
 	}
 	m.keep(it, m.line.Offset, d.text)
 	at, text := m.show(it, d.text)

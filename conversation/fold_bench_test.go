@@ -89,18 +89,99 @@ func BenchmarkFold(b *testing.B) {
 // measure feeds one line an op, round and round.
 func measure(b *testing.B, pieces []string, feed func(line []byte)) {
 	var lines [][]byte
-	size := 0
 	for _, p := range pieces {
 		lines = append(lines, []byte(p+"\n"))
-		size += len(p) + 1
 	}
+	measured(b, pieces, func() {
+		for i := range b.N {
+			feed(lines[i%len(lines)])
+		}
+	})
+}
+
+// BenchmarkFoldTurns folds whole turns as recorded, one event an op: what every
+// line of a conversation costs, pieces of text or not, from the journal's bytes
+// to the entries. "json" only decodes the same lines with encoding/json.
+func BenchmarkFoldTurns(b *testing.B) {
+	thread, turns := wholeTurns(b)
+	var all []string
+	for _, lines := range turns {
+		all = append(all, lines...)
+	}
+	b.Run("fold", func(b *testing.B) {
+		sink, n := &nowhere{}, 0
+		whole := make([]string, len(turns))
+		for i, lines := range turns {
+			whole[i] = strings.Join(lines, "\n") + "\n"
+		}
+		measured(b, all, func() {
+			for i := 0; n < b.N; i = (i + 1) % len(turns) {
+				st := PumpState{Cursor: Cursor{Incarnation: 1}, Opened: 1, ThreadID: thread}
+				m, err := newMachine(PumpInput{Prefix: "g1.p9", State: st}, sink, Options{}, int64(len(whole[i])))
+				if err != nil {
+					b.Fatal(err)
+				}
+				m.atStart()
+				split := newSplitter(0, 0)
+				split.feed([]byte(whole[i]), func(l Line) { m.read(l, 0) })
+				if m.err != nil || m.turnEnd == nil {
+					b.Fatalf("the turn did not end: %v", m.err)
+				}
+				n += len(turns[i])
+			}
+		})
+	})
+	b.Run("json-map", func(b *testing.B) {
+		measured(b, all, func() {
+			for i := range b.N {
+				var v map[string]any
+				if err := json.Unmarshal([]byte(all[i%len(all)]), &v); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	})
+}
+
+// wholeTurns are the lines of each recorded turn that codex ended.
+func wholeTurns(t testing.TB) (thread string, turns [][]string) {
+	var turn []string
+	for _, s := range loadRecording(t, "approvals.jsonl") {
+		switch {
+		case strings.HasPrefix(s.Out, `{"method":"turn/started"`):
+			var m struct {
+				Params struct {
+					ThreadID string `json:"threadId"`
+				} `json:"params"`
+			}
+			if err := json.Unmarshal([]byte(s.Out), &m); err != nil {
+				t.Fatal(err)
+			}
+			thread, turn = m.Params.ThreadID, []string{s.Out}
+		case s.Out == "" || turn == nil:
+		case strings.HasPrefix(s.Out, `{"method":"turn/completed"`):
+			turns, turn = append(turns, append(turn, s.Out)), nil
+		default:
+			turn = append(turn, s.Out)
+		}
+	}
+	if len(turns) == 0 {
+		t.Fatal("the recording has no turn")
+	}
+	return thread, turns
+}
+
+// measured times do, which handles b.N of the lines, round and round.
+func measured(b *testing.B, lines []string, do func()) {
+	size := 0
+	for _, l := range lines {
+		size += len(l) + 1
+	}
+	b.SetBytes(int64(size / len(lines)))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	b.SetBytes(int64(size / len(lines)))
 	b.ResetTimer()
-	for i := range b.N {
-		feed(lines[i%len(lines)])
-	}
+	do()
 	b.StopTimer()
 	runtime.ReadMemStats(&after)
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")

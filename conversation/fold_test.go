@@ -58,7 +58,7 @@ func splitFold(t *testing.T, journal []string, seed uint64) (outcome, int) {
 		m.cancel(0)
 		m.atStart()
 		for i, l := range journal {
-			if offsets[i] >= in.State.Rewind {
+			if offsets[i] >= in.From() {
 				m.read(Line{Offset: offsets[i], End: offsets[i] + int64(len(l)) + 1, Raw: []byte(l)}, 0)
 			}
 		}
@@ -207,4 +207,24 @@ func FuzzAnySplit(f *testing.F) {
 			t.Fatalf("%+v, want\n%+v", got, want)
 		}
 	})
+}
+
+// A model may give items ids of its own, so a sub-agent's may bear the id of one
+// of the session's thread.
+func TestItemsOfTwoThreadsWithOneIDAreTwo(t *testing.T) {
+	change := func(path string) string {
+		return fmt.Sprintf(`,"changes":[{"path":%q,"kind":{"type":"add"},"diff":"+x"}]`, path)
+	}
+	theirs := func(line string) string { return strings.Replace(line, ourThread, "thread-2", 1) }
+	s := perform(t, PumpInput{State: running()}, Options{})
+	s.hear(started("call_0", "fileChange", change("/etc/passwd")), theirs(started("call_0", "fileChange", change("/w/readme"))),
+		`{"method":"item/fileChange/requestApproval","id":7,"params":{"threadId":"thread-1","turnId":"turn-1","itemId":"call_0"}}`,
+		`{"method":"item/fileChange/requestApproval","id":8,"params":{"threadId":"thread-2","turnId":"turn-2","itemId":"call_0"}}`,
+		theirs(completed("call_0", "fileChange", change("/w/readme"))))
+	if r := s.sink.requests; len(r) != 2 || r[0].Changes[0].Path != "/etc/passwd" || r[1].Changes[0].Path != "/w/readme" {
+		t.Errorf("%+v", r)
+	}
+	if it := s.m.st.Items; len(it) != 1 || it[0].Thread != "" || !s.m.heldUp(it[0].key()) {
+		t.Errorf("%+v", it)
+	}
 }

@@ -25,8 +25,8 @@ func TestForkHasAThreadOfItsOwnAndIsForkedOnce(t *testing.T) {
 			t.Errorf("%s is not in %s", part, fork)
 		}
 	}
-	if strings.Contains(fork, "developerInstructions") {
-		t.Errorf("its history has the instructions already: %s", fork)
+	if !strings.Contains(fork, `"developerInstructions":"be kind"`) {
+		t.Errorf("its history has the instructions, until it is made shorter: they are to be said again: %s", fork)
 	}
 	s.hear(forkedLine)
 	if last := s.said[len(s.said)-1]; !strings.Contains(last, `"threadId":"thread-2"`) || !strings.Contains(last, turnLine) {

@@ -25,7 +25,7 @@ func (t tail) len() int64 { return t.unknown + int64(len(t.text)) }
 // what was held back, may be shown, with its place.
 func (m *machine) show(it *OpenItem, delta string) (at int64, text string) {
 	r := m.opt.Redactor
-	held := m.held[it.ID]
+	held := m.held[it.key()]
 	if held.len() < it.Held {
 		held = tail{unknown: it.Held}
 	}
@@ -48,17 +48,17 @@ func (m *machine) show(it *OpenItem, delta string) (at int64, text string) {
 func (m *machine) hold(it *OpenItem, t tail) {
 	it.Held = t.len()
 	if it.Held == 0 {
-		delete(m.held, it.ID)
+		delete(m.held, it.key())
 		return
 	}
-	m.held[it.ID] = t
+	m.held[it.key()] = t
 }
 
 // holdAgain finds what an earlier pump held back, where it was read again.
 func (m *machine) holdAgain(it *OpenItem, delta string) {
 	if r := m.opt.Redactor; r != nil {
-		_, begun := r.split(m.redact(m.held[it.ID].text + delta))
-		m.held[it.ID] = tail{text: begun}
+		_, begun := r.split(m.redact(m.held[it.key()].text + delta))
+		m.held[it.key()] = tail{text: begun}
 	}
 }
 

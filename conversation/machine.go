@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path"
@@ -44,8 +45,8 @@ type machine struct {
 	asks                    [len(askNames)]*ask
 	barred                  bool // the barrier was answered
 	sends                   []*send
-	spent                   int64 // of the running turn, before this pump
 	autos                   []auto
+	models                  ModelList
 
 	wants    []tokenWant     // for the driver to ask the broker
 	wanted   map[string]bool // those and earlier ones
@@ -54,18 +55,29 @@ type machine struct {
 	loggedIn bool            // codex said that the login is complete
 	tokenAt  time.Duration   // when codex asked for a token last
 
-	items    map[string][]wireChange // open file changes, for the requests about them
-	texts    map[string]*unfinished  // of open items
-	held     map[string]tail         // of open items, by their ids
-	requests []*Request              // seen in this pump and open, whole
-	resolved []json.RawMessage
+	calls  []OpenCall               // for the driver to have carried out
+	called map[string]time.Duration // those and earlier ones, and since when
+
+	items     map[itemKey][]wireChange // open file changes, for the requests about them
+	texts     map[itemKey]*unfinished  // of open items
+	held      map[itemKey]tail         // of open items, by their ids
+	requests  []*Request               // seen in this pump and open, whole
+	demands   map[string]*asked        // what the open requests ask, by their ids
+	resolved  []json.RawMessage
+	judgedNow []Judged // by a policy, in this pump
 
 	unreportedAt time.Duration // when the oldest unreported request came
 	resolvedAt   time.Duration // when the first of resolved was seen
+	timed        bool          // the line at hand added to the turn's time
+	fault        *Problem      // codex's last word on the running turn, if that is an error
+	timeUp       bool          // the turn was interrupted by this pump's clock
+	countedAt    time.Duration // when the turn's time was counted last
 	turnAt       time.Duration // since when this pump sees the turn run
 	idleAt       time.Duration
+	quietAt      time.Duration // since when the model has nothing to wait for, and says nothing
 	interruptAt  time.Duration
 
+	diff    *TurnDiff // the newest one that this pump has seen
 	turnEnd *TurnEnd
 	endedAt time.Duration
 	reason  PumpReason
@@ -77,9 +89,9 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 	m := &machine{
 		in: in, opt: opt, lim: in.Limits.orDefaults(), sink: sink, log: opt.Log,
 		st: cloneState(in.State), size: size,
-		items: map[string][]wireChange{},
-		texts: map[string]*unfinished{},
-		held:  map[string]tail{},
+		items: map[itemKey][]wireChange{},
+		texts: map[itemKey]*unfinished{},
+		held:  map[itemKey]tail{},
 	}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
@@ -92,8 +104,11 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 		// What waited in an earlier process died with it.
 		m.dropOpen(func(OpenRequest) bool { return true })
 		m.st.Items, m.st.TurnID, m.st.Idle, m.st.Budget = nil, "", false, ""
+		m.modelSpoke()
+		m.st.Spent.Over, m.st.Spent.CountedMS, m.st.Spent.Stopped = "", 0, false
 		m.st.Trimmed, m.st.Untrimmable = 0, false
-		m.st.TokenAsks, m.st.Login = nil, 0
+		m.st.TokenAsks, m.st.Login, m.st.Calls = nil, 0, nil
+		m.st.Begins, m.st.Named, m.st.Inner = "", "", ""
 	}
 	m.expectAnswers()
 	for _, n := range in.Notes {
@@ -103,7 +118,9 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 	for _, s := range in.Sends {
 		m.sends = append(m.sends, &send{Send: s, state: Decided, uncertain: s.Uncertain || opt.Attempt > 1})
 	}
-	m.spent = m.st.TurnUsage.spent()
+	m.countDecisions()
+	m.resumeJudged()
+	m.takeBegun()
 	m.resumeBudget()
 	return m, m.err
 }
@@ -112,6 +129,7 @@ func cloneState(s PumpState) PumpState {
 	s.Open = append([]OpenRequest(nil), s.Open...)
 	s.Items = append([]OpenItem(nil), s.Items...)
 	s.TokenAsks = append([]json.RawMessage(nil), s.TokenAsks...)
+	s.Calls = append([]OpenCall(nil), s.Calls...)
 	if s.Rewind > s.Cursor.Offset {
 		s.Rewind = s.Cursor.Offset
 	}
@@ -136,6 +154,9 @@ func (m *machine) validate() error {
 			return fmt.Errorf("thread needs an approval policy, and a sandbox or a permission profile")
 		}
 	}
+	if err := CheckTools(m.in.Thread.Tools); err != nil {
+		return err
+	}
 	if err := m.in.Tell.validate(); err != nil {
 		return err
 	}
@@ -152,6 +173,12 @@ func (m *machine) validate() error {
 		case s.Kind != SendDecision && s.Kind != SendTurn && s.Kind != SendSteer && s.Kind != SendInterrupt:
 			return fmt.Errorf("send %q: unknown kind %q", s.ID, s.Kind)
 		}
+		if err := s.checkInputs(); err != nil {
+			return err
+		}
+		if err := errors.Join(s.Do.check(), s.Review.Check()); err != nil {
+			return fmt.Errorf("send %q: %w", s.ID, err)
+		}
 		seen[s.ID] = true
 	}
 	return nil
@@ -159,7 +186,7 @@ func (m *machine) validate() error {
 
 // atStart is called once, before the first line.
 func (m *machine) atStart() {
-	if m.st.Rewind >= m.size {
+	if m.in.From() >= m.size {
 		m.caught = true
 	}
 	if m.size-m.st.Cursor.Offset > longBacklog && !m.fresh && m.st.TurnID != "" && !m.opt.Over {
@@ -219,7 +246,7 @@ func (m *machine) ended(now time.Duration) {
 		return
 	}
 	m.dropOpen(func(OpenRequest) bool { return true })
-	m.st.Items = nil
+	m.st.Items, m.st.Calls = nil, nil
 	if m.problem == nil {
 		how, tail := "its output ended", ""
 		if m.opt.Exit != nil {
@@ -250,7 +277,7 @@ func (m *machine) read(l Line, now time.Duration) {
 	}
 	m.tellSettled()
 	if m.opt.Moved != nil {
-		m.opt.Moved(Place{m.st.ThreadID, m.st.TurnID, m.st.Cursor.Offset, m.st.Seq})
+		m.opt.Moved(Place{m.st.ThreadID, m.st.TurnID, m.st.Cursor.Offset, m.st.Seq, m.st.Progress})
 	}
 }
 
@@ -268,7 +295,7 @@ func (m *machine) enough() {
 	m.finish(Bound)
 }
 
-// refill takes a line between Rewind and Cursor: it was folded before, only
+// refill takes a line between From and Cursor: it was folded before, only
 // the changes of open file changes are read again.
 func (m *machine) refill(l Line) {
 	if d, ok := m.pieces.read(l.Raw); ok {
@@ -279,7 +306,14 @@ func (m *machine) refill(l Line) {
 		return
 	}
 	msg, err := parse(l.Raw)
-	if err != nil || msg.ID != nil {
+	if err != nil {
+		return
+	}
+	if msg.isRequest() {
+		m.demandAgain(msg, l.Offset)
+		return
+	}
+	if msg.ID != nil {
 		return
 	}
 	if d, ok := slowPiece(pieceOf(msg.Method), msg.Params); ok && d.of != "" {
@@ -289,8 +323,11 @@ func (m *machine) refill(l Line) {
 	switch msg.Method {
 	case "item/started":
 		var n itemNotice
-		if json.Unmarshal(msg.Params, &n) == nil && m.openItem(n.Item.ID) != nil && n.Item.Type == "fileChange" {
-			m.items[n.Item.ID] = n.Item.Changes
+		if json.Unmarshal(msg.Params, &n) != nil || n.Item.Type != "fileChange" {
+			return
+		}
+		if key := m.keyOf(n.ThreadID, n.Item.ID); m.openItem(key) != nil {
+			m.items[key] = n.Item.Changes
 		}
 	case "item/fileChange/patchUpdated":
 		m.patchUpdated(msg.Params)
@@ -348,6 +385,7 @@ func (m *machine) apply(l Line) {
 		m.message(msg)
 	}
 	m.st.Stray = stray
+	m.checkTime()
 	m.forget()
 	if m.err == nil {
 		m.st.Cursor.Offset = l.End
@@ -356,13 +394,17 @@ func (m *machine) apply(l Line) {
 
 // dated takes a time that the line at hand tells of. An older codex does not
 // say when it sent a line (EventTimes), and this is all there is.
-func (m *machine) dated(ms int64) { m.st.AtMS = max(m.st.AtMS, ms) }
+func (m *machine) dated(ms int64) {
+	m.st.AtMS = max(m.st.AtMS, ms)
+	m.passes(ms)
+}
 
 // emitted takes when codex sent the line at hand, if that says so.
 func (m *machine) emitted(ms int64) {
 	if ms > m.st.AtMS {
 		m.st.AtMS = ms
 	}
+	m.passes(ms)
 	if ms > 0 && m.opt.Fresh != nil && m.line.Offset >= m.size {
 		m.opt.Fresh(time.UnixMilli(ms))
 	}
@@ -400,7 +442,7 @@ func (m *machine) oversize(l Line) {
 	case l.Method != "" && l.ID != nil:
 		m.auto(l.ID, outgoing{ID: l.ID, Error: &RPCError{Code: CodeInvalidRequest, Message: "the request is too long for this client"}})
 	case l.Method == "turn/completed" && m.st.TurnID != "":
-		m.endTurn("unknown", problem("protocol", "the line that says how the turn ended is too long to read"))
+		m.endTurn("unknown", problem(EndOversize, "the line that says how the turn ended is too long to read"))
 	case l.Method == "item/completed":
 		m.longItem(l.Item)
 	case l.Method == "" && l.ID != nil:
@@ -414,8 +456,16 @@ func (m *machine) oversize(l Line) {
 // be told which it was, what all have said is kept until the turn's end, and
 // none may count as what the turn works on for ever.
 func (m *machine) longItem(id string) {
-	if id != "" {
-		m.dropItem(id)
+	var found []itemKey
+	for i := range m.st.Items {
+		if m.st.Items[i].ID == id {
+			found = append(found, m.st.Items[i].key())
+		}
+	}
+	if id != "" && len(found) < 2 {
+		for _, key := range found {
+			m.dropItem(key)
+		}
 		return
 	}
 	for i := range m.st.Items {
@@ -455,12 +505,16 @@ func (m *machine) advance() {
 		return
 	}
 	m.getTokens()
+	m.callTools()
 	m.expire()
 	if m.reason != "" {
 		return
 	}
 	if m.fresh {
 		m.open()
+	}
+	if !m.fresh {
+		m.questions()
 	}
 	if !m.fresh && m.barrier() {
 		m.deliver()
@@ -484,14 +538,16 @@ func (m *machine) verdict() {
 	case m.canceled:
 		m.finish(PumpCancelled)
 	case len(m.st.TokenAsks) > 0 && m.now-m.tokenAt < tokenGrace: // codex does not wait for long
-	case m.unreported() && (m.now-m.lastLine >= m.lim.Settle || m.now-m.unreportedAt >= 10*m.lim.Settle):
+	case m.stopping() && m.now < m.lim.Attach:
+	case m.unreported() && m.calling(): // not for long either
+	case m.unreported() && (m.now-m.lastLine >= m.lim.Settle && !m.st.Owes() || m.now-m.unreportedAt >= 10*m.lim.Settle):
 		m.finish(RequestsOpen)
 	case m.now >= m.lim.Attach:
 		m.finish(Bound)
-	case m.unreported() || m.fresh || !m.settled():
+	case m.unreported() || m.fresh || !m.settled() || len(m.st.Calls) > 0:
 	case m.st.TurnID == "":
 		m.finish(Bound)
-	case len(m.st.Open) > 0 && (!m.working() || m.now-m.lastLine >= linger):
+	case m.waiting() > 0 && (!m.working() || m.now-m.lastLine >= linger):
 		m.finish(RequestsOpen)
 	case len(m.resolved) > 0 && m.interruptAt == 0 && m.now-m.resolvedAt >= 10*m.lim.Settle:
 		// Somebody may be about to decide what codex asks no more, and the
@@ -507,16 +563,21 @@ func (m *machine) settled() bool {
 			return false
 		}
 	}
-	return true
+	return m.asked()
 }
 
 // finish builds the result.
 func (m *machine) finish(why PumpReason) {
-	r := PumpResult{Reason: why, Turn: m.turnEnd, Problem: m.problem.excerpt(), Resolved: m.resolved}
+	m.handDiff()
+	if m.err != nil {
+		return
+	}
+	r := PumpResult{Reason: why, Turn: m.turnEnd, Problem: m.problem.excerpt(), Resolved: m.resolved, Models: m.models}
 	if why != ProcessEnded {
 		r.Requests = m.report()
 	}
-	r.Busy = len(m.st.Open) > 0 && m.running() > 0
+	r.Busy = m.waiting() > 0 && (m.running() > 0 || m.st.Owes())
+	r.Judged = m.judgedNow
 	m.keepBudget()
 	for _, s := range m.sends {
 		if s.own {

@@ -362,7 +362,7 @@ func TestAProcessThatNeverSaysAWordAgainIsGivenUp(t *testing.T) {
 	s.wait(59 * time.Second)
 	s.attached()
 	s.wait(time.Second)
-	if r := s.result(TimedOut); r.Problem == nil || r.Problem.Kind != "request_timeout" {
+	if r := s.result(TimedOut); r.Problem == nil || r.Problem.Kind != EndSilent {
 		t.Errorf("%+v", r.Problem)
 	}
 }
@@ -398,18 +398,19 @@ func TestAbortedTurnIsInterrupted(t *testing.T) {
 	}
 }
 
+// Nothing is left hanging: what nobody can decide, and what cannot be read, is
+// answered at once, in the shape that it wants.
 func TestEveryOtherRequestIsAnsweredAtOnce(t *testing.T) {
 	for method, want := range map[string]string{
-		"item/permissions/requestApproval":  `"result":{"permissions":{},"scope":"turn"}`,
-		"item/tool/requestUserInput":        `"error":{"code":-32600,`,
-		"mcpServer/elicitation/request":     `"result":{"action":"decline"}`,
-		"item/tool/call":                    `"success":false`,
+		methodPermissions:                   `"result":{"permissions":{},"scope":"turn"}`,
+		methodUserInput:                     `"result":{"answers":{}}`,
+		methodElicitation:                   `"result":{"action":"decline","content":null}`,
+		methodToolCall:                      `"success":false`,
 		"account/chatgptAuthTokens/refresh": `"error":{`,
 		"attestation/generate":              `"error":{`,
-		"applyPatchApproval":                `"error":{`,
-		"execCommandApproval":               `"error":{`,
+		methodPatchApproval:                 `"result":{"decision":{"denied":{"rejection":"it names no files"}}}`,
+		methodExecApproval:                  `"result":{"decision":{"denied":{"rejection":"it names no command"}}}`,
 		"currentTime/read":                  `"result":{"currentTimeAt":86400}`,
-		"nobody/knows":                      `"error":{`,
 	} {
 		opt := Options{Now: func() time.Time { return time.Unix(86400, 0) }}
 		ask := fmt.Sprintf(`{"method":%q,"id":"q","params":{"threadId":"thread-1"}}`, method)
@@ -426,4 +427,14 @@ func TestEveryOtherRequestIsAnsweredAtOnce(t *testing.T) {
 		s = perform(t, PumpInput{State: running()}, Options{Attempt: 2}, ask, wireEvent("serverRequest/resolved", `"requestId":"q"`))
 		s.heard()
 	}
+}
+
+func TestUnknownRequestsGetMethodNotFound(t *testing.T) {
+	s := perform(t, PumpInput{State: running()}, Options{})
+	s.hear(`{"method":"nobody/knows","id":"q","params":{"threadId":"thread-1"}}`)
+	s.heard(`{"id":"q","error":{"code":-32601,"message":"method not found: this client does not know nobody/knows"}}`)
+	if e := s.sink.entries; len(e) != 1 || e[0].Type != EntryRequest || e[0].Status != "refused" || !strings.Contains(e[0].Text, "nobody/knows") {
+		t.Errorf("on record: %+v", e)
+	}
+	s.attached()
 }

@@ -40,11 +40,12 @@ const (
 	askClean
 	askLife // a sign of it
 	askLogin
-	askToken // behind the answer to codex's request for one
+	askToken  // behind the answer to codex's request for one
+	askNaming // what the thread is called
 )
 
 // askNames are what they are called in ids.
-var askNames = [...]string{"initialize", "account", "models", "thread", "history", "barrier", "clean", "life", "login", "token"}
+var askNames = [...]string{"initialize", "account", "models", "thread", "history", "barrier", "clean", "life", "login", "token", "name"}
 
 // expectAnswers registers what an earlier attempt may have asked.
 func (m *machine) expectAnswers() {
@@ -62,6 +63,7 @@ func (m *machine) expectAnswers() {
 		add(askThread, method, params, m.lim.Request, false)
 	}
 	add(askClean, methodClean, nil, cleanGrace, true)
+	m.wantModels()
 }
 
 // forking says that the thread is still to be forked from another.
@@ -107,8 +109,12 @@ func (m *machine) threadParams() (string, threadParams) {
 		p.Config = config
 	}
 	method, _ := m.opens()
+	p.Instructions = t.Instructions
+	if method != methodFork { // which does not take it: its first turn does
+		p.Personality = t.Personality
+	}
 	if method == methodStart {
-		p.Instructions = t.Instructions
+		p.Tools = dynamicTools(t.Tools)
 	} else {
 		p.ThreadID, p.ExcludeTurns = m.in.State.ThreadID, true
 	}
@@ -249,9 +255,9 @@ func (m *machine) response(id string, r *message) {
 	case name == askAccount:
 		m.accountRead(r)
 	case name == askModels:
-		if r.Error != nil {
-			m.warn("codex could not list its models: " + r.Error.Message)
-		}
+		m.modelsListed(r)
+	case name == askNaming && ours:
+		m.threadNamed(r)
 	case name == askThread && ours && m.fresh:
 		m.threadOpened(r)
 	case name == askHistory && ours:
@@ -291,6 +297,7 @@ func (m *machine) initialized(r *message) {
 		// The oldest would start the thread in a sandbox of its own choice.
 		m.giveUp(Refused, problem("version", "codex "+m.st.CodexVersion+" knows no permission profile by name, and the session is to run under "+p))
 	}
+	m.checkPersonality()
 }
 
 func (m *machine) accountRead(r *message) {
@@ -331,6 +338,7 @@ func (m *machine) threadOpened(r *message) {
 	m.st.Opened = m.st.Cursor.Incarnation
 	m.st.ThreadID = a.Thread.ID
 	m.st.Model = a.Model
+	m.st.Provider = a.Provider
 	if m.st.CodexVersion == "" && method != methodResume { // an earlier pump had the answer to initialize
 		m.st.CodexVersion = a.Thread.CLIVersion
 	}

@@ -10,10 +10,11 @@ import (
 // times faster than by parse. It reads nothing else: whatever is unusual in a
 // line, however slightly, is left to parse, so that it means the same.
 type piece struct {
-	of   EntryType
-	at   int64 // emittedAtMs
-	item []byte
-	text string
+	of EntryType
+	at int64 // emittedAtMs
+	// thread and item are whose text it is.
+	thread, item []byte
+	text         string
 }
 
 // pieceOf is the kind of text that a delta of this method brings; empty for
@@ -36,7 +37,7 @@ func slowPiece(of EntryType, params json.RawMessage) (piece, bool) {
 	if json.Unmarshal(params, &n) != nil || n.Delta == "" {
 		return piece{}, false
 	}
-	return piece{of: of, item: []byte(n.ItemID), text: n.Delta}, true
+	return piece{of: of, thread: []byte(n.ThreadID), item: []byte(n.ItemID), text: n.Delta}, true
 }
 
 // A pieceReader reads JSON as codex writes it: no spaces, no name twice, no
@@ -98,7 +99,7 @@ func (r *pieceReader) params(p *piece) bool {
 		switch string(name) {
 		case "threadId":
 			bit = thread
-			_, ok = r.word()
+			p.thread, ok = r.word()
 		case "turnId":
 			bit = turn
 			_, ok = r.word()

@@ -8,40 +8,21 @@ import (
 )
 
 func problem(kind, message string) *Problem {
-	return &Problem{Kind: kind, Message: message, Hint: hints[kind]}
+	return &Problem{Kind: kind, Message: message, Hint: HintOf(kind)}
 }
 
 // excerpt is p as it travels through a workflow; the transcript has all of it.
 func (p *Problem) excerpt() *Problem {
-	if p == nil || len(p.Message) <= maxProblem {
+	if p == nil {
+		return p
+	}
+	text := excerpt(p.Message, maxProblem)
+	if len(text) == len(p.Message) {
 		return p
 	}
 	short := *p
-	short.Message = excerpt(p.Message, maxProblem) + " …"
+	short.Message = text + " …"
 	return &short
-}
-
-// hints tell an operator what to do, one sentence for each kind.
-var hints = map[string]string{
-	"auth":            "codex could not log in: check the seed's credential and import or capture it anew",
-	"quota":           "the account's usage limit is reached: wait for its reset or use a seed of another account",
-	"rate_limit":      "the provider limits the rate of requests: wait a little and send the message again, or run fewer sessions on this seed",
-	"overloaded":      "codex or its provider is overloaded: wait a little and send the message again",
-	"context_window":  "the conversation no longer fits into the model's context: compact the thread, or go on in a new session",
-	"model":           "the provider does not know the model or will not serve it: choose another model",
-	"bad_request":     "the provider or codex refused the request as malformed: check the prompt's size and the settings in config.toml",
-	"sandbox":         "the host's sandbox does not work: run `ctl host check`, allow user namespaces there, or run the session with full access",
-	"network":         "codex could not reach its provider: check the network, proxy and base URL on the host",
-	"protocol":        "codex said something that this version of fairlead does not understand: look at its journal, and check the versions",
-	"process_exit":    "codex ended on its own; the next message resumes the thread in a new process",
-	"start_timeout":   "codex did not answer after its start: look at its error log and at the host's load",
-	"request_timeout": "codex did not answer a request: it may be wedged; interrupt the turn, or send a message: the thread is resumed in a new process",
-	"turn_timeout":    "the turn took longer than its limit: interrupt it, or raise the limit",
-	"budget":          "the turn needs more tokens than its budget: raise it, and send a message to go on",
-	"thread_missing":  "the thread's rollout is not in this CODEX_HOME: restore a snapshot that has it; no new thread was begun",
-	"thread_busy":     "another codex process holds the thread: end that process first; no new thread was begun",
-	"version":         "provision the host with the pinned codex",
-	"other":           "read the message; the transcript and codex's error log say more",
 }
 
 // kindOfInfo maps codexErrorInfo. Some of codex's words cover several causes:
@@ -54,7 +35,7 @@ var kindOfInfo = map[string]string{
 	"flexUnavailable":             "overloaded",
 	"serverOverloaded":            "overloaded",
 	"policyCapacityUnavailable":   "overloaded",
-	"modelNotFound":               "model",
+	"modelNotFound":               EndModelNotFound,
 	"unauthorized":                "auth",
 	"badRequest":                  "bad_request",
 	"sandboxError":                "sandbox",
@@ -84,8 +65,8 @@ func classify(e turnError) *Problem {
 		kind = "auth"
 	case status == 429:
 		kind = "rate_limit"
-	case status == 404:
-		kind = "model"
+	case status == 404 && !known:
+		kind = kindOfText("unexpected status 404 " + message)
 	case status == 503 || status == 529:
 		kind = "overloaded"
 	case known:
@@ -129,6 +110,7 @@ func errorInfo(raw json.RawMessage) (word string, status int) {
 
 // wordings are tried in order, in lower case; the first that fits decides.
 var wordings = []struct{ text, kind string }{
+	{"is not a git repository", "bad_request"},
 	{"no rollout found", "thread_missing"},
 	{"missing source rollout", "thread_missing"},
 	{"past the source rollout", "thread_missing"}, // a fork's parent is too short
@@ -154,11 +136,11 @@ var wordings = []struct{ text, kind string }{
 	{"refresh token", "auth"},
 	{"invalid api key", "auth"},
 	{"incorrect api key", "auth"},
-	{"model provider", "model"},
-	{"model_not_found", "model"},
-	{"does not exist or you do not have access", "model"},
-	{"bwrap", "sandbox"},
-	{"sandbox", "sandbox"},
+	{"model provider", "bad_request"}, // it is not in config.toml
+	{"model_not_found", EndModelNotFound},
+	{"does not exist or you do not have access", EndModelNotFound},
+	{"unexpected status 404", "network"}, // of the model nothing is said: it is the address
+	{"incomplete response", EndOther},    // older versions call it a stream that was cut off
 	{"input_too_large", "bad_request"},
 	{"input exceeds", "bad_request"},
 	{"invalid request", "bad_request"},
@@ -169,6 +151,12 @@ var wordings = []struct{ text, kind string }{
 	{"connection refused", "network"},
 	{"connection reset", "network"},
 	{"dns error", "network"},
+	{"bwrap", "sandbox"}, // behind what may name an address with such a word in it
+	{"codex-linux-sandbox", "sandbox"},
+	{"sandbox denied", "sandbox"},
+	{"sandbox error", "sandbox"},
+	{"sandbox rules", "sandbox"}, // that Landlock cannot enforce
+	{"seccomp", "sandbox"},
 	{"timed out", "network"},
 }
 
@@ -203,7 +191,7 @@ func ExitProblem(how, tail string) *Problem {
 	text := strings.ToLower(tail)
 	p := problem("process_exit", "codex ended ("+how+")")
 	switch {
-	case strings.Contains(text, "codex_home"), strings.Contains(text, "config.toml"):
+	case strings.Contains(text, "codex_home"), strings.Contains(text, "config.toml"), strings.Contains(text, "model provider"):
 		p.Hint = "codex could not read its home or configuration: check the seed's config.toml"
 	case strings.Contains(text, "no space left"):
 		p.Hint = "the host's disk is full: make room, then send a message"

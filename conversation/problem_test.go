@@ -4,49 +4,12 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
 )
-
-func failuresOfTheRealCodexAreClassified(t *testing.T, c *codex) {
-	kinds := []struct{ kind, want string }{
-		{"unauthorized", "auth"},
-		{"forbidden", "auth"},
-		{"bad_request", "bad_request"},
-		{"server_error", "network"},
-		{"overloaded", "overloaded"},
-		{"rate_limited", "rate_limit"},
-		{"usage_limit", "quota"},
-		{"cut", "network"},
-		{"context_length", "context_window"}, // last: codex compacts before the next turn
-	}
-	var script strings.Builder
-	script.WriteString("rules:\n")
-	for _, c := range kinds {
-		script.WriteString("  - when: {exact: " + c.kind + "}\n    steps:\n      - - fail: {kind: " + c.kind + ", times: -1}\n        - say: never\n")
-	}
-	s := scriptedmodel.Serve(t, script.String())
-	k := c.talk(t, s)
-	for n, c := range kinds {
-		kind, want := c.kind, c.want
-		r := k.pump(TurnEnded, turn(n+1, "m-"+kind, kind))
-		if r.Turn.Status != "failed" || r.Turn.Problem == nil {
-			t.Errorf("%s: turn %+v", kind, r.Turn)
-			continue
-		}
-		if p := r.Turn.Problem; p.Kind != want || p.Hint == "" {
-			t.Errorf("%s: %+v, want kind %s", kind, p, want)
-		}
-		if texts := k.sink.text(EntryError); len(texts) == 0 {
-			t.Errorf("%s: no entry tells of it", kind)
-		}
-	}
-}
 
 func TestErrorInfoIsClassified(t *testing.T) {
 	for info, want := range map[string]string{
 		`"contextWindowExceeded"`: "context_window", `"usageLimitExceeded"`: "quota", `"rateLimitExceeded"`: "rate_limit",
-		`"serverOverloaded"`: "overloaded", `"modelNotFound"`: "model", `"unauthorized"`: "auth", `"sandboxError"`: "sandbox",
+		`"serverOverloaded"`: "overloaded", `"modelNotFound"`: "model_not_found", `"unauthorized"`: "auth", `"sandboxError"`: "sandbox",
 		`"badRequest"`: "bad_request", `"other"`: "other", `"neverHeardOf"`: "other", `null`: "other", `7`: "other", ``: "other",
 		`{"httpConnectionFailed":{"httpStatusCode":401}}`:           "auth",
 		`{"httpConnectionFailed":{"httpStatusCode":null}}`:          "network",
@@ -62,23 +25,28 @@ func TestErrorInfoIsClassified(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"Missing environment variable: `MYKEY`.":                          "auth",
-		"stream disconnected before completion: idle timeout":             "network",
-		"no rollout found for thread id x":                                "thread_missing",
-		"thread x already has an active writer":                           "thread_busy",
-		"failed to load configuration: Model provider `nope` not found":   "model",
-		"You've hit your usage limit. Try again at 5 PM.":                 "quota",
-		"auth refresh request failed: code=-32000":                        "auth",
-		"bwrap: Creating new namespace failed: Resource temporarily":      "sandbox",
-		"unexpected status 403 Forbidden: You are not allowed, url: http": "auth",
-		"nobody has seen this one":                                        "other",
+		"Missing environment variable: `MYKEY`.":                                                                          "auth",
+		"stream disconnected before completion: idle timeout":                                                             "network",
+		"no rollout found for thread id x":                                                                                "thread_missing",
+		"thread x already has an active writer":                                                                           "thread_busy",
+		"failed to load configuration: Model provider `nope` not found":                                                   "bad_request",
+		"stream disconnected before completion: Incomplete response returned, reason: max_output_tokens":                  "other",
+		"unexpected status 404 Not Found: no such page, url: http://x":                                                    "network",
+		"You've hit your usage limit. Try again at 5 PM.":                                                                 "quota",
+		"auth refresh request failed: code=-32000":                                                                        "auth",
+		"stream disconnected before completion: error sending request for url (https://sandbox.example.com/v1/responses)": "network",
+		"error sending request for url (https://bwrap.example.com/sandbox)":                                               "network",
+		"sandbox denied exec error, exit code: 1, stdout: , stderr: ":                                                     "sandbox",
+		"bwrap: Creating new namespace failed: Resource temporarily":                                                      "sandbox",
+		"unexpected status 403 Forbidden: You are not allowed, url: http":                                                 "auth",
+		"nobody has seen this one":                                                                                        "other",
 	} {
 		if p := classify(turnError{Message: text, Info: json.RawMessage(`"other"`)}); p.Kind != want {
 			t.Errorf("%q: %s, want %s", text, p.Kind, want)
 		}
 	}
-	for kind, hint := range hints {
-		if hint == "" || strings.ToLower(hint[:1]) != hint[:1] || strings.HasSuffix(hint, ".") {
+	for _, e := range Endings {
+		if kind, hint := e.Kind, e.Hint; hint == "" || strings.ToLower(hint[:1]) != hint[:1] || strings.HasSuffix(hint, ".") {
 			t.Errorf("hint of %s: %q", kind, hint)
 		}
 	}

@@ -18,6 +18,9 @@ const (
 	methodTurnSteer   = "turn/steer"
 	methodInterrupt   = "turn/interrupt"
 	methodClean       = "thread/backgroundTerminals/clean"
+	methodCompact     = "thread/compact/start"
+	methodReview      = "review/start"
+	methodName        = "thread/name/set"
 )
 
 type initializeParams struct {
@@ -39,8 +42,10 @@ type threadParams struct {
 	Sandbox        string         `json:"sandbox,omitempty"`
 	Permissions    string         `json:"permissions,omitempty"`
 	Model          string         `json:"model,omitempty"`
-	Instructions   string         `json:"developerInstructions,omitempty"` // start
+	Instructions   string         `json:"developerInstructions,omitempty"`
+	Personality    string         `json:"personality,omitempty"` // start, resume
 	Config         map[string]any `json:"config,omitempty"`
+	Tools          []toolSpec     `json:"dynamicTools,omitempty"` // start
 }
 
 type textInput struct {
@@ -49,17 +54,19 @@ type textInput struct {
 }
 
 type turnStartParams struct {
-	ThreadID  string      `json:"threadId"`
-	Input     []textInput `json:"input"`
-	MessageID string      `json:"clientUserMessageId"`
-	Model     string      `json:"model,omitempty"`
-	Effort    string      `json:"effort,omitempty"`
+	ThreadID    string          `json:"threadId"`
+	Input       []inputItem     `json:"input"`
+	MessageID   string          `json:"clientUserMessageId"`
+	Model       string          `json:"model,omitempty"`
+	Effort      string          `json:"effort,omitempty"`
+	Personality string          `json:"personality,omitempty"`
+	Schema      json.RawMessage `json:"outputSchema,omitempty"`
 }
 
 type turnSteerParams struct {
 	ThreadID  string      `json:"threadId"`
 	TurnID    string      `json:"expectedTurnId"`
-	Input     []textInput `json:"input"`
+	Input     []inputItem `json:"input"`
 	MessageID string      `json:"clientUserMessageId"`
 }
 
@@ -90,7 +97,8 @@ type threadAnswer struct {
 		ID         string `json:"id"`
 		CLIVersion string `json:"cliVersion"`
 	} `json:"thread"`
-	Model string `json:"model"`
+	Model    string `json:"model"`
+	Provider string `json:"modelProvider"`
 }
 
 type accountAnswer struct {
@@ -176,13 +184,18 @@ type tokens struct {
 	Input  int64 `json:"inputTokens"`
 	Output int64 `json:"outputTokens"`
 	Cached int64 `json:"cachedInputTokens"`
+	All    int64 `json:"totalTokens"`
 }
+
+func (t tokens) usage() Usage { return Usage{t.Input, t.Output, t.Cached} }
 
 type usageNotice struct {
 	notice
 	Usage struct {
 		Total tokens `json:"total"`
 		Last  tokens `json:"last"`
+		// Window is the model's context window; 0 where codex does not know.
+		Window int64 `json:"modelContextWindow"`
 	} `json:"tokenUsage"`
 }
 
@@ -214,23 +227,4 @@ type warningNotice struct {
 	Message  string `json:"message"`
 	Summary  string `json:"summary"`
 	Details  string `json:"details"`
-}
-
-// approvalParams serve both approvals that a person decides.
-type approvalParams struct {
-	notice
-	Kind        string          `json:"kind"` // command, writeStdin, humanCommand
-	Command     string          `json:"command"`
-	CWD         string          `json:"cwd"`
-	Reason      string          `json:"reason"`
-	Actions     []commandAction `json:"commandActions"`
-	GrantRoot   string          `json:"grantRoot"`
-	Network     json.RawMessage `json:"networkApprovalContext"`
-	Permissions json.RawMessage `json:"additionalPermissions"`
-	StartedAtMS int64           `json:"startedAtMs"`
-}
-
-type commandAction struct {
-	Type    string `json:"type"`
-	Command string `json:"command"`
 }

@@ -17,7 +17,7 @@ import (
 // with the next Attempt.
 var ErrWireLost = errors.New("the wire to codex is lost")
 
-// A Wire is an attachment to a journaled process, at State.Rewind.
+// A Wire is an attachment to a journaled process, at PumpInput.From.
 type Wire interface {
 	// Read gives the journal's bytes and blocks for more. It returns io.EOF
 	// only when the process has ended and everything was read; any other
@@ -61,9 +61,19 @@ type Options struct {
 	// Moved, if set, hears behind every line where the pump is, from its
 	// goroutine.
 	Moved func(Place)
+	// Used, if set, hears at once of tokens that were used and of rate limits,
+	// from the pump's goroutine. A second attempt says it again.
+	Used func(Use)
 	// Broker, if set, gives the access tokens that codex is logged in with:
 	// after each start of the process, and whenever codex asks for a newer one.
 	Broker Broker
+	// Judge says what the policy that PumpInput.Policy names has to say of a
+	// request. It must be a function of what it is given: it is asked again after
+	// a pump that brought no result. Where it is missing all is declined.
+	Judge func(Asked) Verdict
+	// Tool, if set, carries out the calls of our tools that need more than an
+	// answer.
+	Tool Tooler
 	// Over says that the process had ended when the wire was attached. Then
 	// nothing is written or decided before its journal was read to the end: a
 	// request that stands open in it is open no more.
@@ -77,6 +87,10 @@ type Options struct {
 	// Lost, if set, hears once the wire is lost, behind everything else, what was
 	// known by then: for the case that nobody can ever attach again.
 	Lost func(Lost)
+	// Zone, if set, says which zone codex's host lives in; nil where that cannot
+	// be found out. It is asked where codex tells the end of a limit by a time of
+	// day, and nothing but that end depends on it.
+	Zone func() *time.Location
 	// Now answers codex when it asks for the time; nothing else depends on it.
 	Now func() time.Time
 	Log *slog.Logger
@@ -87,6 +101,14 @@ type Place struct {
 	ThreadID, TurnID string
 	Offset           int64 // next byte of the journal to be folded
 	Seq              int64 // of the newest entry
+	Progress         *Progress
+}
+
+// Use is what a session has used by now.
+type Use struct {
+	Usage, TurnUsage Usage
+	Context          *Context
+	RateLimits       *RateLimits
 }
 
 func (o Options) clock() time.Time {
@@ -137,11 +159,12 @@ func Run(ctx context.Context, wire Wire, in PumpInput, sink Sink, opt Options) (
 	}
 	d := &driver{
 		m: m, wire: wire, begun: time.Now(),
-		events: make(chan event, 4),
-		write:  make(chan []byte),
-		failed: make(chan error, 1),
-		stop:   make(chan struct{}),
-		tokens: make(chan tokenAnswered),
+		events:  make(chan event, 4),
+		write:   make(chan []byte),
+		failed:  make(chan error, 1),
+		stop:    make(chan struct{}),
+		tokens:  make(chan tokenAnswered),
+		replied: make(chan toolReplied),
 	}
 	brokering, noMore := context.WithCancel(context.WithoutCancel(ctx))
 	defer noMore()
@@ -154,7 +177,16 @@ func Run(ctx context.Context, wire Wire, in PumpInput, sink Sink, opt Options) (
 			}
 		})
 	}
-	split := newSplitter(m.st.Rewind, m.lim.Line) // the machine is the caller's alone
+	d.tool = func(c OpenCall) {
+		d.joined.Go(func() {
+			reply, err := opt.Tool(brokering, c.ToolCall)
+			select {
+			case d.replied <- toolReplied{idKey(c.RPC), reply, err}:
+			case <-d.stop:
+			}
+		})
+	}
+	split := newSplitter(in.From(), m.lim.Line) // the machine is the caller's alone
 	d.joined.Go(func() { d.reader(split) })
 	d.joined.Go(d.writer)
 	err = d.loop(ctx)
@@ -191,6 +223,9 @@ type driver struct {
 
 	tokens chan tokenAnswered
 	broker func(tokenWant) // asks for a token; the answer comes by tokens
+
+	replied chan toolReplied
+	tool    func(OpenCall) // carries one out; the reply comes by replied
 
 	queue [][]byte // lines for the writer
 	busy  bool     // the writer has one
@@ -298,6 +333,8 @@ func (d *driver) loop(ctx context.Context) error {
 			d.queue, d.busy = d.queue[1:], true
 		case a := <-d.tokens:
 			m.brokered(a, d.now())
+		case r := <-d.replied:
+			m.toolReplied(r, d.now())
 		case err := <-d.failed:
 			d.busy = false
 			if err != nil {
@@ -334,6 +371,10 @@ func (d *driver) collect() {
 		d.broker(w)
 	}
 	d.m.wants = nil
+	for _, c := range d.m.calls {
+		d.tool(c)
+	}
+	d.m.calls = nil
 }
 
 func (d *driver) take(e event) error {

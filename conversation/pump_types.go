@@ -14,10 +14,19 @@ type ThreadSpec struct {
 	ApprovalPolicy string `json:"approval_policy"`       // untrusted, on-request, never
 	Model          string `json:"model,omitempty"`
 	Effort         string `json:"effort,omitempty"`
-	// Instructions are developer instructions, sent at start only.
+	// Instructions are developer instructions. codex keeps them in the thread's
+	// history; they are said anew at each resume and fork, since it begins with
+	// them when it compacts the thread.
 	Instructions string `json:"instructions,omitempty"`
+	// Personality is codex's word for how it speaks: none, friendly, pragmatic.
+	Personality string `json:"personality,omitempty"`
 	// Mark is put into the environment of codex's commands (FAIRLEAD_SESSION).
 	Mark string `json:"mark,omitempty"`
+	// Name is what people call the thread; codex is told it after each opening.
+	Name string `json:"name,omitempty"`
+	// Tools are those of ours that the model may call (see Tools); a thread is
+	// given them at its start and keeps them.
+	Tools []string `json:"tools,omitempty"`
 }
 
 // A Cursor is a place in the journal of one incarnation of the process.
@@ -28,13 +37,15 @@ type Cursor struct {
 
 // PumpState is what a pump hands to the next one through the workflow. It is
 // small whatever the length of the stream, and a pure function of the journal
-// up to Cursor and of the inputs so far.
+// up to Cursor and of the inputs so far; but for Named, which also takes a name
+// that codex did not answer to in time, and Budget, which says how far a pump came.
 type PumpState struct {
 	Cursor Cursor `json:"cursor"`
-	// Rewind is where reading begins: at or below Cursor.Offset, at the start
-	// of the oldest open item that a request may need for its context, or of
-	// text that is not finished. Lines between Rewind and Cursor only refill
-	// these. What lies below it nobody reads again.
+	// Rewind is the place below which nobody reads again: at or below
+	// Cursor.Offset, at the start of the oldest open item that a request may
+	// need for its context, of text that is not finished, or of a request that
+	// is read again to be answered. PumpInput.From says where a pump begins;
+	// the lines from there to Cursor only refill these.
 	Rewind int64 `json:"rewind"`
 	// Seq is the sequence number of the newest transcript entry.
 	Seq int64 `json:"seq"`
@@ -48,6 +59,8 @@ type PumpState struct {
 	// TurnID is the running turn, if any; Turn its number from 1.
 	TurnID string `json:"turn_id,omitempty"`
 	Turn   int    `json:"turn,omitempty"`
+	// Skipped are the numbers up to it that never became turns.
+	Skipped int `json:"skipped,omitempty"`
 	// TurnItems counts the running turn's finished items.
 	TurnItems int `json:"turn_items,omitempty"`
 	// TurnEffects says that the running turn began something that may have had
@@ -62,9 +75,19 @@ type PumpState struct {
 	CodexVersion string `json:"codex_version,omitempty"`
 	// Model in use, as thread/start or resume answered.
 	Model string `json:"model,omitempty"`
+	// Provider is the model provider's id, as the same answer names it.
+	Provider string `json:"provider,omitempty"`
 	// FinalText gathers the running turn's agent messages, cut at 32 KiB.
 	FinalText      string `json:"final_text,omitempty"`
 	FinalTruncated bool   `json:"final_truncated,omitempty"`
+
+	// FinalAt is where in it the newest message begins. Structured says that
+	// the turn has an output schema.
+	FinalAt    int  `json:"final_at,omitempty"`
+	Structured bool `json:"structured,omitempty"`
+	// RateLimits and Context are as codex told them last; nil where it did not.
+	RateLimits *RateLimits `json:"rate_limits,omitempty"`
+	Context    *Context    `json:"context,omitempty"`
 
 	// The rest is the pump's own; a workflow only carries it.
 
@@ -75,14 +98,17 @@ type PumpState struct {
 	Total Usage `json:"total"`
 	// DiffStat sums up what the running turn changed so far.
 	DiffStat string `json:"diff_stat,omitempty"`
+	// Diffed is the turn and the digest of the diff that was handed over last.
+	Diffed string `json:"diffed,omitempty"`
 	// TurnStartedMS is when the running turn began, by codex's clock.
 	TurnStartedMS int64 `json:"turn_started_ms,omitempty"`
 	// AtMS is the newest time that the journal told; lines without a time
 	// of their own are taken to be of this time.
 	AtMS int64 `json:"at_ms,omitempty"`
-	// Budget says how far the interrupt of a running turn got that had used
-	// more tokens than it was given; empty while it is within its budget.
+	// Budget says how far the interrupt of a running turn got that is over the
+	// session's budget; empty while it is within. Spent is what was counted.
 	Budget DeliveryState `json:"budget,omitempty"`
+	Spent  Spent         `json:"spent,omitzero"`
 	// Trimmed is how much of the journal's beginning was given back to the
 	// host's file system. Untrimmable says that the host cannot do that.
 	Trimmed     int64 `json:"trimmed,omitempty"`
@@ -96,8 +122,25 @@ type PumpState struct {
 	Login     int64             `json:"login,omitempty"`
 	TokenAsks []json.RawMessage `json:"token_asks,omitempty"`
 	Account   string            `json:"account,omitempty"`
+	// Calls are those of our tools that nobody is known to have answered.
+	Calls []OpenCall `json:"calls,omitempty"`
+	// Progress is what the model reported last; a turn that begins clears it.
+	Progress *Progress `json:"progress,omitempty"`
 	// Idle says that codex called the thread idle while the turn runs.
 	Idle bool `json:"idle,omitempty"`
+	// Tally counts what codex asked for.
+	Tally Tally `json:"tally,omitzero"`
+	// ToolEnded says that a tool has ended, and the model said nothing since.
+	ToolEnded bool `json:"tool_ended,omitempty"`
+	// Begins is the Send that codex said yes to and whose turn it has not named
+	// yet; Named is the name that this process was told for the thread.
+	Begins string `json:"begins,omitempty"`
+	Named  string `json:"named,omitempty"`
+	// Inner is the turn that codex announced within the running one: a review's
+	// own, which an interrupt has to name.
+	Inner string `json:"inner,omitempty"`
+	// Retrying is why codex tries anew to reach the model, while it does.
+	Retrying string `json:"retrying,omitempty"`
 }
 
 // An OpenItem is an item of codex's that is not finished.
@@ -120,6 +163,9 @@ type OpenItem struct {
 	Thread string `json:"thread,omitempty"`
 	// Background says that the model went on without waiting for its end.
 	Background bool `json:"background,omitempty"`
+	// Call stands for the call of an MCP tool until codex asked whether it may
+	// be made (see requests_tool.go).
+	Call string `json:"call,omitempty"`
 }
 
 // Usage counts tokens.
@@ -134,7 +180,21 @@ type OpenRequest struct {
 	RPC      json.RawMessage `json:"rpc"`
 	Reported bool            `json:"reported,omitempty"` // the workflow knows it
 	Item     string          `json:"item,omitempty"`     // the item that waits for it
+	Thread   string          `json:"thread,omitempty"`   // of another one, as in OpenItem
 	TurnID   string          `json:"turn_id,omitempty"`
+	// At is where its line begins, of one that cannot be answered without:
+	// later pumps read it again. Bulk is how much of it cannot be cut.
+	At   int64 `json:"at,omitempty"`
+	Bulk int   `json:"bulk,omitempty"`
+	// Remembers says that codex may be told of an accept that it holds for its
+	// session: what it remembers is what was asked.
+	Remembers bool `json:"remembers,omitempty"`
+	// OfTool says that it is codex's own question whether a tool may be called.
+	OfTool bool `json:"of_tool,omitempty"`
+	// Decided says that somebody decided, and was counted; Judged is the
+	// answer of a policy.
+	Decided bool  `json:"decided,omitempty"`
+	Judged  *Send `json:"judged,omitempty"`
 }
 
 // PumpInput is what a pump is told. Times come from the workflow, so that a
@@ -167,6 +227,15 @@ type PumpInput struct {
 	Prefix string `json:"prefix"`
 	Again  int    `json:"again,omitempty"`
 	Limits Limits `json:"limits"`
+	// Policy names the policy file by its SHA-256 (hex); empty means that
+	// people are asked for everything. Whoever runs the pump has its text, and
+	// judges by Options.Judge.
+	Policy string `json:"policy,omitempty"`
+	// Amend says that amendments of the codex home's rules may be offered.
+	Amend bool `json:"amend,omitempty"`
+	// Models asks codex which models it lists, also where nothing is to be
+	// opened; opening always asks.
+	Models bool `json:"models,omitempty"`
 }
 
 // A Tell is what a thread is told in a developer message, at most once whatever
@@ -188,16 +257,15 @@ type Limits struct {
 	Turn    time.Duration `json:"turn,omitempty"`    // whole turn while attached; 24 h
 	Attach  time.Duration `json:"attach,omitempty"`  // longest stay of one pump; 12 h
 	Silence time.Duration `json:"silence,omitempty"` // of a running turn, before codex is asked for a sign of life; 2 min
+	Quiet   time.Duration `json:"quiet,omitempty"`   // of the model after a tool has ended; 30 min, negative is any time
 	Line    int           `json:"line,omitempty"`    // longest line in bytes; 32 MiB
 	Excerpt int           `json:"excerpt,omitempty"` // longest text inside a result; 8 KiB
 	// Bytes is how much of the journal one pump folds at most; 256 MiB. It
 	// returns Bound then, so that the cursor moves on for good.
 	Bytes int64 `json:"bytes,omitempty"`
-	// Tokens is how many tokens, in and out, the running turn may still use,
-	// or the one that this pump begins; 0 means any number. A turn that uses
-	// more is interrupted by the pump: its end has a Problem of kind budget.
-	// A turn that has nothing left gets 1.
-	Tokens int64 `json:"tokens,omitempty"`
+	// Budget bounds the whole session. A turn that goes over it is interrupted
+	// by the pump: its end has a Problem of kind budget.
+	Budget Budget `json:"budget,omitzero"`
 }
 
 // SendKind names what is sent.
@@ -218,18 +286,45 @@ type Send struct {
 	// Blob names the text in the store where it is too long for a workflow;
 	// whoever runs the pump fills Text from it first.
 	Blob string `json:"blob,omitempty"`
-	// Turn is the number that the turn will have (SendTurn).
-	Turn   int    `json:"turn,omitempty"`
-	Model  string `json:"model,omitempty"`
-	Effort string `json:"effort,omitempty"`
+	// Inputs are the files that go with a turn or a steer.
+	Inputs []Input `json:"inputs,omitempty"`
+	// Schema is the output schema of the turn; SchemaBlob names it in the store
+	// where it is long, as Blob does the text.
+	Schema     json.RawMessage `json:"schema,omitempty"`
+	SchemaBlob string          `json:"schema_blob,omitempty"`
+	// Unsayable says why it cannot be said: what goes with it is not to be had.
+	// It is rejected with that, unless codex has it already.
+	Unsayable string `json:"-"`
+	// Turn is the number that the turn will have (SendTurn), or of the one that
+	// is to be steered (SendSteer).
+	Turn int `json:"turn,omitempty"`
+	// Do is what a turn does that takes no text (SendTurn); Review is of ActReview.
+	Do     Act     `json:"do,omitempty"`
+	Review *Review `json:"review,omitempty"`
+	Model  string  `json:"model,omitempty"`
+	Effort string  `json:"effort,omitempty"`
 	// RPC and Incarnation name the request that a decision answers; Kind of
 	// the request and the outcome say in which shape. Of an uncertain message
 	// that begins a turn, Incarnation is the process that may have had it.
 	RPC         json.RawMessage `json:"rpc,omitempty"`
 	Incarnation int             `json:"incarnation,omitempty"`
 	RequestKind RequestKind     `json:"request_kind,omitempty"`
-	Outcome     Outcome         `json:"outcome,omitempty"`
-	ForSession  bool            `json:"for_session,omitempty"`
+	// Method is codex's name of the request, from Request.Method: the shape
+	// of the answer goes by it.
+	Method     string  `json:"method,omitempty"`
+	Outcome    Outcome `json:"outcome,omitempty"`
+	ForSession bool    `json:"for_session,omitempty"`
+	// Answers are to the questions asked, by their ids (Outcome Answer). The
+	// field of an elicitation's form is a question, its name the id.
+	Answers map[string][]string `json:"answers,omitempty"`
+	// AnswersBlob names Answers in the store where one of them is secret;
+	// whoever runs the pump fills Answers from it and tells its Redactor.
+	AnswersBlob string `json:"answers_blob,omitempty"`
+	// Grant is the part of the permissions asked for that is given, in
+	// codex's shape (Outcome Grant); Accept gives all of them.
+	Grant json.RawMessage `json:"grant,omitempty"`
+	// Reason is told to the model where the shape of the answer has room.
+	Reason string `json:"reason,omitempty"`
 	// Uncertain says that an earlier pump may have sent it already.
 	Uncertain bool `json:"uncertain,omitempty"`
 }
@@ -241,6 +336,9 @@ const (
 	Accept  Outcome = "accept"
 	Decline Outcome = "decline"
 	Cancel  Outcome = "cancel"
+	Answer  Outcome = "answer" // with Answers
+	Grant   Outcome = "grant"  // with Grant
+	Amend   Outcome = "amend"  // accept, and allow what begins like it in this codex home for ever
 )
 
 // DeliveryState of a Send.
@@ -273,47 +371,6 @@ type Note struct {
 	Data map[string]string `json:"data,omitempty"`
 }
 
-// RequestKind says what codex asks for, in the words of the command line.
-type RequestKind string
-
-const (
-	KindCommand     RequestKind = "command"
-	KindFileChange  RequestKind = "file_change"
-	KindPermissions RequestKind = "permissions"
-	KindUserInput   RequestKind = "user_input"
-	KindElicitation RequestKind = "elicitation"
-)
-
-// A Request is what codex asks for and waits for. Texts are cut to
-// Limits.Excerpt, and Truncated says so; Digest is over the whole.
-type Request struct {
-	RPC         json.RawMessage `json:"rpc"`
-	Incarnation int             `json:"incarnation"`
-	Kind        RequestKind     `json:"kind"`
-	TurnID      string          `json:"turn_id,omitempty"`
-	ItemID      string          `json:"item_id,omitempty"`
-	Summary     string          `json:"summary"`
-	Command     string          `json:"command,omitempty"`
-	CWD         string          `json:"cwd,omitempty"`
-	Reason      string          `json:"reason,omitempty"`
-	Changes     []Change        `json:"changes,omitempty"`
-	Offered     []string        `json:"offered"`
-	Truncated   bool            `json:"truncated,omitempty"`
-	// Digest is the SHA-256 (hex) over the canonical JSON of what was asked;
-	// the same ask has the same digest on another day.
-	Digest string `json:"digest"`
-	// Whole is the request with nothing cut. The pump hands it to its Sink;
-	// it never travels through a workflow.
-	Whole *Request `json:"-"`
-}
-
-// A Change is one file of a file change.
-type Change struct {
-	Path string `json:"path"`
-	Kind string `json:"kind"` // add, update, delete
-	Diff string `json:"diff,omitempty"`
-}
-
 // PumpReason says why a pump returned.
 type PumpReason string
 
@@ -336,10 +393,14 @@ type PumpResult struct {
 	// ones that are open no more.
 	Requests []Request         `json:"requests,omitempty"`
 	Resolved []json.RawMessage `json:"resolved,omitempty"`
+	// Judged are those that a policy answered, the newest ones.
+	Judged []Judged `json:"judged,omitempty"`
 	// Busy says that other items of the turn still run while requests wait.
 	Busy bool `json:"busy,omitempty"`
 	// Turn is set when Reason is TurnEnded.
 	Turn *TurnEnd `json:"turn,omitempty"`
+	// Models is set where codex told in this pump which ones it lists.
+	Models ModelList `json:"models,omitzero"`
 	// Problem is set when something went wrong.
 	Problem *Problem `json:"problem,omitempty"`
 }
@@ -356,6 +417,10 @@ type TurnEnd struct {
 	Usage          Usage    `json:"usage"`
 	DiffStat       string   `json:"diff_stat,omitempty"`
 	Problem        *Problem `json:"problem,omitempty"`
+	// FinalAt is where in FinalText the last message begins: with an output
+	// schema (Structured) that is JSON.
+	FinalAt    int  `json:"final_at,omitempty"`
+	Structured bool `json:"structured,omitempty"`
 	// Effects says that it began something that may have had effects.
 	Effects     bool  `json:"effects,omitempty"`
 	StartedAtMS int64 `json:"started_at_ms,omitempty"`
@@ -364,69 +429,12 @@ type TurnEnd struct {
 
 // A Problem is a classified failure with a sentence for the operator.
 type Problem struct {
-	Kind    string `json:"kind"` // auth, quota, rate_limit, overloaded, context_window, model, bad_request, sandbox, network, protocol, process_exit, start_timeout, request_timeout, turn_timeout, budget, thread_missing, thread_busy, version, other
+	Kind    string `json:"kind"` // one of Endings
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
 	// Passing says of kind auth that the credential may be as good as ever: a
 	// newer access token did not come in time.
 	Passing bool `json:"passing,omitempty"`
-}
-
-// EntryType is the kind of a transcript entry.
-type EntryType string
-
-const (
-	EntryUser       EntryType = "user"
-	EntryAssistant  EntryType = "assistant"
-	EntryReasoning  EntryType = "reasoning"
-	EntryCommand    EntryType = "command"
-	EntryFileChange EntryType = "file_change"
-	EntryTool       EntryType = "tool"
-	EntryRequest    EntryType = "request"
-	EntryDecision   EntryType = "decision"
-	EntryState      EntryType = "state"
-	EntryError      EntryType = "error"
-)
-
-// An Entry is one line of a transcript. ID is deterministic: the same journal
-// and inputs give the same entry, with the same Seq.
-type Entry struct {
-	Seq  int64     `json:"seq"`
-	ID   string    `json:"id"`
-	At   time.Time `json:"at"`
-	Turn int       `json:"turn"`
-	Type EntryType `json:"type"`
-	Text string    `json:"text"`
-
-	Command  string            `json:"command,omitempty"`
-	CWD      string            `json:"cwd,omitempty"`
-	ExitCode *int              `json:"exit_code,omitempty"`
-	Status   string            `json:"status,omitempty"`
-	Changes  []Change          `json:"changes,omitempty"`
-	Tool     string            `json:"tool,omitempty"`
-	Item     string            `json:"item,omitempty"` // codex's id, as in Delta
-	Digest   string            `json:"digest,omitempty"`
-	Data     map[string]string `json:"data,omitempty"`
-}
-
-// A Delta is a piece of text that streams before its item is finished. At is
-// the byte position of Text within the item's stream, so that a viewer that
-// comes late, or twice, can tell what it has seen. Deltas are never stored.
-type Delta struct {
-	Item string    `json:"item"`
-	Type EntryType `json:"type"` // assistant, reasoning, command
-	Turn int       `json:"turn"`
-	At   int64     `json:"at"`
-	Text string    `json:"text"`
-}
-
-// A Sink receives what a pump folds, in order, from one goroutine. An error
-// ends the pump; nothing counts as applied that the sink refused.
-type Sink interface {
-	// Entry takes a finished transcript entry. A second attempt gives the same again.
-	Entry(Entry) error
-	// Request takes a newly seen request with nothing cut.
-	Request(Request) error
-	// Delta takes a live piece; it must not block for long.
-	Delta(Delta)
+	// ResetAt is when a limit ends, where that is known.
+	ResetAt time.Time `json:"reset_at,omitzero"`
 }

@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -135,6 +136,9 @@ rules:
 	r = k.pump(Bound, Send{ID: "i-2", Kind: SendInterrupt})
 	if got := delivered(t, r, "i-2"); got != Void {
 		t.Errorf("an interrupt of nothing is %s", got)
+	}
+	if n := bytes.Count(k.p.sent.bytes(), []byte(`"turn/interrupt"`)); n != 1 {
+		t.Errorf("codex was told to interrupt %d times", n)
 	}
 }
 

@@ -62,7 +62,7 @@ rules:
 `)
 	k := c.talk(t, s)
 	k.spec.Sandbox = "danger-full-access"
-	k.limit.Tokens = 1049
+	k.limit.Budget.Tokens = 1049
 	r := k.pump(TurnEnded, turn(1, "m-1", "work"))
 	if p := r.Turn.Problem; r.Turn.Status != "interrupted" || p == nil || p.Kind != "budget" || r.Turn.Usage.Input != 1000 {
 		t.Errorf("turn %+v, problem %+v", r.Turn, p)

@@ -224,7 +224,7 @@ func recordedConversationStillHappens(t *testing.T, c *codex) {
 	rec := &recorder{p: k.p}
 	l := &leader{state: k.state, spec: k.spec}
 	l.pump = func(in PumpInput) (PumpResult, error) {
-		return Run(t.Context(), k.p.attach(in.State.Rewind, rec), in, k.sink, Options{})
+		return Run(t.Context(), k.p.attach(in.From(), rec), in, k.sink, Options{})
 	}
 	if err := l.lead(recordedTurns); err != nil {
 		t.Fatal(err)

@@ -144,3 +144,13 @@ func TestARedactorLearnsWhileItIsUsed(t *testing.T) {
 		t.Errorf("held back: %q", begun)
 	}
 }
+
+func TestWhatBecameOfASendIsToldWithoutSecrets(t *testing.T) {
+	var told []Delivery
+	opt := Options{Redactor: NewRedactor("hunter2-hunter2"), Settled: func(d Delivery) { told = append(told, d) }}
+	s := perform(t, PumpInput{State: opened(), Sends: []Send{turn(5, "m-1", "go")}}, opt)
+	s.hear(`{"id":"send/m-1/0","error":{"code":-32600,"message":"the key hunter2-hunter2 is no good, ` + strings.Repeat("x", 100_000) + `"}}`)
+	if len(told) != 1 || told[0].State != Rejected || !strings.Contains(told[0].Error, "is no good") || strings.Contains(told[0].Error, "hunter2") || len(told[0].Error) > maxProblem {
+		t.Errorf("told %.300v", told)
+	}
+}

@@ -219,7 +219,7 @@ func simulate(r *replayer, in PumpInput, sink Sink, opt Options, k *knife) (Pump
 		return PumpResult{}, err
 	}
 	d := &driver{m: m}
-	split := newSplitter(m.st.Rewind, m.lim.Line)
+	split := newSplitter(m.in.From(), m.lim.Line)
 	size := m.size
 	behind := split.pos < size
 	write := func() error {
@@ -407,9 +407,9 @@ func clone(o outcome) outcome {
 }
 
 func TestReplayOfTheRecordingEndsAsItDid(t *testing.T) {
-	o, _, _ := recordedOutcome(t, loadRecording(t, "approvals.jsonl"))
-	if len(o.Turns) != 2 || len(o.Answers) != 4 {
-		t.Fatalf("turns %+v, answers %q", o.Turns, o.Answers)
+	o, _, _ := recordedOutcome(t, loadRecording(t, recordingOf(TestedVersion)))
+	if len(o.Turns) != 2 || len(o.Answers) != 4 || o.State.CodexVersion != TestedVersion {
+		t.Fatalf("codex %s, turns %+v, answers %q", o.State.CodexVersion, o.Turns, o.Answers)
 	}
 	one := o.Turns[0]
 	if one.Status != "completed" || !strings.HasPrefix(one.FinalText, "I shall run two commands: größer, 更大.\n\nDone: ") {

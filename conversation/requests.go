@@ -3,8 +3,7 @@ package conversation
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
-	"unicode/utf8"
+	"slices"
 )
 
 // An auto is an answer that needs nobody to decide. It is written once the
@@ -29,90 +28,67 @@ func (m *machine) flushAutos() {
 // decides becomes a Request, all else is answered at once.
 func (m *machine) request(msg *message) {
 	switch msg.Method {
-	case "item/commandExecution/requestApproval":
-		m.approval(msg, KindCommand)
-	case "item/fileChange/requestApproval":
-		m.approval(msg, KindFileChange)
+	case methodToolCall:
+		m.toolCalled(msg)
 	case methodTokenRefresh:
 		m.tokenAsked(msg)
 	case "currentTime/read":
 		m.auto(msg.ID, outgoing{ID: msg.ID, Result: map[string]int64{"currentTimeAt": m.opt.clock().Unix()}})
 	default:
-		m.refuse(msg)
+		if read := families[msg.Method]; read != nil {
+			m.demand(msg, read)
+			return
+		}
+		m.refuse(msg, "")
 	}
 }
 
-// refuse answers in the shape that the request wants, so that codex goes on.
-func (m *machine) refuse(msg *message) {
-	o := outgoing{ID: msg.ID}
-	what := msg.Method
-	failure := func(text string) { o.Error = &RPCError{Code: CodeInvalidRequest, Message: text} }
-	switch msg.Method {
-	case "item/permissions/requestApproval":
-		what = "more permissions"
-		o.Result = map[string]any{"permissions": struct{}{}, "scope": "turn"}
-	case "item/tool/requestUserInput":
-		what = "an answer to its questions"
-		failure("nobody can answer questions in this session")
-	case "mcpServer/elicitation/request":
-		what = "an answer for an MCP server"
-		o.Result = map[string]string{"action": "decline"}
-	case "item/tool/call":
-		what = "a tool of ours"
-		o.Result = map[string]any{"success": false, "contentItems": []map[string]string{{"type": "inputText", "text": "this session offers no such tool"}}}
-	case methodTokenRefresh:
-		what = "new login tokens"
-		failure("this session has no tokens to give")
-	case "attestation/generate":
-		what = "an attestation"
-		failure("this client does not attest")
-	case "item/commandExecution/requestApproval", "item/fileChange/requestApproval":
-		what = "one more approval than can be open, or one that cannot be read"
-		failure("too many approvals are open, or this one cannot be read")
-	case "applyPatchApproval", "execCommandApproval":
-		failure("approvals of the first protocol are not supported; use a newer codex")
-	default:
-		failure("this client does not know " + msg.Method)
-	}
-	m.auto(msg.ID, o)
-	m.entry(Entry{Type: EntryRequest, Turn: m.st.Turn, Status: "refused",
-		Text: "codex asked for " + what + "; it was refused", Data: map[string]string{"method": msg.Method}})
-}
-
-// approval opens a request for a person, with what it takes to decide it.
-func (m *machine) approval(msg *message, kind RequestKind) {
-	var p approvalParams
-	if err := json.Unmarshal(msg.Params, &p); err != nil {
-		m.log.Warn("unreadable approval", "method", msg.Method, "error", err)
-		m.refuse(msg)
-		return
-	}
+// demand opens a request for a person, with what it takes to decide it.
+func (m *machine) demand(msg *message, read reader) {
 	if m.openAt(msg.ID) >= 0 {
 		return // asked again under the same id
 	}
-	if len(m.st.Open) >= maxRequests {
-		m.refuse(msg)
+	a, why := read(msg.Params)
+	if why == nil && a.ofTool && !m.ofCodex(a) {
+		why = a.asForm()
+	}
+	if why != nil {
+		m.log.Warn("a request that nobody can decide", "method", msg.Method, "error", m.redact(why.Error()))
+		m.refuse(msg, why.Error())
 		return
 	}
-	m.st.AtMS = max(m.st.AtMS, p.StartedAtMS) // requests bear no other time
-	a := asked{Kind: kind, Network: p.Network, Permissions: p.Permissions}
-	switch kind {
-	case KindCommand:
-		a.Command, a.CWD = p.Command, p.CWD
-		if p.Kind != "command" {
-			a.Action = p.Kind
-		}
-	case KindFileChange:
-		a.Changes, a.GrantRoot = m.items[p.ItemID], p.GrantRoot
+	m.fill(a)
+	r := m.describe(a)
+	bulk := r.bulk()
+	switch {
+	case len(m.st.Open) >= maxRequests:
+		m.refuse(msg, fmt.Sprintf("%d requests are open, and more cannot be", maxRequests))
+		return
+	case bulk > maxBulk:
+		m.refuse(msg, fmt.Sprintf("its questions and permissions take %d bytes, and %d is the most that can be shown", bulk, maxBulk))
+		return
+	case bulk+m.bulk() > maxAllBulk:
+		m.refuse(msg, "too much else is being asked already: ask again later")
+		return
 	}
-	r := m.describe(a, p)
+	m.dated(a.startedMS) // requests bear no other time
 	r.RPC = append(json.RawMessage(nil), msg.ID...)
-	r.Incarnation, r.TurnID, r.ItemID = m.st.Cursor.Incarnation, p.TurnID, p.ItemID
-	r.Offered = []string{"accept", "accept_for_session", "decline", "cancel"}
-	r.Digest = a.digest()
-	m.entry(Entry{Type: EntryRequest, Turn: m.st.Turn, Text: r.Summary, Status: "open", Item: r.ItemID,
-		Command: r.Command, CWD: r.CWD, Changes: r.Changes, Digest: r.Digest, Data: reasonData(kind, r.Reason)})
-	if m.err != nil {
+	r.Incarnation, r.Digest = m.st.Cursor.Incarnation, a.digest()
+	o := OpenRequest{RPC: r.RPC, Item: r.ItemID, Thread: m.keyOf(a.thread, "").thread, TurnID: r.TurnID, Bulk: bulk}
+	o.Remembers, o.OfTool = a.remembers(), a.ofTool
+	if a.keeps() {
+		o.At = m.line.Offset
+	}
+	if m.demands == nil {
+		m.demands = map[string]*asked{}
+	}
+	m.demands[idKey(r.RPC)] = a
+	v := m.judge(a, r)
+	m.entry(m.requestEntry(a, r))
+	if v.Outcome != "" {
+		m.answerByPolicy(r, o, v)
+	}
+	if m.err != nil || v.Outcome != "" {
 		return
 	}
 	if err := m.sink.Request(*r); err != nil {
@@ -123,43 +99,129 @@ func (m *machine) approval(msg *message, kind RequestKind) {
 		m.unreportedAt = m.now
 	}
 	m.requests = append(m.requests, r)
-	m.st.Open = append(m.st.Open, OpenRequest{RPC: r.RPC, Item: r.ItemID, TurnID: r.TurnID})
+	m.st.Open = append(m.st.Open, o)
 }
 
-// describe tells a person what is asked. Secrets go before anything is cut, so
-// that no half of one is left.
-func (m *machine) describe(a asked, p approvalParams) *Request {
-	r := &Request{
-		Kind: a.Kind, Command: m.redact(a.Command), CWD: m.redact(a.CWD),
-		Reason: m.redact(p.Reason), Changes: m.redactChanges(changes(a.Changes)),
+// fill adds what the request itself does not say.
+func (m *machine) fill(a *asked) {
+	if a.Method == methodFileApproval {
+		a.Changes = m.items[m.keyOf(a.thread, a.item)]
 	}
-	if a.Kind == KindFileChange {
-		r.Summary = changeSummary(r.Changes)
-		if a.GrantRoot != "" {
-			r.Summary += ", and whatever else lies under " + m.redact(a.GrantRoot)
+	if a.Kind == KindElicitation && a.item == "" {
+		a.item = m.toolItem(m.keyOf(a.thread, "").thread)
+	}
+	if a.turn == "" {
+		a.turn = m.st.TurnID // an MCP server may ask without
+	}
+	if !m.in.Amend {
+		a.Amendment = nil
+	}
+}
+
+// toolItem is the call of an MCP tool that an elicitation is taken to hold up:
+// the oldest that waits for nothing else.
+func (m *machine) toolItem(thread string) string {
+	for _, it := range m.st.Items {
+		if it.Type == "mcpToolCall" && it.Thread == thread && !m.asksFor(it.key()) {
+			return it.ID
 		}
-		return r
 	}
-	command := quoteShort(m.redact(shownCommand(p)))
-	host := networkHost(a.Network)
-	switch {
-	case host != "":
-		r.Summary = "reach " + host + " for " + command
-	case a.Action != "":
-		r.Summary = a.Action + " " + command
-	default:
-		r.Summary = "run " + command
-	}
-	return r
+	return ""
 }
 
-func reasonData(kind RequestKind, reason string) map[string]string {
-	d := map[string]string{"kind": string(kind)}
-	if reason != "" {
-		d["reason"] = reason
+// demandAgain reads a request again that an earlier pump folded: what was asked
+// is kept nowhere else.
+func (m *machine) demandAgain(msg *message, at int64) {
+	i := m.openAt(msg.ID)
+	if i < 0 || m.st.Open[i].At != at {
+		return
 	}
-	return d
+	read := families[msg.Method]
+	if msg.Method == methodToolCall {
+		read = readHumanQuestion
+	}
+	if read == nil {
+		return
+	}
+	a, why := read(msg.Params)
+	if why == nil && a.ofTool && !m.st.Open[i].OfTool {
+		why = a.asForm()
+	}
+	if why != nil {
+		return
+	}
+	if !m.in.Amend {
+		a.Amendment = nil
+	}
+	if m.demands == nil {
+		m.demands = map[string]*asked{}
+	}
+	m.demands[idKey(msg.ID)] = a
 }
+
+// bulk is how much the open requests hold that cannot be cut.
+func (m *machine) bulk() (n int) {
+	for _, o := range m.st.Open {
+		n += o.Bulk
+	}
+	return n
+}
+
+// refuse answers in the shape that the request wants, so that codex goes on. Why
+// says what is wrong with a request that could have been decided.
+func (m *machine) refuse(msg *message, why string) {
+	what, o := refusal(msg.Method, why, m.st.CodexVersion)
+	o.ID = msg.ID
+	m.auto(msg.ID, o)
+	e := Entry{Type: EntryRequest, Turn: m.st.Turn, Status: "refused",
+		Text: "codex asked for " + what + "; it was refused", Data: map[string]string{"method": excerpt(msg.Method, 100)}}
+	if why != "" {
+		e.Text += ": " + why
+	}
+	m.entry(e)
+}
+
+// refusal is the answer to a request that nobody decides, and what it is for.
+func refusal(method, why, version string) (what string, o outgoing) {
+	failure := func(text string) { o.Error = &RPCError{Code: CodeInvalidRequest, Message: orWord(why, text)} }
+	declined := func() {
+		no, err := answerFor(Send{Method: method, Outcome: Decline, Reason: why}, nil, version)
+		if err != nil {
+			panic("conversation: declining " + method + ": " + err.Error()) // every family can be declined
+		}
+		o.Result = no
+	}
+	switch method {
+	case methodPermissions:
+		what = "more permissions"
+		declined()
+	case methodUserInput:
+		what = "an answer to its questions"
+		declined()
+	case methodElicitation:
+		what = "an answer for an MCP server"
+		declined()
+	case methodToolCall:
+		what = "a tool of ours"
+		o.Result = toolAnswer(ToolReply{Text: orWord(why, "this session offers no such tool")})
+	case methodTokenRefresh:
+		what = "new login tokens"
+		failure("this session has no tokens to give")
+	case "attestation/generate":
+		what = "an attestation"
+		failure("this client does not attest")
+	case methodCommandApproval, methodFileApproval, methodExecApproval, methodPatchApproval:
+		what = "an approval"
+		declined()
+	default:
+		what = "what this client does not know (" + excerpt(method, 100) + ")"
+		o.Error = &RPCError{Code: CodeNoMethod, Message: "method not found: this client does not know " + excerpt(method, 100)}
+	}
+	return what, o
+}
+
+// item is the item that waits for it.
+func (o *OpenRequest) item() itemKey { return itemKey{o.Thread, o.Item} }
 
 // openAt is the place of an open request in the state, or -1.
 func (m *machine) openAt(rpc json.RawMessage) int {
@@ -188,6 +250,7 @@ func (m *machine) dropOpen(match func(OpenRequest) bool) {
 			m.resolved = append(m.resolved, o.RPC)
 		}
 		key := idKey(o.RPC)
+		delete(m.demands, key)
 		for i, r := range m.requests {
 			if idKey(r.RPC) == key {
 				m.requests = append(m.requests[:i:i], m.requests[i+1:]...)
@@ -201,7 +264,7 @@ func (m *machine) dropOpen(match func(OpenRequest) bool) {
 func (m *machine) decided(rpc json.RawMessage) bool {
 	key := idKey(rpc)
 	for _, s := range m.sends {
-		if s.Kind == SendDecision && s.Incarnation == m.st.Cursor.Incarnation && idKey(s.RPC) == key && s.state == Acknowledged {
+		if s.Kind == SendDecision && s.Incarnation == m.st.Cursor.Incarnation && idKey(s.RPC) == key && (s.state == Acknowledged || s.state == Rejected) {
 			return true
 		}
 	}
@@ -214,24 +277,40 @@ func (m *machine) resolvedBy(params json.RawMessage) {
 	if json.Unmarshal(params, &n) != nil || n.RequestID == nil {
 		return
 	}
+	m.stillTrying()
 	key := idKey(n.RequestID)
-	for i, a := range m.autos {
-		if a.key == key {
-			m.autos = append(m.autos[:i:i], m.autos[i+1:]...)
-			return
-		}
-	}
+	// Whether our own answer is still to be written says how far this pump has
+	// come, and nothing of the request: the rest is the same for every pump.
+	m.autos = slices.DeleteFunc(m.autos, func(a auto) bool { return a.key == key })
+	m.answered(key)
+}
+
+// answered is what it means that codex waits no more for an answer.
+func (m *machine) answered(key string) {
 	for _, s := range m.sends {
 		if s.Kind != SendDecision || s.Incarnation != m.st.Cursor.Incarnation || idKey(s.RPC) != key || s.settled() {
 			continue
 		}
-		if s.wrote || s.uncertain {
+		if s.unfit == "" && s.uncertain && !s.wrote && m.openAt(s.RPC) >= 0 {
+			// An earlier attempt wrote it: what it wrote, the decision says.
+			if _, err := m.decision(s.Send); err != nil {
+				s.unfit = unfitText(err)
+			}
+		}
+		if s.unfit != "" {
+			s.settle(Rejected, s.unfit)
+		} else if s.wrote || s.uncertain {
 			s.settle(Acknowledged, "")
 		} else {
 			s.settle(Void, "codex took the request back before the decision was written")
 		}
 	}
+	waited := m.waits()
 	m.dropOpen(func(o OpenRequest) bool { return idKey(o.RPC) == key })
+	if waited && !m.waits() {
+		m.waitEnds()
+	}
+	m.dropCalls(func(c OpenCall) bool { return idKey(c.RPC) == key })
 }
 
 // unreported says whether there are requests that the workflow does not know.
@@ -242,123 +321,4 @@ func (m *machine) unreported() bool {
 		}
 	}
 	return false
-}
-
-// report takes the requests that are new to the workflow into the result.
-func (m *machine) report() []Request {
-	var due []*Request
-	for _, r := range m.requests {
-		if i := m.openAt(r.RPC); i >= 0 && !m.st.Open[i].Reported {
-			m.st.Open[i].Reported = true
-			due = append(due, r)
-		}
-	}
-	var rs []Request
-	for _, r := range due {
-		rs = append(rs, r.excerpt(min(m.lim.Excerpt, maxAsked/len(due))))
-	}
-	return rs
-}
-
-// maxShownChanges bounds the files that a cut request names.
-const maxShownChanges = 100
-
-// excerpt is r with its texts cut to about max bytes in all. Its digest is over
-// the whole, and the whole is in the store.
-func (r *Request) excerpt(max int) Request {
-	e := *r
-	e.Whole = r
-	left := max
-	cut := func(s string) string {
-		short := excerpt(s, left)
-		if len(short) < len(s) {
-			e.Truncated = true
-		}
-		left -= len(short)
-		return short
-	}
-	e.Summary, e.CWD = excerpt(r.Summary, maxSummary), excerpt(r.CWD, maxCWD)
-	e.Truncated = len(e.Summary) < len(r.Summary) || len(e.CWD) < len(r.CWD)
-	e.Command = cut(r.Command)
-	e.Reason = cut(r.Reason)
-	e.Changes = nil
-	for i, c := range r.Changes {
-		if i == maxShownChanges || left < len(c.Path) {
-			e.Truncated = true
-			break
-		}
-		left -= len(c.Path)
-		c.Diff = cut(c.Diff)
-		e.Changes = append(e.Changes, c)
-	}
-	return e
-}
-
-// excerpt is the beginning of s, at most max bytes, without a broken character.
-func excerpt(s string, max int) string {
-	if len(s) <= max {
-		return s
-	}
-	if max <= 0 {
-		return ""
-	}
-	for max > 0 && !utf8.RuneStart(s[max]) {
-		max--
-	}
-	return s[:max]
-}
-
-func changes(in []wireChange) []Change {
-	var out []Change
-	for _, c := range in {
-		path := c.Path
-		if c.Kind.MovePath != "" {
-			path += " -> " + c.Kind.MovePath
-		}
-		out = append(out, Change{Path: path, Kind: c.Kind.Type, Diff: c.Diff})
-	}
-	return out
-}
-
-func changeSummary(cs []Change) string {
-	if len(cs) == 0 {
-		return "change files (codex did not say which)"
-	}
-	var names []string
-	for i, c := range cs {
-		if i == 5 {
-			names = append(names, fmt.Sprintf("and %d more", len(cs)-i))
-			break
-		}
-		names = append(names, c.Kind+" "+quoteShort(c.Path))
-	}
-	return strings.Join(names, ", ")
-}
-
-// shownCommand is what the model asked for, without the shell around it.
-func shownCommand(p approvalParams) string {
-	if len(p.Actions) == 1 && p.Actions[0].Command != "" {
-		return p.Actions[0].Command
-	}
-	return p.Command
-}
-
-// quoteShort is the first line of s, cut for one line of a list.
-func quoteShort(s string) string {
-	line, rest, more := strings.Cut(strings.TrimSpace(s), "\n")
-	short := excerpt(line, 120)
-	if len(short) < len(line) || more && strings.TrimSpace(rest) != "" {
-		short += " …"
-	}
-	return short
-}
-
-func networkHost(raw json.RawMessage) string {
-	var n struct {
-		Host string `json:"host"`
-	}
-	if len(raw) == 0 || json.Unmarshal(raw, &n) != nil {
-		return ""
-	}
-	return n.Host
 }

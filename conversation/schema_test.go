@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -25,11 +26,14 @@ var used = map[string][]string{
 		"InitializeParams", "InitializeCapabilities", "ClientInfo", "GetAccountParams", "LoginAccountParams", "ModelListParams",
 		"ThreadStartParams", "ThreadResumeParams", "ThreadForkParams", "ThreadReadParams", "ThreadTurnsListParams", "ThreadInjectItemsParams",
 		"TurnStartParams", "TurnSteerParams", "TurnInterruptParams", "ThreadBackgroundTerminalsCleanParams", "AskForApproval", "SandboxMode", "UserInput",
+		"ThreadCompactStartParams", "ReviewStartParams", "ReviewTarget", "ReviewDelivery", "ThreadSetNameParams", "ThreadLoadedListParams", "DynamicToolSpec", "Personality",
 	},
 	"ServerNotification.json": {
 		"ThreadItem", "Turn", "TurnError", "CodexErrorInfo", "TurnStatus", "ThreadStatus", "ItemStartedNotification", "ItemCompletedNotification",
 		"TurnStartedNotification", "TurnCompletedNotification", "ErrorNotification", "ThreadTokenUsageUpdatedNotification", "TokenUsageBreakdown",
 		"ServerRequestResolvedNotification", "TurnDiffUpdatedNotification", "AccountLoginCompletedNotification",
+		"AgentMessageDeltaNotification", "FileChangePatchUpdatedNotification", "PatchChangeKind", "CommandAction", "ThreadTokenUsage",
+		"ThreadStatusChangedNotification", "AccountRateLimitsUpdatedNotification", "RateLimitSnapshot", "RateLimitWindow",
 	},
 	"CommandExecutionRequestApprovalParams.json": {""}, "CommandExecutionRequestApprovalResponse.json": {"", "CommandExecutionApprovalDecision"},
 	"FileChangeRequestApprovalParams.json": {""}, "FileChangeRequestApprovalResponse.json": {"", "FileChangeApprovalDecision"},
@@ -38,8 +42,17 @@ var used = map[string][]string{
 	"McpServerElicitationRequestParams.json": {""}, "McpServerElicitationRequestResponse.json": {""},
 	"DynamicToolCallParams.json": {""}, "DynamicToolCallResponse.json": {""},
 	"ChatgptAuthTokensRefreshParams.json": {""}, "ChatgptAuthTokensRefreshResponse.json": {""},
-	"CurrentTimeReadResponse.json": {""},
+	"CurrentTimeReadResponse.json":  {""},
+	"ApplyPatchApprovalParams.json": {"", "FileChange"}, "ApplyPatchApprovalResponse.json": {"", "ReviewDecision"},
+	"ExecCommandApprovalParams.json": {""}, "ExecCommandApprovalResponse.json": {"", "ReviewDecision"},
+	"v2/ModelListResponse.json": {"", "Model", "ReasoningEffortOption"}, "v2/GetAccountResponse.json": {""},
+	"v2/ThreadStartResponse.json": {""}, "v2/ThreadResumeResponse.json": {""}, "v2/TurnStartResponse.json": {""}, "v2/ReviewStartResponse.json": {""},
 }
+
+// weSay are the methods that codex is asked by; all constants of the package that
+// are none of its own requests, see TestEveryMethodThatWeSpeakOfIsInTheSchema.
+var weSay = []string{methodInitialize, methodAccountRead, methodLogin, methodModelList, methodStart, methodResume, methodFork, methodInject,
+	methodRead, methodTurns, methodTurnStart, methodTurnSteer, methodInterrupt, methodClean, methodCompact, methodReview, methodName, methodLoaded}
 
 // extractSchema generates the schema and keeps what we use.
 func extractSchema(t *testing.T, binary string) []byte {
@@ -56,8 +69,7 @@ func extractSchema(t *testing.T, binary string) []byte {
 		}
 	}
 	known := methodsOf(t, filepath.Join(dir, "ClientRequest.json"))
-	for _, method := range []string{methodInitialize, methodAccountRead, methodLogin, methodModelList, methodStart, methodResume, methodFork, methodInject,
-		methodRead, methodTurns, methodTurnStart, methodTurnSteer, methodInterrupt, methodClean} {
+	for _, method := range weSay {
 		fmt.Fprintf(&b, "ClientRequest %s: %v\n", method, slices.Contains(known, method))
 	}
 	for _, file := range slices.Sorted(maps.Keys(used)) {
@@ -257,6 +269,35 @@ func TestSchemaIsTheOneWeKnow(t *testing.T) {
 	}
 	if bytes.Contains(now, []byte(": gone")) || bytes.Contains(now, []byte(": false")) {
 		t.Error("something that we use is not in the schema")
+	}
+}
+
+// TestEveryMethodThatWeSpeakOfIsInTheSchema: the source names no method that the
+// extract does not watch.
+func TestEveryMethodThatWeSpeakOfIsInTheSchema(t *testing.T) {
+	watched, err := os.ReadFile(schemaFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named, n := regexp.MustCompile(`(?m)^\s*method\w+\s*=\s*"([^"]+)"`), 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
+			n++
+			if m[1] != methodInitialized && !bytes.Contains(watched, []byte("ClientRequest "+m[1]+": true\n")) && !bytes.Contains(watched, []byte("ServerRequest "+m[1]+"\n")) {
+				t.Errorf("%s: %s is not watched", file, m[1])
+			}
+		}
+	}
+	if n < len(weSay) {
+		t.Errorf("found %d methods", n)
 	}
 }
 

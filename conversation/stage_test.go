@@ -16,6 +16,7 @@ type stage struct {
 	sink *keeper
 	at   int64
 	said []string
+	past []Line // all that was heard
 }
 
 const (
@@ -62,10 +63,20 @@ func (s *stage) hear(lines ...string) {
 	s.t.Helper()
 	for _, l := range lines {
 		split := newSplitter(s.at, s.m.lim.Line)
-		split.feed([]byte(l+"\n"), func(l Line) { s.m.read(l, s.m.now) })
+		split.feed([]byte(l+"\n"), func(l Line) { s.past = append(s.past, l); s.m.read(l, s.m.now) })
 		s.at += int64(len(l)) + 1
 	}
 	s.collect()
+}
+
+// since are the lines of the journal from that place on.
+func (s *stage) since(offset int64) (lines []string) {
+	for _, l := range s.past {
+		if l.Offset >= offset {
+			lines = append(lines, string(l.Raw))
+		}
+	}
+	return lines
 }
 
 func (s *stage) collect() {
@@ -145,7 +156,7 @@ func resolvedLine(id int) string {
 }
 
 func openRequest(id int, item string) OpenRequest {
-	return OpenRequest{RPC: json.RawMessage(fmt.Sprint(id)), Reported: true, Item: item, TurnID: ourTurn}
+	return OpenRequest{RPC: json.RawMessage(fmt.Sprint(id)), Reported: true, Item: item, TurnID: ourTurn, Remembers: true}
 }
 
 func decision(id string, rpc int, o Outcome) Send {

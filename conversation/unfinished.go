@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -52,10 +53,10 @@ func (m *machine) keep(it *OpenItem, at int64, text string) {
 	if _, ok := it.spoken(); !ok {
 		return
 	}
-	u := m.texts[it.ID]
+	u := m.texts[it.key()]
 	if u == nil {
 		u = &unfinished{}
-		m.texts[it.ID] = u
+		m.texts[it.key()] = u
 	}
 	if at-it.Half > keepSpan {
 		it.Kept, it.Half = it.Half, at
@@ -75,7 +76,7 @@ func (u *unfinished) add(older bool, text string) {
 	}
 }
 
-// keepAgain takes a delta between Rewind and Cursor.
+// keepAgain takes a delta between From and Cursor.
 func (m *machine) keepAgain(d piece, at int64) {
 	it := m.itemOf(d)
 	if it == nil || at < it.Kept {
@@ -84,10 +85,10 @@ func (m *machine) keepAgain(d piece, at int64) {
 	if _, ok := it.spoken(); !ok {
 		return
 	}
-	if m.texts[it.ID] == nil {
-		m.texts[it.ID] = &unfinished{}
+	if m.texts[it.key()] == nil {
+		m.texts[it.key()] = &unfinished{}
 	}
-	m.texts[it.ID].add(at < it.Half, d.text)
+	m.texts[it.key()].add(at < it.Half, d.text)
 	m.holdAgain(it, d.text)
 }
 
@@ -103,21 +104,48 @@ func (m *machine) forget() {
 		}
 		if m.line.End-it.Kept > keepBehind {
 			it.Kept, it.Half = m.line.End, m.line.End
-			delete(m.texts, it.ID)
+			delete(m.texts, it.key())
 		}
 	}
 }
 
-// rewind is where the next pump has to begin to read.
-func (m *machine) rewind() int64 {
-	at := m.st.Cursor.Offset
-	for i := range m.st.Items {
-		it := &m.st.Items[i]
+// From is where a pump with this input begins to read: at or behind
+// State.Rewind. A question may be open for hours, so what was asked is read again
+// only by the pump that answers it; the others begin where their items do.
+func (in PumpInput) From() int64 {
+	at := min(in.State.Rewind, in.State.Cursor.Offset)
+	if in.State.Opened != in.State.Cursor.Incarnation {
+		return at
+	}
+	return max(at, in.State.needs(func(o OpenRequest) bool { return o.Judged != nil || in.decides(o) }))
+}
+
+// decides says whether a decision of a request is among the sends.
+func (in PumpInput) decides(o OpenRequest) bool {
+	return slices.ContainsFunc(in.Sends, func(s Send) bool {
+		return s.Kind == SendDecision && s.Incarnation == in.State.Cursor.Incarnation && idKey(s.RPC) == idKey(o.RPC)
+	})
+}
+
+// rewind is below what no later pump has to read.
+func (m *machine) rewind() int64 { return m.st.needs(func(OpenRequest) bool { return true }) }
+
+// needs is the place of the oldest line that is read again: of the open items,
+// and of the requests that count.
+func (s PumpState) needs(counts func(OpenRequest) bool) int64 {
+	at := s.Cursor.Offset
+	for i := range s.Items {
+		it := &s.Items[i]
 		if _, ok := it.spoken(); ok && it.Pos > 0 {
 			at = min(at, it.Kept)
 		}
 		if it.Type == "fileChange" {
 			at = min(at, it.Offset)
+		}
+	}
+	for _, o := range s.Open {
+		if o.At > 0 && counts(o) {
+			at = min(at, o.At)
 		}
 	}
 	return at
@@ -151,7 +179,7 @@ func (m *machine) recordUnfinished(brokenOff bool) {
 // said is the newest part of an item's text, without secrets and without what
 // may be the beginning of one, and whether nothing is missing before it.
 func (m *machine) said(it *OpenItem) (text string, whole bool) {
-	u := m.texts[it.ID]
+	u := m.texts[it.key()]
 	if u == nil {
 		return "", false
 	}

@@ -33,13 +33,16 @@ const (
 	SteeredTurnID  Trait = "turn/start in a turn names that turn"
 	ApprovalKind   Trait = "kind of command approval"
 	ProfileInTmp   Trait = "permission profiles below /tmp"
+	NetworkByHost  Trait = "network by host"
 	SteerCuts      Trait = "a steer cuts the stream"
 	EndedRefused   Trait = "interrupts of ended turns are refused"
 	SafeIsAsked    Trait = "safe commands are asked for too"
 	UntrustedAsks  Trait = "escalations under untrusted are asked for"
 	OnFailure      Trait = "approval policy on-failure"
+	Personalities  Trait = "personalities"
 	Attestation    Trait = "asks for attestation"
 	CurrentTime    Trait = "asks for the time"
+	DenialReasons  Trait = "denials of the first protocol have a reason"
 )
 
 // A Difference is a row of the table: a trait, and which versions have it.
@@ -61,7 +64,7 @@ type Difference struct {
 // that. What is not in it was the same everywhere: the handshake, permission and
 // sandbox named anew at each resume and fork, thread/read answered behind what
 // was written before it, turn/interrupt, thread/backgroundTerminals/clean,
-// turn/steer with the expected turn, thread/inject_items, dynamic tools (the
+// turn/steer with the expected turn, model/list, thread/inject_items, dynamic tools (the
 // same shape, kept over a resume), item/permissions/requestApproval,
 // thread/compact/start, review/start, thread/name/set, token usage, and all that
 // may be decided on an approval. The approvals of the first protocol
@@ -89,14 +92,21 @@ var Differences = []Difference{
 		With: "currentTime/read may be asked", Lack: "it does not exist"},
 	{Trait: OnFailure, Gone: "0.147.0",
 		With: "the approval policy on-failure is taken", Lack: "it is refused"},
+	{Trait: Personalities, Gone: "0.169.0",
+		With: "the personality friendly or pragmatic changes what the model is told, where it has any", Lack: "they are taken and change nothing; none still does"},
 	{Trait: TokensUnlogged, Without: "0.147.0", Since: "0.149.1",
 		With: "a login's access tokens are in no file", Lack: "those given in answer to a refresh are in the log database"},
 	{Trait: ApprovalKind, Without: "0.149.1", Since: "0.155.1",
 		With: "command approvals say their kind", Lack: "they do not: all are for a command"},
+	{Trait: DenialReasons, Without: "0.140.0", Since: "0.155.1",
+		With: "applyPatchApproval and execCommandApproval are denied with an object that has a reason", Lack: "with a word"},
 	{Trait: SteeredTurnID, Without: "0.147.0", Since: "0.155.1",
 		With: "a turn/start that steers is answered with the running turn's id", Lack: "with the id of a turn that never begins"},
 	{Trait: ProfileInTmp, Without: "0.140.0", Since: "0.147.0",
 		With: "commands run under a profile also where the work folder is below /tmp", Lack: "there they do not start"},
+	{Trait: NetworkByHost, Without: "0.140.0", Since: "0.147.0",
+		With: "a permission profile lets commands reach the hosts that it names and no other, by codex's proxy (features.network_proxy)",
+		Lack: "addresses of the machine and of private networks are kept from the proxy, so never reached, and each command takes two seconds more"},
 	{Trait: SafeIsAsked, Without: "0.130.0", Since: "0.140.0",
 		With: "a command known to be safe (echo, true) is asked for where it is to leave the sandbox", Lack: "it is run without asking"},
 	{Trait: UntrustedAsks, Without: "0.140.0", Since: "0.155.1",

@@ -1,0 +1,111 @@
+package conversation
+
+import (
+	"bytes"
+	"flag"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var updateEndings = flag.Bool("endings", false, "write the table of endings")
+
+var endingsFile = filepath.Join("..", "deploy", "endings.md")
+
+// producedBy is the test that brings each kind about by its real cause.
+var producedBy = map[string]string{
+	EndAuth: "failuresOfTheRealCodexAreClassified", EndQuota: "failuresOfTheRealCodexAreClassified", EndRateLimit: "failuresOfTheRealCodexAreClassified",
+	EndOverloaded: "failuresOfTheRealCodexAreClassified", "context_window": "failuresOfTheRealCodexAreClassified",
+	EndModelNotFound: "failuresOfTheRealCodexAreClassified", "bad_request": "failuresOfTheRealCodexAreClassified",
+	"network": "failuresOfTheRealCodexAreClassified", EndOther: "failuresOfTheRealCodexAreClassified",
+	"sandbox":  "TestSessionThatCannotBeConfinedAsAskedIsNotPrepared",
+	"protocol": "TestIdleThreadEndsATurnThatNeverSaidSo",
+
+	EndProcessExit:  "killedProcessEndsThePumpAndThreadResumes",
+	EndStartTimeout: "eachWatchdogStrikesForItsCause", EndRequestTimeout: "eachWatchdogStrikesForItsCause", EndTurnTimeout: "eachWatchdogStrikesForItsCause",
+	EndSilent: "eachWatchdogStrikesForItsCause", EndQuietAfterTool: "eachWatchdogStrikesForItsCause",
+	EndOversize:      "longLineIsOnRecord",
+	EndBudget:        "turnOverItsBudgetIsInterruptedInTheRealCodex",
+	"thread_missing": "missingThreadIsRefusedAndNeverReplaced",
+	"thread_busy":    "busyThreadIsRefused",
+	EndHostLost:      "TestASessionOutlivesItsHost",
+	EndInterrupted:   "interruptEndsTurnAndItsCommand",
+	"version":        "TestPumpOpensNoThreadWithAVersionOutside",
+}
+
+func endingsTable() []byte {
+	var b bytes.Buffer
+	b.WriteString("# Why a turn ended\n\nMade from conversation.Endings by `go test ./conversation -run TestEveryEnding -endings`.\n\n")
+	row(&b, "kind", "cause", "what to do", "test that brings it about")
+	row(&b, "---", "---", "---", "---")
+	for _, e := range Endings {
+		row(&b, e.Kind, e.Cause, e.Hint, producedBy[e.Kind])
+	}
+	return b.Bytes()
+}
+
+// testsOfTheRepo are the functions that its test files have.
+func testsOfTheRepo(t *testing.T) map[string]bool {
+	t.Helper()
+	named, have := regexp.MustCompile(`(?m)^func (\w+)\(`), map[string]bool{}
+	err := filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && name != "..":
+			return filepath.SkipDir
+		case !strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		for _, m := range named.FindAllSubmatch(text, -1) {
+			have[string(m[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return have
+}
+
+func TestEveryEndingHasACauseAHintAndATest(t *testing.T) {
+	have := testsOfTheRepo(t)
+	var kinds []string
+	for _, e := range Endings {
+		switch by := producedBy[e.Kind]; {
+		case slices.Contains(kinds, e.Kind):
+			t.Errorf("%s is there twice", e.Kind)
+		case e.Cause == "" || e.Hint == "" || HintOf(e.Kind) != e.Hint:
+			t.Errorf("%+v says too little", e)
+		case !have[by]:
+			t.Errorf("%s is brought about by %q, and there is no such test", e.Kind, by)
+		}
+		kinds = append(kinds, e.Kind)
+	}
+	if len(producedBy) != len(Endings) {
+		t.Errorf("%d kinds are tested, and there are %d", len(producedBy), len(Endings))
+	}
+	for word, kind := range kindOfInfo {
+		if !slices.Contains(kinds, kind) {
+			t.Errorf("%s is of kind %s, which is none", word, kind)
+		}
+	}
+	for _, w := range wordings {
+		if !slices.Contains(kinds, w.kind) {
+			t.Errorf("%q is of kind %s, which is none", w.text, w.kind)
+		}
+	}
+	if *updateEndings {
+		if err := os.WriteFile(endingsFile, endingsTable(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text, err := os.ReadFile(endingsFile); err != nil || !bytes.Equal(text, endingsTable()) {
+		t.Errorf("deploy/endings.md is not what endings.go says (%v): renew it with -endings", err)
+	}
+}

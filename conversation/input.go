@@ -1,0 +1,180 @@
+package conversation
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// An Input is a file that goes with a message. Whoever runs the pump puts it on
+// codex's host first and says where: codex reads an image itself when its
+// message comes, and keeps it in the thread's history; of any other file the
+// model is told the path, since codex passes no mention of a file on to it
+// (measured on all of Tested).
+type Input struct {
+	Kind   InputKind `json:"kind"`
+	Name   string    `json:"name"`
+	Blob   string    `json:"blob"`   // where it is in the store
+	Digest string    `json:"digest"` // SHA-256, hex
+	Bytes  int64     `json:"bytes"`
+	// Path is where it is on the host.
+	Path string `json:"-"`
+}
+
+// InputKind says what codex does with an Input.
+type InputKind string
+
+// The kinds.
+const (
+	InputImage InputKind = "image" // shown to the model
+	InputFile  InputKind = "file"  // named to the model
+)
+
+// Bounds of what goes with a message.
+const (
+	MaxInputs     = 10
+	MaxImage      = 20 << 20 // bytes of one
+	MaxFile       = 64 << 20
+	maxInputName  = 100
+	inputsInStore = "inputs/"
+)
+
+var inputBlob = regexp.MustCompile("^" + inputsInStore + "[0-9a-f]{64}$")
+
+var hexDigest = regexp.MustCompile("^[0-9a-f]{64}$")
+
+// MaxBytes is how big an input of that kind may be.
+func (k InputKind) MaxBytes() int64 {
+	if k == InputImage {
+		return MaxImage
+	}
+	return MaxFile
+}
+
+// CheckInputs refuses what the worker's API would not have given.
+func CheckInputs(inputs []Input) error {
+	if len(inputs) > MaxInputs {
+		return fmt.Errorf("%d files go with it, at most %d", len(inputs), MaxInputs)
+	}
+	for _, in := range inputs {
+		if err := in.check(); err != nil {
+			return fmt.Errorf("input %.100q: %w", in.Name, err)
+		}
+	}
+	return nil
+}
+
+func (in Input) check() error {
+	switch {
+	case in.Kind != InputImage && in.Kind != InputFile:
+		return fmt.Errorf("kind %.20q is none of image, file", in.Kind)
+	case InputName(in.Name) != in.Name:
+		return errors.New("its name is not that of one file")
+	case !inputBlob.MatchString(in.Blob):
+		return errors.New("its blob is none that the worker's API gave")
+	case !hexDigest.MatchString(in.Digest):
+		return errors.New("its digest is not a SHA-256 in hex")
+	case in.Bytes < 1 || in.Bytes > in.Kind.MaxBytes():
+		return fmt.Errorf("it has %d bytes; 1 to %d are taken", in.Bytes, in.Kind.MaxBytes())
+	}
+	return nil
+}
+
+// InputName makes of a file's name, whatever is in it, one that names a file in
+// a folder on any host and shows as it is.
+func InputName(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r == '/' || r == '\\' || r == utf8.RuneError || !unicode.IsPrint(r) {
+			return '_'
+		}
+		return r
+	}, name)
+	if strings.Trim(name, ". ") == "" {
+		return "file"
+	}
+	if len(name) > maxInputName { // its end says what it is
+		from := len(name) - maxInputName
+		for !utf8.RuneStart(name[from]) {
+			from++
+		}
+		name = name[from:]
+	}
+	if strings.Trim(name, ". ") == "" {
+		return "file"
+	}
+	return name
+}
+
+// ImageType tells by its first bytes whether codex can show it to a model:
+// png, jpeg, gif or webp; empty for anything else.
+func ImageType(head []byte) string {
+	switch {
+	case bytes.HasPrefix(head, []byte("\x89PNG\r\n\x1a\n")):
+		return "png"
+	case bytes.HasPrefix(head, []byte("\xff\xd8\xff")):
+		return "jpeg"
+	case bytes.HasPrefix(head, []byte("GIF87a")), bytes.HasPrefix(head, []byte("GIF89a")):
+		return "gif"
+	case len(head) >= 12 && string(head[:4]) == "RIFF" && string(head[8:12]) == "WEBP":
+		return "webp"
+	}
+	return ""
+}
+
+// NoteChars is what an Input adds to the characters of its message at most,
+// beside its path.
+const NoteChars = 300
+
+// inputItem is a part of a user message as codex takes it.
+type inputItem struct {
+	Type string `json:"type"`
+	Text string `json:"text,omitempty"`
+	Path string `json:"path,omitempty"`
+}
+
+// turnInput is what a send says, as codex takes it: the text as it is, then
+// what goes with it.
+func (s Send) turnInput() []inputItem {
+	items := []inputItem{{Type: "text", Text: s.Text}}
+	if note := fileNote(s.Inputs); note != "" {
+		items = append(items, inputItem{Type: "text", Text: note})
+	}
+	for _, in := range s.Inputs {
+		if in.Kind == InputImage {
+			items = append(items, inputItem{Type: "localImage", Path: in.Path})
+		}
+	}
+	return items
+}
+
+// fileNote tells the model where the files are.
+func fileNote(inputs []Input) string {
+	var b strings.Builder
+	for _, in := range inputs {
+		if in.Kind == InputFile {
+			fmt.Fprintf(&b, "\n- %s (%d bytes)", in.Path, in.Bytes)
+		}
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return "Files that come with this message are on this machine, to be read there (copy them before you change them):" + b.String()
+}
+
+// checkInputs refuses what was not put on the host.
+func (s Send) checkInputs() error {
+	for _, in := range s.Inputs {
+		switch {
+		case in.Kind != InputImage && in.Kind != InputFile:
+			return fmt.Errorf("send %q: unknown kind %q of an input", s.ID, in.Kind)
+		case s.Unsayable == "" && !path.IsAbs(in.Path):
+			return fmt.Errorf("send %q: input %q is at no place on the host", s.ID, in.Name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,272 @@
+package conversation
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Requests are judged by a policy as they are folded, before anybody hears of
+// them. What it accepts or declines the pump answers by a send of its own: no
+// workflow has a part in it. What was judged is in PumpState until codex says
+// that the request is resolved, so the next pump answers it if this one could
+// not; and a pump that brought no result is repeated from the same state, with
+// the same counts, and judges the same. Answering twice is harmless: codex acts
+// on the first answer.
+
+// RuleUnjudged is the rule of a decline because nobody could judge.
+const RuleUnjudged = "builtin:broken"
+
+// A Ruling is what a policy said of a request: on the request that people are
+// asked, and on each that it answered.
+type Ruling struct {
+	Rule   string `json:"rule"`
+	Reason string `json:"reason,omitempty"`
+	Policy string `json:"policy"` // digest of its file
+}
+
+// A Judged is a request that a policy answered, for lists. The transcript has
+// the whole.
+type Judged struct {
+	N          int         `json:"n"` // from 1 within the session
+	Turn       int         `json:"turn"`
+	Kind       RequestKind `json:"kind"`
+	Summary    string      `json:"summary"`
+	Digest     string      `json:"digest"`
+	Outcome    Outcome     `json:"outcome"`
+	ForSession bool        `json:"for_session,omitempty"`
+	AtMS       int64       `json:"at_ms"`
+	Ruling
+}
+
+// A Tally counts the approvals of a session. It is a function of the journal
+// and of what pumps were told.
+type Tally struct {
+	Turn      int `json:"turn,omitempty"` // that InTurn is of
+	InTurn    int `json:"in_turn,omitempty"`
+	InSession int `json:"in_session,omitempty"`
+	Accepted  int `json:"accepted,omitempty"`
+	Declined  int `json:"declined,omitempty"`
+	Judged    int `json:"judged,omitempty"` // of all, those that a policy answered
+	// Minute is how many came in each second of the newest minute.
+	Minute []Second `json:"minute,omitempty"`
+}
+
+// A Second is a second of Unix time by codex's clock, and how many requests
+// came in it.
+type Second struct {
+	At int64 `json:"at"`
+	N  int   `json:"n"`
+}
+
+const (
+	maxJudged       = 20  // that a result tells of, the newest
+	maxJudgedText   = 200 // bytes of each summary
+	maxRulingReason = 500
+)
+
+// counts is what came before a request of this moment.
+func (t Tally) counts(turn int, ms int64) Counts {
+	c := Counts{InTurn: t.InTurn, InSession: t.InSession, Accepted: t.Accepted, Declined: t.Declined}
+	if t.Turn != turn {
+		c.InTurn = 0
+	}
+	for _, s := range t.Minute {
+		// A part of a second too many rather than too few.
+		if s.At >= ms/1000-60 {
+			c.InMinute += s.N
+		}
+	}
+	return c
+}
+
+// count takes one more request.
+func (t *Tally) count(turn int, ms int64) {
+	if t.Turn != turn {
+		t.Turn, t.InTurn = turn, 0
+	}
+	t.InTurn++
+	t.InSession++
+	at := ms / 1000
+	var minute []Second // the slice may be an earlier state's
+	for _, s := range t.Minute {
+		if s.At >= at-60 && s.At != at {
+			minute = append(minute, s)
+		}
+	}
+	now := Second{At: at, N: 1}
+	if i := slices.IndexFunc(t.Minute, func(s Second) bool { return s.At == at }); i >= 0 {
+		now.N += t.Minute[i].N
+	}
+	t.Minute = append(minute, now)
+}
+
+func (t *Tally) outcome(o Outcome) {
+	switch o {
+	case Accept, Answer, Grant, Amend:
+		t.Accepted++
+	case Decline, Cancel:
+		t.Declined++
+	}
+}
+
+// countDecisions takes the decisions of people, once each.
+func (m *machine) countDecisions() {
+	for _, s := range m.in.Sends {
+		if s.Kind != SendDecision || s.Incarnation != m.st.Cursor.Incarnation {
+			continue
+		}
+		if i := m.openAt(s.RPC); i >= 0 && !m.st.Open[i].Decided {
+			m.st.Open[i].Decided = true
+			m.st.Tally.outcome(s.Outcome)
+		}
+	}
+}
+
+// resumeJudged takes up answers that an earlier pump decided on.
+func (m *machine) resumeJudged() {
+	for _, o := range m.st.Open {
+		if o.Judged != nil {
+			m.sends = append(m.sends, &send{Send: *o.Judged, state: Decided, own: true, uncertain: true})
+		}
+	}
+}
+
+// judge asks the policy about a request, and counts it. The verdict has no
+// outcome where people are asked; r says by which rule then.
+func (m *machine) judge(a *asked, r *Request) Verdict {
+	facts := m.facts(a, r)
+	m.st.Tally.count(m.st.Turn, m.st.AtMS)
+	m.checkBudget()
+	if m.st.Budget != "" {
+		return Verdict{} // the turn is being interrupted: nothing is accepted any more
+	}
+	var v Verdict
+	switch {
+	case m.in.Policy == "":
+		return Verdict{}
+	case m.opt.Judge == nil:
+		v = Verdict{Outcome: Decline, Rule: RuleUnjudged, Reason: "the policy cannot be used here", Policy: m.in.Policy}
+	default:
+		v = m.opt.Judge(facts)
+	}
+	v.Reason = excerpt(m.redact(v.Reason), maxRulingReason)
+	if why := m.unfit(r, a, &v); why != "" {
+		v.Outcome, v.Reason = "", why
+	}
+	if v.Outcome == "" {
+		r.Ruling = &Ruling{Rule: v.Rule, Reason: v.Reason, Policy: v.Policy}
+	}
+	return v
+}
+
+// unfit says why a verdict cannot be an answer to this request: then people are
+// asked. An accept for the session is one for now where there is no such thing.
+func (m *machine) unfit(r *Request, a *asked, v *Verdict) string {
+	switch v.Outcome {
+	case "":
+		return ""
+	case Accept, Decline:
+	default:
+		return fmt.Sprintf("a policy cannot %s", v.Outcome)
+	}
+	v.ForSession = v.ForSession && v.Outcome == Accept && slices.Contains(r.Offered, "accept_for_session")
+	if v.Outcome == Accept && !slices.Contains(r.Offered, "accept") {
+		return fmt.Sprintf("rule %q would accept, which is not offered", v.Rule)
+	}
+	if _, err := answerFor(m.verdictSend(r, *v), a, m.st.CodexVersion); err != nil {
+		return fmt.Sprintf("rule %q would %s, but %v", v.Rule, v.Outcome, err)
+	}
+	return ""
+}
+
+// maxArguments bounds what a policy is shown of an MCP tool's arguments.
+const maxArguments = 256 << 10
+
+// facts is the whole of a request, as a policy judges it.
+func (m *machine) facts(a *asked, r *Request) Asked {
+	f := Asked{
+		Kind: a.Kind, Action: a.Action, Command: a.Command, CWD: a.CWD, GrantRoot: a.GrantRoot,
+		NetworkHost: networkHost(a.Network), Permissions: a.Permissions, Server: a.Server, Tool: a.Tool,
+		Reason: a.reason, Digest: r.Digest, Turn: m.st.Turn, Model: orWord(m.in.Thread.Model, m.st.Model),
+		Counts: m.st.Tally.counts(m.st.Turn, m.st.AtMS),
+	}
+	if f.NetworkHost == "" && len(a.Network) > 0 && string(a.Network) != "null" {
+		f.NetworkHost = "." // something is to be reached, and codex did not say what
+	}
+	if v, err := plainJSON(a.Args); err == nil && v != nil {
+		// Of more than that a rule that looks at it has people asked; one that
+		// does not, decides.
+		if args := canonical(v); len(args) <= maxArguments {
+			f.Arguments = string(args)
+		}
+	}
+	for _, c := range a.Changes {
+		f.Changes = append(f.Changes, AskedChange{Path: c.Path, Kind: c.Kind.Type, MovedTo: c.Kind.MovePath})
+	}
+	return f
+}
+
+// verdictSend is the answer. Its id is the request's, so each is sent once.
+func (m *machine) verdictSend(r *Request, v Verdict) Send {
+	s := Send{
+		ID: fmt.Sprintf("policy/%d/%s", r.Incarnation, idKey(r.RPC)), Kind: SendDecision, Turn: m.st.Turn,
+		RPC: r.RPC, Incarnation: r.Incarnation, RequestKind: r.Kind, Method: r.Method,
+		Outcome: v.Outcome, ForSession: v.ForSession,
+	}
+	if v.Outcome == Decline {
+		s.Reason = v.Reason
+	}
+	return s
+}
+
+// answerByPolicy puts a verdict on record and queues the answer.
+func (m *machine) answerByPolicy(r *Request, o OpenRequest, v Verdict) {
+	scope := "once"
+	if v.ForSession {
+		scope = "session"
+	}
+	m.st.Tally.outcome(v.Outcome)
+	m.st.Tally.Judged++
+	m.entry(Entry{Type: EntryDecision, Turn: m.st.Turn, Item: r.ItemID, Digest: r.Digest,
+		Text: fmt.Sprintf("%s by the policy, rule %q: %s", v.Outcome, v.Rule, r.Summary),
+		Data: map[string]string{"outcome": string(v.Outcome), "by": "policy", "rule": v.Rule, "policy": v.Policy,
+			"reason": v.Reason, "scope": scope}})
+	answer := m.verdictSend(r, v)
+	o.Judged = &answer
+	m.st.Open = append(m.st.Open, o)
+	m.sends = append(m.sends, &send{Send: answer, state: Decided, own: true, uncertain: m.opt.Attempt > 1})
+	m.judgedNow = append(m.judgedNow, Judged{
+		N: m.st.Tally.Judged, Turn: m.st.Turn, Kind: r.Kind, Summary: excerpt(r.Summary, maxJudgedText), Digest: r.Digest,
+		Outcome: v.Outcome, ForSession: v.ForSession, AtMS: m.st.AtMS, Ruling: Ruling{Rule: v.Rule, Reason: v.Reason, Policy: v.Policy},
+	})
+	if n := len(m.judgedNow) - maxJudged; n > 0 {
+		m.judgedNow = m.judgedNow[n:]
+	}
+}
+
+// waiting counts the open requests that people are asked.
+func (m *machine) waiting() (n int) {
+	for _, o := range m.st.Open {
+		if o.Judged == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Owes says that a request was answered by a policy and codex is not known to
+// have the answer.
+func (s PumpState) Owes() bool {
+	return slices.ContainsFunc(s.Open, func(o OpenRequest) bool { return o.Judged != nil })
+}
+
+// on puts a ruling on record with the request that it has people asked for.
+func (g *Ruling) on(data map[string]string) map[string]string {
+	if g != nil {
+		data["rule"], data["policy"] = g.Rule, g.Policy
+		if g.Reason != "" {
+			data["ruling"] = g.Reason
+		}
+	}
+	return data
+}

@@ -1,0 +1,324 @@
+package conversation
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/deploy/scriptedmodel"
+)
+
+// Each kind of ending by its real cause, on the real codex.
+
+// A failing is a failure of the model's, and what is to become of the turn.
+type failing struct {
+	name, fail string
+	kind       string
+	retries    bool          // codex says that it tries again first
+	resets     time.Duration // when the limit is to end; 0 is unknown
+	alone      bool          // in a thread of its own: codex compacts before the next turn
+	either     bool          // some versions try again, some do not
+}
+
+// failings are what providers answer.
+var failings = []failing{
+	{name: "unauthorized", fail: "{kind: unauthorized, times: -1}", kind: EndAuth, retries: true},
+	{name: "forbidden", fail: "{kind: forbidden, times: -1}", kind: EndAuth, retries: true},
+	{name: "bad request", fail: "{kind: bad_request, times: -1}", kind: "bad_request"},
+	{name: "no such model", fail: "{kind: not_found, times: -1}", kind: EndModelNotFound, either: true},
+	{name: "no such page", fail: "{kind: not_found, code: none, message: 404 page not found, times: -1}", kind: "network", either: true},
+	{name: "server error", fail: "{kind: server_error, times: -1}", kind: "network", retries: true},
+	{name: "overloaded", fail: "{kind: overloaded, times: -1}", kind: EndOverloaded},
+	{name: "overloaded in a stream", fail: "{kind: failed, code: server_is_overloaded, times: -1}", kind: EndOverloaded},
+	{name: "too many requests", fail: "{kind: rate_limited, times: -1}", kind: EndRateLimit},
+	{name: "too many in a stream", fail: "{kind: failed, code: rate_limit_exceeded, message: 'Rate limit reached. Please try again in 1.5s.', times: -1}", kind: EndRateLimit, retries: true, resets: 1500 * time.Millisecond},
+	{name: "usage limit", fail: "{kind: usage_limit, resets_in: 90m, times: -1}", kind: EndQuota, resets: 90 * time.Minute},
+	{name: "usage limit for days", fail: "{kind: usage_limit, resets_in: 75h, times: -1}", kind: EndQuota, resets: 75 * time.Hour},
+	{name: "no credit", fail: "{kind: failed, code: insufficient_quota, times: -1}", kind: EndQuota},
+	{name: "cut", fail: "{kind: cut, times: -1}", kind: "network", retries: true},
+	{name: "dropped", fail: "{kind: drop, times: -1}", kind: "network", retries: true},
+	{name: "stalled", fail: "{kind: stall, times: -1}", kind: "network", retries: true},
+	{name: "incomplete", fail: "{kind: incomplete, times: -1}", kind: EndOther, either: true},
+	{name: "no room in a stream", fail: "{kind: failed, code: context_length_exceeded, times: -1}", kind: "context_window", alone: true},
+	{name: "no room", fail: "{kind: context_length, times: -1}", kind: "context_window", alone: true},
+}
+
+func failuresOfTheRealCodexAreClassified(t *testing.T, c *codex) {
+	var script strings.Builder
+	script.WriteString("rules:\n")
+	for _, f := range failings {
+		fmt.Fprintf(&script, "  - when: {exact: %s}\n    steps:\n      - - fail: %s\n        - say: never\n", f.name, f.fail)
+	}
+	s := scriptedmodel.Serve(t, script.String())
+	talk := func() *talk {
+		k := c.talkWith(t, s, func(config string) string {
+			return strings.Replace(config, "stream_max_retries = 2", "stream_max_retries = 2\nstream_idle_timeout_ms = 700", 1)
+		})
+		k.opt.Zone = func() *time.Location { return time.Local }
+		return k
+	}
+	same := talk()
+	for n, f := range failings {
+		k := same
+		if f.alone {
+			k = talk()
+		}
+		before := len(k.sink.entries)
+		r := k.pump(TurnEnded, turn(n+1, fmt.Sprintf("m-%d", n), f.name))
+		p := r.Turn.Problem
+		if r.Turn.Status != "failed" || p == nil || p.Kind != f.kind || p.Hint == "" {
+			t.Errorf("%s: turn %+v, problem %+v, want %s", f.name, r.Turn, p, f.kind)
+			continue
+		}
+		retrying, failed := 0, 0
+		for _, e := range k.sink.entries[before:] {
+			switch {
+			case e.Type == EntryError && e.Status == "retrying":
+				retrying++
+			case e.Type == EntryError && e.Data["problem"] == f.kind:
+				failed++
+			}
+		}
+		if failed != 1 || !f.either && f.retries != (retrying > 0) {
+			t.Errorf("%s: %d entries of tries, %d of the failure", f.name, retrying, failed)
+		}
+		f.checkReset(t, p, time.UnixMilli(r.Turn.EndedAtMS))
+	}
+	downAndUnset(t, c, s)
+}
+
+// checkReset: codex names a time of day by the minute, and its own clock is
+// that of this machine.
+func (f failing) checkReset(t *testing.T, p *Problem, ended time.Time) {
+	t.Helper()
+	if f.resets == 0 {
+		if !p.ResetAt.IsZero() {
+			t.Errorf("%s: it is to end at %s", f.name, p.ResetAt)
+		}
+		return
+	}
+	if off := p.ResetAt.Sub(ended.Add(f.resets)); off < -2*time.Minute || off > 2*time.Minute {
+		t.Errorf("%s: it is to end at %s, want %s after %s (%s)", f.name, p.ResetAt, f.resets, ended, p.Message)
+	}
+}
+
+// downAndUnset are failures of which no provider knows.
+func downAndUnset(t *testing.T, c *codex, s *scriptedmodel.Server) {
+	k := c.talkWith(t, s, func(config string) string {
+		return strings.Replace(config, `experimental_bearer_token = "a-token"`, `env_key = "NOBODY_SET_THIS"`, 1)
+	})
+	r := k.run(t.Context(), k.input(turn(1, "m", "hello")))
+	p := r.Problem
+	if r.Turn != nil {
+		p = r.Turn.Problem
+	}
+	if p == nil || p.Kind != EndAuth {
+		t.Errorf("without the variable of the key: %s, problem %+v", r.Reason, p)
+	}
+	k.p.kill()
+
+	l, err := net.Listen("tcp", "127.0.0.1:0") // nobody will listen there
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := "http://" + l.Addr().String() + "/v1"
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	k = c.talkWith(t, s, func(string) string { return scriptedmodel.ConfigTOML(nobody, "a-token") })
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	ended := make(chan PumpResult, 1)
+	in := k.input(turn(1, "m", "hello"))
+	go func() { ended <- k.run(ctx, in) }()
+	k.sink.await(t, "word of the provider that is down", func() bool { return len(ended) > 0 || isRetrying(k.sink.entries) })
+	select {
+	case r = <-ended:
+		if r.Turn == nil || r.Turn.Problem == nil || r.Turn.Problem.Kind != "network" {
+			t.Errorf("with its provider down: %s, turn %+v", r.Reason, r.Turn)
+		}
+	default: // newer ones wait for the network, however long that takes
+		k.sink.await(t, "a second word", func() bool { return len(ended) > 0 || countRetries(k.sink.entries) > 2 }) // more than configured
+		leave()
+		if r = <-ended; r.Reason == PumpCancelled {
+			c.note = "yes; while its provider cannot be reached, the turn waits"
+			if !strings.Contains(r.State.Retrying, "network") {
+				t.Errorf("what it tries again is not known: %q", r.State.Retrying)
+			}
+		}
+	}
+}
+
+func isRetrying(entries []Entry) bool { return countRetries(entries) > 0 }
+
+// countRetries counts what is on record as tried again for want of a network.
+func countRetries(entries []Entry) (n int) {
+	for _, e := range entries {
+		if e.Type == EntryError && e.Status == "retrying" && e.Data["problem"] == "network" {
+			n++
+		}
+	}
+	return n
+}
+
+// talkWith talks to a codex whose config.toml is changed.
+func (c *codex) talkWith(t *testing.T, s *scriptedmodel.Server, change func(string) string) *talk {
+	t.Helper()
+	h := newHome(t, s)
+	h.codex = c.version
+	name := filepath.Join(h.dir, "config.toml")
+	config, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(change(string(config))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return talkAt(t, h)
+}
+
+// halt stops a codex as a wedged one stands: it lives, and does nothing.
+func (p *process) halt(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func eachWatchdogStrikesForItsCause(t *testing.T, c *codex) {
+	s := scriptedmodel.Serve(t, `
+rules:
+  - when: {contains: talk}
+    steps: [[say: {text: "`+strings.Repeat("word ", 3000)+`", pace: 20ms}]]
+  - when: {contains: work}
+    steps: [[shell: "true"], [wait: never, say: too late]]
+  - reply: fine
+`)
+	strikes := func(k *talk, kind string, sends ...Send) PumpResult {
+		t.Helper()
+		r := k.pump(TimedOut, sends...)
+		if r.Problem == nil || r.Problem.Kind != kind || r.Problem.Hint == "" {
+			t.Errorf("problem %+v, want %s", r.Problem, kind)
+		}
+		k.restart() // what is done about it
+		k.limit = Limits{}
+		return r
+	}
+	k := c.talk(t, s)
+	k.p.halt(t)
+	k.limit = Limits{StartUp: time.Second}
+	strikes(k, EndStartTimeout)
+	if r := k.pump(TurnEnded, turn(1, "m-1", "hello")); r.Turn.Status != "completed" {
+		t.Errorf("turn %+v", r.Turn)
+	}
+
+	k.p.halt(t)
+	k.limit = Limits{Request: time.Second}
+	if r := strikes(k, EndRequestTimeout, turn(2, "m-2", "hello")); delivered(t, r, "m-2") != Sent {
+		t.Errorf("%+v", r.Deliveries)
+	}
+
+	k.limit = Limits{Silence: 500 * time.Millisecond, Request: time.Second}
+	ended := make(chan PumpResult, 1)
+	in := k.input(turn(3, "m-3", "talk"))
+	go func() { ended <- k.run(context.Background(), in) }()
+	k.sink.await(t, "the stream", func() bool { return len(k.sink.deltas) > 3 })
+	k.p.halt(t)
+	if r := <-ended; r.Reason != TimedOut || r.Problem.Kind != EndSilent || r.State.TurnID == "" {
+		t.Errorf("%s, %+v", r.Reason, r.Problem)
+	}
+	k.restart()
+
+	k.limit = Limits{Turn: time.Second}
+	strikes(k, EndTurnTimeout, turn(4, "m-4", "talk"))
+
+	k.spec.Sandbox = "danger-full-access"
+	k.limit = Limits{Quiet: time.Second}
+	if r := strikes(k, EndQuietAfterTool, turn(5, "m-5", "work")); r.State.TurnItems == 0 || !r.State.TurnEffects {
+		t.Errorf("state %+v", r.State)
+	}
+
+	// The thread goes on in a new process, and nothing was said again.
+	if r := k.pump(TurnEnded, turn(6, "m-6", "hello")); r.Turn.Status != "completed" || r.Turn.FinalText != "fine" {
+		t.Errorf("turn %+v", r.Turn)
+	}
+	for _, id := range []string{"m-2", "m-3", "m-4", "m-5"} {
+		if n := strings.Count(string(k.p.sent.bytes()), `"`+id+`"`); n != 0 {
+			t.Errorf("%s was said to the new process %d times", id, n)
+		}
+	}
+}
+
+// While a person is waited for, or a model thinks, all bounds may pass.
+func noWatchdogStrikesWhileSomebodyThinks(t *testing.T, c *codex) {
+	s := scriptedmodel.Serve(t, `
+rules:
+  - when: {contains: think}
+    steps: [[wait: thought, say: I thought about it]]
+  - when: {contains: ask}
+    steps: [[shell: {cmd: "touch asked", escalate: true, justification: please}], [say: done]]
+`)
+	k := c.talk(t, s)
+	k.limit = Limits{Silence: 100 * time.Millisecond, Quiet: 100 * time.Millisecond}
+	ended := make(chan PumpResult, 1)
+	in := k.input(turn(1, "m-1", "think"))
+	go func() { ended <- k.run(context.Background(), in) }()
+	// It is asked for a sign of life again and again, and gives it.
+	k.sink.await(t, "signs of life", func() bool { return strings.Count(string(k.p.sent.bytes()), `.life-a1.`) > 5 })
+	s.Release("thought")
+	if r := <-ended; r.Reason != TurnEnded || r.Turn.Status != "completed" || r.Turn.FinalText != "I thought about it" {
+		t.Errorf("%s, %+v, turn %+v", r.Reason, r.Problem, r.Turn)
+	}
+
+	k.limit.Turn, k.limit.Quiet = 20*time.Second, 0 // the model of a test may take its time
+	r := k.pump(RequestsOpen, turn(2, "m-2", "ask"))
+	// Nobody is attached while a person thinks; a pump that looks all the same
+	// returns at once, and finds nothing wrong.
+	for range 5 {
+		if again := k.run(t.Context(), k.input()); again.Reason != RequestsOpen || again.Problem != nil {
+			t.Fatalf("%s, %+v", again.Reason, again.Problem)
+		}
+	}
+	if r := k.pump(TurnEnded, decide("d", r.Requests[0], Accept)); r.Turn.Status != "completed" {
+		t.Errorf("turn %+v", r.Turn)
+	}
+}
+
+// A line that is too long stops the turn only where nothing else tells its end.
+func longLineIsOnRecord(t *testing.T, c *codex) {
+	s := scriptedmodel.Serve(t, `
+rules:
+  - when: {contains: much}
+    steps: [[say: "`+strings.Repeat("word ", 60_000)+`"]]
+  - reply: fine
+`)
+	k := c.talk(t, s)
+	k.limit = Limits{Line: 128 << 10}
+	r := k.pump(TurnEnded, turn(1, "m-1", "much"))
+	switch p := r.Turn.Problem; r.Turn.Status {
+	case "completed": // the line of its end does not repeat what was said
+		c.note = "yes, and the turn completes"
+	case "unknown":
+		if p == nil || p.Kind != EndOversize || p.Hint == "" {
+			t.Errorf("problem %+v", p)
+		}
+	default:
+		t.Errorf("turn %+v", r.Turn)
+	}
+	var seen bool
+	for _, text := range k.sink.text(EntryState) {
+		seen = seen || strings.Contains(text, "bytes was skipped") && strings.Contains(text, "item/completed")
+	}
+	if !seen {
+		t.Errorf("no entry tells of it: %q", k.sink.text(EntryState))
+	}
+	if r := k.pump(TurnEnded, turn(2, "m-2", "hello")); r.Turn.Status != "completed" || r.Turn.FinalText != "fine" {
+		t.Errorf("turn %+v", r.Turn)
+	}
+}

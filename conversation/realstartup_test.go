@@ -1,0 +1,35 @@
+package conversation
+
+import (
+	"testing"
+
+	"fairlead.dev/fairlead/deploy/scriptedmodel"
+)
+
+// interruptReachesATurnThatOnlyBegins: an interrupt that goes out with the
+// message of its turn, to a process that has only come up, ends the turn.
+func interruptReachesATurnThatOnlyBegins(t *testing.T, c *codex) {
+	s := scriptedmodel.Serve(t, `
+rules:
+  - when: {contains: go on}
+    reply: gone on
+  - steps:
+      - - say: hm
+        - wait: never
+`)
+	k := c.talk(t, s)
+	in := k.input(turn(1, "m-1", "hello"), Send{ID: "i-1", Kind: SendInterrupt, Turn: 1})
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("sent:\n%s\njournal:\n%s", k.p.sent.bytes(), k.p.bytes())
+		}
+	})
+	r := k.run(t.Context(), in)
+	if r.Reason != TurnEnded || r.Turn == nil || r.Turn.Status != "interrupted" || delivered(t, r, "i-1") != Acknowledged {
+		t.Fatalf("the pump returned %+v", r)
+	}
+	k.state = r.State
+	if r := k.pump(TurnEnded, turn(2, "m-2", "go on")); r.Turn.N != 2 || r.Turn.Status != "completed" {
+		t.Errorf("the next turn is %+v", r.Turn)
+	}
+}

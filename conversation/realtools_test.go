@@ -1,0 +1,199 @@
+package conversation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"fairlead.dev/fairlead/deploy/scriptedmodel"
+)
+
+// A bench carries out calls and remembers them; the same call is one thing
+// however often it is asked for.
+type bench struct {
+	mu    sync.Mutex
+	calls []ToolCall // as asked
+	done  map[string]ToolReply
+	fail  int // how many calls fail first
+}
+
+func (b *bench) tool(_ context.Context, c ToolCall) (ToolReply, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.calls = append(b.calls, c)
+	if b.fail > 0 {
+		b.fail--
+		return ToolReply{}, fmt.Errorf("no store")
+	}
+	if b.done == nil {
+		b.done = map[string]ToolReply{}
+	}
+	if r, ok := b.done[c.ID]; ok {
+		return r, nil
+	}
+	var a struct{ Path string }
+	if err := json.Unmarshal(c.Args, &a); err != nil {
+		return ToolReply{}, err
+	}
+	r := ToolReply{Text: fmt.Sprintf("Delivered %s, number %d.", a.Path, len(b.done)+1), OK: a.Path != "/etc/passwd"}
+	b.done[c.ID] = r
+	return r, nil
+}
+
+const deliversAndReports = `
+rules:
+  - steps:
+      - call: {name: report_progress, arguments: {text: "half way of {{ .LastUser }}", percent: 50.4, step: 1/2}}
+      - - call: {name: deliver, arguments: {path: a.txt}}
+        - call: {name: deliver, arguments: {path: /etc/passwd}}
+      - say: "{{ range .Results }}{{ .Output }}; {{ end }}"
+`
+
+// ourToolsAreCalled: what a session offers the model can call, with one reply
+// to each call, and can still after a resume, in a fork, and elsewhere.
+func ourToolsAreCalled(t *testing.T, c *codex) {
+	s := scriptedmodel.Serve(t, deliversAndReports)
+	k := c.talk(t, s)
+	k.spec.Tools = []string{ToolAskHuman, ToolDeliver, ToolProgress}
+	b := &bench{}
+	k.opt.Tool = b.tool
+	n := 0
+	works := func(where string) {
+		t.Helper()
+		n++
+		r := k.pump(TurnEnded, turn(n, fmt.Sprint("m-", n), where))
+		if r.Turn.Status != "completed" {
+			t.Fatalf("%s: turn %+v", where, r.Turn)
+		}
+		first := 2*n - 1
+		if !strings.Contains(r.Turn.FinalText, "Taken.; ") ||
+			strings.Count(r.Turn.FinalText, "Delivered ") != 2 || !strings.Contains(r.Turn.FinalText, fmt.Sprint("number ", first)) || !strings.Contains(r.Turn.FinalText, fmt.Sprint("number ", first+1)) {
+			t.Errorf("%s: the model had %q", where, r.Turn.FinalText)
+		}
+		if p := r.State.Progress; p == nil || p.Text != "half way of "+where || *p.Percent != 50 || p.Step != "1/2" || p.Turn != n {
+			t.Errorf("%s: progress %+v", where, p)
+		}
+		if len(r.State.Calls) != 0 {
+			t.Errorf("%s: calls are left open: %+v", where, r.State.Calls)
+		}
+	}
+	works("here")
+	k.restart()
+	works("after a resume")
+
+	source := k.state.ThreadID
+	k.restart()
+	k.state.Opened = 0
+	in := k.input(turn(3, "m-3", "in a fork"))
+	in.Fork, n = true, 3
+	if r := k.run(context.Background(), in); r.Reason != TurnEnded || r.Turn.Status != "completed" || !strings.Contains(r.Turn.FinalText, "number 6") {
+		t.Fatalf("fork: %+v, turn %+v", r, r.Turn)
+	}
+	if k.state.ThreadID == source {
+		t.Error("it is not forked")
+	}
+	k.elsewhere(s)
+	works("elsewhere")
+
+	// One entry each, with what the model was told; one reply to each call.
+	var texts []string
+	ok := map[string]int{}
+	for _, e := range k.sink.entries {
+		if e.Type == EntryTool {
+			texts = append(texts, e.Tool+": "+e.Text)
+			ok[e.Status]++
+		}
+	}
+	if len(texts) != 12 || ok["completed"] != 8 || ok["failed"] != 4 {
+		t.Errorf("on record: %v %q", ok, texts)
+	}
+	ids := map[string]bool{}
+	for _, c := range b.calls {
+		ids[c.ID] = true
+	}
+	if len(b.calls) != 8 || len(ids) != 8 {
+		t.Errorf("carried out %d calls, %d of them different", len(b.calls), len(ids))
+	}
+}
+
+// toolReplyOfADeadPump: the pump dies with the effect done and the reply on its
+// way, or not yet; the next one has the same reply, and codex takes one.
+func toolReplyOfADeadPump(t *testing.T, c *codex) {
+	k := c.talk(t, scriptedmodel.Serve(t, `
+rules:
+  - steps:
+      - call: {name: deliver, arguments: {path: a.txt}}
+      - say: "{{ .LastToolOutput }}"
+`))
+	k.spec.Tools = []string{ToolDeliver}
+	b := &bench{}
+	in := k.input(turn(1, "m-1", "go"))
+
+	// The first pump loses its wire after the effect, before the reply.
+	w := k.p.wire(0)
+	_, err := Run(context.Background(), w, in, k.sink, Options{Tool: func(ctx context.Context, call ToolCall) (ToolReply, error) {
+		r, err := b.tool(ctx, call)
+		w.Close()
+		return r, err
+	}})
+	if err == nil {
+		t.Fatal("the pump did not lose its wire")
+	}
+	// The second one's reply is written; nobody hears whether it arrived.
+	ctx, cancel := context.WithCancel(context.Background())
+	b2 := func(ctx context.Context, call ToolCall) (ToolReply, error) {
+		r, err := b.tool(ctx, call)
+		cancel()
+		return r, err
+	}
+	k.opt.Tool, k.opt.Attempt = b2, 2
+	r := k.run(ctx, in)
+	k.opt.Tool, k.opt.Attempt = b.tool, 0
+	if r.Reason == PumpCancelled {
+		r = k.pump(TurnEnded)
+	}
+	if r.Reason != TurnEnded || r.Turn.Status != "completed" || r.Turn.FinalText != "Delivered a.txt, number 1." {
+		t.Fatalf("%s, turn %+v", r.Reason, r.Turn)
+	}
+	if len(b.done) != 1 || len(b.calls) < 2 {
+		t.Errorf("done %d of %d calls", len(b.done), len(b.calls))
+	}
+	for _, c := range b.calls {
+		if c.ID != b.calls[0].ID {
+			t.Errorf("one call had the ids %q and %q", b.calls[0].ID, c.ID)
+		}
+	}
+	entries := map[string]string{}
+	for _, e := range k.sink.entries { // each attempt gives the same ones again
+		if e.Type == EntryTool {
+			entries[e.ID] = e.Text
+		}
+	}
+	if len(entries) != 1 {
+		t.Errorf("on record: %q", entries)
+	}
+}
+
+// answeredCallIsOver: nothing of a call that has its reply keeps a pump while a
+// person is asked, in either of the model's dialects.
+func answeredCallIsOver(t *testing.T, c *codex) {
+	for _, model := range []string{functions, ""} {
+		k := c.talk(t, scriptedmodel.Serve(t, `
+rules:
+  - steps:
+      - call: {name: deliver, arguments: {path: a.txt}}
+      - shell: {cmd: "echo out > out.txt", escalate: true, justification: "to see"}
+      - say: done
+`))
+		k.spec.Tools, k.spec.Model = []string{ToolDeliver}, model
+		k.opt.Tool = (&bench{}).tool
+		r := k.pump(RequestsOpen, turn(1, "m-1", "go"))
+		if len(r.State.Calls) != 0 || len(r.Requests) != 1 || r.Requests[0].Kind != KindCommand {
+			t.Errorf("model %q: calls %+v, requests %+v", model, r.State.Calls, r.Requests)
+		}
+		k.pump(TurnEnded, decide("d", r.Requests[0], Accept))
+	}
+}

@@ -1,0 +1,230 @@
+package conversation
+
+import (
+	"fmt"
+	"math"
+	"net/mail"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Bounds of what a person answers.
+const (
+	// MaxAnswer is the longest answer to one question, in bytes.
+	MaxAnswer = 16 << 10
+	// MaxAnswers is how long all answers to a request may be together.
+	MaxAnswers = 64 << 10
+)
+
+// An AnswerError says what is wrong with the answer to one question. It never
+// holds the answer, which may be secret.
+type AnswerError struct {
+	Question string // its id
+	What     string
+}
+
+func (e *AnswerError) Error() string { return fmt.Sprintf("%q %s", e.Question, e.What) }
+
+// CheckAnswers says whether the answers fit the questions, by their ids, and
+// returns them as codex is to have them: a default where nothing was answered,
+// nothing where an optional question has no answer. A blank answer is none. The
+// error is an *AnswerError that names the question and not the answer.
+func CheckAnswers(questions []Question, answers map[string][]string) (map[string][]string, error) {
+	known, all := map[string]bool{}, 0
+	for _, q := range questions {
+		known[q.ID] = true
+	}
+	for _, id := range sorted(answers) {
+		if !known[id] {
+			return nil, &AnswerError{short(id), "is no question of these: " + questionIDs(questions)}
+		}
+		for _, a := range answers[id] {
+			if all += len(a); len(a) > MaxAnswer {
+				return nil, &AnswerError{id, fmt.Sprintf("is answered with %d bytes, and %d is the most", len(a), MaxAnswer)}
+			}
+		}
+	}
+	if all > MaxAnswers {
+		return nil, fmt.Errorf("the answers are %d bytes, and %d is the most", all, MaxAnswers)
+	}
+	good := map[string][]string{}
+	for _, q := range questions {
+		given, said := answers[q.ID]
+		given = slices.DeleteFunc(slices.Clone(given), func(a string) bool { return strings.TrimSpace(a) == "" })
+		if !said && q.Default != "" {
+			given = []string{q.Default}
+		}
+		if len(given) == 0 {
+			if q.Optional {
+				continue
+			}
+			return nil, &AnswerError{q.ID, "is not answered" + q.choices()}
+		}
+		one, err := q.check(given)
+		if err != nil {
+			return nil, err
+		}
+		good[q.ID] = one
+	}
+	return good, nil
+}
+
+// check looks at the answers to one question; there is at least one.
+func (q Question) check(given []string) ([]string, error) {
+	wrong := func(format string, args ...any) ([]string, error) {
+		return nil, &AnswerError{q.ID, fmt.Sprintf(format, args...)}
+	}
+	if !q.Many && len(given) > 1 {
+		return wrong("takes one answer, and has %d", len(given))
+	}
+	if q.Many && !q.within(float64(len(given))) {
+		return wrong("takes %s answers, and has %d", q.bounds(), len(given))
+	}
+	var good []string
+	for _, a := range given {
+		if !utf8.ValidString(a) {
+			return wrong("is answered with bytes that are no text")
+		}
+		if slices.Contains(good, a) {
+			return wrong("is answered twice with the same")
+		}
+		if len(q.Options) > 0 && !q.Other && !slices.ContainsFunc(q.Options, func(c Choice) bool { return c.Label == a }) {
+			return wrong("is answered with what is none of its options%s", q.choices())
+		}
+		a, err := q.typed(a)
+		if err != nil {
+			return nil, err
+		}
+		good = append(good, a)
+	}
+	return good, nil
+}
+
+// typed is an answer in the one way to write its type.
+func (q Question) typed(a string) (string, error) {
+	wrong := func(format string, args ...any) (string, error) {
+		return "", &AnswerError{q.ID, fmt.Sprintf(format, args...)}
+	}
+	plain := strings.TrimSpace(a)
+	switch q.Type {
+	case "", "string":
+		if n := utf8.RuneCountInString(a); !q.Many && !q.within(float64(n)) {
+			return wrong("takes %s characters, and has %d", q.bounds(), n)
+		}
+		if !fits(q.Format, a) {
+			return wrong("is not answered with a value of the format %s", q.Format)
+		}
+		return a, nil
+	case "boolean":
+		switch strings.ToLower(plain) {
+		case "true", "yes", "y":
+			return "true", nil
+		case "false", "no", "n":
+			return "false", nil
+		}
+		return wrong("takes true or false")
+	case "integer":
+		n, err := strconv.ParseInt(plain, 10, 64)
+		if err != nil {
+			return wrong("takes a whole number")
+		}
+		if !q.within(float64(n)) {
+			return wrong("takes a whole number of %s", q.bounds())
+		}
+		return strconv.FormatInt(n, 10), nil
+	case "number":
+		n, err := strconv.ParseFloat(plain, 64)
+		if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
+			return wrong("takes a number")
+		}
+		if !q.within(n) {
+			return wrong("takes a number of %s", q.bounds())
+		}
+		return strconv.FormatFloat(n, 'g', -1, 64), nil
+	}
+	return wrong("is of the type %s, which nobody can answer here", q.Type)
+}
+
+// fits says whether a text has a format that MCP forms know; of others nothing
+// is known.
+func fits(format, text string) bool {
+	var err error
+	switch format {
+	case "email":
+		var a *mail.Address
+		if a, err = mail.ParseAddress(text); err == nil && a.Address != text {
+			return false
+		}
+	case "uri":
+		var u *url.URL
+		if u, err = url.Parse(text); err == nil && u.Scheme == "" {
+			return false
+		}
+	case "date":
+		_, err = time.Parse(time.DateOnly, text)
+	case "date-time":
+		_, err = time.Parse(time.RFC3339, text)
+	}
+	return err == nil
+}
+
+func (q Question) within(n float64) bool {
+	return (q.Least == nil || n >= *q.Least) && (q.Most == nil || n <= *q.Most)
+}
+
+func (q Question) bounds() string {
+	number := func(n *float64) string { return strconv.FormatFloat(*n, 'g', -1, 64) }
+	switch {
+	case q.Least != nil && q.Most != nil:
+		return number(q.Least) + " to " + number(q.Most)
+	case q.Least != nil:
+		return number(q.Least) + " or more"
+	case q.Most != nil:
+		return "at most " + number(q.Most)
+	}
+	return "any number of"
+}
+
+// choices ends a sentence with what can be chosen.
+func (q Question) choices() string {
+	if len(q.Options) == 0 {
+		return ""
+	}
+	var labels []string
+	for i, o := range q.Options {
+		if i == 10 {
+			labels = append(labels, "…")
+			break
+		}
+		labels = append(labels, strconv.Quote(short(o.Label)))
+	}
+	return " (options: " + strings.Join(labels, ", ") + ")"
+}
+
+func questionIDs(questions []Question) string {
+	var ids []string
+	for i, q := range questions {
+		if i == 10 {
+			ids = append(ids, "…")
+			break
+		}
+		ids = append(ids, strconv.Quote(short(q.ID)))
+	}
+	return strings.Join(ids, ", ")
+}
+
+// short is a name for a sentence.
+func short(s string) string { return excerpt(s, 80) }
+
+func sorted[V any](m map[string]V) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,351 @@
+package conversation
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// What codex may ask, by its own names.
+const (
+	methodCommandApproval = "item/commandExecution/requestApproval"
+	methodFileApproval    = "item/fileChange/requestApproval"
+	methodPermissions     = "item/permissions/requestApproval"
+	methodUserInput       = "item/tool/requestUserInput"
+	methodToolCall        = "item/tool/call"
+	methodElicitation     = "mcpServer/elicitation/request"
+	// The first protocol's: in every schema, and asked in no thread of ours.
+	methodPatchApproval = "applyPatchApproval"
+	methodExecApproval  = "execCommandApproval"
+)
+
+// A reader reads the params of a request of one family. An error says why
+// nobody can decide it.
+type reader func(json.RawMessage) (*asked, error)
+
+// families are the requests that a person or a policy decides. A call of our
+// tool ask_human is one more (see toolCalled).
+var families = map[string]reader{
+	methodCommandApproval: readCommandApproval,
+	methodFileApproval:    readFileApproval,
+	methodPermissions:     readPermissionsRequest,
+	methodUserInput:       readUserInput,
+	methodElicitation:     readElicitation,
+	methodExecApproval:    readExecApproval,
+	methodPatchApproval:   readPatchApproval,
+}
+
+// commandParams are those of item/commandExecution/requestApproval.
+type commandParams struct {
+	notice
+	Kind        string            `json:"kind"` // command, writeStdin, humanCommand
+	Command     string            `json:"command"`
+	CWD         string            `json:"cwd"`
+	Reason      string            `json:"reason"`
+	Actions     []commandAction   `json:"commandActions"`
+	Network     json.RawMessage   `json:"networkApprovalContext"`
+	Permissions json.RawMessage   `json:"additionalPermissions"`
+	Decisions   []json.RawMessage `json:"availableDecisions"`
+	StartedAtMS int64             `json:"startedAtMs"`
+}
+
+type commandAction struct {
+	Type    string `json:"type"`
+	Command string `json:"command"`
+}
+
+func readCommandApproval(raw json.RawMessage) (*asked, error) {
+	var p commandParams
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return nil, unreadable(err)
+	}
+	a := p.asked(KindCommand, methodCommandApproval)
+	a.Command, a.CWD, a.reason, a.startedMS = p.Command, p.CWD, p.Reason, p.StartedAtMS
+	a.Network, a.Permissions = present(p.Network), present(p.Permissions)
+	if p.Kind != "command" {
+		a.Action = p.Kind
+	}
+	a.shown = p.Command
+	if len(p.Actions) == 1 && p.Actions[0].Command != "" {
+		a.shown = p.Actions[0].Command // what the model asked for, without the shell around it
+	}
+	if p.Kind != "humanCommand" { // which takes no such answer
+		a.Amendment = amendmentOf(p.Decisions)
+	}
+	return a, nil
+}
+
+// amendmentOf is the decision among those offered that would change rules for
+// all threads of the codex home. One that forbids something for ever is none of
+// ours: what is declined is declined once.
+func amendmentOf(decisions []json.RawMessage) json.RawMessage {
+	for _, d := range decisions {
+		var words amendment
+		if json.Unmarshal(d, &words) == nil && len(words.words()) > 0 {
+			return d
+		}
+	}
+	return nil
+}
+
+// An amendment is a decision that changes rules.
+type amendment struct {
+	Exec *struct {
+		Tokens []string `json:"execpolicy_amendment"`
+	} `json:"acceptWithExecpolicyAmendment"`
+	Network *struct {
+		Rule struct {
+			Host   string `json:"host"`
+			Action string `json:"action"`
+		} `json:"network_policy_amendment"`
+	} `json:"applyNetworkPolicyAmendment"`
+}
+
+// words say what it would allow, one rule each.
+func (a amendment) words() []string {
+	switch {
+	case a.Exec != nil && len(a.Exec.Tokens) > 0:
+		return []string{"run whatever begins with: " + shellWords(a.Exec.Tokens)}
+	case a.Network != nil && a.Network.Rule.Action == "allow" && a.Network.Rule.Host != "":
+		return []string{"reach " + a.Network.Rule.Host}
+	}
+	return nil
+}
+
+// fileParams are those of item/fileChange/requestApproval.
+type fileParams struct {
+	notice
+	Reason      string `json:"reason"`
+	GrantRoot   string `json:"grantRoot"`
+	StartedAtMS int64  `json:"startedAtMs"`
+}
+
+func readFileApproval(raw json.RawMessage) (*asked, error) {
+	var p fileParams
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return nil, unreadable(err)
+	}
+	a := p.asked(KindFileChange, methodFileApproval)
+	a.GrantRoot, a.reason, a.startedMS = p.GrantRoot, p.Reason, p.StartedAtMS
+	return a, nil
+}
+
+func readPermissionsRequest(raw json.RawMessage) (*asked, error) {
+	var p struct {
+		notice
+		CWD         string          `json:"cwd"`
+		Reason      string          `json:"reason"`
+		Permissions json.RawMessage `json:"permissions"`
+		StartedAtMS int64           `json:"startedAtMs"`
+	}
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return nil, unreadable(err)
+	}
+	a := p.asked(KindPermissions, methodPermissions)
+	a.CWD, a.reason, a.startedMS, a.Permissions = p.CWD, p.Reason, p.StartedAtMS, present(p.Permissions)
+	if len(a.Permissions) == 0 {
+		return nil, errors.New("it does not say which permissions")
+	}
+	return a, nil
+}
+
+func readUserInput(raw json.RawMessage) (*asked, error) {
+	var p struct {
+		notice
+		Questions []struct {
+			ID       string `json:"id"`
+			Header   string `json:"header"`
+			Question string `json:"question"`
+			Other    bool   `json:"isOther"`
+			Secret   bool   `json:"isSecret"`
+			Options  []struct {
+				Label       string `json:"label"`
+				Description string `json:"description"`
+			} `json:"options"`
+		} `json:"questions"`
+	}
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return nil, unreadable(err)
+	}
+	a := p.asked(KindUserInput, methodUserInput)
+	for _, w := range p.Questions {
+		q := Question{ID: w.ID, Header: w.Header, Text: w.Question, Other: w.Other, Secret: w.Secret}
+		for _, o := range w.Options {
+			q.Options = append(q.Options, Choice{Label: o.Label, Description: o.Description})
+		}
+		a.Questions = append(a.Questions, q)
+	}
+	return a, checkQuestions(a.Questions)
+}
+
+// checkQuestions says why questions cannot be answered by their ids.
+func checkQuestions(all []Question) error {
+	if len(all) == 0 {
+		return errors.New("it asks nothing")
+	}
+	if len(all) > maxQuestions {
+		return fmt.Errorf("it asks %d things at once, and %d is the most", len(all), maxQuestions)
+	}
+	for i, q := range all {
+		if q.ID == "" || slices.ContainsFunc(all[:i], func(o Question) bool { return o.ID == q.ID }) {
+			return fmt.Errorf("question %d has no id of its own", i+1)
+		}
+	}
+	return nil
+}
+
+// readHumanQuestion reads a call of ask_human.
+func readHumanQuestion(raw json.RawMessage) (*asked, error) {
+	var p toolParams
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return nil, unreadable(err)
+	}
+	p.ItemID = p.CallID
+	a := p.asked(KindUserInput, methodToolCall)
+	a.Tool = ToolAskHuman
+	var err error
+	a.Questions, err = humanQuestion(p.Args)
+	return a, err
+}
+
+// approvalOfTool is what _meta of an elicitation says that asks whether an MCP
+// tool may be called.
+const approvalOfTool = "mcp_tool_call"
+
+// toolInMessage finds the tool's name, which not every codex says elsewhere.
+var toolInMessage = regexp.MustCompile(` run tool "([^"]+)"\?$`)
+
+func readElicitation(raw json.RawMessage) (*asked, error) {
+	var p struct {
+		notice
+		Server  string          `json:"serverName"`
+		Mode    string          `json:"mode"`
+		Message string          `json:"message"`
+		URL     string          `json:"url"`
+		Schema  json.RawMessage `json:"requestedSchema"`
+		Meta    struct {
+			Kind    string          `json:"codex_approval_kind"`
+			Persist []string        `json:"persist"`
+			Tool    string          `json:"tool_name"`
+			Args    json.RawMessage `json:"tool_params"`
+		} `json:"_meta"`
+	}
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return nil, unreadable(err)
+	}
+	a := p.asked(KindElicitation, methodElicitation)
+	a.Server, a.Message, a.reason = p.Server, p.Message, p.Message
+	a.Schema = present(p.Schema)
+	switch {
+	case p.Mode == "url":
+		if a.URL = p.URL; a.URL == "" || len(a.URL) > maxURL {
+			return nil, fmt.Errorf("its address has %d bytes, and %d is the most", len(a.URL), maxURL)
+		}
+	case p.Mode != "form":
+		return nil, fmt.Errorf("nobody here can answer an elicitation of mode %q", short(p.Mode))
+	case p.Meta.Kind == approvalOfTool:
+		a.ofTool, a.Tool, a.Args = true, p.Meta.Tool, present(p.Meta.Args)
+		if in := toolInMessage.FindStringSubmatch(p.Message); a.Tool == "" && in != nil {
+			a.Tool = in[1]
+		}
+		if slices.Contains(p.Meta.Persist, "always") {
+			a.Amendment = json.RawMessage(`{"persist":"always"}`)
+		}
+	case p.Meta.Kind != "":
+		return nil, fmt.Errorf("nobody here can answer an elicitation of kind %q", short(p.Meta.Kind))
+	default:
+		questions, err := formQuestions(p.Schema)
+		if err != nil {
+			return nil, err
+		}
+		a.Questions = questions
+	}
+	return a, nil
+}
+
+func readExecApproval(raw json.RawMessage) (*asked, error) {
+	var p struct {
+		Thread  string   `json:"conversationId"`
+		CallID  string   `json:"callId"`
+		Command []string `json:"command"`
+		CWD     string   `json:"cwd"`
+		Reason  string   `json:"reason"`
+		Parsed  []struct {
+			Command string `json:"cmd"`
+		} `json:"parsedCmd"`
+	}
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return nil, unreadable(err)
+	}
+	if len(p.Command) == 0 {
+		return nil, errors.New("it names no command")
+	}
+	a := notice{ThreadID: p.Thread, ItemID: p.CallID}.asked(KindCommand, methodExecApproval)
+	a.Command, a.CWD, a.reason = shellWords(p.Command), p.CWD, p.Reason
+	a.shown = a.Command
+	if len(p.Parsed) == 1 && p.Parsed[0].Command != "" {
+		a.shown = p.Parsed[0].Command
+	}
+	return a, nil
+}
+
+func readPatchApproval(raw json.RawMessage) (*asked, error) {
+	var p struct {
+		Thread    string `json:"conversationId"`
+		CallID    string `json:"callId"`
+		Reason    string `json:"reason"`
+		GrantRoot string `json:"grantRoot"`
+		Changes   map[string]struct {
+			Type    string `json:"type"`
+			Content string `json:"content"`
+			Diff    string `json:"unified_diff"`
+			MovedTo string `json:"move_path"`
+		} `json:"fileChanges"`
+	}
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return nil, unreadable(err)
+	}
+	if len(p.Changes) == 0 {
+		return nil, errors.New("it names no files")
+	}
+	a := notice{ThreadID: p.Thread, ItemID: p.CallID}.asked(KindFileChange, methodPatchApproval)
+	a.GrantRoot, a.reason = p.GrantRoot, p.Reason
+	for _, name := range sorted(p.Changes) {
+		one := p.Changes[name]
+		c := wireChange{Path: name, Diff: one.Diff + one.Content} // it has the one or the other
+		c.Kind.Type, c.Kind.MovePath = one.Type, one.MovedTo
+		a.Changes = append(a.Changes, c)
+	}
+	return a, nil
+}
+
+func (n notice) asked(kind RequestKind, method string) *asked {
+	return &asked{Kind: kind, Method: method, thread: n.ThreadID, turn: n.TurnID, item: n.ItemID}
+}
+
+func unreadable(err error) error { return fmt.Errorf("it cannot be read: %w", err) }
+
+// present is raw, or nothing where it says null.
+func present(raw json.RawMessage) json.RawMessage {
+	if string(raw) == "null" {
+		return nil
+	}
+	return raw
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// shellWords writes words as a shell would read them.
+func shellWords(words []string) string {
+	var all []string
+	for _, w := range words {
+		if !plainWord.MatchString(w) {
+			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+		all = append(all, w)
+	}
+	return strings.Join(all, " ")
+}

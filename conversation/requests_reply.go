@@ -1,0 +1,256 @@
+package conversation
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Answers in codex's shapes. Each family has its own words; what they do was
+// measured on the versions of Tested.
+
+type decisionAnswer struct {
+	Decision any `json:"decision"`
+}
+
+type permissionsAnswer struct {
+	Permissions json.RawMessage `json:"permissions"`
+	Scope       string          `json:"scope"` // turn, session
+}
+
+type inputAnswer struct {
+	Answers map[string]inputAnswers `json:"answers"`
+}
+
+type inputAnswers struct {
+	Answers []string `json:"answers"`
+}
+
+type elicitationAnswer struct {
+	Action  string          `json:"action"` // accept, decline, cancel
+	Content any             `json:"content"`
+	Meta    json.RawMessage `json:"_meta,omitempty"`
+}
+
+// answerFor is the decision in codex's shape for that request. Of a request for
+// which its kind alone does not say how it is answered, a is what was asked;
+// without it, only a no is possible. Version is codex's.
+func answerFor(s Send, a *asked, version string) (any, error) {
+	method := s.method()
+	no := s.Outcome == Decline || s.Outcome == Cancel
+	if a == nil && !no && method != methodFileApproval && method != methodPatchApproval {
+		if plain := s.Outcome == Accept && (method == methodCommandApproval || method == methodExecApproval); !plain {
+			return nil, errors.New("what codex asked is not at hand")
+		}
+	}
+	switch method {
+	case methodCommandApproval, methodFileApproval:
+		return s.approval(a)
+	case methodExecApproval, methodPatchApproval:
+		return s.legacy(version)
+	case methodPermissions:
+		return s.permissions(a)
+	case methodUserInput:
+		return s.input(a)
+	case methodToolCall:
+		return s.humanReply(a)
+	case methodElicitation:
+		return s.elicitation(a)
+	}
+	return nil, fmt.Errorf("a request of kind %q cannot be answered", s.RequestKind)
+}
+
+// method is codex's name of what is answered, also of sends that name the kind
+// alone.
+func (s Send) method() string {
+	if s.Method == "" {
+		return map[RequestKind]string{KindCommand: methodCommandApproval, KindFileChange: methodFileApproval}[s.RequestKind]
+	}
+	return s.Method
+}
+
+// remembers says whether codex, told to accept for its session, remembers what
+// was asked and nothing wider. It does of a command. Of a file change it keeps
+// the paths, and lets anything be written to them from then on (measured); of
+// the network, the host, whichever command reaches it. There it is told an accept
+// for once: who keeps what was accepted for the session answers the same ask again.
+func (a *asked) remembers() bool {
+	switch a.Method {
+	case methodCommandApproval:
+		return a.Action == "" && len(a.Network) == 0
+	case methodExecApproval, methodPermissions:
+		return true
+	}
+	return false
+}
+
+func (s Send) unknown() error {
+	return fmt.Errorf("%q is no answer to a request of kind %s", s.Outcome, s.RequestKind)
+}
+
+func (s Send) approval(a *asked) (any, error) {
+	switch {
+	case s.Outcome == Accept && s.ForSession && s.method() == methodCommandApproval:
+		return decisionAnswer{"acceptForSession"}, nil
+	case s.Outcome == Accept, s.Outcome == Decline, s.Outcome == Cancel:
+		return decisionAnswer{string(s.Outcome)}, nil
+	case s.Outcome == Amend && a != nil && len(a.Amendment) > 0:
+		return decisionAnswer{a.Amendment}, nil
+	case s.Outcome == Amend:
+		return nil, errors.New("codex offered no amendment, or none is allowed")
+	}
+	return nil, s.unknown()
+}
+
+// legacy is an answer in the words of the first protocol.
+func (s Send) legacy(version string) (any, error) {
+	switch {
+	case s.Outcome == Accept && s.ForSession && s.Method == methodExecApproval:
+		return decisionAnswer{"approved_for_session"}, nil
+	case s.Outcome == Accept:
+		return decisionAnswer{"approved"}, nil
+	case s.Outcome == Decline && Has(version, DenialReasons):
+		return decisionAnswer{map[string]any{"denied": map[string]string{"rejection": orWord(s.Reason, "declined")}}}, nil
+	case s.Outcome == Decline:
+		return decisionAnswer{"denied"}, nil
+	case s.Outcome == Cancel:
+		return decisionAnswer{"abort"}, nil
+	}
+	return nil, s.unknown()
+}
+
+func (s Send) permissions(a *asked) (any, error) {
+	answer := permissionsAnswer{Permissions: json.RawMessage(`{}`), Scope: "turn"}
+	if s.ForSession {
+		answer.Scope = "session"
+	}
+	switch s.Outcome {
+	case Decline, Cancel:
+		answer.Scope = "turn"
+	case Accept:
+		answer.Permissions = a.Permissions
+	case Grant:
+		if err := Within(s.Grant, a.Permissions); err != nil {
+			return nil, err
+		}
+		// Written anew: what codex reads is what was compared.
+		g, err := readPermissions(s.Grant)
+		if err != nil {
+			return nil, err
+		}
+		answer.Permissions = canonical(g)
+	default:
+		return nil, s.unknown()
+	}
+	return answer, nil
+}
+
+func (s Send) input(a *asked) (any, error) {
+	answer := inputAnswer{Answers: map[string]inputAnswers{}}
+	switch s.Outcome {
+	case Decline, Cancel:
+		return answer, nil // there is no other word for it
+	case Answer:
+		good, err := CheckAnswers(a.Questions, s.Answers)
+		if err != nil {
+			return nil, err
+		}
+		for id, given := range good {
+			answer.Answers[id] = inputAnswers{given}
+		}
+		return answer, nil
+	}
+	return nil, s.unknown()
+}
+
+func (s Send) humanReply(a *asked) (any, error) {
+	switch s.Outcome {
+	case Decline, Cancel:
+		return toolAnswer(humanSilence(s.Reason)), nil
+	case Answer:
+		good, err := CheckAnswers(a.Questions, s.Answers)
+		if err != nil {
+			return nil, err
+		}
+		return toolAnswer(humanAnswer(good)), nil
+	}
+	return nil, s.unknown()
+}
+
+// elicitation: codex would take an accept for its session as one of the tool,
+// whatever it is called with (measured). What was accepted is this call, so it
+// is not told: who keeps what was accepted for the session answers the same call
+// again.
+func (s Send) elicitation(a *asked) (any, error) {
+	answer := elicitationAnswer{Action: "accept"}
+	switch {
+	case s.Outcome == Decline, s.Outcome == Cancel:
+		answer.Action = string(s.Outcome)
+	case s.Outcome == Accept && len(a.Questions) == 0:
+		if !a.ofTool && a.URL == "" {
+			answer.Content = struct{}{} // an empty form is filled in
+		}
+	case s.Outcome == Amend && len(a.Amendment) > 0:
+		answer.Meta = a.Amendment
+	case s.Outcome == Answer && len(a.Questions) > 0:
+		good, err := CheckAnswers(a.Questions, s.Answers)
+		if err != nil {
+			return nil, err
+		}
+		if answer.Content, err = formContent(a.Questions, good); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, s.unknown()
+	}
+	return answer, nil
+}
+
+// offered are the words of ours that a request can be answered with.
+func (a *asked) offered() []string {
+	var words []string
+	switch {
+	case a.Method == methodPermissions:
+		words = []string{"accept", "accept_for_session", "grant", "decline"}
+	case a.Method == methodUserInput, a.Method == methodToolCall:
+		words = []string{"answer", "decline"}
+	case a.Action == "humanCommand":
+		words = []string{"accept", "decline", "cancel"} // codex takes no other
+	case a.Kind != KindElicitation, a.ofTool:
+		words = []string{"accept", "accept_for_session", "decline", "cancel"}
+	case len(a.Questions) > 0:
+		words = []string{"answer", "decline", "cancel"}
+	default:
+		words = []string{"accept", "decline", "cancel"}
+	}
+	if len(a.Amendment) > 0 {
+		words = append(words, "amend")
+	}
+	return words
+}
+
+// real puts what people were shown with secrets redacted back into what codex
+// asked: ids of questions, and options.
+func (a *asked) real(answers map[string][]string, redact func(string) string) map[string][]string {
+	if a == nil || len(answers) == 0 {
+		return answers
+	}
+	out := map[string][]string{}
+	for id, given := range answers {
+		i := slices.IndexFunc(a.Questions, func(q Question) bool { return q.ID == id || redact(q.ID) == id })
+		if i < 0 {
+			out[id] = given
+			continue
+		}
+		q := a.Questions[i]
+		given = slices.Clone(given)
+		for n, one := range given {
+			if o := slices.IndexFunc(q.Options, func(c Choice) bool { return c.Label == one || redact(c.Label) == one }); o >= 0 {
+				given[n] = q.Options[o].Label
+			}
+		}
+		out[q.ID] = given
+	}
+	return out
+}

@@ -1,0 +1,302 @@
+package conversation
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// describe tells a person what is asked. Secrets go before anything is cut, so
+// that no half of one is left.
+func (m *machine) describe(a *asked) *Request {
+	r := &Request{
+		Kind: a.Kind, Method: a.Method, TurnID: a.turn, ItemID: a.item, Offered: a.offered(),
+		Command: m.redact(a.Command), CWD: m.redact(a.CWD), Reason: m.redact(a.reason), Changes: m.redactChanges(changes(a.Changes)),
+		Network: m.redact(networkHost(a.Network)), Permissions: m.redactJSON(a.Permissions), Questions: m.redactQuestions(a.Questions),
+		URL: m.redact(a.URL), Server: m.redact(a.Server), Tool: m.redact(a.Tool), Args: string(m.redactJSON(a.Args)),
+		Amendment: m.amendmentWords(a), GrantRoot: m.redact(a.GrantRoot),
+	}
+	r.Summary = m.summary(a, r)
+	return r
+}
+
+func (m *machine) summary(a *asked, r *Request) string {
+	switch a.Kind {
+	case KindFileChange:
+		text := changeSummary(r.Changes)
+		if r.GrantRoot != "" { // first: the rest may be cut
+			text = "change whatever lies under " + quoteShort(r.GrantRoot) + ": " + text
+		}
+		return text
+	case KindPermissions:
+		return "be allowed to " + someWords(PermissionWords(r.Permissions))
+	case KindUserInput:
+		return questionSummary(r.Questions)
+	case KindElicitation:
+		return r.elicited(a.ofTool)
+	}
+	command := quoteShort(m.redact(a.shown))
+	text := "run " + command
+	switch {
+	case r.Network != "":
+		text = "reach " + quoteShort(r.Network) + " for " + command
+	case a.Action != "":
+		text = a.Action + " " + command
+	}
+	if len(r.Permissions) > 0 {
+		text += ", being allowed to " + someWords(PermissionWords(r.Permissions))
+	}
+	return text
+}
+
+func (r *Request) elicited(tool bool) string {
+	switch {
+	case tool && r.Tool != "":
+		return "call the tool " + quoteShort(r.Tool) + " of the MCP server " + quoteShort(r.Server)
+	case r.URL != "":
+		return "the MCP server " + quoteShort(r.Server) + " wants " + quoteShort(r.URL) + " opened: " + quoteShort(r.Reason)
+	}
+	return "the MCP server " + quoteShort(r.Server) + " asks: " + quoteShort(r.Reason)
+}
+
+func questionSummary(all []Question) string {
+	text := quoteShort(all[0].Text)
+	if n := len(all) - 1; n > 0 {
+		text += fmt.Sprintf(" (and %d more)", n)
+	}
+	return text
+}
+
+// someWords are the first of many, for one line.
+func someWords(words []string) string {
+	if len(words) == 0 {
+		return "do nothing more"
+	}
+	var some []string
+	for i, w := range words {
+		if i == 5 {
+			some = append(some, fmt.Sprintf("and %d more", len(words)-i))
+			break
+		}
+		some = append(some, quoteShort(w))
+	}
+	return strings.Join(some, ", ")
+}
+
+// amendmentWords say what the amendment would allow, in every thread of this
+// codex home. One that is too long to be understood is not offered.
+func (m *machine) amendmentWords(a *asked) []string {
+	if len(a.Amendment) == 0 {
+		return nil
+	}
+	if a.ofTool {
+		return []string{"call the tool " + m.redact(a.Tool) + " of the MCP server " + m.redact(a.Server) + ", with whatever arguments"}
+	}
+	var d amendment
+	if json.Unmarshal(a.Amendment, &d) != nil {
+		return nil
+	}
+	var words []string
+	for _, w := range d.words() {
+		words = append(words, m.redact(w))
+	}
+	return words
+}
+
+// requestEntry is the transcript's line on a request that a person or a policy
+// decides.
+func (m *machine) requestEntry(a *asked, r *Request) Entry {
+	e := Entry{Type: EntryRequest, Turn: m.st.Turn, Text: r.Summary, Status: "open", Item: r.ItemID,
+		Command: r.Command, CWD: r.CWD, Changes: r.Changes, Tool: r.Tool, Digest: r.Digest}
+	e.set("kind", string(r.Kind))
+	e.set("reason", r.Reason)
+	e.set("grant_root", r.GrantRoot)
+	e.set("network", r.Network)
+	e.set("permissions", strings.Join(PermissionWords(r.Permissions), "\n"))
+	e.set("questions", questionText(r.Questions))
+	e.set("url", r.URL)
+	e.set("server", r.Server)
+	e.set("arguments", r.Args)
+	e.set("amendment", strings.Join(r.Amendment, "\n"))
+	if !m.ours(notice{ThreadID: a.thread}) {
+		e.set("thread", a.thread)
+	}
+	e.Data = r.Ruling.on(e.Data)
+	return e
+}
+
+// questionText is what was asked, for the transcript.
+func questionText(all []Question) string {
+	var b strings.Builder
+	for i, q := range all {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "%s: %s", q.ID, q.Text)
+		for n, o := range q.Options {
+			sep := ", "
+			if n == 0 {
+				sep = " ["
+			}
+			b.WriteString(sep + o.Label)
+		}
+		if len(q.Options) > 0 {
+			b.WriteByte(']')
+		}
+	}
+	return b.String()
+}
+
+// bulk is how much of a request cannot be cut: who answers needs all of it.
+func (r *Request) bulk() int {
+	return wireLen(r.URL) + jsonLen(r.Permissions) + jsonLen(r.Questions) + jsonLen(r.Amendment)
+}
+
+func (m *machine) redactQuestions(in []Question) []Question {
+	var out []Question
+	for _, q := range in {
+		q.ID, q.Header, q.Text, q.Default = m.redact(q.ID), m.redact(q.Header), m.redact(q.Text), m.redact(q.Default)
+		var options []Choice
+		for _, o := range q.Options {
+			options = append(options, Choice{Label: m.redact(o.Label), Description: m.redact(o.Description)})
+		}
+		q.Options = options
+		out = append(out, q)
+	}
+	return out
+}
+
+// redactJSON redacts the texts in raw, which comes out canonical.
+func (m *machine) redactJSON(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return nil
+	}
+	v, err := plainJSON(raw)
+	if err != nil {
+		return nil
+	}
+	return canonical(m.redactValue(v))
+}
+
+func (m *machine) redactValue(v any) any {
+	switch v := v.(type) {
+	case string:
+		return m.redact(v)
+	case []any:
+		for i := range v {
+			v[i] = m.redactValue(v[i])
+		}
+	case map[string]any:
+		clean := make(map[string]any, len(v))
+		for name, one := range v {
+			clean[m.redact(name)] = m.redactValue(one)
+		}
+		return clean
+	}
+	return v
+}
+
+// report takes the requests that are new to the workflow into the result.
+func (m *machine) report() []Request {
+	var due []*Request
+	for _, r := range m.requests {
+		if i := m.openAt(r.RPC); i >= 0 && !m.st.Open[i].Reported {
+			m.st.Open[i].Reported = true
+			due = append(due, r)
+		}
+	}
+	var rs []Request
+	for _, r := range due {
+		rs = append(rs, r.excerpt(min(m.lim.Excerpt, maxAsked/len(due))))
+	}
+	return rs
+}
+
+// maxShownChanges bounds the files that a cut request names.
+const maxShownChanges = 100
+
+// excerpt is r with its texts cut to about max bytes in all. Its digest is over
+// the whole, and the whole is in the store.
+func (r *Request) excerpt(max int) Request {
+	e := *r
+	e.Whole = r
+	left := max
+	cut := func(s string) string {
+		short := excerpt(s, left)
+		if len(short) < len(s) {
+			e.Truncated = true
+		}
+		left -= wireLen(short)
+		return short
+	}
+	for _, f := range []struct {
+		text *string
+		max  int
+	}{{&e.Summary, maxSummary}, {&e.CWD, maxCWD}, {&e.GrantRoot, maxCWD}, {&e.Network, maxName}, {&e.Server, maxName}, {&e.Tool, maxName}} {
+		short := excerpt(*f.text, f.max)
+		e.Truncated = e.Truncated || len(short) < len(*f.text)
+		*f.text = short
+	}
+	e.Command = cut(r.Command)
+	e.Args = cut(r.Args)
+	e.Reason = cut(r.Reason)
+	e.Changes = nil
+	for i, c := range r.Changes {
+		size := jsonLen(Change{Path: c.Path, Kind: c.Kind})
+		if i == maxShownChanges || left < size {
+			e.Truncated = true
+			break
+		}
+		left -= size
+		c.Diff = cut(c.Diff)
+		e.Changes = append(e.Changes, c)
+	}
+	return e
+}
+
+func changes(in []wireChange) []Change {
+	var out []Change
+	for _, c := range in {
+		path := c.Path
+		if c.Kind.MovePath != "" {
+			path += " -> " + c.Kind.MovePath
+		}
+		out = append(out, Change{Path: path, Kind: c.Kind.Type, Diff: c.Diff})
+	}
+	return out
+}
+
+func changeSummary(cs []Change) string {
+	if len(cs) == 0 {
+		return "change files (codex did not say which)"
+	}
+	var names []string
+	for i, c := range cs {
+		if i == 5 {
+			names = append(names, fmt.Sprintf("and %d more", len(cs)-i))
+			break
+		}
+		names = append(names, c.Kind+" "+quoteShort(c.Path))
+	}
+	return strings.Join(names, ", ")
+}
+
+// quoteShort is the first line of s, cut for one line of a list.
+func quoteShort(s string) string {
+	line, rest, more := strings.Cut(strings.TrimSpace(s), "\n")
+	short := excerpt(line, 120)
+	if len(short) < len(line) || more && strings.TrimSpace(rest) != "" {
+		short += " …"
+	}
+	return short
+}
+
+func networkHost(raw json.RawMessage) string {
+	var n struct {
+		Host string `json:"host"`
+	}
+	if len(raw) == 0 || json.Unmarshal(raw, &n) != nil {
+		return ""
+	}
+	return n.Host
+}

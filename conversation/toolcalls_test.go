@@ -1,0 +1,278 @@
+package conversation
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+const hidden = "made-up-word"
+
+func calls(id int, tool, args string) string {
+	return fmt.Sprintf(`{"method":"item/tool/call","id":%d,"params":{"threadId":%q,"turnId":%q,"callId":"call_%d","namespace":null,"tool":%q,"arguments":%s}}`, id, ourThread, ourTurn, id, tool, args)
+}
+
+func offering(st PumpState) PumpInput {
+	return PumpInput{State: st, Thread: ThreadSpec{Tools: Tools}}
+}
+
+// reply is the driver's part.
+func (s *stage) reply(key string, r ToolReply, err error) {
+	s.m.toolReplied(toolReplied{key, r, err}, s.m.now)
+	s.collect()
+}
+
+func answered(id int, ok bool, text string) string {
+	return fmt.Sprintf(`{"id":%d,"result":{"contentItems":[{"type":"inputText","text":%q}],"success":%v}}`, id, text, ok)
+}
+
+func TestACallIsAnsweredOnceItIsCarriedOut(t *testing.T) {
+	opt := Options{Tool: (&bench{}).tool, Redactor: NewRedactor(hidden)}
+	s := perform(t, offering(running()), opt)
+	s.hear(started("call_7", "dynamicToolCall", ""), calls(7, "deliver", `{"path":"a"}`))
+	if len(s.m.calls) != 1 || s.m.calls[0].ID == "" || s.m.calls[0].Call != "call_7" || string(s.m.calls[0].Args) != `{"path":"a"}` {
+		t.Fatalf("to be carried out: %+v", s.m.calls)
+	}
+	id := s.m.calls[0].ID
+	s.m.calls = nil
+	s.hear(started("m", "agentMessage", "")) // nothing is asked for twice
+	if len(s.m.calls) != 0 {
+		t.Fatalf("carried out again: %+v", s.m.calls)
+	}
+	s.wait(time.Minute)
+	s.attached()
+	s.said = nil
+	s.reply("7", ToolReply{Text: "took made-up-word", OK: true}, nil)
+	s.heard(answered(7, true, "took "+NewRedactor(hidden).String(hidden)))
+	if len(s.m.st.Calls) != 1 {
+		t.Error("it is not known that codex has the answer, and the call is forgotten")
+	}
+
+	// A pump that takes over before codex said so begins with the very same call.
+	next := offering(s.m.st)
+	next.State.Rewind = next.State.Cursor.Offset
+	n := perform(t, next, opt)
+	if len(n.m.calls) != 1 || n.m.calls[0].ID != id {
+		t.Errorf("the next pump carries out %+v", n.m.calls)
+	}
+	// One that finds it in the journal does not.
+	n = perform(t, next, opt, resolvedLine(7))
+	if len(n.m.calls) != 0 || len(n.m.st.Calls) != 0 {
+		t.Errorf("carried out although it was answered: %+v", n.m.calls)
+	}
+	n.heard()
+
+	s.hear(resolvedLine(7), completed("call_7", "dynamicToolCall", `,"tool":"deliver","status":"completed","contentItems":[{"type":"inputText","text":"took it"}]`))
+	if len(s.m.st.Calls) != 0 {
+		t.Errorf("still open: %+v", s.m.st.Calls)
+	}
+}
+
+// What no tool has to be carried out for is answered at once, with what the
+// model can do about it.
+func TestCallsThatCannotBeAreAnsweredAtOnce(t *testing.T) {
+	long := strings.Repeat("x", maxCallArgs)
+	for _, c := range []struct{ tool, args, want string }{
+		{"deliver", `{"path":"` + long + `"}`, "at most 8192 are taken"},
+		{"report_progress", `{"text":" \n "}`, "text is empty"},
+		{"report_progress", `{"text":7}`, "not as described"},
+		{"report_progress", `7`, "not as described"},
+		{"lookup_ticket", `{}`, "this session offers no such tool"},
+	} {
+		s := perform(t, offering(running()), Options{Tool: (&bench{}).tool})
+		s.hear(calls(7, c.tool, c.args))
+		if len(s.said) != 1 || !strings.Contains(s.said[0], `"success":false`) || !strings.Contains(s.said[0], c.want) || len(s.m.st.Calls) != 0 {
+			t.Errorf("%s got %q, want %q", c.tool, s.said, c.want)
+		}
+		// A later pump finds in the journal that it was answered.
+		s = perform(t, offering(running()), Options{Attempt: 2}, calls(7, c.tool, c.args), resolvedLine(7))
+		s.heard()
+	}
+	// A tool that this session does not offer.
+	s := perform(t, PumpInput{State: running()}, Options{Tool: (&bench{}).tool})
+	s.hear(calls(7, "deliver", `{"path":"a"}`))
+	if len(s.said) != 1 || !strings.Contains(s.said[0], "offers no such tool") {
+		t.Errorf("said %q", s.said)
+	}
+	// More at once than are carried out: they are told to come later.
+	s = perform(t, offering(running()), Options{Tool: (&bench{}).tool})
+	for i := range maxCalls + 1 {
+		s.hear(calls(i, "deliver", `{"path":"a"}`))
+	}
+	if len(s.m.calls) != maxCalls || len(s.said) != 1 || !strings.Contains(s.said[0], "Call again when") {
+		t.Errorf("%d are carried out, said %q", len(s.m.calls), s.said)
+	}
+	// Nobody is there to carry it out.
+	s = perform(t, offering(running()), Options{})
+	s.hear(calls(7, "deliver", `{"path":"a"}`))
+	if len(s.said) != 1 || !strings.Contains(s.said[0], `"success":false`) {
+		t.Errorf("said %q", s.said)
+	}
+}
+
+func TestProgressIsKeptShortCleanAndNewest(t *testing.T) {
+	opt := Options{Redactor: NewRedactor(hidden)}
+	s := perform(t, offering(running()), opt)
+	s.hear(calls(1, "report_progress", `{"text":"old","percent":10}`), calls(2, "report_progress", `{"text":"the\n key is made-up-word `+strings.Repeat("é", 400)+`","percent":250,"step":"`+strings.Repeat("s", 100)+`"}`))
+	s.heard(answered(1, true, "Taken."), answered(2, true, "Taken; only the first 500 bytes are shown."))
+	p := s.m.st.Progress
+	if p == nil || !strings.HasPrefix(p.Text, "the key is "+placeholder) || strings.Contains(p.Text, hidden) || len(p.Text) > MaxProgress || strings.Contains(p.Text, "\ufffd") || *p.Percent != 100 || len(p.Step) != maxStep || p.Turn != 4 {
+		t.Fatalf("progress %+v", p)
+	}
+	s.hear(turnDone("completed", ""))
+	if got := s.result(TurnEnded).State.Progress; got == nil || got.Text != p.Text {
+		t.Errorf("behind the turn: %+v", got)
+	}
+	// The next turn begins with none.
+	in := offering(s.m.st)
+	in.Sends = []Send{turn(5, "m", "go")}
+	n := perform(t, in, opt)
+	n.hear(`{"id":"send/m/0","result":{"turn":{"id":"turn-2"}}}`)
+	if n.m.st.Progress != nil {
+		t.Errorf("the next turn begins with %+v", n.m.st.Progress)
+	}
+}
+
+// A person is asked meanwhile, but for a moment: a call that takes long is
+// carried out again by the next pump.
+func TestACallKeepsNoApprovalWaiting(t *testing.T) {
+	s := perform(t, offering(running()), Options{Tool: (&bench{}).tool})
+	s.hear(started("call_7", "dynamicToolCall", ""), started("c1", "commandExecution", ""), calls(7, "deliver", `{"path":"a"}`), asks(0, "c1", "ls"))
+	s.wait(callGrace - time.Millisecond)
+	s.attached()
+	s.wait(time.Second)
+	r := s.result(RequestsOpen)
+	if !r.Busy || len(r.State.Calls) != 1 || len(r.Requests) != 1 {
+		t.Fatalf("result %+v", r)
+	}
+	// The next one has nothing to report and stays for it.
+	n := perform(t, offering(r.State), Options{Tool: (&bench{}).tool})
+	n.wait(time.Minute)
+	n.attached()
+	if len(n.m.calls) != 1 {
+		t.Errorf("carried out: %+v", n.m.calls)
+	}
+	n.reply("7", ToolReply{Text: "done", OK: true}, nil)
+	n.hear(resolvedLine(7), completed("call_7", "dynamicToolCall", ""))
+	n.wait(linger)
+	n.result(RequestsOpen)
+}
+
+func TestCallsEndWithWhatTheyWereFor(t *testing.T) {
+	open := func() *stage {
+		s := perform(t, offering(running()), Options{Tool: (&bench{}).tool})
+		s.hear(calls(7, "deliver", `{"path":"a"}`))
+		return s
+	}
+	s := open()
+	s.hear(turnDone("interrupted", ""))
+	if r := s.result(TurnEnded); len(r.State.Calls) != 0 {
+		t.Errorf("behind its turn: %+v", r.State.Calls)
+	}
+	s.reply("7", ToolReply{Text: "too late", OK: true}, nil)
+	s.heard()
+
+	s = open()
+	s.m.ended(0)
+	if r := s.result(ProcessEnded); len(r.State.Calls) != 0 {
+		t.Errorf("behind its process: %+v", r.State.Calls)
+	}
+
+	// What a failure means nobody but the next pump finds out.
+	s = open()
+	why := errors.New("no store")
+	s.reply("7", ToolReply{}, why)
+	if !errors.Is(s.m.err, why) || len(s.said) != 0 {
+		t.Errorf("error %v, said %q", s.m.err, s.said)
+	}
+
+	// Another process never asked for it.
+	st := running()
+	st.Cursor.Incarnation++
+	st.Calls = []OpenCall{{RPC: json.RawMessage("7"), ToolCall: ToolCall{ID: "i3.1", Tool: "deliver"}}}
+	in := offering(st)
+	in.Thread.CWD, in.Thread.Sandbox, in.Thread.ApprovalPolicy = "/w", "read-only", "never"
+	if s = perform(t, in, Options{Tool: (&bench{}).tool}); len(s.m.calls) != 0 || len(s.m.st.Calls) != 0 {
+		t.Errorf("carried out for a process that is gone: %+v", s.m.calls)
+	}
+}
+
+// codex says nothing of an answered call but that its item has ended.
+func TestTheEndOfItsItemEndsACall(t *testing.T) {
+	in := offering(running())
+	in.State.Open = []OpenRequest{{RPC: json.RawMessage("8"), Reported: true, Item: "call_8", TurnID: ourTurn}}
+	in.Sends = []Send{{ID: "d", Kind: SendDecision, RPC: json.RawMessage("8"), Incarnation: 3, Method: methodToolCall, RequestKind: KindUserInput, Outcome: Decline}}
+	s := perform(t, in, Options{Tool: (&bench{}).tool})
+	s.hear(started("call_7", "dynamicToolCall", ""), calls(7, "deliver", `{"path":"a"}`))
+	s.reply("7", ToolReply{Text: "done", OK: true}, nil)
+	s.hear(completed("call_7", "dynamicToolCall", ""), completed("call_8", "dynamicToolCall", ""))
+	if len(s.m.st.Calls) != 0 || len(s.m.st.Open) != 0 {
+		t.Errorf("calls %+v, requests %+v are open", s.m.st.Calls, s.m.st.Open)
+	}
+	s.hear(turnDone("completed", ""))
+	if got := delivered(t, s.result(TurnEnded), "d"); got != Acknowledged {
+		t.Errorf("the answer is %s", got)
+	}
+}
+
+func TestAPumpThatIsCalledBackLeavesTheCallToTheNextOne(t *testing.T) {
+	s := perform(t, offering(running()), Options{Tool: (&bench{}).tool})
+	s.hear(calls(7, "deliver", `{"path":"a"}`))
+	s.m.cancel(0)
+	if r := s.result(PumpCancelled); len(r.State.Calls) != 1 {
+		t.Errorf("calls %+v", r.State.Calls)
+	}
+	s.reply("7", ToolReply{Text: "too late", OK: true}, nil)
+	s.heard()
+}
+
+func TestOurToolsAreGivenToThreadsThatBegin(t *testing.T) {
+	in := PumpInput{State: PumpState{Cursor: Cursor{Incarnation: 1}}, Thread: ThreadSpec{CWD: "/w", Sandbox: "read-only", ApprovalPolicy: "never", Tools: Tools}}
+	s := perform(t, in, Options{})
+	s.hear(`{"id":"g1.p9.initialize.0","result":{"userAgent":"f/0.169.0 (x)"}}`)
+	for _, tool := range Tools {
+		if !strings.Contains(s.said[2], `{"type":"function","name":"`+tool+`","description":"`) {
+			t.Errorf("%s is not in %s", tool, s.said[2])
+		}
+	}
+	in.State.ThreadID, in.Resume = ourThread, true
+	s = perform(t, in, Options{})
+	s.hear(`{"id":"g1.p9.initialize.0","result":{"userAgent":"f/0.169.0 (x)"}}`)
+	if strings.Contains(s.said[2], "dynamicTools") {
+		t.Errorf("codex takes none at a resume: %s", s.said[2])
+	}
+	in.Thread.Tools = []string{"deliver", "deliver"}
+	in.Prefix = "p"
+	if _, err := newMachine(in, newKeeper(), Options{}, 0); err == nil {
+		t.Error("a tool may be named twice")
+	}
+	in.Thread.Tools = []string{"rm"}
+	if _, err := newMachine(in, newKeeper(), Options{}, 0); err == nil {
+		t.Error("a tool of somebody else's may be named")
+	}
+}
+
+func TestHumanQuestions(t *testing.T) {
+	qs, err := humanQuestion([]byte(`{"question":"Which?","choices":["a","b"],"many":true}`))
+	if err != nil || len(qs) != 1 || qs[0].Other || !qs[0].Many || len(qs[0].Options) != 2 || qs[0].Options[1].Label != "b" {
+		t.Errorf("%+v, %v", qs, err)
+	}
+	qs, err = humanQuestion([]byte(`{"question":"Why?","many":true}`))
+	if err != nil || !qs[0].Other || qs[0].Many {
+		t.Errorf("%+v, %v", qs, err)
+	}
+	for _, bad := range []string{`{}`, `{"question":" "}`, `7`, `{"question":"q","choices":["a","a"]}`, `{"question":"q","choices":[""]}`, `{"question":"` + strings.Repeat("q", maxQuestion+1) + `"}`} {
+		if _, err := humanQuestion([]byte(bad)); err == nil {
+			t.Errorf("%.60s passes", bad)
+		}
+	}
+	if r := humanAnswer(map[string][]string{"answer": {"a", "b"}}); r.Text != "a\nb" || !r.OK {
+		t.Errorf("%+v", r)
+	}
+	if r := humanSilence("it expired"); r.OK || !strings.Contains(r.Text, "it expired") {
+		t.Errorf("%+v", r)
+	}
+}

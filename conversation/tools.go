@@ -1,0 +1,188 @@
+package conversation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// The tools of ours that a session may offer to codex, by the names that the
+// model calls them. They are dynamic tools, which every codex of the window
+// has: thread/start defines them, and the thread keeps them.
+const (
+	ToolAskHuman = "ask_human"       // a question to a person: a Request
+	ToolDeliver  = "deliver"         // hands over a file
+	ToolProgress = "report_progress" // says how far it is
+)
+
+// Tools are the names of all of them.
+var Tools = []string{ToolAskHuman, ToolDeliver, ToolProgress}
+
+// CheckTools says what is wrong with the tools that a session wants to offer.
+func CheckTools(names []string) error {
+	for i, n := range names {
+		switch {
+		case !slices.Contains(Tools, n):
+			return fmt.Errorf("there is no tool %q; there are %s", n, strings.Join(Tools, ", "))
+		case slices.Contains(names[:i], n):
+			return fmt.Errorf("tool %s is named twice", n)
+		}
+	}
+	return nil
+}
+
+// A toolSpec is a tool as codex and its model are told of it.
+type toolSpec struct {
+	Type        string          `json:"type"` // function
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Schema      json.RawMessage `json:"inputSchema"`
+}
+
+var toolSpecs = map[string]toolSpec{
+	ToolAskHuman: {
+		Description: "Ask the person you work for one question and wait for the answer. Use it when only they can decide or know something: " +
+			"a choice between different results, a missing fact, leave to do something that cannot be undone. " +
+			"The answer may take hours, so first do all that does not depend on it, and do not ask for what you can find out yourself. " +
+			"Give `choices` where the answer is one of a few. The result is the answer as text, one line for each choice taken; " +
+			"if nobody answers, the result says so, and you go on as well as you can or stop and say what is missing.",
+		Schema: json.RawMessage(`{"type":"object","properties":{` +
+			`"question":{"type":"string","description":"The whole question, with what a person needs to answer it; they do not see your thoughts."},` +
+			`"choices":{"type":"array","items":{"type":"string"},"maxItems":20,"description":"The answers to choose from, each a few words."},` +
+			`"many":{"type":"boolean","description":"Several choices may be taken. Default false."},` +
+			`"allow_other":{"type":"boolean","description":"The person may answer in their own words as well. Default false where there are choices."}},` +
+			`"required":["question"],"additionalProperties":false}`),
+	},
+	ToolDeliver: {
+		Description: "Hand over a finished file to the person you work for: a report, a patch, a build, an archive. " +
+			"It is copied as it is now and kept when this machine is gone, so call it once the file is complete. " +
+			"Only regular files inside the working directory can be handed over: no directories (pack those into an archive first), and nothing outside of it, by a symbolic link neither. " +
+			"The result names the size and SHA-256 of what was taken, or says why it was refused and what you can do about it. " +
+			"Delivering again under the same name adds a newer version.",
+		Schema: json.RawMessage(`{"type":"object","properties":{` +
+			`"path":{"type":"string","description":"The file, relative to the working directory or absolute inside it."},` +
+			`"name":{"type":"string","description":"What to call it; a file name without slashes. Default: the last part of path."},` +
+			`"description":{"type":"string","description":"One or two sentences on what it is."}},` +
+			`"required":["path"],"additionalProperties":false}`),
+	},
+	ToolProgress: {
+		Description: "Tell the person you work for how far you are, in one short line that replaces the last one. " +
+			"Call it when a step of longer work begins or ends, not more than about once a minute. It answers at once.",
+		Schema: json.RawMessage(`{"type":"object","properties":{` +
+			`"text":{"type":"string","description":"What you are doing now; at most 500 bytes."},` +
+			`"percent":{"type":"number","minimum":0,"maximum":100,"description":"How much of all the work is done, if you can tell."},` +
+			`"step":{"type":"string","description":"The step you are at, such as 3/7 or build."}},` +
+			`"required":["text"],"additionalProperties":false}`),
+	},
+}
+
+// dynamicTools are the definitions of the tools of these names.
+func dynamicTools(names []string) []toolSpec {
+	var specs []toolSpec
+	for _, n := range names {
+		s := toolSpecs[n]
+		s.Type, s.Name = "function", n
+		specs = append(specs, s)
+	}
+	return specs
+}
+
+// A ToolCall is a call of a tool that whoever runs the pump carries out.
+type ToolCall struct {
+	// ID is unique in the session and the same for every attempt: what was
+	// done under it already is not done again.
+	ID     string          `json:"id"`
+	Call   string          `json:"call"` // codex's own id, which its model chose
+	Tool   string          `json:"tool"`
+	Args   json.RawMessage `json:"args,omitempty"`
+	Turn   int             `json:"turn"`
+	TurnID string          `json:"turn_id,omitempty"`
+	AtMS   int64           `json:"at_ms,omitempty"`
+}
+
+// A ToolReply is what the model is told.
+type ToolReply struct {
+	Text string
+	OK   bool
+}
+
+// A Tooler carries out a call, from a goroutine of the pump's, and stops when
+// ctx ends. It may be asked again for the same ID, after any failure and where
+// the reply was lost, and gives the same reply then. An error ends the pump: it
+// is run again. What the model can do something about is a reply.
+type Tooler func(ctx context.Context, call ToolCall) (ToolReply, error)
+
+// toolAnswer is a reply in codex's shape.
+func toolAnswer(r ToolReply) any {
+	return map[string]any{"success": r.OK, "contentItems": []textInput{{Type: "inputText", Text: r.Text}}}
+}
+
+// toolParams are those of item/tool/call.
+type toolParams struct {
+	notice
+	CallID string          `json:"callId"`
+	Space  *string         `json:"namespace"`
+	Tool   string          `json:"tool"`
+	Args   json.RawMessage `json:"arguments"`
+}
+
+// offers says whether the session's threads have a tool of ours.
+func (m *machine) offers(tool string) bool { return slices.Contains(m.in.Thread.Tools, tool) }
+
+const (
+	maxQuestion = 16 << 10 // bytes of a question
+	maxChoices  = 20
+	maxChoice   = 500 // bytes
+)
+
+// humanQuestion reads the arguments of ask_human. The one question's id is
+// "answer". What is wrong with them the model is told.
+func humanQuestion(args json.RawMessage) ([]Question, error) {
+	var a struct {
+		Question string   `json:"question"`
+		Choices  []string `json:"choices"`
+		Many     bool     `json:"many"`
+		Other    bool     `json:"allow_other"`
+	}
+	if err := json.Unmarshal(args, &a); err != nil {
+		return nil, fmt.Errorf("the arguments are not as described: %w", err)
+	}
+	switch {
+	case strings.TrimSpace(a.Question) == "":
+		return nil, fmt.Errorf("question is empty: say what you want to know")
+	case len(a.Question) > maxQuestion:
+		return nil, fmt.Errorf("question has %d bytes, at most %d are asked: put the rest into a file and name it", len(a.Question), maxQuestion)
+	case len(a.Choices) > maxChoices:
+		return nil, fmt.Errorf("%d choices are too many to choose from, at most %d", len(a.Choices), maxChoices)
+	case !utf8.ValidString(a.Question):
+		return nil, fmt.Errorf("question is not UTF-8 text")
+	}
+	q := Question{ID: "answer", Text: a.Question, Many: a.Many && len(a.Choices) > 0, Other: a.Other || len(a.Choices) == 0}
+	for i, c := range a.Choices {
+		switch {
+		case strings.TrimSpace(c) == "" || len(c) > maxChoice:
+			return nil, fmt.Errorf("choice %d is empty or has more than %d bytes", i+1, maxChoice)
+		case slices.Contains(a.Choices[:i], c):
+			return nil, fmt.Errorf("choice %q is there twice", c)
+		}
+		q.Options = append(q.Options, Choice{Label: c})
+	}
+	return []Question{q}, nil
+}
+
+// humanAnswer is what the model is told of a person's answer to ask_human.
+func humanAnswer(answers map[string][]string) ToolReply {
+	return ToolReply{Text: strings.Join(answers["answer"], "\n"), OK: true}
+}
+
+// humanSilence is what it is told where there is none.
+func humanSilence(reason string) ToolReply {
+	text := "Nobody answered this question."
+	if reason != "" {
+		text = "The question was not answered: " + reason
+	}
+	return ToolReply{Text: text + " Go on without an answer as well as you can, or stop and say what is missing."}
+}

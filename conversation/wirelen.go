@@ -1,0 +1,66 @@
+package conversation
+
+import (
+	"encoding/json"
+	"unicode/utf8"
+)
+
+// What a result may hold is counted in the bytes that it takes where it is
+// stored: as JSON, in which a byte may become six.
+
+// wireLen is how many bytes s takes within JSON, without the quotes.
+func wireLen(s string) int {
+	n := 0
+	for i := 0; i < len(s); {
+		wide, size := runeLen(s[i:])
+		i += size
+		n += wide
+	}
+	return n
+}
+
+// jsonLen is the same of any value; 0 of what there is none of.
+func jsonLen(v any) int {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic("conversation: JSON of plain values: " + err.Error())
+	}
+	if string(raw) == "null" {
+		return 0
+	}
+	return len(raw)
+}
+
+// runeLen is how many bytes the first character of s takes within JSON as
+// encoding/json writes it, which HTML may hold, and how many in s.
+func runeLen(s string) (wide, size int) {
+	switch c := s[0]; {
+	case c == '"', c == '\\', c == '\n', c == '\r', c == '\t', c == '\b', c == '\f':
+		return 2, 1
+	case c < ' ', c == '<', c == '>', c == '&':
+		return 6, 1
+	case c < utf8.RuneSelf:
+		return 1, 1
+	}
+	r, size := utf8.DecodeRuneInString(s)
+	if r == utf8.RuneError && size == 1 || r == '\u2028' || r == '\u2029' {
+		return 6, size
+	}
+	return size, size
+}
+
+// excerpt is the beginning of s that takes at most max bytes within JSON, without a
+// broken character.
+func excerpt(s string, max int) string {
+	if 6*len(s) <= max {
+		return s
+	}
+	for i := 0; i < len(s); {
+		wide, size := runeLen(s[i:])
+		if max -= wide; max < 0 {
+			return s[:i]
+		}
+		i += size
+	}
+	return s
+}
