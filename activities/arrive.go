@@ -178,7 +178,7 @@ func (s *Sessions) clearOut(ctx context.Context, h hostexec.Host, l Layout, was 
 		l.WorkDir = was.Dir
 	}
 	if !quiet || !s.isKept(ctx, h, l, was) {
-		all, err := s.hidingLeft(ctx, h, l, was.Seed, seed)
+		all, err := s.hidingLeft(ctx, h, l, in.Claim.Session, was.Seed, seed)
 		if err != nil {
 			return "", err
 		}

@@ -61,6 +61,7 @@ func newBed(t *testing.T, spec HostSpec) *bed {
 
 // asked has the sessions of Temporal say that; others do not run.
 func (b *bed) asked(say map[string]SessionNow) {
+	b.set.Snapshots.askLeft = func(context.Context) ([]LeftThere, error) { return nil, nil }
 	b.set.Snapshots.askSession = func(_ context.Context, session string) (SessionNow, error) { return say[session], nil }
 }
 

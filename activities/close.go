@@ -26,7 +26,7 @@ func (s *Sessions) CloseSession(ctx context.Context, in CloseSessionInput) (Clos
 	attempt := activity.GetInfo(ctx).Attempt
 	f := failing{epoch: in.Claim.epoch(attempt)}
 	what := "close session " + in.Claim.Session
-	sec, err := s.hiding(ctx, in.Seed)
+	sec, err := s.hidingIn(ctx, in.Claim, in.Seed)
 	if err != nil && !in.Discard {
 		return CloseSessionResult{}, f.failure(ctx, what, err)
 	}
@@ -69,9 +69,10 @@ func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int3
 		return out, err
 	}
 	out.Wiped, out.Removed = true, true
-	out.Seq, err = s.record(ctx, in.Claim.Session, owner{in.Claim.Generation, in.Claim.Pump, 1}, in.Seq, in.Notes, hide.all)
+	out.Seq, err = s.record(ctx, in.Claim.Session, owner{in.Claim.Generation, in.Claim.Pump, 1}, in.Seq, append(in.Notes, out.notes...), hide.all)
 	if err == nil {
 		s.forgetHeard(ctx, in.Claim.Session, in.Claim.Generation)
+		s.forgetAnswers(ctx, in.Claim.Session, in.Claim.Host.Name)
 	}
 	return out, err
 }
@@ -142,6 +143,13 @@ func (s *Sessions) clear(ctx context.Context, h hostexec.Host, in CloseSessionIn
 	if out.Survivors, err = endAll(ctx, h, l, in.Claim, in.Incarnation, attempt); err != nil {
 		return stays(h, l, err)
 	}
+	if in.Workspace != nil {
+		notes, err := s.closingHooks(ctx, s.workspaceJob(h, l, in.Claim, attempt, nil), in.Workspace, hide)
+		if err != nil {
+			return stays(h, l, err)
+		}
+		out.notes = notes
+	}
 	if err = s.save(ctx, h, in, hide, out); err != nil {
 		if !in.Discard || ctx.Err() != nil || isBusy(err) {
 			out.Unsaved = false
@@ -153,6 +161,11 @@ func (s *Sessions) clear(ctx context.Context, h hostexec.Host, in CloseSessionIn
 		return stays(h, l, err)
 	}
 	out.Wiped = true
+	if in.Workspace != nil && in.Workspace.Keep && l.OwnWork {
+		if out.Kept, err = keepWork(ctx, h, l, in.Claim, fence); err != nil {
+			return stays(h, l, err)
+		}
+	}
 	return s.removeFolder(ctx, h, l, fence)
 }
 

@@ -113,7 +113,13 @@
 //
 //	transcripts/<session>/<first seq>-<generation>.<pump>.<part>   JSON lines of Entry
 //	requests/<session>/<digest>                                    a Request with nothing cut
+//	diffs/<session>/<turn>-<incarnation>.<offset>                  the TurnDiff of a turn, as of there; the newest counts, and the others go
+//	inputs/<name>                                                  a file that goes with messages, each content once
+//	answers/<session>/<digest>-<random>                            secret answers to one, until codex has them
+//	told/<session>/<digest>-<random>                               the same, to hide them until the session is closed
 //	heard/<session>                                                what its newest pump knew when its wire was lost; until the session comes up again, or ends
+//	deliverables/<session>/calls/<call>                            what became of a call of deliver: a Deliverable, or why not
+//	deliverables/<session>/content/<name>                          what was delivered, each content once
 //	exec/<id>/<stream>-<offset>                                    raw output
 //	exec/<id>/end                                                  an ExecResult
 //	snapshot-pins/<snapshot>/<session>.<run>                       that a fork is to begin with it

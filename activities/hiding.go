@@ -16,10 +16,15 @@ type secrets struct {
 	all  *seeds.Redactor        // in every form in which they travel
 	pump *conversation.Redactor // in what streams by, also across pieces
 	auth []byte                 // the seed's auth.json; nil if it has none
+
+	shared *secrets // the seed's, of which these are more; nil if they are those
 }
 
 // add hides what an auth.json holds as well, from now on.
 func (s secrets) add(auth []byte) {
+	if s.shared != nil {
+		s.shared.add(auth)
+	}
 	found := seeds.AuthSecrets(auth)
 	if s.all == nil || len(found) == 0 {
 		return

@@ -253,7 +253,7 @@ func (s *Sessions) keepUnkept(ctx context.Context, h hostexec.Host, l Layout, in
 	if err != nil || last.whole {
 		return last.id, err
 	}
-	hide, err := s.hidingLeft(ctx, h, l, planted, seed)
+	hide, err := s.hidingLeft(ctx, h, l, in.Claim.Session, planted, seed)
 	if err != nil {
 		return "", err
 	}
@@ -262,19 +262,21 @@ func (s *Sessions) keepUnkept(ctx context.Context, h hostexec.Host, l Layout, in
 	return s.keepLeft(ctx, h, l, finder, before.Generation, in.Snapshot, hide)
 }
 
-// hidingLeft hides what was planted, as far as anybody knows it, and what
-// codex made of it.
-func (s *Sessions) hidingLeft(ctx context.Context, h hostexec.Host, l Layout, planted *SeedRef, now *SeedNow) (secrets, error) {
+// hidingLeft hides what was planted, as far as anybody knows it, what codex made
+// of it, and what codex was told in secret: who left it may not have said whether
+// it was told anything.
+func (s *Sessions) hidingLeft(ctx context.Context, h hostexec.Host, l Layout, session string, planted *SeedRef, now *SeedNow) (secrets, error) {
+	c := Claim{Session: session, Told: true}
 	switch {
 	case planted == nil:
-		return secrets{}, nil
+		return s.hidingIn(ctx, c, nil)
 	case planted.Blob != "":
 	case now != nil && now.Ref != nil:
 		planted = now.Ref
 	default:
 		return secrets{}, &typedError{kind: ErrTypeSeed, err: fmt.Errorf("seed %s is gone: nobody knows what must not be kept", planted.Name)}
 	}
-	sec, err := s.hiding(ctx, planted)
+	sec, err := s.hidingIn(ctx, c, planted)
 	if err != nil {
 		return secrets{}, err
 	}

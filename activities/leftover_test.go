@@ -142,6 +142,27 @@ func TestADiscardedLeftoverIsRemoved(t *testing.T) {
 	}
 }
 
+// What codex was told in secret is hidden in what is kept of a session's folder,
+// though who left it does not say that there was anything, and with no seed, too.
+func TestWhatCodexWasToldIsHiddenInWhatIsKeptOfALeftover(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	const secret = "hunter2 and then some"
+	for name, seed := range map[string]*SeedRef{"told-seeded": b.plantable(scriptedmodel.Serve(t, `rules: []`)), "told-bare": nil} {
+		k := b.prepared(name, "", "workspace-write", seed)
+		b.sh(`printf "it is %s\n" "$2" >"$1/work.txt"`, k.layout.WorkDir, secret)
+		if err := b.store.Put(t.Context(), toldPrefix+name+"/x", []byte(`{"password":["`+secret+`"]}`)); err != nil {
+			t.Fatal(err)
+		}
+		out, err := k.wipe(k.leave(false), knows(SeedNow{Generation: 1, Ref: seed}))
+		if err != nil || out.Archive == "" {
+			t.Fatalf("%s: wiped %+v, %v", name, out, err)
+		}
+		if got := b.exported(out.Archive)["work/work.txt"]; !strings.HasPrefix(got, "it is ") || strings.Contains(got, secret) {
+			t.Errorf("%s: the snapshot says %q", name, got)
+		}
+	}
+}
+
 // login is a seed with a ChatGPT login, and what codex may make of it.
 func (b *bed) login() (ref *SeedRef, auth, rotated string) {
 	b.t.Helper()

@@ -50,8 +50,12 @@ type SessionLive struct {
 	ThreadID string `json:"thread_id,omitempty"`
 	TurnID   string `json:"turn_id,omitempty"`
 	Offset   int64  `json:"offset,omitempty"`
+	// Use is what was used by then, while attached.
+	Use *Use `json:"use,omitempty"`
 	// Acknowledged are the sends that codex has by now, since the attachment.
 	Acknowledged []string `json:"acknowledged,omitempty"`
+	// Progress is what the model reported last.
+	Progress *Progress `json:"progress,omitempty"`
 }
 
 // ExecLive tells viewers that a command has ended and how.

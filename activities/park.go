@@ -18,7 +18,7 @@ func (s *Sessions) ParkSession(ctx context.Context, in ParkSessionInput) (ParkSe
 	attempt := activity.GetInfo(ctx).Attempt
 	f := failing{epoch: in.Claim.epoch(attempt)}
 	what := "park session " + in.Claim.Session
-	hide, err := s.hiding(ctx, in.Seed)
+	hide, err := s.hidingIn(ctx, in.Claim, in.Seed)
 	if err != nil {
 		return ParkSessionResult{}, f.failure(ctx, what, err)
 	}
@@ -52,6 +52,13 @@ func (s *Sessions) park(ctx context.Context, in ParkSessionInput, attempt int32,
 	if !f.there {
 		out.Snapshot, err = s.parkedBefore(ctx, h, in, attempt)
 	} else {
+		if in.Workspace != nil && !f.mark.Parked {
+			p.step("stopping")
+			if _, err := endAll(ctx, h, l, in.Claim, in.Incarnation, attempt); err != nil {
+				return out, stays(h, l, err)
+			}
+			in.Notes = append(in.Notes, s.lastHooks(ctx, s.workspaceJob(h, l, in.Claim, attempt, nil), in.Workspace, hide, HookAfterRun)...)
+		}
 		out.Snapshot, err = s.parkHere(ctx, h, in, f.mark, attempt, hide, p)
 	}
 	if err != nil {

@@ -23,14 +23,18 @@ func (s *Sessions) PrepareSession(ctx context.Context, in PrepareSessionInput) (
 	attempt := activity.GetInfo(ctx).Attempt
 	f := failing{epoch: in.Claim.epoch(attempt)}
 	what := "prepare session " + in.Claim.Session
-	sec, err := s.hiding(ctx, in.Seed)
+	sec, err := s.hidingIn(ctx, in.Claim, in.Seed)
 	if err != nil {
 		return PrepareSessionResult{}, f.failure(ctx, what, err)
 	}
 	f.hide = sec.all
 	p, quiet := reportProgress(ctx)
 	defer quiet()
+	in.stop = activity.GetWorkerStopChannel(ctx)
 	out, err := s.prepare(ctx, in, attempt, sec, p)
+	if errors.Is(err, errHandOver) {
+		f.delay = handOver
+	}
 	if err != nil {
 		return PrepareSessionResult{}, f.failure(ctx, what, err)
 	}
@@ -44,9 +48,17 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 		return out, err
 	}
 	switch in.Sandbox {
-	case "read-only", "workspace-write", "danger-full-access":
+	case "read-only", "workspace-write", "danger-full-access", ByProfile:
 	default:
-		return out, badInput("sandbox %q is not read-only, workspace-write or danger-full-access", in.Sandbox)
+		return out, badInput("sandbox %q is not read-only, workspace-write, danger-full-access or profile", in.Sandbox)
+	}
+	if err := s.keepPolicies(ctx, in.Policies); err != nil {
+		return out, err
+	}
+	if in.Workspace != nil {
+		if err := in.Workspace.Check(); err != nil {
+			return out, badInput("workspace: %w", err)
+		}
 	}
 	bundle, err := s.bundle(ctx, in.Seed)
 	if err != nil {
@@ -99,14 +111,20 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 	var planted seeds.Planted
 	protected := protection{}
 	if err = s.furnish(ctx, h, l, in, &a, fence, p); err == nil {
-		protected, err = s.protects(ctx, h, in.Claim.Host, l, codex.Version, in.Sandbox, fence)
+		err = s.workIn(ctx, s.workspaceJob(h, l, in.Claim, attempt, in.stop), in, a, hide, p, &out)
+		if err != nil && in.Workspace != nil && stillGoing(ctx, err) {
+			return out, err // the next attempt finds it
+		}
+	}
+	if err == nil {
+		protected, err = s.protects(ctx, h, in.Claim.Host, l, codex.Version, in, bundle, fence)
 	}
 	if err == nil && protected.Why != "" && holdsSecrets(bundle) && s.Unprotected != UnprotectedAllow {
 		err = protected.err()
 	}
 	if err == nil {
 		planted, err = seeds.Plant(ctx, h, seeds.PlantSpec{
-			CodexHome: l.CodexHome, Within: l.Dir, Bundle: bundle, Sandbox: in.Sandbox, NoProfile: protected.Profile == "", WorkDir: l.WorkDir, Fence: &fence,
+			CodexHome: l.CodexHome, Within: l.Dir, Bundle: bundle, Sandbox: in.Sandbox, Confine: protected.Confine, NoProfile: protected.Profile == "", WorkDir: l.WorkDir, Fence: &fence,
 		})
 	}
 	if err == nil && !a.marked {
@@ -120,12 +138,13 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 				return out, fmt.Errorf("%w (and the login stays in %s on %s: %v)", err, l.CodexHome, h.Name(), unsaved)
 			}
 		}
-		return out, unprepare(ctx, h, l, fence, a.fresh(), err)
+		return out, s.unprepare(ctx, h, l, in, fence, a.fresh(), err)
 	}
 	if len(planted.Skipped) > 0 {
 		s.Logger.Info("config.toml of the seed sets what we would", "session", in.Claim.Session, "settings", planted.Skipped)
 	}
-	out = PrepareSessionResult{Layout: l, CodexVersion: codex.Version, Permissions: planted.Permissions, Restored: a.mark.Restored, Differs: a.mark.Differs, ThreadID: from.ThreadID, Left: a.mark.Left}
+	out = PrepareSessionResult{Layout: l, CodexVersion: codex.Version, Permissions: planted.Permissions, Restored: a.mark.Restored, Differs: a.mark.Differs, ThreadID: from.ThreadID, Left: a.mark.Left,
+		Brought: out.Brought, BeforeRun: out.BeforeRun}
 	if holdsSecrets(bundle) {
 		out.Unprotected = protected.Why
 	}
@@ -180,7 +199,7 @@ free=$(df -Pk -- "$dir" 2>/dev/null | awk 'NR == 2 { print $4 }')
 case $free in '' | *[!0-9]*) ;; *)
 	[ "$free" -ge "$need" ] || { echo "No space left on device: $((free / 1024)) MiB are free below $dir, $((need / 1024)) are needed" >&2; exit 1; } ;;
 esac
-mkdir -p -- "$dir/proc" "$dir/tmp" || exit 1
+mkdir -p -- "$dir/proc" "$dir/tmp" "$dir/workspace" || exit 1
 [ -e "$dir/generation" ] || {
 	printf %s "$mark" >"$dir/generation.new" && flushed "$dir" && mv -f -- "$dir/generation.new" "$dir/generation"
 } || exit 1
@@ -223,14 +242,19 @@ func makeFolders(ctx context.Context, h hostexec.Host, l Layout, mark folderMark
 
 // unprepare takes back what a failed prepare did: the credential always, and
 // everything if there was nothing before.
-func unprepare(ctx context.Context, h hostexec.Host, l Layout, fence hostexec.Fence, fresh bool, why error) error {
+func (s *Sessions) unprepare(ctx context.Context, h hostexec.Host, l Layout, in PrepareSessionInput, fence hostexec.Fence, fresh bool, why error) error {
 	if errors.Is(why, hostexec.ErrFenced) {
 		return why // it is somebody else's by now
 	}
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
 	var err error
-	if fresh {
+	if in.Workspace != nil { // git, or a hook, may be at work
+		_, err = hostexec.Reap(ctx, h, l.Dir, Mark(in.Claim.Session, l), fence)
+	}
+	if err != nil {
+		// It stays for whoever closes the session.
+	} else if fresh {
 		err = hostexec.RemoveTree(ctx, h, l.Dir, path.Join(l.Root, "sessions"), &fence)
 	} else {
 		err = seeds.Wipe(ctx, h, l.CodexHome, l.Dir, &fence)

@@ -22,7 +22,7 @@ type presence struct {
 // attachedTo begins a presence and tells of it.
 func (s *site) attachedTo(session string, st PumpState) *presence {
 	p := &presence{site: s, topic: SessionTopic(session), now: SessionLive{
-		Attached: true, Seq: st.Seq, ThreadID: st.ThreadID, TurnID: st.TurnID, Offset: st.Cursor.Offset,
+		Attached: true, Seq: st.Seq, ThreadID: st.ThreadID, TurnID: st.TurnID, Offset: st.Cursor.Offset, Use: useOf(st), Progress: st.Progress,
 	}}
 	p.tell()
 	return p
@@ -31,7 +31,8 @@ func (s *site) attachedTo(session string, st PumpState) *presence {
 // moved takes a pump's place; only news of its thread or turn is told at once.
 func (p *presence) moved(at conversation.Place) {
 	p.mu.Lock()
-	news := at.ThreadID != p.now.ThreadID || at.TurnID != p.now.TurnID
+	news := at.ThreadID != p.now.ThreadID || at.TurnID != p.now.TurnID || at.Progress != p.now.Progress
+	p.now.Progress = at.Progress
 	p.now.ThreadID, p.now.TurnID, p.now.Offset, p.now.Seq = at.ThreadID, at.TurnID, at.Offset, at.Seq
 	p.mu.Unlock()
 	if news {

@@ -24,6 +24,9 @@ type protection struct {
 	Profile string
 	// Why says in a sentence what is missing; empty means that it holds.
 	Why string
+	// Confine is what the session asks for beyond that, with its paths as the
+	// host knows them.
+	Confine Confinement
 }
 
 // errUnprotected is Why as the reason not to go on.
@@ -35,10 +38,15 @@ const hintUnprotected = "provision the host with codex " + newestCodex + ", or u
 	"to go on although the agent can read its credential, set seeds.unprotected: allow in the worker's config"
 
 // protects finds out, before any credential is there, whether codex on a host
-// keeps its commands from one, by trying with a made-up one in a folder of the
-// session's. What was seen to hold on a host is believed for the life of the
-// worker; what was not is tried again.
-func (s *site) protects(ctx context.Context, h hostexec.Host, spec HostSpec, l Layout, version, sandbox string, fence hostexec.Fence) (p protection, err error) {
+// keeps its commands from one and confines them as asked, by trying with a
+// made-up one in a folder of the session's. What was seen to hold on a host is
+// believed for the life of the worker, but for a session that asks for more than
+// a mode; what was not is tried again.
+func (s *site) protects(ctx context.Context, h hostexec.Host, spec HostSpec, l Layout, version string, in PrepareSessionInput, b *seeds.Bundle, fence hostexec.Fence) (p protection, err error) {
+	sandbox := in.Sandbox
+	if err := confinable(in.Confine, sandbox, version, b); err != nil {
+		return protection{}, err
+	}
 	if seeds.Profile(sandbox) == "" {
 		return protection{}, nil
 	}
@@ -47,17 +55,24 @@ func (s *site) protects(ctx context.Context, h hostexec.Host, spec HostSpec, l L
 		key += "\x00" + l.WorkDir // where CODEX_HOME lies in it, more is needed
 	}
 	s.mu.Lock()
-	known := s.confined[key]
+	known := s.confined[key] && in.Confine.None()
 	s.mu.Unlock()
 	if known {
 		return protection{Profile: seeds.Profile(sandbox)}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
+	at, err := placeOf(ctx, h, l.Root, sandbox, l, in.Confine)
+	if err != nil {
+		return protection{}, err
+	}
 	trial := path.Join(l.Dir, "trial")
 	p, err = s.tryProtection(ctx, h, trialIn{
-		codex: l.Codex, within: l.Dir, home: path.Join(trial, "codex-home"), tmp: path.Join(l.Dir, "tmp"), work: l.WorkDir, sandbox: sandbox, fence: &fence,
+		layout: l, home: path.Join(trial, "codex-home"), sandbox: sandbox, at: at, seed: b, fence: &fence,
 	})
+	if err == nil && p.Why != "" && !in.Confine.None() {
+		err = unconfined(hintUnprotected, "it cannot be confined as asked: %s", p.Why)
+	}
 	cleanup, cancelCleanup := afterwards(ctx)
 	defer cancelCleanup()
 	if left := hostexec.RemoveTree(cleanup, h, trial, l.Dir, &fence); left != nil && err == nil {
@@ -66,7 +81,8 @@ func (s *site) protects(ctx context.Context, h hostexec.Host, spec HostSpec, l L
 	if err != nil {
 		return protection{}, err
 	}
-	if p.Why == "" {
+	p.Confine = at.confine
+	if p.Why == "" && in.Confine.None() {
 		s.mu.Lock()
 		s.confined[key] = true
 		s.mu.Unlock()
@@ -81,24 +97,35 @@ func holdsSecrets(b *seeds.Bundle) bool {
 
 // A trialIn says where a made-up credential is planted and tried.
 type trialIn struct {
-	codex, within, home, tmp, work, sandbox string
-	fence                                   *hostexec.Fence
+	layout        Layout
+	home, sandbox string
+	at            place
+	seed          *seeds.Bundle // whose profiles it may run under
+	fence         *hostexec.Fence
 }
 
 func (s *site) tryProtection(ctx context.Context, h hostexec.Host, in trialIn) (protection, error) {
-	decoy, mark := seeds.Decoy()
+	l, c := in.layout, in.at.confine
+	decoy, mark, err := seeds.DecoyFor(c, in.seed)
+	if err != nil {
+		return protection{}, err
+	}
 	planted, err := seeds.Plant(ctx, h, seeds.PlantSpec{
-		CodexHome: in.home, Within: in.within, Bundle: decoy, Sandbox: in.sandbox, WorkDir: in.work, Fence: in.fence,
+		CodexHome: in.home, Within: l.Dir, Bundle: decoy, Sandbox: in.sandbox, Confine: c, WorkDir: l.WorkDir, Fence: in.fence,
 	})
 	if err != nil {
 		return protection{}, fmt.Errorf("plant a made-up credential: %w", err)
 	}
-	p, err := s.startProbe(ctx, h, in.codex, in.home, in.tmp, in.work, in.fence)
+	p, err := s.startProbe(ctx, h, l.Codex, in.home, path.Join(l.Dir, "tmp"), l.WorkDir, in.fence)
 	if err != nil {
 		return protection{}, err
 	}
 	defer p.Close()
-	return p.protects(ctx, in.sandbox, planted.Permissions, in.home, mark)
+	found, err := p.protects(ctx, in.sandbox, planted.Permissions, in.home, mark)
+	if err != nil || found.Why != "" && !c.None() {
+		return found, err
+	}
+	return found, p.confined(ctx, in.sandbox, found.Profile, l, in.at, c.NeedsProxy(in.seed))
 }
 
 // protects tries what a command can do about the decoy in a CODEX_HOME. The

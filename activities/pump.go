@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,8 @@ type PumpBeat struct {
 	API string `json:"api,omitempty"`
 	// Away is set while the host is out of reach.
 	Away *OutOfReach `json:"away,omitempty"`
+	// Progress is what the model reported last; it is there to be seen.
+	Progress *Progress `json:"progress,omitempty"`
 }
 
 const (
@@ -41,6 +44,8 @@ type attempt struct {
 	stop <-chan struct{} // this worker stops
 	beat func(PumpBeat)
 	last PumpBeat // of the attempt before
+
+	reports *reporter
 }
 
 // RunPump attaches to the session's process and converses until the workflow
@@ -69,7 +74,7 @@ func (s *Sessions) pump(ctx context.Context, in RunPumpInput, a attempt) (RunPum
 	// workers that died, and were missed for long enough.
 	f := failing{epoch: in.Claim.epoch(a.n), delay: nextTry(a.n, 0)}
 	what := "session " + in.Claim.Session + ": talk to codex"
-	hide, err := s.hiding(ctx, in.Seed)
+	hide, err := s.hidingIn(ctx, in.Claim, in.Seed)
 	if err != nil {
 		return RunPumpResult{}, f.failure(ctx, what, err)
 	}
@@ -78,8 +83,9 @@ func (s *Sessions) pump(ctx context.Context, in RunPumpInput, a attempt) (RunPum
 	// From the first moment on: a host may take longer to be reached than the
 	// server waits for a sign of life.
 	var offset atomic.Int64
-	offset.Store(in.Pump.State.Rewind)
+	offset.Store(in.Pump.From())
 	s.reach.know(in.Claim.Host, a.last.Away, began)
+	a.reports = s.reporterOf(in)
 	quiet := s.keepBeating(a, in.Claim.Host, &offset)
 	out, err := s.converse(ctx, in, a, hide, &offset)
 	quiet()
@@ -114,7 +120,7 @@ func (s *Sessions) lostHost(ctx context.Context, in RunPumpInput, a attempt, hid
 	now := s.Now()
 	away := s.reach.missed(in.Claim.Host, err, hide.all.String(err.Error()), now)
 	// Told with the failure of this attempt, for the next one.
-	a.beat(s.pumpBeat(in.Claim.Host, offset))
+	a.beat(s.pumpBeat(a, in.Claim.Host, offset))
 	if away == nil || in.LostAfter <= 0 || now.Sub(away.Since) < in.LostAfter {
 		return nil
 	}
@@ -122,8 +128,8 @@ func (s *Sessions) lostHost(ctx context.Context, in RunPumpInput, a attempt, hid
 	return &HostLost{Since: away.Since, Why: away.Why}
 }
 
-func (s *Sessions) pumpBeat(h HostSpec, offset *atomic.Int64) PumpBeat {
-	return PumpBeat{Offset: offset.Load(), API: s.APIAddress, Away: s.reach.now(h)}
+func (s *Sessions) pumpBeat(a attempt, h HostSpec, offset *atomic.Int64) PumpBeat {
+	return PumpBeat{Offset: offset.Load(), API: s.APIAddress, Away: s.reach.now(h), Progress: a.reports.now()}
 }
 
 // fresh measures how late events come, where somebody wants to know.
@@ -151,7 +157,7 @@ func (s *Sessions) keepBeating(a attempt, h HostSpec, offset *atomic.Int64) (qui
 		tick := time.NewTicker(pumpBeat)
 		defer tick.Stop()
 		for {
-			a.beat(s.pumpBeat(h, offset))
+			a.beat(s.pumpBeat(a, h, offset))
 			select {
 			case <-tick.C:
 			case <-done:
@@ -173,7 +179,21 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	if in.Pump.Limits.Line == 0 {
 		in.Pump.Limits.Line = s.MaxLine
 	}
+	in.Pump.Sends = slices.Clone(in.Pump.Sends)
 	if err := s.fillTexts(ctx, in.Pump.Sends); err != nil {
+		return RunPumpResult{}, err
+	}
+	if err := s.fillSchemas(ctx, in.Pump.Sends); err != nil {
+		return RunPumpResult{}, err
+	}
+	if err := s.plantInputs(ctx, in, a.n); err != nil {
+		return RunPumpResult{}, err
+	}
+	if err := s.fillAnswers(ctx, in.Claim.Session, in.Pump.Sends); err != nil {
+		return RunPumpResult{}, err
+	}
+	judge, broken, err := s.judge(ctx, in)
+	if err != nil {
 		return RunPumpResult{}, err
 	}
 	// The transcript and the end of the conversation outlive a cancelled ctx.
@@ -217,18 +237,26 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 		defer close(joined)
 		s.attend(ctx, held, a.stop, t, here, callBack, done)
 	}()
+	reporting, noReports := context.WithCancel(held)
+	defer noReports()
+	reported := a.reports.begin(reporting)
 	var lost *conversation.Lost
 	res, err := conversation.Run(runCtx, w, in.Pump, s.sinkOf(held, t, hide.all), conversation.Options{
 		Attempt: int(a.n) + in.Pump.Again, Nonce: fmt.Sprintf("%d-%d", in.Claim.Pump, a.n), Redactor: hide.pump, Exit: w.exit, Over: w.over, Now: s.Now,
 		Log: s.Logger.With("session", in.Claim.Session), AnyVersion: s.AnyVersion,
 		Broker:  s.broker(in, hide).asked(),
+		Judge:   judge,
+		Tool:    s.toolsOf(in, hide),
+		Zone:    zoneOf(held, h, s.Logger),
 		Before:  notices.before(held),
 		Lost:    func(l conversation.Lost) { lost = &l },
-		Settled: here.settled, Moved: here.moved, Fresh: s.fresh(),
+		Settled: here.settled, Moved: func(p conversation.Place) { here.moved(p); a.reports.moved(p.Progress) }, Used: here.used, Fresh: s.fresh(),
 	})
 	trimming.add(&res.State)
 	close(done)
+	noReports()
 	<-joined
+	<-reported
 	if ferr := t.flush(held); ferr != nil && err == nil {
 		err = ferr
 	}
@@ -260,8 +288,9 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 		}
 		return RunPumpResult{}, err
 	}
+	s.dropAnswers(held, in.Pump.Sends, res.Deliveries, in.Forget)
 	// Behind the watch: what changes from now on, that one sees.
-	out := RunPumpResult{Pump: res, SeedLost: keep.last(held)}
+	out := RunPumpResult{Pump: res, SeedLost: keep.last(held), PolicyBroken: broken}
 	for i := range out.Pump.Requests {
 		out.Pump.Requests[i].Whole = nil
 	}
@@ -321,7 +350,7 @@ func (s *Sessions) attach(ctx, life context.Context, in RunPumpInput, a attempt,
 		return nil, err
 	}
 	dir := serverDir(in.Layout, in.Pump.State.Cursor.Incarnation)
-	from := in.Pump.State.Rewind
+	from := in.Pump.From()
 	stopped := make(chan struct{})
 	defer close(stopped)
 	life, giveUp := context.WithCancelCause(life)

@@ -108,7 +108,7 @@ type RecordLostResult struct {
 func (s *Sessions) RecordLost(ctx context.Context, in RecordLostInput) (RecordLostResult, error) {
 	var f failing
 	what := "record what session " + in.Claim.Session + " had said"
-	hide, err := s.hiding(ctx, in.Seed)
+	hide, err := s.hidingIn(ctx, in.Claim, in.Seed)
 	if err != nil {
 		return RecordLostResult{}, f.failure(ctx, what, err)
 	}

@@ -171,7 +171,7 @@ func (s *Sessions) keepLogin(ctx context.Context, h hostexec.Host, in StopServer
 	if !in.Seed.rotates() {
 		return
 	}
-	hide, err := s.hiding(ctx, in.Seed)
+	hide, err := s.hidingIn(ctx, in.Claim, in.Seed)
 	if err != nil {
 		s.Logger.Warn("login of a session is not looked at", "session", in.Claim.Session, "seed", in.Seed.Name, "error", err)
 		return

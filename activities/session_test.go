@@ -75,11 +75,17 @@ func runTests(m *testing.M) int {
 // plantable saves a seed that talks to the model with a made-up key.
 func (b *bed) plantable(model *scriptedmodel.Server) *SeedRef {
 	b.t.Helper()
+	return b.plantableWith(model, "")
+}
+
+// plantableWith adds tables of its owner's to the seed's config.toml.
+func (b *bed) plantableWith(model *scriptedmodel.Server, more string) *SeedRef {
+	b.t.Helper()
 	dir := b.t.TempDir()
 	auth := fmt.Sprintf(`{"auth_mode":"apikey","OPENAI_API_KEY":%q}`, madeUpKey)
 	for name, text := range map[string]string{
 		"auth.json":   auth,
-		"config.toml": scriptedmodel.ConfigTOML(model.BaseURL(), "token-"+madeUpKey),
+		"config.toml": scriptedmodel.ConfigTOML(model.BaseURL(), "token-"+madeUpKey) + "\n" + more,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			b.t.Fatal(err)
@@ -99,8 +105,13 @@ func (b *bed) plantable(model *scriptedmodel.Server) *SeedRef {
 // prepared is a session on a host, as PrepareSession makes it.
 func (b *bed) prepared(id, dir, sandbox string, seed *SeedRef) *talk {
 	b.t.Helper()
-	k := &talk{bed: b, claim: Claim{Session: id, Host: b.spec, Generation: 1}, seed: seed}
-	in := PrepareSessionInput{Claim: k.next(), Seed: seed, Dir: dir, Sandbox: sandbox}
+	return b.preparedAs(id, PrepareSessionInput{Seed: seed, Dir: dir, Sandbox: sandbox})
+}
+
+func (b *bed) preparedAs(id string, in PrepareSessionInput) *talk {
+	b.t.Helper()
+	k := &talk{bed: b, claim: Claim{Session: id, Host: b.spec, Generation: 1}, seed: in.Seed}
+	in.Claim = k.next()
 	out, err := b.prepare(in)
 	if err != nil {
 		b.t.Fatalf("prepare: %v", err)

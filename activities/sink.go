@@ -30,6 +30,7 @@ func (s *site) sinkOf(ctx context.Context, t *transcript, hide *seeds.Redactor) 
 		delta: func(d conversation.Delta) {
 			s.publish(topic, LiveDelta, 0, d) // the pump has redacted it
 		},
+		diff: func(d TurnDiff) error { return s.keepDiff(ctx, t.session, d, hide) },
 	}
 }
 
@@ -73,8 +74,10 @@ type sink struct {
 	entry   func(Entry) error
 	request func(Request) error
 	delta   func(conversation.Delta)
+	diff    func(TurnDiff) error
 }
 
 func (s sink) Entry(e Entry) error        { return s.entry(e) }
 func (s sink) Request(r Request) error    { return s.request(r) }
 func (s sink) Delta(d conversation.Delta) { s.delta(d) }
+func (s sink) Diff(d TurnDiff) error      { return s.diff(d) }

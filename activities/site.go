@@ -53,6 +53,8 @@ type Deps struct {
 	TokenEndpoint, Issuer string
 	// Snapshots bounds what is kept of them.
 	Snapshots SnapshotLimits
+	// Deliver bounds what codex may hand over.
+	Deliver DeliverLimits
 	// WatchEvery is how often the processes of waiting sessions are looked
 	// at; 0 means the constant of that name.
 	WatchEvery time.Duration
@@ -71,6 +73,7 @@ type Set struct {
 	Seeds     *Seeds
 	Snapshots *Snapshots
 	Engine    *Engine
+	Batches   *Batches
 }
 
 // New makes the activities of a worker.
@@ -96,6 +99,7 @@ func New(d Deps) *Set {
 	s.askSession = func(ctx context.Context, session string) (SessionNow, error) {
 		return AskSession(ctx, d.Temporal, session)
 	}
+	s.askLeft = func(ctx context.Context) ([]LeftThere, error) { return askPools(ctx, d.Temporal) }
 	if d.Temporal != nil {
 		s.desk = temporalDesk{d.Temporal}
 	}
@@ -105,6 +109,7 @@ func New(d Deps) *Set {
 		Seeds:     &Seeds{s},
 		Snapshots: &Snapshots{s},
 		Engine:    &Engine{Client: d.Temporal},
+		Batches:   &Batches{s},
 	}
 }
 
@@ -115,6 +120,7 @@ func (s *Set) Register(r worker.ActivityRegistry) {
 	r.RegisterActivity(s.Seeds)
 	r.RegisterActivity(s.Snapshots)
 	r.RegisterActivity(s.Engine)
+	r.RegisterActivity(s.Batches)
 }
 
 // Hosts does things to hosts that belong to no session.
@@ -131,8 +137,9 @@ type Seeds struct{ *site }
 type site struct {
 	Deps
 
-	recall recall
-	tokens tokenDesk
+	recall   recall
+	policies policies
+	tokens   tokenDesk
 	// desk is where seeds' workflows are spoken to; nil where there is no Temporal.
 	desk seedDesk
 	// saveEvery is saveBackEvery, unless it is set.
@@ -143,10 +150,15 @@ type site struct {
 	ask seedAnswer
 	// askSession asks what a session goes on from.
 	askSession func(ctx context.Context, session string) (SessionNow, error)
+	// askLeft asks what sessions may have left on hosts.
+	askLeft func(ctx context.Context) ([]LeftThere, error)
 	// takes bounds what is captured at once, brings what is restored: somebody
 	// waits for the latter.
 	takes, brings *gate
 	reach         reach
+	// delivered, if set, is called by tests between what is kept of a file and
+	// the reply.
+	delivered func()
 
 	mu       sync.Mutex
 	confined map[string]bool          // hosts that were seen to protect a credential

@@ -48,6 +48,9 @@ func (s *Snapshots) prune(ctx context.Context, in PruneSnapshotsInput, far snaps
 	if err := s.tidyPins(ctx, in); err != nil {
 		return out, fmt.Errorf("forget pins of what is gone: %w", err)
 	}
+	if err := s.pruneAnswers(ctx, in); err != nil {
+		return out, fmt.Errorf("delete secret answers of sessions that have ended: %w", err)
+	}
 	report, err := s.Chunks.Prune(ctx, snapshots.Live(s.Chunks), snapshots.PruneOptions{DryRun: in.DryRun, Progress: far})
 	out.Packs, out.Condemned, out.Freed = report.Packs, report.Condemned, report.Freed
 	if report.Missing > 0 || report.Rotten > 0 {

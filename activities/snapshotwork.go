@@ -3,6 +3,8 @@ package activities
 import (
 	"fmt"
 	"time"
+
+	"fairlead.dev/fairlead/snapshots"
 )
 
 // Policies for the work folder in a snapshot.
@@ -40,6 +42,9 @@ type SnapshotSpec struct {
 	SessionFacts
 }
 
+// NoPolicy stands where a session has no policy of its own.
+const NoPolicy = snapshots.NoPolicy
+
 // SessionFacts are how a thread was set up, for who goes on with it.
 type SessionFacts struct {
 	ThreadID     string            `json:"thread_id,omitempty"`
@@ -48,7 +53,10 @@ type SessionFacts struct {
 	Labels       map[string]string `json:"labels,omitempty"` // of the host
 	Cursor       Cursor            `json:"cursor"`
 	Turn         int               `json:"turn"`
-	Running      bool              `json:"running,omitempty"` // the turn had not ended
+	Running      bool              `json:"running,omitempty"`       // the turn had not ended
+	PolicyDigest string            `json:"policy_digest,omitempty"` // of the session's own policy, or NoPolicy
+	Confine      map[string]string `json:"confine,omitempty"`       // what was asked of the sandbox, in words
+	Budget       string            `json:"budget,omitempty"`        // as --budget says it
 }
 
 // SnapshotBrief is what a workflow remembers of a complete snapshot.
@@ -86,6 +94,8 @@ type ParkSessionInput struct {
 	Incarnation int    `json:"incarnation"`
 	Seq         int64  `json:"seq"`
 	Notes       []Note `json:"notes,omitempty"`
+	// Workspace says which hooks run.
+	Workspace *Workspace `json:"workspace,omitempty"`
 }
 
 // ParkSessionResult says what is certain afterwards.

@@ -24,7 +24,7 @@ import (
 func (s *Sessions) TakeSnapshot(ctx context.Context, in TakeSnapshotInput) (TakeSnapshotResult, error) {
 	f := failing{epoch: in.Claim.epoch(activity.GetInfo(ctx).Attempt)}
 	what := "take a snapshot of session " + in.Claim.Session
-	hide, err := s.hiding(ctx, in.Seed)
+	hide, err := s.hidingIn(ctx, in.Claim, in.Seed)
 	if err != nil {
 		return TakeSnapshotResult{}, f.failure(ctx, what, err)
 	}
@@ -247,6 +247,7 @@ func (in taking) facts() snapshots.Facts {
 		CodexVersion: in.CodexVersion, Host: in.Claim.Host.Name, Labels: in.Labels,
 		Incarnation: in.Cursor.Incarnation, Offset: in.Cursor.Offset, Generation: in.Claim.Generation,
 		Work: in.Policy.Work, Exclude: in.Policy.Exclude, Left: in.left,
+		Policy: in.PolicyDigest, Confine: in.Confine, Budget: in.Budget,
 	}
 }
 

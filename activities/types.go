@@ -23,14 +23,28 @@ type (
 	Note        = conversation.Note
 	Request     = conversation.Request
 	Change      = conversation.Change
+	Question    = conversation.Question
+	Ruling      = conversation.Ruling
+	Judged      = conversation.Judged
 	Problem     = conversation.Problem
 	TurnEnd     = conversation.TurnEnd
 	Limits      = conversation.Limits
+	Act         = conversation.Act
+	Review      = conversation.Review
+	Model       = conversation.Model
+	ModelList   = conversation.ModelList
+	Bounds      = conversation.Budget
+	BudgetUse   = conversation.BudgetUse
 	Tell        = conversation.Tell
 	PumpResult  = conversation.PumpResult
 	PumpReason  = conversation.PumpReason
 	RequestKind = conversation.RequestKind
+	Progress    = conversation.Progress
 	EntryType   = conversation.EntryType
+	Input       = conversation.Input
+	RateLimits  = conversation.RateLimits
+	RateWindow  = conversation.RateWindow
+	ContextUse  = conversation.Context
 )
 
 // LocalHost is the name of the host that is this machine.
@@ -43,6 +57,9 @@ type Claim struct {
 	Host       HostSpec `json:"host"`
 	Generation int64    `json:"generation"`
 	Pump       int64    `json:"pump"`
+	// Told says that codex was told secrets in answers: what hides them is in
+	// the store.
+	Told bool `json:"told,omitempty"`
 }
 
 // SeedRef names one generation of a seed. The bundle itself is only ever in
@@ -73,13 +90,21 @@ type PrepareSessionInput struct {
 	Seed    *SeedRef `json:"seed,omitempty"`
 	Dir     string   `json:"dir,omitempty"` // --dir
 	Sandbox string   `json:"sandbox"`
+	// Confine is what is asked of the sandbox beyond its mode.
+	Confine Confinement `json:"confine,omitzero"`
 	// Credentials are planted (or empty), or a broker's.
 	Credentials string `json:"credentials,omitempty"`
 	// Restore is set where the session goes on with what was kept of it.
 	Restore *RestoreSpec `json:"restore,omitempty"`
+	// Policies are the texts of those that judge what codex asks for.
+	Policies []string `json:"policies,omitempty"`
 	// Snapshot is how to keep what another generation may have left there; nil
 	// keeps all of it.
 	Snapshot *SnapshotSpec `json:"snapshot,omitempty"`
+	// Workspace is what the session begins to work in; nil is an empty folder.
+	Workspace *Workspace `json:"workspace,omitempty"`
+
+	stop <-chan struct{} // closed when this worker stops
 }
 
 // PrepareSessionResult says what is there now. Repeating gives the same.
@@ -101,6 +126,11 @@ type PrepareSessionResult struct {
 	// Left is the snapshot that was made of what lay in the folder's place, and
 	// was in no other one.
 	Left string `json:"left,omitempty"`
+	// Brought is what the session began to work in; nil where it was not begun
+	// with anything.
+	Brought *Brought `json:"brought,omitempty"`
+	// BeforeRun is that hook, if there is one.
+	BeforeRun *HookRun `json:"before_run,omitempty"`
 }
 
 // StartServerInput: start codex app-server as a journaled process.
@@ -122,11 +152,23 @@ type RunPumpInput struct {
 	Layout Layout                 `json:"layout"`
 	Seed   *SeedRef               `json:"seed,omitempty"` // for redaction
 	Pump   conversation.PumpInput `json:"pump"`
+	// Files of earlier messages, which are to be on a host where the session
+	// has just arrived.
+	Files []Input `json:"files,omitempty"`
 	// Credentials: with a broker's, the pump gives codex access tokens.
 	Credentials string `json:"credentials,omitempty"`
 	// LostAfter is how long the host may be out of reach before the pump
 	// returns with HostLost; 0 is for ever.
 	LostAfter time.Duration `json:"lost_after,omitempty"`
+	// Workflow, if set, is sent SignalProgress with what the model reports.
+	Workflow string `json:"workflow,omitempty"`
+	// Forget are secret answers that codex will never be given.
+	Forget []string `json:"forget,omitempty"`
+	// Policies judge what codex asks for; Labels are the host's, Requesters are
+	// who sent the turn's message and who steered it, for them.
+	Policies   []PolicyRef       `json:"policies,omitempty"`
+	Labels     map[string]string `json:"labels,omitempty"`
+	Requesters []string          `json:"requesters,omitempty"`
 }
 
 // RunPumpResult is a pump's result and, when the process ended, how.
@@ -139,6 +181,9 @@ type RunPumpResult struct {
 	// codex makes of the login is not saved, and it must not go on. A turn is
 	// called back for it.
 	SeedLost *Problem `json:"seed_lost,omitempty"`
+	// PolicyBroken says why everything was declined, where a policy could not be
+	// used: for each such one by whose it is.
+	PolicyBroken map[string]string `json:"policies_broken,omitempty"`
 }
 
 // ProcessGone tells how a process ended.
@@ -174,6 +219,8 @@ type CloseSessionInput struct {
 	Notes       []Note   `json:"notes,omitempty"`
 	// Snapshot is the last one; nil where the session takes none at all.
 	Snapshot *SnapshotSpec `json:"snapshot,omitempty"`
+	// Workspace says which hooks run, and whether the work folder stays.
+	Workspace *Workspace `json:"workspace,omitempty"`
 }
 
 // CloseSessionResult says what is certain about the host afterwards.
@@ -181,10 +228,13 @@ type CloseSessionResult struct {
 	Wiped     bool       `json:"wiped"`             // the credential is gone, looked at
 	Removed   bool       `json:"removed"`           // our folder is gone, looked at
 	Archive   string     `json:"archive,omitempty"` // where work and rollouts are kept
+	Kept      string     `json:"kept,omitempty"`    // where on the host the work folder stays
 	Unsaved   bool       `json:"unsaved,omitempty"` // discarded: a login that codex rotated may be in no store
 	Survivors []Survivor `json:"survivors,omitempty"`
 	Problem   *Problem   `json:"problem,omitempty"`
 	Seq       int64      `json:"seq"`
+
+	notes []Note // of hooks
 }
 
 // RecordNotesInput: write transcript entries of the workflow's with no host.

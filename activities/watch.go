@@ -49,6 +49,9 @@ type WatchHostInput struct {
 	// host can be reached again.
 	Pool string `json:"pool,omitempty"`
 	Back string `json:"back,omitempty"`
+	// Away, if set, is what the pool is sent, with a HostAway, when the host
+	// cannot be reached.
+	Away string `json:"away,omitempty"`
 	// Owed: the pool waits for the host, and is told also if it never was away.
 	Owed bool `json:"owed,omitempty"`
 }
@@ -57,6 +60,15 @@ type WatchHostInput struct {
 type HostBack struct {
 	Host string `json:"host"`
 }
+
+// HostAway says that a host which is watched cannot be reached any more.
+type HostAway struct {
+	Host    string  `json:"host"`
+	Problem Problem `json:"problem"`
+}
+
+// awayAfter is how many looks in a row have to fail before the pool is told.
+const awayAfter = 2
 
 // Stirred tells a session that waits, and is not attached to its process, that
 // something happened to it.
@@ -83,6 +95,12 @@ func (s *Hosts) WatchHost(ctx context.Context, in WatchHostInput) error {
 		tell: func(ctx context.Context, session string, what Stirred) error {
 			return s.Temporal.SignalWorkflow(ctx, in.Prefix+session, "", in.Signal, what)
 		},
+		away: func(ctx context.Context, p Problem) error {
+			if in.Pool == "" || in.Away == "" {
+				return nil
+			}
+			return s.Temporal.SignalWorkflow(ctx, in.Pool, "", in.Away, HostAway{in.Host.Name, p})
+		},
 		back: func(ctx context.Context) error {
 			if in.Pool == "" {
 				return nil
@@ -107,6 +125,7 @@ type watcher struct {
 	*site
 	in    WatchHostInput
 	tell  func(ctx context.Context, session string, what Stirred) error
+	away  func(ctx context.Context, p Problem) error
 	back  func(ctx context.Context) error // tells the pool that the host is
 	owed  bool                            // the pool is told in any case
 	root  string                          // of the host, once it is known
@@ -163,7 +182,22 @@ func (w *watcher) run(ctx context.Context, stop <-chan struct{}) error {
 			if failures++; failures == 1 {
 				w.Logger.Warn("host cannot be watched", "host", w.in.Host.Name, "error", err)
 			}
+			if failures == awayAfter {
+				w.tellAway(ctx, err)
+			}
 		}
+	}
+}
+
+// tellAway has the pool know that its host cannot be used for the time being.
+func (w *watcher) tellAway(ctx context.Context, why error) {
+	kind, hint, _ := failing{}.classify(why)
+	if !HostFault(kind) {
+		return
+	}
+	if err := w.away(ctx, Problem{Kind: kind, Message: why.Error(), Hint: hint}); err != nil {
+		// Whoever gets a slot there tells it, too.
+		w.Logger.Warn("pool not told that the host is away", "host", w.in.Host.Name, "error", err)
 	}
 }
 

@@ -3,7 +3,6 @@ package workflows
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -25,10 +24,13 @@ func (s *session) wantsPump() bool {
 		}
 	}
 	if !s.st.Running {
-		return false
+		return s.wantsAnswers()
 	}
-	if len(s.st.Pump.TokenAsks) > 0 {
+	if len(s.st.Pump.TokenAsks) > 0 || s.st.Pump.Owes() {
 		return true // codex does not wait for long
+	}
+	if len(s.st.Pump.Calls) > 0 {
+		return true // somebody has to carry them out
 	}
 	return len(s.st.open()) == 0 || s.st.Busy
 }
@@ -48,8 +50,8 @@ func (s *session) hasNews() bool {
 
 // pump runs one pump activity and applies what it brings.
 func (s *session) pump() error {
-	looks := s.looks()
-	if !looks && s.st.Status != Starting {
+	looks, idle := s.looks(), !s.st.Running
+	if !looks && s.st.Status != Starting && !s.onlyAsks() {
 		s.become(Running)
 	}
 	if s.st.Close != nil {
@@ -74,8 +76,13 @@ func (s *session) pump() error {
 		s.hostLost(*out.HostLost)
 	case err == nil:
 		s.hostBack()
-		s.st.Handing, s.st.Again = nil, 0
+		s.filesBrought(in)
+		s.st.Handing, s.st.Again, s.st.Forget = nil, 0, nil
+		s.heardOfPolicy(out)
 		s.apply(out, called || out.Pump.State.Cursor != in.Pump.State.Cursor)
+		if in.Pump.Models && idle && !called && out.Pump.Reason != activities.ProcessEnded {
+			s.unlisted(out.Pump.Problem)
+		}
 		s.stirredBehind()
 		s.seedLost(out.SeedLost)
 	case temporal.IsCanceledError(err) || temporal.IsTimeoutError(err) || worthAnother(err):
@@ -175,30 +182,40 @@ func (s *session) pumpInput() activities.RunPumpInput {
 		s.st.Prefix = fmt.Sprintf("g%d.p%d", s.st.Generation, s.st.PumpN)
 	}
 	in := activities.RunPumpInput{
+		Files: s.filesToBring(),
 		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, Credentials: s.opt.Credentials,
-		LostAfter: s.lostAfter(),
+		LostAfter: s.lostAfter(), Workflow: s.reportsTo(), Forget: s.st.Forget,
 		Pump: activities.PumpInput{
-			Session: s.id, State: s.st.Pump, Thread: s.thread(), Resume: s.st.hadTurn(),
-			Fork: s.st.ForkOf != "", Tell: s.st.Tell,
+			Session: s.id, State: s.pumpState(), Thread: s.thread(), Resume: s.st.hadTurn(),
+			Fork: s.st.ForkOf != "", Tell: s.st.Tell, Models: s.st.Chosen.Ask,
 			Sends: out, Notes: s.st.Handing,
 			Prefix: s.st.Prefix, Again: s.st.Again,
-			// A turn has one deadline, however many pumps serve it.
-			Limits: activities.Limits{Turn: max(s.opt.TurnTimeout-s.st.TurnSpent, time.Second), Tokens: s.tokensLeft()},
+			Limits: s.limits(), Amend: s.st.SeedAmend,
 		},
 	}
+	s.judged(&in)
 	return in
+}
+
+// pumpState is what the next pump goes on from.
+func (s *session) pumpState() activities.PumpState {
+	st := s.st.Pump
+	st.Skipped = s.st.Skipped
+	return st
 }
 
 // thread is all that a thread is set up with, and again whenever it is resumed.
 func (s *session) thread() activities.ThreadSpec {
 	return activities.ThreadSpec{
 		CWD: s.st.Layout.WorkDir, Sandbox: s.opt.Sandbox, Permissions: s.st.Permissions,
-		ApprovalPolicy: s.opt.ApprovalPolicy, Model: orElse(s.st.Model, s.opt.Model), Effort: orElse(s.st.Effort, s.opt.Effort), Mark: activities.Mark(s.id, *s.st.Layout),
+		ApprovalPolicy: s.opt.ApprovalPolicy, Model: s.model(), Effort: s.effort(), Instructions: s.instructions(), Personality: s.opt.Personality, Mark: activities.Mark(s.id, *s.st.Layout),
+		Name:  s.st.Chosen.Name,
+		Tools: s.opt.Tools,
 	}
 }
 
 func (s *session) claim() activities.Claim {
-	return activities.Claim{Session: s.id, Host: s.st.Lease.Spec, Generation: s.st.Generation, Pump: s.st.PumpN}
+	return activities.Claim{Session: s.id, Host: s.st.Lease.Spec, Generation: s.st.Generation, Pump: s.st.PumpN, Told: s.st.Told}
 }
 
 func (s *session) pumpSummary() string {
@@ -219,7 +236,8 @@ func (s *session) pumpFailed(err error) {
 // read anything.
 func (s *session) apply(out activities.RunPumpResult, moved bool) {
 	r := out.Pump
-	s.st.Pump = r.State
+	s.st.Pump, s.st.Progress = r.State, r.State.Progress
+	s.listed(r.Models)
 	// Other items are worth staying for only while they bring something: a
 	// pump that came back with nothing new leaves a person to decide.
 	s.st.Busy = r.Busy && len(r.Requests) > 0

@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"fmt"
-	"slices"
 
 	"fairlead.dev/fairlead/activities"
 )
@@ -19,7 +18,11 @@ const maxAuthRetries = 1
 
 // keepSaid keeps the running turn's message where it may have to be said again.
 func (s *session) keepSaid(m Message) {
-	if s.opt.OnAuth == AuthRetry || s.opt.OnHostLost == HostLostMove && s.opt.OnInterrupt == InterruptContinue {
+	s.st.Shape = m.shape()
+	if m.Do != "" {
+		return
+	}
+	if s.opt.OnAuth == AuthRetry || s.mayWaitOut() || s.opt.OnHostLost == HostLostMove && s.opt.OnInterrupt == InterruptContinue {
 		s.st.Said = &m
 	}
 }
@@ -52,20 +55,9 @@ func (s *session) authFailed(t *activities.TurnEnd) (asks bool) {
 // sayAgain makes the running turn's message one that comes before all others.
 // The turns that were promised to those come one later.
 func (s *session) sayAgain(m Message) {
-	s.st.GoOnN++
-	m.ID = fmt.Sprintf("%s.c%d", s.id, s.st.GoOnN)
-	n := s.st.TurnN + 1
-	for i := range s.st.Queue {
-		s.st.Queue[i].N++
-	}
-	s.st.NextN++
-	s.st.Queue = slices.Insert(s.st.Queue, 0, queuedMessage{N: n, Message: m})
-	s.track(m.ID, kindMessage, n, queuedHere)
-	if v := s.st.turn(s.st.TurnN); v != nil {
-		v.FollowedBy = n
-	}
-	s.note(activities.Note{Type: "state", Text: fmt.Sprintf("turn %d says the same again: turn %d got no access token in time, and had begun nothing", n, s.st.TurnN),
-		Data: map[string]string{"by": "on_auth=retry", "set_by": s.opt.By, "message": m.ID}})
+	id := s.sayLater(m)
+	s.note(activities.Note{Type: "state", Text: fmt.Sprintf("turn %d says the same again: turn %d got no access token in time, and had begun nothing", s.st.TurnN+1, s.st.TurnN),
+		Data: map[string]string{"by": "on_auth=retry", "set_by": s.opt.By, "message": id}})
 }
 
 // holdForAuth leaves it to a person to go on after a turn for want of a token.

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -67,18 +68,47 @@ func TestExtremeTextsAreShedBeforeARollover(t *testing.T) {
 	}
 	for i := range 2 * keepApprovals {
 		st.Approvals = append(st.Approvals, approvalState{N: i, State: ApprovalSent, Request: activities.Request{
-			Command: strings.Repeat("<", 8<<10), Summary: "s"}})
+			Command: strings.Repeat("<", 8<<10), Summary: "s", Permissions: json.RawMessage(`"` + strings.Repeat("x", 16<<10) + `"`),
+			Questions: []activities.Question{{ID: "q", Text: strings.Repeat("<", 8<<10)}}},
+			Decision: &Decision{Outcome: "answer", Answers: map[string][]string{"q": {strings.Repeat("<", maxGiven/6)}}}})
 	}
 	for i := range 50 {
 		st.Notes = append(st.Notes, activities.Note{ID: fmt.Sprint(i), Text: strings.Repeat("<", maxReason)})
 	}
 	st.trim()
-	st.fit()
+	st.fit(0)
 	if n := encoded(st); n > maxCarry {
 		t.Errorf("%d bytes are carried", n)
 	}
 	if len(st.Turns) != keepTurns || len(st.Approvals) != keepApprovals || len(st.Notes) != 50 {
 		t.Errorf("%d turns, %d approvals, %d notes are left", len(st.Turns), len(st.Approvals), len(st.Notes))
+	}
+}
+
+// A policy goes with the state, and notes have data of their own.
+func TestAllThatARunHandsOnCountsAndCanBeShed(t *testing.T) {
+	opt := SessionOptions{Policy: strings.Repeat("<", 64<<10)}
+	st := &sessionState{}
+	for i := range 30 {
+		n := activities.Note{ID: fmt.Sprint(i), Text: "answered", Data: map[string]string{"by": "ann", "answers": strings.Repeat("a", 32<<10)}}
+		st.Notes, st.Handing = append(st.Notes, n), append(st.Handing, n)
+	}
+	st.fit(encoded(opt))
+	if n := encoded(SessionInput{Options: opt, Carry: st}); n > maxCarry {
+		t.Errorf("%d bytes are carried", n)
+	}
+	if st.Notes[0].Data["by"] != "ann" || len(st.Notes[0].Data["answers"]) > 2<<10 || len(st.Handing[0].Data["answers"]) != 32<<10 {
+		t.Errorf("notes are %.200v, those handed on %.200v", st.Notes[0], st.Handing[0])
+	}
+}
+
+func TestMessagesThatSteerHaveABoundWithAllThatComesWithThem(t *testing.T) {
+	st := &sessionState{}
+	for range 100 {
+		st.Sends = append(st.Sends, pendingSend{Send: activities.Send{Text: "x", Inputs: []activities.Input{aFile, aFile}}})
+	}
+	if n, all := st.texts(), encoded(st.Sends); n < all*9/10 {
+		t.Errorf("%d bytes of %d are counted", n, all)
 	}
 }
 

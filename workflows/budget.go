@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -9,9 +10,24 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// A budget bounds what a session may use: tokens in all, and the time of one
-// turn. It can be changed at any time; a pump that is attached is called back
-// and the next one works with the new bounds.
+// A budget bounds what a session may use in all, and the time of one turn. It
+// can be changed at any time; a pump that is attached is called back and the
+// next one works with the new bounds. Who counts is the pump.
+
+// given are the numbers that a budget names.
+func (b Budget) given() []struct {
+	name string
+	n    *int64
+} {
+	return []struct {
+		name string
+		n    *int64
+	}{{"tokens", b.Tokens}, {"turns", b.Turns}, {"approvals", b.Approvals}, {"commands", b.Commands}}
+}
+
+func negative(b activities.Bounds) bool {
+	return min(b.Tokens, b.Turns, b.Approvals, b.Commands, int64(b.Time)) < 0
+}
 
 func (s *session) checkBudget(b Budget) error {
 	if err := s.ends(); err != nil {
@@ -20,16 +36,50 @@ func (s *session) checkBudget(b Budget) error {
 	if err := short([]text{{"by", b.By, maxWord}}); err != nil {
 		return refuse(RefusedBadInput, "budget of session %s: %v", s.id, err)
 	}
-	if b.Tokens == nil && b.TurnTimeout == "" {
-		return refuse(RefusedBadInput, "budget of session %s: neither tokens nor turn_timeout is given", s.id)
+	some := b.TurnTimeout != "" || b.Time != ""
+	for _, g := range b.given() {
+		some = some || g.n != nil
+		if g.n != nil && *g.n < 0 {
+			return refuse(RefusedBadInput, "budget of session %s: %d %s; 0 means no bound", s.id, *g.n, g.name)
+		}
 	}
-	if b.Tokens != nil && *b.Tokens < 0 {
-		return refuse(RefusedBadInput, "budget of session %s: %d tokens; 0 means no bound", s.id, *b.Tokens)
+	if !some {
+		return refuse(RefusedBadInput, "budget of session %s: none of tokens, turns, time, turn_timeout, approvals and commands is given", s.id)
 	}
 	if b.TurnTimeout != "" {
 		if d, err := time.ParseDuration(b.TurnTimeout); err != nil || d <= 0 {
 			return refuse(RefusedBadInput, "budget of session %s: turn_timeout %.100q is no duration such as 90m or 2h", s.id, b.TurnTimeout)
 		}
+	}
+	if b.Time != "" {
+		if d, err := time.ParseDuration(b.Time); err != nil || d < 0 {
+			return refuse(RefusedBadInput, "budget of session %s: time %.100q is no duration such as 90m or 8h; 0 means no bound", s.id, b.Time)
+		}
+	}
+	return nil
+}
+
+// SetBudget puts what a budget says in place of what was.
+func (o *SessionOptions) SetBudget(b Budget) error {
+	for _, g := range []struct{ n, to *int64 }{
+		{b.Tokens, &o.Bounds.Tokens}, {b.Turns, &o.Bounds.Turns}, {b.Approvals, &o.Bounds.Approvals}, {b.Commands, &o.Bounds.Commands},
+	} {
+		if g.n != nil {
+			*g.to = *g.n
+		}
+	}
+	for _, d := range []struct {
+		text string
+		to   *time.Duration
+	}{{b.TurnTimeout, &o.TurnTimeout}, {b.Time, &o.Bounds.Time}} {
+		if d.text == "" {
+			continue
+		}
+		v, err := time.ParseDuration(d.text)
+		if err != nil {
+			return err
+		}
+		*d.to = v
 	}
 	return nil
 }
@@ -38,15 +88,8 @@ func (s *session) takeBudget(b Budget) (SessionView, error) {
 	if err := s.checkBudget(b); err != nil {
 		return SessionView{}, err
 	}
-	if b.Tokens != nil {
-		s.opt.Tokens = *b.Tokens
-	}
-	if b.TurnTimeout != "" {
-		d, err := time.ParseDuration(b.TurnTimeout)
-		if err != nil {
-			return SessionView{}, refuse(RefusedBadInput, "budget of session %s: %v", s.id, err)
-		}
-		s.opt.TurnTimeout = d
+	if err := s.opt.SetBudget(b); err != nil {
+		return SessionView{}, refuse(RefusedBadInput, "budget of session %s: %v", s.id, err)
 	}
 	s.st.BudgetN++
 	id, state := s.budgetID(), acknowledged
@@ -54,14 +97,34 @@ func (s *session) takeBudget(b Budget) (SessionView, error) {
 		state, s.st.BudgetNews = decidedHere, true
 	}
 	s.track(id, kindBudget, s.st.TurnN, state)
-	v := s.budgetView()
-	s.note(activities.Note{Type: activities.EntryState, Text: fmt.Sprintf("budget: %s, %s for a turn", tokensText(v.Tokens), v.TurnTimeout),
-		Data: map[string]string{"by": b.By, "tokens": fmt.Sprint(v.Tokens), "turn_timeout": v.TurnTimeout}})
-	if s.st.Error != nil && s.st.Error.Kind == "budget" && !s.overBudget() {
+	s.noteBudget(b.By)
+	if s.st.Error != nil && s.st.Error.Kind == RefusedBudget && !s.overBudget() {
 		s.st.Error = nil
 	}
 	s.st.UpdatedAt = workflow.Now(s.ctx)
 	return s.view(), nil
+}
+
+func (s *session) noteBudget(by string) {
+	data := map[string]string{"by": by, "turn_timeout": s.opt.TurnTimeout.String()}
+	var words []string
+	for _, u := range s.uses() {
+		switch {
+		case u.Limit == 0:
+			continue
+		case u.Name == "time":
+			data[u.Name] = s.opt.Bounds.Time.String()
+			words = append(words, data[u.Name]+" for its turns together")
+		default:
+			data[u.Name] = fmt.Sprint(u.Limit)
+			words = append(words, fmt.Sprintf("%d %s in all", u.Limit, u.Name))
+		}
+	}
+	if len(words) == 0 {
+		words = []string{"no bound in all"}
+	}
+	s.note(activities.Note{Type: activities.EntryState, Data: data,
+		Text: fmt.Sprintf("budget: %s, %s for a turn", strings.Join(words, ", "), s.opt.TurnTimeout)})
 }
 
 func (s *session) budgetID() string { return fmt.Sprintf("%s.b%d", s.id, s.st.BudgetN) }
@@ -76,32 +139,88 @@ func (s *session) budgetReached(state string) {
 	}
 }
 
+// bounds are those that a pump holds the turn to.
+func (s *session) bounds() activities.Bounds { return s.opt.Bounds }
+
+// uses is what was used of each bound. Turns are counted here.
+func (s *session) uses() []activities.BudgetUse {
+	st := s.st.Pump
+	st.Turn, st.Skipped = s.st.TurnN, s.st.Skipped
+	all := s.opt.Bounds.Uses(&st)
+	return all[:]
+}
+
 func (s *session) budgetView() *BudgetView {
-	return &BudgetView{Tokens: s.opt.Tokens, Used: s.tokensUsed(), TurnTimeout: s.opt.TurnTimeout.String()}
-}
-
-func tokensText(n int64) string {
-	if n == 0 {
-		return "any number of tokens"
+	v := &BudgetView{TurnTimeout: s.opt.TurnTimeout.String()}
+	counts := map[string]*BudgetCount{"tokens": &v.Tokens, "turns": &v.Turns, "approvals": &v.Approvals, "commands": &v.Commands}
+	for _, u := range s.uses() {
+		if c := counts[u.Name]; c != nil {
+			*c = BudgetCount{Used: u.Used, Limit: u.Limit}
+		}
+		if u.Warned {
+			v.Warnings = append(v.Warnings, u.Spend())
+		}
 	}
-	return fmt.Sprintf("%d tokens in all", n)
+	v.Time.Used = (time.Duration(s.st.Pump.Spent.TimeMS) * time.Millisecond).String()
+	if s.opt.Bounds.Time > 0 {
+		v.Time.Limit = s.opt.Bounds.Time.String()
+	}
+	return v
 }
 
-func (s *session) tokensUsed() int64 { return s.st.Pump.Usage.Input + s.st.Pump.Usage.Output }
+// Words are its bounds, as a budget is written on the command line.
+func (b BudgetView) Words() string {
+	var out []string
+	for _, c := range []struct {
+		name  string
+		limit int64
+	}{{"tokens", b.Tokens.Limit}, {"turns", b.Turns.Limit}, {"approvals", b.Approvals.Limit}, {"commands", b.Commands.Limit}} {
+		if c.limit > 0 {
+			out = append(out, fmt.Sprintf("%s=%d", c.name, c.limit))
+		}
+	}
+	if b.Time.Limit != "" {
+		out = append(out, "time="+b.Time.Limit)
+	}
+	if b.TurnTimeout != "" {
+		out = append(out, "turn="+b.TurnTimeout)
+	}
+	return strings.Join(out, ",")
+}
 
 // overBudget says that no turn may begin.
-func (s *session) overBudget() bool { return s.opt.Tokens > 0 && s.tokensUsed() >= s.opt.Tokens }
+func (s *session) overBudget() bool {
+	_, gone := s.gone()
+	return gone
+}
 
-// tokensLeft is what the running turn may still use; 0 means any number. One
-// that is over the bound already has a last token, with which it is ended.
-func (s *session) tokensLeft() int64 {
-	if s.opt.Tokens == 0 {
-		return 0
+// gone is the first bound that is used up.
+func (s *session) gone() (activities.BudgetUse, bool) {
+	for _, u := range s.uses() {
+		if u.Gone() {
+			return u, true
+		}
 	}
-	return max(s.opt.Tokens-s.tokensUsed(), 1)
+	return activities.BudgetUse{}, false
+}
+
+// exhausted says that something ran out, other than the turns that it was to have.
+func (s *session) exhausted() bool {
+	u, gone := s.gone()
+	return gone && u.Name != "turns"
+}
+
+// noTurnLeft says that the messages that wait will have used up the turns.
+func (s *session) noTurnLeft() (activities.BudgetUse, bool) {
+	for _, u := range s.uses() {
+		if u.Name == "turns" && u.Limit > 0 && u.Used+int64(len(s.st.Queue)) >= u.Limit {
+			return u, true
+		}
+	}
+	return activities.BudgetUse{}, false
 }
 
 func (s *session) spent() *Failure {
-	return &Failure{Kind: "budget", Message: fmt.Sprintf("the session has used %d tokens of the %d that it may use", s.tokensUsed(), s.opt.Tokens),
-		Hint: fmt.Sprintf("`ctl session set %s --budget tokens=N` gives it more", s.id)}
+	u, _ := s.gone()
+	return &Failure{Kind: RefusedBudget, Message: u.Spend(), Hint: u.Raise(s.id)}
 }

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +31,7 @@ func TestABudgetReachesARunningPump(t *testing.T) {
 		w.takes(w.send(SignalBudget, Budget{By: "bob", Tokens: tokens(1000), TurnTimeout: "30m"}))
 	})
 	w.whenTurn(1, "completed", func() {
-		if b := w.view().Budget; b.Tokens != 1000 || b.TurnTimeout != "30m0s" {
+		if b := w.view().Budget; b.Tokens.Limit != 1000 || b.TurnTimeout != "30m0s" {
 			t.Errorf("the budget is %+v", b)
 		}
 		w.shows("s1.b1", "budget", 1, "acknowledged")
@@ -38,10 +39,10 @@ func TestABudgetReachesARunningPump(t *testing.T) {
 	})
 	w.start(SessionOptions{TurnTimeout: time.Hour})
 	first, next := w.fake.ran[1].Pump.Limits, w.fake.ran[2].Pump.Limits
-	if first.Tokens != 0 || first.Turn > time.Hour || first.Turn < 59*time.Minute {
+	if first.Budget.Tokens != 0 || first.Turn > time.Hour || first.Turn < 59*time.Minute {
 		t.Errorf("the pump had the bounds %+v", first)
 	}
-	if next.Tokens != 900 || next.Turn > 30*time.Minute || next.Turn < 29*time.Minute {
+	if next.Budget.Tokens != 1000 || next.Turn > 30*time.Minute || next.Turn < 29*time.Minute {
 		t.Errorf("the next pump has the bounds %+v", next)
 	}
 	if notes := notesOf(w.fake.closed[0].Notes); !strings.Contains(notes, "budget: 1000 tokens in all, 30m0s for a turn") {
@@ -65,7 +66,7 @@ func TestABudgetThatIsSetWhileNobodyIsAttachedWaitsForTheNextPump(t *testing.T) 
 	w.at(2*time.Hour, func() { w.shows("s1.b1", "budget", 1, "acknowledged") })
 	w.ends(3 * time.Hour)
 	w.start(SessionOptions{})
-	if n := w.fake.ran[1].Pump.Limits.Tokens; n != 7 {
+	if n := w.fake.ran[1].Pump.Limits.Budget.Tokens; n != 7 {
 		t.Errorf("the next pump had %d tokens", n)
 	}
 }
@@ -76,16 +77,16 @@ func TestABudgetThatIsGivenInPartLeavesTheRest(t *testing.T) {
 	w.at(time.Second, func() { w.takes(w.send(SignalBudget, Budget{Tokens: tokens(5)})) })
 	w.at(2*time.Second, func() { w.takes(w.send(SignalBudget, Budget{TurnTimeout: "10m"})) })
 	w.at(3*time.Second, func() {
-		if b := w.view().Budget; b.Tokens != 5 || b.TurnTimeout != "10m0s" || b.Used != 0 {
+		if b := w.view().Budget; b.Tokens.Limit != 5 || b.TurnTimeout != "10m0s" || b.Tokens.Used != 0 {
 			t.Errorf("the budget is %+v", b)
 		}
 		w.takes(w.send(SignalBudget, Budget{Tokens: tokens(0)}))
 	})
 	w.at(4*time.Second, func() {
-		if b := w.view().Budget; b.Tokens != 0 {
+		if b := w.view().Budget; b.Tokens.Limit != 0 {
 			t.Errorf("the budget is %+v", b)
 		}
-		for _, bad := range []Budget{{}, {By: "bob"}, {Tokens: tokens(-1)}, {TurnTimeout: "soon"}, {TurnTimeout: "-1h"}, {TurnTimeout: "0s"},
+		for _, bad := range []Budget{{}, {By: "bob"}, {Tokens: tokens(-1)}, {TurnTimeout: "soon"}, {TurnTimeout: "-1h"}, {TurnTimeout: "0s"}, {Turns: tokens(-1)}, {Approvals: tokens(-1)}, {Commands: tokens(-2)}, {Time: "soon"}, {Time: "-1s"},
 			{Tokens: tokens(1), By: strings.Repeat("x", maxWord+1)}} {
 			w.refuses(w.send(SignalBudget, bad), RefusedBadInput)
 		}
@@ -111,10 +112,10 @@ func TestASessionThatSpentItsBudgetTakesNoTurnUntilItHasMore(t *testing.T) {
 	})
 	w.at(time.Minute, func() {
 		v := w.view()
-		if v.State != Idle || v.Turn.N != 1 || v.Turn.Status != "interrupted" || v.Error == nil || v.Error.Kind != "budget" || v.Waits != "a higher budget" || v.Budget.Used != 120 {
+		if v.State != Idle || v.Turn.N != 1 || v.Turn.Status != "interrupted" || v.Error == nil || v.Error.Kind != "budget" || v.Waits != "a higher budget" || v.Budget.Tokens.Used != 120 {
 			t.Errorf("session is %+v, budget %+v", v, v.Budget)
 		}
-		w.refuses(w.send(SignalMessage, hello("m3")), RefusedState)
+		w.refuses(w.send(SignalMessage, hello("m3")), RefusedBudget)
 		w.takes(w.send(SignalBudget, Budget{Tokens: tokens(500)}))
 	})
 	w.at(time.Hour, func() {
@@ -124,17 +125,17 @@ func TestASessionThatSpentItsBudgetTakesNoTurnUntilItHasMore(t *testing.T) {
 		w.takes(w.send(SignalMessage, hello("m3")))
 	})
 	w.ends(2 * time.Hour)
-	w.start(SessionOptions{Tokens: 100})
-	var left []int64
+	w.start(SessionOptions{Bounds: activities.Bounds{Tokens: 100}})
+	var had []int64
 	for _, in := range w.fake.ran {
-		left = append(left, in.Pump.Limits.Tokens)
+		had = append(had, in.Pump.Limits.Budget.Tokens)
 	}
-	if want := []int64{100, 100, 380, 380}; len(left) != 4 || left[0] != want[0] || left[2] != want[2] || left[3] != want[3] {
-		t.Errorf("pumps had %v tokens, want %v", left, want)
+	if want := []int64{100, 100, 500, 500}; !slices.Equal(had, want) {
+		t.Errorf("pumps had bounds of %v tokens, want %v", had, want)
 	}
 }
 
-func TestALowerBudgetThanWhatWasUsedLeavesTheTurnItsLastToken(t *testing.T) {
+func TestALowerBudgetThanWhatWasUsedReachesTheRunningTurn(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{uses(500, asks("make")), overspends}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -143,7 +144,7 @@ func TestALowerBudgetThanWhatWasUsedLeavesTheTurnItsLastToken(t *testing.T) {
 		w.takes(w.send(SignalDecide, yes("s1.1", "make")))
 	})
 	w.start(SessionOptions{CloseAfter: true})
-	if n := w.fake.ran[1].Pump.Limits.Tokens; n != 1 {
+	if n := w.fake.ran[1].Pump.Limits.Budget.Tokens; n != 100 {
 		t.Errorf("the second pump had %d tokens", n)
 	}
 	if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 1}); turn.Error == nil || turn.Error.Kind != "budget" {
@@ -159,8 +160,64 @@ func TestASessionForOneTurnThatSpentItsBudgetEnds(t *testing.T) {
 		w.send(SignalMessage, hello("m2"))
 		w.send(SignalDecide, yes("s1.1", "make"))
 	})
-	w.start(SessionOptions{CloseAfter: true, Tokens: 100})
+	w.start(SessionOptions{CloseAfter: true, Bounds: activities.Bounds{Tokens: 100}})
 	if v := w.view(); v.State != Closed {
 		t.Errorf("session is %+v", v)
+	}
+}
+
+func TestAMessageBeyondTheTurnsIsRefused(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{asks("make"), endsTurn("completed", "1"), endsTurn("completed", "2"), endsTurn("completed", "3")}
+	w.at(time.Second, func() { w.takes(w.send(SignalMessage, hello("m1"))) })
+	w.at(2*time.Second, func() {
+		w.takes(w.send(SignalMessage, hello("m2")))
+		w.refuses(w.send(SignalMessage, hello("m3")), RefusedBudget) // one runs, one waits
+		w.takes(w.send(SignalMessage, hello("m2")))                  // the same one
+		w.send(SignalDecide, yes("s1.1", "make"))
+	})
+	w.at(time.Minute, func() {
+		if v := w.view(); v.State != Idle || v.Turn.N != 2 || v.Turn.Status != "completed" || v.Error != nil || v.Waits != "a higher budget" {
+			t.Errorf("session is %+v", v)
+		}
+		if b := w.view().Budget; b.Turns != (BudgetCount{Used: 2, Limit: 2}) {
+			t.Errorf("budget is %+v", b)
+		}
+		w.refuses(w.send(SignalMessage, hello("m3")), RefusedBudget)
+		w.takes(w.send(SignalBudget, Budget{Turns: tokens(3)}))
+		w.takes(w.send(SignalMessage, hello("m3")))
+	})
+	w.at(time.Hour, func() {
+		if v := w.view(); v.Turn.N != 3 || v.Turn.Status != "completed" {
+			t.Errorf("session is %+v", v)
+		}
+	})
+	w.ends(2 * time.Hour)
+	w.start(SessionOptions{Bounds: activities.Bounds{Turns: 2}})
+}
+
+func TestEveryBoundIsSetAndShown(t *testing.T) {
+	w := newWorld(t)
+	w.fake.rest = endsTurn("completed", "")
+	w.at(time.Second, func() {
+		w.takes(w.send(SignalBudget, Budget{By: "bob", Time: "8h", Approvals: tokens(5), Commands: tokens(6), Turns: tokens(7)}))
+	})
+	w.at(2*time.Second, func() {
+		b := w.view().Budget
+		if b.Time.Limit != "8h0m0s" || b.Approvals.Limit != 5 || b.Commands.Limit != 6 || b.Turns.Limit != 7 || b.Tokens.Limit != 9 {
+			t.Errorf("budget is %+v", b)
+		}
+		w.takes(w.send(SignalBudget, Budget{Time: "0"}))
+	})
+	w.at(3*time.Second, func() {
+		if b := w.view().Budget; b.Time.Limit != "" || b.Commands.Limit != 6 {
+			t.Errorf("budget is %+v", b)
+		}
+		w.takes(w.send(SignalMessage, hello("m1")))
+	})
+	w.ends(time.Minute)
+	w.start(SessionOptions{Bounds: activities.Bounds{Tokens: 9}})
+	if got, want := w.fake.ran[0].Pump.Limits.Budget, (activities.Bounds{Tokens: 9, Approvals: 5, Commands: 6, Turns: 7}); got != want {
+		t.Errorf("the pump has %+v, want %+v", got, want)
 	}
 }

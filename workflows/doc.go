@@ -7,6 +7,10 @@
 // stands for any healthy one out of several; host
 // tasks (check, provision, exec, capture and login of a seed) are short, so that
 // they are on record; Maintenance, by a Schedule, verifies seeds nobody asks about.
+// A Batch runs many sessions from one file, a window of them at a time, and
+// accounts for each of them.
+// Fire is what a person's Schedule starts: it begins a session and stays until that
+// has ended, so that what still runs is known, and closes it where it is cancelled.
 //
 // # The life of a session
 //
@@ -36,13 +40,28 @@
 //	                  ends                    → refused
 //	message (steer)   running, waiting, and resuming with a turn that never began
 //	                                          → goes into the running turn, or becomes a turn
-//	                                            of its own if that one ends first
+//	                                            of its own if that one ends first; void in its
+//	                                            place if it names the turn
+//	                  another turn than it names runs, or a compaction or review → refused
 //	                  any other               → refused
-//	decide            approval open, digest equal, outcome offered → decided
+//	message (do)      as message (queue); compact before the first turn → refused
+//	unsend            it is queued            → its turn never begins, and keeps its number
+//	                  it has begun, or was taken back → refused; unknown → not found
+//	set               any state but ends      → model and effort hold from the next turn on, the name
+//	                                            at once; what codex does not list → refused, or told
+//	                                            once it is up, where it was not yet
+//	                  ends                    → refused
+//	models            any state but ends      → codex is asked if nobody did, and nothing runs
+//	archive           idle, interrupted, parked, with no message queued → it parks, and takes no
+//	                                            message and no resume until unarchive
+//	                  any other               → refused
+//	unarchive         archived                → as any parked one; else refused
+//	decide            approval open, digest equal, outcome offered, what it brings fits → decided
 //	                  decided, expired, void  → refused; of a void one it is said why it is void
 //	                  unknown approval        → not found
 //	                  ends                    → refused
-//	interrupt         running, waiting, and resuming with a turn that never began
+//	interrupt         waiting for the end of a limit (on_limit) → the wait ends, what is queued goes on
+//	                  running, waiting, and resuming with a turn that never began
 //	                                          → the turn is interrupted, also before codex acknowledged it;
 //	                                            again: asked again; a turn that ends first has ended as it did
 //	                  any other               → refused
@@ -51,7 +70,7 @@
 //	snapshot          there is work on a host: idle, running, waiting, interrupted, resuming
 //	                                          → one is taken beside what goes on, answered with its number
 //	                  parked (it has one), no turn yet, it takes none → refused
-//	park              idle, interrupted       → all is kept, host and seed are given back
+//	park              idle, interrupted, waiting for the end of a limit → all is kept, host and seed are given back
 //	                  parked                  → so it is
 //	                  any other               → refused
 //	resume            parked; resuming while it waits for a host
@@ -65,6 +84,7 @@
 //	                                            host is away, its pool does that later
 //	                  closing, failed; with discard → what cannot be saved is given up
 //	                  closing, failed; without      → refused
+//	leave (from a pool)  its host is drained → no further turn begins there: it parks, or goes on elsewhere
 //	stirred (from a   waiting, of this process and beyond what is known of it → a pump looks;
 //	watch)            while a pump is attached, of another process, any other state → nothing
 //	any               closed, or failed and cleaned up → refused by Temporal: the workflow has ended
@@ -147,6 +167,26 @@
 // the old one's name gets the host only when that is done; a host with
 // leftovers leaves the inventory only by force.
 //
+// # Who gets a slot
+//
+// Whoever asks the pool of a zone stands in a line (the type of that name, which
+// knows nothing of Temporal). What no host can ever meet, cordoned and broken ones
+// included, is refused at once; a host that was never probed may meet whatever a
+// probe finds. Among the rest:
+//
+//	priority    1 first, 5 last; about one slot in ten is given without regard to it,
+//	            one in a hundred to who has waited longest of all, so that nobody starves
+//	tenants     each that wants slots is entitled to a share of all there are, by its
+//	            weight; who has less comes first, odd slots go round, what one does
+//	            not want the others get
+//	limits      of slots that a tenant has, or that use a seed, at a time
+//	a pause     nobody gets anything, also who comes back from parking
+//
+// One who waits hears at once what for; then when it has come an order of
+// magnitude nearer, when the zone is paused or resumed, and at the head of the line
+// whenever the reason changes. So a grant costs a few letters, however long the
+// line is; the exact places are in the pool's view.
+//
 // # Who has a seed
 //
 // A login that rotates has one holder at a time, any other as many as its share
@@ -213,6 +253,17 @@
 // A decision dies with the process as well. earlier.go says what it means when
 // codex asks for the same again; that it was asked for before is always said.
 //
+// # Answers
+//
+// A decision brings what its outcome needs: answers to the questions, or a part
+// of the permissions asked for. decide.go holds it to what was asked, for an
+// update before it costs an event; the pump does so again. A secret answer is no
+// part of a message: the worker's API seals it into the store once it fits, and
+// the decision names the blob, whose name is of the session and of the request's
+// digest. From then on claims say that codex was told secrets, so that every
+// activity hides them. What is void is forgotten by the next pump (Forget), and
+// closing deletes the rest.
+//
 // # Bounds
 //
 // All that a session carries fits into one value of Temporal's (2 MiB): 1000
@@ -235,6 +286,7 @@
 // approval adds 14 when it is decided by update (13 by signal): pump 3, task 3,
 // timer 2, update 2, task 3, attributes 1 of the two. A host with sessions costs
 // its pool one event, and six when they are long gone. A snapshot adds 6:
-// activity 3, task 3. Of timers there are at most three, each re-armed: for
-// approvals, for an idle session, for snapshots within a turn.
+// activity 3, task 3. Of timers there are at most four, each re-armed: for
+// approvals, for an idle session, for snapshots within a turn, for the end of a
+// limit.
 package workflows

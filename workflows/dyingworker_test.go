@@ -76,6 +76,10 @@ func (c *tableCell) tell(r *real) {
 		d.Approval = c.id + ".1"
 		arg = d
 	}
+	if u, ok := arg.(Unsend); ok {
+		u.Message = "m0"
+		arg = u
+	}
 	r.host.set(c.id, c.fault)
 	if c.door == "signal" {
 		before := len(r.view(c.id).Refusals)
@@ -121,13 +125,16 @@ func (c *tableCell) arrives(r *real) {
 
 func (c *tableCell) closes() bool { return c.what == "close" }
 
+// begins says that what was sent is a turn of its own, by the name of m1.
+func (c *tableCell) begins() bool { return c.what == "message" || c.what == "review" }
+
 // goOn ends the turn that the session was brought into its state with, or gives
 // it the first one.
 func (c *tableCell) goOn(r *real) {
 	v := r.view(c.id)
 	switch {
 	case c.closes():
-	case c.state == Starting && c.what != "message":
+	case c.state == Starting && !c.begins():
 		r.say(c.id, "m1", "hello")
 	case v.Turn == nil || v.Turn.N != 1 || v.Turn.Status != "inProgress":
 	case c.state == Waiting:
@@ -149,7 +156,7 @@ func (c *tableCell) settles(r *real) {
 		}
 		r.ended(c.id, "m0", want)
 	}
-	if c.what == "message" || c.state == Starting {
+	if c.begins() || c.state == Starting {
 		r.ended(c.id, "m1", "completed")
 	}
 	r.update(SessionID(c.id), SignalClose, nil, Close{})
@@ -179,7 +186,7 @@ func (c *tableCell) check(r *real) {
 	if n := len(r.host.hadSteers(c.id)); n > 1 {
 		t.Errorf("%v: codex was steered %d times", c, n)
 	}
-	if l := r.host.bounds(c.id); c.what == "budget" && (len(l) == 0 || l[len(l)-1].Tokens != 1000) {
+	if l := r.host.bounds(c.id); c.what == "budget" && (len(l) == 0 || l[len(l)-1].Budget.Tokens != 1000) {
 		t.Errorf("%v: its pumps had the bounds %+v", c, l)
 	}
 }

@@ -17,6 +17,7 @@ import (
 //	never written, accepted or declined by a person → it serves, once, for as long as its question would have been open
 //	never written, cancelled                        → asked anew: it was to end a turn that has ended
 //	never written, expired                          → asked anew: nobody had decided
+//	never written, answered, granted in part        → asked anew, and shown: what a person said was said to that question
 //	sent or acknowledged                            → asked anew, since it may have had its effect
 //	accepted for the session                        → answered by the session, as any such ask
 //
@@ -49,10 +50,21 @@ func (s *session) keepDecisions() {
 			continue // codex withdrew the question, or would not have the answer
 		}
 		s.st.keepEarlier(earlierDecision{
-			EarlierDecision: EarlierDecision{Approval: s.approvalID(a.N), Outcome: a.Decision.Outcome, By: a.Decision.By, At: a.Decision.At, State: state},
+			EarlierDecision: EarlierDecision{Approval: s.approvalID(a.N), Outcome: a.Decision.Outcome, By: a.Decision.By, At: a.Decision.At, State: state}.with(*a.Decision),
 			Digest:          a.Request.Digest, Turn: a.Turn, Expired: a.State == ApprovalExpired, Until: a.Expires,
 		})
 	}
+}
+
+// maxEarlierGiven bounds what was given with one of them, for a person to see.
+const maxEarlierGiven = 1 << 10
+
+// with adds what was answered or granted, where that is short.
+func (e EarlierDecision) with(d Decision) EarlierDecision {
+	if encoded(d.Answers)+len(d.Grant) <= maxEarlierGiven {
+		e.Answers, e.Grant = d.Answers, d.Grant
+	}
+	return e
 }
 
 // keepEarlier keeps one decision for each digest: the newest, but of one turn
@@ -103,9 +115,9 @@ func (s *session) answerFromBefore(a *approvalState) {
 	// has forgotten it with its process.
 	by, granted := s.st.Grants[a.Request.Digest]
 	switch {
-	case granted && slices.Contains(a.Request.Offered, "accept"):
+	case granted && slices.Contains(a.Request.Offered, "accept") && s.mayServe(by):
 		s.decide(a, Decision{Outcome: string(activities.Accept), By: by, At: now, Scope: "session", Reason: "accepted earlier for this session"})
-	case e != nil && e.serves(now, a.Request.Offered):
+	case e != nil && e.serves(now, a.Request.Offered) && s.mayServe(e.By):
 		d := Decision{Outcome: e.Outcome, By: e.By, At: now, Scope: "once", Reason: fmt.Sprintf("decided earlier as %s, never delivered", e.Approval)}
 		s.st.forgetEarlier(a.Request.Digest)
 		s.decide(a, d)

@@ -265,3 +265,49 @@ func answered(state conversation.DeliveryState, why string) pumpFunc {
 		return activities.RunPumpResult{Pump: out}, nil
 	}
 }
+
+// TestWhatAPersonSaidIsShownAndNeverSaidAgain: answers, parts of permissions and
+// rules were given to one question; the next process asks a person again, who
+// sees what was said. Secret answers that codex did not get are to be deleted.
+func TestWhatAPersonSaidIsShownAndNeverSaidAgain(t *testing.T) {
+	blob := blobOf("s1", askedSecret)
+	for name, c := range map[string]struct {
+		r activities.Request
+		d Decide
+	}{
+		"answers":         {askedQuestions, Decide{Outcome: "answer", Answers: json.RawMessage(`{"colour":"red"}`)}},
+		"a secret answer": {askedSecret, Decide{Outcome: "answer", Answers: json.RawMessage(`{"user":"ann"}`), AnswersBlob: blob}},
+		"a part":          {askedPermissions, Decide{Outcome: "grant", Grant: json.RawMessage(`{"network":{"enabled":true}}`)}},
+		"a part, for the session": {askedPermissions, Decide{Outcome: "grant", Scope: "session",
+			Grant: json.RawMessage(`{"network":{"enabled":true}}`)}},
+		"a rule": {askedCommand, Decide{Outcome: "amend"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.fake.pumps = []pumpFunc{asking(c.r), diesWith(conversation.Decided), asking(c.r), endsTurn("completed", "")}
+			c.d.Approval, c.d.Digest, c.d.By = "s1.1", c.r.Digest, "bob"
+			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+			w.at(2*time.Second, func() { w.takes(w.send(SignalDecide, c.d)) })
+			w.at(5*time.Minute, func() { w.send(SignalMessage, hello("m2")) })
+			w.at(6*time.Minute, func() {
+				a := w.approval("s1.2")
+				if e := a.Earlier; a.State != ApprovalOpen || e == nil || e.Outcome != c.d.Outcome || string(e.Grant) != string(c.d.Grant) || (len(e.Answers) > 0) != (len(c.d.Answers) > 0) {
+					t.Errorf("the second approval is %+v, earlier %+v", a, a.Earlier)
+				}
+				w.takes(w.send(SignalDecide, Decide{Approval: "s1.2", Digest: c.r.Digest, Outcome: "decline"}))
+			})
+			w.at(7*time.Minute, func() { w.send(SignalClose, Close{}) })
+			w.start(SessionOptions{})
+			var forgotten []string
+			for _, in := range w.fake.ran {
+				forgotten = append(forgotten, in.Forget...)
+				if in.Claim.Told != (c.d.AnswersBlob != "") && len(in.Pump.Sends) > 0 && in.Pump.Sends[0].Kind == conversation.SendDecision {
+					t.Errorf("a pump was told of secrets: %v", in.Claim.Told)
+				}
+			}
+			if want := c.d.AnswersBlob; strings.Join(forgotten, " ") != want {
+				t.Errorf("forgotten is %q, want %q", forgotten, want)
+			}
+		})
+	}
+}

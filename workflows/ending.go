@@ -20,7 +20,7 @@ func (s *session) queueInterruptForClose() {
 		return
 	}
 	if s.st.Interrupt == nil {
-		s.st.Interrupt = &Interrupt{By: s.st.Close.By, Reason: "the session was closed"}
+		s.st.Interrupt = &Interrupt{By: s.st.Close.By, Reason: closedReason}
 	}
 	s.queueInterrupt()
 }
@@ -108,7 +108,7 @@ func (s *session) closeOnHost() (again bool) {
 			s.st.Pump.Seq = out.Seq
 			s.st.Notes, s.st.Handing = nil, nil
 			s.st.Alive = false
-			s.st.Closed = &CloseView{Wiped: out.Wiped, Removed: out.Removed, Archive: out.Archive, Unsaved: out.Unsaved}
+			s.st.Closed = &CloseView{Wiped: out.Wiped, Removed: out.Removed, Archive: out.Archive, Unsaved: out.Unsaved, Kept: out.Kept}
 			if s.st.Error != nil && s.st.Error.Message == s.st.CleanError {
 				s.st.Error = nil // it stays there no more
 			}
@@ -165,7 +165,7 @@ func (s *session) tryClose(discard bool) (out activities.CloseSessionResult, err
 		out, err = doingUnless(s, opts, func() bool { return s.st.Close.Discard && !discard }, sessions.CloseSession, activities.CloseSessionInput{
 			Claim: s.claim(), Layout: layout, Seed: s.st.Seed, Incarnation: s.st.Incarnation,
 			Discard: discard, ThreadID: s.st.Pump.ThreadID, Seq: s.st.Pump.Seq, Notes: s.unwritten(),
-			Snapshot: s.lastSnapshot(),
+			Snapshot: s.lastSnapshot(), Workspace: s.workspace(),
 		})
 		return err
 	})
@@ -182,9 +182,9 @@ func (s *session) closeWarm() {
 	err := s.inLine(forAWhile(s.ctx, never), func() (err error) {
 		s.st.PumpN++
 		out, err = doing(s, setUp(s.ctx, "close on "+w.Spec.Name), sessions.CloseSession, activities.CloseSessionInput{
-			Claim:  activities.Claim{Session: s.id, Host: w.Spec, Generation: w.Generation, Pump: s.st.PumpN},
+			Claim:  activities.Claim{Session: s.id, Host: w.Spec, Generation: w.Generation, Pump: s.st.PumpN, Told: s.st.Told},
 			Layout: w.Layout, Seed: s.st.Seed, Incarnation: s.st.Incarnation, Discard: s.st.Close.Discard,
-			ThreadID: s.st.Pump.ThreadID, Seq: s.st.Pump.Seq, Notes: s.unwritten(), Snapshot: s.lastSnapshot(),
+			ThreadID: s.st.Pump.ThreadID, Seq: s.st.Pump.Seq, Notes: s.unwritten(), Snapshot: s.lastSnapshot(), Workspace: s.workspace(),
 		})
 		return err
 	})
@@ -197,7 +197,7 @@ func (s *session) closeWarm() {
 	}
 	s.st.Pump.Seq = out.Seq
 	s.st.Notes, s.st.Handing = nil, nil
-	s.st.Closed = &CloseView{Wiped: out.Wiped, Removed: out.Removed, Archive: orElse(out.Archive, s.goodSnapshot()), Unsaved: out.Unsaved}
+	s.st.Closed = &CloseView{Wiped: out.Wiped, Removed: out.Removed, Archive: orElse(out.Archive, s.goodSnapshot()), Unsaved: out.Unsaved, Kept: out.Kept}
 }
 
 // unwritten are the transcript entries that no pump wrote for certain.

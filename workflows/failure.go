@@ -22,7 +22,7 @@ func failureOf(what string, err error) *Failure {
 		f := &Failure{Kind: app.Type(), Message: what + ": " + app.Message()}
 		var p activities.Problem
 		if app.HasDetails() && app.Details(&p) == nil && p.Kind != "" {
-			f.Kind, f.Hint = p.Kind, p.Hint
+			f.Kind, f.Hint, f.ResetAt = p.Kind, p.Hint, p.ResetAt
 			if p.Message != "" {
 				f.Message = what + ": " + p.Message
 			}
@@ -45,7 +45,7 @@ func failureOfProblem(p *activities.Problem) *Failure {
 	if p == nil {
 		return nil
 	}
-	return &Failure{Kind: p.Kind, Message: excerpt(p.Message, maxFailure), Hint: excerpt(p.Hint, maxFailure)}
+	return &Failure{Kind: p.Kind, Message: excerpt(p.Message, maxFailure), Hint: excerpt(p.Hint, maxFailure), ResetAt: p.ResetAt}
 }
 
 // refuse makes the error with which an update is refused.

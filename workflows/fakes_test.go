@@ -237,13 +237,17 @@ func (f *fakeSessions) RecordNotes(_ context.Context, in activities.RecordNotesI
 
 // world is a test environment with a session whose leases are granted at once.
 type world struct {
-	kind string // of the seed that is granted
+	amend   bool                // the seed allows amendments
+	judges  string              // the seed's policy
+	kind    string              // of the seed that is granted
+	seedNow *activities.SeedRef // is granted in its place
 	*testsuite.TestWorkflowEnvironment
 	t        *testing.T
 	fake     *fakeSessions
 	released []string
-	back     []release   // what was said with it
-	reports  []report    // of the seed
+	back     []release // what was said with it
+	reports  []report  // of the seed
+	ended    []SessionEnded
 	asked    []acquire   // of pools and seeds
 	left     *leftBehind // what the pool was told of
 	refuse   *Failure    // the pool's answer, in place of a grant
@@ -317,6 +321,10 @@ func (w *world) external(id, name string, arg any) error {
 			fallthrough
 		default:
 			g.Seed = &activities.SeedRef{Name: "team", Generation: 3, Blob: "b", Digest: "d", Kind: orElse(w.kind, "api_key"), Epoch: 7}
+			if w.seedNow != nil {
+				g.Seed = w.seedNow
+			}
+			g.Amend, g.Policy = w.amend, w.judges
 		}
 		w.RegisterDelayedCallback(func() { w.SignalWorkflow(signalLease, g) }, time.Millisecond)
 	case signalRelease:
@@ -325,6 +333,8 @@ func (w *world) external(id, name string, arg any) error {
 		if l := arg.(release).Left; l != nil {
 			w.left = l
 		}
+	case SignalSessionEnded:
+		w.ended = append(w.ended, arg.(SessionEnded))
 	case signalReport:
 		w.reports = append(w.reports, arg.(report))
 	default:

@@ -19,6 +19,7 @@ type HostTaskInput struct {
 func ProvisionHost(ctx workflow.Context, in HostTaskInput) (activities.ProvisionCodexResult, error) {
 	out, err := do(setUp(ctx, "provision "+in.Host.Name), hosts.ProvisionCodex, activities.ProvisionCodexInput{Host: in.Host})
 	if err != nil {
+		recordFailure(ctx, in, "provision", err)
 		return out, err
 	}
 	record(ctx, in, SetHost{Name: in.Host.Name, Codex: out.Version})
@@ -30,6 +31,7 @@ func ProvisionHost(ctx workflow.Context, in HostTaskInput) (activities.Provision
 func CheckHost(ctx workflow.Context, in HostTaskInput) (activities.CheckHostResult, error) {
 	out, err := do(setUp(ctx, "check "+in.Host.Name), hosts.CheckHost, activities.CheckHostInput{Host: in.Host})
 	if err != nil {
+		recordFailure(ctx, in, "check", err)
 		return out, err
 	}
 	record(ctx, in, SetHost{Name: in.Host.Name, Check: &out})
@@ -44,6 +46,13 @@ func ExecOnHost(ctx workflow.Context, in activities.ExecInput) (activities.ExecR
 // ScanHostKeys asks a host for its keys and trusts nothing.
 func ScanHostKeys(ctx workflow.Context, in activities.ScanHostKeysInput) (activities.ScanHostKeysResult, error) {
 	return do(setUp(ctx, "scan "+in.Host.Address), hosts.ScanHostKeys, in)
+}
+
+// recordFailure tells the pool of a host that cannot be used.
+func recordFailure(ctx workflow.Context, in HostTaskInput, doing string, err error) {
+	if f := failureOf(doing, err); activities.HostFault(f.Kind) {
+		record(ctx, in, SetHost{Name: in.Host.Name, Failed: f})
+	}
 }
 
 // record tells the pool; a pool that does not know the host has no use for it.

@@ -133,7 +133,7 @@ func (s *session) toEnd() bool {
 // took too long would only take longer.
 func (s *session) mayGoOn(f *Failure) bool {
 	switch {
-	case s.opt.OnInterrupt != InterruptContinue, s.toEnd(), f.Kind == "turn_timeout", s.overBudget():
+	case s.opt.OnInterrupt != InterruptContinue, s.toEnd(), f.Kind == "turn_timeout", s.overBudget(), s.acting() != "":
 		return false
 	case s.st.GoOns >= maxGoOns:
 		s.note(activities.Note{Type: "state", Text: fmt.Sprintf("%d turns in a row were cut off: the session waits for a message", s.st.GoOns)})
@@ -158,15 +158,12 @@ func (s *session) interrupted(status string, f *Failure) {
 // were promised to those come one later.
 func (s *session) goOn(status string, f *Failure) {
 	s.st.GoOnN++
-	m := queuedMessage{N: s.st.TurnN + 1, Message: Message{Text: goOnText}}
+	m := queuedMessage{N: s.st.TurnN + 1, Message: s.st.Shape.of(Message{Text: goOnText})}
 	if s.leaving {
 		m.Message = s.saidAgain()
 	}
 	m.ID = fmt.Sprintf("%s.c%d", s.id, s.st.GoOnN)
-	for i := range s.st.Queue {
-		s.st.Queue[i].N++
-	}
-	s.st.NextN++
+	s.makeRoom()
 	s.st.Queue = slices.Insert(s.st.Queue, 0, m)
 	s.track(m.ID, kindMessage, m.N, queuedHere)
 	if v := s.st.turn(s.st.TurnN); v != nil {

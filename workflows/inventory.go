@@ -67,8 +67,9 @@ func (p *pool) put(in PutHost) HostView {
 		p.st.Hosts = append(p.st.Hosts, poolHost{})
 		h = &p.st.Hosts[len(p.st.Hosts)-1]
 	}
-	// Another spec is another machine, until it is looked at. A cordon stays.
-	*h = poolHost{Spec: in.Spec, Labels: in.Labels, Slots: in.Slots, Cordon: h.Cordon}
+	// Another spec is another machine, until it is looked at. A cordon stays,
+	// and so does a drain.
+	*h = poolHost{Spec: in.Spec, Labels: in.Labels, Slots: in.Slots, Cordon: h.Cordon, Draining: h.Draining, NewAt: workflow.Now(p.ctx)}
 	p.work = true
 	return p.view(h)
 }
@@ -124,17 +125,69 @@ func (p *pool) found(f SetHost) {
 	}
 }
 
+func (p *pool) checkSet(in SetHost) error {
+	if p.host(in.Name) == nil {
+		return refuse(RefusedNotFound, "zone %s has no host %q", p.zone, in.Name)
+	}
+	if in.Drain != nil {
+		return checkDrain(in.Drain)
+	}
+	h := p.host(in.Name)
+	switch {
+	case in.Slots < 0 || in.Slots > 10_000:
+		return refuse(RefusedBadInput, "host %s: %d slots is out of range (1 to 10000)", in.Name, in.Slots)
+	case encoded(h.Spec)+encoded(relabelled(h.Labels, in)) > maxHost:
+		return refuse(RefusedBadInput, "host %s: its addresses, keys and labels take more than %d bytes", in.Name, maxHost)
+	}
+	return nil
+}
+
+// relabelled are the labels that people gave a host, as they are to be.
+func relabelled(labels map[string]string, in SetHost) map[string]string {
+	all := make(map[string]string, len(labels)+len(in.Labels))
+	for _, from := range []map[string]string{labels, in.Labels} {
+		for _, k := range workflow.DeterministicKeys(from) {
+			all[k] = from[k]
+		}
+	}
+	for _, k := range in.Unlabel {
+		delete(all, k)
+	}
+	return all
+}
+
 func (p *pool) set(in SetHost) HostView {
 	h := p.host(in.Name)
 	if in.Cordon != nil {
 		h.Cordon = *in.Cordon
+		if !h.Cordon {
+			h.Draining = nil
+		}
 		p.work = true
+	}
+	if in.Drain != nil {
+		p.beginDrain(h, *in.Drain)
+	}
+	if len(in.Labels)+len(in.Unlabel) > 0 {
+		h.Labels, p.work = relabelled(h.Labels, in), true
+	}
+	if in.Slots > 0 {
+		h.Slots, p.work = in.Slots, true
 	}
 	if in.Check != nil {
 		h.Check = &hostCheck{OK: in.Check.OK, At: in.Check.CheckedAt,
 			Sandbox: excerpt(in.Check.Facts["sandbox"], maxWord), Codex: excerpt(in.Check.Facts["codex"], maxWord)}
+		p.foundOut(h, in.Check.Facts)
+		h.Reached = true
+		if in.Check.OK || h.Health != nil && h.Health.away() {
+			p.well(h)
+		}
+	}
+	if in.Failed != nil && activities.HostFault(in.Failed.Kind) {
+		p.failed(h, in.Failed)
 	}
 	if in.Codex != "" {
+		p.well(h)
 		h.Codex = excerpt(in.Codex, maxWord)
 	}
 	return p.view(h)
@@ -179,12 +232,19 @@ func (p *pool) view(h *poolHost) HostView {
 		Slots: h.Slots, Used: p.used(spec.Name), Zone: p.zone, Codex: h.Codex,
 		Fingerprint: fingerprint(spec), Holders: p.holders(spec.Name), Spec: &spec, State: "unchecked",
 	}
+	v.Paused = p.st.Paused
 	v.Unclean, v.Leftovers = p.leftOn(spec.Name)
 	if v.Port == 0 && spec.Name != activities.LocalHost {
 		v.Port = 22
 	}
 	for _, k := range workflow.DeterministicKeys(h.Labels) {
 		v.Labels[k] = h.Labels[k]
+	}
+	for _, k := range workflow.DeterministicKeys(h.Found) {
+		if v.Found == nil {
+			v.Found = map[string]string{}
+		}
+		v.Found[k] = h.Found[k]
 	}
 	for _, q := range p.st.Queue {
 		if q.Host == spec.Name {
@@ -200,8 +260,18 @@ func (p *pool) view(h *poolHost) HostView {
 			v.State = "unfit"
 		}
 	}
-	if h.Cordon {
+	v.Health, v.Drain = h.Health, h.Draining
+	switch {
+	case h.Draining != nil && p.drained(h):
+		v.State = "drained"
+	case h.Draining != nil:
+		v.State = "draining"
+	case h.Cordon:
 		v.State = "cordoned"
+	case h.Health != nil && h.Health.State == HealthQuarantined:
+		v.State = "quarantined"
+	case h.Health != nil:
+		v.State = "suspect"
 	}
 	return v
 }

@@ -32,8 +32,19 @@ type acquire struct {
 	Host   string            `json:"host,omitempty"`
 	Prefer string            `json:"prefer,omitempty"` // a host, if it is free
 	Labels map[string]string `json:"labels,omitempty"`
-	Seed   string            `json:"seed,omitempty"` // to a pool: what it will plant
-	Run    string            `json:"run,omitempty"`  // of the holder's workflow, the first
+	Select []string          `json:"select,omitempty"` // what the host must meet beyond them
+	Rather []string          `json:"rather,omitempty"` // what it had better meet
+	Seed   string            `json:"seed,omitempty"`   // to a pool: what it will plant
+	Run    string            `json:"run,omitempty"`    // of the holder's workflow, the first
+
+	// Of a pool of hosts: for whom it counts there (default "default"), which of
+	// his it is (1 first, 5 last, 0 is 3), and since when it asks.
+	Tenant   string    `json:"tenant,omitempty"`
+	Priority int       `json:"priority,omitempty"`
+	AskedAt  time.Time `json:"asked_at,omitzero"`
+	// Begun says that it has work behind it: where there is nothing for it, it
+	// waits until something changes instead of being refused.
+	Begun bool `json:"begun,omitempty"`
 
 	// Of a seed it says where the credential will be, before it is there: a
 	// host, its zone and the generation of the session's claim on it.
@@ -69,6 +80,8 @@ func (a acquire) decline(from string) letter {
 type release struct {
 	Holder string `json:"holder"`
 	Run    string `json:"run,omitempty"` // as in acquire
+	// Failed is why nothing could be begun on the host, where that is its fault.
+	Failed *Failure `json:"failed,omitempty"`
 	// Left is told to a pool by a session that could not clean up, Warm by one
 	// that is parked: of the folder that waits for it.
 	Left *leftBehind `json:"left,omitempty"`
@@ -113,8 +126,10 @@ type granted struct {
 	Refused *Failure             `json:"refused,omitempty"`
 	Epoch   int64                `json:"epoch,omitempty"`
 	Spec    *activities.HostSpec `json:"spec,omitempty"`
-	Labels  map[string]string    `json:"labels,omitempty"` // of that host
+	Labels  map[string]string    `json:"labels,omitempty"` // of that host, for policies: those that people gave it, never what it says of itself
 	Seed    *activities.SeedRef  `json:"seed,omitempty"`
+	Policy  string               `json:"policy,omitempty"` // of that seed
+	Amend   bool                 `json:"amend,omitempty"`  // its sessions may be offered amendments
 }
 
 // notThere says why a lease cannot even be asked for.

@@ -59,10 +59,12 @@ func TestWhoAsksAgainKeepsItsPlaceAndIsToldAgain(t *testing.T) {
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"})
 	})
 	p.at(3*time.Second, func() {
-		p.saw("session/b queued: host web-1 has all 1 slots in use; 0 wait before it", "session/a got web-1")
+		p.saw("session/b queued: a slot: host web-1 has all 1 slots in use; nobody waits before it", "session/a got web-1")
 		p.SignalWorkflow(signalRelease, release{Holder: "a"})
 	})
-	p.at(4*time.Second, func() { p.saw("session/b got web-1") })
+	p.at(4*time.Second, func() {
+		p.saw("session/b got web-1", "session/c queued: a slot: host web-1 has all 1 slots in use; nobody waits before it")
+	})
 	p.finish(5 * time.Second)
 	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
 	p.verify()

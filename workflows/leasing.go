@@ -71,11 +71,17 @@ func (s *session) acquireSeed() (f *Failure, again bool) {
 	if got == nil {
 		return f, again
 	}
+	if was := s.st.Seed; was != nil && was.Name != got.Seed.Name {
+		s.st.Pump.RateLimits = nil // they are another account's
+	}
 	s.st.Seed, s.st.SeedHeld = got.Seed, true
+	s.seedPolicy(got.Policy)
+	s.st.SeedAmend = got.Amend
 	if s.opt.Seed == "" {
 		// The host's pool has to know what is about to be brought there.
-		err := workflow.SignalExternalWorkflow(s.ctx, PoolID(s.opt.Zone), "", signalAcquire, acquire{Holder: s.id, Host: s.opt.Host,
-			Labels: s.opt.Labels, Seed: got.Seed.Name, Run: s.firstRun()}).Get(s.ctx, nil)
+		slot := s.wantsSlot()
+		slot.Seed, slot.Run, slot.Generation = got.Seed.Name, s.firstRun(), 0
+		err := workflow.SignalExternalWorkflow(s.ctx, PoolID(s.opt.Zone), "", signalAcquire, slot).Get(s.ctx, nil)
 		if err != nil {
 			s.log.Warn("pool not told of the seed", "error", err)
 		}
@@ -135,7 +141,7 @@ func (s *session) releaseLeases() {
 
 // slotRelease tells the pool what stays on the host.
 func (s *session) slotRelease() release {
-	r := release{Holder: s.id, Run: s.firstRun(), Generation: s.st.Generation}
+	r := release{Holder: s.id, Run: s.firstRun(), Generation: s.st.Generation, Failed: s.st.Fault}
 	switch {
 	case s.st.Left == "":
 	case s.st.Lease == nil && s.st.Warm != nil:

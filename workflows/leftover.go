@@ -172,6 +172,7 @@ func (p *pool) wipe(ctx workflow.Context, l *poolLeftover) (reached bool) {
 		l.Error, l.Hint = f.Message, f.Hint
 		return f.Kind == activities.ErrTypeLoginUnsaved || f.Kind == activities.ErrTypeSeed || wasBusy(err)
 	}
+	p.well(p.host(host))
 	l.Error, l.Hint, l.WipedAt, l.Removed = "", "", out.At, out.Removed
 	l.Kept, l.Archive, l.GivenUp, l.Ended = out.Kept, out.Archive, out.GivenUp, len(out.Survivors)
 	l.Planted, l.Layout, l.Snapshot = nil, nil, nil
@@ -227,6 +228,20 @@ func (p *pool) unclean() bool {
 	return slices.ContainsFunc(p.st.Leftovers, func(l poolLeftover) bool { return l.open() })
 }
 
+// leftThere are the sessions of which a host may have something.
+func (p *pool) leftThere() []activities.LeftThere {
+	all := []activities.LeftThere{}
+	for _, l := range p.st.Leases {
+		all = append(all, activities.LeftThere{Session: l.Holder, Host: l.Host, Held: true})
+	}
+	for i := range p.st.Leftovers {
+		if l := &p.st.Leftovers[i]; l.open() {
+			all = append(all, activities.LeftThere{Session: l.Session, Host: l.Host})
+		}
+	}
+	return all
+}
+
 // leftOn counts what is not wiped on a host, and lists that with the proofs.
 func (p *pool) leftOn(host string) (open int, all []Leftover) {
 	for i := range p.st.Leftovers {
@@ -248,5 +263,8 @@ func (p *pool) drainBack() {
 			return
 		}
 		p.tryCleaning(b.Host)
+		if h := p.host(b.Host); h != nil {
+			p.well(h)
+		}
 	}
 }

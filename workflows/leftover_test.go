@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -72,6 +73,9 @@ func TestWhatIsLeftOnALostHostIsWipedWhenItIsBack(t *testing.T) {
 	})
 	p.once("a try", func() bool { return len(f.tried()) == 1 && p.shown("web-1").Leftovers[0].Error != "" }, func() {
 		v := p.shown("web-1")
+		if got := fmt.Sprint(query[[]activities.LeftThere](p.world, activities.QueryLeft)); got != "[{b web-1 true} {a web-1 false}]" {
+			t.Errorf("asked what is left: %s", got)
+		}
 		if v.Unclean != 1 || len(v.Leftovers) != 1 || v.Leftovers[0].Seed != "team" || !strings.Contains(v.Leftovers[0].Error, "no route") {
 			t.Errorf("host is %+v", v)
 		}
@@ -94,6 +98,9 @@ func TestWhatIsLeftOnALostHostIsWipedWhenItIsBack(t *testing.T) {
 		p.SignalWorkflow(signalHostBack, activities.HostBack{Host: "web-1"})
 	})
 	p.at(4*reapEvery+10*time.Second, func() {
+		if got := query[[]activities.LeftThere](p.world, activities.QueryLeft); len(got) != 0 {
+			t.Errorf("when all is wiped there is left: %v", got)
+		}
 		v := p.shown("web-1")
 		if v.Unclean != 0 || len(v.Leftovers) != 1 || v.Leftovers[0].WipedAt.IsZero() || !v.Leftovers[0].Removed || v.Leftovers[0].Error != "" {
 			t.Errorf("host is %+v", v)
@@ -162,7 +169,7 @@ func TestANewSessionOfAnOldNameWaitsForTheOldOnesLeftovers(t *testing.T) {
 		p.SignalWorkflow(signalFound, SetHost{Name: "web-1", Check: &activities.CheckHostResult{OK: true}})
 	})
 	p.once("the slot", func() bool { v := p.shown("web-1"); return v.Used == 1 && len(v.Leftovers) == 1 && v.Unclean == 0 }, func() {
-		p.saw("session/a got web-1", "session/a got web-1", "session/a queued: host web-1 is not yet cleaned of what session a left there before; 0 wait before it")
+		p.saw("session/a got web-1", "session/a got web-1", "session/a queued: a slot: host web-1 is not yet cleaned of what session a left there before; nobody waits before it")
 	})
 	p.finish(reapEvery / 2)
 	p.ExecuteWorkflow(TypeHostPool, PoolInput{})

@@ -15,6 +15,15 @@ const MaintenanceID = "maintenance"
 // the store, each by a Schedule of its own.
 type MaintenanceInput struct {
 	Snapshots bool `json:"snapshots,omitempty"`
+	// Hosts, in place of those, is how often the hosts of Zone are checked: one
+	// that somebody checked within the last half of it is left for the next time.
+	Hosts time.Duration `json:"hosts,omitempty"`
+	Zone  string        `json:"zone,omitempty"`
+}
+
+// MaintainHostsID is that of a zone's Schedule for its hosts.
+func MaintainHostsID(zone string) string {
+	return MaintenanceID + "/hosts/" + ZoneOf(TaskQueueOf(zone))
 }
 
 // MaintenanceResult says what was done.
@@ -22,6 +31,7 @@ type MaintenanceResult struct {
 	Seeds activities.VerifySeedsResult `json:"seeds"`
 	// Snapshots is nil where they were not looked after, or by somebody else just then.
 	Snapshots *activities.PruneSnapshotsResult `json:"snapshots,omitempty"`
+	Hosts     *activities.CheckOldHostsResult  `json:"hosts,omitempty"`
 	Problems  []string                         `json:"problems,omitempty"`
 }
 
@@ -32,6 +42,8 @@ const (
 	seedsEvery = 6 * time.Hour
 	// seedsAtATime is how many seeds one run verifies.
 	seedsAtATime = 20
+	// hostsAtATime is how many checks of hosts one run begins.
+	hostsAtATime = 50
 )
 
 // Maintenance does what nobody asks for. A Schedule starts it; a chore that
@@ -47,6 +59,11 @@ func Maintenance(ctx workflow.Context, in MaintenanceInput) (MaintenanceResult, 
 	if in.Snapshots {
 		chores = []chore{{"prune snapshots", pruneSnapshots}}
 	}
+	if in.Hosts > 0 {
+		chores = []chore{{"check hosts", func(ctx workflow.Context, what string, out *MaintenanceResult) error {
+			return checkHosts(ctx, what, in, out)
+		}}}
+	}
 	var out MaintenanceResult
 	for _, chore := range chores {
 		if err := chore.do(ctx, chore.what, &out); err != nil {
@@ -60,4 +77,18 @@ func Maintenance(ctx workflow.Context, in MaintenanceInput) (MaintenanceResult, 
 func verifySeeds(ctx workflow.Context, what string, out *MaintenanceResult) (err error) {
 	out.Seeds, err = do(setUp(ctx, what), engine.VerifySeeds, activities.VerifySeedsInput{Older: seedsEvery, Limit: seedsAtATime, By: maintenance})
 	return err
+}
+
+// checkHosts keeps what is known of hosts from growing old: what codex and which
+// sandbox they have, how much room. A host that fails is its pool's to look after.
+func checkHosts(ctx workflow.Context, what string, in MaintenanceInput, out *MaintenanceResult) error {
+	found, err := do(setUp(ctx, what), engine.CheckOldHosts, activities.CheckOldHostsInput{
+		Zone: in.Zone, Pool: PoolID(in.Zone), Queue: TaskQueueOf(in.Zone), Older: in.Hosts / 2, Limit: hostsAtATime,
+	})
+	if err != nil {
+		return err
+	}
+	out.Hosts = &found
+	out.Problems = append(out.Problems, found.Problems...)
+	return nil
 }

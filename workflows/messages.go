@@ -59,6 +59,8 @@ const (
 	TypeLogin       = "LoginSeed"
 	TypeRotate      = "RotateKeys"
 
+	TypeClaimKey = "ClaimKey"
+
 	TypePrune          = "PruneSnapshots"
 	TypeCheckSnapshots = "CheckSnapshots"
 )
@@ -72,6 +74,7 @@ const (
 	RefusedBadInput = "bad_input" // exit 2
 	RefusedNotFound = "not_found" // exit 3
 	RefusedState    = "refused"   // exit 6: stale, duplicate, or not in this state
+	RefusedBudget   = "budget"    // exit 6: it has used what it may use
 )
 
 // SessionID gives the id of a session's workflow.
@@ -115,7 +118,9 @@ func ZoneOf(queue string) string {
 type SessionInput struct {
 	ID      string         `json:"id"`
 	Options SessionOptions `json:"options"`
-	Carry   *sessionState  `json:"carry,omitempty"`
+	// First is the first message, where it comes with the start.
+	First *Message      `json:"first,omitempty"`
+	Carry *sessionState `json:"carry,omitempty"`
 }
 
 // SessionOptions are what a person chose. Seed is resolved by the workflow.
@@ -123,19 +128,27 @@ type SessionOptions struct {
 	Zone           string            `json:"zone,omitempty"`
 	Host           string            `json:"host,omitempty"`
 	Labels         map[string]string `json:"labels,omitempty"`
+	Select         []string          `json:"select,omitempty"` // what its host must meet beyond those labels: mem>=32, !gpu (selector.go)
+	Rather         []string          `json:"rather,omitempty"` // what it had better meet
 	Seed           string            `json:"seed,omitempty"`
 	SeedPool       string            `json:"seed_pool,omitempty"` // any healthy seed of it, in place of Seed
+	Tenant         string            `json:"tenant,omitempty"`    // for whom it counts where slots are shared out; default "default"
+	Priority       int               `json:"priority,omitempty"`  // 1 is first, 5 last; 0 is 3
 	Dir            string            `json:"dir,omitempty"`
 	Model          string            `json:"model,omitempty"`
 	Effort         string            `json:"effort,omitempty"`
 	Sandbox        string            `json:"sandbox,omitempty"`         // default workspace-write
 	ApprovalPolicy string            `json:"approval_policy,omitempty"` // default on-request
+	// Confine is what is asked of the sandbox beyond its mode.
+	Confine activities.Confinement `json:"confine,omitzero"`
+	// Policy is the text of a policy file: rules that decide what codex asks for.
+	Policy string `json:"policy,omitempty"`
 	// Expiry is how long an approval stays open before it counts as declined; default 24 h.
 	Expiry time.Duration `json:"expiry,omitempty"`
 	// TurnTimeout bounds one turn; default 24 h.
 	TurnTimeout time.Duration `json:"turn_timeout,omitempty"`
-	// Tokens bounds what the session may use in all; 0 means no bound.
-	Tokens int64 `json:"tokens,omitempty"`
+	// Bounds are of what the session may use in all; 0 means no bound.
+	activities.Bounds
 	// OnInterrupt is what happens when a turn loses its process: ask (the
 	// default), continue or fail.
 	OnInterrupt string `json:"on_interrupt,omitempty"`
@@ -149,28 +162,68 @@ type SessionOptions struct {
 	Snapshot SnapshotOptions `json:"snapshot,omitzero"`
 	// ParkAfter is how long the session is idle before it parks by itself; 0 is never.
 	ParkAfter time.Duration `json:"park_after,omitempty"`
+	// TTL is how long the session may live from its start: then it closes, after
+	// the turn that runs; 0 is for ever.
+	TTL time.Duration `json:"ttl,omitempty"`
 	// OnHostLost is what happens when the host cannot be reached for LostAfter:
 	// wait (the default) or move.
 	OnHostLost string        `json:"on_host_lost,omitempty"`
 	LostAfter  time.Duration `json:"lost_after,omitempty"`
+	// Watchdogs say how long codex and the model may take; see TurnTimeout too.
+	Watchdogs Watchdogs `json:"watchdogs,omitzero"`
+	// OnLimit is what happens when a turn fails because the account's limit is
+	// reached, or the provider's for the rate of requests: fail, or wait until it
+	// ends, and say the same again. Where nothing is said, policies decide; what
+	// they do not say is fail.
+	OnLimit string `json:"on_limit,omitempty"`
+	// Tools are those of ours that codex may call: ask_human, deliver,
+	// report_progress.
+	Tools []string `json:"tools,omitempty"`
 	// From is the snapshot that a session begins with, as a fork of the one that
 	// it is of.
 	From string `json:"from,omitempty"`
+	// Instructions are developer instructions of the thread, Personality is
+	// codex's word for how it speaks.
+	Instructions string `json:"instructions,omitempty"`
+	Personality  string `json:"personality,omitempty"`
+	// Files came with messages of the session that this one is a fork of.
+	Files []activities.Input `json:"files,omitempty"`
+	// Workspace is what it works in: a repository, a snapshot's work, hooks.
+	Workspace activities.Workspace `json:"workspace,omitzero"`
 	// CloseAfter closes the session when its first turn has ended (ctl run without --keep).
 	CloseAfter bool   `json:"close_after,omitempty"`
 	By         string `json:"by,omitempty"`
+	// Origin is what started the session: "batch/ID" or "schedule/NAME".
+	Origin string `json:"origin,omitempty"`
+	// Notify is the id of the workflow that is told when the session has ended,
+	// by the signal session_ended.
+	Notify string `json:"notify,omitempty"`
 }
 
 // Message is what a person says to codex.
 type Message struct {
-	ID     string `json:"id"`
-	Text   string `json:"text,omitempty"`
-	Blob   string `json:"blob,omitempty"`  // in the store, for texts above MaxText
-	Chars  int    `json:"chars,omitempty"` // length of the text in the blob
-	Mode   string `json:"mode,omitempty"`  // queue (default), steer
-	Model  string `json:"model,omitempty"`
-	Effort string `json:"effort,omitempty"`
-	By     string `json:"by,omitempty"`
+	ID    string `json:"id"`
+	Text  string `json:"text,omitempty"`
+	Blob  string `json:"blob,omitempty"`  // in the store, for texts above MaxText
+	Chars int    `json:"chars,omitempty"` // length of the text in the blob
+	Mode  string `json:"mode,omitempty"`  // queue (default), steer
+	// Turn is the one that is to be steered: where another one runs the message
+	// is refused, and where it ends first the message is void.
+	Turn int `json:"turn,omitempty"`
+	// Do makes it a turn that takes no text: compact, or review of Review.
+	Do     activities.Act     `json:"do,omitempty"`
+	Review *activities.Review `json:"review,omitempty"`
+	// AnyModel takes a Model that codex does not list.
+	AnyModel bool   `json:"any_model,omitempty"`
+	Model    string `json:"model,omitempty"`
+	Effort   string `json:"effort,omitempty"`
+	By       string `json:"by,omitempty"`
+	// Inputs are files that go with it, as the worker's API gave them.
+	Inputs []activities.Input `json:"inputs,omitempty"`
+	// Schema is what the last message of its turn is to be JSON of: a JSON
+	// schema, or SchemaBlob, one in the store, above MaxSchemaInline.
+	Schema     json.RawMessage `json:"output_schema,omitempty"`
+	SchemaBlob string          `json:"output_schema_blob,omitempty"`
 }
 
 // Limits of a message.
@@ -188,14 +241,23 @@ type MessageAccepted struct {
 
 // Decide is a decision on an approval. The digest is required.
 type Decide struct {
-	Approval string          `json:"approval"`
-	Digest   string          `json:"digest"`
-	Outcome  string          `json:"outcome"`         // accept, decline, cancel, answer, grant
-	Scope    string          `json:"scope,omitempty"` // once (default), session
-	Reason   string          `json:"reason,omitempty"`
-	By       string          `json:"by,omitempty"`
-	Answers  json.RawMessage `json:"answers,omitempty"`
-	Grant    json.RawMessage `json:"grant,omitempty"`
+	Approval string `json:"approval"`
+	Digest   string `json:"digest"`
+	Outcome  string `json:"outcome"`         // accept, decline, cancel, answer, grant, amend
+	Scope    string `json:"scope,omitempty"` // once (default), session
+	Reason   string `json:"reason,omitempty"`
+	By       string `json:"by,omitempty"`
+	// Answers are by the ids of the questions: a text or a list of texts each
+	// (answer). What is secret is not among them: AnswersBlob names it in the
+	// store, where the worker's API put it after a look at the questions.
+	Answers     json.RawMessage `json:"answers,omitempty"`
+	AnswersBlob string          `json:"answers_blob,omitempty"`
+	// Grant is the part of the permissions asked for that is given, in the
+	// shape of Approval.Permissions (grant).
+	Grant json.RawMessage `json:"grant,omitempty"`
+	// Signature is armored, as of `ssh-keygen -Y sign`, over sshsig's Decision
+	// of this message.
+	Signature string `json:"signature,omitempty"`
 }
 
 // Interrupt ends the running turn.
@@ -214,415 +276,13 @@ type Close struct {
 type Budget struct {
 	By          string `json:"by,omitempty"`
 	TurnTimeout string `json:"turn_timeout,omitempty"` // of one turn, e.g. 90m
-	Tokens      *int64 `json:"tokens,omitempty"`       // of the session in all; 0 means no bound
-}
-
-// SessionStatus is the state of a session in one word.
-type SessionStatus string
-
-// The states of a session.
-const (
-	Queued      SessionStatus = "queued"
-	Preparing   SessionStatus = "preparing"
-	Starting    SessionStatus = "starting"
-	Idle        SessionStatus = "idle"
-	Running     SessionStatus = "running"
-	Waiting     SessionStatus = "waiting"
-	Parked      SessionStatus = "parked"
-	Resuming    SessionStatus = "resuming"
-	Interrupted SessionStatus = "interrupted"
-	Closing     SessionStatus = "closing"
-	Closed      SessionStatus = "closed"
-	Failed      SessionStatus = "failed"
-)
-
-// SessionView is the Session JSON of the command line.
-type SessionView struct {
-	ID        string            `json:"id"`
-	State     SessionStatus     `json:"state"`
-	Host      string            `json:"host"`
-	Seed      string            `json:"seed"`
-	ThreadID  string            `json:"thread_id"`
-	Turn      *TurnBrief        `json:"turn"`
-	Requests  []RequestBrief    `json:"requests"`
-	Attempt   int               `json:"attempt"`
-	Process   *ProcessView      `json:"process"`
-	Usage     UsageView         `json:"usage"`
-	Error     *Failure          `json:"error"`
-	CreatedAt time.Time         `json:"created_at"`
-	UpdatedAt time.Time         `json:"updated_at"`
-	Waits     string            `json:"waits,omitempty"` // what it waits for, in words
-	Queue     int               `json:"queue,omitempty"` // messages not begun
-	Refusals  []Refusal         `json:"refusals,omitempty"`
-	Close     *CloseView        `json:"close,omitempty"`
-	Options   map[string]string `json:"options,omitempty"`
-	// Unprotected says why the agent can read its credential, where it can
-	// although the sandbox should keep it from that.
-	Unprotected string        `json:"unprotected,omitempty"`
-	Budget      *BudgetView   `json:"budget,omitempty"`
-	Messages    []MessageView `json:"messages"` // the newest ones, oldest first
-
-	Snapshot *SnapshotView `json:"snapshot,omitempty"`
-	Warm     *WarmView     `json:"warm,omitempty"` // while it is parked
-	Lost     *LostView     `json:"lost,omitempty"`
-}
-
-// BudgetView is what a session may use.
-type BudgetView struct {
-	Tokens      int64  `json:"tokens"` // in all; 0 means no bound
-	Used        int64  `json:"used"`
-	TurnTimeout string `json:"turn_timeout"`
-}
-
-// MessageView is how far something that somebody said to a session has come.
-type MessageView struct {
-	ID   string `json:"id"`
-	Kind string `json:"kind"` // message, steer, decision, interrupt, budget
-	Turn int    `json:"turn"`
-	// State is queued, decided (not known to have been written to codex), sent
-	// (it was, or may have been), acknowledged, rejected or void. While a pump
-	// is attached it is as of that pump's beginning.
-	State string    `json:"state"`
-	At    time.Time `json:"at"`
-}
-
-// TurnBrief is the newest turn.
-type TurnBrief struct {
-	N         int       `json:"n"`
-	ID        string    `json:"id"`
-	Status    string    `json:"status"`
-	StartedAt time.Time `json:"started_at,omitzero"`
-}
-
-// RequestBrief is an open request.
-type RequestBrief struct {
-	ID        string    `json:"id"`
-	Kind      string    `json:"kind"`
-	Summary   string    `json:"summary"`
-	AskedAt   time.Time `json:"asked_at"`
-	ExpiresAt time.Time `json:"expires_at"`
-
-	Earlier *EarlierDecision `json:"earlier,omitempty"`
-}
-
-// ProcessView is the session's codex process.
-type ProcessView struct {
-	Name        string `json:"name"`
-	Incarnation int    `json:"incarnation"`
-	Alive       bool   `json:"alive"`
-	// End says how it ended, once that is known.
-	End    string `json:"end,omitempty"`
-	Offset int64  `json:"offset"`
-}
-
-// UsageView adds up over the session.
-type UsageView struct {
-	Input  int64 `json:"input_tokens"`
-	Output int64 `json:"output_tokens"`
-	Cached int64 `json:"cached_tokens"`
-	Turns  int   `json:"turns"`
-}
-
-// Failure is an error as people see it.
-type Failure struct {
-	Kind    string `json:"kind"`
-	Message string `json:"message"`
-	Hint    string `json:"hint,omitempty"`
-}
-
-// Refusal records a signal that was not accepted.
-type Refusal struct {
-	At     time.Time `json:"at"`
-	Name   string    `json:"name"`
-	Reason string    `json:"reason"`
-}
-
-// CloseView says what closing left.
-type CloseView struct {
-	Wiped   bool   `json:"wiped"`
-	Removed bool   `json:"removed"`
-	Archive string `json:"archive,omitempty"`
-	Unsaved bool   `json:"unsaved,omitempty"` // a login that codex rotated was given up
-}
-
-// TurnQuery asks for a turn by number or by the message that began it.
-type TurnQuery struct {
-	N         int    `json:"n,omitempty"`
-	MessageID string `json:"message_id,omitempty"`
-}
-
-// TurnView is the Turn JSON of the command line. Status is inProgress or
-// queued before it is one of the final words.
-type TurnView struct {
-	Session        string    `json:"session"`
-	TurnID         string    `json:"turn_id"`
-	N              int       `json:"n"`
-	MessageID      string    `json:"message_id"`
-	Status         string    `json:"status"` // queued, inProgress, completed, interrupted, failed, unknown
-	FinalText      string    `json:"final_text"`
-	FinalTruncated bool      `json:"final_truncated,omitempty"` // the whole is in the transcript
-	Items          int       `json:"items"`
-	Usage          UsageView `json:"usage"`
-	DiffStat       string    `json:"diff_stat"`
-	StartedAt      time.Time `json:"started_at,omitzero"`
-	EndedAt        time.Time `json:"ended_at,omitzero"`
-	Error          *Failure  `json:"error"`
-	FollowedBy     int       `json:"followed_by,omitempty"` // the turn that goes on with what this one was cut off from
-}
-
-// Done says whether the turn has ended.
-func (t TurnView) Done() bool { return t.Status != "queued" && t.Status != "inProgress" }
-
-// ApprovalState is the state of an approval.
-type ApprovalState string
-
-// The states of an approval.
-const (
-	ApprovalOpen         ApprovalState = "open"
-	ApprovalDecided      ApprovalState = "decided"
-	ApprovalSent         ApprovalState = "sent"
-	ApprovalAcknowledged ApprovalState = "acknowledged"
-	ApprovalExpired      ApprovalState = "expired"
-	ApprovalVoid         ApprovalState = "void"
-)
-
-// Approval is the Approval JSON of the command line.
-type Approval struct {
-	ID        string              `json:"id"`
-	Session   string              `json:"session"`
-	Turn      int                 `json:"turn"`
-	Kind      string              `json:"kind"`
-	Summary   string              `json:"summary"`
-	Command   string              `json:"command"`
-	CWD       string              `json:"cwd"`
-	Reason    string              `json:"reason"`
-	Changes   []activities.Change `json:"changes"`
-	Questions json.RawMessage     `json:"questions,omitempty"`
-	Digest    string              `json:"digest"`
-	Offered   []string            `json:"offered"`
-	Truncated bool                `json:"truncated,omitempty"` // texts are excerpts; `approval show` has the whole
-	AskedAt   time.Time           `json:"asked_at"`
-	ExpiresAt time.Time           `json:"expires_at"`
-	State     ApprovalState       `json:"state"`
-	Decision  *Decision           `json:"decision"`
-
-	Delivery   string           `json:"delivery,omitempty"`    // how far the decision came: decided, sent, acknowledged, rejected, void
-	VoidReason string           `json:"void_reason,omitempty"` // why nobody can decide it any more
-	Earlier    *EarlierDecision `json:"earlier,omitempty"`
-}
-
-// EarlierDecision is a decision on the same ask (by its digest) that a process
-// of codex took with it when it died.
-type EarlierDecision struct {
-	Approval string    `json:"approval"`
-	Outcome  string    `json:"outcome"`
-	By       string    `json:"by"`
-	At       time.Time `json:"at"`
-	// State is how far it came: decided (it certainly never reached codex),
-	// sent or acknowledged (it may have had its effect).
-	State ApprovalState `json:"state"`
+	// All these are of the session in all; 0 means no bound.
+	Tokens    *int64 `json:"tokens,omitempty"`
+	Turns     *int64 `json:"turns,omitempty"`
+	Time      string `json:"time,omitempty"` // of its turns together, e.g. 8h
+	Approvals *int64 `json:"approvals,omitempty"`
+	Commands  *int64 `json:"commands,omitempty"`
 }
 
 // SendID names the message that takes the decision on an approval to codex.
 func SendID(session string, n int) string { return fmt.Sprintf("%s.a%d", session, n) }
-
-// Decision is what was decided, by whom, when and why.
-type Decision struct {
-	Outcome string    `json:"outcome"`
-	By      string    `json:"by"`
-	At      time.Time `json:"at"`
-	Reason  string    `json:"reason"`
-	Scope   string    `json:"scope"`
-}
-
-// SessionDetail is for programs of ours: where the session's bytes are.
-type SessionDetail struct {
-	View      SessionView          `json:"view"`
-	Layout    activities.Layout    `json:"layout"`
-	Host      *activities.HostSpec `json:"host"`
-	Approvals []Approval           `json:"approvals"`
-	Turns     []TurnView           `json:"turns"`
-	Seq       int64                `json:"seq"`
-}
-
-// PutHost adds a host to the inventory, or changes one.
-type PutHost struct {
-	Spec   activities.HostSpec `json:"spec"`
-	Labels map[string]string   `json:"labels,omitempty"`
-	Slots  int                 `json:"slots,omitempty"` // default 4
-	// Jump names the host of the same zone to go through.
-	Jump string `json:"jump,omitempty"`
-	Zone string `json:"zone,omitempty"`
-	// Replace allows changing a host that is there; else the update is refused.
-	Replace bool `json:"replace,omitempty"`
-}
-
-// RemoveHost takes a host out of the inventory; refused while in use.
-type RemoveHost struct {
-	Name string `json:"name"`
-	// Force: also when sessions may have left something there that nobody will
-	// wipe any more.
-	Force bool `json:"force,omitempty"`
-}
-
-// SetHost changes the state of a host or records what a probe found.
-type SetHost struct {
-	Name   string                      `json:"name"`
-	Cordon *bool                       `json:"cordon,omitempty"`
-	Check  *activities.CheckHostResult `json:"check,omitempty"`
-	Codex  string                      `json:"codex,omitempty"` // version provisioned
-}
-
-// HostView is the Host JSON of the command line.
-type HostView struct {
-	Name        string            `json:"name"`
-	Address     string            `json:"address"`
-	User        string            `json:"user"`
-	Port        int               `json:"port"`
-	Labels      map[string]string `json:"labels"`
-	Slots       int               `json:"slots"`
-	Used        int               `json:"used"`
-	State       string            `json:"state"` // ready, cordoned, unchecked, unfit
-	Zone        string            `json:"zone"`
-	Fingerprint string            `json:"fingerprint"`
-	Codex       string            `json:"codex"`
-	Sandbox     string            `json:"sandbox"`
-	CheckedAt   time.Time         `json:"checked_at"`
-
-	// Unclean is how many sessions may have left a credential there that is not
-	// wiped yet; Leftovers tells of them, and of those that were wiped.
-	Unclean   int        `json:"unclean,omitempty"`
-	Leftovers []Leftover `json:"leftovers,omitempty"`
-
-	Holders []string             `json:"holders,omitempty"` // sessions
-	Queue   int                  `json:"queue,omitempty"`
-	Spec    *activities.HostSpec `json:"spec,omitempty"`
-}
-
-// PutSeed records a new generation of a seed.
-type PutSeed struct {
-	Name   string             `json:"name"`
-	Ref    activities.SeedRef `json:"ref"` // Generation is assigned by the workflow
-	Files  []SeedFile         `json:"files"`
-	By     string             `json:"by,omitempty"`
-	Expect int64              `json:"expect,omitempty"` // the generation it replaces; 0 = whatever is there
-	Force  bool               `json:"force,omitempty"`  // also in place of what codex has rotated it to
-	Share  *int               `json:"share,omitempty"`  // as in SetSeed
-	Pools  *[]string          `json:"pools,omitempty"`
-	// Elsewhere, Moved and Ask are as in activities.PutSeedInput.
-	Elsewhere string `json:"elsewhere,omitempty"`
-	Moved     bool   `json:"moved,omitempty"`
-	Ask       bool   `json:"ask,omitempty"`
-}
-
-// SetSeed changes how a seed is given; what is not given stays.
-type SetSeed struct {
-	By    string `json:"by,omitempty"`
-	Share *int   `json:"share,omitempty"` // how many sessions may have it at a time; 0 means any number
-	// Pools are all the pools that it is in.
-	Pools *[]string `json:"pools,omitempty"`
-}
-
-// SeedPoolView is the Seed pool JSON of the command line.
-type SeedPoolView struct {
-	Name  string           `json:"name"`
-	Seeds []SeedPoolMember `json:"seeds"`
-	Queue int              `json:"queue"` // sessions that wait for any of them
-}
-
-// SeedPoolMember is a seed as it told its pool last.
-type SeedPoolMember struct {
-	Name   string     `json:"name"`
-	Free   bool       `json:"free"`
-	State  string     `json:"state"`
-	Health string     `json:"health"`
-	UsedAt *time.Time `json:"used_at,omitempty"`
-}
-
-// ReviveSeed says that the stored generation is what there is: what could not
-// be fetched or saved is given up, what was thought of it is forgotten.
-type ReviveSeed struct {
-	By string `json:"by,omitempty"`
-}
-
-// DeleteSeed forgets a seed; Purge removes its blobs too.
-type DeleteSeed struct {
-	Purge bool `json:"purge,omitempty"`
-}
-
-// SeedFile is one file of a seed, never its content.
-type SeedFile = activities.SeedFile
-
-// SeedView is the Seed JSON of the command line.
-type SeedView struct {
-	Name       string     `json:"name"`
-	Kind       string     `json:"kind"`
-	Generation int64      `json:"generation"`
-	State      string     `json:"state"`  // free, held, verifying, recovering
-	Health     string     `json:"health"` // unknown, healthy, suspect, dead
-	Reason     string     `json:"reason,omitempty"`
-	Hint       string     `json:"hint,omitempty"`
-	Since      *time.Time `json:"since,omitempty"` // of the health
-	HeldBy     []string   `json:"held_by"`
-	Epoch      int64      `json:"epoch"`
-	Files      []SeedFile `json:"files"`
-	VerifiedAt *time.Time `json:"verified_at"`
-
-	Holders  []SeedHolder  `json:"holders,omitempty"`
-	Queue    int           `json:"queue"` // sessions that wait for it
-	Share    int           `json:"share"` // how many may have it at a time; 0 means any number
-	Pools    []string      `json:"pools"`
-	UsedAt   *time.Time    `json:"used_at,omitempty"`
-	Rotated  *SeedRotated  `json:"rotated,omitempty"`
-	Check    *SeedCheck    `json:"check,omitempty"` // the newest verification
-	Recovery *SeedRecovery `json:"recovery,omitempty"`
-	Exported *SeedExport   `json:"exported,omitempty"` // last
-
-	Ref     *activities.SeedRef `json:"ref,omitempty"`
-	Deleted bool                `json:"deleted,omitempty"`
-}
-
-// The states of a seed.
-const (
-	SeedFree       = "free"
-	SeedHeld       = "held"
-	SeedVerifying  = "verifying"  // it is being refreshed; nobody gets it meanwhile
-	SeedRecovering = "recovering" // what an ended holder has of it is being fetched; nobody gets it before
-)
-
-// SeedCheck is how a verification ended: alive, dead, suspect, unknown, lost (a
-// refresh was sent and its answer is not known), fresh (by its own words, nobody
-// was asked), held or recovering (nothing was asked).
-type SeedCheck struct {
-	At      time.Time `json:"at"`
-	By      string    `json:"by,omitempty"`
-	Verdict string    `json:"verdict"`
-	Reason  string    `json:"reason,omitempty"`
-	Hint    string    `json:"hint,omitempty"`
-}
-
-// SeedHolder is who has a seed, or had it and did not give it back.
-type SeedHolder struct {
-	Session string    `json:"session"`
-	Epoch   int64     `json:"epoch"`
-	Host    string    `json:"host"`
-	Since   time.Time `json:"since"`
-}
-
-// SeedRotated is a login that codex made and that is not saved yet.
-type SeedRotated struct {
-	Session string    `json:"session"`
-	Since   time.Time `json:"since"`
-	Reason  string    `json:"reason,omitempty"` // why it could not be saved so far
-}
-
-// SeedRecovery is what is done about a holder that ended without giving the
-// seed back.
-type SeedRecovery struct {
-	Session string     `json:"session"`
-	Host    string     `json:"host"`
-	Why     string     `json:"why"`
-	Tries   int        `json:"tries"`
-	NextTry *time.Time `json:"next_try,omitempty"`
-	Problem *Failure   `json:"problem,omitempty"` // of the newest try
-}

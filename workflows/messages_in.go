@@ -41,19 +41,30 @@ func (s *session) listen(ctx workflow.Context) error {
 	}
 	s.stirs = workflow.GetSignalChannel(ctx, signalStirred)
 	s.lease = workflow.GetSignalChannel(ctx, signalLease)
+	s.goes = workflow.GetSignalChannel(ctx, signalLeave)
+	s.reports = workflow.GetSignalChannel(ctx, activities.SignalProgress)
 	err := errors.Join(
 		open(SignalMessage, checking(s.checkMessage), taking(s.takeMessage)),
-		open(SignalDecide, checking(func(d Decide) error { _, err := s.checkDecide(d); return err }), taking(s.takeDecide)),
+		open(SignalDecide, checking(func(d Decide) error { _, _, err := s.checkDecide(d); return err }), taking(s.takeDecide)),
 		open(SignalInterrupt, checking(s.checkInterrupt), taking(s.takeInterrupt)),
 		open(SignalClose, checking(s.checkClose), taking(s.takeClose)),
 		open(SignalBudget, checking(s.checkBudget), taking(s.takeBudget)),
 		open(SignalPark, checking(s.checkPark), taking(s.takePark)),
+		open(SignalSet, checking(s.checkSet), taking(s.takeSet)),
+		open(SignalUnsend, checking(s.checkUnsend), taking(s.takeUnsend)),
+		open(SignalModels, checking(s.checkModels), taking(s.takeModels)),
+		open(SignalArchive, checking(s.checkArchive), taking(s.takeArchive)),
+		open(SignalUnarchive, checking(s.checkUnarchive), taking(s.takeUnarchive)),
 		open(SignalResume, checking(s.checkResume), taking(s.takeResume)),
 		open(SignalSnapshot, checking(s.checkSnapshot), taking(s.takeTakeSnapshot)),
 		workflow.SetQueryHandler(ctx, QueryState, func() (SessionView, error) { return s.view(), nil }),
 		workflow.SetQueryHandler(ctx, QueryApprovals, func() ([]Approval, error) { return s.approvals(), nil }),
 		workflow.SetQueryHandler(ctx, QueryTurn, s.findTurn),
+		workflow.SetQueryHandler(ctx, QueryPolicy, func() (PolicyTexts, error) { return PolicyTexts{s.opt.Policy, s.st.SeedPolicy}, nil }),
+		workflow.SetQueryHandler(ctx, QueryModels, func() (ModelsView, error) { return s.modelsView(), nil }),
 		workflow.SetQueryHandler(ctx, QueryDetail, func() (SessionDetail, error) { return s.detail(), nil }),
+		workflow.SetQueryHandler(ctx, activities.QueryPlace, func() (activities.Place, error) { return s.place(), nil }),
+		s.listenForPushes(ctx),
 	)
 	if err != nil {
 		return fmt.Errorf("set up session %s: %w", s.id, err)
@@ -63,13 +74,18 @@ func (s *session) listen(ctx workflow.Context) error {
 
 var doorTexts = map[string]string{
 	SignalMessage:   `what to tell codex: {"id":"unique","text":"…"}`,
-	SignalDecide:    `a decision: {"approval":"<session>.<n>","digest":"…","outcome":"accept|decline|cancel"}`,
+	SignalDecide:    `a decision: {"approval":"<session>.<n>","digest":"…","outcome":"accept|decline|cancel|answer|grant|amend","answers":{…},"grant":{…}}`,
 	SignalInterrupt: `end the running turn: {"by":"…","reason":"…"}`,
 	SignalClose:     `end the session: {"by":"…","discard":false}`,
 	SignalPark:      `give back host and seed while it is idle: {"by":"…"}`,
+	SignalSet:       `what it works with from its next turn on: {"by":"…","model":"…","effort":"…","name":"…"}`,
+	SignalUnsend:    `take back a queued message: {"message":"its id","by":"…"}`,
+	SignalModels:    `ask codex which models it lists: {}`,
+	SignalArchive:   `park it and put it away: {"by":"…"}`,
+	SignalUnarchive: `take it out again: {"by":"…"}`,
 	SignalResume:    `bring it back, or have it go on elsewhere: {"host":"…","by":"…"}`,
 	SignalSnapshot:  `take a snapshot now: {"by":"…"}`,
-	SignalBudget:    `what it may use: {"by":"…","turn_timeout":"2h","tokens":100000}`,
+	SignalBudget:    `what it may use: {"by":"…","tokens":100000,"turns":20,"time":"8h","turn_timeout":"2h","approvals":50,"commands":500}`,
 }
 
 // signalled takes a signal, or keeps a record of why not.
@@ -91,8 +107,12 @@ func (s *session) signalled(d door, raw converter.RawValue) {
 // left holding one when the run ends (measured: that signal is lost).
 func (s *session) drain() {
 	s.drainStirred()
+	s.drainProgress()
 	for _, g := range unread[granted](s.lease) {
 		s.leased(g)
+	}
+	for _, l := range unread[leaveHost](s.goes) {
+		s.leave(l)
 	}
 	for _, d := range s.doors {
 		for {
@@ -191,7 +211,7 @@ func sum(m Message) string {
 	if m.Mode == "queue" {
 		m.Mode = "" // the same in another word
 	}
-	h := sha256.Sum256([]byte(m.Mode + "\x00" + m.Blob + "\x00" + m.Text))
+	h := sha256.Sum256([]byte(m.Mode + "\x00" + m.Blob + "\x00" + m.Text + m.extraSum() + m.actSum()))
 	return hex.EncodeToString(h[:12])
 }
 
@@ -208,16 +228,19 @@ func (s *session) checkMessage(m Message) error {
 	if err := s.ends(); err != nil {
 		return err
 	}
+	if err := s.putAway(); err != nil {
+		return err
+	}
 	if m.ID == "" || len(m.ID) > maxWord || strings.ContainsFunc(m.ID, unicode.IsControl) {
 		return refuse(RefusedBadInput, "message needs an id of its own, at most %d bytes long", maxWord)
 	}
-	chars := utf8.RuneCountInString(m.Text) + m.Chars
+	chars := utf8.RuneCountInString(m.Text) + m.Chars + m.extraChars()
 	switch {
 	case strings.HasPrefix(m.ID, s.id+"."):
 		return refuse(RefusedBadInput, "message %s: ids that begin with the session's name and a dot are its own", m.ID)
 	case m.Text != "" && m.Blob != "":
 		return refuse(RefusedBadInput, "message %s has both text and blob", m.ID)
-	case m.Blob == "" && strings.TrimSpace(m.Text) == "":
+	case m.Do == "" && m.Blob == "" && strings.TrimSpace(m.Text) == "":
 		return refuse(RefusedBadInput, "message %s is empty: say what codex is to do", m.ID)
 	case m.Blob != "" && !messageBlob.MatchString(m.Blob), m.Chars < 0, m.Blob == "" && m.Chars != 0:
 		return refuse(RefusedBadInput, "message %s: its blob is none that the worker's API gave for a long text", m.ID)
@@ -229,20 +252,38 @@ func (s *session) checkMessage(m Message) error {
 	if err := short([]text{{"model", m.Model, maxWord}, {"effort", m.Effort, maxWord}, {"by", m.By, maxWord}}); err != nil {
 		return refuse(RefusedBadInput, "message %s: %v", m.ID, err)
 	}
+	if err := m.checkExtras(); err != nil {
+		return refuse(RefusedBadInput, "message %s: %v", m.ID, err)
+	}
+	if err := s.checkRequester(m); err != nil {
+		return err
+	}
+	if err := s.checkAct(m); err != nil {
+		return err
+	}
+	if err := s.refuseModel("message "+m.ID, m.Model, m.Effort, m.AnyModel); err != nil {
+		return err
+	}
+	if m.Turn != 0 && m.Mode != "steer" {
+		return refuse(RefusedBadInput, "message %s: only a message that steers names a turn", m.ID)
+	}
 	switch m.Mode {
 	case "", "queue":
 		if s.overBudget() {
 			f := s.spent()
-			return refuse(RefusedState, "message %s: %s; %s", m.ID, f.Message, f.Hint)
+			return refuse(RefusedBudget, "message %s: %s; %s", m.ID, f.Message, f.Hint)
+		}
+		if u, ok := s.noTurnLeft(); ok {
+			return refuse(RefusedBudget, "message %s: its turn would be one more than the %d that the session may have; %s", m.ID, u.Limit, u.Raise(s.id))
 		}
 	case "steer":
-		if !s.st.Running {
-			return refuse(RefusedState, "session %s has no running turn to steer", s.id)
+		if err := s.checkSteer(m); err != nil {
+			return err
 		}
 	default:
 		return refuse(RefusedBadInput, "message %s: mode %.100q is none of queue, steer", m.ID, m.Mode)
 	}
-	if len(s.st.Queue) >= maxQueue || s.st.texts()+encoded(m) > maxTexts {
+	if len(s.st.Queue)+len(s.st.Sends) >= maxQueue || s.st.texts()+encoded(m) > maxTexts {
 		return refuse(RefusedState, "session %s has %d messages queued already, and no room for more", s.id, len(s.st.Queue))
 	}
 	return nil
@@ -258,11 +299,12 @@ func (s *session) takeMessage(m Message) (MessageAccepted, error) {
 	acc := MessageAccepted{Session: s.id, MessageID: m.ID}
 	if m.Mode == "steer" {
 		acc.N = s.st.TurnN
+		s.requestedBy(m, false)
 		s.st.remember(m, acc.N)
 		s.track(m.ID, string(activities.SendSteer), acc.N, decidedHere)
-		s.st.Sends = append(s.st.Sends, pendingSend{Send: activities.Send{
+		s.st.Sends = append(s.st.Sends, pendingSend{Named: m.Turn != 0, By: m.By, Send: m.with(activities.Send{
 			ID: m.ID, Kind: activities.SendSteer, Text: m.Text, Blob: m.Blob, Turn: s.st.TurnN,
-		}})
+		})})
 	} else {
 		s.st.NextN++
 		acc.N = s.st.NextN
@@ -279,7 +321,7 @@ func (s *session) checkInterrupt(i Interrupt) error {
 	if err := s.ends(); err != nil {
 		return err
 	}
-	if !s.st.Running {
+	if !s.st.Running && !s.waitsForLimit() {
 		return refuse(RefusedState, "session %s has no running turn", s.id)
 	}
 	if err := short([]text{{"reason", i.Reason, maxReason}, {"by", i.By, maxWord}}); err != nil {
@@ -291,6 +333,10 @@ func (s *session) checkInterrupt(i Interrupt) error {
 func (s *session) takeInterrupt(i Interrupt) (SessionView, error) {
 	if err := s.checkInterrupt(i); err != nil {
 		return SessionView{}, err
+	}
+	if !s.st.Running {
+		s.endLimitWait(&i)
+		return s.view(), nil
 	}
 	if s.st.Interrupt == nil {
 		s.st.Interrupt = &i

@@ -23,7 +23,7 @@ type moved struct {
 }
 
 // kindHostLost is of a host that could not be reached for too long.
-const kindHostLost = "host_lost"
+const kindHostLost = activities.EndHostLost
 
 // cannotMove says why there is nothing to go on from; empty where there is.
 func (s *session) cannotMove() string {
@@ -175,6 +175,7 @@ func (s *session) goAway(f *Failure) {
 		s.st.UpAs = Interrupted
 	}
 	s.become(Resuming)
+	s.st.Fault = &Failure{Kind: activities.ErrTypeUnreachable, Message: f.Message}
 	s.st.Moved, s.st.Warm = m, nil
 	s.goDown(nil, release{Left: s.leftNow(f.Message)}, false)
 	if s.st.Snap.Good == nil && s.st.ForkOf != "" {
@@ -271,7 +272,7 @@ func (s *session) tellMoved(restored string) {
 	}
 	s.st.Moved = m
 	s.st.TellN++
-	s.st.Tell = &activities.Tell{ID: fmt.Sprintf("%s.t%d", s.id, s.st.TellN), Text: s.movedText(*m)}
+	s.st.Tell = &activities.Tell{ID: fmt.Sprintf("%s.t%d", s.id, s.st.TellN), Text: s.movedText(*m) + s.whereFiles()}
 }
 
 // restoredWarm is what PrepareSession says where nothing had to travel.
@@ -318,9 +319,9 @@ func (s *session) toldOf(d activities.Delivery) bool {
 // the loss of its host: what the thread goes on from may not have the task.
 func (s *session) saidAgain() Message {
 	if g := s.st.Snap.Good; s.st.Said != nil && !(g != nil && s.st.Snap.Mid && g.Turn == s.st.TurnN) {
-		return Message{Text: s.st.Said.Text, Blob: s.st.Said.Blob, Chars: s.st.Said.Chars, Model: s.st.Said.Model, Effort: s.st.Said.Effort}
+		return s.st.Said.again()
 	}
-	return Message{Text: goOnText}
+	return s.st.Shape.of(Message{Text: goOnText})
 }
 
 func (s *session) checkResume(r Resume) error {
@@ -330,10 +331,13 @@ func (s *session) checkResume(r Resume) error {
 	if err := short([]text{{"by", r.By, maxWord}}); err != nil {
 		return refuse(RefusedBadInput, "resume session %s: %v", s.id, err)
 	}
+	if err := s.putAway(); err != nil {
+		return err
+	}
 	if r.Host != "" && !NamePattern.MatchString(r.Host) {
 		return refuse(RefusedBadInput, "resume session %s: %q is no name of a host", s.id, excerpt(r.Host, maxWord))
 	}
-	idle := s.st.Status == Idle || s.st.Status == Interrupted
+	idle := s.st.Status == Idle || s.st.Status == Interrupted || s.limited()
 	switch {
 	case s.st.Parked != nil, s.waitsForSlot():
 		return nil
@@ -365,6 +369,7 @@ func (s *session) takeResume(r Resume) (SessionView, error) {
 		return SessionView{}, err
 	}
 	s.st.Resume = &r
+	s.st.Held = s.st.Held && !s.st.Downed
 	s.forgetTrouble()
 	return s.view(), nil
 }

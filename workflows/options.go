@@ -17,6 +17,7 @@ var (
 	seeds     *activities.Seeds
 	snapshots *activities.Snapshots
 	engine    *activities.Engine
+	batches   *activities.Batches
 )
 
 // do runs one activity; the compiler checks its input and its result.

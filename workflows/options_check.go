@@ -39,6 +39,9 @@ var mostOften = time.Minute
 // check refuses a session that could not be held, shown or cleaned up.
 func (in SessionInput) check(ctx workflow.Context) (SessionOptions, error) {
 	opt, err := in.Options.withDefaults()
+	if err == nil && in.Carry == nil { // a later version goes on with what it cannot read, and refuses everything
+		err = checkPolicy(opt.Policy)
+	}
 	switch id := workflow.GetInfo(ctx).WorkflowExecution.ID; {
 	case err != nil:
 	case !NamePattern.MatchString(in.ID):
@@ -54,6 +57,9 @@ func (in SessionInput) check(ctx workflow.Context) (SessionOptions, error) {
 }
 
 func (o SessionOptions) withDefaults() (SessionOptions, error) {
+	if o.Sandbox == "" && o.Confine.Profile != "" {
+		o.Sandbox = activities.ByProfile
+	}
 	if o.Sandbox == "" {
 		o.Sandbox = "workspace-write"
 	}
@@ -80,21 +86,47 @@ func (o SessionOptions) withDefaults() (SessionOptions, error) {
 	if err := o.checkSnapshots(); err != nil {
 		return o, err
 	}
+	if err := o.checkPlace(); err != nil {
+		return o, err
+	}
+	if err := o.checkThread(); err != nil {
+		return o, err
+	}
+	if err := o.checkOrigin(); err != nil {
+		return o, err
+	}
+	if err := o.checkWorkspace(); err != nil {
+		return o, err
+	}
+	if err := o.Watchdogs.check(); err != nil {
+		return o, err
+	}
+	if err := activities.CheckTools(o.Tools); err != nil {
+		return o, fmt.Errorf("tools: %w", err)
+	}
+	switch o.OnLimit {
+	case "", LimitFail, LimitWait:
+	default:
+		return o, fmt.Errorf("on_limit %q is none of fail, wait", excerpt(o.OnLimit, maxWord))
+	}
 	if o.OnAuth == "" && o.Credentials == activities.CredentialsBroker {
 		o.OnAuth = AuthRetry
 	}
 	switch o.Sandbox {
-	case "read-only", "workspace-write", "danger-full-access":
+	case "read-only", "workspace-write", "danger-full-access", activities.ByProfile:
 	default:
 		return o, fmt.Errorf("sandbox %q is none of read-only, workspace-write, danger-full-access", excerpt(o.Sandbox, maxWord))
+	}
+	if err := o.Confine.Check(o.Sandbox); err != nil {
+		return o, err
 	}
 	switch o.ApprovalPolicy {
 	case "untrusted", "on-request", "never":
 	default:
 		return o, fmt.Errorf("approval policy %q is none of untrusted, on-request, never", excerpt(o.ApprovalPolicy, maxWord))
 	}
-	if o.Expiry < 0 || o.TurnTimeout < 0 || o.Tokens < 0 {
-		return o, fmt.Errorf("durations and tokens must not be negative")
+	if o.Expiry < 0 || o.TurnTimeout < 0 || negative(o.Bounds) {
+		return o, fmt.Errorf("durations and budgets must not be negative")
 	}
 	for _, n := range []struct{ what, name string }{{"zone", o.Zone}, {"host", o.Host}, {"seed", o.Seed}, {"seed pool", o.SeedPool}} {
 		if n.name != "" && !NamePattern.MatchString(n.name) {
@@ -113,7 +145,7 @@ func (o SessionOptions) withDefaults() (SessionOptions, error) {
 		return o, fmt.Errorf("its labels take %d bytes, at most %d", labels, maxPath)
 	}
 	return o, short([]text{
-		{"model", o.Model, maxWord}, {"effort", o.Effort, maxWord}, {"by", o.By, maxWord}, {"dir", o.Dir, maxPath},
+		{"model", o.Model, maxWord}, {"effort", o.Effort, maxWord}, {"by", o.By, maxWord}, {"dir", o.Dir, maxPath}, {"notify", o.Notify, maxWord},
 	})
 }
 
@@ -151,7 +183,7 @@ func (o *SessionOptions) checkSnapshots() error {
 	switch {
 	case excludes > maxPath:
 		return fmt.Errorf("what snapshots exclude takes %d bytes, at most %d", excludes, maxPath)
-	case o.ParkAfter < 0 || o.LostAfter < 0 || sn.Every < 0:
+	case o.ParkAfter < 0 || o.TTL < 0 || o.LostAfter < 0 || sn.Every < 0:
 		return fmt.Errorf("durations must not be negative")
 	case sn.Every > 0 && sn.Every < mostOften:
 		return fmt.Errorf("a snapshot every %v is too often, at least %v", sn.Every, mostOften)

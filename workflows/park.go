@@ -40,7 +40,7 @@ func (s *session) parkDue() bool {
 	if !s.quiet() || s.canBegin() {
 		return false
 	}
-	if s.st.Park != nil {
+	if s.st.Park != nil || s.st.Archived != nil {
 		return true
 	}
 	at := s.parkAt()
@@ -49,6 +49,9 @@ func (s *session) parkDue() bool {
 
 // parkAt is when an idle session parks by itself; zero for never.
 func (s *session) parkAt() time.Time {
+	if at := s.leaveAt(); !at.IsZero() {
+		return at
+	}
 	if s.opt.ParkAfter == 0 || s.opt.CloseAfter || !s.quiet() || s.st.QuietAt.IsZero() {
 		return time.Time{}
 	}
@@ -88,7 +91,7 @@ func (s *session) park() *Failure {
 		s.st.PumpN++ // above what an attempt may have said to the host before
 		out, err = doingUnless(s, carrying(setUp(s.ctx, "park on "+name)), wanted, sessions.ParkSession, activities.ParkSessionInput{
 			TakeSnapshotInput: activities.TakeSnapshotInput{Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, SnapshotSpec: *spec},
-			Incarnation:       s.st.Incarnation, Seq: s.st.Pump.Seq, Notes: s.st.Handing,
+			Incarnation:       s.st.Incarnation, Seq: s.st.Pump.Seq, Notes: s.st.Handing, Workspace: s.workspace(),
 		})
 		return err
 	})
@@ -124,6 +127,10 @@ func (s *session) parkedBy() string {
 		return s.st.Resume.By
 	case s.st.Park != nil:
 		return s.st.Park.By
+	case s.st.Archived != nil:
+		return s.st.Archived.By
+	case s.leaves() != nil:
+		return s.leaves().by()
 	}
 	return "park_after"
 }
@@ -145,11 +152,12 @@ func (s *session) goDown(p *parked, slot release, clean bool) {
 		if slot.Left != nil {
 			st.LeftOn = st.Was
 		}
+		slot.Failed, st.Fault = st.Fault, nil
 		slot.Holder, slot.Run, slot.Generation = s.id, s.firstRun(), st.Generation
 		s.signalRelease(PoolID(s.opt.Zone), slot)
 	}
 	st.Parked = p
-	st.Lease, st.Layout, st.Lost = nil, nil, nil
+	st.Lease, st.Layout, st.Lost, st.Leave = nil, nil, nil, nil
 	st.Alive, st.Touched, st.Stopped, st.Bare, st.Reap = false, false, true, false, false
 	if p != nil {
 		s.become(Parked)
@@ -160,7 +168,8 @@ func (s *session) goDown(p *parked, slot release, clean bool) {
 func (s *session) rest() error {
 	s.become(Parked)
 	s.publish()
-	return s.await(func() bool { return s.st.Close != nil || s.wantsUp() || s.full() })
+	s.setLimit()
+	return s.await(func() bool { return s.st.Close != nil || s.wantsUp() || s.full() || s.outOfDate() || s.waitIsOver() })
 }
 
 // wantsUp says that a parked session is to come back.
@@ -169,7 +178,7 @@ func (s *session) wantsUp() bool { return s.st.Resume != nil || s.canBegin() }
 // comeUp gets a host and a seed again and goes on there. It says whether it only
 // stopped to continue as new.
 func (s *session) comeUp() (again bool) {
-	s.st.Parked = nil
+	s.st.Parked, s.st.Downed = nil, false
 	s.become(Resuming)
 	f, again := s.prepare()
 	switch {
@@ -196,7 +205,24 @@ const maxUps = 3
 // mayTryElsewhere says whether another host may do, after one that was granted
 // could not be reached: nothing of the session ran there, so no policy is asked.
 func (s *session) mayTryElsewhere(f *Failure) bool {
-	return f.Kind == activities.ErrTypeUnreachable && s.opt.Host == "" && s.st.Lease != nil && s.st.Ups < maxUps
+	return activities.HostFault(f.Kind) && s.opt.Host == "" && s.st.Lease != nil && s.st.Ups < maxUps
+}
+
+// prepareFirst is prepare for a session that never was on a host, where any one
+// will do that has what it asks for: one that cannot be used costs it some
+// seconds, and its pool gives it to nobody else.
+func (s *session) prepareFirst() (f *Failure, again bool) {
+	for {
+		f, again = s.prepare()
+		if f == nil && !again {
+			s.st.Ups = 0
+		}
+		if f == nil || again || s.st.Close != nil || !s.mayTryElsewhere(f) {
+			return f, again
+		}
+		s.passOn(f)
+		s.become(Queued)
+	}
 }
 
 // passOn gives back a host that could not be reached, and has another one tried.
@@ -204,12 +230,14 @@ func (s *session) passOn(f *Failure) {
 	s.st.Ups++
 	s.note(activities.Note{Type: "error", Text: f.Message + "; another host is tried", Data: failureData(f)})
 	left := s.leftNow(f.Message)
+	left.Discard = left.Discard || left.Layout == nil && !s.st.Begun // nothing of it was ever there
 	s.st.Warm = nil
 	s.goDown(nil, release{Left: left}, !s.st.Touched)
 }
 
 // stayDown is a session that cannot come up where it was to. All of it is in
-// the store, so it is parked and says why; the next message tries again.
+// the store, so it is parked and says why; the next message tries again, and so
+// does who resumes it: what was to run then runs.
 func (s *session) stayDown(f *Failure) {
 	if f.Hint == "" {
 		f.Hint = fmt.Sprintf("a message tries again; `ctl session resume %s --host H` goes on on another host", s.id)
@@ -229,6 +257,7 @@ func (s *session) stayDown(f *Failure) {
 	}
 	s.giveUpTurn(status, f)
 	s.note(activities.Note{Type: "error", Text: f.Message, Data: failureData(f)})
+	s.st.Downed = len(s.st.Queue) > 0 && !s.st.Held
 	s.st.Error, s.st.Held, s.st.Resume = f, len(s.st.Queue) > 0, nil
 	s.goDown(&parked{Since: workflow.Now(s.ctx)}, slot, clean)
 	if s.opt.CloseAfter && s.st.Close == nil {
@@ -290,7 +319,7 @@ func (s *session) checkPark(p Park) error {
 		return refuse(RefusedState, "session %s waits for a decision: decide, or interrupt the turn, then park it", s.id)
 	case s.st.Running:
 		return refuse(RefusedState, "session %s runs a turn: wait for its end, or interrupt it, then park it", s.id)
-	case !s.quiet() || s.st.Status != Idle && s.st.Status != Interrupted:
+	case !s.quiet() || s.st.Status != Idle && s.st.Status != Interrupted && !s.limited():
 		return refuse(RefusedState, "session %s is %s: it can park when it is idle", s.id, s.st.Status)
 	case s.canBegin():
 		return refuse(RefusedState, "session %s is about to begin a turn", s.id)

@@ -273,7 +273,7 @@ func TestASessionThatCannotComeUpIsParkedAndSaysWhy(t *testing.T) {
 		w.takes(w.send(SignalResume, Resume{Host: "web-3"}))
 	})
 	w.at(5*time.Second, func() {
-		if v := w.view(); v.State != Idle || v.Host != "web-3" || v.Queue != 2 {
+		if v := w.view(); v.State != Idle || v.Host != "web-3" || v.Queue != 0 || v.Turn.N != 3 || v.Turn.Status != "completed" {
 			t.Errorf("session is %+v", v)
 		}
 		w.send(SignalMessage, hello("m4"))
@@ -417,4 +417,33 @@ func TestAWishToParkGoesOverIntoTheNextRun(t *testing.T) {
 	})
 	next.ExecuteWorkflow(TypeSession, carried(t, w.continued()))
 	next.verify()
+}
+
+// What was to run when it could not come up runs when somebody brings it back.
+func TestWhatWaitedForAParkedSessionRunsOnceItIsResumed(t *testing.T) {
+	w := newWorld(t)
+	w.fake.rest = endsTurn("completed", "")
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
+	w.at(3*time.Second, func() {
+		w.refuse = &Failure{Kind: activities.ErrTypeAuth, Message: "host web-9 was never reached"}
+		w.send(SignalMessage, hello("m2"))
+	})
+	w.at(4*time.Second, func() {
+		if v := w.view(); v.State != Parked || v.Error == nil || v.Turn.N != 1 {
+			t.Errorf("session is %+v", v)
+		}
+		w.refuse = nil
+		w.takes(w.send(SignalResume, Resume{Host: "local"}))
+	})
+	w.at(5*time.Second, func() {
+		if v := w.view(); v.State != Idle || v.Host != "local" || v.Turn.N != 2 || v.Turn.Status != "completed" || v.Error != nil {
+			t.Errorf("session is %+v", v)
+		}
+	})
+	w.ends(6 * time.Second)
+	w.start(SessionOptions{})
+	if !w.asked[1].Begun || w.asked[2].Begun || w.asked[0].Begun {
+		t.Errorf("the pool was asked %+v", w.asked)
+	}
 }

@@ -3,7 +3,6 @@ package workflows
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -27,6 +26,10 @@ type poolState struct {
 	// Leftovers are what sessions may have left on hosts, and the newest proofs
 	// that it is gone; oldest first.
 	Leftovers []poolLeftover `json:"leftovers,omitempty"`
+
+	Shares []poolShare `json:"shares,omitempty"` // of the tenants, by name
+	Seeds  []seedLimit `json:"seeds,omitempty"`  // by name
+	Paused *PoolPause  `json:"paused,omitempty"`
 }
 
 type poolHost struct {
@@ -36,6 +39,14 @@ type poolHost struct {
 	Cordon bool                `json:"cordon,omitempty"`
 	Codex  string              `json:"codex,omitempty"`
 	Check  *hostCheck          `json:"check,omitempty"`
+	// Found are labels that a probe found: see labelsOf.
+	Found    map[string]string `json:"found,omitempty"`
+	Health   *HostHealth       `json:"health,omitempty"` // nil while it is well
+	NewAt    time.Time         `json:"new_at,omitzero"`  // when it is to be probed for the first time
+	Reached  bool              `json:"reached,omitempty"`
+	WellAt   time.Time         `json:"well_at,omitzero"` // when it was well again, and
+	Flaps    int               `json:"flaps,omitempty"`  // after how many probes
+	Draining *Draining         `json:"draining,omitempty"`
 }
 
 // hostCheck is what the pool keeps of a probe; the whole is the result of the
@@ -53,15 +64,14 @@ type poolLease struct {
 	Epoch  int64  `json:"epoch"`
 	Seed   string `json:"seed,omitempty"` // that it will plant there
 	Run    string `json:"run,omitempty"`  // of the holder's workflow: another one is another session
+	// Tenant is for whom it counts, and Since when.
+	Tenant string    `json:"tenant,omitempty"`
+	Since  time.Time `json:"since,omitzero"`
 	// Warm is of a holder that is parked: it takes no slot, and its folder on
 	// the host waits for it.
 	Warm *leftBehind `json:"warm,omitempty"`
-}
-
-// ticket is somebody in line, and what it was told last.
-type ticket struct {
-	acquire
-	Told string `json:"told,omitempty"`
+	// Leaves is since when its host is drained, as the holder was told.
+	Leaves time.Time `json:"leaves,omitzero"`
 }
 
 // defaultSlots is how many sessions share a host unless somebody says otherwise.
@@ -72,19 +82,21 @@ const (
 	maxHosts = 1000
 	maxHost  = 16 << 10 // bytes of one host's spec and labels
 	maxLine  = 2000
-	maxWarm  = 1500 // folders that wait for their sessions, some 300 bytes each
+	maxAsked = 1 << 20 // bytes of all that they ask for
+	maxWarm  = 1500    // folders that wait for their sessions, some 300 bytes each
 )
 
 // HostPool is the inventory of a zone and hands out slots. It never ends.
 func HostPool(ctx workflow.Context, in PoolInput) error {
 	p := &pool{ctx: ctx, zone: in.Zone, st: in.Carry, watches: map[string]*watch{},
-		due: map[string]bool{}, cleaning: map[string]bool{}, alarm: newAlarm(ctx, "look after holders"), roll: newRollover(ctx)}
+		due: map[string]bool{}, cleaning: map[string]bool{}, probing: map[string]bool{}, alarm: newAlarm(ctx, "look after holders"), roll: newRollover(ctx)}
 	if p.zone == "" {
 		p.zone = "default"
 	}
 	if p.st == nil {
 		p.st = &poolState{Hosts: []poolHost{{Spec: activities.HostSpec{Name: activities.LocalHost}, Slots: defaultSlots}}}
 	}
+	p.probes = &wake{ctx: ctx, what: "hosts are due to be probed"}
 	if err := p.listen(); err != nil {
 		return err
 	}
@@ -100,12 +112,15 @@ type pool struct {
 	rel  workflow.ReceiveChannel
 	fnd  workflow.ReceiveChannel
 	bck  workflow.ReceiveChannel
+	awy  workflow.ReceiveChannel
 	work bool     // something arrived: look who can be served
 	no   []letter // to whom what they asked for is refused, not sent
 
 	watches  map[string]*watch // by host
 	due      map[string]bool   // hosts to be cleaned of leftovers
 	cleaning map[string]bool   // hosts where somebody does
+	probing  map[string]bool   // hosts that are looked at
+	probes   *wake             // for the next that are due
 
 	alarm *alarm // for the holders; its time is carried, so that no rollover puts it off
 	roll  *rollover
@@ -116,8 +131,11 @@ func (p *pool) listen() error {
 	p.rel = workflow.GetSignalChannel(p.ctx, signalRelease)
 	p.fnd = workflow.GetSignalChannel(p.ctx, signalFound)
 	p.bck = workflow.GetSignalChannel(p.ctx, signalHostBack)
+	p.awy = workflow.GetSignalChannel(p.ctx, signalHostAway)
 	return firstError(
+		p.listenPool(),
 		workflow.SetQueryHandler(p.ctx, QueryHosts, func() ([]HostView, error) { return p.views(), nil }),
+		workflow.SetQueryHandler(p.ctx, activities.QueryLeft, func() ([]activities.LeftThere, error) { return p.leftThere(), nil }),
 		workflow.SetQueryHandler(p.ctx, QueryHost, func(name string) (HostView, error) {
 			h := p.host(name)
 			if h == nil {
@@ -136,12 +154,7 @@ func (p *pool) listen() error {
 			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in RemoveHost) error { return p.checkRemove(in) }}),
 		workflow.SetUpdateHandlerWithOptions(p.ctx, UpdateSetHost,
 			func(_ workflow.Context, in SetHost) (HostView, error) { p.roll.took(); return p.set(in), nil },
-			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in SetHost) error {
-				if p.host(in.Name) == nil {
-					return refuse(RefusedNotFound, "zone %s has no host %q", p.zone, in.Name)
-				}
-				return nil
-			}}),
+			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in SetHost) error { return p.checkSet(in) }}),
 	)
 }
 
@@ -159,6 +172,8 @@ func firstError(errs ...error) error {
 func (p *pool) run() error {
 	for {
 		p.serve()
+		p.haveLeave()
+		p.probe()
 		p.keepWatch()
 		p.clean()
 		if len(p.st.Leases)+len(p.watches) > 0 || p.unclean() {
@@ -169,7 +184,7 @@ func (p *pool) run() error {
 		}
 		err := workflow.Await(p.ctx, func() bool {
 			p.drain()
-			return p.work || p.alarm.due() || p.roll.due()
+			return p.work || p.alarm.due() || p.probes.due() || p.roll.due()
 		})
 		if err != nil {
 			return err
@@ -220,6 +235,7 @@ func (p *pool) drain() {
 		}
 		p.found(f)
 	}
+	p.drainAway()
 	p.drainBack()
 }
 
@@ -233,6 +249,11 @@ func (p *pool) release(r release) {
 	}
 	p.st.Queue = slices.DeleteFunc(p.st.Queue, func(t ticket) bool { return by.is(t.who()) && t.Generation <= r.Generation })
 	p.work = true
+	if h := p.heldOn(l); h != nil && r.Failed != nil && activities.HostFault(r.Failed.Kind) {
+		p.failed(h, r.Failed)
+	} else if h != nil && r.Left == nil {
+		h.Reached = true // it was cleaned up there
+	}
 	switch {
 	case r.Left != nil && (l != nil || p.host(r.Left.Host) != nil):
 		was := poolLease{Holder: r.Holder, Host: r.Left.Host}
@@ -274,57 +295,6 @@ func (p *pool) giveUpWarm(l poolLease, why string) {
 	p.dropLease(who{l.Holder, l.Run})
 }
 
-// serve grants slots in the order of asking; somebody who waits for one host
-// does not hold up those who can have another. All is decided before anybody
-// is told, since telling lets other messages in.
-func (p *pool) serve() {
-	p.work = false
-	letters := p.no
-	p.no = nil
-	say := func(to who, g granted) {
-		g.From, g.Run = PoolID(p.zone), to.Run
-		letters = append(letters, letter{to.Holder, g})
-	}
-	var left []ticket
-	for _, t := range p.st.Queue {
-		if l := p.lease(t.Holder); l != nil && l.Run != t.Run {
-			p.lost(*l) // by an earlier session of that name
-			l = nil
-		}
-		if l := p.lease(t.Holder); l != nil && l.Warm == nil { // asked again: told again
-			l.Seed = orElse(t.Seed, l.Seed)
-			host := p.host(l.Host)
-			spec := host.Spec
-			say(t.who(), granted{Epoch: l.Epoch, Spec: &spec, Labels: host.Labels})
-			continue
-		}
-		h, why := p.choose(t.acquire)
-		switch {
-		case h != nil:
-			p.comesBack(t.Holder, h.Spec.Name)
-			p.st.Epoch++
-			p.st.Leases = append(p.st.Leases, poolLease{Holder: t.Holder, Host: h.Spec.Name, Epoch: p.st.Epoch, Seed: t.Seed, Run: t.Run})
-			spec := h.Spec
-			say(t.who(), granted{Epoch: p.st.Epoch, Spec: &spec, Labels: h.Labels})
-		case why.Kind != "busy":
-			say(t.who(), granted{Refused: why})
-		case len(left) >= maxLine:
-			say(t.who(), granted{Refused: &Failure{Kind: "busy", Hint: "try again later, or add hosts",
-				Message: fmt.Sprintf("%s, and %d sessions wait already", why.Message, len(left))}})
-		default:
-			left = append(left, t)
-			if t.Told != why.Message {
-				left[len(left)-1].Told = why.Message
-				say(t.who(), granted{Queued: fmt.Sprintf("%s; %d wait before it", why.Message, len(left)-1)})
-			}
-		}
-	}
-	p.st.Queue = left
-	for _, holder := range post(p.ctx, letters) {
-		p.drop(who{Holder: holder}) // gone: what it was given is free again
-	}
-}
-
 // comesBack ends that a holder is parked. The folder of one that goes on
 // elsewhere is cleaned up.
 func (p *pool) comesBack(holder, host string) {
@@ -344,20 +314,6 @@ func (p *pool) lease(holder string) *poolLease {
 		}
 	}
 	return nil
-}
-
-func (p *pool) enqueue(a acquire) {
-	if a.tooLarge() {
-		p.no, p.work = append(p.no, a.decline(PoolID(p.zone))), true
-		return
-	}
-	// One that asks again keeps its place and is told again.
-	if i := slices.IndexFunc(p.st.Queue, func(q ticket) bool { return q.Holder == a.Holder }); i >= 0 {
-		p.st.Queue[i] = ticket{acquire: a}
-	} else {
-		p.st.Queue = append(p.st.Queue, ticket{acquire: a})
-	}
-	p.work = true
 }
 
 func (p *pool) drop(h who) {
@@ -404,72 +360,6 @@ func (p *pool) lost(l poolLease) {
 	}
 	p.leave(l, leftBehind{Why: why})
 	p.st.Leases = slices.DeleteFunc(p.st.Leases, func(x poolLease) bool { return x == l })
-}
-
-// choose finds the host with most free slots among those that fit; the reason
-// says why there is none, with kind "busy" when one may come free.
-func (p *pool) choose(a acquire) (*poolHost, *Failure) {
-	if a.Host != "" {
-		h := p.host(a.Host)
-		switch {
-		case h == nil:
-			return nil, &Failure{Kind: "host_not_found", Message: fmt.Sprintf("zone %s has no host %q", p.zone, a.Host),
-				Hint: "`ctl host list` shows those there are; `ctl host add` makes one"}
-		case h.Cordon:
-			return nil, &Failure{Kind: "busy", Message: fmt.Sprintf("host %s is cordoned", a.Host)}
-		case p.used(a.Host) >= h.Slots:
-			return nil, &Failure{Kind: "busy", Message: fmt.Sprintf("host %s has all %d slots in use", a.Host, h.Slots)}
-		case p.leftover(a.Holder, a.Host) != nil:
-			return nil, &Failure{Kind: "busy", Message: fmt.Sprintf("host %s is not yet cleaned of what session %s left there before", a.Host, a.Holder)}
-		}
-		return h, nil
-	}
-	if h := p.host(a.Prefer); h != nil && !h.Cordon && p.used(a.Prefer) < h.Slots && p.leftover(a.Holder, a.Prefer) == nil {
-		return h, nil
-	}
-	var best *poolHost
-	fits := false
-	for i := range p.st.Hosts {
-		h := &p.st.Hosts[i]
-		if len(a.Labels) == 0 && h.Spec.Name == activities.LocalHost && len(p.st.Hosts) > 1 {
-			continue // the worker's own machine only when somebody asks for it, or there is no other
-		}
-		if !matches(h.Labels, a.Labels) {
-			continue
-		}
-		fits = true
-		if h.Cordon || p.used(h.Spec.Name) >= h.Slots || p.leftover(a.Holder, h.Spec.Name) != nil {
-			continue
-		}
-		if best == nil || h.Slots-p.used(h.Spec.Name) > best.Slots-p.used(best.Spec.Name) {
-			best = h
-		}
-	}
-	switch {
-	case best != nil:
-		return best, nil
-	case fits:
-		return nil, &Failure{Kind: "busy", Message: "every host that fits has all its slots in use"}
-	}
-	return nil, &Failure{Kind: "host_not_found", Message: fmt.Sprintf("no host of zone %s has the labels %s", p.zone, labelText(a.Labels)),
-		Hint: "`ctl host list` shows hosts and their labels"}
-}
-
-func matches(have, want map[string]string) bool {
-	for _, k := range workflow.DeterministicKeys(want) {
-		if have[k] != want[k] {
-			return false
-		}
-	}
-	return true
-}
-
-func labelText(labels map[string]string) string {
-	var parts []string
-	for _, k := range workflow.DeterministicKeys(labels) {
-		parts = append(parts, k+"="+labels[k])
-	}
-	return strings.Join(parts, ", ")
 }
 
 func (p *pool) host(name string) *poolHost {

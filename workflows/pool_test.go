@@ -34,13 +34,33 @@ func (f *fakeEngine) FindEnded(_ context.Context, in activities.FindEndedInput) 
 // fakeHosts says which hosts are watched. Nobody waits for its activity, which
 // has no end of its own.
 type fakeHosts struct {
-	mu   sync.Mutex
-	said []string
+	mu       sync.Mutex
+	said     []string
+	problems map[string]*activities.Problem // what probes find, by host
+	probes   []string                       // whom they looked at
 }
 
 func (f *fakeHosts) WatchHost(_ context.Context, in activities.WatchHostInput) error {
 	f.record(fmt.Sprintf("%s at %s:%d tells %s* by %s", in.Host.Name, in.Host.Address, in.Host.Port, in.Prefix, in.Signal))
 	return activity.ErrResultPending
+}
+
+// ProbeHosts finds nothing wrong with a host, unless problems says what.
+func (f *fakeHosts) ProbeHosts(_ context.Context, in activities.ProbeHostsInput) (activities.ProbeHostsResult, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out activities.ProbeHostsResult
+	var names []string
+	for _, h := range in.Hosts {
+		names = append(names, h.Name)
+		found := activities.HostProbed{Name: h.Name, Problem: f.problems[h.Name]}
+		if found.Problem == nil || found.Problem.Kind == activities.ErrTypeNoSpace {
+			found.Facts = map[string]string{"os": "Linux", "arch": "x86_64", "libc": "glibc 2.36", "cpus": "8", "memory_mb": "32000", "disk_free_mb": "2047"}
+		}
+		out.Hosts = append(out.Hosts, found)
+	}
+	f.probes = append(f.probes, strings.Join(names, " "))
+	return out, nil
 }
 
 func (f *fakeHosts) record(what string) {
@@ -102,7 +122,11 @@ func newPoolWorld(t *testing.T) *poolWorld {
 		case g.Spec != nil:
 			p.told = append(p.told, id+" got "+g.Spec.Name)
 		case g.Seed != nil:
-			p.told = append(p.told, id+" got "+g.Seed.Name)
+			got := id + " got " + g.Seed.Name
+			if g.Amend {
+				got += " and may amend"
+			}
+			p.told = append(p.told, got)
 		}
 		return nil
 	}
@@ -110,9 +134,14 @@ func newPoolWorld(t *testing.T) *poolWorld {
 	return p
 }
 
-// toSeeds says what seeds and their pools tell each other.
+// toSeeds says what seeds and their pools tell each other, and who is to leave a host.
 func toSeeds(arg any) string {
 	switch a := arg.(type) {
+	case leaveHost:
+		if a.Off {
+			return " may stay on " + a.Host
+		}
+		return fmt.Sprintf(" is to %s, from %s, by %s", a.How, a.Host, a.By)
 	case acquire:
 		if a.Again {
 			return fmt.Sprintf(" asked whether %s has it, for %s", a.Holder, a.Pool)
@@ -162,13 +191,13 @@ func TestSlotsAreNeverGivenTwice(t *testing.T) {
 	})
 	p.at(2*time.Second, func() {
 		p.saw("session/a got web-1",
-			"session/b queued: host web-1 has all 1 slots in use; 0 wait before it",
-			"session/c queued: host web-1 has all 1 slots in use; 1 wait before it",
+			"session/b queued: a slot: host web-1 has all 1 slots in use; nobody waits before it",
+			"session/c queued: a slot: host web-1 has all 1 slots in use; 1 waits before it",
 			"session/x refused host_not_found")
 		p.SignalWorkflow(signalRelease, release{Holder: "a"})
 	})
 	p.at(3*time.Second, func() {
-		p.saw("session/b got web-1")
+		p.saw("session/b got web-1", "session/c queued: a slot: host web-1 has all 1 slots in use; nobody waits before it")
 		h := query[HostView](p.world, QueryHost, "web-1")
 		if h.Used != 1 || h.Queue != 1 || strings.Join(h.Holders, "") != "b" {
 			t.Errorf("host is %+v", h)
@@ -212,7 +241,7 @@ func TestACordonedHostTakesNobodyNew(t *testing.T) {
 	p.at(time.Second, func() { p.takes(p.send(UpdateSetHost, SetHost{Name: "web-1", Cordon: &yes})) })
 	p.at(2*time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"}) })
 	p.at(3*time.Second, func() {
-		p.saw("session/a queued: host web-1 is cordoned; 0 wait before it")
+		p.saw("session/a queued: a slot: host web-1 is cordoned; nobody waits before it")
 		p.takes(p.send(UpdateSetHost, SetHost{Name: "web-1", Cordon: &no}))
 	})
 	p.at(4*time.Second, func() { p.saw("session/a got web-1") })
@@ -315,7 +344,7 @@ func TestALoginThatRotatesHasOneHolder(t *testing.T) {
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "b"})
 	})
 	p.at(2*time.Second, func() {
-		p.saw("session/a got team", "session/b queued: seed team, held by a; 0 wait before it")
+		p.saw("session/a got team", "session/b queued: seed team, held by a; nobody waits before it")
 		p.refuses(p.send(UpdateDeleteSeed, DeleteSeed{}), RefusedState)
 		p.refuses(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: ref}), RefusedState)
 		p.SignalWorkflow(signalRelease, release{Holder: "a", Epoch: 1, Clean: true})

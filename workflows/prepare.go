@@ -43,14 +43,15 @@ func (s *session) prepare() (f *Failure, again bool) {
 // pin keeps the snapshot that the session begins with from being dropped while
 // it waits for a host, and until it has one of its own: who drops it asks.
 func (s *session) pin() *Failure {
-	if s.opt.From == "" || s.st.Pinned {
+	from := orElse(s.opt.From, s.opt.Workspace.Snapshot)
+	if from == "" || s.st.Pinned {
 		return nil
 	}
-	_, err := unlessClosing(s, untilDone(s.ctx, "pin "+s.opt.From), snapshots.PinSnapshot, activities.PinSnapshotInput{
-		Snapshot: s.opt.From, Session: s.id, Run: s.firstRun(),
+	_, err := unlessClosing(s, untilDone(s.ctx, "pin "+from), snapshots.PinSnapshot, activities.PinSnapshotInput{
+		Snapshot: from, Session: s.id, Run: s.firstRun(),
 	})
 	if err != nil && s.st.Close == nil {
-		return failureOf("begin with snapshot "+s.opt.From, err)
+		return failureOf("begin with snapshot "+from, err)
 	}
 	s.st.Pinned = err == nil
 	return nil
@@ -61,12 +62,14 @@ func (s *session) pin() *Failure {
 func (s *session) acquireSlot() (f *Failure, again bool) {
 	for s.st.Lease == nil {
 		asked := s.st.Resume
-		a := acquire{Holder: s.id, Host: s.opt.Host, Labels: s.opt.Labels, Seed: s.opt.Seed, Generation: s.st.Generation + 1}
+		a := s.wantsSlot()
 		if s.st.Warm != nil {
 			a.Prefer = s.st.Warm.Spec.Name
 		}
+		// Who named a host, or waits for the end of a run, hears at once that there is none.
+		a.Begun = s.st.Begun && !s.opt.CloseAfter
 		if asked != nil && asked.Host != "" {
-			a.Host = asked.Host
+			a.Host, a.Begun = asked.Host, false
 		}
 		got, f, again := s.acquire(PoolID(s.opt.Zone), a, func() bool { return s.st.Resume != asked })
 		switch {
@@ -113,9 +116,10 @@ func (s *session) prepareHost() *Failure {
 	err := s.inLine(func() bool { return s.st.Close != nil || s.full() }, func() (err error) {
 		s.st.PumpN++ // above what an attempt may have said to the host before
 		out, err = doingUnless(s, carrying(setUp(s.ctx, "prepare "+name)), discarded, sessions.PrepareSession, activities.PrepareSessionInput{
-			Claim: s.claim(), Seed: s.st.Seed, Dir: s.opt.Dir, Sandbox: s.opt.Sandbox, Credentials: s.opt.Credentials,
+			Claim: s.claim(), Seed: s.st.Seed, Dir: s.opt.Dir, Sandbox: s.opt.Sandbox, Confine: s.opt.Confine, Credentials: s.opt.Credentials,
 			Restore:  s.restoreFrom(),
-			Snapshot: s.keeping(),
+			Policies: s.policyTexts(),
+			Snapshot: s.keeping(), Workspace: s.workspace(),
 		})
 		return err
 	})
@@ -123,7 +127,11 @@ func (s *session) prepareHost() *Failure {
 	case err != nil && discarded(), wasBusy(err):
 		return nil // called back, or there was no room yet
 	case err != nil:
-		return failureOf("prepare "+name, err)
+		f := failureOf("prepare "+name, err)
+		if activities.HostFault(f.Kind) {
+			s.st.Fault = f
+		}
+		return f
 	}
 	s.st.Layout, s.st.Permissions, s.st.Unprotected = &out.Layout, out.Permissions, out.Unprotected
 	text := "prepared"
@@ -137,6 +145,7 @@ func (s *session) prepareHost() *Failure {
 	if out.Restored != "" {
 		data["restored"], data["snapshot"] = out.Restored, orElse(s.goodSnapshot(), s.opt.From)
 	}
+	s.cameToWork(out)
 	s.note(activities.Note{Type: "state", Text: text, Data: data})
 	if out.Differs != "" {
 		s.note(activities.Note{Type: "state", Text: "the restored work folder is not quite as it was: " + out.Differs, Data: map[string]string{"host": name}})

@@ -24,6 +24,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/store"
 )
 
 // The tests below run on the real Temporal server with real workers. Only the
@@ -92,6 +93,7 @@ type real struct {
 	zone  string
 	queue string
 	host  *standIn
+	store *store.Store // where there are batches
 
 	workers []worker.Worker
 }
@@ -130,6 +132,9 @@ func (r *real) work() (stop func()) {
 	Register(w)
 	w.RegisterActivity(r.host)
 	w.RegisterActivity(&activities.Engine{Client: r.c})
+	if r.store != nil {
+		w.RegisterActivity(activities.New(activities.Deps{Temporal: r.c, Store: r.store}).Batches)
+	}
 	if err := w.Start(); err != nil {
 		r.t.Fatal(err)
 	}

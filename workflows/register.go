@@ -11,7 +11,8 @@ func Register(r worker.WorkflowRegistry) {
 		TypeSession: Session, TypeHostPool: HostPool, TypeSeed: Seed, TypeSeedPool: SeedPool,
 		TypeProvision: ProvisionHost, TypeCheck: CheckHost, TypeExec: ExecOnHost, TypeScan: ScanHostKeys,
 		TypeMaintenance: Maintenance, TypeCapture: CaptureSeed, TypeLogin: LoginSeed,
-		TypeRotate: RotateKeys, TypePrune: PruneSnapshots, TypeCheckSnapshots: CheckSnapshots,
+		TypeRotate: RotateKeys, TypeBatch: Batch, TypePrune: PruneSnapshots, TypeCheckSnapshots: CheckSnapshots,
+		TypeClaimKey: ClaimKey, TypeFire: Fire,
 	} {
 		r.RegisterWorkflowWithOptions(w, workflow.RegisterOptions{Name: name})
 	}

@@ -189,12 +189,12 @@ var shapes = []struct {
 		r.close(id)
 		return r, []string{PoolID(r.zone), SessionID(id)}
 	}},
-	{"budget", inSession(SessionOptions{Tokens: 1000}, func(r *real, id string) {
+	{"budget", inSession(SessionOptions{Bounds: activities.Bounds{Tokens: 1000}}, func(r *real, id string) {
 		r.say(id, "m1", "stay")
 		r.until("a pump is attached", func() bool { return r.host.attached(id) })
 		r.update(SessionID(id), SignalBudget, nil, Budget{By: "bob", Tokens: tokens(50), TurnTimeout: "1h"})
 		r.until("the next pump is attached", func() bool { results, _ := r.host.pumps(id); return len(results) == 1 && r.host.attached(id) })
-		if l := r.host.bounds(id); len(l) != 2 || l[0].Tokens != 1000 || l[1].Tokens != 50 || l[1].Turn > time.Hour {
+		if l := r.host.bounds(id); len(l) != 2 || l[0].Budget.Tokens != 1000 || l[1].Budget.Tokens != 50 || l[1].Turn > time.Hour {
 			r.t.Errorf("the pumps had the bounds %+v", l)
 		}
 		r.update(SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
@@ -203,11 +203,11 @@ var shapes = []struct {
 		if turn := r.ended(id, "m2", "interrupted"); turn.Error == nil || turn.Error.Kind != "budget" {
 			r.t.Errorf("the turn is %+v", turn)
 		}
-		if err := r.tryUpdate(SessionID(id), SignalMessage, nil, Message{ID: "m3", Text: "hello"}); typeOf(err) != RefusedState {
+		if err := r.tryUpdate(SessionID(id), SignalMessage, nil, Message{ID: "m3", Text: "hello"}); typeOf(err) != RefusedBudget {
 			r.t.Errorf("a message over the budget was answered %v", err)
 		}
 		r.signal(SessionID(id), SignalBudget, Budget{Tokens: tokens(0)})
-		r.until("the budget is gone", func() bool { return r.view(id).Budget.Tokens == 0 })
+		r.until("the budget is gone", func() bool { return r.view(id).Budget.Tokens.Limit == 0 })
 		r.say(id, "m3", "hello")
 		r.ended(id, "m3", "completed")
 		r.close(id)
@@ -383,6 +383,21 @@ var shapes = []struct {
 			return h.State == "ready" && h.Codex == "0.169.0"
 		})
 		return r, ids
+	}},
+	{"a firing that is cancelled", func(t *testing.T) (*real, []string) {
+		r := newReal(t)
+		r.work()
+		s := r.schedule("busy", "stay", nil)
+		s.trigger(enums.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED)
+		fire, id := s.fired(1)
+		s.isBusy(id)
+		if err := r.c.CancelWorkflow(t.Context(), fire, ""); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := s.ends(fire); err == nil {
+			t.Errorf("it ended as %+v", out)
+		}
+		return r, []string{fire}
 	}},
 }
 

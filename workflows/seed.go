@@ -36,6 +36,8 @@ type seedState struct {
 	ReapAt     time.Time   `json:"reap_at"`
 	LookedAt   time.Time   `json:"looked_at"`          // when holders were last looked at
 	Exported   *SeedExport `json:"exported,omitempty"` // last
+	Policy     string      `json:"policy,omitempty"`   // judges in every session that has it
+	Amend      bool        `json:"amend,omitempty"`    // its sessions are offered amendments
 	Deleted    bool        `json:"deleted,omitempty"`
 	Purge      bool        `json:"purge,omitempty"` // its blobs too
 }
@@ -97,6 +99,7 @@ type seed struct {
 	alarm  *alarm    // for the holders; its time is carried, so that no rollover puts it off
 	again  *alarm    // for the next try to recover; its time is the lease's
 	roll   *rollover
+	read   ruling // its policy
 
 	removed time.Time // when it was deleted
 }

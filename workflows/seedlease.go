@@ -239,7 +239,7 @@ func (s *seed) serve() {
 		if l.Pool = t.Pool; l.Pool != "" {
 			s.answerPool(t, true)
 		}
-		say(who{l.Holder, l.Run}, granted{Pool: t.Pool, Epoch: l.Epoch, Seed: &ref})
+		say(who{l.Holder, l.Run}, granted{Pool: t.Pool, Epoch: l.Epoch, Seed: &ref, Policy: s.st.Policy, Amend: s.st.Amend})
 	}
 	var left []ticket
 	for _, t := range s.st.Queue {
@@ -264,7 +264,7 @@ func (s *seed) serve() {
 			}
 			if left = append(left, t); t.Told != why {
 				left[len(left)-1].Told = why
-				say(t.who(), granted{Queued: fmt.Sprintf("%s; %d wait before it", why, len(left)-1)})
+				say(t.who(), granted{Queued: why + before(len(left)-1)})
 			}
 		}
 	}

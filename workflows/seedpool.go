@@ -260,7 +260,7 @@ func (p *seedPool) serve() {
 			}
 			if left = append(left, t); t.Told != why {
 				left[len(left)-1].Told = why
-				say(t.who(), granted{Queued: fmt.Sprintf("%s; %d wait before it", why, len(left)-1)})
+				say(t.who(), granted{Queued: why + before(len(left)-1)})
 			}
 		}
 	}

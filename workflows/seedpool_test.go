@@ -43,19 +43,19 @@ func TestThePoolAsksTheSeedThatWasUsedLeastRecently(t *testing.T) {
 		p.is("x", Healthy, false, 0, deniedTo("b")) // somebody took it directly
 	})
 	p.at(4*time.Second, func() {
-		p.saw("session/b queued: seed pool logins, of which no seed is free (2 in use, 1 suspect); 0 wait before it",
-			"session/c queued: seed pool logins, of which no seed is free (1 about to be given, 1 in use, 1 suspect); 1 wait before it",
-			"session/c queued: seed pool logins, of which no seed is free (2 in use, 1 suspect); 1 wait before it")
+		p.saw("session/b queued: seed pool logins, of which no seed is free (2 in use, 1 suspect); nobody waits before it",
+			"session/c queued: seed pool logins, of which no seed is free (1 about to be given, 1 in use, 1 suspect); 1 waits before it",
+			"session/c queued: seed pool logins, of which no seed is free (2 in use, 1 suspect); 1 waits before it")
 		p.is("z", Healthy, true, 90)
 	})
 	p.at(5*time.Second, func() {
 		p.saw("seed/z asked for b, for logins",
-			"session/c queued: seed pool logins, of which no seed is free (1 about to be given, 2 in use); 1 wait before it")
+			"session/c queued: seed pool logins, of which no seed is free (1 about to be given, 2 in use); 1 waits before it")
 		p.is("z", Healthy, false, 0, got("b"))
 		p.is("y", Healthy, true, 0)
 	})
 	p.at(6*time.Second, func() {
-		p.saw("session/c queued: seed pool logins, of which no seed is free (3 in use); 0 wait before it", "seed/y asked for c, for logins")
+		p.saw("session/c queued: seed pool logins, of which no seed is free (3 in use); nobody waits before it", "seed/y asked for c, for logins")
 	})
 	p.runSeedPool(7*time.Second, SeedPoolInput{Name: "logins"})
 }
@@ -140,7 +140,7 @@ func TestAPoolRollsOverWithItsLineAndWhatItAsked(t *testing.T) {
 	p = newPoolWorld(t)
 	p.at(time.Second, func() { p.is("x", Healthy, false, 0, got("a")) })
 	p.at(2*time.Second, func() {
-		p.saw("session/b queued: seed pool logins, of which no seed is free (1 in use); 0 wait before it")
+		p.saw("session/b queued: seed pool logins, of which no seed is free (1 in use); nobody waits before it")
 		p.SignalWorkflow(signalMember, memberNews{Seed: "x", Health: Healthy, State: SeedFree, Free: true, Left: []string{"a"}})
 	})
 	p.at(3*time.Second, func() { p.saw("seed/x asked for b, for logins") })
@@ -164,7 +164,7 @@ func TestASeedGrantsAPoolNowOrNotAtAll(t *testing.T) {
 		p.acquires(byPool("a", false), byPool("b", false), on("c", "web-1", 1))
 	})
 	p.at(2*time.Second, func() {
-		p.saw("session/a got team", "session/c queued: seed team, held by a; 0 wait before it",
+		p.saw("session/a got team", "session/c queued: seed team, held by a; nobody waits before it",
 			"seedpool/logins hears of team: gone false, free false, unknown, [{a true}], left []",
 			"seedpool/logins hears of team: gone false, free false, unknown, [{b false}], left []")
 		p.acquires(byPool("a", true), byPool("b", true))

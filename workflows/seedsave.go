@@ -118,10 +118,21 @@ func (s *seed) checkSet(in SetSeed) error {
 	if s.st.Ref == nil || s.st.Deleted {
 		return refuse(RefusedNotFound, "there is no seed %q", s.name)
 	}
+	if in.Policy != nil {
+		if err := checkPolicy(*in.Policy); err != nil {
+			return refuse(RefusedBadInput, "seed %s: %v", s.name, err)
+		}
+	}
 	return s.checkGiven(s.st.Ref.Kind, in.Share, in.Pools)
 }
 
 func (s *seed) set(in SetSeed) SeedView {
+	if in.Policy != nil {
+		s.st.Policy = *in.Policy
+	}
+	if in.Amend != nil {
+		s.st.Amend = *in.Amend
+	}
 	if in.Share != nil {
 		s.st.Share = *in.Share
 	}

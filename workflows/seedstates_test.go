@@ -44,16 +44,16 @@ func TestTheLineForALoginIsServedInOrder(t *testing.T) {
 	p := newSeedWorld(t)
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 1), on("b", "web-1", 1), on("c", "web-1", 1)) })
 	p.at(2*time.Second, func() {
-		p.saw("session/a got team", "session/b queued: seed team, held by a; 0 wait before it", "session/c queued: seed team, held by a; 1 wait before it")
+		p.saw("session/a got team", "session/b queued: seed team, held by a; nobody waits before it", "session/c queued: seed team, held by a; 1 waits before it")
 		p.releases(release{Holder: "a", Epoch: 1, Generation: 1, Clean: true})
 		p.acquires(on("a", "web-1", 2)) // again, behind the others
 	})
 	p.at(3*time.Second, func() {
-		p.saw("session/b got team", "session/c queued: seed team, held by b; 0 wait before it", "session/a queued: seed team, held by b; 1 wait before it")
+		p.saw("session/b got team", "session/c queued: seed team, held by b; nobody waits before it", "session/a queued: seed team, held by b; 1 waits before it")
 		p.releases(release{Holder: "b", Epoch: 2, Generation: 1, Clean: true})
 	})
 	p.at(4*time.Second, func() {
-		p.saw("session/c got team", "session/a queued: seed team, held by c; 0 wait before it")
+		p.saw("session/c got team", "session/a queued: seed team, held by c; nobody waits before it")
 	})
 	p.runSeed(5 * time.Second)
 }
@@ -216,8 +216,8 @@ func TestAnAPIKeyIsSharedByAsManyAsItMay(t *testing.T) {
 	})
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 1), on("b", "web-1", 1), on("c", "web-1", 1), on("d", "web-1", 1)) })
 	p.at(2*time.Second, func() {
-		p.saw("session/a got team", "session/b got team", "session/c queued: seed team, which 2 sessions use, as many as may; 0 wait before it",
-			"session/d queued: seed team, which 2 sessions use, as many as may; 1 wait before it")
+		p.saw("session/a got team", "session/b got team", "session/c queued: seed team, which 2 sessions use, as many as may; nobody waits before it",
+			"session/d queued: seed team, which 2 sessions use, as many as may; 1 waits before it")
 		p.releases(release{Holder: "a", Epoch: 1, Generation: 1}) // no proof is needed of a copy
 	})
 	p.at(3*time.Second, func() {
@@ -243,7 +243,7 @@ func TestADoubtStopsGrantsUntilALaterTurnDispelsIt(t *testing.T) {
 		p.acquires(on("b", "web-1", 1))
 	})
 	p.at(3*time.Second, func() {
-		p.saw("session/a got team", "session/b queued: seed team, which is suspect: 401 (import it anew); 0 wait before it")
+		p.saw("session/a got team", "session/b queued: seed team, which is suspect: 401 (import it anew); nobody waits before it")
 		// A turn that began before is no proof.
 		p.SignalWorkflow(signalReport, report{Holder: "a", Epoch: 1, Verdict: VerdictAlive, Began: doubted.Add(-time.Second)})
 	})

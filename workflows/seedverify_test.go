@@ -137,7 +137,7 @@ func TestALoginIsNobodyElsesWhileItIsVerified(t *testing.T) {
 	})
 	waits := func() bool { p.mu.Lock(); defer p.mu.Unlock(); return len(p.told) == 1 }
 	p.once("it waits", waits, func() {
-		p.saw("session/a queued: seed team, which is being verified; 0 wait before it")
+		p.saw("session/a queued: seed team, which is being verified; nobody waits before it")
 		p.forget()
 		close(f.hold)
 	})

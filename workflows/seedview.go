@@ -34,6 +34,7 @@ func (s *seed) view() SeedView {
 		v.Share = 1
 	}
 	v.Check = st.Check.view()
+	v.Policy, v.Amend = s.policyView(), st.Amend
 	for i := range st.Leases {
 		l := &st.Leases[i]
 		if l.Internal {

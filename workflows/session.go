@@ -18,6 +18,7 @@ import (
 func Session(ctx workflow.Context, in SessionInput) (SessionView, error) {
 	s, err := newSession(ctx, in)
 	if err != nil {
+		tellRefused(ctx, in, err)
 		return SessionView{}, err
 	}
 	return s.run()
@@ -27,20 +28,25 @@ func Session(ctx workflow.Context, in SessionInput) (SessionView, error) {
 // the one loop in converse acts on it.
 type session struct {
 	// ctx outlives a cancellation of the workflow, which is taken as a close.
-	ctx   workflow.Context
-	id    string
-	opt   SessionOptions
-	st    *sessionState
-	log   log.Logger
-	shown attributes // what the search attributes say now
-	doors []door     // signal channels, to be emptied before a rollover
-	stirs workflow.ReceiveChannel
-	lease workflow.ReceiveChannel
-	stir  activities.Stirred // the newest, while a pump is attached
-	roll  *rollover
-	alarm *alarm // for approvals that expire
-	tick  *alarm // for snapshots within a long turn
-	sleep *alarm // for an idle session that parks
+	ctx    workflow.Context
+	id     string
+	opt    SessionOptions
+	st     *sessionState
+	log    log.Logger
+	shown  attributes // what the search attributes say now
+	doors  []door     // signal channels, to be emptied before a rollover
+	parsed []ruling   // policies, as they were read last
+	stirs  workflow.ReceiveChannel
+	lease  workflow.ReceiveChannel
+	goes   workflow.ReceiveChannel // whether its host is drained
+	stir   activities.Stirred      // the newest, while a pump is attached
+	roll   *rollover
+	alarm  *alarm // for approvals that expire
+	tick   *alarm // for snapshots within a long turn
+	sleep  *alarm // for an idle session that parks
+	wake   *wake  // for a session that waits for the end of a limit
+
+	reports workflow.ReceiveChannel // of progress
 
 	taking workflow.CancelFunc // calls back the snapshot that is being taken
 	hushed int                 // how many want that none is taken
@@ -61,6 +67,7 @@ func newSession(ctx workflow.Context, in SessionInput) (*session, error) {
 	s.alarm = newAlarm(s.ctx, "an approval expires")
 	s.tick = newAlarm(s.ctx, "a snapshot is due")
 	s.sleep = newAlarm(s.ctx, "an idle session parks")
+	s.wake = &wake{ctx: s.ctx, what: "a limit has ended"}
 	if s.st == nil {
 		// Not the time of the first task, for the first worker may come much
 		// later; and no finer than lists have it.
@@ -71,7 +78,15 @@ func newSession(ctx workflow.Context, in SessionInput) (*session, error) {
 	if err := s.listen(ctx); err != nil {
 		return nil, err
 	}
+	if in.Carry == nil {
+		if err := s.takeFirst(in.First); err != nil {
+			return nil, err
+		}
+	}
 	workflow.Go(s.ctx, s.takeSnapshots)
+	if opt.TTL > 0 {
+		workflow.Go(s.ctx, s.endLife)
+	}
 	workflow.Go(s.ctx, func(gctx workflow.Context) {
 		ctx.Done().Receive(gctx, nil)
 		if s.st.Close == nil {
@@ -87,7 +102,7 @@ func (s *session) run() (SessionView, error) {
 	again := false
 	if !s.st.Begun && s.st.Close == nil && s.st.Status != Failed {
 		var f *Failure
-		if f, again = s.prepare(); f != nil {
+		if f, again = s.prepareFirst(); f != nil {
 			s.fail(f)
 		}
 	}
@@ -100,6 +115,7 @@ func (s *session) run() (SessionView, error) {
 	if again || s.cleanUp() {
 		return SessionView{}, s.rollOver()
 	}
+	s.tellEnded()
 	if s.st.Status == Failed {
 		return SessionView{}, temporal.NewNonRetryableApplicationError(
 			s.st.Error.Message, s.st.Error.Kind, nil, s.view())
@@ -142,7 +158,8 @@ func (s *session) converse() (again bool, err error) {
 		case s.st.Resume != nil && s.quiet():
 			s.move()
 		case s.parkDue():
-			s.park()
+			s.leaveOrPark()
+			s.stillHere()
 		case s.st.Reap && !s.canBegin():
 			s.reap()
 		case s.wantsPump():
@@ -169,7 +186,7 @@ func (s *session) wait() error {
 	s.settle()
 	s.publish()
 	awake := func() bool {
-		return s.st.Close != nil || s.wantsPump() || s.canBegin() || s.full() || s.st.Resume != nil || s.parkDue()
+		return s.st.Close != nil || s.wantsPump() || s.canBegin() || s.full() || s.st.Resume != nil || s.parkDue() || s.outOfDate() || s.waitIsOver()
 	}
 	if s.opt.CloseAfter && s.st.NextN == 0 {
 		ok, err := s.awaitFor(unusedFor, awake)
@@ -181,6 +198,7 @@ func (s *session) wait() error {
 	}
 	s.setAlarm()
 	s.setSleep()
+	s.setLimit()
 	err := s.await(func() bool { return awake() || s.alarm.due() || s.sleep.due() })
 	s.alarm.off() // the loop looks what has expired
 	s.sleep.off()
@@ -243,6 +261,8 @@ func (s *session) settle() {
 		s.become(Waiting)
 	case s.st.Running:
 		s.become(Running)
+	case s.limited():
+		s.become(Waiting)
 	case s.st.Status == Interrupted && !s.canBegin():
 	default:
 		s.become(Idle)
@@ -285,7 +305,7 @@ func (s *session) rollOver() error {
 	}
 	s.drain()
 	s.st.trim()
-	s.st.fit()
+	s.st.fit(encoded(s.opt))
 	if err := s.keepCreation(); err != nil {
 		return err
 	}

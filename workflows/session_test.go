@@ -289,13 +289,13 @@ func TestAHostThatCannotBePreparedFailsTheSessionAndGivesTheSlotBack(t *testing.
 	w := newWorld(t)
 	w.fake.fail("prepare", temporal.NewNonRetryableApplicationError("disk full", activities.ErrTypeNoSpace, nil,
 		activities.Problem{Kind: "no_space", Message: "no space left on web-1", Hint: "make room"}))
-	w.start(SessionOptions{})
+	w.start(SessionOptions{Host: "web-1"})
 	err := w.GetWorkflowError()
 	if err == nil || !strings.Contains(err.Error(), "no space left on web-1") {
 		t.Errorf("the session ended with %v", err)
 	}
-	if got := strings.Join(w.released, " "); got != "pool/default" {
-		t.Errorf("released %q", got)
+	if got := strings.Join(w.released, " "); got != "pool/default" || w.back[0].Failed == nil || w.back[0].Failed.Kind != "no_space" {
+		t.Errorf("released %q, with %+v", got, w.back)
 	}
 	if v := w.view(); v.State != Failed || v.Error.Kind != "no_space" || v.Error.Hint != "make room" {
 		t.Errorf("session is %+v", v)

@@ -174,7 +174,11 @@ func (s *session) goodSnapshot() string {
 // facts is how the thread is set up, for who goes on with it.
 func (s *session) facts() activities.SessionFacts {
 	f := activities.SessionFacts{ThreadID: s.st.Pump.ThreadID, CodexVersion: s.st.Pump.CodexVersion,
-		Cursor: s.st.Pump.Cursor, Turn: s.st.TurnN, Running: s.st.Running}
+		Cursor: s.st.Pump.Cursor, Turn: s.st.TurnN, Running: s.st.Running, PolicyDigest: activities.NoPolicy, Confine: map[string]string{}, Budget: s.budgetView().Words()}
+	s.confinement(f.Confine)
+	if s.opt.Policy != "" {
+		f.PolicyDigest = activities.PolicyDigest(s.opt.Policy)
+	}
 	if s.st.Layout != nil {
 		f.Thread = s.thread()
 	}

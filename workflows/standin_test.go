@@ -434,6 +434,21 @@ func (h *standIn) lost(ctx context.Context, in activities.RunPumpInput) (activit
 }
 
 // WatchHost runs until nobody wants it any more.
+// ProbeHosts reaches the hosts that are there.
+func (h *standIn) ProbeHosts(_ context.Context, in activities.ProbeHostsInput) (activities.ProbeHostsResult, error) {
+	var out activities.ProbeHostsResult
+	for _, spec := range in.Hosts {
+		found := activities.HostProbed{Name: spec.Name, Facts: map[string]string{"os": "Linux"}}
+		h.mu.Lock()
+		if h.away[spec.Name] {
+			found.Facts, found.Problem = nil, &activities.Problem{Kind: activities.ErrTypeUnreachable, Message: "no route to host"}
+		}
+		h.mu.Unlock()
+		out.Hosts = append(out.Hosts, found)
+	}
+	return out, nil
+}
+
 func (h *standIn) WatchHost(ctx context.Context, _ activities.WatchHostInput) error {
 	h.watch(1)
 	defer h.watch(-1)
@@ -584,7 +599,7 @@ func (h *standIn) step(session string, in activities.RunPumpInput, again bool) (
 	case word == "spend":
 		n, _ := strconv.ParseInt(rest, 10, 64)
 		st.Usage.Input += n
-		if end("completed"); in.Pump.Limits.Tokens > 0 && n > in.Pump.Limits.Tokens {
+		if end("completed"); in.Pump.Limits.Budget.Tokens > 0 && st.Usage.Input > in.Pump.Limits.Budget.Tokens {
 			out.Pump.Turn.Status, out.Pump.Turn.Problem = "interrupted", &activities.Problem{Kind: "budget", Message: "more than it was given"}
 		}
 	case word == "die":

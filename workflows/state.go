@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -17,10 +18,14 @@ type sessionState struct {
 	Lease    *hostLease          `json:"lease,omitempty"`
 	Seed     *activities.SeedRef `json:"seed,omitempty"`
 	SeedHeld bool                `json:"seed_held,omitempty"`
+	// Progress is what the model reported last.
+	Progress *activities.Progress `json:"progress,omitempty"`
 	// SeedProven is when the newest turn began that was completed with it, and
 	// SeedDoubted says that the seed was told of a failure since.
 	SeedProven  time.Time `json:"seed_proven,omitzero"`
 	SeedDoubted bool      `json:"seed_doubted,omitempty"`
+	// Effects says what turns may have done: some, unknown; empty is none.
+	Effects string `json:"effects,omitempty"`
 	// Asked is who was asked for a lease; Answers are its, and not taken yet.
 	Asked   string    `json:"asked,omitempty"`
 	Answers []granted `json:"answers,omitempty"`
@@ -47,7 +52,9 @@ type sessionState struct {
 	Reap        bool                `json:"reap,omitempty"`         // a dead process may have left something behind
 	Cut         *Failure            `json:"cut,omitempty"`          // what cut off a turn whose message codex may or may not have had
 	Said        *Message            `json:"said,omitempty"`         // the running turn's message, where it may be said again
+	Shape       *outputShape        `json:"shape,omitempty"`        // what the running turn is to end in
 	AuthRetries int                 `json:"auth_retries,omitempty"` // turns in a row that said the same again
+	Limit       *limitWait          `json:"limit,omitempty"`        // what the session waits out
 	GoOns       int                 `json:"go_ons,omitempty"`       // turns in a row that were cut off and continued
 	GoOnN       int                 `json:"go_on_n,omitempty"`      // messages of the session's own
 	BudgetN     int                 `json:"budget_n,omitempty"`     // times that the budget was set
@@ -65,15 +72,21 @@ type sessionState struct {
 	UpAs    SessionStatus    `json:"up_as,omitempty"`   // its state once it has come up, if not idle
 	Ups     int              `json:"ups,omitempty"`     // hosts in a row that could not be reached
 	Stopped bool             `json:"stopped,omitempty"` // nothing of codex runs there: looked at
+	Commit  string           `json:"commit,omitempty"`  // of the repository that it began with
 	Bare    bool             `json:"bare,omitempty"`    // the folder may have no credential: it has to be prepared again
 	LeftOn  string           `json:"left_on,omitempty"` // the host that it left and could not clean up, as long as it is on no other
 	Lost    *LostView        `json:"lost,omitempty"`
+	Fault   *Failure         `json:"fault,omitempty"` // why nothing can be done on the host; for its pool
+	Leave   *leaveHost       `json:"leave,omitempty"` // its host is being drained
 	Was     string           `json:"was,omitempty"`   // the host before this one
 	Moved   *moved           `json:"moved,omitempty"` // until codex knows
 	Tell    *activities.Tell `json:"tell,omitempty"`
 	TellN   int              `json:"tell_n,omitempty"`
 	ForkOf  string           `json:"fork_of,omitempty"` // the thread of the snapshot that it began with
 	Pinned  bool             `json:"pinned,omitempty"`  // nobody drops that snapshot
+
+	Chosen   chosen    `json:"chosen,omitzero"`
+	Archived *archived `json:"archived,omitempty"`
 
 	Pump   activities.PumpState `json:"pump"`
 	Prefix string               `json:"prefix,omitempty"` // of the newest pump's requests
@@ -83,23 +96,39 @@ type sessionState struct {
 	// attached to it.
 	Stirred bool `json:"stirred,omitempty"`
 
+	// Files came with messages that codex has, the oldest first; FilesAt is the
+	// generation that brought them to its host.
+	Files   []activities.Input `json:"files,omitempty"`
+	FilesAt int64              `json:"files_at,omitempty"`
+
 	Snap   snapState `json:"snap,omitzero"`
 	TickAt time.Time `json:"tick_at,omitzero"` // when the next snapshot within the turn is due
 
 	Queue   []queuedMessage `json:"queue,omitempty"`
 	Seen    []seenMessage   `json:"seen,omitempty"` // left the queue; newest last, for repeats
 	Turns   []TurnView      `json:"turns,omitempty"`
-	TurnN   int             `json:"turn_n"`         // the newest turn that began
-	NextN   int             `json:"next_n"`         // the newest number promised to a message
-	Running bool            `json:"running"`        // turn TurnN has not ended
-	Held    bool            `json:"held,omitempty"` // the queue waits for the next message: codex could not go on
+	TurnN   int             `json:"turn_n"`            // the newest turn that began
+	Skipped int             `json:"skipped,omitempty"` // numbers up to TurnN whose turns never began
+	NextN   int             `json:"next_n"`            // the newest number promised to a message
+	Running bool            `json:"running"`           // turn TurnN has not ended
+	Held    bool            `json:"held,omitempty"`    // the queue waits for the next message: codex could not go on
+	Downed  bool            `json:"downed,omitempty"`  // it is held only since no host or seed was to be had
 	Sends   []pendingSend   `json:"sends,omitempty"`
+
+	SeedPolicy   string              `json:"seed_policy,omitempty"`
+	SeedAmend    bool                `json:"seed_amend,omitempty"`      // amendments may be offered
+	PolicyBroken map[string]string   `json:"policies_broken,omitempty"` // whose, and why, as a worker told
+	Judged       []activities.Judged `json:"judged,omitempty"`          // the newest that policies answered
+	Requesters   []string            `json:"requesters,omitempty"`      // who sent the running turn's messages
 
 	Approvals []approvalState   `json:"approvals,omitempty"`
 	ApprovalN int               `json:"approval_n"`
 	Grants    map[string]string `json:"grants,omitempty"`   // digest → who accepted it for the session
 	Earlier   []earlierDecision `json:"earlier,omitempty"`  // that a process of codex took with it; oldest first
 	Messages  []MessageView     `json:"messages,omitempty"` // how far they came; oldest first
+
+	Told   bool     `json:"told,omitempty"`   // codex was given secret answers, or is to be
+	Forget []string `json:"forget,omitempty"` // blobs of those that it will never be given
 
 	Notes    []activities.Note `json:"notes,omitempty"`
 	Handing  []activities.Note `json:"handing,omitempty"` // given to a pump that has not returned
@@ -146,6 +175,8 @@ type pendingSend struct {
 	Send     activities.Send `json:"send"`
 	Handed   bool            `json:"handed"`             // a pump has had it in its input
 	Approval int             `json:"approval,omitempty"` // what it decides
+	Named    bool            `json:"named,omitempty"`    // it steers that turn or none
+	By       string          `json:"by,omitempty"`       // whose message it is
 }
 
 // maybe says that codex may have it.
@@ -153,22 +184,25 @@ func (p pendingSend) maybe() bool { return p.Handed || p.Send.Uncertain }
 
 // approvalState is an approval with what is needed to answer it.
 type approvalState struct {
-	N        int                `json:"n"`
-	Turn     int                `json:"turn"`
-	Request  activities.Request `json:"request"`
-	AskedAt  time.Time          `json:"asked_at"`
-	Expires  time.Time          `json:"expires"`
-	State    ApprovalState      `json:"state"`
-	Decision *Decision          `json:"decision,omitempty"`
-	Delivery string             `json:"delivery,omitempty"` // how far the decision came, as last told
-	Why      string             `json:"why,omitempty"`      // it is void
-	Earlier  *EarlierDecision   `json:"earlier,omitempty"`
+	N         int                `json:"n"`
+	Turn      int                `json:"turn"`
+	Request   activities.Request `json:"request"`
+	AskedAt   time.Time          `json:"asked_at"`
+	Expires   time.Time          `json:"expires"`
+	State     ApprovalState      `json:"state"`
+	Decision  *Decision          `json:"decision,omitempty"`
+	Delivery  string             `json:"delivery,omitempty"` // how far the decision came, as last told
+	Why       string             `json:"why,omitempty"`      // it is void
+	Earlier   *EarlierDecision   `json:"earlier,omitempty"`
+	Agreed    []Agreement        `json:"agreed,omitempty"`
+	TakenBack []Agreement        `json:"taken_back,omitempty"` // what they said before
 }
 
 // Bounds of what is carried: older things are in the transcript.
 const (
 	keepTurns     = 10
-	keepTexts     = 3 // of those, with their whole final text
+	keepUnsent    = 10 // and those whose messages were taken back
+	keepTexts     = 3  // of those, with their whole final text
 	keepApprovals = 40
 	keepDiffs     = 10 // of those, with all that was asked
 	keepSeen      = 400
@@ -230,7 +264,7 @@ func (st *sessionState) texts() int {
 		n += encoded(q)
 	}
 	for _, p := range st.Sends {
-		n += encoded(p.Send.Text)
+		n += encoded(p.Send)
 	}
 	return n
 }
@@ -256,20 +290,38 @@ func (st *sessionState) trim() {
 			a.strip()
 		}
 	}
-	for len(st.Turns) > keepTurns && st.Turns[0].Done() {
-		st.Turns = st.Turns[1:]
-	}
-	for i := range st.Turns[:max(len(st.Turns)-keepTexts, 0)] {
-		if t := &st.Turns[i]; len(t.FinalText) > 4<<10 {
-			t.FinalText, t.FinalTruncated = excerpt(t.FinalText, 4<<10), true
-		}
-	}
+	st.trimTurns()
 	if n := len(st.Seen) - keepSeen; n > 0 {
 		st.Seen = st.Seen[n:]
 	}
 	if n := len(st.Refusals) - keepRefusals; n > 0 {
 		st.Refusals = st.Refusals[n:]
 	}
+}
+
+// trimTurns bounds the turns that began, of which the newest is TurnN, and those
+// that never did by themselves: else these would push out the turn that runs.
+func (st *sessionState) trimTurns() {
+	began, not := 0, 0
+	for i := len(st.Turns) - 1; i >= 0; i-- {
+		t := &st.Turns[i]
+		n, keep := &began, keepTurns
+		if t.Error != nil && t.Error.Kind == unsent {
+			n, keep = &not, keepUnsent
+		}
+		switch *n++; {
+		case *n > keep && t.Done():
+			st.Turns = slices.Delete(st.Turns, i, i+1)
+		case n == &began && began > keepTexts && len(t.FinalText) > 4<<10:
+			t.FinalText, t.FinalTruncated = excerpt(t.FinalText, 4<<10), true
+		}
+	}
+}
+
+// skipTo makes n the newest turn. Those between had their messages taken back.
+func (st *sessionState) skipTo(n int) {
+	st.Skipped += n - st.TurnN - 1
+	st.TurnN = n
 }
 
 // live says that an approval is open or its decision is on its way.
@@ -281,6 +333,12 @@ func (st *sessionState) live(a approvalState) bool {
 // strip keeps of what was asked what a list shows.
 func (a *approvalState) strip() {
 	r := &a.Request
+	if d := a.Decision; d != nil && encoded(d.Answers)+len(d.Grant) > 1<<10 {
+		d.Answers, d.Grant, r.Truncated = nil, nil, true
+	}
+	if encoded(r.Questions)+len(r.Permissions)+len(r.URL)+len(r.Args) > 2<<10 {
+		r.Questions, r.Permissions, r.URL, r.Args, r.Truncated = nil, nil, excerpt(r.URL, 512), excerpt(r.Args, 512), true
+	}
 	if len(r.Changes) == 0 && len(r.Command)+len(r.Reason) <= 1<<10 {
 		return
 	}
@@ -288,9 +346,10 @@ func (a *approvalState) strip() {
 }
 
 // fit sheds what can be found in the transcript until a run can hand it on.
-// The bounds above keep it from being needed but for extreme texts.
-func (st *sessionState) fit() {
-	if encoded(st) <= maxCarry {
+// The bounds above keep it from being needed but for extreme texts. Beside it
+// goes what takes so many bytes.
+func (st *sessionState) fit(beside int) {
+	if encoded(st)+beside <= maxCarry {
 		return
 	}
 	for i := range st.Turns {
@@ -303,8 +362,31 @@ func (st *sessionState) fit() {
 			a.strip()
 		}
 	}
-	for i := range st.Notes {
-		st.Notes[i].Text = excerpt(st.Notes[i].Text, 1<<10)
-	}
+	shorten(st.Notes)
 	st.Refusals = nil
+	// Those that a pump was given are to be written as they were, if they can.
+	if encoded(st)+beside > maxCarry {
+		shorten(st.Handing)
+	}
+}
+
+func shorten(notes []activities.Note) {
+	for i := range notes {
+		n := &notes[i]
+		n.Text = excerpt(n.Text, 1<<10)
+		var short map[string]string
+		//workflowcheck:ignore // each value goes by itself
+		for k, v := range n.Data {
+			if len(v) <= 1<<10 {
+				continue
+			}
+			if short == nil { // of a map that somebody else may have
+				short = maps.Clone(n.Data)
+			}
+			short[k] = excerpt(v, 1<<10)
+		}
+		if short != nil {
+			n.Data = short
+		}
+	}
 }

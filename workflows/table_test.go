@@ -79,12 +79,26 @@ var columns = []column{
 	{"interrupt", SignalInterrupt, Interrupt{By: "bob"},
 		refusedIn(Queued, Preparing, Starting, Idle, Parked, Interrupted, Closing, Failed)},
 	{"budget", SignalBudget, Budget{Tokens: tokens(1000), TurnTimeout: "1h"}, refusedIn(Closing, Failed)},
+	{"set", SignalSet, Set{By: "bob", Model: "big", Effort: "high"}, refusedIn(Closing, Failed)},
+	{"models", SignalModels, AskModels{}, refusedIn(Closing, Failed)},
+	{"compact", SignalMessage, Message{ID: "m1", Do: "compact"}, refusedIn(Queued, Preparing, Starting, Idle, Parked, Closing, Failed)},
+	{"review", SignalMessage, Message{ID: "m1", Do: "review"}, refusedIn(Closing, Failed)},
+	{"unsend", SignalUnsend, Unsend{Message: "first"}, unsendable},
+	{"archive", SignalArchive, Archive{By: "bob"}, refusedIn(Queued, Preparing, Starting, Running, Waiting, Resuming, Closing, Failed)},
+	{"unarchive", SignalUnarchive, Archive{}, refusedIn(Queued, Preparing, Starting, Idle, Running, Waiting, Interrupted, Parked, Resuming, Closing, Failed)},
 	{"close", SignalClose, Close{}, refusedIn(Closing, Failed)},
 	{"discard", SignalClose, Close{Discard: true}, nil},
 	{"snapshot", SignalSnapshot, TakeSnapshot{By: "bob"}, refusedIn(Queued, Preparing, Starting, Idle, Parked, Closing, Failed)},
 	{"park", SignalPark, Park{By: "bob"}, refusedIn(Queued, Preparing, Starting, Running, Waiting, Resuming, Closing, Failed)},
 	{"resume", SignalResume, Resume{By: "bob"}, refusedIn(Queued, Preparing, Starting, Idle, Running, Waiting, Interrupted, Resuming, Closing, Failed)},
 	{"move", SignalResume, Resume{Host: "web-2"}, refusedIn(Queued, Preparing, Starting, Running, Waiting, Resuming, Closing, Failed)},
+}
+
+// unsendable is what becomes of taking back a message that has begun, or was
+// never sent.
+var unsendable = map[SessionStatus]string{
+	Queued: RefusedNotFound, Preparing: RefusedNotFound, Starting: RefusedNotFound, Idle: RefusedNotFound, Parked: RefusedNotFound,
+	Running: RefusedState, Waiting: RefusedState, Interrupted: RefusedState, Resuming: RefusedState, Closing: RefusedState, Failed: RefusedState,
 }
 
 func refusedIn(states ...SessionStatus) map[SessionStatus]string {

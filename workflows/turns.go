@@ -12,7 +12,7 @@ import (
 
 // canBegin says whether a queued message can become a turn.
 func (s *session) canBegin() bool {
-	return len(s.st.Queue) > 0 && !s.st.Held && !s.st.Running && s.st.Close == nil && !s.overBudget()
+	return len(s.st.Queue) > 0 && !s.st.Held && !s.st.Running && s.st.Close == nil && !s.overBudget() && !s.limited() && s.leaves() == nil && !s.outlived()
 }
 
 // beginTurn makes the oldest queued message the running turn.
@@ -23,24 +23,22 @@ func (s *session) beginTurn() bool {
 	m := s.st.Queue[0]
 	s.st.Queue = s.st.Queue[1:]
 	s.st.remember(m.Message, m.N)
-	s.st.TurnN = m.N
-	s.st.Turns = append(s.st.Turns, TurnView{Session: s.id, N: m.N, MessageID: m.ID, Status: "inProgress", StartedAt: workflow.Now(s.ctx)})
+	s.st.skipTo(m.N)
+	s.st.putTurn(TurnView{Session: s.id, N: m.N, MessageID: m.ID, Act: string(m.Do), Status: "inProgress", StartedAt: workflow.Now(s.ctx)})
 	s.st.Running, s.st.Park, s.st.QuietAt = true, nil, time.Time{}
 	s.st.TurnSpent, s.st.Fruitless = 0, 0
 	s.st.Error = nil
 	s.st.Interrupt = nil
-	if m.Model != "" {
-		s.st.Model = m.Model
-	}
-	if m.Effort != "" {
-		s.st.Effort = m.Effort
+	if m.Model != "" || m.Effort != "" {
+		s.choose(m.Model, m.Effort, m.AnyModel)
 	}
 	s.keepSaid(m.Message)
+	s.requestedBy(m.Message, true)
 	s.track(m.ID, kindMessage, m.N, decidedHere)
-	s.st.Sends = append(s.st.Sends, pendingSend{Send: activities.Send{
+	s.st.Sends = append(s.st.Sends, pendingSend{Send: m.with(activities.Send{
 		ID: m.ID, Kind: activities.SendTurn, Text: m.Text, Blob: m.Blob,
-		Turn: m.N, Model: m.Model, Effort: m.Effort,
-	}})
+		Turn: m.N, Model: s.st.Model, Effort: s.st.Effort, Do: m.Do, Review: m.Review,
+	})})
 	s.become(Running)
 	return true
 }
@@ -95,9 +93,9 @@ func (s *session) delivered(d activities.Delivery) {
 		default: // rejected
 			s.void(a, "codex refused the answer: "+d.Error)
 			if p.Send.Kind == activities.SendTurn {
-				s.giveUpTurn("failed", &Failure{Kind: "bad_request", Message: "codex refused the message: " + d.Error})
+				s.giveUpTurn("failed", &Failure{Kind: "bad_request", Message: whyRefused("the message", d)})
 			} else {
-				s.note(activities.Note{Type: "error", Text: fmt.Sprintf("codex refused a %s: %s", p.Send.Kind, d.Error)})
+				s.note(activities.Note{Type: "error", Text: whyRefused("a "+string(p.Send.Kind), d)})
 			}
 		}
 		return
@@ -150,15 +148,18 @@ func (s *session) turnEnded(t *activities.TurnEnd) {
 	if s.historySaid(t) {
 		return
 	}
+	s.mayHaveDone(t.Effects, t.Status != "unknown")
 	s.st.HasTurn, s.st.GoOns = true, 0
 	s.forgetDecided()
 	held := s.authFailed(t)
+	s.limitMet(t)
 	if v := s.st.turn(s.st.TurnN); v != nil {
 		s.seedShown(v.StartedAt, t.Status, t.Problem)
 	}
 	s.endTurn(t.Status, failureOfProblem(t.Problem), func(v *TurnView) {
 		v.TurnID, v.FinalText, v.FinalTruncated = t.ID, t.FinalText, t.FinalTruncated
 		v.Items, v.DiffStat = t.Items, t.DiffStat
+		v.Structured, v.FinalAt = t.Structured, t.FinalAt
 		v.Usage = UsageView{Input: t.Usage.Input, Output: t.Usage.Output, Cached: t.Usage.Cached, Turns: 1}
 		if t.StartedAtMS > 0 {
 			v.StartedAt = time.UnixMilli(t.StartedAtMS).UTC()
@@ -170,10 +171,13 @@ func (s *session) turnEnded(t *activities.TurnEnd) {
 	s.become(Idle)
 	switch {
 	case s.st.Close != nil:
-	case s.overBudget():
+	case s.exhausted():
 		s.st.Error = s.spent()
 	case held:
 		s.holdForAuth(t.Problem)
+	case s.limited():
+		s.st.Error = failureOfProblem(t.Problem)
+		s.become(Waiting)
 	}
 }
 
@@ -182,6 +186,8 @@ func (s *session) giveUpTurn(status string, f *Failure) {
 	if !s.st.Running {
 		return
 	}
+	p := s.st.sending(activities.SendTurn)
+	s.mayHaveDone(s.st.Pump.TurnEffects, status == "failed" || p != nil && !p.maybe())
 	s.endTurn(status, f, func(v *TurnView) {
 		v.TurnID, v.FinalText, v.FinalTruncated = s.st.Pump.TurnID, s.st.Pump.FinalText, s.st.Pump.FinalTruncated
 	})
@@ -198,13 +204,14 @@ func failureData(f *Failure) map[string]string {
 
 func (s *session) endTurn(status string, f *Failure, fill func(*TurnView)) {
 	now := workflow.Now(s.ctx)
-	s.st.Running, s.st.Busy, s.st.Said, s.st.TickAt = false, false, nil, time.Time{}
+	s.st.Running, s.st.Busy, s.st.Said, s.st.Shape, s.st.TickAt = false, false, nil, nil, time.Time{}
 	s.turnToKeep()
 	if v := s.st.turn(s.st.TurnN); v != nil {
 		v.Status, v.EndedAt, v.Error = status, now, f
 		fill(v)
-		if by := s.st.Interrupt; by != nil && status == "interrupted" && f == nil {
-			v.Error = &Failure{Kind: "interrupted", Message: interruptedBy(by)}
+		v.EndedBy = s.endedBy(status, f)
+		if status == "interrupted" && f == nil {
+			v.Error = s.whyInterrupted()
 		}
 	}
 	s.st.UpdatedAt = now
@@ -227,6 +234,7 @@ func (s *session) dropSends(why string) {
 	sends := s.st.Sends
 	s.st.Sends = nil
 	for _, p := range sends {
+		s.forget(p.Send.AnswersBlob)
 		a, state := s.st.approval(p.Approval), voided
 		if p.maybe() {
 			state = sentThere
@@ -252,9 +260,13 @@ func (s *session) dropSends(why string) {
 
 // requeue makes a turn of a message that came too late for the running one.
 func (s *session) requeue(p pendingSend) {
+	if p.Named {
+		s.tooLate(p)
+		return
+	}
 	s.st.NextN++
 	s.track(p.Send.ID, string(activities.SendSteer), s.st.NextN, queuedHere)
-	s.st.Queue = append(s.st.Queue, queuedMessage{N: s.st.NextN, Message: Message{ID: p.Send.ID, Text: p.Send.Text, Blob: p.Send.Blob, Mode: "steer"}})
+	s.st.Queue = append(s.st.Queue, queuedMessage{N: s.st.NextN, Message: Message{ID: p.Send.ID, Text: p.Send.Text, Blob: p.Send.Blob, Mode: "steer", Inputs: p.Send.Inputs, By: p.By}})
 	s.note(activities.Note{Type: "state", Text: fmt.Sprintf("turn %d ended before message %s could steer it: it becomes turn %d", s.st.TurnN, p.Send.ID, s.st.NextN)})
 }
 

@@ -4,13 +4,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
 )
 
 // Search attributes, so that sessions can be found by what they do. They hold
-// names and states, never what was said.
+// names and states, never what was said; but for FairleadProgress.
 var (
 	attrState     = temporal.NewSearchAttributeKeyKeyword("FairleadState")
 	attrHost      = temporal.NewSearchAttributeKeyKeyword("FairleadHost")
@@ -19,12 +22,20 @@ var (
 	attrWaits     = temporal.NewSearchAttributeKeyKeyword("FairleadWaits")
 	attrApprovals = temporal.NewSearchAttributeKeyInt64("FairleadApprovals")
 	attrTurn      = temporal.NewSearchAttributeKeyInt64("FairleadTurn")
+	// Of sessions that a batch or a schedule started.
+	attrOrigin = temporal.NewSearchAttributeKeyKeyword("FairleadOrigin")
+	// This one is what the model said, in a session that lets it report.
+	attrProgress = temporal.NewSearchAttributeKeyKeyword("FairleadProgress")
 )
 
 // attributes is what the search attributes say.
 type attributes struct {
 	state, host, seed, thread, waits string
+	progress, origin                 string
 	approvals, turn                  int64
+	name                             string
+	archived                         bool
+	limited                          bool // waits are for the end of a limit
 }
 
 // publish tells the Temporal UI what goes on: search attributes when they
@@ -34,17 +45,26 @@ func (s *session) publish() {
 		state: string(s.st.Status), host: s.hostName(), seed: s.seedName(),
 		thread: s.threadID(), waits: s.waitsFor(),
 		approvals: int64(len(s.st.open())), turn: int64(s.st.TurnN),
+		name: s.st.Chosen.Name, archived: s.st.Archived != nil, limited: s.limited(),
+		progress: excerpt(ViewOfProgress(s.st.Progress).String(), maxWord), origin: s.opt.Origin,
 	}
 	now.waits, now.thread = excerpt(now.waits, maxWord), excerpt(now.thread, maxWord)
 	workflow.SetCurrentDetails(s.ctx, s.details())
 	if now == s.shown {
 		return
 	}
+	more := s.tellChosen(now)
+	if now.progress != s.shown.progress { // where nothing is reported a cluster need not have it
+		more = append(more, attrProgress.ValueSet(now.progress))
+	}
+	if now.origin != s.shown.origin {
+		more = append(more, attrOrigin.ValueSet(now.origin))
+	}
 	s.shown = now
-	err := workflow.UpsertTypedSearchAttributes(s.ctx,
+	err := workflow.UpsertTypedSearchAttributes(s.ctx, append(more,
 		attrState.ValueSet(now.state), attrHost.ValueSet(now.host), attrSeed.ValueSet(now.seed),
 		attrThread.ValueSet(now.thread), attrWaits.ValueSet(now.waits),
-		attrApprovals.ValueSet(now.approvals), attrTurn.ValueSet(now.turn))
+		attrApprovals.ValueSet(now.approvals), attrTurn.ValueSet(now.turn))...)
 	if err != nil {
 		s.log.Warn("search attributes not set", "error", err)
 	}
@@ -109,6 +129,9 @@ func (s *session) waitsFor() string {
 		}
 		return "a message"
 	case Parked:
+		if s.limited() {
+			return s.limitText()
+		}
 		if s.overBudget() {
 			return "a higher budget"
 		}
@@ -122,6 +145,9 @@ func (s *session) waitsFor() string {
 		}
 		return "codex"
 	case Waiting:
+		if s.limited() {
+			return s.limitText()
+		}
 		return "a decision"
 	case Closing:
 		return "the host to be cleaned up"
@@ -137,21 +163,34 @@ func (s *session) waitsFor() string {
 func (s *session) options() map[string]string {
 	o, sn := s.opt, s.opt.Snapshot
 	words := map[string]string{
-		"sandbox": o.Sandbox, "approval_policy": o.ApprovalPolicy, "model": s.st.Pump.Model, "dir": o.Dir, "codex": s.st.Pump.CodexVersion,
+		"sandbox": o.Sandbox, "approval_policy": o.ApprovalPolicy, "model": orElse(s.model(), s.st.Pump.Model), "effort": s.effort(), "dir": o.Dir, "codex": s.st.Pump.CodexVersion,
 		"on_interrupt": o.OnInterrupt, "credentials": o.Credentials, "on_auth": o.OnAuth,
-		"snapshot": sn.Work, "snapshot_when": sn.When, "on_host_lost": o.OnHostLost, "lost_after": o.LostAfter.String(),
+		"on_limit": s.onLimit(), "snapshot": sn.Work, "snapshot_when": sn.When, "on_host_lost": o.OnHostLost, "lost_after": o.LostAfter.String(),
 	}
+	s.confinement(words)
 	if sn.Every > 0 {
 		words["snapshot_every"] = sn.Every.String()
 	}
 	if len(sn.Exclude) > 0 {
 		words["snapshot_exclude"] = strings.Join(sn.Exclude, "\n") // none has a line's end in it
 	}
+	if o.TTL > 0 {
+		words["ttl"], words["ends_at"] = o.TTL.String(), s.ttlAt().UTC().Format(time.RFC3339)
+	}
 	if o.ParkAfter > 0 {
 		words["park_after"] = o.ParkAfter.String()
 	}
+	if len(o.Tools) > 0 {
+		words["tools"] = strings.Join(o.Tools, ",")
+	}
 	if o.From != "" {
 		words["from"] = o.From
+	}
+	if o.Personality != "" {
+		words["personality"] = o.Personality
+	}
+	if o.Instructions != "" {
+		words["instructions"] = o.Instructions
 	}
 	return words
 }
@@ -159,11 +198,12 @@ func (s *session) options() map[string]string {
 func (s *session) view() SessionView {
 	st := s.st
 	v := SessionView{
-		ID: s.id, State: st.Status, Host: s.hostName(), Seed: s.seedName(), ThreadID: s.threadID(),
+		ID: s.id, Name: st.Chosen.Name, Archived: st.Archived != nil, Queued: s.queue(), State: st.Status, Host: s.hostName(), Seed: s.seedName(), ThreadID: s.threadID(),
 		Requests: []RequestBrief{}, Attempt: max(st.Attempt, 1), Error: st.Error,
 		CreatedAt: st.CreatedAt, UpdatedAt: st.UpdatedAt, Waits: s.waitsFor(), Queue: s.queued(),
 		Refusals: st.Refusals, Close: st.Closed, Unprotected: st.Unprotected,
-		Usage:   UsageView{Input: st.Pump.Usage.Input, Output: st.Pump.Usage.Output, Cached: st.Pump.Usage.Cached, Turns: st.TurnN},
+		Usage:      UsageView{Input: st.Pump.Usage.Input, Output: st.Pump.Usage.Output, Cached: st.Pump.Usage.Cached, Turns: st.TurnN - st.Skipped, Context: ViewContext(st.Pump.Context)},
+		RateLimits: ViewRateLimits(st.Pump.RateLimits), Files: st.Files,
 		Options: s.options(),
 		Budget:  s.budgetView(), Messages: s.messages(), Snapshot: s.snapshotView(),
 	}
@@ -182,7 +222,10 @@ func (s *session) view() SessionView {
 			AskedAt: a.AskedAt, ExpiresAt: a.Expires, Earlier: a.Earlier,
 		})
 	}
-	v.Lost = st.Lost
+	v.Origin = s.opt.Origin
+	v.Lost, v.Limit, v.Progress = st.Lost, s.limitView(), ViewOfProgress(st.Progress)
+	v.Policy, v.SeedPolicy = s.policyViews()
+	v.Judged = st.Pump.Tally.Judged
 	if w := st.Warm; w != nil && st.Lease == nil {
 		v.Warm = &WarmView{Host: w.Spec.Name, Generation: w.Generation, Since: w.Since}
 	}
@@ -198,6 +241,7 @@ func (s *session) approvals() []Approval {
 	for i := range s.st.Approvals {
 		out = append(out, s.approvalView(&s.st.Approvals[i]))
 	}
+	out = append(out, s.judgedViews()...)
 	slices.SortStableFunc(out, func(a, b Approval) int {
 		if (a.State == ApprovalOpen) == (b.State == ApprovalOpen) {
 			return 0
@@ -221,6 +265,9 @@ func (s *session) queued() int {
 // turns lists those at hand and those that are promised.
 func (s *session) turns() []TurnView {
 	out := append([]TurnView{}, s.st.Turns...)
+	for i := range out {
+		out[i].readOutput()
+	}
 	for _, q := range s.st.Queue {
 		v := TurnView{Session: s.id, N: q.N, MessageID: q.ID, Status: "queued"}
 		if s.st.Ended {
@@ -253,6 +300,9 @@ func (s *session) details() string {
 	if w := s.waitsFor(); w != "" {
 		say(", waits for %s", w)
 	}
+	if p := ViewOfProgress(s.st.Progress); p != nil {
+		say("; turn %d: %s", p.Turn, p)
+	}
 	say("\n\n- host: %s\n- seed: %s\n- thread: %s\n- turn: %d\n", dash(s.hostName()), dash(s.seedName()), dash(s.threadID()), st.TurnN)
 	if n := s.queued(); n > 0 {
 		say("- queued messages: %d\n", n)
@@ -272,8 +322,34 @@ func (s *session) details() string {
 	for _, a := range st.open() {
 		say("\n**%s** (%s), until %s\n\n    %s\n", s.approvalID(a.N), a.Request.Kind,
 			a.Expires.UTC().Format("2006-01-02 15:04 MST"), excerpt(strings.ReplaceAll(a.Request.Summary, "\n", "\n    "), 1000))
+		for _, line := range asksFor(a.Request) {
+			say("    %s\n", excerpt(strings.ReplaceAll(line, "\n", " "), 500))
+		}
 	}
 	return excerpt(b.String(), 16<<10)
+}
+
+// asksFor says a line each what a person has to decide on beyond a summary.
+func asksFor(r activities.Request) (lines []string) {
+	for _, q := range r.Questions {
+		line := q.ID + ": " + q.Text
+		var labels []string
+		for _, o := range q.Options {
+			labels = append(labels, o.Label)
+		}
+		if len(labels) > 0 {
+			line += " (" + strings.Join(labels, ", ") + ")"
+		}
+		lines = append(lines, line)
+	}
+	if r.Kind == activities.KindPermissions {
+		//workflowcheck:ignore // JSON is a pure function
+		lines = append(lines, activities.PermissionWords(r.Permissions)...)
+	}
+	if r.URL != "" {
+		lines = append(lines, "visit "+r.URL)
+	}
+	return lines
 }
 
 func dash(s string) string {

@@ -78,7 +78,7 @@ func (p *pool) startWatch(spec activities.HostSpec) *watch {
 	ctx, w.cancel = workflow.WithCancel(watching(p.ctx, "watch "+spec.Name))
 	left, _ := p.leftOn(spec.Name)
 	w.fut = workflow.ExecuteActivity(ctx, hosts.WatchHost, activities.WatchHostInput{Host: spec, Prefix: SessionID(""), Signal: signalStirred,
-		Pool: PoolID(p.zone), Back: signalHostBack, Owed: left > 0})
+		Pool: PoolID(p.zone), Back: signalHostBack, Away: signalHostAway, Owed: left > 0})
 	return w
 }
 

@@ -1,0 +1,255 @@
+package activities
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/seeds"
+)
+
+// Secret answers never enter a workflow. The worker's API seals them into the
+// store, a decision names the blob, and the pump that takes the decision to
+// codex reads it. What codex was told stays in its thread for as long as the
+// session lives, and may be said or printed at any time: so a copy is kept,
+// sealed as well, for the redactors of later pumps and snapshots, until the session is closed and no host has anything of it.
+const (
+	// AnswersPrefix is where answers wait for the pump, by session.
+	AnswersPrefix = "answers/"
+	// toldPrefix is where the texts are that codex was told.
+	toldPrefix = "told/"
+	// answersKept is how long answers may wait for a session that has yet to
+	// deliver them.
+	answersKept = 45 * 24 * time.Hour
+)
+
+// SecretAnswers says whether answers fit those questions of a request that are
+// not answered apart, in the decision itself, and gives them as codex is to
+// have them. Its error is never of the store.
+func SecretAnswers(r Request, answers map[string][]string, apart []string) (map[string][]string, error) {
+	rest := slices.DeleteFunc(slices.Clone(r.Questions), func(q Question) bool { return slices.Contains(apart, q.ID) })
+	if len(rest) == 0 {
+		return nil, errors.New("no question is left for them")
+	}
+	return CheckAnswers(rest, answers)
+}
+
+// StoreAnswers seals answers that fit a request of a session, by its digest,
+// and returns the name that a decision gives them. People who have to agree on
+// an approval agree on that name: the same answers to it have the same one, of
+// which nobody without the store's key can tell what they are. With no approval
+// it is a new one each time.
+func StoreAnswers(ctx context.Context, st *store.Store, session, digest, approval string, answers map[string][]string) (string, error) {
+	data, err := json.Marshal(answers)
+	if err != nil {
+		return "", err
+	}
+	dir := AnswersPrefix + session + "/" + digest[:16] + "-"
+	if approval == "" {
+		key := dir + random16()
+		return key, st.Create(ctx, key, data)
+	}
+	what, err := json.Marshal([]string{"answers", session, digest, approval, string(data)})
+	if err != nil {
+		return "", err
+	}
+	name, err := st.Name(what)
+	if err != nil {
+		return "", err
+	}
+	key := dir + name[:32]
+	return key, st.Put(ctx, key, data)
+}
+
+func random16() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// fillAnswers reads secret answers that are due, and keeps their texts where
+// whoever hides this session's secrets finds them. Answers that are gone were
+// delivered by an attempt that did not get to say so: the journal shows it.
+func (s *Sessions) fillAnswers(ctx context.Context, session string, sends []Send) error {
+	for i := range sends {
+		blob := sends[i].AnswersBlob
+		if blob == "" {
+			continue
+		}
+		dir := AnswersPrefix + session + "/"
+		name, ok := strings.CutPrefix(blob, dir)
+		if !ok || name == "" || path.Base(name) != name {
+			return badInput("decision %s: blob %q holds no answers to a request of this session", sends[i].ID, blob)
+		}
+		data, err := s.Store.Get(ctx, blob)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		var secret map[string][]string
+		if err == nil {
+			err = json.Unmarshal(data, &secret)
+		}
+		if err == nil {
+			err = s.Store.Put(ctx, toldPrefix+session+"/"+name, data)
+		}
+		if err != nil {
+			return fmt.Errorf("read the answers of decision %s: %w", sends[i].ID, err)
+		}
+		all := map[string][]string{}
+		for id, texts := range sends[i].Answers {
+			all[id] = texts
+		}
+		for id, texts := range secret {
+			all[id] = texts
+		}
+		sends[i].Answers = all
+	}
+	return nil
+}
+
+// dropAnswers deletes those that codex has, or will never have.
+func (s *Sessions) dropAnswers(ctx context.Context, sends []Send, settled []Delivery, forget []string) {
+	drop := slices.Clone(forget)
+	for _, d := range settled {
+		i := slices.IndexFunc(sends, func(x Send) bool { return x.ID == d.ID && x.AnswersBlob != "" })
+		if i < 0 || d.State == Decided || d.State == Sent {
+			continue
+		}
+		drop = append(drop, sends[i].AnswersBlob)
+		if d.State == Void && !sends[i].Uncertain { // codex never saw them
+			drop = append(drop, toldPrefix+strings.TrimPrefix(sends[i].AnswersBlob, AnswersPrefix))
+		}
+	}
+	for _, key := range drop {
+		if err := s.Store.Delete(ctx, key); err != nil && !errors.Is(err, store.ErrNotFound) {
+			s.Logger.Warn("answers that are done with stay in the store until the session is closed", "blob", key, "error", err)
+		}
+	}
+}
+
+// forgetAnswers deletes all that a session was told in secret that is closed,
+// on a host. Where another one may have something of it, a snapshot may yet be
+// made of that, and what hides them stays: pruning deletes it.
+func (s *site) forgetAnswers(ctx context.Context, session, host string) {
+	for _, prefix := range []string{AnswersPrefix, toldPrefix} {
+		all, err := s.Store.List(ctx, prefix+session+"/")
+		if prefix == toldPrefix && len(all) > 0 {
+			left, lerr := s.askLeft(ctx)
+			if err = errors.Join(err, lerr); lerr != nil || leftElsewhere(left, session, host) {
+				all = nil
+			}
+		}
+		for _, info := range all {
+			err = errors.Join(err, s.Store.Delete(ctx, info.Key))
+		}
+		if err != nil {
+			s.Logger.Warn("secret answers stay in the store", "session", session, "error", err)
+		}
+	}
+}
+
+// pruneAnswers deletes what sessions were told that have ended without deleting
+// it, and answers that were never decided with. One that does not answer keeps
+// its, and one of which a host may have something keeps what hides them.
+func (s *Snapshots) pruneAnswers(ctx context.Context, in PruneSnapshotsInput) error {
+	if in.DryRun || in.Session != "" {
+		return nil
+	}
+	runs := map[string]bool{}
+	left, lerr := []LeftThere(nil), error(nil)
+	if told, err := s.Store.List(ctx, toldPrefix); err != nil {
+		return err
+	} else if len(told) > 0 {
+		if left, lerr = s.askLeft(ctx); lerr != nil {
+			s.Logger.Warn("what hides secret answers stays in the store", "error", lerr)
+		}
+	}
+	for _, prefix := range []string{AnswersPrefix, toldPrefix} {
+		all, err := s.Store.List(ctx, prefix)
+		if err != nil {
+			return err
+		}
+		for _, info := range all {
+			session, _, _ := strings.Cut(strings.TrimPrefix(info.Key, prefix), "/")
+			if _, asked := runs[session]; !asked {
+				now, err := s.askSession(ctx, session)
+				runs[session] = err != nil || now.Runs
+			}
+			if old := prefix == AnswersPrefix && s.Now().Sub(info.ModTime) > answersKept; runs[session] && !old {
+				continue
+			}
+			if prefix == toldPrefix && (lerr != nil || leftElsewhere(left, session, "")) {
+				continue
+			}
+			if err := s.Store.Delete(ctx, info.Key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// hidingIn is hiding for a session: what codex was told there in secret is
+// hidden too.
+func (s *site) hidingIn(ctx context.Context, c Claim, ref *SeedRef) (secrets, error) {
+	known, err := s.hiding(ctx, ref)
+	if err != nil || !c.Told {
+		return known, err
+	}
+	told, err := s.told(ctx, c.Session)
+	if err != nil {
+		return secrets{}, fmt.Errorf("read what codex was told in secret: %w", err)
+	}
+	if len(told) == 0 {
+		return known, nil
+	}
+	name := ""
+	if ref != nil {
+		name = ref.Name
+	}
+	return known.with(name, told), nil
+}
+
+// told are the secrets that codex was told in a session, or is about to be.
+func (s *site) told(ctx context.Context, session string) (found []seeds.Secret, err error) {
+	for _, prefix := range []string{AnswersPrefix, toldPrefix} {
+		all, err := s.Store.List(ctx, prefix+session+"/")
+		if err != nil {
+			return nil, err
+		}
+		for _, info := range all {
+			data, err := s.Store.Get(ctx, info.Key)
+			if errors.Is(err, store.ErrNotFound) {
+				continue // it went meanwhile
+			}
+			var answers map[string][]string
+			if err == nil {
+				err = json.Unmarshal(data, &answers)
+			}
+			if err != nil {
+				return nil, err
+			}
+			for _, texts := range answers {
+				for _, text := range texts {
+					found = append(found, seeds.NewSecret(text))
+				}
+			}
+		}
+	}
+	return found, nil
+}
+
+// with hides some more, for one session alone: a seed may serve others.
+func (s secrets) with(seed string, more []seeds.Secret) secrets {
+	found := append(s.all.Secrets(), more...)
+	return secrets{all: seeds.NewRedactor(seed, found), pump: conversation.NewRedactor(seeds.Forms(found)...), auth: s.auth, shared: &s}
+}

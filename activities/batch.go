@@ -1,0 +1,327 @@
+package activities
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+
+	"fairlead.dev/fairlead/internal/store"
+)
+
+// Batches starts the sessions of batches and keeps their results. What sessions
+// are told is in the store and passes through no batch's history.
+type Batches struct{ *site }
+
+// A BatchPage is a part of a batch's items, as it is in the store. Options and
+// first messages are those of the workflow Session, which activities do not know.
+type BatchPage struct {
+	// Options are few and the items of a page many: an item names its own by number.
+	Options []BatchOptions `json:"options"`
+	Items   []BatchItem    `json:"items"`
+}
+
+// BatchOptions are how sessions are set up, and the queue of the workers of
+// their zone.
+type BatchOptions struct {
+	Queue   string                     `json:"queue"`
+	Session map[string]json.RawMessage `json:"session"`
+}
+
+// BatchItem is one session to be.
+type BatchItem struct {
+	ID      string          `json:"id"`
+	Options int             `json:"options"`
+	First   json.RawMessage `json:"first"`
+}
+
+// Where pages and results are in the store.
+const (
+	BatchPages   = "batches"
+	BatchResults = "batch-results"
+)
+
+// MaxBatchPage bounds a page, in bytes.
+const MaxBatchPage = 32 << 20
+
+var (
+	pagePattern   = regexp.MustCompile(`^` + BatchPages + `/[0-9a-f]{64}$`)
+	resultPattern = regexp.MustCompile(`^` + BatchResults + `/[0-9a-f]{64}$`)
+)
+
+// Check says why a page cannot be kept.
+func (p BatchPage) Check() error {
+	if len(p.Items) == 0 {
+		return errors.New("the page has no items")
+	}
+	for _, it := range p.Items {
+		switch {
+		case checkID("item", it.ID) != nil:
+			return checkID("item", it.ID)
+		case it.Options < 0 || it.Options >= len(p.Options):
+			return fmt.Errorf("item %s has no options", it.ID)
+		case len(it.First) == 0:
+			return fmt.Errorf("item %s has no message", it.ID)
+		}
+	}
+	return nil
+}
+
+// StartItemsInput names items of one page.
+type StartItemsInput struct {
+	Batch string `json:"batch"`
+	// Notify is the workflow that is told of each end, Origin the sessions' origin.
+	Notify string      `json:"notify"`
+	Origin string      `json:"origin"`
+	Blob   string      `json:"blob"`
+	Items  []StartItem `json:"items"`
+	// Look starts nothing, and finds what was started before.
+	Look bool `json:"look,omitempty"`
+}
+
+// StartItem is one try of an item.
+type StartItem struct {
+	N    int `json:"n"`    // of the batch
+	Page int `json:"page"` // its place in the page
+	Try  int `json:"try"`
+}
+
+// StartItemsResult says what became of each.
+type StartItemsResult struct {
+	Started []StartedItem `json:"started"`
+}
+
+// StartedItem is a session that was started, by this attempt or one before; or
+// why it never will be.
+type StartedItem struct {
+	N       int      `json:"n"`
+	ID      string   `json:"id"`
+	Session string   `json:"session"`
+	Run     string   `json:"run,omitempty"`
+	Problem *Problem `json:"problem,omitempty"`
+	// Missing says that it was never started, where it was only looked for.
+	Missing bool `json:"missing,omitempty"`
+}
+
+// ItemSession names the session of an item's try.
+func ItemSession(batch, item string, try int) string {
+	name := batch + "-" + item
+	if try > 1 {
+		name += fmt.Sprintf(".t%d", try)
+	}
+	return name
+}
+
+// StartItems starts sessions in their order. Started again it finds those there
+// are: the name says which item and which try it is, and the origin whose.
+func (b *Batches) StartItems(ctx context.Context, in StartItemsInput) (StartItemsResult, error) {
+	out, err := b.startItems(ctx, in)
+	return out, failing{}.failure(ctx, "batch "+in.Batch+": start sessions", err)
+}
+
+func (b *Batches) startItems(ctx context.Context, in StartItemsInput) (StartItemsResult, error) {
+	var out StartItemsResult
+	page, err := b.page(ctx, in.Blob)
+	if err != nil {
+		return out, err
+	}
+	for _, s := range in.Items {
+		if s.Page < 0 || s.Page >= len(page.Items) {
+			return out, badInput("the page has %d items and no %d", len(page.Items), s.Page)
+		}
+		started, err := b.startItem(ctx, in, page, s)
+		if err != nil {
+			return out, err
+		}
+		out.Started = append(out.Started, started)
+		activity.RecordHeartbeat(ctx, len(out.Started))
+	}
+	return out, nil
+}
+
+func (b *Batches) page(ctx context.Context, blob string) (BatchPage, error) {
+	var page BatchPage
+	if !pagePattern.MatchString(blob) {
+		return page, badInput("%.100q is no page of a batch", blob)
+	}
+	data, err := b.Store.Get(ctx, blob)
+	if errors.Is(err, store.ErrNotFound) {
+		return page, &typedError{kind: ErrTypeBadInput, hint: "run the batch anew", err: errors.New("its items are not in the store any more")}
+	}
+	if err != nil {
+		return page, err
+	}
+	if err := json.Unmarshal(data, &page); err != nil {
+		return page, badInput("a page of the batch cannot be read: %v", err)
+	}
+	if err := page.Check(); err != nil {
+		return page, badInput("a page of the batch: %v", err)
+	}
+	return page, nil
+}
+
+// originAttribute is the search attribute of sessions that something else began.
+var originAttribute = temporal.NewSearchAttributeKeyKeyword("FairleadOrigin")
+
+func (b *Batches) startItem(ctx context.Context, in StartItemsInput, page BatchPage, s StartItem) (StartedItem, error) {
+	it := page.Items[s.Page]
+	opt := page.Options[it.Options]
+	out := StartedItem{N: s.N, ID: it.ID, Session: ItemSession(in.Batch, it.ID, s.Try)}
+	if err := checkID("session", out.Session); err != nil {
+		out.Problem = &Problem{Kind: ErrTypeBadInput, Message: err.Error(), Hint: "choose shorter ids of the batch and its items"}
+		return out, nil
+	}
+	if in.Look {
+		return b.startedBefore(ctx, in, out)
+	}
+	input, err := sessionInput(in, it, opt, out.Session)
+	if err != nil { // the others of the page can be
+		out.Problem = &Problem{Kind: ErrTypeBadInput, Message: fmt.Sprintf("item %s: %v", it.ID, err)}
+		return out, nil
+	}
+	run, err := b.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID: SessionWorkflowID(out.Session), TaskQueue: opt.Queue,
+		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+		TypedSearchAttributes:                    temporal.NewSearchAttributes(originAttribute.ValueSet(in.Origin)),
+		StaticSummary:                            "codex session " + out.Session,
+	}, sessionType, input)
+	var there *serviceerror.WorkflowExecutionAlreadyStarted
+	var refused *serviceerror.InvalidArgument
+	switch {
+	case err == nil:
+		out.Run = run.GetRunID()
+		return out, nil
+	case errors.As(err, &there):
+		return b.startedBefore(ctx, in, out)
+	case errors.As(err, &refused):
+		out.Problem = &Problem{Kind: ErrTypeBadInput, Message: "Temporal would not have it: " + refused.Message}
+		return out, nil
+	}
+	return out, fmt.Errorf("start session %s: %w", out.Session, err)
+}
+
+// sessionType is the type of the workflow of a session.
+const sessionType = "Session"
+
+// sessionInput puts together what the workflow Session takes.
+func sessionInput(in StartItemsInput, it BatchItem, opt BatchOptions, session string) (json.RawMessage, error) {
+	options := make(map[string]any, len(opt.Session)+2)
+	for k, v := range opt.Session {
+		options[k] = v
+	}
+	options["origin"], options["notify"] = in.Origin, in.Notify
+	return json.Marshal(map[string]any{"id": session, "options": options, "first": it.First})
+}
+
+// startedBefore tells a session that an earlier attempt started from one that
+// somebody else has.
+func (b *Batches) startedBefore(ctx context.Context, in StartItemsInput, out StartedItem) (StartedItem, error) {
+	d, err := b.Temporal.DescribeWorkflowExecution(ctx, SessionWorkflowID(out.Session), "")
+	if gone := (*serviceerror.NotFound)(nil); in.Look && errors.As(err, &gone) {
+		out.Missing = true
+		return out, nil
+	}
+	if err != nil {
+		return out, fmt.Errorf("look at session %s: %w", out.Session, err)
+	}
+	info := d.GetWorkflowExecutionInfo()
+	var origin string
+	if p := info.GetSearchAttributes().GetIndexedFields()[originAttribute.GetName()]; p != nil {
+		_ = converter.GetDefaultDataConverter().FromPayload(p, &origin) // another's is not ours either
+	}
+	if origin != in.Origin && in.Look {
+		out.Missing = true
+		return out, nil
+	}
+	if origin != in.Origin {
+		out.Problem = &Problem{Kind: "id_in_use", Message: "there is a session " + out.Session + ", and this batch did not start it",
+			Hint: "give the batch another id"}
+		return out, nil
+	}
+	out.Run = info.GetFirstRunId()
+	return out, nil
+}
+
+// RecordResultsInput are the results of items, each one JSON object.
+type RecordResultsInput struct {
+	Batch string            `json:"batch"`
+	Lines []json.RawMessage `json:"lines"`
+}
+
+// RecordResultsResult says where they are.
+type RecordResultsResult struct {
+	Blob string `json:"blob"`
+}
+
+// RecordResults keeps results in the store, as JSON lines. Doing it again gives
+// the same.
+func (b *Batches) RecordResults(ctx context.Context, in RecordResultsInput) (RecordResultsResult, error) {
+	var buf bytes.Buffer
+	for _, line := range in.Lines {
+		buf.Write(line)
+		buf.WriteByte('\n')
+	}
+	blob, err := b.Store.PutContent(ctx, BatchResults, buf.Bytes())
+	return RecordResultsResult{Blob: blob}, failing{}.failure(ctx, "batch "+in.Batch+": keep results", err)
+}
+
+// ErrNoResults says that there is no such part of a batch's results.
+var ErrNoResults = errors.New("no such results")
+
+// ReadResults reads a part of a batch's results: JSON lines.
+func ReadResults(ctx context.Context, st *store.Store, blob string) ([]byte, error) {
+	if !resultPattern.MatchString(blob) {
+		return nil, ErrNoResults
+	}
+	data, err := st.Get(ctx, blob)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, ErrNoResults
+	}
+	return data, err
+}
+
+// An EndedSession is how a workflow of a session ended that said nothing of it.
+type EndedSession struct {
+	Holder
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+}
+
+// FindSilentResult names those that run no more.
+type FindSilentResult struct {
+	Ended []EndedSession `json:"ended,omitempty"`
+}
+
+// FindSilent looks which sessions have ended, and how: one that was terminated
+// could not say so.
+func (b *Batches) FindSilent(ctx context.Context, in FindEndedInput) (FindSilentResult, error) {
+	var out FindSilentResult
+	ended, err := (&Engine{Client: b.Temporal}).FindEnded(ctx, in)
+	if err != nil {
+		return out, failing{}.failure(ctx, "look for sessions that have ended", err)
+	}
+	for _, h := range ended.Ended {
+		e := EndedSession{Holder: h, Kind: "terminated", Message: "its workflow was ended from outside; nothing was cleaned up on the host"}
+		err := b.Temporal.GetWorkflow(ctx, h.WorkflowID, "").Get(ctx, nil)
+		var app *temporal.ApplicationError
+		switch {
+		case err == nil:
+			e.Kind, e.Message = ErrTypeOutcomeUnknown, "it ended, and did not say how: see `ctl session show`"
+		case errors.As(err, &app):
+			e.Kind, e.Message = app.Type(), app.Message()
+		}
+		out.Ended = append(out.Ended, e)
+	}
+	return out, nil
+}

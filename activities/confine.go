@@ -1,0 +1,210 @@
+package activities
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/seeds"
+)
+
+// Confinement is what a session asks of its sandbox beyond the mode.
+type Confinement = seeds.Confinement
+
+// What Confinement.Network says, and the sandbox of a seed's own profile.
+const (
+	NetworkOff   = seeds.NetworkOff
+	NetworkOn    = seeds.NetworkOn
+	NetworkHosts = seeds.NetworkHosts
+	ByProfile    = seeds.ByProfile
+)
+
+// unconfined is a session that cannot be confined as asked.
+func unconfined(hint, format string, args ...any) error {
+	return &typedError{kind: ErrTypeSandbox, hint: hint, err: fmt.Errorf(format, args...)}
+}
+
+const (
+	hintConfineVersion = "provision the host with codex " + newestCodex + ", or leave out what it cannot do"
+	hintConfinePath    = "--read and --write name paths on the host: make them there first, or leave them out"
+	hintConfineFailed  = "see `ctl host check`; a session that cannot be confined as asked does not begin: ask for less, or give it another host"
+)
+
+// confinable refuses what the codex on the host, or the seed, has not got.
+func confinable(c Confinement, sandbox, version string, b *seeds.Bundle) error {
+	if err := c.Check(sandbox); err != nil {
+		return &typedError{kind: ErrTypeBadInput, err: err}
+	}
+	if sandbox == "danger-full-access" {
+		return nil
+	}
+	if !c.None() && !conversation.Has(version, conversation.NamedProfiles) {
+		return unconfined(hintConfineVersion, "codex %s knows no permission profiles by name, and so neither --profile nor --read, --write and --network", version)
+	}
+	if err := c.CheckSeed(b); err != nil {
+		return unconfined("name a profile of the seed's config.toml with --profile, or a --sandbox", "%w", err)
+	}
+	if c.NeedsProxy(b) && !conversation.Has(version, conversation.NetworkByHost) {
+		return unconfined(hintConfineVersion, "codex %s cannot let commands reach some hosts only: it keeps private addresses from its proxy, and holds each command up for two seconds", version)
+	}
+	return nil
+}
+
+// A place is what the host says of what a session names there.
+type place struct {
+	home string // of the user
+	net  string // the name of the host's network
+	// confine has its paths without symbolic links.
+	confine Confinement
+}
+
+// placeScript answers with texts that end in NUL: home, network, where our folder
+// ($1) leads, then for each path what is wrong with it, or nothing, and where it
+// leads.
+const placeScript = `LC_ALL=C; export LC_ALL
+printf '%s\0%s\0' "${HOME:-/}" "$(readlink /proc/self/ns/net 2>/dev/null)"
+root=$1 rest=
+shift
+until [ -d "${root:-/}" ]; do rest=/${root##*/}$rest root=${root%/*}; done
+to=$(cd -P -- "${root:-/}" 2>/dev/null && pwd -P && echo .) || to=
+to=${to%
+.}
+printf '%s\0' "${to%/}$rest"
+group=
+for p; do
+	case $p in --read | --write) group=$p; continue ;; esac
+	why= to=$p
+	if [ ! -e "$p" ]; then why='does not exist'
+	elif [ -d "$p" ]; then
+		to=$(cd -P -- "$p" 2>/dev/null && pwd -P && echo .) || to=
+		to=${to%
+.}
+		[ -n "$to" ] || why='cannot be entered'
+	elif [ "$group" = --write ]; then why='is no folder: codex lets commands write folders only'
+	elif [ -L "$p" ]; then to=$(readlink -f -- "$p") || why='leads nowhere'
+	elif [ ! -f "$p" ]; then why='is neither a file nor a folder'
+	else
+		to=$(cd -P -- "${p%/*}/" 2>/dev/null && pwd -P && echo .) || to=
+		to=${to%
+.}
+		to=${to%/}/${p##*/}
+	fi
+	if [ -z "$why" ] && [ ! -r "$p" ]; then why='may not be read by this user'; fi
+	if [ -z "$why" ] && [ "$group" = --write ] && [ ! -w "$p" ]; then why='may not be written by this user'; fi
+	printf '%s\0%s\0' "$why" "$to"
+done`
+
+// placeOf looks at what a session names on its host, in one round trip.
+func placeOf(ctx context.Context, h hostexec.Host, root, sandbox string, l Layout, c Confinement) (place, error) {
+	args := append(append(append([]string{root, "--read"}, c.Read...), "--write"), c.Write...)
+	res, err := h.Run(ctx, hostexec.Command{Script: placeScript, Args: args})
+	if err != nil {
+		return place{}, fmt.Errorf("look at the paths of --read and --write: %w", err)
+	}
+	said := strings.Split(string(res.Stdout), "\x00")
+	named := len(c.Read) + len(c.Write)
+	if len(said) != 3+2*named+1 {
+		return place{}, fmt.Errorf("look at the paths of --read and --write: the host gave %d answers in place of %d", len(said)-1, 3+2*named)
+	}
+	p := place{home: said[0], net: said[1], confine: c}
+	p.confine.Read, p.confine.Write = nil, nil
+	// Like the paths, both without links.
+	ours, work := root, l.WorkDir
+	if path.IsAbs(said[2]) {
+		ours = path.Clean(said[2])
+	}
+	if below, in := strings.CutPrefix(work, strings.TrimSuffix(root, "/")+"/"); in && l.OwnWork {
+		work = path.Join(ours, below)
+	}
+	for i := range named {
+		flag, asked := "--read", ""
+		if i < len(c.Read) {
+			asked = c.Read[i]
+		} else {
+			flag, asked = "--write", c.Write[i-len(c.Read)]
+		}
+		why, to := said[3+2*i], path.Clean(said[4+2*i])
+		if why == "" {
+			why = misplaced(flag, to, ours, work, sandbox)
+		}
+		if why != "" {
+			return place{}, unconfined(hintConfinePath, "%s %s on %s %s", flag, asked, h.Name(), why)
+		}
+		if flag == "--read" {
+			p.confine.Read = append(p.confine.Read, to)
+		} else {
+			p.confine.Write = append(p.confine.Write, to)
+		}
+	}
+	if err := p.confine.Check(sandbox); err != nil { // two names may lead to one place
+		return place{}, unconfined(hintConfinePath, "on %s: %w", h.Name(), err)
+	}
+	return p, nil
+}
+
+// misplaced says why a path cannot be given: our own folder holds what decides
+// on what commands may do, and the credentials of other sessions.
+func misplaced(flag, p, root, work, sandbox string) string {
+	within := func(p, dir string) bool { return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/") }
+	switch {
+	case p == work && flag == "--read" && sandbox != "read-only":
+		return "is the work folder, in which nothing could be written then (use --sandbox read-only)"
+	case within(p, root) && !within(p, work), flag == "--write" && within(root, p) && p != work:
+		return fmt.Sprintf("lies in Fairlead's own folder there, %s, or holds it", root)
+	}
+	return ""
+}
+
+// confinement is the trial of one session: what it must not and must be able to
+// do, on this host.
+func (p place) trial(l Layout, sandbox string) seeds.ConfineTrial {
+	t := seeds.ConfineTrial{ID: strings.ToLower(rand.Text()), Confine: p.confine}
+	// What a mode lets commands write beside the work folder is not outside.
+	free := append([]string{l.WorkDir, "/tmp", "/var/tmp", path.Join(l.Dir, "tmp")}, p.confine.Write...)
+	for _, dir := range []string{l.Dir, l.Root, p.home, "/"} {
+		inside := false
+		for _, f := range free {
+			inside = inside || dir == f || strings.HasPrefix(dir, f+"/")
+		}
+		// A profile of the seed's own says itself what may be written.
+		if !inside && path.IsAbs(dir) && sandbox != ByProfile {
+			t.Outside = append(t.Outside, dir)
+		}
+	}
+	return t
+}
+
+// confined has a command try, in the sandbox of a session, what it must not and
+// must be able to do.
+func (p *probe) confined(ctx context.Context, sandbox, profile string, l Layout, at place, proxied bool) error {
+	t := at.trial(l, sandbox)
+	res, err := p.run(ctx, sandbox, profile, t.Command()...)
+	var rpc *conversation.RPCError
+	switch {
+	case errors.As(err, &rpc):
+		return unconfined(hintConfineFailed, "codex %s does not take the session's permission profile: %s", p.server.Version, rpc.Message)
+	case err != nil:
+		return fmt.Errorf("run a command in the session's sandbox: %w", err)
+	}
+	c, err := t.ReadConfined(res.Stdout)
+	switch {
+	case err != nil && res.ExitCode == timedOut:
+		return fmt.Errorf("see what a command can do in the session's sandbox: no end after %v", probeCommand)
+	case err != nil:
+		return unconfined(hintConfineFailed, "no command starts in the sandbox that the session asks for (exit status %d: %s)",
+			res.ExitCode, lastOf(strings.TrimSpace(res.Stderr), 512))
+	}
+	wrong := c.Wrong
+	if net := c.Network(at.confine, sandbox, at.net, proxied); net != "" {
+		wrong = append(wrong, net)
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return unconfined(hintConfineFailed, "on this host a command in the session's sandbox %s", someOf(wrong, 3))
+}

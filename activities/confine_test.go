@@ -1,0 +1,185 @@
+package activities
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/seeds"
+)
+
+// reachable answers HELLO at an address of this machine.
+func reachable(t *testing.T, ip string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", ip+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "HELLO") })}}
+	s.Start()
+	t.Cleanup(s.Close)
+	return l.Addr().String()
+}
+
+// confinedBed is a host whose root is not below /tmp, where commands may write
+// anyhow, and a folder beside it.
+func confinedBed(t *testing.T) (*bed, string) {
+	t.Helper()
+	b := newBed(t, readyHost(t))
+	dir := strings.TrimSpace(b.sh(`mkdir -p "$HOME/beside/read" "$HOME/beside/write" "$HOME/beside/out" && echo secret >"$HOME/beside/read/f" && cd "$HOME/beside" && pwd -P`))
+	return b, dir
+}
+
+// commandOutput is what the commands of a session printed.
+func (k *talk) commandOutput() string {
+	k.t.Helper()
+	out := ""
+	for _, e := range readAll(k.t, k.store, k.claim.Session, 0) {
+		if e.Type == conversation.EntryCommand {
+			out += e.Text
+		}
+	}
+	return out
+}
+
+func TestSessionIsConfinedAsItAskedInTheRealCodex(t *testing.T) {
+	b, dir := confinedBed(t)
+	allowed, denied := reachable(t, "127.0.0.1"), reachable(t, "127.0.0.2")
+	model := scriptedmodel.Serve(t, fmt.Sprintf(`
+rules:
+  - steps:
+      - - shell: |
+            for d in read write out; do (echo x >%[1]s/$d/new) 2>/dev/null && echo "wrote $d"; done
+            cat %[1]s/read/f
+            curl -s -m 5 http://%[2]s/; curl -s -m 5 http://%[3]s/; curl -s -m 5 --noproxy '*' http://%[3]s/
+            python3 -c 'import socket,sys; socket.create_connection(("127.0.0.1", int(sys.argv[1])), 3); print("REACHED")' %[4]s 2>&1 | tail -n 1
+      - say: done
+`, dir, allowed, denied, strings.TrimPrefix(allowed, "127.0.0.1:")))
+	in := PrepareSessionInput{Sandbox: "workspace-write", Seed: b.plantable(model), Confine: Confinement{
+		Read: []string{filepath.Join(dir, "read")}, Write: []string{filepath.Join(dir, "write")}, Network: NetworkHosts, Hosts: []string{"127.0.0.1"},
+	}}
+	k := b.preparedAs("confined", in)
+	k.start()
+	r := k.pump(conversation.TurnEnded, k.message("try it"))
+	if r.Pump.Turn.Status != "completed" {
+		t.Fatalf("%+v", r.Pump.Turn)
+	}
+	said := k.commandOutput()
+	for word, want := range map[string]bool{"wrote write": true, "wrote read": false, "wrote out": false, "secret": true, "REACHED": false} {
+		if strings.Contains(said, word) != want {
+			t.Errorf("%q: %v, want %v, in\n%s", word, !want, want, said)
+		}
+	}
+	if n := strings.Count(said, "HELLO"); n != 1 {
+		t.Errorf("%d answers, want the one of the host that is allowed, in\n%s", n, said)
+	}
+}
+
+func TestSessionThatCannotBeConfinedAsAskedIsNotPrepared(t *testing.T) {
+	b, dir := confinedBed(t)
+	seed := b.plantable(scriptedmodel.Serve(t, `rules: []`))
+	root := b.root()
+	for name, c := range map[string]struct {
+		sandbox string
+		c       Confinement
+		says    string
+	}{
+		"a read path that is not there":  {"workspace-write", Confinement{Read: []string{dir + "/nowhere"}}, "/nowhere on " + b.spec.Name + " does not exist"},
+		"a write path that is not there": {"workspace-write", Confinement{Write: []string{dir + "/nowhere"}}, "--write " + dir + "/nowhere"},
+		"a write path that is a file":    {"workspace-write", Confinement{Write: []string{dir + "/read/f"}}, "is no folder"},
+		"our own folder":                 {"workspace-write", Confinement{Write: []string{root}}, "lies in Fairlead's own folder"},
+		"a folder that holds ours":       {"workspace-write", Confinement{Write: []string{filepath.Dir(root)}}, "or holds it"},
+		"another session's credential":   {"workspace-write", Confinement{Read: []string{root + "/sessions"}}, "lies in Fairlead's own folder"},
+		"two names for one folder":       {"workspace-write", Confinement{Write: []string{dir + "/write", dir + "/link"}}, "given twice"},
+		"a profile that the seed lacks":  {ByProfile, Confinement{Profile: "dev"}, "no permission profile dev (it has: none)"},
+	} {
+		b.sh(`ln -sfn write "$1/link"`, dir)
+		_, err := b.prepare(PrepareSessionInput{Claim: Claim{Session: "s1", Host: b.spec, Generation: 1, Pump: 1}, Seed: seed, Sandbox: c.sandbox, Confine: c.c})
+		app := appError(t, err)
+		var p Problem
+		if app.Type() != ErrTypeSandbox || !app.NonRetryable() || !strings.Contains(app.Message(), c.says) {
+			t.Errorf("%s: failed as %s: %v", name, app.Type(), app)
+		}
+		if err := app.Details(&p); err != nil || p.Kind != ErrTypeSandbox || p.Hint == "" {
+			t.Errorf("%s: %+v, %v", name, p, err)
+		}
+	}
+	if left := b.sh(`[ ! -e "$1/sessions/s1" ] || find "$1/sessions/s1"`, root); left != "" {
+		t.Errorf("left: %s", left)
+	}
+}
+
+// What a codex has not got is said before anything is tried with it.
+func TestSessionAsksNothingOfACodexThatHasNotGotIt(t *testing.T) {
+	for version, c := range map[string]struct {
+		c    Confinement
+		says string
+	}{
+		"0.130.0": {Confinement{Network: NetworkOff}, "codex 0.130.0 knows no permission profiles by name"},
+		"0.140.0": {Confinement{Network: NetworkHosts, Hosts: []string{"example.com"}}, "codex 0.140.0 cannot let commands reach some hosts only"},
+	} {
+		spec := hosttest.StartSSHD(t, hosttest.Options{NewUser: true}).Spec()
+		b := newBed(t, spec).with(version, "")
+		_, err := b.prepare(PrepareSessionInput{Claim: Claim{Session: "s1", Host: spec, Generation: 1, Pump: 1}, Sandbox: "workspace-write", Confine: c.c})
+		if app := appError(t, err); app.Type() != ErrTypeSandbox || !strings.Contains(app.Message(), c.says) {
+			t.Errorf("%s: %v", version, app)
+		}
+	}
+}
+
+func TestSeedsOwnProfileIsExtendedAndHolds(t *testing.T) {
+	b, dir := confinedBed(t)
+	model := scriptedmodel.Serve(t, fmt.Sprintf(`
+rules:
+  - steps:
+      - - shell: for d in %[1]s/write %[1]s/out .; do (echo x >$d/new) 2>/dev/null && echo "wrote ${d##*/}"; done; cat "$CODEX_HOME/auth.json"; ls %[1]s >/dev/null && echo listed
+      - say: done
+`, dir))
+	seed := b.plantableWith(model, fmt.Sprintf("[permissions.dev]\nextends = \":read-only\"\n[permissions.dev.filesystem]\n%q = \"write\"\n", dir+"/write"))
+	k := b.preparedAs("dev", PrepareSessionInput{Sandbox: ByProfile, Seed: seed, Confine: Confinement{Profile: "dev"}})
+	if k.permissions != seeds.Profile(ByProfile) {
+		t.Errorf("runs under %q", k.permissions)
+	}
+	k.start()
+	k.pump(conversation.TurnEnded, k.message("try it"))
+	said := k.commandOutput()
+	for word, want := range map[string]bool{"wrote write": true, "wrote out": false, "wrote .": false, madeUpKey: false, "listed": true} {
+		if strings.Contains(said, word) != want {
+			t.Errorf("%q: %v, want %v, in\n%s", word, !want, want, said)
+		}
+	}
+}
+
+// Our own folder is known also where it is reached through a link.
+func TestPathsInOurOwnFolderAreKnownBehindALink(t *testing.T) {
+	b := newBed(t, HostSpec{Name: LocalHost})
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.sh(`cd "$1" && mkdir -p real/root/sessions/s/work real/root/sessions/other real/beside && ln -s real linked`, dir)
+	for _, root := range []string{dir + "/linked/root", dir + "/real/root"} {
+		l := layoutOf(root, "s")
+		for p, ours := range map[string]bool{
+			dir + "/real/root/sessions/other": true, dir + "/linked/root/sessions/other": true, dir + "/linked/root": true, dir + "/real": true, dir + "/linked": true,
+			dir + "/real/beside": false, dir + "/linked/beside": false, root + "/sessions/s/work": false,
+		} {
+			at, err := placeOf(t.Context(), b.host(), root, "workspace-write", l, Confinement{Write: []string{p}})
+			if (err != nil) != ours || ours && !strings.Contains(err.Error(), "Fairlead's own folder") {
+				t.Errorf("root %s, --write %s: %+v, %v", root, p, at, err)
+			}
+		}
+	}
+	// A root that is yet to be made, behind a link as well.
+	root := dir + "/linked/yet/to come"
+	if _, err := placeOf(t.Context(), b.host(), root, "workspace-write", layoutOf(root, "s"), Confinement{Write: []string{dir + "/real"}}); err == nil {
+		t.Error("what is to hold our folder may be written")
+	}
+}

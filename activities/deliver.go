@@ -1,0 +1,338 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/seeds"
+)
+
+// DeliverLimits bound what sessions hand over; a zero means the default.
+type DeliverLimits struct {
+	MaxBytes     int64 // of one file; 64 MiB
+	SessionBytes int64 // of all that a session delivers, each content counted once; 1 GiB
+	SessionCalls int   // how often it may call; 1000
+}
+
+func (l DeliverLimits) orDefaults() DeliverLimits {
+	if l.MaxBytes <= 0 {
+		l.MaxBytes = 64 << 20
+	}
+	if l.SessionBytes <= 0 {
+		l.SessionBytes = 1 << 30
+	}
+	if l.SessionCalls <= 0 {
+		l.SessionCalls = 1000
+	}
+	return l
+}
+
+const (
+	// deliverWait is how long one file may take.
+	deliverWait = 15 * time.Minute
+	// troubles is how often a file is tried again that the host or the store
+	// had trouble with, and deliverPause the wait before.
+	troubles     = 3
+	deliverPause = 500 * time.Millisecond
+
+	maxDeliverName  = 200     // bytes
+	maxDeliverPath  = 4 << 10 // bytes, as the kernel has it
+	maxDeliverWords = 2 << 10 // bytes of a description
+)
+
+// A deliverArgs is what the model gives.
+type deliverArgs struct {
+	Path        string `json:"path"`
+	Name        string `json:"name"`
+	Description string `json:"description"`
+}
+
+// A refusal is a reason that the model is told. It is for good: the same call
+// is refused with the same words by whoever is asked again.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+func refusef(format string, args ...any) error { return refusal(fmt.Sprintf(format, args...)) }
+
+func (a *deliverArgs) check() error {
+	switch {
+	case a.Path == "":
+		return refusal("path is empty: say which file is to be delivered.")
+	case len(a.Path) > maxDeliverPath || strings.ContainsFunc(a.Path, unicode.IsControl) || !utf8.ValidString(a.Path):
+		return refusal("path is too long or has control characters in it: rename the file and deliver it under the new name.")
+	}
+	if a.Name == "" {
+		a.Name = path.Base(a.Path)
+	}
+	switch {
+	case strings.Contains(a.Name, "/"):
+		return refusal("name has a slash in it: give a plain file name.")
+	case a.Name == "." || a.Name == ".." || strings.TrimSpace(a.Name) == "" || len(a.Name) > maxDeliverName ||
+		strings.ContainsFunc(a.Name, unicode.IsControl) || !utf8.ValidString(a.Name):
+		return refusef("name is not one for a file, or has more than %d bytes: give a plain one such as report.md.", maxDeliverName)
+	case len(a.Description) > maxDeliverWords:
+		return refusef("description has %d bytes, at most %d are kept: say it shorter.", len(a.Description), maxDeliverWords)
+	}
+	return nil
+}
+
+// deliver hands a file over, once for each call.
+func (t *toolShop) deliver(ctx context.Context, call conversation.ToolCall) (conversation.ToolReply, error) {
+	t.mu.Lock() // one at a time: they share what the session may deliver
+	defer t.mu.Unlock()
+	ctx, cancel := context.WithTimeoutCause(ctx, deliverWait, errTooSlow)
+	defer cancel()
+	var err error
+	for try := range troubles {
+		if try > 0 {
+			select {
+			case <-time.After(deliverPause << try):
+			case <-ctx.Done():
+			}
+		}
+		var h handover
+		if h, err = t.handOver(ctx, call); err == nil {
+			if t.delivered != nil {
+				t.delivered()
+			}
+			return h.reply(), nil
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		t.Logger.Warn("a file is not delivered yet", "session", t.session, "call", call.ID, "error", t.hide.all.String(err.Error()))
+	}
+	switch {
+	case errors.Is(context.Cause(ctx), errTooSlow):
+		return conversation.ToolReply{Text: fmt.Sprintf("The file was not delivered: it did not arrive within %s. Deliver a smaller one, or try once more later.", deliverWait)}, nil
+	case ctx.Err() != nil:
+		return conversation.ToolReply{}, context.Cause(ctx) // whoever goes on does it
+	}
+	return conversation.ToolReply{Text: "The file was not delivered: there is trouble on our side, not on yours. Go on with other work and try once more later."}, nil
+}
+
+var errTooSlow = errors.New("the file does not arrive")
+
+// reply is what the model is told: the same each time.
+func (h handover) reply() conversation.ToolReply {
+	if h.Refused != "" {
+		return conversation.ToolReply{Text: "The file was not delivered: " + h.Refused}
+	}
+	return conversation.ToolReply{OK: true, Text: fmt.Sprintf("Delivered %s: %d bytes, SHA-256 %s.", h.Name, h.Bytes, h.Digest)}
+}
+
+// handOver finds out what became of a call, or does it. What it returns is in
+// the store.
+func (t *toolShop) handOver(ctx context.Context, call conversation.ToolCall) (handover, error) {
+	key := handoverKey(t.session, call.ID)
+	if h, err := readHandover(ctx, t.Store, key); !errors.Is(err, store.ErrNotFound) {
+		return h, err
+	}
+	if t.past == nil {
+		past, err := listHandovers(ctx, t.Store, t.session)
+		if err != nil {
+			return handover{}, err
+		}
+		t.past = append([]handover{}, past...)
+	}
+	if len(t.past) >= t.limits.SessionCalls { // and nothing is kept of it
+		return handover{Refused: fmt.Sprintf("this session has called for it %d times, and no more than that is taken. Say in your answer where the file is.", len(t.past))}, nil
+	}
+	h, err := t.take(ctx, call)
+	var no refusal
+	if errors.As(err, &no) {
+		h.Content, h.Bytes, h.Digest, h.Refused = "", 0, "", string(no)
+	} else if err != nil {
+		return h, err
+	}
+	hideIn(t.hide.all, &h)
+	data, err := json.Marshal(h)
+	if err != nil {
+		return h, fmt.Errorf("encode what was delivered: %w", err)
+	}
+	err = t.Store.Create(ctx, key, data)
+	if errors.Is(err, store.ErrExists) { // another attempt was quicker
+		return readHandover(ctx, t.Store, key)
+	}
+	if err == nil {
+		t.past = append(t.past, h)
+	}
+	return h, err
+}
+
+// take brings the file into the store. A refusal says why it is not to be had.
+func (t *toolShop) take(ctx context.Context, call conversation.ToolCall) (h handover, err error) {
+	h = handover{Deliverable: Deliverable{Session: t.session, Call: call.ID, Turn: call.Turn, At: t.Now().UTC()}}
+	var a deliverArgs
+	if err := json.Unmarshal(call.Args, &a); err != nil {
+		return h, refusal("the arguments are not as described.")
+	}
+	err = a.check()
+	h.Name, h.Path, h.Description = a.Name, a.Path, strings.TrimSpace(a.Description)
+	if err != nil {
+		return h, err
+	}
+	// The model's own words would tell a secret, too.
+	if words := a.Path + "\n" + a.Name + "\n" + a.Description; t.hide.all != nil && t.hide.all.String(words) != words {
+		return h, refusal("its path, name or description holds a credential.")
+	}
+	b := hostexec.Below{Folder: t.layout.WorkDir, Path: a.Path, Max: t.limits.MaxBytes, Without: t.layout.Root}
+	if t.layout.OwnWork { // a person's folder was named without links, our root may have some
+		b.Base = t.layout.Root
+	}
+	for range 3 {
+		if h, err = t.bring(ctx, h, b); !errors.Is(err, hostexec.Changed) {
+			break
+		}
+	}
+	return h, said(err, a.Path)
+}
+
+// said puts a reason into words for the model.
+func said(err error, name string) error {
+	var large *hostexec.TooLargeError
+	var why hostexec.NotGiven
+	switch {
+	case errors.As(err, &large):
+		return refusef("%s has %d bytes, and at most %d are taken. Deliver a smaller file: compress it, split it, or leave out what is not needed.", name, large.Size, large.Max)
+	case errors.Is(err, hostexec.ErrUnsupported): // nor will it be another time
+		return refusal("this host cannot give files: it has no /proc, readlink or stat. Say in your answer where the file is.")
+	case !errors.As(err, &why):
+		return err
+	}
+	switch why {
+	case hostexec.NotThere:
+		return refusef("there is no file %s. Paths are taken from the working directory.", name)
+	case hostexec.LeadsNowhere:
+		return refusef("%s is a symbolic link that leads to no file.", name)
+	case hostexec.Outside:
+		return refusef("%s lies outside of the working directory, perhaps by a symbolic link. Copy it into the working directory and deliver the copy.", name)
+	case hostexec.IsFolder:
+		return refusef("%s is a directory. Pack it into an archive in the working directory and deliver that.", name)
+	case hostexec.NotAFile:
+		return refusef("%s is no regular file.", name)
+	case hostexec.Unreadable:
+		return refusef("%s cannot be read. Make it readable for its owner.", name)
+	case hostexec.Changed:
+		return refusef("%s was being written while it was read. Deliver it once it is complete.", name)
+	case hostexec.NoFolder:
+		return refusal("the working directory is gone, or a symbolic link has taken its place.")
+	}
+	return err
+}
+
+// bring streams the file from the host into the store.
+func (t *toolShop) bring(ctx context.Context, h handover, b hostexec.Below) (_ handover, err error) {
+	host, err := t.host(t.spec)
+	if err != nil {
+		return h, err
+	}
+	c := &content{shop: t, ctx: ctx}
+	defer c.abort()
+	f, err := hostexec.ReadBelow(ctx, host, b, func(f hostexec.BelowFile) (io.Writer, error) { return c.begin(f, h.Call) })
+	if err != nil {
+		return h, err
+	}
+	if c.key, err = c.finish(); err != nil {
+		return h, err
+	}
+	h.Content, h.Path, h.Bytes, h.Digest = c.key, f.Path, f.Size, f.SHA256
+	return h, nil
+}
+
+// A content is a file on its way into the store. The same content is stored
+// once for each session, and looked through for secrets each time.
+type content struct {
+	shop *toolShop
+	ctx  context.Context //nolint:containedctx // lives no longer than bring
+	key  string
+	to   *store.Writer // nil where it is there already
+	seek *seeds.Stream // nil where no secrets are known
+}
+
+func (c *content) begin(f hostexec.BelowFile, call string) (io.Writer, error) {
+	t := c.shop
+	name := "call-" + call // the host cannot tell what it is
+	if f.SHA256 != "" {
+		var err error
+		if name, err = t.Store.Name([]byte("deliverable " + f.SHA256)); err != nil {
+			return nil, err
+		}
+	}
+	c.key = contentKey(t.session, name)
+	if slices.ContainsFunc(t.past, func(h handover) bool { return h.Content == c.key }) {
+		// Its record says that it is whole.
+	} else if sum := t.total() + f.Size; sum > t.limits.SessionBytes {
+		return nil, refusef("with it the session would have delivered %d bytes, and at most %d are taken. Deliver only what is needed.", sum, t.limits.SessionBytes)
+	} else {
+		w, err := t.Store.NewWriter(c.ctx, c.key)
+		if err != nil {
+			return nil, err
+		}
+		c.to = w
+	}
+	if t.hide.all != nil {
+		c.seek = t.hide.all.Stream()
+	}
+	return c, nil
+}
+
+// total is what the session has delivered so far.
+func (t *toolShop) total() (sum int64) {
+	seen := map[string]bool{}
+	for _, h := range t.past {
+		if h.Refused == "" && !seen[h.Content] {
+			seen[h.Content] = true
+			sum += h.Bytes
+		}
+	}
+	return sum
+}
+
+var errHoldsSecret = refusal("it holds a credential. Take that out and deliver it again.")
+
+func (c *content) Write(p []byte) (int, error) {
+	if c.seek != nil {
+		c.seek.Next(p)
+		if c.seek.Count() > 0 {
+			return 0, errHoldsSecret
+		}
+	}
+	if c.to == nil {
+		return len(p), nil
+	}
+	return c.to.Write(p)
+}
+
+// finish makes it visible.
+func (c *content) finish() (key string, err error) {
+	if c.seek != nil {
+		c.seek.Flush()
+		if c.seek.Count() > 0 {
+			return "", errHoldsSecret
+		}
+	}
+	if c.to != nil {
+		err = c.to.Close()
+	}
+	return c.key, err
+}
+
+func (c *content) abort() {
+	if c.to != nil {
+		c.to.Abort()
+	}
+}

@@ -1,0 +1,129 @@
+package activities
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/internal/store"
+)
+
+// A Deliverable is a file that codex has handed over, or wanted to. It outlives
+// its session, as the transcript does.
+type Deliverable struct {
+	Session     string    `json:"session"`
+	Call        string    `json:"call"` // its id in the session
+	Turn        int       `json:"turn"`
+	Name        string    `json:"name"`
+	Version     int       `json:"version"` // from 1; of those with one name
+	Path        string    `json:"path"`    // in the work folder, without links
+	Bytes       int64     `json:"bytes"`
+	Digest      string    `json:"digest"` // SHA-256
+	At          time.Time `json:"at"`
+	Description string    `json:"description,omitempty"`
+	// Newest says that none of the same name came later.
+	Newest bool `json:"newest"`
+}
+
+// A handover is what became of a call of deliver, as it is kept: the same call
+// has the same reply, whoever asks again.
+type handover struct {
+	Deliverable
+	Content string `json:"content,omitempty"` // where it is in the store
+	Refused string `json:"refused,omitempty"` // what the model was told instead
+}
+
+func deliverablesPrefix(session string) string { return "deliverables/" + session + "/" }
+
+func handoverKey(session, call string) string { return deliverablesPrefix(session) + "calls/" + call }
+
+func contentKey(session, name string) string { return deliverablesPrefix(session) + "content/" + name }
+
+var callPattern = regexp.MustCompile(`^i[0-9]{1,9}\.[0-9]{1,18}$`)
+
+// listHandovers returns all of a session, oldest first.
+func listHandovers(ctx context.Context, st *store.Store, session string) ([]handover, error) {
+	if err := checkID("session", session); err != nil {
+		return nil, err
+	}
+	infos, err := st.List(ctx, deliverablesPrefix(session)+"calls/")
+	if err != nil {
+		return nil, fmt.Errorf("list what session %s delivered: %w", session, err)
+	}
+	var all []handover
+	for _, info := range infos {
+		h, err := readHandover(ctx, st, info.Key)
+		if errors.Is(err, store.ErrNotFound) {
+			continue // it went meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, h)
+	}
+	slices.SortStableFunc(all, func(a, b handover) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(len(a.Call), len(b.Call)), strings.Compare(a.Call, b.Call))
+	})
+	return all, nil
+}
+
+func readHandover(ctx context.Context, st *store.Store, key string) (h handover, err error) {
+	data, err := st.Get(ctx, key)
+	if err != nil {
+		return h, fmt.Errorf("read what was delivered: %w", err)
+	}
+	if err := json.Unmarshal(data, &h); err != nil {
+		return h, fmt.Errorf("%s: %w", key, err)
+	}
+	return h, nil
+}
+
+// ListDeliverables lists what a session has delivered, oldest first.
+func ListDeliverables(ctx context.Context, st *store.Store, session string) ([]Deliverable, error) {
+	all, err := listHandovers(ctx, st, session)
+	if err != nil {
+		return nil, err
+	}
+	var out []Deliverable
+	last := map[string]int{}
+	for _, h := range all {
+		if h.Refused != "" {
+			continue
+		}
+		d := h.Deliverable
+		d.Version, d.Newest = 1, true
+		if i, ok := last[d.Name]; ok {
+			d.Version, out[i].Newest = out[i].Version+1, false
+		}
+		last[d.Name] = len(out)
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+// OpenDeliverable opens what a session delivered by a call. What is read is good
+// only once Read has returned io.EOF.
+func OpenDeliverable(ctx context.Context, st *store.Store, session, call string) (Deliverable, io.ReadCloser, error) {
+	if err := checkID("session", session); err != nil {
+		return Deliverable{}, nil, err
+	}
+	if !callPattern.MatchString(call) {
+		return Deliverable{}, nil, badInput("%q is no call of session %s", call, session)
+	}
+	h, err := readHandover(ctx, st, handoverKey(session, call))
+	if err == nil && h.Refused != "" {
+		err = fmt.Errorf("call %s of session %s delivered nothing: %w", call, session, store.ErrNotFound)
+	}
+	if err != nil {
+		return Deliverable{}, nil, err
+	}
+	r, err := st.NewReader(ctx, h.Content)
+	return h.Deliverable, r, err
+}

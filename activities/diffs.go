@@ -1,0 +1,128 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/seeds"
+)
+
+// TurnDiff is all that a turn has changed in files, as a unified diff.
+type TurnDiff = conversation.TurnDiff
+
+// ErrNoDiff says that a session, or a turn of it, changed no file that codex
+// knows of.
+var ErrNoDiff = errors.New("no diff")
+
+func diffPrefix(session string) string { return "diffs/" + session + "/" }
+
+func turnDiffs(session string, turn int) string {
+	return fmt.Sprintf("%s%08d-", diffPrefix(session), turn)
+}
+
+// diffKey orders the diffs of a session by turn and then by age.
+func diffKey(session string, d TurnDiff) string {
+	return fmt.Sprintf("%s%d.%d", turnDiffs(session, d.Turn), d.Place.Incarnation, d.Place.Offset)
+}
+
+// parseDiff reads a key; false if it is not one of diffKey's.
+func parseDiff(key string) (d TurnDiff, ok bool) {
+	turn, place, ok1 := strings.Cut(key[strings.LastIndexByte(key, '/')+1:], "-")
+	incarnation, offset, ok2 := strings.Cut(place, ".")
+	n, err1 := strconv.Atoi(turn)
+	i, err2 := strconv.Atoi(incarnation)
+	o, err3 := strconv.ParseInt(offset, 10, 64)
+	return TurnDiff{Turn: n, Place: Cursor{Incarnation: i, Offset: o}}, ok1 && ok2 && errors.Join(err1, err2, err3) == nil
+}
+
+// keepDiff stores a diff. Every attempt gives the same at that place.
+func (s *site) keepDiff(ctx context.Context, session string, d TurnDiff, hide *seeds.Redactor) error {
+	hideIn(hide, &d)
+	data, err := json.Marshal(d)
+	if err != nil {
+		return fmt.Errorf("encode the diff of turn %d of %s: %w", d.Turn, session, err)
+	}
+	err = s.Store.Create(ctx, diffKey(session, d), data)
+	if err != nil && !errors.Is(err, store.ErrExists) {
+		return fmt.Errorf("store the diff of turn %d of %s: %w", d.Turn, session, err)
+	}
+	s.dropDiffs(ctx, session, d)
+	return nil
+}
+
+// dropDiffs deletes what a newer diff of the same turn stands for: each has all
+// that the turn changed so far. What is left for want of a store only takes room.
+func (s *site) dropDiffs(ctx context.Context, session string, than TurnDiff) {
+	infos, err := s.Store.List(ctx, turnDiffs(session, than.Turn))
+	if err != nil {
+		s.Logger.Warn("diffs that are no longer needed stay", "session", session, "err", err)
+		return
+	}
+	for _, info := range infos {
+		if d, ok := parseDiff(info.Key); !ok || d.Turn != than.Turn || !newerDiff(than, d) {
+			continue
+		}
+		if err := s.Store.Delete(ctx, info.Key); err != nil {
+			s.Logger.Warn("a diff that is no longer needed stays", "session", session, "err", err)
+		}
+	}
+}
+
+// ReadDiff returns the diff of a turn of a session, the newest turn that has one
+// if turn is 0. Where there is none the error is ErrNoDiff.
+func ReadDiff(ctx context.Context, st *store.Store, session string, turn int) (TurnDiff, error) {
+	for range 3 {
+		d, err := readDiff(ctx, st, session, turn)
+		if !errors.Is(err, store.ErrNotFound) {
+			return d, err
+		}
+		// A newer one has just taken its place.
+	}
+	return readDiff(ctx, st, session, turn)
+}
+
+func readDiff(ctx context.Context, st *store.Store, session string, turn int) (TurnDiff, error) {
+	var newest TurnDiff
+	key := ""
+	if err := checkID("session", session); err != nil {
+		return newest, err
+	}
+	infos, err := st.List(ctx, diffPrefix(session))
+	if err != nil {
+		return newest, fmt.Errorf("list diffs of %s: %w", session, err)
+	}
+	for _, info := range infos {
+		d, ok := parseDiff(info.Key)
+		if ok && (turn == 0 || d.Turn == turn) && (key == "" || newerDiff(d, newest)) {
+			newest, key = d, info.Key
+		}
+	}
+	if key == "" {
+		return newest, ErrNoDiff
+	}
+	data, err := st.Get(ctx, key)
+	if err == nil {
+		newest = TurnDiff{}
+		err = json.Unmarshal(data, &newest)
+	}
+	if err != nil {
+		return newest, fmt.Errorf("read the diff of turn %d of %s: %w", newest.Turn, session, err)
+	}
+	return newest, nil
+}
+
+func newerDiff(a, b TurnDiff) bool {
+	switch {
+	case a.Turn != b.Turn:
+		return a.Turn > b.Turn
+	case a.Place.Incarnation != b.Place.Incarnation:
+		return a.Place.Incarnation > b.Place.Incarnation
+	}
+	return a.Place.Offset > b.Place.Offset
+}

@@ -1,0 +1,233 @@
+package activities
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/deploy/scriptedmodel"
+)
+
+// stored keeps a file as the worker's API does.
+func (b *bed) stored(kind InputKind, name string, data []byte) Input {
+	b.t.Helper()
+	sum := sha256.Sum256(data)
+	key, err := b.store.PutContent(b.t.Context(), "inputs", data)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return Input{Kind: kind, Name: name, Blob: key, Digest: hex.EncodeToString(sum[:]), Bytes: int64(len(data))}
+}
+
+func onHost(t *testing.T, k *talk, in Input) string {
+	t.Helper()
+	data, err := os.ReadFile(inputPath(k.layout, in))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// A file that goes with a message is on the host before codex has the message,
+// outside of the work folder, however often its pump is tried; an attempt that
+// died between the two leaves one turn.
+func TestAFileIsThereBeforeItsMessageAndTheTurnBeginsOnce(t *testing.T) {
+	model := scriptedmodel.Serve(t, `
+rules:
+  - when: {matches: '/\S+/notes\.txt'}
+    steps:
+      - shell: "cat {{ index .Match 0 }}"
+      - say: "it says {{ .LastToolOutput }}"
+`)
+	k := handMade(t, "with-file", model)
+	k.start()
+	file := k.stored(InputFile, "notes.txt", []byte("the notes"))
+	send := k.message("read what I give you")
+	send.Inputs = []Input{file}
+	in := k.input(send)
+
+	// The first attempt dies with the file planted and nothing said.
+	if err := k.set.Sessions.plantInputs(t.Context(), in, 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := onHost(t, k, file); got != "the notes" {
+		t.Fatalf("planted %q", got)
+	}
+	out := k.run(in, 2, conversation.TurnEnded)
+	if !strings.Contains(out.Pump.Turn.FinalText, "it says the notes") {
+		t.Errorf("turn %+v", out.Pump.Turn)
+	}
+	// An attempt behind it says nothing again.
+	k.run(in, 3, conversation.TurnEnded)
+	said := 0
+	for _, e := range readAll(t, k.store, "with-file", 1) {
+		if e.Type == conversation.EntryUser {
+			said++
+			if !strings.Contains(e.Text, inputPath(k.layout, file)) {
+				t.Errorf("the message on record is %q", e.Text)
+			}
+		}
+	}
+	if said != 1 {
+		t.Errorf("the message was said %d times", said)
+	}
+	left, err := filepath.Glob(filepath.Join(k.layout.WorkDir, "*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("in the work folder are %v, %v", left, err)
+	}
+}
+
+// What is at a planted file's place is mended, whatever it became.
+func TestAPlantedFileIsMended(t *testing.T) {
+	k := handMade(t, "mended", scriptedmodel.Serve(t, `rules: []`))
+	file := k.stored(InputFile, "a b.txt", []byte("as it was"))
+	in := k.input()
+	in.Files = []Input{file}
+	where := inputPath(k.layout, file)
+	for what, spoil := range map[string]func() error{
+		"nothing there": func() error { return nil },
+		"other content": func() error {
+			return errors.Join(os.Remove(where), os.WriteFile(where, []byte("as it was not"), 0o600))
+		},
+		"another length":  func() error { return errors.Join(os.Remove(where), os.WriteFile(where, nil, 0o600)) },
+		"gone":            func() error { return os.Remove(where) },
+		"a folder":        func() error { return errors.Join(os.Remove(where), os.MkdirAll(filepath.Join(where, "x"), 0o700)) },
+		"a link to it":    func() error { return errors.Join(os.Rename(where, where+"2"), os.Symlink(where+"2", where)) },
+		"a dangling link": func() error { return errors.Join(os.Remove(where), os.Symlink("/nowhere", where)) },
+	} {
+		if _, err := os.Lstat(where); err == nil {
+			if err := spoil(); err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+		}
+		if err := k.set.Sessions.plantInputs(t.Context(), in, 1); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if got := onHost(t, k, file); got != "as it was" {
+			t.Errorf("%s: the file is %q", what, got)
+		}
+	}
+}
+
+// A message whose file nobody has is not said, and the session goes on.
+func TestAMessageWhoseFileIsGoneIsNotSaid(t *testing.T) {
+	k := handMade(t, "gone-file", scriptedmodel.Serve(t, `rules: [{reply: fine}]`))
+	k.start()
+	good := k.stored(InputFile, "a.txt", []byte("hello"))
+	for what, change := range map[string]func(*Input){
+		"no blob":         func(i *Input) { i.Blob = "inputs/" + strings.Repeat("0", 64) },
+		"another content": func(i *Input) { i.Digest = strings.Repeat("a", 64) },
+		"longer":          func(i *Input) { i.Bytes++ },
+		"another's blob":  func(i *Input) { i.Blob = "seeds/team/1" },
+	} {
+		bad := good
+		change(&bad)
+		send := k.message("read it")
+		send.Inputs = []Input{bad}
+		out := k.pump(conversation.Bound, send)
+		d := out.Pump.Deliveries
+		if len(d) != 1 || d[0].State != conversation.Rejected || !strings.HasPrefix(d[0].Error, NotSaid) {
+			t.Errorf("%s: %+v", what, d)
+		}
+		k.turn--
+	}
+	k.pump(conversation.TurnEnded, k.message("and now"))
+}
+
+// The diff of a turn is in the store when its pump returns, the whole of it and
+// no secret; usage and the context's use are told meanwhile.
+func TestTheDiffOfATurnIsKeptAndItsUseIsTold(t *testing.T) {
+	model := scriptedmodel.Serve(t, `
+rules:
+  - when: {contains: change}
+    steps:
+      - - patch: |
+            *** Begin Patch
+            *** Add File: one.txt
+            +one
+            +sk-a-secret-of-the-seed-0123456789
+            *** End Patch
+        - usage: {input: 1000, cached: 200, output: 30}
+      - - say: changed
+        - usage: {input: 2000, output: 40}
+  - reply: nothing to do
+`)
+	k := handMade(t, "diffs", model)
+	k.start()
+	if _, err := ReadDiff(t.Context(), k.store, "diffs", 0); !errors.Is(err, ErrNoDiff) {
+		t.Errorf("before any turn: %v", err)
+	}
+	out := k.pump(conversation.TurnEnded, k.message("change it"))
+	d, err := ReadDiff(t.Context(), k.store, "diffs", 1)
+	if err != nil || d.Turn != 1 || !strings.Contains(d.Text, "+one\n") || !strings.Contains(d.Text, "one.txt") {
+		t.Errorf("diff %+v, %v; turn %+v", d, err, out.Pump.Turn)
+	}
+	k.pump(conversation.TurnEnded, k.message("hello"))
+	if last, err := ReadDiff(t.Context(), k.store, "diffs", 0); err != nil || last.Turn != 1 {
+		t.Errorf("the last diff is of turn %d, %v", last.Turn, err)
+	}
+	if _, err := ReadDiff(t.Context(), k.store, "diffs", 2); !errors.Is(err, ErrNoDiff) {
+		t.Errorf("of a turn that changed nothing: %v", err)
+	}
+	told := false
+	for _, s := range k.states("diffs") {
+		if u := s.Use; s.Attached && s.TurnID != "" && u != nil && u.Usage.Input == 1000 && u.TurnUsage.Cached == 200 && u.Context != nil && u.Context.Used == 1030 && u.Context.Window > 0 {
+			told = true
+		}
+	}
+	if !told {
+		t.Error("nobody was told of what the turn used before its end")
+	}
+}
+
+func TestDiffsOfATurnAreOrderedByTheirPlace(t *testing.T) {
+	st := newStore(t)
+	s := &site{Deps: Deps{Store: st}}
+	for _, d := range []TurnDiff{
+		{Turn: 2, Place: Cursor{Incarnation: 1, Offset: 900}, Text: "older"}, {Turn: 2, Place: Cursor{Incarnation: 1, Offset: 1000}, Text: "old"},
+		{Turn: 2, Place: Cursor{Incarnation: 2, Offset: 7}, Text: "newest"}, {Turn: 1, Place: Cursor{Incarnation: 1, Offset: 5000}, Text: "of another"},
+	} {
+		for range 2 { // as another attempt does
+			if err := s.keepDiff(t.Context(), "s", d, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if d, err := ReadDiff(t.Context(), st, "s", 2); err != nil || d.Text != "newest" {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if d, err := ReadDiff(t.Context(), st, "s", 1); err != nil || d.Text != "of another" {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if left, err := st.List(t.Context(), diffPrefix("s")); err != nil || len(left) != 2 {
+		t.Errorf("beside the newest of each turn there are %+v, %v", left, err)
+	}
+}
+
+func TestALongSchemaIsReadFromTheStore(t *testing.T) {
+	k := handMade(t, "schemas", scriptedmodel.Serve(t, `rules: []`))
+	put := func(text []byte) string {
+		key, err := k.store.PutContent(t.Context(), "messages", text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key
+	}
+	long := append(append([]byte(`{"description":"`), bytes.Repeat([]byte("x"), 20<<10)...), `"}`...)
+	sends := []Send{{ID: "a", SchemaBlob: put(long)}, {ID: "b", SchemaBlob: put([]byte("no schema"))}, {ID: "c", SchemaBlob: "messages/none"}}
+	if err := k.set.Sessions.fillSchemas(t.Context(), sends); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(sends[0].Schema, long) || sends[0].Unsayable != "" || sends[1].Unsayable == "" || sends[2].Unsayable == "" {
+		t.Errorf("%.40s %q, %q, %q", sends[0].Schema, sends[0].Unsayable, sends[1].Unsayable, sends[2].Unsayable)
+	}
+	if err := k.set.Sessions.fillSchemas(t.Context(), []Send{{ID: "d", SchemaBlob: "seeds/team"}}); err == nil {
+		t.Error("a blob of a seed is read")
+	}
+}

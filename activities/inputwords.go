@@ -1,0 +1,33 @@
+package activities
+
+import "fairlead.dev/fairlead/conversation"
+
+// What workflows and ctl need to know of inputs and outputs of turns.
+const (
+	InputImage = conversation.InputImage
+	InputFile  = conversation.InputFile
+	NoteChars  = conversation.NoteChars
+	MaxInputs  = conversation.MaxInputs
+	MaxSchema  = conversation.MaxSchema
+)
+
+// InputKind says what codex does with an Input.
+type InputKind = conversation.InputKind
+
+// InputName makes of a file's name one that goes on any host.
+func InputName(name string) string { return conversation.InputName(name) }
+
+// ImageType tells an image that codex can show to a model by its first bytes.
+func ImageType(head []byte) string { return conversation.ImageType(head) }
+
+// CheckInputs refuses what the worker's API would not have given.
+func CheckInputs(inputs []Input) error { return conversation.CheckInputs(inputs) }
+
+// CheckSchema says why this is no output schema that codex could take.
+func CheckSchema(schema []byte) error { return conversation.CheckSchema(schema) }
+
+// CheckPersonality refuses what no codex knows.
+func CheckPersonality(name string) error { return conversation.CheckPersonality(name) }
+
+// ParseOutput reads the JSON that a turn with an output schema ended with.
+func ParseOutput(text string) ([]byte, error) { return conversation.ParseOutput(text) }

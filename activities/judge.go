@@ -1,0 +1,210 @@
+package activities
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/policy"
+	"fairlead.dev/fairlead/internal/store"
+)
+
+// A session's policies lie in the store, each under its own digest: put there
+// when the session is prepared, and read by the workers that run its pumps. One
+// that is not there, is another text, or does not parse declines everything.
+
+const policiesPrefix = "policies/"
+
+// A PolicyRef names a policy, and says whose it is: the session's or the seed's.
+type PolicyRef struct {
+	Digest string `json:"digest"` // SHA-256 of its text, in hex
+	Of     string `json:"of"`     // session, seed
+}
+
+var digestRule = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// PolicyDigest names a policy by its text.
+func PolicyDigest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// keepPolicies puts policies where pumps find them.
+func (s *site) keepPolicies(ctx context.Context, texts []string) error {
+	for _, text := range texts {
+		key := policiesPrefix + PolicyDigest(text)
+		if err := s.Store.Create(ctx, key, []byte(text)); errors.Is(err, store.ErrExists) {
+			// What is there may be torn, or somebody else's text: this is the text.
+			if there, err := s.Store.Get(ctx, key); err == nil && string(there) == text {
+				continue
+			}
+			if err := s.Store.Put(ctx, key, []byte(text)); err != nil {
+				return fmt.Errorf("keep the policy: %w", err)
+			}
+		} else if err != nil {
+			return fmt.Errorf("keep the policy: %w", err)
+		}
+	}
+	return nil
+}
+
+// policies are those that this worker has parsed.
+type policies struct {
+	mu    sync.Mutex
+	known map[string]*policy.Policy
+}
+
+// maxPolicies bounds them; a worker has few sessions with a policy of their own.
+const maxPolicies = 64
+
+func (p *policies) get(digest string) *policy.Policy {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.known[digest]
+}
+
+func (p *policies) put(digest string, parsed *policy.Policy) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.known == nil || len(p.known) >= maxPolicies {
+		p.known = map[string]*policy.Policy{}
+	}
+	p.known[digest] = parsed
+}
+
+// policy is what a digest names; one that cannot be used refuses everything.
+// An error means that the store did not answer, and another attempt may know.
+func (s *site) policy(ctx context.Context, digest string) (*policy.Policy, error) {
+	if p := s.policies.get(digest); p != nil {
+		return p, nil
+	}
+	refusing := func(text []byte, why string, args ...any) (*policy.Policy, error) {
+		p := policy.Refusing(text, fmt.Sprintf(why, args...))
+		p.Digest = digest // what the session asked for, not what was there
+		return p, nil
+	}
+	if !digestRule.MatchString(digest) {
+		return refusing(nil, "%.70q is no digest of a policy", digest)
+	}
+	text, err := s.Store.Get(ctx, policiesPrefix+digest)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return refusing(nil, "its text is not in the store")
+	case errors.Is(err, store.ErrTorn), errors.Is(err, store.ErrTooLarge):
+		return refusing(nil, "its text in the store is damaged")
+	case err != nil:
+		return nil, fmt.Errorf("read the policy: %w", err)
+	case PolicyDigest(string(text)) != digest:
+		return refusing(text, "what the store has in its place is another text")
+	}
+	p, err := policy.Parse(text)
+	if err != nil {
+		return refusing(text, "%v", err)
+	}
+	s.policies.put(digest, p)
+	return p, nil
+}
+
+// judge is what the policies of a session say; nil where it has none. broken
+// says why which of them cannot be used.
+func (s *site) judge(ctx context.Context, in RunPumpInput) (judge func(conversation.Asked) conversation.Verdict, broken map[string]string, err error) {
+	if len(in.Policies) == 0 {
+		return nil, nil, nil // a pump that was to judge declines then
+	}
+	var all []*policy.Policy
+	for _, ref := range in.Policies {
+		p, err := s.policy(ctx, ref.Digest)
+		if err != nil {
+			return nil, nil, err
+		}
+		if why := p.Broken(); why != "" {
+			if broken == nil {
+				broken = map[string]string{}
+			}
+			broken[ref.Of] = shortened(fmt.Sprintf("the policy of the %s cannot be used: %s", ref.Of, why), maxBroken)
+		}
+		all = append(all, p)
+	}
+	return func(a conversation.Asked) conversation.Verdict {
+		r := requestOf(in, a)
+		var verdict policy.Verdict
+		for i, by := range askers(in) {
+			r.Requester = by
+			for n, p := range all {
+				if said := p.Decide(r); i+n == 0 {
+					verdict = said
+				} else {
+					verdict = stricter(verdict, said)
+				}
+			}
+		}
+		return pumpVerdict(verdict)
+	}, broken, nil
+}
+
+// askers are all for whom codex asks: what rules accept for one alone, they do
+// not accept for several. Nobody knows them where there is none.
+func askers(in RunPumpInput) []string {
+	if len(in.Requesters) == 0 {
+		return []string{""}
+	}
+	return in.Requesters
+}
+
+// strictness orders outcomes: the word of the stricter policy counts. One that
+// nobody knows is the strictest, as it declines.
+func strictness(o policy.Outcome) int {
+	return slices.Index([]policy.Outcome{policy.Decline, policy.Ask, policy.Accept, policy.AcceptForSession}, o)
+}
+
+func stricter(a, b policy.Verdict) policy.Verdict {
+	if strictness(b.Outcome) < strictness(a.Outcome) {
+		return b
+	}
+	return a
+}
+
+func pumpVerdict(v policy.Verdict) conversation.Verdict {
+	out := conversation.Verdict{Rule: v.Rule, Reason: v.Reason, Policy: v.Policy}
+	switch v.Outcome {
+	case policy.Accept, policy.AcceptForSession:
+		out.Outcome, out.ForSession = conversation.Accept, v.Outcome == policy.AcceptForSession
+	case policy.Ask:
+	default: // also a word that nobody knows
+		out.Outcome = conversation.Decline
+	}
+	return out
+}
+
+// requestOf is everything that rules may look at, but for who asks.
+func requestOf(in RunPumpInput, a conversation.Asked) policy.Request {
+	r := policy.Request{
+		Kind: string(a.Kind), Action: a.Action, Command: a.Command, CWD: a.CWD, Work: in.Layout.WorkDir,
+		GrantRoot: a.GrantRoot, NetworkHost: a.NetworkHost, Permissions: a.Permissions, Digest: a.Digest, Reason: a.Reason,
+		Session: in.Claim.Session, Turn: a.Turn, Host: policy.Host{Name: in.Claim.Host.Name, Labels: in.Labels},
+		Model: a.Model, Server: a.Server, Tool: a.Tool, Arguments: a.Arguments,
+		Counts: policy.Counts{InTurn: a.Counts.InTurn, InMinute: a.Counts.InMinute, InSession: a.Counts.InSession,
+			Accepted: a.Counts.Accepted, Declined: a.Counts.Declined},
+	}
+	for _, c := range a.Changes {
+		r.Changes = append(r.Changes, policy.Change{Path: c.Path, Kind: c.Kind, MovedTo: c.MovedTo})
+	}
+	return r
+}
+
+// maxBroken bounds what a workflow is told of a broken policy.
+const maxBroken = 2 << 10
+
+func shortened(s string, max int) string {
+	if len(s) <= max {
+		return s
+	}
+	return strings.ToValidUTF8(s[:max], "") + "…"
+}

@@ -1,0 +1,71 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+)
+
+// QueryLeft asks the pool workflow of a zone what may be left on its hosts: → []LeftThere.
+const QueryLeft = "left"
+
+// LeftThere is a session that has left something on a host, or may yet: it
+// holds a slot there, or a folder that it may come back to.
+type LeftThere struct {
+	Session string `json:"session"`
+	Host    string `json:"host"`
+	Held    bool   `json:"held,omitempty"`
+}
+
+// askPools asks the pools of all zones what is left on hosts.
+func askPools(ctx context.Context, c client.Client) (all []LeftThere, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("ask the pools what is left on hosts: %w", err)
+		}
+	}()
+	if c == nil {
+		return nil, errors.New("this worker has no way to them")
+	}
+	var page []byte
+	for {
+		r, err := c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+			Query: "WorkflowType = 'HostPool' AND ExecutionStatus = 'Running'", PageSize: 200, NextPageToken: page})
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range r.GetExecutions() {
+			left, err := askPool(ctx, c, x.GetExecution().GetWorkflowId())
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, left...)
+		}
+		if page = r.GetNextPageToken(); len(page) == 0 {
+			return all, nil
+		}
+	}
+}
+
+func askPool(ctx context.Context, c client.Client, id string) (left []LeftThere, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	v, err := c.QueryWorkflow(ctx, id, "", QueryLeft)
+	if err == nil {
+		err = v.Get(&left)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", id, err)
+	}
+	return left, nil
+}
+
+// leftElsewhere says whether a session that is cleaned up on a host may have
+// left something on another one, or on this one at another time.
+func leftElsewhere(all []LeftThere, session, host string) bool {
+	return slices.ContainsFunc(all, func(l LeftThere) bool { return l.Session == session && !(l.Held && l.Host == host) })
+}

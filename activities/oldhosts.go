@@ -1,0 +1,105 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// CheckOldHostsInput says which hosts of a zone are to be looked at again.
+type CheckOldHostsInput struct {
+	Zone  string        `json:"zone"`
+	Pool  string        `json:"pool"`  // workflow id
+	Queue string        `json:"queue"` // of the zone's workers
+	Older time.Duration `json:"older"` // than this a check is old
+	Limit int           `json:"limit"` // how many are begun at the most
+}
+
+// CheckOldHostsResult says what was begun.
+type CheckOldHostsResult struct {
+	Seen  int      `json:"seen"`
+	Begun []string `json:"begun,omitempty"`
+	Left  int      `json:"left,omitempty"` // for the next time
+	// Problems are those of single hosts; they keep nobody from the others.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// A hostNow is what a pool says of a host, as far as maintenance reads it.
+type hostNow struct {
+	Name      string    `json:"name"`
+	CheckedAt time.Time `json:"checked_at"`
+	Spec      *HostSpec `json:"spec"`
+}
+
+// CheckOldHosts has the hosts checked whose last check is old, those longest
+// ago first: each by a workflow of its own, as a person would, of which the pool
+// learns what was found. Done again it finds those that run.
+func (e *Engine) CheckOldHosts(ctx context.Context, in CheckOldHostsInput) (CheckOldHostsResult, error) {
+	var out CheckOldHostsResult
+	hosts, err := e.hostsOf(ctx, in.Pool)
+	if err != nil {
+		return out, fmt.Errorf("list the hosts of %s: %w", in.Pool, err)
+	}
+	slices.SortStableFunc(hosts, func(a, b hostNow) int { return a.CheckedAt.Compare(b.CheckedAt) })
+	for _, h := range hosts {
+		if h.Name == hostexec.Local && h.CheckedAt.IsZero() {
+			continue // every zone has it, and nobody wanted it as a host so far
+		}
+		out.Seen++
+		switch {
+		case time.Since(h.CheckedAt) < in.Older:
+		case len(out.Begun) >= in.Limit:
+			out.Left++
+		default:
+			if err := e.checkHost(ctx, in, h.Name); err != nil {
+				out.Problems = append(out.Problems, fmt.Sprintf("host %s: %v", h.Name, err))
+				continue
+			}
+			out.Begun = append(out.Begun, h.Name)
+		}
+	}
+	return out, ctx.Err()
+}
+
+// hostsOf are a pool's hosts; there are none where there is no pool.
+func (e *Engine) hostsOf(ctx context.Context, pool string) (hosts []hostNow, err error) {
+	v, err := e.Client.QueryWorkflow(ctx, pool, "", "hosts")
+	var gone *serviceerror.NotFound
+	switch {
+	case errors.As(err, &gone):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return hosts, v.Get(&hosts)
+}
+
+func (e *Engine) checkHost(ctx context.Context, in CheckOldHostsInput, name string) error {
+	v, err := e.Client.QueryWorkflow(ctx, in.Pool, "", "host", name)
+	if err != nil {
+		return err
+	}
+	var h hostNow
+	if err := v.Get(&h); err != nil {
+		return err
+	}
+	if h.Spec == nil {
+		return fmt.Errorf("its pool does not say how it is reached")
+	}
+	_, err = e.Client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID: "host/" + name + "/check", TaskQueue: in.Queue, StaticSummary: "maintenance: check " + name,
+		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+	}, "CheckHost", struct {
+		Zone string   `json:"zone,omitempty"`
+		Host HostSpec `json:"host"`
+	}{in.Zone, *h.Spec})
+	return err
+}

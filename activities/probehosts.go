@@ -1,0 +1,137 @@
+package activities
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// ErrTypeUnfit is of a host that answers, and on which no session can run: what
+// it lacks is said with it.
+const ErrTypeUnfit = "host_unfit"
+
+// HostFault says that a failure of that kind is the host's, whatever was to be
+// done there: another host may well do it.
+func HostFault(kind string) bool {
+	switch kind {
+	case ErrTypeUnreachable, ErrTypeAuth, ErrTypeHostKey, ErrTypeNoSpace, ErrTypeCodexMissing, ErrTypeCodexVersion, ErrTypeUnfit:
+		return true
+	}
+	return false
+}
+
+// ProbeHostsInput: find out whether hosts can be used, and what they are.
+type ProbeHostsInput struct {
+	Hosts []HostSpec `json:"hosts"`
+}
+
+// ProbeHostsResult tells of each in the order in which they were asked for.
+type ProbeHostsResult struct {
+	Hosts []HostProbed `json:"hosts"`
+}
+
+// HostProbed is what a probe found of one host. Facts are as in
+// CheckHostResult, but for codex and its sandbox, which it does not start.
+type HostProbed struct {
+	Name  string            `json:"name"`
+	At    time.Time         `json:"at"`
+	Facts map[string]string `json:"facts,omitempty"`
+	// Problem says why no session can run there; nil where nothing stands
+	// against it.
+	Problem *Problem `json:"problem,omitempty"`
+}
+
+const (
+	// probesAtOnce bounds how many hosts are probed beside each other.
+	probesAtOnce = 16
+	// hostProbeTimeout is how long one of them may take: one that hangs holds up
+	// the others of the same probe no longer.
+	hostProbeTimeout = 20 * time.Second
+)
+
+// ProbeHosts looks at hosts, in a round trip or two each. That one cannot be
+// used is what it was to find out, and no failure.
+func (h *Hosts) ProbeHosts(ctx context.Context, in ProbeHostsInput) (ProbeHostsResult, error) {
+	out := ProbeHostsResult{Hosts: make([]HostProbed, len(in.Hosts))}
+	room := make(chan struct{}, probesAtOnce)
+	var all sync.WaitGroup
+	for i, spec := range in.Hosts {
+		room <- struct{}{}
+		all.Go(func() {
+			defer func() { <-room }()
+			out.Hosts[i] = h.probeHost(ctx, spec)
+		})
+	}
+	all.Wait()
+	// Called back, nothing is known of them.
+	return out, failing{}.failure(ctx, "probe hosts", ctx.Err())
+}
+
+// probeHost is a check without codex.
+func (s *site) probeHost(ctx context.Context, spec HostSpec) HostProbed {
+	ctx, cancel := context.WithTimeoutCause(ctx, hostProbeTimeout,
+		fmt.Errorf("%w: no answer within %s", hostexec.ErrUnreachable, hostProbeTimeout))
+	defer cancel()
+	out := HostProbed{Name: spec.Name, At: s.Now().UTC()}
+	c := &checkup{Result: CheckHostResult{Facts: map[string]string{}}}
+	err := s.lookAt(ctx, c, spec)
+	if err != nil && errors.Is(err, context.DeadlineExceeded) {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		kind, hint, _ := failing{}.classify(err)
+		out.Problem = &Problem{Kind: kind, Message: err.Error(), Hint: hint}
+		return out
+	}
+	out.Facts = c.Result.Facts
+	var lacks, hints []string
+	kind := ErrTypeUnfit
+	for _, k := range c.Result.Checks {
+		if !k.Required || k.OK {
+			continue
+		}
+		if lacks, hints = append(lacks, k.Name+": "+k.Detail), append(hints, k.Hint); k.Name == "disk" {
+			kind = ErrTypeNoSpace
+		}
+	}
+	if len(lacks) > 0 {
+		out.Problem = &Problem{Kind: kind, Message: strings.Join(lacks, "; "), Hint: strings.Join(slices.Compact(hints), "; ")}
+	}
+	return out
+}
+
+// lookAt finds out what can be seen in a round trip or two, and leaves nothing
+// there.
+func (s *site) lookAt(ctx context.Context, c *checkup, spec HostSpec) error {
+	h, err := s.host(spec)
+	if err != nil {
+		return err
+	}
+	root, err := hostexec.Root(ctx, h, spec)
+	if err != nil {
+		return err
+	}
+	dir := path.Join(root, "check", strings.ToLower(rand.Text()[:12]))
+	facts, err := s.lookAround(ctx, h, root, dir)
+	undo, cancel := afterwards(ctx)
+	defer cancel()
+	if err != nil {
+		return err
+	}
+	if err := hostexec.RemoveTree(undo, h, dir, root, nil); err != nil {
+		s.Logger.Warn("a probe left its folder behind", "host", spec.Name, "folder", dir, "err", err)
+	}
+	c.machine(facts)
+	c.programs(facts)
+	c.root(facts, root)
+	c.clock(facts)
+	return nil
+}

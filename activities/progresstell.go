@@ -1,0 +1,95 @@
+package activities
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"fairlead.dev/fairlead/conversation"
+)
+
+// SignalProgress tells a session's workflow what its model reported last, while
+// its pump is attached. Whoever asks the worker knows it at once, and the pump's
+// heartbeat has it; this one is for Temporal's own lists, and costs five events.
+// So it comes at most every soonest, and with a pump that stays the longer the
+// more seldom: some 30 times in the first hour, 8 times in the second, and then 6
+// times an hour.
+const SignalProgress = "progress"
+
+const (
+	soonestReport = 45 * time.Second
+	seldomReport  = 10 * time.Minute
+)
+
+// reportPause is the wait before the next report of a pump that has been
+// attached for so long.
+func reportPause(attached time.Duration) time.Duration {
+	return min(max(attached/10, soonestReport), seldomReport)
+}
+
+// A reporter passes on what the model reports.
+type reporter struct {
+	soonest time.Duration
+	tell    func(ctx context.Context, p conversation.Progress) error
+
+	mu   sync.Mutex
+	last *conversation.Progress // guarded by mu
+}
+
+// reporterOf tells the session's workflow; nobody where there is no Temporal.
+func (s *Sessions) reporterOf(in RunPumpInput) *reporter {
+	r := &reporter{soonest: soonestReport, last: in.Pump.State.Progress}
+	if s.Temporal != nil && in.Workflow != "" {
+		r.tell = func(ctx context.Context, p conversation.Progress) error {
+			return s.Temporal.SignalWorkflow(ctx, in.Workflow, "", SignalProgress, p)
+		}
+	}
+	return r
+}
+
+// moved takes the newest report.
+func (r *reporter) moved(p *conversation.Progress) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last = p
+}
+
+func (r *reporter) now() *conversation.Progress {
+	if r == nil { // nobody talks to codex yet
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
+}
+
+// begin tells it until ctx ends, and then closes what it returns.
+func (r *reporter) begin(ctx context.Context) <-chan struct{} {
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		r.run(ctx)
+	}()
+	return over
+}
+
+func (r *reporter) run(ctx context.Context) {
+	if r.tell == nil {
+		return
+	}
+	told, begun := r.now(), time.Now()
+	for {
+		pause := reportPause(time.Since(begun))
+		if r.soonest < soonestReport {
+			pause = r.soonest
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		if p := r.now(); p != nil && p != told && r.tell(ctx, *p) == nil {
+			told = p // else it is told the next time; the pump's result has it in any case
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"fairlead.dev/fairlead/conversation"
+)
+
+// Tools are the names of our tools for codex.
+func Tools() []string { return slices.Clone(conversation.Tools) }
+
+// CheckTools says what is wrong with the tools that a session is to offer.
+func CheckTools(names []string) error { return conversation.CheckTools(names) }
+
+// A toolShop carries out what one pump's codex calls our tools for.
+type toolShop struct {
+	*site
+	session string
+	spec    HostSpec
+	layout  Layout
+	hide    secrets
+	limits  DeliverLimits
+
+	mu   sync.Mutex
+	past []handover // guarded by mu: what the session delivered, once it was read
+}
+
+// toolsOf is nil for a session that offers none.
+func (s *site) toolsOf(in RunPumpInput, hide secrets) conversation.Tooler {
+	if len(in.Pump.Thread.Tools) == 0 {
+		return nil
+	}
+	t := &toolShop{site: s, session: in.Claim.Session, spec: in.Claim.Host, layout: in.Layout, hide: hide, limits: s.Deliver.orDefaults()}
+	return t.call
+}
+
+func (t *toolShop) call(ctx context.Context, call conversation.ToolCall) (conversation.ToolReply, error) {
+	if call.Tool != conversation.ToolDeliver {
+		return conversation.ToolReply{Text: fmt.Sprintf("Nobody knows how to carry out %q.", call.Tool)}, nil
+	}
+	return t.deliver(ctx, call)
+}

@@ -1,0 +1,248 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+
+	"fairlead.dev/fairlead/internal/store"
+)
+
+// A Workspace is what a session works in, where that is neither an empty folder
+// nor one of a person's on the host. It is a person's choice and holds no secret.
+type Workspace struct {
+	// Repo is cloned into the work folder.
+	Repo *Repo `json:"repo,omitempty"`
+	// Snapshot is brought there: its work without its conversation. So is a
+	// local tree, which the worker's API makes into one (--upload).
+	Snapshot string `json:"snapshot,omitempty"`
+	// Uploaded is the name of the local folder that Snapshot was made of.
+	Uploaded string `json:"uploaded,omitempty"`
+	Hooks    Hooks  `json:"hooks,omitzero"`
+	// Keep leaves the work folder on the host when the session closes.
+	Keep bool `json:"keep,omitempty"`
+	// Timeout bounds how long a repository takes to come; 0 is 30 minutes.
+	Timeout time.Duration `json:"timeout,omitempty"`
+}
+
+// A Repo is a git repository, which git on the host brings.
+type Repo struct {
+	// URL is https, http, ssh, user@host:path, or a path on the host. It holds
+	// no password.
+	URL string `json:"url"`
+	// Ref is a branch, a tag or a commit; empty is what the server's HEAD is.
+	Ref   string `json:"ref,omitempty"`
+	Depth int    `json:"depth,omitempty"` // 0 is all of its history
+	// Token is the blob of a sealed token, for https. It is given to git on a
+	// descriptor and to nobody else, and only for the server that URL names.
+	Token string `json:"token,omitempty"`
+	// User goes with the token; empty is x-access-token.
+	User string `json:"user,omitempty"`
+	// ForwardAgent lends git on the host the keys of the worker's SSH agent, for
+	// that one command.
+	ForwardAgent bool `json:"forward_agent,omitempty"`
+	// KnownHosts are lines for ssh on the host, beside those that it has.
+	KnownHosts string `json:"known_hosts,omitempty"`
+}
+
+// Hooks are shell scripts that run on the host, in the work folder and as the
+// user of the host, outside of any sandbox.
+type Hooks struct {
+	// AfterCreate runs once, when the work folder has its content.
+	AfterCreate string `json:"after_create,omitempty"`
+	// BeforeRun runs each time before codex starts to work there.
+	BeforeRun string `json:"before_run,omitempty"`
+	// AfterRun runs each time after codex has left off: the session parks, or
+	// closes.
+	AfterRun string `json:"after_run,omitempty"`
+	// BeforeRemove runs before the work folder is removed.
+	BeforeRemove string `json:"before_remove,omitempty"`
+	// Timeout bounds each of them; 0 is a minute.
+	Timeout time.Duration `json:"timeout,omitempty"`
+}
+
+// The names of hooks.
+const (
+	HookAfterCreate  = "after_create"
+	HookBeforeRun    = "before_run"
+	HookAfterRun     = "after_run"
+	HookBeforeRemove = "before_remove"
+)
+
+// Bounds of a workspace's description, which is part of a session's options.
+const (
+	maxHook       = 16 << 10
+	maxRepoURL    = 2 << 10
+	maxRef        = 255
+	maxKnownHosts = 16 << 10
+
+	// HookTimeout is how long a hook may take where nothing is said.
+	HookTimeout = time.Minute
+	// CloneTimeout is how long a repository may take to come, likewise.
+	CloneTimeout = 30 * time.Minute
+	maxWait      = 5 * time.Hour // what prepares a host may take six
+)
+
+// Check refuses a workspace that cannot be made, or that would show a secret.
+func (w Workspace) Check() error {
+	if w.Repo != nil && w.Snapshot != "" {
+		return errors.New("a repository and a snapshot: it can begin with one of them")
+	}
+	if w.Timeout < 0 || w.Timeout > maxWait {
+		return fmt.Errorf("its time limit %v is none: at most %v", w.Timeout, maxWait)
+	}
+	if len(w.Uploaded) > maxRef || len(w.Snapshot) > maxRef {
+		return fmt.Errorf("the name of what it begins with is longer than %d bytes", maxRef)
+	}
+	if w.Repo != nil {
+		if err := w.Repo.check(); err != nil {
+			return fmt.Errorf("repository: %w", err)
+		}
+	}
+	return w.Hooks.check()
+}
+
+func (h Hooks) check() error {
+	for _, hook := range []string{h.AfterCreate, h.BeforeRun, h.AfterRun, h.BeforeRemove} {
+		if len(hook) > maxHook || strings.ContainsRune(hook, 0) {
+			return fmt.Errorf("a hook has more than %d bytes, or a NUL byte in it", maxHook)
+		}
+	}
+	if h.Timeout < 0 || h.Timeout > maxWait {
+		return fmt.Errorf("the time limit of hooks, %v, is none: at most %v", h.Timeout, maxWait)
+	}
+	return nil
+}
+
+// IsZero says that there are none.
+func (h Hooks) IsZero() bool { return h == Hooks{} }
+
+// scpLike is user@host:path, which git takes for ssh.
+var scpLike = regexp.MustCompile(`^(?:[A-Za-z0-9._-]+@)?(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\]):[^:].*$`)
+
+func (r Repo) check() error {
+	if err := CheckRepoURL(r.URL); err != nil {
+		return err
+	}
+	if err := CheckRef(r.Ref); r.Ref != "" && err != nil {
+		return err
+	}
+	switch {
+	case r.Depth < 0:
+		return errors.New("depth must not be negative")
+	case len(r.KnownHosts) > maxKnownHosts:
+		return fmt.Errorf("known hosts take %d bytes, at most %d", len(r.KnownHosts), maxKnownHosts)
+	case r.Token != "" && !tokenBlob.MatchString(r.Token):
+		return errors.New("its token is none that the worker's API gave")
+	case len(r.User) > maxRef || strings.ContainsFunc(r.User, func(c rune) bool { return c <= ' ' || c > '~' || c == '\\' }):
+		return errors.New("the user name for the token is longer than 255 characters, or has others than plain ones")
+	}
+	if r.Token != "" {
+		return CheckTokenURL(r.URL)
+	}
+	return nil
+}
+
+var tokenBlob = regexp.MustCompile(`^tokens/[A-Za-z0-9_-]{1,128}$`)
+
+// loopbackURL is http to the host itself, which nobody else hears.
+func loopbackURL(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" {
+		return false
+	}
+	switch u.Hostname() {
+	case "localhost", "127.0.0.1", "::1":
+		return true
+	}
+	return false
+}
+
+// CheckRepoURL refuses what git would take for something else than the address
+// of a repository, and one with a password in it, since everybody would see that.
+func CheckRepoURL(text string) error {
+	switch {
+	case text == "":
+		return errors.New("it has no URL")
+	case len(text) > maxRepoURL:
+		return fmt.Errorf("its URL has %d bytes, at most %d", len(text), maxRepoURL)
+	case strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }):
+		return errors.New("its URL has a space or a control character in it")
+	case strings.HasPrefix(text, "-"):
+		return errors.New("its URL begins with a dash")
+	case path.IsAbs(text):
+		return nil
+	}
+	scheme, _, there := strings.Cut(text, "://")
+	if !there {
+		if scpLike.MatchString(text) {
+			return nil
+		}
+		return fmt.Errorf("%q is neither a URL, nor user@host:path, nor an absolute path on the host", text)
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return errors.New("its URL cannot be read") // the reason would repeat it
+	}
+	if _, secret := u.User.Password(); secret {
+		return errors.New("its URL has a password in it, which everybody would see: give it as a token")
+	}
+	switch scheme {
+	case "https", "http":
+		if u.User != nil {
+			return errors.New("its URL has a user in it, which may be a token, and everybody would see it: leave it out, and give the token apart")
+		}
+	case "ssh", "git", "file":
+	default:
+		return fmt.Errorf("scheme %q is none of https, http, ssh, git, file", scheme)
+	}
+	if u.Host == "" && scheme != "file" || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("its URL names no host, or has more behind its path")
+	}
+	return nil
+}
+
+// CheckRef refuses what git does not take for a name, or takes for an option.
+func CheckRef(ref string) error {
+	bad := ref == "" || len(ref) > maxRef || strings.HasPrefix(ref, "-") || strings.HasPrefix(ref, "/") ||
+		strings.HasSuffix(ref, "/") || strings.HasSuffix(ref, ".lock") || strings.HasSuffix(ref, ".") ||
+		strings.Contains(ref, "..") || strings.Contains(ref, "//") || strings.Contains(ref, "/.") || strings.HasPrefix(ref, ".") ||
+		strings.Contains(ref, "@{") || ref == "@" ||
+		strings.ContainsFunc(ref, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune("~^:?*[\\", r) })
+	if bad {
+		return fmt.Errorf("%q is no name of a branch, a tag or a commit", ref)
+	}
+	return nil
+}
+
+// CheckTokenURL refuses to send a token where others would see it, or where it
+// is of no use.
+func CheckTokenURL(text string) error {
+	if strings.HasPrefix(text, "https://") || loopbackURL(text) {
+		return nil
+	}
+	return fmt.Errorf("a token is for https: to %s it would go in clear, or not at all", text)
+}
+
+// CheckToken refuses what is no token of a git server, without repeating it.
+func CheckToken(token string) error {
+	bad := func(c rune) bool { return c <= ' ' || c > '~' || c == '\\' || c == '\'' }
+	if token == "" || len(token) > 1<<10 || strings.HasPrefix(token, "-") || strings.ContainsFunc(token, bad) {
+		return errors.New("it is no token: one line of at most 1024 plain characters, the first no dash")
+	}
+	return nil
+}
+
+// StoreToken keeps a token for a git server; the same one gets the same name.
+func StoreToken(ctx context.Context, st *store.Store, token string) (string, error) {
+	if err := CheckToken(token); err != nil {
+		return "", err
+	}
+	return st.PutContent(ctx, "tokens", []byte(token))
+}

@@ -1,0 +1,202 @@
+package activities
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/snapshots"
+)
+
+// Brought is what a session began to work in, as it was found when that was
+// complete. It is kept beside the work folder, so that every attempt says the
+// same.
+type Brought struct {
+	// Commit is what was checked out of a repository; none for an empty one.
+	Commit string `json:"commit,omitempty"`
+	// Files and Bytes came of a snapshot.
+	Files int64 `json:"files,omitempty"`
+	Bytes int64 `json:"bytes,omitempty"`
+	// Created is the hook after_create, and Tree what git calls the folder as
+	// that left it; empty where the host has no git.
+	Created *HookRun `json:"created,omitempty"`
+	Tree    string   `json:"tree,omitempty"`
+}
+
+func broughtFile(l Layout) string { return path.Join(workspaceDir(l), "brought") }
+
+// bringWork puts into an empty work folder what the session is to begin with,
+// and runs after_create. Done before, it only says what it was.
+func (s *Sessions) bringWork(ctx context.Context, j job, w *Workspace, token string, hide secrets, p *progress) (b Brought, err error) {
+	if b, done, err := readBrought(ctx, j); err != nil || done {
+		return b, err
+	}
+	switch {
+	case w.Repo != nil:
+		p.step("cloning")
+		j.limit = cmp.Or(w.Timeout, CloneTimeout)
+		b.Commit, err = s.clone(ctx, j, *w.Repo, token)
+	case w.Snapshot != "":
+		p.step("restoring")
+		b.Files, b.Bytes, err = s.bringSnapshotWork(ctx, j, w.Snapshot, p)
+	}
+	if err != nil {
+		return b, err
+	}
+	if err := hostexec.RemoveTree(ctx, j.host, path.Join(workspaceDir(j.layout), "agent"), j.layout.Dir, &j.fence); err != nil {
+		return b, err
+	}
+	if strings.TrimSpace(w.Hooks.AfterCreate) != "" {
+		p.step("after_create")
+		run, err := s.hook(ctx, j, *w, HookAfterCreate, w.Hooks.AfterCreate, "", hide.all)
+		if err == nil {
+			err = run.err(j.host.Name(), w.Hooks.Timeout)
+		}
+		if err != nil {
+			return b, err
+		}
+		b.Created = &run
+		if b.Tree, err = s.keepStart(ctx, j); err != nil {
+			return b, err
+		}
+	}
+	return b, writeBrought(ctx, j, b)
+}
+
+// keepStart notes what the work folder is when codex comes to it, where a hook
+// has made more of it than it was brought as.
+func (s *Sessions) keepStart(ctx context.Context, j job) (string, error) {
+	work, err := realPath(ctx, j.host, j.layout.WorkDir)
+	if err != nil {
+		return "", err
+	}
+	text, err := gitText(ctx, j.host, "keep", work, startDir(j.layout), "", "")
+	if typed := (*typedError)(nil); errors.As(err, &typed) {
+		s.Logger.Info("the start of a session is not kept", "session", j.claim.Session, "error", err)
+		return "", nil
+	}
+	return strings.TrimSpace(string(text)), err
+}
+
+// bringSnapshotWork restores the work of a snapshot, and nothing else of it.
+func (s *Sessions) bringSnapshotWork(ctx context.Context, j job, id string, p *progress) (files, bytes int64, err error) {
+	got, err := snapshots.Restore(ctx, j.host, s.Chunks, id, snapshots.RestoreSpec{
+		Dirs: map[string]string{snapshots.Work: j.layout.WorkDir}, Fence: &j.fence, Logger: s.Logger,
+		Progress: func(now snapshots.Progress) {
+			p.set(SnapshotProgress{Step: "restoring", Entries: now.Entries, Files: now.ReadFiles, Bytes: now.ReadBytes})
+		},
+	})
+	return got.Files, got.Bytes, err
+}
+
+func readBrought(ctx context.Context, j job) (b Brought, done bool, err error) {
+	data, err := hostexec.ReadFile(ctx, j.host, broughtFile(j.layout), 64<<10)
+	if errors.Is(err, hostexec.ErrNotExist) {
+		return b, false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &b)
+	}
+	if err != nil {
+		return b, false, fmt.Errorf("look what is in the work folder: %w", err)
+	}
+	return b, true, nil
+}
+
+func writeBrought(ctx context.Context, j job, b Brought) error {
+	data, err := json.Marshal(b)
+	if err == nil {
+		err = hostexec.WriteFile(ctx, j.host, broughtFile(j.layout), data, 0o600, &j.fence)
+	}
+	if err != nil {
+		return fmt.Errorf("note what is in the work folder: %w", err)
+	}
+	return nil
+}
+
+// inPlaceScript says where a session's folders really are. Whoever worked here
+// may have put a symbolic link in the place of one.
+const inPlaceScript = `at=$(cd -P -- "$1" && pwd -P) || exit 1
+for d in "$2" "$3"; do
+	[ -n "$d" ] || continue
+	here=$(cd -P -- "$1/$d" && pwd -P) || exit 1
+	[ "$here" = "$at/$d" ] || { echo "$1/$d leads to $here" >&2; exit 4; }
+done`
+
+// inPlace refuses a session's folder, or its own work folder, that is not where
+// it is said to be.
+func inPlace(ctx context.Context, h hostexec.Host, l Layout) error {
+	at := path.Join(l.Root, "sessions")
+	session := path.Base(l.Dir)
+	work := ""
+	if l.OwnWork {
+		work = path.Join(session, "work")
+	}
+	_, err := h.Run(ctx, hostexec.Command{Script: inPlaceScript, Args: []string{at, session, work}})
+	var exit *hostexec.ExitError
+	if errors.As(err, &exit) && exit.Code == 4 {
+		return &typedError{kind: ErrTypeWorkspace, hint: "somebody has put a symbolic link in the place of the session's folder; look what it is, and remove it",
+			err: fmt.Errorf("work in %s on %s: %s", l.WorkDir, h.Name(), strings.TrimSpace(string(exit.Stderr)))}
+	}
+	if err != nil {
+		return fmt.Errorf("look where %s on %s is: %w", l.Dir, h.Name(), err)
+	}
+	return nil
+}
+
+// workIn makes the work folder what codex is to find: with what it begins with
+// in it, where the session begins here, and with its hooks run.
+func (s *Sessions) workIn(ctx context.Context, j job, in PrepareSessionInput, a arrival, hide secrets, p *progress, out *PrepareSessionResult) error {
+	if err := inPlace(ctx, j.host, j.layout); err != nil {
+		return err
+	}
+	w := in.Workspace
+	if w == nil {
+		return nil
+	}
+	token, err := s.gitToken(ctx, w.Repo)
+	if err != nil {
+		return err
+	}
+	hide = hide.knowing(token)
+	hidden := func(err error) error {
+		if typed := (*typedError)(nil); errors.As(err, &typed) && typed.kind == ErrTypeWorkspace {
+			typed.err = errors.New(hide.all.String(typed.err.Error()))
+		}
+		return err
+	}
+	if a.ours && a.mark.Restored == "" { // it was said before, perhaps to nobody
+		if b, done, err := readBrought(ctx, j); err != nil {
+			return err
+		} else if done {
+			out.Brought = &b
+		}
+	}
+	if a.fresh() && a.mark.Restored == "" {
+		b, err := s.bringWork(ctx, j, w, token, hide, p)
+		if err != nil {
+			return hidden(err)
+		}
+		out.Brought = &b
+	}
+	if strings.TrimSpace(w.Hooks.BeforeRun) == "" {
+		return nil
+	}
+	p.step(HookBeforeRun)
+	run, err := s.hook(ctx, j, *w, HookBeforeRun, w.Hooks.BeforeRun, fmt.Sprintf("%d.%d", in.Claim.Generation, in.Claim.Pump), hide.all)
+	if err == nil {
+		err = run.err(j.host.Name(), w.Hooks.Timeout)
+	}
+	out.BeforeRun = &run
+	return hidden(err)
+}
+
+// workspaceJob is what jobs of a session's workspace have in common.
+func (s *Sessions) workspaceJob(h hostexec.Host, l Layout, c Claim, attempt int32, stop <-chan struct{}) job {
+	return job{site: s.site, host: h, layout: l, claim: c, fence: c.fence(l.Dir, attempt), stop: stop}
+}

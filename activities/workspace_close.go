@@ -1,0 +1,38 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"path"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// closingHooks runs what is to run at the end of a session. Where it is parked,
+// its run has ended before.
+func (s *Sessions) closingHooks(ctx context.Context, j job, w *Workspace, hide secrets) ([]Note, error) {
+	f, err := lookFolder(ctx, j.host, j.layout.Dir)
+	if err != nil || !f.prepared {
+		return nil, err
+	}
+	var hooks []string
+	if !f.mark.Parked {
+		hooks = append(hooks, HookAfterRun)
+	}
+	if j.layout.OwnWork && !w.Keep {
+		hooks = append(hooks, HookBeforeRemove)
+	}
+	return s.lastHooks(ctx, j, w, hide, hooks...), nil
+}
+
+// keepWork moves a session's own work folder out of what is to be removed.
+func keepWork(ctx context.Context, h hostexec.Host, l Layout, c Claim, fence hostexec.Fence) (string, error) {
+	to := path.Join(l.Root, "kept", fmt.Sprintf("%s.%d", c.Session, c.Generation))
+	_, err := h.Run(ctx, hostexec.Command{Script: `umask 077
+[ -d "$1" ] && [ ! -h "$1" ] || { [ -d "$2" ]; exit; }
+mkdir -p -- "${2%/*}" && mv -- "$1" "$2"`, Args: []string{l.WorkDir, to}, Fence: &fence})
+	if err != nil {
+		return "", fmt.Errorf("keep the work folder as %s: %w", to, err)
+	}
+	return to, nil
+}

@@ -1,0 +1,161 @@
+package activities
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// maxFetched is how many files are fetched at once.
+const maxFetched = 10_000
+
+// fetchListScript says which regular files some paths of a work folder name: of
+// a folder, those below it that are reached by no link. x is one that may be run.
+const fetchListScript = `cd -P -- "$1" || exit 4
+shift
+for p; do
+	case $p in /*) ;; *) p=./$p ;; esac
+	if [ -d "$p" ] && [ ! -h "$p" ]; then
+		find "$p" -name .git -prune -o -type f -perm -100 -exec printf 'x%s\0' {} + -o -type f -exec printf 'f%s\0' {} +
+	elif [ -x "$p" ]; then printf 'x%s\0' "$p"
+	else printf 'f%s\0' "$p"
+	fi
+done`
+
+// FetchFiles writes files of a session's work folder into an archive: each path,
+// and what is below it. Whoever works there may swap files and links meanwhile:
+// what is given lies in the work folder. A file with a known secret in it is not.
+func (w *Workfolders) FetchFiles(ctx context.Context, session string, paths []string, to io.Writer) error {
+	p, err := w.sessions.place(ctx, session)
+	if err != nil {
+		return err
+	}
+	return w.sessions.fetchFiles(ctx, p, paths, to)
+}
+
+func (s *Sessions) fetchFiles(ctx context.Context, p Place, paths []string, to io.Writer) error {
+	hide, err := s.hidingIn(ctx, p.Claim, p.Seed)
+	if err != nil {
+		return err
+	}
+	h, err := s.host(p.Claim.Host)
+	if err != nil {
+		return err
+	}
+	for _, name := range paths {
+		if name == "" || strings.ContainsRune(name, 0) || !path.IsAbs(name) && !within(name) {
+			return badInput("path %q does not lie in the work folder", name)
+		}
+	}
+	res, err := h.Run(ctx, hostexec.Command{Script: fetchListScript, Args: append([]string{p.Layout.WorkDir}, paths...)})
+	if err != nil {
+		return fmt.Errorf("list %s in %s: %w", strings.Join(paths, ", "), p.Layout.WorkDir, err)
+	}
+	names := strings.Split(strings.TrimSuffix(string(res.Stdout), "\x00"), "\x00")
+	if len(names) > maxFetched {
+		return badInput("%d files: at most %d are fetched at once; pack them into an archive there, and fetch that", len(names), maxFetched)
+	}
+	out := tar.NewWriter(to)
+	for _, name := range names {
+		if name == "" {
+			continue
+		}
+		if err := s.fetchFile(ctx, h, p, name[1:], name[0] == 'x', hide, out); err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}
+
+// within says that a path leads nowhere else by its own words.
+func within(name string) bool {
+	clean := path.Clean(name)
+	return clean != ".." && !strings.HasPrefix(clean, "../")
+}
+
+func (s *Sessions) fetchFile(ctx context.Context, h hostexec.Host, p Place, name string, runs bool, hide secrets, out *tar.Writer) error {
+	b := hostexec.Below{Folder: p.Layout.WorkDir, Path: name, Max: s.Deliver.orDefaults().SessionBytes, Without: p.Layout.Root}
+	if p.Layout.OwnWork {
+		b.Base = p.Layout.Root
+	}
+	mode := int64(0o644)
+	if runs {
+		mode = 0o755
+	}
+	_, err := hostexec.ReadBelow(ctx, h, b, func(f hostexec.BelowFile) (io.Writer, error) {
+		if err := out.WriteHeader(&tar.Header{Name: f.Path, Mode: mode, Size: f.Size, Typeflag: tar.TypeReg, Format: tar.FormatPAX}); err != nil {
+			return nil, err
+		}
+		if hide.all == nil {
+			return out, nil
+		}
+		return &guarded{out: out, seek: hide.all.Stream()}, nil
+	})
+	if err == nil {
+		err = out.Flush()
+	}
+	return notFetched(err, path.Clean(name))
+}
+
+// A guarded writer lets no known secret through.
+type guarded struct {
+	out  io.Writer
+	seek interface {
+		Next(p []byte) []byte
+		Count() int
+	}
+}
+
+func (g *guarded) Write(p []byte) (int, error) {
+	if g.seek.Next(p); g.seek.Count() > 0 {
+		return 0, errFetchSecret
+	}
+	return g.out.Write(p)
+}
+
+var errFetchSecret = errors.New("it holds a credential, which stays where it is")
+
+// notFetched says why a file is not given.
+func notFetched(err error, name string) error {
+	var large *hostexec.TooLargeError
+	var why hostexec.NotGiven
+	switch {
+	case errors.Is(err, errFetchSecret):
+		return &typedError{kind: ErrTypeBadInput, err: fmt.Errorf("fetch %s: %w", name, errFetchSecret), hint: "name the other files"}
+	case errors.As(err, &large):
+		return badInput("fetch %s: it has %d bytes, at most %d are given", name, large.Size, large.Max)
+	case !errors.As(err, &why):
+		return err
+	}
+	words := map[hostexec.NotGiven]string{
+		hostexec.NotThere: "there is no such file in the work folder", hostexec.LeadsNowhere: "it is a link that leads to no file",
+		hostexec.Outside: "it lies outside of the work folder, perhaps by a symbolic link", hostexec.IsFolder: "it is a folder",
+		hostexec.NotAFile: "it is no regular file", hostexec.Unreadable: "it cannot be read",
+		hostexec.Changed: "it was written to meanwhile; try again", hostexec.NoFolder: "the work folder is gone",
+	}
+	kind := ErrTypeBadInput
+	if why == hostexec.NotThere || why == hostexec.LeadsNowhere {
+		kind = ErrTypeNotThere
+	}
+	return &typedError{kind: kind, err: fmt.Errorf("fetch %s: %s", name, words[why])}
+}
+
+// ErrTypeNotThere: what was asked for is not there.
+const ErrTypeNotThere = "not_found"
+
+// Told is an error as people are told of it: its kind, its words without known
+// secrets, and what to do.
+func Told(ctx context.Context, what string, err error) Problem {
+	var p Problem
+	app := failing{}.failure(ctx, what, err)
+	if d, ok := app.(interface{ Details(...any) error }); ok && d.Details(&p) == nil {
+		return p
+	}
+	return Problem{Kind: ErrTypeInternal, Message: what + ": " + err.Error()}
+}

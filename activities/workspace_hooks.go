@@ -1,0 +1,129 @@
+package activities
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/seeds"
+)
+
+// A HookRun is a hook that was run.
+type HookRun struct {
+	Hook   string `json:"hook"`
+	State  string `json:"state"` // done, failed, late, unknown
+	Code   int    `json:"code,omitempty"`
+	Output string `json:"output,omitempty"` // the end of it, redacted
+}
+
+// The values of HookRun.State.
+const (
+	HookDone    = "done"
+	HookFailed  = "failed"
+	HookLate    = "late"
+	HookUnknown = "unknown"
+)
+
+// hookShown is how much of what a hook prints is kept.
+const hookShown = 4 << 10
+
+// hookScript runs a hook's text as a script of its own.
+const hookScript = `exec /bin/sh -c "$1" "$2"`
+
+// hook runs a hook, once for each name: found at work, or ended, it is not begun
+// again. It is told of the session in its environment.
+func (s *Sessions) hook(ctx context.Context, j job, w Workspace, hook, script, once string, hide *seeds.Redactor) (HookRun, error) {
+	run := HookRun{Hook: hook}
+	j.name = "hook." + hook
+	if once != "" {
+		j.name += "." + once
+	}
+	j.script, j.args, j.dir = hookScript, []string{script, hook}, j.layout.WorkDir
+	j.limit = cmp.Or(w.Hooks.Timeout, HookTimeout)
+	j.env = map[string]string{"FAIRLEAD_HOOK": hook, "FAIRLEAD_ID": j.claim.Session, "FAIRLEAD_HOST": j.host.Name(), "FAIRLEAD_WORKSPACE": j.layout.WorkDir}
+	end, err := j.run(ctx)
+	if err != nil {
+		return run, fmt.Errorf("hook %s: %w", hook, err)
+	}
+	run.Code, run.Output = end.Code, hide.String(lastLines(end.Output, hookShown))
+	switch {
+	case end.Late:
+		run.State, run.Code = HookLate, 0
+	case end.State != hostexec.ProcessExited:
+		run.State = HookUnknown
+	case end.Code != 0:
+		run.State = HookFailed
+	default:
+		run.State = HookDone
+	}
+	return run, nil
+}
+
+// text says how a hook ended, in a line.
+func (r HookRun) text(limit time.Duration) string {
+	switch r.State {
+	case HookDone:
+		return fmt.Sprintf("hook %s: done", r.Hook)
+	case HookLate:
+		return fmt.Sprintf("hook %s: it was ended after %s", r.Hook, cmp.Or(limit, HookTimeout))
+	case HookUnknown:
+		return fmt.Sprintf("hook %s: nobody knows how it ended: the host was restarted, or somebody killed it", r.Hook)
+	}
+	return fmt.Sprintf("hook %s: it failed with status %d", r.Hook, r.Code)
+}
+
+// err is why a session cannot go on whose hook did not end well.
+func (r HookRun) err(host string, limit time.Duration) error {
+	if r.State == HookDone {
+		return nil
+	}
+	text := r.text(limit) + " on " + host
+	if r.Output != "" {
+		text += ": " + lastLines(r.Output, 1<<10)
+	}
+	hint := "mend the script in --hooks"
+	if r.State == HookLate {
+		hint = "mend the script in --hooks, or give it more time there (timeout)"
+	}
+	return &typedError{kind: ErrTypeWorkspace, err: fmt.Errorf("%s", text), hint: hint}
+}
+
+// Note is a hook as the transcript has it.
+func (r HookRun) Note(limit time.Duration) Note {
+	data := map[string]string{"hook": r.Hook, "state": r.State}
+	if r.Output != "" {
+		data["output"] = r.Output
+	}
+	if r.State == HookFailed {
+		data["code"] = fmt.Sprint(r.Code)
+	}
+	return Note{Type: "state", Text: r.text(limit), Data: data}
+}
+
+// lastHooks runs those that end a run, and a folder: what they come to is noted,
+// and keeps nothing from happening.
+func (s *Sessions) lastHooks(ctx context.Context, j job, w *Workspace, hide secrets, hooks ...string) (notes []Note) {
+	if w == nil {
+		return nil
+	}
+	for _, hook := range hooks {
+		script := map[string]string{HookAfterRun: w.Hooks.AfterRun, HookBeforeRemove: w.Hooks.BeforeRemove}[hook]
+		if strings.TrimSpace(script) == "" {
+			continue
+		}
+		run, err := s.hook(ctx, j, *w, hook, script, fmt.Sprintf("%d.%d", j.claim.Generation, j.claim.Pump), hide.all)
+		n := run.Note(w.Hooks.Timeout)
+		if err != nil {
+			n.Text, n.Data["state"] = hide.all.String(err.Error()), HookUnknown
+		}
+		n.ID, n.At = fmt.Sprintf("h%d.%d.%s", j.claim.Generation, j.claim.Pump, hook), s.Now()
+		if n.Data["state"] != HookDone {
+			s.Logger.Warn("a hook did not end well", "session", j.claim.Session, "hook", hook, "state", n.Data["state"])
+		}
+		notes = append(notes, n)
+	}
+	return notes
+}

@@ -1,0 +1,185 @@
+package activities
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/snapshots"
+)
+
+// A Place is where a session works now, for those who only look.
+type Place struct {
+	Claim     Claim      `json:"claim"`
+	Layout    Layout     `json:"layout"`
+	Seed      *SeedRef   `json:"seed,omitempty"`
+	Workspace *Workspace `json:"workspace,omitempty"`
+	Commit    string     `json:"commit,omitempty"`
+}
+
+// QueryPlace asks a session's workflow for its Place.
+const QueryPlace = "place"
+
+// ErrNoPlace: the session is on no host now.
+var ErrNoPlace = errors.New("the session is on no host now")
+
+// maxWorkDiff is how long a diff of a work folder may be, in bytes.
+const maxWorkDiff = 32 << 20
+
+// A WorkDiff is what has changed in a session's work folder since its start.
+type WorkDiff struct {
+	Session string `json:"session"`
+	Text    string `json:"diff"`
+	Cut     bool   `json:"cut"`
+}
+
+// place asks where a session is.
+func (s *site) place(ctx context.Context, session string) (p Place, err error) {
+	if err := checkID("session", session); err != nil {
+		return p, err
+	}
+	v, err := s.Temporal.QueryWorkflow(ctx, SessionWorkflowID(session), "", QueryPlace)
+	if err == nil {
+		err = v.Get(&p)
+	}
+	if err != nil {
+		return p, fmt.Errorf("ask where session %s is: %w", session, err)
+	}
+	if p.Layout == (Layout{}) {
+		return p, ErrNoPlace
+	}
+	return p, p.Layout.check(session)
+}
+
+// Workfolders are those of sessions, for those who only look. It is what the
+// worker's API asks.
+type Workfolders struct{ sessions *Sessions }
+
+// Workfolders are those on the hosts that the set's activities dial.
+func (s *Set) Workfolders() *Workfolders { return &Workfolders{s.Sessions} }
+
+// WorkDiff compares a session's work folder with what it was when the session
+// began. Known secrets are overwritten.
+func (w *Workfolders) WorkDiff(ctx context.Context, session string) (WorkDiff, error) {
+	p, err := w.sessions.place(ctx, session)
+	if err != nil {
+		return WorkDiff{}, err
+	}
+	return w.sessions.workDiff(ctx, p)
+}
+
+func (s *Sessions) workDiff(ctx context.Context, p Place) (WorkDiff, error) {
+	out := WorkDiff{Session: p.Claim.Session}
+	hide, err := s.hidingIn(ctx, p.Claim, p.Seed)
+	if err != nil {
+		return out, err
+	}
+	if !p.Layout.OwnWork {
+		return out, &typedError{kind: ErrTypeBadInput, err: fmt.Errorf("nobody kept what %s was like when the session began", p.Layout.WorkDir),
+			hint: "--dir is your own folder: use git there, or --turn"}
+	}
+	h, err := s.host(p.Claim.Host)
+	if err != nil {
+		return out, err
+	}
+	base, start, err := s.startOf(ctx, h, p)
+	if err != nil {
+		return out, err
+	}
+	// Not in the session's tmp, where codex's commands write.
+	own := path.Join(workspaceDir(p.Layout), "diff-"+fmt.Sprint(s.Now().UnixNano()))
+	if start == "snapshot" {
+		base, start, err = s.startTree(ctx, h, p, own+".start")
+		if err != nil {
+			return out, err
+		}
+		defer s.removeScratch(ctx, h, p.Layout, own+".start")
+	}
+	work, err := realPath(ctx, h, p.Layout.WorkDir)
+	if err != nil {
+		return out, err
+	}
+	text, err := gitText(ctx, h, "diff", work, own, base, start)
+	if err != nil {
+		return out, err
+	}
+	if out.Cut = len(text) > maxWorkDiff; out.Cut {
+		text = text[:bytes.LastIndexByte(text[:maxWorkDiff], '\n')+1]
+	}
+	out.Text = hide.all.String(strings.ToValidUTF8(string(text), "?"))
+	return out, nil
+}
+
+// startOf says which commit or tree a session began with, and where its objects
+// are beside those of the work folder; "snapshot" where it has to be made.
+func (s *Sessions) startOf(ctx context.Context, h hostexec.Host, p Place) (base, objects string, err error) {
+	b, done, err := readBrought(ctx, job{host: h, layout: p.Layout})
+	switch {
+	case err != nil:
+		return "", "", err
+	case done && b.Tree != "":
+		return b.Tree, startDir(p.Layout), nil
+	case p.Workspace != nil && p.Workspace.Snapshot != "":
+		return "", "snapshot", nil
+	case p.Commit != "" && p.Commit != "none":
+		return p.Commit, "", nil
+	}
+	return "", "", nil // it began with nothing
+}
+
+func startDir(l Layout) string { return path.Join(workspaceDir(l), "start") }
+
+// startTree makes a tree of the snapshot that a session began with.
+func (s *Sessions) startTree(ctx context.Context, h hostexec.Host, p Place, at string) (tree, objects string, err error) {
+	files := at + "/files"
+	_, err = h.Run(ctx, hostexec.Command{Script: `umask 077; mkdir -p -- "${1%/*}" && mkdir -- "$1"`, Args: []string{at}})
+	if err == nil {
+		_, err = snapshots.Restore(ctx, h, s.Chunks, p.Workspace.Snapshot, snapshots.RestoreSpec{Dirs: map[string]string{snapshots.Work: files}, Logger: s.Logger})
+	}
+	if err != nil {
+		s.removeScratch(ctx, h, p.Layout, at)
+		return "", "", fmt.Errorf("make the start anew: %w", err)
+	}
+	text, err := gitText(ctx, h, "keep", files, at+"/objects", "", "")
+	return strings.TrimSpace(string(text)), at + "/objects", err
+}
+
+func (s *Sessions) removeScratch(ctx context.Context, h hostexec.Host, l Layout, dir string) {
+	ctx, cancel := afterwards(ctx)
+	defer cancel()
+	if err := hostexec.RemoveTree(ctx, h, dir, l.Dir, nil); err != nil {
+		s.Logger.Warn("a scratch folder stays until its session closes", "host", h.Name(), "dir", dir, "error", err)
+	}
+}
+
+// gitText runs our own git over a work folder, and gives what it prints.
+func gitText(ctx context.Context, h hostexec.Host, args ...string) ([]byte, error) {
+	st, err := h.Start(ctx, hostexec.Command{Script: gitScript, Args: args, Bulk: true})
+	if err != nil {
+		return nil, err
+	}
+	defer st.Close()
+	if err := st.CloseWrite(); err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(st, maxWorkDiff+1))
+	if err != nil || len(text) > maxWorkDiff {
+		return text, err
+	}
+	err = st.Wait()
+	var exit *hostexec.ExitError
+	if errors.As(err, &exit) {
+		why := lastLines(string(exit.Stderr), 1<<10)
+		hint := "use --turn, which needs no git on the host"
+		if exit.Code == repoNoGit {
+			hint = "install git on the host, or " + hint
+		}
+		return nil, &typedError{kind: ErrTypeWorkspace, err: fmt.Errorf("look with git at the work folder on %s: %s", h.Name(), strings.TrimPrefix(why, "fairlead: ")), hint: hint}
+	}
+	return text, err
+}

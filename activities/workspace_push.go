@@ -1,0 +1,148 @@
+package activities
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+
+	"go.temporal.io/sdk/activity"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+var (
+	//go:embed workspace_git.sh
+	gitScript string
+	//go:embed workspace_push.sh
+	pushScript string
+)
+
+// PushWorkspaceInput: commit what a session's work folder holds, and push it to
+// where the folder came from, with the credentials that it came with.
+type PushWorkspaceInput struct {
+	Claim   Claim    `json:"claim"`
+	Layout  Layout   `json:"layout"`
+	Seed    *SeedRef `json:"seed,omitempty"`
+	Repo    Repo     `json:"repo"`
+	ID      string   `json:"id"` // of the request: asked again with it, the process is found
+	Branch  string   `json:"branch"`
+	Message string   `json:"message,omitempty"`
+	By      string   `json:"by,omitempty"`
+}
+
+// PushWorkspaceResult says what is at the branch now.
+type PushWorkspaceResult struct {
+	Commit string `json:"commit"`
+	Branch string `json:"branch"`
+	// Already says that it was there before: nothing was pushed.
+	Already bool `json:"already,omitempty"`
+}
+
+var pushID = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
+
+// PushWorkspace runs git as a journaled process. Where nobody knows how that
+// ended, it is run once more: what it did before it finds at the branch. The
+// branch is never forced.
+func (s *Sessions) PushWorkspace(ctx context.Context, in PushWorkspaceInput) (PushWorkspaceResult, error) {
+	attempt := activity.GetInfo(ctx).Attempt
+	f := failing{epoch: in.Claim.epoch(attempt)}
+	what := "push the work of session " + in.Claim.Session
+	hide, err := s.hidingIn(ctx, in.Claim, in.Seed)
+	if err != nil {
+		return PushWorkspaceResult{}, f.failure(ctx, what, err)
+	}
+	token, err := s.gitToken(ctx, &in.Repo)
+	if err != nil {
+		return PushWorkspaceResult{}, f.failure(ctx, what, err)
+	}
+	f.hide = hide.knowing(token).all
+	_, quiet := reportProgress(ctx)
+	defer quiet()
+	out, err := s.push(ctx, in, token, attempt, activity.GetWorkerStopChannel(ctx))
+	return out, f.failure(ctx, what, err)
+}
+
+func (s *Sessions) push(ctx context.Context, in PushWorkspaceInput, token string, attempt int32, stop <-chan struct{}) (PushWorkspaceResult, error) {
+	out := PushWorkspaceResult{Branch: in.Branch}
+	if err := in.Layout.check(in.Claim.Session); err != nil {
+		return out, err
+	}
+	if err := CheckRef(in.Branch); err != nil {
+		return out, badInput("branch: %w", err)
+	}
+	if !pushID.MatchString(in.ID) {
+		return out, badInput("push %q: its id is none", in.ID)
+	}
+	h, err := s.host(in.Claim.Host)
+	if err != nil {
+		return out, err
+	}
+	j := s.workspaceJob(h, in.Layout, in.Claim, attempt, stop)
+	j.name, j.script, j.dir, j.limit = "push."+in.ID, gitScript+pushScript, in.Layout.Dir, CloneTimeout
+	with, known := "n", ""
+	if token != "" {
+		with, j.secret = "y", []byte(token+"\n")
+	}
+	if in.Repo.KnownHosts != "" {
+		known = path.Join(workspaceDir(in.Layout), "known_hosts")
+	}
+	work, err := realPath(ctx, h, in.Layout.WorkDir)
+	if err != nil {
+		return out, err
+	}
+	message := cmp.Or(in.Message, "Work of session "+in.Claim.Session)
+	j.args = []string{"push", work, path.Join(workspaceDir(in.Layout), j.name), "", "", in.Repo.URL, in.Branch, in.Claim.Session, with,
+		cmp.Or(in.Repo.User, "x-access-token"), serverOf(in.Repo.URL), known, message, in.By}
+	back, err := s.lend(ctx, &j, in.Repo)
+	if err != nil {
+		return out, err
+	}
+	defer back()
+	for try := 0; ; try++ {
+		end, err := j.run(ctx)
+		if err != nil {
+			return out, err
+		}
+		if !end.ok() && end.State != hostexec.ProcessExited && !end.Late && try == 0 {
+			if err := j.forget(ctx); err != nil {
+				return out, err
+			}
+			continue
+		}
+		if err := j.forget(ctx); err != nil {
+			return out, err
+		}
+		return pushed(out, h.Name(), in.Repo, end)
+	}
+}
+
+// pushed is what a push came to.
+func pushed(out PushWorkspaceResult, host string, r Repo, end jobEnd) (PushWorkspaceResult, error) {
+	for line := range strings.Lines(end.Output) {
+		word, commit, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if end.ok() && (word == "fairlead-pushed" || word == "fairlead-already") {
+			out.Commit, out.Already = commit, word == "fairlead-already"
+		}
+	}
+	if out.Commit != "" {
+		return out, nil
+	}
+	e := cannotClone(host, r, end).(*typedError)
+	why := lastLines(end.Output, 1<<10)
+	switch {
+	case strings.Contains(why, "[rejected]") || strings.Contains(why, "fetch first") || strings.Contains(why, "non-fast-forward"):
+		e.hint = "the branch has what this session does not know of; nothing is forced: choose another --branch"
+	case end.Late:
+		why = fmt.Sprintf("%v: %s", errJobLate, why)
+		e.hint = "it may have been pushed all the same; push again, which finds that out"
+	case end.State != hostexec.ProcessExited:
+		why = "nobody knows how it ended"
+		e.kind, e.hint = ErrTypeOutcomeUnknown, "push again, which finds out whether it was pushed"
+	}
+	e.err = fmt.Errorf("push to %s of %s from %s: %s", out.Branch, r.URL, host, why)
+	return out, e
+}

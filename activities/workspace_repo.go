@@ -1,0 +1,193 @@
+package activities
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/seeds"
+)
+
+//go:embed workspace_repo.sh
+var repoScript string
+
+// Exit statuses of the script beside git's own.
+const (
+	repoNoGit   = 61
+	repoOutside = 62
+)
+
+const commitWord = "fairlead-commit "
+
+// workspaceDir holds what goes with a session's work folder and is no part of it.
+func workspaceDir(l Layout) string { return path.Join(l.Dir, "workspace") }
+
+// gitToken reads a repository's token from the store; empty where it has none.
+func (s *site) gitToken(ctx context.Context, r *Repo) (string, error) {
+	if r == nil || r.Token == "" {
+		return "", nil
+	}
+	if err := r.check(); err != nil {
+		return "", badInput("repository: %w", err)
+	}
+	data, err := s.Store.Get(ctx, r.Token)
+	if errors.Is(err, store.ErrNotFound) {
+		return "", &typedError{kind: ErrTypeWorkspace, err: errors.New("the repository's token is not in the store any more"), hint: "start another session with --git-token-file"}
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the repository's token: %w", err)
+	}
+	return string(data), CheckToken(string(data))
+}
+
+// knowing hides a token, too.
+func (s secrets) knowing(token string) secrets {
+	if token == "" {
+		return s
+	}
+	return s.with("git", []seeds.Secret{seeds.NewSecret(token)})
+}
+
+// clone brings the repository into the work folder, and returns the commit that
+// is checked out. Found at work, or done, it is not begun again.
+func (s *Sessions) clone(ctx context.Context, j job, r Repo, token string) (commit string, err error) {
+	j.name, j.script, j.dir = "clone", repoScript, j.layout.Dir
+	known := ""
+	if r.KnownHosts != "" {
+		known = path.Join(workspaceDir(j.layout), "known_hosts")
+		if err := hostexec.WriteFile(ctx, j.host, known, []byte(r.KnownHosts), 0o600, &j.fence); err != nil {
+			return "", fmt.Errorf("write known hosts: %w", err)
+		}
+	}
+	with := "n"
+	if token != "" {
+		with, j.secret = "y", []byte(token+"\n")
+	}
+	work, err := realPath(ctx, j.host, j.layout.WorkDir)
+	if err != nil {
+		return "", err
+	}
+	j.args = []string{work, r.URL, r.Ref, strconv.Itoa(r.Depth), with, cmp.Or(r.User, "x-access-token"), serverOf(r.URL), known}
+	back, err := s.lend(ctx, &j, r)
+	if err != nil {
+		return "", err
+	}
+	defer back()
+	for try := 0; ; try++ {
+		end, err := j.run(ctx)
+		switch {
+		case err != nil:
+			return "", err
+		case end.ok():
+			_, after, _ := strings.Cut("\n"+end.Output, "\n"+commitWord)
+			commit, _, _ = strings.Cut(after, "\n")
+			return commit, nil
+		case end.State != hostexec.ProcessExited && !end.Late && try == 0:
+			// The host was started again, or somebody killed it: a clone can be
+			// begun anew, and begins by removing what is there.
+			if err := j.forget(ctx); err != nil {
+				return "", err
+			}
+			continue
+		}
+		return "", cannotClone(j.host.Name(), r, end)
+	}
+}
+
+// realPath is where a folder really is.
+func realPath(ctx context.Context, h hostexec.Host, dir string) (string, error) {
+	res, err := h.Run(ctx, hostexec.Command{Script: `cd -P -- "$1" && pwd -P`, Args: []string{dir}})
+	if err != nil {
+		return "", fmt.Errorf("look where %s is: %w", dir, err)
+	}
+	return strings.TrimSuffix(string(res.Stdout), "\n"), nil
+}
+
+// An agentLender is a pool that can lend the worker's SSH agent.
+type agentLender interface {
+	LendAgent(ctx context.Context, h hostexec.Host) (*hostexec.LentAgent, error)
+}
+
+// lend lends a job the worker's SSH agent, where it is to have that. The job
+// knows it by a link: whoever takes the job over lends it anew.
+func (s *site) lend(ctx context.Context, j *job, r Repo) (back func(), err error) {
+	if !r.ForwardAgent {
+		return func() {}, nil
+	}
+	pool, ok := s.Pool.(agentLender)
+	if !ok {
+		return nil, fmt.Errorf("%w: this worker's hosts take none", hostexec.ErrNoAgent)
+	}
+	lent, err := pool.LendAgent(ctx, j.host)
+	if errors.Is(err, hostexec.ErrNoAgent) {
+		return nil, &typedError{kind: ErrTypeWorkspace, err: err, hint: "give the worker an SSH agent (SSH_AUTH_SOCK) with the key, and let the host's sshd forward it; or use https with --git-token-file"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	link := path.Join(workspaceDir(j.layout), "agent")
+	_, err = j.host.Run(ctx, hostexec.Command{Script: `umask 077; mkdir -p -- "${1%/*}" && rm -f -- "$1" && ln -s -- "$2" "$1"`, Args: []string{link, lent.Socket}, Fence: &j.fence})
+	if err != nil {
+		lent.Close()
+		return nil, fmt.Errorf("show the SSH agent to git: %w", err)
+	}
+	j.env = map[string]string{"SSH_AUTH_SOCK": link}
+	return lent.Close, nil
+}
+
+// serverOf is what of a URL a token is for: scheme, host and port.
+func serverOf(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// gitTrouble is what git and ssh say of what keeps them from a repository, and
+// what is to be done about it.
+var gitTrouble = []struct {
+	says *regexp.Regexp
+	hint string
+}{
+	{regexp.MustCompile(`(?i)remote branch .* not found|couldn't find remote ref|unable to read tree|not our ref|reference is not a tree`), "see --ref: a branch, a tag, or a whole commit id that the server has"},
+	{regexp.MustCompile(`(?i)could not read (username|password)|authentication failed|permission denied|invalid credentials|HTTP 40[13]|error: 40[13]`), "give it credentials: --git-token-file for https, --forward-agent for ssh"},
+	{regexp.MustCompile(`(?i)host key verification failed|no .* host key is known`), "the host does not know the git server's key: --git-known-hosts, or known_hosts on the host"},
+	{regexp.MustCompile(`(?i)could not resolve|connection refused|timed out|network is unreachable|failed to connect|operation too slow|connection reset`), "the host must reach the git server: try `ctl host exec HOST -- git ls-remote URL`"},
+	{regexp.MustCompile(`(?i)no space left`), "make room below the host's root"},
+	{regexp.MustCompile(`(?i)not found|does not exist|does not appear to be a git repository|no such file`), "check the URL; a private repository that nobody logs in to is said not to be there: --git-token-file, --forward-agent"},
+}
+
+// cannotClone says why a repository cannot be had.
+func cannotClone(host string, r Repo, end jobEnd) error {
+	e := &typedError{kind: ErrTypeWorkspace, hint: "see what git says; `ctl host exec " + host + " -- git ls-remote URL` tries it by hand"}
+	for _, t := range gitTrouble {
+		if t.says.MatchString(end.Output) {
+			e.hint = t.hint
+			break
+		}
+	}
+	why := lastLines(end.Output, 1<<10)
+	switch {
+	case end.Late:
+		e.hint = "raise --clone-timeout, or bring less of it with --depth"
+		why = fmt.Sprintf("%v: %s", errJobLate, why)
+	case end.State != hostexec.ProcessExited:
+		why = "nobody knows how it ended, twice; the host may have been restarted"
+	case end.Code == repoNoGit:
+		e.hint = "install git on the host"
+	case end.Code == repoOutside:
+		e.hint = "a symbolic link has taken the work folder's place; look who made it"
+	}
+	e.err = fmt.Errorf("clone %s on %s: %s", r.URL, host, why)
+	return e
+}

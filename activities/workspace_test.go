@@ -1,0 +1,399 @@
+package activities
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/hosttest"
+)
+
+// gitToken is a made-up token, which must be nowhere but in the store.
+const gitToken = "tok-canary-7f3a9c51d2"
+
+// git runs it in a folder, as nobody in particular.
+func git(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
+		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %s: %v: %s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// A forge is a git server on this machine that wants a token.
+type forge struct {
+	t      *testing.T
+	dir    string // of the bare repositories
+	server *httptest.Server
+	user   string        // who has the token; empty is x-access-token
+	asked  atomic.Int64  // with the token
+	gate   chan struct{} // requests wait for it, if it is set
+}
+
+// newForge serves project.git, with two commits on main and one on next, and a
+// submodule of it, part.git.
+func newForge(t *testing.T) *forge {
+	t.Helper()
+	f := &forge{t: t, dir: t.TempDir()}
+	out, err := exec.Command("git", "--exec-path").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	backend := &cgi.Handler{Path: filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"),
+		Env: []string{"GIT_PROJECT_ROOT=" + f.dir, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=a"}}
+	f.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, token, _ := r.BasicAuth(); user != cmp.Or(f.user, "x-access-token") || token != gitToken {
+			w.Header().Set("WWW-Authenticate", `Basic realm="forge"`)
+			http.Error(w, "who are you?", http.StatusUnauthorized)
+			return
+		}
+		f.asked.Add(1)
+		if f.gate != nil {
+			select {
+			case <-f.gate:
+			case <-r.Context().Done():
+				return
+			}
+		}
+		backend.ServeHTTP(w, r)
+	}))
+	t.Cleanup(f.server.Close)
+	f.fill()
+	return f
+}
+
+func (f *forge) url(name string) string { return f.server.URL + "/" + name }
+
+func (f *forge) fill() {
+	t := f.t
+	for _, name := range []string{"part", "project"} {
+		git(t, f.dir, "init", "-q", "--bare", "-b", "main", name+".git")
+		git(t, filepath.Join(f.dir, name+".git"), "config", "http.receivepack", "true")
+	}
+	part := t.TempDir()
+	git(t, part, "init", "-q", "-b", "main")
+	putFile(t, filepath.Join(part, "part.txt"), "a part\n")
+	git(t, part, "add", "-A")
+	git(t, part, "commit", "-qm", "a part")
+	git(t, part, "push", "-q", filepath.Join(f.dir, "part.git"), "main")
+
+	work := t.TempDir()
+	git(t, work, "init", "-q", "-b", "main")
+	putFile(t, filepath.Join(work, "a.txt"), "one\n")
+	git(t, work, "add", "-A")
+	git(t, work, "commit", "-qm", "one")
+	git(t, work, "-c", "protocol.file.allow=always", "submodule", "add", "-q", filepath.Join(f.dir, "part.git"), "part")
+	git(t, work, "config", "-f", ".gitmodules", "submodule.part.url", f.url("part.git"))
+	putFile(t, filepath.Join(work, "a.txt"), "two\n")
+	git(t, work, "add", "-A")
+	git(t, work, "commit", "-qm", "two")
+	git(t, work, "checkout", "-qb", "next")
+	putFile(t, filepath.Join(work, "b.txt"), "next\n")
+	git(t, work, "add", "-A")
+	git(t, work, "commit", "-qm", "three")
+	git(t, work, "push", "-q", filepath.Join(f.dir, "project.git"), "main", "next")
+}
+
+func putFile(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// token puts the forge's token into the store.
+func (b *bed) token() string {
+	b.t.Helper()
+	blob, err := StoreToken(b.t.Context(), b.store, gitToken)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return blob
+}
+
+// inWorkspace is what prepares a session in a workspace.
+func (b *bed) inWorkspace(id string, w Workspace) PrepareSessionInput {
+	return PrepareSessionInput{Claim: Claim{Session: id, Host: b.spec, Generation: 1, Pump: 1}, Sandbox: "danger-full-access", Workspace: &w}
+}
+
+func (b *bed) closes(in PrepareSessionInput, l Layout) CloseSessionResult {
+	b.t.Helper()
+	in.Claim.Pump += 100
+	out, err := b.set.Sessions.close(b.t.Context(), CloseSessionInput{Claim: in.Claim, Layout: l, Workspace: in.Workspace}, 1, secrets{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return out
+}
+
+func TestAClonedRepositoryIsWorkedInAndItsTokenIsNowhere(t *testing.T) {
+	f := newForge(t)
+	b := newBed(t, readyHost(t))
+	in := b.inWorkspace("cloned", Workspace{Repo: &Repo{URL: f.url("project.git"), Ref: "next", Token: b.token()},
+		Hooks: Hooks{AfterCreate: `tr '\0' '\n' </proc/$$/environ; ls /proc/self/fd; git status --porcelain`}})
+	out, err := b.prepare(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := git(t, filepath.Join(f.dir, "project.git"), "rev-parse", "next")
+	if out.Brought == nil || out.Brought.Commit != want {
+		t.Errorf("brought %+v, want commit %s", out.Brought, want)
+	}
+	if got := b.sh(`cd "$1" && cat a.txt b.txt part/part.txt && git status --porcelain && git rev-parse --abbrev-ref HEAD`, out.Layout.WorkDir); got != "two\nnext\na part\nnext\n" {
+		t.Errorf("in the work folder: %q", got)
+	}
+	if again, err := b.prepare(in); err != nil || again.Brought == nil || again.Brought.Commit != want {
+		t.Errorf("prepared again: %+v, %v", again, err)
+	}
+	// On the host: in files, and in what runs and ran.
+	if found := b.sh(`grep -rlaF -e "$2" "$1" "$HOME" 2>/dev/null; for p in /proc/[0-9]*; do { grep -laF -e "$2" "$p/environ" "$p/cmdline"; } 2>/dev/null; done; :`, b.root(), gitToken); found != "" {
+		t.Errorf("the token is in %s", found)
+	}
+	if strings.Contains(fmt.Sprintf("%+v %+v %+v", out, *out.Brought, out.Brought.Created), gitToken) {
+		t.Error("the token is in the result")
+	}
+	b.closes(in, out.Layout)
+}
+
+func TestARepositoryThatCannotBeClonedIsSaidWhyAndLeavesNothing(t *testing.T) {
+	f := newForge(t)
+	b := newBed(t, HostSpec{Name: LocalHost, Root: filepath.Join(t.TempDir(), "root")})
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(silent.Close)
+	for what, c := range map[string]struct {
+		w         Workspace
+		why, hint string
+	}{
+		"no token":        {Workspace{Repo: &Repo{URL: f.url("project.git")}}, "could not read Username", "--git-token-file"},
+		"no such repo":    {Workspace{Repo: &Repo{URL: f.url("nothing.git"), Token: b.token()}}, "not found", "check the URL"},
+		"no such ref":     {Workspace{Repo: &Repo{URL: f.url("project.git"), Ref: "nowhere", Token: b.token()}}, "nowhere not found", "--ref"},
+		"no server":       {Workspace{Repo: &Repo{URL: gone.URL + "/x.git"}}, "onnect", "must reach"},
+		"takes too long":  {Workspace{Repo: &Repo{URL: silent.URL + "/x.git"}, Timeout: time.Second}, "longer than it may", "--clone-timeout"},
+		"a failing hook":  {Workspace{Hooks: Hooks{AfterCreate: "echo made; echo no luck >&2; exit 7"}}, "status 7", "--hooks"},
+		"a hanging hook":  {Workspace{Hooks: Hooks{AfterCreate: "echo waiting; sleep 1000 & wait", Timeout: time.Second}}, "ended after 1s", "timeout"},
+		"before_run ends": {Workspace{Hooks: Hooks{BeforeRun: "exit 3"}}, "status 3", "--hooks"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			_, err := b.prepare(b.inWorkspace("broken", c.w))
+			app := appError(t, err)
+			var p Problem
+			if err := app.Details(&p); err != nil {
+				t.Fatal(err)
+			}
+			if app.Type() != ErrTypeWorkspace || !app.NonRetryable() || !strings.Contains(p.Message, c.why) || !strings.Contains(p.Hint, c.hint) {
+				t.Errorf("%v (hint %q), want a %s with %q and hint %q", app, p.Hint, ErrTypeWorkspace, c.why, c.hint)
+			}
+			left, lerr := hosttest.Leftovers(filepath.Join(b.spec.Root, "sessions", "broken"), Mark("broken", layoutOf(b.spec.Root, "broken")))
+			if lerr != nil || len(left) > 0 {
+				t.Errorf("left: %v, %v", left, lerr)
+			}
+			if _, err := os.Stat(filepath.Join(b.spec.Root, "sessions", "broken")); err == nil {
+				t.Error("its folder is there")
+			}
+		})
+	}
+}
+
+func TestACloneThatIsCutIsFoundAgainAndNotBegunTwice(t *testing.T) {
+	f := newForge(t)
+	f.gate = make(chan struct{})
+	b := newBed(t, readyHost(t))
+	in := b.inWorkspace("cut", Workspace{Repo: &Repo{URL: f.url("project.git"), Token: b.token()}})
+	stop := make(chan struct{})
+	first := in
+	first.stop = stop
+	ended := make(chan error, 1)
+	go func() {
+		_, err := b.set.Sessions.prepare(t.Context(), first, 1, secrets{}, nil)
+		ended <- err
+	}()
+	until(t, func() bool { return f.asked.Load() > 0 }) // git is at work
+	pid := b.sh(`cat "$1/sessions/cut/proc/clone/started"`, b.root())
+	close(stop) // this worker is to stop
+	if err := <-ended; err == nil || !stillGoing(t.Context(), err) {
+		t.Fatalf("the first worker ended with %v", err)
+	}
+	if now := b.sh(`cat "$1/sessions/cut/proc/clone/started"`, b.root()); now != pid {
+		t.Errorf("the clone was %q and is %q", pid, now)
+	}
+	close(f.gate)
+	c := b.another()
+	out, err := c.set.Sessions.prepare(t.Context(), in, 2, secrets{}, nil)
+	if err != nil || out.Brought == nil || out.Brought.Commit == "" {
+		t.Fatalf("the second worker: %+v, %v", out, err)
+	}
+	if now := b.sh(`cat "$1/sessions/cut/proc/clone/started"`, b.root()); now != pid {
+		t.Errorf("the clone was begun twice: %q, then %q", pid, now)
+	}
+	b.closes(in, out.Layout)
+}
+
+func until(t *testing.T, cond func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !cond(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it did not come to that")
+		}
+	}
+}
+
+func TestAWorkFolderThatIsALinkIsRefused(t *testing.T) {
+	b := newBed(t, HostSpec{Name: LocalHost, Root: filepath.Join(t.TempDir(), "root")})
+	victim := t.TempDir()
+	putFile(t, filepath.Join(victim, "precious.txt"), "mine\n")
+	for _, at := range []string{"work", "."} {
+		session := filepath.Join(b.spec.Root, "sessions", "linked")
+		if err := os.RemoveAll(session); err != nil {
+			t.Fatal(err)
+		}
+		link := filepath.Join(session, at)
+		if err := os.MkdirAll(filepath.Dir(link), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(victim, link); err != nil {
+			t.Fatal(err)
+		}
+		in := b.inWorkspace("linked", Workspace{Hooks: Hooks{AfterCreate: "rm -rf ./*"}})
+		if at == "work" { // an attempt of this very generation was here
+			putFile(t, filepath.Join(session, markFile), folderMark{Generation: 1}.text())
+		}
+		_, err := b.prepare(in)
+		if err == nil || at == "work" && appError(t, err).Type() != ErrTypeWorkspace {
+			t.Errorf("%s: it was prepared, or failed as %v", at, err)
+		}
+		if data, err := os.ReadFile(filepath.Join(victim, "precious.txt")); err != nil || string(data) != "mine\n" {
+			t.Fatalf("%s: %q, %v", at, data, err)
+		}
+	}
+}
+
+func TestHooksRunWhereAndWhenTheyAreToAndTheirOutputIsKept(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	log := strings.TrimSpace(b.sh(`mktemp`))
+	say := func(word string) string {
+		return fmt.Sprintf(`echo "%s in $(basename "$PWD") of $FAIRLEAD_ID"; echo %s >>%s`, word, word, log)
+	}
+	w := Workspace{Hooks: Hooks{AfterCreate: say("created"), BeforeRun: say("before"), AfterRun: say("after") + "; exit 5", BeforeRemove: say("remove")}}
+	in := b.inWorkspace("hooked", w)
+	out, err := b.prepare(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := out.Brought.Created; c == nil || c.State != HookDone || c.Output != "created in work of hooked" {
+		t.Errorf("after_create: %+v", c)
+	}
+	if c := out.BeforeRun; c == nil || c.State != HookDone || c.Output != "before in work of hooked" {
+		t.Errorf("before_run: %+v", c)
+	}
+	b.closes(in, out.Layout)
+	if got := b.sh(`cat "$1"`, log); got != "created\nbefore\nafter\nremove\n" {
+		t.Errorf("ran: %q", got)
+	}
+	var seen []string
+	for _, e := range readAll(t, b.store, "hooked", 1) {
+		if e.Data["hook"] != "" {
+			seen = append(seen, e.Data["hook"]+" "+e.Data["state"]+" "+e.Data["output"])
+		}
+	}
+	if got := strings.Join(seen, "; "); got != "after_run failed after in work of hooked; before_remove done remove in work of hooked" {
+		t.Errorf("in the transcript: %s", got)
+	}
+}
+
+func TestWorkThatIsToStayStaysWhereTheResultSays(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	in := b.inWorkspace("stays", Workspace{Keep: true, Hooks: Hooks{AfterCreate: "echo here >made.txt", BeforeRemove: "echo never; rm made.txt"}})
+	out, err := b.prepare(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := b.closes(in, out.Layout)
+	if text := b.sh(`cat "$1/made.txt"; [ ! -e "$2" ]`, got.Kept, out.Layout.Dir); text != "here\n" || !got.Removed {
+		t.Errorf("kept as %+v: %q", got, text)
+	}
+}
+
+func TestAnAgentIsLentToGitAloneAndOnlyForItsTime(t *testing.T) {
+	f := newForge(t)
+	dir := t.TempDir()
+	server, err := hosttest.NewSSHD(t.Context(), filepath.Join(dir, "gitserver"), hosttest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	socket := sshAgent(t, dir, server.Identity())
+	b := newBed(t, readyHost(t))
+	b.lendFrom(socket)
+	_, port, _ := strings.Cut(server.Address(), ":")
+	url := fmt.Sprintf("ssh://%s@127.0.0.1:%s%s", server.User(), port, filepath.Join(f.dir, "part.git"))
+	known := fmt.Sprintf("[127.0.0.1]:%s %s\n", port, server.HostKey())
+	w := Workspace{Repo: &Repo{URL: url, ForwardAgent: true, KnownHosts: known},
+		Hooks: Hooks{AfterCreate: `echo "agent: ${SSH_AUTH_SOCK-none}"; ls -a ../workspace; ls -d /tmp/ssh-*/agent.* 2>/dev/null | while read -r s; do [ ! -O "$s" ] || echo "left $s"; done; :`}}
+	in := b.inWorkspace("lent", w)
+	out, err := b.prepare(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := out.Brought.Created.Output; !strings.Contains(got, "agent: none") || strings.Contains(got, "agent\n") || strings.Contains(got, "left") {
+		t.Errorf("a hook saw: %s", got)
+	}
+	b.closes(in, out.Layout)
+
+	w.Repo.KnownHosts = ""
+	in = b.inWorkspace("unpinned", w)
+	_, err = b.prepare(in)
+	if app := appError(t, err); app.Type() != ErrTypeWorkspace || !strings.Contains(app.Message(), "Host key verification failed") {
+		t.Errorf("a git server that nobody knows: %v", app)
+	}
+}
+
+// lendFrom has the bed's worker have an SSH agent.
+func (b *bed) lendFrom(socket string) {
+	pool := hostexec.NewPool(hostexec.PoolOptions{Agent: socket})
+	b.t.Cleanup(func() { pool.Close() })
+	b.pool = pool
+	deps := b.set.Hosts.Deps
+	deps.Pool, deps.Chunks = pool, nil
+	b.set = New(deps)
+}
+
+// sshAgent runs an agent that holds a key.
+func sshAgent(t *testing.T, dir, identity string) string {
+	t.Helper()
+	socket := filepath.Join(dir, "agent.sock")
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, "ssh-agent", "-D", "-a", socket)
+	if err := cmd.Start(); err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cancel(); _ = cmd.Wait() }) // it is killed
+	until(t, func() bool { _, err := os.Stat(socket); return err == nil })
+	add := exec.Command("ssh-add", "-q", identity)
+	add.Env = append(os.Environ(), "SSH_AUTH_SOCK="+socket)
+	var out bytes.Buffer
+	add.Stderr = &out
+	if err := add.Run(); err != nil {
+		t.Fatalf("ssh-add: %v: %s", err, out.String())
+	}
+	return socket
+}

@@ -1,0 +1,33 @@
+package activities
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// zoneWait is how long a host may take to say which zone it lives in.
+const zoneWait = 10 * time.Second
+
+// zoneOf asks a host which zone it lives in; nil where it does not say.
+func zoneOf(ctx context.Context, h hostexec.Host, log *slog.Logger) func() *time.Location {
+	return func() *time.Location {
+		ctx, cancel := context.WithTimeout(ctx, zoneWait)
+		defer cancel()
+		res, err := h.Run(ctx, hostexec.Command{Script: "date +%z"})
+		if err != nil {
+			log.Warn("the host's zone is not known", "error", err)
+			return nil
+		}
+		at, err := time.Parse("-0700", strings.TrimSpace(string(res.Stdout)))
+		if err != nil {
+			log.Warn("the host's zone is not known", "error", err)
+			return nil
+		}
+		_, offset := at.Zone()
+		return time.FixedZone("", offset)
+	}
+}

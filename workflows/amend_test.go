@@ -1,0 +1,45 @@
+package workflows
+
+import (
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// Amendments change codex's rules for good, so they are offered only in sessions
+// of a seed that says so.
+func TestAmendmentsAreOfferedOnlyWhereTheSeedAllowsThem(t *testing.T) {
+	for _, allowed := range []bool{false, true} {
+		w := newWorld(t)
+		w.amend = allowed
+		w.fake.pumps = append(w.fake.pumps, endsTurn("completed", ""))
+		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.ends(time.Minute)
+		w.start(SessionOptions{Seed: "team"})
+		if got := w.fake.ran[0].Pump.Amend; got != allowed {
+			t.Errorf("the seed allows them: %v, offered: %v", allowed, got)
+		}
+	}
+}
+
+func TestASeedSaysThatItsSessionsMayAmend(t *testing.T) {
+	p := newPoolWorld(t)
+	yes, no := true, false
+	p.at(0, func() {
+		p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: activities.SeedRef{Blob: "b1", Digest: "d", Kind: "api_key"}}))
+		p.acquires(on("a", "web-1", 1))
+	})
+	p.at(time.Second, func() {
+		p.saw("session/a got team")
+		p.takes(p.send(UpdateSetSeed, SetSeed{Amend: &yes}))
+		p.acquires(on("b", "web-1", 1))
+	})
+	p.at(2*time.Second, func() {
+		p.saw("session/b got team and may amend")
+		p.takes(p.send(UpdateSetSeed, SetSeed{Amend: &no}))
+		p.acquires(on("c", "web-1", 1))
+	})
+	p.at(3*time.Second, func() { p.saw("session/c got team") })
+	p.runSeed(time.Minute)
+}

@@ -1,0 +1,324 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// Batch runs many sessions, a window of them at a time, and says of each how it
+// ended. Its sessions are workflows of their own, started by an activity that
+// reads what they are told from the store: neither that nor a child's events
+// pass through this history, and an item costs ten events at most (measured; a
+// child workflow with its input would cost as many, and the prompts). The
+// session tells its end by a signal; who ended without one is looked for.
+func Batch(ctx workflow.Context, in BatchInput) (BatchEnd, error) {
+	b, err := newBatch(ctx, in)
+	if err != nil {
+		return BatchEnd{}, err
+	}
+	return b.run()
+}
+
+type batch struct {
+	ctx   workflow.Context
+	in    BatchInput
+	st    *BatchState
+	log   log.Logger
+	roll  *rollover
+	wake  *wake
+	shown string
+
+	ended workflow.ReceiveChannel
+	ctrls []batchDoor
+
+	starting *call[activities.StartItemsResult]
+	keeping  *call[activities.RecordResultsResult]
+	looking  *call[activities.FindSilentResult]
+	kept     int // results that are being kept
+}
+
+// A call is an activity that runs beside the loop.
+type call[Out any] struct{ fut workflow.Future }
+
+func (c *call[Out]) done() bool { return c != nil && c.fut.IsReady() }
+
+// begin starts an activity, to be looked at later.
+func begin[In, Out any](ctx workflow.Context, activity any, in In) *call[Out] {
+	return &call[Out]{workflow.ExecuteActivity(ctx, activity, in)}
+}
+
+func (c *call[Out]) get(ctx workflow.Context) (out Out, err error) {
+	err = c.fut.Get(ctx, &out)
+	return out, err
+}
+
+type batchDoor struct {
+	ch   workflow.ReceiveChannel
+	take func(raw []byte) error
+}
+
+func newBatch(ctx workflow.Context, in BatchInput) (*batch, error) {
+	if err := in.check(ctx); err != nil {
+		return nil, err
+	}
+	b := &batch{in: in, st: in.Carry, log: workflow.GetLogger(ctx), roll: newRollover(ctx)}
+	b.ctx, _ = workflow.NewDisconnectedContext(ctx)
+	b.wake = &wake{ctx: b.ctx, what: "look after sessions, or try again"}
+	if b.st == nil {
+		b.st = &BatchState{CreatedAt: workflow.GetInfo(ctx).WorkflowStartTime.Truncate(time.Microsecond), Window: in.Spec.Window}
+	}
+	if in.Retry != nil {
+		b.st.again(*in.Retry)
+		b.in.Retry = nil
+	}
+	b.ended = workflow.GetSignalChannel(ctx, SignalSessionEnded)
+	b.listen(ctx, SignalCancelBatch, func(raw []byte) error { return take(raw, b.cancel) })
+	b.listen(ctx, SignalRetryBatch, func(raw []byte) error { return take(raw, b.retry) })
+	b.listen(ctx, SignalSetBatch, func(raw []byte) error { return take(raw, b.set) })
+	err := firstError(
+		workflow.SetQueryHandler(ctx, QueryBatch, func() (BatchView, error) { return b.view(), nil }),
+		workflow.SetQueryHandler(ctx, QueryBatchResults, func(from int) (BatchResults, error) { return b.results(from) }),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("set up batch %s: %w", in.ID, err)
+	}
+	workflow.Go(b.ctx, func(gctx workflow.Context) {
+		ctx.Done().Receive(gctx, nil)
+		b.cancel(CancelBatch{By: "temporal"})
+	})
+	return b, nil
+}
+
+func (b *batch) listen(ctx workflow.Context, name string, take func([]byte) error) {
+	b.ctrls = append(b.ctrls, batchDoor{workflow.GetSignalChannel(ctx, name), take})
+}
+
+func take[T any](raw []byte, do func(T)) error {
+	in, err := decode[T](raw)
+	if err == nil {
+		do(in)
+	}
+	return err
+}
+
+// check refuses a batch that could not be run or carried.
+func (in BatchInput) check(ctx workflow.Context) error {
+	s := in.Spec
+	why := ""
+	switch id := workflow.GetInfo(ctx).WorkflowExecution.ID; {
+	case !NamePattern.MatchString(in.ID):
+		why = "its id is no name"
+	case id != BatchID(in.ID):
+		why = fmt.Sprintf("it runs as %q and must run as %q", excerpt(id, maxWord), BatchID(in.ID))
+	case s.Total < 1 || s.Total > maxBatch || len(s.Pages) == 0 || s.Pages[0].First != 0:
+		why = fmt.Sprintf("it has %d items on %d pages; from 1 to %d can be", s.Total, len(s.Pages), maxBatch)
+	case s.Window < 1 || s.Window > maxWindow:
+		why = fmt.Sprintf("its window is %d; from 1 to %d can be", s.Window, maxWindow)
+	case len(in.Notify) > maxWord || len(in.By) > maxWord || len(s.File) > maxPath || encoded(s.Retry) > maxPath:
+		why = "its names are too long"
+	case in.Origin != "":
+		if err := (SessionOptions{Origin: in.Origin}).checkOrigin(); err != nil {
+			why = err.Error()
+		}
+	}
+	if why != "" {
+		return refuse(RefusedBadInput, "start batch %s: %s", excerpt(in.ID, maxWord), why)
+	}
+	return nil
+}
+
+// run tells the story: each turn of the loop does all that can be done, and
+// sleeps until something happens.
+func (b *batch) run() (BatchEnd, error) {
+	for {
+		b.drain()
+		b.takeStarted()
+		b.takeKept()
+		b.takeLook()
+		b.stopIfTooMany()
+		if b.over() {
+			if end, done, err := b.end(); done || err != nil {
+				return end, err
+			}
+		}
+		if b.roll.due() {
+			if b.still() {
+				return BatchEnd{}, b.rollOver()
+			}
+		} else {
+			b.start()
+			b.keep(partResults)
+			b.look()
+		}
+		b.closeAll()
+		b.publish()
+		b.setWake()
+		if err := workflow.Await(b.ctx, b.stirred); err != nil {
+			return BatchEnd{}, err
+		}
+	}
+}
+
+// stirred says that the loop has something to do.
+func (b *batch) stirred() bool {
+	return b.drain() || b.starting.done() || b.keeping.done() || b.looking.done() ||
+		b.wake.timer != nil && b.wake.timer.IsReady() || b.roll.due() && b.still()
+}
+
+// still says that no activity runs.
+func (b *batch) still() bool { return b.starting == nil && b.keeping == nil && b.looking == nil }
+
+// drain takes the signals that lie unread, and says whether there were any.
+func (b *batch) drain() (any bool) {
+	for _, e := range unread[SessionEnded](b.ended) {
+		b.took(e)
+		any = true
+	}
+	for _, d := range b.ctrls {
+		for _, raw := range unread[converter.RawValue](d.ch) {
+			any = true
+			if err := d.take(raw.Payload().GetData()); err != nil {
+				b.log.Warn("signal refused", "reason", err.Error())
+			}
+		}
+	}
+	return any
+}
+
+func (b *batch) set(s SetBatch) {
+	if s.Window > 0 {
+		b.st.Window = min(s.Window, maxWindow)
+	}
+}
+
+// look asks from time to time which sessions ended without a word.
+func (b *batch) look() {
+	now := workflow.Now(b.ctx)
+	if b.st.LookAt.IsZero() {
+		b.st.LookAt = now.Add(reapEvery)
+	}
+	if b.looking != nil || now.Before(b.st.LookAt) {
+		return
+	}
+	b.st.LookAt = now.Add(reapEvery)
+	in := activities.FindEndedInput{}
+	for _, it := range b.st.Running {
+		if it.Session != "" {
+			in.Holders = append(in.Holders, activities.Holder{WorkflowID: SessionID(it.Session), FirstRun: it.Run})
+		}
+	}
+	if len(in.Holders) > 0 {
+		b.looking = begin[activities.FindEndedInput, activities.FindSilentResult](
+			setUp(b.ctx, "look for sessions that have ended"), batches.FindSilent, in)
+	}
+}
+
+// takeLook takes the end of those that could not tell it. Those that did
+// meanwhile are not there any more.
+func (b *batch) takeLook() {
+	if !b.looking.done() {
+		return
+	}
+	out, err := b.looking.get(b.ctx)
+	b.looking = nil
+	if err != nil {
+		b.log.Warn("sessions not looked at", "error", err)
+		return
+	}
+	b.drain() // their own word goes first
+	for _, e := range out.Ended {
+		b.took(SessionEnded{ID: strings.TrimPrefix(e.WorkflowID, SessionID("")), Run: e.FirstRun, State: Failed, Effects: EffectsUnknown,
+			Failure: &Failure{Kind: e.Kind, Message: excerpt(e.Message, maxFailure), Hint: "see `ctl session show` and `ctl host show`"}, EndedAt: workflow.Now(b.ctx)})
+	}
+}
+
+// setWake sets the one timer to what is due first.
+func (b *batch) setWake() {
+	at := b.st.LookAt
+	if due := b.st.dueAt(); !due.IsZero() && b.st.room() > 0 && b.starting == nil && !b.ending() && !b.full() {
+		if due.Before(b.st.PauseTill) {
+			due = b.st.PauseTill
+		}
+		if due.Before(at) || at.IsZero() {
+			at = due
+		}
+	}
+	if now := workflow.Now(b.ctx); now.Before(b.st.PauseTill) && b.st.PauseTill.Before(at) {
+		at = b.st.PauseTill
+	}
+	if b.wake.timer != nil && b.wake.timer.IsReady() {
+		b.wake.timer = nil
+	}
+	if b.looking == nil && !at.IsZero() && !b.roll.due() {
+		b.wake.set(at)
+	}
+}
+
+// rollOver continues as a new run: no activity runs, no signal lies unread.
+func (b *batch) rollOver() error {
+	b.wake.off()
+	b.drain()
+	b.st.Failed, b.st.Dropped = merged(b.st.Failed), merged(b.st.Dropped)
+	in := b.in
+	in.Carry = b.st
+	if _, kept := workflow.GetInfo(b.ctx).Memo.GetFields()[MemoCreated]; !kept {
+		if err := workflow.UpsertMemo(b.ctx, map[string]any{MemoCreated: b.st.CreatedAt}); err != nil {
+			return err
+		}
+	}
+	return workflow.NewContinueAsNewError(b.ctx, Batch, in)
+}
+
+// publish tells lists what state the batch is in; all else is asked of it.
+func (b *batch) publish() {
+	state := b.state()
+	workflow.SetCurrentDetails(b.ctx, b.details())
+	if state == b.shown {
+		return
+	}
+	attrs := []temporal.SearchAttributeUpdate{attrState.ValueSet(state)}
+	if b.shown == "" && b.in.Origin != "" {
+		attrs = append(attrs, attrOrigin.ValueSet(b.in.Origin))
+	}
+	b.shown = state
+	if err := workflow.UpsertTypedSearchAttributes(b.ctx, attrs...); err != nil {
+		b.log.Warn("search attributes not set", "error", err)
+	}
+}
+
+// details is the Markdown that the Temporal UI shows of the workflow.
+func (b *batch) details() string {
+	st := b.st
+	queued, again := st.waiting(b.in.Spec.Total)
+	text := fmt.Sprintf("**%s** %s\n\n- done: %d of %d\n- failed: %d\n- running: %d (window %d)\n- queued: %d\n- waiting to be tried again: %d\n",
+		b.state(), st.Why, st.Done, b.in.Spec.Total, countFailed(st.Failed), len(st.Running), st.Window, queued, again)
+	for _, f := range st.Failures[max(len(st.Failures)-10, 0):] {
+		text += fmt.Sprintf("\n- %s: %s: %s (%s)", f.Item, f.Kind, excerpt(f.Message, 300), excerpt(f.Hint, 200))
+	}
+	return excerpt(text, 16<<10)
+}
+
+// addResult numbers a result and keeps it until its part is full.
+func (b *batch) addResult(r BatchResult) {
+	b.st.ResultN++
+	r.N = b.st.ResultN
+	if b.full() {
+		r = r.brief()
+	}
+	//workflowcheck:ignore // JSON is a pure function
+	line, err := json.Marshal(r)
+	if err != nil {
+		line = []byte(fmt.Sprintf(`{"n":%d,"item":%q,"session":%q,"state":%q}`, r.N, r.Item, r.Session, r.State))
+	}
+	b.st.Results = append(b.st.Results, line)
+	b.st.Bytes += len(line)
+}

@@ -1,0 +1,150 @@
+package workflows
+
+import (
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// ending says that nothing more is started.
+func (b *batch) ending() bool { return b.st.Cancel != nil || b.st.Why != "" }
+
+// stopIfTooMany ends the starting of items when too many have failed.
+func (b *batch) stopIfTooMany() {
+	if n := b.in.Spec.StopAfter; n > 0 && b.st.FailedNow >= n && !b.ending() {
+		b.st.Why = fmt.Sprintf("%d items failed, and stop_after is %d", b.st.FailedNow, n)
+		b.dropAgain()
+	}
+}
+
+// dropAgain makes failures of what waits for another try that will not come.
+// What may have begun already is looked for first.
+func (b *batch) dropAgain() {
+	all := b.st.Again
+	b.st.Again = nil
+	for _, a := range all {
+		if a.Doubt {
+			b.st.Again = append(b.st.Again, a)
+			continue
+		}
+		b.dropTry(a)
+	}
+	b.st.Failed = merged(append(b.st.Failed, b.st.Redo...))
+	b.st.Redo = nil
+}
+
+func (b *batch) cancel(c CancelBatch) {
+	if !b.st.EndedAt.IsZero() {
+		return // nothing is left to cancel
+	}
+	c.By = excerpt(c.By, maxWord)
+	if was := b.st.Cancel; was != nil {
+		was.Discard = was.Discard || c.Discard
+		return
+	}
+	b.st.Cancel = &c
+	b.st.Why = "cancelled by " + orElse(c.By, "somebody")
+}
+
+func (b *batch) retry(r RetryBatch) {
+	if b.ending() {
+		return // who asks waits for the end
+	}
+	b.st.Redo, b.st.Failed, b.st.FailedNow = merged(append(b.st.Redo, b.st.Failed...)), nil, 0
+	b.st.Failures, b.st.Kinds = nil, nil
+}
+
+// closeAll closes what runs of a batch that is cancelled; with discard it is
+// said again to those that were told to close without.
+func (b *batch) closeAll() {
+	c := b.st.Cancel
+	if c == nil {
+		return
+	}
+	b.dropAgain()
+	var sent []workflow.Future
+	var to []string
+	for i := range b.st.Running {
+		it := &b.st.Running[i]
+		if it.Session == "" || it.Closing && (it.Discard || !c.Discard) {
+			continue
+		}
+		it.Closing, it.Discard = true, c.Discard
+		to = append(to, it.Session)
+		sent = append(sent, workflow.SignalExternalWorkflow(b.ctx, SessionID(it.Session), "", SignalClose, Close{By: orElse(c.By, "batch "+b.in.ID), Discard: c.Discard}))
+	}
+	for i, f := range sent {
+		if err := f.Get(b.ctx, nil); err != nil { // it has ended, or is about to be found
+			b.log.Info("session not closed", "session", to[i], "error", err)
+			b.st.LookAt = workflow.Now(b.ctx)
+		}
+	}
+}
+
+// over says that every item has ended, or never will begin.
+func (b *batch) over() bool {
+	if len(b.st.Running) > 0 || b.starting != nil || b.st.inDoubt() {
+		return false
+	}
+	queued, again := b.st.waiting(b.in.Spec.Total)
+	return b.ending() || again == 0 && (b.st.Held || queued == 0)
+}
+
+// end keeps what is left to keep, and says how it went. It is not done where
+// somebody meanwhile wants to have more tried.
+func (b *batch) end() (end BatchEnd, done bool, err error) {
+	if b.st.Cancel != nil {
+		b.dropAgain()
+	}
+	b.st.EndedAt = workflow.Now(b.ctx)
+	goesOn := func() bool {
+		b.drain()
+		if len(b.st.Redo) > 0 {
+			b.st.EndedAt = time.Time{}
+			return true
+		}
+		return false
+	}
+	for !b.still() || len(b.st.Results) > 0 {
+		b.keep(1)
+		if err := workflow.Await(b.ctx, func() bool { return b.keeping.done() || b.looking.done() }); err != nil {
+			return BatchEnd{}, false, err
+		}
+		if b.looking.done() {
+			b.looking = nil
+		}
+		if !b.takeKept() { // the store is away: they are handed on as they are
+			break
+		}
+	}
+	if goesOn() {
+		return BatchEnd{}, false, nil
+	}
+	b.wake.off()
+	b.publish()
+	b.tellEnded()
+	if goesOn() {
+		b.in.Notify = "" // it was told
+		return BatchEnd{}, false, nil
+	}
+	b.st.Failed, b.st.Dropped = merged(b.st.Failed), merged(b.st.Dropped)
+	return BatchEnd{View: b.view(), Spec: b.in.Spec, State: b.st}, true, nil
+}
+
+// tellEnded tells who waits for the batch, as a session would.
+func (b *batch) tellEnded() {
+	if b.in.Notify == "" {
+		return
+	}
+	v := b.view()
+	e := SessionEnded{ID: b.in.ID, Run: workflow.GetInfo(b.ctx).FirstRunID, State: Closed, Effects: EffectsUnknown, Usage: v.Usage, CreatedAt: v.CreatedAt, EndedAt: b.st.EndedAt}
+	if v.Done < v.Total {
+		e.State = Failed
+		e.Failure = &Failure{Kind: v.State, Message: fmt.Sprintf("batch %s: %d of %d items ended well, %d failed", v.ID, v.Done, v.Total, v.Failed),
+			Hint: "`ctl batch show " + v.ID + "` tells of them"}
+	}
+	if err := workflow.SignalExternalWorkflow(b.ctx, b.in.Notify, "", SignalSessionEnded, e).Get(b.ctx, nil); err != nil {
+		b.log.Warn("the batch's end was not told", "to", b.in.Notify, "error", err)
+	}
+}

@@ -1,0 +1,247 @@
+package workflows
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// fakeBatches stands in for the activities of a batch, and for its sessions:
+// what they do not expect ends the test.
+type fakeBatches struct {
+	*testsuite.TestWorkflowEnvironment
+	t      *testing.T
+	start  func(n int, in activities.StartItemsInput) (activities.StartItemsResult, error)
+	record func(n int) error
+	starts int
+	kept   []BatchResult
+	keeps  int
+	closed []string
+}
+
+func newFakeBatches(t *testing.T) *fakeBatches {
+	var suite testsuite.WorkflowTestSuite
+	f := &fakeBatches{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t}
+	f.SetTestTimeout(time.Minute)
+	f.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: BatchID("b")})
+	f.RegisterWorkflowWithOptions(Batch, workflow.RegisterOptions{Name: TypeBatch})
+	f.RegisterActivityWithOptions(func(_ context.Context, in activities.StartItemsInput) (activities.StartItemsResult, error) {
+		f.starts++
+		return f.start(f.starts, in)
+	}, activity.RegisterOptions{Name: "StartItems"})
+	f.RegisterActivityWithOptions(f.recordResults, activity.RegisterOptions{Name: "RecordResults"})
+	f.OnSignalExternalWorkflow(anyArg, anyArg, anyArg, anyArg, anyArg).Return(func(_, id, _, name string, _ any) error {
+		if name != SignalClose {
+			t.Errorf("%s was told %s", id, name)
+		}
+		session := strings.TrimPrefix(id, SessionID(""))
+		f.closed = append(f.closed, session)
+		f.ends(SessionEnded{ID: session, State: Closed, Effects: EffectsUnknown})
+		return nil
+	})
+	return f
+}
+
+func (f *fakeBatches) recordResults(_ context.Context, in activities.RecordResultsInput) (activities.RecordResultsResult, error) {
+	f.keeps++
+	if f.record != nil {
+		if err := f.record(f.keeps); err != nil {
+			return activities.RecordResultsResult{}, err
+		}
+	}
+	for _, line := range in.Lines {
+		var r BatchResult
+		if err := json.Unmarshal(line, &r); err != nil {
+			f.t.Error(err)
+		}
+		f.kept = append(f.kept, r)
+	}
+	return activities.RecordResultsResult{Blob: "part"}, nil
+}
+
+// ends has a session tell its end a little later.
+func (f *fakeBatches) ends(e SessionEnded) {
+	f.RegisterDelayedCallback(func() { f.SignalWorkflow(SignalSessionEnded, e) }, time.Second)
+}
+
+func (f *fakeBatches) after(d time.Duration, signal string, arg any) {
+	f.RegisterDelayedCallback(func() { f.SignalWorkflow(signal, arg) }, d)
+}
+
+func (f *fakeBatches) run(spec BatchSpec, carry *BatchState) BatchEnd {
+	f.t.Helper()
+	spec.Pages = []BatchPages{{First: 0, Blob: "p"}}
+	f.ExecuteWorkflow(TypeBatch, BatchInput{ID: "b", Spec: spec, Carry: carry})
+	var end BatchEnd
+	if err := f.GetWorkflowResult(&end); err != nil {
+		f.t.Fatal(err)
+	}
+	v := end.View
+	if v.Done+v.Failed+v.Cancelled+v.Queued != v.Total || v.Running+v.Retrying > 0 || v.Results != len(f.kept) {
+		f.t.Errorf("not every item is accounted for: %+v, results %+v", v, f.kept)
+	}
+	return end
+}
+
+// startedItems says that all were started.
+func startedItems(in activities.StartItemsInput) (out activities.StartItemsResult) {
+	for _, it := range in.Items {
+		id := "i" + string(rune('0'+it.N))
+		out.Started = append(out.Started, activities.StartedItem{N: it.N, ID: id, Session: activities.ItemSession("b", id, it.Try), Run: "r"})
+	}
+	return out
+}
+
+func lostItem(session string) SessionEnded {
+	return SessionEnded{ID: session, State: Failed, Effects: EffectsNone, Failure: &Failure{Kind: activities.ErrTypeUnreachable, Message: "no way to the host"}}
+}
+
+var wellDone = &TurnView{Status: "completed"}
+
+func TestACancelledBatchFindsAndClosesWhatItMayHaveStarted(t *testing.T) {
+	f := newFakeBatches(t)
+	f.start = func(n int, in activities.StartItemsInput) (activities.StartItemsResult, error) {
+		if n == 1 { // it started the first, and could not say so
+			return activities.StartItemsResult{}, temporal.NewNonRetryableApplicationError("no Temporal", activities.ErrTypeUnreachable, nil)
+		}
+		if !in.Look || n > 3 {
+			t.Errorf("call %d of a cancelled batch starts %+v", n, in)
+		}
+		if n == 2 {
+			return activities.StartItemsResult{}, temporal.NewNonRetryableApplicationError("still none", activities.ErrTypeUnreachable, nil)
+		}
+		out := startedItems(in)
+		for i := range out.Started[1:] {
+			out.Started[i+1].Run, out.Started[i+1].Missing = "", true
+		}
+		return out, nil
+	}
+	f.after(5*time.Second, SignalCancelBatch, CancelBatch{By: "ann"})
+	v := f.run(BatchSpec{Total: 4, Window: 3}, nil).View
+	if v.State != BatchCancelled || v.Cancelled != 3 || v.Queued != 1 || v.Failed != 0 || len(f.closed) != 1 || f.closed[0] != "b-i0" {
+		t.Errorf("the batch is %+v, closed were %v", v, f.closed)
+	}
+}
+
+func TestARetryThatComesWhileABatchEndsIsDone(t *testing.T) {
+	f := newFakeBatches(t)
+	f.start = func(n int, in activities.StartItemsInput) (activities.StartItemsResult, error) {
+		out := startedItems(in)
+		if n == 1 {
+			f.ends(lostItem("b-i0"))
+		} else {
+			f.ends(SessionEnded{ID: "b-i0.t2", State: Closed, Turn: wellDone})
+		}
+		return out, nil
+	}
+	f.record = func(n int) error {
+		switch n {
+		case 1:
+			f.SignalWorkflow(SignalRetryBatch, RetryBatch{By: "ann"})
+		case 2:
+			f.SignalWorkflow(SignalCancelBatch, CancelBatch{By: "bob"})
+		}
+		return nil
+	}
+	v := f.run(BatchSpec{Total: 1, Window: 1}, nil).View
+	if f.starts != 2 || v.Done != 1 || v.Failed != 0 || v.State != BatchDone {
+		t.Errorf("%d starts; the batch is %+v", f.starts, v)
+	}
+}
+
+func TestARetryOfABatchForgetsNoneThatWaits(t *testing.T) {
+	st := &BatchState{Redo: []batchFailed{{From: 3}}, Failed: []batchFailed{{From: 1}}}
+	st.again(RetryBatch{})
+	if countFailed(st.Redo) != 2 || st.Failed != nil {
+		t.Errorf("again are tried %+v", st.Redo)
+	}
+}
+
+func TestWhatFailedAndWaitsForItsNextTryHasAResultWhenNoneComes(t *testing.T) {
+	f := newFakeBatches(t)
+	f.start = func(_ int, in activities.StartItemsInput) (activities.StartItemsResult, error) {
+		f.ends(lostItem("b-i0"))
+		return startedItems(in), nil
+	}
+	f.after(time.Minute, SignalCancelBatch, CancelBatch{By: "ann"})
+	v := f.run(BatchSpec{Total: 1, Window: 1, Retry: BatchRetry{Attempts: 3, Wait: time.Hour}}, nil).View
+	if v.Failed != 1 || v.Kinds[activities.ErrTypeUnreachable] != 1 || len(v.Failures) != 1 || len(f.kept) != 1 {
+		t.Fatalf("the batch is %+v, its results are %+v", v, f.kept)
+	}
+	if r := f.kept[0]; r.Item != "i0" || r.Session != "b-i0" || r.State != ItemFailed || r.Tries != 1 || r.Error.Kind != activities.ErrTypeUnreachable {
+		t.Errorf("the result is %+v", r)
+	}
+}
+
+func TestItemsThatAreNotInTheStoreAnyMoreFail(t *testing.T) {
+	f := newFakeBatches(t)
+	f.start = func(n int, _ activities.StartItemsInput) (activities.StartItemsResult, error) {
+		if n > 1 {
+			f.CancelWorkflow() // or it would go on for ever
+		}
+		return activities.StartItemsResult{}, temporal.NewNonRetryableApplicationError("not in the store", activities.ErrTypeBadInput, nil)
+	}
+	v := f.run(BatchSpec{Total: 2, Window: 2}, nil).View
+	if v.State != BatchDone || v.Failed != 2 || f.starts != 1 || v.Kinds[activities.ErrTypeBadInput] != 2 {
+		t.Errorf("%d starts; the batch is %+v", f.starts, v)
+	}
+}
+
+func TestABatchSleepsWhileTheStoreIsAway(t *testing.T) {
+	f := newFakeBatches(t)
+	f.start = func(_ int, in activities.StartItemsInput) (activities.StartItemsResult, error) {
+		f.ends(SessionEnded{ID: "b-i0.t2", State: Closed, Turn: wellDone})
+		return startedItems(in), nil
+	}
+	f.record = func(n int) error {
+		if n < 5 {
+			return temporal.NewApplicationError("no store", activities.ErrTypeStore)
+		}
+		return nil
+	}
+	timers := 0
+	f.SetOnTimerScheduledListener(func(string, time.Duration) { timers++ })
+	line := json.RawMessage(`{"n":1,"item":"i1","error":null,"left":"` + strings.Repeat("x", mostBytes) + `"}`)
+	end := f.run(BatchSpec{Total: 2, Window: 1}, &BatchState{Window: 1, Next: 2, Done: 1, ResultN: 1, Results: []json.RawMessage{line}, Bytes: len(line),
+		Again: []batchAgain{{N: 0, Try: 2, At: time.Unix(1, 0)}}})
+	if end.View.Done != 2 || timers > 20 {
+		t.Errorf("%d timers; the batch is %+v", timers, end.View)
+	}
+}
+
+func TestResultsStayWithinWhatTemporalTakes(t *testing.T) {
+	b := &batch{st: &BatchState{}}
+	r := BatchResult{FinalText: strings.Repeat("é", 8<<10), Output: json.RawMessage(`"` + strings.Repeat("x", 32<<10) + `"`), Session: "s",
+		Error: &Failure{Kind: "k", Message: strings.Repeat("m", maxFailure)}}
+	for range maxWindow {
+		b.addResult(r)
+	}
+	if n := encoded(b.st.Results); n > 3<<19 {
+		t.Errorf("%d bytes of results are carried", n)
+	}
+	parts := 0
+	for left := b.st.Results; len(left) > 0; parts++ {
+		n := partOf(left)
+		if n == 0 || encoded(left[:n]) > partBytes+partResults+1 {
+			t.Fatalf("a part has %d results in %d bytes", n, encoded(left[:n]))
+		}
+		left = left[n:]
+	}
+	if parts < 3 {
+		t.Errorf("%d parts", parts)
+	}
+	var last BatchResult
+	if err := json.Unmarshal(b.st.Results[maxWindow-1], &last); err != nil || !last.FinalTruncated || last.OutputError == "" || last.Error.Kind != "k" || last.N != maxWindow {
+		t.Errorf("the last is %+v (%v)", last, err)
+	}
+}

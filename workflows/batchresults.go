@@ -1,0 +1,117 @@
+package workflows
+
+import (
+	"encoding/json"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// Results are carried until there are enough of them for a part, which an
+// activity puts into the store. Until then they are had by a query; nobody who
+// reads has to wait for a part, and no item costs an activity of its own.
+
+// resultOf is what became of an item by how its session ended.
+func resultOf(it batchItem, e SessionEnded) BatchResult {
+	r := BatchResult{Item: it.ID, Session: it.Session, Tries: it.Try, State: ItemFailed, Usage: e.Usage, Host: e.Host,
+		Effects: e.Effects, StartedAt: e.CreatedAt, EndedAt: e.EndedAt, Error: e.Failure, Archive: e.Archive, Left: e.Left}
+	if t := e.Turn; t != nil {
+		r.Status, r.FinalText, r.FinalTruncated, r.Items, r.DiffStat = t.Status, t.FinalText, t.FinalTruncated, t.Items, t.DiffStat
+		r.Output, r.OutputError = t.Output, t.OutputError
+		if t.Error != nil {
+			r.Error = t.Error
+		}
+	}
+	switch {
+	case r.Status == "completed" && e.State != Failed:
+		r.State = ItemCompleted
+		r.Error = e.Failure // what closing could not do, if anything
+	case r.Error == nil && r.Status == "":
+		r.Error = &Failure{Kind: "unused", Message: "the session ended before its turn began", Hint: "see `ctl transcript " + it.Session + "`"}
+	case r.Error == nil:
+		r.Error = &Failure{Kind: orElse(r.Status, "other"), Message: "its turn ended as " + r.Status, Hint: "see `ctl transcript " + it.Session + "`"}
+	}
+	return r
+}
+
+func (u UsageView) plus(v UsageView) UsageView {
+	return UsageView{Input: u.Input + v.Input, Output: u.Output + v.Output, Cached: u.Cached + v.Cached, Turns: u.Turns + v.Turns}
+}
+
+// keep has results put into the store once there are so many, or so much of them.
+func (b *batch) keep(least int) {
+	st := b.st
+	if b.keeping != nil || len(st.Results) < least && st.Bytes < partBytes || len(st.Results) == 0 {
+		return
+	}
+	b.kept = partOf(st.Results)
+	b.keeping = begin[activities.RecordResultsInput, activities.RecordResultsResult](
+		setUp(b.ctx, "keep results"), batches.RecordResults, activities.RecordResultsInput{Batch: b.in.ID, Lines: st.Results[:b.kept:b.kept]})
+}
+
+// partOf is how many of them go into one part: no more of them, and no more
+// bytes, than an activity can be told of.
+func partOf(lines []json.RawMessage) (n int) {
+	for size := 0; n < min(len(lines), partResults); n++ {
+		if size += len(lines[n]); n > 0 && size > partBytes {
+			break
+		}
+	}
+	return n
+}
+
+// brief leaves out of a result what its session's transcript has as well.
+func (r BatchResult) brief() BatchResult {
+	r.FinalTruncated = r.FinalTruncated || r.FinalText != ""
+	r.FinalText, r.DiffStat = "", excerpt(r.DiffStat, maxWord)
+	r.OutputError = excerpt(r.OutputError, maxWord)
+	if r.Output != nil {
+		r.Output, r.OutputError = nil, "the store was away: see `ctl transcript`"
+	}
+	if r.Error != nil {
+		f := *r.Error
+		f.Message, f.Hint = excerpt(f.Message, maxWord), excerpt(f.Hint, maxWord)
+		r.Error = &f
+	}
+	return r
+}
+
+// takeKept forgets results that are in the store. Those that could not be kept
+// stay, and are tried again with the next ones.
+func (b *batch) takeKept() (ok bool) {
+	if !b.keeping.done() {
+		return true
+	}
+	out, err := b.keeping.get(b.ctx)
+	b.keeping = nil
+	st := b.st
+	if err != nil {
+		st.Error = failureOf("keep results", err)
+		b.log.Warn("results not kept", "error", err)
+		return false
+	}
+	if st.Error != nil && st.Error.Kind == activities.ErrTypeStore {
+		st.Error = nil
+	}
+	st.Parts = append(st.Parts, BatchPages{First: st.ResultN - len(st.Results) + 1, Blob: out.Blob})
+	for _, line := range st.Results[:b.kept] {
+		st.Bytes -= len(line)
+	}
+	st.Results = append(st.Results[:0:0], st.Results[b.kept:]...)
+	return true
+}
+
+// results answers from a number on: where they are, or what they are.
+func (b *batch) results(from int) (BatchResults, error) {
+	st := b.st
+	out := BatchResults{State: b.state(), Total: st.ResultN}
+	first := st.ResultN - len(st.Results) + 1 // that is in no part
+	from = max(from, 1)
+	if from < first {
+		out.Blob = pageOf(st.Parts, from).Blob
+		return out, nil
+	}
+	if i := from - first; i < len(st.Results) {
+		out.Lines = st.Results[i:]
+	}
+	return out, nil
+}

@@ -1,0 +1,121 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// start has an activity start what there is room for.
+func (b *batch) start() {
+	now := workflow.Now(b.ctx)
+	if b.starting != nil || now.Before(b.st.PauseTill) || b.full() && !b.ending() {
+		return
+	}
+	// What may have been started is looked for also where nothing more is to start:
+	// it would run on unseen otherwise.
+	which, doing := b.st.next, "start %d sessions"
+	if b.ending() {
+		which, doing = b.st.doubted, "look for %d sessions"
+	}
+	page, items := which(b.in.Spec, now)
+	if len(items) == 0 {
+		return
+	}
+	in := activities.StartItemsInput{Batch: b.in.ID, Notify: BatchID(b.in.ID), Origin: OriginBatch(b.in.ID), Blob: page.Blob, Look: b.ending()}
+	for _, it := range items {
+		in.Items = append(in.Items, activities.StartItem{N: it.N, Page: it.N - page.First, Try: it.Try})
+	}
+	b.st.Running = append(b.st.Running, items...)
+	b.starting = begin[activities.StartItemsInput, activities.StartItemsResult](
+		setUp(b.ctx, fmt.Sprintf(doing, len(items))), batches.StartItems, in)
+}
+
+// full says that results wait for the store, and there are to be no more.
+func (b *batch) full() bool { return b.st.Bytes > mostBytes }
+
+// startPause is how long a batch waits where nothing can be started.
+const startPause = 30 * time.Second
+
+// takeStarted records what was started. What an activity that failed may have
+// started is started again later, which finds it.
+func (b *batch) takeStarted() {
+	if !b.starting.done() {
+		return
+	}
+	out, err := b.starting.get(b.ctx)
+	b.starting = nil
+	b.st.Error = nil
+	if err != nil {
+		b.log.Warn("sessions not started", "error", err)
+		b.notStarted(failureOf("start sessions", err))
+		return
+	}
+	for _, s := range out.Started {
+		i := slices.IndexFunc(b.st.Running, func(it batchItem) bool { return it.N == s.N })
+		if i < 0 {
+			continue
+		}
+		it := &b.st.Running[i]
+		if s.Missing {
+			gone := *it
+			b.st.Running = slices.Delete(b.st.Running, i, i+1)
+			b.neverBegan(gone, s)
+			continue
+		}
+		it.ID, it.Session, it.Run, it.Last = s.ID, s.Session, s.Run, nil
+		b.st.Tries++
+		if s.Problem != nil {
+			b.took(SessionEnded{ID: s.Session, State: Failed, Failure: failureOfProblem(s.Problem), Effects: EffectsNone, EndedAt: workflow.Now(b.ctx)})
+		}
+	}
+	early := b.st.Early
+	b.st.Early = nil
+	for _, e := range early {
+		b.took(e)
+	}
+}
+
+// notStarted puts back what is not known to have started. What can never be
+// started fails.
+func (b *batch) notStarted(f *Failure) {
+	now := workflow.Now(b.ctx)
+	b.st.Error = f
+	var back []batchItem
+	b.st.Running = slices.DeleteFunc(b.st.Running, func(it batchItem) bool {
+		if it.Session == "" {
+			back = append(back, it)
+		}
+		return it.Session == ""
+	})
+	if f.Kind == activities.ErrTypeBadInput {
+		for _, it := range back {
+			it.ID = fmt.Sprintf("#%d", it.N+1) // only its page knows its name
+			if it.Last != nil {
+				it.ID = it.Last.ID
+			}
+			b.failed(it, BatchResult{Item: it.ID, Tries: it.Try, State: ItemFailed, Effects: EffectsUnknown, EndedAt: now, Error: f})
+		}
+		return
+	}
+	b.st.PauseTill = now.Add(startPause)
+	for _, it := range back {
+		b.st.Again = append(b.st.Again, batchAgain{N: it.N, Try: it.Try, At: b.st.PauseTill, Doubt: true, Last: it.Last})
+	}
+}
+
+// neverBegan accounts for a try that an ending batch looked for, and that there
+// is not: the item is as it was before.
+func (b *batch) neverBegan(it batchItem, s activities.StartedItem) {
+	if it.Try > 1 {
+		b.dropTry(batchAgain{N: it.N, Try: it.Try, Last: it.Last})
+		return
+	}
+	b.st.Dropped = addFailed(b.st.Dropped, it.N, it.Try)
+	b.addResult(BatchResult{Item: s.ID, Session: s.Session, Tries: it.Try, State: ItemCancelled, Effects: EffectsNone, EndedAt: workflow.Now(b.ctx),
+		Error: &Failure{Kind: "unused", Message: "its session was never started", Hint: "`ctl batch retry " + b.in.ID + " --rest` starts it"}})
+}

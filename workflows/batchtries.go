@@ -1,0 +1,111 @@
+package workflows
+
+import (
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// dropTry makes a failure of what waits for a try that will not come.
+func (b *batch) dropTry(a batchAgain) {
+	it := batchItem{N: a.N, Try: a.Try - 1}
+	l := a.Last
+	if l == nil { // it has its result, and was tried again by hand
+		b.st.Failed = addFailed(b.st.Failed, it.N, it.Try)
+		return
+	}
+	it.ID, it.Session = l.ID, activities.ItemSession(b.in.ID, l.ID, it.Try)
+	b.failed(it, BatchResult{Item: it.ID, Session: it.Session, Tries: it.Try, State: ItemFailed, Effects: l.Effects, EndedAt: l.EndedAt,
+		Error: &Failure{Kind: l.Kind, Message: l.Message, Hint: "see `ctl transcript " + it.Session + "`"}})
+}
+
+// failed takes an item that failed for good, and its result.
+func (b *batch) failed(it batchItem, r BatchResult) {
+	b.st.Failed = addFailed(b.st.Failed, it.N, it.Try)
+	b.st.FailedNow++
+	b.failure(it, r)
+	b.addResult(r)
+}
+
+// took takes how a session ended, once.
+func (b *batch) took(e SessionEnded) {
+	i := slices.IndexFunc(b.st.Running, func(it batchItem) bool {
+		return it.Session == e.ID && (e.Run == "" || it.Run == "" || e.Run == it.Run)
+	})
+	if i < 0 {
+		if b.starting != nil || b.st.inDoubt() {
+			b.st.Early = append(b.st.Early, e) // it may be one that is not on record yet
+		}
+		return
+	}
+	it := b.st.Running[i]
+	b.st.Running = slices.Delete(b.st.Running, i, i+1)
+	now := workflow.Now(b.ctx)
+	b.st.Usage = b.st.Usage.plus(e.Usage)
+	r := resultOf(it, e)
+	switch {
+	case r.State == ItemCompleted:
+		b.st.Done++
+	case it.Closing && b.st.Cancel != nil:
+		r.State = ItemCancelled
+		b.st.Dropped = addFailed(b.st.Dropped, it.N, it.Try)
+	case b.triesAgain(it, e, r.Error):
+		b.st.Again = append(b.st.Again, batchAgain{N: it.N, Try: it.Try + 1, At: now.Add(b.in.Spec.Retry.pause(it.Try)),
+			Last: &batchTry{ID: it.ID, Kind: r.Error.Kind, Message: excerpt(r.Error.Message, maxWord), Effects: r.Effects, EndedAt: r.EndedAt}})
+		return
+	default:
+		b.endedAt(now)
+		b.failed(it, r)
+		return
+	}
+	b.endedAt(now)
+	b.addResult(r)
+}
+
+// endedAt counts an end, for the rate.
+func (b *batch) endedAt(now time.Time) {
+	b.st.Ends = append(b.st.Ends, now)
+	if n := len(b.st.Ends) - keepEnds; n > 0 {
+		b.st.Ends = b.st.Ends[n:]
+	}
+}
+
+func (b *batch) failure(it batchItem, r BatchResult) {
+	f := BatchFailure{Item: it.ID, Session: it.Session, Kind: r.Error.Kind, Message: excerpt(r.Error.Message, maxBatchWords),
+		Hint: excerpt(r.Error.Hint, maxBatchWords), At: r.EndedAt, Tries: it.Try}
+	b.st.Failures = append(b.st.Failures, f)
+	if n := len(b.st.Failures) - keepFailures; n > 0 {
+		b.st.Failures = b.st.Failures[n:]
+	}
+	if b.st.Kinds == nil {
+		b.st.Kinds = map[string]int{}
+	}
+	b.st.Kinds[excerpt(f.Kind, maxWord)]++
+}
+
+// RetriedKinds are the kinds of failures that are tried again where nobody says
+// which: those of hosts, providers and connections, which may pass.
+var RetriedKinds = []string{
+	activities.ErrTypeUnreachable, activities.ErrTypeWireLost, activities.ErrTypeNoSpace, activities.ErrTypeStore, kindTimeout,
+	activities.EndHostLost, activities.EndRateLimit, "overloaded", "network", "process_exit", "start_timeout", "request_timeout", "terminated",
+}
+
+// triesAgain says whether an item gets another try: never where it may have had
+// effects, unless the file says so.
+func (b *batch) triesAgain(it batchItem, e SessionEnded, f *Failure) bool {
+	r := b.in.Spec.Retry
+	on := r.On
+	if len(on) == 0 {
+		on = RetriedKinds
+	}
+	return it.Try < r.Attempts && !b.ending() && !it.Closing && slices.Contains(on, f.Kind) &&
+		(e.Effects == EffectsNone || r.AfterEffects)
+}
+
+// pause is how long after a try the next one comes.
+func (r BatchRetry) pause(tries int) time.Duration {
+	return min(r.Wait<<min(tries-1, 10), 24*time.Hour)
+}

@@ -1,0 +1,24 @@
+package workflows
+
+import (
+	"strings"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// confinement says in words what a session asked of its sandbox beyond the mode.
+func (s *session) confinement(words map[string]string) {
+	c := s.opt.Confine
+	network := c.Network
+	if network == activities.NetworkHosts {
+		network = strings.Join(c.Hosts, ",")
+	}
+	for _, w := range []struct{ name, is string }{
+		{"profile", c.Profile}, {"network", network},
+		{"read", strings.Join(c.Read, "\n")}, {"write", strings.Join(c.Write, "\n")}, // none has a line's end in it
+	} {
+		if w.is != "" {
+			words[w.name] = w.is
+		}
+	}
+}

@@ -1,0 +1,555 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// Messages with which people steer the course of a session, beside what they
+// say to codex.
+const (
+	SignalSet       = "set"       // Set → SessionView
+	SignalUnsend    = "unsend"    // Unsend → SessionView
+	SignalModels    = "models"    // AskModels → ModelsView; the query tells what came
+	SignalArchive   = "archive"   // Archive → SessionView
+	SignalUnarchive = "unarchive" // Archive → SessionView
+
+	QueryModels = "models_listed" // → ModelsView
+)
+
+// Set changes what a session works with, from its next turn on; what is not
+// given stays.
+type Set struct {
+	By     string  `json:"by,omitempty"`
+	Model  string  `json:"model,omitempty"`
+	Effort string  `json:"effort,omitempty"`
+	Name   *string `json:"name,omitempty"` // what people call it; empty for none
+	// AnyModel takes a model that codex does not list.
+	AnyModel bool `json:"any_model,omitempty"`
+}
+
+// Unsend takes back a message whose turn has not begun.
+type Unsend struct {
+	Message string `json:"message"`
+	By      string `json:"by,omitempty"`
+}
+
+// AskModels asks codex which models it lists.
+type AskModels struct {
+	By string `json:"by,omitempty"`
+}
+
+// Archive puts a session away, or takes it out again.
+type Archive struct {
+	By string `json:"by,omitempty"`
+}
+
+// archived is since when a session is put away.
+type archived struct {
+	At time.Time `json:"at"`
+	By string    `json:"by,omitempty"`
+}
+
+// ModelsView is what codex listed last, and what the session works with.
+type ModelsView struct {
+	Session  string             `json:"session"`
+	Model    string             `json:"model"`
+	Effort   string             `json:"effort"`
+	Provider string             `json:"provider"`
+	Codex    string             `json:"codex"`
+	At       time.Time          `json:"at,omitzero"` // zero where codex was never asked
+	Models   []activities.Model `json:"models"`
+	// Error says why there are none, although codex was asked.
+	Error string `json:"error,omitempty"`
+}
+
+// QueuedView is a message whose turn has not begun.
+type QueuedView struct {
+	ID   string `json:"id"`
+	N    int    `json:"n"`             // the turn it will be
+	Act  string `json:"act,omitempty"` // compact or review, where it is no text
+	Text string `json:"text"`          // its beginning
+	By   string `json:"by,omitempty"`
+}
+
+// chosen is what a session works with, and what of it codex does not know yet.
+type chosen struct {
+	Name string `json:"name,omitempty"`
+	// Models are as codex listed them last, at ModelsAt.
+	Models   *activities.ModelList `json:"models,omitempty"`
+	ModelsAt time.Time             `json:"models_at,omitzero"`
+	Ask      bool                  `json:"ask,omitempty"`      // somebody wants them, and there are none yet
+	Unlisted string                `json:"unlisted,omitempty"` // why there are none, after codex was asked
+	// AnyModel says that somebody insisted on a model that codex does not list.
+	AnyModel bool `json:"any_model,omitempty"`
+}
+
+// model is what the next turn works with; empty for codex's own choice.
+func (s *session) model() string { return orElse(s.st.Model, s.opt.Model) }
+
+func (s *session) effort() string { return orElse(s.st.Effort, s.opt.Effort) }
+
+// refuseModel says why a model, or an effort of it, cannot be had here. As long
+// as codex has listed none, it is asked once it is up.
+func (s *session) refuseModel(what, model, effort string, any bool) error {
+	list := s.st.Chosen.Models
+	if list == nil || len(list.Models) == 0 {
+		return nil
+	}
+	if model != "" && !any {
+		if _, ok := list.Find(model); !ok {
+			return refuse(RefusedState, "%s: codex lists no model %.100q; it lists %s%s", what, model, strings.Join(list.IDs(), ", "), s.ownProvider())
+		}
+	}
+	if effort == "" {
+		return nil
+	}
+	m, ok := list.Find(orElse(model, orElse(s.model(), s.st.Pump.Model)))
+	if ok && !slices.Contains(m.Efforts, effort) {
+		return refuse(RefusedState, "%s: model %s has no effort %.100q; it has %s", what, m.ID, effort, orElse(strings.Join(m.Efforts, ", "), "none to choose"))
+	}
+	return nil
+}
+
+// ownProvider says that the list is not the provider's own.
+func (s *session) ownProvider() string {
+	p := s.st.Pump.Provider
+	if p == "" || p == "openai" {
+		return " (any_model takes it all the same)"
+	}
+	return fmt.Sprintf(" (codex does not ask provider %s what it serves: any_model takes it all the same)", p)
+}
+
+// choose makes model and effort those of the next turn and of all after it. An
+// effort that nobody chose anew, and that the new model lacks, becomes one that
+// it has, or none.
+func (s *session) choose(model, effort string, any bool) {
+	if model != "" {
+		s.st.Model, s.st.Chosen.AnyModel = model, any
+	}
+	if effort != "" {
+		s.st.Effort = effort
+		return
+	}
+	s.level()
+}
+
+// level fits the effort to the model.
+func (s *session) level() {
+	m, ok := s.st.Chosen.Models.Find(s.model())
+	was := s.effort()
+	if !ok || was == "" {
+		return
+	}
+	now := m.Level(was)
+	if now == was {
+		return
+	}
+	s.st.Effort = now
+	text := fmt.Sprintf("effort %s instead of %s, which model %s does not have", now, was, m.ID)
+	if now == "" {
+		s.opt.Effort = ""
+		text = fmt.Sprintf("no effort instead of %s: model %s has none to choose", was, m.ID)
+	}
+	s.note(activities.Note{Type: activities.EntryState, Text: text, Data: map[string]string{"model": m.ID, "effort": now}})
+}
+
+// listed takes what codex lists, and says what of the session's choices it does
+// not know: they were made while nobody could tell.
+func (s *session) listed(l activities.ModelList) {
+	if l.Models == nil {
+		return
+	}
+	c := &s.st.Chosen
+	c.Models, c.ModelsAt, c.Ask, c.Unlisted = &l, workflow.Now(s.ctx), false, ""
+	if model := s.st.Model; model != "" && !c.AnyModel && len(l.Models) > 0 {
+		if _, ok := l.Find(model); !ok {
+			s.note(activities.Note{Type: activities.EntryError, Text: fmt.Sprintf("codex lists no model %q, which the session was set to; it lists %s", model, strings.Join(l.IDs(), ", ")),
+				Data: map[string]string{"model": model}})
+			c.AnyModel = true // said once
+		}
+	}
+	s.level()
+}
+
+// unlisted is after a pump that was to ask for the models, and not called back
+// from it: one that brought no list is not sent again until somebody asks.
+func (s *session) unlisted(p *activities.Problem) {
+	c := &s.st.Chosen
+	if !c.Ask {
+		return
+	}
+	c.Ask, c.Unlisted = false, "codex was asked for its models, and refused or did not answer in time"
+	if p != nil {
+		c.Unlisted = "codex could not be asked for its models: " + excerpt(p.Message, maxReason)
+	}
+	s.note(activities.Note{Type: activities.EntryError, Text: c.Unlisted})
+}
+
+// wantsAnswers says that codex has something to be asked or told that no turn
+// hangs on; it is so only while it is up and open.
+func (s *session) wantsAnswers() bool {
+	if s.st.Running || s.st.Pump.Opened != s.st.Incarnation {
+		return s.st.Chosen.Ask && !s.st.Running
+	}
+	return s.st.Chosen.Ask || s.st.HasTurn && s.st.Chosen.Name != "" && s.st.Chosen.Name != s.st.Pump.Named
+}
+
+func (s *session) checkSet(c Set) error {
+	what := "set session " + s.id
+	if err := s.ends(); err != nil {
+		return err
+	}
+	if c.Model == "" && c.Effort == "" && c.Name == nil {
+		return refuse(RefusedBadInput, "%s: none of model, effort and name is given", what)
+	}
+	if err := short([]text{{"model", c.Model, maxWord}, {"effort", c.Effort, 64}, {"by", c.By, maxWord}}); err != nil {
+		return refuse(RefusedBadInput, "%s: %v", what, err)
+	}
+	if c.Name != nil {
+		if n := *c.Name; len(n) > maxWord || strings.ContainsFunc(n, unicode.IsControl) || strings.TrimSpace(n) != n {
+			return refuse(RefusedBadInput, "%s: a name has one line, at most %d bytes, and no blank at its ends", what, maxWord)
+		}
+	}
+	return s.refuseModel(what, c.Model, c.Effort, c.AnyModel)
+}
+
+func (s *session) takeSet(c Set) (SessionView, error) {
+	if err := s.checkSet(c); err != nil {
+		return SessionView{}, err
+	}
+	said := map[string]string{"by": c.By}
+	var words []string
+	if c.Name != nil {
+		s.st.Chosen.Name, said["name"] = *c.Name, *c.Name
+		words = append(words, "name "+orElse(*c.Name, "none"))
+	}
+	if c.Model != "" {
+		said["model"] = c.Model
+		words = append(words, "model "+c.Model+" from the next turn on")
+	}
+	if c.Effort != "" {
+		said["effort"] = c.Effort
+		words = append(words, "effort "+c.Effort+" from the next turn on")
+	}
+	s.note(activities.Note{Type: activities.EntryState, Text: "set: " + strings.Join(words, ", "), Data: said})
+	if c.Model != "" || c.Effort != "" {
+		s.choose(c.Model, c.Effort, c.AnyModel)
+	}
+	s.st.UpdatedAt = workflow.Now(s.ctx)
+	return s.view(), nil
+}
+
+func (s *session) checkModels(a AskModels) error {
+	if err := short([]text{{"by", a.By, maxWord}}); err != nil {
+		return refuse(RefusedBadInput, "models of session %s: %v", s.id, err)
+	}
+	return s.ends()
+}
+
+// takeModels has codex asked, where it is up and never listed any; else the list
+// stays what it is.
+func (s *session) takeModels(a AskModels) (ModelsView, error) {
+	if err := s.checkModels(a); err != nil {
+		return ModelsView{}, err
+	}
+	if c := &s.st.Chosen; s.st.Alive && c.Models == nil {
+		c.Ask, c.Unlisted = true, ""
+	}
+	return s.modelsView(), nil
+}
+
+func (s *session) modelsView() ModelsView {
+	v := ModelsView{Session: s.id, Model: orElse(s.model(), s.st.Pump.Model), Effort: s.effort(), Provider: s.st.Pump.Provider,
+		Codex: s.st.Pump.CodexVersion, At: s.st.Chosen.ModelsAt, Models: []activities.Model{}, Error: s.st.Chosen.Unlisted}
+	if l := s.st.Chosen.Models; l != nil {
+		v.Models, v.Codex = append(v.Models, l.Models...), orElse(l.Codex, v.Codex)
+	}
+	return v
+}
+
+func (s *session) checkUnsend(u Unsend) error {
+	if err := s.ends(); err != nil {
+		return err
+	}
+	if err := short([]text{{"by", u.By, maxWord}}); err != nil || u.Message == "" {
+		return refuse(RefusedBadInput, "take back a message of session %s: it needs the message's id, and a short name of who does", s.id)
+	}
+	if slices.ContainsFunc(s.st.Queue, func(q queuedMessage) bool { return q.ID == u.Message }) {
+		return nil
+	}
+	a := s.accepted(u.Message)
+	if a == nil {
+		return refuse(RefusedNotFound, "session %s knows no message %.100q", s.id, u.Message)
+	}
+	if v := s.st.turn(a.N); v != nil && v.MessageID == u.Message && v.Error != nil && v.Error.Kind == unsent {
+		return refuse(RefusedState, "message %.100s was taken back already", u.Message)
+	}
+	return refuse(RefusedState, "message %.100s is in turn %d, which has begun: interrupt it, if it still runs", u.Message, a.N)
+}
+
+// unsent is the kind of failure of a turn that never began, since somebody took
+// its message back.
+const unsent = "unsent"
+
+// takeUnsend takes a message out of the queue. Its turn keeps its number, since
+// those behind it were told theirs.
+func (s *session) takeUnsend(u Unsend) (SessionView, error) {
+	if err := s.checkUnsend(u); err != nil {
+		return SessionView{}, err
+	}
+	i := slices.IndexFunc(s.st.Queue, func(q queuedMessage) bool { return q.ID == u.Message })
+	q := s.st.Queue[i]
+	s.st.Queue = slices.Delete(s.st.Queue, i, i+1)
+	s.st.remember(q.Message, q.N)
+	by := "taken back by " + orElse(u.By, "somebody") + " before its turn began"
+	s.st.putTurn(TurnView{Session: s.id, N: q.N, MessageID: q.ID, Act: string(q.Do), Status: "interrupted", EndedAt: workflow.Now(s.ctx),
+		Error: &Failure{Kind: unsent, Message: by}})
+	s.track(q.ID, kindMessage, q.N, voided)
+	s.note(activities.Note{Type: activities.EntryState, Turn: q.N, Text: fmt.Sprintf("message %s was %s", q.ID, by),
+		Data: map[string]string{"message": q.ID, "by": u.By}})
+	s.st.UpdatedAt = workflow.Now(s.ctx)
+	s.st.Held = s.st.Held && len(s.st.Queue) > 0
+	if l := s.st.Limit; l != nil && l.Message == q.ID {
+		s.stopWaiting()
+	}
+	if s.opt.CloseAfter && len(s.st.Queue) == 0 && !s.st.Running && s.st.Close == nil {
+		s.st.Close = &Close{By: u.By}
+	}
+	return s.view(), nil
+}
+
+// putTurn keeps the turns in the order of their numbers.
+func (st *sessionState) putTurn(v TurnView) {
+	i, _ := slices.BinarySearchFunc(st.Turns, v.N, func(t TurnView, n int) int { return t.N - n })
+	st.Turns = slices.Insert(st.Turns, i, v)
+	st.trim()
+}
+
+// makeRoom moves all that was promised a turn behind the running one by one, as
+// the session puts a message of its own before them.
+func (s *session) makeRoom() {
+	for i := range s.st.Queue {
+		s.st.Queue[i].N++
+	}
+	for i := range s.st.Turns {
+		if v := &s.st.Turns[i]; v.N > s.st.TurnN {
+			v.N++
+		}
+	}
+	for i := range s.st.Seen {
+		if m := &s.st.Seen[i]; m.N > s.st.TurnN {
+			m.N++
+		}
+	}
+	s.st.NextN++
+}
+
+// checkAct refuses what is no message that does what it says.
+func (s *session) checkAct(m Message) error {
+	switch {
+	case m.Review != nil && m.Do != activities.ActReview:
+		return refuse(RefusedBadInput, "message %s: what is to be reviewed is of a review alone", m.ID)
+	case m.Do == "":
+		return nil
+	case m.Do != activities.ActCompact && m.Do != activities.ActReview:
+		return refuse(RefusedBadInput, "message %s: do %.100q is none of compact, review", m.ID, m.Do)
+	case m.Text != "" || m.Blob != "" || m.Chars != 0:
+		return refuse(RefusedBadInput, "message %s: a %s takes no text", m.ID, m.Do)
+	case m.Mode != "" && m.Mode != "queue" || m.Turn != 0:
+		return refuse(RefusedBadInput, "message %s: a %s is a turn of its own and steers none", m.ID, m.Do)
+	case m.Model != "" || m.Effort != "":
+		return refuse(RefusedBadInput, "message %s: a %s has the session's model (ctl session set changes it)", m.ID, m.Do)
+	case len(m.Inputs) > 0 || m.shape() != nil:
+		return refuse(RefusedBadInput, "message %s: a %s takes no files and no output schema", m.ID, m.Do)
+	case m.Do == activities.ActCompact && s.st.NextN == 0:
+		return refuse(RefusedState, "session %s has had no turn: there is nothing to compact", s.id)
+	}
+	r := m.Review
+	if r == nil {
+		return nil
+	}
+	if err := r.Check(); err != nil {
+		return refuse(RefusedBadInput, "message %s: %v", m.ID, err)
+	}
+	if err := short([]text{{"base", r.Base, maxWord}, {"commit", r.Commit, maxWord}, {"instructions", r.Instructions, maxInline}}); err != nil {
+		return refuse(RefusedBadInput, "message %s: %v", m.ID, err)
+	}
+	return nil
+}
+
+// checkSteer refuses to steer what is not there, is another turn than was meant,
+// or takes no messages.
+func (s *session) checkSteer(m Message) error {
+	switch v := s.st.turn(s.st.TurnN); {
+	case !s.st.Running && m.Turn != 0:
+		return refuse(RefusedState, "session %s has no running turn to steer: turn %d does not run", s.id, m.Turn)
+	case !s.st.Running:
+		return refuse(RefusedState, "session %s has no running turn to steer", s.id)
+	case m.Turn != 0 && m.Turn != s.st.TurnN:
+		return refuse(RefusedState, "session %s runs turn %d, not turn %d, which was to be steered", s.id, s.st.TurnN, m.Turn)
+	case v != nil && v.Act != "":
+		return refuse(RefusedState, "turn %d of session %s is a %s, which takes no messages: send it as the next turn, or interrupt this one", s.st.TurnN, s.id, v.Act)
+	}
+	return nil
+}
+
+// acting says what the running turn does, if it takes no text.
+func (s *session) acting() string {
+	if v := s.st.turn(s.st.TurnN); v != nil && s.st.Running {
+		return v.Act
+	}
+	return ""
+}
+
+// tooLate voids a message that was meant for one turn alone, which has ended.
+func (s *session) tooLate(p pendingSend) {
+	s.track(p.Send.ID, string(activities.SendSteer), p.Send.Turn, voided)
+	s.note(activities.Note{Type: activities.EntryState, Text: fmt.Sprintf("turn %d ended before message %s could steer it, and it was meant for that turn alone", p.Send.Turn, p.Send.ID),
+		Data: map[string]string{"message": p.Send.ID}})
+}
+
+// queue lists the messages whose turns have not begun.
+func (s *session) queue() []QueuedView {
+	out := []QueuedView{}
+	if s.st.Ended {
+		return out
+	}
+	for _, q := range s.st.Queue {
+		text := q.Text
+		if q.Review != nil {
+			text = orElse(q.Review.Instructions, orElse(q.Review.Base, q.Review.Commit))
+		}
+		out = append(out, QueuedView{ID: q.ID, N: q.N, Act: string(q.Do), Text: excerpt(text, 200), By: q.By})
+	}
+	return out
+}
+
+func (s *session) checkArchive(a Archive) error {
+	if s.st.Archived != nil {
+		return nil // so it is
+	}
+	if s.st.Parked == nil && s.st.Lease == nil {
+		if err := s.ends(); err != nil {
+			return err
+		}
+		return refuse(RefusedState, "session %s is %s: it can be archived when it is idle or parked", s.id, s.st.Status)
+	}
+	if len(s.st.Queue) > 0 {
+		return refuse(RefusedState, "session %s has %d messages queued: take them back, or let them have their turns, then archive it", s.id, len(s.st.Queue))
+	}
+	return s.checkPark(Park(a))
+}
+
+// takeArchive puts a session away: it parks, if it has not, is in no list unless
+// somebody asks for what is archived, and takes no messages until it is taken
+// out again. codex's own thread/archive is not used: it moves the rollout to
+// where a resume refuses it.
+func (s *session) takeArchive(a Archive) (SessionView, error) {
+	if err := s.checkArchive(a); err != nil {
+		return SessionView{}, err
+	}
+	if s.st.Archived == nil {
+		s.st.Archived = &archived{At: workflow.Now(s.ctx), By: a.By}
+		s.note(activities.Note{Type: activities.EntryState, Text: "archived", Data: map[string]string{"by": a.By}})
+		s.st.UpdatedAt = workflow.Now(s.ctx)
+		s.forgetTrouble()
+	}
+	return s.view(), nil
+}
+
+func (s *session) checkUnarchive(a Archive) error {
+	if err := s.ends(); err != nil {
+		return err
+	}
+	if err := short([]text{{"by", a.By, maxWord}}); err != nil {
+		return refuse(RefusedBadInput, "unarchive session %s: %v", s.id, err)
+	}
+	if s.st.Archived == nil {
+		return refuse(RefusedState, "session %s is not archived", s.id)
+	}
+	return nil
+}
+
+func (s *session) takeUnarchive(a Archive) (SessionView, error) {
+	if err := s.checkUnarchive(a); err != nil {
+		return SessionView{}, err
+	}
+	s.st.Archived = nil
+	s.note(activities.Note{Type: activities.EntryState, Text: "unarchived", Data: map[string]string{"by": a.By}})
+	s.st.UpdatedAt = workflow.Now(s.ctx)
+	return s.view(), nil
+}
+
+// putAway refuses what an archived session does not do.
+func (s *session) putAway() error {
+	if s.st.Archived == nil {
+		return nil
+	}
+	return refuse(RefusedState, "session %s is archived: `ctl session unarchive %s` takes it out first", s.id, s.id)
+}
+
+// stillHere takes a session out again that could not park.
+func (s *session) stillHere() {
+	if s.st.Archived == nil || s.st.Parked != nil || s.st.Close != nil || s.full() || s.st.Park != nil {
+		return
+	}
+	s.st.Archived = nil
+	why := "it could not park"
+	if s.st.Error != nil {
+		why = s.st.Error.Message
+	}
+	s.note(activities.Note{Type: activities.EntryError, Text: "not archived: " + why})
+}
+
+// actSum tells messages apart that have no text; empty for all others.
+func (m Message) actSum() string {
+	if m.Do == "" && m.Turn == 0 {
+		return ""
+	}
+	out := fmt.Sprintf("\x00%s\x00%d", m.Do, m.Turn)
+	if r := m.Review; r != nil {
+		out += "\x00" + r.Base + "\x00" + r.Commit + "\x00" + r.Instructions
+	}
+	return out
+}
+
+// Search attributes of what people chose; a session has them only once somebody
+// did, for not every cluster knows them.
+var (
+	attrName     = temporal.NewSearchAttributeKeyKeyword("FairleadName")
+	attrArchived = temporal.NewSearchAttributeKeyBool("FairleadArchived")
+)
+
+func (s *session) tellChosen(now attributes) (more []temporal.SearchAttributeUpdate) {
+	if now.name != s.shown.name {
+		more = append(more, attrName.ValueSet(now.name))
+	}
+	switch {
+	case now.archived && !s.shown.archived:
+		more = append(more, attrArchived.ValueSet(true))
+	case !now.archived && s.shown.archived:
+		more = append(more, attrArchived.ValueUnset())
+	}
+	return more
+}
+
+// outOfDate says that lists show another name than the session has, or do not
+// know that it is archived.
+func (s *session) outOfDate() bool {
+	return s.shown.name != s.st.Chosen.Name || s.shown.archived != (s.st.Archived != nil)
+}
+
+// onlyAsks says that a pump would only ask codex or tell it what no turn hangs
+// on: that is not worth a state of its own.
+func (s *session) onlyAsks() bool {
+	return !s.st.Running && len(s.st.Sends) == 0 && s.st.Retired == nil && s.wantsAnswers()
+}

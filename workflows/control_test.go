@@ -1,0 +1,344 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+)
+
+var someModels = []activities.Model{
+	{ID: "big", Name: "Big", Efforts: []string{"low", "medium", "high", "xhigh"}, DefaultEffort: "medium", Default: true},
+	{ID: "small", Name: "Small", Efforts: []string{"low", "medium"}, DefaultEffort: "low"},
+	{ID: "plain", Name: "Plain", Efforts: []string{}},
+}
+
+// lists is a pump that also heard what codex lists.
+func lists(models []activities.Model, pump pumpFunc) pumpFunc {
+	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		out, err := pump(ctx, in)
+		out.Pump.Models = activities.ModelList{Models: models, Codex: "0.169.0"}
+		return out, err
+	}
+}
+
+// refusal checks that an update was refused with these words.
+func (w *world) refusal(u *updated, kind, words string) {
+	w.t.Helper()
+	w.refuses(u, kind)
+	w.checks = append(w.checks, func() {
+		var app *temporal.ApplicationError
+		if errors.As(u.rejected, &app) && !strings.Contains(app.Error(), words) {
+			w.t.Errorf("refused with %q, want %q in it", app.Error(), words)
+		}
+	})
+}
+
+func sendOf(t *testing.T, in activities.RunPumpInput, id string) activities.Send {
+	t.Helper()
+	for _, s := range in.Pump.Sends {
+		if s.ID == id {
+			return s
+		}
+	}
+	t.Errorf("the pump was not given %s: %+v", id, in.Pump.Sends)
+	return activities.Send{}
+}
+
+// A model holds from the next turn on; the effort is kept,
+// becomes one that the model has, or is dropped.
+func TestAModelHoldsFromTheNextTurnOnAndTheEffortFollowsIt(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{lists(someModels, endsTurn("completed", ""))}
+	w.fake.rest = calm
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.whenTurn(1, "completed", func() {
+		w.refusal(w.send(SignalSet, Set{Model: "huge"}), RefusedState, "it lists big, small, plain")
+		w.refusal(w.send(SignalSet, Set{Effort: "ultra"}), RefusedState, "") // of the model that is in use, if it is known
+		w.refusal(w.send(SignalSet, Set{Model: "small", Effort: "high"}), RefusedState, "it has low, medium")
+		w.refusal(w.send(SignalMessage, Message{ID: "x", Text: "x", Model: "huge"}), RefusedState, "codex lists no model")
+		w.takes(w.send(SignalSet, Set{By: "bob", Model: "big", Effort: "high"}))
+		w.send(SignalMessage, hello("m2"))
+	})
+	w.whenTurn(2, "completed", func() {
+		w.takes(w.send(SignalSet, Set{Model: "small"}))
+		w.send(SignalMessage, hello("m3"))
+	})
+	w.whenTurn(3, "completed", func() {
+		w.takes(w.send(SignalSet, Set{Model: "plain"}))
+		w.send(SignalMessage, hello("m4"))
+	})
+	w.whenTurn(4, "completed", func() {
+		w.takes(w.send(SignalSet, Set{Model: "huge", AnyModel: true}))
+		w.send(SignalMessage, hello("m5"))
+	})
+	w.whenTurn(5, "completed", func() {
+		if v := query[ModelsView](w, QueryModels); v.Model != "huge" || len(v.Models) != 3 || v.At.IsZero() {
+			t.Errorf("models are %+v", v)
+		}
+		w.send(SignalClose, Close{})
+	})
+	// The model that codex would choose is not one of those it lists here.
+	w.start(SessionOptions{Model: "big"})
+	for i, want := range [][2]string{{"", ""}, {"big", "high"}, {"small", "medium"}, {"plain", ""}, {"huge", ""}} {
+		s := sendOf(t, w.fake.ran[i], []string{"m1", "m2", "m3", "m4", "m5"}[i])
+		if s.Model != want[0] || s.Effort != want[1] {
+			t.Errorf("turn %d began with model %q and effort %q, want %q", i+1, s.Model, s.Effort, want)
+		}
+	}
+	notes := notesOf(w.fake.closed[0].Notes)
+	for _, in := range w.fake.ran {
+		notes += notesOf(in.Pump.Notes)
+	}
+	for _, want := range []string{"effort medium instead of high", "no effort instead of medium", "set: model big from the next turn on, effort high"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("%q is not on record: %s", want, notes)
+		}
+	}
+}
+
+// What was chosen while nobody could tell is looked at once codex is up, and
+// holds in a thread that is resumed.
+func TestAChoiceOfAParkedSessionIsCheckedWhenItComesUp(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), lists(someModels, endsTurn("completed", ""))}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.whenTurn(1, "completed", func() { w.send(SignalPark, Park{}) })
+	w.when(Parked, func() {
+		w.takes(w.send(SignalSet, Set{Model: "huge"}))
+		w.send(SignalMessage, hello("m2"))
+	})
+	w.whenTurn(2, "completed", func() { w.send(SignalClose, Close{}) })
+	w.start(SessionOptions{})
+	in := w.fake.ran[1]
+	if s := sendOf(t, in, "m2"); s.Model != "huge" || in.Pump.Thread.Model != "huge" {
+		t.Errorf("the turn began with %q in a thread of %q", s.Model, in.Pump.Thread.Model)
+	}
+	if notes := notesOf(w.fake.closed[0].Notes); !strings.Contains(notes, `codex lists no model "huge", which the session was set to; it lists big, small, plain`) {
+		t.Errorf("nobody was told: %s", notes)
+	}
+}
+
+func TestASteerNamesItsTurn(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{staysAttached(conversation.Acknowledged), voids("s1", endsTurn("completed", ""))}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.attached(1, func() {
+		w.refusal(w.send(SignalMessage, Message{ID: "s0", Text: "x", Mode: "steer", Turn: 2}), RefusedState, "runs turn 1, not turn 2")
+		w.refuses(w.send(SignalMessage, Message{ID: "s0", Text: "x", Turn: 1}), RefusedBadInput)
+		w.takes(w.send(SignalMessage, Message{ID: "s1", Text: "x", Mode: "steer", Turn: 1}))
+	})
+	w.whenTurn(1, "completed", func() {
+		w.shows("s1", "steer", 1, "void")
+		if v := w.view(); v.Queue != 0 {
+			t.Errorf("it became a turn of its own: %+v", v)
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{})
+}
+
+// voids is a pump that found a message to have come too late.
+func voids(id string, pump pumpFunc) pumpFunc {
+	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		out, err := pump(ctx, in)
+		for i, d := range out.Pump.Deliveries {
+			if d.ID == id {
+				out.Pump.Deliveries[i].State = conversation.Void
+			}
+		}
+		return out, err
+	}
+}
+
+func TestAQueuedMessageIsTakenBackAndKeepsItsNumber(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{asks("make"), endsTurn("completed", ""), endsTurn("completed", "")}
+	w.at(time.Second, func() {
+		for _, id := range []string{"m1", "m2", "m3"} {
+			w.send(SignalMessage, hello(id))
+		}
+	})
+	w.when(Waiting, func() {
+		if q := w.view().Queued; len(q) != 2 || q[0].ID != "m2" || q[0].N != 2 || q[0].Text != "hello" || q[0].By != "ann" {
+			t.Errorf("the queue is %+v", q)
+		}
+		w.takes(w.send(SignalUnsend, Unsend{Message: "m2", By: "bob"}))
+		w.refuses(w.send(SignalUnsend, Unsend{Message: "m1"}), RefusedState)
+		w.refuses(w.send(SignalUnsend, Unsend{Message: "m9"}), RefusedNotFound)
+		w.refuses(w.send(SignalUnsend, Unsend{}), RefusedBadInput)
+		w.send(SignalDecide, yes("s1.1", "make"))
+	})
+	w.whenTurn(3, "completed", func() {
+		turn := query[TurnView](w, QueryTurn, TurnQuery{MessageID: "m2"})
+		if turn.N != 2 || turn.Status != "interrupted" || turn.Error == nil || turn.Error.Kind != "unsent" || !strings.Contains(turn.Error.Message, "taken back by bob") {
+			t.Errorf("the turn that never began is %+v", turn)
+		}
+		w.refuses(w.send(SignalUnsend, Unsend{Message: "m2"}), RefusedState)
+		w.takes(w.send(SignalMessage, hello("m2"))) // the same again is answered as before, and not sent
+		w.shows("m2", "message", 2, "void")
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{})
+	if s := sendOf(t, w.fake.ran[2], "m3"); s.Turn != 3 {
+		t.Errorf("the next message is turn %d", s.Turn)
+	}
+}
+
+func TestActsAreTurnsThatQueue(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{asks("make"), endsTurn("completed", ""), endsTurn("completed", ""), staysAttached(conversation.Acknowledged), endsTurn("interrupted", "")}
+	review := &activities.Review{Base: "main"}
+	w.at(time.Second, func() {
+		w.refuses(w.send(SignalMessage, Message{ID: "c0", Do: activities.ActCompact}), RefusedState) // nothing to compact
+		w.send(SignalMessage, hello("m1"))
+	})
+	w.when(Waiting, func() {
+		w.takes(w.send(SignalMessage, Message{ID: "c1", Do: activities.ActCompact}))
+		w.takes(w.send(SignalMessage, Message{ID: "r1", Do: activities.ActReview, Review: review}))
+		for _, bad := range []Message{
+			{ID: "b", Do: "dance"}, {ID: "b", Do: activities.ActCompact, Text: "x"}, {ID: "b", Do: activities.ActCompact, Review: review},
+			{ID: "b", Do: activities.ActReview, Schema: []byte(`{"type":"object"}`)}, {ID: "b", Do: activities.ActCompact, Inputs: []activities.Input{aFile}},
+			{ID: "b", Do: activities.ActReview, Mode: "steer"}, {ID: "b", Do: activities.ActReview, Model: "big"}, {ID: "b", Text: "x", Review: review},
+			{ID: "b", Do: activities.ActReview, Review: &activities.Review{Base: "main", Commit: "1f3c9a"}},
+		} {
+			w.refuses(w.send(SignalMessage, bad), RefusedBadInput)
+		}
+		w.refuses(w.send(SignalMessage, Message{ID: "r1", Do: activities.ActReview}), RefusedState) // the id is of another review
+		w.send(SignalDecide, yes("s1.1", "make"))
+	})
+	w.attached(4, func() {
+		w.refusal(w.send(SignalMessage, Message{ID: "s1", Text: "x", Mode: "steer"}), RefusedState, "is a review, which takes no messages")
+		w.takes(w.send(SignalInterrupt, Interrupt{By: "bob"}))
+	})
+	w.whenTurn(3, "interrupted", func() {
+		if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 2}); turn.Act != "compact" || turn.Status != "completed" {
+			t.Errorf("the compaction is %+v", turn)
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{})
+	if s := sendOf(t, w.fake.ran[2], "c1"); s.Do != activities.ActCompact || s.Turn != 2 {
+		t.Errorf("the compaction was sent as %+v", s)
+	}
+	if s := sendOf(t, w.fake.ran[3], "r1"); s.Do != activities.ActReview || s.Review == nil || s.Review.Base != "main" {
+		t.Errorf("the review was sent as %+v", s)
+	}
+}
+
+// A compaction of which codex may have begun something is neither begun again
+// nor gone on with, whatever the session's policy is.
+func TestAnActThatIsCutOffIsUnknownAndNotRepeated(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), dies(conversation.Sent, true)}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.whenTurn(1, "completed", func() { w.send(SignalMessage, Message{ID: "c1", Do: activities.ActCompact}) })
+	w.whenTurn(2, "unknown", func() {
+		if v := w.view(); v.State != Interrupted || v.Queue != 0 {
+			t.Errorf("session is %+v", v)
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{OnInterrupt: InterruptContinue})
+	if len(w.fake.ran) != 2 {
+		t.Errorf("%d pumps ran, want 2", len(w.fake.ran))
+	}
+}
+
+func TestAnArchivedSessionIsParkedAndTakesNoMessages(t *testing.T) {
+	w := newWorld(t)
+	w.fake.rest = calm
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.whenTurn(1, "completed", func() { w.takes(w.send(SignalArchive, Archive{By: "bob"})) })
+	w.when(Parked, func() {
+		if v := w.view(); !v.Archived {
+			t.Errorf("session is %+v", v)
+		}
+		w.takes(w.send(SignalArchive, Archive{}))
+		w.refusal(w.send(SignalMessage, hello("m2")), RefusedState, "ctl session unarchive s1")
+		w.refuses(w.send(SignalResume, Resume{}), RefusedState)
+		w.takes(w.send(SignalUnarchive, Archive{By: "ann"}))
+		w.refuses(w.send(SignalUnarchive, Archive{}), RefusedState)
+		w.takes(w.send(SignalMessage, hello("m3")))
+	})
+	w.whenTurn(2, "completed", func() {
+		if v := w.view(); v.Archived {
+			t.Errorf("session is %+v", v)
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{})
+}
+
+func TestASessionThatCannotParkIsNotArchived(t *testing.T) {
+	w := newWorld(t)
+	w.fake.rest = calm
+	w.fake.fail("park", finally(activities.ErrTypeNoSpace))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.whenTurn(1, "completed", func() { w.takes(w.send(SignalArchive, Archive{})) })
+	w.once("it says so", func() bool { return w.view().Error != nil }, func() {
+		if v := w.view(); v.Archived || v.State == Parked {
+			t.Errorf("session is %+v", v)
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{})
+}
+
+// A name is codex's business only once its thread has a turn, and is told
+// without a turn and without another state.
+func TestANameReachesCodex(t *testing.T) {
+	w := newWorld(t)
+	name := "the October release"
+	named := func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		st := opened(in)
+		st.Named = in.Pump.Thread.Name
+		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Bound, State: st}}, nil
+	}
+	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), named}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.whenTurn(1, "completed", func() { w.takes(w.send(SignalSet, Set{Name: &name})) })
+	w.once("codex knows it", func() bool { w.fake.mu.Lock(); defer w.fake.mu.Unlock(); return len(w.fake.ran) == 2 }, func() {
+		if v := w.view(); v.Name != name || v.State != Idle {
+			t.Errorf("session is %+v", v)
+		}
+		two := "a\nb"
+		w.refuses(w.send(SignalSet, Set{Name: &two}), RefusedBadInput)
+		w.refuses(w.send(SignalSet, Set{}), RefusedBadInput)
+		w.at(time.Second, func() { w.send(SignalClose, Close{}) })
+	})
+	w.start(SessionOptions{})
+	if len(w.fake.ran) != 2 || w.fake.ran[1].Pump.Thread.Name != name {
+		t.Errorf("%d pumps ran", len(w.fake.ran))
+	}
+}
+
+// A codex that lists no models is not asked for them again and again.
+func TestACodexThatListsNoModelsIsAskedOnce(t *testing.T) {
+	w := newWorld(t)
+	nothing := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Bound, State: opened(in)}}, nil
+	}
+	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), nothing, lists(someModels, nothing)}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.whenTurn(1, "completed", func() { w.takes(w.send(SignalModels, AskModels{By: "ann"})) })
+	w.at(time.Hour, func() {
+		if v := query[ModelsView](w, QueryModels); len(w.fake.ran) != 2 || !v.At.IsZero() || !strings.Contains(v.Error, "refused or did not answer") {
+			t.Errorf("%d pumps ran, models are %+v", len(w.fake.ran), v)
+		}
+		w.takes(w.send(SignalModels, AskModels{By: "ann"}))
+	})
+	w.at(2*time.Hour, func() {
+		if v := query[ModelsView](w, QueryModels); len(w.fake.ran) != 3 || len(v.Models) != 3 || v.Error != "" {
+			t.Errorf("%d pumps ran, models are %+v", len(w.fake.ran), v)
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{})
+}

@@ -1,0 +1,304 @@
+package workflows
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// Words of a decision.
+const (
+	scopeOnce    = "once"
+	scopeSession = "session"
+
+	offeredForSession = "accept_for_session"
+)
+
+// maxGiven bounds what a decision brings along, in bytes of its JSON: answers,
+// or a grant. Dozens of them are carried in the workflow's state.
+const maxGiven = 32 << 10
+
+// answersBlob is where the worker's API keeps secret answers to one request of
+// this session; the first part of its last name is of the request's digest.
+var answersBlob = regexp.MustCompile(`^` + activities.AnswersPrefix + `([a-z0-9][a-z0-9._-]{0,62})/([0-9a-f]{16})-[0-9a-f]{32}$`)
+
+// checkDecide says why a decision cannot be taken, and else what is decided.
+func (s *session) checkDecide(d Decide) (*approvalState, Decision, error) {
+	a, err := s.decidable(d)
+	if err != nil {
+		return nil, Decision{}, err
+	}
+	c := checkedDecide{s, a, d}
+	dec := Decision{Outcome: d.Outcome, By: d.By, At: workflow.Now(s.ctx), Reason: d.Reason, Scope: orElse(d.Scope, scopeOnce)}
+	for _, check := range []func(*Decision) error{c.sizes, c.outcome, c.scope, c.offered, c.answers, c.grant, c.lasting, c.signed} {
+		if err := check(&dec); err != nil {
+			return nil, Decision{}, err
+		}
+	}
+	return a, dec, nil
+}
+
+// decidable finds the approval that a decision is on, if it is open and what
+// was looked at.
+func (s *session) decidable(d Decide) (*approvalState, error) {
+	name, ok := strings.CutPrefix(d.Approval, s.id+".")
+	n, err := strconv.Atoi(name)
+	if !ok || err != nil || n < 1 {
+		return nil, refuse(RefusedState, "decide %.100q: it is no approval of session %s (its approvals are %s.1, %s.2, …)", d.Approval, s.id, s.id, s.id)
+	}
+	a := s.st.approval(n)
+	switch {
+	case a == nil && n > s.st.ApprovalN:
+		return nil, refuse(RefusedNotFound, "decide %s: session %s has asked only %d so far", d.Approval, s.id, s.st.ApprovalN)
+	case a == nil:
+		return nil, refuse(RefusedState, "decide %s: decided long ago (see the transcript)", d.Approval)
+	case d.Digest == "":
+		return nil, refuse(RefusedBadInput, "decide %s: the digest of what was asked is missing (`ctl approval show %s` has it)", d.Approval, d.Approval)
+	case d.Digest != a.Request.Digest:
+		return nil, refuse(RefusedState, "decide %s: the digest is not that of what was asked (%s…): look at it again", d.Approval, a.Request.Digest[:min(12, len(a.Request.Digest))])
+	case a.State == ApprovalVoid:
+		return nil, refuse(RefusedState, "decide %s: codex does not ask for this any more (%s)", d.Approval, a.Why)
+	case a.State == ApprovalExpired:
+		return nil, refuse(RefusedState, "decide %s: it expired at %s and was declined", d.Approval, a.Expires.UTC().Format(time.RFC3339))
+	case a.State == ApprovalOpen && !workflow.Now(s.ctx).Before(a.Expires): // its timer is a little late
+		return nil, refuse(RefusedState, "decide %s: it expired at %s", d.Approval, a.Expires.UTC().Format(time.RFC3339))
+	case a.State == ApprovalOpen && s.ends() != nil:
+		return nil, s.ends()
+	case a.State != ApprovalOpen:
+		return nil, refuse(RefusedState, "decide %s: already decided: %s by %s", d.Approval, a.Decision.Outcome, a.Decision.By)
+	}
+	return a, nil
+}
+
+// A checkedDecide is a decision on its way through the checks.
+type checkedDecide struct {
+	s *session
+	a *approvalState
+	d Decide
+}
+
+func (c checkedDecide) bad(format string, args ...any) error {
+	return refuse(RefusedBadInput, "decide %s: %s", c.d.Approval, fmt.Sprintf(format, args...))
+}
+
+func (c checkedDecide) no(format string, args ...any) error {
+	return refuse(RefusedState, "decide %s: %s", c.d.Approval, fmt.Sprintf(format, args...))
+}
+
+func (c checkedDecide) sizes(*Decision) error {
+	d := c.d
+	if err := short([]text{{"reason", d.Reason, maxReason}, {"by", d.By, maxWord}}); err != nil {
+		return c.bad("%v", err)
+	}
+	if n := max(len(d.Answers), len(d.Grant)); n > maxGiven {
+		return c.bad("its answers or grant take %d bytes, at most %d", n, maxGiven)
+	}
+	return nil
+}
+
+// outcomes are the words, with the kinds of requests that each fits.
+var outcomes = []struct {
+	word activities.Outcome
+	fits func(activities.Request) bool
+}{
+	{activities.Accept, func(r activities.Request) bool { return r.Kind != activities.KindUserInput }},
+	{activities.Decline, func(activities.Request) bool { return true }},
+	{activities.Cancel, func(activities.Request) bool { return true }},
+	{activities.Answer, func(r activities.Request) bool { return len(r.Questions) > 0 }},
+	{activities.Grant, func(r activities.Request) bool { return r.Kind == activities.KindPermissions }},
+	{activities.Amend, func(r activities.Request) bool {
+		return r.Kind == activities.KindCommand || len(r.Amendment) > 0
+	}},
+}
+
+// outcome refuses a word that is none, or that does not fit what was asked, and
+// what does not go with it.
+func (c checkedDecide) outcome(*Decision) error {
+	d, r := c.d, c.a.Request
+	var words []string
+	known, fits := false, false
+	for _, o := range outcomes {
+		words = append(words, string(o.word))
+		if string(o.word) == d.Outcome {
+			known, fits = true, o.fits(r)
+		}
+	}
+	switch {
+	case !known:
+		return c.bad("outcome %.100q is none of %s", d.Outcome, strings.Join(words, ", "))
+	case !fits:
+		return c.bad("a %s is not answered with %q (%s are offered)", r.Kind, d.Outcome, strings.Join(r.Offered, ", "))
+	case d.Outcome != string(activities.Answer) && (given(d.Answers) || d.AnswersBlob != ""):
+		return c.bad("a decision to %s takes no answers", d.Outcome)
+	case d.Outcome != string(activities.Grant) && given(d.Grant):
+		return c.bad("a decision to %s takes no grant", d.Outcome)
+	}
+	return nil
+}
+
+func given(raw json.RawMessage) bool {
+	switch string(raw) {
+	case "", "null", "{}":
+		return false
+	}
+	return true
+}
+
+func (c checkedDecide) scope(*Decision) error {
+	switch d := c.d; d.Scope {
+	case "", scopeOnce:
+	case scopeSession:
+		if d.Outcome != string(activities.Accept) && d.Outcome != string(activities.Grant) {
+			return c.bad("only an accept or a grant can hold for the session")
+		}
+		grants := c.s.st.Grants
+		if _, known := grants[c.a.Request.Digest]; !known && len(grants) >= maxGrants && d.Outcome == string(activities.Accept) {
+			return c.no("session %s keeps %d accepted asks already: accept it once", c.s.id, maxGrants)
+		}
+	default:
+		return c.bad("scope %.100q is none of once, session", d.Scope)
+	}
+	return nil
+}
+
+// offered refuses what codex does not take just now. To decline is always possible.
+func (c checkedDecide) offered(*Decision) error {
+	words := []string{c.d.Outcome}
+	if c.d.Scope == scopeSession {
+		words = append(words, offeredForSession)
+		if c.d.Outcome == string(activities.Accept) {
+			words = words[1:]
+		}
+	}
+	for _, word := range words {
+		if word != string(activities.Decline) && !slices.Contains(c.a.Request.Offered, word) {
+			return c.no("%s is not offered (%s are)", word, strings.Join(c.a.Request.Offered, ", "))
+		}
+	}
+	return nil
+}
+
+// answers takes over those that fit the questions. Secret ones it knows by the
+// name of their blob, which only the worker's API makes, and only of answers
+// that fit.
+func (c checkedDecide) answers(to *Decision) error {
+	d, r := c.d, c.a.Request
+	if d.Outcome != string(activities.Answer) {
+		return nil
+	}
+	answers, err := readAnswers(d.Answers)
+	if err != nil {
+		return c.bad("%v", err)
+	}
+	ask := r.Questions
+	if d.AnswersBlob != "" {
+		m := answersBlob.FindStringSubmatch(d.AnswersBlob)
+		if m == nil || m[1] != c.s.id || !strings.HasPrefix(r.Digest, m[2]) {
+			return c.bad("its answers_blob is none that the worker's API gave for answers to this request")
+		}
+		ask = nil
+		for _, q := range r.Questions {
+			if _, ok := answers[q.ID]; ok {
+				ask = append(ask, q)
+			} else {
+				to.Secret = append(to.Secret, q.ID)
+			}
+		}
+		to.AnswersBlob = d.AnswersBlob
+	}
+	for _, q := range ask {
+		if _, ok := answers[q.ID]; ok && q.Secret {
+			return c.bad("the answer to %.100q is secret and must not stand in a message: `ctl approval answer %s --secret %s=-` takes it another way", q.ID, d.Approval, q.ID)
+		}
+	}
+	if len(ask) == 0 && len(answers) == 0 {
+		return nil
+	}
+	if to.Answers, err = activities.CheckAnswers(ask, answers); err != nil {
+		return c.bad("%v", err)
+	}
+	return nil
+}
+
+// readAnswers takes a text or a list of texts for each question.
+func readAnswers(raw json.RawMessage) (map[string][]string, error) {
+	out := map[string][]string{}
+	if !given(raw) {
+		return out, nil
+	}
+	var in map[string]any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	//workflowcheck:ignore // JSON is a pure function
+	if err := d.Decode(&in); err != nil {
+		return nil, fmt.Errorf("answers are an object of texts or lists of texts by the ids of the questions: %.200v", err)
+	}
+	for _, id := range workflow.DeterministicKeys(in) {
+		texts, ok := textsOf(in[id])
+		if !ok {
+			return nil, fmt.Errorf("the answer to %.100q is neither a text nor a list of texts", id)
+		}
+		out[id] = texts
+	}
+	return out, nil
+}
+
+// textsOf reads an answer. Numbers and truths are what a form's fields may ask for.
+func textsOf(v any) ([]string, bool) {
+	switch v := v.(type) {
+	case string:
+		return []string{v}, true
+	case json.Number:
+		return []string{v.String()}, true
+	case bool:
+		return []string{strconv.FormatBool(v)}, true
+	case []any:
+		out := []string{}
+		for _, one := range v {
+			texts, ok := textsOf(one)
+			if _, list := one.([]any); list || !ok {
+				return nil, false
+			}
+			out = append(out, texts...)
+		}
+		return out, true
+	}
+	return nil, false
+}
+
+// grant takes over a grant that is part of what was asked for.
+func (c checkedDecide) grant(to *Decision) error {
+	d, r := c.d, c.a.Request
+	switch {
+	case d.Outcome != string(activities.Grant):
+		return nil
+	case !given(d.Grant):
+		return c.bad("a grant says what is given (or decline it)")
+	}
+	if err := activities.Within(d.Grant, r.Permissions); err != nil {
+		return c.bad("%v", err)
+	}
+	to.Grant = d.Grant
+	return nil
+}
+
+func (s *session) takeDecide(d Decide) (Approval, error) {
+	d = d.plainly()
+	a, decision, err := s.checkDecide(d)
+	if err != nil {
+		return Approval{}, err
+	}
+	if s.agree(a, d, &decision) {
+		s.decide(a, decision)
+	}
+	return s.approvalView(a), nil
+}

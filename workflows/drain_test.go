@@ -1,0 +1,204 @@
+package workflows
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+func drain(name, how string) SetHost {
+	return SetHost{Name: name, Drain: &Draining{How: how, By: "ann"}}
+}
+
+// Nobody new comes, who holds a slot is told to leave, once, and what parked
+// sessions have there is removed: then the host can go.
+func TestADrainedHostIsEmptied(t *testing.T) {
+	p := newPoolWorld(t)
+	f := p.sweeper()
+	f.set(false, nil)
+	no := false
+	p.at(0, func() {
+		p.takes(p.send(UpdatePutHost, put("web-1", 4)))
+		p.takes(p.send(UpdatePutHost, put("web-2", 1)))
+	})
+	p.at(time.Second, func() {
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "asleep", Host: "web-1", Generation: 1})
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Generation: 1})
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Host: "web-1", Generation: 1})
+	})
+	p.at(2*time.Second, func() { p.SignalWorkflow(signalRelease, parks("asleep", 100)) })
+	p.at(3*time.Second, func() {
+		p.forget()
+		p.takes(p.send(UpdateSetHost, drain("web-1", "")))
+		p.refuses(p.send(UpdateSetHost, drain("web-1", "burn")), RefusedBadInput)
+		p.refuses(p.send(UpdateSetHost, drain("web-9", "")), RefusedNotFound)
+	})
+	p.once("what slept there is removed", func() bool { h := p.shown("web-1"); return len(h.Leftovers) == 1 && h.Unclean == 0 }, func() {
+		p.saw("session/a is to park, from web-1, by ann", "session/b is to park, from web-1, by ann")
+		if h := p.shown("web-1"); h.State != "draining" || h.Drain == nil || h.Drain.How != DrainPark || h.Used != 2 {
+			t.Errorf("host is %+v", h)
+		}
+		p.forget()
+		p.takes(p.send(UpdateSetHost, drain("web-1", ""))) // as it is
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "late", Host: "web-1", Generation: 1})
+		p.SignalWorkflow(signalRelease, parks("a", 101))
+	})
+	p.at(10*time.Second, func() {
+		p.saw("session/late queued: a slot: host web-1 is being drained; nobody waits before it")
+		p.forget()
+		p.takes(p.send(UpdateSetHost, drain("web-1", DrainMove)))
+	})
+	p.at(11*time.Second, func() {
+		p.saw("session/b is to move, from web-1, by ann")
+		p.SignalWorkflow(signalRelease, release{Holder: "b", Generation: 9})
+	})
+	p.at(12*time.Second, func() {
+		if h := p.shown("web-1"); h.State != "drained" || h.Used != 0 || h.Unclean != 0 {
+			t.Errorf("host is %+v", h)
+		}
+		p.forget()
+		p.takes(p.send(UpdateSetHost, SetHost{Name: "web-1", Cordon: &no}))
+	})
+	p.at(13*time.Second, func() {
+		p.saw("session/late got web-1")
+		p.forget()
+		p.takes(p.send(UpdateSetHost, drain("web-1", DrainPark)))
+	})
+	p.at(14*time.Second, func() { p.takes(p.send(UpdateSetHost, SetHost{Name: "web-1", Cordon: &no})) })
+	p.at(15*time.Second, func() {
+		p.saw("session/late is to park, from web-1, by ann", "session/late may stay on web-1")
+		if h := p.shown("web-1"); h.State != "unchecked" || h.Drain != nil {
+			t.Errorf("host is %+v", h)
+		}
+	})
+	p.finish(20 * time.Second)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+func leave(how string) leaveHost {
+	return leaveHost{Draining: Draining{How: how, By: "ann", Since: time.Unix(1, 0)}, Host: "web-1", Epoch: 1}
+}
+
+// The turn that runs ends where it is, and the next one begins elsewhere.
+func TestASessionLeavesADrainedHostBetweenTwoTurns(t *testing.T) {
+	for _, how := range []string{DrainPark, DrainMove} {
+		w := newWorld(t)
+		w.hosts = []string{"web-1", "web-2"}
+		w.fake.pumps, w.fake.rest = append(w.fake.pumps, asks("make")), endsTurn("completed", "")
+		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(2*time.Second, func() { w.SignalWorkflow(signalLeave, leave(how)) })
+		w.at(3*time.Second, func() { w.takes(w.send(SignalMessage, hello("m2"))) })
+		w.at(time.Hour, func() {
+			if v := w.view(); v.State != Waiting || v.Host != "web-1" || len(w.fake.parks) > 0 {
+				t.Errorf("%s: session is %+v", how, v)
+			}
+			w.takes(w.send(SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"}))
+		})
+		w.at(time.Hour+time.Minute, func() {
+			if v := w.view(); v.State != Idle || v.Host != "web-2" || v.Attempt != 2 || v.Turn.N != 2 || v.Turn.Status != "completed" {
+				t.Errorf("%s: session is %+v", how, v)
+			}
+		})
+		w.ends(2 * time.Hour)
+		w.start(SessionOptions{})
+		if got := strings.Join(w.released, " "); !strings.HasPrefix(got, "pool/default") {
+			t.Errorf("%s: given back %s", how, got)
+		}
+		if r := w.lastPrepared().Restore; r == nil || r.Snapshot == "" || r.Warm != 0 {
+			t.Errorf("%s: prepared with %+v", how, r)
+		}
+	}
+}
+
+// One that nobody wants anything of sleeps, or goes on elsewhere at once.
+func TestAnIdleSessionParksOrMovesFromADrainedHost(t *testing.T) {
+	for how, want := range map[string]SessionStatus{DrainPark: Parked, DrainMove: Idle} {
+		w := newWorld(t)
+		w.hosts = []string{"web-1", "web-2"}
+		w.fake.rest = endsTurn("completed", "")
+		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(2*time.Minute, func() { w.SignalWorkflow(signalLeave, leave(how)) })
+		w.at(3*time.Minute, func() {
+			v := w.view()
+			if v.State != want || how == DrainMove && v.Host != "web-2" {
+				t.Errorf("%s: session is %+v", how, v)
+			}
+		})
+		w.ends(time.Hour)
+		w.start(SessionOptions{ParkAfter: 30 * time.Minute})
+		if how == DrainMove {
+			continue
+		}
+		var by []string
+		for _, in := range w.fake.closed {
+			for _, n := range in.Notes {
+				if n.Text == "parked" {
+					by = append(by, n.Data["by"])
+				}
+			}
+		}
+		if got := strings.Join(by, ","); got != "drain of web-1 by ann" {
+			t.Errorf("it is said that it was parked by %q", got)
+		}
+	}
+}
+
+// Who was told of an earlier lease, or that it may stay, stays; so does who has
+// no snapshot to go on from.
+func TestASessionStaysWhereItNeedNotOrCannotLeave(t *testing.T) {
+	stale, off := leave(DrainMove), leave(DrainMove)
+	stale.Epoch, off.Off = 0, true
+	for name, c := range map[string]struct {
+		opt  SessionOptions
+		told []leaveHost
+	}{
+		"of an earlier lease": {told: []leaveHost{stale}},
+		"it is over":          {told: []leaveHost{leave(DrainMove), off}},
+		"takes no snapshots":  {told: []leaveHost{leave(DrainMove)}, opt: SessionOptions{Snapshot: SnapshotOptions{When: SnapshotOff}}},
+	} {
+		w := newWorld(t)
+		w.fake.pumps, w.fake.rest = append(w.fake.pumps, asks("make")), endsTurn("completed", "")
+		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(2*time.Second, func() {
+			for _, l := range c.told {
+				w.SignalWorkflow(signalLeave, l)
+			}
+		})
+		w.at(time.Minute, func() {
+			w.takes(w.send(SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"}))
+		})
+		w.at(2*time.Minute, func() { w.takes(w.send(SignalMessage, hello("m2"))) })
+		w.at(3*time.Minute, func() {
+			if v := w.view(); v.State != Idle || v.Attempt != 1 || v.Turn.N != 2 || len(w.fake.parks) > 0 {
+				t.Errorf("%s: session is %+v", name, v)
+			}
+		})
+		w.ends(time.Hour)
+		w.start(c.opt)
+	}
+}
+
+// What keeps it from parking may pass.
+func TestASessionThatCannotLeaveTriesAgain(t *testing.T) {
+	w := newWorld(t)
+	w.fake.rest = endsTurn("completed", "")
+	w.fake.fail("park", finally(activities.ErrTypeStoreFull))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.SignalWorkflow(signalLeave, leave(DrainPark)) })
+	w.at(time.Minute, func() {
+		if v := w.view(); v.State != Idle || v.Error == nil || v.Error.Kind != activities.ErrTypeStoreFull || len(w.fake.parks) != 1 {
+			t.Errorf("session is %+v after %d tries", v, len(w.fake.parks))
+		}
+		w.fake.fail("park", nil)
+	})
+	w.at(6*time.Minute, func() {
+		if v := w.view(); v.State != Parked {
+			t.Errorf("session is %+v", v)
+		}
+	})
+	w.ends(time.Hour)
+	w.start(SessionOptions{ParkAfter: 10 * time.Hour})
+}

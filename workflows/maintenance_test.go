@@ -1,0 +1,37 @@
+package workflows
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestHostsWhoseCheckIsOldAreCheckedByMaintenance(t *testing.T) {
+	r := newReal(t)
+	r.work()
+	r.update(PoolID(r.zone), UpdatePutHost, nil, put(r.zone, 1)) // whatever other tests call theirs
+	maintained := func(id string) MaintenanceResult {
+		t.Helper()
+		r.start(id, TypeMaintenance, MaintenanceInput{Hosts: time.Hour, Zone: r.zone})
+		var out MaintenanceResult
+		if err := r.c.GetWorkflow(t.Context(), id, "").Get(t.Context(), &out); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	first := maintained(MaintainHostsID(r.zone))
+	if h := first.Hosts; h == nil || len(first.Problems) > 0 || h.Seen != 2 || !slices.Contains(h.Begun, r.zone) || !slices.Contains(h.Begun, "web-1") {
+		t.Errorf("it did %+v", first)
+	}
+	r.until("the pool knows what was found", func() bool {
+		for _, name := range []string{r.zone, "web-1"} {
+			if asked[HostView](r, PoolID(r.zone), QueryHost, name).State != "ready" {
+				return false
+			}
+		}
+		return true
+	})
+	if h := maintained(MaintainHostsID(r.zone) + "/again").Hosts; h == nil || h.Seen != 2 || len(h.Begun) > 0 || h.Left > 0 {
+		t.Errorf("what was checked just now was checked again: %+v", h)
+	}
+}

@@ -1,0 +1,112 @@
+package workflows
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+)
+
+// begins runs a session that gets its first message with its start.
+func (w *world) begins(first Message, opt SessionOptions) SessionEnded {
+	w.t.Helper()
+	w.ExecuteWorkflow(TypeSession, SessionInput{ID: "s1", Options: opt, First: &first})
+	if !w.IsWorkflowCompleted() {
+		w.t.Fatal("the session did not end")
+	}
+	w.verify()
+	if len(w.ended) != 1 {
+		w.t.Fatalf("it was told %d times that the session ended: %+v", len(w.ended), w.ended)
+	}
+	return w.ended[0]
+}
+
+func TestTheFirstMessageComesWithTheStartAndTheEndIsTold(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", strings.Repeat("long ", 4<<10)))
+	e := w.begins(hello("m1"), SessionOptions{CloseAfter: true, Notify: "batch/b1", Origin: OriginBatch("b1")})
+	if err := w.GetWorkflowError(); err != nil {
+		t.Fatal(err)
+	}
+	if e.ID != "s1" || e.State != Closed || e.Failure != nil || e.Effects != EffectsNone || e.Host != "web-1" {
+		t.Errorf("the end was told as %+v", e)
+	}
+	if e.Turn == nil || e.Turn.Status != "completed" || e.Turn.MessageID != "m1" || !e.Turn.FinalTruncated || len(e.Turn.FinalText) > maxEndText+3 {
+		t.Errorf("its turn is %.200v", e.Turn)
+	}
+	if len(w.released) != 1 || w.released[0] != PoolID("") {
+		t.Errorf("released %q before it was told", w.released)
+	}
+}
+
+func TestWhatASessionMayHaveDoneIsTold(t *testing.T) {
+	effects := func(status string) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
+		return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+			out, err := endsTurn(status, "")(ctx, in)
+			out.Pump.Turn.Effects = true
+			out.Pump.Turn.Problem = &activities.Problem{Kind: "other", Message: "no"}
+			return out, err
+		}
+	}
+	for name, c := range map[string]struct {
+		pump func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error)
+		want string
+	}{
+		"it failed and had begun nothing":              {endsTurn("failed", ""), EffectsNone},
+		"it failed after a command":                    {effects("failed"), EffectsSome},
+		"its process died with the message":            {dies(conversation.Acknowledged, true), EffectsUnknown},
+		"its process died and may have had it":         {dies(conversation.Sent, true), EffectsUnknown},
+		"codex refused the session before the message": {refuses("bad_request", conversation.Decided), EffectsNone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.fake.pumps = append(w.fake.pumps, c.pump)
+			e := w.begins(hello("m1"), SessionOptions{CloseAfter: true, Notify: "batch/b1"})
+			if e.Effects != c.want || e.Turn == nil || e.Turn.Status == "completed" {
+				t.Errorf("the end was told as %+v, want effects %s", e, c.want)
+			}
+		})
+	}
+}
+
+func TestASessionThatCannotBeginTellsSo(t *testing.T) {
+	for name, c := range map[string]struct {
+		first Message
+		opt   SessionOptions
+	}{
+		"its first message is empty": {Message{ID: "m1"}, SessionOptions{}},
+		"its options are wrong":      {hello("m1"), SessionOptions{Sandbox: "glass"}},
+		"its origin is none":         {hello("m1"), SessionOptions{Origin: "chance"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			c.opt.Notify = "batch/b1"
+			e := w.begins(c.first, c.opt)
+			if e.State != Failed || e.Failure == nil || e.Failure.Kind != RefusedBadInput || e.Effects != EffectsNone {
+				t.Errorf("the end was told as %+v", e)
+			}
+			if typeOf(w.GetWorkflowError()) != RefusedBadInput || len(w.asked) > 0 {
+				t.Errorf("it ended with %v and asked for %+v", w.GetWorkflowError(), w.asked)
+			}
+		})
+	}
+}
+
+// Who waits for the turn of a message that was refused with its start is told so.
+func TestASessionThatRefusedItsFirstMessageSaysSoWhenItIsAsked(t *testing.T) {
+	w := newWorld(t)
+	w.begins(Message{ID: "m1"}, SessionOptions{Notify: "batch/b1"})
+	answer, err := w.QueryWorkflow(QueryDetail)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d SessionDetail
+	if err := answer.Get(&d); err != nil {
+		t.Fatal(err)
+	}
+	if d.View.State != Failed || d.View.Error == nil || d.View.Error.Kind != RefusedBadInput || !strings.Contains(d.View.Error.Message, "m1 is empty") {
+		t.Errorf("it is %s: %+v", d.View.State, d.View.Error)
+	}
+}

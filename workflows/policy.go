@@ -1,0 +1,261 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/policy"
+)
+
+// A session may have two policies: its own, and its seed's. Both judge what
+// codex asks for, and the stricter word counts. The pump's worker judges (see
+// activities/judge.go); what a policy says of people is kept here: how long they
+// have, and who must sign (policysigned.go).
+
+const (
+	// MaxPolicy bounds the text of a policy, which is carried in the state.
+	MaxPolicy = 64 << 10
+	// QueryPolicy gives the texts: what a fork goes on with.
+	QueryPolicy = "policy" // → PolicyTexts
+
+	// keepJudged is how many of the requests that a policy answered are at hand.
+	keepJudged = 20
+)
+
+// PolicyTexts are a session's policies, as their files were.
+type PolicyTexts struct {
+	Session string `json:"session,omitempty"`
+	Seed    string `json:"seed,omitempty"`
+}
+
+// PolicyView is a policy of a session's as the command line shows it.
+type PolicyView struct {
+	Digest string `json:"digest"`
+	// State is active, or broken: then everything is declined, and Error says why.
+	State string `json:"state"`
+	Error string `json:"error,omitempty"`
+	// Approvers are whose signatures count, and Required how many of them must
+	// agree; without any everybody may decide.
+	Approvers          []string `json:"approvers,omitempty"`
+	Required           int      `json:"required,omitempty"`
+	RequesterMayDecide bool     `json:"requester_may_decide,omitempty"`
+	Expiry             string   `json:"expiry,omitempty"`
+}
+
+// The states of a policy.
+const (
+	PolicyActive = "active"
+	PolicyBroken = "broken"
+)
+
+// checkPolicy refuses a policy that would only decline everything.
+func checkPolicy(text string) error {
+	if text == "" {
+		return nil
+	}
+	if len(text) > MaxPolicy {
+		return fmt.Errorf("its policy is %d bytes long, at most %d", len(text), MaxPolicy)
+	}
+	//workflowcheck:ignore // a pure function of the text: no clock, no I/O
+	if _, err := policy.Parse([]byte(text)); err != nil {
+		return fmt.Errorf("its policy: %.2000v", err)
+	}
+	return nil
+}
+
+// A ruling is a policy that holds in a session.
+type ruling struct {
+	of, text string
+	*policy.Policy
+}
+
+// Whose a policy is.
+const (
+	ofSession = "session"
+	ofSeed    = "seed"
+)
+
+// rulings are the policies that hold now.
+func (s *session) rulings() (all []ruling) {
+	for _, p := range []struct{ of, text string }{{ofSession, s.opt.Policy}, {ofSeed, s.st.SeedPolicy}} {
+		if p.text == "" {
+			continue
+		}
+		i := slices.IndexFunc(s.parsed, func(r ruling) bool { return r.of == p.of && r.text == p.text })
+		if i < 0 {
+			s.parsed = append(slices.DeleteFunc(s.parsed, func(r ruling) bool { return r.of == p.of }), readRuling(p.of, p.text))
+			i = len(s.parsed) - 1
+		}
+		all = append(all, s.parsed[i])
+	}
+	return all
+}
+
+func (s *session) policyTexts() (texts []string) {
+	for _, r := range s.rulings() {
+		texts = append(texts, r.text)
+	}
+	return texts
+}
+
+// judged has a pump judge by the policies.
+func (s *session) judged(in *activities.RunPumpInput) {
+	for _, r := range s.rulings() {
+		in.Policies = append(in.Policies, activities.PolicyRef{Digest: r.Digest, Of: r.of})
+	}
+	if len(in.Policies) == 0 {
+		return
+	}
+	in.Pump.Policy = in.Policies[0].Digest
+	in.Labels = s.st.Lease.Labels
+	in.Requesters = s.st.Requesters
+}
+
+// heardOfPolicy takes what a pump tells of the policies.
+func (s *session) heardOfPolicy(out activities.RunPumpResult) {
+	for _, of := range []string{ofSession, ofSeed} {
+		if why := out.PolicyBroken[of]; why != "" && why != s.st.PolicyBroken[of] {
+			s.note(activities.Note{Type: activities.EntryError, Text: why + ": everything is declined",
+				Data: map[string]string{"kind": "policy"}})
+		}
+	}
+	s.st.PolicyBroken = out.PolicyBroken
+	s.st.Judged = append(s.st.Judged, out.Pump.Judged...)
+	if n := len(s.st.Judged) - keepJudged; n > 0 {
+		s.st.Judged = slices.Clone(s.st.Judged[n:])
+	}
+}
+
+// seedPolicy takes the policy of a seed that was granted. What was accepted
+// under another one does not hold under this.
+func (s *session) seedPolicy(text string) {
+	if s.st.SeedPolicy != text && s.st.Begun {
+		s.st.Grants, s.st.Earlier = nil, nil
+	}
+	s.st.SeedPolicy = text
+}
+
+// expiry is how long people have to decide.
+func (s *session) expiry() time.Duration {
+	var least time.Duration
+	for _, r := range s.rulings() {
+		if r.Expiry > 0 && (least == 0 || r.Expiry < least) {
+			least = r.Expiry
+		}
+	}
+	if least > 0 {
+		return least
+	}
+	return s.opt.Expiry
+}
+
+// requestedBy takes who sent a message that codex works on: what it asks for, it
+// asks for them. Words of the session's own are said for those who sent the last.
+func (s *session) requestedBy(m Message, begins bool) {
+	if strings.HasPrefix(m.ID, s.id+".") {
+		return
+	}
+	if begins {
+		s.st.Requesters = nil
+	}
+	if !slices.Contains(s.st.Requesters, m.By) && len(s.st.Requesters) < maxRequesters {
+		s.st.Requesters = append(s.st.Requesters, m.By) // "" is somebody whom nobody knows
+	}
+}
+
+// unknownAsks says that it is not known of everybody whom codex asks for.
+func (s *session) unknownAsks() bool {
+	return len(s.st.Requesters) == 0 || slices.Contains(s.st.Requesters, "")
+}
+
+// maxRequesters bounds who may steer one turn of which the requester may not
+// decide.
+const maxRequesters = 100
+
+// checkRequester refuses a message of which nobody says whose it is, where its
+// sender may not decide.
+func (s *session) checkRequester(m Message) error {
+	for _, r := range s.rulings() {
+		switch {
+		case r.Allowed() == nil || r.RequesterMayDecide:
+		case m.By == "":
+			return refuse(RefusedBadInput, `message %s: say who sends it ("by"): the policy of the %s keeps who asks from deciding`, m.ID, r.of)
+		case len(s.st.Requesters) >= maxRequesters && m.Mode == "steer" && !slices.Contains(s.st.Requesters, m.By):
+			return refuse(RefusedState, "message %s: too many people steered this turn for the policy of the %s to tell them from who may decide", m.ID, r.of)
+		}
+	}
+	return nil
+}
+
+// policyViews are the session's own policy and its seed's, if it has them.
+func (s *session) policyViews() (own, seed *PolicyView) {
+	for _, r := range s.rulings() {
+		v := r.view(s.st.PolicyBroken[r.of])
+		if r.of == ofSession {
+			own = v
+		} else {
+			seed = v
+		}
+	}
+	return own, seed
+}
+
+// view is a policy as people see it; broken is what a worker had to say of it.
+func (r ruling) view(broken string) *PolicyView {
+	v := &PolicyView{Digest: r.Digest, State: PolicyActive, RequesterMayDecide: r.RequesterMayDecide}
+	if why := orElse(r.Broken(), broken); why != "" {
+		v.State, v.Error = PolicyBroken, why
+	}
+	if allowed := r.Allowed(); allowed != nil {
+		v.Approvers, v.Required = allowed.Principals(), r.Required
+	}
+	if r.Expiry > 0 {
+		v.Expiry = r.Expiry.String()
+	}
+	return v
+}
+
+// policyView is the policy of a seed as people see it; nil without any.
+func (s *seed) policyView() *PolicyView {
+	if s.st.Policy == "" {
+		return nil
+	}
+	if s.read.text != s.st.Policy {
+		s.read = readRuling(ofSeed, s.st.Policy)
+	}
+	return s.read.view("")
+}
+
+// readRuling reads a policy; one that this worker cannot read refuses
+// everything: it was read when it was set, by another version.
+func readRuling(of, text string) ruling {
+	//workflowcheck:ignore // a pure function of the text: no clock, no I/O
+	parsed, err := policy.Parse([]byte(text))
+	if err != nil {
+		parsed = policy.Refusing([]byte(text), err.Error())
+	}
+	return ruling{of, text, parsed}
+}
+
+// judgedViews are the newest requests that a policy answered, as approvals that
+// nobody was asked for.
+func (s *session) judgedViews() (all []Approval) {
+	for _, j := range s.st.Judged {
+		at := time.UnixMilli(j.AtMS).UTC()
+		scope := "once"
+		if j.ForSession {
+			scope = "session"
+		}
+		ruling := j.Ruling
+		all = append(all, Approval{
+			ID: fmt.Sprintf("%s.p%d", s.id, j.N), Session: s.id, Turn: j.Turn, Kind: string(j.Kind), Summary: j.Summary,
+			Changes: []activities.Change{}, Offered: []string{}, Truncated: true, Digest: j.Digest, AskedAt: at, ExpiresAt: at,
+			State: ApprovalDecided, Ruling: &ruling,
+			Decision: &Decision{Outcome: string(j.Outcome), By: "policy", At: at, Reason: j.Reason, Scope: scope},
+		})
+	}
+	return all
+}

@@ -1,0 +1,168 @@
+package workflows
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+)
+
+// Everybody who may signal a session has read the messages that came before.
+func TestAWordThatWasTakenBackCountsNoMore(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, asks("one"), endsTurn("completed", ""))
+	session := Decide{Approval: "s1.1", Outcome: "accept", Scope: "session"}
+	once := Decide{Approval: "s1.1", Outcome: "accept"}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		first := w.signed("cyd", session)
+		w.takes(w.send(SignalDecide, first))
+		w.takes(w.send(SignalDecide, w.signed("cyd", once)))
+		w.refusal(w.send(SignalDecide, first), RefusedState, "took it back")
+		w.takes(w.send(SignalDecide, w.signed("bob", session)))
+	})
+	w.at(3*time.Second, func() {
+		if a := w.approval("s1.1"); a.State != ApprovalOpen || a.Missing != 1 || len(a.Agreed) != 2 {
+			t.Errorf("cyd said something else since: %+v", a)
+		}
+		w.takes(w.send(SignalDecide, w.signed("bob", once)))
+	})
+	w.at(4*time.Second, func() {
+		if a := w.approval("s1.1"); a.Decision == nil || a.Decision.Scope != "once" {
+			t.Errorf("both said so: %+v", a)
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{Policy: approvedBy(t, "required: 2\n", "ann", "bob", "cyd")})
+}
+
+func TestMindsAreChangedSoOftenAndNoMore(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, asksPermissions(), endsTurn("completed", ""))
+	grant := func(n int) Decide {
+		return Decide{Approval: "s1.1", Outcome: "grant", Grant: json.RawMessage(fmt.Sprintf(`{"fileSystem":{"read":["/w/%d"]}}`, n))}
+	}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		for n := range maxTakenBack + 1 {
+			w.takes(w.send(SignalDecide, w.signed("bob", grant(n))))
+		}
+		w.refusal(w.send(SignalDecide, w.signed("bob", grant(-1))), RefusedState, "can only decline")
+		w.takes(w.send(SignalDecide, w.signed("cyd", grant(maxTakenBack))))
+	})
+	w.at(3*time.Second, func() { w.send(SignalClose, Close{}) })
+	w.start(SessionOptions{Policy: approvedBy(t, "required: 2\n", "bob", "cyd")})
+	if d := sendOf(t, w.fake.ran[1], SendID("s1", 1)); d.Outcome != conversation.Grant {
+		t.Errorf("codex is told %+v", d)
+	}
+}
+
+// asksPermissions is a codex that wants to read a folder.
+func asksPermissions() pumpFunc {
+	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		out, err := asks("read")(ctx, in)
+		r := &out.Pump.Requests[0]
+		r.Kind, r.Permissions = conversation.KindPermissions, json.RawMessage(`{"fileSystem":{"read":["/w"]}}`)
+		r.Amendment, r.Offered = []string{"always"}, append(r.Offered, "grant", "amend")
+		return out, err
+	}
+}
+
+// A grant for the session is kept by codex alone, and an amendment too: neither
+// would ask anybody again, whoever sent the next message.
+func TestNobodyWhoMayAskLaterGivesThemselvesWhatCodexKeeps(t *testing.T) {
+	grant := Decide{Approval: "s1.1", Outcome: "grant", Grant: json.RawMessage(`{"fileSystem":{"read":["/w"]}}`), Scope: "session"}
+	for _, asker := range []bool{false, true} {
+		w := newWorld(t)
+		w.fake.pumps = append(w.fake.pumps, asksPermissions(), endsTurn("completed", ""))
+		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(2*time.Second, func() {
+			if !asker {
+				w.refusal(w.send(SignalDecide, w.signed("bob", grant)), RefusedState, "holds for all who ask")
+				w.refusal(w.send(SignalDecide, w.signed("bob", Decide{Approval: "s1.1", Outcome: "amend"})), RefusedState, "holds for all who ask")
+				once := grant
+				once.Scope = ""
+				w.takes(w.send(SignalDecide, w.signed("bob", once)))
+				return
+			}
+			w.takes(w.send(SignalDecide, w.signed("bob", grant)))
+		})
+		w.at(3*time.Second, func() { w.send(SignalClose, Close{}) })
+		w.start(SessionOptions{Policy: approvedBy(t, fmt.Sprintf("requester_may_decide: %v\n", asker), "bob")})
+		if d := sendOf(t, w.fake.ran[1], SendID("s1", 1)); d.Outcome != conversation.Grant || d.ForSession != asker {
+			t.Errorf("the asker may decide: %v; codex is told %+v", asker, d)
+		}
+	}
+}
+
+func TestAMessageThatCameTooLateToSteerIsStillItsSenders(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, asks("make"), voids("m2", endsTurn("completed", "")), asks("make"), endsTurn("completed", ""))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		w.takes(w.send(SignalDecide, w.signed("bob", Decide{Approval: "s1.1", Outcome: "accept", Scope: "session"})))
+		w.takes(w.send(SignalMessage, Message{ID: "m2", Text: "and again", By: "bob", Mode: "steer"}))
+	})
+	w.at(3*time.Second, func() {
+		if a := w.approval("s1.2"); a.State != ApprovalOpen || a.Turn != 2 {
+			t.Errorf("bob accepted it for himself: %+v", a)
+		}
+		w.refusal(w.send(SignalDecide, w.signed("bob", Decide{Approval: "s1.2", Outcome: "accept"})), RefusedState, "bob@example.com sent the message")
+		w.takes(w.send(SignalDecide, w.signed("cyd", Decide{Approval: "s1.2", Outcome: "accept"})))
+	})
+	w.at(4*time.Second, func() { w.send(SignalClose, Close{}) })
+	w.start(SessionOptions{Policy: approvedBy(t, "", "bob", "cyd")})
+	if got := w.fake.ran[2].Requesters; !slices.Equal(got, []string{"bob"}) {
+		t.Errorf("the second turn is for %q", got)
+	}
+}
+
+func TestWhatWasAcceptedForTheSessionServesNobodyUnknown(t *testing.T) {
+	s := &session{st: &sessionState{}, opt: SessionOptions{Policy: approvedBy(t, "", "bob", "cyd")}}
+	for _, c := range []struct {
+		asked []string
+		want  bool
+	}{{nil, false}, {[]string{""}, false}, {[]string{"ann", ""}, false}, {[]string{"bob"}, false}, {[]string{"ann"}, true}} {
+		s.st.Requesters = c.asked
+		if got := s.mayServe("bob@example.com"); got != c.want {
+			t.Errorf("bob's word serves %q: %v", c.asked, got)
+		}
+	}
+}
+
+// A policy that this worker cannot read may take signatures of others, and more
+// of them, than the one beside it.
+func TestWhileOnePolicyIsBrokenNobodyDecides(t *testing.T) {
+	w := newWorld(t)
+	w.judges = "a word of a later version: x\n"
+	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		for _, outcome := range []string{"accept", "decline"} {
+			w.refusal(w.send(SignalDecide, w.signed("bob", Decide{Approval: "s1.1", Outcome: outcome})), RefusedState, "policy of the seed cannot be used")
+		}
+	})
+	w.at(3*time.Second, func() {
+		if a := w.approval("s1.1"); a.State != ApprovalOpen {
+			t.Errorf("the approval is %+v", a)
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{Seed: "team", Policy: approvedBy(t, "", "bob")})
+}
+
+func TestABrokenPolicyIsNotSaidOfTheOther(t *testing.T) {
+	s := &session{st: &sessionState{}, opt: SessionOptions{Policy: "default: ask\n"}}
+	s.st.SeedPolicy = "default: decline\n"
+	s.st.PolicyBroken = map[string]string{"seed": "the policy of the seed cannot be used: its text is not in the store"}
+	own, seed := s.policyViews()
+	if own.State != PolicyActive || own.Error != "" || seed.State != PolicyBroken || !strings.Contains(seed.Error, "not in the store") {
+		t.Errorf("the session's is %+v, the seed's %+v", own, seed)
+	}
+}

@@ -1,0 +1,378 @@
+package workflows
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/sshsig"
+)
+
+// Where a policy names approvers, a name in a message is not enough: a decision
+// is taken only with a signature of one of them over exactly this decision on
+// exactly this approval. An accept takes as many people as the policy requires,
+// all for the same; one who declines is enough. Nobody has to sign that nobody
+// decided.
+
+// maxSignature bounds an armored signature: an RSA certificate is the longest.
+const maxSignature = 32 << 10
+
+// An Agreement is somebody's signed word on an approval that takes several.
+type Agreement struct {
+	By      string    `json:"by"`
+	Outcome string    `json:"outcome"`
+	Scope   string    `json:"scope"`
+	Payload string    `json:"payload,omitempty"` // digest of the answers or the grant
+	Reason  string    `json:"reason,omitempty"`
+	At      time.Time `json:"at"`
+	// As is who it is by the policies that know them: session, seed.
+	As map[string]string `json:"as,omitempty"`
+}
+
+// word is what must be the same for people to agree.
+func (a Agreement) word() [3]string { return [3]string{a.Outcome, a.Scope, a.Payload} }
+
+// SignedMessage is what a signature of a decision is over. The approval's moment
+// is as its JSON shows it.
+func SignedMessage(session string, askedAt time.Time, d Decide) ([]byte, error) {
+	payload, err := payloadOf(d)
+	if err != nil {
+		return nil, err
+	}
+	what := sshsig.Decision{
+		Session: session, Approval: d.Approval, AskedAt: moment(askedAt), Digest: d.Digest,
+		Outcome: d.Outcome, Scope: orElse(d.Scope, "once"), Payload: payload,
+	}
+	//workflowcheck:ignore // JSON of plain texts is a pure function
+	return what.Message()
+}
+
+func moment(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// payloadOf is the digest of the answers or the grant that go with an outcome,
+// as canonical JSON; empty without any. Where secret answers are named by their
+// blob, it is over both: {"answers":{…},"answers_blob":"…"}.
+func payloadOf(d Decide) (string, error) {
+	raw := d.Answers
+	if given(d.Grant) {
+		raw = d.Grant
+	}
+	if d.AnswersBlob != "" {
+		if !given(d.Answers) {
+			d.Answers = json.RawMessage("{}")
+		}
+		raw = json.RawMessage(`{"answers":` + string(d.Answers) + `,"answers_blob":` + quoted(d.AnswersBlob) + `}`)
+	}
+	if !given(raw) {
+		return "", nil
+	}
+	text, err := canonicalJSON(raw)
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:]), err
+}
+
+func quoted(s string) string {
+	//workflowcheck:ignore // JSON is a pure function
+	b, _ := json.Marshal(s) // of a string
+	return string(b)
+}
+
+// canonicalJSON has sorted keys and no spaces, numbers as they were written.
+func canonicalJSON(raw []byte) (string, error) {
+	if !utf8.Valid(raw) {
+		return "", errors.New("answers and grants are text in UTF-8")
+	}
+	var v any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	//workflowcheck:ignore // JSON is a pure function: map keys are sorted
+	if err := d.Decode(&v); err != nil {
+		return "", fmt.Errorf("answers and grants are JSON: %w", err)
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	//workflowcheck:ignore // as above
+	if err := e.Encode(v); err != nil {
+		return "", err
+	}
+	return strings.TrimSuffix(b.String(), "\n"), nil
+}
+
+// plainly gives a signed decision the very content that was signed: of a name
+// that stands twice in it, a reader of the raw text might take the other one.
+func (d Decide) plainly() Decide {
+	if d.Signature == "" {
+		return d
+	}
+	for _, raw := range []*json.RawMessage{&d.Answers, &d.Grant} {
+		if text, err := canonicalJSON(*raw); given(*raw) && err == nil {
+			*raw = json.RawMessage(text)
+		}
+	}
+	return d
+}
+
+// signing are the policies that want signatures.
+func (s *session) signing() (all []ruling) {
+	for _, r := range s.rulings() {
+		if r.Allowed() != nil || r.Broken() != "" {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// signed refuses a decision that does not count, where policies name who may
+// decide.
+func (c checkedDecide) signed(*Decision) error {
+	_, err := c.s.signers(c.a, c.d)
+	return err
+}
+
+// signers is who decides, by each policy that names approvers.
+func (s *session) signers(a *approvalState, d Decide) (Agreement, error) {
+	word := Agreement{By: d.By, Outcome: d.Outcome, Scope: orElse(d.Scope, "once"), Reason: d.Reason, At: workflow.Now(s.ctx)}
+	if len(d.Signature) > maxSignature {
+		return word, refuse(RefusedBadInput, "decide %s: its signature is %d bytes long, at most %d", d.Approval, len(d.Signature), maxSignature)
+	}
+	policies := s.signing()
+	if len(policies) == 0 {
+		return word, nil
+	}
+	message, err := SignedMessage(s.id, a.AskedAt, d)
+	if err != nil {
+		return word, refuse(RefusedBadInput, "decide %s: %v", d.Approval, err)
+	}
+	if word.Payload, err = payloadOf(d); err != nil {
+		return word, refuse(RefusedBadInput, "decide %s: %v", d.Approval, err)
+	}
+	word.As, word.By = map[string]string{}, ""
+	for _, r := range policies { // one that nobody can read may want more than all the others
+		if r.Broken() != "" {
+			return word, refuse(RefusedState, "decide %s: the policy of the %s cannot be used, so nobody can tell who may decide: %.300s", d.Approval, r.of, r.Broken())
+		}
+	}
+	var why error
+	for _, r := range policies {
+		who, err := s.signer(r, d, message)
+		if err != nil {
+			why = err
+			continue
+		}
+		word.As[r.of] = who
+		word.By = orElse(word.By, who)
+	}
+	switch {
+	case word.By == "":
+		return word, why
+	case slices.ContainsFunc(a.Agreed, word.repeats):
+		return word, refuse(RefusedState, "decide %s: %s said so already; %s", d.Approval, word.By, s.missingText(a))
+	case oneSuffices(word.Outcome):
+	case slices.ContainsFunc(a.TakenBack, word.repeats):
+		return word, refuse(RefusedState, "decide %s: %s said so before and took it back: anybody may have sent that signature again (what they say now counts, and to decline does)", d.Approval, word.By)
+	case len(a.TakenBack) >= maxTakenBack && slices.ContainsFunc(a.Agreed, word.samePerson):
+		return word, refuse(RefusedState, "decide %s: minds were changed %d times already: %s can only decline it now", d.Approval, maxTakenBack, word.By)
+	}
+	return word, nil
+}
+
+// signer is who signed, if that one may decide by this policy.
+func (s *session) signer(r ruling, d Decide, message []byte) (string, error) {
+	if d.Signature == "" {
+		return "", refuse(RefusedState, "decide %s: only signed decisions count (%s): `ctl approval %s %s --sign-with KEYFILE` or `--sign-with agent`; by hand: `ctl approval message %s %s`",
+			d.Approval, r.wants(), d.Outcome, d.Approval, d.Approval, d.Outcome)
+	}
+	//workflowcheck:ignore // a pure function: the moment is the workflow's
+	who, err := sshsig.Verify([]byte(d.Signature), sshsig.Namespace, message, r.Allowed(), workflow.Now(s.ctx))
+	if err != nil {
+		return "", refuse(RefusedState, "decide %s: its signature does not count (%s): %.300v", d.Approval, r.wants(), err)
+	}
+	if r.RequesterMayDecide {
+		return who, nil
+	}
+	if s.unknownAsks() {
+		return "", refuse(RefusedState, "decide %s: nobody knows who sent the message of turn %d, and who did may not decide", d.Approval, s.st.TurnN)
+	}
+	for _, by := range s.st.Requesters {
+		if r.isThem(who, by) {
+			return "", refuse(RefusedState, "decide %s: %s sent the message of this turn, and who did may not decide (%s)", d.Approval, who, r.wants())
+		}
+	}
+	return who, nil
+}
+
+// isThem says whether who signed may be who asked. ctl says ann@laptop where a
+// policy says ann@example.com: rather two people are taken for one.
+func (r ruling) isThem(who, by string) bool {
+	one, _, _ := strings.Cut(who, "@")
+	other, _, _ := strings.Cut(by, "@")
+	return r.Allowed().Same(who, by) || r.Allowed().Same(who, other) || strings.EqualFold(one, other)
+}
+
+// wants says whose signatures a policy takes.
+func (r ruling) wants() string {
+	names := r.Allowed().Principals()
+	if r.Allowed().Authority() {
+		names = append(names, "whom an authority certifies")
+	}
+	return fmt.Sprintf("by the policy of the %s, %d of %s", r.of, r.Required, excerpt(strings.Join(names, ", "), 500))
+}
+
+func (a Agreement) samePerson(b Agreement) bool {
+	for _, of := range []string{ofSession, ofSeed} {
+		if a.As[of] != "" && a.As[of] == b.As[of] {
+			return true
+		}
+	}
+	return false
+}
+
+// repeats says whether b is the same person's word for the same.
+func (a Agreement) repeats(b Agreement) bool { return a.samePerson(b) && a.word() == b.word() }
+
+// maxTakenBack bounds how often people may change their minds on one approval.
+const maxTakenBack = 20
+
+// agree takes a decision that was checked, and says whether it is enough. Who
+// said something else before takes that back, for good: a signature does not say
+// when it was made, and all who may send a message have the earlier one.
+func (s *session) agree(a *approvalState, d Decide, to *Decision) bool {
+	policies := s.signing()
+	word, err := s.signers(a, d)
+	if err != nil || len(policies) == 0 {
+		return err == nil
+	}
+	to.By, to.Signed = word.By, true
+	if oneSuffices(d.Outcome) {
+		return true
+	}
+	for _, b := range a.Agreed {
+		if b.samePerson(word) {
+			b.Reason = ""
+			a.TakenBack = append(a.TakenBack, b)
+		}
+	}
+	a.Agreed = slices.DeleteFunc(a.Agreed, word.samePerson)
+	a.Agreed = append(a.Agreed, word)
+	s.st.UpdatedAt = to.At
+	if s.missing(a, word.word()) > 0 {
+		s.note(activities.Note{Type: activities.EntryState, Turn: a.Turn, Text: fmt.Sprintf("%s agrees to %s %s; %s", word.By, d.Outcome, s.approvalID(a.N), s.missingText(a)),
+			Data: map[string]string{"approval": s.approvalID(a.N), "outcome": d.Outcome, "by": word.By, "scope": to.Scope, "payload": word.Payload, "reason": d.Reason, "signed": "true"}})
+		return false
+	}
+	var names []string
+	for _, b := range a.Agreed {
+		if b.word() == word.word() {
+			names = append(names, b.By)
+		}
+	}
+	to.By = strings.Join(names, ", ")
+	return true
+}
+
+// oneSuffices says that one person's word is enough.
+func oneSuffices(outcome string) bool {
+	return outcome == string(activities.Decline) || outcome == string(activities.Cancel)
+}
+
+// missing is how many more people must say the same for it to count.
+func (s *session) missing(a *approvalState, word [3]string) (most int) {
+	for _, r := range s.signing() {
+		who := map[string]bool{}
+		for _, b := range a.Agreed {
+			if b.word() == word && b.As[r.of] != "" {
+				who[b.As[r.of]] = true
+			}
+		}
+		most = max(most, r.Required-len(who))
+	}
+	return most
+}
+
+// lacking is how many are missing for what most agree on.
+func (s *session) lacking(a *approvalState) int {
+	least := s.missing(a, [3]string{})
+	for _, b := range a.Agreed {
+		least = min(least, s.missing(a, b.word()))
+	}
+	return least
+}
+
+func (s *session) missingText(a *approvalState) string {
+	n := s.lacking(a)
+	if n == 1 {
+		return "1 more must agree"
+	}
+	return fmt.Sprintf("%d more must agree", n)
+}
+
+// signedView shows who has to sign an approval, and who did.
+func (s *session) signedView(a *approvalState, v *Approval) {
+	v.Ruling, v.Agreed = a.Request.Ruling, a.Agreed
+	if a.State != ApprovalOpen {
+		return
+	}
+	for _, r := range s.signing() {
+		if allowed := r.Allowed(); allowed != nil {
+			for _, name := range allowed.Principals() {
+				if !slices.Contains(v.Approvers, name) {
+					v.Approvers = append(v.Approvers, name)
+				}
+			}
+			v.Signed = true
+		}
+	}
+	if v.Signed {
+		v.Missing = s.lacking(a)
+	}
+}
+
+// mayServe says whether an earlier decision by these people may answer the same
+// ask of this turn: whoever asks for it now may not have decided it for
+// themselves before.
+func (s *session) mayServe(by string) bool {
+	for _, r := range s.signing() {
+		if r.Broken() != "" || !r.RequesterMayDecide && s.unknownAsks() {
+			return false // nobody knows who asks
+		}
+		for _, who := range strings.Split(by, ", ") {
+			for _, asker := range s.st.Requesters {
+				if !r.RequesterMayDecide && r.isThem(who, asker) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// askerDecides says that no policy keeps who asks from deciding.
+func (s *session) askerDecides() bool {
+	return !slices.ContainsFunc(s.signing(), func(r ruling) bool { return !r.RequesterMayDecide })
+}
+
+// lasting refuses what only codex itself would remember, where policies keep who
+// asks from deciding: it would ask nobody again, whoever sent the message.
+func (c checkedDecide) lasting(*Decision) error {
+	d := c.d
+	grants := d.Outcome == string(activities.Grant) && d.Scope == scopeSession
+	if !grants && d.Outcome != string(activities.Amend) || c.s.askerDecides() {
+		return nil
+	}
+	what := "an amendment holds for all who ask"
+	if grants {
+		what = "a grant for the session holds for all who ask"
+	}
+	return c.no("%s, and by the policy who asks may not decide: give it for this once", what)
+}

@@ -1,0 +1,234 @@
+package workflows
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+func (f *fakeHosts) finds(host string, p *activities.Problem) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.problems == nil {
+		f.problems = map[string]*activities.Problem{}
+	}
+	f.problems[host] = p
+}
+
+// probed is whom probes looked at since it was asked last.
+func (f *fakeHosts) probed() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := strings.Join(f.probes, ", ")
+	f.probes = nil
+	return out
+}
+
+func noRoute() *activities.Problem {
+	return &activities.Problem{Kind: activities.ErrTypeUnreachable, Message: "no route to host"}
+}
+
+func TestANewHostIsProbedAndPeoplesLabelsWin(t *testing.T) {
+	p := newPoolWorld(t)
+	in := put("web-1", 1)
+	in.Labels = map[string]string{"arch": "mine", "team": "red"}
+	p.at(0, func() { p.takes(p.send(UpdatePutHost, in)) })
+	p.at(time.Second, func() {
+		h := p.shown("web-1")
+		if len(h.Labels) != 2 || h.Found["os"] != "linux" || h.Found["arch"] != "x86_64" || h.Found["libc"] != "glibc" || h.Found["cpus"] != "8" || h.Found["mem"] != "32" || h.Found["disk"] != "1" {
+			t.Errorf("host is %+v", h)
+		}
+		if got := p.hosts.probed(); got != "web-1" {
+			t.Errorf("probed were %s", got)
+		}
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Labels: map[string]string{"os": "linux", "arch": "mine"}, Generation: 1})
+	})
+	p.at(2*time.Second, func() { p.saw("session/a got web-1") })
+	p.finish(time.Hour)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+	if got := p.hosts.probed(); got != "" {
+		t.Errorf("a host that is well was probed again: %s", got)
+	}
+}
+
+// A host that fails gets no session, is probed at growing intervals, put into
+// quarantine, and comes back by itself to those who wait for it.
+func TestAHostThatFailsIsProbedQuarantinedAndComesBack(t *testing.T) {
+	p := newPoolWorld(t)
+	p.sweeper().set(false, nil)
+	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 4))) })
+	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Generation: 1}) })
+	p.at(2*time.Second, func() {
+		p.saw("session/a got web-1")
+		p.forget()
+		p.hosts.probed()
+		p.hosts.finds("web-1", noRoute())
+		p.SignalWorkflow(signalRelease, release{Holder: "a", Generation: 1, Failed: &Failure{Kind: activities.ErrTypeUnreachable, Message: "prepare web-1: no route"}})
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Host: "web-1", Generation: 1})
+	})
+	p.at(2*time.Second+500*time.Millisecond, func() {
+		if h := p.shown("web-1"); h.State != HealthSuspect || h.Health == nil || h.Health.Kind != activities.ErrTypeUnreachable || h.Used != 0 {
+			t.Errorf("host is %+v", h)
+		}
+	})
+	// After 1, 5, 15, 60 seconds, a little less where they grow, and then every five minutes.
+	for at, n := range map[time.Duration]int{4 * time.Second: 1, 9 * time.Second: 2, 25 * time.Second: 3, 90 * time.Second: 4, 6*time.Minute + 30*time.Second: 5, 11*time.Minute + 30*time.Second: 6} {
+		p.at(at, func() {
+			h := p.shown("web-1")
+			if h.State != HealthQuarantined || h.Health.Tries != n || h.Health.Reason != "no route to host" {
+				t.Errorf("after %v host is %+v, %+v", at, h, h.Health)
+			}
+		})
+	}
+	p.at(12*time.Minute, func() { p.hosts.finds("web-1", nil) })
+	p.at(17*time.Minute, func() {
+		if h := p.shown("web-1"); h.Health != nil || h.State != "unchecked" {
+			t.Errorf("host is %+v", h)
+		}
+		if got := p.hosts.probed(); strings.Count(got, "web-1") != 7 {
+			t.Errorf("probed were %s", got)
+		}
+	})
+	p.at(20*time.Minute, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if got := strings.Join(p.told, "\n"); !strings.Contains(got, "session/b queued: a slot: host web-1 is suspect since") || !strings.HasSuffix(got, "session/b got web-1") {
+			t.Errorf("told was\n%s", got)
+		}
+	})
+	p.finish(21 * time.Minute)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+// Hosts that are away together are looked at together, also when a look says nothing.
+func TestHostsThatFailTogetherShareTheirProbes(t *testing.T) {
+	p := newPoolWorld(t)
+	names := []string{"web-1", "web-2", "web-3"}
+	p.at(0, func() {
+		for _, n := range names {
+			p.takes(p.send(UpdatePutHost, put(n, 4)))
+		}
+	})
+	p.at(time.Second, func() {
+		p.hosts.probed()
+		for i, n := range names {
+			p.hosts.finds(n, noRoute())
+			at := time.Duration(i) * 300 * time.Millisecond
+			p.RegisterDelayedCallback(func() {
+				p.SignalWorkflow(signalHostAway, activities.HostAway{Host: n, Problem: *noRoute()})
+			}, at)
+		}
+	})
+	p.at(5*time.Minute, func() { p.hosts.probed() })
+	p.at(25*time.Minute, func() {
+		got := p.hosts.probed()
+		if looks := strings.Count(got, ",") + 1; looks > 6 || strings.Count(got, "web-1") < 3 {
+			t.Errorf("in twenty minutes there were %d looks: %s", looks, got)
+		}
+		for _, n := range names {
+			p.hosts.finds(n, nil)
+			p.SignalWorkflow(signalHostBack, activities.HostBack{Host: n}) // its watch was faster
+		}
+	})
+	p.at(25*time.Minute+time.Second, func() {
+		for _, n := range names {
+			if h := p.shown(n); h.Health != nil || h.State != "unchecked" {
+				t.Errorf("host is %+v", h)
+			}
+		}
+	})
+	p.finish(30 * time.Minute)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+// One that looks well and fails all the same is tried less and less often.
+func TestAHostThatFailsAgainSoonIsTriedLessOften(t *testing.T) {
+	p := newPoolWorld(t)
+	fails := SetHost{Name: "web-1", Failed: &Failure{Kind: activities.ErrTypeCodexMissing, Message: "no codex"}}
+	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 4))) })
+	p.at(10*time.Second, func() { p.SignalWorkflow(signalFound, fails) })
+	p.at(12*time.Second, func() {
+		if h := p.shown("web-1"); h.Health != nil {
+			t.Errorf("host is %+v", h)
+		}
+		p.SignalWorkflow(signalFound, fails)
+	})
+	p.at(14*time.Second, func() {
+		if h := p.shown("web-1"); h.Health == nil {
+			t.Error("it was tried again after a second, as the first time")
+		}
+	})
+	p.at(18*time.Second, func() {
+		if h := p.shown("web-1"); h.Health != nil {
+			t.Errorf("host is %+v", h)
+		}
+	})
+	p.at(time.Hour, func() { p.SignalWorkflow(signalFound, fails) })
+	p.at(time.Hour+2*time.Second, func() {
+		if h := p.shown("web-1"); h.Health != nil {
+			t.Errorf("host is %+v", h)
+		}
+	})
+	p.finish(2 * time.Hour)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+// A host whose address or key is wrong is no host that is down: who names it is
+// told what is wrong, and does not wait.
+func TestAHostThatWasNeverReachedIsNotWaitedFor(t *testing.T) {
+	p := newPoolWorld(t)
+	p.hosts.finds("web-1", noRoute())
+	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 4))) })
+	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Generation: 1}) })
+	p.at(2*time.Second, func() { p.saw("session/a refused unreachable") })
+	p.finish(time.Minute)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+// Nothing had begun on the first host, so the second one gets it; once.
+func TestASessionWhoseHostCannotBeUsedGetsAnother(t *testing.T) {
+	w := newWorld(t)
+	w.hosts = []string{"web-1", "web-2"}
+	w.fake.gone = map[string]bool{"web-1": true}
+	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", "hi there"))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.ends(time.Minute)
+	w.start(SessionOptions{})
+	if v := w.view(); v.Host != "web-2" || v.Attempt != 2 || v.Turn.N != 1 || v.Turn.Status != "completed" || v.Error != nil {
+		t.Errorf("session is %+v", v)
+	}
+	if r := w.back[0]; r.Failed == nil || r.Failed.Kind != activities.ErrTypeUnreachable || r.Left == nil || r.Left.Host != "web-1" || !r.Left.Discard {
+		t.Errorf("the pool was told %+v", r)
+	}
+	if got := w.done(); !strings.HasPrefix(got, "prepare s1 on web-1, prepare s1 on web-2, start 1") {
+		t.Errorf("done was %s", got)
+	}
+}
+
+// A label that somebody gives makes a host one of those that are asked for.
+func TestAHostsLabelsAndSlotsAreChanged(t *testing.T) {
+	p := newPoolWorld(t)
+	in := put("web-1", 1)
+	in.Labels = map[string]string{"team": "red", "tier": "1"}
+	p.at(0, func() { p.takes(p.send(UpdatePutHost, in)) })
+	p.at(time.Second, func() {
+		p.takes(p.send(UpdateSetHost, SetHost{Name: "web-1", Labels: map[string]string{"gpu": "no"}, Unlabel: []string{"team"}, Slots: 3}))
+		p.refuses(p.send(UpdateSetHost, SetHost{Name: "web-1", Slots: -1}), RefusedBadInput)
+		p.refuses(p.send(UpdateSetHost, SetHost{Name: "web-1", Labels: map[string]string{"k": strings.Repeat("x", maxHost)}}), RefusedBadInput)
+	})
+	p.at(2*time.Second, func() {
+		if h := p.shown("web-1"); h.Slots != 3 || len(h.Labels) != 2 || h.Labels["gpu"] != "no" || h.Labels["tier"] != "1" {
+			t.Errorf("host is %+v", h)
+		}
+	})
+	p.finish(time.Minute)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}

@@ -1,0 +1,342 @@
+package workflows
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// A crowd is a zone without Temporal: hosts, leases, and who waits.
+type crowd struct {
+	t      *testing.T
+	epoch  int64
+	now    int // minutes
+	hosts  []poolHost
+	queue  []ticket
+	leases []poolLease
+	since  map[string]int // when each began
+	shares []poolShare
+	seeds  []seedLimit
+}
+
+func newCrowd(t *testing.T, slots ...int) *crowd {
+	c := &crowd{t: t, since: map[string]int{}}
+	for i, n := range slots {
+		c.hosts = append(c.hosts, poolHost{Spec: activities.HostSpec{Name: fmt.Sprint("web-", i+1)}, Slots: n, Labels: map[string]string{"n": fmt.Sprint(i + 1)}})
+	}
+	return c
+}
+
+// plainly begins where the next slots are given by priority.
+func (c *crowd) plainly(slots int64) {
+	for n := int64(0); n < slots; n++ {
+		if toAnyUrgency(c.epoch + 1 + n) {
+			c.epoch, n = c.epoch+n+1, -1
+		}
+	}
+}
+
+func (c *crowd) asks(a acquire) {
+	c.queue = append(c.queue, ticket{acquire: a})
+}
+
+func (c *crowd) line() *line {
+	p := &pool{zone: "default", st: &poolState{Hosts: c.hosts, Leases: c.leases}}
+	return newLine(c.epoch, c.queue, c.leases, c.shares, c.seeds, p.roster())
+}
+
+// serve gives out what there is, and says who got what.
+func (c *crowd) serve() (got []string) {
+	c.t.Helper()
+	l := c.line()
+	if no := l.refuse(); len(no) > 0 {
+		c.t.Fatalf("%s was refused: %v", no[0].Holder, no[0].why)
+	}
+	for _, w := range l.serve() {
+		got = append(got, w.Holder)
+		c.leases = append(c.leases, poolLease{Holder: w.Holder, Host: w.got.Spec.Name, Seed: w.Seed, Tenant: w.Tenant})
+		c.since[w.Holder] = c.now
+		c.epoch++
+	}
+	for _, w := range l.tickets {
+		if w.why == nil || w.why.Kind != "busy" {
+			c.t.Fatalf("%s waits, and why is %+v", w.Holder, w.why)
+		}
+	}
+	c.shares = l.shares()
+	c.queue = slices.DeleteFunc(c.queue, func(t ticket) bool { return slices.Contains(got, t.Holder) })
+	used := map[string]int{}
+	for _, le := range c.leases {
+		used[le.Host]++
+	}
+	for _, h := range c.hosts {
+		if used[h.Spec.Name] > h.Slots {
+			c.t.Fatalf("host %s has %d sessions on %d slots", h.Spec.Name, used[h.Spec.Name], h.Slots)
+		}
+	}
+	return got
+}
+
+// ends gives slots back.
+func (c *crowd) ends(which func(poolLease) bool) {
+	c.leases = slices.DeleteFunc(c.leases, which)
+}
+
+func (c *crowd) order() (names []string) {
+	for _, w := range c.line().order() {
+		names = append(names, w.Holder)
+	}
+	return names
+}
+
+func (c *crowd) of(tenant string) (n int) {
+	for _, l := range c.leases {
+		if l.Tenant == tenant {
+			n++
+		}
+	}
+	return n
+}
+
+func same(t *testing.T, what string, got []string, want string) {
+	t.Helper()
+	if strings.Join(got, " ") != want {
+		t.Errorf("%s: %v, want %s", what, got, want)
+	}
+}
+
+func TestTheMostUrgentGoFirstAndThenThoseWhoAskedFirst(t *testing.T) {
+	c := newCrowd(t, 1)
+	for i, p := range []int{0, 5, 1, 3, 1, 4, 2} {
+		c.asks(acquire{Holder: fmt.Sprintf("s%d-%d", i, p), Priority: p})
+	}
+	c.plainly(7)
+	same(t, "the order", c.order(), "s2-1 s4-1 s6-2 s0-0 s3-3 s5-4 s1-5")
+	var got []string
+	for range 7 {
+		got = append(got, c.serve()...)
+		c.ends(func(poolLease) bool { return true })
+	}
+	same(t, "they got it", got, "s2-1 s4-1 s6-2 s0-0 s3-3 s5-4 s1-5")
+}
+
+func TestNobodyStarves(t *testing.T) {
+	c := newCrowd(t, 2)
+	c.shares = []poolShare{{Tenant: "big", Weight: MaxWeight}}
+	c.asks(acquire{Holder: "patient", Tenant: "small", Priority: 5})
+	c.asks(acquire{Holder: "pinned", Tenant: "small", Priority: 5, Host: "web-1"})
+	served := 0
+	for ; c.waiting("small") > 0 && served < 1000; served++ {
+		for range 3 {
+			c.asks(acquire{Holder: fmt.Sprint("urgent", c.epoch, len(c.queue)), Tenant: "big", Priority: 1})
+		}
+		c.serve()
+		c.ends(func(poolLease) bool { return true })
+	}
+	if served > 60 {
+		t.Errorf("they were served after %d others", served)
+	}
+}
+
+// run has tenants that always have twenty in line, whose sessions last as long as
+// is said, and returns how the slot time was shared.
+func (c *crowd) run(length map[string]int, weight map[string]int, tenants ...string) map[string]float64 {
+	for _, name := range tenants {
+		c.shares = append(c.shares, poolShare{Tenant: name, Weight: weight[name]})
+	}
+	had, all, n := map[string]float64{}, 0., 0
+	for range 1500 {
+		for _, name := range tenants {
+			for have := c.waiting(name); have < 20; have++ {
+				n++
+				c.asks(acquire{Holder: fmt.Sprint(name, n), Tenant: name})
+			}
+		}
+		c.serve()
+		for _, l := range c.leases {
+			had[l.Tenant]++
+			all++
+		}
+		c.now++
+		c.ends(func(l poolLease) bool { return c.now-c.since[l.Holder] >= length[l.Tenant] })
+	}
+	for _, name := range tenants {
+		had[name] /= all
+	}
+	return had
+}
+
+func (c *crowd) waiting(tenant string) (n int) {
+	for i := range c.queue {
+		if c.queue[i].Tenant == tenant {
+			n++
+		}
+	}
+	return n
+}
+
+func TestSlotTimeIsSharedByWeight(t *testing.T) {
+	even := map[string]int{"a": 5, "b": 5, "c": 5}
+	for name, tc := range map[string]struct {
+		slots  int
+		length map[string]int
+		weight map[string]int
+		want   map[string]float64
+	}{
+		"evenly":           {12, even, nil, map[string]float64{"a": .33, "b": .33, "c": .33}},
+		"by weight":        {12, even, map[string]int{"a": 6, "b": 3, "c": 1}, map[string]float64{"a": .6, "b": .3, "c": .1}},
+		"on a single slot": {1, even, map[string]int{"a": 6, "b": 3, "c": 1}, map[string]float64{"a": .6, "b": .3, "c": .1}},
+		"whatever sessions last": {12, map[string]int{"a": 60, "b": 5, "c": 1}, map[string]int{"b": 2},
+			map[string]float64{"a": .25, "b": .5, "c": .25}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			had := newCrowd(t, tc.slots).run(tc.length, tc.weight, "a", "b", "c")
+			for tenant, want := range tc.want {
+				if got := had[tenant]; got < want-.07 || got > want+.07 {
+					t.Errorf("tenant %s had %.2f of the slot time, want %.2f", tenant, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestAnAbsentTenantSavesNothingUp(t *testing.T) {
+	c := newCrowd(t, 4)
+	for i := range 100 {
+		c.asks(acquire{Holder: fmt.Sprint("a", i), Tenant: "a"})
+	}
+	for range 10 { // alone, for hours
+		c.serve()
+		c.ends(func(poolLease) bool { return true })
+	}
+	for i := range 100 {
+		c.asks(acquire{Holder: fmt.Sprint("b", i), Tenant: "b"})
+	}
+	for range 5 {
+		c.serve()
+		if n := c.of("b"); n < 1 || n > 3 {
+			t.Fatalf("the tenant that came later has %d of 4 slots", n)
+		}
+		c.ends(func(poolLease) bool { return true })
+	}
+	c.queue = nil
+	c.serve()
+	if len(c.shares) != 0 {
+		t.Errorf("nobody waits, and %+v is kept", c.shares)
+	}
+}
+
+func TestWhoWaitsForOneHostHoldsUpNobodyElse(t *testing.T) {
+	c := newCrowd(t, 1, 2)
+	c.asks(acquire{Holder: "first", Host: "web-1"})
+	c.serve()
+	for i := range 5 {
+		c.asks(acquire{Holder: fmt.Sprint("stuck", i), Host: "web-1", Priority: 1})
+		c.asks(acquire{Holder: fmt.Sprint("choosy", i), Labels: map[string]string{"n": "1"}, Priority: 1})
+	}
+	c.asks(acquire{Holder: "any", Priority: 5})
+	c.asks(acquire{Holder: "other", Priority: 5, Tenant: "else"})
+	c.plainly(4)
+	same(t, "they got it", c.serve(), "other any")
+	c.ends(func(l poolLease) bool { return l.Host == "web-1" })
+	same(t, "then", c.serve(), "stuck0")
+}
+
+func TestNoTenantAndNoSeedHasMoreThanItMay(t *testing.T) {
+	c := newCrowd(t, 10)
+	c.shares = []poolShare{{Tenant: "night", Limit: 3}}
+	c.seeds = []seedLimit{{Seed: "team", Limit: 2}}
+	for i := range 10 {
+		c.asks(acquire{Holder: fmt.Sprint("n", i), Tenant: "night", Priority: 1})
+		c.asks(acquire{Holder: fmt.Sprint("t", i), Tenant: "day", Seed: "team", Priority: 2})
+	}
+	c.asks(acquire{Holder: "free", Priority: 5})
+	c.plainly(20)
+	same(t, "they got it", c.serve(), "n0 n1 n2 t0 t1 free")
+	l := c.line()
+	l.serve()
+	for _, w := range l.tickets {
+		want := "tenant night has 3 slots, as many as it may have"
+		if w.Seed != "" {
+			want = "2 sessions use seed team, as many as may"
+		}
+		if w.why.Message != want {
+			t.Errorf("%s waits since %s, want %s", w.Holder, w.why.Message, want)
+		}
+	}
+	c.ends(func(l poolLease) bool { return l.Holder == "n1" || l.Holder == "t0" })
+	same(t, "then", c.serve(), "n3 t2")
+	c.shares[slices.IndexFunc(c.shares, func(s poolShare) bool { return s.Tenant == "night" })].Limit = 0
+	same(t, "without the limit", c.serve(), "n4 n5 n6 n7")
+}
+
+// Who is told to be next is next, and a tenant's own come in their order.
+func TestWhoIsToldToBeNextIsNext(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	c := newCrowd(t, 3)
+	for i := range 5 {
+		c.shares = append(c.shares, poolShare{Tenant: fmt.Sprint("t", i), Weight: 1 + random.IntN(9)})
+	}
+	for i := range 200 {
+		c.asks(acquire{Holder: fmt.Sprint("s", i), Tenant: fmt.Sprint("t", random.IntN(5)), Priority: random.IntN(6)})
+	}
+	c.serve()
+	for len(c.queue) > 0 {
+		ends := c.leases[random.IntN(3)].Holder
+		c.ends(func(l poolLease) bool { return l.Holder == ends })
+		places := c.order()
+		if len(places) != len(c.queue) {
+			t.Fatalf("%d of %d have a place", len(places), len(c.queue))
+		}
+		same(t, "next", c.serve(), places[0])
+	}
+}
+
+// Ten thousand are served in the time of one workflow task, with all slots taken
+// and one at a time.
+func TestALineOfTenThousandIsServed(t *testing.T) {
+	c := newCrowd(t)
+	for i := range 200 {
+		c.hosts = append(c.hosts, poolHost{Spec: activities.HostSpec{Name: fmt.Sprint("h", i)}, Slots: 10, Labels: map[string]string{"mem": fmt.Sprint(i), "zone": fmt.Sprint(i % 7)}})
+	}
+	for i := range 10_000 {
+		c.asks(acquire{Holder: fmt.Sprint("s", i), Tenant: fmt.Sprint("t", i%50), Priority: i % 6, Select: []string{fmt.Sprint("mem>=", i%100)}, Rather: []string{"zone=3"}})
+	}
+	if n := len(c.serve()); n != 2000 {
+		t.Fatalf("%d were served, want all 2000 slots taken", n)
+	}
+	places := c.order()
+	slices.Sort(places)
+	if n := len(slices.Compact(places)); n != 8000 {
+		t.Errorf("%d have a place, want 8000", n)
+	}
+	for i := range 20 {
+		name := fmt.Sprint("h", i+100)
+		c.ends(func(l poolLease) bool { return l.Host == name && l.Holder < "s5" })
+		c.serve()
+		if len(c.leases) != 2000 {
+			t.Fatalf("%d slots are taken, want 2000", len(c.leases))
+		}
+	}
+}
+
+func BenchmarkServe10000(b *testing.B) {
+	c := newCrowd(&testing.T{}, 1000)
+	for i := range 10_000 {
+		c.asks(acquire{Holder: fmt.Sprint("s", i), Tenant: fmt.Sprint("t", i%50), Priority: i % 6, Select: []string{"n>=1"}})
+	}
+	c.serve()
+	for b.Loop() {
+		l := c.line()
+		l.refuse()
+		l.serve()
+		l.order()
+	}
+}

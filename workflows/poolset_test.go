@@ -1,0 +1,182 @@
+package workflows
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func (p *poolWorld) zone() PoolView { return query[PoolView](p.world, QueryPool) }
+
+func TestAPausedZoneGivesNobodyASlotAndSaysWhy(t *testing.T) {
+	p := newPoolWorld(t)
+	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 2))) })
+	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "has", Host: "web-1"}) })
+	p.at(2*time.Second, func() {
+		p.forget()
+		p.takes(p.send(UpdatePausePool, PausePool{By: "ann", Reason: "the disk is being changed"}))
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "new"})
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "never", Select: []string{"gpu"}})
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "has", Host: "web-1"}) // what it has it keeps
+	})
+	p.at(3*time.Second, func() {
+		p.saw("session/has got web-1", "session/never refused host_not_found",
+			"session/new queued: a slot: zone default is paused by ann: the disk is being changed; nobody waits before it")
+		v := p.zone()
+		if v.Paused == nil || v.Paused.Reason != "the disk is being changed" || v.Used != 1 || v.Waiting != 1 || v.Queue[0].Session != "new" ||
+			!strings.Contains(v.Queue[0].Reason, "paused by ann") {
+			t.Errorf("the zone is %+v", v)
+		}
+		p.takes(p.send(UpdatePausePool, PausePool{By: "bob", Reason: "still"}))
+	})
+	p.at(4*time.Second, func() {
+		p.saw("session/new queued: a slot: zone default is paused by bob: still; nobody waits before it")
+		p.refuses(p.send(UpdatePausePool, PausePool{Resume: true, Reason: "why not"}), RefusedBadInput)
+		p.takes(p.send(UpdatePausePool, PausePool{Resume: true}))
+	})
+	p.at(5*time.Second, func() {
+		p.saw("session/new got web-1")
+		if v := p.zone(); v.Paused != nil || v.Used != 2 || v.Waiting != 0 || v.Grants != 2 {
+			t.Errorf("the zone is %+v", v)
+		}
+	})
+	p.finish(6 * time.Second)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+func TestWhatTenantsAndSeedsMayHaveIsSetAndShown(t *testing.T) {
+	p := newPoolWorld(t)
+	n := func(i int) *int { return &i }
+	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 9))) })
+	p.at(time.Second, func() {
+		p.takes(p.send(UpdateSetPool, SetPool{Tenant: "night", Limit: n(1), Weight: n(3)}))
+		p.takes(p.send(UpdateSetPool, SetPool{Seed: "team", Limit: n(1)}))
+		for _, bad := range []SetPool{{}, {Tenant: "a"}, {Tenant: "a", Seed: "b", Limit: n(1)}, {Tenant: "No Name", Limit: n(1)}, {Seed: "team", Weight: n(2)},
+			{Tenant: "a", Weight: n(0)}, {Tenant: "a", Weight: n(MaxWeight + 1)}, {Tenant: "a", Limit: n(-1)}} {
+			p.refuses(p.send(UpdateSetPool, bad), RefusedBadInput)
+		}
+		for i := range 2 {
+			p.SignalWorkflow(signalAcquire, acquire{Holder: fmt.Sprint("n", i), Tenant: "night", Priority: 1})
+			p.SignalWorkflow(signalAcquire, acquire{Holder: fmt.Sprint("t", i), Seed: "team", Select: []string{"!gpu"}})
+		}
+	})
+	p.at(2*time.Second, func() {
+		p.saw("session/n0 got web-1", "session/t0 got web-1",
+			"session/n1 queued: a slot: tenant night has 1 slots, as many as it may have; nobody waits before it",
+			"session/t1 queued: a slot: 1 sessions use seed team, as many as may; 1 waits before it")
+		v := p.zone()
+		if fmt.Sprint(v.Tenants) != "[{default 1 0 1 1} {night 3 1 1 1}]" || fmt.Sprint(v.Seeds) != "[{team 1 1}]" || v.Slots != 13 || v.Used != 2 || v.Free != 11 {
+			t.Errorf("the zone is %+v", v)
+		}
+		if q := v.Queue[1]; q.Session != "t1" || q.Position != 2 || q.Priority != 3 || q.Tenant != DefaultTenant || q.Seed != "team" || strings.Join(q.Selects, "") != "!gpu" || q.Since.IsZero() {
+			t.Errorf("who waits is %+v", q)
+		}
+		p.takes(p.send(UpdateSetPool, SetPool{Tenant: "night", Limit: n(0), Weight: n(1)}))
+		p.takes(p.send(UpdateSetPool, SetPool{Seed: "team", Limit: n(0)}))
+	})
+	p.at(3*time.Second, func() {
+		p.forget()
+		if v := p.zone(); v.Used != 4 || v.Waiting != 0 || len(v.Seeds) != 0 {
+			t.Errorf("without limits the zone is %+v", v)
+		}
+	})
+	p.finish(4 * time.Second)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+func TestWhatIsAskedForIsLookedAt(t *testing.T) {
+	p := newPoolWorld(t)
+	p.at(0, func() {
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Select: []string{"mem>=x"}})
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Rather: []string{"="}})
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "c", Tenant: "A B"})
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "d", Priority: 9})
+	})
+	p.at(time.Second, func() {
+		p.saw("session/a refused bad_input", "session/b refused bad_input", "session/c refused bad_input", "session/d refused bad_input")
+		if v := query[PlaceView](p.world, QueryPlace, PlaceQuery{Labels: tags{"gpu": "a100"}}); v.Never == nil || !strings.Contains(v.Never.Message, "host local lacks gpu=a100 (it has no gpu)") {
+			t.Errorf("there is a place: %+v", v)
+		}
+		if v := query[PlaceView](p.world, QueryPlace, PlaceQuery{Select: []string{"!gpu"}}); v.Never != nil || strings.Join(v.Hosts, "") != "local" {
+			t.Errorf("there is no place: %+v", v)
+		}
+	})
+	p.finish(2 * time.Second)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+// However long the line, a grant is told to few, and everybody hears in time how
+// near it is.
+func TestAGrantIsToldToFew(t *testing.T) {
+	p := newPoolWorld(t)
+	const n = 150
+	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(time.Second, func() {
+		for i := range n {
+			p.SignalWorkflow(signalAcquire, acquire{Holder: fmt.Sprintf("s%03d", i), Host: "web-1"})
+		}
+	})
+	p.at(2*time.Second, func() { p.forget() })
+	letters, places := 0, map[string][]string{}
+	for i := range n - 1 {
+		p.at(time.Duration(3+i)*time.Second, func() { p.SignalWorkflow(signalRelease, release{Holder: fmt.Sprintf("s%03d", i)}) })
+		p.at(time.Duration(3+i)*time.Second+500*time.Millisecond, func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if len(p.told) > len(rungs)+1 {
+				t.Errorf("grant %d was told to %d: %v", i, len(p.told), p.told)
+			}
+			for _, text := range p.told {
+				id, said, _ := strings.Cut(text, " ")
+				places[id] = append(places[id], said)
+			}
+			letters += len(p.told)
+			p.told = nil
+		})
+	}
+	p.at((n+5)*time.Second, func() {
+		if got := places[fmt.Sprintf("session/s%03d", n-1)]; len(got) != 4 || !strings.HasSuffix(got[0], "; 99 wait before it") ||
+			!strings.HasSuffix(got[1], "; 9 wait before it") || !strings.HasSuffix(got[2], "; nobody waits before it") || got[3] != "got web-1" {
+			t.Errorf("the last one heard %q", got)
+		}
+		if letters > 4*n {
+			t.Errorf("%d letters for %d grants", letters, n-1)
+		}
+	})
+	p.finish((n + 6) * time.Second)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+// What a pool carries does not grow with what it has given.
+func TestAPoolCarriesNoMoreAfterFiftyThousandGrants(t *testing.T) {
+	c := newCrowd(t, 40)
+	carried := func() int {
+		return encoded(&poolState{Hosts: c.hosts, Leases: c.leases, Queue: c.queue, Shares: c.shares, Epoch: c.epoch})
+	}
+	var early, most int
+	for round := 0; c.epoch < 50_000; round++ {
+		for len(c.queue) < 60 {
+			n := c.epoch*100 + int64(len(c.queue))
+			c.asks(acquire{Holder: fmt.Sprintf("s%08d", n%100_000_000), Tenant: fmt.Sprint("t", n%97), Priority: int(n % 6)})
+		}
+		c.serve()
+		if n := carried(); round < 100 {
+			early = max(early, n)
+		} else {
+			most = max(most, n)
+		}
+		c.ends(func(l poolLease) bool { return l.Holder[len(l.Holder)-1]%2 == byte(round%2) })
+		clear(c.since)
+	}
+	if most > early*5/4 {
+		t.Errorf("it carries %d bytes, and %d after the first grants", most, early)
+	}
+	if len(c.shares) > 97 {
+		t.Errorf("it remembers %d tenants", len(c.shares))
+	}
+}

@@ -1,0 +1,126 @@
+package workflows
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+func away(h poolHost, state string, reached bool) poolHost {
+	h.Health, h.Reached = &HostHealth{State: state, Kind: activities.ErrTypeUnreachable, Reason: "no route to host"}, reached
+	return h
+}
+
+// A host that is not to be had takes nobody who could be somewhere else; this
+// machine is somewhere else where nothing better is left.
+func TestAHostThatIsAwayKeepsNobodyFromThisMachine(t *testing.T) {
+	for _, tc := range []struct {
+		what  string
+		hosts []poolHost
+		ask   acquire
+		want  string // or why not
+	}{
+		{"never reached", []poolHost{away(hostWith("web-1", 4, nil, nil), HealthQuarantined, false)}, acquire{}, "local"},
+		{"never reached, and not yet in quarantine", []poolHost{away(hostWith("web-1", 4, nil, nil), HealthSuspect, false)}, acquire{}, "local"},
+		{"in quarantine", []poolHost{away(hostWith("web-1", 4, nil, nil), HealthQuarantined, true)}, acquire{}, "local"},
+		{"one is well", []poolHost{away(hostWith("web-1", 4, nil, nil), HealthQuarantined, false), hostWith("web-2", 1, nil, nil)}, acquire{}, "web-2"},
+		{"nobody knows whether the one that is away would do", []poolHost{away(hostWith("web-1", 4, nil, nil), HealthQuarantined, false)},
+			acquire{Select: []string{"mem>=32"}}, "local"},
+		{"none else would do", []poolHost{hostWith("web-1", 4, nil, tags{"mem": "16"})}, acquire{Select: []string{"mem>=32"}}, "local"},
+		{"this machine would not do", []poolHost{away(hostWith("web-1", 4, tags{"gpu": "a"}, nil), HealthQuarantined, false)},
+			acquire{Labels: tags{"gpu": "a"}}, "host web-1 was never reached: no route to host"},
+		{"it may be well in a second", []poolHost{away(hostWith("web-1", 4, nil, nil), HealthSuspect, true)}, acquire{}, "host web-1 is suspect since"},
+		{"it is named", []poolHost{away(hostWith("web-1", 4, nil, nil), HealthQuarantined, true)}, acquire{Host: "web-1"}, "host web-1 is quarantined since"},
+	} {
+		got, why := zoneOf(tc.hosts...).roster().take(&ticket{acquire: tc.ask})
+		if got != nil && got.Spec.Name != tc.want || got == nil && !strings.HasPrefix(why.Message, tc.want) {
+			t.Errorf("%s: got %v (%+v), want %s", tc.what, got, why, tc.want)
+		}
+	}
+	p := zoneOf(away(hostWith("web-1", 4, nil, nil), HealthQuarantined, false))
+	p.st.Hosts[0].Cordon = true
+	if why := p.roster().never(&ticket{}); why == nil || why.Kind != activities.ErrTypeUnreachable {
+		t.Errorf("with this machine cordoned: %+v", why)
+	}
+	p = zoneOf(hostWith("web-1", 1, nil, nil))
+	p.st.Leases = []poolLease{{Holder: "x", Host: "web-1"}}
+	if got, why := p.roster().take(&ticket{}); got != nil || why.Message != "every host that fits has all its slots in use" {
+		t.Errorf("where a host is full: got %v (%+v)", got, why)
+	}
+}
+
+// Nobody knows yet whether the new one is there at all.
+func TestAHostThatWasNeverLookedAtComesLast(t *testing.T) {
+	fresh := hostWith("web-1", 9, tags{"gpu": "no"}, nil)
+	fresh.NewAt = time.Unix(1, 0)
+	p := zoneOf(fresh, hostWith("web-2", 1, nil, nil))
+	for _, want := range []string{"web-2", "web-1"} {
+		if h, why := p.roster().take(&ticket{acquire: acquire{Rather: []string{"gpu"}}}); h == nil || h.Spec.Name != want {
+			t.Errorf("got %v (%+v), want %s", h, why, want)
+		}
+		p.st.Leases = []poolLease{{Holder: "x", Host: "web-2"}}
+	}
+}
+
+// Its host is well, whatever became of the others.
+func TestAParkedSessionComesBackToItsHostThoughNoOtherWasEverReached(t *testing.T) {
+	p := newPoolWorld(t)
+	p.hosts.finds("web-9", noRoute())
+	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Generation: 1}) })
+	p.at(2*time.Second, func() {
+		p.SignalWorkflow(signalRelease, parks("a", 100))
+		p.takes(p.send(UpdateSetHost, SetHost{Name: "web-1", Labels: map[string]string{"team": "red"}}))
+		in := put("web-9", 4)
+		in.Labels = map[string]string{"gpu": "no"}
+		p.takes(p.send(UpdatePutHost, in))
+	})
+	asks := acquire{Holder: "a", Prefer: "web-1", Labels: map[string]string{"gpu": "no"}, Generation: 101}
+	p.at(5*time.Second, func() {
+		p.forget()
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Host: "web-1", Generation: 1})
+	})
+	p.at(6*time.Second, func() { p.SignalWorkflow(signalAcquire, asks) })
+	p.at(7*time.Second, func() {
+		p.saw("session/b got web-1", "session/a queued: a slot: host web-1, where its folder is, has all 1 slots in use; nobody waits before it")
+		p.forget()
+		p.SignalWorkflow(signalRelease, release{Holder: "b", Generation: 1})
+	})
+	p.at(8*time.Second, func() { p.saw("session/a got web-1") })
+	p.finish(time.Minute)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+// One that has work behind it is told why there is nothing, and gets what there
+// is as soon as something changed.
+func TestOneThatHasBegunWaitsWhereOthersAreRefused(t *testing.T) {
+	p := newPoolWorld(t)
+	p.hosts.finds("web-9", noRoute())
+	gpu := map[string]string{"gpu": "no"}
+	p.at(0, func() {
+		in := put("web-9", 4)
+		in.Labels = gpu
+		p.takes(p.send(UpdatePutHost, in))
+	})
+	p.at(5*time.Second, func() {
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "new", Labels: gpu, Generation: 1})
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Labels: gpu, Begun: true, Generation: 9})
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Labels: map[string]string{"team": "red"}, Begun: true, Generation: 9})
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "c", Select: []string{">"}, Begun: true, Generation: 9})
+	})
+	p.at(6*time.Second, func() {
+		p.saw("session/new refused unreachable", "session/c refused "+RefusedBadInput,
+			"session/a queued: a slot: host web-9 was never reached: no route to host; nobody waits before it",
+			"session/b queued: a slot: no host of zone default meets team=red: host local lacks team=red (it has no team); host web-9 lacks team=red (it has no team); 1 waits before it")
+		p.forget()
+		p.takes(p.send(UpdateSetHost, SetHost{Name: "local", Labels: map[string]string{"team": "red"}}))
+		p.hosts.finds("web-9", nil)
+	})
+	p.at(10*time.Minute, func() { p.saw("session/b got local", "session/a got web-9") })
+	p.finish(11 * time.Minute)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}

@@ -1,0 +1,67 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// ProgressView is what the model reported last of its work.
+type ProgressView struct {
+	Turn    int       `json:"turn"`
+	Text    string    `json:"text"`
+	Percent *int      `json:"percent,omitempty"`
+	Step    string    `json:"step,omitempty"`
+	At      time.Time `json:"at"`
+}
+
+// ViewOfProgress is a report as people see it; nil where there is none.
+func ViewOfProgress(p *activities.Progress) *ProgressView {
+	if p == nil {
+		return nil
+	}
+	return &ProgressView{Turn: p.Turn, Text: p.Text, Percent: p.Percent, Step: p.Step, At: time.UnixMilli(p.AtMS).UTC()}
+}
+
+// String is a report in one line.
+func (p *ProgressView) String() string {
+	if p == nil {
+		return ""
+	}
+	s := p.Text
+	if p.Step != "" {
+		s = p.Step + ": " + s
+	}
+	if p.Percent != nil {
+		s = fmt.Sprintf("%d %%, %s", *p.Percent, s)
+	}
+	return s
+}
+
+// reportsTo is whom a pump tells of progress: nobody where none can come.
+func (s *session) reportsTo() string {
+	if !slices.Contains(s.opt.Tools, activities.ToolProgress) {
+		return ""
+	}
+	return SessionID(s.id)
+}
+
+// drainProgress takes what attached pumps tell of a running turn. It is seldom
+// (see activities.SignalProgress) and changes nothing but what is shown.
+func (s *session) drainProgress() {
+	news := false
+	for _, p := range unread[activities.Progress](s.reports) {
+		was := s.st.Progress
+		if !s.st.Running || p.Turn != s.st.TurnN || was != nil && was.Turn == p.Turn && p.AtMS < was.AtMS {
+			continue // it was on its way for too long
+		}
+		p.Text, p.Step = strings.ToValidUTF8(excerpt(p.Text, 500), ""), excerpt(p.Step, maxWord)
+		s.st.Progress, news = &p, true
+	}
+	if news {
+		s.publish()
+	}
+}

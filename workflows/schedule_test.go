@@ -1,0 +1,260 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+)
+
+// A scheduled is a Schedule of Temporal's that a test made, of sessions.
+type scheduled struct {
+	r    *real
+	name string
+	client.ScheduleHandle
+}
+
+// schedule has sessions begun that are told text; by itself it fires in another century.
+func (r *real) schedule(name, text string, change func(*client.ScheduleOptions)) scheduled {
+	r.t.Helper()
+	name = name + "-" + r.zone
+	name = name[:min(len(name), MaxScheduleName)]
+	opts := client.ScheduleOptions{
+		ID: ScheduleID(name), Spec: client.ScheduleSpec{Calendars: []client.ScheduleCalendarSpec{{Year: []client.ScheduleRange{{Start: 2099}}}}},
+		Action: &client.ScheduleWorkflowAction{ID: ScheduleID(name), Workflow: TypeFire, TaskQueue: r.queue, Args: []any{FireInput{Schedule: name, Session: &SessionInput{
+			Options: SessionOptions{Zone: r.zone, Host: "web-1", CloseAfter: true, Origin: OriginSchedule(name)},
+			First:   &Message{ID: "first", Text: text},
+		}}}},
+	}
+	if change != nil {
+		change(&opts)
+	}
+	h, err := r.c.ScheduleClient().Create(r.t.Context(), opts)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		if err := h.Delete(r.t.Context()); err != nil && r.t.Context().Err() == nil {
+			r.t.Error(err)
+		}
+	})
+	return scheduled{r, name, h}
+}
+
+func (s scheduled) look() client.ScheduleInfo {
+	s.r.t.Helper()
+	d, err := s.Describe(s.r.t.Context())
+	if err != nil {
+		s.r.t.Fatal(err)
+	}
+	return d.Info
+}
+
+func (s scheduled) trigger(overlap enums.ScheduleOverlapPolicy) {
+	s.r.t.Helper()
+	if err := s.Trigger(s.r.t.Context(), client.ScheduleTriggerOptions{Overlap: overlap}); err != nil {
+		s.r.t.Fatal(err)
+	}
+}
+
+// fired waits for the nth firing and gives its workflow and its session.
+func (s scheduled) fired(n int) (fire, session string) {
+	s.r.t.Helper()
+	s.r.until(fmt.Sprintf("firing %d of %s", n, s.name), func() bool { return len(s.look().RecentActions) >= n })
+	fire = s.look().RecentActions[n-1].StartWorkflowResult.WorkflowID
+	at, err := time.Parse(time.RFC3339, strings.TrimPrefix(fire, ScheduleID(s.name)+"-"))
+	if err != nil {
+		s.r.t.Fatalf("the firing is %q: %v", fire, err)
+	}
+	return fire, FiredID(s.name, at)
+}
+
+// ends is how a firing ended.
+func (s scheduled) ends(fire string) (out FireResult, err error) {
+	s.r.t.Helper()
+	ctx, cancel := context.WithTimeout(s.r.t.Context(), patience)
+	defer cancel()
+	err = s.r.c.GetWorkflow(ctx, fire, "").Get(ctx, &out)
+	return out, err
+}
+
+func (s scheduled) isBusy(session string) {
+	s.r.t.Helper()
+	s.r.until("session "+session+" is there", func() bool {
+		_, err := s.r.c.DescribeWorkflowExecution(s.r.t.Context(), SessionID(session), "")
+		return err == nil
+	})
+	s.r.until("codex works in "+session, func() bool { return s.r.host.attached(session) })
+}
+
+func TestAFiringIsASessionOfItsTime(t *testing.T) {
+	r := newReal(t)
+	r.work()
+	s := r.schedule("nightly", "hello", nil)
+	s.trigger(enums.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED)
+	fire, id := s.fired(1)
+	out, err := s.ends(fire)
+	if err != nil || out.ID != id || out.State != Closed || out.Status != "completed" {
+		t.Errorf("the firing ended with %+v, %v; its session is %s", out, err, id)
+	}
+	v, err := r.result(id)
+	if err != nil || v.State != Closed || v.Turn == nil || v.Turn.N != 1 || v.Origin != OriginSchedule(s.name) {
+		t.Errorf("its session ended as %+v, %v", v, err)
+	}
+	bad := r.schedule("failing", "fail", nil)
+	bad.trigger(enums.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED)
+	fire, _ = bad.fired(1)
+	var app *temporal.ApplicationError
+	if _, err := bad.ends(fire); !errors.As(err, &app) || app.Type() != "turn_failed" {
+		t.Errorf("a firing whose turn fails ends with %v", err)
+	}
+}
+
+func TestWhatStillRunsDecidesWhatIsFired(t *testing.T) {
+	r := newReal(t)
+	r.work()
+	s := r.schedule("busy", "stay", func(o *client.ScheduleOptions) { o.Overlap = enums.SCHEDULE_OVERLAP_POLICY_SKIP })
+	s.trigger(enums.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED)
+	fire1, first := s.fired(1)
+	s.isBusy(first)
+
+	s.trigger(enums.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED)
+	r.until("the second firing is skipped", func() bool { return s.look().NumActionsSkippedOverlap == 1 })
+
+	s.trigger(enums.SCHEDULE_OVERLAP_POLICY_CANCEL_OTHER)
+	fire2, second := s.fired(2)
+	if v, err := r.result(first); err != nil || v.State != Closed || v.Turn.Status != "interrupted" || v.Close == nil {
+		t.Errorf("the first was not closed in good order: %+v, %v", v, err)
+	}
+	var cancelled *temporal.CanceledError
+	if _, err := s.ends(fire1); !errors.As(err, &cancelled) {
+		t.Errorf("the cancelled firing ended with %v", err)
+	}
+	s.isBusy(second)
+
+	s.trigger(enums.SCHEDULE_OVERLAP_POLICY_ALLOW_ALL)
+	_, third := s.fired(3)
+	s.isBusy(third)
+	if !r.host.attached(second) {
+		t.Error("the second does not run beside the third")
+	}
+	r.update(SessionID(third), SignalClose, nil, Close{By: "bob"})
+	if v, err := r.result(third); err != nil || v.State != Closed {
+		t.Errorf("the third ended as %+v, %v", v, err)
+	}
+
+	s.trigger(enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE)
+	r.close(second)
+	fire4, fourth := s.fired(4)
+	if out, err := s.ends(fire2); err == nil || out.ID != "" && out.State != Closed {
+		t.Errorf("the second firing ended with %+v, %v", out, err)
+	}
+	s.isBusy(fourth)
+
+	s.trigger(enums.SCHEDULE_OVERLAP_POLICY_TERMINATE_OTHER)
+	_, fifth := s.fired(5)
+	if v, err := r.result(fourth); err != nil || v.State != Closed {
+		t.Errorf("what a terminated firing had started was left alone: %+v, %v", v, err)
+	}
+	if _, err := s.ends(fire4); err == nil {
+		t.Error("the terminated firing ended well")
+	}
+	s.isBusy(fifth)
+	r.close(fifth)
+}
+
+func TestTimesThatPassedAreFilledInOnce(t *testing.T) {
+	r := newReal(t)
+	r.work()
+	s := r.schedule("past", "hello", func(o *client.ScheduleOptions) {
+		o.Spec = client.ScheduleSpec{Calendars: []client.ScheduleCalendarSpec{{Hour: []client.ScheduleRange{{Start: 3}}, Year: []client.ScheduleRange{{Start: 2021}}}}}
+	})
+	fill := func() {
+		t.Helper()
+		err := s.Backfill(t.Context(), client.ScheduleBackfillOptions{Backfill: []client.ScheduleBackfill{{
+			Start:   time.Date(2021, 5, 1, 0, 0, 0, 0, time.UTC),
+			End:     time.Date(2021, 5, 3, 12, 0, 0, 0, time.UTC),
+			Overlap: enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ALL,
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ids := func(n int) (out []string) {
+		t.Helper()
+		for i := range n {
+			fire, _ := s.fired(i + 1)
+			run := s.look().RecentActions[i].StartWorkflowResult
+			var res FireResult
+			if err := r.c.GetWorkflow(t.Context(), fire, run.FirstExecutionRunID).Get(t.Context(), &res); err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, strings.TrimPrefix(res.ID, s.name+"-"))
+		}
+		slices.Sort(out)
+		return out
+	}
+	fill()
+	if got := fmt.Sprint(ids(3)); got != "[20210501t030000z 20210502t030000z 20210503t030000z]" {
+		t.Errorf("filled in: %s", got)
+	}
+	// Who asks for it once more wants it once more.
+	fill()
+	if got := fmt.Sprint(ids(6)); got != "[20210501t030000z 20210501t030000z.2 20210502t030000z 20210502t030000z.2 20210503t030000z 20210503t030000z.2]" {
+		t.Errorf("filled in again: %s", got)
+	}
+}
+
+func TestAPausedScheduleFiresNothingByItself(t *testing.T) {
+	r := newReal(t)
+	r.work()
+	often := func(o *client.ScheduleOptions) {
+		o.Spec = client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: time.Second}}}
+	}
+	paused := r.schedule("paused", "hello", func(o *client.ScheduleOptions) { often(o); o.Paused = true })
+	r.schedule("ticking", "hello", often).fired(2) // in its time the other would have, too
+	if info := paused.look(); info.NumActions != 0 {
+		t.Errorf("paused it fired %d times", info.NumActions)
+	}
+	if err := paused.Unpause(t.Context(), client.ScheduleUnpauseOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	fire, _ := paused.fired(1)
+	if out, err := paused.ends(fire); err != nil || out.Status != "completed" {
+		t.Errorf("it ended with %+v, %v", out, err)
+	}
+}
+
+// A firing that is cancelled leaves nothing open, wherever its session is: here
+// it waits in the pool's line.
+func TestACancelledFiringTakesItsSessionOutOfTheLine(t *testing.T) {
+	r := newReal(t)
+	r.work()
+	for n := range 3 { // as many as there are slots
+		id := r.session(fmt.Sprint("holds", n), SessionOptions{})
+		r.becomes(id, Idle)
+	}
+	s := r.schedule("waits", "hello", nil)
+	s.trigger(enums.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED)
+	fire, id := s.fired(1)
+	r.until("the session waits in line", func() bool {
+		_, err := r.c.DescribeWorkflowExecution(t.Context(), SessionID(id), "")
+		return err == nil && r.view(id).State == Queued
+	})
+	if err := r.c.CancelWorkflow(t.Context(), fire, ""); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := r.result(id); err != nil || v.State != Closed || v.Turn != nil && v.Turn.Status == "completed" {
+		t.Errorf("its session ended as %+v, %v", v, err)
+	}
+	for n := range 3 {
+		r.close(fmt.Sprintf("%s.holds%d", r.zone, n))
+	}
+}

@@ -1,0 +1,195 @@
+package workflows
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A Selector is one thing that is asked of a host's labels:
+//
+//	k=v  k!=v       the label is v, or is not (a host without the label is not v)
+//	k>=n k<=n k>n k<n  the label is a number, and compares so: 9 is less than 32
+//	k    !k         the host has the label, or has it not
+//
+// Numbers are decimal. Where one has two dots or more, as versions of programs
+// have, both are compared part by part: 0.160.0 is more than 0.99.0.
+type Selector struct {
+	Key   string
+	Op    string // one of = != >= <= > <; "" for k, "!" for !k
+	Value string
+}
+
+// Bounds of what is asked for, each and all.
+const (
+	maxSelector  = 200
+	maxSelectors = 32
+)
+
+// selectorOps are the longer ones first, so that none is taken for another.
+var selectorOps = []string{"!=", ">=", "<=", "=", ">", "<"}
+
+// ParseSelector reads one selector.
+func ParseSelector(text string) (Selector, error) {
+	bad := func(format string, args ...any) (Selector, error) {
+		return Selector{}, fmt.Errorf("selector %q: %s (k=v, k!=v, k>=n, k<=n, k>n, k<n, k or !k)", excerpt(text, maxSelector), fmt.Sprintf(format, args...))
+	}
+	switch {
+	case len(text) > maxSelector:
+		return bad("it has %d bytes, at most %d", len(text), maxSelector)
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+		return bad("it has letters that nobody can print")
+	}
+	key, absent := strings.CutPrefix(text, "!")
+	end := strings.IndexFunc(key, notOfKeys)
+	if end < 0 {
+		end = len(key)
+	}
+	rest := key[end:]
+	key = key[:end]
+	switch {
+	case key == "":
+		return bad("it names no label")
+	case rest == "" && absent:
+		return Selector{Key: key, Op: "!"}, nil
+	case rest == "":
+		return Selector{Key: key}, nil
+	case absent:
+		return bad("what has no label can have no value")
+	}
+	i := slices.IndexFunc(selectorOps, func(op string) bool { return strings.HasPrefix(rest, op) })
+	if i < 0 {
+		return bad("%q is no way to compare", excerpt(rest, 20))
+	}
+	s := Selector{Key: key, Op: selectorOps[i], Value: rest[len(selectorOps[i]):]}
+	if s.ordered() {
+		if _, ok := numberOf(s.Value); !ok {
+			return bad("%q is not a number", excerpt(s.Value, maxSelector))
+		}
+	} else if strings.HasPrefix(s.Value, "=") {
+		return bad("%q is no way to compare", s.Op+"=")
+	}
+	return s, nil
+}
+
+// ParseSelectors reads all, or says what is wrong with the first bad one.
+func ParseSelectors(texts []string) ([]Selector, error) {
+	if len(texts) > maxSelectors {
+		return nil, fmt.Errorf("%d selectors, at most %d", len(texts), maxSelectors)
+	}
+	all := make([]Selector, 0, len(texts))
+	for _, text := range texts {
+		s, err := ParseSelector(text)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// notOfKeys ends the name of a label.
+func notOfKeys(r rune) bool {
+	return r == '=' || r == '!' || r == '<' || r == '>' || unicode.IsSpace(r)
+}
+
+func (s Selector) ordered() bool { return strings.ContainsAny(s.Op, "<>") }
+
+func (s Selector) String() string {
+	if s.Op == "!" {
+		return "!" + s.Key
+	}
+	return s.Key + s.Op + s.Value
+}
+
+// Meets says whether a host with those labels is what is asked for.
+func (s Selector) Meets(labels map[string]string) bool {
+	have, ok := labels[s.Key]
+	switch s.Op {
+	case "":
+		return ok
+	case "!":
+		return !ok
+	case "=":
+		return ok && have == s.Value
+	case "!=":
+		return !ok || have != s.Value
+	}
+	a, isNumber := numberOf(have)
+	b, _ := numberOf(s.Value)
+	if !ok || !isNumber {
+		return false
+	}
+	switch c := a.compare(b); s.Op {
+	case ">=":
+		return c >= 0
+	case "<=":
+		return c <= 0
+	case ">":
+		return c > 0
+	default:
+		return c < 0
+	}
+}
+
+// lacks says what a host that does not meet it has instead.
+func (s Selector) lacks(labels map[string]string) string {
+	have, ok := labels[s.Key]
+	switch _, isNumber := numberOf(have); {
+	case !ok:
+		return s.String() + " (it has no " + s.Key + ")"
+	case s.ordered() && !isNumber:
+		return fmt.Sprintf("%s (its %s is %s, which is no number)", s, s.Key, excerpt(have, 60))
+	}
+	return fmt.Sprintf("%s (its %s is %s)", s, s.Key, excerpt(have, 60))
+}
+
+// A number is what labels are compared as: its decimal value, and its parts
+// between dots.
+type number struct {
+	value float64
+	parts []string
+}
+
+// numberOf reads digits with dots between them, and a sign before them where
+// there is one dot at most.
+func numberOf(text string) (number, bool) {
+	digits, negative := strings.CutPrefix(text, "-")
+	parts := strings.Split(digits, ".")
+	for _, p := range parts {
+		if p == "" || strings.ContainsFunc(p, func(r rune) bool { return r < '0' || r > '9' }) {
+			return number{}, false
+		}
+	}
+	if len(parts) > 2 {
+		return number{parts: parts, value: math.NaN()}, !negative
+	}
+	value, err := strconv.ParseFloat(text, 64)
+	return number{parts: parts, value: value}, err == nil
+}
+
+func (n number) compare(m number) int {
+	if len(n.parts) > 2 || len(m.parts) > 2 {
+		return slices.CompareFunc(n.parts, m.parts, comparePart)
+	}
+	switch {
+	case n.value < m.value:
+		return -1
+	case n.value > m.value:
+		return 1
+	}
+	return 0
+}
+
+// comparePart compares digits of any length.
+func comparePart(a, b string) int {
+	a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
+	if len(a) != len(b) {
+		return len(a) - len(b)
+	}
+	return strings.Compare(a, b)
+}

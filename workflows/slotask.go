@@ -1,0 +1,41 @@
+package workflows
+
+import (
+	"fmt"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// DefaultTenant is for whom a session counts that says nothing of it.
+const DefaultTenant = "default"
+
+// Priorities of those who wait for a slot.
+const (
+	FirstPriority   = 1
+	DefaultPriority = 3
+	LastPriority    = 5
+)
+
+// checkPlace refuses what no pool would take from a session that asks for a slot.
+func (o SessionOptions) checkPlace() error {
+	for _, list := range [][]string{o.Select, o.Rather} {
+		if _, err := ParseSelectors(list); err != nil {
+			return err
+		}
+	}
+	switch {
+	case o.Tenant != "" && !NamePattern.MatchString(o.Tenant):
+		return fmt.Errorf("tenant %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", excerpt(o.Tenant, maxWord))
+	case o.Priority < 0 || o.Priority > LastPriority:
+		return fmt.Errorf("priority %d is none of %d (first) to %d (last)", o.Priority, FirstPriority, LastPriority)
+	}
+	return nil
+}
+
+// wantsSlot is what a session asks its pool for.
+func (s *session) wantsSlot() acquire {
+	return acquire{
+		Holder: s.id, Host: s.opt.Host, Labels: s.opt.Labels, Select: s.opt.Select, Rather: s.opt.Rather, Seed: s.opt.Seed,
+		Tenant: s.opt.Tenant, Priority: s.opt.Priority, AskedAt: workflow.Now(s.ctx), Generation: s.st.Generation + 1,
+	}
+}

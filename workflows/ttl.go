@@ -1,0 +1,62 @@
+package workflows
+
+import (
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// A session may have a time to live, from its start. When that is over it begins
+// no further turn, and closes when the one that runs has ended, or after
+// ttlGrace, wherever it is: in line for a host, parked, waiting for a person.
+
+// ttlGrace is how long the last turn may go on.
+const ttlGrace = 15 * time.Minute
+
+// byTTL is who closes it then.
+const byTTL = "ttl"
+
+func (s *session) ttlAt() time.Time {
+	if s.opt.TTL <= 0 {
+		return time.Time{}
+	}
+	return s.st.CreatedAt.Add(s.opt.TTL)
+}
+
+// outlived says that its time is over.
+func (s *session) outlived() bool {
+	at := s.ttlAt()
+	return !at.IsZero() && !workflow.Now(s.ctx).Before(at)
+}
+
+// endLife closes the session when its time is over. It has two timers of its
+// own, which cost a session without that nothing.
+func (s *session) endLife(ctx workflow.Context) {
+	at := s.ttlAt()
+	if at.IsZero() || !s.pauseUntil(ctx, at, "the session has lived as long as it may") {
+		return
+	}
+	grace := at.Add(ttlGrace)
+	over := workflow.NewTimerWithOptions(ctx, max(grace.Sub(workflow.Now(ctx)), time.Millisecond), workflow.TimerOptions{Summary: "its last turn has had its time"})
+	if err := workflow.Await(ctx, func() bool { return !s.st.Running || s.st.Close != nil || over.IsReady() }); err != nil || s.st.Close != nil {
+		return
+	}
+	text := fmt.Sprintf("the session has lived for %v, as long as it may (ttl): it closes", s.opt.TTL)
+	if s.st.Running {
+		text += fmt.Sprintf(", and turn %d, which still runs %v later, is interrupted", s.st.TurnN, ttlGrace)
+	}
+	s.note(activities.Note{Type: activities.EntryState, Text: text, Data: map[string]string{"by": byTTL}})
+	s.st.Close = &Close{By: byTTL}
+}
+
+// pauseUntil says that it is that late.
+func (s *session) pauseUntil(ctx workflow.Context, at time.Time, what string) bool {
+	d := at.Sub(workflow.Now(ctx))
+	if d <= 0 {
+		return true
+	}
+	return workflow.NewTimerWithOptions(ctx, d, workflow.TimerOptions{Summary: what}).Get(ctx, nil) == nil
+}

@@ -1,0 +1,207 @@
+package workflows
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// What goes into a turn beside its text: files, an output schema; and what its
+// thread is set up with, instructions and a personality.
+
+const (
+	// MaxSchemaInline is how long an output schema in a message may be, in
+	// bytes of JSON; above it the schema goes through the store.
+	MaxSchemaInline = 16 << 10
+	// MaxInstructions bounds developer instructions, in bytes.
+	MaxInstructions = 16 << 10
+)
+
+// checkExtras refuses of a message what is beside its text.
+func (m Message) checkExtras() error {
+	if err := activities.CheckInputs(m.Inputs); err != nil {
+		return err
+	}
+	switch {
+	case len(m.Schema) == 0 && m.SchemaBlob == "":
+		return nil
+	case m.Mode == "steer":
+		return fmt.Errorf("an output schema is for a turn of its own, and this steers one")
+	case len(m.Schema) > 0 && m.SchemaBlob != "":
+		return fmt.Errorf("it has both output_schema and output_schema_blob")
+	case m.SchemaBlob != "" && !messageBlob.MatchString(m.SchemaBlob):
+		return fmt.Errorf("its output_schema_blob is none that the worker's API gave")
+	case len(m.Schema) > MaxSchemaInline:
+		return fmt.Errorf("its output schema has %d bytes; above %d it goes through the store (ctl does so)", len(m.Schema), MaxSchemaInline)
+	case len(m.Schema) > 0:
+		return activities.CheckSchema(m.Schema)
+	}
+	return nil
+}
+
+// extraChars is what the files add to the text that codex gets.
+func (m Message) extraChars() int {
+	n := 0
+	for _, in := range m.Inputs {
+		if in.Kind == activities.InputFile {
+			n += activities.NoteChars + maxPath
+		}
+	}
+	return n
+}
+
+// extraSum tells apart what is beside the texts of messages; empty for nothing.
+func (m Message) extraSum() string {
+	if len(m.Inputs) == 0 && len(m.Schema) == 0 && m.SchemaBlob == "" {
+		return ""
+	}
+	all := ""
+	for _, in := range m.Inputs {
+		all += fmt.Sprintf("%s %q %s\n", in.Kind, in.Name, in.Digest)
+	}
+	h := sha256.Sum256([]byte(all + m.SchemaBlob + "\n" + string(m.Schema)))
+	return "\x00" + hex.EncodeToString(h[:])
+}
+
+// again is what of a message is said once more under another id.
+func (m Message) again() Message {
+	return Message{Text: m.Text, Blob: m.Blob, Chars: m.Chars, Model: m.Model, Effort: m.Effort, AnyModel: m.AnyModel,
+		Inputs: m.Inputs, Schema: m.Schema, SchemaBlob: m.SchemaBlob}
+}
+
+// outputShape is the output schema of a turn, for one that goes on with it.
+type outputShape struct {
+	Schema json.RawMessage `json:"schema,omitempty"`
+	Blob   string          `json:"blob,omitempty"`
+}
+
+// shape is nil for a message with no output schema.
+func (m Message) shape() *outputShape {
+	if len(m.Schema) == 0 && m.SchemaBlob == "" {
+		return nil
+	}
+	return &outputShape{m.Schema, m.SchemaBlob}
+}
+
+// of has a message end in that shape, too.
+func (o *outputShape) of(m Message) Message {
+	if o != nil {
+		m.Schema, m.SchemaBlob = o.Schema, o.Blob
+	}
+	return m
+}
+
+// with adds to a send what goes with its message.
+func (m Message) with(s activities.Send) activities.Send {
+	s.Inputs, s.Schema, s.SchemaBlob = m.Inputs, m.Schema, m.SchemaBlob
+	return s
+}
+
+// keepFiles is how many files of earlier messages are brought along.
+const keepFiles = 50
+
+// filesToBring are those of earlier messages, where the session has come to
+// another host, or back to one, since they were brought. Images are in the
+// thread's history.
+func (s *session) filesToBring() []activities.Input {
+	if s.st.FilesAt == 0 && len(s.st.Files) == 0 {
+		s.st.Files = s.opt.Files
+	}
+	if s.st.FilesAt == s.st.Generation {
+		return nil
+	}
+	return s.st.Files
+}
+
+// filesBrought is called when a pump has come so far that they lie there.
+func (s *session) filesBrought(in activities.RunPumpInput) {
+	s.st.FilesAt = s.st.Generation
+	for _, p := range in.Pump.Sends {
+		for _, f := range p.Inputs {
+			if f.Kind == activities.InputFile && !slices.Contains(s.st.Files, f) {
+				s.st.Files = append(s.st.Files, f)
+			}
+		}
+	}
+	if over := len(s.st.Files) - keepFiles; over > 0 {
+		s.st.Files = slices.Clone(s.st.Files[over:])
+	}
+}
+
+// whereFiles tells codex where they are now.
+func (s *session) whereFiles() string {
+	if len(s.st.Files) == 0 {
+		return ""
+	}
+	return " Files that came with earlier messages are in " + s.st.Layout.InputsDir() + " here, in folders of the same names."
+}
+
+// checkThread refuses what a thread cannot be set up with.
+func (o SessionOptions) checkThread() error {
+	if err := activities.CheckPersonality(o.Personality); err != nil {
+		return err
+	}
+	if len(o.Files) > keepFiles {
+		return fmt.Errorf("%d files of earlier messages, at most %d", len(o.Files), keepFiles)
+	}
+	for _, f := range o.Files {
+		if err := activities.CheckInputs([]activities.Input{f}); err != nil {
+			return err
+		}
+	}
+	return short([]text{{"instructions", o.Instructions, MaxInstructions}})
+}
+
+// instructions go with what opens the thread, and need no place in the history
+// after that.
+func (s *session) instructions() string {
+	if s.st.Pump.Opened == s.st.Incarnation {
+		return ""
+	}
+	return s.opt.Instructions
+}
+
+// turnOutput is what of a turn with an output schema is in its JSON.
+type turnOutput struct {
+	// Output is the JSON that it ended with; OutputError says why there is none.
+	Output      json.RawMessage `json:"output,omitempty"`
+	OutputError string          `json:"output_error,omitempty"`
+	// Structured says that it has an output schema; FinalAt is where in
+	// FinalText its last message begins.
+	Structured bool `json:"structured,omitempty"`
+	FinalAt    int  `json:"final_at,omitempty"`
+}
+
+// readOutput reads the output out of the final text. It is not kept: the text is.
+func (t *TurnView) readOutput() {
+	if !t.Structured || t.Status != "completed" {
+		return
+	}
+	if t.FinalTruncated || t.FinalAt > len(t.FinalText) {
+		t.OutputError = "the final message is cut here; the whole is in the transcript"
+		return
+	}
+	t.ParseOutput(t.FinalText[t.FinalAt:])
+}
+
+// ParseOutput makes text, the last message, the turn's output.
+func (t *TurnView) ParseOutput(text string) {
+	out, err := activities.ParseOutput(text)
+	t.Output, t.OutputError = out, ""
+	if err != nil {
+		t.OutputError = err.Error()
+	}
+}
+
+// whyRefused says who would not have a message, and why.
+func whyRefused(what string, d activities.Delivery) string {
+	if why, ok := strings.CutPrefix(d.Error, activities.NotSaid); ok {
+		return what + " was not said to codex: " + why
+	}
+	return "codex refused " + what + ": " + d.Error
+}

@@ -1,0 +1,111 @@
+package workflows
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+var aFile = activities.Input{Kind: activities.InputFile, Name: "a", Blob: "inputs/" + strings.Repeat("0", 64), Digest: strings.Repeat("a", 64), Bytes: 1}
+
+func TestWhatGoesWithAMessageIsChecked(t *testing.T) {
+	file := aFile
+	stranger := file
+	stranger.Blob = "seeds/team/1"
+	for what, c := range map[string]struct {
+		m    Message
+		says string
+	}{
+		"a file":                {Message{Inputs: []activities.Input{file}}, ""},
+		"a schema":              {Message{Schema: json.RawMessage(`{}`)}, ""},
+		"a long schema":         {Message{SchemaBlob: "messages/" + strings.Repeat("0", 64)}, ""},
+		"a blob of a seed":      {Message{Inputs: []activities.Input{stranger}}, "its blob is none that the worker's API gave"},
+		"a list":                {Message{Schema: json.RawMessage(`[1]`)}, "not a JSON object"},
+		"null":                  {Message{Schema: json.RawMessage(`null`)}, "not a JSON object"},
+		"two schemas":           {Message{Schema: json.RawMessage(`{}`), SchemaBlob: "messages/a"}, "both"},
+		"a schema that is long": {Message{Schema: json.RawMessage(`{"a":"` + strings.Repeat("x", MaxSchemaInline) + `"}`)}, "through the store"},
+		"a schema elsewhere":    {Message{SchemaBlob: "seeds/team"}, "none that the worker's API gave"},
+		"a schema in a steer":   {Message{Mode: "steer", Schema: json.RawMessage(`{}`)}, "this steers one"},
+	} {
+		err := c.m.checkExtras()
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", what, err, c.says)
+		}
+	}
+}
+
+func TestAMessageWithOtherFilesIsAnotherMessage(t *testing.T) {
+	plain := Message{ID: "m", Text: "hello"}
+	with := plain
+	with.Inputs = []activities.Input{{Kind: activities.InputFile, Name: "a", Digest: "1"}}
+	schema := plain
+	schema.Schema = json.RawMessage(`{}`)
+	sums := map[string]bool{sum(plain): true, sum(with): true, sum(schema): true}
+	if len(sums) != 3 {
+		t.Errorf("%d sums of three messages", len(sums))
+	}
+	again := with.again()
+	if len(again.Inputs) != 1 || again.ID != "" {
+		t.Errorf("said again as %+v", again)
+	}
+}
+
+func TestTheOutputIsTheLastMessageOrSaysWhyNot(t *testing.T) {
+	text := "Let me see.\n\n{\"a\": [1, 2]}"
+	for what, c := range map[string]struct {
+		turn         TurnView
+		output, says string
+	}{
+		"json":        {TurnView{turnOutput: turnOutput{Structured: true, FinalAt: 13}, Status: "completed", FinalText: text}, `{"a":[1,2]}`, ""},
+		"no json":     {TurnView{turnOutput: turnOutput{Structured: true}, Status: "completed", FinalText: text}, "", "is not JSON"},
+		"cut":         {TurnView{turnOutput: turnOutput{Structured: true, FinalAt: 13}, Status: "completed", FinalText: text[:9], FinalTruncated: true}, "", "cut here"},
+		"no schema":   {TurnView{Status: "completed", FinalText: `{}`}, "", ""},
+		"interrupted": {TurnView{turnOutput: turnOutput{Structured: true}, Status: "interrupted", FinalText: `{}`}, "", ""},
+	} {
+		c.turn.readOutput()
+		if string(c.turn.Output) != c.output || !strings.Contains(c.turn.OutputError, c.says) || (c.says == "") != (c.turn.OutputError == "") {
+			t.Errorf("%s: output %s, error %q", what, c.turn.Output, c.turn.OutputError)
+		}
+	}
+}
+
+func TestInstructionsGoWithWhatOpensTheThreadOnly(t *testing.T) {
+	s := &session{st: &sessionState{Incarnation: 2}}
+	s.opt.Instructions = "be brief"
+	if got := s.instructions(); got != "be brief" {
+		t.Errorf("a process that is not opened gets %q", got)
+	}
+	s.st.Pump.Opened = 2
+	if got := s.instructions(); got != "" {
+		t.Errorf("one that is gets %q", got)
+	}
+}
+
+func TestFilesOfEarlierMessagesComeAlongOnce(t *testing.T) {
+	s := &session{st: &sessionState{Generation: 1, Layout: &activities.Layout{Dir: "/r/sessions/s"}}}
+	file := activities.Input{Kind: activities.InputFile, Name: "a", Digest: "1"}
+	picture := activities.Input{Kind: activities.InputImage, Name: "b", Digest: "2"}
+	var in activities.RunPumpInput
+	in.Pump.Sends = []activities.Send{{Inputs: []activities.Input{file, picture, file}}}
+	s.filesBrought(in)
+	if got := s.filesToBring(); got != nil || len(s.st.Files) != 1 {
+		t.Errorf("on the same host %v are brought, %v are known", got, s.st.Files)
+	}
+	s.st.Generation = 2
+	if got := s.filesToBring(); len(got) != 1 || got[0] != file || !strings.Contains(s.whereFiles(), "/r/sessions/s/inputs") {
+		t.Errorf("to another host %v are brought, and codex is told %q", got, s.whereFiles())
+	}
+	s.filesBrought(activities.RunPumpInput{})
+	if got := s.filesToBring(); got != nil {
+		t.Errorf("once more %v", got)
+	}
+}
+
+// A model that somebody insisted on is so also where its message is said again.
+func TestAMessageThatIsSaidAgainInsistsAsBefore(t *testing.T) {
+	if m := (Message{ID: "m1", Text: "x", Model: "huge", AnyModel: true}).again(); !m.AnyModel || m.Model != "huge" || m.ID != "" {
+		t.Errorf("said again as %+v", m)
+	}
+}

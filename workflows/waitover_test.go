@@ -1,0 +1,232 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+)
+
+func TestASessionWaitsNoMoreOnceItsWaitForALimitIsCalledOff(t *testing.T) {
+	interrupt := func(w *world) { w.takes(w.send(SignalInterrupt, Interrupt{By: "ann"})) }
+	for name, c := range map[string]struct {
+		off func(w *world)
+		in  SessionStatus
+	}{
+		"interrupt":         {interrupt, Waiting},
+		"interrupt, parked": {interrupt, Parked},
+		"unsend":            {func(w *world) { w.takes(w.send(SignalUnsend, Unsend{Message: "s1.c1"})) }, Waiting},
+		"unsend, parked":    {func(w *world) { w.takes(w.send(SignalUnsend, Unsend{Message: "s1.c1"})) }, Parked},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.fake.pumps = []pumpFunc{meets(w, activities.EndQuota, false, 5*time.Hour)}
+			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+			if c.in == Parked {
+				w.when(Waiting, func() { w.takes(w.send(SignalPark, Park{})) })
+			}
+			w.when(c.in, func() { c.off(w) })
+			w.at(3*time.Hour, func() {
+				v := w.view()
+				if c.in == Waiting && v.State != Idle || c.in == Parked && v.State != Parked || v.Waits != "a message" || v.Limit != nil || v.Error != nil {
+					t.Errorf("session is %s, waits for %q; limit %+v, error %+v", v.State, v.Waits, v.Limit, v.Error)
+				}
+				if v.Usage.Turns != 1 {
+					t.Errorf("%d turns were had", v.Usage.Turns)
+				}
+				w.takes(w.send(SignalArchive, Archive{}))
+			})
+			w.at(4*time.Hour, func() { w.send(SignalClose, Close{}) })
+			w.start(waiting)
+		})
+	}
+}
+
+func TestAWaitForALimitThatEndsOverBudgetIsShownNoMore(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{uses(100, meets(w, activities.EndQuota, false, time.Hour))}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.when(Waiting, func() { w.takes(w.send(SignalBudget, Budget{Tokens: tokens(50)})) })
+	w.at(3*time.Hour, func() {
+		if v := w.view(); v.State != Idle || v.Waits != "a higher budget" {
+			t.Errorf("session is %s, waits for %q", v.State, v.Waits)
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(waiting)
+}
+
+// What one message waited counts for that message alone.
+func TestTheNextMessageWaitsForALimitAsLongAsTheFirst(t *testing.T) {
+	for name, c := range map[string]struct {
+		next []pumpFunc
+		off  func(w *world)
+	}{
+		"taken back": {nil, func(w *world) { w.takes(w.send(SignalUnsend, Unsend{Message: "s1.c1"})) }},
+		"cut off":    {[]pumpFunc{dies(conversation.Acknowledged, true)}, func(*world) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			limited := meets(w, activities.EndQuota, false, time.Hour)
+			w.fake.pumps = append([]pumpFunc{limited}, append(c.next, limited)...)
+			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+			w.when(Waiting, func() { c.off(w) })
+			w.at(7*time.Hour, func() { w.takes(w.send(SignalMessage, hello("m2"))) })
+			w.at(7*time.Hour+10*time.Minute, func() {
+				if v := w.view(); v.State != Waiting || v.Limit == nil || v.Limit.Tries != 1 || v.Limit.Until.Sub(v.Limit.Since) > 2*time.Hour {
+					t.Errorf("session is %s, limit %+v", v.State, v.Limit)
+				}
+				w.send(SignalClose, Close{})
+			})
+			w.start(waiting)
+		})
+	}
+}
+
+func TestATurnThatGoesOnEndsInTheSameShape(t *testing.T) {
+	shape := json.RawMessage(`{"type":"object"}`)
+	for name, c := range map[string]struct {
+		opt   SessionOptions
+		first func(w *world) pumpFunc
+	}{
+		"a limit":   {waiting, func(w *world) pumpFunc { return meets(w, activities.EndQuota, true, time.Hour) }},
+		"a cut-off": {SessionOptions{OnInterrupt: InterruptContinue}, func(*world) pumpFunc { return dies(conversation.Acknowledged, true) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.fake.pumps = []pumpFunc{c.first(w), endsTurn("completed", "{}"), endsTurn("completed", "")}
+			w.at(time.Second, func() { w.send(SignalMessage, Message{ID: "m1", Text: "x", Schema: shape}) })
+			w.at(2*time.Hour, func() { w.send(SignalMessage, hello("m2")) })
+			w.ends(3 * time.Hour)
+			w.start(c.opt)
+			if s := sendOf(t, w.fake.ran[1], "s1.c1"); string(s.Schema) != string(shape) {
+				t.Errorf("it goes on with schema %q", s.Schema)
+			}
+			if s := sendOf(t, w.fake.ran[2], "m2"); len(s.Schema) != 0 {
+				t.Errorf("the next turn has schema %q", s.Schema)
+			}
+		})
+	}
+}
+
+func TestAPolicySaysHowLongALimitIsWaitedOut(t *testing.T) {
+	const day = "default: ask\nwait: {quota: true, at_most: 24h}\n"
+	for name, c := range map[string]struct {
+		opt  SessionOptions
+		seed string
+		want time.Duration
+	}{
+		"the option alone": {waiting, "", waitAtMost},
+		"longer":           {SessionOptions{Policy: day}, "", 24 * time.Hour},
+		"the shortest":     {SessionOptions{Policy: day}, "default: ask\nwait: {quota: true, at_most: 2h}\n", 2 * time.Hour},
+		"one says nothing": {SessionOptions{Policy: day}, "default: ask\nwait: {quota: true}\n", waitAtMost},
+		"option and time":  {SessionOptions{OnLimit: LimitWait, Policy: day}, "", 24 * time.Hour},
+	} {
+		s := &session{id: "s1", opt: c.opt, st: &sessionState{SeedPolicy: c.seed}}
+		if got, waits := s.waitsOut(activities.EndQuota); !waits || got != c.want {
+			t.Errorf("%s: it waits (%v) for %s, want %s", name, waits, got, c.want)
+		}
+	}
+}
+
+// The tries last for as long as may be waited.
+func TestTriesDoNotRunOutBeforeTheTime(t *testing.T) {
+	for _, atMost := range []time.Duration{waitAtMost, 24 * time.Hour, 7 * 24 * time.Hour} {
+		s, now := &session{id: "s1"}, time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
+		l := limitWait{Since: now}
+		for {
+			l.Until = s.nextTry(l.Tries, now, time.Time{}, atMost)
+			if why := l.tooLong(atMost); why != "" {
+				if !strings.Contains(why, "longer than") || now.Sub(l.Since) < atMost*3/4 {
+					t.Errorf("after %s of %s: %s", now.Sub(l.Since), atMost, why)
+				}
+				break
+			}
+			l.Tries++
+			now = l.Until
+		}
+	}
+}
+
+func TestAnInterruptedWaitKeepsTheOrderOfTurns(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{meets(w, activities.EndQuota, false, time.Hour), endsTurn("completed", "")}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.when(Waiting, func() {
+		w.send(SignalMessage, hello("m2"))
+		w.send(SignalMessage, hello("m3"))
+		w.takes(w.send(SignalUnsend, Unsend{Message: "m3"}))
+		w.takes(w.send(SignalInterrupt, Interrupt{}))
+	})
+	w.whenTurn(3, "completed", func() {
+		var ns []int
+		for _, turn := range turnsOf(w) {
+			ns = append(ns, turn.N)
+		}
+		if want := []int{1, 2, 3, 4}; !slices.Equal(ns, want) {
+			t.Errorf("turns %v, want %v", ns, want)
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(waiting)
+}
+
+func TestMessagesTakenBackDoNotPushOutTheTurnThatRuns(t *testing.T) {
+	w := newWorld(t)
+	done := strings.Repeat("done ", 4<<10)
+	w.fake.pumps = []pumpFunc{asks("make"), endsTurn("completed", done)}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m0")) })
+	w.when(Waiting, func() {
+		for i := range 3 * keepTurns {
+			id := fmt.Sprint("m", i+1)
+			w.send(SignalMessage, hello(id))
+			w.takes(w.send(SignalUnsend, Unsend{Message: id}))
+		}
+		if n := len(turnsOf(w)); n > 1+keepTurns {
+			t.Errorf("%d turns are kept", n)
+		}
+		w.send(SignalDecide, yes("s1.1", "make"))
+	})
+	w.at(time.Hour, func() {
+		if v := w.view(); v.Turn == nil || v.Turn.Status != "completed" {
+			t.Errorf("the turn is %+v", v.Turn)
+		}
+		if turn := query[TurnView](w, QueryTurn, TurnQuery{MessageID: "m0"}); turn.FinalText != done {
+			t.Errorf("its text has %d bytes, %d were said", len(turn.FinalText), len(done))
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{})
+}
+
+func TestAMessageTakenBackIsNoTurnOfTheBudget(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{asks("make"), endsTurn("completed", ""), endsTurn("completed", ""), endsTurn("completed", "")}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.when(Waiting, func() {
+		w.send(SignalMessage, hello("m2"))
+		w.takes(w.send(SignalUnsend, Unsend{Message: "m2"}))
+		w.takes(w.send(SignalMessage, hello("m3")))
+		w.send(SignalDecide, yes("s1.1", "make"))
+	})
+	w.whenTurn(3, "completed", func() {
+		if v := w.view(); v.Budget.Turns != (BudgetCount{Used: 2, Limit: 3}) || v.Usage.Turns != 2 {
+			t.Errorf("budget is %+v, usage %+v", v.Budget.Turns, v.Usage)
+		}
+		w.takes(w.send(SignalMessage, hello("m4")))
+	})
+	w.whenTurn(4, "completed", func() {
+		w.refuses(w.send(SignalMessage, hello("m5")), RefusedBudget)
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{Bounds: activities.Bounds{Turns: 3}})
+	st := w.fake.ran[3].Pump.State
+	if st.Turn = 4; (activities.Bounds{Turns: 3}).Uses(&st)[1].Used != 3 {
+		t.Errorf("the pump counts %+v", (activities.Bounds{Turns: 3}).Uses(&st))
+	}
+}
