@@ -35,12 +35,15 @@ type app struct {
 	closing  sync.Mutex
 	closers  []io.Closer
 
+	signWith string // --sign-with
+
 	loadOnce sync.Once
 	conf     *config.Config
 	confErr  error
 
 	linesOnce sync.Once
-	lineCh    chan string
+	lineCh    chan typedLine
+	strayed   time.Time // when what a person was deciding was decided elsewhere
 }
 
 // print is where results go.

@@ -16,11 +16,12 @@ import (
 )
 
 func approvalCommand(a *app) *cobra.Command {
-	return group("approval", "what codex asks for and waits for",
+	return signing(a, group("approval", "what codex asks for and waits for",
 		approvalListCommand(a), approvalShowCommand(a), approvalWatchCommand(a),
 		approvalDecideCommand(a, "accept", "let codex do it"),
 		approvalDecideCommand(a, "decline", "do not let codex do it; the turn goes on"),
-		approvalDecideCommand(a, "cancel", "do not let codex do it, and end the turn"))
+		approvalDecideCommand(a, "cancel", "do not let codex do it, and end the turn"),
+		approvalAnswerCommand(a), approvalGrantCommand(a)))
 }
 
 func approvalListCommand(a *app) *cobra.Command {
@@ -41,15 +42,38 @@ func approvalListCommand(a *app) *cobra.Command {
 				var rows [][]cell
 				for _, ap := range list {
 					rows = append(rows, []cell{painted(bold, ap.ID), plain(ap.Kind), painted(approvalColour(ap.State), string(ap.State)),
-						plain(oneLine(ap.Summary, 60)), painted(yellow, earlierText(ap.Earlier)), plain(ap.CWD), plain(ap.AskedAt), plain(ap.ExpiresAt)})
+						plain(decidedText(ap)), plain(oneLine(ap.Summary, 60)), painted(yellow, earlierText(ap.Earlier)), plain(ap.CWD), plain(ap.AskedAt), expires(ap)})
 				}
-				p.table([]string{"ID", "KIND", "STATE", "WHAT", "EARLIER", "IN", "ASKED", "EXPIRES"}, rows)
+				p.table([]string{"ID", "KIND", "STATE", "DECIDED", "WHAT", "EARLIER", "IN", "ASKED", "EXPIRES"}, rows)
 			})
 		},
 	}
 	c.Flags().StringVar(&session, "session", "", "only this session's")
 	c.Flags().BoolVar(&all, "all", false, "also those decided, expired or void")
 	return c
+}
+
+// decidedText is what was decided, and by which rule or whom.
+func decidedText(ap workflows.Approval) string {
+	if ap.Decision == nil {
+		return ""
+	}
+	text := ap.Decision.Outcome
+	if ap.Decision.Scope == "session" {
+		text += " for the session"
+	}
+	if ap.Decision.By != "" {
+		text += " by " + ap.Decision.By
+	}
+	return oneLine(text, 60)
+}
+
+// expires is when an approval that is open lapses: another one does not.
+func expires(ap workflows.Approval) cell {
+	if ap.State != workflows.ApprovalOpen {
+		return plain("")
+	}
+	return plain(ap.ExpiresAt)
 }
 
 func approvalColour(s workflows.ApprovalState) style {
@@ -186,62 +210,68 @@ func (a *app) whole(ctx context.Context, t *temporal, ap workflows.Approval) (wo
 	}
 	ap.Command, ap.CWD, ap.Reason, ap.Summary = req.Command, req.CWD, req.Reason, req.Summary
 	ap.Changes, ap.Truncated = req.Changes, false
+	ap.Network, ap.Permissions, ap.URL, ap.Server, ap.Tool, ap.Amendment = req.Network, req.Permissions, req.URL, req.Server, req.Tool, req.Amendment
+	ap.Args, ap.GrantRoot = req.Args, req.GrantRoot
+	if req.Questions != nil {
+		ap.Questions = req.Questions
+	}
 	return ap, nil
 }
 
-func showApproval(p *printer, ap workflows.Approval, diffs bool) {
-	decision := ""
-	if d := ap.Decision; d != nil {
-		decision = d.Outcome + " by " + d.By
-		if d.Reason != "" {
-			decision += ": " + d.Reason
-		}
-	}
-	p.fields(plain("approval"), painted(bold, ap.ID), plain("state"), painted(approvalColour(ap.State), string(ap.State)),
-		plain("kind"), plain(ap.Kind), plain("in"), plain(ap.CWD), plain("reason"), plain(ap.Reason),
-		plain("decision"), plain(decision), plain("delivery"), plain(ap.Delivery), plain("void"), plain(ap.VoidReason),
-		plain("earlier"), painted(yellow, earlierText(ap.Earlier)), plain("expires"), plain(ap.ExpiresAt), plain("digest"), painted(dim, ap.Digest))
-	if ap.Command != "" {
-		p.printf("\n  %s %s\n", p.paint(cyan, "$"), p.paint(cyan, strings.ReplaceAll(clean(ap.Command), "\n", "\n    ")))
-	}
-	for _, c := range ap.Changes {
-		p.printf("\n  %s %s\n", p.paint(blue, c.Kind), clean(c.Path))
-		if diffs {
-			showDiff(p, c.Diff)
-		}
-	}
-	if ap.Truncated {
-		p.printf("%s\n", p.paint(dim, "  (cut; `ctl approval show "+ap.ID+"` shows all)"))
-	}
+// decideFlags are of every command that decides.
+type decideFlags struct{ reason, digest string }
+
+func (f *decideFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.reason, "reason", "", "why, for the record")
+	c.Flags().StringVar(&f.digest, "digest", "", "decide only if this is what is asked")
 }
 
+func (f *decideFlags) decide(approval, outcome string) workflows.Decide {
+	return workflows.Decide{Approval: approval, Outcome: outcome, Reason: f.reason, By: person(), Digest: f.digest}
+}
+
+// decideLong is how every command that decides goes on.
+const decideLong = `
+
+Recorded is done: ctl exits 0. It then waits up to --timeout (10 s) for codex to
+acknowledge and prints the state reached. With --digest the decision holds only for
+what was seen. With no worker up the decision is kept by Temporal, and counts as soon
+as one is.`
+
 func approvalDecideCommand(a *app, outcome, short string) *cobra.Command {
-	var forSession bool
-	var reason, digest string
+	var forSession, amend bool
+	var f decideFlags
 	c := &cobra.Command{
 		Use: outcome + " ID", Short: short, Args: cobra.ExactArgs(1),
-		Long: `Records a decision; that is done when ctl exits 0. Then waits up to --timeout (10 s) for
-codex to acknowledge and prints the state reached. With --digest the decision holds only
-for what was seen. With no worker up the decision is kept by Temporal, and counts as soon
-as one is.`,
+		Long:    strings.ToUpper(outcome[:1]) + outcome[1:] + "s an approval: " + short + "." + decideLong,
 		Example: "  ctl approval " + outcome + " release-42.1 --reason 'looked at it'",
 		RunE: func(c *cobra.Command, args []string) error {
-			d := workflows.Decide{Approval: args[0], Outcome: outcome, Reason: reason, By: person(), Digest: digest}
-			if forSession {
+			d := f.decide(args[0], outcome)
+			switch {
+			case forSession && amend:
+				return usage("--for-session and --amend: give one of them")
+			case forSession:
 				d.Scope = "session"
+			case amend:
+				d.Outcome = "amend"
 			}
-			return a.decide(c.Context(), d)
+			return a.decide(c.Context(), d, nil)
 		},
 	}
 	if outcome == "accept" {
 		c.Flags().BoolVar(&forSession, "for-session", false, "also the same ask later in this session")
+		c.Flags().BoolVar(&amend, "amend", false, "also write the rule that `ctl approval show` names: what begins like it is asked no more, in every session of that codex home")
+		c.Example += "\n  ctl approval accept release-42.2 --for-session"
 	}
-	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
-	c.Flags().StringVar(&digest, "digest", "", "decide only if this is what is asked")
+	f.add(c)
 	return c
 }
 
-func (a *app) decide(ctx context.Context, d workflows.Decide) error {
+// A filling completes a decision by what is asked; seen is nil where nobody can
+// tell just now.
+type filling func(ctx context.Context, t *temporal, seen *workflows.Approval, d *workflows.Decide) error
+
+func (a *app) decide(ctx context.Context, d workflows.Decide, fill filling) error {
 	doing, began := d.Outcome+" approval "+d.Approval, time.Now()
 	session, err := sessionOf(d.Approval)
 	if err != nil {
@@ -255,15 +285,35 @@ func (a *app) decide(ctx context.Context, d workflows.Decide) error {
 	// decision goes out.
 	msg := delivery{doing: doing, session: session, name: workflows.SignalDecide, again: true}
 	seen, live, err := msg.look(ctx, t)
+	var asked *workflows.Approval
+	if err == nil {
+		if ap, perr := pick(seen.Approvals, doing, d.Approval); perr == nil {
+			asked = &ap
+		} else if d.Digest == "" || fill != nil {
+			return perr
+		}
+	}
 	if d.Digest == "" {
 		if err != nil {
 			return withDigestHint(err, d)
 		}
-		ap, err := pick(seen.Approvals, doing, d.Approval)
-		if err != nil {
+		d.Digest = asked.Digest
+	}
+	if fill != nil {
+		// What is decided already is said to be so, whatever the answers are.
+		if asked != nil {
+			if err := stillOpen(doing, *asked, d); err != nil {
+				return err
+			}
+		}
+		if err := fill(ctx, t, asked, &d); err != nil {
 			return err
 		}
-		d.Digest = ap.Digest
+		doing = d.Outcome + " approval " + d.Approval // who is asked for answers may decline
+		msg.doing = doing
+	}
+	if err := a.sign(ctx, t, doing, asked, &d); err != nil {
+		return err
 	}
 	msg.msg, msg.check = d, decidable(doing, d)
 	fctx, stop := context.WithCancel(ctx)
@@ -281,7 +331,12 @@ func (a *app) decide(ctx context.Context, d workflows.Decide) error {
 	if err := ours(doing, ap, d); err != nil {
 		return err
 	}
-	return a.print().show(ap, func(p *printer) { p.printf("%s %s: %s\n", ap.ID, d.Outcome, ap.State) })
+	return a.print().show(ap, func(p *printer) {
+		p.printf("%s %s: %s\n", ap.ID, d.Outcome, ap.State)
+		if text := signedText(ap); text != "" {
+			p.printf("%s\n", clean(text))
+		}
+	})
 }
 
 // withDigestHint says how to decide where nobody can tell what was asked.
@@ -338,56 +393,10 @@ func (a *app) awaitAck(ctx context.Context, t *temporal, ap workflows.Approval, 
 	return ap
 }
 
-// decideInline asks a person at the terminal about one approval.
-func (a *app) decideInline(ctx context.Context, t *temporal, ap workflows.Approval) error {
-	p := newPrinter(a.err, false)
-	p.printf("\n%s codex asks:\n", p.paint(yellow, "?"))
-	showApproval(p, ap, false)
-	for {
-		p.printf("%s ", p.paint(bold, "y accept · n decline · a always this session · d show diff · c cancel turn, then Enter >"))
-		s, elsewhere, err := a.answerWhileOpen(ctx, t, ap)
-		if err != nil {
-			return err
-		}
-		if elsewhere != "" {
-			p.printf("\n%s\n", p.paint(dim, elsewhere))
-			return nil
-		}
-		d := workflows.Decide{Approval: ap.ID, Digest: ap.Digest, By: person()}
-		switch strings.ToLower(s) {
-		case "y", "yes":
-			d.Outcome = "accept"
-		case "a", "always":
-			d.Outcome, d.Scope = "accept", "session"
-		case "n", "no":
-			d.Outcome = "decline"
-		case "c", "cancel":
-			d.Outcome = "cancel"
-		case "d", "diff":
-			if full, err := a.whole(ctx, t, ap); err == nil {
-				ap = full
-			}
-			showApproval(p, ap, true)
-			continue
-		default:
-			p.printf("one of y, n, a, d, c\n")
-			continue
-		}
-		doing := d.Outcome + " approval " + ap.ID
-		msg := delivery{doing: doing, session: ap.Session, name: workflows.SignalDecide, msg: d, again: true, check: decidable(doing, d)}
-		_, err = msg.deliver(ctx, t, nil)
-		var e *exitError
-		if errors.As(err, &e) && e.code == exitRefused {
-			a.note("%s", e.message) // somebody else was quicker
-			return nil
-		}
-		return err
-	}
-}
-
-// answerWhileOpen waits for a person's line, and gives the question up when the
-// approval is decided by somebody else, expires, or codex asks no more.
-func (a *app) answerWhileOpen(ctx context.Context, t *temporal, ap workflows.Approval) (line, elsewhere string, err error) {
+// answerWhileOpen waits for a line that a person typed since a moment, and gives
+// the question up when the approval is decided by somebody else, expires, or
+// codex asks no more.
+func (a *app) answerWhileOpen(ctx context.Context, t *temporal, ap workflows.Approval, since time.Time) (line, elsewhere string, err error) {
 	look := time.NewTicker(500 * time.Millisecond)
 	defer look.Stop()
 	looking := false
@@ -401,7 +410,10 @@ func (a *app) answerWhileOpen(ctx context.Context, t *temporal, ap workflows.App
 				return "", "", needsPerson("approval %s is open and standard input has ended", ap.ID).
 					hinted("`ctl approval show %s`; the session goes on and waits", ap.ID)
 			}
-			return s, "", nil
+			if s.at.Before(since) {
+				continue
+			}
+			return s.text, "", nil
 		case elsewhere := <-looked:
 			if looking = false; elsewhere != "" {
 				return "", elsewhere, nil
@@ -465,9 +477,11 @@ func (a *app) watchApprovals(ctx context.Context, t *temporal, session string) e
 			}
 			seen[ap.ID] = true
 			if a.flags.output != "json" && a.mayAsk() {
-				if err := a.decideInline(ctx, t, ap); err != nil {
+				again, err := a.decideInline(ctx, t, ap)
+				if err != nil {
 					return err
 				}
+				seen[ap.ID] = !again
 				continue
 			}
 			if err := a.print().show(ap, func(p *printer) { showApproval(p, ap, false) }); err != nil {

@@ -6,20 +6,28 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 )
 
+// A typedLine is what a person typed, and when it was read.
+type typedLine struct {
+	text string
+	at   time.Time
+}
+
 // lines reads standard input line by line, for the whole of ctl: a question
-// that is given up leaves its answer to the next one. The reader ends with ctl.
-func (a *app) lines() <-chan string {
+// that is given up leaves its answer to the next one, which has to tell whether
+// it was typed for it. The reader ends with ctl.
+func (a *app) lines() <-chan typedLine {
 	a.linesOnce.Do(func() {
-		a.lineCh = make(chan string)
+		a.lineCh = make(chan typedLine)
 		go func() {
 			defer close(a.lineCh)
 			r := bufio.NewReader(a.in)
 			for {
 				s, err := r.ReadString('\n')
 				if s != "" || err == nil {
-					a.lineCh <- strings.TrimSpace(s)
+					a.lineCh <- typedLine{strings.TrimRight(s, "\r\n"), time.Now()}
 				}
 				if err != nil {
 					return
@@ -30,8 +38,13 @@ func (a *app) lines() <-chan string {
 	return a.lineCh
 }
 
-// answer waits for a line from a person.
+// answer waits for a line from a person, without the blanks around it.
 func (a *app) answer(ctx context.Context) (string, error) {
+	s, err := a.answerAsIs(ctx)
+	return strings.TrimSpace(s), err
+}
+
+func (a *app) answerAsIs(ctx context.Context) (string, error) {
 	select {
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
@@ -39,7 +52,7 @@ func (a *app) answer(ctx context.Context) (string, error) {
 		if !ok {
 			return "", io.EOF
 		}
-		return s, nil
+		return s.text, nil
 	}
 }
 

@@ -92,27 +92,53 @@ func turnRuns(doing string) func(workflows.SessionDetail) error {
 func decidable(doing string, d workflows.Decide) func(workflows.SessionDetail) error {
 	return func(seen workflows.SessionDetail) error {
 		ap, err := pick(seen.Approvals, doing, d.Approval)
-		switch {
-		case err != nil:
+		if err == nil {
+			err = stillOpen(doing, ap, d)
+		}
+		if err != nil {
 			return err
-		case ap.Decision != nil:
-			return refused("%s: already decided: %s by %s", doing, ap.Decision.Outcome, ap.Decision.By)
-		case ap.State != workflows.ApprovalOpen:
-			return refused("%s: it is %s", doing, ap.State)
-		case !time.Now().Before(ap.ExpiresAt):
-			return refused("%s: it expired at %s", doing, ap.ExpiresAt.UTC().Format(time.RFC3339))
-		case d.Digest != ap.Digest:
-			return refused("%s: the digest is not that of what was asked (%.12s…): look at it again", doing, ap.Digest)
 		}
-		word := d.Outcome
-		if d.Scope == "session" {
-			word += "_for_session"
-		}
-		if word != "decline" && !slices.Contains(ap.Offered, word) {
-			return refused("%s: %s is not offered (%s are)", doing, word, strings.Join(ap.Offered, ", "))
+		for _, word := range wordsOf(d) {
+			if word != "decline" && !slices.Contains(ap.Offered, word) {
+				return notOffered(doing, word, ap.Offered)
+			}
 		}
 		return takesMore(doing)(seen)
 	}
+}
+
+// notOffered refuses what codex does not take for an answer just now.
+func notOffered(doing, word string, offered []string) error {
+	err := refused("%s: %s is not offered (%s are)", doing, word, strings.Join(offered, ", "))
+	if word == "amend" {
+		return err.hinted("rules are written only where the seed says so, from its next session on: `ctl seed set SEED --amendments on`")
+	}
+	return err
+}
+
+// wordsOf are what has to be offered for a decision to be taken.
+func wordsOf(d workflows.Decide) []string {
+	switch {
+	case d.Scope != "session":
+		return []string{d.Outcome}
+	case d.Outcome == "accept":
+		return []string{"accept_for_session"}
+	}
+	return []string{d.Outcome, "accept_for_session"}
+}
+
+func stillOpen(doing string, ap workflows.Approval, d workflows.Decide) error {
+	switch {
+	case ap.Decision != nil:
+		return refused("%s: already decided: %s by %s", doing, ap.Decision.Outcome, ap.Decision.By)
+	case ap.State != workflows.ApprovalOpen:
+		return refused("%s: it is %s", doing, ap.State)
+	case !time.Now().Before(ap.ExpiresAt):
+		return refused("%s: it expired at %s", doing, ap.ExpiresAt.UTC().Format(time.RFC3339))
+	case d.Digest != ap.Digest:
+		return refused("%s: the digest is not that of what was asked (%.12s…): look at it again", doing, ap.Digest)
+	}
+	return nil
 }
 
 // ours refuses a decision that was kept, when by now another one stands or
@@ -122,6 +148,8 @@ func ours(doing string, ap workflows.Approval, d workflows.Decide) error {
 	switch {
 	case was == nil && ap.State == workflows.ApprovalVoid:
 		return refused("%s: it is %s", doing, ap.State)
+	case was != nil && was.Signed && was.Outcome == d.Outcome && was.Scope == firstOf(d.Scope, "once"):
+		return nil // By is who signed
 	case was == nil || was.Outcome == d.Outcome && was.By == d.By && was.Reason == d.Reason && was.Scope == firstOf(d.Scope, "once"):
 		return nil
 	}

@@ -12,10 +12,11 @@ func earlierText(e *workflows.EarlierDecision) string {
 	if e == nil {
 		return ""
 	}
-	word := map[string]string{"accept": "approved", "decline": "declined", "cancel": "cancelled"}[e.Outcome]
+	word := map[string]string{"accept": "approved", "decline": "declined", "cancel": "cancelled", "answer": "answered", "grant": "granted in part", "amend": "approved for good"}[e.Outcome]
 	if word == "" {
 		word = e.Outcome
 	}
+	word += givenText(e.Answers, nil, e.Grant)
 	by := ""
 	if e.By != "" {
 		by = " by " + e.By

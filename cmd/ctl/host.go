@@ -24,7 +24,8 @@ func hostCommand(a *app) *cobra.Command {
 		hostAddCommand(a), hostListCommand(a), hostShowCommand(a), hostRemoveCommand(a),
 		hostCheckCommand(a), hostProvisionCommand(a), hostExecCommand(a),
 		hostCordonCommand(a, "cordon", "let no new session onto a host", true),
-		hostCordonCommand(a, "uncordon", "let new sessions onto a host again", false))
+		hostCordonCommand(a, "uncordon", "let new sessions onto a host again; ends a drain", false),
+		hostDrainCommand(a), hostSetCommand(a))
 }
 
 func userName() string {
@@ -291,6 +292,14 @@ func hostListCommand(a *app) *cobra.Command {
 						plain(fmt.Sprintf("%d/%d", h.Used, h.Slots)), plain(h.Codex), plain(h.Sandbox), plain(labels(h.Labels)), plain(h.CheckedAt)})
 				}
 				p.table([]string{"NAME", "ADDRESS", "STATE", "USED", "CODEX", "SANDBOX", "LABELS", "CHECKED"}, rows)
+				for _, h := range hosts {
+					if h.Health != nil {
+						p.printf("%s\n", p.paint(yellow, fmt.Sprintf("host %s is %s", h.Name, healthText(h))))
+					}
+				}
+				if len(hosts) > 0 && hosts[0].Paused != nil {
+					p.printf("%s\n", p.paint(yellow, "the zone is paused "+pauseText(hosts[0].Paused)+" (`ctl pool resume` ends it)"))
+				}
 				if left > 0 {
 					p.printf("%s\n", p.paint(yellow, unclean(left)+" (`ctl host show NAME` says more)"))
 				}
@@ -334,9 +343,9 @@ func hostColour(state string) style {
 	switch state {
 	case "ready":
 		return green
-	case "unfit":
+	case "unfit", "quarantined":
 		return red
-	case "cordoned":
+	case "cordoned", "draining", "drained", "suspect":
 		return yellow
 	}
 	return ""
@@ -369,7 +378,7 @@ func hostShowCommand(a *app) *cobra.Command {
 				p.fields(plain("name"), painted(bold, h.Name), plain("address"), plain(target(h)), plain("state"), painted(hostColour(h.State), h.State),
 					plain("slots"), plain(fmt.Sprintf("%d of %d used", h.Used, h.Slots)), plain("held by"), plain(strings.Join(h.Holders, ", ")),
 					plain("zone"), plain(h.Zone), plain("key"), plain(h.Fingerprint), plain("codex"), plain(h.Codex),
-					plain("sandbox"), plain(h.Sandbox), plain("labels"), plain(labels(h.Labels)), plain("checked"), plain(h.CheckedAt))
+					plain("sandbox"), plain(h.Sandbox), plain("labels"), plain(labels(h.Labels)), plain("found"), plain(labels(h.Found)), plain("checked"), plain(h.CheckedAt), plain("health"), plain(healthText(h)))
 				showLeftovers(p, h)
 			})
 		},
@@ -385,6 +394,10 @@ func (t *temporal) host(ctx context.Context, doing, zone, name string) (workflow
 		return h, err
 	}
 	err := t.ask(ctx, doing, workflows.PoolID(zone), workflows.QueryHost, &h, name)
+	if noInventory(err) {
+		err = notFound("%s: zone %s has no hosts: no worker has served it yet", doing, firstOf(zone, "default")).
+			hinted("`ctl status` shows the workers and their zones").because(err)
+	}
 	return h, err
 }
 

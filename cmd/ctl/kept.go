@@ -55,6 +55,7 @@ func keptView(info *workflowpb.WorkflowExecutionInfo, codec *payload.Codec) work
 		Host:  attr[string](attrs, "FairleadHost"), Seed: attr[string](attrs, "FairleadSeed"),
 		ThreadID: attr[string](attrs, "FairleadThread"), Waits: attr[string](attrs, "FairleadWaits"),
 		Requests: []workflows.RequestBrief{}, Attempt: 1,
+		Name: attr[string](attrs, "FairleadName"), Archived: attr[bool](attrs, "FairleadArchived"),
 		CreatedAt: info.GetStartTime().AsTime(),
 	}
 	// Of a first run there is no memo. Where its key is not here the run's own
@@ -62,6 +63,10 @@ func keptView(info *workflowpb.WorkflowExecutionInfo, codec *payload.Codec) work
 	var began time.Time
 	if p := info.GetMemo().GetFields()[workflows.MemoCreated]; p != nil && codec.DataConverter().FromPayload(p, &began) == nil {
 		v.CreatedAt = began
+	}
+	v.Origin = attr[string](attrs, "FairleadOrigin")
+	if text := attr[string](attrs, "FairleadProgress"); text != "" {
+		v.Progress = &workflows.ProgressView{Text: text}
 	}
 	if n := attr[int64](attrs, "FairleadTurn"); n > 0 {
 		v.Turn = &workflows.TurnBrief{N: int(n)}
@@ -73,6 +78,8 @@ func keptView(info *workflowpb.WorkflowExecutionInfo, codec *payload.Codec) work
 		v.UpdatedAt = info.GetCloseTime().AsTime()
 	}
 	switch info.GetStatus() {
+	case enums.WORKFLOW_EXECUTION_STATUS_FAILED:
+		v.State = workflows.Failed // one that could not begin has not said so
 	case enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, enums.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
 		v.State, v.Waits = workflows.Failed, ""
 		v.Error = &workflows.Failure{Kind: "terminated", Message: "the workflow was ended from outside; nothing was cleaned up on the host"}

@@ -70,6 +70,10 @@ func freshen(v *workflows.SessionView, live activities.SessionLive, trouble stri
 	if v.Process != nil && live.Offset > v.Process.Offset {
 		v.Process.Offset = live.Offset
 	}
+	if p := workflows.ViewOfProgress(live.Progress); p != nil || live.TurnID != "" {
+		v.Progress = p // of a turn that runs, or none of that yet
+	}
+	freshenUse(v, live.Use)
 	for i := range v.Messages {
 		m := &v.Messages[i]
 		onItsWay := m.State == string(activities.Decided) || m.State == string(activities.Sent)

@@ -20,12 +20,15 @@ var commands = []func(*app) *cobra.Command{
 	statusCommand,
 	doctorCommand,
 	hostCommand,
+	poolCommand,
 	seedCommand,
 	runCommand,
 	sessionCommand,
+	batchCommand,
 	approvalCommand,
 	transcriptCommand,
 	snapshotCommand,
+	scheduleCommand,
 	policyCommand,
 }
 
@@ -121,7 +124,7 @@ func newRoot(a *app) *cobra.Command {
 	root.Long = "Fairlead runs OpenAI codex on other machines over SSH and never loses the thread."
 	root.Example = strings.TrimSpace(`
   ctl up --detach                                  # a stack on this machine
-  ctl run --host local "what does this folder do?" # one turn
+  ctl run --host local --seed team "what is here?" # one turn
   ctl status -o json`)
 	// A flag before the command is ctl's own, also where the command has
 	// one of the same name: ctl --state DIR session list --state idle.

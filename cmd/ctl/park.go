@@ -55,33 +55,56 @@ snapshot, as a new attempt. One with a running turn is refused (exit 6).`,
 	return c
 }
 
-func (a *app) park(ctx context.Context, id string, noWait bool) error {
-	doing := "park session " + id
-	t, err := a.toSession(ctx, id)
+// A move is something that a session is told to do, and that takes a while.
+type move struct {
+	doing, signal string
+	msg           any
+	check         func(string) func(workflows.SessionDetail) error
+	becoming      string // what it is at, for who does not wait
+	noWait        bool
+	// there says that it has come about, or why it will not.
+	there func(workflows.SessionView) (bool, error)
+	done  func(*printer, workflows.SessionView)
+}
+
+// moves tells a session to make a move, waits for it and shows what came of it.
+func (a *app) moves(ctx context.Context, t *temporal, id string, m move) error {
+	was, kept, err := t.say(ctx, id, m.doing, m.signal, m.msg, m.check)
 	if err != nil {
 		return err
 	}
-	was, kept, err := t.say(ctx, id, doing, workflows.SignalPark, workflows.Park{By: person()}, quiet)
-	if err != nil {
-		return err
+	if kept || m.noWait {
+		return a.showMoved(ctx, t, id, moved(kept, m.becoming))
 	}
-	if kept || noWait {
-		return a.showMoved(ctx, t, id, moved(kept, "parking"))
-	}
-	v, err := a.awaitSession(ctx, t, id, doing, moveWait, func(v workflows.SessionView) (bool, error) {
-		switch {
-		case v.State == workflows.Parked:
-			return true, nil
-		case v.State == workflows.Running, v.State == workflows.Waiting:
-			return false, refused("%s: somebody said something to it meanwhile, so it goes on", doing)
+	v, err := a.awaitSession(ctx, t, id, m.doing, moveWait, func(v workflows.SessionView) (bool, error) {
+		if there, err := m.there(v); there || err != nil {
+			return there, err
 		}
-		return false, stays(doing, v, was)
+		return false, stays(m.doing, v, was)
 	})
 	if err != nil {
 		return err
 	}
-	return a.print().show(v, func(p *printer) {
-		p.printf("session %s is parked%s; the next message brings it back\n", id, warmText(v.Warm))
+	return a.print().show(v, func(p *printer) { m.done(p, v) })
+}
+
+func (a *app) park(ctx context.Context, id string, noWait bool) error {
+	t, err := a.toSession(ctx, id)
+	if err != nil {
+		return err
+	}
+	doing := "park session " + id
+	return a.moves(ctx, t, id, move{
+		doing: doing, signal: workflows.SignalPark, msg: workflows.Park{By: person()}, check: quiet, becoming: "parking", noWait: noWait,
+		there: func(v workflows.SessionView) (bool, error) {
+			if v.State == workflows.Running || v.State == workflows.Waiting && v.Limit == nil {
+				return false, refused("%s: somebody said something to it meanwhile, so it goes on", doing)
+			}
+			return v.State == workflows.Parked, nil
+		},
+		done: func(p *printer, v workflows.SessionView) {
+			p.printf("session %s is parked%s; the next message brings it back\n", id, warmText(v.Warm))
+		},
 	})
 }
 
@@ -94,32 +117,25 @@ func (a *app) resume(ctx context.Context, id, host string, noWait bool) error {
 	if err := t.hasHost(ctx, doing, id, host); err != nil {
 		return err
 	}
-	was, kept, err := t.say(ctx, id, doing, workflows.SignalResume, workflows.Resume{Host: host, By: person()}, takesMore)
-	if err != nil {
-		return err
-	}
-	if kept || noWait {
-		return a.showMoved(ctx, t, id, moved(kept, "coming back"))
-	}
-	v, err := a.awaitSession(ctx, t, id, doing, moveWait, func(v workflows.SessionView) (bool, error) {
-		there := v.Lost == nil && (host == "" || v.Host == host)
-		switch v.State {
-		case workflows.Idle, workflows.Interrupted:
-			if there {
-				return true, nil
-			}
-		case workflows.Running, workflows.Waiting:
-			if there || v.Lost != nil {
+	return a.moves(ctx, t, id, move{
+		doing: doing, signal: workflows.SignalResume, msg: workflows.Resume{Host: host, By: person()}, check: takesMore, becoming: "coming back", noWait: noWait,
+		there: func(v workflows.SessionView) (bool, error) {
+			there := v.Lost == nil && (host == "" || v.Host == host)
+			switch v.State {
+			case workflows.Idle, workflows.Interrupted:
+				return there, nil
+			case workflows.Running, workflows.Waiting:
+				if !there && v.Lost == nil {
+					return false, refused("%s: host %s is back, and a turn runs there: it stays", doing, v.Host)
+				}
 				return there, nil
 			}
-			return false, refused("%s: host %s is back, and a turn runs there: it stays", doing, v.Host)
-		}
-		return false, stays(doing, v, was)
+			return false, nil
+		},
+		done: func(p *printer, v workflows.SessionView) {
+			p.printf("session %s is back on %s, attempt %d\n", id, v.Host, v.Attempt)
+		},
 	})
-	if err != nil {
-		return err
-	}
-	return a.print().show(v, func(p *printer) { p.printf("session %s is back on %s, attempt %d\n", id, v.Host, v.Attempt) })
 }
 
 // toSession connects, to speak to a session.
@@ -292,6 +308,9 @@ func lostText(l *workflows.LostView) string {
 // whereabouts is what is unusual about where a session is, in a few words.
 func whereabouts(v workflows.SessionView) string {
 	var out []string
+	if v.Archived {
+		out = append(out, "archived")
+	}
 	if v.Attempt > 1 {
 		out = append(out, fmt.Sprintf("attempt %d", v.Attempt))
 	}

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+	"time"
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/workflows"
 )
 
 // A renderer shows a conversation as it goes: text as it streams, commands,
@@ -18,6 +20,8 @@ type renderer struct {
 	said    strings.Builder      // what was streamed of it
 	quiet   bool                 // entries and deltas are not shown (ctl -q)
 	skipOwn bool                 // the person's own messages are not repeated
+	far     time.Time            // of the newest report of progress
+	told    map[string]bool      // reports of that moment that were shown
 }
 
 func (r *renderer) event(ev api.Event) {
@@ -29,10 +33,39 @@ func (r *renderer) event(ev api.Event) {
 		r.delta(*ev.Delta)
 	case api.KindEntry:
 		r.entry(*ev.Entry)
+	case api.KindState:
+		r.progress(workflows.ViewOfProgress(ev.State.Progress))
 	case api.KindVoid:
 		r.endLine()
 		r.p.printf("%s\n", r.p.paint(dim, fmt.Sprintf("— from entry %d on, what was shown is void; it comes again —", ev.Void)))
 	}
+}
+
+// progress shows what the model reports of its work (report_progress), each
+// report once.
+func (r *renderer) progress(now *workflows.ProgressView) {
+	if !r.further(now) || r.quiet {
+		return
+	}
+	r.endLine()
+	r.p.printf("%s\n", r.p.paint(dim, "· progress: "+clean(now.String())))
+}
+
+// further says whether a report was not told yet. It comes from the worker and,
+// later, from the workflow; and an older codex has few times to tell.
+func (r *renderer) further(now *workflows.ProgressView) bool {
+	if now == nil || now.At.Before(r.far) {
+		return false
+	}
+	key := fmt.Sprintf("%d %s %s", now.Turn, now.At, now)
+	if r.told[key] {
+		return false
+	}
+	if r.told == nil || now.At.After(r.far) { // those of before cannot come again
+		r.told = map[string]bool{}
+	}
+	r.told[key], r.far = true, now.At
+	return true
 }
 
 func (r *renderer) delta(d activities.Delta) {
@@ -98,7 +131,7 @@ func (r *renderer) entry(e activities.Entry) {
 			p.printf("%s%s\n", text, ended(p, e.Status))
 		}
 	case activities.EntryRequest:
-		p.printf("%s %s\n", p.paint(yellow, "?"), text)
+		p.printf("%s %s%s\n", p.paint(yellow, "?"), text, p.paint(dim, ruled(e)))
 	case activities.EntryDecision:
 		by := ""
 		if e.Data["by"] != "" {
@@ -107,6 +140,7 @@ func (r *renderer) entry(e activities.Entry) {
 		if e.Data["reason"] != "" {
 			by += ": " + clean(e.Data["reason"])
 		}
+		by += ruled(e) + givenInEntry(e.Data)
 		p.printf("%s %s%s\n", p.paint(yellow, "!"), text, by)
 	case activities.EntryError:
 		p.printf("%s %s\n", p.paint(red, "error:"), text)
@@ -118,6 +152,20 @@ func (r *renderer) entry(e activities.Entry) {
 	default:
 		p.printf("%s %s\n", p.paint(dim, string(e.Type)), text)
 	}
+}
+
+// ruled says by which rule of a policy a request was decided, or left to people,
+// where the entry's text does not.
+func ruled(e activities.Entry) string {
+	rule := clean(e.Data["rule"])
+	if rule == "" || strings.Contains(e.Text, fmt.Sprintf("rule %q", e.Data["rule"])) {
+		return ""
+	}
+	s := fmt.Sprintf("rule %q", rule)
+	if why := clean(e.Data["ruling"]); why != "" {
+		s += ": " + why
+	}
+	return " (policy: " + s + ")"
 }
 
 func facts(m map[string]string) string {

@@ -32,3 +32,43 @@ func TestAStreamedMessageIsShownWholeAndOnce(t *testing.T) {
 		}
 	}
 }
+
+// Reports of progress come from the worker and from the workflow, which is behind.
+func TestEachReportOfProgressIsShownOnceAndNoOlderOneBehindIt(t *testing.T) {
+	report := func(text string, ms int64) api.Event {
+		percent := 40
+		return api.Event{Kind: api.KindState, State: &activities.SessionLive{Progress: &activities.Progress{Turn: 1, Text: text, Step: "tests", Percent: &percent, AtMS: ms}}}
+	}
+	var b bytes.Buffer
+	r := &renderer{p: newPrinter(&b, false)}
+	for _, ev := range []api.Event{
+		{Kind: api.KindState, State: &activities.SessionLive{}}, report("reading", 5), report("reading", 5),
+		report("wri\x1bting", 7), report("reading", 5), report("checking", 7), report("wri\x1bting", 7),
+	} {
+		r.event(ev)
+	}
+	if got, want := b.String(), "· progress: 40 %, tests: reading\n· progress: 40 %, tests: wri"+clean("\x1b")+"ting\n· progress: 40 %, tests: checking\n"; got != want {
+		t.Errorf("shown as\n%s, want\n%s", got, want)
+	}
+	if len(r.told) != 2 {
+		t.Errorf("it remembers %d reports: those of one moment are enough", len(r.told))
+	}
+}
+
+func TestTheRuleOfAVerdictIsShown(t *testing.T) {
+	var b bytes.Buffer
+	r := &renderer{p: newPrinter(&b, false)}
+	for _, e := range []activities.Entry{
+		{Type: activities.EntryRequest, Text: "codex asks: run make", Data: map[string]string{"rule": "default", "ruling": "no rule holds"}},
+		{Type: activities.EntryRequest, Text: "codex asks: run ls"},
+		{Type: activities.EntryDecision, Text: `decline by the policy, rule "hands off": run rm`, Data: map[string]string{"by": "policy", "rule": "hands off", "reason": "no"}},
+		{Type: activities.EntryDecision, Text: "accepted", Data: map[string]string{"by": "policy", "rule": "look around"}},
+	} {
+		r.event(api.Event{Kind: api.KindEntry, Entry: &e})
+	}
+	want := "? codex asks: run make (policy: rule \"default\": no rule holds)\n? codex asks: run ls\n" +
+		"! decline by the policy, rule \"hands off\": run rm by policy: no\n! accepted by policy (policy: rule \"look around\")\n"
+	if b.String() != want {
+		t.Errorf("shown as\n%s, want\n%s", b.String(), want)
+	}
+}

@@ -24,15 +24,21 @@ type startFlags struct {
 	sandbox, policy, zone, id      string
 	onInterrupt, budget            string
 	credentials, onAuth            string
-	labels                         []string
+	place                          placeFlags
 	expiry, turnTimeout            time.Duration
 	goOn                           goOnFlags
+	judge                          judgeFlags
+	confine                        confineFlags
+	tools                          toolFlags
+	thread                         threadFlags
+	watch                          watchdogFlags
+	work                           workspaceFlags
 }
 
 func (f *startFlags) add(c *cobra.Command, _ string) {
 	fl := c.Flags()
 	fl.StringVar(&f.host, "host", "", "`NAME` of the host; local is this machine")
-	fl.StringArrayVar(&f.labels, "label", nil, "any host with the label `key=value`; repeatable")
+	f.place.add(c)
 	fl.StringVar(&f.seed, "seed", "", "`NAME` of the credentials")
 	fl.StringVar(&f.seedPool, "seed-pool", "", "any healthy credentials of this `POOL`, those used least recently first")
 	fl.StringVar(&f.dir, "dir", "", "work in `DIR` on the host instead of a fresh folder")
@@ -47,8 +53,14 @@ func (f *startFlags) add(c *cobra.Command, _ string) {
 	fl.StringVar(&f.onInterrupt, "on-interrupt", "ask", "when codex's process dies in a turn: ask (wait for a message), continue (tell codex to go on) or fail")
 	fl.StringVar(&f.credentials, "credentials", "planted", "planted (auth.json on the host) or broker (a ChatGPT login stays away from the host; codex gets short-lived access tokens)")
 	fl.StringVar(&f.onAuth, "on-auth", "", "when a turn got no access token in time: retry (say the same once more if it began nothing; the default with a broker) or ask (wait for a message)")
-	fl.StringVar(&f.budget, "budget", "", "`tokens=N,time=D`: tokens that the session may use in all, longest turn")
+	fl.StringVar(&f.budget, "budget", "", budgetHelp)
+	f.judge.add(c)
 	f.goOn.add(c)
+	f.thread.add(c)
+	f.confine.add(c)
+	f.tools.add(c)
+	f.watch.add(c)
+	f.work.add(c)
 }
 
 func (f *startFlags) options() (workflows.SessionOptions, error) {
@@ -65,21 +77,31 @@ func (f *startFlags) options() (workflows.SessionOptions, error) {
 		if err != nil {
 			return opt, err
 		}
-		if b.tokens != nil {
-			opt.Tokens = *b.tokens
+		if err := opt.SetBudget(b); err != nil {
+			return opt, usage("--budget: %v", err)
 		}
-		if b.time > 0 {
-			opt.TurnTimeout = b.time
-		}
+		f.watch.turnBound = b.TurnTimeout != ""
+	}
+	if strings.Contains(f.goOn.work, ".snap-") { // the id of one, and no policy for those to come
+		f.work.snapshot, f.goOn.work = f.goOn.work, ""
 	}
 	if err := f.goOn.set(&opt); err != nil {
 		return opt, err
 	}
-	if f.host != "" && len(f.labels) > 0 {
-		return opt, usage("--host and --label: give one of them")
+	if err := f.tools.set(&opt); err != nil {
+		return opt, err
 	}
-	var err error
-	if opt.Labels, err = pairs("--label", f.labels); err != nil {
+	if err := f.thread.set(&opt); err != nil {
+		return opt, err
+	}
+	if err := f.work.set(&opt); err != nil {
+		return opt, err
+	}
+	if f.host != "" && len(f.place.labels)+len(f.place.prefer) > 0 {
+		return opt, usage("--host and --label or --prefer: give one of them")
+	}
+	err := f.place.set(&opt)
+	if err != nil {
 		return opt, err
 	}
 	if f.host != "" {
@@ -101,6 +123,9 @@ func (f *startFlags) options() (workflows.SessionOptions, error) {
 	case "read-only", "workspace-write", "danger-full-access":
 	default:
 		return opt, usage("--sandbox %q is none of read-only, workspace-write, danger-full-access", f.sandbox)
+	}
+	if err := f.confine.set(&opt); err != nil {
+		return opt, err
 	}
 	switch f.policy {
 	case "untrusted", "on-request", "never":
@@ -134,6 +159,22 @@ func (f *startFlags) options() (workflows.SessionOptions, error) {
 	return opt, nil
 }
 
+// sessionOptions are what the flags and the config say.
+func (a *app) sessionOptions(f *startFlags) (workflows.SessionOptions, error) {
+	opt, err := f.options()
+	if err == nil {
+		err = f.judge.set(a, &opt)
+	}
+	if err != nil {
+		return opt, err
+	}
+	conf, err := a.config()
+	if err != nil {
+		return opt, err
+	}
+	return opt, f.watch.set(&opt, conf.Timeouts)
+}
+
 func (f *startFlags) sessionID() (string, error) {
 	if f.id == "" {
 		return "s-" + randomID(), nil
@@ -143,21 +184,28 @@ func (f *startFlags) sessionID() (string, error) {
 
 func runCommand(a *app) *cobra.Command {
 	var f startFlags
+	var with inputFlags
+	var key keyFlags
 	var keep, detach bool
 	c := &cobra.Command{
 		Use: "run PROMPT|-", Short: "start a session, run one turn, show it live, close", Args: cobra.ExactArgs(1),
 		Long: `Starts a session, runs one turn and shows it as it goes; approvals are asked at the
 terminal. Prints the final message and closes the session, unless --keep.`,
-		Example: "  ctl run --host web-1 --seed team 'run the tests and mend what fails'\n  ctl run --host local --sandbox read-only - < question.txt",
+		Example: "  ctl run --host web-1 --seed team 'run the tests and mend what fails'\n  ctl run --host local --sandbox read-only - < question.txt\n  ctl run --host web-1 --image shot.png --file app.log 'why does it look like this?'\n  ctl run --host web-1 --output-schema answer.json -q 'which ports are open?' | jq .ports\n  ctl run --host web-1 --seed team --write /srv/cache --read /srv/data --network proxy.golang.org,sum.golang.org 'build it'",
 		RunE: func(c *cobra.Command, args []string) error {
 			text, err := a.prompt(args[0])
 			if err != nil {
 				return err
 			}
-			opt, err := f.options()
+			opt, err := a.sessionOptions(&f)
 			if err != nil {
 				return err
 			}
+			x, err := with.look()
+			if err != nil {
+				return err
+			}
+			x.work = &f.work
 			opt.CloseAfter = !keep
 			if opt.CloseAfter {
 				if c.Flags().Changed("park-after") && opt.ParkAfter > 0 {
@@ -169,49 +217,39 @@ terminal. Prints the final message and closes the session, unless --keep.`,
 			if err != nil {
 				return err
 			}
-			return a.run(c.Context(), id, opt, text, detach)
+			k, err := key.request(workflows.ClaimSession, f.id, "run", anybodys(opt), text, x.named())
+			if err != nil {
+				return err
+			}
+			return a.run(c.Context(), k.id(id), opt, text, x, detach, k)
 		},
 	}
 	f.add(c, "")
+	with.add(c, false)
+	key.add(c, "session")
 	c.Flags().BoolVar(&keep, "keep", false, "leave the session open")
 	c.Flags().BoolVar(&detach, "detach", false, "print the session's id and leave it to itself")
 	return c
 }
 
-// keepRun leaves the message of a session that may have begun without a worker
-// to take it: else the session would wait for it, and hold a slot. The session
-// takes it once, however it comes.
-func (t *temporal) keepRun(ctx context.Context, id string, m workflows.Message, why error) error {
-	if t.signal(ctx, "start session "+id, workflows.SessionID(id), workflows.SignalMessage, m) != nil {
-		return why // it did not begin
-	}
-	return unreachable("start session %s: no worker answered; it is kept, and runs as soon as there is one", id).
-		hinted("`ctl session follow %s` shows it then, `ctl session close %s` takes it back", id, id).because(why)
-}
-
-func (a *app) run(ctx context.Context, id string, opt workflows.SessionOptions, text string, detach bool) error {
+func (a *app) run(ctx context.Context, id string, opt workflows.SessionOptions, text string, x extras, detach bool, k *keyed) error {
 	t, err := a.temporal(ctx)
 	if err != nil {
 		return err
 	}
-	if err := a.checkNames(ctx, t, opt); err != nil {
-		return err
-	}
-	m, err := a.message(ctx, t, text, "")
-	if err != nil {
-		return err
-	}
-	var acc workflows.MessageAccepted
-	err = t.updateWithStart(ctx, "start session "+id, sessionStart(id, opt), workflows.TypeSession,
-		workflows.SessionInput{ID: id, Options: opt}, workflows.SignalMessage, &acc, m)
-	if exitOf(err) == exitUnreachable && ctx.Err() == nil {
-		err = t.keepRun(ctx, id, m, err)
+	acc := workflows.MessageAccepted{Session: id, N: 1, MessageID: k.messageID()}
+	there, err := k.look(ctx, t)
+	switch {
+	case err == nil && there:
+		err = a.makeUp(ctx, t, &acc, text, x)
+	case err == nil:
+		acc, there, err = a.begin(ctx, t, id, opt, text, x, k)
 	}
 	if err != nil {
 		return err
 	}
 	if detach {
-		return a.print().show(map[string]any{"id": id, "session": id, "n": acc.N, "message_id": m.ID}, func(p *printer) { p.printf("%s\n", id) })
+		return a.print().show(k.shown(map[string]any{"id": id, "session": id, "n": acc.N, "message_id": acc.MessageID}, there), func(p *printer) { p.printf("%s\n", id) })
 	}
 	a.note("session %s", id)
 	err = a.watchTurn(ctx, t, acc, 1)
@@ -224,12 +262,47 @@ func (a *app) run(ctx context.Context, id string, opt workflows.SessionOptions, 
 	return err
 }
 
+// begin starts a session with its first message; there says that the same
+// request has done so before.
+func (a *app) begin(ctx context.Context, t *temporal, id string, opt workflows.SessionOptions, text string, x extras, k *keyed) (acc workflows.MessageAccepted, there bool, err error) {
+	if err := a.checkNames(ctx, t, opt); err != nil {
+		return acc, false, err
+	}
+	m, err := a.message(ctx, t, text, k.messageID())
+	if err == nil {
+		err = a.attach(ctx, t, x, &m)
+	}
+	if err == nil && x.work != nil {
+		err = x.work.send(ctx, a, t, id, &opt)
+	}
+	if err == nil {
+		err = k.take(ctx, t, opt.Zone)
+	}
+	if err != nil {
+		return acc, false, err
+	}
+	acc = workflows.MessageAccepted{Session: id, N: 1, MessageID: m.ID}
+	start := sessionStart(id, opt)
+	start.WorkflowExecutionErrorWhenAlreadyStarted = true
+	k.mark(&start)
+	doing := "start session " + id
+	run, err := t.start(ctx, doing, start, workflows.TypeSession, workflows.SessionInput{ID: id, Options: opt, First: &m})
+	if err == nil {
+		return acc, false, t.taken(ctx, doing, run, acc)
+	}
+	there, err = k.ours(ctx, t, err)
+	return acc, there, err
+}
+
 // checkNames finds out about names that do not exist before anything starts.
 func (a *app) checkNames(ctx context.Context, t *temporal, opt workflows.SessionOptions) error {
 	if opt.Host != "" {
 		if _, err := t.host(ctx, "find host "+opt.Host, opt.Zone, opt.Host); err != nil {
 			return err
 		}
+	}
+	if err := a.canBePlaced(ctx, t, opt); err != nil {
+		return err
 	}
 	if opt.Seed != "" {
 		seed, err := t.seed(ctx, opt.Seed)
@@ -267,14 +340,23 @@ func sessionStart(id string, opt workflows.SessionOptions) client.StartWorkflowO
 	}
 }
 
-func (a *app) startSession(ctx context.Context, t *temporal, id string, opt workflows.SessionOptions) error {
+// startSession starts a session that waits for a message; there says that the
+// same request has done so before.
+func (a *app) startSession(ctx context.Context, t *temporal, id string, opt workflows.SessionOptions, k *keyed) (there bool, err error) {
+	if there, err := k.look(ctx, t); err != nil || there {
+		return there, err
+	}
 	if err := a.checkNames(ctx, t, opt); err != nil {
-		return err
+		return false, err
+	}
+	if err := k.take(ctx, t, opt.Zone); err != nil {
+		return false, err
 	}
 	start := sessionStart(id, opt)
 	start.WorkflowExecutionErrorWhenAlreadyStarted = true
-	_, err := t.start(ctx, "start session "+id, start, workflows.TypeSession, workflows.SessionInput{ID: id, Options: opt})
-	return err
+	k.mark(&start)
+	_, err = t.start(ctx, "start session "+id, start, workflows.TypeSession, workflows.SessionInput{ID: id, Options: opt})
+	return k.ours(ctx, t, err)
 }
 
 // prompt is the text itself, or what standard input holds.

@@ -57,15 +57,35 @@ func checkGiving(set workflows.SetSeed) error {
 
 func seedSetCommand(a *app) *cobra.Command {
 	var give giving
+	var policy, amend string
 	c := &cobra.Command{
-		Use: "set NAME", Short: "who may have a seed: how many at a time, from which pools", Args: cobra.ExactArgs(1),
+		Use: "set NAME", Short: "who may have a seed, what judges and what is offered there", Args: cobra.ExactArgs(1),
 		Long: `A session that is started with --seed-pool POOL gets the healthy seed of that pool that
-was used least recently, and waits in line where none is free.`,
-		Example: "  ctl seed set key --share 4\n  ctl seed set team-1 --pool logins --pool night",
+was used least recently, and waits in line where none is free. The policy of a seed judges
+in every session that gets it from now on, beside that one's own: the stricter word counts.`,
+		Example: "  ctl seed set key --share 4\n  ctl seed set team-1 --pool logins --pool night\n  ctl seed set team-1 --policy policy.yaml",
 		RunE: func(c *cobra.Command, args []string) error {
 			set := give.chosen(c)
-			if set.Share == nil && set.Pools == nil {
-				return usage("set seed %s: neither --share nor --pool: there is nothing to set", args[0])
+			if c.Flags().Changed("policy") {
+				text := ""
+				if policy != "none" {
+					var err error
+					if text, err = a.readPolicy(policy); err != nil {
+						return err
+					}
+				}
+				set.Policy = &text
+			}
+			switch amend {
+			case "":
+			case "on", "off":
+				on := amend == "on"
+				set.Amend = &on
+			default:
+				return usage("set seed %s: --amendments %q: on or off", args[0], amend)
+			}
+			if set.Share == nil && set.Pools == nil && set.Policy == nil && set.Amend == nil {
+				return usage("set seed %s: none of --share, --pool, --policy and --amendments: there is nothing to set", args[0])
 			}
 			if err := checkGiving(set); err != nil {
 				return err
@@ -74,6 +94,8 @@ was used least recently, and waits in line where none is free.`,
 		},
 	}
 	give.add(c)
+	c.Flags().StringVar(&policy, "policy", "", "the policy in `FILE` judges in every session that has it; none: no policy does")
+	c.Flags().StringVar(&amend, "amendments", "", "`on|off`: its sessions are offered decisions that change codex's rules for good (off at first)")
 	return c
 }
 

@@ -85,7 +85,7 @@ func showSeed(p *printer, v workflows.SeedView) {
 		plain("verified"), plain(when(v.VerifiedAt)), plain("checked"), plain(checkText(v.Check)), plain("state"), plain(v.State), plain("rotated"), plain(rotatedText(v.Rotated)),
 		plain("recovering"), plain(recoveryText(v.Recovery)), plain("held by"), plain(strings.Join(holderTexts(v.Holders), "; ")),
 		plain("waiting"), plain(atLeastOne(v.Queue)), plain("shared by"), plain(shareText(v)), plain("pools"), plain(strings.Join(v.Pools, ", ")),
-		plain("last used"), plain(when(v.UsedAt)))
+		plain("policy"), plain(policyLine(v.Policy)), plain("last used"), plain(when(v.UsedAt)))
 	var rows [][]cell
 	for _, f := range v.Files {
 		rows = append(rows, []cell{plain(f.Path), plain(f.Mode), painted(dim, f.Digest)})

@@ -55,14 +55,14 @@ func TestAnApprovalSaysWhyItIsVoidAndHowFarItsDecisionCame(t *testing.T) {
 }
 
 func TestABudgetIsRead(t *testing.T) {
-	b, err := parseBudget("tokens=500, time=90m")
-	if err != nil || b.tokens == nil || *b.tokens != 500 || b.time != 90*time.Minute {
+	b, err := parseBudget("tokens=500, time=90m,turn=2h,turns=3,approvals=4,commands=0")
+	if err != nil || *b.Tokens != 500 || b.Time != "1h30m0s" || b.TurnTimeout != "2h0m0s" || *b.Turns != 3 || *b.Approvals != 4 || *b.Commands != 0 {
 		t.Errorf("%+v, %v", b, err)
 	}
-	if b, err = parseBudget("tokens=0"); err != nil || b.tokens == nil || *b.tokens != 0 || b.time != 0 {
+	if b, err = parseBudget("tokens=0"); err != nil || b.Tokens == nil || *b.Tokens != 0 || b.Time != "" || b.TurnTimeout != "" || b.Turns != nil {
 		t.Errorf("%+v, %v", b, err)
 	}
-	for _, bad := range []string{"", "500", "tokens=many", "tokens=-1", "time=0", "time=soon", "money=5", "tokens=1,"} {
+	for _, bad := range []string{"", "500", "tokens=many", "tokens=-1", "turn=0", "turn=-1h", "time=soon", "time=-1s", "turns=1.5", "tokens=1,tokens=2", "approvals=", "commands=x", "money=5", "tokens=1,"} {
 		if _, err := parseBudget(bad); exitOf(err) != exitUsage || err == nil {
 			t.Errorf("%q: %v", bad, err)
 		}
@@ -138,8 +138,9 @@ func TestASessionShowsItsBoundsAndWhatAnInterruptDoes(t *testing.T) {
 		budget workflows.BudgetView
 		want   string
 	}{
-		{workflows.BudgetView{Tokens: 500, Used: 20, TurnTimeout: "2h0m0s"}, "20 of 500 tokens used; a turn may take 2h"},
-		{workflows.BudgetView{Used: 20, TurnTimeout: "1h30m0s"}, "a turn may take 1h30m"},
+		{workflows.BudgetView{Tokens: workflows.BudgetCount{Used: 20, Limit: 500}, Commands: workflows.BudgetCount{Used: 1, Limit: 5}, Time: workflows.BudgetTime{Used: "2m0s", Limit: "8h0m0s"}, TurnTimeout: "2h0m0s"},
+			"20 of 500 tokens used; 1 of 5 commands used; 2m0s of 8h used; a turn may take 2h"},
+		{workflows.BudgetView{Tokens: workflows.BudgetCount{Used: 20}, TurnTimeout: "1h30m0s"}, "a turn may take 1h30m"},
 		{workflows.BudgetView{TurnTimeout: "1m30s"}, "a turn may take 1m30s"},
 		{workflows.BudgetView{TurnTimeout: "10m0s"}, "a turn may take 10m"},
 	} {

@@ -14,18 +14,19 @@ import (
 )
 
 func sessionCommand(a *app) *cobra.Command {
-	return group("session", "durable conversations",
+	return group("session", "durable conversations", append(sessionControls(a),
 		sessionStartCommand(a), sessionSendCommand(a), sessionListCommand(a), sessionShowCommand(a), sessionFollowCommand(a),
-		sessionInterruptCommand(a), sessionSteerCommand(a), sessionParkCommand(a), sessionResumeCommand(a), sessionForkCommand(a), sessionSetCommand(a), sessionCloseCommand(a))
+		sessionInterruptCommand(a), sessionSteerCommand(a), sessionDiffCommand(a), sessionFetchCommand(a), sessionPushCommand(a), sessionParkCommand(a), sessionResumeCommand(a), sessionForkCommand(a), sessionSetCommand(a), sessionDeliverablesCommand(a), sessionCloseCommand(a))...)
 }
 
 func sessionStartCommand(a *app) *cobra.Command {
 	var f startFlags
+	var key keyFlags
 	c := &cobra.Command{
 		Use: "start", Short: "open a session that waits for a message", Args: cobra.NoArgs,
-		Example: "  ctl session start --host web-1 --seed team --id release-42",
+		Example: "  ctl session start --host web-1 --seed team --id release-42\n  ctl session start --host web-1 --seed team --key \"$BUILD_URL\"   # as often as CI likes: one session",
 		RunE: func(c *cobra.Command, _ []string) error {
-			opt, err := f.options()
+			opt, err := a.sessionOptions(&f)
 			if err != nil {
 				return err
 			}
@@ -33,29 +34,41 @@ func sessionStartCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			k, err := key.request(workflows.ClaimSession, f.id, "start", anybodys(opt))
+			if err != nil {
+				return err
+			}
+			id = k.id(id)
 			t, err := a.temporal(c.Context())
 			if err != nil {
 				return err
 			}
-			if err := a.startSession(c.Context(), t, id, opt); err != nil {
+			if err := f.work.send(c.Context(), a, t, id, &opt); err != nil {
 				return err
 			}
-			return a.print().show(map[string]string{"id": id}, func(p *printer) { p.printf("%s\n", id) })
+			there, err := a.startSession(c.Context(), t, id, opt, k)
+			if err != nil {
+				return err
+			}
+			return a.print().show(k.shown(map[string]any{"id": id}, there), func(p *printer) { p.printf("%s\n", id) })
 		},
 	}
 	f.add(c, "id")
+	key.add(c, "session")
 	return c
 }
 
 func sessionSendCommand(a *app) *cobra.Command {
 	var noWait bool
+	var anyModel bool
+	var with inputFlags
 	var model, effort, id string
 	c := &cobra.Command{
 		Use: "send ID PROMPT|-", Short: "one more turn", Args: cobra.ExactArgs(2),
 		Long: `Sends a message; it is queued behind a running turn. Waits for the turn's end and prints it.
 With no worker up the message is kept by Temporal until one is; its turn has no number (n is 0)
 until then.`,
-		Example: "  ctl session send release-42 'now run the tests'\n  git diff | ctl session send release-42 -",
+		Example: "  ctl session send release-42 'now run the tests'\n  git diff | ctl session send release-42 -\n  ctl session send release-42 --file report.pdf 'what does it say?'",
 		RunE: func(c *cobra.Command, args []string) error {
 			text, err := a.prompt(args[1])
 			if err != nil {
@@ -64,15 +77,22 @@ until then.`,
 			if err := checkName("session id", args[0]); err != nil {
 				return err
 			}
+			x, err := with.look()
+			if err != nil {
+				return err
+			}
 			t, err := a.temporal(c.Context())
 			if err != nil {
 				return err
 			}
 			m, err := a.message(c.Context(), t, text, id)
+			if err == nil {
+				err = a.attach(c.Context(), t, x, &m)
+			}
 			if err != nil {
 				return err
 			}
-			m.Model, m.Effort = model, effort
+			m.Model, m.Effort, m.AnyModel = model, effort, anyModel
 			doing := "send to session " + args[0]
 			msg := delivery{doing: doing, session: args[0], name: workflows.SignalMessage, updateID: m.ID, msg: m, again: true, check: takesMore(doing)}
 			acc := workflows.MessageAccepted{Session: args[0], MessageID: m.ID}
@@ -93,9 +113,11 @@ until then.`,
 			return a.watchTurn(c.Context(), t, acc, seen.Seq+1)
 		},
 	}
+	with.add(c, false)
 	c.Flags().BoolVar(&noWait, "no-wait", false, "do not wait for the turn's end")
 	c.Flags().StringVar(&model, "model", "", "model from this turn on")
 	c.Flags().StringVar(&effort, "effort", "", "reasoning effort from this turn on")
+	c.Flags().BoolVar(&anyModel, "any-model", false, "also a --model that codex does not list")
 	c.Flags().StringVar(&id, "message-id", "", "the message's own `id`: sent twice, it is one message")
 	return c
 }
@@ -170,11 +192,15 @@ func showSession(p *printer, v workflows.SessionView) {
 			failure += " (" + v.Error.Hint + ")"
 		}
 	}
-	p.fields(plain("id"), painted(bold, v.ID), plain("state"), painted(stateColour(v.State), string(v.State)), plain("waits for"), plain(v.Waits),
-		plain("host"), plain(v.Host), plain("lost"), painted(red, lostText(v.Lost)), plain("warm"), plain(warm), plain("attempt"), plain(attemptText(v.Attempt)), plain("seed"), plain(v.Seed), plain("thread"), plain(v.ThreadID), plain("turn"), plain(turn),
-		plain("process"), plain(process), plain("tokens"), plain(tokens(v.Usage)), plain("budget"), plain(budgetText(v.Budget)),
-		plain("begun from"), plain(v.Options["from"]), plain("snapshots"), plain(policyText(v.Options)), plain("snapshot"), plain(snapshot), plain("snapshot failed"), painted(red, snapshotTrouble),
-		plain("on interrupt"), plain(v.Options["on_interrupt"]), plain("on host lost"), plain(hostLostText(v.Options)), plain("unprotected"), painted(red, v.Unprotected), plain("error"), painted(red, failure),
+	away := ""
+	if v.Archived {
+		away = "it takes no messages until `ctl session unarchive`"
+	}
+	p.fields(plain("id"), painted(bold, v.ID), plain("name"), plain(v.Name), plain("archived"), painted(yellow, away), plain("state"), painted(stateColour(v.State), string(v.State)), plain("waits for"), plain(v.Waits),
+		plain("host"), plain(v.Host), plain("lost"), painted(red, lostText(v.Lost)), plain("warm"), plain(warm), plain("attempt"), plain(attemptText(v.Attempt)), plain("seed"), plain(v.Seed), plain("thread"), plain(v.ThreadID), plain("turn"), plain(turn), plain("progress"), plain(progressText(v.Progress)),
+		plain("process"), plain(process), plain("tokens"), plain(tokens(v.Usage)), plain("context"), plain(contextText(v.Usage.Context)), plain("rate limits"), plain(rateText(v.RateLimits)), plain("budget"), plain(budgetText(v.Budget)), plain("nearly used up"), painted(yellow, budgetWarnings(v.Budget)),
+		plain("sandbox"), plain(confineText(v.Options)), plain("begun from"), plain(v.Options["from"]), plain("snapshots"), plain(policyText(v.Options)), plain("snapshot"), plain(snapshot), plain("snapshot failed"), painted(red, snapshotTrouble),
+		plain("on interrupt"), plain(v.Options["on_interrupt"]), plain("on host lost"), plain(hostLostText(v.Options)), plain("policy"), plain(policyLine(v.Policy)), plain("seed's policy"), plain(policyLine(v.SeedPolicy)), plain("unprotected"), painted(red, v.Unprotected), plain("error"), painted(red, failure), plain("started by"), plain(v.Origin),
 		plain("created"), plain(v.CreatedAt), plain("updated"), plain(v.UpdatedAt))
 	for _, r := range v.Requests {
 		p.printf("%s  %s  %s  (expires %s)\n", p.paint(yellow, r.ID), r.Kind, clean(oneLine(r.Summary, 100)), age(r.ExpiresAt))
@@ -182,6 +208,7 @@ func showSession(p *printer, v workflows.SessionView) {
 			p.printf("  %s\n", p.paint(yellow, was))
 		}
 	}
+	showQueue(p, v.Queued)
 	showMessages(p, v.Messages)
 	for _, r := range v.Refusals {
 		p.printf("refused %s, %s: %s\n", r.Name, age(r.At), clean(r.Reason))
@@ -212,6 +239,8 @@ func stateColour(s workflows.SessionStatus) style {
 func sessionListCommand(a *app) *cobra.Command {
 	var host string
 	var limit int
+	var archived bool
+	var origin originFlags
 	state := stateFlag{folder: &a.flags.state}
 	c := &cobra.Command{
 		Use: "list", Short: "sessions, newest first", Args: cobra.NoArgs,
@@ -226,11 +255,17 @@ func sessionListCommand(a *app) *cobra.Command {
 				}
 				q = append(q, fmt.Sprintf("FairleadState = '%s'", state.word))
 			}
+			if !archived {
+				q = append(q, notArchived)
+			}
 			if host != "" {
 				if err := checkName("host name", host); err != nil {
 					return err
 				}
 				q = append(q, fmt.Sprintf("FairleadHost = '%s'", host))
+			}
+			if err := origin.narrow(&q); err != nil {
+				return err
 			}
 			if limit < 1 {
 				return usage("--limit %d: at least 1", limit)
@@ -260,15 +295,17 @@ func sessionListCommand(a *app) *cobra.Command {
 					if v.Turn != nil {
 						turn = fmt.Sprint(v.Turn.N)
 					}
-					rows = append(rows, []cell{painted(bold, v.ID), painted(stateColour(v.State), string(v.State)), plain(oneLine(v.Waits, widestWait)), plain(v.Host), plain(v.Seed), plain(turn), plain(v.CreatedAt), painted(yellow, whereabouts(v))})
+					rows = append(rows, []cell{painted(bold, v.ID), painted(stateColour(v.State), string(v.State)), plain(oneLine(v.Waits, widestWait)), plain(v.Host), plain(v.Seed), plain(turn), plain(v.CreatedAt), plain(oneLine(v.Name, 40)), painted(yellow, whereabouts(v))})
 				}
-				p.table([]string{"ID", "STATE", "WAITS FOR", "HOST", "SEED", "TURN", "CREATED", ""}, rows)
+				p.table([]string{"ID", "STATE", "WAITS FOR", "HOST", "SEED", "TURN", "CREATED", "NAME", ""}, rows)
 			})
 		},
 	}
 	c.Flags().Var(&state, "state", "only those in this `state`; what has a / in it is the folder of a local stack")
 	c.Flags().StringVar(&host, "host", "", "only those on this `host`")
 	c.Flags().IntVar(&limit, "limit", 100, "at most so many")
+	origin.add(c)
+	c.Flags().BoolVar(&archived, "archived", false, "also those that are archived")
 	return c
 }
 

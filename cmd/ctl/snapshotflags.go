@@ -13,10 +13,10 @@ import (
 
 // goOnFlags say what is kept of a session, and where it goes on.
 type goOnFlags struct {
-	work, when, hostLost        string
-	exclude                     []string
-	every, parkAfter, lostAfter time.Duration
-	given                       func(flag string) bool // nil: none
+	work, when, hostLost             string
+	exclude                          []string
+	every, parkAfter, lostAfter, ttl time.Duration
+	given                            func(flag string) bool // nil: none
 }
 
 func (f *goOnFlags) add(c *cobra.Command) {
@@ -26,6 +26,7 @@ func (f *goOnFlags) add(c *cobra.Command) {
 	fl.StringArrayVar(&f.exclude, "snapshot-exclude", nil, "leave out of snapshots what this gitignore `PATTERN` matches; repeatable")
 	fl.StringVar(&f.when, "snapshot-when", "", "turn (after each turn, the default), close (when it parks or closes) or off (it cannot park or move; what is there is kept as it closes)")
 	fl.DurationVar(&f.every, "snapshot-every", 0, "also so often within long turns; 0 is not")
+	fl.DurationVar(&f.ttl, "ttl", 0, "how long the session may live: then it closes, after the turn that runs (15 minutes later at the latest); 0 is for ever")
 	fl.DurationVar(&f.parkAfter, "park-after", parkByDefault, "a session that stays gives back host and credentials after so long without a message, and the next one brings it up again; 0 is never")
 	fl.StringVar(&f.hostLost, "on-host-lost", "", "when the host is lost: wait (for it, the default) or move (go on elsewhere from the newest snapshot)")
 	fl.DurationVar(&f.lostAfter, "lost-after", 0, "a host that cannot be reached for so long is lost (default 5m)")
@@ -40,6 +41,7 @@ const (
 	leastEvery   = time.Minute
 	leastPark    = time.Second
 	leastLost    = 10 * time.Second
+	leastTTL     = time.Second
 	mostExcludes = 4 << 10 // bytes of all patterns
 )
 
@@ -52,6 +54,7 @@ func (f *goOnFlags) set(opt *workflows.SessionOptions) error {
 	if f.when == workflows.SnapshotOff {
 		f.parkAfter = 0 // it was not asked for: check has seen to that
 	}
+	opt.TTL = f.ttl
 	opt.ParkAfter, opt.OnHostLost, opt.LostAfter = f.parkAfter, f.hostLost, f.lostAfter
 	return nil
 }
@@ -72,7 +75,7 @@ func (f *goOnFlags) check() error {
 	for _, d := range []struct {
 		flag      string
 		is, least time.Duration
-	}{{"--snapshot-every", f.every, leastEvery}, {"--park-after", f.parkAfter, leastPark}, {"--lost-after", f.lostAfter, leastLost}} {
+	}{{"--snapshot-every", f.every, leastEvery}, {"--park-after", f.parkAfter, leastPark}, {"--lost-after", f.lostAfter, leastLost}, {"--ttl", f.ttl, leastTTL}} {
 		if d.is != 0 && d.is < d.least {
 			return usage("%s %s is too short: at least %s", d.flag, d.is, d.least)
 		}

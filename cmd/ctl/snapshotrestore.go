@@ -17,14 +17,14 @@ func snapshotRestoreCommand(a *app) *cobra.Command {
 		Use: "restore SNAP", Short: "go on from a snapshot, as a new session", Args: cobra.ExactArgs(1),
 		Long: `Starts a new session that begins where the snapshot was taken: with its conversation, as a
 fork of the thread, and its work folder. The session it is of is not touched. What is not
-said by flags is as it was there: sandbox, approval policy, model, effort, credentials and how
-they are given, --on-interrupt, --on-auth, --snapshot and --snapshot-exclude; all else begins
-with its default. A later session of the same id is not asked for what the snapshot does not
-say: then --seed, and for some --sandbox and --approval-policy, are yours to say. Any host with a free slot will do, unless --host or --label says which.
+said by flags is as it was there: sandbox, policy, approval policy, model, effort, credentials and how
+they are given, --on-interrupt, --on-auth, --snapshot, --snapshot-exclude and the bounds of
+--budget, of which the new session has used nothing; all else begins with its default. --sandbox read-only takes over no --write, and danger-full-access nothing of it. A later session of the same id is not asked for what the snapshot does not
+say: then --seed, and --policy where it had one, and for some --sandbox, --approval-policy and --budget, are yours to say. Any host with a free slot will do, unless --host or --label says which.
 Prints the new session's id; the session waits for a message.`,
 		Example: "  ctl snapshot restore release-42.snap-20260102t030405-0a1b2c --host web-2\n  ctl snapshot restore release-42.snap-20260102t030405-0a1b2c --id release-43",
 		RunE: func(c *cobra.Command, args []string) error {
-			opt, id, err := f.goesOn()
+			opt, id, err := a.goesOn(&f)
 			if err != nil {
 				return err
 			}
@@ -32,7 +32,7 @@ Prints the new session's id; the session waits for a message.`,
 			if err != nil {
 				return err
 			}
-			return a.restoreSnapshot(c.Context(), t, m, id, opt, c.Flags().Changed)
+			return a.restoreSnapshot(c.Context(), t, m, id, opt, f.budget, c.Flags().Changed)
 		},
 	}
 	f.add(c, "")
@@ -49,7 +49,7 @@ a session that is parked or closed its newest good snapshot serves. The first on
 it was. Prints the new session's id.`,
 		Example: "  ctl session fork release-42 --id release-42b",
 		RunE: func(c *cobra.Command, args []string) error {
-			opt, id, err := f.goesOn()
+			opt, id, err := a.goesOn(&f)
 			if err == nil {
 				err = checkName("session id", args[0])
 			}
@@ -67,7 +67,7 @@ it was. Prints the new session's id.`,
 			if err != nil {
 				return err
 			}
-			return a.restoreSnapshot(c.Context(), t, m, id, opt, c.Flags().Changed)
+			return a.restoreSnapshot(c.Context(), t, m, id, opt, f.budget, c.Flags().Changed)
 		},
 	}
 	f.add(c, "")
@@ -77,7 +77,7 @@ it was. Prints the new session's id.`,
 
 // asItWasByDefault has --help name no default where what was there goes on.
 func asItWasByDefault(c *cobra.Command) {
-	for _, name := range []string{"sandbox", "approval-policy", "model", "effort", "credentials", "on-interrupt", "on-auth", "snapshot", "snapshot-exclude"} {
+	for _, name := range []string{"sandbox", "approval-policy", "model", "effort", "credentials", "on-interrupt", "on-auth", "snapshot", "snapshot-exclude", "tools", "policy"} {
 		flag := c.Flags().Lookup(name)
 		if flag.Value.Type() == "string" { // else it is none already
 			flag.DefValue = ""
@@ -88,11 +88,11 @@ func asItWasByDefault(c *cobra.Command) {
 }
 
 // goesOn are the options and the id of a session that begins with a snapshot.
-func (f *startFlags) goesOn() (opt workflows.SessionOptions, id string, err error) {
+func (a *app) goesOn(f *startFlags) (opt workflows.SessionOptions, id string, err error) {
 	if f.dir != "" {
 		return opt, "", usage("--dir: a snapshot is restored into a folder of its own, never over one of yours")
 	}
-	if opt, err = f.options(); err != nil {
+	if opt, err = a.sessionOptions(f); err != nil {
 		return opt, "", err
 	}
 	id, err = f.sessionID()
@@ -147,6 +147,9 @@ func (a *app) newestSnapshot(ctx context.Context, t *temporal, session string) (
 	if newest.ID == "" {
 		return newest, notFound("%s: there is no good snapshot of it", doing).hinted("`ctl session list` and `ctl snapshot list` show what there is")
 	}
+	if v.State == workflows.Parked { // what was chosen since is in no snapshot
+		newest.Model, newest.Effort = firstOf(v.Options["model"], newest.Model), firstOf(v.Options["effort"], newest.Effort)
+	}
 	return newest, nil
 }
 
@@ -162,7 +165,7 @@ func errOr(err error, or error) error {
 	return or
 }
 
-func (a *app) restoreSnapshot(ctx context.Context, t *temporal, m snapshots.Manifest, id string, opt workflows.SessionOptions, given func(flag string) bool) error {
+func (a *app) restoreSnapshot(ctx context.Context, t *temporal, m snapshots.Manifest, id string, opt workflows.SessionOptions, budget string, given func(flag string) bool) error {
 	if m.Newer() {
 		return newerSnapshot("restore snapshot "+m.ID, m)
 	}
@@ -174,13 +177,20 @@ func (a *app) restoreSnapshot(ctx context.Context, t *temporal, m snapshots.Mani
 	if err := asItWas(&opt, m, former, given); err != nil {
 		return err
 	}
+	sameThread(&opt, former, given)
+	if err := sameBudget(&opt, m, former, budget, given); err != nil {
+		return err
+	}
+	if err := a.samePolicy(ctx, t, &opt, m, known, given); err != nil {
+		return err
+	}
 	if opt.Seed == "" && opt.SeedPool == "" {
 		if !known {
 			a.note("session %s, as it was then, is not known any more: without --seed the new one has no credentials", m.Session)
 		}
 		sameCredentials(&opt, former, given)
 	}
-	if err := a.startSession(ctx, t, id, opt); err != nil {
+	if _, err := a.startSession(ctx, t, id, opt, nil); err != nil {
 		return err
 	}
 	return a.print().show(map[string]string{"id": id}, func(p *printer) { p.printf("%s\n", id) })
@@ -223,7 +233,7 @@ func asItWas(opt *workflows.SessionOptions, m snapshots.Manifest, former workflo
 		{"model", &opt.Model, m.Model, false}, {"effort", &opt.Effort, m.Effort, false}, {"snapshot", &opt.Snapshot.Work, askedFor(m), false},
 	} {
 		switch {
-		case given(f.flag):
+		case given(f.flag), f.flag == "sandbox" && given("profile"):
 		case f.was != "":
 			*f.to = f.was
 		case f.must:
@@ -231,10 +241,29 @@ func asItWas(opt *workflows.SessionOptions, m snapshots.Manifest, former workflo
 				hinted("say it with --sandbox and --approval-policy")
 		}
 	}
+	if err := sameConfinement(opt, m, former, given); err != nil {
+		return err
+	}
+	if tools := former.Options["tools"]; tools != "" && !given("tools") {
+		opt.Tools = strings.Split(tools, ",") // the thread has them
+	}
 	if !given("snapshot-exclude") && opt.Snapshot.Work != activities.WorkNone {
 		opt.Snapshot.Exclude = m.Exclude
 	}
 	return nil
+}
+
+// sameThread takes over what the thread was told, and the files that came with
+// its messages, as far as its session is there to say it. What codex has in its
+// rollout it has anyway.
+func sameThread(opt *workflows.SessionOptions, former workflows.SessionView, given func(flag string) bool) {
+	if !given("instructions") {
+		opt.Instructions = former.Options["instructions"]
+	}
+	if !given("personality") {
+		opt.Personality = former.Options["personality"]
+	}
+	opt.Files = former.Files
 }
 
 // askedFor is the policy of who took a snapshot: where git would not have covered

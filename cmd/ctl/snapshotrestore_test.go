@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/workflows"
 )
@@ -22,7 +24,8 @@ func TestWhatGoesOnMayDoNoMoreThanWhatWas(t *testing.T) {
 		given  []string
 		want   [2]string // empty: it is refused
 	}{
-		{"as the snapshot says", snapshots.Facts{Sandbox: "read-only", ApprovalPolicy: "untrusted"}, workflows.SessionView{}, nil, [2]string{"read-only", "untrusted"}},
+		{"as the snapshot says", snapshots.Facts{Sandbox: "read-only", ApprovalPolicy: "untrusted", Policy: "none"}, workflows.SessionView{}, nil, [2]string{"read-only", "untrusted"}},
+		{"nobody says what else the sandbox keeps", snapshots.Facts{Sandbox: "read-only", ApprovalPolicy: "untrusted"}, workflows.SessionView{}, nil, [2]string{}},
 		{"the snapshot, not the session as it is now", snapshots.Facts{Sandbox: "danger-full-access", ApprovalPolicy: "untrusted"}, readOnly, nil, [2]string{"danger-full-access", "untrusted"}},
 		{"as the session says", snapshots.Facts{Left: true}, readOnly, nil, [2]string{"read-only", "never"}},
 		{"as a person says", snapshots.Facts{}, readOnly, []string{"sandbox", "approval-policy"}, [2]string{"workspace-write", "on-request"}},
@@ -68,5 +71,95 @@ func TestALaterSessionOfTheSameIDIsAnotherOne(t *testing.T) {
 		if got := isOf(snapshots.Manifest{ID: "s1.snap-x", Session: "s1", Facts: c.facts}, c.v); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+}
+
+func TestWhatGoesOnKeepsItsBounds(t *testing.T) {
+	made := snapshots.Manifest{Facts: snapshots.Facts{Budget: "tokens=500,time=2h0m0s,turn=1h0m0s"}}
+	set := workflows.SessionView{Budget: &workflows.BudgetView{Tokens: workflows.BudgetCount{Used: 5, Limit: 600}, TurnTimeout: "3h0m0s"}}
+	all := func(tokens, commands int64, time time.Duration) activities.Bounds {
+		return activities.Bounds{Tokens: tokens, Commands: commands, Time: time}
+	}
+	for name, c := range map[string]struct {
+		m      snapshots.Manifest
+		former workflows.SessionView
+		asked  string
+		given  []string
+		bounds activities.Bounds
+		turn   time.Duration
+	}{
+		"nobody knows any, she does":   {asked: "tokens=9", given: []string{"budget"}, bounds: all(9, 0, 0), turn: 24 * time.Hour},
+		"the snapshot says them":       {m: made, bounds: all(500, 0, 2*time.Hour), turn: time.Hour},
+		"they were set since":          {m: made, former: set, bounds: all(600, 0, 0), turn: 3 * time.Hour},
+		"a person says some":           {m: made, asked: "tokens=0,commands=7", given: []string{"budget"}, bounds: all(0, 7, 2*time.Hour), turn: time.Hour},
+		"a person says what a turn is": {m: made, given: []string{"turn-timeout"}, bounds: all(500, 0, 2*time.Hour), turn: 24 * time.Hour},
+		"both ways":                    {m: made, asked: "turn=2m", given: []string{"turn-timeout", "budget"}, bounds: all(500, 0, 2*time.Hour), turn: 2 * time.Minute},
+	} {
+		opt := workflows.SessionOptions{TurnTimeout: 24 * time.Hour}
+		err := sameBudget(&opt, c.m, c.former, c.asked, func(flag string) bool { return slices.Contains(c.given, flag) })
+		if err != nil || opt.Bounds != c.bounds || opt.TurnTimeout != c.turn {
+			t.Errorf("%s: %+v and %s a turn, %v; want %+v and %s", name, opt.Bounds, opt.TurnTimeout, err, c.bounds, c.turn)
+		}
+	}
+	opt := workflows.SessionOptions{TurnTimeout: 24 * time.Hour}
+	unknown := snapshots.Manifest{ID: "s1.snap-x", Session: "s1"}
+	if err := sameBudget(&opt, unknown, workflows.SessionView{}, "", func(string) bool { return false }); exitOf(err) != exitUsage {
+		t.Errorf("where nobody knows any, it has none: %v", err)
+	}
+}
+
+func TestWhatGoesOnKeepsWhatItsSandboxKeeps(t *testing.T) {
+	const kept = "/work/kept"
+	for name, c := range map[string]struct {
+		facts  snapshots.Facts
+		former map[string]string
+		given  string
+		want   []string
+	}{
+		"as the snapshot says":           {snapshots.Facts{Policy: "none", Confine: map[string]string{"read": kept}}, nil, "", []string{kept}},
+		"it says that nothing was asked": {snapshots.Facts{Policy: "none"}, map[string]string{"read": kept}, "", nil},
+		"as the session says":            {snapshots.Facts{}, map[string]string{"read": kept}, "", []string{kept}},
+		"as a person says":               {snapshots.Facts{Policy: "none", Confine: map[string]string{"read": kept}}, nil, "read", nil},
+	} {
+		opt := workflows.SessionOptions{Sandbox: "workspace-write"}
+		err := sameConfinement(&opt, snapshots.Manifest{ID: "s1.snap-x", Session: "s1", Facts: c.facts}, workflows.SessionView{Options: c.former}, func(flag string) bool { return flag == c.given })
+		if err != nil || !slices.Equal(opt.Confine.Read, c.want) {
+			t.Errorf("%s: %+v, %v", name, opt.Confine, err)
+		}
+	}
+}
+
+// Whoever goes on from a snapshot is judged as before, unless a person says so.
+func TestNoPolicyIsLostByGoingOnElsewhere(t *testing.T) {
+	const text, refused = "default: decline\n", "refused"
+	digest := activities.PolicyDigest(text)
+	for name, c := range map[string]struct {
+		says, text string
+		known      bool
+		want       string
+	}{
+		"the session has it":                          {digest, text, true, text},
+		"the session has it, the snapshot is older":   {"", text, true, text},
+		"the session has none":                        {"none", "", true, ""},
+		"the session has none, the snapshot is older": {"", "", true, ""},
+		"the session is gone, it had none":            {"none", "", false, ""},
+		"the session is gone, it had one":             {digest, "", false, refused},
+		"the session is gone, nobody knows":           {"", "", false, refused},
+		"the session there is another":                {digest, "default: ask\n", true, refused},
+		"the session there is another, without any":   {digest, "", true, refused},
+	} {
+		got, err := policyAsItWas(snapshots.Manifest{ID: "s1.snap-x", Session: "s1", Facts: snapshots.Facts{Policy: c.says}}, c.text, c.known)
+		if c.want == refused {
+			var e *exitError
+			if !errors.As(err, &e) || e.code != exitUsage || got != "" || !strings.Contains(e.hint, "--policy none") {
+				t.Errorf("%s: %q, %v", name, got, err)
+			}
+		} else if err != nil || got != c.want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	opt := workflows.SessionOptions{}
+	if err := (&judgeFlags{file: "none"}).set(new(app), &opt); err != nil || opt.Policy != "" {
+		t.Errorf("none is %q, %v", opt.Policy, err)
 	}
 }

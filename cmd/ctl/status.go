@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/workflows"
 )
 
 // A statusView is the Status JSON of the command line.
@@ -24,6 +25,7 @@ type statusView struct {
 	} `json:"temporal"`
 	Workers  []workerView  `json:"workers"`
 	Store    api.StoreInfo `json:"store"`
+	Pools    []poolLine    `json:"pools"` // empty where no worker answers
 	Versions struct {
 		CTL      string `json:"ctl"`
 		Worker   string `json:"worker"`
@@ -45,6 +47,34 @@ type workerView struct {
 	StoreID    string   `json:"store_id"`
 	PayloadKey string   `json:"payload_key"` // the id of the one that encrypts; empty: none
 	Problem    string   `json:"problem,omitempty"`
+}
+
+// A poolLine is what there is to say of a zone in a line.
+type poolLine struct {
+	Zone    string               `json:"zone"`
+	Slots   int                  `json:"slots"`
+	Used    int                  `json:"used"`
+	Waiting int                  `json:"waiting"`
+	Paused  *workflows.PoolPause `json:"paused,omitempty"`
+}
+
+// poolLines asks each zone. One that does not answer is left out: that it has
+// no worker shows already.
+func (a *app) poolLines(ctx context.Context, t *temporal) []poolLine {
+	lines := []poolLine{}
+	ctx, cancel := a.bounded(ctx, answerWait)
+	defer cancel()
+	zones, err := t.zones(ctx)
+	if err != nil {
+		a.note("%v", err)
+	}
+	for _, zone := range zones {
+		var v workflows.PoolView
+		if t.query(ctx, "show zone "+zone, workflows.PoolID(zone), workflows.QueryPool, &v) == nil {
+			lines = append(lines, poolLine{v.Zone, v.Slots, v.Used, v.Waiting, v.Paused})
+		}
+	}
+	return lines
 }
 
 func statusCommand(a *app) *cobra.Command {
@@ -89,6 +119,10 @@ func (a *app) status(ctx context.Context, t *temporal) (*statusView, error) {
 	for _, st := range statuses {
 		v.Store, v.Versions.Worker, v.Versions.Codex = st.Store, st.Version, st.Codex
 		break
+	}
+	v.Pools = []poolLine{}
+	if len(statuses) > 0 {
+		v.Pools = a.poolLines(ctx, t)
 	}
 	for _, st := range statuses {
 		v.Temporal.CodecEndpoint = firstOf(v.Temporal.CodecEndpoint, st.CodecEndpoint)
@@ -191,6 +225,14 @@ func (v *statusView) text(p *printer) {
 		rows = append(rows, []cell{plain(name), plain(w.PID), plain(w.Zone), plain(w.API), state})
 	}
 	p.table([]string{"WORKER", "PID", "ZONE", "API", "STATE"}, rows)
+	for _, z := range v.Pools {
+		if z.Paused != nil {
+			p.printf("%s\n", p.paint(yellow, "zone "+z.Zone+" is paused "+pauseText(z.Paused)+" (`ctl pool resume` ends it)"))
+		}
+		if z.Waiting > 0 {
+			p.printf("%d sessions wait in zone %s (`ctl pool show %s` says for what)\n", z.Waiting, z.Zone, z.Zone)
+		}
+	}
 }
 
 func orNone(s string) string {

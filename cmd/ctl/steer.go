@@ -24,10 +24,14 @@ type steering struct {
 }
 
 func sessionSteerCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	var turn int
+	var with inputFlags
+	c := &cobra.Command{
 		Use: "steer ID TEXT|-", Short: "say something into the running turn", Args: cobra.ExactArgs(2), Example: "  ctl session steer release-42 'use the other branch'",
 		Long: `Says something into the running turn. Waits up to --timeout (10 s) for codex to have it and
 prints what became of it: a message that came too late for the turn is queued as the next one.
+With --turn it is for that turn alone: refused (exit 6) if another one runs, and given up if that
+one ends first. A compaction or a review cannot be steered.
 With no worker up the message is kept by Temporal until one is.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			text, err := a.prompt(args[1])
@@ -35,6 +39,10 @@ With no worker up the message is kept by Temporal until one is.`,
 				return err
 			}
 			if err := checkName("session id", args[0]); err != nil {
+				return err
+			}
+			x, err := with.look()
+			if err != nil {
 				return err
 			}
 			t, err := a.temporal(c.Context())
@@ -45,10 +53,19 @@ With no worker up the message is kept by Temporal until one is.`,
 			if err != nil {
 				return err
 			}
-			m.Mode = "steer"
+			if turn < 0 || c.Flags().Changed("turn") && turn == 0 {
+				return usage("--turn %d: turns count from 1", turn)
+			}
+			if err := a.attach(c.Context(), t, x, &m); err != nil {
+				return err
+			}
+			m.Mode, m.Turn = "steer", turn
 			return a.steer(c.Context(), t, args[0], m)
 		},
 	}
+	c.Flags().IntVar(&turn, "turn", 0, "the `number` of the turn that it is for")
+	with.add(c, true)
+	return c
 }
 
 func (a *app) steer(ctx context.Context, t *temporal, session string, m workflows.Message) error {
@@ -79,6 +96,10 @@ func (a *app) steer(ctx context.Context, t *temporal, session string, m workflow
 		return refused("%s: codex refused the message", doing).
 			hinted("`ctl transcript %s` has its reason; `ctl session send` makes it the next turn", session)
 	case string(activities.Void):
+		if m.Turn > 0 {
+			return refused("%s: turn %d ended before the message could steer it", doing, m.Turn).
+				hinted("`ctl session send` makes it a turn of its own")
+		}
 		return refused("%s: the session ended before the message had its turn", doing)
 	}
 	return a.print().show(s, func(p *printer) { p.printf("%s turn %d%s\n", s.Session, s.into, s.text()) })

@@ -233,6 +233,8 @@ func refusal(codec *payload.Codec, err error) *exitError {
 		return notFound("%s", message)
 	case workflows.RefusedState:
 		return refused("%s", message)
+	case workflows.RefusedBudget:
+		return newExit(exitRefused, workflows.RefusedBudget, "%s", message)
 	}
 	return nil
 }

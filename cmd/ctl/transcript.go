@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -88,7 +89,8 @@ func sessionFollowCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "follow ID", Short: "watch a session live", Args: cobra.ExactArgs(1),
 		Long: `Shows entries and text as they come, states and approvals; ends when the session
-closes or on ^C. With -o json each line has an event: entry, delta, state, approval, void.`,
+closes or on ^C. With -o json each line has an event: entry, delta, state, approval,
+usage, progress (what the model reports, where it was given that tool), void.`,
 		Example: "  ctl session follow release-42",
 		RunE: func(c *cobra.Command, args []string) error {
 			if from < 1 {
@@ -118,6 +120,10 @@ type (
 	approvalLine struct {
 		Event string `json:"event"`
 		workflows.Approval
+	}
+	progressLine struct {
+		Event string `json:"event"`
+		workflows.ProgressView
 	}
 	voidLine struct {
 		Event string `json:"event"`
@@ -169,6 +175,29 @@ func (a *app) followSession(ctx context.Context, id string, from int64) error {
 	if err := state(v); err != nil {
 		return err
 	}
+	told := ""
+	used := func(s *activities.SessionLive) error {
+		if s == nil || s.Use == nil {
+			return nil
+		}
+		line := lineOf(*s.Use)
+		if text := line.text(); text == "" || text == told {
+			return nil
+		} else {
+			told = text
+		}
+		return say(line, func(p *printer) { p.printf("%s\n", p.paint(dim, told)) })
+	}
+	reported := func(now *workflows.ProgressView) error {
+		if !p.json {
+			r.progress(now)
+			return nil
+		}
+		if !r.further(now) {
+			return nil
+		}
+		return p.show(progressLine{"progress", *now}, nil)
+	}
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	var rest time.Time // from looking
@@ -184,6 +213,12 @@ func (a *app) followSession(ctx context.Context, id string, from int64) error {
 			}
 			return nil
 		case ev := <-feed.events:
+			if ev.Kind == api.KindState {
+				if err := errors.Join(used(ev.State), reported(workflows.ViewOfProgress(ev.State.Progress))); err != nil {
+					return err
+				}
+				continue
+			}
 			if !p.json {
 				r.event(ev)
 				continue
@@ -206,6 +241,9 @@ func (a *app) followSession(ctx context.Context, id string, from int64) error {
 			continue // the next look may find more
 		}
 		if err := state(d.View); err != nil {
+			return err
+		}
+		if err := reported(d.View.Progress); err != nil {
 			return err
 		}
 		for _, ap := range openApprovals(d) {

@@ -49,9 +49,9 @@ func (a *app) watchTurn(ctx context.Context, t *temporal, acc workflows.MessageA
 			r.endLine()
 			return err
 		}
-		if v := d.View; v.State == workflows.Queued && v.Waits != waits {
-			if waits = v.Waits; waits != "a host" { // that is but a moment
-				a.note("waiting for %s", clean(waits))
+		if v := d.View; (v.State == workflows.Queued || v.State == workflows.Resuming) && v.Waits != waits {
+			if waits = v.Waits; waits != "a host" && waits != "the host" { // that is but a moment
+				a.note("%s", waitingText(waits))
 			}
 		}
 		turn, ok := findTurn(d, acc)
@@ -68,6 +68,10 @@ func (a *app) watchTurn(ctx context.Context, t *temporal, acc workflows.MessageA
 		}
 		if now := d.View.Turn; !ok && now != nil && acc.N > 0 && now.N > acc.N {
 			return notFound("%s: turn %d ended too long ago to be at hand", doing, acc.N).hinted("`ctl transcript %s` has it", acc.Session)
+		}
+		if !ok && d.View.State == workflows.Closed {
+			r.endLine()
+			return neverBegan(d, acc)
 		}
 		// What was ended from outside still answers, as if it went on.
 		if looks%endedEvery == 0 {
@@ -90,10 +94,11 @@ func (a *app) watchTurn(ctx context.Context, t *temporal, acc workflows.MessageA
 				continue
 			}
 			r.endLine()
-			asked[ap.ID] = true
-			if err := a.decideInline(ctx, t, ap); err != nil {
+			again, err := a.decideInline(ctx, t, ap)
+			if err != nil {
 				return err
 			}
+			asked[ap.ID] = !again
 		}
 	}
 }
@@ -252,6 +257,7 @@ func (a *app) turnResult(ctx context.Context, t *temporal, d workflows.SessionDe
 	if d.View.State == workflows.Failed && (!known || turn.Status == "queued" || turn.Status == "interrupted" || !turn.Done()) {
 		return failureExit(doing, d.View.Error)
 	}
+	a.wholeOutput(ctx, t, d.View.ID, &turn)
 	if turn.FinalTruncated {
 		if whole, err := a.wholeText(ctx, t, d.View.ID, turn.N); err == nil && whole != "" {
 			turn.FinalText, turn.FinalTruncated = whole, false
@@ -259,7 +265,7 @@ func (a *app) turnResult(ctx context.Context, t *temporal, d workflows.SessionDe
 	}
 	p := a.print()
 	if p.json || a.flags.quiet {
-		if err := p.show(turn, func(p *printer) { p.printf("%s\n", clean(turn.FinalText)) }); err != nil {
+		if err := p.show(turn, func(p *printer) { p.printf("%s\n", outputOf(turn)) }); err != nil {
 			return err
 		}
 	} else {
@@ -270,11 +276,15 @@ func (a *app) turnResult(ctx context.Context, t *temporal, d workflows.SessionDe
 			p.printf("%s\n", p.paint(dim, clean(turn.DiffStat)))
 		}
 	}
-	if turn.Status == "completed" {
+	bad := badOutput(turn)
+	if turn.Status == "completed" && bad == nil {
 		return nil
 	}
 	if p.json {
 		return exitStatus(exitFailed)
+	}
+	if bad != nil {
+		return bad
 	}
 	if f := turn.Error; f != nil {
 		e := failureExit("turn "+turn.Status, f)

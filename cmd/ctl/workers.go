@@ -185,5 +185,6 @@ func apiFailure(doing string, err error) error {
 	case api.ErrRefused:
 		code = exitRefused
 	}
-	return newExit(code, e.Kind, "%s: %s", doing, e.Message).hinted("%s", e.Hint).because(err)
+	// Workers often say what they were doing in the same words: once is enough.
+	return newExit(code, e.Kind, "%s: %s", doing, strings.TrimPrefix(e.Message, doing+": ")).hinted("%s", e.Hint).because(err)
 }

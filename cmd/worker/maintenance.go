@@ -17,17 +17,19 @@ import (
 )
 
 // ensureMaintenance makes sure that the namespace has the Schedules, and that they
-// are as often as the config says. Seeds and the store belong to the default zone's
-// workers, so only these look after them. A worker is of use without: what Temporal
-// refuses is told and no more.
+// are as often as the config says. Each zone's workers look after its hosts; seeds
+// and the store belong to the default zone's. A worker is of use without: what
+// Temporal refuses is told and no more.
 func ensureMaintenance(ctx context.Context, c client.Client, conf *config.Config, log *slog.Logger) error {
-	if workflows.TaskQueueOf(conf.Zone) != workflows.TaskQueue {
-		return nil
+	queue := workflows.TaskQueueOf(conf.Zone)
+	all := []maintenance{{workflows.MaintainHostsID(conf.Zone), conf.Hosts.Check, queue, workflows.MaintenanceInput{Hosts: conf.Hosts.Check, Zone: conf.Zone},
+		"hosts.check", "hosts are checked only when somebody asks"}}
+	if queue == workflows.TaskQueue {
+		all = append(all,
+			maintenance{workflows.MaintenanceID, conf.Seeds.Maintain, queue, workflows.MaintenanceInput{}, "seeds.maintain", "seeds are verified only when somebody asks"},
+			maintenance{workflows.MaintainStoreID, conf.Snapshots.Prune, queue, workflows.MaintenanceInput{Snapshots: true}, "snapshots.prune", "snapshots are pruned only when somebody asks"})
 	}
-	for _, m := range []maintenance{
-		{workflows.MaintenanceID, conf.Seeds.Maintain, workflows.MaintenanceInput{}, "seeds.maintain", "seeds are verified only when somebody asks"},
-		{workflows.MaintainStoreID, conf.Snapshots.Prune, workflows.MaintenanceInput{Snapshots: true}, "snapshots.prune", "snapshots are pruned only when somebody asks"},
-	} {
+	for _, m := range all {
 		err := patiently(ctx, log, "the schedule "+m.id, func(ctx context.Context) error { return m.schedule(ctx, c) })
 		if ctx.Err() != nil {
 			return err
@@ -43,6 +45,7 @@ func ensureMaintenance(ctx context.Context, c client.Client, conf *config.Config
 type maintenance struct {
 	id      string
 	every   time.Duration
+	queue   string
 	in      workflows.MaintenanceInput
 	key     string // of the config, that says how often
 	without string // what it is like without
@@ -59,12 +62,12 @@ func (m maintenance) schedule(ctx context.Context, c client.Client) error {
 		return err
 	}
 	spec := client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: every}}}
+	action := &client.ScheduleWorkflowAction{
+		ID: m.id, Workflow: workflows.TypeMaintenance, Args: []any{m.in}, TaskQueue: m.queue, StaticSummary: "maintenance",
+	}
 	_, err := c.ScheduleClient().Create(ctx, client.ScheduleOptions{
 		ID: m.id, Spec: spec,
-		Action: &client.ScheduleWorkflowAction{
-			ID: m.id, Workflow: workflows.TypeMaintenance, Args: []any{m.in},
-			TaskQueue: workflows.TaskQueue, StaticSummary: "maintenance",
-		},
+		Action:  action,
 		Overlap: enums.SCHEDULE_OVERLAP_POLICY_SKIP, CatchupWindow: time.Minute,
 		Note: "made by Fairlead's workers; " + m.key + " in their config says how often",
 	})
@@ -80,7 +83,7 @@ func (m maintenance) schedule(ctx context.Context, c client.Client) error {
 	}
 	return handle.Update(ctx, client.ScheduleUpdateOptions{
 		DoUpdate: func(in client.ScheduleUpdateInput) (*client.ScheduleUpdate, error) {
-			in.Description.Schedule.Spec = &spec
+			in.Description.Schedule.Spec, in.Description.Schedule.Action = &spec, action
 			return &client.ScheduleUpdate{Schedule: &in.Description.Schedule}, nil
 		},
 	})

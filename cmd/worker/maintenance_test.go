@@ -35,9 +35,10 @@ func TestMaintenanceIsScheduledAsTheConfigSays(t *testing.T) {
 	defer c.Close()
 	schedule := c.ScheduleClient().GetHandle(t.Context(), workflows.MaintenanceID)
 	ofStore := c.ScheduleClient().GetHandle(t.Context(), workflows.MaintainStoreID)
+	ofHosts := c.ScheduleClient().GetHandle(t.Context(), workflows.MaintainHostsID(""))
 
-	worker := func(maintain, prune string) (stop func()) {
-		p := newPlace(t, fmt.Sprintf("temporal: {address: %q}\nseeds: {maintain: %s}\nsnapshots: {prune: %s}\n", address, maintain, prune))
+	worker := func(maintain, prune, check string) (stop func()) {
+		p := newPlace(t, fmt.Sprintf("temporal: {address: %q}\nseeds: {maintain: %s}\nsnapshots: {prune: %s}\nhosts: {check: %s}\n", address, maintain, prune, check))
 		w := runWorker(t, "--config", p.config)
 		wait(t, "the worker is ready", func() bool { st, err := p.status(t); return err == nil && st.Ready })
 		return func() {
@@ -76,7 +77,7 @@ func TestMaintenanceIsScheduledAsTheConfigSays(t *testing.T) {
 		return out
 	}
 
-	stop := worker("1h", "24h")
+	stop := worker("1h", "24h", "3h")
 	if got, store := every(schedule), every(ofStore); got != time.Hour || store != 24*time.Hour {
 		t.Errorf("every %s, and of the store every %s", got, store)
 	}
@@ -86,14 +87,23 @@ func TestMaintenanceIsScheduledAsTheConfigSays(t *testing.T) {
 	if out := runs(ofStore); out.Snapshots == nil || len(out.Snapshots.Snapshots) > 0 {
 		t.Errorf("an empty store was pruned: %+v", out)
 	}
+	if got := every(ofHosts); got != 3*time.Hour {
+		t.Errorf("hosts are looked at every %s", got)
+	}
+	if out := runs(ofHosts); out.Hosts == nil || out.Hosts.Seen != 0 {
+		t.Errorf("of hosts there are none, and it found %+v", out.Hosts)
+	}
 	stop()
-	stop = worker("2h", "1h")
+	stop = worker("2h", "1h", "30m")
 	if got, store := every(schedule), every(ofStore); got != 2*time.Hour || store != time.Hour {
 		t.Errorf("a worker with another config leaves it at every %s, and of the store every %s", got, store)
 	}
+	if got := every(ofHosts); got != 30*time.Minute {
+		t.Errorf("a worker with another config leaves the hosts' at every %s", got)
+	}
 	stop()
-	stop = worker("0s", "0s")
-	for _, s := range []client.ScheduleHandle{schedule, ofStore} {
+	stop = worker("0s", "0s", "0s")
+	for _, s := range []client.ScheduleHandle{schedule, ofStore, ofHosts} {
 		var none *serviceerror.NotFound
 		if d, err := s.Describe(t.Context()); !errors.As(err, &none) {
 			t.Errorf("there is %+v, %v", d, err)

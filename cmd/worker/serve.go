@@ -67,6 +67,8 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, log *slog.
 	}
 	// One for the whole process: what it knows of the index is for all of us.
 	chunks := snapshots.OpenChunks(blobs, snapshots.ChunkOptions{Logger: log})
+	works := &lateWorkspaces{}
+	opts.Workspaces = works
 	opts.Store, opts.Chunks, opts.Hub, opts.Sessions, opts.Status, opts.Logger = blobs, chunks, hub, temporal, who.get, log
 	server, err := api.Serve(opts)
 	if err != nil {
@@ -108,8 +110,11 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, log *slog.
 		Pool: pool, Store: blobs, Chunks: chunks, Live: hub, Codex: activities.NewCodexSource(conf.Codex.Source), AnyVersion: conf.Codex.AnyVersion,
 		APIAddress: address, Temporal: c, WatchEvery: conf.Limits.Watch, Logger: log, Lag: metrics.lag(), MaxLine: conf.Limits.Line,
 		TokenEndpoint: unlessOwn(conf.Seeds.TokenEndpoint, config.TokenEndpoint), Issuer: unlessOwn(conf.Seeds.Issuer, config.Issuer), Unprotected: conf.Seeds.Unprotected,
+		Deliver:   activities.DeliverLimits{MaxBytes: conf.Deliver.MaxBytes, SessionBytes: conf.Deliver.SessionBytes, SessionCalls: conf.Deliver.SessionCalls},
 		Snapshots: activities.SnapshotLimits{Keep: conf.Snapshots.Keep, MaxAge: conf.Snapshots.MaxAge, MaxBytes: conf.Snapshots.MaxBytes},
 	})
+
+	works.set(set.Workfolders())
 
 	fatal := make(chan error, 1)
 	worker.SetStickyWorkflowCacheSize(conf.Limits.StickyCache)

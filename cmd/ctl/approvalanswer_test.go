@@ -1,0 +1,105 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// atTerminal is a ctl at a real terminal, before which a person types lines, and
+// which reaches no server.
+func atTerminal(t *testing.T, lines ...string) (*app, *temporal) {
+	t.Helper()
+	person, program := terminal(t)
+	a := &app{in: program, out: program, err: program}
+	for _, line := range lines {
+		io.WriteString(person, line+"\n")
+	}
+	c, err := client.NewLazyClient(client.Options{HostPort: "127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return a, &temporal{Client: c, app: a}
+}
+
+// What the prompt of `ctl approval answer` offers is done: a person who declines
+// there sends no answers, neither those that are typed, nor those of the command
+// line, nor defaults.
+func TestWhoeverIsAskedForAnswersMayDeclineOrCancel(t *testing.T) {
+	ap := workflows.Approval{ID: "s.1", Session: "s", Offered: []string{"answer", "decline", "cancel"}, Questions: []activities.Question{
+		{ID: "region"}, {ID: "name"}, {ID: "notify", Default: "true"}}}
+	for _, c := range []struct {
+		lines []string
+		want  string
+	}{
+		{[]string{"x", "/decline"}, "decline"},
+		{[]string{"/cancel"}, "cancel"},
+	} {
+		a, tmp := atTerminal(t, c.lines...)
+		d := workflows.Decide{Approval: ap.ID, Outcome: "answer"}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		if err := a.fillAnswers(ctx, tmp, &ap, &d, []string{"region=eu-1"}, nil); err != nil {
+			t.Errorf("%q: %v", c.lines, err)
+		}
+		if d.Outcome != c.want || d.Answers != nil || d.AnswersBlob != "" {
+			t.Errorf("%q: the decision is %+v with %s", c.lines, d, d.Answers)
+		}
+	}
+}
+
+// Where nobody knows the questions, nobody knows which answers are secret, and a
+// signal would leave them in Temporal's history.
+func TestAnswersWaitUntilItIsKnownWhatIsSecret(t *testing.T) {
+	d := workflows.Decide{Approval: "s.1", Outcome: "answer", Digest: "d"}
+	err := new(app).fillAnswers(t.Context(), nil, nil, &d, []string{"password=hunter2"}, nil)
+	if exitOf(err) != exitUnreachable || d.Answers != nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("answers are left: %s (%v)", d.Answers, err)
+	}
+}
+
+// --secret KEY=- is typed where standard input is a terminal, and shown no more
+// than without the -.
+func TestASecretFromATerminalIsNotShown(t *testing.T) {
+	person, program := terminal(t)
+	said := make(chan string, 1)
+	a := &app{in: program, out: program, err: writerFunc(func(b []byte) (int, error) {
+		go io.WriteString(person, "open sesame\n") // once it is asked for
+		return len(b), nil
+	})}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	g := given{questions: []activities.Question{{ID: "p", Secret: true}}, plain: map[string][]string{}, secret: map[string][]string{}}
+	if err := a.takeSecret(ctx, "answer", "p=-", &g); err != nil || !slices.Equal(g.secret["p"], []string{"open sesame"}) {
+		t.Errorf("the answers are %q (%v)", g.secret, err)
+	}
+	io.WriteString(program, "the end\n")
+	go func() {
+		var all strings.Builder
+		for buf := make([]byte, 1<<10); !strings.Contains(all.String(), "the end"); {
+			n, err := person.Read(buf)
+			if all.Write(buf[:n]); err != nil {
+				break
+			}
+		}
+		said <- all.String()
+	}()
+	if shown := <-said; strings.Contains(shown, "sesame") {
+		t.Errorf("the terminal shows %q", shown)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }

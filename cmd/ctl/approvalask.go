@@ -1,0 +1,420 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// errElsewhere: somebody else decided, or codex asks no more.
+var errElsewhere = errors.New("decided elsewhere")
+
+// An asking is one approval before a person at the terminal.
+type asking struct {
+	p  *printer
+	ap workflows.Approval
+	// line prompts, and waits for what the person types, unseen where it is
+	// secret; errElsewhere once the approval is open no more.
+	line func(prompt string, secret bool) (string, error)
+	// whole gives the approval with nothing cut, or as it is.
+	whole func() workflows.Approval
+}
+
+func (a *app) asking(ctx context.Context, t *temporal, ap workflows.Approval) *asking {
+	p, since := newPrinter(a.err, false), time.Now()
+	return &asking{p: p, ap: ap,
+		line: func(prompt string, secret bool) (string, error) {
+			if secret { // before anybody is told to type it
+				show, err := a.hideTyping()
+				if err != nil {
+					return "", err
+				}
+				defer show()
+			}
+			p.printf("%s ", p.paint(bold, prompt))
+			s, elsewhere, err := a.answerWhileOpen(ctx, t, ap, since)
+			if err == nil && elsewhere != "" {
+				p.printf("\n%s\n", p.paint(dim, elsewhere))
+				a.strayed, err = time.Now(), errElsewhere
+			}
+			if !secret {
+				s = strings.TrimSpace(s)
+			}
+			return s, err
+		},
+		whole: func() workflows.Approval {
+			if full, err := a.whole(ctx, t, ap); err == nil {
+				return full
+			}
+			return ap
+		},
+	}
+}
+
+// decideInline asks a person at the terminal about one approval. It is to be
+// asked again where what the person decided did not count and it is still open.
+func (a *app) decideInline(ctx context.Context, t *temporal, ap workflows.Approval) (again bool, err error) {
+	a.dropTyped() // it was typed before anybody saw this
+	q := a.asking(ctx, t, ap)
+	q.p.printf("\n%s codex asks:\n", q.p.paint(yellow, "?"))
+	showApproval(q.p, ap, false)
+	err = a.collected(q)
+	var d workflows.Decide
+	var g given
+	if err == nil {
+		d, g, err = q.decide()
+	}
+	if errors.Is(err, errElsewhere) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	d.Approval, d.Digest, d.By = ap.ID, ap.Digest, person()
+	err = a.sendInline(ctx, t, q.ap, d, g)
+	var e *exitError
+	if errors.As(err, &e) && (e.code == exitRefused || e.code == exitUsage) {
+		// Somebody else was quicker, the key cannot be opened, or is not one of
+		// those that count: none of it is a reason to leave the others unasked.
+		q.p.printf("%s\n", clean(e.message))
+		return a.elsewhere(ctx, t, ap) == "", nil
+	}
+	return false, err
+}
+
+// strayFor is how long after a question was given up a person may still be about
+// to press Enter on it.
+const strayFor = 10 * time.Second
+
+// collected has a person who was answering something else, when that was decided
+// by others, see that this is another thing: the line under way is not for it.
+func (a *app) collected(q *asking) error {
+	if a.strayed.IsZero() || time.Since(a.strayed) > strayFor {
+		return nil
+	}
+	_, err := q.line("that was another one: Enter, then decide >", false)
+	if err == nil {
+		a.strayed = time.Time{}
+	}
+	return err
+}
+
+// sendInline signs a decision where that is needed, and sends it.
+func (a *app) sendInline(ctx context.Context, t *temporal, ap workflows.Approval, d workflows.Decide, g given) error {
+	doing := d.Outcome + " approval " + ap.ID
+	if d.Outcome == "answer" {
+		if err := a.putAnswers(ctx, t, doing, ap, g, &d); err != nil {
+			return err
+		}
+	}
+	if err := a.sign(ctx, t, doing, &ap, &d); err != nil {
+		return err
+	}
+	msg := delivery{doing: doing, session: ap.Session, name: workflows.SignalDecide, msg: d, again: true, check: decidable(doing, d)}
+	var got workflows.Approval
+	kept, err := msg.deliver(ctx, t, &got)
+	if err == nil && !kept && got.State == workflows.ApprovalOpen { // more must agree
+		a.note("%s", clean(signedText(got)))
+	}
+	return err
+}
+
+// askRest asks for the answers that were not given on the command line. word is
+// set where the person declines or cancels instead.
+func (a *app) askRest(ctx context.Context, t *temporal, ap workflows.Approval, g *given) (word string, err error) {
+	missing := slices.ContainsFunc(ap.Questions, func(q activities.Question) bool { return !g.answered(q.ID) && !q.Optional && q.Default == "" })
+	if !missing {
+		return "", nil
+	}
+	q := a.asking(ctx, t, ap)
+	for _, question := range ap.Questions {
+		if g.answered(question.ID) {
+			continue
+		}
+		word, err := q.question(question, g)
+		if errors.Is(err, errElsewhere) {
+			err = refused("answer approval %s: it is open no more", ap.ID)
+		}
+		if err != nil || word != "" {
+			return word, err
+		}
+	}
+	return "", nil
+}
+
+func (q *asking) offers(word string) bool { return slices.Contains(q.ap.Offered, word) }
+
+// decide asks until it is decided; of a decision to answer, given has the answers.
+func (q *asking) decide() (workflows.Decide, given, error) {
+	if q.offers("answer") {
+		if q.ap.Truncated {
+			q.ap = q.whole()
+		}
+		return q.answers()
+	}
+	d, err := q.choose()
+	return d, given{}, err
+}
+
+// A key is a letter that a person decides by.
+type key struct {
+	letter, word, text string
+	scope              string
+}
+
+var keys = []key{
+	{"y", "accept", "accept", ""},
+	{"s", "grant", "give some of it", ""},
+	{"n", "decline", "decline", ""},
+	{"a", "accept", "always this session", "session"},
+	{"r", "amend", "accept and write the rule", ""},
+	{"c", "cancel", "cancel turn", ""},
+}
+
+// choose asks for one letter.
+func (q *asking) choose() (workflows.Decide, error) {
+	var can []key
+	var texts []string
+	for _, k := range keys {
+		word := k.word
+		if k.scope != "" {
+			word += "_for_session"
+		}
+		if q.offers(word) || word == "decline" {
+			can = append(can, k)
+			texts = append(texts, k.letter+" "+k.text)
+		}
+	}
+	for {
+		s, err := q.line(strings.Join(texts, " · ")+" · d show all, then Enter >", false)
+		if err != nil {
+			return workflows.Decide{}, err
+		}
+		s = strings.ToLower(s)
+		if s == "d" || s == "diff" {
+			q.ap = q.whole()
+			showApproval(q.p, q.ap, true)
+			continue
+		}
+		i := slices.IndexFunc(can, func(k key) bool {
+			return s == k.letter || s == k.word && k.scope == "" || s == "yes" && k.letter == "y" || s == "no" && k.letter == "n" || s == "always" && k.letter == "a"
+		})
+		switch {
+		case i < 0:
+			q.p.printf("one of %s\n", letters(can))
+			continue
+		case can[i].word == "grant":
+			d, ok, err := q.some()
+			if err != nil || ok {
+				return d, err
+			}
+			continue
+		}
+		return workflows.Decide{Outcome: can[i].word, Scope: can[i].scope}, nil
+	}
+}
+
+func letters(keys []key) string {
+	var out []string
+	for _, k := range keys {
+		out = append(out, k.letter)
+	}
+	return strings.Join(append(out, "d"), ", ")
+}
+
+// answers asks one question after the other.
+func (q *asking) answers() (workflows.Decide, given, error) {
+	g := given{questions: q.ap.Questions, plain: map[string][]string{}, secret: map[string][]string{}}
+	for _, question := range q.ap.Questions {
+		word, err := q.question(question, &g)
+		if err != nil || word != "" {
+			return workflows.Decide{Outcome: word}, g, err
+		}
+	}
+	return workflows.Decide{Outcome: "answer"}, g, nil
+}
+
+// question asks until the answer fits. word is set where the person declines
+// or cancels instead.
+func (q *asking) question(question activities.Question, g *given) (word string, err error) {
+	showQuestion(q.p, question)
+	for {
+		s, err := q.line(q.how(question)+" >", question.Secret)
+		if err != nil {
+			return "", err
+		}
+		switch w := strings.TrimSpace(s); {
+		case w == "/decline", w == "/cancel" && q.offers("cancel"):
+			return w[1:], nil
+		}
+		answers := map[string][]string{}
+		if s != "" {
+			answers[question.ID] = chosen(question, s)
+		}
+		if _, err := activities.CheckAnswers([]activities.Question{question}, answers); err != nil {
+			q.p.printf("%s\n", clean(err.Error()))
+			continue
+		}
+		to := g.plain
+		if question.Secret {
+			to = g.secret
+		}
+		if s != "" {
+			to[question.ID] = answers[question.ID]
+		}
+		return "", nil
+	}
+}
+
+func (q *asking) how(question activities.Question) string {
+	how := "answer"
+	switch {
+	case question.Secret:
+		how = "answer (not shown)"
+	case question.Many && len(question.Options) > 0:
+		how = "numbers or names, with commas between them"
+	case len(question.Options) > 0 && question.Other:
+		how = "number, name, or your own words"
+	case len(question.Options) > 0:
+		how = "number or name"
+	}
+	if question.Default != "" {
+		how += ", Enter for the default"
+	} else if question.Optional {
+		how += ", Enter to leave it out"
+	}
+	how += " · /decline"
+	if q.offers("cancel") {
+		how += " · /cancel"
+	}
+	return how
+}
+
+// chosen are the options that a person means, or their own words.
+func chosen(question activities.Question, said string) []string {
+	if !question.Many {
+		return []string{choose(question, said)}
+	}
+	var out []string
+	for part := range strings.SplitSeq(said, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			out = append(out, choose(question, part))
+		}
+	}
+	return out
+}
+
+// some asks for each permission on its own; ok is false where none is given.
+func (q *asking) some() (d workflows.Decide, ok bool, err error) {
+	q.ap = q.whole()
+	singles, rest := apart(q.ap.Permissions)
+	if rest > 0 {
+		q.p.printf("%s\n", q.p.paint(dim, "the patterns and places among them are given only with all of it"))
+	}
+	var part activities.Part
+	for _, one := range singles {
+		yes, err := q.yes(one.words)
+		if err != nil {
+			return d, false, err
+		}
+		if yes {
+			one.give(&part)
+		}
+	}
+	if !part.Network && len(part.Read)+len(part.Write) == 0 {
+		q.p.printf("nothing is given: n declines\n")
+		return d, false, nil
+	}
+	d = workflows.Decide{Outcome: "grant"}
+	if d.Grant, err = part.Of(q.ap.Permissions); err != nil {
+		q.p.printf("%s\n", clean(err.Error()))
+		return d, false, nil
+	}
+	if q.offers("accept_for_session") {
+		yes, err := q.yes("for as long as codex's process runs, not for this turn alone")
+		if err != nil {
+			return d, false, err
+		}
+		if yes {
+			d.Scope = "session"
+		}
+	}
+	return d, true, nil
+}
+
+func (q *asking) yes(what string) (bool, error) {
+	for {
+		s, err := q.line(clean(what)+"? [y/n]", false)
+		if err != nil {
+			return false, err
+		}
+		switch strings.ToLower(s) {
+		case "y", "yes":
+			return true, nil
+		case "n", "no":
+			return false, nil
+		}
+	}
+}
+
+// A single is one permission that can be given alone.
+type single struct {
+	words string
+	give  func(*activities.Part)
+}
+
+// apart takes permissions in codex's shape apart; rest counts those that are
+// given only with all the others.
+func apart(raw json.RawMessage) (out []single, rest int) {
+	var p struct {
+		Network    struct{ Enabled bool }
+		FileSystem struct {
+			Read, Write []string
+			Entries     []struct {
+				Access string
+				Path   struct{ Type, Path string }
+			}
+		}
+	}
+	if json.Unmarshal(raw, &p) != nil {
+		return nil, 1
+	}
+	if p.Network.Enabled {
+		out = append(out, single{"use the network", func(to *activities.Part) { to.Network = true }})
+	}
+	add := func(access, path string) {
+		words := access + " " + path
+		if slices.ContainsFunc(out, func(s single) bool { return s.words == words }) {
+			return
+		}
+		out = append(out, single{words, func(to *activities.Part) {
+			if access == "read" {
+				to.Read = append(to.Read, path)
+			} else {
+				to.Write = append(to.Write, path)
+			}
+		}})
+	}
+	for _, path := range p.FileSystem.Read {
+		add("read", path)
+	}
+	for _, path := range p.FileSystem.Write {
+		add("write", path)
+	}
+	for _, e := range p.FileSystem.Entries {
+		switch {
+		case e.Access != "read" && e.Access != "write":
+		case e.Path.Type == "path":
+			add(e.Access, e.Path.Path)
+		default:
+			rest++
+		}
+	}
+	return out, rest
+}

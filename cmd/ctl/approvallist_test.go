@@ -1,0 +1,40 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/workflows"
+)
+
+// The list tells a yes from a no, says whose it was, and lets only what is open
+// expire.
+func TestListOfApprovalsSaysWhatWasDecided(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	decided := func(d *workflows.Decision) workflows.Approval {
+		return workflows.Approval{State: workflows.ApprovalAcknowledged, ExpiresAt: at, Decision: d}
+	}
+	for want, ap := range map[string]workflows.Approval{
+		"":                                  {State: workflows.ApprovalOpen, ExpiresAt: at},
+		"decline by policy rule no-rm":      decided(&workflows.Decision{Outcome: "decline", By: "policy rule no-rm"}),
+		"accept for the session by ann@vm1": decided(&workflows.Decision{Outcome: "accept", Scope: "session", By: "ann@vm1"}),
+	} {
+		if got := decidedText(ap); got != want {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+		if shown := expires(ap) != plain(""); shown != (ap.Decision == nil) {
+			t.Errorf("%s: that it expires is shown: %v", want, shown)
+		}
+	}
+}
+
+// Who asks for a rule that is not offered learns where rules are allowed.
+func TestRefusedAmendmentNamesTheSeedsSetting(t *testing.T) {
+	err := asExit(t.Context(), notOffered("amend approval s.1", "amend", []string{"accept"}), true, "ctl")
+	if err.code != exitRefused || err.hint == "" {
+		t.Errorf("it says %+v", err)
+	}
+	if err := asExit(t.Context(), notOffered("accept approval s.1", "accept", []string{"answer"}), true, "ctl"); err.hint != "" {
+		t.Errorf("another word has the hint %q", err.hint)
+	}
+}

@@ -1,0 +1,283 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/internal/policy"
+	"fairlead.dev/fairlead/internal/sshsig"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// Where a policy names approvers, a decision is signed with the person's own
+// key: a file, or one that an agent holds. The session verifies it; ctl only
+// makes the signature, over the very decision that it sends.
+
+// signing adds --sign-with to what decides.
+func signing(a *app, approval *cobra.Command) *cobra.Command {
+	for _, c := range approval.Commands() {
+		if slices.Contains([]string{"accept", "decline", "cancel", "answer", "grant", "watch"}, c.Name()) {
+			c.Flags().StringVar(&a.signWith, "sign-with", "", "sign the decision with this private key: a `FILE`, agent, or agent:SHA256:… for one of several; of these, and of a key and its certificate, the one that the policy names signs (default: sign_with of the config)")
+		}
+	}
+	approval.AddCommand(approvalMessageCommand(a))
+	return approval
+}
+
+// sign signs a decision where that is asked for: by the person, or by the policy
+// of the session.
+func (a *app) sign(ctx context.Context, t *temporal, doing string, asked *workflows.Approval, d *workflows.Decide) error {
+	with := a.signWith
+	if with == "" && asked != nil && asked.Signed {
+		conf, err := a.config()
+		if err != nil {
+			return err
+		}
+		with = conf.SignWith
+	}
+	if with == "" {
+		return nil // where a signature is needed, the session says so
+	}
+	if asked == nil {
+		return unreachable("%s: a signature is over the moment of the request as well, and that cannot be told just now", doing).
+			hinted("do it again once a worker is up (`ctl status`)")
+	}
+	message, err := workflows.SignedMessage(asked.Session, asked.AskedAt, *d)
+	if err != nil {
+		return usage("%s: %v", doing, err)
+	}
+	choice := sshsig.Choice{At: time.Now()}
+	var untold error
+	if choice.Allowed, untold = a.whoMaySign(ctx, t, asked); untold != nil {
+		choice.Untold = true
+	}
+	armored, err := a.signature(ctx, with, choice, message)
+	switch {
+	case errors.Is(err, errInterrupted):
+		return err
+	case errors.Is(err, sshsig.ErrUntold):
+		return usage("%s: sign with %s: %v: %v", doing, with, err, untold).
+			hinted("name the certificate's file if that is what counts, or do it again once a worker is up (`ctl status`)").because(err)
+	case err != nil:
+		return usage("%s: sign with %s: %v", doing, with, err).because(err)
+	}
+	d.Signature = string(armored)
+	return nil
+}
+
+// whoMaySign is what the policies of a session say of it: of several keys, and
+// of a key and its certificates, it is who counts that signs. With no worker up
+// the history says it; where that cannot either, the person has to.
+func (a *app) whoMaySign(ctx context.Context, t *temporal, asked *workflows.Approval) (all []*sshsig.Allowed, err error) {
+	if !asked.Signed {
+		return nil, nil
+	}
+	var texts workflows.PolicyTexts
+	if _, err := t.askEither(ctx, "read the policy of session "+asked.Session, workflows.SessionID(asked.Session), workflows.QueryPolicy, &texts); err != nil {
+		return nil, err
+	}
+	for _, text := range []string{texts.Session, texts.Seed} {
+		if text == "" {
+			continue
+		}
+		p, err := policy.Parse([]byte(text))
+		if err != nil { // of a newer version
+			return all, err
+		}
+		if p.Allowed() != nil {
+			all = append(all, p.Allowed())
+		}
+	}
+	return all, nil
+}
+
+// signature signs with a key of a person's.
+func (a *app) signature(ctx context.Context, with string, choice sshsig.Choice, message []byte) ([]byte, error) {
+	if name, ok := strings.CutPrefix(with, "agent"); ok && (name == "" || name[0] == ':') {
+		choice.Fingerprint = strings.TrimPrefix(name, ":")
+		return signByAgent(ctx, choice, message)
+	}
+	if rest, ok := strings.CutPrefix(with, "~/"); ok {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return nil, err
+		}
+		with = filepath.Join(home, rest)
+	}
+	file, cert := with, with+certSuffix
+	if name, ok := strings.CutSuffix(with, certSuffix); ok {
+		file, cert = name, with
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil && file == with {
+		return nil, err
+	}
+	if public, ok := strings.CutSuffix(with, ".pub"); ok && (file == with || err != nil) {
+		if _, err := os.Stat(public); err == nil {
+			return nil, fmt.Errorf("that is the public half; the private key is %s", public)
+		}
+		if choice.Public, err = os.ReadFile(with); err != nil {
+			return nil, err
+		}
+		return signByAgent(ctx, choice, message) // as ssh-keygen does: the agent has the other half
+	}
+	key, err := a.unlocked(ctx, file, pem)
+	if err != nil {
+		return nil, err
+	}
+	signers := []sshsig.Signer{key}
+	if line, err := os.ReadFile(cert); err == nil {
+		certified, err := sshsig.Certified(key, line)
+		switch {
+		case err == nil:
+			signers = append(signers, certified)
+		case cert == with:
+			return nil, err
+		}
+	}
+	if cert == with {
+		signers = signers[1:]
+	}
+	signer, err := choice.Pick(signers)
+	if err != nil {
+		return nil, err
+	}
+	return sshsig.Sign(signer, sshsig.Namespace, message)
+}
+
+// certSuffix is of the file that has the certificate of a key, as ssh-keygen
+// names it.
+const certSuffix = "-cert.pub"
+
+// tries is how often a person may try a passphrase, as with ssh.
+const tries = 3
+
+// unlocked reads a private key, and asks for its passphrase if it has one.
+func (a *app) unlocked(ctx context.Context, file string, pem []byte) (sshsig.Signer, error) {
+	signer, err := sshsig.ParseKey(pem, nil)
+	for try := 1; errors.Is(err, sshsig.ErrPassphrase) && try <= tries; try++ {
+		if try > 1 {
+			fmt.Fprintln(a.err, "that does not open it")
+		}
+		phrase, perr := a.passphrase(ctx, file)
+		if perr != nil {
+			return nil, perr
+		}
+		signer, err = sshsig.ParseKey(pem, []byte(phrase))
+	}
+	return signer, err
+}
+
+func (a *app) passphrase(ctx context.Context, of string) (string, error) {
+	if !a.mayAsk() {
+		return "", errors.New("the key is encrypted, and there is nobody at a terminal to ask for its passphrase (`ssh-add` it, and give --sign-with agent)")
+	}
+	return a.answerUnseen(ctx, "passphrase of "+clean(of)+":")
+}
+
+// signByAgent signs with a key that the agent at SSH_AUTH_SOCK holds.
+func signByAgent(ctx context.Context, choice sshsig.Choice, message []byte) ([]byte, error) {
+	socket := os.Getenv("SSH_AUTH_SOCK")
+	if socket == "" {
+		return nil, errors.New("there is no agent: SSH_AUTH_SOCK is not set")
+	}
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", socket)
+	if err != nil {
+		return nil, fmt.Errorf("reach the agent: %w", err)
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	signer, err := sshsig.FromAgent(conn, choice)
+	if err != nil {
+		return nil, err
+	}
+	return sshsig.Sign(signer, sshsig.Namespace, message)
+}
+
+// approvalMessageCommand prints what is signed, for those who sign by hand.
+func approvalMessageCommand(a *app) *cobra.Command {
+	var forSession bool
+	var answers, grant string
+	c := &cobra.Command{
+		Use: "message ID OUTCOME", Short: "what a signature of a decision is over, to sign it by hand", Args: cobra.ExactArgs(2),
+		Long: `Prints the bytes that a decision is signed over, with no line's end: canonical JSON of the
+session, the approval, when it was asked, its digest, the outcome, its scope and the SHA-256 of
+the answers or the grant that go with it. ` + "`ctl approval … --sign-with`" + ` does all of this by itself.`,
+		Example: `  ctl approval message release-42.1 accept | ssh-keygen -Y sign -n fairlead-decision@fairlead.dev -f ~/.ssh/id_ed25519 > sig
+  temporal workflow signal -w session/release-42 --name decide --input "$(jq -n --rawfile s sig \
+    '{approval:"release-42.1",digest:"…",outcome:"accept",signature:$s}')"`,
+		RunE: func(c *cobra.Command, args []string) error {
+			doing := "message of approval " + args[0]
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			ap, err := a.approval(c.Context(), t, doing, args[0])
+			if err != nil {
+				return err
+			}
+			d := workflows.Decide{Approval: ap.ID, Digest: ap.Digest, Outcome: args[1]}
+			if forSession {
+				d.Scope = "session"
+			}
+			for _, p := range []struct {
+				flag, text string
+				to         *json.RawMessage
+			}{{"answers", answers, &d.Answers}, {"grant", grant, &d.Grant}} {
+				if p.text != "" && !json.Valid([]byte(p.text)) {
+					return usage("%s: --%s is not JSON", doing, p.flag)
+				}
+				*p.to = bytes.TrimSpace([]byte(p.text))
+			}
+			message, err := workflows.SignedMessage(ap.Session, ap.AskedAt, d)
+			if err != nil {
+				return usage("%s: %v", doing, err)
+			}
+			_, err = a.out.Write(message)
+			return err
+		},
+	}
+	c.Flags().BoolVar(&forSession, "for-session", false, "also the same ask later in this session")
+	c.Flags().StringVar(&answers, "answers", "", "the answers of the decision, as `JSON`")
+	c.Flags().StringVar(&grant, "grant", "", "the grant of the decision, as `JSON`")
+	return c
+}
+
+// signedText says who has to sign an approval, and who did.
+func signedText(ap workflows.Approval) string {
+	if !ap.Signed {
+		return ""
+	}
+	text := fmt.Sprintf("%d more of %s must sign the same (--sign-with)", ap.Missing, strings.Join(ap.Approvers, ", "))
+	for _, g := range ap.Agreed {
+		text += fmt.Sprintf("; %s: %s", g.By, g.Outcome)
+		if g.Scope == "session" {
+			text += " for the session"
+		}
+	}
+	return text
+}
+
+// rulingText says by which rule of a policy people are asked, or it was decided.
+func rulingText(ap workflows.Approval) string {
+	if ap.Ruling == nil {
+		return ""
+	}
+	text := "rule " + ap.Ruling.Rule
+	if ap.Ruling.Reason != "" {
+		text += ": " + ap.Ruling.Reason
+	}
+	return text
+}

@@ -1,0 +1,479 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/workflows"
+)
+
+func batchCommand(a *app) *cobra.Command {
+	return group("batch", "many sessions from one file",
+		batchRunCommand(a), batchCheckCommand(a), batchListCommand(a), batchShowCommand(a), batchResultsCommand(a),
+		batchCancelCommand(a), batchRetryCommand(a), batchSetCommand(a))
+}
+
+const batchFileHelp = `The file is YAML (or JSON lines, an item each):
+
+  window: 20                 # sessions at a time
+  stop_after: 5              # failures after which nothing more is started
+  retry: {attempts: 3, on: [unreachable, network], wait: 30s}
+  prompt: Upgrade {{.module}} to {{.version}}.
+  vars: {version: v2}
+  defaults: {seed: team, label: [os=linux], budget: tokens=200000}
+  items:
+    - {id: api, vars: {module: example.com/api}, repo: https://example.com/api.git}
+    - {id: web, vars: {module: example.com/web}, sandbox: read-only}
+
+defaults and items take any flag of ctl run by its name. In place of items,
+matrix: {go: ["1.25", "1.26"], repo: [api, web]} makes one of each combination.
+Nothing is tried again unless retry says so, and never what may have begun a
+command or a change, unless retry.after_effects is true.`
+
+func batchRunCommand(a *app) *cobra.Command {
+	var id string
+	var window int
+	var detach bool
+	var key keyFlags
+	c := &cobra.Command{
+		Use: "run FILE|-", Short: "start a batch and show its results as they come", Args: cobra.ExactArgs(1),
+		Long: `Starts a session for each item of a file, a window of them at a time, each with one
+turn, and prints what becomes of each. All mistakes in the file are told before
+anything starts. The batch goes on without ctl: ^C ends the showing alone.
+
+` + batchFileHelp + `
+
+With nobody at the terminal approvals wait for ` + "`ctl approval`" + `; ` + "`ctl batch show`" + `
+says which sessions wait. With -o json: a line for each result, and the batch last.`,
+		Example: "  ctl batch run upgrade.yaml --window 20\n  ctl batch run upgrade.yaml --id nightly --detach\n  ctl batch run -o json items.jsonl | jq -r 'select(.error) | .item'",
+		RunE: func(c *cobra.Command, args []string) error {
+			b, err := a.readBatch(args[0])
+			if err != nil {
+				return err
+			}
+			if c.Flags().Changed("window") {
+				if window < 1 || window > 500 {
+					return usage("--window %d: from 1 to 500", window)
+				}
+				b.Window = window
+			}
+			chosen := firstOf(id, b.ID)
+			k, err := key.request(workflows.ClaimBatch, chosen, "batch run", b.canonical(), b.Window)
+			if err != nil {
+				return err
+			}
+			name := k.id(firstOf(chosen, "b-"+randomID()))
+			if err := b.named(name); err != nil {
+				return err
+			}
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			there, err := a.startBatch(c.Context(), t, name, b, k)
+			if err != nil {
+				return err
+			}
+			if detach {
+				return a.print().show(k.shown(map[string]any{"id": name, "total": len(b.Items)}, there), func(p *printer) { p.printf("%s\n", name) })
+			}
+			a.note("batch %s: %d items, %d at a time", name, len(b.Items), b.Window)
+			return a.followBatch(c.Context(), t, name, true)
+		},
+	}
+	c.Flags().StringVar(&id, "id", "", "the batch's `ID` (default: the file's, or a random one)")
+	c.Flags().IntVar(&window, "window", 0, "at most `N` sessions at a time (default: the file's, or 20)")
+	c.Flags().BoolVar(&detach, "detach", false, "print the batch's id and leave it to itself")
+	key.add(c, "batch")
+	return c
+}
+
+// startBatch checks what only Temporal can tell, brings the items into the store
+// and starts the batch.
+func (a *app) startBatch(ctx context.Context, t *temporal, id string, b *localBatch, k *keyed) (there bool, err error) {
+	if there, err = k.look(ctx, t); err != nil || there {
+		return there, err
+	}
+	if err := b.checkNames(ctx, a, t); err != nil {
+		return false, err
+	}
+	spec, err := b.pack(ctx, a, t)
+	if err == nil {
+		err = k.take(ctx, t, "")
+	}
+	if err != nil {
+		return false, err
+	}
+	start := batchStart(id, enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE)
+	k.mark(&start)
+	_, err = t.start(ctx, "start batch "+id, start, workflows.TypeBatch, workflows.BatchInput{ID: id, Spec: spec, By: person()})
+	return k.ours(ctx, t, err)
+}
+
+func batchStart(id string, reuse enums.WorkflowIdReusePolicy) client.StartWorkflowOptions {
+	return client.StartWorkflowOptions{
+		ID: workflows.BatchID(id), TaskQueue: workflows.TaskQueue,
+		WorkflowIDReusePolicy:                    reuse,
+		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+		StaticSummary:                            "batch " + id,
+	}
+}
+
+func batchCheckCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "check FILE|-", Short: "say whether a batch's file is right; nothing is started", Args: cobra.ExactArgs(1), Long: batchFileHelp,
+		Example: "  ctl batch check upgrade.yaml",
+		RunE: func(c *cobra.Command, args []string) error {
+			b, err := a.readBatch(args[0])
+			if err == nil && b.ID != "" {
+				err = b.named(b.ID)
+			}
+			if err != nil {
+				return err
+			}
+			v := map[string]any{"id": b.ID, "items": len(b.Items), "window": b.Window, "first": b.Items[0].ID, "prompt": b.Items[0].Prompt}
+			return a.print().show(v, func(p *printer) {
+				p.printf("%d items, %d at a time; the first one, %s, says:\n%s\n", len(b.Items), b.Window, b.Items[0].ID, clean(strings.TrimRight(b.Items[0].Prompt, "\n")))
+			})
+		},
+	}
+}
+
+// batch asks a batch how it is.
+func (t *temporal) batch(ctx context.Context, id string) (workflows.BatchView, error) {
+	var v workflows.BatchView
+	if err := checkName("batch id", id); err != nil {
+		return v, err
+	}
+	err := t.ask(ctx, "show batch "+id, workflows.BatchID(id), workflows.QueryBatch, &v)
+	return v, err
+}
+
+// A batchShown is the Batch JSON of `ctl batch show`.
+type batchShown struct {
+	workflows.BatchView
+	// Waiting are sessions that wait for a person.
+	Waiting []waitingItem `json:"waiting"`
+}
+
+type waitingItem struct {
+	Session   string `json:"session"`
+	Approvals int64  `json:"approvals"`
+}
+
+const mostWaiting = 100
+
+// shownBatch is a batch, with those of its sessions that need a person.
+func (a *app) shownBatch(ctx context.Context, t *temporal, id string) (batchShown, error) {
+	out := batchShown{Waiting: []waitingItem{}}
+	var err error
+	if out.BatchView, err = t.batch(ctx, id); err != nil || out.Running == 0 {
+		return out, err
+	}
+	q := fmt.Sprintf("WorkflowType = '%s' AND FairleadOrigin = '%s' AND FairleadApprovals > 0 AND ExecutionStatus = 'Running'", workflows.TypeSession, workflows.OriginBatch(id))
+	infos, err := t.list(ctx, "list sessions of batch "+id, q, mostWaiting)
+	if err != nil {
+		return out, err
+	}
+	for _, info := range infos {
+		out.Waiting = append(out.Waiting, waitingItem{keptView(info, t.codec).ID, attr[int64](info.GetSearchAttributes().GetIndexedFields(), "FairleadApprovals")})
+	}
+	return out, nil
+}
+
+func batchShowCommand(a *app) *cobra.Command {
+	var follow bool
+	c := &cobra.Command{
+		Use: "show ID", Short: "how far a batch is", Args: cobra.ExactArgs(1), Example: "  ctl batch show nightly\n  ctl batch show nightly --follow",
+		RunE: func(c *cobra.Command, args []string) error {
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			v, err := a.shownBatch(c.Context(), t, args[0])
+			if err != nil {
+				return err
+			}
+			if follow && !workflows.BatchOver(v.State) {
+				return a.watchBatch(c.Context(), t, v)
+			}
+			return a.print().show(v, func(p *printer) { showBatch(p, v) })
+		},
+	}
+	c.Flags().BoolVar(&follow, "follow", false, "until it has ended; with -o json a line for each change")
+	return c
+}
+
+func showBatch(p *printer, v batchShown) {
+	problem := ""
+	if v.Error != nil {
+		problem = v.Error.Message
+	}
+	p.fields(plain("id"), painted(bold, v.ID), plain("state"), painted(batchColour(v), v.State), plain("why"), plain(v.Why), plain("items"), plain(countsText(v.BatchView)), plain("window"), plain(v.Window),
+		plain("rate"), plain(rateOf(v.BatchView)), plain("tokens"), plain(tokens(v.Usage)), plain("trouble"), painted(red, problem), plain("file"), plain(v.File), plain("started by"), plain(firstOf(v.Origin, v.By)), plain("created"), plain(v.CreatedAt))
+	for _, w := range v.Waiting {
+		p.printf("%s  %s\n", p.paint(yellow, w.Session), fmt.Sprintf("waits for a person (%d open): `ctl approval list --session %s`", w.Approvals, w.Session))
+	}
+	for _, f := range v.Failures {
+		p.printf("%s\n", failureLine(p, f))
+	}
+	if more := v.Failed - len(v.Failures); more > 0 && len(v.Failures) > 0 {
+		p.printf("and %d more failed: `ctl batch results %s`\n", more, v.ID)
+	}
+}
+
+func failureLine(p *printer, f workflows.BatchFailure) string {
+	line := fmt.Sprintf("%s  %s: %s", p.paint(red, f.Item), clean(f.Kind), clean(oneLine(f.Message, 300)))
+	if f.Hint != "" {
+		line += " (" + clean(oneLine(f.Hint, 300)) + ")"
+	}
+	return line
+}
+
+func batchColour(v batchShown) style {
+	switch {
+	case v.Failed > 0:
+		return red
+	case workflows.BatchOver(v.State):
+		return green
+	}
+	return cyan
+}
+
+// countsText leaves out what is nothing.
+func countsText(v workflows.BatchView) string {
+	out := fmt.Sprintf("%d of %d done", v.Done, v.Total)
+	for _, c := range []struct {
+		n    int
+		what string
+	}{{v.Failed, "failed"}, {v.Cancelled, "cancelled"}, {v.Running, "running"}, {v.Retrying, "to be tried again"}, {v.Queued, "queued"}} {
+		if c.n > 0 {
+			out += fmt.Sprintf(", %d %s", c.n, c.what)
+		}
+	}
+	return out
+}
+
+func rateOf(v workflows.BatchView) string {
+	if v.Rate == 0 {
+		return ""
+	}
+	out := fmt.Sprintf("%.1f a minute", v.Rate)
+	if v.ETA != nil {
+		out += ", done " + age(*v.ETA)
+	}
+	return out
+}
+
+func batchListCommand(a *app) *cobra.Command {
+	var limit int
+	c := &cobra.Command{
+		Use: "list", Short: "batches, newest first", Args: cobra.NoArgs, Example: "  ctl batch list",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if limit < 1 {
+				return usage("--limit %d: at least 1", limit)
+			}
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			list, err := a.batches(c.Context(), t, limit)
+			if err != nil {
+				return err
+			}
+			return showAll(a.print(), list, func(p *printer) {
+				var rows [][]cell
+				for _, v := range list {
+					rows = append(rows, []cell{painted(bold, v.ID), painted(batchColour(batchShown{BatchView: v}), v.State), plain(countsText(v)), plain(rateOf(v)), plain(v.CreatedAt)})
+				}
+				p.table([]string{"ID", "STATE", "ITEMS", "RATE", "CREATED"}, rows)
+			})
+		},
+	}
+	c.Flags().IntVar(&limit, "limit", 50, "at most so many")
+	return c
+}
+
+// batches asks each batch how it is. One that was tried again when it had ended
+// is one batch.
+func (a *app) batches(ctx context.Context, t *temporal, limit int) ([]workflows.BatchView, error) {
+	infos, err := t.list(ctx, "list batches", fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus != 'ContinuedAsNew'", workflows.TypeBatch), limit)
+	if err != nil {
+		return nil, err
+	}
+	list := []workflows.BatchView{}
+	seen := map[string]bool{}
+	for _, info := range infos {
+		id := strings.TrimPrefix(info.GetExecution().GetWorkflowId(), workflows.BatchID(""))
+		if seen[id] {
+			continue
+		}
+		seen[id] = true
+		v := workflows.BatchView{ID: id, State: attr[string](info.GetSearchAttributes().GetIndexedFields(), "FairleadState"), CreatedAt: info.GetStartTime().AsTime()}
+		if s := info.GetStatus(); s == enums.WORKFLOW_EXECUTION_STATUS_TERMINATED || s == enums.WORKFLOW_EXECUTION_STATUS_TIMED_OUT {
+			v.State = "terminated"
+		}
+		list = append(list, v)
+	}
+	var group sync.WaitGroup
+	slots := make(chan struct{}, 8)
+	for i := range list {
+		group.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			if v, err := t.batch(ctx, list[i].ID); err == nil && list[i].State != "terminated" {
+				list[i] = v // else what the list says of it
+			}
+		})
+	}
+	group.Wait()
+	return list, nil
+}
+
+func batchCancelCommand(a *app) *cobra.Command {
+	var discard, noWait bool
+	c := &cobra.Command{
+		Use: "cancel ID", Short: "close what runs of a batch, and begin nothing more", Args: cobra.ExactArgs(1),
+		Long: `Closes the sessions of a batch that run, as ` + "`ctl session close`" + ` does, and begins nothing
+more. Waits until all of them are cleaned up.`,
+		Example: "  ctl batch cancel nightly",
+		RunE: func(c *cobra.Command, args []string) error {
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			v, err := t.batch(c.Context(), args[0])
+			if err == nil && workflows.BatchOver(v.State) {
+				err = refused("cancel batch %s: it has ended (%s)", v.ID, v.State)
+			}
+			if err == nil {
+				err = t.signal(c.Context(), "cancel batch "+v.ID, workflows.BatchID(v.ID), workflows.SignalCancelBatch, workflows.CancelBatch{By: person(), Discard: discard})
+			}
+			if err != nil {
+				return err
+			}
+			if !noWait {
+				if v, err = a.awaitBatch(c.Context(), t, v.ID, nil); err != nil {
+					return err
+				}
+			}
+			return a.print().show(v, func(p *printer) { p.printf("batch %s: %s; %s\n", v.ID, v.State, countsText(v)) })
+		},
+	}
+	c.Flags().BoolVar(&discard, "discard", false, "give up what sessions cannot save")
+	c.Flags().BoolVar(&noWait, "no-wait", false, "do not wait until all is cleaned up")
+	return c
+}
+
+func batchRetryCommand(a *app) *cobra.Command {
+	var rest, detach bool
+	c := &cobra.Command{
+		Use: "retry ID", Short: "try again what failed of a batch", Args: cobra.ExactArgs(1),
+		Long: `Tries the items that failed once more, each in a new session; what ended well is left
+alone. What failed may have had effects: see ` + "`ctl batch show`" + ` and the transcripts first.`,
+		Example: "  ctl batch retry nightly\n  ctl batch retry nightly --rest   # also what was never begun, or was cancelled",
+		RunE: func(c *cobra.Command, args []string) error {
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			v, err := t.batch(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if err := a.retryBatch(c.Context(), t, v, workflows.RetryBatch{By: person(), Rest: rest}); err != nil {
+				return err
+			}
+			if detach {
+				return a.print().show(map[string]any{"id": v.ID}, func(p *printer) { p.printf("%s\n", v.ID) })
+			}
+			return a.followBatchFrom(c.Context(), t, v.ID, v.Results+1, true)
+		},
+	}
+	c.Flags().BoolVar(&rest, "rest", false, "also what was never begun, or was cancelled")
+	c.Flags().BoolVar(&detach, "detach", false, "do not wait for its end")
+	return c
+}
+
+func (a *app) retryBatch(ctx context.Context, t *temporal, v workflows.BatchView, r workflows.RetryBatch) error {
+	doing := "retry batch " + v.ID
+	there := v.Failed
+	if r.Rest && workflows.BatchOver(v.State) {
+		there += v.Cancelled + v.Queued
+	}
+	switch {
+	case v.State == workflows.BatchStopping || v.State == workflows.BatchCancelling:
+		return refused("%s: it is %s", doing, v.State).hinted("wait for its end: `ctl batch show %s --follow`", v.ID)
+	case there == 0:
+		return refused("%s: nothing of it failed", doing)
+	case !workflows.BatchOver(v.State):
+		return t.signal(ctx, doing, workflows.BatchID(v.ID), workflows.SignalRetryBatch, r)
+	}
+	var end workflows.BatchEnd
+	if err := t.result(ctx, doing, t.GetWorkflow(ctx, workflows.BatchID(v.ID), ""), answerWait, &end); err != nil {
+		return err
+	}
+	start := batchStart(v.ID, enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE)
+	was, _, err := t.claimOf(ctx, doing, workflows.BatchID(v.ID))
+	if err != nil {
+		return err
+	}
+	if was != nil { // its key stands for it still
+		start.Memo = map[string]any{workflows.MemoClaim: *was}
+	}
+	_, err = t.start(ctx, doing, start, workflows.TypeBatch, workflows.BatchInput{ID: v.ID, Spec: end.Spec, By: v.By, Origin: v.Origin, Carry: end.State, Retry: &r})
+	return err
+}
+
+func batchSetCommand(a *app) *cobra.Command {
+	var window int
+	c := &cobra.Command{
+		Use: "set ID", Short: "change how many sessions of a batch run at a time", Args: cobra.ExactArgs(1), Example: "  ctl batch set nightly --window 50",
+		RunE: func(c *cobra.Command, args []string) error {
+			if window < 1 || window > 500 {
+				return usage("--window %d: from 1 to 500", window)
+			}
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			v, err := t.batch(c.Context(), args[0])
+			if err == nil && workflows.BatchOver(v.State) {
+				err = refused("set batch %s: it has ended (%s)", v.ID, v.State)
+			}
+			if err == nil {
+				err = t.signal(c.Context(), "set batch "+v.ID, workflows.BatchID(v.ID), workflows.SignalSetBatch, workflows.SetBatch{By: person(), Window: window})
+			}
+			if err != nil {
+				return err
+			}
+			v.Window = window
+			return a.print().show(v, func(p *printer) { p.printf("batch %s: %d at a time\n", v.ID, window) })
+		},
+	}
+	c.Flags().IntVar(&window, "window", 0, "at most `N` sessions at a time")
+	return c
+}
+
+// batchPoll is how often a batch is asked while somebody watches it.
+const batchPoll = 700 * time.Millisecond
+
+// batchOutcome tells the exit code of a batch of which not all ended well.
+func batchOutcome(v workflows.BatchView) error {
+	if v.Done == v.Total {
+		return nil
+	}
+	e := newExit(exitFailed, "batch_"+v.State, "batch %s: %s", v.ID, countsText(v)).hinted("`ctl batch show %s` tells of failures, `ctl batch retry %s` tries them again", v.ID, v.ID)
+	if v.Why != "" {
+		e.message += "; " + v.Why
+	}
+	return e
+}

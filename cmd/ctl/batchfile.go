@@ -1,0 +1,330 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/batchfile"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// A localBatch is a batch's file, read and right, with nothing of it sent yet.
+type localBatch struct {
+	*batchfile.File
+	name string
+	data []byte
+	sets map[string]*itemSet // by the flags that items have
+}
+
+// An itemSet is how sessions of some items are set up: most items of a batch
+// have the same flags.
+type itemSet struct {
+	opt   workflows.SessionOptions
+	work  workspaceFlags
+	with  extras
+	flags []batchfile.Flag
+	line  int
+	err   error
+	flag  string // where err stands
+}
+
+// readBatch reads a batch's file; - is standard input.
+func (a *app) readBatch(path string) (*localBatch, error) {
+	b := &localBatch{name: path, sets: map[string]*itemSet{}}
+	var err error
+	if path == "-" {
+		b.name = "standard input"
+		b.data, err = io.ReadAll(io.LimitReader(a.in, batchfile.MaxFile+1))
+	} else {
+		var f *os.File
+		if f, _, err = openRegular("batch", path); err == nil {
+			defer f.Close()
+			b.data, err = io.ReadAll(io.LimitReader(f, batchfile.MaxFile+1))
+		}
+	}
+	var e *exitError
+	switch {
+	case errors.As(err, &e):
+		return nil, err
+	case err != nil:
+		return nil, failed("read %s: %v", b.name, err)
+	}
+	kinds, names := sessionFlagKinds()
+	b.File, err = batchfile.Parse(b.data, batchfile.Options{
+		Name: b.name, Names: names, Kinds: failureKinds(),
+		Flags: func(name string) batchfile.FlagKind { return kinds[name] },
+		Check: func(it batchfile.Item) (string, error) {
+			set := b.set(a, it)
+			return set.flag, set.err
+		},
+	})
+	if err != nil {
+		return nil, usage("%v", err).hinted("nothing was started; `ctl batch check FILE` looks again")
+	}
+	return b, nil
+}
+
+// notInBatch are flags of a session that a batch says otherwise, or has no use for.
+var notInBatch = []string{"id", "park-after"}
+
+// sessionFlags makes the flags of a session's start, to be set by an item.
+func sessionFlags() (*pflag.FlagSet, *startFlags, *inputFlags) {
+	var f startFlags
+	var with inputFlags
+	c := &cobra.Command{}
+	f.add(c, "")
+	with.add(c, false)
+	return c.Flags(), &f, &with
+}
+
+func sessionFlagKinds() (kinds map[string]batchfile.FlagKind, names []string) {
+	kinds = map[string]batchfile.FlagKind{}
+	flags, _, _ := sessionFlags()
+	flags.VisitAll(func(f *pflag.Flag) {
+		if slices.Contains(notInBatch, f.Name) {
+			return
+		}
+		kind := batchfile.OneValue
+		switch f.Value.Type() {
+		case "bool":
+			kind = batchfile.Truth
+		case "stringArray", "stringSlice":
+			kind = batchfile.Many
+		}
+		kinds[f.Name] = kind
+		names = append(names, f.Name)
+	})
+	return kinds, names
+}
+
+// failureKinds are the words that retry.on may have.
+func failureKinds() []string {
+	out := append(slices.Clone(workflows.RetriedKinds), activities.EndingKinds()...)
+	out = append(out, activities.ErrTypeAuth, activities.ErrTypeHostKey, activities.ErrTypeCodexMissing, activities.ErrTypeCodexVersion, activities.ErrTypeSeed,
+		activities.ErrTypeInternal, activities.ErrTypeOutcomeUnknown, activities.ErrTypeStoreFull, activities.ErrTypeSnapshot, activities.ErrTypeBadInput,
+		"host_not_found", "seed_not_found", "no_pool", "unknown", "failed")
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// flagNamed finds the flag that a message of ours is about.
+var flagNamed = regexp.MustCompile(`--([a-z][a-z0-9-]*)`)
+
+// set is how the session of an item is set up.
+func (b *localBatch) set(a *app, it batchfile.Item) *itemSet {
+	key := ""
+	for _, f := range it.Flags {
+		key += fmt.Sprintf("%s=%q\n", f.Name, f.Values)
+	}
+	if s := b.sets[key]; s != nil {
+		return s
+	}
+	s := &itemSet{flags: it.Flags, line: it.Line}
+	b.sets[key] = s
+	fail := func(flag string, err error) *itemSet {
+		s.flag, s.err = flag, err
+		var e *exitError
+		if errors.As(err, &e) && e.hint != "" {
+			s.err = fmt.Errorf("%w (%s)", err, e.hint)
+		}
+		return s
+	}
+	flags, f, with := sessionFlags()
+	for _, fl := range it.Flags {
+		for _, v := range fl.Values {
+			if err := flags.Set(fl.Name, v); err != nil {
+				return fail(fl.Name, fmt.Errorf("%s: %q: %w", fl.Name, oneLine(v, 80), unwrapAll(err)))
+			}
+		}
+	}
+	var err error
+	if s.opt, err = a.sessionOptions(f); err == nil {
+		s.with, err = with.look()
+	}
+	if err != nil {
+		flag := ""
+		if m := flagNamed.FindStringSubmatch(err.Error()); m != nil {
+			flag = m[1]
+		}
+		return fail(flag, err)
+	}
+	s.work = f.work
+	s.opt.CloseAfter, s.opt.ParkAfter = true, 0
+	return s
+}
+
+// spare is what a session's name has behind the item's id: .t99
+const spare = 4
+
+// named checks that every session of the batch can have a name.
+func (b *localBatch) named(id string) error {
+	if err := checkName("batch id", id); err != nil {
+		return err
+	}
+	for _, it := range b.Items {
+		if n := len(id) + 1 + len(it.ID) + spare; n > 63 {
+			return usage("%s: line %d, column %d: item %s of batch %s: its session's name would have %d letters, at most 63", b.name, it.Line, it.Column, it.ID, id, n).
+				hinted("give shorter ids")
+		}
+	}
+	return nil
+}
+
+// checkNames finds out about hosts and seeds that do not exist, all of them,
+// before anything starts.
+func (b *localBatch) checkNames(ctx context.Context, a *app, t *temporal) error {
+	var problems []string
+	var first *exitError
+	seen := map[string]bool{}
+	for _, key := range sortedKeys(b.sets) {
+		s := b.sets[key]
+		what := fmt.Sprintf("%s %s %s %s", s.opt.Zone, s.opt.Host, s.opt.Seed, s.opt.SeedPool)
+		if seen[what] {
+			continue
+		}
+		seen[what] = true
+		err := a.checkNames(ctx, t, s.opt)
+		if err == nil {
+			continue
+		}
+		var e *exitError
+		if !errors.As(err, &e) || e.code == exitUnreachable {
+			return err
+		}
+		if first == nil {
+			first = e
+		}
+		problems = append(problems, fmt.Sprintf("line %d: %s", s.place(), e.message))
+	}
+	if first == nil {
+		return nil
+	}
+	slices.Sort(problems)
+	return newExit(first.code, first.kind, "%s: %s", b.name, strings.Join(problems, "\n  ")).hinted("nothing was started; %s", first.hint)
+}
+
+// place is the line of the first flag that names something there may not be.
+func (s *itemSet) place() int {
+	for _, f := range s.flags {
+		if slices.Contains([]string{"host", "seed", "seed-pool", "zone", "credentials"}, f.Name) {
+			return f.Line
+		}
+	}
+	return s.line
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	var out []string
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Bounds of a page: what one activity reads to start a session.
+const (
+	pageItems = 50
+	pageBytes = 2 << 20
+)
+
+// pack brings the items into the store, and makes of the file what a Batch
+// workflow takes.
+func (b *localBatch) pack(ctx context.Context, a *app, t *temporal) (workflows.BatchSpec, error) {
+	spec := workflows.BatchSpec{Total: len(b.Items), Window: b.Window, StopAfter: b.StopAfter, File: b.name,
+		Retry: workflows.BatchRetry{Attempts: b.Retry.Attempts, On: b.Retry.On, Wait: b.Retry.Wait, AfterEffects: b.Retry.AfterEffects}}
+	worker, err := a.anyWorker(ctx, t)
+	if err != nil {
+		return spec, err
+	}
+	quiet := a.flags.quiet
+	defer func() { a.flags.quiet = quiet }() // an output schema hushes what is for one session
+	sets := map[*itemSet]workflows.Message{}
+	p := pageMaker{numbers: map[*itemSet]int{}}
+	flush := func(next int) error {
+		if len(p.page.Items) == 0 {
+			return nil
+		}
+		stored, err := worker.PutBatchPage(ctx, p.page)
+		if err != nil {
+			return apiFailure("keep the items", err)
+		}
+		spec.Pages = append(spec.Pages, workflows.BatchPages{First: next - len(p.page.Items), Blob: stored.Blob})
+		p = pageMaker{numbers: map[*itemSet]int{}}
+		return nil
+	}
+	for i, it := range b.Items {
+		s := b.set(a, it)
+		with, known := sets[s]
+		if !known {
+			if err := a.attach(ctx, t, s.with, &with); err != nil {
+				return spec, err
+			}
+			if err := s.work.send(ctx, a, t, it.ID, &s.opt); err != nil {
+				return spec, err
+			}
+			sets[s] = with
+		}
+		m, err := a.message(ctx, t, it.Prompt, "item")
+		if err != nil {
+			return spec, err
+		}
+		m.Inputs, m.Schema, m.SchemaBlob = with.Inputs, with.Schema, with.SchemaBlob
+		if err := p.add(it, s, m); err != nil {
+			return spec, err
+		}
+		if len(p.page.Items) == pageItems || p.bytes > pageBytes {
+			if err := flush(i + 1); err != nil {
+				return spec, err
+			}
+		}
+	}
+	return spec, flush(len(b.Items))
+}
+
+// A pageMaker fills a page; options that items share stand in it once.
+type pageMaker struct {
+	page    activities.BatchPage
+	numbers map[*itemSet]int
+	bytes   int
+}
+
+func (p *pageMaker) add(it batchfile.Item, s *itemSet, m workflows.Message) error {
+	n, known := p.numbers[s]
+	if !known {
+		raw, err := json.Marshal(s.opt)
+		opt := activities.BatchOptions{Queue: workflows.TaskQueueOf(s.opt.Zone)}
+		if err == nil {
+			err = json.Unmarshal(raw, &opt.Session)
+		}
+		if err != nil {
+			return failed("pack item %s: %v", it.ID, err)
+		}
+		n = len(p.page.Options)
+		p.numbers[s] = n
+		p.page.Options = append(p.page.Options, opt)
+		p.bytes += len(raw)
+	}
+	first, err := json.Marshal(m)
+	if err != nil {
+		return failed("pack item %s: %v", it.ID, err)
+	}
+	p.bytes += len(first)
+	p.page.Items = append(p.page.Items, activities.BatchItem{ID: it.ID, Options: n, First: first})
+	return nil
+}
+
+// canonical is what makes two batches the same, for a key: not the file's name.
+func (b *localBatch) canonical() string { return string(bytes.TrimSpace(b.data)) }

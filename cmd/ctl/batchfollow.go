@@ -1,0 +1,277 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/workflows"
+)
+
+// followBatch shows results as they come, and the batch at its end.
+func (a *app) followBatch(ctx context.Context, t *temporal, id string, outcome bool) error {
+	return a.followBatchFrom(ctx, t, id, 1, outcome)
+}
+
+func (a *app) followBatchFrom(ctx context.Context, t *temporal, id string, from int, outcome bool) error {
+	p := a.print()
+	line := a.progressLine()
+	defer line.clear()
+	show := func(r workflows.BatchResult, raw json.RawMessage) error {
+		line.clear()
+		if p.json {
+			return p.show(raw, nil)
+		}
+		showResult(p, r)
+		return nil
+	}
+	v, err := a.awaitBatch(ctx, t, id, func(v workflows.BatchView) (err error) {
+		if from, err = a.newResults(ctx, t, id, from, show); err != nil {
+			return err
+		}
+		line.say("%s  %s", countsText(v), rateOf(v))
+		return a.needsNobody(ctx, t, v)
+	})
+	if err != nil {
+		return err
+	}
+	line.clear()
+	if err := p.show(v, func(p *printer) { p.printf("batch %s: %s; %s\n", v.ID, v.State, countsText(v)) }); err != nil || !outcome {
+		return err
+	}
+	if err := batchOutcome(v); err != nil {
+		var e = err.(*exitError)
+		e.silent = p.json // the batch has been printed
+		return e
+	}
+	return nil
+}
+
+func showResult(p *printer, r workflows.BatchResult) {
+	took := ""
+	if !r.StartedAt.IsZero() {
+		took = short(r.EndedAt.Sub(r.StartedAt))
+	}
+	if r.State == workflows.ItemCompleted {
+		p.printf("%s  %s  %s\n", p.paint(green, r.Item), took, clean(oneLine(r.FinalText, 100)))
+		return
+	}
+	f := workflows.BatchFailure{Item: r.Item, Kind: r.State}
+	if r.Error != nil {
+		f.Kind, f.Message, f.Hint = r.Error.Kind, r.Error.Message, r.Error.Hint
+	}
+	p.printf("%s\n", failureLine(p, f))
+}
+
+// needsNobody ends the showing, with --no-input, where all that runs waits for
+// a person: the batch itself goes on waiting.
+func (a *app) needsNobody(ctx context.Context, t *temporal, v workflows.BatchView) error {
+	if !a.flags.noInput || v.Running == 0 || v.Running < v.Window && v.Queued > 0 {
+		return nil
+	}
+	shown, err := a.shownBatch(ctx, t, v.ID)
+	if err != nil || shown.Running == 0 || len(shown.Waiting) < shown.Running {
+		return err
+	}
+	return needsPerson("batch %s: all %d sessions that run of it wait for a person", v.ID, shown.Running).
+		hinted("`ctl approval list` shows what they ask; the batch goes on")
+}
+
+// awaitBatch asks a batch how it is until it has ended. A worker that is away
+// for a while is waited for.
+func (a *app) awaitBatch(ctx context.Context, t *temporal, id string, each func(workflows.BatchView) error) (workflows.BatchView, error) {
+	end := time.Time{}
+	if wait := a.wait(0); wait > 0 {
+		end = time.Now().Add(wait)
+	}
+	var last workflows.BatchView
+	for away := false; ; {
+		v, err := t.batch(ctx, id)
+		if err == nil && each != nil {
+			err = each(v)
+		}
+		switch {
+		case err == nil && workflows.BatchOver(v.State):
+			return v, nil
+		case err == nil:
+			last, away = v, false
+		case exitOf(err) != exitUnreachable || ctx.Err() != nil:
+			return v, err
+		case !away:
+			away = true
+			a.note("%v; still waiting", err)
+		}
+		if !end.IsZero() && time.Now().After(end) {
+			return last, timedOut("wait for batch %s: %s", id, countsText(last)).hinted("it goes on; `ctl batch show %s --follow`", id)
+		}
+		select {
+		case <-ctx.Done():
+			return last, context.Cause(ctx)
+		case <-time.After(batchPoll):
+		}
+	}
+}
+
+// newResults shows the results from a number on that there are by now, and
+// gives the number of the next one.
+func (a *app) newResults(ctx context.Context, t *temporal, id string, from int, show func(workflows.BatchResult, json.RawMessage) error) (int, error) {
+	for {
+		var got workflows.BatchResults
+		if err := t.ask(ctx, "read results of batch "+id, workflows.BatchID(id), workflows.QueryBatchResults, &got, from); err != nil {
+			return from, err
+		}
+		if got.Blob != "" {
+			worker, err := a.anyWorker(ctx, t)
+			if err != nil {
+				return from, err
+			}
+			part, err := worker.BatchResults(ctx, got.Blob)
+			if err != nil {
+				return from, apiFailure("read results of batch "+id, err)
+			}
+			got.Lines = nil
+			for _, line := range bytes.Split(bytes.TrimSpace(part), []byte("\n")) {
+				got.Lines = append(got.Lines, line)
+			}
+		}
+		before := from
+		for _, line := range got.Lines {
+			var r workflows.BatchResult
+			if err := json.Unmarshal(line, &r); err != nil {
+				return from, failed("read results of batch %s: %v", id, err)
+			}
+			if r.N < from {
+				continue
+			}
+			if err := show(r, line); err != nil {
+				return from, err
+			}
+			from = r.N + 1
+		}
+		if from > got.Total || from == before {
+			return from, nil
+		}
+	}
+}
+
+func batchResultsCommand(a *app) *cobra.Command {
+	var noWait bool
+	var from int
+	c := &cobra.Command{
+		Use: "results ID", Short: "what became of each item, as JSON lines, as they come", Args: cobra.ExactArgs(1),
+		Long: `Prints a JSON line for each item that has ended, in the order of their ends, and waits
+for those to come until the batch has ended. An item that is tried again by hand
+(ctl batch retry) has a line for each time; the last one counts.`,
+		Example: "  ctl batch results nightly | jq -r 'select(.state == \"failed\") | .item'",
+		RunE: func(c *cobra.Command, args []string) error {
+			if from < 1 {
+				return usage("--from %d: from 1 on", from)
+			}
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			p := newPrinter(a.out, true)
+			show := func(_ workflows.BatchResult, raw json.RawMessage) error { return p.show(raw, nil) }
+			v, err := t.batch(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if noWait || workflows.BatchOver(v.State) {
+				_, err = a.newResults(c.Context(), t, v.ID, from, show)
+				return err
+			}
+			_, err = a.awaitBatch(c.Context(), t, v.ID, func(workflows.BatchView) (err error) {
+				from, err = a.newResults(c.Context(), t, v.ID, from, show)
+				return err
+			})
+			return err
+		},
+	}
+	c.Flags().BoolVar(&noWait, "no-wait", false, "only those there are by now")
+	c.Flags().IntVar(&from, "from", 1, "from the result with this `NUMBER` on")
+	return c
+}
+
+// watchBatch shows a batch as it changes, until it has ended.
+func (a *app) watchBatch(ctx context.Context, t *temporal, v batchShown) error {
+	p := a.print()
+	line := a.progressLine()
+	defer line.clear()
+	told := map[string]bool{}
+	var shown batchShown
+	_, err := a.awaitBatch(ctx, t, v.ID, func(workflows.BatchView) error {
+		now, err := a.shownBatch(ctx, t, v.ID)
+		if err != nil {
+			return err
+		}
+		now.ETA, shown.ETA = nil, nil // moves by itself
+		changed := now.State != shown.State || now.Results != shown.Results || now.Running != shown.Running || !reflect.DeepEqual(now.Waiting, shown.Waiting)
+		shown = now
+		if p.json {
+			if changed {
+				return p.show(now, nil)
+			}
+			return nil
+		}
+		for _, f := range now.Failures {
+			if id := fmt.Sprint(f.Session); !told[id] {
+				told[id] = true
+				line.clear()
+				p.printf("%s\n", failureLine(p, f))
+			}
+		}
+		for _, w := range now.Waiting {
+			if !told[w.Session+" waits"] {
+				told[w.Session+" waits"] = true
+				line.clear()
+				p.printf("%s  waits for a person: `ctl approval list --session %s`\n", p.paint(yellow, w.Session), w.Session)
+			}
+		}
+		if line.tty {
+			line.say("%s  %s", countsText(now.BatchView), rateOf(now.BatchView))
+		} else if changed {
+			p.printf("%s  %s\n", countsText(now.BatchView), rateOf(now.BatchView))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	line.clear()
+	if !p.json {
+		p.printf("batch %s: %s; %s\n", v.ID, shown.State, countsText(shown.BatchView))
+	}
+	return nil
+}
+
+// A progress is one line on a terminal that is written over; elsewhere it is
+// nothing.
+type progress struct {
+	app   *app
+	tty   bool
+	dirty bool
+}
+
+func (a *app) progressLine() *progress {
+	return &progress{app: a, tty: isTerminal(a.err) && !a.flags.quiet}
+}
+
+func (l *progress) say(format string, args ...any) {
+	if l.tty {
+		fmt.Fprintf(l.app.err, "\r\x1b[K"+format, args...)
+		l.dirty = true
+	}
+}
+
+func (l *progress) clear() {
+	if l.dirty {
+		fmt.Fprint(l.app.err, "\r\x1b[K")
+		l.dirty = false
+	}
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/workflows"
+)
+
+func hostSetCommand(a *app) *cobra.Command {
+	var zone string
+	var change []string
+	var slots int
+	c := &cobra.Command{
+		Use: "set NAME", Short: "change a host's labels and slots", Args: cobra.ExactArgs(1),
+		Long: `Changes the labels that people gave a host, and how many sessions it takes. What is not
+named stays. Labels that a probe found (ctl host show) cannot be taken away, but those that
+people give win over them. Fewer slots end no session: the host takes none until enough left.`,
+		Example: "  ctl host set web-1 --label gpu=no --label team- --slots 8",
+		RunE: func(c *cobra.Command, args []string) error {
+			set, err := hostChange(args[0], change, slots, c.Flags().Changed("slots"))
+			if err != nil {
+				return err
+			}
+			return a.changeHost(c.Context(), zone, args[0], workflows.UpdateSetHost, set, "changed")
+		},
+	}
+	f := c.Flags()
+	f.StringArrayVar(&change, "label", nil, "`key=value` gives a label, key- takes it away; repeatable")
+	f.IntVar(&slots, "slots", 0, "how many sessions at once")
+	f.StringVar(&zone, "zone", "", "the host's zone")
+	return c
+}
+
+// hostChange checks what was said, all before anything is sent.
+func hostChange(name string, change []string, slots int, given bool) (workflows.SetHost, error) {
+	set := workflows.SetHost{Name: name, Slots: slots}
+	var put []string
+	for _, l := range change {
+		if key, gone := strings.CutSuffix(l, "-"); gone && key != "" && !strings.Contains(l, "=") {
+			set.Unlabel = append(set.Unlabel, key)
+		} else {
+			put = append(put, l)
+		}
+	}
+	var err error
+	set.Labels, err = pairs("--label", put)
+	switch {
+	case err != nil:
+		return set, err
+	case given && slots < 1:
+		return set, usage("--slots %d: at least 1 (`ctl host cordon` lets nobody in)", slots)
+	case len(change) == 0 && !given:
+		return set, usage("there is nothing to change").hinted("give --label or --slots")
+	}
+	for _, key := range set.Unlabel {
+		if _, both := set.Labels[key]; both {
+			return set, usage("--label %s: given and taken away", key)
+		}
+	}
+	return set, nil
+}
+
+// healthText says why a host that fails gets no sessions, since when, and what
+// ends that.
+func healthText(of workflows.HostView) string {
+	h := of.Health
+	if h == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s since %s: %s; a probe that finds it well ends that: the next is at %s, `ctl host check %s` is one now",
+		h.State, h.Since.Local().Format("2006-01-02 15:04:05"), h.Reason, h.NextAt.Local().Format("15:04:05"), of.Name)
+	if h.Hint != "" {
+		text += " (" + h.Hint + ")"
+	}
+	return clean(text)
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/workflows"
+)
+
+// placeFlags say which hosts will do for a session, and whose turn it is.
+type placeFlags struct {
+	labels, prefer []string
+	tenant         string
+	priority       int
+}
+
+func (f *placeFlags) add(c *cobra.Command) {
+	fl := c.Flags()
+	fl.StringArrayVar(&f.labels, "label", nil, "any host that meets this `SELECTOR`: k=v, k!=v, k>=n, k<=n, k>n, k<n, k (it has the label) or !k; repeatable, all hold")
+	fl.StringArrayVar(&f.prefer, "prefer", nil, "rather a host that meets this `SELECTOR`, if one is free; repeatable")
+	fl.StringVar(&f.tenant, "tenant", "", "`NAME` of the team for which it counts where slots are shared out (ctl pool set)")
+	fl.IntVar(&f.priority, "priority", workflows.DefaultPriority, "whose turn it is among those who wait: `N` from 1 (first) to 5 (last)")
+}
+
+// set checks the flags. An equality is a label, as it always was; what else can
+// be said of one is a selector.
+func (f *placeFlags) set(opt *workflows.SessionOptions) error {
+	if f.tenant != "" {
+		if err := checkName("tenant", f.tenant); err != nil {
+			return err
+		}
+	}
+	if f.priority < workflows.FirstPriority || f.priority > workflows.LastPriority {
+		return usage("--priority %d: %d is first, %d last", f.priority, workflows.FirstPriority, workflows.LastPriority)
+	}
+	if f.priority != workflows.DefaultPriority {
+		opt.Priority = f.priority
+	}
+	wants, err := workflows.ParseSelectors(f.labels)
+	if err != nil {
+		return usage("--label: %v", err)
+	}
+	for _, s := range wants {
+		before, twice := opt.Labels[s.Key]
+		switch {
+		case s.Op != "=":
+			opt.Select = append(opt.Select, s.String())
+		case twice && before != s.Value:
+			return usage("--label %s and --label %s=%s: no host has both", s, s.Key, before)
+		case opt.Labels == nil:
+			opt.Labels = map[string]string{s.Key: s.Value}
+		default:
+			opt.Labels[s.Key] = s.Value
+		}
+	}
+	if _, err := workflows.ParseSelectors(f.prefer); err != nil {
+		return usage("--prefer: %v", err)
+	}
+	opt.Rather, opt.Tenant = f.prefer, f.tenant
+	return nil
+}

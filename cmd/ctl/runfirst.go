@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+
+	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/workflows"
+)
+
+// The first message of `ctl run` is part of its session's start, so that there
+// is none without the other: an update would be in the server's memory alone
+// until a worker took it.
+
+// taken waits until a session that has begun has taken its first message, or
+// refused it. With no worker up that is later.
+func (t *temporal) taken(ctx context.Context, doing string, run client.WorkflowRun, acc workflows.MessageAccepted) error {
+	var d workflows.SessionDetail
+	err := t.query(ctx, doing, run.GetID(), workflows.QueryDetail, &d)
+	switch {
+	case ctx.Err() != nil, err == nil && knows(d, acc.MessageID):
+		return err
+	case exitOf(err) == exitUnreachable:
+		id := acc.Session
+		return unreachable("%s: no worker answered; it is kept, and runs as soon as there is one", doing).
+			hinted("`ctl session follow %s` shows it then, `ctl session close %s` takes it back", id, id).because(err)
+	}
+	// It could not begin: its end says why.
+	if rerr := t.result(ctx, doing, run, answerWait, nil); rerr != nil {
+		return rerr
+	}
+	return err
+}
+
+// makeUp tells a session that this request began before what it was begun for,
+// if it does not know: it may be of a ctl that started it without its message,
+// and was cut short. The session takes a message once, however often it comes.
+func (a *app) makeUp(ctx context.Context, t *temporal, acc *workflows.MessageAccepted, text string, x extras) error {
+	msg := delivery{doing: "start session " + acc.Session, session: acc.Session, name: workflows.SignalMessage,
+		updateID: acc.MessageID, again: true, check: func(workflows.SessionDetail) error { return nil }}
+	d, live, err := msg.look(ctx, t)
+	if err != nil || d.View.Turn != nil || knows(d, acc.MessageID) {
+		return err
+	}
+	switch d.View.State {
+	case workflows.Failed:
+		return nil // which is shown
+	case workflows.Closing, workflows.Closed:
+		return neverBegan(d, *acc)
+	}
+	m, err := a.message(ctx, t, text, acc.MessageID)
+	if err == nil {
+		err = a.attach(ctx, t, x, &m)
+	}
+	if err != nil {
+		return err
+	}
+	msg.msg = m
+	_, err = msg.send(ctx, t, d, live, nil, acc)
+	return err
+}
+
+// knows says whether a session has, or had, a message.
+func knows(d workflows.SessionDetail, message string) bool {
+	for _, turn := range d.Turns {
+		if turn.MessageID == message {
+			return true
+		}
+	}
+	for _, m := range d.View.Messages {
+		if m.ID == message {
+			return true
+		}
+	}
+	return false
+}
+
+// neverBegan is the end of the wait for a turn that will not come any more.
+func neverBegan(d workflows.SessionDetail, acc workflows.MessageAccepted) error {
+	return failed("session %s: it is %s, and turn %d never began", acc.Session, d.View.State, acc.N).
+		hinted("`ctl transcript %s` says why; start another one (with another --key, where it had one)", acc.Session)
+}

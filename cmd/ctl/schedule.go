@@ -1,0 +1,357 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	_ "time/tzdata" // a machine may have none, and --tz is to be checked
+
+	"github.com/spf13/cobra"
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/workflows"
+)
+
+func scheduleCommand(a *app) *cobra.Command {
+	return group("schedule", "sessions that begin by the clock",
+		scheduleCreateCommand(a), scheduleListCommand(a), scheduleShowCommand(a), schedulePauseCommand(a), scheduleResumeCommand(a),
+		scheduleTriggerCommand(a), scheduleBackfillCommand(a), scheduleDeleteCommand(a))
+}
+
+// overlaps are the words for what happens when a time comes and what the one
+// before began still runs.
+var overlaps = []struct {
+	word   string
+	policy enums.ScheduleOverlapPolicy
+}{
+	{"skip", enums.SCHEDULE_OVERLAP_POLICY_SKIP},
+	{"buffer-one", enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE},
+	{"buffer-all", enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ALL},
+	{"cancel-other", enums.SCHEDULE_OVERLAP_POLICY_CANCEL_OTHER},
+	{"terminate-other", enums.SCHEDULE_OVERLAP_POLICY_TERMINATE_OTHER},
+	{"allow-all", enums.SCHEDULE_OVERLAP_POLICY_ALLOW_ALL},
+}
+
+const overlapHelp = "when what an earlier time began still runs: skip (this time), buffer-one or buffer-all (begin when it has ended), cancel-other or terminate-other (close it in good order, then begin; terminate-other does not wait), allow-all (run side by side)"
+
+func parseOverlap(word string) (enums.ScheduleOverlapPolicy, error) {
+	var words []string
+	for _, o := range overlaps {
+		if o.word == word {
+			return o.policy, nil
+		}
+		words = append(words, o.word)
+	}
+	if word == "" {
+		return enums.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED, nil
+	}
+	return 0, usage("--overlap %q is none of %s", word, strings.Join(words, ", "))
+}
+
+func overlapWord(p enums.ScheduleOverlapPolicy) string {
+	for _, o := range overlaps {
+		if o.policy == p {
+			return o.word
+		}
+	}
+	return "skip"
+}
+
+// handle finds a schedule by its name.
+func (t *temporal) schedule(ctx context.Context, name string) (client.ScheduleHandle, error) {
+	if err := checkName("schedule name", name); err != nil {
+		return nil, err
+	}
+	return t.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(name)), nil
+}
+
+// describe is a schedule as it is.
+func (t *temporal) describe(ctx context.Context, doing, name string) (client.ScheduleHandle, *client.ScheduleDescription, error) {
+	h, err := t.schedule(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := t.app.bounded(ctx, answerWait)
+	defer cancel()
+	d, err := h.Describe(ctx)
+	return h, d, t.scheduleError(ctx, doing, err)
+}
+
+// scheduleError is explain, for what Temporal says of schedules.
+func (t *temporal) scheduleError(ctx context.Context, doing string, err error) error {
+	var bad *serviceerror.InvalidArgument
+	var gone *serviceerror.NotFound
+	switch {
+	case errors.As(err, &bad):
+		return usage("%s: %s", doing, firstSentence(err)).because(err)
+	case errors.As(err, &gone):
+		return notFound("%s: there is none", doing).hinted("`ctl schedule list` shows them").because(err)
+	}
+	return t.explain(ctx, doing, err)
+}
+
+// change does one thing to a schedule and says so.
+func (a *app) change(ctx context.Context, doing, name, done string, do func(context.Context, client.ScheduleHandle) error) error {
+	if err := checkName("schedule name", name); err != nil {
+		return err
+	}
+	t, err := a.temporal(ctx)
+	if err != nil {
+		return err
+	}
+	h, err := t.schedule(ctx, name)
+	if err != nil {
+		return err
+	}
+	bctx, cancel := a.bounded(ctx, answerWait)
+	defer cancel()
+	if err := t.scheduleError(bctx, doing, do(bctx, h)); err != nil {
+		return err
+	}
+	return a.print().show(map[string]string{"name": name}, func(p *printer) { p.printf("schedule %s %s\n", name, done) })
+}
+
+func schedulePauseCommand(a *app) *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use: "pause NAME", Short: "let its times pass", Args: cobra.ExactArgs(1), Example: "  ctl schedule pause nightly --reason 'release week'",
+		RunE: func(c *cobra.Command, args []string) error {
+			note := "paused by " + person()
+			if reason != "" {
+				note += ": " + reason
+			}
+			return a.change(c.Context(), "pause schedule "+args[0], args[0], "is paused", func(ctx context.Context, h client.ScheduleHandle) error {
+				return h.Pause(ctx, client.SchedulePauseOptions{Note: note})
+			})
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
+	return c
+}
+
+func scheduleResumeCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "resume NAME", Short: "go on with its times", Args: cobra.ExactArgs(1), Example: "  ctl schedule resume nightly",
+		Long: `What should have begun while it was paused is not made up for; 'ctl schedule backfill' does that.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.change(c.Context(), "resume schedule "+args[0], args[0], "goes on", func(ctx context.Context, h client.ScheduleHandle) error {
+				return h.Unpause(ctx, client.ScheduleUnpauseOptions{Note: "resumed by " + person()})
+			})
+		},
+	}
+}
+
+func scheduleDeleteCommand(a *app) *cobra.Command {
+	var stop bool
+	c := &cobra.Command{
+		Use: "delete NAME", Short: "have no more of it begin", Args: cobra.ExactArgs(1),
+		Long: `What it has begun goes on, and can be found by its name still; --close closes
+what still runs, in good order.`,
+		Example: "  ctl schedule delete nightly\n  ctl schedule delete nightly --close",
+		RunE: func(c *cobra.Command, args []string) error {
+			doing := "delete schedule " + args[0]
+			if err := checkName("schedule name", args[0]); err != nil {
+				return err
+			}
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			h, d, err := t.describe(c.Context(), doing, args[0])
+			if err != nil {
+				return err
+			}
+			ctx, cancel := a.bounded(c.Context(), answerWait)
+			defer cancel()
+			if err := t.scheduleError(ctx, doing, h.Delete(ctx)); err != nil {
+				return err
+			}
+			closed := 0
+			for _, run := range d.Info.RunningWorkflows {
+				if !stop {
+					break
+				}
+				err := t.CancelWorkflow(ctx, run.WorkflowID, "")
+				var gone *serviceerror.NotFound
+				if err != nil && !errors.As(err, &gone) {
+					return t.explain(ctx, doing+": close what it began", err)
+				}
+				closed++
+			}
+			left := len(d.Info.RunningWorkflows) - closed
+			return a.print().show(map[string]any{"name": args[0], "closing": closed, "running": left}, func(p *printer) {
+				p.printf("schedule %s is deleted", args[0])
+				if closed > 0 {
+					p.printf("; what it began is closing (%d)", closed)
+				}
+				if left > 0 {
+					p.printf("; what it began goes on (%d): `ctl session list --schedule %s`", left, args[0])
+				}
+				p.printf("\n")
+			})
+		},
+	}
+	c.Flags().BoolVar(&stop, "close", false, "also close what it began and what still runs")
+	return c
+}
+
+// begunWait is how long trigger looks for what it began.
+const begunWait = 15 * time.Second
+
+func scheduleTriggerCommand(a *app) *cobra.Command {
+	var overlap string
+	c := &cobra.Command{
+		Use: "trigger NAME", Short: "begin one now", Args: cobra.ExactArgs(1),
+		Long: `Begins what the schedule is for, now, also while it is paused; its own overlap policy
+holds, unless --overlap says otherwise. Prints the id of what was begun.`,
+		Example: "  ctl schedule trigger nightly\n  ctl schedule trigger nightly --overlap allow-all",
+		RunE: func(c *cobra.Command, args []string) error {
+			policy, err := parseOverlap(overlap)
+			if err != nil {
+				return err
+			}
+			if err := checkName("schedule name", args[0]); err != nil {
+				return err
+			}
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			return a.trigger(c.Context(), t, args[0], policy)
+		},
+	}
+	c.Flags().StringVar(&overlap, "overlap", "", overlapHelp)
+	return c
+}
+
+func (a *app) trigger(ctx context.Context, t *temporal, name string, overlap enums.ScheduleOverlapPolicy) error {
+	doing := "trigger schedule " + name
+	h, before, err := t.describe(ctx, doing, name)
+	if err != nil {
+		return err
+	}
+	if overlap == enums.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED && before.Schedule.Policy != nil {
+		overlap = before.Schedule.Policy.Overlap
+	}
+	ctx, cancel := a.bounded(ctx, begunWait)
+	defer cancel()
+	if err := t.scheduleError(ctx, doing, h.Trigger(ctx, client.ScheduleTriggerOptions{Overlap: overlap})); err != nil {
+		return err
+	}
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		now, err := h.Describe(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			return t.scheduleError(ctx, doing, err)
+		case err != nil:
+			return timedOut("%s: nothing began within %s", doing, a.wait(begunWait)).hinted("`ctl schedule show %s` says what it waits for", name)
+		case now.Info.NumActions > before.Info.NumActions && len(now.Info.RecentActions) > 0:
+			run := now.Info.RecentActions[len(now.Info.RecentActions)-1].StartWorkflowResult
+			f := t.firing(ctx, name, run)
+			return a.print().show(map[string]any{"name": name, "id": f.ID}, func(p *printer) { p.printf("%s\n", f.ID) })
+		case now.Info.NumActionsSkippedOverlap > before.Info.NumActionsSkippedOverlap:
+			return refused("%s: what it began before still runs, so nothing began", doing).
+				hinted("`ctl session list --schedule %s` shows it; --overlap allow-all begins one beside it", name)
+		case len(now.Info.RunningWorkflows) > 0 && waits(overlap):
+			return a.print().show(map[string]any{"name": name, "id": nil}, func(p *printer) {
+				p.printf("schedule %s: it begins when what still runs has ended\n", name)
+			})
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+}
+
+// waits says of a policy that what is begun waits for what still runs.
+func waits(p enums.ScheduleOverlapPolicy) bool {
+	return p == enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE || p == enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ALL || p == enums.SCHEDULE_OVERLAP_POLICY_CANCEL_OTHER
+}
+
+// parseMoment reads a moment as people write it, in a zone if it names none.
+func parseMoment(flag, text string, in *time.Location) (time.Time, error) {
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, nil
+	}
+	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
+		if at, err := time.ParseInLocation(layout, text, in); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, usage("%s %q is no moment", flag, text).hinted("2026-01-31, 2026-01-31T22:30 (in the schedule's time zone) or 2026-01-31T22:30:00Z")
+}
+
+// location is a time zone by its name.
+func location(name string) (*time.Location, error) {
+	loc, err := time.LoadLocation(name)
+	if err != nil || name == "Local" {
+		return nil, usage("--tz %q is no time zone", name).hinted("one of the IANA database, such as Europe/Berlin or UTC")
+	}
+	return loc, nil
+}
+
+// firedAt says when a firing's workflow was due.
+func firedAt(name, workflowID string) time.Time {
+	at, err := time.Parse(time.RFC3339, strings.TrimPrefix(workflowID, workflows.ScheduleID(name)+"-"))
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
+// A firing is one that a schedule began.
+type firing struct {
+	ID     string    `json:"id"` // of the session
+	At     time.Time `json:"at"` // for which time
+	State  string    `json:"state"`
+	Status string    `json:"status,omitempty"` // of its turn
+	Error  string    `json:"error,omitempty"`
+}
+
+// firing looks what came of one. What Temporal does not keep any more is said
+// by its time alone.
+func (t *temporal) firing(ctx context.Context, name string, run *client.ScheduleWorkflowExecution) firing {
+	f := firing{At: firedAt(name, run.WorkflowID), State: "unknown"}
+	f.ID = workflows.FiredID(name, f.At)
+	d, err := t.DescribeWorkflowExecution(ctx, run.WorkflowID, run.FirstExecutionRunID)
+	if err != nil {
+		return f
+	}
+	if d.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		f.State = "running"
+		for _, child := range d.GetPendingChildren() {
+			_, f.ID, _ = strings.Cut(child.GetWorkflowId(), "/")
+		}
+		return f
+	}
+	var out workflows.FireResult
+	err = t.GetWorkflow(ctx, run.WorkflowID, run.FirstExecutionRunID).Get(ctx, &out)
+	out.Read(err)
+	return f.ended(out, d.GetWorkflowExecutionInfo().GetStatus(), err)
+}
+
+func (f firing) ended(out workflows.FireResult, status enums.WorkflowExecutionStatus, err error) firing {
+	if out.ID != "" {
+		f.ID = out.ID
+	}
+	f.Status = out.Status
+	switch status {
+	case enums.WORKFLOW_EXECUTION_STATUS_COMPLETED:
+		f.State = "completed"
+	case enums.WORKFLOW_EXECUTION_STATUS_CANCELED:
+		f.State = "cancelled"
+	case enums.WORKFLOW_EXECUTION_STATUS_TERMINATED:
+		f.State = "terminated"
+	default:
+		f.State = "failed"
+		f.Error = fmt.Sprint(firstSentence(err))
+	}
+	return f
+}

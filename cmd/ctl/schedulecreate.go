@@ -1,0 +1,305 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	temporalsdk "go.temporal.io/sdk/temporal"
+
+	"fairlead.dev/fairlead/workflows"
+)
+
+// whenFlags say when a schedule begins something.
+type whenFlags struct {
+	cron, calendar, except []string
+	every                  []time.Duration
+	tz, from, until        string
+	jitter, catchup        time.Duration
+}
+
+func (f *whenFlags) add(c *cobra.Command) {
+	fl := c.Flags()
+	fl.StringArrayVar(&f.cron, "cron", nil, "when: `EXPR` of cron's five fields (minute hour day month weekday), or @hourly, @daily, @weekly, @monthly; repeatable")
+	durations(c, &f.every, "every", "when: so often, counted from 1970-01-01 UTC; repeatable")
+	fl.StringArrayVar(&f.calendar, "calendar", nil, "when: times that match all of `\"FIELD=VALUES …\"`, of second, minute, hour, day, month, weekday, year: \"weekday=mon-fri hour=22 minute=0,30\"; repeatable")
+	fl.StringArrayVar(&f.except, "except", nil, "but not when this `calendar` matches; without an hour, a minute, a second all of them; repeatable")
+	fl.StringVar(&f.tz, "tz", "UTC", "time `zone` of --cron, --calendar, --except, such as Europe/Berlin")
+	fl.StringVar(&f.from, "from", "", "not before this `moment`")
+	fl.StringVar(&f.until, "until", "", "not after this `moment`")
+	fl.DurationVar(&f.jitter, "jitter", 0, "begin up to so much later, by chance, so that not all begins at once")
+	fl.DurationVar(&f.catchup, "catchup", 10*time.Minute, "what could not begin in its time, since Temporal was away, begins if it is at most so late")
+}
+
+// spec reads all of it.
+func (f *whenFlags) spec() (spec client.ScheduleSpec, err error) {
+	loc, err := location(f.tz)
+	if err != nil {
+		return spec, err
+	}
+	spec.TimeZoneName, spec.Jitter = f.tz, f.jitter
+	for _, text := range f.cron {
+		cals, err := parseCron(text)
+		if err != nil {
+			return spec, usage("--cron: %v", err).hinted("as in 30 22 * * 1-5: at 22:30 from Monday to Friday")
+		}
+		spec.Calendars = append(spec.Calendars, cals...)
+	}
+	for _, text := range f.calendar {
+		cal, err := parseCalendar(text)
+		if err != nil {
+			return spec, usage("--calendar %q: %v", text, err).hinted(`as in "weekday=mon-fri hour=22 minute=30"`)
+		}
+		spec.Calendars = append(spec.Calendars, cal)
+	}
+	for _, text := range f.except {
+		cal, err := parseCalendar(text)
+		if err != nil {
+			return spec, usage("--except %q: %v", text, err).hinted(`as in "month=dec day=24-31"`)
+		}
+		spec.Skip = append(spec.Skip, wholeDay(cal))
+	}
+	for _, d := range f.every {
+		if d < time.Second || d%time.Second != 0 {
+			return spec, usage("--every %s is no whole number of seconds", d)
+		}
+		spec.Intervals = append(spec.Intervals, client.ScheduleIntervalSpec{Every: d})
+	}
+	if len(spec.Calendars)+len(spec.Intervals) == 0 {
+		return spec, usage("it does not say when").hinted(`give --cron "30 22 * * 1-5", --every 6h or --calendar "hour=22"`)
+	}
+	if f.jitter < 0 || f.catchup < 10*time.Second {
+		return spec, usage("--jitter must not be negative, and --catchup is 10s at least")
+	}
+	return spec, f.bounds(&spec, loc)
+}
+
+func (f *whenFlags) bounds(spec *client.ScheduleSpec, loc *time.Location) (err error) {
+	if f.from != "" {
+		if spec.StartAt, err = parseMoment("--from", f.from, loc); err != nil {
+			return err
+		}
+	}
+	if f.until != "" {
+		if spec.EndAt, err = parseMoment("--until", f.until, loc); err != nil {
+			return err
+		}
+		if !spec.EndAt.After(spec.StartAt) || !spec.EndAt.After(time.Now()) {
+			return usage("--until %s: nothing would ever begin", f.until)
+		}
+	}
+	return nil
+}
+
+// wholeDay makes of a calendar that names days one of all their seconds.
+func wholeDay(cal client.ScheduleCalendarSpec) client.ScheduleCalendarSpec {
+	for _, f := range []struct {
+		is  *[]client.ScheduleRange
+		end int
+	}{{&cal.Hour, 23}, {&cal.Minute, 59}, {&cal.Second, 59}} {
+		if len(*f.is) == 0 {
+			*f.is = []client.ScheduleRange{{Start: 0, End: f.end, Step: 1}}
+		}
+	}
+	return cal
+}
+
+// words is when, as it was written.
+func (f *whenFlags) words() (out []string) {
+	for _, d := range f.every {
+		out = append(out, "every "+roundTime(d.String()))
+	}
+	for _, list := range []struct {
+		before string
+		of     []string
+	}{{"cron ", f.cron}, {"", f.calendar}, {"except ", f.except}} {
+		for _, text := range list.of {
+			out = append(out, list.before+strings.Join(strings.Fields(text), " "))
+		}
+	}
+	return out
+}
+
+// A fired is what a schedule begins, as a person has it after --.
+type fired struct {
+	flags startFlags
+	with  inputFlags
+	text  string
+	given func(flag string) bool
+}
+
+// parseFired reads flags of run and the prompt.
+func (a *app) parseFired(args []string) (*fired, error) {
+	f := &fired{}
+	c := &cobra.Command{Use: "run"}
+	f.flags.add(c, "")
+	f.with.add(c, false)
+	if err := c.ParseFlags(args); err != nil {
+		return nil, usage("after --: %v", err).hinted("there stand flags of `ctl run` and the prompt; a session that a schedule begins closes after its turn and has an id of its own")
+	}
+	rest := c.Flags().Args()
+	if len(rest) != 1 {
+		return nil, usage("after --: %d prompts, not one", len(rest)).hinted("ctl schedule create nightly --cron '30 22 * * *' -- --host web-1 'run the tests'")
+	}
+	f.given = c.Flags().Changed
+	var err error
+	f.text, err = a.prompt(rest[0])
+	return f, err
+}
+
+// options are those of the sessions.
+func (f *fired) options(a *app, name string) (workflows.SessionOptions, extras, error) {
+	opt, err := a.sessionOptions(&f.flags)
+	if err != nil {
+		return opt, extras{}, err
+	}
+	for _, flag := range []string{"id", "park-after"} {
+		if f.given(flag) {
+			return opt, extras{}, usage("--%s: a session that a schedule begins closes after its turn and has an id of its own", flag).
+				hinted("it is %s-<time>; `ctl session list --schedule %s` finds it", name, name)
+		}
+	}
+	x, err := f.with.look()
+	opt.CloseAfter, opt.ParkAfter, opt.Origin = true, 0, workflows.OriginSchedule(name)
+	x.work = &f.flags.work
+	return opt, x, err
+}
+
+func scheduleCreateCommand(a *app) *cobra.Command {
+	var when whenFlags
+	var overlap, note string
+	var paused, pauseOnFailure bool
+	c := &cobra.Command{
+		Use: "create NAME --cron EXPR|--every D|--calendar C -- RUN-FLAGS… PROMPT", Short: "have sessions begin by the clock",
+		Long: `Has Temporal begin a session at each of the times: one of 'ctl run', with the flags
+and the prompt after --. Its id is NAME-<time in UTC>; 'ctl session list --schedule NAME'
+finds them all. A session that still runs when the next time comes is dealt with
+by --overlap. Where cron restricts both the day of the month and the weekday,
+either is enough, as in cron; of --calendar all fields have to match. What falls
+into an hour that a change of the clocks leaves out does not begin that day.`,
+		Example: `  ctl schedule create nightly --cron '30 22 * * 1-5' --tz Europe/Berlin -- --host web-1 --seed team 'run the tests and mend what fails'
+  ctl schedule create sweep --every 6h --jitter 10m --overlap buffer-one -- --label os=linux --seed team 'look for new advisories'
+  ctl schedule create weekly --calendar 'weekday=sat hour=4' --except 'month=dec day=24-31' --pause -- --host web-1 - < prompt.txt`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if c.ArgsLenAtDash() != 1 {
+				return usage("one NAME, then --, flags of `ctl run` and the prompt").hinted("see `ctl schedule create --help`")
+			}
+			name := args[0]
+			if err := checkName("schedule name", name); err != nil {
+				return err
+			}
+			if len(name) > workflows.MaxScheduleName {
+				return usage("schedule name %s: at most %d characters, since the ids of its sessions begin with it", name, workflows.MaxScheduleName)
+			}
+			spec, err := when.spec()
+			if err != nil {
+				return err
+			}
+			policy, err := parseOverlap(overlap)
+			if err != nil {
+				return err
+			}
+			what, err := a.parseFired(args[1:])
+			if err != nil {
+				return err
+			}
+			opts := client.ScheduleOptions{
+				ID: workflows.ScheduleID(name), Spec: spec, Overlap: policy, CatchupWindow: when.catchup,
+				Paused: paused, PauseOnFailure: pauseOnFailure, Note: note,
+			}
+			return a.createSchedule(c.Context(), name, opts, when.words(), what)
+		},
+	}
+	when.add(c)
+	c.Flags().StringVar(&overlap, "overlap", "skip", overlapHelp)
+	c.Flags().BoolVar(&paused, "pause", false, "create it paused")
+	c.Flags().BoolVar(&pauseOnFailure, "pause-on-failure", false, "pause it when a session or its turn fails")
+	c.Flags().StringVar(&note, "note", "", "a `text` that is shown with it")
+	return c
+}
+
+// createSchedule looks at all that is named before it brings anything anywhere.
+func (a *app) createSchedule(ctx context.Context, name string, opts client.ScheduleOptions, when []string, what *fired) error {
+	doing := "create schedule " + name
+	opt, x, err := what.options(a, name)
+	if err != nil {
+		return err
+	}
+	t, err := a.temporal(ctx)
+	if err != nil {
+		return err
+	}
+	if err := t.knownZone(ctx, doing, opt.Zone); err != nil {
+		return err
+	}
+	if err := a.checkNames(ctx, t, opt); err != nil {
+		return err
+	}
+	if _, _, err := t.describe(ctx, doing, name); err == nil {
+		return refused("%s: there is one of that name", doing).hinted("`ctl schedule delete %s` removes it", name)
+	} else if exitOf(err) != exitNotFound {
+		return err
+	}
+	m, err := a.message(ctx, t, what.text, "first")
+	if err == nil {
+		err = a.attach(ctx, t, x, &m)
+	}
+	if err == nil {
+		err = x.work.send(ctx, a, t, name, &opt)
+	}
+	if err != nil {
+		return err
+	}
+	in := workflows.FireInput{Schedule: name, Session: &workflows.SessionInput{Options: opt, First: &m}}
+	opts.Action = &client.ScheduleWorkflowAction{
+		ID: opts.ID, Workflow: workflows.TypeFire, TaskQueue: workflows.TaskQueueOf(opt.Zone), Args: []any{in},
+		StaticSummary: "schedule " + name,
+	}
+	opts.Memo = map[string]any{workflows.MemoSchedule: workflows.ScheduleNote{When: when, By: person(), What: oneLine(what.text, 200), Zone: opt.Zone}}
+	bctx, cancel := a.bounded(ctx, answerWait)
+	defer cancel()
+	h, err := t.ScheduleClient().Create(bctx, opts)
+	if errors.Is(err, temporalsdk.ErrScheduleAlreadyRunning) {
+		return refused("%s: there is one of that name", doing).hinted("`ctl schedule delete %s` removes it", name).because(err)
+	}
+	if err := t.scheduleError(bctx, doing, err); err != nil {
+		return err
+	}
+	v, err := a.scheduleView(ctx, t, name, false)
+	if err != nil {
+		return err
+	}
+	if len(v.Next) == 0 {
+		// Only Temporal reckons with all of calendars, exceptions and bounds.
+		if err := t.scheduleError(bctx, doing, h.Delete(bctx)); err != nil {
+			return err
+		}
+		return usage("%s: none of its times is to come", doing).hinted("look at years, --except, --from and --until")
+	}
+	return a.print().show(v, func(p *printer) {
+		state := "the next is at " + v.Next[0].Format(time.RFC3339)
+		if v.Paused {
+			state = "it is paused"
+		}
+		p.printf("schedule %s: %s\n", name, state)
+	})
+}
+
+// knownZone refuses a zone that no worker has ever served: what is begun there
+// would wait for ever.
+func (t *temporal) knownZone(ctx context.Context, doing, zone string) error {
+	ctx, cancel := t.app.bounded(ctx, answerWait)
+	defer cancel()
+	_, err := t.DescribeWorkflowExecution(ctx, workflows.PoolID(zone), "")
+	var gone *serviceerror.NotFound
+	if errors.As(err, &gone) {
+		return usage("%s: no worker has ever served zone %q", doing, workflows.ZoneOf(workflows.TaskQueueOf(zone))).
+			hinted("check --zone; a worker's config names its zone").because(err)
+	}
+	return t.explain(ctx, doing, err)
+}

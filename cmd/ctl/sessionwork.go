@@ -1,0 +1,204 @@
+package main
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// workDiff prints what changed in a session's work folder since it began.
+func (a *app) workDiff(ctx context.Context, worker *api.Client, id string) error {
+	d, err := worker.WorkDiff(ctx, id)
+	if err != nil {
+		return apiFailure("compare the work of session "+id+" with its start", err)
+	}
+	if d.Cut {
+		a.note("the diff is cut at %d bytes", len(d.Text))
+	}
+	return a.print().show(map[string]any{"session": id, "diff": d.Text, "cut": d.Cut}, func(p *printer) { showTurnDiff(p, d.Text) })
+}
+
+func sessionPushCommand(a *app) *cobra.Command {
+	var branch, message string
+	c := &cobra.Command{
+		Use: "push ID --branch B", Short: "commit a session's work and push it to where it came from", Args: cobra.ExactArgs(1),
+		Long: `Commits what the work folder of a session with --repo holds, but for what .gitignore leaves out,
+and pushes it with the credentials that the session was given. Codex's own commits are part of
+it; what it wrote into the folder's git configuration and hooks is not used. A branch is never
+forced. Done twice nothing more is pushed, and that is said.`,
+		Example: "  ctl session push release-42 --branch codex/release-42 -m 'Mend the build'",
+		RunE: func(c *cobra.Command, args []string) error {
+			id := args[0]
+			if err := checkName("session id", id); err != nil {
+				return err
+			}
+			if branch == "" {
+				return usage("session push: say where to with --branch")
+			}
+			if err := activities.CheckRef(branch); err != nil {
+				return usage("--branch: %v", err)
+			}
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			var out activities.PushWorkspaceResult
+			push := workflows.Push{ID: randomID(), Branch: branch, Message: message, By: person()}
+			if err := t.updateWithin(c.Context(), activities.CloneTimeout, "push the work of session "+id, workflows.SessionID(id), workflows.UpdatePush, push.ID, &out, push); err != nil {
+				return err
+			}
+			return a.print().show(out, func(p *printer) {
+				if out.Already {
+					p.printf("%s is at %s already\n", out.Branch, out.Commit)
+					return
+				}
+				p.printf("%s is at %s\n", out.Branch, out.Commit)
+			})
+		},
+	}
+	c.Flags().StringVar(&branch, "branch", "", "`BRANCH` to push to; it is made if it is not there")
+	c.Flags().StringVarP(&message, "message", "m", "", "of the commit")
+	return c
+}
+
+func sessionFetchCommand(a *app) *cobra.Command {
+	var to string
+	c := &cobra.Command{
+		Use: "fetch ID PATH...", Short: "bring files of a session's work folder here", Args: cobra.MinimumNArgs(2),
+		Long: `Brings files and folders of the work folder here, while the session is on a host. What a link
+leads to outside of the work folder is not given, nor a file with a known credential in it.
+Nothing is written unless all of it came.`,
+		Example: "  ctl session fetch release-42 report.md build/out --to ./results",
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := checkName("session id", args[0]); err != nil {
+				return err
+			}
+			t, err := a.temporal(c.Context())
+			if err != nil {
+				return err
+			}
+			worker, err := a.workerFor(c.Context(), t, args[0])
+			if err != nil {
+				return err
+			}
+			files, err := a.fetch(c.Context(), worker, args[0], args[1:], to)
+			if err != nil {
+				return err
+			}
+			return a.print().show(map[string]any{"session": args[0], "files": files}, func(p *printer) {
+				for _, f := range files {
+					p.printf("%s\n", f)
+				}
+			})
+		},
+	}
+	c.Flags().StringVar(&to, "to", ".", "`DIR` here to write them to; it is made if it is not there")
+	return c
+}
+
+// fetch writes into a folder beside the files' places first, and moves them when
+// all have come.
+func (a *app) fetch(ctx context.Context, worker *api.Client, id string, paths []string, to string) (files []string, err error) {
+	made, err := makeFolder(to)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil && made {
+			_ = os.Remove(to) // not if something is in it
+		}
+	}()
+	into, err := os.MkdirTemp(to, ".fetch-")
+	if err != nil {
+		return nil, failed("write to %s: %v", to, err)
+	}
+	defer os.RemoveAll(into)
+	root, err := os.OpenRoot(into)
+	if err != nil {
+		return nil, failed("write to %s: %v", to, err)
+	}
+	defer root.Close()
+	r, w := io.Pipe()
+	unpacked := make(chan error, 1)
+	go func() {
+		var err error
+		files, err = unpack(root, r)
+		r.CloseWithError(err) // whoever still sends is told
+		unpacked <- err
+	}()
+	err = worker.FetchFiles(ctx, id, paths, w)
+	w.CloseWithError(err) // of none: the plain io.EOF, which is all that readers take for an end
+	if uerr := <-unpacked; err == nil && uerr != nil {
+		return nil, failed("write to %s: %v", to, uerr)
+	}
+	if err != nil {
+		return nil, apiFailure("fetch from session "+id, err)
+	}
+	for _, f := range files {
+		place := filepath.Join(to, filepath.FromSlash(f))
+		err := os.MkdirAll(filepath.Dir(place), 0o777)
+		if err == nil {
+			err = os.Rename(filepath.Join(into, filepath.FromSlash(f)), place)
+		}
+		if err != nil {
+			return nil, failed("write %s: %v", place, err)
+		}
+	}
+	return files, nil
+}
+
+// makeFolder makes a folder if it is not there.
+func makeFolder(dir string) (made bool, err error) {
+	switch info, err := os.Stat(dir); {
+	case err == nil && info.IsDir():
+		return false, nil
+	case err == nil:
+		return false, usage("--to %s: it is a file: name a folder", dir)
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return false, failed("%v", err)
+	}
+	return true, nil
+}
+
+// unpack writes an archive of regular files below a folder, and nowhere else.
+func unpack(root *os.Root, from io.Reader) (files []string, err error) {
+	in := tar.NewReader(from)
+	for {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			_, err = io.Copy(io.Discard, from)
+			return files, err
+		}
+		if err != nil {
+			return files, err
+		}
+		if err := unpackFile(root, h, in); err != nil {
+			return files, err
+		}
+		files = append(files, path.Clean(h.Name))
+	}
+}
+
+func unpackFile(root *os.Root, h *tar.Header, in io.Reader) error {
+	name := filepath.FromSlash(path.Clean(h.Name))
+	if err := root.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		return err
+	}
+	f, err := root.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, os.FileMode(h.Mode&0o777))
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, in)
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// toolFlags say which tools of ours codex may call.
+type toolFlags struct{ names string }
+
+func (f *toolFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.names, "tools", "none", "tools of ours that codex may call: `NAMES` of ask_human (asks you a question), deliver (hands over a file), report_progress (says how far it is), with commas; all or none")
+}
+
+func (f *toolFlags) set(opt *workflows.SessionOptions) error {
+	switch f.names {
+	case "none", "":
+	case "all":
+		opt.Tools = activities.Tools()
+	default:
+		names := strings.Split(f.names, ",")
+		for i := range names {
+			names[i] = strings.TrimSpace(names[i])
+		}
+		if err := activities.CheckTools(names); err != nil {
+			return usage("--tools: %v", err).hinted("or all, or none")
+		}
+		slices.Sort(names) // one way to say one thing
+		opt.Tools = names
+	}
+	return nil
+}
+
+// progressText is the newest report in a line, and when it was made.
+func progressText(p *workflows.ProgressView) string {
+	if p == nil {
+		return ""
+	}
+	s := p.String()
+	if !p.At.IsZero() {
+		s = fmt.Sprintf("%s (turn %d, %s)", s, p.Turn, age(p.At))
+	}
+	return s
+}

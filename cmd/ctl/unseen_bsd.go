@@ -1,0 +1,15 @@
+//go:build darwin || freebsd || netbsd || openbsd
+
+package main
+
+import "golang.org/x/sys/unix"
+
+const (
+	getTermios = unix.TIOCGETA
+	setTermios = unix.TIOCSETA
+)
+
+// fread is FREAD of sys/fcntl.h: what is there to be read is dropped.
+const fread = 1
+
+func flushTyped(fd int) error { return unix.IoctlSetPointerInt(fd, unix.TIOCFLUSH, fread) }

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/snapshots"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// workspaceFlags say what a session works in.
+type workspaceFlags struct {
+	repo, ref, user, tokenFile, knownHosts string
+	snapshot, hooks, upload                string
+	depth                                  int
+	forward, keep                          bool
+	timeout                                time.Duration
+
+	tree  *snapshots.LocalTree // what upload names
+	token string               // read from tokenFile; it goes to the store, and nowhere else
+}
+
+func (f *workspaceFlags) add(c *cobra.Command) {
+	fl := c.Flags()
+	fl.StringVar(&f.repo, "repo", "", "work in a clone of this git repository: a `URL`, user@host:path, or an absolute path on the host (git on the host brings it, with submodules and LFS)")
+	fl.StringVar(&f.ref, "ref", "", "branch, tag or commit of --repo (default: the server's)")
+	fl.IntVar(&f.depth, "depth", 0, "only the newest `N` commits of --repo; 0 is all")
+	fl.StringVar(&f.tokenFile, "git-token-file", "", "`FILE` on this machine with a token for --repo; it is kept encrypted in the store, and given to git alone")
+	fl.StringVar(&f.user, "git-user", "", "user name that goes with the token (default x-access-token)")
+	fl.BoolVar(&f.forward, "forward-agent", false, "lend git on the host the worker's SSH agent, while it clones and pushes")
+	fl.StringVar(&f.knownHosts, "git-known-hosts", "", "`FILE` on this machine with known_hosts lines for the git server, beside those that the host has")
+	fl.DurationVar(&f.timeout, "clone-timeout", activities.CloneTimeout, "longest wait for --repo")
+	fl.StringVar(&f.upload, "upload", "", "work in a copy of this local folder: all of `DIR` but .git and what .gitignore leaves out; what the store has of it is not sent again")
+	fl.StringVar(&f.snapshot, "from-snapshot", "", "work in a copy of the work folder of this `SNAPSHOT`, without its conversation; --snapshot ID says the same")
+	fl.StringVar(&f.hooks, "hooks", "", "`FILE` (YAML) with scripts that run on the host: after_create, before_run, after_run, before_remove, timeout")
+	fl.BoolVar(&f.keep, "keep-work", false, "leave the work folder on the host when the session closes")
+}
+
+// set puts them into a session's options; nothing is sent yet.
+func (f *workspaceFlags) set(opt *workflows.SessionOptions) error {
+	w := activities.Workspace{Snapshot: f.snapshot, Keep: f.keep}
+	if f.timeout != activities.CloneTimeout {
+		w.Timeout = f.timeout
+	}
+	if f.repo == "" && (f.ref != "" || f.depth != 0 || f.tokenFile != "" || f.user != "" || f.forward || f.knownHosts != "") {
+		return usage("--ref, --depth, --git-token-file, --git-user, --git-known-hosts and --forward-agent go with --repo")
+	}
+	if err := f.one(opt.Dir); err != nil {
+		return err
+	}
+	if f.repo != "" {
+		w.Repo = &activities.Repo{URL: f.repo, Ref: f.ref, Depth: f.depth, User: f.user, ForwardAgent: f.forward}
+		if err := f.readRepoFiles(w.Repo); err != nil {
+			return err
+		}
+	}
+	if f.upload != "" {
+		if err := f.readTree(); err != nil {
+			return err
+		}
+		// Part of the request: another content is another one.
+		w.Uploaded = fmt.Sprintf("%s@%.12s", filepath.Base(f.tree.Dir()), f.tree.Digest)
+	}
+	if f.hooks != "" {
+		hooks, err := readHooks(f.hooks)
+		if err != nil {
+			return err
+		}
+		w.Hooks = hooks
+	}
+	if err := w.Check(); err != nil {
+		return usage("%v", err)
+	}
+	opt.Workspace = w
+	return nil
+}
+
+// one refuses two things to begin with.
+func (f *workspaceFlags) one(dir string) error {
+	var given []string
+	for _, g := range []struct{ flag, is string }{{"--repo", f.repo}, {"--upload", f.upload}, {"--from-snapshot", f.snapshot}, {"--dir", dir}} {
+		if g.is != "" {
+			given = append(given, g.flag)
+		}
+	}
+	if len(given) > 1 {
+		return usage("%s: give one of them", strings.Join(given, " and "))
+	}
+	if dir != "" && f.keep {
+		return usage("--keep-work: a folder that --dir names is never removed")
+	}
+	return nil
+}
+
+func (f *workspaceFlags) readTree() error {
+	info, err := os.Stat(f.upload)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return usage("--upload %s: there is no such folder", f.upload)
+	case err != nil:
+		return usage("--upload %s: %v", f.upload, errors.Unwrap(err))
+	case !info.IsDir():
+		return usage("--upload %s is no folder", f.upload)
+	}
+	if f.tree, err = snapshots.ReadLocal(f.upload); err != nil {
+		return usage("--upload: %v", err)
+	}
+	return nil
+}
+
+// maxToken is more than any server's tokens have.
+const maxToken = 4 << 10
+
+func (f *workspaceFlags) readRepoFiles(r *activities.Repo) error {
+	if f.knownHosts != "" {
+		lines, err := readSmall("--git-known-hosts", f.knownHosts, 16<<10)
+		if err != nil {
+			return err
+		}
+		r.KnownHosts = string(lines)
+	}
+	if f.tokenFile == "" {
+		return nil
+	}
+	data, err := readSmall("--git-token-file", f.tokenFile, maxToken)
+	if err != nil {
+		return err
+	}
+	f.token = strings.TrimSpace(string(data))
+	if err := activities.CheckToken(f.token); err != nil {
+		return usage("--git-token-file %s: %v", f.tokenFile, err)
+	}
+	if err := activities.CheckTokenURL(r.URL); err != nil {
+		return usage("--git-token-file: %v", err)
+	}
+	return nil
+}
+
+// send brings into the store what is to be there before the session begins: the
+// token, and the folder.
+func (f *workspaceFlags) send(ctx context.Context, a *app, t *temporal, id string, opt *workflows.SessionOptions) error {
+	if f.token == "" && f.tree == nil {
+		return nil
+	}
+	worker, err := a.anyWorker(ctx, t)
+	if err != nil {
+		return err
+	}
+	if f.tree != nil {
+		m, sent, err := worker.PutTree(ctx, id, f.tree)
+		if errors.Is(err, snapshots.ErrLocalChanged) {
+			return failed("upload %s: %v", f.upload, err)
+		}
+		if err != nil {
+			return apiFailure("upload "+f.upload, err)
+		}
+		a.note("uploaded %s: %d files, %d bytes, of which %d were sent", f.upload, m.Files, m.Bytes, sent)
+		opt.Workspace.Snapshot = m.ID
+		return nil
+	}
+	blob, err := worker.PutToken(ctx, f.token)
+	if err != nil {
+		return apiFailure("keep the token", err)
+	}
+	opt.Workspace.Repo.Token = blob
+	return nil
+}

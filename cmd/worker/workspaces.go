@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// lateWorkspaces are those of the worker's activities, once there are any: the
+// API answers before.
+type lateWorkspaces struct {
+	now atomic.Pointer[activities.Workfolders]
+}
+
+var errNotReady = errors.New("this worker is not ready yet")
+
+func (l *lateWorkspaces) set(s *activities.Workfolders) { l.now.Store(s) }
+
+func (l *lateWorkspaces) WorkDiff(ctx context.Context, session string) (activities.WorkDiff, error) {
+	if s := l.now.Load(); s != nil {
+		return s.WorkDiff(ctx, session)
+	}
+	return activities.WorkDiff{}, errNotReady
+}
+
+func (l *lateWorkspaces) FetchFiles(ctx context.Context, session string, paths []string, to io.Writer) error {
+	if s := l.now.Load(); s != nil {
+		return s.FetchFiles(ctx, session, paths, to)
+	}
+	return errNotReady
+}
