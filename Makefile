@@ -38,7 +38,7 @@ test: tools versions build lint ## everything, on real parts
 	@set -e; home=$$(mktemp -d /var/tmp/fairlead-home-XXXXXX); trap 'rm -rf "$$home"' EXIT; \
 	export GOENV="$$($(GO) env GOENV)" GOCACHE="$$($(GO) env GOCACHE)" GOMODCACHE="$$($(GO) env GOMODCACHE)" GOPATH="$$($(GO) env GOPATH)"; \
 	export HOME="$$home" XDG_CONFIG_HOME= XDG_STATE_HOME= XDG_RUNTIME_DIR=; set -x; \
-	$(GO) test -count=1 -p 2 -timeout 25m ./...; \
+	$(GO) test -count=1 -p 2 -timeout 45m ./...; \
 	(cd deploy/devserver && $(GO) test -count=1 -timeout 10m ./...)
 
 conformance: tools versions ## every behaviour that sessions rely on, tried on every version of codex; the table is kept in deploy/conformance.md
@@ -56,6 +56,7 @@ faults: tools build ## what survives: 200 seeded runs and each row of seeds and 
 bench: tools build ## speed beside its goals, side by side as ratios where there is a plain way
 	sh deploy/rivals.sh
 	$(GO) run ./deploy/bench
+	$(GO) test -count=1 -run '^$$' -bench 'Fold|Decide|PlainJSON' ./conversation ./internal/policy
 
 record: tools build ## record anew what the replay tests check: read the diff
 	$(GO) test -count=1 -run TestRecordHistories ./workflows -record

@@ -48,27 +48,30 @@ var benches = []bench{
 	{"waiting", "sessions with an open request per worker, and what they cost", measureWaiting},
 	{"snapshots", "a work tree kept and brought back beside rsync, restic, and tar with zstd", measureSnapshots},
 	{"parked", "a message to a parked session beside one to an idle session, to the first words", measureParked},
+	{"pool", "slots of a zone: grants a second, events of each, and from a slot that is freed to the next session's words", measurePool},
 	{"streams", "simultaneously streaming sessions per worker", measureStreams},
 }
 
 // options are what the flags say.
 type options struct {
-	repo     string
-	keep     bool
-	trips    int
-	turns    int
-	kills    int
-	drops    int
-	decide   int
-	waiting  int
-	streams  int
-	ramp     int
-	streamed time.Duration
-	profile  string
-	tree     treeOptions
-	parked   int
-	rest     time.Duration
-	verbose  bool
+	repo      string
+	keep      bool
+	trips     int
+	turns     int
+	kills     int
+	drops     int
+	decide    int
+	waiting   int
+	streams   int
+	ramp      int
+	streamed  time.Duration
+	profile   string
+	tree      treeOptions
+	parked    int
+	grants    int
+	handovers int
+	rest      time.Duration
+	verbose   bool
 }
 
 func main() {
@@ -95,6 +98,8 @@ func main() {
 	flag.StringVar(&o.tree.parts, "tree-parts", "first,next,restore", "what is measured of it")
 	flag.IntVar(&o.tree.nexts, "tree-nexts", 1, "how often a round changes one in a hundred and keeps it")
 	flag.IntVar(&o.parked, "parked", 10, "how often a session is parked and spoken to")
+	flag.IntVar(&o.grants, "grants", 2000, "slots that a pool gives")
+	flag.IntVar(&o.handovers, "handovers", 20, "sessions that wait for one slot")
 	flag.StringVar(&o.profile, "profile", "", "`folder` for profiles of the worker, from its /debug/pprof")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -21,9 +21,13 @@ func ownAttributes() attributes {
 		"FairleadSeed":      enumspb.INDEXED_VALUE_TYPE_KEYWORD,
 		"FairleadThread":    enumspb.INDEXED_VALUE_TYPE_KEYWORD,
 		"FairleadWaits":     enumspb.INDEXED_VALUE_TYPE_KEYWORD,
+		"FairleadProgress":  enumspb.INDEXED_VALUE_TYPE_KEYWORD,
 		"FairleadApprovals": enumspb.INDEXED_VALUE_TYPE_INT,
 		"FairleadTurn":      enumspb.INDEXED_VALUE_TYPE_INT,
 		"FairleadLabels":    enumspb.INDEXED_VALUE_TYPE_KEYWORD_LIST,
+		"FairleadName":      enumspb.INDEXED_VALUE_TYPE_KEYWORD,
+		"FairleadOrigin":    enumspb.INDEXED_VALUE_TYPE_KEYWORD,
+		"FairleadArchived":  enumspb.INDEXED_VALUE_TYPE_BOOL,
 	}
 }
 

@@ -57,8 +57,9 @@
 // attributes below, with those of --search-attribute, are added where they are
 // missing; nothing is ever removed or retyped.
 //
-//	Keyword      FairleadState FairleadHost FairleadSeed FairleadThread FairleadWaits
+//	Keyword      FairleadState FairleadHost FairleadSeed FairleadThread FairleadWaits FairleadName FairleadProgress FairleadOrigin
 //	Int          FairleadApprovals FairleadTurn
+//	Bool         FairleadArchived
 //	KeywordList  FairleadLabels
 //
 // # Server settings

@@ -46,6 +46,8 @@ func TestEveryCommandOfTheREADMEWorks(t *testing.T) {
 	}
 	r := &reader{t: t}
 	r.logIn()
+	r.keepPolicy(string(text))
+	r.keepBatch(string(text))
 	for _, m := range lines {
 		line := strings.TrimSpace(regexp.MustCompile(` {2,}#.*`).ReplaceAllString(m[1], ""))
 		t.Log("$ " + line)
@@ -73,6 +75,37 @@ func (r *reader) logIn() {
 	}
 }
 
+// keepPolicy makes a file of the policy that the README shows.
+func (r *reader) keepPolicy(readme string) {
+	r.t.Helper()
+	_, rest, found := strings.Cut(readme, "```yaml\nrules:")
+	text, _, closed := strings.Cut(rest, "```")
+	if !found || !closed {
+		r.t.Fatal("the README shows no policy")
+	}
+	if err := os.WriteFile(r.policy(), []byte("rules:"+text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// keepBatch makes the batch's file that the README shows, for the host there is.
+func (r *reader) keepBatch(readme string) {
+	r.t.Helper()
+	_, rest, found := strings.Cut(readme, "cat > upgrade.yaml <<'END'\n")
+	text, _, closed := strings.Cut(rest, "    END\n")
+	if !found || !closed || !strings.Contains(text, "label: [os=linux]") {
+		r.t.Fatal("the README shows no batch")
+	}
+	text = strings.ReplaceAll(strings.ReplaceAll("\n"+text, "\n    ", "\n"), "label: [os=linux]", "host: web-1")
+	if err := os.WriteFile(r.batch(), []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *reader) batch() string { return filepath.Join(shared.Dir, "upgrade.yaml") }
+
+func (r *reader) policy() string { return filepath.Join(shared.Dir, "policy.yaml") }
+
 func (r *reader) home() string { return filepath.Join(shared.Dir, "reader-seed") }
 
 func (r *reader) run(line string) {
@@ -97,6 +130,9 @@ func (r *reader) run(line string) {
 	case strings.Contains(line, "seed verify team"):
 		// team's model is on this machine's loopback, where only codex asks.
 		line = strings.ReplaceAll(line, "verify team", "verify readers")
+	case strings.Contains(line, "seed set team --policy"):
+		// Its other sessions are none of a policy's business: it is taken back.
+		defer r.sh("bin/ctl seed set team --policy none")
 	case strings.Contains(line, "session follow"), strings.Contains(line, "approval watch"):
 		r.until(line)
 		return
@@ -117,6 +153,8 @@ func (r *reader) run(line string) {
 	line = strings.ReplaceAll(line, "--host web-2", "--host local") // this machine is the reader's second host
 	line = snapshotID.ReplaceAllStringFunc(line, r.newest)
 	line = strings.ReplaceAll(line, "~/.codex", r.home())
+	line = strings.ReplaceAll(line, "policy.yaml", quoted(r.policy()))
+	line = strings.ReplaceAll(line, "upgrade.yaml", quoted(r.batch()))
 	if strings.Contains(line, "git diff |") {
 		line = strings.Replace(line, "git diff", "echo hello", 1)
 	}

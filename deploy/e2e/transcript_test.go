@@ -44,27 +44,32 @@ func texts(list []activities.Entry, kind activities.EntryType) []string {
 	return out
 }
 
+// forgotten has Temporal forget a closed session, as its retention does in the end.
+func forgotten(t *testing.T, id string) {
+	t.Helper()
+	c, err := shared.Temporal(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, err = c.WorkflowService().DeleteWorkflowExecution(within(t), &workflowservice.DeleteWorkflowExecutionRequest{
+		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: workflows.SessionID(id)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "Temporal to forget "+id, func() (bool, error) {
+		return shared.Ctl(within(t), nil, "session", "show", id).Code == 3, nil
+	})
+}
+
 // Temporal forgets a closed session after its retention; the store does not.
 func TestATranscriptOutlivesWhatTemporalKeeps(t *testing.T) {
 	session(t, "forgotten")
 	turn(t, "forgotten", "remember me")
 	ok(t, "session", "close", "forgotten")
 	before := ok(t, "transcript", "forgotten", "-o", "json")
-	c, err := shared.Temporal(within(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	// What retention does in the end.
-	_, err = c.WorkflowService().DeleteWorkflowExecution(within(t), &workflowservice.DeleteWorkflowExecutionRequest{
-		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: workflows.SessionID("forgotten")},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	until(t, "Temporal to forget it", func() (bool, error) {
-		return shared.Ctl(within(t), nil, "session", "show", "forgotten").Code == 3, nil
-	})
+	forgotten(t, "forgotten")
 	if after := ok(t, "transcript", "forgotten", "-o", "json"); after != before || !strings.Contains(after, "remember me") {
 		t.Errorf("the transcript was\n%s\nand is\n%s", before, after)
 	}

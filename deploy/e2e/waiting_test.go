@@ -170,7 +170,7 @@ func newCrowd(t *testing.T) *crowd {
 func (c *crowd) wait(id string) {
 	c.t.Helper()
 	for _, args := range [][]string{
-		{"session", "start", "--host", "crowded", "--seed", "team", "--id", id},
+		{"session", "start", "--host", "crowded", "--seed", "team", "--sandbox", "danger-full-access", "--id", id},
 		{"session", "send", id, "--no-wait", "ask true"},
 	} {
 		if _, err := c.Out(within(c.t), args...); err != nil {

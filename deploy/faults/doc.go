@@ -9,6 +9,11 @@
 //   - A fault strikes the stack, a host, or one session's process.
 //   - A moment is where in its life a session is struck. Its act (a decision, a
 //     message, a gate that opens) begins up to some hundred milliseconds before.
+//   - A point is a moment of the worker's own, too short to be hit by chance: a
+//     verdict that is written and not on record, a file that is planted or kept
+//     before codex hears of it, a bound that is reached before the interrupt. The
+//     workers stand still while codex comes there, then codex does, its input
+//     full where nothing is to reach it, and so it stays until the fault strikes.
 //   - A run is one session at one moment under one fault. Runs of a wave are
 //     struck together.
 //
@@ -31,6 +36,9 @@
 //   - the turn ended as codex said, with the text that the model said, or, where
 //     codex was gone, as interrupted or unknown; the session goes on with the
 //     same thread, in the same process or, if that ended, in the next;
+//   - at a point: the policy's word stands on record once, what is handed over
+//     is kept once, a bound that is reached is told once, a compaction or review
+//     begins once;
 //   - left over: after the close no process of the session runs, its folder is
 //     gone, its host's slot and its seed are free.
 //

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -75,7 +76,7 @@ var mortal = []string{"starting", "message just sent", "mid-stream", "command ru
 var torn = []string{"mid-stream", "command running", "request open", "decision under way", "idle"}
 
 var faults = []*fault{
-	{name: "worker killed", whole: true, moments: lively, short: []string{"mid-stream", "decision under way"}, strike: killWorker},
+	{name: "worker killed", whole: true, moments: append(slices.Clone(lively), pointNames()...), short: append([]string{"mid-stream", "decision under way"}, pointNames()...), strike: killWorker},
 	{name: "worker killed, away for 15 s", whole: true, moments: lively, strike: workerAway},
 	{name: "worker stopped in good order", whole: true, moments: lively, short: []string{"mid-stream", "request open"}, strike: stopWorker},
 	{name: "one of two workers paused", whole: true, two: true, moments: lively, short: []string{"mid-stream"}, strike: pauseWorker},

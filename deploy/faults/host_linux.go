@@ -52,6 +52,47 @@ func peek(fifo string) (string, error) {
 	return string(buf[:max(n, 0)]), err
 }
 
+// allStopped says which thread of processes that were stopped is not yet.
+func allStopped(pids []int) error {
+	for _, pid := range pids {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil {
+			return err
+		}
+		for _, name := range threads {
+			stat, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			if i := bytes.LastIndexByte(stat, ')'); !bytes.HasPrefix(stat[i+1:], []byte(" T")) {
+				return fmt.Errorf("%s says %.60s", name, stat)
+			}
+		}
+	}
+	return nil
+}
+
+// fillInput leaves a FIFO no room for a byte more, without a word for its
+// reader: of the least size that there is, full of blank lines.
+func fillInput(fifo string) error {
+	fd, err := unix.Open(fifo, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, os.Getpagesize()); err != nil {
+		return fmt.Errorf("shrink %s: %w", fifo, err)
+	}
+	for blank := bytes.Repeat([]byte("\n"), os.Getpagesize()); len(blank) > 0; {
+		if _, err := unix.Write(fd, blank); errors.Is(err, unix.EAGAIN) {
+			blank = blank[:len(blank)/2] // to the last byte
+		} else if err != nil {
+			return fmt.Errorf("fill %s: %w", fifo, err)
+		}
+	}
+	return nil
+}
+
 // answered says whether a decision lies in an input.
 func answered(text string) bool { return strings.Contains(text, `"decision"`) }
 

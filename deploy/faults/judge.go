@@ -51,12 +51,13 @@ func (r *run) judge(ctx context.Context, res *result) error {
 		return errors.New("there is no journal to judge by")
 	}
 	var read []journal
+	var whole []byte // of all incarnations: what began again did so in a later one, too
 	for n := 1; n <= len(journals); n++ {
 		data, ok := journals[n]
 		if !ok {
 			return fmt.Errorf("the journal of incarnation %d is not there", n)
 		}
-		read = append(read, scan(data))
+		read, whole = append(read, scan(data)), append(whole, data...)
 	}
 	var entries []activities.Entry
 	err = again(ctx, "the transcript of "+r.id, func(ctx context.Context) (err error) {
@@ -74,6 +75,9 @@ func (r *run) judge(ctx context.Context, res *result) error {
 	r.judgeAnswers(res, read, d)
 	r.judgeMessages(res, read, d)
 	r.judgeTurns(res, read, d)
+	if p := r.moment.point; p != nil {
+		p.behind(r, res, whole, entries, d)
+	}
 	if !r.moment.closes {
 		return r.judgeEffects(res)
 	}
@@ -138,6 +142,9 @@ func (r *run) judgeEvents(res *result, read []journal, entries []activities.Entr
 		}
 	}
 	for p, es := range at {
+		if es[0].Status == "budget" {
+			continue // a word of ours on what the line at hand has used up
+		}
 		if p.inc < 1 || p.inc > len(read) || !read[p.inc-1].may[p.at] {
 			res.eventsRepeated = append(res.eventsRepeated, fmt.Sprintf("entry %s (%s %q) is nothing that codex said", es[0].ID, es[0].Type, es[0].Text))
 		}
@@ -170,6 +177,11 @@ func (r *run) judgeAnswers(res *result, read []journal, d workflows.SessionDetai
 	acknowledged := 0
 	for _, a := range d.Approvals {
 		switch a.State {
+		case workflows.ApprovalDecided:
+			if a.Ruling == nil || a.Decision.By != "policy" {
+				res.answersLost = append(res.answersLost, fmt.Sprintf("%s stays %s", a.ID, a.State))
+			}
+			acknowledged++ // by a policy: that it reached codex nobody waits for, and the journal says
 		case workflows.ApprovalAcknowledged:
 			acknowledged++
 		case workflows.ApprovalVoid, workflows.ApprovalExpired:
@@ -209,6 +221,16 @@ func (r *run) judgeMessages(res *result, read []journal, d workflows.SessionDeta
 		}
 	}
 	for i, m := range r.said {
+		if m.act {
+			continue
+		}
+		if m.more {
+			for text := range model {
+				if strings.HasPrefix(text, m.text) {
+					m.text = text
+				}
+			}
+		}
 		status := ""
 		for _, t := range d.Turns {
 			if t.N == i+1 {

@@ -28,10 +28,12 @@ type moment struct {
 	quiet bool
 	// closes says that the session is closing.
 	closes bool
+	// point, where set, is how it is held exactly.
+	point *point
 }
 
 // The moments, in the order of the matrix.
-var moments = []*moment{
+var moments = append([]*moment{
 	{name: "starting", spread: 2 * time.Second, before: doNothing, act: startAndSpeak, after: completes(1), let: openGate},
 	{name: "message just sent", spread: 300 * time.Millisecond, before: started, act: speak, after: completes(2), let: openGate},
 	{name: "mid-stream", spread: 300 * time.Millisecond, before: streaming, act: openGate, after: completes(1), let: openGate},
@@ -44,7 +46,7 @@ var moments = []*moment{
 	{name: "interrupt just sent", spread: 300 * time.Millisecond, before: streaming, act: interrupt, after: interrupted, let: openGate},
 	{name: "idle", before: quietly, after: goesOn, let: doNothing, quiet: true},
 	{name: "closing", spread: 500 * time.Millisecond, before: quietly, act: closeIt, after: doNothing, let: doNothing, quiet: true, closes: true},
-}
+}, points...)
 
 func doNothing(context.Context, *run) error { return nil }
 

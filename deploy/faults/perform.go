@@ -183,6 +183,11 @@ func (s *stage) strike(ctx context.Context, o options, w wave, h *host, runs []*
 			}
 		}
 	}
+	if err := s.hold(ctx, runs, results); err != nil {
+		for _, r := range runs {
+			r.failed(results, "before the fault: "+err.Error())
+		}
+	}
 	at := time.Now().Add(longest)
 	done := make(chan struct{})
 	go func() {

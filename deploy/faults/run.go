@@ -27,6 +27,7 @@ type run struct {
 	struck <-chan struct{}
 	over   <-chan struct{} // closed when the fault is
 
+	flags    []string // further ones, of its start
 	said     []said
 	effects  map[string]effect // by the word that the command leaves
 	want     string            // of the turn that is struck: its status, where no process ends
@@ -48,7 +49,11 @@ type run struct {
 }
 
 // said is a message that was sent to a session.
-type said struct{ id, text string }
+type said struct {
+	id, text string
+	more     bool // the model is told more than the text
+	act      bool // it has none: a compaction, a review
+}
 
 // effect bounds how often a command may have taken effect.
 type effect struct{ min, max int }
@@ -76,7 +81,7 @@ func (r *run) proc(n int) string {
 func (r *run) start(ctx context.Context) error {
 	r.logf("start")
 	return again(ctx, "start "+r.id, func(ctx context.Context) error {
-		got := r.Ctl(ctx, nil, "session", "start", "--host", r.host.name, "--seed", "team", "--id", r.id)
+		got := r.Ctl(ctx, nil, append([]string{"session", "start", "--host", r.host.name, "--seed", "team", "--id", r.id}, r.flags...)...)
 		if got.Code == 0 || got.Code == 6 {
 			return nil
 		}
@@ -86,7 +91,7 @@ func (r *run) start(ctx context.Context) error {
 
 // send says something to codex, under an id of its own.
 func (r *run) send(ctx context.Context, text string) error {
-	m := said{fmt.Sprintf("%s-m%d", r.id, len(r.said)+1), text}
+	m := said{id: fmt.Sprintf("%s-m%d", r.id, len(r.said)+1), text: text}
 	r.said = append(r.said, m)
 	r.logf("message %s: %s", m.id, m.text)
 	return r.signal(ctx, r.id, workflows.SignalMessage, workflows.Message{ID: m.id, Text: m.text, By: "faults"})

@@ -30,6 +30,41 @@ rules:
     - wait: {gate: '{{ index .Match 1 }}', after: 12}
     - shell: {cmd: 'echo streamed >>effects.txt; echo it ran', yield: 20s}
   - say: 'Then {{ trim .LastToolOutput }} for {{ index .Match 1 }}.'
+- name: a policy is asked
+  when: {contains: ask a policy, matches: 'for (r[0-9a-f]+-\S+)'}
+  steps:
+  - - say: I shall ask.
+    - wait: '{{ index .Match 1 }}'
+    - shell: {cmd: 'echo one >>effects.txt; echo one ran', escalate: true, justification: "to see it run", yield: 20s}
+  - say: 'It said {{ trim .LastToolOutput }} for {{ index .Match 1 }}.'
+- name: a command too many
+  when: {contains: use up the commands, matches: 'for (r[0-9a-f]+-\S+)'}
+  steps:
+  - - shell: {cmd: 'echo first >>effects.txt', yield: 20s}
+  - - wait: '{{ index .Match 1 }}'
+    - shell: {cmd: 'echo over >>effects.txt; sleep 60', yield: 60s}
+- name: a file is handed over
+  when: {contains: hand over a file, matches: 'for (r[0-9a-f]+-\S+)'}
+  steps:
+  - - shell: {cmd: "printf 'all is well\n' >report.md", yield: 20s}
+  - - wait: '{{ index .Match 1 }}'
+    - call: {name: deliver, arguments: {path: report.md}}
+  - say: 'I was told: {{ trim .LastToolOutput }} for {{ index .Match 1 }}.'
+- name: a file came along
+  when: {contains: look into the file, matches: '(?s)for (r[0-9a-f]+-\d+).* (/\S+\.txt)'}
+  steps:
+  - - shell: {cmd: 'cat {{ index .Match 2 }} >>effects.txt; echo >>effects.txt; cat {{ index .Match 2 }}', yield: 20s}
+  - say: 'The file says {{ trim .LastToolOutput }} for {{ index .Match 1 }}.'
+- name: a review
+  when: {contains: look at the patch, matches: 'for (r[0-9a-f]+-\S+)'}
+  steps:
+  - - wait: '{{ index .Match 1 }}'
+    - say: It is a fine patch.
+- name: a summary
+  when: {contains: CONTEXT CHECKPOINT}
+  steps:
+  - - wait: '{{ slice .FirstUser 11 }}' # behind "hello from "
+    - say: So far nothing was done.
 - name: command
   when: {contains: ask for a command, matches: 'for (r[0-9a-f]+-\S+)'}
   steps:

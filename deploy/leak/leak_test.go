@@ -2,6 +2,7 @@ package leak
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -50,6 +51,7 @@ type day struct {
 	marks  Marks
 	bearer string // the provider's
 	apiKey string
+	answer string // a person's, to a question
 
 	mu   sync.Mutex
 	said bytes.Buffer // whatever ctl printed, guarded by mu
@@ -189,6 +191,10 @@ func script(t *testing.T, secrets map[string][]string) []byte {
 			m{"when": m{"contains": "fail as " + seed}, "steps": []any{
 				[]any{m{"fail": m{"kind": "bad_request", "times": -1, "message": "bad key: " + strings.Join(texts, " or ")}}}}})
 	}
+	rules = append(rules, m{"when": m{"contains": "need a secret"}, "steps": []any{
+		[]any{m{"call": m{"name": "request_user_input", "arguments": m{"questions": []any{m{"id": "word", "header": "Word", "question": "What is the password?",
+			"options": []any{m{"label": "none", "description": "there is none"}, m{"label": "any", "description": "one of many"}}}}}}}},
+		[]any{m{"say": "I was told {{ .LastToolOutput }}"}}}})
 	rules = append(rules, m{"reply": "You said: {{ .LastUser }}"})
 	text, err := json.Marshal(m{"pace": "2ms", "rules": rules})
 	if err != nil {
@@ -202,9 +208,10 @@ func newDay(t *testing.T) *day {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, one, two, login, mcp, ours, tool := mark(), mark(), mark(), mark(), mark(), mark(), mark()
+	key, one, two, login, mcp, ours, tool, answer := mark(), mark(), mark(), mark(), mark(), mark(), mark(), mark()
 	d := &day{t: t, marks: Marks{"api key": key, "provider's bearer, its beginning": one, "provider's bearer, its end": two, "login": login, "bearer of an MCP server": mcp,
-		"settings: the provider's bearer": ours, "settings: bearer of an MCP server": tool}}
+		"settings: the provider's bearer": ours, "settings: bearer of an MCP server": tool, "a secret answer": answer}}
+	d.answer = "open sesame " + answer
 	d.apiKey = "sk-" + key
 	// With a blank: it is streamed in two pieces. With letters that are escaped.
 	d.bearer = one + ` "\+/=%& ` + two
@@ -236,7 +243,7 @@ func newDay(t *testing.T) *day {
 
 	d.seed("key", map[string]string{"auth.json": fmt.Sprintf(`{"auth_mode":"apikey","OPENAI_API_KEY":%q}`, d.apiKey),
 		"config.toml": scriptedmodel.LoginConfigTOML(d.lab.Model.BaseURL())})
-	d.seed("provider", map[string]string{"config.toml": scriptedmodel.ConfigTOML(d.lab.Model.BaseURL(), d.bearer) +
+	d.seed("provider", map[string]string{"config.toml": strings.Replace(scriptedmodel.ConfigTOML(d.lab.Model.BaseURL(), d.bearer), "[features]\n", "[features]\ndefault_mode_request_user_input = true\n", 1) +
 		"\n[mcp_servers.docs]\nurl = \"http://127.0.0.1:9/mcp\"\nhttp_headers = { Authorization = \"Bearer " + mcp + "\" }\n"})
 	d.seed("login", map[string]string{"auth.json": string(tokens.AuthJSON()),
 		"config.toml": scriptedmodel.LoginConfigTOML(guarded.URL + "/v1")})
@@ -350,6 +357,47 @@ func (d *day) ask() {
 	d.ok("session", "close", id)
 }
 
+// told has a person give codex a secret, which it repeats, to a worker too that
+// never saw it.
+func (d *day) told() {
+	t, id := d.t, "told"
+	d.ok("session", "start", "--host", "web-1", "--seed", "provider", "--id", id, "--sandbox", "danger-full-access")
+	stop := d.follow(id)
+	defer stop()
+	d.ok("session", "send", id, "you need a secret", "--no-wait")
+	var asked workflows.Approval
+	d.until("the question", func() (bool, error) {
+		out := d.ok("approval", "list", "--session", id, "-o", "json")
+		return out != "", json.Unmarshal([]byte(cmp.Or(out, "{}")), &asked)
+	})
+	args := []string{"approval", "answer", asked.ID, "--secret", "word=-"}
+	r := d.lab.Ctl(d.within(), strings.NewReader(d.answer+"\n"), args...)
+	d.keep(args, r.Stdout, r.Stderr)
+	if r.Code != 0 {
+		t.Fatal(r)
+	}
+	d.until("the turn to end", func() (bool, error) { v := d.show(id); return v.Turn != nil && v.Turn.Status == "completed", nil })
+	pid := d.worker()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	d.until("another worker", func() (bool, error) { return d.worker() != pid, nil })
+	if v := d.turn(id, "what was it?"); v.Status != "completed" {
+		t.Errorf("%s: %+v", id, v)
+	}
+	stop()
+	heard := false
+	for _, q := range d.lab.Model.Requests() {
+		heard = heard || strings.Contains(string(q.Body), d.answer)
+	}
+	if !heard {
+		t.Error("the model was never told the secret: this test would prove nothing")
+	}
+	d.ok("approval", "show", asked.ID, "-o", "json")
+	d.ok("transcript", id)
+	d.ok("session", "close", id)
+}
+
 // broker has codex work with access tokens that it gets from the worker.
 func (d *day) broker() {
 	id := "brokered"
@@ -379,6 +427,7 @@ func TestNoSecretIsAnywhere(t *testing.T) {
 		d.live(seed)
 	}
 	d.ask()
+	d.told()
 	d.broker()
 	for _, seed := range []string{"key", "provider", "login", "settings"} {
 		d.ok("seed", "show", seed)

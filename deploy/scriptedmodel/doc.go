@@ -75,7 +75,7 @@
 //	forbidden 403            overloaded 503         incomplete (response.incomplete)
 //	bad_request 400          rate_limited 429       cut (connection lost)
 //	context_length 400       usage_limit 429        stall (silence until the client goes)
-//	drop (connection closed with no answer at all)
+//	not_found 404            drop (connection closed with no answer at all)
 //
 // Those with a status, and drop, must come before anything the step streams.
 //

@@ -13,6 +13,7 @@ const (
 	Unauthorized  Kind = "unauthorized"
 	Forbidden     Kind = "forbidden"
 	BadRequest    Kind = "bad_request"
+	NotFound      Kind = "not_found"
 	ContextLength Kind = "context_length"
 	RateLimited   Kind = "rate_limited"
 	UsageLimit    Kind = "usage_limit"
@@ -60,6 +61,7 @@ var statuses = map[Kind]struct {
 	Unauthorized:  {http.StatusUnauthorized, apiError{Type: "invalid_request_error", Code: "invalid_api_key", Message: "Incorrect API key provided."}},
 	Forbidden:     {http.StatusForbidden, apiError{Type: "invalid_request_error", Code: "forbidden", Message: "You are not allowed to use this model."}},
 	BadRequest:    {http.StatusBadRequest, apiError{Type: "invalid_request_error", Code: "invalid_value", Message: "The request is not valid."}},
+	NotFound:      {http.StatusNotFound, apiError{Type: "invalid_request_error", Code: "model_not_found", Message: "The model does not exist or you do not have access to it."}},
 	ContextLength: {http.StatusBadRequest, apiError{Type: "invalid_request_error", Code: "context_length_exceeded", Message: "Your input exceeds the context window of this model."}},
 	RateLimited:   {http.StatusTooManyRequests, apiError{Type: "requests", Code: "rate_limit_exceeded", Message: "Too many requests."}},
 	UsageLimit:    {http.StatusTooManyRequests, apiError{Type: "usage_limit_reached", Message: "The usage limit has been reached."}},

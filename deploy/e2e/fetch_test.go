@@ -1,0 +1,74 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What a session made is brought here from this machine and from one behind
+// sshd alike: files, folders, all of it, into a folder that is there or not.
+func TestWhatASessionMadeIsFetched(t *testing.T) {
+	for _, host := range []string{"local", "web-1"} {
+		t.Run(host, func(t *testing.T) {
+			id := "fetched-" + host
+			session(t, id, "--host", host)
+			if v := turn(t, id, "write a note"); v.Status != "completed" {
+				t.Fatalf("the turn: %+v", v)
+			}
+			dir := t.TempDir()
+			ok(t, "session", "fetch", id, "src/note.txt", "--to", filepath.Join(dir, "a", "new one"))
+			holds(t, filepath.Join(dir, "a", "new one", "src", "note.txt"), "from where I began\n", 0o644)
+			var got struct{ Files []string }
+			if err := shared.JSON(within(t), &got, "session", "fetch", id, "src", "run.sh", "--to", dir); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Join(got.Files, " ") != "src/note.txt run.sh" {
+				t.Errorf("fetched %q", got.Files)
+			}
+			holds(t, filepath.Join(dir, "run.sh"), "#!/bin/sh\necho it runs\n", 0o755)
+			whole := filepath.Join(dir, "whole")
+			ok(t, "session", "fetch", id, ".", "--to", whole)
+			holds(t, filepath.Join(whole, "src", "note.txt"), "from where I began\n", 0o644)
+			holds(t, filepath.Join(whole, "run.sh"), "#!/bin/sh\necho it runs\n", 0o755)
+			if left, err := filepath.Glob(filepath.Join(whole, ".fetch-*")); err != nil || len(left) > 0 {
+				t.Errorf("%v is left (%v)", left, err)
+			}
+			notFetched(t, id, dir)
+		})
+	}
+}
+
+// notFetched checks that nothing is written where nothing came.
+func notFetched(t *testing.T, id, dir string) {
+	t.Helper()
+	nowhere := filepath.Join(dir, "nowhere")
+	r := shared.Ctl(within(t), nil, "session", "fetch", id, "run.sh", "not there", "--to", nowhere)
+	if r.Code != 3 || !strings.Contains(r.Stderr, "no such file") {
+		t.Errorf("a file that is not there: %v", r)
+	}
+	if n := strings.Count(r.Stderr, "fetch from session"); n != 1 {
+		t.Errorf("what was done is said %d times: %s", n, r.Stderr)
+	}
+	if _, err := os.Lstat(nowhere); !os.IsNotExist(err) {
+		t.Errorf("%s was made (%v)", nowhere, err)
+	}
+	r = shared.Ctl(within(t), nil, "session", "fetch", id, "run.sh", "--to", filepath.Join(dir, "run.sh"))
+	if r.Code != 2 || !strings.Contains(r.Stderr, "is a file") {
+		t.Errorf("fetched into a file: %v", r)
+	}
+}
+
+func holds(t *testing.T, path, want string, mode os.FileMode) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	info, err := os.Stat(path)
+	if err != nil || string(text) != want || info.Mode().Perm()&0o700 != mode&0o700 {
+		t.Errorf("%s holds %q with mode %v (%v)", path, text, info.Mode(), err)
+	}
+}

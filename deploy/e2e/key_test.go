@@ -1,0 +1,286 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/deploy/lab"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// A started is what `session start` and `run --detach` print.
+type started struct {
+	ID       string `json:"id"`
+	N        int    `json:"n"`
+	Message  string `json:"message_id"`
+	Existing bool   `json:"existing"`
+}
+
+// start is `session start` on web-1, closed with the test.
+func start(t *testing.T, flags ...string) started {
+	t.Helper()
+	var s started
+	if err := shared.JSON(within(t), &s, append([]string{"session", "start", "--host", "web-1", "--seed", "team"}, flags...)...); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// reused is the word for a key that stands for something else.
+func reused(t *testing.T, r lab.Result, says string) {
+	t.Helper()
+	if !strings.Contains(r.Stdout, `"kind":"key_reused"`) || !strings.Contains(r.Stderr, says) {
+		t.Errorf("it does not say that the key is used for %q: %v", says, r)
+	}
+}
+
+func TestTheSameRequestUnderAKeyIsOneSession(t *testing.T) {
+	first := start(t, "--key", "build 17")
+	if first.Existing || !strings.HasPrefix(first.ID, "k-") {
+		t.Fatalf("the first start gave %+v", first)
+	}
+	if again := start(t, "--key", "build 17"); again.ID != first.ID || !again.Existing {
+		t.Errorf("the second start gave %+v, the first %+v", again, first)
+	}
+	if other := start(t, "--key", "build 18", "--id", "of-build-18"); other.ID != "of-build-18" || other.Existing {
+		t.Errorf("another key gave %+v", other)
+	}
+	t.Run("another request is refused", func(t *testing.T) {
+		flags := []string{"-o", "json", "session", "start", "--host", "web-1", "--seed", "team", "--key", "build 17"}
+		reused(t, exits(t, 6, append(flags, "--model", "gpt-other")...), "another request")
+		reused(t, exits(t, 6, append(flags, "--id", "elsewhere")...), first.ID)
+		reused(t, exits(t, 6, "-o", "json", "run", "--host", "web-1", "--seed", "team", "--key", "build 17", "hello"), "another request")
+		exits(t, 3, "session", "show", "elsewhere")
+		// The key that a session was started under with an id of its own is as taken.
+		reused(t, exits(t, 6, "-o", "json", "session", "start", "--host", "web-1", "--seed", "team", "--key", "build 18"), "of-build-18")
+	})
+	t.Run("an id in use is no session of ours", func(t *testing.T) {
+		exits(t, 6, "session", "start", "--host", "web-1", "--seed", "team", "--id", first.ID)
+		session(t, "keyless")
+		exits(t, 6, "session", "start", "--host", "web-1", "--seed", "team", "--id", "keyless", "--key", "build 19")
+		if free := start(t, "--key", "build 19"); free.Existing { // nothing was done, so the key is free
+			t.Errorf("the key of a refused start gave %+v", free)
+		} else {
+			ok(t, "session", "close", free.ID)
+		}
+		exits(t, 6, "session", "start", "--host", "web-1", "--seed", "team", "--id", "of-build-18", "--key", "build 20")
+	})
+	t.Run("the same is said of one that is closed", func(t *testing.T) {
+		ok(t, "session", "close", first.ID)
+		ok(t, "session", "close", "of-build-18")
+		if again := start(t, "--key", "build 17"); again.ID != first.ID || !again.Existing {
+			t.Errorf("after it closed the start gave %+v", again)
+		}
+		exits(t, 6, "session", "start", "--host", "web-1", "--seed", "team", "--key", "build 17", "--sandbox", "read-only")
+		if v := show(t, first.ID); v.State != workflows.Closed {
+			t.Errorf("it is %s", v.State)
+		}
+	})
+	t.Run("keys that cannot be", func(t *testing.T) {
+		for _, key := range []string{strings.Repeat("k", 201), "a\nb", "\xff"} {
+			exits(t, 2, "session", "start", "--host", "web-1", "--seed", "team", "--key", key)
+		}
+	})
+}
+
+// CI runs a step again that ended, or whose runner went away: codex is asked once.
+func TestARunUnderAKeyIsOneTurnHoweverOftenItIsAsked(t *testing.T) {
+	asked := func(file, text string) []string {
+		return []string{"run", "--host", "web-1", "--seed", "team", "--key", "nightly 3", "--file", filepath.Join(repo, file), text}
+	}
+	args := asked("go.mod", "just say it")
+	var first, again workflows.TurnView
+	if err := shared.JSON(within(t), &first, args...); err != nil {
+		t.Fatal(err)
+	}
+	if err := shared.JSON(within(t), &again, args...); err != nil {
+		t.Fatal(err)
+	}
+	if first.Status != "completed" || first.FinalText == "" || again.TurnID != first.TurnID || again.FinalText != first.FinalText || again.Session != first.Session {
+		t.Errorf("first %+v\nagain %+v", first, again)
+	}
+	if said := texts(transcript(t, first.Session), activities.EntryUser); len(said) != 1 {
+		t.Errorf("codex was told %q", said)
+	}
+	var d started
+	if err := shared.JSON(within(t), &d, append(args, "--detach")...); err != nil || d.ID != first.Session || !d.Existing {
+		t.Errorf("detached it is %+v, %v", d, err)
+	}
+	exits(t, 6, asked("go.mod", "just say something else")...)
+	exits(t, 6, asked("README.md", "just say it")...)
+}
+
+// A runner that is killed while no worker is up, before anything has answered it,
+// has begun a session all the same; so may one of an older version have, without
+// the message. Whoever asks again under the key has codex asked, once.
+func TestARunThatWasCutShortIsMadeUpForUnderItsKey(t *testing.T) {
+	asked := func(key string) []string {
+		return []string{"run", "--host", "web-1", "--seed", "team", "--timeout", "2m", "--key", key, "say it under the key " + key}
+	}
+	c, err := shared.Temporal(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var st lab.Status
+	if err := shared.JSON(within(t), &st, "status"); err != nil {
+		t.Fatal(err)
+	}
+	back := noWorker(t)
+	whole, bare, over := cutShort(t, c, asked("cut short")), cutShort(t, c, asked("cut and bare")), cutShort(t, c, asked("cut and over"))
+	withoutFirst(t, c, bare)
+	withoutFirst(t, c, over)
+	kill(t, st.Temporal.PID) // what it had only in memory is gone
+	back()
+
+	var d started
+	if err := shared.JSON(within(t), &d, append(asked("cut and bare"), "--detach")...); err != nil || d.ID != bare || !d.Existing || d.N != 1 || d.Message == "" {
+		t.Errorf("detached it is %+v, %v", d, err)
+	}
+	for key, id := range map[string]string{"cut short": whole, "cut and bare": bare} {
+		var v workflows.TurnView
+		if err := shared.JSON(within(t), &v, asked(key)...); err != nil {
+			t.Fatal(err)
+		}
+		if v.Session != id || v.N != 1 || v.Status != "completed" || v.FinalText == "" {
+			t.Errorf("%s gave %+v", key, v)
+		}
+		if said := texts(transcript(t, id), activities.EntryUser); len(said) != 1 || said[0] != "say it under the key "+key {
+			t.Errorf("%s: codex was told %q", key, said)
+		}
+	}
+	// One that closed meanwhile has no such turn, and never will.
+	ok(t, "session", "close", over)
+	if r := exits(t, 1, asked("cut and over")...); !strings.Contains(r.Stderr, "it is closed, and turn 1 never began") {
+		t.Errorf("of a session that closed ctl says %v", r)
+	}
+}
+
+// cutShort runs ctl until its session is there, and kills it before anybody has
+// answered; it gives the session's id.
+func cutShort(t *testing.T, c client.Client, args []string) (id string) {
+	t.Helper()
+	id = workflows.IDOfKey(args[slices.Index(args, "--key")+1])
+	cmd := shared.Command(within(t), args...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "session "+id+" to be there", func() (bool, error) {
+		_, err := c.DescribeWorkflowExecution(within(t), workflows.SessionID(id), "")
+		var none *serviceerror.NotFound
+		if errors.As(err, &none) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	kill(t, cmd.Process.Pid)
+	_ = cmd.Wait() // it was killed
+	return id
+}
+
+// withoutFirst puts a session that has not begun in the place of one, that is as
+// it but for the message it began with.
+func withoutFirst(t *testing.T, c client.Client, id string) {
+	t.Helper()
+	ctx := within(t)
+	name := workflows.SessionID(id)
+	began, err := c.GetWorkflowHistory(ctx, name, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	as := began.GetWorkflowExecutionStartedEventAttributes()
+	codec, err := shared.Codec("default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var in workflows.SessionInput
+	var claim workflows.Claim
+	if err := codec.DataConverter().FromPayloads(as.GetInput(), &in); err != nil {
+		t.Fatal(err)
+	}
+	if err := codec.DataConverter().FromPayload(as.GetMemo().GetFields()[workflows.MemoClaim], &claim); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.TerminateWorkflow(ctx, name, "", "the test has another one in its place"); err != nil {
+		t.Fatal(err)
+	}
+	in.First = nil
+	_, err = c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: name, TaskQueue: workflows.TaskQueueOf(""),
+		Memo: map[string]any{workflows.MemoClaim: claim}}, workflows.TypeSession, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestStartsAtOnceUnderAKeyAreOneSession(t *testing.T) {
+	const callers = 8
+	got := make([]lab.Result, callers)
+	var wg sync.WaitGroup
+	for i := range got {
+		wg.Go(func() {
+			// Two of them want something else.
+			model := "gpt-a"
+			if i%4 == 3 {
+				model = "gpt-b"
+			}
+			got[i] = shared.Ctl(within(t), nil, "-o", "json", "session", "start", "--host", "web-1", "--seed", "team", "--key", "all at once", "--model", model)
+		})
+	}
+	wg.Wait()
+	ids, firsts, models := map[string]bool{}, 0, map[string]int{}
+	for i, r := range got {
+		model := map[bool]string{true: "gpt-b", false: "gpt-a"}[i%4 == 3]
+		switch r.Code {
+		case 0:
+			var s started
+			if err := json.Unmarshal([]byte(r.Stdout), &s); err != nil {
+				t.Fatalf("%v: %v", r, err)
+			}
+			ids[s.ID] = true
+			if !s.Existing {
+				firsts++
+			}
+			models[model]++
+		case 6:
+			reused(t, r, "another request")
+		default:
+			t.Errorf("%v", r)
+		}
+	}
+	if len(ids) != 1 || firsts != 1 || len(models) != 1 || models["gpt-a"] != 6 && models["gpt-b"] != 2 {
+		t.Errorf("sessions %v, of them %d the first, for %v", ids, firsts, models)
+	}
+	for id := range ids {
+		ok(t, "session", "close", id)
+	}
+}
+
+// A start is durable with no worker up; asked again it is the same.
+func TestAKeyHoldsWithNoWorkerUp(t *testing.T) {
+	first := start(t, "--key", "before the worker went")
+	back := noWorker(t)
+	// What names there are is asked of a worker: it was, the first time.
+	if again := start(t, "--key", "before the worker went"); again.ID != first.ID || !again.Existing {
+		t.Errorf("with no worker up the start gave %+v, before %+v", again, first)
+	}
+	exits(t, 6, "session", "start", "--host", "web-1", "--seed", "team", "--key", "before the worker went", "--sandbox", "read-only")
+	back()
+	idle(t, first.ID)
+	ok(t, "session", "close", first.ID)
+	if list, err := lab.Lines[workflows.SessionView](within(t), shared, "session", "list"); err != nil {
+		t.Error(err)
+	} else if n := strings.Count(fmt.Sprint(list), first.ID); n == 0 {
+		t.Errorf("session %s is not listed", first.ID)
+	}
+}

@@ -1,0 +1,255 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/deploy/lab"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// A scheduleView is what `schedule show` prints, as far as tests look at it.
+type scheduleView struct {
+	Name    string      `json:"name"`
+	Paused  bool        `json:"paused"`
+	Note    string      `json:"note"`
+	When    []string    `json:"when"`
+	TZ      string      `json:"tz"`
+	Overlap string      `json:"overlap"`
+	What    string      `json:"what"`
+	Next    []time.Time `json:"next"`
+	Running int         `json:"running"`
+	Skipped int         `json:"skipped"`
+	Recent  []struct {
+		ID     string    `json:"id"`
+		At     time.Time `json:"at"`
+		State  string    `json:"state"`
+		Status string    `json:"status"`
+	} `json:"recent"`
+}
+
+func schedule(t *testing.T, name string, args ...string) scheduleView {
+	t.Helper()
+	var v scheduleView
+	out := ok(t, append([]string{"-o", "json", "schedule", "create", name}, args...)...) // what follows -- is for the sessions
+	if err := json.Unmarshal([]byte(out), &v); err != nil {
+		t.Fatalf("%q: %v", out, err)
+	}
+	t.Cleanup(func() {
+		r := shared.Ctl(t.Context(), nil, "schedule", "delete", name, "--close")
+		if t.Context().Err() == nil && r.Code != 0 && r.Code != 3 {
+			t.Error(r)
+		}
+	})
+	return v
+}
+
+func showSchedule(t *testing.T, name string) scheduleView {
+	t.Helper()
+	var v scheduleView
+	if err := shared.JSON(within(t), &v, "schedule", "show", name); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// fire triggers a schedule and gives the session's id.
+func fire(t *testing.T, name string, flags ...string) string {
+	t.Helper()
+	var v struct {
+		ID string `json:"id"`
+	}
+	if err := shared.JSON(within(t), &v, append([]string{"schedule", "trigger", name}, flags...)...); err != nil {
+		t.Fatal(err)
+	}
+	return v.ID
+}
+
+func hasClosed(t *testing.T, id string) workflows.SessionView {
+	t.Helper()
+	var v workflows.SessionView
+	until(t, id+" to be closed", func() (bool, error) {
+		r := shared.Ctl(within(t), nil, "session", "show", id)
+		if r.Code == 3 {
+			return false, nil // it is about to begin
+		}
+		v = show(t, id)
+		return v.State == workflows.Closed || v.State == workflows.Failed, nil
+	})
+	return v
+}
+
+func TestAScheduleBeginsSessionsThatAreFoundByItsName(t *testing.T) {
+	v := schedule(t, "nightly", "--cron", "30 22 * * 1-5", "--tz", "Europe/Berlin", "--pause", "--note", "for the release",
+		"--", "--host", "web-1", "--seed", "team", "--file", filepath.Join(repo, "go.mod"), "what is new?")
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !v.Paused || v.Note != "for the release" || v.TZ != "Europe/Berlin" || v.Overlap != "skip" || !slices.Equal(v.When, []string{"cron 30 22 * * 1-5"}) || v.What != "what is new?" || len(v.Next) == 0 {
+		t.Fatalf("the schedule is %+v", v)
+	}
+	for _, at := range v.Next {
+		if local := at.In(berlin); local.Hour() != 22 || local.Minute() != 30 || local.Weekday() == time.Saturday || local.Weekday() == time.Sunday {
+			t.Errorf("it is to begin one at %s", local)
+		}
+	}
+	first := fire(t, "nightly")
+	if s := hasClosed(t, first); s.State != workflows.Closed || s.Turn == nil || s.Turn.Status != "completed" || s.Origin != "schedule/nightly" {
+		t.Errorf("its session is %+v", s)
+	}
+	if said := texts(transcript(t, first), activities.EntryAssistant); len(said) != 1 || !strings.Contains(said[0], "what is new?") {
+		t.Errorf("codex said %q", said)
+	}
+	second := fire(t, "nightly")
+	hasClosed(t, second)
+	list, err := lab.Lines[workflows.SessionView](within(t), shared, "session", "list", "--schedule", "nightly")
+	if err != nil || len(list) != 2 || list[0].ID != second || list[1].ID != first {
+		t.Errorf("of its sessions are listed %+v, %v; there are %s and %s", list, err, first, second)
+	}
+	until(t, "both to be told as completed", func() (bool, error) {
+		r := showSchedule(t, "nightly").Recent
+		return len(r) == 2 && r[0].ID == second && r[0].State == "completed" && r[0].Status == "completed" && r[1].State == "completed", nil
+	})
+	all, err := lab.Lines[scheduleView](within(t), shared, "schedule", "list")
+	if err != nil || !slices.ContainsFunc(all, func(v scheduleView) bool { return v.Name == "nightly" }) {
+		t.Errorf("there are the schedules %+v, %v", all, err)
+	}
+	exits(t, 6, "schedule", "create", "nightly", "--every", "1h", "--", "--host", "web-1", "--seed", "team", "hi")
+	ok(t, "schedule", "delete", "nightly")
+	exits(t, 3, "schedule", "show", "nightly")
+	exits(t, 3, "schedule", "delete", "nightly")
+	if s := show(t, first); s.State != workflows.Closed {
+		t.Errorf("after the schedule was deleted its session is %s", s.State)
+	}
+}
+
+func TestAScheduleFiresByItselfUntilItIsPaused(t *testing.T) {
+	schedule(t, "often", "--every", "2s", "--", "--host", "web-1", "--seed", "team", "how is it going?")
+	until(t, "it to have begun one", func() (bool, error) { return len(showSchedule(t, "often").Recent) > 0, nil })
+	ok(t, "schedule", "pause", "often", "--reason", "enough for now")
+	v := showSchedule(t, "often")
+	if !v.Paused || !strings.HasSuffix(v.Note, ": enough for now") {
+		t.Errorf("paused it is %+v", v)
+	}
+	for _, f := range v.Recent {
+		if s := hasClosed(t, f.ID); s.State != workflows.Closed || s.Turn == nil || s.Turn.Status != "completed" {
+			t.Errorf("session %s is %+v", f.ID, s)
+		}
+	}
+	ok(t, "schedule", "resume", "often")
+	until(t, "it to go on", func() (bool, error) { return showSchedule(t, "often").Recent[0].ID != v.Recent[0].ID, nil })
+	ok(t, "schedule", "delete", "often", "--close")
+	for _, f := range v.Recent {
+		hasClosed(t, f.ID)
+	}
+	list, err := lab.Lines[workflows.SessionView](within(t), shared, "session", "list", "--schedule", "often")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range list {
+		hasClosed(t, s.ID)
+	}
+}
+
+func TestWhatStillRunsIsNotBegunAgainUnlessItIsSaid(t *testing.T) {
+	schedule(t, "slow", "--every", "1000h", "--", "--host", "web-1", "--seed", "team", "take your time behind gate schedule-slow")
+	first := fire(t, "slow")
+	until(t, "it to run", func() (bool, error) {
+		r := shared.Ctl(within(t), nil, "session", "show", first)
+		return r.Code == 0 && show(t, first).State == workflows.Running, nil
+	})
+	if r := exits(t, 6, "schedule", "trigger", "slow"); !strings.Contains(r.Stderr, "still runs") {
+		t.Errorf("%v", r)
+	}
+	if v := showSchedule(t, "slow"); v.Running != 1 || v.Skipped != 1 {
+		t.Errorf("the schedule is %+v", v)
+	}
+	if id := fire(t, "slow", "--overlap", "cancel-other"); id == first {
+		t.Errorf("it began %q again", id)
+	}
+	if s := hasClosed(t, first); s.State != workflows.Closed || s.Turn == nil || s.Turn.Status != "interrupted" {
+		t.Errorf("the cancelled one is %+v", s)
+	}
+	second := ""
+	until(t, "the next to run", func() (bool, error) {
+		second = showSchedule(t, "slow").Recent[0].ID
+		return second != first && shared.Ctl(within(t), nil, "session", "show", second).Code == 0, nil
+	})
+	ok(t, "schedule", "delete", "slow", "--close")
+	hasClosed(t, second)
+}
+
+func TestPastTimesAreFilledIn(t *testing.T) {
+	schedule(t, "past", "--calendar", "hour=3", "--tz", "Europe/Berlin", "--pause", "--", "--host", "web-1", "--seed", "team", "hello")
+	var v struct {
+		Times []time.Time `json:"times"`
+	}
+	// Both ends belong to it.
+	if err := shared.JSON(within(t), &v, "schedule", "backfill", "past", "--from", "2026-01-05T03:00", "--to", "2026-01-06T03:00"); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(v.Times); got != "[2026-01-05 02:00:00 +0000 UTC 2026-01-06 02:00:00 +0000 UTC]" {
+		t.Errorf("it fills in %s", got)
+	}
+	for _, id := range []string{"past-20260105t020000z", "past-20260106t020000z"} {
+		if s := hasClosed(t, id); s.State != workflows.Closed || s.Turn == nil || s.Turn.Status != "completed" {
+			t.Errorf("session %s is %+v", id, s)
+		}
+	}
+	exits(t, 2, "schedule", "backfill", "past", "--from", "2026-01-05T04:00", "--to", "2026-01-06T02:00")
+	exits(t, 2, "schedule", "backfill", "past", "--from", "2026-01-06", "--to", "2026-01-05")
+	exits(t, 2, "schedule", "backfill", "past", "--from", "2026-01-06", "--to", "2098-01-05")
+	exits(t, 2, "schedule", "backfill", "past", "--from", "yesterday", "--to", "2026-01-05")
+	exits(t, 2, "schedule", "backfill", "past", "--from", "2020-01-06", "--to", "2026-01-05")
+	exits(t, 3, "schedule", "backfill", "nothing", "--from", "2026-01-05", "--to", "2026-01-06")
+}
+
+func TestABadScheduleIsToldAndNotMade(t *testing.T) {
+	run := []string{"--", "--host", "web-1", "--seed", "team", "hello"}
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+		says string
+	}{
+		{"no time", run, 2, "when"},
+		{"bad cron", append([]string{"--cron", "61 * * * *"}, run...), 2, "minute 61 is not between 0 and 59"},
+		{"too few fields", append([]string{"--cron", "0 3 * *"}, run...), 2, "4 fields"},
+		{"no such day", append([]string{"--cron", "0 3 31 2 *"}, run...), 2, "no such day"},
+		{"bad calendar", append([]string{"--calendar", "hour=25"}, run...), 2, "hour 25"},
+		{"bad exception", append([]string{"--every", "1h", "--except", "day=0"}, run...), 2, "--except"},
+		{"too often", append([]string{"--every", "10ms"}, run...), 2, "10ms"},
+		{"time zone", append([]string{"--every", "1h", "--tz", "Mars/Base"}, run...), 2, "Mars/Base"},
+		{"overlap", append([]string{"--every", "1h", "--overlap", "both"}, run...), 2, "buffer-one"},
+		{"past", append([]string{"--every", "1h", "--until", "2020-01-01"}, run...), 2, "--until"},
+		{"never", append([]string{"--calendar", "year=2001"}, run...), 2, "none of its times is to come"},
+		{"zone of workers", []string{"--every", "1h", "--", "--zone", "moon", "--label", "a=b", "hello"}, 2, "moon"},
+		{"unknown host", []string{"--every", "1h", "--", "--host", "nowhere", "hello"}, 3, "nowhere"},
+		{"unknown seed", []string{"--every", "1h", "--", "--host", "web-1", "--seed", "nothing", "hello"}, 3, "nothing"},
+		{"no prompt", []string{"--every", "1h", "--", "--host", "web-1"}, 2, "prompt"},
+		{"two prompts", []string{"--every", "1h", "--", "--host", "web-1", "a", "b"}, 2, "2 prompts"},
+		{"an id", []string{"--every", "1h", "--", "--host", "web-1", "--id", "x", "hello"}, 2, "--id"},
+		{"what runs have not", []string{"--every", "1h", "--", "--host", "web-1", "--keep", "hello"}, 2, "--keep"},
+		{"no --", []string{"--every", "1h", "hello"}, 2, "--"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := exits(t, c.code, append([]string{"schedule", "create", "bad"}, c.args...)...)
+			if !strings.Contains(r.Stderr, c.says) {
+				t.Errorf("it does not say %q: %v", c.says, r)
+			}
+		})
+	}
+	exits(t, 2, append([]string{"schedule", "create", strings.Repeat("n", 41), "--every", "1h"}, run...)...)
+	exits(t, 2, append([]string{"schedule", "create", "Bad", "--every", "1h"}, run...)...)
+	exits(t, 3, "schedule", "show", "bad")
+	for _, verb := range []string{"pause", "resume", "trigger"} {
+		exits(t, 3, "schedule", verb, "bad")
+	}
+}

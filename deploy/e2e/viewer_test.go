@@ -1,0 +1,46 @@
+package e2e
+
+import (
+	"context"
+	"strings"
+	"testing"
+)
+
+// Who comes while a person is waited for sees what the turn said so far and what
+// is asked, each once; then what comes of it; and like all others, the end.
+func TestAViewerWhoComesDuringAnApprovalSeesItOnceAndTheEnd(t *testing.T) {
+	session(t, "asked")
+	ctx, cancel := context.WithCancel(within(t))
+	defer cancel()
+	steady := newEvents(t, shared.Command(ctx, "session", "follow", "asked", "-o", "json"))
+	send(t, "asked", "I need a command")
+	id := open(t, "asked", 1)[0].ID
+	late := newEvents(t, shared.Command(ctx, "session", "follow", "asked", "-o", "json"))
+	late.await("the request", func(e event) bool { return e.Event == "entry" && e.Type == "request" })
+	ok(t, "approval", "accept", id)
+	late.await("the decision", func(e event) bool { return e.Event == "entry" && e.Type == "decision" })
+	ended(t, "asked", 1)
+	ok(t, "session", "close", "asked")
+	var record []string
+	for _, e := range transcript(t, "asked") {
+		record = append(record, e.ID)
+	}
+	for name, viewer := range map[string]*events{"steady": steady, "late": late} {
+		all, requests, last := viewer.end(), 0, event{}
+		var entries []string
+		for _, e := range all {
+			if e.Event == "entry" {
+				entries, last = append(entries, e.ID), e
+			}
+			if e.Event == "entry" && e.Type == "request" {
+				requests++
+			}
+		}
+		if strings.Join(entries, " ") != strings.Join(record, " ") || requests != 1 {
+			t.Errorf("%s saw %d requests and\n%s\non record is\n%s", name, requests, strings.Join(entries, "\n"), strings.Join(record, "\n"))
+		}
+		if last.Type != "state" || last.Text != "closed" {
+			t.Errorf("the last entry that %s saw is %+v", name, last)
+		}
+	}
+}

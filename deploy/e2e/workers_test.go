@@ -1,0 +1,285 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	enums "go.temporal.io/api/enums/v1"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/deploy/lab"
+	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// A worker is one beside the stack's own, which nobody brings back.
+type worker struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	log  bytes.Buffer
+	done chan struct{}
+	err  error // once done is closed
+}
+
+// addWorker starts a worker of a zone.
+func addWorker(t *testing.T, name, zone string) *worker {
+	t.Helper()
+	conf, err := os.ReadFile(filepath.Join(shared.State, "worker.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(conf)
+	for from, to := range map[string]string{"\nzone: default\n": "\nzone: " + zone + "\n", "/api.sock\n": "/" + name + ".sock\n"} {
+		if strings.Count(text, from) != 1 {
+			t.Fatalf("the worker's config does not say %q once:\n%s", from, text)
+		}
+		text = strings.Replace(text, from, to, 1)
+	}
+	path := filepath.Join(t.TempDir(), name+".yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := &worker{t: t, cmd: exec.Command(filepath.Join(repo, "bin", "worker"), "--config", path), done: make(chan struct{})}
+	w.cmd.Stdout, w.cmd.Stderr = &w.log, &w.log
+	if err := w.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { w.err = w.cmd.Wait(); close(w.done) }()
+	t.Cleanup(func() { w.end(syscall.SIGTERM) })
+	return w
+}
+
+func (w *worker) pid() int { return w.cmd.Process.Pid }
+
+// end sends a signal and waits for the end; one that is drained ends well.
+func (w *worker) end(sig syscall.Signal) {
+	w.t.Helper()
+	select {
+	case <-w.done:
+		return
+	default:
+	}
+	if err := w.cmd.Process.Signal(sig); err != nil {
+		w.t.Error(err)
+	}
+	<-w.done
+	if sig == syscall.SIGTERM && w.err != nil {
+		w.t.Errorf("a worker that was drained ended with %v:\n%s", w.err, w.log.String())
+	}
+}
+
+// dials are the ports of other machines (here: of other programs) that a
+// process has connections to.
+func dials(pid int) map[string]bool {
+	out, inodes := map[string]bool{}, map[string]string{}
+	table, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/tcp", pid))
+	for line := range strings.Lines(string(table)) {
+		f := strings.Fields(line)
+		if len(f) > 9 && strings.Contains(f[2], ":") {
+			var port int
+			if _, err := fmt.Sscanf(f[2][strings.Index(f[2], ":"):], ":%X", &port); err == nil {
+				inodes["socket:["+f[9]+"]"] = fmt.Sprint(port)
+			}
+		}
+	}
+	fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	for _, fd := range fds {
+		if to, err := os.Readlink(fd); err == nil && inodes[to] != "" {
+			out[inodes[to]] = true
+		}
+	}
+	return out
+}
+
+// A fleetWatch looks all the time at who dials whom, and how much runs where.
+type fleetWatch struct {
+	mu     sync.Mutex
+	zones  map[int]string            // of workers, by pid
+	hosts  map[string]string         // zone of the host on a port
+	runs   map[string]map[string]int // by host: sessions, and the slots under ""
+	dialed map[string]bool           // zones of which a worker dialled a host of its own
+	wrong  []string
+}
+
+func (f *fleetWatch) worker(zone string, pids ...int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, pid := range pids {
+		f.zones[pid] = zone
+	}
+}
+
+func (f *fleetWatch) sample() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for pid, zone := range f.zones {
+		for port := range dials(pid) {
+			switch of, is := f.hosts[port]; {
+			case is && of != zone:
+				f.wrong = append(f.wrong, fmt.Sprintf("a worker of zone %s dialled a host of zone %s", zone, of))
+			case is:
+				f.dialed[zone] = true
+			}
+		}
+	}
+	for host, sessions := range f.runs {
+		n := 0
+		for id := range sessions {
+			if id != "" && len(lab.CodexOf(id)) > 0 {
+				n++
+			}
+		}
+		if n > sessions[""] {
+			f.wrong = append(f.wrong, fmt.Sprintf("%d sessions run on %s, which has %d slots", n, host, sessions[""]))
+		}
+	}
+}
+
+// watch samples until the test's own part is over, and judges then.
+func (f *fleetWatch) watch(t *testing.T) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			f.sample()
+			select {
+			case <-ctx.Done():
+			case <-tick.C:
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+		if len(f.wrong) > 0 {
+			t.Errorf("seen %d times, such as: %s", len(f.wrong), f.wrong[0])
+		}
+		for _, zone := range f.hosts {
+			if !f.dialed[zone] {
+				t.Errorf("no worker of zone %s was seen at its host: the watch sees nothing", zone)
+			}
+		}
+	}
+}
+
+// served are the processes of the workers that took part in a session.
+func served(t *testing.T, id string) map[int]bool {
+	t.Helper()
+	c, err := shared.Temporal(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	out := map[int]bool{}
+	it := c.GetWorkflowHistory(within(t), workflows.SessionID(id), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for it.HasNext() {
+		e, err := it.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, who := range []string{e.GetActivityTaskStartedEventAttributes().GetIdentity(), e.GetWorkflowTaskStartedEventAttributes().GetIdentity()} {
+			if id, ok := api.ParseIdentity(who); ok {
+				out[id.PID] = true
+			}
+		}
+	}
+	return out
+}
+
+// Three workers in two zones: one is killed, one is drained for a deploy, others
+// come. Sessions go on, each host is dialled from its zone, no slot is used twice.
+func TestWorkersComeAndGoWhileSessionsGoOn(t *testing.T) {
+	near2, off1 := addWorker(t, "near2", "default"), addWorker(t, "off1", "off")
+	until(t, "the other zone to take hosts", func() (bool, error) {
+		r := shared.Ctl(within(t), nil, "host", "list", "--zone", "off")
+		return r.Code == 0 && r.Stderr == "", nil
+	})
+	w := &fleetWatch{zones: map[int]string{}, hosts: map[string]string{}, runs: map[string]map[string]int{}, dialed: map[string]bool{}}
+	w.worker("default", workerPID(t), near2.pid())
+	w.worker("off", off1.pid())
+	for host, zone := range map[string]string{"near-7": "default", "off-7": "off"} {
+		sshd, err := shared.AddHost(within(t), host, hosttest.Options{}, "--slots", "2", "--zone", zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.hosts[sshd.Address()[strings.LastIndex(sshd.Address(), ":")+1:]] = zone
+		w.runs[host] = map[string]int{"": 2}
+		ok(t, "host", "provision", host, "--zone", zone)
+		t.Cleanup(func() { shared.Ctl(context.Background(), nil, "host", "remove", host, "--zone", zone, "--force") })
+	}
+	begin := func(host, id, text string) {
+		t.Helper()
+		zone := map[string]string{"near-7": "default", "off-7": "off"}[host]
+		w.mu.Lock()
+		w.runs[host][id] = 1
+		w.mu.Unlock()
+		ok(t, "run", "--detach", "--zone", zone, "--host", host, "--seed", "team", "--id", id, text)
+	}
+	defer w.watch(t)()
+
+	// takes begins sessions until a worker has taken part in one.
+	n := 0
+	takes := func(host string, who *worker) {
+		t.Helper()
+		until(t, "a worker takes part", func() (bool, error) {
+			n++
+			id := fmt.Sprintf("spread-%d", n)
+			begin(host, id, "hello")
+			if v := hasClosed(t, id); v.Turn == nil || v.Turn.Status != "completed" {
+				return false, fmt.Errorf("session %s is %+v", id, v)
+			}
+			return served(t, id)[who.pid()], nil
+		})
+	}
+	takes("near-7", near2)
+
+	// Each host has one session more than slots.
+	ids := map[string]string{}
+	for i := range 3 {
+		for _, host := range []string{"near-7", "off-7"} {
+			id := fmt.Sprintf("%s-s%d", host, i)
+			ids[id] = host
+			begin(host, id, "take your time behind gate fleet")
+		}
+	}
+	running := func() (n int) {
+		for id := range ids {
+			if show(t, id).State == workflows.Running {
+				n++
+			}
+		}
+		return n
+	}
+	until(t, "all slots to be used", func() (bool, error) { return running() == 4, nil })
+
+	near2.end(syscall.SIGKILL)
+	off2, near3 := addWorker(t, "off2", "off"), addWorker(t, "near3", "default")
+	w.worker("off", off2.pid())
+	w.worker("default", near3.pid())
+	off1.end(syscall.SIGTERM)
+
+	shared.Model.Release("fleet")
+	for id := range ids {
+		if v := hasClosed(t, id); v.State != workflows.Closed || v.Turn == nil || v.Turn.N != 1 || v.Turn.Status != "completed" || v.Attempt != 1 {
+			t.Errorf("session %s is %+v", id, v)
+		}
+		if said := texts(transcript(t, id), activities.EntryUser); len(said) != 1 {
+			t.Errorf("in session %s codex was told %q", id, said)
+		}
+	}
+	takes("near-7", near3)
+	takes("off-7", off2)
+}
