@@ -66,7 +66,8 @@ func (b *bed) lookout() *lookout {
 	deps.Temporal, deps.Now = l.mail, func() time.Time { return l.now }
 	in := WatchHostInput{Host: b.spec, Prefix: "session/", Signal: "stirred"}
 	l.watcher = &watcher{site: New(deps).Hosts.site, in: in, stirs: map[string]*stir{},
-		back: func(context.Context) error { return nil }}
+		back: func(context.Context) error { return nil },
+		away: func(_ context.Context, p Problem) error { l.t.Errorf("the pool is told: %+v", p); return nil }}
 	l.tell = func(ctx context.Context, session string, what Stirred) error {
 		return l.mail.SignalWorkflow(ctx, in.Prefix+session, "", in.Signal, what)
 	}
@@ -446,21 +447,28 @@ func TestProcessesAreKnownByTheirNames(t *testing.T) {
 	}
 }
 
-// A pool that has something to do on a host hears when it is back; a watch
-// that took over cannot know, and says so once.
+// A pool that has something to do on a host hears once that it is away, and
+// when it is back; a watch that took over cannot know, and says so once.
 func TestAPoolHearsThatAHostIsBack(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		away bool
 		owed bool
+		gone int
 		want int
-	}{{"never away", false, false, 0}, {"away for a while", true, false, 1}, {"taken over", false, true, 1}} {
+	}{{"never away", false, false, 0, 0}, {"away for a while", true, false, 1, 1}, {"taken over", false, true, 0, 1}} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBed(t, HostSpec{Name: LocalHost, Root: filepath.Join(t.TempDir(), "root")})
 			l := b.lookout()
 			l.WatchEvery, l.owed = time.Millisecond, c.owed
-			said, looks := 0, 0
+			said, gone, looks := 0, 0, 0
 			l.back = func(context.Context) error { said++; return nil }
+			l.away = func(_ context.Context, p Problem) error {
+				if gone++; p.Kind != "unreachable" || said != 0 {
+					t.Errorf("said %d times, then told %+v", said, p)
+				}
+				return nil
+			}
 			pool := l.site.Pool
 			ctx, cancel := context.WithCancel(t.Context())
 			l.site.Pool = poolFunc(func(spec hostexec.Spec) (hostexec.Host, error) {
@@ -475,8 +483,8 @@ func TestAPoolHearsThatAHostIsBack(t *testing.T) {
 			if err := l.run(ctx, nil); !errors.Is(err, context.Canceled) {
 				t.Fatal(err)
 			}
-			if said != c.want {
-				t.Errorf("said %d times in %d looks, want %d", said, looks, c.want)
+			if said != c.want || gone != c.gone {
+				t.Errorf("away %d times, back %d times in %d looks, want %d and %d", gone, said, looks, c.gone, c.want)
 			}
 		})
 	}

@@ -174,9 +174,10 @@ func modelsAreListedAndTheThreadIsNamed(t *testing.T, c *codex) {
 		t.Errorf("asked anew: %s, %+v, named %q", r.Reason, r.Models, r.State.Named)
 	}
 	k.state = r.State
-	if got := k.p.bytes(); !bytes.Contains(got, []byte(`"threadName":"the October release"`)) {
-		t.Error("codex does not say that the thread has its name")
-	}
+	// A pump does not wait for what follows an answer.
+	k.sink.await(t, "codex saying that the thread has its name", func() bool {
+		return bytes.Contains(k.p.bytes(), []byte(`"threadName":"the October release"`))
+	})
 	// A turn may end before codex has answered; then the next pump says it again.
 	naming := func() int { return bytes.Count(k.p.sent.bytes(), []byte(`"thread/name/set"`)) }
 	before := naming()
