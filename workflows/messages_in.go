@@ -43,12 +43,14 @@ func (s *session) listen(ctx workflow.Context) error {
 	s.lease = workflow.GetSignalChannel(ctx, signalLease)
 	s.goes = workflow.GetSignalChannel(ctx, signalLeave)
 	s.reports = workflow.GetSignalChannel(ctx, activities.SignalProgress)
+	// Signals of several names that come while no worker looks have lost their
+	// order: who gave a session more and went on must not be told it has none.
 	err := errors.Join(
+		open(SignalBudget, checking(s.checkBudget), taking(s.takeBudget)),
 		open(SignalMessage, checking(s.checkMessage), taking(s.takeMessage)),
 		open(SignalDecide, checking(func(d Decide) error { _, _, err := s.checkDecide(d); return err }), taking(s.takeDecide)),
 		open(SignalInterrupt, checking(s.checkInterrupt), taking(s.takeInterrupt)),
 		open(SignalClose, checking(s.checkClose), taking(s.takeClose)),
-		open(SignalBudget, checking(s.checkBudget), taking(s.takeBudget)),
 		open(SignalPark, checking(s.checkPark), taking(s.takePark)),
 		open(SignalSet, checking(s.checkSet), taking(s.takeSet)),
 		open(SignalUnsend, checking(s.checkUnsend), taking(s.takeUnsend)),

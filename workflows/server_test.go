@@ -249,6 +249,29 @@ func TestDecisionsThatComeWhileNoWorkerIsUp(t *testing.T) {
 	}
 }
 
+// Temporal keeps the order of signals of one name only.
+func TestWhoGivesASessionMoreAndGoesOnIsHeard(t *testing.T) {
+	r := newReal(t)
+	stop := r.work()
+	stop()
+	var opt SessionOptions
+	if err := opt.SetBudget(Budget{Turns: tokens(1)}); err != nil {
+		t.Fatal(err)
+	}
+	id := r.session("s", opt)
+	r.signal(SessionID(id), SignalMessage, Message{ID: "m1", Text: "hello"})
+	r.signal(SessionID(id), SignalBudget, Budget{Turns: tokens(2)})
+	r.signal(SessionID(id), SignalMessage, Message{ID: "m2", Text: "hello again"})
+	r.work()
+	r.until("both messages are heard", func() bool { v := r.view(id); return v.Turn != nil && v.Turn.N == 2 || len(v.Refusals) > 0 })
+	if v := r.view(id); len(v.Refusals) != 0 {
+		t.Fatalf("refused: %+v", v.Refusals)
+	}
+	r.ended(id, "m1", "completed")
+	r.ended(id, "m2", "completed")
+	r.close(id)
+}
+
 // A worker that goes away while a turn runs hands it to the next one.
 func TestATurnOutlivesItsWorker(t *testing.T) {
 	r := newReal(t)
