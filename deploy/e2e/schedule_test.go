@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -42,8 +43,9 @@ func schedule(t *testing.T, name string, args ...string) scheduleView {
 		t.Fatalf("%q: %v", out, err)
 	}
 	t.Cleanup(func() {
-		r := shared.Ctl(t.Context(), nil, "schedule", "delete", name, "--close")
-		if t.Context().Err() == nil && r.Code != 0 && r.Code != 3 {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		defer cancel()
+		if r := shared.Ctl(ctx, nil, "schedule", "delete", name, "--close"); r.Code != 0 && r.Code != 3 {
 			t.Error(r)
 		}
 	})
@@ -86,7 +88,7 @@ func hasClosed(t *testing.T, id string) workflows.SessionView {
 }
 
 func TestAScheduleBeginsSessionsThatAreFoundByItsName(t *testing.T) {
-	v := schedule(t, "nightly", "--cron", "30 22 * * 1-5", "--tz", "Europe/Berlin", "--pause", "--note", "for the release",
+	v := schedule(t, "weeknights", "--cron", "30 22 * * 1-5", "--tz", "Europe/Berlin", "--pause", "--note", "for the release",
 		"--", "--host", "web-1", "--seed", "team", "--file", filepath.Join(repo, "go.mod"), "what is new?")
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -100,31 +102,31 @@ func TestAScheduleBeginsSessionsThatAreFoundByItsName(t *testing.T) {
 			t.Errorf("it is to begin one at %s", local)
 		}
 	}
-	first := fire(t, "nightly")
-	if s := hasClosed(t, first); s.State != workflows.Closed || s.Turn == nil || s.Turn.Status != "completed" || s.Origin != "schedule/nightly" {
+	first := fire(t, "weeknights")
+	if s := hasClosed(t, first); s.State != workflows.Closed || s.Turn == nil || s.Turn.Status != "completed" || s.Origin != "schedule/weeknights" {
 		t.Errorf("its session is %+v", s)
 	}
 	if said := texts(transcript(t, first), activities.EntryAssistant); len(said) != 1 || !strings.Contains(said[0], "what is new?") {
 		t.Errorf("codex said %q", said)
 	}
-	second := fire(t, "nightly")
+	second := fire(t, "weeknights")
 	hasClosed(t, second)
-	list, err := lab.Lines[workflows.SessionView](within(t), shared, "session", "list", "--schedule", "nightly")
+	list, err := lab.Lines[workflows.SessionView](within(t), shared, "session", "list", "--schedule", "weeknights")
 	if err != nil || len(list) != 2 || list[0].ID != second || list[1].ID != first {
 		t.Errorf("of its sessions are listed %+v, %v; there are %s and %s", list, err, first, second)
 	}
 	until(t, "both to be told as completed", func() (bool, error) {
-		r := showSchedule(t, "nightly").Recent
+		r := showSchedule(t, "weeknights").Recent
 		return len(r) == 2 && r[0].ID == second && r[0].State == "completed" && r[0].Status == "completed" && r[1].State == "completed", nil
 	})
 	all, err := lab.Lines[scheduleView](within(t), shared, "schedule", "list")
-	if err != nil || !slices.ContainsFunc(all, func(v scheduleView) bool { return v.Name == "nightly" }) {
+	if err != nil || !slices.ContainsFunc(all, func(v scheduleView) bool { return v.Name == "weeknights" }) {
 		t.Errorf("there are the schedules %+v, %v", all, err)
 	}
-	exits(t, 6, "schedule", "create", "nightly", "--every", "1h", "--", "--host", "web-1", "--seed", "team", "hi")
-	ok(t, "schedule", "delete", "nightly")
-	exits(t, 3, "schedule", "show", "nightly")
-	exits(t, 3, "schedule", "delete", "nightly")
+	exits(t, 6, "schedule", "create", "weeknights", "--every", "1h", "--", "--host", "web-1", "--seed", "team", "hi")
+	ok(t, "schedule", "delete", "weeknights")
+	exits(t, 3, "schedule", "show", "weeknights")
+	exits(t, 3, "schedule", "delete", "weeknights")
 	if s := show(t, first); s.State != workflows.Closed {
 		t.Errorf("after the schedule was deleted its session is %s", s.State)
 	}
