@@ -10,6 +10,7 @@ import (
 	"time"
 
 	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 )
@@ -41,7 +42,10 @@ func (r *real) schedule(name, text string, change func(*client.ScheduleOptions))
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() {
-		if err := h.Delete(r.t.Context()); err != nil && r.t.Context().Err() == nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.t.Context()), patience)
+		defer cancel()
+		var gone *serviceerror.NotFound
+		if err := h.Delete(ctx); err != nil && !errors.As(err, &gone) {
 			r.t.Error(err)
 		}
 	})
