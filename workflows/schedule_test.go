@@ -26,7 +26,9 @@ type scheduled struct {
 func (r *real) schedule(name, text string, change func(*client.ScheduleOptions)) scheduled {
 	r.t.Helper()
 	name = name + "-" + r.zone
-	name = name[:min(len(name), MaxScheduleName)]
+	if n := len(name); n > MaxScheduleName {
+		name = name[:MaxScheduleName-12] + name[n-12:]
+	}
 	opts := client.ScheduleOptions{
 		ID: ScheduleID(name), Spec: client.ScheduleSpec{Calendars: []client.ScheduleCalendarSpec{{Year: []client.ScheduleRange{{Start: 2099}}}}},
 		Action: &client.ScheduleWorkflowAction{ID: ScheduleID(name), Workflow: TypeFire, TaskQueue: r.queue, Args: []any{FireInput{Schedule: name, Session: &SessionInput{
@@ -68,24 +70,40 @@ func (s scheduled) trigger(overlap enums.ScheduleOverlapPolicy) {
 	}
 }
 
-// fired waits for the nth firing and gives its workflow and its session.
-func (s scheduled) fired(n int) (fire, session string) {
+// A firing is one run of Fire. Two within a second bear the same id, and the
+// later one's session has a number.
+type firing struct{ id, run string }
+
+// fired waits for the nth firing, and gives it and its session.
+func (s scheduled) fired(n int) (f firing, session string) {
 	s.r.t.Helper()
 	s.r.until(fmt.Sprintf("firing %d of %s", n, s.name), func() bool { return len(s.look().RecentActions) >= n })
-	fire = s.look().RecentActions[n-1].StartWorkflowResult.WorkflowID
-	at, err := time.Parse(time.RFC3339, strings.TrimPrefix(fire, ScheduleID(s.name)+"-"))
+	started := s.look().RecentActions[n-1].StartWorkflowResult
+	f = firing{started.WorkflowID, started.FirstExecutionRunID}
+	at, err := time.Parse(time.RFC3339, strings.TrimPrefix(f.id, ScheduleID(s.name)+"-"))
 	if err != nil {
-		s.r.t.Fatalf("the firing is %q: %v", fire, err)
+		s.r.t.Fatalf("the firing is %q: %v", f.id, err)
 	}
-	return fire, FiredID(s.name, at)
+	s.r.until(f.id+" has its session", func() bool {
+		for _, e := range s.r.history(f.id, f.run).Events {
+			if c := e.GetChildWorkflowExecutionStartedEventAttributes(); c != nil {
+				session = strings.TrimPrefix(c.WorkflowExecution.WorkflowId, SessionID(""))
+			}
+		}
+		return session != ""
+	})
+	if want := FiredID(s.name, at); session != want && !strings.HasPrefix(session, want+".") {
+		s.r.t.Errorf("the session of %s is %s", f.id, session)
+	}
+	return f, session
 }
 
 // ends is how a firing ended.
-func (s scheduled) ends(fire string) (out FireResult, err error) {
+func (s scheduled) ends(f firing) (out FireResult, err error) {
 	s.r.t.Helper()
 	ctx, cancel := context.WithTimeout(s.r.t.Context(), patience)
 	defer cancel()
-	err = s.r.c.GetWorkflow(ctx, fire, "").Get(ctx, &out)
+	err = s.r.c.GetWorkflow(ctx, f.id, f.run).Get(ctx, &out)
 	return out, err
 }
 
@@ -195,9 +213,8 @@ func TestTimesThatPassedAreFilledInOnce(t *testing.T) {
 		t.Helper()
 		for i := range n {
 			fire, _ := s.fired(i + 1)
-			run := s.look().RecentActions[i].StartWorkflowResult
-			var res FireResult
-			if err := r.c.GetWorkflow(t.Context(), fire, run.FirstExecutionRunID).Get(t.Context(), &res); err != nil {
+			res, err := s.ends(fire)
+			if err != nil {
 				t.Fatal(err)
 			}
 			out = append(out, strings.TrimPrefix(res.ID, s.name+"-"))
@@ -252,7 +269,7 @@ func TestACancelledFiringTakesItsSessionOutOfTheLine(t *testing.T) {
 		_, err := r.c.DescribeWorkflowExecution(t.Context(), SessionID(id), "")
 		return err == nil && r.view(id).State == Queued
 	})
-	if err := r.c.CancelWorkflow(t.Context(), fire, ""); err != nil {
+	if err := r.c.CancelWorkflow(t.Context(), fire.id, fire.run); err != nil {
 		t.Fatal(err)
 	}
 	if v, err := r.result(id); err != nil || v.State != Closed || v.Turn != nil && v.Turn.Status == "completed" {
