@@ -31,15 +31,29 @@ done`
 // FetchFiles writes files of a session's work folder into an archive: each path,
 // and what is below it. Whoever works there may swap files and links meanwhile:
 // what is given lies in the work folder. A file with a known secret in it is not.
-func (w *Workfolders) FetchFiles(ctx context.Context, session string, paths []string, to io.Writer) error {
-	p, err := w.sessions.place(ctx, session)
+// More than one file is refused while a turn runs, or where one began meanwhile,
+// unless moving is given.
+func (w *Workfolders) FetchFiles(ctx context.Context, session string, paths []string, moving bool, to io.Writer) error {
+	const waitFor = "wait for its end, or fetch files one by one; --while-running gives what is there all the same"
+	p, err := w.where(ctx, session)
 	if err != nil {
 		return err
 	}
-	return w.sessions.fetchFiles(ctx, p, paths, to)
+	several := false
+	err = w.sessions.fetchFiles(ctx, p, paths, to, func(n int) error {
+		if several = n > 1 && !moving; several {
+			return p.still(waitFor)
+		}
+		return nil
+	})
+	if err == nil && several {
+		err = w.unchanged(ctx, p, waitFor)
+	}
+	return err
 }
 
-func (s *Sessions) fetchFiles(ctx context.Context, p Place, paths []string, to io.Writer) error {
+// fetchFiles is told by may whether so many may be read.
+func (s *Sessions) fetchFiles(ctx context.Context, p Place, paths []string, to io.Writer, may func(n int) error) error {
 	hide, err := s.hidingIn(ctx, p.Claim, p.Seed)
 	if err != nil {
 		return err
@@ -60,6 +74,9 @@ func (s *Sessions) fetchFiles(ctx context.Context, p Place, paths []string, to i
 	names := strings.Split(strings.TrimSuffix(string(res.Stdout), "\x00"), "\x00")
 	if len(names) > maxFetched {
 		return badInput("%d files: at most %d are fetched at once; pack them into an archive there, and fetch that", len(names), maxFetched)
+	}
+	if err := may(len(names)); err != nil {
+		return err
 	}
 	out := tar.NewWriter(to)
 	for _, name := range names {

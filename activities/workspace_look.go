@@ -20,6 +20,28 @@ type Place struct {
 	Seed      *SeedRef   `json:"seed,omitempty"`
 	Workspace *Workspace `json:"workspace,omitempty"`
 	Commit    string     `json:"commit,omitempty"`
+	Turn      int        `json:"turn,omitempty"` // the newest that has begun
+	// Busy says that a turn runs, or that what one left behind is being ended.
+	Busy bool `json:"busy,omitempty"`
+}
+
+// ErrTypeTurnRuns: what was to be looked at as a whole is being written to.
+const ErrTypeTurnRuns = "turn_runs"
+
+// still says why what several files hold cannot be told of one moment.
+func (p Place) still(waitFor string) error {
+	if !p.Busy {
+		return nil
+	}
+	return &typedError{kind: ErrTypeTurnRuns, err: fmt.Errorf("turn %d of session %s writes there: what one gets would be of no one moment", p.Turn, p.Claim.Session), hint: waitFor}
+}
+
+// unchanged says why what was looked at since p may be of no one moment.
+func (p Place) unchanged(now Place, waitFor string) error {
+	if now.Turn == p.Turn && !now.Busy && now.Claim.Generation == p.Claim.Generation {
+		return nil
+	}
+	return &typedError{kind: ErrTypeTurnRuns, err: fmt.Errorf("a turn of session %s began meanwhile: what was read would be of no one moment", p.Claim.Session), hint: waitFor}
 }
 
 // QueryPlace asks a session's workflow for its Place.
@@ -58,19 +80,42 @@ func (s *site) place(ctx context.Context, session string) (p Place, err error) {
 
 // Workfolders are those of sessions, for those who only look. It is what the
 // worker's API asks.
-type Workfolders struct{ sessions *Sessions }
+type Workfolders struct {
+	sessions *Sessions
+	where    func(ctx context.Context, session string) (Place, error)
+}
 
 // Workfolders are those on the hosts that the set's activities dial.
-func (s *Set) Workfolders() *Workfolders { return &Workfolders{s.Sessions} }
+func (s *Set) Workfolders() *Workfolders { return &Workfolders{s.Sessions, s.Sessions.place} }
 
 // WorkDiff compares a session's work folder with what it was when the session
-// began. Known secrets are overwritten.
-func (w *Workfolders) WorkDiff(ctx context.Context, session string) (WorkDiff, error) {
-	p, err := w.sessions.place(ctx, session)
+// began. Known secrets are overwritten. While a turn runs, or where one began
+// meanwhile, it is refused, unless moving is given.
+func (w *Workfolders) WorkDiff(ctx context.Context, session string, moving bool) (WorkDiff, error) {
+	const waitFor = "wait for its end; --while-running gives what is there all the same, --turn what codex says of its own edits"
+	p, err := w.where(ctx, session)
+	if err == nil && !moving {
+		err = p.still(waitFor)
+	}
 	if err != nil {
 		return WorkDiff{}, err
 	}
-	return w.sessions.workDiff(ctx, p)
+	d, err := w.sessions.workDiff(ctx, p)
+	if err == nil && !moving {
+		err = w.unchanged(ctx, p, waitFor)
+	}
+	if err != nil {
+		return WorkDiff{}, err
+	}
+	return d, nil
+}
+
+func (w *Workfolders) unchanged(ctx context.Context, p Place, waitFor string) error {
+	now, err := w.where(ctx, p.Claim.Session)
+	if err != nil {
+		return err
+	}
+	return p.unchanged(now, waitFor)
 }
 
 func (s *Sessions) workDiff(ctx context.Context, p Place) (WorkDiff, error) {

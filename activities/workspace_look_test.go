@@ -3,12 +3,16 @@ package activities
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"fairlead.dev/fairlead/hostexec/hosttest"
 )
 
 func (b *bed) placeOf(in PrepareSessionInput, out PrepareSessionResult) Place {
@@ -17,6 +21,68 @@ func (b *bed) placeOf(in PrepareSessionInput, out PrepareSessionResult) Place {
 		p.Commit = out.Brought.Commit
 	}
 	return p
+}
+
+// looking is for who looks at a session that is at these places, one after
+// another, and at the last one from then on.
+func (b *bed) looking(at ...Place) *Workfolders {
+	return &Workfolders{b.set.Sessions, func(context.Context, string) (Place, error) {
+		p := at[0]
+		if len(at) > 1 {
+			at = at[1:]
+		}
+		return p, nil
+	}}
+}
+
+// What several files hold is told of one moment, or not at all: not while a
+// turn writes there, and not where one began before all was read.
+func TestSeveralFilesAreOfOneMoment(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	in := b.inWorkspace("moment", Workspace{Hooks: Hooks{AfterCreate: `echo 1 >one; echo 2 >two`}})
+	out, err := b.prepare(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	quiet := b.placeOf(in, out)
+	quiet.Turn = 1
+	busy, next, moved := quiet, quiet, quiet
+	busy.Busy, next.Turn = true, 2
+	moved.Claim.Generation++
+	for _, c := range []struct {
+		what   string
+		at     []Place
+		moving bool
+		files  []string
+		says   string // of what is refused
+	}{
+		{"between turns", []Place{quiet}, false, []string{"."}, ""},
+		{"while one runs", []Place{busy}, false, []string{"."}, "turn 1 of session moment writes there"},
+		{"while one runs, asked for so", []Place{busy}, true, []string{"."}, ""},
+		{"one file while one runs", []Place{busy}, false, []string{"one"}, ""},
+		{"two while one runs", []Place{busy}, false, []string{"one", "two"}, "turn 1 of session moment writes there"},
+		{"one begins meanwhile", []Place{quiet, busy}, false, []string{"."}, "began meanwhile"},
+		{"one began and ended meanwhile", []Place{quiet, next}, false, []string{"."}, "began meanwhile"},
+		{"it went elsewhere meanwhile", []Place{quiet, moved}, false, []string{"."}, "began meanwhile"},
+	} {
+		_, derr := b.looking(c.at...).WorkDiff(t.Context(), "moment", c.moving)
+		ferr := b.looking(c.at...).FetchFiles(t.Context(), "moment", c.files, c.moving, io.Discard)
+		if len(c.files) == 1 && c.files[0] == "one" {
+			derr = ferr
+		}
+		for look, err := range map[string]error{"diff": derr, "fetch": ferr} {
+			if err == nil {
+				if c.says != "" {
+					t.Errorf("%s, %s: it was given", look, c.what)
+				}
+				continue
+			}
+			if p := Told(t.Context(), look, err); c.says == "" || (p.Kind != ErrTypeTurnRuns || !strings.Contains(p.Message, c.says) || !strings.Contains(p.Hint, "--while-running")) {
+				t.Errorf("%s, %s: %+v", look, c.what, p)
+			}
+		}
+	}
+	b.closes(in, out.Layout)
 }
 
 // mustApply says what a folder is after a diff was applied to it.
@@ -84,7 +150,7 @@ ln -s /etc/passwd out/link; ln -s /etc folder; ln -s out/report.md inside`}})
 	}
 	fetch := func(paths ...string) (string, error) {
 		var buf bytes.Buffer
-		if err := b.set.Sessions.fetchFiles(t.Context(), b.placeOf(in, out), paths, &buf); err != nil {
+		if err := b.looking(b.placeOf(in, out)).FetchFiles(t.Context(), in.Claim.Session, paths, false, &buf); err != nil {
 			return "", err
 		}
 		all := ""
@@ -155,5 +221,35 @@ git config credential.helper '!f() { cat >>'"$2"'/stolen; }; f'; git config core
 	if left := b.sh(`ls -d "$1/pwned" "$1/stolen" 2>/dev/null; ls "$1/workspace" "$1/proc"; grep -rlaF -e "$2" "$1" || :`, out.Layout.Dir, gitToken); left != out.Layout.Dir+"/proc:\nclone\n\n"+out.Layout.Dir+"/workspace:\nbrought\n" {
 		t.Errorf("left: %s", left)
 	}
+	b.closes(in, out.Layout)
+}
+
+// What git has not pushed when a push is called back, it does not push later.
+func TestAPushThatIsCalledBackLeavesNoGit(t *testing.T) {
+	f := newForge(t)
+	b := newBed(t, readyHost(t))
+	in := b.inWorkspace("called", Workspace{Repo: &Repo{URL: f.url("project.git"), Token: b.token()}})
+	out, err := b.prepare(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.gate = make(chan struct{})
+	before := f.asked.Load()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := b.set.Sessions.push(ctx, PushWorkspaceInput{Claim: in.Claim, Layout: out.Layout, Repo: *in.Workspace.Repo, ID: "p1", Branch: "codex/mend"}, gitToken, 1, nil)
+		ended <- err
+	}()
+	until(t, func() bool { return f.asked.Load() > before }) // git is at work
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the push: %v", err)
+	}
+	left, err := hosttest.Leftovers(path.Join(out.Layout.Dir, "proc", "push.p1"), Mark("called", out.Layout)+"/push.p1")
+	if err != nil || len(left) > 0 {
+		t.Errorf("git goes on: %v, %v", left, err)
+	}
+	close(f.gate)
 	b.closes(in, out.Layout)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"path"
 	"regexp"
@@ -104,6 +105,16 @@ func (s *Sessions) push(ctx context.Context, in PushWorkspaceInput, token string
 	defer back()
 	for try := 0; ; try++ {
 		end, err := j.run(ctx)
+		if err != nil && ctx.Err() != nil && !stillGoing(ctx, err) {
+			// Called back: what git has not pushed yet it is not to push later.
+			actx, cancel := afterwards(ctx)
+			defer cancel()
+			eerr := j.end(actx)
+			if eerr == nil {
+				eerr = j.forget(actx)
+			}
+			err = errors.Join(err, eerr)
+		}
 		if err != nil {
 			return out, err
 		}

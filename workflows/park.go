@@ -31,7 +31,7 @@ type warm struct {
 func (s *session) quiet() bool {
 	st := s.st
 	return st.Layout != nil && st.Lease != nil && !st.Running && st.Close == nil && len(st.Sends) == 0 && st.Retired == nil &&
-		!st.Stirred && st.Status != Failed
+		!st.Stirred && st.Status != Failed && len(s.pushes) == 0
 }
 
 // parkDue says whether it is to park now: since somebody said so, or because
@@ -319,6 +319,8 @@ func (s *session) checkPark(p Park) error {
 		return refuse(RefusedState, "session %s waits for a decision: decide, or interrupt the turn, then park it", s.id)
 	case s.st.Running:
 		return refuse(RefusedState, "session %s runs a turn: wait for its end, or interrupt it, then park it", s.id)
+	case len(s.pushes) > 0:
+		return refuse(RefusedState, "session %s pushes its work: park it when that is done", s.id)
 	case !s.quiet() || s.st.Status != Idle && s.st.Status != Interrupted && !s.limited():
 		return refuse(RefusedState, "session %s is %s: it can park when it is idle", s.id, s.st.Status)
 	case s.canBegin():

@@ -1,7 +1,9 @@
 package workflows
 
 import (
+	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -31,6 +33,15 @@ func (s *session) listenForPushes(ctx workflow.Context) error {
 	}, workflow.UpdateHandlerOptions{Validator: s.mayPush})
 }
 
+// aPush is one that was asked for. It is not carried over: a run ends only when
+// whoever asked has heard.
+type aPush struct {
+	Push
+	done bool
+	out  activities.PushWorkspaceResult
+	err  error
+}
+
 // mayPush refuses what cannot be pushed, or not now: while codex works nobody
 // knows what he gets.
 func (s *session) mayPush(p Push) error {
@@ -43,7 +54,7 @@ func (s *session) mayPush(p Push) error {
 		return refuse(RefusedBadInput, "push: its message is longer than %d bytes", maxPushMessage)
 	case s.opt.Workspace.Repo == nil:
 		return refuse(RefusedState, "push: session %s did not begin with a repository (--repo)", s.id)
-	case s.st.Close != nil || s.st.Layout == nil || s.st.Lease == nil || s.parking:
+	case !s.onHost() || s.parking:
 		return refuse(RefusedState, "push: session %s is on no host now; send it a message, or resume it", s.id)
 	case s.st.Running:
 		return refuse(RefusedState, "push: a turn of session %s runs; push when it has ended", s.id)
@@ -51,23 +62,72 @@ func (s *session) mayPush(p Push) error {
 	return nil
 }
 
-func (s *session) push(ctx workflow.Context, p Push) (out activities.PushWorkspaceResult, err error) {
+// onHost says that the session has a host, and stays there.
+func (s *session) onHost() bool {
+	return s.st.Close == nil && s.st.Layout != nil && s.st.Lease != nil && s.st.Status != Failed
+}
+
+// push has the session's loop do it, between two turns: nothing else is done on
+// the host meanwhile, and no turn begins.
+func (s *session) push(ctx workflow.Context, p Push) (activities.PushWorkspaceResult, error) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // as the session itself
-	err = workflow.ExecuteActivity(pushing(ctx, "push to "+p.Branch+" from "+s.hostName()), sessions.PushWorkspace, activities.PushWorkspaceInput{
+	a := &aPush{Push: p}
+	s.pushes = append(s.pushes, a)
+	err := workflow.Await(ctx, func() bool { return a.done || s.pushing != a && !s.onHost() })
+	s.pushes = slices.DeleteFunc(s.pushes, func(b *aPush) bool { return a == b })
+	switch {
+	case err != nil:
+		return a.out, err
+	case !a.done:
+		return a.out, refuse(RefusedState, "push: session %s left its host before it came to that; nothing was pushed", s.id)
+	}
+	return a.out, a.err
+}
+
+// mayPushNow says that a push is due, and nothing writes in the work folder but
+// what the loop begins.
+func (s *session) mayPushNow() bool {
+	return len(s.pushes) > 0 && s.onHost() && !s.st.Running
+}
+
+// pushNext does the oldest push that was asked for. What a turn that was cut off
+// left behind is ended first.
+func (s *session) pushNext() {
+	if s.st.Reap {
+		s.reap()
+	}
+	if !s.mayPushNow() {
+		return
+	}
+	p := s.pushes[0]
+	s.pushing = p
+	s.settle()
+	s.publish()
+	out, err := unlessClosing(s, pushing(s.ctx, "push to "+p.Branch+" from "+s.hostName()), sessions.PushWorkspace, activities.PushWorkspaceInput{
 		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, Repo: *s.opt.Workspace.Repo,
 		ID: p.ID, Branch: p.Branch, Message: p.Message, By: p.By,
-	}).Get(ctx, &out)
-	if err != nil {
-		f := failureOf("push to "+p.Branch, err)
-		s.note(activities.Note{Type: "error", Text: f.Message, Data: failureData(f)})
-		return out, temporal.NewNonRetryableApplicationError(f.Message, f.Kind, nil, f)
+	})
+	s.pushing = nil
+	s.pushes = slices.DeleteFunc(s.pushes, func(b *aPush) bool { return p == b })
+	p.done, p.out = true, out
+	switch {
+	case temporal.IsCanceledError(err):
+		f := &Failure{Kind: activities.ErrTypeOutcomeUnknown, Message: fmt.Sprintf("push to %s: session %s closes, and git was stopped: nobody knows whether it had pushed", p.Branch, s.id), Hint: "look at the branch"}
+		p.err = s.notPushed(f)
+	case err != nil:
+		p.err = s.notPushed(failureOf("push to "+p.Branch, err))
+	default:
+		text := "pushed to " + p.Branch
+		if out.Already {
+			text = "it was at " + p.Branch + " already"
+		}
+		s.note(activities.Note{Type: "state", Text: text, Data: map[string]string{"branch": p.Branch, "commit": out.Commit, "by": p.By}})
 	}
-	text := "pushed to " + p.Branch
-	if out.Already {
-		text = "it was at " + p.Branch + " already"
-	}
-	s.note(activities.Note{Type: "state", Text: text, Data: map[string]string{"branch": p.Branch, "commit": out.Commit, "by": p.By}})
-	return out, nil
+}
+
+func (s *session) notPushed(f *Failure) error {
+	s.note(activities.Note{Type: "error", Text: f.Message, Data: failureData(f)})
+	return temporal.NewNonRetryableApplicationError(f.Message, f.Kind, nil, f)
 }
 
 // pushing is for git, which is found again after a lost worker; what the server

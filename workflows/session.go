@@ -51,6 +51,8 @@ type session struct {
 	taking workflow.CancelFunc // calls back the snapshot that is being taken
 	hushed int                 // how many want that none is taken
 
+	pushes  []*aPush // asked for; nothing else begins on the host before them
+	pushing *aPush   // the one that git is at
 	parking bool
 	crowded bool // there was no room so far for what it is at
 	insists bool // what it is at must come to its end within this run
@@ -134,6 +136,8 @@ func (s *session) converse() (again bool, err error) {
 			return false, nil
 		case s.st.Close != nil && !s.st.Running:
 			return false, nil
+		case s.mayPushNow():
+			s.pushNext()
 		case s.full():
 			return true, nil
 		case s.st.Close != nil:
@@ -186,7 +190,7 @@ func (s *session) wait() error {
 	s.settle()
 	s.publish()
 	awake := func() bool {
-		return s.st.Close != nil || s.wantsPump() || s.canBegin() || s.full() || s.st.Resume != nil || s.parkDue() || s.outOfDate() || s.waitIsOver()
+		return s.st.Close != nil || s.mayPushNow() || s.wantsPump() || s.canBegin() || s.full() || s.st.Resume != nil || s.parkDue() || s.outOfDate() || s.waitIsOver()
 	}
 	if s.opt.CloseAfter && s.st.NextN == 0 {
 		ok, err := s.awaitFor(unusedFor, awake)

@@ -12,7 +12,7 @@ import (
 
 // canBegin says whether a queued message can become a turn.
 func (s *session) canBegin() bool {
-	return len(s.st.Queue) > 0 && !s.st.Held && !s.st.Running && s.st.Close == nil && !s.overBudget() && !s.limited() && s.leaves() == nil && !s.outlived()
+	return len(s.st.Queue) > 0 && !s.st.Held && !s.st.Running && s.st.Close == nil && !s.overBudget() && !s.limited() && s.leaves() == nil && !s.outlived() && len(s.pushes) == 0
 }
 
 // beginTurn makes the oldest queued message the running turn.

@@ -121,6 +121,9 @@ func (s *session) waitsFor() string {
 		if s.parking {
 			return "the host, to park"
 		}
+		if s.pushing != nil {
+			return "git, which pushes to " + s.pushing.Branch
+		}
 		if s.overBudget() {
 			return "a higher budget"
 		}

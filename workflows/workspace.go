@@ -58,7 +58,8 @@ func (s *session) cameToWork(out activities.PrepareSessionResult) {
 
 // place is where those find the session who only look.
 func (s *session) place() activities.Place {
-	p := activities.Place{Seed: s.st.Seed, Workspace: s.workspace(), Commit: s.st.Commit}
+	p := activities.Place{Seed: s.st.Seed, Workspace: s.workspace(), Commit: s.st.Commit,
+		Turn: s.st.TurnN, Busy: s.st.Running || s.st.Reap}
 	if s.st.Layout != nil && s.st.Lease != nil {
 		p.Claim, p.Layout = s.claim(), *s.st.Layout
 	}

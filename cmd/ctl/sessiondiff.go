@@ -8,14 +8,19 @@ import (
 
 func sessionDiffCommand(a *app) *cobra.Command {
 	var turn string
+	var moving bool
 	c := &cobra.Command{
 		Use: "diff ID [--turn N|last]", Short: "what a session, or a turn of it, changed in files", Args: cobra.ExactArgs(1),
 		Long: `Prints what is not in the work folder as it was when the session began, whoever changed it, as a
-unified diff that git apply takes; git on the host makes it, and .gitignore holds. With --turn it
+unified diff that git apply takes; git on the host makes it, and .gitignore holds. While a turn
+runs, or where one began meanwhile, that is refused (exit 6), unless --while-running is given. With --turn it
 is all that a turn changed: what codex's own edits did, not what commands wrote. last is the
 newest turn that changed anything; exit 3 where there is none.`,
 		Example: "  ctl session diff release-42 | git apply --check\n  ctl session diff release-42 --turn last | git apply --check\n  ctl session diff release-42 --turn 3",
 		RunE: func(c *cobra.Command, args []string) error {
+			if moving && turn != "" {
+				return usage("--while-running: what a turn changed (--turn) is told at any time")
+			}
 			n := 0
 			if turn != "last" && turn != "" {
 				var err error
@@ -35,7 +40,7 @@ newest turn that changed anything; exit 3 where there is none.`,
 				return err
 			}
 			if turn == "" {
-				return a.workDiff(c.Context(), worker, args[0])
+				return a.workDiff(c.Context(), worker, args[0], moving)
 			}
 			d, err := worker.Diff(c.Context(), args[0], n)
 			if err != nil {
@@ -49,6 +54,7 @@ newest turn that changed anything; exit 3 where there is none.`,
 			})
 		},
 	}
+	c.Flags().BoolVar(&moving, "while-running", false, "also while a turn writes there: files may be half written")
 	c.Flags().StringVar(&turn, "turn", "", "`N`, counted from 1, or last")
 	return c
 }

@@ -17,8 +17,8 @@ import (
 )
 
 // workDiff prints what changed in a session's work folder since it began.
-func (a *app) workDiff(ctx context.Context, worker *api.Client, id string) error {
-	d, err := worker.WorkDiff(ctx, id)
+func (a *app) workDiff(ctx context.Context, worker *api.Client, id string, moving bool) error {
+	d, err := worker.WorkDiff(ctx, id, moving)
 	if err != nil {
 		return apiFailure("compare the work of session "+id+" with its start", err)
 	}
@@ -35,7 +35,8 @@ func sessionPushCommand(a *app) *cobra.Command {
 		Long: `Commits what the work folder of a session with --repo holds, but for what .gitignore leaves out,
 and pushes it with the credentials that the session was given. Codex's own commits are part of
 it; what it wrote into the folder's git configuration and hooks is not used. A branch is never
-forced. Done twice nothing more is pushed, and that is said.`,
+forced. Done twice nothing more is pushed, and that is said. It is done between two turns: while
+one runs it is refused (exit 6), and a message that comes meanwhile waits.`,
 		Example: "  ctl session push release-42 --branch codex/release-42 -m 'Mend the build'",
 		RunE: func(c *cobra.Command, args []string) error {
 			id := args[0]
@@ -73,11 +74,13 @@ forced. Done twice nothing more is pushed, and that is said.`,
 
 func sessionFetchCommand(a *app) *cobra.Command {
 	var to string
+	var moving bool
 	c := &cobra.Command{
 		Use: "fetch ID PATH...", Short: "bring files of a session's work folder here", Args: cobra.MinimumNArgs(2),
 		Long: `Brings files and folders of the work folder here, while the session is on a host. What a link
 leads to outside of the work folder is not given, nor a file with a known credential in it.
-Nothing is written unless all of it came.`,
+Nothing is written unless all of it came. More than one file is of one moment: while a turn runs,
+or where one began meanwhile, that is refused (exit 6), unless --while-running is given.`,
 		Example: "  ctl session fetch release-42 report.md build/out --to ./results",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := checkName("session id", args[0]); err != nil {
@@ -91,7 +94,7 @@ Nothing is written unless all of it came.`,
 			if err != nil {
 				return err
 			}
-			files, err := a.fetch(c.Context(), worker, args[0], args[1:], to)
+			files, err := a.fetch(c.Context(), worker, args[0], args[1:], moving, to)
 			if err != nil {
 				return err
 			}
@@ -102,13 +105,14 @@ Nothing is written unless all of it came.`,
 			})
 		},
 	}
+	c.Flags().BoolVar(&moving, "while-running", false, "also while a turn writes there: files may not fit each other")
 	c.Flags().StringVar(&to, "to", ".", "`DIR` here to write them to; it is made if it is not there")
 	return c
 }
 
 // fetch writes into a folder beside the files' places first, and moves them when
 // all have come.
-func (a *app) fetch(ctx context.Context, worker *api.Client, id string, paths []string, to string) (files []string, err error) {
+func (a *app) fetch(ctx context.Context, worker *api.Client, id string, paths []string, moving bool, to string) (files []string, err error) {
 	made, err := makeFolder(to)
 	if err != nil {
 		return nil, err
@@ -136,7 +140,7 @@ func (a *app) fetch(ctx context.Context, worker *api.Client, id string, paths []
 		r.CloseWithError(err) // whoever still sends is told
 		unpacked <- err
 	}()
-	err = worker.FetchFiles(ctx, id, paths, w)
+	err = worker.FetchFiles(ctx, id, paths, moving, w)
 	w.CloseWithError(err) // of none: the plain io.EOF, which is all that readers take for an end
 	if uerr := <-unpacked; err == nil && uerr != nil {
 		return nil, failed("write to %s: %v", to, uerr)

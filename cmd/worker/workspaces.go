@@ -19,16 +19,16 @@ var errNotReady = errors.New("this worker is not ready yet")
 
 func (l *lateWorkspaces) set(s *activities.Workfolders) { l.now.Store(s) }
 
-func (l *lateWorkspaces) WorkDiff(ctx context.Context, session string) (activities.WorkDiff, error) {
+func (l *lateWorkspaces) WorkDiff(ctx context.Context, session string, moving bool) (activities.WorkDiff, error) {
 	if s := l.now.Load(); s != nil {
-		return s.WorkDiff(ctx, session)
+		return s.WorkDiff(ctx, session, moving)
 	}
 	return activities.WorkDiff{}, errNotReady
 }
 
-func (l *lateWorkspaces) FetchFiles(ctx context.Context, session string, paths []string, to io.Writer) error {
+func (l *lateWorkspaces) FetchFiles(ctx context.Context, session string, paths []string, moving bool, to io.Writer) error {
 	if s := l.now.Load(); s != nil {
-		return s.FetchFiles(ctx, session, paths, to)
+		return s.FetchFiles(ctx, session, paths, moving, to)
 	}
 	return errNotReady
 }

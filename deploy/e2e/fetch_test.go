@@ -36,8 +36,33 @@ func TestWhatASessionMadeIsFetched(t *testing.T) {
 				t.Errorf("%v is left (%v)", left, err)
 			}
 			notFetched(t, id, dir)
+			if host == "web-1" {
+				whileATurnRuns(t, id, dir)
+			}
 		})
 	}
+}
+
+// whileATurnRuns checks that several files are told of one moment, or not at all.
+func whileATurnRuns(t *testing.T, id, dir string) {
+	t.Helper()
+	send(t, id, "you need a command")
+	a := open(t, id, 1)[0]
+	none := filepath.Join(dir, "none")
+	for _, look := range [][]string{{"diff", id}, {"fetch", id, ".", "--to", none}, {"fetch", id, "run.sh", "src/note.txt", "--to", none}} {
+		r := shared.Ctl(within(t), nil, append([]string{"session"}, look...)...)
+		if r.Code != 6 || !strings.Contains(r.Stderr, "turn 2 of session "+id+" writes there") || !strings.Contains(r.Stderr, "--while-running") {
+			t.Errorf("%s while a turn runs: %v", look[0], r)
+		}
+		ok(t, append([]string{"session", look[0], "--while-running"}, look[1:]...)...)
+		if err := os.RemoveAll(none); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ok(t, "session", "fetch", id, "run.sh", "--to", none)
+	ok(t, "approval", "decline", a.ID)
+	ended(t, id, 2)
+	ok(t, "session", "diff", id)
 }
 
 // notFetched checks that nothing is written where nothing came.

@@ -16,8 +16,24 @@ import (
 
 // Workspaces are where sessions work; *activities.Workfolders is one.
 type Workspaces interface {
-	WorkDiff(ctx context.Context, session string) (activities.WorkDiff, error)
-	FetchFiles(ctx context.Context, session string, paths []string, to io.Writer) error
+	WorkDiff(ctx context.Context, session string, moving bool) (activities.WorkDiff, error)
+	FetchFiles(ctx context.Context, session string, paths []string, moving bool, to io.Writer) error
+}
+
+// whileRunning is what somebody says who wants a work folder as it is, also while
+// a turn writes there.
+const whileRunning = "while_running"
+
+func anyMoment(r *http.Request) bool { return r.URL.Query().Has(whileRunning) }
+
+func atAnyMoment(moving bool, q url.Values) string {
+	if moving {
+		q.Set(whileRunning, "1")
+	}
+	if len(q) == 0 {
+		return ""
+	}
+	return "?" + q.Encode()
 }
 
 // maxPaths is how many paths one may fetch in one request.
@@ -28,7 +44,7 @@ func (s *Server) workDiff(w http.ResponseWriter, r *http.Request) {
 	id, err := named(r, "session id", "id")
 	var d activities.WorkDiff
 	if err == nil {
-		if d, err = s.opts.Workspaces.WorkDiff(r.Context(), id); err != nil {
+		if d, err = s.opts.Workspaces.WorkDiff(r.Context(), id, anyMoment(r)); err != nil {
 			err = workProblem(r.Context(), "compare the work of session "+id+" with its start", err)
 		}
 	}
@@ -57,7 +73,7 @@ func (s *Server) files(w http.ResponseWriter, r *http.Request) {
 	h.Set("Trailer", trailerDigest+", "+trailerError)
 	out := &tellingWriter{w: w, rc: http.NewResponseController(w), sum: sha256.New()}
 	buf := bufio.NewWriterSize(out, 256<<10)
-	if err = s.opts.Workspaces.FetchFiles(r.Context(), id, paths, buf); err == nil {
+	if err = s.opts.Workspaces.FetchFiles(r.Context(), id, paths, anyMoment(r), buf); err == nil {
 		err = buf.Flush()
 	}
 	if err == nil {
@@ -92,23 +108,27 @@ func workProblem(ctx context.Context, what string, err error) error {
 		status, kind = http.StatusBadRequest, ErrBadInput
 	case activities.ErrTypeNotThere:
 		status, kind = http.StatusNotFound, ErrNotFound
+	case activities.ErrTypeTurnRuns:
+		status, kind = http.StatusConflict, ErrRefused
 	case activities.ErrTypeWorkspace:
 		status = http.StatusConflict
 	}
 	return problem(status, kind, "%s", p.Message).hinted(p.Hint)
 }
 
-// WorkDiff reads what changed in a session's work folder since it began.
-func (c *Client) WorkDiff(ctx context.Context, session string) (activities.WorkDiff, error) {
+// WorkDiff reads what changed in a session's work folder since it began; while a
+// turn runs that is refused, unless moving is given.
+func (c *Client) WorkDiff(ctx context.Context, session string, moving bool) (activities.WorkDiff, error) {
 	var d activities.WorkDiff
-	err := c.call(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(session)+"/diff", nil, &d)
+	err := c.call(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(session)+"/diff"+atAnyMoment(moving, url.Values{}), nil, &d)
 	return d, err
 }
 
 // FetchFiles writes files of a session's work folder to w as a tar archive. What
-// came is good only if there is no error.
-func (c *Client) FetchFiles(ctx context.Context, session string, paths []string, w io.Writer) error {
-	resp, err := c.send(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(session)+"/files?"+url.Values{"path": paths}.Encode(), nil)
+// came is good only if there is no error. Several files while a turn runs are
+// refused, unless moving is given.
+func (c *Client) FetchFiles(ctx context.Context, session string, paths []string, moving bool, w io.Writer) error {
+	resp, err := c.send(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(session)+"/files"+atAnyMoment(moving, url.Values{"path": paths}), nil)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,99 @@
+package workflows
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+func (f *fakeSessions) PushWorkspace(ctx context.Context, in activities.PushWorkspaceInput) (activities.PushWorkspaceResult, error) {
+	err := f.act(ctx, "push", "push %s", in.Branch)
+	return activities.PushWorkspaceResult{Commit: "c0ffee", Branch: in.Branch}, err
+}
+
+// pushable is a session that began with a repository.
+func pushable() SessionOptions {
+	return SessionOptions{Workspace: activities.Workspace{Repo: &activities.Repo{URL: "https://git.example.com/team/app.git"}}, Snapshot: SnapshotOptions{When: SnapshotOff}}
+}
+
+func (w *world) pushing() bool { return strings.Contains(w.done(), "push ") }
+
+// A turn that would begin while git reads the work folder waits until that is
+// done, and so does all else that the session would do on its host.
+func TestNoTurnBeginsWhileTheWorkIsPushed(t *testing.T) {
+	w := newWorld(t)
+	w.fake.rest = endsTurn("completed", "")
+	let := w.fake.hang("push")
+	var push *updated
+	w.at(time.Second, func() { push = w.send(UpdatePush, Push{ID: "p1", Branch: "next", By: "ann"}) })
+	w.once("git runs", w.pushing, func() {
+		w.takes(w.send(SignalMessage, hello("m1")))
+		w.once("the message is in line", func() bool { return w.view().Queue == 1 }, func() {
+			if v := w.view(); v.Turn != nil || v.State != Idle || v.Waits != "git, which pushes to next" {
+				t.Errorf("while git pushes, the session is %+v, turn %+v", v, v.Turn)
+			}
+			let()
+		})
+	})
+	w.whenTurn(1, "completed", func() { w.send(SignalClose, Close{}) })
+	w.start(pushable())
+	if out, ok := push.result.(activities.PushWorkspaceResult); !ok || out.Commit != "c0ffee" {
+		t.Errorf("pushed: %+v", push)
+	}
+	if got := w.done(); got != "prepare s1 on web-1, start 1, push next, close discard=false" {
+		t.Errorf("done was %s", got)
+	}
+}
+
+func TestNoPushBeginsWhileATurnRuns(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("interrupted", ""))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		w.refuses(w.send(UpdatePush, Push{ID: "p1", Branch: "next"}), RefusedState)
+		w.send(SignalClose, Close{})
+	})
+	w.start(pushable())
+}
+
+// Who closes a session does not wait for git; whoever pushed hears that nobody
+// knows how far it came.
+func TestCloseCallsBackAPush(t *testing.T) {
+	w := newWorld(t)
+	w.fake.hang("push")
+	var push *updated
+	w.at(time.Second, func() { push = w.send(UpdatePush, Push{ID: "p1", Branch: "next"}) })
+	w.once("git runs", w.pushing, func() { w.send(SignalClose, Close{}) })
+	w.start(pushable())
+	if push.err == nil || typeOf(push.err) != activities.ErrTypeOutcomeUnknown || !strings.Contains(push.err.Error(), "session s1 closes") {
+		t.Errorf("pushed: %v", push.err)
+	}
+	if got := w.done(); got != "prepare s1 on web-1, start 1, push next, close discard=false" {
+		t.Errorf("done was %s", got)
+	}
+}
+
+// Pushes that come at once are done one after another, and all before the run ends.
+func TestARunEndsOnlyWhenAllIsPushed(t *testing.T) {
+	w := newWorld(t)
+	let := w.fake.hang("push")
+	var one, two *updated
+	w.at(time.Second, func() {
+		one, two = w.send(UpdatePush, Push{ID: "p1", Branch: "one"}), w.send(UpdatePush, Push{ID: "p2", Branch: "two"})
+	})
+	w.once("git runs", w.pushing, func() {
+		w.fill()
+		let()
+	})
+	w.start(pushable())
+	w.continued()
+	if one.err != nil || two.err != nil || one.result == nil || two.result == nil {
+		t.Errorf("pushed: %+v, %+v", one, two)
+	}
+	if got := w.done(); got != "prepare s1 on web-1, start 1, push one, push two" {
+		t.Errorf("done was %s", got)
+	}
+}
