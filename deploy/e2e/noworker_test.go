@@ -19,7 +19,7 @@ import (
 
 // noWorker kills the stack's worker with -9 and keeps its supervisor from
 // bringing it back until the returned function is called.
-func noWorker(t *testing.T) (back func()) {
+func noWorker(t *testing.T) (restore func()) {
 	t.Helper()
 	info, err := stack.Read(shared.State)
 	if err != nil {
@@ -39,11 +39,7 @@ func noWorker(t *testing.T) (back func()) {
 	return func() {
 		t.Helper()
 		goOn()
-		until(t, "another worker", func() (bool, error) {
-			var st lab.Status
-			err := shared.JSON(within(t), &st, "status")
-			return err == nil && len(st.Workers) == 1 && st.Workers[0].PID != pid && st.Workers[0].PID != 0, nil
-		})
+		back(t, pid)
 	}
 }
 

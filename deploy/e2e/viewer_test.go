@@ -9,20 +9,20 @@ import (
 // Who comes while a person is waited for sees what the turn said so far and what
 // is asked, each once; then what comes of it; and like all others, the end.
 func TestAViewerWhoComesDuringAnApprovalSeesItOnceAndTheEnd(t *testing.T) {
-	session(t, "asked")
+	session(t, "viewed")
 	ctx, cancel := context.WithCancel(within(t))
 	defer cancel()
-	steady := newEvents(t, shared.Command(ctx, "session", "follow", "asked", "-o", "json"))
-	send(t, "asked", "I need a command")
-	id := open(t, "asked", 1)[0].ID
-	late := newEvents(t, shared.Command(ctx, "session", "follow", "asked", "-o", "json"))
+	steady := newEvents(t, shared.Command(ctx, "session", "follow", "viewed", "-o", "json"))
+	send(t, "viewed", "I need a command")
+	id := open(t, "viewed", 1)[0].ID
+	late := newEvents(t, shared.Command(ctx, "session", "follow", "viewed", "-o", "json"))
 	late.await("the request", func(e event) bool { return e.Event == "entry" && e.Type == "request" })
 	ok(t, "approval", "accept", id)
 	late.await("the decision", func(e event) bool { return e.Event == "entry" && e.Type == "decision" })
-	ended(t, "asked", 1)
-	ok(t, "session", "close", "asked")
+	ended(t, "viewed", 1)
+	ok(t, "session", "close", "viewed")
 	var record []string
-	for _, e := range transcript(t, "asked") {
+	for _, e := range transcript(t, "viewed") {
 		record = append(record, e.ID)
 	}
 	for name, viewer := range map[string]*events{"steady": steady, "late": late} {
