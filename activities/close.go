@@ -73,6 +73,7 @@ func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int3
 	if err == nil {
 		s.forgetHeard(ctx, in.Claim.Session, in.Claim.Generation)
 		s.forgetAnswers(ctx, in.Claim.Session, in.Claim.Host.Name)
+		s.forgetTokens(ctx, in.Claim.Session)
 	}
 	return out, err
 }

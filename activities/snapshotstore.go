@@ -48,6 +48,9 @@ func (s *Snapshots) prune(ctx context.Context, in PruneSnapshotsInput, far snaps
 	if err := s.tidyPins(ctx, in); err != nil {
 		return out, fmt.Errorf("forget pins of what is gone: %w", err)
 	}
+	if err := s.pruneTokens(ctx, in); err != nil {
+		return out, fmt.Errorf("delete git tokens of sessions that have ended: %w", err)
+	}
 	if err := s.pruneAnswers(ctx, in); err != nil {
 		return out, fmt.Errorf("delete secret answers of sessions that have ended: %w", err)
 	}

@@ -1,7 +1,6 @@
 package activities
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -10,8 +9,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-
-	"fairlead.dev/fairlead/internal/store"
 )
 
 // A Workspace is what a session works in, where that is neither an empty folder
@@ -149,8 +146,6 @@ func (r Repo) check() error {
 	return nil
 }
 
-var tokenBlob = regexp.MustCompile(`^tokens/[A-Za-z0-9_-]{1,128}$`)
-
 // loopbackURL is http to the host itself, which nobody else hears.
 func loopbackURL(text string) bool {
 	u, err := url.Parse(text)
@@ -219,30 +214,4 @@ func CheckRef(ref string) error {
 		return fmt.Errorf("%q is no name of a branch, a tag or a commit", ref)
 	}
 	return nil
-}
-
-// CheckTokenURL refuses to send a token where others would see it, or where it
-// is of no use.
-func CheckTokenURL(text string) error {
-	if strings.HasPrefix(text, "https://") || loopbackURL(text) {
-		return nil
-	}
-	return fmt.Errorf("a token is for https: to %s it would go in clear, or not at all", text)
-}
-
-// CheckToken refuses what is no token of a git server, without repeating it.
-func CheckToken(token string) error {
-	bad := func(c rune) bool { return c <= ' ' || c > '~' || c == '\\' || c == '\'' }
-	if token == "" || len(token) > 1<<10 || strings.HasPrefix(token, "-") || strings.ContainsFunc(token, bad) {
-		return errors.New("it is no token: one line of at most 1024 plain characters, the first no dash")
-	}
-	return nil
-}
-
-// StoreToken keeps a token for a git server; the same one gets the same name.
-func StoreToken(ctx context.Context, st *store.Store, token string) (string, error) {
-	if err := CheckToken(token); err != nil {
-		return "", err
-	}
-	return st.PutContent(ctx, "tokens", []byte(token))
 }

@@ -159,7 +159,7 @@ func (s *Sessions) workIn(ctx context.Context, j job, in PrepareSessionInput, a 
 	if w == nil {
 		return nil
 	}
-	token, err := s.gitToken(ctx, w.Repo)
+	token, err := s.gitToken(ctx, in.Claim.Session, w.Repo)
 	if err != nil {
 		return err
 	}

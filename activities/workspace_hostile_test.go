@@ -45,7 +45,7 @@ func (b *bed) pushes(in PrepareSessionInput, l Layout, id string) (PushWorkspace
 
 func (b *bed) cloned(f *forge, id string) (PrepareSessionInput, PrepareSessionResult) {
 	b.t.Helper()
-	in := b.inWorkspace(id, Workspace{Repo: &Repo{URL: f.url("project.git"), Token: b.token()}})
+	in := b.inWorkspace(id, Workspace{Repo: &Repo{URL: f.url("project.git"), Token: b.token(f)}})
 	out, err := b.prepare(in)
 	if err != nil {
 		b.t.Fatal(err)
@@ -181,7 +181,7 @@ func TestTheUserOfATokenIsWhoHeIsSaidToBe(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	c := b.newCanary()
 	f.user = "robot$ci$(" + c.program + ")"
-	in := b.inWorkspace("robot", Workspace{Repo: &Repo{URL: f.url("project.git"), Token: b.token(), User: f.user}})
+	in := b.inWorkspace("robot", Workspace{Repo: &Repo{URL: f.url("project.git"), Token: b.token(f), User: f.user}})
 	out, err := b.prepare(in)
 	if err != nil {
 		t.Fatal(err)

@@ -100,10 +100,10 @@ func TestTheDiffOfASessionIsAllThatChangedSinceItBegan(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	change := `cd "$1" && echo new >new.txt && printf 'a\0b' >bin.dat && echo changed >>a.txt && rm -f gone.txt && mkdir -p d && echo ign >d/x.log && echo '*.log' >.gitignore`
 	for what, w := range map[string]Workspace{
-		"a whole clone":           {Repo: &Repo{URL: f.url("project.git"), Token: b.token()}},
-		"a shallow clone":         {Repo: &Repo{URL: f.url("project.git"), Token: b.token(), Depth: 1}},
+		"a whole clone":           {Repo: &Repo{URL: f.url("project.git"), Token: b.token(f)}},
+		"a shallow clone":         {Repo: &Repo{URL: f.url("project.git"), Token: b.token(f), Depth: 1}},
 		"nothing at all":          {Hooks: Hooks{BeforeRun: "true"}},
-		"what after_create makes": {Repo: &Repo{URL: f.url("project.git"), Token: b.token()}, Hooks: Hooks{AfterCreate: "echo made >made.txt; echo g >gone.txt"}},
+		"what after_create makes": {Repo: &Repo{URL: f.url("project.git"), Token: b.token(f)}, Hooks: Hooks{AfterCreate: "echo made >made.txt; echo g >gone.txt"}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			in := b.inWorkspace("differs-"+strings.ReplaceAll(what[:6], " ", "-"), w)
@@ -184,7 +184,7 @@ ln -s /etc/passwd out/link; ln -s /etc folder; ln -s out/report.md inside`}})
 func TestWorkIsPushedOnceWithTheCredentialsItCameWith(t *testing.T) {
 	f := newForge(t)
 	b := newBed(t, readyHost(t))
-	in := b.inWorkspace("pushed", Workspace{Repo: &Repo{URL: f.url("project.git"), Token: b.token()}})
+	in := b.inWorkspace("pushed", Workspace{Repo: &Repo{URL: f.url("project.git"), Token: b.token(f)}})
 	out, err := b.prepare(in)
 	if err != nil {
 		t.Fatal(err)
@@ -228,7 +228,7 @@ git config credential.helper '!f() { cat >>'"$2"'/stolen; }; f'; git config core
 func TestAPushThatIsCalledBackLeavesNoGit(t *testing.T) {
 	f := newForge(t)
 	b := newBed(t, readyHost(t))
-	in := b.inWorkspace("called", Workspace{Repo: &Repo{URL: f.url("project.git"), Token: b.token()}})
+	in := b.inWorkspace("called", Workspace{Repo: &Repo{URL: f.url("project.git"), Token: b.token(f)}})
 	out, err := b.prepare(in)
 	if err != nil {
 		t.Fatal(err)

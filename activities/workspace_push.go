@@ -56,7 +56,7 @@ func (s *Sessions) PushWorkspace(ctx context.Context, in PushWorkspaceInput) (Pu
 	if err != nil {
 		return PushWorkspaceResult{}, f.failure(ctx, what, err)
 	}
-	token, err := s.gitToken(ctx, &in.Repo)
+	token, err := s.gitToken(ctx, in.Claim.Session, &in.Repo)
 	if err != nil {
 		return PushWorkspaceResult{}, f.failure(ctx, what, err)
 	}

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"fairlead.dev/fairlead/hostexec"
-	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -30,24 +29,6 @@ const commitWord = "fairlead-commit "
 
 // workspaceDir holds what goes with a session's work folder and is no part of it.
 func workspaceDir(l Layout) string { return path.Join(l.Dir, "workspace") }
-
-// gitToken reads a repository's token from the store; empty where it has none.
-func (s *site) gitToken(ctx context.Context, r *Repo) (string, error) {
-	if r == nil || r.Token == "" {
-		return "", nil
-	}
-	if err := r.check(); err != nil {
-		return "", badInput("repository: %w", err)
-	}
-	data, err := s.Store.Get(ctx, r.Token)
-	if errors.Is(err, store.ErrNotFound) {
-		return "", &typedError{kind: ErrTypeWorkspace, err: errors.New("the repository's token is not in the store any more"), hint: "start another session with --git-token-file"}
-	}
-	if err != nil {
-		return "", fmt.Errorf("read the repository's token: %w", err)
-	}
-	return string(data), CheckToken(string(data))
-}
 
 // knowing hides a token, too.
 func (s secrets) knowing(token string) secrets {

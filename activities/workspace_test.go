@@ -118,10 +118,10 @@ func putFile(t *testing.T, file, text string) {
 	}
 }
 
-// token puts the forge's token into the store.
-func (b *bed) token() string {
+// token puts the token of a forge into the store, for all sessions.
+func (b *bed) token(f *forge) string {
 	b.t.Helper()
-	blob, err := StoreToken(b.t.Context(), b.store, gitToken)
+	blob, err := StoreToken(b.t.Context(), b.store, "", f.url("project.git"), gitToken)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func (b *bed) closes(in PrepareSessionInput, l Layout) CloseSessionResult {
 func TestAClonedRepositoryIsWorkedInAndItsTokenIsNowhere(t *testing.T) {
 	f := newForge(t)
 	b := newBed(t, readyHost(t))
-	in := b.inWorkspace("cloned", Workspace{Repo: &Repo{URL: f.url("project.git"), Ref: "next", Token: b.token()},
+	in := b.inWorkspace("cloned", Workspace{Repo: &Repo{URL: f.url("project.git"), Ref: "next", Token: b.token(f)},
 		Hooks: Hooks{AfterCreate: `tr '\0' '\n' </proc/$$/environ; ls /proc/self/fd; git status --porcelain`}})
 	out, err := b.prepare(in)
 	if err != nil {
@@ -184,8 +184,8 @@ func TestARepositoryThatCannotBeClonedIsSaidWhyAndLeavesNothing(t *testing.T) {
 		why, hint string
 	}{
 		"no token":        {Workspace{Repo: &Repo{URL: f.url("project.git")}}, "could not read Username", "--git-token-file"},
-		"no such repo":    {Workspace{Repo: &Repo{URL: f.url("nothing.git"), Token: b.token()}}, "not found", "check the URL"},
-		"no such ref":     {Workspace{Repo: &Repo{URL: f.url("project.git"), Ref: "nowhere", Token: b.token()}}, "nowhere not found", "--ref"},
+		"no such repo":    {Workspace{Repo: &Repo{URL: f.url("nothing.git"), Token: b.token(f)}}, "not found", "check the URL"},
+		"no such ref":     {Workspace{Repo: &Repo{URL: f.url("project.git"), Ref: "nowhere", Token: b.token(f)}}, "nowhere not found", "--ref"},
 		"no server":       {Workspace{Repo: &Repo{URL: gone.URL + "/x.git"}}, "onnect", "must reach"},
 		"takes too long":  {Workspace{Repo: &Repo{URL: silent.URL + "/x.git"}, Timeout: time.Second}, "longer than it may", "--clone-timeout"},
 		"a failing hook":  {Workspace{Hooks: Hooks{AfterCreate: "echo made; echo no luck >&2; exit 7"}}, "status 7", "--hooks"},
@@ -217,7 +217,7 @@ func TestACloneThatIsCutIsFoundAgainAndNotBegunTwice(t *testing.T) {
 	f := newForge(t)
 	f.gate = make(chan struct{})
 	b := newBed(t, readyHost(t))
-	in := b.inWorkspace("cut", Workspace{Repo: &Repo{URL: f.url("project.git"), Token: b.token()}})
+	in := b.inWorkspace("cut", Workspace{Repo: &Repo{URL: f.url("project.git"), Token: b.token(f)}})
 	stop := make(chan struct{})
 	first := in
 	first.stop = stop

@@ -272,7 +272,7 @@ func (b *localBatch) pack(ctx context.Context, a *app, t *temporal) (workflows.B
 			if err := a.attach(ctx, t, s.with, &with); err != nil {
 				return spec, err
 			}
-			if err := s.work.send(ctx, a, t, it.ID, &s.opt); err != nil {
+			if err := s.work.send(ctx, a, t, it.ID, true, &s.opt); err != nil {
 				return spec, err
 			}
 			sets[s] = with

@@ -273,7 +273,7 @@ func (a *app) begin(ctx context.Context, t *temporal, id string, opt workflows.S
 		err = a.attach(ctx, t, x, &m)
 	}
 	if err == nil && x.work != nil {
-		err = x.work.send(ctx, a, t, id, &opt)
+		err = x.work.send(ctx, a, t, id, false, &opt)
 	}
 	if err == nil {
 		err = k.take(ctx, t, opt.Zone)

@@ -250,7 +250,7 @@ func (a *app) createSchedule(ctx context.Context, name string, opts client.Sched
 		err = a.attach(ctx, t, x, &m)
 	}
 	if err == nil {
-		err = x.work.send(ctx, a, t, name, &opt)
+		err = x.work.send(ctx, a, t, name, true, &opt)
 	}
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ func sessionStartCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := f.work.send(c.Context(), a, t, id, &opt); err != nil {
+			if err := f.work.send(c.Context(), a, t, id, false, &opt); err != nil {
 				return err
 			}
 			there, err := a.startSession(c.Context(), t, id, opt, k)

@@ -145,8 +145,9 @@ func (f *workspaceFlags) readRepoFiles(r *activities.Repo) error {
 }
 
 // send brings into the store what is to be there before the session begins: the
-// token, and the folder.
-func (f *workspaceFlags) send(ctx context.Context, a *app, t *temporal, id string, opt *workflows.SessionOptions) error {
+// token, and the folder. The token is the session's own, unless others share
+// these options.
+func (f *workspaceFlags) send(ctx context.Context, a *app, t *temporal, id string, shared bool, opt *workflows.SessionOptions) error {
 	if f.token == "" && f.tree == nil {
 		return nil
 	}
@@ -166,7 +167,11 @@ func (f *workspaceFlags) send(ctx context.Context, a *app, t *temporal, id strin
 		opt.Workspace.Snapshot = m.ID
 		return nil
 	}
-	blob, err := worker.PutToken(ctx, f.token)
+	owner := id
+	if shared {
+		owner = ""
+	}
+	blob, err := worker.PutToken(ctx, owner, opt.Workspace.Repo.URL, f.token)
 	if err != nil {
 		return apiFailure("keep the token", err)
 	}

@@ -2,7 +2,9 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"fairlead.dev/fairlead/activities"
@@ -20,8 +22,19 @@ func (s *Server) gitToken(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	token, err := readBody(w, r, 4<<10, "a token")
+	repo, session := r.URL.Query().Get("repo"), r.URL.Query().Get("session")
 	if err == nil {
-		if bad := activities.CheckToken(string(token)); bad != nil {
+		bad := activities.CheckToken(string(token))
+		if bad == nil {
+			bad = activities.CheckRepoURL(repo)
+		}
+		if bad == nil {
+			bad = activities.CheckTokenURL(repo)
+		}
+		if bad == nil && session != "" && !namePattern.MatchString(session) {
+			bad = fmt.Errorf("session %.100q: that is no id", session)
+		}
+		if bad != nil {
 			err = problem(http.StatusBadRequest, ErrBadInput, "%v", bad)
 		}
 	}
@@ -29,7 +42,7 @@ func (s *Server) gitToken(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	blob, err := activities.StoreToken(r.Context(), s.opts.Store, string(token))
+	blob, err := activities.StoreToken(r.Context(), s.opts.Store, session, repo, string(token))
 	if err != nil {
 		s.fail(w, storeProblem(err, "the store is gone"))
 		return
@@ -37,13 +50,15 @@ func (s *Server) gitToken(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, StoredToken{Blob: blob})
 }
 
-// PutToken keeps a token for a git server in the store.
-func (c *Client) PutToken(ctx context.Context, token string) (string, error) {
+// PutToken keeps a token in the store for the git server that a repository is
+// on, and no other. It goes when its session has ended; with no session, several
+// may share it, and it stays.
+func (c *Client) PutToken(ctx context.Context, session, repo, token string) (string, error) {
 	if strings.HasPrefix(c.endpoint, "http://") {
 		return "", &Error{Kind: ErrRefused, Message: "a token is given to a worker over a unix socket or TLS only",
 			Hint: "set api.listen of the worker to unix:///path, or give it a certificate"}
 	}
 	var st StoredToken
-	err := c.call(ctx, http.MethodPost, "/v1/tokens", []byte(token), &st)
+	err := c.call(ctx, http.MethodPost, "/v1/tokens?"+url.Values{"session": {session}, "repo": {repo}}.Encode(), []byte(token), &st)
 	return st.Blob, err
 }

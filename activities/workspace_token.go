@@ -1,0 +1,156 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/internal/store"
+)
+
+// tokensPrefix is where tokens for git servers are kept: each by itself where
+// several sessions are to share it, below its session's id otherwise.
+const tokensPrefix = "tokens"
+
+// tokenWaits is more than a session takes to begin that a token was brought for.
+const tokenWaits = time.Hour
+
+var tokenBlob = regexp.MustCompile(`^` + tokensPrefix + `/(?:([a-z0-9][a-z0-9._-]{0,62})/)?[A-Za-z0-9_-]{1,128}$`)
+
+// A serverToken is a token and the one server that may get it: whoever can start
+// a session elsewhere with the blob's name gets nothing by that.
+type serverToken struct {
+	Server string `json:"server"`
+	Token  string `json:"token"`
+}
+
+// CheckTokenURL refuses to send a token where others would see it, or where it
+// is of no use.
+func CheckTokenURL(text string) error {
+	if strings.HasPrefix(text, "https://") || loopbackURL(text) {
+		return nil
+	}
+	return fmt.Errorf("a token is for https: to %s it would go in clear, or not at all", text)
+}
+
+// CheckToken refuses what is no token of a git server, without repeating it.
+func CheckToken(token string) error {
+	bad := func(c rune) bool { return c <= ' ' || c > '~' || c == '\\' || c == '\'' }
+	if token == "" || len(token) > 1<<10 || strings.HasPrefix(token, "-") || strings.ContainsFunc(token, bad) {
+		return errors.New("it is no token: one line of at most 1024 plain characters, the first no dash")
+	}
+	return nil
+}
+
+// StoreToken keeps a token for the git server that a repository is on; the same
+// one gets the same name. It goes with the session, where it is one's own.
+func StoreToken(ctx context.Context, st *store.Store, session, repo, token string) (string, error) {
+	err := CheckToken(token)
+	if err == nil {
+		err = CheckRepoURL(repo)
+	}
+	if err == nil {
+		err = CheckTokenURL(repo)
+	}
+	if err == nil && session != "" {
+		err = checkID("session", session)
+	}
+	if err != nil {
+		return "", err
+	}
+	data, err := json.Marshal(serverToken{Server: tokenServer(repo), Token: token})
+	if err != nil {
+		return "", err
+	}
+	prefix := tokensPrefix
+	if session != "" {
+		prefix += "/" + session
+	}
+	return st.PutContent(ctx, prefix, data)
+}
+
+// gitToken reads a repository's token from the store, for its own server and its
+// own session alone; empty where it has none.
+func (s *site) gitToken(ctx context.Context, session string, r *Repo) (string, error) {
+	if r == nil || r.Token == "" {
+		return "", nil
+	}
+	if err := r.check(); err != nil {
+		return "", badInput("repository: %w", err)
+	}
+	if owner := tokenBlob.FindStringSubmatch(r.Token)[1]; owner != "" && owner != session {
+		return "", &typedError{kind: ErrTypeWorkspace, err: fmt.Errorf("the repository's token is that of session %s", owner), hint: "give this session one of its own: --git-token-file"}
+	}
+	data, err := s.Store.Get(ctx, r.Token)
+	if errors.Is(err, store.ErrNotFound) {
+		return "", &typedError{kind: ErrTypeWorkspace, err: errors.New("the repository's token is not in the store any more"), hint: "start another session with --git-token-file"}
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the repository's token: %w", err)
+	}
+	var t serverToken
+	if err := json.Unmarshal(data, &t); err != nil {
+		return "", &typedError{kind: ErrTypeWorkspace, err: errors.New("the repository's token does not say which server it is for"), hint: "start another session with --git-token-file"}
+	}
+	if here := tokenServer(r.URL); t.Server != here {
+		return "", &typedError{kind: ErrTypeWorkspace, err: fmt.Errorf("the repository's token is for %s, and %s does not get it", t.Server, here), hint: "give one for this server: --git-token-file"}
+	}
+	return t.Token, CheckToken(t.Token)
+}
+
+// forgetTokens deletes those of a session that has ended. It says so where it
+// cannot: maintenance tries again.
+func (s *site) forgetTokens(ctx context.Context, session string) {
+	all, err := s.Store.List(ctx, tokensPrefix+"/"+session+"/")
+	for _, info := range all {
+		err = errors.Join(err, s.Store.Delete(ctx, info.Key))
+	}
+	if err != nil {
+		s.Logger.Warn("a token stays in the store", "session", session, "error", err)
+	}
+}
+
+// pruneTokens deletes those of sessions that have ended without deleting them.
+// One that a session is about to begin with is younger; one that several share
+// stays, since a schedule or the rest of a batch may need it.
+func (s *Snapshots) pruneTokens(ctx context.Context, in PruneSnapshotsInput) error {
+	if in.DryRun || in.Session != "" {
+		return nil
+	}
+	all, err := s.Store.List(ctx, tokensPrefix+"/")
+	if err != nil {
+		return err
+	}
+	for _, info := range all {
+		m := tokenBlob.FindStringSubmatch(info.Key)
+		if m == nil || m[1] == "" || s.Now().Sub(info.ModTime) <= tokenWaits {
+			continue
+		}
+		if now, err := s.askSession(ctx, m[1]); err != nil || now.Runs {
+			continue
+		}
+		if err := s.Store.Delete(ctx, info.Key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tokenServer is whom a token for a repository may reach, in one spelling.
+func tokenServer(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	host, port := strings.ToLower(u.Hostname()), u.Port()
+	if port == "" {
+		port = map[string]string{"https": "443", "http": "80"}[u.Scheme]
+	}
+	return u.Scheme + "://" + net.JoinHostPort(host, port)
+}

@@ -1,0 +1,136 @@
+package activities
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A greedy server wants a login of everybody, and keeps what it is told.
+func greedy(t *testing.T) (url string, told func() (asked int, logins []string)) {
+	t.Helper()
+	var mu sync.Mutex
+	var all []string
+	asked := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked++
+		if a := r.Header.Get("Authorization"); a != "" {
+			all = append(all, a)
+		}
+		w.Header().Set("WWW-Authenticate", `Basic realm="greedy"`)
+		http.Error(w, "who are you?", http.StatusUnauthorized)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, func() (int, []string) {
+		mu.Lock()
+		defer mu.Unlock()
+		return asked, all
+	}
+}
+
+// A token goes to the server that it was given for. Neither a session that is
+// told another one, nor a server that sends git elsewhere, gets it there.
+func TestATokenReachesItsOwnServerAlone(t *testing.T) {
+	f := newForge(t)
+	other, told := greedy(t)
+	sends := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, token, _ := r.BasicAuth(); token != gitToken {
+			w.Header().Set("WWW-Authenticate", `Basic realm="forge"`)
+			http.Error(w, "who are you?", http.StatusUnauthorized)
+			return
+		}
+		http.Redirect(w, r, other+r.URL.RequestURI(), http.StatusFound)
+	}))
+	t.Cleanup(sends.Close)
+	b := newBed(t, readyHost(t))
+	elsewhere := &forge{t: t, server: sends}
+	for what, c := range map[string]struct {
+		repo Repo
+		says string
+	}{
+		"another server": {Repo{URL: other + "/project.git", Token: b.token(f)}, "is for http://127.0.0.1:"},
+		"a redirect":     {Repo{URL: elsewhere.url("project.git"), Token: b.token(elsewhere)}, "clone http://127.0.0.1:"},
+	} {
+		in := b.inWorkspace("astray", Workspace{Repo: &c.repo})
+		_, err := b.prepare(in)
+		if p := Told(t.Context(), "prepare", err); err == nil || p.Kind != ErrTypeWorkspace || !strings.Contains(p.Message, c.says) || strings.Contains(p.Message, gitToken) {
+			t.Errorf("%s: %+v", what, p)
+		}
+	}
+	// It was asked, by the git that was sent there.
+	if asked, logins := told(); asked == 0 || len(logins) > 0 {
+		t.Errorf("the other server was asked %d times, and told %q", asked, logins)
+	}
+}
+
+// A session's own token is no other's, and goes with it.
+func TestATokenGoesWithItsSession(t *testing.T) {
+	f := newForge(t)
+	b := newBed(t, readyHost(t))
+	own := func(session string) string {
+		t.Helper()
+		blob, err := StoreToken(t.Context(), b.store, session, f.url("project.git"), gitToken)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return blob
+	}
+	there := func() string {
+		t.Helper()
+		all, err := b.store.List(t.Context(), tokensPrefix+"/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var owners []string
+		for _, info := range all {
+			owners = append(owners, tokenBlob.FindStringSubmatch(info.Key)[1])
+		}
+		return strings.Join(owners, " ")
+	}
+	shared := b.token(f)
+	if shared == own("ended") || own("ended") != own("ended") {
+		t.Error("names of tokens are not their owner's and their content's")
+	}
+	if _, err := b.prepare(b.inWorkspace("thief", Workspace{Repo: &Repo{URL: f.url("project.git"), Token: own("ended")}})); err == nil || !strings.Contains(err.Error(), "that of session ended") {
+		t.Errorf("another's token: %v", err)
+	}
+	in := b.inWorkspace("owner", Workspace{Repo: &Repo{URL: f.url("project.git"), Token: own("owner")}})
+	out, err := b.prepare(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own("runs")
+	if got := there(); got != " ended owner runs" && got != "ended owner runs " {
+		t.Errorf("there are tokens of %q", got)
+	}
+	b.closes(in, out.Layout)
+	if got := there(); strings.Contains(got, "owner") || !strings.Contains(got, "ended") {
+		t.Errorf("after the session has ended there are tokens of %q", got)
+	}
+
+	// What a session that ended elsewhere left is found by maintenance.
+	s := b.set.Snapshots
+	s.askSession = func(_ context.Context, session string) (SessionNow, error) {
+		return SessionNow{Runs: session == "runs"}, nil
+	}
+	now := s.Now()
+	for _, c := range []struct {
+		after time.Duration
+		in    PruneSnapshotsInput
+		ended bool
+	}{{0, PruneSnapshotsInput{}, true}, {tokenWaits + time.Minute, PruneSnapshotsInput{DryRun: true}, true}, {tokenWaits + time.Minute, PruneSnapshotsInput{}, false}} {
+		s.Deps.Now = func() time.Time { return now.Add(c.after) }
+		if err := s.pruneTokens(t.Context(), c.in); err != nil || strings.Contains(there(), "ended") != c.ended || !strings.Contains(there(), "runs") {
+			t.Errorf("%v later, pruned with %+v: %q, %v", c.after, c.in, there(), err)
+		}
+	}
+	if _, err := b.store.Get(t.Context(), shared); err != nil {
+		t.Errorf("what several share: %v", err)
+	}
+}
