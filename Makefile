@@ -6,7 +6,7 @@ GO ?= go
 STAMP := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X fairlead.dev/fairlead/internal/version.Build=$(STAMP)
 
-.PHONY: all build tools versions demo test lint conformance schema faults bench record clean
+.PHONY: all build tools versions demo test lint conformance schema faults fleet bench record clean
 
 all: build
 
@@ -52,6 +52,9 @@ schema: tools ## what the pinned codex's schema says of what we use, renewed, an
 
 faults: tools build ## what survives: 200 seeded runs and each row of seeds and of snapshots once; the seed, and the matrix of what was lost (nothing)
 	$(GO) run ./deploy/faults $(FAULTS)
+
+fleet: tools build ## 200 real sessions over four hosts in two zones with three workers, and troubles for all of them; the seed, the plan and what is judged
+	$(GO) run ./deploy/fleet $(FLEET)
 
 bench: tools build ## speed beside its goals, side by side as ratios where there is a plain way
 	sh deploy/rivals.sh

@@ -1,11 +1,9 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -24,57 +22,27 @@ import (
 
 // A worker is one beside the stack's own, which nobody brings back.
 type worker struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	log  bytes.Buffer
-	done chan struct{}
-	err  error // once done is closed
+	*lab.Worker
+	t *testing.T
 }
 
-// addWorker starts a worker of a zone.
+// addWorker starts a worker of a zone, which is drained when the test is over.
 func addWorker(t *testing.T, name, zone string) *worker {
 	t.Helper()
-	conf, err := os.ReadFile(filepath.Join(shared.State, "worker.yaml"))
+	w, err := shared.StartWorker(lab.WorkerOptions{Name: name, Zone: zone})
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := string(conf)
-	for from, to := range map[string]string{"\nzone: default\n": "\nzone: " + zone + "\n", "/api.sock\n": "/" + name + ".sock\n"} {
-		if strings.Count(text, from) != 1 {
-			t.Fatalf("the worker's config does not say %q once:\n%s", from, text)
-		}
-		text = strings.Replace(text, from, to, 1)
-	}
-	path := filepath.Join(t.TempDir(), name+".yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	w := &worker{t: t, cmd: exec.Command(filepath.Join(repo, "bin", "worker"), "--config", path), done: make(chan struct{})}
-	w.cmd.Stdout, w.cmd.Stderr = &w.log, &w.log
-	if err := w.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() { w.err = w.cmd.Wait(); close(w.done) }()
-	t.Cleanup(func() { w.end(syscall.SIGTERM) })
-	return w
+	added := &worker{Worker: w, t: t}
+	t.Cleanup(func() { added.end(syscall.SIGTERM) })
+	return added
 }
-
-func (w *worker) pid() int { return w.cmd.Process.Pid }
 
 // end sends a signal and waits for the end; one that is drained ends well.
 func (w *worker) end(sig syscall.Signal) {
 	w.t.Helper()
-	select {
-	case <-w.done:
-		return
-	default:
-	}
-	if err := w.cmd.Process.Signal(sig); err != nil {
+	if err := w.End(sig); err != nil {
 		w.t.Error(err)
-	}
-	<-w.done
-	if sig == syscall.SIGTERM && w.err != nil {
-		w.t.Errorf("a worker that was drained ended with %v:\n%s", w.err, w.log.String())
 	}
 }
 
@@ -133,14 +101,14 @@ func (f *fleetWatch) sample() {
 		}
 	}
 	for host, sessions := range f.runs {
-		n := 0
+		var run []string
 		for id := range sessions {
-			if id != "" && len(lab.CodexOf(id)) > 0 {
-				n++
+			if pids := lab.CodexOf(id); id != "" && len(pids) > 0 {
+				run = append(run, fmt.Sprintf("%s (processes %v)", id, pids))
 			}
 		}
-		if n > sessions[""] {
-			f.wrong = append(f.wrong, fmt.Sprintf("%d sessions run on %s, which has %d slots", n, host, sessions[""]))
+		if len(run) > sessions[""] {
+			f.wrong = append(f.wrong, fmt.Sprintf("%s: on %s, which has %d slots, there run %s", time.Now().Format("15:04:05.0"), host, sessions[""], strings.Join(run, ", ")))
 		}
 	}
 }
@@ -208,8 +176,8 @@ func TestWorkersComeAndGoWhileSessionsGoOn(t *testing.T) {
 		return r.Code == 0 && r.Stderr == "", nil
 	})
 	w := &fleetWatch{zones: map[int]string{}, hosts: map[string]string{}, runs: map[string]map[string]int{}, dialed: map[string]bool{}}
-	w.worker("default", workerPID(t), near2.pid())
-	w.worker("off", off1.pid())
+	w.worker("default", workerPID(t), near2.PID())
+	w.worker("off", off1.PID())
 	for host, zone := range map[string]string{"near-7": "default", "off-7": "off"} {
 		sshd, err := shared.AddHost(within(t), host, hosttest.Options{}, "--slots", "2", "--zone", zone)
 		if err != nil {
@@ -241,7 +209,7 @@ func TestWorkersComeAndGoWhileSessionsGoOn(t *testing.T) {
 			if v := hasClosed(t, id); v.Turn == nil || v.Turn.Status != "completed" {
 				return false, fmt.Errorf("session %s is %+v", id, v)
 			}
-			return served(t, id)[who.pid()], nil
+			return served(t, id)[who.PID()], nil
 		})
 	}
 	takes("near-7", near2)
@@ -267,8 +235,8 @@ func TestWorkersComeAndGoWhileSessionsGoOn(t *testing.T) {
 
 	near2.end(syscall.SIGKILL)
 	off2, near3 := addWorker(t, "off2", "off"), addWorker(t, "near3", "default")
-	w.worker("off", off2.pid())
-	w.worker("default", near3.pid())
+	w.worker("off", off2.PID())
+	w.worker("default", near3.PID())
 	off1.end(syscall.SIGTERM)
 
 	shared.Model.Release("fleet")

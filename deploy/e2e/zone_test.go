@@ -1,13 +1,10 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"fairlead.dev/fairlead/activities"
@@ -19,38 +16,7 @@ import (
 // farZone starts a worker of another zone beside the stack's and a host there.
 func farZone(t *testing.T) {
 	t.Helper()
-	conf, err := os.ReadFile(filepath.Join(shared.State, "worker.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := string(conf)
-	for from, to := range map[string]string{
-		"\nzone: default\n": "\nzone: far\n",
-		"/api.sock\n":       "/far.sock\n",
-	} {
-		if strings.Count(text, from) != 1 {
-			t.Fatalf("the worker's config does not say %q once:\n%s", from, text)
-		}
-		text = strings.Replace(text, from, to, 1)
-	}
-	path := filepath.Join(t.TempDir(), "far.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	worker := exec.Command(filepath.Join(repo, "bin", "worker"), "--config", path)
-	var log bytes.Buffer
-	worker.Stdout, worker.Stderr = &log, &log
-	if err := worker.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := worker.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Error(err)
-		}
-		if err := worker.Wait(); err != nil {
-			t.Errorf("the far worker ended with %v:\n%s", err, log.String())
-		}
-	})
+	addWorker(t, "far", "far")
 	dir := filepath.Join(shared.Dir, "sshd-far")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 
 	"go.temporal.io/api/workflowservice/v1"
 
+	"fairlead.dev/fairlead/deploy/lab"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/workflows"
@@ -143,24 +144,12 @@ func killAll(pids []int, sig syscall.Signal) error {
 	return errors.Join(errs...)
 }
 
-// unsupervised does something while nobody brings back what dies.
-func (s *stage) unsupervised(do func() error) error {
-	pid, err := s.supervisor()
-	if err != nil {
-		return err
-	}
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		return err
-	}
-	return errors.Join(do(), syscall.Kill(pid, syscall.SIGCONT))
-}
-
 func workerAway(ctx context.Context, w *struckWave) error {
 	pids, err := w.workerPIDs(ctx)
 	if err != nil {
 		return err
 	}
-	return w.unsupervised(func() error {
+	return w.Unsupervised(func() error {
 		w.struck()
 		err := killAll(pids, syscall.SIGKILL)
 		sleep(ctx, 15*time.Second)
@@ -187,7 +176,7 @@ func killBoth(ctx context.Context, w *struckWave) error {
 	if err != nil {
 		return err
 	}
-	return w.unsupervised(func() error {
+	return w.Unsupervised(func() error {
 		w.struck()
 		err := killAll(pids, syscall.SIGKILL)
 		sleep(ctx, time.Duration(w.rng.Int64N(int64(3*time.Second))))
@@ -398,7 +387,7 @@ func reboot(ctx context.Context, w *struckWave) error {
 	}
 	w.struck()
 	sleep(ctx, time.Duration(w.rng.Int64N(int64(3*time.Second))))
-	return errors.Join(err, w.host.newBoot(), w.host.sshd.Start(ctx), ctx.Err())
+	return errors.Join(err, lab.NewBoot(w.host.boot), w.host.sshd.Start(ctx), ctx.Err())
 }
 
 // deleteJournal unlinks what codex writes to; whoever holds it open goes on, the

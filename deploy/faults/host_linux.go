@@ -184,12 +184,3 @@ func biggest(ps []process) (process, bool) {
 	}
 	return most, size >= 0
 }
-
-// supervisor is the pid of the stack's supervisor.
-func (s *stage) supervisor() (int, error) {
-	data, err := os.ReadFile(filepath.Join(s.State, "lock"))
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(strings.TrimSpace(string(data)))
-}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"fairlead.dev/fairlead/deploy/lab"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/workflows"
 )
@@ -336,7 +337,7 @@ func (s *snapRun) lose(ctx context.Context, h *host) (back func() error, err err
 		sleep(ctx, 20*time.Millisecond)
 	}
 	s.run.logf("%s is lost", h.name)
-	return func() error { return errors.Join(h.newBoot(), h.sshd.Start(ctx)) }, errors.Join(err, ctx.Err())
+	return func() error { return errors.Join(lab.NewBoot(h.boot), h.sshd.Start(ctx)) }, errors.Join(err, ctx.Err())
 }
 
 // runsOn says whether a process is one of a host's.

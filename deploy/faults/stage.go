@@ -108,7 +108,7 @@ func (s *stage) host(ctx context.Context, name string) (*host, error) {
 		os.MkdirAll(filepath.Join(s.Dir, "codex"), 0o755), os.MkdirAll(h.root, 0o755),
 		os.Symlink(filepath.Join(s.Dir, "codex"), filepath.Join(h.root, "codex")),
 		os.WriteFile(wrapper, fmt.Appendf(nil, bootWrapper, h.boot), 0o755),
-		h.newBoot())
+		lab.NewBoot(h.boot))
 	if err != nil {
 		return nil, err
 	}
@@ -134,20 +134,6 @@ func (s *stage) host(ctx context.Context, name string) (*host, error) {
 	}
 	s.hosts[name] = h
 	return h, nil
-}
-
-// newBoot gives the host another boot id.
-func (h *host) newBoot() error {
-	id, err := os.ReadFile("/proc/sys/kernel/random/uuid")
-	if err != nil {
-		return err
-	}
-	f, err := os.OpenFile(h.boot, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644) // in place: it is mounted
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(id)
-	return errors.Join(err, f.Close())
 }
 
 // again does what may fail while a fault lasts, until it succeeds.

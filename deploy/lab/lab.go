@@ -33,7 +33,7 @@ type Options struct {
 	Script []byte
 	// Codex is the package that is brought to hosts; the real one if empty.
 	Codex string
-	// Workers is how many of them run; 0 is one.
+	// Workers is how many of them run; 0 is one, less is none.
 	Workers int
 	// Config is the stack's config file, if it wants one.
 	Config string
@@ -106,7 +106,7 @@ func (l *Lab) start(ctx context.Context) error {
 
 // Up brings the stack up.
 func (l *Lab) Up(ctx context.Context) error {
-	args := []string{"up", "--detach", "--workers", strconv.Itoa(max(l.opts.Workers, 1))}
+	args := []string{"up", "--detach", "--workers", strconv.Itoa(l.workers())}
 	if l.opts.Codex != "" {
 		args = append(args, "--codex", l.opts.Codex)
 	}
@@ -119,6 +119,13 @@ func (l *Lab) Up(ctx context.Context) error {
 	}
 	_, err := l.Out(ctx, args...)
 	return err
+}
+
+func (l *Lab) workers() int {
+	if l.opts.Workers == 0 {
+		return 1
+	}
+	return max(l.opts.Workers, 0)
 }
 
 // Down stops the stack in good order.

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.temporal.io/api/workflowservice/v1"
+
+	"fairlead.dev/fairlead/deploy/lab"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// Evidence is what was found, for the judge.
+type evidence struct {
+	items   []item
+	strikes []strike
+	batch   workflows.BatchView
+	results []workflows.BatchResult // a line each
+	effects map[string][]effect     // by item
+	most    map[string]int          // codexes at a time, by host
+	over    map[string][]string     // when there were too many
+	samples int
+	strays  map[string]int            // packets to hosts of other zones, by zone
+	logins  map[string]map[string]int // by host, by where they came from
+	gateway map[string]string         // by host: where they are to come from
+	left    []string
+	running int64 // sessions in Temporal
+	closed  int64
+	hosts   []workflows.HostView
+	badly   []string // workers
+	wrong   []string // what could not be looked at
+}
+
+// An effect is a line that a command left.
+type effect struct {
+	what, host string // begin, end
+	at         float64
+}
+
+// gather looks at all of it when the batch is over. Workers are drained then:
+// what is left on a host after that stays there.
+func (f *fleet) gather(ctx context.Context, e *evidence) {
+	took := func(err error) {
+		if err != nil {
+			e.wrong = append(e.wrong, err.Error())
+		}
+	}
+	text, err := f.Out(ctx, "batch", "results", batchName, "-o", "json")
+	took(err)
+	for line := range strings.Lines(text) {
+		var r workflows.BatchResult
+		took(json.Unmarshal([]byte(line), &r))
+		e.results = append(e.results, r)
+	}
+	e.effects, err = readEffects(f.effects)
+	took(err)
+	// The last slots are given back when sessions have told how they ended.
+	took(again(ctx, "all slots to be free", func(ctx context.Context) error {
+		e.hosts = nil
+		for _, z := range zoneNames {
+			hosts, err := lab.Lines[workflows.HostView](ctx, f.Lab, "host", "list", "--zone", z)
+			if err != nil {
+				return err
+			}
+			for _, h := range hosts {
+				if f.hosts[h.Name] != nil { // not the worker's own machine
+					e.hosts = append(e.hosts, h)
+				}
+			}
+		}
+		for _, h := range e.hosts {
+			if h.Used > 0 || !atEase(h) || h.Queue > 0 {
+				return fmt.Errorf("%s is %s, %d slots are used by %v, %d wait", h.Name, h.State, h.Used, h.Holders, h.Queue)
+			}
+		}
+		return nil
+	}))
+	took(again(ctx, "Temporal to show that all have ended", func(ctx context.Context) (err error) {
+		if e.running, err = f.count(ctx, "Running"); err != nil {
+			return err
+		}
+		if e.closed, err = f.count(ctx, "Completed"); err != nil {
+			return err
+		}
+		if e.running > 0 || e.closed != int64(e.batch.Tries) {
+			return fmt.Errorf("of %d sessions %d run and %d have ended well", e.batch.Tries, e.running, e.closed)
+		}
+		return nil
+	}))
+	e.strays, e.logins, e.gateway = map[string]int{}, map[string]map[string]int{}, map[string]string{}
+	for name, z := range f.zones {
+		e.strays[name], err = z.strays()
+		took(err)
+	}
+	for name, h := range f.hosts {
+		e.logins[name], err = h.logins()
+		took(err)
+		e.gateway[name] = h.zone.gateway()
+	}
+	f.drainAll()
+	e.badly = f.badly
+	// sshd ends what it served for the workers that have gone.
+	_ = again(ctx, "hosts to be empty", func(context.Context) error {
+		e.left = nil
+		for _, name := range hostNames() {
+			e.left = append(e.left, f.hosts[name].left()...)
+		}
+		if len(e.left) > 0 {
+			return errors.New(e.left[0])
+		}
+		return nil
+	}) // what is left is judged
+}
+
+// atEase says that nothing holds a host back. Nobody checked it by hand.
+func atEase(h workflows.HostView) bool { return h.State == "ready" || h.State == "unchecked" }
+
+func (f *fleet) drainAll() {
+	f.mu.Lock()
+	workers := f.workers
+	f.workers = nil
+	f.mu.Unlock()
+	done := make(chan struct{})
+	for _, w := range workers {
+		go func() { f.drain(w); done <- struct{}{} }()
+	}
+	for range workers {
+		<-done
+	}
+}
+
+// count counts sessions by how their workflows are; visibility lags a little.
+func (f *fleet) count(ctx context.Context, status string) (int64, error) {
+	r, err := f.temporal.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
+		Query: fmt.Sprintf("WorkflowType = %q AND ExecutionStatus = %q", "Session", status)})
+	if err != nil {
+		return 0, err
+	}
+	return r.GetCount(), nil
+}
+
+func readEffects(dir string) (map[string][]effect, error) {
+	out := map[string][]effect{}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		data, err := os.ReadFile(filepath.Join(dir, f.Name(), "effects"))
+		if errors.Is(err, os.ErrNotExist) {
+			continue // it never began
+		}
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(string(data)) {
+			words := strings.Fields(line)
+			if len(words) != 3 || !slices.Contains([]string{"begin", "end"}, words[0]) {
+				return nil, fmt.Errorf("item %s left the line %q", f.Name(), line)
+			}
+			at, err := strconv.ParseFloat(words[2], 64)
+			if err != nil {
+				return nil, fmt.Errorf("item %s left the line %q: %w", f.Name(), line, err)
+			}
+			out[f.Name()] = append(out[f.Name()], effect{words[0], words[1], at})
+		}
+	}
+	return out, nil
+}
