@@ -178,16 +178,21 @@ func (p *pool) set(in SetHost) HostView {
 		h.Check = &hostCheck{OK: in.Check.OK, At: in.Check.CheckedAt,
 			Sandbox: excerpt(in.Check.Facts["sandbox"], maxWord), Codex: excerpt(in.Check.Facts["codex"], maxWord)}
 		p.foundOut(h, in.Check.Facts)
-		h.Reached = true
-		if in.Check.OK || h.Health != nil && h.Health.away() {
+		if in.Check.OK {
 			p.well(h)
+		} else {
+			p.gotIn(h)
 		}
 	}
 	if in.Failed != nil && activities.HostFault(in.Failed.Kind) {
 		p.failed(h, in.Failed)
 	}
 	if in.Codex != "" {
-		p.well(h)
+		if h.Health != nil && h.Health.lacksCodex() {
+			p.well(h)
+		} else {
+			p.gotIn(h)
+		}
 		h.Codex = excerpt(in.Codex, maxWord)
 	}
 	return p.view(h)

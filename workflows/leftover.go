@@ -172,7 +172,7 @@ func (p *pool) wipe(ctx workflow.Context, l *poolLeftover) (reached bool) {
 		l.Error, l.Hint = f.Message, f.Hint
 		return f.Kind == activities.ErrTypeLoginUnsaved || f.Kind == activities.ErrTypeSeed || wasBusy(err)
 	}
-	p.well(p.host(host))
+	p.gotIn(p.host(host))
 	l.Error, l.Hint, l.WipedAt, l.Removed = "", "", out.At, out.Removed
 	l.Kept, l.Archive, l.GivenUp, l.Ended = out.Kept, out.Archive, out.GivenUp, len(out.Survivors)
 	l.Planted, l.Layout, l.Snapshot = nil, nil, nil
@@ -264,7 +264,7 @@ func (p *pool) drainBack() {
 		}
 		p.tryCleaning(b.Host)
 		if h := p.host(b.Host); h != nil {
-			p.well(h)
+			p.gotIn(h)
 		}
 	}
 }

@@ -50,7 +50,8 @@ type Draining struct {
 // provision cannot reach it, or when its watch cannot: from then on it gets no
 // session, and is probed at growing intervals. A probe that fails, too, puts it
 // into quarantine, with the reason; one that succeeds ends all of it, whatever
-// it was. So does any other sign that it is well: a check, its watch. Those who
+// it was. So does a check that finds all in order. That somebody gets in, as its
+// watch does, ends no more than the suspicion that nobody can. Those who
 // wait for it wait on; one that was never reached since it was put into the
 // inventory is not down but mistaken, and who can have no other is told at once.
 var probePauses = []time.Duration{time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute}
@@ -109,6 +110,26 @@ func (h *HostHealth) pause() time.Duration { return probePauses[min(h.Tries, len
 // away says that nobody got in: whoever does shows that it is over.
 func (h *HostHealth) away() bool {
 	return h.Kind == activities.ErrTypeUnreachable || h.Kind == activities.ErrTypeAuth || h.Kind == activities.ErrTypeHostKey
+}
+
+// lacksCodex says that it is over once codex was put there.
+func (h *HostHealth) lacksCodex() bool {
+	return h.Kind == activities.ErrTypeCodexMissing || h.Kind == activities.ErrTypeCodexVersion
+}
+
+// gotIn takes it that somebody reached a host. Once a probe has failed, only one
+// that succeeds ends that: it comes at once then, unless it failed for something
+// else.
+func (p *pool) gotIn(h *poolHost) {
+	h.Reached = true
+	switch {
+	case h.Health == nil || !h.Health.away():
+	case h.Health.State == HealthSuspect:
+		p.well(h)
+	default:
+		h.Health.NextAt = workflow.Now(p.ctx)
+		p.work = true
+	}
 }
 
 // well takes it that a host can be used.

@@ -146,6 +146,58 @@ func TestHostsThatFailTogetherShareTheirProbes(t *testing.T) {
 	p.verify()
 }
 
+// That somebody gets in ends nothing but the suspicion that nobody does: a host
+// whose probe has failed comes back by a good probe, and one whose disk is full
+// is not well since its watch answers.
+func TestAHostWhoseProbeFailsComesBackOnlyByAGoodOne(t *testing.T) {
+	full := &activities.Problem{Kind: activities.ErrTypeNoSpace, Message: "disk: 1 MB free"}
+	back := func(p *poolWorld) { p.SignalWorkflow(signalHostBack, activities.HostBack{Host: "web-1"}) }
+	for name, c := range map[string]struct {
+		problem *activities.Problem
+		sign    func(p *poolWorld)
+		looks   bool // it is looked at then, before its time
+	}{
+		"a full disk, and its watch answers": {full, back, false},
+		"a full disk, and codex was put there": {full, func(p *poolWorld) {
+			p.SignalWorkflow(signalFound, SetHost{Name: "web-1", Codex: "0.169.0"})
+		}, false},
+		"no route for probes, and its watch answers": {noRoute(), back, true},
+		"no route for probes, and a check got in and found fault": {noRoute(), func(p *poolWorld) {
+			p.SignalWorkflow(signalFound, SetHost{Name: "web-1", Check: &activities.CheckHostResult{Facts: map[string]string{"os": "Linux"}}})
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPoolWorld(t)
+			p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 4))) })
+			p.at(time.Second, func() {
+				p.hosts.finds("web-1", c.problem)
+				p.SignalWorkflow(signalFound, SetHost{Name: "web-1", Failed: failureOfProblem(c.problem)})
+			})
+			p.at(2*time.Minute, func() { // four probes have failed, the next is minutes away
+				p.hosts.probed()
+				c.sign(p)
+			})
+			p.at(2*time.Minute+time.Second, func() {
+				if h := p.shown("web-1"); h.State != HealthQuarantined || h.Health == nil || h.Health.Reason != c.problem.Message {
+					t.Errorf("host is %+v, %+v", h, h.Health)
+				}
+				if looked := p.hosts.probed() != ""; looked != c.looks {
+					t.Errorf("it was looked at: %v", looked)
+				}
+				p.hosts.finds("web-1", nil)
+			})
+			p.at(10*time.Minute, func() {
+				if h := p.shown("web-1"); h.Health != nil {
+					t.Errorf("host is %+v, %+v", h, h.Health)
+				}
+			})
+			p.finish(11 * time.Minute)
+			p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+			p.verify()
+		})
+	}
+}
+
 // One that looks well and fails all the same is tried less and less often.
 func TestAHostThatFailsAgainSoonIsTriedLessOften(t *testing.T) {
 	p := newPoolWorld(t)
