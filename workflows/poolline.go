@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"container/heap"
 	"fmt"
 	"slices"
@@ -398,6 +399,12 @@ func (l *line) overflow() (no []*waiter) {
 	return no
 }
 
+// maxBeyond bounds how many tenants are remembered only since they are beyond
+// those who wait, and have no slot any more: while somebody waits for a host that
+// is not to be had, they would be all who ever came. One that is forgotten gets
+// its next turn a little early.
+const maxBeyond = 256
+
 // shares is what is kept of the tenants for the next time: what people set, and
 // the pass of those who wait, or are beyond those who do.
 func (l *line) shares() []poolShare {
@@ -412,6 +419,28 @@ func (l *line) shares() []poolShare {
 			kept = append(kept, s)
 		}
 	}
+	kept = l.forgetting(kept)
 	slices.SortFunc(kept, func(a, b poolShare) int { return strings.Compare(a.Tenant, b.Tenant) })
 	return kept
+}
+
+// forgetting leaves out those that are least beyond the others, where too many are.
+func (l *line) forgetting(kept []poolShare) []poolShare {
+	var gone []poolShare // they have come and gone
+	for _, s := range kept {
+		if c := l.tenants[s.Tenant]; s.Weight == 0 && s.Limit == 0 && !s.Waits && c.used == 0 {
+			gone = append(gone, s)
+		}
+	}
+	if len(gone) <= maxBeyond {
+		return kept
+	}
+	slices.SortFunc(gone, func(a, b poolShare) int {
+		return cmp.Or(cmp.Compare(b.Pass, a.Pass), strings.Compare(a.Tenant, b.Tenant))
+	})
+	drop := make(map[string]bool, len(gone)-maxBeyond)
+	for _, s := range gone[maxBeyond:] {
+		drop[s.Tenant] = true
+	}
+	return slices.DeleteFunc(kept, func(s poolShare) bool { return drop[s.Tenant] })
 }

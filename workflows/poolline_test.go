@@ -340,3 +340,35 @@ func BenchmarkServe10000(b *testing.B) {
 		l.order()
 	}
 }
+
+// While somebody waits for a host that is not to be had, nobody's turn ever comes
+// round to where he is: what is kept of all who came and went meanwhile is bounded,
+// and so is what the pool carries.
+func TestAPoolForgetsTenantsThatCameAndWent(t *testing.T) {
+	c := newCrowd(t, 2, 0) // web-2 has no slots
+	c.asks(acquire{Holder: "stuck", Tenant: "stuck", Labels: map[string]string{"n": "2"}})
+	c.shares = []poolShare{{Tenant: "night", Limit: 3}}
+	most := 0
+	for n := range 10_000 {
+		c.asks(acquire{Holder: fmt.Sprintf("s%05d", n), Tenant: fmt.Sprintf("tenant-%05d", n), Labels: map[string]string{"n": "1"}})
+		if got := c.serve(); len(got) != 1 {
+			t.Fatalf("%d: got %v", n, got)
+		}
+		if len(c.shares) > maxBeyond+4 { // the stuck one, one with a limit, two who have slots
+			t.Fatalf("after %d tenants it remembers %d", n+1, len(c.shares))
+		}
+		most = max(most, encoded(&poolState{Hosts: c.hosts, Leases: c.leases, Queue: c.queue, Shares: c.shares, Epoch: c.epoch}))
+		c.ends(func(l poolLease) bool { return l.Tenant != fmt.Sprintf("tenant-%05d", n) })
+		clear(c.since)
+	}
+	if !slices.ContainsFunc(c.shares, func(s poolShare) bool { return s.Tenant == "night" && s.Limit == 3 }) {
+		t.Errorf("what people set is gone: %+v", c.shares)
+	}
+	if !slices.ContainsFunc(c.shares, func(s poolShare) bool { return s.Tenant == "tenant-09999" && s.Pass > 0 }) {
+		t.Error("who has a slot is forgotten")
+	}
+	if most > 32<<10 {
+		t.Errorf("it carries %d bytes", most)
+	}
+	t.Logf("it carries %d bytes at most", most)
+}
