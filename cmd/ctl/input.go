@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -75,7 +76,7 @@ func (f *inputFlags) look() (extras, error) {
 	if err != nil {
 		return x, err
 	}
-	if err := activities.CheckSchema(data); err != nil {
+	if err := cmp.Or(activities.CheckSchema(data), checkOutputSchema(data)); err != nil {
 		return x, usage("--output-schema %s: %v", f.schema, err)
 	}
 	var b bytes.Buffer
