@@ -332,7 +332,7 @@ func sessionCloseCommand(a *app) *cobra.Command {
 		Use: "close ID", Short: "end a session and leave its host as it was", Args: cobra.ExactArgs(1),
 		Long: `Interrupts a running turn, keeps the conversation and our work folder in the store,
 wipes the credentials, removes our folder on the host and gives back host and seed.
-What cannot be saved stays until it can, unless --discard.`,
+What cannot be saved stays until it can, unless --discard. One that is closed stays so.`,
 		Example: "  ctl session close release-42",
 		RunE: func(c *cobra.Command, args []string) error {
 			id := args[0]
@@ -342,8 +342,9 @@ What cannot be saved stays until it can, unless --discard.`,
 			}
 			err = a.tell(c.Context(), id, "close session "+id, workflows.SignalClose, workflows.Close{By: person(), Discard: discard}, nil, "")
 			if exitOf(err) == exitRefused {
-				// One that is closing already is waited for like one's own.
-				if v, verr := a.session(c.Context(), t, id); verr == nil && v.State == workflows.Closing {
+				// One that is closing already is waited for like one's own, and
+				// one that is closed is as it was to be.
+				if v, verr := a.session(c.Context(), t, id); verr == nil && (v.State == workflows.Closing || v.State == workflows.Closed) {
 					err = nil
 				}
 			}
@@ -355,7 +356,7 @@ What cannot be saved stays until it can, unless --discard.`,
 				if err != nil {
 					return err
 				}
-				return a.print().show(v, func(p *printer) { p.printf("session %s is closing\n", id) })
+				return a.print().show(v, func(p *printer) { p.printf("session %s is %s\n", id, v.State) })
 			}
 			v, err := a.awaitClosed(c.Context(), t, id)
 			if err != nil {

@@ -21,6 +21,9 @@ func TestAViewerWhoComesDuringAnApprovalSeesItOnceAndTheEnd(t *testing.T) {
 	late.await("the decision", func(e event) bool { return e.Event == "entry" && e.Type == "decision" })
 	ended(t, "viewed", 1)
 	ok(t, "session", "close", "viewed")
+	if out := ok(t, "session", "close", "viewed"); !strings.Contains(out, "session viewed closed") { // it is as it was to be
+		t.Errorf("closed again: %s", out)
+	}
 	var record []string
 	for _, e := range transcript(t, "viewed") {
 		record = append(record, e.ID)
