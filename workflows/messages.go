@@ -27,6 +27,7 @@ const (
 
 	// Of a pool workflow.
 	UpdatePutHost    = "put_host"    // PutHost → HostView; adds or changes
+	UpdatePutHosts   = "put_hosts"   // PutHosts → PutHostsDone; all or none
 	UpdateRemoveHost = "remove_host" // RemoveHost → HostView
 	UpdateSetHost    = "set_host"    // SetHost (cordon, uncordon, …) → HostView
 	QueryHosts       = "hosts"       // → []HostView

@@ -18,6 +18,18 @@ type PutHost struct {
 	Replace bool `json:"replace,omitempty"`
 }
 
+// PutHosts adds and changes many hosts of a zone: all of them, or none if one is
+// refused. Who is jumped over comes before who jumps. Of a host that is reached
+// as before only labels and slots change, and what was found out of it stays.
+type PutHosts struct {
+	Hosts []PutHost `json:"hosts"`
+}
+
+// PutHostsDone is the answer: how many hosts the zone has now.
+type PutHostsDone struct {
+	Hosts int `json:"hosts"`
+}
+
 // RemoveHost takes a host out of the inventory; refused while in use.
 type RemoveHost struct {
 	Name string `json:"name"`

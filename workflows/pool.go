@@ -146,6 +146,9 @@ func (p *pool) listen() error {
 		workflow.SetUpdateHandlerWithOptions(p.ctx, UpdatePutHost,
 			func(_ workflow.Context, in PutHost) (HostView, error) { p.roll.took(); return p.put(in), nil },
 			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in PutHost) error { return p.checkPut(in) }}),
+		workflow.SetUpdateHandlerWithOptions(p.ctx, UpdatePutHosts,
+			func(_ workflow.Context, in PutHosts) (PutHostsDone, error) { p.roll.took(); return p.putAll(in), nil },
+			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in PutHosts) error { return p.checkPutAll(in) }}),
 		workflow.SetUpdateHandlerWithOptions(p.ctx, UpdateRemoveHost,
 			func(_ workflow.Context, in RemoveHost) (HostView, error) {
 				p.roll.took()

@@ -25,7 +25,7 @@ func hostCommand(a *app) *cobra.Command {
 		hostCheckCommand(a), hostProvisionCommand(a), hostExecCommand(a),
 		hostCordonCommand(a, "cordon", "let no new session onto a host", true),
 		hostCordonCommand(a, "uncordon", "let new sessions onto a host again; ends a drain", false),
-		hostDrainCommand(a), hostSetCommand(a))
+		hostDrainCommand(a), hostSetCommand(a), hostImportCommand(a), hostExportCommand(a))
 }
 
 func userName() string {
@@ -243,8 +243,13 @@ func (a *app) askHostKey(ctx context.Context, t *temporal, put workflows.PutHost
 		}
 		spec.Jump = jump.Spec
 	}
+	return a.askKeyOf(ctx, t, doing, put.Zone, spec)
+}
+
+// askKeyOf asks about the key of a host whose way is known.
+func (a *app) askKeyOf(ctx context.Context, t *temporal, doing, zone string, spec activities.HostSpec) ([]string, error) {
 	var out activities.ScanHostKeysResult
-	err := t.hostTask(ctx, doing, put.Zone, workflows.HostTaskID(spec.Name, "scan"), workflows.TypeScan,
+	err := t.hostTask(ctx, doing, zone, workflows.HostTaskID(spec.Name, "scan"), workflows.TypeScan,
 		activities.ScanHostKeysInput{Host: spec}, &out)
 	if err != nil {
 		return nil, err

@@ -48,6 +48,7 @@ func TestEveryCommandOfTheREADMEWorks(t *testing.T) {
 	r.logIn()
 	r.keepPolicy(string(text))
 	r.keepBatch(string(text))
+	r.keepHosts()
 	for _, m := range lines {
 		line := strings.TrimSpace(regexp.MustCompile(` {2,}#.*`).ReplaceAllString(m[1], ""))
 		t.Log("$ " + line)
@@ -102,6 +103,22 @@ func (r *reader) keepBatch(readme string) {
 	}
 }
 
+// keepHosts makes the files of a reader who has hosts already.
+func (r *reader) keepHosts() {
+	r.t.Helper()
+	for name, text := range map[string]string{
+		"inventory.ini": "[lab]\nlab-[1:2] ansible_host=192.0.2.1 ansible_user=dev\n",
+		"ssh-config":    "Host build-1 build-2\n  HostName 192.0.2.1\nHost *\n  User dev\n",
+		"known_hosts":   "192.0.2.1 " + web1.HostKey() + "\n",
+	} {
+		if err := os.WriteFile(r.hosts(name), []byte(text), 0o600); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+func (r *reader) hosts(name string) string { return filepath.Join(shared.Dir, "reader-"+name) }
+
 func (r *reader) batch() string { return filepath.Join(shared.Dir, "upgrade.yaml") }
 
 func (r *reader) policy() string { return filepath.Join(shared.Dir, "policy.yaml") }
@@ -133,6 +150,10 @@ func (r *reader) run(line string) {
 	case strings.Contains(line, "seed set team --policy"):
 		// Its other sessions are none of a policy's business: it is taken back.
 		defer r.sh("bin/ctl seed set team --policy none")
+	case strings.Contains(line, "host import inventory.ini") && !strings.Contains(line, "--dry-run"):
+		defer r.sh("bin/ctl host remove lab-1 && bin/ctl host remove lab-2") // nobody is there
+	case strings.Contains(line, "host import ~/.ssh/config"):
+		defer r.sh("bin/ctl host remove build-1 && bin/ctl host remove build-2")
 	case strings.Contains(line, "session follow"), strings.Contains(line, "approval watch"):
 		r.until(line)
 		return
@@ -153,6 +174,10 @@ func (r *reader) run(line string) {
 	line = strings.ReplaceAll(line, "--host web-2", "--host local") // this machine is the reader's second host
 	line = snapshotID.ReplaceAllStringFunc(line, r.newest)
 	line = strings.ReplaceAll(line, "~/.codex", r.home())
+	line = strings.ReplaceAll(line, "inventory.ini", quoted(r.hosts("inventory.ini")))
+	line = strings.ReplaceAll(line, "~/.ssh/config", "--format ssh-config "+quoted(r.hosts("ssh-config")))
+	line = strings.ReplaceAll(line, "~/.ssh/known_hosts", quoted(r.hosts("known_hosts")))
+	line = strings.ReplaceAll(line, "hosts.yaml", quoted(r.hosts("hosts.yaml")))
 	line = strings.ReplaceAll(line, "policy.yaml", quoted(r.policy()))
 	line = strings.ReplaceAll(line, "upgrade.yaml", quoted(r.batch()))
 	if strings.Contains(line, "git diff |") {

@@ -1,0 +1,92 @@
+package workflows
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.temporal.io/sdk/temporal"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// maxTold is how many reasons one refusal of many hosts gives.
+const maxTold = 5
+
+// checkPutAll looks at every host as if those before it were there, and changes
+// nothing.
+func (p *pool) checkPutAll(in PutHosts) error {
+	was := *p.st
+	defer func() { *p.st = was }()
+	p.st.Hosts = slices.Clone(was.Hosts)
+	kind := ""
+	var told []string
+	seen := map[string]bool{}
+	for _, h := range in.Hosts {
+		err := p.checkPut(h)
+		if seen[h.Spec.Name] {
+			err = refuse(RefusedBadInput, "host %s is there twice", h.Spec.Name)
+		}
+		seen[h.Spec.Name] = true
+		var why *temporal.ApplicationError
+		switch {
+		case err == nil:
+			p.place(p.resolved(h))
+		case !errors.As(err, &why):
+			return err
+		default:
+			kind = orElse(kind, why.Type())
+			told = append(told, why.Message())
+		}
+	}
+	switch n := len(told); {
+	case n > maxTold:
+		return refuse(kind, "%s; and %d more", strings.Join(told[:maxTold], "; "), n-maxTold)
+	case n > 0:
+		return refuse(kind, "%s", strings.Join(told, "; "))
+	case len(in.Hosts) == 0:
+		return refuse(RefusedBadInput, "zone %s was given no hosts", p.zone)
+	}
+	return nil
+}
+
+// resolved is a host with the way to it, and with slots.
+func (p *pool) resolved(in PutHost) PutHost {
+	if in.Slots == 0 {
+		in.Slots = defaultSlots
+	}
+	if in.Jump != "" {
+		jump := p.host(in.Jump).Spec
+		in.Spec.Jump = &jump
+	}
+	return in
+}
+
+// place keeps a host of a list that is only looked at.
+func (p *pool) place(in PutHost) {
+	h := p.host(in.Spec.Name)
+	if h == nil {
+		p.st.Hosts = append(p.st.Hosts, poolHost{})
+		h = &p.st.Hosts[len(p.st.Hosts)-1]
+	}
+	*h = poolHost{Spec: in.Spec, Labels: in.Labels, Slots: in.Slots}
+}
+
+func (p *pool) putAll(in PutHosts) PutHostsDone {
+	for _, put := range in.Hosts {
+		h := p.host(put.Spec.Name)
+		if r := p.resolved(put); h != nil && sameSpec(h.Spec, r.Spec) {
+			h.Slots, h.Labels, p.work = r.Slots, r.Labels, true
+			continue
+		}
+		p.put(put)
+	}
+	return PutHostsDone{Hosts: len(p.st.Hosts)}
+}
+
+// sameSpec says that a host is reached as before.
+func sameSpec(a, b activities.HostSpec) bool {
+	//workflowcheck:ignore // a pure function of plain data
+	return reflect.DeepEqual(a, b)
+}
