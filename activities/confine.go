@@ -179,25 +179,37 @@ func (p place) trial(l Layout, sandbox string) seeds.ConfineTrial {
 	return t
 }
 
+// trials is how often a command is tried in a sandbox that does not start.
+// codex puts folders of its own (.git, .codex, .agents) into each that may be
+// written, for as long as a command runs, and fails where a command of another
+// session takes them away from under it: two sessions may be given the same
+// folder by --write.
+const trials = 4
+
 // confined has a command try, in the sandbox of a session, what it must not and
 // must be able to do.
 func (p *probe) confined(ctx context.Context, sandbox, profile string, l Layout, at place, proxied bool) error {
 	t := at.trial(l, sandbox)
-	res, err := p.run(ctx, sandbox, profile, t.Command()...)
-	var rpc *conversation.RPCError
-	switch {
-	case errors.As(err, &rpc):
-		return unconfined(hintConfineFailed, "codex %s does not take the session's permission profile: %s", p.server.Version, rpc.Message)
-	case err != nil:
-		return fmt.Errorf("run a command in the session's sandbox: %w", err)
-	}
-	c, err := t.ReadConfined(res.Stdout)
-	switch {
-	case err != nil && res.ExitCode == timedOut:
-		return fmt.Errorf("see what a command can do in the session's sandbox: no end after %v", probeCommand)
-	case err != nil:
-		return unconfined(hintConfineFailed, "no command starts in the sandbox that the session asks for (exit status %d: %s)",
-			res.ExitCode, lastOf(strings.TrimSpace(res.Stderr), 512))
+	var c seeds.Confined
+	for try := 1; ; try++ {
+		res, err := p.run(ctx, sandbox, profile, t.Command()...)
+		var rpc *conversation.RPCError
+		switch {
+		case errors.As(err, &rpc):
+			return unconfined(hintConfineFailed, "codex %s does not take the session's permission profile: %s", p.server.Version, rpc.Message)
+		case err != nil:
+			return fmt.Errorf("run a command in the session's sandbox: %w", err)
+		}
+		if c, err = t.ReadConfined(res.Stdout); err == nil {
+			break
+		}
+		switch {
+		case res.ExitCode == timedOut:
+			return fmt.Errorf("see what a command can do in the session's sandbox: no end after %v", probeCommand)
+		case try == trials || res.Stdout != "":
+			return unconfined(hintConfineFailed, "no command starts in the sandbox that the session asks for (exit status %d: %s)",
+				res.ExitCode, lastOf(strings.TrimSpace(res.Stderr), 512))
+		}
 	}
 	wrong := c.Wrong
 	if net := c.Network(at.confine, sandbox, at.net, proxied); net != "" {

@@ -65,6 +65,8 @@ func (h *host) make(ctx context.Context, codex string) error {
 	if err != nil {
 		return err
 	}
+	// sshd gives up who cannot be heard, later than any cut ends: without, what a
+	// cut has left open would be there for as long as TCP keeps it, two hours.
 	config := fmt.Sprintf(`ListenAddress %s
 Port 22
 HostKey %s
@@ -78,6 +80,8 @@ KbdInteractiveAuthentication no
 UseDNS no
 PrintMotd no
 LogLevel VERBOSE
+ClientAliveInterval 20
+ClientAliveCountMax 3
 Subsystem sftp internal-sftp
 SetEnv HOME=%q
 `, h.address(), h.in("host_key"), h.in("identity.pub"), h.in("home"))

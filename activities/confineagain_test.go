@@ -1,0 +1,70 @@
+package activities
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"fairlead.dev/fairlead/conversation"
+)
+
+// scriptedProbe is a probe whose codex answers each command with the next of
+// some results, and with the last one from then on.
+func scriptedProbe(t *testing.T, results ...probeResult) (p *probe, asked func() int) {
+	t.Helper()
+	ours, codexs := net.Pipe()
+	p = &probe{conn: conversation.NewConn(ours, conversation.ConnConfig{})}
+	done, n := make(chan struct{}), 0
+	go func() {
+		defer close(done)
+		for lines := bufio.NewScanner(codexs); lines.Scan(); n++ {
+			var ask struct {
+				ID json.RawMessage `json:"id"`
+			}
+			if err := json.Unmarshal(lines.Bytes(), &ask); err != nil {
+				t.Error(err)
+			}
+			said, err := json.Marshal(map[string]any{"id": ask.ID, "result": results[min(n, len(results)-1)]})
+			if err != nil {
+				t.Error(err)
+			}
+			fmt.Fprintf(codexs, "%s\n", said)
+		}
+	}()
+	asked = func() int {
+		p.conn.Close()
+		codexs.Close()
+		<-done
+		return n
+	}
+	return p, asked
+}
+
+// codex's sandbox does not start where another session's takes from under it
+// what it has put into a folder that both may write.
+func TestASandboxThatDoesNotStartIsTriedAgain(t *testing.T) {
+	stumbles := probeResult{ExitCode: 1, Stderr: "bwrap: Can't mount tmpfs on /newroot/srv/shared/.codex: No such file or directory"}
+	for _, c := range []struct {
+		name    string
+		results []probeResult
+		asked   int
+		says    string // of the error; empty: none
+	}{
+		{"it starts then", []probeResult{stumbles, stumbles, {Stdout: "end\n"}}, 3, ""},
+		{"it never starts", []probeResult{stumbles}, trials, "no command starts in the sandbox that the session asks for (exit status 1: bwrap: Can't mount"},
+		{"what started is not begun again", []probeResult{{ExitCode: 1, Stdout: "net x\n"}}, 1, "no command starts"},
+		{"it takes too long", []probeResult{{ExitCode: timedOut}}, 1, "no end after"},
+	} {
+		p, asked := scriptedProbe(t, c.results...)
+		err := p.confined(t.Context(), "workspace-write", "", Layout{Dir: "/r/s", Root: "/r", WorkDir: "/r/s/work"}, place{home: "/root"}, false)
+		if n := asked(); n != c.asked {
+			t.Errorf("%s: %d commands were tried, not %d", c.name, n, c.asked)
+		}
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
