@@ -106,6 +106,18 @@ func TestTheHostsOfAnInventoryAreImportedAndCanBeReached(t *testing.T) {
 	if left := stays(t, "imp-gate", "imp-inner"); len(left) != 0 {
 		t.Fatalf("a dry run added %v", left)
 	}
+	// A person who does not trust the second key, that is shown over the first
+	// host, adds neither.
+	p := at(t, "host", "import", file)
+	p.then("trusted from now on? [y/n]", "y")
+	p.then("trusted from now on? [y/n]", "n")
+	p.hears("import host imp-inner: the key was not trusted; nothing was added")
+	if err := <-p.done; p.cmd.ProcessState.ExitCode() != 6 {
+		t.Errorf("ctl ended with %v", err)
+	}
+	if left := stays(t, "imp-gate", "imp-inner"); len(left) != 0 {
+		t.Fatalf("what was not trusted added %v", left)
+	}
 	if got := imports(t, all...); got != "imp-gate added, imp-inner added" {
 		t.Errorf("the import says %s", got)
 	}
