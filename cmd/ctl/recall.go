@@ -111,13 +111,13 @@ func (t *temporal) recall(ctx context.Context, doing, workflowID, name string, o
 	if err != nil {
 		return err
 	}
-	return answer(t.codec, history, doing, name, out, args...)
+	return answer(t.codec, history, time.Now(), doing, name, out, args...)
 }
 
 // answer runs the workflow's own code over what is on record, as a worker that
-// takes a workflow over does, and then asks it. Nothing is changed. A history
+// takes a workflow over at that time does, and then asks it. Nothing is changed. A history
 // that this version of ctl cannot follow is like no answer at all.
-func answer(codec *payload.Codec, history *historypb.History, doing, name string, out any, args ...any) error {
+func answer(codec *payload.Codec, history *historypb.History, at time.Time, doing, name string, out any, args ...any) error {
 	if len(history.Events) == 0 {
 		return notFound("%s: there is none", doing)
 	}
@@ -129,7 +129,7 @@ func answer(codec *payload.Codec, history *historypb.History, doing, name string
 	// Signals that no worker has seen yet are counted in. The replay was right
 	// up to here; what it says now is only that the last task left no trace. A
 	// run that no worker has seen, as one that was just continued, is all of it unread.
-	if now, _ := replay(codec, asOfNow(history)); now.byName[name] != nil {
+	if now, _ := replay(codec, asOf(history, at)); now.byName[name] != nil {
 		handlers = now
 	}
 	return handlers.call(codec, doing, name, out, args)
@@ -176,10 +176,10 @@ func (t *temporal) history(ctx context.Context, doing, workflowID string) (*hist
 	return h, nil
 }
 
-// asOfNow ends a history as if a worker had just dealt with what came last: a
+// asOf ends a history as if a worker had then dealt with what came last: a
 // replay leaves out what stands behind the last workflow task that was completed.
 // What ended stays as it ended.
-func asOfNow(h *historypb.History) *historypb.History {
+func asOf(h *historypb.History, at time.Time) *historypb.History {
 	begun := false
 	for _, ev := range h.Events {
 		switch ev.GetEventType() {
@@ -197,7 +197,7 @@ func asOfNow(h *historypb.History) *historypb.History {
 	h = &historypb.History{Events: slices.Clone(h.Events)}
 	if !begun {
 		h.Events = append(h.Events, &historypb.HistoryEvent{
-			EventId: last + 1, EventTime: timestamppb.Now(), EventType: enums.EVENT_TYPE_WORKFLOW_TASK_STARTED,
+			EventId: last + 1, EventTime: timestamppb.New(at), EventType: enums.EVENT_TYPE_WORKFLOW_TASK_STARTED,
 			Attributes: &historypb.HistoryEvent_WorkflowTaskStartedEventAttributes{
 				WorkflowTaskStartedEventAttributes: &historypb.WorkflowTaskStartedEventAttributes{ScheduledEventId: last},
 			},
@@ -205,7 +205,7 @@ func asOfNow(h *historypb.History) *historypb.History {
 		last++
 	}
 	h.Events = append(h.Events, &historypb.HistoryEvent{
-		EventId: last + 1, EventTime: timestamppb.Now(), EventType: enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
+		EventId: last + 1, EventTime: timestamppb.New(at), EventType: enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
 		Attributes: &historypb.HistoryEvent_WorkflowTaskCompletedEventAttributes{
 			WorkflowTaskCompletedEventAttributes: &historypb.WorkflowTaskCompletedEventAttributes{ScheduledEventId: last - 1, StartedEventId: last},
 		},

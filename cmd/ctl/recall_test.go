@@ -72,6 +72,13 @@ func ofTheTaskBefore(ev *historypb.HistoryEvent) bool {
 	return false
 }
 
+// toldAt answers from events as it was right after the last of them: the records
+// grow old, and what was open in them has expired since.
+func toldAt(events []*historypb.HistoryEvent, name string, out any) error {
+	at := events[len(events)-1].GetEventTime().AsTime()
+	return answer(payload.NewCodec("default"), &historypb.History{Events: events}, at, "look", name, out)
+}
+
 // A worker can go away after any event: what is on record by then tells what
 // the session is, with no worker to ask.
 func TestASessionIsToldFromItsHistoryAfterEveryEvent(t *testing.T) {
@@ -79,7 +86,7 @@ func TestASessionIsToldFromItsHistoryAfterEveryEvent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for n := range ends(h) {
 				var d workflows.SessionDetail
-				err := answer(payload.NewCodec("default"), &historypb.History{Events: h.Events[:n:n]}, "look", workflows.QueryDetail, &d)
+				err := toldAt(h.Events[:n:n], workflows.QueryDetail, &d)
 				if err != nil {
 					t.Fatalf("after event %d (%s): %v", n, h.Events[n-1].GetEventType(), err)
 				}
@@ -101,7 +108,7 @@ func TestASignalThatNoWorkerHasSeenIsCountedIn(t *testing.T) {
 		}
 		var before, after workflows.SessionDetail
 		for end, out := range map[int]*workflows.SessionDetail{n: &before, n + 1: &after} {
-			if err := answer(payload.NewCodec("default"), &historypb.History{Events: h.Events[:end:end]}, "look", workflows.QueryDetail, out); err != nil {
+			if err := toldAt(h.Events[:end:end], workflows.QueryDetail, out); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -121,7 +128,7 @@ func TestAnApprovalIsToldFromTheHistoryWithItsDigest(t *testing.T) {
 		states := ""
 		for n := range ends(h) {
 			var list []workflows.Approval
-			if answer(payload.NewCodec("default"), &historypb.History{Events: h.Events[:n:n]}, "look", workflows.QueryApprovals, &list) != nil || len(list) == 0 {
+			if toldAt(h.Events[:n:n], workflows.QueryApprovals, &list) != nil || len(list) == 0 {
 				continue
 			}
 			if list[0].Digest == "" || list[0].Command == "" {
@@ -149,7 +156,7 @@ func TestAnApprovalIsToldAcrossARollover(t *testing.T) {
 			continue
 		}
 		var list []workflows.Approval
-		if err := answer(payload.NewCodec("default"), &historypb.History{Events: h.Events[:1:1]}, "look", workflows.QueryApprovals, &list); err != nil {
+		if err := toldAt(h.Events[:1:1], workflows.QueryApprovals, &list); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if !slices.ContainsFunc(list, func(ap workflows.Approval) bool { return ap.State == workflows.ApprovalOpen && ap.Digest != "" }) {
