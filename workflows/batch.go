@@ -43,7 +43,8 @@ type batch struct {
 	starting *call[activities.StartItemsResult]
 	keeping  *call[activities.RecordResultsResult]
 	looking  *call[activities.FindSilentResult]
-	kept     int // results that are being kept
+	kept     int  // results that are being kept
+	asked    bool // Temporal asks to cancel it, and the loop has yet to look
 }
 
 // A call is an activity that runs beside the loop.
@@ -94,6 +95,7 @@ func newBatch(ctx workflow.Context, in BatchInput) (*batch, error) {
 	workflow.Go(b.ctx, func(gctx workflow.Context) {
 		ctx.Done().Receive(gctx, nil)
 		b.cancel(CancelBatch{By: "temporal"})
+		b.asked = true
 	})
 	return b, nil
 }
@@ -141,6 +143,7 @@ func (in BatchInput) check(ctx workflow.Context) error {
 func (b *batch) run() (BatchEnd, error) {
 	for {
 		b.drain()
+		b.asked = false
 		b.takeStarted()
 		b.takeKept()
 		b.takeLook()
@@ -170,7 +173,7 @@ func (b *batch) run() (BatchEnd, error) {
 
 // stirred says that the loop has something to do.
 func (b *batch) stirred() bool {
-	return b.drain() || b.starting.done() || b.keeping.done() || b.looking.done() ||
+	return b.drain() || b.asked || b.starting.done() || b.keeping.done() || b.looking.done() ||
 		b.wake.timer != nil && b.wake.timer.IsReady() || b.roll.due() && b.still()
 }
 
