@@ -47,6 +47,13 @@ func (r *real) batchID(name string) string {
 func (r *real) batch(name string, spec BatchSpec, texts ...string) string {
 	r.t.Helper()
 	id := r.batchID(name)
+	r.start(BatchID(id), TypeBatch, BatchInput{ID: id, Spec: r.packed(spec, texts...), By: "ann"})
+	return id
+}
+
+// packed is a batch's spec, with an item for each text in the store.
+func (r *real) packed(spec BatchSpec, texts ...string) BatchSpec {
+	r.t.Helper()
 	raw, err := json.Marshal(SessionOptions{Zone: r.zone, Host: "web-1", CloseAfter: true})
 	if err != nil {
 		r.t.Fatal(err)
@@ -75,8 +82,7 @@ func (r *real) batch(name string, spec BatchSpec, texts ...string) string {
 		}
 		spec.Pages = append(spec.Pages, BatchPages{First: from, Blob: blob})
 	}
-	r.start(BatchID(id), TypeBatch, BatchInput{ID: id, Spec: spec, By: "ann"})
-	return id
+	return spec
 }
 
 func (r *real) batchView(id string) BatchView {

@@ -391,13 +391,13 @@ var shapes = []struct {
 		s.trigger(enums.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED)
 		fire, id := s.fired(1)
 		s.isBusy(id)
-		if err := r.c.CancelWorkflow(t.Context(), fire.id, fire.run); err != nil {
+		if err := r.c.CancelWorkflow(t.Context(), fire.WorkflowID, fire.FirstExecutionRunID); err != nil {
 			t.Fatal(err)
 		}
 		if out, err := s.ends(fire); err == nil {
 			t.Errorf("it ended as %+v", out)
 		}
-		return r, []string{fire.id}
+		return r, []string{fire.WorkflowID}
 	}},
 }
 

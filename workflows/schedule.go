@@ -24,6 +24,8 @@ type ScheduleNote struct {
 	By   string   `json:"by,omitempty"`
 	What string   `json:"what"` // the beginning of what codex is told, or the batch's file
 	Zone string   `json:"zone,omitempty"`
+	// Batch is how many items a batch's file has; 0 where there is none.
+	Batch int `json:"batch,omitempty"`
 }
 
 // ScheduleID gives the id of a schedule in Temporal, and of its firings'
@@ -36,18 +38,28 @@ func ScheduleName(id string) (string, bool) { return strings.CutPrefix(id, origi
 // MaxScheduleName leaves room for the time in the id of what is fired.
 const MaxScheduleName = 40
 
-// FireInput is what a schedule starts each time.
+// FireInput is what a schedule starts each time: a session or a batch, whose id
+// is made of name and time.
 type FireInput struct {
-	Schedule string `json:"schedule"`
-	// Session is that of each firing; its id is made of name and time.
-	Session *SessionInput `json:"session,omitempty"`
+	Schedule string        `json:"schedule"`
+	Session  *SessionInput `json:"session,omitempty"`
+	Batch    *BatchSpec    `json:"batch,omitempty"`
+	By       string        `json:"by,omitempty"` // who made the schedule; of batches
+}
+
+// Check says why nothing could be fired.
+func (in FireInput) Check() error {
+	if !NamePattern.MatchString(in.Schedule) || len(in.Schedule) > MaxScheduleName || (in.Session == nil) == (in.Batch == nil) {
+		return refuse(RefusedBadInput, "fire schedule %s: it does not say what to start", excerpt(in.Schedule, maxWord))
+	}
+	return nil
 }
 
 // FireResult says what came of one firing.
 type FireResult struct {
-	ID     string        `json:"id"` // of the session
-	State  SessionStatus `json:"state"`
-	Status string        `json:"status,omitempty"` // of its turn
+	ID     string `json:"id"` // of the session, or the batch
+	State  string `json:"state"`
+	Status string `json:"status,omitempty"` // of the session's turn; how much of the batch ended well
 }
 
 // maxFirings of one second: how often a time may be fired anew by hand.
@@ -58,57 +70,114 @@ const maxFirings = 20
 // policy cancel-other and by people: then it closes what it started, in good
 // order. Where it is terminated Temporal asks for the same.
 func Fire(ctx workflow.Context, in FireInput) (FireResult, error) {
-	if in.Session == nil || !NamePattern.MatchString(in.Schedule) || len(in.Schedule) > MaxScheduleName {
-		return FireResult{}, refuse(RefusedBadInput, "fire schedule %s: it does not say what to start", excerpt(in.Schedule, maxWord))
+	if err := in.Check(); err != nil {
+		return FireResult{}, err
 	}
 	// What was started is to be closed in good order when this is cancelled.
 	all, _ := workflow.NewDisconnectedContext(ctx)
-	id, child, err := startFired(all, in, fireID(ctx, in.Schedule))
+	what := firedSession(in)
+	if in.Batch != nil {
+		what = firedBatch(in)
+	}
+	id, child, err := what.begin(all, fireID(ctx, in.Schedule))
 	out := FireResult{ID: id}
 	if err != nil {
-		return out, fmt.Errorf("fire schedule %s: start session %s: %w", in.Schedule, id, err)
+		return out, fmt.Errorf("fire schedule %s: start %s %s: %w", in.Schedule, what.kind, id, err)
 	}
 	if err := workflow.Await(all, func() bool { return child.IsReady() || ctx.Err() != nil }); err != nil {
 		return out, err
 	}
 	if !child.IsReady() {
-		said := child.SignalChildWorkflow(all, SignalClose, Close{By: ScheduleID(in.Schedule)})
+		said := child.SignalChildWorkflow(all, what.close, what.closing)
 		if err := said.Get(all, nil); err != nil { // it ends by itself at this moment
-			workflow.GetLogger(ctx).Warn("close not said", "session", id, "error", err)
+			workflow.GetLogger(ctx).Warn("close not said", what.kind, id, "error", err)
 		}
 	}
-	var view SessionView
-	err = child.Get(all, &view)
-	out.State = view.State
-	if view.Turn != nil {
-		out.Status = view.Turn.Status
-	}
+	err = what.ended(all, child, &out)
 	switch {
 	case ctx.Err() != nil:
 		return out, ctx.Err()
 	case err != nil:
-		return out, firedFailure(id, err)
-	case out.Status != "completed":
-		return out, temporal.NewNonRetryableApplicationError(fmt.Sprintf("session %s: its turn is %s", id, orElse(out.Status, "not begun")), "turn_"+orElse(out.Status, "none"), nil, out)
+		return out, firedFailure(what.kind+" "+id, err)
 	}
-	return out, nil
+	return out, what.bad(out)
 }
 
-// startFired starts the session, as the next free one of its time: a time is
-// fired again where a person has it filled in once more.
-func startFired(ctx workflow.Context, in FireInput, base string) (id string, child workflow.ChildWorkflowFuture, err error) {
+// A firing is how a schedule's session or batch is started, closed, and judged.
+type firing struct {
+	kind    string
+	start   func(id string) (opts workflow.ChildWorkflowOptions, workflowType string, input any)
+	close   string // the signal that closes it
+	closing any
+	ended   func(workflow.Context, workflow.Future, *FireResult) error
+	bad     func(FireResult) error // what of an end counts as a failure
+}
+
+func firedSession(in FireInput) firing {
+	return firing{
+		kind: ClaimSession, close: SignalClose, closing: Close{By: ScheduleID(in.Schedule)},
+		start: func(id string) (workflow.ChildWorkflowOptions, string, any) {
+			start := *in.Session
+			start.ID = id
+			return workflow.ChildWorkflowOptions{WorkflowID: SessionID(id), TaskQueue: TaskQueueOf(start.Options.Zone), StaticSummary: "codex session " + id}, TypeSession, start
+		},
+		ended: func(ctx workflow.Context, child workflow.Future, out *FireResult) error {
+			var view SessionView
+			err := child.Get(ctx, &view)
+			out.State = string(view.State)
+			if view.Turn != nil {
+				out.Status = view.Turn.Status
+			}
+			return err
+		},
+		bad: func(out FireResult) error {
+			if out.Status == "completed" {
+				return nil
+			}
+			return temporal.NewNonRetryableApplicationError(fmt.Sprintf("session %s: its turn is %s", out.ID, orElse(out.Status, "not begun")), "turn_"+orElse(out.Status, "none"), nil, out)
+		},
+	}
+}
+
+func firedBatch(in FireInput) firing {
+	whole := false
+	return firing{
+		kind: ClaimBatch, close: SignalCancelBatch, closing: CancelBatch{By: ScheduleID(in.Schedule)},
+		start: func(id string) (workflow.ChildWorkflowOptions, string, any) {
+			return workflow.ChildWorkflowOptions{WorkflowID: BatchID(id), StaticSummary: "batch " + id}, TypeBatch,
+				BatchInput{ID: id, Spec: *in.Batch, By: in.By, Origin: OriginSchedule(in.Schedule)}
+		},
+		ended: func(ctx workflow.Context, child workflow.Future, out *FireResult) error {
+			var end BatchEnd
+			err := child.Get(ctx, &end)
+			out.State = end.View.State
+			if err == nil {
+				whole = end.View.Done == end.View.Total
+				out.Status = fmt.Sprintf("%d of %d done, %d failed", end.View.Done, end.View.Total, end.View.Failed)
+			}
+			return err
+		},
+		bad: func(out FireResult) error {
+			if whole {
+				return nil
+			}
+			return temporal.NewNonRetryableApplicationError(fmt.Sprintf("batch %s is %s: %s", out.ID, out.State, out.Status), "batch_"+out.State, nil, out)
+		},
+	}
+}
+
+// begin starts it, as the next free one of its time: a time is fired again where
+// a person has it filled in once more.
+func (f firing) begin(ctx workflow.Context, base string) (id string, child workflow.ChildWorkflowFuture, err error) {
 	for n := 1; n <= maxFirings; n++ {
 		id = base
 		if n > 1 {
 			id = fmt.Sprintf("%s.%d", base, n)
 		}
-		start := *in.Session
-		start.ID = id
-		child = workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-			WorkflowID: SessionID(id), TaskQueue: TaskQueueOf(start.Options.Zone), StaticSummary: "codex session " + id,
-			WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-			ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL,
-		}), TypeSession, start)
+		opts, kind, input := f.start(id)
+		opts.WorkflowIDReusePolicy = enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE
+		opts.ParentClosePolicy = enums.PARENT_CLOSE_POLICY_REQUEST_CANCEL
+		child = workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, opts), kind, input)
 		err = child.GetChildWorkflowExecution().Get(ctx, nil)
 		var taken *temporal.ChildWorkflowExecutionAlreadyStartedError
 		if !errors.As(err, &taken) {
@@ -129,18 +198,23 @@ func fireID(ctx workflow.Context, name string) string {
 	return FiredID(name, at)
 }
 
+// LongestFiredID is as long as the id of what a schedule starts ever gets.
+func LongestFiredID(name string) string {
+	return fmt.Sprintf("%s.%d", FiredID(name, time.Time{}), maxFirings)
+}
+
 // FiredID is the id of what a schedule starts at a time.
 func FiredID(name string, at time.Time) string {
 	return name + "-" + at.UTC().Format("20060102t150405z")
 }
 
-// firedFailure is why a session could not begin, as its own workflow has it.
-func firedFailure(id string, err error) error {
+// firedFailure is why what was fired could not begin, as its own workflow has it.
+func firedFailure(what string, err error) error {
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) {
-		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("session %s: %s", id, app.Message()), app.Type(), nil)
+		return temporal.NewNonRetryableApplicationError(what+": "+app.Message(), app.Type(), nil)
 	}
-	return fmt.Errorf("session %s: %w", id, err)
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 // Read takes what is known of a firing that failed out of its error.

@@ -10,9 +10,11 @@ import (
 	"time"
 
 	enums "go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
+
+	"fairlead.dev/fairlead/activities"
 )
 
 // A scheduled is a Schedule of Temporal's that a test made, of sessions.
@@ -25,10 +27,7 @@ type scheduled struct {
 // schedule has sessions begun that are told text; by itself it fires in another century.
 func (r *real) schedule(name, text string, change func(*client.ScheduleOptions)) scheduled {
 	r.t.Helper()
-	name = name + "-" + r.zone
-	if n := len(name); n > MaxScheduleName {
-		name = name[:MaxScheduleName-12] + name[n-12:]
-	}
+	name += "-" + keyDigest(r.zone)[:12] // a zone's name is too long for it
 	opts := client.ScheduleOptions{
 		ID: ScheduleID(name), Spec: client.ScheduleSpec{Calendars: []client.ScheduleCalendarSpec{{Year: []client.ScheduleRange{{Start: 2099}}}}},
 		Action: &client.ScheduleWorkflowAction{ID: ScheduleID(name), Workflow: TypeFire, TaskQueue: r.queue, Args: []any{FireInput{Schedule: name, Session: &SessionInput{
@@ -44,10 +43,10 @@ func (r *real) schedule(name, text string, change func(*client.ScheduleOptions))
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() {
+		// The test's own context is over by now; a schedule goes on without it.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.t.Context()), patience)
 		defer cancel()
-		var gone *serviceerror.NotFound
-		if err := h.Delete(ctx); err != nil && !errors.As(err, &gone) {
+		if err := h.Delete(ctx); err != nil {
 			r.t.Error(err)
 		}
 	})
@@ -63,56 +62,65 @@ func (s scheduled) look() client.ScheduleInfo {
 	return d.Info
 }
 
+// trigger fires it. Temporal names a firing by its second and has one of a name
+// at a time, so that of the last one is over first.
 func (s scheduled) trigger(overlap enums.ScheduleOverlapPolicy) {
 	s.r.t.Helper()
+	if had := s.look().RecentActions; len(had) > 0 {
+		last := had[len(had)-1].ActualTime.Truncate(time.Second)
+		s.r.until("another second has begun", func() bool { return time.Now().Truncate(time.Second).After(last) })
+	}
 	if err := s.Trigger(s.r.t.Context(), client.ScheduleTriggerOptions{Overlap: overlap}); err != nil {
 		s.r.t.Fatal(err)
 	}
 }
 
-// A firing is one run of Fire. Two within a second bear the same id, and the
-// later one's session has a number.
-type firing struct{ id, run string }
+// scheduleBatch has batches begun, with an item for each text.
+func (r *real) scheduleBatch(name string, window int, texts ...string) scheduled {
+	r.t.Helper()
+	spec := r.packed(BatchSpec{Window: window}, texts...)
+	return r.schedule(name, "", func(o *client.ScheduleOptions) {
+		in := &o.Action.(*client.ScheduleWorkflowAction).Args[0]
+		*in = FireInput{Schedule: (*in).(FireInput).Schedule, Batch: &spec, By: "ann"}
+	})
+}
 
-// fired waits for the nth firing, and gives it and its session.
-func (s scheduled) fired(n int) (f firing, session string) {
+// fired waits for the nth firing and for what it started. Which session that
+// that is, it says itself: two firings of one second are of one name but for a
+// number.
+func (s scheduled) fired(n int) (fire client.ScheduleWorkflowExecution, id string) {
 	s.r.t.Helper()
 	s.r.until(fmt.Sprintf("firing %d of %s", n, s.name), func() bool { return len(s.look().RecentActions) >= n })
-	started := s.look().RecentActions[n-1].StartWorkflowResult
-	f = firing{started.WorkflowID, started.FirstExecutionRunID}
-	at, err := time.Parse(time.RFC3339, strings.TrimPrefix(f.id, ScheduleID(s.name)+"-"))
+	fire = *s.look().RecentActions[n-1].StartWorkflowResult
+	at, err := time.Parse(time.RFC3339, strings.TrimPrefix(fire.WorkflowID, ScheduleID(s.name)+"-"))
 	if err != nil {
-		s.r.t.Fatalf("the firing is %q: %v", f.id, err)
+		s.r.t.Fatalf("the firing is %q: %v", fire.WorkflowID, err)
 	}
-	s.r.until(f.id+" has its session", func() bool {
-		for _, e := range s.r.history(f.id, f.run).Events {
-			if c := e.GetChildWorkflowExecutionStartedEventAttributes(); c != nil {
-				session = strings.TrimPrefix(c.WorkflowExecution.WorkflowId, SessionID(""))
+	s.r.until("firing "+fire.WorkflowID+" has begun something", func() bool {
+		for _, e := range s.r.history(fire.WorkflowID, fire.FirstExecutionRunID).Events {
+			if a := e.GetChildWorkflowExecutionStartedEventAttributes(); a != nil {
+				_, id, _ = strings.Cut(a.WorkflowExecution.WorkflowId, "/")
 			}
 		}
-		return session != ""
+		return id != ""
 	})
-	if want := FiredID(s.name, at); session != want && !strings.HasPrefix(session, want+".") {
-		s.r.t.Errorf("the session of %s is %s", f.id, session)
+	if of := FiredID(s.name, at); id != of && !strings.HasPrefix(id, of+".") {
+		s.r.t.Errorf("the firing of %s began %s", of, id)
 	}
-	return f, session
+	return fire, id
 }
 
 // ends is how a firing ended.
-func (s scheduled) ends(f firing) (out FireResult, err error) {
+func (s scheduled) ends(fire client.ScheduleWorkflowExecution) (out FireResult, err error) {
 	s.r.t.Helper()
 	ctx, cancel := context.WithTimeout(s.r.t.Context(), patience)
 	defer cancel()
-	err = s.r.c.GetWorkflow(ctx, f.id, f.run).Get(ctx, &out)
+	err = s.r.c.GetWorkflow(ctx, fire.WorkflowID, fire.FirstExecutionRunID).Get(ctx, &out)
 	return out, err
 }
 
 func (s scheduled) isBusy(session string) {
 	s.r.t.Helper()
-	s.r.until("session "+session+" is there", func() bool {
-		_, err := s.r.c.DescribeWorkflowExecution(s.r.t.Context(), SessionID(session), "")
-		return err == nil
-	})
 	s.r.until("codex works in "+session, func() bool { return s.r.host.attached(session) })
 }
 
@@ -123,7 +131,7 @@ func TestAFiringIsASessionOfItsTime(t *testing.T) {
 	s.trigger(enums.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED)
 	fire, id := s.fired(1)
 	out, err := s.ends(fire)
-	if err != nil || out.ID != id || out.State != Closed || out.Status != "completed" {
+	if err != nil || out.ID != id || out.State != string(Closed) || out.Status != "completed" {
 		t.Errorf("the firing ended with %+v, %v; its session is %s", out, err, id)
 	}
 	v, err := r.result(id)
@@ -175,7 +183,7 @@ func TestWhatStillRunsDecidesWhatIsFired(t *testing.T) {
 	s.trigger(enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE)
 	r.close(second)
 	fire4, fourth := s.fired(4)
-	if out, err := s.ends(fire2); err == nil || out.ID != "" && out.State != Closed {
+	if out, err := s.ends(fire2); err == nil || out.ID != "" && out.State != string(Closed) {
 		t.Errorf("the second firing ended with %+v, %v", out, err)
 	}
 	s.isBusy(fourth)
@@ -213,8 +221,8 @@ func TestTimesThatPassedAreFilledInOnce(t *testing.T) {
 		t.Helper()
 		for i := range n {
 			fire, _ := s.fired(i + 1)
-			res, err := s.ends(fire)
-			if err != nil {
+			var res FireResult
+			if err := r.c.GetWorkflow(t.Context(), fire.WorkflowID, fire.FirstExecutionRunID).Get(t.Context(), &res); err != nil {
 				t.Fatal(err)
 			}
 			out = append(out, strings.TrimPrefix(res.ID, s.name+"-"))
@@ -265,11 +273,8 @@ func TestACancelledFiringTakesItsSessionOutOfTheLine(t *testing.T) {
 	s := r.schedule("waits", "hello", nil)
 	s.trigger(enums.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED)
 	fire, id := s.fired(1)
-	r.until("the session waits in line", func() bool {
-		_, err := r.c.DescribeWorkflowExecution(t.Context(), SessionID(id), "")
-		return err == nil && r.view(id).State == Queued
-	})
-	if err := r.c.CancelWorkflow(t.Context(), fire.id, fire.run); err != nil {
+	r.becomes(id, Queued)
+	if err := r.c.CancelWorkflow(t.Context(), fire.WorkflowID, fire.FirstExecutionRunID); err != nil {
 		t.Fatal(err)
 	}
 	if v, err := r.result(id); err != nil || v.State != Closed || v.Turn != nil && v.Turn.Status == "completed" {
@@ -277,5 +282,75 @@ func TestACancelledFiringTakesItsSessionOutOfTheLine(t *testing.T) {
 	}
 	for n := range 3 {
 		r.close(fmt.Sprintf("%s.holds%d", r.zone, n))
+	}
+}
+
+func TestAFiringIsABatchOfItsTime(t *testing.T) {
+	r := newBatches(t)
+	r.work()
+	s := r.scheduleBatch("many", 2, "hello", "hello", "hello")
+	s.trigger(enums.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED)
+	fire, id := s.fired(1)
+	out, err := s.ends(fire)
+	if err != nil || out.ID != id || out.State != BatchDone || out.Status != "3 of 3 done, 0 failed" {
+		t.Errorf("the firing ended with %+v, %v; its batch is %s", out, err, id)
+	}
+	if v := r.batchEnd(id).View; v.Done != 3 || v.Origin != OriginSchedule(s.name) || v.By != "ann" {
+		t.Errorf("its batch ended as %+v", v)
+	}
+	r.until("the batch is found by its schedule", func() bool {
+		n, err := r.c.CountWorkflow(t.Context(), &workflowservice.CountWorkflowExecutionsRequest{
+			Query: fmt.Sprintf("WorkflowType = '%s' AND FairleadOrigin = '%s'", TypeBatch, OriginSchedule(s.name))})
+		return err == nil && n.Count == 1
+	})
+
+	bad := r.scheduleBatch("failing", 2, "hello", "fail")
+	bad.trigger(enums.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED)
+	fire, id = bad.fired(1)
+	var app *temporal.ApplicationError
+	if out, err = bad.ends(fire); !errors.As(err, &app) || app.Type() != "batch_done" {
+		t.Errorf("a firing of which an item fails ends with %v", err)
+	} else if out.Read(err); out.ID != id || out.Status != "1 of 2 done, 1 failed" {
+		t.Errorf("it says of itself %+v", out)
+	}
+}
+
+func TestABatchThatStillRunsDecidesAsAWhole(t *testing.T) {
+	r := newBatches(t)
+	r.work()
+	s := r.scheduleBatch("busy", 1, "stay", "stay")
+	s.trigger(enums.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED)
+	fire1, first := s.fired(1)
+	session := activities.ItemSession(first, "i0", 1)
+	s.isBusy(session)
+
+	s.trigger(enums.SCHEDULE_OVERLAP_POLICY_SKIP)
+	r.until("the second firing is skipped", func() bool { return s.look().NumActionsSkippedOverlap == 1 })
+
+	s.trigger(enums.SCHEDULE_OVERLAP_POLICY_CANCEL_OTHER)
+	_, second := s.fired(2)
+	var cancelled *temporal.CanceledError
+	if _, err := s.ends(fire1); !errors.As(err, &cancelled) {
+		t.Errorf("the cancelled firing ended with %v", err)
+	}
+	if v := r.batchEnd(first).View; v.State != BatchCancelled || v.Cancelled != 1 || v.Running != 0 || v.Queued != 1 {
+		t.Errorf("its batch ended as %+v", v)
+	}
+	if v, err := r.result(session); err != nil || v.State != Closed {
+		t.Errorf("its session ended as %+v, %v", v, err)
+	}
+	s.isBusy(activities.ItemSession(second, "i0", 1))
+
+	s.trigger(enums.SCHEDULE_OVERLAP_POLICY_TERMINATE_OTHER)
+	fire3, third := s.fired(3)
+	if v := r.batchEnd(second).View; v.State != BatchCancelled {
+		t.Errorf("the batch of a terminated firing ended as %+v", v)
+	}
+	s.isBusy(activities.ItemSession(third, "i0", 1))
+	if err := r.c.CancelWorkflow(t.Context(), fire3.WorkflowID, fire3.FirstExecutionRunID); err != nil {
+		t.Fatal(err)
+	}
+	if v := r.batchEnd(third).View; v.State != BatchCancelled {
+		t.Errorf("it ended as %+v", v)
 	}
 }

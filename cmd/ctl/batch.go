@@ -65,7 +65,7 @@ says which sessions wait. With -o json: a line for each result, and the batch la
 				b.Window = window
 			}
 			chosen := firstOf(id, b.ID)
-			k, err := key.request(workflows.ClaimBatch, chosen, "batch run", b.canonical(), b.Window)
+			k, err := key.request(workflows.ClaimBatch, chosen, "batch run", b.request(a))
 			if err != nil {
 				return err
 			}
@@ -275,8 +275,9 @@ func rateOf(v workflows.BatchView) string {
 
 func batchListCommand(a *app) *cobra.Command {
 	var limit int
+	var schedule string
 	c := &cobra.Command{
-		Use: "list", Short: "batches, newest first", Args: cobra.NoArgs, Example: "  ctl batch list",
+		Use: "list", Short: "batches, newest first", Args: cobra.NoArgs, Example: "  ctl batch list\n  ctl batch list --schedule upgrades",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if limit < 1 {
 				return usage("--limit %d: at least 1", limit)
@@ -285,7 +286,11 @@ func batchListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list, err := a.batches(c.Context(), t, limit)
+			var narrow []string
+			if err := (originFlags{schedule: schedule}).narrow(&narrow); err != nil {
+				return err
+			}
+			list, err := a.batches(c.Context(), t, narrow, limit)
 			if err != nil {
 				return err
 			}
@@ -299,13 +304,15 @@ func batchListCommand(a *app) *cobra.Command {
 		},
 	}
 	c.Flags().IntVar(&limit, "limit", 50, "at most so many")
+	c.Flags().StringVar(&schedule, "schedule", "", "only those that this `schedule` started")
 	return c
 }
 
 // batches asks each batch how it is. One that was tried again when it had ended
 // is one batch.
-func (a *app) batches(ctx context.Context, t *temporal, limit int) ([]workflows.BatchView, error) {
-	infos, err := t.list(ctx, "list batches", fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus != 'ContinuedAsNew'", workflows.TypeBatch), limit)
+func (a *app) batches(ctx context.Context, t *temporal, narrow []string, limit int) ([]workflows.BatchView, error) {
+	narrow = append([]string{fmt.Sprintf("WorkflowType = '%s'", workflows.TypeBatch), "ExecutionStatus != 'ContinuedAsNew'"}, narrow...)
+	infos, err := t.list(ctx, "list batches", strings.Join(narrow, " AND "), limit)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +16,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/batchfile"
+	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -252,6 +252,7 @@ func (b *localBatch) pack(ctx context.Context, a *app, t *temporal) (workflows.B
 	quiet := a.flags.quiet
 	defer func() { a.flags.quiet = quiet }() // an output schema hushes what is for one session
 	sets := map[*itemSet]workflows.Message{}
+	sent := sentTrees{}
 	p := pageMaker{numbers: map[*itemSet]int{}}
 	flush := func(next int) error {
 		if len(p.page.Items) == 0 {
@@ -272,7 +273,7 @@ func (b *localBatch) pack(ctx context.Context, a *app, t *temporal) (workflows.B
 			if err := a.attach(ctx, t, s.with, &with); err != nil {
 				return spec, err
 			}
-			if err := s.work.send(ctx, a, t, it.ID, true, &s.opt); err != nil {
+			if err := sent.send(ctx, a, t, s); err != nil {
 				return spec, err
 			}
 			sets[s] = with
@@ -292,6 +293,33 @@ func (b *localBatch) pack(ctx context.Context, a *app, t *temporal) (workflows.B
 		}
 	}
 	return spec, flush(len(b.Items))
+}
+
+// sentTrees are the snapshots that the folders of --upload became, by digest:
+// many items begin with the same.
+type sentTrees map[snapshots.Digest]string
+
+func (sent sentTrees) send(ctx context.Context, a *app, t *temporal, s *itemSet) error {
+	tree := s.work.tree
+	if tree != nil && sent[tree.Digest] != "" {
+		s.opt.Workspace.Snapshot = sent[tree.Digest]
+		return nil
+	}
+	err := s.work.send(ctx, a, t, uploadName(tree), true, &s.opt)
+	if tree != nil && err == nil {
+		sent[tree.Digest] = s.opt.Workspace.Snapshot
+	}
+	return err
+}
+
+// uploadName is whose snapshot an upload is that begins many sessions: nobody
+// else's, so that pruning another's never takes it, and no other session or
+// batch of the same name has it.
+func uploadName(t *snapshots.LocalTree) string {
+	if t == nil {
+		return "" // nothing is uploaded
+	}
+	return fmt.Sprintf("up-%.12s-%s", t.Digest, randomID())
 }
 
 // A pageMaker fills a page; options that items share stand in it once.
@@ -326,5 +354,20 @@ func (p *pageMaker) add(it batchfile.Item, s *itemSet, m workflows.Message) erro
 	return nil
 }
 
-// canonical is what makes two batches the same, for a key: not the file's name.
-func (b *localBatch) canonical() string { return string(bytes.TrimSpace(b.data)) }
+// request is all that makes two batches the same, for a key: what the file says
+// and what is in the files and folders that it names, not how it is written.
+func (b *localBatch) request(a *app) []any {
+	out := []any{b.Window, b.StopAfter, b.Retry}
+	sets := map[*itemSet]int{}
+	for _, it := range b.Items {
+		s := b.set(a, it)
+		n, known := sets[s]
+		if !known {
+			n = len(sets)
+			sets[s] = n
+			out = append(out, anybodys(s.opt), s.with.named())
+		}
+		out = append(out, it.ID, it.Prompt, n)
+	}
+	return out
+}

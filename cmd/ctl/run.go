@@ -296,6 +296,9 @@ func (a *app) begin(ctx context.Context, t *temporal, id string, opt workflows.S
 
 // checkNames finds out about names that do not exist before anything starts.
 func (a *app) checkNames(ctx context.Context, t *temporal, opt workflows.SessionOptions) error {
+	if err := t.knownZone(ctx, "find zone "+opt.Zone, opt.Zone); err != nil {
+		return err
+	}
 	if opt.Host != "" {
 		if _, err := t.host(ctx, "find host "+opt.Host, opt.Zone, opt.Host); err != nil {
 			return err

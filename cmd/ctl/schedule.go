@@ -17,7 +17,7 @@ import (
 )
 
 func scheduleCommand(a *app) *cobra.Command {
-	return group("schedule", "sessions that begin by the clock",
+	return group("schedule", "sessions and batches that begin by the clock",
 		scheduleCreateCommand(a), scheduleListCommand(a), scheduleShowCommand(a), schedulePauseCommand(a), scheduleResumeCommand(a),
 		scheduleTriggerCommand(a), scheduleBackfillCommand(a), scheduleDeleteCommand(a))
 }
@@ -189,7 +189,7 @@ what still runs, in good order.`,
 					p.printf("; what it began is closing (%d)", closed)
 				}
 				if left > 0 {
-					p.printf("; what it began goes on (%d): `ctl session list --schedule %s`", left, args[0])
+					p.printf("; what it began goes on (%d): %s", left, begunBy(args[0], t.noteOf(d.Memo)))
 				}
 				p.printf("\n")
 			})
@@ -242,6 +242,10 @@ func (a *app) trigger(ctx context.Context, t *temporal, name string, overlap enu
 	if err := t.scheduleError(ctx, doing, h.Trigger(ctx, client.ScheduleTriggerOptions{Overlap: overlap})); err != nil {
 		return err
 	}
+	began := func(id string) error {
+		return a.print().show(map[string]any{"name": name, "id": id}, func(p *printer) { p.printf("%s\n", id) })
+	}
+	expected := "" // what a firing began that has not said it
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
@@ -249,15 +253,20 @@ func (a *app) trigger(ctx context.Context, t *temporal, name string, overlap enu
 		switch {
 		case err != nil && ctx.Err() == nil:
 			return t.scheduleError(ctx, doing, err)
+		case err != nil && expected != "":
+			return began(expected) // its worker is away
 		case err != nil:
 			return timedOut("%s: nothing began within %s", doing, a.wait(begunWait)).hinted("`ctl schedule show %s` says what it waits for", name)
 		case now.Info.NumActions > before.Info.NumActions && len(now.Info.RecentActions) > 0:
 			run := now.Info.RecentActions[len(now.Info.RecentActions)-1].StartWorkflowResult
 			f := t.firing(ctx, name, run)
-			return a.print().show(map[string]any{"name": name, "id": f.ID}, func(p *printer) { p.printf("%s\n", f.ID) })
+			if f.known {
+				return began(f.ID)
+			}
+			expected = f.ID
 		case now.Info.NumActionsSkippedOverlap > before.Info.NumActionsSkippedOverlap:
 			return refused("%s: what it began before still runs, so nothing began", doing).
-				hinted("`ctl session list --schedule %s` shows it; --overlap allow-all begins one beside it", name)
+				hinted("%s shows it; --overlap allow-all begins one beside it", begunBy(name, t.noteOf(before.Memo)))
 		case len(now.Info.RunningWorkflows) > 0 && waits(overlap):
 			return a.print().show(map[string]any{"name": name, "id": nil}, func(p *printer) {
 				p.printf("schedule %s: it begins when what still runs has ended\n", name)
@@ -268,6 +277,15 @@ func (a *app) trigger(ctx context.Context, t *temporal, name string, overlap enu
 		case <-tick.C:
 		}
 	}
+}
+
+// begunBy is how to find what a schedule began.
+func begunBy(name string, note workflows.ScheduleNote) string {
+	what := "session"
+	if note.Batch > 0 {
+		what = "batch"
+	}
+	return fmt.Sprintf("`ctl %s list --schedule %s`", what, name)
 }
 
 // waits says of a policy that what is begun waits for what still runs.
@@ -292,7 +310,7 @@ func parseMoment(flag, text string, in *time.Location) (time.Time, error) {
 func location(name string) (*time.Location, error) {
 	loc, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
-		return nil, usage("--tz %q is no time zone", name).hinted("one of the IANA database, such as Europe/Berlin or UTC")
+		return nil, badTimeZone(name)
 	}
 	return loc, nil
 }
@@ -308,11 +326,12 @@ func firedAt(name, workflowID string) time.Time {
 
 // A firing is one that a schedule began.
 type firing struct {
-	ID     string    `json:"id"` // of the session
+	ID     string    `json:"id"` // of the session, or the batch
 	At     time.Time `json:"at"` // for which time
 	State  string    `json:"state"`
-	Status string    `json:"status,omitempty"` // of its turn
+	Status string    `json:"status,omitempty"` // of its turn; how much of the batch ended well
 	Error  string    `json:"error,omitempty"`
+	known  bool      // the id is what its workflow says, not what is to be expected
 }
 
 // firing looks what came of one. What Temporal does not keep any more is said
@@ -327,7 +346,9 @@ func (t *temporal) firing(ctx context.Context, name string, run *client.Schedule
 	if d.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		f.State = "running"
 		for _, child := range d.GetPendingChildren() {
-			_, f.ID, _ = strings.Cut(child.GetWorkflowId(), "/")
+			if child.GetRunId() != "" { // else its id may be taken, and the next one is tried
+				_, f.ID, f.known = strings.Cut(child.GetWorkflowId(), "/")
+			}
 		}
 		return f
 	}
@@ -338,6 +359,7 @@ func (t *temporal) firing(ctx context.Context, name string, run *client.Schedule
 }
 
 func (f firing) ended(out workflows.FireResult, status enums.WorkflowExecutionStatus, err error) firing {
+	f.known = true // or it never will be
 	if out.ID != "" {
 		f.ID = out.ID
 	}

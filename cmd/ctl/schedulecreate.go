@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	temporalsdk "go.temporal.io/sdk/temporal"
 
@@ -171,30 +170,36 @@ func (f *fired) options(a *app, name string) (workflows.SessionOptions, extras, 
 
 func scheduleCreateCommand(a *app) *cobra.Command {
 	var when whenFlags
-	var overlap, note string
+	var overlap, note, batch string
 	var paused, pauseOnFailure bool
 	c := &cobra.Command{
-		Use: "create NAME --cron EXPR|--every D|--calendar C -- RUN-FLAGS… PROMPT", Short: "have sessions begin by the clock",
+		Use: "create NAME --cron EXPR|--every D|--calendar C -- RUN-FLAGS… PROMPT | --batch FILE", Short: "have sessions or batches begin by the clock",
 		Long: `Has Temporal begin a session at each of the times: one of 'ctl run', with the flags
 and the prompt after --. Its id is NAME-<time in UTC>; 'ctl session list --schedule NAME'
-finds them all. A session that still runs when the next time comes is dealt with
-by --overlap. Where cron restricts both the day of the month and the weekday,
+finds them all. With --batch it is a batch, as of 'ctl batch run FILE', and 'ctl batch
+list --schedule NAME' finds those: the file and all that it names are read now, and
+each batch begins with what they were. What still runs when the next time comes is
+dealt with by --overlap, a batch as a whole. Where cron restricts both the day of the month and the weekday,
 either is enough, as in cron; of --calendar all fields have to match. What falls
 into an hour that a change of the clocks leaves out does not begin that day.`,
 		Example: `  ctl schedule create nightly --cron '30 22 * * 1-5' --tz Europe/Berlin -- --host web-1 --seed team 'run the tests and mend what fails'
   ctl schedule create sweep --every 6h --jitter 10m --overlap buffer-one -- --label os=linux --seed team 'look for new advisories'
+  ctl schedule create upgrades --cron '0 1 * * 6' --overlap cancel-other --batch upgrade.yaml
   ctl schedule create weekly --calendar 'weekday=sat hour=4' --except 'month=dec day=24-31' --pause -- --host web-1 - < prompt.txt`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if c.ArgsLenAtDash() != 1 {
-				return usage("one NAME, then --, flags of `ctl run` and the prompt").hinted("see `ctl schedule create --help`")
+			switch whole := c.ArgsLenAtDash() < 0 && len(args) == 1; {
+			case batch != "" && !whole:
+				return usage("--batch FILE says all of what is begun: give one NAME, and nothing after --").hinted("see `ctl schedule create --help`")
+			case batch == "" && c.ArgsLenAtDash() != 1:
+				return usage("one NAME, then --, flags of `ctl run` and the prompt; or --batch FILE").hinted("see `ctl schedule create --help`")
 			}
 			name := args[0]
 			if err := checkName("schedule name", name); err != nil {
 				return err
 			}
 			if len(name) > workflows.MaxScheduleName {
-				return usage("schedule name %s: at most %d characters, since the ids of its sessions begin with it", name, workflows.MaxScheduleName)
+				return usage("schedule name %s: at most %d characters, since the ids of what it begins begin with it", name, workflows.MaxScheduleName)
 			}
 			spec, err := when.spec()
 			if err != nil {
@@ -204,7 +209,7 @@ into an hour that a change of the clocks leaves out does not begin that day.`,
 			if err != nil {
 				return err
 			}
-			what, err := a.parseFired(args[1:])
+			what, err := a.whatIsScheduled(name, batch, args[1:])
 			if err != nil {
 				return err
 			}
@@ -217,27 +222,87 @@ into an hour that a change of the clocks leaves out does not begin that day.`,
 	}
 	when.add(c)
 	c.Flags().StringVar(&overlap, "overlap", "skip", overlapHelp)
+	c.Flags().StringVar(&batch, "batch", "", "begin a batch of this `FILE` each time; - is standard input")
 	c.Flags().BoolVar(&paused, "pause", false, "create it paused")
-	c.Flags().BoolVar(&pauseOnFailure, "pause-on-failure", false, "pause it when a session or its turn fails")
+	c.Flags().BoolVar(&pauseOnFailure, "pause-on-failure", false, "pause it when a session, its turn or an item of a batch fails")
 	c.Flags().StringVar(&note, "note", "", "a `text` that is shown with it")
 	return c
 }
 
-// createSchedule looks at all that is named before it brings anything anywhere.
-func (a *app) createSchedule(ctx context.Context, name string, opts client.ScheduleOptions, when []string, what *fired) error {
-	doing := "create schedule " + name
-	opt, x, err := what.options(a, name)
-	if err != nil {
-		return err
+func (a *app) whatIsScheduled(name, batch string, args []string) (*scheduled, error) {
+	if batch != "" {
+		return a.scheduledBatch(batch, name)
 	}
+	f, err := a.parseFired(args)
+	if err != nil {
+		return nil, err
+	}
+	return f.scheduled(a, name)
+}
+
+// A scheduled is what a schedule begins, read and looked at as far as it can be
+// without Temporal.
+type scheduled struct {
+	zone string // of the workflow that begins it
+	note workflows.ScheduleNote
+	// check finds out about names there are not; pack brings into the store what
+	// every firing needs.
+	check func(context.Context, *temporal) error
+	pack  func(context.Context, *temporal, *workflows.FireInput) error
+}
+
+// scheduled is a session each time.
+func (f *fired) scheduled(a *app, name string) (*scheduled, error) {
+	opt, x, err := f.options(a, name)
+	if err != nil {
+		return nil, err
+	}
+	return &scheduled{
+		zone:  opt.Zone,
+		note:  workflows.ScheduleNote{What: oneLine(f.text, 200), Zone: opt.Zone},
+		check: func(ctx context.Context, t *temporal) error { return a.checkNames(ctx, t, opt) },
+		pack: func(ctx context.Context, t *temporal, in *workflows.FireInput) error {
+			m, err := a.message(ctx, t, f.text, "first")
+			if err == nil {
+				err = a.attach(ctx, t, x, &m)
+			}
+			if err == nil {
+				err = x.work.send(ctx, a, t, uploadName(x.work.tree), true, &opt)
+			}
+			in.Session = &workflows.SessionInput{Options: opt, First: &m}
+			return err
+		},
+	}, nil
+}
+
+// scheduledBatch is a batch each time, of a file as it is now.
+func (a *app) scheduledBatch(path, name string) (*scheduled, error) {
+	b, err := a.readBatch(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.named(workflows.LongestFiredID(name)); err != nil {
+		return nil, err
+	}
+	return &scheduled{
+		note:  workflows.ScheduleNote{What: oneLine(b.name, 200), Batch: len(b.Items)},
+		check: func(ctx context.Context, t *temporal) error { return b.checkNames(ctx, a, t) },
+		pack: func(ctx context.Context, t *temporal, in *workflows.FireInput) error {
+			spec, err := b.pack(ctx, a, t)
+			in.Batch, in.By = &spec, person()
+			return err
+		},
+	}, nil
+}
+
+// createSchedule looks at all that is named before it brings anything anywhere.
+func (a *app) createSchedule(ctx context.Context, name string, opts client.ScheduleOptions, when []string, what *scheduled) error {
+	doing := "create schedule " + name
 	t, err := a.temporal(ctx)
 	if err != nil {
 		return err
 	}
-	if err := t.knownZone(ctx, doing, opt.Zone); err != nil {
-		return err
-	}
-	if err := a.checkNames(ctx, t, opt); err != nil {
+	if err := what.check(ctx, t); err != nil {
 		return err
 	}
 	if _, _, err := t.describe(ctx, doing, name); err == nil {
@@ -245,22 +310,17 @@ func (a *app) createSchedule(ctx context.Context, name string, opts client.Sched
 	} else if exitOf(err) != exitNotFound {
 		return err
 	}
-	m, err := a.message(ctx, t, what.text, "first")
-	if err == nil {
-		err = a.attach(ctx, t, x, &m)
-	}
-	if err == nil {
-		err = x.work.send(ctx, a, t, name, true, &opt)
-	}
-	if err != nil {
+	in := workflows.FireInput{Schedule: name}
+	if err := what.pack(ctx, t, &in); err != nil {
 		return err
 	}
-	in := workflows.FireInput{Schedule: name, Session: &workflows.SessionInput{Options: opt, First: &m}}
 	opts.Action = &client.ScheduleWorkflowAction{
-		ID: opts.ID, Workflow: workflows.TypeFire, TaskQueue: workflows.TaskQueueOf(opt.Zone), Args: []any{in},
+		ID: opts.ID, Workflow: workflows.TypeFire, TaskQueue: workflows.TaskQueueOf(what.zone), Args: []any{in},
 		StaticSummary: "schedule " + name,
 	}
-	opts.Memo = map[string]any{workflows.MemoSchedule: workflows.ScheduleNote{When: when, By: person(), What: oneLine(what.text, 200), Zone: opt.Zone}}
+	note := what.note
+	note.When, note.By = when, person()
+	opts.Memo = map[string]any{workflows.MemoSchedule: note}
 	bctx, cancel := a.bounded(ctx, answerWait)
 	defer cancel()
 	h, err := t.ScheduleClient().Create(bctx, opts)
@@ -288,18 +348,4 @@ func (a *app) createSchedule(ctx context.Context, name string, opts client.Sched
 		}
 		p.printf("schedule %s: %s\n", name, state)
 	})
-}
-
-// knownZone refuses a zone that no worker has ever served: what is begun there
-// would wait for ever.
-func (t *temporal) knownZone(ctx context.Context, doing, zone string) error {
-	ctx, cancel := t.app.bounded(ctx, answerWait)
-	defer cancel()
-	_, err := t.DescribeWorkflowExecution(ctx, workflows.PoolID(zone), "")
-	var gone *serviceerror.NotFound
-	if errors.As(err, &gone) {
-		return usage("%s: no worker has ever served zone %q", doing, workflows.ZoneOf(workflows.TaskQueueOf(zone))).
-			hinted("check --zone; a worker's config names its zone").because(err)
-	}
-	return t.explain(ctx, doing, err)
 }

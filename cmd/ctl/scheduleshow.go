@@ -30,6 +30,7 @@ type scheduleView struct {
 	PauseOnFailure bool        `json:"pause_on_failure"`
 	Zone           string      `json:"zone"`
 	What           string      `json:"what"`
+	Batch          int         `json:"batch,omitempty"` // items of the batch that it begins
 	By             string      `json:"by,omitempty"`
 	Next           []time.Time `json:"next"`
 	Running        int         `json:"running"`
@@ -63,7 +64,7 @@ func (a *app) scheduleView(ctx context.Context, t *temporal, name string, recent
 
 func viewSchedule(name string, d *client.ScheduleDescription, note workflows.ScheduleNote) scheduleView {
 	v := scheduleView{
-		Name: name, When: note.When, By: note.By, What: note.What, Zone: workflows.ZoneOf(workflows.TaskQueueOf(note.Zone)),
+		Name: name, When: note.When, By: note.By, What: note.What, Batch: note.Batch, Zone: workflows.ZoneOf(workflows.TaskQueueOf(note.Zone)),
 		Next: d.Info.NextActionTimes, Running: len(d.Info.RunningWorkflows), Recent: []firing{}, TZ: "UTC", Overlap: overlapWord(enums.SCHEDULE_OVERLAP_POLICY_SKIP),
 		Fired: d.Info.NumActions, Skipped: d.Info.NumActionsSkippedOverlap, Missed: d.Info.NumActionsMissedCatchupWindow,
 		CreatedAt: d.Info.CreatedAt, UpdatedAt: d.Info.LastUpdateAt,
@@ -136,11 +137,15 @@ func showSchedule(p *printer, v scheduleView) {
 	if len(v.Recent) == 0 {
 		return
 	}
+	what, how := "SESSION", "TURN"
+	if v.Batch > 0 {
+		what, how = "BATCH", "ITEMS"
+	}
 	var rows [][]cell
 	for _, f := range v.Recent {
 		rows = append(rows, []cell{painted(bold, f.ID), plain(f.At.Format(time.RFC3339)), plain(f.State), plain(f.Status), painted(red, oneLine(f.Error, widestWait))})
 	}
-	p.table([]string{"SESSION", "FOR", "STATE", "TURN", ""}, rows)
+	p.table([]string{what, "FOR", "STATE", how, ""}, rows)
 }
 
 func scheduleListCommand(a *app) *cobra.Command {
@@ -204,7 +209,7 @@ func (a *app) schedules(ctx context.Context, t *temporal) ([]scheduleView, error
 	return list, nil
 }
 
-// mostFilledIn is how many sessions one backfill may begin.
+// mostFilledIn is how many sessions or batches one backfill may begin.
 const mostFilledIn = 500
 
 func scheduleBackfillCommand(a *app) *cobra.Command {
@@ -212,7 +217,7 @@ func scheduleBackfillCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "backfill NAME --from T --to T", Short: "begin what times that passed would have begun", Args: cobra.ExactArgs(1),
 		Long: `Begins, now, what the schedule would have begun from one moment to another, one after
-the other, whether or not it did so then. The sessions have the ids of those times.`,
+the other, whether or not it did so then. What is begun has the ids of those times.`,
 		Example: "  ctl schedule backfill nightly --from 2026-01-05 --to 2026-01-09T12:00",
 		RunE: func(c *cobra.Command, args []string) error {
 			policy, err := parseOverlap(overlap)

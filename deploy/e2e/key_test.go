@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -283,4 +284,38 @@ func TestAKeyHoldsWithNoWorkerUp(t *testing.T) {
 	} else if n := strings.Count(fmt.Sprint(list), first.ID); n == 0 {
 		t.Errorf("session %s is not listed", first.ID)
 	}
+}
+
+// What a batch's file names is part of the request, how it is written is not.
+func TestTheSameBatchUnderAKeyIsOneBatch(t *testing.T) {
+	tree := t.TempDir()
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(tree, "a.txt"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("one")
+	text := "prompt: hello\ndefaults: {host: web-1, seed: team, upload: " + tree + "}\nitems: [{id: a}]\n"
+	run := func(text string) []string {
+		return []string{"-o", "json", "batch", "run", "--detach", "--key", "fleet 7", batchFile(t, text)}
+	}
+	var first, again started
+	for _, out := range []*started{&first, &again} {
+		if err := json.Unmarshal([]byte(ok(t, run(text)...)), out); err != nil {
+			t.Fatal(err)
+		}
+		text += "# nobody reads this\n"
+	}
+	if first.Existing || !again.Existing || again.ID != first.ID {
+		t.Errorf("first %+v, again %+v", first, again)
+	}
+	write("two")
+	reused(t, exits(t, 6, run(text)...), "another request")
+	write("one")
+	reused(t, exits(t, 6, run(strings.Replace(text, "hello", "goodbye", 1))...), "another request")
+	if err := json.Unmarshal([]byte(ok(t, run(text)...)), &again); err != nil || !again.Existing || again.ID != first.ID {
+		t.Errorf("as it was again: %+v, %v", again, err)
+	}
+	becomesBatch(t, first.ID, "it has ended", func(v shownBatch) bool { return v.State == workflows.BatchDone })
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -112,7 +113,7 @@ func TestAScheduleBeginsSessionsThatAreFoundByItsName(t *testing.T) {
 	second := fire(t, "weeknights")
 	hasClosed(t, second)
 	list, err := lab.Lines[workflows.SessionView](within(t), shared, "session", "list", "--schedule", "weeknights")
-	if err != nil || len(list) != 2 || list[0].ID != second || list[1].ID != first {
+	if err != nil || second == first || len(list) != 2 || list[0].ID != second || list[1].ID != first {
 		t.Errorf("of its sessions are listed %+v, %v; there are %s and %s", list, err, first, second)
 	}
 	until(t, "both to be told as completed", func() (bool, error) {
@@ -213,8 +214,63 @@ func TestPastTimesAreFilledIn(t *testing.T) {
 	exits(t, 3, "schedule", "backfill", "nothing", "--from", "2026-01-05", "--to", "2026-01-06")
 }
 
+// Each begins with what the file and what it names were when the schedule was made.
+func TestAScheduleBeginsBatchesThatAreFoundByItsName(t *testing.T) {
+	tree := t.TempDir()
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filepath.Join(tree, "kept.txt"), "as it was\n")
+	file := batchFile(t, "id: fleet\nwindow: 2\nprompt: \"{{.item}}\"\ndefaults: {host: web-1, seed: team, upload: "+tree+"}\nitems: [hello, goodbye]\n")
+	v := schedule(t, "fleet", "--every", "1000h", "--batch", file)
+	if !strings.HasSuffix(v.What, "batch.yaml") || len(v.Next) == 0 {
+		t.Errorf("the schedule is %+v", v)
+	}
+	write(filepath.Join(tree, "kept.txt"), "something else\n")
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	first, second := fire(t, "fleet"), ""
+	fire(t, "fleet", "--overlap", "buffer-one")
+	until(t, "both to have ended well", func() (bool, error) {
+		r := showSchedule(t, "fleet").Recent
+		if len(r) < 2 || r[0].State != "completed" || r[1].State != "completed" {
+			return false, nil
+		}
+		second = r[0].ID
+		return r[1].ID == first && r[1].Status == "2 of 2 done, 0 failed", nil
+	})
+	list, err := lab.Lines[workflows.BatchView](within(t), shared, "batch", "list", "--schedule", "fleet")
+	if err != nil || second == first || len(list) != 2 || list[0].ID != second || list[1].ID != first || list[0].Origin != "schedule/fleet" || list[1].Done != 2 {
+		t.Errorf("of its batches are listed %+v, %v; there are %s and %s", list, err, first, second)
+	}
+	for _, r := range batchResults(t, second) {
+		s := show(t, r.Session)
+		if s.Origin != "batch/"+second || s.Turn == nil || s.Turn.Status != "completed" {
+			t.Errorf("its session is %+v", s)
+		}
+	}
+	// While it runs another firing is refused, and cancelling takes all of it.
+	ok(t, "schedule", "delete", "fleet")
+	slow := batchFile(t, "window: 2\nprompt: take your time behind gate schedule-fleet\ndefaults: {host: web-1, seed: team}\nitems: [{id: a}, {id: b}]\n")
+	schedule(t, "slow-fleet", "--every", "1000h", "--batch", slow)
+	running := fire(t, "slow-fleet")
+	becomesBatch(t, running, "its sessions run", func(v shownBatch) bool { return len(v.Sessions) > 0 })
+	if r := exits(t, 6, "schedule", "trigger", "slow-fleet"); !strings.Contains(r.Stderr, "ctl batch list --schedule slow-fleet") {
+		t.Errorf("%v", r)
+	}
+	ok(t, "schedule", "delete", "slow-fleet", "--close")
+	if v := becomesBatch(t, running, "it is cancelled", func(v shownBatch) bool { return workflows.BatchOver(v.State) }); v.State != workflows.BatchCancelled || v.Running != 0 {
+		t.Errorf("its batch is %+v", v)
+	}
+}
+
 func TestABadScheduleIsToldAndNotMade(t *testing.T) {
 	run := []string{"--", "--host", "web-1", "--seed", "team", "hello"}
+	good := batchFile(t, "prompt: hi\ndefaults: {host: web-1, seed: team}\nitems: [{id: a}]\n")
 	for _, c := range []struct {
 		name string
 		args []string
@@ -229,10 +285,16 @@ func TestABadScheduleIsToldAndNotMade(t *testing.T) {
 		{"bad exception", append([]string{"--every", "1h", "--except", "day=0"}, run...), 2, "--except"},
 		{"too often", append([]string{"--every", "10ms"}, run...), 2, "10ms"},
 		{"time zone", append([]string{"--every", "1h", "--tz", "Mars/Base"}, run...), 2, "Mars/Base"},
+		{"time zone, almost", append([]string{"--every", "1h", "--tz", "Europe/Berlim"}, run...), 2, "is Europe/Berlin meant?"},
+		{"time zone without its continent", append([]string{"--every", "1h", "--tz", "Tokyo"}, run...), 2, "Asia/Tokyo"},
 		{"overlap", append([]string{"--every", "1h", "--overlap", "both"}, run...), 2, "buffer-one"},
 		{"past", append([]string{"--every", "1h", "--until", "2020-01-01"}, run...), 2, "--until"},
 		{"never", append([]string{"--calendar", "year=2001"}, run...), 2, "none of its times is to come"},
-		{"zone of workers", []string{"--every", "1h", "--", "--zone", "moon", "--label", "a=b", "hello"}, 2, "moon"},
+		{"zone of workers", []string{"--every", "1h", "--", "--zone", "moon", "--label", "a=b", "hello"}, 2, "there are default"},
+		{"a batch and a prompt", append([]string{"--every", "1h", "--batch", good}, run...), 2, "--batch FILE says all"},
+		{"no such file", []string{"--every", "1h", "--batch", "nowhere.yaml"}, 2, "nowhere.yaml"},
+		{"a batch with mistakes", []string{"--every", "1h", "--batch", batchFile(t, "prompt: hi\nwindw: 2\nitems: [{id: a, polcy: x}]\n")}, 2, "line 3, column"},
+		{"a batch in a zone there is not", []string{"--every", "1h", "--batch", batchFile(t, "prompt: hi\ndefaults: {zone: defalt}\nitems: [{id: a}]\n")}, 2, "is default meant?"},
 		{"unknown host", []string{"--every", "1h", "--", "--host", "nowhere", "hello"}, 3, "nowhere"},
 		{"unknown seed", []string{"--every", "1h", "--", "--host", "web-1", "--seed", "nothing", "hello"}, 3, "nothing"},
 		{"no prompt", []string{"--every", "1h", "--", "--host", "web-1"}, 2, "prompt"},
@@ -251,6 +313,11 @@ func TestABadScheduleIsToldAndNotMade(t *testing.T) {
 	exits(t, 2, append([]string{"schedule", "create", strings.Repeat("n", 41), "--every", "1h"}, run...)...)
 	exits(t, 2, append([]string{"schedule", "create", "Bad", "--every", "1h"}, run...)...)
 	exits(t, 3, "schedule", "show", "bad")
+	for _, args := range [][]string{{"run", "--zone", "moon", "--seed", "team", "hello"}, {"batch", "run", batchFile(t, "prompt: hi\ndefaults: {zone: moon}\nitems: [{id: a}]\n")}} {
+		if r := exits(t, 2, args...); !strings.Contains(r.Stderr, "zone \"moon\"") || !strings.Contains(r.Stderr, "default") {
+			t.Errorf("of a zone there is not: %v", r)
+		}
+	}
 	for _, verb := range []string{"pause", "resume", "trigger"} {
 		exits(t, 3, "schedule", verb, "bad")
 	}

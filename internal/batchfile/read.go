@@ -312,7 +312,7 @@ func cut(s string) string {
 func nearest(word string, known []string) string {
 	best, least := "", 3
 	for _, k := range known {
-		d := distance(word, k)
+		d := Distance(word, k)
 		if letters(word) == letters(k) {
 			d = min(d, 1) // two of them changed places
 		}
@@ -335,8 +335,8 @@ func letters(s string) string {
 	return string(b)
 }
 
-// distance is how many letters two words differ by; 9 for long ones.
-func distance(a, b string) int {
+// Distance is how many letters two words differ by; 9 for long ones.
+func Distance(a, b string) int {
 	if len(a) > 40 || len(b) > 40 {
 		return 9
 	}
