@@ -37,6 +37,6 @@
 // These readers are our own: an OpenSSH config library (kevinburke/ssh_config
 // was looked at) stops at the first mistake, does not say where the value that
 // wins stands, and fails at most Match lines; the INI of Ansible is not that of
-// other programs, and the library for it is out of care. Host keys are found by
+// other programs, and its mistakes are to be told with their places, too. Host keys are found by
 // skeema/knownhosts, which hostexec uses too: hashed names, ports, revocations.
 package inventory
