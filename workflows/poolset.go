@@ -78,6 +78,8 @@ type PoolHost struct {
 	State string `json:"state"`
 	Slots int    `json:"slots"`
 	Used  int    `json:"used"`
+	// Health is of one that fails: why, since when, and when it is probed next.
+	Health *HostHealth `json:"health,omitempty"`
 }
 
 // PoolWaiter is one who waits for a slot.
@@ -217,7 +219,7 @@ func (p *pool) poolView() PoolView {
 	v := PoolView{Zone: p.zone, Paused: p.st.Paused, Grants: p.st.Epoch, Waiting: len(p.st.Queue),
 		Hosts: []PoolHost{}, Queue: []PoolWaiter{}, Tenants: []PoolTenant{}, Seeds: []PoolSeed{}}
 	for _, h := range p.views() {
-		v.Hosts = append(v.Hosts, PoolHost{Name: h.Name, State: h.State, Slots: h.Slots, Used: h.Used})
+		v.Hosts = append(v.Hosts, PoolHost{Name: h.Name, State: h.State, Slots: h.Slots, Used: h.Used, Health: h.Health})
 		v.Slots, v.Used = v.Slots+h.Slots, v.Used+h.Used
 		v.Parked += p.parkedOn(h.Name)
 	}

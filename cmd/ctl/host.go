@@ -299,7 +299,7 @@ func hostListCommand(a *app) *cobra.Command {
 				p.table([]string{"NAME", "ADDRESS", "STATE", "USED", "CODEX", "SANDBOX", "LABELS", "CHECKED"}, rows)
 				for _, h := range hosts {
 					if h.Health != nil {
-						p.printf("%s\n", p.paint(yellow, fmt.Sprintf("host %s is %s", h.Name, healthText(h))))
+						p.printf("%s\n", p.paint(yellow, fmt.Sprintf("host %s is %s", h.Name, healthText(h.Name, h.Health))))
 					}
 				}
 				if len(hosts) > 0 && hosts[0].Paused != nil {
@@ -383,7 +383,7 @@ func hostShowCommand(a *app) *cobra.Command {
 				p.fields(plain("name"), painted(bold, h.Name), plain("address"), plain(target(h)), plain("state"), painted(hostColour(h.State), h.State),
 					plain("slots"), plain(fmt.Sprintf("%d of %d used", h.Used, h.Slots)), plain("held by"), plain(strings.Join(h.Holders, ", ")),
 					plain("zone"), plain(h.Zone), plain("key"), plain(h.Fingerprint), plain("codex"), plain(h.Codex),
-					plain("sandbox"), plain(h.Sandbox), plain("labels"), plain(labels(h.Labels)), plain("found"), plain(labels(h.Found)), plain("checked"), plain(h.CheckedAt), plain("health"), plain(healthText(h)))
+					plain("sandbox"), plain(h.Sandbox), plain("labels"), plain(labels(h.Labels)), plain("found"), plain(labels(h.Found)), plain("checked"), plain(h.CheckedAt), plain("health"), plain(healthText(h.Name, h.Health)))
 				showLeftovers(p, h)
 			})
 		},

@@ -65,13 +65,12 @@ func hostChange(name string, change []string, slots int, given bool) (workflows.
 
 // healthText says why a host that fails gets no sessions, since when, and what
 // ends that.
-func healthText(of workflows.HostView) string {
-	h := of.Health
+func healthText(host string, h *workflows.HostHealth) string {
 	if h == nil {
 		return ""
 	}
 	text := fmt.Sprintf("%s since %s: %s; a probe that finds it well ends that: the next is at %s, `ctl host check %s` is one now",
-		h.State, h.Since.Local().Format("2006-01-02 15:04:05"), h.Reason, h.NextAt.Local().Format("15:04:05"), of.Name)
+		h.State, h.Since.Local().Format("2006-01-02 15:04:05"), h.Reason, h.NextAt.Local().Format("15:04:05"), host)
 	if h.Hint != "" {
 		text += " (" + h.Hint + ")"
 	}

@@ -119,6 +119,11 @@ func showPool(p *printer, v workflows.PoolView) {
 	}
 	p.printf("\n")
 	p.table([]string{"HOST", "STATE", "USED"}, rows)
+	for _, h := range v.Hosts {
+		if h.Health != nil {
+			p.printf("%s\n", p.paint(yellow, fmt.Sprintf("host %s is %s", h.Name, healthText(h.Name, h.Health))))
+		}
+	}
 	if len(v.Tenants) > 0 {
 		rows = nil
 		for _, c := range v.Tenants {
