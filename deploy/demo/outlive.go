@@ -31,7 +31,7 @@ const (
 // thirdTurn kills the worker in the middle of a sentence.
 func thirdTurn(ctx context.Context, l *lab.Lab) error {
 	step("Turn 3: codex counts to %d, and its worker is killed with -9 in the middle", lastN)
-	before, asked, codex := worker(ctx, l), len(l.Model.Requests()), lab.CodexOf("demo")
+	before, asked, codex := worker(ctx, l), len(l.Model.Requests()), l.CodexOf("demo")
 	if before == 0 || len(codex) == 0 {
 		return fmt.Errorf("worker %d, codex %v: one of them is not there", before, codex)
 	}
@@ -45,7 +45,7 @@ func thirdTurn(ctx context.Context, l *lab.Lab) error {
 	if err := inOrder(heard); err != nil {
 		return fmt.Errorf("the third turn: %w", err)
 	}
-	after, codexAfter := worker(ctx, l), lab.CodexOf("demo")
+	after, codexAfter := worker(ctx, l), l.CodexOf("demo")
 	fmt.Printf("\n  the viewer heard     1 to %d, each once, in order\n", lastN)
 	fmt.Printf("  the model was asked  once\n")
 	fmt.Printf("  worker               %d, then %d\n", before, after)

@@ -132,7 +132,7 @@ func TestACodexThatIsKilledIsResumedWithItsThread(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := show(t, "killed")
-	codex := lab.CodexOf("killed")
+	codex := shared.CodexOf("killed")
 	if len(codex) == 0 {
 		t.Fatal("codex was not found on the host")
 	}

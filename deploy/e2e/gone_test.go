@@ -36,7 +36,7 @@ func TestASessionWhoseHostIsGoneCanBeGivenUp(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		shared.Model.Release("given-up")
-		for _, pid := range lab.CodexOf("given-up") { // the host is this machine after all
+		for _, pid := range shared.CodexOf("given-up") { // the host is this machine after all
 			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 				t.Error(err)
 			}
@@ -69,7 +69,7 @@ func TestASessionWhoseHostIsGoneCanBeGivenUp(t *testing.T) {
 	if r := shared.Ctl(within(t), nil, "host", "remove", "doomed"); r.Code != 6 || !strings.Contains(r.Stderr, "--force") {
 		t.Errorf("removed with a credential on it: %v", r)
 	}
-	if len(lab.CodexOf("given-up")) == 0 || len(lab.Below(filepath.Join(root, "sessions", "given-up"))) == 0 {
+	if len(shared.CodexOf("given-up")) == 0 || len(lab.Below(filepath.Join(root, "sessions", "given-up"))) == 0 {
 		t.Fatal("nothing is left that could be wiped")
 	}
 	kill(t, workerPID(t))
@@ -88,7 +88,7 @@ func TestASessionWhoseHostIsGoneCanBeGivenUp(t *testing.T) {
 	if left := lab.Below(filepath.Join(root, "sessions", "given-up")); len(left) > 0 {
 		t.Errorf("left on the host: %v", left)
 	}
-	if pids := lab.CodexOf("given-up"); len(pids) > 0 {
+	if pids := shared.CodexOf("given-up"); len(pids) > 0 {
 		t.Errorf("codex still runs: %v", pids)
 	}
 	if out := ok(t, "host", "show", "doomed"); !strings.Contains(out, "looked at, nothing found") {

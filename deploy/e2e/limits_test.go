@@ -52,7 +52,7 @@ func TestWhatWaitsForALimitOutlivesWorkerAndServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := show(t, id)
-		codex := lab.CodexOf(id)
+		codex := shared.CodexOf(id)
 		if len(codex) == 0 {
 			t.Fatal("codex was not found on the host")
 		}
@@ -65,7 +65,7 @@ func TestWhatWaitsForALimitOutlivesWorkerAndServer(t *testing.T) {
 		if v.Turn.Status != "interrupted" && v.Turn.Status != "unknown" || v.Error == nil || v.Error.Kind != "silent" || v.Error.Hint == "" || v.Process.Alive {
 			t.Errorf("session %+v, turn %+v, process %+v, error %+v", v, v.Turn, v.Process, v.Error)
 		}
-		if left := lab.CodexOf(id); len(left) > 0 {
+		if left := shared.CodexOf(id); len(left) > 0 {
 			t.Errorf("of the codex that stood still there are %v", left)
 		}
 		shared.Model.Release("wedged")

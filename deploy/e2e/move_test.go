@@ -221,7 +221,7 @@ func TestASessionOutlivesItsHost(t *testing.T) {
 		t.Errorf("the session is on %s with thread %s", v.Host, v.ThreadID)
 	}
 	sameFiles(t, filepath.Join(a.folder(id), "work"), work)
-	if n := len(lab.CodexOf(id)); n == 0 {
+	if n := len(shared.CodexOf(id)); n == 0 {
 		t.Error("no codex of the session runs")
 	}
 	clean(b)

@@ -42,7 +42,7 @@ func TestACodexThatDiesWhileItAsksIsNoticedByItself(t *testing.T) {
 	send(t, "asked", "you need a command")
 	a := open(t, "asked", 1)[0]
 	thread := show(t, "asked").ThreadID
-	codex := lab.CodexOf("asked")
+	codex := shared.CodexOf("asked")
 	if len(codex) == 0 {
 		t.Fatal("codex was not found on the host")
 	}
@@ -92,7 +92,7 @@ func TestACodexThatDiesWithTheWorkerThatWatchedItIsNoticedByAnother(t *testing.T
 	a := open(t, "both", 1)[0]
 	pid := workerPID(t)
 	kill(t, pid)
-	for _, codex := range lab.CodexOf("both") {
+	for _, codex := range shared.CodexOf("both") {
 		kill(t, codex)
 	}
 	back(t, pid)
@@ -362,7 +362,7 @@ func TestWaitingSessionsTakeNothing(t *testing.T) {
 	}
 	// Each death is seen by a look of its own.
 	for _, id := range c.ids[:3] {
-		pids := lab.CodexOf(id)
+		pids := shared.CodexOf(id)
 		if len(pids) == 0 {
 			t.Fatalf("no process of %s", id)
 		}

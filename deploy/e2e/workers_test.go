@@ -103,7 +103,7 @@ func (f *fleetWatch) sample() {
 	for host, sessions := range f.runs {
 		var run []string
 		for id := range sessions {
-			if pids := lab.CodexOf(id); id != "" && len(pids) > 0 {
+			if pids := shared.CodexOf(id); id != "" && len(pids) > 0 {
 				run = append(run, fmt.Sprintf("%s (processes %v)", id, pids))
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"syscall"
 	"time"
 
-	"fairlead.dev/fairlead/deploy/lab"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -210,7 +209,7 @@ func wakeAndComplete(ctx context.Context, r *run) error {
 
 // signalCodex signals the session's codex and says how many there were.
 func (r *run) signalCodex(sig syscall.Signal) (n int) {
-	for _, pid := range lab.CodexOf(r.id) {
+	for _, pid := range r.CodexOf(r.id) {
 		if syscall.Kill(pid, sig) == nil {
 			n++
 		}

@@ -96,7 +96,7 @@ func (r *run) standsStill(ctx context.Context) error {
 		return fmt.Errorf("no codex of %s was found to stop", r.id)
 	}
 	// Whoever reads at that moment may still get something, and stops then.
-	if err := again(ctx, "codex of "+r.id+" to stand still", func(context.Context) error { return allStopped(lab.CodexOf(r.id)) }); err != nil {
+	if err := again(ctx, "codex of "+r.id+" to stand still", func(context.Context) error { return allStopped(r.CodexOf(r.id)) }); err != nil {
 		return err
 	}
 	if p.full {

@@ -15,7 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"fairlead.dev/fairlead/deploy/lab"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/workflows"
@@ -38,7 +37,7 @@ func (s *snapRun) watch(ctx context.Context) (stop func()) {
 		})
 	}
 	every(100*time.Millisecond, func() {
-		homes := homesOf(s.run.id)
+		homes := s.run.homesOf(s.run.id)
 		if one = one || len(homes) == 1; len(homes) > 1 {
 			two = strings.Join(homes, " and ")
 		}
@@ -81,8 +80,8 @@ func (s *snapRun) watch(ctx context.Context) (stop func()) {
 }
 
 // homesOf are the folders in which a codex of the session runs, one for each.
-func homesOf(session string) (homes []string) {
-	pids := lab.CodexOf(session)
+func (r *run) homesOf(session string) (homes []string) {
+	pids := r.CodexOf(session)
 	for _, pid := range pids {
 		proc := fmt.Sprintf("/proc/%d", pid)
 		if parent, _, ok := stat(proc); !ok || slices.Contains(pids, parent) {

@@ -141,8 +141,8 @@ func plainRows(rows []row) string {
 // markdown is the result for people to keep.
 func markdown(o options, e *evidence, rows []row, took time.Duration) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# A batch in trouble\n\n`make fleet FLEET='-seed %d -sessions %d'`: %d items over %d hosts with %d slots each, in two zones, with three workers at the start, in %s: "+
-		"%d completed, %d failed, %d tries.\n\n", o.seed, o.sessions, len(e.items), len(hostNames()), slots, took.Round(time.Second), e.batch.Done, e.batch.Failed, e.batch.Tries)
+	fmt.Fprintf(&b, "# A batch in trouble\n\n`make fleet FLEET='-seed %d -sessions %d -troubles %d'`: %d items over %d hosts with %d slots each, in two zones, with three workers at the start, in %s: "+
+		"%d completed, %d failed, %d tries.\n\n", o.seed, o.sessions, o.troubles, len(e.items), len(hostNames()), slots, took.Round(time.Second), e.batch.Done, e.batch.Failed, e.batch.Tries)
 	b.WriteString("| judged | wrong | found |\n| --- | --- | --- |\n")
 	for _, r := range rows {
 		fmt.Fprintf(&b, "| %s | %d | %s |\n", r.name, len(r.wrong), r.what)

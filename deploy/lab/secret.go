@@ -113,16 +113,16 @@ func Below(dir string) []string {
 	return out
 }
 
-// CodexOf finds the codex processes of a session on this machine's hosts by the
-// session's mark.
-func CodexOf(session string) []int {
+// CodexOf finds the codex processes of a session on the lab's hosts by the
+// session's mark. Another lab on this machine may have a session of that name.
+func (l *Lab) CodexOf(session string) []int {
 	var out []int
 	procs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, p := range procs {
 		env, _ := os.ReadFile(filepath.Join(p, "environ"))
 		exe, _ := os.Readlink(filepath.Join(p, "exe"))
 		var pid int
-		if filepath.Base(exe) == "codex" && bytes.Contains(append([]byte{0}, env...), []byte("\x00FAIRLEAD_SESSION="+session+"@")) {
+		if filepath.Base(exe) == "codex" && bytes.Contains(append([]byte{0}, env...), []byte("\x00FAIRLEAD_SESSION="+session+"@")) && bytes.Contains(env, []byte(l.Dir+"/")) {
 			if _, err := fmt.Sscan(filepath.Base(p), &pid); err == nil {
 				out = append(out, pid)
 			}

@@ -314,7 +314,7 @@ func (d *day) live(seed string) {
 	if _, err := d.lab.Model.AwaitWaiting(d.within(), gate); err != nil {
 		t.Fatal(err)
 	}
-	for _, pid := range lab.CodexOf(id) {
+	for _, pid := range d.lab.CodexOf(id) {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
