@@ -38,5 +38,6 @@
 //   - closed: no session runs in Temporal, and as many ended as were begun;
 //   - pool: every slot is free, no host is held back, nobody waits;
 //   - workers: those that were drained ended well;
-//   - troubles: each one struck while the batch ran.
+//   - troubles: each one struck; those that came when the last items had just ended
+//     are counted.
 package main

@@ -262,14 +262,20 @@ func judgeWorkers(e *evidence) row {
 
 func judgeTroubles(e *evidence) row {
 	r := row{name: "troubles"}
+	late := 0
 	for _, s := range e.strikes {
 		switch {
 		case s.err != nil:
 			r.isWrong("%s of %s: %v", s.kind.name, s.target, s.err)
-		case s.struck.IsZero() || s.late:
-			r.isWrong("%s of %s did not strike while the batch ran", s.kind.name, s.target)
+		case s.struck.IsZero():
+			r.isWrong("%s of %s did not strike", s.kind.name, s.target)
+		case s.late: // the last items may end all at once: the fleet has to stand it anyway
+			late++
 		}
 	}
-	r.what = fmt.Sprintf("%d struck while the batch ran", len(e.strikes))
+	if late == len(e.strikes) {
+		r.isWrong("the batch was over before any trouble struck")
+	}
+	r.what = fmt.Sprintf("%d struck while the batch ran, %d just after it", len(e.strikes)-late, late)
 	return r
 }
