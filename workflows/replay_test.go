@@ -384,6 +384,23 @@ var shapes = []struct {
 		})
 		return r, ids
 	}},
+	{"batch", func(t *testing.T) (*real, []string) {
+		r := newBatches(t, shortRuns)
+		id := r.batchID("b")
+		r.host.bad[id+"-i1"] = finally(activities.ErrTypeUnreachable) // the second try is another session
+		r.work()
+		texts := repeated(30, "hello")
+		texts[4] = "die"
+		r.batch("b", BatchSpec{Window: 3, Retry: BatchRetry{Attempts: 2, Wait: time.Millisecond}}, texts...)
+		end := r.batchEnd(id)
+		if v := end.View; v.State != BatchDone || v.Done != 29 || v.Failed != 1 || v.Tries != 31 {
+			t.Errorf("the batch is %+v", v)
+		}
+		if n := len(r.runs(BatchID(id))); n < 2 {
+			t.Errorf("the batch had %d runs", n)
+		}
+		return r, []string{BatchID(id), SessionID(id + "-i1.t2")}
+	}},
 	{"a firing that is cancelled", func(t *testing.T) (*real, []string) {
 		r := newReal(t)
 		r.work()
