@@ -8,7 +8,7 @@
 // the machine with all that it needs, the hosts included, and the figures say
 // who took the processors.
 //
-//	go run ./deploy/bench                        all, some forty minutes
+//	go run ./deploy/bench                        all, an hour or more
 //	go run ./deploy/bench -only kill -kills 20   one, longer
 //	go run ./deploy/bench -only streams -streams 300 -profile DIR
 package main
@@ -49,6 +49,9 @@ var benches = []bench{
 	{"snapshots", "a work tree kept and brought back beside rsync, restic, and tar with zstd", measureSnapshots},
 	{"parked", "a message to a parked session beside one to an idle session, to the first words", measureParked},
 	{"pool", "slots of a zone: grants a second, events of each, and from a slot that is freed to the next session's words", measurePool},
+	{"batch", "a batch of trivial items through 20 slots: what an item costs", measureBatch},
+	{"window", "a batch of ten thousand items in a wide window: what its history holds", measureWindow},
+	{"list", "`ctl session list` among ten thousand sessions beside the page alone", measureList},
 	{"streams", "simultaneously streaming sessions per worker", measureStreams},
 }
 
@@ -70,8 +73,14 @@ type options struct {
 	parked    int
 	grants    int
 	handovers int
+	items     int
+	window    int
+	listed    int
+	lists     int
 	rest      time.Duration
-	verbose   bool
+
+	windowItems int
+	verbose     bool
 }
 
 func main() {
@@ -100,6 +109,11 @@ func main() {
 	flag.IntVar(&o.parked, "parked", 10, "how often a session is parked and spoken to")
 	flag.IntVar(&o.grants, "grants", 2000, "slots that a pool gives")
 	flag.IntVar(&o.handovers, "handovers", 20, "sessions that wait for one slot")
+	flag.IntVar(&o.items, "items", 1000, "items of a batch that goes through 20 slots")
+	flag.IntVar(&o.windowItems, "window-items", 10_000, "items of a batch with a wide window")
+	flag.IntVar(&o.window, "window", 200, "how wide it is")
+	flag.IntVar(&o.listed, "listed", 10_000, "sessions among which a list is made")
+	flag.IntVar(&o.lists, "lists", 20, "how often")
 	flag.StringVar(&o.profile, "profile", "", "`folder` for profiles of the worker, from its /debug/pprof")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
