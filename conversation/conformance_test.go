@@ -100,6 +100,7 @@ var behaviours = []behaviour{
 	{"compact, review, name and archive", compactReviewNameArchive},
 	{"a compaction and a review are turns, begun once", actsAreTurns},
 	{"a review is interrupted, and takes no steer of another turn", reviewIsInterrupted},
+	{"a review that fails leaves the next turn alone", reviewFailsAlone},
 	{"what a dead process may have begun is not begun again", actOfADeadProcessIsVoid},
 	{"reading the thread is answered behind a compaction and a review", actsAreBehindTheBarrier},
 	{"its models are listed, and the thread is named", modelsAreListedAndTheThreadIsNamed},

@@ -228,3 +228,24 @@ rules:
 	}
 	k.sink.await(t, "the commands' end", func() bool { return len(sleepers(t, k.h.work)) == 0 })
 }
+
+// reviewFailsAlone shows that the turn behind a review that failed ends as it ends.
+func reviewFailsAlone(t *testing.T, c *codex) {
+	for _, kind := range []string{"bad_request", "usage_limit", "failed, code: insufficient_quota", "incomplete"} {
+		k := c.talk(t, scriptedmodel.Serve(t, `
+rules:
+  - when: {contains: look at the patch}
+    steps: [[{fail: {kind: `+kind+`, times: -1}}, {say: never}]]
+  - reply: hello
+`))
+		k.pump(TurnEnded, turn(1, "m-1", "hello"))
+		if r := k.pump(TurnEnded, act(2, "m-2", ActReview)); r.Turn.Status != "failed" || r.Turn.Problem == nil {
+			t.Errorf("%s: the review is %+v", kind, r.Turn)
+		}
+		for n := 3; n < 5; n++ {
+			if r := k.pump(TurnEnded, turn(n, fmt.Sprint("m-", n), "and now")); r.Turn.Status != "completed" || r.Turn.FinalText != "hello" {
+				t.Errorf("%s: turn %d, behind the review, is %+v", kind, n, r.Turn)
+			}
+		}
+	}
+}
