@@ -249,6 +249,22 @@ func TestDecisionsThatComeWhileNoWorkerIsUp(t *testing.T) {
 	}
 }
 
+func TestASessionThatCouldNotBeginIsFoundAmongThoseThatFailed(t *testing.T) {
+	r := newReal(t)
+	r.work()
+	id := r.session("s", SessionOptions{Sandbox: "glass"})
+	if _, err := r.result(id); err == nil {
+		t.Fatal("it ended well")
+	}
+	d, err := r.c.DescribeWorkflow(t.Context(), SessionID(id), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if state, _ := d.TypedSearchAttributes.GetKeyword(attrState); state != string(Failed) {
+		t.Errorf("lists have it as %q", state)
+	}
+}
+
 // Temporal keeps the order of signals of one name only.
 func TestWhoGivesASessionMoreAndGoesOnIsHeard(t *testing.T) {
 	r := newReal(t)

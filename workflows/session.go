@@ -18,6 +18,7 @@ import (
 func Session(ctx workflow.Context, in SessionInput) (SessionView, error) {
 	s, err := newSession(ctx, in)
 	if err != nil {
+		showRefused(ctx)
 		tellRefused(ctx, in, err)
 		return SessionView{}, err
 	}

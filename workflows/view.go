@@ -70,6 +70,13 @@ func (s *session) publish() {
 	}
 }
 
+// showRefused has lists find a session that could not begin among those that failed.
+func showRefused(ctx workflow.Context) {
+	if err := workflow.UpsertTypedSearchAttributes(ctx, attrState.ValueSet(string(Failed))); err != nil {
+		workflow.GetLogger(ctx).Warn("search attributes not set", "error", err)
+	}
+}
+
 func (s *session) hostName() string {
 	if s.st.Lease != nil {
 		return s.st.Lease.Spec.Name
