@@ -46,7 +46,8 @@ func sessionForkCommand(a *app) *cobra.Command {
 		Use: "fork ID", Short: "go on from where a session is, as a second one", Args: cobra.ExactArgs(1),
 		Long: `Takes a snapshot of a session and starts a new one from it, as 'ctl snapshot restore' does; of
 a session that is parked or closed its newest good snapshot serves. The first one goes on as
-it was. Prints the new session's id.`,
+it was. What the new one uses is counted from nothing, and so are its budgets. Prints the new
+session's id.`,
 		Example: "  ctl session fork release-42 --id release-42b",
 		RunE: func(c *cobra.Command, args []string) error {
 			opt, id, err := a.goesOn(&f)

@@ -46,8 +46,12 @@ func TestAModelIsChosenOfWhatCodexLists(t *testing.T) {
 			t.Errorf("%s: the model was asked as %q, want %q", id, got[len(got)-1].Model, next.ID)
 		}
 	}
-	if v := show(t, "chosen"); v.Name != "a fine session" {
-		t.Errorf("session %+v", v)
+	v1, v2 := show(t, "chosen"), show(t, "forked-on")
+	if v1.Name != "a fine session" {
+		t.Errorf("session %+v", v1)
+	}
+	if v2.Usage.Turns != 1 || v2.Usage.Input == 0 || v2.Usage.Input >= v1.Usage.Input {
+		t.Errorf("the fork is charged with %+v, what it comes from with %+v", v2.Usage, v1.Usage)
 	}
 }
 
