@@ -39,7 +39,7 @@ func (b *bed) looking(at ...Place) *Workfolders {
 // turn writes there, and not where one began before all was read.
 func TestSeveralFilesAreOfOneMoment(t *testing.T) {
 	b := newBed(t, readyHost(t))
-	in := b.inWorkspace("moment", Workspace{Hooks: Hooks{AfterCreate: `echo 1 >one; echo 2 >two`}})
+	in := b.inWorkspace("one-moment", Workspace{Hooks: Hooks{AfterCreate: `echo 1 >one; echo 2 >two`}})
 	out, err := b.prepare(in)
 	if err != nil {
 		t.Fatal(err)
@@ -57,16 +57,16 @@ func TestSeveralFilesAreOfOneMoment(t *testing.T) {
 		says   string // of what is refused
 	}{
 		{"between turns", []Place{quiet}, false, []string{"."}, ""},
-		{"while one runs", []Place{busy}, false, []string{"."}, "turn 1 of session moment writes there"},
+		{"while one runs", []Place{busy}, false, []string{"."}, "turn 1 of session one-moment writes there"},
 		{"while one runs, asked for so", []Place{busy}, true, []string{"."}, ""},
 		{"one file while one runs", []Place{busy}, false, []string{"one"}, ""},
-		{"two while one runs", []Place{busy}, false, []string{"one", "two"}, "turn 1 of session moment writes there"},
+		{"two while one runs", []Place{busy}, false, []string{"one", "two"}, "turn 1 of session one-moment writes there"},
 		{"one begins meanwhile", []Place{quiet, busy}, false, []string{"."}, "began meanwhile"},
 		{"one began and ended meanwhile", []Place{quiet, next}, false, []string{"."}, "began meanwhile"},
 		{"it went elsewhere meanwhile", []Place{quiet, moved}, false, []string{"."}, "began meanwhile"},
 	} {
-		_, derr := b.looking(c.at...).WorkDiff(t.Context(), "moment", c.moving)
-		ferr := b.looking(c.at...).FetchFiles(t.Context(), "moment", c.files, c.moving, io.Discard)
+		_, derr := b.looking(c.at...).WorkDiff(t.Context(), "one-moment", c.moving)
+		ferr := b.looking(c.at...).FetchFiles(t.Context(), "one-moment", c.files, c.moving, io.Discard)
 		if len(c.files) == 1 && c.files[0] == "one" {
 			derr = ferr
 		}
@@ -228,7 +228,7 @@ git config credential.helper '!f() { cat >>'"$2"'/stolen; }; f'; git config core
 func TestAPushThatIsCalledBackLeavesNoGit(t *testing.T) {
 	f := newForge(t)
 	b := newBed(t, readyHost(t))
-	in := b.inWorkspace("called", Workspace{Repo: &Repo{URL: f.url("project.git"), Token: b.token(f)}})
+	in := b.inWorkspace("called-back", Workspace{Repo: &Repo{URL: f.url("project.git"), Token: b.token(f)}})
 	out, err := b.prepare(in)
 	if err != nil {
 		t.Fatal(err)
@@ -246,7 +246,7 @@ func TestAPushThatIsCalledBackLeavesNoGit(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("the push: %v", err)
 	}
-	left, err := hosttest.Leftovers(path.Join(out.Layout.Dir, "proc", "push.p1"), Mark("called", out.Layout)+"/push.p1")
+	left, err := hosttest.Leftovers(path.Join(out.Layout.Dir, "proc", "push.p1"), Mark("called-back", out.Layout)+"/push.p1")
 	if err != nil || len(left) > 0 {
 		t.Errorf("git goes on: %v, %v", left, err)
 	}
