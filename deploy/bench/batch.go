@@ -18,8 +18,9 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// measureBatch runs trivial items through few slots: what an item takes there is
-// all overhead.
+// measureBatch runs trivial items through few slots. An item's own time is the
+// life of its session, which is beside its peers on one machine; over that is
+// what passes between an end and the beginning of who takes the place.
 func measureBatch(ctx context.Context, o *options) error {
 	const slots = 20
 	return inBatchCrowd(ctx, o, slots, func(c *crowd) error {
@@ -27,8 +28,9 @@ func measureBatch(ctx context.Context, o *options) error {
 		if err != nil {
 			return err
 		}
-		each := b.inPlaces(slots)
-		fmt.Printf("  an item from the place that it takes to its end    %v, goal median under 1s (n %d; its own time, some milliseconds, is part of it)\n", each, len(each))
+		own, over := b.inPlaces(slots)
+		fmt.Printf("  an item's own time, its session's whole life       %v (n %d; codex's part of it: milliseconds)\n", own, len(own))
+		fmt.Printf("  over that, until the next one takes its place      %v, goal median under 1s (n %d)\n", over, len(over))
 		fmt.Printf("  a slot's time for each item                        %v\n", (b.took * slots / time.Duration(o.items)).Round(time.Millisecond))
 		b.print()
 		return nil
@@ -156,25 +158,22 @@ func (b *batchRun) read(ctx context.Context, c *crowd, id string) error {
 	return nil
 }
 
-// inPlaces is for each item how long after the end that made place for it its own
-// end was. The first ones have found a place.
-func (b *batchRun) inPlaces(places int) (s series) {
+// inPlaces is how long each item's session lived, and for each but the first ones,
+// which found a place, how long after the end that made one for it it began.
+func (b *batchRun) inPlaces(places int) (own, over series) {
 	var ends []time.Time
 	for _, r := range b.results {
 		ends = append(ends, r.EndedAt)
+		own = append(own, r.EndedAt.Sub(r.StartedAt))
 	}
 	slices.SortFunc(ends, time.Time.Compare)
 	begun := slices.SortedFunc(slices.Values(b.results), func(x, y workflows.BatchResult) int {
 		return cmp.Or(x.StartedAt.Compare(y.StartedAt), x.N-y.N)
 	})
-	for i, r := range begun {
-		from := r.StartedAt
-		if i >= places {
-			from = ends[i-places]
-		}
-		s = append(s, r.EndedAt.Sub(from))
+	for i, r := range begun[min(places, len(begun)):] {
+		over = append(over, r.StartedAt.Sub(ends[i]))
 	}
-	return s
+	return own, over
 }
 
 func (b *batchRun) print() {
