@@ -362,7 +362,7 @@ func TestWaitingSessionsTakeNothing(t *testing.T) {
 	}
 	// Each death is seen by a look of its own.
 	for _, id := range c.ids[:3] {
-		pids := shared.CodexOf(id)
+		pids := c.CodexOf(id)
 		if len(pids) == 0 {
 			t.Fatalf("no process of %s", id)
 		}
