@@ -33,6 +33,7 @@ type evidence struct {
 	left    []string
 	running int64 // sessions in Temporal
 	closed  int64
+	moved   int // sessions that went on as another attempt: their host was lost, or drained
 	hosts   []workflows.HostView
 	badly   []string // workers
 	wrong   []string // what could not be looked at
@@ -94,6 +95,8 @@ func (f *fleet) gather(ctx context.Context, e *evidence) {
 		}
 		return nil
 	}))
+	e.moved, err = f.movedOn(ctx)
+	took(err)
 	e.strays, e.logins, e.gateway = map[string]int{}, map[string]map[string]int{}, map[string]string{}
 	for name, z := range f.zones {
 		e.strays[name], err = z.strays()
@@ -134,6 +137,28 @@ func (f *fleet) drainAll() {
 	for range workers {
 		<-done
 	}
+}
+
+// movedOn counts the sessions that had more than one attempt.
+func (f *fleet) movedOn(ctx context.Context) (n int, err error) {
+	list, err := lab.Lines[workflows.SessionView](ctx, f.Lab, "session", "list", "--batch", batchName, "--limit", "1000")
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range list {
+		var v workflows.SessionView
+		got, err := f.temporal.QueryWorkflow(ctx, workflows.SessionID(s.ID), "", workflows.QueryState)
+		if err == nil {
+			err = got.Get(&v)
+		}
+		if err != nil {
+			return n, fmt.Errorf("ask session %s for its attempts: %w", s.ID, err)
+		}
+		if v.Attempt > 1 {
+			n++
+		}
+	}
+	return n, nil
 }
 
 // count counts sessions by how their workflows are; visibility lags a little.

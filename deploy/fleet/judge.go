@@ -233,7 +233,7 @@ func judgeLeft(e *evidence) row {
 }
 
 func judgeClosed(e *evidence) row {
-	r := row{name: "closed", what: fmt.Sprintf("%d sessions in Temporal, %d run", e.closed, e.running)}
+	r := row{name: "closed", what: fmt.Sprintf("%d sessions in Temporal, %d run; %d went on as another attempt", e.closed, e.running, e.moved)}
 	if e.running > 0 || e.closed != int64(e.batch.Tries) || e.batch.Tries < len(e.items) {
 		r.isWrong("%d sessions run in Temporal and %d have ended well, of %d", e.running, e.closed, e.batch.Tries)
 	}
