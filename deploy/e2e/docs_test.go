@@ -49,11 +49,13 @@ func TestEveryCommandOfTheREADMEWorks(t *testing.T) {
 	r.keepPolicy(string(text))
 	r.keepBatch(string(text))
 	r.keepHosts()
+	r.keepRepo()
 	for _, m := range lines {
 		line := strings.TrimSpace(regexp.MustCompile(` {2,}#.*`).ReplaceAllString(m[1], ""))
 		t.Log("$ " + line)
 		r.run(line)
 	}
+	r.sh("cd " + quoted(r.work()) + " && cmp src/README results/README && grep -q '+from where I began' mend-7.patch && git -C app.git show mend-7:src/note.txt")
 	for _, s := range []string{"release-42"} {
 		if v := show(t, s); v.State != workflows.Closed {
 			t.Errorf("session %s is %s after the README's last command on it", s, v.State)
@@ -117,6 +119,17 @@ func (r *reader) keepHosts() {
 	}
 }
 
+// keepRepo makes the repository and the folder of a reader who has some.
+func (r *reader) keepRepo() {
+	r.t.Helper()
+	r.sh("set -e; mkdir -p " + quoted(r.work()) + "/app; cd " + quoted(r.work()) + `; echo mine >app/README
+git -c init.defaultBranch=main init -q src; echo ours >src/README
+git -C src add -A; git -C src -c user.name=n -c user.email=n@example.com commit -qm first; git clone -q --bare src app.git`)
+}
+
+// work is where the reader has them; web-1 is this machine.
+func (r *reader) work() string { return filepath.Join(shared.Dir, "reader-work") }
+
 func (r *reader) hosts(name string) string { return filepath.Join(shared.Dir, "reader-"+name) }
 
 func (r *reader) batch() string { return filepath.Join(shared.Dir, "upgrade.yaml") }
@@ -178,6 +191,11 @@ func (r *reader) run(line string) {
 	line = strings.ReplaceAll(line, "~/.ssh/config", "--format ssh-config "+quoted(r.hosts("ssh-config")))
 	line = strings.ReplaceAll(line, "~/.ssh/known_hosts", quoted(r.hosts("known_hosts")))
 	line = strings.ReplaceAll(line, "hosts.yaml", quoted(r.hosts("hosts.yaml")))
+	line = strings.ReplaceAll(line, "'mend the build'", "'write a note'") // what this model can do
+	line = strings.ReplaceAll(line, "https://example.com/team/app.git", quoted(filepath.Join(r.work(), "app.git")))
+	line = strings.ReplaceAll(line, "./app", quoted(filepath.Join(r.work(), "app")))
+	line = strings.ReplaceAll(line, "mend-7.patch", quoted(filepath.Join(r.work(), "mend-7.patch")))
+	line = strings.ReplaceAll(line, "./results", quoted(filepath.Join(r.work(), "results")))
 	line = strings.ReplaceAll(line, "policy.yaml", quoted(r.policy()))
 	line = strings.ReplaceAll(line, "upgrade.yaml", quoted(r.batch()))
 	if strings.Contains(line, "git diff |") {
