@@ -1,0 +1,234 @@
+package conversation
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// read takes the next line.
+func (m *machine) read(l Line, now time.Duration) {
+	m.now, m.lastLine = now, now
+	if m.result != nil || m.err != nil {
+		return
+	}
+	if l.Offset < m.st.Cursor.Offset {
+		m.refill(l)
+	} else {
+		m.apply(l)
+	}
+	if l.End >= m.size {
+		m.upToDate()
+	}
+	m.step()
+	if m.result == nil && m.err == nil && m.st.Cursor.Offset-m.in.State.Cursor.Offset > m.lim.Bytes {
+		m.enough()
+	}
+	m.tellSettled()
+	if m.opt.Moved != nil {
+		m.opt.Moved(Place{m.st.ThreadID, m.st.TurnID, m.st.Cursor.Offset, m.st.Seq, m.st.Progress})
+	}
+}
+
+// enough returns from a pump that has folded all that it may, also where it is
+// behind: each attempt of it stops at this very line. The next one begins here
+// for good, however often it is repeated.
+func (m *machine) enough() {
+	if !m.opt.Over { // else nobody is there to take the answers
+		m.flushAutos()
+	}
+	if m.turnEnd != nil {
+		m.finish(TurnEnded)
+		return
+	}
+	m.finish(Bound)
+}
+
+// refill takes a line between From and Cursor: it was folded before, only
+// the changes of open file changes are read again.
+func (m *machine) refill(l Line) {
+	if d, ok := m.pieces.read(l.Raw); ok {
+		m.keepAgain(d, l.Offset)
+		return
+	}
+	if l.Oversize || l.Blank() {
+		return
+	}
+	msg, err := parse(l.Raw)
+	if err != nil {
+		return
+	}
+	if msg.isRequest() {
+		m.demandAgain(msg, l.Offset)
+		return
+	}
+	if msg.ID != nil {
+		return
+	}
+	if d, ok := slowPiece(pieceOf(msg.Method), msg.Params); ok && d.of != "" {
+		m.keepAgain(d, l.Offset)
+		return
+	}
+	switch msg.Method {
+	case "item/started":
+		var n itemNotice
+		if json.Unmarshal(msg.Params, &n) != nil || n.Item.Type != "fileChange" {
+			return
+		}
+		if key := m.keyOf(n.ThreadID, n.Item.ID); m.openItem(key) != nil {
+			m.items[key] = n.Item.Changes
+		}
+	case "item/fileChange/patchUpdated":
+		m.patchUpdated(msg.Params)
+	}
+}
+
+// wordless are the notifications of which no text is kept, and those whose
+// texts are kept only as they are told again at the end of an item.
+var wordless = map[string]bool{
+	"item/started": true, "turn/started": true, "turn/diff/updated": true, "thread/started": true, "thread/status/changed": true,
+	"thread/tokenUsage/updated": true, "account/rateLimits/updated": true, "serverRequest/resolved": true,
+}
+
+// textComes tells that a line with texts is about to be folded.
+func (m *machine) textComes(piece bool) {
+	if m.opt.Before != nil {
+		m.opt.Before(m.line.End, piece)
+	}
+}
+
+// apply folds one line; the cursor is behind it afterwards.
+func (m *machine) apply(l Line) {
+	m.line, m.perLine = l, 0
+	stray := false
+	d, isPiece := m.pieces.read(l.Raw)
+	switch {
+	case isPiece:
+		m.textComes(true)
+		m.emitted(d.at)
+		m.delta(d)
+	case l.Oversize:
+		m.textComes(false)
+		m.oversize(l)
+	case l.Blank():
+		stray = m.st.Stray
+	default:
+		msg, err := parse(l.Raw)
+		if err != nil {
+			stray = true
+			m.textComes(false)
+			m.stray(l, err)
+			break
+		}
+		if msg.Method != "" && !wordless[msg.Method] {
+			m.textComes(false)
+		}
+		if m.turnEnd != nil && msg.Method == "turn/started" {
+			// The next pump's. What was refused before is answered first,
+			// since that one begins behind it.
+			m.flushAutos()
+			m.finish(TurnEnded)
+			return
+		}
+		m.emitted(msg.EmittedAtMS)
+		m.message(msg)
+	}
+	m.st.Stray = stray
+	m.checkTime()
+	m.forget()
+	if m.err == nil {
+		m.st.Cursor.Offset = l.End
+	}
+}
+
+// dated takes a time that the line at hand tells of. An older codex does not
+// say when it sent a line (EventTimes), and this is all there is.
+func (m *machine) dated(ms int64) {
+	m.st.AtMS = max(m.st.AtMS, ms)
+	m.passes(ms)
+}
+
+// emitted takes when codex sent the line at hand, if that says so.
+func (m *machine) emitted(ms int64) {
+	if ms > m.st.AtMS {
+		m.st.AtMS = ms
+	}
+	m.passes(ms)
+	if ms > 0 && m.opt.Fresh != nil && m.line.Offset >= m.size {
+		m.opt.Fresh(time.UnixMilli(ms))
+	}
+}
+
+func (m *machine) message(msg *message) {
+	switch {
+	case msg.isRequest():
+		m.request(msg)
+	case msg.isResponse():
+		if id, ok := stringID(msg.ID); ok {
+			m.response(id, msg)
+		}
+	default:
+		m.notification(msg)
+	}
+}
+
+func (m *machine) stray(l Line, err error) {
+	m.log.Warn("stray line in the journal", "offset", l.Offset, "error", err)
+	if m.st.Stray {
+		return
+	}
+	m.entry(Entry{Type: EntryState, Turn: m.st.Turn, Status: "warning",
+		Text: "a line that is no message was skipped: " + excerpt(m.redact(strings.ToValidUTF8(string(l.Raw), "\uFFFD")), 200)})
+}
+
+// oversize does what can be done about a line that is too long to read: a
+// request is refused, an answer counts as one, a turn's end ends the turn.
+func (m *machine) oversize(l Line) {
+	m.log.Warn("line over the bound", "offset", l.Offset, "bytes", l.End-l.Offset, "method", l.Method)
+	m.entry(Entry{Type: EntryState, Turn: m.st.Turn, Status: "warning",
+		Text: fmt.Sprintf("a line of %d bytes was skipped, the bound is %d (%s)", l.End-l.Offset, m.lim.Line, orWord(l.Method, "an answer or no message"))})
+	switch {
+	case l.Method != "" && l.ID != nil:
+		m.auto(l.ID, outgoing{ID: l.ID, Error: &RPCError{Code: CodeInvalidRequest, Message: "the request is too long for this client"}})
+	case l.Method == "turn/completed" && m.st.TurnID != "":
+		m.endTurn("unknown", problem(EndOversize, "the line that says how the turn ended is too long to read"))
+	case l.Method == "item/completed":
+		m.longItem(l.Item)
+	case l.Method == "" && l.ID != nil:
+		if id, ok := stringID(l.ID); ok {
+			m.response(id, longAnswer(l))
+		}
+	}
+}
+
+// longItem ends the item that a line over the bound completes. Where it cannot
+// be told which it was, what all have said is kept until the turn's end, and
+// none may count as what the turn works on for ever.
+func (m *machine) longItem(id string) {
+	var found []itemKey
+	for i := range m.st.Items {
+		if m.st.Items[i].ID == id {
+			found = append(found, m.st.Items[i].key())
+		}
+	}
+	if id != "" && len(found) < 2 {
+		for _, key := range found {
+			m.dropItem(key)
+		}
+		return
+	}
+	for i := range m.st.Items {
+		m.st.Items[i].Background = true
+	}
+}
+
+// longAnswer stands for an answer that is too long to read: whether it is a
+// yes is known all the same. To a Send no more is needed; who wanted to know
+// what the answer says finds it unreadable.
+func longAnswer(l Line) *message {
+	if l.Result {
+		return &message{ID: l.ID, Result: json.RawMessage(`{}`)}
+	}
+	return &message{ID: l.ID, Error: &RPCError{Code: CodeInternal, Message: "the answer is too long to read"}}
+}
