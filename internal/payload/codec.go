@@ -17,7 +17,7 @@ const (
 	metadataKeyID = "encryption-key-id"
 )
 
-// A Codec encrypts and decrypts payloads; with no keys it leaves them plain.
+// A Codec packs long payloads, and encrypts all; with no keys they are plain.
 type Codec struct {
 	seals []sealer // the first encrypts
 }
@@ -54,16 +54,16 @@ func (c *Codec) Encrypts() (keyID string, ok bool) {
 
 // Encode implements converter.PayloadCodec.
 func (c *Codec) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
-	if len(c.seals) == 0 {
-		return payloads, nil
-	}
 	out := make([]*commonpb.Payload, len(payloads))
 	for i, p := range payloads {
-		sealed, err := c.seals[0].encrypt(p)
+		p, err := pack(p)
+		if err == nil && len(c.seals) > 0 {
+			p, err = c.seals[0].encrypt(p)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("encrypt a payload for Temporal: %w", err)
 		}
-		out[i] = sealed
+		out[i] = p
 	}
 	return out, nil
 }
@@ -89,11 +89,14 @@ func (s *sealer) encrypt(p *commonpb.Payload) (*commonpb.Payload, error) {
 func (c *Codec) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	out := make([]*commonpb.Payload, len(payloads))
 	for i, p := range payloads {
-		if !Encrypted(p) {
-			out[i] = p
-			continue
+		if Encrypted(p) {
+			plain, err := c.decrypt(p)
+			if err != nil {
+				return nil, err
+			}
+			p = plain
 		}
-		plain, err := c.decrypt(p)
+		plain, err := unpack(p)
 		if err != nil {
 			return nil, err
 		}

@@ -19,6 +19,8 @@
 //     the ciphertext as if it were the value;
 //   - a payload that is not encrypted is taken as it is, so what was recorded
 //     before there was a key and what Temporal's own CLI and UI send are understood;
+//   - a payload from 128 KiB on is packed (zstd) before it is encrypted, with a key
+//     or without: encoding binary/zstd. Temporal bounds what is left of it, at 2 MiB;
 //   - with no key nothing is encrypted, and what others encrypted is ErrNoKey;
 //   - a workflow that meets ErrNoKey does not go on without: its task fails and
 //     comes again, until a worker has the key. Temporal's SDK would drop such a

@@ -2,6 +2,7 @@ package payload
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -278,5 +279,46 @@ func BenchmarkCodec(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+func TestALongPayloadTakesLessAndComesBack(t *testing.T) {
+	var hosts []map[string]string
+	for i := range 10_000 {
+		hosts = append(hosts, map[string]string{"name": fmt.Sprint("web-", i), "address": "192.0.2.1", "state": "ready", "label": "os=linux"})
+	}
+	long := plain(t, hosts)
+	for name, c := range map[string]*Codec{"with a key": NewCodec("default", key(t)), "without": NewCodec("default")} {
+		kept := encode(t, c, long)
+		if n := len(kept.GetData()); n > len(long.GetData())/5 {
+			t.Errorf("%s: %d bytes are %d in Temporal", name, len(long.GetData()), n)
+		}
+		if back, err := decode(c, kept); err != nil || !proto.Equal(back, long) {
+			t.Errorf("%s: another payload comes back (%v)", name, err)
+		}
+	}
+	c := NewCodec("default")
+	noise := make([]byte, 1<<20)
+	rand.Read(noise)
+	for name, p := range map[string]*commonpb.Payload{"short": plain(t, "hello"), "of noise": plain(t, noise)} {
+		if kept := encode(t, c, p); len(kept.GetData()) > len(p.GetData()) || name == "short" && !proto.Equal(kept, p) {
+			t.Errorf("one that is %s is kept as %d bytes, not %d", name, len(kept.GetData()), len(p.GetData()))
+		} else if back, err := decode(c, kept); err != nil || !proto.Equal(back, p) {
+			t.Errorf("one that is %s does not come back: %v", name, err)
+		}
+	}
+}
+
+func TestATornPackedPayloadIsSaidToBe(t *testing.T) {
+	c := NewCodec("default")
+	kept := encode(t, c, plain(t, strings.Repeat("all work and no play ", 20_000)))
+	bomb := proto.Clone(kept).(*commonpb.Payload)
+	bomb.Data = packer().EncodeAll(make([]byte, maxUnpacked+1), nil)
+	cut := proto.Clone(kept).(*commonpb.Payload)
+	cut.Data = cut.Data[:len(cut.Data)/2]
+	for name, p := range map[string]*commonpb.Payload{"cut": cut, "too large": bomb} {
+		if _, err := decode(c, p); !errors.Is(err, ErrTorn) {
+			t.Errorf("one that is %s: %v", name, err)
+		}
 	}
 }
