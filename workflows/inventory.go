@@ -138,6 +138,10 @@ func (p *pool) checkSet(in SetHost) error {
 		return refuse(RefusedBadInput, "host %s: %d slots is out of range (1 to 10000)", in.Name, in.Slots)
 	case encoded(h.Spec)+encoded(relabelled(h.Labels, in)) > maxHost:
 		return refuse(RefusedBadInput, "host %s: its addresses, keys and labels take more than %d bytes", in.Name, maxHost)
+	case len(in.Labels) > 0:
+		all := slices.Clone(p.st.Hosts)
+		all[slices.IndexFunc(all, func(h poolHost) bool { return h.Spec.Name == in.Name })].Labels = relabelled(h.Labels, in)
+		return p.haveRoom(all)
 	}
 	return nil
 }

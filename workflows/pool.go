@@ -77,13 +77,16 @@ type poolLease struct {
 // defaultSlots is how many sessions share a host unless somebody says otherwise.
 const defaultSlots = 4
 
-// Bounds of what a pool carries: some hundred bytes each.
+// Bounds of what a pool carries: some hundred bytes each. All of it, packed as
+// payloads are, has to stay below the 2 MiB that Temporal takes.
 const (
-	maxHosts = 1000
-	maxHost  = 16 << 10 // bytes of one host's spec and labels
-	maxLine  = 2000
-	maxAsked = 1 << 20 // bytes of all that they ask for
-	maxWarm  = 1500    // folders that wait for their sessions, some 300 bytes each
+	maxHosts   = 1000
+	maxHost    = 16 << 10 // bytes of one host's spec and labels
+	maxOfHosts = 1 << 20  // of all of them
+	maxHolders = 5000     // who have slots
+	maxLine    = 2000
+	maxAsked   = 1 << 20 // bytes of all that they ask for
+	maxWarm    = 1500    // folders that wait for their sessions, some 300 bytes each
 )
 
 // HostPool is the inventory of a zone and hands out slots. It never ends.
@@ -145,7 +148,7 @@ func (p *pool) listen() error {
 		}),
 		workflow.SetUpdateHandlerWithOptions(p.ctx, UpdatePutHost,
 			func(_ workflow.Context, in PutHost) (HostView, error) { p.roll.took(); return p.put(in), nil },
-			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in PutHost) error { return p.checkPut(in) }}),
+			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in PutHost) error { return p.checkPutAll(PutHosts{Hosts: []PutHost{in}}) }}),
 		workflow.SetUpdateHandlerWithOptions(p.ctx, UpdatePutHosts,
 			func(_ workflow.Context, in PutHosts) (PutHostsDone, error) { p.roll.took(); return p.putAll(in), nil },
 			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in PutHosts) error { return p.checkPutAll(in) }}),

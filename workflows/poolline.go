@@ -25,6 +25,7 @@ type line struct {
 	seeds   map[string]*seedUse
 	room    room
 	next    int64 // epoch
+	held    int   // slots that are taken
 
 	// slots are for those who compete to share, by weights in all.
 	slots, weights int64
@@ -98,6 +99,7 @@ func newLine(epoch int64, queue []ticket, leases []poolLease, shares []poolShare
 	}
 	for i := range leases {
 		if le := &leases[i]; le.Warm == nil {
+			l.held++
 			l.tenant(le.tenant()).used++
 			if s := l.seeds[le.Seed]; s != nil {
 				s.used++
@@ -180,6 +182,9 @@ func (l *line) serve() (got []*waiter) {
 func (l *line) served(w *waiter) bool {
 	c, seed := w.by, l.seeds[w.Seed]
 	switch {
+	case l.held >= maxHolders:
+		w.why = busyWith("%d sessions have slots, as many as one zone keeps account of: more take another zone", l.held)
+		return false
 	case c.full():
 		w.why = busyWith("tenant %s has %d slots, as many as it may have", c.Tenant, c.used)
 		return false
@@ -190,6 +195,7 @@ func (l *line) served(w *waiter) bool {
 	if w.got, w.why = l.room.take(w.ticket); w.got == nil {
 		return false
 	}
+	l.held++
 	c.used++
 	c.queued--
 	if seed != nil {

@@ -48,6 +48,18 @@ func (p *pool) checkPutAll(in PutHosts) error {
 	case len(in.Hosts) == 0:
 		return refuse(RefusedBadInput, "zone %s was given no hosts", p.zone)
 	}
+	return p.haveRoom(p.st.Hosts)
+}
+
+// haveRoom refuses hosts that would take more than a pool can carry.
+func (p *pool) haveRoom(hosts []poolHost) error {
+	n := 0
+	for i := range hosts {
+		n += encoded(hosts[i].Spec) + encoded(hosts[i].Labels)
+	}
+	if n > maxOfHosts {
+		return refuse(RefusedState, "the addresses, keys and labels of %d hosts take %d KiB, zone %s has room for %d: use another zone", len(hosts), n>>10, p.zone, maxOfHosts>>10)
+	}
 	return nil
 }
 

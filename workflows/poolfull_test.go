@@ -1,0 +1,130 @@
+package workflows
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+	packing "fairlead.dev/fairlead/internal/payload"
+)
+
+// maxPayload is what Temporal takes.
+const maxPayload = 2 << 20
+
+// fullZone is a pool that is full in every way, of what nothing can be left out:
+// keys, runs and names are as different as they are in life.
+func fullZone(t *testing.T) *poolState {
+	noise := func(n int) string {
+		b := make([]byte, n)
+		rand.Read(b)
+		return base64.StdEncoding.EncodeToString(b)
+	}
+	run := func() string {
+		b := make([]byte, 16)
+		rand.Read(b)
+		return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+	}
+	at := time.Date(2026, 11, 23, 1, 2, 3, 456789, time.UTC)
+	st := &poolState{Epoch: 1_000_000}
+	for i := range maxHosts {
+		spec := activities.HostSpec{Name: fmt.Sprintf("build-%04d", i), Address: fmt.Sprintf("build-%04d.eu-1.example.com", i), User: "dev", Identity: "/etc/fairlead/id",
+			Root: "/srv/fairlead", HostKeys: []string{"ssh-ed25519 " + noise(51), "ecdsa-sha2-nistp256 " + noise(104)}}
+		if i%2 == 0 && i > 0 {
+			jump := st.Hosts[1].Spec
+			spec.Jump = &jump
+		}
+		st.Hosts = append(st.Hosts, poolHost{Spec: spec, Slots: 10, Codex: "0.169.0", Reached: true, WellAt: at, Flaps: 1,
+			Labels: map[string]string{"team": "release", "rack": fmt.Sprint("r", i%40)},
+			Check:  &hostCheck{OK: true, At: at.Add(time.Duration(i) * time.Second), Sandbox: "landlock", Codex: "0.169.0"},
+			Found:  map[string]string{"os": "linux", "arch": "amd64", "libc": "glibc", "cpus": "32", "mem": "128", "disk": fmt.Sprint(400 + i), "sandbox": "landlock", "codex": "0.169.0"}})
+	}
+	p := &pool{zone: "default", st: st}
+	if err := p.haveRoom(st.Hosts); err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxHolders {
+		st.Leases = append(st.Leases, poolLease{Holder: fmt.Sprintf("session/upgrade-all-repositories-of-the-team-%05d", i), Host: st.Hosts[i%maxHosts].Spec.Name,
+			Epoch: int64(i), Seed: "team", Run: run(), Tenant: fmt.Sprint("tenant-", i%100), Since: at.Add(time.Duration(i) * time.Millisecond)})
+	}
+	for i := range maxWarm {
+		l := poolLease{Holder: fmt.Sprintf("session/parked-%05d", i), Host: st.Hosts[i%maxHosts].Spec.Name, Run: run(), Tenant: "release"}
+		l.Warm = parks(l.Holder, at.Unix()).Warm
+		st.Leases = append(st.Leases, l)
+	}
+	for i := range maxLine {
+		st.Queue = append(st.Queue, ticket{acquire: acquire{Holder: fmt.Sprintf("session/upgrade-all-repositories-of-the-team-%05d", maxHolders+i), Run: run(), AskedAt: at,
+			Select: []string{"mem>=32", "gpu=no"}, Rather: []string{"rack=r7"}, Tenant: "release", Seed: "team"}, Told: "all 10000 slots of the 1000 hosts that fit are in use"})
+	}
+	return st
+}
+
+func TestAFullZoneGoesOnAndCanBeListed(t *testing.T) {
+	st := fullZone(t)
+	if n := encoded(st); n < maxPayload {
+		t.Errorf("%d bytes: nothing is tried", n)
+	}
+	p := &pool{zone: "default", st: st}
+	codec := packing.NewCodec("default").DataConverter()
+	for what, v := range map[string]any{"what a run hands on": PoolInput{Zone: "default", Carry: st}, "its hosts": p.views(), "what is left on them": p.leftThere()} {
+		kept, err := codec.ToPayloads(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(kept.GetPayloads()[0].GetData()); n > maxPayload*3/4 {
+			t.Errorf("%s: %d bytes, Temporal takes %d", what, n, maxPayload)
+		} else {
+			t.Logf("%s: %d bytes", what, n)
+		}
+	}
+}
+
+func TestAZoneGivesNoMoreSlotsThanItCanKeepAccountOf(t *testing.T) {
+	c := newCrowd(t)
+	c.hosts = append(c.hosts, poolHost{Spec: activities.HostSpec{Name: "web-1"}, Slots: 10_000})
+	for i := range maxHolders + 2 {
+		c.asks(acquire{Holder: fmt.Sprint("s", i)})
+	}
+	if n := len(c.serve()); n != maxHolders {
+		t.Fatalf("%d were served, want %d", n, maxHolders)
+	}
+	l := c.line()
+	if got := l.serve(); len(got) > 0 || len(l.tickets) != 2 || !strings.Contains(l.tickets[0].why.Message, "another zone") {
+		t.Errorf("%d more were served, %d wait", len(got), len(l.tickets))
+	}
+	c.ends(func(l poolLease) bool { return l.Holder == "s7" })
+	if n := len(c.serve()); n != 1 {
+		t.Errorf("of one slot that is free again %d were served", n)
+	}
+}
+
+func TestHostsThatAZoneCannotCarryAreRefusedWhole(t *testing.T) {
+	p := newPoolWorld(t)
+	large := func(i int) PutHost {
+		h := put(fmt.Sprint("h", i), 1)
+		h.Labels = map[string]string{"note": strings.Repeat("x", maxHost/2)}
+		return h
+	}
+	fit := maxOfHosts/(encoded(large(0).Spec)+encoded(large(0).Labels)) - 1
+	var all PutHosts
+	for i := range fit + 2 {
+		all.Hosts = append(all.Hosts, large(i))
+	}
+	p.at(0, func() { p.refuses(p.send(UpdatePutHosts, all), RefusedState) })
+	p.at(time.Second, func() { p.takes(p.send(UpdatePutHosts, PutHosts{Hosts: all.Hosts[:fit]})) })
+	p.at(2*time.Second, func() {
+		p.takes(p.send(UpdatePutHost, put("small", 1)))
+		p.refuses(p.send(UpdatePutHosts, PutHosts{Hosts: all.Hosts[fit:]}), RefusedState)
+		grown := SetHost{Labels: map[string]string{"more": strings.Repeat("x", maxHost/2-300)}}
+		grown.Name = "h0"
+		p.takes(p.send(UpdateSetHost, grown))
+		grown.Name = "h1"
+		p.refuses(p.send(UpdateSetHost, grown), RefusedState)
+	})
+	p.finish(3 * time.Second)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
