@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // a machine may have none, and --tz is to be checked
@@ -170,19 +171,23 @@ what still runs, in good order.`,
 			if err := t.scheduleError(ctx, doing, h.Delete(ctx)); err != nil {
 				return err
 			}
+			running, err := t.running(ctx, doing+": it is deleted; look for what it began", args[0], d)
+			if err != nil {
+				return err
+			}
 			closed := 0
-			for _, run := range d.Info.RunningWorkflows {
+			for _, id := range running {
 				if !stop {
 					break
 				}
-				err := t.CancelWorkflow(ctx, run.WorkflowID, "")
+				err := t.CancelWorkflow(ctx, id, "")
 				var gone *serviceerror.NotFound
 				if err != nil && !errors.As(err, &gone) {
 					return t.explain(ctx, doing+": close what it began", err)
 				}
 				closed++
 			}
-			left := len(d.Info.RunningWorkflows) - closed
+			left := len(running) - closed
 			return a.print().show(map[string]any{"name": args[0], "closing": closed, "running": left}, func(p *printer) {
 				p.printf("schedule %s is deleted", args[0])
 				if closed > 0 {
@@ -198,6 +203,23 @@ what still runs, in good order.`,
 	c.Flags().BoolVar(&stop, "close", false, "also close what it began and what still runs")
 	return c
 }
+
+// running are the workflows of a schedule's firings that have not ended. Temporal
+// counts only those that its overlap policy asks for, which allow-all does not.
+func (t *temporal) running(ctx context.Context, doing, name string, d *client.ScheduleDescription) (ids []string, err error) {
+	for _, run := range d.Info.RunningWorkflows {
+		ids = append(ids, run.WorkflowID)
+	}
+	found, err := t.list(ctx, doing, fmt.Sprintf("TemporalScheduledById = '%s' AND ExecutionStatus = 'Running'", workflows.ScheduleID(name)), maxRunning)
+	for _, info := range found {
+		ids = append(ids, info.GetExecution().GetWorkflowId())
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), err
+}
+
+// maxRunning bounds how many firings of a schedule are closed, or counted, at once.
+const maxRunning = 10_000
 
 // begunWait is how long trigger looks for what it began.
 const begunWait = 15 * time.Second

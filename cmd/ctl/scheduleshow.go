@@ -49,11 +49,13 @@ func (a *app) scheduleView(ctx context.Context, t *temporal, name string, recent
 		return scheduleView{}, err
 	}
 	v := viewSchedule(name, d, t.noteOf(d.Memo))
-	if !recent {
-		return v, nil
-	}
 	ctx, cancel := a.bounded(ctx, answerWait)
 	defer cancel()
+	running, err := t.running(ctx, "show schedule "+name, name, d)
+	v.Running = len(running)
+	if err != nil || !recent {
+		return v, err
+	}
 	for _, act := range slices.Backward(d.Info.RecentActions) {
 		if act.StartWorkflowResult != nil {
 			v.Recent = append(v.Recent, t.firing(ctx, name, act.StartWorkflowResult))

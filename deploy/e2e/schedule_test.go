@@ -268,6 +268,31 @@ func TestAScheduleBeginsBatchesThatAreFoundByItsName(t *testing.T) {
 	}
 }
 
+func TestBatchesOfPastTimesRunInALineOrBesideEachOther(t *testing.T) {
+	file := batchFile(t, "prompt: hello\ndefaults: {host: web-1, seed: team}\nitems: [{id: a}]\n")
+	schedule(t, "past-fleet", "--calendar", "hour=3", "--tz", "Europe/Berlin", "--pause", "--batch", file)
+	ok(t, "schedule", "backfill", "past-fleet", "--from", "2026-01-05T03:00", "--to", "2026-01-06T03:00")
+	over := func(v shownBatch) bool { return workflows.BatchOver(v.State) }
+	first := becomesBatch(t, "past-fleet-20260105t020000z", "it is over", over)
+	second := becomesBatch(t, "past-fleet-20260106t020000z", "it is over", over)
+	if first.Done != 1 || second.Done != 1 || first.EndedAt == nil || second.CreatedAt.Before(*first.EndedAt) {
+		t.Errorf("one after the other they are %+v and %+v", first, second)
+	}
+	slow := batchFile(t, "prompt: take your time behind gate past-fleets\ndefaults: {host: web-1, seed: team}\nitems: [{id: a}]\n")
+	schedule(t, "past-fleets", "--calendar", "hour=3", "--tz", "Europe/Berlin", "--pause", "--batch", slow)
+	ok(t, "schedule", "backfill", "past-fleets", "--overlap", "allow-all", "--from", "2026-01-05T03:00", "--to", "2026-01-06T03:00")
+	both := []string{"past-fleets-20260105t020000z", "past-fleets-20260106t020000z"}
+	for _, id := range both { // neither ends by itself
+		becomesBatch(t, id, "its session runs", func(v shownBatch) bool { return len(v.Sessions) > 0 && !over(v) })
+	}
+	ok(t, "schedule", "delete", "past-fleets", "--close")
+	for _, id := range both {
+		if v := becomesBatch(t, id, "it is over", over); v.State != workflows.BatchCancelled || v.Running != 0 {
+			t.Errorf("closed, batch %s is %+v", id, v)
+		}
+	}
+}
+
 func TestABadScheduleIsToldAndNotMade(t *testing.T) {
 	run := []string{"--", "--host", "web-1", "--seed", "team", "hello"}
 	good := batchFile(t, "prompt: hi\ndefaults: {host: web-1, seed: team}\nitems: [{id: a}]\n")
