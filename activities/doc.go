@@ -94,6 +94,8 @@
 //   - who cleans up behind a generation (WipeLeftover, RecoverSeed) is above that
 //     one to the host, and below every later one: a session that is back is left
 //     alone, and is not kept away;
+//   - FindLeftovers changes nothing on a host. Whose a folder is it asks after it
+//     saw it, and what is not known to be ours it only names;
 //   - PruneSnapshots drops nothing that an open session goes on from, nor what a
 //     fork is to begin with, which PinSnapshot keeps for it: it asks them. Of who
 //     does not answer nothing is dropped (Unasked);

@@ -39,7 +39,7 @@ func askPools(ctx context.Context, c client.Client) (all []LeftThere, err error)
 			return nil, err
 		}
 		for _, x := range r.GetExecutions() {
-			left, err := askPool(ctx, c, x.GetExecution().GetWorkflowId())
+			left, err := askPool(ctx, c, x.GetExecution().GetWorkflowId(), QueryLeft)
 			if err != nil {
 				return nil, err
 			}
@@ -51,10 +51,10 @@ func askPools(ctx context.Context, c client.Client) (all []LeftThere, err error)
 	}
 }
 
-func askPool(ctx context.Context, c client.Client, id string) (left []LeftThere, err error) {
+func askPool(ctx context.Context, c client.Client, id, query string) (left []LeftThere, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	v, err := c.QueryWorkflow(ctx, id, "", QueryLeft)
+	v, err := c.QueryWorkflow(ctx, id, "", query)
 	if err == nil {
 		err = v.Get(&left)
 	}

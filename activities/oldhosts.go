@@ -37,6 +37,22 @@ type hostNow struct {
 	Name      string    `json:"name"`
 	CheckedAt time.Time `json:"checked_at"`
 	Spec      *HostSpec `json:"spec"`
+	Health    *struct {
+		State string `json:"state"`
+	} `json:"health"`
+	// Folders is of the newest look at what sessions have there.
+	Folders *struct {
+		At time.Time `json:"at"`
+	} `json:"folders"`
+}
+
+func (h hostNow) quarantined() bool { return h.Health != nil && h.Health.State == "quarantined" }
+
+func (h hostNow) lookedAt() time.Time {
+	if h.Folders == nil {
+		return time.Time{}
+	}
+	return h.Folders.At
 }
 
 // CheckOldHosts has the hosts checked whose last check is old, those longest

@@ -101,7 +101,7 @@ func New(d Deps) *Set {
 	}
 	s.askLeft = func(ctx context.Context) ([]LeftThere, error) { return askPools(ctx, d.Temporal) }
 	if d.Temporal != nil {
-		s.desk = temporalDesk{d.Temporal}
+		s.desk, s.left = temporalDesk{d.Temporal}, temporalLeft{d.Temporal}
 	}
 	return &Set{
 		Hosts:     &Hosts{s},
@@ -142,6 +142,7 @@ type site struct {
 	tokens   tokenDesk
 	// desk is where seeds' workflows are spoken to; nil where there is no Temporal.
 	desk seedDesk
+	left leftDesk // likewise, for what is left on hosts
 	// saveEvery is saveBackEvery, unless it is set.
 	saveEvery time.Duration
 

@@ -6,7 +6,7 @@
 // Seed names the newest generation of a credential and who holds it; a SeedPool
 // stands for any healthy one out of several; host
 // tasks (check, provision, exec, capture and login of a seed) are short, so that
-// they are on record; Maintenance, by a Schedule, verifies seeds nobody asks about.
+// they are on record; Maintenance, by Schedules, does what nobody asks for.
 // A Batch runs many sessions from one file, a window of them at a time, and
 // accounts for each of them.
 // Fire is what a person's Schedule starts: it begins a session and stays until that
@@ -166,6 +166,14 @@
 // where somebody said discard, or its archive is in the store. A new session of
 // the old one's name gets the host only when that is done; a host with
 // leftovers leaves the inventory only by force.
+//
+// What a pool has forgotten (a host was taken out by force, and came back; its
+// workflow was begun anew) a Schedule of each zone finds, since it looks at the hosts
+// themselves. A folder is a leftover if Temporal knows that a session of that name
+// has ended, which ran when the folder's generation began, if the pool knows
+// nothing of it, and if nobody has written its mark for a while. The pool decides:
+// what it has come to know of since the look is left alone. Everything else is
+// named (UnknownFolder) and never touched: it may be of another installation.
 //
 // # Who gets a slot
 //

@@ -227,7 +227,7 @@ func (p *pool) views() []HostView {
 	out := make([]HostView, 0, len(p.st.Hosts))
 	for i := range p.st.Hosts {
 		v := p.view(&p.st.Hosts[i])
-		v.Leftovers = nil // their number is enough for a list
+		v.Leftovers, v.UnknownFolders = nil, nil // their number is enough for a list
 		out = append(out, v)
 	}
 	slices.SortFunc(out, func(a, b HostView) int { return strings.Compare(a.Name, b.Name) })
@@ -243,6 +243,7 @@ func (p *pool) view(h *poolHost) HostView {
 	}
 	v.Paused = p.st.Paused
 	v.Unclean, v.Leftovers = p.leftOn(spec.Name)
+	v.Folders, v.UnknownFolders = h.Folders, h.Unknown
 	if v.Port == 0 && spec.Name != activities.LocalHost {
 		v.Port = 22
 	}

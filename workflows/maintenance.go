@@ -19,11 +19,19 @@ type MaintenanceInput struct {
 	// that somebody checked within the last half of it is left for the next time.
 	Hosts time.Duration `json:"hosts,omitempty"`
 	Zone  string        `json:"zone,omitempty"`
+	// Leftovers, in place of all that, has somebody look what lies on the hosts of
+	// Zone.
+	Leftovers bool `json:"leftovers,omitempty"`
 }
 
 // MaintainHostsID is that of a zone's Schedule for its hosts.
 func MaintainHostsID(zone string) string {
 	return MaintenanceID + "/hosts/" + ZoneOf(TaskQueueOf(zone))
+}
+
+// MaintainLeftoversID is that of a zone's Schedule for what sessions left on hosts.
+func MaintainLeftoversID(zone string) string {
+	return MaintenanceID + "/leftovers/" + ZoneOf(TaskQueueOf(zone))
 }
 
 // MaintenanceResult says what was done.
@@ -32,6 +40,7 @@ type MaintenanceResult struct {
 	// Snapshots is nil where they were not looked after, or by somebody else just then.
 	Snapshots *activities.PruneSnapshotsResult `json:"snapshots,omitempty"`
 	Hosts     *activities.CheckOldHostsResult  `json:"hosts,omitempty"`
+	Leftovers *activities.FindLeftoversResult  `json:"leftovers,omitempty"`
 	Problems  []string                         `json:"problems,omitempty"`
 }
 
@@ -53,8 +62,6 @@ func Maintenance(ctx workflow.Context, in MaintenanceInput) (MaintenanceResult, 
 		what string
 		do   func(workflow.Context, string, *MaintenanceResult) error
 	}
-	// What sessions left on lost hosts is wiped by the pool, when its watch
-	// of the host says that it is back; a chore that looks for more goes here.
 	chores := []chore{{"verify seeds", verifySeeds}}
 	if in.Snapshots {
 		chores = []chore{{"prune snapshots", pruneSnapshots}}
@@ -62,6 +69,11 @@ func Maintenance(ctx workflow.Context, in MaintenanceInput) (MaintenanceResult, 
 	if in.Hosts > 0 {
 		chores = []chore{{"check hosts", func(ctx workflow.Context, what string, out *MaintenanceResult) error {
 			return checkHosts(ctx, what, in, out)
+		}}}
+	}
+	if in.Leftovers {
+		chores = []chore{{"look for what sessions left on hosts", func(ctx workflow.Context, what string, out *MaintenanceResult) error {
+			return findLeftovers(ctx, what, in, out)
 		}}}
 	}
 	var out MaintenanceResult

@@ -82,6 +82,11 @@ type HostView struct {
 	Unclean   int        `json:"unclean,omitempty"`
 	Leftovers []Leftover `json:"leftovers,omitempty"`
 
+	// Folders is of the newest look at what lies there, and UnknownFolders names
+	// what is not known to be ours: nobody touches that.
+	Folders        *HostFolders    `json:"folders,omitempty"`
+	UnknownFolders []UnknownFolder `json:"unknown_folders,omitempty"`
+
 	Holders []string             `json:"holders,omitempty"` // sessions
 	Queue   int                  `json:"queue,omitempty"`
 	Spec    *activities.HostSpec `json:"spec,omitempty"`

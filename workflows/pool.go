@@ -47,6 +47,8 @@ type poolHost struct {
 	WellAt   time.Time         `json:"well_at,omitzero"` // when it was well again, and
 	Flaps    int               `json:"flaps,omitempty"`  // after how many probes
 	Draining *Draining         `json:"draining,omitempty"`
+	Folders  *HostFolders      `json:"folders,omitempty"` // nil until somebody looked
+	Unknown  []UnknownFolder   `json:"unknown,omitempty"`
 }
 
 // hostCheck is what the pool keeps of a probe; the whole is the result of the
@@ -116,6 +118,7 @@ type pool struct {
 	fnd  workflow.ReceiveChannel
 	bck  workflow.ReceiveChannel
 	awy  workflow.ReceiveChannel
+	lkd  workflow.ReceiveChannel
 	work bool     // something arrived: look who can be served
 	no   []letter // to whom what they asked for is refused, not sent
 
@@ -135,10 +138,12 @@ func (p *pool) listen() error {
 	p.fnd = workflow.GetSignalChannel(p.ctx, signalFound)
 	p.bck = workflow.GetSignalChannel(p.ctx, signalHostBack)
 	p.awy = workflow.GetSignalChannel(p.ctx, signalHostAway)
+	p.lkd = workflow.GetSignalChannel(p.ctx, signalLooked)
 	return firstError(
 		p.listenPool(),
 		workflow.SetQueryHandler(p.ctx, QueryHosts, func() ([]HostView, error) { return p.views(), nil }),
 		workflow.SetQueryHandler(p.ctx, activities.QueryLeft, func() ([]activities.LeftThere, error) { return p.leftThere(), nil }),
+		workflow.SetQueryHandler(p.ctx, activities.QueryFolders, func() ([]activities.LeftThere, error) { return p.folders(), nil }),
 		workflow.SetQueryHandler(p.ctx, QueryHost, func(name string) (HostView, error) {
 			h := p.host(name)
 			if h == nil {
@@ -243,6 +248,7 @@ func (p *pool) drain() {
 	}
 	p.drainAway()
 	p.drainBack()
+	p.drainLooked()
 }
 
 // release takes a slot back. What its holder asks for since is not taken back

@@ -385,6 +385,7 @@ func hostShowCommand(a *app) *cobra.Command {
 					plain("zone"), plain(h.Zone), plain("key"), plain(h.Fingerprint), plain("codex"), plain(h.Codex),
 					plain("sandbox"), plain(h.Sandbox), plain("labels"), plain(labels(h.Labels)), plain("found"), plain(labels(h.Found)), plain("checked"), plain(h.CheckedAt), plain("health"), plain(healthText(h.Name, h.Health)))
 				showLeftovers(p, h)
+				showUnknownFolders(p, h)
 			})
 		},
 	}

@@ -23,7 +23,9 @@ import (
 func ensureMaintenance(ctx context.Context, c client.Client, conf *config.Config, log *slog.Logger) error {
 	queue := workflows.TaskQueueOf(conf.Zone)
 	all := []maintenance{{workflows.MaintainHostsID(conf.Zone), conf.Hosts.Check, queue, workflows.MaintenanceInput{Hosts: conf.Hosts.Check, Zone: conf.Zone},
-		"hosts.check", "hosts are checked only when somebody asks"}}
+		"hosts.check", "hosts are checked only when somebody asks"},
+		{workflows.MaintainLeftoversID(conf.Zone), conf.Hosts.Leftovers, queue, workflows.MaintenanceInput{Leftovers: true, Zone: conf.Zone},
+			"hosts.leftovers", "what sessions left on hosts is wiped only where their pool knows of it"}}
 	if queue == workflows.TaskQueue {
 		all = append(all,
 			maintenance{workflows.MaintenanceID, conf.Seeds.Maintain, queue, workflows.MaintenanceInput{}, "seeds.maintain", "seeds are verified only when somebody asks"},

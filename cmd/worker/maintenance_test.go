@@ -36,9 +36,10 @@ func TestMaintenanceIsScheduledAsTheConfigSays(t *testing.T) {
 	schedule := c.ScheduleClient().GetHandle(t.Context(), workflows.MaintenanceID)
 	ofStore := c.ScheduleClient().GetHandle(t.Context(), workflows.MaintainStoreID)
 	ofHosts := c.ScheduleClient().GetHandle(t.Context(), workflows.MaintainHostsID(""))
+	ofLeftovers := c.ScheduleClient().GetHandle(t.Context(), workflows.MaintainLeftoversID(""))
 
-	worker := func(maintain, prune, check string) (stop func()) {
-		p := newPlace(t, fmt.Sprintf("temporal: {address: %q}\nseeds: {maintain: %s}\nsnapshots: {prune: %s}\nhosts: {check: %s}\n", address, maintain, prune, check))
+	worker := func(maintain, prune, check, leftovers string) (stop func()) {
+		p := newPlace(t, fmt.Sprintf("temporal: {address: %q}\nseeds: {maintain: %s}\nsnapshots: {prune: %s}\nhosts: {check: %s, leftovers: %s}\n", address, maintain, prune, check, leftovers))
 		w := runWorker(t, "--config", p.config)
 		wait(t, "the worker is ready", func() bool { st, err := p.status(t); return err == nil && st.Ready })
 		return func() {
@@ -77,7 +78,7 @@ func TestMaintenanceIsScheduledAsTheConfigSays(t *testing.T) {
 		return out
 	}
 
-	stop := worker("1h", "24h", "3h")
+	stop := worker("1h", "24h", "3h", "4h")
 	if got, store := every(schedule), every(ofStore); got != time.Hour || store != 24*time.Hour {
 		t.Errorf("every %s, and of the store every %s", got, store)
 	}
@@ -93,17 +94,26 @@ func TestMaintenanceIsScheduledAsTheConfigSays(t *testing.T) {
 	if out := runs(ofHosts); out.Hosts == nil || out.Hosts.Seen != 0 {
 		t.Errorf("of hosts there are none, and it found %+v", out.Hosts)
 	}
+	if got := every(ofLeftovers); got != 4*time.Hour {
+		t.Errorf("somebody looks for leftovers every %s", got)
+	}
+	if out := runs(ofLeftovers); out.Leftovers == nil || out.Leftovers.Hosts != 1 || out.Hosts != nil {
+		t.Errorf("there is this machine alone, and it looked at %+v", out.Leftovers)
+	}
 	stop()
-	stop = worker("2h", "1h", "30m")
+	stop = worker("2h", "1h", "30m", "20m")
 	if got, store := every(schedule), every(ofStore); got != 2*time.Hour || store != time.Hour {
 		t.Errorf("a worker with another config leaves it at every %s, and of the store every %s", got, store)
 	}
 	if got := every(ofHosts); got != 30*time.Minute {
 		t.Errorf("a worker with another config leaves the hosts' at every %s", got)
 	}
+	if got := every(ofLeftovers); got != 20*time.Minute {
+		t.Errorf("a worker with another config leaves that for leftovers at every %s", got)
+	}
 	stop()
-	stop = worker("0s", "0s", "0s")
-	for _, s := range []client.ScheduleHandle{schedule, ofStore, ofHosts} {
+	stop = worker("0s", "0s", "0s", "0s")
+	for _, s := range []client.ScheduleHandle{schedule, ofStore, ofHosts, ofLeftovers} {
 		var none *serviceerror.NotFound
 		if d, err := s.Describe(t.Context()); !errors.As(err, &none) {
 			t.Errorf("there is %+v, %v", d, err)

@@ -179,6 +179,9 @@ type Snapshots struct {
 type Hosts struct {
 	// Check is how often they are checked; 0 is never.
 	Check time.Duration `yaml:"check"`
+	// Leftovers is how often somebody looks what sessions left on them; 0 is
+	// never.
+	Leftovers time.Duration `yaml:"leftovers"`
 }
 
 // What codex itself uses.
@@ -200,7 +203,7 @@ func Default() *Config {
 		Seeds:     Seeds{TokenEndpoint: TokenEndpoint, Issuer: Issuer, Maintain: time.Hour, Unprotected: "refuse"},
 		Deliver:   Deliver{MaxBytes: 64 << 20, SessionBytes: 1 << 30, SessionCalls: 1000},
 		Snapshots: Snapshots{Keep: 10, MaxBytes: 20 << 30, Prune: 24 * time.Hour},
-		Hosts:     Hosts{Check: 6 * time.Hour},
+		Hosts:     Hosts{Check: 6 * time.Hour, Leftovers: 6 * time.Hour},
 		Timeouts:  Timeouts{StartUp: time.Minute, Request: time.Minute, Silence: 2 * time.Minute, Quiet: 30 * time.Minute, Turn: 24 * time.Hour},
 		lines:     map[string]int{},
 	}

@@ -35,6 +35,7 @@ snapshots:
   max_bytes: 20
   prune: 1s
 timeouts: {startup: 10ms, quiet: 3s, turn: 0s}
+hosts: {check: 1s, leftovers: 9m}
 `))
 	var e *Error
 	if !errors.As(err, &e) {
@@ -63,6 +64,8 @@ timeouts: {startup: 10ms, quiet: 3s, turn: 0s}
 		"line 24: snapshots.prune: 1s is not between 10m and 720h",
 		"line 25: timeouts.startup: 10ms is not between 1s and 168h",
 		"line 25: timeouts.turn: 0s is not between 1s and 168h",
+		"line 26: hosts.check: 1s is not between 10m and 720h",
+		"line 26: hosts.leftovers: 9m0s is not between 10m and 720h",
 	}
 	text := err.Error()
 	for _, w := range want {
@@ -113,6 +116,7 @@ limits: {drain: 1m30s, sticky_cache: 0, connections_per_host: 40, watch: 5s, lin
 seeds: {token_endpoint: "http://127.0.0.1:7/oauth/token", maintain: 0s}
 snapshots: {max_age: 720h, prune: 0s}
 timeouts: {silence: 90s, quiet: 0s}
+hosts: {leftovers: 0s}
 log:
 `))
 	if err != nil {
@@ -133,6 +137,9 @@ log:
 	}
 	if want := (Snapshots{Keep: 10, MaxAge: 720 * time.Hour, MaxBytes: 20 << 30}); c.Snapshots != want {
 		t.Errorf("read snapshots %+v", c.Snapshots)
+	}
+	if want := (Hosts{Check: 6 * time.Hour}); c.Hosts != want {
+		t.Errorf("read hosts %+v", c.Hosts)
 	}
 	if want := (Timeouts{StartUp: time.Minute, Request: time.Minute, Silence: 90 * time.Second, Turn: 24 * time.Hour}); c.Timeouts != want {
 		t.Errorf("read timeouts %+v", c.Timeouts)

@@ -42,6 +42,9 @@
 //	  max_age: 0s                      # of the others; 0: any
 //	  max_bytes: 21474836480           # what one may hold (20 GiB)
 //	  prune: 24h                       # how often the rest is dropped, and what nothing needs removed; 0 never
+//	hosts:                             # those of the worker's zone
+//	  check: 6h                        # how often they are checked; 0 never
+//	  leftovers: 6h                    # how often somebody looks what sessions left there; 0 never
 //	timeouts:                          # of sessions that ctl begins, where its flags say nothing else
 //	  startup: 1m                      # codex's first answer
 //	  request: 1m                      # its answer to a request

@@ -1,0 +1,273 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// QueryFolders asks the pool workflow of a zone of which sessions it knows that
+// they have, or may have, a folder on a host: → []LeftThere. Beside those that
+// QueryLeft tells of these are folders that stay since nothing else has what is
+// in them.
+const QueryFolders = "folders"
+
+// FindLeftoversInput says on which hosts to look for folders of sessions that
+// have ended, and that their pool does not know of.
+type FindLeftoversInput struct {
+	Pool   string        `json:"pool"`   // workflow id
+	Signal string        `json:"signal"` // by which the pool is told: HostsLooked
+	Older  time.Duration `json:"older"`  // than this a folder's mark is, or it is left for the next time
+	Limit  int           `json:"limit"`  // how many hosts are looked at, those first that were longest ago
+}
+
+// FindLeftoversResult says what was found.
+type FindLeftoversResult struct {
+	Hosts   int `json:"hosts"` // looked at
+	Folders int `json:"folders"`
+	// Told are folders, as HOST/SESSION, that the pool was told to see to.
+	Told    []string `json:"told,omitempty"`
+	Unknown int      `json:"unknown,omitempty"` // folders that are not known to be ours: left alone
+	Skipped int      `json:"skipped,omitempty"` // hosts in quarantine
+	Left    int      `json:"left,omitempty"`    // hosts, for the next time
+	// Problems are those of single hosts; they keep nobody from the others.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// HostsLooked tells a pool what lies on hosts of it.
+type HostsLooked struct {
+	Hosts []HostLooked `json:"hosts"`
+}
+
+// HostLooked is one of them.
+type HostLooked struct {
+	Host HostSpec  `json:"host"` // as it was reached
+	At   time.Time `json:"at"`
+	Dir  string    `json:"dir"` // where the folders lie
+	// Ended are folders of sessions that have ended: the pool sees to those that
+	// it does not know of.
+	Ended []FoundFolder `json:"ended,omitempty"`
+	// Unknown are folders that are not known to be ours, and Others how many there
+	// are beside them. Nobody touches them.
+	Unknown []FoundFolder `json:"unknown,omitempty"`
+	Others  int           `json:"others,omitempty"`
+}
+
+// A FoundFolder is that of a session on a host.
+type FoundFolder struct {
+	Session    string `json:"session"`
+	Generation int64  `json:"generation"` // 0 where the folder does not say
+	// Since is when that generation began.
+	Since time.Time `json:"since,omitzero"`
+	Why   string    `json:"why,omitempty"` // it is not known to be ours
+}
+
+const (
+	// looksAtOnce is how many hosts are looked at beside each other.
+	looksAtOnce = 8
+	// endedAtOnce is how many folders of one host a pool is told of in one run,
+	// unknownShown how many of those that it leaves alone.
+	endedAtOnce  = 20
+	unknownShown = 10
+	// maxProblems bounds what one run tells of.
+	maxProblems = 50
+)
+
+// A leftDesk is how FindLeftovers speaks with Temporal.
+type leftDesk interface {
+	hosts(ctx context.Context, pool string) ([]hostNow, error)
+	known(ctx context.Context, pool string) ([]LeftThere, error)
+	owner(ctx context.Context, session string, generation int64) (FolderOwner, error)
+	tell(ctx context.Context, pool, signal string, what HostsLooked) error
+}
+
+// temporalLeft is the desk at which the real workflows sit.
+type temporalLeft struct{ client client.Client }
+
+func (d temporalLeft) hosts(ctx context.Context, pool string) ([]hostNow, error) {
+	return (&Engine{Client: d.client}).hostsOf(ctx, pool)
+}
+
+func (d temporalLeft) known(ctx context.Context, pool string) ([]LeftThere, error) {
+	return askPool(ctx, d.client, pool, QueryFolders)
+}
+
+func (d temporalLeft) owner(ctx context.Context, session string, generation int64) (FolderOwner, error) {
+	return AskFolderOwner(ctx, d.client, session, generation)
+}
+
+func (d temporalLeft) tell(ctx context.Context, pool, signal string, what HostsLooked) error {
+	return d.client.SignalWorkflow(ctx, pool, "", signal, what)
+}
+
+// FindLeftovers looks what lies in the folder of the sessions on the hosts of a
+// pool, and tells it which of that is of sessions that have ended: it wipes what
+// it does not know of, as everything that a session left. What is not known to be
+// ours is named and left alone. It changes nothing on any host, and may be done
+// again.
+func (h *Hosts) FindLeftovers(ctx context.Context, in FindLeftoversInput) (FindLeftoversResult, error) {
+	var out FindLeftoversResult
+	err := errors.New("this worker has no way to the pool")
+	if h.left != nil {
+		err = h.findLeftovers(ctx, in, &out)
+	}
+	return out, failing{}.failure(ctx, "look for what sessions left on the hosts of "+in.Pool, err)
+}
+
+func (h *Hosts) findLeftovers(ctx context.Context, in FindLeftoversInput, out *FindLeftoversResult) error {
+	all, err := h.left.hosts(ctx, in.Pool)
+	if err != nil {
+		return fmt.Errorf("list the hosts: %w", err)
+	}
+	var due []HostSpec
+	slices.SortStableFunc(all, func(a, b hostNow) int { return a.lookedAt().Compare(b.lookedAt()) })
+	for _, host := range all {
+		switch {
+		case host.Spec == nil:
+			out.problem("host %s: its pool does not say how it is reached", host.Name)
+		case host.quarantined():
+			out.Skipped++
+		case len(due) >= in.Limit:
+			out.Left++
+		default:
+			due = append(due, *host.Spec)
+		}
+	}
+	for some := range slices.Chunk(due, looksAtOnce) {
+		if err := h.findOn(ctx, in, some, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findOn looks at some hosts beside each other, and then asks: a session that
+// comes or goes meanwhile is known to its pool, or runs.
+func (h *Hosts) findOn(ctx context.Context, in FindLeftoversInput, some []HostSpec, out *FindLeftoversResult) error {
+	found := make([]sessionFolders, len(some))
+	errs := make([]error, len(some))
+	at := h.Now().UTC()
+	var all sync.WaitGroup
+	for i, spec := range some {
+		all.Go(func() { found[i], errs[i] = h.foldersOn(ctx, spec, in.Older) })
+	}
+	all.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	known, err := h.left.known(ctx, in.Pool)
+	if err != nil {
+		return err
+	}
+	var told HostsLooked
+	for i, spec := range some {
+		if errs[i] != nil {
+			out.problem("host %s: %v", spec.Name, errs[i])
+			continue
+		}
+		looked := HostLooked{Host: spec, At: at, Dir: found[i].dir}
+		if err := h.judge(ctx, found[i], known, &looked, out); err != nil {
+			return err
+		}
+		told.Hosts = append(told.Hosts, looked)
+	}
+	if len(told.Hosts) == 0 {
+		return nil
+	}
+	if err := h.left.tell(ctx, in.Pool, in.Signal, told); err != nil {
+		return fmt.Errorf("tell %s what lies on its hosts: %w", in.Pool, err)
+	}
+	return nil
+}
+
+// foldersOn lists what lies on one host.
+func (s *site) foldersOn(ctx context.Context, spec HostSpec, older time.Duration) (sessionFolders, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, hostProbeTimeout,
+		fmt.Errorf("%w: no answer within %s", hostexec.ErrUnreachable, hostProbeTimeout))
+	defer cancel()
+	found, err := func() (sessionFolders, error) {
+		h, err := s.host(spec)
+		if err != nil {
+			return sessionFolders{}, err
+		}
+		root, err := hostexec.Root(ctx, h, spec)
+		if err != nil {
+			return sessionFolders{}, err
+		}
+		return lookAtFolders(ctx, h, root, older)
+	}()
+	if err != nil && errors.Is(err, context.DeadlineExceeded) {
+		err = context.Cause(ctx)
+	}
+	return found, err
+}
+
+// judge says whose the folders of a host are.
+func (h *Hosts) judge(ctx context.Context, found sessionFolders, known []LeftThere, looked *HostLooked, out *FindLeftoversResult) error {
+	name := looked.Host.Name
+	out.Hosts++
+	if found.more {
+		out.problem("host %s: there are more than %d folders in %s: only those were looked at", name, maxFolders, found.dir)
+	}
+	if found.ageless {
+		out.problem("host %s cannot tell how old a file is (its find has no -mmin): what sessions left there is not found", name)
+	}
+	unknown := found.odd
+	looked.Others = found.odd
+	for _, f := range found.found {
+		out.Folders++
+		if slices.ContainsFunc(known, func(k LeftThere) bool { return k.Session == f.session && (k.Held || k.Host == name) }) {
+			continue
+		}
+		owner, err := h.left.owner(ctx, f.session, f.generation)
+		if err != nil {
+			return err
+		}
+		folder := FoundFolder{Session: f.session, Generation: f.generation, Since: generationTime(f.generation)}
+		switch {
+		case owner == OwnerRuns, owner == OwnerEnded && !f.old:
+		case owner == OwnerEnded && len(looked.Ended) < endedAtOnce:
+			looked.Ended = append(looked.Ended, folder)
+			out.Told = append(out.Told, name+"/"+f.session)
+		case owner == OwnerEnded: // the next time
+		case len(looked.Unknown) < unknownShown:
+			folder.Why = string(owner)
+			looked.Unknown = append(looked.Unknown, folder)
+			unknown++
+		default:
+			looked.Others++
+			unknown++
+		}
+	}
+	if unknown > 0 {
+		out.Unknown += unknown
+		out.problem("host %s: %s", name, looked.unknownText(unknown))
+	}
+	return nil
+}
+
+// unknownText names what is not known to be ours.
+func (l HostLooked) unknownText(n int) string {
+	text, sep := fmt.Sprintf("%d folders in %s are not known to be of sessions of ours, and are left alone", n, l.Dir), ": "
+	for _, f := range l.Unknown[:min(len(l.Unknown), 3)] {
+		text += sep + f.Session + " (" + f.Why + ")"
+		sep = ", "
+	}
+	return text + "; `ctl host show " + l.Host.Name + "` says more"
+}
+
+func (out *FindLeftoversResult) problem(format string, args ...any) {
+	switch {
+	case len(out.Problems) < maxProblems:
+		out.Problems = append(out.Problems, fmt.Sprintf(format, args...))
+	case len(out.Problems) == maxProblems:
+		out.Problems = append(out.Problems, "and there are more")
+	}
+}

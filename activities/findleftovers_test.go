@@ -1,0 +1,187 @@
+package activities
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+)
+
+// A leftBook is what Temporal says to who looks for leftovers.
+type leftBook struct {
+	t      *testing.T
+	listed []hostNow
+	knows  []LeftThere // the pool
+	owners map[string]FolderOwner
+	told   []HostLooked
+}
+
+func (b *leftBook) hosts(context.Context, string) ([]hostNow, error)   { return b.listed, nil }
+func (b *leftBook) known(context.Context, string) ([]LeftThere, error) { return b.knows, nil }
+
+func (b *leftBook) owner(_ context.Context, session string, generation int64) (FolderOwner, error) {
+	o, ok := b.owners[fmt.Sprintf("%s/%d", session, generation)]
+	if !ok {
+		b.t.Errorf("asked whose the folder of %s of generation %d is", session, generation)
+		return "", temporal.NewNonRetryableApplicationError("nobody knows", "unexpected", nil)
+	}
+	return o, nil
+}
+
+func (b *leftBook) tell(_ context.Context, pool, signal string, what HostsLooked) error {
+	if pool != "pool/here" || signal != "looked" {
+		b.t.Errorf("%s was told by %s", pool, signal)
+	}
+	b.told = append(b.told, what.Hosts...)
+	return nil
+}
+
+// in has it looked for, of whatever age, but for marks of less than ten minutes.
+func (b *leftBook) in(h *Hosts, limit int) FindLeftoversResult {
+	b.t.Helper()
+	h.left, b.told = b, nil
+	out, err := h.FindLeftovers(b.t.Context(), FindLeftoversInput{Pool: "pool/here", Signal: "looked", Older: 10 * time.Minute, Limit: limit})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return out
+}
+
+func listed(specs ...HostSpec) (all []hostNow) {
+	for _, s := range specs {
+		all = append(all, hostNow{Name: s.Name, Spec: &s})
+	}
+	return all
+}
+
+// ages has the mark of a session's folder be an hour old.
+const ages = `touch -d "@$(($(date +%s) - 3600))" "$1/generation"`
+
+// asItIs is all that can be seen of a folder from outside, and all that is in it.
+const asItIs = `cd "$1" && find . -type f -exec cksum {} + | sort; find . -exec stat -c '%n %a %Y %Z %i' {} + | sort`
+
+// A session has ended, and nobody remembers that its folder is on the host: it is
+// found, and from what is told of it its work is kept, its credential wiped and
+// the folder removed.
+func TestAFolderThatItsPoolForgotIsFoundAndWiped(t *testing.T) {
+	spec := readyHost(t)
+	spec.Root = "forgotten-root"
+	b := newBed(t, spec)
+	k := b.worked("forgotten")
+	b.sh(ages, k.layout.Dir)
+	book := &leftBook{t: t, listed: listed(spec), owners: map[string]FolderOwner{"forgotten/1": OwnerEnded}}
+	out := book.in(b.set.Hosts, 10)
+	if fmt.Sprint(out.Told) != "["+spec.Name+"/forgotten]" || len(out.Problems) > 0 || out.Hosts != 1 || out.Folders != 1 || len(book.told) != 1 {
+		t.Fatalf("found %+v, told %+v", out, book.told)
+	}
+	told := book.told[0]
+	if len(told.Ended) != 1 || told.Ended[0].Generation != 1 || told.Host.Root != spec.Root || len(told.Unknown) > 0 || k.planted() != "auth.json\nconfig.toml\n" {
+		t.Errorf("told %+v; planted is %q", told, k.planted())
+	}
+	// As the pool asks for it then.
+	in := k.leave(false)
+	in.Generation, in.Seed, in.ThreadID, in.Layout = told.Ended[0].Generation, nil, "", Layout{}
+	wiped, err := k.wipe(in, knows(SeedNow{Generation: 1, Ref: k.seed}))
+	if err != nil || !wiped.Wiped || !wiped.Removed || b.exported(wiped.Archive)["work/work.txt"] != "precious\n" {
+		t.Errorf("wiped %+v, %v", wiped, err)
+	}
+	if out := book.in(b.set.Hosts, 10); out.Folders != 0 || out.Hosts != 1 || len(out.Problems) > 0 {
+		t.Errorf("afterwards it finds %+v", out)
+	}
+}
+
+// Only what is known to be ours, ended and forgotten is told as such. What
+// runs, what its pool knows of, and what is of somebody else stays as it is, and the
+// last of these is named. A host that is away, or in quarantine, holds up no other.
+func TestALookForLeftoversTouchesNothingAndNamesStrangers(t *testing.T) {
+	spec := readyHost(t)
+	spec.Root = "stranger-root"
+	b := newBed(t, spec)
+	root := strings.TrimSpace(b.sh(`cd && mkdir -p "$1/sessions" && cd "$1" && pwd`, spec.Root))
+	defer b.sh(`rm -rf "$1"`, root)
+	book := &leftBook{t: t, owners: map[string]FolderOwner{}}
+	make := func(session string, generation int64, owner FolderOwner, young ...bool) {
+		t.Helper()
+		dir := root + "/sessions/" + session
+		b.sh(`mkdir -p "$1/codex-home" "$1/work" && echo secret >"$1/codex-home/auth.json" && printf 'generation %s\ndir /srv\n' "$2" >"$1/generation"`, dir, fmt.Sprint(generation))
+		if len(young) == 0 {
+			b.sh(ages, dir)
+		}
+		if owner != "" {
+			book.owners[fmt.Sprintf("%s/%d", session, generation)] = owner
+		}
+	}
+	make("runs", 1_790_000_000, OwnerRuns)
+	make("just-ended", 1_790_000_001, OwnerEnded, true)
+	make("ended", 1_790_000_002, OwnerEnded)
+	make("held", 1_790_000_003, "")
+	make("left", 1_790_000_004, "")
+	make("stranger", 1_790_000_005, OwnerNobody)
+	make("namesake", 1_790_000_006, OwnerAnother)
+	make("torn", 0, OwnerUnmarked)
+	b.sh(`cd "$1/sessions" && printf 'generation 17' >torn/generation && mkdir "Not ours" only-a-lock && ln -s runs link && : >file`, root)
+	away, resting := spec, spec
+	away.Name, away.Address, away.Port = "away", "127.0.0.1", 1
+	resting.Name = "resting"
+	book.knows = []LeftThere{{Session: "held", Host: "elsewhere", Held: true}, {Session: "left", Host: spec.Name}, {Session: "ended", Host: "elsewhere"}}
+	book.listed = append(listed(away, spec, resting), hostNow{Name: "unsaid"})
+	book.listed[2].Health = &struct {
+		State string `json:"state"`
+	}{"quarantined"}
+
+	before := b.sh(asItIs, root)
+	out := book.in(b.set.Hosts, 10)
+	if after := b.sh(asItIs, root); after != before {
+		t.Errorf("it was\n%s\nand is\n%s", before, after)
+	}
+	if len(book.told) != 1 || book.told[0].Dir != root+"/sessions" || book.told[0].Others != 1 || book.told[0].At.IsZero() {
+		t.Fatalf("told %+v", book.told)
+	}
+	if e := book.told[0].Ended; len(e) != 1 || e[0].Session != "ended" || e[0].Generation != 1_790_000_002 {
+		t.Errorf("ended %+v", e)
+	}
+	want := []FoundFolder{
+		{"namesake", 1_790_000_006, time.Unix(1_790_000_006, 0).UTC(), string(OwnerAnother)},
+		{"stranger", 1_790_000_005, time.Unix(1_790_000_005, 0).UTC(), string(OwnerNobody)},
+		{"torn", 0, time.Time{}, string(OwnerUnmarked)},
+	}
+	if !slices.Equal(book.told[0].Unknown, want) {
+		t.Errorf("unknown %+v", book.told[0].Unknown)
+	}
+	if out.Hosts != 1 || out.Skipped != 1 || out.Unknown != 4 || out.Folders != 8 || len(out.Told) != 1 {
+		t.Errorf("found %+v", out)
+	}
+	for _, named := range []string{"host unsaid:", "host away:", "4 folders", "stranger (no session of that name is known)"} {
+		if !strings.Contains(strings.Join(out.Problems, "\n"), named) {
+			t.Errorf("nothing is said of %q: %q", named, out.Problems)
+		}
+	}
+}
+
+// A run looks at so many hosts: those first that were longest ago.
+func TestHostsAreLookedAtInTurn(t *testing.T) {
+	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
+	book := &leftBook{t: t}
+	for i, name := range []string{"newest", "oldest", "between"} {
+		h := hostNow{Name: name, Spec: &b.spec}
+		h.Folders = &struct {
+			At time.Time `json:"at"`
+		}{time.Unix(int64([]int{30, 10, 20}[i]), 0)}
+		book.listed = append(book.listed, h)
+	}
+	fresh := b.spec
+	fresh.Root += "/fresh"
+	book.listed = append(book.listed, hostNow{Name: "never", Spec: &fresh})
+	out := book.in(b.set.Hosts, 2)
+	if out.Hosts != 2 || out.Left != 2 || len(book.told) != 2 || book.told[0].Host.Root != fresh.Root {
+		t.Errorf("looked %+v, told %+v", out, book.told)
+	}
+	book.listed = nil
+	if out := book.in(b.set.Hosts, 2); out.Hosts != 0 || len(book.told) != 0 {
+		t.Errorf("without hosts: %+v, told %+v", out, book.told)
+	}
+}

@@ -1,0 +1,95 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+)
+
+// A FolderOwner says whose a session's folder on a host is, as far as Temporal
+// knows.
+type FolderOwner string
+
+const (
+	OwnerRuns  FolderOwner = "runs"  // its session's workflow does, and sees to it
+	OwnerEnded FolderOwner = "ended" // it was made for a session of ours that has ended
+
+	// Everything else is not known to be ours.
+
+	OwnerNobody   FolderOwner = "no session of that name is known"
+	OwnerAnother  FolderOwner = "the session of that name was another one"
+	OwnerUnmarked FolderOwner = "the folder does not say whose it is"
+)
+
+// Known says that the folder is, or was, of a session of this namespace.
+func (o FolderOwner) Known() bool { return o == OwnerRuns || o == OwnerEnded }
+
+// generationSlack is by how many seconds a generation may be above the time at
+// which it began: it rises with each.
+const generationSlack = 60
+
+// AskFolderOwner asks Temporal whose the folder is that a session of some
+// generation has on a host. Generations are the times at which they began, so one
+// at which no session of that name ran is of another installation that shares the
+// host, or from before the database was lost. The error means that nobody can
+// know now.
+func AskFolderOwner(ctx context.Context, c client.Client, session string, generation int64) (FolderOwner, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	fail := func(err error) (FolderOwner, error) {
+		return "", fmt.Errorf("ask whether session %s has ended: %w", session, err)
+	}
+	id := SessionWorkflowID(session)
+	d, err := c.DescribeWorkflowExecution(ctx, id, "")
+	var none *serviceerror.NotFound
+	switch {
+	case errors.As(err, &none):
+		return OwnerNobody, nil
+	case err != nil:
+		return fail(err)
+	case !over(d.GetWorkflowExecutionInfo().GetStatus()):
+		return OwnerRuns, nil
+	case generation == 0:
+		return OwnerUnmarked, nil
+	case beganIn(d.GetWorkflowExecutionInfo(), generation):
+		return OwnerEnded, nil
+	}
+	// It may be of an earlier run of that session, or of an earlier session of
+	// that name.
+	var page []byte
+	for {
+		r, err := c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+			Query: fmt.Sprintf("WorkflowId = '%s'", id), PageSize: 200, NextPageToken: page})
+		if err != nil {
+			return fail(err)
+		}
+		for _, run := range r.GetExecutions() {
+			if run.GetCloseTime() != nil && beganIn(run, generation) {
+				return OwnerEnded, nil
+			}
+		}
+		if page = r.GetNextPageToken(); len(page) == 0 {
+			return OwnerAnother, nil
+		}
+	}
+}
+
+// beganIn says whether a generation can have begun in a run that is over.
+func beganIn(run *workflowpb.WorkflowExecutionInfo, generation int64) bool {
+	began, ended := run.GetStartTime().AsTime().Unix(), run.GetCloseTime().AsTime().Unix()
+	return began <= generation && generation <= ended+generationSlack
+}
+
+// generationTime is when a generation began; zero where it cannot be a time.
+func generationTime(generation int64) time.Time {
+	if generation < 1_500_000_000 || generation > 1<<33 {
+		return time.Time{}
+	}
+	return time.Unix(generation, 0).UTC()
+}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+
+	"fairlead.dev/fairlead/workflows"
+)
+
+// showUnknownFolders names the folders on a host that nobody touches, and says
+// what a person can do.
+func showUnknownFolders(p *printer, h workflows.HostView) {
+	if h.Folders == nil || h.Folders.Unknown == 0 {
+		return
+	}
+	p.printf("\n%s\n", p.paint(yellow, fmt.Sprintf("not known to be of sessions of this installation, and left alone: %s in %s (looked at %s)",
+		countOf(h.Folders.Unknown, "folder"), h.Folders.Dir, h.Folders.At.Local().Format("2006-01-02 15:04"))))
+	var rows [][]cell
+	for _, f := range h.UnknownFolders {
+		generation := ""
+		if f.Generation > 0 {
+			generation = strconv.FormatInt(f.Generation, 10)
+		}
+		rows = append(rows, []cell{painted(bold, f.Session), plain(generation), plain(f.Since), plain(f.Why)})
+	}
+	if more := h.Folders.Unknown - len(rows); more > 0 && len(rows) > 0 {
+		rows = append(rows, []cell{plain(fmt.Sprintf("and %d more", more)), plain(""), plain(""), plain("")})
+	}
+	if len(rows) > 0 {
+		p.table([]string{"SESSION", "GENERATION", "SINCE", ""}, rows)
+	}
+	p.printf("another installation that shares this host may live there, or sessions from before this one's database was lost; see `ctl host exec %s -- ls -la %s`, keep what is worth it, and remove by hand what nobody uses\n", h.Name, h.Folders.Dir)
+}

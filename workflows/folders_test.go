@@ -1,0 +1,201 @@
+package workflows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// lies is what somebody found on web-1.
+func lies(ended ...activities.FoundFolder) activities.HostLooked {
+	return activities.HostLooked{Host: put("web-1", 1).Spec, At: time.Unix(1_790_000_000, 0).UTC(), Dir: "/r/sessions", Ended: ended}
+}
+
+func (p *poolWorld) found(all ...activities.HostLooked) {
+	p.SignalWorkflow(signalLooked, activities.HostsLooked{Hosts: all})
+}
+
+// The pool is told of a folder that it does not know of: it has it wiped as all
+// that a session left, under the generation that made it, and keeps the proof. Who
+// comes again under that name does not get the host before.
+func TestAFolderThatSomebodyFoundIsWiped(t *testing.T) {
+	p := newPoolWorld(t)
+	f := p.sweeper()
+	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(time.Second, func() { p.found(lies(activities.FoundFolder{Session: "gone", Generation: 1_789_000_000})) })
+	p.once("a try", func() bool { return len(f.tried()) == 1 && p.shown("web-1").Leftovers[0].Error != "" }, func() {
+		if v := p.shown("web-1"); v.Unclean != 1 || v.Folders == nil || v.Folders.Dir != "/r/sessions" || v.Leftovers[0].Why != whyFound {
+			t.Errorf("host is %+v", v)
+		}
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "gone", Host: "web-1"})
+	})
+	p.at(2*time.Minute, func() {
+		p.saw("session/gone queued: a slot: host web-1 is not yet cleaned of what session gone left there before; nobody waits before it")
+		f.set(false, nil)
+		p.SignalWorkflow(signalHostBack, activities.HostBack{Host: "web-1"})
+	})
+	p.at(3*time.Minute, func() {
+		p.saw("session/gone got web-1")
+		v, tries := p.shown("web-1"), f.tried()
+		if v.Unclean != 0 || len(v.Leftovers) != 1 || v.Leftovers[0].WipedAt.IsZero() {
+			t.Errorf("host is %+v", v)
+		}
+		if last := tries[len(tries)-1]; last.Generation != 1_789_000_000 || last.Claim.Session != "gone" || last.Discard || last.Seed != nil || last.Layout != (activities.Layout{}) {
+			t.Errorf("wiped by %+v", last)
+		}
+	})
+	p.finish(4 * time.Minute)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+// Between the look and the word of it a session may have come or gone: what the
+// pool knows of by then is not touched, and nothing of it is said to be unknown.
+func TestWhatThePoolKnowsOfIsNoFindOfAnybody(t *testing.T) {
+	p := newPoolWorld(t)
+	f := p.sweeper()
+	was := []activities.FoundFolder{}
+	for _, s := range []string{"held", "parked", "waits", "kept", "left"} {
+		was = append(was, activities.FoundFolder{Session: s, Generation: 7, Why: "nobody knows it"})
+	}
+	carry := &poolState{
+		Hosts:  []poolHost{{Spec: put("web-1", 1).Spec, Slots: 2, Reached: true}, {Spec: put("web-2", 1).Spec, Slots: 0}},
+		Leases: []poolLease{{Holder: "held", Host: "web-2"}, {Holder: "parked", Host: "web-1", Warm: &leftBehind{Why: "parked", Generation: 7}}},
+		Queue:  []ticket{{acquire: acquire{Holder: "waits", Host: "web-2"}}},
+		Leftovers: []poolLeftover{
+			{Leftover: Leftover{Session: "kept", Host: "web-1", WipedAt: time.Unix(1, 0), Kept: "/r/sessions/kept"}},
+			{Leftover: Leftover{Session: "gone", Host: "web-1", WipedAt: time.Unix(1, 0), Removed: true}},
+		},
+	}
+	p.at(time.Second, func() {
+		p.SignalWorkflow(signalRelease, release{Holder: "left", Left: &leftBehind{Host: "web-1", Why: "gone"}})
+		if got := fmt.Sprint(query[[]activities.LeftThere](p.world, activities.QueryFolders)); got != "[{held web-2 true} {parked web-1 true} {kept web-1 false}]" {
+			t.Errorf("it knows of %s", got)
+		}
+	})
+	p.at(10*time.Second, func() {
+		other := lies(activities.FoundFolder{Session: "of-another-machine", Generation: 7})
+		other.Host.HostKeys = []string{"SHA256:other"}
+		unmarked := activities.FoundFolder{Session: "unmarked"}
+		nowhere := lies(unmarked)
+		nowhere.Host.Name = "nowhere"
+		look := lies(append([]activities.FoundFolder{unmarked, {Session: "No Name", Generation: 7}}, was...)...)
+		look.Unknown = append([]activities.FoundFolder{{Session: "stranger", Generation: 9, Since: time.Unix(9, 0).UTC(), Why: "nobody knows it"}}, was...)
+		look.Others = 3
+		p.found(other, look, nowhere)
+	})
+	p.at(20*time.Second, func() {
+		for _, in := range f.tried() {
+			if in.Claim.Session != "left" {
+				t.Errorf("wiped %+v", in)
+			}
+		}
+		v := p.shown("web-1")
+		if v.Unclean != 1 || len(v.Leftovers) != 3 || v.Folders.Unknown != 4 ||
+			len(v.UnknownFolders) != 1 || v.UnknownFolders[0] != (UnknownFolder{"stranger", 9, time.Unix(9, 0).UTC(), "nobody knows it"}) {
+			t.Errorf("host is %+v", v)
+		}
+		for _, h := range query[[]HostView](p.world, QueryHosts) {
+			if h.Name == "web-1" && (h.UnknownFolders != nil || h.Folders.Unknown != 4) {
+				t.Errorf("listed as %+v", h)
+			}
+		}
+		p.found(lies()) // somebody saw to it
+	})
+	p.at(30*time.Second, func() {
+		if v := p.shown("web-1"); v.Folders.Unknown != 0 || len(v.UnknownFolders) > 0 {
+			t.Errorf("host is %+v", v)
+		}
+	})
+	p.finish(40 * time.Second)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{Carry: carry})
+	p.verify()
+}
+
+// Whose a folder is tells Temporal: sessions that run, or wait parked, own theirs,
+// and those that have ended owned what was made while they ran.
+func TestAFolderIsOfTheSessionThatRanWhenItBegan(t *testing.T) {
+	r := newReal(t)
+	r.work()
+	id := r.session("s", SessionOptions{})
+	says := func(generation int64, want activities.FolderOwner) {
+		t.Helper()
+		if owner, err := activities.AskFolderOwner(t.Context(), r.c, id, generation); err != nil || owner != want {
+			t.Errorf("generation %d is of one that %q, %v; want %q", generation, owner, err, want)
+		}
+	}
+	r.say(id, "m0", "hello")
+	r.ended(id, "m0", "completed")
+	first := r.host.prepared(id)[0].Claim.Generation
+	says(first, activities.OwnerRuns)
+	says(7, activities.OwnerRuns) // its own to see to
+	r.update(SessionID(id), SignalPark, nil, Park{})
+	r.becomes(id, Parked)
+	says(first, activities.OwnerRuns)
+	r.close(id)
+	says(first, activities.OwnerEnded)
+	says(0, activities.OwnerUnmarked)
+	says(first-3600, activities.OwnerAnother)
+	says(first+3600, activities.OwnerAnother)
+	if owner, err := activities.AskFolderOwner(t.Context(), r.c, id+".none", first); err != nil || owner != activities.OwnerNobody {
+		t.Errorf("nobody's folder is of one that %q, %v", owner, err)
+	}
+	// A later session of that name, under which the earlier one's is still known.
+	r.until("the first is a second old", func() bool { return time.Now().Unix() > first+1 })
+	_, err := r.c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: SessionID(id), TaskQueue: r.queue,
+		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE}, TypeSession, SessionInput{ID: id, Options: SessionOptions{Zone: r.zone, Host: "web-1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	says(first, activities.OwnerRuns)
+	r.close(id)
+	r.until("both are listed", func() bool {
+		owner, err := activities.AskFolderOwner(t.Context(), r.c, id, first)
+		return err == nil && owner == activities.OwnerEnded
+	})
+}
+
+// fakeFinder is what looks at hosts.
+type fakeFinder struct {
+	t   *testing.T
+	err error
+}
+
+func (f *fakeFinder) FindLeftovers(_ context.Context, in activities.FindLeftoversInput) (activities.FindLeftoversResult, error) {
+	if in.Pool != "pool/north" || in.Signal != signalLooked || in.Older < time.Minute || in.Limit == 0 {
+		f.t.Errorf("looks for %+v", in)
+	}
+	return activities.FindLeftoversResult{Hosts: 3, Unknown: 1, Problems: []string{"host web-2: no route"}}, f.err
+}
+
+// What a look at hosts came to is the run's result; one that could not be had is
+// said, and fails nothing.
+func TestMaintenanceSaysWhatLiesOnHosts(t *testing.T) {
+	for _, err := range []error{nil, temporal.NewNonRetryableApplicationError("no pool", "x", errors.New("no pool"))} {
+		var suite testsuite.WorkflowTestSuite
+		env := suite.NewTestWorkflowEnvironment()
+		env.RegisterWorkflowWithOptions(Maintenance, workflow.RegisterOptions{Name: TypeMaintenance})
+		env.RegisterActivity(&fakeFinder{t, err})
+		env.ExecuteWorkflow(TypeMaintenance, MaintenanceInput{Leftovers: true, Zone: "north"})
+		var out MaintenanceResult
+		if err := env.GetWorkflowResult(&out); err != nil {
+			t.Fatal(err)
+		}
+		problems := strings.Join(out.Problems, "; ")
+		if err == nil && (out.Leftovers == nil || out.Leftovers.Hosts != 3 || problems != "host web-2: no route") ||
+			err != nil && (out.Leftovers != nil || !strings.Contains(problems, "no pool")) {
+			t.Errorf("after %v it says %+v", err, out)
+		}
+	}
+}
