@@ -46,6 +46,16 @@ func fullZone(t *testing.T) *poolState {
 	if err := p.haveRoom(st.Hosts); err != nil {
 		t.Fatal(err)
 	}
+	for i := range st.Hosts { // of each there are strangers' folders, more than can be named
+		look := activities.HostLooked{At: at, Dir: "/srv/fairlead/sessions"}
+		for j := range 10 {
+			look.Unknown = append(look.Unknown, activities.FoundFolder{Session: fmt.Sprintf("%x-of-somebody-else-%d", noise(8), j), Generation: at.Unix() + int64(i*j), Since: at, Why: string(activities.OwnerNobody)})
+		}
+		p.looked(&st.Hosts[i], look)
+	}
+	if n := p.unknownFolders(); n != maxUnknown {
+		t.Fatalf("%d unknown folders are named", n)
+	}
 	for i := range maxHolders {
 		st.Leases = append(st.Leases, poolLease{Holder: fmt.Sprintf("session/upgrade-all-repositories-of-the-team-%05d", i), Host: st.Hosts[i%maxHosts].Spec.Name,
 			Epoch: int64(i), Seed: "team", Run: run(), Tenant: fmt.Sprint("tenant-", i%100), Since: at.Add(time.Duration(i) * time.Millisecond)})
