@@ -3,9 +3,22 @@ package main
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"fairlead.dev/fairlead/workflows"
 )
+
+// foldersText says when somebody looked last what sessions have on a host.
+func foldersText(h workflows.HostView) string {
+	if h.Folders == nil {
+		return ""
+	}
+	text := fmt.Sprintf("looked at %s", h.Folders.At.Local().Format("2006-01-02 15:04:05"))
+	if n := h.Folders.Unknown; n > 0 {
+		text += fmt.Sprintf(", %d of them unknown", n)
+	}
+	return text
+}
 
 // showUnknownFolders names the folders on a host that nobody touches, and says
 // what a person can do.
@@ -13,8 +26,8 @@ func showUnknownFolders(p *printer, h workflows.HostView) {
 	if h.Folders == nil || h.Folders.Unknown == 0 {
 		return
 	}
-	p.printf("\n%s\n", p.paint(yellow, fmt.Sprintf("not known to be of sessions of this installation, and left alone: %s in %s (looked at %s)",
-		countOf(h.Folders.Unknown, "folder"), h.Folders.Dir, h.Folders.At.Local().Format("2006-01-02 15:04"))))
+	dir := clean(h.Folders.Dir) // the host said it
+	p.printf("\n%s\n", p.paint(yellow, fmt.Sprintf("not known to be of sessions of this installation, and left alone: %s in %s", countOf(h.Folders.Unknown, "folder"), dir)))
 	var rows [][]cell
 	for _, f := range h.UnknownFolders {
 		generation := ""
@@ -29,5 +42,5 @@ func showUnknownFolders(p *printer, h workflows.HostView) {
 	if len(rows) > 0 {
 		p.table([]string{"SESSION", "GENERATION", "SINCE", ""}, rows)
 	}
-	p.printf("another installation that shares this host may live there, or sessions from before this one's database was lost; see `ctl host exec %s -- ls -la %s`, keep what is worth it, and remove by hand what nobody uses\n", h.Name, h.Folders.Dir)
+	p.printf("another installation that shares this host may live there, or sessions from before this one's database was lost; see `ctl host exec %s -- ls -la '%s'`, keep what is worth it, and remove by hand what nobody uses\n", h.Name, strings.ReplaceAll(dir, "'", `'\''`))
 }
