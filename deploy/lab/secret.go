@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,15 +18,24 @@ import (
 type Watch struct {
 	stop    context.CancelFunc
 	wg      sync.WaitGroup
+	age     map[string]int // of each process, in samples
 	mu      sync.Mutex
 	found   []string
 	samples int
 }
 
+// A process that is young is read with every sample. Afterwards only an exec
+// changes what it shows, which shows for as long as the program runs: it is read
+// seldom, as to read all of them all the time takes most of a processor.
+const (
+	young  = 50
+	seldom = 25
+)
+
 // WatchProcesses samples until Stop.
 func WatchProcesses(secret string) *Watch {
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &Watch{stop: cancel}
+	w := &Watch{stop: cancel, age: map[string]int{}}
 	w.wg.Go(func() {
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
@@ -42,22 +52,43 @@ func WatchProcesses(secret string) *Watch {
 }
 
 func (w *Watch) sample(secret []byte) {
-	procs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, p := range procs {
-		for _, file := range []string{"cmdline", "environ"} {
-			data, err := os.ReadFile(filepath.Join(p, file))
-			if err != nil || !bytes.Contains(data, secret) {
-				continue // it has ended, or it is clean
-			}
-			cmd, _ := os.ReadFile(filepath.Join(p, "comm"))
-			w.mu.Lock()
-			w.found = append(w.found, fmt.Sprintf("%s of %s (%s)", file, filepath.Base(p), strings.TrimSpace(string(cmd))))
-			w.mu.Unlock()
+	age := map[string]int{}
+	for _, pid := range processes() {
+		n := w.age[pid] + 1
+		age[pid] = n
+		if n <= young || n%seldom == 0 {
+			w.look(pid, secret)
 		}
 	}
+	w.age = age
 	w.mu.Lock()
 	w.samples++
 	w.mu.Unlock()
+}
+
+// processes are the ids of all that run.
+func processes() []string {
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer proc.Close()
+	names, _ := proc.Readdirnames(-1)
+	return slices.DeleteFunc(names, func(name string) bool { return name[0] < '1' || name[0] > '9' })
+}
+
+// look reads one process.
+func (w *Watch) look(pid string, secret []byte) {
+	for _, file := range []string{"cmdline", "environ"} {
+		data, err := os.ReadFile(filepath.Join("/proc", pid, file))
+		if err != nil || !bytes.Contains(data, secret) {
+			continue // it has ended, or it is clean
+		}
+		comm, _ := os.ReadFile(filepath.Join("/proc", pid, "comm"))
+		w.mu.Lock()
+		w.found = append(w.found, fmt.Sprintf("%s of %s (%s)", file, pid, strings.TrimSpace(string(comm))))
+		w.mu.Unlock()
+	}
 }
 
 // Stop ends the sampling and tells where the secret was seen, and how often
