@@ -86,7 +86,10 @@ func (a *app) drainHost(ctx context.Context, zone, name, how string, noWait bool
 	}
 	told := ""
 	for {
-		v.Left = t.stayers(ctx, v.HostView)
+		// What is asked when the time is over is not known.
+		if left := t.stayers(ctx, v.HostView); told == "" || ctx.Err() == nil {
+			v.Left = left
+		}
 		if v.State != "draining" || noWait {
 			break
 		}
@@ -103,7 +106,10 @@ func (a *app) drainHost(ctx context.Context, zone, name, how string, noWait bool
 			return context.Cause(ctx)
 		case <-time.After(pollEvery):
 		}
-		if v.HostView, err = t.host(ctx, doing, zone, name); err != nil && ctx.Err() == nil {
+		switch h, err := t.host(ctx, doing, zone, name); {
+		case err == nil:
+			v.HostView = h
+		case ctx.Err() == nil:
 			return err
 		}
 	}
