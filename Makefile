@@ -32,13 +32,17 @@ lint: ## vet, gofmt, staticcheck, workflowcheck
 	$(GO) tool staticcheck ./...
 	$(GO) tool workflowcheck ./workflows/...
 
+# Packages are run in the order that they are named in: those that wait long go
+# first, so that none of them is left over for the end; ./... has them all.
+LONG := ./hostexec ./deploy/faults ./deploy/e2e/... ./conversation ./snapshots ./activities ./workflows
+
 # Tests have a home of their own: codex and sshd start login shells, and what
 # somebody's rc files do (print, wait for a lock) must not decide what a test sees.
 test: tools versions build lint ## everything, on real parts
 	@set -e; home=$$(mktemp -d /var/tmp/fairlead-home-XXXXXX); trap 'rm -rf "$$home"' EXIT; \
 	export GOENV="$$($(GO) env GOENV)" GOCACHE="$$($(GO) env GOCACHE)" GOMODCACHE="$$($(GO) env GOMODCACHE)" GOPATH="$$($(GO) env GOPATH)"; \
 	export HOME="$$home" XDG_CONFIG_HOME= XDG_STATE_HOME= XDG_RUNTIME_DIR=; set -x; \
-	$(GO) test -count=1 -p 2 -timeout 45m ./...; \
+	$(GO) test -count=1 -p 4 -timeout 45m $(LONG) ./...; \
 	(cd deploy/devserver && $(GO) test -count=1 -timeout 10m ./...)
 
 conformance: tools versions ## every behaviour that sessions rely on, tried on every version of codex; the table is kept in deploy/conformance.md
