@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -357,7 +358,11 @@ func decidedByUs(seen workflows.SessionDetail, session string, d workflows.Decid
 		ap = workflows.Approval{ID: d.Approval, Session: session, Digest: d.Digest}
 	}
 	ap.State = workflows.ApprovalDecided
-	ap.Decision = &workflows.Decision{Outcome: d.Outcome, By: d.By, Reason: d.Reason, Scope: firstOf(d.Scope, "once"), At: time.Now().UTC()}
+	ap.Decision = &workflows.Decision{Outcome: d.Outcome, By: d.By, Reason: d.Reason, Scope: firstOf(d.Scope, "once"), At: time.Now().UTC(),
+		AnswersBlob: d.AnswersBlob, Grant: d.Grant}
+	if d.Answers != nil {
+		_ = json.Unmarshal(d.Answers, &ap.Decision.Answers) // setAnswers made them
+	}
 	return ap
 }
 

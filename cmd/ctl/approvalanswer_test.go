@@ -4,7 +4,9 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -103,3 +105,19 @@ func TestASecretFromATerminalIsNotShown(t *testing.T) {
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+// With no worker up a decision is left with Temporal, and is shown as it was given.
+func TestADecisionThatIsLeftForTheNextWorkerIsShownWhole(t *testing.T) {
+	d := workflows.Decide{Approval: "s.1", Digest: "d", Outcome: "answer", Reason: "I looked", By: "ann"}
+	if err := setAnswers(&d, map[string][]string{"colour": {"blue"}, "tags": {"a", "b"}}); err != nil {
+		t.Fatal(err)
+	}
+	got := decidedByUs(workflows.SessionDetail{}, "s", d)
+	if want := map[string][]string{"colour": {"blue"}, "tags": {"a", "b"}}; got.State != workflows.ApprovalDecided || !reflect.DeepEqual(got.Decision.Answers, want) || got.Decision.Reason != "I looked" {
+		t.Errorf("it is %s, decided as %+v", got.State, got.Decision)
+	}
+	grant := workflows.Decide{Approval: "s.2", Outcome: "grant", Scope: "session", Grant: json.RawMessage(`{"network":{"enabled":true}}`)}
+	if got := decidedByUs(workflows.SessionDetail{}, "s", grant); string(got.Decision.Grant) != string(grant.Grant) || got.Decision.Scope != "session" {
+		t.Errorf("it is decided as %+v", got.Decision)
+	}
+}
