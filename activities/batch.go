@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
@@ -15,6 +14,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 
+	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -44,19 +44,8 @@ type BatchItem struct {
 	First   json.RawMessage `json:"first"`
 }
 
-// Where pages and results are in the store.
-const (
-	BatchPages   = "batches"
-	BatchResults = "batch-results"
-)
-
 // MaxBatchPage bounds a page, in bytes.
 const MaxBatchPage = 32 << 20
-
-var (
-	pagePattern   = regexp.MustCompile(`^` + BatchPages + `/[0-9a-f]{64}$`)
-	resultPattern = regexp.MustCompile(`^` + BatchResults + `/[0-9a-f]{64}$`)
-)
 
 // Check says why a page cannot be kept.
 func (p BatchPage) Check() error {
@@ -150,7 +139,7 @@ func (b *Batches) startItems(ctx context.Context, in StartItemsInput) (StartItem
 
 func (b *Batches) page(ctx context.Context, blob string) (BatchPage, error) {
 	var page BatchPage
-	if !pagePattern.MatchString(blob) {
+	if !owned.Is(blob, owned.Pages) {
 		return page, badInput("%.100q is no page of a batch", blob)
 	}
 	data, err := b.Store.Get(ctx, blob)
@@ -187,6 +176,12 @@ func (b *Batches) startItem(ctx context.Context, in StartItemsInput, page BatchP
 	if err != nil { // the others of the page can be
 		out.Problem = &Problem{Kind: ErrTypeBadInput, Message: fmt.Sprintf("item %s: %v", it.ID, err)}
 		return out, nil
+	}
+	if err := b.hold(ctx, out.Session, it, opt); errors.Is(err, owned.ErrGone) {
+		out.Problem = &Problem{Kind: ErrTypeBadInput, Message: fmt.Sprintf("item %s: %v", it.ID, err), Hint: "run the batch anew"}
+		return out, nil
+	} else if err != nil {
+		return out, fmt.Errorf("keep what session %s begins with: %w", out.Session, err)
 	}
 	run, err := b.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID: SessionWorkflowID(out.Session), TaskQueue: opt.Queue,
@@ -272,7 +267,9 @@ func (b *Batches) RecordResults(ctx context.Context, in RecordResultsInput) (Rec
 		buf.Write(line)
 		buf.WriteByte('\n')
 	}
-	blob, err := b.Store.PutContent(ctx, BatchResults, buf.Bytes())
+	// A run's folder is written to while it runs, so the same results are there once.
+	folder := owned.Owner{Kind: owned.Batch, ID: in.Batch}.RunFolder(activity.GetInfo(ctx).WorkflowExecution.RunID)
+	blob, err := b.Store.PutContent(ctx, owned.In(folder, owned.Results), buf.Bytes())
 	return RecordResultsResult{Blob: blob}, failing{}.failure(ctx, "batch "+in.Batch+": keep results", err)
 }
 
@@ -281,7 +278,7 @@ var ErrNoResults = errors.New("no such results")
 
 // ReadResults reads a part of a batch's results: JSON lines.
 func ReadResults(ctx context.Context, st *store.Store, blob string) ([]byte, error) {
-	if !resultPattern.MatchString(blob) {
+	if !owned.Is(blob, owned.Results) {
 		return nil, ErrNoResults
 	}
 	data, err := st.Get(ctx, blob)

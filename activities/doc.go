@@ -116,7 +116,7 @@
 //	transcripts/<session>/<first seq>-<generation>.<pump>.<part>   JSON lines of Entry
 //	requests/<session>/<digest>                                    a Request with nothing cut
 //	diffs/<session>/<turn>-<incarnation>.<offset>                  the TurnDiff of a turn, as of there; the newest counts, and the others go
-//	inputs/<name>                                                  a file that goes with messages, each content once
+//	owned/<kind>.<id>.<occasion>/<family>/<name>                   what messages, batches and schedules name: see internal/owned
 //	answers/<session>/<digest>-<random>                            secret answers to one, until codex has them
 //	told/<session>/<digest>-<random>                               the same, to hide them until the session is closed
 //	heard/<session>                                                what its newest pump knew when its wire was lost; until the session comes up again, or ends

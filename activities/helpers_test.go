@@ -11,6 +11,9 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
+// aFolder is one of a batch, to put into what goes with messages.
+const aFolder = "batch.b-1.0123456789abcdef"
+
 // newStore makes a store of its own for a test.
 func newStore(t *testing.T) *store.Store {
 	t.Helper()

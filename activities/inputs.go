@@ -10,6 +10,7 @@ import (
 
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -148,7 +149,7 @@ func (s *Sessions) fillSchemas(ctx context.Context, sends []Send) error {
 		if send.SchemaBlob == "" || len(send.Schema) > 0 {
 			continue
 		}
-		if name, ok := strings.CutPrefix(send.SchemaBlob, messagesPrefix); !ok || name == "" || strings.Contains(name, "..") {
+		if !owned.Is(send.SchemaBlob, owned.Messages) {
 			return badInput("message %s: blob %q is none of an output schema", send.ID, send.SchemaBlob)
 		}
 		data, err := s.Store.Get(ctx, send.SchemaBlob)

@@ -12,13 +12,14 @@ import (
 
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/internal/owned"
 )
 
 // stored keeps a file as the worker's API does.
 func (b *bed) stored(kind InputKind, name string, data []byte) Input {
 	b.t.Helper()
 	sum := sha256.Sum256(data)
-	key, err := b.store.PutContent(b.t.Context(), "inputs", data)
+	key, err := b.store.PutContent(b.t.Context(), owned.In(aFolder, owned.Inputs), data)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -121,7 +122,7 @@ func TestAMessageWhoseFileIsGoneIsNotSaid(t *testing.T) {
 	k.start()
 	good := k.stored(InputFile, "a.txt", []byte("hello"))
 	for what, change := range map[string]func(*Input){
-		"no blob":         func(i *Input) { i.Blob = "inputs/" + strings.Repeat("0", 64) },
+		"no blob":         func(i *Input) { i.Blob = owned.In(aFolder, owned.Inputs) + "/" + strings.Repeat("0", 64) },
 		"another content": func(i *Input) { i.Digest = strings.Repeat("a", 64) },
 		"longer":          func(i *Input) { i.Bytes++ },
 		"another's blob":  func(i *Input) { i.Blob = "seeds/team/1" },
@@ -213,14 +214,14 @@ func TestDiffsOfATurnAreOrderedByTheirPlace(t *testing.T) {
 func TestALongSchemaIsReadFromTheStore(t *testing.T) {
 	k := handMade(t, "schemas", scriptedmodel.Serve(t, `rules: []`))
 	put := func(text []byte) string {
-		key, err := k.store.PutContent(t.Context(), "messages", text)
+		key, err := k.store.PutContent(t.Context(), owned.In(aFolder, owned.Messages), text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return key
 	}
 	long := append(append([]byte(`{"description":"`), bytes.Repeat([]byte("x"), 20<<10)...), `"}`...)
-	sends := []Send{{ID: "a", SchemaBlob: put(long)}, {ID: "b", SchemaBlob: put([]byte("no schema"))}, {ID: "c", SchemaBlob: "messages/none"}}
+	sends := []Send{{ID: "a", SchemaBlob: put(long)}, {ID: "b", SchemaBlob: put([]byte("no schema"))}, {ID: "c", SchemaBlob: owned.In(aFolder, owned.Messages) + "/" + strings.Repeat("0", 64)}}
 	if err := k.set.Sessions.fillSchemas(t.Context(), sends); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 
+	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/snapshots"
 )
 
@@ -111,6 +112,8 @@ type PinSnapshotInput struct {
 	Snapshot string `json:"snapshot"`
 	Session  string `json:"session"`
 	Run      string `json:"run"`
+	// Blobs of the other session's, which it goes on with: they are held for it.
+	Blobs []string `json:"blobs,omitempty"`
 }
 
 // PinSnapshotResult says of what it is.
@@ -133,6 +136,13 @@ func (s *Snapshots) PinSnapshot(ctx context.Context, in PinSnapshotInput) (PinSn
 func (s *Snapshots) pin(ctx context.Context, in PinSnapshotInput) (snapshots.Manifest, error) {
 	if err := checkID("session", in.Session); err != nil {
 		return snapshots.Manifest{}, err
+	}
+	// One that is gone is left out, as on another host: it came with an earlier message.
+	for _, key := range in.Blobs {
+		err := owned.Hold(ctx, s.Store, owned.Owner{Kind: owned.Session, ID: in.Session}, key)
+		if err != nil && !errors.Is(err, owned.ErrGone) {
+			return snapshots.Manifest{}, err
+		}
 	}
 	m, err := snapshots.Keep(ctx, s.Store, in.Snapshot, PinHolder(in.Session, in.Run))
 	if errors.Is(err, snapshots.ErrDropping) {

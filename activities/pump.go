@@ -13,6 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/owned"
 )
 
 // PumpBeat is what a pump's heartbeat says.
@@ -305,9 +306,6 @@ func movesOn(err error) bool {
 	return errors.Is(err, errHandOver) || errors.Is(err, conversation.ErrWireLost) || errors.Is(err, hostexec.ErrFenced)
 }
 
-// messagesPrefix is where messages that are too long for a workflow are kept.
-const messagesPrefix = "messages/"
-
 // fillTexts reads what is too long for a workflow from the store, and nothing
 // else of what is there: a workflow's message names the blob.
 func (s *Sessions) fillTexts(ctx context.Context, sends []Send) error {
@@ -315,7 +313,7 @@ func (s *Sessions) fillTexts(ctx context.Context, sends []Send) error {
 		if send.Blob == "" || send.Text != "" {
 			continue
 		}
-		if name, ok := strings.CutPrefix(send.Blob, messagesPrefix); !ok || name == "" || strings.Contains(name, "..") {
+		if !owned.Is(send.Blob, owned.Messages) {
 			return badInput("message %s: blob %q is none of a message", send.ID, send.Blob)
 		}
 		data, err := s.Store.Get(ctx, send.Blob)

@@ -18,6 +18,7 @@ import (
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/deploy/scriptedmodel"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/owned"
 )
 
 func TestTurnIsOnRecordWhenThePumpReturns(t *testing.T) {
@@ -308,7 +309,7 @@ func TestLongMessageComesFromTheStore(t *testing.T) {
 	k := handMade(t, "long", model)
 	k.start()
 	text := strings.Repeat("long words ", 40_000)
-	key, err := k.store.PutContent(t.Context(), "messages", []byte(text))
+	key, err := k.store.PutContent(t.Context(), owned.In(aFolder, owned.Messages), []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -399,12 +400,12 @@ func TestViewersAreToldWhereThePumpIs(t *testing.T) {
 
 func TestOnlyMessagesAreReadFromTheStoreAsMessages(t *testing.T) {
 	k := handMade(t, "prefix", scriptedmodel.Serve(t, `rules: []`))
-	for _, dir := range []string{"seeds", "requests", "messages2"} {
+	for _, dir := range []string{"seeds", "requests", owned.In(aFolder, owned.Inputs)} {
 		key, err := k.store.PutContent(t.Context(), dir, []byte("not for the model"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, blob := range []string{key, "messages/../" + key} {
+		for _, blob := range []string{key, owned.In(aFolder, owned.Messages) + "/../" + key} {
 			sends := []Send{{ID: "m", Kind: conversation.SendTurn, Blob: blob}}
 			if err := k.set.Sessions.fillTexts(t.Context(), sends); err == nil || sends[0].Text != "" {
 				t.Errorf("%s was read as a message: %v, %q", blob, err, sends[0].Text)

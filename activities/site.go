@@ -48,6 +48,8 @@ type Deps struct {
 	// Temporal is what Engine asks, and through which WatchHost tells sessions;
 	// may be nil where neither is used.
 	Temporal client.Client
+	// Namespace is the id of its namespace: see NamespaceID.
+	Namespace string
 	// TokenEndpoint is where logins are refreshed, by us and by codex on hosts,
 	// and Issuer where somebody logs in on a host; empty is codex's own.
 	TokenEndpoint, Issuer string

@@ -135,7 +135,7 @@ func (r Repo) check() error {
 		return errors.New("depth must not be negative")
 	case len(r.KnownHosts) > maxKnownHosts:
 		return fmt.Errorf("known hosts take %d bytes, at most %d", len(r.KnownHosts), maxKnownHosts)
-	case r.Token != "" && !tokenBlob.MatchString(r.Token):
+	case r.Token != "" && !isOurToken(r.Token):
 		return errors.New("its token is none that the worker's API gave")
 	case len(r.User) > maxRef || strings.ContainsFunc(r.User, func(c rune) bool { return c <= ' ' || c > '~' || c == '\\' }):
 		return errors.New("the user name for the token is longer than 255 characters, or has others than plain ones")

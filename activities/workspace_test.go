@@ -121,7 +121,7 @@ func putFile(t *testing.T, file, text string) {
 // token puts the token of a forge into the store, for all sessions.
 func (b *bed) token(f *forge) string {
 	b.t.Helper()
-	blob, err := StoreToken(b.t.Context(), b.store, "", f.url("project.git"), gitToken)
+	blob, err := StoreToken(b.t.Context(), b.store, "", aFolder, f.url("project.git"), gitToken)
 	if err != nil {
 		b.t.Fatal(err)
 	}

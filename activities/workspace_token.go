@@ -11,17 +11,31 @@ import (
 	"strings"
 	"time"
 
+	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// tokensPrefix is where tokens for git servers are kept: each by itself where
-// several sessions are to share it, below its session's id otherwise.
+// tokensPrefix is where a session's own tokens for git servers are kept, below
+// its id. One that several sessions are to share is in a folder of its owner.
 const tokensPrefix = "tokens"
 
 // tokenWaits is more than a session takes to begin that a token was brought for.
 const tokenWaits = time.Hour
 
-var tokenBlob = regexp.MustCompile(`^` + tokensPrefix + `/(?:([a-z0-9][a-z0-9._-]{0,62})/)?[A-Za-z0-9_-]{1,128}$`)
+var tokenBlob = regexp.MustCompile(`^` + tokensPrefix + `/([a-z0-9][a-z0-9._-]{0,62})/[0-9a-f]{64}$`)
+
+// isToken says whether a blob is a token, and whose: nobody's where it is shared.
+func isToken(blob string) (session string, ok bool) {
+	if m := tokenBlob.FindStringSubmatch(blob); m != nil {
+		return m[1], true
+	}
+	return "", owned.Is(blob, owned.Tokens)
+}
+
+func isOurToken(blob string) bool {
+	_, ok := isToken(blob)
+	return ok
+}
 
 // A serverToken is a token and the one server that may get it: whoever can start
 // a session elsewhere with the blob's name gets nothing by that.
@@ -49,8 +63,9 @@ func CheckToken(token string) error {
 }
 
 // StoreToken keeps a token for the git server that a repository is on; the same
-// one gets the same name. It goes with the session, where it is one's own.
-func StoreToken(ctx context.Context, st *store.Store, session, repo, token string) (string, error) {
+// one gets the same name. It goes with the session, where it is one's own, and
+// with the folder where several share it: one of the two is named.
+func StoreToken(ctx context.Context, st *store.Store, session, folder, repo, token string) (string, error) {
 	err := CheckToken(token)
 	if err == nil {
 		err = CheckRepoURL(repo)
@@ -58,8 +73,11 @@ func StoreToken(ctx context.Context, st *store.Store, session, repo, token strin
 	if err == nil {
 		err = CheckTokenURL(repo)
 	}
-	if err == nil && session != "" {
+	if err == nil && folder == "" {
 		err = checkID("session", session)
+	}
+	if _, ok := owned.OwnerOf(folder); err == nil && folder != "" && (!ok || session != "") {
+		err = fmt.Errorf("%.100q is no folder for a token that several sessions share", folder)
 	}
 	if err != nil {
 		return "", err
@@ -68,11 +86,14 @@ func StoreToken(ctx context.Context, st *store.Store, session, repo, token strin
 	if err != nil {
 		return "", err
 	}
-	prefix := tokensPrefix
-	if session != "" {
-		prefix += "/" + session
+	if folder == "" {
+		return st.PutContent(ctx, tokensPrefix+"/"+session, data)
 	}
-	return st.PutContent(ctx, prefix, data)
+	key, err := st.PutContent(ctx, owned.In(folder, owned.Tokens), data)
+	if err == nil {
+		err = owned.Kept(ctx, st, folder)
+	}
+	return key, err
 }
 
 // gitToken reads a repository's token from the store, for its own server and its
@@ -84,7 +105,7 @@ func (s *site) gitToken(ctx context.Context, session string, r *Repo) (string, e
 	if err := r.check(); err != nil {
 		return "", badInput("repository: %w", err)
 	}
-	if owner := tokenBlob.FindStringSubmatch(r.Token)[1]; owner != "" && owner != session {
+	if owner, _ := isToken(r.Token); owner != "" && owner != session {
 		return "", &typedError{kind: ErrTypeWorkspace, err: fmt.Errorf("the repository's token is that of session %s", owner), hint: "give this session one of its own: --git-token-file"}
 	}
 	data, err := s.Store.Get(ctx, r.Token)
@@ -117,8 +138,7 @@ func (s *site) forgetTokens(ctx context.Context, session string) {
 }
 
 // pruneTokens deletes those of sessions that have ended without deleting them.
-// One that a session is about to begin with is younger; one that several share
-// stays, since a schedule or the rest of a batch may need it.
+// One that a session is about to begin with is younger.
 func (s *Snapshots) pruneTokens(ctx context.Context, in PruneSnapshotsInput) error {
 	if in.DryRun || in.Session != "" {
 		return nil
@@ -129,7 +149,7 @@ func (s *Snapshots) pruneTokens(ctx context.Context, in PruneSnapshotsInput) err
 	}
 	for _, info := range all {
 		m := tokenBlob.FindStringSubmatch(info.Key)
-		if m == nil || m[1] == "" || s.Now().Sub(info.ModTime) <= tokenWaits {
+		if m == nil || s.Now().Sub(info.ModTime) <= tokenWaits {
 			continue
 		}
 		if now, err := s.askSession(ctx, m[1]); err != nil || now.Runs {

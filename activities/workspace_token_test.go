@@ -76,7 +76,7 @@ func TestATokenGoesWithItsSession(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	own := func(session string) string {
 		t.Helper()
-		blob, err := StoreToken(t.Context(), b.store, session, f.url("project.git"), gitToken)
+		blob, err := StoreToken(t.Context(), b.store, session, "", f.url("project.git"), gitToken)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestATokenGoesWithItsSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	own("runs")
-	if got := there(); got != " ended owner runs" {
+	if got := there(); got != "ended owner runs" {
 		t.Errorf("there are tokens of %q", got)
 	}
 	b.closes(in, out.Layout)
@@ -133,6 +133,6 @@ func TestATokenGoesWithItsSession(t *testing.T) {
 		}
 	}
 	if _, err := b.store.Get(t.Context(), shared); err != nil {
-		t.Errorf("what several share: %v", err)
+		t.Errorf("what several share, which goes with its folder: %v", err)
 	}
 }

@@ -37,14 +37,14 @@ const (
 
 // Bounds of what goes with a message.
 const (
-	MaxInputs     = 10
-	MaxImage      = 20 << 20 // bytes of one
-	MaxFile       = 64 << 20
-	maxInputName  = 100
-	inputsInStore = "inputs/"
+	MaxInputs    = 10
+	MaxImage     = 20 << 20 // bytes of one
+	MaxFile      = 64 << 20
+	maxInputName = 100
 )
 
-var inputBlob = regexp.MustCompile("^" + inputsInStore + "[0-9a-f]{64}$")
+// inputBlob is a key in a folder that somebody owns, of the family of inputs.
+var inputBlob = regexp.MustCompile("^owned/(session|batch|schedule)[.][a-z0-9][a-z0-9._-]{0,62}[.][0-9a-f]{16}/inputs/[0-9a-f]{64}$")
 
 var hexDigest = regexp.MustCompile("^[0-9a-f]{64}$")
 

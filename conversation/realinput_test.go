@@ -230,13 +230,13 @@ func TestInputNamesNameOneFileAnywhere(t *testing.T) {
 }
 
 func TestInputsThatTheAPIDidNotGiveAreRefused(t *testing.T) {
-	good := Input{Kind: InputFile, Name: "a", Blob: "inputs/" + strings.Repeat("0", 64), Digest: strings.Repeat("a", 64), Bytes: 1}
+	good := Input{Kind: InputFile, Name: "a", Blob: "owned/session.s-1.a.0123456789abcdef/inputs/" + strings.Repeat("0", 64), Digest: strings.Repeat("a", 64), Bytes: 1}
 	if err := CheckInputs(slices.Repeat([]Input{good}, MaxInputs)); err != nil {
 		t.Fatal(err)
 	}
 	bad := map[string]func(*Input){
 		"kind": func(i *Input) { i.Kind = "audio" }, "no name": func(i *Input) { i.Name = "" }, "a path": func(i *Input) { i.Name = "../x" },
-		"another blob": func(i *Input) { i.Blob = "seeds/" + strings.Repeat("0", 64) }, "a blob above": func(i *Input) { i.Blob = "inputs/../seeds/x" },
+		"another blob": func(i *Input) { i.Blob = "seeds/" + strings.Repeat("0", 64) }, "a blob above": func(i *Input) { i.Blob = strings.Replace(i.Blob, "/inputs/", "/../seeds/", 1) },
 		"digest": func(i *Input) { i.Digest = "A" + i.Digest[1:] }, "nothing": func(i *Input) { i.Bytes = 0 }, "too big": func(i *Input) { i.Bytes = MaxFile + 1 },
 		"too big an image": func(i *Input) { i.Kind, i.Bytes = InputImage, MaxImage+1 },
 	}

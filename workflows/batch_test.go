@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -47,13 +48,15 @@ func (r *real) batchID(name string) string {
 func (r *real) batch(name string, spec BatchSpec, texts ...string) string {
 	r.t.Helper()
 	id := r.batchID(name)
-	r.start(BatchID(id), TypeBatch, BatchInput{ID: id, Spec: r.packed(spec, texts...), By: "ann"})
+	r.start(BatchID(id), TypeBatch, BatchInput{ID: id, Spec: r.packed(owned.Owner{Kind: owned.Batch, ID: id}, spec, texts...), By: "ann"})
 	return id
 }
 
-// packed is a batch's spec, with an item for each text in the store.
-func (r *real) packed(spec BatchSpec, texts ...string) BatchSpec {
+// packed is a batch's spec, with an item for each text in the store. A text that
+// calls itself long is there by itself.
+func (r *real) packed(owner owned.Owner, spec BatchSpec, texts ...string) BatchSpec {
 	r.t.Helper()
+	folder := owner.NewFolder()
 	raw, err := json.Marshal(SessionOptions{Zone: r.zone, Host: "web-1", CloseAfter: true})
 	if err != nil {
 		r.t.Fatal(err)
@@ -66,7 +69,11 @@ func (r *real) packed(spec BatchSpec, texts ...string) BatchSpec {
 	for from := 0; from < len(texts); from += 7 {
 		page := activities.BatchPage{Options: []activities.BatchOptions{opt}}
 		for i, text := range texts[from:min(from+7, len(texts))] {
-			first, err := json.Marshal(Message{ID: "item", Text: text})
+			m := Message{ID: "item", Text: text}
+			if strings.HasPrefix(text, "long ") {
+				m = Message{ID: "item", Blob: r.kept(folder, owned.Messages, text), Chars: len(text)}
+			}
+			first, err := json.Marshal(m)
 			if err != nil {
 				r.t.Fatal(err)
 			}
@@ -76,13 +83,19 @@ func (r *real) packed(spec BatchSpec, texts ...string) BatchSpec {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		blob, err := r.store.PutContent(r.t.Context(), activities.BatchPages, data)
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		spec.Pages = append(spec.Pages, BatchPages{First: from, Blob: blob})
+		spec.Pages = append(spec.Pages, BatchPages{First: from, Blob: r.kept(folder, owned.Pages, string(data))})
 	}
 	return spec
+}
+
+// kept puts something into the store, as the worker's API does.
+func (r *real) kept(folder, family, text string) (key string) {
+	r.t.Helper()
+	key, err := r.store.PutContent(r.t.Context(), owned.In(folder, family), []byte(text))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return key
 }
 
 func (r *real) batchView(id string) BatchView {

@@ -135,10 +135,10 @@ func TestMessagesNameNoOtherBlobsAndNobodyElsesIDs(t *testing.T) {
 	w := newWorld(t)
 	w.at(time.Second, func() {
 		for _, m := range []Message{
-			{ID: "m1", Blob: "seeds/team/3", Chars: 5}, {ID: "m1", Blob: "messages/../seeds/team", Chars: 5},
-			{ID: "m1", Text: "x", Chars: 5}, {ID: "m1", Blob: "messages/ab", Chars: -5},
+			{ID: "m1", Blob: "seeds/team/3", Chars: 5}, {ID: "m1", Blob: aFolder + "/messages/../seeds/team", Chars: 5},
+			{ID: "m1", Text: "x", Chars: 5}, {ID: "m1", Blob: aLongText, Chars: -5},
 			{ID: "s1.a1", Text: "x"}, {ID: "a\nb", Text: "x"}, {Text: "x"}, {ID: "m1", Text: "x", Mode: "shout"},
-			{ID: "m1", Text: "x", By: strings.Repeat("x", 201)}, {ID: "m1", Blob: "messages/ab", Chars: MaxChars + 1},
+			{ID: "m1", Text: "x", By: strings.Repeat("x", 201)}, {ID: "m1", Blob: aLongText, Chars: MaxChars + 1},
 		} {
 			w.refuses(w.send(SignalMessage, m), RefusedBadInput)
 		}

@@ -12,9 +12,11 @@ import (
 const MaintenanceID = "maintenance"
 
 // MaintenanceInput says what is looked after: seeds, or else the snapshots of
-// the store, each by a Schedule of its own.
+// the store, or what else is in it, each by a Schedule of its own.
 type MaintenanceInput struct {
 	Snapshots bool `json:"snapshots,omitempty"`
+	// Store, in place of those, is what messages, batches and schedules left there.
+	Store bool `json:"store,omitempty"`
 	// Hosts, in place of those, is how often the hosts of Zone are checked: one
 	// that somebody checked within the last half of it is left for the next time.
 	Hosts time.Duration `json:"hosts,omitempty"`
@@ -23,6 +25,9 @@ type MaintenanceInput struct {
 	// Zone.
 	Leftovers bool `json:"leftovers,omitempty"`
 }
+
+// TidyStoreID is that of the Schedule that tidies the store.
+const TidyStoreID = MaintenanceID + "/store"
 
 // MaintainHostsID is that of a zone's Schedule for its hosts.
 func MaintainHostsID(zone string) string {
@@ -39,6 +44,7 @@ type MaintenanceResult struct {
 	Seeds activities.VerifySeedsResult `json:"seeds"`
 	// Snapshots is nil where they were not looked after, or by somebody else just then.
 	Snapshots *activities.PruneSnapshotsResult `json:"snapshots,omitempty"`
+	Store     *activities.TidyStoreResult      `json:"store,omitempty"`
 	Hosts     *activities.CheckOldHostsResult  `json:"hosts,omitempty"`
 	Leftovers *activities.FindLeftoversResult  `json:"leftovers,omitempty"`
 	Problems  []string                         `json:"problems,omitempty"`
@@ -66,6 +72,9 @@ func Maintenance(ctx workflow.Context, in MaintenanceInput) (MaintenanceResult, 
 	if in.Snapshots {
 		chores = []chore{{"prune snapshots", pruneSnapshots}}
 	}
+	if in.Store {
+		chores = []chore{{"tidy the store", tidyStore}}
+	}
 	if in.Hosts > 0 {
 		chores = []chore{{"check hosts", func(ctx workflow.Context, what string, out *MaintenanceResult) error {
 			return checkHosts(ctx, what, in, out)
@@ -89,6 +98,18 @@ func Maintenance(ctx workflow.Context, in MaintenanceInput) (MaintenanceResult, 
 func verifySeeds(ctx workflow.Context, what string, out *MaintenanceResult) (err error) {
 	out.Seeds, err = do(setUp(ctx, what), engine.VerifySeeds, activities.VerifySeedsInput{Older: seedsEvery, Limit: seedsAtATime, By: maintenance})
 	return err
+}
+
+// tidyStore deletes what nobody can ask for any more. What stays for want of an
+// answer is told, and is asked about next time.
+func tidyStore(ctx workflow.Context, what string, out *MaintenanceResult) error {
+	var tidied activities.TidyStoreResult
+	if err := workflow.ExecuteActivity(ofStore(ctx, what), snapshots.TidyStore).Get(ctx, &tidied); err != nil {
+		return err
+	}
+	out.Store = &tidied
+	out.Problems = append(out.Problems, tidied.Problems...)
+	return nil
 }
 
 // checkHosts keeps what is known of hosts from growing old: what codex and which

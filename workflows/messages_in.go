@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -17,6 +16,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/owned"
 )
 
 // A door is a message that comes by signal and by update, in one shape.
@@ -213,13 +213,16 @@ func sum(m Message) string {
 	if m.Mode == "queue" {
 		m.Mode = "" // the same in another word
 	}
-	h := sha256.Sum256([]byte(m.Mode + "\x00" + m.Blob + "\x00" + m.Text + m.extraSum() + m.actSum()))
+	h := sha256.Sum256([]byte(m.Mode + "\x00" + contentOf(m.Blob) + "\x00" + m.Text + m.extraSum() + m.actSum()))
 	return hex.EncodeToString(h[:12])
 }
 
-// messageBlob is where the worker's API keeps long messages. A message must not
-// name anything else that is in the store.
-var messageBlob = regexp.MustCompile(`^messages/[A-Za-z0-9._-]{1,200}$`)
+// isMessage says that a blob is where the worker's API keeps long messages. A
+// message must not name anything else that is in the store.
+func isMessage(blob string) bool { return owned.Is(blob, owned.Messages) }
+
+// contentOf is what of a blob's key says what is in it, wherever it was put.
+func contentOf(blob string) string { return blob[strings.LastIndexByte(blob, '/')+1:] }
 
 func (s *session) checkMessage(m Message) error {
 	if said := s.said(m.ID); said == sum(m) {
@@ -244,7 +247,7 @@ func (s *session) checkMessage(m Message) error {
 		return refuse(RefusedBadInput, "message %s has both text and blob", m.ID)
 	case m.Do == "" && m.Blob == "" && strings.TrimSpace(m.Text) == "":
 		return refuse(RefusedBadInput, "message %s is empty: say what codex is to do", m.ID)
-	case m.Blob != "" && !messageBlob.MatchString(m.Blob), m.Chars < 0, m.Blob == "" && m.Chars != 0:
+	case m.Blob != "" && !isMessage(m.Blob), m.Chars < 0, m.Blob == "" && m.Chars != 0:
 		return refuse(RefusedBadInput, "message %s: its blob is none that the worker's API gave for a long text", m.ID)
 	case chars > MaxChars:
 		return refuse(RefusedBadInput, "message %s has %d characters; codex takes at most %d (put it into a file and name the file)", m.ID, chars, MaxChars)

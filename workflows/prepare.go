@@ -47,9 +47,11 @@ func (s *session) pin() *Failure {
 	if from == "" || s.st.Pinned {
 		return nil
 	}
-	_, err := unlessClosing(s, untilDone(s.ctx, "pin "+from), snapshots.PinSnapshot, activities.PinSnapshotInput{
-		Snapshot: from, Session: s.id, Run: s.firstRun(),
-	})
+	in := activities.PinSnapshotInput{Snapshot: from, Session: s.id, Run: s.firstRun()}
+	for _, f := range s.opt.Files {
+		in.Blobs = append(in.Blobs, f.Blob)
+	}
+	_, err := unlessClosing(s, untilDone(s.ctx, "pin "+from), snapshots.PinSnapshot, in)
 	if err != nil && s.st.Close == nil {
 		return failureOf("begin with snapshot "+from, err)
 	}

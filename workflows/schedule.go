@@ -9,6 +9,9 @@ import (
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/owned"
 )
 
 // TypeFire is the workflow that a schedule starts at each of its times.
@@ -75,11 +78,12 @@ func Fire(ctx workflow.Context, in FireInput) (FireResult, error) {
 	}
 	// What was started is to be closed in good order when this is cancelled.
 	all, _ := workflow.NewDisconnectedContext(ctx)
-	what := firedSession(in)
+	begins := firedSession
 	if in.Batch != nil {
-		what = firedBatch(in)
+		begins = firedBatch
 	}
-	id, child, err := what.begin(all, fireID(ctx, in.Schedule))
+	what := begins(in)
+	id, child, err := what.begin(ctx, all, fireID(ctx, in.Schedule))
 	out := FireResult{ID: id}
 	if err != nil {
 		return out, fmt.Errorf("fire schedule %s: start %s %s: %w", in.Schedule, what.kind, id, err)
@@ -106,6 +110,7 @@ func Fire(ctx workflow.Context, in FireInput) (FireResult, error) {
 // A firing is how a schedule's session or batch is started, closed, and judged.
 type firing struct {
 	kind    string
+	blobs   []string // in the schedule's folders of the store, that it needs
 	start   func(id string) (opts workflow.ChildWorkflowOptions, workflowType string, input any)
 	close   string // the signal that closes it
 	closing any
@@ -115,7 +120,8 @@ type firing struct {
 
 func firedSession(in FireInput) firing {
 	return firing{
-		kind: ClaimSession, close: SignalClose, closing: Close{By: ScheduleID(in.Schedule)},
+		blobs: onePerFolder(in.Session.blobs()),
+		kind:  ClaimSession, close: SignalClose, closing: Close{By: ScheduleID(in.Schedule)},
 		start: func(id string) (workflow.ChildWorkflowOptions, string, any) {
 			start := *in.Session
 			start.ID = id
@@ -141,8 +147,13 @@ func firedSession(in FireInput) firing {
 
 func firedBatch(in FireInput) firing {
 	whole := false
+	var pages []string
+	for _, p := range in.Batch.Pages {
+		pages = append(pages, p.Blob)
+	}
 	return firing{
-		kind: ClaimBatch, close: SignalCancelBatch, closing: CancelBatch{By: ScheduleID(in.Schedule)},
+		blobs: onePerFolder(pages),
+		kind:  ClaimBatch, close: SignalCancelBatch, closing: CancelBatch{By: ScheduleID(in.Schedule)},
 		start: func(id string) (workflow.ChildWorkflowOptions, string, any) {
 			return workflow.ChildWorkflowOptions{WorkflowID: BatchID(id), StaticSummary: "batch " + id}, TypeBatch,
 				BatchInput{ID: id, Spec: *in.Batch, By: in.By, Origin: OriginSchedule(in.Schedule)}
@@ -168,11 +179,14 @@ func firedBatch(in FireInput) firing {
 
 // begin starts it, as the next free one of its time: a time is fired again where
 // a person has it filled in once more.
-func (f firing) begin(ctx workflow.Context, base string) (id string, child workflow.ChildWorkflowFuture, err error) {
+func (f firing) begin(asked, ctx workflow.Context, base string) (id string, child workflow.ChildWorkflowFuture, err error) {
 	for n := 1; n <= maxFirings; n++ {
 		id = base
 		if n > 1 {
 			id = fmt.Sprintf("%s.%d", base, n)
+		}
+		if err := f.hold(asked, id); err != nil {
+			return id, nil, err
 		}
 		opts, kind, input := f.start(id)
 		opts.WorkflowIDReusePolicy = enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE
@@ -185,6 +199,45 @@ func (f firing) begin(ctx workflow.Context, base string) (id string, child workf
 		}
 	}
 	return id, child, err
+}
+
+// hold keeps what is fired from losing what the schedule has in the store: it
+// may go on when the schedule is deleted.
+func (f firing) hold(ctx workflow.Context, id string) error {
+	if len(f.blobs) == 0 {
+		return nil
+	}
+	return workflow.ExecuteActivity(untilDone(ctx, "keep what "+id+" begins with"), batches.HoldBlobs,
+		activities.HoldBlobsInput{Kind: f.kind, ID: id, Blobs: f.blobs}).Get(ctx, nil)
+}
+
+// blobs are those that a session begins with.
+func (in SessionInput) blobs() (all []string) {
+	if m := in.First; m != nil {
+		all = append(all, m.Blob, m.SchemaBlob)
+		for _, f := range m.Inputs {
+			all = append(all, f.Blob)
+		}
+	}
+	for _, f := range in.Options.Files {
+		all = append(all, f.Blob)
+	}
+	if r := in.Options.Workspace.Repo; r != nil {
+		all = append(all, r.Token)
+	}
+	return all
+}
+
+// onePerFolder leaves out whatever lies beside another one.
+func onePerFolder(blobs []string) (some []string) {
+	seen := map[string]bool{}
+	for _, b := range blobs {
+		if folder, _, ok := owned.Parse(b); ok && !seen[folder] {
+			seen[folder] = true
+			some = append(some, b)
+		}
+	}
+	return some
 }
 
 // fireID names what is started at a schedule's time: Temporal adds that time to

@@ -15,6 +15,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/activities"
+
+	"fairlead.dev/fairlead/internal/owned"
 )
 
 // A scheduled is a Schedule of Temporal's that a test made, of sessions.
@@ -78,7 +80,7 @@ func (s scheduled) trigger(overlap enums.ScheduleOverlapPolicy) {
 // scheduleBatch has batches begun, with an item for each text.
 func (r *real) scheduleBatch(name string, window int, texts ...string) scheduled {
 	r.t.Helper()
-	spec := r.packed(BatchSpec{Window: window}, texts...)
+	spec := r.packed(owned.Owner{Kind: owned.Schedule, ID: name}, BatchSpec{Window: window}, texts...)
 	return r.schedule(name, "", func(o *client.ScheduleOptions) {
 		in := &o.Action.(*client.ScheduleWorkflowAction).Args[0]
 		*in = FireInput{Schedule: (*in).(FireInput).Schedule, Batch: &spec, By: "ann"}

@@ -34,7 +34,7 @@ func (m Message) checkExtras() error {
 		return fmt.Errorf("an output schema is for a turn of its own, and this steers one")
 	case len(m.Schema) > 0 && m.SchemaBlob != "":
 		return fmt.Errorf("it has both output_schema and output_schema_blob")
-	case m.SchemaBlob != "" && !messageBlob.MatchString(m.SchemaBlob):
+	case m.SchemaBlob != "" && !isMessage(m.SchemaBlob):
 		return fmt.Errorf("its output_schema_blob is none that the worker's API gave")
 	case len(m.Schema) > MaxSchemaInline:
 		return fmt.Errorf("its output schema has %d bytes; above %d it goes through the store (ctl does so)", len(m.Schema), MaxSchemaInline)
@@ -64,7 +64,7 @@ func (m Message) extraSum() string {
 	for _, in := range m.Inputs {
 		all += fmt.Sprintf("%s %q %s\n", in.Kind, in.Name, in.Digest)
 	}
-	h := sha256.Sum256([]byte(all + m.SchemaBlob + "\n" + string(m.Schema)))
+	h := sha256.Sum256([]byte(all + contentOf(m.SchemaBlob) + "\n" + string(m.Schema)))
 	return "\x00" + hex.EncodeToString(h[:])
 }
 
@@ -123,7 +123,8 @@ func (s *session) filesBrought(in activities.RunPumpInput) {
 	s.st.FilesAt = s.st.Generation
 	for _, p := range in.Pump.Sends {
 		for _, f := range p.Inputs {
-			if f.Kind == activities.InputFile && !slices.Contains(s.st.Files, f) {
+			same := func(g activities.Input) bool { return g.Name == f.Name && g.Digest == f.Digest }
+			if f.Kind == activities.InputFile && !slices.ContainsFunc(s.st.Files, same) {
 				s.st.Files = append(s.st.Files, f)
 			}
 		}

@@ -8,7 +8,13 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-var aFile = activities.Input{Kind: activities.InputFile, Name: "a", Blob: "inputs/" + strings.Repeat("0", 64), Digest: strings.Repeat("a", 64), Bytes: 1}
+// What the worker's API gives names of.
+var (
+	aFolder   = "owned/session.s1.0123456789abcdef"
+	aLongText = aFolder + "/messages/" + strings.Repeat("0", 64)
+)
+
+var aFile = activities.Input{Kind: activities.InputFile, Name: "a", Blob: aFolder + "/inputs/" + strings.Repeat("0", 64), Digest: strings.Repeat("a", 64), Bytes: 1}
 
 func TestWhatGoesWithAMessageIsChecked(t *testing.T) {
 	file := aFile
@@ -20,11 +26,11 @@ func TestWhatGoesWithAMessageIsChecked(t *testing.T) {
 	}{
 		"a file":                {Message{Inputs: []activities.Input{file}}, ""},
 		"a schema":              {Message{Schema: json.RawMessage(`{}`)}, ""},
-		"a long schema":         {Message{SchemaBlob: "messages/" + strings.Repeat("0", 64)}, ""},
+		"a long schema":         {Message{SchemaBlob: aLongText}, ""},
 		"a blob of a seed":      {Message{Inputs: []activities.Input{stranger}}, "its blob is none that the worker's API gave"},
 		"a list":                {Message{Schema: json.RawMessage(`[1]`)}, "not a JSON object"},
 		"null":                  {Message{Schema: json.RawMessage(`null`)}, "not a JSON object"},
-		"two schemas":           {Message{Schema: json.RawMessage(`{}`), SchemaBlob: "messages/a"}, "both"},
+		"two schemas":           {Message{Schema: json.RawMessage(`{}`), SchemaBlob: aLongText}, "both"},
 		"a schema that is long": {Message{Schema: json.RawMessage(`{"a":"` + strings.Repeat("x", MaxSchemaInline) + `"}`)}, "through the store"},
 		"a schema elsewhere":    {Message{SchemaBlob: "seeds/team"}, "none that the worker's API gave"},
 		"a schema in a steer":   {Message{Mode: "steer", Schema: json.RawMessage(`{}`)}, "this steers one"},
@@ -33,6 +39,19 @@ func TestWhatGoesWithAMessageIsChecked(t *testing.T) {
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", what, err, c.says)
 		}
+	}
+}
+
+// Who sends a message again brings its long text anew, to another place.
+func TestTheSameTextInAnotherFolderIsTheSameMessage(t *testing.T) {
+	elsewhere := strings.Replace(aLongText, "0123", "ffff", 1)
+	first, again := Message{ID: "m", Blob: aLongText, SchemaBlob: aLongText}, Message{ID: "m", Blob: elsewhere, SchemaBlob: elsewhere}
+	if sum(first) != sum(again) {
+		t.Error("it is another message")
+	}
+	again.Blob = strings.Replace(elsewhere, "/messages/00", "/messages/11", 1)
+	if sum(first) == sum(again) {
+		t.Error("another text is the same message")
 	}
 }
 

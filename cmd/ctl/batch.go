@@ -11,6 +11,7 @@ import (
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
+	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -104,7 +105,7 @@ func (a *app) startBatch(ctx context.Context, t *temporal, id string, b *localBa
 	if err := b.checkNames(ctx, a, t); err != nil {
 		return false, err
 	}
-	spec, err := b.pack(ctx, a, t)
+	spec, err := b.pack(ctx, a, t, owned.Owner{Kind: owned.Batch, ID: id}.NewFolder())
 	if err == nil {
 		err = k.take(ctx, t, "")
 	}

@@ -240,9 +240,9 @@ const (
 	pageBytes = 2 << 20
 )
 
-// pack brings the items into the store, and makes of the file what a Batch
-// workflow takes.
-func (b *localBatch) pack(ctx context.Context, a *app, t *temporal) (workflows.BatchSpec, error) {
+// pack brings the items into the store, into a folder of whom they are for, and
+// makes of the file what a Batch workflow takes.
+func (b *localBatch) pack(ctx context.Context, a *app, t *temporal, folder string) (workflows.BatchSpec, error) {
 	spec := workflows.BatchSpec{Total: len(b.Items), Window: b.Window, StopAfter: b.StopAfter, File: b.name,
 		Retry: workflows.BatchRetry{Attempts: b.Retry.Attempts, On: b.Retry.On, Wait: b.Retry.Wait, AfterEffects: b.Retry.AfterEffects}}
 	worker, err := a.anyWorker(ctx, t)
@@ -258,7 +258,7 @@ func (b *localBatch) pack(ctx context.Context, a *app, t *temporal) (workflows.B
 		if len(p.page.Items) == 0 {
 			return nil
 		}
-		stored, err := worker.PutBatchPage(ctx, p.page)
+		stored, err := worker.PutBatchPage(ctx, folder, p.page)
 		if err != nil {
 			return apiFailure("keep the items", err)
 		}
@@ -270,15 +270,15 @@ func (b *localBatch) pack(ctx context.Context, a *app, t *temporal) (workflows.B
 		s := b.set(a, it)
 		with, known := sets[s]
 		if !known {
-			if err := a.attach(ctx, t, s.with, &with); err != nil {
+			if err := a.attach(ctx, t, folder, s.with, &with); err != nil {
 				return spec, err
 			}
-			if err := sent.send(ctx, a, t, s); err != nil {
+			if err := sent.send(ctx, a, t, folder, s); err != nil {
 				return spec, err
 			}
 			sets[s] = with
 		}
-		m, err := a.message(ctx, t, it.Prompt, "item")
+		m, err := a.message(ctx, t, folder, it.Prompt, "item")
 		if err != nil {
 			return spec, err
 		}
@@ -299,13 +299,13 @@ func (b *localBatch) pack(ctx context.Context, a *app, t *temporal) (workflows.B
 // many items begin with the same.
 type sentTrees map[snapshots.Digest]string
 
-func (sent sentTrees) send(ctx context.Context, a *app, t *temporal, s *itemSet) error {
+func (sent sentTrees) send(ctx context.Context, a *app, t *temporal, folder string, s *itemSet) error {
 	tree := s.work.tree
 	if tree != nil && sent[tree.Digest] != "" {
 		s.opt.Workspace.Snapshot = sent[tree.Digest]
 		return nil
 	}
-	err := s.work.send(ctx, a, t, uploadName(tree), true, &s.opt)
+	err := s.work.send(ctx, a, t, uploadName(tree), folder, &s.opt)
 	if tree != nil && err == nil {
 		sent[tree.Digest] = s.opt.Workspace.Snapshot
 	}

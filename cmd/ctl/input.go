@@ -166,8 +166,9 @@ func readSmall(flag, path string, most int) ([]byte, error) {
 	return data, nil
 }
 
-// attach brings what goes with a message into the store, and names it there.
-func (a *app) attach(ctx context.Context, t *temporal, x extras, m *workflows.Message) error {
+// attach brings what goes with a message into the store, into a folder of whom it
+// is for, and names it there.
+func (a *app) attach(ctx context.Context, t *temporal, folder string, x extras, m *workflows.Message) error {
 	a.flags.quiet = a.flags.quiet || len(x.schema) > 0 // the JSON and nothing else
 	if len(x.schema) <= workflows.MaxSchemaInline {
 		m.Schema = x.schema
@@ -180,7 +181,7 @@ func (a *app) attach(ctx context.Context, t *temporal, x extras, m *workflows.Me
 		return err
 	}
 	if len(m.Schema) == 0 && len(x.schema) > 0 {
-		stored, err := worker.PutMessage(ctx, string(x.schema))
+		stored, err := worker.PutMessage(ctx, folder, string(x.schema))
 		if err != nil {
 			return apiFailure("keep the output schema", err)
 		}
@@ -191,7 +192,7 @@ func (a *app) attach(ctx context.Context, t *temporal, x extras, m *workflows.Me
 		if err != nil {
 			return err
 		}
-		stored, err := worker.PutInput(ctx, in.Input, r)
+		stored, err := worker.PutInput(ctx, folder, in.Input, r)
 		r.Close()
 		if err != nil {
 			return apiFailure("keep "+in.path, err)

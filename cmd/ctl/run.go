@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -268,12 +269,13 @@ func (a *app) begin(ctx context.Context, t *temporal, id string, opt workflows.S
 	if err := a.checkNames(ctx, t, opt); err != nil {
 		return acc, false, err
 	}
-	m, err := a.message(ctx, t, text, k.messageID())
+	folder := ofSession(id)
+	m, err := a.message(ctx, t, folder, text, k.messageID())
 	if err == nil {
-		err = a.attach(ctx, t, x, &m)
+		err = a.attach(ctx, t, folder, x, &m)
 	}
 	if err == nil && x.work != nil {
-		err = x.work.send(ctx, a, t, id, false, &opt)
+		err = x.work.send(ctx, a, t, id, "", &opt)
 	}
 	if err == nil {
 		err = k.take(ctx, t, opt.Zone)
@@ -385,8 +387,14 @@ func (a *app) prompt(arg string) (string, error) {
 	return text, nil
 }
 
-// message makes a message of a text; a long one goes to the store first.
-func (a *app) message(ctx context.Context, t *temporal, text, id string) (workflows.Message, error) {
+// ofSession names a new folder in the store for what a session is given in one go.
+func ofSession(id string) string {
+	return owned.Owner{Kind: owned.Session, ID: id}.NewFolder()
+}
+
+// message makes a message of a text; a long one goes to the store first, into a
+// folder of whom it is for.
+func (a *app) message(ctx context.Context, t *temporal, folder, text, id string) (workflows.Message, error) {
 	if id == "" {
 		id = "m-" + randomID()
 	}
@@ -399,7 +407,7 @@ func (a *app) message(ctx context.Context, t *temporal, text, id string) (workfl
 	if err != nil {
 		return m, err
 	}
-	stored, err := worker.PutMessage(ctx, text)
+	stored, err := worker.PutMessage(ctx, folder, text)
 	if err != nil {
 		return m, apiFailure("keep the prompt", err)
 	}

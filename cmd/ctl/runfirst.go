@@ -48,9 +48,10 @@ func (a *app) makeUp(ctx context.Context, t *temporal, acc *workflows.MessageAcc
 	case workflows.Closing, workflows.Closed:
 		return neverBegan(d, *acc)
 	}
-	m, err := a.message(ctx, t, text, acc.MessageID)
+	folder := ofSession(acc.Session)
+	m, err := a.message(ctx, t, folder, text, acc.MessageID)
 	if err == nil {
-		err = a.attach(ctx, t, x, &m)
+		err = a.attach(ctx, t, folder, x, &m)
 	}
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/client"
 	temporalsdk "go.temporal.io/sdk/temporal"
 
+	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -240,6 +241,11 @@ func (a *app) whatIsScheduled(name, batch string, args []string) (*scheduled, er
 	return f.scheduled(a, name)
 }
 
+// ofSchedule names a new folder in the store for what a schedule's firings need.
+func ofSchedule(name string) string {
+	return owned.Owner{Kind: owned.Schedule, ID: name}.NewFolder()
+}
+
 // A scheduled is what a schedule begins, read and looked at as far as it can be
 // without Temporal.
 type scheduled struct {
@@ -262,12 +268,13 @@ func (f *fired) scheduled(a *app, name string) (*scheduled, error) {
 		note:  workflows.ScheduleNote{What: oneLine(f.text, 200), Zone: opt.Zone},
 		check: func(ctx context.Context, t *temporal) error { return a.checkNames(ctx, t, opt) },
 		pack: func(ctx context.Context, t *temporal, in *workflows.FireInput) error {
-			m, err := a.message(ctx, t, f.text, "first")
+			folder := ofSchedule(name)
+			m, err := a.message(ctx, t, folder, f.text, "first")
 			if err == nil {
-				err = a.attach(ctx, t, x, &m)
+				err = a.attach(ctx, t, folder, x, &m)
 			}
 			if err == nil {
-				err = x.work.send(ctx, a, t, uploadName(x.work.tree), true, &opt)
+				err = x.work.send(ctx, a, t, uploadName(x.work.tree), folder, &opt)
 			}
 			in.Session = &workflows.SessionInput{Options: opt, First: &m}
 			return err
@@ -288,7 +295,7 @@ func (a *app) scheduledBatch(path, name string) (*scheduled, error) {
 		note:  workflows.ScheduleNote{What: oneLine(b.name, 200), Batch: len(b.Items)},
 		check: func(ctx context.Context, t *temporal) error { return b.checkNames(ctx, a, t) },
 		pack: func(ctx context.Context, t *temporal, in *workflows.FireInput) error {
-			spec, err := b.pack(ctx, a, t)
+			spec, err := b.pack(ctx, a, t, ofSchedule(name))
 			in.Batch, in.By = &spec, person()
 			return err
 		},

@@ -43,7 +43,7 @@ func sessionStartCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := f.work.send(c.Context(), a, t, id, false, &opt); err != nil {
+			if err := f.work.send(c.Context(), a, t, id, "", &opt); err != nil {
 				return err
 			}
 			there, err := a.startSession(c.Context(), t, id, opt, k)
@@ -85,9 +85,10 @@ until then.`,
 			if err != nil {
 				return err
 			}
-			m, err := a.message(c.Context(), t, text, id)
+			folder := ofSession(args[0])
+			m, err := a.message(c.Context(), t, folder, text, id)
 			if err == nil {
-				err = a.attach(c.Context(), t, x, &m)
+				err = a.attach(c.Context(), t, folder, x, &m)
 			}
 			if err != nil {
 				return err

@@ -49,14 +49,15 @@ With no worker up the message is kept by Temporal until one is.`,
 			if err != nil {
 				return err
 			}
-			m, err := a.message(c.Context(), t, text, "")
+			folder := ofSession(args[0])
+			m, err := a.message(c.Context(), t, folder, text, "")
 			if err != nil {
 				return err
 			}
 			if turn < 0 || c.Flags().Changed("turn") && turn == 0 {
 				return usage("--turn %d: turns count from 1", turn)
 			}
-			if err := a.attach(c.Context(), t, x, &m); err != nil {
+			if err := a.attach(c.Context(), t, folder, x, &m); err != nil {
 				return err
 			}
 			m.Mode, m.Turn = "steer", turn

@@ -146,8 +146,8 @@ func (f *workspaceFlags) readRepoFiles(r *activities.Repo) error {
 
 // send brings into the store what is to be there before the session begins: the
 // token, and the folder. The token is the session's own, unless others share
-// these options.
-func (f *workspaceFlags) send(ctx context.Context, a *app, t *temporal, id string, shared bool, opt *workflows.SessionOptions) error {
+// these options: then it goes into a folder, in the store, of whom they are of.
+func (f *workspaceFlags) send(ctx context.Context, a *app, t *temporal, id, shared string, opt *workflows.SessionOptions) error {
 	if f.token == "" && f.tree == nil {
 		return nil
 	}
@@ -168,10 +168,10 @@ func (f *workspaceFlags) send(ctx context.Context, a *app, t *temporal, id strin
 		return nil
 	}
 	owner := id
-	if shared {
+	if shared != "" {
 		owner = ""
 	}
-	blob, err := worker.PutToken(ctx, owner, opt.Workspace.Repo.URL, f.token)
+	blob, err := worker.PutToken(ctx, owner, shared, opt.Workspace.Repo.URL, f.token)
 	if err != nil {
 		return apiFailure("keep the token", err)
 	}

@@ -29,7 +29,8 @@ func ensureMaintenance(ctx context.Context, c client.Client, conf *config.Config
 	if queue == workflows.TaskQueue {
 		all = append(all,
 			maintenance{workflows.MaintenanceID, conf.Seeds.Maintain, queue, workflows.MaintenanceInput{}, "seeds.maintain", "seeds are verified only when somebody asks"},
-			maintenance{workflows.MaintainStoreID, conf.Snapshots.Prune, queue, workflows.MaintenanceInput{Snapshots: true}, "snapshots.prune", "snapshots are pruned only when somebody asks"})
+			maintenance{workflows.MaintainStoreID, conf.Snapshots.Prune, queue, workflows.MaintenanceInput{Snapshots: true}, "snapshots.prune", "snapshots are pruned only when somebody asks"},
+			maintenance{workflows.TidyStoreID, conf.Store.Tidy, queue, workflows.MaintenanceInput{Store: true}, "store.tidy", "what nobody needs any more stays in the store"})
 	}
 	for _, m := range all {
 		err := patiently(ctx, log, "the schedule "+m.id, func(ctx context.Context) error { return m.schedule(ctx, c) })

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"syscall"
 	"testing"
@@ -35,11 +37,20 @@ func TestMaintenanceIsScheduledAsTheConfigSays(t *testing.T) {
 	defer c.Close()
 	schedule := c.ScheduleClient().GetHandle(t.Context(), workflows.MaintenanceID)
 	ofStore := c.ScheduleClient().GetHandle(t.Context(), workflows.MaintainStoreID)
+	ofRest := c.ScheduleClient().GetHandle(t.Context(), workflows.TidyStoreID)
 	ofHosts := c.ScheduleClient().GetHandle(t.Context(), workflows.MaintainHostsID(""))
 	ofLeftovers := c.ScheduleClient().GetHandle(t.Context(), workflows.MaintainLeftoversID(""))
 
 	worker := func(maintain, prune, check, leftovers string) (stop func()) {
 		p := newPlace(t, fmt.Sprintf("temporal: {address: %q}\nseeds: {maintain: %s}\nsnapshots: {prune: %s}\nhosts: {check: %s, leftovers: %s}\n", address, maintain, prune, check, leftovers))
+		tidied := regexp.MustCompile(`(?m)^store: \{`) // as often as it is pruned
+		config, err := os.ReadFile(p.config)
+		if err == nil {
+			err = os.WriteFile(p.config, tidied.ReplaceAll(config, []byte("store: {tidy: "+prune+", ")), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 		w := runWorker(t, "--config", p.config)
 		wait(t, "the worker is ready", func() bool { st, err := p.status(t); return err == nil && st.Ready })
 		return func() {
@@ -88,6 +99,12 @@ func TestMaintenanceIsScheduledAsTheConfigSays(t *testing.T) {
 	if out := runs(ofStore); out.Snapshots == nil || len(out.Snapshots.Snapshots) > 0 {
 		t.Errorf("an empty store was pruned: %+v", out)
 	}
+	if got := every(ofRest); got != 24*time.Hour {
+		t.Errorf("what else is in the store is looked at every %s", got)
+	}
+	if out := runs(ofRest); out.Store == nil || out.Store.Folders != 0 || out.Snapshots != nil {
+		t.Errorf("an empty store was tidied: %+v", out)
+	}
 	if got := every(ofHosts); got != 3*time.Hour {
 		t.Errorf("hosts are looked at every %s", got)
 	}
@@ -113,7 +130,7 @@ func TestMaintenanceIsScheduledAsTheConfigSays(t *testing.T) {
 	}
 	stop()
 	stop = worker("0s", "0s", "0s", "0s")
-	for _, s := range []client.ScheduleHandle{schedule, ofStore, ofHosts, ofLeftovers} {
+	for _, s := range []client.ScheduleHandle{schedule, ofStore, ofRest, ofHosts, ofLeftovers} {
 		var none *serviceerror.NotFound
 		if d, err := s.Describe(t.Context()); !errors.As(err, &none) {
 			t.Errorf("there is %+v, %v", d, err)

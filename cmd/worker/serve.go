@@ -23,6 +23,7 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/internal/version"
 	"fairlead.dev/fairlead/snapshots"
@@ -90,6 +91,10 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, log *slog.
 	codec := target.Codec
 	defer c.Close()
 	temporal.set(c)
+	namespace, err := useStore(ctx, c, target.Namespace, blobs, log)
+	if err != nil {
+		return err
+	}
 	if err := hasPayloadKey(ctx, c, codec, target.Namespace, conf.Zone, log); err != nil {
 		return err
 	}
@@ -108,7 +113,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, log *slog.
 	defer pool.Close()
 	set := activities.New(activities.Deps{
 		Pool: pool, Store: blobs, Chunks: chunks, Live: hub, Codex: activities.NewCodexSource(conf.Codex.Source), AnyVersion: conf.Codex.AnyVersion,
-		APIAddress: address, Temporal: c, WatchEvery: conf.Limits.Watch, Logger: log, Lag: metrics.lag(), MaxLine: conf.Limits.Line,
+		APIAddress: address, Temporal: c, Namespace: namespace, WatchEvery: conf.Limits.Watch, Logger: log, Lag: metrics.lag(), MaxLine: conf.Limits.Line,
 		TokenEndpoint: unlessOwn(conf.Seeds.TokenEndpoint, config.TokenEndpoint), Issuer: unlessOwn(conf.Seeds.Issuer, config.Issuer), Unprotected: conf.Seeds.Unprotected,
 		Deliver:   activities.DeliverLimits{MaxBytes: conf.Deliver.MaxBytes, SessionBytes: conf.Deliver.SessionBytes, SessionCalls: conf.Deliver.SessionCalls},
 		Snapshots: activities.SnapshotLimits{Keep: conf.Snapshots.Keep, MaxAge: conf.Snapshots.MaxAge, MaxBytes: conf.Snapshots.MaxBytes},
@@ -230,6 +235,18 @@ func openStore(ctx context.Context, conf *config.Config, log *slog.Logger) (*sto
 		return nil, fmt.Errorf("open the store %s: %w", conf.Store.URL, err)
 	}
 	return blobs, nil
+}
+
+// useStore writes into the store which namespace's sessions use it, before any of
+// them can: nobody else's workers delete what they need then.
+func useStore(ctx context.Context, c client.Client, name string, blobs *store.Store, log *slog.Logger) (id string, err error) {
+	err = patiently(ctx, log, "the namespace and the store", func(ctx context.Context) error {
+		if id, err = activities.NamespaceID(ctx, c, name); err != nil {
+			return err
+		}
+		return owned.Use(ctx, blobs, id)
+	})
+	return id, err
 }
 
 func apiOptions(conf *config.Config) (api.Options, error) {

@@ -12,6 +12,7 @@ import (
 	"path"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/owned"
 )
 
 // StoredPage is a part of a batch's items in the store.
@@ -21,6 +22,11 @@ type StoredPage struct {
 
 // batchPage keeps a page of a batch's items.
 func (s *Server) batchPage(w http.ResponseWriter, r *http.Request) {
+	folder, err := folderOf(r)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
 	data, err := readBody(w, r, activities.MaxBatchPage, "a page of a batch")
 	if err != nil {
 		s.fail(w, err)
@@ -37,9 +43,9 @@ func (s *Server) batchPage(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "%v", err))
 		return
 	}
-	key, err := s.opts.Store.PutContent(r.Context(), activities.BatchPages, data)
+	key, err := s.putOwned(r.Context(), folder, owned.Pages, data)
 	if err != nil {
-		s.fail(w, storeProblem(err, "the store is gone"))
+		s.fail(w, err)
 		return
 	}
 	s.reply(w, StoredPage{Blob: key})
@@ -47,7 +53,7 @@ func (s *Server) batchPage(w http.ResponseWriter, r *http.Request) {
 
 // batchResults shows a part of a batch's results.
 func (s *Server) batchResults(w http.ResponseWriter, r *http.Request) {
-	data, err := activities.ReadResults(r.Context(), s.opts.Store, activities.BatchResults+"/"+r.PathValue("part"))
+	data, err := activities.ReadResults(r.Context(), s.opts.Store, owned.In(r.PathValue("folder"), owned.Results)+"/"+r.PathValue("part"))
 	switch {
 	case errors.Is(err, activities.ErrNoResults):
 		s.fail(w, problem(http.StatusNotFound, ErrNotFound, "there is no such part of a batch's results"))
@@ -59,20 +65,21 @@ func (s *Server) batchResults(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// PutBatchPage keeps a page of a batch's items in the store. Doing it again
-// gives the same.
-func (c *Client) PutBatchPage(ctx context.Context, page activities.BatchPage) (StoredPage, error) {
+// PutBatchPage keeps a page of a batch's items in the store, in a folder of whom
+// it is for. Doing it again gives the same.
+func (c *Client) PutBatchPage(ctx context.Context, folder string, page activities.BatchPage) (StoredPage, error) {
 	var st StoredPage
 	body, err := json.Marshal(page)
 	if err == nil {
-		err = c.call(ctx, http.MethodPost, "/v1/batches", body, &st)
+		err = c.call(ctx, http.MethodPost, "/v1/batches?"+inFolder(folder), body, &st)
 	}
 	return st, err
 }
 
 // BatchResults reads a part of a batch's results: JSON lines.
 func (c *Client) BatchResults(ctx context.Context, blob string) ([]byte, error) {
-	resp, err := c.send(ctx, http.MethodGet, "/v1/batches/results/"+url.PathEscape(path.Base(blob)), nil)
+	folder, _, _ := owned.Parse(blob)
+	resp, err := c.send(ctx, http.MethodGet, "/v1/batches/results/"+url.PathEscape(folder)+"/"+url.PathEscape(path.Base(blob)), nil)
 	if err != nil {
 		return nil, err
 	}

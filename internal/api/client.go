@@ -128,10 +128,11 @@ func (c *Client) Request(ctx context.Context, session, digest string) (activitie
 	return req, err
 }
 
-// PutMessage keeps a long prompt in the store. Doing it again gives the same.
-func (c *Client) PutMessage(ctx context.Context, text string) (StoredMessage, error) {
+// PutMessage keeps a long prompt in the store, in a folder of whom it is for.
+// Doing it again gives the same.
+func (c *Client) PutMessage(ctx context.Context, folder, text string) (StoredMessage, error) {
 	var m StoredMessage
-	err := c.call(ctx, http.MethodPost, "/v1/messages", []byte(text), &m)
+	err := c.call(ctx, http.MethodPost, "/v1/messages?"+inFolder(folder), []byte(text), &m)
 	return m, err
 }
 

@@ -16,13 +16,13 @@
 //	GET  /v1/sessions/{id}/diff              what changed in its work folder since it began → WorkDiff
 //	GET  /v1/sessions/{id}/files?path=       files of its work folder, a tar archive, good only with its digest in the trailer
 //	GET  /v1/sessions/{id}/diffs/{turn}      what a turn changed, of the newest that did: last
-//	POST /v1/inputs/{kind}?name=&sha256=&bytes=  a file that goes with a message into the store → Input
+//	POST /v1/inputs/{kind}?folder=&name=&sha256=&bytes=  a file that goes with a message into the store → Input
 //	POST /v1/uploads/missing                 which chunks of a tree the store lacks
 //	POST /v1/uploads?session=ID              a local tree into the store, as a snapshot → Manifest
-//	POST /v1/tokens                          a token for a git server into the store → StoredToken
-//	POST /v1/messages                        a long prompt into the store → StoredMessage
-//	POST /v1/batches                         a page of a batch's items into the store → StoredPage
-//	GET  /v1/batches/results/{part}          a part of a batch's results, as JSON lines
+//	POST /v1/tokens?repo=&session=|folder=   a token for a git server into the store → StoredToken
+//	POST /v1/messages?folder=                a long prompt into the store → StoredMessage
+//	POST /v1/batches?folder=                 a page of a batch's items into the store → StoredPage
+//	GET  /v1/batches/results/{folder}/{part} a part of a batch's results, as JSON lines
 //	POST /v1/seeds/{name}                    a packed seed into the store → StoredSeed
 //	POST /v1/seeds/{name}/export             a generation, encrypted for the recipient that ExportSeed names
 //	GET  /v1/snapshots?session=ID            those of a session, or all, as JSON lines

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -47,7 +48,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("POST /v1/messages", s.message)
 	mux.HandleFunc("POST /v1/inputs/{kind}", s.input)
 	mux.HandleFunc("POST /v1/batches", s.batchPage)
-	mux.HandleFunc("GET /v1/batches/results/{part}", s.batchResults)
+	mux.HandleFunc("GET /v1/batches/results/{folder}/{part}", s.batchResults)
 	mux.HandleFunc("POST /v1/tokens", s.gitToken)
 	mux.HandleFunc("POST /v1/uploads", s.upload)
 	mux.HandleFunc("POST /v1/uploads/missing", s.missing)
@@ -187,7 +188,11 @@ func storeProblem(err error, missing string, args ...any) error {
 
 // message keeps a prompt that is too long for a workflow.
 func (s *Server) message(w http.ResponseWriter, r *http.Request) {
-	text, err := readBody(w, r, maxMessage, "a message")
+	folder, err := folderOf(r)
+	var text []byte
+	if err == nil {
+		text, err = readBody(w, r, maxMessage, "a message")
+	}
 	if err == nil {
 		err = checkMessage(text)
 	}
@@ -195,9 +200,9 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	key, err := s.opts.Store.PutContent(r.Context(), "messages", text)
+	key, err := s.putOwned(r.Context(), folder, owned.Messages, text)
 	if err != nil {
-		s.fail(w, storeProblem(err, "the store is gone"))
+		s.fail(w, err)
 		return
 	}
 	s.reply(w, StoredMessage{Blob: key, Chars: utf8.RuneCount(text)})

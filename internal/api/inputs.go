@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -22,23 +23,30 @@ import (
 const headBytes = 16
 
 // input keeps a file that goes with a message. It is stored under a name made of
-// its content, once, and no more of it is in memory than a piece.
+// its content, once in a folder, and no more of it is in memory than a piece.
 func (s *Server) input(w http.ResponseWriter, r *http.Request) {
-	in, err := inputOf(r)
+	folder, err := folderOf(r)
+	var in activities.Input
+	if err == nil {
+		in, err = inputOf(r)
+	}
 	if err != nil {
 		s.fail(w, err)
 		return
 	}
 	name, err := s.opts.Store.Name([]byte("input\x00" + in.Digest))
 	if err == nil {
-		in.Blob = "inputs/" + name
+		in.Blob = owned.In(folder, owned.Inputs) + "/" + name
 		err = activities.CheckInputs([]activities.Input{in})
 	}
 	if err != nil {
 		s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "%v", err))
 		return
 	}
-	if err := s.keepInput(w, r, in); err != nil {
+	if err = s.keepInput(w, r, in); err == nil {
+		err = s.stays(r.Context(), folder)
+	}
+	if err != nil {
 		s.fail(w, err)
 		return
 	}
@@ -163,10 +171,11 @@ func (s *Server) diff(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// PutInput keeps a file that goes with a message in the store: size bytes of r,
-// whose SHA-256 (hex) is digest. Doing it again gives the same.
-func (c *Client) PutInput(ctx context.Context, in activities.Input, r io.Reader) (activities.Input, error) {
-	v := url.Values{"name": {in.Name}, "sha256": {in.Digest}, "bytes": {strconv.FormatInt(in.Bytes, 10)}}
+// PutInput keeps a file that goes with a message in the store, in a folder of
+// whom it is for: size bytes of r, whose SHA-256 (hex) is digest. Doing it again
+// gives the same.
+func (c *Client) PutInput(ctx context.Context, folder string, in activities.Input, r io.Reader) (activities.Input, error) {
+	v := url.Values{"folder": {folder}, "name": {in.Name}, "sha256": {in.Digest}, "bytes": {strconv.FormatInt(in.Bytes, 10)}}
 	resp, err := c.sendStream(ctx, http.MethodPost, "/v1/inputs/"+url.PathEscape(string(in.Kind))+"?"+v.Encode(), r, in.Bytes)
 	if err != nil {
 		return in, err

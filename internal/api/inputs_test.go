@@ -23,19 +23,19 @@ func TestAFileOfAMessageIsKeptOnceUnderANameThatTellsNothing(t *testing.T) {
 	c := b.client("")
 	data := bytes.Repeat([]byte("some text that packs well\n"), 100_000)
 	in := inputOfBytes(activities.InputFile, "notes.txt", data)
-	first, err := c.PutInput(t.Context(), in, bytes.NewReader(data))
+	first, err := c.PutInput(t.Context(), aFolder, in, bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)
 	}
 	in.Name = "other.txt"
-	again, err := c.PutInput(t.Context(), in, bytes.NewReader(data))
+	again, err := c.PutInput(t.Context(), aFolder, in, bytes.NewReader(data))
 	if err != nil || again.Blob != first.Blob || strings.Contains(first.Blob, in.Digest) {
 		t.Errorf("%+v and %+v, %v", first, again, err)
 	}
 	if err := activities.CheckInputs([]activities.Input{first, again}); err != nil {
 		t.Errorf("what the API gives is refused: %v", err)
 	}
-	all, err := b.store.List(t.Context(), "inputs/")
+	all, err := b.store.List(t.Context(), "owned/")
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%d blobs, %v", len(all), err)
 	}
@@ -61,14 +61,14 @@ func TestAFileThatIsNotWhatItIsSaidToBeIsNotKept(t *testing.T) {
 	} {
 		in := good
 		r := change(&in)
-		_, err := c.PutInput(t.Context(), in, r)
+		_, err := c.PutInput(t.Context(), aFolder, in, r)
 		var e *Error
 		// A refusal may come before all was sent; then the connection breaks.
 		if err == nil || what != "too big" && (!errors.As(err, &e) || e.Status != http.StatusBadRequest) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if all, err := b.store.List(t.Context(), "inputs/"); err != nil || len(all) != 0 {
+	if all, err := b.store.List(t.Context(), "owned/"); err != nil || len(all) != 0 {
 		t.Errorf("%d blobs, %v", len(all), err)
 	}
 }

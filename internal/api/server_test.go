@@ -92,7 +92,7 @@ func TestTokenIsDemandedEverywhere(t *testing.T) {
 		if _, err := c.Status(t.Context()); !errors.As(err, &e) || e.Kind != ErrUnauthorized {
 			t.Errorf("token %q: status says %v", shown, err)
 		}
-		if _, err := c.PutMessage(t.Context(), "x"); !errors.As(err, &e) || e.Kind != ErrUnauthorized {
+		if _, err := c.PutMessage(t.Context(), aFolder, "x"); !errors.As(err, &e) || e.Kind != ErrUnauthorized {
 			t.Errorf("token %q: a message says %v", shown, err)
 		}
 		for _, err := range c.Feed(t.Context(), "s1", 1) {
@@ -198,7 +198,7 @@ func TestLongPromptGoesIntoTheStore(t *testing.T) {
 	b := serve(t, nil)
 	c := b.client("")
 	text := strings.Repeat("ünï", 400_000)
-	m, err := c.PutMessage(t.Context(), text[:len(text)/2])
+	m, err := c.PutMessage(t.Context(), aFolder, text[:len(text)/2])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,13 +209,13 @@ func TestLongPromptGoesIntoTheStore(t *testing.T) {
 	if err != nil || string(data) != text[:len(text)/2] {
 		t.Errorf("the store has %d bytes: %v", len(data), err)
 	}
-	again, err := c.PutMessage(t.Context(), text[:len(text)/2])
+	again, err := c.PutMessage(t.Context(), aFolder, text[:len(text)/2])
 	if err != nil || again != m {
 		t.Errorf("the same again: %+v, %v", again, err)
 	}
 	for name, bad := range map[string]string{"empty": "", "not UTF-8": "a\xffb", "too long": text, "far too long": strings.Repeat("x", 5<<20)} {
 		var e *Error
-		if _, err := c.PutMessage(t.Context(), bad); !errors.As(err, &e) || e.Kind != ErrBadInput {
+		if _, err := c.PutMessage(t.Context(), aFolder, bad); !errors.As(err, &e) || e.Kind != ErrBadInput {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

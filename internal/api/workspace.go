@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/owned"
 )
 
 // A StoredToken names a token for a git server in the store.
@@ -22,7 +23,7 @@ func (s *Server) gitToken(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	token, err := readBody(w, r, 4<<10, "a token")
-	repo, session := r.URL.Query().Get("repo"), r.URL.Query().Get("session")
+	repo, session, folder := r.URL.Query().Get("repo"), r.URL.Query().Get("session"), r.URL.Query().Get("folder")
 	if err == nil {
 		bad := activities.CheckToken(string(token))
 		if bad == nil {
@@ -34,6 +35,9 @@ func (s *Server) gitToken(w http.ResponseWriter, r *http.Request) {
 		if bad == nil && session != "" && !namePattern.MatchString(session) {
 			bad = fmt.Errorf("session %.100q: that is no id", session)
 		}
+		if _, ok := owned.OwnerOf(folder); bad == nil && (ok == (session != "") || folder != "" && !ok) {
+			bad = fmt.Errorf("either session= names the one that it is for, or folder= the folder of a batch or schedule whose sessions share it")
+		}
 		if bad != nil {
 			err = problem(http.StatusBadRequest, ErrBadInput, "%v", bad)
 		}
@@ -42,23 +46,23 @@ func (s *Server) gitToken(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	blob, err := activities.StoreToken(r.Context(), s.opts.Store, session, repo, string(token))
+	blob, err := activities.StoreToken(r.Context(), s.opts.Store, session, folder, repo, string(token))
 	if err != nil {
-		s.fail(w, storeProblem(err, "the store is gone"))
+		s.fail(w, ownedProblem(err))
 		return
 	}
 	s.reply(w, StoredToken{Blob: blob})
 }
 
 // PutToken keeps a token in the store for the git server that a repository is
-// on, and no other. It goes when its session has ended; with no session, several
-// may share it, and it stays.
-func (c *Client) PutToken(ctx context.Context, session, repo, token string) (string, error) {
+// on, and no other. It goes when its session has ended; with a folder in place of
+// that several sessions share it, and it goes with the folder.
+func (c *Client) PutToken(ctx context.Context, session, folder, repo, token string) (string, error) {
 	if strings.HasPrefix(c.endpoint, "http://") {
 		return "", &Error{Kind: ErrRefused, Message: "a token is given to a worker over a unix socket or TLS only",
 			Hint: "set api.listen of the worker to unix:///path, or give it a certificate"}
 	}
 	var st StoredToken
-	err := c.call(ctx, http.MethodPost, "/v1/tokens?"+url.Values{"session": {session}, "repo": {repo}}.Encode(), []byte(token), &st)
+	err := c.call(ctx, http.MethodPost, "/v1/tokens?"+url.Values{"session": {session}, "folder": {folder}, "repo": {repo}}.Encode(), []byte(token), &st)
 	return st.Blob, err
 }

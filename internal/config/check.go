@@ -97,6 +97,9 @@ func (c *Config) check() []Problem {
 	if l := c.Hosts.Leftovers; l != 0 && (l < 10*time.Minute || l > 30*24*time.Hour) {
 		add("hosts.leftovers", "%s is not between 10m and 720h (0 is never)", l)
 	}
+	if d := c.Store.Tidy; d != 0 && (d < 10*time.Minute || d > 30*24*time.Hour) {
+		add("store.tidy", "%s is not between 10m and 720h (0 is never)", d)
+	}
 	p = append(p, c.checkSnapshots()...)
 	if d := c.Deliver; d.MaxBytes < 1 || d.MaxBytes > 16<<30 || d.SessionBytes < d.MaxBytes || d.SessionCalls < 1 || d.SessionCalls > 10_000 {
 		add("deliver", "max_bytes is between 1 and 17179869184 (16 GiB), session_bytes not less than it, session_calls between 1 and 10000")

@@ -58,6 +58,9 @@ type Store struct {
 	Recipients []string `yaml:"recipients"`
 	// ID, when set, is the id that the store must have.
 	ID string `yaml:"id"`
+	// Tidy is how often what messages, batches and schedules left in it is
+	// deleted that nobody can ask for any more; 0 is never.
+	Tidy time.Duration `yaml:"tidy"`
 }
 
 // API says where the worker's HTTP API listens and how ctl reaches it.
@@ -197,6 +200,7 @@ const CodexVersion = "0.169.0"
 func Default() *Config {
 	return &Config{
 		Zone:      "default",
+		Store:     Store{Tidy: 24 * time.Hour},
 		Codex:     Codex{Version: CodexVersion},
 		Log:       Log{Format: "json", Level: "info"},
 		Limits:    Limits{Pumps: 1000, StickyCache: 3000, Drain: 20 * time.Second, ConnectionsPerHost: 512, Watch: 25 * time.Second, Line: 32 << 20},

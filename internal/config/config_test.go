@@ -45,7 +45,7 @@ hosts: {check: 1s, leftovers: 9m}
 		"line 2: temporal.address:",
 		"line 3: zone:",
 		"line 5: store.url:",
-		"line 6: store.identiy: no such key: here are url, identity, recipients, id",
+		"line 6: store.identiy: no such key: here are url, identity, recipients, id, tidy",
 		"line 8: limits.pumps:",
 		"line 9: limits.drain:",
 		"line 10: limits.watch:",

@@ -1,0 +1,117 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/internal/owned"
+)
+
+// What messages, batches and schedules name in the store lies in folders of their
+// owners: see package owned. Whoever starts a session or a batch with what is in
+// another one's folder holds it before.
+
+// hold keeps for a session of a batch what its item names.
+func (b *Batches) hold(ctx context.Context, session string, it BatchItem, opt BatchOptions) error {
+	var first struct {
+		Blob       string  `json:"blob"`
+		SchemaBlob string  `json:"output_schema_blob"`
+		Inputs     []Input `json:"inputs"`
+	}
+	if err := json.Unmarshal(it.First, &first); err != nil {
+		return nil // the session says what is wrong with it
+	}
+	var work struct {
+		Repo struct {
+			Token string `json:"token"`
+		} `json:"repo"`
+	}
+	if raw := opt.Session["workspace"]; len(raw) > 0 && json.Unmarshal(raw, &work) != nil {
+		return nil
+	}
+	keys := []string{first.Blob, first.SchemaBlob, work.Repo.Token}
+	for _, in := range first.Inputs {
+		keys = append(keys, in.Blob)
+	}
+	return owned.Hold(ctx, b.Store, owned.Owner{Kind: owned.Session, ID: session}, keys...)
+}
+
+// HoldBlobsInput names blobs in folders of others, and who is about to begin with them.
+type HoldBlobsInput struct {
+	Kind  string   `json:"kind"` // session, batch
+	ID    string   `json:"id"`
+	Blobs []string `json:"blobs"`
+}
+
+// HoldBlobs keeps blobs for somebody for as long as Temporal knows him. It fails for
+// good where one of them is not kept any more.
+func (b *Batches) HoldBlobs(ctx context.Context, in HoldBlobsInput) error {
+	err := owned.Hold(ctx, b.Store, owned.Owner{Kind: in.Kind, ID: in.ID}, in.Blobs...)
+	if errors.Is(err, owned.ErrGone) {
+		err = &typedError{kind: ErrTypeBadInput, err: err, hint: "give it anew"}
+	}
+	return failing{}.failure(ctx, fmt.Sprintf("keep what %s %s begins with", in.Kind, in.ID), err)
+}
+
+// TidyStoreResult says what was deleted.
+type TidyStoreResult = owned.Swept
+
+// tidyMost is how many blobs one run deletes.
+const tidyMost = 20_000
+
+// TidyStore deletes from the store what messages, batches and schedules left
+// that nobody can ask for any more. It is safe beside everything else, and may be
+// killed and done again.
+func (s *Snapshots) TidyStore(ctx context.Context) (TidyStoreResult, error) {
+	var f failing
+	far := storeWork{now: SnapshotsProgress{Step: "beginning"}}
+	defer far.beat(ctx)()
+	out, err := owned.Sweep{
+		Store: s.Store, Most: tidyMost, Tell: far.tell,
+		Ask:   func(ctx context.Context, o owned.Owner) (bool, error) { return AskOwner(ctx, s.Temporal, o) },
+		Alone: func(ctx context.Context) error { return owned.Alone(ctx, s.Store, s.Namespace) },
+	}.Run(ctx)
+	return out, f.failure(ctx, "tidy the store", err)
+}
+
+// AskOwner says whether Temporal knows an owner: a workflow that runs, or one
+// that has ended and is kept, or a Schedule. The error means that nobody can
+// know now.
+func AskOwner(ctx context.Context, c client.Client, o owned.Owner) (there bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	if c == nil {
+		return false, errors.New("this worker has no way to Temporal")
+	}
+	if o.Kind == owned.Schedule {
+		_, err = c.ScheduleClient().GetHandle(ctx, o.TemporalID()).Describe(ctx)
+	} else {
+		_, err = c.DescribeWorkflowExecution(ctx, o.TemporalID(), "")
+	}
+	var gone *serviceerror.NotFound
+	if errors.As(err, &gone) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for %s: %w", o.TemporalID(), err)
+	}
+	return true, nil
+}
+
+// NamespaceID tells namespaces of the same name on two servers apart.
+func NamespaceID(ctx context.Context, c client.Client, namespace string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	d, err := c.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace})
+	if err != nil {
+		return "", fmt.Errorf("look at namespace %s: %w", namespace, err)
+	}
+	return d.GetNamespaceInfo().GetId(), nil
+}

@@ -1,0 +1,50 @@
+package owned
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"fairlead.dev/fairlead/internal/store"
+)
+
+// usersPrefix is where it stands whose sessions use the store.
+const usersPrefix = "owned-users/"
+
+func userKey(namespace string) string {
+	sum := sha256.Sum256([]byte(namespace))
+	return usersPrefix + hex.EncodeToString(sum[:8])
+}
+
+// Use says that sessions of a namespace, by its own id, use the store. It is to
+// be said before any of them can.
+func Use(ctx context.Context, st Blobs, namespace string) error {
+	if namespace == "" {
+		return errors.New("the namespace has no id")
+	}
+	_, err := st.Stat(ctx, userKey(namespace))
+	if errors.Is(err, store.ErrNotFound) {
+		return st.Put(ctx, userKey(namespace), nil)
+	}
+	return err
+}
+
+// Alone says why it is not for workers of a namespace to say whose sessions are
+// there: others use the store, and of theirs they know nothing.
+func Alone(ctx context.Context, st Blobs, namespace string) error {
+	all, err := st.List(ctx, usersPrefix)
+	if err != nil {
+		return err
+	}
+	for _, u := range all {
+		if u.Key != userKey(namespace) {
+			return fmt.Errorf("another namespace of Temporal has used this store: who is there is known to neither alone (one that is gone for good is forgotten by deleting %s from the store)", u.Key)
+		}
+	}
+	if len(all) == 0 || namespace == "" {
+		return errors.New("it is not known which namespace of Temporal uses this store (a worker that starts says so)")
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package workflows
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/testsuite"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/store"
+)
+
+// A tidied is a real server with a store of files.
+type tidied struct {
+	*real
+	dir string
+	set *activities.Set
+}
+
+func newTidied(t *testing.T) *tidied {
+	t.Helper()
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	st, err := store.Open(t.Context(), store.Options{URL: "file://" + dir, Recipients: []age.Recipient{id.Recipient()}, Identities: []age.Identity{id}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { st.Close() })
+	r := newReal(t)
+	r.store = st
+	namespace, err := activities.NamespaceID(t.Context(), r.c, client.DefaultNamespace)
+	if err == nil {
+		err = owned.Use(t.Context(), st, namespace)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.work()
+	return &tidied{r, dir, activities.New(activities.Deps{Temporal: r.c, Store: st, Namespace: namespace})}
+}
+
+// tidy makes all in the store older, and deletes what has been needless for long.
+func (r *tidied) tidy(later time.Duration) (out activities.TidyStoreResult) {
+	r.t.Helper()
+	err := filepath.WalkDir(filepath.Join(r.dir, "owned"), func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		return os.Chtimes(path, time.Time{}, info.ModTime().Add(-later))
+	})
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		r.t.Fatal(err)
+	}
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	env.RegisterActivity(r.set.Snapshots.TidyStore)
+	v, err := env.ExecuteActivity(r.set.Snapshots.TidyStore)
+	if err == nil {
+		err = v.Get(&out)
+	}
+	if err != nil || len(out.Problems) > 0 {
+		r.t.Fatalf("%+v, %v", out, err)
+	}
+	return out
+}
+
+// tidies does so for as long as it takes.
+func (r *tidied) tidies() {
+	r.t.Helper()
+	for range 2 {
+		r.tidy(owned.Unbegun)
+	}
+}
+
+func (r *tidied) has(key string) bool {
+	r.t.Helper()
+	there, err := r.store.Exists(r.t.Context(), key)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return there
+}
+
+// forgotten has Temporal forget a workflow, as it does when it has kept it long enough.
+func (r *tidied) forgotten(id string) {
+	r.t.Helper()
+	_, err := r.c.WorkflowService().DeleteWorkflowExecution(r.t.Context(), &workflowservice.DeleteWorkflowExecutionRequest{
+		Namespace: client.DefaultNamespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: id},
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.until(id+" is forgotten", func() bool {
+		_, err := r.c.DescribeWorkflowExecution(r.t.Context(), id, "")
+		var gone *serviceerror.NotFound
+		return errors.As(err, &gone)
+	})
+}
+
+// What a batch and a schedule brought into the store stays while Temporal knows
+// them, ended or not, and for those who began with it; then it goes.
+func TestWhatBatchesAndSchedulesLeftInTheStoreGoesWithWhoeverNeedsIt(t *testing.T) {
+	r := newTidied(t)
+	id := r.batch("tidy", BatchSpec{Window: 2}, "hello", "long hello")
+	end := r.batchEnd(id)
+	if end.View.Done != 2 || len(end.State.Parts) == 0 {
+		t.Fatalf("the batch ended with %+v", end)
+	}
+	page, results := end.Spec.Pages[0].Blob, end.State.Parts[0].Blob
+
+	name := "tidy-" + keyDigest(r.zone)[:12]
+	first := r.kept(owned.Owner{Kind: owned.Schedule, ID: name}.NewFolder(), owned.Messages, "long good night")
+	schedule, err := r.c.ScheduleClient().Create(t.Context(), client.ScheduleOptions{
+		ID: ScheduleID(name), Spec: client.ScheduleSpec{Calendars: []client.ScheduleCalendarSpec{{Year: []client.ScheduleRange{{Start: 2099}}}}},
+		Action: &client.ScheduleWorkflowAction{ID: ScheduleID(name), Workflow: TypeFire, TaskQueue: r.queue, Args: []any{FireInput{Schedule: name, Session: &SessionInput{
+			Options: SessionOptions{Zone: r.zone, Host: "web-1", Origin: OriginSchedule(name)}, First: &Message{ID: "first", Blob: first, Chars: 10},
+		}}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := scheduled{r.real, name, schedule}
+	r.tidies()
+	if !r.has(first) {
+		t.Fatal("a schedule that has yet to begin something lost what it begins with")
+	}
+	s.trigger(0)
+	fire, session := s.fired(1)
+	r.becomes(session, Idle)
+	r.tidies()
+	if !r.has(page) || !r.has(results) || !r.has(first) {
+		t.Fatal("what Temporal knows lost what can be asked of it")
+	}
+
+	// The batch is forgotten, one of its sessions is not; the schedule is deleted,
+	// and the session that it began lives.
+	r.forgotten(BatchID(id))
+	if err := schedule.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if out := r.tidy(owned.Unbegun); out.Marked != 1 || out.Deleted > 0 || !r.has(results) {
+		t.Errorf("the first time that the batch is gone: %+v", out)
+	}
+	if out := r.tidy(owned.Apart); out.Deleted != 1 || out.Blobs != 1 || out.Bytes == 0 || r.has(results) || !r.has(page) || !r.has(first) {
+		t.Errorf("a day later: %+v", out)
+	}
+	r.close(session)
+	if _, err := s.ends(fire); err != nil {
+		t.Errorf("the firing ended with %v", err)
+	}
+	r.tidies()
+	if !r.has(page) || !r.has(first) {
+		t.Error("what an ended session began with is gone while it can be asked")
+	}
+}
+
+// A firing that comes when what it begins with is gone says so, and begins nothing.
+func TestAFiringWithoutWhatItBeginsWithSaysSo(t *testing.T) {
+	r := newTidied(t)
+	name := "late-" + keyDigest(r.zone)[:12]
+	none := owned.In(owned.Owner{Kind: owned.Schedule, ID: name}.NewFolder(), owned.Messages) + "/" + strings.Repeat("0", 64)
+	id := ScheduleID(name) + "-2026-01-31T22:30:00Z"
+	r.start(id, TypeFire, FireInput{Schedule: name, Session: &SessionInput{Options: SessionOptions{Zone: r.zone, Host: "web-1"}, First: &Message{ID: "first", Blob: none, Chars: 10}}})
+	err := r.c.GetWorkflow(t.Context(), id, "").Get(t.Context(), nil)
+	if err == nil || !strings.Contains(err.Error(), "not kept in the store") {
+		t.Errorf("it ended with %v", err)
+	}
+	var gone *serviceerror.NotFound
+	if _, err := r.c.DescribeWorkflowExecution(t.Context(), SessionID(FiredID(name, time.Date(2026, 1, 31, 22, 30, 0, 0, time.UTC))), ""); !errors.As(err, &gone) {
+		t.Errorf("a session was begun: %v", err)
+	}
+}
+
+// Maintenance of the store says what it did, and what stays for want of an answer.
+func TestMaintenanceTidiesTheStore(t *testing.T) {
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	env.RegisterActivityWithOptions(func() (activities.TidyStoreResult, error) {
+		return activities.TidyStoreResult{Folders: 3, Deleted: 1, Blobs: 2, Bytes: 10, Problems: []string{"session.s.x stays: no answer"}}, nil
+	}, activity.RegisterOptions{Name: "TidyStore"})
+	env.ExecuteWorkflow(Maintenance, MaintenanceInput{Store: true})
+	var out MaintenanceResult
+	if err := env.GetWorkflowResult(&out); err != nil || out.Store == nil || out.Store.Blobs != 2 || len(out.Problems) != 1 || out.Snapshots != nil {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
