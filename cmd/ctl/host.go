@@ -39,6 +39,7 @@ func userName() string {
 type hostFlags struct {
 	labels     []string
 	slots      int
+	slotsGiven bool // a 0 that somebody gave is no default
 	zone       string
 	jump       string
 	identity   string
@@ -60,6 +61,7 @@ with --known-hosts, or by looking at the fingerprint when ctl asks.
   ctl host add web-2 'dev@[2001:db8::2]:2222' --known-hosts /etc/fairlead/known_hosts`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
+			f.slotsGiven = c.Flags().Changed("slots")
 			put, err := f.put(args)
 			if err != nil {
 				return err
@@ -93,8 +95,8 @@ func (f hostFlags) put(args []string) (workflows.PutHost, error) {
 	if len(f.hostKeys) > 0 && f.knownHosts != "" {
 		return put, usage("--host-key and --known-hosts: give one of them")
 	}
-	if f.slots < 0 {
-		return put, usage("--slots %d: at least 1", f.slots)
+	if f.slots < 0 || f.slots == 0 && f.slotsGiven {
+		return put, usage("--slots %d: at least 1 (`ctl host cordon` lets nobody in)", f.slots)
 	}
 	if f.root != "" && !filepath.IsAbs(f.root) {
 		return put, usage("--root %q is not an absolute path on the host", f.root)

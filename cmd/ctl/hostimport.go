@@ -26,6 +26,7 @@ type importFlags struct {
 	knownHosts []string
 	dryRun     bool
 	update     bool
+	slotsGiven bool
 }
 
 func hostImportCommand(a *app) *cobra.Command {
@@ -53,7 +54,10 @@ otherwise nothing at all is done (exit 6).`,
   ctl host import inventory.ini --known-hosts ~/.ssh/known_hosts --zone lab --only 'web-*'
   ctl host import ~/.ssh/config --known-hosts ~/.ssh/known_hosts --only build-1`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return a.importHosts(c.Context(), args[0], f) },
+		RunE: func(c *cobra.Command, args []string) error {
+			f.slotsGiven = c.Flags().Changed("slots")
+			return a.importHosts(c.Context(), args[0], f)
+		},
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.format, "format", "", "what FILE is: yaml, ansible-ini, ansible-yaml or ssh-config (default: found out)")
@@ -189,7 +193,7 @@ func (im *hostImport) prepare() error {
 	if err != nil {
 		return err
 	}
-	if im.flags.slots < 0 {
+	if im.flags.slots < 0 || im.flags.slots == 0 && im.flags.slotsGiven {
 		return usage("--slots %d: at least 1", im.flags.slots)
 	}
 	var pins inventory.Pins
