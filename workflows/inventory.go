@@ -262,7 +262,7 @@ func (p *pool) view(h *poolHost) HostView {
 		}
 	}
 	if c := h.Check; c != nil {
-		v.CheckedAt, v.Sandbox, v.State = c.At, c.Sandbox, "ready"
+		v.CheckedAt, v.Sandbox, v.State = &c.At, c.Sandbox, "ready"
 		if v.Codex == "" {
 			v.Codex = c.Codex
 		}

@@ -68,7 +68,7 @@ type HostView struct {
 	Fingerprint string            `json:"fingerprint"`
 	Codex       string            `json:"codex"`
 	Sandbox     string            `json:"sandbox"`
-	CheckedAt   time.Time         `json:"checked_at"`
+	CheckedAt   *time.Time        `json:"checked_at"` // nil where it never was
 
 	// Found are the labels that its probe found; Labels win over them.
 	Found  map[string]string `json:"found,omitempty"`

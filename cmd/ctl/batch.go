@@ -149,12 +149,12 @@ func batchCheckCommand(a *app) *cobra.Command {
 }
 
 // batch asks a batch how it is.
-func (t *temporal) batch(ctx context.Context, id string) (workflows.BatchView, error) {
+func (t *temporal) batch(ctx context.Context, doing, id string) (workflows.BatchView, error) {
 	var v workflows.BatchView
 	if err := checkName("batch id", id); err != nil {
 		return v, err
 	}
-	err := t.ask(ctx, "show batch "+id, workflows.BatchID(id), workflows.QueryBatch, &v)
+	err := t.ask(ctx, doing+" batch "+id, workflows.BatchID(id), workflows.QueryBatch, &v)
 	return v, err
 }
 
@@ -176,7 +176,7 @@ const mostWaiting = 100
 func (a *app) shownBatch(ctx context.Context, t *temporal, id string) (batchShown, error) {
 	out := batchShown{Waiting: []waitingItem{}}
 	var err error
-	if out.BatchView, err = t.batch(ctx, id); err != nil || out.Running == 0 {
+	if out.BatchView, err = t.batch(ctx, "show", id); err != nil || out.Running == 0 {
 		return out, err
 	}
 	q := fmt.Sprintf("WorkflowType = '%s' AND FairleadOrigin = '%s' AND FairleadApprovals > 0 AND ExecutionStatus = 'Running'", workflows.TypeSession, workflows.OriginBatch(id))
@@ -337,7 +337,7 @@ func (a *app) batches(ctx context.Context, t *temporal, narrow []string, limit i
 		group.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			if v, err := t.batch(ctx, list[i].ID); err == nil && list[i].State != "terminated" {
+			if v, err := t.batch(ctx, "show", list[i].ID); err == nil && list[i].State != "terminated" {
 				list[i] = v // else what the list says of it
 			}
 		})
@@ -358,7 +358,7 @@ more. Waits until all of them are cleaned up.`,
 			if err != nil {
 				return err
 			}
-			v, err := t.batch(c.Context(), args[0])
+			v, err := t.batch(c.Context(), "cancel", args[0])
 			if err == nil && workflows.BatchOver(v.State) {
 				err = refused("cancel batch %s: it has ended (%s)", v.ID, v.State)
 			}
@@ -393,7 +393,7 @@ alone. What failed may have had effects: see ` + "`ctl batch show`" + ` and the 
 			if err != nil {
 				return err
 			}
-			v, err := t.batch(c.Context(), args[0])
+			v, err := t.batch(c.Context(), "retry", args[0])
 			if err != nil {
 				return err
 			}
@@ -453,7 +453,7 @@ func batchSetCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			v, err := t.batch(c.Context(), args[0])
+			v, err := t.batch(c.Context(), "set", args[0])
 			if err == nil && workflows.BatchOver(v.State) {
 				err = refused("set batch %s: it has ended (%s)", v.ID, v.State)
 			}

@@ -91,7 +91,7 @@ func (a *app) awaitBatch(ctx context.Context, t *temporal, id string, each func(
 	}
 	var last workflows.BatchView
 	for away := false; ; {
-		v, err := t.batch(ctx, id)
+		v, err := t.batch(ctx, "show", id)
 		if err == nil && each != nil {
 			err = each(v)
 		}
@@ -178,7 +178,7 @@ for those to come until the batch has ended. An item that is tried again by hand
 			}
 			p := newPrinter(a.out, true)
 			show := func(_ workflows.BatchResult, raw json.RawMessage) error { return p.show(raw, nil) }
-			v, err := t.batch(c.Context(), args[0])
+			v, err := t.batch(c.Context(), "show results of", args[0])
 			if err != nil {
 				return err
 			}

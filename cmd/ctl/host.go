@@ -383,7 +383,7 @@ func hostShowCommand(a *app) *cobra.Command {
 			}
 			return a.print().show(h, func(p *printer) {
 				p.fields(plain("name"), painted(bold, h.Name), plain("address"), plain(target(h)), plain("state"), painted(hostColour(h.State), h.State),
-					plain("slots"), plain(fmt.Sprintf("%d of %d used", h.Used, h.Slots)), plain("held by"), plain(strings.Join(h.Holders, ", ")),
+					plain("paused"), painted(yellow, pauseText(h.Paused)), plain("slots"), plain(fmt.Sprintf("%d of %d used", h.Used, h.Slots)), plain("held by"), plain(strings.Join(h.Holders, ", ")),
 					plain("zone"), plain(h.Zone), plain("key"), plain(h.Fingerprint), plain("codex"), plain(h.Codex),
 					plain("sandbox"), plain(h.Sandbox), plain("labels"), plain(labels(h.Labels)), plain("found"), plain(labels(h.Found)), plain("checked"), plain(h.CheckedAt), plain("health"), plain(healthText(h.Name, h.Health)), plain("folders"), plain(foldersText(h)))
 				showLeftovers(p, h)

@@ -146,6 +146,10 @@ func painted(s style, v any) cell {
 		text = v
 	case time.Time:
 		text = age(v)
+	case *time.Time:
+		if v != nil {
+			text = age(*v)
+		}
 	default:
 		text = fmt.Sprint(v)
 	}

@@ -190,7 +190,7 @@ func (t *temporal) explain(ctx context.Context, doing string, err error) error {
 		if strings.Contains(gone.Error(), "already completed") {
 			return refused("%s: it has ended", doing).because(err)
 		}
-		return notFound("%s: there is none", doing).because(err)
+		return notFound("%s: there is none", doing).hinted("%s", whatThereIs(doing)).because(err)
 	case errors.As(err, &started) || temporalsdk.IsWorkflowExecutionAlreadyStartedError(err):
 		return refused("%s: the id is in use", doing).hinted("choose another id").because(err)
 	case errors.As(err, &silent), errors.As(err, &deadline), errors.As(err, &canceled), errors.As(err, &precond), errors.As(err, &unready),
@@ -212,6 +212,20 @@ func (t *temporal) explain(ctx context.Context, doing string, err error) error {
 	return failed("%s: %s", doing, firstSentence(err)).because(err)
 }
 
+// whatThereIs says how to find what there is, in place of what was not found.
+func whatThereIs(message string) string {
+	last, at := "", -1 // the others are what it was wanted for
+	for _, noun := range []string{"batch", "schedule", "session", "seed", "host"} {
+		if i := strings.LastIndex(message, noun+" "); i > at {
+			last, at = noun, i
+		}
+	}
+	if last == "" {
+		return ""
+	}
+	return "`ctl " + last + " list` shows what there is"
+}
+
 // refusal finds the typed refusal of a workflow in an error, nil if there is
 // none. Of a query that failed it stands in the failure the server passes on.
 func refusal(codec *payload.Codec, err error) *exitError {
@@ -230,7 +244,7 @@ func refusal(codec *payload.Codec, err error) *exitError {
 	case workflows.RefusedBadInput:
 		return usage("%s", message)
 	case workflows.RefusedNotFound:
-		return notFound("%s", message)
+		return notFound("%s", message).hinted("%s", whatThereIs(message))
 	case workflows.RefusedState:
 		return refused("%s", message)
 	case workflows.RefusedBudget:

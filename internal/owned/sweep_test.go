@@ -315,7 +315,8 @@ func TestOnlyBlobsInFoldersAreNamed(t *testing.T) {
 	if f, family, ok := Parse(good); !ok || f != folder || family != Messages || !Is(good, Messages) || Is(good, Tokens) {
 		t.Errorf("%s is %q of %q, %v", good, family, f, ok)
 	}
-	if o, ok := OwnerOf(folder); !ok || o != b || folder == b.NewFolder() || b.NewFolder() == b.NewFolder() || folder != b.RunFolder("run") {
+	first, second := b.NewFolder(), b.NewFolder()
+	if o, ok := OwnerOf(folder); !ok || o != b || folder == first || first == second || folder != b.RunFolder("run") {
 		t.Errorf("%s is of %v, %v", folder, o, ok)
 	}
 	for _, bad := range []string{
