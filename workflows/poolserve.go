@@ -30,12 +30,19 @@ func (p *pool) serve() {
 	p.work = false
 	letters := append(p.no, p.tellAgain()...)
 	p.no = nil
+	gets := map[string]*poolLease{} // who gets a slot, and what it had of the host before
 	l := p.line()
 	for _, w := range l.refuse() {
 		letters = append(letters, p.letter(w.who(), granted{Refused: w.why}))
 	}
 	if p.st.Paused == nil {
 		for _, w := range l.serve() {
+			var had *poolLease
+			if l := p.lease(w.Holder); l != nil && l.Host == w.got.Spec.Name {
+				warm := *l
+				had = &warm
+			}
+			gets[w.Holder] = had
 			letters = append(letters, p.grant(w)) // before anybody hears of places
 		}
 	}
@@ -54,7 +61,21 @@ func (p *pool) serve() {
 	}
 	p.st.Queue = kept
 	for _, holder := range post(p.ctx, letters) {
-		p.drop(who{Holder: holder}) // gone: what it was given is free again
+		p.gone(holder, gets)
+	}
+}
+
+// gone frees what somebody was given who never heard of it, and sees to what he
+// left on a host before.
+func (p *pool) gone(holder string, gets map[string]*poolLease) {
+	had, new := gets[holder]
+	if !new {
+		p.ended(who{Holder: holder})
+		return
+	}
+	p.drop(who{Holder: holder})
+	if had != nil {
+		p.lost(*had)
 	}
 }
 

@@ -129,3 +129,38 @@ func TestAPoolRemembersOnlySoManyFolders(t *testing.T) {
 	p.ExecuteWorkflow(TypeHostPool, PoolInput{Carry: carry})
 	p.verify()
 }
+
+// One that is parked and ends while it waits for its host cannot say that its
+// folder lies there.
+func TestTheFolderOfAParkedSessionThatEndsOnItsWayBackIsCleanedUp(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		free bool // its host has a slot for it
+	}{{"in line", false}, {"with a slot", true}} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := newPoolWorld(t)
+			f := p.sweeper()
+			f.set(false, nil)
+			p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+			p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Generation: 1}) })
+			p.at(2*time.Second, func() { p.SignalWorkflow(signalRelease, parks("a", 100)) })
+			p.at(3*time.Second, func() {
+				if !tc.free {
+					p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Host: "web-1", Generation: 1})
+				}
+			})
+			p.at(4*time.Second, func() {
+				p.gone["session/a"] = true
+				p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Prefer: "web-1", Host: "web-1", Generation: 101})
+			})
+			p.at(time.Minute, func() {
+				if h := p.shown("web-1"); len(h.Leftovers) != 1 || h.Leftovers[0].Session != "a" || h.Leftovers[0].WipedAt.IsZero() {
+					t.Errorf("left on the host: %+v", h.Leftovers)
+				}
+			})
+			p.finish(2 * time.Minute)
+			p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+			p.verify()
+		})
+	}
+}
