@@ -206,18 +206,27 @@ func (p *pool) run() error {
 			p.tendWatches()
 			p.cleanAll()
 		}
-		if p.roll.due() && !p.work {
+		if p.roll.due() { // whatever there is to do: somebody may ask all the time
 			return p.rollOver()
 		}
 	}
 }
 
 func (p *pool) rollOver() error {
-	err := workflow.Await(p.ctx, func() bool { p.drain(); return workflow.AllHandlersFinished(p.ctx) })
-	if err != nil {
-		return err
+	for {
+		err := workflow.Await(p.ctx, func() bool { p.drain(); return workflow.AllHandlersFinished(p.ctx) })
+		if err != nil {
+			return err
+		}
+		if p.drain(); len(p.no) == 0 {
+			break
+		}
+		no := p.no // is not carried
+		p.no = nil
+		for _, holder := range post(p.ctx, no) {
+			p.ended(who{Holder: holder})
+		}
 	}
-	p.drain()
 	return workflow.NewContinueAsNewError(p.ctx, HostPool, PoolInput{Zone: p.zone, Carry: p.st})
 }
 

@@ -87,6 +87,8 @@ type poolWorld struct {
 	mu     sync.Mutex
 	told   []string        // in no order: the environment sends signals beside each other
 	gone   map[string]bool // sessions that cannot be told anything
+
+	onLetter func() // when a session is told something; may be nil
 }
 
 func newPoolWorld(t *testing.T) *poolWorld {
@@ -109,6 +111,9 @@ func newPoolWorld(t *testing.T) *poolWorld {
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		if p.onLetter != nil {
+			p.onLetter()
+		}
 		if text := toSeeds(arg); text != "" {
 			p.told = append(p.told, id+text)
 			return nil
@@ -389,4 +394,33 @@ func TestADeletedSeedEndsAndItsBlobsArePurged(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.verify()
+}
+
+// Who is asked for slots without a pause comes to the end of a run all the same:
+// Temporal would end the workflow, and with it the account of all slots.
+func TestAPoolThatIsNeverIdleRollsOver(t *testing.T) {
+	p := newPoolWorld(t)
+	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	n := 0
+	p.onLetter = func() {
+		if n++; n == 5 {
+			p.fill()
+		}
+		if n < 100 {
+			p.SignalWorkflow(signalAcquire, acquire{Holder: fmt.Sprint("s", n), Host: "web-1"})
+		}
+	}
+	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "s0", Host: "web-1"}) })
+	p.finish(time.Hour)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	var again *temporalContinue
+	if !errors.As(p.GetWorkflowError(), &again) {
+		t.Fatalf("the pool ended with %v", p.GetWorkflowError())
+	}
+	if n >= 100 {
+		t.Errorf("it rolled over only when nobody asked any more")
+	}
+	if in := carriedAs[PoolInput](t, again); len(in.Carry.Leases)+len(in.Carry.Queue) == 0 {
+		t.Errorf("carried %+v", in.Carry)
+	}
 }
