@@ -35,6 +35,9 @@ func (p *pool) checkPut(in PutHost) error {
 		return refuse(RefusedBadInput, "host %s has no pinned key: give --host-key or --known-hosts", unpinned(&s).Name)
 	case old != nil && p.lies(s.Name) && elsewhere(old.Spec, s):
 		return refuse(RefusedState, "sessions may have left a credential on host %s as it is, and as another machine, user or root it would be looked for where it is not (if the old one never comes back: `ctl host remove --force`)", s.Name)
+	case old != nil && p.used(s.Name)+p.parkedOn(s.Name) > 0 && elsewhere(old.Spec, s):
+		return refuse(RefusedState, "%d sessions have their folders on host %s as it is, and as another machine, user or root they would be looked for where they are not (`ctl host drain %s` first, or give the other one a name of its own)",
+			p.used(s.Name)+p.parkedOn(s.Name), s.Name, s.Name)
 	case in.Jump != "" && p.host(in.Jump) == nil:
 		return refuse(RefusedNotFound, "host %s: zone %s has no jump host %q", s.Name, p.zone, in.Jump)
 	case in.Jump == s.Name && in.Jump != "":
@@ -130,7 +133,9 @@ func (p *pool) checkSet(in SetHost) error {
 		return refuse(RefusedNotFound, "zone %s has no host %q", p.zone, in.Name)
 	}
 	if in.Drain != nil {
-		return checkDrain(in.Drain)
+		if err := checkDrain(in.Drain); err != nil {
+			return err
+		}
 	}
 	h := p.host(in.Name)
 	switch {

@@ -322,3 +322,24 @@ func TestAHostWithLeftoversIsNotReplacedByAnotherMachine(t *testing.T) {
 	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
 	p.verify()
 }
+
+// What a session has on a host is looked for where the inventory says that the
+// host is.
+func TestAHostInUseIsNotReplacedByAnotherMachine(t *testing.T) {
+	p := newPoolWorld(t)
+	moved, another := put("web-1", 2), put("web-1", 2)
+	moved.Spec.Address, another.Spec.HostKeys = "192.0.2.99", []string{"SHA256:other"}
+	moved.Replace, another.Replace = true, true
+	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Generation: 1}) })
+	p.at(2*time.Second, func() {
+		p.refuses(p.send(UpdatePutHost, another), RefusedState)
+		p.refuses(p.send(UpdatePutHosts, PutHosts{Hosts: []PutHost{another}}), RefusedState)
+		p.takes(p.send(UpdatePutHost, moved))
+		p.SignalWorkflow(signalRelease, parks("a", 100))
+	})
+	p.at(3*time.Second, func() { p.refuses(p.send(UpdatePutHost, another), RefusedState) })
+	p.finish(4 * time.Second)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
