@@ -154,11 +154,33 @@ func (p *pool) checkSetPool(in SetPool) error {
 		return refuse(RefusedBadInput, "set %s in zone %s: weight %d is out of range (1 to %d)", name, p.zone, *in.Weight, MaxWeight)
 	case in.Limit != nil && (*in.Limit < 0 || *in.Limit > MaxLimit):
 		return refuse(RefusedBadInput, "set %s in zone %s: limit %d is out of range (1 to %d; 0 is none)", name, p.zone, *in.Limit, MaxLimit)
-	case len(p.st.Shares)+len(p.st.Seeds) >= maxSet:
+	case !p.isSet(in) && p.haveSet() >= maxSet:
 		return refuse(RefusedState, "set %s in zone %s: it knows %d tenants and seeds already", name, p.zone, maxSet)
 	}
 	return nil
 }
+
+// isSet says that something is set already for whom it is about.
+func (p *pool) isSet(in SetPool) bool {
+	if in.Tenant == "" {
+		return slices.ContainsFunc(p.st.Seeds, func(s seedLimit) bool { return s.Seed == in.Seed })
+	}
+	return slices.ContainsFunc(p.st.Shares, func(s poolShare) bool { return s.Tenant == in.Tenant && s.kept() })
+}
+
+// haveSet is of how many tenants and seeds something is set.
+func (p *pool) haveSet() int {
+	n := len(p.st.Seeds)
+	for _, s := range p.st.Shares {
+		if s.kept() {
+			n++
+		}
+	}
+	return n
+}
+
+// kept says that somebody set something.
+func (s poolShare) kept() bool { return s.Weight != 0 || s.Limit != 0 }
 
 func (p *pool) setPool(in SetPool) PoolView {
 	p.roll.took()

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/activities"
 )
 
 func (p *poolWorld) zone() PoolView { return query[PoolView](p.world, QueryPool) }
@@ -179,4 +181,33 @@ func TestAPoolCarriesNoMoreAfterFiftyThousandGrants(t *testing.T) {
 	if len(c.shares) > 97 {
 		t.Errorf("it remembers %d tenants", len(c.shares))
 	}
+}
+
+func TestADrainLetsNothingElseIn(t *testing.T) {
+	p := newPoolWorld(t)
+	p.at(0, func() {
+		p.takes(p.send(UpdatePutHost, put("web-1", 1)))
+		p.refuses(p.send(UpdateSetHost, SetHost{Name: "web-1", Drain: &Draining{}, Slots: 1_000_000}), RefusedBadInput)
+		p.refuses(p.send(UpdateSetHost, SetHost{Name: "web-1", Drain: &Draining{}, Labels: map[string]string{"k": string(make([]byte, maxHost))}}), RefusedBadInput)
+		p.takes(p.send(UpdateSetHost, SetHost{Name: "web-1", Drain: &Draining{}}))
+	})
+	p.finish(time.Second)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
+}
+
+func TestALimitIsChangedHoweverManyThereAre(t *testing.T) {
+	p := newPoolWorld(t)
+	carry := &poolState{Hosts: []poolHost{{Spec: activities.HostSpec{Name: activities.LocalHost}, Slots: 4}}}
+	for i := range maxSet {
+		carry.Shares = append(carry.Shares, poolShare{Tenant: fmt.Sprintf("t%04d", i), Limit: 1})
+	}
+	none, one := 0, 1
+	p.at(0, func() {
+		p.refuses(p.send(UpdateSetPool, SetPool{Tenant: "new", Limit: &one}), RefusedState)
+		p.takes(p.send(UpdateSetPool, SetPool{Tenant: "t0007", Limit: &none}))
+	})
+	p.finish(time.Second)
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{Carry: carry})
+	p.verify()
 }
