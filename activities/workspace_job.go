@@ -53,6 +53,9 @@ func (j job) proc() string { return path.Join(j.layout.Dir, "proc", j.name) }
 // mark finds what the job left behind, and nothing else of the session.
 func (j job) mark() string { return Mark(j.claim.Session, j.layout) + "/" + j.name }
 
+// readEnd is how long it may take to read what a job said that has ended.
+const readEnd = 10 * time.Minute
+
 // errJobLate is why a job is ended.
 var errJobLate = errors.New("it took longer than it may")
 
@@ -67,11 +70,15 @@ func (j job) run(ctx context.Context) (jobEnd, error) {
 	if _, err := hostexec.StartProcess(ctx, j.host, spec); err != nil {
 		return jobEnd{}, fmt.Errorf("start %s: %w", j.name, err)
 	}
-	age, err := j.age(ctx)
+	age, ended, err := j.age(ctx)
 	if err != nil {
 		return jobEnd{}, err
 	}
-	fctx, cancel := context.WithTimeoutCause(ctx, max(j.limit-age, 0), errJobLate)
+	left := max(j.limit-age, 0)
+	if ended && left > 0 {
+		left = readEnd // it has taken its time: what is left is to read what it said
+	}
+	fctx, cancel := context.WithTimeoutCause(ctx, left, errJobLate)
 	defer cancel()
 	fctx, handOver := context.WithCancelCause(fctx)
 	defer handOver(nil)
@@ -99,17 +106,20 @@ func (j job) run(ctx context.Context) (jobEnd, error) {
 	return end, err
 }
 
-// age is how long ago the job was started, by the host's clock: whoever takes
-// it over does not give it its time again.
-func (j job) age(ctx context.Context) (time.Duration, error) {
+// age is how long the job has taken so far, or took, by the host's clock: whoever
+// takes it over does not give it its time again, and one that ended while nobody
+// looked took no longer for that.
+func (j job) age(ctx context.Context) (age time.Duration, ended bool, err error) {
 	res, err := j.host.Run(ctx, hostexec.Command{
-		Script: `then=$(date -r "$1/started" +%s 2>/dev/null) && now=$(date +%s) && echo $((now - then)) || echo 0`, Args: []string{j.proc()},
+		Script: `then=$(date -r "$1/started" +%s 2>/dev/null) || { echo 0; exit 0; }
+if to=$(date -r "$1/exit" +%s 2>/dev/null); then echo $((to - then)) ended; else to=$(date +%s) && echo $((to - then)); fi`, Args: []string{j.proc()},
 	})
 	if err != nil {
-		return 0, fmt.Errorf("look since when %s runs: %w", j.name, err)
+		return 0, false, fmt.Errorf("look since when %s runs: %w", j.name, err)
 	}
-	s, _ := strconv.Atoi(strings.TrimSpace(string(res.Stdout))) // a clock may have been set
-	return time.Duration(max(s, 0)) * time.Second, nil
+	took, word, _ := strings.Cut(strings.TrimSpace(string(res.Stdout)), " ")
+	s, _ := strconv.Atoi(took) // a clock may have been set
+	return time.Duration(max(s, 0)) * time.Second, word == "ended", nil
 }
 
 func (j job) follow(ctx context.Context) (end jobEnd, err error) {

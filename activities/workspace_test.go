@@ -397,3 +397,33 @@ func sshAgent(t *testing.T, dir, identity string) string {
 	}
 	return socket
 }
+
+// Workers may all be away when a job ends: what it came to is what it came to,
+// however late somebody comes to look.
+func TestAHookThatEndedInItsTimeIsDoneHoweverLateSomebodyLooks(t *testing.T) {
+	for _, c := range []struct{ script, ended, state string }{
+		{"echo made", "7195", HookDone}, {"exit 7", "7195", HookFailed}, {"echo made", "3600", HookLate},
+	} {
+		b := newBed(t, HostSpec{Name: LocalHost, Root: filepath.Join(t.TempDir(), "root")})
+		in := b.inWorkspace("unseen", Workspace{})
+		out, err := b.prepare(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := b.set.Sessions.host(in.Claim.Host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := Workspace{Hooks: Hooks{Timeout: time.Minute}}
+		j := b.set.Sessions.workspaceJob(h, out.Layout, in.Claim, 1, nil)
+		if _, err := b.set.Sessions.hook(t.Context(), j, w, HookBeforeRun, c.script, "1.1", nil); err != nil {
+			t.Fatal(err)
+		}
+		b.sh(`cd "$1/proc/hook.before_run.1.1" && now=$(date +%s) && touch -d "@$((now - 7200))" started && touch -d "@$((now - $2))" exit`, out.Layout.Dir, c.ended)
+		run, err := b.set.Sessions.hook(t.Context(), j, w, HookBeforeRun, c.script, "1.1", nil)
+		if err != nil || run.State != c.state {
+			t.Errorf("%s: looked at two hours later it is %+v, %v", c.script, run, err)
+		}
+		b.closes(in, out.Layout)
+	}
+}
