@@ -292,3 +292,21 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// What is merged is not dropped: it may be a budget, or a sandbox.
+func TestSeveralMappingsAreMergedAndNothingElseIs(t *testing.T) {
+	f := parsed(t, "b.yaml", "vars:\n  a: &a {seed: team, sandbox: read-only}\n  b: &b {sandbox: none, budget: tokens=5}\nprompt: hello\ndefaults:\n  <<: [*a, *b]\nitems: [x]\n")
+	got := map[string]string{}
+	for _, fl := range f.Items[0].Flags {
+		got[fl.Name] = strings.Join(fl.Values, " ")
+	}
+	if want := map[string]string{"seed": "team", "sandbox": "read-only", "budget": "tokens=5"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("the flags are %v, want %v", got, want)
+	}
+	for _, text := range []string{"a text", "[a, text]", "[[{seed: team}]]"} {
+		_, err := Parse([]byte("prompt: hello\ndefaults:\n  <<: "+text+"\nitems: [x]\n"), options("b.yaml"))
+		if err == nil {
+			t.Errorf("<<: %s was taken", text)
+		}
+	}
+}

@@ -234,7 +234,11 @@ func (c *converter) mapping(v ast.MapNode, at place, depth int) (node, error) {
 			return node{}, err
 		}
 		if _, ok := it.Key().(*ast.MergeKeyNode); ok {
-			merged = append(merged, value)
+			more, err := mergeable(value, lineOf(it.Key()))
+			if err != nil {
+				return node{}, err
+			}
+			merged = append(merged, more...)
 			continue
 		}
 		k := key{it.Key().GetToken().Value, lineOf(it.Key())}
@@ -246,14 +250,40 @@ func (c *converter) mapping(v ast.MapNode, at place, depth int) (node, error) {
 	if len(n.keys) > maxKeys {
 		return node{}, mistake(n.at, "%d keys in one mapping: at most %d", len(n.keys), maxKeys)
 	}
+	if len(merged) == 0 {
+		return n, nil
+	}
+	seen := make(map[string]bool, len(n.keys))
+	for _, k := range n.keys {
+		seen[k.name] = true
+	}
 	for _, m := range merged {
 		for i, k := range m.keys {
-			if _, there := n.get(k.name); !there {
+			if !seen[k.name] {
+				seen[k.name] = true
 				n.keys, n.values = append(n.keys, k), append(n.values, m.values[i])
 			}
 		}
 	}
+	if len(n.keys) > maxKeys {
+		return node{}, mistake(n.at, "%d keys in one mapping: at most %d", len(n.keys), maxKeys)
+	}
 	return n, nil
+}
+
+// mergeable are the mappings that << brings, of which the first that has a key
+// wins.
+func mergeable(n node, at place) ([]node, error) {
+	all := []node{n}
+	if n.kind == list {
+		all = n.values
+	}
+	for _, m := range all {
+		if m.kind != mapping {
+			return nil, mistake(at, "<< is %s: it takes a mapping, or a list of them", m.what())
+		}
+	}
+	return all, nil
 }
 
 func lineOf(n ast.Node) place {

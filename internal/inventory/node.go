@@ -188,7 +188,11 @@ func (c *converter) mapping(v ast.MapNode, at Place, depth int) (node, error) {
 			return node{}, err
 		}
 		if _, ok := it.Key().(*ast.MergeKeyNode); ok {
-			merged = append(merged, value)
+			more, err := mergeable(value, placeOf(it.Key()))
+			if err != nil {
+				return node{}, err
+			}
+			merged = append(merged, more...)
 			continue
 		}
 		k := key{it.Key().GetToken().Value, placeOf(it.Key())}
@@ -210,4 +214,19 @@ func (c *converter) mapping(v ast.MapNode, at Place, depth int) (node, error) {
 		}
 	}
 	return n, nil
+}
+
+// mergeable are the mappings that << brings, of which the first that has a key
+// wins.
+func mergeable(n node, at Place) ([]node, error) {
+	all := []node{n}
+	if n.kind == sequence {
+		all = n.values
+	}
+	for _, m := range all {
+		if m.kind != mapping {
+			return nil, mistake(at, "<< is %s: it takes a mapping, or a list of them", m.what())
+		}
+	}
+	return all, nil
 }
