@@ -42,7 +42,7 @@ test: tools versions build lint ## everything, on real parts
 	@set -e; home=$$(mktemp -d /var/tmp/fairlead-home-XXXXXX); trap 'rm -rf "$$home"' EXIT; \
 	export GOENV="$$($(GO) env GOENV)" GOCACHE="$$($(GO) env GOCACHE)" GOMODCACHE="$$($(GO) env GOMODCACHE)" GOPATH="$$($(GO) env GOPATH)"; \
 	export HOME="$$home" XDG_CONFIG_HOME= XDG_STATE_HOME= XDG_RUNTIME_DIR=; set -x; \
-	$(GO) test -count=1 -p 4 -timeout 45m $(LONG) ./...; \
+	$(GO) test -count=1 -p 3 -timeout 45m $(LONG) ./...; \
 	(cd deploy/devserver && $(GO) test -count=1 -timeout 10m ./...)
 
 conformance: tools versions ## every behaviour that sessions rely on, tried on every version of codex; the table is kept in deploy/conformance.md
