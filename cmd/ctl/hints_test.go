@@ -1,6 +1,13 @@
 package main
 
-import "testing"
+import (
+	"testing"
+
+	temporalsdk "go.temporal.io/sdk/temporal"
+
+	"fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/workflows"
+)
 
 // Who names something that is not there is told how to find what there is.
 func TestWhatIsNotThereComesWithWhereToLook(t *testing.T) {
@@ -13,6 +20,24 @@ func TestWhatIsNotThereComesWithWhereToLook(t *testing.T) {
 	} {
 		if got := whatThereIs(message); got != want {
 			t.Errorf("%s: %q, want %q", message, got, want)
+		}
+	}
+}
+
+// A refusal may name a session that is there, for something in it that is not.
+func TestARefusalPointsOnlyToWhatIsMissing(t *testing.T) {
+	for message, want := range map[string]string{
+		`zone default has no host "web-9"`:                       "`ctl host list` shows what there is",
+		`host web-1: zone default has no jump host "bastion"`:    "`ctl host list` shows what there is",
+		`there is no seed "team"`:                                "`ctl seed list` shows what there is",
+		`session s1 knows no message "m7"`:                       "",
+		"decide s1.9: session s1 has asked only 3 so far":        "",
+		"session s1 has no turn 4 at hand (older ones are gone)": "",
+	} {
+		codec := payload.NewCodec("default")
+		e := refusal(codec, temporalsdk.NewApplicationError(message, workflows.RefusedNotFound))
+		if e == nil || e.hint != want {
+			t.Errorf("%s: %+v, want the hint %q", message, e, want)
 		}
 	}
 }

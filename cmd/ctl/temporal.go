@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -212,6 +213,10 @@ func (t *temporal) explain(ctx context.Context, doing string, err error) error {
 	return failed("%s: %s", doing, firstSentence(err)).because(err)
 }
 
+// missing is what of a refusal names something that is not there; what else it
+// names is.
+var missing = regexp.MustCompile(`\bno (?:jump )?(?:seed|host) `)
+
 // whatThereIs says how to find what there is, in place of what was not found.
 func whatThereIs(message string) string {
 	last, at := "", -1 // the others are what it was wanted for
@@ -244,7 +249,7 @@ func refusal(codec *payload.Codec, err error) *exitError {
 	case workflows.RefusedBadInput:
 		return usage("%s", message)
 	case workflows.RefusedNotFound:
-		return notFound("%s", message).hinted("%s", whatThereIs(message))
+		return notFound("%s", message).hinted("%s", whatThereIs(missing.FindString(message)))
 	case workflows.RefusedState:
 		return refused("%s", message)
 	case workflows.RefusedBudget:
