@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"encoding/json"
+	"errors"
 	"image"
 	"image/png"
 	"os"
@@ -13,21 +14,24 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
+// drawn is the file of a small picture.
+func drawn(t *testing.T) string {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "a.png"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(png.Encode(f, image.NewGray(image.Rect(0, 0, 2, 2))), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return f.Name()
+}
+
 // A person's files reach the model, its JSON comes back, and what it changed is
 // shown; with the session the files go from the host.
 func TestFilesGoInAndJSONAndADiffComeOut(t *testing.T) {
 	dir := t.TempDir()
-	notes, picture, schema := filepath.Join(dir, "my notes.txt"), filepath.Join(dir, "a.png"), filepath.Join(dir, "schema.json")
-	f, err := os.Create(picture)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := png.Encode(f, image.NewGray(image.Rect(0, 0, 2, 2))); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	notes, picture, schema := filepath.Join(dir, "my notes.txt"), drawn(t), filepath.Join(dir, "schema.json")
 	for name, text := range map[string]string{notes: "blue", schema: `{"type":"object"}`} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

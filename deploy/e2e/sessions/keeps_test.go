@@ -1,8 +1,6 @@
 package sessions
 
 import (
-	"image"
-	"image/png"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,17 +19,7 @@ func TestWhatASessionMayDoGoesWhereItGoes(t *testing.T) {
 	if err := os.WriteFile(notes, []byte("blue notes\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	picture := filepath.Join(t.TempDir(), "a.png")
-	p, err := os.Create(picture)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := png.Encode(p, image.NewGray(image.Rect(0, 0, 2, 2))); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
+	picture := drawn(t)
 	rules := written(t, "policy.yaml", "rules: [{name: stay inside, when: 'kind == \"command\"', outcome: decline, reason: nobody leaves}]\n")
 	e2e.Session(t, id, append(f.flags(), "--policy", rules, "--budget", "tokens=900000,turns=20,time=3h,turn=1h,approvals=30,commands=40")...)
 	e2e.OK(t, "session", "send", id, "--file", notes, "--image", picture, "here they are")
