@@ -1,5 +1,5 @@
 #!/bin/sh
-# Brings the Debian programs that `go run ./deploy/bench -only snapshots`
+# Brings the Debian programs that `go run ./internal/lab/bench -only snapshots`
 # measures beside ours. Safe to run again; needs root where something is missing.
 set -eu
 

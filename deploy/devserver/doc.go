@@ -28,10 +28,11 @@
 //
 // # The file
 //
-// FILE is an SQLite database in WAL mode with synchronous=NORMAL and a single
+// FILE is an SQLite database in WAL mode with synchronous=FULL and a single
 // connection: whatever the server has acknowledged survives the death of the
-// process at any moment. A power cut may take the last moments with it but
-// leaves the file consistent. Beside FILE:
+// process, and a power cut on a disk that keeps what it has synced.
+// --sqlite-pragma synchronous=1 is faster where syncing is slow; a power cut may
+// then take the last moments with it, but leaves the file consistent. Beside FILE:
 //
 //	FILE-wal, FILE-shm     SQLite's own; part of the database, never remove them
 //	FILE.lock              held for as long as a server runs: one server, one file

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/workflows"
+)
+
+const listPage = 100 // the default of `ctl session list`
+
+// measureList lists many sessions. They are workflows with the type, id and
+// search attributes of sessions, but no worker runs them. Temporal lists them
+// like sessions, and ctl takes them for ended ones, which most of a list are.
+// Then it lists a whole page of sessions that answer queries.
+func measureList(ctx context.Context, o *options) (err error) {
+	f, err := newFleet(ctx, lab.Options{Repo: o.repo, Script: []byte(script), Keep: o.keep}, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	const queue = "bench-listed"
+	w := worker.New(f.c, queue, worker.Options{})
+	w.RegisterWorkflowWithOptions(listed, workflow.RegisterOptions{Name: workflows.TypeSession})
+	if err := w.Start(); err != nil {
+		return err
+	}
+	defer w.Stop()
+	begin := time.Now()
+	if err := f.startListed(ctx, "bench-nobody", workflows.Closed, o.listed); err != nil {
+		return err
+	}
+	fmt.Printf("  %d sessions made in %v\n", o.listed, time.Since(begin).Round(time.Second))
+	if err := f.lists(ctx, o, "ended ones"); err != nil {
+		return err
+	}
+	if err := f.startListed(ctx, queue, workflows.Parked, listPage); err != nil {
+		return err
+	}
+	return f.lists(ctx, o, "ones that are there and are asked")
+}
+
+// listed is a workflow that looks like a session in a list.
+func listed(ctx workflow.Context, id string, state workflows.SessionStatus) error {
+	view := workflows.SessionView{ID: id, State: state, Host: "web-1", Seed: "team", CreatedAt: workflow.GetInfo(ctx).WorkflowStartTime,
+		Requests: []workflows.RequestBrief{}, Messages: []workflows.MessageView{}, Budget: &workflows.BudgetView{}}
+	if err := workflow.SetQueryHandler(ctx, workflows.QueryState, func() (workflows.SessionView, error) { return view, nil }); err != nil {
+		return err
+	}
+	return workflow.Await(ctx, func() bool { return false })
+}
+
+// startListed starts n more and waits until lists have them.
+func (f *fleet) startListed(ctx context.Context, queue string, state workflows.SessionStatus, n int) error {
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("%s-%06d", state, i)
+	}
+	attrs := temporal.NewSearchAttributes(
+		temporal.NewSearchAttributeKeyKeyword("FairleadState").ValueSet(string(state)), temporal.NewSearchAttributeKeyKeyword("FairleadHost").ValueSet("web-1"),
+		temporal.NewSearchAttributeKeyKeyword("FairleadSeed").ValueSet("team"), temporal.NewSearchAttributeKeyInt64("FairleadTurn").ValueSet(1),
+	)
+	err := each(ids, 16, func(id string) error {
+		_, err := f.c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: workflows.SessionID(id), TaskQueue: queue, TypedSearchAttributes: attrs},
+			workflows.TypeSession, id, state)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	query := fmt.Sprintf("WorkflowType = '%s' AND FairleadState = '%s'", workflows.TypeSession, state)
+	return lab.Until(ctx, fmt.Sprintf("%d sessions that are %s", n, state), func() (bool, error) {
+		r, err := f.c.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{Query: query})
+		return err == nil && r.GetCount() == int64(n), err
+	})
+}
+
+// lists measures ctl's first page, the same page queried by a connected client,
+// and the time that ctl takes to start and exit.
+func (f *fleet) lists(ctx context.Context, o *options, of string) error {
+	var ours, plain, bare series
+	for range o.lists {
+		for _, one := range []struct {
+			to *series
+			do func() error
+		}{
+			{&ours, func() error { return linesOf(f.lab.Command(ctx, "session", "list"), listPage+1) }},
+			{&plain, func() error { return f.plainPage(ctx) }},
+			{&bare, func() error { return linesOf(f.lab.Command(ctx, "--help"), 1) }},
+		} {
+			begin := time.Now()
+			if err := one.do(); err != nil {
+				return err
+			}
+			*one.to = append(*one.to, time.Since(begin))
+		}
+	}
+	fmt.Printf("  the first page, %d %s\n", listPage, of)
+	ours.against("ctl session list, its process included", 300*time.Millisecond)
+	fmt.Printf("  ctl --help, which asks nobody                  %v\n", bare)
+	compare(ours, plain)
+	fmt.Printf("  load average                                   %s\n", loadAverage())
+	return nil
+}
+
+func linesOf(cmd *exec.Cmd, least int) error {
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%v: %w: %.200s", cmd.Args, err, out)
+	}
+	if n := strings.Count(string(out), "\n"); n < least {
+		return fmt.Errorf("%v: %d lines of at least %d", cmd.Args, n, least)
+	}
+	return nil
+}
+
+func (f *fleet) plainPage(ctx context.Context) error {
+	r, err := f.c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{PageSize: listPage,
+		Query: fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus != 'ContinuedAsNew' AND FairleadArchived IS NULL", workflows.TypeSession)})
+	if err == nil && len(r.GetExecutions()) != listPage {
+		err = fmt.Errorf("a page of %d", len(r.GetExecutions()))
+	}
+	return err
+}

@@ -1,0 +1,219 @@
+package credentials
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	enums "go.temporal.io/api/enums/v1"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/internal/lab/e2e"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// What people and codex say is not readable in Temporal's database, log or
+// histories; with the key it is all there.
+func TestNothingThatWasSaidCanBeReadInTemporal(t *testing.T) {
+	e2e.Session(t, "sealed")
+	const prompt, reason = "hello marked-prompt-51c7", "marked-reason-90ab"
+	e2e.Turn(t, "sealed", prompt)
+	e2e.Send(t, "sealed", "you need a command")
+	a := e2e.Open(t, "sealed", 1)[0]
+	e2e.OK(t, "approval", "accept", a.ID, "--reason", reason)
+	e2e.Ended(t, "sealed", 2)
+	const command = "ran.txt; cat ran.txt" // without characters that JSON escapes
+	if !strings.Contains(a.Command, command) {
+		t.Fatalf("the command to look for is %q", a.Command)
+	}
+	marks := []string{"marked-prompt-51c7", reason, command}
+
+	ctx := e2e.Within(t)
+	c, err := e2e.Lab.Outsider(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	codec, err := e2e.Lab.Codec("default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sealed, opened strings.Builder
+	encrypted := 0
+	it := c.GetWorkflowHistory(ctx, workflows.SessionID("sealed"), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for it.HasNext() {
+		ev, err := it.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		show := func(to *strings.Builder) {
+			text, err := protojson.Marshal(ev)
+			if err != nil {
+				t.Fatal(err)
+			}
+			to.Write(text)
+			to.WriteString(e2e.Payloads(text))
+		}
+		show(&sealed)
+		n, err := lab.Decrypt(ctx, codec, ev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		encrypted += n
+		show(&opened)
+	}
+	for _, mark := range marks {
+		if strings.Contains(sealed.String(), mark) {
+			t.Errorf("%q stands in the history", mark)
+		}
+		if !strings.Contains(opened.String(), mark) {
+			t.Errorf("%q does not stand in the history when it is decrypted: this test cannot find it", mark)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(e2e.Lab.State, "temporal.db*"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no database: %v, %v", files, err)
+	}
+	logs, err := filepath.Glob(filepath.Join(e2e.Lab.State, "logs", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := false
+	for _, file := range append(files, logs...) {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id = id || bytes.Contains(data, []byte("session/sealed"))
+		for _, mark := range marks {
+			if bytes.Contains(data, []byte(mark)) {
+				t.Errorf("%q stands in %s", mark, file)
+			}
+		}
+	}
+	if !id {
+		t.Error("the session's id is not in the database: this test looks in the wrong place")
+	}
+	t.Logf("%d payloads were encrypted", encrypted)
+	e2e.OK(t, "session", "close", "sealed")
+}
+
+// The UI asks its server for a history and its settings, and the endpoint named
+// in the settings for the decoded payloads.
+func TestTheUIReadsThroughTheWorker(t *testing.T) {
+	e2e.Session(t, "seen")
+	const prompt = "hello marked-for-the-ui"
+	e2e.Turn(t, "seen", prompt)
+	ctx := e2e.Within(t)
+	var st lab.Status
+	if err := e2e.Lab.JSON(ctx, &st, "status"); err != nil {
+		t.Fatal(err)
+	}
+	get := func(path string, into any) {
+		t.Helper()
+		data := ask(t, http.MethodGet, st.Temporal.UI+path, nil, nil, http.StatusOK)
+		if err := json.Unmarshal(data, into); err != nil {
+			t.Fatalf("%s: %v: %.300s", path, err, data)
+		}
+	}
+	var settings struct{ Codec struct{ Endpoint string } }
+	get("/api/v1/settings", &settings)
+	if settings.Codec.Endpoint == "" || settings.Codec.Endpoint != st.Temporal.CodecEndpoint {
+		t.Fatalf("the UI asks %q, status says %q", settings.Codec.Endpoint, st.Temporal.CodecEndpoint)
+	}
+	var history any
+	get("/api/v1/namespaces/default/workflows/session%2Fseen/history", &history)
+	found := collect(history)
+	if len(found) < 4 {
+		t.Fatalf("%d payloads in the history", len(found))
+	}
+	body, err := json.Marshal(map[string]any{"payloads": found})
+	if err != nil {
+		t.Fatal(err)
+	}
+	decode := settings.Codec.Endpoint + "/decode"
+	asUI := http.Header{"Origin": {st.Temporal.UI}, "Content-Type": {"application/json"}, "X-Namespace": {"default"}}
+	ask(t, http.MethodOptions, decode, http.Header{"Origin": {st.Temporal.UI}, "Access-Control-Request-Method": {"POST"}}, nil, http.StatusNoContent)
+	var plain struct {
+		Payloads []struct {
+			Metadata map[string][]byte
+			Data     []byte
+		}
+	}
+	if err := json.Unmarshal(ask(t, http.MethodPost, decode, asUI, body, http.StatusOK), &plain); err != nil {
+		t.Fatal(err)
+	}
+	said := false
+	for _, p := range plain.Payloads {
+		said = said || bytes.Contains(p.Data, []byte(prompt))
+		if enc := string(p.Metadata["encoding"]); enc != "json/plain" && enc != "binary/null" {
+			t.Errorf("decoded to %q", enc)
+		}
+	}
+	if len(plain.Payloads) != len(found) || !said {
+		t.Errorf("%d of %d payloads decoded, the prompt among them is %v", len(plain.Payloads), len(found), said)
+	}
+
+	// Other pages must be refused.
+	for name, change := range map[string]http.Header{
+		"another page":         {"Origin": {"http://evil.example"}},
+		"a page in a sandbox":  {"Origin": {"null"}},
+		"a name that is bound": {"Origin": {st.Temporal.UI}, "Host": {"evil.example"}},
+	} {
+		if data := ask(t, http.MethodPost, decode, change, body, http.StatusForbidden); bytes.Contains(data, []byte("payloads")) {
+			t.Errorf("%s is answered %.200s", name, data)
+		}
+	}
+	e2e.OK(t, "session", "close", "seen")
+}
+
+func ask(t *testing.T, method, url string, head http.Header, body []byte, want int) []byte {
+	t.Helper()
+	req, err := http.NewRequestWithContext(e2e.Within(t), method, url, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, v := range head {
+		req.Header[k] = v
+	}
+	req.Host = head.Get("Host")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != want {
+		t.Fatalf("%s %s: %s, %v: %.300s", method, url, res.Status, err, data)
+	}
+	if origin := head.Get("Origin"); want < 300 && origin != "" && res.Header.Get("Access-Control-Allow-Origin") != origin {
+		t.Errorf("%s %s: a page of %s may not read the answer", method, url, origin)
+	}
+	return data
+}
+
+// collect returns every encrypted payload in the UI's JSON.
+func collect(v any) (found []map[string]any) {
+	switch v := v.(type) {
+	case map[string]any:
+		meta, _ := v["metadata"].(map[string]any)
+		if enc, _ := meta["encoding"].(string); enc == base64.StdEncoding.EncodeToString([]byte("binary/encrypted")) {
+			return []map[string]any{v}
+		}
+		for _, x := range v {
+			found = append(found, collect(x)...)
+		}
+	case []any:
+		for _, x := range v {
+			found = append(found, collect(x)...)
+		}
+	}
+	return found
+}

@@ -1,0 +1,292 @@
+package credentials
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/internal/lab/e2e"
+	"fairlead.dev/fairlead/internal/lab/scriptedauth"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// mark is part of every secret of these tests' issuer.
+const mark = "marked-secret"
+
+// A care is a stack of its own whose logins come from a scripted issuer.
+type care struct {
+	t      *testing.T
+	lab    *lab.Lab
+	issuer *scriptedauth.Server
+	model  string // accepts only the issuer's tokens
+	root   string
+}
+
+func newCare(t *testing.T) *care {
+	t.Helper()
+	c := &care{t: t, issuer: scriptedauth.Serve(t)}
+	ctx := e2e.Within(t)
+	var err error
+	c.lab, err = lab.New(ctx, lab.Options{Repo: e2e.Repo, Script: []byte("rules: [{reply: hello}]\n"),
+		Config: fmt.Sprintf("seeds: {token_endpoint: %q, issuer: %q}\n", c.issuer.TokenEndpoint(), c.issuer.Issuer())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.lab.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	c.root = filepath.Join(c.lab.Dir, "host")
+	if _, err := c.lab.AddHost(ctx, "web-1", hosttest.Options{Root: c.root}); err != nil {
+		t.Fatal(err)
+	}
+	guarded := httptest.NewServer(c.issuer.Guard(c.lab.Model))
+	t.Cleanup(guarded.Close)
+	c.model = guarded.URL + "/v1"
+	return c
+}
+
+// home makes a CODEX_HOME with a login.
+func (c *care) home(l scriptedauth.Login) string {
+	c.t.Helper()
+	dir, err := os.MkdirTemp(c.lab.Dir, "home-")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{"auth.json": l.AuthJSON(), "config.toml": []byte(scriptedmodel.LoginConfigTOML(c.model))} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func (c *care) ctl(want int, args ...string) lab.Result {
+	c.t.Helper()
+	r := c.lab.Ctl(e2e.Within(c.t), nil, args...)
+	if r.Code != want {
+		c.t.Errorf("want exit %d: %v", want, r)
+	}
+	if strings.Contains(r.Stdout+r.Stderr, mark) {
+		c.t.Errorf("ctl %s shows a secret", strings.Join(args, " "))
+	}
+	return r
+}
+
+func (c *care) seed(name string) workflows.SeedView {
+	c.t.Helper()
+	var v workflows.SeedView
+	if err := c.lab.JSON(e2e.Within(c.t), &v, "seed", "show", name); err != nil {
+		c.t.Fatal(err)
+	}
+	return v
+}
+
+// All tests share one stack, because a stack takes long to start.
+func TestSeedsAreLookedAfter(t *testing.T) {
+	c := newCare(t)
+	for _, test := range []struct {
+		promise string
+		keeps   func(*care)
+	}{
+		{"a verified login is refreshed and a session goes on with it", (*care).verified},
+		{"a lost answer makes a seed suspect until a person says so", (*care).lost},
+		{"a login is captured from a host and moved", (*care).captured},
+		{"somebody logs in on a host with a code", (*care).loggedIn},
+		{"a login that is given up leaves nothing", (*care).givenUp},
+	} {
+		t.Run(test.promise, func(t *testing.T) {
+			one := *c
+			one.t = t
+			test.keeps(&one)
+		})
+	}
+}
+
+func (c *care) verified() {
+	t := c.t
+	login := c.issuer.Login(scriptedauth.Account{Mark: mark, ID: "acct-verified", NoProvenance: true})
+	c.ctl(0, "seed", "import", "team", c.home(login))
+	// An outage says nothing about a login, and the token is not spent.
+	for _, kind := range []string{"rate_limited", "server_error"} {
+		c.issuer.Fail(scriptedauth.Fault{Kind: kind})
+		if r := c.ctl(1, "seed", "verify", "team"); !strings.Contains(r.Stdout, "is unknown") {
+			t.Errorf("%s: %v", kind, r)
+		}
+	}
+	if r := c.ctl(0, "seed", "verify", "team"); !strings.Contains(r.Stdout, "generation 2) is healthy") {
+		t.Error(r)
+	}
+	// A session gets the new login; the old access token is useless.
+	c.ctl(0, "run", "--host", "web-1", "--seed", "team", "say hello")
+	if n := len(c.issuer.Refreshes()); n != 3 || c.issuer.MostUses() != 1 {
+		t.Errorf("%d refreshes, a token was used %d times", n, c.issuer.MostUses())
+	}
+	// codex on the host refreshes at the endpoint of the config, and the seed
+	// has the new login before the session is over.
+	c.issuer.Expire("acct-verified")
+	c.ctl(0, "run", "--host", "web-1", "--seed", "team", "say hello again")
+	if v := c.seed("team"); v.Generation != 3 || v.Health != workflows.Healthy || len(v.HeldBy) != 0 {
+		t.Errorf("seed is %+v", v)
+	}
+	if n := len(c.issuer.Refreshes()); n != 4 || c.issuer.MostUses() != 1 {
+		t.Errorf("%d refreshes, a token was used %d times", n, c.issuer.MostUses())
+	}
+	// Somebody else used the login: only now is it dead.
+	c.issuer.Revoke("acct-verified")
+	if r := c.ctl(1, "seed", "verify", "team", "--force"); !strings.Contains(r.Stdout, "is dead: its refresh token was revoked") {
+		t.Error(r)
+	}
+	if v := c.seed("team"); v.Health != workflows.Dead || v.Hint == "" {
+		t.Errorf("seed is %+v", v)
+	}
+}
+
+func (c *care) lost() {
+	t := c.t
+	login := c.issuer.Login(scriptedauth.Account{Mark: mark})
+	c.ctl(0, "seed", "import", "burnt", c.home(login))
+	c.issuer.Fail(scriptedauth.Fault{Kind: "lost"})
+	for range 2 {
+		if r := c.ctl(1, "seed", "verify", "burnt"); !strings.Contains(r.Stdout, "is suspect") || !strings.Contains(r.Stdout, "seed verify burnt --force") {
+			t.Error(r)
+		}
+	}
+	if c.issuer.Uses(login.Refresh) != 1 {
+		t.Errorf("the token was used %d times", c.issuer.Uses(login.Refresh))
+	}
+	if r := c.ctl(1, "seed", "verify", "burnt", "--force"); !strings.Contains(r.Stdout, "is dead: its refresh token was used before") {
+		t.Error(r)
+	}
+}
+
+func (c *care) captured() {
+	t := c.t
+	login := c.issuer.Login(scriptedauth.Account{Mark: mark})
+	home := c.home(login)
+	r := c.ctl(0, "seed", "capture", "taken", "--host", "web-1", "--codex-home", home)
+	if !strings.Contains(r.Stderr, "two holders") {
+		t.Errorf("no warning: %v", r)
+	}
+	if _, err := os.Stat(filepath.Join(home, "auth.json")); err != nil {
+		t.Errorf("capture changed the host: %v", err)
+	}
+	if v := c.seed("taken"); v.Health != workflows.Suspect || !strings.Contains(v.Reason, home) {
+		t.Errorf("a login with two holders would be given: %+v", v)
+	}
+	r = c.ctl(0, "seed", "capture", "taken", "--host", "web-1", "--codex-home", home, "--move")
+	if _, err := os.Stat(filepath.Join(home, "auth.json")); !os.IsNotExist(err) || strings.Contains(r.Stderr, "two holders") {
+		t.Errorf("it was not moved: %v, %v", err, r)
+	}
+	if v := c.seed("taken"); v.Generation != 2 || v.Kind != "chatgpt" || v.Health == workflows.Suspect {
+		t.Errorf("seed is %+v", v)
+	}
+	c.ctl(0, "seed", "verify", "taken")
+	// Files that are no logins are refused with the reason.
+	for name, text := range map[string]string{"torn": `{"auth_mode":"chatgpt","tokens":{"id_`, "logged out": `{"auth_mode":"chatgpt"}`, "empty": ""} {
+		if err := os.WriteFile(filepath.Join(home, "auth.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if r := c.ctl(2, "seed", "capture", "other", "--host", "web-1", "--codex-home", home); !strings.Contains(r.Stderr, "auth.json") {
+			t.Errorf("%s: %v", name, r)
+		}
+	}
+	c.ctl(2, "seed", "capture", "other", "--host", "web-1", "--codex-home", filepath.Join(c.lab.Dir, "nowhere"))
+}
+
+// deviceLogin starts `ctl seed login` and returns when the code has been shown.
+func (c *care) deviceLogin(ctx context.Context, name string) (code string, wait func() error, interrupt func(), output func() string) {
+	c.t.Helper()
+	cmd := c.lab.Command(ctx, "seed", "login", name, "--host", "web-1")
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	if err := cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	device, err := c.issuer.AwaitDevice(ctx)
+	if err != nil {
+		_ = cmd.Process.Kill()
+		c.t.Fatalf("%v: %s", err, errs.String())
+	}
+	var shown strings.Builder
+	lines := bufio.NewScanner(pipe)
+	for !strings.Contains(shown.String(), device.UserCode) && lines.Scan() {
+		shown.WriteString(lines.Text() + "\n")
+	}
+	if !strings.Contains(shown.String(), c.issuer.Issuer()+"/codex/device") || !strings.Contains(shown.String(), device.UserCode) {
+		c.t.Errorf("it showed %q", shown.String())
+	}
+	rest := make(chan struct{})
+	go func() {
+		defer close(rest)
+		for lines.Scan() {
+			shown.WriteString(lines.Text() + "\n")
+		}
+	}()
+	return device.UserCode, func() error { <-rest; return cmd.Wait() },
+		func() { _ = cmd.Process.Signal(syscall.SIGINT) }, func() string { return shown.String() + errs.String() }
+}
+
+func (c *care) loggedIn() {
+	t := c.t
+	ctx := e2e.Within(t)
+	code, wait, _, output := c.deviceLogin(ctx, "fresh")
+	if err := c.issuer.Approve(code, scriptedauth.Account{Mark: mark}); err != nil {
+		t.Fatal(err)
+	}
+	if err := wait(); err != nil || strings.Contains(output(), mark) {
+		t.Fatalf("%v: %s", err, output())
+	}
+	if v := c.seed("fresh"); v.Kind != "chatgpt" || v.Generation != 1 {
+		t.Errorf("seed is %+v", v)
+	}
+	c.nothingLeft()
+	if r := c.ctl(0, "seed", "verify", "fresh"); !strings.Contains(r.Stdout, "is healthy") {
+		t.Error(r)
+	}
+}
+
+func (c *care) givenUp() {
+	t := c.t
+	ctx := e2e.Within(t)
+	_, wait, interrupt, output := c.deviceLogin(ctx, "never")
+	interrupt()
+	if err := wait(); err == nil {
+		t.Errorf("it ended as if somebody had logged in: %s", output())
+	}
+	c.nothingLeft()
+	c.ctl(3, "seed", "show", "never")
+}
+
+// nothingLeft checks that no login's folder and no codex that waits for a code
+// is left.
+func (c *care) nothingLeft() {
+	c.t.Helper()
+	if left, _ := filepath.Glob(filepath.Join(c.root, "logins", "*")); len(left) > 0 {
+		c.t.Errorf("left on the host: %v", left)
+	}
+	environs, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil || len(environs) == 0 {
+		c.t.Fatalf("no processes can be looked at: %v", err)
+	}
+	for _, file := range environs {
+		data, err := os.ReadFile(file)
+		if err == nil && strings.Contains(string(data), filepath.Join(c.root, "logins")) {
+			c.t.Errorf("codex of a login still runs (%s)", file)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// Session starts a session on web-1 and closes it when the test ends.
+func Session(t *testing.T, id string, flags ...string) {
+	t.Helper()
+	OK(t, append([]string{"session", "start", "--host", "web-1", "--seed", "team", "--id", id}, flags...)...)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		defer cancel()
+		var v workflows.SessionView
+		if err := Lab.JSON(ctx, &v, "session", "show", id); err != nil || v.State == workflows.Closed {
+			return
+		}
+		if r := Lab.Ctl(ctx, nil, "session", "close", id); r.Code != 0 {
+			t.Errorf("close: %v", r)
+		}
+		if left := lab.Below(filepath.Join(Root, "sessions", id)); len(left) > 0 {
+			t.Errorf("processes of session %s are left: %v", id, left)
+		}
+	})
+}
+
+// Send sends a message and does not wait for the answer.
+func Send(t *testing.T, id, text string) workflows.MessageAccepted {
+	t.Helper()
+	var acc workflows.MessageAccepted
+	if err := Lab.JSON(Within(t), &acc, "session", "send", id, "--no-wait", text); err != nil {
+		t.Fatal(err)
+	}
+	return acc
+}
+
+// Turn runs a turn to its end.
+func Turn(t *testing.T, id, text string) workflows.TurnView {
+	t.Helper()
+	var v workflows.TurnView
+	if err := Lab.JSON(Within(t), &v, "session", "send", id, text); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// Show returns a session as ctl shows it.
+func Show(t *testing.T, id string) workflows.SessionView {
+	t.Helper()
+	var v workflows.SessionView
+	if err := Lab.JSON(Within(t), &v, "session", "show", id); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// Open waits for n open approvals of a session.
+func Open(t *testing.T, id string, n int) []workflows.Approval {
+	t.Helper()
+	var list []workflows.Approval
+	Until(t, fmt.Sprintf("%d approvals of %s", n, id), func() (bool, error) {
+		var err error
+		list, err = lab.Lines[workflows.Approval](Within(t), Lab, "approval", "list", "--session", id)
+		return len(list) == n, err
+	})
+	return list
+}
+
+// final are the statuses of a turn that has ended. Without a worker, a session
+// is shown as Temporal stores it, without any status.
+var final = map[string]bool{"completed": true, "interrupted": true, "failed": true, "unknown": true}
+
+// Idle waits until a session is idle.
+func Idle(t *testing.T, id string) {
+	t.Helper()
+	Until(t, id+" to be idle", func() (bool, error) { return Show(t, id).State == workflows.Idle, nil })
+}
+
+// Ended polls the session until turn n has ended.
+func Ended(t *testing.T, id string, n int) workflows.SessionView {
+	t.Helper()
+	var v workflows.SessionView
+	Until(t, fmt.Sprintf("the end of turn %d of %s", n, id), func() (bool, error) {
+		v = Show(t, id)
+		return v.Turn != nil && v.Turn.N == n && final[v.Turn.Status], nil
+	})
+	return v
+}
+
+// HasClosed waits for the end of a session, also of one that does not exist
+// yet.
+func HasClosed(t *testing.T, id string) workflows.SessionView {
+	t.Helper()
+	var v workflows.SessionView
+	Until(t, id+" to be closed", func() (bool, error) {
+		r := Lab.Ctl(Within(t), nil, "session", "show", id)
+		if r.Code == 3 {
+			return false, nil // it does not exist yet
+		}
+		v = Show(t, id)
+		return v.State == workflows.Closed || v.State == workflows.Failed, nil
+	})
+	return v
+}

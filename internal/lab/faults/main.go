@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+)
+
+type options struct {
+	repo     string
+	seed     uint64
+	runs     int
+	only     string // a fault, a kind of rows or a storm; empty: everything but storms
+	moment   string
+	nth      int // -1: any
+	short    bool
+	markdown string // a file
+	write    bool   // write the storm matrix to its file
+	out      io.Writer
+
+	script string // the model's script; empty: the default
+	codex  string // the package that is brought to hosts; empty: the real one
+}
+
+func main() {
+	o := options{out: os.Stdout}
+	flag.Uint64Var(&o.seed, "seed", 0, "what decides the schedule (0: a new one)")
+	flag.IntVar(&o.runs, "runs", 200, "how many runs at least, and each row of seeds and snapshots once for every 200 of them")
+	flag.StringVar(&o.only, "only", "", "only this `fault`; \"seeds\" or \"seeds: FAULT\" for those of seeds, likewise \"snapshots\" and \"storms\"")
+	flag.StringVar(&o.moment, "moment", "", "only this `moment`, or step of a seed or a snapshot, or phase that is struck by a storm")
+	flag.IntVar(&o.nth, "nth", -1, "only the n-th wave of the fault")
+	flag.BoolVar(&o.short, "short", false, "a few runs of each quick kind of fault")
+	flag.StringVar(&o.markdown, "markdown", "", "`file` to write the matrix to, as Markdown")
+	flag.BoolVar(&o.write, "write", false, "write the matrix of storms to "+stormFile)
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := tryWhatIsAsked(ctx, o)
+	stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "\nfaults: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// tryWhatIsAsked runs what -only selects: a fault on sessions, or rows of seeds
+// ("seeds" or "seeds: FAULT"), snapshots or storms. By default it runs
+// everything but storms, which take long.
+func tryWhatIsAsked(ctx context.Context, o options) error {
+	if o.seed == 0 {
+		o.seed = rand.Uint64N(1 << 32)
+	}
+	if namesStorms(o.only) {
+		return tryStorms(ctx, o)
+	}
+	kinds := []*kind{seedKind, snapKind}
+	var err error
+	if !slices.ContainsFunc(kinds, func(k *kind) bool { return k.names(o.only) }) {
+		err = tryAll(ctx, o)
+	}
+	for _, k := range kinds {
+		if o.only == "" || k.names(o.only) {
+			err = errors.Join(err, tryRows(ctx, o, k))
+		}
+	}
+	return err
+}
+
+// command returns the command line that repeats these runs.
+func (o options) command() string {
+	text := fmt.Sprintf("go run ./internal/lab/faults -seed %d", o.seed)
+	if o.only != "" {
+		text += fmt.Sprintf(" -only %q", o.only)
+	}
+	if o.short {
+		return text + " -short"
+	}
+	return text + fmt.Sprintf(" -runs %d", o.runs)
+}
+
+func (o options) repository() (string, error) {
+	if o.repo != "" {
+		return o.repo, nil
+	}
+	return os.Getwd()
+}
+
+// errNotClean means that the matrix is not all zeros.
+var errNotClean = errors.New("not every run went as it must")
+
+// tryAll makes the schedule, runs it and prints the matrix.
+func tryAll(ctx context.Context, o options) error {
+	if o.seed == 0 {
+		o.seed = rand.Uint64N(1 << 32)
+	}
+	var err error
+	if o.repo, err = o.repository(); err != nil {
+		return err
+	}
+	waves, err := schedule(o)
+	if err != nil {
+		return err
+	}
+	total := 0
+	for _, w := range waves {
+		total += len(w.moments)
+	}
+	fmt.Fprintf(o.out, "seed %d: %d runs in %d waves\n", o.seed, total, len(waves))
+	began := time.Now()
+	results, err := perform(ctx, o, waves)
+	m := newMatrix(results)
+	summary := fmt.Sprintf("seed %d, %d runs in %s", o.seed, m.runs(), time.Since(began).Round(time.Second))
+	fmt.Fprintf(o.out, "\n%s\n%s\n", plainTable(m.whole()), summary)
+	if err != nil {
+		return err
+	}
+	if o.markdown != "" {
+		text := fmt.Sprintf("%s (`%s`):\n\n%s\nBy moment:\n\n%s", summary, o.command(), markdownTable(m.brief()), markdownTable(m.whole()))
+		if err := os.WriteFile(o.markdown, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	if m.runs() < total || !m.clean() {
+		return errNotClean
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/workflows"
+)
+
+func sumOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+func nothingMore(*run, *result, []byte, []activities.Entry, workflows.SessionDetail) {}
+
+func count(entries []activities.Entry, is func(activities.Entry) bool) (n int) {
+	for _, e := range entries {
+		if is(e) {
+			n++
+		}
+	}
+	return n
+}
+
+// judgedOnce checks that the policy's verdict is recorded once, with its rule,
+// and that no person was asked.
+func judgedOnce(_ *run, res *result, _ []byte, entries []activities.Entry, d workflows.SessionDetail) {
+	n := count(entries, func(e activities.Entry) bool {
+		return e.Type == activities.EntryDecision && e.Data["by"] == "policy" && e.Data["rule"] == "let it" && e.Data["outcome"] == "accept"
+	})
+	switch {
+	case n == 0 || d.View.Judged == 0:
+		res.answersLost = append(res.answersLost, "the policy's verdict is not on record")
+	case n > 1 || d.View.Judged > 1:
+		res.answersRepeated = append(res.answersRepeated, "the policy's verdict is on record more than once")
+	}
+}
+
+// interruptedOnce checks that it is recorded once that the bound is reached,
+// and why the turn ended.
+func interruptedOnce(_ *run, res *result, _ []byte, entries []activities.Entry, d workflows.SessionDetail) {
+	over := count(entries, func(e activities.Entry) bool {
+		return e.Status == "budget" && e.Data["budget"] == "commands" && e.Data["used"] == "2"
+	})
+	if over != 1 {
+		res.wrong = append(res.wrong, "that the budget is reached is on record other than once")
+	}
+	if t := d.Turns[0]; t.Status != "interrupted" || t.Error == nil || t.Error.Kind != activities.EndBudget || t.EndedBy != workflows.EndedByBudget {
+		res.wrong = append(res.wrong, "the turn does not say that its budget was reached")
+	}
+}
+
+func deliveredOnce(r *run, res *result, journal []byte, _ []activities.Entry, _ workflows.SessionDetail) {
+	if n := bytes.Count(journal, []byte(`"method":"item/tool/call"`)); n != 1 {
+		res.wrong = append(res.wrong, "codex called other than once")
+	}
+	list, err := r.deliverables()
+	switch {
+	case err != nil:
+		res.wrong = append(res.wrong, "deliverables: "+err.Error())
+	case len(list) == 0:
+		res.answersLost = append(res.answersLost, "nothing was delivered")
+	case len(list) > 1:
+		res.answersRepeated = append(res.answersRepeated, "it was delivered more than once")
+	case list[0].Digest != sumOf("all is well\n") || list[0].Bytes != 12:
+		res.wrong = append(res.wrong, "something else was delivered")
+	}
+}
+
+func begunOnce(item string) func(*run, *result, []byte, []activities.Entry, workflows.SessionDetail) {
+	return func(_ *run, res *result, journal []byte, _ []activities.Entry, _ workflows.SessionDetail) {
+		if n := bytes.Count(journal, []byte(`"method":"item/started","params":{"item":{"type":"`+item+`"`)); n != 1 {
+			res.wrong = append(res.wrong, "codex began it other than once")
+		}
+	}
+}

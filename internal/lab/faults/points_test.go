@@ -1,0 +1,73 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/workflows"
+)
+
+func TestTheJudgesOfPointsSeeWhatIsNotOnce(t *testing.T) {
+	verdict := activities.Entry{Type: activities.EntryDecision, Data: map[string]string{"by": "policy", "rule": "let it", "outcome": "accept"}}
+	over := activities.Entry{Type: activities.EntryState, Status: "budget", Data: map[string]string{"budget": "commands", "used": "2"}}
+	begun := []byte(`{"method":"item/started","params":{"item":{"type":"contextCompaction"}}}` + "\n")
+	ended := workflows.SessionDetail{Turns: []workflows.TurnView{{Status: "interrupted", EndedBy: workflows.EndedByBudget, Error: &workflows.Failure{Kind: activities.EndBudget}}}}
+	byHand := ended
+	byHand.Turns = []workflows.TurnView{{Status: "interrupted", EndedBy: workflows.EndedByPerson, Error: &workflows.Failure{Kind: activities.EndInterrupted}}}
+	judged := workflows.SessionDetail{View: workflows.SessionView{Judged: 1}}
+	for name, c := range map[string]struct {
+		judge                 func(*run, *result, []byte, []activities.Entry, workflows.SessionDetail)
+		journal               []byte
+		entries               []activities.Entry
+		d                     workflows.SessionDetail
+		lost, repeated, wrong int
+	}{
+		"a verdict":                 {judgedOnce, nil, []activities.Entry{verdict}, judged, 0, 0, 0},
+		"no verdict":                {judgedOnce, nil, []activities.Entry{over}, judged, 1, 0, 0},
+		"two verdicts":              {judgedOnce, nil, []activities.Entry{verdict, verdict}, judged, 0, 1, 0},
+		"a verdict nobody counted":  {judgedOnce, nil, []activities.Entry{verdict}, ended, 1, 0, 0},
+		"a bound":                   {interruptedOnce, nil, []activities.Entry{over}, ended, 0, 0, 0},
+		"a bound, told twice":       {interruptedOnce, nil, []activities.Entry{over, over}, ended, 0, 0, 1},
+		"a bound, never told":       {interruptedOnce, nil, []activities.Entry{verdict}, ended, 0, 0, 1},
+		"a turn ended by somebody":  {interruptedOnce, nil, []activities.Entry{over}, byHand, 0, 0, 1},
+		"a compaction":              {begunOnce("contextCompaction"), begun, nil, ended, 0, 0, 0},
+		"no compaction":             {begunOnce("contextCompaction"), nil, nil, ended, 0, 0, 1},
+		"a compaction, begun twice": {begunOnce("contextCompaction"), append(begun, begun...), nil, ended, 0, 0, 1},
+	} {
+		var res result
+		c.judge(&run{}, &res, c.journal, c.entries, c.d)
+		if len(res.answersLost) != c.lost || len(res.answersRepeated) != c.repeated || len(res.wrong) != c.wrong {
+			t.Errorf("%s: judged %+v", name, res)
+		}
+	}
+}
+
+// A point is held only if nothing more can be written.
+func TestAFullInputTakesNothing(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "in")
+	must(t, syscall.Mkfifo(fifo, 0o600))
+	reader, err := os.OpenFile(fifo, os.O_RDWR, 0) // as codex holds its own
+	must(t, err)
+	defer reader.Close()
+	_, err = reader.WriteString("\n{\"id\":1}\n")
+	must(t, err)
+	must(t, fillInput(fifo))
+	w, err := os.OpenFile(fifo, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+	must(t, err)
+	defer w.Close()
+	raw, err := w.SyscallConn()
+	must(t, err)
+	must(t, raw.Write(func(fd uintptr) bool {
+		_, err = syscall.Write(int(fd), []byte("x"))
+		return true
+	}))
+	if err != syscall.EAGAIN {
+		t.Errorf("a byte more: %v", err)
+	}
+	if text, err := peek(fifo); err != nil || trimBlank(text) != `{"id":1}` {
+		t.Errorf("it holds %q, %v", text, err)
+	}
+}
