@@ -18,8 +18,8 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 )
 
-// Hosts as they are: each of these has what it takes to live a whole life of a
-// session on it, and no more.
+// hostsAsTheyAre returns hosts with various setups. Each has just enough for the
+// whole life of a session.
 func hostsAsTheyAre(t *testing.T) []place {
 	over := func(opts hosttest.Options, path string) func(t *testing.T) hostexec.Host {
 		return func(t *testing.T) hostexec.Host {
@@ -71,7 +71,7 @@ func TestASessionLivesOnHostsAsTheyAre(t *testing.T) {
 			if line, err := in.ReadString('\n'); line != "\n" || err != nil {
 				t.Fatalf("first comes %q, %v", line, err)
 			}
-			// Commands and files go on beside the attachment.
+			// Commands and files work beside the attachment.
 			for i := range 5 {
 				want := fmt.Sprintf("line %d\n", i)
 				if _, err := io.WriteString(a, want); err != nil {

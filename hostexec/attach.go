@@ -12,30 +12,29 @@ import (
 	"time"
 )
 
-// ErrJournalLost: the journal is gone, or shorter than the offset asked for, or
-// was trimmed above it, or has no line there that begins where one did: somebody
-// deleted, truncated or trimmed it.
+// ErrJournalLost means that somebody deleted, truncated or trimmed the journal: it is gone,
+// or shorter than the requested offset, or trimmed above it, or (with AttachOptions.Lines)
+// no line begins there.
 var ErrJournalLost = errors.New("journal was lost")
 
 const (
 	defaultSilence = 2 * time.Minute
-	// Some shells compare times by the second; with less than 12 s a client
-	// that is there may look silent to them.
+	// Some shells compare times in whole seconds. With a Silence below 12 s they may take a
+	// live client for a silent one.
 	minSilence = time.Second
 )
 
-// Attach attaches to a journaled process: one channel, one round trip.
+// Attach attaches to a journaled process. It takes one channel and one round trip.
 //
-// An attachment of the same or a lower epoch is cut off first, and it is
-// certain that nothing of what it sent arrives from then on; a lower epoch
-// than the host knows is a *FencedError. Attaching to a process that has ended
-// is no error: Status says so, what is left of the journal can be read, and
-// Write fails with ErrProcessGone. Where no process was started the error
-// wraps ErrNotExist; a journal that ends before the offset, or was trimmed above
-// it, is ErrJournalLost; AttachOptions.Lines sees more of what can be lost.
+// It first cuts off an attachment of the same or a lower epoch; nothing that one sent can
+// arrive afterwards. If the host knows a higher epoch, the error is a *FencedError.
+// Attaching to a process that has ended is no error: Status reports it, the rest of the
+// journal can be read, and Write fails with ErrProcessGone. If no process was started, the
+// error wraps ErrNotExist. If the journal ends before the offset, or was trimmed above it,
+// the error is ErrJournalLost; AttachOptions.Lines detects further losses.
 //
-// The attachment lives as long as ctx, and until Close. A process that closed
-// its input can only be followed.
+// The attachment lives until ctx ends or Close is called. A process that closed its input
+// can only be followed.
 func Attach(ctx context.Context, h Host, dir string, opts AttachOptions) (Attachment, error) {
 	a, err := attach(ctx, h, dir, opts)
 	if err != nil {
@@ -67,42 +66,41 @@ func attach(ctx context.Context, h Host, dir string, opts AttachOptions) (*attac
 	if err != nil {
 		return nil, err
 	}
-	opts.Lines = false // to go on is to begin anywhere
+	opts.Lines = false // later wires may begin in the middle of a line
 	a := &attachment{
 		opts: opts, open: open, check: check, first: w, wire: w, at: opts.Offset,
 		size: w.journal(opts.ErrLog), status: w.status,
 		fed: true, closed: make(chan struct{}),
 	}
-	// Six for each silence that the host bears, which looks four times: never
-	// in step with it.
+	// Six blank lines per Silence, while the host checks four times: the two never run in
+	// step.
 	a.joined.Go(func() { a.keepAlive(opts.Silence / 6) })
 	return a, nil
 }
 
-// An attachment's Read runs beside its Write; neither beside itself.
+// An attachment allows one Read and one Write at the same time, but not two of either.
 type attachment struct {
 	opts AttachOptions
-	// open attaches anew at an offset.
 	open func(offset int64, follow bool) (*wire, error)
-	// check tells whether zeros that were read at an offset are a hole.
+	// check returns an error if zeros that were read at an offset are a hole.
 	check func(at int64) error
-	// first carries what we write; wire is first or, at the very end, a
-	// follower that fetches what first had no time to bring.
+	// first carries what we write. wire is first or, near the end, a follower that reads
+	// what first did not deliver.
 	first *wire
 	size  int64
 
-	wire   *wire // Read's
-	at     int64 // Read's: the next byte of the journal
-	final  error // Read's: what it says from now on
+	wire   *wire // used by Read only
+	at     int64 // used by Read only: offset of the next byte of the journal
+	final  error // used by Read only: the error that it returns from now on
 	closed chan struct{}
 	joined sync.WaitGroup
 
 	mu     sync.Mutex
 	status ProcessStatus // guarded by mu
-	later  *wire         // guarded by mu: to be closed too
+	later  *wire         // guarded by mu: another wire to close
 
 	wmu sync.Mutex
-	fed bool // guarded by wmu: what was written so far ends with a newline
+	fed bool // guarded by wmu: whether the data written so far ends with a newline
 }
 
 func (a *attachment) Size() int64 { return a.size }
@@ -136,8 +134,8 @@ func (a *attachment) Read(p []byte) (int, error) {
 	return 0, a.final
 }
 
-// mayBeHole reports whether p, which lies at an offset, may have bytes of a hole
-// that was punched before they were read: a hole ends between two blocks.
+// mayBeHole reports whether p, read at offset at, may contain bytes of a hole that was
+// punched before the read. A hole ends at a block boundary.
 func mayBeHole(p []byte, at int64) bool {
 	if n := len(p); n == 0 || p[n-1] == 0 {
 		return n > 0
@@ -150,9 +148,9 @@ func mayBeHole(p []byte, at int64) bool {
 	return false
 }
 
-// checkHole finds out whether what was read last, at an offset, are the
-// journal's own zeros. A trim is on record before it is done: what the record
-// says now holds for then.
+// checkHole returns ErrJournalLost if the zeros that were read at an offset are not the
+// journal's own. A trim is recorded before it is done, so the record shows every hole that
+// the read may have met.
 func checkHole(ctx context.Context, h Host, dir string, at int64, errLog bool) error {
 	trimmed, err := trimmedTo(ctx, h, dir, errLog)
 	if err == nil && at < trimmed {
@@ -161,7 +159,7 @@ func checkHole(ctx context.Context, h Host, dir string, at int64, errLog bool) e
 	return err
 }
 
-// trimmedTo is the byte below which a journal may be a hole.
+// trimmedTo returns the offset below which a journal may be a hole.
 func trimmedTo(ctx context.Context, h Host, dir string, errLog bool) (int64, error) {
 	st, err := inspect(ctx, h, Command{Script: inspectScript, Args: []string{dir}}, dir)
 	switch {
@@ -182,16 +180,16 @@ func (a *attachment) readError(err error) error {
 	return fmt.Errorf("read journal at byte %d: %w", a.at, err)
 }
 
-// endOfWire finds out why the stream ended. It returns nil when there is more
-// to read on a new one, and io.EOF when the process ended and all was read.
+// endOfWire finds out why the stream ended. It returns nil if reading goes on with a new
+// stream, and io.EOF if the process ended and everything was read.
 func (a *attachment) endOfWire() error {
 	ended := a.wire.end()
 	if ended.status == nil {
 		if !errors.Is(ended.err, ErrProcessGone) || a.wire != a.first {
 			return ended.err
 		}
-		// Most likely the process is ending and the watcher came too early to
-		// see it, or too late to tell. A follower knows what there was to say.
+		// Most likely the process is ending, and the watcher looked too early to see that
+		// or had no time to report it. A follower gets the final status.
 		if err := a.again(); err != nil {
 			return err
 		}
@@ -231,9 +229,8 @@ func (a *attachment) again() error {
 	return nil
 }
 
-// Write passes p to the process's input. Success means that it is on its way,
-// no more. While one goroutine writes another should read: a channel whose
-// output nobody takes cannot come to its end.
+// Write passes p to the process's input. Success means only that p was sent. Another
+// goroutine should read meanwhile: a channel whose output is not read cannot end.
 func (a *attachment) Write(p []byte) (int, error) {
 	if a.opts.Follow {
 		return 0, errors.New("write to process: this attachment only follows")
@@ -270,8 +267,8 @@ func (a *attachment) write(p []byte) (int, error) {
 	return n, ended.err
 }
 
-// keepAlive shows the host that we are there, with blank lines, but never in
-// the middle of a line.
+// keepAlive sends blank lines, so that the host sees that we are alive, but never in the
+// middle of a line.
 func (a *attachment) keepAlive(every time.Duration) {
 	t := time.NewTicker(every)
 	defer t.Stop()
@@ -283,14 +280,14 @@ func (a *attachment) keepAlive(every time.Duration) {
 		}
 		a.wmu.Lock()
 		if a.fed {
-			// An error will be seen by whoever reads or writes.
+			// The next Read or Write reports an error.
 			a.first.stream.Write([]byte("\n"))
 		}
 		a.wmu.Unlock()
 	}
 }
 
-// Close gives the channel back. The host clears up by itself.
+// Close closes the channel. The host cleans up by itself.
 func (a *attachment) Close() error {
 	a.mu.Lock()
 	select {
@@ -315,7 +312,7 @@ type wire struct {
 	out    *bufio.Reader
 	from   int64
 	ours   Epoch
-	status ProcessStatus // when it began
+	status ProcessStatus // at the start
 }
 
 func openWire(ctx context.Context, h Host, dir string, opts AttachOptions, offset int64, follow bool) (*wire, error) {
@@ -327,8 +324,8 @@ func openWire(ctx context.Context, h Host, dir string, opts AttachOptions, offse
 		if err := opts.Fence.check(); err != nil {
 			return nil, err
 		}
-		// Not Command.Fence: the lock is held until the take-over is done,
-		// not as long as the attachment lives.
+		// Not Command.Fence: the lock is held until the take-over is done, not for the life
+		// of the attachment.
 		text, kind = fencePrologue(opts.Fence)+"\n"+text, "tie"
 	}
 	if g, ok := h.(gated); ok {
@@ -374,14 +371,14 @@ func (st ProcessStatus) journal(errLog bool) int64 {
 	return st.Size
 }
 
-// A wireEnd is why a wire ended: the process's end, or err.
+// A wireEnd says why a wire ended: the process ended (status), or err.
 type wireEnd struct {
 	status *ProcessStatus
 	err    error
 }
 
-// end waits for the wire's end and reads what the watcher left on standard
-// error: last words that are there only if it saw the end of the process.
+// end waits for the wire's end and reads the watcher's last line on standard error. There
+// is one only if the watcher saw the process end or a higher epoch.
 func (w *wire) end() wireEnd {
 	err := w.stream.Wait()
 	for line := range bytes.Lines(w.stream.Stderr()) {

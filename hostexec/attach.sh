@@ -112,11 +112,27 @@ j_place() {
 	return 1
 }
 
+# j_signs PID finds numbers that grow when a process has read: the bytes, and
+# how often it has waited, for some programs read without being counted. On an
+# overlay, the file system of containers, the FIFO's time does not tell.
+j_signs() {
+	j_signs=
+	for j_f in io status; do
+		{
+			while read -r j_y j_x; do
+				case $j_y in rchar: | voluntary_ctxt_switches:) j_signs="$j_signs $j_x" ;; esac
+			done <"/proc/$1/$j_f"
+		} 2>/dev/null
+	done
+}
+
 j_ticker() {
 	j_last=$!
 	trap '[ "$!" = "$j_last" ] || kill $! 2>/dev/null; exit' TERM
 	j_misses=0
+	j_signs "$j_main"
 	while :; do
+		j_seen=$j_signs
 		# Not a special builtin: those end the shell when the disk is full.
 		true >"$j_tie-t"
 		sleep "$2" &
@@ -127,7 +143,8 @@ j_ticker() {
 			[ "$j_ppid" = "$j_watcher" ] || { kill "$j_tail"; rm -f "$j_tie" "$j_tie-t"; }
 			exit
 		fi
-		if [ ! -e "$j_tie-t" ] || [ "$1" -nt "$j_tie-t" ]; then j_misses=0; else j_misses=$((j_misses + 1)); fi
+		j_signs "$j_main"
+		if [ "$j_signs" != "$j_seen" ] || [ ! -e "$j_tie-t" ] || [ "$1" -nt "$j_tie-t" ]; then j_misses=0; else j_misses=$((j_misses + 1)); fi
 		# A supervisor that was killed tells nobody of the end.
 		j_look
 		if [ "$j_ended" = '' ] && [ "$j_state" != running ]; then

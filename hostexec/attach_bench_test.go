@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,12 +12,13 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/realparts"
 )
 
-// BenchmarkRoundTrip asks a program and waits for its answer: through an
-// attachment, and at the end of a plain command for comparison, in turns, on
-// one connection of the same sshd. It reports the
-// medians in microseconds and their ratio.
+// BenchmarkRoundTrip asks a program and waits for its answer: through an attachment
+// and, for comparison, at the end of a plain command, alternately, on one
+// connection to the same sshd. It reports the medians in microseconds and their
+// ratio.
 func BenchmarkRoundTrip(b *testing.B) {
 	sshd := hosttest.StartSSHD(b, hosttest.Options{})
 	pool := hostexec.NewPool(hostexec.PoolOptions{})
@@ -27,13 +27,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	codex, err := filepath.Abs("../.tools/codex/bin/codex")
-	if err != nil {
-		b.Fatal(err)
-	}
-	if _, err := os.Stat(codex); err != nil {
-		b.Fatalf("%v: run `make tools`", err)
-	}
+	codex := realparts.CodexBinary(b)
 	echo := program{
 		argv: []string{selfPath(b)}, env: map[string]string{programEnv: "echo"},
 		ask: func(int) (string, string) { return pingLine, pingLine },
@@ -45,7 +39,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 			return fmt.Sprintf(`{"id":%d,"method":"thread/loaded/list","params":{}}`+"\n", n), fmt.Sprintf(`{"id":%d,`, n)
 		},
 	}
-	// What tail does where there is no inotify instance left.
+	// This is what tail does if no inotify instance is left.
 	polling := farm(b, nil)
 	if err := os.WriteFile(polling+"/tail", []byte("#!/bin/sh\nexec "+lookPath(b, "tail")+` ---disable-inotify "$@"`), 0o755); err != nil {
 		b.Fatal(err)
@@ -93,7 +87,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 }
 
-// A program answers each line that it is asked with one that begins as told.
+// A program answers each line with one that begins as given.
 type program struct {
 	argv  []string
 	env   map[string]string
@@ -133,8 +127,8 @@ func (w *pingPong) quantile(q float64) float64 {
 	return float64(w.times[int(q*float64(len(w.times)-1))].Nanoseconds()) / 1e3
 }
 
-// BenchmarkAttach attaches and closes again: at the journal's beginning, and
-// where a reader of lines left off.
+// BenchmarkAttach attaches and closes again: at the journal's beginning, and where
+// a reader of lines stopped.
 func BenchmarkAttach(b *testing.B) {
 	sshd := hosttest.StartSSHD(b, hosttest.Options{})
 	pool := hostexec.NewPool(hostexec.PoolOptions{})
@@ -165,7 +159,6 @@ func BenchmarkAttach(b *testing.B) {
 	}
 }
 
-// BenchmarkStart starts a process and stops it.
 func BenchmarkStart(b *testing.B) {
 	sshd := hosttest.StartSSHD(b, hosttest.Options{})
 	pool := hostexec.NewPool(hostexec.PoolOptions{})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/hosttest"
 )
 
 func TestAttachPassesLinesBothWays(t *testing.T) {
@@ -43,7 +44,6 @@ func TestAttachPassesLinesBothWays(t *testing.T) {
 	})
 }
 
-// waitDetached waits until nothing of an attachment is left on the host.
 func (s *scene) waitDetached() {
 	s.t.Helper()
 	job := fmt.Sprint(s.inspect().PID)
@@ -109,7 +109,7 @@ func TestJournalArrivesWholeAcrossAttachments(t *testing.T) {
 		s.program(fmt.Sprintf("emit 3 %d", size))
 		var at int
 		for {
-			// From anywhere, to anywhere.
+			// Start and stop anywhere.
 			if at > 0 && rnd.IntN(3) == 0 {
 				at = rnd.IntN(at)
 			}
@@ -168,7 +168,7 @@ func TestTakeOverSilencesTheOlderAttachment(t *testing.T) {
 		fence.Epoch.Attempt++
 		newer := s.attach(hostexec.AttachOptions{Fence: fence})
 		for range 100 {
-			// Whether it is told at once does not matter.
+			// It may or may not be told at once.
 			io.WriteString(older, "stale\n")
 		}
 		if _, err := io.WriteString(newer, "two\n"); err != nil {
@@ -323,7 +323,7 @@ func TestSilentClientIsDropped(t *testing.T) {
 		s.program("echo")
 		host := s.host
 		for _, follow := range []bool{false, true} {
-			// A wire that is dead without a word: nothing we write gets there.
+			// The connection is dead without notice: nothing we write arrives.
 			s.host = &mute{Host: host}
 			a := s.attach(hostexec.AttachOptions{Silence: time.Second, Follow: follow})
 			s.host = host
@@ -333,7 +333,8 @@ func TestSilentClientIsDropped(t *testing.T) {
 			}
 			s.waitDetached()
 		}
-		// One that is heard of stays. Some shells compare times by the second.
+		// A client that is heard of stays attached. Some shells compare times by
+		// the second.
 		a := s.attach(hostexec.AttachOptions{Silence: 12 * time.Second})
 		in := bufio.NewReader(a)
 		for range 8 { // blank lines that the attachment sends by itself
@@ -341,6 +342,78 @@ func TestSilentClientIsDropped(t *testing.T) {
 				t.Fatalf("%q, %v", line, err)
 			}
 		}
+	})
+}
+
+// In a container, writing to a FIFO does not change its time. A client that is
+// heard of stays attached there too.
+func TestAClientIsHeardOnAnOverlay(t *testing.T) {
+	t.Parallel()
+	for _, p := range places(t) {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			unmount, err := hosttest.Overlay(t.Context(), dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := unmount(); err != nil {
+					t.Error(err)
+				}
+			})
+			s := newSceneIn(t, p.host(t), dir+"/s-1")
+			s.program("echo")
+			for _, follow := range []bool{false, true} {
+				a := s.attach(hostexec.AttachOptions{Silence: 4 * time.Second, Follow: follow})
+				if follow {
+					// What the other attachment sent is there, but not its own
+					// blank lines.
+					readUntil(t, a, "\n")
+					ended := make(chan error, 1)
+					go func() {
+						_, err := io.Copy(io.Discard, a)
+						ended <- err
+					}()
+					for looks := 0; looks < 6; looks++ {
+						s.awaitLook("see", ended)
+					}
+					continue
+				}
+				in := bufio.NewReader(a)
+				for range 9 { // blank lines that the attachment sends by itself
+					if line, err := in.ReadString('\n'); line != "\n" || err != nil {
+						t.Fatalf("%q, %v", line, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// awaitLook waits until the attachment's ticker looks at it again.
+func (s *scene) awaitLook(kind string, ended <-chan error) {
+	s.t.Helper()
+	looked := func() (last time.Time) {
+		ticks, err := filepath.Glob(s.proc() + "/" + kind + ".*-t")
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, name := range ticks {
+			if fi, err := os.Stat(name); err == nil && fi.ModTime().After(last) {
+				last = fi.ModTime()
+			}
+		}
+		return last
+	}
+	before := looked()
+	until(s.t.(*testing.T), "the ticker looked", func() bool {
+		select {
+		case err := <-ended:
+			s.t.Fatalf("the attachment ended: %v", err)
+		default:
+		}
+		return looked().After(before)
 	})
 }
 

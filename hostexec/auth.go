@@ -15,11 +15,11 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// maxKeys is how many keys are offered: sshd counts each against its
-// MaxAuthTries (6 by default) and hangs up.
+// maxKeys is how many keys are offered to a host. sshd counts each against its MaxAuthTries
+// (6 by default) and then hangs up.
 const maxKeys = 4
 
-// usualKeys are looked for in ~/.ssh where no identity is named.
+// usualKeys are the files in ~/.ssh to try if no identity is named.
 var usualKeys = []string{"id_ed25519", "id_ecdsa", "id_rsa"}
 
 // credentials are the signers for one login and the agent behind some of them.
@@ -35,8 +35,8 @@ func (c *credentials) Close() {
 	}
 }
 
-// newCredentials gathers what may be offered to a host. It fails with ErrAuth
-// if there is nothing, or if the named identity cannot be used.
+// newCredentials collects the keys to offer to a host. It fails with ErrAuth if there are
+// none, or if the named identity cannot be used.
 func newCredentials(identity, agentSocket string) (*credentials, error) {
 	c := &credentials{}
 	agentSigners, agentErr := c.dialAgent(agentSocket)
@@ -47,7 +47,7 @@ func newCredentials(identity, agentSocket string) (*credentials, error) {
 			if agentErr != nil {
 				err = fmt.Errorf("%w (%w)", err, agentErr)
 			}
-			return nil, fmt.Errorf("%w: %w", ErrAuth, err)
+			return nil, noKey(err)
 		}
 		c.signers = []ssh.Signer{s}
 		return c, nil
@@ -59,13 +59,34 @@ func newCredentials(identity, agentSocket string) (*credentials, error) {
 	if len(c.signers) == 0 {
 		c.Close()
 		c.notes = append(c.notes, "no identity is named, and neither an agent nor ~/.ssh has a key that can be used")
-		return nil, fmt.Errorf("%w: no key to offer: %s", ErrAuth, strings.Join(c.notes, "; "))
+		return nil, noKey(errors.New(strings.Join(c.notes, "; ")))
 	}
 	return c, nil
 }
 
-// addUsual takes the usual files and the agent's keys. Agent keys that have a
-// file in ~/.ssh come first: an agent may hold more keys than may be tried.
+// A noKeyError is a login without any key to offer. It counts as ErrAuth,
+// although no host refused anything: the keys of this machine are at fault.
+type noKeyError struct {
+	machine string
+	err     error
+}
+
+func noKey(err error) error {
+	machine, herr := os.Hostname()
+	if herr != nil {
+		machine = "of unknown name"
+	}
+	return &noKeyError{machine, err}
+}
+
+func (e *noKeyError) Error() string {
+	return fmt.Sprintf("no key to offer from machine %s: %v", e.machine, e.err)
+}
+
+func (e *noKeyError) Unwrap() []error { return []error{ErrAuth, e.err} }
+
+// addUsual adds the usual files and the agent's keys. Agent keys that have a file in ~/.ssh
+// come first, because an agent may hold more keys than may be tried.
 func (c *credentials) addUsual(agentSigners []ssh.Signer) {
 	add := func(s ssh.Signer) {
 		same := func(o ssh.Signer) bool { return samePublic(o.PublicKey(), s.PublicKey()) }
@@ -108,13 +129,13 @@ func (c *credentials) dialAgent(socket string) ([]ssh.Signer, error) {
 	return signers, nil
 }
 
-// loadIdentity returns the signer of a private key file, through the agent if
-// the file is protected, on a token, or a public key only. A certificate
-// beside it (file-cert.pub) is used.
+// loadIdentity returns the signer of a private key file. It uses the agent if the file is
+// encrypted, on a token, or only a public key. A certificate beside it (file-cert.pub) is
+// used.
 func loadIdentity(file string, agentSigners []ssh.Signer) (ssh.Signer, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("identity: %w", err)
+		return nil, fmt.Errorf("identity %s: %w", file, unwrapPath(err))
 	}
 	signer, err := ssh.ParsePrivateKey(raw)
 	if err != nil {
@@ -185,4 +206,12 @@ func expandHome(p string) string {
 		}
 	}
 	return p
+}
+
+// unwrapPath is an error of the file system without the path.
+func unwrapPath(err error) error {
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		return p.Err
+	}
+	return err
 }

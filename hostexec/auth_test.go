@@ -117,7 +117,7 @@ func TestIdentitiesThatCannotBeUsedSayWhy(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// The agent that holds the protected key opens it.
+	// The agent holds the protected key, so it can be used.
 	spec := s.Spec()
 	spec.Identity = dir + "/protected"
 	socket := serveAgent(t, someKey(t), someKey(t), someKey(t), someKey(t), someKey(t), someKey(t), someKey(t), privateKey(t, s.Identity()))
@@ -153,7 +153,7 @@ func TestWithoutIdentityTheAgentAndTheUsualFilesAreTried(t *testing.T) {
 	if err := run("/nonexistent/agent"); !errors.Is(err, hostexec.ErrAuth) || !strings.Contains(err.Error(), "agent") {
 		t.Errorf("an agent that is not there: %v", err)
 	}
-	// sshd hangs up after six keys: too many are not offered.
+	// sshd hangs up after six keys, so too many are not offered.
 	many := []any{someKey(t), someKey(t), someKey(t), someKey(t), someKey(t), someKey(t), own}
 	if err := run(serveAgent(t, many...)); !errors.Is(err, hostexec.ErrAuth) || !strings.Contains(err.Error(), "holds 7 keys") {
 		t.Errorf("an agent with too many keys: %v", err)

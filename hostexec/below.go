@@ -20,44 +20,44 @@ var belowScript string
 
 // Below names a file in a folder that somebody else may change at any moment.
 type Below struct {
-	// Folder is absolute and without links: one that leads elsewhere by now is
-	// not there. Base, if set, begins it, and may be reached through links.
+	// Folder is absolute and has no symbolic links; if it has one by now, the result is
+	// NoFolder. Base, if set, is a prefix of Folder that may be reached through links.
 	Folder, Base string
-	Path         string // relative to it, or absolute
-	// Max is how many bytes are given at most.
+	Path         string // relative to Folder, or absolute
+	// Max is the largest size of a file that is given, in bytes.
 	Max int64
 	// Without is a folder whose files are never given, unless Folder itself
 	// lies in it; empty means none.
 	Without string
 }
 
-// A BelowFile is one that ReadBelow gives.
+// A BelowFile is a file that ReadBelow gives.
 type BelowFile struct {
-	Path   string // from Folder on, without links
+	Path   string // relative to Folder, without links
 	Size   int64
-	SHA256 string // hex; empty for Begin where the host has no program for it
+	SHA256 string // hex; empty in the call of begin if the host has no program for it
 }
 
-// NotGiven says why a file is not given. Nothing of it was passed on, but what
-// had come of one that changed.
+// NotGiven is the reason why a file is not given. None of its content was passed on, except
+// with Changed.
 type NotGiven string
 
-// The reasons of NotGiven.
+// Reasons for NotGiven.
 const (
 	NotThere     NotGiven = "missing"
-	LeadsNowhere NotGiven = "dangling"  // a link to nothing
-	Outside      NotGiven = "outside"   // it lies outside of the folder, as a link in its path may
-	IsFolder     NotGiven = "directory" //
-	NotAFile     NotGiven = "special"   // a FIFO, a socket, a device
+	LeadsNowhere NotGiven = "dangling" // a link to nothing
+	Outside      NotGiven = "outside"  // outside of the folder, perhaps through a link in its path
+	IsFolder     NotGiven = "directory"
+	NotAFile     NotGiven = "special" // a FIFO, a socket, a device
 	Unreadable   NotGiven = "unreadable"
 	TooLarge     NotGiven = "large"
 	Changed      NotGiven = "changed" // while it was read
-	NoFolder     NotGiven = "folder"  // the folder itself is gone, or a link is in its place
+	NoFolder     NotGiven = "folder"  // the folder is gone, or a link has replaced it
 )
 
 func (n NotGiven) Error() string { return "file is not given: " + string(n) }
 
-// TooLargeError is TooLarge with the size.
+// TooLargeError is TooLarge together with the size.
 type TooLargeError struct{ Size, Max int64 }
 
 func (e *TooLargeError) Error() string {
@@ -65,13 +65,13 @@ func (e *TooLargeError) Error() string {
 }
 func (e *TooLargeError) Unwrap() error { return TooLarge }
 
-// ReadBelow reads a regular file that lies in a folder and nowhere else. Begin
-// is told what comes and gives what takes it. Somebody may swap files and links
-// meanwhile: the file is opened once, and where it lies, what it is and how long
-// is asked of what is open, not of the path. An error that wraps a NotGiven says
-// that it is not one to be given, or was changed while it was read.
+// ReadBelow reads a regular file that lies in a folder and nowhere else. It calls begin
+// with the file's properties and writes the content to the writer that begin returns.
+// Others may swap files and links meanwhile: the file is opened once, and its location,
+// type and size are those of the open file, not of the path. An error that wraps a NotGiven
+// means that the file must not be given, or was changed while it was read.
 //
-// What a hard link in the folder leads to lies in the folder.
+// A hard link in the folder counts as a file in the folder.
 func ReadBelow(ctx context.Context, h Host, b Below, begin func(BelowFile) (io.Writer, error)) (BelowFile, error) {
 	f, err := readBelow(ctx, h, b, begin)
 	if err != nil {
@@ -147,7 +147,7 @@ func parseBelow(head string, max int64) (f BelowFile, err error) {
 		why, size, _ := strings.Cut(rest, " ")
 		switch n := NotGiven(why); n {
 		case TooLarge:
-			bytes, _ := strconv.ParseInt(size, 10, 64) // only said
+			bytes, _ := strconv.ParseInt(size, 10, 64) // for the message only
 			return f, &TooLargeError{bytes, max}
 		case NotThere, LeadsNowhere, Outside, IsFolder, NotAFile, Unreadable, NoFolder:
 			return f, n

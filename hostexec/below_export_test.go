@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// GrowBelow has the file grow behind the look at its size.
+// GrowBelow makes the file grow after its size was checked.
 func GrowBelow(t *testing.T) {
 	const look = "[ \"$size\" -le \"$3\" ] || no large \"$size\"\n"
 	whole := belowScript
@@ -16,8 +16,8 @@ func GrowBelow(t *testing.T) {
 	belowScript = strings.Replace(whole, look, look+"truncate -s 4T \"$2\"\n", 1)
 }
 
-// SwapBelow takes the looks at the path out of ReadBelow's script, as if all
-// were swapped right behind them, and has it wait for a moment only.
+// SwapBelow removes the checks of the path from ReadBelow's script, as if
+// everything were swapped right after them, and shortens the script's wait.
 func SwapBelow(t *testing.T) {
 	whole := belowScript
 	t.Cleanup(func() { belowScript = whole })

@@ -21,7 +21,7 @@ func readBelow(t *testing.T, h hostexec.Host, folder, path string) (string, erro
 	return got.String(), err
 }
 
-// The whole of it is in hosttest; here it is what the tools of a host matter for.
+// hosttest has the complete test. Here are the parts that depend on a host's tools.
 func TestFilesBelowAFolderAreReadWithTheToolsThereAre(t *testing.T) {
 	for _, p := range places(t) {
 		t.Run(p.name, func(t *testing.T) {
@@ -51,8 +51,8 @@ func TestFilesBelowAFolderAreReadWithTheToolsThereAre(t *testing.T) {
 	}
 }
 
-// A FIFO that takes the place of the file behind the first look would keep the
-// script for ever: nothing of it is left on the host.
+// A FIFO that replaces the file after the first check would block the script
+// forever. Nothing of the script must be left on the host.
 func TestAFIFOInPlaceOfTheFileKeepsNobody(t *testing.T) {
 	hostexec.SwapBelow(t)
 	dir := t.TempDir()
@@ -62,7 +62,7 @@ func TestAFIFOInPlaceOfTheFileKeepsNobody(t *testing.T) {
 	if got, err := readBelow(t, localHost(t), dir, "a"); err == nil || got != "" {
 		t.Errorf("%q, %v", got, err)
 	}
-	// Nobody holds it open: a writer that does not wait finds no reader.
+	// Nobody has the FIFO open: a writer that does not wait finds no reader.
 	f, err := os.OpenFile(dir+"/a", os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	if !errors.Is(err, syscall.ENXIO) {
 		t.Errorf("somebody reads it: %v", err)
@@ -70,7 +70,7 @@ func TestAFIFOInPlaceOfTheFileKeepsNobody(t *testing.T) {
 	}
 }
 
-// What is open is looked at again, not only its path before.
+// The opened file is checked again, not only its path before.
 func TestWhatIsOpenIsLookedAt(t *testing.T) {
 	hostexec.SwapBelow(t)
 	dir := t.TempDir()
@@ -87,8 +87,8 @@ func TestWhatIsOpenIsLookedAt(t *testing.T) {
 	}
 }
 
-// A file that grows behind the look at its size is read no further than that:
-// to its new end it would take hours.
+// A file that grows after its size was checked is read only up to that size.
+// Reading to its new end would take hours.
 func TestAFileThatGrowsIsNotReadToItsNewEnd(t *testing.T) {
 	hostexec.GrowBelow(t)
 	dir := t.TempDir()

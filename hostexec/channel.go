@@ -7,32 +7,31 @@ import (
 	"io"
 )
 
-// A channel is a /bin/sh that has been given bootstrap, here or at the end of
-// an SSH channel: three pipes and an end.
+// A channel is a /bin/sh, on this machine or at the end of an SSH channel, that runs
+// bootstrap: three pipes and an exit status.
 type channel interface {
 	// Write and CloseWrite feed its standard input.
 	io.Writer
 	CloseWrite() error
 	Stdout() io.Reader
 	Stderr() io.Reader
-	// Done is closed when the end is known; End is valid from then on.
+	// Done is closed when the ending is known. End is valid from then on.
 	Done() <-chan struct{}
 	End() ending
-	// Close gives the channel back: pending reads and writes return. It does
-	// not wait for the shell to end. It may be called more than once.
+	// Close closes the channel: pending reads and writes return. It does not wait for the
+	// shell to end. It may be called more than once.
 	Close() error
 }
 
 // An ending is how a channel's shell ended.
 type ending struct {
-	// lost is why the end was not seen; nil means that status is real.
+	// lost is why the end was not seen; nil means that status is valid.
 	lost error
 	// status is the exit status, 128+n for signal n.
 	status int
 }
 
-// err returns what the ending means to a caller. stderr is the end of what
-// the command printed there.
+// err returns the error for callers. stderr is the end of the command's standard error.
 func (e ending) err(stderr []byte) error {
 	if e.lost != nil {
 		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, e.lost)
@@ -40,7 +39,6 @@ func (e ending) err(stderr []byte) error {
 	return exitError(e.status, stderr)
 }
 
-// exitError types what a status and the text beside it say.
 func exitError(status int, stderr []byte) error {
 	if status == 0 {
 		return nil
@@ -55,7 +53,7 @@ func exitError(status int, stderr []byte) error {
 	return err
 }
 
-// neverBegan is a shell that ended without running our line.
+// neverBegan returns the error for a shell that ended without running our line.
 func neverBegan(e ending, noise []byte) error {
 	said := "it said nothing"
 	if line := firstLine(noise); line != "" {
@@ -65,12 +63,12 @@ func neverBegan(e ending, noise []byte) error {
 		ErrUnreachable, e.status, said)
 }
 
-// outcomeUnknown is a wait that ctx ended.
+// outcomeUnknown returns the error for a wait that ctx ended.
 func outcomeUnknown(ctx context.Context) error {
 	return fmt.Errorf("%w: stopped waiting: %w", ErrOutcomeUnknown, context.Cause(ctx))
 }
 
-// errNotSent marks a request that provably did not reach the shell whole.
+// errNotSent marks a request that provably did not reach the shell in full.
 var errNotSent = errors.New("request was not sent")
 
 // stderrTail is how much of standard error is kept, in bytes.

@@ -5,9 +5,10 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/realparts"
 )
 
-// oddName is a folder that careless quoting does not survive.
+// oddName is a folder name that breaks careless quoting.
 const oddName = "it's a \"root\" & ünï-漢 $HOME"
 
 func newPool(t *testing.T, opts hostexec.PoolOptions) *hostexec.Pool {
@@ -22,6 +23,7 @@ func newPool(t *testing.T, opts hostexec.PoolOptions) *hostexec.Pool {
 
 func newHost(t *testing.T, spec hostexec.Spec) hostexec.Host {
 	t.Helper()
+	realparts.NotShort(t)
 	h, err := newPool(t, hostexec.PoolOptions{}).Host(spec)
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// An sshConn is one connection to a host and what runs over it.
 type sshConn struct {
 	group  *connGroup
 	client *ssh.Client
@@ -20,16 +19,15 @@ type sshConn struct {
 
 	// guarded by group.mu:
 	channels int       // open sessions, idle shells included
-	forwards int       // connections through it, to hosts behind it
-	limit    int       // sessions that it takes
+	forwards int       // connections through it to hosts behind it
+	limit    int       // how many sessions it may carry
 	refusals int       // in a row
-	lastUsed time.Time // when the last channel went away
+	lastUsed time.Time // when the last channel was released
 }
 
-// watch learns of the end of the connection, and asks every now and then
-// whether the peer is still there; TCP alone would take minutes to tell.
+// watch keeps the connection alive, and removes it from its group when it ends.
 func (c *sshConn) watch() {
-	t, pool := &c.group.host.tasks, c.group.host.pool
+	t := &c.group.host.tasks
 	ended := t.Go(func() {
 		c.client.Wait()
 		c.net.Close()
@@ -41,53 +39,37 @@ func (c *sshConn) watch() {
 		close(c.dead)
 		return
 	}
-	t.Go(func() {
-		tick := time.NewTicker(pool.keepaliveEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-c.dead:
-				return
-			case <-tick.C:
-			}
-			late := time.AfterFunc(pool.keepaliveWait, func() { c.net.Close() })
-			_, _, err := c.client.SendRequest("keepalive@openssh.com", true, nil)
-			late.Stop()
-			if err != nil {
-				c.net.Close()
-			}
-		}
-	})
+	t.Go(c.keepAlive)
 }
 
 func (c *sshConn) isDead() bool { return c.net.over.Load() }
 
-// A sessionRequest says what is to run at the end of a session.
+// A sessionRequest is the request that starts something in a new session.
 type sessionRequest struct {
 	name    string
 	payload []byte
-	reply   bool // wait until the host says that it does
+	reply   bool // whether to wait for the host's reply
 }
 
-// shellRequest wants no reply: what follows tells whether it worked, one round
-// trip earlier.
+// shellRequest asks for no reply, which saves a round trip. The output shows whether it
+// worked.
 var shellRequest = sessionRequest{name: "exec", payload: ssh.Marshal(struct{ Command string }{bootstrap})}
 
-// errRefused: the host opened a session and would not run what was asked for.
+// errRefused means that the host opened a session and refused the request in it.
 var errRefused = errors.New("the host refused the request")
 
-// openInTime is open with a bound.
+// openInTime is open, bounded by reachDeadline.
 func (c *sshConn) openInTime(ctx context.Context, what sessionRequest) (*sshChannel, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, reachDeadline, errTooLong)
 	defer cancel()
 	return c.open(ctx, what)
 }
 
-// open opens a session and makes a request on it. The caller has counted the
-// channel; it is uncounted when it ends.
+// open opens a session and makes a request on it. The caller has counted the channel in
+// c.channels; that count is released when the channel ends or cannot be opened.
 //
-// The goroutine is not one of the host's tasks: there are moments of a dying
-// connection in which OpenChannel never returns.
+// The goroutine is not one of the host's tasks, because OpenChannel may never return on a
+// dying connection.
 func (c *sshConn) open(ctx context.Context, what sessionRequest) (*sshChannel, error) {
 	type opened struct {
 		ch   ssh.Channel
@@ -103,7 +85,7 @@ func (c *sshConn) open(ctx context.Context, what sessionRequest) (*sshChannel, e
 			ok, err = ch.SendRequest(what.name, what.reply, what.payload)
 			switch {
 			case err != nil:
-				c.net.Close() // it is ending; nothing was sent
+				c.net.Close() // the connection is ending; nothing was sent
 				go ssh.DiscardRequests(reqs)
 			case what.reply && !ok:
 				err = fmt.Errorf("%w: %s", errRefused, what.name)
@@ -114,7 +96,7 @@ func (c *sshConn) open(ctx context.Context, what sessionRequest) (*sshChannel, e
 		select {
 		case result <- opened{ch, reqs, err}:
 		case <-abandoned:
-			// Nobody waits for it any more, but it counts until it is gone.
+			// Nobody waits for the channel any more, but it counts until it is closed.
 			if err == nil {
 				newSSHChannel(c, ch, reqs).Close()
 			} else {
@@ -138,8 +120,8 @@ func (c *sshConn) open(ctx context.Context, what sessionRequest) (*sshChannel, e
 	}
 }
 
-// through opens a connection to address from the host at the other end. The
-// caller has counted it; it is uncounted when it is closed.
+// through opens a connection from the host at the other end to address. The caller has
+// counted it in c.forwards; that count is released when it is closed.
 func (c *sshConn) through(ctx context.Context, address string) (net.Conn, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -160,13 +142,13 @@ func (c *sshConn) through(ctx context.Context, address string) (net.Conn, error)
 		}
 		return nil, err
 	}
-	return &forwardConn{Conn: conn, via: c.net, release: sync.OnceFunc(func() { c.group.releaseForward(c) })}, nil
+	return &forwardConn{Conn: conn, via: c, release: sync.OnceFunc(func() { c.group.releaseForward(c) })}, nil
 }
 
-// forwardConn gives its place back when it is closed.
+// A forwardConn releases its place on via when it is closed.
 type forwardConn struct {
 	net.Conn
-	via     *link
+	via     *sshConn
 	release func()
 }
 

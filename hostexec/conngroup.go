@@ -13,23 +13,24 @@ import (
 )
 
 const (
-	// channelsPerConn leaves room below sshd's MaxSessions (10 by default),
-	// which counts channels a little longer than we do.
+	// channelsPerConn is below sshd's MaxSessions (10 by default), because sshd counts a
+	// channel a little longer than we do.
 	channelsPerConn = 8
-	// keptConns of a group stay for the whole idle time, others only for that
-	// of a surplus one: a crowd that has gone leaves no crowd of connections.
+	// keptConns is how many idle connections of a group are kept for the whole idle time.
+	// Further ones are kept only for idleSurplus, so that a burst leaves few connections.
 	keptConns = 2
-	maxDials  = 4 // to one sshd at a time, and of one group
-	// learnedFor is how long new connections take no more sessions than the
-	// host let an earlier one have. It may have been slow to forget closed ones.
+	maxDials  = 4 // at a time, to one sshd and in one group
+	// learnedFor is how long new connections keep to the number of sessions that the host
+	// allowed an earlier one. That number may be too low, because the host may have been
+	// slow to forget closed sessions.
 	learnedFor = 5 * time.Minute
 )
 
-// errTooLong is the cause of a wait for a connection that took too long.
+// errTooLong is the cause when waiting for a connection takes too long.
 var errTooLong = fmt.Errorf("no connection in %v", reachDeadline)
 
-// kind tells what a connection is for: bulk data would delay everything else
-// on its connection by tens of milliseconds.
+// kind says what a connection is for. Bulk data would delay everything else on its
+// connection by tens of milliseconds.
 type kind int
 
 const (
@@ -39,8 +40,8 @@ const (
 
 func (k kind) String() string { return [...]string{"control", "bulk"}[k] }
 
-// A connGroup is the connections of one kind to one host: more are opened when
-// the channels of those that are there are all taken.
+// A connGroup holds the connections of one kind to one host. It opens another when all
+// channels of the existing ones are taken.
 type connGroup struct {
 	host *sshHost
 	kind kind
@@ -52,25 +53,26 @@ type connGroup struct {
 	dialing   int           // dials under way
 	waiting   int           // callers without a connection
 	failures  int           // dials that failed so far
-	failure   error         // the last one's reason
+	failure   error         // error of the last failed dial
+	failed    bool          // whether the last dial failed
 	connected time.Time     // when a dial last succeeded
-	learned   int           // sessions that the host let a connection have
-	learnedAt time.Time     // and when it did
+	learned   int           // how many sessions the host allowed on a connection
+	learnedAt time.Time     // when learned was set
 	changed   chan struct{} // closed and replaced when any of these changes
-	sweeper   *time.Timer   // closes what is idle; nil while nothing is open
+	sweeper   *time.Timer   // closes idle connections; nil while none is open
 }
 
 func newConnGroup(h *sshHost, k kind, idle time.Duration) *connGroup {
 	return &connGroup{host: h, kind: k, idle: idle, changed: make(chan struct{})}
 }
 
-// wake lets every waiter look again. Call it with mu held.
+// wake wakes every waiter. The caller holds mu.
 func (g *connGroup) wake() {
 	close(g.changed)
 	g.changed = make(chan struct{})
 }
 
-// perConn is how many sessions a new connection is given. Call it with mu held.
+// perConn returns the session limit of a new connection. The caller holds mu.
 func (g *connGroup) perConn() int {
 	if g.learned > 0 && time.Since(g.learnedAt) < learnedFor {
 		return g.learned
@@ -78,10 +80,10 @@ func (g *connGroup) perConn() int {
 	return channelsPerConn
 }
 
-// acquire returns a live connection that take accepted; take runs with mu held.
+// acquire returns a live connection that take accepted. take runs with mu held.
 //
-// It gives up when nothing comes of its waiting: in a crowd a caller may wait
-// for many dials, one after another, and that is no failure while they succeed.
+// It gives up if no dial has succeeded for reachDeadline. With many callers, one may wait
+// for several dials in a row, and that is no failure while they succeed.
 func (g *connGroup) acquire(ctx context.Context, take func(*sshConn) bool) (*sshConn, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -143,13 +145,13 @@ func (g *connGroup) acquire(ctx context.Context, take func(*sshConn) bool) (*ssh
 	}
 }
 
-// worthARetry tells a refusal from a dial that may do better next time.
+// worthARetry reports whether another dial may succeed where one failed with err.
 func worthARetry(err error) bool {
 	return !errors.Is(err, ErrAuth) && !errors.Is(err, ErrHostKeyChanged) && !errors.Is(err, ErrHostKeyUnknown)
 }
 
-// dial opens one more connection, for whoever waits: it is not bound to the
-// context of the caller that happened to come first.
+// dial opens one more connection for whichever caller waits. It does not use the context of
+// the caller that started it.
 func (g *connGroup) dial() {
 	client, conn, err := g.host.login(g.host.ctx, g.kind)
 	g.mu.Lock()
@@ -158,13 +160,13 @@ func (g *connGroup) dial() {
 	g.dialing--
 	if err != nil {
 		g.failures++
-		g.failure = err
+		g.failure, g.failed = err, true
 		g.host.pool.opts.Logger.Info("connection failed", "host", g.host.name, "kind", g.kind, "error", err)
 		return
 	}
 	g.host.pool.opts.Logger.Debug("connected", "host", g.host.name, "kind", g.kind)
 	now := time.Now()
-	g.connected = now
+	g.connected, g.failed = now, false
 	c := &sshConn{group: g, client: client, net: conn, dead: make(chan struct{}), limit: g.perConn(), lastUsed: now}
 	if g.closed {
 		g.host.tasks.Go(func() { conn.Close() })
@@ -176,15 +178,26 @@ func (g *connGroup) dial() {
 	}
 }
 
-// session returns a channel with a fresh shell on it. Its errors mean that
-// nothing began.
+func (g *connGroup) lastFailed() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.failed
+}
+
+// unused reports whether there is no connection and no caller waits for one.
+func (g *connGroup) unused() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.conns) == 0 && g.dialing == 0 && g.waiting == 0
+}
+
+// session returns a channel with a fresh shell. If it fails, nothing began.
 func (g *connGroup) session(ctx context.Context) (*sshChannel, error) {
 	return g.sessionFor(ctx, shellRequest)
 }
 
-// sessionFor returns a channel at whose end what was asked for runs. Its
-// errors mean that nothing began: errRefused that the host would not, any
-// other is typed.
+// sessionFor returns a channel on which the requested program runs. If it fails, nothing
+// began: errRefused means that the host refused the request, any other error is typed.
 func (g *connGroup) sessionFor(ctx context.Context, what sessionRequest) (*sshChannel, error) {
 	for tries := 1; ; tries++ {
 		c, err := g.acquire(ctx, func(c *sshConn) bool {
@@ -223,7 +236,7 @@ func (g *connGroup) sessionFor(ctx context.Context, what sessionRequest) (*sshCh
 				}
 			}
 		default:
-			// The connection went away under it; nothing was sent.
+			// The connection was lost before anything was sent.
 			c.net.Close()
 			if tries >= 3 {
 				return nil, unreachable(err)
@@ -232,9 +245,10 @@ func (g *connGroup) sessionFor(ctx context.Context, what sessionRequest) (*sshCh
 	}
 }
 
-// refused learns from a channel that the host rejected (MaxSessions). The
-// first time it may just be slow to forget a closed one; then the connection
-// takes no more than it carries now, and new ones do not find out again.
+// refused handles a channel that the host rejected (MaxSessions) and returns how long to
+// wait before the next try. At the first rejection the host may only be slow to forget a
+// closed channel. At a later one, the current number of channels becomes the limit of this
+// connection and of new ones.
 func (g *connGroup) refused(c *sshConn) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -247,7 +261,7 @@ func (g *connGroup) refused(c *sshConn) time.Duration {
 	return 100*time.Millisecond + rand.N(100*time.Millisecond*time.Duration(min(c.refusals, 7)))
 }
 
-// forward returns a connection to carry a connection to a host behind this one.
+// forward returns a connection that can carry a connection to a host behind this one.
 func (g *connGroup) forward(ctx context.Context) (*sshConn, error) {
 	return g.acquire(ctx, func(c *sshConn) bool {
 		if c.limit == 0 {
@@ -284,7 +298,6 @@ func (g *connGroup) sweepEvery() time.Duration {
 	return max(min(g.idle, g.host.pool.idleSurplus)/4, 10*time.Millisecond)
 }
 
-// sweep closes connections, and the shells kept on them, that nobody used for a while.
 func (g *connGroup) sweep() {
 	g.host.closeIdleShells(g)
 	for _, c := range g.idleConns() {
@@ -292,7 +305,7 @@ func (g *connGroup) sweep() {
 	}
 }
 
-// mayIdle is how long a connection, or what is kept on it, may be without use.
+// mayIdle returns how long a connection, or a shell kept on it, may be idle.
 func (g *connGroup) mayIdle(c *sshConn) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -312,7 +325,7 @@ func (g *connGroup) idleConns() []*sshConn {
 	var idle []*sshConn
 	for i, c := range g.conns {
 		if c.channels == 0 && c.forwards == 0 && time.Since(c.lastUsed) >= g.mayIdleAt(i) {
-			c.limit = 0 // nobody takes it now
+			c.limit = 0 // acquire does not return it any more
 			idle = append(idle, c)
 		}
 	}
@@ -326,7 +339,7 @@ func (g *connGroup) idleConns() []*sshConn {
 	return idle
 }
 
-// close closes every connection; what runs over them ends as lost.
+// close closes every connection. Commands on them end as lost.
 func (g *connGroup) close() {
 	g.mu.Lock()
 	g.closed = true
@@ -337,11 +350,11 @@ func (g *connGroup) close() {
 	g.wake()
 	g.mu.Unlock()
 	for _, c := range conns {
-		c.net.Close() // may write to a jump host: not with mu held
+		c.net.Close() // without mu, since it may write to a jump host
 	}
 }
 
-// unreachable marks an error that came before anything was sent.
+// unreachable marks err as one that occurred before anything was sent.
 func unreachable(err error) error {
 	for _, typed := range []error{ErrUnreachable, ErrAuth, ErrHostKeyChanged, ErrHostKeyUnknown} {
 		if errors.Is(err, typed) {

@@ -17,8 +17,8 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 )
 
-// crowdSize is how many sessions share a host: more than the 128 inotify
-// instances that a user has by default.
+// crowdSize is how many sessions share a host: more than the 128 inotify instances
+// that a user has by default.
 const crowdSize = 200
 
 // A crowd is many sessions on one host, each with a small program of its own.
@@ -32,7 +32,7 @@ type crowd struct {
 // newCrowd starts them, a few at a time.
 func newCrowd(t testing.TB, config ...string) *crowd {
 	t.Helper()
-	// MaxStartups is what an sshd has that nobody has changed.
+	// This is sshd's default for MaxStartups.
 	c := &crowd{sshd: hosttest.StartSSHD(t, hosttest.Options{Config: append(config, "MaxStartups 10:30:100")})}
 	c.pool = hostexec.NewPool(hostexec.PoolOptions{})
 	c.pool.ShortenSurplus(time.Second)
@@ -78,7 +78,6 @@ type member struct {
 	in *bufio.Reader
 }
 
-// attach attaches to all at once.
 func (c *crowd) attach(t testing.TB) []*member {
 	t.Helper()
 	members := make([]*member, len(c.scenes))
@@ -151,7 +150,7 @@ func TestTwoHundredSessionsShareAHost(t *testing.T) {
 				}
 				settled()
 			}
-			// Of all that was attached nothing is left on the host.
+			// Nothing of the attachments is left on the host.
 			eventually(t, "nobody is attached", func() bool {
 				ties, err := filepath.Glob(filepath.Dir(c.scenes[0].dir) + "/*/proc/*/tie.*")
 				return err == nil && len(ties) == 0 && len(tailsOf(filepath.Dir(c.scenes[0].dir))) == 0
@@ -183,7 +182,7 @@ func TestConnectionsPerHostAreBounded(t *testing.T) {
 			streams <- started{s, err}
 		}()
 	}
-	// A place is given to the next as it becomes free.
+	// A place that becomes free is given to the next.
 	for range 6 {
 		s := <-streams
 		if s.err != nil {
@@ -196,7 +195,7 @@ func TestConnectionsPerHostAreBounded(t *testing.T) {
 	}
 }
 
-// tailsOf are the processes that read journals below a folder.
+// tailsOf returns the processes that read journals below a folder.
 func tailsOf(dir string) (found []string) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, d := range dirs {

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// reachDeadline bounds everything that comes before a connection.
+	// reachDeadline bounds everything up to an established connection.
 	reachDeadline = 30 * time.Second
-	// handshakeDeadline bounds one handshake; a peer that accepts and says
-	// nothing would otherwise be waited for without end.
+	// handshakeDeadline bounds one handshake. Without it, a peer that accepts and then
+	// sends nothing would block for ever.
 	handshakeDeadline = 20 * time.Second
-	// resetBudget bounds the tries with a sshd that hangs up because too many
-	// logins are under way (MaxStartups).
+	// resetBudget bounds the retries with an sshd that hangs up because too many logins are
+	// under way (MaxStartups).
 	resetBudget = 20 * time.Second
 )
 
@@ -59,8 +59,8 @@ func dialTCP(address string) transport {
 	}
 }
 
-// login makes a connection: host key checked, logged in. Every error is typed.
-// It tries again while sshd hangs up for want of room, never after a refusal.
+// login makes a connection, checks the host key and logs in. Every error is typed. It
+// retries while sshd hangs up because it is overloaded, but never after a refusal.
 func login(ctx context.Context, spec Spec, agentSocket string, open transport) (*ssh.Client, *link, error) {
 	pins, err := newPins(spec)
 	if err != nil {
@@ -92,9 +92,9 @@ func login(ctx context.Context, spec Spec, agentSocket string, open transport) (
 	return client, conn, nil
 }
 
-// tryKeys shakes hands until the host has shown a pinned key or has no other
-// to show: a host shows one key at a time, and of a fingerprint we do not know
-// the type.
+// tryKeys repeats the handshake until the host shows a pinned key or has no other key to
+// show. A host shows one key per handshake, and the type of a key that is pinned by
+// fingerprint is unknown.
 func tryKeys(ctx context.Context, p *pins, userName string, creds *credentials, open transport) (*ssh.Client, *link, error) {
 	algos := p.algorithms()
 	var shown []HostKey
@@ -123,7 +123,7 @@ func tryKeys(ctx context.Context, p *pins, userName string, creds *credentials, 
 			return nil, nil, keyErr
 		case errors.As(err, &noneErr) && noneErr.What == "host key":
 			if len(shown) == 0 {
-				// It has no key of a pinned type: say what it has.
+				// The host has no key of a pinned type: report the keys that it has.
 				shown, _ = scan(ctx, p.address, open)
 			}
 			return nil, nil, &HostKeyError{Err: ErrHostKeyChanged, Address: p.address, Shown: shown, Pinned: p.expected()}
@@ -137,7 +137,7 @@ func tryKeys(ctx context.Context, p *pins, userName string, creds *credentials, 
 
 const clientVersion = "SSH-2.0-Fairlead"
 
-// refused is the answer to keys that the host does not take.
+// refused returns the error for a host that accepts none of our keys.
 func refused(address, userName string, creds *credentials) error {
 	var names []string
 	for _, s := range creds.signers {
@@ -151,7 +151,7 @@ func refused(address, userName string, creds *credentials) error {
 		ErrAuth, address, userName, strings.Join(names, ", "), notes)
 }
 
-// handshake is one connection and one try. Ending ctx ends it wherever it is.
+// handshake makes one connection and tries one login. It stops when ctx ends.
 func handshake(ctx context.Context, address string, open transport, cfg *ssh.ClientConfig) (*ssh.Client, *link, error) {
 	raw, err := open(ctx)
 	if err != nil {
@@ -161,7 +161,7 @@ func handshake(ctx context.Context, address string, open transport, cfg *ssh.Cli
 	ctx, cancel := context.WithTimeoutCause(ctx, handshakeDeadline,
 		fmt.Errorf("it accepted the connection and did not finish the handshake in %v", handshakeDeadline))
 	defer cancel()
-	// Not SetDeadline: the channel through a jump host has none.
+	// Not SetDeadline: a channel through a jump host does not support it.
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	c, chans, reqs, err := ssh.NewClientConn(conn, address, cfg)
 	if !stop() {
@@ -177,15 +177,15 @@ func handshake(ctx context.Context, address string, open transport, cfg *ssh.Cli
 	return ssh.NewClient(c, chans, reqs), conn, nil
 }
 
-// A transportError came before the handshake. What it says of keys and logins
-// is about a jump host, not about the host itself.
+// A transportError occurred before the handshake. If it mentions keys or logins, those are
+// of a jump host, not of the host itself.
 type transportError struct{ err error }
 
 func (e *transportError) Error() string { return e.err.Error() }
 func (e *transportError) Unwrap() error { return e.err }
 
-// isReset reports whether a handshake ended the way sshd ends it when too many
-// are under way: without a word.
+// isReset reports whether the peer hung up during the handshake, as sshd does when too many
+// handshakes are under way.
 func isReset(err error) bool {
 	var transport *transportError
 	if errors.As(err, &transport) {

@@ -1,60 +1,59 @@
 // Package hostexec runs shell scripts, keeps processes and moves files on
 // other machines over SSH, and on this one, under one contract.
 //
-// A [Host] is a machine, described by a [Spec] and handed out by a [Pool]. A
-// [Command] is a POSIX shell script with arguments. A [Fence] ties a command
-// to the [Epoch] of the session on whose behalf it runs: whoever held the
-// session before can change nothing on the host any more.
+// A [Host] is a machine, described by a [Spec] and handed out by a [Pool]. A [Command] is a
+// POSIX shell script with arguments. A [Fence] ties a command to the [Epoch] of the session
+// it runs for, so that earlier holders of the session can change nothing on the host any
+// more.
 //
-// The host needs sshd, a POSIX /bin/sh and the usual small programs; nothing
-// of ours is installed there.
+// The host needs sshd, a POSIX /bin/sh and the usual small programs. Nothing of ours is
+// installed there.
 //
-// Files are written beside their place, checked, and renamed by a script. Big
-// ones get their bytes by SFTP where the host has it, and on the script's
-// input where it has not or SFTP fails; callers see no difference.
+// A file is written beside its final path, checked, and renamed by a script. The bytes of a
+// big file travel by SFTP if the host has it, otherwise (or if SFTP fails) on the script's
+// input. Callers see no difference.
 //
-// Trees are listed, read and written over one channel each, however many files
-// there are and however large they are: [ListTree] says what there is, sorted by
-// the host, [ReadTree] brings named files while the names still come and says
-// what they are like afterwards, [WriteTree] makes a tree beside its place and
-// renames it. Names may be any bytes. Holes stay holes (busybox's tar reads them
-// as zeros); links stay links; owners are not kept, and busybox sets whole seconds.
-// From a host that is 10 ms away or more, a listing and what is read come
-// compressed, where it has zstd or gzip.
+// Trees are listed, read and written over one channel each, whatever the number and size of
+// their files. [ListTree] lists names, sorted by the host. [ReadTree] reads named files
+// while names are still being sent, and then reports the state of each file. [WriteTree]
+// writes a tree beside its final path and renames it. Names may hold any bytes. Holes stay
+// holes (with busybox's tar they are read as zeros), and links stay links. Owners are not
+// kept, and busybox sets times in whole seconds. If the host is 10 ms away or more and has
+// zstd or gzip, all of this travels compressed.
 //
-// [ReadBelow] reads a file in a folder whose owner may want us to read another
-// one: what is open is looked at, not the path that led there.
+// [PutTreeInParts] uploads a large tree over an unreliable connection. What has arrived
+// stays on the host, and the next call goes on from there.
 //
-// # What callers may count on
+// [ReadBelow] reads a file in a folder whose owner may try to make us read another file. It
+// checks the opened file, not the path.
 //
-// Three endings are told apart. A command that ran and failed is an
-// [*ExitError]. One that never began is an error that wraps [ErrUnreachable],
-// [ErrAuth], [ErrHostKeyUnknown], [ErrHostKeyChanged], [ErrFenced] or
-// [ErrLocked]. One whose end nobody saw wraps [ErrOutcomeUnknown]; nothing in
-// this package repeats it.
+// # Guarantees
 //
-// No secret is part of a command line. sshd is given the same constant string
-// every time; script, arguments, environment and input travel on the channel.
-// What rc files print is dropped. No connection is used before its host key
-// was compared with a pin.
+// A command can end in three ways that callers can tell apart. If it ran and failed, the
+// error is an [*ExitError]. If it never began, the error wraps [ErrUnreachable], [ErrAuth],
+// [ErrHostKeyUnknown], [ErrHostKeyChanged], [ErrFenced] or [ErrLocked]. If its end was not
+// seen, the error wraps [ErrOutcomeUnknown]; this package never repeats such a command.
 //
-// Connections to a host are as few as will carry what is open on it, eight
-// channels each or what its MaxSessions allows, and are given back when a crowd
-// has gone. A host that is slow to take them in (MaxStartups) is asked again
-// and waited for, as long as it takes in any.
+// No secret is part of a command line. sshd always gets the same constant string; script,
+// arguments, environment and input travel on the channel. Output of rc files is dropped. No
+// connection is used before its host key was compared with a pin.
 //
-// Every call is bounded by its context, and a peer that says nothing is given
-// up after half a minute. Pool.Close gives back every connection and leaves
-// no goroutine.
+// A host gets as few connections as can carry its open channels: eight channels each, or
+// what its MaxSessions allows. They are closed again after a burst. If a host accepts
+// connections slowly (MaxStartups), dials are retried, and callers wait as long as some
+// succeed.
+//
+// Every call is bounded by its context. A peer that sends nothing is given up after half a
+// minute; a slow peer is not, since every byte that it sends counts, and so does what it
+// takes of a backlog. Pool.Close closes every connection and leaves no goroutine.
 //
 // # Hosts
 //
-// Linux is what this is tested on: dash, bash and busybox as /bin/sh, with and
-// without setsid, flock, perl, SFTP, or a tail that knows inotify. macOS and
-// the BSDs are untested. The scripts that run a command, move files and trees
-// or remove them keep to POSIX; a fence takes flock(1) or /proc, macOS has
-// neither. Journaled processes, Reap and what is built on them need Linux's
-// /proc to tell a process from a later one of the same number. What is lacking
-// is [ErrUnsupported] at the first call. TrimJournal needs the fallocate of
-// util-linux.
+// This package is tested on Linux: with dash, bash and busybox as /bin/sh, and with and
+// without setsid, flock, perl, SFTP, or a tail that uses inotify. macOS and the BSDs are
+// untested. The scripts that run a command, and that move or remove files and trees, keep
+// to POSIX. A fence needs flock(1) or /proc; macOS has neither. Journaled processes, Reap
+// and what is built on them need Linux's /proc to tell a process from a later one with the
+// same pid. If something is missing, the first call that needs it fails with
+// [ErrUnsupported]. TrimJournal needs the fallocate of util-linux.
 package hostexec

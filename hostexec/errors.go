@@ -5,29 +5,30 @@ import (
 	"fmt"
 )
 
-// What callers branch on. Each is wrapped with what was being done and to what.
+// Errors that callers test for. Each is wrapped with the operation and its object.
 var (
-	// ErrUnreachable: no connection could be made; nothing began.
+	// ErrUnreachable means that no connection could be made; nothing began.
 	ErrUnreachable = errors.New("host unreachable")
-	// ErrAuth: the host refused our keys; nothing began. Not worth a retry.
+	// ErrAuth means that the host refused our keys, or that there was none to offer; nothing
+	// began. Do not retry.
 	ErrAuth = errors.New("host refused our keys")
-	// ErrHostKeyUnknown: no pin for this host; nothing was sent.
+	// ErrHostKeyUnknown means that no key is pinned for this host; nothing was sent.
 	ErrHostKeyUnknown = errors.New("host key unknown")
-	// ErrHostKeyChanged: the host shows another key than the pinned one.
+	// ErrHostKeyChanged means that the host shows another key than the pinned one.
 	ErrHostKeyChanged = errors.New("host key changed")
-	// ErrOutcomeUnknown: the connection went away before the end was seen.
+	// ErrOutcomeUnknown means that the connection was lost before the end was seen.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
-	// ErrProcessGone: nobody reads the process's input any more.
+	// ErrProcessGone means that nothing reads the process's input any more.
 	ErrProcessGone = errors.New("process is gone")
-	// ErrNoSpace: the host's disk (or quota) is full.
+	// ErrNoSpace means that the host's disk or quota is full.
 	ErrNoSpace = errors.New("no space left on host")
-	// ErrNotExist: no such file on the host.
+	// ErrNotExist means that there is no such file on the host.
 	ErrNotExist = errors.New("no such file on host")
-	// ErrFenced: the host knows a higher epoch; see *FencedError.
+	// ErrFenced means that the host knows a higher epoch; see FencedError.
 	ErrFenced = errors.New("fenced off by a newer holder")
 )
 
-// An ExitError is a command that ran and failed.
+// An ExitError means that a command ran and failed.
 type ExitError struct {
 	Code   int    // exit status; 128+n when killed by signal n
 	Stderr []byte // the end of its standard error
@@ -37,7 +38,7 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("exit status %d%s", e.Code, firstLine(e.Stderr))
 }
 
-// A FencedError says which epoch the host knows. It wraps ErrFenced.
+// A FencedError holds our epoch and the higher one that the host knows. It wraps ErrFenced.
 type FencedError struct{ Ours, Host Epoch }
 
 func (e *FencedError) Error() string {
@@ -47,7 +48,7 @@ func (e *FencedError) Error() string {
 
 func (e *FencedError) Unwrap() error { return ErrFenced }
 
-// An OutputTooLongError is a command that printed more than MaxOutput.
+// An OutputTooLongError means that a command printed more than Limit bytes.
 type OutputTooLongError struct{ Limit int64 }
 
 func (e *OutputTooLongError) Error() string {

@@ -5,14 +5,31 @@ import "time"
 // ShortenTimings makes a pool close idle connections and notice dead peers
 // sooner. Call it before the first Host.
 func (p *Pool) ShortenTimings(idle, keepalive time.Duration) {
-	p.timings = timings{idleControl: idle, idleBulk: idle, idleSurplus: idle, keepaliveEvery: keepalive, keepaliveWait: keepalive}
+	p.idleControl, p.idleBulk, p.idleSurplus = idle, idle, idle
+	p.keepaliveEvery, p.keepaliveWait = keepalive, keepalive
+	p.farAway = 0
 }
 
 // ShortenSurplus makes a pool close unused connections beyond a host's first
 // sooner. Call it before the first Host.
 func (p *Pool) ShortenSurplus(idle time.Duration) { p.idleSurplus = idle }
 
-// Connections returns how many connections of each kind a host has.
+// SliceDials sets how long a dial keeps its slot from others. Call it before the
+// first Host.
+func (p *Pool) SliceDials(d time.Duration) { p.dialSlice = d }
+
+// ForgetAfter sets after how long a host that nobody uses is forgotten. Call it
+// before the first Host.
+func (p *Pool) ForgetAfter(d time.Duration) { p.forgetAfter = d }
+
+func (p *Pool) Kept() (hosts, addresses int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.servers.mu.Lock()
+	defer p.servers.mu.Unlock()
+	return len(p.hosts) + len(p.strays), len(p.servers.by)
+}
+
 func Connections(h Host) (controls, bulks int) {
 	count := func(g *connGroup) int {
 		g.mu.Lock()
@@ -23,6 +40,6 @@ func Connections(h Host) (controls, bulks int) {
 	return count(s.groups[control]), count(s.groups[bulk])
 }
 
-// EverythingIsFar makes a pool compress trees on their way from wherever.
-// Call it before the first Host.
+// EverythingIsFar makes a pool compress all trees in transfer. Call it before the
+// first Host.
 func (p *Pool) EverythingIsFar() { p.farAway = 0 }

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// ErrLocked: another script held the session's lock for half a minute;
-// nothing began.
+// ErrLocked means that another script held the session's lock for half a minute; nothing
+// began.
 var ErrLocked = errors.New("session is locked by another script")
 
-// Exit statuses of the fence, with a line on standard error that begins with
-// fenceWord. Scripts of ours use no status from 90 to 99 for anything else.
+// Exit statuses of the fence. With them comes a line on standard error that begins with
+// fenceWord. Our scripts use them in no other sense.
 const (
 	fenceWord    = "fairlead-fence:"
 	fenceLacks   = 96
@@ -20,7 +20,7 @@ const (
 	fenceBusy    = 98
 )
 
-// maxEpoch is the largest number that all shells compare rightly: mksh counts in 32 bits.
+// maxEpoch is the largest number that all shells compare correctly: mksh counts in 32 bits.
 const maxEpoch = 1<<31 - 1
 
 func (f Fence) check() error {
@@ -37,7 +37,7 @@ func (f Fence) check() error {
 
 func (e Epoch) String() string { return fmt.Sprintf("%d.%d.%d", e.Generation, e.Pump, e.Attempt) }
 
-// Less reports whether e is fenced off by o.
+// Less reports whether o fences off e.
 func (e Epoch) Less(o Epoch) bool {
 	if e.Generation != o.Generation {
 		return e.Generation < o.Generation
@@ -48,39 +48,38 @@ func (e Epoch) Less(o Epoch) bool {
 	return e.Attempt < o.Attempt
 }
 
-// fencePrologue returns shell text that takes the lock of f.Dir (made if
-// missing), ends the script if the host knows a higher epoch, and records a
-// higher one of ours. The script then holds the lock until fenceEpilogue.
+// fencePrologue returns shell text that takes the lock of f.Dir (created if missing), ends
+// the script if the host knows a higher epoch, and records ours if it is higher. The script
+// then holds the lock until fenceEpilogue.
 //
-// It is for scripts that change one thing and go on: hold the lock while
-// something changes, never while waiting for a person, a peer or a process.
-// Command.Fence does both around a whole script. The caller checks f with
-// f.check() first. The text uses names that begin with fl_ and descriptor 9;
-// what the script leaves running while it holds the lock must be started with
-// 9>&-. The script's positional parameters are left alone. A refusal is exit
-// status 97, busy is 98, and a host that cannot lock is 96; Run and Stream.Wait
-// turn them into errors.
+// It is for scripts that change one thing and go on. Hold the lock during a change, never
+// while waiting for a person, a peer or a process. Command.Fence does both around a whole
+// script. The caller first checks f with f.check(). The text uses names that begin with
+// fl_, and descriptor 9; a child that the script leaves running must be started with 9>&-.
+// The script's positional parameters are not changed. The exit status is 97 for a refusal,
+// 98 for a busy lock, and 96 on a host that cannot lock; Run and Stream.Wait turn these
+// into errors.
 //
-// The lock is flock(1) on a descriptor where there is one: it dies with its
-// holders, however they die. Elsewhere it is a symbolic link that names the
-// holder (making a link is atomic, and it has its content from the start);
-// one whose holder is dead, or whose pid is another process by now, is broken.
+// If the host has flock(1), the lock is an flock on a descriptor, which ends with its
+// holders, however they end. Otherwise it is a symbolic link that names the holder: a link
+// is created atomically, together with its content. It is broken if the holder is dead or
+// its pid belongs to another process by now.
 func fencePrologue(f Fence) string {
 	return "fl_d=" + shellQuote(f.Dir) + "\n" + fenceText + "\n" + f.again()
 }
 
-// again returns shell text that takes the lock and compares once more, in a
-// script that has begun with fencePrologue.
+// again returns shell text that takes the lock and compares epochs again, in a script that
+// began with fencePrologue.
 func (f Fence) again() string {
 	return fmt.Sprintf("fl_fence %d %d %d", f.Epoch.Generation, f.Epoch.Pump, f.Epoch.Attempt)
 }
 
-// fenceEpilogue gives the lock back.
 const fenceEpilogue = "fl_unlock"
 
-// fenceText defines what fencePrologue calls. fl_gone is the file beside a
-// session's folder that remembers its epoch once the folder was removed (see
-// RemoveTree), so that a late script of a former holder cannot bring it back.
+// fenceText defines the functions of fencePrologue. fl_gone is a file beside the session's
+// folder that keeps its epoch after the folder was removed (see RemoveTree), so that a late
+// script of a former holder cannot create the folder again. It is written under the lock
+// before the folder is removed, because the lock and the epoch lie in the folder.
 const fenceText = `fl_say() { echo "fairlead-fence: $2" >&2; exit "$1"; }
 fl_gone=${fl_d%/*}/.gone-${fl_d##*/}
 fl_i=0
@@ -93,16 +92,18 @@ fl_start() { IFS= read -r fl_s <"/proc/$1/stat" || return 1; set -- ${fl_s##*)};
 fl_lock() {
 	[ -d "$fl_d" ] || (umask 077; mkdir -p -- "$fl_d") || exit 1
 	if command -v flock >/dev/null 2>&1; then
-		exec 9>>"$fl_d/lock" || exit 1
+		# Who removes the folder may do so before this line. After command, exec
+		# does not end the shell when it fails.
+		command exec 9>>"$fl_d/lock" || { [ ! -d "$fl_d" ] || exit 1; fl_wait; fl_lock; return; }
 		# 9>&9: some shells close the descriptor for their children.
 		until flock -n 9 9>&9; do fl_wait; done
-		# The folder may have been removed by whom we waited for.
+		# The folder may have been renamed and removed by whom we waited for.
 		[ ! -e /proc/self/fd/9 ] || [ "$fl_d/lock" -ef /proc/self/fd/9 ] || { exec 9>&-; fl_lock; }
 		return
 	fi
 	IFS=' ' read -r fl_me fl_x </proc/self/stat && fl_start "$fl_me" || fl_say 96 "lacks flock or /proc: no script of a session can be fenced"
 	while ! ln -s "$fl_me.$fl_s" "$fl_d/lock.held" 2>/dev/null; do
-		[ -d "$fl_d" ] || fl_say 1 "$fl_d is gone"
+		[ -d "$fl_d" ] || (umask 077; mkdir -p -- "$fl_d") || exit 1
 		fl_h=$(readlink "$fl_d/lock.held") || continue
 		if fl_mine=$fl_s; ! fl_start "${fl_h%%.*}" || [ "$fl_s" != "${fl_h#*.}" ]; then
 			# Only one may break it, and only while it is still the dead one's.
@@ -126,6 +127,17 @@ fl_unlock() {
 		rm -f "$fl_d/lock.held"
 	fi
 }
+# fl_bury EPOCH writes the epoch beside the folder, which is to be removed. On a
+# full disk the file that is in the folder goes there: it says the same.
+fl_bury() {
+	{ echo "$1" >"$fl_d/epoch.new"; } 2>/dev/null && mv -f -- "$fl_d/epoch.new" "$fl_gone" 2>/dev/null ||
+		{ rm -f -- "$fl_d/epoch.new"; mv -f -- "$fl_d/epoch" "$fl_gone"; }
+}
+# fl_leave gives up a lock whose folder was renamed: a link went with it, and the
+# one that is at its place by now is another's.
+fl_leave() {
+	if command -v flock >/dev/null 2>&1; then fl_unlock; fi
+}
 # On a full disk: over the bytes that are there, in one write. What is left of a
 # longer line is on the next one, which nobody reads.
 fl_over() { rm -f -- "$fl_d/epoch.new"; [ -s "$fl_d/epoch" ] && echo "$1 $2 $3" 1<>"$fl_d/epoch"; }
@@ -144,8 +156,9 @@ fl_fence() {
 	done
 	if [ "$fl_g" -gt "$1" ] || { [ "$fl_g" -eq "$1" ] && { [ "$fl_p" -gt "$2" ] || { [ "$fl_p" -eq "$2" ] && [ "$fl_a" -gt "$3" ]; }; }; }; then
 		# A refused caller leaves no folder behind that only its lock made.
-		[ -e "$fl_d/epoch" ] || { rm -f "$fl_d/lock"; rmdir "$fl_d" 2>/dev/null; }
+		[ -e "$fl_d/epoch" ] || rm -f "$fl_d/lock"
 		fl_unlock
+		[ -e "$fl_d/epoch" ] || rmdir "$fl_d" 2>/dev/null
 		fl_say 97 "refused $1 $2 $3 $fl_g $fl_p $fl_a"
 	fi
 	if [ "$fl_g $fl_p $fl_a" != "$1 $2 $3" ] || [ ! -e "$fl_d/epoch" ]; then
@@ -156,8 +169,8 @@ fl_fence() {
 	fi
 }`
 
-// fenceError returns what a fence refused, or nil if status and stderr are
-// not those of a fence.
+// fenceError returns the error that a fence reported, or nil if status and stderr are not
+// those of a fence.
 func fenceError(status int, stderr []byte) error {
 	if status != fenceRefused && status != fenceBusy && status != fenceLacks {
 		return nil

@@ -2,12 +2,12 @@ package hostexec
 
 import "context"
 
-// attachesAtOnce is how many attachments to one host are made at a time. Each
-// starts half a dozen processes there: made all at once, hundreds take so long
-// that none is done before its worker is taken for dead.
+// attachesAtOnce is how many attachments to one host are made at a time. Each starts half a
+// dozen processes on the host. If hundreds were made at once, none would be done before its
+// worker counts as dead.
 const attachesAtOnce = 8
 
-// A gate lets so many through at a time, in any order.
+// A gate limits how many callers are inside at a time. They enter in any order.
 type gate chan struct{}
 
 // gated is a host with a gate for attachments.
@@ -17,7 +17,7 @@ func newGate() gate { return make(gate, attachesAtOnce) }
 
 func (g gate) attaching() gate { return g }
 
-// enter waits for a place; its error means that nothing began.
+// enter waits for a place. If it fails, nothing began.
 func (g gate) enter(ctx context.Context) (leave func(), err error) {
 	select {
 	case g <- struct{}{}:

@@ -5,9 +5,9 @@ import (
 	"io"
 )
 
-// Spec says how a host is reached. It is plain data: it is kept in workflow
-// state and travels through Temporal, so it never holds a secret. Paths in it
-// are paths on the worker, Root is a path on the host.
+// Spec says how to reach a host. It is kept in workflow state and travels through Temporal,
+// so it never holds a secret. Root is a path on the host; all other paths are on the
+// worker.
 type Spec struct {
 	// Name is the host's name in the inventory; "local" is this machine.
 	Name string `json:"name"`
@@ -22,40 +22,40 @@ type Spec struct {
 	Identity string `json:"identity,omitempty"`
 	// HostKeys pin the host: "type base64" as in known_hosts, or "SHA256:…".
 	HostKeys []string `json:"host_keys,omitempty"`
-	// KnownHosts is a known_hosts file on the worker, used where HostKeys is empty.
+	// KnownHosts is a known_hosts file on the worker, used if HostKeys is empty.
 	KnownHosts string `json:"known_hosts,omitempty"`
-	// Jump is the host to go through, itself pinned; nil means directly.
+	// Jump is the host to go through, itself pinned; nil means a direct connection.
 	Jump *Spec `json:"jump,omitempty"`
-	// Root is the folder on the host that holds all that is ours. Empty
-	// means ".fairlead" below the user's home.
+	// Root is the folder on the host that holds all our files. Empty means ".fairlead"
+	// below the user's home.
 	Root string `json:"root,omitempty"`
 }
 
-// Local is the name of the host that is this machine itself.
+// Local is the name of this machine as a host.
 const Local = "local"
 
 // A Host runs POSIX shell scripts on a machine. It is safe for concurrent use.
 //
-// How a command ends is told apart by the error (see errors.go): *ExitError
-// means that it ran and failed; ErrUnreachable (or an error that wraps it)
-// means that it never began; ErrOutcomeUnknown means that the connection went
-// away before the end was seen, so that it may or may not have happened.
+// The error tells how a command ended: *ExitError means that it ran and failed.
+// ErrUnreachable, or an error that wraps it, means that it never began. ErrOutcomeUnknown
+// means that the connection was lost before the end was seen, so it may or may not have
+// run.
 type Host interface {
 	// Name is the host's name in the inventory, for messages.
 	Name() string
 
-	// Run runs a short script to its end and returns its output, each stream
-	// bounded to MaxOutput bytes (*OutputTooLongError beyond it). Ending ctx
-	// ends the wait; whether the script went on is then unknown, and the
-	// error says so. Small commands share one shell on the host.
+	// Run runs a short script to its end and returns its output, at most MaxOutput bytes of
+	// each stream (*OutputTooLongError beyond that). If ctx ends, Run returns, and its
+	// error says that the outcome is unknown. Small commands run in kept shells on the
+	// host.
 	Run(ctx context.Context, cmd Command) (Result, error)
 
-	// Start begins a script on a channel of its own with open streams, for
-	// as long as the channel and ctx live. What must outlive the channel is
-	// a journaled process (StartProcess) instead.
+	// Start begins a script with open streams on a channel of its own. The script lives as
+	// long as the channel and ctx. Use a journaled process (StartProcess) for what must
+	// outlive the channel.
 	Start(ctx context.Context, cmd Command) (Stream, error)
 
-	// Close gives back every connection. Calls after it fail.
+	// Close closes every connection. Later calls fail.
 	Close() error
 }
 
@@ -69,23 +69,23 @@ type Command struct {
 	Args []string
 	// Env is exported before the script runs.
 	Env map[string]string
-	// Stdin is what the script reads on its standard input after itself
-	// (Run only; a Stream has its own). It must be small for Run.
+	// Stdin is the script's standard input, for Run only; a Stream has its own. It must be
+	// small.
 	Stdin []byte
-	// Bulk says that many bytes will move: the bulk connection is used.
+	// Bulk selects the connection for bulk data; set it if many bytes will move.
 	Bulk bool
-	// Fence, when set, makes the script run under the host-side lock of a
-	// session and only if no higher epoch is known there (ErrFenced).
+	// Fence, if set, runs the script under the session's lock on the host, and only if the
+	// host knows no higher epoch (otherwise ErrFenced).
 	Fence *Fence
-	// FenceAtStart gives the lock back before the script runs: for one that
-	// takes long, and that a newer holder can find and end (see Reap).
+	// FenceAtStart releases the lock before the script runs. It is for a long script that a
+	// newer holder can find and end (see Reap).
 	FenceAtStart bool
-	// TellFar sets $FAIRLEAD_FAR for the script where the host is far away,
-	// so that bytes are worth more than processor time (Start only).
+	// TellFar sets $FAIRLEAD_FAR for the script if the host is far away, so that saving
+	// bytes is worth processor time (Start only).
 	TellFar bool
 }
 
-// Result is what a finished command left.
+// Result is the output of a finished command.
 type Result struct {
 	Stdout []byte
 	Stderr []byte
@@ -102,23 +102,22 @@ type Stream interface {
 	CloseWrite() error
 	// Stderr returns the last 64 KiB of standard error so far.
 	Stderr() []byte
-	// Wait waits for the end of the command; errors as for Host.
+	// Wait waits for the end of the command. Its errors are those of Host.
 	Wait() error
-	// Close gives the channel back at once. The command sees EOF.
+	// Close closes the channel at once. The command sees EOF.
 	Close() error
 }
 
-// An Epoch says who may change a host: compared by Generation, then Pump,
-// then Attempt. Higher wins; a host refuses every lower one from then on.
+// An Epoch ranks those who want to change a host. It is compared by Generation, then Pump,
+// then Attempt. Once a host has seen an epoch, it refuses every lower one.
 type Epoch struct {
 	Generation int64 `json:"generation"`
 	Pump       int64 `json:"pump"`
 	Attempt    int64 `json:"attempt"`
 }
 
-// A Fence ties a script to the epoch of a session. Dir is the session's folder
-// on the host (<root>/sessions/<id>); the highest epoch seen is kept in
-// Dir/epoch, under the lock Dir/lock.
+// A Fence ties a script to the epoch of a session. Dir is the session's folder on the host
+// (<root>/sessions/<id>). Dir/epoch holds the highest epoch seen, under the lock Dir/lock.
 type Fence struct {
 	Dir   string
 	Epoch Epoch

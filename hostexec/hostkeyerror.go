@@ -7,7 +7,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A HostKey is what a host shows before anyone trusts it.
+// A HostKey is a key that a host shows.
 type HostKey struct {
 	Type        string `json:"type"`
 	Fingerprint string `json:"fingerprint"` // SHA256:…
@@ -27,9 +27,9 @@ func newHostKey(key ssh.PublicKey) HostKey {
 type HostKeyError struct {
 	Err     error
 	Address string    // host:port
-	Shown   []HostKey // empty when nobody was asked
-	Pinned  []string  // fingerprints, or file:line
-	Detail  string    // for instance that the key is revoked
+	Shown   []HostKey // empty if the host was not asked
+	Pinned  []string  // fingerprints
+	Detail  string    // for example, that the key is revoked
 }
 
 func (e *HostKeyError) Unwrap() error { return e.Err }

@@ -15,14 +15,14 @@ import (
 
 // pins are the keys that one host may show.
 type pins struct {
-	address string // host:port, as known_hosts knows it
+	address string // host:port, as in known_hosts
 	keys    []ssh.PublicKey
 	prints  []string // SHA256:… of keys that are known by fingerprint only
 	db      *knownhosts.HostKeyDB
 }
 
-// newPins reads what a spec pins. Without any pin it fails with
-// ErrHostKeyUnknown, so that nobody connects.
+// newPins reads the pins of a spec. If there are none it fails with ErrHostKeyUnknown, so
+// that no connection is made.
 func newPins(spec Spec) (*pins, error) {
 	p := &pins{address: spec.address()}
 	for _, s := range spec.HostKeys {
@@ -62,10 +62,10 @@ func (p *pins) add(s string) error {
 	return nil
 }
 
-// algorithms returns what to ask the host for: it shows one key only, and it
-// should be one that we know. Where a certificate may come, its algorithms are
-// first: any of them, since the type of a certificate says nothing of the
-// type of the authority's key.
+// algorithms returns the host key algorithms to ask for. A host shows only one key, which
+// should be one that we know. If a certificate is acceptable, all certificate algorithms
+// come first, because the type of a certificate does not depend on the type of the
+// authority's key.
 func (p *pins) algorithms() []string {
 	plain, certs := hostKeyAlgorithms()
 	types := map[string]bool{}
@@ -83,7 +83,7 @@ func (p *pins) algorithms() []string {
 		types[k.Type()] = true
 	}
 	if len(p.prints) > 0 || len(types) == 0 && !withCerts {
-		return plain // any key may be it; an unknown one is refused by check
+		return plain // any key may match; check refuses the others
 	}
 	algos := slices.DeleteFunc(plain, func(a string) bool { return !types[keyType(a)] })
 	if withCerts {
@@ -92,7 +92,6 @@ func (p *pins) algorithms() []string {
 	return algos
 }
 
-// check is an ssh.HostKeyCallback.
 func (p *pins) check(_ string, remote net.Addr, key ssh.PublicKey) error {
 	shown := []HostKey{newHostKey(key)}
 	if p.db == nil {
@@ -126,7 +125,7 @@ func (p *pins) check(_ string, remote net.Addr, key ssh.PublicKey) error {
 	return e
 }
 
-// expected names the pinned keys for messages.
+// expected returns the pinned keys for messages.
 func (p *pins) expected() []string {
 	var out []string
 	for _, k := range p.keys {
@@ -154,7 +153,7 @@ func hostKeyAlgorithms() (plain, certs []string) {
 			plain = append(plain, a)
 		}
 	}
-	// ed25519 first: the one that nearly every host has.
+	// ed25519 first, because nearly every host has it.
 	slices.SortStableFunc(plain, func(a, b string) int {
 		rank := func(s string) int {
 			if s == ssh.KeyAlgoED25519 {
@@ -167,7 +166,7 @@ func hostKeyAlgorithms() (plain, certs []string) {
 	return plain, certs
 }
 
-// keyType returns the type of the keys that an algorithm signs with.
+// keyType returns the type of the keys that sign with an algorithm.
 func keyType(algo string) string {
 	switch algo {
 	case ssh.KeyAlgoRSASHA256, ssh.KeyAlgoRSASHA512:
@@ -176,7 +175,7 @@ func keyType(algo string) string {
 	return algo
 }
 
-// withoutType returns algos without those for keys of a type.
+// withoutType returns algos without the algorithms for keys of type typ.
 func withoutType(algos []string, typ string) []string {
 	return slices.DeleteFunc(slices.Clone(algos), func(a string) bool { return keyType(a) == typ })
 }

@@ -65,14 +65,13 @@ func authorized(key ssh.PublicKey) string {
 	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
 }
 
-// runOnce says how a first command over a fresh connection ends.
+// runOnce returns how a first command over a new connection ends.
 func runOnce(t *testing.T, spec hostexec.Spec) error {
 	t.Helper()
 	_, err := newHost(t, spec).Run(t.Context(), hostexec.Command{Script: ":"})
 	return err
 }
 
-// startManyKeys starts a host with a key of each type.
 func startManyKeys(t *testing.T) (*hosttest.SSHD, map[string]ssh.PublicKey) {
 	dir := t.TempDir()
 	keys := map[string]ssh.PublicKey{}
@@ -192,7 +191,7 @@ func TestNobodyConnectsWithoutAPin(t *testing.T) {
 			t.Errorf("%q: %v", known, err)
 		}
 	}
-	l.(*net.TCPListener).SetDeadline(time.Now()) // whoever came is in the queue
+	l.(*net.TCPListener).SetDeadline(time.Now()) // whoever connected is in the queue
 	if c, err := l.Accept(); err == nil {
 		c.Close()
 		t.Error("somebody connected")
@@ -233,7 +232,8 @@ func TestHostCertificates(t *testing.T) {
 		if err := runOnce(t, spec); err != nil {
 			t.Errorf("%v: %v", types, err)
 		}
-		// The key that is known plainly will do too, where the authority is another's.
+		// A key that is listed plainly is accepted too, if the authority is for
+		// another host.
 		writeFile(t, known, fmt.Sprintf("@cert-authority elsewhere %s\n%s\n", authorized(ca.PublicKey()),
 			knownhosts.Line([]string{knownhosts.Normalize(s.Address())}, host.PublicKey())))
 		if err := runOnce(t, spec); err != nil {

@@ -24,7 +24,7 @@ func leftovers(t testing.TB, s *scene) map[string][]hosttest.Leftover {
 	return kinds
 }
 
-// The helper that looks for what is left must see all that there is.
+// The helper that looks for leftovers must see all that there are.
 func TestLeftoversSeesEverything(t *testing.T) {
 	look := func(t *testing.T, s *scene) {
 		if left := leftovers(t, s); len(left) > 0 {
@@ -35,8 +35,8 @@ func TestLeftoversSeesEverything(t *testing.T) {
 		if err := os.WriteFile(s.dir+"/.fl-half", nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		// The job, its child in disguise (it holds the journal), the supervisor,
-		// and at least the attachment's cat.
+		// The job, its disguised child (it holds the journal), the supervisor, and
+		// at least the attachment's cat.
 		eventually(t, "all is seen", func() bool {
 			left := leftovers(t, s)
 			return len(left["process"]) >= 4 && len(left["fifo"]) == 1 && len(left["attachment"]) > 0 && len(left["temp"]) == 1
@@ -48,7 +48,7 @@ func TestLeftoversSeesEverything(t *testing.T) {
 			return len(left["attachment"]) == 0 && len(left["process"]) == 3
 		})
 		s.stop(time.Minute)
-		// The supervisor takes a moment to go.
+		// The supervisor takes a moment to end.
 		eventually(t, "the child in disguise to be all that outlives the job", func() bool {
 			return len(leftovers(t, s)["process"]) == 1
 		})
@@ -74,8 +74,8 @@ func TestLeftoversSeesEverything(t *testing.T) {
 	})
 }
 
-// Daemons fork twice, so that nobody above them is of the session any more:
-// then any one of mark, work directory, TMPDIR and program gives them away.
+// Daemons fork twice, so that no ancestor of theirs belongs to the session. Then
+// any one of mark, work directory, TMPDIR and program identifies them.
 func TestReapFindsWhatForkedTwice(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		if err := os.MkdirAll(s.dir+"/work", 0o755); err != nil {

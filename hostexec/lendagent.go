@@ -15,24 +15,24 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// ErrNoAgent: there is no SSH agent whose keys could be lent, or the host takes none.
+// ErrNoAgent means that this worker has no SSH agent to lend, or the host accepts none.
 var ErrNoAgent = errors.New("no SSH agent can be lent")
 
-// A LentAgent is the pool's SSH agent as programs on a host reach it: they may
-// have things signed with its keys, as long as it is lent, and neither get the
-// keys nor change what the agent holds. On this machine (local) it is the agent
-// itself, which whoever runs there as the worker's user has anyway.
+// A LentAgent is the pool's SSH agent as programs on a host reach it. While it is lent they
+// may have data signed with its keys, but cannot get the keys or change what the agent
+// holds. On this machine (local) it is the agent itself, which every process of the
+// worker's user can use anyway.
 type LentAgent struct {
 	// Socket is its path on the host.
 	Socket string
 	back   func()
 }
 
-// Close takes it back. It may be called more than once.
+// Close ends the loan. It may be called more than once.
 func (l *LentAgent) Close() { l.back() }
 
-// LendAgent lends a host of the pool the pool's agent, over a connection of its
-// own: what shares a connection with it could use it too. It ends with ctx.
+// LendAgent lends the pool's agent to a host of the pool until ctx ends. It uses a
+// connection of its own, because everything on a shared connection could use the agent too.
 func (p *Pool) LendAgent(ctx context.Context, h Host) (*LentAgent, error) {
 	fail := func(err error) (*LentAgent, error) {
 		return nil, fmt.Errorf("lend %s the SSH agent: %w", h.Name(), err)
@@ -58,14 +58,13 @@ func (p *Pool) LendAgent(ctx context.Context, h Host) (*LentAgent, error) {
 	return l, nil
 }
 
-// lendWait bounds how long a host takes to say where the socket is: a login
-// shell's rc files come first.
+// lendWait bounds how long a host may take to say where the socket is: the login shell runs
+// its rc files first.
 const lendWait = startDeadline
 
 // maxSocketPath is far more than the 108 bytes that a socket's path can have.
 const maxSocketPath = 8 << 10
 
-// lend has the host make a socket, and says where it is.
 func lend(ctx context.Context, client *ssh.Client, socket string) (string, error) {
 	if err := agent.ForwardToAgent(client, signOnly{socket}); err != nil {
 		return "", err
@@ -74,8 +73,8 @@ func lend(ctx context.Context, client *ssh.Client, socket string) (string, error
 	if err != nil {
 		return "", unreachable(err)
 	}
-	// Asked for here, since agent.RequestAgentForwarding makes a cut wire and a
-	// refusal one error.
+	// Not agent.RequestAgentForwarding: it returns the same error for a lost connection and
+	// a refusal.
 	switch ok, err := session.SendRequest("auth-agent-req@openssh.com", true, nil); {
 	case err != nil:
 		return "", unreachable(err)
@@ -123,8 +122,8 @@ func lend(ctx context.Context, client *ssh.Client, socket string) (string, error
 	return where, nil
 }
 
-// signOnly is an agent that lists its keys and signs, and does nothing else: a
-// host could remove the keys, or lock the agent, by way of a plain one.
+// signOnly is an agent that only lists its keys and signs. Through a full agent, a host
+// could remove the keys or lock the agent.
 type signOnly struct{ socket string }
 
 func (a signOnly) with(use func(agent.ExtendedAgent) error) error {

@@ -7,18 +7,21 @@ import (
 	"time"
 )
 
-// A link is the byte stream below a connection. Once it ended in one
-// direction it is over in both, and that is known here before it is anywhere
-// else: x/crypto/ssh closes its channels first and the stream a moment later,
-// and a channel that is opened in between (by somebody who was just told that
-// a channel was lost) would wait for an answer for ever.
+// A link is the byte stream below a connection. Once it ended in one direction it is over
+// in both, and the field over shows that first. x/crypto/ssh closes its channels
+// first and the stream a moment later; a channel opened in between, by a caller that just
+// lost one, would wait for an answer for ever.
 type link struct {
 	net.Conn
-	over atomic.Bool
+	over  atomic.Bool
+	heard atomic.Uint64 // reads that returned data
 }
 
 func (l *link) Read(p []byte) (int, error) {
 	n, err := l.Conn.Read(p)
+	if n > 0 {
+		l.heard.Add(1)
+	}
 	if err != nil {
 		l.over.Store(true)
 	}
@@ -37,19 +40,19 @@ func (l *link) Close() error {
 	return l.Conn.Close()
 }
 
-// roundTrip is the shortest one so far, as the kernel has seen it; through a
-// jump host, that to the first of them. 0 where nobody knows.
+// roundTrip returns the shortest round trip that the kernel has seen so far; behind jump
+// hosts, the one to the first jump host. It returns 0 if that is unknown.
 func (l *link) roundTrip() time.Duration {
 	switch c := l.Conn.(type) {
 	case *tcpConn:
 		return c.roundTrip()
 	case *forwardConn:
-		return c.via.roundTrip()
+		return c.via.net.roundTrip()
 	}
 	return 0
 }
 
-// answered says that a command has answered; see tcpConn.
+// answered records that a command has answered; see tcpConn.
 func (l *link) answered() {
 	if tcp, ok := l.Conn.(*tcpConn); ok {
 		tcp.eager.Store(false)

@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// closeGrace is how long a local script may live on after its channel was
-// given back; at the end of an SSH channel nobody would end it.
+// closeGrace is how long a local script may live after its channel was closed. Nobody would
+// end a script at the end of an SSH channel.
 const closeGrace = 5 * time.Second
 
-// localHost is this machine: a fresh shell for every command.
+// localHost is this machine. It runs a fresh shell for every command.
 type localHost struct {
 	gate
 	name  string
@@ -85,9 +85,8 @@ func (h *localHost) Close() error {
 
 var errHostClosed = errors.New("host is closed")
 
-// channel starts a shell the way sshd does: in a session of its own, in the
-// home folder, with the environment of a login and not that of the worker,
-// which may hold secrets.
+// channel starts a shell as sshd does: in a session of its own, in the home folder, with
+// the environment of a login. The worker's own environment may hold secrets.
 func (h *localHost) channel(ctx context.Context) (*localChannel, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnreachable, context.Cause(ctx))
@@ -140,7 +139,7 @@ func (h *localHost) channel(ctx context.Context) (*localChannel, error) {
 	return ch, nil
 }
 
-// loginEnviron is the part of our environment that a login would have too.
+// loginEnviron returns the part of our environment that a login would have too.
 func loginEnviron() []string {
 	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		k, _, _ := strings.Cut(kv, "=")
@@ -152,7 +151,7 @@ func loginEnviron() []string {
 	})
 }
 
-// localChannel is a channel to a child of ours.
+// localChannel is a channel to a child process.
 type localChannel struct {
 	in, out, err *os.File
 	closeOnce    sync.Once
@@ -161,8 +160,8 @@ type localChannel struct {
 	end          ending // valid once done is closed
 }
 
-// wait reaps the shell. Once the channel was given back, its whole session
-// has closeGrace to end.
+// wait reaps the shell. Once the channel is closed, the shell's whole session has
+// closeGrace to end.
 func (c *localChannel) wait(cmd *exec.Cmd) {
 	reaped := make(chan struct{})
 	go func() {

@@ -120,7 +120,7 @@ func TestALoginThatRunsNothingSaysSo(t *testing.T) {
 	}
 }
 
-// lostBy loses the connections of a host while commands run.
+// testLoss loses the connections of a host while commands run.
 func testLoss(t *testing.T, s *hosttest.SSHD, h hostexec.Host, lose func()) {
 	t.Helper()
 	dir := t.TempDir()
@@ -152,7 +152,7 @@ func testLoss(t *testing.T, s *hosttest.SSHD, h hostexec.Host, lose func()) {
 	if err := st.Wait(); !errors.Is(err, hostexec.ErrOutcomeUnknown) {
 		t.Errorf("Wait: %v", err)
 	}
-	// What ran goes on, and a new connection is made for what comes next.
+	// What ran goes on, and the next command gets a new connection.
 	if _, err := h.Run(t.Context(), hostexec.Command{Script: `: >"$1/go"`, Args: []string{dir}}); err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestLoginsThatAreTurnedAwayForWantOfRoomAreTriedAgain(t *testing.T) {
 	s := hosttest.StartSSHD(t, hosttest.Options{Config: []string{"MaxStartups 2:90:3"}})
 	var wg sync.WaitGroup
 	for range 16 {
-		h := newHost(t, s.Spec()) // of its own pool: nothing holds them back
+		h := newHost(t, s.Spec()) // of its own pool, so that nothing delays them
 		wg.Go(func() {
 			if _, err := h.Run(t.Context(), hostexec.Command{Script: ":"}); err != nil {
 				t.Error(err)
@@ -334,7 +334,8 @@ func TestJumpHosts(t *testing.T) {
 	if keys, err := hostexec.ScanHostKeys(t.Context(), spec); err != nil || len(keys) != 1 || keys[0].Key != target.HostKey() {
 		t.Errorf("scan: %v, %v", keys, err)
 	}
-	// A jump host's death is the death of what goes through it, and heals.
+	// If a jump host dies, the connections through it die too. Later ones work
+	// again.
 	testLoss(t, target, h, func() { outer.KillSessions() })
 
 	// Every hop must show its pinned key.

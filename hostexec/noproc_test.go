@@ -10,7 +10,7 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// noProc is a host without /proc, as macOS and the BSDs are.
+// noProc is a host without /proc, like macOS and the BSDs.
 type noProc struct{ otherShell }
 
 func (h *noProc) wrap(c hostexec.Command) hostexec.Command {
@@ -38,7 +38,7 @@ func TestAHostWithoutProcSaysWhatItLacks(t *testing.T) {
 	fenced := &noProc{otherShell{localHost(t), farm(t, links)}}
 	s := newScene(t, localHost(t))
 
-	// Commands and files work, also under a fence where it can lock.
+	// Commands and files work, under a fence too if the host can lock.
 	if res, err := unfenced.Run(t.Context(), hostexec.Command{Script: `[ ! -e /proc/self ] && echo hello`}); err != nil || string(res.Stdout) != "hello\n" {
 		t.Fatalf("%q, %v (unshare -m needs root)", res.Stdout, err)
 	}
@@ -53,7 +53,7 @@ func TestAHostWithoutProcSaysWhatItLacks(t *testing.T) {
 		t.Errorf("a former holder: %v", err)
 	}
 
-	// What cannot be is said at once, and by its name.
+	// What is not possible fails at once, with an error that says why.
 	_, locked := unfenced.Run(t.Context(), hostexec.Command{Script: `: >"$1/ran"`, Args: []string{s.dir}, Fence: &s.fence})
 	_, started := hostexec.StartProcess(t.Context(), fenced, s.spec("/bin/true"))
 	_, reaped := hostexec.Reap(t.Context(), fenced, s.dir, s.mark, s.fence)

@@ -13,8 +13,8 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 )
 
-// writeBig writes a file that ends in a megabyte of zeros, below a folder that
-// may not be written.
+// writeBig writes a file that ends in a megabyte of zeros, below a folder that may
+// not be written.
 func writeBig(w *hostexec.TreeWriter, size int64, sparse bool) error {
 	if err := w.Add(hostexec.TreeEntry{Path: "shut", Kind: hostexec.Folder, Mode: 0o555}); err != nil {
 		return err
@@ -77,7 +77,7 @@ func TestAFullDiskHasANameAndKeepsNoLeftovers(t *testing.T) {
 		if left, err := os.ReadDir(disk); err != nil || len(left) > 0 {
 			t.Errorf("%s: left %v, %v", name, left, err)
 		}
-		// Not a byte is left, not even for an epoch.
+		// No byte is left, not even for an epoch.
 		if _, err := h.Run(t.Context(), hostexec.Command{Script: `mkdir "$1/s"; cat /dev/zero >"$1/fill" 2>/dev/null || :`, Args: []string{disk}}); err != nil {
 			t.Fatal(err)
 		}

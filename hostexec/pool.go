@@ -1,7 +1,6 @@
 package hostexec
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,45 +12,46 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A Pool holds one Host per Spec for a whole worker: connections are shared.
-// It is safe for concurrent use.
+// A Pool holds one Host per Spec for a whole worker, so that connections are shared. It is
+// safe for concurrent use.
 type Pool struct {
 	opts PoolOptions
 
 	timings
 
-	dials chan struct{} // a place for each dial under way
+	admission
 
-	mu      sync.Mutex
-	closed  bool                     // guarded by mu
-	hosts   map[string]Host          // guarded by mu, by the spec as JSON
-	servers map[string]chan struct{} // guarded by mu: places for dials, by address
+	mu     sync.Mutex
+	closed bool                  // guarded by mu, like all below
+	hosts  map[string]Host       // key: the spec as JSON
+	strays map[*sshHost]struct{} // forgotten hosts that are in use again, while another has their key in hosts
+	swept  time.Time             // when unused hosts were last looked for
 }
 
-const dialsAtATime = 32
-
-// timings are how long things may take; tests shorten them.
+// timings are delays and timeouts; tests shorten them.
 type timings struct {
-	idleControl, idleBulk         time.Duration // before an unused connection is closed
-	idleSurplus                   time.Duration // and one beyond the first of its kind
+	idleControl, idleBulk         time.Duration // before an idle connection is closed
+	idleSurplus                   time.Duration // the same for one beyond keptConns
 	keepaliveEvery, keepaliveWait time.Duration
-	farAway                       time.Duration // a round trip from which on trees are compressed on their way
+	farAway                       time.Duration // the round trip from which trees are compressed for transfer
+	dialSlice                     time.Duration // after which a dial leaves its lane
+	forgetAfter                   time.Duration // before a host without connections that nobody asked for is forgotten
 }
 
-// PoolOptions tune a Pool; the zero value is right for most.
+// PoolOptions configure a Pool. The zero value suits most.
 type PoolOptions struct {
 	Logger *slog.Logger
 	// Agent is the path of an SSH agent's socket; empty means none.
 	Agent string
-	// MaxConnsPerHost bounds the connections of each kind (for commands, for
-	// bulk data) to one host; 0 means 512. There are as few as will carry what
-	// is open: eight channels each, or what the host's MaxSessions lets them have.
+	// MaxConnsPerHost bounds the connections of each kind (for commands, for bulk data) to
+	// one host; 0 means 512. Only as many are opened as are needed: each carries eight
+	// channels, or what the host's MaxSessions allows.
 	MaxConnsPerHost int
 }
 
 const defaultMaxConns = 512
 
-// NewPool returns an empty pool. Close it to give back every connection.
+// NewPool returns an empty pool. Close it to close every connection.
 func NewPool(opts PoolOptions) *Pool {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -64,16 +64,16 @@ func NewPool(opts PoolOptions) *Pool {
 		timings: timings{
 			idleControl: 10 * time.Minute, idleBulk: 10 * time.Minute, idleSurplus: time.Minute,
 			keepaliveEvery: 15 * time.Second, keepaliveWait: 10 * time.Second,
-			farAway: 10 * time.Millisecond,
+			farAway: 10 * time.Millisecond, dialSlice: 2 * time.Second, forgetAfter: time.Hour,
 		},
-		dials:   make(chan struct{}, dialsAtATime),
-		hosts:   make(map[string]Host),
-		servers: make(map[string]chan struct{}),
+		admission: newAdmission(),
+		hosts:     make(map[string]Host),
+		strays:    make(map[*sshHost]struct{}),
 	}
 }
 
-// Host returns the host of a spec, dialling at its first use, not here. Specs
-// that are equal share a Host; it stays the pool's to close.
+// Host returns the host of a spec. The host is dialed at its first use. Equal specs share a
+// Host, which the pool closes.
 func (p *Pool) Host(spec Spec) (Host, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +84,6 @@ func (p *Pool) Host(spec Spec) (Host, error) {
 	return h, nil
 }
 
-// host is Host with mu held.
 func (p *Pool) host(spec Spec) (Host, error) {
 	if p.closed {
 		return nil, errors.New("the pool is closed")
@@ -94,14 +93,79 @@ func (p *Pool) host(spec Spec) (Host, error) {
 		return nil, err
 	}
 	if h, ok := p.hosts[string(key)]; ok {
+		if h, ok := h.(*sshHost); ok {
+			h.asked = time.Now()
+		}
 		return h, nil
 	}
+	p.forget()
 	h, err := p.newHost(spec)
 	if err != nil {
 		return nil, err
 	}
+	if h, ok := h.(*sshHost); ok {
+		h.key, h.asked = string(key), time.Now()
+	}
 	p.hosts[string(key)] = h
 	return h, nil
+}
+
+// forget drops hosts that nobody asked for within forgetAfter and that have nothing open,
+// so that the pool keeps only what is in use. A caller that still has such a host may use
+// it: adopt adds it to the pool again. The caller holds mu.
+func (p *Pool) forget() {
+	now := time.Now()
+	if now.Sub(p.swept) < p.forgetAfter/4 {
+		return
+	}
+	p.swept = now
+	jumps := map[*sshHost]bool{}
+	var unused []*sshHost
+	look := func(h *sshHost) {
+		if now.Sub(h.asked) >= p.forgetAfter && h.unused() {
+			unused = append(unused, h)
+			return
+		}
+		for j := h.jump; j != nil; j = j.jump {
+			jumps[j] = true
+		}
+	}
+	for _, h := range p.hosts {
+		if h, ok := h.(*sshHost); ok {
+			look(h)
+		}
+	}
+	for h := range p.strays {
+		look(h)
+	}
+	for _, h := range unused {
+		if jumps[h] {
+			continue
+		}
+		delete(p.strays, h)
+		if p.hosts[h.key] == Host(h) {
+			delete(p.hosts, h.key)
+		}
+	}
+}
+
+// adopt makes sure that the pool knows a host that is about to be dialed, so that Close
+// closes it.
+func (p *Pool) adopt(h *sshHost) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return errHostClosed
+	}
+	h.asked = time.Now()
+	switch known, ok := p.hosts[h.key]; {
+	case !ok:
+		delete(p.strays, h)
+		p.hosts[h.key] = h
+	case known != Host(h):
+		p.strays[h] = struct{}{}
+	}
+	return nil
 }
 
 func (p *Pool) newHost(spec Spec) (Host, error) {
@@ -127,7 +191,7 @@ func (p *Pool) newHost(spec Spec) (Host, error) {
 
 func (s Spec) isLocal() bool { return s.Name == Local && s.Address == "" }
 
-// check reports everything that is wrong with the spec of an SSH host.
+// check reports everything that is wrong with a spec of an SSH host.
 func (s Spec) check() error {
 	var errs []error
 	if s.Address == "" {
@@ -147,58 +211,18 @@ func (s Spec) check() error {
 	return errors.Join(errs...)
 }
 
-// dialSlot waits for a place to dial an sshd: it refuses logins when too many
-// are under way.
-func (p *Pool) dialSlot(ctx context.Context, address string) (release func(), err error) {
-	server := p.serverSlots(address)
-	select {
-	case server <- struct{}{}:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	select {
-	case p.dials <- struct{}{}:
-	case <-ctx.Done():
-		<-server
-		return nil, context.Cause(ctx)
-	}
-	return func() { <-p.dials; <-server }, nil
-}
-
-// dialSlotBehind is dialSlot for addresses behind a jump host. They take no
-// place among all dials: the jump host's own dial may be waiting for one.
-func (p *Pool) dialSlotBehind(jump Spec) func(context.Context, string) (func(), error) {
-	return func(ctx context.Context, address string) (func(), error) {
-		server := p.serverSlots(jump.address() + " > " + address)
-		select {
-		case server <- struct{}{}:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-		return func() { <-server }, nil
-	}
-}
-
-func (p *Pool) serverSlots(address string) chan struct{} {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	slots, ok := p.servers[address]
-	if !ok {
-		slots = make(chan struct{}, maxDials)
-		p.servers[address] = slots
-	}
-	return slots
-}
-
-// Close closes every host of the pool and waits until nothing of ours runs.
+// Close closes every host of the pool and waits for all its goroutines.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	p.closed = true
-	hosts := p.hosts
-	p.hosts = nil
+	hosts, strays := p.hosts, p.strays
+	p.hosts, p.strays = nil, nil
 	p.mu.Unlock()
 	var all errgroup.Group
 	for _, h := range hosts {
+		all.Go(h.Close)
+	}
+	for h := range strays {
 		all.Go(h.Close)
 	}
 	return all.Wait()

@@ -5,114 +5,115 @@ import "time"
 // A ProcessSpec describes a journaled process: a command on a host that
 // outlives every connection and whose output is an append-only file.
 type ProcessSpec struct {
-	// Dir is the process's own folder on the host, for instance
-	// <root>/sessions/<id>/proc/app-server. It holds in (a FIFO), out.log,
-	// err.log, started (pid, start time and boot id of the process, pid and
-	// start time of the shell that waits for it) and, at the end, exit
-	// (status, and when in ticks since boot); both appear at once and whole.
-	// trimmed says how much of the journals' beginning was given back.
-	// tie.* and see.* are attachments, watch.* says that somebody waits.
+	// Dir is the process's own folder on the host, for example
+	// <root>/sessions/<id>/proc/app-server. It holds in (a FIFO), out.log and err.log.
+	// started holds the pid, start time and boot id of the process, and the pid and start
+	// time of the shell that waits for it; exit holds the status and the time of the end in
+	// ticks since boot. Both appear atomically. trimmed says how much of the beginning of
+	// the journals was freed. tie.* and see.* are attachments. watch.* says that somebody
+	// waits for the process.
 	Dir string
-	// Fence guards the session that the process belongs to.
+	// Fence guards the session of the process. Its folder has a file since: when the first
+	// process of the session was started (see Reap).
 	Fence Fence
-	// Argv is the command; no shell looks at it.
+	// Argv is the command. It does not go through a shell.
 	Argv []string
-	// Env is added to the login environment of the process. It is never
-	// part of an argv. Unset lists names to remove.
+	// Env is added to the process's login environment. It is never part of an argv. Unset
+	// lists names to remove.
 	Env   map[string]string
 	Unset []string
-	// WorkDir is where it runs; empty means the user's home.
+	// WorkDir is the work directory; empty means the user's home.
 	WorkDir string
-	// Mark is put into the environment as FAIRLEAD_SESSION, so that Reap
-	// finds whatever the process leaves behind.
+	// Mark becomes FAIRLEAD_SESSION in the environment, so that Reap finds everything that
+	// the process leaves behind.
 	Mark string
-	// Secret, if any, is what the process reads on descriptor SecretFD: a pipe
-	// with that in it and then its end. It is in no file, argument or
-	// environment, and lives as long as somebody holds the pipe.
+	// Secret, if any, can be read by the process from descriptor SecretFD, a pipe that ends
+	// after it. It is in no file, argument or environment, and exists as long as a process
+	// holds the pipe.
 	Secret []byte
 }
 
-// SecretFD is the descriptor of ProcessSpec.Secret, and MaxSecret what a pipe
-// takes at once on any host, in bytes.
+// SecretFD is the descriptor of ProcessSpec.Secret. MaxSecret is what a pipe on any host
+// accepts at once, in bytes.
 const (
 	SecretFD  = 7
 	MaxSecret = 4 << 10
 )
 
-// ProcessState says what is known of a journaled process.
+// ProcessState is what is known of a journaled process.
 type ProcessState string
 
 const (
-	// ProcessAbsent: there is no such folder; it never began.
+	// ProcessAbsent means that there is no such folder; the process never began.
 	ProcessAbsent ProcessState = "absent"
-	// ProcessRunning: it lives (pid, start time and boot id agree).
+	// ProcessRunning means that it lives: pid, start time and boot id agree.
 	ProcessRunning ProcessState = "running"
-	// ProcessExited: it ended and its supervisor wrote how.
+	// ProcessExited means that it ended and its supervisor recorded how.
 	ProcessExited ProcessState = "exited"
-	// ProcessLost: neither it nor an exit record is there: outcome unknown.
+	// ProcessLost means that there is neither a process nor an exit record: the outcome is
+	// unknown.
 	ProcessLost ProcessState = "lost"
-	// ProcessRebooted: the machine has booted since: outcome unknown.
+	// ProcessRebooted means that the host has booted since: the outcome is unknown.
 	ProcessRebooted ProcessState = "rebooted"
 )
 
-// ProcessStatus is a look at a journaled process.
+// ProcessStatus is the state of a journaled process at one moment.
 type ProcessStatus struct {
 	State ProcessState `json:"state"`
 	PID   int          `json:"pid,omitempty"`
-	// Code is the exit status when State is exited; 128+n for signal n.
+	// Code is the exit status if State is ProcessExited; 128+n for signal n.
 	Code int `json:"code,omitempty"`
 	// Size and ErrSize are the lengths of out.log and err.log in bytes.
 	Size    int64 `json:"size"`
 	ErrSize int64 `json:"err_size"`
-	// Trimmed and ErrTrimmed are the bytes at their beginning that may be gone
-	// (see TrimJournal).
+	// Trimmed and ErrTrimmed are how many bytes at the beginning of each may be gone (see
+	// TrimJournal).
 	Trimmed    int64 `json:"trimmed,omitempty"`
 	ErrTrimmed int64 `json:"err_trimmed,omitempty"`
-	// StderrTail is the end of err.log, at most 4 KiB, when the process has ended.
+	// StderrTail is the end of err.log, at most 4 KiB, if the process has ended.
 	StderrTail string `json:"stderr_tail,omitempty"`
 }
 
-// AttachOptions say from where and for whom to attach.
+// AttachOptions configure an attachment.
 type AttachOptions struct {
-	// Offset is the byte of out.log to begin at.
+	// Offset is the byte of the journal to begin at.
 	Offset int64
-	// Fence carries the epoch; an attachment of a lower epoch is cut off,
-	// and ErrFenced is returned if the host knows a higher one.
+	// Fence carries the epoch. Attachments of the same or a lower epoch are cut off, and
+	// the error is ErrFenced if the host knows a higher one.
 	Fence Fence
-	// Silence is how long the host keeps an attachment whose client says
-	// nothing; 0 means two minutes. The attachment sends blank lines itself.
+	// Silence is how long the host keeps an attachment whose client sends nothing; 0 means
+	// two minutes. The attachment sends blank lines by itself.
 	Silence time.Duration
-	// Follow only reads, takes nothing over and needs no fence: for viewers
-	// and for commands whose input nobody feeds.
+	// Follow only reads. It takes nothing over and needs no fence. It is for viewers, and
+	// for commands that get no input.
 	Follow bool
-	// ErrLog follows err.log in place of out.log (with Follow only).
+	// ErrLog follows err.log instead of out.log (with Follow only).
 	ErrLog bool
-	// Untrimmed says that nobody calls TrimJournal for this process. Without it
-	// zeros in a journal are not believed before the host was asked whether they
-	// are a hole: that costs a round trip for each piece of a binary stream.
+	// Untrimmed says that nobody calls TrimJournal for this process. Otherwise the host is
+	// asked whether zeros in a journal are a hole, which costs a round trip for each piece
+	// of a binary stream.
 	Untrimmed bool
-	// Lines says that Offset is where a reader of lines left off: 0 or just
-	// behind a newline. An attachment whose journal has no newline there is
-	// ErrJournalLost: it was cut and has grown past the offset since, and what
-	// was written between would be missed without a word. What cannot be seen:
-	// a new newline in that very place, and a trim that ends just there.
+	// Lines says that Offset is 0 or just behind a newline, as a reader of lines leaves it.
+	// If the journal has no newline there, the error is ErrJournalLost: the journal was cut
+	// and has grown past the offset since, so what was written in between would be missed
+	// silently. Two cases cannot be seen: a new newline in the same place, and a trim that
+	// ends exactly there.
 	Lines bool
 }
 
-// An Attachment reads a process's journal from an offset and writes to its
-// input. It is an io.ReadWriteCloser. Read returns io.EOF only when the
-// process has ended and every byte of its journal was read; a lost wire is an
-// error that wraps ErrOutcomeUnknown. Write fails with ErrProcessGone when
-// nobody reads the process's input any more. The first byte that reaches the
-// process is a newline, so that a torn line of a dead writer is ended.
+// An Attachment reads a process's journal from an offset and writes to its input. It is an
+// io.ReadWriteCloser. Read returns io.EOF only if the process has ended and every byte of
+// its journal was read; if the connection is lost, the error wraps ErrOutcomeUnknown. Write
+// fails with ErrProcessGone if nothing reads the process's input any more. The first byte
+// sent to the process is a newline, which ends a partial line of a dead writer.
 type Attachment interface {
 	Read(p []byte) (int, error)
 	Write(p []byte) (int, error)
 	Close() error
-	// Size is the length of the journal when the attachment began: what lies
-	// below it happened before.
+	// Size is the length of the journal when the attachment began. What lies below it was
+	// written before.
 	Size() int64
-	// Status is the process's state: as of the attachment's start, or its end
-	// once Read returned io.EOF.
+	// Status is the process's state when the attachment began or, once Read returned
+	// io.EOF, at the process's end.
 	Status() ProcessStatus
 }

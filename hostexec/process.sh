@@ -12,11 +12,12 @@ j_fail() {
 # second field may hold anything, a newline or a parenthesis too.
 j_stat() {
 	j_x=
-	{ while IFS= read -r j_y || [ -n "$j_y" ]; do j_x="$j_x$j_y "; done <"/proc/$1/stat"; } 2>/dev/null
+	# Of a process that goes meanwhile reading fails, and leaves the variable as it is.
+	{ while j_y=; IFS= read -r j_y || [ -n "$j_y" ]; do j_x="$j_x$j_y "; done <"/proc/$1/stat"; } 2>/dev/null
 	[ -n "$j_x" ] || return 1
 	j_pid=${j_x%% *}
 	set -- ${j_x##*) }
-	j_run=$1 j_ppid=$2 j_group=$3 j_session=$4 j_start=${20}
+	j_run=$1 j_ppid=$2 j_group=$3 j_session=$4 j_tty=$5 j_start=${20}
 }
 
 # j_alive PID START: it is there, not only its zombie, and no other process
@@ -37,14 +38,40 @@ j_nap() {
 	sleep "0.$1" 2>/dev/null || sleep 1
 }
 
-# j_record reads who runs in folder j_d. The record is made whole by one link.
-j_record() {
-	{ IFS=' ' read -r j_jpid j_jstart j_jboot j_sup j_sstart j_x <"$j_d/started"; } 2>/dev/null
+# j_numbers: each of WORDS is a number.
+j_numbers() {
+	for j_x in "$@"; do
+		case $j_x in '' | *[!0-9]*) return 1 ;; esac
+	done
 }
 
-# j_ended reads how it ended.
+# j_flush FILE has a file on the disk before the script goes on. Runs dd or sync;
+# where neither can, the script goes on.
+j_flush() {
+	{ dd if=/dev/null of="$1" conv=notrunc,fsync || sync "$1" || sync; } >/dev/null 2>&1
+	:
+}
+
+# j_record reads who runs in folder j_d. The record is made whole by one link.
+# One that is there and cannot be read was cut short by a loss of power: the
+# process began, in the time of another boot.
+j_record() {
+	for j_try in 1 2 3; do
+		{ IFS=' ' read -r j_jpid j_jstart j_jboot j_sup j_sstart j_x <"$j_d/started"; } 2>/dev/null &&
+			j_numbers "$j_jpid" "$j_jstart" "$j_sup" "$j_sstart" && return
+		[ -e "$j_d/started" ] || return 1
+	done
+	j_jpid=0 j_jstart='' j_jboot='lost' j_sup=0 j_sstart=''
+}
+
+# j_ended reads how it ended. A record that cannot be read, likewise, is none.
 j_ended() {
-	{ IFS=' ' read -r j_code j_end j_x <"$j_d/exit"; } 2>/dev/null
+	if { IFS=' ' read -r j_code j_end j_x <"$j_d/exit"; } 2>/dev/null && j_numbers "$j_code"; then
+		j_numbers "$j_end" || j_end=
+		return
+	fi
+	j_code=0 j_end=
+	return 1
 }
 
 j_boot() {

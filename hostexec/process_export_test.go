@@ -1,6 +1,6 @@
 package hostexec
 
-// For tests that run the same scripts under other shells.
+// FencePrologue is for tests that run the same scripts under other shells.
 var FencePrologue = fencePrologue
 
 const FenceEpilogue = fenceEpilogue

@@ -18,8 +18,8 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 )
 
-// Whatever happens to connections and attachments, the process runs once, to
-// its end, and every byte is read once.
+// Whatever happens to connections and attachments, the process runs once, to its
+// end, and every byte is read once.
 func TestProcessSurvivesTheLossOfConnections(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -56,7 +56,8 @@ func TestProcessSurvivesTheLossOfConnections(t *testing.T) {
 				case 0:
 					sshd.KillSessions()
 					faults++
-					// What was on its way may still be read; then it is lost.
+					// What was on its way may still be read. After that the
+					// connection is lost.
 					b, err := io.ReadAll(a)
 					got = append(got, b...)
 					if err != nil && !errors.Is(err, hostexec.ErrOutcomeUnknown) {
@@ -82,7 +83,6 @@ func TestProcessSurvivesTheLossOfConnections(t *testing.T) {
 	}
 }
 
-// attachment are the processes of attachments, whichever they are.
 func (s *scene) attachment() (pids []int) {
 	for _, p := range s.belongings() {
 		var pid int
@@ -100,7 +100,7 @@ func (s *scene) attachment() (pids []int) {
 	return pids
 }
 
-// A starter may be killed at any moment, with what it set off or without.
+// A starter may be killed at any moment, with or without what it started.
 func TestStartIsOnceThoughStartersAreKilled(t *testing.T) {
 	for _, p := range places(t)[1:] {
 		t.Run(p.name, func(t *testing.T) {
@@ -146,8 +146,8 @@ func TestStartIsOnceThoughStartersAreKilled(t *testing.T) {
 	}
 }
 
-// killStarters kills the shells that are starting a process, all at once, and
-// the supervisor with them or not.
+// killStarters kills the shells that are starting a process, all at once, and if
+// supervisorToo is set the supervisor with them.
 func killStarters(s *scene, supervisorToo bool) {
 	var found []int
 	dirs, _ := os.ReadDir("/proc")
@@ -161,7 +161,7 @@ func killStarters(s *scene, supervisorToo bool) {
 		fmt.Sscan(d.Name(), &pid)
 		fmt.Sscan(f[1], &ppid)
 		if ppid == os.Getpid() && f[3] == d.Name() {
-			// The session of a script of ours.
+			// The session of one of our scripts.
 			found = append(found, pid)
 		}
 	}
@@ -182,8 +182,8 @@ func killStarters(s *scene, supervisorToo bool) {
 func TestSecretsAreInNoCommandLine(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		if _, ok := s.host.(*otherShell); ok {
-			// It hands scripts over in its arguments; the shells are covered by
-			// what they are given to do, which is the same.
+			// This host passes scripts in its arguments. The shells are covered by
+			// their commands, which are the same.
 			return
 		}
 		secret := fmt.Sprintf("secret-%d", rand.Uint64())
@@ -273,7 +273,7 @@ func TestFullDiskIsSaidAndTheEndStillRecorded(t *testing.T) {
 		if st, err := hostexec.InspectProcess(s.ctx, s.host, spec.Dir); err != nil || st.State != hostexec.ProcessAbsent {
 			t.Errorf("%+v, %v", st, err)
 		}
-		// The end of the first has its place.
+		// The first process's end can still be recorded.
 		in, err := os.OpenFile(s.proc()+"/in", os.O_WRONLY, 0)
 		if err != nil {
 			t.Fatal(err)

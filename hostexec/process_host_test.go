@@ -17,9 +17,10 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/realparts"
 )
 
-// The test binary is also the program that journaled processes run.
+// With programEnv set, the test binary is the program that journaled processes run.
 const programEnv = "HOSTEXEC_TEST_PROGRAM"
 
 func init() {
@@ -29,7 +30,7 @@ func init() {
 	case args[0] == "echo":
 		io.Copy(os.Stdout, os.Stdin)
 	case args[0] == "emit":
-		// emit SEED SIZE: the bytes of pattern, in pieces of any size.
+		// emit SEED SIZE prints the bytes of pattern, in pieces of random size.
 		seed, _ := strconv.ParseUint(args[1], 10, 64)
 		size, _ := strconv.Atoi(args[2])
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -42,7 +43,7 @@ func init() {
 			}
 		}
 	case args[0] == "count":
-		// One line for every line that comes in: its length and a sum.
+		// Prints, for every line that it reads, the line's length and a sum.
 		in := bufio.NewReaderSize(os.Stdin, 1<<20)
 		for {
 			line, err := in.ReadString('\n')
@@ -52,7 +53,7 @@ func init() {
 			fmt.Printf("%d %x\n", len(line), sum(line))
 		}
 	case args[0] == "drop":
-		// drop PORT: makes its packets vanish, says so, and waits for a kill.
+		// drop PORT drops the packets of a port, says so, and waits for a kill.
 		port, _ := strconv.Atoi(args[1])
 		if _, err := hosttest.DropPort(context.Background(), port); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -74,7 +75,7 @@ func sum(s string) (h uint64) {
 	return h
 }
 
-// pattern is size bytes of text that no two places of share.
+// pattern returns size bytes of text without repetitions.
 func pattern(seed uint64, size int) []byte {
 	rnd := rand.New(rand.NewPCG(seed, 2))
 	data := make([]byte, 0, size+32)
@@ -85,7 +86,7 @@ func pattern(seed uint64, size int) []byte {
 	return data[:size]
 }
 
-// A place is a kind of host that every promise must hold on.
+// A place is a kind of host on which every promise must hold.
 type place struct {
 	name string
 	host func(*testing.T) hostexec.Host
@@ -104,6 +105,7 @@ func places(t *testing.T) []place {
 
 func localHost(t testing.TB) hostexec.Host {
 	t.Helper()
+	realparts.NotShort(t)
 	pool := hostexec.NewPool(hostexec.PoolOptions{})
 	h, err := pool.Host(hostexec.Spec{Name: hostexec.Local})
 	if err != nil {
@@ -113,7 +115,7 @@ func localHost(t testing.TB) hostexec.Host {
 	return h
 }
 
-// otherShell runs everything under the sh that comes first on its path.
+// otherShell runs everything under the first sh on its path.
 type otherShell struct {
 	hostexec.Host
 	path string
@@ -151,7 +153,7 @@ func lookPath(t testing.TB, name string) string {
 	return p
 }
 
-// farm is a folder of links: name → program.
+// farm returns a folder of links: name → program.
 func farm(t testing.TB, links map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -163,7 +165,6 @@ func farm(t testing.TB, links map[string]string) string {
 	return dir
 }
 
-// busybox is a path on which there is nothing but busybox.
 func busybox(t testing.TB) string {
 	t.Helper()
 	program := lookPath(t, "busybox")
@@ -178,8 +179,8 @@ func busybox(t testing.TB) string {
 	return farm(t, links)
 }
 
-// everywhere runs a test on every place, in a session folder of its own whose
-// path is as awkward as paths get.
+// everywhere runs a test on every place, in a session folder of its own whose path
+// is as awkward as possible.
 func everywhere(t *testing.T, f func(t *testing.T, s *scene)) {
 	for _, p := range places(t) {
 		t.Run(p.name, func(t *testing.T) { f(t, newScene(t, p.host(t))) })
@@ -191,18 +192,21 @@ type scene struct {
 	t     testing.TB
 	ctx   context.Context
 	host  hostexec.Host
-	dir   string // the session's
+	dir   string // of the session
 	fence hostexec.Fence
 	mark  string
-	read  int64 // how far the journal was read, where a test keeps it
+	read  int64 // how far the journal was read, if a test keeps it
 }
 
 func newScene(t testing.TB, h hostexec.Host) *scene {
-	dir := filepath.Join(t.TempDir(), "it's a \"röot\" $x [a]* \\ folder", "s-1")
+	return newSceneIn(t, h, filepath.Join(t.TempDir(), "it's a \"röot\" $x [a]* \\ folder", "s-1"))
+}
+
+func newSceneIn(t testing.TB, h hostexec.Host, dir string) *scene {
 	s := &scene{t: t, ctx: t.Context(), host: h, dir: dir, mark: fmt.Sprintf("m-%d-%d", os.Getpid(), rand.Uint64())}
 	s.fence = hostexec.Fence{Dir: dir, Epoch: hostexec.Epoch{Generation: 1, Pump: 1}}
 	t.Cleanup(func() {
-		// Nothing may outlive the test, and nothing may be left to end.
+		// Nothing may outlive the test, and no process may be left to end.
 		s.fence.Epoch.Generation = 1 << 30
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -267,7 +271,7 @@ func (s *scene) attach(opts hostexec.AttachOptions) hostexec.Attachment {
 	return a
 }
 
-// eventually waits for a condition, for as long as the test may run.
+// eventually waits up to a minute for a condition.
 func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !cond(); time.Sleep(5 * time.Millisecond) {
@@ -277,8 +281,8 @@ func eventually(t testing.TB, what string, cond func() bool) {
 	}
 }
 
-// belongings are the processes whose command line names the session's folder
-// or whose environment holds its mark.
+// belongings returns the processes whose command line names the session's folder or
+// whose environment holds its mark.
 func (s *scene) belongings() (found []string) {
 	procs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -324,7 +328,7 @@ func kill(t testing.TB, pid int) {
 	}
 }
 
-// supervisor is the pid of the shell that waits for the process.
+// supervisor returns the pid of the shell that waits for the process.
 func (s *scene) supervisor() int {
 	s.t.Helper()
 	for _, p := range s.belongings() {
@@ -338,7 +342,7 @@ func (s *scene) supervisor() int {
 	return 0
 }
 
-// mute is a host whose streams swallow what is written after their script.
+// mute is a host whose streams discard what is written after their script.
 type mute struct{ hostexec.Host }
 
 func (m *mute) Start(ctx context.Context, c hostexec.Command) (hostexec.Stream, error) {

@@ -14,6 +14,9 @@ if ! ln "$j_d/started.$j_pid" "$j_d/started" 2>/dev/null; then
 	exit 81
 fi
 rm -f "$j_d/started.$j_pid"
+# Before the command does anything: a host that loses its power must know then
+# that it began.
+j_flush "$j_d/started"
 # From here on the process has begun, unless the command cannot be run.
 : >"$j_d/out.log"
 : >"$j_d/err.log"

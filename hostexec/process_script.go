@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// The scripts of journaled processes. process.sh is the part they share; every
-// other one is put behind it.
+// The scripts of journaled processes. process.sh is the common part that comes before each
+// of the others.
 var (
 	//go:embed process.sh
 	processLib string
@@ -32,6 +32,7 @@ var (
 
 var (
 	inspectScript   = script("j_d=$1\nj_look\nj_report\n")
+	runningScript   = script("[ -d \"$1\" ] || exit 0\ncd -- \"$1\" || exit 1\nfor j_d in \"$2\" \"$2\".*; do\nj_look\n[ \"$j_state\" != running ] || echo \"$j_d\"\ndone\n")
 	startScript     = script(startText)
 	startWithSecret = script(strings.Replace(startText, noInput, secretInput, 1))
 	superviseScript = script(superviseText)
@@ -44,31 +45,31 @@ var (
 	reapScript      = script(reapText)
 )
 
-// What the start script's own input is to the supervisor and the job: nothing,
-// or a pipe with a secret, as descriptor SecretFD.
+// What the supervisor and the job get from the start script's standard input: nothing, or a
+// pipe with a secret, as descriptor SecretFD.
 const (
 	noInput     = "9>&- </dev/null >/dev/null"
 	secretInput = "9>&- 7<&0 </dev/null >/dev/null"
 )
 
-// Exit statuses of these scripts; 97 and 98 are the fence's.
+// Exit statuses of these scripts; 97 and 98 belong to the fence.
 const (
 	statusNotStarted  = 81 // the command cannot be run
 	statusUnsupported = 82 // the host lacks what is needed
-	statusJournalLost = 83 // fewer bytes than the offset
+	statusJournalLost = 83 // the journal is shorter than the offset
 	statusUnknown     = 84 // a start was interrupted
 	statusAbsent      = 85 // nothing was started there
 	statusStuck       = 86 // an older attachment does not end
 	statusRunning     = 87 // the process has not ended
 
-	statusPipe = 128 + 13 // a write that no one reads
-	statusTold = 128 + 15 // the supervisor ended the attachment, for the job ended
+	statusPipe = 128 + 13 // a write that nothing reads
+	statusTold = 128 + 15 // the supervisor ended the attachment because the job ended
 )
 
 func script(text string) string { return bare(processLib) + bare(text) }
 
-// bare drops comments and indentation: a script crosses the wire every time,
-// and some shells read it byte by byte.
+// bare removes comments and indentation, because a script is sent every time and some
+// shells read it byte by byte.
 func bare(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// ErrUnsupported: the host lacks a program or a kernel feature that is needed;
-// the error says which.
+// ErrUnsupported means that the host lacks a program or a kernel feature, which the error
+// names.
 var ErrUnsupported = errors.New("host lacks what is needed")
 
-// A StartError is a process that could not begin: the command cannot be run as
-// it was asked for. Nothing of it is left on the host.
+// A StartError means that a process could not begin, because its command cannot be run as
+// requested. Nothing of it is left on the host.
 type StartError struct {
-	// Reason is what the host said, one or more lines.
+	// Reason is the host's message, one or more lines.
 	Reason string
 	err    error
 }
@@ -27,24 +27,24 @@ func (e *StartError) Error() string {
 	return "process did not begin" + firstLine([]byte(e.Reason))
 }
 
-// Unwrap gives ErrNoSpace, for instance, where the reason is known.
+// Unwrap returns the typed error if the reason is known, for example ErrNoSpace.
 func (e *StartError) Unwrap() error { return e.err }
 
 // markEnv is the variable that carries a session's mark.
 const markEnv = "FAIRLEAD_SESSION"
 
-// StartProcess starts a journaled process and returns once it runs the command
-// itself, or has ended again. It is idempotent: where the folder already holds
-// a process that was started, however that one fared since, its status is
-// returned and nothing is started. So after an error that wraps
-// ErrOutcomeUnknown it may be called again.
+// StartProcess starts a journaled process and returns once it runs the command itself, or
+// has ended again. It is idempotent: if a process was already started in the folder,
+// StartProcess returns its status, whatever became of it, and starts nothing. So it may be
+// called again after an error that wraps ErrOutcomeUnknown.
 //
-// A command that cannot be run is a *StartError: not found, not executable, no
-// such work directory; a full disk is ErrNoSpace; neither leaves a process.
+// If the command cannot be run (not found, not executable, no such work directory) the
+// error is a *StartError. If the disk is full, it wraps ErrNoSpace. Neither leaves a
+// process.
 //
-// The process is the leader of a session and of a group of its own, with the
-// signal dispositions and the umask of a login, no terminal, and only its three
-// standard streams. A second shell, in another session, waits for it.
+// The process leads a session and a process group of its own. It has the signal
+// dispositions and the umask of a login, no terminal, and only its three standard streams.
+// A second shell, in another session, waits for it.
 func StartProcess(ctx context.Context, h Host, spec ProcessSpec) (ProcessStatus, error) {
 	fail := func(err error) (ProcessStatus, error) {
 		return ProcessStatus{}, fmt.Errorf("start process in %s on %s: %w", spec.Dir, h.Name(), err)
@@ -73,8 +73,8 @@ func StartProcess(ctx context.Context, h Host, spec ProcessSpec) (ProcessStatus,
 	return st, nil
 }
 
-// job returns the part of the job's script that is this process's own. It
-// travels on descriptors only: an environment may hold secrets.
+// job returns the part of the job's script that is specific to this process. It travels on
+// descriptors only, because an environment may hold secrets.
 func (s ProcessSpec) job() (string, error) {
 	if err := checkDir(s.Dir); err != nil {
 		return "", err
@@ -142,7 +142,7 @@ func checkDir(dir string) error {
 	return nil
 }
 
-// processError types what a script of a journaled process said.
+// processError returns the typed error for what a script of a journaled process reported.
 func processError(err error) error {
 	var exit *ExitError
 	if !errors.As(err, &exit) {
@@ -172,7 +172,7 @@ func processError(err error) error {
 	return err
 }
 
-// shellSays is what shells put before a complaint: their name and a line.
+// shellSays matches what shells print before a message: their name and a line number.
 var shellSays = regexp.MustCompile(`(?m)^(fairlead-process|fairlead-job:[0-9]+): ((line )?[0-9]+: )?`)
 
 func processReason(stderr []byte) string {

@@ -20,6 +20,8 @@ j_umask=$(umask)
 umask 077
 mkdir -p -- "$j_d" || exit 1
 cd / # what stays behind must not hold on to anything
+# Whoever began earlier is none of the session's; see reap.sh.
+[ -e "$fl_d/since" ] || { j_boot && j_stat self && j_put "$fl_d/since" "$j_start $j_bootid"; } 2>/dev/null || rm -f "$fl_d/since"
 rm -f "$j_d/noexec" "$j_d/failed" "$j_d/trimmed"
 [ -p "$j_d/in" ] || mkfifo "$j_d/in" || exit 1
 : >>"$j_d/out.log" || exit 1

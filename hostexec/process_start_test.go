@@ -116,8 +116,8 @@ func TestStartGivesTheProcessACleanPlace(t *testing.T) {
 		if f := strings.Fields(lines[1]); f[4] != fmt.Sprint(st.PID) || f[5] != f[4] || f[6] != "0" {
 			t.Errorf("group, session, terminal %v of %d", f[4:7], st.PID)
 		}
-		// Signals 1 to 31; those above are the C library's own, and a runner of
-		// tests may hand them down ignored.
+		// Signals 1 to 31. Those above belong to the C library, and a test runner
+		// may pass them on as ignored.
 		var ignored uint64
 		if _, err := fmt.Sscanf(lines[2], "SigIgn:\t%x", &ignored); err != nil || ignored&^ignoredHere(t)&(1<<31-1) != 0 {
 			t.Errorf("ignored signals: %s (%v)", lines[2], err)
@@ -132,8 +132,8 @@ func TestStartGivesTheProcessACleanPlace(t *testing.T) {
 	})
 }
 
-// inheritable are the descriptors that a child of this test gets, as ls sorts
-// them: who runs the tests may have left some of theirs open.
+// inheritable returns the descriptors that a child of this test gets, in the order
+// of ls. Whoever runs the tests may have left some open.
 func inheritable(t *testing.T) []string {
 	fds := []string{"0", "1", "2"}
 	infos, err := filepath.Glob("/proc/self/fdinfo/*")
@@ -189,15 +189,15 @@ func TestStartSaysWhyTheCommandCannotBeRun(t *testing.T) {
 				t.Errorf("%s: %+v", c.name, st)
 			}
 		}
-		// A failed start is in nobody's way.
+		// A failed start does not prevent another.
 		if st := s.start("/bin/sleep", "1000"); st.State != hostexec.ProcessRunning {
 			t.Errorf("%+v", st)
 		}
 	})
 }
 
-// ignoredHere are the signals that these tests were started with as ignored, by
-// nohup for instance: no shell can take that back.
+// ignoredHere returns the signals that were ignored when these tests were started,
+// for instance by nohup. No shell can undo that.
 func ignoredHere(t *testing.T) uint64 {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")
@@ -210,4 +210,43 @@ func ignoredHere(t *testing.T) uint64 {
 		t.Fatal(err)
 	}
 	return mask
+}
+
+func TestRunningProcessesLooksAtSeveral(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *scene) {
+		running := func(name string) []string {
+			t.Helper()
+			names, err := hostexec.RunningProcesses(s.ctx, s.host, s.dir+"/proc", name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return names
+		}
+		if got := running("p"); len(got) > 0 {
+			t.Errorf("%q before anything was started", got)
+		}
+		for _, name := range []string{"p", "p.2", "p.over", "px", "q"} {
+			spec := s.spec("/bin/sleep", "1000")
+			spec.Dir = s.dir + "/proc/" + name
+			if name == "p.over" {
+				spec.Argv = []string{"/bin/true"}
+			}
+			if _, err := hostexec.StartProcess(s.ctx, s.host, spec); err != nil {
+				t.Fatal(err)
+			}
+			if name != "p.over" {
+				continue
+			}
+			eventually(t, "an end", func() bool {
+				st, err := hostexec.InspectProcess(s.ctx, s.host, spec.Dir)
+				return err == nil && st.State == hostexec.ProcessExited
+			})
+		}
+		if got := running("p"); !slices.Equal(got, []string{"p", "p.2"}) {
+			t.Errorf("%q", got)
+		}
+		if got := running("nobody"); len(got) > 0 {
+			t.Errorf("%q", got)
+		}
+	})
 }

@@ -5,17 +5,33 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
-// InspectProcess looks at a journaled process without touching it. A folder
-// that is not there, or where nothing was started, is ProcessAbsent.
+// InspectProcess returns the status of a journaled process and changes nothing. If the
+// folder does not exist, or nothing was started there, the state is ProcessAbsent.
 func InspectProcess(ctx context.Context, h Host, dir string) (ProcessStatus, error) {
 	st, err := inspect(ctx, h, Command{Script: inspectScript, Args: []string{dir}}, dir)
 	if err != nil {
 		return ProcessStatus{}, fmt.Errorf("look at process in %s on %s: %w", dir, h.Name(), err)
 	}
 	return st, nil
+}
+
+// RunningProcesses returns the folders in dir whose journaled processes run. It looks at
+// the folder called name and at those whose names begin with name and a dot. It takes one
+// round trip and changes nothing. If dir does not exist, or is empty, no process runs.
+func RunningProcesses(ctx context.Context, h Host, dir, name string) ([]string, error) {
+	err := checkDir(dir)
+	var res Result
+	if err == nil {
+		res, err = h.Run(ctx, Command{Script: runningScript, Args: []string{dir, name}})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look at the processes in %s on %s: %w", dir, h.Name(), processError(err))
+	}
+	return strings.FieldsFunc(string(res.Stdout), func(r rune) bool { return r == '\n' }), nil
 }
 
 func inspect(ctx context.Context, h Host, c Command, dir string) (ProcessStatus, error) {
@@ -29,17 +45,17 @@ func inspect(ctx context.Context, h Host, c Command, dir string) (ProcessStatus,
 	return parseReport(res.Stdout)
 }
 
-// killWait bounds the wait for a process to vanish after KILL. One that does
-// not is stuck in the kernel.
+// killWait bounds the wait for a process to vanish after KILL. One that does not is stuck
+// in the kernel.
 const killWait = 15 * time.Second
 
-// StopProcess ends a process: TERM to its group, grace, KILL; it returns once
-// the end is known. Stopping one that has ended, or never began, is success.
+// StopProcess ends a process: TERM to its group, then KILL after grace. It returns once the
+// end is known. It succeeds if the process has ended or never began.
 //
-// The guard is the recorded start time and boot id: a process that has the
-// same number by now is left alone. What left the group lives on: see Reap.
-// The session's lock is held for the moment of each signal, not for the wait;
-// a newer holder that comes between is an error that wraps ErrFenced.
+// The recorded start time and boot id must match, so a later process with the same pid is
+// left alone. Processes that left the group live on: see Reap. The session's lock is held
+// only while a signal is sent, not during the wait. If a newer holder comes in between, the
+// error wraps ErrFenced.
 func StopProcess(ctx context.Context, h Host, dir string, fence Fence, grace time.Duration) (ProcessStatus, error) {
 	fail := func(err error) (ProcessStatus, error) {
 		return ProcessStatus{}, fmt.Errorf("stop process in %s on %s: %w", dir, h.Name(), err)
@@ -79,10 +95,11 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// errGarbled is a report that is not one: the script was cut short.
+// errGarbled means that the host's report cannot be parsed, for example because the script
+// was cut short.
 var errGarbled = errors.New("the host's report is garbled")
 
-// parseReport reads a status line and the tail of err.log behind it.
+// parseReport parses a status line and the tail of err.log behind it.
 func parseReport(out []byte) (ProcessStatus, error) {
 	line, rest, ok := bytes.Cut(out, []byte("\n"))
 	if !ok {

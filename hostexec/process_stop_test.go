@@ -48,7 +48,7 @@ func TestStopEndsTheGroupAndKnowsHow(t *testing.T) {
 				}
 			}
 			if c.code != 3 {
-				// All that it started was of its group.
+				// Everything that it started was in its process group.
 				s.waitGone()
 			}
 		}

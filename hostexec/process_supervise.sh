@@ -26,7 +26,7 @@ fi
 # session's number is a stranger.
 j_end=$(j_stat self && echo "$j_start")
 while [ -d "$j_d" ]; do
-	echo "$j_rc $j_end" 1<>"$j_d/exit.new" && mv -f "$j_d/exit.new" "$j_d/exit" && break
+	echo "$j_rc $j_end" 1<>"$j_d/exit.new" && j_flush "$j_d/exit.new" && mv -f "$j_d/exit.new" "$j_d/exit" && break
 	sleep 1
 done
 # Whoever is attached learns it from us; whoever attaches from now on sees exit.

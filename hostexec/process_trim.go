@@ -7,28 +7,26 @@ import (
 	"strconv"
 )
 
-// ErrProcessRunning: the process has not ended, and must have for what was asked.
+// ErrProcessRunning means that the operation needs a process that has ended, and this one
+// runs.
 var ErrProcessRunning = errors.New("process is running")
 
 const (
-	// trimBlock is what a trim is rounded down to: part of a block can be
-	// wiped, but no space is won by it.
+	// trimBlock is the unit that a trim is rounded down to: part of a block can be zeroed,
+	// but that frees no space.
 	trimBlock = 4096
-	// errKept is how much of err.log a trim leaves.
-	errKept = 256 << 10
+	errKept   = 256 << 10
 )
 
-// TrimJournal gives back the space of out.log below an offset that nobody will
-// attach to any more, and that of err.log but for its last 256 KiB, and returns
-// how many bytes more are gone than were before. It may be called at any time:
-// offsets and sizes stay as they are, the process may go on writing, and whoever
-// is attached above it notices nothing. Attaching below it is ErrJournalLost
-// from then on, and so is reading there.
+// TrimJournal frees the space of out.log below an offset that nobody will attach to any
+// more, and of err.log except for its last 256 KiB. It returns how many more bytes are gone
+// than before. It may be called at any time: offsets and sizes do not change, the process
+// may go on writing, and attachments above the offset notice nothing. From then on,
+// attaching or reading below it is ErrJournalLost.
 //
-// A host that cannot punch holes (busybox's fallocate, some file systems) is an
-// error that wraps ErrUnsupported, and nothing has changed then: begin a new
-// incarnation of the process at an idle moment, and remove the old one's folder
-// (RemoveProcess).
+// If the host cannot punch holes (busybox's fallocate, some file systems), the error wraps
+// ErrUnsupported and nothing has changed. In that case, begin a new incarnation of the
+// process at an idle moment, and remove the old one's folder with RemoveProcess.
 func TrimJournal(ctx context.Context, h Host, dir string, below int64, fence Fence) (freed int64, err error) {
 	if freed, err = trim(ctx, h, dir, below, fence); err != nil {
 		return 0, fmt.Errorf("trim journal in %s on %s: %w", dir, h.Name(), err)
@@ -57,11 +55,11 @@ func trim(ctx context.Context, h Host, dir string, below int64, fence Fence) (fr
 	return freed, nil
 }
 
-// RemoveProcess removes the folder of a process that has ended, journal and
-// all, so that those of former incarnations do not pile up. One that runs is an
-// error that wraps ErrProcessRunning, and is left as it is; a folder that is
-// not there is success. What the process left behind is found by less
-// afterwards: see Reap, and reap first.
+// RemoveProcess removes the folder of a process that has ended, with its journal, so that
+// folders of former incarnations do not pile up. If the process runs, the error wraps
+// ErrProcessRunning and nothing changes. If the folder does not exist, RemoveProcess
+// succeeds. Call Reap first: without the folder it finds less of what the process left
+// behind.
 func RemoveProcess(ctx context.Context, h Host, dir string, fence Fence) error {
 	err := checkDir(dir)
 	if err == nil {

@@ -16,8 +16,8 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// whereHolesAre runs a test on the places whose fallocate can punch, each with
-// a session of its own.
+// whereHolesAre runs a test on the places whose fallocate can punch holes, each
+// with a session of its own.
 func whereHolesAre(t *testing.T, f func(t *testing.T, s *scene)) {
 	for _, p := range places(t) {
 		if p.name != "busybox" { // see TestTrimWhereNoHoleCanBePunched
@@ -35,7 +35,8 @@ func (s *scene) trim(below int64) int64 {
 	return freed
 }
 
-// emitted starts a program that has printed size bytes of pattern, and lives.
+// emitted starts a program that has printed size bytes of pattern, and goes on
+// running.
 func (s *scene) emitted(size int, to string) {
 	s.t.Helper()
 	file := s.t.TempDir() + "/data"
@@ -149,8 +150,8 @@ func TestAttachBelowATrimIsRefused(t *testing.T) {
 	})
 }
 
-// A viewer may be far behind: it is not what decides how much is kept, but it
-// is never shown zeros either.
+// A viewer may be far behind. It does not decide how much is kept, but it is never
+// shown zeros either.
 func TestSlowFollowerIsToldOfATrim(t *testing.T) {
 	const size = 24 << 20
 	want := pattern(1, size)
@@ -173,7 +174,7 @@ func TestSlowFollowerIsToldOfATrim(t *testing.T) {
 	})
 }
 
-// A journal's own zeros are data.
+// Zeros in a journal are data.
 func TestZerosOfTheProcessAreNotTakenForAHole(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		s.start("/bin/sh", "-c", `echo a; head -c 100000 /dev/zero; echo b`)
@@ -185,8 +186,8 @@ func TestZerosOfTheProcessAreNotTakenForAHole(t *testing.T) {
 	})
 }
 
-// While a program writes as fast as it can and an attachment reads, all that
-// was read is given back again and again, and not a byte is missing.
+// While a program writes as fast as it can and an attachment reads, everything that
+// was read is freed repeatedly, and no byte is missing.
 func TestTrimUnderALiveWriterLosesNothing(t *testing.T) {
 	const size = 40 << 20
 	want := pattern(5, size)
@@ -219,8 +220,8 @@ func TestTrimUnderALiveWriterLosesNothing(t *testing.T) {
 	})
 }
 
-// A trim may be killed anywhere: what is on record is never less than what is
-// gone, and the next one does what is left.
+// A trim may be killed anywhere. The record never says less than what is gone, and
+// the next trim does the rest.
 func TestTrimThatIsKilledIsDoneByTheNext(t *testing.T) {
 	const size = 8 << 20
 	want := pattern(1, size)
@@ -296,7 +297,7 @@ func TestTrimWhereNoHoleCanBePunched(t *testing.T) {
 		if err := os.Mkdir(disk, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		// ramfs knows no holes.
+		// ramfs has no holes.
 		if err := syscall.Mount("ramfs", disk, "ramfs", 0, ""); err != nil {
 			t.Fatalf("mount a ramfs (needs root): %v", err)
 		}
@@ -314,7 +315,7 @@ func TestTrimWhereNoHoleCanBePunched(t *testing.T) {
 	})
 }
 
-// A full disk is what a trim is for.
+// A trim is meant for a full disk.
 func TestTrimMakesRoomOnAFullDisk(t *testing.T) {
 	s := newScene(t, localHost(t))
 	disk := t.TempDir() + "/disk"
@@ -386,7 +387,7 @@ func TestTrimAndRemoveMindTheFenceAndTheState(t *testing.T) {
 		if st := s.inspect(); st.State != hostexec.ProcessAbsent {
 			t.Errorf("%+v", st)
 		}
-		// The folder serves again, and knows of no trim.
+		// The folder can be used again, and does not know of the trim.
 		s.start("/bin/sh", "-c", "echo again")
 		b, err := io.ReadAll(s.attach(hostexec.AttachOptions{}))
 		if string(b) != "again\n" || err != nil {

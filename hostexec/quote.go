@@ -6,33 +6,31 @@ import (
 	"strings"
 )
 
-// newlineVar is what a line for the shell begins with: it puts a newline into
-// $_n without a fork, from the default IFS, so that the rest of the line can
-// name newlines and still be one line.
+// newlineVar begins every line for the shell. It puts a newline into $_n without a fork,
+// from the default IFS, so that one line can contain newlines.
 const newlineVar = `_n=${IFS#??};_n=${_n%"${_n#?}"};`
 
-// quote returns s as one word of POSIX shell on one line. It relies on
-// newlineVar for newlines. s must not hold NUL, which no shell can carry.
+// quote returns s as one word of POSIX shell on one line, which needs newlineVar before it.
+// s must not contain NUL, which no shell can carry.
 func quote(s string) string {
 	s = strings.ReplaceAll(s, `'`, `'\''`)
 	s = strings.ReplaceAll(s, "\n", `'"$_n"'`)
-	// bash uses these two bytes inside itself, and loses one that follows the
-	// first byte of a multibyte character unless the quotes are closed between.
+	// bash uses these two bytes internally, and loses one that follows the first byte of a
+	// multibyte character unless the quotes are closed in between.
 	s = strings.ReplaceAll(s, "\x01", "''\x01")
 	s = strings.ReplaceAll(s, "\x7f", "''\x7f")
 	return "'" + s + "'"
 }
 
-// shellQuote returns s as one word of POSIX shell, newlines as they are, for
-// text that becomes part of a Script.
+// shellQuote returns s as one word of POSIX shell for use in a Script. Newlines are kept.
 func shellQuote(s string) string {
 	return "'" + strings.ReplaceAll(s, `'`, `'\''`) + "'"
 }
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// check refuses what no shell can carry, before anything is sent. Values are
-// not repeated in the error: they may be secret.
+// check rejects what no shell can carry, before anything is sent. Errors do not repeat
+// values, which may be secret.
 func (c Command) check() error {
 	if c.Script == "" {
 		return fmt.Errorf("command has no script")

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// shells are the ones that are /bin/sh somewhere.
+// shells are the shells that are /bin/sh on some system.
 var shells = [][]string{{"dash"}, {"bash", "--posix"}, {"busybox", "sh"}, {"mksh"}}
 
 func runLine(t testing.TB, shell []string, line, rest string) (string, error) {
@@ -159,7 +159,8 @@ func mustLook(t *testing.T, name string) string {
 	return p
 }
 
-// pathWithout returns a PATH of everything that the fence may use but one.
+// pathWithout returns a PATH with everything that the fence may use except one
+// program.
 func pathWithout(t *testing.T, without string) string {
 	dir := t.TempDir()
 	for _, n := range []string{"mkdir", "sleep", "ln", "readlink", "find", "rm", "rmdir", "mv", "cat", "flock"} {
@@ -187,7 +188,7 @@ func TestFenceLockExcludesAndSurvivesAKilledHolder(t *testing.T) {
 				cmd.Stdin = strings.NewReader(streamLine("M", Command{Script: fencePrologue(f) + "\n" + script}))
 				return cmd
 			}
-			// A counter that only exclusion keeps right.
+			// Only mutual exclusion keeps this counter right.
 			counter := filepath.Join(dir, "n")
 			if err := os.WriteFile(counter, []byte("0\n"), 0o600); err != nil {
 				t.Fatal(err)
@@ -204,7 +205,7 @@ func TestFenceLockExcludesAndSurvivesAKilledHolder(t *testing.T) {
 			if b, _ := os.ReadFile(counter); string(b) != "20\n" {
 				t.Fatalf("counter is %q after 20 increments", b)
 			}
-			// A holder that dies without a word.
+			// The holder dies without releasing the lock.
 			if err := start(`kill -9 $$`).Run(); err == nil {
 				t.Fatal("the holder survived kill -9")
 			}

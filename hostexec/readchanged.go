@@ -8,10 +8,10 @@ import (
 	"strconv"
 )
 
-// Times tell less than sums: a file may change twice within what a file system
-// calls the same moment, and a sum costs one program as a look at times does.
+// readChangedScript compares sums, not times: a file may change twice within one timestamp,
+// and either comparison takes one program.
 //
-// $1 path, $2 how many bytes at most, and one, $3 the sum that is known.
+// $1 path, $2 maximum size in bytes plus one, $3 known sum.
 const readChangedScript = `LC_ALL=C; export LC_ALL
 [ -e "$1" ] || { echo "$1: no such file" >&2; exit 94; }
 [ -f "$1" ] || { echo "$1: not a regular file" >&2; exit 1; }
@@ -26,9 +26,9 @@ fi
 echo file
 exec head -c "$2" -- "$1"`
 
-// ReadChanged reads a small file unless its SHA-256 (hex) is the one that is
-// known already: then changed is false, and it costs one small round trip. An
-// empty known is that of no file. Errors are as with ReadFile.
+// ReadChanged reads a small file unless its SHA-256 (hex) is known; then changed is false,
+// at the cost of one small round trip. known is empty if no sum is known. Errors are those
+// of ReadFile.
 func ReadChanged(ctx context.Context, h Host, path string, max int64, known string) (data []byte, changed bool, err error) {
 	fail := func(err error) ([]byte, bool, error) {
 		return nil, false, fmt.Errorf("read %s on %s: %w", path, h.Name(), err)

@@ -8,17 +8,17 @@ import (
 	"strconv"
 )
 
-// exitNotExist is the status of our scripts for a file that is not there.
+// exitNotExist is the exit status of our scripts if a file does not exist.
 const exitNotExist = 94
 
-// $1 path, $2 how many bytes at most, and one.
+// $1 path, $2 maximum size in bytes plus one.
 const readScript = `LC_ALL=C; export LC_ALL
 [ -e "$1" ] || { echo "$1: no such file" >&2; exit 94; }
 [ -f "$1" ] || { echo "$1: not a regular file" >&2; exit 1; }
 exec head -c "$2" -- "$1"`
 
-// ReadFile reads a small file; an error wraps ErrNotExist where there is none,
-// and is *OutputTooLongError beyond max bytes.
+// ReadFile reads a small file. The error wraps ErrNotExist if there is none, and is an
+// *OutputTooLongError beyond max bytes.
 func ReadFile(ctx context.Context, h Host, path string, max int64) ([]byte, error) {
 	data, err := readFile(ctx, h, path, max)
 	if err != nil {

@@ -8,30 +8,29 @@ import (
 	"time"
 )
 
-// A Survivor is a process that Reap found and ended. Command is its name as
-// the kernel has it, without arguments: those may hold anything.
+// A Survivor is a process that Reap found and ended. Command is its name in the kernel,
+// without arguments, since those may hold anything.
 type Survivor struct {
 	PID     int    `json:"pid"`
 	Command string `json:"command"`
 }
 
-// reapGrace is how long what is found has to end after TERM, and how long a
-// supervising shell has to record the end of what it waits for.
+// reapGrace is how long a process has to end after TERM, and a supervising shell to record
+// the end of its process.
 const reapGrace = 2 * time.Second
 
-// Reap ends whatever on the host still belongs to a session and returns what
-// it found: processes with its mark in their environment, with a work directory
-// or a program below dir, of the session of a recorded process in dir or
-// dir/proc/*, with a journal or an input of theirs open, and the descendants of
-// all of these. The mark must match
-// exactly. TERM comes first, then KILL, until a last look finds none; it fails
-// if something is still there then. Supervising shells and attachments of
-// these processes are ended too, and not reported.
+// Reap ends every process on the host that still belongs to a session, and returns what it
+// found: processes with exactly this mark in their environment; with a work directory or a
+// program below dir; in the session of a recorded process in dir or dir/proc/*; with a
+// journal or an input of such a process open; and the descendants of all these. It sends
+// TERM, then KILL, until a last look finds none, and fails if some are left then.
+// Supervising shells and attachments of these processes are ended too, but not reported.
 //
-// It never ends itself, whom it descends from, or somebody who logged in over
-// SSH and looks around in dir. A process that hides on purpose (no mark, no
-// descent, no path, no journal) is not found: a daemon that forked twice with a
-// clean environment, went to / and closed what it was given.
+// Reap never ends itself, its ancestors, or a process of a person who looks around in dir:
+// one that logged in over SSH, has a terminal, or began before the first process that
+// StartProcess started for the session. It does not find a process that hides on purpose
+// (no mark, descent, path or journal), such as a daemon that forked twice with a clean
+// environment, went to / and closed its descriptors.
 func Reap(ctx context.Context, h Host, dir, mark string, fence Fence) ([]Survivor, error) {
 	found, err := reap(ctx, h, dir, mark, fence)
 	if err != nil {

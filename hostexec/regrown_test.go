@@ -10,8 +10,8 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// Somebody cut the journal on the host, and it grew past where we were. The
-// byte before that place tells: readers of lines stop behind newlines.
+// Somebody cut the journal on the host, and it grew beyond where we were. The byte
+// before that offset shows it, because readers of lines stop after newlines.
 func TestAJournalThatWasCutAndGrewAgainIsLost(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		s.start("/bin/sleep", "1000")
@@ -48,7 +48,7 @@ func TestAJournalThatWasCutAndGrewAgainIsLost(t *testing.T) {
 				t.Errorf("a piece behind %q: %q, %v", c.before, piece, err)
 			}
 		}
-		// Who counts bytes may begin anywhere.
+		// A reader of bytes may begin anywhere.
 		journal("x")
 		a := s.attach(hostexec.AttachOptions{Offset: at})
 		readUntil(t, a, "the rest\n")
@@ -57,7 +57,7 @@ func TestAJournalThatWasCutAndGrewAgainIsLost(t *testing.T) {
 	})
 }
 
-// What lies before the end of a hole is not there any more, and proves nothing.
+// What was before the end of a hole is gone, and proves nothing.
 func TestAReaderOfLinesGoesOnWhereATrimEnded(t *testing.T) {
 	const size = 1 << 20
 	whereHolesAre(t, func(t *testing.T, s *scene) {
@@ -88,7 +88,7 @@ func TestAReaderOfLinesGoesOnWhereATrimEnded(t *testing.T) {
 		if err != nil || string(piece) != string(want[512<<10:]) {
 			t.Errorf("a piece: %d bytes, %v", len(piece), err)
 		}
-		// The end of another block, behind the hole.
+		// The end of another block, after the hole.
 		if _, err := hostexec.ReadJournal(s.ctx, s.host, s.proc(), 576<<10); !errors.Is(err, hostexec.ErrJournalLost) {
 			t.Errorf("a piece from the middle of a line: %v", err)
 		}

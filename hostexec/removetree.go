@@ -7,17 +7,44 @@ import (
 	"strings"
 )
 
-// removeScript removes $1, which must lie below $2. The folder that holds $1
-// is entered first and asked where it is: what happens to the path afterwards
-// leads nowhere else.
+// removeScript removes $1, which must lie below $2. It enters the parent folder of $1 and
+// then checks where that is, so that later changes of the path cannot redirect it.
 //
-// $3 is the fence's folder: where neither is there, none is made.
+// $3 is the fence's folder. If neither $1 nor $3 exists, none is created. If $3 is removed
+// with $1, so is the lock, and once that has no name, another holder can create a new one
+// and get it. So the epoch is first written beside the folder. Then one rename moves the
+// folder and its lock out of that holder's way, and only the renamed folder is removed,
+// along with what an earlier call could not remove of it.
 const removeScript = `LC_ALL=C; export LC_ALL
 refuse() { echo "refused: $1" >&2; exit 1; }
 gone() { [ ! -e "$1" ] && [ ! -L "$1" ]; }
-if gone "$1" && { [ "$3" = / ] || gone "$3"; }; then exit 0; fi
+d=${1%%/*} b=${1##*/} w=$2 a=
+case $3/ in "$1"/*) a=` + removing + `$b ;; esac
+if gone "$1" && { [ "$3" = / ] || gone "$3"; } && { [ -z "$a" ] || gone "$d/$a"; }; then exit 0; fi
+erase() {
+	rm -rf -- "./$1" 2>/dev/null || {
+		# Folders without write permission, or somebody who still writes.
+		find "./$1" -type d -exec chmod u+rwx {} \; 2>/dev/null
+		rm -rf -- "./$1" 2>/dev/null || rm -rf -- "./$1"
+	}
+}
+# aside renames the folder. Where what an earlier call left has that name, the
+# folder goes into it; that may be removed by somebody meanwhile.
+aside() {
+	[ ! -L "./$a" ] || rm -f -- "./$a"
+	n=0
+	while [ $n -lt 20 ]; do
+		if gone "./$a"; then
+			mv -f -- "./$b" "./$a"
+			return
+		fi
+		chmod u+rwx "./$a" 2>/dev/null
+		mv -f -- "./$b" "./$a/$$.$n" 2>/dev/null && return
+		n=$((n + 1))
+	done
+	mv -f -- "./$b" "./$a/$$.$n"
+}
 %[1]s
-d=${1%%/*} b=${1##*/} w=$2
 if ! gone "$1"; then
 	w=$(cd -P -- "$w/" && pwd -P && echo .) || exit 1
 	w=${w%%??}
@@ -26,27 +53,40 @@ if ! gone "$1"; then
 	here=${here%%??}
 	case $here/ in "$w"/*) ;; *) refuse "$1 is $here/$b, which is not below $w" ;; esac
 	home=$(cd -P 2>/dev/null && pwd -P && echo .) && case ${home%%??}/ in "$here/$b"/*) refuse "$here/$b holds the user's home" ;; esac
-	rm -rf -- "./$b" 2>/dev/null || {
-		# Folders without write permission, or somebody who still writes.
-		find "./$b" -type d -exec chmod u+rwx {} \; 2>/dev/null
-		rm -rf -- "./$b" 2>/dev/null || rm -rf -- "./$b"
-	}
-	gone "./$b" || { echo "$1 is still there" >&2; exit 1; }
+	if [ "$a" ]; then
+		%[2]s
+		aside || exit 1
+		fl_leave
+		b=$a
+	fi
+	erase "$b"
+	gone "./$b" || { echo "$here/$b is still there" >&2; exit 1; }
 fi
-%[2]s`
+%[3]s`
 
-// rememberScript keeps the epoch of a session whose folder is gone beside it,
-// for a month, so that a late script of a former holder does not bring it back.
-const rememberScript = `if [ ! -e "$fl_d/epoch" ] && [ -d "${fl_d%%/*}" ]; then
-	rm -f -- "$fl_d/lock"
-	echo "%d %d %d" >"$fl_gone"
-	find "${fl_d%%/*}/" -maxdepth 1 -name '.gone-*' -mtime +30 -exec rm -f -- {} + 2>/dev/null
-fi
-fl_unlock`
+// removing is the prefix of a folder's name during its removal.
+const removing = ".removing-"
 
-// RemoveTree removes path, which must lie below within (also through
-// symlinks), and proves that it is gone. A path that is not there is success.
-// A symlink is removed, not followed; what holds the user's home is refused.
+// buryScript keeps the epoch of a session beside the folder that is removed.
+const buryScript = `[ "$fl_d" != "$1" ] || fl_bury "%d %d %d" || exit 1`
+
+// endScript ends the removal under a fence. If the lock was removed too, it also removes
+// epochs older than a month, and what unfinished removals left there more than an hour ago.
+const endScript = `if [ -z "$a" ]; then
+	fl_unlock
+else
+	find ./ -maxdepth 1 -name '.gone-*' -mtime +30 -exec rm -f -- {} + 2>/dev/null
+	for x in ./` + removing + `*; do
+		[ -z "$(find "$x" -prune -mmin +60 2>/dev/null)" ] || erase "${x#./}" 2>/dev/null
+	done
+	:
+fi`
+
+// RemoveTree removes path, which must lie below within (also through symlinks), and
+// verifies that it is gone. It succeeds if path does not exist. A symlink is removed, not
+// followed. A folder that contains the user's home is refused. If the fence's folder is
+// removed too, its epoch is kept beside it for a month, so that no former holder gets in
+// during the removal or later.
 func RemoveTree(ctx context.Context, h Host, path, within string, fence *Fence) error {
 	c, err := removeCommand(path, within, fence)
 	if err == nil {
@@ -68,13 +108,14 @@ func removeCommand(target, within string, fence *Fence) (Command, error) {
 	if !strings.HasPrefix(path.Dir(target)+"/", within+"/") {
 		return Command{}, fmt.Errorf("it does not lie below %s", within)
 	}
-	lock, unlock, fenceDir := "", "", "/"
+	lock, bury, end, fenceDir := "", "", "", "/"
 	if fence != nil {
 		if err := fence.check(); err != nil {
 			return Command{}, err
 		}
 		lock, fenceDir = fencePrologue(*fence), fence.Dir
-		unlock = fmt.Sprintf(rememberScript, fence.Epoch.Generation, fence.Epoch.Pump, fence.Epoch.Attempt)
+		bury = fmt.Sprintf(buryScript, fence.Epoch.Generation, fence.Epoch.Pump, fence.Epoch.Attempt)
+		end = endScript
 	}
-	return Command{Script: fmt.Sprintf(removeScript, lock, unlock), Args: []string{target, within, fenceDir}}, nil
+	return Command{Script: fmt.Sprintf(removeScript, lock, bury, end), Args: []string{target, within, fenceDir}}, nil
 }

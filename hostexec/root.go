@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Root resolves the folder on the host that holds what is ours (Spec.Root, or
-// .fairlead in the user's home) to an absolute path. It does not create it. A
-// Root that begins with ~/ or is relative is below the user's home.
+// Root returns the absolute path of the folder on the host that holds our files: Spec.Root,
+// or .fairlead in the user's home. It does not create it. A Root that begins with ~/ or is
+// relative lies below the user's home.
 func Root(ctx context.Context, h Host, spec Spec) (string, error) {
 	root := spec.Root
 	if root == "" {
@@ -36,7 +36,7 @@ func Root(ctx context.Context, h Host, spec Spec) (string, error) {
 	return root, nil
 }
 
-// checkPath refuses paths on a host that could mean more than one thing.
+// checkPath rejects ambiguous paths on a host.
 func checkPath(p string) error {
 	switch {
 	case !path.IsAbs(p):

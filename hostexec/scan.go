@@ -10,8 +10,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// ScanHostKeys asks a host for its keys without logging in or sending
-// anything. A jump host on the way must be pinned and is logged in to.
+// ScanHostKeys asks a host for its keys without logging in or sending anything. It logs in
+// to a jump host, which must be pinned.
 func ScanHostKeys(ctx context.Context, spec Spec) ([]HostKey, error) {
 	if spec.isLocal() {
 		return nil, errors.New("scan host keys: the local host has none")
@@ -41,8 +41,7 @@ func ScanHostKeys(ctx context.Context, spec Spec) ([]HostKey, error) {
 
 var errScanned = errors.New("the key was seen")
 
-// scan shakes hands once for each key that the host has, and hangs up before
-// the keys are even agreed.
+// scan does one handshake per key of the host, and hangs up before the keys are agreed.
 func scan(ctx context.Context, address string, open transport) ([]HostKey, error) {
 	var keys []HostKey
 	algos, _ := hostKeyAlgorithms()

@@ -15,13 +15,15 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/realparts"
 )
 
 const canary = "canary-5b1f77e0"
 
-// wired are the two kinds of hosts that there are.
+// wired returns one host of each kind.
 func wired(t *testing.T, opts hostexec.PoolOptions) (pool *hostexec.Pool, hosts map[string]hostexec.Host, sshd *hosttest.SSHD) {
 	t.Helper()
+	realparts.NotShort(t)
 	sshd, err := hosttest.NewSSHD(t.Context(), filepath.Join(t.TempDir(), "sshd"), hosttest.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +49,7 @@ func TestASecretOfAProcessIsReadOnceAndIsInNoFileArgumentOrEnvironment(t *testin
 		spec := hostexec.ProcessSpec{
 			Dir: filepath.Join(dir, "proc", "p"), Fence: hostexec.Fence{Dir: dir, Epoch: hostexec.Epoch{Generation: 1}}, WorkDir: "/",
 			Secret: []byte(canary + "\n"),
-			// Its own read is the only one; the pipe ends behind it.
+			// The program's own read is the only one, and the pipe ends after it.
 			Argv: []string{"/bin/sh", "-c", `IFS= read -r s <&7; echo "${#s}"; cat <&7; tr '\0' '\n' </proc/$$/environ | grep -c canary; read -r nl; read -r go; echo over`},
 		}
 		if _, err := hostexec.StartProcess(t.Context(), h, spec); err != nil {
@@ -75,10 +77,11 @@ func TestASecretOfAProcessIsReadOnceAndIsInNoFileArgumentOrEnvironment(t *testin
 	}
 }
 
-// selfProc is where grep finds what it was given to look for.
+// selfProc is the file in which grep finds its own search text.
 func selfProc() string { return "/proc/self/cmdline\n" }
 
 func TestALentAgentSignsAndDoesNothingElse(t *testing.T) {
+	realparts.NotShort(t)
 	socket := filepath.Join(t.TempDir(), "agent.sock")
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, "ssh-agent", "-D", "-a", socket)
@@ -117,7 +120,7 @@ func TestALentAgentSignsAndDoesNothingElse(t *testing.T) {
 	if there.RemoveAll() == nil || there.Lock([]byte("x")) == nil {
 		t.Error("a lent agent was changed")
 	}
-	// Whatever else runs there has no agent, also while it is lent.
+	// Nothing else that runs there has the agent, even while it is lent.
 	res, err := h.Run(t.Context(), hostexec.Command{Script: `echo "${SSH_AUTH_SOCK-none}"`})
 	if err != nil || string(res.Stdout) != "none\n" {
 		t.Errorf("a command beside it: %q, %v", res.Stdout, err)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"fairlead.dev/fairlead/hostexec"
@@ -15,10 +16,12 @@ import (
 )
 
 // look searches the command lines and environments of every process of this
-// machine until ctx ends, and returns in which file each secret was seen.
-func look(ctx context.Context, secrets map[string]string) (seen map[string]string, looks int) {
+// machine until ctx ends, and returns in which file each secret was seen. It counts
+// its searches in looks, and those that found a secret in hits.
+func look(ctx context.Context, secrets map[string]string, looks, hits *atomic.Int64) (seen map[string]string) {
 	seen = map[string]string{}
-	for ; ctx.Err() == nil || looks == 0; looks++ {
+	for ; ctx.Err() == nil || looks.Load() == 0; looks.Add(1) {
+		hit := false
 		files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 		environs, _ := filepath.Glob("/proc/[0-9]*/environ")
 		for _, f := range append(files, environs...) {
@@ -26,16 +29,20 @@ func look(ctx context.Context, secrets map[string]string) (seen map[string]strin
 			for name, secret := range secrets {
 				if bytes.Contains(text, []byte(secret)) {
 					seen[name+" in "+filepath.Base(f)] = f
+					hit = true
 				}
 			}
 		}
+		if hit {
+			hits.Add(1)
+		}
 	}
-	return seen, looks
+	return seen
 }
 
-// TestSecretsAreInNoProcessListing: what a command is given is seen in no
-// argv and in no environment, with one exception that is meant: Env is what
-// the command's own children are started with.
+// TestSecretsAreInNoProcessListing: what a command is given is in no argv and in no
+// environment, with one intended exception: the command's own children are started
+// with Env.
 func TestSecretsAreInNoProcessListing(t *testing.T) {
 	t.Parallel()
 	s := hosttest.StartSSHD(t, hosttest.Options{NewUser: true})
@@ -50,15 +57,17 @@ func TestSecretsAreInNoProcessListing(t *testing.T) {
 		for _, name := range []string{"argument", "value", "input", "file", "script", "upload"} {
 			secrets[name] = "sk-" + name + "-" + rand.Text()
 		}
+		watched := filepath.Join(os.TempDir(), "watched-"+rand.Text())
+		t.Cleanup(func() { os.Remove(watched) })
 		ctx, cancel := context.WithCancel(t.Context())
 		var seen map[string]string
-		var looks int
+		var looks, hits atomic.Int64
 		var watcher, work sync.WaitGroup
-		watcher.Go(func() { seen, looks = look(ctx, secrets) })
+		watcher.Go(func() { seen = look(ctx, secrets, &looks, &hits) })
 
-		// The script has children, as scripts do.
+		// The script has children, as scripts do, and runs until the file exists.
 		c := hostexec.Command{
-			Script: "cat >/dev/null; : " + secrets["script"] + `; sleep 600 & i=0; while [ $i -lt 40 ]; do i=$((i+1)); sleep 0.01; test -n "$1"; done; kill $!`,
+			Script: "cat >/dev/null; : " + secrets["script"] + `; sleep 600 & until [ -e '` + watched + `' ]; do sleep 0.01; test -n "$1"; done; kill $!`,
 			Args:   []string{secrets["argument"]},
 			Env:    map[string]string{"FL_TEST_TOKEN": secrets["value"]},
 		}
@@ -94,11 +103,16 @@ func TestSecretsAreInNoProcessListing(t *testing.T) {
 				t.Error(err)
 			}
 		}
+		before := looks.Load()
+		until(t, "the watcher looked at running commands", func() bool { return hits.Load() > 2 && looks.Load() > before+2 })
+		if err := os.WriteFile(watched, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
 		work.Wait()
 		cancel()
 		watcher.Wait()
 		if _, ok := seen["value in environ"]; !ok {
-			t.Errorf("%s: in %d looks the command's own children were never seen: the watcher sees nothing", spec.Name, looks)
+			t.Errorf("%s: in %d looks the command's own children were never seen: the watcher sees nothing", spec.Name, looks.Load())
 		}
 		delete(seen, "value in environ")
 		for what, where := range seen {

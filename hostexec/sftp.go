@@ -16,26 +16,23 @@ import (
 )
 
 const (
-	// sftpFrom is the size from which SFTP carries a file. A smaller one goes
-	// with the script that receives it, in one round trip; SFTP takes some
-	// five more, to open, fill and close what the script has made.
+	// sftpFrom is the size from which SFTP carries a file. A smaller file is sent with the
+	// script that receives it, in one round trip; SFTP takes some five more.
 	sftpFrom = 1 << 20
-	// sftpPackets are under way at a time, of 32 KiB each: more than a
-	// channel's window. The size is the library's default, which every server
-	// takes whole.
+	// sftpPackets is how many packets of 32 KiB are under way: more than a channel's
+	// window. The packet size is the library's default, which every server accepts.
 	sftpPackets = 128
-	// sftpWait is how long the subsystem may take to say its version; rc files
-	// that read its input swallow the question.
+	// sftpWait is how long the subsystem may take to send its version. It never does if rc
+	// files read its input.
 	sftpWait = 15 * time.Second
-	// sftpPause is for how long a host whose subsystem did not work is left
-	// alone with it.
+	// sftpPause is how long SFTP is not tried on a host where it did not work.
 	sftpPause = 30 * time.Minute
 )
 
 var sftpRequest = sessionRequest{name: "subsystem", payload: ssh.Marshal(struct{ Name string }{"sftp"}), reply: true}
 
-// route returns the host that takes size bytes by SFTP, nil for none, and what
-// the receive command must do.
+// route returns the host to send size bytes to by SFTP (nil for none), and the matching
+// text for the receive command.
 func route(h Host, size int64) (*sshHost, string) {
 	s, ok := h.(*sshHost)
 	if !ok || size < sftpFrom {
@@ -49,10 +46,9 @@ func route(h Host, size int64) (*sshHost, string) {
 	return s, receiveTold
 }
 
-// feedBySFTP runs a receive command that is told (receiveTold) and gives it
-// size bytes of r. The command's own channel stays open meanwhile: when it
-// goes, the host drops what there is of the file. Where SFTP does not work the
-// bytes go to the command itself, if they can be had again.
+// feedBySFTP runs a receive command (receiveTold) and sends size bytes of r by SFTP. The
+// command's own channel stays open meanwhile; when it closes, the host drops the partial
+// file. If SFTP does not work, the bytes go to the command itself, if r can be rewound.
 func (h *sshHost) feedBySFTP(ctx context.Context, c Command, r io.Reader, size int64, sum [sha256.Size]byte) error {
 	c.Bulk = true
 	c.Stdin = nil
@@ -73,7 +69,7 @@ func (h *sshHost) feedBySFTP(ctx context.Context, c Command, r io.Reader, size i
 	opening.Go(func() { x, noSFTP = h.openSFTP(wanted) })
 	_, notReady := io.ReadFull(s, make([]byte, len("ready\n")))
 	if notReady != nil {
-		err = s.Wait() // it says why
+		err = s.Wait() // its error says why
 		giveUp()
 	}
 	opening.Wait()
@@ -89,7 +85,7 @@ func (h *sshHost) feedBySFTP(ctx context.Context, c Command, r io.Reader, size i
 
 	var f *sftp.File
 	if noSFTP == nil {
-		// Never made here: the file is the one that the command made, or none.
+		// Not created here: the file is the one that the command made, or none.
 		f, noSFTP = x.client.OpenFile(path.Join(path.Dir(c.Args[0]), ".fl-"+c.Args[4]), os.O_WRONLY)
 	}
 	if noSFTP == nil {
@@ -103,7 +99,7 @@ func (h *sshHost) feedBySFTP(ctx context.Context, c Command, r io.Reader, size i
 			s.CloseWrite()
 			return errors.Join(noSFTP, dropped(s))
 		case ctx.Err() != nil:
-			s.Wait() // it may have come to know before we stopped, and say anything
+			s.Wait() // it may know of the end already and report anything
 			return outcomeUnknown(ctx)
 		case again == nil:
 			return h.whyNot(s, x, noSFTP)
@@ -120,7 +116,7 @@ func (h *sshHost) feedBySFTP(ctx context.Context, c Command, r io.Reader, size i
 	return pour(s, r, size, sum)
 }
 
-// tell says the last word to a receive command and waits for its end.
+// tell sends the last word to a receive command and waits for its end.
 func tell(s Stream, word string) error {
 	_, sendErr := io.WriteString(s, word+"\n")
 	s.CloseWrite()
@@ -130,7 +126,7 @@ func tell(s Stream, word string) error {
 	return sendErr
 }
 
-// whyNot lets the command look for what SFTP has no words for.
+// whyNot lets the command find the cause of an SFTP failure, which SFTP cannot express.
 func (h *sshHost) whyNot(s Stream, x *sftpSession, failure error) error {
 	lost := x.ch.conn.isDead()
 	err := tell(s, "why")
@@ -144,7 +140,8 @@ func (h *sshHost) whyNot(s Stream, x *sftpSession, failure error) error {
 	return fmt.Errorf("sftp: %w: nothing was written", failure)
 }
 
-// rewinder returns what takes r back to where it is now; nil if r cannot.
+// rewinder returns a function that takes r back to its current position; nil if r cannot
+// seek.
 func rewinder(r io.Reader) func() error {
 	s, ok := r.(io.Seeker)
 	if !ok {
@@ -160,20 +157,18 @@ func rewinder(r io.Reader) func() error {
 	}
 }
 
-// An sftpSession is an SFTP client on a channel of the pool.
 type sftpSession struct {
 	client *sftp.Client
 	ch     *sshChannel
 	stop   func() bool
 }
 
-// openSFTP opens a session that ends with ctx.
 func (h *sshHost) openSFTP(ctx context.Context) (*sftpSession, error) {
 	early, cancel := context.WithTimeoutCause(ctx, sftpWait, fmt.Errorf("no answer from SFTP in %v", sftpWait))
 	defer cancel()
 	ch, err := h.groups[bulk].sessionFor(early, sftpRequest)
 	if err == nil {
-		// It shares the channel's window: unread, it would stop the answers.
+		// Standard error shares the channel's window: unread, it would block the answers.
 		h.tasks.Go(func() { io.Copy(io.Discard, ch.Stderr()) })
 		stop := context.AfterFunc(early, func() { ch.Close() })
 		var client *sftp.Client
@@ -199,8 +194,7 @@ func (h *sshHost) openSFTP(ctx context.Context) (*sftpSession, error) {
 	return nil, err
 }
 
-// Close gives the channel back and waits for the client. It may be called more
-// than once.
+// Close closes the channel and waits for the client. It may be called more than once.
 func (x *sftpSession) Close() {
 	x.stop()
 	x.ch.Close() // first: the client may be stuck in a write
@@ -209,12 +203,12 @@ func (x *sftpSession) Close() {
 	}
 }
 
-// fill writes size bytes of r to f and closes it. Its error wraps ErrSource if
-// r is not what it was said to be; others may leave holes in the file.
+// fill writes size bytes of r to f and closes f. The error wraps ErrSource if r does not
+// match size and sum. After other errors the file may have holes.
 func (x *sftpSession) fill(f *sftp.File, r io.Reader, size int64, sum [sha256.Size]byte) error {
 	digest := sha256.New()
-	// The library keeps several packets under way only for a reader of known
-	// size, and this is one that it knows.
+	// The library keeps several packets under way only for a reader of known size, such as
+	// this one.
 	src := &io.LimitedReader{R: io.TeeReader(readErrors{r}, digest), N: size}
 	n, err := f.ReadFrom(src)
 	switch {

@@ -21,7 +21,7 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 )
 
-// bigFile is a file that goes by SFTP where that is to be had.
+// bigFile returns content of a size that is sent by SFTP if possible, and its sum.
 func bigFile(size int) ([]byte, string) {
 	b := make([]byte, size)
 	rand.Read(b)
@@ -29,11 +29,11 @@ func bigFile(size int) ([]byte, string) {
 	return b, hex.EncodeToString(sum[:])
 }
 
-// onlyReader hides that a reader can go back.
+// onlyReader hides that a reader can seek.
 type onlyReader struct{ io.Reader }
 
-// loggedSFTP returns an sshd_config line, and what the server behind it wrote
-// down: which files it opened and how many bytes it wrote.
+// loggedSFTP returns an sshd_config line, and the log of the server behind it:
+// which files it opened and how many bytes it wrote.
 func loggedSFTP(t *testing.T, options string) (config string, log func() string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -96,7 +96,8 @@ func TestBigFilesGoBySFTPAndSmallOnesDoNot(t *testing.T) {
 	for _, n := range []int{len(big), len(big), len(big) - 1} {
 		until(t, "SFTP took it all", func() bool { return strings.Contains(log(), fmt.Sprintf("written %d", n)) })
 	}
-	// The file was there before SFTP: nobody else could read it for a moment.
+	// The file existed before SFTP wrote it, so that nobody else could read it for
+	// a moment.
 	if strings.Contains(log(), "CREATE") {
 		t.Errorf("SFTP made the file: %s", log())
 	}
@@ -131,7 +132,8 @@ func TestTheShellTakesWhatSFTPDoesNot(t *testing.T) {
 				}
 				mustHoldJust(t, dir, "file", big)
 			}
-			// What cannot be read again goes well too, if SFTP fails before the first byte.
+			// What cannot be read again is sent too, if SFTP fails before the first
+			// byte.
 			err := hostexec.Upload(t.Context(), h, dir+"/file", onlyReader{bytes.NewReader(big)}, int64(len(big)), sum, 0o644, nil)
 			switch {
 			case what == "no writes":
@@ -198,7 +200,6 @@ func TestManyUploadsAtATime(t *testing.T) {
 	}
 }
 
-// stuckReader gives half of a file and then waits.
 type stuckReader struct {
 	io.Reader
 	reached, goOn chan struct{}
@@ -287,7 +288,7 @@ func TestAnUploadWhoseSFTPServerDiesLeavesNothing(t *testing.T) {
 		ended <- hostexec.Upload(t.Context(), h, dir+"/file", r, int64(len(big)), sum, 0o600, nil)
 	}()
 	r.await(t, ended)
-	// The server that holds the file open is the one to end.
+	// Only the server that holds the file open is killed.
 	killed := 0
 	until(t, "the server was killed", func() bool { killed += killHolders(dir); return killed > 0 })
 	close(r.goOn)
@@ -297,7 +298,6 @@ func TestAnUploadWhoseSFTPServerDiesLeavesNothing(t *testing.T) {
 	mustHoldNothingBut(t, dir)
 }
 
-// killHolders kills the processes that have a file in dir open.
 func killHolders(dir string) (n int) {
 	fds, _ := os.ReadDir("/proc")
 	for _, p := range fds {

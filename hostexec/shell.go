@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// A shell runs requests on a channel, one at a time, and frames their output
-// by marks. It is not safe for concurrent use.
+// A shell runs requests on a channel, one at a time, and delimits their output by marks. It
+// is not safe for concurrent use.
 type shell struct {
 	ch       channel
 	out, err sections
-	loops    bool   // serves many requests, not one
+	loops    bool   // whether it serves many requests
 	prefix   string // sent before the first request
-	tasks    *tasks // of the host, for what may outlast a call
+	tasks    *tasks // of the host, for goroutines that may outlive a call
 }
 
 func newShell(ch channel, loops bool, t *tasks) *shell {
@@ -28,9 +28,9 @@ func newShell(ch channel, loops bool, t *tasks) *shell {
 	return s
 }
 
-// run runs one command to its end. usable reports whether the shell can serve
-// another; if not, the caller closes it. Its errors wrap errNotSent when the
-// request provably never reached the shell.
+// run runs one command to its end. usable reports whether the shell can serve another; if
+// not, the caller closes it. The error wraps errNotSent if the request provably never
+// reached the shell.
 func (s *shell) run(ctx context.Context, c Command) (res Result, usable bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return Result{}, true, fmt.Errorf("%w: %w", errNotSent, context.Cause(ctx))
@@ -41,7 +41,7 @@ func (s *shell) run(ctx context.Context, c Command) (res Result, usable bool, er
 		line = onceLine(mark, c)
 	}
 	line, s.prefix = s.prefix+line, ""
-	// Ending ctx closes the channel, and that ends every read and write below.
+	// When ctx ends the channel is closed, which ends every read and write below.
 	stop := context.AfterFunc(ctx, func() { s.ch.Close() })
 	defer func() {
 		if !stop() {
@@ -49,11 +49,11 @@ func (s *shell) run(ctx context.Context, c Command) (res Result, usable bool, er
 		}
 	}()
 
-	// Writing may block for as long as a dead peer is not known to be dead, so
-	// nothing here waits for it without an eye on ctx.
+	// A write may block until a dead peer is found to be dead, so it is not waited for
+	// without watching ctx.
 	feed := func() {
 		if !s.loops {
-			// A command need not read its input: errors here mean nothing.
+			// A command need not read its input: ignore errors.
 			s.ch.Write(c.Stdin)
 			s.ch.CloseWrite()
 		}
@@ -116,10 +116,9 @@ func (s *shell) run(ctx context.Context, c Command) (res Result, usable bool, er
 	return Result{}, false, fmt.Errorf("%w: its shell ended with status %d before it did", ErrOutcomeUnknown, end.status)
 }
 
-// abandon deals with a stream that had no end mark. One that is too long ends
-// the channel. One that just stopped means that the shell is ending, and how it
-// ends is waited for; the channel is not closed then, since the other stream
-// may still hold what tells whether the command began.
+// abandon handles a stream without an end mark. If it is too long, the channel is closed.
+// If it stopped, the shell is ending, and abandon waits for that without closing the
+// channel, because the other stream may still show whether the command began.
 func (s *shell) abandon(ctx context.Context, sec section) {
 	if sec.tooLong {
 		s.ch.Close()
@@ -129,36 +128,36 @@ func (s *shell) abandon(ctx context.Context, sec section) {
 	defer late.Stop()
 	select {
 	case <-s.ch.Done():
-	case <-ctx.Done(): // and that closes the channel
+	case <-ctx.Done(): // which also closes the channel
 	case <-late.C:
 		s.ch.Close()
 	}
 }
 
-// errNoBase64: the host cannot decode input in a line; nothing was run.
+// errNoBase64 means that the host cannot decode input in a line; nothing was run.
 var errNoBase64 = errors.New("no base64 on the host")
 
-// sections cuts one output stream of a shell at marks.
+// sections splits one output stream of a shell at marks.
 type sections struct {
 	r       io.Reader
-	buf     []byte // read and not yet used
+	buf     []byte // read but not used
 	onBegin func() // called at the first mark, if set
 }
 
-// A section is what one command printed on one stream.
+// A section is the output of one command on one stream.
 type section struct {
 	began, ended, tooLong bool
-	body                  []byte // between the marks; what came instead of a first mark, cut, if not began
-	status                string // the word behind the last mark
+	body                  []byte // between the marks; if not began, the last output instead of a first mark
+	status                string // the word after the end mark
 }
 
-// next reads to the end mark, or as far as the stream goes. Before the first
-// mark anything may come: what rc files print, or a child of an earlier
-// command that still holds the stream.
+// next reads to the end mark, or to the end of the stream. It skips everything before the
+// first mark: output of rc files, or of a child of an earlier command that still has the
+// stream open.
 func (s *sections) next(mark string, limit int64) section {
 	var sec section
 	begin, end := []byte("\n"+mark+" b\n"), []byte("\n"+mark+" e ")
-	from := 0 // nothing starts before here
+	from := 0 // no mark begins before this index
 	for {
 		if !sec.began {
 			if i := bytes.Index(s.buf[from:], begin); i >= 0 {
@@ -166,7 +165,7 @@ func (s *sections) next(mark string, limit int64) section {
 				if s.onBegin != nil {
 					s.onBegin()
 				}
-				s.buf = s.buf[from+i+len(begin)-1:] // its newline may begin the end mark's
+				s.buf = s.buf[from+i+len(begin)-1:] // its newline may also begin the end mark
 				from = 0
 			} else {
 				from = max(0, len(s.buf)-len(begin))
@@ -210,7 +209,7 @@ func (s *sections) next(mark string, limit int64) section {
 	}
 }
 
-// maxNoise bounds what is kept of the output before a mark.
+// maxNoise bounds how much output before a mark is kept, in bytes.
 const maxNoise = 64 << 10
 
 func (s *sections) fill() error {

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// A spare is a channel whose login shell has been through its rc files and
-// waits for a line. One is kept ready once somebody has used one, so that an
-// attachment is one round trip, and not the opening of a channel and whatever
-// the user's rc files do (a version manager or two take half a second).
+// A spare is a channel whose login shell has run its rc files and waits for a line. Once a
+// channel was used, a spare is kept ready, so that an attachment takes one round trip
+// instead of opening a channel and running the user's rc files (a version manager or two
+// take half a second).
 //
-// It is always a fresh shell: what an earlier command left running might still
-// write to a used one.
+// It is always a fresh shell, because children of an earlier command might still write to a
+// used one.
 type spare struct {
 	ch    *sshChannel
 	since time.Time
@@ -19,7 +19,7 @@ type spare struct {
 
 func (s spare) fit() bool { return s.ch.fit(s.since) }
 
-// fit reports whether a channel that waits since born may be given a command.
+// fit reports whether a channel that has waited since born may be given a command.
 func (s *sshChannel) fit(born time.Time) bool {
 	select {
 	case <-s.done:
@@ -29,7 +29,6 @@ func (s *sshChannel) fit(born time.Time) bool {
 	}
 }
 
-// session returns a channel for one command.
 func (h *sshHost) session(ctx context.Context, k kind) (*sshChannel, error) {
 	if k != control {
 		return h.groups[k].session(ctx)
@@ -69,7 +68,7 @@ func (h *sshHost) refill() {
 		defer h.mu.Unlock()
 		h.refilling = false
 		if err != nil {
-			return // whoever needs a channel next learns why
+			return // the next caller that needs a channel gets the error
 		}
 		if h.closed {
 			ch.Close()

@@ -8,14 +8,13 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// sshChannel is a channel at the end of an SSH session.
 type sshChannel struct {
 	conn     *sshConn
 	ch       ssh.Channel
 	out, err *detachedReader
 
 	closeOnce sync.Once
-	closed    chan struct{} // closed when we gave it back
+	closed    chan struct{} // closed when we close the channel
 	done      chan struct{} // closed when the session is over
 	end       ending        // valid once done is closed
 }
@@ -26,7 +25,6 @@ var (
 	errChannelClosed = errors.New("the channel is closed")
 )
 
-// newSSHChannel takes over a session of c that bootstrap was sent on.
 func newSSHChannel(c *sshConn, ch ssh.Channel, reqs <-chan *ssh.Request) *sshChannel {
 	s := &sshChannel{conn: c, ch: ch, closed: make(chan struct{}), done: make(chan struct{})}
 	outSize, errSize := 8<<10, 2<<10
@@ -55,7 +53,7 @@ func newSSHChannel(c *sshConn, ch ssh.Channel, reqs <-chan *ssh.Request) *sshCha
 	return s
 }
 
-// sessionEnd reads a session's requests to their end.
+// sessionEnd reads a session's requests until they end.
 func sessionEnd(reqs <-chan *ssh.Request) ending {
 	end := ending{lost: errNoStatus}
 	for req := range reqs {
@@ -99,33 +97,32 @@ func (s *sshChannel) End() ending                 { return s.end }
 func (s *sshChannel) Close() error {
 	s.closeOnce.Do(func() {
 		close(s.closed)
-		// Telling the peer may block for as long as a dead one is not known to be.
+		// Telling the peer may block until a dead peer is found to be dead.
 		s.conn.group.host.tasks.Go(func() { s.ch.Close() })
 	})
 	return nil
 }
 
-// A detachedReader reads in a goroutine of its own, so that a Read returns as
-// soon as closed is, even when the peer says nothing any more: a read from an
-// SSH channel cannot be interrupted.
+// A detachedReader reads in its own goroutine, so that Read returns as soon as closed is
+// closed, even if the peer is silent: a read from an SSH channel cannot be interrupted.
 type detachedReader struct {
 	r      io.Reader
 	closed <-chan struct{}
-	over   <-chan struct{} // closed with the host: nobody need have closed us
+	over   <-chan struct{} // closed with the host, even if nobody closed the channel
 	buf    []byte
 	chunks chan []byte
 	used   chan struct{}
-	first  func() // called after the first bytes, if set
+	first  func() // called after the first read that returns data, if set
 	err    error  // valid once chunks is closed
 
-	rest []byte // for the reader only
+	rest []byte // used by Read only
 }
 
 func newDetachedReader(r io.Reader, closed, over <-chan struct{}, size int) *detachedReader {
 	return &detachedReader{r: r, closed: closed, over: over, buf: make([]byte, size), chunks: make(chan []byte), used: make(chan struct{}, 1)}
 }
 
-// run fills one buffer at a time; the channel below holds what is to come.
+// run fills one buffer at a time; the SSH channel buffers the rest.
 func (d *detachedReader) run() {
 	defer close(d.chunks)
 	for {

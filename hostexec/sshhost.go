@@ -14,22 +14,23 @@ import (
 )
 
 const (
-	// maxShells is how many small commands of a host run at a time over kept
-	// shells; what comes beyond them gets a channel of its own.
+	// maxShells is how many small commands of a host run at a time in kept shells. Further
+	// ones get a channel of their own.
 	maxShells = 4
-	// maxShellLine bounds what travels to a kept shell: shells read a line one
-	// byte at a time, some 0.4 ms for a kilobyte.
+	// maxShellLine bounds what is sent to a kept shell, in bytes. Shells read a line byte
+	// by byte, about 0.4 ms per kilobyte.
 	maxShellLine = 48 << 10
-	// maxShellAge renews kept shells, so that they see a changed environment.
+	// maxShellAge is when a kept shell is replaced, so that environment changes take
+	// effect.
 	maxShellAge = 30 * time.Minute
 )
 
-// An sshHost is a machine at the other end of SSH. It keeps two groups of
-// connections, and some shells on the first.
+// An sshHost is a machine reached over SSH. It has two groups of connections, and keeps
+// some shells on the first.
 //
-// A small command takes a kept shell, one round trip and no rc files; a shell
-// serves one command at a time, so a slow command delays nobody, and one that
-// kills its shell kills nobody else's.
+// A small command uses a kept shell: one round trip, no rc files. A shell serves one
+// command at a time, so a slow command delays no other, and a command that kills its shell
+// kills no other.
 type sshHost struct {
 	gate
 	name   string
@@ -41,13 +42,16 @@ type sshHost struct {
 	tasks  tasks
 	groups [2]*connGroup
 
+	key   string    // in the pool
+	asked time.Time // guarded by the pool's mu: last use through the pool
+
 	mu        sync.Mutex
 	closed    bool         // guarded by mu, like all below
 	idle      []*keptShell // ready for a command
 	shells    int          // kept shells, idle or not
 	spare     *spare       // nil for none
 	refilling bool         // a spare is being opened
-	noSFTP    time.Time    // until then SFTP is not tried
+	noSFTP    time.Time    // SFTP is not tried before
 }
 
 type keptShell struct {
@@ -100,7 +104,7 @@ func (h *sshHost) run(ctx context.Context, c Command) (Result, error) {
 		if errors.Is(err, errNoBase64) {
 			break
 		}
-		// A shell that died while idle: the command never reached it.
+		// The shell died while idle: the command never reached it.
 		if errors.Is(err, errNotSent) && try < 3 && ctx.Err() == nil {
 			continue
 		}
@@ -137,7 +141,6 @@ func (c Command) kind() kind {
 	return control
 }
 
-// small reports whether a command goes to a kept shell.
 func (c Command) small() bool {
 	n := len(c.Script) + len(c.Stdin)*4/3
 	for _, a := range c.Args {
@@ -235,17 +238,20 @@ func (h *sshHost) closeIdleShells(g *connGroup) {
 	})
 }
 
-// login makes a connection of a kind, through the jump host if there is one.
+// login opens a connection of kind k, through the jump host if there is one.
 func (h *sshHost) login(ctx context.Context, k kind) (*ssh.Client, *link, error) {
 	if _, err := newPins(h.spec); err != nil {
-		return nil, nil, err // before anybody is connected to
+		return nil, nil, err // before any connection is made
 	}
-	open, slot := dialTCP(h.spec.address()), h.pool.dialSlot
+	if err := h.pool.adopt(h); err != nil {
+		return nil, nil, err
+	}
+	open, admit := dialTCP(h.spec.address()), h.pool.admit
 	if h.jump != nil {
-		open, slot = h.jump.through(h.spec.address(), k), h.pool.dialSlotBehind(h.jump.spec)
+		open, admit = h.jump.through(h.spec.address(), k), h.pool.admitBehind(h.jump.spec)
 	}
-	// How long others take before us is not for us to judge.
-	release, err := slot(ctx, h.spec.address())
+	// The deadline does not include the wait for other dials.
+	release, err := admit(ctx, h.spec.address(), h.groups[control].lastFailed() || h.groups[bulk].lastFailed())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -255,7 +261,7 @@ func (h *sshHost) login(ctx context.Context, k kind) (*ssh.Client, *link, error)
 	return login(ctx, h.spec, h.pool.opts.Agent, open)
 }
 
-// through returns how to reach address from this host, over a connection of a kind.
+// through returns a transport to address from this host, over a connection of kind k.
 func (h *sshHost) through(address string, k kind) transport {
 	return func(ctx context.Context) (net.Conn, error) {
 		for try := 1; ; try++ {
@@ -273,14 +279,17 @@ func (h *sshHost) through(address string, k kind) transport {
 			case ctx.Err() != nil || try >= 3:
 				return nil, fmt.Errorf("jump host %s: %w", h.name, err)
 			}
-			// The connection went away and nobody had noticed yet.
+			// The connection was lost and nobody had noticed yet.
 			c.net.Close()
 		}
 	}
 }
 
-// Close gives back every connection and waits until nothing of ours runs.
-// What runs on the host over them has an unknown outcome.
+// unused reports whether nothing of the host is open or being opened.
+func (h *sshHost) unused() bool { return h.groups[control].unused() && h.groups[bulk].unused() }
+
+// Close closes every connection and waits for the host's goroutines. Commands that run over
+// them have an unknown outcome.
 func (h *sshHost) Close() error {
 	h.mu.Lock()
 	h.closed = true

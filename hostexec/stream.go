@@ -9,23 +9,22 @@ import (
 	"time"
 )
 
-// startDeadline is how long a login shell may take to come to our line: rc
-// files that start a version manager or two take seconds.
+// startDeadline is how long a login shell may take to reach our line: rc files that start a
+// version manager or two take seconds.
 const startDeadline = 45 * time.Second
 
-// eofGrace is how long Read waits, at the end of the output, to learn whether
-// the command ended or the connection did. Both are told at the same moment;
-// the grace is for a command that closed its output and goes on.
+// eofGrace is how long Read waits after the end of output to learn whether the command
+// ended or the connection was lost. Usually both are reported together; the grace is for a
+// command that closed its output and goes on.
 const eofGrace = time.Second
 
-// stream is a Stream on a channel.
 type stream struct {
 	ctx  context.Context //nolint:containedctx // the stream lives as long as ctx: see Host.Start
 	ch   channel
 	stop func() bool
 
-	began   chan struct{} // closed when the mark was seen, or never will be
-	rest    []byte        // output that was read with the mark; by Read only, after began
+	began   chan struct{} // closed when the mark was seen or will never be
+	rest    []byte        // output that came with the mark; used by Read only, after began
 	noMark  error         // why there is no mark; valid after began
 	errDone chan struct{} // closed when standard error has ended
 
@@ -55,7 +54,7 @@ func newStream(ctx context.Context, ch channel, c Command, t *tasks) (*stream, e
 	return s, nil
 }
 
-// begin drops what comes before the mark.
+// begin drops the output before the mark.
 func (s *stream) begin(mark string) {
 	defer close(s.began)
 	late := time.AfterFunc(startDeadline, func() { s.ch.Close() })
@@ -90,7 +89,7 @@ func (s *stream) begin(mark string) {
 	}
 }
 
-// skipPast reads r to the end of mark and returns what came with it.
+// skipPast reads r up to the end of mark and returns the bytes read after it.
 func skipPast(r io.Reader, mark []byte, noise *[]byte) ([]byte, error) {
 	var buf []byte
 	chunk := make([]byte, 8<<10)
@@ -132,8 +131,8 @@ func (s *stream) keepTail(mark string) {
 	}
 }
 
-// Read reads the command's output. io.EOF means that the output ended; a lost
-// connection is an error that wraps ErrOutcomeUnknown, never io.EOF.
+// Read reads the command's output. io.EOF means that the output ended. If the connection is
+// lost, the error wraps ErrOutcomeUnknown.
 func (s *stream) Read(p []byte) (int, error) {
 	<-s.began
 	if s.noMark != nil {
@@ -184,8 +183,7 @@ func (s *stream) Stderr() []byte {
 	return bytes.Clone(lastBytes(s.tail, stderrTail))
 }
 
-// Wait waits for the end of the command. Output that nobody reads may keep it
-// from ending.
+// Wait waits for the end of the command. Unread output may keep the command from ending.
 func (s *stream) Wait() error {
 	<-s.began
 	if s.noMark != nil {
@@ -198,7 +196,7 @@ func (s *stream) Wait() error {
 		s.Close()
 		return outcomeUnknown(s.ctx)
 	}
-	// What the command left running may hold standard error open for ever.
+	// A child that the command left running may keep standard error open for ever.
 	grace := time.NewTimer(eofGrace)
 	defer grace.Stop()
 	select {

@@ -17,7 +17,7 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 )
 
-// A former holder is one whose worker stood still while another took over: its
+// A former holder is one whose worker stood still while another took over. Its
 // bytes are on their way and arrive later.
 type formerHolder struct {
 	sshd *hosttest.SSHD
@@ -26,7 +26,7 @@ type formerHolder struct {
 	freeze, thaw func()
 }
 
-// formerHolders are the ways in which a former holder can be late.
+// formerHolders runs f for each way in which a former holder can be late.
 func formerHolders(t *testing.T, f func(t *testing.T, old formerHolder, newer hostexec.Host)) {
 	t.Run("its bytes are held up on the way", func(t *testing.T) {
 		sshd := hosttest.StartSSHD(t, hosttest.Options{})
@@ -58,7 +58,7 @@ func TestLateWritesOfAFormerHolderNeverArrive(t *testing.T) {
 		former := s.fence
 		old.freeze()
 		for range 3 {
-			// It believes that this is on its way, and so it is.
+			// It believes that this is on its way, and it is.
 			if _, err := io.WriteString(older, "stale\n"); err != nil {
 				t.Fatal(err)
 			}
@@ -98,7 +98,7 @@ func TestLateWritesOfAFormerHolderNeverArrive(t *testing.T) {
 	})
 }
 
-// A big file goes by SFTP and is half there when another takes over.
+// A big file goes by SFTP and is half there when another holder takes over.
 func TestLateUploadOfAFormerHolderDoesNotLand(t *testing.T) {
 	data := pattern(8, 24<<20)
 	digest := sha256.Sum256(data)

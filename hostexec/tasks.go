@@ -2,8 +2,8 @@ package hostexec
 
 import "sync"
 
-// tasks are the goroutines of a host, so that Close can wait for them all.
-// After Wait was called none can begin.
+// tasks are the goroutines of a host, so that Close can wait for them. None can begin after
+// Wait.
 type tasks struct {
 	mu   sync.Mutex
 	over bool // guarded by mu
@@ -28,9 +28,8 @@ func (t *tasks) Wait() {
 	t.wg.Wait()
 }
 
-// write feeds a line to a channel without making the caller wait for a peer
-// that may be dead; the answer comes on the returned Go channel. then runs
-// after a line that was written whole.
+// write sends a line to a channel in the background, because the peer may be dead. The
+// result comes on the returned Go channel. If the line was sent in full, then is called.
 func (t *tasks) write(ch channel, line string, then func()) <-chan error {
 	sent := make(chan error, 1)
 	ok := t.Go(func() {

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// dialer notices a dead peer in seconds. Its keepalives are those of TCP, for
-// the time before the SSH ones.
+// dialer detects a dead peer in seconds. Its TCP keepalives cover the time before SSH
+// keepalives.
 var dialer = net.Dialer{
 	Timeout:         10 * time.Second,
 	KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3},
 	Control:         func(_, _ string, c syscall.RawConn) error { return c.Control(setUserTimeout) },
 }
 
-// tcpConn acknowledges at once while eager: sshd writes its first answers as
-// two small packets with Nagle's algorithm on, so that a delayed ACK costs
-// 40 ms on the first command of every connection.
+// tcpConn sends ACKs at once while eager. sshd sends its first answers as two small packets
+// with Nagle's algorithm on, so a delayed ACK would cost 40 ms on the first command of
+// every connection.
 type tcpConn struct {
 	net.Conn
 	raw   syscall.RawConn
@@ -40,6 +40,14 @@ func (t *tcpConn) roundTrip() (rtt time.Duration) {
 		t.raw.Control(func(fd uintptr) { rtt = shortestRoundTrip(fd) })
 	}
 	return rtt
+}
+
+// signs returns what the kernel knows of the peer; zero if it does not tell.
+func (t *tcpConn) signs() (s signs) {
+	if t.raw != nil {
+		t.raw.Control(func(fd uintptr) { s = kernelSigns(fd) })
+	}
+	return s
 }
 
 func (t *tcpConn) Read(p []byte) (int, error) {

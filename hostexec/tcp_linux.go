@@ -7,7 +7,8 @@ import (
 )
 
 func setUserTimeout(fd uintptr) {
-	// Unsent data of 20 s means a dead peer; without it the kernel tries for 15 minutes.
+	// Data unacknowledged for 20 s means a dead peer. By default the kernel retries for 15
+	// minutes.
 	unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, 20_000)
 }
 
@@ -21,4 +22,16 @@ func shortestRoundTrip(fd uintptr) time.Duration {
 		return 0
 	}
 	return time.Duration(info.Min_rtt) * time.Microsecond
+}
+
+func kernelSigns(fd uintptr) signs {
+	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		return signs{}
+	}
+	return signs{
+		arrived: uint64(info.Data_segs_in),
+		acked:   info.Bytes_acked,
+		queued:  info.Unacked > 0 || info.Notsent_bytes > 0,
+	}
 }

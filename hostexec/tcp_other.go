@@ -9,3 +9,5 @@ func setUserTimeout(uintptr) {}
 func setQuickAck(uintptr) {}
 
 func shortestRoundTrip(uintptr) time.Duration { return 0 }
+
+func kernelSigns(uintptr) signs { return signs{} }

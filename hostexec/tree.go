@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// Trees travel as tar streams over one channel; file by file would cost a
-// round trip each. Both GNU and busybox tar are understood.
+// Trees travel as tar streams over one channel, because file by file would cost a round
+// trip each. Both GNU and busybox tar are understood.
 
-// unpackScript unpacks its input into a folder of its own beside the target.
-// It does not put it in place: a tar stream that was cut between two entries
-// looks whole, so the end is confirmed in a second step.
+// unpackScript unpacks its input into a new folder beside the target. It does not put it in
+// place: a tar stream that was cut between two entries looks complete, so its end is
+// confirmed in a second step.
 //
 // $1 the folder beside the target.
 const unpackScript = `LC_ALL=C; export LC_ALL
@@ -26,8 +26,8 @@ mkdir -p -- "${1%%/*}/" && mkdir -- "$1" || exit 1
 trap 'exit 1' HUP INT TERM PIPE
 tar -xpof - -C "$1" || { r=$?; rm -rf -- "$1"; exit $r; }`
 
-// placeScript moves an unpacked tree to its place: at once where there is
-// nothing yet, file by file where there is.
+// placeScript moves an unpacked tree to its place: with one rename if nothing is there,
+// otherwise file by file.
 //
 // $1 the unpacked tree, $2 its place.
 const placeScript = `LC_ALL=C; export LC_ALL
@@ -41,9 +41,9 @@ else
 fi || exit 1
 %s`
 
-// PutTree unpacks a tar stream into dir, made if missing. Nothing of it is seen
-// in dir before the stream was received whole. Where dir is not empty, files
-// of the same name are replaced and the others stay.
+// PutTree unpacks a tar stream into dir, created if missing. Nothing appears in dir before
+// the whole stream was received. If dir is not empty, files of the same name are replaced
+// and the others stay.
 func PutTree(ctx context.Context, h Host, dir string, tar io.Reader, fence *Fence) error {
 	if err := putTree(ctx, h, dir, tar, fence); err != nil {
 		return fmt.Errorf("put tree %s on %s: %w", dir, h.Name(), err)
@@ -79,12 +79,12 @@ func putTree(ctx context.Context, h Host, dir string, tar io.Reader, fence *Fenc
 		s.CloseWrite()
 	}
 	if errors.Is(copyErr, ErrSource) {
-		s.Wait() // let it end by itself: then there is only its folder to remove
+		s.Wait() // let it end by itself, so that only its folder is left to remove
 		return errors.Join(copyErr, removeTemp(ctx, h, temp))
 	}
 	if err := s.Wait(); err != nil {
 		if errors.Is(err, ErrOutcomeUnknown) {
-			removeTemp(ctx, h, temp) // if it can be reached; nothing was put in place
+			removeTemp(ctx, h, temp) // best effort; nothing was put in place
 		}
 		return err
 	}
@@ -102,7 +102,7 @@ func removeTemp(ctx context.Context, h Host, temp string) error {
 	return err
 }
 
-// readErrors marks errors of a reader as those of our side.
+// readErrors marks errors of a local reader with ErrSource.
 type readErrors struct{ r io.Reader }
 
 func (r readErrors) Read(p []byte) (int, error) {
@@ -113,9 +113,9 @@ func (r readErrors) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// packScript writes a tar stream of $2… below $1. What is left out is listed
-// as patterns, so that names with wildcards in them are escaped. Status 1 of
-// GNU tar means that something changed meanwhile, and is none of ours.
+// packScript writes a tar stream of $2… below $1. Names to leave out are passed as
+// patterns, with wildcards escaped. Status 1 of GNU tar means that a file changed while it
+// was read, which is no error here.
 const packScript = `LC_ALL=C; export LC_ALL
 [ -d "$1" ] || { echo "$1: no such folder" >&2; exit 94; }
 cd -- "$1" || exit 1
@@ -132,9 +132,9 @@ r=$?
 if [ $r -eq 1 ] && tar --version 2>/dev/null | grep -q GNU; then r=0; fi
 exit $r`
 
-// GetTree writes a tar stream of the named paths below dir (all when none).
-// Sockets and FIFOs are left out; files that change while read do not fail it.
-// An error wraps ErrNotExist where dir or a named path is not there.
+// GetTree writes a tar stream of the named paths below dir (all if none is named) to w.
+// Sockets and FIFOs are left out. Files that change during the read are no error. The error
+// wraps ErrNotExist if dir or a named path does not exist.
 func GetTree(ctx context.Context, h Host, dir string, w io.Writer, paths ...string) error {
 	if err := getTree(ctx, h, dir, w, paths); err != nil {
 		return fmt.Errorf("get tree %s from %s: %w", dir, h.Name(), err)
@@ -173,8 +173,8 @@ func getTree(ctx context.Context, h Host, dir string, w io.Writer, paths []strin
 	return err
 }
 
-// onlyChanges reports whether busybox's tar complained of nothing but files
-// that went away while it read; it has one status for everything.
+// onlyChanges reports whether busybox's tar, which has one status for all errors,
+// complained only of files that vanished while it read.
 func onlyChanges(stderr []byte) bool {
 	for line := range strings.Lines(string(stderr)) {
 		line = strings.TrimSpace(line)
@@ -186,5 +186,5 @@ func onlyChanges(stderr []byte) bool {
 	return len(stderr) > 0
 }
 
-// onlyReader hides what else a Stream can do from io.Copy.
+// onlyReader hides the other methods of a Stream from io.Copy.
 type onlyReader struct{ io.Reader }

@@ -60,7 +60,7 @@ func TestWhatIsPrunedIsNotEntered(t *testing.T) {
 func TestWhatMayNotBeReadIsListedAsSuch(t *testing.T) {
 	sshd := newHost(t, hosttest.StartSSHD(t, hosttest.Options{NewUser: true}).Spec())
 	tools := busybox(t)
-	// Who the host serves must be able to reach the tools.
+	// The user of the host must be able to reach the tools.
 	for d := tools; d != os.TempDir(); d = filepath.Dir(d) {
 		if err := os.Chmod(d, 0o755); err != nil {
 			t.Fatal(err)
@@ -99,7 +99,8 @@ func TestWhatMayNotBeReadIsListedAsSuch(t *testing.T) {
 			if !slices.Equal(slices.Compact(still), []string{"open", "open/f", "open/secret"}) {
 				t.Errorf("still there: %q", still)
 			}
-			// Who asks for what is in such a folder has seen it when it was open.
+			// A caller that asks for what is in such a folder has seen the folder
+			// when it was open.
 			err = hostexec.ReadTree(t.Context(), h, home, slices.Values([]string{"open/f", "shut/f"}), func(*hostexec.TreeFile) error { return nil }, nil)
 			if err == nil || !strings.Contains(err.Error(), "shut/f") || !strings.Contains(err.Error(), "Permission denied") {
 				t.Errorf("a folder was shut meanwhile: %v", err)
@@ -108,7 +109,7 @@ func TestWhatMayNotBeReadIsListedAsSuch(t *testing.T) {
 	}
 }
 
-// A tree in which everything changes all the time, but for some files that do not.
+// restless is a tree in which everything changes all the time, except some files.
 const restless = `cd "$1" || exit; i=0
 while [ -d "$1" ]; do
 	i=$((i+1))
@@ -140,8 +141,8 @@ func TestFilesThatChangeDoNotFailIt(t *testing.T) {
 			for n := range steady {
 				left[n] = true
 			}
-			// The steady ones may be torn out of a batch with one that shrinks: they
-			// are had when they are asked for again.
+			// A batch with a file that shrinks may lose the steady ones. They are
+			// read when they are asked for again.
 			for round := 0; round < 5 || len(left) > 0 && round < 200; round++ {
 				entries := list(t, h, dir, hostexec.ListTreeOptions{})
 				names := paths(entries, func(e hostexec.TreeEntry) bool {
@@ -178,7 +179,7 @@ func TestFilesThatChangeDoNotFailIt(t *testing.T) {
 			if len(left) > 0 {
 				t.Errorf("%d steady files were never read", len(left))
 			}
-			// It ends when its folder is gone.
+			// The script ends when its folder is gone.
 			for os.RemoveAll(dir) != nil {
 			}
 		})
@@ -217,7 +218,7 @@ func TestManyNamesAndASlowReaderDoNotBlockEachOther(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		// GNU's tar takes a name that comes again for a hard link.
+		// GNU's tar takes a repeated name for a hard link.
 		if files != many || bytes < 3<<20+5 {
 			t.Errorf("%s: %d files of %d bytes", name, files, bytes)
 		}
@@ -302,7 +303,7 @@ func TestATreeIsReadUntilItsReaderFails(t *testing.T) {
 }
 
 func TestWhatCannotBeReadIsNotZeros(t *testing.T) {
-	// A file of 4096 bytes, it says, without blocks, of which none can be read.
+	// This file claims 4096 bytes without blocks, and none can be read.
 	const dir, name = "/sys/devices/virtual/net/lo", "speed"
 	if data, err := os.ReadFile(dir + "/" + name); err == nil {
 		t.Fatalf("it can be read: %q", data)
@@ -320,15 +321,15 @@ func TestWhatCannotBeReadIsNotZeros(t *testing.T) {
 	}
 }
 
-// What a tree consists of is compressed where the way is long, and not where it
-// is short; what comes out is the same.
+// Trees are compressed over a long line and not over a short one. The result is the
+// same.
 func TestATreeTravelsCompressedWhereTheWayIsLong(t *testing.T) {
+	line := newLine(t)
 	dir := t.TempDir()
 	text := strings.Repeat("all work and no play\n", 1<<18)
 	if err := os.WriteFile(dir+"/text", []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	line := newLine(t)
 	for _, c := range []struct {
 		name        string
 		host        *hosttest.SSHD
@@ -366,12 +367,26 @@ func TestATreeTravelsCompressedWhereTheWayIsLong(t *testing.T) {
 			if string(got) != text {
 				t.Errorf("%d bytes came, and not those that are there", len(got))
 			}
-			n, err := meter.Bytes(t.Context())
+			read, err := meter.Bytes(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if n < c.least || n > c.most {
-				t.Errorf("%d bytes travelled for %d, not between %d and %d", n, len(text), c.least, c.most)
+			to := t.TempDir() + "/tree"
+			err = hostexec.WriteTree(t.Context(), h, to, hostexec.WriteTreeOptions{}, func(w *hostexec.TreeWriter) error {
+				return writeFileInto(w, "text", []byte(text))
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustBe(t, to+"/text", []byte(text))
+			all, err := meter.Bytes(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for what, n := range map[string]int64{"reading": read, "writing": all - read} {
+				if n < c.least || n > c.most {
+					t.Errorf("%s: %d bytes travelled for %d, not between %d and %d", what, n, len(text), c.least, c.most)
+				}
 			}
 		})
 	}

@@ -10,23 +10,23 @@ import (
 var treeHolesScript string
 
 const (
-	// holeBlock is the unit of holes, that of file systems.
+	// holeBlock is the unit of holes, as in file systems.
 	holeBlock = 4 << 10
-	// holeLeast is a hole that is worth leaving out; a smaller one is zeros.
+	// holeLeast is the smallest hole that is left out; smaller ones are written as zeros.
 	holeLeast = 64 << 10
-	// holePiece is how much data travels at a time.
+	// holePiece is how much data is sent at a time.
 	holePiece = 4 << 20
 )
 
-// A holeWriter writes files with holes, over a channel of its own: busybox's
-// tar knows none, and GNU's wants to know all of a file's before its data.
+// A holeWriter writes files with holes over a channel of its own. busybox's tar does not
+// support holes, and GNU's needs all of a file's holes before its data.
 type holeWriter struct {
 	s   Stream
 	out *bufio.Writer
 
-	block int64  // where buf begins, in blocks
-	buf   []byte // data that was not sent yet
-	gap   int64  // zeros behind buf that were not counted in yet
+	block int64  // offset of buf in the file, in blocks
+	buf   []byte // data not sent yet
+	gap   int64  // zeros after buf that are not counted in block or buf yet
 }
 
 func (w *TreeWriter) beginHoles(e TreeEntry) error {
@@ -48,7 +48,7 @@ func (h *holeWriter) say(format string, args ...any) error {
 	return h.explain(err)
 }
 
-// explain turns a write that failed into what the host says of it.
+// explain replaces the error of a write by the host's own error, if there is one.
 func (h *holeWriter) explain(err error) error {
 	if err == nil {
 		return nil
@@ -81,8 +81,7 @@ func (h *holeWriter) hole(n int64) error {
 	return nil
 }
 
-// fillGap turns zeros into whole blocks that are left out, and a rest that is
-// written.
+// fillGap skips the whole blocks of a gap, and writes the rest as zeros.
 func (h *holeWriter) fillGap() error {
 	if h.gap == 0 {
 		return nil
@@ -103,7 +102,6 @@ func (h *holeWriter) fillGap() error {
 	return nil
 }
 
-// send writes what is in buf, as whole blocks.
 func (h *holeWriter) send() error {
 	if pad := -len(h.buf) & (holeBlock - 1); pad > 0 {
 		h.buf = append(h.buf, zeros[:pad]...)
@@ -114,7 +112,7 @@ func (h *holeWriter) send() error {
 		h.buf = h.buf[:0]
 		return nil
 	}
-	// dd is quicker with large blocks.
+	// dd is faster with large blocks.
 	size := int64(holeBlock)
 	for size < 64<<10 && (first|n)&1 == 0 {
 		size, first, n = size*2, first/2, n/2
@@ -128,11 +126,12 @@ func (h *holeWriter) send() error {
 }
 
 func (h *holeWriter) endFile(e TreeEntry) error {
-	h.gap = 0 // the size says it
+	h.gap = 0 // the size covers it
 	if err := h.send(); err != nil {
 		return err
 	}
-	return h.say("end %d %o %d %09d\n", e.Size, e.Mode, e.MTime.Unix(), e.MTime.Nanosecond())
+	// For times before 1970, seconds and fraction share one sign, as in a decimal number.
+	return h.say("end %d %o %s %d\n", e.Size, e.Mode, paxTime(e.MTime), e.MTime.Unix())
 }
 
 func (h *holeWriter) link(e TreeEntry) error {
@@ -155,7 +154,7 @@ func (w *TreeWriter) endHoles() error {
 	return err
 }
 
-// close gives up what was not ended.
+// close ends the channel of files that were not completed.
 func (w *TreeWriter) close() {
 	if w.holes != nil {
 		w.holes.s.Close()

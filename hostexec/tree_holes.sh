@@ -3,7 +3,7 @@
 #   f=…          the file that is meant from here on, a word for the shell; made anew
 #   l=… f=…      the file that f becomes another name of
 #   B N M        M blocks of B bytes of data, to be written at block N
-#   end SIZE MODE SECONDS FRACTION
+#   end SIZE MODE TIME SECONDS   the time with its fraction, and whole seconds
 LC_ALL=C
 export LC_ALL
 umask 077
@@ -21,12 +21,12 @@ while IFS= read -r line; do
 		mkdir -p -- "${f%/*}" && ln -- "$l" "$f" || exit 1
 		;;
 	end*)
-		IFS=' ' read -r x size mode sec ns <<-END
+		IFS=' ' read -r x size mode time sec <<-END
 			$line
 		END
 		dd if=/dev/null of="$f" bs=1 seek="$size" 2>/dev/null || exit 1
 		chmod "$mode" "$f" || exit 1
-		touch -d "@$sec.$ns" "$f" 2>/dev/null || touch -d "@$sec" "$f" || exit 1
+		touch -d "@$time" "$f" 2>/dev/null || touch -d "@$sec" "$f" || exit 1
 		;;
 	*)
 		IFS=' ' read -r size first n <<-END

@@ -20,36 +20,34 @@ import (
 //go:embed tree_list.sh
 var treeListScript string
 
-// A TreeEntry is a name in a tree, and what the host says of it.
+// A TreeEntry is a name in a tree and its properties on the host.
 type TreeEntry struct {
-	// Path is below the tree's folder, clean, any bytes but NUL; "." is the
-	// folder itself.
+	// Path is relative to the tree's folder, clean, any bytes but NUL. "." is the folder
+	// itself.
 	Path string
 	Kind TreeKind
-	// Mode holds the permissions with setuid, setgid and sticky, as chmod has
-	// them.
+	// Mode holds the permissions with setuid, setgid and sticky, as in chmod.
 	Mode uint32
 	Size int64
-	// MTime and CTime are as fine as the host tells them.
+	// MTime and CTime are as precise as the host reports them.
 	MTime, CTime time.Time
 	Inode, Dev   uint64
 	Links        uint64 // how many names the file has
 	Blocks       int64  // allocated, of 512 bytes
-	// Link is what a symlink says; of a HardLink, the path that it is another
-	// name of.
+	// Link is a symlink's target or, for a HardLink, another path of the same file.
 	Link string
-	// Pruned says that a pattern of ListTreeOptions.Prune fits. What is below
-	// such a folder is not listed.
+	// Pruned says that a pattern of ListTreeOptions.Prune matches. A pruned folder's
+	// content is not listed.
 	Pruned bool
-	// Unreadable is a folder that may not be read: what is below it is not listed.
+	// Unreadable marks a folder that may not be read; its content is not listed.
 	Unreadable bool
 }
 
-// TreeKind is what a name stands for.
+// TreeKind is the type of a file.
 type TreeKind byte
 
-// The kinds, as find calls them. ListTree knows no HardLink: it lists each
-// name as what it stands for.
+// The kinds, with find's letters. ListTree never reports HardLink: it lists each name of a
+// file as a RegularFile.
 const (
 	RegularFile TreeKind = 'f'
 	Folder      TreeKind = 'd'
@@ -62,13 +60,13 @@ const (
 	UnknownKind TreeKind = '?'
 )
 
-// Sparse says that a file takes less room than its size: it has holes, or its
+// Sparse reports whether a file occupies less space than its size: it has holes, or its
 // file system compresses.
 func (e TreeEntry) Sparse() bool { return e.Kind == RegularFile && e.Blocks*512 < e.Size }
 
-// CompareTreePaths is the order of ListTree: that of the bytes of path and
-// "//". What is in a folder need not come after it: a/-b comes before a. The
-// tree's folder itself, ".", comes first.
+// CompareTreePaths is the order of ListTree: byte order of the path followed by "//". A
+// folder's content need not come after it: a/-b comes before a. The tree's folder itself,
+// ".", comes first.
 func CompareTreePaths(a, b string) int {
 	if a == "." || b == "." {
 		return cmp.Compare(btoi(a != "."), btoi(b != "."))
@@ -87,33 +85,53 @@ func btoi(b bool) int {
 	return 0
 }
 
-// ListTreeOptions say what ListTree leaves out.
+// maxTreePath and maxTreeName are the longest path below a tree's folder and the longest
+// name that every host can read and write. Linux accepts 4,095 bytes, with "./" before and
+// a slash after. Names have at most 255 bytes on all but a few file systems.
+const maxTreePath, maxTreeName = 4090, 255
+
+// TreePathFits reports whether ReadTree can read this path and WriteTree can write it.
+// Deeper paths can exist and are listed.
+func TreePathFits(p string) bool {
+	if len(p) > maxTreePath {
+		return false
+	}
+	for name := range strings.SplitSeq(p, "/") {
+		if len(name) > maxTreeName {
+			return false
+		}
+	}
+	return true
+}
+
+// ListTreeOptions configure ListTree.
 type ListTreeOptions struct {
-	// Prune holds patterns; what fits is listed as pruned, and not entered. A
-	// pattern without a slash is one of a name, with *, ? and […] as in
-	// fnmatch(3); one that ends in a slash fits folders only. One with a slash
-	// elsewhere is a path below the folder, taken literally.
+	// Prune holds patterns. A match is listed as pruned and not entered. A pattern without
+	// a slash matches a name, with *, ? and […] as in fnmatch(3). With a slash at its end
+	// it matches only folders. With a slash elsewhere it is a literal path below the
+	// folder.
 	Prune []string
-	// Began, if not nil, is called with the host's clock before the first entry.
+	// Began, if not nil, is called with the host's time before the first entry.
 	Began func(clock time.Time)
 }
 
-// A TreeListing is what there is to say of a whole listing.
+// A TreeListing holds the results for a whole listing.
 type TreeListing struct {
-	// Clock is the host's when it began, in whole seconds where its date knows
-	// no others. A file that changed just then or later may change again and
-	// look the same.
+	// Clock is the host's time at the beginning, in whole seconds if its date has no
+	// fraction. A file that changed at that time or later may change again and look the
+	// same.
 	Clock time.Time
-	// Problems are complaints of the host's tools, at most some: what could
-	// not be read or looked at, but not what went away meanwhile.
+	// Problems are complaints of the host's tools, at most maxProblems: what could not be
+	// read or examined. Files that vanished during the listing are not in it.
 	Problems []string
 }
 
-// ListTree lists what is in dir, dir itself first or not (as "."), in the
-// order of CompareTreePaths, each path once. It takes one channel, and hardly
-// any memory, however large the tree. What goes away meanwhile is not listed,
-// folders that may not be read are listed as such; neither fails it. An error
-// of fn ends it. Where dir is no folder the error wraps ErrNotExist.
+// ListTree calls fn for each path in dir once, in the order of CompareTreePaths. dir itself
+// may come first, as ".". It takes one channel and little memory, whatever the size of the
+// tree. Files that vanish during the listing are not listed. Folders that may not be read
+// are listed as Unreadable. Neither is an error. Some listed paths are too long for other
+// calls, see TreePathFits. An error of fn ends the listing. If dir is not a folder, the
+// error wraps ErrNotExist.
 func ListTree(ctx context.Context, h Host, dir string, opts ListTreeOptions, fn func(TreeEntry) error) (TreeListing, error) {
 	l, err := listTree(ctx, h, dir, opts, fn)
 	if err != nil {
@@ -158,7 +176,6 @@ func listTree(ctx context.Context, h Host, dir string, opts ListTreeOptions, fn 
 	return told, nil
 }
 
-// pruneTests turns patterns into tests of find.
 func pruneTests(patterns []string) ([]string, error) {
 	var tests []string
 	for _, p := range patterns {
@@ -186,7 +203,6 @@ func pruneTests(patterns []string) ([]string, error) {
 
 var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
-// maxProblems bounds TreeListing.Problems.
 const maxProblems = 20
 
 func treeProblems(stderr []byte) []string {
@@ -203,7 +219,6 @@ func treeProblems(stderr []byte) []string {
 	return problems
 }
 
-// A treeLister reads what tree_list.sh prints.
 type treeLister struct {
 	in   *bufio.Reader
 	mark []byte // see tree_list.sh
@@ -211,20 +226,20 @@ type treeLister struct {
 
 	began func(clock time.Time)
 
-	unordered bool // any order will do
+	unordered bool // accept any order
 
-	long   []byte // a record that did not fit in's buffer
+	long   []byte // a record that exceeds the buffer of in
 	any    bool
-	last   string // the path that was told last
+	last   string // the last path passed to fn
 	held   []TreeEntry
 	flags  map[string]byte
-	status string // what find ended with
-	sorted string // and sort, behind it
-	ended  string // what tools of the host ended with, see toolsEnded
+	status string // exit status of find
+	sorted string // exit status of sort, which follows it
+	ended  string // exit statuses of the host's tools, see toolsEnded
 }
 
-// maxTreeRecord bounds a record: a path and a link's target of any length that
-// systems allow, and then some.
+// maxTreeRecord bounds a record: more than a path and a link's target, as long as any
+// system allows.
 const maxTreeRecord = 1 << 20
 
 func (l *treeLister) read(from io.Reader) (TreeListing, error) {
@@ -247,7 +262,7 @@ func (l *treeLister) read(from io.Reader) (TreeListing, error) {
 	}
 	ns, err := strconv.ParseInt(fraction, 10, 64)
 	if err != nil || len(fraction) != 9 {
-		ns, err = 0, nil // some have none, or print what they were asked for
+		ns, err = 0, nil // some dates have no fraction, or print the format itself
 	}
 	told := TreeListing{Clock: time.Unix(now, ns)}
 	if l.began != nil {
@@ -279,9 +294,9 @@ func (l *treeLister) read(from io.Reader) (TreeListing, error) {
 	return told, err
 }
 
-// toolsEnded says whether all of these tools ended well, of which said tells by
-// "name status": one that did not has passed on less than it was given. Who looks
-// at what went away says so by a status of find (1) or xargs (123).
+// toolsEnded returns an error unless all these tools ended well. said holds "name status"
+// pairs. A tool that failed has passed on less than it got. The tool "look" may end with a
+// status of find (1) or xargs (123), because files may have vanished.
 func toolsEnded(said string, tools ...string) error {
 	words := strings.Fields(said)
 	for _, tool := range tools {
@@ -301,7 +316,7 @@ func toolsEnded(said string, tools ...string) error {
 	return nil
 }
 
-// next returns what comes before the next end, which is good until the next call.
+// next returns the bytes before the next end byte, valid until the next call.
 func (l *treeLister) next(end byte) ([]byte, error) {
 	l.long = l.long[:0]
 	for {
@@ -324,7 +339,6 @@ func (l *treeLister) next(end byte) ([]byte, error) {
 	}
 }
 
-// readRecords reads what GNU find prints.
 func (l *treeLister) readRecords() error {
 	for {
 		rec, err := l.next(0)
@@ -353,7 +367,7 @@ func (l *treeLister) tellFound(rec []byte) error {
 	return l.tell(e)
 }
 
-// end takes the end of the output, which is a good one after a status only.
+// end handles the end of the output, which is an error unless a status came first.
 func (l *treeLister) end(err error) error {
 	if err == io.EOF && l.status == "" {
 		return io.ErrUnexpectedEOF
@@ -364,8 +378,8 @@ func (l *treeLister) end(err error) error {
 	return err
 }
 
-// tell passes an entry on, unless it was already: a folder that changes while
-// it is read may give a name twice.
+// tell passes an entry to fn, except for a repeated one: a folder that changes while it is
+// read may list a name twice.
 func (l *treeLister) tell(e TreeEntry) error {
 	if l.any && !l.unordered {
 		switch c := CompareTreePaths(l.last, e.Path); {
@@ -379,7 +393,7 @@ func (l *treeLister) tell(e TreeEntry) error {
 	return l.fn(e)
 }
 
-// parseFound reads "path//how kind mode size mtime ctime inode links blocks dev target".
+// parseFound parses "path//how kind mode size mtime ctime inode links blocks dev target".
 func parseFound(rec []byte) (TreeEntry, error) {
 	i := bytes.Index(rec, []byte("//"))
 	if i < 0 {
@@ -418,7 +432,7 @@ func knownKind(k TreeKind) TreeKind {
 	return UnknownKind
 }
 
-// fields takes words off the beginning of rest.
+// fields takes words from the beginning of rest.
 type fields struct {
 	rest []byte
 	bad  bool
@@ -455,7 +469,7 @@ func parseDigits(w []byte, base uint64) (n uint64, ok bool) {
 	return n, len(w) > 0
 }
 
-// time reads seconds with a fraction.
+// time parses seconds with a fraction.
 func (f *fields) time() time.Time {
 	w := f.word()
 	w, negative := bytes.CutPrefix(w, []byte("-"))
@@ -464,12 +478,11 @@ func (f *fields) time() time.Time {
 	ns, ok2 := nanoseconds(fraction)
 	f.bad = f.bad || !ok || !ok2
 	if negative {
-		return time.Unix(-int64(s), ns) // find prints the two as they are
+		return time.Unix(-int64(s), ns) // find prints seconds and nanoseconds separately
 	}
 	return time.Unix(int64(s), ns)
 }
 
-// nanoseconds reads the digits behind a decimal point.
 func nanoseconds(digits []byte) (int64, bool) {
 	var ns int64
 	for i := range 9 {

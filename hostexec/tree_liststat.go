@@ -3,14 +3,15 @@ package hostexec
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// Where find cannot print what it finds, names are sorted and given to stat.
+// If find cannot print file properties, names are sorted and passed to stat.
 
-// readFlags reads what was found out of folders that will be listed.
+// readFlags reads which paths are pruned or unreadable; the listing follows.
 func (l *treeLister) readFlags() error {
 	l.flags = map[string]byte{}
 	for {
@@ -30,14 +31,17 @@ func (l *treeLister) readFlags() error {
 	}
 }
 
-// readLines reads what stat prints, rec first: lines that begin with the mark.
-// What does not belongs to the line before.
+// readLines parses the output of stat, in which each record begins with the mark. Lines
+// without the mark continue the record before. rec is the first record.
 func (l *treeLister) readLines(rec []byte) error {
 	rec = append([]byte(nil), rec...)
 	for {
 		line, err := l.next('\n')
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF // the status comes last
+		}
 		if err != nil {
-			return fmt.Errorf("%w: it has no end", errGarbled)
+			return err
 		}
 		line, begins := bytes.CutPrefix(line, l.mark)
 		if !begins && rec == nil {
@@ -66,11 +70,11 @@ func (l *treeLister) readLines(rec []byte) error {
 	return nil
 }
 
-// tellStat puts the order right: the host sorted names as they are, so that a
-// name comes before all that begin with it, of which some belong before it.
+// tellStat corrects the order. The host sorted plain names, so that a name comes before all
+// names that begin with it, some of which belong before it.
 func (l *treeLister) tellStat(rec []byte) error {
 	if i := bytes.LastIndex(rec, l.mark); i >= 0 {
-		rec = rec[i+len(l.mark):] // it comes on the line of one that went away
+		rec = rec[i+len(l.mark):] // it follows, on the same line, a record of a file that vanished
 	}
 	e, err := parseStat(rec)
 	if err != nil || e.Kind == 0 {
@@ -100,9 +104,9 @@ func (l *treeLister) tellHeld() error {
 	return l.tell(e)
 }
 
-// parseStat reads "mode size mtime ctime inode links blocks dev/mtime/ctime/name",
-// times once in seconds and once as people read them. The path is still as find
-// has it. A record without a kind is of a link that went away.
+// parseStat parses "mode size mtime ctime inode links blocks dev/mtime/ctime/name". Times
+// come twice: in seconds and in readable form. The path is still as find printed it. A
+// record without a kind is of a link that vanished.
 func parseStat(rec []byte) (TreeEntry, error) {
 	bad := func() (TreeEntry, error) { return TreeEntry{}, fmt.Errorf("%w: record %.200q", errGarbled, rec) }
 	parts := bytes.SplitN(rec, []byte("/"), 4)
@@ -135,8 +139,8 @@ func parseStat(rec []byte) (TreeEntry, error) {
 	return e, nil
 }
 
-// cutLink takes 'name' -> 'target' apart, where both may hold anything: the
-// target is as long as the link says it is.
+// cutLink splits 'name' -> 'target'. Both may contain anything, so the link's size gives
+// the length of the target.
 func cutLink(text []byte, size int64) (name, target string, ok bool) {
 	s := string(text)
 	if len(s) < 2 || s[0] != '\'' || s[len(s)-1] != '\'' {
@@ -146,7 +150,7 @@ func cutLink(text []byte, size int64) (name, target string, ok bool) {
 	const arrow = "' -> '"
 	i := len(s) - int(min(size, int64(len(s)))) - len(arrow)
 	if i < 0 || s[i:i+len(arrow)] != arrow {
-		// Some file systems do not say how long; or it changed.
+		// Some file systems do not report the length, or the link has changed.
 		if i = strings.LastIndex(s, arrow); i < 0 {
 			return "", "", false
 		}
@@ -174,8 +178,8 @@ func kindOf(mode uint64) TreeKind {
 	return UnknownKind
 }
 
-// withFraction adds what "2026-11-22 00:52:30.225414874 +0000" has behind the
-// point, where it has one.
+// withFraction adds the fraction of "2026-11-22 00:52:30.225414874 +0000" to t, if there is
+// one.
 func withFraction(t time.Time, text []byte) time.Time {
 	_, fraction, _ := bytes.Cut(text, []byte("."))
 	digits, _, _ := bytes.Cut(fraction, []byte(" "))

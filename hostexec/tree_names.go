@@ -5,18 +5,17 @@ import (
 	"sync"
 )
 
-// A nameQueue holds the names that were asked for and not yet answered, and
-// the bytes of those that are still to be sent. So the names may come slowly
-// and what was got of them is sent at once, or fast, and they wait.
+// A nameQueue holds the names that were asked for and not yet answered, and the bytes still
+// to send. Names that come slowly are sent at once; names that come fast wait.
 type nameQueue struct {
-	popped int // how many were answered; for the reader only
+	popped int // number of answered names; for the reader only
 
 	mu      sync.Mutex
 	changed sync.Cond
 	buf     []byte   // guarded by mu, like all below: to be sent
-	asked   []string // not answered, but for those before head
+	asked   []string // the names from head on are not answered
 	head    int
-	done    bool // no more will be asked
+	done    bool // no more names will come
 	over    bool // nobody reads answers any more
 	err     error
 }
@@ -30,7 +29,7 @@ func newNameQueue() *nameQueue {
 	return q
 }
 
-// take asks for all names; fail is called for one that cannot be asked for.
+// take asks for all names. If a name is invalid, it stops and calls fail.
 func (q *nameQueue) take(names func(yield func(string) bool), fail func(error)) {
 	names(func(p string) bool {
 		if err := checkTreePath(p); err != nil {
@@ -61,7 +60,7 @@ func (q *nameQueue) push(p string) bool {
 	return true
 }
 
-// send writes names as they come, and the end of them.
+// send writes names as they come, and then their end.
 func (q *nameQueue) send(s Stream) {
 	var out []byte
 	for {
@@ -81,13 +80,12 @@ func (q *nameQueue) send(s Stream) {
 			return
 		}
 		if _, err := s.Write(out); err != nil {
-			q.stop(nil) // who reads will see why
+			q.stop(nil) // the reader gets the error
 			return
 		}
 	}
 }
 
-// stop ends asking and sending.
 func (q *nameQueue) stop(err error) {
 	q.mu.Lock()
 	q.over = true
@@ -104,7 +102,6 @@ func (q *nameQueue) failure() error {
 	return q.err
 }
 
-// pop takes the first name that was not answered.
 func (q *nameQueue) pop() (string, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -114,8 +111,8 @@ func (q *nameQueue) pop() (string, bool) {
 	return q.popN(1)[0], true
 }
 
-// popTo takes p and what was asked for before it, which is returned. It
-// reports false, and takes nothing, if p was not asked for.
+// popTo takes p and all unanswered names before it, and returns those. If p was not asked
+// for, it returns false and takes nothing.
 func (q *nameQueue) popTo(p string) (before []string, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -16,36 +16,35 @@ import (
 //go:embed tree_read.sh
 var treeReadScript string
 
-// A TreeFile is a file whose content comes out of ReadTree. It is good until
-// the call that was given it returns.
+// A TreeFile is a file that ReadTree passes to fn. It is valid until fn returns.
 type TreeFile struct {
-	// Path is as it was asked for.
+	// Path is the path that was asked for.
 	Path string
-	// Size is what Read will give.
+	// Size is how many bytes Read will return.
 	Size int64
-	// Missing says that there is no content: the file went away, cannot be
-	// read, or is none.
+	// Missing says that there is no content: the file vanished, cannot be read, or is not a
+	// regular file.
 	Missing bool
-	// HardLink is the path of a file before this one in the stream, if this is
-	// another name of it: then there is no content here. Not every host says so.
+	// HardLink is the path of an earlier file in the stream if this is another name of it;
+	// then there is no content here. Not every host reports this.
 	HardLink string
 
 	in    *bufio.Reader
-	holes []extent // what there is of it, in order, with the last at its end
+	holes []extent // the remaining data extents in order; the last one is at the end of the file
 	at    int64
-	left  int64 // of the data that is in the stream
+	left  int64 // bytes of data that remain in the stream
 	err   error
-	torn  error // what an end before the last byte means
+	torn  error // the error for an early end
 }
 
-// An extent is data between holes.
+// An extent is a run of data between holes.
 type extent struct{ offset, size int64 }
 
-// ErrTorn: a file ended early because it was cut short while it was read.
+// ErrTorn means that a file ended early because it was truncated while it was read.
 var ErrTorn = errors.New("file was cut short while it was read")
 
-// Read reads the content, zeros in the place of holes. An error that wraps
-// ErrTorn is of this file alone.
+// Read reads the content, with zeros for holes. An error that wraps ErrTorn concerns only
+// this file.
 func (f *TreeFile) Read(p []byte) (int, error) {
 	if n := min(f.hole(), int64(len(p))); n > 0 {
 		clear(p[:n])
@@ -78,15 +77,15 @@ func (f *TreeFile) Read(p []byte) (int, error) {
 	return 0, err
 }
 
-// SkipHole skips a hole where one begins, and returns how long it is; 0 where
-// data comes or the content ends.
+// SkipHole skips a hole and returns its length. It returns 0 if data follows or the content
+// ends.
 func (f *TreeFile) SkipHole() int64 {
 	n := f.hole()
 	f.at += n
 	return n
 }
 
-// hole returns how far it is to the next data.
+// hole returns the distance to the next data.
 func (f *TreeFile) hole() int64 {
 	for len(f.holes) > 0 && f.holes[0].size == 0 && f.holes[0].offset <= f.at {
 		f.holes = f.holes[1:]
@@ -100,28 +99,27 @@ func (f *TreeFile) hole() int64 {
 	return max(0, f.holes[0].offset-f.at)
 }
 
-// treeBatch is how many names a tar is given at a time that cannot read a list
-// of them.
+// treeBatch is how many names are passed at a time to a tar that cannot read a list of
+// names.
 const treeBatch = 256
 
-// ReadTree reads files below dir over one channel. Names are taken and sent
-// while content comes, each in a goroutine of its own, so that names may wait
-// for a listing and fn for a store; but names must not wait for fn. What names
-// yields are paths of files as ListTree tells them, each once; folders are not
-// entered. names should end when ctx does.
+// ReadTree reads files below dir over one channel. Names are taken and sent while content
+// arrives, each in a goroutine of its own. So names may wait for a listing and fn for a
+// store, but names must not wait for fn. names yields paths of files as ListTree reports
+// them, each once; folders are not entered. names should end when ctx does.
 //
-// fn is called for each name, in their order: with its content, or told that it
-// is missing. What it does not read of a file is skipped; an error of fn ends
-// all. Then again is called, if not nil, for each of the names that is still
-// there, in any order, with what the host says of it after all was read: a
-// file that is as it was listed before was read as it is.
+// fn is called for each name, in order, with its content or with Missing set. Content that
+// it does not read is skipped. An error of fn ends the call. After all content was read,
+// again, if not nil, is called in any order with the state of each name that still exists.
+// If that equals the state in an earlier listing, the file did not change while it was
+// read.
 //
-// Holes do not travel where the host has GNU tar and a file system of Linux;
-// elsewhere they are zeros. Files that change, go away, or may not be read do not fail it. Where
-// busybox's tar reads a file that becomes shorter it gives up, and what was asked
-// for next is missing although it is there: it can be asked for again. A disk
-// that cannot be read is an error, and so is a folder that was shut after it was
-// listed: what is in it did not go away. Listed again, it is said to be unreadable.
+// Holes do not travel if the host has GNU tar and a Linux file system; otherwise they are
+// sent as zeros. Files that change, vanish, or may not be read are no error. If a file
+// shrinks while busybox's tar reads it, tar gives up, and the names asked for next are
+// missing although they exist; they can be asked for again. A disk that cannot be read is
+// an error. So is a folder that became inaccessible after it was listed, because its files
+// did not vanish; a new listing reports it as Unreadable.
 func ReadTree(ctx context.Context, h Host, dir string, names func(yield func(string) bool), fn func(*TreeFile) error, again func(TreeEntry) error) error {
 	if err := readTree(ctx, h, dir, names, fn, again); err != nil {
 		return fmt.Errorf("read tree %s on %s: %w", dir, h.Name(), err)
@@ -168,11 +166,10 @@ func readTree(ctx context.Context, h Host, dir string, names func(yield func(str
 	return failedReads(stderr)
 }
 
-// failedReads returns what tar said of a file that it could not read to its
-// end for another reason than that the end had moved: in the place of what is
-// there it has written zeros, and afterwards the file looks as it did before. Or
-// what was said of a file that could not be looked at behind that: it did not
-// go away.
+// failedReads returns tar's complaint about a file that it could not read for another
+// reason than truncation. In that case tar has written zeros for the missing data, and
+// afterwards the file looks unchanged. It also returns the complaint about a file that did
+// not vanish but could not be examined afterwards.
 func failedReads(stderr []byte) error {
 	for line := range strings.Lines(string(stderr)) {
 		line = strings.TrimSpace(line)
@@ -187,8 +184,7 @@ func failedReads(stderr []byte) error {
 	return nil
 }
 
-// wentAway says whether that is why a file cannot be looked at, or that it is
-// nothing but a warning.
+// wentAway reports whether a complaint only says that the file vanished, or is a warning.
 func wentAway(what string) bool {
 	for _, why := range []string{"No such file or directory", "Not a directory"} {
 		if strings.HasSuffix(what, ": "+why) {
@@ -205,7 +201,6 @@ func checkTreePath(p string) error {
 	return nil
 }
 
-// A treeReader reads what tree_read.sh prints.
 type treeReader struct {
 	s     Stream
 	mark  string
@@ -235,7 +230,7 @@ func (r *treeReader) read(from io.Reader) error {
 	return fmt.Errorf("%w: it begins with %q", errGarbled, how)
 }
 
-// readOne reads the stream of a tar that was given all names.
+// readOne reads the archive of a tar that got all names.
 func (r *treeReader) readOne() error {
 	t := &tarReader{in: r.in, torn: io.ErrUnexpectedEOF}
 	if err := r.readTar(t); err != nil {
@@ -261,13 +256,11 @@ func (r *treeReader) readOne() error {
 	return r.listAgain(how)
 }
 
-// parseMark reads "mark status count".
 func (r *treeReader) parseMark(line string) (status, count int, ok bool) {
 	n, err := fmt.Sscanf(line, r.mark+" %d %d\n", &status, &count)
 	return status, count, err == nil && n == 2
 }
 
-// readTar reads an archive to its end.
 func (r *treeReader) readTar(t *tarReader) error {
 	for {
 		hdr, err := t.next()
@@ -302,8 +295,8 @@ func (r *treeReader) readTar(t *tarReader) error {
 	}
 }
 
-// readBatches reads an archive for each batch of names. Any of them may end in
-// the middle: the mark tells.
+// readBatches reads one archive for each batch of names. An archive may be truncated; the
+// mark shows where it ends.
 func (r *treeReader) readBatches() error {
 	m := &markReader{in: r.in, mark: []byte(r.mark)}
 	for {
@@ -333,7 +326,7 @@ func (r *treeReader) readBatches() error {
 	}
 }
 
-// tellMissing tells of names without content until so many have been told of.
+// tellMissing reports unanswered names as missing until that many are answered.
 func (r *treeReader) tellMissing(until int) error {
 	for r.asked.popped < until {
 		p, ok := r.asked.pop()
@@ -347,7 +340,7 @@ func (r *treeReader) tellMissing(until int) error {
 	return nil
 }
 
-// listAgain reads what is said of the names when all is read.
+// listAgain parses the state of the files after all was read.
 func (r *treeReader) listAgain(how string) error {
 	fn := r.again
 	if fn == nil {

@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// The kinds of entries in an archive that mean something to us.
+// The types of archive entries that we handle.
 const (
 	tarFile     = '0'
 	tarLink     = '1'
@@ -21,14 +21,14 @@ const (
 
 const tarBlock = 512
 
-// A tarReader reads what GNU and busybox tar write, and tells holes, which
-// archive/tar keeps to itself.
+// A tarReader reads the output of GNU and busybox tar. Unlike archive/tar, it reports
+// holes.
 type tarReader struct {
 	in   *bufio.Reader
-	torn error // what an end in the middle means
+	torn error // the error for an end in the middle
 
 	file *TreeFile
-	pad  int64 // behind the file's data
+	pad  int64 // padding after the file's data
 }
 
 type tarHeader struct {
@@ -37,12 +37,13 @@ type tarHeader struct {
 	file       *TreeFile
 }
 
-// next returns the next entry, after the one before was skipped; io.EOF at the
-// end of the archive.
+// next skips the rest of the current entry and returns the next one, or io.EOF at the end
+// of the archive.
 func (t *tarReader) next() (tarHeader, error) {
 	var long tarHeader
 	for {
-		// All our names begin with "./", and so does what GNU calls a long one.
+		// All our names begin with "./", and so does the name of GNU's entries for long
+		// names.
 		switch begin, err := t.in.Peek(2); {
 		case err == io.EOF:
 			return tarHeader{}, io.EOF
@@ -104,7 +105,7 @@ func (t *tarReader) entry(b *[tarBlock]byte, size int64, long tarHeader) (tarHea
 	return h, nil
 }
 
-// sparseMap reads where data is.
+// sparseMap reads the map of a file's data.
 func (t *tarReader) sparseMap(f *TreeFile, b *[tarBlock]byte) error {
 	bad := fmt.Errorf("%w: a damaged map of holes in the archive", errGarbled)
 	size, ok := tarNumber(b[483:495])
@@ -141,7 +142,6 @@ func (t *tarReader) sparseMap(f *TreeFile, b *[tarBlock]byte) error {
 	return nil
 }
 
-// skip takes what is left of the entry off the stream.
 func (t *tarReader) skip() error {
 	if t.file == nil {
 		return nil
@@ -162,7 +162,7 @@ func (t *tarReader) skip() error {
 	return nil
 }
 
-// skipZeros takes the end of an archive off the stream, however long it is.
+// skipZeros discards the end of an archive, however long it is.
 func (t *tarReader) skipZeros() error {
 	for {
 		b, err := t.in.Peek(1)
@@ -197,13 +197,13 @@ func (t *tarReader) full(p []byte) error {
 	return err
 }
 
-// tarText is what comes before the first NUL.
+// tarText returns the text before the first NUL.
 func tarText(b []byte) string {
 	text, _, _ := bytes.Cut(b, []byte{0})
 	return string(text)
 }
 
-// tarNumber reads octal digits, or a big number as GNU writes it.
+// tarNumber parses octal digits, or GNU's encoding of a big number.
 func tarNumber(b []byte) (int64, bool) {
 	if b[0] == 0x80 && len(b) == 12 {
 		n := binary.BigEndian.Uint64(b[4:])
@@ -224,12 +224,12 @@ func tarChecksum(b *[tarBlock]byte) bool {
 	return ok && sum == want
 }
 
-// A markReader reads up to a mark, which it leaves there, and then says io.EOF.
+// A markReader reads up to a mark, which it does not consume, and then returns io.EOF.
 type markReader struct {
 	in    *bufio.Reader
 	mark  []byte
 	ended bool
-	clear int // bytes that were looked at and hold no mark
+	clear int // number of buffered bytes without a mark
 }
 
 func (m *markReader) Read(p []byte) (int, error) {

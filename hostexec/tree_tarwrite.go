@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// A treeTar writes an archive that GNU and busybox tar both understand: long
-// names as GNU has them, fractions of seconds as POSIX has them, which busybox
-// skips.
+// A treeTar writes an archive that GNU and busybox tar both understand. Long names are in
+// GNU format, fractions of seconds in POSIX format, which busybox skips.
 type treeTar struct{ out *bufio.Writer }
 
 func (t treeTar) header(e TreeEntry, kind byte, size int64) error {
@@ -41,7 +40,6 @@ func (t treeTar) header(e TreeEntry, kind byte, size int64) error {
 	return t.block(name, e.Link, kind, e.Mode, size, e.MTime.Unix())
 }
 
-// extra writes what does not fit in a header.
 func (t treeTar) extra(kind byte, text string) error {
 	name := "././@LongLink"
 	if kind == 'x' {
@@ -80,7 +78,7 @@ func (t treeTar) block(name, link string, kind byte, mode uint32, size, mtime in
 	return err
 }
 
-// putTarNumber writes octal digits, or a big number as GNU does.
+// putTarNumber writes octal digits, or GNU's encoding of a big number.
 func putTarNumber(b []byte, n int64) {
 	if n >= 0 && n < 1<<(3*(len(b)-1)) {
 		for i := len(b) - 2; i >= 0; i-- {
@@ -111,7 +109,6 @@ func (t treeTar) zeros(n int64) error {
 	return nil
 }
 
-// end ends the archive.
 func (t treeTar) end() error {
 	if err := t.zeros(2 * tarBlock); err != nil {
 		return err
@@ -119,7 +116,7 @@ func (t treeTar) end() error {
 	return t.out.Flush()
 }
 
-// paxRecord is "length key=value", where length counts itself.
+// paxRecord returns "length key=value", where length includes itself.
 func paxRecord(key, value string) string {
 	rest := " " + key + "=" + value + "\n"
 	for size := len(rest) + 1; ; size++ {
@@ -129,7 +126,7 @@ func paxRecord(key, value string) string {
 	}
 }
 
-// paxTime is seconds with a fraction, of which a minus counts for both.
+// paxTime returns seconds with a fraction. A minus sign applies to both.
 func paxTime(t time.Time) string {
 	sec, ns := t.Unix(), t.Nanosecond()
 	sign := ""

@@ -17,7 +17,7 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 )
 
-// treeHosts are hosts of every userland that trees are carried from and to.
+// treeHosts returns hosts of every userland between which trees are carried.
 func treeHosts(t *testing.T) map[string]hostexec.Host {
 	spec := hosttest.StartSSHD(t, hosttest.Options{}).Spec()
 	sshd, far := newHost(t, spec), farHost(t, spec)
@@ -31,7 +31,7 @@ func treeHosts(t *testing.T) map[string]hostexec.Host {
 	}
 }
 
-// farHost is one to which the way is long, or so it believes.
+// farHost returns a host that takes its line for a long one.
 func farHost(t *testing.T, spec hostexec.Spec) hostexec.Host {
 	pool := newPool(t, hostexec.PoolOptions{})
 	pool.EverythingIsFar()
@@ -64,7 +64,7 @@ func list(t *testing.T, h hostexec.Host, dir string, opts hostexec.ListTreeOptio
 	return entries
 }
 
-// carry lists and reads a tree and writes it anew.
+// carry lists and reads a tree and writes it elsewhere.
 func carry(t *testing.T, from, to hostexec.Host, src, dst string) {
 	t.Helper()
 	entries := list(t, from, src, hostexec.ListTreeOptions{})
@@ -170,7 +170,7 @@ func TestATreeIsCarriedOverAsItIs(t *testing.T) {
 	}
 }
 
-// entryOf is what ListTree should say.
+// entryOf returns what ListTree should report.
 func entryOf(dir, path string, fi fs.FileInfo) hostexec.TreeEntry {
 	st := fi.Sys().(*syscall.Stat_t)
 	kinds := map[uint32]hostexec.TreeKind{

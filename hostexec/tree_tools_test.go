@@ -13,8 +13,7 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 )
 
-// without puts a tool of a test in the place of the one of that name, which it
-// finds in $real.
+// without replaces a tool with a script, which finds the real tool in $real.
 func without(t *testing.T, tools, name, script string) string {
 	t.Helper()
 	real := filepath.Join(tools, name)
@@ -23,7 +22,7 @@ func without(t *testing.T, tools, name, script string) string {
 	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// busybox's own sh and xargs would take what is busybox's.
+	// busybox's own sh and xargs would use busybox's tools.
 	for _, name := range []string{"sh", "xargs"} {
 		if err := os.Symlink(lookPath(t, name), filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
@@ -32,13 +31,13 @@ func without(t *testing.T, tools, name, script string) string {
 	return dir + ":" + tools
 }
 
-// A host's tools that fail make a tree neither smaller nor empty: what they
-// were to say of it is not taken for all that there is.
+// If a tool on the host fails, the tree does not appear smaller or empty: partial
+// output is not taken for all that there is.
 func TestAToolThatFailsIsHeardOf(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 40 {
 		data := make([]byte, 20_000)
-		rand.NewChaCha8([32]byte{byte(i)}).Read(data) // does not get smaller
+		rand.NewChaCha8([32]byte{byte(i)}).Read(data) // does not compress
 		if err := os.WriteFile(fmt.Sprintf("%s/%02d", dir, i), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +50,7 @@ func TestAToolThatFailsIsHeardOf(t *testing.T) {
 		killed = `cat >/dev/null; kill -9 $$`
 		looks  = `case $* in *"-files0-from - "*) kill -9 $$ ;; esac; exec "$real" "$@"`
 		eio    = `case $* in *"-files0-from - "*) cat >/dev/null; echo "find: './07': Input/output error" >&2; exit 1 ;; esac; exec "$real" "$@"`
-		// What has nothing to do is no more than asked whether it is there.
+		// A tool with empty input is only asked whether it exists.
 		once = `f=$(mktemp); cat >$f; [ -s $f ] || { rm $f; exit 0; }; `
 		torn = once + `"$real" "$@" <$f | head -c 100; rm $f; `
 	)
@@ -59,7 +58,7 @@ func TestAToolThatFailsIsHeardOf(t *testing.T) {
 		name        string
 		host        hostexec.Host
 		path        string
-		lists, told bool // whether the listing needs it, and whether the reading does
+		lists, told bool // whether listing needs it, and whether reading does
 	}{
 		{"sort without room", near, without(t, gnu, "sort", noRoom), true, true},
 		{"sort is killed", near, without(t, gnu, "sort", killed), true, true},
@@ -97,4 +96,74 @@ func TestAToolThatFailsIsHeardOf(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A tree is put in place only if everything arrived. tar takes an archive that ends
+// between two files for complete, and the unpacker before it may fail there.
+func TestATreeIsNotPutInPlaceByAToolThatFails(t *testing.T) {
+	far := farHost(t, hosttest.StartSSHD(t, hosttest.Options{}).Spec())
+	const (
+		// One header and 2048 bytes of content: exactly the first file.
+		cut = `"$real" "$@" | head -c 2560; `
+		// A tool with almost nothing to unpack is only asked whether it can.
+		asks = `case $* in *d*) ;; *) exec "$real" "$@" ;; esac; f=$(mktemp); head -c 200 >$f; [ $(wc -c <$f) = 200 ] || { "$real" "$@" <$f; rm $f; exit; }; `
+		torn = asks + `{ cat $f -; rm $f; } | ` + cut
+	)
+	for _, c := range []struct{ name, path string }{
+		{"zstd fails", without(t, "/usr/bin", "zstd", torn+`exit 1`)},
+		{"zstd is killed", without(t, "/usr/bin", "zstd", torn+`kill -9 $$`)},
+		{"gzip of busybox fails", without(t, busybox(t), "gzip", torn+`exit 1`)},
+		{"tar fails", without(t, "/usr/bin", "tar", `case $* in *-C*) "$real" "$@"; exit 2 ;; esac; exec "$real" "$@"`)},
+		{"tar is killed", without(t, "/usr/bin", "tar", `case $* in *-C*) head -c 2560 | "$real" "$@"; kill -9 $$ ;; esac; exec "$real" "$@"`)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir() + "/tree"
+			err := hostexec.WriteTree(t.Context(), &otherShell{far, c.path}, dir, hostexec.WriteTreeOptions{ID: "x"}, func(w *hostexec.TreeWriter) error {
+				for _, name := range []string{"one", "two"} {
+					if err := writeFileInto(w, name, pattern(6, 2048)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err == nil {
+				t.Error("it is said to be in place")
+			}
+			if got := beside(t, dir); got != "" {
+				t.Errorf("it left %q", got)
+			}
+		})
+	}
+}
+
+// A host without an unpacker gets a tree uncompressed.
+func TestATreeIsWrittenWhereNothingUnpacks(t *testing.T) {
+	far := farHost(t, hosttest.StartSSHD(t, hosttest.Options{}).Spec())
+	links := map[string]string{}
+	for _, name := range []string{"sh", "tar", "mkdir", "rmdir", "rm", "ls", "cat", "mv", "find", "chmod", "dd", "touch", "ln"} {
+		links[name] = lookPath(t, name)
+	}
+	dir := t.TempDir() + "/tree"
+	if err := hostexec.WriteTree(t.Context(), &otherShell{far, farm(t, links)}, dir, hostexec.WriteTreeOptions{}, fill("x")); err != nil {
+		t.Fatal(err)
+	}
+	mustBeFilled(t, dir, "x")
+	// This host has just gzip, and GNU's tar.
+	links["gzip"] = lookPath(t, "gzip")
+	dir += "2"
+	if err := hostexec.WriteTree(t.Context(), &otherShell{far, farm(t, links)}, dir, hostexec.WriteTreeOptions{}, fill("y")); err != nil {
+		t.Fatal(err)
+	}
+	mustBeFilled(t, dir, "y")
+}
+
+func writeFileInto(w *hostexec.TreeWriter, name string, data []byte) error {
+	f, err := w.File(hostexec.TreeEntry{Path: name, Kind: hostexec.RegularFile, Mode: 0o600, Size: int64(len(data))}, false)
+	if err == nil {
+		_, err = f.Write(data)
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	return err
 }

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -24,36 +25,36 @@ var (
 	treePlaceScript string
 )
 
-// treeWipeScript removes $1, also folders that may not be written.
+// treeWipeScript removes $1, including folders without write permission.
 const treeWipeScript = `rm -rf -- "$1" 2>/dev/null && exit
 find "$1" -type d -exec chmod u+rwx {} \; 2>/dev/null
 rm -rf -- "$1"`
 
-// exitExists is the status of our scripts for a place that is taken.
+// exitExists is the exit status of our scripts if a place is taken.
 const exitExists = 95
 
-// ErrExists: something is where a tree should be put.
+// ErrExists means that something is in the place of a tree.
 var ErrExists = errors.New("something is there already")
 
-// WriteTreeOptions say how WriteTree puts a tree in place.
+// WriteTreeOptions configure WriteTree.
 type WriteTreeOptions struct {
-	// ID makes WriteTree repeatable: where the tree of this ID was put in
-	// place already, also by a call whose end nobody saw, that is success and
-	// nothing is written. It is one word, and is kept in a file beside dir.
+	// ID makes WriteTree repeatable. If the tree of this ID is already in place, perhaps by
+	// a call whose end was not seen, WriteTree succeeds and writes nothing. ID is one word;
+	// it is kept in a file beside dir.
 	ID string
-	// Fence lets the tree in only if no higher epoch is known then.
+	// Fence puts the tree in place only if the host knows no higher epoch then.
 	Fence *Fence
 }
 
 var treeID = regexp.MustCompile(`^[A-Za-z0-9._:-]*$`)
 
-// WriteTree makes the tree dir, which must not be there or be an empty folder
-// (or the error wraps ErrExists), of what fill gives the writer: with modes, and with times, as fine as
-// the host's tools can set them, also of folders; owners are whoever we are on the host. It is written to a fresh
-// folder beside dir, of which nothing is left on failure, and renamed when it
-// is whole. A full disk is ErrNoSpace. After ErrOutcomeUnknown it may be in
-// place; the same call again makes sure. A later call for the same dir takes
-// the ground from under an earlier one.
+// WriteTree creates the tree dir from what fill gives the writer. dir must be
+// absent or an empty folder; otherwise the error wraps ErrExists. Modes and times, also of folders,
+// are set as precisely as the host's tools can. The owner is our user on the host. The tree
+// is written to a new folder beside dir, which is renamed when complete and removed on
+// failure. A full disk is ErrNoSpace. After ErrOutcomeUnknown the tree may be in place;
+// repeat the call to make sure. A later call for the same dir removes the new folder of an
+// earlier one.
 func WriteTree(ctx context.Context, h Host, dir string, opts WriteTreeOptions, fill func(*TreeWriter) error) error {
 	if err := writeTree(ctx, h, dir, opts, fill); err != nil {
 		return fmt.Errorf("write tree %s on %s: %w", dir, h.Name(), err)
@@ -79,19 +80,22 @@ func writeTree(ctx context.Context, h Host, dir string, opts WriteTreeOptions, f
 	temp := path.Join(path.Dir(dir), ".fl-tree-"+path.Base(dir)+"."+rand.Text())
 	streamCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s, err := h.Start(streamCtx, Command{Script: check + treeWriteScript, Args: []string{temp, dir, opts.ID}, Bulk: true})
+	s, err := h.Start(streamCtx, Command{Script: check + treeTakeScript + treeWriteScript, Args: []string{temp, dir, opts.ID}, Bulk: true, TellFar: true})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	how, err := bufio.NewReaderSize(onlyReader{s}, 64).ReadString('\n')
-	if err != nil || how == "placed\n" {
+	line, err := bufio.NewReaderSize(onlyReader{s}, 64).ReadString('\n')
+	if err != nil || line == "placed\n" {
 		if waitErr := s.Wait(); waitErr != nil {
 			err = waitErr
 		}
 		return treeExists(err)
 	}
-	w := &TreeWriter{ctx: streamCtx, host: h, temp: temp, gnu: how == "gnu\n", tar: treeTar{out: bufio.NewWriterSize(&spaceWatcher{s: s}, 256<<10)}}
+	kind, how, _ := strings.Cut(strings.TrimSpace(line), " ")
+	out := &spaceWatcher{s: s}
+	packed := packTo(how, out, true)
+	w := &TreeWriter{ctx: streamCtx, host: h, temp: temp, gnu: kind == "gnu", out: out, packed: packed, tar: treeTar{out: bufio.NewWriterSize(packed, 256<<10)}}
 	defer w.close()
 	err = fill(w)
 	if err == nil {
@@ -100,7 +104,7 @@ func writeTree(ctx context.Context, h Host, dir string, opts WriteTreeOptions, f
 	if err = w.finish(s, err); err != nil {
 		return errors.Join(err, removeTree(ctx, h, temp, err))
 	}
-	place := Command{Script: treePlaceScript, Args: []string{temp, dir, opts.ID, strings.TrimSpace(how), lock}}
+	place := Command{Script: treePlaceScript, Args: []string{temp, dir, opts.ID, kind, lock}}
 	if w.gnu {
 		_, err = h.Run(ctx, place)
 	} else {
@@ -118,8 +122,8 @@ func treeExists(err error) error {
 	return err
 }
 
-// removeTree removes a tree that was not put in place. That it could not where
-// the host cannot be reached is no news.
+// removeTree removes a tree that was not put in place. If the outcome is unknown because of
+// the connection, a failure to remove it is not reported.
 func removeTree(ctx context.Context, h Host, temp string, why error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
@@ -130,8 +134,8 @@ func removeTree(ctx context.Context, h Host, temp string, why error) error {
 	return err
 }
 
-// finish ends the streams and waits until the host has taken all, or has
-// dropped it if the tree is not whole.
+// finish ends the streams and waits until the host has taken everything, or has dropped an
+// incomplete tree.
 func (w *TreeWriter) finish(s Stream, fillErr error) error {
 	if fillErr == nil && w.gnu {
 		fillErr = w.endHoles() // before tar sets the times of folders
@@ -139,12 +143,18 @@ func (w *TreeWriter) finish(s Stream, fillErr error) error {
 	if fillErr == nil {
 		fillErr = w.tar.end()
 	}
+	if fillErr != nil {
+		w.out.shut.Store(true) // the host must not take a partial tree for a complete one
+	}
+	if err := w.packed.Close(); fillErr == nil {
+		fillErr = err
+	}
 	s.CloseWrite()
 	err := s.Wait()
 	if fillErr == nil && err == nil {
 		fillErr = w.endHoles()
 	}
-	// What the host says of an error tells more than that writing failed.
+	// The host's own error says more than a failed write.
 	if err != nil && (fillErr == nil || errors.Is(fillErr, errTreeStream) || errors.Is(err, ErrNoSpace)) {
 		return err
 	}
@@ -154,7 +164,7 @@ func (w *TreeWriter) finish(s Stream, fillErr error) error {
 	return fillErr
 }
 
-// placeFolders places a tree after folders have become what they shall be.
+// placeFolders places a tree after setting the final modes and times of folders.
 func (w *TreeWriter) placeFolders(ctx context.Context, place Command) error {
 	s, err := w.host.Start(ctx, place)
 	if err != nil {
@@ -182,17 +192,21 @@ func (w *TreeWriter) placeFolders(ctx context.Context, place Command) error {
 	return err
 }
 
-// errTreeStream is a host that does not take what is written to it.
+// errTreeStream means that the host does not accept more input.
 var errTreeStream = errors.New("the host takes no more")
 
-// A spaceWatcher writes to a stream until its other end says that the disk is
-// full: tar goes on after that and fails at the end only.
+// A spaceWatcher writes to a stream until the other end reports a full disk. tar itself
+// goes on after that and fails only at the end.
 type spaceWatcher struct {
 	s    Stream
 	seen int64
+	shut atomic.Bool // write nothing more
 }
 
 func (w *spaceWatcher) Write(p []byte) (int, error) {
+	if w.shut.Load() {
+		return 0, errTreeStream
+	}
 	n, err := w.s.Write(p)
 	if err != nil {
 		return n, fmt.Errorf("%w: %w", errTreeStream, err)
@@ -206,19 +220,22 @@ func (w *spaceWatcher) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// A TreeWriter takes the entries of a tree, in any order but for one thing: a
-// file comes before another name of it. Folders that no entry names are made
-// as they are needed. An error of it is that of all that follows.
+// A TreeWriter takes the entries of a tree in any order, except that a file must come
+// before its hard links. Parent folders without an entry are created as needed. After an
+// error, all further calls return it.
 type TreeWriter struct {
 	ctx  context.Context //nolint:containedctx // lives as long as the call that made it
 	host Host
 	temp string
 	gnu  bool
-	tar  treeTar
+
+	tar    treeTar
+	packed io.WriteCloser // the writer below tar
+	out    *spaceWatcher  // the writer below packed
 
 	holes   *holeWriter
-	holey   map[string]bool // files and names of files that w.holes writes
-	folders []TreeEntry     // where tar cannot keep them until its end
+	holey   map[string]bool // files, and hard links to files, that holes writes
+	folders []TreeEntry     // kept here if tar cannot delay their modes and times
 	open    *TreeFileWriter
 	err     error
 }
@@ -254,8 +271,8 @@ func (w *TreeWriter) Add(e TreeEntry) error {
 	return w.fail(fmt.Errorf("%q is a %q, which cannot be added", e.Path, e.Kind))
 }
 
-// File adds a file of which Size bytes follow. With sparse set, holes that are
-// told of are holes on the host; otherwise they are zeros.
+// File adds a file; the caller then writes Size bytes. If sparse is set, holes become holes
+// on the host; otherwise they become zeros.
 func (w *TreeWriter) File(e TreeEntry, sparse bool) (*TreeFileWriter, error) {
 	err := w.check(e)
 	if err == nil && (e.Kind != RegularFile || e.Size < 0 || e.Path == ".") {
@@ -315,7 +332,7 @@ func (f *TreeFileWriter) take(n int64) error {
 	return nil
 }
 
-// Write adds data.
+// Write adds data to the file.
 func (f *TreeFileWriter) Write(p []byte) (int, error) {
 	if err := f.take(int64(len(p))); err != nil {
 		return 0, err
@@ -332,7 +349,7 @@ func (f *TreeFileWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Hole adds n zeros that need not take room.
+// Hole adds n zeros, which take no space in a sparse file.
 func (f *TreeFileWriter) Hole(n int64) error {
 	if err := f.take(n); err != nil {
 		return err
@@ -343,7 +360,7 @@ func (f *TreeFileWriter) Hole(n int64) error {
 	return f.w.fail(f.w.tar.zeros(n))
 }
 
-// Close ends the content, which must be all there.
+// Close ends the content, which must be complete.
 func (f *TreeFileWriter) Close() error {
 	if err := f.take(0); err != nil {
 		return err
@@ -358,7 +375,7 @@ func (f *TreeFileWriter) Close() error {
 	return f.w.fail(f.w.tar.zeros(-f.e.Size & (tarBlock - 1)))
 }
 
-// zeros is what holes are made of where there are none.
+// zeros is written for holes in files that are not sparse.
 var zeros = make([]byte, 64<<10)
 
 func isZero(p []byte) bool {

@@ -3,7 +3,8 @@
 # the tree's id, or nothing.
 #
 # First a line: "placed" if the tree of this id is in place already, else what
-# tar there is. What former calls for the same place left is removed.
+# tar there is and how the input is to be packed (see treeTakeScript). What
+# former calls for the same place left is removed.
 LC_ALL=C
 export LC_ALL
 umask 077
@@ -34,12 +35,12 @@ mkdir -- "$1" || exit 1
 trap 'exit 1' HUP INT TERM PIPE
 case $(tar --version 2>/dev/null) in
 *GNU*)
-	echo gnu
-	tar -xpf - --no-same-owner --delay-directory-restore --warning=no-timestamp -C "$1"
+	echo "gnu $how"
+	take tar -xpf - --no-same-owner --delay-directory-restore --warning=no-timestamp -C "$1"
 	;;
 *)
-	echo other
-	tar -xpof - -C "$1"
+	echo "other $how"
+	take tar -xpof - -C "$1"
 	;;
 esac || {
 	r=$?

@@ -13,7 +13,7 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 )
 
-// fill writes a small tree with one of each, whose text is of the caller's.
+// fill writes a small tree with an entry of each kind, with the caller's text.
 func fill(text string) func(*hostexec.TreeWriter) error {
 	at := time.Unix(1_600_000_000, 0)
 	return func(w *hostexec.TreeWriter) error {
@@ -111,7 +111,8 @@ func TestATreeIsPutWhereNothingIs(t *testing.T) {
 			if got := beside(t, dir); got != ".fl-placed-tree [a]* tree [a]*" {
 				t.Errorf("beside it: %q", got)
 			}
-			// Again, although it has changed since; but not where it is gone.
+			// The same again is accepted although the tree has changed since, but
+			// not if the tree is gone.
 			plant(t, h, `: >"$1/new"`, dir)
 			again := hostexec.WriteTree(t.Context(), h, dir, hostexec.WriteTreeOptions{ID: "three"}, func(*hostexec.TreeWriter) error {
 				return errors.New("it was asked for again")
@@ -245,5 +246,41 @@ func TestATreeWhoseConnectionIsLostCanBeWrittenAgain(t *testing.T) {
 				t.Errorf("beside it: %q", got)
 			}
 		})
+	}
+}
+
+// Times before 1970 keep their fraction, for files with holes and without.
+func TestTimesBefore1970KeepTheirFraction(t *testing.T) {
+	h, dir := localHost(t), t.TempDir()+"/tree"
+	times := []time.Time{time.Unix(-1, 750_000_000), time.Unix(-2, 500_000_000), time.Unix(-1, 0), time.Unix(0, 500_000_000)}
+	err := hostexec.WriteTree(t.Context(), h, dir, hostexec.WriteTreeOptions{}, func(w *hostexec.TreeWriter) error {
+		for i, at := range times {
+			for _, holes := range []bool{false, true} {
+				f, err := w.File(hostexec.TreeEntry{Path: fmt.Sprint(i, holes), Kind: hostexec.RegularFile, Mode: 0o600, MTime: at, Size: 300_000}, holes)
+				if err != nil {
+					return err
+				}
+				if err := f.Hole(300_000); err != nil {
+					return err
+				}
+				if err := f.Close(); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, at := range times {
+		for _, holes := range []bool{false, true} {
+			fi, err := os.Stat(fmt.Sprint(dir, "/", i, holes))
+			if err != nil {
+				t.Error(err)
+			} else if !fi.ModTime().Equal(at) {
+				t.Errorf("%v, with holes %v, became %v", at, holes, fi.ModTime())
+			}
+		}
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 )
 
-// BenchmarkSlowLine tells how many round trips of a slow line things take.
+// BenchmarkSlowLine reports how many round trips of a slow line each operation
+// takes.
 func BenchmarkSlowLine(b *testing.B) {
 	sshd := hosttest.StartSSHD(b, hosttest.Options{Behind: newLine(b)})
 	pool := hostexec.NewPool(hostexec.PoolOptions{})
@@ -77,8 +78,8 @@ func BenchmarkSlowLine(b *testing.B) {
 	})
 }
 
-// BenchmarkCrowd asks each of two hundred that are attached to one host, more
-// than there are inotify instances for: the slowest see their journal by a
+// BenchmarkCrowd asks each of two hundred sessions that are attached to one host,
+// more than there are inotify instances: the slowest see their journal through a
 // tail that polls.
 func BenchmarkCrowd(b *testing.B) {
 	c := newCrowd(b)

@@ -13,6 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/realparts"
 )
 
 // oneWay makes a round trip of 50 ms.
@@ -20,6 +21,7 @@ const oneWay = 25 * time.Millisecond
 
 func newLine(t testing.TB) *hosttest.DelayLine {
 	t.Helper()
+	realparts.NotShort(t)
 	line, err := hosttest.NewDelayLine(t.Context(), oneWay)
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +40,7 @@ func TestOverASlowLine(t *testing.T) {
 	h := newHost(t, sshd.Spec())
 	s := newScene(t, h)
 
-	// The line is what it says: nothing is faster than light.
+	// The line has the delay that it claims: nothing is faster.
 	for range 3 {
 		began := time.Now()
 		if _, err := h.Run(t.Context(), hostexec.Command{Script: ":"}); err != nil {
@@ -79,7 +81,7 @@ func TestOverASlowLine(t *testing.T) {
 		t.Errorf("older: %v", err)
 	}
 
-	// Silence for a moment loses nothing.
+	// Nothing is lost if the line is silent for a moment.
 	line.Drop()
 	if _, err := io.WriteString(newer, "three\n"); err != nil {
 		t.Fatal(err)
@@ -92,7 +94,7 @@ func TestOverASlowLine(t *testing.T) {
 	line.Restore()
 	readUntil(t, newer, "three\n")
 
-	// A reset is told at once, and there is a new connection.
+	// A reset is noticed at once, and there is a new connection.
 	if n := line.Reset(); n == 0 {
 		t.Error("no connection was reset")
 	}

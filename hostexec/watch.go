@@ -11,20 +11,20 @@ import (
 	"strings"
 )
 
-// A Watched is a process that somebody waits for and to which something
-// happened: it runs no more, or its journal is not as long as it was.
+// A Watched is a watched process to which something happened: it no longer runs, or the
+// length of its journal changed.
 type Watched struct {
-	// Session and Process name its folder: Session/proc/Process.
+	// Session and Process name the process's folder: Session/proc/Process.
 	Session, Process string
 	// Offset is how far its journal was read.
 	Offset int64
 	State  ProcessState
 	Code   int   // as in ProcessStatus
-	Size   int64 // of its journal; -1 when that is gone
+	Size   int64 // of its journal; -1 if that is gone
 }
 
-// Over says that there is nothing more to wait for: the process runs no more,
-// or its journal lacks what was read of it.
+// Over reports whether there is nothing more to wait for: the process no longer runs, or
+// its journal lacks bytes that were read.
 func (w Watched) Over() bool { return w.State != ProcessRunning || w.Size < w.Offset }
 
 var (
@@ -37,10 +37,10 @@ var (
 	watchLookScript  = script(watchLookText)
 )
 
-// LeaveWatch says on the host that the process in dir is waited for, though
-// nobody is attached, and that its journal was read up to offset. LookWatched
-// looks after it from then on; the next exclusive attachment takes it back.
-// Where no process was started the error wraps ErrNotExist.
+// LeaveWatch records on the host that somebody waits for the process in dir without being
+// attached, and has read its journal up to offset. LookWatched checks the process from then
+// on. The next exclusive attachment removes the watch. If no process was started, the error
+// wraps ErrNotExist.
 func LeaveWatch(ctx context.Context, h Host, dir string, offset int64, fence Fence) error {
 	err := checkDir(dir)
 	if err == nil && offset < 0 {
@@ -56,11 +56,10 @@ func LeaveWatch(ctx context.Context, h Host, dir string, offset int64, fence Fen
 	return nil
 }
 
-// LookWatched looks at every process below sessionsDir for which a watch was
-// left, in one round trip, and returns those to which something happened. It
-// changes nothing, takes no lock and starts no program for those to which
-// nothing did. Of journals it sees the length only: whether one is still what
-// was read of it, ReadJournal and Attach find out.
+// LookWatched looks at every watched process below sessionsDir in one round trip, and
+// returns those to which something happened. It changes nothing, takes no lock, and starts
+// no program for processes to which nothing happened. It checks only the length of a
+// journal; ReadJournal and Attach find out whether it still is the journal that was read.
 func LookWatched(ctx context.Context, h Host, sessionsDir string) ([]Watched, error) {
 	fail := func(err error) ([]Watched, error) {
 		return nil, fmt.Errorf("look at processes below %s on %s: %w", sessionsDir, h.Name(), err)
@@ -98,19 +97,19 @@ func parseWatched(line string) (w Watched, err error) {
 	return w, fmt.Errorf("%w: %q", errGarbled, line)
 }
 
-// dd moves to its place without reading up to it; busybox's tail does not.
+// dd seeks to its place without reading up to it; busybox's tail does not.
 const journalScript = `[ -f "$1" ] || { echo "$1: no such file" >&2; exit 94; }
 exec dd if="$1" bs=65536 skip="$2" count="$3" 2>/dev/null`
 
 const journalBlock = 64 << 10
 
-// MaxJournalPiece is the most that ReadJournal returns.
+// MaxJournalPiece is the most that ReadJournal returns, in bytes.
 const MaxJournalPiece = 1 << 20
 
-// ReadJournal returns what the process in dir has written from offset on, at
-// most MaxJournalPiece bytes of it, without attaching to it. The offset is 0 or
-// just behind a newline: where it was trimmed above that, or is another journal
-// by now (see AttachOptions.Lines), the error wraps ErrJournalLost.
+// ReadJournal returns at most MaxJournalPiece bytes of what the process in dir has written
+// from offset on, without attaching. The offset must be 0 or just behind a newline. If the
+// journal was trimmed above it, or is another one by now (see AttachOptions.Lines), the
+// error wraps ErrJournalLost.
 func ReadJournal(ctx context.Context, h Host, dir string, offset int64) ([]byte, error) {
 	data, err := readJournal(ctx, h, dir, offset)
 	if err != nil {
@@ -126,7 +125,7 @@ func readJournal(ctx context.Context, h Host, dir string, offset int64) ([]byte,
 	if offset < 0 {
 		return nil, errors.New("the offset is negative")
 	}
-	from := max(offset-1, 0) // with the newline before
+	from := max(offset-1, 0) // include the newline before
 	res, err := h.Run(ctx, Command{Script: journalScript, Args: []string{
 		path.Join(dir, "out.log"), strconv.FormatInt(from/journalBlock, 10), strconv.Itoa(MaxJournalPiece/journalBlock + 1),
 	}})
@@ -153,14 +152,14 @@ func readJournal(ctx context.Context, h Host, dir string, offset int64) ([]byte,
 	return data, nil
 }
 
-// checkLine finds out whether a line begins at an offset, from the byte before.
+// checkLine finds out, from the byte before an offset, whether a line begins there.
 func checkLine(ctx context.Context, h Host, dir string, before byte, offset int64) error {
 	if before == '\n' {
 		return nil
 	}
 	trimmed := int64(0)
 	if before == 0 {
-		// A trim that ends just there has taken the newline.
+		// A trim that ends exactly there has taken the newline.
 		var err error
 		if trimmed, err = trimmedTo(ctx, h, dir, false); err != nil {
 			return err

@@ -28,7 +28,7 @@ func (s *scene) look() []hostexec.Watched {
 	return found
 }
 
-// sees checks what is told of the scene's process.
+// sees checks what is reported of the scene's process.
 func (s *scene) sees(want ...hostexec.Watched) {
 	s.t.Helper()
 	if got := s.look(); fmt.Sprint(got) != fmt.Sprint(want) {
@@ -36,7 +36,7 @@ func (s *scene) sees(want ...hostexec.Watched) {
 	}
 }
 
-// told is the scene's process with something that happened to it.
+// told returns the scene's process with something that happened to it.
 func told(offset int64, state hostexec.ProcessState, code int, size int64) hostexec.Watched {
 	return hostexec.Watched{Session: "s-1", Process: "p", Offset: offset, State: state, Code: code, Size: size}
 }
@@ -130,7 +130,7 @@ func TestAnAttachmentTakesTheWatchBack(t *testing.T) {
 		s.leaveWatch(0)
 		s.sees(told(0, hostexec.ProcessRunning, 0, 6))
 		f := s.attach(hostexec.AttachOptions{Follow: true})
-		s.sees(told(0, hostexec.ProcessRunning, 0, 6)) // a viewer looks after nothing
+		s.sees(told(0, hostexec.ProcessRunning, 0, 6)) // a viewer watches nothing
 		f.Close()
 		a := s.attach(hostexec.AttachOptions{})
 		s.sees()
@@ -165,8 +165,8 @@ func TestAWatchNeedsAProcessAndTheNewestEpoch(t *testing.T) {
 	})
 }
 
-// The folders of many sessions that wait for the same process; most of the
-// cost of a look is what there is to look at.
+// manyWatches makes the folders of many sessions that wait for the same process.
+// Most of a look's cost depends on how much there is to look at.
 func manyWatches(t testing.TB, s *scene, n int) {
 	t.Helper()
 	marks, err := filepath.Glob(globEscape(s.proc()) + "/watch.*")
@@ -271,7 +271,7 @@ func BenchmarkLookAtThousands(b *testing.B) {
 	}
 }
 
-// People have their own idea of what ls should show.
+// Environment variables change what ls prints.
 func TestAWatchIsNotMisledByHowLsIsSetUp(t *testing.T) {
 	for _, set := range []string{"TIME_STYLE=long-iso", "TIME_STYLE=+", "BLOCK_SIZE=1M", "LS_BLOCK_SIZE=1K", "QUOTING_STYLE=c"} {
 		t.Run(set, func(t *testing.T) {
@@ -290,7 +290,7 @@ func TestAWatchIsNotMisledByHowLsIsSetUp(t *testing.T) {
 	}
 }
 
-// Nobody is overlooked for what lies in the folder of another session.
+// What is in one session's folder hides no other session.
 func TestAWatchThatMakesNoSenseHidesNoOther(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		s.start("/bin/sh", "-c", `echo ready; exec sleep 1000`)
@@ -306,10 +306,11 @@ func TestAWatchThatMakesNoSenseHidesNoOther(t *testing.T) {
 			}
 		}
 		s.sees(told(2, hostexec.ProcessRunning, 0, 6))
+		// An unreadable exit file does not count as an exit: the process runs.
 		if err := os.WriteFile(s.proc()+"/exit", []byte("what 1\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s.sees(told(2, hostexec.ProcessExited, -1, 6))
+		s.sees(told(2, hostexec.ProcessRunning, 0, 6))
 		if err := os.Remove(s.proc() + "/exit"); err != nil { // for the clean-up
 			t.Fatal(err)
 		}

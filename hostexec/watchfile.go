@@ -8,13 +8,12 @@ import (
 	"strings"
 )
 
-// A ChangedFile is a file that somebody waits for and that is not as it was, or
-// is gone.
+// A ChangedFile is a watched file that has changed or is gone.
 type ChangedFile struct {
-	// Session and Process name the folder of the process beside which it is
-	// waited for: Session/proc/Process.
+	// Session and Process name the folder of the process beside which the watch was left:
+	// Session/proc/Process.
 	Session, Process string
-	// Note is what WatchFile was given.
+	// Note is the note that WatchFile got.
 	Note string
 }
 
@@ -28,13 +27,13 @@ var (
 	watchChangedScript = bare(watchChangedText)
 )
 
-// WatchFile leaves a watch for a file beside the process in dir, on its own or
-// behind LeaveWatch, which takes an earlier one away: LookFiles tells when it is not what it is now, together with a note,
-// which is one word. The next exclusive attachment takes it back. A file that
-// is not there is not watched.
+// WatchFile leaves a watch for a file beside the process in dir, alone or after LeaveWatch,
+// which removes an earlier one. When the file has changed, LookFiles reports it with
+// note, which is one word. The next exclusive attachment removes the watch.
+// A file that does not exist is not watched.
 //
-// What changes twice within what the host calls the same moment may be missed
-// (some shells compare seconds): look at the file itself right afterwards.
+// Two changes within one timestamp (a second in some shells) may be missed: look at the
+// file itself right after this call.
 func WatchFile(ctx context.Context, h Host, dir, file, note string, fence Fence) error {
 	err := checkDir(dir)
 	if err == nil {
@@ -53,9 +52,9 @@ func WatchFile(ctx context.Context, h Host, dir, file, note string, fence Fence)
 	return nil
 }
 
-// LookFiles looks at every file below sessionsDir for which WatchFile left a
-// watch, in one round trip that starts no program on the host. What a note of
-// somebody else's makes it tell is left out: it must not hide the others.
+// LookFiles looks at every file below sessionsDir for which WatchFile left a watch, in one
+// round trip that starts no program on the host. It skips output that a foreign note has
+// garbled, so that this cannot hide other files.
 func LookFiles(ctx context.Context, h Host, sessionsDir string) ([]ChangedFile, error) {
 	fail := func(err error) ([]ChangedFile, error) {
 		return nil, fmt.Errorf("look at files below %s on %s: %w", sessionsDir, h.Name(), err)

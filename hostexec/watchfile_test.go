@@ -20,7 +20,7 @@ func (s *scene) watchFile(file string) {
 	}
 }
 
-// tells checks what a look at files tells.
+// tells checks what a look at files reports.
 func (s *scene) tells(when string, want ...hostexec.ChangedFile) {
 	s.t.Helper()
 	got, err := hostexec.LookFiles(s.ctx, s.host, filepath.Dir(s.dir))
@@ -32,8 +32,8 @@ func (s *scene) tells(when string, want ...hostexec.ChangedFile) {
 	}
 }
 
-// What somebody waits for is told when it is another, later or earlier, or
-// gone, until somebody attaches.
+// A watched file is reported when it is different, newer or older, or gone, until
+// somebody attaches.
 func TestAFileThatIsWaitedForIsToldWhenItChanges(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		changed := hostexec.ChangedFile{Session: "s-1", Process: "p", Note: "a-note"}
@@ -94,7 +94,7 @@ func TestAFileThatIsWaitedForIsToldWhenItChanges(t *testing.T) {
 	})
 }
 
-// What anybody writes in place of a note hides no other file that is waited for.
+// An invalid note hides no other watched file.
 func TestANoteThatIsNoneHidesNoOther(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		s.start("/bin/sh", "-c", `while read -r x; do :; done`)

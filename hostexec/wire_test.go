@@ -7,8 +7,8 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 )
 
-// What travels is counted once, on loopback, where each packet is both sent and
-// received here, and over a line.
+// Bytes are counted once, on loopback, where each packet is both sent and received
+// here, and over a line.
 func TestAWireMeterCountsEachByteOnce(t *testing.T) {
 	for name, opts := range map[string]hosttest.Options{"loopback": {}, "line": {Behind: newLine(t)}} {
 		sshd := hosttest.StartSSHD(t, opts)
@@ -23,7 +23,7 @@ func TestAWireMeterCountsEachByteOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		before, err := meter.Bytes(t.Context())
-		// The last packets of who looked whether sshd listens may come behind it.
+		// The last packets of the check whether sshd listens may come after it.
 		if err != nil || before > 1000 {
 			t.Errorf("%s: %d bytes before anything was said (%v)", name, before, err)
 		}

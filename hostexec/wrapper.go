@@ -10,44 +10,41 @@ import (
 
 // How a command travels.
 //
-// The string that sshd hands to the user's login shell is bootstrap, always:
-// it means the same to sh, bash, zsh, csh and fish, and says nothing in a
-// process listing. `read` takes exactly one line from the channel (a shell
-// that reads its script from standard input would read ahead and swallow what
-// is meant for the command), and that line holds everything: environment,
-// arguments, fence and script. What follows it is the command's own input.
+// sshd always gives the user's login shell the string bootstrap. It means the same to sh,
+// bash, zsh, csh and fish, and reveals nothing in a process listing. `read` takes exactly
+// one line from the channel; a shell that reads its script from standard input would read
+// ahead and take the command's input. That line holds environment, arguments, fence and
+// script. The command's own input follows it.
 //
-// Each line begins by printing a random mark on both outputs; all before the
-// mark is what rc files had to say, and is dropped.
+// Each line begins by printing a random mark on both outputs. Everything before the mark is
+// output of rc files, and is dropped.
 //
-// Every line is wrapped in braces, so that one that was cut off on its way is
-// a syntax error, and not half a command.
+// Every line is wrapped in braces, so that a truncated line is a syntax error and not half
+// a command.
 const bootstrap = `exec /bin/sh -c 'IFS= read -r x; eval "$x"'`
 
 // bootstrapScript is the part of bootstrap that /bin/sh is given.
 const bootstrapScript = `IFS= read -r x; eval "$x"`
 
-// newMark returns a word that nobody else will print.
+// newMark returns a word that nothing else will print.
 func newMark() string { return "fl-" + rand.Text() }
 
-// streamLine returns the line that runs c in the shell itself, which ends with it.
+// streamLine returns the line that runs c in the shell itself, which ends with c.
 func streamLine(mark string, c Command) string {
 	return newlineVar + `{ ` + sayBoth(mark+" b") + body(c) + "; }\n"
 }
 
-// loopLine turns a fresh shell into one that serves request lines until its
-// input ends. Nothing of a request can leak into the next: each runs in a
-// subshell.
+// loopLine makes a fresh shell serve request lines until its input ends. Each request runs
+// in a subshell, so that it cannot affect the next.
 const loopLine = newlineVar + `while IFS= read -r x; do eval "$x"; done` + "\n"
 
-// requestLine returns the line that runs c in a subshell and prints its status
-// behind a mark on both outputs, so that the end is seen even if the command
-// left something running that holds them open.
+// requestLine returns the line that runs c in a subshell and prints its status after a mark
+// on both outputs, so that the end is seen even if the command left a child that keeps them
+// open.
 //
-// The input is part of the line, in base64: echo is a builtin everywhere (an
-// external printf would show it in its argv), and a reader of exactly n bytes
-// does not exist everywhere. Where base64 does not work the status is "n", and
-// nothing was run.
+// The input is part of the line, in base64: echo is a builtin everywhere (an external
+// printf would show the input in its argv), and not every host has a program that reads
+// exactly n bytes. If base64 does not work, the status is "n" and nothing was run.
 func requestLine(mark string, c Command) string {
 	sub := "(" + body(c) + ")"
 	end := `;_r=$?;` + sayBoth(mark+" e $_r")
@@ -62,18 +59,18 @@ func requestLine(mark string, c Command) string {
 		sayBoth(mark+" e $_r") + "}\n"
 }
 
-// onceLine is requestLine for a shell that serves this request alone: the
-// channel itself is the command's input.
+// onceLine is requestLine for a shell that serves only this request: the command's input is
+// the channel itself.
 func onceLine(mark string, c Command) string {
 	return newlineVar + `{ ` + sayBoth(mark+" b") + "(" + body(c) + `);_r=$?;` + sayBoth(mark+" e $_r") + "}\n"
 }
 
-// sayBoth prints words at the beginning of a line of both outputs, in one write each.
+// sayBoth prints words at the beginning of a line on both outputs, in one write each.
 func sayBoth(words string) string {
 	return `echo "${_n}` + words + `";echo "${_n}` + words + `" >&2;`
 }
 
-// body is the command itself: fence, environment, arguments, script.
+// body returns the command itself: fence, environment, arguments, script.
 func body(c Command) string {
 	var b strings.Builder
 	b.WriteString("unset x;") // it holds this line
@@ -95,7 +92,7 @@ func body(c Command) string {
 	if c.Fence == nil || c.FenceAtStart {
 		b.WriteString(";" + script)
 	} else {
-		// In a subshell, so that the lock is given back however it ends.
+		// In a subshell, so that the lock is released however the script ends.
 		b.WriteString(";(" + script + ");_r=$?;" + fenceEpilogue + ";exit $_r")
 	}
 	return b.String()

@@ -13,12 +13,11 @@ import (
 	"strconv"
 )
 
-// receiveScript reads a file from its input and puts it in place: whole and
-// checked, or not at all. It takes one round trip for a small file, works where
-// SFTP is switched off or rc files garble it, holds the fence's lock around the
-// rename alone, and gives a full disk its name (SFTP only says "failure").
-// Where SFTP carries the bytes (see sftp.go) this is still what makes the file
-// and puts it in place.
+// receiveScript reads a file from its input and puts it in place, complete and verified, or
+// not at all. A small file takes one round trip. It works if SFTP is switched off or
+// garbled by rc files, holds the fence's lock only for the rename, and reports a full disk
+// as such (SFTP only says "failure"). If SFTP carries the bytes (see sftp.go), this script
+// still creates the file and puts it in place.
 //
 // $1 path, $2 mode, $3 size, $4 sha256, $5 a random word.
 const receiveScript = `LC_ALL=C; export LC_ALL
@@ -44,10 +43,9 @@ chmod "$2" "$t" || exit 1
 mv -f -- "$t" "$1" || exit 1
 %[3]s`
 
-// What fills the temporary file: receiveInput copies the command's input.
-// receiveTold makes it, says so, and is told in a line what comes: that the
-// file is "there", that it follows on the input ("cat"), or that it could not
-// be written and "why" is the question.
+// How the temporary file is filled. receiveInput copies the command's input. receiveTold
+// creates the file, reports that, and reads a line: "there" (the file is complete), "cat"
+// (the content follows on the input), or "why" (it could not be written: find the cause).
 const (
 	receiveInput = `cat >"$t" || exit 1`
 	receiveTold  = `: >"$t" && echo ready && IFS= read -r how || exit 1
@@ -65,8 +63,8 @@ cat)
 esac`
 )
 
-// receiveCommand returns the command that writes size bytes to path; fill is
-// receiveInput or receiveTold.
+// receiveCommand returns the command that writes size bytes to path. fill is receiveInput
+// or receiveTold.
 func receiveCommand(fill, path string, size int64, sum string, mode fs.FileMode, fence *Fence) (Command, error) {
 	if err := checkPath(path); err != nil {
 		return Command{}, err
@@ -79,8 +77,8 @@ func receiveCommand(fill, path string, size int64, sum string, mode fs.FileMode,
 		if err := fence.check(); err != nil {
 			return Command{}, err
 		}
-		// Once before anything is made, and again when it counts: the lock is
-		// never held while bytes travel.
+		// Checked before anything is created, and again for the rename: the lock is never
+		// held during the transfer.
 		check, again, unlock = fencePrologue(*fence)+"\n"+fenceEpilogue, fence.again(), fenceEpilogue
 	}
 	return Command{
@@ -89,10 +87,10 @@ func receiveCommand(fill, path string, size int64, sum string, mode fs.FileMode,
 	}, nil
 }
 
-// WriteFile writes a small file atomically: temp in the same folder, readable
-// by nobody else from the first byte, fsync, mode, rename; parents are made
-// 0700. Size and SHA-256 are checked. With a fence the rename happens under
-// its lock and only if no higher epoch is known.
+// WriteFile writes a small file atomically: a temporary file in the same folder, never
+// readable by others, then fsync, chmod, rename. Parents are created with mode 0700. Size
+// and SHA-256 are verified. With a fence, the rename happens under its lock and only if the
+// host knows no higher epoch.
 func WriteFile(ctx context.Context, h Host, path string, data []byte, mode fs.FileMode, fence *Fence) error {
 	sum := sha256.Sum256(data)
 	via, fill := route(h, int64(len(data)))
@@ -113,10 +111,10 @@ func WriteFile(ctx context.Context, h Host, path string, data []byte, mode fs.Fi
 	return nil
 }
 
-// Upload writes size bytes of r to path as WriteFile does, for big files, and
-// checks the SHA-256 (hex) on the way and, when it can compute one, on the
-// host. On failure nothing is left behind and what was at path is untouched.
-// With a fence the file is put in place only if no higher epoch is known then.
+// Upload writes size bytes of r to path as WriteFile does, for big files. It verifies the
+// SHA-256 (hex) here and, if the host can compute one, on the host. On failure nothing is
+// left behind and path is unchanged. With a fence, the file is put in place only if the
+// host knows no higher epoch then.
 func Upload(ctx context.Context, h Host, path string, r io.Reader, size int64, sha256Hex string, mode fs.FileMode, fence *Fence) error {
 	var sum [sha256.Size]byte
 	raw, err := hex.DecodeString(sha256Hex)
@@ -158,9 +156,8 @@ func feed(ctx context.Context, h Host, c Command, r io.Reader, size int64, sum [
 	return pour(s, r, size, sum)
 }
 
-// pour gives size bytes of r to a receive command and waits for its end. The
-// last byte is held back until the sum is known to be right: without it the
-// host takes nothing.
+// pour sends size bytes of r to a receive command and waits for its end. It holds back the
+// last byte until the sum is verified; without that byte the host rejects the file.
 func pour(s Stream, r io.Reader, size int64, sum [sha256.Size]byte) error {
 	digest := sha256.New()
 	src := io.TeeReader(io.LimitReader(readErrors{r}, size), digest)
@@ -192,15 +189,16 @@ func pour(s Stream, r io.Reader, size int64, sum [sha256.Size]byte) error {
 		return errors.Join(sendErr, dropped(s))
 	}
 	if err := s.Wait(); err != nil {
-		return err // it knows more than a write that failed
+		return err // it says more than the error of a write
 	}
 	return sendErr
 }
 
-// ErrSource is a file on our side that is not what it was said to be.
+// ErrSource means that a source on our side failed, or does not match its announced size or
+// sum.
 var ErrSource = errors.New("source")
 
-// dropped waits until the host has dropped a file that was not sent whole.
+// dropped waits until the host has dropped a file that was not sent in full.
 func dropped(s Stream) error {
 	var exit *ExitError
 	if err := s.Wait(); !errors.As(err, &exit) {
@@ -209,5 +207,5 @@ func dropped(s Stream) error {
 	return nil
 }
 
-// onlyWriter hides what else a Stream can do from io.Copy.
+// onlyWriter hides the other methods of a Stream from io.Copy.
 type onlyWriter struct{ io.Writer }

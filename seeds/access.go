@@ -9,17 +9,16 @@ import (
 	"time"
 )
 
-// An Access is what a ChatGPT login lets somebody do for a while, without what
-// it takes to prolong it.
+// An Access is the access token of a ChatGPT login, without the refresh token.
 type Access struct {
 	Token   Secret
 	Account string
-	Plan    string    // empty where the token does not say
-	Expires time.Time // zero where the token does not say
+	Plan    string    // empty if the token does not say
+	Expires time.Time // zero if the token does not say
 }
 
-// AccessOf reads a bundle's access token and what it says of itself. Only a
-// ChatGPT login has one.
+// AccessOf reads a bundle's access token and its claims. Only a ChatGPT login has
+// one.
 func AccessOf(b *Bundle) (Access, error) {
 	if b.Kind() != KindChatGPT {
 		return Access{}, fmt.Errorf("a seed of kind %s has no access token of a ChatGPT login", b.Kind())
@@ -61,8 +60,8 @@ func AccessOf(b *Bundle) (Access, error) {
 	return a, nil
 }
 
-// WithoutAuth is a bundle of all files but auth.json, for a host that is to get
-// no credential. It says of what kind the seed is that it was taken from.
+// WithoutAuth returns a bundle of all files but auth.json, for a host without a
+// credential. Its kind is still that of the seed.
 func (b *Bundle) WithoutAuth() *Bundle {
 	c := &Bundle{kind: b.kind}
 	for _, f := range b.files {

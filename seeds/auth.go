@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// authJSON is codex's auth.json, as 0.169 reads and writes it. Keys that we do
-// not know are left alone.
+// authJSON is codex's auth.json, as 0.169 reads and writes it. Unknown keys are
+// ignored.
 type authJSON struct {
 	Mode        string          `json:"auth_mode"`
 	APIKey      *string         `json:"OPENAI_API_KEY"`
@@ -29,8 +29,8 @@ type authTokens struct {
 
 var errLoggedOut = errors.New("auth.json is logged out: it holds neither a key nor tokens (log in with codex, then import again)")
 
-// kindOf says what auth.json and config.toml make of codex, nil for a file
-// that is not there. No message holds any of their content.
+// kindOf returns the kind that auth.json and config.toml make; nil stands for a
+// missing file. No error contains any of their content.
 func kindOf(auth, config []byte) (Kind, error) {
 	provider, err := providerOf(config)
 	if err != nil {
@@ -119,8 +119,8 @@ func checkTokens(a authJSON) error {
 	return nil
 }
 
-// checkIDToken refuses what codex could not decode: it does so at start, and takes
-// the account from it.
+// checkIDToken refuses a token that codex cannot decode: codex decodes it at start
+// and takes the account from it.
 func checkIDToken(token string) error {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -143,7 +143,8 @@ func token(name, value string) error {
 	return nil
 }
 
-// malformedAuth tells where, not what: messages of encoding/json quote values.
+// malformedAuth says where the fault is, without the text that errors of
+// encoding/json quote.
 func malformedAuth(err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError

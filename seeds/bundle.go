@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 )
 
-// Kind says how codex will prove who it is.
+// Kind says how codex authenticates.
 type Kind string
 
 // The kinds of seeds.
@@ -27,14 +27,14 @@ const (
 	KindProvider    Kind = "provider"
 )
 
-// The two files that may hold a credential.
+// The two files that may contain a credential.
 const (
 	authFile   = "auth.json"
 	configFile = "config.toml"
 )
 
-// A Manifest lists what is in a seed. It holds names and digests, no content,
-// so it may be kept in a workflow and shown to people.
+// A Manifest lists the files of a seed. It contains names and digests but no
+// content, so a workflow may keep it and people may see it.
 type Manifest struct {
 	Name  string     `json:"name,omitempty"`
 	Kind  Kind       `json:"kind"`
@@ -49,8 +49,8 @@ type FileInfo struct {
 	Size   int64  `json:"size"`
 }
 
-// Digest is the SHA-256 (hex) of the manifest without its name: two seeds of
-// the same content have the same digest.
+// Digest returns the SHA-256 (hex) of the manifest without its name: seeds with the
+// same content have the same digest.
 func (m Manifest) Digest() string {
 	m.Name = ""
 	data, err := json.Marshal(m)
@@ -60,8 +60,8 @@ func (m Manifest) Digest() string {
 	return digest(data)
 }
 
-// A Bundle is the files of a seed, in memory, validated. It is not changed
-// after it was made and is safe for concurrent use.
+// A Bundle holds the validated files of a seed in memory. It is immutable and safe
+// for concurrent use.
 type Bundle struct {
 	kind    Kind
 	files   []file // sorted by path
@@ -81,7 +81,7 @@ func (f file) mode() fs.FileMode {
 	return 0o600
 }
 
-// Kind says how codex will prove who it is.
+// Kind says how codex authenticates.
 func (b *Bundle) Kind() Kind { return b.kind }
 
 // Manifest lists the bundle's files.
@@ -95,11 +95,11 @@ func (b *Bundle) Manifest() Manifest {
 	return m
 }
 
-// Ignored lists what Pack found in the folder and left out, sorted; folders
-// end in a slash.
+// Ignored lists what Pack left out of the folder, sorted; folders end in a slash.
 func (b *Bundle) Ignored() []string { return slices.Clone(b.ignored) }
 
-// File returns the content of one file, nil if there is none. It may hold secrets.
+// File returns the content of one file, nil if there is none. It may contain
+// secrets.
 func (b *Bundle) File(path string) []byte {
 	for _, f := range b.files {
 		if f.path == path {
@@ -109,7 +109,8 @@ func (b *Bundle) File(path string) []byte {
 	return nil
 }
 
-// String keeps a bundle that is printed by mistake from showing its files.
+// String returns a description without any content, in case a bundle is printed by
+// mistake.
 func (b Bundle) String() string {
 	return fmt.Sprintf("seed of kind %s, %d files", b.kind, len(b.files))
 }
@@ -117,7 +118,8 @@ func (b Bundle) String() string {
 // Format does the same for every verb.
 func (b Bundle) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, b.String()) }
 
-// Bytes is the bundle as a tar archive, the same for the same content. It holds secrets.
+// Bytes returns the bundle as a tar archive, the same for the same content. It
+// contains secrets.
 func (b *Bundle) Bytes() []byte {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
@@ -137,9 +139,9 @@ func (b *Bundle) Bytes() []byte {
 	return buf.Bytes()
 }
 
-// Unpack reads what Bytes wrote, and validates it again.
+// Unpack reads and validates what Bytes wrote.
 func Unpack(data []byte) (*Bundle, error) {
-	// The tar reader takes an archive that was cut between two files for a whole one.
+	// The tar reader accepts an archive that was cut between two files as complete.
 	if !bytes.HasSuffix(data, make([]byte, 1024)) {
 		return nil, errors.New("unpack seed: the archive has no end")
 	}
@@ -165,14 +167,14 @@ func Unpack(data []byte) (*Bundle, error) {
 	return newBundle(files, nil)
 }
 
-// Bounds of a seed. What is larger is no credential but somebody's data.
+// Bounds of a seed. Anything larger is not a credential but data.
 const (
 	maxFile  = 4 << 20
 	maxFiles = 2000
 	maxBytes = 32 << 20
 )
 
-// newBundle checks files and says what they are.
+// newBundle validates files and determines their kind.
 func newBundle(files []file, ignored []string) (*Bundle, error) {
 	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.path, b.path) })
 	slices.Sort(ignored)
@@ -212,7 +214,6 @@ func newBundle(files []file, ignored []string) (*Bundle, error) {
 	return b, nil
 }
 
-// checkPath takes the paths that a seed may hold, as they are written.
 func checkPath(p string) error {
 	if !isSeedPath(p) || path.Clean(p) != p || !fs.ValidPath(p) || len(p) > 400 {
 		return fmt.Errorf("%q is not a file of a seed", p)
@@ -223,7 +224,8 @@ func checkPath(p string) error {
 	return nil
 }
 
-// The names that make a seed; all else in a CODEX_HOME is codex's own state.
+// The names that belong to a seed; everything else in a CODEX_HOME is codex's own
+// state.
 var (
 	seedFiles   = []string{authFile, configFile, "AGENTS.md", "AGENTS.override.md"}
 	seedFolders = []string{"rules", "skills", "prompts"}
@@ -234,7 +236,7 @@ func isSeedPath(p string) bool {
 	if !below {
 		return slices.Contains(seedFiles, p) || p == settingsFile
 	}
-	// codex unpacks its own skills there, and does so again on the next host.
+	// codex unpacks its own skills there, on every host.
 	if top == "skills" && (rest == ".system" || strings.HasPrefix(rest, ".system/")) {
 		return false
 	}

@@ -13,8 +13,8 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// Capture reads a CODEX_HOME on a host as Pack reads one here: the same files,
-// the same refusals. Nothing there is changed.
+// Capture reads a CODEX_HOME on a host as Pack reads a local one: the same files,
+// the same refusals. It changes nothing there.
 func Capture(ctx context.Context, h hostexec.Host, dir string) (*Bundle, error) {
 	b, err := capture(ctx, h, dir)
 	if err != nil {
@@ -53,7 +53,7 @@ for f; do if [ -e "$f" ] || [ -L "$f" ]; then printf '%s\n' "$f"; fi; done`,
 	return newBundle(files, ignored)
 }
 
-// bounded is a buffer that refuses to become a home folder.
+// bounded is a buffer with a size limit, in case the folder is someone's home.
 type bounded struct {
 	bytes.Buffer
 	max int
@@ -66,7 +66,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// unpackHome takes the files of a seed out of an archive of a CODEX_HOME.
+// unpackHome reads the files of a seed from an archive of a CODEX_HOME.
 func unpackHome(r io.Reader) (files []file, ignored []string, err error) {
 	tr := tar.NewReader(r)
 	for {

@@ -13,25 +13,23 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/realparts"
 )
 
 // codexBinary finds what `make tools` installed.
 func codexBinary(t *testing.T) string {
 	t.Helper()
-	name, err := filepath.Abs("../.tools/codex/bin/codex")
-	if err == nil {
-		name, err = filepath.EvalSymlinks(name)
-	}
+	name, err := filepath.EvalSymlinks(realparts.CodexBinary(t))
 	if err != nil {
-		t.Fatalf("no codex to test with (%v); run `make tools`", err)
+		t.Fatal(err)
 	}
 	return name
 }
 
-// modelScript runs what it is told to.
+// modelScript makes the model run what a message says.
 const modelScript = `
 rules:
   - when: {matches: '(?s)^patch (\S+)'}
@@ -48,22 +46,21 @@ rules:
       - say: "{{ .LastToolOutput }}"
 `
 
-// codexHost is a host with the real codex and a scripted model to talk to.
 type codexHost struct {
 	ground
 	codex string
 	model *scriptedmodel.Server
-	lax   bool // codex knows no --strict-config
+	lax   bool // codex has no --strict-config
 }
 
-// asRootAndUser runs a test with codex on two sshds: for the user of the test,
-// who is root where it matters, and for an ordinary user.
+// asRootAndUser runs a test with codex on two sshds: for the user of the test, who
+// is root where it matters, and for an ordinary user.
 func asRootAndUser(t *testing.T, test func(t *testing.T, h codexHost)) {
 	codexAsRootAndUser(t, codexBinary(t), "", test)
 }
 
-// codexAsRootAndUser is that with another codex, and below another folder than
-// that of temporary files if base names one.
+// codexAsRootAndUser does that with another codex and, if base is set, below base
+// instead of the folder for temporary files.
 func codexAsRootAndUser(t *testing.T, codex, base string, test func(t *testing.T, h codexHost)) {
 	t.Helper()
 	script, err := scriptedmodel.Parse([]byte(modelScript))
@@ -108,7 +105,7 @@ func codexAsRootAndUser(t *testing.T, codex, base string, test func(t *testing.T
 			c := codexHost{ground: ground{Host: h, dir: home + "/a 'quoted\" {ü}! $x root/sessions/s1"}, codex: codex, model: model}
 			c.sh(t, `umask 077; mkdir -p -- "$1/work" "$1/tmp"`, c.dir)
 			if _, err := h.Run(t.Context(), hostexec.Command{Script: `test -x "$1"`, Args: []string{c.codex}}); err != nil {
-				// The tree lies where an ordinary user cannot go.
+				// The tree is where an ordinary user cannot go.
 				tree := filepath.Join("/var/tmp", filepath.Base(home))
 				t.Cleanup(func() { _ = os.RemoveAll(tree) })
 				if err := os.CopyFS(tree, os.DirFS(filepath.Dir(filepath.Dir(c.codex)))); err != nil {
@@ -121,7 +118,7 @@ func codexAsRootAndUser(t *testing.T, codex, base string, test func(t *testing.T
 	}
 }
 
-// ownedLike makes a folder that belongs to whom another one belongs to.
+// ownedLike makes a folder with the same owner as other.
 func ownedLike(t *testing.T, base, other string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(base, "fl-test-")
@@ -149,7 +146,7 @@ func (h codexHost) sh(t *testing.T, script string, args ...string) string {
 	return string(r.Stdout)
 }
 
-// seed is one with a credential in both of the files that may hold one.
+// seed returns a seed with a credential in each file that may hold one.
 func (h codexHost) seed(t *testing.T, more string) *Bundle {
 	t.Helper()
 	return pack(t, map[string]string{
@@ -183,7 +180,7 @@ func (h codexHost) start(t *testing.T, spec PlantSpec) *appServer {
 	}
 	a := &appServer{t: t, stream: stream, lines: bufio.NewScanner(stream)}
 	a.lines.Buffer(nil, 16<<20)
-	stop := time.AfterFunc(2*time.Minute, func() { _ = stream.Close() }) // a hang becomes a failure
+	stop := time.AfterFunc(2*time.Minute, func() { _ = stream.Close() }) // turns a hang into a failure
 	t.Cleanup(func() {
 		stop.Stop()
 		_ = stream.CloseWrite()
@@ -243,7 +240,7 @@ func (a *appServer) call(method string, params any) json.RawMessage {
 	return m.Result
 }
 
-// ask is call where the answer may be an error.
+// ask is like call, but the answer may be an error.
 func (a *appServer) ask(method string, params any) answer {
 	a.t.Helper()
 	a.n++
@@ -270,8 +267,8 @@ func (a *appServer) exec(profile, cwd, script string) (exit int, output string) 
 	return r.ExitCode, r.Stdout + r.Stderr
 }
 
-// tries runs scripts one after another under a profile, each in a shell of its
-// own, and returns for each whether it succeeded and what it printed.
+// tries runs scripts one after another under a profile, each in a shell of its own.
+// It returns for each whether it succeeded and what it printed.
 func (a *appServer) tries(profile, cwd string, scripts []string) (succeeded []bool, printed []string) {
 	a.t.Helper()
 	var all strings.Builder
@@ -295,7 +292,7 @@ func (a *appServer) tries(profile, cwd string, scripts []string) (succeeded []bo
 	return succeeded, printed
 }
 
-// turn sends a message and returns the final text; approvals are declined.
+// turn sends a message and returns the final text. Approvals are declined.
 func (a *appServer) turn(thread, text string) string {
 	a.t.Helper()
 	a.call("turn/start", map[string]any{"threadId": thread, "input": []any{map[string]any{"type": "text", "text": text}}})
@@ -332,7 +329,8 @@ func (a *appServer) thread(profile, cwd string) string {
 	return r.Thread.ID
 }
 
-// mustBeConfigured fails if codex said that it goes on without its config.toml.
+// mustBeConfigured fails the test if codex said that it goes on without its
+// config.toml.
 func (a *appServer) mustBeConfigured() {
 	a.t.Helper()
 	for _, line := range a.seen {
@@ -342,7 +340,6 @@ func (a *appServer) mustBeConfigured() {
 	}
 }
 
-// mustNotShow fails if a secret was ever on the wire.
 func (a *appServer) mustNotShow() {
 	a.t.Helper()
 	for _, line := range a.seen {
@@ -420,7 +417,7 @@ func (h codexHost) cannotReadAndWorkGoesOn(t *testing.T, sandbox string) {
 
 func TestCommandsCannotChangeCodexHome(t *testing.T) {
 	asRootAndUser(t, func(t *testing.T, h codexHost) {
-		// Work directories that commands may write and that CODEX_HOME lies in.
+		// Work directories that commands may write and that contain CODEX_HOME.
 		root := filepath.Dir(filepath.Dir(h.dir))
 		for name, work := range map[string]string{"below": h.dir + "/work", "root's parent": filepath.Dir(root), "root": root} {
 			t.Run(name, func(t *testing.T) {

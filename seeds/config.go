@@ -14,21 +14,21 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// Our settings go into config.toml between marks. TOML decides where: keys of
-// the document itself stand before any [table], a table that the owner opened
-// cannot be opened again, and new tables come last. So there are up to three
-// kinds of places, and each is bounded by the same two lines. Taking out
-// everything between the marks, with them, gives back the owner's bytes.
+// Our settings go into config.toml between marks. TOML restricts where: keys of the
+// document itself come before any [table], a table that the owner opened cannot be
+// opened again, and new tables come last. So there are up to three kinds of places,
+// each bounded by the same two marks. Removing the marks and everything between
+// them restores the owner's bytes.
 const (
 	markBegin = "# >>> fairlead: written anew at each start; edit elsewhere >>>"
-	// The owner's last line had no end, so the newline before this mark is ours.
+	// The owner's last line had no newline, so the newline before this mark is ours.
 	markBeginTorn = "# >>> fairlead: written anew at each start; edit elsewhere; the newline before is ours too >>>"
 	markEnd       = "# <<< fairlead <<<"
 )
 
-// A setting is one key of ours. The owner's own value for it stands, unless
-// must is set: then the owner's makes an error. With whole, so does a table of
-// that name: half of it would be theirs and half ours.
+// A setting is one key of ours. An owner's own value for it stays, unless must is
+// set: then it is an error. With whole, an owner's table of that name is an error
+// too, because it would be half theirs and half ours.
 type setting struct {
 	table []string
 	key   string
@@ -37,17 +37,17 @@ type setting struct {
 	whole bool
 }
 
-// errTwice: the owner's config.toml says what is ours to say.
+// errTwice means that the owner's config.toml sets something that is ours to set.
 var errTwice = errors.New("which is ours to set (take it out)")
 
 func (s setting) path() []string { return slices.Concat(s.table, []string{s.key}) }
 
 func (s setting) String() string { return dottedKey(s.path()) }
 
-// mergeConfig adds settings to the owner's config.toml and returns those that
-// were skipped, because the owner sets them or leaves no room for them. The
-// result is valid TOML that means what the owner's did plus what we add, or
-// there is an error.
+// mergeConfig adds settings to the owner's config.toml and returns those that were
+// skipped, because the owner sets them or leaves no place for them. The result is
+// valid TOML that means the owner's plus our settings; otherwise it returns an
+// error.
 func mergeConfig(owner []byte, settings []setting) (_ []byte, skipped []string, err error) {
 	if owner, err = StripConfig(owner); err != nil {
 		return nil, nil, err
@@ -63,7 +63,7 @@ func mergeConfig(owner []byte, settings []setting) (_ []byte, skipped []string, 
 	var added []setting
 	inside := map[int][]string{} // lines by offset, -1 for the top
 	var tail []string
-	var open []string // the table that the tail is in
+	var open []string // the last table opened in the tail
 	for _, s := range settings {
 		_, set := lookup(before, s.path())
 		if s.whole {
@@ -97,7 +97,6 @@ func mergeConfig(owner []byte, settings []setting) (_ []byte, skipped []string, 
 	return merged, skipped, nil
 }
 
-// assemble puts our lines between the owner's.
 func assemble(owner []byte, inside map[int][]string, tail []string) []byte {
 	var out bytes.Buffer
 	block := func(lines []string) {
@@ -126,7 +125,7 @@ func assemble(owner []byte, inside map[int][]string, tail []string) []byte {
 	return out.Bytes()
 }
 
-// verifyMerge trusts nothing of the above: it reads the result again.
+// verifyMerge checks the result by parsing it again.
 func verifyMerge(owner []byte, before map[string]any, merged []byte, added []setting) error {
 	after, err := parseConfig(merged)
 	if err != nil {
@@ -150,7 +149,8 @@ func verifyMerge(owner []byte, before map[string]any, merged []byte, added []set
 	return nil
 }
 
-// sameTables compares and takes an empty table for none: ours were emptied.
+// sameTables compares two documents. A missing table equals an empty one, because
+// removing our keys leaves empty tables.
 func sameTables(a, b map[string]any) bool {
 	for _, k := range slices.Concat(slices.Collect(maps.Keys(a)), slices.Collect(maps.Keys(b))) {
 		ta, isA := a[k].(map[string]any)
@@ -189,9 +189,9 @@ func drop(c map[string]any, path []string) {
 	delete(c, path[len(path)-1])
 }
 
-// StripConfig takes our part out of a config.toml and returns the owner's
-// bytes. A document with no part of ours comes back as it is; one whose marks
-// do not match is an error, as is one that is no TOML.
+// StripConfig removes our part from a config.toml and returns the owner's bytes. A
+// document without our part is returned unchanged. Marks that do not match are an
+// error, and so is invalid TOML.
 func StripConfig(doc []byte) ([]byte, error) {
 	if !bytes.Contains(doc, []byte("fairlead")) {
 		return doc, nil
@@ -202,8 +202,8 @@ func StripConfig(doc []byte) ([]byte, error) {
 	p.Reset(doc)
 	kept, inside := 0, false
 	for p.NextExpression() {
-		// Only a comment that is a line of its own can be a mark: a parser
-		// finds it, so a string of several lines that quotes one is safe.
+		// Only a comment on a line of its own can be a mark. The parser finds those, so a
+		// multi-line string that contains one is safe.
 		e := p.Expression()
 		if e.Kind != unstable.Comment {
 			continue
@@ -236,7 +236,7 @@ func StripConfig(doc []byte) ([]byte, error) {
 	return append(out, doc[kept:]...), nil
 }
 
-// dottedKey writes a path as TOML.
+// dottedKey writes a path as a TOML key.
 func dottedKey(path []string) string {
 	parts := make([]string, len(path))
 	for i, part := range path {
@@ -253,7 +253,7 @@ func bareKey(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-'
 }
 
-// tomlString writes any valid UTF-8 as a basic string of TOML.
+// tomlString writes valid UTF-8 as a TOML basic string.
 func tomlString(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -272,7 +272,7 @@ func tomlString(s string) string {
 	return b.String()
 }
 
-// writable says whether TOML can hold a string at all.
+// writable reports whether TOML can hold s.
 func writable(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
 func tomlBool(v bool) string { return strconv.FormatBool(v) }

@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// ours are settings as a session has them.
 func ours(home, work string) []setting {
 	s, err := sessionSettings(PlantSpec{CodexHome: home, WorkDir: work, Sandbox: workspaceWrite},
 		[]string{configFile, authFile}, trustLevel{dirs: []string{work}, trusted: true}, nil)
@@ -87,7 +86,7 @@ trust_level = "untrusted"
 		t.Fatal(err)
 	}
 	want := "check_for_update_on_startup analytics.enabled features.plugins features.apps features.remote_plugin " +
-		`features.skill_search projects."/r/s/work".trust_level`
+		`features.skill_search features.goals projects."/r/s/work".trust_level`
 	if got := strings.Join(skipped, " "); got != want {
 		t.Errorf("skipped %s; want %s", got, want)
 	}

@@ -12,24 +12,25 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// ByProfile is the sandbox of a session whose seed says in a permission profile
-// of its own what commands may do.
+// ByProfile is the sandbox of a session whose commands run under a permission
+// profile of the seed.
 const ByProfile = "profile"
 
-// What Confinement.Network says; empty leaves it to the sandbox, which cuts it.
+// Values of Confinement.Network; empty leaves the network to the sandbox, which
+// blocks it.
 const (
 	NetworkOff   = "off"
 	NetworkOn    = "on"
-	NetworkHosts = "hosts" // those of Hosts, through codex's own proxy
+	NetworkHosts = "hosts" // only Confinement.Hosts, through codex's own proxy
 )
 
-// A Confinement is what a session asks of its sandbox beyond the mode: it goes
-// into the one profile that Plant writes for the session.
+// A Confinement is what a session asks of its sandbox beyond the mode. It becomes
+// part of the one profile that Plant writes for the session.
 type Confinement struct {
-	// Profile is a permission profile of the seed's config.toml (ByProfile).
+	// Profile is a permission profile in the seed's config.toml (ByProfile).
 	Profile string `json:"profile,omitempty"`
-	// Read are paths on the host that commands may read and never write, Write
-	// are folders that they may write. Both absolute.
+	// Read are paths on the host that commands may read and never write; Write are
+	// folders that they may write. Both are absolute.
 	Read  []string `json:"read,omitempty"`
 	Write []string `json:"write,omitempty"`
 	// Network is off, on or hosts.
@@ -37,12 +38,12 @@ type Confinement struct {
 	Hosts   []string `json:"hosts,omitempty"`
 }
 
-// None says that nothing is asked beyond the mode.
+// None reports whether nothing is asked beyond the mode.
 func (c Confinement) None() bool {
 	return c.Profile == "" && len(c.Read)+len(c.Write)+len(c.Hosts) == 0 && c.Network == ""
 }
 
-// Bounds of what is asked; all of it is carried by the session's workflow.
+// Bounds of a Confinement, because the session's workflow carries it.
 const (
 	maxConfinePaths = 64
 	maxConfineHosts = 64
@@ -51,12 +52,12 @@ const (
 
 var (
 	profileName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
-	sixPattern  = regexp.MustCompile(`^[0-9a-f]{0,4}(:[0-9a-f]{0,4}){2,7}$`) // an address of version 6
+	sixPattern  = regexp.MustCompile(`^[0-9a-f]{0,4}(:[0-9a-f]{0,4}){2,7}$`) // an IPv6 address
 	hostPattern = regexp.MustCompile(`^(\*\*?\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$`)
 )
 
-// Check refuses what contradicts itself or could never hold, before any host
-// is asked. What it says names the flags of the command line.
+// Check refuses a Confinement that contradicts itself or could never hold, without
+// asking a host. Its errors name the flags of the command line.
 func (c Confinement) Check(sandbox string) error {
 	if err := c.checkMode(sandbox); err != nil {
 		return err
@@ -133,7 +134,8 @@ func (c Confinement) checkNetwork() error {
 	return nil
 }
 
-// checkHost takes names, *.names and addresses, as codex's proxy does: no ports.
+// checkHost accepts names, *.names and addresses, as codex's proxy does, without
+// ports.
 func checkHost(h string) error {
 	switch {
 	case sixPattern.MatchString(h):
@@ -166,7 +168,7 @@ func orDefault(s, or string) string {
 	return s
 }
 
-// profileBase is what the session's profile extends.
+// profileBase returns the profile that the session's profile extends.
 func (c Confinement) profileBase(sandbox string) string {
 	if sandbox == ByProfile {
 		return c.Profile
@@ -181,8 +183,8 @@ func builtIn(sandbox string) string {
 	return ":workspace"
 }
 
-// settings are the entries of the session's profile, beside what protects its
-// CODEX_HOME.
+// settings returns the entries of the session's profile, except those that protect
+// its CODEX_HOME.
 func (c Confinement) settings(profile string) []setting {
 	var out []setting
 	add := func(table []string, key, value string) {
@@ -204,8 +206,8 @@ func (c Confinement) settings(profile string) []setting {
 	return out
 }
 
-// proxySetting switches codex's proxy; nothing where it does not matter, or
-// where the seed says so already.
+// proxySetting returns the setting that turns codex's proxy on or off; nil if it
+// does not matter or the seed sets it already.
 func (c Confinement) proxySetting(b *Bundle) []setting {
 	needs := c.NeedsProxy(b)
 	if _, said := proxySaid(b); said || !needs && c.Network != NetworkOn {
@@ -214,7 +216,7 @@ func (c Confinement) proxySetting(b *Bundle) []setting {
 	return []setting{{table: []string{"features"}, key: "network_proxy", value: tomlBool(needs), must: true}}
 }
 
-// proxySaid is what a seed says of codex's proxy itself.
+// proxySaid returns whether the seed itself sets codex's proxy, and to what.
 func proxySaid(b *Bundle) (on, said bool) {
 	if b == nil {
 		return false, false
@@ -226,22 +228,23 @@ func proxySaid(b *Bundle) (on, said bool) {
 	}
 	doc, err := parseConfig(b.File(configFile))
 	if err != nil {
-		return false, false // Plant says so
+		return false, false // Plant reports it
 	}
 	v, said := lookup(doc, []string{"features", "network_proxy"})
 	on, _ = v.(bool)
 	return on, said
 }
 
-// NeedsProxy says whether hosts are told apart, for which codex needs its
-// proxy: those of the command line, or those of the seed's own profile.
+// NeedsProxy reports whether some hosts are allowed and others not, for which codex
+// needs its proxy. The hosts come from the command line or from the seed's own
+// profile.
 func (c Confinement) NeedsProxy(b *Bundle) bool {
 	if c.Network != "" || c.Profile == "" || b == nil {
 		return c.Network == NetworkHosts
 	}
 	profiles, err := profilesOf(b)
 	if err != nil {
-		return false // Plant says so
+		return false // Plant reports it
 	}
 	for name, hops := c.Profile, 0; hops < 32; hops++ {
 		p, _ := profiles[name].(map[string]any)
@@ -258,7 +261,7 @@ func (c Confinement) NeedsProxy(b *Bundle) bool {
 	return false
 }
 
-// profilesOf are the permission profiles that a seed's config.toml defines.
+// profilesOf returns the permission profiles that a seed's config.toml defines.
 func profilesOf(b *Bundle) (map[string]any, error) {
 	f := b.File(configFile)
 	if f == nil {
@@ -272,9 +275,9 @@ func profilesOf(b *Bundle) (map[string]any, error) {
 	return profiles, nil
 }
 
-// CheckSeed refuses a profile that the seed does not define, and a seed that
-// switches codex's proxy the other way: with the proxy, "on" would reach nothing;
-// without it, a list of hosts is not looked at (measured).
+// CheckSeed refuses a profile that the seed does not define, and a seed that sets
+// codex's proxy the wrong way: with the proxy, "on" would reach nothing; without
+// it, a list of hosts is ignored (measured).
 func (c Confinement) CheckSeed(b *Bundle) error {
 	needs := c.NeedsProxy(b)
 	if on, said := proxySaid(b); said && (needs && !on || c.Network == NetworkOn && on) {
@@ -300,8 +303,8 @@ func (c Confinement) CheckSeed(b *Bundle) error {
 	return fmt.Errorf("the seed's config.toml defines no permission profile %s (it has: %s)", c.Profile, has)
 }
 
-// DecoyFor is a Decoy with the permission profiles of a seed, so that a session
-// that runs under one of them is tried with it. They name no secrets.
+// DecoyFor returns a Decoy with the seed's permission profiles, so that a session
+// that runs under one of them is tried with it. The profiles contain no secrets.
 func DecoyFor(c Confinement, b *Bundle) (decoy *Bundle, mark string, err error) {
 	decoy, mark = Decoy()
 	if c.Profile == "" || b == nil {

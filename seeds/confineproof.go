@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// A ConfineTrial is what a command in a session's sandbox is to try, so that
-// the host itself says whether it confines as asked.
+// A ConfineTrial is a test that a command runs in a session's sandbox, to find out
+// whether the host confines as asked.
 type ConfineTrial struct {
-	ID string // of the files that it tries to make
+	ID string // names the files that it tries to create
 	// Outside are folders in which commands must not be able to write.
 	Outside []string
 	Confine Confinement
 }
 
-// confineScript tries, and says what should not be, or how the network is. The
-// paths come in groups, and are named by their numbers.
+// confineScript runs the tests and prints each violation and the state of the
+// network. The paths come in groups and are identified by their index.
 const confineScript = `id=$1
 shift
 group= n=0
@@ -53,30 +53,30 @@ if [ -n "$proxy" ]; then
 fi
 echo end`
 
-// Command is the command to run in the sandbox; ReadConfined reads what it prints.
+// Command returns the command to run in the sandbox; ReadConfined reads its output.
 func (t ConfineTrial) Command() []string {
 	argv := append([]string{"/bin/sh", "-c", confineScript, "sh", t.ID, "--outside"}, t.Outside...)
 	argv = append(append(argv, "--read"), t.Confine.Read...)
 	return append(append(argv, "--write"), t.Confine.Write...)
 }
 
-// Confined is what a trial showed.
+// Confined is the result of a trial.
 type Confined struct {
-	// Wrong is what a command can do and must not, or cannot and should, each a
-	// sentence's beginning without its end.
+	// Wrong lists what a command can do and must not, or cannot do and should. Each is
+	// the predicate of a sentence.
 	Wrong []string
-	// Net is the name of the network that commands have; that of the host says
-	// that they have the host's. Empty where it cannot be told.
+	// Net is the name of the commands' network namespace; if it is the host's, they
+	// have the host's network. Empty if it cannot be determined.
 	Net string
-	// Proxied says that they reach hosts by codex's proxy only, and Denied what
-	// that answers for a host that is not among those allowed; empty where the
-	// host has nothing to ask it with.
+	// Proxied says that commands reach hosts only through codex's proxy. Denied is the
+	// proxy's status for a host that is not allowed; empty if the host has no program
+	// to ask with.
 	Proxied bool
 	Denied  string
 }
 
-// ReadConfined reads what a trial printed; an error says that it did not come
-// to its end, so that nothing is known.
+// ReadConfined reads what a trial printed. An error means that the trial did not
+// finish, so that nothing is known.
 func (t ConfineTrial) ReadConfined(printed string) (Confined, error) {
 	var c Confined
 	lines := strings.Split(strings.TrimRight(printed, "\n"), "\n")
@@ -116,9 +116,8 @@ func (t ConfineTrial) ReadConfined(printed string) (Confined, error) {
 	return c, nil
 }
 
-// Network says what is wrong with the network that commands have, given that of
-// the host; empty means that it is as asked. Of what nobody asked for, only
-// what was seen counts.
+// Network returns what is wrong with the commands' network, given the host's; empty
+// means that it is as asked. Where nothing was asked, only what was seen counts.
 func (c Confined) Network(asked Confinement, sandbox, host string, proxied bool) string {
 	known := host != "" && c.Net != ""
 	switch want := asked.Network; {
@@ -136,7 +135,7 @@ func (c Confined) Network(asked Confinement, sandbox, host string, proxied bool)
 		return ""
 	case !c.Proxied:
 		return "reaches no host at all: codex's proxy is not there"
-	case c.Denied == "000": // curl's word for none
+	case c.Denied == "000": // curl's code for no answer
 		return "gets no answer of codex's proxy"
 	case c.Denied != "" && c.Denied != "403":
 		return "gets an answer (" + c.Denied + ") for a host that it must not reach"

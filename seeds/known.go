@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// KnownSecrets returns the secrets that a bundle holds: every text of
-// auth.json but those that are known to be public, and of config.toml whatever
-// its key's name calls a secret, also inside headers and URLs, and of the
-// settings tokens, headers that may carry one, and URLs. Those shorter
-// than MinSecret are left out: they would be found everywhere.
+// KnownSecrets returns the secrets that a bundle contains: every text of auth.json
+// except those known to be public; values in config.toml whose key is named like a
+// secret, also in headers and URLs; and in the settings tokens, headers that may
+// carry one, and URLs. Secrets shorter than MinSecret are left out, because they
+// would match everywhere.
 func KnownSecrets(b *Bundle) []Secret {
 	if b == nil {
 		return nil
@@ -22,7 +22,7 @@ func KnownSecrets(b *Bundle) []Secret {
 			walkTexts("", c, func(key, text string) {
 				if secretName(key) {
 					found[text] = true
-					// "Bearer …": commands print the token alone.
+					// Commands print the token of "Bearer …" alone.
 					if _, token, cut := strings.Cut(text, " "); cut {
 						found[strings.TrimSpace(token)] = true
 					}
@@ -37,7 +37,7 @@ func KnownSecrets(b *Bundle) []Secret {
 	return worthHiding(found)
 }
 
-// AuthSecrets returns the secrets of an auth.json alone; none of what is no JSON.
+// AuthSecrets returns the secrets of an auth.json alone; none if it is not JSON.
 func AuthSecrets(auth []byte) []Secret {
 	found := map[string]bool{}
 	findInAuth(auth, found)
@@ -71,11 +71,11 @@ func worthHiding(found map[string]bool) []Secret {
 	return secrets
 }
 
-// publicAuthKeys are keys of auth.json whose values are no secret; an account
-// id is wanted in messages.
+// publicAuthKeys are keys of auth.json whose values are not secret; messages need
+// the account id.
 var publicAuthKeys = map[string]bool{"auth_mode": true, "account_id": true, "last_refresh": true, "email": true, "plan_type": true}
 
-// secretName says whether a key's name calls its value a secret. Names that
+// secretName reports whether a key's name marks its value as a secret. Keys that
 // end in _var or begin with env_ hold names of variables, not values.
 func secretName(key string) bool {
 	k := strings.ToLower(strings.ReplaceAll(key, "-", "_"))
@@ -90,7 +90,7 @@ func secretName(key string) bool {
 	return k == "key" || strings.HasSuffix(k, "_key")
 }
 
-// walkTexts calls f for every text with the key that it stands under.
+// walkTexts calls f for every text with its key.
 func walkTexts(key string, v any, f func(key, text string)) {
 	switch v := v.(type) {
 	case string:

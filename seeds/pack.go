@@ -11,15 +11,15 @@ import (
 )
 
 // Pack reads a folder laid out like a CODEX_HOME: auth.json, config.toml,
-// AGENTS.md, AGENTS.override.md and the folders rules, skills and prompts. The
-// rest is left alone and listed by Ignored. A symbolic link is followed within
-// the folder; one that leads out of it is refused, and so are a logged-out or
-// half-written auth.json and a folder that makes codex nobody. The error says
-// what is wrong and how to mend it, and never what a file holds.
+// AGENTS.md, AGENTS.override.md and the folders rules, skills and prompts.
+// Everything else is left out and listed by Ignored. A symbolic link is followed
+// within the folder; one that leads out of it is refused. So are a logged-out or
+// half-written auth.json, and a folder with which codex could not authenticate. The
+// error says what is wrong and how to fix it, and never what a file contains.
 func Pack(dir string) (*Bundle, error) { return PackWith(dir, nil) }
 
-// PackWith is Pack with a settings file to go with the folder; nil is none.
-// With settings, dir may be empty: then they are all there is.
+// PackWith is Pack with a settings file to add to the folder; nil means none. With
+// settings, dir may be empty: then the settings are the whole seed.
 func PackWith(dir string, settings []byte) (_ *Bundle, err error) {
 	defer func() {
 		if err == nil {
@@ -70,7 +70,7 @@ func (p *packer) pack(dir string) error {
 	}
 	for i, f := range p.files {
 		if f.path == configFile {
-			// A folder that was planted carries our part; the seed is the owner's.
+			// A planted folder contains our part, which is not part of the seed.
 			if p.files[i].data, err = StripConfig(f.data); err != nil {
 				return err
 			}
@@ -113,7 +113,7 @@ func (p *packer) folder(name string) error {
 }
 
 func (p *packer) file(path string, d fs.DirEntry) error {
-	info, err := p.root.Stat(path) // follows links, not out of the root
+	info, err := p.root.Stat(path) // follows links, but not out of the root
 	if err != nil {
 		if d.Type()&fs.ModeSymlink != 0 {
 			return fmt.Errorf("%s is a symbolic link that leads out of the folder or nowhere (copy the file itself there)", path)
@@ -138,17 +138,17 @@ func (p *packer) file(path string, d fs.DirEntry) error {
 		return bare(err)
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1)) // it may have grown
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1)) // the file may have grown
 	if err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
-	// Scripts of skills keep their bit; everything is for the user alone.
+	// Scripts of skills stay executable; every file is for the user alone.
 	exec := info.Mode()&0o100 != 0 && strings.HasPrefix(path, "skills/")
 	p.files = append(p.files, file{path: path, exec: exec, data: data})
 	return nil
 }
 
-// bare takes the words of the os package off an error that names the path itself.
+// bare shortens an error of package os to the path and the cause.
 func bare(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) && pe.Path != "" {

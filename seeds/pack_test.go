@@ -13,7 +13,6 @@ import (
 
 const apiKeyJSON = `{"auth_mode":"apikey","OPENAI_API_KEY":"sk-marked-0123456789"}`
 
-// chatgptJSON is an auth.json of a ChatGPT login.
 func chatgptJSON(refresh, at string) string {
 	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"email":"a@example.com"}`))
 	return fmt.Sprintf(`{"auth_mode":"chatgpt","OPENAI_API_KEY":null,"tokens":{"id_token":"e30.%s.c2ln","access_token":"marked-access-0123",`+
@@ -28,7 +27,7 @@ base_url = "http://127.0.0.1:9/v1"
 experimental_bearer_token = "marked-bearer-0123"
 `
 
-// folder makes a folder of files; a name that ends in a slash is a folder.
+// folder makes a folder of files. A name that ends in a slash is a folder.
 func folder(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()

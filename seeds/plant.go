@@ -11,23 +11,24 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// ErrNotPlanted: the seed cannot be planted there as asked, and doing it again
+// ErrNotPlanted means that the seed cannot be planted there as asked, and a retry
 // will not help; no credential was written.
 var ErrNotPlanted = errors.New("seed cannot be planted")
 
-// PlantSpec says what goes where.
+// PlantSpec says what to plant where.
 type PlantSpec struct {
 	// CodexHome is the session's own CODEX_HOME on the host, absolute.
 	CodexHome string
 	// Within is the session's folder; CodexHome must lie below it.
 	Within string
-	// Bundle is the seed; nil plants our part of config.toml alone.
+	// Bundle is the seed; nil plants only our part of config.toml.
 	Bundle *Bundle
 	// Sandbox is read-only, workspace-write, danger-full-access or ByProfile.
 	Sandbox string
-	// Confine is what is asked beyond that, with paths as the host knows them.
+	// Confine is what is asked beyond Sandbox, with paths as the host knows them.
 	Confine Confinement
-	// NoProfile leaves our permission profiles out, for a codex that knows none.
+	// NoProfile leaves out our permission profiles, for a codex without profiles by
+	// name.
 	NoProfile bool
 	// WorkDir is where the thread will work. It need not exist yet.
 	WorkDir string
@@ -35,31 +36,31 @@ type PlantSpec struct {
 	Fence *hostexec.Fence
 }
 
-// Planted says what is on the host now.
+// Planted says what is now on the host.
 type Planted struct {
-	// Permissions is the profile to start and resume threads with; empty
-	// for danger-full-access and NoProfile: then name the sandbox instead.
+	// Permissions is the profile to start and resume threads with. It is empty for
+	// danger-full-access and NoProfile: then send the sandbox instead.
 	Permissions string `json:"permissions,omitempty"`
-	// Files are what is there now, config.toml with our part in it.
+	// Files are the files there now, config.toml with our part in it.
 	Files []FileInfo `json:"files"`
-	// Kept says that auth.json on the host is a newer one of the same login,
-	// rotated by codex and maybe saved nowhere else, and was left alone.
+	// Kept says that auth.json on the host is a newer one of the same login, which
+	// codex rotated and which may be saved nowhere else. It was left alone.
 	Kept bool `json:"kept,omitempty"`
-	// Trusted says that codex will read what the work directory has to say
-	// (AGENTS.md): true unless it brings a .codex of its own.
+	// Trusted says that codex will read the work directory's AGENTS.md: true unless the
+	// directory has a .codex of its own or the seed's Settings.Trust is never.
 	Trusted bool `json:"trusted"`
-	// Skipped are settings of ours that the owner's config.toml sets in
-	// another way or leaves no room for; the owner's way stands.
+	// Skipped are settings of ours that the owner's config.toml sets differently or has
+	// no place for; the owner's stay.
 	Skipped []string `json:"skipped,omitempty"`
 }
 
-// Plant puts a seed into a CODEX_HOME on a host: the folder 0700, files 0600
-// (0700 for scripts of skills) by temp and rename, checked by digest there. A
-// file that is right already is not touched, so doing it again is safe, also
-// after a crash in the middle; it removes nothing. It must be done before codex
-// starts: see the note on rename at the permission profiles.
+// Plant puts a seed into a CODEX_HOME on a host: the folder 0700, files 0600 (0700
+// for scripts of skills), each written to a temporary file, renamed, and checked by
+// digest there. A file that is already right is not touched, so Plant may be
+// repeated, even after a crash in the middle. It removes nothing. It must run
+// before codex starts: see the note on rename at the permission profiles.
 //
-// A host is asked nothing but what the local paths are and holds, and nothing
+// The host is asked only for its real paths and the files that are there. Nothing
 // is sent before all of it is known to be valid.
 func Plant(ctx context.Context, h hostexec.Host, spec PlantSpec) (_ Planted, err error) {
 	defer func() {
@@ -96,7 +97,7 @@ func Plant(ctx context.Context, h hostexec.Host, spec PlantSpec) (_ Planted, err
 	return planted, nil
 }
 
-// profile is the permission profile that the session runs under, if any.
+// profile returns the permission profile that the session runs under; "" if none.
 func (s PlantSpec) profile() string {
 	if s.NoProfile {
 		return ""
@@ -134,7 +135,7 @@ func (s PlantSpec) check() error {
 	return s.Confine.CheckSeed(s.Bundle)
 }
 
-// sessionFiles are the files to plant, the credential last.
+// sessionFiles returns the files to plant, the credential last.
 func sessionFiles(spec PlantSpec, site site, planted *Planted) ([]file, error) {
 	var files []file
 	var config, auth []byte
@@ -183,7 +184,7 @@ func sessionFiles(spec PlantSpec, site site, planted *Planted) ([]file, error) {
 	return files, nil
 }
 
-// plantFile writes a file unless it is there as it should be.
+// plantFile writes a file unless it is already as it should be.
 func plantFile(ctx context.Context, h hostexec.Host, spec PlantSpec, site site, f file) error {
 	target := path.Join(spec.CodexHome, f.path)
 	if site.states[f.path] == plainFile(f.exec) {
@@ -199,7 +200,7 @@ func plantFile(ctx context.Context, h hostexec.Host, spec PlantSpec, site site, 
 	return hostexec.WriteFile(ctx, h, target, f.data, f.mode(), spec.Fence)
 }
 
-// plainFile is what the host says of a regular file with our mode.
+// plainFile returns the ls mode of a regular file with our permissions.
 func plainFile(exec bool) string {
 	if exec {
 		return "-rwx------"
@@ -207,16 +208,16 @@ func plainFile(exec bool) string {
 	return "-rw-------"
 }
 
-// A site is what the host said of the place to plant in.
+// A site is the state of the place to plant in.
 type site struct {
 	home   string // CODEX_HOME without symbolic links
-	work   string // the work directory without symbolic links, "" if it is not there
+	work   string // the work directory without symbolic links; "" if it does not exist
 	trust  trustLevel
-	states map[string]string // by path of a file: its type and mode as ls writes them, "" if absent
-	auth   []byte            // the auth.json that is there, nil if none
+	states map[string]string // by file path: type and mode as ls writes them, "" if absent
+	auth   []byte            // the auth.json that is there; nil if none
 }
 
-// siteScript makes CODEX_HOME and tells what is there, each answer ended by NUL.
+// siteScript creates CODEX_HOME and prints its state, each answer ended by NUL.
 //
 // $1 session folder, $2 CODEX_HOME, $3 work directory or empty, then paths
 // below CODEX_HOME.

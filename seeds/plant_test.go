@@ -15,8 +15,8 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 )
 
-// A ground is a host with a folder of a session on it. The test runs on the
-// same machine and can look at the files.
+// A ground is a host with a session's folder. It is the test's own machine, so the
+// test can look at the files.
 type ground struct {
 	hostexec.Host
 	dir string // of the session
@@ -121,7 +121,7 @@ func TestPlantingAgainTouchesNothingThatIsRight(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// What may have happened meanwhile, and a file of somebody else's.
+		// Changes that may have happened meanwhile, and a file of somebody else's.
 		if err := os.WriteFile(filepath.Join(home, "AGENTS.md"), []byte("be rude"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -287,7 +287,7 @@ func TestWipeProvesThatNothingIsLeft(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for range 2 { // also where nothing is left
+		for range 2 { // even if nothing is left
 			if err := Wipe(t.Context(), g, home, g.dir, spec.Fence); err != nil {
 				t.Fatal(err)
 			}

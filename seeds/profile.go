@@ -7,40 +7,40 @@ import (
 	"strings"
 )
 
-// The sandboxes that codex knows.
+// codex's sandbox modes.
 const (
 	readOnly       = "read-only"
 	workspaceWrite = "workspace-write"
 	fullAccess     = "danger-full-access"
 )
 
-// Our permission profiles. They extend codex's own, so commands may do what
-// these sandboxes allow, less what follows.
+// Our permission profiles. They extend codex's own, so commands may do what these
+// sandboxes allow, except for the following.
 //
-// Profiles by name are known from 0.133 on. Measured with codex 0.169 on Linux,
+// codex knows profiles by name from 0.133 on. Measured with codex 0.169 on Linux,
 // as root and as an ordinary user, and tried on the versions of versions_test.go
 // (up to 0.147 root's commands can unmount what "deny" mounted; up to 0.140 no
-// command starts under it with the work directory below /tmp or /var/tmp):
+// command starts under a profile with the work directory below /tmp or /var/tmp):
 //
 //   - "deny" makes open, copy, link and rename of a file fail for commands and
-//     patches, while codex itself reads and writes it;
-//   - "deny" of a file that is not there stops every command from starting
-//     where its folder is read-only, so only what was planted is denied;
-//   - it is a mount over the file: a file renamed onto the name while a command
-//     runs is seen by that command, so a credential is never replaced that way
-//     while codex runs (writing into the file is safe);
-//   - without "read" on CODEX_HOME, a work directory (or /tmp) above it lets a
-//     command write rules/default.rules and so allow itself everything, or move
-//     the folder away and put one of its own in place. Hence the guards below.
+//     patches, while codex itself reads and writes it.
+//   - "deny" of a missing file stops every command from starting if its folder is
+//     read-only, so only planted files are denied.
+//   - "deny" is a mount over the file. If a file is renamed onto the name while a
+//     command runs, that command sees the new file. So a credential is never
+//     replaced that way while codex runs (writing into the file is safe).
+//   - Without "read" on CODEX_HOME, a work directory (or /tmp) above it lets a
+//     command write rules/default.rules and so allow itself everything, or move the
+//     folder away and put another in its place. Hence the guards below.
 const (
 	profileWrite = "fairlead"
 	profileRead  = "fairlead-read-only"
-	profileSeed  = "fairlead-profile" // extends one of the seed's own
+	profileSeed  = "fairlead-profile" // extends a profile of the seed
 )
 
-// Profile is the id of our permission profile for a sandbox: what to send as
-// `permissions` in thread/start and thread/resume in place of `sandbox`. It is
-// empty for danger-full-access, which no profile can confine.
+// Profile returns the id of our permission profile for a sandbox: the `permissions`
+// to send in thread/start and thread/resume instead of `sandbox`. It is empty for
+// danger-full-access, which no profile can confine.
 func Profile(sandbox string) string {
 	switch sandbox {
 	case readOnly:
@@ -53,16 +53,18 @@ func Profile(sandbox string) string {
 	return ""
 }
 
-// sessionSettings are ours for one session, own those of its seed among them.
+// sessionSettings returns our settings for one session, including those of its
+// seed.
 func sessionSettings(spec PlantSpec, denied []string, trust trustLevel, own *Settings) ([]setting, error) {
 	settings := []setting{{key: "check_for_update_on_startup", value: tomlBool(false)}}
 	confined := spec.profile() != ""
 	if confined {
-		// Profiles without a default make codex ignore the whole file.
+		// codex ignores the whole file if it has profiles without a default.
 		settings = append(settings, setting{key: "default_permissions", value: tomlString(spec.profile())})
 	}
 	settings = append(settings, setting{table: []string{"analytics"}, key: "enabled", value: tomlBool(false)})
-	// The seed's own next to the features: a table is opened only once.
+	// The seed's own settings come next to the features, because a table can be opened
+	// only once.
 	settings = append(settings, own.render()...)
 	settings = append(settings, own.features()...)
 	if confined {
@@ -75,7 +77,7 @@ func sessionSettings(spec PlantSpec, denied []string, trust trustLevel, own *Set
 		return settings, nil
 	}
 	if strings.ContainsAny(spec.CodexHome, "*?[]") {
-		// codex takes them for wildcards and knows no way to write them.
+		// codex takes them for wildcards and has no way to escape them.
 		return nil, fmt.Errorf("codex cannot protect %s, whose name has one of * ? [ ] in it (give the host another root)", spec.CodexHome)
 	}
 	asked := spec.Confine.settings(spec.profile())
@@ -107,10 +109,10 @@ func sessionSettings(spec PlantSpec, denied []string, trust trustLevel, own *Set
 	return settings, nil
 }
 
-// guards are the folders that commands may only read so that CODEX_HOME stays
-// what and where it is: itself and, for each folder that commands may write and
-// that it lies in, the next folder on the way to it. A guard is a mount of its
-// own, which cannot be renamed, and the work directory inside it stays writable.
+// guards returns the folders that commands may only read, so that CODEX_HOME stays
+// unchanged and in place: CODEX_HOME itself and, for each writable folder above it,
+// the next folder on the path to it. A guard is a mount of its own and cannot be
+// renamed; the work directory inside it stays writable.
 func guards(codexHome, workDir string) []string {
 	found := []string{codexHome}
 	for _, writable := range []string{"/tmp", "/var/tmp", workDir} {
@@ -120,7 +122,7 @@ func guards(codexHome, workDir string) []string {
 		rest := strings.TrimPrefix(strings.TrimPrefix(codexHome, writable), "/")
 		next, _, _ := strings.Cut(rest, "/")
 		guard := path.Join(writable, next)
-		// The work directory is a mount already, and must stay writable.
+		// The work directory is already a mount, and must stay writable.
 		if guard != workDir && !slices.Contains(found, guard) {
 			found = append(found, guard)
 		}
@@ -129,20 +131,20 @@ func guards(codexHome, workDir string) []string {
 	return found
 }
 
-// below says whether a clean path lies in another.
+// below reports whether a clean path lies in another.
 func below(p, dir string) bool {
 	return dir == "/" && p != "/" || strings.HasPrefix(p, dir+"/")
 }
 
-// A trustLevel is what codex is told of the work directory. Without a word of
-// ours codex trusts it by itself and writes that into config.toml.
+// A trustLevel is what codex is told about the work directory. Without it codex
+// trusts the directory and writes that into config.toml.
 //
-// A trusted directory may carry a .codex of its own, and its config.toml
-// starts programs outside of any sandbox and overrules our profile (measured:
-// both read the credential). An untrusted one has its AGENTS.md ignored. So a
-// directory is trusted unless it brings a .codex.
+// A trusted directory may have a .codex, whose config.toml starts programs outside
+// of any sandbox and overrides our profile (measured: both read the credential). In
+// an untrusted directory AGENTS.md is ignored. So a directory is trusted unless it
+// has a .codex.
 type trustLevel struct {
-	dirs    []string // under every name it has
+	dirs    []string // all names of the directory
 	trusted bool
 }
 

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Decoy is a seed that opens nothing, with the same made-up text in both of
-// the files that may hold a credential: what protects them is proven with it
-// before a real one comes near.
+// Decoy returns a seed without a real credential, with the same made-up text in
+// both files that may contain one. It proves the protection of these files before a
+// real credential is planted.
 func Decoy() (b *Bundle, mark string) {
 	mark = "made-up-" + rand.Text()
 	auth, err := json.Marshal(map[string]string{"auth_mode": "apikey", "OPENAI_API_KEY": "sk-" + mark})
@@ -24,28 +24,28 @@ func Decoy() (b *Bundle, mark string) {
 	return b, mark
 }
 
-// A Proof is what a command could do in a sandbox where a Decoy is planted.
+// A Proof is what a command could do in a sandbox with a planted Decoy.
 type Proof struct {
-	// Leaks are the ways by which it got at what it must not: at the
-	// credential's text, or at a file that decides what commands may do.
+	// Leaks are the ways in which the command reached what it must not: the
+	// credential's text, or a file that decides what commands may do.
 	Leaks []string
-	// Works says that it could work: write where the sandbox lets it.
+	// Works says that the command could write where the sandbox allows it.
 	Works bool
 }
 
-// Holds says that the decoy was kept from the command.
+// Holds reports whether the decoy was protected and the sandbox usable.
 func (p Proof) Holds() bool { return len(p.Leaks) == 0 && p.Works }
 
-// ProofCommand is the command that tries, to be run in a session's sandbox in
-// its work directory. What it prints is for ReadProof.
+// ProofCommand returns the command to run in a session's sandbox, in its work
+// directory. ReadProof reads its output.
 func ProofCommand(codexHome, mark, sandbox string) []string {
 	return []string{"/bin/sh", "-c", proofScript, "sh", codexHome, mark, sandbox}
 }
 
-// proofScript tries to get at the files by all means at hand, from the plain to
-// those of a command that kept some of root's powers. With codex 0.133 to 0.147
-// "deny" is a mount that root's commands can take away again (measured): a
-// `cat` alone would have believed it. What changes something comes last.
+// proofScript tries to reach the files by all available means, from plain ones to
+// those of a command with some of root's powers. With codex 0.133 to 0.147, root's
+// commands can unmount what "deny" mounted (measured), which a `cat` alone would
+// not show. Attempts that change something come last.
 const proofScript = `home=$1 mark=$2 sandbox=$3
 t=${TMPDIR:-/tmp}/proof-$$
 mkdir -p "$t" 2>/dev/null
@@ -84,8 +84,8 @@ fi
 rm -rf "$t" 2>/dev/null
 echo end`
 
-// ReadProof reads what ProofCommand printed. It is an error if the command did
-// not come to its end: then nothing is known.
+// ReadProof reads what ProofCommand printed. It returns an error if the command did
+// not finish, because then nothing is known.
 func ReadProof(printed string) (Proof, error) {
 	var p Proof
 	lines := strings.Split(strings.TrimRight(printed, "\n"), "\n")

@@ -10,8 +10,9 @@ import (
 // builtin are model providers that codex knows without a table and without a key.
 var builtin = map[string]bool{"ollama": true, "lmstudio": true}
 
-// providerOf says whether a config.toml selects a model provider that needs no
-// auth.json. A file that is no TOML is an error: codex would use its defaults.
+// providerOf reports whether a config.toml selects a model provider that needs no
+// auth.json. A file that is not TOML is an error, because codex would use its
+// defaults.
 func providerOf(config []byte) (bool, error) {
 	if config == nil {
 		return false, nil
@@ -46,8 +47,8 @@ func providerOf(config []byte) (bool, error) {
 	return true, nil
 }
 
-// parseConfig decodes a config.toml. Its errors tell the place, not the line:
-// the line may hold a token.
+// parseConfig decodes a config.toml. Its errors give the position but not the line,
+// which may contain a token.
 func parseConfig(data []byte) (map[string]any, error) {
 	var c map[string]any
 	if err := toml.Unmarshal(data, &c); err != nil {

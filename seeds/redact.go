@@ -13,31 +13,31 @@ import (
 )
 
 // A Redactor finds known secrets in text, raw and in the forms in which they
-// travel: escaped for JSON or a URL, base64, hex. It is no proof against who
-// wants to hide one: a secret that was cut, wrapped or encoded otherwise is not
-// found. Secrets of less than MinSecret bytes are not looked for. The zero value
-// and nil find nothing. It is safe for concurrent use.
+// travel: escaped for JSON or a URL, base64, hex. It does not stop anyone who wants
+// to hide one: a secret that was cut, wrapped or encoded otherwise is not found.
+// Secrets of less than MinSecret bytes are not searched. The zero value and nil
+// find nothing. It is safe for concurrent use.
 type Redactor struct {
 	label  []byte
 	search atomic.Pointer[searcher]
 
 	mu      sync.Mutex
 	needles map[string]bool // guarded by mu
-	secrets map[string]bool // guarded by mu; of which the needles are forms
+	secrets map[string]bool // guarded by mu; the needles are forms of these
 }
 
-// MinSecret is the length in bytes from which a secret is looked for.
+// MinSecret is the least length in bytes of a secret that is searched.
 const MinSecret = 8
 
-// NewRedactor makes a redactor for the secrets of one seed.
+// NewRedactor returns a redactor for the secrets of one seed.
 func NewRedactor(seed string, secrets []Secret) *Redactor {
 	r := &Redactor{label: []byte("[redacted:" + seed + "]")}
 	r.Add(secrets)
 	return r
 }
 
-// Add has the redactor find further secrets from now on, besides those that it
-// knows; streams that are under way do so too.
+// Add adds secrets to those that are redacted from now on, also in streams that
+// have begun.
 func (r *Redactor) Add(secrets []Secret) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,7 +65,7 @@ func (r *Redactor) Add(secrets []Secret) {
 	r.search.Store(newSearcher(all))
 }
 
-// Secrets are those that are looked for by now, in order.
+// Secrets returns the secrets known so far, sorted.
 func (r *Redactor) Secrets() []Secret {
 	if r == nil {
 		return nil
@@ -79,12 +79,12 @@ func (r *Redactor) Secrets() []Secret {
 	return out
 }
 
-// forms are the ways in which a secret may be written.
+// forms returns the ways in which a secret may be written.
 func forms(secret string) [][]byte {
 	if len(secret) < MinSecret {
 		return nil
 	}
-	// As a file holds it: as it is, or escaped for JSON or TOML.
+	// As it is in a file: raw, or escaped for JSON or TOML.
 	written := [][]byte{[]byte(secret)}
 	found := [][]byte{[]byte(url.QueryEscape(secret)), []byte(url.PathEscape(secret))}
 	add := func(to *[][]byte, form []byte) {
@@ -112,13 +112,13 @@ func forms(secret string) [][]byte {
 	return found
 }
 
-// escapeLevels is how often a secret may have been escaped: in the config.toml
-// that a command printed, whose output is JSON, in a program's text, in a line
-// of the rollout.
+// escapeLevels is how often a secret may be escaped: in the config.toml that a
+// command printed, whose output is JSON, in a program's text, in a line of the
+// rollout.
 const escapeLevels = 4
 
-// Forms are the ways in which secrets may be written, those that are long
-// enough to be looked for.
+// Forms returns the ways in which secrets may be written, if they are at least
+// MinSecret long.
 func Forms(secrets []Secret) []string {
 	var out []string
 	for _, s := range secrets {
@@ -131,9 +131,9 @@ func Forms(secrets []Secret) []string {
 	return out
 }
 
-// base64Forms are base64 of a text that has the secret somewhere inside: three
-// ways to lie on its groups of three bytes. The characters at both ends depend
-// on the neighbours and are left out.
+// base64Forms returns the base64 forms of the secret inside a longer text, one for
+// each of the three alignments to its groups of three bytes. The characters at both
+// ends depend on the neighbours and are left out.
 func base64Forms(secret []byte) (found [][]byte) {
 	for skip := range 3 {
 		padded := append(make([]byte, skip), secret...)
@@ -148,7 +148,8 @@ func base64Forms(secret []byte) (found [][]byte) {
 	return found
 }
 
-// jsonEscaped is the inside of a JSON string, as most encoders or as Go's writes it.
+// jsonEscaped returns the inside of a JSON string, with or without Go's HTML
+// escapes.
 func jsonEscaped(s string, html bool) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -160,7 +161,7 @@ func jsonEscaped(s string, html bool) []byte {
 	return bytes.Clone(text[1 : len(text)-1])
 }
 
-// finder is what searches for the secrets that are known now, nil if there are none.
+// finder returns a searcher for the known secrets, nil if there are none.
 func (r *Redactor) finder() *searcher {
 	if r == nil {
 		return nil
@@ -171,8 +172,8 @@ func (r *Redactor) finder() *searcher {
 	return nil
 }
 
-// Bytes returns p with each secret replaced by [redacted:<seed>]; p itself
-// where there is none. Redact before cutting an excerpt, not after.
+// Bytes returns p with each secret replaced by [redacted:<seed>], or p itself if
+// there is none. Redact before cutting an excerpt, not after.
 func (r *Redactor) Bytes(p []byte) []byte {
 	search := r.finder()
 	if search == nil {
@@ -204,8 +205,8 @@ func (r *Redactor) String(s string) string {
 	return string(r.Bytes([]byte(s)))
 }
 
-// Error returns err with its text redacted, still matching errors.Is and As;
-// err itself where there is nothing to hide.
+// Error returns err with its text redacted; errors.Is and errors.As still work. It
+// returns err itself if there is nothing to redact.
 func (r *Redactor) Error(err error) error {
 	if err == nil || r.finder() == nil {
 		return err
@@ -225,11 +226,12 @@ type redactedError struct {
 func (e *redactedError) Error() string { return e.text }
 func (e *redactedError) Unwrap() error { return e.err }
 
-// Stream redacts text that comes in pieces: a secret is found across them.
+// Stream returns a Stream that redacts text in pieces, even if a secret spans
+// several.
 func (r *Redactor) Stream() *Stream { return &Stream{r: r} }
 
-// MaskStream is Stream with each secret overwritten by as many '*', so that
-// offsets stay what they were.
+// MaskStream is Stream, but overwrites each secret with as many '*', so that
+// offsets stay the same.
 func (r *Redactor) MaskStream() *Stream { return &Stream{r: r, mask: true} }
 
 // A Stream holds back the end of a piece only while it may be the beginning
@@ -242,8 +244,7 @@ type Stream struct {
 	count int
 }
 
-// Next takes a piece and returns what may be shown by now, good until the next
-// call.
+// Next takes a piece and returns what may be shown now, valid until the next call.
 func (s *Stream) Next(p []byte) []byte {
 	if len(s.held) == 0 && s.r.finder() == nil {
 		return p
@@ -252,7 +253,7 @@ func (s *Stream) Next(p []byte) []byte {
 	return s.take(false)
 }
 
-// Flush returns what was held back; the stream begins anew.
+// Flush returns what was held back and resets the stream.
 func (s *Stream) Flush() []byte {
 	if len(s.held) == 0 && s.r.finder() == nil {
 		return nil
@@ -260,11 +261,11 @@ func (s *Stream) Flush() []byte {
 	return s.take(true)
 }
 
-// Count is how many secrets were found so far.
+// Count returns how many secrets were found so far.
 func (s *Stream) Count() int { return s.count }
 
-// take hides every secret that is decided: none that began earlier, or there
-// and longer, may still come to its end.
+// take replaces every secret that is certain: no earlier or longer match may still
+// be completed. With all, it takes everything held.
 func (s *Stream) take(all bool) []byte {
 	search := s.r.search.Load()
 	s.out = s.out[:0]

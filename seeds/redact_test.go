@@ -63,7 +63,7 @@ func TestSecretsAreFoundInTheFormsInWhichTheyTravel(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := string(twice)
-	for range 2 { // in a program's text, in a line of the rollout
+	for range 2 { // in a program's text, and in a line of the rollout
 		more, err := json.Marshal(again)
 		if err != nil {
 			t.Fatal(err)
@@ -115,8 +115,8 @@ func TestRedactedErrorIsStillItself(t *testing.T) {
 	}
 }
 
-// TestPiecesGiveWhatTheWholeGives draws from few letters, so that needles
-// overlap, nest and begin in each other.
+// TestPiecesGiveWhatTheWholeGives draws from few letters, so that secrets overlap,
+// nest and begin within each other.
 func TestPiecesGiveWhatTheWholeGives(t *testing.T) {
 	letters := func(min, max int) *rapid.Generator[string] {
 		return rapid.StringOfN(rapid.SampledFrom([]rune("ab")), min, max, -1)

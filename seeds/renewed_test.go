@@ -13,16 +13,16 @@ import (
 
 	"filippo.io/age"
 
-	"fairlead.dev/fairlead/deploy/scriptedauth"
+	"fairlead.dev/fairlead/internal/lab/scriptedauth"
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A new refresh token is the login: what comes damaged beside it is left out.
+// The new refresh token is what matters: damaged fields beside it are left out.
 func TestANewRefreshTokenIsKeptWhateverComesBesideIt(t *testing.T) {
 	id := "h." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"new"}`)) + ".s"
 	for name, c := range map[string]struct {
 		answer  string
-		cut     bool   // more was promised
+		cut     bool   // the answer is shorter than announced
 		changed string // of the three tokens
 		verdict Verdict
 	}{

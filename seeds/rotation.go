@@ -10,36 +10,34 @@ import (
 	"time"
 )
 
-// A Rotation says what an auth.json that was found on a host is, beside the one
-// of its seed.
+// A Rotation says how an auth.json found on a host relates to that of its seed.
 type Rotation string
 
-// What can be found on a host.
+// The possible relations.
 const (
-	// RotationNone: the very same tokens.
+	// RotationNone: the same tokens.
 	RotationNone Rotation = "none"
-	// RotationLater: the same login, refreshed since; the seed's refresh token
-	// may be spent.
+	// RotationLater: the same login, refreshed since; the seed's refresh token may be
+	// spent.
 	RotationLater Rotation = "later"
-	// RotationEarlier: the same login as it was before; nothing is lost with it.
+	// RotationEarlier: an earlier state of the same login, which may be discarded.
 	RotationEarlier Rotation = "earlier"
-	// RotationLoggedOut: nobody's login.
+	// RotationLoggedOut: no login.
 	RotationLoggedOut Rotation = "logged_out"
-	// RotationTorn: half written, or damaged. Look again.
+	// RotationTorn: half written or damaged; look again.
 	RotationTorn Rotation = "torn"
 	// RotationForeign: a login, but not this seed's.
 	RotationForeign Rotation = "foreign"
-	// RotationUnclear: other tokens of this login, and nothing tells which came later.
+	// RotationUnclear: other tokens of this login, without a sign which are later.
 	RotationUnclear Rotation = "unclear"
 )
 
-// CompareAuth says what an auth.json found on a host is beside the seed's. The
-// error says why it is none that could follow it: torn, foreign or unclear, and
-// holds nothing of either. Only a later one may ever take the seed's place.
+// CompareAuth returns how an auth.json found on a host relates to the seed's. The
+// error says why it cannot follow the seed's (torn, foreign or unclear) and
+// contains nothing of either file. Only a later one may ever replace the seed's.
 //
-// Which is later the issuer's clock says, where tokens tell when they were
-// issued: that of a host may be wrong by more than the time between two
-// refreshes.
+// Which is later is decided by the issuer's clock if the tokens say when they were
+// issued: a host's clock may be wrong by more than the time between two refreshes.
 func CompareAuth(seed, host []byte) (Rotation, error) {
 	kind, err := checkAuth(host)
 	switch {
@@ -75,9 +73,9 @@ func CompareAuth(seed, host []byte) (Rotation, error) {
 	return RotationUnclear, errors.New("auth.json on the host has other tokens of the same login, and nothing in them tells which came later")
 }
 
-// rotatedFrom says whether an auth.json on a host is a later one of the same
-// ChatGPT login: codex rotated its tokens there, the old refresh token is
-// spent, and to write the seed's over it would lose the login.
+// rotatedFrom reports whether an auth.json on a host is a later one of the same
+// ChatGPT login. codex rotated the tokens there, the old refresh token is spent,
+// and overwriting the file with the seed's would lose the login.
 func rotatedFrom(seed, host []byte) bool {
 	r, _ := CompareAuth(seed, host)
 	return r == RotationLater
@@ -86,8 +84,8 @@ func rotatedFrom(seed, host []byte) bool {
 type login struct {
 	tokens    authTokens
 	account   string
-	issued    time.Time // by the issuer's clock; zero where no token tells
-	refreshed time.Time // by the clock of who wrote the file
+	issued    time.Time // by the issuer's clock; zero if no token says
+	refreshed time.Time // by the clock of whoever wrote the file
 }
 
 func loginOf(auth []byte) (login, error) {
@@ -111,7 +109,7 @@ func loginOf(auth []byte) (login, error) {
 			l.issued = at
 		}
 	}
-	// checkAuth has refused what is no time.
+	// checkAuth has refused an invalid time.
 	_ = json.Unmarshal(a.LastRefresh, &l.refreshed)
 	return l, nil
 }
@@ -123,7 +121,7 @@ type claims struct {
 	} `json:"https://api.openai.com/auth"`
 }
 
-// claimsOf reads what a JWT says of itself; nothing where it is none.
+// claimsOf reads the claims of a JWT; none if token is not one.
 func claimsOf(token string) (c claims) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -136,14 +134,14 @@ func claimsOf(token string) (c claims) {
 	return c
 }
 
-// AuthDigest is the SHA-256 (hex) of an auth.json, by which workflows know it.
+// AuthDigest returns the SHA-256 (hex) of an auth.json, which identifies it in
+// workflows.
 func AuthDigest(auth []byte) string { return digest(auth) }
 
 // Auth returns the bundle's auth.json, nil if it has none.
 func (b *Bundle) Auth() []byte { return b.File(authFile) }
 
-// WithAuth returns the bundle with another auth.json in place of its own, and
-// nothing else changed.
+// WithAuth returns a copy of the bundle with another auth.json.
 func (b *Bundle) WithAuth(auth []byte) (*Bundle, error) {
 	files := slices.Clone(b.files)
 	i := slices.IndexFunc(files, func(f file) bool { return f.path == authFile })

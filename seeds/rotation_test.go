@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// rotatedAuth is an auth.json whose tokens were issued and written at two
-// clocks' times; a zero time is left out.
+// rotatedAuth returns an auth.json whose tokens were issued at one time and written
+// at another, by different clocks. A zero time is left out.
 func rotatedAuth(account, refresh string, issued, written time.Time) []byte {
 	claims := `{"a":1}`
 	if !issued.IsZero() {
@@ -24,8 +24,8 @@ func rotatedAuth(account, refresh string, issued, written time.Time) []byte {
 		id, refresh, refresh, account, last)
 }
 
-// Which login came later is what its issuer says; the clock of a host may be
-// wrong by more than lies between two refreshes.
+// The issuer's time decides which login is later. A host's clock may be wrong by
+// more than the time between two refreshes.
 func TestTheLaterLoginIsKnownByItsIssuersClock(t *testing.T) {
 	var none time.Time
 	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
@@ -66,7 +66,7 @@ func TestTheLaterLoginIsKnownByItsIssuersClock(t *testing.T) {
 	}
 }
 
-// However a file is cut on its way to the disk, it is never taken for a login.
+// A file that is cut anywhere on its way to the disk is never taken for a login.
 func TestNoBeginningOfALoginIsALogin(t *testing.T) {
 	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	seed, next := rotatedAuth("acct", "rt-0", at, at), rotatedAuth("acct", "rt-1", at.Add(time.Hour), at.Add(time.Hour))

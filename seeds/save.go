@@ -15,7 +15,7 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A Ref names one generation of a seed. It holds no secret.
+// A Ref names one generation of a seed. It contains no secret.
 type Ref struct {
 	Name       string `json:"name"`
 	Generation int64  `json:"generation"`
@@ -26,7 +26,7 @@ type Ref struct {
 
 var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
-// ValidName says why a name cannot be a seed's, nil if it can.
+// ValidName returns an error if a seed cannot have that name.
 func ValidName(name string) error {
 	if !validName.MatchString(name) {
 		return fmt.Errorf("%q cannot be the name of a seed: a-z, 0-9, '.', '_' and '-', at most 63, a letter or digit first", name)
@@ -34,9 +34,9 @@ func ValidName(name string) error {
 	return nil
 }
 
-// Save writes a bundle to the store as a generation of a seed. Each call makes
-// a new blob; which one counts is decided by who keeps the Ref, so two imports
-// at once never mix. A process without an identity can do it.
+// Save writes a bundle to the store as a generation of a seed. Each call creates a
+// new blob, and the owner of the Ref decides which one counts, so two concurrent
+// imports never mix. A process without an identity can call it.
 func Save(ctx context.Context, st *store.Store, name string, generation int64, b *Bundle) (Ref, error) {
 	if err := ValidName(name); err != nil {
 		return Ref{}, err
@@ -59,9 +59,9 @@ func refOf(name string, generation int64, b *Bundle, suffix string) Ref {
 
 func blobPrefix(name string) string { return "seeds/" + name + "/" }
 
-// SaveAgain is Save for who may be killed in the middle and does it again: the
-// same bundle finds the blob that is there. It returns once the blob was read
-// back whole.
+// SaveAgain is Save for callers that may be killed and repeat the call: the same
+// bundle uses the blob that is already there. It returns once the blob was read
+// back and is complete.
 func SaveAgain(ctx context.Context, st *store.Store, name string, generation int64, b *Bundle) (Ref, error) {
 	if err := ValidName(name); err != nil {
 		return Ref{}, err
@@ -74,14 +74,13 @@ func SaveAgain(ctx context.Context, st *store.Store, name string, generation int
 	if err := verify(ctx, st, ref); err == nil || !errors.Is(err, store.ErrTorn) && !errors.Is(err, store.ErrWrongKey) {
 		return ref, err
 	}
-	// The one that is there is of no use for good: never over it, beside it.
+	// The blob that is there is unusable for good; write another one and leave it.
 	if ref, err = Save(ctx, st, name, generation, b); err != nil {
 		return Ref{}, err
 	}
 	return ref, verify(ctx, st, ref)
 }
 
-// verify reads a generation back.
 func verify(ctx context.Context, st *store.Store, ref Ref) error {
 	b, err := Load(ctx, st, ref.Blob)
 	if err != nil {
@@ -93,13 +92,14 @@ func verify(ctx context.Context, st *store.Store, ref Ref) error {
 	return nil
 }
 
-// clocks is how far the store's clock may be from that of who deletes a seed.
+// clocks is how far the store's clock may differ from that of the process that
+// deletes a seed.
 const clocks = 10 * time.Second
 
-// Orphans lists what is in the store of a seed and may never have come to count:
-// the generations that codex or a refresh made, and whatever else was there
-// before it was deleted, as an import that was refused. An import that came
-// later may be of the next seed of that name. Who purges a seed purges them.
+// Orphans lists a seed's blobs that may never have counted: the generations that
+// codex or a refresh made, and every blob older than before, such as one of a
+// refused import. A later import may belong to the next seed of that name. A purge
+// of the seed deletes them.
 func Orphans(ctx context.Context, st *store.Store, name string, before time.Time) ([]string, error) {
 	found, err := generations(ctx, st, name)
 	var blobs []string
@@ -123,8 +123,8 @@ func generations(ctx context.Context, st *store.Store, name string) ([]store.Inf
 	return found, nil
 }
 
-// Newest lists the blobs of a seed's last n generations as they are in the
-// store, the newest first; that includes those that never came to count.
+// Newest lists the blobs of a seed's last n generations in the store, newest first,
+// including those that never counted.
 func Newest(ctx context.Context, st *store.Store, name string, n int) ([]string, error) {
 	found, err := generations(ctx, st, name)
 	if err != nil {
@@ -152,7 +152,7 @@ func Load(ctx context.Context, st *store.Store, blob string) (*Bundle, error) {
 	return b, nil
 }
 
-// Delete removes generations from the store; those not there are success.
+// Delete removes generations from the store; a missing one is no error.
 func Delete(ctx context.Context, st *store.Store, blobs ...string) error {
 	var errs []error
 	for _, blob := range blobs {

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// A searcher finds any of a set of needles, leftmost first and then longest,
-// at about a byte per clock or better: it looks at two bytes and skips ahead
-// by how far they are from the end of any needle's first minLen bytes (Wu and
-// Manber). All needles have at least MinSecret bytes.
+// A searcher finds any of a set of needles, leftmost first and then longest, at
+// about a byte per clock cycle or better. It looks at two bytes and skips ahead by
+// their distance from the end of any needle's first minLen bytes (Wu and Manber).
+// All needles have at least MinSecret bytes.
 type searcher struct {
 	needles [][]byte // longest first
 	minLen  int
 	maxLen  int
-	first   [256]bool        // bytes that a needle begins with
+	first   [256]bool        // first bytes of needles
 	shift   []uint8          // by two bytes; 0 means that a needle may begin minLen-2 before
 	ends    map[uint16][]int // needles by the last two of their first minLen bytes
 }
@@ -49,7 +49,7 @@ func newSearcher(needles [][]byte) *searcher {
 
 func pair(p []byte, end int) uint16 { return uint16(p[end-1])<<8 | uint16(p[end]) }
 
-// next finds the first needle in p at or after from; -1 if there is none.
+// next returns the first needle in p at or after from; -1 if there is none.
 func (s *searcher) next(p []byte, from int) (at, length int) {
 	if len(s.needles) == 0 {
 		return -1, 0
@@ -71,7 +71,7 @@ func (s *searcher) next(p []byte, from int) (at, length int) {
 	return -1, 0
 }
 
-// open is how many bytes at the end of p may be the beginning of a needle.
+// open returns how many bytes at the end of p may be the beginning of a needle.
 func (s *searcher) open(p []byte) int {
 	for k := min(len(p), s.maxLen-1); k > 0; k-- {
 		tail := p[len(p)-k:]

@@ -6,17 +6,17 @@ import (
 	"log/slog"
 )
 
-// A Secret is text that must not be seen. It prints and logs as [secret] and
-// cannot be made JSON, text or gob; Reveal is the one way to its bytes.
+// A Secret is text that must not be shown. It prints and logs as [secret] and
+// cannot be encoded as JSON, text or gob; only Reveal returns the text.
 type Secret struct{ text string }
 
 // NewSecret wraps text.
 func NewSecret(text string) Secret { return Secret{text} }
 
-// Reveal returns the text itself. Search for its callers to know where secrets go.
+// Reveal returns the text. Its callers show where secrets go.
 func (s Secret) Reveal() string { return s.text }
 
-// IsZero says whether there is no secret at all.
+// IsZero reports whether the secret is empty.
 func (s Secret) IsZero() bool { return s.text == "" }
 
 const hidden = "[secret]"
@@ -26,7 +26,8 @@ var errNoEncoding = errors.New("a secret is not to be encoded")
 func (s Secret) String() string   { return hidden }
 func (s Secret) GoString() string { return hidden }
 
-// Format answers every verb, also %x and %q, which would bypass String.
+// Format prints [secret] for every verb, including %x and %q, which would bypass
+// String.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(hidden)) }
 
 func (s Secret) LogValue() slog.Value           { return slog.StringValue(hidden) }

@@ -13,22 +13,22 @@ import (
 	"fairlead.dev/fairlead/internal/strictyaml"
 )
 
-// settingsFile is where a bundle keeps its settings. It is never planted: what
-// it says goes into our part of config.toml.
+// settingsFile is where a bundle keeps its settings. It is never planted; its
+// content goes into our part of config.toml.
 const settingsFile = "settings.yaml"
 
-// Settings are what a seed adds to every session's config.toml: who answers
-// for the model, MCP servers, plugins, features. They may hold secrets, so they
-// rest in the encrypted bundle and go nowhere but into the 0600 file.
+// Settings are what a seed adds to every session's config.toml: the model provider,
+// MCP servers, plugins, features. They may contain secrets, so they are stored in
+// the encrypted bundle and written only to the 0600 file.
 //
-// What they say, config.toml must not say too: neither would be right to win
-// silently, so that is refused at import.
+// config.toml must not set the same keys: neither side should win silently, so an
+// import is refused.
 type Settings struct {
 	Model    string               `yaml:"model"`
 	Effort   string               `yaml:"effort"`
 	Provider *providerSettings    `yaml:"provider"`
 	MCP      map[string]mcpServer `yaml:"mcp_servers"`
-	// Plugins are name@marketplace, and whether each is on.
+	// Plugins maps name@marketplace to whether it is on.
 	Plugins      map[string]bool        `yaml:"plugins"`
 	Marketplaces map[string]marketplace `yaml:"marketplaces"`
 	Features     map[string]bool        `yaml:"features"`
@@ -43,7 +43,7 @@ type providerSettings struct {
 	TokenCommand []string          `yaml:"token_command"` // prints the token
 	Headers      map[string]string `yaml:"headers"`
 	Query        map[string]string `yaml:"query"`
-	OpenAIAuth   bool              `yaml:"openai_auth"` // the key in auth.json is for it
+	OpenAIAuth   bool              `yaml:"openai_auth"` // the provider uses the key in auth.json
 }
 
 type mcpServer struct {
@@ -70,12 +70,14 @@ type marketplace struct {
 	Ref    string `yaml:"ref"`
 }
 
-// A SettingsError is every mistake of a settings file, with lines and no values.
+// A SettingsError lists all mistakes of a settings file, with lines and without
+// values.
 type SettingsError struct{ Problems []strictyaml.Problem }
 
 func (e *SettingsError) Error() string { return strictyaml.Tell("settings", e.Problems) }
 
-// ParseSettings reads a settings file; its mistakes are one *SettingsError.
+// ParseSettings parses a settings file. It returns all mistakes as one
+// *SettingsError.
 func ParseSettings(data []byte) (*Settings, error) {
 	if len(data) > maxSettings {
 		return nil, fmt.Errorf("settings: %d KiB are too much (at most %d)", len(data)>>10, maxSettings>>10)
@@ -92,11 +94,13 @@ func ParseSettings(data []byte) (*Settings, error) {
 
 const maxSettings = 1 << 20
 
-// headless are catalogues that codex would fetch in the background; with these
-// off it makes no connection of its own. A seed's settings may switch them on.
-var headless = []string{"plugins", "apps", "remote_plugin", "skill_search"}
+// unasked are features that are off in a session. The first four are catalogues
+// that codex would fetch in the background; with these off it makes no connection
+// of its own. With goals, codex begins turns that nobody asked for. A seed's
+// settings may turn each one on.
+var unasked = []string{"plugins", "apps", "remote_plugin", "skill_search", "goals"}
 
-// render writes the settings as TOML. With nil there is nothing.
+// render returns the settings as TOML; none for nil.
 func (s *Settings) render() []setting {
 	if s == nil {
 		return nil
@@ -136,10 +140,11 @@ func (s *Settings) render() []setting {
 	return out
 }
 
-// features are what a session switches off, and what its seed says of them.
+// features returns those of unasked that the seed does not set (render has the
+// others): off, except plugins if the seed has any.
 func (s *Settings) features() []setting {
 	var out []setting
-	for _, name := range headless {
+	for _, name := range unasked {
 		on := false
 		if s != nil {
 			if _, said := s.Features[name]; said {
@@ -227,9 +232,9 @@ func (m mcpServer) render(add func(key, value string)) {
 	}
 }
 
-// headers has the bearer token among the others: codex knows it only from an
-// environment or as a header, and refuses bearer_token in the file (measured
-// with 0.169).
+// headers returns the headers with the bearer token among them: codex takes the
+// token only from an environment or as a header, and refuses bearer_token in the
+// file (measured with 0.169).
 func (m mcpServer) headers() map[string]string {
 	if m.BearerToken == "" {
 		return m.Headers
@@ -242,7 +247,7 @@ func (m mcpServer) headers() map[string]string {
 	return all
 }
 
-// secrets calls f for every text of the settings that is one.
+// secrets calls f for every secret text of the settings.
 func (s *Settings) secrets(f func(text string)) {
 	if s == nil {
 		return
@@ -273,7 +278,7 @@ func (s *Settings) secrets(f func(text string)) {
 	}
 }
 
-// effectiveConfig is the owner's config.toml with what the seed's settings add.
+// effectiveConfig returns the owner's config.toml with the seed's settings added.
 func effectiveConfig(config []byte, s *Settings) ([]byte, error) {
 	if s == nil {
 		return config, nil
@@ -285,7 +290,7 @@ func effectiveConfig(config []byte, s *Settings) ([]byte, error) {
 	return merged, err
 }
 
-// settingsOf parses the settings of a bundle's file; nil where there is none.
+// settingsOf parses the settings file of a bundle; nil if there is none.
 func settingsOf(data []byte) (*Settings, error) {
 	if data == nil {
 		return nil, nil
@@ -309,7 +314,7 @@ func tomlTable(texts map[string]string) string {
 	return "{ " + strings.Join(parts, ", ") + " }"
 }
 
-// tomlSeconds is a float: codex takes parts of a second.
+// tomlSeconds writes a float, because codex accepts fractions of a second.
 func tomlSeconds(d time.Duration) string {
 	text := strconv.FormatFloat(d.Seconds(), 'f', -1, 64)
 	if !strings.Contains(text, ".") {

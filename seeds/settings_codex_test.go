@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// mcpScript is an MCP server on stdio, in sh. It tells where it runs, with
-// what arguments and environment, in the file that its first argument names.
+// mcpScript is an MCP server on stdio, in sh. It writes its folder, arguments and
+// environment to the file that its first argument names.
 const mcpScript = `
 { pwd; printf '%s\n' "$@"; echo "GREETING=$GREETING"; env; } >"$1"
 while IFS= read -r line; do
@@ -71,7 +71,7 @@ func mcpOverHTTP(t *testing.T) (url string, headers func(path string) []http.Hea
 	}
 }
 
-// awaitMCP reads on until each of the named servers said how it started.
+// awaitMCP reads on until each of the named servers has reported its start.
 func (a *appServer) awaitMCP(names ...string) map[string]string {
 	a.t.Helper()
 	status := map[string]string{}
@@ -95,8 +95,8 @@ func mcpStatus(line []byte, into map[string]string) {
 	}
 }
 
-// TestSettingsReachTheRealCodex: what a seed's settings say is what codex does,
-// and its secrets are where they must be and in no environment and no argument.
+// TestSettingsReachTheRealCodex: codex does what a seed's settings say. Their
+// secrets are where they must be, and in no environment and no argument.
 func TestSettingsReachTheRealCodex(t *testing.T) {
 	asRootAndUser(t, func(t *testing.T, h codexHost) {
 		url, headers := mcpOverHTTP(t)
@@ -173,7 +173,7 @@ features: {multi_agent: false}
 		}
 		for _, line := range strings.Split(h.sh(t, `CODEX_HOME=$2 "$1" features list`, h.codex, spec.CodexHome), "\n") {
 			f := strings.Fields(line)
-			if len(f) > 1 && slices.Contains([]string{"plugins", "apps", "remote_plugin", "skill_search", "multi_agent"}, f[0]) && f[len(f)-1] != "false" {
+			if len(f) > 1 && slices.Contains([]string{"plugins", "apps", "remote_plugin", "skill_search", "goals", "multi_agent"}, f[0]) && f[len(f)-1] != "false" {
 				t.Errorf("switched off, and yet: %s", line)
 			}
 		}
@@ -182,13 +182,14 @@ features: {multi_agent: false}
 	})
 }
 
-// link is a way to the session's folder without blanks, for what codex splits into words.
+// link returns a path to the session's folder without blanks, for what codex splits
+// into words.
 func (h codexHost) link() string {
 	return filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(h.dir))), "link")
 }
 
-// assertNowhereInProcesses looks at the arguments and environments of all
-// processes of this machine, which is also the host.
+// assertNowhereInProcesses looks at the arguments and environments of all processes
+// of this machine, which is also the host.
 func assertNowhereInProcesses(t *testing.T, mark string) {
 	t.Helper()
 	looked := 0
@@ -213,7 +214,8 @@ func assertNowhereInProcesses(t *testing.T, mark string) {
 	}
 }
 
-// TestPluginsOfSettingsAreTakenByTheRealCodex: a marketplace on the host, and codex takes both.
+// TestPluginsOfSettingsAreTakenByTheRealCodex: codex accepts a marketplace on the
+// host, and its plugin.
 func TestPluginsOfSettingsAreTakenByTheRealCodex(t *testing.T) {
 	asRootAndUser(t, func(t *testing.T, h codexHost) {
 		b, err := PackWith("", fmt.Appendf(nil, "provider: {base_url: %q, bearer_token: marked-provider-0123}\nmodel: gpt-5.5\n"+

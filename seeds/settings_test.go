@@ -91,6 +91,7 @@ func TestSettingsBecomeOurPartOfTheConfig(t *testing.T) {
 		"features multi_agent":                           false,
 		"features shell_tool":                            true,
 		"features remote_plugin":                         false,
+		"features goals":                                 false,
 		"default_permissions":                            "fairlead",
 	} {
 		got, _ := lookup(c, strings.Fields(path))
@@ -224,8 +225,8 @@ func TestBundleKeepsItsSettings(t *testing.T) {
 	}
 }
 
-// TestAnySettingMakesValidTOML draws what a file may say, with control
-// characters, quotes and Unicode, and reads back what codex would.
+// TestAnySettingMakesValidTOML draws what a file may contain, with control
+// characters, quotes and Unicode, and reads back what codex would read.
 func TestAnySettingMakesValidTOML(t *testing.T) {
 	text := rapid.OneOf(rapid.String(), rapid.StringOf(rapid.RuneFrom([]rune("\"'\\\x00\x01\x07\b\t\n\f\r\x1b\x7f\u0085\u00a0\u2028\ufeff\U0001f600#=[]{}.,")))).
 		Filter(func(s string) bool { return writable(s) || strings.ContainsRune(s, 0) })
@@ -270,7 +271,7 @@ func TestAnySettingMakesValidTOML(t *testing.T) {
 	})
 }
 
-// FuzzSettings: no file makes it panic, and no message repeats one.
+// FuzzSettings: no file causes a panic, and no message repeats a secret.
 func FuzzSettings(f *testing.F) {
 	f.Add([]byte(wholeSettings))
 	f.Add([]byte("mcp_servers: {a: {command: marked-secret-value, env: {A_TOKEN: marked-secret-value}}}"))
@@ -288,4 +289,13 @@ func FuzzSettings(f *testing.F) {
 			t.Errorf("settings that were taken cannot be written: %v", err)
 		}
 	})
+}
+
+func TestAProviderWithoutAURLIsToldThatItIsMissing(t *testing.T) {
+	_, err := ParseSettings([]byte("model: x\nprovider:\n  base_ur: https://h/v1\n"))
+	for _, want := range []string{"line 3: provider.base_ur: no such key", "line 2: provider.base_url: is missing"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("it does not say %q: %v", want, err)
+		}
+	}
 }

@@ -13,7 +13,7 @@ import (
 	"fairlead.dev/fairlead/internal/strictyaml"
 )
 
-// Names that codex takes for tables of its own, and that read well in its messages.
+// Names that codex accepts for tables and that are readable in its messages.
 var (
 	tableName    = regexp.MustCompile(`^[A-Za-z0-9_-]{1,60}$`)
 	featureName  = regexp.MustCompile(`^[a-z0-9_]{1,80}$`)
@@ -22,10 +22,10 @@ var (
 	pluginName   = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,60}@[A-Za-z0-9_-]{1,60}$`)
 )
 
-// reserved are providers of codex's own, which it lets nobody define.
+// reserved are codex's own providers, which nobody can define.
 var reserved = []string{"openai", "ollama", "lmstudio", "oss", "amazon-bedrock"}
 
-// check finds every mistake. No message repeats a value.
+// check adds every mistake to f. No message repeats a value.
 func (s *Settings) check(f *strictyaml.File) {
 	line := func(key, text string) {
 		if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
@@ -81,7 +81,11 @@ func (p *providerSettings) check(f *strictyaml.File) {
 	if slices.Contains(reserved, p.Name) {
 		f.Add("provider.name", "is one of codex's own, which cannot be defined anew (%s)", strings.Join(reserved, ", "))
 	}
-	checkURL(f, "provider.base_url", p.BaseURL, "https://… or http://…", "https", "http")
+	if p.BaseURL == "" {
+		f.Add("provider.base_url", "is missing: https://… or http://…")
+	} else {
+		checkURL(f, "provider.base_url", p.BaseURL, "https://… or http://…", "https", "http")
+	}
 	checkToken(f, "provider.bearer_token", p.BearerToken)
 	checkHeaders(f, "provider.headers", p.Headers)
 	checkCommand(f, "provider.token_command", p.TokenCommand)
@@ -196,7 +200,8 @@ func checkHeaders(f *strictyaml.File, key string, headers map[string]string) {
 	}
 }
 
-// checkCommand also looks for secrets: everybody on a machine sees arguments.
+// checkCommand also looks for secrets, because everybody on a machine can see
+// arguments.
 func checkCommand(f *strictyaml.File, key string, argv []string) {
 	before := ""
 	for i, arg := range argv {
@@ -214,7 +219,7 @@ func checkCommand(f *strictyaml.File, key string, argv []string) {
 	}
 }
 
-// secretVariable says whether a variable or a flag carries a secret itself, not
+// secretVariable reports whether a variable or a flag contains a secret itself, not
 // the name of a file with one.
 func secretVariable(name, value string) bool {
 	k := strings.ToLower(strings.ReplaceAll(name, "-", "_"))
@@ -226,17 +231,18 @@ func secretVariable(name, value string) bool {
 	return len(value) >= MinSecret && secretName(k)
 }
 
-// secretHeader is wide: a header of a made-up name may carry a key.
+// secretHeader errs on the side of yes, because a header of any name may carry a
+// key.
 func secretHeader(name, value string) bool {
 	k := strings.ToLower(name)
 	if secretName(k) || strings.Contains(k, "auth") && !strings.Contains(k, "author") {
 		return true
 	}
-	// Long, in one piece and with digits in it: no word of a language.
+	// Long, without spaces and with digits: not a word of a language.
 	return len(value) >= 20 && !strings.ContainsAny(value, " /") && strings.ContainsAny(value, "0123456789")
 }
 
-// secretsOfURL calls f for passwords and for what the query calls a secret.
+// secretsOfURL calls f for a password and for query values named like a secret.
 func secretsOfURL(text string, f func(string)) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme == "" {

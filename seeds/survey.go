@@ -9,20 +9,18 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// A survey says where the tables of a TOML document are written, so that keys
-// can be added to it without touching what is there.
+// A survey says where the tables of a TOML document are written, so that keys can
+// be added without touching what is there.
 type survey struct {
-	// headers gives for the path of each [table] the offset just after the
-	// line of its header.
+	// headers maps the path of each [table] to the offset just after its header's line.
 	headers map[string]int
-	// dotted gives for the path of each table that dotted keys made the path
-	// of the [table] under which they stand; "" is the top of the document.
+	// dotted maps the path of each table made by dotted keys to the path of the [table]
+	// that contains the keys; "" is the top of the document.
 	dotted map[string][]string
 	// closed are paths that take no more keys: values, inline tables, arrays.
 	closed map[string]bool
 }
 
-// pathKey makes a key of a map from a path.
 func pathKey(path []string) string { return strings.Join(path, "\x00") }
 
 // surveyConfig expects a document that go-toml has decoded without an error.
@@ -30,7 +28,7 @@ func surveyConfig(doc []byte) (*survey, error) {
 	s := &survey{headers: map[string]int{}, dotted: map[string][]string{}, closed: map[string]bool{}}
 	var p unstable.Parser
 	p.Reset(doc)
-	var under []string // the table we are in
+	var under []string // the current table
 	for p.NextExpression() {
 		e := p.Expression()
 		path, end := keyOf(e)
@@ -65,7 +63,7 @@ func keyOf(e *unstable.Node) (path []string, end int) {
 	return path, end
 }
 
-// lineEnd is the offset just after the line in which offset lies.
+// lineEnd returns the offset just after the line that contains offset.
 func lineEnd(doc []byte, offset int) int {
 	if i := bytes.IndexByte(doc[offset:], '\n'); i >= 0 {
 		return offset + i + 1
@@ -73,9 +71,9 @@ func lineEnd(doc []byte, offset int) int {
 	return len(doc)
 }
 
-// room says how a key can be added to a table: under which [table] that is
-// there already (at -1: at the top of the document) and with which dotted key,
-// or in a [table] of its own. It is false where TOML leaves no way.
+// room says how a key can be added to a table: at offset at (-1 is the top of the
+// document) with the dotted prefix, or, if own is set, in a new [table]. ok is
+// false if TOML leaves no way.
 func (s *survey) room(table []string) (at int, dotted []string, own, ok bool) {
 	for n := 1; n <= len(table); n++ {
 		if s.closed[pathKey(table[:n])] {

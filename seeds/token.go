@@ -18,42 +18,43 @@ import (
 	"time"
 )
 
-// A Verdict is what is known of a credential after somebody was asked.
+// A Verdict is what is known of a credential after its issuer was asked.
 type Verdict string
 
 // The verdicts.
 const (
-	// VerdictAlive: it did what a credential does.
+	// VerdictAlive: it works.
 	VerdictAlive Verdict = "alive"
-	// VerdictDead: its issuer says that it will never be good again.
+	// VerdictDead: its issuer says that it will never work again.
 	VerdictDead Verdict = "dead"
-	// VerdictSuspect: something refused it that is not its issuer's last word.
+	// VerdictSuspect: it was refused, but not finally by its issuer.
 	VerdictSuspect Verdict = "suspect"
-	// VerdictUnknown: nobody could be asked, or nothing was said; ask again.
+	// VerdictUnknown: nobody could be asked, or there was no answer; ask again.
 	VerdictUnknown Verdict = "unknown"
-	// VerdictLost: a refresh token was sent and no answer is known. It may be
-	// spent, and its use again may burn the login.
+	// VerdictLost: a refresh token was sent and the answer is unknown. The token may be
+	// spent, and using it again may burn the login.
 	VerdictLost Verdict = "lost"
-	// VerdictFresh: nobody was asked; by its own words it is good for a while.
+	// VerdictFresh: nobody was asked; by its own claims it is valid for some time.
 	VerdictFresh Verdict = "fresh"
 )
 
-// An Answer is a verdict with its reason. It holds no secret.
+// An Answer is a verdict with its reason. It contains no secret.
 type Answer struct {
 	Verdict    Verdict
-	Reason     string        // a clause that says why, none for alive
+	Reason     string        // a clause; empty for alive
 	Hint       string        // what a person can do
-	RetryAfter time.Duration // when it is worth to ask again, if that was said
+	RetryAfter time.Duration // when to ask again, if the answer said so
 }
 
-// An Issuer is asked about logins. The zero value asks codex's own.
+// An Issuer answers questions about logins. The zero value is codex's own issuer.
 type Issuer struct {
-	// TokenURL is where refresh tokens are used; empty is where the login
-	// says that it came from, as codex does it.
+	// TokenURL is where refresh tokens are used. If it is empty, the login's issuer is
+	// used, or else codex's own, as codex does.
 	TokenURL string
-	// URL is the issuer itself, for what is no refresh; empty is codex's own.
+	// URL is the issuer's address for questions other than a refresh; empty means
+	// codex's own.
 	URL string
-	// Client, if set, makes the requests. It follows no redirect.
+	// Client, if set, makes the requests. It must follow no redirect.
 	Client *http.Client
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
@@ -63,7 +64,8 @@ const (
 	ownIssuer   = "https://auth.openai.com"
 	ownClientID = "app_EMoamEEZ73f0CkXaXp7hrann"
 
-	// askTimeout bounds one question. To give up early is to lose answers.
+	// askTimeout bounds one question. It is long, because giving up early loses
+	// answers.
 	askTimeout = 30 * time.Second
 	maxAnswer  = 1 << 20
 )
@@ -75,9 +77,9 @@ func (i Issuer) now() time.Time {
 	return time.Now()
 }
 
-// client sends a secret to one address and nowhere else: a redirect is an
-// answer. Nothing is kept for the next question, so that no request is sent
-// again by itself when a kept connection turns out to be dead.
+// client returns a client that sends a secret to one address only: a redirect
+// counts as the answer. Connections are not kept, so the transport never repeats a
+// request because a kept connection was dead.
 func (i Issuer) client() *http.Client {
 	if i.Client != nil {
 		return i.Client
@@ -88,9 +90,9 @@ func (i Issuer) client() *http.Client {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// Refresh uses a login's refresh token, once. With VerdictAlive the bundle is
-// the login as it is now, and the one that was given is spent: save it before
-// anything else. No other verdict has one.
+// Refresh uses a login's refresh token once. With VerdictAlive the returned bundle
+// is the new login and the given one is spent: save the new one before anything
+// else. Other verdicts return no bundle.
 func (i Issuer) Refresh(ctx context.Context, b *Bundle) (Answer, *Bundle) {
 	if b.Kind() != KindChatGPT {
 		return Answer{Verdict: VerdictUnknown, Reason: fmt.Sprintf("a seed of kind %s has nothing to refresh", b.Kind())}, nil
@@ -113,7 +115,7 @@ func (i Issuer) Refresh(ctx context.Context, b *Bundle) (Answer, *Bundle) {
 	if err != nil {
 		return Answer{Verdict: VerdictUnknown, Reason: "the token endpoint is no URL"}, nil
 	}
-	req.GetBody = nil // never sent a second time by the transport
+	req.GetBody = nil // the transport must not send it a second time
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "fairlead")
 	resp, err := i.client().Do(req)
@@ -135,7 +137,8 @@ func (i Issuer) Refresh(ctx context.Context, b *Bundle) (Answer, *Bundle) {
 	return Answer{Verdict: VerdictAlive}, next
 }
 
-// endpoint says where a login is refreshed and as which client, as codex does.
+// endpoint returns where a login is refreshed and with which client id, as codex
+// does it.
 func (i Issuer) endpoint(auth []byte) (at, client string, err error) {
 	var a struct {
 		Tokens struct {
@@ -157,7 +160,8 @@ func (i Issuer) endpoint(auth []byte) (at, client string, err error) {
 	default:
 		at = ownIssuer + "/oauth/token"
 	}
-	// A login is a file that came from somewhere: what it names must keep a secret.
+	// The login file may come from anywhere: the address that it names must be safe for
+	// a secret.
 	u, err := url.Parse(at)
 	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {
 		return "", "", errors.New("the login names an issuer to which no secret may be sent")
@@ -170,7 +174,7 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// unanswered is a request of which nothing came back.
+// unanswered is the Answer for a request without a response.
 func unanswered(sent bool, host string, err error) Answer {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -188,8 +192,8 @@ func lost(why string) Answer {
 		Hint: "`ctl seed verify NAME --force` tries it once more, which burns the login if it is spent; or log in anew and import it"}
 }
 
-// deadCodes are the last words of an issuer: OAuth's own, and those that codex
-// tells apart.
+// deadCodes are an issuer's final refusals: OAuth's own code and those that codex
+// distinguishes.
 var deadCodes = map[string]string{
 	"invalid_grant":             "its refresh token is not valid",
 	"refresh_token_expired":     "its refresh token has expired",
@@ -197,7 +201,7 @@ var deadCodes = map[string]string{
 	"refresh_token_invalidated": "its refresh token was revoked",
 }
 
-// refusal is an answer that holds no tokens.
+// refusal is the Answer for a response without tokens.
 func refusal(resp *http.Response, body []byte, host string) Answer {
 	code := errorCode(body)
 	said := fmt.Sprintf("%s answered %d", host, resp.StatusCode)
@@ -214,18 +218,18 @@ func refusal(resp *http.Response, body []byte, host string) Answer {
 	case status == http.StatusInternalServerError, status == http.StatusNotImplemented:
 		return Answer{Verdict: VerdictUnknown, Reason: said, Hint: "it is the issuer that fails, not the login: try again later"}
 	case status >= 500, status >= 200 && status < 300, status == http.StatusRequestTimeout, status == statusClientClosed:
-		// Who says so is not who was asked, but something on the way there (520
-		// to 527 are Cloudflare's): that one may have done it.
+		// This answer is not from the issuer but from something in between (520 to 527 are
+		// Cloudflare's). The issuer may have used the token.
 		return lost(said)
 	}
 	return Answer{Verdict: VerdictUnknown, Reason: said + ", which says nothing of the login",
 		Hint: "check seeds.token_endpoint in the config of the workers"}
 }
 
-// statusClientClosed is what a proxy says when it lost its client.
+// statusClientClosed is a proxy's status when it lost its client.
 const statusClientClosed = 499
 
-// retryAfter reads seconds; a date is not worth it.
+// retryAfter reads seconds; dates are ignored.
 func retryAfter(resp *http.Response) time.Duration {
 	n, err := strconv.Atoi(resp.Header.Get("Retry-After"))
 	if err != nil || n < 0 {
@@ -236,8 +240,8 @@ func retryAfter(resp *http.Response) time.Duration {
 
 var wordLike = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,60}$`)
 
-// errorCode reads {"error":{"code":…}}, {"error":…} and {"code":…}. Anything
-// that is no word is left out: it may be anything.
+// errorCode reads {"error":{"code":…}}, {"error":…} and {"code":…}. Anything that
+// does not look like a code is dropped, because it could be anything.
 func errorCode(body []byte) string {
 	var top struct {
 		Error json.RawMessage `json:"error"`
@@ -271,8 +275,8 @@ func hostOf(at string) string {
 	return u.Host
 }
 
-// renewed is a bundle whose login is what a refresh answered. What codex keeps
-// beside the tokens stays as it was.
+// renewed returns the bundle with the login that a refresh answered. Everything
+// else in auth.json stays.
 func (i Issuer) renewed(b *Bundle, answer []byte) (*Bundle, error) {
 	got := tokensIn(answer)
 	if got["access_token"] == "" && got["refresh_token"] == "" {
@@ -300,10 +304,11 @@ func (i Issuer) renewed(b *Bundle, answer []byte) (*Bundle, error) {
 	return b.WithAuth(auth)
 }
 
-// tokensIn reads what can be used of an answer, whole or cut. All three tokens are
-// optional, as they are for codex, and a damaged one is left out: the new refresh
-// token is the login, and is not thrown away for what came beside it. If that one
-// itself is damaged or cut off nothing can be used: the old one counts no more.
+// tokensIn returns the usable tokens of an answer, complete or cut. All three are
+// optional, as for codex, and a damaged one is left out: the new refresh token is
+// the login, and must not be lost because of the others. If the refresh token
+// itself is damaged or cut off, nothing is usable, because the old one is no longer
+// valid.
 func tokensIn(answer []byte) map[string]string {
 	got := map[string]string{}
 	dec := json.NewDecoder(bytes.NewReader(answer))
@@ -338,7 +343,7 @@ func tokensIn(answer []byte) map[string]string {
 		}
 	}
 	if end, err := dec.Token(); (err != nil || end != json.Delim('}')) && got["refresh_token"] == "" {
-		return nil // it may have come behind the cut
+		return nil // it may have come after the cut
 	}
 	return got
 }

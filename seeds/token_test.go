@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/deploy/scriptedauth"
+	"fairlead.dev/fairlead/internal/lab/scriptedauth"
 )
 
-// loginBundle is a seed whose login came from an issuer.
+// loginBundle returns a seed whose login came from an issuer.
 func loginBundle(t *testing.T, l scriptedauth.Login) *Bundle {
 	t.Helper()
 	b, err := newBundle([]file{{path: authFile, data: l.AuthJSON()}, {path: "AGENTS.md", data: []byte("be kind\n")}}, nil)
@@ -56,7 +56,7 @@ func TestARefreshUsesTheTokenOnceAndKeepsAllElse(t *testing.T) {
 	}
 }
 
-// What an answer means is decided here, for all who ask.
+// The meaning of an answer is decided here, for all callers.
 func TestOnlyAnIssuersLastWordKillsAndOnlyASentTokenIsLost(t *testing.T) {
 	for kind, want := range map[string]Verdict{
 		"rate_limited": VerdictUnknown, "server_error": VerdictUnknown, "unavailable": VerdictUnknown, "unauthorized": VerdictUnknown,
@@ -190,7 +190,7 @@ func TestAKeyIsAskedForWithoutAModelCall(t *testing.T) {
 			}
 		}
 	}
-	// Without a bearer a refusal says nothing of the seed.
+	// Without a bearer token, a refusal says nothing about the seed.
 	status, asked = http.StatusUnauthorized, nil
 	answer := issuer.Ask(t.Context(), keyBundle(t, "", ofProvider+at+"http_headers = {X-Team = \"a\"}\n"))
 	if answer.Verdict != VerdictUnknown || len(asked) != 1 {
@@ -198,7 +198,7 @@ func TestAKeyIsAskedForWithoutAModelCall(t *testing.T) {
 	}
 }
 
-// A key is sent to nobody to whom codex on the host would not send it.
+// A key is sent to no server to which codex on the host would not send it.
 func TestWhomOnlyCodexMayAskNobodyAsks(t *testing.T) {
 	asked := 0
 	count := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

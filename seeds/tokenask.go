@@ -15,10 +15,10 @@ import (
 
 const ownAPI = "https://api.openai.com/v1"
 
-// Ask finds out whether a credential that does not rotate is taken, by a
-// question that costs nothing: which models there are, or who it is. It asks whom
-// codex would ask with that very credential, and nobody else; where only codex on
-// its host can do that, or nothing in the seed is a key, nobody is asked.
+// Ask finds out whether a credential that does not rotate is accepted, by a request
+// that costs nothing: the list of models, or who it is. It asks only the server
+// that codex would use with that credential. If only codex on its host can ask, or
+// the seed has no key, nobody is asked.
 func (i Issuer) Ask(ctx context.Context, b *Bundle) Answer {
 	q, answer := i.question(b)
 	if q == nil {
@@ -33,7 +33,7 @@ func (i Issuer) Ask(ctx context.Context, b *Bundle) Answer {
 		return Answer{Verdict: VerdictUnknown, Reason: fmt.Sprintf("%s cannot be reached (%v)", q.URL.Host, err), Hint: "check that the workers reach it"}
 	}
 	defer resp.Body.Close()
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // for its code, if it has one
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // for its error code, if any
 	said := fmt.Sprintf("%s answered %d", q.URL.Host, resp.StatusCode)
 	if code := errorCode(body); code != "" {
 		said += " " + code
@@ -49,7 +49,7 @@ func (i Issuer) Ask(ctx context.Context, b *Bundle) Answer {
 	return Answer{Verdict: VerdictUnknown, Reason: said + ", which says nothing of the key"}
 }
 
-// question makes the request, or says why there is none to ask.
+// question returns the request, or the Answer if there is nothing to ask.
 func (i Issuer) question(b *Bundle) (*http.Request, Answer) {
 	no := func(format string, args ...any) (*http.Request, Answer) {
 		return nil, Answer{Verdict: VerdictUnknown, Reason: fmt.Sprintf(format, args...)}
@@ -102,7 +102,6 @@ func (i Issuer) question(b *Bundle) (*http.Request, Answer) {
 	return req, Answer{}
 }
 
-// configWithSettings is the bundle's config.toml with what its settings add.
 func (b *Bundle) configWithSettings() ([]byte, error) {
 	config := b.File(configFile)
 	own, err := settingsOf(b.File(settingsFile))
@@ -113,18 +112,18 @@ func (b *Bundle) configWithSettings() ([]byte, error) {
 	return config, err
 }
 
-// A provider is where a config.toml sends requests.
+// A provider is the model provider that a config.toml selects.
 type provider struct {
 	name, base, key string
-	own             bool // codex's own, with the key of auth.json
-	wants           bool // another one, with the key of auth.json
+	own             bool // codex's own provider, with the key of auth.json
+	wants           bool // another provider, with the key of auth.json
 	elsewhere       string
 	headers         map[string]string
 	query           url.Values
 }
 
-// bearer is the key that codex sends to a provider, empty where headers stand for
-// it. That of auth.json goes only to who is meant to have it.
+// bearer returns the key that codex sends to a provider; empty if headers replace
+// it. The key of auth.json goes only to a provider that is meant to have it.
 func (p provider) bearer(own *string) (string, error) {
 	switch {
 	case p.elsewhere != "":
@@ -141,8 +140,9 @@ func (p provider) bearer(own *string) (string, error) {
 	return "", fmt.Errorf("nothing in the seed is a key for model provider %q: there is nothing to ask about", p.name)
 }
 
-// reachable says why a worker is not to ask in the place of codex on its host:
-// the same words may mean another machine there, or anybody on the way listens.
+// reachable returns why a worker must not ask instead of codex on its host: there
+// the same address may mean another machine, or the request could be overheard on
+// the way.
 func (p provider) reachable() error {
 	if p.base == "" {
 		return fmt.Errorf("model provider %q has no base_url that could be asked", p.name)
@@ -160,7 +160,6 @@ func (p provider) reachable() error {
 	return nil
 }
 
-// chosenProvider reads the model provider that a config.toml selects.
 func chosenProvider(config []byte) (provider, error) {
 	p := provider{name: "openai", base: ownAPI, own: true, headers: map[string]string{}, query: url.Values{}}
 	if config == nil {

@@ -8,11 +8,13 @@ import (
 	"time"
 )
 
-// freshFor is how long before its end an access token counts as old, at most.
+// freshFor is the longest time before its end from which an access token counts as
+// old.
 const freshFor = 48 * time.Hour
 
-// Fresh says what a login says of itself: whether its access token is good for
-// a good while yet, and until when. It proves nothing: its issuer was not asked.
+// Fresh reports from a login's own claims whether its access token is still valid
+// for long enough, and until when. It proves nothing, because the issuer is not
+// asked.
 func (i Issuer) Fresh(b *Bundle) (Answer, time.Time) {
 	var a authJSON
 	if b.Kind() != KindChatGPT || json.Unmarshal(b.Auth(), &a) != nil || a.Tokens == nil {
@@ -32,7 +34,7 @@ func (i Issuer) Fresh(b *Bundle) (Answer, time.Time) {
 	return Answer{Verdict: VerdictFresh, Reason: fmt.Sprintf("its access token is good until %s by its own words; its issuer was not asked", until.UTC().Format(time.RFC3339))}, until
 }
 
-// lifetime reads a JWT's times; zero where it has none.
+// lifetime returns a JWT's times; zero if it has none.
 func lifetime(token string) (issued, until time.Time) {
 	var c struct {
 		IssuedAt float64 `json:"iat"`

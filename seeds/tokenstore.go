@@ -10,11 +10,12 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// What a refresh makes of a login has one place in the store, named by the
-// login that was spent for it: whoever comes after a killed refresh finds it
-// there, and no second one is made beside it.
+// The result of a refresh has one place in the store, named after the login that
+// was spent for it. So the next attempt after a killed refresh finds it there, and
+// makes no second one.
 
-// SaveRefreshed keeps what came of a login. The same bundle again is success.
+// SaveRefreshed saves the result of a refresh. Saving the same bundle again
+// succeeds.
 func SaveRefreshed(ctx context.Context, st *store.Store, name string, generation int64, spent string, b *Bundle) (Ref, error) {
 	ref, err := refreshedRef(name, generation, spent, b)
 	if err != nil {
@@ -26,7 +27,7 @@ func SaveRefreshed(ctx context.Context, st *store.Store, name string, generation
 	if err := verify(ctx, st, ref); err == nil || !errors.Is(err, store.ErrTorn) && !errors.Is(err, store.ErrWrongKey) {
 		return ref, err
 	}
-	// Something else is there, or what is there cannot be read: beside it.
+	// Another bundle is there, or the blob is unreadable: save beside it.
 	var suffix [8]byte
 	_, _ = rand.Read(suffix[:]) // never fails
 	ref.Blob += besideMark + hex.EncodeToString(suffix[:])
@@ -36,7 +37,7 @@ func SaveRefreshed(ctx context.Context, st *store.Store, name string, generation
 	return ref, verify(ctx, st, ref)
 }
 
-// LoadRefreshed finds what came of a login, nil if nothing is there.
+// LoadRefreshed returns the result of refreshing a login; nil if there is none.
 func LoadRefreshed(ctx context.Context, st *store.Store, name string, generation int64, spent string) (Ref, *Bundle, error) {
 	ref, err := refreshedRef(name, generation, spent, nil)
 	if err != nil {
@@ -55,10 +56,10 @@ func LoadRefreshed(ctx context.Context, st *store.Store, name string, generation
 	return ref, b, nil
 }
 
-// besideMark begins what is put beside a blob that cannot be read.
+// besideMark begins the suffix of a blob saved beside an unreadable one.
 const besideMark = "-beside-"
 
-// besideTorn finds what SaveRefreshed has put beside a blob that cannot be read.
+// besideTorn returns what SaveRefreshed saved beside an unreadable blob.
 func besideTorn(ctx context.Context, st *store.Store, torn Ref, cause error) (Ref, *Bundle, error) {
 	all, err := st.List(ctx, torn.Blob+besideMark)
 	if err != nil {
@@ -88,13 +89,15 @@ func refreshedRef(name string, generation int64, spent string, b *Bundle) (Ref, 
 }
 
 // An Intent says that a refresh token is about to be used. It is in the store
-// before the request is made, so that whoever comes after a kill knows that the
-// token may be spent.
-type Intent struct{ key string }
+// before the request is made, so that after a kill it is known that the token may
+// be spent.
+type Intent struct{ keys []string }
 
-// Intend writes the intent to use a login's refresh token. Unless a person said
-// so, with a word that is new for each time, a login of which there is an intent
-// already is not to be used: then there is no error and no intent.
+// Intend writes the intent to use a login's refresh token. If there is an intent
+// for that login already, it returns no intent and no error, and the token must not
+// be used. A person can override this with word, which must be new each time. If
+// the store cannot guarantee that only one of two intents is written, the error is
+// store.ErrNotExclusive, and the token must not be used at all.
 func Intend(ctx context.Context, st *store.Store, name, auth, word string) (*Intent, error) {
 	if err := ValidName(name); err != nil {
 		return nil, err
@@ -108,48 +111,64 @@ func Intend(ctx context.Context, st *store.Store, name, auth, word string) (*Int
 			return nil, nil
 		}
 	}
-	key := intentPrefix(name) + auth
-	if word != "" {
-		key += "-" + digest([]byte(word))[:16]
-	}
 	var mine [16]byte
 	_, _ = rand.Read(mine[:]) // never fails
-	word = hex.EncodeToString(mine[:])
-	return intended(ctx, st, name, key, word, st.Create(ctx, key, []byte(word)))
+	text := hex.EncodeToString(mine[:])
+	key := intentPrefix(name) + auth
+	intent, err := intended(ctx, st, name, key, text, st.CreateOnce(ctx, key, []byte(text)))
+	if word == "" || err != nil {
+		return intent, err
+	}
+	// Callers without a word find the first key even if the store's listing is behind;
+	// the second key belongs to this word alone.
+	key += "-" + digest([]byte(word))[:16]
+	forced, err := intended(ctx, st, name, key, text, st.CreateOnce(ctx, key, []byte(text)))
+	if forced == nil {
+		if intent != nil {
+			err = errors.Join(err, intent.Withdraw(context.WithoutCancel(ctx), st))
+		}
+		return nil, err
+	}
+	if intent != nil {
+		forced.keys = append(forced.keys, intent.keys...)
+	}
+	return forced, nil
 }
 
-// intended says whose intent is in the store after it was written, with what came
-// of that. Whoever was told that it failed may have written it, and whoever finds
-// one may have done so in a try before: what is there tells.
+// intended returns whose intent is in the store after a write with result err. A
+// write that reported an error may still have succeeded, and an existing intent may
+// come from an earlier try of this call, so the content decides.
 func intended(ctx context.Context, st *store.Store, name, key, mine string, err error) (*Intent, error) {
 	if err == nil {
-		return &Intent{key}, nil
+		return &Intent{[]string{key}}, nil
 	}
 	held := context.WithoutCancel(ctx)
 	there, seen := st.Get(held, key)
 	switch ours := seen == nil && string(there) == mine; {
 	case ours && ctx.Err() != nil:
-		_ = st.Delete(held, key) // else it says of a token that was not used that it may be spent
+		_ = st.Delete(held, key) // otherwise it would mark an unused token as possibly spent
 	case ours:
-		return &Intent{key}, nil
+		return &Intent{[]string{key}}, nil
 	case errors.Is(err, store.ErrExists) && !errors.Is(seen, store.ErrNotFound):
-		return nil, nil // somebody else's, and one that cannot be read may be
+		return nil, nil // someone else's; one that cannot be read may be, too
 	}
-	// What else is there is not ours to delete.
+	// Anything else that is there is not ours to delete.
 	return nil, fmt.Errorf("write down that seed %s is to be refreshed: %w", name, err)
 }
 
-// Withdraw says that the token was not spent.
+// Withdraw deletes the intent, because the token was not spent.
 func (i *Intent) Withdraw(ctx context.Context, st *store.Store) error {
-	if err := st.Delete(ctx, i.key); err != nil {
-		return fmt.Errorf("write down that a seed was not refreshed: %w", err)
+	for _, key := range i.keys {
+		if err := st.Delete(ctx, key); err != nil {
+			return fmt.Errorf("write down that a seed was not refreshed: %w", err)
+		}
 	}
 	return nil
 }
 
 func intentPrefix(name string) string { return "refreshes/" + name + "/" }
 
-// DeleteIntents forgets a seed's refreshes.
+// DeleteIntents deletes all intents of a seed.
 func DeleteIntents(ctx context.Context, st *store.Store, name string) error {
 	there, err := st.List(ctx, intentPrefix(name))
 	if err != nil && !errors.Is(err, store.ErrNotFound) {

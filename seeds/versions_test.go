@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"fairlead.dev/fairlead/internal/realparts"
 )
 
-// supported are versions of codex, a spread over those that are supported, and
-// what was measured of each: whether it knows our permission profile, and
-// whether root's commands can undo it. The others are between two of these.
+// supported is a selection of the supported codex versions, with what was measured
+// of each: whether it knows our permission profile, and whether root's commands can
+// undo it. The others are between two of these.
 var supported = []struct {
 	version      string
 	profile      bool
@@ -30,25 +32,22 @@ func olderCodex(t *testing.T, version string) string {
 	if version == "" {
 		return codexBinary(t)
 	}
-	name, err := filepath.Abs("../.tools/codex-versions/" + version + "/bin/codex")
-	if err == nil {
-		name, err = filepath.EvalSymlinks(name)
-	}
+	name, err := filepath.EvalSymlinks(filepath.Join(realparts.CodexVersion(t, version), "bin", "codex"))
 	if err != nil {
-		t.Fatalf("no codex %s to test with (%v); run `make versions`", version, err)
+		t.Fatal(err)
 	}
 	return name
 }
 
 // TestTheProofTellsTheTruthOnEveryVersion plants a decoy and tries, on each
-// version, as root and as an ordinary user, in both sandboxes. Where the proof
-// says that the credential is safe, everything else is tried as well.
+// version, as root and as an ordinary user, in both sandboxes. If the proof says
+// that the credential is safe, everything else is tried too.
 func TestTheProofTellsTheTruthOnEveryVersion(t *testing.T) {
 	for _, v := range supported {
 		t.Run("codex-"+v.version, func(t *testing.T) {
 			// Below /tmp, versions up to 0.140 start no command under the profile.
 			codexAsRootAndUser(t, olderCodex(t, v.version), "/srv", func(t *testing.T, h codexHost) {
-				h.lax = v.version != "" // older ones know fewer features
+				h.lax = v.version != "" // older versions know fewer features
 				root := strings.HasSuffix(t.Name(), "/root")
 				if root != (strings.TrimSpace(h.sh(t, "id -u")) == "0") {
 					t.Fatal("this test must be run as root")
@@ -57,7 +56,7 @@ func TestTheProofTellsTheTruthOnEveryVersion(t *testing.T) {
 					proof, refused := h.prove(t, sandbox)
 					switch {
 					case refused != v.profile && (refused || proof.Works):
-						// as measured; what follows looks closer
+						// As measured. What follows looks closer.
 					default:
 						t.Errorf("%s: profile refused: %v, works: %v", sandbox, refused, proof.Works)
 					}

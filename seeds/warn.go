@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Warnings are what in config.toml will not work in a session, or shows a
-// secret to more than codex: sentences without values, sorted.
+// Warnings describes what in config.toml will not work in a session or exposes a
+// secret beyond codex: sorted sentences without values.
 func (b *Bundle) Warnings() []string {
 	c, err := parseConfig(b.File(configFile))
 	if err != nil {

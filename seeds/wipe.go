@@ -10,13 +10,13 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// ErrNotWiped: after Wipe a credential is still on the host, or we cannot know.
+// ErrNotWiped means that after Wipe a credential is still on the host, or its state
+// is unknown.
 var ErrNotWiped = errors.New("credentials are not proven gone")
 
-// wipeScript removes what may hold a credential and looks again: auth.json and
-// config.toml with whatever was left beside them by a write that did not end
-// (ours and codex's), and the tokens of MCP servers. It prints what it still
-// finds, and "wiped" when that is nothing.
+// wipeScript removes what may contain a credential and looks again: auth.json and
+// config.toml, leftovers of unfinished writes (ours and codex's), and the tokens of
+// MCP servers. It prints what it still finds, or "wiped".
 //
 // $1 session folder, $2 CODEX_HOME.
 const wipeScript = `LC_ALL=C; export LC_ALL
@@ -38,11 +38,10 @@ found=$(left)
 [ -n "$found" ] || echo wiped
 printf '%s\n' "$found"`
 
-// Wipe removes the credentials from a CODEX_HOME and looks again: nil means
-// that none was found afterwards, also where there was none to begin with. Any
-// error wraps ErrNotWiped, and where the answer did not come back also
-// hostexec.ErrOutcomeUnknown; wiping again is safe. The caller has stopped codex
-// and saved a rotated token before.
+// Wipe removes the credentials from a CODEX_HOME and looks again. nil means that
+// none was found afterwards, also if there was none to begin with. Any error wraps
+// ErrNotWiped, and if no answer came back also hostexec.ErrOutcomeUnknown; wiping
+// again is safe. The caller must have stopped codex and saved a rotated token.
 func Wipe(ctx context.Context, h hostexec.Host, codexHome, within string, fence *hostexec.Fence) error {
 	err := wipe(ctx, h, codexHome, within, fence)
 	if err != nil {

@@ -12,39 +12,38 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// CheckOptions say how much is looked at.
+// CheckOptions configure a check.
 type CheckOptions struct {
-	// ReadData reads every pack and compares every digest; otherwise only what
-	// is there, and how large.
+	// ReadData reads every pack and compares every digest. Otherwise only the presence and
+	// size of packs are checked.
 	ReadData bool
-	// Progress hears how far it is: often, from several goroutines. It may be nil.
+	// Progress is called often, from several goroutines. It may be nil.
 	Progress Steps
 }
 
-// CheckReport says what is wrong with the chunks of a store.
+// CheckReport is the result of a check.
 type CheckReport struct {
 	Packs    int   `json:"packs"`
-	Chunks   int64 `json:"chunks"`   // that manifests need
+	Chunks   int64 `json:"chunks"`   // needed by manifests
 	Missing  int64 `json:"missing"`  // of those
 	Rotten   int64 `json:"rotten"`   // of those
-	Orphaned int   `json:"orphaned"` // packs that no index names: a capture that was killed; prune looks after them
-	// Problems are for people: packs and index blobs at fault.
+	Orphaned int   `json:"orphaned"` // packs that no index names, of killed captures; left to prune
+	// Problems describes the bad packs and index blobs for people.
 	Problems []string `json:"problems,omitempty"`
 
 	bad map[Digest]error
 }
 
-// Bad says why a chunk that live named cannot be had: ErrMissing or ErrRotten,
-// naming the pack; nil for one that is well.
+// Bad returns why a chunk that live named cannot be read: ErrMissing, or ErrRotten with the
+// pack; nil for a good one.
 func (r CheckReport) Bad(d Digest) error { return r.bad[d] }
 
 // checkReaders is how many packs are read at once.
 const checkReaders = 2
 
-// Check looks whether what live names can be read. It changes nothing, but that
-// packs whose content turned out to be rotten are condemned: no capture relies
-// on them from then on, the next one stores anew what was in them, and while
-// something else is needed in them prune leaves them.
+// Check checks whether everything that live names can be read. It changes nothing, except
+// that it condemns packs with rotten content: captures rely on them no more, the next one
+// stores their chunks anew, and prune keeps them while other chunks in them are needed.
 func (c *Chunks) Check(ctx context.Context, opts CheckOptions, live func(ctx context.Context, yield func(Digest) error) error) (_ CheckReport, err error) {
 	defer func() {
 		if err != nil {
@@ -81,7 +80,6 @@ func (c *Chunks) Check(ctx context.Context, opts CheckOptions, live func(ctx con
 	return k.report, nil
 }
 
-// A check is one run.
 type check struct {
 	c      *Chunks
 	opts   CheckOptions
@@ -139,7 +137,7 @@ func (k *check) look(ctx context.Context) error {
 		case !there:
 			k.spoil(uint32(n), p.id, fmt.Errorf("%w: the pack is not in the store", ErrMissing))
 		case size < p.stored-p.stored/8-4096:
-			// Keys may change since, and with them the size, a little.
+			// Keys may have changed since, and with them the size, a little.
 			k.spoil(uint32(n), p.id, fmt.Errorf("%w: it has %d bytes in place of %d", ErrRotten, size, p.stored))
 		case k.opts.ReadData:
 			g.Go(func() error {
@@ -156,7 +154,6 @@ func (k *check) look(ctx context.Context) error {
 	return k.condemn(ctx, packs)
 }
 
-// condemn puts markers on rotten packs.
 func (k *check) condemn(ctx context.Context, packs []packInfo) error {
 	rotten := map[uint32]bool{}
 	for n, err := range k.packs {
@@ -187,7 +184,7 @@ func (k *check) spoil(n uint32, id packID, err error) {
 	k.packs[n] = fmt.Errorf("pack %s: %w", id, err)
 }
 
-// read compares every chunk of a pack with its digest, and with the index.
+// read compares every chunk of a pack with its digest and with the index.
 func (k *check) read(ctx context.Context, n uint32, info packInfo) error {
 	p, err := k.c.openPack(ctx, info.id)
 	if spoiled(err) {
@@ -223,7 +220,7 @@ func (k *check) read(ctx context.Context, n uint32, info packInfo) error {
 	return nil
 }
 
-// knows says whether the index has a chunk where it is.
+// knows reports whether the index has a chunk at this place.
 func (k *check) knows(d Digest, n uint32, pos int) (ok bool) {
 	k.c.mu.Lock()
 	defer k.c.mu.Unlock()
@@ -234,7 +231,7 @@ func (k *check) knows(d Digest, n uint32, pos int) (ok bool) {
 	return ok
 }
 
-// one looks for a place of a chunk that is well.
+// one checks that a chunk has a good place, and records it as bad otherwise.
 func (k *check) one(d Digest) {
 	err := ErrMissing
 	k.c.mu.Lock()
@@ -259,8 +256,8 @@ func (k *check) one(d Digest) {
 	k.report.bad[d] = err
 }
 
-// again looks once more for what is bad: another worker may have stored it, or
-// copied it into another pack, after the index was read, or an index was lost.
+// again rechecks what is bad: after the index was read, another worker may have stored or
+// copied it, or an index may have been lost.
 func (k *check) again(ctx context.Context) error {
 	if err := k.c.refresh(ctx); err != nil {
 		return err

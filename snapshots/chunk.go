@@ -16,18 +16,18 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A Digest names a chunk: the SHA-256 of its bytes.
+// A Digest is the SHA-256 of a chunk's bytes and names it.
 type Digest [sha256.Size]byte
 
-// DigestOf is the name of a chunk.
+// DigestOf returns the digest of a chunk.
 func DigestOf(data []byte) Digest { return sha256.Sum256(data) }
 
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
-// MarshalText writes 64 hex digits.
+// MarshalText returns 64 hex digits.
 func (d Digest) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, d[:]), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText parses 64 hex digits.
 func (d *Digest) UnmarshalText(text []byte) error {
 	if len(text) != hex.EncodedLen(len(d)) {
 		return fmt.Errorf("a digest has %d hex digits, not %d", hex.EncodedLen(len(d)), len(text))
@@ -36,26 +36,26 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	return err
 }
 
-// What callers of the chunk store branch on.
+// Errors of the chunk store that callers test for.
 var (
-	// ErrMissing: no pack in the store holds the chunk.
+	// ErrMissing means that no pack in the store holds the chunk.
 	ErrMissing = errors.New("chunk is missing from the store")
-	// ErrRotten: what the store holds under the chunk's name are other bytes.
+	// ErrRotten means that the store holds other bytes under the chunk's name.
 	ErrRotten = errors.New("chunk is rotten in the store")
-	// ErrCondemned: chunks that a batch relied on were pruned meanwhile. What
-	// Commit's function wrote must be taken back, and the capture done again;
-	// the new batch stores anew what is gone.
+	// ErrCondemned means that chunks that a batch relied on were pruned meanwhile. Undo
+	// what Commit's function wrote, and repeat the capture; the new batch stores the lost
+	// chunks anew.
 	ErrCondemned = errors.New("chunks that were relied on were pruned meanwhile (take the snapshot again)")
-	// ErrSecret: a known secret is in what was read back from the store. The
-	// pack that held it was dropped.
+	// ErrSecret means that data read back from the store contained a known secret. The pack
+	// was deleted.
 	ErrSecret = errors.New("a known secret is in the finished pack, which was dropped")
 )
 
-// MaxChunk is the largest chunk that is stored.
+// MaxChunk is the size of the largest chunk, in bytes.
 const MaxChunk = 4 << 20
 
-// Where the chunk store keeps its blobs. A session may have one of these
-// names: its keys have one part more.
+// Prefixes of the chunk store's keys. A session may have one of these names, because its
+// keys have one more part.
 const (
 	packPrefix   = "snapshots/packs/"
 	indexPrefix  = "snapshots/index/"
@@ -63,20 +63,20 @@ const (
 	clockKey     = "snapshots/clock"
 )
 
-// ChunkOptions are how chunks are kept; zero is good.
+// ChunkOptions configure a chunk store. The zero value is usable.
 type ChunkOptions struct {
 	// Logger may be nil.
 	Logger *slog.Logger
 
-	packBytes  int // a pack ends once it has so many; 12 MiB
-	blockBytes int // what is compressed together; 1 MiB
+	packBytes  int // the size at which a pack ends; default 12 MiB
+	blockBytes int // how much is compressed together; default 1 MiB
 }
 
-// Chunks keeps content in the store, each chunk once, in packs: blobs of 12 to
-// 16 MiB with random names. Which pack holds a chunk says the index, a small
-// blob for each pack and, after a prune, one for many; it is read lazily and
-// kept in memory with 24 bytes a chunk. Workers share a store: each sees what
-// the others added when it begins a batch and when it commits one.
+// Chunks keeps content in the store, each chunk once, in packs: blobs of 12 to 16 MiB with
+// random names. The index says which pack holds a chunk. It consists of a small blob for
+// each pack and, after a prune, one blob for many. It is read lazily and kept in memory at
+// 24 bytes a chunk. Workers share a store: each sees what the others added when it begins
+// or commits a batch.
 //
 // It is safe for concurrent use.
 type Chunks struct {
@@ -84,8 +84,8 @@ type Chunks struct {
 	opts  ChunkOptions
 	log   *slog.Logger
 
-	refreshing chan struct{}       // held by who brings the index up to date
-	ahead      *semaphore.Weighted // batches of walks beyond what each has
+	refreshing chan struct{}       // held while the index is brought up to date
+	ahead      *semaphore.Weighted // additional batches of walks
 
 	mu    sync.Mutex // guards index
 	index chunkIndex
@@ -104,7 +104,7 @@ type blobs interface {
 	newWriter(ctx context.Context, key string) (blobWriter, error)
 }
 
-// A blobAt is a blob of which parts are read.
+// A blobAt is a blob for random access.
 type blobAt interface {
 	io.ReaderAt
 	io.Closer
@@ -135,8 +135,8 @@ func (s storeBlobs) newWriter(ctx context.Context, key string) (blobWriter, erro
 	return w, nil
 }
 
-// OpenChunks opens the chunks of a store; one for a whole process. Nothing is
-// read yet.
+// OpenChunks returns the chunk store of st. Use one for a whole process. It reads nothing
+// yet.
 func OpenChunks(st *store.Store, opts ChunkOptions) *Chunks {
 	return openChunks(storeBlobs{st}, opts)
 }
@@ -155,7 +155,7 @@ func openChunks(st blobs, opts ChunkOptions) *Chunks {
 	return &Chunks{blobs: st, opts: opts, log: log, refreshing: make(chan struct{}, 1), ahead: semaphore.NewWeighted(sharedMore), index: newChunkIndex()}
 }
 
-// A packID is random, so that the name of a pack says nothing of its content.
+// A packID is random, so that a pack's name reveals nothing about its content.
 type packID [16]byte
 
 func newPackID() (id packID) {
@@ -167,7 +167,7 @@ func (id packID) String() string { return hex.EncodeToString(id[:]) }
 func (id packID) key() string    { return packPrefix + id.String() }
 func (id packID) marker() string { return markerPrefix + id.String() }
 
-// idOf takes the id out of a key of packs, index blobs or markers.
+// idOf extracts the id from a key of a pack, index blob or marker.
 func idOf(key, prefix string) (id packID, ok bool) {
 	name := key[min(len(prefix), len(key)):]
 	if len(name) != hex.EncodedLen(len(id)) {

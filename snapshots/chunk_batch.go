@@ -9,29 +9,29 @@ import (
 	"time"
 )
 
-// BatchOptions say what a batch looks for.
+// BatchOptions configure a batch.
 type BatchOptions struct {
-	// Mask makes what finds known secrets: what is read back from the store is
-	// searched with it, chunk by chunk. nil where there are none.
+	// Mask returns a Masker for known secrets. What is read back from the store is searched
+	// with it, chunk by chunk. nil means that there are none.
 	Mask func() Masker
 }
 
-// Added is what a batch brought into the store.
+// Added is what a batch added to the store.
 type Added struct {
 	Packs  int   `json:"packs"`
 	Chunks int64 `json:"chunks"`
-	Bytes  int64 `json:"bytes"`  // of chunks, as they were given
+	Bytes  int64 `json:"bytes"`  // of chunks, uncompressed
 	Stored int64 `json:"stored"` // compressed and encrypted
 }
 
-// A Batch is the chunks of one capture. Its methods are called by one
-// goroutine; compressing, encrypting, writing and reading back go on beside
-// it, with a bounded memory: Put waits when they cannot keep up.
+// A Batch holds the chunks of one capture. Its methods must be called by one goroutine.
+// Compressing, encrypting, writing and reading back run concurrently with bounded memory:
+// Put waits when they cannot keep up.
 //
-// Put and Has note what the capture relies on. Flush says that all of it is in
-// the store as it should be, Commit that it still is when the manifest is
-// written. A batch ends with Commit or Abort; what it brought into the store
-// and no manifest names is pruned some day.
+// Put and Has record what the capture relies on. Flush makes sure that all of it is
+// correctly in the store. Commit makes sure that it still is when the manifest is written.
+// A batch ends with Commit or Abort. Chunks that it added and no manifest names are pruned
+// later.
 type Batch struct {
 	c      *Chunks
 	ctx    context.Context // ends with the batch
@@ -39,14 +39,14 @@ type Batch struct {
 	mask   func() Masker
 
 	files, lists *packer
-	ahead        chan error // what bringing the index up to date came to, where that was begun ahead
-	fresh        bool       // the index was brought up to date
+	ahead        chan error // result of refreshAhead
+	fresh        bool       // whether the index was brought up to date
 	begun        sync.WaitGroup
 	dirty        bool // something was put since the last Flush
 
 	mu      sync.Mutex            // guards what follows
-	pending map[indexKey]struct{} // put, and not in the index yet
-	relied  map[uint32]bitset     // by pack: positions
+	pending map[indexKey]struct{} // put, but not in the index yet
+	relied  map[uint32]bitset     // by pack: positions of chunks
 	added   Added
 }
 
@@ -65,10 +65,10 @@ func (b bitset) has(pos uint16) bool {
 	return int(pos)/64 < len(b) && b[pos/64]&(1<<(pos%64)) != 0
 }
 
-// errEnded is why nothing of a batch runs any more.
+// errEnded is the cause that cancels a batch's work.
 var errEnded = errors.New("the batch has ended")
 
-// NewBatch begins a capture. ctx bounds all of it. Commit or Abort must follow.
+// NewBatch begins a capture, bounded by ctx. Commit or Abort must follow.
 func (c *Chunks) NewBatch(ctx context.Context, opts BatchOptions) *Batch {
 	ctx, cancel := context.WithCancelCause(ctx)
 	b := &Batch{c: c, ctx: ctx, cancel: cancel, mask: opts.Mask,
@@ -77,13 +77,13 @@ func (c *Chunks) NewBatch(ctx context.Context, opts BatchOptions) *Batch {
 	return b
 }
 
-// Put stores a chunk of content, of at most MaxChunk bytes, unless the store
-// has it. data may be used again after it returns.
+// Put stores a chunk of content of at most MaxChunk bytes, unless the store has it. The
+// caller may reuse data afterwards.
 func (b *Batch) Put(data []byte) (Digest, error) { return b.put(b.files, data) }
 
-// PutList is Put for what lists other chunks (the entries of a tree). It goes
-// into packs of its own, so that who reads the lists of many snapshots, or of
-// a parent, reads no content with them.
+// PutList is Put for chunks that list other chunks (the entries of a tree). These go into
+// packs of their own, so that reading the lists of many snapshots, or of a parent, reads no
+// content.
 func (b *Batch) PutList(data []byte) (Digest, error) { return b.put(b.lists, data) }
 
 func (b *Batch) put(p *packer, data []byte) (Digest, error) {
@@ -97,7 +97,7 @@ func (b *Batch) put(p *packer, data []byte) (Digest, error) {
 	return d, b.store(p, d, data)
 }
 
-// store puts a chunk that may be in the store already.
+// store puts a chunk that the store may already have.
 func (b *Batch) store(p *packer, d Digest, data []byte) error {
 	if err := b.err(); err != nil {
 		return err
@@ -109,11 +109,11 @@ func (b *Batch) store(p *packer, d Digest, data []byte) error {
 	return p.put(d, data)
 }
 
-// Has says whether the store has a chunk, or will have it with this batch. If
-// so the batch relies on it from now on. After false the caller puts it.
+// Has reports whether the store has a chunk or will have it with this batch. If so, the
+// batch relies on it from now on. If not, the caller must put it.
 func (b *Batch) Has(d Digest) bool {
 	if err := b.begin(); err != nil {
-		return false // Put says why
+		return false // Put returns the error
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -145,8 +145,8 @@ func (b *Batch) begin() error {
 	return nil
 }
 
-// refreshAhead brings the index up to date beside what the caller does until it needs
-// it: connecting to a host and having a tree listed. It need not be called.
+// refreshAhead begins to bring the index up to date, while the caller connects to a host
+// and has a tree listed. Calling it is optional.
 func (b *Batch) refreshAhead() {
 	b.ahead = make(chan error, 1)
 	b.begun.Go(func() { b.ahead <- b.c.refresh(b.ctx) })
@@ -159,8 +159,8 @@ func (b *Batch) err() error {
 	return context.Cause(b.ctx)
 }
 
-// indexed takes in a pack of this batch that is in the store, read back and
-// indexed.
+// indexed adds a pack of this batch to the index in memory. The pack is in the store, read
+// back and indexed.
 func (b *Batch) indexed(blob packID, p indexedPack) {
 	b.c.mu.Lock()
 	b.c.index.add(blob, []indexedPack{p})
@@ -179,10 +179,9 @@ func (b *Batch) indexed(blob packID, p indexedPack) {
 	b.added.Stored += p.stored
 }
 
-// Flush returns once all that was put is in the store, was read back with the
-// right digests, was searched for secrets and is in the index. After an error
-// the batch is good for nothing but Abort; what it indexed so far another one
-// finds. It may be called more than once.
+// Flush returns once everything that was put is in the store, was read back with the right
+// digests, was searched for secrets, and is indexed. After an error only Abort is useful;
+// another batch finds what was indexed so far. Flush may be called more than once.
 func (b *Batch) Flush() (Added, error) {
 	for _, p := range []*packer{b.files, b.lists} {
 		p.flush()
@@ -196,12 +195,12 @@ func (b *Batch) Flush() (Added, error) {
 	return b.added, b.err()
 }
 
-// Commit makes sure that all that the batch relies on is in the store and not
-// condemned, runs write (the manifest), and makes sure once more, so that a
-// process that was stopped for hours in between is found out. What was
-// condemned meanwhile is copied first; where that comes too late it is
-// ErrCondemned, and what write wrote must be taken back. So it must after
-// another error if it took long enough for a condemned pack to be deleted.
+// Commit makes sure that everything that the batch relies on is in the store and not
+// condemned, calls write (which writes the manifest), and then makes sure again, in case
+// the process was stopped for hours in between. Chunks that were condemned meanwhile are
+// first copied. If it is too late for that, the error is ErrCondemned, and what write wrote
+// must be undone. After another error it must be undone too, if enough time has passed for
+// a condemned pack to be deleted.
 func (b *Batch) Commit(write func() error) error {
 	if b.dirty {
 		return errors.New("a batch is flushed before it is committed")
@@ -217,7 +216,7 @@ func (b *Batch) Commit(write func() error) error {
 	return err
 }
 
-// Abort ends a batch. After Commit it does nothing, so it can be deferred.
+// Abort ends a batch. It does nothing after Commit, so it can be deferred.
 func (b *Batch) Abort() { b.end() }
 
 func (b *Batch) end() {
@@ -227,9 +226,14 @@ func (b *Batch) end() {
 	b.lists.close()
 }
 
-// secure makes sure of what the batch relies on.
+// maxRescues is how often in a row a batch copies chunks out of condemned packs. Each time
+// it copies only what was condemned meanwhile. The limit ends a batch if prunes condemn
+// everything again and again.
+const maxRescues = 50
+
+// secure makes sure that the store has, and keeps, everything that the batch relies on.
 func (b *Batch) secure() error {
-	for range 5 {
+	for range maxRescues {
 		if err := b.c.refresh(b.ctx); err != nil {
 			return err
 		}
@@ -245,7 +249,7 @@ func (b *Batch) secure() error {
 	return ErrCondemned
 }
 
-// doubtful finds the packs that are relied on and condemned or gone.
+// doubtful returns the packs that the batch relies on and that are condemned or gone.
 func (b *Batch) doubtful() ([]uint32, error) {
 	b.mu.Lock()
 	relied := make([]uint32, 0, len(b.relied))
@@ -264,8 +268,8 @@ func (b *Batch) doubtful() ([]uint32, error) {
 	}), nil
 }
 
-// rescue finds another place for what is relied on in packs that will not
-// stay, and copies what has none.
+// rescue finds other places for chunks that the batch relies on in these packs, and copies
+// those that have none.
 func (b *Batch) rescue(packs []uint32) error {
 	for _, n := range packs {
 		digests, err := b.c.digestsOf(b.ctx, n)
@@ -295,7 +299,7 @@ func (b *Batch) rescue(packs []uint32) error {
 	return err
 }
 
-// tooLate says that what was to be copied is not there any more.
+// tooLate turns the error of a lost chunk into ErrCondemned.
 func tooLate(err error) error {
 	if errors.Is(err, ErrMissing) || errors.Is(err, ErrRotten) {
 		return fmt.Errorf("%w: %w", ErrCondemned, err)
@@ -303,6 +307,6 @@ func tooLate(err error) error {
 	return err
 }
 
-// verifyTime bounds what is done for a batch that was ended: removing a pack
-// with a secret in it.
+// verifyTime bounds the removal of a bad pack, which must succeed even if the batch has
+// ended.
 const verifyTime = time.Minute

@@ -13,8 +13,8 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// codeLike is content like a tree of source code: words from a vocabulary, in
-// files of 20 kB.
+// codeLike returns content like source code: words from a vocabulary, in files of
+// 20 kB.
 func codeLike(seed uint64, n int) []byte {
 	r := rand.New(rand.NewPCG(seed, 3))
 	words := make([]string, 4000)
@@ -29,7 +29,7 @@ func codeLike(seed uint64, n int) []byte {
 	return b.Bytes()[:n]
 }
 
-// peakHeap samples how much more memory is in use while fn runs, garbage too.
+// peakHeap samples how much more memory is in use while fn runs, including garbage.
 func peakHeap(fn func()) (peak uint64) {
 	runtime.GC()
 	var before runtime.MemStats

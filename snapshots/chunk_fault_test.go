@@ -16,7 +16,7 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// faulty is a store that fails at the n-th step of what changes or reads it.
+// faulty is a store that fails at the n-th step that changes or reads it.
 type faulty struct {
 	blobs
 	left  atomic.Int64 // steps until it fails; below 0 it has failed
@@ -27,7 +27,7 @@ type faulty struct {
 
 var errFault = fmt.Errorf("%w: as the test wants it", store.ErrUnreachable)
 
-// step says whether this one fails.
+// step reports whether this step fails.
 func (f *faulty) step() bool {
 	f.steps.Add(1)
 	n := f.left.Add(-1)
@@ -132,7 +132,7 @@ func (w *faultyWriter) Write(p []byte) (int, error) {
 
 func (w *faultyWriter) Close() error { return w.f.do(w.blobWriter.Close) }
 
-// capture keeps what a session would: a manifest is an entry of the map.
+// manifests keeps what sessions would: each manifest is an entry of the map.
 type manifests struct {
 	mu sync.Mutex
 	of map[string]snapshotOf
@@ -165,8 +165,8 @@ func (m *manifests) delete(id string) {
 	delete(m.of, id)
 }
 
-// take captures chunks as Take does: what is there is relied on, the manifest
-// is written by Commit, and after an error it is taken back.
+// take captures chunks as Take does: what is there is relied on, Commit writes the
+// manifest, and an error takes it back.
 func (m *manifests) take(ctx context.Context, c *Chunks, id string, chunks [][]byte) (err error) {
 	b := c.NewBatch(ctx, BatchOptions{})
 	defer b.Abort()
@@ -202,17 +202,23 @@ func (m *manifests) verify(t *testing.T, c *Chunks) {
 		r := c.NewReader(t.Context())
 		for i, d := range s.digests {
 			if got, err := r.Get(d); err != nil || !bytes.Equal(got, s.chunks[i]) {
+				r.Close()
 				t.Fatalf("%s: chunk %d: %v", id, i, err)
 			}
 		}
+		r.Close()
 	}
 }
 
 func TestAStoreThatFailsAnywhereLosesNothing(t *testing.T) {
-	for _, how := range []string{"before", "lost answer", "dead"} {
+	step := int64(1)
+	if testing.Short() {
+		step = 4
+	}
+	for from, how := range []string{"before", "lost answer", "dead"} {
 		t.Run(how, func(t *testing.T) {
 			failed := 0
-			for n := int64(1); ; n++ {
+			for n := min(int64(from)+1, step); ; n += step {
 				st := memoryStore(t)
 				good := &manifests{of: map[string]snapshotOf{}}
 				if err := good.take(t.Context(), openChunks(st, smallPacks), "first", someChunks(1, 12)); err != nil {
@@ -231,7 +237,7 @@ func TestAStoreThatFailsAnywhereLosesNothing(t *testing.T) {
 					break // it needed fewer steps
 				}
 				if err == nil {
-					continue // it was tried again, and went well
+					continue // it was tried again, and succeeded
 				}
 				failed++
 				if how == "dead" { // another worker tries again
@@ -249,7 +255,7 @@ func TestAStoreThatFailsAnywhereLosesNothing(t *testing.T) {
 				}
 				good.verify(t, openChunks(st, smallPacks))
 			}
-			if failed < 20 {
+			if failed < int(20/step) {
 				t.Errorf("only %d steps failed: there is no fault where there should be", failed)
 			}
 		})
@@ -266,11 +272,15 @@ func mustPruneLive(t *testing.T, c *Chunks, m *manifests, o PruneOptions) PruneR
 }
 
 func TestAPruneThatIsKilledAnywhereLosesNothing(t *testing.T) {
-	// Together they fail at every step.
+	// Together they fail at every step, or under -short at every thirtieth.
+	step := int64(3)
+	if testing.Short() {
+		step = 90
+	}
 	for from, how := range []string{"before", "lost answer", "dead"} {
 		t.Run(how, func(t *testing.T) {
 			failed := 0
-			for n := int64(from) + 1; ; n += 3 {
+			for n := int64(from) + 1; ; n += step {
 				st := memoryStore(t)
 				good := &manifests{of: map[string]snapshotOf{}}
 				everyKindOfWork(t, st, good)
@@ -295,15 +305,15 @@ func TestAPruneThatIsKilledAnywhereLosesNothing(t *testing.T) {
 				}
 				break
 			}
-			if failed < 20 {
+			if failed < 60/int(step) {
 				t.Errorf("only %d steps failed: there is no fault where there should be", failed)
 			}
 		})
 	}
 }
 
-// everyKindOfWork makes work for every step of a prune four hours from now:
-// packs to delete, to condemn and to copy, many index blobs.
+// everyKindOfWork makes work for every step of a prune four hours from now: packs
+// to delete, to condemn and to copy, and many index blobs.
 func everyKindOfWork(t *testing.T, st blobs, good *manifests) {
 	t.Helper()
 	c := openChunks(st, smallPacks)
@@ -325,7 +335,7 @@ func everyKindOfWork(t *testing.T, st blobs, good *manifests) {
 	take("needs what is condemned", someChunks(3, 2))
 }
 
-// pruneToTheEnd leaves what is needed, and then nothing.
+// pruneToTheEnd checks that pruning leaves what is needed, and then nothing.
 func pruneToTheEnd(t *testing.T, st blobs, good *manifests) {
 	t.Helper()
 	for _, hours := range []int{8, 12} {
@@ -364,14 +374,88 @@ func TestAPackThatIsTornInTheStoreIsFoundBeforeItCounts(t *testing.T) {
 	}
 }
 
-// TestCapturesDeletesAndPrunesAtOnce lets workers do everything at the same
-// time with a grace so short that it is often missed: whatever Commit said is
-// whole is so at every moment.
+// hooked calls a function after each pack and each index blob that is written.
+type hooked struct {
+	blobs
+	packWritten, indexWritten func(key string)
+}
+
+func (h *hooked) newWriter(ctx context.Context, key string) (blobWriter, error) {
+	w, err := h.blobs.newWriter(ctx, key)
+	return &hookedWriter{blobWriter: w, closed: func() { h.packWritten(key) }}, err
+}
+
+func (h *hooked) Put(ctx context.Context, key string, data []byte) error {
+	err := h.blobs.Put(ctx, key, data)
+	if strings.HasPrefix(key, indexPrefix) {
+		h.indexWritten(key)
+	}
+	return err
+}
+
+type hookedWriter struct {
+	blobWriter
+	closed func()
+}
+
+func (w *hookedWriter) Close() error {
+	err := w.blobWriter.Close()
+	w.closed()
+	return err
+}
+
+func TestAPackThatIsPrunedBeforeItIsIndexedWasPruned(t *testing.T) {
+	st := memoryStore(t)
+	c := openChunks(&hooked{blobs: st,
+		packWritten: func(key string) {
+			if err := st.Delete(t.Context(), key); err != nil {
+				t.Error(err)
+			}
+		},
+		indexWritten: func(key string) { t.Errorf("a pack that is gone was indexed in %s", key) },
+	}, smallPacks)
+	if _, _, err := putAll(t.Context(), c, BatchOptions{}, someChunks(1, 10)); !errors.Is(err, ErrCondemned) {
+		t.Errorf("got %v; want ErrCondemned", err)
+	}
+}
+
+// TestACommitOutlastsPrunesThatCondemnAgainAndAgain condemns whatever a commit
+// copied, each time.
+func TestACommitOutlastsPrunesThatCondemnAgainAndAgain(t *testing.T) {
+	st := memoryStore(t)
+	all := &manifests{of: map[string]snapshotOf{}}
+	prunes := 0
+	c := openChunks(&hooked{blobs: st, packWritten: func(string) {},
+		indexWritten: func(string) {
+			if prunes == 12 {
+				return
+			}
+			prunes++
+			_, err := openChunks(st, smallPacks).Prune(t.Context(), all.live,
+				PruneOptions{Condemn: time.Nanosecond, Grace: time.Hour, Now: time.Now().Add(time.Minute)})
+			if err != nil {
+				t.Error(err)
+			}
+		},
+	}, smallPacks)
+	if err := all.take(t.Context(), c, "a", someChunks(1, 3)); err != nil {
+		t.Fatal(err)
+	}
+	if prunes != 12 {
+		t.Errorf("%d prunes came between; want 12", prunes)
+	}
+	all.verify(t, openChunks(st, smallPacks))
+}
+
+// TestCapturesDeletesAndPrunesAtOnce lets workers do everything at the same time
+// with a grace so short that it is often missed. What Commit reported as complete
+// must be so at every moment.
 func TestCapturesDeletesAndPrunesAtOnce(t *testing.T) {
 	for name, o := range map[string]PruneOptions{
-		// The grace is longer than any step: no capture may fail.
+		// The grace is longer than any step, so no capture may fail.
 		"enough grace": {Condemn: time.Nanosecond, Grace: 20 * time.Second},
-		// Condemned packs vanish under captures, which may fail for it, and say so.
+		// Condemned packs vanish under captures, which may fail because of it, and
+		// say so.
 		"no grace": {Condemn: time.Nanosecond, Grace: time.Nanosecond},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -384,7 +468,7 @@ func TestCapturesDeletesAndPrunesAtOnce(t *testing.T) {
 				captures.Go(func() {
 					r := rand.New(rand.NewPCG(uint64(w), 7))
 					c := openChunks(st, smallPacks)
-					for i := range 12 {
+					for i := 0; i < 12 || taken.Load() == 0; i++ {
 						chunks := append(someChunks(r.Uint64N(4), 10), someChunks(100+r.Uint64N(6), 10)...)
 						id := fmt.Sprint(w, "-", i)
 						switch err := all.take(t.Context(), c, id, chunks); {
@@ -410,7 +494,11 @@ func TestCapturesDeletesAndPrunesAtOnce(t *testing.T) {
 						default:
 						}
 						c := openChunks(st, smallPacks)
-						if _, err := c.Prune(t.Context(), all.live, o); err != nil {
+						_, err := c.Prune(t.Context(), all.live, o)
+						if errors.Is(err, store.ErrUnreachable) && o.Grace < time.Second {
+							continue // the other prune removed a marker before it was read back
+						}
+						if err != nil {
 							t.Error(err)
 							return
 						}
@@ -421,9 +509,6 @@ func TestCapturesDeletesAndPrunesAtOnce(t *testing.T) {
 			close(stop)
 			others.Wait()
 			t.Logf("%d taken, %d were told that they came too late", taken.Load(), late.Load())
-			if taken.Load() == 0 {
-				t.Error("no capture came to its end")
-			}
 			all.verify(t, openChunks(st, smallPacks))
 			for range 3 {
 				o.Now = time.Now().Add(time.Hour)

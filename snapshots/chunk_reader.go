@@ -16,24 +16,23 @@ import (
 
 func isEOF(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
-// A Reader gives chunks back, each compared with its digest. It reads the
-// blocks that they are in, and keeps the last few: who asks for chunks in about
-// the order in which they were put reads each block once. It is for one
-// goroutine, and Close ends it.
+// A Reader reads chunks and compares each with its digest. It reads whole blocks and keeps
+// the last few, so that chunks requested in about the order in which they were put cost one
+// read per block. It is not safe for concurrent use. Close ends it.
 type Reader struct {
 	c     *Chunks
 	ctx   context.Context
-	fresh bool        // the index was brought up to date by this reader
-	packs []*openPack // the last one used comes last
+	fresh bool        // whether this reader has brought the index up to date
+	packs []*openPack // most recently used last
 
-	blocks []openBlock // likewise
-	size   int         // of their buffers
-	stored []byte      // a block as it is stored
-	spare  []byte      // for the next block
+	blocks []openBlock // most recently used last
+	size   int         // of all buffers in blocks
+	stored []byte      // buffer for a stored block
+	spare  []byte      // buffer for the next block
 }
 
-// What a reader keeps: packs open, each with 4 bytes a chunk; and bytes of
-// blocks, though always one.
+// Limits of what a reader keeps: open packs, each with 4 bytes a chunk, and bytes of
+// blocks, but always at least one block.
 const (
 	readerPacks  = 16
 	readerBlocks = 4 << 20
@@ -45,10 +44,10 @@ type openBlock struct {
 	raw   []byte
 }
 
-// NewReader begins to read. ctx bounds all of it.
+// NewReader returns a reader, bounded by ctx.
 func (c *Chunks) NewReader(ctx context.Context) *Reader { return &Reader{c: c, ctx: ctx} }
 
-// Close gives back what the reader holds open.
+// Close closes all packs that the reader has open.
 func (r *Reader) Close() {
 	for _, p := range r.packs {
 		p.Close()
@@ -56,18 +55,18 @@ func (r *Reader) Close() {
 	*r = Reader{c: r.c, ctx: r.ctx}
 }
 
-// Get reads a chunk: ErrMissing, ErrRotten (both name the pack, where there is
-// one), or the store's own error.
+// Get reads a chunk. The error is ErrMissing, ErrRotten (both with the pack, if there is
+// one), or the store's own.
 func (r *Reader) Get(d Digest) ([]byte, error) {
 	data, err := r.view(d)
 	return bytes.Clone(data), err
 }
 
-// view is Get without a copy: what it returns is good until the next call.
+// view is Get without a copy. The result is valid until the next call.
 func (r *Reader) view(d Digest) ([]byte, error) {
 	data, err := r.get(d)
 	if err != nil && !r.fresh && (errors.Is(err, ErrMissing) || errors.Is(err, ErrRotten)) {
-		// Others may have stored it, or moved it to another pack.
+		// Others may have stored the chunk, or moved it to another pack.
 		r.fresh = true
 		if err := r.c.refresh(r.ctx); err != nil {
 			return nil, err
@@ -109,12 +108,11 @@ func (r *Reader) get(d Digest) ([]byte, error) {
 	return nil, failed
 }
 
-// read takes a chunk out of one pack.
 func (r *Reader) read(d Digest, s slot) ([]byte, error) {
 	was := r.isOpen(s.pack)
 	raw, err := r.readOnce(d, s)
 	if err != nil && was && (errors.Is(err, ErrMissing) || errors.Is(err, ErrRotten)) {
-		// Keys may have changed since it was opened, and with them all its bytes.
+		// Keys may have changed since the pack was opened, and with them all its bytes.
 		r.forget(s.pack)
 		raw, err = r.readOnce(d, s)
 	}
@@ -153,7 +151,6 @@ func (r *Reader) isOpen(n uint32) bool {
 	return slices.ContainsFunc(r.packs, func(p *openPack) bool { return p.number == n })
 }
 
-// pack has a pack open.
 func (r *Reader) pack(n uint32) (*openPack, error) {
 	if i := slices.IndexFunc(r.packs, func(p *openPack) bool { return p.number == n }); i >= 0 {
 		p := r.packs[i]
@@ -165,7 +162,7 @@ func (r *Reader) pack(n uint32) (*openPack, error) {
 		return nil, err
 	}
 	p.number = n
-	p.table.chunks = nil // what is read is compared with what was asked for
+	p.table.chunks = nil // not needed: content is compared with the requested digest
 	if len(r.packs) >= readerPacks {
 		r.packs[0].Close()
 		r.packs = slices.Delete(r.packs, 0, 1)
@@ -174,7 +171,6 @@ func (r *Reader) pack(n uint32) (*openPack, error) {
 	return p, nil
 }
 
-// forget closes a pack and drops what was read of it.
 func (r *Reader) forget(n uint32) {
 	r.packs = slices.DeleteFunc(r.packs, func(p *openPack) bool {
 		if p.number == n {
@@ -190,7 +186,6 @@ func (r *Reader) forget(n uint32) {
 	})
 }
 
-// block has a block unpacked.
 func (r *Reader) block(p *openPack, n int) ([]byte, error) {
 	if i := slices.IndexFunc(r.blocks, func(b openBlock) bool { return b.pack.number == p.number && b.block == n }); i >= 0 {
 		b := r.blocks[i]
@@ -214,7 +209,7 @@ func (r *Reader) block(p *openPack, n int) ([]byte, error) {
 	return raw, nil
 }
 
-// digestsOf reads which chunks a pack holds, from itself.
+// digestsOf reads from a pack itself which chunks it holds.
 func (c *Chunks) digestsOf(ctx context.Context, n uint32) ([]Digest, error) {
 	p, err := c.openPack(ctx, c.packID(n))
 	if err != nil {
@@ -228,7 +223,7 @@ func (c *Chunks) digestsOf(ctx context.Context, n uint32) ([]Digest, error) {
 	return digests, nil
 }
 
-// lookFor makes sure that packs are in the store, and marks those that are not.
+// lookFor checks that packs are in the store, and marks those that are not.
 func (c *Chunks) lookFor(ctx context.Context, packs []uint32) error {
 	there := map[packID]bool{}
 	if len(packs) > 100 {

@@ -15,7 +15,6 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A countingStore counts what is read of packs.
 type countingStore struct {
 	blobs
 	bytes, open atomic.Int64
@@ -60,7 +59,7 @@ func TestAReaderReadsTheBlocksThatItNeedsOnce(t *testing.T) {
 	if got, err := r.Get(digests[100]); err != nil || !bytes.Equal(got, chunks[100]) {
 		t.Fatal(err)
 	}
-	// Its block, and the table of its pack.
+	// One block, and the table of its pack.
 	if n := st.bytes.Load(); n > 8<<10+8<<10 {
 		t.Errorf("one chunk of 1000 bytes: %d bytes were read", n)
 	}
@@ -111,8 +110,8 @@ func TestAReaderKeepsFewPacksAndBlocksWhateverItReads(t *testing.T) {
 	}
 }
 
-// Rotating keys writes every blob anew, in its place; on a bucket that reaches
-// who has it open.
+// Rotating keys rewrites every blob in place. In a bucket, that affects readers
+// that have it open.
 func TestAReaderGoesOnWhereAPackIsEncryptedAnew(t *testing.T) {
 	old, fresh := mustIdentity(t), mustIdentity(t)
 	url := "file://" + t.TempDir() + "/store"
@@ -163,8 +162,8 @@ func mustIdentity(t *testing.T) *age.X25519Identity {
 	return id
 }
 
-// A movingStore becomes another one, and what was open reads its bytes wrongly
-// from then on, as a range of an object does that was written anew.
+// A movingStore switches to another store. Readers that are open then read wrong
+// bytes, as from a range of an object that was rewritten.
 type movingStore struct {
 	blobs
 	mu      sync.Mutex
@@ -204,7 +203,7 @@ func (r *movingAt) ReadAt(p []byte, off int64) (int, error) {
 	return r.blobAt.ReadAt(p, off)
 }
 
-// A fullSink takes nothing until it is told to.
+// A fullSink accepts nothing until it is told to.
 type fullSink struct {
 	take chan struct{}
 	seen int
@@ -219,7 +218,7 @@ func (s *fullSink) piece(data []byte) error {
 	return nil
 }
 
-// treeOfChunks puts a tree of one file for each chunk.
+// treeOfChunks puts a tree with one file for each chunk.
 func treeOfChunks(t *testing.T, c *Chunks, chunks [][]byte) Tree {
 	t.Helper()
 	b := c.NewBatch(t.Context(), BatchOptions{})
@@ -278,7 +277,7 @@ func TestWalksThatStandStillHoldLittleAndStopNobody(t *testing.T) {
 		sinks[i].take = make(chan struct{})
 		wg.Go(func() { errs[i] = c.walk(t.Context(), tree, &sinks[i]) })
 	}
-	// They have all that is shared, and another one still comes to its end.
+	// They hold everything that is shared, and another reader still finishes.
 	for c.ahead.TryAcquire(1) {
 		c.ahead.Release(1)
 		time.Sleep(5 * time.Millisecond)

@@ -16,7 +16,7 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// openTestStore is a file store that a test may damage.
+// openTestStore returns a file store that a test may damage.
 func openTestStore(t testing.TB) (st *store.Store, root string) {
 	t.Helper()
 	id, err := age.GenerateX25519Identity()
@@ -36,7 +36,7 @@ func openTestStore(t testing.TB) (st *store.Store, root string) {
 	return st, root
 }
 
-// memoryStore is for tests that open many.
+// memoryStore is for tests that open many stores.
 func memoryStore(t testing.TB) blobs {
 	t.Helper()
 	id, err := age.GenerateX25519Identity()
@@ -54,7 +54,8 @@ func memoryStore(t testing.TB) blobs {
 // smallPacks makes many packs of little content.
 var smallPacks = ChunkOptions{packBytes: 64 << 10, blockBytes: 8 << 10}
 
-// noise is content that does not compress, the same for the same seed.
+// noise returns content that does not compress. The same seed gives the same
+// content.
 func noise(seed uint64, n int) []byte {
 	out := make([]byte, n)
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -64,7 +65,6 @@ func noise(seed uint64, n int) []byte {
 	return out
 }
 
-// prose is content that compresses.
 func prose(seed uint64, n int) []byte {
 	r := rand.New(rand.NewPCG(seed, 2))
 	var b bytes.Buffer
@@ -74,7 +74,6 @@ func prose(seed uint64, n int) []byte {
 	return b.Bytes()[:n]
 }
 
-// putAll puts and commits chunks, in the place of a capture.
 func putAll(ctx context.Context, c *Chunks, opts BatchOptions, chunks [][]byte) (digests []Digest, added Added, err error) {
 	b := c.NewBatch(ctx, opts)
 	defer b.Abort()
@@ -144,7 +143,7 @@ func TestAChunkIsStoredOnceByAllWorkers(t *testing.T) {
 	if err != nil || second.Chunks != 1 || second.Packs != 1 {
 		t.Errorf("the second capture added %+v, %v; want one chunk", second, err)
 	}
-	checkAll(t, a, digests, append(chunks, []byte("new"))) // seen though it was opened before
+	checkAll(t, a, digests, append(chunks, []byte("new"))) // seen, though it was opened before
 }
 
 func TestASecretNeverStaysInAPack(t *testing.T) {
@@ -163,7 +162,8 @@ func TestASecretNeverStaysInAPack(t *testing.T) {
 			t.Errorf("%s: %v, %v; want nothing left", prefix, left, err)
 		}
 	}
-	// The end of one file and the beginning of another are no secret.
+	// A secret split between the end of one file and the beginning of another does
+	// not count.
 	if _, _, err := putAll(t.Context(), c, BatchOptions{Mask: mask}, [][]byte{[]byte(planted[:10]), []byte(planted[10:])}); err != nil {
 		t.Error(err)
 	}
@@ -178,7 +178,11 @@ func TestSplitIsTheFile(t *testing.T) {
 		"ends with a hole":   append(noise(7, 2<<20+1), zero(5<<20)...),
 		"holes":              bytes.Join([][]byte{noise(8, 300<<10), zero(minHole), noise(9, 10), zero(minHole - 1), noise(10, 3<<20), zero(9 << 20), {1}}, nil),
 	} {
-		for _, size := range []int64{int64(len(file)), -1, 0, int64(len(file)) * 2} {
+		sizes := []int64{int64(len(file)), -1, 0, int64(len(file)) * 2}
+		if testing.Short() {
+			sizes = sizes[:2] // the race detector makes it slow
+		}
+		for _, size := range sizes {
 			var got bytes.Buffer
 			err := Split(io.MultiReader(bytes.NewReader(file)), size, func(chunk []byte, hole int64) error {
 				if (len(chunk) == 0) == (hole == 0) || len(chunk) > MaxChunk {

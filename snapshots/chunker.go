@@ -10,20 +10,20 @@ import (
 	"sync"
 )
 
-// Chunks of large files: at least 256 KiB, 1 MiB on average, at most 4 MiB. A
-// file of up to 1 MiB is one chunk.
+// Limits for the chunks of large files: at least 256 KiB, 1 MiB on average, at most 4 MiB.
+// A file of up to 1 MiB is one chunk.
 const (
 	wholeFile = 1 << 20
 	minChunk  = 256 << 10
 	midChunk  = 1 << 20
-	// FastCDC's normalized chunking: before midChunk a cut is 4 times rarer
-	// than the average wants, after it 4 times more frequent.
+	// FastCDC's normalized chunking: cuts are 4 times rarer than average before midChunk,
+	// and 4 times more frequent after it.
 	maskBefore = (uint64(1)<<22 - 1) << (64 - 22)
 	maskAfter  = (uint64(1)<<18 - 1) << (64 - 18)
 )
 
-// A run of at least minHole zeros is a hole. It always contains a whole aligned
-// stride, which is what is looked for.
+// A run of at least minHole zeros is a hole. It always contains a whole aligned stride, so
+// only strides are searched.
 const (
 	minHole = 64 << 10
 	stride  = minHole / 2
@@ -31,8 +31,8 @@ const (
 
 var zeros [stride]byte
 
-// gear is FastCDC's table, the same for ever: other numbers cut elsewhere, and
-// what is in stores already would be stored again.
+// gear is FastCDC's table. It must never change: other numbers cut elsewhere, so content
+// that stores already have would be stored again.
 var gear = func() (g [256]uint64) {
 	for i := range g {
 		sum := sha256.Sum256([]byte{'f', 'l', 'g', 'e', 'a', 'r', byte(i)})
@@ -41,10 +41,10 @@ var gear = func() (g [256]uint64) {
 	return g
 }()
 
-// Split cuts a file into chunks where its content says so (FastCDC), so that a
-// change moves few cuts. fn is given either a chunk, good until it returns, or
-// how many zeros come next. How long the file should be decides nothing: what r
-// gives is what counts. Memory is bounded whatever the size.
+// Split cuts a file into chunks depending on its content (FastCDC), so that a change moves
+// few cuts. It calls fn either with a chunk, valid until fn returns, or with the number of
+// zeros that follow. It ignores the size argument and reads r to its end. Memory is bounded
+// whatever the size.
 func Split(r io.Reader, _ int64, fn func(chunk []byte, hole int64) error) error {
 	buf := splitBuffers.Get().(*[]byte)
 	defer splitBuffers.Put(buf)
@@ -61,7 +61,7 @@ func Split(r io.Reader, _ int64, fn func(chunk []byte, hole int64) error) error 
 	return s.run()
 }
 
-// Kept, since most files are small and there are many.
+// Pooled, because there are many files and most are small.
 var splitBuffers = sync.Pool{New: func() any {
 	buf := make([]byte, MaxChunk+2*minHole)
 	return &buf
@@ -71,12 +71,11 @@ type splitter struct {
 	r    io.Reader
 	fn   func([]byte, int64) error
 	buf  []byte
-	rest []byte // of buf: read and not given yet
+	rest []byte // part of buf that was read but not passed on
 	eof  bool
-	hole int64 // zeros not given yet
+	hole int64 // zeros not passed on
 }
 
-// fill reads until the buffer is full.
 func (s *splitter) fill() error {
 	n := copy(s.buf, s.rest)
 	for n < len(s.buf) && !s.eof {
@@ -105,12 +104,12 @@ func (s *splitter) run() error {
 			s.hole += int64(n)
 			s.rest = s.rest[n:]
 			if len(s.rest) == 0 {
-				continue // it may go on
+				continue // the hole may go on
 			}
 			if err := s.endHole(); err != nil {
 				return err
 			}
-			continue // with a full buffer, so that the next cut sees all it needs
+			continue // with a full buffer, so that the next cut sees enough data
 		}
 		n := min(cut(s.rest[:min(len(s.rest), MaxChunk)]), holeIn(s.rest))
 		if err := s.fn(s.rest[:n], 0); err != nil {
@@ -129,7 +128,6 @@ func (s *splitter) endHole() error {
 	return s.fn(nil, n)
 }
 
-// cut says how long the chunk at the beginning of p is.
 func cut(p []byte) int {
 	if len(p) <= minChunk {
 		return len(p)
@@ -151,7 +149,7 @@ func cut(p []byte) int {
 	return len(p)
 }
 
-// holeIn finds where the first hole of p begins; len(p) where there is none.
+// holeIn returns where the first hole of p begins, or len(p).
 func holeIn(p []byte) int {
 	for at := stride; at+stride <= len(p); at += stride {
 		if !bytes.Equal(p[at:at+stride], zeros[:]) {

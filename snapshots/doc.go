@@ -1,46 +1,47 @@
-// Package snapshots keeps what it takes to go on elsewhere: the rollout files
-// of a session's thread, its work directory, and how the thread was set up.
-// Never a credential: CODEX_HOME is left out but for its rollouts, and known
-// secrets that got copied into other files are overwritten by as many '*',
-// counted in the manifest.
+// Package snapshots keeps what a session needs to continue elsewhere: the rollout files of
+// its thread, its work directory, and how the thread was set up. It never keeps a
+// credential: of CODEX_HOME only the rollouts are kept, and known secrets that were copied
+// into other files are overwritten with as many '*' and counted in the manifest.
 //
-// A snapshot is a manifest, which names trees; a tree is a sorted list of
-// entries, and an entry of a file names the chunks that it consists of. Lists
-// and content are chunks, kept in packs, each chunk once in a store. So a
-// snapshot costs what changed since any other one, of any session, and can be
-// deleted in any order: what nothing needs any more Prune frees.
+// A snapshot is a manifest, which names trees. A tree is a sorted list of entries, and the
+// entry of a file names the chunks of its content. Lists and content are chunks. They are
+// kept in packs, each chunk once per store. So a snapshot costs only what differs from all
+// other snapshots of all sessions. Snapshots can be deleted in any order; Prune frees what
+// nothing needs any more.
 //
-// Take lists a tree on the host, compares that with the list of the parent
-// (the session's last good snapshot), and reads only what is not the same. The
-// manifest is written last, by creating it, after every pack was read back,
-// compared by digest and searched once more for secrets. Until then there is
-// no snapshot; what an attempt that was killed brought into the store, the
-// next one finds there.
+// Take lists a tree on the host, compares the list with that of the parent (the session's
+// last good snapshot), and reads only what differs. It creates the manifest last, after
+// every pack was read back, compared by digest and searched again for secrets. Until then
+// there is no snapshot. If an attempt is killed, the next one finds what it brought into
+// the store.
 //
-// Restore and Export compare every chunk with its digest on the way. A tree
-// appears in its place whole or not at all.
+// What cannot be read is left out, and so are paths more than 4,090 bytes deep, which could
+// not be created again. The manifest lists both.
 //
-// A work folder is kept in full but for what is excluded, or by what git does
-// not have upstream (see [Git]): then a restore fetches the rest from there, and
-// what git ignores is not kept. Where git would not cover a folder it is kept
-// in full, and the manifest says why.
+// Restore and Export compare every chunk with its digest. A tree appears in its place
+// complete or not at all.
 //
-// [CheckLineage] says whether a snapshot has all the rollouts that codex needs
-// to resume its thread: a fork's begin in another thread's.
+// A work folder is kept in full except for what is excluded, or only what git does not have
+// upstream (see [Git]). In the latter case, a restore fetches the rest from there, and
+// files that git ignores are not kept. If git would not cover a folder, it is kept in full,
+// and the manifest says why.
 //
-// What is kept: files, folders, symlinks, hard links, holes, permissions, times
-// to the nanosecond, names of any bytes. What is not: owners, extended
-// attributes, and sockets, FIFOs and devices, which the manifest lists. So it
-// does with what the host would not let us read, which [Manifest.Unread] counts:
-// a snapshot that lacks such is complete, and no reason to delete the original.
+// [CheckLineage] reports whether a snapshot has all the rollouts that codex needs to resume
+// its thread. A fork's history begins in the rollout of another thread.
 //
-// [Keep] pins a snapshot for who is to go on from it, and [Drop] deletes none
-// that is pinned (see pin.go); from which its own session goes on only that can
-// say, so whoever drops any asks it first.
+// A snapshot keeps files, folders, symlinks, hard links, holes, permissions, times in
+// nanoseconds, and names of any bytes. It does not keep owners and extended attributes, nor
+// sockets, FIFOs and devices, which the manifest lists. It also lists what the host would
+// not let us read, and [Manifest.Unread] counts it: a snapshot without these is complete,
+// but no reason to delete the original.
 //
-// A snapshot of a format that a newer version writes is [ErrNewer] to this one,
-// which neither uses nor deletes it, and prunes nothing while it is there.
+// [Keep] pins a snapshot for a session that is to continue from it, and [Drop] deletes no
+// pinned snapshot (see pin.go). Only a session itself knows from which snapshots it
+// continues, so ask it before a Drop.
 //
-// Memory is bounded whatever the size of the tree, and nothing touches the
-// worker's disk.
+// For a snapshot of a newer format, this version returns [ErrNewer]. It neither uses nor
+// deletes it, and prunes nothing while such a snapshot exists.
+//
+// Memory is bounded whatever the size of the tree, and nothing is written to the worker's
+// disk.
 package snapshots

@@ -14,18 +14,18 @@ type Entry struct {
 	Mode  uint32 // permissions with setuid, setgid and sticky, as chmod has them
 	MTime time.Time
 	Size  int64  // of a file
-	Link  string // what a symlink says, or the path that a hard link is another name of
-	Holes int64  // so much of a file's Size is in holes
-	Masks int    // secrets that were overwritten in a file
+	Link  string // target of a symlink, or the other path of a hard link
+	Holes int64  // how much of a file's Size is in holes
+	Masks int    // how many secrets were overwritten in a file
 
-	// What the host said of a file, by which the next snapshot sees that it
-	// did not change.
+	// Properties of the file on the host, by which the next snapshot sees whether it
+	// changed.
 	CTime time.Time
 	Inode uint64
 	flags byte
 
-	// Content is a file's, in order. Where listed is set it is not: it names
-	// the chunks that hold the list.
+	// Content lists a file's pieces in order. If flags has listed, it lists the chunks that
+	// hold this list.
 	Content []Ref
 }
 
@@ -35,7 +35,7 @@ type Ref struct {
 	Hole   int64
 }
 
-// Kind is what an entry is.
+// Kind is the type of an entry.
 type Kind byte
 
 // The kinds of entries.
@@ -47,36 +47,35 @@ const (
 )
 
 const (
-	listed   = 1 << iota // Content names lists
-	anew                 // the next snapshot reads it again, whatever the host says
-	unstable             // it changed whenever it was read
+	listed   = 1 << iota // Content names chunks of refs
+	anew                 // the next snapshot must read the file again, whatever its properties
+	unstable             // it changed each time it was read
 )
 
-// Unstable says that the file changed each time it was read: its content may
-// be of no single moment.
+// Unstable reports whether the file changed each time it was read, so that its content may
+// not be of one moment.
 func (e Entry) Unstable() bool { return e.flags&unstable != 0 }
 
-// unchanged says whether what the host says now of a file is what it said when
-// e was read.
+// unchanged reports whether a file's properties are still those of e.
 func (e Entry) unchanged(now Entry) bool {
 	return e.Kind == File && now.Kind == File && e.flags&(anew|unstable) == 0 && e.Size == now.Size &&
 		e.MTime.Equal(now.MTime) && e.CTime.Equal(now.CTime) && e.Inode == now.Inode && e.Path == now.Path
 }
 
-// Entries are kept in segments of some dozens, cut where a hash of the path
-// says so: what did not change gives the same segments, which are chunks like
-// all others and so are stored once. A smaller one costs 32 bytes for its
-// digest, a larger one is stored anew for more of its neighbours' changes.
+// Entries are kept in segments of some dozens, which are chunks. A hash of the path decides
+// where a segment ends, so unchanged entries give the same segments, which are stored only
+// once. Smaller segments cost more digests of 32 bytes. Larger ones are stored anew for
+// changes of more neighbours.
 const (
 	segmentMask  = 31 // one path in 32 ends a segment
 	segmentMax   = 512
 	segmentBytes = 256 << 10
 )
 
-// encoding begins every segment and list, so that another one can be told.
+// encoding is the first byte of every segment and list, for future formats.
 const encoding = 1
 
-// A segmenter makes segments out of entries in their order.
+// A segmenter groups entries, given in order, into segments.
 type segmenter struct {
 	put func([]byte) error
 
@@ -106,7 +105,7 @@ func (s *segmenter) end() error {
 	return s.put(s.buf)
 }
 
-// pathHash is FNV-1a, its bits stirred once more for the sake of the lower ones.
+// pathHash is FNV-1a with a final mix, which improves the lower bits.
 func pathHash(p string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(p) {
@@ -150,7 +149,7 @@ func appendTime(b []byte, t, base time.Time) []byte {
 	return binary.AppendUvarint(b, uint64(t.Nanosecond()))
 }
 
-// seconds takes the zero time as that of 1970, so that it costs little.
+// seconds returns 0 for the zero time, which is short in the encoding.
 func seconds(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -158,8 +157,8 @@ func seconds(t time.Time) int64 {
 	return t.Unix()
 }
 
-// appendRefs writes what a file consists of: how many, then of each either 0
-// and a digest, or the length of a hole.
+// appendRefs encodes the pieces of a file: their number, then for each either 0 and a
+// digest, or the length of a hole.
 func appendRefs(b []byte, refs []Ref) []byte {
 	b = binary.AppendUvarint(b, uint64(len(refs)))
 	for _, r := range refs {
@@ -173,7 +172,6 @@ func appendRefs(b []byte, refs []Ref) []byte {
 
 var errEncoding = errors.New("this is not a list of entries as this version writes them")
 
-// decodeSegment calls fn with each entry of a segment.
 func decodeSegment(data []byte, fn func(Entry) error) error {
 	r := &decoder{data: data}
 	if r.byte() != encoding {
@@ -193,8 +191,7 @@ func decodeSegment(data []byte, fn func(Entry) error) error {
 	return r.err
 }
 
-// A decoder takes values off the beginning of data. After the first error
-// everything is zero.
+// A decoder takes values from the beginning of data. After an error it returns zero values.
 type decoder struct {
 	data []byte
 	err  error
@@ -237,7 +234,7 @@ func (r *decoder) varint() int64 {
 	return v
 }
 
-// length is a number of bytes or of refs, of which each takes at least one byte.
+// length reads a number of bytes or refs, each of which takes at least one byte.
 func (r *decoder) length() int {
 	v := r.uvarint()
 	if v > uint64(len(r.data)) {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// An excluder says what patterns in the syntax of gitignore exclude. It asks
-// as git does: the last pattern that matches decides, and what lies in an
-// excluded folder is excluded, whatever is said of it. (Small and exact, where
-// the libraries for it are large or differ from git: a test asks git itself.)
+// An excluder matches paths against patterns in gitignore syntax, with git's rules: the
+// last matching pattern decides, and everything in an excluded folder is excluded, whatever
+// other patterns say. It is small and exact; libraries for this are large or differ from
+// git. A test compares it with git.
 type excluder struct {
 	patterns []ignorePattern
 	folders  pathFilter
@@ -19,10 +19,9 @@ type ignorePattern struct {
 	text     string
 	not      bool // written with !
 	dirOnly  bool // written with / at the end
-	baseOnly bool // no other /: for the name alone, in any folder
+	baseOnly bool // no other /: matches the name alone, in any folder
 }
 
-// newExcluder parses patterns, one each; comments and blank ones are none.
 func newExcluder(patterns []string) (*excluder, error) {
 	x := &excluder{}
 	x.folders.match = x.matches
@@ -46,7 +45,7 @@ func newExcluder(patterns []string) (*excluder, error) {
 	return x, nil
 }
 
-// trimPattern takes away spaces at the end that are not escaped.
+// trimPattern removes trailing spaces that are not escaped.
 func trimPattern(s string) string {
 	end := 0
 	for i := 0; i < len(s); i++ {
@@ -65,7 +64,6 @@ func trimPattern(s string) string {
 	return s[:end]
 }
 
-// excluded says whether a path is, whose folders it looks at too.
 func (x *excluder) excluded(p string, dir bool) bool {
 	if len(x.patterns) == 0 {
 		return false
@@ -90,8 +88,8 @@ func (x *excluder) matches(p string, dir bool) bool {
 	return false
 }
 
-// What a match comes to: the last two say that no shorter rest can match
-// either, up to the next slash or at all.
+// Results of a match. The last two mean that no shorter rest can match: up to the next
+// slash, or at all.
 const (
 	wildYes = iota
 	wildNo
@@ -99,8 +97,8 @@ const (
 	wildAbort
 )
 
-// wildmatch is git's, with its WM_PATHNAME: * and ? do not match a slash, and
-// ** does where it is a whole part of the path.
+// wildmatch is git's, with WM_PATHNAME: * and ? do not match a slash; ** does if it is a
+// whole component of the path.
 func wildmatch(pattern, text string) int {
 	for p := pattern; ; {
 		if p == "" {
@@ -141,11 +139,11 @@ func wildmatch(pattern, text string) int {
 	}
 }
 
-// wildStar matches a pattern that begins with a star; first says that the star
-// begins a part of the path.
+// wildStar matches a pattern that begins with a star. first says that the star begins a
+// path component.
 func wildStar(p, text string, first bool) int {
 	rest := strings.TrimLeft(p, "*")
-	slashes := false // whether it goes across them
+	slashes := false // whether it matches slashes
 	if len(p)-len(rest) >= 2 && first && (rest == "" || rest[0] == '/' || strings.HasPrefix(rest, `\/`)) {
 		if rest != "" && rest[0] == '/' && wildmatch(rest[1:], text) == wildYes {
 			return wildYes // "**/" matches nothing, too
@@ -176,8 +174,8 @@ func wildStar(p, text string, first bool) int {
 	return wildAbort
 }
 
-// wildClass looks whether c is in the class, "[...]", at the beginning of p. It
-// returns the class's length, 0 if it is none.
+// wildClass reports whether c is in the class "[...]" at the beginning of p, and the length
+// of the class, which is 0 if there is none.
 func wildClass(p string, c byte) (length int, yes bool) {
 	at := func(i int) byte { // a NUL ends it, as in C
 		if i < len(p) {
@@ -236,7 +234,7 @@ func wildClass(p string, c byte) (length int, yes bool) {
 	return i + 1, yes != not
 }
 
-// classes are those of POSIX, of ASCII as in git.
+// classes are the POSIX classes for ASCII, as in git.
 var classes = func() map[string]func(byte) bool {
 	in := func(from, to byte) func(byte) bool { return func(c byte) bool { return from <= c && c <= to } }
 	or := func(fs ...func(byte) bool) func(byte) bool {

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Export writes a snapshot as one plain tar archive, the same bytes each time:
-// manifest.json, and a folder for each tree. GNU and busybox tar read it, with
-// names of any bytes and length; times are whole seconds there, and holes are
-// zeros. Digests are compared on the way, so it is good only with a nil error.
+// Export writes a snapshot as one plain tar archive: manifest.json, and a folder for each
+// tree. The same snapshot gives the same bytes. GNU and busybox tar can read it, with names
+// of any bytes and length. Times are in whole seconds, and holes become zeros. Digests are
+// checked during the export, so the archive is valid only if the error is nil.
 func Export(ctx context.Context, c *Chunks, id string, w io.Writer) (err error) {
 	defer func() {
 		if err != nil {
@@ -48,14 +48,14 @@ func Export(ctx context.Context, c *Chunks, id string, w io.Writer) (err error) 
 	return x.out.Close()
 }
 
-// An exporting writes trees as tar entries; it is the sink of a walk.
+// An exporting writes trees as tar entries. It is the sink of a walk.
 type exporting struct {
 	out   *tar.Writer
 	tree  string
 	zeros []byte
-	// Folders come after what is in them, since not every tar can give a
-	// folder its mode and time at the end; the innermost first. More than
-	// maxFolders come in between.
+	// Folders come after their content, the innermost first, because not every tar can set
+	// a folder's mode and time at the end. If there are more than maxFolders, the others
+	// are written where they occur.
 	folders []*tar.Header
 }
 

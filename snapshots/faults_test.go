@@ -11,16 +11,18 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A strikingStore calls strike before and after each thing that is done to it;
-// an error of it is that of the operation.
+// A strikingStore calls strike before and after each operation. An error of strike
+// becomes the operation's.
 type strikingStore struct {
 	blobs
 	strike func(what string) error
@@ -89,8 +91,8 @@ func (w *strikingWriter) Write(p []byte) (n int, err error) {
 
 func (w *strikingWriter) Close() error { return w.s.around("close", w.blobWriter.Close) }
 
-// A strikingHost strikes before each command, and before each piece that comes
-// from one.
+// A strikingHost calls strike before each command, and before each piece of a
+// command's output.
 type strikingHost struct {
 	hostexec.Host
 	strike func(what string) error
@@ -137,12 +139,11 @@ func (s *strikingStream) Write(p []byte) (int, error) {
 
 var errStruck = errors.New("struck by the test")
 
-// smallChunks makes packs so small that a little tree fills several.
+// smallChunks makes packs so small that a small tree fills several.
 func smallChunks(b blobs) *Chunks {
 	return openChunks(b, ChunkOptions{packBytes: 200_000, blockBytes: 50_000})
 }
 
-// aTree makes a folder of files, some large.
 func aTree(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "tree")
@@ -153,8 +154,8 @@ func aTree(t testing.TB) string {
 	return dir
 }
 
-// mustBeWhole looks that what the store says is a snapshot can be exported, and
-// says whether there is one.
+// mustBeWhole checks that a snapshot in the store can be exported, and reports
+// whether there is one.
 func mustBeWhole(t *testing.T, st *store.Store, id string, want map[string]string) bool {
 	t.Helper()
 	_, err := Read(t.Context(), st, id)
@@ -186,13 +187,13 @@ func contentsOf(t testing.TB, dir string) map[string]string {
 	return all
 }
 
-// A striker counts what is done, by kind, and strikes the nth of one kind.
+// A striker counts operations by kind, and strikes the nth of one kind.
 type striker struct {
 	mu   sync.Mutex
 	done map[string]int
 	what string
 	nth  int
-	kill func() // in place of an error
+	kill func() // called instead of returning an error
 	hit  bool
 }
 
@@ -213,8 +214,8 @@ func (s *striker) strike(what string) error {
 	return errStruck
 }
 
-// strikes are those to be made where so much was done: of each kind the first,
-// the last, and some between.
+// strikes returns the strikers for these counts: for each kind at the first, the
+// last, and some between.
 func strikes(done map[string]int) (all []*striker) {
 	for _, what := range slices.Sorted(maps.Keys(done)) {
 		for nth := 1; nth < done[what]; nth += 1 + nth {
@@ -225,8 +226,8 @@ func strikes(done map[string]int) (all []*striker) {
 	return all
 }
 
-// strikeEach has steps of take fail, or has it cancelled there. After each it
-// looks at what is in the store, and takes the same snapshot again on a sound one.
+// strikeEach makes steps of take fail, or cancels it there. After each it checks
+// the store, and takes the same snapshot again on a sound store.
 func strikeEach(t *testing.T, kill bool) {
 	dir := aTree(t)
 	h := localHost(t)
@@ -279,6 +280,7 @@ func TestNoFailedStepLeavesHalfASnapshot(t *testing.T) { strikeEach(t, false) }
 func TestNoKilledStepLeavesHalfASnapshot(t *testing.T) { strikeEach(t, true) }
 
 func TestAConnectionCutInMidCaptureLeavesNoSnapshot(t *testing.T) {
+	realparts.NotShort(t)
 	dir := filepath.Join(t.TempDir(), "tree")
 	must(t, hosttest.BigTree(dir, 400, 40<<20))
 	want := contentsOf(t, dir)
@@ -309,8 +311,8 @@ func TestAConnectionCutInMidCaptureLeavesNoSnapshot(t *testing.T) {
 	}
 }
 
-// Restoring is struck, or killed, at each step: the place is empty or holds the
-// whole tree, and the same call again brings it.
+// A restore fails, or is killed, at each step. The place is then empty or holds the
+// whole tree, and the same call again completes it.
 func TestRestoreStruckAnywhereLeavesNothingHalf(t *testing.T) {
 	dir := aTree(t)
 	h := localHost(t)
@@ -364,7 +366,7 @@ func TestRestoreOntoAFullDiskLeavesNothing(t *testing.T) {
 		must(t, err)
 		filled := false
 		_, err = Restore(t.Context(), h, c, m.ID, RestoreSpec{Dirs: map[string]string{Work: disk + "/w"}, Progress: func(Progress) {
-			if !filled { // after it was looked whether there is room
+			if !filled { // after the check for room
 				filled = true
 				must(t, os.WriteFile(disk+"/others", bytes.Repeat([]byte{1}, 15<<20), 0o600))
 			}
@@ -383,5 +385,64 @@ func TestRestoreOntoAFullDiskLeavesNothing(t *testing.T) {
 			}
 		}
 		must(t, unmount())
+	}
+}
+
+// An unhurriedHost reports its free room only after a stream has begun. It notes
+// whether anything was written to the stream before that.
+type unhurriedHost struct {
+	hostexec.Host
+	began   chan struct{}
+	once    sync.Once
+	asked   atomic.Bool // and answered
+	tooSoon atomic.Bool
+}
+
+func (h *unhurriedHost) Run(ctx context.Context, c hostexec.Command) (hostexec.Result, error) {
+	if c.Script != roomScript {
+		return h.Host.Run(ctx, c)
+	}
+	select {
+	case <-h.began:
+	case <-time.After(10 * time.Second):
+		return hostexec.Result{}, errors.New("asked for room, and nothing else begins")
+	}
+	res, err := h.Host.Run(ctx, c)
+	h.asked.Store(true)
+	return res, err
+}
+
+func (h *unhurriedHost) Start(ctx context.Context, c hostexec.Command) (hostexec.Stream, error) {
+	s, err := h.Host.Start(ctx, c)
+	h.once.Do(func() { close(h.began) })
+	return unhurriedStream{s, h}, err
+}
+
+type unhurriedStream struct {
+	hostexec.Stream
+	host *unhurriedHost
+}
+
+func (s unhurriedStream) Write(p []byte) (int, error) {
+	if !s.host.asked.Load() {
+		s.host.tooSoon.Store(true)
+	}
+	return s.Stream.Write(p)
+}
+
+// The host is asked for free room while the stream that carries a tree begins,
+// because each may need a connection first. Nothing is written before the answer.
+func TestRestoreAsksForRoomAndBeginsAtOnce(t *testing.T) {
+	dir := aTree(t)
+	write(t, dir, "larger", randomText(3<<20))
+	h := localHost(t)
+	c := OpenChunks(newTestStore(t), ChunkOptions{})
+	m, err := Take(t.Context(), h, c, TakeSpec{Session: "s1", Trees: []TreeSpec{WorkOf(dir, WorkFull, nil)}})
+	must(t, err)
+	slow := &unhurriedHost{Host: h, began: make(chan struct{})}
+	_, err = Restore(t.Context(), slow, c, m.ID, RestoreSpec{Dirs: map[string]string{Work: filepath.Join(t.TempDir(), "w")}})
+	must(t, err)
+	if slow.tooSoon.Load() {
+		t.Error("something was written before the host had said that there is room")
 	}
 }

@@ -7,21 +7,20 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// A treeFilter says what of a tree is kept.
+// A treeFilter decides what of a tree is kept.
 type treeFilter struct {
 	excluder *excluder
-	skip     *pathFilter // left out and listed
+	skip     *pathFilter // what is left out and listed
 	why      func(path string) string
-	only     map[string]bool // the folders that are kept, and those they lie in, for which it is false
+	only     map[string]bool // folders to keep (true), and their parents (false)
 }
 
-// verdict is what becomes of a name.
 type verdict int
 
 const (
 	kept     verdict = iota
-	ignored          // nobody wants it, or a folder above it is left out
-	leftThis         // left out, and to be listed
+	ignored          // excluded, or in a folder that is left out
+	leftThis         // left out and listed
 )
 
 func newTreeFilter(t TreeSpec, others []TreeSpec) (*treeFilter, error) {
@@ -64,7 +63,7 @@ func (f *treeFilter) judge(p string, dir bool) verdict {
 	return kept
 }
 
-// onlyOf is nil where all is kept.
+// onlyOf returns nil if everything is kept.
 func onlyOf(names []string) map[string]bool {
 	if len(names) == 0 {
 		return nil
@@ -79,7 +78,8 @@ func onlyOf(names []string) map[string]bool {
 	return only
 }
 
-// wanted says whether a name is to be kept, lies in what is, or leads there.
+// wanted reports whether a name is to be kept, lies in a kept folder, or is a parent of
+// one.
 func (f *treeFilter) wanted(p string) bool {
 	if f.only == nil {
 		return true
@@ -95,9 +95,9 @@ func (f *treeFilter) wanted(p string) bool {
 	return false
 }
 
-// credential names the files that hold one: those of a CODEX_HOME, also that
-// of a codex which somebody else uses in the work folder. A project's own
-// config.toml is work, and so is its .env.
+// credential reports whether a file holds a credential. Such files lie in a CODEX_HOME,
+// which may also be that of someone else's codex in the work folder. A project's own
+// config.toml or .env is work.
 func credential(tree, p string) bool {
 	if tree != Rollouts && path.Base(path.Dir(p)) != ".codex" {
 		return false
@@ -110,8 +110,8 @@ func credential(tree, p string) bool {
 	}
 }
 
-// ownFolders are the other trees' below this one: what they leave out must not
-// come in with it.
+// ownFolders returns the folders of other trees below this one. What those leave out must
+// not come in here.
 func ownFolders(t TreeSpec, others []TreeSpec) map[string]bool {
 	own := map[string]bool{}
 	for _, o := range others {
@@ -122,8 +122,8 @@ func ownFolders(t TreeSpec, others []TreeSpec) map[string]bool {
 	return own
 }
 
-// A pathFilter matches paths one by one and remembers what it said of the
-// folders of the last one.
+// A pathFilter matches paths one by one, and remembers the results for the folders of the
+// last path.
 type pathFilter struct {
 	match func(p string, dir bool) bool
 	dirs  []matchedDir // outermost first
@@ -134,7 +134,7 @@ type matchedDir struct {
 	matched bool
 }
 
-// inMatch says whether a folder matches, or one that it lies in.
+// inMatch reports whether a folder, or one that contains it, matches.
 func (f *pathFilter) inMatch(dir string) bool {
 	if dir == "." {
 		return false
@@ -163,14 +163,13 @@ func (f *pathFilter) inMatch(dir string) bool {
 	return matched
 }
 
-// prunes are patterns for the host, so that what is excluded with all that is
-// in it need not be listed: those of which the host's find thinks as we do.
-// What is left we filter here.
+// prunes returns the patterns that the host can apply, so that excluded folders are not
+// listed: those which the host's find interprets as we do. The rest is filtered here.
 func (f *treeFilter) prunes() []string {
 	var out []string
 	for _, p := range f.excluder.patterns {
 		if p.not {
-			return nil // it may want back what another one excludes
+			return nil // it may include what another pattern excludes
 		}
 		glob := strings.ContainsAny(p.text, `*?[\`)
 		if glob && (!p.baseOnly || strings.ContainsAny(p.text, `[\`)) || !utf8Clean(p.text) {
@@ -188,7 +187,7 @@ func (f *treeFilter) prunes() []string {
 	return out
 }
 
-// utf8Clean is for patterns that need no thought about a locale.
+// utf8Clean reports whether a pattern is printable ASCII, so that locales do not matter.
 func utf8Clean(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {

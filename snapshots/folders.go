@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// folderSizes adds up how much lies below which folder, for who has to make a
-// snapshot smaller. It looks as deep as is of use, and bounds what it keeps.
+// folderSizes adds up file sizes by folder, for a person who has to make a snapshot
+// smaller. Depth and memory are bounded.
 type folderSizes struct {
 	bytes map[string]int64
 }
@@ -17,7 +17,6 @@ const (
 	maxFolders  = 20_000
 )
 
-// add counts a file.
 func (f *folderSizes) add(name string, size int64) {
 	if f.bytes == nil {
 		f.bytes = map[string]int64{}
@@ -36,8 +35,8 @@ func (f *folderSizes) add(name string, size int64) {
 	}
 }
 
-// biggest names the folders that say most: the deepest of those that hold
-// most of what the folder around them does.
+// biggest returns the n most telling folders: the deepest of those that hold most of their
+// parent's content.
 func (f *folderSizes) biggest(n int) []FolderSize {
 	var all []FolderSize
 	heirs := map[string]bool{}
@@ -59,7 +58,7 @@ func (f *folderSizes) biggest(n int) []FolderSize {
 	return all[:min(n, len(all))]
 }
 
-// quota is the error for more than is allowed.
+// quota returns the error for an exceeded limit.
 func (t *taking) quota(what string, n, limit int64) error {
 	e := &QuotaError{What: what, Bytes: n, Max: limit, Biggest: t.folders.biggest(5)}
 	for i := range e.Biggest {

@@ -10,25 +10,23 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// The policy git keeps of a work folder what git does not have upstream, and
-// the state of the tree: the commits, tags and stashes that no remote-tracking
-// ref reaches, what is staged, the refs, HEAD, a merge or rebase in progress,
-// and the files that differ from the index or are not tracked. What git ignores
-// is left out, and so are mtimes and empty folders that git ignores. Upstream
-// are remotes that another host could reach by the same URL; a clone of a
-// folder has none.
+// The policy git keeps what git does not have upstream, and the state of the work tree:
+// commits, tags and stashes that no remote-tracking ref reaches, the index, the refs, HEAD,
+// a merge or rebase in progress, and files that are untracked or differ from the index.
+// Ignored files, mtimes, and empty folders that git ignores are not kept. Upstream means
+// the remotes that another host can reach by the same URL; a clone of a local folder has
+// none.
 //
-// Where that would not be all of it, the policy is full, and the manifest says
-// why: no git, no repository, no upstream, submodules, further work trees,
-// partial clones, filters such as those of LFS.
+// If that would not cover everything, the policy is full, and the manifest says why: no
+// git, no repository, no upstream, submodules, further work trees, partial clones, or
+// filters such as those of LFS.
 //
-// It is made of two trees. Git holds a pack, the index and a few files of .git
-// as git made them, and what to do with them (gitState). Work holds the files
-// that differ. A restore fetches what upstream has, unpacks, writes the files
-// of the index and lays those that differ over them; then it compares HEAD,
-// refs, stashes, index and status with what they were.
+// There are two trees. Git holds a pack, the index and a few files of .git as git made
+// them, and a gitState. Work holds the files that differ. A restore fetches what upstream
+// has, unpacks the pack, writes the files of the index, and copies Work over them. Then it
+// compares HEAD, refs, stashes, index and status with the original ones.
 
-// Git is the name of the tree that holds what git needs.
+// Git is the name of the tree that holds a repository's own data.
 const Git = "git"
 
 var (
@@ -42,44 +40,42 @@ var (
 	gitRestore string
 )
 
-// How our scripts end.
+// Exit statuses of our scripts.
 const (
 	exitNoGit = 60 // there is no git
-	exitGone  = 63 // what was made before is gone
+	exitGone  = 63 // what was prepared before is gone
 )
 
-// errCrossed: another attempt was at work in our folder on the host, and tidied
-// up what this one had made there, or put its own in the place.
+// errCrossed means that another attempt worked in our folder on the host, and removed or
+// replaced what this one had prepared there.
 var errCrossed = errors.New("another attempt to keep the same git repository came between (try again)")
 
-// stateFile is the gitState in the tree Git.
 const stateFile = "state.json"
 
-// gitFormat is that of gitState.
 const gitFormat = 2
 
-// A gitState is what there is to know of a repository to make another one like
-// it. Texts are bytes: names of refs and files need not be UTF-8.
+// A gitState is what is needed to rebuild a repository. Texts are bytes, because names of
+// refs and files need not be UTF-8.
 type gitState struct {
 	Format  int    `json:"format"`
 	Version string `json:"version"` // of git
 	Objects string `json:"objects"` // sha1 or sha256
 	Pack    string `json:"pack"`    // file in the tree
-	Dotgit  string `json:"dotgit"`  // folder in it: what is taken of .git as it is
-	Config  []byte `json:"config"`  // the part of .git/config that is kept, as such a file
-	// Dropped are settings that were not kept, since they may hold a
-	// credential or name a program.
+	Dotgit  string `json:"dotgit"`  // folder in the tree: files of .git that are kept unchanged
+	Config  []byte `json:"config"`  // the kept part of .git/config, as a config file
+	// Dropped are settings that are not kept, because they may hold a credential or name a
+	// program.
 	Dropped []string    `json:"dropped,omitempty"`
-	Remotes []gitRemote `json:"remotes"` // that are upstream
-	// Heads are what must be there in the end beside the refs: of a merge or
-	// rebase in progress, and stashes.
+	Remotes []gitRemote `json:"remotes"` // upstream
+	// Heads are further objects that must exist in the end: those of a merge or rebase in
+	// progress, and stashes.
 	Heads   []byte `json:"heads,omitempty"`
-	Deleted []byte `json:"deleted,omitempty"` // tracked files that are to go before the others are laid over; each ends in NUL
-	// What to compare with in the end.
+	Deleted []byte `json:"deleted,omitempty"` // tracked files to delete before Work is copied; each ends in NUL
+	// The original state, compared in the end.
 	gitReport
 }
 
-// A gitRemote is one that another host could reach.
+// A gitRemote is a remote that another host could reach.
 type gitRemote struct {
 	Name string `json:"name"`
 	URL  string `json:"url"` // without a credential
@@ -90,12 +86,11 @@ type gitReport struct {
 	Head   []byte `json:"head"`
 	Refs   []byte `json:"refs"`
 	Stash  []byte `json:"stash"`
-	Staged []byte `json:"staged"` // a hash over what the index lists
+	Staged []byte `json:"staged"` // a hash of the index's content
 	Status []byte `json:"status"`
 }
 
-// An UpstreamError says that what a snapshot leaves to a remote is not to be
-// had from it.
+// An UpstreamError means that a remote does not have what a snapshot leaves to it.
 type UpstreamError struct {
 	Remote, URL string
 	Host        string
@@ -107,18 +102,17 @@ func (e *UpstreamError) Error() string {
 		e.Host, e.Remote, e.URL, strings.TrimSpace(e.Why))
 }
 
-// ErrGit is wrapped where a repository cannot be made as it was.
+// ErrGit means that a repository cannot be restored as it was.
 var ErrGit = errors.New("the git repository cannot be made as it was")
 
-// A GitSecretError says that commits which only the host has hold a secret. It
-// cannot be overwritten there: their hashes would be others.
+// A GitSecretError means that commits that exist only on the host contain a secret.
+// Overwriting it would change their hashes.
 type GitSecretError struct{ Host string }
 
 func (e *GitSecretError) Error() string {
 	return fmt.Sprintf("a commit, stash, staged file or name in the git repository on %s that no remote has holds a known secret, which cannot be taken out of it: amend it there, or take snapshots with --snapshot none", e.Host)
 }
 
-// gitScript runs one of ours.
 func gitScript(ctx context.Context, h hostexec.Host, script string, fence *hostexec.Fence, args ...string) (hostexec.Stream, error) {
 	return h.Start(ctx, hostexec.Command{Script: gitEnv + script, Args: args, Bulk: true, Fence: fence, FenceAtStart: fence != nil})
 }

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// keptSettings are those of a repository's own configuration that are kept: how
-// it stands to its remotes, who commits, how files are written. All else may
-// name a program or hold a credential (http.extraheader, url.*.insteadof).
+// keptSettings are the settings of a repository's own configuration that are kept: its
+// remotes, the committer, how files are written. Other settings may name a program or hold
+// a credential (http.extraheader, url.*.insteadof).
 var keptSettings = regexp.MustCompile(`^(` +
 	`remote\..+\.(url|pushurl|fetch|push|tagopt|prune|prunetags|skipdefaultupdate|skipfetchall)` +
 	`|branch\..+\.(remote|merge|rebase|pushremote|description)` +
@@ -20,12 +20,11 @@ var keptSettings = regexp.MustCompile(`^(` +
 	`|core\.(autocrlf|eol|safecrlf|filemode|symlinks|ignorecase|precomposeunicode|sparsecheckout|sparsecheckoutcone|abbrev|commentchar|whitespace|quotepath)` +
 	`)$`)
 
-// maxDropped bounds the list of settings that were not kept.
 const maxDropped = 50
 
-// gitConfig makes a configuration of what git lists, NUL behind each, and names
-// what it leaves out. What is effective counts more: another host's own
-// settings are others.
+// gitConfig converts NUL-terminated output of git config to a config file, and returns the
+// names of dropped settings. Effective values take precedence over local ones, because
+// another host has other settings of its own.
 func gitConfig(local, effective []byte) (config []byte, dropped []string) {
 	var b bytes.Buffer
 	drop := func(what string) {
@@ -41,12 +40,12 @@ func gitConfig(local, effective []byte) (config []byte, dropped []string) {
 		section, sub, name := s.parts()
 		switch {
 		case section == "extensions", s.key == "core.repositoryformatversion", s.key == "core.bare", s.key == "core.logallrefupdates":
-			continue // those of a new repository will do
+			continue // a new repository has its own
 		case !keptSettings.MatchString(s.key) && sub == "":
 			drop(s.key)
 			continue
 		case !keptSettings.MatchString(s.key):
-			drop(section + ".*." + name) // what stands between may be a URL
+			drop(section + ".*." + name) // the middle part may be a URL
 			continue
 		case section == "remote" && strings.HasSuffix(name, "url"):
 			u := cleanURL(s.value)
@@ -65,7 +64,7 @@ func gitConfig(local, effective []byte) (config []byte, dropped []string) {
 
 type setting struct{ key, value string }
 
-// parts are those of a key: section.sub.name, where sub may hold dots.
+// parts splits a key into section.sub.name, where sub may contain dots.
 func (s setting) parts() (section, sub, name string) {
 	section, name, _ = strings.Cut(s.key, ".")
 	if i := strings.LastIndexByte(name, '.'); i >= 0 {
@@ -74,7 +73,7 @@ func (s setting) parts() (section, sub, name string) {
 	return section, sub, name
 }
 
-// settings splits what git config -z lists. A key without a value means true.
+// settings parses the output of git config -z. A key without a value means true.
 func settings(list []byte) (all []setting) {
 	for entry := range bytes.SplitSeq(list, []byte{0}) {
 		key, value, ok := strings.Cut(string(entry), "\n")
@@ -93,18 +92,18 @@ var settingEscaper = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t",
 
 func quoteSetting(s string) string { return `"` + settingEscaper.Replace(s) + `"` }
 
-// A gitURL is one without what may be a credential.
+// A gitURL is a URL without possible credentials.
 type gitURL struct {
 	text    string
 	cleaned bool
 	remote  bool // another host may reach it
 }
 
-// scpLike is user@host:path, where no slash comes before the colon.
+// scpLike matches user@host:path, with no slash before the colon.
 var scpLike = regexp.MustCompile(`^([^/:@]+@)?(\[[^\]]+\]|[^/:@\[]+):[^:]`)
 
-// cleanURL takes the user and password out of a URL: with http a user's name
-// may be a token. That of ssh stays: it is none.
+// cleanURL removes user and password from a URL. In http URLs the user may be a token; in
+// ssh URLs it is not, and is kept.
 func cleanURL(raw string) gitURL {
 	if !strings.Contains(raw, "://") {
 		host := scpLike.FindStringSubmatch(raw)
@@ -137,8 +136,8 @@ func cleanURL(raw string) gitURL {
 	return out
 }
 
-// thisMachine knows the names by which a machine means itself: elsewhere they
-// mean another one.
+// thisMachine reports whether host is a name by which a machine refers to itself. Such a
+// name means another machine elsewhere.
 func thisMachine(host string) bool {
 	switch strings.ToLower(host) {
 	case "localhost", "localhost.localdomain", "127.0.0.1", "::1", "0.0.0.0":

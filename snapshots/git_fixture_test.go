@@ -14,9 +14,10 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/realparts"
 )
 
-// gitEnviron keeps git's tests from whatever the machine is set up with.
+// gitEnviron isolates git from the machine's configuration.
 func gitEnviron(home string) []string {
 	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C",
 		"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@example.org"}
@@ -26,6 +27,7 @@ const gitToken = "token-0123456789-abcdef"
 
 func thisHost(t *testing.T) hostexec.Host {
 	t.Helper()
+	realparts.NotShort(t)
 	pool := hostexec.NewPool(hostexec.PoolOptions{})
 	t.Cleanup(func() {
 		if err := pool.Close(); err != nil {
@@ -39,7 +41,6 @@ func thisHost(t *testing.T) hostexec.Host {
 	return h
 }
 
-// A gitDir is a folder in which git is run.
 type gitDir struct {
 	t   *testing.T
 	dir string
@@ -81,9 +82,9 @@ func (g gitDir) commit(name, text string) string {
 	return strings.TrimSpace(g.git("rev-parse", "HEAD"))
 }
 
-// An upstream is a repository that git's own daemon serves. Its address is one
-// of this machine's that does not say so: as a remote it counts as one that
-// others can reach.
+// An upstream is a repository that git's own daemon serves. Its address is of this
+// machine but does not look so, and therefore counts as a remote that others can
+// reach.
 type upstream struct {
 	gitDir
 	url  string
@@ -92,6 +93,7 @@ type upstream struct {
 
 func newUpstream(t *testing.T) *upstream {
 	t.Helper()
+	realparts.NotShort(t)
 	root := t.TempDir()
 	seed := gitDir{t, filepath.Join(root, "seed")}
 	if err := os.Mkdir(seed.dir, 0o755); err != nil {
@@ -127,7 +129,7 @@ func newUpstream(t *testing.T) *upstream {
 	return u
 }
 
-// A gitCase is a work folder, and what a snapshot of it would go through.
+// A gitCase is a work folder, and the places that its snapshot goes through.
 type gitCase struct {
 	gitDir
 	root string
@@ -156,7 +158,7 @@ func (c *gitCase) plan() gitPlan {
 	return p
 }
 
-// elsewhere takes what a snapshot would hold to other folders and makes the
+// elsewhere copies what a snapshot would hold to other folders and makes the
 // repository there.
 func (c *gitCase) elsewhere(p gitPlan) (*gitCase, []string, error) {
 	c.t.Helper()
@@ -190,7 +192,7 @@ func carry(t *testing.T, from, to string, names []string) {
 	}
 }
 
-// state is all that a person sees of a repository and its work tree.
+// state returns all that a person sees of a repository and its work tree.
 func (c *gitCase) state() string {
 	c.t.Helper()
 	var b strings.Builder
@@ -232,7 +234,7 @@ func (c *gitCase) state() string {
 	return b.String()
 }
 
-// sameElsewhere is the promise.
+// sameElsewhere checks that the repository is the same elsewhere.
 func (c *gitCase) sameElsewhere() (gitPlan, *gitCase) {
 	c.t.Helper()
 	before := c.state()
@@ -256,7 +258,7 @@ func (c *gitCase) sameElsewhere() (gitPlan, *gitCase) {
 	return p, there
 }
 
-// sameIgnoring is sameElsewhere less a file that git ignores.
+// sameIgnoring is sameElsewhere, except for a file that git ignores.
 func (c *gitCase) sameIgnoring(name string) (gitPlan, *gitCase) {
 	c.t.Helper()
 	p := c.plan()

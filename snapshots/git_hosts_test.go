@@ -26,7 +26,7 @@ func TestHostWithoutGitIsSaid(t *testing.T) {
 	}
 }
 
-// Wherever a script of ours runs, it finds a shell and small programs of its own.
+// On every host our scripts find a shell and small programs.
 func TestGitOnOtherHosts(t *testing.T) {
 	u := newUpstream(t)
 	sshd := hosttest.StartSSHD(t, hosttest.Options{})
@@ -69,7 +69,7 @@ func TestGitOnOtherHosts(t *testing.T) {
 	}
 }
 
-// A disk that gets full is told apart, on the one host and on the other.
+// A full disk is recognized.
 func TestGitOnAFullDisk(t *testing.T) {
 	u := newUpstream(t)
 	c := u.clone()
@@ -85,7 +85,6 @@ func TestGitOnAFullDisk(t *testing.T) {
 	}
 }
 
-// onlyBusybox is a host where there is nothing but busybox and git.
 func onlyBusybox(t *testing.T, h hostexec.Host) hostexec.Host {
 	t.Helper()
 	program, err := exec.LookPath("busybox")
@@ -112,7 +111,7 @@ func onlyBusybox(t *testing.T, h hostexec.Host) hostexec.Host {
 	return otherPath{h, dir}
 }
 
-// otherPath runs scripts by the shell, and with the programs, of a folder.
+// otherPath runs scripts with the shell and the programs of a folder.
 type otherPath struct {
 	hostexec.Host
 	path string
@@ -124,7 +123,6 @@ func (h otherPath) Start(ctx context.Context, c hostexec.Command) (hostexec.Stre
 	return h.Host.Start(ctx, c)
 }
 
-// withoutGit is a host whose PATH has everything but git.
 type withoutGit struct{ hostexec.Host }
 
 func (h withoutGit) Start(ctx context.Context, c hostexec.Command) (hostexec.Stream, error) {

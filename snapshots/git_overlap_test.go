@@ -16,7 +16,7 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// A crossedHost has something happen before the n-th thing that is asked of it.
+// A crossedHost makes something happen before the n-th request to it.
 type crossedHost struct {
 	hostexec.Host
 	left   int
@@ -39,9 +39,9 @@ func (h *crossedHost) Start(ctx context.Context, c hostexec.Command) (hostexec.S
 	return h.Host.Start(ctx, c)
 }
 
-// Another attempt is at work in the same folder of ours on the host, with a
-// repository that has changed since: whichever step it comes between, what is
-// kept is of one moment, and whole.
+// Another attempt works in the same folder of ours on the host, with a repository
+// that has changed since. Whichever steps it comes between, what is kept is of one
+// moment, and complete.
 func TestAttemptsThatCrossOnAHostKeepOneRepository(t *testing.T) {
 	u := newUpstream(t)
 	crossed := 0
@@ -79,9 +79,9 @@ func TestAttemptsThatCrossOnAHostKeepOneRepository(t *testing.T) {
 	}
 }
 
-// haltingGit is a host whose git stops in the middle of a pack until it is told,
-// in a line of a FIFO, to go on, or to end there as if nothing was wrong or with
-// an error.
+// haltingGit returns a host whose git stops in the middle of a pack until a line of
+// a FIFO tells it to go on, or to end there as if nothing was wrong or with an
+// error.
 func haltingGit(t *testing.T, h hostexec.Host) (_ hostexec.Host, fifo string) {
 	t.Helper()
 	git, err := exec.LookPath("git")
@@ -104,7 +104,6 @@ exec %[1]s "$@"
 	return prefixedPath{h, dir}, fifo
 }
 
-// prefixedPath finds programs in a folder before all others.
 type prefixedPath struct {
 	hostexec.Host
 	dir string
@@ -116,7 +115,8 @@ func (h prefixedPath) Start(ctx context.Context, c hostexec.Command) (hostexec.S
 	return h.Host.Start(ctx, c)
 }
 
-// tell waits until a halting git has halted, and tells it how to go on.
+// tell waits until a halting git has halted, and returns a function that tells it
+// how to go on.
 func tell(t *testing.T, fifo string) func(word string) {
 	t.Helper()
 	f, err := os.OpenFile(fifo, os.O_WRONLY, 0)
@@ -127,8 +127,8 @@ func tell(t *testing.T, fifo string) func(word string) {
 	}
 }
 
-// A script goes on after its worker has died; the next attempt makes the same
-// pack beside it, and dies as well. What either leaves is whole or not there.
+// A script goes on after its worker has died. The next attempt makes the same pack
+// beside it, and dies too. What either leaves is complete or not there.
 func TestPacksOfTwoAttemptsDoNotMix(t *testing.T) {
 	c := newUpstream(t).clone()
 	c.commit("mine", randomText(5000))
@@ -150,7 +150,7 @@ func TestPacksOfTwoAttemptsDoNotMix(t *testing.T) {
 	goOn("on")
 	must(t, <-endedOne)
 	goOnTwo("die")
-	must(t, <-endedTwo) // git fails: it would be kept in full
+	must(t, <-endedTwo) // git fails: the folder would be kept in full
 	chunks := OpenChunks(newTestStore(t), ChunkOptions{})
 	m, err := Take(t.Context(), c.host, chunks, c.session())
 	must(t, err)
@@ -167,8 +167,8 @@ func TestPacksOfTwoAttemptsDoNotMix(t *testing.T) {
 	}
 }
 
-// What an attempt works on is left to it however long it takes; what somebody left
-// who has died goes after an hour.
+// What an attempt works on is kept however long it takes. What a dead attempt left
+// is removed after an hour.
 func TestAnAttemptThatTakesLongKeepsWhatItWorksOn(t *testing.T) {
 	c := newUpstream(t).clone()
 	c.commit("mine", randomText(5000))
@@ -187,7 +187,7 @@ func TestAnAttemptThatTakesLongKeepsWhatItWorksOn(t *testing.T) {
 	if must(t, err); len(mine) != 1 {
 		t.Fatalf("it works in %q", mine)
 	}
-	must(t, os.Chtimes(mine[0], old, old)) // what grows in it does not move that
+	must(t, os.Chtimes(mine[0], old, old)) // growing files in it do not change its time
 	const nobody = "tmp.999999999."
 	for name, at := range map[string]time.Time{nobody + "old": old, nobody + "grown": old, nobody + "new": time.Now()} {
 		dir := filepath.Join(scratch, name)
@@ -212,8 +212,8 @@ func TestAnAttemptThatTakesLongKeepsWhatItWorksOn(t *testing.T) {
 	}
 }
 
-// What was prepared on the host is looked at before it is taken again: whoever
-// removed it may have died of that, and the host may have lost its power.
+// What was prepared on the host is checked before it is used again: whoever was
+// removing it may have died, and the host may have lost its power.
 func TestWhatIsOnlyHalfThereIsPreparedAnew(t *testing.T) {
 	c := newUpstream(t).clone()
 	c.commit("mine", randomText(5000))
@@ -255,7 +255,7 @@ func TestWhatIsOnlyHalfThereIsPreparedAnew(t *testing.T) {
 	}
 }
 
-// What nobody needs any more has lost its name before any of it is removed.
+// What is no longer needed is renamed before any of it is removed.
 func TestAStateIsRemovedUnderAnotherName(t *testing.T) {
 	c := newUpstream(t).clone()
 	c.commit("mine", "mine\n")
@@ -274,8 +274,8 @@ func TestAStateIsRemovedUnderAnotherName(t *testing.T) {
 	}
 }
 
-// A pack that git did not write to its end is not kept as one, whatever git
-// says of it: the folder is kept in full.
+// A pack that git did not complete is not kept as one, whatever git reports: the
+// folder is kept in full.
 func TestAPackThatIsNotWholeIsNotKept(t *testing.T) {
 	c := newUpstream(t).clone()
 	c.commit("mine", randomText(5000))

@@ -18,28 +18,28 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// A gitPlan says how a work folder is kept by the policy git.
+// A gitPlan is how a work folder is kept by the policy git.
 type gitPlan struct {
-	Why  string   // it is kept in full; else empty
-	Kept []string // what the tree Git is made of, in scratch
-	Only []string // of the work folder: files, and empty folders
+	Why  string   // why the folder must be kept in full, or empty
+	Kept []string // files of the tree Git, in scratch
+	Only []string // what to keep of the work folder: files and empty folders
 	gitState
 	made gitMade
 }
 
-// gitMade is what the tree Git is to be in the end.
+// gitMade is the expected content of the tree Git.
 type gitMade struct {
-	state    []byte   // what is in stateFile
+	state    []byte   // content of stateFile
 	packSize int64    // of the file gitState.Pack
 	files    []string // in gitState.Dotgit
 }
 
-// maxSection bounds what git says of one thing: that of a million files.
+// maxSection bounds one section of the script's output; it is enough for a million files.
 const maxSection = 256 << 20
 
-// planGit looks at a work folder and prepares what the tree Git is made of in
-// scratch, a folder of ours on the same host that may stay for the next time.
-// Nothing in the work folder changes.
+// planGit examines a work folder and prepares the content of the tree Git in scratch, a
+// folder of ours on the same host that may be reused next time. It changes nothing in the
+// work folder.
 func planGit(ctx context.Context, h hostexec.Host, dir, scratch string) (gitPlan, error) {
 	var p gitPlan
 	said, err := probeGit(ctx, h, dir, scratch)
@@ -58,8 +58,8 @@ func planGit(ctx context.Context, h hostexec.Host, dir, scratch string) (gitPlan
 	case errors.As(err, &exit) && exit.Code == exitGone:
 		return p, errCrossed
 	case errors.As(err, &exit):
-		// A repository that git cannot read, or that changes under its hands:
-		// its files can be kept all the same.
+		// git cannot read the repository, or it changes meanwhile. Its files can still be
+		// kept.
 		p.Why = "git fails in it: " + strings.TrimSpace(strings.TrimPrefix(exit.Error(), fmt.Sprintf("exit status %d", exit.Code)))
 	case err != nil:
 		return p, fmt.Errorf("find out what git has of %s on %s: %w", dir, h.Name(), err)
@@ -67,7 +67,6 @@ func planGit(ctx context.Context, h hostexec.Host, dir, scratch string) (gitPlan
 	return p, nil
 }
 
-// probeGit returns what the host's script shows, by name.
 func probeGit(ctx context.Context, h hostexec.Host, dir, scratch string) (map[string][]byte, error) {
 	s, err := gitScript(ctx, h, gitProbe, nil, dir, scratch)
 	if err != nil {
@@ -82,7 +81,7 @@ func probeGit(ctx context.Context, h hostexec.Host, dir, scratch string) (map[st
 	return said, readErr
 }
 
-// gitSections reads what show prints in our scripts.
+// gitSections parses the output of show in our scripts.
 func gitSections(r io.Reader) (map[string][]byte, error) {
 	in, said := bufio.NewReader(r), map[string][]byte{}
 	for {
@@ -106,7 +105,6 @@ func gitSections(r io.Reader) (map[string][]byte, error) {
 	}
 }
 
-// read takes over what the host's git says.
 func (p *gitPlan) read(said map[string][]byte) error {
 	line := func(name string) string { return strings.TrimSpace(string(said[name])) }
 	p.gitState = gitState{
@@ -146,7 +144,7 @@ func (p *gitPlan) read(said map[string][]byte) error {
 	return p.differences()
 }
 
-// differences reads the status: which files are to be kept, which are to go.
+// differences reads from the status which files to keep and which to delete.
 func (p *gitPlan) differences() error {
 	for record := range bytes.SplitSeq(p.Status, []byte{0}) {
 		if len(record) == 0 {
@@ -174,7 +172,7 @@ func (p *gitPlan) differences() error {
 			work = parts[1][1]
 		case 'u':
 			if work = 'M'; parts[6] == "000000" {
-				work = '.' // nothing is there, and nothing will be written
+				work = '.' // the file does not exist and will not be written
 			}
 		case '?':
 			if work = 'M'; strings.HasSuffix(name, "/") {
@@ -192,13 +190,13 @@ func (p *gitPlan) differences() error {
 	return nil
 }
 
-// upstream says whether a ref is what a remote has that others can reach.
+// upstream reports whether a ref is the remote-tracking ref of a reachable remote.
 func (st *gitState) upstream(ref string) bool {
 	return slices.ContainsFunc(st.Remotes, func(r gitRemote) bool { return strings.HasPrefix(ref, "refs/remotes/"+r.Name+"/") })
 }
 
-// pack has the host make the objects that upstream does not have, and leaves
-// the state beside them.
+// pack lets the host create a pack of the objects that upstream does not have, and writes
+// the state beside it.
 func (p *gitPlan) pack(ctx context.Context, h hostexec.Host, said map[string][]byte, dir, scratch string) error {
 	var want, have []string
 	for line := range strings.Lines(string(p.Refs)) {
@@ -250,8 +248,8 @@ func (p *gitPlan) pack(ctx context.Context, h hostexec.Host, said map[string][]b
 	return nil
 }
 
-// staged names the content in the index that HEAD does not have: of a raw diff,
-// and of what git lists as not merged.
+// staged returns the blobs in the index that HEAD does not have, from a raw diff and from
+// git's list of unmerged entries.
 func staged(differ []byte) (shas []string) {
 	for record := range bytes.SplitSeq(differ, []byte{0}) {
 		f := strings.Fields(string(record))

@@ -15,28 +15,27 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// exit statuses of git_restore.sh.
+// Exit statuses of git_restore.sh.
 const (
-	exitFetch = 61 // the remote cannot be asked
-	exitLacks = 62 // it does not have what is wanted
+	exitFetch = 61 // the remote cannot be reached
+	exitLacks = 62 // the remote lacks something needed
 )
 
-// maxState bounds the state of a repository.
 const maxState = 1 << 30
 
-// A gitRebuild says where the parts of a repository were restored to, and where
-// it is to be made. All are folders of ours on one file system.
+// A gitRebuild says where the parts of a repository were restored, and where to build it.
+// All are folders of ours on one file system.
 type gitRebuild struct {
 	Parts   string // the tree Git
-	Overlay string // the tree Work, which goes into it; it may be missing
-	Root    string // where it is made, in a folder of its own
+	Overlay string // the tree Work, which is copied over it; may be missing
+	Root    string // where to build it, in a folder of its own
 	Fence   *hostexec.Fence
 }
 
-// rebuildGit makes a repository and its work tree as they were, with what
-// upstream has fetched from there, and says where. differs says, a line each,
-// in what the work tree's status is another one: that of files that were left
-// out, say. HEAD, refs, stashes and index are as they were, or it fails.
+// rebuildGit rebuilds a repository and its work tree, fetching from upstream what that has,
+// and returns the new folder. differs lists, one per line, differences in the status, for
+// example because of files that were left out. If HEAD, refs, stashes or index differ from
+// the original, rebuildGit fails.
 func rebuildGit(ctx context.Context, h hostexec.Host, r gitRebuild) (dir string, differs []string, err error) {
 	defer func() {
 		if err != nil {
@@ -73,7 +72,6 @@ func rebuildGit(ctx context.Context, h hostexec.Host, r gitRebuild) (dir string,
 	return dir, differs, err
 }
 
-// failure puts what the script ended with into words.
 func (st *gitState) failure(h hostexec.Host, said map[string][]byte, err error) error {
 	var exit *hostexec.ExitError
 	if !errors.As(err, &exit) {
@@ -98,7 +96,6 @@ func (st *gitState) failure(h hostexec.Host, said map[string][]byte, err error) 
 	return fmt.Errorf("%w: %w", ErrGit, err)
 }
 
-// inputs are the files that the script works on.
 func (st *gitState) inputs() *bytes.Buffer {
 	var refs, symrefs, want, tips, remotes bytes.Buffer
 	for line := range strings.Lines(string(st.Refs)) {
@@ -136,7 +133,6 @@ func (st *gitState) inputs() *bytes.Buffer {
 	return &b
 }
 
-// deleted are names as rm takes them.
 func (st *gitState) deleted() (list []byte) {
 	for name := range bytes.SplitSeq(st.Deleted, []byte{0}) {
 		if len(name) > 0 {
@@ -146,7 +142,6 @@ func (st *gitState) deleted() (list []byte) {
 	return list
 }
 
-// compare holds what there is now against what there was.
 func (st *gitState) compare(said map[string][]byte) (differs []string, err error) {
 	for name, was := range map[string][]byte{"head": st.Head, "stash": st.Stash, "staged": st.Staged} {
 		if now, ok := said[name]; !ok || !bytes.Equal(now, was) {
@@ -171,7 +166,7 @@ func (st *gitState) compare(said map[string][]byte) (differs []string, err error
 	return differs, nil
 }
 
-// unlike are the lines that are only in the one, and only in the other.
+// unlike returns the lines that are only in was, and those only in now.
 func unlike(was, now []byte, end string) (gone, more []string) {
 	before, after := lines(was, end), lines(now, end)
 	only := func(here, there []string) (all []string) {
@@ -185,7 +180,6 @@ func unlike(was, now []byte, end string) (gone, more []string) {
 	return only(before, after), only(after, before)
 }
 
-// lines are what comes before each end, sorted.
 func lines(text []byte, end string) []string {
 	if len(text) == 0 {
 		return nil

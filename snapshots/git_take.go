@@ -12,9 +12,8 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// gitTrees puts the trees of the policy git in place of a work tree that is to
-// be kept by it. Where that policy would not keep all, the tree is kept in full,
-// and the manifest says so.
+// gitTrees replaces a work tree with the policy git by the trees of that policy. If that
+// would not cover everything, the tree is kept in full, and the manifest says so.
 func (t *taking) gitTrees(trees []TreeSpec) ([]TreeSpec, error) {
 	var out []TreeSpec
 	for _, tree := range trees {
@@ -34,14 +33,14 @@ func (t *taking) gitTrees(trees []TreeSpec) ([]TreeSpec, error) {
 			continue
 		}
 		t.manifest.Work, t.git = WorkGit, &p
-		tree.Only = append(p.Only, ".") // which is nothing by itself
+		tree.Only = append(p.Only, ".") // adds nothing by itself
 		out = append(out, TreeSpec{Name: Git, Dir: t.scratch(), Only: p.Kept}, tree)
 	}
 	return out, nil
 }
 
-// scratch is a folder of ours on the host: the CODEX_HOME lies in that of the
-// session, and so does this one.
+// scratch returns our folder on the host. It lies in the session's folder, as CODEX_HOME
+// does.
 func (t *taking) scratch() string {
 	for _, tree := range t.spec.Trees {
 		if tree.Name == Rollouts {
@@ -59,9 +58,8 @@ func (t *taking) gitPlan(dir string) (gitPlan, error) {
 	return planGit(t.ctx, t.host, dir, scratch)
 }
 
-// kept takes a tree. What is in the one of git cannot be masked, and has to be
-// all there: it was made for this, and what goes away in between is no file that
-// somebody works on.
+// kept takes a tree. The tree Git cannot be masked and must be complete: it was made for
+// this snapshot, so nothing in it may vanish as a user's files may.
 func (t *taking) kept(tree TreeSpec) error {
 	if tree.Name != Git {
 		return t.tree(tree)
@@ -78,14 +76,14 @@ func (t *taking) kept(tree TreeSpec) error {
 	return t.hasGit()
 }
 
-// hasGit says whether what was taken of the tree Git is what was made for it.
+// hasGit checks that the tree Git was taken as it was prepared.
 func (t *taking) hasGit() error {
 	for _, name := range t.git.made.files {
 		if _, there := t.noted[path.Join(t.git.Dotgit, name)]; !there {
 			return errCrossed
 		}
 	}
-	// A pack is never changed under its name.
+	// A pack never changes under the same name.
 	if pack, there := t.noted[t.git.Pack]; !there || pack.Kind != File || pack.Size != t.git.made.packSize {
 		return errCrossed
 	}
@@ -100,7 +98,6 @@ func (t *taking) hasGit() error {
 	return err
 }
 
-// contentOf is what a file consists of that holds data.
 func (t *taking) contentOf(data []byte) ([]Ref, error) {
 	refs := refWriter{put: t.batch.PutList}
 	add := func(chunk []byte, hole int64) error {
@@ -126,8 +123,8 @@ func (t *taking) contentOf(data []byte) ([]Ref, error) {
 	return e.Content, err
 }
 
-// placedScript says whether the tree of id $2 is in place $1; placeScript puts $1
-// in its place $2 under the id $3. They keep the id as hostexec.WriteTree does.
+// placedScript reports whether the tree with id $2 is in place $1. placeScript moves $1 to
+// its place $2 under the id $3. They store the id as hostexec.WriteTree does.
 const (
 	placedScript = placeInode + `d=${1%/*}/ b=${1##*/}
 if [ -e "$d.fl-placed-$b" ] && inode "$1" && [ "$(cat "$d.fl-placed-$b")" = "$2 $i" ]; then echo placed; fi
@@ -143,11 +140,11 @@ inode() { i=$(ls -di -- "$1" 2>/dev/null) && i=${i#"${i%%[0-9]*}"} && i=${i%%[!0
 `
 )
 
-// exitExists is the status of placeScript for a place that is taken.
+// exitExists is placeScript's exit status if the place is taken.
 const exitExists = 95
 
-// gitDirs are where the parts of a repository go before it is made of them:
-// beside its place, so that one rename brings it there.
+// gitDirs are the folders of the parts of a repository before it is built. They lie beside
+// its place, so that one rename moves it there.
 type gitDirs struct{ work, root, id string }
 
 func (r *restoring) gitDirs() (gitDirs, bool) {
@@ -160,9 +157,8 @@ func (r *restoring) gitDirs() (gitDirs, bool) {
 
 func (d gitDirs) part(name string) string { return path.Join(d.root, name) }
 
-// partsFirst has the parts restored in place of the work folder, unless an
-// earlier call has made the repository. A place that something else has is
-// hostexec.ErrExists.
+// partsFirst restores the parts in place of the work folder, unless an earlier call has
+// built the repository. If something else is in its place, the error is hostexec.ErrExists.
 func (r *restoring) partsFirst(d gitDirs) (due bool, err error) {
 	res, err := r.host.Run(r.ctx, hostexec.Command{Script: placedScript, Args: []string{d.work, d.id}})
 	switch said := string(res.Stdout); {
@@ -181,7 +177,6 @@ func (r *restoring) partsFirst(d gitDirs) (due bool, err error) {
 	return due, nil
 }
 
-// rebuild makes the repository of its parts and puts it in its place.
 func (r *restoring) rebuild(d gitDirs) error {
 	made, differs, err := rebuildGit(r.ctx, r.host, gitRebuild{Parts: d.part("parts"), Overlay: d.part("overlay"), Root: d.root, Fence: r.spec.Fence})
 	if err != nil {

@@ -52,7 +52,7 @@ func TestSnapshotByGitIsRestoredAsItWas(t *testing.T) {
 	c.do(os.Remove(filepath.Join(c.dir, "x.o")))
 	want := c.state()
 	to := filepath.Join(t.TempDir(), "deep", "work")
-	for range 2 { // again is safe
+	for range 2 { // repeating is safe
 		r, err := Restore(t.Context(), c.host, chunks, m.ID, RestoreSpec{Dirs: map[string]string{Work: to, Rollouts: to + "-rollouts"}})
 		if err != nil || len(r.Differs) > 0 {
 			t.Fatalf("%v, it differs: %q", err, r.Differs)
@@ -71,7 +71,7 @@ func TestSnapshotByGitIsRestoredAsItWas(t *testing.T) {
 			t.Errorf("%s is left", e.Name())
 		}
 	}
-	// A place that somebody has is not taken.
+	// A place that is in use is not taken.
 	taken := t.TempDir()
 	gitDir{t, taken}.write("theirs", "x")
 	if _, err := Restore(t.Context(), c.host, chunks, m.ID, RestoreSpec{Dirs: map[string]string{Work: taken}}); !errors.Is(err, hostexec.ErrExists) {
@@ -80,7 +80,7 @@ func TestSnapshotByGitIsRestoredAsItWas(t *testing.T) {
 	if names, err := os.ReadDir(taken); err != nil || len(names) != 1 {
 		t.Errorf("their folder has %v, %v", names, err)
 	}
-	// An upstream that is away leaves nothing in the place.
+	// If upstream is away, nothing is left in the place.
 	u.stop()
 	nowhere := filepath.Join(t.TempDir(), "work")
 	_, err = Restore(t.Context(), c.host, chunks, m.ID, RestoreSpec{Dirs: map[string]string{Work: nowhere}})
@@ -110,7 +110,7 @@ func TestNextSnapshotByGitReadsWhatChanged(t *testing.T) {
 	spec.Parent, spec.ID = first.ID, ""
 	m, err := Take(t.Context(), c.host, chunks, spec)
 	c.do(err)
-	// The file, and what is said of the repository; not its pack and index.
+	// The file, and the facts about the repository, but not its pack and index.
 	if m.ReadFiles > 2 || m.ReadBytes > 20_000 {
 		t.Errorf("read %d files, %d bytes", m.ReadFiles, m.ReadBytes)
 	}
@@ -145,7 +145,7 @@ func TestCommitWithASecretIsNeverKept(t *testing.T) {
 	}
 	st := newTestStore(t)
 	chunks := OpenChunks(st, ChunkOptions{})
-	// In a file that is not committed it is overwritten, as everywhere.
+	// In an uncommitted file the secret is masked, as everywhere.
 	c.write("notes", "it is "+gitToken+"\n")
 	m, err := Take(t.Context(), c.host, chunks, spec)
 	c.do(err)

@@ -173,7 +173,7 @@ func TestShallowCloneAndGoneBranchGoOnElsewhere(t *testing.T) {
 	if _, _, err := c.elsewhere(c.plan()); err != nil {
 		t.Errorf("a shallow clone: %v", err)
 	}
-	// A branch that upstream has no more, on which nothing is built.
+	// A branch that upstream no longer has, and on which nothing is built.
 	c = u.clone()
 	u.git("branch", "-D", "other")
 	u.git("branch", "another")
@@ -194,7 +194,7 @@ func TestUpstreamThatLacksOrCannotBeAskedIsATypedFailure(t *testing.T) {
 	c.commit("mine", "mine\n")
 	p := c.plan()
 	if _, _, err := c.elsewhere(p); err == nil {
-		// The server may give a commit by its name as long as it has it.
+		// The server may still give a commit by its name while it has it.
 		t.Log("upstream still gave the commit by its name")
 	}
 	u.git("update-ref", "-d", "refs/tags/v1")
@@ -248,7 +248,7 @@ func TestWhatGitCannotCoverIsKeptInFullAndSaid(t *testing.T) {
 			c := u.clone()
 			c.t = t
 			change(c)
-			_ = os.Remove(filepath.Join(c.root, "ran")) // setting it up may have run it
+			_ = os.Remove(filepath.Join(c.root, "ran")) // the setup may have run it
 			if p := c.plan(); !strings.Contains(p.Why, want) {
 				t.Errorf("it says %q", p.Why)
 			}
@@ -259,8 +259,8 @@ func TestWhatGitCannotCoverIsKeptInFullAndSaid(t *testing.T) {
 	}
 }
 
-// Nothing that the repository names is run, on either host, and no credential
-// of its configuration is kept.
+// Nothing that the repository names is run, on either host, and no credential of
+// its configuration is kept.
 func TestGitRunsNothingAndKeepsNoCredential(t *testing.T) {
 	u := newUpstream(t)
 	c := u.clone()
@@ -277,7 +277,7 @@ func TestGitRunsNothingAndKeepsNoCredential(t *testing.T) {
 	c.git("config", "remote.second.url", "https://"+gitToken+"@example.org/x.git")
 	c.git("config", "remote.second.fetch", "+refs/heads/*:refs/remotes/second/*")
 	c.git("config", "remote.third.url", "https://user:"+gitToken+"@example.org/x.git?token="+gitToken)
-	_ = os.Remove(ran) // setting it up ran some
+	_ = os.Remove(ran) // the setup ran some
 	p := c.plan()
 	for _, name := range p.Kept {
 		err := filepath.WalkDir(filepath.Join(c.root, "scratch", name), func(name string, d fs.DirEntry, err error) error {

@@ -10,23 +10,22 @@ import (
 	"time"
 )
 
-// An indexKey is the beginning of a digest. Half of SHA-256 leaves no two
-// chunks with the same by accident, and what is read is compared with the
-// whole digest.
+// An indexKey is the first half of a digest. Two chunks do not share it by accident, and
+// content is compared with the whole digest when it is read.
 type indexKey [16]byte
 
 func keyOf(d Digest) indexKey { return indexKey(d[:16]) }
 
-// An indexEntry says where a chunk is. It is 24 bytes, and what a worker's
-// memory grows by for each chunk in the store.
+// An indexEntry is the place of a chunk. It has 24 bytes, which is what each chunk in the
+// store costs in a worker's memory.
 type indexEntry struct {
 	key  indexKey
-	pack uint32 // in chunkIndex.packs
-	pos  uint16 // of the pack's chunks
-	size uint16 // rounded up, see sizeUnit
+	pack uint32 // index into chunkIndex.packs
+	pos  uint16 // position in the pack's chunks
+	size uint16 // in sizeUnits, rounded up
 }
 
-// sizeUnit makes the size of every chunk fit 16 bits, near enough to decide
+// sizeUnit lets the size of every chunk fit 16 bits. That is precise enough to decide
 // whether a pack is worth copying.
 const sizeUnit = MaxChunk/65535 + 1
 
@@ -38,26 +37,25 @@ type slot struct {
 	pos  uint16
 }
 
-// A packInfo is what the index says of one pack.
 type packInfo struct {
 	id      packID
 	lists   bool
 	chunks  int
 	raw     int64 // of the chunks
-	stored  int64 // of the blob, when it was written
+	stored  int64 // size of the blob when it was written
 	created time.Time
 
-	covered   int  // by so many index blobs
+	covered   int  // number of index blobs that name it
 	condemned bool // nothing may newly rely on it
-	found     bool // no index names it: it told itself
-	gone      bool // its entries are forgotten
+	found     bool // no index names it; it was found in the store
+	gone      bool // its entries were removed
 }
 
-// reliable says whether a snapshot may rely on a pack.
+// reliable reports whether a snapshot may rely on a pack.
 func (p *packInfo) reliable() bool { return !p.condemned && !p.found && !p.gone }
 
-// A chunkIndex knows where chunks are. Numbers of packs stay what they are for
-// as long as the process lives.
+// A chunkIndex holds the places of chunks. Pack numbers do not change while the process
+// lives.
 type chunkIndex struct {
 	shards [256][]indexEntry // by the first byte of the key, sorted
 	packs  []packInfo
@@ -79,7 +77,7 @@ func compareEntries(a, b indexEntry) int {
 	return cmp.Compare(a.pos, b.pos)
 }
 
-// each calls fn for every place of a chunk until it says no.
+// each calls fn for every place of a chunk until fn returns false.
 func (x *chunkIndex) each(d Digest, fn func(indexEntry) bool) {
 	key := keyOf(d)
 	shard := x.shards[key[0]]
@@ -93,7 +91,7 @@ func (x *chunkIndex) each(d Digest, fn func(indexEntry) bool) {
 	}
 }
 
-// usable finds a place that a snapshot may rely on.
+// usable returns a place that a snapshot may rely on.
 func (x *chunkIndex) usable(d Digest) (found slot, ok bool) {
 	x.each(d, func(e indexEntry) bool {
 		ok = x.packs[e.pack].reliable()
@@ -103,7 +101,6 @@ func (x *chunkIndex) usable(d Digest) (found slot, ok bool) {
 	return found, ok
 }
 
-// add takes in what an index blob says.
 func (x *chunkIndex) add(blob packID, found []indexedPack) {
 	if _, known := x.blobs[blob]; known {
 		return
@@ -120,7 +117,7 @@ func (x *chunkIndex) add(blob packID, found []indexedPack) {
 	x.merge(&fresh)
 }
 
-// salvage takes in a pack that told itself, unless the index knows it by now.
+// salvage adds a pack that no index names, unless an index names it by now.
 func (x *chunkIndex) salvage(f indexedPack) {
 	if n, known := x.byID[f.id]; known && !x.packs[n].gone {
 		return
@@ -130,7 +127,7 @@ func (x *chunkIndex) salvage(f indexedPack) {
 	x.merge(&fresh)
 }
 
-// freshEntries are gathered by shard, so that each is merged once.
+// freshEntries are grouped by shard, so that each shard is merged once.
 type freshEntries [256][]indexEntry
 
 func (x *chunkIndex) insert(f indexedPack, fresh *freshEntries) uint32 {
@@ -162,7 +159,7 @@ func (x *chunkIndex) merge(fresh *freshEntries) {
 	}
 }
 
-// mergeEntries makes a slice of exactly the size that is needed.
+// mergeEntries allocates exactly as much as needed.
 func mergeEntries(old, add []indexEntry) []indexEntry {
 	slices.SortFunc(add, compareEntries)
 	out := make([]indexEntry, 0, len(old)+len(add))
@@ -176,7 +173,7 @@ func mergeEntries(old, add []indexEntry) []indexEntry {
 	return append(append(out, old...), add...)
 }
 
-// drop forgets index blobs, and the packs that no other one names.
+// drop removes index blobs, and packs that no other blob names.
 func (x *chunkIndex) drop(blobs []packID) {
 	lost := false
 	for _, blob := range blobs {
@@ -193,19 +190,17 @@ func (x *chunkIndex) drop(blobs []packID) {
 	}
 }
 
-// sweep forgets the entries of packs that are gone.
 func (x *chunkIndex) sweep() {
 	for i, shard := range x.shards {
 		x.shards[i] = slices.DeleteFunc(shard, func(e indexEntry) bool { return x.packs[e.pack].gone })
 	}
 }
 
-// lose marks a pack that is not in the store any more, whatever the index says.
+// lose marks a pack that is no longer in the store, whatever the index says.
 func (x *chunkIndex) lose(pack uint32) {
 	x.packs[pack].condemned = true
 }
 
-// condemn takes in which packs are condemned.
 func (x *chunkIndex) condemn(ids []packID) {
 	for _, id := range ids {
 		if n, ok := x.byID[id]; ok {
@@ -214,7 +209,6 @@ func (x *chunkIndex) condemn(ids []packID) {
 	}
 }
 
-// An indexedPack is one pack in an index blob.
 type indexedPack struct {
 	id      packID
 	stored  int64

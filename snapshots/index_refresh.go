@@ -11,13 +11,11 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// refreshReaders is how many index blobs are read at once.
 const refreshReaders = 8
 
-// refresh brings the index up to date with the store: what other workers
-// added, merged and condemned. Markers are listed first: a pack that has none
-// by then and is still named by an index that is listed later was not deleted
-// before.
+// refresh brings the index up to date with what other workers added, merged and condemned.
+// It lists markers first: a pack that has no marker by then, and is named by an index
+// listed later, was not deleted before.
 func (c *Chunks) refresh(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
@@ -44,7 +42,7 @@ func (c *Chunks) refreshOnce(ctx context.Context) (again bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	// What we add ourselves meanwhile may not be listed yet.
+	// What we add meanwhile may not be listed yet.
 	c.mu.Lock()
 	before := make([]packID, 0, len(c.index.blobs))
 	for id := range c.index.blobs {
@@ -72,17 +70,16 @@ func (c *Chunks) refreshOnce(ctx context.Context) (again bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.index.condemn(markers)
-	if missing { // merged into another one meanwhile
+	if missing { // a blob was merged into another one meanwhile
 		return true, nil
 	}
 	c.index.drop(vanished)
 	return false, nil
 }
 
-// salvage reads the packs that no index names and takes them into memory for
-// who misses a chunk: their index was lost, or their capture was killed or is
-// about to index them. Nothing newly relies on them; what a snapshot needs in
-// them prune indexes anew.
+// salvage adds packs that no index names to the index in memory, for a caller that misses a
+// chunk. Their index was lost, or their capture was killed or will index them soon. No
+// batch newly relies on them. If a snapshot needs them, prune indexes them again.
 func (c *Chunks) salvage(ctx context.Context) error {
 	listed, err := c.blobs.List(ctx, packPrefix)
 	if err != nil {
@@ -112,7 +109,6 @@ func (c *Chunks) salvage(ctx context.Context) error {
 	return nil
 }
 
-// ids lists what lies below a prefix.
 func (c *Chunks) ids(ctx context.Context, prefix string) ([]packID, error) {
 	found, err := c.blobs.List(ctx, prefix)
 	if err != nil {
@@ -127,8 +123,8 @@ func (c *Chunks) ids(ctx context.Context, prefix string) ([]packID, error) {
 	return ids, nil
 }
 
-// readIndexes reads the index blobs that are not known yet. missing says that
-// one vanished between the list and now.
+// readIndexes reads the new index blobs. missing says that one vanished after it was
+// listed.
 func (c *Chunks) readIndexes(ctx context.Context, listed []packID) (missing bool, err error) {
 	var mu sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)
@@ -144,9 +140,9 @@ func (c *Chunks) readIndexes(ctx context.Context, listed []packID) (missing bool
 			data, err := c.blobs.Get(ctx, indexPrefix+id.String())
 			var packs []indexedPack
 			if err == nil {
-				// What was decrypted is what was written, so an error here is
-				// of a program newer than this, which knows packs that we do
-				// not: nothing is done without them.
+				// Decrypted data is what was written, so this error means that a newer
+				// program wrote the blob. It names packs that we do not know, so nothing
+				// may be done without it.
 				packs, err = readIndex(data)
 			}
 			switch {
@@ -156,8 +152,8 @@ func (c *Chunks) readIndexes(ctx context.Context, listed []packID) (missing bool
 				mu.Unlock()
 				return nil
 			case errors.Is(err, store.ErrTorn):
-				// Its packs tell themselves: prune makes it anew. Until then
-				// what is in them is stored once more, or is missing.
+				// Prune indexes its packs again. Until then their chunks are stored once
+				// more, or are missing.
 				c.log.Error("index of chunks cannot be read", "key", indexPrefix+id.String(), "error", err)
 			case err != nil:
 				return fmt.Errorf("%s%s: %w", indexPrefix, id, err)

@@ -13,8 +13,8 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 )
 
-// What is left out says why: a folder that is only another's is no credential.
-// What could not be read is named, whatever else is left out with it.
+// Everything left out has a reason: a folder that merely belongs to another user is
+// not a credential. What could not be read is named, whatever else is left out.
 func TestWhatIsLeftOutSaysWhy(t *testing.T) {
 	h := hostOf(t, hosttest.StartSSHD(t, hosttest.Options{NewUser: os.Getuid() == 0}).Spec())
 	dir := "/tmp/" + filepath.Base(t.TempDir()) + fmt.Sprint(os.Getpid())
@@ -49,8 +49,9 @@ echo no >zzz && mkdir zzzz && chmod 000 zzz zzzz`})
 	}
 }
 
-// A disk that fails under the listing hides names: a snapshot says that it lacks
-// something, so that nothing is deleted for it. What else is said on the way does not.
+// A disk that fails during the listing hides names. The snapshot then says that it
+// lacks something, so that nothing is deleted on its account. Other complaints do
+// not count.
 func TestWhatCouldNotBeListedIsSaid(t *testing.T) {
 	for said, lacks := range map[string]int64{
 		"find: './sub': Input/output error":          1,
@@ -72,7 +73,7 @@ func TestWhatCouldNotBeListedIsSaid(t *testing.T) {
 	}
 }
 
-// A complainingHost has find say something whatever it looks for.
+// A complainingHost has find print a complaint in every search.
 type complainingHost struct {
 	hostexec.Host
 	said string

@@ -12,18 +12,18 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A Rollout is one of a CODEX_HOME's files, as a listing or a manifest has it.
+// A Rollout is a file of a CODEX_HOME, from a listing or a manifest.
 type Rollout struct {
-	Path string // from the CODEX_HOME: sessions/… or archived_sessions/…
+	Path string // relative to CODEX_HOME: sessions/… or archived_sessions/…
 	Size int64
 }
 
-// A LineageError says that a thread's rollouts are not all there, so that codex
-// could not resume it.
+// A LineageError means that rollouts of a thread are missing, so that codex could not
+// resume it.
 type LineageError struct {
-	Thread string // that was to be resumed
-	Of     string // whose rollout it is about: the thread's, or one it was forked from
-	Path   string // of that, if there is one
+	Thread string // the thread to resume
+	Of     string // the thread of the rollout concerned: Thread, or one that it was forked from
+	Path   string // of the rollout, if there is one
 	Why    string
 }
 
@@ -38,18 +38,18 @@ func (e *LineageError) Error() string {
 	return what + " " + e.Why + ": take a snapshot that has all rollouts, or go on in a new session"
 }
 
-// maxFirstLine bounds what is read of a rollout: its first line holds the
-// instructions of its model, some 30 KiB.
+// maxFirstLine bounds how much of a rollout is read, in bytes. Its first line holds the
+// model's instructions, about 30 KiB.
 const maxFirstLine = 4 << 20
 
-// maxForks bounds a chain of forks, which a broken file could close to a ring.
+// maxForks bounds a chain of forks, which a broken file could turn into a cycle.
 const maxForks = 1000
 
-// Lineage says which of the files a thread needs to be resumed: its own rollout
-// first, then that of the thread which it was forked from, and so on. A fork's
-// rollout holds only what is its own; without its source's, up to the byte where
-// it was forked, codex refuses it (measured on 0.169; those of older versions
-// hold everything). open is asked for the files that may be of it.
+// Lineage returns the files that a thread needs to be resumed: its own rollout first, then
+// that of the thread from which it was forked, and so on. A fork's rollout holds only its
+// own part. codex refuses it without its source's rollout up to the byte of the fork
+// (measured on 0.169; rollouts of older versions hold everything). open is called for files
+// that may belong to the thread.
 func Lineage(thread string, files []Rollout, open func(path string) (io.ReadCloser, error)) ([]string, error) {
 	look := lineage{thread: thread, files: files, open: open, known: map[string]*meta{}}
 	var all []string
@@ -78,7 +78,6 @@ func Lineage(thread string, files []Rollout, open func(path string) (io.ReadClos
 	return all, nil
 }
 
-// meta is what the first line of a rollout says of it.
 type meta struct {
 	ID   string `json:"id"`
 	Base *struct {
@@ -91,11 +90,11 @@ type lineage struct {
 	thread string
 	files  []Rollout
 	open   func(string) (io.ReadCloser, error)
-	known  map[string]*meta // by path; nil where it has none
+	known  map[string]*meta // by path; nil if there is none
 }
 
-// find is the rollout of a thread: by its first line, as codex finds it, and
-// those first whose name says that they are of it. What is archived comes last.
+// find returns the rollout of a thread. Like codex it goes by the first line, and tries
+// files first whose name contains the thread. Archived ones come last.
 func (l *lineage) find(thread string) (*Rollout, *meta, error) {
 	for pass := range 4 {
 		named, old := pass < 2, pass%2 == 1
@@ -133,8 +132,8 @@ func (l *lineage) meta(name string) (*meta, error) {
 	return m, nil
 }
 
-// readMeta is nil where there is no whole first line, or another one than a
-// rollout has: such a file is of no thread.
+// readMeta returns nil if there is no complete first line, or it is not that of a rollout.
+// Such a file belongs to no thread.
 func readMeta(r io.Reader, packed bool) (*meta, error) {
 	src := &source{r: r}
 	r = src
@@ -163,8 +162,7 @@ func readMeta(r io.Reader, packed bool) (*meta, error) {
 	return &first.Payload, nil
 }
 
-// A source remembers how reading failed, so that it can be told from what was
-// read being nonsense.
+// A source remembers its read error, so that this can be told from invalid content.
 type source struct {
 	r   io.Reader
 	err error
@@ -178,7 +176,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// rollout tells codex's rollouts from other files; it packs cold ones.
+// rollout reports whether a file is a rollout of codex, which compresses old ones.
 func rollout(name string) bool {
 	base := path.Base(name)
 	return strings.HasPrefix(base, "rollout-") && (strings.HasSuffix(base, ".jsonl") || compressed(base))

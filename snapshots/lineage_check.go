@@ -8,9 +8,9 @@ import (
 	"io"
 )
 
-// CheckLineage says whether a snapshot has all the rollouts that its thread
-// needs, a *LineageError if not: before anything is brought to a host, and
-// before codex is asked. A thread that has had no turn needs none.
+// CheckLineage returns a *LineageError if a snapshot lacks rollouts that its thread needs.
+// Call it before anything is copied to a host and before codex is asked. A thread without a
+// turn needs none.
 func CheckLineage(ctx context.Context, c *Chunks, id string) error {
 	m, err := c.manifest(ctx, id)
 	if err != nil {

@@ -20,10 +20,11 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"fairlead.dev/fairlead/conversation"
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/realparts"
 )
 
-// A shelf is the rollouts of a CODEX_HOME, by their paths.
+// A shelf is the rollouts of a CODEX_HOME, by path.
 type shelf map[string]string
 
 func (s shelf) list() (all []Rollout) {
@@ -43,7 +44,8 @@ func (s shelf) open(name string) (io.ReadCloser, error) {
 
 const sessionsDir = "sessions/2026/11/22/rollout-2026-11-22T00-00-00-"
 
-// own is the rollout of a thread; forked is that of one which begins in another.
+// own returns the rollout of a thread, forked that of one that begins in another
+// thread.
 func own(id string) string {
 	return fmt.Sprintf(`{"ordinal":0,"type":"session_meta","payload":{"id":%q,"base_instructions":{"text":%q}}}`+"\n{}\n", id, strings.Repeat("be kind ", 8000))
 }
@@ -99,7 +101,7 @@ func TestLineageNamesTheRolloutsThatAThreadNeeds(t *testing.T) {
 	if _, err := Lineage("ring-1", s.list(), s.open); err == nil || !strings.Contains(err.Error(), "forks") {
 		t.Errorf("a ring of forks: %v", err)
 	}
-	// What cannot be read is not taken to be missing.
+	// What cannot be read does not count as missing.
 	broken := errors.New("the store is away")
 	_, err := Lineage("b", s.list(), func(name string) (io.ReadCloser, error) {
 		if strings.HasSuffix(name, "a.jsonl") {
@@ -131,8 +133,8 @@ func packed(t *testing.T, text string) string {
 	return b.String()
 }
 
-// What Lineage says, the real codex says: it resumes a thread where all is
-// there, and refuses it where something is missing.
+// Lineage agrees with the real codex: it resumes a thread if everything is there,
+// and refuses it if something is missing.
 func TestLineageAgreesWithCodex(t *testing.T) {
 	s := scriptedmodel.Serve(t, "rules: [{reply: hello}]")
 	k := newCodexHome(t, s, nil)
@@ -192,7 +194,6 @@ func TestLineageAgreesWithCodex(t *testing.T) {
 	}
 }
 
-// A codexHome is where a real codex lives.
 type codexHome struct {
 	t    *testing.T
 	dir  string
@@ -227,11 +228,7 @@ func newCodexHome(t *testing.T, s *scriptedmodel.Server, files shelf) *codexHome
 	if err := os.WriteFile(filepath.Join(k.dir, "config.toml"), []byte(scriptedmodel.ConfigTOML(s.BaseURL(), "a-token")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	binary, err := filepath.Abs(filepath.Join("..", ".tools", "codex", "bin", "codex"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	k.cmd = exec.Command(binary, "app-server")
+	k.cmd = exec.Command(realparts.CodexBinary(t), "app-server")
 	k.cmd.Env = []string{"CODEX_HOME=" + k.dir, "HOME=" + root, "TMPDIR=" + filepath.Join(root, "tmp"), "PATH=" + os.Getenv("PATH")}
 	in, err := k.cmd.StdinPipe()
 	if err != nil {
@@ -327,7 +324,7 @@ func (k *codexHome) shelf() shelf {
 	return all
 }
 
-// A snapshot is asked for its thread's lineage as the host's files would be.
+// A snapshot's lineage is looked up like that of the host's files.
 func TestSnapshotWithoutAParentsRolloutIsFoundBeforeItIsRestored(t *testing.T) {
 	dir, c := t.TempDir(), OpenChunks(newTestStore(t), ChunkOptions{})
 	take := func(thread string, turn int, files shelf) string {

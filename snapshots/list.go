@@ -5,19 +5,19 @@ import (
 	"fmt"
 )
 
-// What a manifest, a list or a file consists of is named by digests. Where
-// there are too many of them they are themselves a list, kept as chunks.
+// Manifests, lists and files name their parts by digests. If there are too many digests,
+// they are themselves kept as chunks.
 
-// A getter gives chunks, compared with their digest.
+// A getter returns the chunk of a digest, verified.
 type getter func(Digest) ([]byte, error)
 
-// A listWriter keeps digests of segments in chunks, cut where a digest says
-// so, so that the same run of segments is the same chunk.
+// A listWriter keeps digests of segments in chunks. A digest decides where a chunk ends, so
+// that the same run of segments gives the same chunk.
 type listWriter struct {
 	put func([]byte) (Digest, error)
 
 	buf   []byte
-	index []Digest // of the chunks so far
+	index []Digest // chunks so far
 }
 
 const (
@@ -42,7 +42,7 @@ func (l *listWriter) end() error {
 	return err
 }
 
-// eachSegment calls fn with the digest of each segment of a tree.
+// eachSegment calls fn with the digest of each segment of a tree, in order.
 func (t Tree) eachSegment(get getter, fn func(Digest) error) error {
 	for _, d := range t.Index {
 		list, err := get(d)
@@ -61,7 +61,6 @@ func (t Tree) eachSegment(get getter, fn func(Digest) error) error {
 	return nil
 }
 
-// errStop ends a walk early.
 var errStop = errors.New("enough")
 
 // each calls fn with each entry of a tree, in order.
@@ -80,15 +79,14 @@ func (t Tree) each(get getter, fn func(Entry) error) error {
 	})
 }
 
-// refsInline is how many pieces of a file its entry names itself. More are in
-// lists of refsPerList, so that what was added at the end of a large file
-// changes only the last.
+// refsInline is how many pieces of a file its entry names directly. More are kept in lists
+// of refsPerList, so that appending to a large file changes only the last list.
 const (
 	refsInline  = 64
 	refsPerList = 1024
 )
 
-// A refWriter gathers what a file consists of, with bounded memory.
+// A refWriter collects the pieces of a file, with bounded memory.
 type refWriter struct {
 	put func([]byte) (Digest, error)
 
@@ -112,7 +110,6 @@ func (w *refWriter) list() error {
 	return err
 }
 
-// done puts what was gathered into an entry.
 func (w *refWriter) done(e *Entry) error {
 	e.flags &^= listed
 	e.Content, e.Holes = nil, w.holes
@@ -165,8 +162,8 @@ func (e Entry) eachRef(lists getter, fn func(Ref) error) error {
 	return nil
 }
 
-// content calls fn with the bytes of a file, in order, or how many zeros come
-// next. A length that is not the entry's is an error.
+// content calls fn with the bytes of a file, in order, or with the number of zeros that
+// follow. It fails if the total differs from the entry's size.
 func (e Entry) content(lists, get getter, fn func(chunk []byte, hole int64) error) error {
 	left := e.Size
 	err := e.eachRef(lists, func(r Ref) error {
@@ -180,7 +177,7 @@ func (e Entry) content(lists, get getter, fn func(chunk []byte, hole int64) erro
 			n = int64(len(data))
 		}
 		if left -= n; left < 0 {
-			return nil // said below
+			return nil // reported below
 		}
 		return fn(data, r.Hole)
 	})

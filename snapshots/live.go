@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// Live tells every chunk that a complete snapshot of the store needs, for
-// Prune and Check; many of them more than once. A snapshot whose lists cannot
-// be read is an error, which names it: nobody knows what it needs, so nothing
-// may be deleted before it was. One that a newer version has written is ErrNewer.
+// Live yields every chunk that a complete snapshot of the store needs, many of them
+// repeatedly, for Prune and Check. If the lists of a snapshot cannot be read, the error
+// names it: its needs are unknown, so nothing may be pruned until it is deleted. A snapshot
+// of a newer version is ErrNewer.
 func Live(c *Chunks) func(ctx context.Context, yield func(Digest) error) error {
 	return func(ctx context.Context, yield func(Digest) error) error {
 		all, err := list(ctx, c.blobs, "")
@@ -34,8 +34,7 @@ func Live(c *Chunks) func(ctx context.Context, yield func(Digest) error) error {
 	}
 }
 
-// needs tells every chunk that a snapshot needs, but not of the lists that were
-// seen before.
+// needs yields every chunk that a snapshot needs, but skips lists in seen.
 func (m Manifest) needs(get getter, seen map[indexKey]struct{}, yield func(Digest) error) error {
 	once := func(d Digest) (bool, error) {
 		if _, was := seen[keyOf(d)]; was {
@@ -88,17 +87,17 @@ func needsOfSegment(d Digest, get getter, once func(Digest) (bool, error), yield
 	})
 }
 
-// Damage is a snapshot that cannot be restored as it was.
+// Damage describes a snapshot that cannot be restored as it was.
 type Damage struct {
 	ID      string
 	Problem error
-	Files   []string // some that need what is missing
-	Count   int64    // of them
+	Files   []string // some of the affected files
+	Count   int64    // number of affected files
 }
 
-// FindDamage goes through all complete snapshots and tells which of them need a
-// chunk that bad says something against, or have lists that cannot be read. One
-// that a newer version has written is ErrNewer: nobody here can tell.
+// FindDamage examines all complete snapshots. It returns those that need a chunk for which
+// bad returns an error, or whose lists cannot be read. A snapshot of a newer version is
+// ErrNewer, because its needs are unknown here.
 func FindDamage(ctx context.Context, c *Chunks, bad func(Digest) error) (snapshots int, damaged []Damage, err error) {
 	all, err := list(ctx, c.blobs, "")
 	if err != nil {

@@ -13,14 +13,13 @@ import (
 	"unicode/utf8"
 )
 
-// A LocalTree is a folder of this machine as a tree of a snapshot: what is in
-// it, and where each chunk of its files is found again. .gitignore files hold,
-// in each folder; .git is left out, and what is neither a file, nor a folder,
-// nor a symlink.
+// A LocalTree is a folder of this machine as a tree of a snapshot: its entries, and where
+// to find each chunk of its files. .gitignore files apply, in each folder. .git is left
+// out, as is everything except files, folders and symlinks.
 type LocalTree struct {
 	Entries []Entry
 	Bytes   int64
-	Digest  Digest // of names, modes, links and content; no times
+	Digest  Digest // of names, modes, links and content, but not times
 	root    string
 	places  map[Digest]place
 	order   []Digest
@@ -35,7 +34,7 @@ type place struct {
 // maxLocal is how many names a local tree may have.
 const maxLocal = 200_000
 
-// ReadLocal reads a folder and takes the digest of all that is in it.
+// ReadLocal reads a folder and computes its digests.
 func ReadLocal(dir string) (*LocalTree, error) {
 	t := &LocalTree{root: dir, places: map[Digest]place{}}
 	if err := t.folder("", nil); err != nil {
@@ -53,14 +52,14 @@ func ReadLocal(dir string) (*LocalTree, error) {
 	return t, nil
 }
 
-// ignoring is a .gitignore and those of the folders above.
+// ignoring is a .gitignore file, linked to those of the folders above.
 type ignoring struct {
 	above *ignoring
-	at    string // its folder, from the root on
+	at    string // its folder, relative to the root
 	own   *excluder
 }
 
-// ignores asks the deepest file first: the last pattern of it that matches decides.
+// ignores checks the deepest file first; its last matching pattern decides.
 func (g *ignoring) ignores(p string, dir bool) bool {
 	for ; g != nil; g = g.above {
 		rel := strings.TrimPrefix(strings.TrimPrefix(p, g.at), "/")
@@ -162,7 +161,7 @@ func (t *LocalTree) content(file string, e *Entry) error {
 	return err
 }
 
-// Dir is the folder, as an absolute path where that is known.
+// Dir returns the folder, as an absolute path if possible.
 func (t *LocalTree) Dir() string {
 	if abs, err := filepath.Abs(t.root); err == nil {
 		return abs
@@ -170,13 +169,13 @@ func (t *LocalTree) Dir() string {
 	return t.root
 }
 
-// Chunks are those of the tree's files, each once.
+// Chunks returns the chunks of the tree's files, each once.
 func (t *LocalTree) Chunks() []Digest { return t.order }
 
-// ErrLocalChanged: a file is not what it was when the tree was read.
+// ErrLocalChanged means that a file has changed since the tree was read.
 var ErrLocalChanged = errors.New("it was changed meanwhile")
 
-// Read reads a chunk of the tree anew.
+// Read reads a chunk of the tree again.
 func (t *LocalTree) Read(d Digest) ([]byte, error) {
 	at := t.places[d]
 	f, err := os.Open(at.file)

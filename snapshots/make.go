@@ -9,11 +9,10 @@ import (
 	"time"
 )
 
-// ErrLacking: the store does not have a chunk that a tree is made of, and it was
-// not sent.
+// ErrLacking means that the store lacks a chunk of a tree, and it was not sent.
 var ErrLacking = errors.New("a chunk is neither in the store nor was it sent")
 
-// Lacking says which of some chunks the store does not have.
+// Lacking returns those of some chunks that the store does not have.
 func Lacking(ctx context.Context, c *Chunks, of []Digest) []Digest {
 	b := c.NewBatch(ctx, BatchOptions{})
 	defer b.Abort()
@@ -26,9 +25,9 @@ func Lacking(ctx context.Context, c *Chunks, of []Digest) []Digest {
 	return out
 }
 
-// Make makes a snapshot of a work folder that is on no host: of entries, in
-// their order, and of the chunks that next gives until it gives none. What the
-// store has need not be given.
+// Make makes a snapshot of a work folder that is on no host. It takes the entries, in
+// order, and the chunks that next returns until it returns none. Chunks that the store has
+// need not be given.
 func Make(ctx context.Context, c *Chunks, session string, at time.Time, entries []Entry, next func() ([]byte, error)) (Manifest, error) {
 	spec := TakeSpec{Session: session, At: at, Facts: Facts{Work: WorkFull}}
 	if err := spec.check(); err != nil {
@@ -87,8 +86,8 @@ func Make(ctx context.Context, c *Chunks, session string, at time.Time, entries 
 	return t.finish()
 }
 
-// checkEntries refuses names that do not lie in a tree, and folders that come
-// behind what is in them, or never.
+// checkEntries rejects names outside the tree, and entries whose folder does not come
+// before them.
 func checkEntries(entries []Entry) error {
 	folders := map[string]bool{".": true}
 	seen := map[string]bool{}

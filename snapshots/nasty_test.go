@@ -13,15 +13,16 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/realparts"
 )
 
-// A busyboxHost has nothing but busybox on its path, as small systems do.
+// A busyboxHost has only busybox on its path, like small systems.
 type busyboxHost struct {
 	hostexec.Host
 	path string
 }
 
-// underBusybox runs the script that comes as an argument, with the rest of its arguments.
+// underBusybox runs the script in an argument, with the rest of its arguments.
 const underBusybox = `PATH=$1; export PATH; script=$2; shift 2; exec sh -c "$script" sh "$@"`
 
 func (h *busyboxHost) wrap(c hostexec.Command) hostexec.Command {
@@ -57,8 +58,8 @@ func busyboxOn(t testing.TB, h hostexec.Host) hostexec.Host {
 	return &busyboxHost{h, dir}
 }
 
-// TestNastyTreesComeBackEntryByEntry takes a tree of everything that gets lost
-// on the way on hosts of each kind, and restores it on the others.
+// TestNastyTreesComeBackEntryByEntry takes a tree of everything that is easily
+// lost, on hosts of each kind, and restores it on the others.
 func TestNastyTreesComeBackEntryByEntry(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "nasty 'tree\"")
 	must(t, hosttest.NastyTree(dir, 100<<20))
@@ -127,8 +128,8 @@ func TestExportsAreTheSameEachTime(t *testing.T) {
 	}
 }
 
-// butForFoldersWithLinks forgives busybox that it makes links after all else,
-// which gives their folders the time of day.
+// butForFoldersWithLinks allows for busybox, which makes links last and thereby
+// gives their folders the current time.
 func butForFoldersWithLinks(err error) error {
 	if err == nil {
 		return nil
@@ -145,9 +146,10 @@ func butForFoldersWithLinks(err error) error {
 	return errors.Join(rest...)
 }
 
-// Names are asked for while the tree is listed, and what they hold is taken
-// afterwards: neither may wait for the other, however much there is of both.
+// Names are read while the tree is listed, and content afterwards. Neither may wait
+// for the other, however much there is of both.
 func TestMoreNamesAndContentThanAChannelHolds(t *testing.T) {
+	realparts.NotShort(t)
 	dir, long := t.TempDir(), strings.Repeat("n", 200)
 	data := make([]byte, 2000)
 	for i := range 5000 {

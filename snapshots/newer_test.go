@@ -11,8 +11,8 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// newerStore has two snapshots, the later one of which a newer program has
-// written: its format is a later one, and it looks different.
+// newerStore returns a store with two snapshots. The later one was written by a
+// newer program, in a later format.
 func newerStore(t *testing.T, manifest func(old map[string]any) []byte) (st *store.Store, spec TakeSpec, dir, old, newer string) {
 	t.Helper()
 	dir, st = aTree(t), newTestStore(t)
@@ -32,8 +32,8 @@ func newerStore(t *testing.T, manifest func(old map[string]any) []byte) (st *sto
 	return st, spec, dir, old, newer
 }
 
-// A worker of an older version, among newer ones, deletes nothing that a newer
-// snapshot needs, nor that snapshot.
+// An older worker among newer ones deletes no newer snapshot, and nothing that such
+// a snapshot needs.
 func TestWhatANewerVersionWroteIsNeverPrunedNorDeleted(t *testing.T) {
 	for name, manifest := range map[string]func(map[string]any) []byte{
 		"the next format": func(m map[string]any) []byte {
@@ -95,7 +95,7 @@ func TestWhatANewerVersionWroteIsNeverPrunedNorDeleted(t *testing.T) {
 			if there, err := st.Exists(t.Context(), manifestKey("s1", newer)); err != nil || !there {
 				t.Errorf("it is not there any more (%v)", err)
 			}
-			// It is not taken again, and no parent, and in nobody's way.
+			// It is not taken again, is no parent, and obstructs nothing.
 			if _, err := Take(t.Context(), localHost(t), c, spec); !errors.Is(err, ErrNewer) {
 				t.Errorf("taken over it: %v", err)
 			}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A crossedStore has something happen behind each manifest that is written.
+// A crossedStore makes something happen after each manifest that is written.
 type crossedStore struct {
 	blobs
 	happen func()
@@ -22,8 +22,8 @@ func (s *crossedStore) Create(ctx context.Context, key string, data []byte) erro
 	return err
 }
 
-// An attempt is called back right behind its manifest, when another one has seen
-// that already: the snapshot is whole, and stays.
+// An attempt is called back right after its manifest, when another one has seen
+// that already. The snapshot is complete, and stays.
 func TestASnapshotThatAnotherAttemptHasSeenIsNotTakenBack(t *testing.T) {
 	dir, st := aTree(t), newTestStore(t)
 	spec := workOf(dir)
@@ -44,7 +44,7 @@ func TestASnapshotThatAnotherAttemptHasSeenIsNotTakenBack(t *testing.T) {
 	}
 }
 
-// Who is not sure at the end makes no snapshot, and takes none away.
+// An attempt that is not sure at the end makes no snapshot, and removes none.
 func TestWhoIsNotSureMakesNoSnapshot(t *testing.T) {
 	dir, st := aTree(t), newTestStore(t)
 	c := smallChunks(storeBlobs{st})

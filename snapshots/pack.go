@@ -10,28 +10,27 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A pack is
+// A pack consists of
 //
 //	"flpack1\n"
-//	blocks   chunks one after another, about 1 MiB together, compressed or as they are
-//	table    which blocks and chunks there are, compressed: a pack whose index was lost tells itself
-//	4 bytes  how long the table is
+//	blocks   chunks one after another, about 1 MiB together, compressed or not
+//	table    the blocks and chunks, compressed, so that a pack is readable without an index
+//	4 bytes  length of the table
 //	"flpack1\n"
 //
-// and lies in the store as a blob, encrypted. It is written and read back as a
-// stream; who wants a chunk reads the table and then the chunk's block.
+// and is a blob in the store, encrypted. It is written and read back as a stream. To read a
+// chunk, read the table and then the chunk's block.
 const packMagic = "flpack1\n"
 
-// How a block is stored.
 const (
 	blockPlain = 0
 	blockZstd  = 1
 )
 
-// maxPackChunks keeps a position within a pack below 1<<16.
+// maxPackChunks keeps positions in a pack below 1<<16.
 const maxPackChunks = 60_000
 
-// A packTable says what a pack holds, in order.
+// A packTable lists what a pack holds, in order.
 type packTable struct {
 	lists  bool // it was written by PutList
 	blocks []packBlock
@@ -57,7 +56,6 @@ func (t *packTable) raw() (n int64) {
 	return n
 }
 
-// append encodes the table.
 func (t *packTable) append(out []byte) []byte {
 	kind := byte(0)
 	if t.lists {
@@ -81,7 +79,7 @@ func (t *packTable) append(out []byte) []byte {
 
 var errTable = errors.New("the table of a pack cannot be read")
 
-// readPackTable decodes a table and returns what comes after it.
+// readPackTable decodes a table and returns the bytes after it.
 func readPackTable(p []byte) (t packTable, rest []byte, err error) {
 	r := tableReader{p: p}
 	kind := r.byte()
@@ -139,9 +137,9 @@ func (r *tableReader) take(n int) []byte {
 func (r *tableReader) byte() byte     { return r.take(1)[0] }
 func (r *tableReader) digest() Digest { return Digest(r.take(len(Digest{}))) }
 
-// Shared: EncodeAll and DecodeAll are safe for concurrent use. The fastest
-// level, since what is stored is written once per chunk ever, and a capture
-// should cost a host and a worker as little as a plain tar would.
+// Shared, because EncodeAll and DecodeAll are safe for concurrent use. The level is the
+// fastest: each chunk is written only once, and a capture should cost a host and a worker
+// as little as a plain tar.
 var (
 	packEncoder = func() *zstd.Encoder {
 		e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(1<<20), zstd.WithEncoderCRC(false))
@@ -159,7 +157,7 @@ var (
 	}()
 )
 
-// unpackRaw is the content of a block. out is reused.
+// unpackRaw returns the content of a block. It may reuse out.
 func unpackRaw(b packBlock, packed, out []byte) ([]byte, error) {
 	if b.kind == blockPlain {
 		if len(packed) != b.raw {
@@ -177,15 +175,13 @@ func unpackRaw(b packBlock, packed, out []byte) ([]byte, error) {
 	return raw, nil
 }
 
-// packTail is what comes after the blocks.
 func packTail(t *packTable) []byte {
 	table := packEncoder.EncodeAll(t.append(nil), nil)
 	return append(binary.BigEndian.AppendUint32(table, uint32(len(table))), packMagic...)
 }
 
-// verifyPack reads a pack as a stream and compares it with the table that it
-// was written with: every block, every digest, the tail. see is shown the
-// chunks.
+// verifyPack reads a pack as a stream and compares every block, every digest and the tail
+// with the table it was written with. It passes the chunks to see.
 func verifyPack(r io.Reader, t *packTable, see func(chunk []byte)) error {
 	head := make([]byte, len(packMagic))
 	if _, err := io.ReadFull(r, head); err != nil {

@@ -11,17 +11,18 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// An openPack is a pack of which blocks are read.
+// An openPack is a pack open for reading blocks.
 type openPack struct {
 	number  uint32
 	blob    blobAt
 	table   packTable
-	begins  []int64  // of blocks in the pack
+	begins  []int64  // offsets of blocks in the pack
 	first   []int    // the first chunk of each block
 	offsets []uint32 // of chunks in their blocks
 }
 
-// openPack reads what a pack holds: ErrMissing, ErrRotten or the store's error.
+// openPack opens a pack and reads its table. The error is ErrMissing, ErrRotten or the
+// store's own.
 func (c *Chunks) openPack(ctx context.Context, id packID) (*openPack, error) {
 	p := &openPack{}
 	err := func() (err error) {
@@ -51,7 +52,7 @@ func (c *Chunks) openPack(ctx context.Context, id packID) (*openPack, error) {
 	return p, nil
 }
 
-// packError gives an error of opening or reading a pack its meaning.
+// packError returns the typed error for opening or reading a pack.
 func packError(err error) error {
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -62,14 +63,12 @@ func packError(err error) error {
 	return rotten(err)
 }
 
-func (p *openPack) Close() { _ = p.blob.Close() } // it was only read
+func (p *openPack) Close() { _ = p.blob.Close() } // opened for reading only
 
-// verify reads all of a pack and compares it with its own table.
 func (p *openPack) verify() error {
 	return verifyPack(io.NewSectionReader(p.blob, 0, p.blob.Size()), &p.table, nil)
 }
 
-// readTail takes the table out of a pack.
 func readTail(pack blobAt) (packTable, error) {
 	var end [len(packMagic) + 4]byte
 	at := pack.Size() - int64(len(end))
@@ -90,7 +89,7 @@ func readTail(pack blobAt) (packTable, error) {
 	return decodeTable(packed, at-n)
 }
 
-// readFull reads all of p, also right before the end.
+// readFull reads all of p. io.EOF after the last byte is no error.
 func readFull(r io.ReaderAt, p []byte, at int64) error {
 	n, err := r.ReadAt(p, at)
 	if n == len(p) {
@@ -99,10 +98,10 @@ func readFull(r io.ReaderAt, p []byte, at int64) error {
 	return err
 }
 
-// maxTable is more than a table of maxPackChunks ever is.
+// maxTable is more than the size of a table of maxPackChunks.
 const maxTable = 16 << 20
 
-// decodeTable unpacks the table of a pack, before which there are so many bytes.
+// decodeTable decodes the table of a pack that begins at offset before.
 func decodeTable(packed []byte, before int64) (packTable, error) {
 	if len(packed) > maxTable {
 		return packTable{}, errTable
@@ -128,8 +127,7 @@ func decodeTable(packed []byte, before int64) (packTable, error) {
 	return t, nil
 }
 
-// place says where the chunk at a position is: which block, and from where to
-// where in it.
+// place returns the block of the chunk at a position, and the chunk's range in that block.
 func (p *openPack) place(pos int) (block, from, to int) {
 	block = sort.SearchInts(p.first, pos+1) - 1
 	from, to = int(p.offsets[pos]), p.table.blocks[block].raw
@@ -139,8 +137,7 @@ func (p *openPack) place(pos int) (block, from, to int) {
 	return block, from, to
 }
 
-// block reads a block. What it returns lies in one of the buffers, which grow
-// as they have to.
+// block reads a block. The result lies in one of the two buffers, which grow as needed.
 func (p *openPack) block(n int, stored, raw *[]byte) ([]byte, error) {
 	b := p.table.blocks[n]
 	into := stored
@@ -162,7 +159,7 @@ func (p *openPack) block(n int, stored, raw *[]byte) ([]byte, error) {
 	return out, nil
 }
 
-// sized is a buffer of so many bytes, the same one if it is large enough.
+// sized returns a buffer of n bytes: buf, if it is large enough.
 func sized(buf []byte, n int) []byte {
 	if cap(buf) < n {
 		return make([]byte, n, (n+64<<10-1)&^(64<<10-1))

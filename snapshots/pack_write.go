@@ -14,40 +14,38 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A packer turns chunks into packs. Four things go on beside one another: the
-// caller hashes chunks and gathers blocks; blocks are compressed, some at
-// once; they are written in order; and a pack that is complete is synced, read
-// back and indexed while the next one is written. Each waits for the one
-// behind it, so that a packer holds a few blocks and no pack in memory.
+// A packer turns chunks into packs in four concurrent stages: the caller hashes chunks and
+// gathers blocks; several blocks at a time are compressed; they are written in order; and a
+// complete pack is synced, read back and indexed while the next one is written. Each stage
+// waits for the next one, so a packer holds a few blocks and no whole pack in memory.
 type packer struct {
 	b     *Batch
 	lists bool
 	block *block
-	queue chan *block    // in order, to the writer; nil: nothing runs
-	done  sync.WaitGroup // the writer and what it started
+	queue chan *block    // to the writer, in order; nil if no writer runs
+	done  sync.WaitGroup // the writer and its goroutines
 	bytes *semaphore.Weighted
-	slots chan struct{} // packs that are being ended
+	slots chan struct{} // packs being ended
 }
 
-// A block on its way: chunks gathered, then compressed.
+// A block is a list of chunks, first gathered, then compressed.
 type block struct {
 	raw    []byte
 	chunks []packChunk
 	kind   byte
-	buffer []byte        // for what is compressed
-	packed []byte        // buffer, or raw where that is not worth it
-	ready  chan struct{} // closed once it is packed
+	buffer []byte        // for compressed data
+	packed []byte        // buffer, or raw if compression does not pay
+	ready  chan struct{} // closed once compressed
 }
 
-// What a packer holds: blocks between gathering and the store, each raw and
-// compressed, and two packs that are being ended, of which a block each is in
-// memory.
+// Limits of a packer: raw bytes of blocks between gathering and the store (each block is
+// also held compressed), and packs that are being ended, each with a block in memory.
 const (
 	bytesInFlight = 8 << 20
 	packsEnding   = 2
 )
 
-// compressing bounds what is compressed at once in the whole process.
+// compressing bounds the concurrent compressions of the whole process.
 var compressing = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))
 
 var blocks = sync.Pool{New: func() any { return &block{} }}
@@ -82,7 +80,7 @@ func (p *packer) put(d Digest, data []byte) error {
 	return p.b.err()
 }
 
-// send hands the block that is being gathered to who compresses and writes.
+// send passes the current block on to be compressed and written.
 func (p *packer) send() {
 	if p.block == nil {
 		return
@@ -94,8 +92,8 @@ func (p *packer) send() {
 	}
 	blk := p.block
 	p.block = nil
-	// The writer takes every block, also when the batch has failed, so that
-	// this does not wait for ever.
+	// The writer takes every block, even if the batch has failed, so this does not block
+	// for ever.
 	_ = p.bytes.Acquire(context.Background(), blk.weight())
 	p.queue <- blk
 	compressing <- struct{}{}
@@ -106,7 +104,6 @@ func (p *packer) send() {
 	})
 }
 
-// flush ends the pack that is being written.
 func (p *packer) flush() {
 	p.send()
 	if p.queue != nil {
@@ -117,15 +114,15 @@ func (p *packer) flush() {
 
 func (p *packer) wait() { p.done.Wait() }
 
-// close lets go of everything; the batch has ended.
+// close stops the packer after the batch has ended.
 func (p *packer) close() {
 	p.block = nil
 	p.flush()
 	p.wait()
 }
 
-// write writes blocks into packs until there are no more. An error ends the
-// batch, and the rest is only taken.
+// write writes blocks into packs until there are no more. An error ends the batch; later
+// blocks are discarded.
 func (p *packer) write(queue <-chan *block) {
 	var w *packWriter
 	for blk := range queue {
@@ -158,7 +155,7 @@ func (p *packer) write(queue <-chan *block) {
 	}
 }
 
-// end closes, reads back and indexes a pack beside what comes next.
+// end closes, reads back and indexes a pack in the background.
 func (p *packer) end(w *packWriter) {
 	p.slots <- struct{}{}
 	p.done.Go(func() {
@@ -169,7 +166,6 @@ func (p *packer) end(w *packWriter) {
 	})
 }
 
-// A packWriter is a pack that is being written.
 type packWriter struct {
 	id    packID
 	blob  blobWriter
@@ -191,7 +187,6 @@ func (c *Chunks) newPack(ctx context.Context, lists bool) (*packWriter, error) {
 	return w, nil
 }
 
-// full says whether a block belongs into the next pack.
 func (w *packWriter) full(blk *block) bool {
 	return w.size >= w.limit || len(w.table.chunks)+len(blk.chunks) > maxPackChunks
 }
@@ -217,7 +212,13 @@ func (b *Batch) endPack(w *packWriter) error {
 	}
 	p := indexedPack{id: w.id, stored: w.blob.Stored(), created: time.Now(), table: w.table}
 	if err := b.readBack(p); err != nil {
-		return fmt.Errorf("read back what was stored: %w", err)
+		err = fmt.Errorf("read back what was stored: %w", err)
+		if errors.Is(err, store.ErrNotFound) {
+			// This process was stopped for so long that a prune removed the pack. No index
+			// named it yet, so the prune considered it left by a dead process.
+			err = fmt.Errorf("%w: %w", ErrCondemned, err)
+		}
+		return err
 	}
 	blob := newPackID()
 	if err := b.c.putIndex(b.ctx, blob, appendIndex(nil, p)); err != nil {
@@ -227,17 +228,17 @@ func (b *Batch) endPack(w *packWriter) error {
 	return nil
 }
 
-// readBack verifies a pack. One that holds a secret does not stay.
+// readBack verifies a pack, and deletes it if it contains a secret or is rotten.
 func (b *Batch) readBack(p indexedPack) error {
 	var mask Masker
 	var see func([]byte)
 	if b.mask != nil {
 		mask = b.mask()
 		see = func(chunk []byte) {
-			for piece := range slices.Chunk(chunk, 128<<10) { // it keeps what it is given
+			for piece := range slices.Chunk(chunk, 128<<10) { // it keeps its input
 				mask.Next(piece)
 			}
-			mask.Flush() // a secret does not begin in one file and end in another
+			mask.Flush() // a secret does not span two files
 		}
 	}
 	err := b.c.verify(b.ctx, p, see)
@@ -254,7 +255,6 @@ func (b *Batch) readBack(p indexedPack) error {
 	return err
 }
 
-// verify reads a pack from the store and compares it with its table.
 func (c *Chunks) verify(ctx context.Context, p indexedPack, see func([]byte)) error {
 	r, err := c.blobs.NewReader(ctx, p.id.key())
 	if err != nil {
@@ -267,8 +267,8 @@ func (c *Chunks) verify(ctx context.Context, p indexedPack, see func([]byte)) er
 	return nil
 }
 
-// putIndex writes an index blob. It is tried once more where the answer was
-// lost: the key is ours alone, and the content the same.
+// putIndex writes an index blob. It retries once if the store was unreachable, which is
+// safe: no one else uses the key, and the content is the same.
 func (c *Chunks) putIndex(ctx context.Context, blob packID, data []byte) error {
 	err := c.blobs.Put(ctx, indexPrefix+blob.String(), data)
 	if errors.Is(err, store.ErrUnreachable) && ctx.Err() == nil {
@@ -277,7 +277,7 @@ func (c *Chunks) putIndex(ctx context.Context, blob packID, data []byte) error {
 	return err
 }
 
-// rotten gives an error of reading a pack its meaning.
+// rotten turns an error of a damaged pack into ErrRotten.
 func rotten(err error) error {
 	if errors.Is(err, store.ErrTorn) || isEOF(err) {
 		return fmt.Errorf("%w: %w", ErrRotten, err)

@@ -12,45 +12,47 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A pin says that somebody is to go on from a snapshot, from before he is
-// brought anywhere until he has one of his own. Whoever deletes a snapshot and
-// whoever pins it may come at the same time, and a store compares nothing: each
-// writes down what he is about to do, then looks what the other one has written.
+// A pin says that a session is to continue from a snapshot. It lasts from before the
+// session is brought anywhere until it has a snapshot of its own. A snapshot may be pinned
+// and deleted at the same time, and a store has no compare-and-swap. So each side first
+// writes its intent, and then looks for that of the other:
 //
-//   - Who pins writes the pin, and then looks for marks of those who drop it, and
-//     then for the snapshot. Without a mark, and with the snapshot, it stays.
-//   - Who drops writes a mark, and then looks for pins. With one he takes his mark
-//     back; without one he deletes the snapshot, and then takes his mark back.
+//   - Keep writes the pin, then looks for marks of drops, then
+//     for the snapshot. If there is no mark, and the snapshot exists, it is safe.
+//   - Drop writes a mark, then looks for pins. If there is one, it removes its mark.
+//     Otherwise it deletes the snapshot, and then removes its mark.
 //
-// A pin is never taken back by who wrote it: he may be gone. Who drops asks
-// whether the holder still is to go on from there. A mark that is older than
-// anybody takes to drop a snapshot is of somebody who died.
+// A pin is never removed by its writer, which may have died. Drop asks whether the holder
+// is still to continue from the snapshot. A mark older than any drop can take was left by a
+// process that died.
 
 const (
 	pinPrefix  = "snapshot-pins/"  // <id>/<holder>
 	dropPrefix = "snapshot-drops/" // <id>/<who>
 
-	dropFor  = time.Minute      // to drop takes no longer, once it is marked
-	dropDead = 10 * time.Minute // a mark that is older means nothing
+	dropFor  = time.Minute      // how long a drop may take once it is marked
+	dropDead = 10 * time.Minute // an older mark is void
 )
 
-// ErrDropping: somebody deletes the snapshot just now, or finds that he must not.
+// ErrDropping means that the snapshot is being deleted, or that a drop is about to be
+// refused.
 var ErrDropping = errors.New("it is being deleted")
 
-// A Pin is held by a session's run.
+// A Pin is held by a run of a session.
 type Pin struct{ ID, Holder string }
 
 func (p Pin) key() string { return pinPrefix + p.ID + "/" + p.Holder }
 
-// A HeldError refuses to delete a snapshot from which somebody is to go on.
+// A HeldError means that a snapshot was not deleted because a session is to continue from
+// it.
 type HeldError struct{ Pin }
 
 func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s is held by %s, which is to begin with it", e.ID, e.Holder)
 }
 
-// Keep pins a snapshot for a holder, which is repeatable, and returns its
-// manifest. ErrDropping means that it is to be tried again soon.
+// Keep pins a snapshot for a holder and returns its manifest. It may be repeated. Retry
+// soon after ErrDropping.
 func Keep(ctx context.Context, st *store.Store, id, holder string) (Manifest, error) {
 	return keep(ctx, storeBlobs{st}, Pin{id, holder})
 }
@@ -81,7 +83,7 @@ func keep(ctx context.Context, st blobs, p Pin) (Manifest, error) {
 	return read(ctx, st, p.ID)
 }
 
-// Pins are those of a snapshot, of all where id is empty.
+// Pins returns the pins of a snapshot, or all pins if id is empty.
 func Pins(ctx context.Context, st *store.Store, id string) ([]Pin, error) {
 	return pinsOf(ctx, storeBlobs{st}, id)
 }
@@ -100,11 +102,11 @@ func pinsOf(ctx context.Context, st blobs, id string) (pins []Pin, err error) {
 	return pins, err
 }
 
-// Unpin forgets a pin of somebody who does not go on from there any more.
+// Unpin removes a pin whose holder does not continue from the snapshot any more.
 func Unpin(ctx context.Context, st *store.Store, p Pin) error { return st.Delete(ctx, p.key()) }
 
-// Drop is Delete, unless somebody has pinned the snapshot who held says still
-// is to go on from it: a HeldError. It forgets the pins of all others.
+// Drop deletes a snapshot unless a pin exists for which held returns true; then the error
+// is a *HeldError. It removes all other pins of the snapshot.
 func Drop(ctx context.Context, st *store.Store, id string, held func(context.Context, Pin) (bool, error)) error {
 	return drop(ctx, storeBlobs{st}, id, held)
 }
@@ -148,14 +150,14 @@ func drop(ctx context.Context, st blobs, id string, held func(context.Context, P
 	if len(pins) > 0 {
 		return errors.Join(&HeldError{pins[0]}, st.Delete(ctx, mark))
 	}
-	// Where it is not known whether this was done the mark stays, and dies.
+	// If the outcome is unknown, the mark stays until it expires.
 	if err := st.Delete(ctx, manifestKey(session, id)); err != nil {
 		return err
 	}
 	return st.Delete(ctx, mark)
 }
 
-// Tidy forgets marks of those who died while they dropped a snapshot.
+// Tidy removes marks of processes that died during a drop.
 func Tidy(ctx context.Context, st *store.Store, now time.Time) error {
 	marks, err := st.List(ctx, dropPrefix)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// kept puts a snapshot without any content into a store.
+// keptIn puts an empty snapshot into a store.
 func keptIn(t *testing.T, st *store.Store, id string) {
 	t.Helper()
 	data := fmt.Sprintf(`{"format":%d,"id":%q,"session":"s","complete":true,"created_at":"2026-11-22T03:04:05Z"}`, format, id)
@@ -20,7 +20,7 @@ func keptIn(t *testing.T, st *store.Store, id string) {
 	}
 }
 
-// holds are holders that are to go on from what they pinned.
+// holds reports these holders as going on from what they pinned.
 func holds(who ...string) func(context.Context, Pin) (bool, error) {
 	return func(_ context.Context, p Pin) (bool, error) {
 		for _, w := range who {
@@ -66,9 +66,9 @@ func TestAPinnedSnapshotIsNotDropped(t *testing.T) {
 	}
 }
 
-// Whoever comes first, and wherever the two are: either the snapshot is there
-// and pinned, or it is gone and who pins is told. Each is stopped at every step,
-// and the other one does all that it does meanwhile.
+// Pinning and dropping meet at every step, in either order: one is stopped, and the
+// other does all its work meanwhile. The snapshot is there and pinned, or it is
+// gone and whoever pins is told.
 func TestPinningAndDroppingAtTheSameTime(t *testing.T) {
 	for _, name := range []string{"pinned while it is dropped", "dropped while it is pinned"} {
 		for at := 0; ; at++ {
@@ -120,14 +120,13 @@ func TestPinningAndDroppingAtTheSameTime(t *testing.T) {
 	}
 }
 
-// A pinStore strikes at what is deleted as well.
+// A pinStore strikes at deletions too.
 type pinStore struct{ strikingStore }
 
 func (s *pinStore) Delete(ctx context.Context, key string) error {
 	return s.around("delete", func() error { return s.blobs.Delete(ctx, key) })
 }
 
-// Many at once.
 func TestManyPinAndDrop(t *testing.T) {
 	st := newTestStore(t)
 	id := NewID("s", time.Unix(1_800_000_000, 0))
@@ -167,7 +166,7 @@ func TestManyPinAndDrop(t *testing.T) {
 	}
 }
 
-// A mark of somebody who died holds up nobody for long, and is forgotten.
+// The mark of a dead holder delays nobody for long, and is forgotten.
 func TestAMarkOfTheDeadMeansNothing(t *testing.T) {
 	st := newTestStore(t)
 	id := NewID("s", time.Unix(1_800_000_000, 0))
@@ -199,7 +198,7 @@ func TestAMarkOfTheDeadMeansNothing(t *testing.T) {
 	}
 }
 
-// An agedStore says that what it is asked about was written later than it was.
+// An agedStore shifts all modification times that it reports by a duration.
 type agedStore struct {
 	storeBlobs
 	by time.Duration

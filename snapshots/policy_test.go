@@ -52,7 +52,7 @@ func TestAParentThatKnewFewerSecretsIsNone(t *testing.T) {
 	if contents["work/told"] != "the word is "+strings.Repeat("*", len(marked)) {
 		t.Errorf("%q", contents["work/told"])
 	}
-	// And one that knew more is one.
+	// A parent whose capture knew more secrets is used.
 	spec.Parent, spec.ID, spec.Secrets = second.ID, "", nil
 	third, err := Take(t.Context(), h, c, spec)
 	must(t, err)
@@ -102,7 +102,7 @@ func TestExcludesLeaveOutWhatTheySay(t *testing.T) {
 	c := OpenChunks(newTestStore(t), ChunkOptions{})
 	for _, exclude := range [][]string{
 		{"*.o", "node_modules/", "/build", "lib"},
-		{"*.o", "node_modules/", "/build", "*.log", "!keep.log"}, // nothing can be left out by the host itself
+		{"*.o", "node_modules/", "/build", "*.log", "!keep.log"}, // the host itself can leave nothing out
 	} {
 		m, err := Take(t.Context(), localHost(t), c, workOf(dir, exclude...))
 		must(t, err)
@@ -169,7 +169,7 @@ func TestWhatChangesOrGoesWhileItIsReadFailsNothing(t *testing.T) {
 		if what != "stream" {
 			return nil
 		}
-		n++ // the listing has gone by, or a piece of content
+		n++ // the listing is over, or a piece of content
 		switch f, err := os.OpenFile(dir+"/zz-log", os.O_APPEND|os.O_WRONLY, 0); {
 		case err != nil:
 			return err
@@ -203,7 +203,7 @@ func TestWhatChangesOrGoesWhileItIsReadFailsNothing(t *testing.T) {
 }
 
 // What codex makes in a work folder for its sandbox, and removes a moment later,
-// is nothing of the session's; with something in it, it is.
+// does not belong to the session, unless it has content.
 func TestEmptyPlaceholdersAreNoPartOfAWorkFolder(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(dir, ".aws"), 0o700), os.MkdirAll(filepath.Join(dir, ".codex"), 0o700),
@@ -229,8 +229,8 @@ func TestRetentionKeepsTheNewestAndWhatIsPinned(t *testing.T) {
 	at := func(session string, hours int, complete bool) Manifest {
 		return Manifest{ID: fmt.Sprintf("%s-%d", session, hours), Session: session, CreatedAt: now.Add(-time.Duration(hours) * time.Hour), Complete: complete}
 	}
-	// What was found on a host that the session went away from is newer than
-	// what the session goes on from, and does not stand for it.
+	// What was found on a host that the session left is newer than what the session
+	// goes on from, and does not replace it.
 	left := func(m Manifest) Manifest { m.Left = true; return m }
 	all := []Manifest{at("a", 1, false), at("a", 2, true), at("a", 3, true), at("a", 4, false), at("a", 50, true), at("b", 900, true), at("b", 901, true), at("c", 5, false),
 		left(at("d", 2, true)), at("d", 7, true)}
@@ -288,7 +288,7 @@ func TestPruneKeepsWhatSnapshotsNeed(t *testing.T) {
 	}
 }
 
-// A million names, fed as the host's listing would be: the heap stays as it is.
+// A million names, fed as the host's listing would be. The heap does not grow.
 func TestMemoryIsBoundedWhateverTheSizeOfTheTree(t *testing.T) {
 	c := OpenChunks(newTestStore(t), ChunkOptions{})
 	r := seeds.NewRedactor("team", []seeds.Secret{seeds.NewSecret(marked)})

@@ -12,29 +12,29 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// PruneOptions say what may go.
+// PruneOptions configure a prune.
 type PruneOptions struct {
-	// Condemn is how old a pack is, at least, that is condemned: longer than a
-	// capture takes. 24 hours where it is 0.
+	// Condemn is the minimum age of a pack that is condemned. It must be longer than a
+	// capture takes. 0 means 24 hours.
 	Condemn time.Duration
-	// Grace is how long a condemned pack stays: longer than the writing of a
-	// manifest ever takes. 24 hours where it is 0.
+	// Grace is how long a condemned pack is kept. It must be longer than writing a manifest
+	// ever takes. 0 means 24 hours.
 	Grace time.Duration
-	// RepackBelow is the share of a pack's bytes that is needed below which
-	// they are copied into another one. 0.5 where it is 0; below 0: never.
+	// RepackBelow is a share of a pack's bytes. If less is needed, that is copied into
+	// another pack. 0 means 0.5; a negative value means never.
 	RepackBelow float64
-	// RepackMax bounds the bytes copied in one run. 2 GiB where it is 0.
+	// RepackMax bounds the bytes copied in one run. 0 means 2 GiB.
 	RepackMax int64
-	// Now is the time by the clock of the store; zero asks it.
+	// Now is the time by the store's clock; zero means to ask the store.
 	Now time.Time
 	// DryRun changes nothing.
 	DryRun bool
-	// Progress hears how far it is: often, from one goroutine. It may be nil.
+	// Progress is called often, from one goroutine. It may be nil.
 	Progress Steps
 }
 
-// Steps hears what is being done to a store, in a word or two, and how much of
-// it is done; total is 0 where nobody knows it.
+// Steps reports the current step of work on a store, in a word or two, and how much of it
+// is done. total is 0 if unknown.
 type Steps func(step string, done, total int64)
 
 func (s Steps) tell(step string, done, total int) {
@@ -48,36 +48,36 @@ const (
 	repackMax = 2 << 30
 )
 
-// PruneReport says what was done, or with DryRun what would be.
+// PruneReport says what was done, or with DryRun would be done.
 type PruneReport struct {
 	Packs     int   `json:"packs"`     // deleted
-	Freed     int64 `json:"freed"`     // bytes of those
+	Freed     int64 `json:"freed"`     // bytes of deleted packs
 	Condemned int   `json:"condemned"` // to be deleted by a later run
 	Repacked  int   `json:"repacked"`  // copied, then condemned
-	Adopted   int   `json:"adopted"`   // their index was lost and made anew
-	Merged    int   `json:"merged"`    // index blobs that became few
-	// Of what is left: chunks that a manifest needs, and their bytes.
+	Adopted   int   `json:"adopted"`   // packs indexed anew, because their index was lost
+	Merged    int   `json:"merged"`    // index blobs merged into fewer
+	// What is left: chunks that manifests need, and their bytes.
 	Chunks  int64 `json:"chunks"`
 	Bytes   int64 `json:"bytes"`
 	Stored  int64 `json:"stored"`  // bytes of all packs
-	Missing int64 `json:"missing"` // chunks that are needed and that no pack holds
+	Missing int64 `json:"missing"` // needed chunks that no pack holds
 	Rotten  int   `json:"rotten"`  // packs that could not be copied
 }
 
-// Prune deletes packs that no manifest needs. It is safe while others take
-// snapshots, delete them and prune, and can be killed anywhere and run again:
+// Prune deletes packs that no manifest needs. It is safe while others take and delete
+// snapshots and prune. It can be killed at any time and run again.
 //
-//   - A pack that nothing needs and that is older than Condemn is condemned by
-//     a marker. From then on no batch relies on it: one that did before copies
-//     what it needs when it commits. A pack is never pardoned; what turns out to
-//     be needed in one that is condemned is copied too.
-//   - A pack that was condemned longer than Grace ago, when live is asked, and
-//     that nothing needs is deleted: out of the index first, then the pack, and
-//     by a later run the marker. A manifest that was written after live was
-//     asked belongs to a batch that made sure after the marker was there.
+//   - A pack that nothing needs and that is older than Condemn is condemned by a
+//     marker. From then on no batch relies on it; a batch that already did copies
+//     what it needs when it commits. A condemned pack is never pardoned; if something
+//     in it turns out to be needed, that is copied too.
+//   - A pack is deleted if it was condemned more than Grace before live is called, and
+//     nothing needs it: first from the index, then the pack, and in a later run the
+//     marker. A manifest written after live was called belongs to a batch that checked
+//     its packs when the marker was already there.
 //
-// live calls yield with every digest that a manifest of today needs, and
-// nothing is changed where it fails.
+// live calls yield with every digest that an existing manifest needs. If it fails, nothing
+// is changed.
 func (c *Chunks) Prune(ctx context.Context, live func(ctx context.Context, yield func(Digest) error) error, opts PruneOptions) (_ PruneReport, err error) {
 	defer func() {
 		if err != nil {
@@ -99,7 +99,6 @@ func (c *Chunks) Prune(ctx context.Context, live func(ctx context.Context, yield
 	return p.report, nil
 }
 
-// A pruner is one run.
 type pruner struct {
 	c      *Chunks
 	opts   PruneOptions
@@ -108,18 +107,18 @@ type pruner struct {
 
 	packs   map[packID]store.Info // in the store
 	markers map[packID]time.Time
-	known   uint32 // packs of a higher number are newer than this run
+	known   uint32 // packs with higher numbers are newer than this run
 	live    map[uint32]bitset
 	needed  map[uint32]int64 // bytes
 	missing map[Digest]bool
 	adopted map[packID]bool
 	copied  map[uint32]bool
-	doomed  []packID        // to be deleted by this run
-	drop    map[packID]bool // to be forgotten by the index: doomed, or not in the store
+	doomed  []packID        // packs that this run deletes
+	drop    map[packID]bool // packs to remove from the index: doomed, or not in the store
 }
 
-// look lists what is in the store. The markers come first: what live says
-// later is newer than any of them.
+// look lists the store's content. Markers come first, so that live reflects a later state
+// than any of them.
 func (p *pruner) look(ctx context.Context) error {
 	p.opts.Progress.tell("listing packs", 0, 0)
 	if err := p.clock(ctx); err != nil {
@@ -152,7 +151,7 @@ func (p *pruner) look(ctx context.Context) error {
 	return err
 }
 
-// clock asks the store for the time, since it is its times that are compared.
+// clock gets the time from the store, because the store's times are compared with it.
 func (p *pruner) clock(ctx context.Context) error {
 	if p.now = p.opts.Now; !p.now.IsZero() {
 		return nil
@@ -168,11 +167,10 @@ func (p *pruner) clock(ctx context.Context) error {
 	return err
 }
 
-// old says whether something happened longer than d ago.
 func (p *pruner) old(at time.Time, d time.Duration) bool { return p.now.Sub(at) > d }
 
-// mark notes what is needed, each chunk in one place: where two packs hold it
-// every pruner chooses the same.
+// mark records which chunks are needed, each in one place. If two packs hold a chunk, every
+// pruner chooses the same one.
 func (p *pruner) mark(ctx context.Context, live func(context.Context, func(Digest) error) error) error {
 	p.live, p.needed, p.missing = map[uint32]bitset{}, map[uint32]int64{}, map[Digest]bool{}
 	seen := 0
@@ -226,7 +224,7 @@ func (p *pruner) markOne(d Digest) {
 	}
 }
 
-// present says whether a pack that the index knows is in the store.
+// present reports whether an indexed pack is in the store.
 func (p *pruner) present(n uint32) bool {
 	_, there := p.packs[p.c.index.packs[n].id]
 	return there || n >= p.known
@@ -260,8 +258,8 @@ func (p *pruner) each(fn func(n uint32, info packInfo)) {
 	}
 }
 
-// orphans are packs that no index names: of captures that were killed. While
-// something is missing they stay, in case that a person can make use of them.
+// orphans returns packs that no index names, which killed captures left. While a chunk is
+// missing it returns none, because a person might be able to use them.
 func (p *pruner) orphans() []packID {
 	if len(p.missing) > 0 {
 		return nil
@@ -281,8 +279,7 @@ func (p *pruner) unindexed() (ids []packID) {
 	return ids
 }
 
-// adopt makes the index of packs anew that hold what is needed and that no
-// index names.
+// adopt indexes packs again that hold needed chunks and that no index names.
 func (p *pruner) adopt(ctx context.Context) error {
 	defer func() { p.report.Missing = int64(len(p.missing)) }()
 	p.adopted = map[packID]bool{}
@@ -306,13 +303,13 @@ func (p *pruner) adopt(ctx context.Context) error {
 		}
 		switch {
 		case spoiled(err):
-			p.report.Rotten++ // and it stays, since it is needed
+			p.report.Rotten++ // it stays, because it is needed
 			continue
 		case err != nil:
 			return err
 		}
 		p.report.Adopted++
-		p.adopted[info.id] = true // nothing more is done to it in this run
+		p.adopted[info.id] = true // this run does nothing more to it
 		if p.opts.DryRun {
 			continue
 		}
@@ -324,7 +321,7 @@ func (p *pruner) adopt(ctx context.Context) error {
 	return nil
 }
 
-// addIndex writes an index blob and takes it into memory.
+// addIndex writes an index blob and adds it to the index in memory.
 func (c *Chunks) addIndex(ctx context.Context, packs ...indexedPack) error {
 	blob := newPackID()
 	if err := c.putIndex(ctx, blob, appendIndex(nil, packs...)); err != nil {
@@ -336,7 +333,7 @@ func (c *Chunks) addIndex(ctx context.Context, packs ...indexedPack) error {
 	return nil
 }
 
-// condemn puts markers.
+// condemn writes markers for packs to be deleted later.
 func (p *pruner) condemn(ctx context.Context) error {
 	var ids []packID
 	p.each(func(n uint32, info packInfo) {
@@ -364,7 +361,7 @@ func (p *pruner) condemn(ctx context.Context) error {
 	return nil
 }
 
-// reindex takes what goes out of the index, and merges it where there are many.
+// reindex chooses what to delete, removes it from the index, and merges index blobs.
 func (p *pruner) reindex(ctx context.Context) error {
 	p.opts.Progress.tell("putting the index in order", 0, 0)
 	p.drop = map[packID]bool{}
@@ -394,7 +391,6 @@ func (p *pruner) reindex(ctx context.Context) error {
 	return p.merge(ctx)
 }
 
-// delete removes the packs that the index names no more.
 func (p *pruner) delete(ctx context.Context) error {
 	for n, id := range p.doomed {
 		p.opts.Progress.tell("deleting packs", n, len(p.doomed))
@@ -410,8 +406,8 @@ func (p *pruner) delete(ctx context.Context) error {
 	return nil
 }
 
-// forget removes the markers of packs that are long gone. They stay that long
-// so that an index that was written much too late is known for what it is.
+// forget removes markers of packs that were deleted long ago. Until then a marker
+// identifies an index that was written much too late.
 func (p *pruner) forget(ctx context.Context) error {
 	for id, at := range p.markers {
 		_, there := p.packs[id]
@@ -425,7 +421,7 @@ func (p *pruner) forget(ctx context.Context) error {
 	return nil
 }
 
-// spoiled tells whether a pack itself is at fault, and not the way to it.
+// spoiled reports whether err means a bad pack, as opposed to a failed access.
 func spoiled(err error) bool {
 	return errors.Is(err, ErrMissing) || errors.Is(err, ErrRotten)
 }

@@ -9,17 +9,16 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// manySmall is how many small packs, or small index blobs, are worth making
-// one of.
+// manySmall is how many small packs, or small index blobs, are worth merging.
 const manySmall = 16
 
-// copyOut copies what is needed out of packs that will not stay: those that
-// are condemned, those that are mostly dead, and small ones where there are
-// many. The copies are verified and indexed before anything is condemned.
+// copyOut copies needed chunks out of packs that will not stay: condemned ones, mostly
+// unused ones, and small ones if there are many. The copies are verified and indexed before
+// anything is condemned.
 func (p *pruner) copyOut(ctx context.Context) error {
 	p.copied = map[uint32]bool{}
 	if p.opts.RepackBelow < 0 {
-		p.opts.RepackMax = 0 // only what must be
+		p.opts.RepackMax = 0 // only condemned packs
 	}
 	var must, may []uint32
 	small := map[bool]int{}
@@ -62,7 +61,7 @@ func (p *pruner) copyOut(ctx context.Context) error {
 	return err
 }
 
-// copyPack copies what is needed of a pack. One that cannot be read stays.
+// copyPack copies the needed chunks of a pack. A pack that cannot be read stays.
 func (p *pruner) copyPack(ctx context.Context, batch *Batch, n uint32) error {
 	p.opts.Progress.tell("copying packs", len(p.copied), 0)
 	if p.opts.DryRun {
@@ -88,8 +87,7 @@ func (p *pruner) copyPack(ctx context.Context, batch *Batch, n uint32) error {
 	return nil
 }
 
-// copyChunks copies every chunk that is needed and well, and says so where one
-// is not.
+// copyChunks copies every needed chunk that is good, and returns an error if one is not.
 func (p *pruner) copyChunks(batch *Batch, n uint32, pack *openPack) (rotten error) {
 	to := batch.files
 	if pack.table.lists {
@@ -105,7 +103,7 @@ func (p *pruner) copyChunks(batch *Batch, n uint32, pack *openPack) (rotten erro
 		if err != nil && !spoiled(err) {
 			return err
 		}
-		if err != nil { // of this block alone
+		if err != nil { // of this block only
 			rotten = err
 			continue
 		}
@@ -121,12 +119,12 @@ func (p *pruner) copyChunks(batch *Batch, n uint32, pack *openPack) (rotten erro
 	return rotten
 }
 
-// mergeBytes is how large a merged index blob becomes, in bytes of tables.
+// mergeBytes is the size at which a merged index blob ends, in bytes of tables.
 const mergeBytes = 4 << 20
 
-// merge writes index blobs anew without the packs that go, and makes few of
-// many. A blob is deleted only after one that this run wrote holds what it
-// said: so whatever others merge at the same time, the newest of them is there.
+// merge rewrites index blobs without the dropped packs, and merges small ones. A blob is
+// deleted only after this run has written one with its content. So the newest blobs exist
+// whatever others merge at the same time.
 func (p *pruner) merge(ctx context.Context) error {
 	var from, small, torn []packID
 	p.c.mu.Lock()
@@ -158,14 +156,14 @@ func (p *pruner) merge(ctx context.Context) error {
 	if err := m.flush(ctx); err != nil || len(p.missing) > 0 {
 		return err
 	}
-	m.blobs = torn // nothing is missing without them
+	m.blobs = torn // nothing is lost without them
 	return m.flush(ctx)
 }
 
 type merger struct {
 	p     *pruner
 	seen  map[packID]bool // written by this run
-	blobs []packID        // taken and not written yet
+	blobs []packID        // read but not rewritten yet
 	packs []indexedPack
 	size  int
 }

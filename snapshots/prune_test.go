@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// liveOf makes live from digests.
+// liveOf returns a live function that yields digests.
 func liveOf(digests ...[]Digest) func(context.Context, func(Digest) error) error {
 	return func(_ context.Context, yield func(Digest) error) error {
 		for _, some := range digests {
@@ -25,7 +25,7 @@ func liveOf(digests ...[]Digest) func(context.Context, func(Digest) error) error
 	}
 }
 
-// at is a prune some hours from now.
+// at returns options for a prune some hours from now.
 func at(hours int) PruneOptions {
 	return PruneOptions{Condemn: time.Hour, Grace: time.Hour, Now: time.Now().Add(time.Duration(hours) * time.Hour)}
 }
@@ -159,7 +159,7 @@ func TestABatchThatReliedOnACondemnedPackStoresItAnew(t *testing.T) {
 	if _, err := b.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	mustPrune(t, c, at(2)) // nothing is live: everything is condemned
+	mustPrune(t, c, at(2)) // nothing is live, so everything is condemned
 	if b := c.NewBatch(t.Context(), BatchOptions{}); b.Has(digests[0]) {
 		t.Error("a new batch relies on a condemned pack")
 	} else {
@@ -169,7 +169,7 @@ func TestABatchThatReliedOnACondemnedPackStoresItAnew(t *testing.T) {
 	if err := b.Commit(func() error { written = true; return nil }); err != nil || !written {
 		t.Fatalf("commit: %v, written %v", err, written)
 	}
-	// Even a pruner that asked for live too early takes nothing away.
+	// Even a pruner that asked for live too early removes nothing.
 	if r := mustPrune(t, c, at(4)); r.Packs == 0 {
 		t.Errorf("%+v; want the condemned packs deleted", r)
 	}
@@ -233,7 +233,7 @@ func TestALostIndexIsMadeAnew(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			checkAll(t, OpenChunks(st, smallPacks), digests, chunks) // packs tell themselves
+			checkAll(t, OpenChunks(st, smallPacks), digests, chunks) // packs describe themselves
 			c := OpenChunks(st, smallPacks)
 			report, err := c.Check(t.Context(), CheckOptions{}, liveOf(digests))
 			if err != nil || report.Missing+report.Rotten != 0 || report.Orphaned != len(indexes) {
@@ -348,7 +348,8 @@ func TestCheckFindsMissingAndRottenChunks(t *testing.T) {
 			t.Errorf("%v names no pack", err)
 		}
 	}
-	// A capture that relied on what is lost is told so, and the next is whole.
+	// A capture that relied on what is lost is told so, and the next one is
+	// complete.
 	chunks := someChunks(1, 100)
 	worker := OpenChunks(st, smallPacks)
 	if _, _, err := putAll(t.Context(), worker, BatchOptions{}, chunks); !errors.Is(err, ErrCondemned) {

@@ -12,9 +12,9 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// Read returns the manifest of a complete snapshot. ErrIncomplete, ErrNotFound,
-// ErrNewer, or the store's own error. It does not look whether the content is there:
-// restoring does, byte by byte, and so does a check of the store.
+// Read returns the manifest of a complete snapshot. The error is ErrIncomplete,
+// ErrNotFound, ErrNewer, or the store's own. It does not check the content; Restore and
+// Check do.
 func Read(ctx context.Context, st *store.Store, id string) (Manifest, error) {
 	return read(ctx, storeBlobs{st}, id)
 }
@@ -34,8 +34,7 @@ func read(ctx context.Context, st blobs, id string) (Manifest, error) {
 	return m, nil
 }
 
-// readManifest returns little of one that is ErrNewer, and nothing with other
-// errors.
+// readManifest returns a partial manifest with ErrNewer, and none with other errors.
 func readManifest(ctx context.Context, st blobs, id, key string) (Manifest, error) {
 	data, err := st.Get(ctx, key)
 	if errors.Is(err, store.ErrTorn) {
@@ -54,14 +53,13 @@ func readManifest(ctx context.Context, st blobs, id, key string) (Manifest, erro
 	return m, nil
 }
 
-// newer says what can be said of a manifest that this version cannot read. What
-// was decrypted is what was written, so whatever it looks like, a newer program
-// made it, and it is complete.
+// newer returns what is known of a manifest that this version cannot read. Decrypted data
+// is what was written, so a newer program wrote it, and it is complete.
 func newer(id string, data []byte) (Manifest, error) {
 	var head struct {
 		Format int `json:"format"`
 	}
-	_ = json.Unmarshal(data, &head) // what there is of it
+	_ = json.Unmarshal(data, &head) // as far as possible
 	m := Manifest{ID: id, Format: max(head.Format, format+1)}
 	var taken struct {
 		At time.Time `json:"created_at"`
@@ -72,9 +70,8 @@ func newer(id string, data []byte) (Manifest, error) {
 	return m, fmt.Errorf("%w: its format is %d, and this version reads up to %d", ErrNewer, m.Format, format)
 }
 
-// List returns the snapshots of a session (of all when empty), oldest first,
-// the incomplete ones too, with Complete false and little else; so it does with
-// those that are [Manifest.Newer].
+// List returns the snapshots of a session (of all if empty), oldest first. For incomplete
+// ones, and those that are [Manifest.Newer], Complete is false and most fields are empty.
 func List(ctx context.Context, st *store.Store, session string) ([]Manifest, error) {
 	return list(ctx, storeBlobs{st}, session)
 }
@@ -130,9 +127,9 @@ func sortByTime(all []Manifest) {
 	})
 }
 
-// Delete removes a snapshot: its manifest. What only it needed is freed by the
-// next Prune. One that is not there is success; one that a newer version has
-// written stays, and is ErrNewer.
+// Delete deletes a snapshot's manifest. The next Prune frees what only it needed. If the
+// snapshot does not exist, Delete succeeds. One of a newer version stays, and the error is
+// ErrNewer.
 func Delete(ctx context.Context, st *store.Store, id string) error {
 	session, err := sessionOf(id)
 	if err == nil {
@@ -144,7 +141,7 @@ func Delete(ctx context.Context, st *store.Store, id string) error {
 	return st.Delete(ctx, manifestKey(session, id))
 }
 
-// mayDelete refuses what this version does not know, and what cannot be looked at.
+// mayDelete returns an error for snapshots that this version does not know or cannot read.
 func mayDelete(ctx context.Context, st blobs, id string) error {
 	_, err := read(ctx, st, id)
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrIncomplete) {

@@ -1,7 +1,7 @@
 package snapshots
 
-// reliedBytes is about what a batch's chunks take in the store, those that
-// were there before too: of each pack that share which is needed.
+// reliedBytes is about the stored size of all chunks that a batch relies on, including
+// those that were there before.
 func (b *Batch) reliedBytes() int64 {
 	b.c.mu.Lock()
 	defer b.c.mu.Unlock()

@@ -9,41 +9,40 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// RestoreSpec says where a snapshot goes.
+// RestoreSpec says where to restore a snapshot.
 type RestoreSpec struct {
-	// Dirs are folders on the host by the names of trees. One that is named
-	// must not be there yet, or be empty (hostexec.ErrExists); a tree that is
-	// not named is not restored. A folder of which the snapshot has no tree is
-	// made, empty.
+	// Dirs are folders on the host by tree name. A named folder must be absent or empty
+	// (otherwise hostexec.ErrExists). Trees that are not named are not restored. If the
+	// snapshot has no tree of a name, the folder is created empty.
 	Dirs map[string]string
-	// Fence lets trees into their places only if no higher epoch is known then.
+	// Fence puts trees in place only if the host knows no higher epoch then.
 	Fence    *hostexec.Fence
 	Logger   *slog.Logger   // may be nil
 	Progress func(Progress) // may be nil; ReadFiles and ReadBytes are what was written
 }
 
-// Restored says what came to the host.
+// Restored describes what was restored.
 type Restored struct {
 	Manifest Manifest
 	Files    int64
 	Bytes    int64
 	Took     time.Duration
-	// Differs says in what a work folder that was kept by the policy git is not
-	// as it was, a line each: by what was left out, say.
+	// Differs lists, one per line, differences of a work folder that was kept by the policy
+	// git, for example because of what was left out.
 	Differs []string
 }
 
-// Restore brings a snapshot to a host. Only a complete one is, and each file
-// is compared with its digests on the way: a snapshot that turns out damaged is
-// ErrIncomplete. Each tree appears in its place whole, with its modes and
-// times, or not at all; owners are whoever we are on the host. Killed anywhere
-// and called again with the same arguments, it goes on. A disk that is, or
-// would get, full is hostexec.ErrNoSpace.
+// Restore restores a complete snapshot to a host. It compares each file with its digests; a
+// damaged snapshot is ErrIncomplete. Each tree appears in its place complete, with its
+// modes and times, or not at all. The owner is our user on the host. If Restore is killed,
+// call it again with the same arguments to continue. If the disk is full, or would get
+// full, the error is hostexec.ErrNoSpace.
 func Restore(ctx context.Context, h hostexec.Host, c *Chunks, id string, spec RestoreSpec) (_ Restored, err error) {
 	defer func() {
 		if err != nil {
@@ -70,9 +69,12 @@ func Restore(ctx context.Context, h hostexec.Host, c *Chunks, id string, spec Re
 			return Restored{}, err
 		}
 	}
-	if err := r.room(ctx); err != nil {
-		return Restored{}, err
-	}
+	// Start a tree's stream while the host is asked for free space, because each takes at
+	// least a round trip, if not a connection. The content waits for the answer.
+	room := sync.OnceValue(func() error { return r.room(ctx) })
+	looked := make(chan struct{})
+	go func() { defer close(looked); _ = room() }()
+	defer func() { <-looked }()
 	for name, dir := range r.spec.Dirs {
 		t, there := m.Tree(name)
 		if !there {
@@ -80,10 +82,16 @@ func Restore(ctx context.Context, h hostexec.Host, c *Chunks, id string, spec Re
 		}
 		opts := hostexec.WriteTreeOptions{ID: m.ID + ":" + name, Fence: spec.Fence}
 		err := hostexec.WriteTree(ctx, h, dir, opts, func(w *hostexec.TreeWriter) error {
+			if err := room(); err != nil {
+				return err
+			}
 			r.to = w
 			return c.walk(ctx, t, &r)
 		})
 		if err != nil {
+			if short := room(); short != nil {
+				return Restored{}, short
+			}
 			return r.out, fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -96,12 +104,11 @@ func Restore(ctx context.Context, h hostexec.Host, c *Chunks, id string, spec Re
 	return r.out, nil
 }
 
-// manifest reads that of a complete snapshot.
 func (c *Chunks) manifest(ctx context.Context, id string) (Manifest, error) {
 	return read(ctx, c.blobs, id)
 }
 
-// A restoring writes trees to a host; it is the sink of a walk.
+// A restoring writes trees to a host. It is the sink of a walk.
 type restoring struct {
 	ctx  context.Context
 	host hostexec.Host
@@ -142,18 +149,18 @@ func (r *restoring) piece(data []byte) error {
 func (r *restoring) hole(n int64) error { return r.file.Hole(n) }
 func (r *restoring) end() error         { return r.file.Close() }
 
-// blockSize is what a file or folder takes at least, and half of it what one
-// wastes at its end.
+// blockSize is the minimum space of a file or folder; on average a file wastes half of it
+// at its end.
 const blockSize = 4096
 
-// roomScript prints for each folder the file system where it would be, and how
-// many KiB are free there.
+// roomScript prints for each folder the file system that it would be on, and its free KiB.
 const roomScript = `for d; do
 	while [ ! -d "$d" ]; do d=${d%/*}; d=${d:-/}; done
 	df -kP -- "$d" 2>/dev/null | awk 'END { print $1, $4 }' || echo
 done`
 
-// room sees whether the host has enough of it, before anything is written.
+// room returns an error if the host has too little free space. It is called before any
+// content is written.
 func (r *restoring) room(ctx context.Context) error {
 	var names, dirs []string
 	for name, dir := range r.spec.Dirs {

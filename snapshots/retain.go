@@ -5,19 +5,18 @@ import (
 	"time"
 )
 
-// Retention is what a policy keeps of each session's snapshots.
+// Retention says which of each session's snapshots to keep.
 type Retention struct {
-	Keep   int           // so many of the newest complete ones; 0 is all
-	MaxAge time.Duration // and none that is older; 0 is any age
+	Keep   int           // how many of the newest complete ones to keep; 0 means all
+	MaxAge time.Duration // maximum age; 0 means any
 	Now    time.Time
 }
 
-// Retain returns which of the snapshots the policy drops, oldest first. It
-// never drops the newest complete one of a session, nor one that is pinned (a
-// session goes on from it, a fork was begun at it). One that is not complete,
-// or holds what was left on a host that the session went away from, counts for
-// nothing: it goes as the others of its age do, and never makes another one go.
-// One that a newer version has written is that version's to drop.
+// Retain returns the snapshots to drop, oldest first. It never drops the newest complete
+// one of a session, nor one that is pinned (a session continues from it, or a fork began at
+// it). A snapshot that is incomplete, or was taken of what a session left behind on a host,
+// does not count: it is dropped with others of its age, and never causes another to be
+// dropped. Snapshots of a newer version are never dropped.
 func Retain(all []Manifest, policy Retention, pinned func(id string) bool) []Manifest {
 	all = slices.Clone(all)
 	sortByTime(all)

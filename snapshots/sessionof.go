@@ -1,5 +1,5 @@
 package snapshots
 
-// SessionOf takes the session out of a snapshot's id. ErrNotFound where it is
-// not the id of one.
+// SessionOf extracts the session from a snapshot's id. The error is ErrNotFound if that is
+// not one.
 func SessionOf(id string) (string, error) { return sessionOf(id) }

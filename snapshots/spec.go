@@ -16,79 +16,78 @@ const (
 	WorkFull = "full" // all but what is excluded
 )
 
-// TakeSpec says what to keep.
+// TakeSpec says what to take.
 type TakeSpec struct {
-	// ID names the snapshot; see NewID. A caller that may repeat itself
-	// chooses it beforehand: a snapshot of that ID that is complete is
-	// returned as it is.
+	// ID names the snapshot; see NewID. A caller that may repeat the call chooses it
+	// beforehand: if a complete snapshot of that ID exists, it is returned unchanged.
 	ID      string
 	Session string
-	// Parent is the newest good snapshot of the session; what did not change
-	// since is not read again. One that is damaged or gone is none.
+	// Parent is the session's newest good snapshot. What has not changed since is not read
+	// again. A parent that is damaged or gone is ignored.
 	Parent string
 	Facts  Facts
 	Trees  []TreeSpec
-	// Mask makes what overwrites known secrets, once for each stream; nil
-	// where there are none. A seeds.Redactor's MaskStream is one.
+	// Mask returns a new Masker, for one stream, that overwrites known secrets, such as a
+	// seeds.Redactor's MaskStream; nil if there are none.
 	Mask func() Masker
-	// Sure is asked when all is in the store and there is no manifest yet; its
-	// error is Take's, and then there is no snapshot. Whoever takes one while
-	// new secrets may come up looks there whether one has. It may be nil.
+	// Sure is called when everything is in the store and before the manifest is written. If
+	// it fails, Take returns its error and there is no snapshot. Use it to check whether
+	// new secrets came up meanwhile. It may be nil.
 	Sure func() error
-	// Secrets are fingerprints of those that Mask knows, under a key that
-	// whoever reads manifests does not have.
+	// Secrets are fingerprints of the secrets that Mask knows, under a key that readers of
+	// manifests do not have.
 	Secrets []string
-	// MaxBytes bounds the content of the snapshot, MaxAdded what it may add to
-	// the store, encrypted; 0 is no bound. More is a *QuotaError.
+	// MaxBytes bounds the content of the snapshot, MaxAdded what it adds to the store,
+	// encrypted; 0 means no bound. Beyond that the error is a *QuotaError.
 	MaxBytes, MaxAdded int64
-	// At is when the snapshot was wished for; the zero value is now.
+	// At is when the snapshot was requested; the zero value means now.
 	At       time.Time
 	Logger   *slog.Logger   // may be nil
 	Progress func(Progress) // may be nil; called often, from one goroutine at a time
 }
 
-// TreeSpec names a folder on the host and what of it is kept. One that is not
-// there is none. What is always left out: credentials of codex, and a folder
-// that another tree of the same snapshot is made of.
+// TreeSpec names a folder on the host and says what of it is kept. A folder that does not
+// exist is no tree. Always left out are credentials of codex, and folders of other trees of
+// the snapshot.
 type TreeSpec struct {
 	Name    string // Rollouts or Work
 	Dir     string
-	Policy  string                 // for work: WorkNone, WorkGit or WorkFull, which is also what the empty string means
-	Exclude []string               // in gitignore's syntax
-	Skip    func(path string) bool // left out and listed, with all that is below it
-	Only    []string               // the folders in Dir to keep; all when empty
-	Hollow  []string               // names in Dir that are nothing while they are empty folders: codex makes these, and removes them
+	Policy  string                 // for Work: WorkNone, WorkGit or WorkFull; empty means WorkFull
+	Exclude []string               // patterns in gitignore syntax
+	Skip    func(path string) bool // left out and listed, with everything below
+	Only    []string               // folders in Dir to keep; empty means all
+	Hollow  []string               // names in Dir that are ignored while they are empty folders, because codex creates and removes them
 }
 
-// RolloutsOf is the tree of the rollout files in a CODEX_HOME.
+// RolloutsOf returns the tree of the rollout files in a CODEX_HOME.
 func RolloutsOf(codexHome string) TreeSpec {
 	return TreeSpec{Name: Rollouts, Dir: codexHome, Only: []string{"sessions", "archived_sessions"}}
 }
 
-// WorkOf is the tree of a work folder.
+// WorkOf returns the tree of a work folder.
 func WorkOf(dir, policy string, exclude []string) TreeSpec {
 	return TreeSpec{Name: Work, Dir: dir, Policy: policy, Exclude: exclude}
 }
 
-// Progress is how far a capture is.
+// Progress is the progress of a capture.
 type Progress struct {
 	Entries   int64 // listed
 	ReadFiles int64 // from the host
 	ReadBytes int64
 }
 
-// A Masker overwrites secrets in a stream and keeps its length: what Next and
-// Flush return together is as long as what was given. Count is how many it found.
+// A Masker overwrites secrets in a stream without changing its length: Next and Flush
+// together return as many bytes as they got. Count returns how many secrets it found.
 type Masker interface {
 	Next(p []byte) []byte
 	Flush() []byte
 	Count() int
 }
 
-// ErrQuota is what every QuotaError is.
+// ErrQuota matches every QuotaError.
 var ErrQuota = errors.New("the snapshot is larger than allowed")
 
-// A QuotaError says what a snapshot is too large for, and of what it consists.
+// A QuotaError says which limit a snapshot exceeds, and where most of its content is.
 type QuotaError struct {
 	What    string // content, or what it adds to the store
 	Bytes   int64
@@ -128,7 +127,7 @@ func sizeText(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// check refuses what no capture can be made of, and fills in what may be left open.
+// check rejects invalid specs and sets defaults.
 func (s *TakeSpec) check() error {
 	if !validSession.MatchString(s.Session) {
 		return fmt.Errorf("%q is not the id of a session", s.Session)

@@ -12,14 +12,13 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// Take brings what it takes to go on elsewhere from a host into the store, and
-// returns once all of it was read back and found right. Only a nil error
-// allows anything to be deleted on the host, and not what the manifest says
-// was left out. On error doing it again is safe: what came into the store so far
-// need not travel into it again, and a snapshot of that ID that is there all the
-// same is whole. Several may take the same one at once, as attempts of which one
-// was overtaken: all return the one that is complete first, and none takes it
-// back. Nothing on the host changes.
+// Take stores what a session needs to continue elsewhere, and returns once all of it was
+// read back and verified. Only after a nil error may anything be deleted on the host, and
+// nothing that the manifest lists as left out. After an error Take can be repeated: what is
+// in the store already is not sent again, and if a snapshot of that ID exists nevertheless,
+// it is complete. Concurrent calls for the same snapshot, such as an attempt and one that
+// overtook it, all return the first complete one, and none removes it. Take changes nothing
+// in the folders on the host.
 func Take(ctx context.Context, h hostexec.Host, c *Chunks, spec TakeSpec) (_ Manifest, err error) {
 	defer func() {
 		if err != nil {
@@ -41,16 +40,15 @@ func Take(ctx context.Context, h hostexec.Host, c *Chunks, spec TakeSpec) (_ Man
 		if !errors.Is(err, ErrCondemned) && !errors.Is(err, errCrossed) || try == maxTries {
 			return m, err
 		}
-		// A prune came between, which takes that we were stopped for long, or
-		// another attempt did on the host.
+		// A prune intervened, because we were stopped for long, or another attempt did on
+		// the host.
 		spec.Logger.Warn("snapshot is taken again", "snapshot", spec.ID, "error", err)
 	}
 }
 
-// maxTries is how often a snapshot is taken that somebody comes between.
+// maxTries is how often a snapshot is retaken after such an intervention.
 const maxTries = 3
 
-// A taking is one attempt to take a snapshot.
 type taking struct {
 	ctx   context.Context
 	host  hostexec.Host
@@ -59,16 +57,16 @@ type taking struct {
 	spec  TakeSpec
 
 	began    time.Time
-	clock    time.Time // of the host, before anything of the present tree was read
+	clock    time.Time // of the host, before anything of the current tree was read
 	parent   *Manifest
-	known    getter // chunks of the parent
+	known    getter // reads chunks of the parent
 	manifest Manifest
 	progress Progress
 	folders  folderSizes
-	git      *gitPlan         // where the work folder is kept by git
-	noted    map[string]Entry // what is taken of a tree, while that is to be looked at
-	masker   Masker           // reused, nil where nothing is known
-	buf      []byte           // likewise
+	git      *gitPlan         // set if the work folder is kept by git
+	noted    map[string]Entry // entries taken of a tree, while hasGit needs them
+	masker   Masker           // reused; nil if no secrets are known
+	buf      []byte           // reused
 }
 
 func take(ctx context.Context, h hostexec.Host, c *Chunks, spec TakeSpec) (Manifest, error) {
@@ -104,7 +102,6 @@ func take(ctx context.Context, h hostexec.Host, c *Chunks, spec TakeSpec) (Manif
 	return t.finish()
 }
 
-// findParent opens the parent, if there is one that is good for it.
 func (t *taking) findParent() error {
 	if t.spec.Parent == "" {
 		return nil
@@ -126,15 +123,15 @@ func (t *taking) findParent() error {
 	case !hasAll(m.Secrets, t.spec.Secrets):
 		t.noParent(errors.New("secrets are known now that were not looked for then"))
 	case m.Host != t.spec.Facts.Host:
-		t.noParent(errors.New("it was taken on another host")) // whose inodes say nothing here
+		t.noParent(errors.New("it was taken on another host")) // its inodes mean nothing here
 	default:
 		t.parent, t.manifest.Parent = &m, m.ID
 	}
 	return nil
 }
 
-// noParent goes on without one: all is read, and what the store has is not
-// stored again.
+// noParent continues without a parent: everything is read, but not stored again if the
+// store has it.
 func (t *taking) noParent(why error) {
 	t.parent = nil
 	t.manifest.Parent = ""
@@ -155,7 +152,7 @@ func hasAll(have, want []string) bool {
 	return true
 }
 
-// finish makes sure of what is in the store and writes the manifest.
+// finish makes sure that everything is in the store, and writes the manifest.
 func (t *taking) finish() (Manifest, error) {
 	added, err := t.batch.Flush()
 	if err != nil {
@@ -186,13 +183,13 @@ func (t *taking) finish() (Manifest, error) {
 		return err
 	})
 	if exists {
-		// Another attempt was there first, or our own answer was lost: what
-		// the store says is so.
+		// Another attempt was first, or our own answer was lost: the store's manifest is
+		// valid.
 		return readManifest(t.ctx, t.c.blobs, m.ID, key)
 	}
 	if err != nil && written && (errors.Is(err, ErrCondemned) || time.Since(began) > mayStall) {
-		// What it needs may be gone. Otherwise it is whole, whatever has called
-		// us back in that moment, and somebody may have heard of it by now.
+		// What the manifest needs may be gone. Otherwise the snapshot is complete, whatever
+		// made Commit fail then, and others may know of it by now.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), time.Minute)
 		defer cancel()
 		err = errors.Join(err, t.c.blobs.Delete(ctx, key))
@@ -203,13 +200,12 @@ func (t *taking) finish() (Manifest, error) {
 	return t.manifest, nil
 }
 
-// mayStall is how long the writing of a manifest may take, by the clock on the
-// wall, without anything being deleted that it needs: far less than the grace
-// of what is condemned.
+// mayStall is how long writing a manifest may take, in wall-clock time, before something
+// that it needs may be deleted. It is far less than the grace of condemned packs.
 const mayStall = time.Hour
 
-// manifestJSON is the manifest as it is written: known secrets that facts have
-// in them are overwritten there too.
+// manifestJSON returns the manifest as it is written. Known secrets in its facts are
+// overwritten too.
 func (t *taking) manifestJSON() ([]byte, error) {
 	data, err := json.MarshalIndent(t.manifest, "", "  ")
 	if err != nil || t.masker == nil {
@@ -234,7 +230,6 @@ func (t *taking) manifestJSON() ([]byte, error) {
 	return data, nil
 }
 
-// mask overwrites secrets in p, in place.
 func (t *taking) mask(p []byte) (_ []byte, found int) {
 	if t.masker == nil {
 		return p, 0
@@ -245,7 +240,6 @@ func (t *taking) mask(p []byte) (_ []byte, found int) {
 	return p, t.masker.Count() - before
 }
 
-// hide overwrites secrets in a name.
 func (t *taking) hide(name string) string {
 	if t.masker == nil {
 		return name
@@ -259,8 +253,8 @@ func (t *taking) hide(name string) string {
 	return string(p)
 }
 
-// leaveOut notes what is not kept. What could not be read is listed however
-// much else there is: somebody has to see to it.
+// leaveOut records what is not kept. Unreadable names have reserved places in the list,
+// because somebody has to deal with them.
 func (t *treeTaking) leaveOut(p, why string) {
 	m, most := &t.manifest, maxListed-keptForUnread
 	m.LeftOutCount++
@@ -274,7 +268,7 @@ func (t *treeTaking) leaveOut(p, why string) {
 	}
 }
 
-// keptForUnread is how many places of a manifest's list are kept for that.
+// keptForUnread is how many places of the list are reserved for unreadable names.
 const keptForUnread = 10
 
 func (t *taking) unstable(tree, p string) {

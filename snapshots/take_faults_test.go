@@ -14,8 +14,8 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// A movingHost has something happen before its streams begin, and says when a
-// listing has and when the first reading is over.
+// A movingHost makes something happen before its streams begin, and reports when a
+// listing has begun and when the first reading is over.
 type movingHost struct {
 	hostexec.Host
 	read, list   func()
@@ -35,14 +35,14 @@ func (h *movingHost) Start(ctx context.Context, c hostexec.Command) (hostexec.St
 	case err == nil && lists && h.begun != nil:
 		return &begunStream{Stream: s, begun: h.begun}, nil
 	case err == nil && reads && h.ended != nil:
-		_ = s.Wait() // who reads it is told of it again
+		_ = s.Wait() // the reader gets the error too
 		close(h.ended)
 		h.ended = nil
 	}
 	return s, err
 }
 
-// A begunStream says when something has come.
+// A begunStream reports when data has come.
 type begunStream struct {
 	hostexec.Stream
 	begun chan struct{}
@@ -58,10 +58,10 @@ func (s *begunStream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A folder that is listed and not there where it is read is none that never was:
-// there is no snapshot without it, however large it is.
+// A folder that was listed but is gone when it is read did exist: there is no
+// snapshot without it, however large it is.
 func TestAFolderThatGoesAwayMeanwhileIsMissed(t *testing.T) {
-	// So long are these names that a window is full before all is listed.
+	// These names are so long that a window is full before everything is listed.
 	deep := strings.Repeat(strings.Repeat("d", 250)+"/", 14)
 	for _, c := range []struct {
 		name        string
@@ -103,7 +103,7 @@ func TestAFolderThatGoesAwayMeanwhileIsMissed(t *testing.T) {
 	}
 }
 
-// A tree that is made just when the taking begins is read all the same.
+// A tree that is made just as the snapshot begins is still read.
 func TestAFolderThatComesWhenItIsListedIsTaken(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "late")
 	opened := make(chan struct{})
@@ -118,7 +118,6 @@ func TestAFolderThatComesWhenItIsListedIsTaken(t *testing.T) {
 	}
 }
 
-// A panicMasker is one that has a fault.
 type panicMasker struct{ Masker }
 
 func (panicMasker) Next(p []byte) []byte {
@@ -128,7 +127,7 @@ func (panicMasker) Next(p []byte) []byte {
 	return p
 }
 
-// What panics while a tree is read ends that snapshot, and not the worker.
+// A panic while a tree is read ends that snapshot, and not the worker.
 func TestAPanicInTheReadingIsAnError(t *testing.T) {
 	dir := t.TempDir() + "/w"
 	write(t, dir, "a", "odd content")
@@ -140,7 +139,7 @@ func TestAPanicInTheReadingIsAnError(t *testing.T) {
 	}
 }
 
-// A reading that was refused is heard of while the listing still goes on.
+// A refused reading is noticed while the listing still goes on.
 func TestAReadingThatIsRefusedEndsTheListing(t *testing.T) {
 	dir := t.TempDir() + "/w"
 	write(t, dir, "a", "text")

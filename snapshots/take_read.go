@@ -10,13 +10,13 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// maxReads is how often a file is read that changes meanwhile. Then it is kept
-// as it was read last, and said to be unstable.
+// maxReads is how often a file is read that changes meanwhile. Then the last content is
+// kept and marked as unstable.
 const maxReads = 3
 
-// readHeld reads what is wanted of what is held. After the stream the host says
-// once more how every file is: one that is as it was listed was read as it is,
-// the others are read again.
+// readHeld reads the content of held entries. After the stream, the host reports the state
+// of every file again. A file whose state is that of the listing was read unchanged; the
+// others are read again.
 func (t *treeTaking) readHeld() error {
 	defer t.stopReading()
 	for {
@@ -43,12 +43,11 @@ func (t *treeTaking) readHeld() error {
 	}
 }
 
-// file takes what the host sent of one file.
 func (t *treeTaking) file(f *hostexec.TreeFile, want map[string]*held) error {
 	h := want[f.Path]
 	switch {
 	case h == nil || f.Missing:
-		return nil // nobody wants it any more, or it is not there
+		return nil // not wanted any more, or missing
 	case f.HardLink != "":
 		if first := want[f.HardLink]; first != nil && first.got {
 			h.Content, h.Masks, h.Holes, h.flags, h.gotSize, h.got = first.Content, first.Masks, first.Holes, first.flags, first.gotSize, true
@@ -57,7 +56,7 @@ func (t *treeTaking) file(f *hostexec.TreeFile, want map[string]*held) error {
 	}
 	err := t.content(f, h)
 	if errors.Is(err, hostexec.ErrTorn) {
-		return nil // cut short meanwhile
+		return nil // truncated meanwhile
 	}
 	if err != nil {
 		return fmt.Errorf("%q: %w", h.name, err)
@@ -71,7 +70,7 @@ func (t *treeTaking) file(f *hostexec.TreeFile, want map[string]*held) error {
 	return nil
 }
 
-// settle compares what a file is now with what it was before it was read.
+// settle compares a file's state after it was read with that before.
 func (t *treeTaking) settle(h *held, e hostexec.TreeEntry) {
 	h.seen = true
 	same := e.Size == h.Size && e.MTime.Equal(h.MTime) && e.CTime.Equal(h.CTime) && e.Inode == h.Inode
@@ -101,8 +100,8 @@ func (t *treeTaking) resize(h *held, size int64) {
 	h.Size = size
 }
 
-// relink gives the other names of files of which the first went away a first
-// one again.
+// relink handles files with several names whose first name vanished: the next name becomes
+// the first.
 func (t *treeTaking) relink() {
 	first := map[fileID]*held{}
 	for i := range t.held {
@@ -121,7 +120,7 @@ func (t *treeTaking) relink() {
 	}
 }
 
-// content stores what a file holds, and notes in h what it consists of.
+// content stores a file's content and records its pieces in h.
 func (t *treeTaking) content(f *hostexec.TreeFile, h *held) error {
 	h.Masks = 0
 	refs := refWriter{put: t.batch.PutList}
@@ -144,7 +143,7 @@ func (t *treeTaking) content(f *hostexec.TreeFile, h *held) error {
 	return refs.done(&h.Entry)
 }
 
-// section stores what lies before the next large hole.
+// section stores the content before the next large hole.
 func (t *treeTaking) section(s *sections, refs *refWriter, h *held) error {
 	if cap(t.whole) == 0 {
 		t.whole = make([]byte, wholeFile+1)
@@ -165,7 +164,7 @@ func (t *treeTaking) section(s *sections, refs *refWriter, h *held) error {
 	case errors.Is(err, io.EOF):
 		return nil
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		// All of it at once, which is most files.
+		// The whole file at once, as with most files.
 		p, found := t.mask(buf[:n])
 		h.Masks += found
 		return put(p, 0)
@@ -183,16 +182,16 @@ func (t *treeTaking) section(s *sections, refs *refWriter, h *held) error {
 	}
 	h.Masks += t.masker.Count() - before
 	if m.check.Count() > 0 {
-		return ErrSecret // the masker missed what it finds
+		return ErrSecret // the masker missed a secret
 	}
 	return nil
 }
 
-// sections reads a file up to the next hole that is worth one.
+// sections reads a file up to the next hole of at least minHole.
 type sections struct {
 	f     *hostexec.TreeFile
-	hole  int64 // where the last section ended
-	zeros int64 // of a small hole
+	hole  int64 // the hole that ended the last section
+	zeros int64 // remaining zeros of a small hole
 	end   bool
 }
 
@@ -216,9 +215,9 @@ func (s *sections) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A maskReader overwrites secrets in what it reads, and looks once more at what
-// comes out: chunks are searched again when they are read back from the store,
-// but a secret that lies across two of them is found here only.
+// A maskReader overwrites secrets in what it reads, and searches its output again. Chunks
+// are searched again when they are read back from the store, but a secret that spans two
+// chunks is found only here.
 type maskReader struct {
 	in    io.Reader
 	mask  Masker
@@ -250,9 +249,9 @@ func (m *maskReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// mayChangeUnseen says whether a file may change after it was read and yet look
-// as it did: its clock had not moved on since. A kernel's clock for files moves
-// in steps of some milliseconds; other systems keep whole seconds, or two.
+// mayChangeUnseen reports whether a file may have changed after it was read and still look
+// the same, because its clock has not advanced since. A kernel's file clock advances in
+// steps of some milliseconds; other systems keep whole seconds, or two.
 func (t *taking) mayChangeUnseen(changed time.Time) bool {
 	step := 50 * time.Millisecond
 	if changed.Nanosecond() == 0 {

@@ -11,21 +11,20 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// A reading is a stream of files that the host is asked for while it still
-// lists: its channel is opened beside that of the listing, and names are sent as
-// they come up, so that the first of the content is there when the listing ends.
-// Nothing is done with it before; what comes earlier waits in the channel. So
-// everything that a taking consists of is touched by one goroutine at a time.
+// A reading is a stream of files that starts while the host still lists. Its channel is
+// opened beside that of the listing, and names are sent as they come, so that the first
+// content is there when the listing ends. Content that comes earlier waits in the channel.
+// So only one goroutine at a time touches the state of a taking.
 type reading struct {
 	cancel context.CancelFunc
 	names  nameFeed
-	begin  chan map[string]*held // what is wanted, once all names are known
-	want   map[string]*held      // of the reading's goroutine
-	done   chan struct{}         // closed at its end, when err is good
+	begin  chan map[string]*held // the wanted files, once all names are known
+	want   map[string]*held      // used by the reading's goroutine only
+	done   chan struct{}         // closed at the end; err is valid then
 	err    error
 }
 
-// failed returns what a reading ended with before it was known what is wanted.
+// failed returns the error of a reading that ended early, before begin.
 func (r *reading) failed() error {
 	if r == nil {
 		return nil
@@ -38,7 +37,6 @@ func (r *reading) failed() error {
 	}
 }
 
-// ask asks for a file.
 func (t *treeTaking) ask(h *held) {
 	if t.reading == nil {
 		t.reading = t.newReading()
@@ -54,8 +52,8 @@ func (t *treeTaking) newReading() *reading {
 	go func() {
 		defer close(r.done)
 		defer func() {
-			// Nobody above us in this goroutine keeps a worker alive, as the SDK does
-			// for an activity.
+			// Without this, a panic in this goroutine would end the worker; the SDK
+			// recovers panics only in an activity's own goroutine.
 			if p := recover(); p != nil {
 				t.taking.spec.Logger.Error("panic while a snapshot was read", "snapshot", t.taking.spec.ID, "tree", t.spec.Name, "panic", p, "stack", string(debug.Stack()))
 				r.err = fmt.Errorf("panic while %s was read: %v", t.spec.Dir, p)
@@ -76,7 +74,6 @@ func (t *treeTaking) newReading() *reading {
 	return r
 }
 
-// await waits until it is known what is wanted.
 func (r *reading) await(ctx context.Context) error {
 	if r.want != nil {
 		return nil
@@ -89,10 +86,9 @@ func (r *reading) await(ctx context.Context) error {
 	}
 }
 
-// read takes in what was asked for and is wanted, of what is held. Where there
-// was no folder when the stream was opened, nothing came, and it is opened anew:
-// the folder was listed, so there was none yet, or another one was put in its
-// place just then.
+// read reads the wanted files, of those that were asked for. If the folder did not exist
+// when the stream was opened, nothing came, and the stream is opened again: the folder was
+// listed, so it was created after that, or replaced just then.
 func (t *treeTaking) read(want map[string]*held) error {
 	err := t.readOnce(want)
 	if errors.Is(err, hostexec.ErrNotExist) {
@@ -102,7 +98,7 @@ func (t *treeTaking) read(want map[string]*held) error {
 }
 
 func (t *treeTaking) readOnce(want map[string]*held) error {
-	if t.reading == nil { // they were read before, or are of a window before
+	if t.reading == nil { // its files were read before, or belong to an earlier window
 		for i := range t.held {
 			if h := &t.held[i]; want[h.name] == h {
 				t.ask(h)
@@ -118,7 +114,6 @@ func (t *treeTaking) readOnce(want map[string]*held) error {
 	return r.err
 }
 
-// stopReading gives up a stream that nobody wants any more.
 func (t *treeTaking) stopReading() {
 	if t.reading == nil {
 		return
@@ -128,8 +123,8 @@ func (t *treeTaking) stopReading() {
 	t.reading = nil
 }
 
-// A nameFeed passes names on that are known one by one. Who adds them never
-// waits: what is held bounds how many there are.
+// A nameFeed passes names on as they become known. add never blocks: the window of held
+// entries bounds their number.
 type nameFeed struct {
 	mu      sync.Mutex
 	changed sync.Cond
@@ -151,7 +146,6 @@ func (f *nameFeed) end() {
 	f.changed.Signal()
 }
 
-// all gives the names until end was called.
 func (f *nameFeed) all() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for {

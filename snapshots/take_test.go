@@ -19,6 +19,7 @@ import (
 	"filippo.io/age"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
 )
@@ -55,6 +56,7 @@ func localHost(t testing.TB) hostexec.Host {
 
 func hostOf(t testing.TB, spec hostexec.Spec) hostexec.Host {
 	t.Helper()
+	realparts.NotShort(t)
 	pool := hostexec.NewPool(hostexec.PoolOptions{})
 	t.Cleanup(func() {
 		if err := pool.Close(); err != nil {
@@ -94,7 +96,6 @@ func randomText(n int) string {
 	return string(p)
 }
 
-// aSession makes the folders of a session on this machine.
 func aSession(t testing.TB) (spec TakeSpec, dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "s 'ü\" 1")
@@ -143,8 +144,7 @@ func aSession(t testing.TB) (spec TakeSpec, dir string) {
 	}, dir
 }
 
-// settled waits until what was written is old enough that it cannot change and
-// look the same, as the clock of files goes.
+// settled waits until files are old enough that a change would change their times.
 func settled(t testing.TB, dir string) {
 	t.Helper()
 	probe := filepath.Join(dir, "..", "probe")
@@ -337,7 +337,7 @@ func TestRestoreGivesBackWhatWasTaken(t *testing.T) {
 	m, err := Take(t.Context(), h, c, spec)
 	must(t, err)
 	to := t.TempDir()
-	for range 2 { // again is safe
+	for range 2 { // repeating is safe
 		r, err := Restore(t.Context(), h, c, m.ID, RestoreSpec{Dirs: map[string]string{Rollouts: to + "/ch", Work: to + "/deep/w"}})
 		must(t, err)
 		if r.Manifest.ID != m.ID {
@@ -355,7 +355,8 @@ func TestOnlyWhatChangedTravels(t *testing.T) {
 	for i := range 500 {
 		write(t, dir, fmt.Sprintf("work/many/%d/f%d", i%7, i), fmt.Sprintf("content %d", i))
 	}
-	// A name with a secret in it is another one in the snapshot, and read each time.
+	// A name that contains a secret is changed in the snapshot, and its file is
+	// read each time.
 	must(t, os.Remove(dir+"/work/name with\nnewline 'ü\" "+marked+".txt"))
 	h := localHost(t)
 	settled(t, dir)
@@ -390,7 +391,7 @@ func TestOnlyWhatChangedTravels(t *testing.T) {
 	if third.ReadFiles != 0 || third.AddedBytes != 0 {
 		t.Errorf("nothing changed, and %d files were read, %d bytes added", third.ReadFiles, third.AddedBytes)
 	}
-	// Without a parent all is read, and nothing is stored again.
+	// Without a parent everything is read, and nothing is stored again.
 	spec.ID, spec.Parent = "", ""
 	fourth, err := Take(t.Context(), h, c, spec)
 	must(t, err)

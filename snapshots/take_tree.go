@@ -11,11 +11,10 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// A treeTaking is what a taking does for one tree: the listing of the host is
-// merged with the parent's, what did not change is taken from there, and the
-// rest is read. Entries that wait for their content, and those behind them,
-// are held, at most a window of them: so a tree of any size needs little
-// memory, and one of usual size a single stream for its content.
+// A treeTaking takes one tree. It merges the host's listing with the parent's list, takes
+// over what has not changed, and reads the rest. Entries that wait for their content, and
+// those behind them, are held, up to a window. So a tree of any size needs little memory,
+// and one of usual size a single stream for its content.
 type treeTaking struct {
 	*taking
 	spec   TreeSpec
@@ -28,49 +27,48 @@ type treeTaking struct {
 	held      []held
 	heldBytes int
 
-	hollow *held // one of TreeSpec.Hollow, until it is seen whether something is in it
+	hollow *held // an entry of TreeSpec.Hollow, until it is known whether it is empty
 
-	reading *reading // what was asked for so far of what is held, if anything
-	whole   []byte   // a file; reused
+	reading *reading // requests for held entries so far, or nil
+	whole   []byte   // buffer for a file; reused
 
-	names   map[fileID]string // the first name of files that have several
-	secrets map[fileID]bool   // files of which a name was left out as a credential
-	masked  map[string]bool   // names with a secret overwritten
-	over    bool              // the quota is exceeded: only sizes matter any more
+	names   map[fileID]string // first names of files with several names
+	secrets map[fileID]bool   // files with a name that was left out as a credential
+	masked  map[string]bool   // names in which a secret was overwritten
+	over    bool              // the quota is exceeded: only sizes still matter
 }
 
-// A fileID tells files of one host apart.
 type fileID struct{ dev, inode uint64 }
 
-// A held is an entry that waits for its content or for that of others.
+// A held is an entry that waits for its content or that of others.
 type held struct {
 	Entry
 	name    string // on the host
 	id      fileID
-	links   bool   // it has several names
-	file    *Entry // what a hard link is in itself
-	read    bool   // its content is wanted
-	got     bool   // and came
-	gotSize int64  // so much of it
+	links   bool   // whether it has several names
+	file    *Entry // the file of a hard link, as an entry of its own
+	read    bool   // whether its content is wanted
+	got     bool   // whether the content came
+	gotSize int64  // size of the content
 	tries   int
-	seen    bool // it was there after that
-	gone    bool // it went away, or is left out
+	seen    bool // whether it existed afterwards
+	gone    bool // it vanished or is left out
 }
 
 const (
 	windowEntries = 50_000
 	windowBytes   = 16 << 20
-	// maxNames bounds how many files with several names are remembered. Of
-	// more, each name becomes a file of its own, with the same content.
+	// maxNames bounds how many files with several names are remembered. Beyond that, each
+	// name becomes a file of its own with the same content.
 	maxNames = 200_000
 )
 
-// Why something was left out.
+// Reasons for leaving something out.
 const (
 	whyCredential = "credential"
 	whyUnreadable = "unreadable"
 	whySkipped    = "ours"         // by TreeSpec.Skip
-	whyOtherTree  = "another tree" // is in that one, or left out of it
+	whyOtherTree  = "another tree" // part of that tree, or left out of it
 	whySameName   = "it has another one's name once secrets are overwritten"
 	whyPruned     = "excluded"
 )
@@ -86,7 +84,7 @@ func (t *taking) tree(spec TreeSpec) error {
 		}
 		tt.stopReading()
 	}()
-	tt.reading = tt.newReading() // something has changed, as a rule
+	tt.reading = tt.newReading() // as a rule, something has changed
 	there := false
 	listing, err := hostexec.ListTree(t.ctx, t.host, spec.Dir, hostexec.ListTreeOptions{
 		Prune: tt.filter.prunes(), Began: func(clock time.Time) { t.clock, there = clock, true }}, tt.listed)
@@ -105,9 +103,9 @@ func (t *taking) tree(spec TreeSpec) error {
 	return tt.finish()
 }
 
-// hidesNames says whether what the host complained of kept names from the
-// listing: a disk or a network file system that fails. Folders that may not be
-// read are listed as such, and what a login shell says is nobody's name.
+// hidesNames reports whether a complaint of the host means that names are missing from the
+// listing, because a disk or a network file system fails. Unreadable folders are listed as
+// such, and output of a login shell names no file.
 func hidesNames(problem string) bool {
 	tool, what, _ := strings.Cut(problem, ": ")
 	return (tool == "find" || tool == "stat") && !strings.HasPrefix(what, "warning: ") && !strings.HasSuffix(what, "Permission denied")
@@ -154,14 +152,13 @@ func (t *treeTaking) finish() error {
 	return nil
 }
 
-// listed takes one name of the host's listing.
 func (t *treeTaking) listed(e hostexec.TreeEntry) error {
 	if err := t.reading.failed(); err != nil && !errors.Is(err, hostexec.ErrNotExist) {
-		return err // now, and not at the end of a listing that may take long
+		return err // now, because the listing may take long
 	}
 	if h := t.hollow; h != nil {
 		t.hollow = nil
-		if strings.HasPrefix(e.Path, h.name+"/") { // what is in a folder comes right behind it
+		if strings.HasPrefix(e.Path, h.name+"/") { // a folder's content comes right after it
 			if err := t.add(*h); err != nil {
 				return err
 			}
@@ -188,6 +185,13 @@ func (t *treeTaking) listed(e hostexec.TreeEntry) error {
 	case e.Pruned:
 		t.leaveOut(e.Path, whyPruned)
 		return nil
+	case !hostexec.TreePathFits(e.Path) || !hostexec.TreePathFits(t.hide(e.Path)):
+		// The path is too long for the host's calls: it cannot be read, or not be created
+		// again. Below such a folder, only the folder is listed.
+		if up := path.Dir(e.Path); hostexec.TreePathFits(up) && hostexec.TreePathFits(t.hide(up)) {
+			t.leaveOut(shortened(e.Path), whyUnreadable)
+		}
+		return nil
 	case e.Unreadable:
 		t.leaveOut(e.Path+"/", whyUnreadable)
 	}
@@ -209,7 +213,14 @@ func (t *treeTaking) listed(e hostexec.TreeEntry) error {
 	return t.add(h)
 }
 
-// add decides what is to be done for an entry.
+func shortened(p string) string {
+	const most = 200
+	if len(p) <= most {
+		return p
+	}
+	return strings.ToValidUTF8(p[:most], "") + "…"
+}
+
 func (t *treeTaking) add(h held) error {
 	if h.Path != h.name {
 		if t.masked[h.Path] {
@@ -244,8 +255,7 @@ func (t *treeTaking) add(h held) error {
 	return t.hold(h)
 }
 
-// count adds a file to what the snapshot holds, and sees whether that is more
-// than allowed.
+// count adds a file's size to the total, and checks the quota.
 func (t *treeTaking) count(name string, size int64) {
 	t.manifest.Bytes += size
 	t.folders.add(path.Join(t.spec.Name, name), size)
@@ -254,8 +264,8 @@ func (t *treeTaking) count(name string, size int64) {
 	}
 }
 
-// before finds what the parent had by that name. A parent that cannot be read
-// is none from there on.
+// before returns the parent's entry of that name. If the parent cannot be read, it is
+// ignored from then on.
 func (t *treeTaking) before(name string) (Entry, bool, error) {
 	if t.old == nil {
 		return Entry{}, false, nil
@@ -269,8 +279,8 @@ func (t *treeTaking) before(name string) (Entry, bool, error) {
 	return e, there, nil
 }
 
-// damaged tells of a parent that cannot be read, unless it is only we who have
-// to stop.
+// damaged logs that the parent cannot be read. It returns err if the cause is only that we
+// have to stop.
 func (t *taking) damaged(err error) error {
 	if t.ctx.Err() != nil {
 		return err
@@ -280,8 +290,8 @@ func (t *taking) damaged(err error) error {
 	return nil
 }
 
-// relies notes that the snapshot needs what a file consisted of before. If the
-// store does not have it any more the file is read again.
+// relies records that the snapshot needs a file's old content. It returns false if the
+// store does not have that any more; the file is then read again.
 func (t *treeTaking) relies(e Entry) bool {
 	if e.flags&listed != 0 {
 		for _, l := range e.Content {
@@ -299,7 +309,7 @@ func (t *treeTaking) relies(e Entry) bool {
 	return err == nil
 }
 
-// hold keeps an entry until its turn, or passes it on at once.
+// hold keeps an entry until its turn, or emits it at once.
 func (t *treeTaking) hold(h held) error {
 	if t.over {
 		return nil
@@ -318,7 +328,6 @@ func (t *treeTaking) hold(h held) error {
 	return t.flush()
 }
 
-// flush reads what is wanted and passes on what was held.
 func (t *treeTaking) flush() error {
 	t.dropSecrets()
 	if err := t.readHeld(); err != nil {
@@ -335,7 +344,7 @@ func (t *treeTaking) flush() error {
 	return nil
 }
 
-// dropSecrets leaves out other names of what was left out as a credential.
+// dropSecrets leaves out other names of files that were left out as credentials.
 func (t *treeTaking) dropSecrets() {
 	if len(t.secrets) == 0 {
 		return
@@ -367,7 +376,6 @@ func (t *treeTaking) emit(e Entry) error {
 	return t.seg.add(e)
 }
 
-// An entryCursor goes through the entries of a parent.
 type entryCursor struct {
 	next func() (Entry, error, bool)
 	stop func()
@@ -391,8 +399,8 @@ func newEntryCursor(t Tree, get getter) *entryCursor {
 	return &entryCursor{next: next, stop: stop}
 }
 
-// seek goes to the entry of that name, which must not come before the last one
-// asked for, and says whether there is one.
+// seek advances to the entry of that name and reports whether there is one. Names must be
+// requested in order.
 func (c *entryCursor) seek(name string) (Entry, bool, error) {
 	for !c.end {
 		if c.have {

@@ -5,9 +5,8 @@ import (
 	"errors"
 )
 
-// A treeSink takes the entries of a tree in their order. Of a file, what is in
-// it follows: pieces and holes, as many as it is long, and then its end. A
-// piece is good until piece returns.
+// A treeSink takes the entries of a tree, in order. A file's entry is followed by its
+// content, as pieces and holes, and then by end. A piece is valid until piece returns.
 type treeSink interface {
 	entry(e Entry) error
 	piece(data []byte) error
@@ -15,34 +14,31 @@ type treeSink interface {
 	end() error
 }
 
-// What was read from the store and is not written yet lies in batches, so that
-// reading and writing go on beside each other. Every walk has a few, and takes
-// more from what all walks of a worker share: so one that is slow neither
-// stops the others nor takes more memory than it has a use for, and many are
-// not much more than one.
+// Data that was read from the store and not yet written is kept in batches, so that reading
+// and writing overlap. Every walk has a few batches of its own, and takes more from a pool
+// that all walks of a worker share. So a slow walk does not stop others or use more memory
+// than it needs, and many walks need little more than one.
 const (
 	batchBytes  = 256 << 10
 	batchSteps  = 128
-	walkBatches = 6      // each walk has
-	walkMore    = 16     // and may have besides,
-	sharedMore  = 2 * 16 // of as many as this
+	walkBatches = 6      // per walk
+	walkMore    = 16     // further ones per walk
+	sharedMore  = 2 * 16 // further ones of all walks
 )
 
-// A step is one call of a sink.
 type step struct {
 	entry *Entry
-	data  []byte // of the batch
+	data  []byte // part of the batch's data
 	hole  int64
 }
 
-// A stepBatch is steps, and what is in files.
 type stepBatch struct {
 	steps []step
 	data  []byte
 }
 
-// walk gives a tree to a sink. Every piece was compared with its digest; an
-// error that something is missing or damaged is ErrIncomplete.
+// walk passes a tree to a sink. It compares every piece with its digest; missing or damaged
+// data is ErrIncomplete.
 func (c *Chunks) walk(ctx context.Context, t Tree, sink treeSink) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -62,7 +58,7 @@ func (c *Chunks) walk(ctx context.Context, t Tree, sink treeSink) error {
 		}
 		if err != nil {
 			cancel(err)
-			for range w.full { // until it has noticed
+			for range w.full { // until the reader has noticed
 			}
 			break
 		}
@@ -99,10 +95,10 @@ type walker struct {
 	c     *Chunks
 	ctx   context.Context //nolint:containedctx // of one walk
 	full  chan *stepBatch // to the sink, in order
-	used  chan *stepBatch // and back
+	used  chan *stepBatch // back from the sink
 	batch *stepBatch      // being filled
 	made  int
-	more  int // of those that are shared
+	more  int // of the shared ones
 }
 
 func (w *walker) read(t Tree) error {
@@ -154,8 +150,7 @@ func (w *walker) add(s step) error {
 	return nil
 }
 
-// begin has a batch to fill: one that came back, a new one, or the next that
-// comes back.
+// begin gets a batch to fill: a returned one, a new one, or the next that is returned.
 func (w *walker) begin() error {
 	if w.batch != nil {
 		return nil
@@ -197,10 +192,10 @@ func (w *walker) send() error {
 	}
 }
 
-// giveBack gives back what is shared; nothing is read any more.
+// giveBack releases the shared batches. Nothing is read any more.
 func (w *walker) giveBack() { w.c.ahead.Release(int64(w.more)) }
 
-// incomplete is an error that is ErrIncomplete, too.
+// incomplete is an error that also matches ErrIncomplete.
 type incomplete struct{ error }
 
 func (e incomplete) Unwrap() error        { return e.error }

@@ -18,7 +18,7 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// readBelow reads a file as somebody would who hands it on.
+// readBelow reads a file with hostexec.ReadBelow into memory.
 func (h target) readBelow(b hostexec.Below) (hostexec.BelowFile, []byte, error) {
 	var got bytes.Buffer
 	f, err := hostexec.ReadBelow(h.ctx, h.Host, b, func(hostexec.BelowFile) (io.Writer, error) { return &got, nil })
@@ -27,8 +27,8 @@ func (h target) readBelow(b hostexec.Below) (hostexec.BelowFile, []byte, error) 
 
 const outside = "what lies outside"
 
-// trap makes a folder "work" with all that must not lead out of it, and "out"
-// beside it.
+// trap makes a folder "work" with everything that must not lead out of it, and
+// a folder "out" beside it.
 func (h target) trap(t *testing.T) (work string) {
 	t.Helper()
 	dir := h.mkdir(t)
@@ -55,7 +55,7 @@ func (h target) trap(t *testing.T) (work string) {
 		must(os.Symlink(to, filepath.Join(work, link)))
 	}
 	must(syscall.Mkfifo(work+"/fifo", 0o644))
-	// The name of a socket may have 107 bytes.
+	// The path of a socket may have only 107 bytes.
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	must(err)
 	t.Cleanup(func() { l.Close() })
@@ -105,7 +105,8 @@ var belowChecks = []check{
 		if !errors.Is(err, hostexec.TooLarge) || !errors.As(err, &large) || large.Size != 6 || large.Max != 5 || len(got) != 0 {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}
-		// A file of holes is as large as it says, and is not read to find out.
+		// A sparse file counts with its apparent size, and is not read to find
+		// out.
 		if err := os.Truncate(work+"/empty", 1<<40); err != nil {
 			t.Fatal(err)
 		}
@@ -119,8 +120,8 @@ var belowChecks = []check{
 			folder, without string
 			want            error
 		}{
-			{path.Dir(work), work, hostexec.Outside}, // what is ours lies in it
-			{work, path.Dir(work), nil},              // it lies in what is ours
+			{path.Dir(work), work, hostexec.Outside}, // contains what is ours
+			{work, path.Dir(work), nil},              // inside what is ours
 			{work, work + "/nowhere", nil},
 			{work, work, nil},
 		} {
@@ -130,8 +131,8 @@ var belowChecks = []check{
 			}
 		}
 	}},
-	// Whoever may write above the folder puts a link in the place of one that
-	// leads to it.
+	// Somebody who may write above the folder replaces one of its ancestors
+	// with a symlink.
 	{"ReadBelowIsNotLedAwayWithTheFolder", func(t *testing.T, h target) {
 		work := h.trap(t)
 		top := path.Dir(work)
@@ -179,8 +180,8 @@ var belowChecks = []check{
 			t.Errorf("a link above it: %v", err)
 		}
 	}},
-	// Whoever owns the folder swaps names as fast as he can: a link that leads
-	// out, a link to a folder outside, and good ones.
+	// The owner of the folder swaps names as fast as possible: a symlink that
+	// leads out, a symlink to a folder outside, and good ones.
 	{"ReadBelowIsNotFooledBySwaps", func(t *testing.T, h target) {
 		work := h.trap(t)
 		stop := make(chan struct{})
@@ -210,7 +211,7 @@ var belowChecks = []check{
 			t.Fatal(err)
 		}
 		given, refused := 0, 0
-		enough := time.Now().Add(time.Minute) // a host that gives, or refuses, nothing at all
+		enough := time.Now().Add(time.Minute) // limit for a host that returns, or refuses, nothing
 		for i := 0; i < 24 || (given == 0 || refused == 0) && time.Now().Before(enough); i++ {
 			p := []string{"swapped", "swapped-folder/secret"}[i%2]
 			_, got, err := h.readBelow(hostexec.Below{Folder: work, Path: p, Max: 1 << 20})
@@ -242,7 +243,7 @@ var belowChecks = []check{
 				t.Fatal(err)
 			}
 			_, err := hostexec.ReadBelow(h.ctx, h.Host, hostexec.Below{Folder: work, Path: "sub/-n *.bin", Max: 10_000_000}, func(hostexec.BelowFile) (io.Writer, error) {
-				return io.Discard, change() // more than fits on the way is still to come
+				return io.Discard, change() // more than fits in the buffers is still to come
 			})
 			if !errors.Is(err, hostexec.Changed) {
 				t.Errorf("%s: %v", what, err)

@@ -10,18 +10,18 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// A target is a host under test and a fresh folder of its own on it. What
-// writes files is given the Host itself, since it may know a faster way there.
+// A target is a host under test and a folder for the test on it. Functions that
+// write files get the Host itself, because it may know a faster way.
 type target struct {
 	hostexec.Host
 	ctx  context.Context
 	root string
-	dir  string // not made yet
+	dir  string // not created yet
 }
 
-// TestHost checks that a host keeps the promises of hostexec.Host, and that
-// the functions on top of it keep theirs there. The host must run on this
-// machine, so that the suite can look at what it left.
+// TestHost checks that a host meets the contract of hostexec.Host, and that the
+// functions on top of it work there. The host must run on this machine, so that
+// the suite can inspect what it left.
 func TestHost(t *testing.T, h hostexec.Host, spec hostexec.Spec) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	t.Cleanup(cancel)
@@ -62,7 +62,7 @@ type check struct {
 	test    func(*testing.T, target)
 }
 
-// run runs a script that must succeed.
+// run runs a script, which must succeed.
 func (h target) run(t *testing.T, c hostexec.Command) string {
 	t.Helper()
 	res, err := h.Run(h.ctx, c)
@@ -72,14 +72,12 @@ func (h target) run(t *testing.T, c hostexec.Command) string {
 	return string(res.Stdout)
 }
 
-// mkdir makes the folder of the test, through the host.
 func (h target) mkdir(t *testing.T) string {
 	t.Helper()
 	h.run(t, hostexec.Command{Script: `mkdir -p -- "$1"`, Args: []string{h.dir}})
 	return h.dir
 }
 
-// eventually waits for a condition that must come true.
 func eventually(t *testing.T, ctx context.Context, what string, cond func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)

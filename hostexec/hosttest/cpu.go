@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// CPU is how much processor time the host took so far, for all that ended: it
-// waits until no connection is served any more, whose part is known then only.
+// CPU returns the processor time of everything that has ended on the host. It
+// waits until no connection is served any more, because a process's time is
+// only known then.
 func (s *SSHD) CPU(ctx context.Context) (time.Duration, error) {
 	if s.pid == 0 {
 		return 0, errors.New("sshd is not running")
@@ -30,12 +31,11 @@ func (s *SSHD) CPU(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// hasChildren says whether a process has any, those included that it did not
-// wait for yet.
+// hasChildren reports whether a process has children, including zombies.
 func hasChildren(pid int) bool {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, name := range stats {
-		// What has just ended has none.
+		// A process that has just ended has no stat.
 		if stat, err := os.ReadFile(name); err == nil && statFields(stat)[1] == strconv.Itoa(pid) {
 			return true
 		}
@@ -43,20 +43,21 @@ func hasChildren(pid int) bool {
 	return false
 }
 
-// statFields are those of a process's stat behind its name, which may hold anything.
+// statFields returns the fields of /proc/PID/stat after the process's name,
+// which may contain anything.
 func statFields(stat []byte) []string {
 	return strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 }
 
-// treeCPU is the processor time of a process and of the children that it
-// waited for, theirs included.
+// treeCPU returns the processor time of a process and of the children that it
+// waited for, including theirs.
 func treeCPU(pid int) (time.Duration, error) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0, err
 	}
 	sum := 0
-	for _, f := range statFields(stat)[11:15] { // utime stime cutime cstime, in the hundredths that Linux always tells
+	for _, f := range statFields(stat)[11:15] { // utime stime cutime cstime, always in hundredths of a second on Linux
 		n, err := strconv.Atoi(f)
 		if err != nil {
 			return 0, err

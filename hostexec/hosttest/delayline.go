@@ -15,30 +15,58 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A DelayLine is a network of two: here, and a network namespace that can be
-// reached from here over it alone. Every packet takes its time; packets can be
-// made to vanish, and connections be ended by RST. Real TCP runs on both ends;
-// the line itself is ours, since many kernels have no netem.
+// A DelayLine is a link between this network namespace and another one that can
+// be reached only over it. Every packet is delayed; the rate can be limited,
+// packets can be dropped, and connections be reset. Real TCP runs on both ends.
+// The line is implemented here, because many kernels have no netem.
 //
 // SSHDs run at its far end with Options.Behind, other programs with Command.
 // Nothing of it outlives this process.
 type DelayLine struct {
 	near, far string
-	tuns      [2]*os.File // what is here, what is there
+	tuns      [2]*os.File // near and far end
 	guard     *exec.Cmd   // its network namespace is the far end
 	alive     io.Closer   // the guard's standard input
 	joined    sync.WaitGroup
 
 	mu    sync.Mutex
 	delay time.Duration // guarded by mu, like all below
+	rates [2]bucket     // of what each end sends
 	drop  bool
 	flows flows
 }
 
-// NewDelayLine makes a line on which a packet takes that long each way. It
-// needs root and /dev/net/tun.
+// lineBurst is how many bytes a line with a rate lets through at once after a
+// pause. lineQueue is how many may wait; further packets are dropped.
+const lineBurst, lineQueue = 100 << 10, 100 << 10
+
+// A bucket is the token bucket of one direction.
+type bucket struct {
+	rate  int       // bytes per second; 0 for no limit
+	until time.Time // when everything admitted so far has passed, at that rate
+}
+
+// admit returns how long a packet waits for the bucket, or false if the queue
+// is full.
+func (b *bucket) admit(size int, now time.Time) (time.Duration, bool) {
+	if b.rate == 0 {
+		return 0, true
+	}
+	takes := func(bytes int) time.Duration { return time.Duration(bytes) * time.Second / time.Duration(b.rate) }
+	if earliest := now.Add(-takes(lineBurst)); b.until.Before(earliest) {
+		b.until = earliest
+	}
+	if b.until.Sub(now) > takes(lineQueue) {
+		return 0, false
+	}
+	b.until = b.until.Add(takes(size))
+	return max(0, b.until.Sub(now)), true
+}
+
+// NewDelayLine makes a line with that delay in each direction. It needs root
+// and /dev/net/tun.
 func NewDelayLine(ctx context.Context, delay time.Duration) (*DelayLine, error) {
-	// A /30 of the block that is reserved for such tests (RFC 2544).
+	// A /30 of the block that RFC 2544 reserves for such tests.
 	n := rand.IntN(1 << 15)
 	net := fmt.Sprintf("198.%d.%d.", 18+n>>14, n>>6&255)
 	l := &DelayLine{delay: delay, near: net + strconv.Itoa(n&63*4+1), far: net + strconv.Itoa(n&63*4+2)}
@@ -54,7 +82,7 @@ func NewDelayLine(ctx context.Context, delay time.Duration) (*DelayLine, error) 
 }
 
 func (l *DelayLine) make(ctx context.Context, n int) error {
-	// A namespace without a name goes with the last process in it.
+	// A namespace without a name disappears with its last process.
 	l.guard = exec.Command("unshare", "-n", "sh", "-c", `echo ready; read -r x`)
 	alive, err := l.guard.StdinPipe()
 	if err != nil {
@@ -94,8 +122,8 @@ func (l *DelayLine) make(ctx context.Context, n int) error {
 	return nil
 }
 
-// openTUN makes a network interface whose packets are ours to carry. It goes
-// with the file.
+// openTUN makes a network interface whose packets this process carries. It
+// disappears when the file is closed.
 func openTUN(name string) (*os.File, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -113,10 +141,10 @@ func openTUN(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// Far is the address of the far end.
+// Far returns the address of the far end.
 func (l *DelayLine) Far() string { return l.far }
 
-// Near is the address of this end: what listens on it can be reached from there.
+// Near returns the address of this end, where the far end reaches listeners.
 func (l *DelayLine) Near() string { return l.near }
 
 // Command returns a program that runs at the far end.
@@ -129,14 +157,24 @@ func (l *DelayLine) there(words ...string) []string {
 	return append([]string{"nsenter", "--net=/proc/" + strconv.Itoa(l.guard.Process.Pid) + "/ns/net"}, words...)
 }
 
-// SetDelay changes how long a packet takes each way.
+// SetDelay changes the delay in each direction.
 func (l *DelayLine) SetDelay(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.delay = d
 }
 
-// Drop makes every packet vanish from now on, also those under way; nobody is told.
+// SetRate limits the bytes per second in each direction; 0 means no limit.
+// After a pause 100 KiB pass at once.
+func (l *DelayLine) SetRate(bytesPerSecond int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.rates {
+		l.rates[i] = bucket{rate: bytesPerSecond}
+	}
+}
+
+// Drop silently drops all packets from now on, including those under way.
 func (l *DelayLine) Drop() { l.setDrop(true) }
 
 // Restore ends Drop.
@@ -148,20 +186,20 @@ func (l *DelayLine) setDrop(drop bool) {
 	l.drop = drop
 }
 
-// Reset ends every connection over the line by RST, at both ends, and returns
-// how many there were.
+// Reset resets every connection over the line at both ends, and returns how
+// many there were.
 func (l *DelayLine) Reset() int {
 	l.mu.Lock()
 	n, resets := l.flows.cut()
 	l.mu.Unlock()
 	for _, r := range resets {
-		// What it does not reach is answered when it next says something.
+		// An end that misses the reset gets one in answer to its next packet.
 		l.tuns[r.end].Write(r.bytes)
 	}
 	return n
 }
 
-// Close takes the line away; connections over it are left without a word.
+// Close removes the line; connections over it are not closed.
 func (l *DelayLine) Close() error {
 	for _, t := range l.tuns {
 		if t != nil {
@@ -171,7 +209,7 @@ func (l *DelayLine) Close() error {
 	l.joined.Wait()
 	if l.alive != nil {
 		l.alive.Close()
-		l.guard.Wait() // its status is that of a read that ended
+		l.guard.Wait() // the status is that of a read that ended
 		l.alive = nil
 	}
 	return nil
@@ -195,10 +233,12 @@ func (l *DelayLine) take(end int, out chan<- packet) {
 		p := append([]byte(nil), buf[:n]...)
 		l.mu.Lock()
 		answer, dead := l.flows.see(end, p)
-		drop, due := l.drop, time.Now().Add(l.delay)
+		drop, now := l.drop, time.Now()
+		wait, room := l.rates[end].admit(n, now)
+		due := now.Add(l.delay + wait)
 		l.mu.Unlock()
 		switch {
-		case drop:
+		case drop, !room:
 		case dead:
 			if answer != nil {
 				l.tuns[end].Write(answer)
@@ -206,13 +246,13 @@ func (l *DelayLine) take(end int, out chan<- packet) {
 		default:
 			select {
 			case out <- packet{p, due}:
-			default: // a full queue drops, as a router's does
+			default: // the queue is full: drop, as a router does
 			}
 		}
 	}
 }
 
-// give brings packets to an end when they are due.
+// give delivers packets to an end when they are due.
 func (l *DelayLine) give(end int, in <-chan packet) {
 	for p := range in {
 		time.Sleep(time.Until(p.due))

@@ -1,3 +1,3 @@
-// Package hosttest brings up real sshds for tests, demos and benchmarks, and
-// holds the conformance suite that every hostexec.Host passes.
+// Package hosttest runs real sshds for tests, demos and benchmarks, and
+// contains the conformance suite for every hostexec.Host.
 package hosttest

@@ -24,7 +24,6 @@ func randomBytes(n int) []byte {
 	return b
 }
 
-// names returns the names below dir, sorted.
 func names(t *testing.T, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -184,7 +183,7 @@ type errReader struct{ err error }
 
 func (r errReader) Read([]byte) (int, error) { return 0, r.err }
 
-// uploadFails tries uploads of size bytes that cannot be done.
+// uploadFails tries uploads of size bytes that must fail.
 func uploadFails(t *testing.T, h target, size int) {
 	t.Helper()
 	old := []byte("old")

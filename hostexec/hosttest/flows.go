@@ -2,8 +2,8 @@ package hosttest
 
 import "encoding/binary"
 
-// A flow is one direction of a TCP connection: both addresses and both ports
-// as they are in its packets.
+// A flow is one direction of a TCP connection: both addresses and both ports in
+// the format of its packets.
 type flow [12]byte
 
 func (f flow) back() (b flow) {
@@ -14,9 +14,9 @@ func (f flow) back() (b flow) {
 	return b
 }
 
-// flows are the TCP connections that go over a DelayLine.
+// flows are the TCP connections over a DelayLine.
 type flows struct {
-	acks map[flow]uint32 // what the sender last said it expects
+	acks map[flow]uint32 // the last acknowledgement number of the sender
 	from map[flow]int    // the end that sends
 	dead map[flow]bool   // reset: nothing passes any more
 }
@@ -29,7 +29,8 @@ const (
 	tcpACK
 )
 
-// parseTCP finds the flow, the acknowledged number and the flags of a packet.
+// parseTCP returns the flow, the acknowledgement number and the flags of a
+// packet.
 func parseTCP(p []byte) (f flow, ack uint32, flags byte, ok bool) {
 	if len(p) < 20 || p[0]>>4 != 4 || p[9] != 6 {
 		return f, 0, 0, false
@@ -43,8 +44,8 @@ func parseTCP(p []byte) (f flow, ack uint32, flags byte, ok bool) {
 	return f, binary.BigEndian.Uint32(tcp[8:12]), tcp[13], true
 }
 
-// see notes a packet that an end sent. Of a dead connection it does not pass,
-// and is answered.
+// see records a packet that an end sent. If its connection is dead, the packet
+// must be dropped and answered.
 func (t *flows) see(end int, p []byte) (answer []byte, dead bool) {
 	f, ack, flags, ok := parseTCP(p)
 	if !ok {
@@ -54,7 +55,7 @@ func (t *flows) see(end int, p []byte) (answer []byte, dead bool) {
 		t.acks, t.from, t.dead = make(map[flow]uint32), make(map[flow]int), make(map[flow]bool)
 	}
 	if flags&tcpSYN != 0 && flags&tcpACK == 0 {
-		delete(t.dead, f) // the ports serve again
+		delete(t.dead, f) // the ports are used again
 		delete(t.dead, f.back())
 	}
 	if t.dead[f] {
@@ -74,7 +75,7 @@ func (t *flows) see(end int, p []byte) (answer []byte, dead bool) {
 	return nil, false
 }
 
-// isCut reports whether a packet that was under way belongs to a dead connection.
+// isCut reports whether a packet under way belongs to a dead connection.
 func (t *flows) isCut(p []byte) bool {
 	f, _, _, ok := parseTCP(p)
 	return ok && t.dead[f]
@@ -86,7 +87,7 @@ type reset struct {
 	bytes []byte
 }
 
-// cut declares every connection dead and returns what tells the ends.
+// cut marks every connection dead and returns the resets for its ends.
 func (t *flows) cut() (connections int, resets []reset) {
 	for f, ack := range t.acks {
 		if !t.dead[f.back()] {
@@ -94,14 +95,14 @@ func (t *flows) cut() (connections int, resets []reset) {
 		}
 		t.dead[f] = true
 		t.dead[f.back()] = true
-		// To whoever sent this, from the other, with the number it expects.
+		// To the sender of ack, with the sequence number that it expects.
 		resets = append(resets, reset{t.from[f], resetPacket(f.back(), ack)})
 	}
 	t.acks = make(map[flow]uint32)
 	return connections, resets
 }
 
-// resetPacket is a RST with a sequence number.
+// resetPacket returns a RST with a sequence number.
 func resetPacket(f flow, seq uint32) []byte {
 	p := make([]byte, 40)
 	p[0], p[8], p[9] = 0x45, 64, 6

@@ -12,17 +12,17 @@ import (
 	"testing"
 )
 
-// ServeGit serves the git repositories in a folder by git's own daemon, each at
-// url/NAME, until stop is called or the test ends. The address is one of this
-// machine's that does not say so: as a remote it counts as another host's.
+// ServeGit serves the git repositories in a folder with git-daemon, each at
+// url/NAME, until stop is called or the test ends. The address is a loopback
+// address that does not look like one: as a remote it counts as another host's.
 func ServeGit(t testing.TB, root string) (url string, stop func()) {
 	t.Helper()
 	out, err := exec.Command("git", "--exec-path").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The socket is ours from the first moment on, so nobody waits for it, and
-	// the daemon serves one caller at a time.
+	// This process listens, so that clients need not wait for the daemon. Each
+	// daemon serves one connection.
 	l, err := net.Listen("tcp", "127.0.0.2:0")
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ type gitServer struct {
 	err   error              // guarded by mu
 }
 
-// accept ends when the listener is closed.
+// accept returns when the listener is closed.
 func (s *gitServer) accept() {
 	for {
 		c, err := s.listener.Accept()
@@ -69,7 +69,7 @@ func (s *gitServer) accept() {
 	}
 }
 
-// serve has a daemon answer one caller.
+// serve starts a daemon for one connection.
 func (s *gitServer) serve(c *net.TCPConn) error {
 	defer c.Close()
 	wire, err := c.File()
@@ -88,7 +88,7 @@ func (s *gitServer) serve(c *net.TCPConn) error {
 	s.calls[cmd] = true
 	s.mu.Unlock()
 	s.serving.Go(func() {
-		_ = cmd.Wait() // callers go away as they like
+		_ = cmd.Wait() // clients may disconnect at any time
 		s.mu.Lock()
 		delete(s.calls, cmd)
 		s.mu.Unlock()
@@ -96,11 +96,11 @@ func (s *gitServer) serve(c *net.TCPConn) error {
 	return nil
 }
 
-// end ends whoever is still being served, with all that serves him.
+// end kills all daemons that are still serving, with their descendants.
 func (s *gitServer) end() {
 	s.mu.Lock()
 	for cmd := range s.calls {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it may be gone already
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it may have exited
 	}
 	s.mu.Unlock()
 	s.serving.Wait()

@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// A Leftover is something of a session that is on this machine.
+// A Leftover is something of a session on this machine.
 type Leftover struct {
-	// Kind is process, fifo, attachment (a tie.* or see.* of one), watch, temp
-	// (a file of ours that was to be renamed or removed) or lock.
+	// Kind is process, fifo, attachment (its tie.* or see.* file), watch, temp
+	// (a file that was to be renamed or removed) or lock.
 	Kind string
 	PID  int    // of a process
 	Path string // of anything else
-	// Why tells by what a process is known, and its command line.
+	// Why tells why a process belongs to the session, and its command line.
 	Why string
 }
 
@@ -28,15 +28,15 @@ func (l Leftover) String() string {
 	return l.Kind + " " + l.Path
 }
 
-// Leftovers lists all that is on this machine of the session in a folder:
-// every process that carries its mark (the value of FAIRLEAD_SESSION), works or
-// lies below the folder, names it on its command line or holds something open
-// in it, and every descendant of these; and every FIFO, attachment and
-// temporary file in the folder and beside it. Of a session that was closed
-// there is none; of one that waits there are the processes and the FIFO of its
+// Leftovers lists everything of the session in a folder on this machine: every
+// process that carries its mark (the value of FAIRLEAD_SESSION), has its
+// working directory or program below the folder, names the folder on its
+// command line or holds something in it open; every descendant of these; and
+// every FIFO, attachment and temporary file in the folder and beside it. A
+// closed session has none. A waiting one has the processes and the FIFO of its
 // app-server, and no attachment.
 //
-// It looks at more than hostexec.Reap does: it is to find what that one misses.
+// It checks more than hostexec.Reap does, to find what Reap misses.
 func Leftovers(sessionDir, mark string) ([]Leftover, error) {
 	files, err := leftFiles(sessionDir)
 	return append(leftProcesses(sessionDir, mark), files...), err
@@ -47,9 +47,10 @@ func leftProcesses(dir, mark string) []Leftover {
 	if err != nil {
 		real = dir
 	}
+	roots := []string{dir, real, removedTo(dir), removedTo(real)}
 	below := func(p string) bool {
 		p = strings.TrimSuffix(p, " (deleted)")
-		return p == dir || p == real || strings.HasPrefix(p, dir+"/") || strings.HasPrefix(p, real+"/")
+		return slices.ContainsFunc(roots, func(root string) bool { return p == root || strings.HasPrefix(p, root+"/") })
 	}
 	parents := processes()
 	whys := make(map[int]string)
@@ -77,7 +78,7 @@ func leftProcesses(dir, mark string) []Leftover {
 	return found
 }
 
-// belongs says by what a process is known to belong to a session; empty if it does not.
+// belongs returns why a process belongs to a session; empty if it does not.
 func belongs(proc, dir, mark string, below func(string) bool) string {
 	if mark != "" {
 		env, _ := os.ReadFile(proc + "/environ")
@@ -105,12 +106,17 @@ func belongs(proc, dir, mark string, below func(string) bool) string {
 	return ""
 }
 
+// removedTo returns the name of a folder while hostexec.RemoveTree removes it.
+func removedTo(dir string) string {
+	return filepath.Join(filepath.Dir(dir), ".removing-"+filepath.Base(dir))
+}
+
 func leftFiles(dir string) ([]Leftover, error) {
 	var found []Leftover
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		switch {
 		case os.IsNotExist(err):
-			return nil // it goes while we look
+			return nil // deleted meanwhile
 		case err != nil:
 			return err
 		}
@@ -127,7 +133,7 @@ func leftFiles(dir string) ([]Leftover, error) {
 		return found, nil
 	}
 	for _, d := range beside {
-		if strings.HasPrefix(d.Name(), ".fl-") {
+		if strings.HasPrefix(d.Name(), ".fl-") || d.Name() == filepath.Base(removedTo(dir)) {
 			found = append(found, Leftover{Kind: "temp", Path: filepath.Join(filepath.Dir(dir), d.Name())})
 		}
 	}
@@ -146,7 +152,7 @@ func leftKind(d fs.DirEntry) string {
 	case name == "lock.held" || name == "lock.break":
 		return "lock"
 	case name == "exit.new" || name == "trim.new":
-		return "" // they keep a place, for as long as the process is there
+		return "" // placeholders that stay as long as the process
 	case strings.HasPrefix(name, ".fl-") || strings.HasPrefix(name, "started.") ||
 		name == "epoch.new" || name == "before.new" || name == "noexec":
 		return "temp"

@@ -19,9 +19,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NastyTree makes dir, which must not be there, with one of everything that
-// trees have and that gets lost on the way. The largest file has holes and is of
-// that size.
+// NastyTree makes dir, which must not exist, with one of everything that is
+// easily lost when trees are copied. largest is the size of its largest file,
+// which is sparse.
 func NastyTree(dir string, largest int64) error {
 	n := &nasty{dir: dir, rnd: rand.NewPCG(1, 2), largest: largest}
 	n.do("make", os.Mkdir(dir, 0o755))
@@ -65,7 +65,7 @@ func (n *nasty) file(name string, size int) {
 
 func (n *nasty) folder(name string) { n.do(name, os.MkdirAll(n.path(name), 0o755)) }
 
-// names are all that careless quoting, sorting and decoding does not survive.
+// names makes files whose names careless quoting, sorting and decoding break.
 func (n *nasty) names() {
 	for i, name := range []string{
 		"a b", " ", "  lead", "trail ", "new\nline", "\n", "\nlead", "trail\n", "tab\there", "cr\r", "quote'", `double"`, "back`tick",
@@ -144,8 +144,7 @@ func (n *nasty) sizes() {
 	n.do("sparse mode", os.Chmod(n.path("sparse/begins"), 0o750))
 }
 
-// sparse makes a file of which only the named places, each with its length,
-// are data.
+// sparse makes a file with data only at places, each with its length.
 func (n *nasty) sparse(name string, size int64, places ...int64) {
 	n.folder(filepath.Dir(name))
 	f, err := os.Create(n.path(name))
@@ -165,7 +164,7 @@ func (n *nasty) others() {
 	n.folder("others")
 	n.do("fifo", unix.Mkfifo(n.path("others/fi\nfo"), 0o644))
 	n.do("fifo", unix.Mkfifo(n.path("others/fifo"), 0o644))
-	// Through a short name: addresses of sockets are.
+	// Use a short path: socket addresses are limited.
 	at, err := os.Open(n.path("others"))
 	n.do("socket", err)
 	if err == nil {
@@ -182,7 +181,7 @@ func (n *nasty) others() {
 	}
 }
 
-// times gives everything a time of its own, folders last.
+// times gives everything a different time, folders last.
 func (n *nasty) times() {
 	var all []string
 	n.do("walk", filepath.WalkDir(n.dir, func(p string, _ fs.DirEntry, err error) error {
@@ -204,8 +203,8 @@ func (n *nasty) times() {
 	}
 }
 
-// BigTree makes dir with about so many source files of about so many bytes
-// together, all different, for measurements.
+// BigTree makes dir with about that many different source files of about that
+// many bytes in total, for measurements.
 func BigTree(dir string, files int, size int64) error {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	words := strings.Fields("func return if err != nil context string the of package and import type struct range for int64 byte error fmt new")
@@ -228,7 +227,7 @@ func BigTree(dir string, files int, size int64) error {
 	return nil
 }
 
-// TreeDiffers are what a tree that was carried over may be told apart by.
+// TreeDiffers are the permitted differences of a copied tree.
 type TreeDiffers struct {
 	// WholeSeconds: fractions of seconds may be lost.
 	WholeSeconds bool
@@ -238,9 +237,9 @@ type TreeDiffers struct {
 	Expanded bool
 }
 
-// CompareTrees says how tree b is not what tree a is, entry by entry: kinds,
-// permissions, times, content, which names are one file, and holes. Sockets,
-// FIFOs and devices of a must be missing in b.
+// CompareTrees returns the differences between trees a and b, entry by entry:
+// kinds, permissions, times, content, hard links, and holes. Sockets, FIFOs and
+// devices of a must be missing in b.
 func CompareTrees(a, b string, may TreeDiffers) error {
 	left, err := readTree(a)
 	if err != nil {
@@ -280,7 +279,7 @@ type treeItem struct {
 	blocks int64
 	sum    [sha256.Size]byte
 	link   string
-	same   string // the first name of the same file
+	same   string // first name of the same file (hard links)
 }
 
 func (l *treeItem) differs(r *treeItem, may TreeDiffers) string {
@@ -339,7 +338,8 @@ func readTree(dir string) (map[string]*treeItem, error) {
 	return items, err
 }
 
-// sumData sums up what is not zero in a file, and where, without reading holes.
+// sumData returns a digest of the data in a file and its positions, without
+// reading holes.
 func sumData(p string) (sum [sha256.Size]byte, err error) {
 	f, err := os.Open(p)
 	if err != nil {

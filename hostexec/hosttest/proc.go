@@ -29,8 +29,8 @@ func processes() map[int]int {
 	return parents
 }
 
-// startTime tells a process from a later one of the same number. It is false
-// for one that ended, though nobody waited for it.
+// startTime returns a process's start time, which distinguishes it from a later
+// process with the same pid. It returns false for a zombie.
 func startTime(pid int) (string, bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -40,7 +40,6 @@ func startTime(pid int) (string, bool) {
 	return fields[19], fields[0] != "Z"
 }
 
-// descendants returns the processes below pid.
 func descendants(pid int) []int {
 	if pid <= 0 {
 		return nil
@@ -58,7 +57,7 @@ func descendants(pid int) []int {
 	return out
 }
 
-// processesOf returns the processes of a user, dead ones that nobody waited for excepted.
+// processesOf returns the processes of a user, except zombies.
 func processesOf(uid int) []int {
 	var out []int
 	for p := range processes() {

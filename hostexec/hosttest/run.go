@@ -15,7 +15,7 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// odd are words that shells like to change.
+// odd are words that shells tend to change.
 var odd = []string{"", " ", "a b", "'", `"`, "\n", "a\n", `\`, `\\`, "$HOME", "`id`", "$(id)", "!x", "~", "*", "-n", "é ü 漢", "\r", "\t", "\x01\x7f", "\xff\xfe", "a'b\"c"}
 
 var runChecks = []check{
@@ -42,7 +42,7 @@ var runChecks = []check{
 				t.Errorf("%d bytes of input came back as %d other bytes", len(in), len(got))
 			}
 		}
-		// Input that nobody reads keeps nothing from ending.
+		// Unread input does not keep the script from ending.
 		for _, in := range [][]byte{[]byte("x"), big[:20_000], big} {
 			h.run(t, hostexec.Command{Script: ":", Stdin: in})
 		}
@@ -123,7 +123,7 @@ var runChecks = []check{
 			return h.run(t, hostexec.Command{Script: `ls "$1" | grep -c '^at\.' || :`, Args: []string{dir}}) == fmt.Sprintln(slow)
 		})
 		h.run(t, hostexec.Command{Script: `exec 3<>"$1/gate"; echo go >&3`, Args: []string{dir}})
-		// Each reader needs an end of file of its own: keep opening and closing.
+		// Each reader needs an end of file: keep opening and closing.
 		done := make(chan struct{})
 		go func() { wg.Wait(); close(done) }()
 		for {

@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -25,53 +24,54 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// Options say what kind of host an SSHD is.
+// Options are the options of an SSHD.
 type Options struct {
-	// Name is the host's name in its Spec; empty means one of its own.
+	// Name is the host's name in its Spec; empty means a generated one.
 	Name string
-	// NewUser makes a throwaway user (we must be root), who is removed again.
-	// Otherwise the host serves the current user.
+	// NewUser creates a temporary user (this process must be root). Otherwise
+	// the host serves the current user.
 	NewUser bool
 	// Shell is the login shell of the new user; empty means /bin/bash.
 	Shell string
-	// RC holds files of the new user's home, by name: ".bashrc".
+	// RC holds files for the new user's home, by name, such as ".bashrc".
 	RC map[string]string
-	// Root becomes the Spec's Root.
+	// Root is the Spec's Root.
 	Root string
-	// Config holds lines of sshd_config; they take the place of ours.
+	// Config holds lines of sshd_config, which override the default ones.
 	Config []string
 	// Behind puts the host at the far end of a line; nil means loopback.
 	Behind *DelayLine
-	// Nice is the priority of all that runs on the host, as nice(1) has it:
-	// more is less. It keeps a crowded host from starving who tests it.
+	// Nice is the nice value of everything on the host. It keeps a crowded host
+	// from starving the test.
 	Nice int
 	// Program is the sshd; empty means /usr/sbin/sshd.
 	Program string
 }
 
-// An SSHD is a real sshd on a loopback port, with host key, user key and
-// configuration of its own. Its methods are not safe for concurrent use.
+// An SSHD is a real sshd on a loopback port, with its own host key, user key
+// and configuration. Its methods are not safe for concurrent use.
 type SSHD struct {
-	// Dir holds its keys, configuration and log.
+	// Dir contains its keys, configuration and log.
 	Dir string
 	// Home is the home folder of the user it serves.
 	Home string
 
 	opts    Options
 	port    int
-	user    *testUser // nil when it serves the current user
+	held    *Port     // holds port until Close
+	user    *testUser // nil if it serves the current user
 	login   string
 	hostKey ssh.PublicKey
 
-	guard *exec.Cmd      // ends the listener when we are gone
+	guard *exec.Cmd      // ends the listener when this process is gone
 	alive io.WriteCloser // the guard's standard input
 	pid   int            // of the listener
 
-	orphans map[int]string // serve connections that a former listener accepted; by pid, their start times
+	orphans map[int]string // processes of a former listener that serve connections: start times by pid
 }
 
-// NewSSHD starts an sshd that keeps its files in dir. Close ends it and
-// removes what it made outside of dir.
+// NewSSHD starts an sshd that keeps its files in dir. Close stops it and
+// removes what it created outside of dir.
 func NewSSHD(ctx context.Context, dir string, opts Options) (*SSHD, error) {
 	if opts.Program == "" {
 		opts.Program = "/usr/sbin/sshd"
@@ -83,15 +83,17 @@ func NewSSHD(ctx context.Context, dir string, opts Options) (*SSHD, error) {
 	if err := s.prepare(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("sshd: %w", err), s.Close())
 	}
-	// The port is free now, but somebody may be faster than sshd.
+	// The port is free now, but another program may take it before sshd does.
 	var err error
 	for range 5 {
-		if s.port, err = freePort(); err != nil {
+		if s.held, err = TakePort(); err != nil {
 			break
 		}
+		s.port = s.held.Number
 		if err = s.Start(ctx); err == nil {
 			return s, nil
 		}
+		err = errors.Join(err, s.releasePort())
 	}
 	return nil, errors.Join(fmt.Errorf("sshd: %w", err), s.Close())
 }
@@ -111,9 +113,9 @@ func (s *SSHD) prepare(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// A home of its own: nobody's rc files slow tests down or break them
-		// (seen: one that waits a minute for a lock), and nothing is left in
-		// the home of whoever runs the tests.
+		// A separate home: nobody's rc files can slow tests down or break them
+		// (one was seen to wait a minute for a lock), and nothing is left in
+		// the home of the user who runs the tests.
 		s.login, s.Home = u.Username, s.path("home")
 		if err := os.MkdirAll(s.Home, 0o755); err != nil {
 			return err
@@ -137,7 +139,7 @@ func (s *SSHD) prepare(ctx context.Context) error {
 	return nil
 }
 
-// authorizedKeys is in the home of a new user, who may not be able to reach Dir.
+// authorizedKeys is in the home of a new user, who may be unable to access Dir.
 func (s *SSHD) authorizedKeys() string {
 	if s.user != nil {
 		return filepath.Join(s.Home, ".fl-authorized-keys")
@@ -147,13 +149,13 @@ func (s *SSHD) authorizedKeys() string {
 
 func (s *SSHD) path(name string) string { return filepath.Join(s.Dir, name) }
 
-// Identity is the private key that the host lets in.
+// Identity returns the path of the private key that the host accepts.
 func (s *SSHD) Identity() string { return s.path("id_ed25519") }
 
-// User is the login name that the host serves.
+// User returns the login name that the host serves.
 func (s *SSHD) User() string { return s.login }
 
-// Address is host:port.
+// Address returns host:port.
 func (s *SSHD) Address() string { return net.JoinHostPort(s.ip(), strconv.Itoa(s.port)) }
 
 func (s *SSHD) ip() string {
@@ -163,12 +165,12 @@ func (s *SSHD) ip() string {
 	return "127.0.0.1"
 }
 
-// HostKey is the host's key as "type base64".
+// HostKey returns the host's key as "type base64".
 func (s *SSHD) HostKey() string {
 	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.hostKey)))
 }
 
-// Spec returns how to reach the host, its key pinned.
+// Spec returns the host's Spec with its key pinned.
 func (s *SSHD) Spec() hostexec.Spec {
 	name := s.opts.Name
 	if name == "" {
@@ -180,7 +182,7 @@ func (s *SSHD) Spec() hostexec.Spec {
 	}
 }
 
-// SetConfig changes the lines of Options.Config; they count from the next Start.
+// SetConfig changes the lines of Options.Config, from the next Start on.
 func (s *SSHD) SetConfig(lines ...string) { s.opts.Config = lines }
 
 func (s *SSHD) config() string {
@@ -205,7 +207,8 @@ func (s *SSHD) config() string {
 	} {
 		word, _, _ := strings.Cut(line, " ")
 		given := func(l string) bool { return strings.HasPrefix(l, word+" ") }
-		// Host keys add up; of most others the first wins, but not of all.
+		// Host keys add up. For most other options the first one wins, but not
+		// for all.
 		if word == "HostKey" || !slices.ContainsFunc(s.opts.Config, given) {
 			lines = append(lines, line)
 		}
@@ -213,7 +216,7 @@ func (s *SSHD) config() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// Start starts a listener that was stopped, on the same port.
+// Start starts a stopped listener on the same port.
 func (s *SSHD) Start(ctx context.Context) error {
 	if s.guard != nil {
 		return errors.New("sshd is running")
@@ -221,7 +224,8 @@ func (s *SSHD) Start(ctx context.Context) error {
 	if err := os.WriteFile(s.path("sshd_config"), []byte(s.config()), 0o644); err != nil {
 		return err
 	}
-	// The guard's input ends when we do, however we do; then the listener goes too.
+	// The guard's input ends when this process ends, in whatever way; then the
+	// listener ends, too.
 	words := []string{s.opts.Program, "-D", "-f", s.path("sshd_config"), "-E", s.path("sshd.log")}
 	if s.opts.Nice != 0 {
 		words = append([]string{"nice", "-n", strconv.Itoa(s.opts.Nice)}, words...)
@@ -255,7 +259,7 @@ func (s *SSHD) Start(ctx context.Context) error {
 	return nil
 }
 
-// awaitListener waits until our sshd, and not another program, has the port.
+// awaitListener waits until this sshd, and not another program, has the port.
 func (s *SSHD) awaitListener(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, 20*time.Second, errors.New("sshd did not begin to listen"))
 	defer cancel()
@@ -280,7 +284,7 @@ func (s *SSHD) awaitListener(ctx context.Context) error {
 }
 
 // KillSessions kills the sshd processes that serve connections, as a crash
-// would, and returns how many it killed. The listener and the users' processes stay.
+// would, and returns how many. The listener and the users' processes stay.
 func (s *SSHD) KillSessions() int {
 	n := 0
 	for _, p := range s.sessions() {
@@ -291,8 +295,9 @@ func (s *SSHD) KillSessions() int {
 	return n
 }
 
-// FreezeSessions stops the sshd processes that serve connections, so that
-// their peers hear nothing any more, as from a machine without a network.
+// FreezeSessions stops the sshd processes that serve connections, so that their
+// peers get no answers, as from a machine without a network. It returns how
+// many.
 func (s *SSHD) FreezeSessions() int {
 	n := 0
 	for _, p := range s.sessions() {
@@ -309,15 +314,15 @@ func (s *SSHD) Stop() error {
 		return nil
 	}
 	if s.pid > 0 {
-		// The listener stands still meanwhile, so that it has no more children.
+		// Stop the listener first, so that it starts no more children.
 		syscall.Kill(s.pid, syscall.SIGSTOP)
 		for s.KillSessions() > 0 {
-			time.Sleep(2 * time.Millisecond) // a killed process leaves in its own time
+			time.Sleep(2 * time.Millisecond) // a killed process takes a moment to exit
 		}
 		kill(s.pid)
 	}
 	s.alive.Close()
-	s.guard.Wait() // its status is that of a listener that was killed
+	s.guard.Wait() // the status is that of the killed listener
 	s.guard, s.pid = nil, 0
 	return nil
 }
@@ -331,9 +336,10 @@ func (s *SSHD) Log() string {
 	return string(b)
 }
 
-// Close stops the host, and removes its user with all that runs and lies there.
+// Close stops the host and removes its user with all the user's processes and
+// files.
 func (s *SSHD) Close() error {
-	err := s.Stop()
+	err := errors.Join(s.Stop(), s.releasePort())
 	if s.user != nil {
 		err = errors.Join(err, s.user.remove())
 		s.user = nil
@@ -341,7 +347,15 @@ func (s *SSHD) Close() error {
 	return err
 }
 
-// writeKey makes a private key file and returns its public key.
+func (s *SSHD) releasePort() error {
+	if s.held == nil {
+		return nil
+	}
+	p := s.held
+	s.held = nil
+	return p.Release()
+}
+
 func writeKey(path string) (ssh.PublicKey, error) {
 	pub, priv, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -355,22 +369,4 @@ func writeKey(path string) (ssh.PublicKey, error) {
 		return nil, err
 	}
 	return ssh.NewPublicKey(pub)
-}
-
-// handedOut keeps two hosts of one test binary off the same port.
-var handedOut sync.Map
-
-func freePort() (int, error) {
-	for range 50 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return 0, err
-		}
-		port := l.Addr().(*net.TCPAddr).Port
-		l.Close()
-		if _, taken := handedOut.LoadOrStore(port, true); !taken {
-			return port, nil
-		}
-	}
-	return 0, errors.New("no free port")
 }

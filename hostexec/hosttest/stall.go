@@ -6,9 +6,8 @@ import (
 	"sync"
 )
 
-// A Stall carries TCP connections on to an address, and can hold back what it
-// carries: both ends go on as if all were well, their bytes arrive later or
-// never.
+// A Stall forwards TCP connections to an address and can hold back the data:
+// both ends continue normally, but their bytes arrive later or never.
 type Stall struct {
 	listener net.Listener
 	to       string
@@ -20,7 +19,7 @@ type Stall struct {
 	over  bool                  // guarded by mu
 }
 
-// NewStall listens on a loopback port; Close ends it.
+// NewStall listens on a loopback port until Close.
 func NewStall(to string) (*Stall, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -32,24 +31,24 @@ func NewStall(to string) (*Stall, error) {
 	return s, nil
 }
 
-// Port is where it listens.
+// Port returns the port on which it listens.
 func (s *Stall) Port() int { return s.listener.Addr().(*net.TCPAddr).Port }
 
-// Hold keeps all bytes from now on, until Release.
+// Hold holds back all bytes from now on, until Release.
 func (s *Stall) Hold() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held = make(chan struct{})
 }
 
-// Release lets go what was held back, in order.
+// Release forwards what was held back, in order.
 func (s *Stall) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(s.held)
 }
 
-// Close ends every connection.
+// Close closes the listener and every connection.
 func (s *Stall) Close() error {
 	err := s.listener.Close()
 	s.mu.Lock()

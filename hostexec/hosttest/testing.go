@@ -6,12 +6,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/realparts"
 )
 
-// StartSSHD is NewSSHD for a test: it ends with the test, and its log is shown
-// if the test failed. Tests that use it may run in parallel.
+// StartSSHD is NewSSHD for a test. It closes the host when the test ends, and
+// shows its log if the test failed. Tests that use it may run in parallel.
 func StartSSHD(t testing.TB, opts Options) *SSHD {
 	t.Helper()
+	realparts.NotShort(t)
 	s, err := NewSSHD(t.Context(), filepath.Join(folder(t), "sshd"), opts)
 	if err != nil {
 		t.Fatal(err)
@@ -28,8 +31,8 @@ func StartSSHD(t testing.TB, opts Options) *SSHD {
 	return s
 }
 
-// folder is a temporary one that is removed however late the shells of a host
-// that was killed notice that: until then they may make files in their home.
+// folder returns a temporary folder. Its removal tolerates that the shells of a
+// killed host may still create files in their home until they notice.
 func folder(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sshd-")

@@ -14,7 +14,7 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// plantTree makes a tree with everything that trees have.
+// plantTree is a script that makes a tree with every kind of entry.
 const plantTree = `umask 022; mkdir -p "$1/tree" && cd "$1/tree" && mkdir empty deep deep/er && echo a >'a b' &&
 echo g >'[g]*?' && echo n >'new
 line' && echo b >'back\slash' && printf x >deep/er/run && chmod 750 deep/er/run && ln -s ../nowhere deep/link && mkfifo fifo '[p]*' && echo d >./-dash`
@@ -81,7 +81,7 @@ var treeChecks = []check{
 				t.Error(err)
 			}
 		}
-		// The loop has no input to see the end of: end it by name.
+		// The loop has no input whose end it would see: end it by its name.
 		h.run(t, hostexec.Command{Script: `rm -rf -- "$1"; mkdir "$1"; chmod 000 "$1"`, Args: []string{dir}})
 		s.Close()
 	}},
@@ -113,7 +113,7 @@ var treeChecks = []check{
 				t.Errorf("%q: %+v became %+v", name, b, a)
 			}
 		}
-		// Again, onto a folder that has something else too.
+		// Again, onto a folder with other entries.
 		h.run(t, hostexec.Command{Script: `cd "$1" && echo mine >mine && echo changed >'a b'`, Args: []string{to}})
 		if err := hostexec.PutTree(h.ctx, h, to, bytes.NewReader(buf.Bytes()), f); err != nil {
 			t.Fatal(err)
@@ -143,7 +143,7 @@ var treeChecks = []check{
 		if err := put(bytes.NewReader(whole.Bytes()[:1_000_000]), epoch(1, 0, 0)); err == nil {
 			t.Error("half a tar stream: no error")
 		}
-		// Cut between two entries, it looks whole to tar.
+		// To tar, a stream that is cut between two entries looks complete.
 		cut := 512 + (700_000+511)/512*512
 		if err := put(io.MultiReader(bytes.NewReader(whole.Bytes()[:cut]), errReader{broken}), epoch(1, 0, 0)); !errors.Is(err, broken) {
 			t.Errorf("a broken source: %v", err)
@@ -166,7 +166,7 @@ var treeChecks = []check{
 var removeChecks = []check{
 	{"RemoveTreeRemovesAndProvesIt", func(t *testing.T, h target) {
 		h.run(t, hostexec.Command{Script: plantTree + ` && chmod 500 deep/er && chmod 000 deep`, Args: []string{h.dir}})
-		for range 2 { // a path that is not there is success
+		for range 2 { // a missing path is success
 			if err := hostexec.RemoveTree(h.ctx, h, h.dir+"/tree", h.dir, fence(h.dir, epoch(1, 0, 0))); err != nil {
 				t.Fatal(err)
 			}

@@ -16,10 +16,10 @@ import (
 	"syscall"
 )
 
-// DropPort makes every packet from and to a TCP port vanish on loopback, as a
-// cable that was pulled does: nobody is told. What restore returns is whether
-// all is as before; it is also put back when this process ends, however it
-// ends. It needs iptables and root.
+// DropPort drops every packet from and to a TCP port on loopback, as a pulled
+// cable does: nobody is told. restore undoes it and returns an error if that
+// fails; it is also undone when this process ends, in whatever way. It needs
+// iptables and root.
 func DropPort(ctx context.Context, port int) (restore func() error, err error) {
 	restore, err = guarded(ctx, `
 rule() {
@@ -36,9 +36,8 @@ rule -D "$1"`, strconv.Itoa(port))
 	return restore, nil
 }
 
-// SmallDisk mounts an empty file system of that many bytes on a folder, which
-// comes back as it was when unmount is called, or when this process ends,
-// however it ends. It needs root.
+// SmallDisk mounts an empty file system of that many bytes on a folder until
+// unmount is called or this process ends, in whatever way. It needs root.
 func SmallDisk(ctx context.Context, dir string, bytes int64) (unmount func() error, err error) {
 	unmount, err = guarded(ctx, `
 mount -t tmpfs -o "size=$2,mode=755" fairlead-small "$1" || exit 1
@@ -51,9 +50,28 @@ umount -l "$1"`, dir, strconv.FormatInt(bytes, 10))
 	return unmount, nil
 }
 
-// ReadOnly makes a folder one that cannot be written to, also for root, as a
-// disk that its kernel remounted after an error: what is in it can be read. It
-// comes back as SmallDisk does. It needs root.
+// Overlay mounts an empty overlay file system on a folder, like the root of a
+// container, for as long as SmallDisk does. It needs root.
+func Overlay(ctx context.Context, dir string) (unmount func() error, err error) {
+	// The layers are on a tmpfs, because they must not be on an overlay
+	// themselves. Their paths are relative, because mount interprets special
+	// characters in paths.
+	unmount, err = guarded(ctx, `
+mount -t tmpfs -o mode=755 fairlead-layers "$1" && cd "$1" && mkdir lower upper work &&
+	mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work fairlead-overlay "$1" || { cd /; umount -l "$1"; exit 1; }
+cd /
+echo done
+read -r x
+umount -l "$1"
+umount -l "$1"`, dir)
+	if err != nil {
+		return nil, fmt.Errorf("mount an overlay on %s (needs root): %w", dir, err)
+	}
+	return unmount, nil
+}
+
+// ReadOnly makes a folder read-only, also for root, like a disk that the kernel
+// remounted after an error. It is undone as for SmallDisk. It needs root.
 func ReadOnly(ctx context.Context, dir string) (restore func() error, err error) {
 	restore, err = guarded(ctx, `
 mount --bind "$1" "$1" || exit 1
@@ -67,8 +85,9 @@ umount -l "$1"`, dir)
 	return restore, nil
 }
 
-// guarded runs a script that makes trouble, says "done", waits for the end of
-// its input and takes the trouble back. No signal that is meant for us reaches it.
+// guarded runs a script that makes trouble, prints "done", waits for the end of
+// its input and undoes the trouble. Signals to this process's group do not
+// reach it.
 func guarded(ctx context.Context, script string, args ...string) (undo func() error, err error) {
 	cmd := exec.Command("/bin/sh", append([]string{"-c", "PATH=$PATH:/usr/sbin:/sbin; trap '' HUP INT TERM PIPE\n" + script, "sh"}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -105,7 +124,7 @@ func guarded(ctx context.Context, script string, args ...string) (undo func() er
 	case err = <-said:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
-		// What it does while nobody waits any more it takes back at once.
+		// The script undoes at once what it does after the caller has given up.
 		stdin.Close()
 		<-said
 	}
@@ -115,8 +134,8 @@ func guarded(ctx context.Context, script string, args ...string) (undo func() er
 	return undo, nil
 }
 
-// ResetPort ends every connection to a local TCP port by RST, and returns how
-// many there were. It needs ss, root, and a kernel that can (INET_DIAG_DESTROY).
+// ResetPort resets every connection to a local TCP port and returns how many
+// there were. It needs ss, root, and a kernel with CONFIG_INET_DIAG_DESTROY.
 func ResetPort(ctx context.Context, port int) (int, error) {
 	fail := func(err error) (int, error) {
 		return 0, fmt.Errorf("reset the connections of port %d (needs ss, root, and CONFIG_INET_DIAG_DESTROY): %w", port, err)
@@ -137,14 +156,14 @@ func ResetPort(ctx context.Context, port int) (int, error) {
 	return len(had), nil
 }
 
-// A Connection is one that a local TCP port has accepted.
+// A Connection is a connection that a local TCP port has accepted.
 type Connection struct {
-	peer  string // address of the other end, as the kernel writes it
+	peer  string
 	inode string // of the socket
 }
 
 // PortConnections returns the established connections to a local TCP port, by
-// their peers.
+// the peer's address.
 func PortConnections(port int) (map[string]Connection, error) {
 	return portConnections("/proc/net", port)
 }
@@ -170,8 +189,8 @@ func portConnections(tables string, port int) (map[string]Connection, error) {
 	return found, nil
 }
 
-// Drop makes packets from and to the host vanish; see DropPort. Behind a
-// DelayLine it is the line that drops and resets.
+// Drop drops all packets from and to the host; see DropPort. Behind a
+// DelayLine, Drop and Reset use the line.
 func (s *SSHD) Drop(ctx context.Context) (restore func() error, err error) {
 	if l := s.opts.Behind; l != nil {
 		l.Drop()
@@ -180,7 +199,7 @@ func (s *SSHD) Drop(ctx context.Context) (restore func() error, err error) {
 	return DropPort(ctx, s.port)
 }
 
-// Reset ends every connection to the host by RST; see ResetPort.
+// Reset resets every connection to the host; see ResetPort.
 func (s *SSHD) Reset(ctx context.Context) (int, error) {
 	if l := s.opts.Behind; l != nil {
 		return l.Reset(), nil
@@ -188,20 +207,20 @@ func (s *SSHD) Reset(ctx context.Context) (int, error) {
 	return ResetPort(ctx, s.port)
 }
 
-// Connections returns how many connections the host has.
+// Connections returns the number of connections to the host.
 func (s *SSHD) Connections() (int, error) {
 	c, err := portConnections("/proc/"+strconv.Itoa(s.pid)+"/net", s.port)
 	return len(c), err
 }
 
 // RestartListener kills the listener and starts another on the same port, with
-// the configuration as it is now. What serves connections stays, as it does
-// when an sshd is upgraded.
+// the current configuration. Processes that serve connections stay, as when an
+// sshd is upgraded.
 func (s *SSHD) RestartListener(ctx context.Context) error {
 	if s.guard == nil {
 		return errors.New("sshd is not running")
 	}
-	// It stands still meanwhile, so that it has no more children.
+	// Stop the listener first, so that it starts no more children.
 	syscall.Kill(s.pid, syscall.SIGSTOP)
 	orphans := make(map[int]string)
 	for _, p := range s.sessions() {
@@ -212,12 +231,11 @@ func (s *SSHD) RestartListener(ctx context.Context) error {
 	s.orphans = orphans
 	kill(s.pid)
 	s.alive.Close()
-	s.guard.Wait() // its status is that of a listener that was killed
+	s.guard.Wait() // the status is that of the killed listener
 	s.guard, s.pid = nil, 0
 	return s.Start(ctx)
 }
 
-// sessions returns the sshd processes that serve connections.
 func (s *SSHD) sessions() []int {
 	roots := []int{s.pid}
 	for pid, start := range s.orphans {
@@ -236,7 +254,7 @@ func (s *SSHD) sessions() []int {
 	return found
 }
 
-// ThawSessions lets go on what FreezeSessions stopped.
+// ThawSessions resumes what FreezeSessions stopped and returns how many.
 func (s *SSHD) ThawSessions() int {
 	n := 0
 	for _, p := range s.sessions() {

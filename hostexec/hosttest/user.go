@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// testUser is a throwaway user of this machine.
+// testUser is a temporary user of this machine.
 type testUser struct {
 	name, home string
 	uid, gid   int
@@ -33,7 +33,7 @@ func newTestUser(ctx context.Context, shell string, rc map[string]string) (*test
 	}
 	name := "fl-test-" + strings.ToLower(rand.Text()[:10])
 	u := &testUser{name: name, home: filepath.Join("/tmp", name)}
-	// '*' and not the default '!': sshd takes that for a locked account.
+	// '*' instead of the default '!', which sshd takes for a locked account.
 	if err := accountTool(ctx, "useradd", "-m", "-k", "/nonexistent", "-d", u.home, "-s", shell, "-p", "*", name); err != nil {
 		return nil, err
 	}
@@ -56,21 +56,22 @@ func newTestUser(ctx context.Context, shell string, rc map[string]string) (*test
 	return u, nil
 }
 
-// remove kills whatever the user runs and deletes the user and the home.
+// remove kills the user's processes and deletes the user and its home.
 func (u *testUser) remove() error {
 	if u.uid > 0 {
 		for len(processesOf(u.uid)) > 0 {
 			for _, p := range processesOf(u.uid) {
 				kill(p)
 			}
-			time.Sleep(5 * time.Millisecond) // a killed process leaves in its own time
+			time.Sleep(5 * time.Millisecond) // a killed process takes a moment to exit
 		}
 	}
 	err := accountTool(context.Background(), "userdel", "-f", u.name)
 	return errors.Join(err, os.RemoveAll(u.home))
 }
 
-// accountTool runs a program that changes /etc/passwd; only one can at a time.
+// accountTool runs a program that changes /etc/passwd. It retries, because only
+// one can run at a time.
 func accountTool(ctx context.Context, name string, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

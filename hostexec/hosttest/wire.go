@@ -8,18 +8,20 @@ import (
 	"strings"
 )
 
-// A WireMeter counts the bytes of all packets to and from a TCP server, headers
-// included, on loopback or over a DelayLine, whichever end the server is on.
+// A WireMeter counts the bytes of all packets to and from a TCP server,
+// including headers, on loopback or over a DelayLine, whichever end the server
+// is on.
 type WireMeter struct {
 	chain string
 	undo  func() error
 }
 
-// MeterPort counts from now on; the kernel counts, so it costs nobody time. It
-// needs iptables and root. Close takes the counter away; so does our end.
+// MeterPort starts to count. The kernel counts, so it costs no processor time
+// here. It needs iptables and root. The counter is removed by Close or when
+// this process ends.
 func MeterPort(ctx context.Context, port int) (*WireMeter, error) {
 	chain := "FLWIRE" + strconv.Itoa(port)
-	// A packet on loopback is both sent and received here: it counts as one.
+	// A packet on loopback is both sent and received here but must count once.
 	undo, err := guarded(ctx, `
 rules() {
 	iptables -w 60 "$1" OUTPUT -p tcp --dport "$2" -j "$3" &&
@@ -38,7 +40,7 @@ away "$1" "$2"`, strconv.Itoa(port), chain)
 	return &WireMeter{chain, undo}, nil
 }
 
-// Bytes is how many there were so far.
+// Bytes returns the count so far.
 func (m *WireMeter) Bytes(ctx context.Context) (int64, error) {
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", `PATH=$PATH:/usr/sbin:/sbin; exec iptables -w 60 -nvxL "$1"`, "sh", m.chain)
 	out, err := cmd.CombinedOutput()
@@ -53,5 +55,5 @@ func (m *WireMeter) Bytes(ctx context.Context) (int64, error) {
 	return 0, fmt.Errorf("iptables lists no counter of ours: %s", out)
 }
 
-// Close stops counting.
+// Close removes the counter.
 func (m *WireMeter) Close() error { return m.undo() }

@@ -1,0 +1,143 @@
+package hostexec
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	// dialsAtATime bounds the recent dials under way in each lane: one lane is for
+	// hosts that answered last time or were never dialed, the other for the rest.
+	dialsAtATime = 32
+	// slowDials bounds the dials that have left their lane because they take long.
+	// Each is one open socket.
+	slowDials = 512
+)
+
+// An admission decides when a dial may begin. A dial to a host that does not answer
+// lasts until its deadline. Two rules keep such dials from delaying others: a host
+// whose last dial failed uses a lane of its own kind, and a dial that takes long
+// leaves its lane and goes on outside of it.
+type admission struct {
+	sure, doubtful, slow chan struct{} // one element for each dial under way
+
+	servers servers
+}
+
+func newAdmission() admission {
+	return admission{
+		sure: make(chan struct{}, dialsAtATime), doubtful: make(chan struct{}, dialsAtATime), slow: make(chan struct{}, slowDials),
+		servers: servers{by: map[string]*server{}},
+	}
+}
+
+// admit waits until an sshd may be dialed; release must be called when the dial has
+// ended. The dials of one sshd are bounded, too, since an sshd refuses logins if too
+// many are under way. doubtful says that the last dial to it failed.
+func (p *Pool) admit(ctx context.Context, address string, doubtful bool) (release func(), err error) {
+	leave, err := p.servers.enter(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	lane := p.sure
+	if doubtful {
+		lane = p.doubtful
+	}
+	select {
+	case lane <- struct{}{}:
+	case <-ctx.Done():
+		leave()
+		return nil, context.Cause(ctx)
+	}
+	t := &turn{lane: lane, slow: p.slow, slice: p.dialSlice}
+	t.mu.Lock()
+	t.timer = time.AfterFunc(t.slice, t.makeWay)
+	t.mu.Unlock()
+	return func() { t.end(); leave() }, nil
+}
+
+// admitBehind returns the admit function for addresses behind a jump host. Their
+// dials take no place in a lane, since the jump host's own dial may wait for one.
+func (p *Pool) admitBehind(jump Spec) func(context.Context, string, bool) (func(), error) {
+	return func(ctx context.Context, address string, _ bool) (func(), error) {
+		return p.servers.enter(ctx, jump.address()+" > "+address)
+	}
+}
+
+// A turn is the place of a dial in its lane, or among the slow ones.
+type turn struct {
+	lane, slow chan struct{}
+	slice      time.Duration
+
+	mu    sync.Mutex
+	timer *time.Timer // guarded by mu, like all below
+	late  bool        // it has left its lane for a slow place
+	over  bool
+}
+
+// makeWay moves the dial from its lane to a slow place. If none is free, it tries
+// again after another slice.
+func (t *turn) makeWay() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over {
+		return
+	}
+	select {
+	case t.slow <- struct{}{}:
+		t.late = true
+		<-t.lane
+	default:
+		t.timer.Reset(t.slice)
+	}
+}
+
+func (t *turn) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.over = true
+	t.timer.Stop()
+	if t.late {
+		<-t.slow
+	} else {
+		<-t.lane
+	}
+}
+
+// servers bounds the dials under way to each sshd. It keeps no entry for an sshd that
+// nobody dials.
+type servers struct {
+	mu sync.Mutex
+	by map[string]*server // guarded by mu
+}
+
+type server struct {
+	places chan struct{}
+	users  int // guarded by the mu of its servers
+}
+
+func (s *servers) enter(ctx context.Context, address string) (leave func(), err error) {
+	s.mu.Lock()
+	one, ok := s.by[address]
+	if !ok {
+		one = &server{places: make(chan struct{}, maxDials)}
+		s.by[address] = one
+	}
+	one.users++
+	s.mu.Unlock()
+	gone := func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if one.users--; one.users == 0 {
+			delete(s.by, address)
+		}
+	}
+	select {
+	case one.places <- struct{}{}:
+		return func() { <-one.places; gone() }, nil
+	case <-ctx.Done():
+		gone()
+		return nil, context.Cause(ctx)
+	}
+}

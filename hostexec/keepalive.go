@@ -1,0 +1,107 @@
+package hostexec
+
+import "time"
+
+// keepalive is the request that asks for a sign of life; sshd answers it by itself.
+const keepalive = "keepalive@openssh.com"
+
+// signs counts the signs of life that a link has seen of its peer.
+type signs struct {
+	heard   uint64 // reads that brought something
+	arrived uint64 // packets with data, including those that arrived ahead of a lost one
+	acked   uint64 // bytes that the peer's kernel acknowledged
+	queued  bool   // whether bytes still wait in our kernel
+}
+
+// signs returns what was seen of the peer until now.
+func (l *link) signs() (now signs) {
+	if tcp, ok := l.Conn.(*tcpConn); ok {
+		now = tcp.signs()
+	}
+	now.heard = l.heard.Load()
+	return now
+}
+
+// liveSince reports whether the peer gave a sign of life between two looks.
+// Any byte that arrived is one, since on a slow line the answer to our question may
+// be queued behind data for minutes. A byte that the peer acknowledged counts only
+// while the question itself may still be queued here: later it proves nothing, since
+// the kernel acknowledges for a process that has stopped, too.
+func (s signs) liveSince(before signs) bool {
+	return s.heard != before.heard || s.arrived != before.arrived || s.queued && s.acked != before.acked
+}
+
+// keepAlive asks the peer for a sign of life every keepaliveEvery, and closes the
+// connection if none arrives within keepaliveWait; TCP alone would need minutes. A
+// peer that falls silent is thus given up within 25 s. Until then nobody can know
+// whether it comes back. No message is lost: a command whose end nobody saw fails
+// with ErrOutcomeUnknown.
+func (c *sshConn) keepAlive() {
+	pool := c.group.host.pool
+	tick := time.NewTicker(pool.keepaliveEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-c.dead:
+			return
+		case <-tick.C:
+		}
+		if !c.answers(pool.keepaliveWait) {
+			c.net.Close()
+		}
+	}
+}
+
+// answers asks the peer for a sign of life and waits for the answer. It reports false
+// if there is no sign of life for as long as wait.
+func (c *sshConn) answers(wait time.Duration) bool {
+	before := c.net.signs()
+	answered := c.ask()
+	patience := time.NewTicker(wait)
+	defer patience.Stop()
+	for {
+		select {
+		case <-c.dead:
+			return false
+		case err := <-answered:
+			return err == nil
+		case <-patience.C:
+		}
+		now := c.net.signs()
+		if !now.liveSince(before) && c.net.waitsForNothing(before) {
+			return false
+		}
+		before = now
+	}
+}
+
+// ask sends the keepalive request. The returned channel receives nil when the peer
+// answers, or an error when the connection ends.
+func (c *sshConn) ask() <-chan error {
+	answered := make(chan error, 1)
+	asks := c.group.host.tasks.Go(func() {
+		_, _, err := c.client.SendRequest(keepalive, true, nil)
+		answered <- err
+	})
+	if !asks {
+		answered <- errHostClosed
+	}
+	return answered
+}
+
+// waitsForNothing reports whether a link without a sign of life since before has to
+// be given up. A link through a jump host has not while the connection to the jump
+// host is busy with data for others: waitsForNothing asks the jump host and waits for
+// its answer. That connection has its own keepAlive, so it answers or ends.
+func (l *link) waitsForNothing(before signs) bool {
+	forward, ok := l.Conn.(*forwardConn)
+	if !ok {
+		return true
+	}
+	select {
+	case err := <-forward.via.ask():
+		return err != nil || !l.signs().liveSince(before)
+	case <-forward.via.dead:
+		return true
+	}
+}

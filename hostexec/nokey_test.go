@@ -1,0 +1,29 @@
+package hostexec
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Without a key to offer no host is asked: it is this machine that lacks one,
+// and the error says which machine that is.
+func TestTheMachineThatLacksAKeyIsNamed(t *testing.T) {
+	here, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOME", t.TempDir())
+	gone := filepath.Join(t.TempDir(), "id")
+	for identity, want := range map[string]string{
+		gone: "no key to offer from machine " + here + ": identity " + gone + ": no such file or directory",
+		"":   "no key to offer from machine " + here + ": no identity is named",
+	} {
+		_, err := newCredentials(identity, "")
+		if !errors.Is(err, ErrAuth) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("identity %q: %v, want %s", identity, err, want)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package hostexec_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// A host that lost its power may have kept the name of a record and none or only
+// some of its bytes. Then the outcome is unknown: the process is not started again,
+// its journal stays, and closing the session goes on.
+func TestARecordThatAPowerLossCutShortMeansUnknown(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *scene) {
+		s.start("/bin/sh", "-c", "echo done")
+		eventually(t, "an end", func() bool { return s.inspect().State == hostexec.ProcessExited })
+		whole := make(map[string]string)
+		for _, name := range []string{"started", "exit"} {
+			b, err := os.ReadFile(s.proc() + "/" + name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			whole[name] = string(b)
+		}
+		put := func(name, text string) {
+			t.Helper()
+			if err := os.WriteFile(s.proc()+"/"+name, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		check := func(what string, want hostexec.ProcessState) {
+			t.Helper()
+			if st, err := hostexec.InspectProcess(s.ctx, s.host, s.proc()); err != nil || st.State != want {
+				t.Errorf("%s: %+v, %v, want %s", what, st, err, want)
+			}
+			if st, err := hostexec.StartProcess(s.ctx, s.host, s.spec("/bin/sh", "-c", "echo again")); err != nil || st.State != want {
+				t.Errorf("%s, started again: %+v, %v", what, st, err)
+			}
+			if st, err := hostexec.StopProcess(s.ctx, s.host, s.proc(), s.fence, 0); err != nil || st.State != want {
+				t.Errorf("%s, stopped: %+v, %v", what, st, err)
+			}
+			if b, err := os.ReadFile(s.proc() + "/out.log"); string(b) != "done\n" || err != nil {
+				t.Errorf("%s: the journal is %q, %v", what, b, err)
+			}
+		}
+		first, _, _ := strings.Cut(whole["started"], " ")
+		boot := strings.Fields(whole["started"])[2]
+		for _, cut := range []string{"", first + " 12", strings.Repeat("\x00", len(whole["started"]))} {
+			put("exit", whole["exit"])
+			put("started", cut)
+			check("the end was recorded", hostexec.ProcessExited)
+			if err := os.Remove(s.proc() + "/exit"); err != nil {
+				t.Fatal(err)
+			}
+			check("the start is "+cut, hostexec.ProcessRebooted)
+		}
+		for _, cut := range []string{"", "1", strings.Repeat("\x00", 8)} {
+			put("exit", cut)
+			put("started", whole["started"])
+			check("the end is "+cut, hostexec.ProcessLost)
+		}
+		put("started", strings.Replace(whole["started"], boot, "01234567-89ab-cdef-0123-456789abcdef", 1))
+		check("after a boot", hostexec.ProcessRebooted)
+		if _, err := hostexec.Reap(s.ctx, s.host, s.dir, s.mark, s.fence); err != nil {
+			t.Error(err)
+		}
+		if err := hostexec.RemoveProcess(s.ctx, s.host, s.proc(), s.fence); err != nil {
+			t.Error(err)
+		}
+	})
+}
