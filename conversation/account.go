@@ -2,17 +2,17 @@ package conversation
 
 import "encoding/json"
 
-// RateLimits are those of the account that codex uses, as codex told them last.
-// What codex does not know it leaves out; then what it said before stands.
+// RateLimits are the limits of the account that codex uses, as codex last reported
+// them. A field that codex leaves out keeps its earlier value.
 type RateLimits struct {
 	Primary   *RateWindow `json:"primary,omitempty"`
 	Secondary *RateWindow `json:"secondary,omitempty"`
 	Plan      string      `json:"plan,omitempty"`
-	Reached   string      `json:"reached,omitempty"` // codex's word for which limit is reached, if one is
+	Reached   string      `json:"reached,omitempty"` // codex's word for the limit that is reached; empty if none is
 	AtMS      int64       `json:"at_ms"`
 }
 
-// A RateWindow is how much of what a window of time allows is used.
+// A RateWindow says how much of a time window's allowance is used.
 type RateWindow struct {
 	UsedPercent   int   `json:"used_percent"`
 	WindowMinutes int64 `json:"window_minutes,omitempty"`
@@ -25,7 +25,7 @@ type Context struct {
 	Window int64 `json:"window"`
 }
 
-// codexLimits is codex's name of the account's own limits; others are of single
+// codexLimits is codex's id for the account's own limits; other ids are of single
 // models.
 const codexLimits = "codex"
 
@@ -42,8 +42,8 @@ func (w *rateWindow) ours(was *RateWindow) *RateWindow {
 	return &RateWindow{UsedPercent: w.Used, WindowMinutes: w.Window, ResetsAt: w.Resets}
 }
 
-// rateLimitsUpdated comes with each answer of the model, as a rule with nothing
-// in it where the provider is not OpenAI.
+// rateLimitsUpdated handles a notification that comes with each answer of the
+// model. It is usually empty if the provider is not OpenAI.
 func (m *machine) rateLimitsUpdated(p json.RawMessage) {
 	var n struct {
 		Limits struct {
@@ -72,7 +72,7 @@ func (m *machine) rateLimitsUpdated(p json.RawMessage) {
 	m.tellUse()
 }
 
-// tellUse says to whoever watches what was used by now.
+// tellUse reports the usage so far to Options.Used.
 func (m *machine) tellUse() {
 	if m.opt.Used != nil {
 		m.opt.Used(Use{m.st.Usage, m.st.TurnUsage, m.st.Context, m.st.RateLimits})

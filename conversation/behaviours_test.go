@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Behaviours of approvals that other drivers of codex are tested for, by what
-// they promise; where ours is another, the test says so.
+// Behaviours of approvals for which other drivers of codex have tests. If ours
+// differs, the test says so.
 
-// Method-not-found for unknown requests is TestUnknownRequestsGetMethodNotFound.
+// TestUnknownRequestsGetMethodNotFound covers method-not-found.
 
 func TestDenyIsDeclineAndTheTurnGoesOnAndAllowIsAccept(t *testing.T) {
 	for _, name := range []string{"command", "file change"} {
@@ -48,8 +48,8 @@ func TestRequestThatCameBeforeAnybodyListenedIsHeldAndAnswered(t *testing.T) {
 	}
 }
 
-// Where nobody may be asked, codex is told no. There is no gate to switch off
-// here: the like of it is a policy that cannot judge.
+// If nobody may be asked, codex is told no. There is no gate to switch off here:
+// the nearest thing is a policy that cannot judge.
 func TestWithoutAJudgeEveryRequestIsDeclinedAndNoneHangs(t *testing.T) {
 	for _, f := range askedFamilies {
 		in := f.in
@@ -70,9 +70,9 @@ func TestWithoutAJudgeEveryRequestIsDeclinedAndNoneHangs(t *testing.T) {
 	}
 }
 
-// An answer goes to the request that it names, and once. A pump that leaves
-// declines nothing, unlike drivers that answer what waits as they shut down: the
-// request waits in the journal for the next pump, however long a person takes.
+// An answer goes to the request that it names, once. A pump that returns declines
+// nothing, unlike drivers that answer open requests as they shut down: the request
+// stays in the journal for the next pump, however long a person takes.
 func TestAnswerGoesToItsRequestOnceAndLeavingDeclinesNothing(t *testing.T) {
 	s := perform(t, PumpInput{State: running()}, Options{})
 	s.hear(asks(7, "a", "ls"), asks(8, "b", "ls"))
@@ -90,7 +90,7 @@ func TestAnswerGoesToItsRequestOnceAndLeavingDeclinesNothing(t *testing.T) {
 	if len(r.State.Open) != 1 || string(r.State.Open[0].RPC) != "7" || r.Deliveries[0].State != Acknowledged {
 		t.Errorf("open %+v, deliveries %+v", r.State.Open, r.Deliveries)
 	}
-	next.heard(`{"id":8,"result":{"decision":"accept"}}`) // and nothing for the other
+	next.heard(`{"id":8,"result":{"decision":"accept"}}`) // and nothing for the other request
 	again := perform(t, PumpInput{State: r.State, Sends: []Send{decision("e", 8, Decline)}}, Options{})
 	again.heard()
 	again.wait(10 * time.Second)
@@ -99,7 +99,7 @@ func TestAnswerGoesToItsRequestOnceAndLeavingDeclinesNothing(t *testing.T) {
 	}
 }
 
-// A piece of a message that nobody saw is healed by the finished item's text.
+// Lost pieces of a message are replaced by the finished item's text.
 func TestLostPiecesOfAMessageAreHealedByItsEnd(t *testing.T) {
 	var journal, without []string
 	for _, s := range loadRecording(t, "approvals.jsonl") {
@@ -119,7 +119,7 @@ func TestLostPiecesOfAMessageAreHealedByItsEnd(t *testing.T) {
 	if !sameOutcome(got, want) {
 		t.Errorf("without its pieces the conversation is\n%+v, want\n%+v", got, want)
 	}
-	// And of a stream with a hole in it.
+	// The same for a stream with a gap.
 	s := perform(t, PumpInput{State: running()}, Options{})
 	s.hear(started("a", "agentMessage", `,"text":""`),
 		`{"method":"item/agentMessage/delta","params":{"threadId":"thread-1","turnId":"turn-1","itemId":"a","delta":"Hello "}}`,

@@ -13,45 +13,45 @@ import (
 	"time"
 )
 
-// A Token is what codex is logged in with where the host gets no credential: a
-// short-lived access token. codex keeps it in memory; it is lost with the
-// process. It prints as [secret].
+// A Token is a short-lived access token that codex is logged in with when the host
+// has no credential. codex keeps it in memory only, so it is lost with the process.
+// It prints as [secret].
 type Token struct {
-	access        *string // behind a pointer: fmt asks no field whether it may be printed
+	access        *string // a pointer, because fmt prints unexported fields without calling Format
 	account, plan string
 	generation    int64
 }
 
-// NewToken makes a token of a login's generation. Account and plan are what
-// codex wants to hear beside it.
+// NewToken makes a token of a login's generation. codex expects account and plan
+// beside it.
 func NewToken(access, account, plan string, generation int64) Token {
 	return Token{&access, account, plan, generation}
 }
 
-// Format keeps the token from being printed, whatever the verb.
+// Format prints [secret], whatever the verb.
 func (Token) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[secret]") }
 
-// MarshalJSON refuses: a token travels in no JSON but the one for codex.
+// MarshalJSON fails: only the message to codex may contain a token.
 func (Token) MarshalJSON() ([]byte, error) {
 	return nil, errors.New("a token is not to be written down")
 }
 
-// A TokenAsk is what a token is wanted for.
+// A TokenAsk says what a token is wanted for.
 type TokenAsk struct {
 	Reason  string // codex's word; empty for the login of a new process
 	Account string // that codex is logged in with
-	// Have is the generation that codex has and that does no more; 0 where it
-	// has none.
+	// Have is the generation of the token that codex has and that no longer works; 0 if
+	// it has none.
 	Have int64
 }
 
-// A Broker gives a token newer than the one codex has. It is asked from a
-// goroutine of the pump's and stops when ctx ends. An error that is no
-// *TokenError ends the pump: it is run again.
+// A Broker returns a token newer than the one codex has. It is called from a
+// goroutine of the pump and must return when ctx ends. An error other than a
+// *TokenError ends the pump, which is then run again.
 type Broker func(ctx context.Context, ask TokenAsk) (Token, error)
 
-// A TokenError says that there is no token to be had. Its code is what codex
-// is told, and tells again when its turn fails for it.
+// A TokenError says that no token is available. codex is told its code, and repeats
+// it when its turn fails because of it.
 type TokenError struct {
 	Code int // one of the Token… codes
 	Err  error
@@ -60,16 +60,15 @@ type TokenError struct {
 func (e *TokenError) Error() string { return e.Err.Error() }
 func (e *TokenError) Unwrap() error { return e.Err }
 
-// The codes of token errors. codex repeats the code of a refusal, and nothing
-// else of it.
+// The codes of token errors. codex repeats only the code of a refusal.
 const (
-	TokenDead     = -32041 // the login is over: somebody has to log in anew
-	TokenTaken    = -32042 // the session does not hold the login any more
+	TokenDead     = -32041 // the login is over: somebody has to log in again
+	TokenTaken    = -32042 // the session no longer holds the login
 	TokenLater    = -32043 // it could not be refreshed now
-	TokenDoubtful = -32044 // nobody knows whether the login is good
+	TokenDoubtful = -32044 // it is not known whether the login is good
 )
 
-// tokenProblems are the codes in words, and what is to be done.
+// tokenProblems gives for each code a description and what to do.
 var tokenProblems = map[int][2]string{
 	TokenDead: {"the login is over: the provider does not refresh it any more",
 		"log in anew and import or capture the seed again (`ctl seed show` says more), then send the message again"},
@@ -81,10 +80,10 @@ var tokenProblems = map[int][2]string{
 		"see `ctl seed show` and whether the token endpoint can be reached from the workers, then send the message again"},
 }
 
-// tokenRefusedText is what codex says of a refusal of ours before its code.
+// tokenRefusedText is what codex writes before the code of our refusal.
 const tokenRefusedText = "auth refresh request failed: code="
 
-// tokenLateText is what codex says when nobody has answered it for 10 s.
+// tokenLateText is what codex says if it gets no answer for 10 s.
 const tokenLateText = "auth refresh request timed out"
 
 func tokenProblem(message string) *Problem {
@@ -109,14 +108,14 @@ const (
 	methodTokenRefresh = "account/chatgptAuthTokens/refresh"
 	methodLoaded       = "thread/loaded/list"
 
-	// loginGrace is how long a login that codex has taken may take to be
-	// complete: codex asks its provider for something that it does not need for
-	// turns. A thread that is opened before may be refused (measured).
+	// loginGrace is how long to wait for an accepted login to complete. codex asks its
+	// provider for something that turns do not need. A thread that is opened earlier
+	// may be refused (measured).
 	loginGrace = 5 * time.Second
-	// tokenGrace is how long a pump with nothing else to do stays for a token
-	// that codex waits for; codex itself waits 10 s.
+	// tokenGrace is how long a pump with nothing else to do waits for a token that
+	// codex wants; codex itself waits 10 s.
 	tokenGrace = 15 * time.Second
-	// maxTokenAsks bounds those that are open at once.
+	// maxTokenAsks bounds the token requests that are open at once.
 	maxTokenAsks = 16
 )
 
@@ -133,21 +132,20 @@ type tokenAnswer struct {
 	Plan    string `json:"chatgptPlanType,omitempty"`
 }
 
-// A tokenWant is a question to the broker on its way; its key is codex's
-// request in hex, empty for a login.
+// A tokenWant is a question for the broker. Its key is the id of codex's request in
+// hex, empty for a login.
 type tokenWant struct {
 	key string
 	ask TokenAsk
 }
 
-// A tokenAnswered is the broker's answer.
 type tokenAnswered struct {
 	key   string
 	token Token
 	err   error
 }
 
-// login logs codex in, once for each process; it says whether that is done.
+// login logs codex in, once per process, and reports whether that is done.
 func (m *machine) login() bool {
 	a := m.asks[askLogin]
 	switch {
@@ -165,7 +163,7 @@ func (m *machine) login() bool {
 	return m.asks[askLogin].done
 }
 
-// want asks the broker, once for each key.
+// want asks the broker for a token, once for each key.
 func (m *machine) want(key string, ask TokenAsk) {
 	if m.wanted == nil {
 		m.wanted = map[string]bool{}
@@ -176,7 +174,6 @@ func (m *machine) want(key string, ask TokenAsk) {
 	}
 }
 
-// brokered takes the broker's answer.
 func (m *machine) brokered(a tokenAnswered, now time.Duration) {
 	m.now = now
 	if m.result != nil || m.err != nil {
@@ -210,13 +207,13 @@ func (m *machine) brokered(a tokenAnswered, now time.Duration) {
 	m.step()
 }
 
-// answerToken answers codex's request, and asks something that it answers
-// behind that: codex takes no note of an answer in its journal, and who reads
-// that later has to know how far it came.
+// answerToken answers codex's request and sends another request behind it. The
+// journal does not show answers to codex; the answer to the second request shows
+// that codex got the first.
 func (m *machine) answerToken(a tokenAnswered, no *TokenError) {
 	i := m.tokenAsk(a.key)
 	if i < 0 {
-		return // the turn is over that wanted it
+		return // the turn that wanted it is over
 	}
 	o, word := outgoing{ID: m.st.TokenAsks[i]}, a.token.generation
 	if no != nil {
@@ -235,7 +232,7 @@ func (m *machine) tokenAsk(key string) int {
 
 func tokenKey(id json.RawMessage) string { return hex.EncodeToString([]byte(idKey(id))) }
 
-// tokenAsked takes codex's request for a newer token. No person is asked.
+// tokenAsked handles codex's request for a newer token. No person is asked.
 func (m *machine) tokenAsked(msg *message) {
 	if m.opt.Broker == nil || len(m.st.TokenAsks) >= maxTokenAsks {
 		m.refuse(msg, "")
@@ -245,7 +242,7 @@ func (m *machine) tokenAsked(msg *message) {
 		Reason  string `json:"reason"`
 		Account string `json:"previousAccountId"`
 	}
-	_ = json.Unmarshal(msg.Params, &p) // only said on
+	_ = json.Unmarshal(msg.Params, &p) // only passed on
 	if m.tokenAsk(tokenKey(msg.ID)) < 0 {
 		m.st.TokenAsks = append(m.st.TokenAsks, append(json.RawMessage(nil), msg.ID...))
 	}
@@ -255,16 +252,16 @@ func (m *machine) tokenAsked(msg *message) {
 		Data: map[string]string{"reason": p.Reason}})
 }
 
-// getTokens asks the broker for what codex waits for. What an earlier pump has
-// answered, with nobody to tell, is answered again: codex takes the first.
+// getTokens asks the broker for the tokens that codex waits for. A request that an
+// earlier pump may have answered is answered again: codex takes the first answer.
 func (m *machine) getTokens() {
 	for _, id := range m.st.TokenAsks {
 		m.want(tokenKey(id), TokenAsk{Reason: "refresh", Account: m.st.Account, Have: m.st.Login})
 	}
 }
 
-// tokenGiven reads of an answer how far a token has come: of a login, or of
-// what was asked behind the answer to a request for one.
+// tokenGiven handles the answer to the request that answerToken sends second: it
+// proves that codex got the token, or the refusal.
 func (m *machine) tokenGiven(what, key string) {
 	word, err := strconv.ParseInt(what, 10, 64)
 	if err != nil {
@@ -285,7 +282,8 @@ func (m *machine) tokenGiven(what, key string) {
 	m.entry(e)
 }
 
-// loginAnswered takes codex's answer to a login; its id tells which one.
+// loginAnswered handles codex's answer to a login, whose id contains the
+// generation.
 func (m *machine) loginAnswered(generation string, r *message) {
 	if r.Error != nil {
 		kind := "auth"
@@ -299,8 +297,8 @@ func (m *machine) loginAnswered(generation string, r *message) {
 	m.loginAt = m.now
 }
 
-// loginCompleted is codex's word that a login has gone through. That it could
-// not ask its provider about the account keeps no turn from working.
+// loginCompleted handles codex's notification that a login has completed. Turns
+// work even if codex could not ask its provider about the account.
 func (m *machine) loginCompleted(p json.RawMessage) {
 	m.loggedIn = true
 	var n struct {
@@ -312,7 +310,7 @@ func (m *machine) loginCompleted(p json.RawMessage) {
 	}
 }
 
-// dashed splits the name of an ask of ours at its dashes: login-7, token-8-30.
+// dashed splits the name of one of our asks at its dashes: login-7, token-8-30.
 func dashed(name string) (word, key string) {
 	_, rest, _ := strings.Cut(name, "-")
 	i := strings.LastIndexByte(rest, '-')

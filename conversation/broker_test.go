@@ -10,10 +10,11 @@ import (
 	"time"
 )
 
-// aToken is a made-up access token: it must be found nowhere but on its way to codex.
+// aToken is a made-up access token, which must be found nowhere but on its way to
+// codex.
 const aToken = "header.made-up-access-token.signature"
 
-// noBroker makes the machine ask; the tests answer by hand.
+// noBroker makes the machine ask for tokens. Tests answer by hand.
 var noBroker = Options{Broker: func(_ context.Context, _ TokenAsk) (Token, error) { panic("the machine asks nobody by itself") }}
 
 func freshInput() PumpInput {
@@ -25,14 +26,13 @@ func freshInput() PumpInput {
 
 const saidInitialized = `{"id":"g1.p9.initialize.0","result":{"userAgent":"fairlead/0.169.0 (Debian)"}}`
 
-// wantsToken takes what the machine asks its broker.
+// wantsToken takes the machine's open token requests.
 func (s *stage) wantsToken() []tokenWant {
 	w := s.m.wants
 	s.m.wants = nil
 	return w
 }
 
-// give answers the broker's question.
 func (s *stage) give(key string, t Token, err error) {
 	s.m.brokered(tokenAnswered{key, t, err}, s.m.now)
 	s.collect()
@@ -73,7 +73,7 @@ func TestCodexIsLoggedInBeforeItsThreadIsOpened(t *testing.T) {
 	if s.m.st.Login != 7 {
 		t.Errorf("codex has generation %d", s.m.st.Login)
 	}
-	// codex's answers to what it cannot look up change nothing.
+	// If codex answers that it cannot look something up, nothing changes.
 	s.hear(`{"id":"g1.p9.account.0","error":{"code":-32603,"message":"workspace routing discovery failed"}}`)
 	s.attached()
 }
@@ -197,7 +197,7 @@ func TestPumpStaysForATokenAlthoughAPersonIsAsked(t *testing.T) {
 	if r := s.result(RequestsOpen); len(r.Requests) != 1 {
 		t.Errorf("requests %+v", r.Requests)
 	}
-	// Nor for ever.
+	// Nor forever.
 	s = perform(t, PumpInput{State: running()}, noBroker)
 	s.hear(started("c-1", "commandExecution", ""), asks(2, "c-1", "make"), refreshAsked(3))
 	s.wait(time.Minute)

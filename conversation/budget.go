@@ -5,37 +5,36 @@ import (
 	"time"
 )
 
-// A Budget bounds what a session may use in all; 0 means no bound. A turn that
-// uses more is interrupted by the pump, but for Turns, which is for the workflow
-// to keep to. It is compared with what PumpState counted, so it is exact however
-// many pumps and attempts a turn took.
+// A Budget bounds what a session may use in all; 0 means no bound. The pump
+// interrupts a turn that exceeds it; the workflow enforces Turns. The counts are in
+// PumpState, so they are exact however many pumps and attempts a turn took.
 type Budget struct {
-	Tokens    int64 `json:"tokens,omitempty"` // in and out
+	Tokens    int64 `json:"tokens,omitempty"` // input and output
 	Turns     int64 `json:"turns,omitempty"`
-	Approvals int64 `json:"approvals,omitempty"` // that anybody was asked for, a policy included
-	Commands  int64 `json:"commands,omitempty"`  // that were begun
-	// Time is that of the turns, by codex's clock, without what approvals
-	// waited for people.
+	Approvals int64 `json:"approvals,omitempty"` // requests for a decision, including those to a policy
+	Commands  int64 `json:"commands,omitempty"`  // begun
+	// Time is the time of the turns by codex's clock, without the time in which
+	// approvals waited for people.
 	Time time.Duration `json:"time,omitempty"`
 }
 
-// Spent is what a session has used of a budget, beside what PumpState counts
-// anyhow. It is a function of the journal and of what pumps were told.
+// Spent is what a session has used of a budget, in addition to what PumpState
+// counts anyway. It is a function of the journal and the inputs of the pumps.
 type Spent struct {
 	Commands int64 `json:"commands,omitempty"`
 	TimeMS   int64 `json:"time_ms,omitempty"`
-	// CountedMS is up to when the running turn's time was counted; 0 before it
-	// began, and -1 where it is counted from the next moment on.
+	// CountedMS is the time up to which the running turn's time was counted; 0 before
+	// the turn began, -1 if counting starts at the journal's next time.
 	CountedMS int64 `json:"counted_ms,omitempty"`
-	// Warned has the bounds of which it was said that they are nearly reached.
+	// Warned holds the bounds that a warning was already given for.
 	Warned Budget `json:"warned,omitzero"`
-	// Over names the bound for which the running turn is interrupted.
+	// Over names the bound that the running turn is interrupted for.
 	Over string `json:"over,omitempty"`
-	// Stopped says that a person had it interrupted, in an earlier pump.
+	// Stopped says that a person interrupted the running turn in an earlier pump.
 	Stopped bool `json:"stopped,omitempty"`
 }
 
-// The bounds, by the words of the command line.
+// The names of the bounds on the command line.
 const (
 	BudgetTokens    = "tokens"
 	BudgetTurns     = "turns"
@@ -44,14 +43,14 @@ const (
 	BudgetCommands  = "commands"
 )
 
-// A BudgetUse is one bound, and what was used of it; times in milliseconds.
+// A BudgetUse is one bound and how much of it is used; times are in milliseconds.
 type BudgetUse struct {
 	Name        string
 	Used, Limit int64
-	Warned      bool // it was said that it is nearly reached
+	Warned      bool // a warning was given that it is nearly reached
 }
 
-// Uses are all bounds of a budget, in the order of the command line.
+// Uses returns all bounds of the budget, in the order of the command line.
 func (b Budget) Uses(st *PumpState) [5]BudgetUse {
 	w := st.Spent.Warned
 	use := func(name string, used, limit, warned int64) BudgetUse {
@@ -81,8 +80,8 @@ func (b *Budget) warned(u BudgetUse) {
 	}
 }
 
-// over says that a turn must end for it: the last token, approval or command is
-// still its own, the last moment is not.
+// over reports whether a turn must end for this bound. The last token, approval or
+// command is still allowed; for time, reaching the limit is enough.
 func (u BudgetUse) over() bool {
 	switch {
 	case u.Limit <= 0, u.Name == BudgetTurns:
@@ -93,13 +92,13 @@ func (u BudgetUse) over() bool {
 	return u.Used > u.Limit
 }
 
-// Gone says that no further turn may begin for it.
+// Gone reports whether no further turn may begin.
 func (u BudgetUse) Gone() bool { return u.Limit > 0 && u.Used >= u.Limit }
 
-// near says that four fifths of it are used.
+// near reports whether four fifths are used.
 func (u BudgetUse) near() bool { return u.Limit > 0 && u.Used >= u.Limit-u.Limit/5 && !u.over() }
 
-// String is used of limit, as people say it.
+// String returns the use and the limit in words.
 func (u BudgetUse) String() string {
 	if u.Name == BudgetTime {
 		return fmt.Sprintf("%s of the %s", span(u.Used), span(u.Limit))
@@ -115,7 +114,7 @@ func span(ms int64) string {
 	return d.String()
 }
 
-// Spend says that a bound is reached, and Raise what to do about it.
+// Spend is a sentence that the bound is reached; Raise says what to do.
 func (u BudgetUse) Spend() string {
 	if u.Name == BudgetTime {
 		return "the session's turns have taken " + u.String() + " that they may take"
@@ -123,7 +122,7 @@ func (u BudgetUse) Spend() string {
 	return "the session has used " + u.String() + " that it may use"
 }
 
-// Raise is what to do about it.
+// Raise says how to raise the bound.
 func (u BudgetUse) Raise(session string) string {
 	value := "N"
 	if u.Name == BudgetTime {
@@ -132,11 +131,10 @@ func (u BudgetUse) Raise(session string) string {
 	return fmt.Sprintf("`ctl session set %s --budget %s=%s` gives it more; then send a message to go on", session, u.Name, value)
 }
 
-// The interrupt of a turn that is over a bound is a send of the pump's own. It
-// names the turn, so a second one can hit no other, and PumpState.Budget tells
+// The interrupt of a turn that exceeds a bound is a send of the pump's own. It
+// names the turn, so a second one cannot hit another turn. PumpState.Budget tells
 // the next pump how far the first one got.
 
-// budgetID is the id of that send.
 func budgetID(turn string) string { return "budget." + turn }
 
 // resumeBudget takes up an interrupt that an earlier pump decided on.
@@ -148,7 +146,7 @@ func (m *machine) resumeBudget() {
 	s.uncertain = true
 	if m.st.Budget == Acknowledged {
 		s.settle(Acknowledged, "")
-		m.interruptAt = 1 // it has as long to end the turn as if it came now
+		m.interruptAt = 1 // the turn gets the whole Limits.Request again to end
 	}
 }
 
@@ -158,8 +156,7 @@ func (m *machine) interruptOfOurs() *send {
 	return s
 }
 
-// checkBudget is called when something that is counted has grown. Each bound is
-// warned of once.
+// checkBudget is called when a count has grown. It warns of each bound once.
 func (m *machine) checkBudget() {
 	if m.st.TurnID == "" {
 		return
@@ -183,14 +180,13 @@ func (m *machine) budgetEntry(u BudgetUse, text string) {
 
 func (m *machine) interruptForBudget(u BudgetUse) {
 	m.st.Budget, m.st.Spent.Over = Decided, u.Name
-	if m.find(budgetID(m.st.TurnID)) == nil { // else the clock was first
+	if m.find(budgetID(m.st.TurnID)) == nil { // else the clock has sent one already
 		m.interruptOfOurs()
 	}
 }
 
-// refusedToStop has the pump's own interrupt sent again: nobody else would.
-// What codex says is not put on record, since only an attempt that sent one by
-// the clock knows of it.
+// refusedToStop schedules the pump's own interrupt again. The refusal is not
+// recorded, because only an attempt that interrupted by the clock knows of it.
 func (m *machine) refusedToStop(s *send, try int, why string) {
 	if s == nil || s.settled() || m.st.TurnID == "" || try < s.try {
 		return
@@ -199,17 +195,18 @@ func (m *machine) refusedToStop(s *send, try int, why string) {
 	s.try, s.wrote, s.state, s.next = try+1, false, Decided, m.now+backoff(try)
 }
 
-// stopping says that the turn's end is near, and that nobody is asked any more.
+// stopping reports whether the pump is interrupting the turn; nobody is asked any
+// more then.
 func (m *machine) stopping() bool { return m.st.TurnID != "" && (m.st.Budget != "" || m.timeUp) }
 
-// commandBegun counts a command.
 func (m *machine) commandBegun() {
 	m.st.Spent.Commands++
 	m.checkBudget()
 }
 
-// counts begins to count a turn's time where codex says that it began: which
-// line tells a pump of it before that depends on what the pump had to send.
+// counts starts counting a turn's time when codex says that it began. An earlier
+// line may already show the turn, but which one depends on what the pump had to
+// send.
 func (m *machine) counts(ms int64) {
 	if m.st.Spent.CountedMS == 0 {
 		m.st.Spent.CountedMS, m.countedAt = ms, m.now
@@ -219,25 +216,30 @@ func (m *machine) counts(ms int64) {
 	}
 }
 
-// anew is a CountedMS that is the next moment that codex tells of.
+// anew is a CountedMS that means: count from the next time that the journal tells.
 const anew = -1
 
-// passes counts the running turn's time up to a moment that the line at hand
-// tells of, unless the turn waited for people until then.
+// passes counts the running turn's time up to a time that the current line tells,
+// unless the turn waited for people until then.
 func (m *machine) passes(ms int64) {
 	if m.st.TurnID == "" || m.st.Spent.CountedMS == 0 || ms <= m.st.Spent.CountedMS || ms <= 0 {
 		return
 	}
 	from := m.st.Spent.CountedMS
 	m.st.Spent.CountedMS, m.countedAt = ms, m.now
-	if from == anew || m.waits() {
+	if from == anew {
+		return
+	}
+	if m.waits() {
+		m.waited += time.Duration(ms-from) * time.Millisecond
 		return
 	}
 	m.st.Spent.TimeMS += ms - from
 	m.timed = true
 }
 
-// checkTime is called behind each line: one that ended the turn ended it in time.
+// checkTime is called after each line. If the line ended the turn, it ended in
+// time.
 func (m *machine) checkTime() {
 	if m.timed && m.lim.Budget.Time > 0 {
 		m.checkBudget()
@@ -245,10 +247,10 @@ func (m *machine) checkTime() {
 	m.timed = false
 }
 
-// waits says that the turn waits for people, and for nothing else.
+// waits reports whether the turn waits for people and nothing else.
 func (m *machine) waits() bool { return m.waiting() > 0 && !m.working() }
 
-// waitEnds begins to count anew where codex does not say when it was answered.
+// waitEnds restarts the counting if codex does not say when the answer came.
 func (m *machine) waitEnds() {
 	m.countedAt = m.now
 	if !Has(m.st.CodexVersion, EventTimes) {
@@ -256,7 +258,8 @@ func (m *machine) waitEnds() {
 	}
 }
 
-// timeLeft is when the turn will have used up the session's time, in the pump's.
+// timeLeft returns when, in the pump's time, the turn will have used up the
+// session's time.
 func (m *machine) timeLeft() (at time.Duration, bounded bool) {
 	if m.lim.Budget.Time <= 0 || m.st.TurnID == "" || m.stopping() || m.waits() {
 		return 0, false
@@ -265,9 +268,9 @@ func (m *machine) timeLeft() (at time.Duration, bounded bool) {
 	return max(m.countedAt, m.turnAt) + max(left, 0), true
 }
 
-// timeIsUp interrupts a turn whose time ends while codex says nothing. That is
-// all that the clock does: what is on record, and what a policy still judges,
-// follows from the next line that tells a time.
+// timeIsUp interrupts a turn whose time runs out while codex is silent. The clock
+// decides nothing else: entries and judgements follow from the next line that tells
+// a time.
 func (m *machine) timeIsUp() {
 	if at, bounded := m.timeLeft(); bounded && m.now >= at {
 		m.timeUp = true
@@ -275,7 +278,7 @@ func (m *machine) timeIsUp() {
 	}
 }
 
-// keepBudget tells the next pump how far the interrupt got, and whether people
+// keepBudget tells the next pump how far the interrupt got, and whether a person
 // wanted one.
 func (m *machine) keepBudget() {
 	m.st.Spent.Stopped = m.st.TurnID != "" && m.interruptedByOthers()
@@ -288,12 +291,13 @@ func (m *machine) keepBudget() {
 	}
 }
 
-// timeSlack is by how much the clocks of codex and of the pump may differ on
-// when a turn's time was up: an older codex tells its end in seconds.
+// timeSlack is how far the clocks of codex and of the pump may disagree on whether
+// a turn's time was up: an older codex reports its end in seconds.
 const timeSlack = int64(time.Second / time.Millisecond)
 
-// overBudget is why a turn was interrupted, if we did it. An interrupt by the
-// clock left no word of a time that was up but the time itself.
+// overBudget returns why a turn was interrupted, if the pump did it. An interrupt
+// by the clock is recognised only by the time used, because nothing else records
+// it.
 func (m *machine) overBudget(status string) *Problem {
 	if status != "interrupted" {
 		return nil
@@ -322,5 +326,5 @@ func (m *machine) interruptedByOthers() bool {
 	return false
 }
 
-// spent is what counts against a budget.
+// spent returns the tokens that count against a budget.
 func (u Usage) spent() int64 { return u.Input + u.Output }

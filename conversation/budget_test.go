@@ -13,7 +13,7 @@ const budgetInterrupt = `{"id":"send/budget.turn-1/0","method":"turn/interrupt",
 
 const cleanUp = `{"id":"g1.p9.clean.0","method":"thread/backgroundTerminals/clean","params":{"threadId":"thread-1"}}`
 
-// usage is codex's word on the thread's tokens after one more answer.
+// usage is codex's report of the thread's tokens after one more answer.
 func usage(totalIn, totalOut, lastIn, lastOut int) string {
 	return wireEvent("thread/tokenUsage/updated", fmt.Sprintf(
 		`"tokenUsage":{"total":{"inputTokens":%d,"outputTokens":%d},"last":{"inputTokens":%d,"outputTokens":%d}}`, totalIn, totalOut, lastIn, lastOut))
@@ -22,7 +22,7 @@ func usage(totalIn, totalOut, lastIn, lastOut int) string {
 func TestTurnOverItsBudgetIsInterrupted(t *testing.T) {
 	s := perform(t, PumpInput{State: running(), Limits: Limits{Budget: Budget{Tokens: 100}}}, Options{})
 	s.hear(usage(60, 20, 60, 20), usage(75, 25, 15, 5))
-	s.heard() // it is not over yet
+	s.heard() // the turn is not over yet
 	s.hear(usage(75, 26, 0, 1), usage(85, 30, 10, 4))
 	s.heard(budgetInterrupt)
 	s.hear(`{"id":"send/budget.turn-1/0","result":{}}`, turnDone("interrupted", ""))
@@ -44,7 +44,7 @@ func TestTurnThatEndsInTimeKeepsItsWord(t *testing.T) {
 	}
 }
 
-// What was used before this pump, and before this turn, counts as well.
+// What was used before this pump, and before this turn, counts too.
 func TestBudgetIsOfTheWholeSession(t *testing.T) {
 	st := running()
 	st.Usage, st.Total = Usage{Input: 4000, Output: 900}, Usage{Input: 5000}
@@ -93,11 +93,11 @@ func TestBudgetsInterruptIsTakenUpByTheNextPump(t *testing.T) {
 			t.Errorf("%s: %+v", name, r.Turn)
 		}
 	}
-	// An attempt that died after it: the journal tells.
+	// The earlier attempt died after the interrupt: the journal shows it.
 	s := perform(t, in, Options{Attempt: 2}, over, ack)
 	s.heard(cleanUp)
 	s.attached()
-	// One that died before: the interrupt is behind the backlog.
+	// The earlier attempt died before it: the interrupt comes after the backlog.
 	s = perform(t, in, Options{Attempt: 2}, over)
 	s.heard(budgetInterrupt)
 }
@@ -113,7 +113,6 @@ func itemBegins(n int, kind string) string {
 	return wireEvent("item/started", fmt.Sprintf(`"item":{"id":"item-%d","type":%q}`, n, kind))
 }
 
-// warnings are the texts of the entries of status budget.
 func (s *stage) warnings() (texts []string) {
 	for _, e := range s.sink.entries {
 		if e.Status == "budget" {
@@ -146,14 +145,14 @@ func TestCommandsAreCountedAndBounded(t *testing.T) {
 	}
 }
 
-// timed is in a turn that codex said has begun.
+// timed is a state within a turn that codex said has begun.
 func timed() PumpState {
 	s := running()
 	s.Spent.CountedMS = anew
 	return s
 }
 
-// The same journal in two pumps, or by a second attempt, gives the same.
+// The same journal gives the same result in two pumps, and in a second attempt.
 func TestWhatWasUsedIsAFunctionOfTheJournal(t *testing.T) {
 	lines := []string{
 		at(1000, itemBegins(1, "commandExecution")), at(3000, itemBegins(2, "commandExecution")), at(9000, usage(50, 30, 50, 30)),
@@ -205,13 +204,13 @@ func TestTimeIsThatOfTheTurnsWithoutTheirWaits(t *testing.T) {
 	if p := s.result(TurnEnded).Turn.Problem; p == nil || p.Kind != EndBudget || !strings.Contains(p.Message, "10.05s of the 10s") {
 		t.Errorf("%+v", p)
 	}
-	// An attempt that died behind its interrupt left no word of it.
+	// An attempt that died after its interrupt left no record of it.
 	again := perform(t, in, Options{Attempt: 2}, at(1000, itemBegins(1, "commandExecution")), at(11050, turnDone("interrupted", "")))
 	again.wait(time.Minute)
 	if p := again.result(TurnEnded).Turn.Problem; p == nil || p.Kind != EndBudget {
 		t.Errorf("after a kill: %+v", p)
 	}
-	// One that a person interrupted before its time was up is none of these.
+	// A turn that a person interrupted before its time was up has no such problem.
 	early := perform(t, in, Options{}, at(1000, itemBegins(1, "commandExecution")), at(8000, turnDone("interrupted", "")))
 	early.wait(time.Minute)
 	if p := early.result(TurnEnded).Turn.Problem; p != nil {
@@ -262,8 +261,8 @@ func TestABoundIsWarnedOfOnceAndAnewWhenItIsAnotherOne(t *testing.T) {
 	}
 }
 
-// That the time is up by the clock of one attempt changes nothing that it, or
-// another one, puts on record or has judged.
+// That the time is up by one attempt's clock changes nothing that this or another
+// attempt records or has judged.
 func TestAnInterruptByTheClockIsNoPartOfTheRecord(t *testing.T) {
 	in := PumpInput{Session: "s1", State: timed(), Limits: Limits{Budget: Budget{Time: 10 * time.Second}}, Policy: "p"}
 	opt := Options{Judge: func(Asked) Verdict { return Verdict{Outcome: Accept, Rule: "all", Policy: "p"} }}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// What an earlier attempt may have written is never called unwritten: the
-// workflow would send it again to the next process.
+// What an earlier attempt may have written is never reported as unwritten, because
+// the workflow would send it again to the next process.
 
 func TestWhatAnEarlierAttemptMayHaveWrittenIsNeverCalledUnwritten(t *testing.T) {
 	sends := map[string]Send{
@@ -35,7 +35,7 @@ func TestWhatAnEarlierAttemptMayHaveWrittenIsNeverCalledUnwritten(t *testing.T) 
 			if got := delivered(t, s.result(ProcessEnded), "x"); got != c.want {
 				t.Errorf("%s, attempt %d, uncertain %v, at the process's end: %s, want %s", name, c.attempt, c.before, got, c.want)
 			}
-			// The workflow called the pump back before it said anything.
+			// The workflow called the pump back before it wrote anything.
 			s = behind(t, in, Options{Attempt: c.attempt})
 			s.m.cancel(time.Second)
 			s.m.caughtUp(time.Second)
@@ -84,7 +84,7 @@ func TestAnswerInADeadProcesssJournalAcknowledges(t *testing.T) {
 	}
 }
 
-// behind is a stage whose journal was not read yet.
+// behind returns a stage whose journal was not read yet.
 func behind(t *testing.T, in PumpInput, opt Options) *stage {
 	t.Helper()
 	in.Prefix = "g1.p9"
@@ -116,14 +116,14 @@ func TestSteerInTheTurnsLastMomentIsAcknowledgedOrComesBack(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
-	// an earlier attempt may have sent it, and the turn ended meanwhile
+	// An earlier attempt may have sent it, and the turn ended meanwhile.
 	s := perform(t, PumpInput{State: running(), Sends: []Send{steer}}, Options{Attempt: 2, Nonce: "n"}, turnDone("completed", ""))
 	s.attached()
 	s.hear(`{"id":"g1.p9.barrier-n.0","result":{}}`)
 	if got := delivered(t, s.result(TurnEnded), "s-1"); got != Void {
 		t.Errorf("not delivered, for certain: %s", got)
 	}
-	// and a codex that says no more does not hold the turn's end back
+	// A codex that says nothing more does not hold up the turn's end.
 	s = perform(t, PumpInput{State: running(), Sends: []Send{steer}}, Options{})
 	s.hear(turnDone("completed", ""))
 	s.wait(time.Minute)
@@ -136,8 +136,11 @@ func TestAnswerThatIsTooLongToReadAcknowledges(t *testing.T) {
 	in := PumpInput{State: opened(), Limits: Limits{Line: 200}, Sends: []Send{turn(5, "m-5", "hello")}}
 	s := perform(t, in, Options{})
 	s.hear(`{"id":"send/m-5/0","result":{"turn":{"id":"turn-1","items":"` + long(300) + `"}}}`)
-	if got := s.m.sends[0].state; got != Acknowledged {
-		t.Errorf("codex took the message: %s", got)
+	s.wait(time.Second)
+	s.attached() // codex took the message, but has not named its turn yet
+	s.hear(wireEvent("turn/started", `"turn":{"id":"turn-1"}`))
+	if got := s.m.sends[0].state; got != Acknowledged || s.m.st.Foreign || s.m.st.Turn != 5 {
+		t.Errorf("codex took the message: %s, state %+v", got, s.m.st)
 	}
 	s = perform(t, in, Options{})
 	s.hear(`{"id":"send/m-5/0","error":{"code":-32602,"message":"` + long(300) + `"}}`)

@@ -14,17 +14,18 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/realparts"
 )
 
 // patience ends a test that would otherwise hang. No assertion rests on it.
-const patience = 90 * time.Second
+const patience = 5 * time.Minute
 
-// functions is a model that is offered plain functions, so that item ids are
-// the scripted model's; the default model gets code mode.
+// functions is a model that is offered plain functions, so that item ids are the
+// scripted model's. The default model gets code mode.
 const functions = "gpt-5.5"
 
-// A journal is what a process wrote, kept whole; any number may read it.
+// A journal keeps all that a process wrote. Any number of readers may read it.
 type journal struct {
 	mu    sync.Mutex
 	cond  *sync.Cond
@@ -59,10 +60,9 @@ func (j *journal) bytes() []byte {
 	return append([]byte(nil), j.data...)
 }
 
-// errGone is how a closed or cut tap fails.
 var errGone = errors.New("tap closed")
 
-// A tap is a Wire onto a journal and whatever takes what is written.
+// A tap is a Wire that reads a journal and writes to in.
 type tap struct {
 	j      *journal
 	in     io.Writer
@@ -115,7 +115,7 @@ func (w *tap) Close() error {
 	return nil
 }
 
-// A home is where codex lives, over the lives of several processes.
+// A home is codex's home, used by several processes in a row.
 type home struct {
 	t     *testing.T
 	codex string // its version
@@ -151,18 +151,10 @@ func binary(t *testing.T) string { return binaryOf(t, TestedVersion) }
 // binaryOf finds what `make tools` and `make versions` installed.
 func binaryOf(t *testing.T, version string) string {
 	t.Helper()
-	tree, by := filepath.Join("..", ".tools", "codex-versions", version), "make versions"
 	if version == TestedVersion {
-		tree, by = filepath.Join("..", ".tools", "codex"), "make tools"
+		return realparts.CodexBinary(t)
 	}
-	name, err := filepath.Abs(filepath.Join(tree, "bin", "codex"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(name); err != nil {
-		t.Fatalf("no codex %s to test with (%v); run `%s`", version, err, by)
-	}
-	return name
+	return filepath.Join(realparts.CodexVersion(t, version), "bin", "codex")
 }
 
 // A process is a real app-server whose output is kept.
@@ -178,7 +170,7 @@ func (h *home) start() *process {
 	t := h.t
 	t.Helper()
 	args := []string{"app-server"}
-	if h.codex == TestedVersion { // older ones do not know all that is in it
+	if h.codex == TestedVersion { // older versions do not know everything in it
 		args = append(args, "--strict-config")
 	}
 	cmd := exec.Command(binaryOf(t, h.codex), args...)
@@ -197,7 +189,7 @@ func (h *home) start() *process {
 	}
 	go func() {
 		defer close(p.done)
-		_ = cmd.Wait() // killed, as a rule
+		_ = cmd.Wait() // it was killed, as a rule
 		p.end()
 	}()
 	t.Cleanup(func() {
@@ -205,14 +197,14 @@ func (h *home) start() *process {
 		if t.Failed() {
 			t.Logf("codex said on stderr:\n%s", stderr.String())
 			if name := os.Getenv("FAIRLEAD_KEEP_JOURNAL"); name != "" {
-				_ = os.WriteFile(name, p.bytes(), 0o600) // for the reader of a failure
+				_ = os.WriteFile(name, p.bytes(), 0o600) // for whoever looks into a failure
 			}
 		}
 	})
 	return p
 }
 
-// kill is kill -9; it returns when the process is gone.
+// kill sends SIGKILL and returns when the process is gone.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill() // it may be gone already
 	<-p.done
@@ -220,12 +212,11 @@ func (p *process) kill() {
 
 func (p *process) Write([]byte) (int, error) { panic("write to the process through wire") }
 
-// wire attaches at offset.
 func (p *process) wire(offset int64) *tap {
 	return p.attach(offset, io.MultiWriter(p.sent, p.stdin))
 }
 
-// A keeper is a Sink that remembers.
+// A keeper is a Sink that keeps everything.
 type keeper struct {
 	mu       sync.Mutex
 	entries  []Entry
@@ -277,7 +268,6 @@ func (k *keeper) text(types ...EntryType) []string {
 	return all
 }
 
-// await waits until the sink has seen what ok looks for.
 func (k *keeper) await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	late := time.After(patience)
@@ -290,14 +280,14 @@ func (k *keeper) await(t *testing.T, what string, ok func() bool) {
 		}
 		select {
 		case <-k.changed:
-		case <-time.After(5 * time.Millisecond): // what is looked for may lie elsewhere
+		case <-time.After(5 * time.Millisecond): // what ok checks may be outside the sink
 		case <-late:
 			t.Fatalf("waited in vain for %s", what)
 		}
 	}
 }
 
-// A talk plays the workflow: it runs pump after pump and carries the state.
+// A talk plays the workflow: it runs one pump after another and carries the state.
 type talk struct {
 	t     *testing.T
 	h     *home
@@ -310,7 +300,6 @@ type talk struct {
 	limit Limits
 }
 
-// newTalkWith talks to a codex of that version.
 func newTalkWith(t *testing.T, s *scriptedmodel.Server, version string) *talk {
 	h := newHome(t, s)
 	h.codex = version
@@ -359,7 +348,6 @@ func (k *talk) pump(want PumpReason, sends ...Send) PumpResult {
 	return r
 }
 
-// restart begins the next process after the old one is gone.
 func (k *talk) restart() {
 	k.p.kill()
 	k.p = k.h.start()

@@ -11,22 +11,22 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
 
-// The conformance suite: every behaviour that sessions rely on, tried on the
-// real codex of every version in Tested. Where a version cannot, versions.go
+// The conformance suite tries every behaviour that sessions rely on with the real
+// codex of every version in Tested. If a version lacks a behaviour, versions.go
 // says so, and the behaviour shows what happens instead.
 
 var writeConformance = flag.Bool("conformance", false, "write the table of the conformance suite's results")
 
-// conformanceFile is what `make conformance` makes.
-var conformanceFile = filepath.Join("..", "deploy", "conformance.md")
+// conformanceFile is written by `make conformance`.
+var conformanceFile = filepath.Join("..", "docs", "reference", "conformance.md")
 
 // A codex is the version that a behaviour is tried on.
 type codex struct {
 	version string
-	note    string // what the table says in place of yes
+	note    string // what the table says instead of yes
 }
 
 func (c *codex) has(t Trait) bool { return Has(c.version, t) }
@@ -120,17 +120,17 @@ var behaviours = []behaviour{
 	{"a token that is refused anew ends the turn", tokenThatIsRefusedAnewEndsTheTurnAsAuth},
 }
 
-// published are the versions that there are for this machine.
+// published returns the versions that exist for this machine.
 func published(t *testing.T) []string {
 	t.Helper()
 	if runtime.GOARCH == "arm64" {
-		return slices.DeleteFunc(slices.Clone(Tested), func(v string) bool { return v == "0.140.0" }) // never was, see deploy/versions.sh
+		return slices.DeleteFunc(slices.Clone(Tested), func(v string) bool { return v == "0.140.0" }) // never published for arm64, see deploy/versions.sh
 	}
 	return Tested
 }
 
 func TestConformance(t *testing.T) {
-	// A run of part of the suite renews the cells of that part.
+	// Running a part of the suite renews only the cells of that part.
 	old, err := os.ReadFile(conformanceFile)
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
@@ -190,7 +190,6 @@ func conformanceTable(cells map[string]string) []byte {
 	return b.Bytes()
 }
 
-// differencesTable is the table of versions.go.
 func differencesTable() []byte {
 	var b bytes.Buffer
 	b.WriteString("\n# What differs\n\nAll else that sessions use was the same on every version. Between two versions that were tried a trait is taken to be missing.\n\n")
@@ -208,7 +207,6 @@ func differencesTable() []byte {
 
 func row(b *bytes.Buffer, cells ...string) { fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | ")) }
 
-// cellsOf reads a table back.
 func cellsOf(text []byte) (rows []string, cells map[string]string) {
 	cells = map[string]string{}
 	for line := range strings.Lines(string(text)) {
@@ -225,8 +223,8 @@ func cellsOf(text []byte) (rows []string, cells map[string]string) {
 	return rows, cells
 }
 
-// TestConformanceTableIsCurrent: the committed table has today's rows and
-// columns, every cell was tried, and none failed.
+// TestConformanceTableIsCurrent checks that the committed table has today's rows
+// and columns, that every cell was tried, and that none failed.
 func TestConformanceTableIsCurrent(t *testing.T) {
 	text, err := os.ReadFile(conformanceFile)
 	if err != nil {

@@ -19,14 +19,14 @@ var ErrClosed = errors.New("conversation closed")
 // bounded whatever the peer sends. Reaching it ends the conversation.
 const maxQueue = 256 << 20
 
-// ConnConfig says who is told what. All of it is optional. The functions are
-// called one at a time, in the order of the wire, from a goroutine of the
-// Conn's: they may call the Conn back, but not Close it.
+// ConnConfig holds the handlers of a Conn. All fields are optional. The handlers
+// are called one at a time, in wire order, from a goroutine of the Conn; they may
+// call the Conn, but not Close it.
 type ConnConfig struct {
-	// Notify receives the peer's notifications.
+	// Notify handles the peer's notifications.
 	Notify func(method string, params json.RawMessage)
-	// Ask receives the peer's requests. It may keep the Incoming and answer
-	// it an hour later, from anywhere. Without Ask every request is refused.
+	// Ask handles the peer's requests. It may keep the Incoming and answer it an hour
+	// later, from any goroutine. Without Ask every request is refused.
 	Ask func(*Incoming)
 	// Stray receives lines that are no message, and those longer than
 	// MaxLine. A long line that is a request has been refused already.
@@ -36,9 +36,9 @@ type ConnConfig struct {
 	Log     *slog.Logger
 }
 
-// A Conn is one end of a conversation: one JSON object a line, both sides may
-// ask. It is safe for concurrent use. It is meant for short talks, where one
-// process both asks and waits; Run is for the long ones.
+// A Conn is one end of a conversation: one JSON object per line, requests in both
+// directions. It is safe for concurrent use. It is meant for short conversations in
+// which one process both asks and waits; Run is for long ones.
 type Conn struct {
 	rw  io.ReadWriteCloser
 	cfg ConnConfig
@@ -61,7 +61,7 @@ type queued struct {
 	msg  *message // nil for a stray line
 }
 
-// NewConn begins a conversation over rw, which it owns from now on.
+// NewConn begins a conversation over rw and takes ownership of rw.
 func NewConn(rw io.ReadWriteCloser, cfg ConnConfig) *Conn {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -79,12 +79,12 @@ func NewConn(rw io.ReadWriteCloser, cfg ConnConfig) *Conn {
 	return c
 }
 
-// Call asks and waits. result may be nil. An error answer is an *RPCError. A
-// cancelled call returns at once with the context's cause; whether the peer
-// has or will have acted on it is not known then.
+// Call sends a request and waits for the answer. result may be nil. An error answer
+// is an *RPCError. A cancelled call returns at once with the context's cause; it is
+// then unknown whether the peer has acted or will act on the request.
 func (c *Conn) Call(ctx context.Context, method string, params, result any) error {
 	if params == nil {
-		params = struct{}{} // codex wants params even where there are none
+		params = struct{}{} // codex requires params even if there are none
 	}
 	answer := make(chan *message, 1)
 	c.mu.Lock()
@@ -129,7 +129,7 @@ func (c *Conn) Call(ctx context.Context, method string, params, result any) erro
 	return nil
 }
 
-// Notify tells the peer something that has no answer.
+// Notify sends a notification, which has no answer.
 func (c *Conn) Notify(ctx context.Context, method string, params any) error {
 	if err := c.send(ctx, outgoing{Method: method, Params: params}); err != nil {
 		return fmt.Errorf("notify %s: %w", method, err)
@@ -140,22 +140,22 @@ func (c *Conn) Notify(ctx context.Context, method string, params any) error {
 // Done is closed when the conversation is over; Err then says why.
 func (c *Conn) Done() <-chan struct{} { return c.gone }
 
-// Err is the reason why the conversation ended, which wraps ErrClosed, or nil.
+// Err returns why the conversation ended, an error that wraps ErrClosed, or nil.
 func (c *Conn) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.cause
 }
 
-// Close ends the conversation and closes the stream. When it returns, nothing
-// of the Conn runs any more.
+// Close ends the conversation, closes the stream and waits for the Conn's
+// goroutines.
 func (c *Conn) Close() error {
 	err := c.end(ErrClosed)
 	c.joined.Wait()
 	return err
 }
 
-// end records the first reason and lets everybody go.
+// end records the first reason and wakes everybody who waits.
 func (c *Conn) end(why error) error {
 	c.mu.Lock()
 	if c.cause != nil {
@@ -206,8 +206,8 @@ func (c *Conn) fail(doing string, err error) {
 	_ = c.end(fmt.Errorf("%w: %s: %w", ErrClosed, doing, err)) // closing a dead stream
 }
 
-// read runs no code of the caller's: it hands answers to the calls that wait
-// and queues the rest, so a handler that calls back cannot block it.
+// read runs none of the caller's code: it hands answers to waiting calls and queues
+// the rest, so a handler that calls back cannot block it.
 func (c *Conn) read() {
 	s := NewScanner(c.rw, 0, c.cfg.MaxLine)
 	for {
@@ -262,8 +262,8 @@ func (c *Conn) enqueue(q queued) {
 	}
 }
 
-// dispatch runs the caller's functions, one message at a time. What was read
-// before the end is still delivered, unless Close ended it.
+// dispatch runs the handlers, one message at a time. What was read before the end
+// is still delivered, unless Close ended the conversation.
 func (c *Conn) dispatch() {
 	for {
 		c.mu.Lock()
@@ -304,8 +304,8 @@ func (c *Conn) deliver(q queued) {
 	}
 }
 
-// An Incoming is a request of the peer's. It waits until it is answered, by
-// Reply or Refuse, from any goroutine; later answers are refused.
+// An Incoming is a request from the peer. It waits until Reply or Refuse answers
+// it, from any goroutine; later answers fail with ErrAnswered.
 type Incoming struct {
 	ID     json.RawMessage
 	Method string
@@ -315,7 +315,7 @@ type Incoming struct {
 	once sync.Once
 }
 
-// ErrAnswered is returned to whoever answers an Incoming a second time.
+// ErrAnswered is returned when an Incoming is answered a second time.
 var ErrAnswered = errors.New("request is answered already")
 
 // Reply answers with a result.

@@ -15,14 +15,13 @@ import (
 	"time"
 )
 
-// A peer is the other end of a Conn, by hand.
+// A peer is the other end of a Conn, driven by hand.
 type peer struct {
 	t    *testing.T
 	pipe net.Conn
 	in   *bufio.Reader
 }
 
-// connect makes a Conn and its peer; both are closed at the test's end.
 func connect(t *testing.T, cfg ConnConfig) (*Conn, *peer) {
 	t.Helper()
 	a, b := net.Pipe()
@@ -60,7 +59,7 @@ func TestCallGetsItsOwnAnswer(t *testing.T) {
 		if json.Unmarshal([]byte(one), &a) != nil || json.Unmarshal([]byte(two), &b) != nil {
 			t.Errorf("not JSON: %s, %s", one, two)
 		}
-		// in the other order, and one of them an error
+		// The answers come in the other order, and one of them is an error.
 		p.say(`{"id":`+string(b.ID)+`,"result":"`+b.Method+`"}`, `{"id":`+string(a.ID)+`,"error":{"code":-32600,"message":"no `+a.Method+`"}}`)
 	}()
 	got := make(chan string, 2)
@@ -248,7 +247,7 @@ func TestStrayAndLongLinesAreReportedAndSkipped(t *testing.T) {
 	if !slices.Equal(all, want) {
 		t.Errorf("strays %q, want %q", all, want)
 	}
-	// an answer that is too long is an answer
+	// An answer that is too long still counts as an answer.
 	done := make(chan error, 1)
 	go func() { done <- c.Call(t.Context(), "big", nil, nil) }()
 	var m message
@@ -310,7 +309,7 @@ func TestHandshakeChecksTheVersion(t *testing.T) {
 			}
 		}()
 		s, err := Handshake(t.Context(), c, ClientInfo{})
-		<-heard // before the end of the test closes the wire
+		<-heard // the test's end closes the wire
 		var ve *VersionError
 		switch {
 		case want == "" && (err != nil || s.CodexHome != "/h"):

@@ -32,7 +32,6 @@ func newContract(t *testing.T) *contract {
 	return &contract{t: t, dir: dir, compiled: map[string]*jsonschema.Schema{}}
 }
 
-// check validates doc against a file of the schema.
 func (c *contract) check(file string, doc []byte) {
 	c.t.Helper()
 	s := c.compiled[file]
@@ -52,8 +51,8 @@ func (c *contract) check(file string, doc []byte) {
 	}
 }
 
-// A schema allows members that it does not know, and codex ignores them: a
-// misspelt one would do nothing. So names are checked as well.
+// A schema allows members that it does not know, and codex ignores them, so a
+// misspelt one would do nothing. That is why names are checked too.
 func (c *contract) names(file, definition string, doc []byte) {
 	c.t.Helper()
 	type object struct {
@@ -76,7 +75,7 @@ func (c *contract) names(file, definition string, doc []byte) {
 	known := o.Properties
 	if definition != "" {
 		known = maps.Clone(o.Definitions[definition].Properties)
-		for _, one := range o.Definitions[definition].OneOf { // which of them it is, check says
+		for _, one := range o.Definitions[definition].OneOf { // check says which of them it is
 			if known == nil {
 				known = map[string]json.RawMessage{}
 			}
@@ -160,7 +159,7 @@ type saidLine struct {
 	answers string // the method that it answers
 }
 
-// everythingWeSay makes the pump say each thing that it can say.
+// everythingWeSay makes the pump write every kind of line that it can write.
 func everythingWeSay(t *testing.T) []saidLine {
 	var all []saidLine
 	take := func(s *stage, answers string) {

@@ -5,33 +5,33 @@ import (
 	"strings"
 )
 
-// An Act is what a turn does that takes no message's text. codex begins it by
-// another request than turn/start, and no message id comes back with it: what
-// the journal does not show of it, no history of codex's tells either. So an
-// act that may have reached a process that is gone is void, and never repeated.
+// An Act is what a turn without a message's text does. codex begins it by a request
+// other than turn/start, and returns no message id for it: if the journal does not
+// show the turn, codex's history does not either. So an act that may have reached a
+// dead process is void and never repeated.
 //
-// Measured on 0.125 to 0.169: review/start is answered with the turn's id, and
-// within that turn codex announces a second one, of the reviewer, that never
-// ends by itself; thread/compact/start is answered with nothing, and the turn
-// is announced behind that. Asked for while a turn runs, a compaction would end
-// that turn. Neither can be steered.
+// Measured on 0.125 to 0.169: review/start is answered with the turn's id. Within
+// that turn codex announces a second one, the reviewer's, which never ends by
+// itself. thread/compact/start is answered with nothing, and its turn is announced
+// afterwards. A compaction that is requested while a turn runs would end that turn.
+// Neither kind of turn can be steered.
 type Act string
 
 // The acts.
 const (
-	ActCompact Act = "compact" // thread/compact/start: the history becomes a summary of it
+	ActCompact Act = "compact" // thread/compact/start: replaces the history by a summary
 	ActReview  Act = "review"  // review/start, within the thread
 )
 
-// A Review says what is reviewed: one of its members; none of them means what
-// is not committed.
+// A Review says what to review: one of its fields. If none is set, the uncommitted
+// changes are reviewed.
 type Review struct {
-	Base         string `json:"base,omitempty"`         // against this branch
+	Base         string `json:"base,omitempty"`         // the changes against this branch
 	Commit       string `json:"commit,omitempty"`       // this commit
-	Instructions string `json:"instructions,omitempty"` // as these say
+	Instructions string `json:"instructions,omitempty"` // whatever these say
 }
 
-// Check says what is wrong with what is to be reviewed.
+// Check returns an error if more than one field is set.
 func (r *Review) Check() error {
 	if r == nil {
 		return nil
@@ -82,7 +82,6 @@ func (a Act) check() error {
 	return fmt.Errorf("%q is none of compact, review", string(a))
 }
 
-// sendAct begins a turn that takes no text.
 func (m *machine) sendAct(s *send) {
 	if s.Do == ActCompact {
 		m.ourRequest(s, methodCompact, threadIDParams{ThreadID: m.st.ThreadID})
@@ -91,8 +90,8 @@ func (m *machine) sendAct(s *send) {
 	m.ourRequest(s, methodReview, reviewParams{ThreadID: m.st.ThreadID, Target: s.Review.target(), Delivery: "inline"})
 }
 
-// takeBegun finds the message that an earlier pump has codex's yes for. It is
-// not sent again, whatever else is uncertain.
+// takeBegun finds the message that codex accepted in an earlier pump. It is not
+// sent again, whatever else is uncertain.
 func (m *machine) takeBegun() {
 	if s := m.find(m.st.Begins); s != nil {
 		s.uncertain = false
@@ -102,11 +101,11 @@ func (m *machine) takeBegun() {
 	m.st.Begins = ""
 }
 
-// actAnswered takes codex's yes to an act. It says whether the turn's name has
-// yet to come: until then the message is not settled, for a pump that found no
-// turn and no message would have nothing to wait for.
-func (m *machine) actAnswered(s *send, turnID string) (waits bool) {
-	if s.Do == "" || turnID != "" || s.settled() {
+// awaitsName handles codex's acceptance of a message that begins a turn. It reports
+// whether the turn's id has yet to come. Until then the message stays unsettled, so
+// that the pump has something to wait for.
+func (m *machine) awaitsName(s *send, turnID string) (waits bool) {
+	if s.Kind != SendTurn || turnID != "" || s.settled() || s.Do == "" && m.st.TurnID != "" {
 		return false
 	}
 	m.st.Begins = s.ID
@@ -114,17 +113,7 @@ func (m *machine) actAnswered(s *send, turnID string) (waits bool) {
 	return true
 }
 
-// actBegan settles the act that a turn was announced for.
-func (m *machine) actBegan() {
-	for _, s := range m.sends {
-		if s.Kind == SendTurn && s.Do == ActCompact && !s.settled() && (s.wrote || s.uncertain) {
-			s.settle(Acknowledged, "")
-		}
-	}
-	m.st.Begins = ""
-}
-
-// actsInDoubt gives up acts that a process that is gone may have begun.
+// actsInDoubt gives up acts that an earlier process may have begun.
 func (m *machine) actsInDoubt() {
 	for _, s := range m.sends {
 		if s.Do != "" && s.doubtful() && s.Incarnation > 0 && s.Incarnation < m.st.Cursor.Incarnation {
@@ -133,21 +122,23 @@ func (m *machine) actsInDoubt() {
 	}
 }
 
-// notSteerable says that codex refused a steer since the running turn is an act.
+// notSteerable reports whether codex refused a steer because the running turn is an
+// act.
 func notSteerable(e *RPCError) bool {
 	text := strings.ToLower(e.Message + string(e.Data))
 	return strings.Contains(text, "notsteerable") || strings.Contains(text, "cannot steer")
 }
 
-// active is the turn that codex interrupts. Of a review that is the reviewer's
-// (measured on 0.130 to 0.169: the review's own is refused).
+// active returns the turn that an interrupt must name. For a review that is the
+// reviewer's: an interrupt that names the review's own turn is refused (measured on
+// 0.130 to 0.169).
 func (m *machine) active() string { return orWord(m.st.Inner, m.st.TurnID) }
 
-// maxOtherTurn is how often an interrupt is said again that named the wrong one.
+// maxOtherTurn is how often an interrupt that named the wrong turn is sent again.
 const maxOtherTurn = 5
 
-// otherTurn has an interrupt said again that came before the reviewer's turn was
-// announced. It says whether it is.
+// otherTurn schedules an interrupt again that was sent before the reviewer's turn
+// was announced. It reports whether it did.
 func (m *machine) otherTurn(s *send, try int, e *RPCError) bool {
 	if s.Kind != SendInterrupt || s.settled() || m.st.TurnID == "" || !strings.Contains(e.Message, "expected active turn id") || try < s.try || try >= maxOtherTurn {
 		return false

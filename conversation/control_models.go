@@ -7,38 +7,38 @@ import (
 	"time"
 )
 
-// A ModelList is what codex answers to model/list: its own catalogue. Measured
-// on 0.125 to 0.169: it is the same whatever the provider is. A provider of the
-// config's own is not asked, so what it really serves is not known.
+// A ModelList is codex's answer to model/list: its own catalogue. Measured on 0.125
+// to 0.169: the list is the same whatever the provider is. A provider defined in
+// the config is not asked, so what it really serves is unknown.
 type ModelList struct {
 	Models []Model `json:"models"`
 	// Codex is the version that listed them.
 	Codex string `json:"codex,omitempty"`
 }
 
-// A Model is one that codex shows to people.
+// A Model is a model that codex shows to people.
 type Model struct {
-	ID      string   `json:"id"` // what turns and threads are given
+	ID      string   `json:"id"` // what turns and threads use
 	Name    string   `json:"name"`
 	Efforts []string `json:"efforts"` // lowest first, as codex lists them
-	// DefaultEffort is what the model has when nobody says; Default says that
-	// the model is codex's own choice.
+	// DefaultEffort is the model's effort if none is given; Default says that codex
+	// uses this model by default.
 	DefaultEffort string `json:"default_effort,omitempty"`
 	Default       bool   `json:"default,omitempty"`
 }
 
-// What a codex may list is bounded, since a workflow keeps it.
+// The list is bounded because a workflow keeps it.
 const (
 	maxModels     = 100
-	maxModelID    = 128 // bytes within JSON, of a model's id and of its name
+	maxModelID    = 128 // bytes in JSON, of a model's id and of its name
 	maxEffort     = 32
 	maxEfforts    = 16
 	maxModelsText = 64 << 10 // of the whole list
 )
 
-// ParseModels reads an answer to model/list. Hidden models are not for people,
-// and entries that cannot be read, or are too long to be meant, are skipped; an
-// answer that is no list at all has none.
+// ParseModels reads an answer to model/list. Hidden models, and entries that are
+// unreadable or too long, are skipped. It returns nil for an answer that is no
+// list.
 func ParseModels(answer json.RawMessage) []Model {
 	var a struct {
 		Data   []json.RawMessage `json:"data"`
@@ -85,11 +85,12 @@ func parseModel(raw json.RawMessage) (Model, bool) {
 			out.Efforts = append(out.Efforts, word)
 		}
 	}
-	// An id is what codex is given again: one that would have to be cut is none.
+	// The id is sent back to codex, so one that would have to be cut cannot be used.
 	return out, out.ID != "" && wireLen(out.ID) <= maxModelID && len(out.Efforts) <= maxEfforts
 }
 
-// effortWord reads an effort level: an object, or a plain word.
+// effortWord reads an effort level, which is an object or a plain string; "" if it
+// is neither, or too long.
 func effortWord(raw json.RawMessage) string {
 	var o struct {
 		Effort string `json:"reasoningEffort"`
@@ -106,7 +107,7 @@ func effortWord(raw json.RawMessage) string {
 	return word
 }
 
-// Find gives the model of that id.
+// Find returns the model with that id.
 func (l *ModelList) Find(id string) (Model, bool) {
 	if l == nil {
 		return Model{}, false
@@ -118,7 +119,7 @@ func (l *ModelList) Find(id string) (Model, bool) {
 	return l.Models[i], true
 }
 
-// IDs are the ids of all, in codex's order.
+// IDs returns the ids of all models, in codex's order.
 func (l *ModelList) IDs() (ids []string) {
 	if l == nil {
 		return nil
@@ -129,12 +130,12 @@ func (l *ModelList) IDs() (ids []string) {
 	return ids
 }
 
-// efforts are the levels that are known, lowest first.
+// efforts are the known levels, lowest first.
 var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra"}
 
-// Level is the effort that this model has in place of one that it may lack: the
-// same one, or the next lower one that it has, or its lowest; empty where the
-// model takes none at all. Of a level that nobody knows it is the model's own.
+// Level returns the effort to use when effort is wanted: effort itself if the model
+// has it, else the next lower level that the model has, else its lowest; empty if
+// the model has none. For an unknown level it is the model's default.
 func (m Model) Level(effort string) string {
 	if effort == "" || slices.Contains(m.Efforts, effort) {
 		return effort
@@ -154,7 +155,7 @@ func (m Model) Level(effort string) string {
 	return m.Efforts[0]
 }
 
-// wantModels asks for the models where nothing is opened.
+// wantModels prepares the questions that are asked outside an opening.
 func (m *machine) wantModels() {
 	if m.in.Models && m.asks[askModels] == nil {
 		m.asks[askModels] = &ask{method: methodModelList, params: struct{}{}, limit: m.lim.Request, optional: true}
@@ -162,8 +163,8 @@ func (m *machine) wantModels() {
 	m.asks[askNaming] = &ask{method: methodName, limit: m.lim.Request, optional: true}
 }
 
-// questions asks codex what changes nothing for a turn: the models that it
-// lists, and that the thread is called as people call it.
+// questions asks codex for its models and tells it the thread's name. Neither
+// matters to a turn.
 func (m *machine) questions() {
 	if m.in.Models {
 		m.ask(askModels)
@@ -178,7 +179,8 @@ func (m *machine) questions() {
 	}
 }
 
-// tired gives up a question that codex does not answer: a turn does without.
+// tired gives up a question that codex does not answer, because a turn can do
+// without. It reports whether it gave up now.
 func (m *machine) tired(name askName, what string) bool {
 	a := m.asks[name]
 	if a.done || !a.tried || m.now-a.first < a.limit {
@@ -189,13 +191,12 @@ func (m *machine) tired(name askName, what string) bool {
 	return true
 }
 
-// asked reports whether all questions have their answers.
 func (m *machine) asked() bool {
 	return (!m.in.Models || m.asks[askModels].done) && !m.unnamed()
 }
 
-// unnamed says that codex has yet to be told what the thread is called. One
-// that never had a turn has nowhere to keep it.
+// unnamed reports whether codex has yet to be told the thread's name. A thread that
+// never had a turn cannot store one.
 func (m *machine) unnamed() bool {
 	return m.in.Thread.Name != m.st.Named && m.in.Thread.Name != "" && m.st.Turn > 0 && m.st.ThreadID != ""
 }
@@ -211,8 +212,8 @@ func (m *machine) modelsListed(r *message) {
 	}
 }
 
-// threadNamed takes codex's answer to the thread's name. It is known what it
-// thinks of it, so it is not told again, also where it would not have it.
+// threadNamed handles codex's answer to the thread's name. The name is not sent
+// again, even if codex refused it.
 func (m *machine) threadNamed(r *message) {
 	m.st.Named = m.in.Thread.Name
 	if r.Error != nil {

@@ -1,11 +1,33 @@
 package conversation
 
+// What a pump waits for is bounded, and some bounds restart with each attempt of a
+// pump. A later attempt takes over minutes or hours later, because a worker died or
+// the wire was lost, and nobody was attached meanwhile.
+//
+//   - Limits.Turn belongs to the turn: it counts from when the input was first due
+//     to run (Options.Since), without the time spent waiting for people.
+//   - Limits.Quiet belongs to the model, which could speak while nobody was
+//     attached. It continues too, from the newest journal line of that time.
+//   - Limits.Request, and the time that an interrupt may take, restart. They
+//     measure codex's answer to a line. The lines of an earlier attempt may have
+//     been lost with its wire, so they say nothing about codex.
+//   - Limits.Silence restarts. Only an attached pump can hear that codex is silent
+//     and ask it for a sign of life.
+//   - Limits.StartUp and the Limits.Request of the opening restart for the same
+//     reason: perhaps nobody was attached to see codex's first line.
+//   - Limits.Attach belongs to one attachment.
+//
+// A turn that is given up because of one of these was begun and may have had
+// effects, so it is interrupted and never repeated (promise 3); its queue is kept.
+// Overload is different: codex refused the message, which had no effect, so the
+// workflow waits and sends it again (promise 11).
+
 import (
 	"fmt"
 	"time"
 )
 
-// Defaults of Limits, and bounds that nobody had a reason to set yet.
+// Defaults of Limits, and bounds that are not configurable.
 const (
 	defaultSettle  = 100 * time.Millisecond
 	defaultRequest = 60 * time.Second
@@ -13,44 +35,43 @@ const (
 	defaultTurn    = 24 * time.Hour
 	defaultAttach  = 12 * time.Hour
 	defaultSilence = 2 * time.Minute
-	// defaultQuiet is far beyond what codex itself bears of a provider that says
-	// nothing (5 minutes, then it says that it tries anew, which counts as a
-	// word): so it strikes only where codex lives and does not know that it is
-	// stuck, or where a provider keeps a stream alive without a word in it.
+	// defaultQuiet is far beyond the silence that codex accepts from a provider (5
+	// minutes; then it reports a retry, which counts as a word). So it applies only if
+	// a live codex is stuck without knowing it, or a provider keeps a stream open
+	// without a word.
 	defaultQuiet   = 30 * time.Minute
 	defaultExcerpt = 8 << 10
 	defaultBytes   = 256 << 20
 
-	// longBacklog is how much of a journal may be read first.
+	// longBacklog is the backlog above which interrupts are sent before it is read.
 	longBacklog = 16 << 20
 
-	// What a result holds of texts, at most 768 KiB in all, whatever codex says:
-	// Temporal takes 2 MiB, and a history is read again and again. All are bytes
-	// of JSON (see wireLen).
+	// Bounds on the texts of a result, at most 768 KiB in all, whatever codex says.
+	// Temporal takes 2 MiB, and a history is read many times. All are bytes of JSON
+	// (see wireLen).
 	maxFinal    = 32 << 10  // final text
-	maxRequests = 64        // that may be open; further ones are refused
-	maxAsked    = 128 << 10 // of all requests, but for
-	maxSummary  = 512       // the summary of each one
-	maxCWD      = 1 << 10   // and its folder
-	maxName     = 200       // and the name of a host, a server or a tool
-	maxBulk     = 32 << 10  // questions, permissions and such of one request, which are never cut
-	maxAllBulk  = 128 << 10 // and of all that are open
+	maxRequests = 64        // open at once; further ones are refused
+	maxAsked    = 128 << 10 // excerpts of all requests together, without:
+	maxSummary  = 512       // summary of one request
+	maxCWD      = 1 << 10   // folder of one request
+	maxName     = 200       // name of a host, a server or a tool
+	maxBulk     = 32 << 10  // questions, permissions and the like of one request; never cut
+	maxAllBulk  = 128 << 10 // the same of all open requests
 	maxURL      = 4 << 10
 
 	maxQuestions = 32      // of one request
 	maxProblem   = 4 << 10 // message of a problem, or of a refusal
 
 	maxOpenItems = 64
-	// linger is how long a pump with nothing to report stays for items that
-	// run beside the open requests but say nothing. Not for long: codex has
-	// been seen to keep back the end of a quick command while another one
-	// waited for its approval.
+	// linger is how long a pump with nothing to report stays for silent items beside
+	// the open requests. It is short: codex has been seen to withhold the end of a
+	// quick command while another one waited for approval.
 	linger = 2 * time.Second
-	// cleanGrace is how long a turn's end waits for the commands that an
-	// interrupt left behind to be ended.
+	// cleanGrace is how long a turn's end waits until the commands that an interrupt
+	// left running have been ended.
 	cleanGrace = 5 * time.Second
-	// idleGrace is how long codex may call a thread idle before a turn that
-	// never said how it ended is given up.
+	// idleGrace is how long codex may report a thread idle before a turn that never
+	// reported its end is given up.
 	idleGrace = 10 * time.Second
 )
 
@@ -81,7 +102,7 @@ func (l Limits) orDefaults() Limits {
 	return l
 }
 
-// wake is when the next tick is due.
+// wake returns when the next tick is due.
 func (m *machine) wake() time.Duration {
 	at := m.lim.Attach
 	soon := func(t time.Duration) {
@@ -118,7 +139,7 @@ func (m *machine) wake() time.Duration {
 		soon(at)
 	}
 	if m.st.TurnID != "" {
-		soon(m.turnAt + m.lim.Turn)
+		soon(m.turnEnds())
 		soon(m.lastLine + m.lim.Silence)
 		if m.mayBeQuiet() {
 			soon(m.quietAt + m.lim.Quiet)
@@ -144,16 +165,24 @@ func (m *machine) wake() time.Duration {
 		soon(m.interruptAt + m.lim.Request)
 	}
 	if m.turnEnd != nil {
+		soon(m.endedAt + anotherGrace)
 		soon(m.endedAt + cleanGrace)
 	}
 	return at
 }
 
-// expire turns what took too long into a reason to return.
+// expire turns an exceeded limit into a reason to return.
 func (m *machine) expire() {
 	m.timeIsUp()
 	for _, a := range m.asks {
-		if a == nil || a.done || a.optional || !a.tried || m.now-a.first < a.limit {
+		if a == nil || a.done || a.optional || !a.tried {
+			continue
+		}
+		if !a.sent && m.now-a.asked >= a.limit { // codex reported overload all the time
+			m.tooBusy()
+			return
+		}
+		if !a.sent || m.now-a.first < a.limit {
 			continue
 		}
 		kind := EndRequestTimeout
@@ -164,7 +193,11 @@ func (m *machine) expire() {
 		return
 	}
 	for _, s := range m.sends {
-		if s.settled() || !s.tried || m.now-s.first < m.lim.Request {
+		since := s.asked
+		if s.wrote {
+			since = s.first
+		}
+		if s.settled() || !s.tried || m.now-since < m.lim.Request {
 			continue
 		}
 		if !s.wrote && s.own {
@@ -175,10 +208,12 @@ func (m *machine) expire() {
 			m.giveUp(TimedOut, problem(EndRequestTimeout, fmt.Sprintf("codex would not interrupt the running turn within %s: it says that none is active", m.lim.Request)))
 			return
 		}
-		if !s.wrote { // codex said all the time that it is overloaded
-			s.settle(Rejected, "codex is overloaded")
-			m.problem = problem(EndOverloaded, "codex answered for "+m.lim.Request.String()+" that it is overloaded")
-			continue
+		if !s.wrote { // codex reported overload all the time
+			if m.st.TurnID == "" {
+				m.tooBusy()
+				return
+			}
+			continue // it is sent again; the turn has a deadline
 		}
 		m.giveUp(TimedOut, problem(EndRequestTimeout, fmt.Sprintf("codex did not acknowledge the %s %q within %s", s.Kind, s.ID, m.lim.Request)))
 		return
@@ -193,15 +228,54 @@ func (m *machine) expire() {
 		m.giveUp(TimedOut, problem(EndSilent, fmt.Sprintf("codex said nothing for %s, and did not answer %s within %s", m.lim.Silence, methodRead, m.lim.Request)))
 	case m.mayBeQuiet() && m.now-m.quietAt >= m.lim.Quiet:
 		m.giveUp(TimedOut, problem(EndQuietAfterTool, fmt.Sprintf("the model said nothing for %s after a tool had ended", m.lim.Quiet)))
-	case m.now-m.turnAt >= m.lim.Turn:
+	case !m.waits() && m.now >= m.turnEnds():
 		m.giveUp(TimedOut, problem(EndTurnTimeout, m.retried(fmt.Sprintf("the turn did not end within %s", m.lim.Turn))))
 	}
 }
 
+// resumeClocks continues the clocks that began before this attempt.
+func (m *machine) resumeClocks() {
+	m.began = m.opt.clock()
+	m.behind = m.st.TurnID != ""
+	if m.st.Interrupted && m.interruptAt == 0 {
+		m.interruptAt = 1
+	}
+	if m.st.AtMS > 0 {
+		m.quietAt = -m.within(m.st.AtMS)
+	}
+}
+
+// within returns how long before this attempt a moment of codex's clock was, at
+// most Options.Since, because clocks may differ.
+func (m *machine) within(ms int64) time.Duration {
+	return min(max(m.began.Sub(time.UnixMilli(ms)), 0), max(m.opt.Since, 0))
+}
+
+// turnEnds returns when the turn's time is up, in the pump's time.
+func (m *machine) turnEnds() time.Duration {
+	var before time.Duration
+	switch {
+	case !m.behind:
+	case m.st.TurnStartedMS > 0:
+		before = m.within(m.st.TurnStartedMS)
+	default:
+		before = m.opt.Since
+	}
+	return m.turnAt - before + m.waited + m.lim.Turn
+}
+
+// waitedUntilNow returns m.waited, plus the time since the newest line if the turn
+// now waits for people.
+func (m *machine) waitedUntilNow() time.Duration {
+	if m.st.TurnID == "" || !m.waits() || m.st.AtMS == 0 {
+		return m.waited
+	}
+	return m.waited + min(max(m.opt.clock().Sub(m.at()), 0), max(m.opt.Since, 0)+m.now)
+}
+
 // listen asks codex for a sign of life when a running turn has been silent for
-// long. A process can live and never say a word again: seen after its journal's
-// disk was full for a moment. A model may think for long all the same: codex
-// answers meanwhile.
+// long. A process can live and never write again: seen after its journal's disk was
+// full for a moment. A model may also think for long, but codex answers meanwhile.
 func (m *machine) listen() {
 	a := m.asks[askLife]
 	switch {
@@ -210,7 +284,7 @@ func (m *machine) listen() {
 	case a == nil:
 		a = &ask{}
 		fallthrough
-	case a.done || a.sent && m.lastLine > a.first: // any word is a sign
+	case a.done || a.sent && m.lastLine > a.first: // any line is a sign of life
 		try := a.try
 		if a.tried {
 			try++
@@ -224,10 +298,16 @@ func (m *machine) listen() {
 	}
 }
 
-// mute reports whether codex gave no sign of life when it was asked for one.
+// mute reports whether codex gave no sign of life when asked for one.
 func (m *machine) mute() bool {
 	a := m.asks[askLife]
 	return a != nil && a.sent && !a.done && m.lastLine <= a.first && m.now-a.first >= a.limit
+}
+
+// tooBusy returns Overloaded after codex has reported overload for Limits.Request:
+// the workflow waits and shows it. What codex refused had no effect.
+func (m *machine) tooBusy() {
+	m.giveUp(Overloaded, problem(EndOverloaded, "codex answered for "+m.lim.Request.String()+" that it is overloaded"))
 }
 
 func (m *machine) giveUp(why PumpReason, p *Problem) {

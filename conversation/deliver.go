@@ -7,34 +7,36 @@ import (
 	"time"
 )
 
-// sendPrefix begins the ids of Sends on the wire: send/<ID>/<try>. They name
-// the Send and not the pump, so any later pump of the session knows the answer.
+// sendPrefix begins the wire ids of Sends: send/<ID>/<try>. They name the Send and
+// not the pump, so any later pump of the session recognises the answer.
 const sendPrefix = "send/"
 
-// A send is a Send on its way.
+// A send is a Send and its delivery in this pump.
 type send struct {
 	Send
 	state     DeliveryState
 	text      string // why it was rejected or is void
 	uncertain bool   // an earlier pump or attempt may have written it
-	own       bool   // the pump's, nobody is told
-	announced bool   // Options.Settled knows how it ended
-	unfit     string // why it was declined in place of what was decided
-	early     bool   // an interrupt of a turn that codex had answered for and not begun
+	own       bool   // the pump's own; not reported
+	announced bool   // Options.Settled was called for it
+	unfit     string // why it was declined instead of answered as decided
+	early     bool   // an interrupt of a turn that codex had accepted but not yet begun
 
 	tried bool
 	wrote bool // written in this pump and not refused for overload since
 	try   int
-	first time.Duration
-	next  time.Duration // not before
+	asked time.Duration // when it was first written
+	first time.Duration // when it was last written
+	next  time.Duration // do not write before this time
 }
 
 func (s *send) settled() bool {
 	return s.state == Acknowledged || s.state == Rejected || s.state == Void
 }
 
-// told is its state for the workflow. "Decided" would make that send it again,
-// also to another process: so it is said only where nobody can have written it.
+// told returns the state that the workflow gets. Decided would make the workflow
+// send the message again, even to another process, so it is reported only if nobody
+// can have written it.
 func (s *send) told() DeliveryState {
 	if s.state == Decided && s.uncertain {
 		return Sent
@@ -48,7 +50,7 @@ func (s *send) settle(state DeliveryState, why string) {
 	}
 }
 
-// tellSettled says of each send, once, how it ended.
+// tellSettled calls Options.Settled once for each settled send.
 func (m *machine) tellSettled() {
 	if m.opt.Settled == nil {
 		return
@@ -63,9 +65,9 @@ func (m *machine) tellSettled() {
 
 func (s *send) written(now time.Duration) {
 	if !s.tried {
-		s.tried, s.first = true, now
+		s.tried, s.asked = true, now
 	}
-	s.wrote, s.state = true, Sent
+	s.wrote, s.state, s.first = true, Sent, now
 }
 
 func (m *machine) find(id string) *send {
@@ -77,10 +79,10 @@ func (m *machine) find(id string) *send {
 	return nil
 }
 
-// barrier reports whether it is certain by now which messages codex has. If an
-// earlier attempt may have written one and the journal does not show it, codex
-// is asked to read the thread: it answers that only after it answered what was
-// written before.
+// barrier reports whether it is now certain which messages codex has. If an earlier
+// attempt may have written one and the journal does not show it, codex is asked to
+// read the thread: it answers that only after it has answered everything written
+// before.
 func (m *machine) barrier() bool {
 	need, history := false, false
 	for _, s := range m.sends {
@@ -88,7 +90,7 @@ func (m *machine) barrier() bool {
 			continue
 		}
 		need = true
-		// An earlier process may have had it and died before it said so.
+		// An earlier process may have got it and died before it said so.
 		history = history || s.Uncertain && s.Kind == SendTurn
 	}
 	if !need {
@@ -115,18 +117,19 @@ func (m *machine) barrier() bool {
 	return true
 }
 
-// doubtful says that it has to be found out whether codex has a message.
+// doubtful reports whether the pump must find out if codex has the message.
 func (s *send) doubtful() bool {
 	return !s.settled() && s.uncertain && !s.wrote && s.looked()
 }
 
-// looked says that it is a message that codex takes each time it is sent.
+// looked reports whether codex acts on the message each time it is sent, so that
+// the pump must look for it first.
 func (s *send) looked() bool {
 	return s.Kind == SendTurn || s.Kind == SendSteer || s.Kind == sendTell
 }
 
-// ascertain finds out, behind the end of a turn, whether messages that were to
-// steer it came in time: those that did not become turns of their own.
+// ascertain finds out, after the end of a turn, whether messages that were to steer
+// the turn came in time. Those that did not will become turns of their own.
 func (m *machine) ascertain() {
 	if m.canceled || !m.barrier() {
 		return
@@ -138,8 +141,8 @@ func (m *machine) ascertain() {
 	}
 }
 
-// ascertained reports whether that is known, and whether codex was told what it
-// was to be told. An answer to one that this pump has written comes all the same.
+// ascertained reports whether that is known, and whether a Tell in doubt is
+// resolved. A message that this pump has written is answered in any case.
 func (m *machine) ascertained() bool {
 	for _, s := range m.sends {
 		if s.Kind == SendSteer && !s.settled() || s.Kind == sendTell && s.doubtful() {
@@ -151,8 +154,8 @@ func (m *machine) ascertained() bool {
 
 func (m *machine) barrierAnswered() { m.barred = true }
 
-// historyRead looks for messages that an earlier process of codex took before
-// it died. Their turns ended with it.
+// historyRead looks for messages that an earlier codex process took before it died.
+// Their turns ended with it.
 func (m *machine) historyRead(r *message) {
 	m.actsInDoubt()
 	var a struct {
@@ -162,8 +165,8 @@ func (m *machine) historyRead(r *message) {
 		} `json:"data"`
 	}
 	if r.Error != nil || json.Unmarshal(r.Result, &a) != nil || !Has(m.st.CodexVersion, ClientIDs) {
-		// An older codex: what the journal says has to do, unless it is a
-		// message for another process, whose journal has nothing of it.
+		// An older codex: the journal has to be enough. But a message for another process
+		// is not in this journal.
 		for _, s := range m.sends {
 			if s.doubtful() && s.Kind == SendTurn && s.Incarnation > 0 && s.Incarnation < m.st.Cursor.Incarnation {
 				s.settle(Void, "codex cannot say whether it had the message before its process ended")
@@ -178,19 +181,24 @@ func (m *machine) historyRead(r *message) {
 			}
 			if s := m.find(it.ClientID); s != nil && !s.settled() && s.uncertain {
 				s.settle(Acknowledged, "")
-				if s.Kind == SendTurn && m.st.TurnID == "" && m.turnEnd == nil {
+				switch {
+				case s.Kind != SendTurn || m.turnEnd != nil:
+				case m.st.TurnID == "":
 					m.beginTurn(turn.ID, s.Turn)
 					m.endTurn(turn.Status, nil)
+				case m.st.Foreign:
+					m.endedBefore(turn.ID, turn.Status, s.Turn)
 				}
 			}
 		}
 	}
 }
 
-// deliver writes what is due, in order. Behind a message that begins a turn
-// everything waits for its answer: a steer or an interrupt needs the turn's id.
-// Behind what is told, too: a turn is to begin with it.
+// deliver writes what is due, in order. Everything waits for the answer to a
+// message that begins a turn, because a steer or an interrupt needs the turn's id,
+// and to a Tell, because the next turn must have it.
 func (m *machine) deliver() {
+	behind := false // a message waits for the end of a turn that codex began
 	for _, s := range m.sends {
 		switch {
 		case s.settled(), m.tellWaits(s):
@@ -210,8 +218,11 @@ func (m *machine) deliver() {
 			if m.sendTurn(s); s.wrote {
 				return
 			}
+			behind = !s.settled()
 		case SendSteer:
-			m.sendSteer(s)
+			if !behind { // else it is for that message's turn
+				m.sendSteer(s)
+			}
 		case SendDecision:
 			m.sendDecision(s)
 		case SendInterrupt:
@@ -221,8 +232,11 @@ func (m *machine) deliver() {
 }
 
 func (m *machine) sendTurn(s *send) {
+	if m.st.Foreign {
+		return // it waits for the turn's end
+	}
 	if m.st.TurnID != "" {
-		// codex would take it into the running turn without a word.
+		// codex would silently take it into the running turn.
 		s.settle(Rejected, "a turn is running, and a new message would steer it")
 		return
 	}
@@ -263,9 +277,8 @@ func (m *machine) sendInterrupt(s *send) {
 	m.ourRequest(s, methodInterrupt, turnInterruptParams{ThreadID: m.st.ThreadID, TurnID: m.active()})
 }
 
-// interruptNow sends interrupts before a long backlog is read: a codex that
-// writes faster than we read could not be stopped otherwise. An interrupt names
-// its turn; where that has ended, codex says so.
+// interruptNow sends interrupts before a long backlog is read, to stop a codex that
+// writes faster than we read. If their turn has ended, codex says so.
 func (m *machine) interruptNow() {
 	for _, s := range m.sends {
 		if s.Kind == SendInterrupt && !s.settled() {
@@ -274,10 +287,10 @@ func (m *machine) interruptNow() {
 	}
 }
 
-// tooEarly has an interrupt said again that codex refuses although a turn runs.
-// codex answers turn/start before the turn is active (measured on 0.169): what
-// comes in between is refused, and would be lost. Where the turn has ended, its
-// end is in the journal, and voids the interrupt.
+// tooEarly schedules an interrupt again that codex refused although a turn runs.
+// codex answers turn/start before the turn is active (measured on 0.169); an
+// interrupt in between is refused and would be lost. If the turn has ended, its end
+// is in the journal and voids the interrupt.
 func (m *machine) tooEarly(s *send, try int) bool {
 	if s.Kind != SendInterrupt || s.settled() || m.st.TurnID == "" {
 		return false
@@ -289,7 +302,7 @@ func (m *machine) tooEarly(s *send, try int) bool {
 	return true
 }
 
-// nowActive sends at once what came too early.
+// nowActive makes interrupts that came too early due at once.
 func (m *machine) nowActive() {
 	for _, s := range m.sends {
 		if s.early && !s.wrote {
@@ -303,9 +316,9 @@ func (m *machine) ourRequest(s *send, method string, params any) {
 	m.write(outgoing{ID: sendPrefix + s.ID + "/" + strconv.Itoa(s.try), Method: method, Params: params})
 }
 
-// sendDecision answers a request that is still open. Answering twice is
-// harmless (codex acts on the first answer and ignores the rest), so a later
-// attempt does not ask first.
+// sendDecision answers a request that is still open. Answering twice is harmless
+// (codex acts on the first answer and ignores the rest), so a later attempt need
+// not look first.
 func (m *machine) sendDecision(s *send) {
 	switch {
 	case s.Incarnation != m.st.Cursor.Incarnation:
@@ -324,8 +337,7 @@ func (m *machine) sendDecision(s *send) {
 	m.write(outgoing{ID: s.RPC, Result: result})
 }
 
-// decision is the answer that codex gets. What is secret in it is known as such
-// from now on.
+// decision returns the answer for codex. It adds secret answers to the Redactor.
 func (m *machine) decision(s Send) (any, error) {
 	a := m.demands[idKey(s.RPC)]
 	i := m.openAt(s.RPC)
@@ -345,8 +357,8 @@ func unfitText(why error) string {
 	return "codex was told no, since the decision does not fit what it asked: " + why.Error()
 }
 
-// declineInstead keeps a decision that does not fit what codex asked from
-// leaving it waiting: it is declined, and whoever decided hears why.
+// declineInstead declines a request whose decision does not fit, so that codex does
+// not wait for ever. The decision's sender learns why.
 func (m *machine) declineInstead(s *send, why error) {
 	no := s.Send
 	no.Outcome, no.Reason = Decline, why.Error()
@@ -361,8 +373,8 @@ func (m *machine) declineInstead(s *send, why error) {
 	m.write(outgoing{ID: s.RPC, Result: result})
 }
 
-// sendAnswered takes codex's answer to a Send; it may be of an earlier attempt
-// or pump.
+// sendAnswered handles codex's answer to a Send, perhaps of an earlier attempt or
+// pump.
 func (m *machine) sendAnswered(id string, try int, r *message) {
 	s := m.find(id)
 	if r.Error != nil {
@@ -378,7 +390,7 @@ func (m *machine) sendAnswered(id string, try int, r *message) {
 			m.log.Warn("unreadable answer", "send", id, "error", err)
 		}
 	}
-	if m.actAnswered(s, a.Turn.ID) {
+	if m.awaitsName(s, a.Turn.ID) {
 		return
 	}
 	first := !s.settled()
@@ -386,10 +398,11 @@ func (m *machine) sendAnswered(id string, try int, r *message) {
 	switch {
 	case s.Kind == sendTell && first:
 		m.told(s)
-	case s.Kind == SendTurn && a.Turn.ID != "" && first:
-		m.beginTurn(a.Turn.ID, s.Turn)
+	case s.Kind == SendTurn && first:
+		m.turnOf(s, a.Turn.ID)
 	case s.Kind == SendInterrupt && m.interruptAt == 0:
 		m.interruptAt = max(m.now, 1)
+		m.st.Interrupted = m.st.Interrupted || first && m.st.TurnID != ""
 	}
 }
 
@@ -422,25 +435,25 @@ func (m *machine) sendRefused(s *send, id string, try int, e *RPCError) {
 		return
 	}
 	s.settle(Rejected, e.Message)
-	if m.problem == nil && s.Kind != sendTell { // a turn does without
+	if m.problem == nil && s.Kind != sendTell { // a turn can do without a Tell
 		m.problem = m.redactProblem(classifyAnswer(string(s.Kind), e))
 	}
 }
 
-// echoed takes a user message of codex's that bears a Send's id.
+// echoed handles a user message from codex that has a Send's id.
 func (m *machine) echoed(turnID, id string) {
 	s := m.find(id)
 	if s == nil || s.settled() || s.Kind != SendTurn && s.Kind != SendSteer {
 		return
 	}
 	s.settle(Acknowledged, "")
-	if s.Kind == SendTurn && m.st.TurnID == "" {
-		m.beginTurn(turnID, s.Turn)
+	if s.Kind == SendTurn && (m.st.TurnID == "" || m.st.TurnID == turnID) {
+		m.turnOf(s, turnID)
 	}
 }
 
-// clean ends what an interrupted turn left running: codex interrupts a turn
-// without ending its commands.
+// clean ends the commands that an interrupted turn left running: codex interrupts a
+// turn without ending them.
 func (m *machine) clean() {
 	if m.wantsClean() && !m.canceled {
 		m.asks[askClean].params = threadIDParams{ThreadID: m.st.ThreadID}
@@ -457,8 +470,8 @@ func (m *machine) wantsClean() bool {
 	return false
 }
 
-// cleaned reports whether they have ended. codex answers at once and kills
-// then; that a command is gone, its finished item says.
+// cleaned reports whether they have ended. codex answers first and kills
+// afterwards; only the finished item shows that a command is gone.
 func (m *machine) cleaned() bool {
 	if !m.wantsClean() {
 		return true

@@ -10,20 +10,21 @@ import (
 // MaxDiff bounds the diff of a turn that is kept, in bytes.
 const MaxDiff = 4 << 20
 
-// A TurnDiff is all that a turn has changed in files so far, as a unified diff.
+// A TurnDiff is everything that a turn has changed in files so far, as a unified
+// diff.
 type TurnDiff struct {
 	Turn int `json:"turn"`
-	// Place orders the diffs of a turn: the newest one counts. It is where in
-	// the journal it was told.
+	// Place is the journal position of the diff. It orders the diffs of a turn; the
+	// newest one counts.
 	Place Cursor `json:"place"`
 	Text  string `json:"text"`
-	// Cut says that it was longer than MaxDiff.
+	// Cut says that Text was longer than MaxDiff.
 	Cut bool `json:"cut,omitempty"`
 }
 
-// A DiffSink also wants the diffs of turns: the newest one that a pump has seen,
-// once, when the pump returns, and not the same again that an earlier pump handed
-// over. A second attempt gives the same again.
+// A DiffSink also receives the diffs of turns: when a pump returns, the newest one
+// that it has seen, unless an earlier pump handed over the same. A second attempt
+// gives it again.
 type DiffSink interface {
 	Diff(TurnDiff) error
 }
@@ -40,7 +41,6 @@ func (m *machine) diffUpdated(p json.RawMessage) {
 	m.diff = &TurnDiff{Turn: m.st.Turn, Place: Cursor{m.st.Cursor.Incarnation, m.line.Offset}, Text: n.Diff}
 }
 
-// handDiff gives the newest diff to the sink.
 func (m *machine) handDiff() {
 	sink, ok := m.sink.(DiffSink)
 	if m.diff == nil || m.err != nil {
@@ -48,14 +48,14 @@ func (m *machine) handDiff() {
 	}
 	d := *m.diff
 	was, sum := m.st.Diffed, sha256.Sum256([]byte(d.Text))
-	// What an earlier attempt handed over took the place of the one before it.
+	// An earlier attempt may have handed over a diff that replaced the one before it.
 	if m.st.Diffed = fmt.Sprintf("%d %x", d.Turn, sum[:16]); !ok || m.st.Diffed == was && m.opt.Attempt <= 1 {
 		m.diff = nil
 		return
 	}
 	d.Text = m.redact(d.Text)
 	if len(d.Text) > MaxDiff {
-		// At a line's end: what is cut is still a diff.
+		// Cut at a line's end, so that it is still a diff.
 		d.Text, d.Cut = d.Text[:strings.LastIndexByte(d.Text[:MaxDiff], '\n')+1], true
 	}
 	m.err, m.diff = sink.Diff(d), nil

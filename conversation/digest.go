@@ -7,13 +7,12 @@ import (
 	"encoding/json"
 )
 
-// asked is what codex asks. Its exported members, but for Method, are what a
-// digest is over: everything that would happen if the answer is yes, and nothing
-// that differs when the same is asked again. It is whole and not redacted, and
-// never stored.
+// asked is what codex asks. The digest covers its exported fields except Method:
+// everything that would happen if the answer is yes, and nothing that differs when
+// the same is asked again. It is complete, not redacted, and never stored.
 type asked struct {
 	Kind        RequestKind
-	Action      string // what is done with the command, where it is not run
+	Action      string // what is done with the command, if it is not to be run
 	Command     string
 	CWD         string
 	Changes     []wireChange
@@ -27,19 +26,19 @@ type asked struct {
 	Message     string          // of an MCP server
 	Schema      json.RawMessage // of its form
 	URL         string
-	// Amendment is the decision, in codex's shape, that would change rules for
-	// the whole codex home; only where those may be offered.
+	// Amendment is the decision, in codex's shape, that would change rules for the
+	// whole codex home; set only if such decisions may be offered.
 	Amendment json.RawMessage
 
 	Method             string
 	thread, turn, item string
 	reason             string
 	shown              string // the command as the model wrote it
-	ofTool             bool   // an elicitation that lets an MCP tool be called
+	ofTool             bool   // an elicitation that allows a call of an MCP tool
 	startedMS          int64
 }
 
-// keeps says that the request's line is needed again to answer it.
+// keeps reports whether the request's line is needed again to answer it.
 func (a *asked) keeps() bool {
 	switch a.Method {
 	case methodCommandApproval, methodFileApproval, methodExecApproval, methodPatchApproval:
@@ -48,10 +47,9 @@ func (a *asked) keeps() bool {
 	return true
 }
 
-// digest is the SHA-256 of the canonical JSON: sorted keys, no spaces, no
-// escapes but JSON's own, members that are empty left out. It is over what
-// codex really asked, before secrets are redacted: so the same ask has the same
-// digest whatever secrets are known that day.
+// digest returns the SHA-256 of the canonical JSON: sorted keys, no spaces, no
+// escapes but JSON's own, empty members left out. It is computed before redaction,
+// so the same request has the same digest whatever secrets are known at the time.
 func (a *asked) digest() string {
 	m := map[string]any{"kind": string(a.Kind)}
 	set := func(name, value string) {
@@ -95,7 +93,7 @@ func (a *asked) digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// plainJSON decodes raw and leaves numbers as they are written.
+// plainJSON decodes raw and keeps numbers as they are written.
 func plainJSON(raw json.RawMessage) (v any, err error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -103,7 +101,7 @@ func plainJSON(raw json.RawMessage) (v any, err error) {
 	return v, err
 }
 
-// canonical writes maps with sorted keys, as encoding/json does.
+// canonical encodes v with sorted map keys, as encoding/json does.
 func canonical(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

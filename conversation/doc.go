@@ -1,89 +1,93 @@
-// Package conversation talks to a codex app-server: one JSON object a line, both
-// sides ask. It knows neither SSH nor processes nor workflows; it is given
-// something to read and write.
+// Package conversation talks to a codex app-server: one JSON object per line,
+// requests in both directions. It knows nothing of SSH, processes or workflows,
+// only a stream.
 //
 // # Two ways to talk
 //
-// A [Conn] is for short talks: a host check, a benchmark, a test. Whoever holds
-// it asks and waits, and when it is gone the talk is over. [Handshake] opens it.
+// A [Conn] is for short conversations: a host check, a benchmark, a test.
+// [Handshake] opens it, and it ends with the Conn.
 //
-// [Run] is for sessions. There the process outlives every connection: what it
-// writes is a journal, addressed by byte offset, and a pump attaches to it at a
-// [Cursor], sends what is due, folds what it reads into a small [PumpState] and
-// a transcript, and returns as soon as somebody else has to decide. Between two
-// pumps nothing runs and nothing is held.
+// [Run] is for sessions. There the process outlives every connection. Its output is
+// a journal, addressed by byte offset. A pump attaches to the journal at a
+// [Cursor], sends what is due, folds what it reads into a small [PumpState] and a
+// transcript, and returns as soon as the workflow or a person has to decide.
+// Between two pumps nothing runs.
 //
 // # Nouns
 //
 //   - A [Wire] is an attachment to the journal and to the process's input.
 //   - A [Send] is a message for codex: a turn's text, a steer, a decision, an
 //     interrupt. Its [DeliveryState] says how far it got.
-//   - A [Request] is what codex asks and waits for; its digest names what was
-//     asked, whenever that is.
-//   - An [Entry] is a line of the transcript, a [Delta] a piece of text that
-//     streams before its entry is finished. Both go to the [Sink].
-//   - A [Problem] is a failure with its kind and a sentence that says what to do.
+//   - A [Request] is a request from codex that waits for an answer. Its digest
+//     identifies what was asked, on any day.
+//   - An [Entry] is a line of the transcript; a [Delta] is streamed text of an
+//     unfinished entry. Both go to the [Sink].
+//   - A [Problem] is a classified failure with a sentence that says what to do.
 //
 // # What a pump promises
 //
-//   - The same journal and the same input give the same entries with the same
-//     ids, numbers and times, and the same state, however often a worker dies
-//     on the way and however the journal is split between pumps. Clocks decide
-//     only when a pump asks again, gives up or returns.
-//   - A Send reaches codex at most once. If an earlier attempt may have written
-//     it, the journal is read up to its length first, and then codex is asked
-//     to read the thread, which it answers only behind what it was told before.
-//     Decisions are the exception: they may be written twice, since codex acts
-//     on the first and ignores the second (measured). So are interrupts: they
-//     name their turn, so they wait until codex has answered for it; they are
-//     said again where it is not active yet, and go out before a long backlog
-//     is read.
-//   - A Send is called decided only when it is certain that no attempt of any
-//     pump wrote it; else it is sent, until the journal shows more.
+//   - The same journal and the same input give the same entries with the same ids,
+//     numbers and times, and the same state, however often a worker dies and
+//     however the journal is split between pumps. Clocks decide only when a pump
+//     asks again, gives up or returns.
+//   - A Send reaches codex at most once. If an earlier attempt may have written it,
+//     the pump first reads the journal up to its length, and then asks codex to
+//     read the thread. codex answers that only after everything that it was told
+//     before. Decisions are the exception: they may be written twice, because codex
+//     acts on the first and ignores the second (measured). So are interrupts,
+//     because they name their turn. They wait until codex has answered for that
+//     turn, are repeated if the turn is not active yet, and go out before a long
+//     backlog is read.
+//   - A Send has the state decided only if it is certain that no attempt of any
+//     pump wrote it. Otherwise its state is sent until the journal shows more.
 //   - A pump returns only when it has read what was in the journal when it
-//     attached, so a later attempt is never behind an earlier one; or else at
-//     the line where it has folded Limits.Bytes, and then every attempt does.
-//   - What was said and never finished, since the turn was interrupted or the
-//     process died, is on record as an entry with the status interrupted.
-//   - A turn that uses more than Limits.Budget is interrupted by the pump.
-//   - No request of codex's is left hanging. What a person decides is reported,
-//     all else is answered at once, lines that are too long to read included.
-//     Commands, file changes, permissions, questions, calls and forms and pages
-//     of MCP servers, our tool ask_human and the approvals of the first protocol
-//     are decided by people or a policy, each with the words of Request.Offered,
-//     and answered in the shape of their own. That shape is made of the request's
-//     own line, which the answering pump reads again from the journal; a decision
-//     that does not fit is a no to codex, and Rejected. What holds too much to be
-//     shown whole is refused, on record. Rules for the whole codex home are offered
-//     where PumpInput.Amend says so.
-//   - A thread that cannot be resumed or forked is never replaced by a new one.
-//     A fork is made once, with an id of its own, and from then on resumed.
-//   - What a thread is to be told ([Tell]) reaches it at most once, before its
-//     next turn, as a developer's message that begins no turn and is on record
-//     as a state entry.
+//     attached, or at the line at which it has folded Limits.Bytes. So a later
+//     attempt is never behind an earlier one.
+//   - Text left unfinished by an interrupt or a dead process is recorded as an
+//     entry with the status interrupted.
+//   - A turn belongs to a Send only if codex says so. A turn that codex began by
+//     itself is foreign: it has its own number and end, and a message waits for it.
+//   - A pump whose interrupt codex has accepted stays until the turn has ended.
+//   - What codex refuses because of overload is sent again. If no turn runs, the
+//     pump returns Overloaded, and the workflow waits and shows it.
+//   - The pump interrupts a turn that exceeds Limits.Budget.
+//   - Every request from codex is answered. Those for a person are reported; the
+//     others, including oversize lines, are answered at once. People or a policy
+//     decide commands, file changes, permissions, questions, calls, forms and pages
+//     of MCP servers, our tool ask_human and the approvals of the first protocol.
+//     Each is decided with the words of Request.Offered and answered in its own
+//     shape, which the pump builds from the request's line in the journal. A
+//     decision that does not fit is a no to codex, and Rejected. A request with too
+//     much to be shown in full is refused, and recorded. Rules for the whole codex
+//     home are offered if PumpInput.Amend is set.
+//   - A thread that cannot be resumed or forked is never replaced by a new one. A
+//     fork is made once, gets its own id, and is resumed from then on.
+//   - A [Tell] reaches its thread at most once, before the next turn, as a
+//     developer message that begins no turn. It is recorded as a state entry.
 //   - With a [Broker], codex is logged in with an access token after each start,
-//     before its thread is opened, and its requests for a newer one are answered
-//     while the pump is attached; no token is in a state, an entry or a result.
-//   - Of the tools that a session offers ([Tools]), each call gets one reply that
-//     codex takes: progress at once, a question when a person has answered, and
-//     what [Options].Tool carries out when that is done, whatever dies meanwhile.
+//     before its thread is opened. Its requests for a newer token are answered
+//     while the pump is attached. No state, entry or result contains a token.
+//   - Each call of an offered tool ([Tools]) gets one reply that codex takes:
+//     progress at once, a question after a person's answer, any other call when
+//     [Options].Tool has carried it out, even if a worker dies meanwhile.
 //   - Sandbox, approval policy and cwd go with every start and every resume,
-//     since codex forgets the sandbox.
-//   - Memory is bounded by the longest line that is allowed; longer ones are
-//     reported and skipped. Blank, stray, torn and broken lines are survived.
-//     The texts of a result are at most 768 KiB, as JSON is written.
-//   - Texts are redacted before they reach the sink or the result, and before
-//     they are cut; what streams by is held back where it may begin a secret,
-//     across pumps too. Digests are over what was there before.
+//     because codex forgets the sandbox.
+//   - The longest permitted line bounds memory; longer ones are reported and
+//     skipped. Blank, stray, torn and broken lines do no harm. The texts of a
+//     result are at most 768 KiB, measured as JSON.
+//   - Texts are redacted before they reach the sink or the result, and before they
+//     are cut. The end of a streamed text is held back if a secret may begin there,
+//     across pumps too. Digests are computed before redaction.
 //
 // # What a Conn promises
 //
-//  1. Notifications reach their handler in the order of the wire.
-//  2. The read loop runs no code of the caller's: a handler may call back.
-//  3. A request may be answered an hour later; events go on meanwhile.
-//  4. A cancelled call returns at once with the context's cause, and leaves
-//     nothing behind.
-//  5. When the peer goes, every call fails with the one reason, an [ErrClosed].
+//  1. Notifications reach their handler in wire order.
+//  2. The read loop runs none of the caller's code: a handler may call back.
+//  3. A request may be answered an hour later; events continue meanwhile.
+//  4. A cancelled call returns at once with the context's cause and leaves nothing
+//     behind.
+//  5. When the peer goes away, every call fails with the same reason, an
+//     [ErrClosed].
 //  6. A line that is no message, or too long, is reported and skipped.
 //  7. Close joins every goroutine.
 package conversation

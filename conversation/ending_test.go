@@ -62,7 +62,7 @@ func TestInterruptWaitsForTheCommandsItEnds(t *testing.T) {
 	if r := s.result(TurnEnded); r.Turn.Status != "interrupted" || delivered(t, r, "i") != Acknowledged {
 		t.Errorf("%+v", r)
 	}
-	// a command that does not end is not waited for without end
+	// The pump does not wait forever for a command that does not end.
 	s = perform(t, in, Options{})
 	s.hear(`{"id":"send/i/0","result":{}}`, turnDone("interrupted", ""))
 	s.wait(6 * time.Second)
@@ -120,7 +120,7 @@ func TestDeltasTellTheirPlaceAcrossPumps(t *testing.T) {
 	s.hear(started("a", "agentMessage", ""), delta("größer "), delta("two "))
 	s.m.cancel(0)
 	st := s.result(PumpCancelled).State
-	s2 := perform(t, PumpInput{State: st}, Options{}, delta("größer "), delta("two ")) // read again, and not shown again
+	s2 := perform(t, PumpInput{State: st}, Options{}, delta("größer "), delta("two ")) // read again, but not shown again
 	if s2.at != st.Cursor.Offset {
 		t.Fatalf("read again up to %d, the cursor is %+v", s2.at, st.Cursor)
 	}

@@ -1,13 +1,12 @@
 package conversation
 
-// An Ending is a kind of reason why a turn, or a session's conversation, did
-// not end well: what brings it about, and what an operator can do.
+// An Ending is a reason why a turn or a session's conversation did not end well:
+// its cause, and what an operator can do.
 type Ending struct {
 	Kind, Cause, Hint string
 }
 
-// The kinds that are branched on, here or by who reads a Problem. Endings has
-// them all.
+// The kinds that code branches on; Endings has all kinds.
 const (
 	EndAuth           = "auth"
 	EndQuota          = "quota"
@@ -28,7 +27,7 @@ const (
 )
 
 // Endings are all kinds, in the order in which documents show them. There is no
-// other list: ctl, workflows, documents and tests take them from here.
+// other list: ctl, workflows, documents and tests use this one.
 var Endings = []Ending{
 	{EndAuth, "the provider or the login service refused the credential (401, 403), or codex has none",
 		"codex could not log in: see `ctl seed verify`, then import or capture the seed anew"},
@@ -52,7 +51,7 @@ var Endings = []Ending{
 		"codex said something that this version of fairlead does not understand: see `ctl transcript`, and compare the host's codex with `ctl status`"},
 	{EndProcessExit, "codex's process ended on its own or was killed",
 		"codex ended on its own: send a message, and the thread is resumed in a new process"},
-	{EndStartTimeout, "codex was started and did not answer within --startup-timeout",
+	{EndStartTimeout, "codex was started and did not answer within --startup-timeout, or a session could not begin within --start-timeout",
 		"codex did not answer after its start: look at the host's load with `ctl host exec`, or raise --startup-timeout; a message tries again"},
 	{EndRequestTimeout, "codex did not answer a request, or take a message, within --request-timeout",
 		"codex did not answer a request and was stopped: send a message, and the thread is resumed in a new process"},
@@ -80,7 +79,7 @@ var Endings = []Ending{
 		"read the message; `ctl transcript` says more"},
 }
 
-// HintOf is what an operator can do about a kind.
+// HintOf returns what an operator can do about a kind.
 func HintOf(kind string) string {
 	for _, e := range Endings {
 		if e.Kind == kind {

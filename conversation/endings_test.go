@@ -14,9 +14,9 @@ import (
 
 var updateEndings = flag.Bool("endings", false, "write the table of endings")
 
-var endingsFile = filepath.Join("..", "deploy", "endings.md")
+var endingsFile = filepath.Join("..", "docs", "reference", "endings.md")
 
-// producedBy is the test that brings each kind about by its real cause.
+// producedBy names, for each kind, the test that causes it in reality.
 var producedBy = map[string]string{
 	EndAuth: "failuresOfTheRealCodexAreClassified", EndQuota: "failuresOfTheRealCodexAreClassified", EndRateLimit: "failuresOfTheRealCodexAreClassified",
 	EndOverloaded: "failuresOfTheRealCodexAreClassified", "context_window": "failuresOfTheRealCodexAreClassified",
@@ -48,7 +48,6 @@ func endingsTable() []byte {
 	return b.Bytes()
 }
 
-// testsOfTheRepo are the functions that its test files have.
 func testsOfTheRepo(t *testing.T) map[string]bool {
 	t.Helper()
 	named, have := regexp.MustCompile(`(?m)^func (\w+)\(`), map[string]bool{}
@@ -106,6 +105,6 @@ func TestEveryEndingHasACauseAHintAndATest(t *testing.T) {
 		}
 	}
 	if text, err := os.ReadFile(endingsFile); err != nil || !bytes.Equal(text, endingsTable()) {
-		t.Errorf("deploy/endings.md is not what endings.go says (%v): renew it with -endings", err)
+		t.Errorf("docs/reference/endings.md is not what endings.go says (%v): renew it with -endings", err)
 	}
 }

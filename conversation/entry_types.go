@@ -41,9 +41,9 @@ type Entry struct {
 	Data     map[string]string `json:"data,omitempty"`
 }
 
-// A Delta is a piece of text that streams before its item is finished. At is
-// the byte position of Text within the item's stream, so that a viewer that
-// comes late, or twice, can tell what it has seen. Deltas are never stored.
+// A Delta is a piece of text that streams before its item is finished. At is the
+// byte position of Text in the item's text, so that a viewer that comes late or
+// twice knows what it has seen. Deltas are never stored.
 type Delta struct {
 	Item string    `json:"item"`
 	Type EntryType `json:"type"` // assistant, reasoning, command
@@ -52,13 +52,14 @@ type Delta struct {
 	Text string    `json:"text"`
 }
 
-// A Sink receives what a pump folds, in order, from one goroutine. An error
-// ends the pump; nothing counts as applied that the sink refused.
+// A Sink receives what a pump folds, in order, from one goroutine. An error ends
+// the pump; what the sink refused does not count as applied.
 type Sink interface {
-	// Entry takes a finished transcript entry. A second attempt gives the same again.
+	// Entry takes a finished transcript entry. A second attempt gives the same ones
+	// again.
 	Entry(Entry) error
-	// Request takes a newly seen request with nothing cut.
+	// Request takes a newly seen request, uncut.
 	Request(Request) error
-	// Delta takes a live piece; it must not block for long.
+	// Delta takes a live piece of text; it must not block for long.
 	Delta(Delta)
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The recording is cut at every byte of what codex wrote, in each way in which
-// a worker, a pump or the process can come to an end there.
+// The recording is cut at every byte that codex wrote, in each way in which a
+// worker, a pump or the process can end there.
 
 func TestRecordingHoldsWhatTheCutsAreFor(t *testing.T) {
 	deltas, open, most, changed := 0, 0, 0, 0
@@ -35,7 +35,7 @@ func TestRecordingHoldsWhatTheCutsAreFor(t *testing.T) {
 	}
 }
 
-// A leg is one pump of the recorded conversation, and what it found.
+// A leg is one pump of the recorded conversation, and its result.
 type leg struct {
 	n       int
 	in      PumpInput
@@ -45,7 +45,7 @@ type leg struct {
 	deltas  []Delta
 }
 
-// legs leads the conversation once, without a cut.
+// legs runs the conversation once, without a cut.
 func legs(t *testing.T) (all []leg) {
 	t.Helper()
 	r, sink := newReplayer(loadRecording(t, "approvals.jsonl"), listening), newKeeper()
@@ -66,16 +66,21 @@ func legs(t *testing.T) (all []leg) {
 	return all
 }
 
-// atEveryByte runs try at every offset of the journal, the legs beside each other.
+// atEveryByte runs try at every offset of the journal, with the legs in parallel.
+// Under -short it tries every 97th byte.
 func atEveryByte(t *testing.T, try func(l leg, at int) error) {
 	t.Helper()
+	step := 1
+	if testing.Short() {
+		step = 97
+	}
 	cuts, length := 0, 0
 	for _, l := range legs(t) {
 		cuts += int(l.want.State.Cursor.Offset-l.in.State.Rewind) + 1
 		length = int(l.want.State.Cursor.Offset)
 		t.Run(fmt.Sprint("pump ", l.n), func(t *testing.T) {
 			t.Parallel()
-			for at := int(l.in.State.Rewind); at <= int(l.want.State.Cursor.Offset); at++ {
+			for at := int(l.in.State.Rewind); at <= int(l.want.State.Cursor.Offset); at += step {
 				if err := try(l, at); err != nil {
 					t.Fatalf("cut at byte %d: %v", at, err)
 				}
@@ -87,7 +92,7 @@ func atEveryByte(t *testing.T, try func(l leg, at int) error) {
 	}
 }
 
-// same says whether what a cut left is what there is without it.
+// same checks that the result after a cut is the result without one.
 func (l leg) same(r *replayer, kept *keeper, got PumpResult) error {
 	if len(r.faults) > 0 {
 		return fmt.Errorf("%s", r.faults)
@@ -114,12 +119,12 @@ func TestCutAtEveryByteChangesNothing(t *testing.T) {
 	})
 }
 
-// The pump is called back, and its result goes to the next one as a workflow
-// hands it on.
+// The pump is called back, and its result is passed to the next pump as a workflow
+// does.
 func TestHandOverAtEveryByteChangesNothing(t *testing.T) {
 	atEveryByte(t, func(l leg, at int) error {
 		if at <= int(l.in.State.Cursor.Offset) {
-			return nil // it would return before it said anything
+			return nil // it would return before it wrote anything
 		}
 		r, kept := l.before.clone(), newKeeper()
 		sum := PumpResult{}
@@ -130,7 +135,7 @@ func TestHandOverAtEveryByteChangesNothing(t *testing.T) {
 				return err
 			}
 			if got.State.ThreadID == "" {
-				return nil // the next pump starts a thread of its own, and that is not on the recording
+				return nil // the next pump starts a thread of its own, which is not in the recording
 			}
 			sum.add(got)
 			if got.Reason == l.want.Reason && got.State.Cursor.Offset >= l.want.State.Cursor.Offset {
@@ -149,7 +154,6 @@ func TestHandOverAtEveryByteChangesNothing(t *testing.T) {
 	})
 }
 
-// add joins what two pumps in a row brought.
 func (sum *PumpResult) add(r PumpResult) {
 	deliveries := sum.Deliveries
 	for _, d := range r.Deliveries {
@@ -169,7 +173,7 @@ func (sum *PumpResult) add(r PumpResult) {
 	sum.Deliveries, sum.Requests, sum.Resolved, sum.Busy = deliveries, requests, resolved, busy
 }
 
-// unsettled are the sends that a workflow hands to the next pump.
+// unsettled returns the sends that a workflow passes to the next pump.
 func unsettled(sends []Send, ds []Delivery) (left []Send) {
 	for _, s := range sends {
 		for _, d := range ds {
@@ -182,10 +186,10 @@ func unsettled(sends []Send, ds []Delivery) (left []Send) {
 	return left
 }
 
-// The process dies behind that byte. What it was told is never called
-// unwritten, what it was not told is never called acknowledged; the transcript
-// is what there was until then, and what was said last; and it is the same
-// when the worker dies as well.
+// The process dies after that byte. What it was told is never reported as
+// unwritten, and what it was not told is never reported as acknowledged. The
+// transcript has what there was until then, and what was said last. The result is
+// the same if the worker dies too.
 func TestDeathOfTheProcessAtEveryByteIsToldAsItWas(t *testing.T) {
 	atEveryByte(t, func(l leg, at int) error {
 		if at == 0 {
@@ -206,8 +210,8 @@ func TestDeathOfTheProcessAtEveryByteIsToldAsItWas(t *testing.T) {
 		if got.Reason != ProcessEnded {
 			return nil
 		}
-		// The worker died with it, or at any time before: the next attempt
-		// finds a dead process and its journal.
+		// The worker died with it, or at any time before. The next attempt finds a
+		// dead process and its journal.
 		r.visible = at
 		kept = newKeeper()
 		again, err := simulate(r, l.in, kept, Options{Attempt: 2}, &knife{read: -1, write: -1, dead: at})
@@ -229,7 +233,6 @@ func TestDeathOfTheProcessAtEveryByteIsToldAsItWas(t *testing.T) {
 	})
 }
 
-// died checks the result of a pump whose process died.
 func (l leg) died(r *replayer, got PumpResult, entries []Entry, deltas []Delta) error {
 	if got.Reason == l.want.Reason && got.State.Cursor == l.want.State.Cursor {
 		return nil // it had returned by then
@@ -270,7 +273,7 @@ func (l leg) died(r *replayer, got PumpResult, entries []Entry, deltas []Delta) 
 	return nil
 }
 
-// certain compares what a result says of its sends with what codex was told.
+// certain compares what a result reports of its sends with what codex was told.
 func certain(r *replayer, in PumpInput, got PumpResult) error {
 	for i, s := range in.Sends {
 		key := methodTurnStart + ` "` + sendPrefix + s.ID + `/0"`

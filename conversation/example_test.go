@@ -8,14 +8,13 @@ import (
 	"fairlead.dev/fairlead/conversation"
 )
 
-// transcript prints what is said.
 type transcript struct{}
 
 func (transcript) Entry(e conversation.Entry) error     { fmt.Println(e.Seq, e.Type, e.Text); return nil }
 func (transcript) Request(r conversation.Request) error { return nil }
 func (transcript) Delta(conversation.Delta)             {}
 
-// journal is a finished one, for the example; hostexec attaches to live ones.
+// journal is a finished one, for the example. hostexec attaches to live ones.
 type journal struct {
 	io.Reader
 	io.Writer
@@ -25,8 +24,8 @@ type journal struct {
 func (j journal) Size() int64  { return int64(j.size) }
 func (j journal) Close() error { return nil }
 
-// A worker died after the turn had ended and before anybody knew. The next
-// attempt finds it all in the journal and sends nothing.
+// A worker died after the turn had ended and before anybody knew. The next attempt
+// finds everything in the journal and sends nothing.
 func ExampleRun() {
 	text := `{"id":"send/m-1/0","result":{"turn":{"id":"turn-1"}}}
 {"method":"item/completed","params":{"threadId":"t","turnId":"turn-1","item":{"id":"u","type":"userMessage","clientId":"m-1","content":[{"type":"text","text":"Hello?"}]}}}
@@ -34,7 +33,7 @@ func ExampleRun() {
 {"method":"turn/completed","params":{"threadId":"t","turn":{"id":"turn-1","status":"completed"}}}
 `
 	pipe, in := io.Pipe()
-	go func() { _, _ = io.WriteString(in, text) }() // and it goes on living
+	go func() { _, _ = io.WriteString(in, text) }() // codex stays alive
 	wire := journal{Reader: pipe, Writer: io.Discard, size: len(text)}
 	defer in.Close()
 	result, err := conversation.Run(context.Background(), closing{wire, pipe}, conversation.PumpInput{

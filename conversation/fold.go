@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// notification folds one of codex's notifications. Those that it does not know
-// go to the sink as they are, if it wants them.
+// notification folds one of codex's notifications. Unknown ones go to the sink if
+// it is a RawSink.
 func (m *machine) notification(msg *message) {
 	p := msg.Params
 	if of := pieceOf(msg.Method); of != "" {
@@ -30,6 +30,9 @@ func (m *machine) notification(msg *message) {
 		m.turnCompleted(p)
 	case "turn/aborted", "turn_aborted", "codex/event/turn_aborted":
 		m.turnAborted(p)
+	case "thread/goal/updated", "thread/goal/cleared":
+		m.goalChanged(msg.Method, p)
+		m.raw(msg.Method, p)
 	case "turn/diff/updated":
 		m.diffUpdated(p)
 	case "account/rateLimits/updated":
@@ -51,25 +54,28 @@ func (m *machine) notification(msg *message) {
 		}
 		fallthrough
 	default:
-		if raw, ok := m.sink.(RawSink); ok {
-			raw.Raw(msg.Method, p)
-		}
+		m.raw(msg.Method, p)
 	}
 }
 
-// ours says whether a notice is about the session's thread. Other threads are
-// those of sub-agents: what they do is on record, but it is not the answer.
+func (m *machine) raw(method string, p json.RawMessage) {
+	if raw, ok := m.sink.(RawSink); ok {
+		raw.Raw(method, p)
+	}
+}
+
+// ours reports whether a notice is about the session's thread. Other threads belong
+// to sub-agents: their work is recorded, but it is not the answer.
 func (m *machine) ours(n notice) bool {
 	return n.ThreadID == "" || m.st.ThreadID == "" || n.ThreadID == m.st.ThreadID
 }
 
-// An itemKey names an item. A model may give items ids of its own, so two
-// threads may have the same.
+// An itemKey identifies an item. A model may choose item ids, so two threads may
+// use the same one.
 type itemKey struct{ thread, id string }
 
 func (it *OpenItem) key() itemKey { return itemKey{it.Thread, it.ID} }
 
-// keyOf is the key of an item of a thread that codex names.
 func (m *machine) keyOf(thread, id string) itemKey {
 	if m.ours(notice{ThreadID: thread}) {
 		thread = ""
@@ -86,7 +92,6 @@ func (m *machine) openItem(key itemKey) *OpenItem {
 	return nil
 }
 
-// itemOf is the open item of a piece.
 func (m *machine) itemOf(d piece) *OpenItem {
 	other := len(d.thread) > 0 && m.st.ThreadID != "" && string(d.thread) != m.st.ThreadID
 	for i := range m.st.Items {
@@ -111,8 +116,8 @@ func (m *machine) dropItem(key itemKey) (OpenItem, bool) {
 	return OpenItem{}, false
 }
 
-// item decodes an item, and of one whose members are not as expected at least
-// what it is.
+// decodeItem decodes an item. If its members are not as expected, it decodes at
+// least the id and the type.
 func decodeItem(p json.RawMessage) (itemNotice, bool) {
 	var n itemNotice
 	if json.Unmarshal(p, &n) == nil {
@@ -140,6 +145,9 @@ func (m *machine) itemStarted(p json.RawMessage) {
 	if n.Item.Type == "userMessage" && n.Item.ClientID != "" && m.ours(n.notice) {
 		m.echoed(n.TurnID, n.Item.ClientID)
 	}
+	if n.Item.Type != "userMessage" && m.ours(n.notice) {
+		m.sayForeign()
+	}
 	key := m.keyOf(n.ThreadID, n.Item.ID)
 	_, known := m.dropItem(key)
 	if len(m.st.Items) >= maxOpenItems {
@@ -162,13 +170,13 @@ func (m *machine) itemStarted(p json.RawMessage) {
 	}
 }
 
-// harmless are the items that change nothing outside the conversation.
+// harmless holds the item types that change nothing outside the conversation.
 var harmless = map[string]bool{
 	"userMessage": true, "agentMessage": true, "reasoning": true, "plan": true, "contextCompaction": true, "webSearch": true, "imageView": true,
 	"enteredReviewMode": true, "exitedReviewMode": true,
 }
 
-// oldestIdle is the oldest open item that no request waits for.
+// oldestIdle returns the oldest open item that no request waits for.
 func (m *machine) oldestIdle() itemKey {
 	for _, it := range m.st.Items {
 		if !m.asksFor(it.key()) {
@@ -187,7 +195,7 @@ func (m *machine) asksFor(item itemKey) bool {
 	return false
 }
 
-// heldUp says whether an item waits for a person.
+// heldUp reports whether an item waits for a person.
 func (m *machine) heldUp(item itemKey) bool {
 	for _, o := range m.st.Open {
 		if o.item() == item && o.Judged == nil {
@@ -197,8 +205,7 @@ func (m *machine) heldUp(item itemKey) bool {
 	return false
 }
 
-// running counts the items that run while requests wait, those in the
-// background included.
+// running counts the items that run while requests wait, including background ones.
 func (m *machine) running() (n int) {
 	for _, it := range m.st.Items {
 		if !m.heldUp(it.key()) {
@@ -208,9 +215,9 @@ func (m *machine) running() (n int) {
 	return n
 }
 
-// working says whether the turn goes on although requests wait. A command
-// that the model left running in the background does not count: a pump that
-// stayed for it would stay for as long as, say, a development server runs.
+// working reports whether the turn goes on although requests wait. A command that
+// the model left in the background does not count: the pump would otherwise stay
+// for as long as, say, a development server runs.
 func (m *machine) working() bool {
 	for _, it := range m.st.Items {
 		if it.Turn == m.st.Turn && !it.Background && !m.heldUp(it.key()) {
@@ -242,7 +249,7 @@ func (m *machine) itemCompleted(p json.RawMessage) {
 	turn := m.st.Turn
 	key := m.keyOf(n.ThreadID, n.Item.ID)
 	if it, ok := m.dropItem(key); ok {
-		turn = it.Turn // it may have outlived its turn
+		turn = it.Turn // the item may have outlived its turn
 	}
 	if n.Item.Type == "dynamicToolCall" {
 		m.toolDone(key)
@@ -266,7 +273,7 @@ func (m *machine) itemCompleted(p json.RawMessage) {
 		e.set("message", n.Item.ClientID)
 	}
 	if e.Type == EntryReasoning && e.Text == "" {
-		return // hidden reasoning leaves nothing to read
+		return // hidden reasoning has no text
 	}
 	m.entry(e)
 }
@@ -295,7 +302,6 @@ func (m *machine) addFinal(text string) {
 	m.st.FinalTruncated = len(m.st.FinalText) < len(whole)
 }
 
-// itemEntry is a finished item as the transcript shows it.
 func itemEntry(it wireItem) Entry {
 	e := Entry{Status: it.Status}
 	switch it.Type {
@@ -372,7 +378,7 @@ func reasoningText(it wireItem) string {
 	return strings.Join(content, "\n\n")
 }
 
-// toolText is what a tool answered: its texts, or else its JSON.
+// toolText returns a tool's answer: its texts, or else its JSON.
 func toolText(result, failure json.RawMessage) string {
 	var f struct {
 		Message string `json:"message"`
@@ -411,7 +417,6 @@ func compact(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// delta passes a live piece on.
 func (m *machine) delta(d piece) {
 	it := m.itemOf(d)
 	if it == nil {

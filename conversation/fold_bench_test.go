@@ -8,15 +8,14 @@ import (
 	"testing"
 )
 
-// nowhere is a Sink that keeps nothing.
 type nowhere struct{ deltas int }
 
 func (*nowhere) Entry(Entry) error     { return nil }
 func (*nowhere) Request(Request) error { return nil }
 func (n *nowhere) Delta(Delta)         { n.deltas++ }
 
-// streams are the pieces that stream by, line by line, each behind the lines
-// that begin its item: as recorded, and of a command's output.
+// streams returns streamed pieces line by line, with the lines that begin their
+// item: as recorded, and of a command's output.
 func streams(t testing.TB) map[string][2][]string {
 	var begun, pieces []string
 	for _, s := range loadRecording(t, "approvals.jsonl") {

@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// splitFold runs the recorded journal through pumps that are called back again
-// and again, at lines that a seed chooses; with seed 0, as late as can be.
+// splitFold runs the recorded journal through pumps that are called back
+// repeatedly, at lines that a seed chooses. With seed 0 they are called back as
+// late as possible.
 func splitFold(t *testing.T, journal []string, seed uint64) (outcome, int) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 7))
@@ -93,8 +94,11 @@ func TestFoldInAnySplitOfPumpsIsTheSame(t *testing.T) {
 	if len(want.Turns) != 2 || len(want.Entries) < 15 {
 		t.Fatalf("in one: %+v", want)
 	}
-	most := 0
-	for seed := range uint64(300) {
+	most, seeds := 0, uint64(300)
+	if testing.Short() {
+		seeds = 30
+	}
+	for seed := range seeds {
 		got, pumps := splitFold(t, journal, seed+1)
 		most = max(most, pumps)
 		if !reflect.DeepEqual(got, want) {
@@ -106,8 +110,8 @@ func TestFoldInAnySplitOfPumpsIsTheSame(t *testing.T) {
 	}
 }
 
-// FuzzFold feeds whatever it is given to a pump in mid-turn: it must not panic,
-// not lose its place, and number its entries without a gap.
+// FuzzFold feeds arbitrary input to a pump within a turn: it must not panic, not
+// lose its place, and number its entries without a gap.
 func FuzzFold(f *testing.F) {
 	for _, s := range loadRecording(f, "approvals.jsonl") {
 		if s.Out != "" {
@@ -168,8 +172,8 @@ func FuzzFold(f *testing.F) {
 	})
 }
 
-// FuzzAnySplit puts lines into the recorded turn: whatever they are, it makes
-// no difference to what is left where one pump ends and another goes on.
+// FuzzAnySplit adds lines to the recorded turn. Whatever they are, it makes no
+// difference where one pump ends and another goes on.
 func FuzzAnySplit(f *testing.F) {
 	var journal []string
 	begun, ended := 0, 0
@@ -182,7 +186,7 @@ func FuzzAnySplit(f *testing.F) {
 			begun = len(journal)
 		}
 		if ended == 0 && strings.Contains(s.Out, `"method":"turn/completed"`) {
-			ended = len(journal) // behind it, one pump knows of the second message and another does not
+			ended = len(journal) // after it, one pump knows of the second message and another does not
 		}
 	}
 	for i, l := range journal[begun:] {
@@ -209,8 +213,8 @@ func FuzzAnySplit(f *testing.F) {
 	})
 }
 
-// A model may give items ids of its own, so a sub-agent's may bear the id of one
-// of the session's thread.
+// A model may choose item ids, so an item of a sub-agent may have the id of one of
+// the session's thread.
 func TestItemsOfTwoThreadsWithOneIDAreTwo(t *testing.T) {
 	change := func(path string) string {
 		return fmt.Sprintf(`,"changes":[{"path":%q,"kind":{"type":"add"},"diff":"+x"}]`, path)

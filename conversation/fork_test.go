@@ -39,13 +39,13 @@ func TestForkHasAThreadOfItsOwnAndIsForkedOnce(t *testing.T) {
 		t.Errorf("on record as %+v", e)
 	}
 
-	// An attempt that finds the answer forks no more.
+	// An attempt that finds the answer does not fork again.
 	s = perform(t, forkOf(ourThread), Options{Attempt: 2, Nonce: "n"}, greeted, forkedLine)
 	if count(s.said, "thread/fork") != 0 || s.m.st.ThreadID != "thread-2" {
 		t.Errorf("said %q, thread %s", s.said, s.m.st.ThreadID)
 	}
 
-	// Nor does the next process: it resumes the fork, also where that had no turn.
+	// Nor does the next process: it resumes the fork, even if that had no turn.
 	in := forkOf(ourThread)
 	in.State, in.Resume = s.m.st, false
 	in.State.Cursor, in.State.Rewind = Cursor{Incarnation: 2}, 0

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A question may be open for hours while much else is said: no pump reads all of
-// that again, but for the one that brings the answer.
+// A question may be open for hours while much else is said. No pump reads all of
+// that again, except the one that brings the answer.
 func TestAnOpenQuestionIsReadAgainOnlyByThePumpThatAnswersIt(t *testing.T) {
 	for _, f := range askedFamilies {
 		first, r := f.ask(t, Options{})
@@ -42,15 +42,15 @@ func TestAnOpenQuestionIsReadAgainOnlyByThePumpThatAnswersIt(t *testing.T) {
 			t.Errorf("%s: said %q, want %s", f.name, s.said, want)
 		}
 		other := in
-		other.Sends[0].Incarnation++ // of another process: nothing of it is here
+		other.Sends[0].Incarnation++ // of another process, so none of its lines are here
 		if !strings.Contains(f.before, `"fileChange"`) && other.From() != st.Cursor.Offset {
 			t.Errorf("%s: for a decision of another process it begins at %d", f.name, other.From())
 		}
 	}
 }
 
-// attachedTo runs a pump on a journal of these lines and more, from where it
-// wants to begin.
+// attachedTo runs a pump on a journal of these lines and more, from the offset that
+// the pump asks for.
 func attachedTo(t *testing.T, in PumpInput, journal []Line, more ...string) *stage {
 	t.Helper()
 	var backlog []string

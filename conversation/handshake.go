@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// ClientInfo is how we introduce ourselves. codex puts Name into its
-// User-Agent and tells it to the model's provider as the originator.
+// ClientInfo is how we introduce ourselves. codex puts Name into its User-Agent and
+// reports it to the model's provider as the originator.
 type ClientInfo struct {
 	Name    string `json:"name"`
 	Title   string `json:"title,omitempty"`
 	Version string `json:"version"`
 }
 
-// DefaultClient is used where no ClientInfo is given.
+// DefaultClient is used when no ClientInfo is given.
 var DefaultClient = ClientInfo{Name: "fairlead", Title: "Fairlead", Version: "0.1.0"}
 
 func (c ClientInfo) orDefault() ClientInfo {
@@ -35,9 +35,9 @@ type Server struct {
 	OS        string `json:"platformOs"`     // linux, macos, …
 }
 
-// Handshake opens a conversation: initialize, the version check, initialized.
-// The error is a *VersionError when codex is outside of the window; Server is
-// filled then, and the conversation is not open.
+// Handshake opens a conversation: initialize, the version check, initialized. If
+// codex is outside the supported versions, the error is a *VersionError, Server is
+// filled, and the conversation is not open.
 func Handshake(ctx context.Context, c *Conn, client ClientInfo) (Server, error) {
 	s, err := introduce(ctx, c, client)
 	if err != nil {
@@ -49,7 +49,7 @@ func Handshake(ctx context.Context, c *Conn, client ClientInfo) (Server, error) 
 	return s, greet(ctx, c)
 }
 
-// HandshakeAny is Handshake with a codex of any version.
+// HandshakeAny is Handshake without the version check.
 func HandshakeAny(ctx context.Context, c *Conn, client ClientInfo) (Server, error) {
 	s, err := introduce(ctx, c, client)
 	if err != nil {
@@ -77,7 +77,7 @@ func greet(ctx context.Context, c *Conn) error {
 func initialize(client ClientInfo) initializeParams {
 	return initializeParams{
 		ClientInfo:   client.orDefault(),
-		Capabilities: capabilities{ExperimentalAPI: true}, // permission profiles and cleaning up terminals
+		Capabilities: capabilities{ExperimentalAPI: true}, // needed for permission profiles and for cleaning terminals
 	}
 }
 

@@ -2,18 +2,17 @@ package conversation
 
 import "strings"
 
-// What streams by is shown piece by piece, and a secret may lie in several
-// pieces. So the end of what was said that may begin a secret is held back
-// until more of it came; what is held when the item ends is shown by the
-// finished entry.
+// Streamed text is shown piece by piece, and a secret may span several pieces. So
+// the end of the text is held back while it may begin a secret. What is still held
+// when the item ends is shown by the finished entry.
 //
-// A pump that goes on where another ended has not got what that one held back,
-// and must not find it in the workflow's state: only how much it was is there
-// (OpenItem.Held). It hides those bytes, and what follows them until it is
-// certain that it does not end a secret that they began.
+// A pump that takes over from another does not have the text that was held back,
+// and must not get it through the workflow's state, which has only its length
+// (OpenItem.Held). The pump hides those bytes, and the following ones until it is
+// certain that they do not end a secret that began there.
 
-// A tail is the end of what an item said that no viewer saw yet: first, if an
-// earlier pump held it back, what nobody knows any more, then a text.
+// A tail is the end of an item's text that no viewer has seen: first the bytes that
+// an earlier pump held back and that are unknown now, then text.
 type tail struct {
 	unknown int64
 	text    string
@@ -21,8 +20,8 @@ type tail struct {
 
 func (t tail) len() int64 { return t.unknown + int64(len(t.text)) }
 
-// show counts the next piece of an item's text and gives what of it, and of
-// what was held back, may be shown, with its place.
+// show counts the next piece of an item's text. It returns the part of it, and of
+// what was held back, that may be shown, and the offset of that part.
 func (m *machine) show(it *OpenItem, delta string) (at int64, text string) {
 	r := m.opt.Redactor
 	held := m.held[it.key()]
@@ -54,7 +53,8 @@ func (m *machine) hold(it *OpenItem, t tail) {
 	m.held[it.key()] = t
 }
 
-// holdAgain finds what an earlier pump held back, where it was read again.
+// holdAgain restores what an earlier pump held back from a piece that is read
+// again.
 func (m *machine) holdAgain(it *OpenItem, delta string) {
 	if r := m.opt.Redactor; r != nil {
 		_, begun := r.split(m.redact(m.held[it.key()].text + delta))
@@ -62,8 +62,8 @@ func (m *machine) holdAgain(it *OpenItem, delta string) {
 	}
 }
 
-// rest says how much of the beginning of s ends a secret that began among the
-// up to n bytes before it; more says that this cannot be told yet.
+// rest returns how much of the beginning of s ends a secret that began in the n
+// bytes before s. more says that this cannot be decided yet.
 func (r *Redactor) rest(s string, n int64) (end int, more bool) {
 	if r == nil {
 		return 0, false

@@ -5,16 +5,16 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
 
-// A message that an earlier process may have had: the thread's history tells,
-// and where it cannot, nobody guesses.
+// For a message that an earlier process may have had, the thread's history tells
+// whether it did. If the history cannot tell, nobody guesses.
 
 func TestMessageOfAnotherProcessIsNotSentWhereHistoryCannotBeRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		history string
-		of      int // the process that may have had it; this is the third
+		of      int // the process that may have had it; the current one is the third
 		want    DeliveryState
 		codex   string
 	}{
@@ -54,7 +54,7 @@ rules:
 	}
 	k.p.kill()
 	thread := (<-done).State.ThreadID
-	// All that the workflow knows is that the message may have been sent.
+	// The workflow knows only that the message may have been sent.
 	k.state = before
 	k.state.ThreadID = thread
 	k.restart()

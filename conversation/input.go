@@ -11,18 +11,18 @@ import (
 	"unicode/utf8"
 )
 
-// An Input is a file that goes with a message. Whoever runs the pump puts it on
-// codex's host first and says where: codex reads an image itself when its
-// message comes, and keeps it in the thread's history; of any other file the
-// model is told the path, since codex passes no mention of a file on to it
-// (measured on all of Tested).
+// An Input is a file that goes with a message. The caller of Run first puts it on
+// codex's host and sets Path. codex reads an image itself when the message comes,
+// and keeps it in the thread's history. For any other file the model is told the
+// path, because codex does not pass a mention of a file on to it (measured on all
+// of Tested).
 type Input struct {
 	Kind   InputKind `json:"kind"`
 	Name   string    `json:"name"`
-	Blob   string    `json:"blob"`   // where it is in the store
+	Blob   string    `json:"blob"`   // its key in the store
 	Digest string    `json:"digest"` // SHA-256, hex
 	Bytes  int64     `json:"bytes"`
-	// Path is where it is on the host.
+	// Path is the file's path on the host.
 	Path string `json:"-"`
 }
 
@@ -35,7 +35,7 @@ const (
 	InputFile  InputKind = "file"  // named to the model
 )
 
-// Bounds of what goes with a message.
+// Bounds on the inputs of a message.
 const (
 	MaxInputs    = 10
 	MaxImage     = 20 << 20 // bytes of one
@@ -43,12 +43,12 @@ const (
 	maxInputName = 100
 )
 
-// inputBlob is a key in a folder that somebody owns, of the family of inputs.
+// inputBlob matches a key of an input in a folder with an owner.
 var inputBlob = regexp.MustCompile("^owned/(session|batch|schedule)[.][a-z0-9][a-z0-9._-]{0,62}[.][0-9a-f]{16}/inputs/[0-9a-f]{64}$")
 
 var hexDigest = regexp.MustCompile("^[0-9a-f]{64}$")
 
-// MaxBytes is how big an input of that kind may be.
+// MaxBytes returns how large an input of that kind may be.
 func (k InputKind) MaxBytes() int64 {
 	if k == InputImage {
 		return MaxImage
@@ -56,7 +56,7 @@ func (k InputKind) MaxBytes() int64 {
 	return MaxFile
 }
 
-// CheckInputs refuses what the worker's API would not have given.
+// CheckInputs refuses inputs that the worker's API would not have produced.
 func CheckInputs(inputs []Input) error {
 	if len(inputs) > MaxInputs {
 		return fmt.Errorf("%d files go with it, at most %d", len(inputs), MaxInputs)
@@ -85,8 +85,8 @@ func (in Input) check() error {
 	return nil
 }
 
-// InputName makes of a file's name, whatever is in it, one that names a file in
-// a folder on any host and shows as it is.
+// InputName turns any name into one that names a file in a folder on any host and
+// shows as it is.
 func InputName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r == '/' || r == '\\' || r == utf8.RuneError || !unicode.IsPrint(r) {
@@ -97,7 +97,7 @@ func InputName(name string) string {
 	if strings.Trim(name, ". ") == "" {
 		return "file"
 	}
-	if len(name) > maxInputName { // its end says what it is
+	if len(name) > maxInputName { // keep the end: it has the extension
 		from := len(name) - maxInputName
 		for !utf8.RuneStart(name[from]) {
 			from++
@@ -110,8 +110,8 @@ func InputName(name string) string {
 	return name
 }
 
-// ImageType tells by its first bytes whether codex can show it to a model:
-// png, jpeg, gif or webp; empty for anything else.
+// ImageType returns the image type by the first bytes, if codex can show it to a
+// model: png, jpeg, gif or webp; empty for anything else.
 func ImageType(head []byte) string {
 	switch {
 	case bytes.HasPrefix(head, []byte("\x89PNG\r\n\x1a\n")):
@@ -126,19 +126,19 @@ func ImageType(head []byte) string {
 	return ""
 }
 
-// NoteChars is what an Input adds to the characters of its message at most,
-// beside its path.
+// NoteChars is how many characters an Input adds to its message at most, besides
+// its path.
 const NoteChars = 300
 
-// inputItem is a part of a user message as codex takes it.
+// inputItem is a part of a user message in codex's shape.
 type inputItem struct {
 	Type string `json:"type"`
 	Text string `json:"text,omitempty"`
 	Path string `json:"path,omitempty"`
 }
 
-// turnInput is what a send says, as codex takes it: the text as it is, then
-// what goes with it.
+// turnInput returns the message in codex's shape: the unchanged text, then the
+// inputs.
 func (s Send) turnInput() []inputItem {
 	items := []inputItem{{Type: "text", Text: s.Text}}
 	if note := fileNote(s.Inputs); note != "" {
@@ -152,7 +152,6 @@ func (s Send) turnInput() []inputItem {
 	return items
 }
 
-// fileNote tells the model where the files are.
 func fileNote(inputs []Input) string {
 	var b strings.Builder
 	for _, in := range inputs {
@@ -166,7 +165,7 @@ func fileNote(inputs []Input) string {
 	return "Files that come with this message are on this machine, to be read there (copy them before you change them):" + b.String()
 }
 
-// checkInputs refuses what was not put on the host.
+// checkInputs refuses inputs that were not put on the host.
 func (s Send) checkInputs() error {
 	for _, in := range s.Inputs {
 		switch {

@@ -5,27 +5,26 @@ import (
 	"slices"
 )
 
-// Requests are judged by a policy as they are folded, before anybody hears of
-// them. What it accepts or declines the pump answers by a send of its own: no
-// workflow has a part in it. What was judged is in PumpState until codex says
-// that the request is resolved, so the next pump answers it if this one could
-// not; and a pump that brought no result is repeated from the same state, with
-// the same counts, and judges the same. Answering twice is harmless: codex acts
-// on the first answer.
+// A policy judges requests as they are folded, before anybody learns of them. The
+// pump answers what the policy accepts or declines by a send of its own; no
+// workflow is involved. The answer stays in PumpState until codex resolves the
+// request, so a later pump can give it. A pump that returned no result is repeated
+// from the same state and counts, and judges the same. Answering twice is harmless:
+// codex acts on the first answer.
 
-// RuleUnjudged is the rule of a decline because nobody could judge.
+// RuleUnjudged is the rule of a decline when nobody could judge.
 const RuleUnjudged = "builtin:broken"
 
-// A Ruling is what a policy said of a request: on the request that people are
-// asked, and on each that it answered.
+// A Ruling is what a policy said about a request. It is attached to requests that
+// people are asked and to those that the policy answered.
 type Ruling struct {
 	Rule   string `json:"rule"`
 	Reason string `json:"reason,omitempty"`
-	Policy string `json:"policy"` // digest of its file
+	Policy string `json:"policy"` // digest of the policy file
 }
 
-// A Judged is a request that a policy answered, for lists. The transcript has
-// the whole.
+// A Judged is a request that a policy answered, shortened for lists. The transcript
+// has the full request.
 type Judged struct {
 	N          int         `json:"n"` // from 1 within the session
 	Turn       int         `json:"turn"`
@@ -38,40 +37,40 @@ type Judged struct {
 	Ruling
 }
 
-// A Tally counts the approvals of a session. It is a function of the journal
-// and of what pumps were told.
+// A Tally counts the approvals of a session. It is a function of the journal and
+// the inputs of the pumps.
 type Tally struct {
-	Turn      int `json:"turn,omitempty"` // that InTurn is of
+	Turn      int `json:"turn,omitempty"` // the turn that InTurn counts
 	InTurn    int `json:"in_turn,omitempty"`
 	InSession int `json:"in_session,omitempty"`
 	Accepted  int `json:"accepted,omitempty"`
 	Declined  int `json:"declined,omitempty"`
 	Judged    int `json:"judged,omitempty"` // of all, those that a policy answered
-	// Minute is how many came in each second of the newest minute.
+	// Minute counts the requests in each second of the newest minute.
 	Minute []Second `json:"minute,omitempty"`
 }
 
-// A Second is a second of Unix time by codex's clock, and how many requests
-// came in it.
+// A Second is a second of Unix time by codex's clock, and the number of requests in
+// it.
 type Second struct {
 	At int64 `json:"at"`
 	N  int   `json:"n"`
 }
 
 const (
-	maxJudged       = 20  // that a result tells of, the newest
+	maxJudged       = 20  // in a result, the newest
 	maxJudgedText   = 200 // bytes of each summary
 	maxRulingReason = 500
 )
 
-// counts is what came before a request of this moment.
+// counts returns the counts before a request at this time.
 func (t Tally) counts(turn int, ms int64) Counts {
 	c := Counts{InTurn: t.InTurn, InSession: t.InSession, Accepted: t.Accepted, Declined: t.Declined}
 	if t.Turn != turn {
 		c.InTurn = 0
 	}
 	for _, s := range t.Minute {
-		// A part of a second too many rather than too few.
+		// Rather include a part of a second too many than too few.
 		if s.At >= ms/1000-60 {
 			c.InMinute += s.N
 		}
@@ -79,7 +78,6 @@ func (t Tally) counts(turn int, ms int64) Counts {
 	return c
 }
 
-// count takes one more request.
 func (t *Tally) count(turn int, ms int64) {
 	if t.Turn != turn {
 		t.Turn, t.InTurn = turn, 0
@@ -87,7 +85,7 @@ func (t *Tally) count(turn int, ms int64) {
 	t.InTurn++
 	t.InSession++
 	at := ms / 1000
-	var minute []Second // the slice may be an earlier state's
+	var minute []Second // the slice may be shared with an earlier state
 	for _, s := range t.Minute {
 		if s.At >= at-60 && s.At != at {
 			minute = append(minute, s)
@@ -109,7 +107,7 @@ func (t *Tally) outcome(o Outcome) {
 	}
 }
 
-// countDecisions takes the decisions of people, once each.
+// countDecisions counts each decision of a person once.
 func (m *machine) countDecisions() {
 	for _, s := range m.in.Sends {
 		if s.Kind != SendDecision || s.Incarnation != m.st.Cursor.Incarnation {
@@ -131,8 +129,8 @@ func (m *machine) resumeJudged() {
 	}
 }
 
-// judge asks the policy about a request, and counts it. The verdict has no
-// outcome where people are asked; r says by which rule then.
+// judge counts a request and asks the policy about it. The verdict has no outcome
+// if people are to be asked; r.Ruling then names the rule.
 func (m *machine) judge(a *asked, r *Request) Verdict {
 	facts := m.facts(a, r)
 	m.st.Tally.count(m.st.Turn, m.st.AtMS)
@@ -159,8 +157,8 @@ func (m *machine) judge(a *asked, r *Request) Verdict {
 	return v
 }
 
-// unfit says why a verdict cannot be an answer to this request: then people are
-// asked. An accept for the session is one for now where there is no such thing.
+// unfit returns why a verdict cannot answer this request, so that people are asked.
+// An accept for the session becomes an accept for now if the former is not offered.
 func (m *machine) unfit(r *Request, a *asked, v *Verdict) string {
 	switch v.Outcome {
 	case "":
@@ -179,10 +177,10 @@ func (m *machine) unfit(r *Request, a *asked, v *Verdict) string {
 	return ""
 }
 
-// maxArguments bounds what a policy is shown of an MCP tool's arguments.
+// maxArguments bounds the arguments of an MCP tool that a policy is shown.
 const maxArguments = 256 << 10
 
-// facts is the whole of a request, as a policy judges it.
+// facts returns the full request as a policy judges it.
 func (m *machine) facts(a *asked, r *Request) Asked {
 	f := Asked{
 		Kind: a.Kind, Action: a.Action, Command: a.Command, CWD: a.CWD, GrantRoot: a.GrantRoot,
@@ -194,8 +192,8 @@ func (m *machine) facts(a *asked, r *Request) Asked {
 		f.NetworkHost = "." // something is to be reached, and codex did not say what
 	}
 	if v, err := plainJSON(a.Args); err == nil && v != nil {
-		// Of more than that a rule that looks at it has people asked; one that
-		// does not, decides.
+		// Longer arguments are left out: a rule that looks at them makes people decide; a
+		// rule that does not, decides.
 		if args := canonical(v); len(args) <= maxArguments {
 			f.Arguments = string(args)
 		}
@@ -206,7 +204,8 @@ func (m *machine) facts(a *asked, r *Request) Asked {
 	return f
 }
 
-// verdictSend is the answer. Its id is the request's, so each is sent once.
+// verdictSend returns the answer. Its id comes from the request, so each is sent
+// once.
 func (m *machine) verdictSend(r *Request, v Verdict) Send {
 	s := Send{
 		ID: fmt.Sprintf("policy/%d/%s", r.Incarnation, idKey(r.RPC)), Kind: SendDecision, Turn: m.st.Turn,
@@ -219,7 +218,6 @@ func (m *machine) verdictSend(r *Request, v Verdict) Send {
 	return s
 }
 
-// answerByPolicy puts a verdict on record and queues the answer.
 func (m *machine) answerByPolicy(r *Request, o OpenRequest, v Verdict) {
 	scope := "once"
 	if v.ForSession {
@@ -244,7 +242,7 @@ func (m *machine) answerByPolicy(r *Request, o OpenRequest, v Verdict) {
 	}
 }
 
-// waiting counts the open requests that people are asked.
+// waiting counts the open requests that wait for people.
 func (m *machine) waiting() (n int) {
 	for _, o := range m.st.Open {
 		if o.Judged == nil {
@@ -254,13 +252,13 @@ func (m *machine) waiting() (n int) {
 	return n
 }
 
-// Owes says that a request was answered by a policy and codex is not known to
-// have the answer.
+// Owes reports whether a policy answered a request and codex is not known to have
+// the answer.
 func (s PumpState) Owes() bool {
 	return slices.ContainsFunc(s.Open, func(o OpenRequest) bool { return o.Judged != nil })
 }
 
-// on puts a ruling on record with the request that it has people asked for.
+// on adds a ruling to the recorded data of the request that people are asked.
 func (g *Ruling) on(data map[string]string) map[string]string {
 	if g != nil {
 		data["rule"], data["policy"] = g.Rule, g.Policy

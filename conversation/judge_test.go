@@ -11,7 +11,7 @@ import (
 
 const aPolicy = "f00d"
 
-// byWords is a policy that goes by the beginning of a command.
+// byWords is a policy that decides by a command's first word.
 func byWords(a Asked) Verdict {
 	v := Verdict{Policy: aPolicy, Rule: "test"}
 	switch word, _, _ := strings.Cut(a.Command, " "); word {
@@ -92,9 +92,9 @@ func TestAPolicyThatNobodyCanAskDeclinesEverything(t *testing.T) {
 	}
 }
 
-// A pump that brought no result is repeated from the same state; one that was
-// called back hands the answer on. Neither leaves codex without an answer, and
-// what codex has resolved is not answered again.
+// A pump that returned no result is repeated from the same state. One that was
+// called back passes the answer on. In both cases codex gets an answer, and what it
+// has resolved is not answered again.
 func TestAVerdictIsAnsweredOnceInEffectWhateverDies(t *testing.T) {
 	asked := []string{started("c-1", "commandExecution", ""), asks(0, "c-1", "ok a")}
 	first := perform(t, underPolicy(running()), Options{Judge: byWords}, asked...)
@@ -131,7 +131,7 @@ func TestAVerdictIsAnsweredOnceInEffectWhateverDies(t *testing.T) {
 	if r := next.result(TurnEnded); r.State.Owes() || len(r.Resolved)+len(r.Deliveries) != 0 || len(data(next.sink.entries, EntryDecision, "by")) != 0 {
 		t.Errorf("the next pump: %+v, entries %+v", r, next.sink.entries)
 	}
-	// and none is left for the process that comes after a dead one
+	// Nothing is left for the process that follows a dead one.
 	other := carried
 	other.Cursor.Incarnation, other.Cursor.Offset, other.Rewind = 4, 0, 0
 	in := underPolicy(other)
@@ -141,8 +141,8 @@ func TestAVerdictIsAnsweredOnceInEffectWhateverDies(t *testing.T) {
 	}
 }
 
-// One answer that codex has not taken yet must not be left behind while a
-// person thinks about another request.
+// An answer that codex has not taken yet must not be left unresolved while a person
+// thinks about another request.
 func TestPeopleAreAskedOnceThePolicysAnswersHaveArrived(t *testing.T) {
 	s := perform(t, underPolicy(running()), Options{Judge: byWords})
 	s.hear(started("c-1", "commandExecution", ""), started("c-2", "commandExecution", ""), asks(0, "c-1", "ok"), asks(1, "c-2", "hm"))
@@ -153,7 +153,7 @@ func TestPeopleAreAskedOnceThePolicysAnswersHaveArrived(t *testing.T) {
 	if r := s.result(RequestsOpen); len(r.Requests) != 1 || !r.Busy || r.State.Owes() {
 		t.Errorf("%+v", r)
 	}
-	// A codex that takes long does not keep it from the people for ever.
+	// A slow codex does not keep requests from people forever.
 	s = perform(t, underPolicy(running()), Options{Judge: byWords})
 	s.hear(started("c-1", "commandExecution", ""), started("c-2", "commandExecution", ""), asks(0, "c-1", "ok"), asks(1, "c-2", "hm"))
 	s.wait(5 * time.Second)
@@ -196,7 +196,8 @@ func TestCountsAreOfTheTurnTheMinuteAndTheSession(t *testing.T) {
 	if got := tally.counts(4, 62_000); got != (Counts{InTurn: 4, InMinute: 2, InSession: 4}) {
 		t.Errorf("%+v", got)
 	}
-	// The second that the minute begins in counts as a whole: rather too many.
+	// The whole second in which the minute begins counts, so the count is rather
+	// too high.
 	if got := tally.counts(4, 61_900); got.InMinute != 4 {
 		t.Errorf("a little earlier: %+v", got)
 	}
@@ -232,7 +233,7 @@ func TestDecisionsOfPeopleAreCountedOnce(t *testing.T) {
 func TestThePolicySeesWhatAToolIsCalledWith(t *testing.T) {
 	for args, want := range map[string]string{
 		`{"for":"two"}`: `{"for":"two"}`, `{ "z":1.0, "a":["<",{"c":1,"b":"\u2028ä"}] }`: `{"a":["<",{"b":"\u2028ä","c":1}],"z":1.0}`, `null`: "",
-		`{"text":"` + strings.Repeat("x", maxArguments) + `"}`: "", // too much to be judged: a rule that looks at it has people asked
+		`{"text":"` + strings.Repeat("x", maxArguments) + `"}`: "", // too large to be judged: a rule that looks at it has people asked
 	} {
 		var seen []Asked
 		opt := Options{Judge: func(a Asked) Verdict { seen = append(seen, a); return Verdict{Rule: "r"} }}

@@ -6,20 +6,19 @@ import (
 	"io"
 )
 
-// DefaultMaxLine is the longest line that is read whole unless told otherwise.
-// codex has been seen to write 8 MB in one line, and it repeats long messages.
+// DefaultMaxLine is the default bound on a line. codex has been seen to write 8 MB
+// in one line, and it repeats long messages.
 const DefaultMaxLine = 32 << 20
 
 // A Line is one line of a stream, with its place in it.
 type Line struct {
-	// Offset is where the line begins; End is just behind its newline.
+	// Offset is where the line begins; End is just past its newline.
 	Offset, End int64
-	// Raw is the line without its newline; nil when it is Oversize. It is
-	// the receiver's to keep.
+	// Raw is the line without its newline; nil if Oversize. The receiver owns it.
 	Raw []byte
-	// Oversize lines were longer than the bound and skipped. What is needed
-	// to answer them was still read: Method, ID as it was written, whether
-	// there is a result, and the id of the item in its params.
+	// Oversize lines were longer than the bound and skipped. What is needed to answer
+	// them was still read: Method, the ID as written, whether there is a result, and
+	// the id of the item in the params.
 	Oversize bool
 	Method   string
 	ID       json.RawMessage
@@ -27,11 +26,11 @@ type Line struct {
 	Item     string
 }
 
-// Blank reports whether there is nothing on the line.
+// Blank reports whether the line is empty or only white space.
 func (l Line) Blank() bool { return !l.Oversize && len(bytes.TrimSpace(l.Raw)) == 0 }
 
 // A Scanner cuts a stream into lines. It holds at most one line of the bound's
-// length, whatever the stream brings: longer lines are skipped and reported.
+// length; longer lines are skipped and reported.
 type Scanner struct {
 	r     io.Reader
 	split splitter
@@ -47,8 +46,8 @@ func NewScanner(r io.Reader, offset int64, max int) *Scanner {
 }
 
 // Next returns the next complete line. At the end of the stream it returns the
-// reader's error, io.EOF as a rule; bytes after the last newline are no line
-// (Torn tells how many there were).
+// reader's error, usually io.EOF. Bytes after the last newline are no line; Torn
+// counts them.
 func (s *Scanner) Next() (Line, error) {
 	for len(s.ready) == 0 {
 		if s.err != nil {
@@ -63,7 +62,7 @@ func (s *Scanner) Next() (Line, error) {
 	return l, nil
 }
 
-// Torn is the number of bytes read behind the last newline.
+// Torn returns the number of bytes read after the last newline.
 func (s *Scanner) Torn() int64 { return s.split.pos - s.split.start }
 
 // A splitter cuts chunks into lines. It has no goroutine and does no I/O.
@@ -83,7 +82,7 @@ func newSplitter(offset int64, max int) splitter {
 	return splitter{max: max, pos: offset, start: offset}
 }
 
-// feed takes the next chunk and hands every line that it completes to emit.
+// feed takes the next chunk and passes every line that it completes to emit.
 func (s *splitter) feed(p []byte, emit func(Line)) {
 	for len(p) > 0 {
 		i := bytes.IndexByte(p, '\n')

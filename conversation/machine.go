@@ -10,10 +10,9 @@ import (
 	"time"
 )
 
-// A machine is the pump without its wire: lines and ticks in, lines out, no
-// goroutine, no clock. What it hands to the sink and puts into the state
-// depends on the lines and the input alone; the time decides only when to ask
-// again, when to give up and when to return.
+// A machine is the pump without its wire: lines and ticks go in, lines come out. It
+// has no goroutine and no clock. Its output and state depend only on the lines and
+// the input; time decides only when to ask again, give up or return.
 type machine struct {
 	in   PumpInput
 	opt  Options
@@ -31,54 +30,57 @@ type machine struct {
 	caught   bool // everything up to size was read
 	canceled bool
 
-	line    Line // the one at hand
+	line    Line // the current line
 	pieces  pieceReader
-	perLine int // entries that it made so far
+	perLine int // entries that the current line has made so far
 
 	fresh   bool // the incarnation has to be opened
 	inited  bool
 	greeted bool
-	// opening says that the opening has begun; before says that initialize
-	// had been answered by then.
+	// opening: the opening has begun. before: initialize had been answered by then.
 	opening, before, looked bool
 	asks                    [len(askNames)]*ask
-	barred                  bool // the barrier was answered
+	barred                  bool // codex has answered the barrier
 	sends                   []*send
 	autos                   []auto
 	models                  ModelList
 
 	wants    []tokenWant     // for the driver to ask the broker
-	wanted   map[string]bool // those and earlier ones
+	wanted   map[string]bool // keys of wants, and of earlier ones
 	loginOf  int64           // generation of the token to log in with
 	loginAt  time.Duration   // when codex took the login
 	loggedIn bool            // codex said that the login is complete
 	tokenAt  time.Duration   // when codex asked for a token last
 
-	calls  []OpenCall               // for the driver to have carried out
-	called map[string]time.Duration // those and earlier ones, and since when
+	calls  []OpenCall               // for the driver to carry out
+	called map[string]time.Duration // ids of calls and earlier ones, and when each was seen
 
 	items     map[itemKey][]wireChange // open file changes, for the requests about them
 	texts     map[itemKey]*unfinished  // of open items
 	held      map[itemKey]tail         // of open items, by their ids
-	requests  []*Request               // seen in this pump and open, whole
-	demands   map[string]*asked        // what the open requests ask, by their ids
+	requests  []*Request               // seen in this pump and open, in full
+	demands   map[string]*asked        // what the open requests ask, by request id
 	resolved  []json.RawMessage
 	judgedNow []Judged // by a policy, in this pump
 
 	unreportedAt time.Duration // when the oldest unreported request came
 	resolvedAt   time.Duration // when the first of resolved was seen
-	timed        bool          // the line at hand added to the turn's time
-	fault        *Problem      // codex's last word on the running turn, if that is an error
-	timeUp       bool          // the turn was interrupted by this pump's clock
+	timed        bool          // the current line added to the turn's time
+	fault        *Problem      // codex's last report on the running turn, if it was an error
+	timeUp       bool          // this pump's clock interrupted the turn
 	countedAt    time.Duration // when the turn's time was counted last
-	turnAt       time.Duration // since when this pump sees the turn run
+	turnAt       time.Duration // when this pump first saw the turn run
+	began        time.Time     // when the pump began
+	behind       bool          // the turn ran before this attempt
+	waited       time.Duration // part of the turn's time, by codex's clock, spent waiting for people
 	idleAt       time.Duration
-	quietAt      time.Duration // since when the model has nothing to wait for, and says nothing
+	quietAt      time.Duration // since when the model has been silent with nothing to wait for
 	interruptAt  time.Duration
 
 	diff    *TurnDiff // the newest one that this pump has seen
 	turnEnd *TurnEnd
 	endedAt time.Duration
+	begun   bool // codex began another turn after turnEnd
 	reason  PumpReason
 	problem *Problem
 	result  *PumpResult
@@ -100,7 +102,7 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 	}
 	m.fresh = m.st.Opened != m.st.Cursor.Incarnation
 	if m.fresh {
-		// What waited in an earlier process died with it.
+		// Requests that were open in an earlier process died with it.
 		m.dropOpen(func(OpenRequest) bool { return true })
 		m.st.Items, m.st.TurnID, m.st.Idle, m.st.Budget = nil, "", false, ""
 		m.modelSpoke()
@@ -108,6 +110,7 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 		m.st.Trimmed, m.st.Untrimmable = 0, false
 		m.st.TokenAsks, m.st.Login, m.st.Calls = nil, 0, nil
 		m.st.Begins, m.st.Named, m.st.Inner = "", "", ""
+		m.st.Foreign, m.st.Unsaid, m.st.Restless, m.st.Interrupted = false, false, false, false
 	}
 	m.expectAnswers()
 	for _, n := range in.Notes {
@@ -121,6 +124,7 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 	m.resumeJudged()
 	m.takeBegun()
 	m.resumeBudget()
+	m.resumeClocks()
 	return m, m.err
 }
 
@@ -194,16 +198,16 @@ func (m *machine) atStart() {
 	m.step()
 }
 
-// caughtUp is called when every byte up to size was read, the last line
-// perhaps still without its end.
+// caughtUp is called when every byte up to size has been read; the last line may
+// still be incomplete.
 func (m *machine) caughtUp(now time.Duration) {
 	m.now = now
 	m.upToDate()
 	m.step()
 }
 
-// upToDate begins what can only be judged behind the backlog: what went out
-// before it was read is answered behind it.
+// upToDate marks the backlog as read. Answers to what was written earlier come
+// after the backlog, so their clocks start here.
 func (m *machine) upToDate() {
 	if m.caught {
 		return
@@ -216,21 +220,21 @@ func (m *machine) upToDate() {
 	}
 }
 
-// tick lets time pass.
 func (m *machine) tick(now time.Duration) {
 	m.now = now
 	m.step()
 }
 
-// cancel asks for the pump's return. It does return only once it has read what
-// was in the journal at its start: an earlier attempt may have come that far,
-// and the entries of both must be the same.
+// cancel makes the pump return once it has read what was in the journal at its
+// start: an earlier attempt may have got that far, and both must make the same
+// entries.
 func (m *machine) cancel(now time.Duration) {
 	m.now, m.canceled = now, true
 	m.step()
 }
 
-// ended is called when the process is gone and its journal read to the end.
+// ended is called when the process is gone and its journal has been read to the
+// end.
 func (m *machine) ended(now time.Duration) {
 	m.now, m.caught = now, true
 	if m.result != nil || m.err != nil {
@@ -256,7 +260,7 @@ func (m *machine) ended(now time.Duration) {
 	m.finish(ProcessEnded)
 }
 
-// step does whatever is due now and decides whether to return.
+// step does what is due now and decides whether to return.
 func (m *machine) step() {
 	if m.result != nil || m.err != nil || !m.caught || m.opt.Over {
 		return
@@ -298,12 +302,12 @@ func (m *machine) advance() {
 	}
 }
 
-// verdict returns from the pump where a rule says so; the order of the rules
-// is the order of importance.
+// verdict finishes the pump if a rule says so. The rules are in order of
+// importance.
 func (m *machine) verdict() {
 	switch {
 	case m.turnEnd != nil:
-		if m.cleaned() && m.ascertained() || m.canceled || m.now-m.endedAt >= cleanGrace {
+		if m.cleaned() && m.ascertained() && !m.mayBeginAnother() || m.canceled || m.now-m.endedAt >= cleanGrace {
 			m.finish(TurnEnded)
 		}
 	case m.reason != "":
@@ -311,8 +315,10 @@ func (m *machine) verdict() {
 	case m.canceled:
 		m.finish(PumpCancelled)
 	case len(m.st.TokenAsks) > 0 && m.now-m.tokenAt < tokenGrace: // codex does not wait for long
-	case m.stopping() && m.now < m.lim.Attach:
-	case m.unreported() && m.calling(): // not for long either
+	case (m.stopping() || m.st.Interrupted) && m.now < m.lim.Attach: // nothing matters but the turn's end
+	case m.foreignNews():
+		m.finish(TurnBegun)
+	case m.unreported() && m.calling(): // a tool call does not take long either
 	case m.unreported() && (m.now-m.lastLine >= m.lim.Settle && !m.st.Owes() || m.now-m.unreportedAt >= 10*m.lim.Settle):
 		m.finish(RequestsOpen)
 	case m.now >= m.lim.Attach:
@@ -323,13 +329,13 @@ func (m *machine) verdict() {
 	case m.waiting() > 0 && (!m.working() || m.now-m.lastLine >= linger):
 		m.finish(RequestsOpen)
 	case len(m.resolved) > 0 && m.interruptAt == 0 && m.now-m.resolvedAt >= 10*m.lim.Settle:
-		// Somebody may be about to decide what codex asks no more, and the
-		// turn may go on for hours.
+		// People may be about to decide requests that codex has withdrawn, and the turn may
+		// go on for hours.
 		m.finish(Bound)
 	}
 }
 
-// settled reports whether nothing is left to send or to wait for.
+// settled reports whether nothing is left to send and no answer is awaited.
 func (m *machine) settled() bool {
 	for _, s := range m.sends {
 		if !s.settled() && !m.tellWaits(s) {
@@ -339,18 +345,18 @@ func (m *machine) settled() bool {
 	return m.asked()
 }
 
-// finish builds the result.
 func (m *machine) finish(why PumpReason) {
 	m.handDiff()
 	if m.err != nil {
 		return
 	}
-	r := PumpResult{Reason: why, Turn: m.turnEnd, Problem: m.problem.excerpt(), Resolved: m.resolved, Models: m.models}
+	r := PumpResult{Reason: why, Turn: m.turnEnd, Begun: m.begun, Problem: m.problem.excerpt(), Resolved: m.resolved, Models: m.models}
 	if why != ProcessEnded {
 		r.Requests = m.report()
 	}
 	r.Busy = m.waiting() > 0 && (m.running() > 0 || m.st.Owes())
 	r.Judged = m.judgedNow
+	r.Waited = m.waitedUntilNow()
 	m.keepBudget()
 	for _, s := range m.sends {
 		if s.own {
@@ -358,7 +364,7 @@ func (m *machine) finish(why PumpReason) {
 		}
 		r.Deliveries = append(r.Deliveries, Delivery{ID: s.ID, State: s.told(), Error: excerpt(m.redact(s.text), maxProblem)})
 	}
-	m.st.Rewind = max(m.st.Rewind, m.rewind()) // what lies below may be gone from the host
+	m.st.Rewind = max(m.st.Rewind, m.rewind()) // the host may have discarded what is below
 	r.State = m.st
 	m.result = &r
 }
@@ -372,8 +378,8 @@ func (m *machine) write(o outgoing) {
 	m.out = append(m.out, line)
 }
 
-// entry gives the sink a transcript entry of the line at hand. Its id is the
-// line's place, so the same journal gives the same ids for ever.
+// entry gives the sink a transcript entry for the current line. The id comes from
+// the line's offset, so the same journal always gives the same ids.
 func (m *machine) entry(e Entry) {
 	e.ID = "i" + strconv.Itoa(m.st.Cursor.Incarnation) + "." + strconv.FormatInt(m.line.Offset, 10)
 	if m.perLine > 0 {
@@ -384,7 +390,7 @@ func (m *machine) entry(e Entry) {
 	m.emit(e)
 }
 
-// at is the time of the line at hand.
+// at returns the time of the current line.
 func (m *machine) at() time.Time { return time.UnixMilli(m.st.AtMS).UTC() }
 
 func (m *machine) note(n Note) {

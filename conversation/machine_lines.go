@@ -7,7 +7,6 @@ import (
 	"time"
 )
 
-// read takes the next line.
 func (m *machine) read(l Line, now time.Duration) {
 	m.now, m.lastLine = now, now
 	if m.result != nil || m.err != nil {
@@ -31,9 +30,9 @@ func (m *machine) read(l Line, now time.Duration) {
 	}
 }
 
-// enough returns from a pump that has folded all that it may, also where it is
-// behind: each attempt of it stops at this very line. The next one begins here
-// for good, however often it is repeated.
+// enough returns from a pump that has folded Limits.Bytes, even if it has not
+// caught up. Every attempt stops at this same line, so the next pump always begins
+// here, however often it is repeated.
 func (m *machine) enough() {
 	if !m.opt.Over { // else nobody is there to take the answers
 		m.flushAutos()
@@ -45,8 +44,8 @@ func (m *machine) enough() {
 	m.finish(Bound)
 }
 
-// refill takes a line between From and Cursor: it was folded before, only
-// the changes of open file changes are read again.
+// refill reads a line between From and Cursor again. It restores only open file
+// changes, open requests and unfinished texts.
 func (m *machine) refill(l Line) {
 	if d, ok := m.pieces.read(l.Raw); ok {
 		m.keepAgain(d, l.Offset)
@@ -84,21 +83,21 @@ func (m *machine) refill(l Line) {
 	}
 }
 
-// wordless are the notifications of which no text is kept, and those whose
-// texts are kept only as they are told again at the end of an item.
+// wordless holds the notifications whose text is not kept, and those whose text is
+// kept only when the end of the item repeats it.
 var wordless = map[string]bool{
 	"item/started": true, "turn/started": true, "turn/diff/updated": true, "thread/started": true, "thread/status/changed": true,
 	"thread/tokenUsage/updated": true, "account/rateLimits/updated": true, "serverRequest/resolved": true,
 }
 
-// textComes tells that a line with texts is about to be folded.
+// textComes announces that a line with text is about to be folded.
 func (m *machine) textComes(piece bool) {
 	if m.opt.Before != nil {
 		m.opt.Before(m.line.End, piece)
 	}
 }
 
-// apply folds one line; the cursor is behind it afterwards.
+// apply folds one line and moves the cursor past it.
 func (m *machine) apply(l Line) {
 	m.line, m.perLine = l, 0
 	stray := false
@@ -124,9 +123,10 @@ func (m *machine) apply(l Line) {
 		if msg.Method != "" && !wordless[msg.Method] {
 			m.textComes(false)
 		}
-		if m.turnEnd != nil && msg.Method == "turn/started" {
-			// The next pump's. What was refused before is answered first,
-			// since that one begins behind it.
+		if m.turnEnd != nil && m.ofNextTurn(msg) {
+			// This line belongs to the next pump. Pending refusals are written first, because
+			// the next pump begins after them.
+			m.begun = msg.Method == "turn/started"
 			m.flushAutos()
 			m.finish(TurnEnded)
 			return
@@ -142,14 +142,15 @@ func (m *machine) apply(l Line) {
 	}
 }
 
-// dated takes a time that the line at hand tells of. An older codex does not
-// say when it sent a line (EventTimes), and this is all there is.
+// dated takes a time that the current line mentions. An older codex does not say
+// when it sent a line (EventTimes), so this is the only time there is.
 func (m *machine) dated(ms int64) {
 	m.st.AtMS = max(m.st.AtMS, ms)
 	m.passes(ms)
 }
 
-// emitted takes when codex sent the line at hand, if that says so.
+// emitted takes the time at which codex sent the current line, or 0 if it does not
+// say.
 func (m *machine) emitted(ms int64) {
 	if ms > m.st.AtMS {
 		m.st.AtMS = ms
@@ -182,8 +183,8 @@ func (m *machine) stray(l Line, err error) {
 		Text: "a line that is no message was skipped: " + excerpt(m.redact(strings.ToValidUTF8(string(l.Raw), "\uFFFD")), 200)})
 }
 
-// oversize does what can be done about a line that is too long to read: a
-// request is refused, an answer counts as one, a turn's end ends the turn.
+// oversize handles a line that is too long to read: a request is refused, an answer
+// counts as one, and a turn's end ends the turn.
 func (m *machine) oversize(l Line) {
 	m.log.Warn("line over the bound", "offset", l.Offset, "bytes", l.End-l.Offset, "method", l.Method)
 	m.entry(Entry{Type: EntryState, Turn: m.st.Turn, Status: "warning",
@@ -202,9 +203,9 @@ func (m *machine) oversize(l Line) {
 	}
 }
 
-// longItem ends the item that a line over the bound completes. Where it cannot
-// be told which it was, what all have said is kept until the turn's end, and
-// none may count as what the turn works on for ever.
+// longItem ends the item that an oversize line completes. If that item is unknown,
+// all texts are kept until the turn's end and all open items become background, so
+// that none counts as the turn's work for ever.
 func (m *machine) longItem(id string) {
 	var found []itemKey
 	for i := range m.st.Items {
@@ -223,9 +224,8 @@ func (m *machine) longItem(id string) {
 	}
 }
 
-// longAnswer stands for an answer that is too long to read: whether it is a
-// yes is known all the same. To a Send no more is needed; who wanted to know
-// what the answer says finds it unreadable.
+// longAnswer stands for an answer that is too long to read. It still says whether
+// it is a result or an error, which is all that a Send needs.
 func longAnswer(l Line) *message {
 	if l.Result {
 		return &message{ID: l.ID, Result: json.RawMessage(`{}`)}

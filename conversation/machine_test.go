@@ -161,7 +161,7 @@ func TestDecisionForWhatIsGoneIsVoid(t *testing.T) {
 	} {
 		s := perform(t, PumpInput{State: st, Sends: []Send{c.send}}, Options{}, c.backlog...)
 		s.heard()
-		s.m.cancel(0) // where the pump stays for the turn
+		s.m.cancel(0) // while the pump stays for the turn
 		if got := delivered(t, *s.m.result, c.send.ID); got != Void {
 			t.Errorf("%s: %s", name, got)
 		}
@@ -176,7 +176,7 @@ func TestWithdrawnRequestIsReported(t *testing.T) {
 	if len(r.Resolved) != 1 || string(r.Resolved[0]) != "1" || len(r.State.Open) != 1 || len(r.Requests) != 0 {
 		t.Errorf("%+v", r)
 	}
-	// and the end of the turn withdraws the rest
+	// The end of the turn withdraws the rest.
 	s = perform(t, PumpInput{State: r.State}, Options{}, turnDone("interrupted", ""))
 	if r := s.result(TurnEnded); len(r.Resolved) != 1 || string(r.Resolved[0]) != "2" || len(r.State.Open) != 0 {
 		t.Errorf("at the end: %+v", r)
@@ -233,7 +233,8 @@ func TestPumpStaysForItemsBesideKnownRequests(t *testing.T) {
 	if r := s.result(RequestsOpen); r.Busy {
 		t.Error("busy with nothing")
 	}
-	// one that says nothing is not waited for, nor one in the background
+	// The pump does not wait for a command that says nothing, nor for one in the
+	// background.
 	s = perform(t, PumpInput{State: st}, Options{})
 	s.wait(3 * time.Second)
 	if r := s.result(RequestsOpen); !r.Busy {
@@ -253,7 +254,7 @@ func TestItemsAreInTheBackgroundOnceTheModelWentOn(t *testing.T) {
 	r := s.result(RequestsOpen)
 	s = perform(t, PumpInput{State: r.State}, Options{})
 	s.result(RequestsOpen)
-	// the command outlives its turn, and its end is of that turn
+	// The command outlives its turn, and its end belongs to that turn.
 	s = perform(t, PumpInput{State: r.State}, Options{}, turnDone("completed", ""))
 	r = s.result(TurnEnded)
 	s = perform(t, PumpInput{State: r.State, Sends: []Send{turn(5, "m-5", "next")}}, Options{})
@@ -264,7 +265,7 @@ func TestItemsAreInTheBackgroundOnceTheModelWentOn(t *testing.T) {
 	}
 }
 
-func TestOverloadIsRetriedAndThenGivenUp(t *testing.T) {
+func TestOverloadIsRetriedAndThenWaitedOutOnView(t *testing.T) {
 	overloaded := func(n int) string {
 		return fmt.Sprintf(`{"id":"send/m-5/%d","error":{"code":-32001,"message":"Server overloaded; retry later."}}`, n)
 	}
@@ -294,7 +295,42 @@ func TestOverloadIsRetriedAndThenGivenUp(t *testing.T) {
 	if n := len(s.said); n < 5 || n > 20 {
 		t.Errorf("tried %d times", n)
 	}
-	if r := s.result(Bound); delivered(t, r, "m-5") != Rejected || r.Problem.Kind != "overloaded" {
+	if r := s.result(Overloaded); delivered(t, r, "m-5") != Decided || r.Problem.Kind != "overloaded" {
+		t.Errorf("%+v", r)
+	}
+	// A steer is sent again for as long as the turn runs.
+	st := running()
+	st.Open = []OpenRequest{openRequest(7, "c")}
+	s = perform(t, PumpInput{State: st, Limits: Limits{Quiet: -1, Silence: 12 * time.Hour}, Sends: []Send{{ID: "m-5", Kind: SendSteer, Text: "hello"}}}, Options{})
+	for n := 0; s.m.now < 10*time.Minute; {
+		if len(s.said) > n {
+			s.hear(overloaded(n))
+			n++
+		}
+		s.wait(time.Second)
+	}
+	s.attached()
+	s.hear(turnDone("completed", ""))
+	s.wait(time.Minute)
+	if r := s.result(TurnEnded); delivered(t, r, "m-5") != Void {
+		t.Errorf("%+v", r)
+	}
+}
+
+// The same if codex is too busy to open the thread.
+func TestOverloadOfTheOpeningIsWaitedOutOnView(t *testing.T) {
+	in := PumpInput{State: PumpState{Cursor: Cursor{Incarnation: 1}}, Thread: ThreadSpec{CWD: "/w", Sandbox: "read-only", ApprovalPolicy: "never"},
+		Sends: []Send{turn(1, "m", "hello")}}
+	s := perform(t, in, Options{})
+	s.hear(`{"id":"g1.p9.initialize.0","result":{"userAgent":"f/0.169.0 (x)"}}`)
+	for n := 0; s.m.result == nil && n < 1000; {
+		if strings.Contains(strings.Join(s.said, "\n"), fmt.Sprintf(`"g1.p9.thread.%d"`, n)) {
+			s.hear(fmt.Sprintf(`{"id":"g1.p9.thread.%d","error":{"code":-32001,"message":"Server overloaded; retry later."}}`, n))
+			n++
+		}
+		s.wait(100 * time.Millisecond)
+	}
+	if r := s.result(Overloaded); delivered(t, r, "m") != Decided || r.Problem.Kind != EndOverloaded {
 		t.Errorf("%+v", r)
 	}
 }
@@ -346,7 +382,7 @@ func TestIdleThreadEndsATurnThatNeverSaidSo(t *testing.T) {
 	if r := s.result(TurnEnded); r.Turn.Status != "unknown" || r.Turn.Problem == nil {
 		t.Errorf("%+v", r.Turn)
 	}
-	// a turn that goes on is not ended
+	// A turn that goes on is not ended.
 	s = perform(t, PumpInput{State: running(), Limits: Limits{Silence: 2 * time.Hour}}, Options{})
 	s.hear(wireEvent("thread/status/changed", `"status":{"type":"idle"}`), wireEvent("thread/status/changed", `"status":{"type":"active"}`))
 	s.wait(time.Hour)
@@ -375,14 +411,14 @@ func TestAModelThatThinksForLongIsWaitedFor(t *testing.T) {
 			t.Fatalf("after %d silences codex was asked %q", n+1, s.said)
 		}
 		s.wait(30 * time.Second)
-		if n%2 == 0 { // the answer, or any other word
+		if n%2 == 0 { // the answer, or any other line
 			s.hear(fmt.Sprintf(`{"id":"g1.p9.life-a1.%d","result":{"thread":{"id":"thread-1"}}}`, n))
 		} else {
 			s.hear(wireEvent("item/agentMessage/delta", `"itemId":"x","delta":"hm"`))
 		}
 	}
 	s.attached()
-	// Nobody is asked while a person is: the pump has gone by then.
+	// Codex is not asked while a person is: the pump has returned by then.
 	s = perform(t, PumpInput{State: running()}, Options{})
 	s.hear(started("c1", "commandExecution", ""), asks(0, "c1", "ls"))
 	s.wait(time.Second)
@@ -398,8 +434,8 @@ func TestAbortedTurnIsInterrupted(t *testing.T) {
 	}
 }
 
-// Nothing is left hanging: what nobody can decide, and what cannot be read, is
-// answered at once, in the shape that it wants.
+// No request is left open: what nobody can decide, and what cannot be read, is
+// answered at once, in the shape that codex expects.
 func TestEveryOtherRequestIsAnsweredAtOnce(t *testing.T) {
 	for method, want := range map[string]string{
 		methodPermissions:                   `"result":{"permissions":{},"scope":"turn"}`,
@@ -423,7 +459,7 @@ func TestEveryOtherRequestIsAnsweredAtOnce(t *testing.T) {
 			t.Errorf("%s made %d entries", method, entries)
 		}
 		s.attached()
-		// an earlier attempt has answered it
+		// An earlier attempt has answered it.
 		s = perform(t, PumpInput{State: running()}, Options{Attempt: 2}, ask, wireEvent("serverRequest/resolved", `"requestId":"q"`))
 		s.heard()
 	}
@@ -437,4 +473,105 @@ func TestUnknownRequestsGetMethodNotFound(t *testing.T) {
 		t.Errorf("on record: %+v", e)
 	}
 	s.attached()
+}
+
+// An interrupt of a turn that waits for a person brings the turn's end: the pump
+// does not return before it because a request is still open.
+func TestInterruptOfATurnThatWaitsForAPersonBringsItsEnd(t *testing.T) {
+	st := running()
+	st.Open = []OpenRequest{openRequest(7, "c")}
+	st.Items = []OpenItem{{ID: "c", Type: "commandExecution", Turn: 4}}
+	s := perform(t, PumpInput{State: st, Sends: []Send{{ID: "i", Kind: SendInterrupt}}}, Options{})
+	s.hear(`{"id":"send/i/0","result":{}}`)
+	s.wait(10 * time.Second)
+	s.attached()
+	s.hear(asks(8, "d", "ls")) // nor because of another request
+	s.wait(10 * time.Second)
+	s.attached()
+	// Another pump that takes over waits for the same.
+	s.m.cancel(s.m.now)
+	r := s.result(PumpCancelled)
+	next := perform(t, PumpInput{State: r.State}, Options{})
+	next.wait(10 * time.Second)
+	next.attached()
+	next.hear(turnDone("interrupted", ""), resolvedLine(7))
+	next.wait(cleanGrace)
+	r = next.result(TurnEnded)
+	if r.Turn.Status != "interrupted" || len(r.State.Open) != 0 || r.State.Interrupted {
+		t.Errorf("%+v", r)
+	}
+	for _, l := range append(s.said, next.said...) {
+		if strings.Contains(l, `"decision"`) {
+			t.Errorf("codex got an answer beside the interrupt: %s", l)
+		}
+	}
+	// An interrupt that codex does not obey has a time limit.
+	s = perform(t, PumpInput{State: st, Sends: []Send{{ID: "i", Kind: SendInterrupt}}}, Options{})
+	s.hear(`{"id":"send/i/0","result":{}}`)
+	s.wait(2 * time.Minute)
+	if r := s.result(TimedOut); r.Problem.Kind != EndRequestTimeout {
+		t.Errorf("%+v", r.Problem)
+	}
+}
+
+// A turn's time goes on over the attempts of a pump, without the time that people
+// took.
+func TestTurnsTimeGoesOnOverAttempts(t *testing.T) {
+	start := time.UnixMilli(1_000_000)
+	at := func(minutes int, method, params string) string {
+		return strings.Replace(wireEvent(method, params), `"emittedAtMs":2000`, fmt.Sprintf(`"emittedAtMs":%d`, start.Add(time.Duration(minutes)*time.Minute).UnixMilli()), 1)
+	}
+	st := running()
+	st.CodexVersion, st.AtMS, st.TurnStartedMS, st.Spent.CountedMS = "0.169.0", start.UnixMilli(), start.UnixMilli(), start.UnixMilli()
+	attempt := func(minute int) Options {
+		return Options{Attempt: 2, Since: time.Duration(minute) * time.Minute, Now: func() time.Time { return start.Add(time.Duration(minute) * time.Minute) }}
+	}
+	in := PumpInput{State: st, Limits: Limits{Turn: time.Hour, Silence: 12 * time.Hour}}
+	s := perform(t, in, attempt(50))
+	s.wait(9 * time.Minute)
+	s.attached()
+	s.wait(2 * time.Minute)
+	if r := s.result(TimedOut); r.Problem.Kind != EndTurnTimeout {
+		t.Errorf("%+v", r.Problem)
+	}
+	// A turn that began within this pump has the time since then.
+	fresh := opened()
+	fresh.CodexVersion = "0.169.0"
+	s = perform(t, PumpInput{State: fresh, Limits: in.Limits, Sends: []Send{turn(5, "m-5", "hello")}}, attempt(50),
+		`{"id":"send/m-5/0","result":{"turn":{"id":"turn-1"}}}`, at(30, "turn/started", `"turn":{"id":"turn-1"}`))
+	s.wait(39 * time.Minute)
+	s.attached()
+	s.wait(2 * time.Minute)
+	if r := s.result(TimedOut); r.Problem.Kind != EndTurnTimeout {
+		t.Errorf("%+v", r.Problem)
+	}
+	// The time that people took does not count, and is reported to the workflow.
+	asked := strings.Replace(asks(7, "c", "ls"), `"startedAtMs":2000`, fmt.Sprintf(`"startedAtMs":%d`, start.Add(10*time.Minute).UnixMilli()), 1)
+	s = perform(t, in, attempt(120), asked, at(110, "serverRequest/resolved", `"requestId":7`))
+	s.wait(39 * time.Minute)
+	s.attached()
+	s.wait(2 * time.Minute)
+	if r := s.result(TimedOut); r.Problem.Kind != EndTurnTimeout || r.Waited != 100*time.Minute {
+		t.Errorf("waited %s, %+v", r.Waited, r.Problem)
+	}
+	s = perform(t, in, attempt(120), asked)
+	s.wait(time.Second)
+	if r := s.result(RequestsOpen); r.Waited != 110*time.Minute {
+		t.Errorf("waited %s", r.Waited)
+	}
+}
+
+// The same holds for the time in which the model says nothing.
+func TestQuietOfTheModelGoesOnOverAttempts(t *testing.T) {
+	start := time.UnixMilli(1_000_000)
+	st := running()
+	st.ToolEnded, st.AtMS = true, start.UnixMilli()
+	s := perform(t, PumpInput{State: st, Limits: Limits{Silence: 12 * time.Hour}},
+		Options{Attempt: 2, Since: 20 * time.Minute, Now: func() time.Time { return start.Add(20 * time.Minute) }})
+	s.wait(9 * time.Minute)
+	s.attached()
+	s.wait(2 * time.Minute)
+	if r := s.result(TimedOut); r.Problem.Kind != EndQuietAfterTool {
+		t.Errorf("%+v", r.Problem)
+	}
 }

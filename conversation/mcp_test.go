@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// An mcpServer is an MCP server over plain loopback HTTP, with one tool, which
-// may ask the person something before it answers.
+// An mcpServer is an MCP server over plain loopback HTTP, with one tool, which may
+// ask the person something before it answers.
 type mcpServer struct {
 	*httptest.Server
 	t *testing.T
-	// Ask are the params of elicitation/create; without any the tool answers
-	// at once.
+	// ask holds the params of elicitation/create. Without it the tool answers at
+	// once.
 	ask json.RawMessage
 
 	mu      sync.Mutex
@@ -23,7 +23,7 @@ type mcpServer struct {
 	answers chan json.RawMessage
 }
 
-// config is the part of config.toml that names it.
+// config is the part of config.toml that names the server.
 func (s *mcpServer) config() string {
 	return fmt.Sprintf("[mcp_servers.desk]\nurl = %q\n", s.URL)
 }

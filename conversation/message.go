@@ -21,8 +21,8 @@ type message struct {
 func (m *message) isRequest() bool  { return m.Method != "" && m.ID != nil }
 func (m *message) isResponse() bool { return m.Method == "" && m.ID != nil }
 
-// An RPCError is the error that the other side answered a request with.
-// codex uses -32600 for nearly everything, unknown methods included.
+// An RPCError is an error answer to a request. codex uses -32600 for nearly
+// everything, including unknown methods.
 type RPCError struct {
 	Code    int64           `json:"code"`
 	Message string          `json:"message"`
@@ -40,8 +40,8 @@ const (
 	CodeInternal       = -32603
 )
 
-// parse reads one line. It fails on what is no JSON object and on what is
-// neither request, response nor notification.
+// parse reads one line. It fails unless the line is a JSON object that is a
+// request, a response or a notification.
 func parse(raw []byte) (*message, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || raw[0] != '{' {
@@ -74,8 +74,8 @@ func validID(raw []byte) bool {
 	return json.Valid(raw)
 }
 
-// idKey makes ids comparable: the same string may be escaped in several ways,
-// and 1 and "1" are different ids.
+// idKey makes ids comparable: the same string may be escaped in several ways, and 1
+// and "1" are different ids.
 func idKey(raw json.RawMessage) string {
 	if s, ok := stringID(raw); ok {
 		return strconv.Quote(s)
@@ -91,7 +91,7 @@ func stringID(raw json.RawMessage) (string, bool) {
 	return s, true
 }
 
-// outgoing is a line that we write; parts that are not set are left out.
+// outgoing is a line that we write; unset parts are left out.
 type outgoing struct {
 	ID     any       `json:"id,omitempty"`
 	Method string    `json:"method,omitempty"`
@@ -100,8 +100,8 @@ type outgoing struct {
 	Error  *RPCError `json:"error,omitempty"`
 }
 
-// encode gives the line, newline included. HTML escapes would only make
-// prompts longer, so there are none.
+// encode returns the line with its newline. It uses no HTML escapes, which would
+// only make prompts longer.
 func (o outgoing) encode() ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -9,25 +9,25 @@ import (
 	"time"
 )
 
-// An ask is a request of ours that is no Send: a step of the opening, the
-// barrier, the end of left commands. Its id is <prefix>.<name>.<try>: the same
-// over all attempts of a pump, so a later attempt finds the answers of the
-// earlier one in the journal and does not ask again.
+// An ask is a request of ours that is no Send: a step of the opening, the barrier,
+// the cleaning of left commands. Its id is <prefix>.<name>.<try>, the same in all
+// attempts of a pump, so a later attempt finds the earlier one's answers in the
+// journal and does not ask again.
 type ask struct {
 	method   string
 	params   any
 	limit    time.Duration
-	optional bool // nobody waits for it
+	optional bool // nobody waits for the answer
 
 	try   int
 	sent  bool
 	tried bool
-	first time.Duration // when it was first sent
-	next  time.Duration // not before, after an overload
+	asked time.Duration // when it was first sent
+	first time.Duration // when it was last sent
+	next  time.Duration // not before this time, after an overload
 	done  bool
 }
 
-// An askName says which of our asks it is.
 type askName int
 
 const (
@@ -38,16 +38,16 @@ const (
 	askHistory
 	askBarrier
 	askClean
-	askLife // a sign of it
+	askLife // a sign of life
 	askLogin
-	askToken  // behind the answer to codex's request for one
-	askNaming // what the thread is called
+	askToken  // sent after the answer to codex's request for a token
+	askNaming // sets the thread's name
 )
 
-// askNames are what they are called in ids.
+// askNames are the names used in ids.
 var askNames = [...]string{"initialize", "account", "models", "thread", "history", "barrier", "clean", "life", "login", "token", "name"}
 
-// expectAnswers registers what an earlier attempt may have asked.
+// expectAnswers registers the requests that an earlier attempt may have sent.
 func (m *machine) expectAnswers() {
 	add := func(name askName, method string, params any, limit time.Duration, optional bool) {
 		m.asks[name] = &ask{method: method, params: params, limit: limit, optional: optional}
@@ -66,19 +66,19 @@ func (m *machine) expectAnswers() {
 	m.wantModels()
 }
 
-// forking says that the thread is still to be forked from another.
+// forking reports whether the thread still has to be forked from another.
 func (m *machine) forking() bool {
 	return m.in.Fork && m.in.State.ThreadID != "" && m.in.State.ForkedFrom == ""
 }
 
-// resuming says that there is a thread to go on with. A fork has all that its
-// source had, also where it had no turn of its own yet.
+// resuming reports whether there is a thread to resume. A fork has everything that
+// its source had, even before its own first turn.
 func (m *machine) resuming() bool {
 	st := m.in.State
 	return st.ThreadID != "" && (m.in.Resume || st.ForkedFrom != "") && !m.forking()
 }
 
-// opens is the request that opens the thread, and what it does in a word.
+// opens returns the method that opens the thread, and a word for what it does.
 func (m *machine) opens() (method, did string) {
 	switch {
 	case m.forking():
@@ -89,7 +89,7 @@ func (m *machine) opens() (method, did string) {
 	return methodStart, "started"
 }
 
-// threadParams name sandbox, approval policy and cwd each time: a resumed
+// threadParams sets sandbox, approval policy and cwd each time, because a resumed
 // thread has forgotten its sandbox.
 func (m *machine) threadParams() (string, threadParams) {
 	t := m.in.Thread
@@ -110,7 +110,7 @@ func (m *machine) threadParams() (string, threadParams) {
 	}
 	method, _ := m.opens()
 	p.Instructions = t.Instructions
-	if method != methodFork { // which does not take it: its first turn does
+	if method != methodFork { // thread/fork does not take it; the fork's first turn does
 		p.Personality = t.Personality
 	}
 	if method == methodStart {
@@ -121,13 +121,12 @@ func (m *machine) threadParams() (string, threadParams) {
 	return method, p
 }
 
-// lookFirst is how long a later attempt waits for a sign that an earlier one
-// has asked for the thread. The answer itself may take seconds on a busy host.
-// But account and models are asked behind the thread, and are answered as soon
-// as codex has read so far: their answer says that codex has the other, too.
+// lookFirst is how long a later attempt waits for a sign that an earlier one has
+// asked for the thread, whose answer may take seconds. account and models are asked
+// after the thread and answered at once, so their answers are the sign.
 const lookFirst = 3 * time.Second
 
-// open goes through the opening as far as it can now.
+// open does the steps of the opening that are possible now.
 func (m *machine) open() {
 	if !m.opening {
 		m.opening, m.before = true, m.inited
@@ -158,8 +157,8 @@ func (m *machine) open() {
 	m.ask(askModels)
 }
 
-// askedBefore finds out whether an earlier attempt has asked codex for the
-// thread; then its answer is waited for, and it is not asked again.
+// askedBefore reports whether an earlier attempt has asked codex for the thread. If
+// so, the pump waits for that answer and does not ask again.
 func (m *machine) askedBefore() bool {
 	a := m.asks[askThread]
 	if m.opt.Attempt < 2 || a == nil || a.sent || a.done || a.tried || a.try > 0 {
@@ -167,45 +166,54 @@ func (m *machine) askedBefore() bool {
 	}
 	for _, behind := range []askName{askAccount, askModels} {
 		if b := m.asks[behind]; b != nil && b.done && !b.tried {
-			a.sent, a.tried, a.first = true, true, m.now
+			a.sent, a.tried, a.first, a.asked = true, true, m.now, m.now
 			return true
 		}
 	}
 	return false
 }
 
-// ask sends a request unless it was sent, answered, or has to wait.
+// ask sends a request unless it was sent, was answered, or has to wait.
 func (m *machine) ask(name askName) {
 	a := m.asks[name]
 	if a == nil || a.sent || a.done || a.next > m.now {
 		return
 	}
 	if !a.tried {
-		a.tried, a.first = true, m.now
+		a.tried, a.asked = true, m.now
 	}
-	a.sent = true
+	a.sent, a.first = true, m.now
 	m.write(outgoing{ID: m.askID(name, a.try), Method: a.method, Params: a.params})
 }
 
 func (m *machine) askID(which askName, try int) string {
 	name := askNames[which]
 	if which == askBarrier || which == askHistory || which == askLife {
-		// Only the answer to this attempt's own counts.
+		// Only the answer to this attempt's own request counts.
 		name += "-" + m.opt.nonce()
 	}
 	if which == askLogin {
-		name += "-" + strconv.FormatInt(m.loginOf, 10) // an answer tells what codex has
+		name += "-" + strconv.FormatInt(m.loginOf, 10) // so that the answer tells which token codex has
 	}
 	return m.in.Prefix + "." + name + "." + strconv.Itoa(try)
 }
 
-// response takes an answer of codex's to one of our requests.
+// sendOf returns the Send that a request id belongs to, and the try.
+func sendOf(id string) (send string, try int, ok bool) {
+	rest, ok := strings.CutPrefix(id, sendPrefix)
+	i := strings.LastIndexByte(rest, '/')
+	if !ok || i < 0 {
+		return "", 0, false
+	}
+	try, err := strconv.Atoi(rest[i+1:])
+	return rest[:i], try, err == nil
+}
+
+// response handles codex's answer to one of our requests.
 func (m *machine) response(id string, r *message) {
-	if rest, ok := strings.CutPrefix(id, sendPrefix); ok {
-		if i := strings.LastIndexByte(rest, '/'); i >= 0 {
-			if try, err := strconv.Atoi(rest[i+1:]); err == nil {
-				m.sendAnswered(rest[:i], try, r)
-			}
+	if strings.HasPrefix(id, sendPrefix) {
+		if of, try, ok := sendOf(id); ok {
+			m.sendAnswered(of, try, r)
 		}
 		return
 	}
@@ -217,8 +225,8 @@ func (m *machine) response(id string, r *message) {
 	if err != nil {
 		return
 	}
-	// What an earlier pump asked and left behind is still worth knowing,
-	// but for its thread: the one that we ask for ourselves counts.
+	// Answers to what an earlier pump asked are still useful, except for its thread:
+	// only the thread that this pump asks for counts.
 	j := strings.LastIndexByte(id[:i], '.')
 	if j < 0 {
 		return
@@ -267,14 +275,14 @@ func (m *machine) response(id string, r *message) {
 	}
 }
 
-// backoff grows from a quarter of a second to eight.
+// backoff grows from a quarter of a second to eight seconds.
 func backoff(try int) time.Duration {
 	return 250 * time.Millisecond << min(try, 5)
 }
 
 func (m *machine) initialized(r *message) {
 	if r.Error != nil {
-		// A process that an earlier pump began to open says so; go on.
+		// A process that an earlier pump began to open answers so; go on.
 		if !strings.Contains(strings.ToLower(r.Error.Message), "already initialized") {
 			m.giveUp(Refused, classifyAnswer(methodInitialize, r.Error))
 			return
@@ -294,7 +302,7 @@ func (m *machine) initialized(r *message) {
 		return
 	}
 	if p := m.in.Thread.Permissions; p != "" && !Has(m.st.CodexVersion, NamedProfiles) {
-		// The oldest would start the thread in a sandbox of its own choice.
+		// The oldest version would start the thread in a sandbox of its own choice.
 		m.giveUp(Refused, problem("version", "codex "+m.st.CodexVersion+" knows no permission profile by name, and the session is to run under "+p))
 	}
 	m.checkPersonality()
@@ -351,7 +359,6 @@ func (m *machine) threadOpened(r *message) {
 	m.entry(e)
 }
 
-// warn puts on record what is worth knowing and stops nothing.
 func (m *machine) warn(text string) {
 	m.entry(Entry{Type: EntryState, Turn: m.st.Turn, Status: "warning", Text: text})
 }

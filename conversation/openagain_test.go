@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Two threads would come of two starts, and codex may take seconds for one.
+// Two starts would make two threads, and codex may take seconds for one.
 func TestAThreadThatWasAskedForIsNotAskedForAgain(t *testing.T) {
 	const (
 		greeted = `{"id":"g1.p9.initialize.0","result":{"userAgent":"f/0.169.0 (x)"}}`
@@ -57,7 +57,8 @@ func TestAThreadThatWasAskedForIsNotAskedForAgain(t *testing.T) {
 			t.Fatalf("nothing was waited for:\n%s", strings.Join(s.said, "\n"))
 		}
 		s.wait(2 * time.Second)
-		// What is asked behind it tells the next attempt.
+		// What is asked after the start tells the next attempt that the thread was
+		// asked for.
 		said := strings.Join(s.said, "\n")
 		thread, account, models := strings.Index(said, `"thread/start"`), strings.Index(said, `"account/read"`), strings.Index(said, `"model/list"`)
 		if starts(s) != 1 || account < thread || models < thread {

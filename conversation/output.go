@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// A turn with an output schema ends with JSON, its last message. codex hands
-// the schema to the provider, which enforces it; nobody here does.
+// The last message of a turn with an output schema is JSON. codex passes the schema
+// to the provider, which enforces it; this package does not.
 
 // MaxSchema bounds an output schema, in bytes.
 const MaxSchema = 64 << 10
 
-// CheckSchema says why this is no schema that codex could take; what is in it is
-// between the provider and whoever wrote it.
+// CheckSchema returns an error if codex could not take the schema. Its content is
+// not checked.
 func CheckSchema(schema []byte) error {
 	var object map[string]json.RawMessage
 	switch err := json.Unmarshal(schema, &object); {
@@ -27,7 +27,7 @@ func CheckSchema(schema []byte) error {
 	return nil
 }
 
-// ParseOutput reads the JSON that a turn with an output schema ended with.
+// ParseOutput reads the final JSON of a turn with an output schema.
 func ParseOutput(text string) (json.RawMessage, error) {
 	var b bytes.Buffer
 	if err := json.Compact(&b, []byte(strings.TrimSpace(text))); err != nil {
@@ -36,7 +36,7 @@ func ParseOutput(text string) (json.RawMessage, error) {
 	return b.Bytes(), nil
 }
 
-// structured says whether message number n of this pump's has an output schema.
+// structured reports whether this pump's message for turn n has an output schema.
 func (m *machine) structured(n int) bool {
 	for _, s := range m.sends {
 		if s.Kind == SendTurn && s.Turn == n && (len(s.Schema) > 0 || s.SchemaBlob != "") {

@@ -2,30 +2,29 @@ package conversation
 
 import "encoding/json"
 
-// peekMax bounds what is kept of a member's name or value. codex's ids are
-// numbers and its methods are short; ours are below it by far.
+// peekMax bounds the kept part of a member's name or value. codex's ids are numbers
+// and its methods are short; ours are far shorter than the bound.
 const peekMax = 1 << 10
 
-// onTheWay are the objects, each in the one before, that lead to an item's id.
+// onTheWay names the nested objects that lead to an item's id.
 var onTheWay = []string{"params", "item"}
 
-// A peeker reads the id and the method of one JSON object that is too long to
-// keep, and the id of the item in its params, wherever they stand in it. It
-// sees every byte once and keeps next to nothing; what is not JSON leaves it
-// empty-handed.
+// A peeker reads the id and the method of one JSON object that is too long to keep,
+// and the id of the item in its params, wherever they stand. It sees every byte
+// once and keeps almost nothing. From a line that is not JSON it reads nothing.
 type peeker struct {
 	method string
 	id     json.RawMessage
-	result bool   // there is one
+	result bool   // there is a result
 	item   string // params.item.id
 
 	depth    int
-	level    int // depth of the innermost object that is read: 1 is all of it, then onTheWay
+	level    int // depth of the innermost object being read: 1 is the whole, then onTheWay
 	inString bool
 	escaped  bool
-	inValue  bool // behind a colon, at the level
-	nested   bool // the value at hand is an object or a list
-	over     bool // the token at hand is longer than peekMax
+	inValue  bool // after a colon, at level
+	nested   bool // the current value is an object or a list
+	over     bool // the current token is longer than peekMax
 	name     string
 	token    []byte
 }
@@ -36,7 +35,8 @@ func (p *peeker) feed(b []byte) {
 	}
 }
 
-// here says whether what comes belongs to the object that is read itself.
+// here reports whether the next byte belongs to the object being read and not to a
+// nested one.
 func (p *peeker) here() bool { return p.level > 0 && p.depth == p.level }
 
 func (p *peeker) next(c byte) {
@@ -52,7 +52,7 @@ func (p *peeker) next(c byte) {
 			if p.here() && !p.inValue {
 				p.name = ""
 				if !p.over {
-					_ = json.Unmarshal(p.token, &p.name) // a broken name is no name of ours
+					_ = json.Unmarshal(p.token, &p.name) // a broken name is none of ours
 				}
 			}
 		}
@@ -95,8 +95,8 @@ func (p *peeker) enter(c byte) {
 	}
 }
 
-// leave ends an object or a list; of one on the way, the outer one goes on
-// behind that value.
+// leave ends an object or a list. After an object of onTheWay, reading continues in
+// the outer object behind that value.
 func (p *peeker) leave() {
 	if p.here() {
 		p.endValue()
@@ -116,7 +116,7 @@ func (p *peeker) begin() {
 	case "result":
 		p.result = true
 	case "params":
-		p.item = "" // of two, the second counts
+		p.item = "" // if there are two, the second counts
 	}
 }
 

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// PersonalityNames are those that codex knows.
+// PersonalityNames are the names that codex knows.
 var PersonalityNames = []string{personalityNone, "friendly", "pragmatic"}
 
-// personalityNone takes any personality out of what the model is told.
+// personalityNone removes any personality from the model's instructions.
 const personalityNone = "none"
 
-// CheckPersonality refuses what no codex knows.
+// CheckPersonality refuses names that no codex knows.
 func CheckPersonality(name string) error {
 	if name == "" || slices.Contains(PersonalityNames, name) {
 		return nil
@@ -19,8 +19,9 @@ func CheckPersonality(name string) error {
 	return fmt.Errorf("personality %.100q is none of none, friendly, pragmatic", name)
 }
 
-// checkPersonality is called once codex has introduced itself. A new thread is
-// refused what it would not get; one that goes on on a newer codex goes on.
+// checkPersonality is called after initialize. A new thread is refused if codex
+// would ignore its personality; a thread that continues on a newer codex gets a
+// warning.
 func (m *machine) checkPersonality() {
 	name := m.in.Thread.Personality
 	if name == "" || name == personalityNone || Has(m.st.CodexVersion, Personalities) {

@@ -5,22 +5,22 @@ import (
 	"unicode/utf8"
 )
 
-// A piece is what a delta's line says. Nearly all lines of a turn are such
-// lines, and all of one shape; readPiece reads that shape in one go, many
-// times faster than by parse. It reads nothing else: whatever is unusual in a
-// line, however slightly, is left to parse, so that it means the same.
+// A piece is the content of a delta line. Nearly all lines of a turn are delta
+// lines of one shape. pieceReader reads that shape in one pass, many times faster
+// than parse. Any line that differs, however slightly, is left to parse, so that
+// its meaning is the same.
 type piece struct {
 	of EntryType
 	at int64 // emittedAtMs
-	// thread and item are whose text it is.
+	// thread and item say whose text it is.
 	thread, item []byte
 	text         string
 }
 
-// pieceOf is the kind of text that a delta of this method brings; empty for
-// other methods.
+// pieceOf returns the kind of text in a delta of this method; empty for other
+// methods.
 func pieceOf[T string | []byte](method T) EntryType {
-	switch string(method) { // which copies nothing
+	switch string(method) { // copies nothing
 	case "item/agentMessage/delta", "item/plan/delta":
 		return EntryAssistant
 	case "item/reasoning/summaryTextDelta", "item/reasoning/textDelta":
@@ -31,7 +31,7 @@ func pieceOf[T string | []byte](method T) EntryType {
 	return ""
 }
 
-// slowPiece is the same of a message that was parsed.
+// slowPiece returns the piece in a message that parse has read.
 func slowPiece(of EntryType, params json.RawMessage) (piece, bool) {
 	var n deltaNotice
 	if json.Unmarshal(params, &n) != nil || n.Delta == "" {
@@ -40,15 +40,15 @@ func slowPiece(of EntryType, params json.RawMessage) (piece, bool) {
 	return piece{of: of, thread: []byte(n.ThreadID), item: []byte(n.ItemID), text: n.Delta}, true
 }
 
-// A pieceReader reads JSON as codex writes it: no spaces, no name twice, no
-// name that is not known. Its buffer serves one piece after another.
+// A pieceReader reads JSON as codex writes it: no spaces, no repeated names, no
+// unknown names. Its buffer is reused for the next piece.
 type pieceReader struct {
 	raw []byte
 	at  int
 	buf []byte
 }
 
-// read reads a whole line; false if that is anything but a piece.
+// read reads a whole line; ok is false if the line is anything but a piece.
 func (r *pieceReader) read(line []byte) (p piece, ok bool) {
 	const method, params, emitted = 1, 2, 4
 	r.raw, r.at = line, 0
@@ -152,7 +152,7 @@ func (r *pieceReader) word() ([]byte, bool) {
 	return nil, false
 }
 
-// integer reads a number that is surely an int64.
+// integer reads a number that certainly fits an int64.
 func (r *pieceReader) integer() (n int64, ok bool) {
 	begin := r.at
 	for r.at < len(r.raw) && r.raw[r.at] >= '0' && r.raw[r.at] <= '9' {
@@ -163,7 +163,7 @@ func (r *pieceReader) integer() (n int64, ok bool) {
 	return n, digits == 1 || digits > 1 && digits <= 18 && r.raw[begin] != '0'
 }
 
-// text reads any string but one with surrogates or broken UTF-8.
+// text reads any string except one with surrogates or invalid UTF-8.
 func (r *pieceReader) text() (string, bool) {
 	if !r.is('"') {
 		return "", false
@@ -200,7 +200,7 @@ func (r *pieceReader) unescape(s []byte) (string, bool) {
 			b = append(b, s[i])
 			continue
 		}
-		i++ // text saw that there is one more
+		i++ // text has checked that there is one more
 		switch c := s[i]; c {
 		case '"', '\\', '/':
 			b = append(b, c)

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// samePiece checks that a line that is read as a piece is the same to parse.
+// samePiece checks that the parser reads the same from a line that is read as a
+// piece.
 func samePiece(t *testing.T, line []byte) (read bool) {
 	t.Helper()
 	var r pieceReader
@@ -24,7 +25,7 @@ func samePiece(t *testing.T, line []byte) (read bool) {
 	return true
 }
 
-// All that streams is read the short way, or it would be for nothing.
+// All streamed pieces take the short way, or it would be useless.
 func TestStreamsAreReadAsPieces(t *testing.T) {
 	for name, s := range streams(t) {
 		if len(s[0]) == 0 || len(s[1]) < 10 {
@@ -43,7 +44,7 @@ func TestStreamsAreReadAsPieces(t *testing.T) {
 	}
 }
 
-// What is unusual is left to the parser, whatever that makes of it.
+// Unusual lines are left to the parser, whatever it makes of them.
 func TestUnusualLinesAreParsed(t *testing.T) {
 	const params = `"params":{"threadId":"t","turnId":"u","itemId":"i","delta":"x"}`
 	const method = `"method":"item/agentMessage/delta"`
@@ -87,7 +88,7 @@ func TestUnusualLinesAreParsed(t *testing.T) {
 	}
 }
 
-// FuzzPiece: whatever is read as a piece, the parser reads the same of it.
+// FuzzPiece checks that the parser reads the same from whatever is read as a piece.
 func FuzzPiece(f *testing.F) {
 	for _, s := range streams(f) {
 		for _, line := range s[1] {

@@ -11,7 +11,7 @@ func problem(kind, message string) *Problem {
 	return &Problem{Kind: kind, Message: message, Hint: HintOf(kind)}
 }
 
-// excerpt is p as it travels through a workflow; the transcript has all of it.
+// excerpt returns p shortened for a workflow; the transcript has the full text.
 func (p *Problem) excerpt() *Problem {
 	if p == nil {
 		return p
@@ -25,8 +25,8 @@ func (p *Problem) excerpt() *Problem {
 	return &short
 }
 
-// kindOfInfo maps codexErrorInfo. Some of codex's words cover several causes:
-// those are told apart by the HTTP status or the wording.
+// kindOfInfo maps codexErrorInfo to kinds. Some of codex's words cover several
+// causes, which the HTTP status or the wording tells apart.
 var kindOfInfo = map[string]string{
 	"contextWindowExceeded":       "context_window",
 	"sessionBudgetExceeded":       "quota",
@@ -47,9 +47,9 @@ var kindOfInfo = map[string]string{
 	"activeTurnNotSteerable":      "bad_request",
 }
 
-// classify turns codex's account of a failed turn into a Problem. codex's own
-// word decides where it says something; the wording decides where it says
-// "other"; where both are mute the kind is other.
+// classify turns codex's error of a failed turn into a Problem. codex's error word
+// decides if it is specific, and the wording decides if the word is "other". If
+// neither says anything, the kind is other.
 func classify(e turnError) *Problem {
 	message := e.Message
 	if e.Details != "" && !strings.Contains(message, e.Details) {
@@ -86,8 +86,8 @@ func classify(e turnError) *Problem {
 	return p
 }
 
-// errorInfo reads codexErrorInfo: a word, or an object whose only member is the
-// word and holds an HTTP status.
+// errorInfo reads codexErrorInfo: a word, or an object whose only member has the
+// word as its name and holds an HTTP status.
 func errorInfo(raw json.RawMessage) (word string, status int) {
 	if json.Unmarshal(raw, &word) == nil {
 		return word, 0
@@ -108,7 +108,7 @@ func errorInfo(raw json.RawMessage) (word string, status int) {
 	return "", 0
 }
 
-// wordings are tried in order, in lower case; the first that fits decides.
+// wordings are tried in order against the lower-case text; the first match decides.
 var wordings = []struct{ text, kind string }{
 	{"is not a git repository", "bad_request"},
 	{"no rollout found", "thread_missing"},
@@ -129,7 +129,7 @@ var wordings = []struct{ text, kind string }{
 	{"context_length_exceeded", "context_window"},
 	{"missing environment variable", "auth"},
 	{"unauthorized", "auth"},
-	{"unexpected status 401", "auth"}, // all that older versions say
+	{"unexpected status 401", "auth"}, // the whole message of older versions
 	{"unexpected status 403", "auth"},
 	{"auth refresh request", "auth"}, // failed, or timed out
 	{"not logged in", "auth"},
@@ -139,8 +139,8 @@ var wordings = []struct{ text, kind string }{
 	{"model provider", "bad_request"}, // it is not in config.toml
 	{"model_not_found", EndModelNotFound},
 	{"does not exist or you do not have access", EndModelNotFound},
-	{"unexpected status 404", "network"}, // of the model nothing is said: it is the address
-	{"incomplete response", EndOther},    // older versions call it a stream that was cut off
+	{"unexpected status 404", "network"}, // without a word about the model: the address is wrong
+	{"incomplete response", EndOther},    // older versions report it as a stream that was cut off
 	{"input_too_large", "bad_request"},
 	{"input exceeds", "bad_request"},
 	{"invalid request", "bad_request"},
@@ -151,7 +151,7 @@ var wordings = []struct{ text, kind string }{
 	{"connection refused", "network"},
 	{"connection reset", "network"},
 	{"dns error", "network"},
-	{"bwrap", "sandbox"}, // behind what may name an address with such a word in it
+	{"bwrap", "sandbox"}, // after wordings of messages that may contain an address with this word
 	{"codex-linux-sandbox", "sandbox"},
 	{"sandbox denied", "sandbox"},
 	{"sandbox error", "sandbox"},
@@ -170,7 +170,6 @@ func kindOfText(text string) string {
 	return "other"
 }
 
-// classifyAnswer turns an error answer to the request method into a Problem.
 func classifyAnswer(method string, e *RPCError) *Problem {
 	kind := kindOfText(e.Message)
 	switch {
@@ -184,8 +183,8 @@ func classifyAnswer(method string, e *RPCError) *Problem {
 	return problem(kind, fmt.Sprintf("%s: %s", method, e.Message))
 }
 
-// ExitProblem describes a codex that ended on its own: how is said in words
-// (as "exit status 1"), tail is the end of its standard error.
+// ExitProblem describes a codex that ended on its own. how says how (e.g. "exit
+// status 1"), tail is the end of its standard error.
 func ExitProblem(how, tail string) *Problem {
 	tail = meaningful(tail)
 	text := strings.ToLower(tail)
@@ -204,11 +203,11 @@ func ExitProblem(how, tail string) *Problem {
 	return p
 }
 
-// colours are the terminal escapes that codex puts into its error log.
+// colours matches the terminal escapes in codex's error log.
 var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// meaningful is codex's error log without colours, and without the line that
-// it writes for every blank line of ours (they keep torn lines apart).
+// meaningful returns codex's error log without colours and without the error that
+// codex logs for every blank line of ours (blank lines keep torn lines apart).
 func meaningful(tail string) string {
 	var b strings.Builder
 	for line := range strings.Lines(colours.ReplaceAllString(tail, "")) {
@@ -219,8 +218,8 @@ func meaningful(tail string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// lastLines is the end of text, at most max bytes, from the start of a line
-// where there is one.
+// lastLines returns the end of text, at most max bytes, from the start of a line if
+// possible.
 func lastLines(text string, max int) string {
 	if len(text) <= max {
 		return text

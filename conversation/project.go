@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// Projections: what a transcript is for those who do not know its entries. All
-// are pure, and the same entries give the same bytes, in whatever order and
-// however often they come. Deltas are no entries, and so in none of them.
+// Projections show a transcript to readers that do not know its entries. All are
+// pure: the same entries give the same bytes, in whatever order and however often
+// they come. Deltas are not entries, so no projection contains them.
 
-// A ChatRole is who a chat message is from.
+// A ChatRole is the author of a chat message.
 type ChatRole string
 
 // The roles of chat messages.
@@ -25,29 +25,29 @@ const (
 	RoleTool      ChatRole = "tool"
 )
 
-// A ChatMessage is a message of a conversation as models' providers and their
-// users write it down. Between two messages of the user there is one of the
-// assistant, or several with the results of its tool calls between them: user,
-// assistant, tool…, assistant, tool…, assistant, user. The first is the user's.
+// A ChatMessage is a message in the form that model providers use. Between two user
+// messages there is one assistant message, or several with the results of their
+// tool calls between them: user, assistant, tool…, assistant, tool…, assistant,
+// user. The first message is the user's.
 type ChatMessage struct {
 	ID      string     `json:"id"`
 	Role    ChatRole   `json:"role"`
 	Content string     `json:"content"`
 	Calls   []ChatCall `json:"tool_calls,omitempty"`
-	// CallID is the call that a message of role tool is the result of.
+	// CallID is the id of the call whose result this message (role tool) is.
 	CallID string `json:"tool_call_id,omitempty"`
 }
 
-// A ChatCall is a tool that the assistant called.
+// A ChatCall is a tool call by the assistant.
 type ChatCall struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
-	// Arguments are a JSON object with its keys sorted.
+	// Arguments is a JSON object with sorted keys.
 	Arguments string `json:"arguments"`
 }
 
-// Whole puts entries in their order and keeps the first of each id, as every
-// reader of a transcript has to.
+// Whole sorts entries and keeps the first of each id, as every reader of a
+// transcript must.
 func Whole(entries []Entry) []Entry {
 	all := slices.Clone(entries)
 	slices.SortStableFunc(all, func(a, b Entry) int {
@@ -67,8 +67,8 @@ func Whole(entries []Entry) []Entry {
 	})
 }
 
-// Chat are the messages of a transcript. Reasoning, requests, decisions and
-// states are none; an error is what a turn says that said nothing else.
+// Chat returns the messages of a transcript, without reasoning, requests, decisions
+// and states. An error becomes the assistant's message of a turn that has no other.
 func Chat(entries []Entry) []ChatMessage {
 	var c chat
 	for _, e := range Whole(entries) {
@@ -78,10 +78,9 @@ func Chat(entries []Entry) []ChatMessage {
 	return c.all
 }
 
-// A chat is messages on their way.
 type chat struct {
 	all     []ChatMessage
-	said    *ChatMessage  // the assistant's that is open
+	said    *ChatMessage  // the open assistant message
 	results []ChatMessage // of its calls
 	failed  string        // why the turn failed, so far
 }
@@ -99,7 +98,8 @@ func (c *chat) add(e Entry) {
 	}
 }
 
-// user begins a message, or goes on with one: who steers says more of the same.
+// user begins a message, or extends the last one if that is the user's too: a steer
+// adds to the same message.
 func (c *chat) user(e Entry) {
 	c.close()
 	if n := len(c.all); n > 0 && c.all[n-1].Role == RoleUser {
@@ -129,8 +129,8 @@ func (c *chat) call(e Entry) {
 	c.results = append(c.results, ChatMessage{ID: chatID("res", e), Role: RoleTool, Content: callResult(e), CallID: call.ID})
 }
 
-// begin opens a message of the assistant's. The first message is the user's
-// also where the transcript begins later.
+// begin opens an assistant message. It adds an empty user message if the transcript
+// begins later, because the first message is always the user's.
 func (c *chat) begin(e Entry) {
 	if len(c.all) == 0 {
 		c.all = append(c.all, ChatMessage{ID: chatID("start", e), Role: RoleUser})
@@ -147,8 +147,8 @@ func (c *chat) flush() {
 	c.said, c.results = nil, nil
 }
 
-// close ends what the assistant has to say. What ends with a result, or with
-// nothing, is followed by a message all the same: that is what alternation is.
+// close ends the assistant's messages. After a tool result or a failed user message
+// it adds one more message, to keep the alternation.
 func (c *chat) close() {
 	c.flush()
 	n := len(c.all)
@@ -173,8 +173,8 @@ func joined(a, b string) string {
 	return a + "\n\n" + b
 }
 
-// chatID names what an entry became. It is of the entry's own id, which is the
-// same in every replay, and says nothing about the session.
+// chatID returns an id derived from the entry's own id. It is the same in every
+// replay and says nothing about the session.
 func chatID(kind string, e Entry) string {
 	sum := sha256.Sum256([]byte(orWord(e.ID, strconv.FormatInt(e.Seq, 10))))
 	return kind + "_" + hex.EncodeToString(sum[:12])
@@ -204,14 +204,14 @@ func callArguments(e Entry) string {
 	return sortedArguments(e.Data["arguments"])
 }
 
-// sortedArguments are a tool's arguments as an object with sorted keys. What is
-// no object, or was cut, is kept as a text within one.
+// sortedArguments returns a tool's arguments as an object with sorted keys.
+// Arguments that are no object, or were cut, become a text in an object.
 func sortedArguments(text string) string {
 	if text == "" {
 		return "{}"
 	}
 	d := json.NewDecoder(strings.NewReader(text))
-	d.UseNumber() // a number is what its digits say
+	d.UseNumber() // keep numbers as written
 	var object map[string]any
 	if d.Decode(&object) == nil && object != nil && !d.More() {
 		return string(canonical(object))
@@ -237,7 +237,7 @@ func callResult(e Entry) string {
 	return b.String()
 }
 
-// ChatLines are the messages as JSON, one a line.
+// ChatLines returns the messages as JSON, one per line.
 func ChatLines(entries []Entry) []byte {
 	var b bytes.Buffer
 	for _, m := range Chat(entries) {
@@ -247,7 +247,7 @@ func ChatLines(entries []Entry) []byte {
 	return b.Bytes()
 }
 
-// JSONLines are the entries as JSON, one a line.
+// JSONLines returns the entries as JSON, one per line.
 func JSONLines(entries []Entry) []byte {
 	var b bytes.Buffer
 	for _, e := range Whole(entries) {

@@ -9,8 +9,8 @@ import (
 	"unicode"
 )
 
-// Markdown is a transcript for people to keep. Nothing in it can move a
-// terminal's cursor, end a block of code early or turn text around.
+// Markdown returns a transcript as a document for people. Nothing in it can move a
+// terminal's cursor, end a code block early or reverse the direction of text.
 func Markdown(title string, entries []Entry) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s\n", line1(title))
@@ -42,8 +42,8 @@ func markdownEntry(b *bytes.Buffer, e Entry) {
 	}
 }
 
-// unsure says of a message that codex did not put on record itself that nobody
-// knows whether it had it.
+// unsure marks a message that codex did not record itself, because it is unknown
+// whether codex got it.
 func unsure(e Entry) string {
 	if e.Data["delivery"] == string(Sent) {
 		return " (whether it reached codex is not known)"
@@ -51,7 +51,7 @@ func unsure(e Entry) string {
 	return ""
 }
 
-// fence writes a block of code, with a fence that the code does not contain.
+// fence writes a code block, with a fence that the code does not contain.
 func fence(b *bytes.Buffer, lang, text string) {
 	text = strings.TrimRight(Harmless(text), "\n")
 	if text == "" {
@@ -79,9 +79,9 @@ func factsOf(m map[string]string) string {
 
 func line1(s string) string { return strings.ReplaceAll(Harmless(s), "\n", " ") }
 
-// Harmless is foreign text without what a terminal would act on: escape
-// sequences and other control characters, and marks that turn the direction of
-// writing. Line feeds and tabs stay.
+// Harmless removes what a terminal would act on: escape sequences and other control
+// characters, and marks that change the direction of writing. Line feeds and tabs
+// stay.
 func Harmless(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// projected is a transcript with all that a projection has to deal with.
+// projected is a transcript with everything that a projection has to handle.
 func projected() []Entry {
 	at := time.Date(2026, 11, 21, 9, 45, 3, 0, time.UTC)
 	two := 2
@@ -96,7 +96,7 @@ func TestChatHasWhatWasSaidCalledAndFound(t *testing.T) {
 	}
 }
 
-// sound says what is wrong with a chat.
+// sound reports what is wrong with a chat.
 func sound(all []ChatMessage) error {
 	ids := map[string]bool{}
 	var open []string // calls without a result yet
@@ -140,7 +140,6 @@ func sound(all []ChatMessage) error {
 	return nil
 }
 
-// anyEntries are entries as chance would have them.
 func anyEntries(r *rand.Rand) []Entry {
 	types := []EntryType{EntryUser, EntryAssistant, EntryReasoning, EntryCommand, EntryFileChange, EntryTool, EntryRequest, EntryDecision, EntryState, EntryError, "new"}
 	all := make([]Entry, r.IntN(12))
@@ -152,14 +151,18 @@ func anyEntries(r *rand.Rand) []Entry {
 }
 
 func TestEveryChatAlternatesAndItsOrderMattersNot(t *testing.T) {
-	for seed := range uint64(3000) {
+	seeds := uint64(3000)
+	if testing.Short() {
+		seeds = 300
+	}
+	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 1))
 		entries := anyEntries(r)
 		if err := sound(Chat(entries)); err != nil {
 			t.Fatalf("seed %d: %v\n%s", seed, err, JSONLines(entries))
 		}
 		chat, text, lines := ChatLines(entries), Markdown("x", entries), JSONLines(entries)
-		// As readers get them: some again, in another order.
+		// Readers may get entries again, and in another order.
 		for range r.IntN(5) {
 			if len(entries) > 0 {
 				entries = append(entries, entries[r.IntN(len(entries))])
@@ -173,7 +176,7 @@ func TestEveryChatAlternatesAndItsOrderMattersNot(t *testing.T) {
 }
 
 func TestChatGrowsAtItsEnd(t *testing.T) {
-	// What was said and answered does not change when more is said.
+	// Messages do not change when more entries follow.
 	entries := projected()
 	whole := Chat(entries)
 	for n := range entries {
@@ -220,7 +223,7 @@ func FuzzProjections(f *testing.F) {
 			}
 			entries = append(entries, e)
 		}
-		// What has no id, or one of another entry's, cannot be told apart.
+		// Entries without an id, or with another entry's id, cannot be told apart.
 		for i := range entries {
 			entries[i].ID += fmt.Sprint("#", i)
 		}

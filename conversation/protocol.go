@@ -2,7 +2,7 @@ package conversation
 
 import "encoding/json"
 
-// The methods that we use, and the shapes that we send. All else stays raw.
+// The methods that we use, and the shapes that we send. Everything else stays raw.
 const (
 	methodInitialize  = "initialize"
 	methodInitialized = "initialized"
@@ -32,8 +32,8 @@ type capabilities struct {
 	ExperimentalAPI bool `json:"experimentalApi"`
 }
 
-// threadParams serve thread/start, thread/resume and thread/fork. Sandbox and Permissions
-// exclude each other.
+// threadParams serves thread/start, thread/resume and thread/fork. Sandbox and
+// Permissions exclude each other.
 type threadParams struct {
 	ThreadID       string         `json:"threadId,omitempty"`     // resume, fork
 	ExcludeTurns   bool           `json:"excludeTurns,omitempty"` // resume, fork
@@ -90,7 +90,7 @@ type threadIDParams struct {
 	ThreadID string `json:"threadId"`
 }
 
-// What we read of codex's messages.
+// The parts of codex's messages that we read.
 
 type threadAnswer struct {
 	Thread struct {
@@ -119,7 +119,6 @@ type wireTurn struct {
 	CompletedAt int64      `json:"completedAt"` // seconds
 }
 
-// A turnError is codex's word on why a turn failed or is being retried.
 type turnError struct {
 	Message string          `json:"message"`
 	Info    json.RawMessage `json:"codexErrorInfo"`
@@ -135,7 +134,7 @@ type wireChange struct {
 	Diff string `json:"diff"`
 }
 
-// A wireItem is any item; which members are set depends on its type.
+// A wireItem is an item of any type; the type decides which members are set.
 type wireItem struct {
 	ID       string          `json:"id"`
 	Type     string          `json:"type"`
@@ -161,7 +160,7 @@ type wireItem struct {
 	Review   string          `json:"review"`
 }
 
-// notice reads the members that most notifications share.
+// notice holds the members that most notifications share.
 type notice struct {
 	ThreadID string `json:"threadId"`
 	TurnID   string `json:"turnId"`
@@ -194,7 +193,7 @@ type usageNotice struct {
 	Usage struct {
 		Total tokens `json:"total"`
 		Last  tokens `json:"last"`
-		// Window is the model's context window; 0 where codex does not know.
+		// Window is the model's context window; 0 if codex does not know it.
 		Window int64 `json:"modelContextWindow"`
 	} `json:"tokenUsage"`
 }

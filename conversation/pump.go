@@ -12,91 +12,92 @@ import (
 	"time"
 )
 
-// ErrWireLost is wrapped by Run's error when the wire broke: nothing is known
-// of the process then. The caller attaches anew and runs the same input again,
-// with the next Attempt.
+// ErrWireLost is wrapped by Run's error when the wire broke; the state of the
+// process is then unknown. The caller attaches again and runs the same input with
+// the next Attempt.
 var ErrWireLost = errors.New("the wire to codex is lost")
 
 // A Wire is an attachment to a journaled process, at PumpInput.From.
 type Wire interface {
-	// Read gives the journal's bytes and blocks for more. It returns io.EOF
-	// only when the process has ended and everything was read; any other
-	// error means that the wire is lost.
-	// Write passes bytes to the process. Close makes both return.
+	// Read returns the journal's bytes and blocks for more. It returns io.EOF only when
+	// the process has ended and everything was read; any other error means that the
+	// wire is lost. Write passes bytes to the process. Close makes both return.
 	io.ReadWriteCloser
-	// Size is the journal's length when the attachment began: what lies
-	// below it happened before.
+	// Size is the journal's length when the attachment began.
 	Size() int64
 }
 
-// A RawSink also wants the notifications that the pump does not understand.
+// A RawSink also receives the notifications that the pump does not understand.
 type RawSink interface {
 	Raw(method string, params json.RawMessage)
 }
 
 // Options of Run. The zero value is a first attempt with nothing to hide.
 type Options struct {
-	// Attempt counts from 1 how often this input is run. From the second on
-	// everything may have been written already, and is looked for first.
+	// Attempt counts from 1 how often this input is run. From the second attempt on,
+	// everything may have been written already, so the pump looks for it first.
 	Attempt int
-	// Nonce makes the ids of barriers differ between attempts; empty means
-	// the number of the attempt.
+	// Nonce makes the ids of barriers differ between attempts. If it is empty, the
+	// attempt number is used.
 	Nonce string
-	// Client introduces us to codex; DefaultClient if it has no name.
+	// Since is how long before this attempt the input was first due to run. The turn's
+	// time counts from there (see deadlines.go).
+	Since time.Duration
+	// Client introduces us to codex; DefaultClient if its name is empty.
 	Client ClientInfo
-	// AnyVersion opens conversations with codex of any version.
+	// AnyVersion accepts any version of codex.
 	AnyVersion bool
-	// Redactor knows the secrets that must not be stored or shown. It works
-	// on all texts that reach the sink and the result; digests are over what
-	// was there before.
+	// Redactor knows the secrets that must not be stored or shown. It is applied to all
+	// texts that reach the sink and the result; digests are computed before it.
 	Redactor *Redactor
-	// Before, if set, is called before a line is folded that may bring what
-	// codex's commands printed or the model said, from the pump's goroutine: what
-	// the Redactor is told by then is taken out of that line. end is the byte
-	// behind the line; piece says that it is one of many of a text that streams.
+	// Before, if set, is called from the pump's goroutine before a line is folded that
+	// may contain command output or model text. Secrets that the Redactor learns during
+	// the call are removed from that line. end is the offset just past the line; piece
+	// says that the line is one of many pieces of a streaming text.
 	Before func(end int64, piece bool)
-	// Settled, if set, hears at once what became of a send, from the pump's
-	// goroutine; the result tells the workflow. A second attempt says it again.
+	// Settled, if set, is called from the pump's goroutine as soon as a send is
+	// settled; the workflow learns of it from the result. A second attempt calls it
+	// again.
 	Settled func(Delivery)
-	// Moved, if set, hears behind every line where the pump is, from its
-	// goroutine.
+	// Moved, if set, is called from the pump's goroutine after every line with the
+	// pump's place.
 	Moved func(Place)
-	// Used, if set, hears at once of tokens that were used and of rate limits,
-	// from the pump's goroutine. A second attempt says it again.
+	// Used, if set, is called from the pump's goroutine when tokens were used or rate
+	// limits changed. A second attempt calls it again.
 	Used func(Use)
-	// Broker, if set, gives the access tokens that codex is logged in with:
-	// after each start of the process, and whenever codex asks for a newer one.
+	// Broker, if set, supplies the access tokens that codex is logged in with: after
+	// each start of the process, and whenever codex asks for a newer one.
 	Broker Broker
-	// Judge says what the policy that PumpInput.Policy names has to say of a
-	// request. It must be a function of what it is given: it is asked again after
-	// a pump that brought no result. Where it is missing all is declined.
+	// Judge applies the policy that PumpInput.Policy names to a request. It must be a
+	// pure function, because it is asked again after a pump that returned no result. If
+	// it is nil, every request is declined.
 	Judge func(Asked) Verdict
-	// Tool, if set, carries out the calls of our tools that need more than an
-	// answer.
+	// Tool, if set, carries out calls of our tools that need more than an answer.
 	Tool Tooler
-	// Over says that the process had ended when the wire was attached. Then
-	// nothing is written or decided before its journal was read to the end: a
-	// request that stands open in it is open no more.
+	// Over says that the process had ended when the wire was attached. Then nothing is
+	// written or decided before the journal has been read to the end: a request that is
+	// open in it can no longer be answered.
 	Over bool
-	// Exit tells how the process ended and the tail of its standard error.
-	// It is asked once, when the wire says that the process has ended.
+	// Exit returns how the process ended and the tail of its standard error. It is
+	// called once, when the wire reports that the process has ended.
 	Exit func() (how, tail string)
-	// Fresh, if set, hears of each notification that came while the pump was
-	// attached when codex sent it, by the clock of codex's host.
+	// Fresh, if set, is called for each notification that codex sent while the pump was
+	// attached, with the time by the clock of codex's host.
 	Fresh func(emitted time.Time)
-	// Lost, if set, hears once the wire is lost, behind everything else, what was
-	// known by then: for the case that nobody can ever attach again.
+	// Lost, if set, is called last, once the wire is lost, with what was known by then.
+	// It serves the case that nobody can ever attach again.
 	Lost func(Lost)
-	// Zone, if set, says which zone codex's host lives in; nil where that cannot
-	// be found out. It is asked where codex tells the end of a limit by a time of
-	// day, and nothing but that end depends on it.
+	// Zone, if set, returns the time zone of codex's host, or nil if that cannot be
+	// found out. It is called when codex gives the end of a limit as a time of day;
+	// nothing else depends on it.
 	Zone func() *time.Location
-	// Now answers codex when it asks for the time; nothing else depends on it.
+	// Now is the clock for codex's requests for the time and for deadlines; nil means
+	// time.Now.
 	Now func() time.Time
 	Log *slog.Logger
 }
 
-// A Place is how far a pump has come.
+// A Place is how far a pump has got.
 type Place struct {
 	ThreadID, TurnID string
 	Offset           int64 // next byte of the journal to be folded
@@ -104,7 +105,7 @@ type Place struct {
 	Progress         *Progress
 }
 
-// Use is what a session has used by now.
+// Use is what a session has used so far.
 type Use struct {
 	Usage, TurnUsage Usage
 	Context          *Context
@@ -132,26 +133,26 @@ func (o Options) nonce() string {
 }
 
 const (
-	// writeGrace is how long lines that are decided on may take to be written
-	// when the pump returns.
+	// writeGrace is how long the remaining lines may take to be written when the pump
+	// returns.
 	writeGrace = 2 * time.Second
-	// verdictGrace is how long a failed write waits for the reading side to
-	// say whether the process ended or the wire is lost.
+	// verdictGrace is how long to wait after a failed write until the reading side says
+	// whether the process ended or the wire is lost.
 	verdictGrace = 10 * time.Second
 	// catchUpGrace is how long a cancelled pump may take to read what was in
 	// the journal at its start.
 	catchUpGrace = 10 * time.Second
 )
 
-// Run attaches to a conversation, sends what is due, folds what codex says into
-// the sink, and returns when the workflow is needed; PumpReason says why. The
-// wire is closed and nothing of Run runs any more when it returns.
+// Run attaches to a conversation, sends what is due, folds what codex says into the
+// sink, and returns when the workflow is needed; PumpReason says why. When it
+// returns, the wire is closed and all its goroutines have ended.
 //
-// Cancelling ctx makes Run return a normal result, after the newest line that
-// has arrived; if that line ended the turn, the result says so. An error means
-// that nothing counts: the caller runs the same input again, on a new wire and
-// with the next Attempt. The entries that the sink got already come again then,
-// with the same ids and numbers.
+// If ctx is cancelled, Run returns a normal result, after the newest line that has
+// arrived; if that line ended the turn, the result says so. After an error nothing
+// counts: the caller runs the same input again, on a new wire and with the next
+// Attempt. The sink then gets the earlier entries again, with the same ids and
+// numbers.
 func Run(ctx context.Context, wire Wire, in PumpInput, sink Sink, opt Options) (PumpResult, error) {
 	m, err := newMachine(in, sink, opt, wire.Size())
 	if err != nil {
@@ -186,7 +187,7 @@ func Run(ctx context.Context, wire Wire, in PumpInput, sink Sink, opt Options) (
 			}
 		})
 	}
-	split := newSplitter(in.From(), m.lim.Line) // the machine is the caller's alone
+	split := newSplitter(in.From(), m.lim.Line) // the machine belongs to the caller's goroutine
 	d.joined.Go(func() { d.reader(split) })
 	d.joined.Go(d.writer)
 	err = d.loop(ctx)
@@ -209,30 +210,30 @@ func Run(ctx context.Context, wire Wire, in PumpInput, sink Sink, opt Options) (
 	return *m.result, nil
 }
 
-// A driver runs a machine on a wire: one goroutine reads, one writes, and the
-// caller's owns the machine.
+// A driver runs a machine on a wire: one goroutine reads and one writes. The
+// caller's goroutine owns the machine.
 type driver struct {
 	m      *machine
 	wire   Wire
 	begun  time.Time
 	events chan event
 	write  chan []byte
-	failed chan error // of the writer
+	failed chan error // results of the writer
 	stop   chan struct{}
 	joined sync.WaitGroup
 
 	tokens chan tokenAnswered
-	broker func(tokenWant) // asks for a token; the answer comes by tokens
+	broker func(tokenWant) // asks for a token; the answer comes on tokens
 
 	replied chan toolReplied
-	tool    func(OpenCall) // carries one out; the reply comes by replied
+	tool    func(OpenCall) // carries out a call; the reply comes on replied
 
 	queue [][]byte // lines for the writer
-	busy  bool     // the writer has one
+	busy  bool     // the writer is writing a line
 	spoke bool
 }
 
-// An event is what the reader saw: a line, the end of the backlog, or the end.
+// An event is what the reader saw: a line, the end of the backlog, or an error.
 type event struct {
 	line   Line
 	caught bool
@@ -275,7 +276,7 @@ func (d *driver) writer() {
 		select {
 		case line := <-d.write:
 			_, err := d.wire.Write(line)
-			d.failed <- err // has room for the one that is under way
+			d.failed <- err // has room for the write in progress
 			if err != nil {
 				return
 			}
@@ -287,13 +288,12 @@ func (d *driver) writer() {
 
 func (d *driver) now() time.Duration { return time.Since(d.begun) }
 
-// loop runs the machine until it has a result.
 func (d *driver) loop(ctx context.Context) error {
 	m := d.m
 	m.atStart()
 	canceled := ctx.Done()
-	var deaf <-chan time.Time  // a write failed: the reading side has until then
-	var stuck <-chan time.Time // cancelled while behind
+	var deaf <-chan time.Time  // a write failed: how long the reader may take
+	var stuck <-chan time.Time // set when cancelled before the backlog is read
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for m.result == nil {
@@ -302,8 +302,8 @@ func (d *driver) loop(ctx context.Context) error {
 		}
 		d.collect()
 
-		// What has arrived goes first: a turn that has ended is ended, even
-		// if the workflow wants the pump back at the same moment.
+		// Events that have arrived go first: a turn that has ended is reported as ended,
+		// even if the workflow cancels the pump at the same moment.
 		select {
 		case e := <-d.events:
 			if err := d.take(e); err != nil {
@@ -356,8 +356,8 @@ func (d *driver) loop(ctx context.Context) error {
 	return m.err
 }
 
-// collect takes the machine's lines and questions. The first is preceded by a newline, so
-// that a torn line of a dead writer cannot swallow it.
+// collect takes the machine's lines and questions. The first line is preceded by a
+// newline, so that a line left incomplete by an earlier writer cannot swallow it.
 func (d *driver) collect() {
 	for _, line := range d.m.out {
 		if !d.spoke {
@@ -391,8 +391,8 @@ func (d *driver) take(e event) error {
 	return d.m.err
 }
 
-// flush writes what is left, refusals above all. Where the process has ended,
-// or the turn that they were for, it does not matter if that fails.
+// flush writes the remaining lines, above all refusals. If the process or the turn
+// that they belong to has ended, a failure does not matter.
 func (d *driver) flush() error {
 	m := d.m
 	d.collect()

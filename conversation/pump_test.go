@@ -11,7 +11,6 @@ import (
 	"time"
 )
 
-// A pipeWire is a Wire made of two pipes.
 type pipeWire struct {
 	io.Reader
 	w    io.Writer
@@ -24,8 +23,8 @@ func (w *pipeWire) Write(p []byte) (int, error) { return w.w.Write(p) }
 func (w *pipeWire) Size() int64                 { return w.size }
 func (w *pipeWire) Close() error                { w.once.Do(w.shut); return nil }
 
-// newPipeWire gives a wire whose journal begins at 1000, the end that writes
-// the journal, and the one that reads what is said.
+// newPipeWire returns a wire whose journal begins at 1000, the end that writes the
+// journal, and the end that reads what the pump writes.
 func newPipeWire(size int64) (*pipeWire, *io.PipeWriter, *io.PipeReader) {
 	outR, outW := io.Pipe()
 	inR, inW := io.Pipe()
@@ -47,7 +46,7 @@ func runAside(ctx context.Context, w Wire, in PumpInput, sink Sink) chan runResu
 	return done
 }
 
-// synctest fails each of these if Run leaves a goroutine behind.
+// synctest fails each of these tests if Run leaves a goroutine behind.
 
 func TestRunReportsALostWire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -120,7 +119,7 @@ func TestCancelledRunReadsTheBacklogOrCallsTheWireLost(t *testing.T) {
 
 func TestRunDoesNotWaitForAProcessThatDoesNotListen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _, _ := newPipeWire(1000) // nobody reads what is said
+		w, _, _ := newPipeWire(1000) // nobody reads what the pump writes
 		ctx, cancel := context.WithCancel(t.Context())
 		done := runAside(ctx, w, PumpInput{State: running(), Sends: []Send{{ID: "i", Kind: SendInterrupt}}}, newKeeper())
 		synctest.Wait()
@@ -150,7 +149,6 @@ func TestFailedWriteIsExplainedByTheReadingSide(t *testing.T) {
 	})
 }
 
-// A full sink refuses an entry.
 type fullSink struct{ *keeper }
 
 var errFull = errors.New("disk full")

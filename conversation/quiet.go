@@ -1,11 +1,11 @@
 package conversation
 
-// A turn can stand still although codex lives: a tool has ended, and the model
-// never goes on. Silence does not show that, since codex answers.
+// A turn can be stuck although codex is alive: a tool has ended, and the model
+// never goes on. Limits.Silence does not detect that, because codex answers.
 
-// toolEnded begins to count, unless something else is at work. An end that no
-// item tells of (codex has been seen to hide a command that the sandbox
-// stopped) shows by the tokens, which are counted behind it.
+// toolEnded starts the clock of Limits.Quiet, unless something else is running. If
+// no item reports the end (codex has been seen to hide a command that the sandbox
+// stopped), the token count after it shows it.
 func (m *machine) toolEnded() {
 	for _, it := range m.st.Items {
 		if it.Turn == m.st.Turn && !it.Background && it.Thread == "" {
@@ -15,33 +15,30 @@ func (m *machine) toolEnded() {
 	m.st.ToolEnded, m.quietAt = true, m.now
 }
 
-// words are the items that the model says, or people.
+// words holds the item types that are text of the model or of people.
 var words = map[string]bool{"userMessage": true, "agentMessage": true, "reasoning": true, "plan": true}
 
-// itemEnded takes an item of the running turn.
 func (m *machine) itemEnded(kind string) {
 	if m.modelSpoke(); !words[kind] {
 		m.toolEnded()
 	}
 }
 
-// stillTrying is a word of codex's that it is waiting for the model.
+// stillTrying restarts the clock of Limits.Quiet.
 func (m *machine) stillTrying() { m.quietAt = m.now }
 
-// maxRetrying bounds what is kept of why codex tries again.
 const maxRetrying = 300
 
-// retries keeps why, for whoever ends a turn that goes on like this: codex has
-// been seen to wait for its network without end.
+// retries keeps the reason for a turn that ends while codex still retries: codex
+// has been seen to wait for its network without end.
 func (m *machine) retries(why *Problem) {
 	m.stillTrying()
 	m.st.Retrying = excerpt(m.redact(why.Message), maxRetrying)
 }
 
-// modelSpoke ends both.
 func (m *machine) modelSpoke() { m.st.ToolEnded, m.st.Retrying = false, "" }
 
-// retried adds to a deadline what codex was at.
+// retried adds codex's retry to the text of a deadline.
 func (m *machine) retried(text string) string {
 	if m.st.Retrying == "" {
 		return text
@@ -49,8 +46,8 @@ func (m *machine) retried(text string) string {
 	return text + "; codex was trying to reach its provider again: " + m.st.Retrying
 }
 
-// mayBeQuiet says that time counts in which the model says nothing. While
-// something is asked, it is not the model that is waited for.
+// mayBeQuiet reports whether the model's silence counts. While a request is open,
+// the model is not what the turn waits for.
 func (m *machine) mayBeQuiet() bool {
 	return m.lim.Quiet > 0 && m.st.TurnID != "" && m.st.ToolEnded && len(m.st.Open) == 0
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// quietly is a pump that has heard of a tool of the running turn.
+// quietly returns a pump that has heard of a tool of the running turn.
 func quietly(t *testing.T, lim Limits, lines ...string) *stage {
 	t.Helper()
 	lim.Silence = 24 * time.Hour
@@ -25,7 +25,7 @@ func TestAModelThatNeverGoesOnAfterAToolIsGivenUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		lines []string
 		quiet time.Duration
-		want  bool // that it is given up
+		want  bool // whether it is given up
 	}{
 		"a tool ended":                    {[]string{toolBegins, toolEnds}, 0, true},
 		"a bound of its own":              {[]string{toolBegins, toolEnds}, 5 * time.Minute, true},
@@ -65,7 +65,7 @@ func TestQuietIsCountedFromTheNewestSign(t *testing.T) {
 	s.hear(retries) // codex knows that it waits
 	s.wait(20 * time.Minute)
 	s.attached()
-	// A request stops the count, its answer begins it anew.
+	// A request stops the count, and its answer starts it anew.
 	s.hear(asks(3, "", "ls"))
 	s.wait(time.Second)
 	st := s.result(RequestsOpen).State
@@ -81,7 +81,7 @@ func TestQuietIsCountedFromTheNewestSign(t *testing.T) {
 	if r := s.result(TimedOut); r.Problem.Kind != EndQuietAfterTool {
 		t.Errorf("problem %+v", r.Problem)
 	}
-	// The next turn begins with nothing counted.
+	// The next turn starts with nothing counted.
 	s = quietly(t, Limits{}, toolBegins, toolEnds, turnDone("completed", ""))
 	if r := s.result(TurnEnded); r.State.ToolEnded {
 		t.Error("the tool of an ended turn counts")

@@ -8,15 +8,15 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/seeds"
 )
 
 // What the canary has the model try, in this order.
 const (
-	tryEscape  = iota // a command that is to leave the sandbox
-	tryTouch          // a command that writes outside, with no word of leaving
+	tryEscape  = iota // a command that asks to leave the sandbox
+	tryTouch          // a command that writes outside without asking to leave
 	tryInside         // a change in the work folder
 	tryOutside        // a change outside
 	tries
@@ -24,8 +24,8 @@ const (
 
 var tryWords = [tries]string{"escape", "touch", "inside", "outside"}
 
-// A canaryCase says under which sandbox and approval policy codex asks for what,
-// and what is done with nobody asked. Where a version differs is in versions.go.
+// A canaryCase says for what codex asks under a sandbox and approval policy, and
+// what is done if nobody is asked. versions.go says where a version differs.
 type canaryCase struct {
 	sandbox, policy string
 	asked, done     [tries]bool
@@ -39,7 +39,7 @@ var canaries = []canaryCase{
 	{"workspace-write", "on-request", [tries]bool{true, false, false, true}, [tries]bool{tryInside: true}},
 	{"workspace-write", "never", [tries]bool{}, [tries]bool{tryInside: true}},
 	{"danger-full-access", "untrusted", [tries]bool{true, true, true, true}, [tries]bool{}},
-	// Leaving no sandbox is nothing to ask for.
+	// Without a sandbox there is nothing to ask for.
 	{"danger-full-access", "on-request", [tries]bool{}, [tries]bool{true, true, true, true}},
 	{"danger-full-access", "never", [tries]bool{}, [tries]bool{tryTouch: true, tryInside: true, tryOutside: true}},
 }
@@ -57,8 +57,8 @@ func asksUnderEachPolicyAndSandbox(t *testing.T, c *codex) {
 	})
 }
 
-// asksUnderTheGeneratedProfile is the same with what a session with a seed runs
-// under: the profile that is planted with it, in place of the sandbox's word.
+// asksUnderTheGeneratedProfile tries the same under what a session with a seed runs
+// under: the profile that is planted with the seed, instead of a sandbox mode.
 func asksUnderTheGeneratedProfile(t *testing.T, c *codex) {
 	if !c.has(NamedProfiles) {
 		c.note = "no session under a profile"
@@ -97,8 +97,8 @@ func asksUnderTheGeneratedProfile(t *testing.T, c *codex) {
 	})
 }
 
-// canary tries each pair in a session that open makes; nil leaves it out. What is
-// outside of its sandbox is in the folder that open is given, too.
+// canary tries each case in a session that open makes, or skips it if open returns
+// nil. What is outside the sandbox is in the folder that open is given, too.
 func canary(t *testing.T, c *codex, open func(canaryCase, *scriptedmodel.Server, string) *talk) {
 	away := outside(t)
 	for _, one := range canaries {
@@ -128,7 +128,7 @@ rules:
 	}
 }
 
-// tries has the model try one thing, and nobody agree.
+// tries has the model try one thing, and nobody agrees.
 func (k *talk) tries(one canaryCase, n int, dir string, c *codex) {
 	t, word := k.t, tryWords[n]
 	t.Helper()
@@ -191,8 +191,8 @@ rules:
 	}
 }
 
-// codex remembers a file change by its paths: told to accept one for its
-// session, it would write whatever comes next to the same file.
+// codex remembers a file change by its paths. If it were told to accept one for the
+// session, it would write any later change to the same file.
 func changeAcceptedForSessionIsThatChange(t *testing.T, c *codex) {
 	name := filepath.Join(outside(t), "f")
 	k := c.talk(t, scriptedmodel.Serve(t, fmt.Sprintf(`
@@ -267,7 +267,7 @@ func ourToolIsCalled(t *testing.T, c *codex) {
 	}
 }
 
-// configure adds to the config, where the first word of a line is a table's.
+// configure adds to the config. The first word of each line is a table's name.
 func (k *talk) configure(text string) {
 	k.t.Helper()
 	k.p.kill()
@@ -295,7 +295,7 @@ rules:
 		if r := k.pump(Refused, turn(1, "m-1", "go")); r.Problem.Kind != "version" {
 			t.Errorf("problem %+v", r.Problem)
 		}
-		// And rightly so: it refuses the name, or ignores it.
+		// This is right: codex refuses the name, or ignores it.
 		l := c.line(t, c.talk(t, scriptedmodel.Serve(t, `rules: []`)))
 		err := l.call(methodStart, map[string]any{"cwd": k.h.work, "approvalPolicy": "never", "permissions": "fl"}, nil)
 		if ignored := c.version == OldestVersion; ignored != (err == nil) {

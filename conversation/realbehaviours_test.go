@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
 
-// answerIsWhole: that codex takes a message ends nothing; what ends is the turn,
-// once, with all that was said in it and nothing of what was thought.
+// answerIsWhole: the turn does not end when codex takes the message. It ends once,
+// with all that was said in it and nothing of the reasoning.
 func answerIsWhole(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, `
 rules:
@@ -54,8 +54,8 @@ rules:
 	}
 }
 
-// resumedHistoryIsNoAnswer: a process that is started anew has the thread and all
-// that was said in it, in order; that is no news, and the model is not asked.
+// resumedHistoryIsNoAnswer: a new process has the thread and all that was said in
+// it, in order. None of that is reported as new, and the model is not asked.
 func resumedHistoryIsNoAnswer(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, `rules: [{reply: "to {{ .LastUser }}: yes"}]`)
 	k := c.talk(t, s)
@@ -83,8 +83,8 @@ func resumedHistoryIsNoAnswer(t *testing.T, c *codex) {
 	}
 }
 
-// refusedMessageBeginsNoTurn: codex takes no message of more than a million
-// characters; the one after it has its turn.
+// refusedMessageBeginsNoTurn: codex refuses a message of more than a million
+// characters. The next message has its turn.
 func refusedMessageBeginsNoTurn(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, `rules: [{reply: hello}]`)
 	k := c.talk(t, s)

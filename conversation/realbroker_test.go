@@ -17,12 +17,12 @@ import (
 	"sync"
 	"testing"
 
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
 
-// accessToken is a made-up JWT as codex wants it: it reads its claims and does
-// not ask whether the signature is right. Without a user's id codex takes the
-// next token for another account's (measured).
+// accessToken returns a made-up JWT of the form that codex expects: codex reads its
+// claims and does not check the signature. Without a user id codex takes the next
+// token for another account's (measured).
 func accessToken(generation int64) string {
 	claims := `{"exp":4102444800,"https://api.openai.com/auth":{"chatgpt_account_id":"acct-1","chatgpt_plan_type":"pro","chatgpt_user_id":"user-1"}}`
 	mark := fmt.Sprintf("made-up-signature-%d", generation)
@@ -38,8 +38,8 @@ func digestOf(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// A dealer is a broker whose generations rise by one whenever the one that
-// codex has does no more.
+// A dealer is a broker whose generation rises by one whenever codex's token is no
+// longer accepted.
 type dealer struct {
 	mu   sync.Mutex
 	now  int64
@@ -63,20 +63,20 @@ func (d *dealer) token(_ context.Context, ask TokenAsk) (Token, error) {
 	return NewToken(access, "acct-1", "pro", d.now), nil
 }
 
-// brokered is a talk with a codex whose home has no credential.
+// brokered returns a talk with a codex whose home has no credential.
 func (c *codex) brokered(t *testing.T, s *scriptedmodel.Server) (*talk, *dealer) {
 	k := c.talk(t, s)
 	if err := os.WriteFile(filepath.Join(k.h.dir, "config.toml"), []byte(scriptedmodel.LoginConfigTOML(s.BaseURL())), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	k.p.kill() // it may have read the other one
+	k.p.kill() // it may have read the other config
 	k.p = k.h.start()
 	d := &dealer{now: 1}
 	k.opt.Broker = d.token
 	return k, d
 }
 
-// nowhere fails if a token is in a file of codex's, in its environment or
+// nowhere fails the test if a token is in a file of codex's, in its environment or
 // arguments, or in what it wrote to us.
 func (k *talk) nowhere(tokens ...string) {
 	k.t.Helper()
@@ -90,7 +90,7 @@ func (k *talk) nowhere(tokens ...string) {
 	files := 0
 	err := filepath.WalkDir(filepath.Dir(k.h.dir), func(name string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
-			return nil // it came and went
+			return nil // it is gone by now, or is not a file
 		}
 		data, err := os.ReadFile(name)
 		if err == nil {
@@ -155,7 +155,7 @@ rules:
 	}
 	k.nowhere(d.all...)
 
-	// The token is gone with the process; the next one is logged in before it
+	// The token is lost with the process. The next process is logged in before it
 	// resumes the thread.
 	k.restart()
 	r = k.pump(TurnEnded, turn(2, "m-2", "again"))

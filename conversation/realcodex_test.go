@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
 
 func turnCompletesAndThreadRemembers(t *testing.T, c *codex) {
@@ -131,7 +131,7 @@ rules:
 	if r.Turn.Status != "interrupted" || delivered(t, r, "i-1") != Acknowledged {
 		t.Errorf("turn %+v, deliveries %+v", r.Turn, r.Deliveries)
 	}
-	// codex calls a command finished when it has signalled it.
+	// codex calls a command finished once it has signalled it.
 	k.sink.await(t, "the command's end", func() bool { return len(sleepers(t, k.h.work)) == 0 })
 	r = k.pump(Bound, Send{ID: "i-2", Kind: SendInterrupt})
 	if got := delivered(t, r, "i-2"); got != Void {
@@ -142,8 +142,8 @@ rules:
 	}
 }
 
-// sleepers are the processes that sleep in dir. (A command's own idea of its
-// pid is of the sandbox's namespace.)
+// sleepers returns the processes that sleep in dir. (A command's own pid is of the
+// sandbox's namespace.)
 func sleepers(t *testing.T, dir string) (found []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*")
@@ -153,7 +153,7 @@ func sleepers(t *testing.T, dir string) (found []string) {
 	for _, p := range all {
 		args, err := os.ReadFile(filepath.Join(p, "cmdline"))
 		if err != nil {
-			continue // it ended meanwhile
+			continue // it has ended meanwhile
 		}
 		cwd, err := os.Readlink(filepath.Join(p, "cwd"))
 		if err == nil && cwd == dir && strings.HasPrefix(string(args), "sleep\x00") {
@@ -209,8 +209,8 @@ rules:
 	k.pump(TurnEnded, turn(1, "m-1", "first"))
 	before := k.state
 	k.pump(TurnEnded, turn(2, "m-2", "second"))
-	// The workflow never learnt of the second turn: it knows only that it
-	// may have been sent, and the process is gone.
+	// The workflow never learnt of the second turn: it knows only that the message
+	// may have been sent, and that the process is gone.
 	k.state = before
 	k.restart()
 	again := turn(2, "m-2", "second")
@@ -231,8 +231,8 @@ rules:
 	}
 }
 
-// isNotKnownToHaveArrived shows what becomes of a message where codex cannot
-// tell whether it had it: it is void, and not sent again.
+// isNotKnownToHaveArrived shows what becomes of a message if codex cannot tell
+// whether it had it: the message is void, and not sent again.
 func (c *codex) isNotKnownToHaveArrived(t *testing.T, k *talk, s *scriptedmodel.Server, again Send, asked int) {
 	t.Helper()
 	c.note = "cannot be known: void"
@@ -281,7 +281,7 @@ func openingThatWasBrokenOffIsTakenUp(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, "rules: [{reply: hello}]")
 	k := c.talk(t, s)
 	before := k.state
-	k.pump(Bound) // opened, and nobody learnt of it
+	k.pump(Bound) // opened, but the result was lost
 	at := k.state.Cursor
 	k.state = before
 	k.state.Cursor, k.state.Rewind = at, at.Offset
@@ -295,7 +295,7 @@ func busyThreadIsRefused(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, "rules: [{reply: hello}]")
 	k := c.talk(t, s)
 	k.pump(TurnEnded, turn(1, "m-1", "hello"))
-	k.p = k.h.start() // beside the first, which has the thread
+	k.p = k.h.start() // beside the first process, which has the thread
 	k.state.Cursor, k.state.Rewind = Cursor{Incarnation: 2}, 0
 	if !c.has(WriterLock) {
 		c.note = "both have it"

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
 
 func profileSaysWhatIsReadAndWritten(t *testing.T, c *codex) {
@@ -62,7 +62,8 @@ func profileSaysWhichHostsAreReached(t *testing.T, c *codex) {
 		return
 	}
 	allowed, denied := greeting(t, "127.0.0.1"), greeting(t, "127.0.0.2")
-	// A command that asks for another host is ended by codex, so each has one of its own.
+	// codex ends a command that asks for another host, so each host has a command
+	// of its own.
 	const asks = `
 rules:
   - steps:
@@ -72,7 +73,7 @@ rules:
       - shell: {cmd: "cat said"}
       - say: "{{ .LastToolOutput }}"
 `
-	for proxy, want := range map[bool]int{true: 1, false: 3} { // without its proxy codex looks at no list: so we never do that
+	for proxy, want := range map[bool]int{true: 1, false: 3} { // without its proxy codex ignores the list, so we never run it so
 		k := c.talk(t, scriptedmodel.Serve(t, fmt.Sprintf(asks, allowed, denied, strings.TrimPrefix(allowed, "127.0.0.1:"))))
 		k.spec.Permissions, k.spec.ApprovalPolicy = "fl", "never"
 		config := filepath.Join(k.h.dir, "config.toml")

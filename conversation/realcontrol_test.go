@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
 
 func act(n int, id string, do Act) Send {
@@ -27,13 +27,13 @@ rules:
   - reply: hello
 `
 
-// began counts what codex began by itself in its journal.
+// began counts the items of this type that codex began, by its journal.
 func (k *talk) began(item string) int {
 	return bytes.Count(k.p.bytes(), []byte(`"method":"item/started","params":{"item":{"type":"`+item+`"`))
 }
 
-// actsAreTurns shows that a compaction and a review are turns of the session,
-// and that another attempt that may have begun one finds it in the journal.
+// actsAreTurns shows that a compaction and a review are turns of the session, and
+// that another attempt finds in the journal one that may have begun.
 func actsAreTurns(t *testing.T, c *codex) {
 	k := c.talk(t, scriptedmodel.Serve(t, actScript))
 	k.pump(TurnEnded, turn(1, "m-1", "hello"))
@@ -89,7 +89,7 @@ rules:
 		t.Fatalf("cancelled pump returned %+v", r)
 	}
 	steer := []Send{{ID: "s-0", Kind: SendSteer, Turn: 1, Text: "of another turn"}}
-	if c.has(SteeredTurnID) { // older ones take a steer, and lose it; no session sends one
+	if c.has(SteeredTurnID) { // older versions take a steer and lose it; no session sends one
 		steer = append(steer, Send{ID: "s-1", Kind: SendSteer, Turn: 2, Text: "of this turn"})
 	}
 	r := k.pump(TurnEnded, append(steer, Send{ID: "i-1", Kind: SendInterrupt})...)
@@ -106,7 +106,7 @@ rules:
 	}
 }
 
-// actOfADeadProcessIsVoid: no history of codex's tells whether it began one.
+// actOfADeadProcessIsVoid: no history of codex's shows whether it began an act.
 func actOfADeadProcessIsVoid(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, actScript)
 	k := c.talk(t, s)
@@ -126,8 +126,8 @@ func actOfADeadProcessIsVoid(t *testing.T, c *codex) {
 	}
 }
 
-// actsAreBehindTheBarrier shows that reading the thread is answered behind what
-// was begun before it.
+// actsAreBehindTheBarrier shows that thread/read is answered after what was begun
+// before it.
 func actsAreBehindTheBarrier(t *testing.T, c *codex) {
 	const rounds = 10
 	k := c.talk(t, scriptedmodel.Serve(t, actScript))
@@ -178,7 +178,7 @@ func modelsAreListedAndTheThreadIsNamed(t *testing.T, c *codex) {
 	k.sink.await(t, "codex saying that the thread has its name", func() bool {
 		return bytes.Contains(k.p.bytes(), []byte(`"threadName":"the October release"`))
 	})
-	// A turn may end before codex has answered; then the next pump says it again.
+	// A turn may end before codex has answered. Then the next pump asks again.
 	naming := func() int { return bytes.Count(k.p.sent.bytes(), []byte(`"thread/name/set"`)) }
 	before := naming()
 	if r := k.pump(Bound); before == 0 || naming() != before || len(r.Models.Models) != 0 {
@@ -186,7 +186,6 @@ func modelsAreListedAndTheThreadIsNamed(t *testing.T, c *codex) {
 	}
 }
 
-// modelIsSwitchedForTheNextTurn, on the wire.
 func modelIsSwitchedForTheNextTurn(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, actScript)
 	k := c.talk(t, s)
@@ -202,7 +201,7 @@ func modelIsSwitchedForTheNextTurn(t *testing.T, c *codex) {
 	}
 }
 
-// interruptEndsChildrenToo: what a command started ends with it.
+// interruptEndsChildrenToo: what a command started ends with the command.
 func interruptEndsChildrenToo(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, `
 rules:
@@ -229,7 +228,7 @@ rules:
 	k.sink.await(t, "the commands' end", func() bool { return len(sleepers(t, k.h.work)) == 0 })
 }
 
-// reviewFailsAlone shows that the turn behind a review that failed ends as it ends.
+// reviewFailsAlone shows that a failed review does not affect the next turn's end.
 func reviewFailsAlone(t *testing.T, c *codex) {
 	for _, kind := range []string{"bad_request", "usage_limit", "failed, code: insufficient_quota", "incomplete"} {
 		k := c.talk(t, scriptedmodel.Serve(t, `

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
 
 func interruptedMessageIsOnRecordOnce(t *testing.T, c *codex) {
@@ -72,7 +72,7 @@ rules:
 	}
 }
 
-// A barrier tells about steers too: codex answers thread/read behind them.
+// A barrier covers steers too: codex answers thread/read after them.
 func barrierIsAnsweredBehindASteer(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, `
 rules:

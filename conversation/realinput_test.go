@@ -15,10 +15,10 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
 
-// planted puts a file where whoever runs the pump would have.
+// planted puts a file where the caller of the pump would.
 func planted(t *testing.T, k *talk, kind InputKind, name string, content []byte) Input {
 	t.Helper()
 	dir := filepath.Join(filepath.Dir(k.h.work), "inputs")
@@ -32,7 +32,6 @@ func planted(t *testing.T, k *talk, kind InputKind, name string, content []byte)
 	return in
 }
 
-// lastBody is what the model was asked last, as text.
 func lastBody(t *testing.T, s *scriptedmodel.Server) string {
 	t.Helper()
 	all := s.Requests()
@@ -42,7 +41,7 @@ func lastBody(t *testing.T, s *scriptedmodel.Server) string {
 	return string(all[len(all)-1].Body)
 }
 
-// pictures are one of each type, of the smallest.
+// pictures returns the smallest picture of each type.
 func pictures(t *testing.T) map[string][]byte {
 	t.Helper()
 	img := image.NewPaletted(image.Rect(0, 0, 2, 2), color.Palette{color.Black, color.White})
@@ -55,9 +54,9 @@ func pictures(t *testing.T) map[string][]byte {
 	return map[string][]byte{"png": p.Bytes(), "jpeg": j.Bytes(), "gif": g.Bytes()}
 }
 
-// inputsReachTheModel: images are shown, also to a steered turn; of files the
-// model is told where they are, and its commands can read them in each sandbox
-// and write them in none that confines. History keeps images without the file.
+// inputsReachTheModel: images are shown, also to a steered turn. Of files the model
+// is told the path, and its commands can read them in each sandbox and write them
+// in none that confines. History keeps images without the file.
 func inputsReachTheModel(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, `
 rules:
@@ -105,8 +104,8 @@ rules:
 	}
 }
 
-// outputSchemaReachesTheProvider, for its turn and no other, and what the turn
-// ends with is its last message.
+// outputSchemaReachesTheProvider for its turn and no other, and the turn ends with
+// its last message.
 func outputSchemaReachesTheProvider(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, `
 rules:
@@ -144,7 +143,7 @@ rules:
 	}
 }
 
-// instructionsAreKept over a restart and a compaction, once.
+// instructionsAreKept once, over a restart and a compaction.
 func instructionsAreKept(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, `rules: [{reply: hello}]`)
 	k := c.talk(t, s)
@@ -175,7 +174,8 @@ func instructionsAreKept(t *testing.T, c *codex) {
 	once("after a compaction")
 }
 
-// personalityIsTakenOrRefused: what changes nothing is not taken for a new thread.
+// personalityIsTakenOrRefused: what would change nothing is not accepted for a new
+// thread.
 func personalityIsTakenOrRefused(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, `rules: [{reply: hello}]`)
 	k := c.talk(t, s)
@@ -263,7 +263,6 @@ func TestWhatCannotBeSaidIsRejectedAndNotSaid(t *testing.T) {
 	}
 }
 
-// diffKeeper is a sink that keeps diffs.
 type diffKeeper struct {
 	*keeper
 	diffs []TurnDiff
@@ -304,8 +303,8 @@ func TestTheNewestDiffOfATurnIsHandedOverOnceWithNoSecretInIt(t *testing.T) {
 	}
 }
 
-// A pump hands over what changed since the one before it; codex says the whole
-// diff again and again.
+// A pump hands over what changed since the one before it, although codex repeats
+// the whole diff.
 func TestADiffThatAnEarlierPumpHandedOverIsNotHandedOverAgain(t *testing.T) {
 	st, handed := running(), 0
 	say := func(text string) string {
@@ -318,7 +317,7 @@ func TestADiffThatAnEarlierPumpHandedOverIsNotHandedOverAgain(t *testing.T) {
 	}{
 		{[]string{say("+a")}, 1, 1}, {[]string{say("+a")}, 1, 1}, {[]string{say("+a"), say("+b"), say("+b")}, 1, 2}, {[]string{say("+b")}, 1, 2},
 		{[]string{say("+a")}, 1, 3}, {[]string{"{}"}, 1, 3},
-		{[]string{say("+a")}, 2, 4}, // its first attempt may have handed over another one, which stands in this one's place
+		{[]string{say("+a")}, 2, 4}, // its first attempt may have handed over another one, which counts in place of this
 		{[]string{say("+a"), turnDone("completed", "")}, 1, 4},
 	} {
 		sink := &diffKeeper{keeper: newKeeper()}
@@ -337,7 +336,7 @@ func TestADiffThatAnEarlierPumpHandedOverIsNotHandedOverAgain(t *testing.T) {
 			t.Errorf("after pump %d %d diffs were handed over, want %d", i, handed, c.want)
 		}
 	}
-	st.TurnID, st.Turn = "turn-2", 5 // another turn that changes the same
+	st.TurnID, st.Turn = "turn-2", 5 // another turn that makes the same change
 	sink := &diffKeeper{keeper: newKeeper()}
 	m, err := newMachine(PumpInput{Prefix: "p", State: st}, sink, Options{}, st.Cursor.Offset)
 	if err != nil {

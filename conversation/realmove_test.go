@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
 
-// A thread that goes on elsewhere: in a fresh CODEX_HOME that has nothing but
-// its rollouts, with another folder to work in, told what happened.
+// A thread that goes on elsewhere: in a fresh CODEX_HOME that has nothing but its
+// rollouts, with another work folder, and told what happened.
 
-// remembers is a model that shows by its answer what it was sent.
+// remembers is a model whose answer shows what it was sent.
 const remembers = `
 rules:
   - reply: "{{ join .UserMessages \", \" }}"
@@ -51,7 +51,7 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// elsewhere ends codex here and begins another on another host, which gets the
+// elsewhere ends codex here and starts another on another host, which gets the
 // rollouts of these threads, or all of them.
 func (k *talk) elsewhere(s *scriptedmodel.Server, threads ...string) {
 	k.t.Helper()
@@ -73,7 +73,6 @@ func (k *talk) elsewhere(s *scriptedmodel.Server, threads ...string) {
 	k.state.Cursor, k.state.Rewind = Cursor{Incarnation: k.state.Cursor.Incarnation + 1}, 0
 }
 
-// A modelMessage is one that the model was sent.
 type modelMessage struct {
 	Type    string `json:"type"`
 	Role    string `json:"role"`
@@ -82,7 +81,7 @@ type modelMessage struct {
 	} `json:"content"`
 }
 
-// sentToModel are the messages of the newest request.
+// sentToModel returns the messages of the newest request.
 func sentToModel(t *testing.T, s *scriptedmodel.Server) (all []modelMessage) {
 	t.Helper()
 	reqs := s.Requests()
@@ -100,8 +99,8 @@ func sentToModel(t *testing.T, s *scriptedmodel.Server) (all []modelMessage) {
 	return all
 }
 
-// tellings says how often the model was sent the text as a developer's message
-// of its own, and fails where it was sent in any other way.
+// tellings returns how often the model was sent the text as a developer message of
+// its own, and fails the test if it was sent in any other way.
 func tellings(t *testing.T, s *scriptedmodel.Server, text string) (n int) {
 	t.Helper()
 	for _, m := range sentToModel(t, s) {
@@ -128,7 +127,7 @@ func threadGoesOnElsewhereAndIsToldOnce(t *testing.T, c *codex) {
 	k.elsewhere(s)
 	k.spec.Effort = "high"
 
-	// It is told before there is a turn, and that is none.
+	// It is told before there is a turn, and telling it begins none.
 	in := k.input()
 	in.Tell = &Tell{ID: "t-1", Text: whatHappened}
 	if r := k.run(t.Context(), in); r.Reason != Bound || delivered(t, r, "t-1") != Acknowledged {
@@ -220,8 +219,8 @@ func tornRolloutGoesOnElsewhere(t *testing.T, c *codex) {
 		if r := k.run(t.Context(), in); r.Turn == nil || r.Turn.FinalText != "one, two, three" || tellings(t, s, whatHappened) != 1 {
 			t.Errorf("%s: result %+v, turn %+v", name, r, r.Turn)
 		}
-		// What was written behind the torn line is read as well, by a codex that
-		// mends it; by another all but the first of it.
+		// What was written after the torn line is read too by a codex that mends
+		// it. Another codex loses the first line after it.
 		told := 1
 		if !c.has(TornTailMended) {
 			c.note, told = "what it was told is lost at the next resume", 0
@@ -256,7 +255,7 @@ func forkElsewhereHasTheHistoryAndLeavesItsSourceAlone(t *testing.T, c *codex) {
 	fork := k.state.ThreadID
 	k.restart()
 	in = k.input(turn(2, "n-2", "three"))
-	in.Fork = true // as the session was opened, for ever
+	in.Fork = true // as the session was opened, permanently
 	if r := k.run(t.Context(), in); r.Turn == nil || r.Turn.FinalText != "one, two, three" || r.State.ThreadID != fork || tellings(t, s, whatHappened) != 1 {
 		t.Errorf("result %+v, turn %+v", r, r.Turn)
 	}
@@ -283,7 +282,7 @@ func forkIsNotForkedAgainByALaterAttempt(t *testing.T, c *codex) {
 	before, in := k.state, k.input()
 	in.Fork, in.Tell = true, &Tell{ID: "t-1", Text: whatHappened}
 	fork := k.run(t.Context(), in).State.ThreadID
-	// Nobody learnt of it: the same input again, and a turn.
+	// The result was lost: the same input again, and a turn.
 	k.state = before
 	k.opt.Attempt = 2
 	in.Sends = []Send{turn(1, "n-1", "two")}
@@ -329,8 +328,8 @@ func forkWithoutItsParentIsRefused(t *testing.T, c *codex) {
 	}
 }
 
-// A message that was written and killed is told by the same process's journal,
-// or never again: the model has it at most once.
+// A message that was written before the process was killed is known from that
+// process's journal, or not sent again: the model has it at most once.
 func killedWhileToldIsToldAtMostOnce(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, remembers)
 	k := c.talk(t, s)
@@ -340,7 +339,7 @@ func killedWhileToldIsToldAtMostOnce(t *testing.T, c *codex) {
 	in := k.input()
 	in.Tell = &Tell{ID: "t-1", Text: whatHappened}
 	k.run(t.Context(), in)
-	// The workflow knows only that a pump had it to tell, and brought no result.
+	// The workflow knows only that a pump was to tell it, and returned no result.
 	k.state = before
 	k.restart()
 	in = k.input(turn(2, "m-2", "two"))

@@ -9,27 +9,27 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
 
-// Every family of requests that the real codex can be brought to ask, on each
-// version. Which features of codex have to be on is in each test: they are lines
-// of its own config.toml.
+// Every family of requests that the real codex can be made to send, on each
+// version. Each test says, as lines of codex's config.toml, which of its features
+// must be on.
 
-// outside is a folder that no sandbox lets be written.
+// outside returns a folder that no sandbox lets be written.
 func outside(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/srv", "fairlead-outside-") // below /tmp it could be
+	dir, err := os.MkdirTemp("/srv", "fairlead-outside-") // below /tmp it could be written
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // a leftover harms nobody
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // leftovers do no harm
 	return dir
 }
 
 func exists(name string) bool { _, err := os.Lstat(name); return err == nil }
 
-// one is the only request of a result.
+// one returns the only request of a result.
 func one(t *testing.T, r PumpResult, kind RequestKind, offered string) Request {
 	t.Helper()
 	if len(r.Requests) != 1 || r.Requests[0].Kind != kind || strings.Join(r.Requests[0].Offered, " ") != offered {
@@ -70,7 +70,7 @@ rules:
 	if !exists(filepath.Join(given, "mark")) || exists(filepath.Join(kept, "mark")) {
 		t.Error("the grant is not what codex lets happen")
 	}
-	// All of it, and nothing.
+	// First all of it, then nothing.
 	r = k.pump(RequestsOpen, turn(3, "m-3", "ask"))
 	if again := one(t, r, KindPermissions, "accept accept_for_session grant decline"); again.Digest != q.Digest {
 		t.Error("the same ask has another digest")
@@ -158,7 +158,7 @@ rules:
 	}
 }
 
-// desk is a codex with the MCP server; the model calls its tool with the words
+// desk returns a codex with the MCP server. The model calls its tool with the words
 // of each message.
 func (c *codex) desk(t *testing.T, ask string) (*talk, *mcpServer) {
 	t.Helper()
@@ -187,7 +187,7 @@ func toolsOfServersNeedAYes(t *testing.T, c *codex) {
 			t.Errorf("asked %+v, busy %v", q, r.Busy)
 		}
 		d := decide(fmt.Sprint("d-", n), q, o)
-		d.ForSession = true // of this call, and no other: the next one is asked for all the same
+		d.ForSession = true // holds for this call only: the next one is still asked for
 		before := m.called()
 		r = k.pump(TurnEnded, d)
 		if got := m.called() - before; (o == Accept) != (got == 1) || r.Turn.Status != "completed" {
@@ -236,8 +236,8 @@ func pagesOfServersAreShown(t *testing.T, c *codex) {
 	}
 }
 
-// amendmentsAreRules: what is amended is not asked again in any thread of the
-// home, which is why it has to be allowed.
+// amendmentsAreRules: what is amended is not asked again in any thread of the home.
+// That is why amendments have to be allowed.
 func amendmentsAreRules(t *testing.T, c *codex) {
 	k := c.talk(t, scriptedmodel.Serve(t, `
 rules:
@@ -272,8 +272,8 @@ rules:
 	}
 }
 
-// firstAnswerCounts: an answer that a second attempt writes again changes
-// nothing, whatever it says.
+// firstAnswerCounts: an answer that a second attempt writes again changes nothing,
+// whatever it says.
 func firstAnswerCounts(t *testing.T, c *codex) {
 	type try struct {
 		k           *talk
@@ -319,5 +319,32 @@ rules:
 	}
 	if m.called() != 0 {
 		t.Error("a tool was called that somebody declined first")
+	}
+}
+
+// An interrupt of a turn that waits for a person brings the turn's end in the same
+// pump, and codex gets no other answer.
+func TestInterruptEndsATurnThatWaitsForAnApproval(t *testing.T) {
+	s := scriptedmodel.Serve(t, `
+rules:
+  - steps:
+      - shell: {cmd: "printf made > made", escalate: true, justification: May I?}
+      - say: never
+`)
+	k := talkAt(t, newHome(t, s))
+	k.spec.Sandbox = "read-only"
+	r := k.pump(RequestsOpen, turn(1, "m-1", "make it"))
+	if len(r.Requests) != 1 {
+		t.Fatalf("requests %+v", r.Requests)
+	}
+	r = k.pump(TurnEnded, Send{ID: "i-1", Kind: SendInterrupt})
+	if r.Turn.Status != "interrupted" || delivered(t, r, "i-1") != Acknowledged || len(r.State.Open) != 0 {
+		t.Errorf("turn %+v, open %+v, deliveries %+v", r.Turn, r.State.Open, r.Deliveries)
+	}
+	if sent := string(k.p.sent.bytes()); strings.Contains(sent, `"decision"`) {
+		t.Errorf("codex was sent\n%s", sent)
+	}
+	if _, err := os.Stat(filepath.Join(k.h.work, "made")); !os.IsNotExist(err) {
+		t.Errorf("the command ran all the same (%v)", err)
 	}
 }

@@ -3,11 +3,11 @@ package conversation
 import (
 	"testing"
 
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
 
-// interruptReachesATurnThatOnlyBegins: an interrupt that goes out with the
-// message of its turn, to a process that has only come up, ends the turn.
+// interruptReachesATurnThatOnlyBegins: an interrupt that is sent together with the
+// message of its turn, to a process that has just started, ends the turn.
 func interruptReachesATurnThatOnlyBegins(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, `
 rules:

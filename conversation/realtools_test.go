@@ -8,14 +8,13 @@ import (
 	"sync"
 	"testing"
 
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
 
-// A bench carries out calls and remembers them; the same call is one thing
-// however often it is asked for.
+// A bench carries out calls and remembers them. A repeated call counts as one.
 type bench struct {
 	mu    sync.Mutex
-	calls []ToolCall // as asked
+	calls []ToolCall // as requested
 	done  map[string]ToolReply
 	fail  int // how many calls fail first
 }
@@ -52,8 +51,8 @@ rules:
       - say: "{{ range .Results }}{{ .Output }}; {{ end }}"
 `
 
-// ourToolsAreCalled: what a session offers the model can call, with one reply
-// to each call, and can still after a resume, in a fork, and elsewhere.
+// ourToolsAreCalled: the model can call what a session offers, with one reply to
+// each call, and can still do so after a resume, in a fork, and elsewhere.
 func ourToolsAreCalled(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, deliversAndReports)
 	k := c.talk(t, s)
@@ -98,7 +97,8 @@ func ourToolsAreCalled(t *testing.T, c *codex) {
 	k.elsewhere(s)
 	works("elsewhere")
 
-	// One entry each, with what the model was told; one reply to each call.
+	// There is one entry for each, with what the model was told, and one reply to
+	// each call.
 	var texts []string
 	ok := map[string]int{}
 	for _, e := range k.sink.entries {
@@ -119,8 +119,8 @@ func ourToolsAreCalled(t *testing.T, c *codex) {
 	}
 }
 
-// toolReplyOfADeadPump: the pump dies with the effect done and the reply on its
-// way, or not yet; the next one has the same reply, and codex takes one.
+// toolReplyOfADeadPump: the pump dies after the effect, before or after it sent the
+// reply. The next pump has the same reply, and codex takes one.
 func toolReplyOfADeadPump(t *testing.T, c *codex) {
 	k := c.talk(t, scriptedmodel.Serve(t, `
 rules:
@@ -142,7 +142,7 @@ rules:
 	if err == nil {
 		t.Fatal("the pump did not lose its wire")
 	}
-	// The second one's reply is written; nobody hears whether it arrived.
+	// The second pump's reply is written, but it is not known whether it arrived.
 	ctx, cancel := context.WithCancel(context.Background())
 	b2 := func(ctx context.Context, call ToolCall) (ToolReply, error) {
 		r, err := b.tool(ctx, call)
@@ -167,7 +167,7 @@ rules:
 		}
 	}
 	entries := map[string]string{}
-	for _, e := range k.sink.entries { // each attempt gives the same ones again
+	for _, e := range k.sink.entries { // each attempt adds the same ones again
 		if e.Type == EntryTool {
 			entries[e.ID] = e.Text
 		}
@@ -177,8 +177,8 @@ rules:
 	}
 }
 
-// answeredCallIsOver: nothing of a call that has its reply keeps a pump while a
-// person is asked, in either of the model's dialects.
+// answeredCallIsOver: a call that has its reply does not keep a pump while a person
+// is asked, in either of the model's dialects.
 func answeredCallIsOver(t *testing.T, c *codex) {
 	for _, model := range []string{functions, ""} {
 		k := c.talk(t, scriptedmodel.Serve(t, `

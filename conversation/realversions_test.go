@@ -11,11 +11,11 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
 
-// Behaviours that are tried below the pump, one request at a time, since the
-// pump would never say what is tried here.
+// Behaviours that are tried below the pump, one request at a time, because the pump
+// would never send what is tried here.
 
 // A line talks to a codex request by request.
 type line struct {
@@ -56,7 +56,6 @@ func (l *line) must(method string, params any, result any) {
 	}
 }
 
-// thread starts one and returns its id.
 func (l *line) thread(more map[string]any) string {
 	l.t.Helper()
 	params := map[string]any{"cwd": l.k.h.work, "approvalPolicy": "on-request", "sandbox": "workspace-write", "model": functions}
@@ -72,7 +71,6 @@ func say(thread, text string) map[string]any {
 	return map[string]any{"threadId": thread, "input": []textInput{{Type: "text", Text: text}}}
 }
 
-// turn begins one and returns its id.
 func (l *line) turn(thread, text string) string {
 	l.t.Helper()
 	var a turnAnswer
@@ -80,7 +78,7 @@ func (l *line) turn(thread, text string) string {
 	return a.Turn.ID
 }
 
-// ended waits for a turn's end and returns what its messages said.
+// ended waits for a turn's end and returns the text of its messages.
 func (l *line) ended(turn, status string) string {
 	l.t.Helper()
 	late, stop := context.WithTimeout(l.t.Context(), patience)
@@ -111,7 +109,7 @@ func (l *line) ended(turn, status string) string {
 	}
 }
 
-// streams waits for the first word of a message.
+// streams waits for the first piece of a message.
 func (l *line) streams() {
 	l.t.Helper()
 	late, stop := context.WithTimeout(l.t.Context(), patience)
@@ -128,7 +126,7 @@ func (l *line) streams() {
 	}
 }
 
-// answer answers the next request of codex's, which must be of that method.
+// answer answers codex's next request, which must be of that method.
 func (l *line) answer(method string, result any) json.RawMessage {
 	l.t.Helper()
 	late, stop := context.WithTimeout(l.t.Context(), patience)
@@ -191,7 +189,7 @@ rules:
 	}
 }
 
-// messagesBearWhatTheTableSays looks at the traits that are members of messages.
+// messagesBearWhatTheTableSays checks the traits that are members of messages.
 func messagesBearWhatTheTableSays(t *testing.T, c *codex) {
 	k := c.talk(t, scriptedmodel.Serve(t, recordedScript))
 	k.spec.Sandbox = "read-only"
@@ -258,7 +256,7 @@ func messagesBearWhatTheTableSays(t *testing.T, c *codex) {
 	if len(seen) != 5 {
 		t.Errorf("looked at %v", seen)
 	}
-	// What it may ask stands in its schema.
+	// What it may ask is in its schema.
 	dir := t.TempDir()
 	if out, err := exec.Command(binaryOf(t, c.version), "app-server", "generate-json-schema", "--experimental", "--out", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -11,19 +11,19 @@ import (
 	"sync"
 	"testing"
 
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
 
 var update = flag.Bool("update", false, "record testdata anew from the real codex")
 
-// A step of a recording is one line of either direction. What we wrote stands
-// behind all that codex had written by then.
+// A step of a recording is one line of either direction. What we wrote comes after
+// all that codex had written by then.
 type step struct {
 	In  string `json:"in,omitempty"`
 	Out string `json:"out,omitempty"`
 }
 
-// A recorder notes when what was written.
+// A recorder notes when each line was written.
 type recorder struct {
 	p   *process
 	mu  sync.Mutex
@@ -43,7 +43,7 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return r.p.stdin.Write(b)
 }
 
-// steps merges both directions; private things are replaced.
+// steps merges both directions. Private data is replaced.
 func (r *recorder) steps(clean func(string) string) []step {
 	var all []step
 	journal := r.p.bytes()
@@ -83,8 +83,8 @@ func saveRecording(t *testing.T, name string, steps []step) {
 	}
 }
 
-// recordingOf is the file with the recorded conversation of a version; the
-// pinned one's is what all other replays use.
+// recordingOf returns the file with the recorded conversation of a version. All
+// other replays use the pinned version's.
 func recordingOf(version string) string {
 	if version == TestedVersion {
 		return "approvals.jsonl"
@@ -111,8 +111,8 @@ func loadRecording(t testing.TB, name string) []step {
 	}
 }
 
-// cleaner replaces what differs from machine to machine, and the list of
-// models, which is long and says nothing here.
+// cleaner replaces what differs between machines, and the list of models, which is
+// long and irrelevant here.
 func cleaner(k *talk) func(string) string {
 	names := strings.NewReplacer(k.h.work, "/srv/work", k.h.dir, "/srv/codex-home", k.h.tmp, "/srv/tmp",
 		strings.TrimPrefix(k.h.work, os.TempDir()+"/"), "work") // in diffs
@@ -127,8 +127,8 @@ func cleaner(k *talk) func(string) string {
 	}
 }
 
-// workflow is how the recorded conversation is led: it is followed live, and
-// in every replay.
+// recordedTurns are the messages of the recorded conversation. They are sent live,
+// and in every replay.
 var recordedTurns = []string{"change things", "and now?"}
 
 const recordedScript = `
@@ -155,8 +155,8 @@ rules:
     reply: "You began with {{ .FirstUser }}."
 `
 
-// outcomeOf is what the person answers: yes to the first command, no to the
-// second and to files outside.
+// outcomeOf is what the person answers: yes to the first command, no to the second
+// and to files outside.
 func outcomeOf(r Request) Outcome {
 	if r.Reason == "first" || r.Kind == KindFileChange && !strings.Contains(r.Summary, "outside") {
 		return Accept
@@ -164,7 +164,7 @@ func outcomeOf(r Request) Outcome {
 	return Decline
 }
 
-// A leader runs pump after pump, as a workflow does.
+// A leader runs one pump after another, as a workflow does.
 type leader struct {
 	state   PumpState
 	spec    ThreadSpec
@@ -174,7 +174,7 @@ type leader struct {
 	answers []string // what was asked, and how it was answered
 }
 
-// lead talks to the end, or to the first error of a pump.
+// lead runs all turns, or stops at a pump's first error.
 func (l *leader) lead(texts []string) error {
 	for n, text := range texts {
 		id := "m-" + string(rune('1'+n))
@@ -214,8 +214,8 @@ func (e *strangeReturn) Error() string {
 	return "strange return: " + string(text)
 }
 
-// recordedConversationStillHappens leads the conversation with the real
-// codex; with -update the recording that the replays use is made from it.
+// recordedConversationStillHappens runs the conversation with the real codex. With
+// -update it makes the recording that the replays use.
 func recordedConversationStillHappens(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, recordedScript)
 	k := c.talk(t, s)

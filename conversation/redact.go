@@ -8,28 +8,29 @@ import (
 	"sync/atomic"
 )
 
-// minSecret is the shortest text that is worth redacting: shorter ones would
-// tear holes into ordinary words.
+// minSecret is the shortest text that is redacted: shorter ones would damage
+// ordinary words.
 const minSecret = 8
 
-// placeholder is repeated over a secret, so that the length stays and byte
-// positions with it.
+// placeholder is repeated over a secret, so that the length and byte positions stay
+// the same.
 const placeholder = "[redacted]"
 
 // A Redactor overwrites known secrets in texts with a placeholder of equal
 // length. A nil Redactor changes nothing. It is safe for concurrent use.
 type Redactor struct {
-	mu    sync.Mutex // held while something is added
+	mu    sync.Mutex // held while secrets are added
 	known atomic.Pointer[known]
 }
 
-// known are secrets, and what takes them out. It is not changed.
+// known is an immutable set of secrets and their replacer.
 type known struct {
 	secrets []string // longest first
 	replace *strings.Replacer
 }
 
-// NewRedactor knows the given secrets; those shorter than 8 bytes are ignored.
+// NewRedactor returns a Redactor for the given secrets; those shorter than 8 bytes
+// are ignored.
 func NewRedactor(secrets ...string) *Redactor {
 	r := &Redactor{}
 	r.known.Store(&known{})
@@ -37,8 +38,7 @@ func NewRedactor(secrets ...string) *Redactor {
 	return r
 }
 
-// Add has the redactor take out further secrets from now on, besides those that
-// it knows.
+// Add adds secrets to those that are redacted from now on.
 func (r *Redactor) Add(secrets ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,8 +80,8 @@ func (r *Redactor) String(s string) string {
 	return k.replace.Replace(s)
 }
 
-// in says whether there is any secret in s; that is nearly always answered by
-// no, at a small part of what replacing costs.
+// in reports whether s contains a secret, which is far cheaper than replacing.
+// Texts rarely do.
 func (k *known) in(s string) bool {
 	for _, secret := range k.secrets {
 		if len(secret) <= len(s) && strings.Contains(s, secret) {
@@ -91,15 +91,14 @@ func (k *known) in(s string) bool {
 	return false
 }
 
-// split cuts s where what follows may be the beginning of a secret that the
-// next chunk completes.
+// split cuts s before a suffix that may be the beginning of a secret.
 func (r *Redactor) split(s string) (whole, begun string) {
 	if r == nil {
 		return s, ""
 	}
 	at := len(s)
 	for _, secret := range r.known.Load().secrets {
-		// The longest one begins first.
+		// The longest match begins first.
 		for i := max(0, len(s)-len(secret)+1); i < at; i++ {
 			next := strings.IndexByte(s[i:at], secret[0])
 			if next < 0 {
@@ -113,8 +112,8 @@ func (r *Redactor) split(s string) (whole, begun string) {
 	return s[:at], s[at:]
 }
 
-// afterEnd drops the beginning of s that may be the end of a secret whose
-// beginning was cut off.
+// afterEnd drops a prefix of s that may be the end of a secret whose beginning was
+// cut off.
 func (r *Redactor) afterEnd(s string) string {
 	if r == nil {
 		return s

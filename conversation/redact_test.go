@@ -51,7 +51,7 @@ func TestSecretsReachNeitherSinkNorResult(t *testing.T) {
 	if want := "it is " + mask(len(secret)) + " and more"; streamed != want || r.Turn.FinalText != want {
 		t.Errorf("streamed %q, final %q, want %q", streamed, r.Turn.FinalText, want)
 	}
-	// What was asked has the same digest, whatever is known to be secret.
+	// A request has the same digest, whatever is known to be secret.
 	plain := perform(t, PumpInput{State: st}, Options{})
 	plain.hear(asks(0, "c", strings.Repeat("x", 30)+secret))
 	if a, b := s.sink.requests[0].Digest, plain.sink.requests[0].Digest; a != b {

@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// A replayer is a codex that says what the recorded one said, and goes on only
-// when it was told what that one was told. It outlives the pumps that talk to
-// it, and it counts what would have had an effect twice.
+// A replayer plays the recorded codex, and goes on only when it was told what the
+// recorded one was told. It outlives the pumps that talk to it, and counts what
+// would have had an effect twice.
 type replayer struct {
 	steps   []step
 	keys    map[string]bool // of what it may be told
@@ -22,22 +22,22 @@ type replayer struct {
 	next    int
 	journal []byte
 	visible int               // how much of the journal is written yet
-	inbox   []string          // what it did not look at yet
+	inbox   []string          // what it has not looked at yet
 	got     map[string]string // what it was told, by key
 	partial []byte            // a line without its end
 	told    map[string]bool   // every whole line of ours, looked at or not
 	faults  []string
 }
 
-// A pace is when the replayer acts: with the eager one an attachment finds all
-// that codex will say until it is told more, with the lazy ones nothing but
-// what an earlier attachment has read.
+// A pace is when the replayer acts. With the eager one an attachment finds all that
+// codex will say until it is told more. With the lazy ones it finds only what an
+// earlier attachment has read.
 type pace int
 
 const (
 	eager     pace = iota
-	listening      // lazy, and looks at what it was told before it says more
-	talkative      // lazy, and says all that it has to say first
+	listening      // lazy: looks at what it was told before it says more
+	talkative      // lazy: first says all that it has to say
 )
 
 var paces = []pace{eager, listening, talkative}
@@ -67,7 +67,7 @@ func (r *replayer) hurry() {
 	}
 }
 
-// act does one thing and says whether there was any to do.
+// act does one thing and reports whether there was any to do.
 func (r *replayer) act() bool {
 	switch {
 	case r.visible < len(r.journal):
@@ -84,8 +84,8 @@ func (r *replayer) act() bool {
 	return r.talk()
 }
 
-// talk says the next line, unless the recorded one had been told something
-// first that this one has not.
+// talk says the next line, unless the recorded codex had first been told something
+// that this one has not.
 func (r *replayer) talk() bool {
 	for r.next < len(r.steps) {
 		s := r.steps[r.next]
@@ -106,8 +106,8 @@ func (r *replayer) talk() bool {
 	return false
 }
 
-// beside reports whether a step is a question that is asked beside the opening,
-// or its answer: nothing waits for them, and they wait for nothing.
+// beside reports whether a step is a question that is asked beside the opening, or
+// its answer. Nothing waits for these, and they wait for nothing.
 func (r *replayer) beside(s step) bool {
 	key, id := keyOf(s.In + s.Out)
 	if s.In != "" {
@@ -117,7 +117,7 @@ func (r *replayer) beside(s step) bool {
 	return r.keys[methodAccountRead+" "+id] || r.keys[methodModelList+" "+id]
 }
 
-// keyOf says which line of the recording a line is.
+// keyOf returns which line of the recording a line is.
 func keyOf(line string) (key, id string) {
 	var m message
 	if err := json.Unmarshal([]byte(line), &m); err != nil {
@@ -132,7 +132,7 @@ func keyOf(line string) (key, id string) {
 	return m.Method, ""
 }
 
-// tell takes bytes of our side.
+// tell takes bytes that we wrote.
 func (r *replayer) tell(p []byte) {
 	r.partial = append(r.partial, p...)
 	for {
@@ -152,7 +152,7 @@ func (r *replayer) tell(p []byte) {
 func (r *replayer) line(line string) {
 	key, id := keyOf(line)
 	if key == "" {
-		return // blank or torn: codex says nothing to that
+		return // blank or torn: codex does not answer that
 	}
 	method, _, _ := strings.Cut(key, " ")
 	before, again := r.got[key]
@@ -182,7 +182,7 @@ func (r *replayer) line(line string) {
 			r.say(r.steps[i].Out)
 			return
 		}
-		// Requests are answered in their order: none overtakes this answer.
+		// Requests are answered in order: none overtakes this answer.
 		for r.talk() {
 			if k, _ := keyOf(r.steps[r.next-1].Out); k == "answer "+id {
 				return
@@ -195,24 +195,24 @@ func (r *replayer) say(line string) { r.journal = append(r.journal, line+"\n"...
 
 var errCut = errors.New("cut")
 
-// A knife says where an attempt dies: after so many bytes were read from the
-// journal in all, or at the n-th write.
+// A knife says where an attempt dies: after a number of bytes were read from the
+// journal in total, or at the n-th write.
 type knife struct {
 	read  int // offset in the journal; -1: never
 	write int // count of writes; -1: never
-	torn  int // how much of that write still gets through; -1: all
+	torn  int // how much of that write still arrives; -1: all
 	wrote int
 
-	// Behind this offset, if it is not 0, the pump is called back, or the
-	// process is dead and has written no more.
+	// After the offset callBack the pump is called back. After dead the process is
+	// dead and has written no more. 0 is never.
 	callBack int
 	dead     int
 }
 
 var noKnife = &knife{read: -1, write: -1}
 
-// simulate is the driver without goroutines and without a clock: time passes
-// only when nothing else is left to do.
+// simulate is the driver without goroutines and without a clock: time passes only
+// when nothing else is left to do.
 func simulate(r *replayer, in PumpInput, sink Sink, opt Options, k *knife) (PumpResult, error) {
 	m, err := newMachine(in, sink, opt, int64(r.visible))
 	if err != nil {
@@ -299,7 +299,6 @@ func simulate(r *replayer, in PumpInput, sink Sink, opt Options, k *knife) (Pump
 	}
 }
 
-// An outcome is what is left of a whole conversation.
 type outcome struct {
 	Entries []Entry
 	Turns   []TurnEnd
@@ -307,8 +306,8 @@ type outcome struct {
 	State   PumpState
 }
 
-// replay leads the recorded conversation; each pump that the knife cuts is run
-// again from its input, as a new attempt on a new attachment.
+// replay runs the recorded conversation. Each pump that the knife cuts is run again
+// from its input, as a new attempt on a new attachment.
 func replay(t testing.TB, steps []step, p pace, k *knife) (outcome, error) {
 	t.Helper()
 	r := newReplayer(steps, p)
@@ -328,8 +327,8 @@ func replay(t testing.TB, steps []step, p pace, k *knife) (outcome, error) {
 	return outcome{Turns: l.turns, Answers: l.answers, State: l.state, Entries: entries}, err
 }
 
-// attempts runs a pump again from its input until the knife lets it be: each
-// time as a new attempt, on a new attachment.
+// attempts runs a pump again from its input until the knife no longer cuts it, each
+// time as a new attempt on a new attachment.
 func attempts(r *replayer, in PumpInput, sink Sink, k *knife) (PumpResult, error) {
 	text, err := json.Marshal(in) // as it travels through a workflow
 	if err != nil {
@@ -347,8 +346,8 @@ func attempts(r *replayer, in PumpInput, sink Sink, k *knife) (PumpResult, error
 	}
 }
 
-// merged keeps the first entry of each id, as a reader does, and checks that
-// the others are the same and that numbers rise by one from after.
+// merged keeps the first entry of each id, as a reader does. It checks that the
+// others are the same, and that numbers rise by one from after.
 func merged(all []Entry, after int64) ([]Entry, error) {
 	var entries []Entry
 	seen := map[string]Entry{}
@@ -384,8 +383,8 @@ func recordedOutcome(t testing.TB, steps []step) (outcome, int, int) {
 	return o, length, k.wrote
 }
 
-// sameOutcome leaves out of the state what tells one way of reading from
-// another; the journal is longer by the barriers' answers.
+// sameOutcome ignores in the state what depends on how the journal was read. The
+// journal is longer by the barriers' answers.
 func sameOutcome(a, b outcome) bool {
 	strip := func(o outcome) outcome {
 		o.State.Cursor, o.State.Rewind = Cursor{}, 0
@@ -428,8 +427,8 @@ func TestReplayOfTheRecordingEndsAsItDid(t *testing.T) {
 	}
 }
 
-// TestReplayOfEveryVersionEndsAsItDid: the recordings of the older versions say
-// the same, and cut anywhere they go on.
+// TestReplayOfEveryVersionEndsAsItDid: the recordings of the older versions have
+// the same outcome, wherever they are cut.
 func TestReplayOfEveryVersionEndsAsItDid(t *testing.T) {
 	for _, v := range published(t)[:len(published(t))-1] {
 		steps := loadRecording(t, recordingOf(v))
@@ -440,8 +439,12 @@ func TestReplayOfEveryVersionEndsAsItDid(t *testing.T) {
 		if one := want.Turns[0]; one.Status != "completed" || one.DiffStat != "1 file changed, 1 insertion(+)" || one.StartedAtMS == 0 || want.Turns[1].FinalText != "You began with change things." {
 			t.Errorf("%s: turns %+v", v, want.Turns)
 		}
+		step := 997
+		if testing.Short() {
+			step = 9973
+		}
 		for _, p := range paces {
-			for at := 0; at <= length; at += 997 {
+			for at := 0; at <= length; at += step {
 				got, err := replay(t, steps, p, &knife{read: at, write: -1})
 				if err != nil {
 					t.Fatalf("%s, pace %d, cut at byte %d: %v", v, p, at, err)
@@ -457,6 +460,7 @@ func TestReplayOfEveryVersionEndsAsItDid(t *testing.T) {
 // sameResult compares what a workflow acts on.
 func sameResult(a, b PumpResult) bool {
 	a.State, b.State = PumpState{}, PumpState{}
+	a.Waited, b.Waited = 0, 0 // of the last attempt's own clock
 	for _, rs := range [][]Request{a.Requests, b.Requests} {
 		for i := range rs {
 			rs[i].Whole = nil
@@ -465,12 +469,16 @@ func sameResult(a, b PumpResult) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// The same cuts, a few of them, with the whole conversation after each.
+// Some of the same cuts, with the whole conversation after each.
 func TestCutLeavesTheSameConversation(t *testing.T) {
 	steps := loadRecording(t, "approvals.jsonl")
 	want, length, _ := recordedOutcome(t, steps)
+	step := 97
+	if testing.Short() {
+		step = 1999
+	}
 	for _, p := range paces {
-		for at := 0; at <= length; at += 97 {
+		for at := 0; at <= length; at += step {
 			got, err := replay(t, steps, p, &knife{read: at, write: -1})
 			if err != nil {
 				t.Fatalf("pace %d, cut at byte %d: %v", p, at, err)
@@ -486,9 +494,13 @@ func TestCutLeavesTheSameConversation(t *testing.T) {
 func TestCutAtEveryWriteSendsNothingTwice(t *testing.T) {
 	steps := loadRecording(t, "approvals.jsonl")
 	want, _, writes := recordedOutcome(t, steps)
+	torns := []int{0, 1, 2, 20, -1}
+	if testing.Short() {
+		torns = []int{0, 20, -1}
+	}
 	for _, p := range paces {
 		for n := range writes {
-			for _, torn := range []int{0, 1, 2, 20, -1} {
+			for _, torn := range torns {
 				got, err := replay(t, steps, p, &knife{read: -1, write: n, torn: torn})
 				if err != nil {
 					t.Fatalf("pace %d, cut at write %d (%d bytes through): %v", p, n, torn, err)

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 )
 
-// RequestKind says what codex asks for, in the words of the command line.
+// RequestKind is what codex asks for, as on the command line.
 type RequestKind string
 
 const (
@@ -15,11 +15,11 @@ const (
 	KindElicitation RequestKind = "elicitation"
 )
 
-// Asked is what a policy judges: the whole of a request, nothing redacted and
-// nothing cut. It is never stored.
+// Asked is what a policy judges: a full request, not redacted and not cut. It is
+// never stored.
 type Asked struct {
 	Kind        RequestKind
-	Action      string // what is done with a command, where it is not run
+	Action      string // what is done with the command, if it is not to be run
 	Command     string
 	CWD         string
 	Changes     []AskedChange
@@ -41,7 +41,7 @@ type AskedChange struct {
 	Path, Kind, MovedTo string
 }
 
-// Counts are the approvals of a session before one.
+// Counts are a session's approvals before a request.
 type Counts struct {
 	InTurn    int `json:"in_turn,omitempty"`
 	InMinute  int `json:"in_minute,omitempty"` // in the 60 seconds before it, by codex's clock
@@ -50,18 +50,18 @@ type Counts struct {
 	Declined  int `json:"declined,omitempty"`
 }
 
-// A Verdict is what a policy says of a request. Outcome is Accept or Decline;
-// empty means that a person is asked.
+// A Verdict is a policy's answer to a request. Outcome is Accept or Decline; empty
+// means that a person is asked.
 type Verdict struct {
 	Outcome    Outcome
 	ForSession bool
 	Rule       string
 	Reason     string
-	Policy     string // digest of its file
+	Policy     string // digest of the policy file
 }
 
-// A Request is what codex asks for and waits for. Texts are cut to
-// Limits.Excerpt, and Truncated says so; Digest is over the whole.
+// A Request is a request of codex that waits for an answer. Texts are cut to
+// Limits.Excerpt, and Truncated says so; Digest covers the uncut request.
 type Request struct {
 	RPC         json.RawMessage `json:"rpc"`
 	Incarnation int             `json:"incarnation"`
@@ -75,20 +75,20 @@ type Request struct {
 	CWD     string   `json:"cwd,omitempty"`
 	Reason  string   `json:"reason,omitempty"`
 	Changes []Change `json:"changes,omitempty"`
-	// GrantRoot is the folder below which a yes to a file change allows all.
+	// GrantRoot is the folder in which a yes to a file change allows all changes.
 	GrantRoot string `json:"grant_root,omitempty"`
-	// Network is the host that is to be reached, if that is what is asked.
+	// Network is the host to reach, if that is what is asked.
 	Network string `json:"network,omitempty"`
-	// Permissions are those asked for, in codex's shape (KindPermissions, or
+	// Permissions are the requested permissions in codex's shape (KindPermissions, or
 	// beside a command).
 	Permissions json.RawMessage `json:"permissions,omitempty"`
-	// Questions wait for answers: codex's own, our tool's ask_human, or the
-	// fields of an MCP server's form.
+	// Questions are codex's own, those of our tool ask_human, or the fields of an MCP
+	// server's form.
 	Questions []Question `json:"questions,omitempty"`
 	// URL is where an MCP server sends the person (an elicitation by URL).
 	URL string `json:"url,omitempty"`
-	// Server and Tool say who asks, where it is not codex itself; Args are
-	// what an MCP tool would be called with, in JSON.
+	// Server and Tool say who asks, if it is not codex itself; Args are the arguments
+	// of the MCP tool's call, in JSON.
 	Server string `json:"server,omitempty"`
 	Tool   string `json:"tool,omitempty"`
 	Args   string `json:"args,omitempty"`
@@ -96,42 +96,42 @@ type Request struct {
 	Amendment []string `json:"amendment,omitempty"`
 	Offered   []string `json:"offered"`
 	Truncated bool     `json:"truncated,omitempty"`
-	// Ruling says which rule of a policy has people asked; nil without one.
+	// Ruling is the policy's rule that makes people decide; nil without a policy.
 	Ruling *Ruling `json:"ruling,omitempty"`
-	// Digest is the SHA-256 (hex) over the canonical JSON of what was asked;
-	// the same ask has the same digest on another day.
+	// Digest is the SHA-256 (hex) of the canonical JSON of what was asked; the same
+	// request has the same digest on another day.
 	Digest string `json:"digest"`
-	// Whole is the request with nothing cut. The pump hands it to its Sink;
-	// it never travels through a workflow.
+	// Whole is the uncut request. The pump gives it to its Sink; it never goes through
+	// a workflow.
 	Whole *Request `json:"-"`
 }
 
-// A Question is one thing that a person is asked.
+// A Question is one question to a person.
 type Question struct {
 	ID     string `json:"id"`
 	Header string `json:"header,omitempty"` // a word or two
 	Text   string `json:"text"`
-	// Options are what can be chosen. Without any, or with Other, a person
-	// answers in their own words.
+	// Options are the choices. If there are none, or Other is set, a person may answer
+	// in their own words.
 	Options []Choice `json:"options,omitempty"`
 	Other   bool     `json:"other,omitempty"`
 	// Many says that several options can be chosen.
 	Many bool `json:"many,omitempty"`
 	// Secret says that the answer must not be shown or kept.
 	Secret bool `json:"secret,omitempty"`
-	// Type of a form's field: string, number, integer, boolean; empty means
-	// string. Optional ones need no answer.
+	// Type is the type of a form's field: string, number, integer, boolean; empty means
+	// string. Optional says that no answer is needed.
 	Type     string `json:"type,omitempty"`
 	Optional bool   `json:"optional,omitempty"`
 	Default  string `json:"default,omitempty"`
-	// Format of a text: email, uri, date, date-time. Least and Most bound a
-	// number, the characters of a text, or of Many the options chosen.
+	// Format is the format of a text: email, uri, date, date-time. Least and Most bound
+	// a number, the characters of a text, or with Many the number of options chosen.
 	Format string   `json:"format,omitempty"`
 	Least  *float64 `json:"least,omitempty"`
 	Most   *float64 `json:"most,omitempty"`
 }
 
-// A Choice is one option of a question; Label is what is answered.
+// A Choice is one option of a question; Label is the answer.
 type Choice struct {
 	Label       string `json:"label"`
 	Description string `json:"description,omitempty"`

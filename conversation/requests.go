@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// An auto is an answer that needs nobody to decide. It is written once the
-// journal is read up to the pump's start and nothing there resolved it.
+// An auto is an answer that needs no decision. It is written once the journal has
+// been read up to the pump's start and shows no resolution.
 type auto struct {
 	key  string
 	line outgoing
@@ -24,8 +24,8 @@ func (m *machine) flushAutos() {
 	m.autos = nil
 }
 
-// request takes what codex asks us. Nothing is left hanging: what a person
-// decides becomes a Request, all else is answered at once.
+// request handles a request from codex. What a person decides becomes a Request;
+// all others are answered at once.
 func (m *machine) request(msg *message) {
 	switch msg.Method {
 	case methodToolCall:
@@ -36,6 +36,7 @@ func (m *machine) request(msg *message) {
 		m.auto(msg.ID, outgoing{ID: msg.ID, Result: map[string]int64{"currentTimeAt": m.opt.clock().Unix()}})
 	default:
 		if read := families[msg.Method]; read != nil {
+			m.sayForeign()
 			m.demand(msg, read)
 			return
 		}
@@ -43,7 +44,7 @@ func (m *machine) request(msg *message) {
 	}
 }
 
-// demand opens a request for a person, with what it takes to decide it.
+// demand opens a request for a person, with everything needed to decide it.
 func (m *machine) demand(msg *message, read reader) {
 	if m.openAt(msg.ID) >= 0 {
 		return // asked again under the same id
@@ -71,7 +72,7 @@ func (m *machine) demand(msg *message, read reader) {
 		m.refuse(msg, "too much else is being asked already: ask again later")
 		return
 	}
-	m.dated(a.startedMS) // requests bear no other time
+	m.dated(a.startedMS) // requests have no other time
 	r.RPC = append(json.RawMessage(nil), msg.ID...)
 	r.Incarnation, r.Digest = m.st.Cursor.Incarnation, a.digest()
 	o := OpenRequest{RPC: r.RPC, Item: r.ItemID, Thread: m.keyOf(a.thread, "").thread, TurnID: r.TurnID, Bulk: bulk}
@@ -102,7 +103,6 @@ func (m *machine) demand(msg *message, read reader) {
 	m.st.Open = append(m.st.Open, o)
 }
 
-// fill adds what the request itself does not say.
 func (m *machine) fill(a *asked) {
 	if a.Method == methodFileApproval {
 		a.Changes = m.items[m.keyOf(a.thread, a.item)]
@@ -111,15 +111,15 @@ func (m *machine) fill(a *asked) {
 		a.item = m.toolItem(m.keyOf(a.thread, "").thread)
 	}
 	if a.turn == "" {
-		a.turn = m.st.TurnID // an MCP server may ask without
+		a.turn = m.st.TurnID // an MCP server may ask without a turn
 	}
 	if !m.in.Amend {
 		a.Amendment = nil
 	}
 }
 
-// toolItem is the call of an MCP tool that an elicitation is taken to hold up:
-// the oldest that waits for nothing else.
+// toolItem returns the MCP tool call that an elicitation probably belongs to: the
+// oldest one without another open request.
 func (m *machine) toolItem(thread string) string {
 	for _, it := range m.st.Items {
 		if it.Type == "mcpToolCall" && it.Thread == thread && !m.asksFor(it.key()) {
@@ -129,8 +129,8 @@ func (m *machine) toolItem(thread string) string {
 	return ""
 }
 
-// demandAgain reads a request again that an earlier pump folded: what was asked
-// is kept nowhere else.
+// demandAgain reads a request again that an earlier pump folded, because its text
+// is stored nowhere else.
 func (m *machine) demandAgain(msg *message, at int64) {
 	i := m.openAt(msg.ID)
 	if i < 0 || m.st.Open[i].At != at {
@@ -159,7 +159,7 @@ func (m *machine) demandAgain(msg *message, at int64) {
 	m.demands[idKey(msg.ID)] = a
 }
 
-// bulk is how much the open requests hold that cannot be cut.
+// bulk returns the size of the parts of the open requests that cannot be cut.
 func (m *machine) bulk() (n int) {
 	for _, o := range m.st.Open {
 		n += o.Bulk
@@ -167,7 +167,7 @@ func (m *machine) bulk() (n int) {
 	return n
 }
 
-// refuse answers in the shape that the request wants, so that codex goes on. Why
+// refuse answers in the shape that the request requires, so that codex goes on. why
 // says what is wrong with a request that could have been decided.
 func (m *machine) refuse(msg *message, why string) {
 	what, o := refusal(msg.Method, why, m.st.CodexVersion)
@@ -181,7 +181,8 @@ func (m *machine) refuse(msg *message, why string) {
 	m.entry(e)
 }
 
-// refusal is the answer to a request that nobody decides, and what it is for.
+// refusal returns the answer to a request that nobody decides, and a name for the
+// request.
 func refusal(method, why, version string) (what string, o outgoing) {
 	failure := func(text string) { o.Error = &RPCError{Code: CodeInvalidRequest, Message: orWord(why, text)} }
 	declined := func() {
@@ -220,10 +221,9 @@ func refusal(method, why, version string) (what string, o outgoing) {
 	return what, o
 }
 
-// item is the item that waits for it.
 func (o *OpenRequest) item() itemKey { return itemKey{o.Thread, o.Item} }
 
-// openAt is the place of an open request in the state, or -1.
+// openAt returns the index of an open request in the state, or -1.
 func (m *machine) openAt(rpc json.RawMessage) int {
 	key := idKey(rpc)
 	for i, o := range m.st.Open {
@@ -234,8 +234,8 @@ func (m *machine) openAt(rpc json.RawMessage) int {
 	return -1
 }
 
-// dropOpen closes the open requests that match; those that the workflow knows
-// are told to it as resolved, unless a Send of ours closed them.
+// dropOpen closes the open requests that match. Those that the workflow knows are
+// reported as resolved, unless a Send of ours closed them.
 func (m *machine) dropOpen(match func(OpenRequest) bool) {
 	var left []OpenRequest
 	for _, o := range m.st.Open {
@@ -271,7 +271,7 @@ func (m *machine) decided(rpc json.RawMessage) bool {
 	return false
 }
 
-// resolvedBy takes serverRequest/resolved: an answer arrived, ours or another.
+// resolvedBy handles serverRequest/resolved: an answer arrived, ours or another's.
 func (m *machine) resolvedBy(params json.RawMessage) {
 	var n resolvedNotice
 	if json.Unmarshal(params, &n) != nil || n.RequestID == nil {
@@ -279,20 +279,20 @@ func (m *machine) resolvedBy(params json.RawMessage) {
 	}
 	m.stillTrying()
 	key := idKey(n.RequestID)
-	// Whether our own answer is still to be written says how far this pump has
-	// come, and nothing of the request: the rest is the same for every pump.
+	// Whether our answer is still unwritten depends only on how far this pump has got.
+	// Everything else here is the same for every pump.
 	m.autos = slices.DeleteFunc(m.autos, func(a auto) bool { return a.key == key })
 	m.answered(key)
 }
 
-// answered is what it means that codex waits no more for an answer.
+// answered records that codex no longer waits for an answer.
 func (m *machine) answered(key string) {
 	for _, s := range m.sends {
 		if s.Kind != SendDecision || s.Incarnation != m.st.Cursor.Incarnation || idKey(s.RPC) != key || s.settled() {
 			continue
 		}
 		if s.unfit == "" && s.uncertain && !s.wrote && m.openAt(s.RPC) >= 0 {
-			// An earlier attempt wrote it: what it wrote, the decision says.
+			// An earlier attempt wrote it; the decision says what it wrote.
 			if _, err := m.decision(s.Send); err != nil {
 				s.unfit = unfitText(err)
 			}
@@ -313,7 +313,7 @@ func (m *machine) answered(key string) {
 	m.dropCalls(func(c OpenCall) bool { return idKey(c.RPC) == key })
 }
 
-// unreported says whether there are requests that the workflow does not know.
+// unreported reports whether there are requests that the workflow does not know.
 func (m *machine) unreported() bool {
 	for _, r := range m.requests {
 		if i := m.openAt(r.RPC); i >= 0 && !m.st.Open[i].Reported {

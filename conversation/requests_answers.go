@@ -12,16 +12,16 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what a person answers.
+// Bounds on a person's answers.
 const (
 	// MaxAnswer is the longest answer to one question, in bytes.
 	MaxAnswer = 16 << 10
-	// MaxAnswers is how long all answers to a request may be together.
+	// MaxAnswers bounds all answers to a request together, in bytes.
 	MaxAnswers = 64 << 10
 )
 
 // An AnswerError says what is wrong with the answer to one question. It never
-// holds the answer, which may be secret.
+// contains the answer, which may be secret.
 type AnswerError struct {
 	Question string // its id
 	What     string
@@ -29,10 +29,9 @@ type AnswerError struct {
 
 func (e *AnswerError) Error() string { return fmt.Sprintf("%q %s", e.Question, e.What) }
 
-// CheckAnswers says whether the answers fit the questions, by their ids, and
-// returns them as codex is to have them: a default where nothing was answered,
-// nothing where an optional question has no answer. A blank answer is none. The
-// error is an *AnswerError that names the question and not the answer.
+// CheckAnswers checks answers, by question id, and returns them for codex: with
+// defaults for missing ones, and without optional questions that have none. A blank
+// answer counts as missing. An error in one question is an *AnswerError.
 func CheckAnswers(questions []Question, answers map[string][]string) (map[string][]string, error) {
 	known, all := map[string]bool{}, 0
 	for _, q := range questions {
@@ -73,7 +72,7 @@ func CheckAnswers(questions []Question, answers map[string][]string) (map[string
 	return good, nil
 }
 
-// check looks at the answers to one question; there is at least one.
+// check checks the answers to one question; there is at least one.
 func (q Question) check(given []string) ([]string, error) {
 	wrong := func(format string, args ...any) ([]string, error) {
 		return nil, &AnswerError{q.ID, fmt.Sprintf(format, args...)}
@@ -104,7 +103,7 @@ func (q Question) check(given []string) ([]string, error) {
 	return good, nil
 }
 
-// typed is an answer in the one way to write its type.
+// typed returns an answer in the canonical form of its type.
 func (q Question) typed(a string) (string, error) {
 	wrong := func(format string, args ...any) (string, error) {
 		return "", &AnswerError{q.ID, fmt.Sprintf(format, args...)}
@@ -149,8 +148,8 @@ func (q Question) typed(a string) (string, error) {
 	return wrong("is of the type %s, which nobody can answer here", q.Type)
 }
 
-// fits says whether a text has a format that MCP forms know; of others nothing
-// is known.
+// fits reports whether a text has one of the formats of MCP forms; other formats
+// are not checked.
 func fits(format, text string) bool {
 	var err error
 	switch format {
@@ -189,7 +188,7 @@ func (q Question) bounds() string {
 	return "any number of"
 }
 
-// choices ends a sentence with what can be chosen.
+// choices returns the options as the end of a sentence.
 func (q Question) choices() string {
 	if len(q.Options) == 0 {
 		return ""
@@ -217,7 +216,7 @@ func questionIDs(questions []Question) string {
 	return strings.Join(ids, ", ")
 }
 
-// short is a name for a sentence.
+// short cuts a name for use in a sentence.
 func short(s string) string { return excerpt(s, 80) }
 
 func sorted[V any](m map[string]V) []string {

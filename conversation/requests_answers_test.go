@@ -94,7 +94,7 @@ func TestAnswersToWhatWasNotAskedAreRefused(t *testing.T) {
 	}
 }
 
-// An error of an answer may be shown and logged, an answer may not.
+// An error about an answer may be shown and logged. The answer may not.
 func TestWhatIsWrongWithASecretAnswerDoesNotSayIt(t *testing.T) {
 	const secret = "hunter2-hunter2"
 	for _, q := range []Question{

@@ -8,9 +8,9 @@ import (
 	"strconv"
 )
 
-// The form of an MCP server is a flat object: a question for each property.
-// What a question cannot say is not asked: the form is refused then, rather
-// than answered with something that the server did not ask for.
+// The form of an MCP server is a flat object: one question per property. A form
+// that questions cannot express is refused, rather than answered with something
+// that the server did not ask for.
 
 type formSchema struct {
 	Type       string                     `json:"type"`
@@ -45,8 +45,8 @@ type titled struct {
 	Title string `json:"title"`
 }
 
-// formQuestions are the questions of a form, by the names of their properties;
-// none where it only wants a yes or a no.
+// formQuestions returns the questions of a form, with the property names as ids;
+// none if the form only wants a yes or a no.
 func formQuestions(raw json.RawMessage) ([]Question, error) {
 	var f formSchema
 	if err := json.Unmarshal(raw, &f); err != nil {
@@ -119,8 +119,8 @@ func titledChoices(in []titled) (all []Choice) {
 	return all
 }
 
-// plainDefault is a default as a person would write it. Where it is a list, the
-// person chooses.
+// plainDefault returns a default as a person would write it; empty for a list, from
+// which the person chooses.
 func plainDefault(raw json.RawMessage) string {
 	var v any
 	if len(raw) == 0 || json.Unmarshal(raw, &v) != nil {
@@ -137,7 +137,7 @@ func plainDefault(raw json.RawMessage) string {
 	return ""
 }
 
-// formContent is what a form is answered with: each answer in its type.
+// formContent returns the content of a form's answer, with each answer in its type.
 func formContent(questions []Question, answers map[string][]string) (map[string]any, error) {
 	content := map[string]any{}
 	for _, q := range questions {

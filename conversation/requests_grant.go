@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// permissions is codex's shape of permissions that are asked for or given.
+// permissions is codex's shape of requested or granted permissions.
 type permissions struct {
 	Network *struct {
 		Enabled *bool `json:"enabled,omitempty"`
@@ -19,12 +19,12 @@ type permissions struct {
 	FileSystem *fileAccess `json:"fileSystem,omitempty"`
 }
 
-// fileAccess names paths in two ways, of which codex means to keep Entries.
+// fileAccess names paths in two ways; codex intends to keep Entries.
 type fileAccess struct {
 	Read    []string      `json:"read,omitempty"`
 	Write   []string      `json:"write,omitempty"`
 	Entries []accessEntry `json:"entries,omitempty"`
-	// ScanDepth bounds how deep a pattern is looked for.
+	// ScanDepth bounds how deep a pattern is searched.
 	ScanDepth *uint64 `json:"globScanMaxDepth,omitempty"`
 }
 
@@ -33,7 +33,7 @@ type accessEntry struct {
 	Path   accessPath `json:"path"`
 }
 
-// An accessPath is a path, a pattern, or a place that codex has a word for.
+// An accessPath is a path, a pattern, or a special place that codex has a name for.
 type accessPath struct {
 	Type    string          `json:"type"` // path, glob_pattern, special
 	Path    string          `json:"path,omitempty"`
@@ -41,8 +41,7 @@ type accessPath struct {
 	Value   json.RawMessage `json:"value,omitempty"`
 }
 
-// readPermissions is strict: of a member that nobody here knows it cannot be
-// said what it allows.
+// readPermissions is strict: nobody can say what an unknown member would allow.
 func readPermissions(raw json.RawMessage) (permissions, error) {
 	var p permissions
 	if len(bytes.TrimSpace(raw)) == 0 {
@@ -82,11 +81,10 @@ type GrantError struct{ Why string }
 
 func (e *GrantError) Error() string { return "the grant " + e.Why }
 
-// Within says, with a *GrantError, why grant is not a part of the permissions
-// that codex asked for; nil when it is. Both are in codex's shape. A path below
-// one that was asked for is a part of it, reading is a part of writing; patterns
-// and codex's own words for places have to be the very same. What was to be
-// denied has to stay denied. A grant of nothing is refused: that is to decline.
+// Within returns a *GrantError if grant is not a part of the permissions that codex
+// asked for. Both are in codex's shape. A path below a requested one is a part of
+// it, and reading is a part of writing; patterns and special places must be
+// identical. Denials must stay. A grant of nothing is an error: that is a decline.
 func Within(grant, asked json.RawMessage) error {
 	no := func(format string, args ...any) error { return &GrantError{fmt.Sprintf(format, args...)} }
 	a, err := readPermissions(asked)
@@ -140,7 +138,7 @@ func (f fileAccess) within(a fileAccess) error {
 	return nil
 }
 
-// has says whether an entry is asked for.
+// has reports whether an entry was asked for.
 func (f fileAccess) has(e accessEntry) bool {
 	if e.denies() {
 		return slices.ContainsFunc(f.Entries, e.same)
@@ -153,7 +151,7 @@ func (f fileAccess) has(e accessEntry) bool {
 	})
 }
 
-// covers says whether access to a path is asked for, there or above it.
+// covers reports whether access to a path, or to a folder above it, was asked for.
 func (f fileAccess) covers(access, p string) bool {
 	above := func(all []string) bool {
 		return slices.ContainsFunc(all, func(a string) bool { return below(p, a) })
@@ -168,7 +166,7 @@ func (f fileAccess) covers(access, p string) bool {
 
 func enough(asked, given string) bool { return asked == "write" || asked == "read" && given == "read" }
 
-// below says whether a path is dir or lies in it, by their names alone.
+// below reports whether p is dir or lies in it, by name only.
 func below(p, dir string) bool {
 	if !path.IsAbs(p) || !path.IsAbs(dir) || path.Clean(p) != strings.TrimRight(p, "/") && p != "/" {
 		return false
@@ -193,8 +191,8 @@ func sameJSON(a, b json.RawMessage) bool {
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && bytes.Equal(canonical(x), canonical(y))
 }
 
-// PermissionWords says each of some permissions in codex's shape in a few words.
-// What nobody here knows is shown as it is.
+// PermissionWords describes permissions in codex's shape, a few words each. Unknown
+// ones are shown as they are.
 func PermissionWords(raw json.RawMessage) []string {
 	p, err := readPermissions(raw)
 	if err != nil {
@@ -237,14 +235,14 @@ func (e accessEntry) words() string {
 	return strings.Join(strings.Fields(access+" "+v.Kind+" "+v.Path+" "+v.Subpath), " ")
 }
 
-// A Part is what a person gives of the permissions that codex asks for.
+// A Part is the part of the requested permissions that a person grants.
 type Part struct {
 	Network     bool
 	Read, Write []string
 }
 
-// Of is the part in codex's shape, with all that codex wants to stay denied; an
-// error of Within where it is no part of what is asked.
+// Of returns the part in codex's shape, with everything that codex wants to stay
+// denied. It returns an error of Within if the part was not asked for.
 func (p Part) Of(asked json.RawMessage) (json.RawMessage, error) {
 	a, err := readPermissions(asked)
 	if err != nil {

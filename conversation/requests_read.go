@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// What codex may ask, by its own names.
+// codex's names of its requests.
 const (
 	methodCommandApproval = "item/commandExecution/requestApproval"
 	methodFileApproval    = "item/fileChange/requestApproval"
@@ -17,17 +17,17 @@ const (
 	methodUserInput       = "item/tool/requestUserInput"
 	methodToolCall        = "item/tool/call"
 	methodElicitation     = "mcpServer/elicitation/request"
-	// The first protocol's: in every schema, and asked in no thread of ours.
+	// Of the first protocol: in every schema, but used in no thread of ours.
 	methodPatchApproval = "applyPatchApproval"
 	methodExecApproval  = "execCommandApproval"
 )
 
-// A reader reads the params of a request of one family. An error says why
-// nobody can decide it.
+// A reader reads the params of one family of requests. An error says why nobody can
+// decide the request.
 type reader func(json.RawMessage) (*asked, error)
 
-// families are the requests that a person or a policy decides. A call of our
-// tool ask_human is one more (see toolCalled).
+// families are the requests that a person or a policy decides. A call of our tool
+// ask_human is another (see toolCalled).
 var families = map[string]reader{
 	methodCommandApproval: readCommandApproval,
 	methodFileApproval:    readFileApproval,
@@ -38,7 +38,7 @@ var families = map[string]reader{
 	methodPatchApproval:   readPatchApproval,
 }
 
-// commandParams are those of item/commandExecution/requestApproval.
+// commandParams are the params of item/commandExecution/requestApproval.
 type commandParams struct {
 	notice
 	Kind        string            `json:"kind"` // command, writeStdin, humanCommand
@@ -72,15 +72,15 @@ func readCommandApproval(raw json.RawMessage) (*asked, error) {
 	if len(p.Actions) == 1 && p.Actions[0].Command != "" {
 		a.shown = p.Actions[0].Command // what the model asked for, without the shell around it
 	}
-	if p.Kind != "humanCommand" { // which takes no such answer
+	if p.Kind != "humanCommand" { // a humanCommand takes no such answer
 		a.Amendment = amendmentOf(p.Decisions)
 	}
 	return a, nil
 }
 
-// amendmentOf is the decision among those offered that would change rules for
-// all threads of the codex home. One that forbids something for ever is none of
-// ours: what is declined is declined once.
+// amendmentOf returns the offered decision that would change rules for all threads
+// of the codex home. A decision that forbids something for ever is not used: a
+// decline applies once.
 func amendmentOf(decisions []json.RawMessage) json.RawMessage {
 	for _, d := range decisions {
 		var words amendment
@@ -91,7 +91,6 @@ func amendmentOf(decisions []json.RawMessage) json.RawMessage {
 	return nil
 }
 
-// An amendment is a decision that changes rules.
 type amendment struct {
 	Exec *struct {
 		Tokens []string `json:"execpolicy_amendment"`
@@ -104,7 +103,7 @@ type amendment struct {
 	} `json:"applyNetworkPolicyAmendment"`
 }
 
-// words say what it would allow, one rule each.
+// words returns what the amendment would allow, one rule each.
 func (a amendment) words() []string {
 	switch {
 	case a.Exec != nil && len(a.Exec.Tokens) > 0:
@@ -115,7 +114,7 @@ func (a amendment) words() []string {
 	return nil
 }
 
-// fileParams are those of item/fileChange/requestApproval.
+// fileParams are the params of item/fileChange/requestApproval.
 type fileParams struct {
 	notice
 	Reason      string `json:"reason"`
@@ -181,7 +180,8 @@ func readUserInput(raw json.RawMessage) (*asked, error) {
 	return a, checkQuestions(a.Questions)
 }
 
-// checkQuestions says why questions cannot be answered by their ids.
+// checkQuestions returns an error unless there are 1 to maxQuestions questions with
+// unique ids.
 func checkQuestions(all []Question) error {
 	if len(all) == 0 {
 		return errors.New("it asks nothing")
@@ -197,7 +197,6 @@ func checkQuestions(all []Question) error {
 	return nil
 }
 
-// readHumanQuestion reads a call of ask_human.
 func readHumanQuestion(raw json.RawMessage) (*asked, error) {
 	var p toolParams
 	if err := json.Unmarshal(raw, &p); err != nil {
@@ -211,11 +210,12 @@ func readHumanQuestion(raw json.RawMessage) (*asked, error) {
 	return a, err
 }
 
-// approvalOfTool is what _meta of an elicitation says that asks whether an MCP
-// tool may be called.
+// approvalOfTool is the approval kind in the _meta of an elicitation that asks
+// whether an MCP tool may be called.
 const approvalOfTool = "mcp_tool_call"
 
-// toolInMessage finds the tool's name, which not every codex says elsewhere.
+// toolInMessage finds the tool's name, which some versions of codex give only in
+// the message.
 var toolInMessage = regexp.MustCompile(` run tool "([^"]+)"\?$`)
 
 func readElicitation(raw json.RawMessage) (*asked, error) {
@@ -315,7 +315,7 @@ func readPatchApproval(raw json.RawMessage) (*asked, error) {
 	a.GrantRoot, a.reason = p.GrantRoot, p.Reason
 	for _, name := range sorted(p.Changes) {
 		one := p.Changes[name]
-		c := wireChange{Path: name, Diff: one.Diff + one.Content} // it has the one or the other
+		c := wireChange{Path: name, Diff: one.Diff + one.Content} // only one of them is set
 		c.Kind.Type, c.Kind.MovePath = one.Type, one.MovedTo
 		a.Changes = append(a.Changes, c)
 	}
@@ -328,7 +328,6 @@ func (n notice) asked(kind RequestKind, method string) *asked {
 
 func unreadable(err error) error { return fmt.Errorf("it cannot be read: %w", err) }
 
-// present is raw, or nothing where it says null.
 func present(raw json.RawMessage) json.RawMessage {
 	if string(raw) == "null" {
 		return nil
@@ -338,7 +337,7 @@ func present(raw json.RawMessage) json.RawMessage {
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
-// shellWords writes words as a shell would read them.
+// shellWords quotes words for a shell.
 func shellWords(words []string) string {
 	var all []string
 	for _, w := range words {

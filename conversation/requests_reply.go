@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Answers in codex's shapes. Each family has its own words; what they do was
+// Answers in codex's shapes. Each family has its own words; their effects were
 // measured on the versions of Tested.
 
 type decisionAnswer struct {
@@ -33,9 +33,8 @@ type elicitationAnswer struct {
 	Meta    json.RawMessage `json:"_meta,omitempty"`
 }
 
-// answerFor is the decision in codex's shape for that request. Of a request for
-// which its kind alone does not say how it is answered, a is what was asked;
-// without it, only a no is possible. Version is codex's.
+// answerFor returns the decision in codex's shape for that request. a is what was
+// asked; some requests can only be declined without it. version is codex's.
 func answerFor(s Send, a *asked, version string) (any, error) {
 	method := s.method()
 	no := s.Outcome == Decline || s.Outcome == Cancel
@@ -61,8 +60,8 @@ func answerFor(s Send, a *asked, version string) (any, error) {
 	return nil, fmt.Errorf("a request of kind %q cannot be answered", s.RequestKind)
 }
 
-// method is codex's name of what is answered, also of sends that name the kind
-// alone.
+// method returns codex's name of the answered request, even for sends that have
+// only the kind.
 func (s Send) method() string {
 	if s.Method == "" {
 		return map[RequestKind]string{KindCommand: methodCommandApproval, KindFileChange: methodFileApproval}[s.RequestKind]
@@ -70,11 +69,11 @@ func (s Send) method() string {
 	return s.Method
 }
 
-// remembers says whether codex, told to accept for its session, remembers what
-// was asked and nothing wider. It does of a command. Of a file change it keeps
-// the paths, and lets anything be written to them from then on (measured); of
-// the network, the host, whichever command reaches it. There it is told an accept
-// for once: who keeps what was accepted for the session answers the same ask again.
+// remembers reports whether codex, told to accept for its session, would remember
+// only what was asked, as it does for a command. For a file change it remembers the
+// paths, whatever is written to them (measured); for the network, the host,
+// whichever command reaches it. There codex is told to accept once; whoever stored
+// the accept for the session answers the same request again.
 func (a *asked) remembers() bool {
 	switch a.Method {
 	case methodCommandApproval:
@@ -103,7 +102,7 @@ func (s Send) approval(a *asked) (any, error) {
 	return nil, s.unknown()
 }
 
-// legacy is an answer in the words of the first protocol.
+// legacy returns an answer in the words of the first protocol.
 func (s Send) legacy(version string) (any, error) {
 	switch {
 	case s.Outcome == Accept && s.ForSession && s.Method == methodExecApproval:
@@ -134,7 +133,7 @@ func (s Send) permissions(a *asked) (any, error) {
 		if err := Within(s.Grant, a.Permissions); err != nil {
 			return nil, err
 		}
-		// Written anew: what codex reads is what was compared.
+		// Encoded again, so that codex reads what was compared.
 		g, err := readPermissions(s.Grant)
 		if err != nil {
 			return nil, err
@@ -150,7 +149,7 @@ func (s Send) input(a *asked) (any, error) {
 	answer := inputAnswer{Answers: map[string]inputAnswers{}}
 	switch s.Outcome {
 	case Decline, Cancel:
-		return answer, nil // there is no other word for it
+		return answer, nil // codex has no other word for it
 	case Answer:
 		good, err := CheckAnswers(a.Questions, s.Answers)
 		if err != nil {
@@ -178,10 +177,9 @@ func (s Send) humanReply(a *asked) (any, error) {
 	return nil, s.unknown()
 }
 
-// elicitation: codex would take an accept for its session as one of the tool,
-// whatever it is called with (measured). What was accepted is this call, so it
-// is not told: who keeps what was accepted for the session answers the same call
-// again.
+// elicitation never tells codex to accept for the session: codex would apply that
+// to the tool, whatever its arguments (measured), but only this call was accepted.
+// Whoever stored the accept for the session answers the same call again.
 func (s Send) elicitation(a *asked) (any, error) {
 	answer := elicitationAnswer{Action: "accept"}
 	switch {
@@ -189,7 +187,7 @@ func (s Send) elicitation(a *asked) (any, error) {
 		answer.Action = string(s.Outcome)
 	case s.Outcome == Accept && len(a.Questions) == 0:
 		if !a.ofTool && a.URL == "" {
-			answer.Content = struct{}{} // an empty form is filled in
+			answer.Content = struct{}{} // accepts an empty form
 		}
 	case s.Outcome == Amend && len(a.Amendment) > 0:
 		answer.Meta = a.Amendment
@@ -207,7 +205,7 @@ func (s Send) elicitation(a *asked) (any, error) {
 	return answer, nil
 }
 
-// offered are the words of ours that a request can be answered with.
+// offered returns our words that the request can be answered with.
 func (a *asked) offered() []string {
 	var words []string
 	switch {
@@ -230,8 +228,8 @@ func (a *asked) offered() []string {
 	return words
 }
 
-// real puts what people were shown with secrets redacted back into what codex
-// asked: ids of questions, and options.
+// real replaces redacted ids and options in the answers by the originals, because
+// people were shown redacted ones.
 func (a *asked) real(answers map[string][]string, redact func(string) string) map[string][]string {
 	if a == nil || len(answers) == 0 {
 		return answers

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// describe tells a person what is asked. Secrets go before anything is cut, so
-// that no half of one is left.
+// describe returns the request as people see it. Texts are redacted before they are
+// cut, so that no part of a secret is left.
 func (m *machine) describe(a *asked) *Request {
 	r := &Request{
 		Kind: a.Kind, Method: a.Method, TurnID: a.turn, ItemID: a.item, Offered: a.offered(),
@@ -24,7 +24,7 @@ func (m *machine) summary(a *asked, r *Request) string {
 	switch a.Kind {
 	case KindFileChange:
 		text := changeSummary(r.Changes)
-		if r.GrantRoot != "" { // first: the rest may be cut
+		if r.GrantRoot != "" { // first, because the rest may be cut
 			text = "change whatever lies under " + quoteShort(r.GrantRoot) + ": " + text
 		}
 		return text
@@ -67,7 +67,6 @@ func questionSummary(all []Question) string {
 	return text
 }
 
-// someWords are the first of many, for one line.
 func someWords(words []string) string {
 	if len(words) == 0 {
 		return "do nothing more"
@@ -83,8 +82,8 @@ func someWords(words []string) string {
 	return strings.Join(some, ", ")
 }
 
-// amendmentWords say what the amendment would allow, in every thread of this
-// codex home. One that is too long to be understood is not offered.
+// amendmentWords returns what the amendment would allow in every thread of this
+// codex home.
 func (m *machine) amendmentWords(a *asked) []string {
 	if len(a.Amendment) == 0 {
 		return nil
@@ -103,8 +102,6 @@ func (m *machine) amendmentWords(a *asked) []string {
 	return words
 }
 
-// requestEntry is the transcript's line on a request that a person or a policy
-// decides.
 func (m *machine) requestEntry(a *asked, r *Request) Entry {
 	e := Entry{Type: EntryRequest, Turn: m.st.Turn, Text: r.Summary, Status: "open", Item: r.ItemID,
 		Command: r.Command, CWD: r.CWD, Changes: r.Changes, Tool: r.Tool, Digest: r.Digest}
@@ -125,7 +122,6 @@ func (m *machine) requestEntry(a *asked, r *Request) Entry {
 	return e
 }
 
-// questionText is what was asked, for the transcript.
 func questionText(all []Question) string {
 	var b strings.Builder
 	for i, q := range all {
@@ -147,7 +143,8 @@ func questionText(all []Question) string {
 	return b.String()
 }
 
-// bulk is how much of a request cannot be cut: who answers needs all of it.
+// bulk returns the size of the parts that cannot be cut, because whoever answers
+// needs all of them.
 func (r *Request) bulk() int {
 	return wireLen(r.URL) + jsonLen(r.Permissions) + jsonLen(r.Questions) + jsonLen(r.Amendment)
 }
@@ -166,7 +163,7 @@ func (m *machine) redactQuestions(in []Question) []Question {
 	return out
 }
 
-// redactJSON redacts the texts in raw, which comes out canonical.
+// redactJSON redacts the texts in raw and returns canonical JSON.
 func (m *machine) redactJSON(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return nil
@@ -196,7 +193,7 @@ func (m *machine) redactValue(v any) any {
 	return v
 }
 
-// report takes the requests that are new to the workflow into the result.
+// report returns the requests that are new to the workflow.
 func (m *machine) report() []Request {
 	var due []*Request
 	for _, r := range m.requests {
@@ -212,11 +209,11 @@ func (m *machine) report() []Request {
 	return rs
 }
 
-// maxShownChanges bounds the files that a cut request names.
+// maxShownChanges bounds the files that an excerpt names.
 const maxShownChanges = 100
 
-// excerpt is r with its texts cut to about max bytes in all. Its digest is over
-// the whole, and the whole is in the store.
+// excerpt returns r with its texts cut to about max bytes in all. Its digest covers
+// the uncut request, which is in the store.
 func (r *Request) excerpt(max int) Request {
 	e := *r
 	e.Whole = r
@@ -281,7 +278,7 @@ func changeSummary(cs []Change) string {
 	return strings.Join(names, ", ")
 }
 
-// quoteShort is the first line of s, cut for one line of a list.
+// quoteShort returns the first line of s, cut for one line of a list.
 func quoteShort(s string) string {
 	line, rest, more := strings.Cut(strings.TrimSpace(s), "\n")
 	short := excerpt(line, 120)

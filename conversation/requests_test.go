@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// A family is one kind of request, as recorded on the real codex, with all that
-// can be answered.
+// A family is one kind of request, as recorded with the real codex, with all
+// possible answers.
 type family struct {
 	name    string
 	method  string
-	params  string // but for thread, turn and item
-	before  string // a line that came before
+	params  string // without thread, turn and item
+	before  string // a line that came before it
 	in      PumpInput
 	kind    RequestKind
 	summary string
@@ -44,7 +44,7 @@ const (
 // toolBegun is what codex says before it asks whether a tool may be called.
 var toolBegun = started("c", "mcpToolCall", `,"server":"desk","tool":"book","arguments":{"for":"two"}`)
 
-// Each is answered with a reply of the one shape that codex takes.
+// Each is answered with a reply of the one shape that codex accepts.
 var askedFamilies = []family{
 	{
 		name: "command", method: methodCommandApproval, params: askedExec, kind: KindCommand,
@@ -192,7 +192,7 @@ func (f family) ask(t *testing.T, opt Options) (*stage, PumpResult) {
 	return s, s.result(RequestsOpen)
 }
 
-// answer runs the next pump, which has the journal from where that one said.
+// answer runs the next pump, which reads the journal from where the first one said.
 func (f family) answer(t *testing.T, first *stage, r PumpResult, d Send, opt Options) *stage {
 	t.Helper()
 	q := r.Requests[0]
@@ -229,8 +229,8 @@ func TestEveryFamilyIsAskedAndAnsweredInItsShape(t *testing.T) {
 	}
 }
 
-// A pump that takes over says the same, from the same lines, whether the one
-// before it has written its answer or not.
+// A pump that takes over gives the same answer from the same lines, whether the
+// pump before it has written its answer or not.
 func TestSecondAttemptAnswersEveryFamilyAlike(t *testing.T) {
 	for _, f := range askedFamilies {
 		first, r := f.ask(t, Options{})
@@ -260,7 +260,7 @@ func TestRequestsAreVoidWhenTheirProcessEnds(t *testing.T) {
 		if r := s.result(ProcessEnded); len(r.State.Open) != 0 || r.Deliveries[0].State == Acknowledged {
 			t.Errorf("%s: %+v", f.name, r)
 		}
-		// The next process knows nothing of them.
+		// The next process does not know these requests.
 		next := r.State
 		next.Cursor = Cursor{Incarnation: 4}
 		next.Rewind = 0
@@ -274,8 +274,8 @@ func TestRequestsAreVoidWhenTheirProcessEnds(t *testing.T) {
 	}
 }
 
-// The same ask has the same digest on another day; what differs in what would
-// happen on yes has another.
+// The same request has the same digest on another day. If what would happen on yes
+// differs, so does the digest.
 func TestDigestsOfEveryFamily(t *testing.T) {
 	seen := map[string]string{}
 	digest := func(f family) string {

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// codex asks whether an MCP tool may be called in the words of an elicitation,
-// and passes on elicitations of servers with whatever _meta those have. So that
-// no server's question passes for codex's, one is taken for codex's only if a
-// call of that tool with those arguments has begun and nothing was asked of it
-// yet, in codex's own sentence, and nothing is to be filled in.
+// codex asks whether an MCP tool may be called by an elicitation, and passes on
+// servers' elicitations with whatever _meta they have. So an elicitation counts as
+// codex's only if a call of that tool with those arguments has begun, nothing was
+// asked about it yet, the message is codex's own sentence, and there is nothing to
+// fill in.
 
-// codexApps is the server whose tools codex names by the app that they are of.
+// codexApps is the server whose tools codex calls by the name of their app.
 const codexApps = "codex_apps"
 
-// callOf stands for a call of an MCP tool, to compare.
+// callOf returns a digest of an MCP tool call, for comparison.
 func callOf(server, tool string, args json.RawMessage) string {
 	v, err := plainJSON(args)
 	if err != nil {
@@ -26,8 +26,8 @@ func callOf(server, tool string, args json.RawMessage) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// ofCodex says whether an elicitation that claims to be codex's question for a
-// tool is that. There is one for each call.
+// ofCodex reports whether an elicitation that claims to be codex's question about a
+// tool really is. There is one for each call.
 func (m *machine) ofCodex(a *asked) bool {
 	end := " to run tool \"" + a.Tool + "\"?"
 	own := a.Message == "Allow the "+a.Server+" MCP server"+end ||
@@ -48,7 +48,8 @@ func (m *machine) ofCodex(a *asked) bool {
 	return false
 }
 
-// asForm makes a server's own form of what claimed to be a question of codex's.
+// asForm turns a request that claimed to be codex's question into the server's own
+// form.
 func (a *asked) asForm() (err error) {
 	a.ofTool, a.Tool, a.Args, a.Amendment = false, "", nil, nil
 	a.Questions, err = formQuestions(a.Schema)

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// When a limit ends, codex says only in words: in so long, or at a time of day
-// of its host, with the date where that is not today.
+// codex says only in words when a limit ends: after a duration, or at a time of day
+// of its host, with the date if that is not today.
 var (
 	resetsIn  = regexp.MustCompile(`(?i)\b(?:again|resets?|retry) (?:in|after) (?:about )?((?:\d{1,9}(?:\.\d{1,9})?\s*[a-z]+[\s,]*(?:and\s+)?)+)`)
 	resetPart = regexp.MustCompile(`(?i)(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)\b`)
-	// a unit may be followed by the next number at once, as in 1m30s
+	// The next number may follow a unit directly, as in 1m30s.
 	resetShort = regexp.MustCompile(`(?i)([a-z])(\d)`)
 	resetsAt   = regexp.MustCompile(`(?i)\b(?:again|resets?) (?:at|on) (?:([a-z]{3}) (\d{1,2})(?:st|nd|rd|th), (\d{4}) )?(\d{1,2}):(\d{2}) ([ap]m)`)
 	resetsISO  = regexp.MustCompile(`(?i)\b(?:again|resets?|retry) (?:at|on|after) (\d{4}-\d\d-\d\dt[0-9:.]+(?:z|[+-]\d\d:\d\d))`)
 )
 
-// longestReset is what is believed of a text.
+// longestReset is the longest wait that is believed.
 const longestReset = 400 * 24 * time.Hour
 
-// resetOf finds when a limit ends in what codex said of it at the time at. zone
-// is asked, where a time of day is given, which one codex lives in; nil or an
-// answer of nil means that nobody knows. The zero time is no answer.
+// resetOf returns when a limit ends, according to codex's text at the time at; the
+// zero time if the text does not say. If the text has a time of day, zone returns
+// codex's time zone; a nil zone or a nil result means that it is unknown.
 func resetOf(text string, at time.Time, zone func() *time.Location) time.Time {
 	if m := resetsISO.FindStringSubmatch(text); m != nil {
 		if t, err := time.Parse(time.RFC3339, strings.ToUpper(m[1])); err == nil {
@@ -64,8 +64,8 @@ func resetOf(text string, at time.Time, zone func() *time.Location) time.Time {
 	return believed(within(t, at), at)
 }
 
-// within is the end of the minute that codex names, where that has begun: it
-// cuts off the seconds, and the limit may hold for all of them.
+// within returns the end of the minute that codex names, if that minute has begun:
+// codex drops the seconds, so the limit may last until the end of the minute.
 func within(t, at time.Time) time.Time {
 	if !t.After(at) && at.Sub(t) < time.Minute {
 		return t.Add(time.Minute)
@@ -73,7 +73,8 @@ func within(t, at time.Time) time.Time {
 	return t
 }
 
-// believed is a time that a limit may end at.
+// believed returns t in UTC if a limit may plausibly end then, and the zero time
+// otherwise.
 func believed(t, at time.Time) time.Time {
 	if t.Before(at.Add(-time.Minute)) || t.After(at.Add(longestReset)) {
 		return time.Time{}
@@ -112,7 +113,7 @@ func unitOf(word string) time.Duration {
 	return 24 * time.Hour
 }
 
-// reset says when the limit ends that a turn failed for.
+// reset sets when the limit ends that a turn failed for.
 func (m *machine) reset(p *Problem) *Problem {
 	if p == nil || p.Kind != EndQuota && p.Kind != EndRateLimit {
 		return p
@@ -124,8 +125,8 @@ func (m *machine) reset(p *Problem) *Problem {
 	return p
 }
 
-// reset is when the limit ends that is reached, by what codex told of the
-// account's: of two that are, the later. Zero where it told of none.
+// reset returns when the reached limit ends, as codex last reported the account's
+// limits: the later time if two are reached, zero if none is.
 func (l *RateLimits) reset(at time.Time) (end time.Time) {
 	if l == nil {
 		return end

@@ -30,7 +30,7 @@ func TestResetTimesAreReadFromWhatCodexSays(t *testing.T) {
 		{"or try again at Nov 25th, 2026 10:28 AM.", east, "2026-11-25T04:58:00Z"},
 		{"or try again at Dec 1st, 2026 1:02 PM.", utc, "2026-12-01T13:02:00Z"},
 		{"or try again at 2026-11-23T01:00:00+01:00.", nil, "2026-11-23T00:00:00Z"},
-		// nothing that could be believed
+		// These times are not plausible.
 		{"or try again at 8:57 AM.", nil, ""},
 		{"or try again at 8:57 AM.", func() *time.Location { return nil }, ""},
 		{"or try again at Nov 25th, 2020 10:28 AM.", utc, ""},
@@ -67,8 +67,8 @@ func FuzzResetTimes(f *testing.F) {
 	})
 }
 
-// Where the words of a failure name no time, the account's limits do, if codex
-// told of them.
+// If a failure's text names no time, the account's limits give it, if codex
+// reported them.
 func TestResetTimesAreOtherwiseThoseOfTheAccountsLimits(t *testing.T) {
 	const at = 1795331000 // of the lines
 	limits := func(primary, secondary string) string {

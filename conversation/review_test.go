@@ -2,8 +2,8 @@ package conversation
 
 import "testing"
 
-// codex begins no turn for a review against a branch where there is no
-// repository: it says so, and never that the turn ended.
+// codex begins no turn for a review against a branch if there is no repository. It
+// reports that, and never that the turn ended.
 func TestReviewThatCannotBeginHasFailed(t *testing.T) {
 	s := perform(t, PumpInput{State: opened(), Sends: []Send{
 		{ID: "r-1", Kind: SendTurn, Turn: 5, Do: ActReview, Review: &Review{Base: "main"}},

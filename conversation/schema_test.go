@@ -14,13 +14,13 @@ import (
 	"testing"
 )
 
-// The extract of codex's schema: all that it says about what we use, in lines
-// that can be read and compared. `make schema` makes it anew from the pinned
+// The extract of codex's schema: everything that it says about what we use, in
+// lines that can be read and compared. `make schema` makes it anew from the pinned
 // binary and shows what has changed.
 
 var schemaFile = filepath.Join("testdata", "schema.txt")
 
-// used is what we use of the schema: a definition, or a whole file, and where.
+// used is what we use of the schema: by file, the definitions, or the whole file.
 var used = map[string][]string{
 	"ClientRequest.json": {
 		"InitializeParams", "InitializeCapabilities", "ClientInfo", "GetAccountParams", "LoginAccountParams", "ModelListParams",
@@ -49,12 +49,11 @@ var used = map[string][]string{
 	"v2/ThreadStartResponse.json": {""}, "v2/ThreadResumeResponse.json": {""}, "v2/TurnStartResponse.json": {""}, "v2/ReviewStartResponse.json": {""},
 }
 
-// weSay are the methods that codex is asked by; all constants of the package that
-// are none of its own requests, see TestEveryMethodThatWeSpeakOfIsInTheSchema.
+// weSay are the methods that we call. It has all constants of the package that are
+// not codex's own requests: see TestEveryMethodThatWeSpeakOfIsInTheSchema.
 var weSay = []string{methodInitialize, methodAccountRead, methodLogin, methodModelList, methodStart, methodResume, methodFork, methodInject,
 	methodRead, methodTurns, methodTurnStart, methodTurnSteer, methodInterrupt, methodClean, methodCompact, methodReview, methodName, methodLoaded}
 
-// extractSchema generates the schema and keeps what we use.
 func extractSchema(t *testing.T, binary string) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -63,7 +62,8 @@ func extractSchema(t *testing.T, binary string) []byte {
 	}
 	var b bytes.Buffer
 	for _, file := range []string{"ServerRequest.json", "ServerNotification.json"} {
-		// What codex may say is all worth knowing; of what may be said to it, what we say.
+		// Of what codex may send, all is kept. Of what may be sent to it, only what
+		// we send.
 		for _, method := range methodsOf(t, filepath.Join(dir, file)) {
 			fmt.Fprintf(&b, "%s %s\n", strings.TrimSuffix(file, ".json"), method)
 		}
@@ -123,8 +123,8 @@ func methodsOf(t *testing.T, file string) (all []string) {
 	return all
 }
 
-// outline writes the members of a definition, a line each: its name, its type,
-// and whether it must be there. What a definition refers to is only named.
+// outline writes the members of a definition, one per line: name, type, and whether
+// it is required. Definitions that it refers to are only named.
 func outline(b *bytes.Buffer, at string, schema any) {
 	o, _ := schema.(map[string]any)
 	for _, word := range []string{"oneOf", "anyOf"} {
@@ -157,7 +157,7 @@ func outline(b *bytes.Buffer, at string, schema any) {
 	}
 }
 
-// variant is the word that tells one variant of a type from the others.
+// variant returns the word that tells one variant of a type from the others.
 func variant(m map[string]any) string {
 	properties, _ := m["properties"].(map[string]any)
 	for _, name := range []string{"type", "kind", "mode"} {
@@ -223,7 +223,7 @@ func typeOf(schema any) string {
 	return "any"
 }
 
-// changed are the lines that two extracts do not share.
+// changed returns the lines that only one of two extracts has.
 func changed(old, now []byte) (all []string) {
 	lines := func(text []byte) map[string]bool {
 		m := map[string]bool{}
@@ -247,8 +247,8 @@ func changed(old, now []byte) (all []string) {
 	return all
 }
 
-// TestSchemaIsTheOneWeKnow: the pinned binary says of what we use just what it
-// said when somebody last looked.
+// TestSchemaIsTheOneWeKnow: the pinned binary's schema says the same about what we
+// use as when somebody last looked.
 func TestSchemaIsTheOneWeKnow(t *testing.T) {
 	now := extractSchema(t, binary(t))
 	old, err := os.ReadFile(schemaFile)
@@ -301,7 +301,7 @@ func TestEveryMethodThatWeSpeakOfIsInTheSchema(t *testing.T) {
 	}
 }
 
-// TestSchemaDriftIsSeen: an older binary's schema differs where its wire does.
+// TestSchemaDriftIsSeen: an older binary's schema differs where its messages do.
 func TestSchemaDriftIsSeen(t *testing.T) {
 	old, err := os.ReadFile(schemaFile)
 	if err != nil {

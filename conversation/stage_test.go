@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// A stage runs a machine by hand: lines in, lines out, time as told.
+// A stage runs a machine by hand: lines in, lines out, and a clock that the test
+// sets.
 type stage struct {
 	t    *testing.T
 	m    *machine
@@ -58,7 +59,6 @@ func perform(t *testing.T, in PumpInput, opt Options, backlog ...string) *stage 
 	return s
 }
 
-// hear feeds lines of codex's.
 func (s *stage) hear(lines ...string) {
 	s.t.Helper()
 	for _, l := range lines {
@@ -69,7 +69,7 @@ func (s *stage) hear(lines ...string) {
 	s.collect()
 }
 
-// since are the lines of the journal from that place on.
+// since returns the lines of the journal from that offset on.
 func (s *stage) since(offset int64) (lines []string) {
 	for _, l := range s.past {
 		if l.Offset >= offset {
@@ -86,7 +86,7 @@ func (s *stage) collect() {
 	s.m.out = nil
 }
 
-// wait lets time pass, tick by tick as the machine wants them.
+// wait lets time pass, in the ticks that the machine wants.
 func (s *stage) wait(d time.Duration) {
 	end := s.m.now + d
 	for s.m.result == nil {
@@ -99,7 +99,6 @@ func (s *stage) wait(d time.Duration) {
 	}
 }
 
-// result is why the pump returned.
 func (s *stage) result(want PumpReason) PumpResult {
 	s.t.Helper()
 	if s.m.err != nil {
@@ -121,7 +120,7 @@ func (s *stage) attached() {
 	}
 }
 
-// heard checks all that was said to codex.
+// heard checks all that was sent to codex.
 func (s *stage) heard(want ...string) {
 	s.t.Helper()
 	if !slices.Equal(s.said, want) {
@@ -129,7 +128,7 @@ func (s *stage) heard(want ...string) {
 	}
 }
 
-// Lines of codex's.
+// Lines from codex.
 
 func wireEvent(method, params string) string {
 	return fmt.Sprintf(`{"method":%q,"params":{"threadId":%q,"turnId":%q,%s},"emittedAtMs":2000}`, method, ourThread, ourTurn, params)

@@ -14,7 +14,7 @@ func interruptRefused(try int) string {
 	return fmt.Sprintf(`{"id":"send/i-1/%d","error":{"code":-32600,"message":"no active turn to interrupt"}}`, try)
 }
 
-// withItsInterrupt is a pump that has a turn to begin, and to interrupt.
+// withItsInterrupt returns a pump that has a turn to begin, and to interrupt.
 func withItsInterrupt(t *testing.T) *stage {
 	t.Helper()
 	s := perform(t, PumpInput{State: opened(), Sends: []Send{
@@ -37,7 +37,7 @@ func TestInterruptThatComesWithItsTurnWaitsForIt(t *testing.T) {
 	}
 }
 
-// codex answers for a turn before it can be interrupted.
+// codex answers for a turn before the turn can be interrupted.
 func TestInterruptThatIsTooEarlyForCodexIsSaidAgain(t *testing.T) {
 	s := withItsInterrupt(t)
 	s.hear(interruptRefused(0))
@@ -61,7 +61,8 @@ func TestInterruptOfATurnThatEndsMeanwhileIsVoid(t *testing.T) {
 	}
 }
 
-// A turn that runs for codex's journal and not for codex is not waited for.
+// If a turn runs according to codex's journal, but not according to codex, the pump
+// does not wait for it.
 func TestInterruptThatCodexAlwaysRefusesEndsItsProcess(t *testing.T) {
 	s := withItsInterrupt(t)
 	for try := 0; s.m.result == nil && try < 100; try++ {

@@ -1,6 +1,6 @@
 package conversation
 
-// stirring are the notifications that change what a session waits for.
+// stirring holds the notifications that change what a session waits for.
 var stirring = map[string]bool{
 	"serverRequest/resolved": true,
 	"turn/started":           true,
@@ -9,10 +9,9 @@ var stirring = map[string]bool{
 	"error":                  true,
 }
 
-// Stirs says whether a session that waits for a person has to be attended to
-// because of a line that codex wrote meanwhile: a request, one that was taken
-// back, the beginning or the end of a turn. It reads the line's id and method
-// and nothing else.
+// Stirs reports whether a line that codex wrote needs attention from a session that
+// waits for a person: a request, a withdrawn one, the beginning or the end of a
+// turn. It reads only the line's id and method.
 func (l Line) Stirs() bool {
 	id, method := l.ID, l.Method
 	if !l.Oversize {

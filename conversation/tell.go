@@ -2,17 +2,17 @@ package conversation
 
 import "fmt"
 
-// What a session has to tell its thread goes as one developer message into the
-// thread's history, by thread/inject_items. Measured on 0.125 to 0.169: that
-// begins no turn, asks no model and shows in no list of turns; the model has the
-// message, once, in every turn from the next one on, also after a resume or a
-// fork. On an idle thread it is in the rollout before codex answers (killed
-// right behind the answer, 15 of 15 were there). The other ways are worse: what
-// is injected into a running turn is lost with its process, answered or not;
-// developerInstructions do nothing at thread/resume; additionalContext at
-// turn/start is not known before 0.147, and comes again after each resume.
+// A Tell goes into the thread's history as one developer message, by
+// thread/inject_items. Measured on 0.125 to 0.169: that begins no turn, calls no
+// model and appears in no list of turns. The model sees the message once in every
+// turn from the next one on, even after a resume or a fork. On an idle thread it is
+// in the rollout before codex answers (15 of 15 when killed right after the
+// answer). The alternatives are worse: what is injected into a running turn is lost
+// with the process, answered or not; developerInstructions have no effect at
+// thread/resume; additionalContext at turn/start does not exist before 0.147 and
+// comes again after each resume.
 
-// sendTell is a send of the pump's own making: PumpInput.Tell on its way.
+// sendTell is the kind of the send that the pump makes of PumpInput.Tell.
 const sendTell SendKind = "tell"
 
 type injectParams struct {
@@ -20,7 +20,7 @@ type injectParams struct {
 	Items    []messageItem `json:"items"`
 }
 
-// A messageItem is a message as the model's provider takes it.
+// A messageItem is a message in the model provider's shape.
 type messageItem struct {
 	Type    string      `json:"type"` // message
 	Role    string      `json:"role"` // developer
@@ -34,8 +34,8 @@ func (t *Tell) validate() error {
 	return nil
 }
 
-// takeTell puts what is to be told before all other sends. What another process
-// may have had is not told again: no history of codex's says whether it had.
+// takeTell puts the Tell before all other sends. If another process may have got
+// it, it is not sent again, because codex's history does not show whether it did.
 func (m *machine) takeTell() {
 	t := m.in.Tell
 	if t == nil {
@@ -52,8 +52,8 @@ func (m *machine) takeTell() {
 		Text: "codex may have been told this, or not; it is not told twice: " + t.Text, Data: map[string]string{"tell": t.ID}})
 }
 
-// tellWaits says that a message has to wait for the running turn's end: within
-// a turn it would be lost if codex's process died.
+// tellWaits reports whether a Tell must wait for the end of the running turn:
+// inside a turn it would be lost if codex's process died.
 func (m *machine) tellWaits(s *send) bool {
 	return s.Kind == sendTell && !s.wrote && m.st.TurnID != ""
 }
@@ -63,7 +63,6 @@ func (m *machine) sendTell(s *send) {
 		Items: []messageItem{{Type: "message", Role: "developer", Content: []textInput{{Type: "input_text", Text: s.Text}}}}})
 }
 
-// told puts on record what codex has been told.
 func (m *machine) told(s *send) {
 	m.entry(Entry{Type: EntryState, Turn: m.st.Turn, Status: "told", Text: s.Text, Data: map[string]string{"tell": s.ID}})
 }

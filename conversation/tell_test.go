@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// What codex is told in a developer message it is told once, and before the
-// next turn; what may have been told is never told again.
+// What codex is told in a developer message is told once, before the next turn.
+// What may have been told is never told again.
 
 const (
 	toldLine   = `{"id":"send/t-1/0","result":{}}`
@@ -70,7 +70,7 @@ func TestTellIsLookedForInTheJournalBeforeItIsSaidAgain(t *testing.T) {
 }
 
 func TestTellThatADeadProcessMayHaveHadIsNotRepeated(t *testing.T) {
-	in := telling(2) // this is the third
+	in := telling(2) // the current process is the third
 	s := perform(t, in, Options{})
 	if count(s.said, "inject_items") != 0 || count(s.said, turnLine) != 1 {
 		t.Errorf("said to codex:\n%s", strings.Join(s.said, "\n"))
@@ -101,13 +101,13 @@ func TestTellIsNeverCalledUnsaidWhereItMayHaveBeenSaid(t *testing.T) {
 			t.Errorf("attempt %d, told to process %d, at its end: %s, want %s", c.attempt, c.incarnation, got, c.want)
 		}
 	}
-	// written, and the process died before it answered
+	// It was written, and the process died before it answered.
 	s := perform(t, telling(0), Options{})
 	s.m.ended(time.Second)
 	if got := delivered(t, s.result(ProcessEnded), "t-1"); got != Sent {
 		t.Errorf("written and not answered: %s", got)
 	}
-	// and one that codex leaves unanswered
+	// Codex leaves it unanswered.
 	s = perform(t, telling(0), Options{})
 	s.wait(2 * time.Minute)
 	if r := s.result(TimedOut); delivered(t, r, "t-1") != Sent || delivered(t, r, "m-5") != Decided {
@@ -123,7 +123,7 @@ func TestRunningTurnIsNotTold(t *testing.T) {
 	if got := delivered(t, s.result(TurnEnded), "t-1"); got != Decided || len(s.said) != 0 {
 		t.Errorf("it is %s, said %q", got, s.said)
 	}
-	// It keeps no request from being reported.
+	// It does not keep requests from being reported.
 	s = perform(t, in, Options{}, asks(1, "c", "ls"))
 	s.wait(time.Minute)
 	if r := s.result(RequestsOpen); len(r.Requests) != 1 {
@@ -138,8 +138,8 @@ func TestRunningTurnIsNotTold(t *testing.T) {
 	}
 }
 
-// One that an earlier pump may have said to a process, and that turns out not to
-// have been said, is for the next process as good as new.
+// If an earlier pump may have told a process, and it turns out that it did not, the
+// next process is told as if for the first time.
 func TestTellThatWasProvedUnsaidIsToldToTheNextProcess(t *testing.T) {
 	in := PumpInput{State: running(), Tell: &Tell{ID: "t-1", Text: "you have moved", Incarnation: 3}}
 	s := perform(t, in, Options{Nonce: "n"}, turnDone("completed", ""))
@@ -148,7 +148,7 @@ func TestTellThatWasProvedUnsaidIsToldToTheNextProcess(t *testing.T) {
 	if got := delivered(t, s.result(TurnEnded), "t-1"); got != Decided {
 		t.Fatalf("proved unsaid, and it is %s", got)
 	}
-	next := telling(0) // as who is told Decided hands it on
+	next := telling(0) // as a workflow that was told Decided passes it on
 	next.State.Cursor.Incarnation, next.State.Opened = 4, 4
 	s = perform(t, next, Options{})
 	s.heard(tellLine)
@@ -168,7 +168,7 @@ func TestRefusedTellIsOnRecordAndTheTurnGoesOn(t *testing.T) {
 	if r := s.result(PumpCancelled); delivered(t, r, "t-1") != Rejected || r.Problem != nil {
 		t.Errorf("result %+v", r)
 	}
-	// An overloaded codex is asked again, and had nothing.
+	// An overloaded codex is told again, because it had nothing.
 	s = perform(t, telling(0), Options{})
 	s.hear(`{"id":"send/t-1/0","error":{"code":-32001,"message":"Server overloaded; retry later."}}`)
 	s.wait(time.Second)

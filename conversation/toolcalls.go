@@ -11,29 +11,28 @@ import (
 )
 
 const (
-	// maxCalls are those that may be carried out at once; of more, the model
-	// hears that it has to wait.
+	// maxCalls bounds the calls that are carried out at once; the model is told to wait
+	// with more.
 	maxCalls = 8
-	// maxCallArgs bounds the arguments of one, which the state holds.
+	// maxCallArgs bounds the arguments of one call, which the state holds, in bytes.
 	maxCallArgs = 8 << 10
-	// callGrace is how long a pump that has requests to report stays for a call
-	// that is being carried out: the next one would have to begin it anew.
+	// callGrace is how long a pump with requests to report stays for a call that is
+	// being carried out, because the next pump would have to begin it again.
 	callGrace = 10 * time.Second
 
-	// MaxProgress bounds the text of a report of progress, and maxStep its
-	// step, in bytes.
+	// MaxProgress bounds the text of a progress report, and maxStep its step, in bytes.
 	MaxProgress = 500
 	maxStep     = 60
 )
 
-// An OpenCall is a call that nobody is known to have answered.
+// An OpenCall is a tool call that is not known to be answered.
 type OpenCall struct {
 	RPC    json.RawMessage `json:"rpc"`
 	Thread string          `json:"thread,omitempty"` // a sub-agent's, if it is not the session's
 	ToolCall
 }
 
-// Progress is the newest that the model reported of its work.
+// Progress is the model's newest report on its work.
 type Progress struct {
 	Turn    int    `json:"turn"`
 	Text    string `json:"text"`
@@ -42,16 +41,15 @@ type Progress struct {
 	AtMS    int64  `json:"at_ms,omitempty"`
 }
 
-// A toolReplied is what became of a call.
 type toolReplied struct {
 	key   string
 	reply ToolReply
 	err   error
 }
 
-// toolCalled takes codex's call of a tool. Progress is taken note of and
-// answered at once; what has to be carried out stays in the state until it is
-// known that codex has its answer, so that a later pump carries it out again.
+// toolCalled handles codex's call of a tool. Progress is stored and answered at
+// once. A call that has to be carried out stays in the state until codex is known
+// to have the answer, so that a later pump carries it out again.
 func (m *machine) toolCalled(msg *message) {
 	var p toolParams
 	if err := json.Unmarshal(msg.Params, &p); err != nil || p.Space != nil && *p.Space != "" || !m.offers(p.Tool) {
@@ -70,7 +68,6 @@ func (m *machine) toolCalled(msg *message) {
 	}
 }
 
-// progress takes a report into the state.
 func (m *machine) progress(args json.RawMessage) ToolReply {
 	var a struct {
 		Text    string   `json:"text"`
@@ -110,22 +107,22 @@ func (m *machine) openCall(rpc json.RawMessage, p toolParams) {
 		no(fmt.Sprintf("%d calls are being carried out at this moment. Call again when one of them was answered.", maxCalls))
 		return
 	}
-	// Where a secret is part of them it is not carried out as meant, and the
-	// state goes through workflows.
+	// The state goes through workflows, so secrets are redacted, and the call is made
+	// with the redacted text.
 	args := json.RawMessage(m.redact(string(p.Args)))
 	if !json.Valid(args) {
 		args = nil
 	}
 	m.st.Calls = append(m.st.Calls, OpenCall{RPC: slices.Clone(rpc), Thread: m.keyOf(p.ThreadID, "").thread, ToolCall: ToolCall{
-		// The place in the journal: a model may use an id of its own twice.
+		// The journal position, because a model may use one id twice.
 		ID:   "i" + strconv.Itoa(m.st.Cursor.Incarnation) + "." + strconv.FormatInt(m.line.Offset, 10),
 		Call: excerpt(p.CallID, 200), Tool: p.Tool, Args: args, Turn: m.st.Turn, TurnID: p.TurnID, AtMS: m.st.AtMS,
 	}})
 }
 
-// toolDone says that a call is over: codex has its answer, or wants none any
-// more. It says so by the end of the item alone, which bears the call's id; there
-// is no serverRequest/resolved for calls of tools (measured).
+// toolDone records that a call is over: codex has its answer, or no longer wants
+// one. Only the end of the item, which has the call's id, shows it; there is no
+// serverRequest/resolved for tool calls (measured).
 func (m *machine) toolDone(call itemKey) {
 	var keys []string
 	for _, o := range m.st.Open {
@@ -152,7 +149,7 @@ func (m *machine) dropCalls(match func(OpenCall) bool) {
 	m.st.Calls = slices.DeleteFunc(m.st.Calls, match)
 }
 
-// callTools has what is open carried out, once for each call in this pump.
+// callTools has the open calls carried out, once each in this pump.
 func (m *machine) callTools() {
 	for _, c := range m.st.Calls {
 		key := idKey(c.RPC)
@@ -171,8 +168,7 @@ func (m *machine) callTools() {
 	}
 }
 
-// calling says whether a call is worth staying for although requests wait to
-// be reported.
+// calling reports whether to stay for a call although requests wait to be reported.
 func (m *machine) calling() bool {
 	for _, c := range m.st.Calls {
 		if at, known := m.called[idKey(c.RPC)]; !known || m.now-at < callGrace {
@@ -182,7 +178,7 @@ func (m *machine) calling() bool {
 	return false
 }
 
-// callsWake is when that is to be asked again.
+// callsWake registers when calling may change.
 func (m *machine) callsWake(soon func(time.Duration)) {
 	for _, c := range m.st.Calls {
 		if at, known := m.called[idKey(c.RPC)]; known {
@@ -191,10 +187,10 @@ func (m *machine) callsWake(soon func(time.Duration)) {
 	}
 }
 
-// toolReplied takes what became of a call and tells codex. The call stays open
-// until codex says that it has the answer: should this pump die before, the
-// next one has it carried out again, which changes nothing, and says the same;
-// codex takes the first answer and ignores the second.
+// toolReplied gives the outcome of a call to codex. The call stays open until codex
+// shows that it has the answer. If this pump dies first, the next one repeats the
+// call with the same ID, which changes nothing and gives the same reply; codex
+// takes the first.
 func (m *machine) toolReplied(r toolReplied, now time.Duration) {
 	m.now = now
 	if m.result != nil || m.err != nil {
@@ -202,7 +198,7 @@ func (m *machine) toolReplied(r toolReplied, now time.Duration) {
 	}
 	i := slices.IndexFunc(m.st.Calls, func(c OpenCall) bool { return idKey(c.RPC) == r.key })
 	switch {
-	case i < 0: // the turn is over that wanted it
+	case i < 0: // the turn that wanted it is over
 	case r.err != nil:
 		m.err = fmt.Errorf("carry out %s for codex: %w", m.st.Calls[i].Tool, r.err)
 		return

@@ -19,7 +19,7 @@ func offering(st PumpState) PumpInput {
 	return PumpInput{State: st, Thread: ThreadSpec{Tools: Tools}}
 }
 
-// reply is the driver's part.
+// reply plays the driver.
 func (s *stage) reply(key string, r ToolReply, err error) {
 	s.m.toolReplied(toolReplied{key, r, err}, s.m.now)
 	s.collect()
@@ -51,14 +51,14 @@ func TestACallIsAnsweredOnceItIsCarriedOut(t *testing.T) {
 		t.Error("it is not known that codex has the answer, and the call is forgotten")
 	}
 
-	// A pump that takes over before codex said so begins with the very same call.
+	// A pump that takes over before codex confirmed begins with the same call.
 	next := offering(s.m.st)
 	next.State.Rewind = next.State.Cursor.Offset
 	n := perform(t, next, opt)
 	if len(n.m.calls) != 1 || n.m.calls[0].ID != id {
 		t.Errorf("the next pump carries out %+v", n.m.calls)
 	}
-	// One that finds it in the journal does not.
+	// A pump that finds the confirmation in the journal does not.
 	n = perform(t, next, opt, resolvedLine(7))
 	if len(n.m.calls) != 0 || len(n.m.st.Calls) != 0 {
 		t.Errorf("carried out although it was answered: %+v", n.m.calls)
@@ -71,8 +71,8 @@ func TestACallIsAnsweredOnceItIsCarriedOut(t *testing.T) {
 	}
 }
 
-// What no tool has to be carried out for is answered at once, with what the
-// model can do about it.
+// A call that no tool has to carry out is answered at once, with what the model can
+// do about it.
 func TestCallsThatCannotBeAreAnsweredAtOnce(t *testing.T) {
 	long := strings.Repeat("x", maxCallArgs)
 	for _, c := range []struct{ tool, args, want string }{
@@ -87,17 +87,17 @@ func TestCallsThatCannotBeAreAnsweredAtOnce(t *testing.T) {
 		if len(s.said) != 1 || !strings.Contains(s.said[0], `"success":false`) || !strings.Contains(s.said[0], c.want) || len(s.m.st.Calls) != 0 {
 			t.Errorf("%s got %q, want %q", c.tool, s.said, c.want)
 		}
-		// A later pump finds in the journal that it was answered.
+		// A later pump finds in the journal that the call was answered.
 		s = perform(t, offering(running()), Options{Attempt: 2}, calls(7, c.tool, c.args), resolvedLine(7))
 		s.heard()
 	}
-	// A tool that this session does not offer.
+	// The session does not offer this tool.
 	s := perform(t, PumpInput{State: running()}, Options{Tool: (&bench{}).tool})
 	s.hear(calls(7, "deliver", `{"path":"a"}`))
 	if len(s.said) != 1 || !strings.Contains(s.said[0], "offers no such tool") {
 		t.Errorf("said %q", s.said)
 	}
-	// More at once than are carried out: they are told to come later.
+	// More calls at once than are carried out: the rest are told to come later.
 	s = perform(t, offering(running()), Options{Tool: (&bench{}).tool})
 	for i := range maxCalls + 1 {
 		s.hear(calls(i, "deliver", `{"path":"a"}`))
@@ -136,7 +136,7 @@ func TestProgressIsKeptShortCleanAndNewest(t *testing.T) {
 	}
 }
 
-// A person is asked meanwhile, but for a moment: a call that takes long is
+// A person's request waits for a call only for a moment. A call that takes long is
 // carried out again by the next pump.
 func TestACallKeepsNoApprovalWaiting(t *testing.T) {
 	s := perform(t, offering(running()), Options{Tool: (&bench{}).tool})
@@ -148,7 +148,7 @@ func TestACallKeepsNoApprovalWaiting(t *testing.T) {
 	if !r.Busy || len(r.State.Calls) != 1 || len(r.Requests) != 1 {
 		t.Fatalf("result %+v", r)
 	}
-	// The next one has nothing to report and stays for it.
+	// The next pump has nothing to report and stays for the call.
 	n := perform(t, offering(r.State), Options{Tool: (&bench{}).tool})
 	n.wait(time.Minute)
 	n.attached()
@@ -181,7 +181,7 @@ func TestCallsEndWithWhatTheyWereFor(t *testing.T) {
 		t.Errorf("behind its process: %+v", r.State.Calls)
 	}
 
-	// What a failure means nobody but the next pump finds out.
+	// Only the next pump finds out what a failure means.
 	s = open()
 	why := errors.New("no store")
 	s.reply("7", ToolReply{}, why)
@@ -189,7 +189,7 @@ func TestCallsEndWithWhatTheyWereFor(t *testing.T) {
 		t.Errorf("error %v, said %q", s.m.err, s.said)
 	}
 
-	// Another process never asked for it.
+	// Another process never made the call.
 	st := running()
 	st.Cursor.Incarnation++
 	st.Calls = []OpenCall{{RPC: json.RawMessage("7"), ToolCall: ToolCall{ID: "i3.1", Tool: "deliver"}}}
@@ -200,7 +200,6 @@ func TestCallsEndWithWhatTheyWereFor(t *testing.T) {
 	}
 }
 
-// codex says nothing of an answered call but that its item has ended.
 func TestTheEndOfItsItemEndsACall(t *testing.T) {
 	in := offering(running())
 	in.State.Open = []OpenRequest{{RPC: json.RawMessage("8"), Reported: true, Item: "call_8", TurnID: ourTurn}}

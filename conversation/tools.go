@@ -9,19 +9,19 @@ import (
 	"unicode/utf8"
 )
 
-// The tools of ours that a session may offer to codex, by the names that the
-// model calls them. They are dynamic tools, which every codex of the window
-// has: thread/start defines them, and the thread keeps them.
+// Our tools that a session may offer to codex, by the names that the model uses.
+// They are dynamic tools, which every supported codex has: thread/start defines
+// them, and the thread keeps them.
 const (
 	ToolAskHuman = "ask_human"       // a question to a person: a Request
 	ToolDeliver  = "deliver"         // hands over a file
-	ToolProgress = "report_progress" // says how far it is
+	ToolProgress = "report_progress" // reports progress
 )
 
-// Tools are the names of all of them.
+// Tools names all of them.
 var Tools = []string{ToolAskHuman, ToolDeliver, ToolProgress}
 
-// CheckTools says what is wrong with the tools that a session wants to offer.
+// CheckTools returns an error for an unknown or repeated tool name.
 func CheckTools(names []string) error {
 	for i, n := range names {
 		switch {
@@ -34,7 +34,6 @@ func CheckTools(names []string) error {
 	return nil
 }
 
-// A toolSpec is a tool as codex and its model are told of it.
 type toolSpec struct {
 	Type        string          `json:"type"` // function
 	Name        string          `json:"name"`
@@ -79,7 +78,6 @@ var toolSpecs = map[string]toolSpec{
 	},
 }
 
-// dynamicTools are the definitions of the tools of these names.
 func dynamicTools(names []string) []toolSpec {
 	var specs []toolSpec
 	for _, n := range names {
@@ -90,12 +88,12 @@ func dynamicTools(names []string) []toolSpec {
 	return specs
 }
 
-// A ToolCall is a call of a tool that whoever runs the pump carries out.
+// A ToolCall is a call that the caller of Run carries out.
 type ToolCall struct {
-	// ID is unique in the session and the same for every attempt: what was
-	// done under it already is not done again.
+	// ID is unique in the session and the same for every attempt: what was done under
+	// it is not done again.
 	ID     string          `json:"id"`
-	Call   string          `json:"call"` // codex's own id, which its model chose
+	Call   string          `json:"call"` // codex's id, which the model chose
 	Tool   string          `json:"tool"`
 	Args   json.RawMessage `json:"args,omitempty"`
 	Turn   int             `json:"turn"`
@@ -103,24 +101,24 @@ type ToolCall struct {
 	AtMS   int64           `json:"at_ms,omitempty"`
 }
 
-// A ToolReply is what the model is told.
+// A ToolReply is the reply to the model.
 type ToolReply struct {
 	Text string
 	OK   bool
 }
 
-// A Tooler carries out a call, from a goroutine of the pump's, and stops when
-// ctx ends. It may be asked again for the same ID, after any failure and where
-// the reply was lost, and gives the same reply then. An error ends the pump: it
-// is run again. What the model can do something about is a reply.
+// A Tooler carries out a call, from a goroutine of the pump, and must stop when ctx
+// ends. It may be called again with the same ID, after any failure or if the reply
+// was lost, and must then give the same reply. An error ends the pump, which is run
+// again. A failure that the model can act on is a reply.
 type Tooler func(ctx context.Context, call ToolCall) (ToolReply, error)
 
-// toolAnswer is a reply in codex's shape.
+// toolAnswer returns a reply in codex's shape.
 func toolAnswer(r ToolReply) any {
 	return map[string]any{"success": r.OK, "contentItems": []textInput{{Type: "inputText", Text: r.Text}}}
 }
 
-// toolParams are those of item/tool/call.
+// toolParams are the params of item/tool/call.
 type toolParams struct {
 	notice
 	CallID string          `json:"callId"`
@@ -129,7 +127,7 @@ type toolParams struct {
 	Args   json.RawMessage `json:"arguments"`
 }
 
-// offers says whether the session's threads have a tool of ours.
+// offers reports whether the session's threads have that tool.
 func (m *machine) offers(tool string) bool { return slices.Contains(m.in.Thread.Tools, tool) }
 
 const (
@@ -138,8 +136,8 @@ const (
 	maxChoice   = 500 // bytes
 )
 
-// humanQuestion reads the arguments of ask_human. The one question's id is
-// "answer". What is wrong with them the model is told.
+// humanQuestion reads the arguments of ask_human. The question's id is "answer".
+// The model is told what is wrong with the arguments.
 func humanQuestion(args json.RawMessage) ([]Question, error) {
 	var a struct {
 		Question string   `json:"question"`
@@ -173,12 +171,10 @@ func humanQuestion(args json.RawMessage) ([]Question, error) {
 	return []Question{q}, nil
 }
 
-// humanAnswer is what the model is told of a person's answer to ask_human.
 func humanAnswer(answers map[string][]string) ToolReply {
 	return ToolReply{Text: strings.Join(answers["answer"], "\n"), OK: true}
 }
 
-// humanSilence is what it is told where there is none.
 func humanSilence(reason string) ToolReply {
 	text := "Nobody answered this question."
 	if reason != "" {

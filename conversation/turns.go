@@ -20,33 +20,36 @@ func (m *machine) beginTurn(id string, n int) {
 	m.st.TurnItems, m.st.TurnUsage, m.st.TurnStartedMS = 0, Usage{}, m.st.AtMS
 	m.st.FinalText, m.st.FinalTruncated, m.st.DiffStat, m.st.Idle = "", false, "", false
 	m.st.TurnEffects, m.st.Progress = false, nil
-	m.st.FinalAt, m.st.Structured = 0, m.structured(n)
+	m.st.FinalAt, m.st.Structured, m.st.Foreign, m.st.Unsaid = 0, m.structured(n), false, false
 	m.modelSpoke()
 	m.st.Budget, m.st.Spent.Over, m.st.Spent.CountedMS = "", "", 0
-	m.st.Spent.Stopped, m.timeUp = false, false
+	m.st.Spent.Stopped, m.st.Interrupted, m.timeUp = false, false, false
 	m.turnAt, m.countedAt = m.now, m.now
+	m.behind, m.waited = !m.caught, 0
 	m.checkBudget()
 }
 
 func (m *machine) turnStarted(p json.RawMessage, at int64) {
 	var n turnNotice
-	if json.Unmarshal(p, &n) != nil || !m.ours(notice{ThreadID: n.ThreadID}) {
+	if json.Unmarshal(p, &n) != nil {
+		return
+	}
+	if !m.ours(notice{ThreadID: n.ThreadID}) {
+		m.st.Restless = true // a sub-agent, which may wake its parent
 		return
 	}
 	if at == 0 {
 		at = n.Turn.StartedAt * 1000
 		m.dated(at)
 	}
-	if m.st.TurnID == "" {
-		number := 0
-		for _, s := range m.sends {
-			if s.Kind == SendTurn && !s.settled() && (s.wrote || s.uncertain) {
-				number = s.Turn
-				break
-			}
-		}
-		m.beginTurn(n.Turn.ID, number)
-		m.actBegan()
+	switch s := m.find(m.st.Begins); {
+	case m.st.TurnID != "" || n.Turn.ID == "":
+	case s != nil: // codex accepted it earlier and names its turn only here
+		m.beginTurn(n.Turn.ID, s.Turn)
+		s.settle(Acknowledged, "")
+		m.st.Begins = ""
+	default:
+		m.foreignBegins(n.Turn.ID)
 	}
 	if n.Turn.ID != m.st.TurnID {
 		m.st.Inner = n.Turn.ID
@@ -71,7 +74,7 @@ func (m *machine) turnCompleted(p json.RawMessage) {
 		return
 	}
 	if m.st.TurnID == "" || n.Turn.ID != m.st.TurnID {
-		// A sub-agent's: nobody answers what it asked any more.
+		// A sub-agent's turn: nobody answers its requests any more.
 		m.dropOpen(func(o OpenRequest) bool { return o.TurnID != "" && o.TurnID == n.Turn.ID })
 		return
 	}
@@ -94,9 +97,9 @@ func (m *machine) turnAborted(p json.RawMessage) {
 	m.endTurn("interrupted", nil)
 }
 
-// idleTurn ends a turn that codex works on no more and never ended. One that
-// could not begin, as a review outside a repository, ends so: codex says why,
-// and nothing else (measured on 0.125 and 0.169).
+// idleTurn ends a turn that codex no longer works on and never ended. A turn that
+// could not begin, such as a review outside a repository, ends this way: codex
+// reports the error and nothing else (measured on 0.125 and 0.169).
 func (m *machine) idleTurn() {
 	if m.fault != nil {
 		m.endTurn("failed", m.fault)
@@ -105,9 +108,10 @@ func (m *machine) idleTurn() {
 	m.endTurn("unknown", problem("protocol", "codex calls the thread idle and never said how the turn ended"))
 }
 
-// endTurn ends the running turn: what waited for it is void, and the pump
-// returns.
+// endTurn ends the running turn, voids what waited for it and makes the pump
+// return.
 func (m *machine) endTurn(status string, why *Problem) {
+	m.sayForeign()
 	switch status {
 	case "completed", "interrupted", "failed":
 	default:
@@ -125,10 +129,10 @@ func (m *machine) endTurn(status string, why *Problem) {
 		FinalText: m.st.FinalText, FinalTruncated: m.st.FinalTruncated,
 		Items: m.st.TurnItems, Usage: m.st.TurnUsage, DiffStat: m.st.DiffStat, Problem: why.excerpt(),
 		FinalAt: m.st.FinalAt, Structured: m.st.Structured,
-		Effects: m.st.TurnEffects, StartedAtMS: m.st.TurnStartedMS, EndedAtMS: m.st.AtMS,
+		Effects: m.st.TurnEffects, Foreign: m.st.Foreign, StartedAtMS: m.st.TurnStartedMS, EndedAtMS: m.st.AtMS,
 	}
 	m.endedAt = m.now
-	if m.line.End > m.st.Cursor.Offset { // else no line said so
+	if m.line.End > m.st.Cursor.Offset { // else no line reported the end
 		m.recordUnfinished(status != "completed")
 		e := Entry{Type: EntryState, Turn: m.st.Turn, Status: status, Text: "turn " + status}
 		if why != nil {
@@ -158,11 +162,11 @@ func (m *machine) endTurn(status string, why *Problem) {
 	m.st.FinalText, m.st.FinalTruncated, m.st.DiffStat, m.st.Idle, m.st.Budget = "", false, "", false, ""
 	m.st.Spent.Over, m.st.Spent.CountedMS, m.st.Spent.Stopped = "", 0, false
 	m.st.FinalAt, m.st.Structured = 0, false
-	m.st.TurnEffects = false
+	m.st.TurnEffects, m.st.Foreign, m.st.Interrupted = false, false, false
 	m.modelSpoke()
 }
 
-// settleAtEnd says of each Send that was for the turn what its end means.
+// settleAtEnd settles the Sends that belonged to the turn.
 func (m *machine) settleAtEnd(status string) {
 	for _, s := range m.sends {
 		maybe := s.wrote || s.uncertain
@@ -217,8 +221,9 @@ func diffStat(diff string) string {
 	return s
 }
 
-// usageUpdated comes once after each answer of the model. codex tells the
-// thread's total and the newest part; the total tells repetitions apart.
+// usageUpdated handles a notification that comes once after each answer of the
+// model. It has the thread's total and the newest part; an unchanged total marks a
+// repetition.
 func (m *machine) usageUpdated(p json.RawMessage) {
 	var n usageNotice
 	if json.Unmarshal(p, &n) != nil || !m.ours(n.notice) {
@@ -243,8 +248,8 @@ func (m *machine) usageUpdated(p json.RawMessage) {
 	m.st.TurnUsage.add(part)
 	m.st.Usage.add(part)
 	m.tellUse()
-	// codex counts an answer's tokens once the tools that it called have
-	// answered (measured): what still runs then, the model does not wait for.
+	// codex counts an answer's tokens once the tools that it called have answered
+	// (measured). The model does not wait for items that still run then.
 	for i := range m.st.Items {
 		m.st.Items[i].Background = true
 	}
@@ -309,7 +314,7 @@ func (m *machine) warning(p json.RawMessage) {
 		text += ": " + n.Details
 	}
 	if strings.Contains(text, "will use the bundled bubblewrap") {
-		return // as it should be: hosts need not have one of their own
+		return // expected: hosts need not have their own
 	}
 	m.warn(text)
 }

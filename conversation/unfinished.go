@@ -7,37 +7,34 @@ import (
 	"unicode/utf8"
 )
 
-// What an agent said and never finished, because it was interrupted or its
-// process died, is in no finished item. It is put on record from its deltas
-// when the turn or the process ends, as an entry with the status interrupted.
+// Text that an interrupted or dead agent left unfinished is in no finished item. It
+// is recorded from its deltas when the turn or the process ends, with the status
+// interrupted.
 //
-// A pump that takes over in the middle of a message reads it again, from
-// PumpState.Rewind. So that this stays short, only the newest part of a text
-// is kept, and which part that is follows from the places of the deltas in the
-// journal alone: then it is the same text however the journal was split
+// A pump that takes over inside a message reads it again from PumpState.Rewind. To
+// keep that short, only the newest part of a text is kept. The deltas' journal
+// offsets decide which part, so it does not depend on how the journal was split
 // between pumps.
 const (
-	// keepSpan is how much of the journal a half of the kept text covers.
-	// When a delta lies further behind the newer half's beginning, the older
-	// half goes.
+	// keepSpan is how much of the journal one half of the kept text covers. When a
+	// delta lies further than that behind the beginning of the newer half, the older
+	// half is dropped.
 	keepSpan = 4 << 20
-	// keepBehind is how far the kept text may lie behind: what other items
-	// say meanwhile counts, too.
+	// keepBehind is how far back the kept text may begin; the text of other items in
+	// between counts too.
 	keepBehind = 3 * keepSpan
-	// maxUnfinished is the longest text of such an entry, its newest part.
+	// maxUnfinished is the longest text of such an entry; its newest part is kept.
 	maxUnfinished = 256 << 10
-	// keepText is more than that, so that a secret at the cut is still seen
-	// whole.
+	// keepText is longer, so that a secret at the cut is still recognised.
 	keepText = maxUnfinished + 64<<10
 )
 
-// An unfinished text is what is kept of an open item's deltas.
+// An unfinished holds the kept text of an open item's deltas.
 type unfinished struct {
 	older, newer []byte // from OpenItem.Kept and from OpenItem.Half on
 }
 
-// spoken is the kind of entry that an item's text makes; false for items
-// whose text is not kept.
+// spoken returns the entry type for an item's text; false if its text is not kept.
 func (it *OpenItem) spoken() (EntryType, bool) {
 	switch it.Type {
 	case "agentMessage", "plan":
@@ -48,7 +45,7 @@ func (it *OpenItem) spoken() (EntryType, bool) {
 	return "", false
 }
 
-// keep takes a delta of an item at its place in the journal.
+// keep adds a delta of an item at its journal offset.
 func (m *machine) keep(it *OpenItem, at int64, text string) {
 	if _, ok := it.spoken(); !ok {
 		return
@@ -76,7 +73,7 @@ func (u *unfinished) add(older bool, text string) {
 	}
 }
 
-// keepAgain takes a delta between From and Cursor.
+// keepAgain adds a delta between From and Cursor.
 func (m *machine) keepAgain(d piece, at int64) {
 	it := m.itemOf(d)
 	if it == nil || at < it.Kept {
@@ -92,7 +89,7 @@ func (m *machine) keepAgain(d piece, at int64) {
 	m.holdAgain(it, d.text)
 }
 
-// forget drops texts that lie too far behind; it is called behind every line.
+// forget drops texts that begin too far back. It is called after every line.
 func (m *machine) forget() {
 	for i := range m.st.Items {
 		it := &m.st.Items[i]
@@ -109,9 +106,9 @@ func (m *machine) forget() {
 	}
 }
 
-// From is where a pump with this input begins to read: at or behind
-// State.Rewind. A question may be open for hours, so what was asked is read again
-// only by the pump that answers it; the others begin where their items do.
+// From returns where a pump with this input begins to read: State.Rewind or later.
+// A question may be open for hours, so only the pump that answers it reads the
+// request again; other pumps begin at their open items.
 func (in PumpInput) From() int64 {
 	at := min(in.State.Rewind, in.State.Cursor.Offset)
 	if in.State.Opened != in.State.Cursor.Incarnation {
@@ -120,18 +117,18 @@ func (in PumpInput) From() int64 {
 	return max(at, in.State.needs(func(o OpenRequest) bool { return o.Judged != nil || in.decides(o) }))
 }
 
-// decides says whether a decision of a request is among the sends.
+// decides reports whether the sends contain a decision of the request.
 func (in PumpInput) decides(o OpenRequest) bool {
 	return slices.ContainsFunc(in.Sends, func(s Send) bool {
 		return s.Kind == SendDecision && s.Incarnation == in.State.Cursor.Incarnation && idKey(s.RPC) == idKey(o.RPC)
 	})
 }
 
-// rewind is below what no later pump has to read.
+// rewind returns the offset below which no later pump has to read.
 func (m *machine) rewind() int64 { return m.st.needs(func(OpenRequest) bool { return true }) }
 
-// needs is the place of the oldest line that is read again: of the open items,
-// and of the requests that count.
+// needs returns the offset of the oldest line to read again: of the open items, and
+// of the requests that count.
 func (s PumpState) needs(counts func(OpenRequest) bool) int64 {
 	at := s.Cursor.Offset
 	for i := range s.Items {
@@ -151,9 +148,9 @@ func (s PumpState) needs(counts func(OpenRequest) bool) int64 {
 	return at
 }
 
-// recordUnfinished puts on record what was said of items that will never be
-// finished. Its ids are those items' places, so nothing else bears them. A
-// sub-agent may outlive the turn unless that was broken off.
+// recordUnfinished records the text of items that will never be finished. The ids
+// come from the items' offsets, so no other entry has them. A sub-agent's item may
+// outlive the turn unless the turn was broken off.
 func (m *machine) recordUnfinished(brokenOff bool) {
 	for i := range m.st.Items {
 		it := &m.st.Items[i]
@@ -176,8 +173,8 @@ func (m *machine) recordUnfinished(brokenOff bool) {
 	}
 }
 
-// said is the newest part of an item's text, without secrets and without what
-// may be the beginning of one, and whether nothing is missing before it.
+// said returns the newest part of an item's text, without secrets and without an
+// end that may begin one. whole says that nothing is missing before it.
 func (m *machine) said(it *OpenItem) (text string, whole bool) {
 	u := m.texts[it.key()]
 	if u == nil {
@@ -190,7 +187,7 @@ func (m *machine) said(it *OpenItem) (text string, whole bool) {
 		text, whole = text[len(text)-maxUnfinished:], false
 	}
 	if !whole {
-		// Not in the middle of a word, which may be a secret's end.
+		// Not from the middle of a word, which may be the end of a secret.
 		text = m.opt.Redactor.afterEnd(text)
 		if i := strings.IndexAny(text, " \t\n"); i >= 0 {
 			text = text[i+1:]
@@ -204,9 +201,9 @@ func (m *machine) said(it *OpenItem) (text string, whole bool) {
 	return text, whole
 }
 
-// Lost is what a pump knew when its wire was lost. Result is as if it had been
-// called back then; Unfinished is what would have to be put on record behind its
-// entries, if nobody ever attached again: what the agent had begun to say.
+// Lost is what a pump knew when its wire was lost. Result is what it would have
+// returned if cancelled then. Unfinished holds the agent's unfinished text as
+// entries, to record if nobody attaches again.
 type Lost struct {
 	Result     PumpResult `json:"result"`
 	Unfinished []Entry    `json:"unfinished,omitempty"`
@@ -230,7 +227,6 @@ func (m *machine) lost() Lost {
 	return Lost{*m.result, said.entries}
 }
 
-// gathered is a sink that keeps entries.
 type gathered struct{ entries []Entry }
 
 func (g *gathered) Entry(e Entry) error { g.entries = append(g.entries, e); return nil }

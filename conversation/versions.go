@@ -2,24 +2,23 @@ package conversation
 
 import "fmt"
 
-// The versions of codex that we speak to: the window. Inside it the versions of
-// Tested, and what lies between two of them, were tried on the real binary or
-// behave as one of them does. A later patch of the pinned one's minor version is
-// taken in good faith. What is outside is refused with a *VersionError unless
-// Options.AnyVersion says otherwise: below, requests differ; above, nobody has
-// looked yet.
+// The supported versions of codex: the window. Inside it, the versions of Tested
+// and those between them were tried on the real binary or behave like one of them.
+// Later patches of the pinned minor version are assumed to work. Any other version
+// is refused with a *VersionError unless Options.AnyVersion is set: in older ones
+// requests differ, and newer ones are untested.
 const (
 	OldestVersion = "0.125.0"
 	TestedVersion = "0.169.0" // the pinned one
 )
 
-// Tested are the versions that the conversation's tests run on, oldest first.
+// Tested are the versions that this package's tests run on, oldest first.
 var Tested = []string{OldestVersion, "0.130.0", "0.140.0", "0.155.1", TestedVersion}
 
-// A Trait is something that not every codex of the window has.
+// A Trait is a behaviour that only some versions of the window have.
 type Trait string
 
-// The traits. What each means is in the table below, and nowhere else.
+// The traits. Only the table below says what each means.
 const (
 	NamedProfiles  Trait = "permission profiles by name"
 	ClientIDs      Trait = "client's message ids"
@@ -45,31 +44,31 @@ const (
 	DenialReasons  Trait = "denials of the first protocol have a reason"
 )
 
-// A Difference is a row of the table: a trait, and which versions have it.
+// A Difference is a row of the table: a trait and the versions that have it.
 type Difference struct {
 	Trait Trait
-	// Without is the newest version that was seen without it, Since the oldest
-	// that was seen with it. Nobody looked between the two: there it is taken
-	// to be missing, which is the careful answer for each of them.
+	// Without is the newest version seen without the trait, Since the oldest seen with
+	// it. Versions in between are untested and count as without it, which is the safe
+	// assumption for each trait.
 	Without, Since string
 	// Gone is the oldest version that was seen to have lost it again.
 	Gone string
-	With string // what codex does with it
+	With string // what codex does with the trait
 	Lack string // and without
 }
 
-// Differences is all that differs between the versions of the window in what we
-// use: measured with the scripted model, on each of Tested and on 0.133.0,
-// 0.147.0 and 0.149.1. TestConformance and TestTraitsAreAsTheTableSays hold it to
-// that. What is not in it was the same everywhere: the handshake, permission and
-// sandbox named anew at each resume and fork, thread/read answered behind what
-// was written before it, turn/interrupt, thread/backgroundTerminals/clean,
-// turn/steer with the expected turn, model/list, thread/inject_items, dynamic tools (the
-// same shape, kept over a resume), item/permissions/requestApproval,
-// thread/compact/start, review/start, thread/name/set, token usage, and all that
-// may be decided on an approval. The approvals of the first protocol
-// (applyPatchApproval, execCommandApproval) are in every schema and come in no
-// thread of ours: newConversation, which they belong to, is gone from all of them.
+// Differences lists all differences between the versions of the window in what we
+// use. They were measured with the scripted model, on each of Tested and on
+// 0.133.0, 0.147.0 and 0.149.1; TestConformance and TestTraitsAreAsTheTableSays
+// check them. What is not listed was the same everywhere: the handshake, permission
+// and sandbox repeated at each resume and fork, thread/read answered after what was
+// written before it, turn/interrupt, thread/backgroundTerminals/clean, turn/steer
+// with the expected turn, model/list, thread/inject_items, dynamic tools (the same
+// shape, kept over a resume), item/permissions/requestApproval,
+// thread/compact/start, review/start, thread/name/set, token usage, and all
+// decisions on an approval. The approvals of the first protocol
+// (applyPatchApproval, execCommandApproval) are in every schema but come in no
+// thread of ours: newConversation, which they belong to, is gone from all versions.
 var Differences = []Difference{
 	{Trait: ItemTimes, Without: "0.125.0", Since: "0.130.0",
 		With: "items and approvals bear startedAtMs and completedAtMs", Lack: "only turns have times, in seconds"},
@@ -119,8 +118,8 @@ var Differences = []Difference{
 		With: "a fork's rollout needs its source's", Lack: "it has the whole history"},
 }
 
-// Has says whether a codex of this version has a trait. A version that is not
-// known, as before codex has introduced itself, is taken for the pinned one.
+// Has reports whether a codex of this version has a trait. An unknown version, as
+// before initialize, counts as the pinned one.
 func Has(version string, t Trait) bool {
 	v, ok := numbers(version)
 	if !ok {
@@ -148,7 +147,7 @@ func older(a, b [3]int) bool {
 	return false
 }
 
-// A VersionError says that codex is not of a version that we speak to.
+// A VersionError says that codex's version is not supported.
 type VersionError struct {
 	Found  string // empty when it could not be read
 	Oldest string
@@ -166,14 +165,15 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("codex %s is too old; %s (provision the host)", e.Found, window)
 }
 
-// checkNewer says that a version is beyond the window: patches are not.
+// checkNewer reports whether a version is newer than the window, which includes
+// patches.
 func checkNewer(v [3]int) bool {
 	newest, _ := numbers(TestedVersion)
 	newest[2], v[2] = 0, 0
 	return older(newest, v)
 }
 
-// CheckVersion says, with a *VersionError, why a codex is not one for us.
+// CheckVersion returns a *VersionError if codex's version is not supported.
 func CheckVersion(v string) error {
 	have, ok := numbers(v)
 	oldest, _ := numbers(OldestVersion)

@@ -30,7 +30,7 @@ func TestOutsideOfTheWindowIsRefusedWithASentence(t *testing.T) {
 	}
 }
 
-// A pump gives up before it opens a thread, unless any version will do.
+// A pump gives up before it opens a thread, unless any version is allowed.
 func TestPumpOpensNoThreadWithAVersionOutside(t *testing.T) {
 	for agent, c := range map[string]struct {
 		any    bool
@@ -50,8 +50,8 @@ func TestPumpOpensNoThreadWithAVersionOutside(t *testing.T) {
 	}
 }
 
-// Without profiles by name a session that is to run under one is not begun: the
-// oldest codex would ignore the name.
+// If codex has no named profiles, a session that is to run under one is not begun:
+// the oldest codex would ignore the name.
 func TestThreadIsNotOpenedWithoutItsPermissionProfile(t *testing.T) {
 	for _, version := range []string{"0.125.0", "0.130.0", "0.132.0"} {
 		in := PumpInput{State: PumpState{Cursor: Cursor{Incarnation: 1}}, Thread: ThreadSpec{CWD: "/w", Sandbox: "read-only", Permissions: "fl", ApprovalPolicy: "never"}}

@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// What a result may hold is counted in the bytes that it takes where it is
-// stored: as JSON, in which a byte may become six.
+// The bounds of a result count the bytes that its texts take in the store: as JSON,
+// in which one byte may become six.
 
-// wireLen is how many bytes s takes within JSON, without the quotes.
+// wireLen returns how many bytes s takes in JSON, without the quotes.
 func wireLen(s string) int {
 	n := 0
 	for i := 0; i < len(s); {
@@ -19,7 +19,7 @@ func wireLen(s string) int {
 	return n
 }
 
-// jsonLen is the same of any value; 0 of what there is none of.
+// jsonLen returns the length of v as JSON; 0 for null.
 func jsonLen(v any) int {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -31,8 +31,8 @@ func jsonLen(v any) int {
 	return len(raw)
 }
 
-// runeLen is how many bytes the first character of s takes within JSON as
-// encoding/json writes it, which HTML may hold, and how many in s.
+// runeLen returns how many bytes the first character of s takes in JSON as
+// encoding/json writes it with HTML escapes, and how many it takes in s.
 func runeLen(s string) (wide, size int) {
 	switch c := s[0]; {
 	case c == '"', c == '\\', c == '\n', c == '\r', c == '\t', c == '\b', c == '\f':
@@ -49,8 +49,8 @@ func runeLen(s string) (wide, size int) {
 	return size, size
 }
 
-// excerpt is the beginning of s that takes at most max bytes within JSON, without a
-// broken character.
+// excerpt returns the longest prefix of s that takes at most max bytes in JSON and
+// ends with a complete character.
 func excerpt(s string, max int) string {
 	if 6*len(s) <= max {
 		return s
