@@ -17,24 +17,24 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// Secret answers never enter a workflow. The worker's API seals them into the
-// store, a decision names the blob, and the pump that takes the decision to
-// codex reads it. What codex was told stays in its thread for as long as the
-// session lives, and may be said or printed at any time: so a copy is kept,
-// sealed as well, for the redactors of later pumps and snapshots, until the session is closed and no host has anything of it.
+// Secret answers never enter a workflow. The worker's API seals them into the store, a
+// decision names the blob, and the pump that delivers the decision reads it. Codex may
+// repeat or print what it was told as long as the session lives. So a sealed copy is
+// kept for the redactors of later pumps and snapshots, until the session is closed and
+// no host has anything of it.
 const (
 	// AnswersPrefix is where answers wait for the pump, by session.
 	AnswersPrefix = "answers/"
-	// toldPrefix is where the texts are that codex was told.
+	// toldPrefix is where the texts are kept that codex was told.
 	toldPrefix = "told/"
 	// answersKept is how long answers may wait for a session that has yet to
 	// deliver them.
 	answersKept = 45 * 24 * time.Hour
 )
 
-// SecretAnswers says whether answers fit those questions of a request that are
-// not answered apart, in the decision itself, and gives them as codex is to
-// have them. Its error is never of the store.
+// SecretAnswers checks that answers fit the questions of a request except those in
+// apart, which the decision itself answers. It returns the answers in codex's form. The
+// error is never of the store.
 func SecretAnswers(r Request, answers map[string][]string, apart []string) (map[string][]string, error) {
 	rest := slices.DeleteFunc(slices.Clone(r.Questions), func(q Question) bool { return slices.Contains(apart, q.ID) })
 	if len(rest) == 0 {
@@ -43,11 +43,10 @@ func SecretAnswers(r Request, answers map[string][]string, apart []string) (map[
 	return CheckAnswers(rest, answers)
 }
 
-// StoreAnswers seals answers that fit a request of a session, by its digest,
-// and returns the name that a decision gives them. People who have to agree on
-// an approval agree on that name: the same answers to it have the same one, of
-// which nobody without the store's key can tell what they are. With no approval
-// it is a new one each time.
+// StoreAnswers seals answers to the request with that digest, and returns the name by
+// which a decision refers to them. Equal answers to one approval get the same name, so
+// that people can agree on an approval by it; without the store's key the name tells
+// nothing. Without an approval the name is new each time.
 func StoreAnswers(ctx context.Context, st *store.Store, session, digest, approval string, answers map[string][]string) (string, error) {
 	data, err := json.Marshal(answers)
 	if err != nil {
@@ -76,9 +75,9 @@ func random16() string {
 	return hex.EncodeToString(b[:])
 }
 
-// fillAnswers reads secret answers that are due, and keeps their texts where
-// whoever hides this session's secrets finds them. Answers that are gone were
-// delivered by an attempt that did not get to say so: the journal shows it.
+// fillAnswers reads secret answers that are due, and keeps a copy for redaction. If
+// answers are gone, an attempt that could not report it has delivered them: the journal
+// shows it.
 func (s *Sessions) fillAnswers(ctx context.Context, session string, sends []Send) error {
 	for i := range sends {
 		blob := sends[i].AnswersBlob
@@ -116,7 +115,7 @@ func (s *Sessions) fillAnswers(ctx context.Context, session string, sends []Send
 	return nil
 }
 
-// dropAnswers deletes those that codex has, or will never have.
+// dropAnswers deletes answers that codex has, or will never have.
 func (s *Sessions) dropAnswers(ctx context.Context, sends []Send, settled []Delivery, forget []string) {
 	drop := slices.Clone(forget)
 	for _, d := range settled {
@@ -136,9 +135,9 @@ func (s *Sessions) dropAnswers(ctx context.Context, sends []Send, settled []Deli
 	}
 }
 
-// forgetAnswers deletes all that a session was told in secret that is closed,
-// on a host. Where another one may have something of it, a snapshot may yet be
-// made of that, and what hides them stays: pruning deletes it.
+// forgetAnswers deletes the secret answers of a session that is closed on a host. If
+// another host may have something of the session, a snapshot may yet be made there: the
+// copies for redaction stay until pruning.
 func (s *site) forgetAnswers(ctx context.Context, session, host string) {
 	for _, prefix := range []string{AnswersPrefix, toldPrefix} {
 		all, err := s.Store.List(ctx, prefix+session+"/")
@@ -157,9 +156,9 @@ func (s *site) forgetAnswers(ctx context.Context, session, host string) {
 	}
 }
 
-// pruneAnswers deletes what sessions were told that have ended without deleting
-// it, and answers that were never decided with. One that does not answer keeps
-// its, and one of which a host may have something keeps what hides them.
+// pruneAnswers deletes answers that ended sessions left, and those that no decision
+// used. A session that does not answer keeps its answers; one of which a host may have
+// something keeps the copies for redaction.
 func (s *Snapshots) pruneAnswers(ctx context.Context, in PruneSnapshotsInput) error {
 	if in.DryRun || in.Session != "" {
 		return nil
@@ -198,8 +197,7 @@ func (s *Snapshots) pruneAnswers(ctx context.Context, in PruneSnapshotsInput) er
 	return nil
 }
 
-// hidingIn is hiding for a session: what codex was told there in secret is
-// hidden too.
+// hidingIn is hiding for a session: secret answers are hidden too.
 func (s *site) hidingIn(ctx context.Context, c Claim, ref *SeedRef) (secrets, error) {
 	known, err := s.hiding(ctx, ref)
 	if err != nil || !c.Told {
@@ -219,7 +217,7 @@ func (s *site) hidingIn(ctx context.Context, c Claim, ref *SeedRef) (secrets, er
 	return known.with(name, told), nil
 }
 
-// told are the secrets that codex was told in a session, or is about to be.
+// told returns the secrets that codex was told in a session, or is about to be.
 func (s *site) told(ctx context.Context, session string) (found []seeds.Secret, err error) {
 	for _, prefix := range []string{AnswersPrefix, toldPrefix} {
 		all, err := s.Store.List(ctx, prefix+session+"/")
@@ -248,7 +246,7 @@ func (s *site) told(ctx context.Context, session string) (found []seeds.Secret, 
 	return found, nil
 }
 
-// with hides some more, for one session alone: a seed may serve others.
+// with hides more, for one session only: a seed may serve others.
 func (s secrets) with(seed string, more []seeds.Secret) secrets {
 	found := append(s.all.Secrets(), more...)
 	return secrets{all: seeds.NewRedactor(seed, found), pump: conversation.NewRedactor(seeds.Forms(found)...), auth: s.auth, shared: &s}

@@ -15,8 +15,9 @@ import (
 
 const answerDigest = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// TestSecretAnswersAreThereUntilCodexHasThem, and their texts are hidden for as
-// long as the session lives, by workers that never saw them, in that session alone.
+// TestSecretAnswersAreThereUntilCodexHasThem also checks that their texts are
+// hidden as long as the session lives, in that session alone, and by workers that
+// never saw them.
 func TestSecretAnswersAreThereUntilCodexHasThem(t *testing.T) {
 	b := newBed(t, HostSpec{Name: LocalHost})
 	s := b.set.Sessions
@@ -42,7 +43,7 @@ func TestSecretAnswersAreThereUntilCodexHasThem(t *testing.T) {
 	if err := s.fillAnswers(t.Context(), "s1", sends); err != nil || !reflect.DeepEqual(sends[0].Answers, want) {
 		t.Fatalf("filled with %v (%v)", sends[0].Answers, err)
 	}
-	// An attempt that goes on before the answer is known to be there.
+	// Another attempt runs before the answers are known to be delivered.
 	for _, state := range []conversation.DeliveryState{Decided, Sent} {
 		s.dropAnswers(t.Context(), sends, []Delivery{{ID: "s1.a1", State: state}}, nil)
 		if !there(blob) {
@@ -68,7 +69,7 @@ func TestSecretAnswersAreThereUntilCodexHasThem(t *testing.T) {
 			}
 		}
 	}
-	// A snapshot may yet be made of what the session left on another host.
+	// A snapshot may still be made of what the session left on another host.
 	for name, left := range map[string][]LeftThere{
 		"left behind": {{Session: "s1", Host: "away"}}, "held": {{Session: "s1", Host: "away", Held: true}}, "left here": {{Session: "s1", Host: LocalHost}},
 	} {
@@ -98,12 +99,12 @@ func TestAnswersThatNobodyWillHaveLeaveNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		sends := []Send{{ID: "s1.a1", Kind: SendDecision, AnswersBlob: blob}}
-		if void { // the pump finds that codex asks no more
+		if void { // the pump finds that codex no longer asks
 			if err := s.fillAnswers(t.Context(), "s1", sends); err != nil {
 				t.Fatal(err)
 			}
 			s.dropAnswers(t.Context(), sends, []Delivery{{ID: "s1.a1", State: Void}}, nil)
-		} else { // the workflow does
+		} else { // the workflow finds out
 			s.dropAnswers(t.Context(), nil, nil, []string{blob})
 		}
 		for _, prefix := range []string{AnswersPrefix, toldPrefix} {
@@ -114,8 +115,8 @@ func TestAnswersThatNobodyWillHaveLeaveNothing(t *testing.T) {
 	}
 }
 
-// TestADecisionReadsNothingButAnswers: whoever may signal a workflow must not
-// have anything else of the store sent to codex.
+// TestADecisionReadsNothingButAnswers: whoever may signal a workflow must not be
+// able to have anything else of the store sent to codex.
 func TestADecisionReadsNothingButAnswers(t *testing.T) {
 	b := newBed(t, HostSpec{Name: LocalHost})
 	if err := b.store.Put(t.Context(), "seeds/team/1", []byte(`{"a":["b"]}`)); err != nil {
@@ -200,7 +201,7 @@ func TestPruningLeavesSecretAnswersToSessionsThatRunOrDoNotAnswer(t *testing.T) 
 	if err := s.pruneAnswers(t.Context(), PruneSnapshotsInput{}); err != nil || left() != "answers/mute/x answers/runs/x told/left/x told/mute/x told/runs/x" {
 		t.Errorf("left is %s (%v)", left(), err)
 	}
-	open = nil // it was seen to
+	open = nil // it was dealt with
 	now := s.Now()
 	s.Deps.Now = func() time.Time { return now.Add(answersKept + time.Minute) }
 	if err := s.pruneAnswers(t.Context(), PruneSnapshotsInput{}); err != nil || left() != "told/mute/x told/runs/x" {
@@ -208,8 +209,8 @@ func TestPruningLeavesSecretAnswersToSessionsThatRunOrDoNotAnswer(t *testing.T) 
 	}
 }
 
-// Two people who have to agree on answers that neither may see of the other
-// agree on their name.
+// Two people who must agree on secret answers, and may not see each other's, agree
+// on the name.
 func TestTheSameSecretAnswersToAnApprovalHaveOneName(t *testing.T) {
 	b := newBed(t, HostSpec{Name: LocalHost})
 	names := map[string]bool{}
@@ -232,7 +233,7 @@ func TestTheSameSecretAnswersToAnApprovalHaveOneName(t *testing.T) {
 	if data, err := b.store.Get(t.Context(), first); err != nil || string(data) != `{"password":["hunter2"],"user":["ann"]}` {
 		t.Errorf("%s (%v)", data, err)
 	}
-	stored("s1.a2", "hunter2") // to another ask, which may be delivered at another time
+	stored("s1.a2", "hunter2") // for another approval, which may be delivered at another time
 	stored("s1.a1", "hunter3")
 	stored("", "hunter2")
 	stored("", "hunter2")

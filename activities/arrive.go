@@ -11,22 +11,22 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// An arrival is the folder that a PrepareSession works in.
+// An arrival is the folder in which PrepareSession works.
 type arrival struct {
 	layout Layout
-	mark   folderMark // what it says in the end
-	ours   bool       // prepared before, by this generation
-	marked bool       // the folder says so already
+	mark   folderMark // what the folder's mark says in the end
+	ours   bool       // prepared before by this generation
+	marked bool       // the mark is written already
 	warm   bool       // as this session left it when it was parked
 }
 
-// fresh says that there was nothing before that could be worked in.
+// fresh reports whether there was no folder to go on in.
 func (a arrival) fresh() bool { return !a.ours && !a.warm }
 
-// arrive finds a folder to work in: the one that this generation has prepared
-// before, the one in which the session was parked, or none, after what lies in
-// its place was ended, kept and removed. With cannot, which says why nothing can
-// be restored, only what is there will do, and stays as it is otherwise.
+// arrive finds a folder to work in: the one that this generation has prepared, or the
+// one in which the session was parked. Otherwise it ends, keeps and removes what lies in
+// that place. If cannot is set, nothing can be restored: only an existing folder will
+// do, and nothing is removed.
 func (s *Sessions) arrive(ctx context.Context, h hostexec.Host, l Layout, in PrepareSessionInput, cannot error, attempt int32, hide secrets) (arrival, error) {
 	a := arrival{layout: l, mark: folderMark{Generation: in.Claim.Generation, Seed: in.Seed, Brokered: in.Credentials == CredentialsBroker}}
 	f, err := lookFolder(ctx, h, l.Dir)
@@ -36,7 +36,7 @@ func (s *Sessions) arrive(ctx context.Context, h hostexec.Host, l Layout, in Pre
 	dir := in.Dir
 	switch {
 	case f.mark.Generation == in.Claim.Generation && f.prepared:
-		// Parked, and then not given back: it is at work again.
+		// The session was parked and then kept its host: it works here again.
 		a.ours, a.marked = true, !f.mark.Parked
 		a.mark.Restored, a.mark.From, a.mark.Left, dir = f.mark.Restored, f.mark.From, f.mark.Left, f.mark.Dir
 		a.mark.Differs = f.mark.Differs
@@ -47,16 +47,17 @@ func (s *Sessions) arrive(ctx context.Context, h hostexec.Host, l Layout, in Pre
 		if a.warm, err = s.asLeft(ctx, h, l, in.Claim, attempt); err != nil {
 			return a, err
 		}
-		f.mark.Parked = false // where somebody was at work
+		f.mark.Parked = false // if it is not warm, something ran there since
 	}
 	switch {
 	case a.warm:
 		a.mark.Restored, a.mark.From, dir = RestoredWarm, f.mark.Snapshot, f.mark.Dir
 	case a.ours:
+		err = s.holdAnew(ctx, h, l, in, &a, f.mark, attempt, hide)
 	case cannot != nil:
 		return a, cannot
 	case f.there && f.mark.Generation == in.Claim.Generation:
-		// Begun by an attempt that did not come to its end: nothing has run here.
+		// An earlier attempt began it and did not finish: nothing has run here.
 		a.mark.Left = f.mark.Left
 		if f.mark.From != in.Restore.from() {
 			err = s.undo(ctx, h, l, in, attempt)
@@ -83,8 +84,27 @@ func (s *Sessions) arrive(ctx context.Context, h hostexec.Host, l Layout, in Pre
 	return a, err
 }
 
-// newest is the generation of a seed to plant after a login was saved back: the
-// one that the session was told of may be spent by now.
+// holdAnew saves the login in a folder of ours that was planted under an earlier
+// lease. codex may have rotated it since. It is saved under the session's present
+// lease, before another login is planted over it.
+func (s *Sessions) holdAnew(ctx context.Context, h hostexec.Host, l Layout, in PrepareSessionInput, a *arrival, was folderMark, attempt int32, hide secrets) error {
+	login := was.login()
+	if login == nil || a.mark.Brokered || !in.Seed.rotates() || login.Name != in.Seed.Name || login.Epoch == in.Seed.Epoch {
+		return nil
+	}
+	if _, err := s.asLeft(ctx, h, l, in.Claim, attempt); err != nil {
+		return err
+	}
+	if err := s.saveLogin(ctx, h, in.Claim.Session, l, in.Seed, hide, false); err != nil {
+		return err
+	}
+	seed, err := s.newest(ctx, in.Claim.Session, in.Seed)
+	a.mark.Seed, a.marked = seed, false
+	return err
+}
+
+// newest returns the generation of a seed to plant after a login was saved: the one
+// that the session was given may be spent by now.
 func (s *site) newest(ctx context.Context, session string, told *SeedRef) (*SeedRef, error) {
 	now, err := s.desk.now(ctx, told.Name)
 	if err != nil || now.Ref == nil || now.Holders[session] != told.Epoch {
@@ -95,8 +115,8 @@ func (s *site) newest(ctx context.Context, session string, told *SeedRef) (*Seed
 	return &ref, nil
 }
 
-// undo removes what an attempt brought that did not come to its end, and that is
-// not what is to be brought now.
+// undo removes what an unfinished attempt brought, if that is not what is to be
+// brought now.
 func (s *Sessions) undo(ctx context.Context, h hostexec.Host, l Layout, in PrepareSessionInput, attempt int32) error {
 	fence := in.Claim.fence(l.Dir, attempt)
 	for _, gone := range []string{l.CodexHome, layoutOf(l.Root, in.Claim.Session).WorkDir, path.Join(l.Dir, markFile)} {
@@ -107,7 +127,7 @@ func (s *Sessions) undo(ctx context.Context, h hostexec.Host, l Layout, in Prepa
 	return nil
 }
 
-// from is the snapshot that is asked for; empty where none is.
+// from returns the snapshot to restore; "" if there is none.
 func (r *RestoreSpec) from() string {
 	if r == nil {
 		return ""
@@ -115,38 +135,33 @@ func (r *RestoreSpec) from() string {
 	return r.Snapshot
 }
 
-// asLeft says whether nothing runs in a folder in which a session was parked,
-// and sees to it that nothing will.
+// asLeft reports whether nothing has run in a folder since a session was parked there.
+// It ends what runs.
 func (s *Sessions) asLeft(ctx context.Context, h hostexec.Host, l Layout, c Claim, attempt int32) (bool, error) {
 	ran, err := anyRuns(ctx, h, l)
 	if err != nil {
 		return false, err
 	}
-	survivors, err := endEvery(ctx, h, l, c, attempt)
-	return err == nil && !ran && len(survivors) == 0, err
-}
-
-// anyRuns says whether a process of the session's runs.
-func anyRuns(ctx context.Context, h hostexec.Host, l Layout) (bool, error) {
-	names, err := processesIn(ctx, h, l)
-	if err != nil {
+	if ran {
+		_, err = endEvery(ctx, h, l, c, attempt)
 		return false, err
 	}
-	for _, name := range names {
-		st, err := hostexec.InspectProcess(ctx, h, path.Join(l.Dir, "proc", name))
-		if err != nil {
-			return false, fmt.Errorf("look at %s on %s: %w", name, h.Name(), err)
-		}
-		if st.State == hostexec.ProcessRunning {
-			return true, nil
-		}
+	// Nothing has to be stopped first, and a process that begins meanwhile is found.
+	survivors, err := hostexec.Reap(ctx, h, l.Dir, Mark(c.Session, l), c.fence(l.Dir, attempt))
+	if err != nil {
+		return false, fmt.Errorf("end what codex left behind on %s: %w", h.Name(), err)
 	}
-	return false, nil
+	return len(survivors) == 0, nil
 }
 
-// clearOut takes away what another generation has left where a session is to
-// live: what runs is ended, a login that codex rotated is saved back, what no
-// snapshot has is kept as one, and only then is the folder removed.
+func anyRuns(ctx context.Context, h hostexec.Host, l Layout) (bool, error) {
+	names, err := hostexec.RunningProcesses(ctx, h, path.Join(l.Dir, "proc"), serverName(1))
+	return len(names) > 0, err
+}
+
+// clearOut removes what another generation left in the session's place: it ends what
+// runs, saves a rotated login, keeps in a snapshot what is in none, and only then
+// removes the folder.
 func (s *Sessions) clearOut(ctx context.Context, h hostexec.Host, l Layout, was folderMark, in PrepareSessionInput, attempt int32, hide secrets) (left string, err error) {
 	defer func() {
 		if err != nil {
@@ -159,7 +174,10 @@ func (s *Sessions) clearOut(ctx context.Context, h hostexec.Host, l Layout, was 
 	var seed *SeedNow
 	if login != nil && !mine {
 		// Before the fence is raised: the seed's own recovery needs its own.
-		if seed, err = s.seedLeft(ctx, in.Claim.Session, login, s.ask); err != nil {
+		if seed, err = s.seedLeft(ctx, in.Claim.Session, login, s.ask); err == nil {
+			err = s.heldAnew(ctx, h, l, in.Claim.Session, login, seed)
+		}
+		if err != nil {
 			return "", err
 		}
 	}
@@ -168,7 +186,9 @@ func (s *Sessions) clearOut(ctx context.Context, h hostexec.Host, l Layout, was 
 		return "", err
 	}
 	if mine {
-		err = s.saveLogin(ctx, h, in.Claim.Session, l, in.Seed, hide)
+		err = s.saveLogin(ctx, h, in.Claim.Session, l, in.Seed, hide, false)
+	} else {
+		_, err = s.loginLeft(ctx, h, l, in.Claim.Session, login, seed)
 	}
 	if err != nil {
 		return "", err
@@ -197,8 +217,8 @@ func (s *Sessions) clearOut(ctx context.Context, h hostexec.Host, l Layout, was 
 	return left, s.removeFolder(ctx, h, l, fence)
 }
 
-// orPlanted is the seed of a folder that does not say which: most likely it is
-// the one that the session has had all along.
+// orPlanted returns the seed that a folder's mark names, or else the known one: most
+// likely the session has had that one all along.
 func orPlanted(marked, known *SeedRef) *SeedRef {
 	if marked != nil {
 		return marked
@@ -206,9 +226,9 @@ func orPlanted(marked, known *SeedRef) *SeedRef {
 	return known
 }
 
-// isKept says whether a folder in which nothing has run since it was parked is
-// in a snapshot that is there. One that was to hold the conversation alone does
-// not keep work that goes with the folder.
+// isKept reports whether a folder in which nothing has run since it was parked is in a
+// complete snapshot. A snapshot of the conversation alone does not keep work that goes
+// with the folder.
 func (s *site) isKept(ctx context.Context, h hostexec.Host, l Layout, was folderMark) bool {
 	if !was.Parked || was.Snapshot == "" {
 		return false
@@ -220,12 +240,12 @@ func (s *site) isKept(ctx context.Context, h hostexec.Host, l Layout, was folder
 	if was.Dir != "" || m.Work != WorkNone {
 		return true
 	}
-	any, _, err := worthKeeping(ctx, h, l.Dir, l.WorkDir) // the rollouts are not in that place
+	any, _, err := worthKeeping(ctx, h, l.Dir, l.WorkDir) // l.Dir has no rollouts itself: this looks at the work alone
 	return err == nil && !any
 }
 
-// removeFolder tidies up in a person's folder, and removes ours; the credential
-// was wiped.
+// removeFolder removes our folder, and what we made in a person's work folder. The
+// credential must have been wiped before.
 func (s *site) removeFolder(ctx context.Context, h hostexec.Host, l Layout, fence hostexec.Fence) error {
 	if !l.OwnWork {
 		if err := removeMountPoints(ctx, h, l, fence); err != nil {
@@ -238,9 +258,9 @@ func (s *site) removeFolder(ctx context.Context, h hostexec.Host, l Layout, fenc
 	return nil
 }
 
-// keepLeft makes a snapshot of what a generation of a session left in its
-// folder; 0 is one that nobody knows, since the folder does not say. Every
-// attempt makes the same one. Empty where there was nothing.
+// keepLeft makes a snapshot of what a generation of a session left in its folder; 0 is a
+// generation that the folder does not record. Every attempt makes the same snapshot. It
+// returns "" if there was nothing to keep.
 func (s *site) keepLeft(ctx context.Context, h hostexec.Host, l Layout, c Claim, generation int64, spec *SnapshotSpec, hide secrets) (string, error) {
 	finder := c
 	if generation > 0 {
@@ -250,11 +270,11 @@ func (s *site) keepLeft(ctx context.Context, h hostexec.Host, l Layout, c Claim,
 	if l.OwnWork && in.Policy.Work == WorkNone {
 		in.Policy.Work = WorkFull // the folder goes, and the session did not ask for that
 	}
-	// Whoever comes to it makes the same: the time is that of the generation.
+	// Every attempt makes the same snapshot: its time is that of the generation.
 	for earlier := 0; ; earlier++ {
 		in.id = leftID(finder, generation, earlier)
-		// One that lacks something is complete, and cannot be added to; nor can
-		// one that is of something else, or of which nobody here can tell.
+		// A complete snapshot that lacks something cannot be added to. Nor can one
+		// of something else, or one that this version cannot read.
 		m, err := s.manifest(ctx, in.id)
 		if err == nil && (whole(m, l.OwnWork) != nil || !madeBy(m, in)) || errors.Is(err, snapshots.ErrIncomplete) || errors.Is(err, snapshots.ErrNewer) {
 			continue
@@ -267,8 +287,8 @@ func (s *site) keepLeft(ctx context.Context, h hostexec.Host, l Layout, c Claim,
 	}
 }
 
-// lastSpec is how a session's last snapshot is to be taken: by its own policy,
-// or whole where nobody knows one, since what is not in it goes with the folder.
+// lastSpec returns how a session's last snapshot is taken: by its own policy, or whole
+// if that is not known, because what is not in it goes with the folder.
 func lastSpec(spec *SnapshotSpec) SnapshotSpec {
 	if spec == nil {
 		return SnapshotSpec{Policy: SnapshotPolicy{Work: WorkFull}}
@@ -276,8 +296,8 @@ func lastSpec(spec *SnapshotSpec) SnapshotSpec {
 	return *spec
 }
 
-// restorable reads the manifest of what a session is to go on from, and refuses
-// what cannot be gone on from with the codex that is there.
+// restorable reads the manifest of the snapshot that a session is to go on from. It
+// refuses one that the codex on the host cannot go on from.
 func (s *site) restorable(ctx context.Context, in PrepareSessionInput, version string) (m snapshots.Manifest, err error) {
 	if in.Restore.from() == "" {
 		return m, nil

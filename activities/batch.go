@@ -18,26 +18,25 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// Batches starts the sessions of batches and keeps their results. What sessions
-// are told is in the store and passes through no batch's history.
+// Batches starts the sessions of batches and keeps their results. The sessions'
+// messages are in the store, and in no batch's history.
 type Batches struct{ *site }
 
 // A BatchPage is a part of a batch's items, as it is in the store. Options and
 // first messages are those of the workflow Session, which activities do not know.
 type BatchPage struct {
-	// Options are few and the items of a page many: an item names its own by number.
+	// Options are few and items many: an item names its options by index.
 	Options []BatchOptions `json:"options"`
 	Items   []BatchItem    `json:"items"`
 }
 
-// BatchOptions are how sessions are set up, and the queue of the workers of
-// their zone.
+// BatchOptions are the options of sessions, and the task queue of their zone's workers.
 type BatchOptions struct {
 	Queue   string                     `json:"queue"`
 	Session map[string]json.RawMessage `json:"session"`
 }
 
-// BatchItem is one session to be.
+// BatchItem is one session to be started.
 type BatchItem struct {
 	ID      string          `json:"id"`
 	Options int             `json:"options"`
@@ -47,7 +46,7 @@ type BatchItem struct {
 // MaxBatchPage bounds a page, in bytes.
 const MaxBatchPage = 32 << 20
 
-// Check says why a page cannot be kept.
+// Check returns why a page cannot be kept.
 func (p BatchPage) Check() error {
 	if len(p.Items) == 0 {
 		return errors.New("the page has no items")
@@ -79,7 +78,7 @@ type StartItemsInput struct {
 
 // StartItem is one try of an item.
 type StartItem struct {
-	N    int `json:"n"`    // of the batch
+	N    int `json:"n"`    // its number in the batch
 	Page int `json:"page"` // its place in the page
 	Try  int `json:"try"`
 }
@@ -89,15 +88,15 @@ type StartItemsResult struct {
 	Started []StartedItem `json:"started"`
 }
 
-// StartedItem is a session that was started, by this attempt or one before; or
-// why it never will be.
+// StartedItem is a session that this attempt or an earlier one started, or why it will
+// never be started.
 type StartedItem struct {
 	N       int      `json:"n"`
 	ID      string   `json:"id"`
 	Session string   `json:"session"`
 	Run     string   `json:"run,omitempty"`
 	Problem *Problem `json:"problem,omitempty"`
-	// Missing says that it was never started, where it was only looked for.
+	// Missing says that it was not started, if it was only looked for.
 	Missing bool `json:"missing,omitempty"`
 }
 
@@ -110,8 +109,8 @@ func ItemSession(batch, item string, try int) string {
 	return name
 }
 
-// StartItems starts sessions in their order. Started again it finds those there
-// are: the name says which item and which try it is, and the origin whose.
+// StartItems starts sessions in order. When repeated, it finds those that it started:
+// the name says which item and try it is, and the origin which batch.
 func (b *Batches) StartItems(ctx context.Context, in StartItemsInput) (StartItemsResult, error) {
 	out, err := b.startItems(ctx, in)
 	return out, failing{}.failure(ctx, "batch "+in.Batch+": start sessions", err)
@@ -173,7 +172,7 @@ func (b *Batches) startItem(ctx context.Context, in StartItemsInput, page BatchP
 		return b.startedBefore(ctx, in, out)
 	}
 	input, err := sessionInput(in, it, opt, out.Session)
-	if err != nil { // the others of the page can be
+	if err != nil { // the others of the page may still start
 		out.Problem = &Problem{Kind: ErrTypeBadInput, Message: fmt.Sprintf("item %s: %v", it.ID, err)}
 		return out, nil
 	}
@@ -206,7 +205,6 @@ func (b *Batches) startItem(ctx context.Context, in StartItemsInput, page BatchP
 	return out, fmt.Errorf("start session %s: %w", out.Session, err)
 }
 
-// sessionType is the type of the workflow of a session.
 const sessionType = "Session"
 
 // sessionInput puts together what the workflow Session takes.
@@ -219,8 +217,7 @@ func sessionInput(in StartItemsInput, it BatchItem, opt BatchOptions, session st
 	return json.Marshal(map[string]any{"id": session, "options": options, "first": it.First})
 }
 
-// startedBefore tells a session that an earlier attempt started from one that
-// somebody else has.
+// startedBefore tells a session that an earlier attempt started from another's.
 func (b *Batches) startedBefore(ctx context.Context, in StartItemsInput, out StartedItem) (StartedItem, error) {
 	d, err := b.Temporal.DescribeWorkflowExecution(ctx, SessionWorkflowID(out.Session), "")
 	if gone := (*serviceerror.NotFound)(nil); in.Look && errors.As(err, &gone) {
@@ -233,7 +230,7 @@ func (b *Batches) startedBefore(ctx context.Context, in StartItemsInput, out Sta
 	info := d.GetWorkflowExecutionInfo()
 	var origin string
 	if p := info.GetSearchAttributes().GetIndexedFields()[originAttribute.GetName()]; p != nil {
-		_ = converter.GetDefaultDataConverter().FromPayload(p, &origin) // another's is not ours either
+		_ = converter.GetDefaultDataConverter().FromPayload(p, &origin) // if it cannot be read, it is not ours
 	}
 	if origin != in.Origin && in.Look {
 		out.Missing = true
@@ -259,15 +256,15 @@ type RecordResultsResult struct {
 	Blob string `json:"blob"`
 }
 
-// RecordResults keeps results in the store, as JSON lines. Doing it again gives
-// the same.
+// RecordResults keeps results in the store, as JSON lines. Repeating it gives the same
+// blob.
 func (b *Batches) RecordResults(ctx context.Context, in RecordResultsInput) (RecordResultsResult, error) {
 	var buf bytes.Buffer
 	for _, line := range in.Lines {
 		buf.Write(line)
 		buf.WriteByte('\n')
 	}
-	// A run's folder is written to while it runs, so the same results are there once.
+	// The folder is the same for the whole run, so the same results are stored once.
 	folder := owned.Owner{Kind: owned.Batch, ID: in.Batch}.RunFolder(activity.GetInfo(ctx).WorkflowExecution.RunID)
 	blob, err := b.Store.PutContent(ctx, owned.In(folder, owned.Results), buf.Bytes())
 	return RecordResultsResult{Blob: blob}, failing{}.failure(ctx, "batch "+in.Batch+": keep results", err)
@@ -288,20 +285,20 @@ func ReadResults(ctx context.Context, st *store.Store, blob string) ([]byte, err
 	return data, err
 }
 
-// An EndedSession is how a workflow of a session ended that said nothing of it.
+// An EndedSession says how a session ended if its workflow did not report it.
 type EndedSession struct {
 	Holder
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
 }
 
-// FindSilentResult names those that run no more.
+// FindSilentResult names the sessions that have ended.
 type FindSilentResult struct {
 	Ended []EndedSession `json:"ended,omitempty"`
 }
 
-// FindSilent looks which sessions have ended, and how: one that was terminated
-// could not say so.
+// FindSilent finds the sessions that have ended, and how: one that was terminated could
+// not report it.
 func (b *Batches) FindSilent(ctx context.Context, in FindEndedInput) (FindSilentResult, error) {
 	var out FindSilentResult
 	ended, err := (&Engine{Client: b.Temporal}).FindEnded(ctx, in)

@@ -8,9 +8,8 @@ import (
 	"go.temporal.io/sdk/interceptor"
 )
 
-// Beats keeps the server told that an activity's worker lives, for every
-// activity that has a heartbeat timeout, so that the others need not think of
-// it. Those in reports beat by themselves, with how far they are.
+// Beats sends heartbeats for every activity that has a heartbeat timeout, except those in
+// reports, which send their own with their progress.
 type Beats struct {
 	interceptor.WorkerInterceptorBase
 }
@@ -20,7 +19,7 @@ func (*Beats) InterceptActivity(_ context.Context, next interceptor.ActivityInbo
 	return &beating{ActivityInboundInterceptorBase: interceptor.ActivityInboundInterceptorBase{Next: next}}
 }
 
-// reports are the activities whose heartbeats say something.
+// reports are the activities that send heartbeats with details themselves.
 var reports = map[string]bool{"RunPump": true, "RotateKeys": true, "TakeSnapshot": true, "ParkSession": true, "PrepareSession": true,
 	"PruneSnapshots": true, "CheckSnapshots": true}
 

@@ -10,28 +10,22 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/conversation"
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/internal/store"
 )
 
 // patience ends a test that would otherwise hang. No assertion rests on it.
-const patience = 60 * time.Second
+const patience = 5 * time.Minute
 
-// codexDir is the pinned codex that `make tools` brings.
+// codexDir returns the folder of the pinned codex that `make tools` downloads.
 func codexDir(t testing.TB) string {
 	t.Helper()
-	dir, err := filepath.Abs(filepath.Join("..", ".tools", "codex"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "bin", "codex")); err != nil {
-		t.Fatalf("no codex to test with (%v); run `make tools`", err)
-	}
-	return dir
+	return realparts.Codex(t)
 }
 
-// A bed is a worker's activities on real parts, and one host.
+// A bed has a worker's activities on real parts, and one host.
 type bed struct {
 	t     *testing.T
 	set   *Set
@@ -59,13 +53,14 @@ func newBed(t *testing.T, spec HostSpec) *bed {
 	return b
 }
 
-// asked has the sessions of Temporal say that; others do not run.
+// asked makes Temporal's sessions answer as in say. Sessions that are not in say do
+// not run.
 func (b *bed) asked(say map[string]SessionNow) {
 	b.set.Snapshots.askLeft = func(context.Context) ([]LeftThere, error) { return nil, nil }
 	b.set.Snapshots.askSession = func(_ context.Context, session string) (SessionNow, error) { return say[session], nil }
 }
 
-// another is a second worker with connections of its own.
+// another returns a second worker with connections of its own.
 func (b *bed) another() *bed {
 	c := *b
 	c.pool = hostexec.NewPool(hostexec.PoolOptions{})
@@ -93,7 +88,7 @@ func (l testLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A talk is a session as its workflow would lead it.
+// A talk is a session, led as its workflow would lead it.
 type talk struct {
 	*bed
 	claim       Claim
@@ -107,8 +102,8 @@ type talk struct {
 	turn        int
 }
 
-// handMade makes a session's folders on this machine by hand, with codex
-// talking to a scripted model.
+// handMade makes a session's folders on this machine by hand. Its codex talks to a
+// scripted model.
 func handMade(t *testing.T, id string, model *scriptedmodel.Server) *talk {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "root")
@@ -127,18 +122,19 @@ func handMade(t *testing.T, id string, model *scriptedmodel.Server) *talk {
 	return k
 }
 
-// kill ends what is left of the session.
 func (k *talk) kill() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	k.claim.Pump++
 	_, err := k.set.Sessions.stopServer(ctx, StopServerInput{Claim: k.claim, Layout: k.layout, Incarnation: k.incarnation}, 99)
+	if isRootMissing(err) { // the test has removed the whole root folder
+		_, err = giveUpRoot(ctx, k.host(), k.layout, k.claim, 99)
+	}
 	if err != nil {
 		k.t.Errorf("stop codex: %v", err)
 	}
 }
 
-// next is the claim of the next step.
 func (k *talk) next() Claim {
 	k.claim.Pump++
 	return k.claim
@@ -155,7 +151,6 @@ func (k *talk) start() {
 	}
 }
 
-// input is the next pump's.
 func (k *talk) input(sends ...Send) RunPumpInput {
 	sandbox := "danger-full-access"
 	if k.permissions != "" {
@@ -178,12 +173,12 @@ func (k *talk) message(text string) Send {
 	return Send{ID: fmt.Sprintf("m-%d", k.turn), Kind: conversation.SendTurn, Text: text, Turn: k.turn}
 }
 
-// quiet is an attempt of which nobody hears.
+// quiet returns an attempt whose heartbeats go nowhere.
 func quiet(n int32) attempt {
 	return attempt{n: n, beat: func(PumpBeat) {}}
 }
 
-// pump runs a pump that is to return for a reason.
+// pump runs a pump that must return with the reason want.
 func (k *talk) pump(want PumpReason, sends ...Send) RunPumpResult {
 	k.t.Helper()
 	ctx, cancel := context.WithTimeout(k.t.Context(), patience)

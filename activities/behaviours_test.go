@@ -8,10 +8,11 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/conversation"
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
 
-// wrapped has the session's codex started by a script, in which "$@" is codex.
+// wrapped has the session's codex started by a script. In the script, "$@" is
+// codex's command line.
 func (k *talk) wrapped(script string) {
 	k.t.Helper()
 	at := path.Join(k.layout.Dir, "wrapped")
@@ -19,8 +20,8 @@ func (k *talk) wrapped(script string) {
 	k.layout.Codex = at
 }
 
-// What codex complains of is a file on the host: it fills no window that its
-// answers have to pass, and neither does a long line.
+// Codex's stderr goes to a file on the host, so it fills no SSH window that its
+// answers have to pass. A long line does not either.
 func TestALongLineAndAFloodOnStderrPassOverSSH(t *testing.T) {
 	const flood = 64 << 20
 	text := strings.Repeat("0123456789abcdef", 3<<16) // 3 MiB
@@ -48,8 +49,8 @@ func TestALongLineAndAFloodOnStderrPassOverSSH(t *testing.T) {
 	}
 }
 
-// A codex that takes its time to end, and rotates its login only then, has not
-// lost it: what it left is saved before anything is wiped.
+// A login is not lost if codex takes long to end and rotates it only then: it is
+// saved before anything is wiped.
 func TestALoginThatIsRotatedByACodexThatEndsSlowlyIsSaved(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("slow-end", scriptedmodel.Serve(t, "rules: [{reply: hello}]"))

@@ -26,31 +26,32 @@ const (
 // KindChatGPT is the kind of seeds that a broker can serve.
 const KindChatGPT = string(seeds.KindChatGPT)
 
-// oldestBroker is the oldest codex that takes access tokens and does not write
-// them down: 0.147 and older put the ones they get in answer to a refresh into
-// their log database (measured: 0.125 to 0.147 do, 0.151 to 0.169 do not).
+// oldestBroker is the oldest codex that takes access tokens and does not write them to
+// disk: 0.147 and older write those that answer a refresh into their log database
+// (measured: 0.125 to 0.147 do, 0.151 to 0.169 do not).
 const oldestBroker = "0.151.0"
 
 const (
-	// tokenWait is how long codex waits for a newer token, less what the way
-	// there and back takes.
+	// tokenWait is how long codex waits for a newer token, less the time of a round
+	// trip.
 	tokenWait = 9 * time.Second
 	// loginWait is how long a pump tries to get the token for a new process
 	// before another attempt does.
 	loginWait = 30 * time.Second
-	// tokenRetry is the pause between two tries within these.
+	// tokenRetry is the pause between two tries within these times; issuerRetry is
+	// the pause if the issuer was asked.
 	tokenRetry  = 500 * time.Millisecond
 	issuerRetry = 3 * time.Second
-	// soonOver is when an access token is too old to begin with.
+	// soonOver is the remaining lifetime below which an access token is refreshed.
 	soonOver = 5 * time.Minute
-	// justRefreshed is how new a token is that is not refreshed again although
-	// it was refused: it was not its age then. codex asks up to six times for
-	// one turn.
+	// justRefreshed is the age below which a token is not refreshed again although
+	// it was refused: then its age was not the reason. codex asks up to six times
+	// in one turn.
 	justRefreshed = 30 * time.Second
 )
 
-// checkBroker refuses what cannot be had with a broker, before anything of a
-// session is on the host.
+// checkBroker refuses what a broker cannot serve, before anything of a session is on
+// the host.
 func checkBroker(credentials string, seed *SeedRef) error {
 	switch {
 	case credentials != CredentialsBroker:
@@ -63,8 +64,8 @@ func checkBroker(credentials string, seed *SeedRef) error {
 	return nil
 }
 
-// checkBrokerCodex refuses a codex that does not know such a login, or that
-// would write it down.
+// checkBrokerCodex refuses a codex that does not know such a login, or that would
+// write it to disk.
 func checkBrokerCodex(credentials, version string) error {
 	if credentials != CredentialsBroker {
 		return nil
@@ -78,13 +79,12 @@ func checkBrokerCodex(credentials, version string) error {
 		err: fmt.Errorf("codex %s writes the access tokens that it is given into its log database; --credentials broker needs %s or newer", version, oldestBroker)}
 }
 
-// A tokenDesk is where the workflows of seeds are asked for newer tokens.
+// A tokenDesk asks the workflows of seeds for newer tokens.
 type tokenDesk interface {
 	now(ctx context.Context, seed string) (SeedNow, error)
 	refresh(ctx context.Context, seed string, what RefreshSeed) (SeedNow, error)
 }
 
-// temporalTokens is the desk at which the real workflows sit.
 type temporalTokens struct{ client client.Client }
 
 func (d temporalTokens) now(ctx context.Context, seed string) (SeedNow, error) {
@@ -95,30 +95,50 @@ func (d temporalTokens) refresh(ctx context.Context, seed string, what RefreshSe
 	return updateSeed(ctx, d.client, seed, UpdateRefreshSeed, what)
 }
 
-// A brokering gives one pump's codex the access tokens of its seed. It reads
-// them from the store and never refreshes: that is for the seed's workflow.
+// A brokering gives one pump's codex the access tokens of its seed. It reads them from
+// the store and never refreshes: the seed's workflow does that.
 type brokering struct {
 	*site
 	desk    tokenDesk
 	session string
 	seed    SeedRef
-	hide    secrets // learns what is given
+	hide    secrets // every token that is given is added
+	// lost cancels the pump once the lease on the seed has ended; nil if the session
+	// knows that already.
+	lost func(error)
 
 	mu      sync.Mutex
-	renewed int64     // guarded by mu: the newest generation that this pump had made
-	at      time.Time // guarded by mu: when
-	over    error     // guarded by mu: why there is no use in asking again
+	renewed int64     // guarded by mu: the newest generation that this pump had refreshed
+	at      time.Time // guarded by mu: when that was
+	over    error     // guarded by mu: why it is useless to ask again
 }
 
-// broker is nil for a session whose host has the credential.
-func (s *site) broker(in RunPumpInput, hide secrets) *brokering {
+// broker returns nil for a session whose credential is planted.
+func (s *site) broker(in RunPumpInput, hide secrets, lost func(error)) *brokering {
 	if in.Credentials != CredentialsBroker {
 		return nil
 	}
-	return &brokering{site: s, desk: s.tokens, session: in.Claim.Session, seed: *in.Seed, hide: hide}
+	b := &brokering{site: s, desk: s.tokens, session: in.Claim.Session, seed: *in.Seed, hide: hide}
+	if !in.Unkept {
+		b.lost = lost
+	}
+	return b
 }
 
-// asked is what a pump asks; nil where there is no broker.
+// seedLost returns why the pump was cancelled; nil if it was not because of the lease.
+func (b *brokering) seedLost() *Problem {
+	if b == nil || b.lost == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !leaseEnded(b.over) {
+		return nil
+	}
+	return &Problem{Kind: ErrTypeSeedFenced, Message: b.hide.all.String(b.over.Error()), Hint: "see `ctl seed show` for who holds it"}
+}
+
+// asked returns what a pump calls for tokens; nil if there is no broker.
 func (b *brokering) asked() conversation.Broker {
 	if b == nil {
 		return nil
@@ -126,7 +146,8 @@ func (b *brokering) asked() conversation.Broker {
 	return b.token
 }
 
-// token tries until codex would wait no longer.
+// token tries until codex would stop waiting. If the lease on the seed has ended, it
+// does not answer, since that would fail the turn: it cancels the pump, which ends ctx.
 func (b *brokering) token(ctx context.Context, ask conversation.TokenAsk) (conversation.Token, error) {
 	wait := tokenWait
 	if ask.Have == 0 && ask.Reason == "" {
@@ -151,21 +172,32 @@ func (b *brokering) token(ctx context.Context, ask conversation.TokenAsk) (conve
 			case <-ctx.Done():
 			}
 		}
+		if b.lost != nil && leaseEnded(err) {
+			b.lost(err)
+			<-ctx.Done()
+		}
 		b.Logger.Warn("no access token for codex", "session", b.session, "seed", b.seed.Name, "error", err)
 		return conversation.Token{}, &conversation.TokenError{Code: code, Err: err}
 	}
 }
 
-var errTaken = errors.New("the seed is held by somebody else by now")
+var (
+	errTaken        = errors.New("the seed is held by somebody else by now")
+	errOtherAccount = errors.New("it is another account's by now")
+)
+
+// leaseEnded reports whether err says that the session has no lease on its seed.
+func leaseEnded(err error) bool {
+	var app *temporal.ApplicationError
+	return errors.Is(err, errTaken) || errors.As(err, &app) && app.Type() == RefusedFenced
+}
 
 func tokenCode(err error) int {
 	var app *temporal.ApplicationError
 	switch {
-	case errors.Is(err, errTaken):
+	case leaseEnded(err) || errors.Is(err, errOtherAccount):
 		return conversation.TokenTaken
 	case !errors.As(err, &app):
-	case app.Type() == RefusedFenced:
-		return conversation.TokenTaken
 	case app.Type() == RefusedDead:
 		return conversation.TokenDead
 	case app.Type() == RefusedLost || app.Type() == RefusedSuspect:
@@ -174,8 +206,8 @@ func tokenCode(err error) int {
 	return conversation.TokenLater
 }
 
-// try remembers what is final: codex asks again and again, and asking an issuer
-// again of a login that is over would only blur why it is.
+// try remembers a final error. codex asks again and again, and asking the issuer again
+// about a dead login would only hide why it is dead.
 func (b *brokering) try(ctx context.Context, ask conversation.TokenAsk) (conversation.Token, error) {
 	b.mu.Lock()
 	over := b.over
@@ -215,14 +247,14 @@ func (b *brokering) get(ctx context.Context, ask conversation.TokenAsk) (convers
 		}
 	}
 	if ask.Account != "" && ask.Account != access.Account {
-		// codex would end all that it does.
-		return none, fmt.Errorf("seed %s: %w: it is another account's", b.seed.Name, errTaken)
+		// codex would end all its work.
+		return none, fmt.Errorf("seed %s: %w", b.seed.Name, errOtherAccount)
 	}
 	return conversation.NewToken(access.Token.Reveal(), access.Account, access.Plan, now.Generation), nil
 }
 
-// spent says whether a token does no more: it is the one that codex was refused
-// with, or will be over soon.
+// spent reports whether a token is of no use: codex was refused with it, or it expires
+// soon.
 func (b *brokering) spent(a seeds.Access, now SeedNow, ask conversation.TokenAsk) bool {
 	switch {
 	case b.justMade(now.Generation):
@@ -233,8 +265,8 @@ func (b *brokering) spent(a seeds.Access, now SeedNow, ask conversation.TokenAsk
 	return !a.Expires.IsZero() && a.Expires.Sub(b.Now()) < soonOver
 }
 
-// made notes that a generation came of a refresh; justMade says whether it was a
-// moment ago.
+// made records that a generation came from a refresh; justMade reports whether that
+// was a moment ago.
 func (b *brokering) made(generation int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -247,7 +279,7 @@ func (b *brokering) justMade(generation int64) bool {
 	return b.renewed == generation && b.Now().Sub(b.at) < justRefreshed
 }
 
-// access reads a generation from the store; what is in it is hidden from now on.
+// access reads a generation from the store and hides its secrets from now on.
 func (b *brokering) access(ctx context.Context, now SeedNow) (seeds.Access, error) {
 	bundle, err := b.bundle(ctx, now.Ref)
 	if err == nil && bundle == nil {

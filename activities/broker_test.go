@@ -19,14 +19,14 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/conversation"
-	"fairlead.dev/fairlead/deploy/scriptedauth"
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/lab/scriptedauth"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/seeds"
 )
 
-// A desk plays the workflow of one seed: it refreshes at a real issuer, saves,
-// and only then answers. What it does not expect fails the test.
+// A desk plays the workflow of one seed: it refreshes at a real issuer, saves, and
+// only then answers. An unexpected request fails the test.
 type desk struct {
 	b      *bed
 	auth   *scriptedauth.Server
@@ -35,9 +35,9 @@ type desk struct {
 	mu    sync.Mutex
 	ref   SeedRef
 	asked []RefreshSeed
-	no    error         // refuses to refresh
-	block chan struct{} // refreshes wait for it
-	begun chan struct{} // gets one for each refresh that was asked for
+	no    error         // if set, refreshes fail with this error
+	block chan struct{} // if set, refreshes wait for it
+	begun chan struct{} // gets a value for each requested refresh
 }
 
 const deskEpoch = 4
@@ -87,7 +87,7 @@ func (d *desk) save(_ context.Context, _ string, what SaveSeed) (SeedNow, error)
 	return SeedNow{}, errors.New("there is none on the host")
 }
 
-// rotate makes the next generation, unless there is one.
+// rotate makes the generation after from, unless there is one.
 func (d *desk) rotate(from int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -132,7 +132,7 @@ func (d *desk) rotate(from int64) error {
 	return nil
 }
 
-// keep makes a generation of the seed; mu is held.
+// keep makes a generation of the seed. The caller holds mu.
 func (d *desk) keep(auth, config []byte) {
 	t := d.b.t
 	t.Helper()
@@ -159,7 +159,7 @@ func (d *desk) keep(auth, config []byte) {
 // loginMark is in every token of the login that the tests use.
 const loginMark = "leakmark"
 
-// brokered is a session whose host gets no credential.
+// brokered returns a session whose host gets no credential.
 func (b *bed) brokered(id string, model *scriptedmodel.Server) (*talk, *desk) {
 	b.t.Helper()
 	auth := scriptedauth.Serve(b.t)
@@ -187,7 +187,7 @@ func (b *bed) brokered(id string, model *scriptedmodel.Server) (*talk, *desk) {
 	return k, d
 }
 
-// access are the access tokens' digests, oldest first.
+// access returns the digest of the access token of ref.
 func (d *desk) access(ref SeedRef) string {
 	d.b.t.Helper()
 	bundle, err := seeds.Load(d.b.t.Context(), d.b.store, ref.Blob)
@@ -207,8 +207,8 @@ func (d *desk) newest() SeedRef {
 	return d.ref
 }
 
-// leaks looks for the mark in every file of the session on its host, and in
-// the environment and arguments of all that runs there for it.
+// leaks searches for the mark in every file of the session on its host, and in the
+// environment and arguments of all processes there.
 func (k *talk) leaks() string {
 	k.t.Helper()
 	return k.sh(`[ ! -e "$1" ] || grep -rlaF -e "$2" -- "$1" || :
@@ -259,8 +259,8 @@ rules:
 		t.Errorf("on the host: %s", got)
 	}
 
-	// kill -9 of codex: the token is gone with it, and the next process gets
-	// one before it resumes the thread.
+	// kill -9 of codex: its token is lost, and the next process gets one before it
+	// resumes the thread.
 	st, err := hostexec.InspectProcess(t.Context(), k.host(), serverDir(k.layout, 1))
 	if err != nil {
 		t.Fatal(err)
@@ -268,7 +268,8 @@ rules:
 	if err := syscall.Kill(st.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	// With nothing to wait for, a pump that finds it alive goes at once.
+	// A pump that finds codex still alive would return at once, because it has
+	// nothing to wait for.
 	for st.State == hostexec.ProcessRunning {
 		if st, err = hostexec.InspectProcess(t.Context(), k.host(), serverDir(k.layout, 1)); err != nil {
 			t.Fatal(err)
@@ -321,15 +322,51 @@ rules:
 	}
 }
 
-func TestSeedThatWasTakenAwayGivesNoToken(t *testing.T) {
+func TestSeedThatWasTakenAwayCallsThePumpBack(t *testing.T) {
+	model := scriptedmodel.Serve(t, `
+rules:
+  - steps: [[{fail: {kind: unauthorized, times: -1}}, {say: never}]]
+`)
+	fenced := temporal.NewNonRetryableApplicationError("session has no lease on seed login", RefusedFenced, nil)
+	for name, c := range map[string]struct {
+		session string
+		take    func(*desk)
+	}{
+		"before codex is logged in": {"broker-taken", func(d *desk) { d.holder = "somebody-else" }},
+		"while a turn runs":         {"broker-fenced", func(d *desk) { d.no = fenced }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, readyHost(t))
+			k, d := b.brokered(c.session, model)
+			k.start()
+			c.take(d)
+			out := k.pump(conversation.PumpCancelled, k.message("go"))
+			if p := out.SeedLost; p == nil || p.Kind != ErrTypeSeedFenced || p.Hint == "" || strings.Contains(p.Message, loginMark) {
+				t.Errorf("the seed is lost: %+v", p)
+			}
+			if out.Pump.Turn != nil {
+				t.Errorf("codex was told, and ended its turn: %+v", out.Pump.Turn)
+			}
+		})
+	}
+}
+
+// What a stopped codex has written is read to its end without the seed.
+func TestPumpThatReadsOnWithoutTheSeedIsNotCalledBack(t *testing.T) {
 	model := scriptedmodel.Serve(t, "rules: [{reply: never}]")
 	b := newBed(t, readyHost(t))
-	k, d := b.brokered("broker-taken", model)
+	k, d := b.brokered("broker-unkept", model)
 	k.start()
 	d.holder = "somebody-else"
-	out := k.pump(conversation.Refused, k.message("go"))
-	if p := out.Pump.Problem; p.Kind != "auth" || !strings.Contains(p.Message, "held by somebody else") {
-		t.Errorf("problem %+v", p)
+	in := k.input(k.message("go"))
+	in.Unkept = true
+	got := <-k.pumpBeside(t.Context(), b, in, quiet(1))
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	k.took(got.out, conversation.Refused)
+	if p := got.out.Pump.Problem; p.Kind != "auth" || !strings.Contains(p.Message, "held by somebody else") || got.out.SeedLost != nil {
+		t.Errorf("problem %+v, the seed is lost: %+v", p, got.out.SeedLost)
 	}
 }
 
@@ -347,7 +384,7 @@ rules:
 	dying.set.Sessions.tokens = d
 	first := k.pumpBeside(context.Background(), dying, in, quiet(1))
 	<-d.begun
-	// Nothing is heard of the first worker any more: its connections break.
+	// The first worker is not heard of any more: its connections break.
 	if err := dying.pool.Close(); err != nil {
 		t.Fatal(err)
 	}

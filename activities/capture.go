@@ -17,7 +17,7 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// CaptureSeedInput: take a login from a host's CODEX_HOME into the store.
+// CaptureSeedInput is the input of CaptureSeed.
 type CaptureSeedInput struct {
 	Name string   `json:"name"`
 	Host HostSpec `json:"host"`
@@ -25,7 +25,7 @@ type CaptureSeedInput struct {
 	Home string `json:"home,omitempty"`
 }
 
-// CaptureSeedResult names what is in the store, for nobody yet.
+// CaptureSeedResult names what is in the store; it is no seed's generation yet.
 type CaptureSeedResult struct {
 	Home    string     `json:"home"` // absolute
 	Ref     SeedRef    `json:"ref"`
@@ -34,10 +34,9 @@ type CaptureSeedResult struct {
 	Auth    string     `json:"auth,omitempty"` // SHA-256 of its auth.json, hex
 }
 
-// CaptureSeed reads a person's CODEX_HOME on a host and keeps what makes a seed
-// of it, encrypted; it was read back when this returns, so that what is on the
-// host is not the only copy any more. Done again it finds what is kept. It changes
-// nothing there.
+// CaptureSeed reads a person's CODEX_HOME on a host and stores, encrypted, what makes a
+// seed of it. It reads that back before it returns, so that the host's copy is not the
+// only one. When repeated, it finds what is stored. It changes nothing on the host.
 func (h *Hosts) CaptureSeed(ctx context.Context, in CaptureSeedInput) (CaptureSeedResult, error) {
 	out, err := h.capture(ctx, in)
 	return out, failing{}.failure(ctx, "capture seed "+in.Name, err)
@@ -81,7 +80,7 @@ func (h *Hosts) capture(ctx context.Context, in CaptureSeedInput) (CaptureSeedRe
 	return out, nil
 }
 
-// personsHome is the CODEX_HOME of who is logged in on a host, as an absolute path.
+// personsHome returns the CODEX_HOME of a host's login user, as an absolute path.
 func personsHome(ctx context.Context, h hostexec.Host, home string) (string, error) {
 	res, err := h.Run(ctx, hostexec.Command{Script: `case $1 in
 '') d=${CODEX_HOME:-$HOME/.codex} ;;
@@ -100,15 +99,15 @@ printf %s "$d"`, Args: []string{home}})
 	return dir, nil
 }
 
-// ForgetLoginInput: a login was moved into a seed; take it away where it was.
+// ForgetLoginInput is the input of ForgetLogin.
 type ForgetLoginInput struct {
 	Host HostSpec `json:"host"`
 	Home string   `json:"home"`
 	Auth string   `json:"auth"` // SHA-256 of the auth.json that was captured, hex
 }
 
-// ForgetLogin removes the auth.json that was captured, and looks whether it is
-// gone. One that has changed since is somebody's newer login, and stays.
+// ForgetLogin removes the auth.json that was captured, and checks that it is gone. One
+// that has changed since is somebody's newer login, and stays.
 func (h *Hosts) ForgetLogin(ctx context.Context, in ForgetLoginInput) error {
 	return failing{}.failure(ctx, "remove the login from "+in.Home+" on "+in.Host.Name, h.forgetLogin(ctx, in))
 }
@@ -137,18 +136,17 @@ func (h *Hosts) forgetLogin(ctx context.Context, in ForgetLoginInput) error {
 	return err
 }
 
-// What forgetLoginScript ends with.
+// Exit codes of forgetLoginScript.
 const (
 	exitChanged = 95
 	exitNoSum   = 96
 	exitTwo     = 97 // another one under each name
 )
 
-// forgetLoginScript removes the file that was captured, and no other. It is moved
-// aside first and looked at then, so that nothing is exchanged for it between the
-// look and its end; what turns out to be another one goes back, and never over
-// what is there by then. A killed attempt may have left it under the other name,
-// so that both are looked at.
+// forgetLoginScript removes the file that was captured, and no other. It moves the file aside
+// before it compares it, so that nobody can exchange it in between. Another file goes back,
+// and never over what is there by then. A killed attempt may have left the file under the
+// other name, so both are looked at.
 //
 // $1 auth.json, $2 the sha256 of what was captured.
 const forgetLoginScript = `LC_ALL=C; export LC_ALL
@@ -183,17 +181,17 @@ type PutSeedInput struct {
 	Ref   SeedRef    `json:"ref"`
 	Files []SeedFile `json:"files"`
 	By    string     `json:"by,omitempty"`
-	// Elsewhere is where somebody may be using the same login: one that rotates
-	// is given to nobody then. Moved says of the very bundle that was put so that
-	// it is nowhere else any more, which ends that.
+	// Elsewhere says where somebody may be using the same login: one that rotates is
+	// then given to nobody. Moved ends that: the same bundle is put again, and is
+	// nowhere else any more.
 	Elsewhere string `json:"elsewhere,omitempty"`
 	Moved     bool   `json:"moved,omitempty"`
-	// Ask puts nothing: it finds out whether the seed would take it now.
+	// Ask puts nothing: it only asks whether the seed would take it now.
 	Ask bool `json:"ask,omitempty"`
 }
 
-// PutSeed makes it so, and makes the seed where there is none. Done again it
-// makes the same generation.
+// PutSeed makes the bundle the seed's next generation, and makes the seed if there is
+// none. When repeated, it makes the same generation.
 func (e *Engine) PutSeed(ctx context.Context, in PutSeedInput) error {
 	if in.Ask {
 		return e.wouldPut(ctx, in)
@@ -217,7 +215,7 @@ func (e *Engine) PutSeed(ctx context.Context, in PutSeedInput) error {
 	return putRefused(in, err)
 }
 
-// wouldPut asks a seed that is there; one that is not takes anything.
+// wouldPut asks a seed that exists; one that does not takes anything.
 func (e *Engine) wouldPut(ctx context.Context, in PutSeedInput) error {
 	h, err := e.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 		WorkflowID: SeedWorkflowID(in.Name), UpdateName: "put_seed", Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted,
@@ -240,5 +238,5 @@ func putRefused(in PutSeedInput, err error) error {
 	return err
 }
 
-// seedTaskQueue is that of seeds, whatever zone asks.
+// seedTaskQueue is the task queue of seeds, whatever zone asks.
 const seedTaskQueue = "fairlead"

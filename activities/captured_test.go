@@ -8,12 +8,12 @@ import (
 
 	"filippo.io/age"
 
-	"fairlead.dev/fairlead/deploy/scriptedauth"
+	"fairlead.dev/fairlead/internal/lab/scriptedauth"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
 )
 
-// A captured is a login in a person's codex home, and what was kept of it.
+// A captured is a login in a person's codex home, and what was stored of it.
 type captured struct {
 	*bed
 	in   CaptureSeedInput
@@ -38,7 +38,7 @@ func (c *captured) write(name, text string) {
 	}
 }
 
-// holds says what is in the codex home: "name=text" in the order of names, the
+// holds returns what is in the codex home, as "name=text" sorted by name, with the
 // captured login as "it".
 func (c *captured) holds(it string) string {
 	c.t.Helper()
@@ -89,7 +89,7 @@ func TestWhatWasCapturedIsReadBackAndFoundAgain(t *testing.T) {
 	}
 }
 
-// Nobody is sent to enter a code for a login that could not be kept.
+// Nobody is asked for a code if the store cannot give back the login.
 func TestALoginIsMadeOnlyWhereTheStoreGivesBackWhatItTakes(t *testing.T) {
 	b := newBed(t, HostSpec{Name: LocalHost, Root: filepath.Join(t.TempDir(), "root")})
 	if err := b.set.Hosts.tryStore(t.Context(), "logins/l"); err != nil {
@@ -128,7 +128,7 @@ func TestOnlyTheLoginThatWasCapturedIsForgotten(t *testing.T) {
 		"killed in the middle":        {moved: "it"},
 		"killed, and put there again": {file: "it", moved: "it"},
 		"changed":                     {file: "newer", left: "auth.json=newer", fails: "has changed"},
-		// It was exchanged between the look and the move.
+		// It was replaced between the check and the move.
 		"another was moved":  {moved: "newer", left: "auth.json=newer", fails: "has changed"},
 		"killed, and newer":  {file: "newer", moved: "it", left: "auth.json=newer", fails: "has changed"},
 		"another, and newer": {file: "newest", moved: "newer", left: "auth.json=newest " + aside + "=newer", fails: "both stay"},

@@ -14,9 +14,9 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// CheckHost finds out what a host can do by trying it: nothing is guessed from
-// versions. A host that cannot be reached is an error; all else is a Check.
-// What it makes on the host it removes again.
+// CheckHost finds out what a host can do by trying it, not from versions. A host that
+// cannot be reached is an error; all else is a Check. It removes what it makes on the
+// host.
 func (h *Hosts) CheckHost(ctx context.Context, in CheckHostInput) (CheckHostResult, error) {
 	out, err := h.check(ctx, in.Host)
 	return out, failing{}.failure(ctx, "check "+in.Host.Name, err)
@@ -220,7 +220,7 @@ func (c *checkup) clock(f map[string]string) {
 	c.add("clock", skew.Abs() <= maxSkew, false, fmt.Sprintf("%v apart from the worker's", skew), "set up time synchronisation (NTP)")
 }
 
-// oneOf says which typed error err is, for a check.
+// asCheck returns the text and the hint of a typed error; mine is false for any other.
 func asCheck(err error) (detail, hint string, mine bool) {
 	var typed *typedError
 	if errors.As(err, &typed) {

@@ -73,8 +73,8 @@ func TestCheckTellsASandboxThatDoesNotStart(t *testing.T) {
 	}
 }
 
-// unconfinable is a host where no user namespaces can be made, as in many
-// containers: its sshd lives in a namespace where their number is limited to 0.
+// unconfinable returns a host on which no user namespaces can be made, as in many
+// containers: its sshd runs in a namespace where their number is limited to 0.
 func unconfinable(t *testing.T) HostSpec {
 	t.Helper()
 	if os.Getuid() != 0 {

@@ -37,7 +37,7 @@ func (s *site) checkCodex(ctx context.Context, c *checkup, h hostexec.Host, spec
 	return s.checkServer(ctx, c, h, have.Path, dir)
 }
 
-// codexPresent is codexOn without bringing anything: will is what would be.
+// codexPresent finds codex like codexOn, but brings nothing; will is what codexOn would bring.
 func (s *site) codexPresent(ctx context.Context, h hostexec.Host, spec HostSpec, root string) (have ProvisionCodexResult, will *codexTree, err error) {
 	m, err := lookAtMachine(ctx, h, root)
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *site) checkServer(ctx context.Context, c *checkup, h hostexec.Host, cod
 	return nil
 }
 
-// addCredential tells whether a session with a seed can run there, and as what.
+// addCredential adds whether a session with a seed can run there, and with what protection.
 func (s *site) addCredential(c *checkup, p protection) {
 	allowed := s.Unprotected == UnprotectedAllow
 	switch {

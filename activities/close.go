@@ -17,11 +17,10 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// CloseSession ends what a session has on its host, in this order: processes
-// end, a credential that codex rotated is kept, work and rollouts are kept,
-// the credential is wiped, our folder is removed, and that is looked at; then
-// the last notes are written. Each step may be repeated. A step that fails
-// leaves the later ones undone, and the error says what stays on the host.
+// CloseSession ends what a session has on its host, in this order: it ends processes,
+// saves a login that codex rotated, keeps work and rollouts, wipes the credential,
+// removes our folder, checks that, and writes the last notes. Each step may be repeated.
+// If one fails, the later ones are not done, and the error says what stays on the host.
 func (s *Sessions) CloseSession(ctx context.Context, in CloseSessionInput) (CloseSessionResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	f := failing{epoch: in.Claim.epoch(attempt)}
@@ -42,9 +41,9 @@ func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int3
 	if err != nil {
 		return out, err
 	}
-	if in.Layout == (Layout{}) {
-		// Preparing failed, or its answer was lost: what it left is where it
-		// would have been.
+	prepared := in.Layout != (Layout{})
+	if !prepared {
+		// PrepareSession failed, or its answer was lost. What it left is in the usual place.
 		root, err := hostexec.Root(ctx, h, in.Claim.Host)
 		if err != nil {
 			return out, fmt.Errorf("find the root folder: %w", err)
@@ -54,11 +53,16 @@ func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int3
 	if err := in.Layout.check(in.Claim.Session); err != nil {
 		return out, err
 	}
-	there, err := isThere(ctx, h, in.Layout.Dir)
-	if err != nil {
+	f, err := s.lookSession(ctx, h, in.Claim, in.Layout, prepared)
+	if err != nil && !(in.Discard && prepared && isRootMissing(err)) {
 		return out, stays(h, in.Layout, err)
 	}
-	if there {
+	gone := true
+	if err != nil {
+		gone, out.Unsaved = false, in.Seed.rotates()
+		out.Problem = &Problem{Kind: ErrTypeDiscarded, Message: fmt.Sprintf("discarded what could not be looked at: %v", err)}
+		out.Survivors, err = giveUpRoot(ctx, h, in.Layout, in.Claim, attempt)
+	} else if f.exists {
 		err = s.clear(ctx, h, in, attempt, hide, &out)
 	} else if out.Survivors, err = endUnrecorded(ctx, h, in.Layout, in.Claim, attempt); err == nil {
 		var last archive
@@ -68,21 +72,22 @@ func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int3
 	if err != nil {
 		return out, err
 	}
-	out.Wiped, out.Removed = true, true
+	out.Wiped, out.Removed = gone, gone
 	out.Seq, err = s.record(ctx, in.Claim.Session, owner{in.Claim.Generation, in.Claim.Pump, 1}, in.Seq, append(in.Notes, out.notes...), hide.all)
 	if err == nil {
 		s.forgetHeard(ctx, in.Claim.Session, in.Claim.Generation)
 		s.forgetAnswers(ctx, in.Claim.Session, in.Claim.Host.Name)
 		s.forgetTokens(ctx, in.Claim.Session)
+		s.forgetRooted(ctx, in.Claim, in.Claim.Generation)
 	}
 	return out, err
 }
 
-// ErrTypeDiscarded: a session is closed, and what could not be saved was given
-// up since somebody said so.
+// ErrTypeDiscarded: a session is closed, and what could not be saved was given up
+// because a person said so.
 const ErrTypeDiscarded = "discarded"
 
-// discardAfter is how long saving may take when it may also be given up.
+// discardAfter is how long saving may take if it may be given up.
 const discardAfter = 2 * time.Minute
 
 // save keeps a rotated login, the rollouts and our work folder. Discard gives
@@ -90,12 +95,12 @@ const discardAfter = 2 * time.Minute
 func (s *Sessions) save(ctx context.Context, h hostexec.Host, in CloseSessionInput, hide secrets, out *CloseSessionResult) error {
 	saving, cancel := whileSaving(ctx, in.Discard)
 	defer cancel()
-	saved := s.saveLogin(saving, h, in.Claim.Session, in.Layout, in.Seed, hide)
+	saved := s.saveLogin(saving, h, in.Claim.Session, in.Layout, in.Seed, hide, true)
 	if out.Unsaved = saved != nil; saved != nil && !in.Discard {
 		return saved
 	}
 	if in.Seed != nil && hide.all == nil {
-		// What commands printed of it would be kept in clear.
+		// What commands printed of it would be kept unmasked.
 		return errors.Join(saved, fmt.Errorf("seed %s cannot be read, so nobody knows what must not be kept of it", in.Seed.Name))
 	}
 	err := s.takes.inTurn(ctx, in.Claim.Host, func() (err error) {
@@ -107,8 +112,8 @@ func (s *Sessions) save(ctx context.Context, h hostexec.Host, in CloseSessionInp
 	return errors.Join(saved, err)
 }
 
-// whileSaving bounds how long something is saved that may be given up. To wait
-// for one's turn is no part of it.
+// whileSaving bounds the saving of what may be given up. The wait at the gate does not
+// count.
 func whileSaving(ctx context.Context, discard bool) (context.Context, context.CancelFunc) {
 	if discard {
 		return context.WithTimeout(ctx, discardAfter)
@@ -116,28 +121,40 @@ func whileSaving(ctx context.Context, discard bool) (context.Context, context.Ca
 	return context.WithCancel(ctx)
 }
 
-// saveLogin says why the host may have what is left of a rotating login, and
-// nobody else; nil if that is not so.
-func (s *Sessions) saveLogin(ctx context.Context, h hostexec.Host, session string, l Layout, seed *SeedRef, hide secrets) error {
+// saveLogin saves a rotating login after codex has ended. An error means that the host
+// may have the only copy. If leaves is set, the login is wiped next, so it is also saved
+// under a lease that an earlier workflow of the seed granted.
+func (s *Sessions) saveLogin(ctx context.Context, h hostexec.Host, session string, l Layout, seed *SeedRef, hide secrets, leaves bool) error {
 	if seed.rotates() && hide.auth == nil {
 		return fmt.Errorf("seed %s cannot be read, so nobody can tell whether its login was rotated", seed.Name)
 	}
-	err := s.keeper(h, session, l.CodexHome, seed, hide).saveBack(ctx)
+	k := s.keeper(h, session, l.CodexHome, seed, hide)
+	if k != nil {
+		k.left = leaves
+	}
+	err := k.saveBack(ctx)
 	if !errors.Is(err, errSeedFenced) {
 		return err
 	}
-	// Whoever ended the lease has answered for what is here, unless the seed
-	// waits for it: then its recovery fetches it, and nobody else wipes it.
+	// Whoever ended the lease has dealt with this login, unless the seed waits for it:
+	// then only its recovery may fetch and wipe it. A seed's workflow that was begun
+	// anew does not know the lease, and has dealt with nothing.
 	now, nerr := s.desk.now(ctx, seed.Name)
 	epoch, waits := now.Holders[session]
-	if nerr != nil || waits && epoch == seed.Epoch || now.Rotated != nil && now.Rotated.Holder == session {
+	switch {
+	case nerr != nil, waits && epoch == seed.Epoch, now.Rotated != nil && now.Rotated.Holder == session:
 		return errors.Join(err, nerr)
+	case now.Ref == nil, now.forgot(seed.Epoch):
+		if !leaves {
+			return err
+		}
+		return onlyThere(seed, "%w, and codex may have rotated the login in %s on %s since", err, l.CodexHome, h.Name())
 	}
 	s.Logger.Warn("the session did not hold its seed any more; its login goes", "session", session, "seed", seed.Name)
 	return nil
 }
 
-// clear does what is to be done while the session's folder is there.
+// clear closes a session whose folder is there.
 func (s *Sessions) clear(ctx context.Context, h hostexec.Host, in CloseSessionInput, attempt int32, hide secrets, out *CloseSessionResult) error {
 	l, fence := in.Layout, in.Claim.fence(in.Layout.Dir, attempt)
 	var err error
@@ -170,15 +187,15 @@ func (s *Sessions) clear(ctx context.Context, h hostexec.Host, in CloseSessionIn
 	return s.removeFolder(ctx, h, l, fence)
 }
 
-// stays says what is still on a host, because a step before the wiping failed.
+// stays adds to an error from before the wiping what is still on the host.
 func stays(h hostexec.Host, l Layout, err error) error {
 	return fmt.Errorf("the credential, the work and the conversation stay on %s in %s for now: %w", h.Name(), l.Dir, err)
 }
 
-// closingID names the snapshot that closing a session makes, so that every
-// attempt finds the one that is complete. The thread is in it because Temporal
-// forgets ids of sessions after a while, and they are free again.
-// Earlier ones lack what could not be read.
+// closingID names the snapshot that closing a session makes, so that every attempt finds
+// the complete one. It contains the thread because Temporal forgets session ids after a
+// while, and they are used again. earlier counts the snapshots before it that lack what
+// could not be read.
 func closingID(in CloseSessionInput, at time.Time, earlier int) string {
 	return idOf(in.Claim.Session, at, fmt.Sprintf("closed %s %d %s", in.Claim.Session, in.Claim.Generation, in.ThreadID)+again(earlier))
 }
@@ -186,8 +203,8 @@ func closingID(in CloseSessionInput, at time.Time, earlier int) string {
 // An archive is what earlier attempts have completed of a last snapshot.
 type archive struct {
 	id      string // empty if none did
-	whole   bool   // nothing that goes with the folder could not be read
-	earlier int    // those that are not
+	whole   bool   // all that is removed with the folder could be read
+	earlier int    // how many before it are not whole, or of something else
 }
 
 func (s *Sessions) archived(ctx context.Context, in CloseSessionInput) (a archive, err error) {
@@ -212,16 +229,15 @@ func (s *Sessions) archived(ctx context.Context, in CloseSessionInput) (a archiv
 	}
 }
 
-// closingTake is the last snapshot of a session that closes, but for its id.
+// closingTake describes the last snapshot of a session that closes, without its id.
 func closingTake(in CloseSessionInput) taking {
 	spec := lastSpec(in.Snapshot)
 	spec.ThreadID = cmp.Or(in.ThreadID, spec.ThreadID)
 	return taking{TakeSnapshotInput: TakeSnapshotInput{Claim: in.Claim, Layout: in.Layout, SnapshotSpec: spec}, ownWork: in.Snapshot == nil}
 }
 
-// archive makes the session's last snapshot. It returns once every byte was
-// read back from the store. A session that never had a thread and did no work
-// leaves nothing worth keeping.
+// archive makes the session's last snapshot, and returns once every byte was read back
+// from the store. It returns "" if the session never had a thread and did no work.
 func (s *Sessions) archive(ctx context.Context, h hostexec.Host, in CloseSessionInput, hide secrets) (string, error) {
 	last, err := s.archived(ctx, in)
 	if err != nil || last.whole {
@@ -234,8 +250,8 @@ func (s *Sessions) archive(ctx context.Context, h hostexec.Host, in CloseSession
 	t.id = closingID(in, s.Now(), last.earlier)
 	got, err := s.takeWhole(ctx, h, t, hide)
 	if got == nil && err != nil && cannotBeKept(err) && (in.Discard || !in.Layout.OwnWork) {
-		// A person's folder stays where it is, and whoever discards gives up the
-		// work alone: neither is a reason to lose the conversation.
+		// A person's folder stays, and a person who discards gives up the work alone:
+		// neither is a reason to lose the conversation.
 		s.Logger.Warn("only the conversation is kept", "session", in.Claim.Session, "dir", in.Layout.WorkDir, "error", err)
 		work := err
 		t.Policy.Work = WorkNone
@@ -249,9 +265,8 @@ func (s *Sessions) archive(ctx context.Context, h hostexec.Host, in CloseSession
 	return got.ID, err
 }
 
-// worthKeeping says whether there is anything but folders. What find cannot
-// look into is not nothing. Of the folders that must be there it says which is
-// gone.
+// worthKeeping reports whether there is anything but folders; what find cannot read
+// counts as something. gone is a folder of must that does not exist, if there is one.
 func worthKeeping(ctx context.Context, h hostexec.Host, codexHome, work string, must ...string) (any bool, gone string, err error) {
 	res, err := h.Run(ctx, hostexec.Command{
 		Script: `home=$1 work=$2
@@ -274,8 +289,8 @@ echo n`, Args: append([]string{codexHome, work}, must...),
 	return string(res.Stdout) != "n\n", gone, nil
 }
 
-// removeMountPoints removes what codex left in a person's folder: only those
-// of its mount points that are empty and were not there when we came.
+// removeMountPoints removes the mount points that codex left in a person's folder, if
+// they are empty and were not there before the session.
 func removeMountPoints(ctx context.Context, h hostexec.Host, l Layout, fence hostexec.Fence) error {
 	_, err := h.Run(ctx, hostexec.Command{
 		Script: `before=$1 work=$2

@@ -6,11 +6,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
 
-// marked counts the processes of this machine that carry a session's mark.
 func marked(session string) int {
 	n := 0
 	procs, _ := filepath.Glob("/proc/[0-9]*/environ")
@@ -23,7 +22,8 @@ func marked(session string) int {
 	return n
 }
 
-// job starts what does not mind that its folders go, where codex would be.
+// job starts, in codex's place, a process that keeps running when its folders are
+// removed.
 func (k *talk) job() {
 	k.t.Helper()
 	k.incarnation++
@@ -39,11 +39,11 @@ func (k *talk) job() {
 	}
 }
 
-// sweep removes a folder into which somebody may still write.
+// sweep removes a folder while somebody may still write into it.
 const sweep = `until rm -rf -- "$1" 2>/dev/null && [ ! -e "$1" ]; do sleep 0.1; done`
 
-// Somebody removed the session's folder on the host, records and all: what the
-// session started there is found by its mark, and ends.
+// Somebody removed the session's folder on the host, with its records. What the
+// session started there is found by its mark, and is ended.
 func TestCloseEndsProcessesWhoseFolderIsGone(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.prepared("swept", "", "workspace-write", b.plantable(scriptedmodel.Serve(t, `rules: []`)))
@@ -66,7 +66,7 @@ func TestCloseEndsProcessesWhoseFolderIsGone(t *testing.T) {
 	}
 }
 
-// Stopping is the same: a successor must not start beside it.
+// The same holds for stopping, because a successor must not start beside it.
 func TestStopEndsProcessesWhoseFolderIsGone(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.prepared("brushed", "", "workspace-write", b.plantable(scriptedmodel.Serve(t, `rules: []`)))

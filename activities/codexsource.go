@@ -61,8 +61,8 @@ var notSent = []string{"codex-resources/voice"}
 
 var errNoSource = errors.New("this worker has no codex for it")
 
-// tree returns the package for an operating system and a processor, in the
-// words of uname. The error wraps errNoSource where there is none.
+// tree returns the package for an operating system and a processor, as uname names them.
+// The error wraps errNoSource if there is none.
 func (s *CodexSource) tree(ctx context.Context, osName, arch string) (*codexTree, error) {
 	want, err := targetOf(osName, arch)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *CodexSource) tree(ctx context.Context, osName, arch string) (*codexTree
 	return nil, fmt.Errorf("%s %s: %w (%s)", osName, arch, errNoSource, strings.Join(have, "; "))
 }
 
-// targetOf gives the beginning of the target's name in a package.
+// targetOf returns how the target's name in a package begins.
 func targetOf(osName, arch string) (string, error) {
 	cpu, ok := map[string]string{"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}[arch]
 	system, ok2 := map[string]string{"Linux": "unknown-linux", "Darwin": "apple-darwin"}[osName]
@@ -104,8 +104,8 @@ func targetOf(osName, arch string) (string, error) {
 	return cpu + "-" + system, nil
 }
 
-// realDir is where a folder really is: `make tools` moves a link from one
-// version's package to the next.
+// realDir resolves symbolic links: `make tools` moves a link from one version's package to
+// the next.
 func realDir(name string) (string, error) {
 	dir, err := filepath.EvalSymlinks(name)
 	if err != nil {
@@ -214,7 +214,6 @@ func digestFile(name string) (codexFile, error) {
 	return codexFile{Mode: mode, Size: n, Digest: hex.EncodeToString(sum.Sum(nil))}, nil
 }
 
-// tar writes the tree as a tar archive.
 func (t *codexTree) tar(w io.Writer) error {
 	tw := tar.NewWriter(w)
 	made := map[string]bool{}

@@ -9,10 +9,9 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// findScript looks for codex where people install it and prints, for each one
-// that runs, its version and the program itself. npm's codex is a script of
-// node's: the program that it would start is named in its place, so that
-// sessions need no node in their PATH.
+// findScript looks for codex where people install it and prints version and path of each
+// that runs. npm's codex is a node script: the program that it would start is printed
+// instead, so that sessions need no node in their PATH.
 const findScript = `try() {
 	[ -x "$1" ] || return 1
 	real=$(readlink -f -- "$1" 2>/dev/null) || real=$1
@@ -45,7 +44,7 @@ mark=fl$$
 done
 :`
 
-// A foundCodex is a codex that the host had before us.
+// A foundCodex is a codex that the host had before.
 type foundCodex struct {
 	Path, Version string
 	Siblings      bool // codex-code-mode-host lies beside it
@@ -66,8 +65,8 @@ func findCodex(ctx context.Context, h hostexec.Host) ([]foundCodex, error) {
 	return found, nil
 }
 
-// usable says why a codex of the host's own cannot be used. Of the version
-// that we know best we also know which siblings it needs.
+// usable returns why a codex of the host's own cannot be used. For the tested version it is
+// also known which siblings it needs.
 func (s *site) usable(f foundCodex) error {
 	if err := s.inWindow(f.Version); err != nil {
 		return err
@@ -78,8 +77,8 @@ func (s *site) usable(f foundCodex) error {
 	return nil
 }
 
-// codexThere takes what the host already has, since none can be brought: a
-// tree that was provisioned before, or one that somebody installed.
+// codexThere takes a codex that the host already has, because none can be brought: a tree
+// that was provisioned before, or one that somebody installed.
 func (s *site) codexThere(ctx context.Context, h hostexec.Host, root string, m machine, why error) (ProvisionCodexResult, error) {
 	var best ProvisionCodexResult
 	for name, st := range m.Stamps {

@@ -16,7 +16,7 @@ import (
 // Confinement is what a session asks of its sandbox beyond the mode.
 type Confinement = seeds.Confinement
 
-// What Confinement.Network says, and the sandbox of a seed's own profile.
+// Values of Confinement.Network, and the sandbox that is a seed's own profile.
 const (
 	NetworkOff   = seeds.NetworkOff
 	NetworkOn    = seeds.NetworkOn
@@ -24,7 +24,7 @@ const (
 	ByProfile    = seeds.ByProfile
 )
 
-// unconfined is a session that cannot be confined as asked.
+// unconfined returns the error for a session that cannot be confined as asked.
 func unconfined(hint, format string, args ...any) error {
 	return &typedError{kind: ErrTypeSandbox, hint: hint, err: fmt.Errorf(format, args...)}
 }
@@ -35,7 +35,7 @@ const (
 	hintConfineFailed  = "see `ctl host check`; a session that cannot be confined as asked does not begin: ask for less, or give it another host"
 )
 
-// confinable refuses what the codex on the host, or the seed, has not got.
+// confinable refuses what the codex on the host, or the seed, does not have.
 func confinable(c Confinement, sandbox, version string, b *seeds.Bundle) error {
 	if err := c.Check(sandbox); err != nil {
 		return &typedError{kind: ErrTypeBadInput, err: err}
@@ -55,7 +55,7 @@ func confinable(c Confinement, sandbox, version string, b *seeds.Bundle) error {
 	return nil
 }
 
-// A place is what the host says of what a session names there.
+// A place is what the host says of the paths that a session names there.
 type place struct {
 	home string // of the user
 	net  string // the name of the host's network
@@ -63,9 +63,8 @@ type place struct {
 	confine Confinement
 }
 
-// placeScript answers with texts that end in NUL: home, network, where our folder
-// ($1) leads, then for each path what is wrong with it, or nothing, and where it
-// leads.
+// placeScript prints texts that end in NUL: home, network, where our folder ($1) leads,
+// then for each path what is wrong with it, or nothing, and where it leads.
 const placeScript = `LC_ALL=C; export LC_ALL
 printf '%s\0%s\0' "${HOME:-/}" "$(readlink /proc/self/ns/net 2>/dev/null)"
 root=$1 rest=
@@ -147,8 +146,8 @@ func placeOf(ctx context.Context, h hostexec.Host, root, sandbox string, l Layou
 	return p, nil
 }
 
-// misplaced says why a path cannot be given: our own folder holds what decides
-// on what commands may do, and the credentials of other sessions.
+// misplaced returns why a path cannot be given. Our own folder holds what decides what
+// commands may do, and the credentials of other sessions.
 func misplaced(flag, p, root, work, sandbox string) string {
 	within := func(p, dir string) bool { return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/") }
 	switch {
@@ -160,18 +159,18 @@ func misplaced(flag, p, root, work, sandbox string) string {
 	return ""
 }
 
-// confinement is the trial of one session: what it must not and must be able to
-// do, on this host.
+// trial describes what a command of the session must and must not be able to do on this
+// host.
 func (p place) trial(l Layout, sandbox string) seeds.ConfineTrial {
 	t := seeds.ConfineTrial{ID: strings.ToLower(rand.Text()), Confine: p.confine}
-	// What a mode lets commands write beside the work folder is not outside.
+	// What a mode lets commands write besides the work folder is not outside.
 	free := append([]string{l.WorkDir, "/tmp", "/var/tmp", path.Join(l.Dir, "tmp")}, p.confine.Write...)
 	for _, dir := range []string{l.Dir, l.Root, p.home, "/"} {
 		inside := false
 		for _, f := range free {
 			inside = inside || dir == f || strings.HasPrefix(dir, f+"/")
 		}
-		// A profile of the seed's own says itself what may be written.
+		// A seed's own profile decides what may be written.
 		if !inside && path.IsAbs(dir) && sandbox != ByProfile {
 			t.Outside = append(t.Outside, dir)
 		}
@@ -179,15 +178,14 @@ func (p place) trial(l Layout, sandbox string) seeds.ConfineTrial {
 	return t
 }
 
-// trials is how often a command is tried in a sandbox that does not start.
-// codex puts folders of its own (.git, .codex, .agents) into each that may be
-// written, for as long as a command runs, and fails where a command of another
-// session takes them away from under it: two sessions may be given the same
-// folder by --write.
+// trials is how often a command is tried in a sandbox that does not start. While a
+// command runs, codex puts folders of its own (.git, .codex, .agents) into each writable
+// folder, and fails if a command of another session removes them: two sessions may share
+// a folder by --write.
 const trials = 4
 
-// confined has a command try, in the sandbox of a session, what it must not and
-// must be able to do.
+// confined runs a command in the session's sandbox that tries what it must and must not
+// be able to do.
 func (p *probe) confined(ctx context.Context, sandbox, profile string, l Layout, at place, proxied bool) error {
 	t := at.trial(l, sandbox)
 	var c seeds.Confined

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/conversation"
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -28,8 +28,8 @@ func reachable(t *testing.T, ip string) string {
 	return l.Addr().String()
 }
 
-// confinedBed is a host whose root is not below /tmp, where commands may write
-// anyhow, and a folder beside it.
+// confinedBed returns a host whose root is not below /tmp, where commands may write
+// anyway, and a folder beside the root.
 func confinedBed(t *testing.T) (*bed, string) {
 	t.Helper()
 	b := newBed(t, readyHost(t))
@@ -37,7 +37,6 @@ func confinedBed(t *testing.T) (*bed, string) {
 	return b, dir
 }
 
-// commandOutput is what the commands of a session printed.
 func (k *talk) commandOutput() string {
 	k.t.Helper()
 	out := ""
@@ -116,7 +115,7 @@ func TestSessionThatCannotBeConfinedAsAskedIsNotPrepared(t *testing.T) {
 	}
 }
 
-// What a codex has not got is said before anything is tried with it.
+// If codex lacks a feature, the session says so before it tries to use it.
 func TestSessionAsksNothingOfACodexThatHasNotGotIt(t *testing.T) {
 	for version, c := range map[string]struct {
 		c    Confinement
@@ -157,7 +156,7 @@ rules:
 	}
 }
 
-// Our own folder is known also where it is reached through a link.
+// A path in our own folder is recognized even if it goes through a link.
 func TestPathsInOurOwnFolderAreKnownBehindALink(t *testing.T) {
 	b := newBed(t, HostSpec{Name: LocalHost})
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -177,7 +176,7 @@ func TestPathsInOurOwnFolderAreKnownBehindALink(t *testing.T) {
 			}
 		}
 	}
-	// A root that is yet to be made, behind a link as well.
+	// The root does not exist yet, and is behind a link too.
 	root := dir + "/linked/yet/to come"
 	if _, err := placeOf(t.Context(), b.host(), root, "workspace-write", layoutOf(root, "s"), Confinement{Write: []string{dir + "/real"}}); err == nil {
 		t.Error("what is to hold our folder may be written")

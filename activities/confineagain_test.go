@@ -11,8 +11,8 @@ import (
 	"fairlead.dev/fairlead/conversation"
 )
 
-// scriptedProbe is a probe whose codex answers each command with the next of
-// some results, and with the last one from then on.
+// scriptedProbe returns a probe whose codex answers each command with the next of
+// results. The last one repeats.
 func scriptedProbe(t *testing.T, results ...probeResult) (p *probe, asked func() int) {
 	t.Helper()
 	ours, codexs := net.Pipe()
@@ -43,8 +43,8 @@ func scriptedProbe(t *testing.T, results ...probeResult) (p *probe, asked func()
 	return p, asked
 }
 
-// codex's sandbox does not start where another session's takes from under it
-// what it has put into a folder that both may write.
+// codex's sandbox does not start if another session's sandbox removes what it has
+// put into a folder that both may write.
 func TestASandboxThatDoesNotStartIsTriedAgain(t *testing.T) {
 	stumbles := probeResult{ExitCode: 1, Stderr: "bwrap: Can't mount tmpfs on /newroot/srv/shared/.codex: No such file or directory"}
 	for _, c := range []struct {

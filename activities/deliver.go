@@ -40,10 +40,10 @@ func (l DeliverLimits) orDefaults() DeliverLimits {
 }
 
 const (
-	// deliverWait is how long one file may take.
+	// deliverWait is how long the delivery of one file may take.
 	deliverWait = 15 * time.Minute
-	// troubles is how often a file is tried again that the host or the store
-	// had trouble with, and deliverPause the wait before.
+	// troubles is how often a file is tried if the host or the store has trouble.
+	// The wait before another try is deliverPause, doubled for each.
 	troubles     = 3
 	deliverPause = 500 * time.Millisecond
 
@@ -59,8 +59,8 @@ type deliverArgs struct {
 	Description string `json:"description"`
 }
 
-// A refusal is a reason that the model is told. It is for good: the same call
-// is refused with the same words by whoever is asked again.
+// A refusal is a reason that the model is told. It is final: the same call is refused
+// with the same words.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
@@ -119,14 +119,14 @@ func (t *toolShop) deliver(ctx context.Context, call conversation.ToolCall) (con
 	case errors.Is(context.Cause(ctx), errTooSlow):
 		return conversation.ToolReply{Text: fmt.Sprintf("The file was not delivered: it did not arrive within %s. Deliver a smaller one, or try once more later.", deliverWait)}, nil
 	case ctx.Err() != nil:
-		return conversation.ToolReply{}, context.Cause(ctx) // whoever goes on does it
+		return conversation.ToolReply{}, context.Cause(ctx) // the next attempt does it
 	}
 	return conversation.ToolReply{Text: "The file was not delivered: there is trouble on our side, not on yours. Go on with other work and try once more later."}, nil
 }
 
 var errTooSlow = errors.New("the file does not arrive")
 
-// reply is what the model is told: the same each time.
+// reply returns what the model is told; it is the same each time.
 func (h handover) reply() conversation.ToolReply {
 	if h.Refused != "" {
 		return conversation.ToolReply{Text: "The file was not delivered: " + h.Refused}
@@ -134,8 +134,8 @@ func (h handover) reply() conversation.ToolReply {
 	return conversation.ToolReply{OK: true, Text: fmt.Sprintf("Delivered %s: %d bytes, SHA-256 %s.", h.Name, h.Bytes, h.Digest)}
 }
 
-// handOver finds out what became of a call, or does it. What it returns is in
-// the store.
+// handOver finds out what became of a call, or does it. What it returns is in the store,
+// except the refusal of a call beyond the limit.
 func (t *toolShop) handOver(ctx context.Context, call conversation.ToolCall) (handover, error) {
 	key := handoverKey(t.session, call.ID)
 	if h, err := readHandover(ctx, t.Store, key); !errors.Is(err, store.ErrNotFound) {
@@ -148,7 +148,7 @@ func (t *toolShop) handOver(ctx context.Context, call conversation.ToolCall) (ha
 		}
 		t.past = append([]handover{}, past...)
 	}
-	if len(t.past) >= t.limits.SessionCalls { // and nothing is kept of it
+	if len(t.past) >= t.limits.SessionCalls { // this refusal is not recorded
 		return handover{Refused: fmt.Sprintf("this session has called for it %d times, and no more than that is taken. Say in your answer where the file is.", len(t.past))}, nil
 	}
 	h, err := t.take(ctx, call)
@@ -173,7 +173,7 @@ func (t *toolShop) handOver(ctx context.Context, call conversation.ToolCall) (ha
 	return h, err
 }
 
-// take brings the file into the store. A refusal says why it is not to be had.
+// take brings the file into the store. A refusal says why that is not possible.
 func (t *toolShop) take(ctx context.Context, call conversation.ToolCall) (h handover, err error) {
 	h = handover{Deliverable: Deliverable{Session: t.session, Call: call.ID, Turn: call.Turn, At: t.Now().UTC()}}
 	var a deliverArgs
@@ -185,12 +185,12 @@ func (t *toolShop) take(ctx context.Context, call conversation.ToolCall) (h hand
 	if err != nil {
 		return h, err
 	}
-	// The model's own words would tell a secret, too.
+	// The model's own words may tell a secret, too.
 	if words := a.Path + "\n" + a.Name + "\n" + a.Description; t.hide.all != nil && t.hide.all.String(words) != words {
 		return h, refusal("its path, name or description holds a credential.")
 	}
 	b := hostexec.Below{Folder: t.layout.WorkDir, Path: a.Path, Max: t.limits.MaxBytes, Without: t.layout.Root}
-	if t.layout.OwnWork { // a person's folder was named without links, our root may have some
+	if t.layout.OwnWork { // the links of a person's folder are resolved, our root may have some
 		b.Base = t.layout.Root
 	}
 	for range 3 {
@@ -208,7 +208,7 @@ func said(err error, name string) error {
 	switch {
 	case errors.As(err, &large):
 		return refusef("%s has %d bytes, and at most %d are taken. Deliver a smaller file: compress it, split it, or leave out what is not needed.", name, large.Size, large.Max)
-	case errors.Is(err, hostexec.ErrUnsupported): // nor will it be another time
+	case errors.Is(err, hostexec.ErrUnsupported): // that will not change
 		return refusal("this host cannot give files: it has no /proc, readlink or stat. Say in your answer where the file is.")
 	case !errors.As(err, &why):
 		return err
@@ -253,19 +253,19 @@ func (t *toolShop) bring(ctx context.Context, h handover, b hostexec.Below) (_ h
 	return h, nil
 }
 
-// A content is a file on its way into the store. The same content is stored
-// once for each session, and looked through for secrets each time.
+// A content is a file on its way into the store. The same content is stored once for each
+// session, and searched for secrets each time.
 type content struct {
 	shop *toolShop
 	ctx  context.Context //nolint:containedctx // lives no longer than bring
 	key  string
-	to   *store.Writer // nil where it is there already
-	seek *seeds.Stream // nil where no secrets are known
+	to   *store.Writer // nil if it is stored already
+	seek *seeds.Stream // nil if no secrets are known
 }
 
 func (c *content) begin(f hostexec.BelowFile, call string) (io.Writer, error) {
 	t := c.shop
-	name := "call-" + call // the host cannot tell what it is
+	name := "call-" + call // the host cannot compute its digest
 	if f.SHA256 != "" {
 		var err error
 		if name, err = t.Store.Name([]byte("deliverable " + f.SHA256)); err != nil {
@@ -290,7 +290,7 @@ func (c *content) begin(f hostexec.BelowFile, call string) (io.Writer, error) {
 	return c, nil
 }
 
-// total is what the session has delivered so far.
+// total returns how many bytes the session has delivered so far.
 func (t *toolShop) total() (sum int64) {
 	seen := map[string]bool{}
 	for _, h := range t.past {
@@ -317,7 +317,7 @@ func (c *content) Write(p []byte) (int, error) {
 	return c.to.Write(p)
 }
 
-// finish makes it visible.
+// finish makes the blob visible.
 func (c *content) finish() (key string, err error) {
 	if c.seek != nil {
 		c.seek.Flush()

@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/conversation"
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -37,7 +37,7 @@ func newShop(t *testing.T) *shopTest {
 	return s
 }
 
-// another shop is what the next pump has.
+// shop returns another shop, as the next pump would have.
 func (s *shopTest) shop() *toolShop {
 	root := filepath.Dir(filepath.Dir(filepath.Dir(s.work)))
 	in := RunPumpInput{Claim: Claim{Session: "s", Host: s.spec}, Layout: Layout{Root: root, Dir: filepath.Dir(s.work), WorkDir: s.work, OwnWork: true}}
@@ -80,8 +80,8 @@ func (s *shopTest) list() []Deliverable {
 	return list
 }
 
-// Every call gets exactly one reply, refusals
-// included, and escapes are refused.
+// Every call gets exactly one reply, refusals included, and paths that escape the
+// folder are refused.
 func TestEveryDeliverableCallGetsOneReplyAndEscapesAreRefused(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
@@ -131,7 +131,7 @@ func TestEveryDeliverableCallGetsOneReplyAndEscapesAreRefused(t *testing.T) {
 		if first.OK != c.ok || !strings.Contains(first.Text, c.says) || strings.Contains(first.Text, s.secret) {
 			t.Errorf("%v: %+v, want %q", c.args, first, c.says)
 		}
-		// Whoever is asked again says the same, whatever has become of the file.
+		// A repeated call gets the same reply, whatever has become of the file.
 		if again := s.reply(s.shop(), call); again != first {
 			t.Errorf("%v: then %+v, now %+v", c.args, first, again)
 		}
@@ -140,7 +140,7 @@ func TestEveryDeliverableCallGetsOneReplyAndEscapesAreRefused(t *testing.T) {
 	if len(list) != 2 || list[0].Name != "report.md" || list[1].Name != "other.md" || list[1].Path != "report.md" || list[1].Description != "what it is" || list[0].Digest != list[1].Digest {
 		t.Errorf("listed %+v", list)
 	}
-	// A refusal stands although it would be taken by now.
+	// A refusal stands, even if the call would be accepted by now.
 	s.write("late", nil)
 	s.calls = 9 // "nothing"
 	call := s.nextCall(args{"path": "late"})
@@ -198,10 +198,9 @@ func TestADeliverableIsStoredWholeWithVersionsAndBounds(t *testing.T) {
 	}
 }
 
-// A worker that dies between what it kept and its
-// reply leaves one deliverable, and codex gets one reply; what stands in the
-// journal is not carried out again by the turns that follow, nor by the next
-// process.
+// A worker that dies after it stored a deliverable and before its reply leaves one
+// deliverable, and codex gets one reply. Calls in the journal are not carried out
+// again by later turns, nor by the next process.
 func TestACallIsCarriedOutOnceWhoeverDies(t *testing.T) {
 	model := scriptedmodel.Serve(t, `
 rules:
@@ -240,7 +239,7 @@ rules:
 	}
 	k.shownIsStored(k.bed)
 
-	// Another turn of another process, of a session that goes on.
+	// Another turn, in another process, of the resumed session.
 	k.kill()
 	k.resume = true
 	k.start()
@@ -266,7 +265,7 @@ rules:
 	}
 }
 
-// What a host can never do is refused, and not told as trouble that will pass.
+// What a host can never do is refused, and not reported as a passing fault.
 func TestAHostThatCannotGiveFilesIsNoTrouble(t *testing.T) {
 	t.Parallel()
 	var no refusal

@@ -32,8 +32,8 @@ type Deliverable struct {
 	Newest bool `json:"newest"`
 }
 
-// A handover is what became of a call of deliver, as it is kept: the same call
-// has the same reply, whoever asks again.
+// A handover is the stored outcome of a call of deliver, so that the same call always has
+// the same reply.
 type handover struct {
 	Deliverable
 	Content string `json:"content,omitempty"` // where it is in the store

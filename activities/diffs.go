@@ -41,7 +41,7 @@ func parseDiff(key string) (d TurnDiff, ok bool) {
 	return TurnDiff{Turn: n, Place: Cursor{Incarnation: i, Offset: o}}, ok1 && ok2 && errors.Join(err1, err2, err3) == nil
 }
 
-// keepDiff stores a diff. Every attempt gives the same at that place.
+// keepDiff stores a diff. Every attempt gives the same one at that place.
 func (s *site) keepDiff(ctx context.Context, session string, d TurnDiff, hide *seeds.Redactor) error {
 	hideIn(hide, &d)
 	data, err := json.Marshal(d)
@@ -56,8 +56,8 @@ func (s *site) keepDiff(ctx context.Context, session string, d TurnDiff, hide *s
 	return nil
 }
 
-// dropDiffs deletes what a newer diff of the same turn stands for: each has all
-// that the turn changed so far. What is left for want of a store only takes room.
+// dropDiffs deletes the diffs that a newer one of the same turn replaces: each has all that
+// the turn changed so far. What cannot be deleted only takes room.
 func (s *site) dropDiffs(ctx context.Context, session string, than TurnDiff) {
 	infos, err := s.Store.List(ctx, turnDiffs(session, than.Turn))
 	if err != nil {
@@ -74,8 +74,8 @@ func (s *site) dropDiffs(ctx context.Context, session string, than TurnDiff) {
 	}
 }
 
-// ReadDiff returns the diff of a turn of a session, the newest turn that has one
-// if turn is 0. Where there is none the error is ErrNoDiff.
+// ReadDiff returns the diff of a turn of a session; if turn is 0, that of the newest turn
+// that has one. If there is none the error is ErrNoDiff.
 func ReadDiff(ctx context.Context, st *store.Store, session string, turn int) (TurnDiff, error) {
 	for range 3 {
 		d, err := readDiff(ctx, st, session, turn)

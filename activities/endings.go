@@ -5,15 +5,25 @@ import "fairlead.dev/fairlead/conversation"
 // Kinds of endings that workflows branch on; conversation.Endings says what
 // each of them means.
 const (
-	EndQuota       = conversation.EndQuota
-	EndRateLimit   = conversation.EndRateLimit
-	EndTurnTimeout = conversation.EndTurnTimeout
-	EndHostLost    = conversation.EndHostLost
-	EndInterrupted = conversation.EndInterrupted
-	EndBudget      = conversation.EndBudget
+	EndAuth           = conversation.EndAuth
+	EndQuota          = conversation.EndQuota
+	EndOverloaded     = conversation.EndOverloaded
+	EndModelNotFound  = conversation.EndModelNotFound
+	EndProcessExit    = conversation.EndProcessExit
+	EndStartTimeout   = conversation.EndStartTimeout
+	EndRequestTimeout = conversation.EndRequestTimeout
+	EndSilent         = conversation.EndSilent
+	EndQuietAfterTool = conversation.EndQuietAfterTool
+	EndOversize       = conversation.EndOversize
+	EndOther          = conversation.EndOther
+	EndRateLimit      = conversation.EndRateLimit
+	EndTurnTimeout    = conversation.EndTurnTimeout
+	EndHostLost       = conversation.EndHostLost
+	EndInterrupted    = conversation.EndInterrupted
+	EndBudget         = conversation.EndBudget
 )
 
-// HintOf is what an operator can do about a kind.
+// HintOf returns what an operator can do about a kind.
 func HintOf(kind string) string { return conversation.HintOf(kind) }
 
 // EndingKinds are all kinds of endings of turns.

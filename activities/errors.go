@@ -24,7 +24,7 @@ const (
 	ErrTypeAuth           = "host_auth"       // the host refused our keys
 	ErrTypeHostKey        = "host_key"        // unknown or changed
 	ErrTypeFenced         = "fenced"          // the host knows a newer holder
-	ErrTypeNoSpace        = "no_space"        // host's disk is full; who talks to codex or stops it waits for room
+	ErrTypeNoSpace        = "no_space"        // the host's disk is full; activities that talk to codex or stop it wait for room
 	ErrTypeCodexMissing   = "codex_missing"   // none there, and none could be brought
 	ErrTypeCodexVersion   = "codex_version"   // outside the window
 	ErrTypeSandbox        = "sandbox"         // cannot confine as asked
@@ -38,13 +38,16 @@ const (
 	ErrTypeQuota          = "snapshot_quota"  // a snapshot would be larger than allowed
 	ErrTypeSnapshot       = "snapshot"        // missing or damaged: nobody can go on from it
 	ErrTypeInternal       = "internal"
+	// ErrTypeWorkerDied is the failure of an attempt whose worker another worker
+	// found dead: like a missed heartbeat, but sooner.
+	ErrTypeWorkerDied = "worker_died"
 )
 
-// A typedError says its own type and hint.
+// A typedError has its own type and hint.
 type typedError struct {
 	kind, hint string
 	retry      bool
-	delay      time.Duration // until the next attempt; 0 leaves it to who says it failed
+	delay      time.Duration // until the next attempt; 0 means failing.delay
 	err        error
 }
 
@@ -67,16 +70,15 @@ func (e *seedError) Unwrap() error { return e.err }
 // errHandOver: this worker stops and another one is to go on.
 var errHandOver = errors.New("this worker is stopping; another one goes on")
 
-// A failing is how one attempt at an activity fails.
+// A failing turns the errors of one attempt at an activity into Temporal's.
 type failing struct {
-	epoch hostexec.Epoch // zero where there is none
+	epoch hostexec.Epoch // zero if there is none
 	hide  *seeds.Redactor
 	delay time.Duration // until the next attempt; 0 leaves it to the policy
 }
 
-// failure is the one place where errors of ours become Temporal's: their type,
-// whether to try again, and what to tell a person. Messages are redacted, and
-// causes are not sent along.
+// failure is the one place where our errors become Temporal's, with type, whether to
+// retry, and a Problem for people. Messages are redacted, and causes are not sent.
 func (f failing) failure(ctx context.Context, what string, err error) error {
 	if err == nil {
 		return nil
@@ -98,12 +100,19 @@ func (f failing) failure(ctx context.Context, what string, err error) error {
 	return temporal.NewApplicationErrorWithOptions(msg, kind, temporal.ApplicationErrorOptions{
 		NonRetryable:   !retry,
 		NextRetryDelay: delay,
-		Details:        []any{Problem{Kind: kind, Message: msg, Hint: hint}},
+		Details:        []any{Problem{Kind: kind, Message: msg, Hint: hint, Passing: misconfigured(err)}},
 	})
 }
 
-// untilRoom makes a full disk something to wait for, in work that has no other
-// way out: somebody will make room. All else is as it was.
+// misconfigured reports whether only this worker cannot do what is asked: another can,
+// or this one once it is configured differently. An immediate retry is useless; accepted
+// work waits.
+func misconfigured(err error) bool {
+	return errors.Is(err, store.ErrWrongKey) || errors.Is(err, store.ErrNoIdentity) || errors.Is(err, store.ErrOtherStore) || errors.Is(err, snapshots.ErrNewer)
+}
+
+// untilRoom makes a full disk retryable, in work that has no other way out: somebody will
+// make room. Other errors are unchanged.
 func (f failing) untilRoom(err error) error {
 	if !errors.Is(err, hostexec.ErrNoSpace) {
 		return err
@@ -134,7 +143,7 @@ func (f failing) classify(err error) (kind, hint string, retry bool) {
 	case errors.Is(err, hostexec.ErrHostKeyUnknown):
 		return ErrTypeHostKey, "pin the host's key: `ctl host add` with --host-key or --known-hosts", false
 	case errors.Is(err, hostexec.ErrAuth):
-		return ErrTypeAuth, "check --identity (a path on the worker), the agent, and authorized_keys on the host", false
+		return ErrTypeAuth, "check --identity (a path on the machine of the worker), the agent there, and authorized_keys on the host", false
 	case errors.Is(err, hostexec.ErrNoSpace):
 		return ErrTypeNoSpace, "free some disk space below the host's root folder, or choose another one with `ctl host add --root`", false
 	case errors.Is(err, errSeedFenced):
@@ -168,7 +177,7 @@ func (f failing) classify(err error) (kind, hint string, retry bool) {
 	return ErrTypeInternal, "", true
 }
 
-// overtaken says whether the host's epoch is that of a newer attempt of our own.
+// overtaken reports whether the host's epoch is that of a newer attempt of the same work.
 func (f failing) overtaken(host hostexec.Epoch) bool {
 	return host.Generation == f.epoch.Generation && host.Pump == f.epoch.Pump && host.Attempt > f.epoch.Attempt
 }
@@ -186,7 +195,7 @@ func seedKind(name string, err error) (kind, hint string, retry bool) {
 }
 
 var storeErrors = []error{store.ErrNotFound, store.ErrExists, store.ErrWrongKey, store.ErrNoIdentity, store.ErrTorn,
-	store.ErrUnreachable, store.ErrOtherStore, store.ErrBadKey, store.ErrTooLarge}
+	store.ErrUnreachable, store.ErrOtherStore, store.ErrBadKey, store.ErrTooLarge, store.ErrNotExclusive}
 
 func storeFailed(err error) bool {
 	for _, e := range storeErrors {
@@ -197,12 +206,16 @@ func storeFailed(err error) bool {
 	return false
 }
 
+const notExclusiveHint = "move the store to a server that honours If-None-Match, as S3 itself does; until then no login is refreshed by workers"
+
 func storeKind(err error) (kind, hint string, retry bool) {
 	switch {
 	case errors.Is(err, store.ErrWrongKey), errors.Is(err, store.ErrNoIdentity):
 		return ErrTypeStore, "give this worker the identity that the store's blobs are encrypted for (identity in its config)", false
 	case errors.Is(err, store.ErrOtherStore):
 		return ErrTypeStore, "all workers must be given the same store", false
+	case errors.Is(err, store.ErrNotExclusive):
+		return ErrTypeStore, notExclusiveHint, false
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return ErrTypeStoreFull, "make room where the store is; `ctl snapshot prune` frees what nothing needs any more", true
 	case errors.Is(err, store.ErrUnreachable):

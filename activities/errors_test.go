@@ -100,7 +100,8 @@ func TestErrorsAndResultsHoldNoSecret(t *testing.T) {
 	}
 }
 
-// What codex said last is cut on the way, and secrets are looked for behind that.
+// The end of codex's error log is cut on the way, and secrets are looked for after
+// that.
 func TestNoHalfOfASecretIsLeftWhereAnErrorLogIsCut(t *testing.T) {
 	hide := conversation.NewRedactor(madeUpKey)
 	for _, c := range []struct{ behind, want string }{

@@ -16,11 +16,10 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// RunExec starts the command once, follows it to its end (any worker can take
-// over), stores and streams its output and removes its folder. Cancelled, it
-// ends the command. The command reads nothing: its input is /dev/null. A host
-// that cannot be reached at first is an error at once: nobody wants a command to
-// run whenever the host is back.
+// RunExec starts the command once, follows it to its end (any worker can take over),
+// stores and streams its output and removes its folder. If it is cancelled, it ends the
+// command. The command's input is /dev/null. If the host cannot be reached at first,
+// RunExec fails at once: nobody wants a command to run whenever the host is back.
 func (h *Hosts) RunExec(ctx context.Context, in ExecInput) (ExecResult, error) {
 	a := attempt{n: activity.GetInfo(ctx).Attempt, stop: activity.GetWorkerStopChannel(ctx)}
 	out, err := h.exec(ctx, in, a)
@@ -39,8 +38,8 @@ func execEpoch(n int32) hostexec.Epoch {
 	return hostexec.Epoch{Generation: 1, Attempt: int64(n)}
 }
 
-// notBegun makes it final that a host could not be reached, where no earlier
-// attempt can have started the command.
+// notBegun makes it a final error that a host could not be reached, if no earlier attempt
+// can have started the command.
 func notBegun(a attempt, err error) error {
 	if a.n > 1 || !errors.Is(err, hostexec.ErrUnreachable) {
 		return err
@@ -70,7 +69,7 @@ func (h *Hosts) exec(ctx context.Context, in ExecInput, a attempt) (ExecResult, 
 	}
 	e := &execution{
 		site: h.site, id: in.ID, host: host, within: path.Join(root, "exec"), dir: path.Join(root, "exec", in.ID),
-		mark: "exec/" + in.ID,
+		mark: "exec/" + in.ID, at: Claim{Session: "exec/" + in.ID, Host: in.Host, Generation: 1},
 	}
 	e.fence = hostexec.Fence{Dir: e.dir, Epoch: execEpoch(a.n)}
 	if a.n > 1 {
@@ -81,6 +80,10 @@ func (h *Hosts) exec(ctx context.Context, in ExecInput, a attempt) (ExecResult, 
 			}
 			return out, err
 		}
+	}
+	// What an earlier attempt has started may be on a disk that is not mounted.
+	if err := h.enter(ctx, host, e.at, root); err != nil {
+		return ExecResult{}, notBegun(a, err)
 	}
 	out, err := e.run(ctx, in.Argv, a)
 	if err != nil && ctx.Err() != nil && !errors.Is(err, errHandOver) {
@@ -93,6 +96,7 @@ func (h *Hosts) exec(ctx context.Context, in ExecInput, a attempt) (ExecResult, 
 type execution struct {
 	*site
 	id, dir, within, mark string
+	at                    Claim // for the record of its root folder
 	host                  hostexec.Host
 	fence                 hostexec.Fence
 }
@@ -226,11 +230,12 @@ func (e *execution) remove(ctx context.Context) error {
 	if err := hostexec.RemoveTree(ctx, e.host, e.dir, e.within, &e.fence); err != nil {
 		return fmt.Errorf("remove its folder %s: %w", e.dir, err)
 	}
+	e.forgetRooted(ctx, e.at, e.at.Generation)
 	return nil
 }
 
-// abandon ends a command that nobody wants any more. The error says that it was
-// cancelled, or that it may run on for all that is known.
+// abandon ends a cancelled command. The error says that it was cancelled, or that it may
+// still run.
 func (e *execution) abandon(ctx context.Context) error {
 	ctx, cancel := afterwards(ctx)
 	defer cancel()

@@ -56,7 +56,7 @@ func TestCommandsStreamsAndStatusAreKept(t *testing.T) {
 	if left := b.sh(`[ ! -e "$1/exec/e1" ] || ls -A "$1/exec/e1"`, b.root()); left != "" {
 		t.Errorf("left on the host: %s", left)
 	}
-	// A second attempt whose first one's answer was lost.
+	// A second attempt, after the answer of the first was lost.
 	if again, err := b.exec(t.Context(), "e1", 2, nil, "sh", "-c", "exit 9"); err != nil || again != want {
 		t.Errorf("again: %+v, %v", again, err)
 	}
@@ -115,7 +115,7 @@ echo half >&2; until [ -e "$1" ]; do sleep 0.05; done; echo ran >>"$1.count"; ec
 	}
 }
 
-// shown is how many bytes of output were shown live.
+// shown returns about how many bytes of output were shown live.
 func (b *bed) shown(id string) int {
 	n := 0
 	for _, ev := range b.live.of(ExecTopic(id), LiveOutput) {
@@ -126,7 +126,7 @@ func (b *bed) shown(id string) int {
 
 func TestCancelledCommandEnds(t *testing.T) {
 	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
-	sleep := fmt.Sprintf("sleep 1000.%d", os.Getpid()) // nobody else's
+	sleep := fmt.Sprintf("sleep 1000.%d", os.Getpid()) // no other test's
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -143,7 +143,8 @@ func TestCancelledCommandEnds(t *testing.T) {
 	}
 }
 
-// Who cancels a command that cannot be stopped must know that it may run on.
+// A caller who cancels a command that cannot be stopped must be told that it may
+// run on.
 func TestACancelledCommandThatCannotBeStoppedIsTold(t *testing.T) {
 	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -159,7 +160,7 @@ func TestACancelledCommandThatCannotBeStoppedIsTold(t *testing.T) {
 			t.Errorf("end what was left: %v %s", err, out)
 		}
 	})
-	b.sh(`echo 9 9 9 >"$1/exec/e5/epoch"`, b.spec.Root) // somebody else's by now
+	b.sh(`echo 9 9 9 >"$1/exec/e5/epoch"`, b.spec.Root) // it belongs to another attempt by now
 	cancel()
 	err := <-done
 	kind, hint, retry := failing{}.classify(err)
@@ -168,7 +169,6 @@ func TestACancelledCommandThatCannotBeStoppedIsTold(t *testing.T) {
 	}
 }
 
-// output5 is what was shown of e5.
 func (b *bed) output5(t *testing.T) string {
 	t.Helper()
 	var c ExecChunk
@@ -196,14 +196,14 @@ func TestCommandForAHostThatIsAwayDoesNotRunLater(t *testing.T) {
 	if app := appError(t, failing{}.failure(t.Context(), "exec", err)); app.Type() != ErrTypeUnreachable || !app.NonRetryable() {
 		t.Errorf("at first: %v", app)
 	}
-	// An earlier attempt may have started it: its end is waited for.
+	// An earlier attempt may have started the command, so the activity waits for
+	// its end.
 	_, err = b.exec(t.Context(), "e9", 2, nil, "true")
 	if app := appError(t, failing{}.failure(t.Context(), "exec", err)); app.Type() != ErrTypeUnreachable || app.NonRetryable() {
 		t.Errorf("later: %v", app)
 	}
 }
 
-// A counted pool counts the commands that its hosts run.
 type counted struct {
 	HostPool
 	n *atomic.Int32
@@ -224,7 +224,7 @@ func (h countedHost) Run(ctx context.Context, c hostexec.Command) (hostexec.Resu
 	return h.Host.Run(ctx, c)
 }
 
-// Zeros in a command's output are no more trouble than words.
+// Zero bytes in a command's output take no more round trips than text.
 func TestABinaryStreamTakesNoMoreRoundTripsThanText(t *testing.T) {
 	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
 	var n atomic.Int32

@@ -28,10 +28,10 @@ const (
 	pieceBytes = 256 << 10 // stored at once
 	pieceAge   = time.Second
 
-	// keepExec is how much of a command's stream the store keeps: the newest.
-	// Who follows it live has all of it, unless he is so far behind.
+	// keepExec is how much of a command's stream the store keeps: the newest. A live
+	// viewer gets all of it, unless it is that far behind.
 	keepExec = 64 << 20
-	// slackExec is more than a piece can have.
+	// slackExec is more than the length of any piece.
 	slackExec = 1 << 20
 )
 
@@ -63,15 +63,15 @@ func listPieces(ctx context.Context, st *store.Store, id, stream string) ([]piec
 		}
 	}
 	slices.SortFunc(pieces, func(a, b piece) int { return cmp.Compare(a.At, b.At) })
-	// A lost attempt that wakes up may write once more what was dropped.
+	// A lost attempt that wakes up may write again what was dropped.
 	for len(pieces) > 0 && pieces[0].At < pieces[len(pieces)-1].At-keepExec-slackExec {
 		pieces = pieces[1:]
 	}
 	return pieces, nil
 }
 
-// openLog goes on with a stream where the store ends. Pieces follow each other
-// without overlap, whoever wrote them.
+// openLog opens a stream where the store ends. Pieces follow each other without overlap,
+// whoever wrote them.
 func openLog(ctx context.Context, st *store.Store, id, stream string, now func() time.Time) (*execLog, error) {
 	l := &execLog{store: st, id: id, stream: stream, now: now, keep: keepExec}
 	var err error
@@ -92,7 +92,7 @@ type execLog struct {
 	store      *store.Store
 	id, stream string
 	now        func() time.Time
-	keep       int64   // of the newest bytes
+	keep       int64   // how many of the newest bytes
 	pieces     []piece // in the store
 
 	mu     sync.Mutex
@@ -147,7 +147,7 @@ func (l *execLog) write(ctx context.Context) error {
 		n := int64(l.buf.Len())
 		err := l.store.Create(ctx, key, l.buf.Bytes())
 		if errors.Is(err, store.ErrExists) {
-			// Another attempt was here; it may have had less, or more.
+			// Another attempt wrote it; its piece may be shorter, or longer.
 			var there []byte
 			there, err = l.store.Get(ctx, key)
 			n = int64(len(there))
@@ -179,10 +179,10 @@ func (l *execLog) drop(ctx context.Context) {
 	}
 }
 
-// ReadExec yields the output of a command that is in the store, from byte
-// from of a stream on, in order and without overlap. Where old output was
-// dropped it begins later: the first chunk's place tells. A command that still
-// runs may have more that is not in the store yet. An error ends it.
+// ReadExec yields the stored output of a command, from byte from of a stream on, in
+// order and without overlap. If old output was dropped it begins later, as the first
+// chunk's At says. A command that still runs may have more that is not stored yet. An
+// error ends it.
 func ReadExec(ctx context.Context, st *store.Store, id, stream string, from int64) iter.Seq2[ExecChunk, error] {
 	return func(yield func(ExecChunk, error) bool) {
 		if err := checkID("exec", id); err != nil {

@@ -58,8 +58,8 @@ func TestOutputIsWholeWhoeverStoredIt(t *testing.T) {
 	}
 }
 
-// A command that prints without end fills no store: the newest output is kept,
-// and where it begins is told.
+// A command that prints without end does not fill the store: only the newest output
+// is kept, with the offset at which it begins.
 func TestOnlyTheNewestOutputIsKept(t *testing.T) {
 	st := newStore(t)
 	const keep, piece, all = 10_000, 1000, 123_000

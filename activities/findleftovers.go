@@ -13,74 +13,73 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// QueryFolders asks the pool workflow of a zone of which sessions it knows that
-// they have, or may have, a folder on a host: → []LeftThere. Beside those that
-// QueryLeft tells of these are folders that stay since nothing else has what is
-// in them.
+// QueryFolders asks the pool workflow of a zone which sessions have, or may have, a
+// folder on a host: → []LeftThere. Unlike QueryLeft it includes folders that stay
+// because their content is nowhere else.
 const QueryFolders = "folders"
 
-// FindLeftoversInput says on which hosts to look for folders of sessions that
-// have ended, and that their pool does not know of.
+// FindLeftoversInput says on which hosts to look for folders of ended sessions that
+// their pool does not know of.
 type FindLeftoversInput struct {
 	Pool   string        `json:"pool"`   // workflow id
-	Signal string        `json:"signal"` // by which the pool is told: HostsLooked
-	Older  time.Duration `json:"older"`  // than this a folder's mark is, or it is left for the next time
-	Limit  int           `json:"limit"`  // how many hosts are looked at, those first that were longest ago
+	Signal string        `json:"signal"` // its name; it carries HostsLooked
+	Older  time.Duration `json:"older"`  // a folder's mark must be older than this, or it is left for the next run
+	Limit  int           `json:"limit"`  // how many hosts are looked at; those looked at longest ago come first
 }
 
 // FindLeftoversResult says what was found.
 type FindLeftoversResult struct {
 	Hosts   int `json:"hosts"` // looked at
 	Folders int `json:"folders"`
-	// Told are folders, as HOST/SESSION, that the pool was told to see to.
+	// Told are the folders, as HOST/SESSION, that the pool was told to clean up.
 	Told    []string `json:"told,omitempty"`
 	Unknown int      `json:"unknown,omitempty"` // folders that are not known to be ours: left alone
 	Skipped int      `json:"skipped,omitempty"` // hosts in quarantine
-	Left    int      `json:"left,omitempty"`    // hosts, for the next time
-	// Problems are those of single hosts; they keep nobody from the others.
+	Left    int      `json:"left,omitempty"`    // hosts left for the next run
+	// Problems are those of single hosts; the other hosts are looked at all the same.
 	Problems []string `json:"problems,omitempty"`
 }
 
-// HostsLooked tells a pool what lies on hosts of it.
+// HostsLooked tells a pool what lies on its hosts.
 type HostsLooked struct {
 	Hosts []HostLooked `json:"hosts"`
 }
 
-// HostLooked is one of them.
+// HostLooked is what was found on one host.
 type HostLooked struct {
 	Host HostSpec  `json:"host"` // as it was reached
 	At   time.Time `json:"at"`
 	Dir  string    `json:"dir"` // where the folders lie
-	// Ended are folders of sessions that have ended: the pool sees to those that
-	// it does not know of.
+	// Ended are folders of sessions that have ended. The pool wipes those that it
+	// does not know of.
 	Ended []FoundFolder `json:"ended,omitempty"`
-	// Unknown are folders that are not known to be ours, and Others how many there
-	// are beside them. Nobody touches them.
+	// Unknown are folders that are not known to be ours; Others counts those beyond
+	// them. Nobody touches them.
 	Unknown []FoundFolder `json:"unknown,omitempty"`
 	Others  int           `json:"others,omitempty"`
 }
 
-// A FoundFolder is that of a session on a host.
+// A FoundFolder is the folder of a session on a host.
 type FoundFolder struct {
 	Session    string `json:"session"`
-	Generation int64  `json:"generation"` // 0 where the folder does not say
+	Generation int64  `json:"generation"` // 0 if the folder does not record it
 	// Since is when that generation began.
 	Since time.Time `json:"since,omitzero"`
-	Why   string    `json:"why,omitempty"` // it is not known to be ours
+	Why   string    `json:"why,omitempty"` // why it is not known to be ours
 }
 
 const (
-	// looksAtOnce is how many hosts are looked at beside each other.
+	// looksAtOnce is how many hosts are looked at concurrently.
 	looksAtOnce = 8
 	// endedAtOnce is how many folders of one host a pool is told of in one run,
-	// unknownShown how many of those that it leaves alone.
+	// unknownShown how many of the unknown ones.
 	endedAtOnce  = 20
 	unknownShown = 10
-	// maxProblems bounds what one run tells of.
+	// maxProblems bounds the problems that one run reports.
 	maxProblems = 50
 )
 
-// A leftDesk is how FindLeftovers speaks with Temporal.
+// A leftDesk is what FindLeftovers needs of Temporal.
 type leftDesk interface {
 	hosts(ctx context.Context, pool string) ([]hostNow, error)
 	known(ctx context.Context, pool string) ([]LeftThere, error)
@@ -88,7 +87,6 @@ type leftDesk interface {
 	tell(ctx context.Context, pool, signal string, what HostsLooked) error
 }
 
-// temporalLeft is the desk at which the real workflows sit.
 type temporalLeft struct{ client client.Client }
 
 func (d temporalLeft) hosts(ctx context.Context, pool string) ([]hostNow, error) {
@@ -107,11 +105,10 @@ func (d temporalLeft) tell(ctx context.Context, pool, signal string, what HostsL
 	return d.client.SignalWorkflow(ctx, pool, "", signal, what)
 }
 
-// FindLeftovers looks what lies in the folder of the sessions on the hosts of a
-// pool, and tells it which of that is of sessions that have ended: it wipes what
-// it does not know of, as everything that a session left. What is not known to be
-// ours is named and left alone. It changes nothing on any host, and may be done
-// again.
+// FindLeftovers lists the sessions' folders on the hosts of a pool, and tells the pool
+// which are of sessions that have ended. The pool wipes those that it did not know of.
+// Folders that are not known to be ours are only named. FindLeftovers changes nothing on
+// hosts and may be repeated.
 func (h *Hosts) FindLeftovers(ctx context.Context, in FindLeftoversInput) (FindLeftoversResult, error) {
 	var out FindLeftoversResult
 	err := errors.New("this worker has no way to the pool")
@@ -148,8 +145,8 @@ func (h *Hosts) findLeftovers(ctx context.Context, in FindLeftoversInput, out *F
 	return nil
 }
 
-// findOn looks at some hosts beside each other, and then asks: a session that
-// comes or goes meanwhile is known to its pool, or runs.
+// findOn looks at some hosts concurrently, and asks for owners only after that: a
+// session that comes or goes meanwhile is then known to its pool, or runs.
 func (h *Hosts) findOn(ctx context.Context, in FindLeftoversInput, some []HostSpec, out *FindLeftoversResult) error {
 	found := make([]sessionFolders, len(some))
 	errs := make([]error, len(some))
@@ -187,7 +184,7 @@ func (h *Hosts) findOn(ctx context.Context, in FindLeftoversInput, some []HostSp
 	return nil
 }
 
-// foldersOn lists what lies on one host.
+// foldersOn lists the sessions' folders on one host.
 func (s *site) foldersOn(ctx context.Context, spec HostSpec, older time.Duration) (sessionFolders, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, hostProbeTimeout,
 		fmt.Errorf("%w: no answer within %s", hostexec.ErrUnreachable, hostProbeTimeout))
@@ -209,7 +206,7 @@ func (s *site) foldersOn(ctx context.Context, spec HostSpec, older time.Duration
 	return found, err
 }
 
-// judge says whose the folders of a host are.
+// judge finds out who owns the folders of a host.
 func (h *Hosts) judge(ctx context.Context, found sessionFolders, known []LeftThere, looked *HostLooked, out *FindLeftoversResult) error {
 	name := looked.Host.Name
 	out.Hosts++
@@ -253,7 +250,7 @@ func (h *Hosts) judge(ctx context.Context, found sessionFolders, known []LeftThe
 	return nil
 }
 
-// unknownText names what is not known to be ours.
+// unknownText names the folders that are not known to be ours.
 func (l HostLooked) unknownText(n int) string {
 	text, sep := fmt.Sprintf("%d folders in %s are not known to be of sessions of ours, and are left alone", n, l.Dir), ": "
 	for _, f := range l.Unknown[:min(len(l.Unknown), 3)] {

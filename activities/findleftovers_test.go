@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// A leftBook is what Temporal says to who looks for leftovers.
+// A leftBook is what Temporal answers during a search for leftovers.
 type leftBook struct {
 	t      *testing.T
 	listed []hostNow
@@ -40,7 +40,8 @@ func (b *leftBook) tell(_ context.Context, pool, signal string, what HostsLooked
 	return nil
 }
 
-// in has it looked for, of whatever age, but for marks of less than ten minutes.
+// in runs FindLeftovers for folders of any age whose mark is older than ten
+// minutes.
 func (b *leftBook) in(h *Hosts, limit int) FindLeftoversResult {
 	b.t.Helper()
 	h.left, b.told = b, nil
@@ -58,15 +59,16 @@ func listed(specs ...HostSpec) (all []hostNow) {
 	return all
 }
 
-// ages has the mark of a session's folder be an hour old.
+// ages sets the time of a session's mark to an hour ago.
 const ages = `touch -d "@$(($(date +%s) - 3600))" "$1/generation"`
 
-// asItIs is all that can be seen of a folder from outside, and all that is in it.
+// asItIs prints everything that can be seen of a folder from outside, and all its
+// content.
 const asItIs = `cd "$1" && find . -type f -exec cksum {} + | sort; find . -exec stat -c '%n %a %Y %Z %i' {} + | sort`
 
-// A session has ended, and nobody remembers that its folder is on the host: it is
-// found, and from what is told of it its work is kept, its credential wiped and
-// the folder removed.
+// A session has ended, and its pool has forgotten that its folder is on the host.
+// The folder is found. With what is reported of it, its work is kept, its
+// credential wiped and the folder removed.
 func TestAFolderThatItsPoolForgotIsFoundAndWiped(t *testing.T) {
 	spec := readyHost(t)
 	spec.Root = "forgotten-root"
@@ -82,7 +84,7 @@ func TestAFolderThatItsPoolForgotIsFoundAndWiped(t *testing.T) {
 	if len(told.Ended) != 1 || told.Ended[0].Generation != 1 || told.Host.Root != spec.Root || len(told.Unknown) > 0 || k.planted() != "auth.json\nconfig.toml\n" {
 		t.Errorf("told %+v; planted is %q", told, k.planted())
 	}
-	// As the pool asks for it then.
+	// As the pool then asks for it.
 	in := k.leave(false)
 	in.Generation, in.Seed, in.ThreadID, in.Layout = told.Ended[0].Generation, nil, "", Layout{}
 	wiped, err := k.wipe(in, knows(SeedNow{Generation: 1, Ref: k.seed}))
@@ -94,9 +96,10 @@ func TestAFolderThatItsPoolForgotIsFoundAndWiped(t *testing.T) {
 	}
 }
 
-// Only what is known to be ours, ended and forgotten is told as such. What
-// runs, what its pool knows of, and what is of somebody else stays as it is, and the
-// last of these is named. A host that is away, or in quarantine, holds up no other.
+// Only folders that are known to be ours, ended and forgotten are reported as such.
+// Those of running sessions, those that the pool knows, and those of others stay as
+// they are, and the last are named. A host that is away or in quarantine does not
+// delay the others.
 func TestALookForLeftoversTouchesNothingAndNamesStrangers(t *testing.T) {
 	spec := readyHost(t)
 	spec.Root = "stranger-root"
@@ -162,7 +165,8 @@ func TestALookForLeftoversTouchesNothingAndNamesStrangers(t *testing.T) {
 	}
 }
 
-// A run looks at so many hosts: those first that were longest ago.
+// A run looks at a limited number of hosts, starting with those that were looked at
+// longest ago.
 func TestHostsAreLookedAtInTurn(t *testing.T) {
 	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
 	book := &leftBook{t: t}

@@ -11,40 +11,39 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// A folderMark is what the file "generation" in a session's folder says: for
-// whom that was made, and in which state it was left. A folder of another
-// generation is never worked in, except by the one that comes back to where its
-// session was parked: codex keeps an index beside its rollouts, and an older
-// rollout under a newer index shows people what the model does not see.
+// A folderMark is the content of the file "generation" in a session's folder: for which
+// generation the folder was made, and in which state it was left. A session works in a
+// folder of another generation only if it was parked there: codex keeps an index beside
+// its rollouts, and an older rollout under a newer index shows people what the model
+// does not see.
 type folderMark struct {
 	Generation int64
-	// Dir is the person's own folder to work in; empty where that is ours.
+	// Dir is the person's own work folder; empty if the work folder is ours.
 	Dir string
-	// Seed is what was planted here, Brokered if only a broker gave of it: it
-	// is to be masked in whatever is kept of the folder, and what codex made of
-	// a login must not be lost with it.
+	// Seed is what was planted here or, if Brokered, what a broker served. It is masked
+	// in whatever is kept of the folder, and its login, if codex rotated it, must not be
+	// lost.
 	Seed     *SeedRef
 	Brokered bool
-	// Restored is how PrepareSession found the folder, which it says again
-	// when it is asked again: warm, snapshot, or nothing.
+	// Restored is how PrepareSession found the folder: warm, snapshot, or nothing.
+	// A repeated PrepareSession returns it again.
 	Restored string
-	// Differs says in what the restored work is not as it was, likewise.
+	// Differs says how the restored work differs from what was kept, likewise.
 	Differs string
-	// Left is the snapshot that was made of what lay here before; see
-	// PrepareSessionResult.
+	// Left is the snapshot of what lay here before; see PrepareSessionResult.
 	Left string
-	// From is the snapshot that was brought here.
+	// From is the snapshot that was restored here.
 	From string
-	// Parked says that nothing has run here since Snapshot was taken, which
-	// holds all that was worth keeping; it is empty where nothing was.
+	// Parked says that nothing has run here since Snapshot was taken. Snapshot
+	// holds all that was worth keeping; it is empty if nothing was.
 	Parked   bool
 	Snapshot string
 }
 
 // The values of PrepareSessionResult.Restored.
 const (
-	RestoredWarm     = "warm"     // the folder was there as it was left
-	RestoredSnapshot = "snapshot" // brought to the host
+	RestoredWarm     = "warm"     // the folder was as the session left it
+	RestoredSnapshot = "snapshot" // restored from a snapshot
 )
 
 const markFile = "generation"
@@ -70,7 +69,7 @@ func (m folderMark) text() string {
 	return b.String()
 }
 
-// parseMark reads a mark. A text that is none of ours is of nobody's generation.
+// parseMark reads a mark. A text that is not ours has no generation.
 func parseMark(text string) (m folderMark) {
 	for line := range strings.Lines(text) {
 		if !strings.HasSuffix(line, "\n") {
@@ -105,14 +104,15 @@ func parseMark(text string) (m folderMark) {
 	return m
 }
 
-// A folder is a session's on a host, as it is found there.
+// A folder is what was found of a session's folder on a host.
 type folder struct {
+	exists   bool // perhaps with no more in it than a lock makes
 	there    bool // with more in it than a lock makes
-	prepared bool // a PrepareSession has come to its end
+	prepared bool // a PrepareSession has completed
 	mark     folderMark
 }
 
-// login is the seed whose login may have been rotated here; nil where none can be.
+// login returns the seed whose login may have been rotated here; nil if there is none.
 func (m folderMark) login() *SeedRef {
 	if m.Brokered || !m.Seed.rotates() {
 		return nil
@@ -120,14 +120,14 @@ func (m folderMark) login() *SeedRef {
 	return m.Seed
 }
 
-// sameSecrets says whether whoever comes with a seed knows the secrets that may
-// have been printed here. Where another one was planted, what lies here holds
-// some that the next snapshot would not mask: what is in the store is masked.
+// sameSecrets reports whether a session with that seed knows the secrets that may have
+// been printed here. The next snapshot would not mask those of another seed, and what
+// is in the store must be masked.
 func (m folderMark) sameSecrets(seed *SeedRef) bool {
 	return m.Seed == nil || seed != nil && seed.Name == m.Seed.Name
 }
 
-// parkedBy says whether the folder is as the session of a generation left it.
+// parkedBy reports whether the folder is as that generation of the session left it.
 func (f folder) parkedBy(generation int64, snapshot string) bool {
 	return f.prepared && f.mark.Parked && generation > 0 && f.mark.Generation == generation && f.mark.Snapshot == snapshot
 }
@@ -140,10 +140,9 @@ for f in codex-home work proc generation; do
 		exit
 	fi
 done
-echo bare`
+if [ -e "$d" ] || [ -h "$d" ]; then echo bare; else echo absent; fi`
 
-// lookFolder looks at a session's folder without touching anything, also not
-// its lock.
+// lookFolder looks at a session's folder without touching anything, even its lock.
 func lookFolder(ctx context.Context, h hostexec.Host, dir string) (folder, error) {
 	res, err := h.Run(ctx, hostexec.Command{Script: lookFolderScript, Args: []string{dir}})
 	if err != nil {
@@ -151,20 +150,19 @@ func lookFolder(ctx context.Context, h hostexec.Host, dir string) (folder, error
 	}
 	state, mark, _ := strings.Cut(string(res.Stdout), "\n")
 	switch state {
-	case "bare":
-		return folder{}, nil
+	case "absent", "bare":
+		return folder{exists: state == "bare"}, nil
 	case "prepared", "begun":
-		return folder{there: true, prepared: state == "prepared", mark: parseMark(mark)}, nil
+		return folder{exists: true, there: true, prepared: state == "prepared", mark: parseMark(mark)}, nil
 	}
 	return folder{}, fmt.Errorf("look whose %s on %s is: the host said %q", dir, h.Name(), state)
 }
 
-// flushMark has a mark on the disk before it gets its name: a host that loses its
-// power must not come back with an empty one.
+// flushMark flushes a mark to the disk before it is renamed: after a power failure the
+// host must not have an empty one.
 const flushMark = `{ dd if=/dev/null of="$1/generation.new" conv=notrunc,fsync 2>/dev/null || sync "$1/generation.new" 2>/dev/null || sync; }`
 
-// writeMark says whose the folder is from now on. With done a PrepareSession has
-// come to its end.
+// writeMark writes a folder's mark. done says that PrepareSession has completed.
 func writeMark(ctx context.Context, h hostexec.Host, l Layout, m folderMark, done bool, fence hostexec.Fence) error {
 	args := []string{l.Dir, m.text()}
 	if done {
@@ -180,8 +178,8 @@ printf %s "$2" >"$1/generation.new" && ` + flushMark + ` && mv -f -- "$1/generat
 	return nil
 }
 
-// behind is a claim for tidying up behind a generation: above whatever that one
-// says to the host, and below every later one, which it must not keep away.
+// behind returns a claim for cleaning up after a generation: above everything that the
+// generation uses on the host, and below every later one, which it must not fence off.
 func (c Claim) behind(generation int64) Claim {
 	if generation > 0 {
 		c.Generation, c.Pump = generation, c.Pump+tidying
@@ -189,5 +187,5 @@ func (c Claim) behind(generation int64) Claim {
 	return c
 }
 
-// tidying is above the number of any pump. What hosts compare has 31 bits.
+// tidying is above the number of any pump. The numbers that hosts compare have 31 bits.
 const tidying = 1 << 30

@@ -12,13 +12,12 @@ import (
 	"go.temporal.io/sdk/client"
 )
 
-// A FolderOwner says whose a session's folder on a host is, as far as Temporal
-// knows.
+// A FolderOwner says who owns a session's folder on a host, as far as Temporal knows.
 type FolderOwner string
 
 const (
-	OwnerRuns  FolderOwner = "runs"  // its session's workflow does, and sees to it
-	OwnerEnded FolderOwner = "ended" // it was made for a session of ours that has ended
+	OwnerRuns  FolderOwner = "runs"  // its session runs, and looks after it
+	OwnerEnded FolderOwner = "ended" // it belongs to a session of ours that has ended
 
 	// Everything else is not known to be ours.
 
@@ -30,15 +29,14 @@ const (
 // Known says that the folder is, or was, of a session of this namespace.
 func (o FolderOwner) Known() bool { return o == OwnerRuns || o == OwnerEnded }
 
-// generationSlack is by how many seconds a generation may be above the time at
-// which it began: it rises with each.
+// generationSlack is by how many seconds a generation may be above its start time,
+// because each one is above the last.
 const generationSlack = 60
 
-// AskFolderOwner asks Temporal whose the folder is that a session of some
-// generation has on a host. Generations are the times at which they began, so one
-// at which no session of that name ran is of another installation that shares the
-// host, or from before the database was lost. The error means that nobody can
-// know now.
+// AskFolderOwner asks Temporal who owns the folder of a session's generation, which is
+// the Unix time at which it began. If no session of that name ran then, the folder is of
+// another installation that shares the host, or from before the database was lost. An
+// error means that nobody can know now.
 func AskFolderOwner(ctx context.Context, c client.Client, session string, generation int64) (FolderOwner, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -80,13 +78,13 @@ func AskFolderOwner(ctx context.Context, c client.Client, session string, genera
 	}
 }
 
-// beganIn says whether a generation can have begun in a run that is over.
+// beganIn reports whether a generation can have begun in a run that is over.
 func beganIn(run *workflowpb.WorkflowExecutionInfo, generation int64) bool {
 	began, ended := run.GetStartTime().AsTime().Unix(), run.GetCloseTime().AsTime().Unix()
 	return began <= generation && generation <= ended+generationSlack
 }
 
-// generationTime is when a generation began; zero where it cannot be a time.
+// generationTime returns when a generation began; zero if it cannot be a time.
 func generationTime(generation int64) time.Time {
 	if generation < 1_500_000_000 || generation > 1<<33 {
 		return time.Time{}

@@ -10,7 +10,7 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 )
 
-// smallRoot is a root folder on a disk of its own, of 80 MiB.
+// smallRoot returns a root folder on an 80 MiB disk of its own.
 func smallRoot(t *testing.T) string {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "root")
@@ -29,8 +29,8 @@ func smallRoot(t *testing.T) string {
 	return root
 }
 
-// Somebody makes room on a full disk sooner or later: until then codex is not
-// stopped where the lock cannot be taken, and that is no end of the session.
+// Sooner or later somebody makes room on a full disk. Until then codex is not
+// stopped if the lock cannot be taken, and the session does not end.
 func TestStopOnAFullDiskIsTriedAgain(t *testing.T) {
 	root := smallRoot(t)
 	b := newBed(t, HostSpec{Name: LocalHost, Root: root})
@@ -41,7 +41,8 @@ func TestStopOnAFullDiskIsTriedAgain(t *testing.T) {
 	}
 	t.Cleanup(k.kill)
 	k.job()
-	// Over an epoch that is there the next one can be written anyway.
+	// If there were an epoch, the next one could be written over it even on a full
+	// disk.
 	b.sh(`rm "$1/epoch"`, k.layout.Dir)
 	fill := root + "/fill"
 	b.sh(`cat /dev/zero >"$1" 2>/dev/null || :`, fill)
@@ -67,8 +68,8 @@ func TestStopOnAFullDiskIsTriedAgain(t *testing.T) {
 	}
 }
 
-// With a disk so full that nothing can be written there, a session that is
-// given up takes its credential along, and what it took of the disk.
+// If the disk is so full that nothing can be written, discarding a session still
+// removes its credential and everything it stored on the disk.
 func TestDiscardOnAFullDiskWipesTheCredential(t *testing.T) {
 	root := smallRoot(t)
 	b := newBed(t, HostSpec{Name: LocalHost, Root: root})
@@ -94,7 +95,7 @@ func TestDiscardOnAFullDiskWipesTheCredential(t *testing.T) {
 	if left := b.sh(`find "$1" -name "auth.json*"`, root); left != "" || marked("brimful") != 0 {
 		t.Errorf("left: %s, %d processes", left, marked("brimful"))
 	}
-	// An older claim is refused as ever.
+	// An older claim is still refused.
 	k.claim.Pump = 1
 	if _, err := k.close(k.closing()); err == nil && b.sh(`[ ! -e "$1" ] || echo y`, k.layout.Dir) != "" {
 		t.Error("a former holder has made the folder anew")

@@ -5,90 +5,194 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 )
 
-// ErrTypeBusy: this worker moves as many snapshots as it can, and others wait
-// already; the activity is tried again by itself.
+// ErrTypeBusy: this worker moves as many snapshots as it can, and others wait already.
+// The activity is retried.
 const ErrTypeBusy = "busy"
 
-// Bounds of what one worker moves at once. Each holds some tens of megabytes,
-// a connection's bulk channels and, before all, one of the activity slots that
-// pumps need as well: only few may wait for their turn in theirs.
+// Bounds of what one worker moves at once. Each move takes some tens of megabytes, a
+// connection's bulk channels and, above all, an activity slot, which pumps need as well.
+// So only few may wait while they hold a slot.
 const (
 	movesPerWorker = 4
 	movesPerHost   = 2
 	movesWaiting   = 16
 )
 
-// busyPause is how long somebody stays away for whom there is no place to wait:
-// long, since each attempt is one in his history, and not as long as the next one's.
+// busyPause is the retry delay of an activity that finds no place to wait. It is long,
+// because each attempt shows in its history, and random, so that they do not all come
+// back at once.
 func busyPause() time.Duration { return 10*time.Second + rand.N(30*time.Second) }
 
-// A gate lets only so many pass at once, in all and to one host.
+// A gate limits how many pass at once, in all and to one host. Hosts take turns, and
+// they share the places to wait: a host whose moves are slow cannot take them all.
 type gate struct {
-	all     chan struct{}
-	perHost int
-	waiting int
+	all, perHost, waiting int
 
-	mu    sync.Mutex
-	wait  int                      // guarded by mu
-	hosts map[string]chan struct{} // guarded by mu
+	mu     sync.Mutex
+	inside int                  // guarded by mu
+	wait   int                  // guarded by mu
+	lines  map[string]*gateLine // guarded by mu: of the hosts that have somebody inside or waiting
+	turns  []string             // guarded by mu: the hosts that have somebody waiting; the first one's turn is next
+}
+
+// A gateLine is who is inside and who waits for one host.
+type gateLine struct {
+	inside  int
+	waiters []chan error // in the order in which they came; sent nil to go in, or why not
 }
 
 func newGate(all, perHost, waiting int) *gate {
-	return &gate{all: make(chan struct{}, all), perHost: perHost, waiting: waiting, hosts: map[string]chan struct{}{}}
+	return &gate{all: all, perHost: perHost, waiting: waiting, lines: map[string]*gateLine{}}
 }
 
-// enter waits for its turn. Where too many wait it says busy instead.
+// enter waits for its turn. If too many wait it returns a busy error. A waiter gets that
+// error too, if its host has more waiters than the newcomer's.
 func (g *gate) enter(ctx context.Context, host HostSpec) (done func(), err error) {
 	key := keyOfHost(host)
+	done = func() { g.leave(key) }
 	g.mu.Lock()
-	h := g.hosts[key]
-	if h == nil {
-		h = make(chan struct{}, g.perHost)
-		g.hosts[key] = h
+	l := g.lines[key]
+	if l == nil {
+		l = &gateLine{}
+		g.lines[key] = l
 	}
-	if g.wait >= g.waiting {
+	// left lets waiters in as soon as they can go, so nobody is overtaken here.
+	if g.inside < g.all && l.inside < g.perHost {
+		g.inside++
+		l.inside++
+		g.mu.Unlock()
+		return done, nil
+	}
+	if g.wait >= g.waiting && !g.makeRoom(l) {
+		g.tidy(key)
 		g.mu.Unlock()
 		return nil, busy(host.Name)
 	}
+	told := make(chan error, 1)
+	if l.waiters = append(l.waiters, told); len(l.waiters) == 1 {
+		g.turns = append(g.turns, key)
+	}
 	g.wait++
 	g.mu.Unlock()
-	defer func() {
+	select {
+	case err = <-told:
+	case <-ctx.Done():
 		g.mu.Lock()
-		g.wait--
-		g.mu.Unlock()
-	}()
-	select {
-	case h <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+		defer g.mu.Unlock()
+		if g.drop(key, told) {
+			return nil, ctx.Err()
+		}
+		if err = <-told; err == nil {
+			g.left(key)
+			err = ctx.Err()
+		}
 	}
-	select {
-	case g.all <- struct{}{}:
-		return func() { <-g.all; <-h }, nil
-	case <-ctx.Done():
-		<-h
-		return nil, ctx.Err()
+	if errors.Is(err, errNoRoom) {
+		err = busy(host.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return done, nil
+}
+
+// errNoRoom tells a waiter that its place goes to another.
+var errNoRoom = errors.New("no place to wait")
+
+// makeRoom sends the last waiter of the longest line away, if that line stays at least
+// as long as the one in which the place is wanted. The caller holds mu.
+func (g *gate) makeRoom(wanted *gateLine) bool {
+	longest := ""
+	for _, key := range g.turns {
+		if longest == "" || len(g.lines[key].waiters) > len(g.lines[longest].waiters) {
+			longest = key
+		}
+	}
+	if longest == "" || len(g.lines[longest].waiters) < len(wanted.waiters)+2 {
+		return false
+	}
+	last := g.lines[longest].waiters[len(g.lines[longest].waiters)-1]
+	g.drop(longest, last)
+	last <- errNoRoom
+	return true
+}
+
+// drop takes a waiter out of its line. It returns false if the waiter was told already.
+// The caller holds mu.
+func (g *gate) drop(key string, who chan error) bool {
+	l := g.lines[key]
+	if l == nil {
+		return false
+	}
+	i := slices.Index(l.waiters, who)
+	if i < 0 {
+		return false
+	}
+	l.waiters = slices.Delete(l.waiters, i, i+1)
+	g.wait--
+	g.tidy(key)
+	return true
+}
+
+// tidy ends the turns of a host with no waiters, and forgets a host that has nobody
+// inside either. The caller holds mu.
+func (g *gate) tidy(key string) {
+	l := g.lines[key]
+	if len(l.waiters) > 0 {
+		return
+	}
+	g.turns = slices.DeleteFunc(g.turns, func(k string) bool { return k == key })
+	if l.inside == 0 {
+		delete(g.lines, key)
 	}
 }
 
-// busy gives the slot back for a while: whoever waits without one costs nothing.
+func (g *gate) leave(key string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.left(key)
+}
+
+// left counts one out, and lets in all waiters that can go now. The caller holds mu.
+func (g *gate) left(key string) {
+	g.inside--
+	g.lines[key].inside--
+	for g.inside < g.all {
+		i := slices.IndexFunc(g.turns, func(k string) bool { return g.lines[k].inside < g.perHost })
+		if i < 0 {
+			break
+		}
+		next := g.turns[i]
+		l := g.lines[next]
+		g.turns = append(slices.Delete(g.turns, i, i+1), next) // its next turn is after the others'
+		first := l.waiters[0]
+		g.inside++
+		l.inside++
+		g.drop(next, first)
+		first <- nil
+	}
+	g.tidy(key)
+}
+
+// busy returns an error that frees the activity slot: waiting without one costs nothing.
 func busy(host string) error {
 	return &typedError{kind: ErrTypeBusy, retry: true, delay: busyPause(),
 		err: fmt.Errorf("this worker moves as many snapshots as it can; that of host %s waits", host)}
 }
 
-// isBusy says that nothing was tried for want of room: that is no reason to give
+// isBusy reports whether nothing was tried for want of room. That is no reason to give
 // anything up.
 func isBusy(err error) bool {
 	var typed *typedError
 	return errors.As(err, &typed) && typed.kind == ErrTypeBusy
 }
 
-// inTurn does something when the gate lets it pass.
+// inTurn calls do when the gate lets it pass.
 func (g *gate) inTurn(ctx context.Context, host HostSpec, do func() error) error {
 	done, err := g.enter(ctx, host)
 	if err != nil {

@@ -13,9 +13,10 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// Only so many move at once, and of the others only a few keep a slot for that.
+// Only a limited number move at once, and only a few others wait in their activity
+// slot.
 func TestFewWaitForTheirTurnInASlot(t *testing.T) {
-	g := newGate(2, 1, 1)
+	g := newGate(1, 1, 1)
 	one, err := g.enter(t.Context(), HostSpec{Name: "a"})
 	if err != nil {
 		t.Fatal(err)
@@ -41,15 +42,128 @@ func TestFewWaitForTheirTurnInASlot(t *testing.T) {
 		t.Fatal(err)
 	}
 	done()
+	if len(g.lines) > 0 || len(g.turns) > 0 || g.inside != 0 || g.wait != 0 {
+		t.Errorf("a gate that all have left: %+v", g)
+	}
 }
 
-// A heldPool is one whose trees nobody gets to list or read as long as it is held.
+// A host whose moves are slow fills neither the places inside nor the places to
+// wait, so the moves of other hosts go on.
+func TestASlowHostLeavesRoomForTheOthers(t *testing.T) {
+	g := newGate(4, 2, 3)
+	enter := func(host string) func() {
+		t.Helper()
+		done, err := g.enter(t.Context(), HostSpec{Name: host})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return done
+	}
+	type entered struct {
+		done func()
+		err  error
+	}
+	wait := func(host string, n int) chan entered {
+		came := make(chan entered, 1)
+		go func() {
+			done, err := g.enter(context.Background(), HostSpec{Name: host})
+			came <- entered{done, err}
+		}()
+		await(t, "somebody of "+host+" to wait", func() bool {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			l := g.lines[keyOfHost(HostSpec{Name: host})]
+			return len(came) > 0 || l != nil && len(l.waiters) == n
+		})
+		if len(came) > 0 {
+			t.Fatalf("somebody of %s does not wait: %v", host, (<-came).err)
+		}
+		return came
+	}
+	leave := func(came chan entered) {
+		t.Helper()
+		e := <-came
+		if e.err != nil {
+			t.Fatal(e.err)
+		}
+		e.done()
+	}
+	slow := []func(){enter("slow"), enter("slow")}
+	var behind []chan entered
+	for n := range 3 {
+		behind = append(behind, wait("slow", n+1))
+	}
+	// All places to wait are taken, but none is needed: there is room inside.
+	b1, b2 := enter("b"), enter("b")
+	// Now there is no room inside. The longest line gives up a place.
+	c := wait("c", 1)
+	if e := <-behind[2]; !isBusy(e.err) {
+		t.Fatalf("the last one behind the slow host: %v", e.err)
+	}
+	// Two of the slow host wait and none of d, so one of the slow host gives way.
+	// With one against one, nobody does.
+	d := wait("d", 1)
+	if e := <-behind[1]; !isBusy(e.err) {
+		t.Fatalf("the second one behind the slow host: %v", e.err)
+	}
+	if _, err := g.enter(t.Context(), HostSpec{Name: "slow"}); !isBusy(err) {
+		t.Errorf("the host that has its share got in line again: %v", err)
+	}
+	if _, err := g.enter(t.Context(), HostSpec{Name: "e"}); !isBusy(err) {
+		t.Errorf("a place was taken from a host that had only one: %v", err)
+	}
+	b1()
+	leave(c)
+	leave(d)
+	b2()
+	slow[0]()
+	leave(behind[0])
+	slow[1]()
+	if len(g.lines) > 0 || len(g.turns) > 0 || g.inside != 0 || g.wait != 0 {
+		t.Errorf("a gate that all have left: %+v", g)
+	}
+}
+
+// Waiting hosts are served in turn, however many wait for one of them.
+func TestHostsPassTheGateInTurn(t *testing.T) {
+	g := newGate(1, 1, 8)
+	last, err := g.enter(t.Context(), HostSpec{Name: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	passed := make(chan string)
+	next := make(chan struct{})
+	for i, host := range []string{"a", "a", "a", "b", "c"} {
+		go func() {
+			done, err := g.enter(context.Background(), HostSpec{Name: host})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			passed <- host
+			<-next
+			done()
+		}()
+		await(t, "it to wait", func() bool { return g.waits() == i+1 })
+	}
+	last()
+	var order string
+	for range 5 {
+		order += <-passed
+		next <- struct{}{}
+	}
+	if order != "abcaa" {
+		t.Errorf("passed in the order %s, want abcaa", order)
+	}
+}
+
+// A heldPool lets nobody list or read a tree until it is released.
 type heldPool struct {
 	HostPool
 	release chan struct{}
 
 	mu    sync.Mutex
-	begun map[string]bool // guarded by mu: sessions whose trees are asked for
+	begun map[string]bool // guarded by mu: sessions whose trees were asked for
 }
 
 type heldHost struct {
@@ -63,7 +177,7 @@ func (p *heldPool) Host(spec hostexec.Spec) (hostexec.Host, error) {
 }
 
 func (h *heldHost) Start(ctx context.Context, c hostexec.Command) (hostexec.Stream, error) {
-	session := path.Base(path.Dir(c.Args[0])) // of its work folder, or of its CODEX_HOME
+	session := path.Base(path.Dir(c.Args[0])) // the parent of its work folder, or of its CODEX_HOME
 	h.pool.mu.Lock()
 	h.pool.begun[session] = true
 	h.pool.mu.Unlock()
@@ -77,14 +191,14 @@ func (p *heldPool) working() int {
 	return len(p.begun)
 }
 
-// waits is how many stand before a gate.
 func (g *gate) waits() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.wait
 }
 
-// ways are how a session's work is kept at its end, each of a session of its own.
+// ways returns the ways in which a session's work is kept at its end, each for a
+// session of its own.
 func (b *bed) ways() map[string]func() (string, error) {
 	closes := func(discard bool) func() (string, error) {
 		k := b.worked(fmt.Sprintf("closes-%v", discard))
@@ -115,9 +229,9 @@ func (b *bed) ways() map[string]func() (string, error) {
 	}
 }
 
-// Whoever is at the end of a session, or of what one left, stands in the same
-// line as those who take snapshots of living ones: a batch that ends at once is
-// no more work for a worker than it can hold.
+// Keeping the work of ended sessions, or of leftovers, waits in the same line as
+// snapshots of live ones. A batch that ends at once gives a worker no more work
+// than it can hold.
 func TestManyThatEndAtOnceAreKeptAFewAtATime(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	ways := b.ways()
@@ -165,8 +279,8 @@ func TestManyThatEndAtOnceAreKeptAFewAtATime(t *testing.T) {
 	}
 }
 
-// Who is called back while he waits goes, and has done nothing that cannot be
-// done again.
+// A caller that is cancelled while it waits leaves, and has done nothing that
+// cannot be done again.
 func TestWhoWaitsToKeepAnEndedSessionCanBeCalledBack(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("called")

@@ -11,7 +11,7 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// aFolder is one of a batch, to put into what goes with messages.
+// aFolder is a batch's folder, for what goes with messages.
 const aFolder = "batch.b-1.0123456789abcdef"
 
 // newStore makes a store of its own for a test.
@@ -60,7 +60,7 @@ func (r *recorder) of(topic, kind string) []LiveEvent {
 	return out
 }
 
-// readAll reads a transcript that is to be whole.
+// readAll reads a transcript that must be complete.
 func readAll(t *testing.T, st *store.Store, session string, from int64) []Entry {
 	t.Helper()
 	var out []Entry

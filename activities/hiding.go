@@ -11,16 +11,16 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// secrets are what finds a seed's secrets in texts. The zero value finds none.
+// secrets find a seed's secrets in texts. The zero value finds none.
 type secrets struct {
 	all  *seeds.Redactor        // in every form in which they travel
-	pump *conversation.Redactor // in what streams by, also across pieces
+	pump *conversation.Redactor // in streams, also across pieces
 	auth []byte                 // the seed's auth.json; nil if it has none
 
-	shared *secrets // the seed's, of which these are more; nil if they are those
+	shared *secrets // the seed's secrets, which these extend; nil if these are the seed's
 }
 
-// add hides what an auth.json holds as well, from now on.
+// add also hides what an auth.json holds, from now on.
 func (s secrets) add(auth []byte) {
 	if s.shared != nil {
 		s.shared.add(auth)
@@ -33,7 +33,7 @@ func (s secrets) add(auth []byte) {
 	s.pump.Add(seeds.Forms(found)...)
 }
 
-// and finds what both do.
+// and returns secrets that find what either finds.
 func (s secrets) and(o secrets) secrets {
 	if s.all == nil {
 		return o
@@ -42,7 +42,7 @@ func (s secrets) and(o secrets) secrets {
 	return secrets{all: seeds.NewRedactor("", found), pump: conversation.NewRedactor(seeds.Forms(found)...)}
 }
 
-// masker overwrites secrets in a snapshot; nil where none are known.
+// masker returns what overwrites secrets in a snapshot; nil if none are known.
 func (s secrets) masker() func() snapshots.Masker {
 	if s.all == nil {
 		return nil
@@ -50,7 +50,7 @@ func (s secrets) masker() func() snapshots.Masker {
 	return func() snapshots.Masker { return s.all.MaskStream() }
 }
 
-// fingerprints say which secrets are known, to nobody but who has the store's key.
+// fingerprints say which secrets are known, but only to a holder of the store's key.
 func (s secrets) fingerprints(st *store.Store) ([]string, error) {
 	var out []string
 	for _, secret := range s.all.Secrets() {
@@ -64,8 +64,8 @@ func (s secrets) fingerprints(st *store.Store) ([]string, error) {
 	return out, nil
 }
 
-// hiding gives what hides a seed's secrets. Who asked holds it for as long as he
-// works, whatever is forgotten meanwhile.
+// hiding returns what hides a seed's secrets. The caller keeps it while it works, even if
+// the worker forgets it meanwhile.
 func (s *site) hiding(ctx context.Context, ref *SeedRef) (secrets, error) {
 	if ref == nil {
 		return secrets{}, nil
@@ -90,13 +90,13 @@ func (s *site) hiding(ctx context.Context, ref *SeedRef) (secrets, error) {
 	return known, nil
 }
 
-// generationsHidden is how many of a seed's generations are hidden: a token is
-// worth nothing some days after it was rotated away.
+// generationsHidden is how many of a seed's generations are hidden: a token is worthless
+// some days after it was rotated away.
 const generationsHidden = 16
 
-// hideOthers hides a seed's other generations as well: what a command printed
-// before a rotation, or before a person gave the seed another key, is read again
-// after it, and the newest may be there before anybody has told the session.
+// hideOthers also hides a seed's other generations. What a command printed before a
+// rotation, or before a person gave the seed another key, is read again later; and the
+// newest generation may be on the host before the session is told of it.
 func (s *site) hideOthers(ctx context.Context, known secrets, ref *SeedRef) error {
 	blobs, err := seeds.Newest(ctx, s.Store, ref.Name, generationsHidden)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *site) hideOthers(ctx context.Context, known secrets, ref *SeedRef) erro
 		}
 		b, err := seeds.Load(ctx, s.Store, blob)
 		if err != nil {
-			// It is not the one that is used: damaged or purged, it stops nobody.
+			// It is not the one in use: if it is damaged or purged, that stops nobody.
 			s.Logger.Warn("secrets of another generation are not hidden", "seed", ref.Name, "blob", blob, "error", err)
 			continue
 		}
@@ -118,12 +118,12 @@ func (s *site) hideOthers(ctx context.Context, known secrets, ref *SeedRef) erro
 	return nil
 }
 
-// maxRecalled is of how many seeds a worker knows the secrets beyond those that
-// its activities work with: reading one again takes a moment, and a worker that
-// kept all would know every secret it ever saw.
+// maxRecalled is how many seeds' secrets a worker remembers beyond those in use. Reading
+// one again takes a moment, and a worker that kept all would know every secret it ever
+// saw.
 const maxRecalled = 64
 
-// A recall keeps what hides the secrets of the seeds that were asked for last.
+// A recall keeps what hides the secrets of the seeds used last.
 type recall struct {
 	mu   sync.Mutex
 	last []recalled // guarded by mu; the one asked for last comes last
@@ -149,7 +149,7 @@ func (r *recall) find(blob string) (secrets, bool) {
 func (r *recall) keep(blob string, known secrets) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// Two may have read it at once.
+	// Two callers may have read it at once.
 	r.last = slices.DeleteFunc(r.last, func(x recalled) bool { return x.blob == blob })
 	if len(r.last) == maxRecalled {
 		r.last = slices.Delete(r.last, 0, 1)

@@ -11,12 +11,12 @@ import (
 	"testing"
 	"weak"
 
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/seeds"
 )
 
-// A worker lives for months and serves thousands of seeds: it must not know the
-// secrets of them all in the end. What an activity works with stays hidden.
+// A worker lives for months and serves thousands of seeds, so it must not remember
+// all their secrets. What an activity works with stays hidden.
 func TestAWorkerForgetsTheSecretsOfSeedsThatItNoLongerServes(t *testing.T) {
 	b := newBed(t, HostSpec{Name: LocalHost})
 	secret := func(i int) string { return fmt.Sprintf("sk-made-up-%04d-of-a-test", i) }
@@ -85,8 +85,8 @@ func TestAWorkerForgetsTheSecretsOfSeedsThatItNoLongerServes(t *testing.T) {
 	hides(hiding(first), 0)
 }
 
-// What streams by is shown before anything else has looked at it: there, too, a
-// secret is found in the forms that a shell makes of it.
+// Streamed output is shown before anything else has looked at it. A secret in it
+// must be found too, in every form that a shell gives it.
 func TestWhatStreamsByHidesSecretsInEveryForm(t *testing.T) {
 	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
 	sec, err := b.set.Sessions.hiding(t.Context(), b.plantable(scriptedmodel.Serve(t, `rules: []`)))

@@ -14,12 +14,11 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// Files that go with messages come into the store by the worker's API and from
-// there onto the session's host, before codex hears of them. They lie beside the
-// work folder, so that no snapshot and no diff has them; a sandbox that lets
-// codex's commands read the system lets them read these, and only one that does
-// not confine them lets them write there. Each lies in a folder named by its
-// content: whoever brings it again finds it there, or mends it.
+// Files of messages come into the store by the worker's API, and from there onto the
+// session's host before codex hears of them. They lie beside the work folder, so that no
+// snapshot or diff has them. A sandbox that lets commands read the system lets them read
+// these files; only one that does not confine them lets them write there. Each file lies
+// in a folder named by its content, where another attempt finds or mends it.
 
 // inputsDir is the folder of a session for what goes with messages.
 func inputsDir(l Layout) string { return path.Join(l.Dir, "inputs") }
@@ -31,8 +30,8 @@ func inputPath(l Layout, in Input) string {
 	return path.Join(inputsDir(l), in.Digest[:16], in.Name)
 }
 
-// plantInputs puts on the host what goes with messages, and says where it is.
-// What is not to be had from the store keeps its message from being said.
+// plantInputs puts the files of messages on the host, and sets their paths. If a file cannot
+// be had from the store, its message is not said.
 func (s *Sessions) plantInputs(ctx context.Context, in RunPumpInput, attempt int32) error {
 	for i := range in.Pump.Sends {
 		send := &in.Pump.Sends[i]
@@ -64,20 +63,20 @@ func (s *Sessions) plantInputs(ctx context.Context, in RunPumpInput, attempt int
 	return nil
 }
 
-// NotSaid begins why a message was not said to codex, where it was not codex
-// that refused it.
+// NotSaid begins the reason why a message was not said to codex, unless codex itself refused
+// it.
 const NotSaid = "it was not said to codex: "
 
-// errNotAsSaid is of a blob that is not what a message says of it.
+// errNotAsSaid: a blob is not what a message says of it.
 var errNotAsSaid = errors.New("its content is not what the message says")
 
-// gone says that a blob will not be had, however often it is tried.
+// gone reports whether a blob cannot be had, however often it is tried.
 func gone(err error) bool {
 	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrTorn) || errors.Is(err, errNotAsSaid)
 }
 
-// lookInputScript says what is at $1: same where its SHA-256 is $2, strange where
-// it is no file. Where the host cannot tell, the file is brought again.
+// lookInputScript says what is at $1: same if its SHA-256 is $2, strange if it is no file.
+// If the host cannot tell, the file is brought again.
 const lookInputScript = `LC_ALL=C; export LC_ALL
 if [ -h "$1" ]; then echo strange; exit 0; fi
 [ -e "$1" ] || { echo none; exit 0; }
@@ -103,7 +102,7 @@ func (s *Sessions) plantInput(ctx context.Context, in RunPumpInput, file Input, 
 	switch strings.TrimSpace(string(res.Stdout)) {
 	case "same":
 		return nil
-	case "strange": // a command that nothing confines put it there
+	case "strange": // an unconfined command put it there
 		if err := hostexec.RemoveTree(ctx, h, where, in.Layout.Dir, &fence); err != nil {
 			return err
 		}

@@ -11,11 +11,11 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/conversation"
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/owned"
 )
 
-// stored keeps a file as the worker's API does.
+// stored stores a file as the worker's API does.
 func (b *bed) stored(kind InputKind, name string, data []byte) Input {
 	b.t.Helper()
 	sum := sha256.Sum256(data)
@@ -35,9 +35,9 @@ func onHost(t *testing.T, k *talk, in Input) string {
 	return string(data)
 }
 
-// A file that goes with a message is on the host before codex has the message,
-// outside of the work folder, however often its pump is tried; an attempt that
-// died between the two leaves one turn.
+// A file that goes with a message is on the host, outside the work folder, before
+// codex has the message, however often its pump is tried. An attempt that died
+// between the two leaves one turn.
 func TestAFileIsThereBeforeItsMessageAndTheTurnBeginsOnce(t *testing.T) {
 	model := scriptedmodel.Serve(t, `
 rules:
@@ -53,7 +53,7 @@ rules:
 	send.Inputs = []Input{file}
 	in := k.input(send)
 
-	// The first attempt dies with the file planted and nothing said.
+	// The first attempt dies with the file planted and nothing sent.
 	if err := k.set.Sessions.plantInputs(t.Context(), in, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ rules:
 	if !strings.Contains(out.Pump.Turn.FinalText, "it says the notes") {
 		t.Errorf("turn %+v", out.Pump.Turn)
 	}
-	// An attempt behind it says nothing again.
+	// A later attempt does not send the message again.
 	k.run(in, 3, conversation.TurnEnded)
 	said := 0
 	for _, e := range readAll(t, k.store, "with-file", 1) {
@@ -84,7 +84,7 @@ rules:
 	}
 }
 
-// What is at a planted file's place is mended, whatever it became.
+// A planted file is restored, whatever is in its place.
 func TestAPlantedFileIsMended(t *testing.T) {
 	k := handMade(t, "mended", scriptedmodel.Serve(t, `rules: []`))
 	file := k.stored(InputFile, "a b.txt", []byte("as it was"))
@@ -116,7 +116,7 @@ func TestAPlantedFileIsMended(t *testing.T) {
 	}
 }
 
-// A message whose file nobody has is not said, and the session goes on.
+// A message whose file is missing is not sent, and the session goes on.
 func TestAMessageWhoseFileIsGoneIsNotSaid(t *testing.T) {
 	k := handMade(t, "gone-file", scriptedmodel.Serve(t, `rules: [{reply: fine}]`))
 	k.start()
@@ -141,8 +141,8 @@ func TestAMessageWhoseFileIsGoneIsNotSaid(t *testing.T) {
 	k.pump(conversation.TurnEnded, k.message("and now"))
 }
 
-// The diff of a turn is in the store when its pump returns, the whole of it and
-// no secret; usage and the context's use are told meanwhile.
+// The whole diff of a turn is in the store when its pump returns, without secrets.
+// Usage and use of the context are reported meanwhile.
 func TestTheDiffOfATurnIsKeptAndItsUseIsTold(t *testing.T) {
 	model := scriptedmodel.Serve(t, `
 rules:

@@ -14,10 +14,10 @@ const (
 // InputKind says what codex does with an Input.
 type InputKind = conversation.InputKind
 
-// InputName makes of a file's name one that goes on any host.
+// InputName turns a file's name into one that any host takes.
 func InputName(name string) string { return conversation.InputName(name) }
 
-// ImageType tells an image that codex can show to a model by its first bytes.
+// ImageType recognizes an image that codex can show to a model by its first bytes.
 func ImageType(head []byte) string { return conversation.ImageType(head) }
 
 // CheckInputs refuses what the worker's API would not have given.
@@ -26,7 +26,7 @@ func CheckInputs(inputs []Input) error { return conversation.CheckInputs(inputs)
 // CheckSchema says why this is no output schema that codex could take.
 func CheckSchema(schema []byte) error { return conversation.CheckSchema(schema) }
 
-// CheckPersonality refuses what no codex knows.
+// CheckPersonality refuses a name that no codex knows.
 func CheckPersonality(name string) error { return conversation.CheckPersonality(name) }
 
 // ParseOutput reads the JSON that a turn with an output schema ended with.

@@ -16,9 +16,9 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A session's policies lie in the store, each under its own digest: put there
-// when the session is prepared, and read by the workers that run its pumps. One
-// that is not there, is another text, or does not parse declines everything.
+// A session's policies are in the store, each under its digest. PrepareSession puts them
+// there, and the workers that run pumps read them. A policy that is missing, has another
+// text, or does not parse declines everything.
 
 const policiesPrefix = "policies/"
 
@@ -36,12 +36,12 @@ func PolicyDigest(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// keepPolicies puts policies where pumps find them.
+// keepPolicies stores policies where pumps find them.
 func (s *site) keepPolicies(ctx context.Context, texts []string) error {
 	for _, text := range texts {
 		key := policiesPrefix + PolicyDigest(text)
 		if err := s.Store.Create(ctx, key, []byte(text)); errors.Is(err, store.ErrExists) {
-			// What is there may be torn, or somebody else's text: this is the text.
+			// What is there may be torn, or another text.
 			if there, err := s.Store.Get(ctx, key); err == nil && string(there) == text {
 				continue
 			}
@@ -61,7 +61,7 @@ type policies struct {
 	known map[string]*policy.Policy
 }
 
-// maxPolicies bounds them; a worker has few sessions with a policy of their own.
+// maxPolicies bounds them; few sessions have a policy of their own.
 const maxPolicies = 64
 
 func (p *policies) get(digest string) *policy.Policy {
@@ -79,7 +79,7 @@ func (p *policies) put(digest string, parsed *policy.Policy) {
 	p.known[digest] = parsed
 }
 
-// policy is what a digest names; one that cannot be used refuses everything.
+// policy returns the policy that a digest names; one that cannot be used refuses everything.
 // An error means that the store did not answer, and another attempt may know.
 func (s *site) policy(ctx context.Context, digest string) (*policy.Policy, error) {
 	if p := s.policies.get(digest); p != nil {
@@ -112,11 +112,11 @@ func (s *site) policy(ctx context.Context, digest string) (*policy.Policy, error
 	return p, nil
 }
 
-// judge is what the policies of a session say; nil where it has none. broken
-// says why which of them cannot be used.
+// judge returns a function that applies the session's policies; nil if it has none. broken
+// maps the owner of each policy that cannot be used to the reason.
 func (s *site) judge(ctx context.Context, in RunPumpInput) (judge func(conversation.Asked) conversation.Verdict, broken map[string]string, err error) {
 	if len(in.Policies) == 0 {
-		return nil, nil, nil // a pump that was to judge declines then
+		return nil, nil, nil // a pump whose input names a policy then declines
 	}
 	var all []*policy.Policy
 	for _, ref := range in.Policies {
@@ -149,8 +149,8 @@ func (s *site) judge(ctx context.Context, in RunPumpInput) (judge func(conversat
 	}, broken, nil
 }
 
-// askers are all for whom codex asks: what rules accept for one alone, they do
-// not accept for several. Nobody knows them where there is none.
+// askers returns everybody for whom codex asks: what rules accept for one alone, they do not
+// accept for several. It is one empty name if nobody is known.
 func askers(in RunPumpInput) []string {
 	if len(in.Requesters) == 0 {
 		return []string{""}
@@ -158,8 +158,8 @@ func askers(in RunPumpInput) []string {
 	return in.Requesters
 }
 
-// strictness orders outcomes: the word of the stricter policy counts. One that
-// nobody knows is the strictest, as it declines.
+// strictness orders outcomes: the stricter policy wins. An unknown outcome is the strictest,
+// because it declines.
 func strictness(o policy.Outcome) int {
 	return slices.Index([]policy.Outcome{policy.Decline, policy.Ask, policy.Accept, policy.AcceptForSession}, o)
 }
@@ -177,13 +177,13 @@ func pumpVerdict(v policy.Verdict) conversation.Verdict {
 	case policy.Accept, policy.AcceptForSession:
 		out.Outcome, out.ForSession = conversation.Accept, v.Outcome == policy.AcceptForSession
 	case policy.Ask:
-	default: // also a word that nobody knows
+	default: // also an unknown outcome
 		out.Outcome = conversation.Decline
 	}
 	return out
 }
 
-// requestOf is everything that rules may look at, but for who asks.
+// requestOf returns everything that rules may look at, except who asks.
 func requestOf(in RunPumpInput, a conversation.Asked) policy.Request {
 	r := policy.Request{
 		Kind: string(a.Kind), Action: a.Action, Command: a.Command, CWD: a.CWD, Work: in.Layout.WorkDir,
@@ -199,7 +199,7 @@ func requestOf(in RunPumpInput, a conversation.Asked) policy.Request {
 	return r
 }
 
-// maxBroken bounds what a workflow is told of a broken policy.
+// maxBroken bounds in bytes what a workflow is told of a broken policy.
 const maxBroken = 2 << 10
 
 func shortened(s string, max int) string {

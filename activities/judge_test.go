@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/conversation"
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/policy"
 )
 
@@ -25,7 +25,7 @@ limits:
   approvals_per_turn: 4
 `
 
-// asksFor is a model that runs commands one after another.
+// asksFor returns a model that runs commands one after another.
 func asksFor(t *testing.T, commands ...string) *scriptedmodel.Server {
 	t.Helper()
 	var b strings.Builder
@@ -37,7 +37,7 @@ func asksFor(t *testing.T, commands ...string) *scriptedmodel.Server {
 	return scriptedmodel.Serve(t, b.String())
 }
 
-// judgedTalk is a session on this machine whose pumps judge by policies.
+// judgedTalk returns a session on this machine whose pumps judge by policies.
 func judgedTalk(t *testing.T, id string, model *scriptedmodel.Server, texts ...string) (*talk, func(...Send) RunPumpInput) {
 	t.Helper()
 	k := handMade(t, id, model)
@@ -96,7 +96,7 @@ func TestAPolicyAcceptsDeclinesAndAsksOfARealCodex(t *testing.T) {
 	if len(got) != 3 || got[1].Data["outcome"] != "decline" || got[1].Data["rule"] != "nothing is deleted" || got[1].Data["reason"] != "nothing is deleted here" || got[1].Data["policy"] != PolicyDigest(judging) {
 		t.Errorf("on record: %+v", got)
 	}
-	// Four were asked for by now: beyond the limit people are.
+	// Four were asked for by now. Beyond the limit, people are asked.
 	r := out.Pump.Requests[0]
 	out = k.run(input(Send{ID: "d1", Kind: conversation.SendDecision, RPC: r.RPC, Incarnation: r.Incarnation, RequestKind: r.Kind, Method: r.Method, Outcome: conversation.Decline}), 1, conversation.RequestsOpen)
 	if len(out.Pump.Requests) != 1 || out.Pump.Requests[0].Ruling.Rule != policy.RulePerTurn {
@@ -107,7 +107,8 @@ func TestAPolicyAcceptsDeclinesAndAsksOfARealCodex(t *testing.T) {
 	}
 }
 
-// The worker dies when it has answered, or before, and the next one cannot know.
+// A worker may die after it answered, or before, and the next one cannot know
+// which.
 func TestAVerdictTakesEffectOnceThoughWorkersDie(t *testing.T) {
 	k, input := judgedTalk(t, "twice", asksFor(t, "touch a", "mkdir once", "touch b"), strings.Replace(judging, `["touch"])`, `["touch"]) || words == ["mkdir", "once"]`, 1))
 	in := input(k.message("go"))
@@ -115,7 +116,8 @@ func TestAVerdictTakesEffectOnceThoughWorkersDie(t *testing.T) {
 	if n := len(k.decisions()); n != 3 {
 		t.Fatalf("%d decisions", n)
 	}
-	// Nothing of the first attempt is known: the journal alone says what was.
+	// Nothing of the first attempt is known: only the journal says what was
+	// decided.
 	k.run(in, 2, conversation.TurnEnded)
 	if n := len(k.decisions()); n != 3 {
 		t.Errorf("%d decisions, once it was repeated", n)
@@ -194,7 +196,7 @@ func BenchmarkJudge(b *testing.B) {
 	}
 }
 
-// A word that nobody knows declines, whatever another policy says.
+// An unknown outcome declines, whatever another policy says.
 func TestAWordThatNobodyKnowsIsTheStrictest(t *testing.T) {
 	known := []policy.Outcome{policy.AcceptForSession, policy.Accept, policy.Ask, policy.Decline}
 	for i, o := range known {
@@ -211,7 +213,8 @@ func TestAWordThatNobodyKnowsIsTheStrictest(t *testing.T) {
 	}
 }
 
-// Whoever steers a turn gets nothing of what rules accept for its sender alone.
+// Someone who steers a turn gets nothing that the rules accept for its sender
+// alone.
 func TestRulesAcceptForAllWhoAskOrForNone(t *testing.T) {
 	const text = "rules:\n  - {name: ann may, when: 'requester == \"ann\"', outcome: accept}\n  - {name: mallory may not, when: 'requester == \"mallory\"', outcome: decline, reason: no}\ndefault: ask\n"
 	b := &site{Deps: Deps{Store: newStore(t)}}

@@ -32,7 +32,7 @@ func serverDir(l Layout, incarnation int) string {
 	return path.Join(l.Dir, "proc", serverName(incarnation))
 }
 
-// epoch is who we are to the host.
+// epoch is the epoch that the host compares.
 func (c Claim) epoch(attempt int32) hostexec.Epoch {
 	return hostexec.Epoch{Generation: c.Generation, Pump: c.Pump, Attempt: int64(attempt)}
 }

@@ -64,8 +64,8 @@ func askPool(ctx context.Context, c client.Client, id, query string) (left []Lef
 	return left, nil
 }
 
-// leftElsewhere says whether a session that is cleaned up on a host may have
-// left something on another one, or on this one at another time.
+// leftElsewhere reports whether a session that is cleaned up on a host may have left
+// something on another one, or on this one at another time.
 func leftElsewhere(all []LeftThere, session, host string) bool {
 	return slices.ContainsFunc(all, func(l LeftThere) bool { return l.Session == session && !(l.Held && l.Host == host) })
 }

@@ -15,52 +15,52 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// ErrTypeLoginUnsaved: a login that codex rotated is on the host and in no
-// store; the seed's own recovery has to fetch it before anything is wiped.
+// ErrTypeLoginUnsaved means that a login that codex rotated is on the host and in
+// no store. The seed's own recovery has to fetch it before anything is wiped.
 const ErrTypeLoginUnsaved = "login_unsaved"
 
-// WipeLeftoverInput: take from a host what a session left there that ended
-// while nobody could clean up. Claim's generation is above the session's.
+// WipeLeftoverInput: clean up a host after a session that ended while nobody could
+// clean up. Claim's generation is above the session's.
 type WipeLeftoverInput struct {
 	Claim Claim `json:"claim"`
-	// Generation and ThreadID are the session's, as far as they are known: they
-	// find the archive that closing it may have made.
+	// Generation and ThreadID are the session's, as far as they are known. They
+	// find the archive that closing the session may have made.
 	Generation int64  `json:"generation,omitempty"`
 	ThreadID   string `json:"thread_id,omitempty"`
-	// Found is the claim's generation of the first try. What is kept of a folder
-	// that does not say whose it is has its name from that, so that every try
-	// keeps the same; 0 is that of this claim.
+	// Found is the claim's generation of the first try; 0 is that of this claim. It
+	// names the snapshot of a folder that records no generation, so that every try makes
+	// the same one.
 	Found int64 `json:"found,omitempty"`
 	// Seed is what was planted, if anything was; only its name may be known.
 	Seed *SeedRef `json:"seed,omitempty"`
-	// Layout is where the session lived; empty where nobody knows.
+	// Layout is where the session lived; empty if that is not known.
 	Layout Layout `json:"layout"`
 	// Discard: a person said that what cannot be saved is given up.
 	Discard bool `json:"discard,omitempty"`
-	// Snapshot is how the session keeps its work, and the newest one that it
-	// has (its parent), as far as that is known.
+	// Snapshot says how the session keeps its work, and its newest snapshot (the
+	// parent), as far as that is known.
 	Snapshot *SnapshotSpec `json:"snapshot,omitempty"`
 }
 
 // WipeLeftoverResult says what is certain about the host afterwards.
 type WipeLeftoverResult struct {
-	Wiped   bool      `json:"wiped"`   // the credential is gone, looked at
-	At      time.Time `json:"at"`      // when that was looked at
-	Removed bool      `json:"removed"` // our folder is gone, looked at
+	Wiped   bool      `json:"wiped"`   // the credential is gone; this was checked
+	At      time.Time `json:"at"`      // when that was checked
+	Removed bool      `json:"removed"` // our folder is gone; this was checked
 	// Kept is the folder that stays because nothing proves that its work and
 	// conversation are kept anywhere else.
 	Kept      string     `json:"kept,omitempty"`
 	Archive   string     `json:"archive,omitempty"`
 	Survivors []Survivor `json:"survivors,omitempty"`
-	// GivenUp says that a rotated login went with it, which nobody waits for:
-	// somebody said discard, or gave the seed other content since.
+	// GivenUp says that a rotated login was wiped that nobody waits for: a person
+	// discarded it, or gave the seed other content since.
 	GivenUp bool `json:"given_up,omitempty"`
 }
 
-// WipeLeftover ends what a session left running on a host, wipes its
-// credential and looks, and removes its folder if the work in it is kept
-// elsewhere or was given up. A login that was rotated and is not saved stays,
-// with an error: the seed's recovery goes first. Repeating it is safe.
+// WipeLeftover ends what a session left running on a host, wipes its credential and
+// checks that it is gone, and removes its folder if the work in it is kept elsewhere or
+// was given up. It fails and keeps a login that was rotated and is not saved: the seed's
+// recovery goes first. It may be repeated.
 func (s *Sessions) WipeLeftover(ctx context.Context, in WipeLeftoverInput) (WipeLeftoverResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	in.Claim = in.Claim.behind(in.Generation)
@@ -69,7 +69,7 @@ func (s *Sessions) WipeLeftover(ctx context.Context, in WipeLeftoverInput) (Wipe
 	return out, f.failure(ctx, fmt.Sprintf("wipe what session %s left on %s", in.Claim.Session, in.Claim.Host.Name), err)
 }
 
-// seedAnswer asks the workflow that owns a seed; ok is false where there is none.
+// seedAnswer asks the workflow that owns a seed; ok is false if there is none.
 type seedAnswer func(ctx context.Context, name string) (now SeedNow, ok bool, err error)
 
 func (s *site) askSeed(ctx context.Context, name string) (now SeedNow, ok bool, err error) {
@@ -107,25 +107,44 @@ func (s *Sessions) wipeLeftover(ctx context.Context, in WipeLeftoverInput, attem
 	if err := l.check(in.Claim.Session); err != nil {
 		return out, err
 	}
-	f, err := lookFolder(ctx, h, l.Dir)
-	if err != nil {
+	// Discard without a layout says that the session never began there. That may be
+	// wrong, but what a person discards is given up.
+	known := in.Layout != (Layout{})
+	f, err := s.lookSession(ctx, h, in.Claim, l, known || !in.Discard)
+	missing := isRootMissing(err) && in.Discard && known
+	if err != nil && !missing {
 		return out, err
 	}
 	if in.Generation > 0 && f.mark.Generation > in.Generation {
-		// The session is back: what it had left there it has seen to itself.
+		// The session is back, and has dealt with what it had left there.
 		out.Wiped, out.Removed, out.At = true, true, s.Now()
 		return out, nil
 	}
 	planted := orPlanted(f.mark.Seed, in.Seed)
 	var seed *SeedNow
 	if !f.mark.Parked && !f.mark.Brokered { // else there is no login
-		if seed, err = s.seedLeft(ctx, in.Claim.Session, planted, ask); err != nil {
+		if seed, err = s.seedLeft(ctx, in.Claim.Session, planted, ask); err == nil && f.there && !in.Discard {
+			err = s.heldAnew(ctx, h, l, in.Claim.Session, planted, seed)
+		}
+		if err != nil {
 			return out, err // before the fence is raised: the recovery needs its own
 		}
+	}
+	if missing {
+		// A person gave it up; it was not looked at.
+		s.Logger.Warn("what a session left is given up", "session", in.Claim.Session, "host", h.Name(), "error", err)
+		out.GivenUp = seed != nil && seed.Ref.rotates()
+		out.Survivors, err = giveUpRoot(ctx, h, l, in.Claim, attempt)
+		out.Kept, out.At = l.Dir, s.Now()
+		s.forgetRooted(ctx, in.Claim, in.Generation)
+		return out, err
 	}
 	if !f.there {
 		out.Survivors, err = endUnrecorded(ctx, h, l, in.Claim, attempt)
 		out.Wiped, out.Removed, out.At = err == nil, err == nil, s.Now()
+		if err == nil {
+			s.forgetRooted(ctx, in.Claim, in.Generation)
+		}
 		return out, err
 	}
 	if f.mark.Dir != "" {
@@ -138,19 +157,29 @@ func (s *Sessions) wipeLeftover(ctx context.Context, in WipeLeftoverInput, attem
 	if out.Survivors, err = endEvery(ctx, h, l, in.Claim, attempt); err != nil {
 		return out, err
 	}
-	if out.GivenUp, err = s.loginLeft(ctx, h, l, seed); err != nil {
+	if !f.mark.Parked && !f.mark.Brokered {
+		out.GivenUp, err = s.loginLeft(ctx, h, l, in.Claim.Session, planted, seed)
+	}
+	switch {
+	case err != nil && in.Discard && ctx.Err() == nil && isUnsaved(err):
+		s.Logger.Warn("a login that a session left is given up", "session", in.Claim.Session, "host", h.Name(), "error", err)
+		out.GivenUp = true
+	case err != nil:
 		return out, err
 	}
 	if ran || len(out.Survivors) > 0 {
 		f.mark.Parked = false
 	}
 	err = s.takeAway(ctx, h, l, in, f.mark, attempt, planted, seed, &out)
+	if err == nil && out.Removed {
+		s.forgetRooted(ctx, in.Claim, in.Generation)
+	}
 	return out, err
 }
 
-// seedLeft is what the owner of the seed that was planted for a session knows,
-// nil where there is no such seed any more. While the seed waits for what is on
-// the host, only its recovery may touch it.
+// seedLeft returns what the workflow of the seed that was planted for a session knows;
+// nil if there is no such workflow, or the login does not rotate. It fails while the
+// seed waits for what is on the host, since only the seed's recovery may touch that.
 func (s *Sessions) seedLeft(ctx context.Context, session string, planted *SeedRef, ask seedAnswer) (*SeedNow, error) {
 	if planted == nil || planted.Kind != "" && !planted.rotates() {
 		return nil, nil // nothing of it can be used only once
@@ -159,7 +188,10 @@ func (s *Sessions) seedLeft(ctx context.Context, session string, planted *SeedRe
 	if err != nil || !ok {
 		return nil, err
 	}
-	// A session that holds it anew, somewhere else, has nothing to do with this.
+	if now.forgot(planted.Epoch) {
+		return &now, nil // it does not know this lease: see heldAnew and loginLeft
+	}
+	// A newer lease of the session, held somewhere else, does not concern this login.
 	ours := func(epoch int64) bool { return planted.Epoch == 0 || epoch == 0 || epoch == planted.Epoch }
 	rotates := now.Ref.rotates()
 	if epoch, held := now.Holders[session]; rotates && held && ours(epoch) {
@@ -176,26 +208,123 @@ func unsaved(seed, format string, args ...any) error {
 		hint: "the seed fetches it by itself; `ctl seed show " + seed + "` says what it waits for, `ctl seed revive " + seed + "` gives it up"}
 }
 
-// loginLeft looks, after codex has ended, whether the login on the host is one
-// that only the host has. It says whether that is one nobody waits for.
-func (s *Sessions) loginLeft(ctx context.Context, h hostexec.Host, l Layout, seed *SeedNow) (givenUp bool, err error) {
-	if seed == nil || !seed.Ref.rotates() {
+// onlyThere returns the error for a login of which the host may have the only copy,
+// and of which the seed does not know. planted is what is known of its lease: a seed
+// takes no login whose lease is not known (epoch 0).
+func onlyThere(planted *SeedRef, format string, args ...any) error {
+	seed := planted.Name
+	hint := "it is saved as soon as seed " + seed + " exists and nobody holds it; `ctl seed show " + seed + "` says who does"
+	if planted.Epoch == 0 {
+		hint = "nothing says under which lease it was planted, so it is not saved by itself; copy the auth.json and import it with `ctl seed import " + seed + " DIR` to keep it"
+	}
+	return &typedError{kind: ErrTypeLoginUnsaved, err: fmt.Errorf(format, args...),
+		hint: hint + "; closing with --discard gives the login up, and so does `ctl seed revive " + seed + "` while nothing else of the seed is in doubt"}
+}
+
+func isUnsaved(err error) bool {
+	kind, _, _ := failing{}.classify(err)
+	return kind == ErrTypeLoginUnsaved
+}
+
+// heldAnew returns an error if a seed's workflow that was begun anew has granted the
+// seed to the session again, and wiping the login on the host may lose it. The new
+// lease's recovery, which may have to fetch that login, needs a fence of its own: call
+// heldAnew before another fence is raised.
+func (s *Sessions) heldAnew(ctx context.Context, h hostexec.Host, l Layout, session string, planted *SeedRef, seed *SeedNow) error {
+	if seed == nil || planted == nil || !seed.forgot(planted.Epoch) {
+		return nil
+	}
+	if _, held := seed.Holders[session]; !held {
+		return nil
+	}
+	auth, lost, err := s.mayLose(ctx, h, l, planted, seed)
+	if err != nil || auth == nil || !lost {
+		return err
+	}
+	return onlyThere(planted, "seed %s was begun anew, session %s holds it again, and codex may have rotated the login in %s on %s before that",
+		planted.Name, session, l.CodexHome, h.Name())
+}
+
+// mayLose reads the login on a host, nil if there is none, and reports whether wiping it
+// may lose it: the seed does not have it, and it is newer than the one that was planted
+// or cannot be compared with it.
+func (s *Sessions) mayLose(ctx context.Context, h hostexec.Host, l Layout, planted *SeedRef, seed *SeedNow) (auth []byte, lost bool, err error) {
+	auth, _, err = readAuth(ctx, h, path.Join(l.CodexHome, "auth.json"), "")
+	switch {
+	case err != nil:
+		return nil, false, fmt.Errorf("look at the login that was left: %w", err)
+	case auth == nil, seed != nil && seeds.AuthDigest(auth) == seed.Auth:
+		return auth, false, nil
+	case planted.Blob == "":
+		return auth, true, nil
+	}
+	was, err := s.bundle(ctx, planted)
+	if err != nil || was == nil {
+		return auth, true, nil // what was planted cannot be read
+	}
+	switch rotation, _ := compareAuth(was.Auth(), auth); rotation {
+	case seeds.RotationNone, seeds.RotationEarlier, seeds.RotationLoggedOut:
+		return auth, false, nil
+	}
+	return auth, true, nil
+}
+
+// loginLeft looks, after codex has ended, whether only the host has the login. It
+// reports whether the login is given up, since nobody waits for it. A login whose lease
+// no workflow knows is saved; the error is ErrTypeLoginUnsaved if that fails.
+func (s *Sessions) loginLeft(ctx context.Context, h hostexec.Host, l Layout, session string, planted *SeedRef, seed *SeedNow) (givenUp bool, err error) {
+	switch {
+	case planted == nil || planted.Kind != "" && !planted.rotates():
+		return false, nil // there is no login, or none that rotates
+	case seed == nil, seed.forgot(planted.Epoch):
+		return false, s.saveForgotten(ctx, h, l, session, planted, seed)
+	case !seed.Ref.rotates():
 		return false, nil
 	}
 	auth, _, err := readAuth(ctx, h, path.Join(l.CodexHome, "auth.json"), "")
 	if err != nil {
 		return false, fmt.Errorf("look at the login that was left: %w", err)
 	}
-	if auth == nil || seeds.AuthDigest(auth) == seed.Auth {
-		return false, nil
-	}
-	// Neither held, nor waited for, nor the newest: either the seed has gone on
-	// from it, or a person gave it up. Wiping it then loses nothing.
-	return true, nil
+	// Nobody holds or waits for a login that is not the newest here: the seed has a
+	// later one, or a person gave it up. Wiping it loses nothing.
+	return auth != nil && seeds.AuthDigest(auth) != seed.Auth, nil
 }
 
-// takeAway keeps what no snapshot has, wipes, looks, and removes what may be
-// removed.
+// saveForgotten saves a login whose lease no workflow knows, since the workflow that
+// granted the lease was ended by force. So nobody may have saved that login.
+func (s *Sessions) saveForgotten(ctx context.Context, h hostexec.Host, l Layout, session string, planted *SeedRef, seed *SeedNow) error {
+	auth, lost, err := s.mayLose(ctx, h, l, planted, seed)
+	if err != nil || auth == nil || !lost {
+		return err
+	}
+	left := *planted
+	if left.Blob == "" && seed != nil && seed.Ref != nil {
+		left = *seed.Ref
+		left.Epoch = planted.Epoch
+	}
+	unsaved := func(err error) error {
+		switch kind, _, _ := (failing{}).classify(err); {
+		case kind == ErrTypeLoginUnsaved, kind == ErrTypeFenced, kind == ErrTypeWireLost, HostFault(kind):
+			return err
+		}
+		return onlyThere(&left, "codex may have rotated the login in %s on %s, and that login is in no store: %w", l.CodexHome, h.Name(), err)
+	}
+	if left.Blob == "" {
+		return unsaved(fmt.Errorf("seed %s does not exist", left.Name))
+	}
+	hide, err := s.hiding(ctx, &left)
+	if err != nil {
+		return unsaved(err)
+	}
+	hide.add(auth)
+	if err := s.saveLogin(ctx, h, session, l, &left, hide, true); err != nil {
+		return unsaved(hide.all.Error(err))
+	}
+	return nil
+}
+
+// takeAway keeps what is in no snapshot, wipes the credential, checks that it is
+// gone, and removes the folder if that is allowed.
 func (s *Sessions) takeAway(ctx context.Context, h hostexec.Host, l Layout, in WipeLeftoverInput, was folderMark, attempt int32, planted *SeedRef, seed *SeedNow, out *WipeLeftoverResult) error {
 	fence := in.Claim.fence(l.Dir, attempt)
 	kept, err := s.keepFolder(ctx, h, l, in, was, planted, seed)
@@ -221,7 +350,7 @@ func (s *Sessions) takeAway(ctx context.Context, h hostexec.Host, l Layout, in W
 	return s.removeFolder(ctx, h, l, fence)
 }
 
-// cannotBeKept says that trying again will not help: what is there stays there.
+// cannotBeKept reports whether trying again cannot help. The folder then stays.
 func cannotBeKept(err error) bool {
 	if errors.Is(err, hostexec.ErrFenced) {
 		return false
@@ -230,8 +359,8 @@ func cannotBeKept(err error) bool {
 	return !retry
 }
 
-// keepFolder sees to it that what lies in a folder is in a snapshot. Empty and
-// nil means that there was nothing worth keeping.
+// keepFolder makes sure that what lies in a folder is in a snapshot, and returns its
+// id: "" with a nil error means that there was nothing worth keeping.
 func (s *Sessions) keepFolder(ctx context.Context, h hostexec.Host, l Layout, in WipeLeftoverInput, was folderMark, planted *SeedRef, seed *SeedNow) (kept string, err error) {
 	if s.isKept(ctx, h, l, was) {
 		return was.Snapshot, nil
@@ -248,7 +377,7 @@ func (s *Sessions) keepFolder(ctx context.Context, h hostexec.Host, l Layout, in
 func (s *Sessions) keepUnkept(ctx context.Context, h hostexec.Host, l Layout, in WipeLeftoverInput, was folderMark, planted *SeedRef, seed *SeedNow) (string, error) {
 	before := in.Claim
 	before.Generation = max(in.Generation, was.Generation)
-	// Closing it may have made the last one before the host went away.
+	// Closing the session may have made the last snapshot before the host went away.
 	last, err := s.archived(ctx, CloseSessionInput{Claim: before, ThreadID: in.ThreadID, Layout: l})
 	if err != nil || last.whole {
 		return last.id, err
@@ -262,9 +391,9 @@ func (s *Sessions) keepUnkept(ctx context.Context, h hostexec.Host, l Layout, in
 	return s.keepLeft(ctx, h, l, finder, before.Generation, in.Snapshot, hide)
 }
 
-// hidingLeft hides what was planted, as far as anybody knows it, what codex made
-// of it, and what codex was told in secret: who left it may not have said whether
-// it was told anything.
+// hidingLeft returns what to hide in what a session left: the planted seed as far as it
+// is known, what codex made of its login, and secret answers. Told is set because nobody
+// may have recorded whether there were any.
 func (s *Sessions) hidingLeft(ctx context.Context, h hostexec.Host, l Layout, session string, planted *SeedRef, now *SeedNow) (secrets, error) {
 	c := Claim{Session: session, Told: true}
 	switch {

@@ -17,20 +17,20 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/seeds"
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// leave is what a pool says of a session that ended uncleaned.
+// leave returns what a pool asks for after a session ended without cleaning up.
 func (k *talk) leave(discard bool) WipeLeftoverInput {
 	in := WipeLeftoverInput{Claim: k.claim, Generation: k.claim.Generation, ThreadID: k.state.ThreadID, Layout: k.layout, Seed: k.seed, Discard: discard}
 	in.Claim.Generation, in.Claim.Pump = k.claim.Generation+100, 1
-	k.claim.Generation = in.Claim.Generation + 100 // who tidies up after the test is above it
+	k.claim.Generation = in.Claim.Generation + 100 // the test's own clean-up needs a higher generation
 	return in
 }
 
-// knows is a seed's workflow that says always the same.
+// knows returns a seed's workflow that always answers now.
 func knows(now SeedNow) seedAnswer {
 	return func(context.Context, string) (SeedNow, bool, error) { return now, true, nil }
 }
@@ -41,7 +41,6 @@ func (k *talk) wipe(in WipeLeftoverInput, ask seedAnswer) (WipeLeftoverResult, e
 	return out, failing{epoch: in.Claim.epoch(1)}.failure(k.t.Context(), "wipe", err)
 }
 
-// exported are the files of a snapshot, by name.
 func (b *bed) exported(id string) map[string]string {
 	b.t.Helper()
 	var buf bytes.Buffer
@@ -75,8 +74,8 @@ func kindOfError(err error) string {
 	return app.Type()
 }
 
-// A host goes away under a session and is back later: what the session left is
-// ended and wiped, and the work in it is kept before it goes.
+// A host goes away during a session and comes back later. What the session left is
+// ended and wiped, and its work is kept before it is removed.
 func TestWhatIsLeftOnAHostThatWasAwayIsWiped(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.prepared("away", "", "workspace-write", b.plantable(scriptedmodel.Serve(t, `rules: []`)))
@@ -102,7 +101,7 @@ func TestWhatIsLeftOnAHostThatWasAwayIsWiped(t *testing.T) {
 	if k.planted() != "auth.json\nconfig.toml\n" {
 		t.Fatal("there is nothing to wipe")
 	}
-	in.Layout, in.Claim.Pump = Layout{}, 2 // as of a session that was terminated: found without it
+	in.Layout, in.Claim.Pump = Layout{}, 2 // as for a terminated session, whose layout is not known
 	out, err := k.wipe(in, ask)
 	if err != nil || !out.Wiped || !out.Removed || out.Kept != "" || out.Archive == "" || out.At.IsZero() {
 		t.Errorf("wiped %+v, %v", out, err)
@@ -117,7 +116,7 @@ func TestWhatIsLeftOnAHostThatWasAwayIsWiped(t *testing.T) {
 	if again, err := k.wipe(in, ask); err != nil || !again.Wiped || !again.Removed {
 		t.Errorf("wiped again: %+v, %v", again, err)
 	}
-	// An old holder that wakes up is refused, and the session may come back.
+	// An old holder that wakes up is refused, but the session itself may come back.
 	old := PrepareSessionInput{Claim: Claim{Session: "away", Host: b.spec, Generation: 1, Pump: 9}, Seed: k.seed, Sandbox: "workspace-write"}
 	if _, err := b.prepare(old); kindOfError(err) != ErrTypeFenced {
 		t.Errorf("an old holder planted again: %v", err)
@@ -128,7 +127,8 @@ func TestWhatIsLeftOnAHostThatWasAwayIsWiped(t *testing.T) {
 	}
 }
 
-// What a person discarded goes, with its folder; what can be kept of it is.
+// What a person discarded is removed with its folder. What can be kept of it is
+// kept.
 func TestADiscardedLeftoverIsRemoved(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.prepared("dropped", "", "workspace-write", b.plantable(scriptedmodel.Serve(t, `rules: []`)))
@@ -142,8 +142,9 @@ func TestADiscardedLeftoverIsRemoved(t *testing.T) {
 	}
 }
 
-// What codex was told in secret is hidden in what is kept of a session's folder,
-// though who left it does not say that there was anything, and with no seed, too.
+// Secrets that codex was told are hidden in what is kept of a session's folder,
+// even if whoever left the folder does not say that there were any, and even
+// without a seed.
 func TestWhatCodexWasToldIsHiddenInWhatIsKeptOfALeftover(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	const secret = "hunter2 and then some"
@@ -163,7 +164,8 @@ func TestWhatCodexWasToldIsHiddenInWhatIsKeptOfALeftover(t *testing.T) {
 	}
 }
 
-// login is a seed with a ChatGPT login, and what codex may make of it.
+// login returns a seed with a ChatGPT login, its auth.json, and a rotated auth.json
+// as codex may write it.
 func (b *bed) login() (ref *SeedRef, auth, rotated string) {
 	b.t.Helper()
 	token := func(n string) string {
@@ -194,8 +196,8 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// A login that was rotated and is in no store is never wiped while its seed
-// waits for it, whoever is to wipe.
+// A rotated login that is in no store is never wiped while its seed waits for it,
+// whoever is to wipe it.
 func TestALoginThatIsNotSavedIsNotWiped(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	ref, auth, rotated := b.login()
@@ -217,12 +219,12 @@ func TestALoginThatIsNotSavedIsNotWiped(t *testing.T) {
 	if got := b.sh(`cat "$1"`, path.Join(k.layout.CodexHome, "auth.json")); got != rotated {
 		t.Fatalf("the login on the host is %s", got)
 	}
-	// The seed has gone on: this is what it holds.
+	// The seed has moved on, and this login is what it holds.
 	out, err := k.wipe(k.leave(false), knows(SeedNow{Generation: 2, Ref: ref, Auth: digest(rotated)}))
 	if err != nil || !out.Wiped || out.GivenUp {
 		t.Errorf("wiped %+v, %v", out, err)
 	}
-	// Somebody gave the seed other content since, and nobody waits for this one.
+	// The seed was given other content since, and nobody waits for this login.
 	k = b.prepared("rotated-too", "", "workspace-write", ref)
 	b.sh(`printf %s "$2" >"$1"`, path.Join(k.layout.CodexHome, "auth.json"), rotated)
 	out, err = k.wipe(k.leave(false), knows(SeedNow{Generation: 3, Ref: ref, Auth: digest("another")}))
@@ -231,7 +233,7 @@ func TestALoginThatIsNotSavedIsNotWiped(t *testing.T) {
 	}
 }
 
-// Where the folder is gone, what runs is found by its mark.
+// If the folder is gone, running processes are found by their mark.
 func TestALeftoverWhoseFolderIsGoneEndsToo(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.prepared("bare", "", "workspace-write", b.plantable(scriptedmodel.Serve(t, `rules: []`)))

@@ -13,14 +13,14 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/testsuite"
 
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/seeds"
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// A session was parked and came up elsewhere: what it left is in its snapshot
-// already, and goes without another one.
+// A session was parked and came up elsewhere. What it left is in its snapshot
+// already, so it is removed without another snapshot.
 func TestAParkedFolderGoesWithoutAnotherSnapshot(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("parted")
@@ -35,8 +35,8 @@ func TestAParkedFolderGoesWithoutAnotherSnapshot(t *testing.T) {
 	}
 }
 
-// Whoever cleans up behind a session does nothing to the one that has come back
-// to the same host, whenever he comes.
+// Cleaning up after a session does not touch the session if it has come back to the
+// same host, whenever the clean-up comes.
 func TestWhoCleansUpLeavesTheSessionAloneThatIsBack(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("returned")
@@ -50,7 +50,8 @@ func TestWhoCleansUpLeavesTheSessionAloneThatIsBack(t *testing.T) {
 	if out, err := k.wipe(in, ask); err != nil || !out.Wiped || !out.Removed || len(out.Survivors) > 0 {
 		t.Errorf("cleaned up: %+v, %v", out, err)
 	}
-	// One who looked before the session came is refused by the host itself.
+	// A clean-up that looked before the session came back is refused by the host
+	// itself.
 	late := in.Claim.behind(in.Generation).fence(k.layout.Dir, 1)
 	if err := writeMark(t.Context(), b.host(), k.layout, folderMark{Generation: 1}, false, late); kindOfError(failing{}.failure(t.Context(), "mark", err)) != ErrTypeFenced {
 		t.Errorf("a late one was let in: %v", err)
@@ -64,9 +65,9 @@ func TestWhoCleansUpLeavesTheSessionAloneThatIsBack(t *testing.T) {
 	}
 }
 
-// A host was lost with a login that codex had rotated there, and nobody fetched
-// it: the session that comes back saves it before anything goes, and works with
-// that one. What is another seed's is left to that seed.
+// A host was lost with a login that codex had rotated there, and nobody fetched it.
+// The session that comes back saves it before anything is removed, and works with
+// that login. A login of another seed is left to that seed.
 func TestALoginThatWasLeftIsSavedBeforeItsFolderGoes(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("logged", nil)
@@ -95,7 +96,7 @@ func TestALoginThatWasLeftIsSavedBeforeItsFolderGoes(t *testing.T) {
 	k.claim.Generation = 2
 }
 
-// hides is what a worker knows that has just come.
+// hides returns what a worker that has just started knows of the secrets.
 func (k *talk) hides() secrets {
 	k.t.Helper()
 	hide, err := k.set.Sessions.hiding(k.t.Context(), k.seed)
@@ -123,8 +124,8 @@ func TestALeftoverThatIsTooLargeStays(t *testing.T) {
 	}
 }
 
-// A person's own folder is kept as the policy says, and never removed; what else
-// of ours lies in it is none of the session's.
+// A person's own folder is kept as the policy says, and never removed. Our own
+// folder inside it does not belong to the session's work.
 func TestAPersonsFolderIsKeptByPolicyAndStays(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	dir := b.sh(`mkdir -p "$HOME/mine/src" && echo mine >"$HOME/mine/src/a" && printf %s "$HOME/mine"`)
@@ -147,7 +148,7 @@ func TestAPersonsFolderIsKeptByPolicyAndStays(t *testing.T) {
 	if err != nil || out.Restored != RestoredWarm || out.Layout.WorkDir != dir || out.Layout.OwnWork {
 		t.Errorf("warm: %+v, %v", out, err)
 	}
-	// Restored it never goes over the person's folder.
+	// A restore never overwrites the person's folder.
 	b.sh(`echo changed >"$1/src/a"`, dir)
 	out, err = k.up(k.spec, RestoreSpec{Snapshot: one.ID})
 	if err != nil || !out.Layout.OwnWork || b.sh(`cat "$1/src/a" "$2/src/a"`, dir, out.Layout.WorkDir) != "changed\nmine\n" {
@@ -155,7 +156,7 @@ func TestAPersonsFolderIsKeptByPolicyAndStays(t *testing.T) {
 	}
 }
 
-// A key that a person replaced is still a secret, in what was printed before.
+// A key that was replaced is still a secret in what was printed before.
 func TestAReplacedKeyIsMaskedToo(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("replaced")
@@ -188,7 +189,7 @@ func onlyStars(s string) bool {
 	return true
 }
 
-// beats has an activity of Snapshots done, whose heartbeats say how far it is.
+// beats runs an activity of Snapshots, whose heartbeats report its progress.
 func (b *bed) beats(name string, in any) {
 	b.t.Helper()
 	var suite testsuite.WorkflowTestSuite
@@ -211,8 +212,8 @@ func (b *bed) beats(name string, in any) {
 	}
 }
 
-// Retention drops, pruning frees, checking finds: the newest of a session stays
-// whatever the policy says.
+// Retention drops, pruning frees, checking finds. A session's newest snapshot
+// stays, whatever the policy says.
 func TestSnapshotsArePrunedAndChecked(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("pruned")
@@ -267,9 +268,8 @@ func TestSnapshotsArePrunedAndChecked(t *testing.T) {
 	}
 }
 
-// What the host does not let us read is in no snapshot, so nothing may be
-// deleted or parked that it goes with, whoever comes to it, until it can be
-// read or a person gives it up.
+// What the host does not let us read is in no snapshot. So nothing that contains it
+// may be deleted or parked by anyone, until it can be read or a person gives it up.
 func TestWorkThatMayNotBeReadIsNeverDeleted(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("guarded")
@@ -283,7 +283,8 @@ func TestWorkThatMayNotBeReadIsNeverDeleted(t *testing.T) {
 			t.Fatalf("%s: the work is %q", what, got)
 		}
 	}
-	// A snapshot beside the work is kept, and says what it lacks.
+	// A snapshot that is taken while the session goes on is kept, and says what it
+	// lacks.
 	in := k.parking(1, "")
 	got, err := b.set.Sessions.take(t.Context(), in.TakeSnapshotInput, k.hides(), nil)
 	if err != nil || got.Unreadable != 2 || got.Lacks() == "" || b.exported(got.ID)["work/work.txt"] != "precious\n" {
@@ -314,8 +315,9 @@ func TestWorkThatMayNotBeReadIsNeverDeleted(t *testing.T) {
 	}
 }
 
-// A session of whose work nobody takes snapshots parks, and its folder goes from
-// the warm host: the work is in no snapshot, so it is kept before it goes.
+// A session whose work is excluded from snapshots parks, and its folder is removed
+// from the warm host. Its work is in no snapshot, so it is kept before it is
+// removed.
 func TestWorkThatNoSnapshotWasToHoldIsKeptBeforeItsFolderGoes(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("alone")
@@ -337,8 +339,8 @@ func TestWorkThatNoSnapshotWasToHoldIsKeptBeforeItsFolderGoes(t *testing.T) {
 }
 
 // A session in a person's folder that is too large for a snapshot closes, and its
-// conversation is kept: the folder stays where it is. One with work of its own
-// closes for who discards it, who loses the work alone.
+// conversation is kept: the folder stays where it is. A session with a work folder
+// of its own closes only with discard, and then loses only the work.
 func TestWorkThatIsTooLargeIsNoReasonToLoseTheConversation(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	b.set.Sessions.Snapshots.MaxBytes = 100
@@ -366,7 +368,7 @@ func TestWorkThatIsTooLargeIsNoReasonToLoseTheConversation(t *testing.T) {
 	}
 }
 
-// No snapshot is made of a whole machine, and none fails for it.
+// No snapshot is made of a whole machine, and none fails because of it.
 func TestAWholeMachineIsInNoSnapshot(t *testing.T) {
 	l := layoutOf("/root/.fairlead", "all")
 	l.WorkDir, l.OwnWork = "/", false
@@ -376,8 +378,8 @@ func TestAWholeMachineIsInNoSnapshot(t *testing.T) {
 	}
 }
 
-// Nobody knows the secrets of a seed that cannot be read: giving up what cannot
-// be saved never means to keep them in clear.
+// The secrets of a seed that cannot be read are unknown. Discarding what cannot be
+// saved never means storing it in clear.
 func TestDiscardingKeepsNoSecretThatNobodyKnowsAnyMore(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("unknown")
@@ -394,7 +396,6 @@ func TestDiscardingKeepsNoSecretThatNobodyKnowsAnyMore(t *testing.T) {
 	}
 }
 
-// Whoever discards gives up what cannot be read, and keeps what can.
 func TestDiscardingGivesUpOnlyWhatMayNotBeRead(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("givenup")
@@ -407,7 +408,7 @@ func TestDiscardingGivesUpOnlyWhatMayNotBeRead(t *testing.T) {
 	}
 }
 
-// A person's own folder goes nowhere: what cannot be read there keeps nobody
+// A person's own folder is not removed, so what cannot be read there keeps nobody
 // from parking or closing.
 func TestAPersonsUnreadableFileHoldsUpNobody(t *testing.T) {
 	b := newBed(t, readyHost(t))
@@ -423,8 +424,8 @@ func TestAPersonsUnreadableFileHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// A work folder that git brought back without what the policy left out is not
-// as it was, and whoever prepared it says so, each time.
+// A work folder that git restored without what the policy left out differs from
+// what it was. Each prepare of it says so.
 func TestARestoredFolderSaysInWhatItDiffers(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("differing")
@@ -436,13 +437,13 @@ while [ $i -lt 12 ]; do echo no >"left out $i" && i=$((i+1)); done`, k.layout.Wo
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := k.up(b.elsewhere("differs"), RestoreSpec{Snapshot: got.ID}) // which asks twice
+	out, err := k.up(b.elsewhere("differs"), RestoreSpec{Snapshot: got.ID}) // prepares twice
 	if err != nil || !strings.HasPrefix(out.Differs, "its status was: ? left out 0; ") || !strings.HasSuffix(out.Differs, "; and 2 more") || strings.Count(out.Differs, ";") != 10 {
 		t.Errorf("restored %+v, %v", out, err)
 	}
 }
 
-// upstream serves a git repository as another host would, and gives its address.
+// upstream serves a git repository as another host would, and returns its address.
 func upstream(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()

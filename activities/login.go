@@ -11,25 +11,24 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A login that a person makes on a host has a folder of its own below our root,
-// for as long as it takes.
+// A login that a person makes on a host has a folder of its own below our root, for as long
+// as that takes.
 
-// LoginInput names one.
+// LoginInput names a login.
 type LoginInput struct {
 	ID   string   `json:"id"`
 	Host HostSpec `json:"host"`
 }
 
-// MakeLoginResult says how to log in: Argv is codex's own device login, with a
-// CODEX_HOME in which nothing else is.
+// MakeLoginResult says how to log in: Argv is codex's own device login, with a CODEX_HOME
+// that is otherwise empty.
 type MakeLoginResult struct {
 	Home string   `json:"home"`
 	Argv []string `json:"argv"`
 }
 
-// MakeLogin brings codex to a host and makes the folder for a login. Before that
-// it looks whether the store takes and gives back what is kept there: nobody is to
-// enter a code for a login that cannot be kept.
+// MakeLogin brings codex to a host and makes the folder for a login. It first checks
+// that the store works: nobody is to enter a code for a login that cannot be kept.
 func (h *Hosts) MakeLogin(ctx context.Context, in LoginInput) (MakeLoginResult, error) {
 	out, err := h.makeLogin(ctx, in)
 	return out, failing{}.failure(ctx, "prepare a login on "+in.Host.Name, err)
@@ -80,8 +79,7 @@ func (h *Hosts) tryStore(ctx context.Context, key string) error {
 	return errors.Join(err, h.Store.Delete(ctx, key))
 }
 
-// RemoveLogin removes a login's folder and whatever is in it, and looks whether
-// it is gone.
+// RemoveLogin removes a login's folder and all that is in it, and checks that it is gone.
 func (h *Hosts) RemoveLogin(ctx context.Context, in LoginInput) error {
 	host, dir, err := h.loginDir(ctx, in)
 	if err == nil {

@@ -12,26 +12,25 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// What counts as reached: the host answered a script of ours, whatever the
-// answer was, or refused our keys, or showed another key than the pinned one.
-// What counts as out of reach: no connection could be made, or the one there was
-// went away, before that. What our own machine fails at (no network, no free
-// descriptor, a name service that does not answer) counts as neither, and
-// neither does time in which nobody tried.
+// A host counts as reached if it answered a script of ours, whatever the answer, refused
+// our keys, or showed another key than the pinned one. It counts as out of reach if no
+// connection could be made, or it went away before that. A failure of our own machine
+// (no network, no free descriptor, a name service that does not answer) counts as
+// neither, nor does time in which nobody tried.
 
-// OutOfReach says since when a host was tried and did not answer. It is in the
-// heartbeats of a pump, so that the next attempt, on any worker, knows.
+// OutOfReach says since when a host was tried and did not answer. It is in the heartbeats
+// of a pump, so that the next attempt, on any worker, knows.
 type OutOfReach struct {
 	Since time.Time `json:"since"`
 	Last  time.Time `json:"last"` // the newest try
 	Why   string    `json:"why"`
 }
 
-// untried is how long nobody may have tried a host that is said to have been
-// out of reach all the time.
+// untried is how long a host may go without a try and still count as out of reach all the
+// time.
 const untried = 2 * time.Minute
 
-// A reach is what this worker knows of it, for each host.
+// A reach is what this worker knows of hosts that are out of reach.
 type reach struct {
 	mu   sync.Mutex
 	away map[string]OutOfReach // guarded by mu
@@ -41,7 +40,7 @@ func keyOfHost(h HostSpec) string {
 	return fmt.Sprintf("%s\x00%s\x00%s\x00%d", h.Name, h.User, h.Address, h.Port)
 }
 
-// know takes what another attempt has found out, unless it is known better.
+// know takes over what another attempt has found out, unless this worker knows better.
 func (r *reach) know(h HostSpec, told *OutOfReach, now time.Time) {
 	if told == nil || now.Sub(told.Last) > untried {
 		return
@@ -68,8 +67,8 @@ func (r *reach) reached(h HostSpec) {
 	delete(r.away, keyOfHost(h))
 }
 
-// missed takes what came of a try, and says since when the host is out of reach;
-// nil if that try does not say that it is.
+// missed records the outcome of a try. It returns since when the host is out of reach;
+// nil if the try does not say that it is.
 func (r *reach) missed(h HostSpec, err error, why string, now time.Time) *OutOfReach {
 	switch {
 	case answered(err):
@@ -89,7 +88,7 @@ func (r *reach) missed(h HostSpec, err error, why string, now time.Time) *OutOfR
 	return &o
 }
 
-// now is what is known at the moment; nil for a host of which nothing bad is.
+// now returns what is known at present; nil if the host is not out of reach.
 func (r *reach) now(h HostSpec) *OutOfReach {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,7 +99,7 @@ func (r *reach) now(h HostSpec) *OutOfReach {
 	return &o
 }
 
-// answered says that the host was there to say what went wrong.
+// answered reports whether the host itself said what went wrong.
 func answered(err error) bool {
 	for _, e := range []error{hostexec.ErrAuth, hostexec.ErrHostKeyChanged, hostexec.ErrHostKeyUnknown, hostexec.ErrFenced,
 		hostexec.ErrLocked, hostexec.ErrNoSpace, hostexec.ErrUnsupported, hostexec.ErrNotExist} {
@@ -109,17 +108,17 @@ func answered(err error) bool {
 		}
 	}
 	var exit *hostexec.ExitError
-	return errors.As(err, &exit)
+	return errors.As(err, &exit) || isRootMissing(err)
 }
 
-// outOfReach says that the host did not answer, and that this is not our own
-// machine's fault as far as it can tell.
+// outOfReach reports whether the host did not answer, through no fault of our own machine
+// as far as it can tell.
 func outOfReach(err error) bool {
 	lost := errors.Is(err, hostexec.ErrUnreachable) || errors.Is(err, hostexec.ErrOutcomeUnknown) || errors.Is(err, conversation.ErrWireLost)
 	return lost && !errors.Is(err, errHandOver) && !ourOwnFault(err)
 }
 
-// ourFaults are what this machine's own network and limits say.
+// ourFaults are errors of this machine's own network and limits.
 var ourFaults = []error{syscall.ENETUNREACH, syscall.ENETDOWN, syscall.EADDRNOTAVAIL, syscall.ENOBUFS,
 	syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EACCES, syscall.EPERM}
 
@@ -129,8 +128,8 @@ func ourOwnFault(err error) bool {
 			return true
 		}
 	}
-	// A name that is not known any more is the host's; a name service that
-	// does not answer is not.
+	// An unknown name is the host's fault; a name service that does not answer
+	// is not.
 	var name *net.DNSError
 	return errors.As(err, &name) && !name.IsNotFound
 }

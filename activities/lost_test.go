@@ -22,7 +22,7 @@ type away struct {
 	sshd *hosttest.SSHD
 	in   RunPumpInput
 	now  time.Time
-	last PumpBeat // what the next attempt is given
+	last PumpBeat // given to the next attempt
 }
 
 func newAway(t *testing.T) *away {
@@ -33,13 +33,16 @@ func newAway(t *testing.T) *away {
 	w.in = RunPumpInput{Claim: Claim{Session: "away", Host: w.spec, Generation: 1, Pump: 1}, Layout: l, LostAfter: time.Minute}
 	w.in.Pump = conversation.PumpInput{Session: "away", Prefix: "g1.p1", Thread: ThreadSpec{CWD: l.WorkDir, Sandbox: "read-only", ApprovalPolicy: "never"}}
 	w.in.Pump.State.Cursor.Incarnation = 1
+	if _, err := enterRoot(t.Context(), w.host(), l.Root, ""); err != nil {
+		t.Fatal(err)
+	}
 	return w
 }
 
-// at has a worker look at the test's clock.
+// at makes a worker use the test's clock.
 func (w *away) at(b *bed) { b.set.Sessions.Now = func() time.Time { return w.now } }
 
-// try is one attempt on a worker, which hands on what its last heartbeat says.
+// try runs one attempt on a worker. It passes on the last heartbeat.
 func (w *away) try(on *bed, n int32) (RunPumpResult, error) {
 	w.t.Helper()
 	a := attempt{n: n, last: w.last, beat: func(b PumpBeat) { w.last = b }}
@@ -61,8 +64,8 @@ func (w *away) comes() {
 	}
 }
 
-// Since when a host is away is known to the next attempt on another worker, and
-// a host that was there in between was not away.
+// The next attempt, on another worker, knows since when a host is away. A host that
+// was reached in between was not away.
 func TestAHostIsLostAfterItWasAwayForSoLongOnWhateverWorker(t *testing.T) {
 	w := newAway(t)
 	other := w.another()
@@ -114,7 +117,7 @@ func TestAHostIsNotLostWhileNobodyTried(t *testing.T) {
 	}
 }
 
-// Temporal keeps it: what RunPump is given by the attempt before is what counts.
+// Temporal keeps the heartbeat: RunPump uses what the attempt before it reported.
 func TestAPumpIsGivenWhatTheAttemptBeforeKnew(t *testing.T) {
 	w := newAway(t)
 	w.goes()
@@ -134,8 +137,8 @@ func TestAPumpIsGivenWhatTheAttemptBeforeKnew(t *testing.T) {
 	}
 }
 
-// Who answers is there, also with a refusal; and what our own machine cannot do
-// is not the host's fault.
+// A host that answers is not lost, even if it refuses. What the worker's own
+// machine cannot do is not the host's fault.
 func TestOnlyAHostThatDoesNotAnswerIsLost(t *testing.T) {
 	w := newAway(t)
 	w.in.LostAfter = time.Nanosecond
@@ -148,7 +151,7 @@ func TestOnlyAHostThatDoesNotAnswerIsLost(t *testing.T) {
 	} {
 		in := w.in
 		change(&in)
-		in.Claim.Host.Name = what // each its own connections
+		in.Claim.Host.Name = what // each with connections of its own
 		if what == "it knows a newer one" {
 			if err := makeFolders(t.Context(), w.host(), in.Layout, folderMark{Generation: 5}, Claim{Generation: 5}.fence(in.Layout.Dir, 1)); err != nil {
 				t.Fatal(err)
@@ -184,7 +187,7 @@ func TestOnlyAHostThatDoesNotAnswerIsLost(t *testing.T) {
 	}
 }
 
-// strange is the key of somebody whom no host knows.
+// strange returns a key that no host knows.
 func strange(t *testing.T) string {
 	return hosttest.StartSSHD(t, hosttest.Options{}).Identity()
 }

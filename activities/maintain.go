@@ -11,9 +11,9 @@ import (
 	"go.temporal.io/sdk/client"
 )
 
-// VerifySeedsInput says which proofs are old.
+// VerifySeedsInput says which seeds are due.
 type VerifySeedsInput struct {
-	Older time.Duration `json:"older"` // than this a proof, or the newest look, is old
+	Older time.Duration `json:"older"` // a proof, or the newest look, older than this is old
 	Limit int           `json:"limit"` // how many are verified at the most, one after another
 	By    string        `json:"by"`
 }
@@ -23,15 +23,15 @@ type VerifySeedsResult struct {
 	Seen     int      `json:"seen"`
 	Verified []string `json:"verified,omitempty"`
 	Left     int      `json:"left,omitempty"` // for the next time
-	// Problems are those of single seeds; they keep nobody from the others.
+	// Problems are those of single seeds; the others are verified all the same.
 	Problems []string `json:"problems,omitempty"`
 }
 
-// verifyTry bounds one verification of many.
+// verifyTry bounds one verification.
 const verifyTry = 2 * time.Minute
 
-// VerifySeeds has the seeds verified whose last proof is old: each by its own
-// workflow, which knows who holds it. Done again it leaves out those that were.
+// VerifySeeds has seeds with an old last proof verified, each by its own workflow, which
+// knows who holds it. When repeated, it leaves out those that were verified.
 func (e *Engine) VerifySeeds(ctx context.Context, in VerifySeedsInput) (VerifySeedsResult, error) {
 	var out VerifySeedsResult
 	ids, err := e.seeds(ctx)
@@ -78,7 +78,7 @@ func (e *Engine) seeds(ctx context.Context) (ids []string, err error) {
 	}
 }
 
-// seedGlance is what of a seed's view decides whether it is verified now.
+// seedGlance is the part of a seed's view that decides whether it is verified now.
 type seedGlance struct {
 	Name       string    `json:"name"`
 	Kind       string    `json:"kind"`
@@ -100,7 +100,8 @@ func (e *Engine) seedNow(ctx context.Context, id string) (seedGlance, error) {
 	return v, err
 }
 
-// due leaves alone what only a person can help, and what its holder's turns prove.
+// due reports whether a seed is to be verified. It is false if only a person can help, or if
+// its holder's turns prove the seed.
 func (v seedGlance) due(now time.Time, older time.Duration) bool {
 	switch {
 	case v.Generation == 0, v.Health == "dead", v.State == "recovering", v.State == "verifying":

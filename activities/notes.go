@@ -9,8 +9,8 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// RecordNotes writes transcript entries of the workflow's where no pump can: when
-// a session ends without its host.
+// RecordNotes writes notes of the workflow to the transcript when no pump can, because a
+// session ends without its host.
 func (s *Sessions) RecordNotes(ctx context.Context, in RecordNotesInput) (RecordNotesResult, error) {
 	seq, err := s.recordNotes(ctx, in)
 	return RecordNotesResult{Seq: seq}, failing{}.failure(ctx, "session "+in.Session+": write the transcript", err)
@@ -37,8 +37,8 @@ func (s *Sessions) recordNotes(ctx context.Context, in RecordNotesInput) (int64,
 	return seq, err
 }
 
-// record writes notes as entries after seq and returns the newest number. Done
-// again it finds them there.
+// record writes notes as entries after seq and returns the newest number. When repeated, it
+// finds them there.
 func (s *site) record(ctx context.Context, session string, o owner, seq int64, notes []Note, hide *seeds.Redactor) (int64, error) {
 	t := &transcript{store: s.Store, session: session, owner: o, now: s.Now, stored: seq}
 	var entries []Entry
@@ -64,8 +64,7 @@ func noteEntry(seq int64, n Note) Entry {
 	return Entry{Seq: seq, ID: n.ID, At: n.At.UTC(), Turn: n.Turn, Type: n.Type, Text: n.Text, Data: n.Data}
 }
 
-// DeleteSeedBlobs removes a seed's generations from the store. Those that are
-// not there are success.
+// DeleteSeedBlobs removes a seed's generations from the store. Missing ones are no error.
 func (s *Seeds) DeleteSeedBlobs(ctx context.Context, in DeleteSeedInput) error {
 	err := s.deleteSeed(ctx, in)
 	return failing{}.failure(ctx, "delete seed "+in.Name, err)

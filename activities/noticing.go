@@ -16,12 +16,11 @@ const (
 	noticeTimeout = 5 * time.Second
 )
 
-// A noticing looks at a login before what codex wrote is folded: a token that
-// codex rotated, and a command printed, a moment ago is known then. It costs a
-// round trip for each item that ends and each request, not for what was in the
-// journal, or on its way to us, when somebody looked last. Of a text that
-// streams only the whole is worth one: pieces of it, which are stored nowhere,
-// are looked before every other second.
+// A noticing looks at a login before what codex wrote is folded, so that a token that
+// was rotated, and printed, a moment ago is known. It costs a round trip for each item
+// that ends and each request, and none for what was in the journal, or on its way to us,
+// at the last look. Pieces of a text that streams, which are stored nowhere, cause a
+// look only every other second.
 type noticing struct {
 	*site
 	session, file string
@@ -30,13 +29,13 @@ type noticing struct {
 	read          *atomic.Int64 // how far the journal was read
 
 	known string    // digest of the auth.json that was there last
-	seen  int64     // what ends here was written before the last look began
-	next  time.Time // when a piece is worth a look again, or anything after one that failed
+	seen  int64     // what ends at or before this was written before the last look began
+	next  time.Time // no look before this for a piece, or for anything after a failed look
 	fell  bool      // the last look failed
 }
 
-// noticing begins with a look, at which size bytes of the journal are there.
-// Nil where there is nothing that rotates.
+// noticing begins with a look, when size bytes of the journal are there. It returns nil if
+// nothing rotates.
 func (k *keeper) noticing(ctx context.Context, size int64, read *atomic.Int64) *noticing {
 	if k == nil {
 		return nil
@@ -46,7 +45,7 @@ func (k *keeper) noticing(ctx context.Context, size int64, read *atomic.Int64) *
 	return n
 }
 
-// before returns what is called before a line is folded.
+// before returns the function to be called before a line is folded.
 func (n *noticing) before(ctx context.Context) func(end int64, piece bool) {
 	if n == nil {
 		return nil
@@ -59,15 +58,15 @@ func (n *noticing) before(ctx context.Context) func(end int64, piece bool) {
 	}
 }
 
-// look learns the secrets that are on the host by now. What has come until it
-// begins was written before.
+// look learns the secrets that are on the host by now. The first come bytes of the journal
+// were written before it.
 func (n *noticing) look(ctx context.Context, come int64) {
 	bound, cancel := context.WithTimeout(ctx, noticeTimeout)
 	defer cancel()
 	auth, changed, err := readAuth(bound, n.h, n.file, n.known)
 	n.next = n.Now().Add(streamEvery)
 	if err != nil {
-		if !n.fell { // once: whoever talks to the host next learns why
+		if !n.fell { // once; the next call to the host tells why
 			n.Logger.Warn("a login was not looked at before what codex wrote is shown", "session", n.session, "host", n.h.Name(), "error", n.hide.all.String(err.Error()))
 		}
 		n.fell = true

@@ -19,7 +19,7 @@ type CheckOldHostsInput struct {
 	Zone  string        `json:"zone"`
 	Pool  string        `json:"pool"`  // workflow id
 	Queue string        `json:"queue"` // of the zone's workers
-	Older time.Duration `json:"older"` // than this a check is old
+	Older time.Duration `json:"older"` // a check older than this is old
 	Limit int           `json:"limit"` // how many are begun at the most
 }
 
@@ -28,7 +28,7 @@ type CheckOldHostsResult struct {
 	Seen  int      `json:"seen"`
 	Begun []string `json:"begun,omitempty"`
 	Left  int      `json:"left,omitempty"` // for the next time
-	// Problems are those of single hosts; they keep nobody from the others.
+	// Problems are those of single hosts; the others are checked all the same.
 	Problems []string `json:"problems,omitempty"`
 }
 
@@ -40,7 +40,7 @@ type hostNow struct {
 	Health    *struct {
 		State string `json:"state"`
 	} `json:"health"`
-	// Folders is of the newest look at what sessions have there.
+	// Folders is the newest look at what sessions have there.
 	Folders *struct {
 		At time.Time `json:"at"`
 	} `json:"folders"`
@@ -55,9 +55,9 @@ func (h hostNow) lookedAt() time.Time {
 	return h.Folders.At
 }
 
-// CheckOldHosts has the hosts checked whose last check is old, those longest
-// ago first: each by a workflow of its own, as a person would, of which the pool
-// learns what was found. Done again it finds those that run.
+// CheckOldHosts starts checks of the hosts whose last check is old, the oldest first.
+// Each is a workflow of its own, as if a person had started it, and tells the pool what it
+// found. When repeated, CheckOldHosts finds those that run.
 func (e *Engine) CheckOldHosts(ctx context.Context, in CheckOldHostsInput) (CheckOldHostsResult, error) {
 	var out CheckOldHostsResult
 	hosts, err := e.hostsOf(ctx, in.Pool)
@@ -67,7 +67,7 @@ func (e *Engine) CheckOldHosts(ctx context.Context, in CheckOldHostsInput) (Chec
 	slices.SortStableFunc(hosts, func(a, b hostNow) int { return a.CheckedAt.Compare(b.CheckedAt) })
 	for _, h := range hosts {
 		if h.Name == hostexec.Local && h.CheckedAt.IsZero() {
-			continue // every zone has it, and nobody wanted it as a host so far
+			continue // every zone has it, and nobody has used it as a host yet
 		}
 		out.Seen++
 		switch {
@@ -85,7 +85,7 @@ func (e *Engine) CheckOldHosts(ctx context.Context, in CheckOldHostsInput) (Chec
 	return out, ctx.Err()
 }
 
-// hostsOf are a pool's hosts; there are none where there is no pool.
+// hostsOf returns a pool's hosts; none if there is no pool.
 func (e *Engine) hostsOf(ctx context.Context, pool string) (hosts []hostNow, err error) {
 	v, err := e.Client.QueryWorkflow(ctx, pool, "", "hosts")
 	var gone *serviceerror.NotFound

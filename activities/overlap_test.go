@@ -12,8 +12,7 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// A crossedPool has something happen, once, before a worker's next look at a
-// tree on a host.
+// A crossedPool calls happen once, before a worker's next look at a tree on a host.
 type crossedPool struct {
 	HostPool
 	happen func()
@@ -35,8 +34,8 @@ func (h *crossedHost) Start(ctx context.Context, c hostexec.Command) (hostexec.S
 	return h.Host.Start(ctx, c)
 }
 
-// printedLogin is a session whose codex is about to refresh its login, which a
-// command has printed.
+// printedLogin returns a session whose codex is about to refresh its login, after a
+// command has printed the new one.
 func (b *bed) printedLogin(id string) *talk {
 	b.t.Helper()
 	k, _ := b.held(id, nil)
@@ -45,7 +44,7 @@ func (b *bed) printedLogin(id string) *talk {
 	return k
 }
 
-// holdsNoLogin looks for the newer login in what was kept.
+// holdsNoLogin checks that what was kept does not have the newer login.
 func (b *bed) holdsNoLogin(id string) {
 	b.t.Helper()
 	newer := seeds.AuthSecrets([]byte(login("acct-1", 1)))
@@ -60,7 +59,7 @@ func (b *bed) holdsNoLogin(id string) {
 }
 
 // A login that codex refreshed while the snapshot was taken is masked like any
-// other: there is none that was taken without knowing of it, at no moment.
+// other. At no moment is there a snapshot that was taken without knowing it.
 func TestALoginRefreshedDuringASnapshotIsMaskedInIt(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.printedLogin("refreshed")
@@ -72,7 +71,7 @@ func TestALoginRefreshedDuringASnapshotIsMaskedInIt(t *testing.T) {
 	}
 	pool.once.Do(func() { t.Error("the login was not refreshed on the way") })
 	b.holdsNoLogin(got.ID)
-	// Worker after worker dies before it has made sure: there is no snapshot.
+	// Worker after worker dies before it has made sure, so there is no snapshot.
 	in := k.parking(2, "").TakeSnapshotInput
 	dying := b.dies()
 	for step := int64(0); ; step++ {
@@ -82,7 +81,7 @@ func TestALoginRefreshedDuringASnapshotIsMaskedInIt(t *testing.T) {
 		k.rewrite(login("acct-1", 0))
 		pool := &crossedPool{HostPool: dying, happen: func() { k.rewrite(login("acct-1", 1)) }}
 		b.set.Sessions.Pool = pool
-		b.set.Sessions.recall.last = nil // a worker that has just come
+		b.set.Sessions.recall.last = nil // a worker that has just started
 		dying.left.Store(step)
 		_, err := b.set.Sessions.take(t.Context(), in, k.hides(), nil)
 		dying.left.Store(1 << 40)
@@ -99,9 +98,9 @@ func TestALoginRefreshedDuringASnapshotIsMaskedInIt(t *testing.T) {
 	}
 }
 
-// An attempt was taken for dead, and goes on: another one has taken the snapshot
-// meanwhile, and the session goes on from that. Whatever the late one finds out,
-// it deletes nothing, and says the same.
+// An attempt was taken for dead, but goes on. Meanwhile another attempt has taken
+// the snapshot, and the session goes on from that. Whatever the late attempt finds,
+// it deletes nothing and returns the same.
 func TestALateAttemptDeletesNoSnapshotOfAnother(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.printedLogin("crossed")
@@ -122,7 +121,7 @@ func TestALateAttemptDeletesNoSnapshotOfAnother(t *testing.T) {
 			t.Fatalf("taken %+v, %v", good, err)
 		}
 		made = written()
-		k.rewrite(login("acct-1", 1)) // and then the login was refreshed
+		k.rewrite(login("acct-1", 1)) // after that, the login was refreshed
 	}}
 	hide, err := late.set.Sessions.hiding(t.Context(), k.seed)
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 	"fairlead.dev/fairlead/internal/owned"
 )
 
-// What messages, batches and schedules name in the store lies in folders of their
-// owners: see package owned. Whoever starts a session or a batch with what is in
-// another one's folder holds it before.
+// What messages, batches and schedules name in the store is in folders of their owners:
+// see package owned. Whoever begins with something in another owner's folder holds it
+// first.
 
-// hold keeps for a session of a batch what its item names.
+// hold holds for a session of a batch what its item names.
 func (b *Batches) hold(ctx context.Context, session string, it BatchItem, opt BatchOptions) error {
 	var first struct {
 		Blob       string  `json:"blob"`
@@ -43,15 +43,15 @@ func (b *Batches) hold(ctx context.Context, session string, it BatchItem, opt Ba
 	return owned.Hold(ctx, b.Store, owned.Owner{Kind: owned.Session, ID: session}, keys...)
 }
 
-// HoldBlobsInput names blobs in folders of others, and who is about to begin with them.
+// HoldBlobsInput names blobs in others' folders, and who is about to begin with them.
 type HoldBlobsInput struct {
 	Kind  string   `json:"kind"` // session, batch
 	ID    string   `json:"id"`
 	Blobs []string `json:"blobs"`
 }
 
-// HoldBlobs keeps blobs for somebody for as long as Temporal knows him. It fails for
-// good where one of them is not kept any more.
+// HoldBlobs keeps blobs for a session or a batch as long as Temporal knows it. It fails for
+// good if one of them is not kept any more.
 func (b *Batches) HoldBlobs(ctx context.Context, in HoldBlobsInput) error {
 	err := owned.Hold(ctx, b.Store, owned.Owner{Kind: in.Kind, ID: in.ID}, in.Blobs...)
 	if errors.Is(err, owned.ErrGone) {
@@ -66,9 +66,8 @@ type TidyStoreResult = owned.Swept
 // tidyMost is how many blobs one run deletes.
 const tidyMost = 20_000
 
-// TidyStore deletes from the store what messages, batches and schedules left
-// that nobody can ask for any more. It is safe beside everything else, and may be
-// killed and done again.
+// TidyStore deletes from the store what messages, batches and schedules left and nobody can
+// ask for any more. It is safe beside everything else, and may be killed and repeated.
 func (s *Snapshots) TidyStore(ctx context.Context) (TidyStoreResult, error) {
 	var f failing
 	far := storeWork{now: SnapshotsProgress{Step: "beginning"}}
@@ -81,9 +80,8 @@ func (s *Snapshots) TidyStore(ctx context.Context) (TidyStoreResult, error) {
 	return out, f.failure(ctx, "tidy the store", err)
 }
 
-// AskOwner says whether Temporal knows an owner: a workflow that runs, or one
-// that has ended and is kept, or a Schedule. The error means that nobody can
-// know now.
+// AskOwner reports whether Temporal knows an owner: a workflow that runs, one that has ended
+// and is kept, or a Schedule. An error means that nobody can know now.
 func AskOwner(ctx context.Context, c client.Client, o owned.Owner) (there bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

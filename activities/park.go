@@ -10,10 +10,10 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// ParkSession ends what a session has running on its host, saves its login
-// back, takes a snapshot, and then, and only then, wipes the credential. The
-// folder stays for who comes back, and says what it holds. Each step may be
-// repeated; one that fails leaves the later ones undone.
+// ParkSession ends what a session has running on its host, saves its login, takes a
+// snapshot, and only then wipes the credential. The folder stays for the session's
+// return, with a mark of what it holds. Each step may be repeated. If one fails, the
+// later ones are not done.
 func (s *Sessions) ParkSession(ctx context.Context, in ParkSessionInput) (ParkSessionResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	f := failing{epoch: in.Claim.epoch(attempt)}
@@ -39,13 +39,13 @@ func (s *Sessions) park(ctx context.Context, in ParkSessionInput, attempt int32,
 	if err != nil {
 		return out, err
 	}
-	// Before anything ends: who waits for his turn goes on working meanwhile.
+	// Before anything ends: a session that waits for its turn goes on working meanwhile.
 	done, err := s.takes.enter(ctx, in.Claim.Host)
 	if err != nil {
 		return out, err
 	}
 	defer done()
-	f, err := lookFolder(ctx, h, l.Dir)
+	f, err := s.lookSession(ctx, h, in.Claim, l, true)
 	if err != nil {
 		return out, err
 	}
@@ -66,10 +66,13 @@ func (s *Sessions) park(ctx context.Context, in ParkSessionInput, attempt int32,
 	}
 	out.Wiped = true
 	out.Seq, err = s.record(ctx, in.Claim.Session, owner{in.Claim.Generation, in.Claim.Pump, 1}, in.Seq, in.Notes, hide.all)
+	if err == nil {
+		s.forgetRooted(ctx, in.Claim, in.Claim.Generation) // all is kept
+	}
 	return out, err
 }
 
-// parkHere does what must be done in the folder.
+// parkHere parks a session whose folder is there.
 func (s *Sessions) parkHere(ctx context.Context, h hostexec.Host, in ParkSessionInput, mark folderMark, attempt int32, hide secrets, p *progress) (*SnapshotBrief, error) {
 	l, fence := in.Layout, in.Claim.fence(in.Layout.Dir, attempt)
 	p.step("stopping")
@@ -79,7 +82,7 @@ func (s *Sessions) parkHere(ctx context.Context, h hostexec.Host, in ParkSession
 	p.step("saving the login")
 	err := s.hidePlanted(ctx, h, l, hide)
 	if err == nil {
-		err = s.saveLogin(ctx, h, in.Claim.Session, l, in.Seed, hide)
+		err = s.saveLogin(ctx, h, in.Claim.Session, l, in.Seed, hide, true)
 	}
 	if err != nil {
 		return nil, stays(h, l, err)
@@ -93,7 +96,7 @@ func (s *Sessions) parkHere(ctx context.Context, h hostexec.Host, in ParkSession
 	if err := seeds.Wipe(ctx, h, l.CodexHome, l.Dir, &fence); err != nil {
 		return nil, fmt.Errorf("snapshot %s is complete, the credential may still be there: %w", idOfBrief(got), err)
 	}
-	// What is not worth keeping is parked as nothing.
+	// If nothing was worth keeping, the mark names no snapshot.
 	mark.Generation, mark.Parked, mark.Snapshot = in.Claim.Generation, true, ""
 	if got != nil {
 		mark.Snapshot = got.ID
@@ -108,7 +111,7 @@ func idOfBrief(b *SnapshotBrief) string {
 	return b.ID
 }
 
-// parkedBefore is for a folder that is gone: an attempt may have parked it.
+// parkedBefore handles a folder that is gone: an attempt may have parked it.
 func (s *Sessions) parkedBefore(ctx context.Context, h hostexec.Host, in ParkSessionInput, attempt int32) (*SnapshotBrief, error) {
 	if _, err := endUnrecorded(ctx, h, in.Layout, in.Claim, attempt); err != nil {
 		return nil, err

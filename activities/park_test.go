@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/conversation"
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/seeds"
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// elsewhere is another host for the same worker: another root of a machine
-// that has codex already, with nothing of a session in it.
+// elsewhere returns another host for the same worker: another root of a machine
+// that has codex already, without anything of a session.
 func (b *bed) elsewhere(name string) HostSpec {
 	b.t.Helper()
 	other := b.spec
@@ -36,7 +36,7 @@ func (b *bed) elsewhere(name string) HostSpec {
 	return other
 }
 
-// parking is what a workflow asks for when the session is to be parked.
+// parking returns what a workflow asks for when the session is to be parked.
 func (k *talk) parking(n int, parent string) ParkSessionInput {
 	in := ParkSessionInput{Incarnation: k.incarnation, Seq: k.state.Seq}
 	in.Claim, in.Layout, in.Seed = k.next(), k.layout, k.seed
@@ -56,7 +56,7 @@ func (k *talk) park(in ParkSessionInput) (ParkSessionResult, error) {
 	return out, failing{hide: hide.all, epoch: in.Claim.epoch(1)}.failure(k.t.Context(), "park", err)
 }
 
-// parked parks and looks at what must be so afterwards.
+// parked parks the session and checks what must hold afterwards.
 func (k *talk) parked(n int, parent string) *SnapshotBrief {
 	k.t.Helper()
 	out, err := k.park(k.parking(n, parent))
@@ -84,7 +84,6 @@ func (k *talk) up(on HostSpec, from RestoreSpec) (PrepareSessionResult, error) {
 	return out, err
 }
 
-// answers has the session answer one message.
 func (k *talk) answers(text string) string {
 	k.t.Helper()
 	k.start()
@@ -109,8 +108,8 @@ rules:
 `
 
 // A session goes from one host to another and back. The thread is resumed by its
-// id, the model sees the history, the files are as they were; and where it was
-// before, nothing of the older state is used.
+// id, the model sees the history, and the files are as they were. On the first
+// host, nothing of the older state is used.
 func TestASessionGoesElsewhereAndBack(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	first := b.spec
@@ -119,7 +118,7 @@ func TestASessionGoesElsewhereAndBack(t *testing.T) {
 	k.answers("I am Ada")
 	one := k.parked(1, "")
 
-	// Warm: what is there is used, nothing travels.
+	// Warm: the folder that is there is used, and nothing is transferred.
 	inode := func() string { return k.sh(`ls -di "$1/sessions"`, k.layout.CodexHome) }
 	was := inode()
 	out, err := k.up(first, RestoreSpec{Snapshot: one.ID, Warm: 1})
@@ -130,7 +129,7 @@ func TestASessionGoesElsewhereAndBack(t *testing.T) {
 		t.Errorf("the model saw %q", got)
 	}
 	two := k.parked(2, one.ID)
-	// What lies here is of two turns, and codex's index knows them.
+	// The folder here is of two turns, and codex's index knows them.
 	k.sh(`: >"$1/of-two-turns"`, k.layout.CodexHome)
 	left := k.layout
 
@@ -158,7 +157,7 @@ func TestASessionGoesElsewhereAndBack(t *testing.T) {
 	if got := k.answers("who am I?"); got != "first you said I am Ada, then who am I?" || k.state.ThreadID != thread {
 		t.Errorf("the model saw %q in thread %s, which was %s", got, k.state.ThreadID, thread)
 	}
-	// One rollout, with all four turns.
+	// There is one rollout, with all four turns.
 	rollouts := k.sh(`cd "$1/sessions" && find . -type f | wc -l; cat */*/*/rollout-*.jsonl`, k.layout.CodexHome)
 	if !strings.HasPrefix(strings.TrimSpace(rollouts), "1\n") {
 		t.Errorf("there are rollouts: %.10s", rollouts)
@@ -188,8 +187,8 @@ func (k *talk) fork(on HostSpec, from *SnapshotBrief) {
 	}
 }
 
-// A dying worker is one that does nothing any more after so many things that it
-// asked of its host.
+// A dyingPool is the pool of a worker that does nothing more after a number of
+// requests to its host.
 type dyingPool struct {
 	HostPool
 	left atomic.Int64
@@ -229,7 +228,7 @@ func (b *bed) dies() *dyingPool {
 	return p
 }
 
-// worked is a session that has a thread and did some work, without codex.
+// worked returns a session that has a thread and did some work, without codex.
 func (b *bed) worked(id string) *talk {
 	k := b.prepared(id, "", "danger-full-access", b.plantable(scriptedmodel.Serve(b.t, `rules: []`)))
 	k.state.ThreadID = "01900000-0000-7000-8000-000000000001"
@@ -238,8 +237,8 @@ echo precious >"$2/work.txt"`, k.layout.CodexHome, k.layout.WorkDir)
 	return k
 }
 
-// Killed after any step, and tried again: what is wiped is in the store by then,
-// and in the end all is as if nothing had happened.
+// Parking is killed after any step, and tried again. Whatever is wiped is in the
+// store by then, and the end result is as if nothing had happened.
 func TestParkingKilledAnywhereLosesNothing(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("parker")
@@ -274,7 +273,7 @@ func TestParkingKilledAnywhereLosesNothing(t *testing.T) {
 	if out, err := k.park(in); err != nil || out.Snapshot == nil {
 		t.Errorf("parked again: %+v, %v", out, err)
 	}
-	// Somebody removed the folder: what was kept of it counts all the same.
+	// Somebody removed the folder. What was kept of it still counts.
 	b.sh(sweep, k.layout.Dir)
 	if out, err := k.park(in); err != nil || out.Snapshot == nil {
 		t.Errorf("parked with the folder gone: %+v, %v", out, err)
@@ -285,7 +284,7 @@ func TestParkingKilledAnywhereLosesNothing(t *testing.T) {
 	}
 }
 
-// The same for coming back: it never works in half of a snapshot.
+// The same for coming back: the session never works in half of a snapshot.
 func TestRestoringKilledAnywhereIsWholeInTheEnd(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("returner")
@@ -316,7 +315,7 @@ func TestRestoringKilledAnywhereIsWholeInTheEnd(t *testing.T) {
 	}
 }
 
-// The store cannot be written: nothing is wiped, and the session is not parked.
+// The store cannot be written, so nothing is wiped, and the session is not parked.
 func TestNothingIsWipedWhileTheStoreIsAway(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("kept")
@@ -339,14 +338,14 @@ func TestNothingIsWipedWhileTheStoreIsAway(t *testing.T) {
 	}
 }
 
-// Somebody worked in the folder after it was parked, or it is of a generation
-// that nobody knows to be kept: it is not used, and kept before it goes.
+// If somebody worked in the folder after it was parked, or if it is of a generation
+// that is not known to be kept, it is not used, and is kept before it is removed.
 func TestAFolderThatIsNotAsItWasLeftIsKeptAndNotUsed(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("stranger")
 	one := k.parked(1, "")
 	k.sh(`echo later >>"$1/work.txt"`, k.layout.WorkDir)
-	k.job() // which nobody of ours should have started
+	k.job() // which nothing of ours should have started
 	out, err := k.up(k.spec, RestoreSpec{Snapshot: one.ID, Warm: 1})
 	if err != nil || out.Restored != RestoredSnapshot || out.Left == "" || marked("stranger") != 0 {
 		t.Fatalf("up: %+v, %v", out, err)
@@ -357,13 +356,14 @@ func TestAFolderThatIsNotAsItWasLeftIsKeptAndNotUsed(t *testing.T) {
 	if m, err := snapshots.Read(t.Context(), b.store, out.Left); err != nil || !m.Left || b.exported(out.Left)["work/work.txt"] != "precious\nlater\n" {
 		t.Errorf("what was there is kept as %+v, %v", m, err)
 	}
-	// A host that was lost with a session at work: never parked, and back later.
+	// The host was lost with a session at work, so it was never parked, and came
+	// back later.
 	k.sh(`echo unsaved >"$1/work.txt"`, k.layout.WorkDir)
 	out, err = k.up(k.spec, RestoreSpec{Snapshot: one.ID})
 	if err != nil || out.Restored != RestoredSnapshot || out.Left == "" || b.exported(out.Left)["work/work.txt"] != "unsaved\n" {
 		t.Errorf("back on a host that was lost: %+v, %v", out, err)
 	}
-	// What cannot be restored changes nothing.
+	// A restore that fails changes nothing.
 	k.sh(`echo again >"$1/work.txt"`, k.layout.WorkDir)
 	if _, err := k.up(k.spec, RestoreSpec{Snapshot: snapshotID("stranger", time.Now(), 1, 9)}); kindOfError(err) != ErrTypeSnapshot {
 		t.Errorf("restored from nothing: %v", err)
@@ -373,8 +373,9 @@ func TestAFolderThatIsNotAsItWasLeftIsKeptAndNotUsed(t *testing.T) {
 	}
 }
 
-// A message came when the session was just parked: it never left, and goes on
-// where it is, in its own generation; what it is left as then counts anew.
+// A message came just after the session was parked. The session never left, and
+// goes on where it is, in its own generation. The state in which it is left then
+// counts anew.
 func TestASessionThatWasParkedInTheLastMomentGoesOn(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("moment")
@@ -384,7 +385,8 @@ func TestASessionThatWasParkedInTheLastMomentGoesOn(t *testing.T) {
 	if err != nil || out.Restored != RestoredWarm || out.Left != "" || out.Layout != k.layout || k.planted() == "" {
 		t.Fatalf("on again: %+v, %v", out, err)
 	}
-	// What it does now is in no snapshot: nobody takes the folder for parked.
+	// What it does now is in no snapshot, so the folder must not be taken for
+	// parked.
 	k.sh(`echo more >>"$1/work.txt"`, k.layout.WorkDir)
 	wiped, err := k.wipe(k.leave(false), knows(SeedNow{Generation: 1, Ref: k.seed}))
 	if err != nil || wiped.Archive == one.ID || b.exported(wiped.Archive)["work/work.txt"] != "precious\nmore\n" {
@@ -408,7 +410,7 @@ func TestAnOlderCodexIsRefused(t *testing.T) {
 }
 
 // What any generation of the seed held is masked, and so is what codex has just
-// made of the login; nobody can read from the manifest what was looked for.
+// made of the login. The manifest does not show what was searched for.
 func TestASnapshotHoldsNoSecretOfAnyGeneration(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("masked")
@@ -429,9 +431,9 @@ func TestASnapshotHoldsNoSecretOfAnyGeneration(t *testing.T) {
 	}
 }
 
-// A session that comes back with another member of its pool of seeds to the host
-// where it was parked: what was printed of the former one's secrets lies there
-// unmasked, and comes into no snapshot.
+// A session comes back, with another member of its pool of seeds, to the host where
+// it was parked. Secrets of the former seed that were printed are there unmasked,
+// and must not get into a snapshot.
 func TestWhoComesBackWithAnotherSeedBringsNoSecretOfTheFirstIntoTheStore(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("pooled")

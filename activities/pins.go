@@ -17,15 +17,15 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// From which snapshot a session goes on is its own to say, so whoever drops any
-// asks. A fork that has none of its own yet goes on from another session's, which
-// does not know: it pins that one in the store before it begins.
+// Only a session knows from which snapshot it goes on, so whoever drops snapshots asks
+// it. A fork with none of its own yet goes on from another session's, which does not
+// know that: the fork pins it in the store before it begins.
 
-// SessionNow is what a session says of itself to who drops snapshots.
+// SessionNow is what a session tells those who drop snapshots.
 type SessionNow struct {
-	Runs     bool   // its workflow does
-	Run      string // the first run of it: tells it from others that had its name
-	Snapshot string // the one that it goes on from; empty where it has none of its own
+	Runs     bool   // its workflow runs
+	Run      string // its first run: tells it from other sessions of that name
+	Snapshot string // the one that it goes on from; empty if it has none of its own
 }
 
 // askTimeout is how long a session may take to answer: its workers may be away.
@@ -78,7 +78,7 @@ func SessionWorkflowID(session string) string { return "session/" + session }
 // PinHolder names the holder of a pin: a session, and its first run.
 func PinHolder(session, run string) string { return session + "." + run }
 
-// PinnedBy is the session that holds a pin.
+// PinnedBy returns the session that holds a pin.
 func PinnedBy(p snapshots.Pin) string {
 	session, _ := pinnedBy(p)
 	return session
@@ -92,8 +92,8 @@ func pinnedBy(p snapshots.Pin) (session, run string) {
 	return p.Holder[:i], p.Holder[i+1:]
 }
 
-// StillHolds says whether the holder of a pin still goes on from there. Where it
-// cannot be told whether it is the one that runs, or who it is, it does: not every
+// StillHolds reports whether the holder of a pin still goes on from that snapshot. An
+// unknown holder, or one that may be another run than the present one, does: not every
 // server says which run was a workflow's first.
 func StillHolds(ctx context.Context, ask func(context.Context, string) (SessionNow, error), p snapshots.Pin) (bool, error) {
 	session, run := pinnedBy(p)
@@ -107,27 +107,27 @@ func StillHolds(ctx context.Context, ask func(context.Context, string) (SessionN
 	return now.Runs && now.Snapshot == "" && (now.Run == run || now.Run == "" || run == ""), nil
 }
 
-// PinSnapshotInput: nobody is to drop this snapshot, since a session begins with it.
+// PinSnapshotInput is the input of PinSnapshot.
 type PinSnapshotInput struct {
 	Snapshot string `json:"snapshot"`
 	Session  string `json:"session"`
 	Run      string `json:"run"`
-	// Blobs of the other session's, which it goes on with: they are held for it.
+	// Blobs of the other session that this one goes on with are held for it.
 	Blobs []string `json:"blobs,omitempty"`
 }
 
-// PinSnapshotResult says of what it is.
+// PinSnapshotResult says of which session and turn the snapshot is.
 type PinSnapshotResult struct {
 	Session string `json:"session"`
 	Turn    int    `json:"turn"`
 }
 
-// PinSnapshot keeps a snapshot from being dropped until the session has one of
-// its own, or has ended. It fails where there is no such snapshot.
+// PinSnapshot keeps a snapshot from being dropped until the session has one of its own,
+// or has ended. It fails if there is no such snapshot.
 func (s *Snapshots) PinSnapshot(ctx context.Context, in PinSnapshotInput) (PinSnapshotResult, error) {
 	var f failing
 	if activity.GetInfo(ctx).Attempt > 3 {
-		f.delay = time.Minute // somebody died who was about to drop it
+		f.delay = time.Minute // somebody who was about to drop it may have died
 	}
 	m, err := s.pin(ctx, in)
 	return PinSnapshotResult{Session: m.Session, Turn: m.Turn}, f.failure(ctx, "begin with snapshot "+in.Snapshot, err)
@@ -137,7 +137,7 @@ func (s *Snapshots) pin(ctx context.Context, in PinSnapshotInput) (snapshots.Man
 	if err := checkID("session", in.Session); err != nil {
 		return snapshots.Manifest{}, err
 	}
-	// One that is gone is left out, as on another host: it came with an earlier message.
+	// A blob that is gone is skipped, as on another host: it came with an earlier message.
 	for _, key := range in.Blobs {
 		err := owned.Hold(ctx, s.Store, owned.Owner{Kind: owned.Session, ID: in.Session}, key)
 		if err != nil && !errors.Is(err, owned.ErrGone) {
@@ -151,8 +151,8 @@ func (s *Snapshots) pin(ctx context.Context, in PinSnapshotInput) (snapshots.Man
 	return m, err
 }
 
-// pins finds out which of what would be dropped sessions go on from. All of a
-// session that cannot be asked is.
+// pins finds out which snapshots in drop sessions go on from. If a session cannot be
+// asked, all of its snapshots count.
 func (s *Snapshots) pins(ctx context.Context, drop []snapshots.Manifest) (pinned func(id string) bool, unasked []string) {
 	var names []string
 	for _, m := range drop {
@@ -193,7 +193,7 @@ func (s *Snapshots) pins(ctx context.Context, drop []snapshots.Manifest) (pinned
 	return func(id string) bool { return held[id] }, unasked
 }
 
-// dropUnheld drops a snapshot, or says that a fork is to begin with it.
+// dropUnheld drops a snapshot, unless a fork is to begin with it.
 func (s *Snapshots) dropUnheld(ctx context.Context, id string, dry bool) (dropped bool, err error) {
 	holds := func(ctx context.Context, p snapshots.Pin) (bool, error) {
 		held, err := StillHolds(ctx, s.askSession, p)
@@ -220,8 +220,8 @@ func (s *Snapshots) dropUnheld(ctx context.Context, id string, dry bool) (droppe
 	return err == nil, err
 }
 
-// tidyPins forgets what nobody needs of pins: those of sessions that go on from
-// elsewhere by now, and marks of those who died while they dropped a snapshot.
+// tidyPins removes pins of sessions that go on from elsewhere by now, and marks of those
+// who died while they dropped a snapshot.
 func (s *Snapshots) tidyPins(ctx context.Context, in PruneSnapshotsInput) error {
 	if in.DryRun || in.Session != "" {
 		return nil
@@ -232,7 +232,7 @@ func (s *Snapshots) tidyPins(ctx context.Context, in PruneSnapshotsInput) error 
 	}
 	for _, p := range pins {
 		if held, err := StillHolds(ctx, s.askSession, p); held || err != nil {
-			continue // or it may be
+			continue // it is held, or may be
 		}
 		if err := snapshots.Unpin(ctx, s.Store, p); err != nil {
 			return err

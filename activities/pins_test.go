@@ -10,7 +10,7 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// taken makes so many snapshots of a session, an hour apart, the oldest first.
+// taken makes n snapshots of a session, an hour apart, the oldest first.
 func (k *talk) taken(n int) (ids []string) {
 	k.t.Helper()
 	for i := range n {
@@ -26,9 +26,9 @@ func (k *talk) taken(n int) (ids []string) {
 	return ids
 }
 
-// What a session goes on from is its own to say, and a fork that has none of its
-// own yet goes on from another one's: no retention drops either, however many
-// newer ones there are, as long as that is so.
+// A session itself says which snapshot it goes on from, and a fork without a
+// snapshot of its own goes on from another session's. Retention drops neither as
+// long as that holds, however many newer ones there are.
 func TestRetentionDropsNothingThatASessionGoesOnFrom(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	ids := b.worked("keeper").taken(5)
@@ -74,8 +74,8 @@ func TestRetentionDropsNothingThatASessionGoesOnFrom(t *testing.T) {
 	}
 }
 
-// Where nobody can tell whether who runs is who has pinned it, he has: a server may
-// not say which run was a workflow's first.
+// If it is not known whether the running session is the one that pinned a snapshot,
+// the pin holds: a server may not say which run was a workflow's first.
 func TestAPinOfWhoCannotBeToldIsHeld(t *testing.T) {
 	for _, c := range []struct {
 		holder string
@@ -87,7 +87,7 @@ func TestAPinOfWhoCannotBeToldIsHeld(t *testing.T) {
 		{PinHolder("fork", ""), SessionNow{Runs: true}, true},
 		{PinHolder("fork", "r1"), SessionNow{Runs: true, Snapshot: "fork.snap-1"}, false},
 		{PinHolder("fork", "r1"), SessionNow{}, false},
-		{"fork", SessionNow{}, true}, // nobody that could be asked
+		{"fork", SessionNow{}, true}, // nobody can be asked
 		{".r1", SessionNow{}, true},
 	} {
 		held, err := StillHolds(t.Context(), func(context.Context, string) (SessionNow, error) { return c.now, nil }, snapshots.Pin{ID: "s.snap-1", Holder: c.holder})
@@ -97,7 +97,7 @@ func TestAPinOfWhoCannotBeToldIsHeld(t *testing.T) {
 	}
 }
 
-// Whose workflow has ended, or is another one of that name, holds nothing.
+// A workflow that has ended, or another one of that name, holds nothing.
 func TestAPinIsOfOneSession(t *testing.T) {
 	pin := snapshots.Pin{ID: "s.snap-1", Holder: PinHolder("a.fork", "r1")}
 	for _, c := range []struct {

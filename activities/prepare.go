@@ -8,17 +8,17 @@ import (
 	"strings"
 
 	"go.temporal.io/sdk/activity"
+	"golang.org/x/sync/errgroup"
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/seeds"
 )
 
-// PrepareSession brings codex, the session's folders and its credential to the
-// host, after it has seen with a made-up one that commands can be confined there
-// as asked and kept from it. With no seed
-// the session still has a CODEX_HOME of its own: a login that the user of the
-// host may have is never used. Where it fails, the credential is not left
-// there, and neither is the folder if it was made by this.
+// PrepareSession brings codex, the session's folders and its credential to the host,
+// after it has checked with a made-up credential that commands can be confined there as
+// asked and kept from it. Without a seed the session still has a CODEX_HOME of its own:
+// a login of the host's user is never used. If it fails, it leaves no credential there,
+// and no folder that it made.
 func (s *Sessions) PrepareSession(ctx context.Context, in PrepareSessionInput) (PrepareSessionResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	f := failing{epoch: in.Claim.epoch(attempt)}
@@ -84,7 +84,14 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 			return out, err
 		}
 	}
-	codex, err := s.codexOn(ctx, h, in.Claim.Host, root)
+	var m machine
+	both, each := errgroup.WithContext(ctx) // one round trip
+	both.Go(func() error { return s.enter(each, h, in.Claim, root) })
+	both.Go(func() (err error) { m, err = lookAtMachine(each, h, root); return err })
+	if err := both.Wait(); err != nil {
+		return out, err
+	}
+	codex, err := s.codexOn(ctx, h, in.Claim.Host, root, m)
 	if err != nil {
 		return out, err
 	}
@@ -128,7 +135,7 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 		})
 	}
 	if err == nil && !a.marked {
-		// From here on a process may run: the folder is nobody else's.
+		// From now on a process may run here: the folder must be marked as ours.
 		err = writeMark(ctx, h, l, a.mark, true, fence)
 	}
 	if err != nil {
@@ -148,7 +155,7 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 	if holdsSecrets(bundle) {
 		out.Unprotected = protected.Why
 	}
-	s.forgetHeard(ctx, in.Claim.Session, in.Claim.Generation-1) // that is on record
+	s.forgetHeard(ctx, in.Claim.Session, in.Claim.Generation-1) // that is recorded
 	return out, nil
 }
 
@@ -180,17 +187,16 @@ cd -- "$d" && pwd -P`, Args: []string{dir}})
 	return path.Clean(abs), nil
 }
 
-// sessionRoom is what a session needs at least: codex's own files and journal.
+// sessionRoom is the least space in bytes for a session: codex's own files and journal.
 const sessionRoom = 64 << 20
 
-// mountPoints are folders that codex makes in the work folder while a command
-// runs in its sandbox, and may leave behind. While they are empty they are no
-// part of a snapshot: some are there for a moment after a turn has ended.
+// mountPoints are folders that codex makes in the work folder while a command runs in
+// its sandbox, and may leave behind. Empty ones are not part of a snapshot: some exist
+// for a moment after a turn.
 var mountPoints = []string{".git", ".codex", ".agents", ".aws"}
 
-// foldersScript makes the session's folders, says whose they are, and notes,
-// once, which of codex's mount points the work folder had before. Folders that
-// are not named are not made.
+// foldersScript makes the session's folders, marks them, and notes, once, which of codex's
+// mount points the work folder had before. Folders with an empty name are not made.
 const foldersScript = `umask 077
 flushed() { ` + flushMark + `; }
 dir=$1 home=$2 work=$3 own=$4 need=$5 mark=$6
@@ -210,11 +216,11 @@ if [ "$own" = y ]; then mkdir -p -- "$work" || exit 1; fi
 	for m in "$@"; do [ ! -e "$work/$m" ] || echo "$m"; done >"$dir/before.new" && mv -f -- "$dir/before.new" "$dir/before"
 }`
 
-// furnish makes the session's folders, and brings what a snapshot has into them
-// where that is not there yet.
+// furnish makes the session's folders, and restores the snapshot into them if that is not
+// done yet.
 func (s *Sessions) furnish(ctx context.Context, h hostexec.Host, l Layout, in PrepareSessionInput, a *arrival, fence hostexec.Fence, p *progress) error {
 	if a.fresh() && a.mark.Restored == RestoredSnapshot {
-		// The mark first: what is cut short is to be known as ours.
+		// The mark first: an interrupted restore must be known as ours.
 		bare := l
 		bare.CodexHome, bare.WorkDir = "", ""
 		if err := makeFolders(ctx, h, bare, a.mark, fence); err != nil {
@@ -240,8 +246,8 @@ func makeFolders(ctx context.Context, h hostexec.Host, l Layout, mark folderMark
 	return nil
 }
 
-// unprepare takes back what a failed prepare did: the credential always, and
-// everything if there was nothing before.
+// unprepare undoes a failed prepare: it removes the credential always, and everything if
+// there was nothing before.
 func (s *Sessions) unprepare(ctx context.Context, h hostexec.Host, l Layout, in PrepareSessionInput, fence hostexec.Fence, fresh bool, why error) error {
 	if errors.Is(why, hostexec.ErrFenced) {
 		return why // it is somebody else's by now

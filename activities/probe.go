@@ -11,9 +11,8 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// A probe is a short-lived codex app-server on a host that is asked to run
-// commands in its sandbox: what codex can do there is found out by codex
-// itself, in the way in which sessions run.
+// A probe is a short-lived codex app-server on a host that runs commands in its sandbox:
+// codex itself shows what it can do there, in the way in which sessions run.
 type probe struct {
 	stream  hostexec.Stream
 	conn    *conversation.Conn
@@ -33,10 +32,9 @@ const (
 	timedOut     = 124
 )
 
-// unsetKeys are variables by which a credential or another server would reach
-// codex or its commands past the seed, or by which the seed's tokens would go
-// to a server that the host's own files name: where ours is another than
-// codex's, codex is given it after these are gone.
+// unsetKeys are variables by which a credential or another server would reach codex or
+// its commands past the seed, or the seed's tokens would go to a server that the host's
+// own files name. A server of ours other than codex's own is set after these are unset.
 var unsetKeys = []string{
 	"OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "OPENAI_BASE_URL", "OPENAI_ORGANIZATION", "OPENAI_PROJECT",
 	"OPENAI_ORG_ID", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_THREAD_ID", "CODEX_INTERNAL_ORIGINATOR_OVERRIDE",
@@ -45,8 +43,8 @@ var unsetKeys = []string{
 	"CODEX_APP_SERVER_LOGIN_ISSUER", "CODEX_APP_SERVER_CHATGPT_BASE_URL",
 }
 
-// startProbe starts codex with a CODEX_HOME that is there, a session's only for
-// its holder. Close it.
+// startProbe starts codex with an existing CODEX_HOME. For a session's, fence must be that
+// of its holder. Close the probe.
 func (s *site) startProbe(ctx context.Context, h hostexec.Host, codex, codexHome, tmp, workDir string, fence *hostexec.Fence) (*probe, error) {
 	begin := time.Now()
 	ctx, kill := context.WithCancel(ctx)
@@ -83,14 +81,14 @@ cd "$4" && exec "$1" app-server`,
 	return p, nil
 }
 
-// Close ends codex, which leaves when its input ends, and waits for it: its
-// CODEX_HOME is about to be used or removed.
+// Close ends codex by closing its input, and waits for it: its CODEX_HOME is about to be
+// used or removed.
 func (p *probe) Close() {
 	late := time.AfterFunc(5*time.Second, p.kill)
 	defer late.Stop()
 	defer p.kill()
-	// Errors are those of a stream that is dead already, or of codex, which
-	// had its say.
+	// The errors are those of a stream that is dead already, or of codex, whose
+	// results are known.
 	_ = p.stream.CloseWrite()
 	<-p.conn.Done()
 	_ = p.stream.Wait()
@@ -111,8 +109,8 @@ type probeResult struct {
 	Stderr   string `json:"stderr"`
 }
 
-// run runs a command in the sandbox of a session: under the permission profile
-// where there is one, under the plain sandbox otherwise.
+// run runs a command in the sandbox of a session: under the permission profile if there is
+// one, else under the plain sandbox.
 func (p *probe) run(ctx context.Context, sandbox, profile string, argv ...string) (probeResult, error) {
 	in := probeExec{Command: argv, CWD: p.workDir, TimeoutMS: int(probeCommand.Milliseconds()), Profile: profile}
 	if profile == "" {

@@ -14,51 +14,50 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// ErrTypeUnfit is of a host that answers, and on which no session can run: what
-// it lacks is said with it.
+// ErrTypeUnfit: the host answers, but no session can run on it. The message says what it
+// lacks.
 const ErrTypeUnfit = "host_unfit"
 
-// HostFault says that a failure of that kind is the host's, whatever was to be
-// done there: another host may well do it.
+// HostFault reports whether a failure of that kind is the host's, whatever was to be done
+// there: another host may well do it.
 func HostFault(kind string) bool {
 	switch kind {
-	case ErrTypeUnreachable, ErrTypeAuth, ErrTypeHostKey, ErrTypeNoSpace, ErrTypeCodexMissing, ErrTypeCodexVersion, ErrTypeUnfit:
+	case ErrTypeUnreachable, ErrTypeAuth, ErrTypeHostKey, ErrTypeNoSpace, ErrTypeCodexMissing, ErrTypeCodexVersion, ErrTypeUnfit, ErrTypeRootMissing:
 		return true
 	}
 	return false
 }
 
-// ProbeHostsInput: find out whether hosts can be used, and what they are.
+// ProbeHostsInput is the input of ProbeHosts.
 type ProbeHostsInput struct {
 	Hosts []HostSpec `json:"hosts"`
 }
 
-// ProbeHostsResult tells of each in the order in which they were asked for.
+// ProbeHostsResult has the hosts in the order in which they were asked for.
 type ProbeHostsResult struct {
 	Hosts []HostProbed `json:"hosts"`
 }
 
-// HostProbed is what a probe found of one host. Facts are as in
-// CheckHostResult, but for codex and its sandbox, which it does not start.
+// HostProbed is what a probe found of one host. Facts are as in CheckHostResult, without
+// those of codex and its sandbox, which a probe does not start.
 type HostProbed struct {
 	Name  string            `json:"name"`
 	At    time.Time         `json:"at"`
 	Facts map[string]string `json:"facts,omitempty"`
-	// Problem says why no session can run there; nil where nothing stands
-	// against it.
+	// Problem says why no session can run there; nil if one can.
 	Problem *Problem `json:"problem,omitempty"`
 }
 
 const (
-	// probesAtOnce bounds how many hosts are probed beside each other.
+	// probesAtOnce bounds how many hosts are probed concurrently.
 	probesAtOnce = 16
-	// hostProbeTimeout is how long one of them may take: one that hangs holds up
-	// the others of the same probe no longer.
+	// hostProbeTimeout is how long one host may take, and the longest that one which
+	// hangs delays the others of the same probe.
 	hostProbeTimeout = 20 * time.Second
 )
 
-// ProbeHosts looks at hosts, in a round trip or two each. That one cannot be
-// used is what it was to find out, and no failure.
+// ProbeHosts looks at hosts, in a round trip or two each. A host that cannot be used is a
+// result, not a failure.
 func (h *Hosts) ProbeHosts(ctx context.Context, in ProbeHostsInput) (ProbeHostsResult, error) {
 	out := ProbeHostsResult{Hosts: make([]HostProbed, len(in.Hosts))}
 	room := make(chan struct{}, probesAtOnce)
@@ -71,7 +70,7 @@ func (h *Hosts) ProbeHosts(ctx context.Context, in ProbeHostsInput) (ProbeHostsR
 		})
 	}
 	all.Wait()
-	// Called back, nothing is known of them.
+	// If the activity was cancelled, nothing is known of them.
 	return out, failing{}.failure(ctx, "probe hosts", ctx.Err())
 }
 
@@ -108,8 +107,7 @@ func (s *site) probeHost(ctx context.Context, spec HostSpec) HostProbed {
 	return out
 }
 
-// lookAt finds out what can be seen in a round trip or two, and leaves nothing
-// there.
+// lookAt collects what can be seen in a round trip or two, and leaves nothing there.
 func (s *site) lookAt(ctx context.Context, c *checkup, spec HostSpec) error {
 	h, err := s.host(spec)
 	if err != nil {

@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/realparts"
 )
 
-// A host that is stopped cannot be reached, one that shows another key or wants
-// another login is told apart from it, and each is well again when that is over.
+// A stopped host cannot be reached. One that shows another key or wants another
+// login is distinguished from that. Each is well again when the fault is over.
 func TestAProbeTellsWhatKeepsAHostFromBeingUsed(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "root")
+	realparts.NotShort(t)
 	sshd, err := hosttest.NewSSHD(t.Context(), t.TempDir(), hosttest.Options{Name: "far", Root: root})
 	if err != nil {
 		t.Fatal(err)

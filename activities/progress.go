@@ -16,13 +16,12 @@ type SnapshotProgress struct {
 	Bytes   int64  `json:"bytes,omitempty"`
 }
 
-// A progress is how far an activity is. nil is one that nobody looks at.
+// A progress is how far an activity is. A nil progress records nothing.
 type progress struct {
 	mu  sync.Mutex
 	now SnapshotProgress // guarded by mu
 }
 
-// step begins the next one.
 func (p *progress) step(name string) { p.set(SnapshotProgress{Step: name}) }
 
 func (p *progress) set(now SnapshotProgress) {
@@ -40,8 +39,8 @@ func (p *progress) get() SnapshotProgress {
 	return p.now
 }
 
-// reportProgress beats with how far the activity is until quiet is called. It
-// is for those in reports, which nobody else beats for.
+// reportProgress sends heartbeats with the progress until quiet is called. Activities
+// that call it belong in reports, so that Beats sends none for them.
 func reportProgress(ctx context.Context) (p *progress, quiet func()) {
 	p = &progress{now: SnapshotProgress{Step: "waiting"}}
 	every := activity.GetInfo(ctx).HeartbeatTimeout / 3
@@ -51,7 +50,7 @@ func reportProgress(ctx context.Context) (p *progress, quiet func()) {
 	return p, beatWith(ctx, every, func() any { return p.get() })
 }
 
-// beatWith beats with what now says until quiet is called.
+// beatWith sends heartbeats with what now returns until quiet is called.
 func beatWith(ctx context.Context, every time.Duration, now func() any) (quiet func()) {
 	done, joined := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -8,12 +8,11 @@ import (
 	"fairlead.dev/fairlead/conversation"
 )
 
-// SignalProgress tells a session's workflow what its model reported last, while
-// its pump is attached. Whoever asks the worker knows it at once, and the pump's
-// heartbeat has it; this one is for Temporal's own lists, and costs five events.
-// So it comes at most every soonest, and with a pump that stays the longer the
-// more seldom: some 30 times in the first hour, 8 times in the second, and then 6
-// times an hour.
+// SignalProgress tells a session's workflow what its model reported last, while its pump
+// is attached. The worker's API and the pump's heartbeat have that at once; the signal
+// is for Temporal's own lists, and costs five events. So it is sent at most every
+// soonestReport, and less often the longer the pump stays: some 30 times in the first
+// hour, 8 times in the second, and then 6 times an hour.
 const SignalProgress = "progress"
 
 const (
@@ -36,7 +35,7 @@ type reporter struct {
 	last *conversation.Progress // guarded by mu
 }
 
-// reporterOf tells the session's workflow; nobody where there is no Temporal.
+// reporterOf returns what signals the session's workflow, or nobody without Temporal.
 func (s *Sessions) reporterOf(in RunPumpInput) *reporter {
 	r := &reporter{soonest: soonestReport, last: in.Pump.State.Progress}
 	if s.Temporal != nil && in.Workflow != "" {
@@ -63,7 +62,7 @@ func (r *reporter) now() *conversation.Progress {
 	return r.last
 }
 
-// begin tells it until ctx ends, and then closes what it returns.
+// begin reports until ctx ends, and then closes the channel that it returns.
 func (r *reporter) begin(ctx context.Context) <-chan struct{} {
 	over := make(chan struct{})
 	go func() {

@@ -12,24 +12,24 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// UnprotectedAllow is the value of Deps.Unprotected with which a session goes
-// on where codex cannot keep its commands from the credential, and says so.
+// UnprotectedAllow is the value of Deps.Unprotected with which a session goes on, and says
+// so, if codex cannot keep its commands from the credential.
 const UnprotectedAllow = "allow"
 
 // A protection is what codex on a host can do to keep its commands from the
 // credential, in one sandbox.
 type protection struct {
-	// Profile is the permission profile to run under; empty where codex knows
-	// none (or the sandbox is danger-full-access).
+	// Profile is the permission profile to run under; empty if codex has none, or the
+	// sandbox is danger-full-access.
 	Profile string
-	// Why says in a sentence what is missing; empty means that it holds.
+	// Why says in a sentence what is missing; empty means that the protection holds.
 	Why string
-	// Confine is what the session asks for beyond that, with its paths as the
-	// host knows them.
+	// Confine is what the session asks for beyond that, with its paths as the host
+	// resolves them.
 	Confine Confinement
 }
 
-// errUnprotected is Why as the reason not to go on.
+// err returns Why as the reason not to go on.
 func (p protection) err() error {
 	return &typedError{kind: ErrTypeUnprotected, hint: hintUnprotected, err: errors.New(p.Why)}
 }
@@ -37,11 +37,10 @@ func (p protection) err() error {
 const hintUnprotected = "provision the host with codex " + newestCodex + ", or use a login user other than root there; " +
 	"to go on although the agent can read its credential, set seeds.unprotected: allow in the worker's config"
 
-// protects finds out, before any credential is there, whether codex on a host
-// keeps its commands from one and confines them as asked, by trying with a
-// made-up one in a folder of the session's. What was seen to hold on a host is
-// believed for the life of the worker, but for a session that asks for more than
-// a mode; what was not is tried again.
+// protects finds out whether codex on a host keeps its commands from a credential and
+// confines them as asked, by trying with a made-up credential in the session's folder
+// before a real one is there. Success is believed for the life of the worker, except for
+// a session that asks for more than a mode; a failure is tried again.
 func (s *site) protects(ctx context.Context, h hostexec.Host, spec HostSpec, l Layout, version string, in PrepareSessionInput, b *seeds.Bundle, fence hostexec.Fence) (p protection, err error) {
 	sandbox := in.Sandbox
 	if err := confinable(in.Confine, sandbox, version, b); err != nil {
@@ -52,7 +51,7 @@ func (s *site) protects(ctx context.Context, h hostexec.Host, spec HostSpec, l L
 	}
 	key := strings.Join([]string{spec.Name, spec.Address, spec.User, l.Root, l.Codex, version, sandbox}, "\x00")
 	if !l.OwnWork {
-		key += "\x00" + l.WorkDir // where CODEX_HOME lies in it, more is needed
+		key += "\x00" + l.WorkDir // if CODEX_HOME lies in it, more is needed
 	}
 	s.mu.Lock()
 	known := s.confined[key] && in.Confine.None()
@@ -90,7 +89,7 @@ func (s *site) protects(ctx context.Context, h hostexec.Host, spec HostSpec, l L
 	return p, nil
 }
 
-// holdsSecrets says whether there is anything to keep from the agent.
+// holdsSecrets reports whether there is anything to keep from the agent.
 func holdsSecrets(b *seeds.Bundle) bool {
 	return b != nil && (b.File("auth.json") != nil || len(seeds.KnownSecrets(b)) > 0)
 }
@@ -128,8 +127,8 @@ func (s *site) tryProtection(ctx context.Context, h hostexec.Host, in trialIn) (
 	return found, p.confined(ctx, in.sandbox, found.Profile, l, in.at, c.NeedsProxy(in.seed))
 }
 
-// protects tries what a command can do about the decoy in a CODEX_HOME. The
-// error says that commands cannot be confined at all, or that nobody knows.
+// protects tries what a command can do with the decoy in a CODEX_HOME. An error says that
+// commands cannot be confined at all, or that this is not known.
 func (p *probe) protects(ctx context.Context, sandbox, profile, home, mark string) (protection, error) {
 	res, err := p.run(ctx, sandbox, profile, seeds.ProofCommand(home, mark, sandbox)...)
 	var rpc *conversation.RPCError

@@ -1,27 +1,21 @@
 package activities
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/seeds"
 )
 
-// with makes the activities of a worker that brings another codex and treats
-// hosts that cannot protect a credential in its own way.
+// with returns the activities of a worker with another codex version and another
+// setting for hosts that cannot protect a credential.
 func (b *bed) with(codex, unprotected string) *bed {
 	b.t.Helper()
-	dir, err := filepath.Abs(filepath.Join("..", ".tools", "codex-versions", codex))
-	if err == nil {
-		_, err = os.Stat(filepath.Join(dir, "bin", "codex"))
-	}
-	if err != nil {
-		b.t.Fatalf("no codex %s to test with (%v); run `make versions`", codex, err)
-	}
+	dir := realparts.CodexVersion(b.t, codex)
 	deps := b.set.Hosts.Deps
 	deps.Codex, deps.Unprotected = NewCodexSource(dir), unprotected
 	c := *b
@@ -78,7 +72,7 @@ func TestSessionSaysBeforeItStartsThatItsCredentialIsOpen(t *testing.T) {
 				t.Errorf("of the trial is left: %s", trial)
 			}
 
-			// Without a credential there is nothing to refuse for.
+			// Without a credential there is no reason to refuse.
 			in.Claim.Session, in.Seed = "s2", nil
 			if out, err := refusing.prepare(in); err != nil || out.Unprotected != "" {
 				t.Errorf("with no seed: %+v, %v", out, err)

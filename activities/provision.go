@@ -14,14 +14,14 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// Codex on a host lives in <root>/codex/<version>-<digest>/, made under another
-// name and renamed when it is whole, with a stamp in it that is written last.
-// Trees of other versions stay: sessions may run from them.
+// On a host codex is in <root>/codex/<version>-<digest>/, made under another name and
+// renamed when complete; its stamp is written last. Trees of other versions stay,
+// because sessions may run from them.
 
 const hintNoCodex = "run `make tools` where the worker runs, or name a codex package in its config (codex.source); or install codex " +
 	oldestCodex + " to " + newestCodex + " on the host"
 
-// A stamp says that a tree is whole.
+// A stamp says that a tree is complete.
 type stamp struct {
 	Version string `json:"version"`
 	Digest  string `json:"digest"`
@@ -29,8 +29,8 @@ type stamp struct {
 	Bytes   int64  `json:"bytes"`
 }
 
-// ProvisionCodex makes sure that the host has a codex that we can use. Two at
-// once do no harm to each other.
+// ProvisionCodex makes sure that the host has a codex that we can use. Concurrent calls
+// are safe.
 func (h *Hosts) ProvisionCodex(ctx context.Context, in ProvisionCodexInput) (ProvisionCodexResult, error) {
 	out, err := h.provision(ctx, in.Host)
 	return out, failing{}.failure(ctx, "provision "+in.Host.Name, err)
@@ -45,15 +45,15 @@ func (s *site) provision(ctx context.Context, spec HostSpec) (ProvisionCodexResu
 	if err != nil {
 		return ProvisionCodexResult{}, fmt.Errorf("find the root folder: %w", err)
 	}
-	return s.codexOn(ctx, h, spec, root)
-}
-
-// codexOn finds codex on a host, or brings it.
-func (s *site) codexOn(ctx context.Context, h hostexec.Host, spec HostSpec, root string) (ProvisionCodexResult, error) {
 	m, err := lookAtMachine(ctx, h, root)
 	if err != nil {
 		return ProvisionCodexResult{}, err
 	}
+	return s.codexOn(ctx, h, spec, root, m)
+}
+
+// codexOn finds codex on a host, or brings it. m is what lookAtMachine returned.
+func (s *site) codexOn(ctx context.Context, h hostexec.Host, spec HostSpec, root string, m machine) (ProvisionCodexResult, error) {
 	tree, err := s.Codex.tree(ctx, m.OS, m.Arch)
 	if errors.Is(err, errNoSource) {
 		return s.codexThere(ctx, h, root, m, err)
@@ -165,30 +165,51 @@ func useInPlace(ctx context.Context, h hostexec.Host, t *codexTree) (ProvisionCo
 	return ProvisionCodexResult{Path: bin, Version: v, How: "present", Digest: t.Digest, Bytes: t.Size}, nil
 }
 
-// upload brings a tree to the host. Whatever happens, no part of a tree is
-// ever seen under its name, and what failed is removed again.
+// upload brings a tree to the host. No part of a tree is ever seen under its name, and
+// what failed is removed. If there is room for both, the parts that arrived are kept
+// when the connection or the time ran out, and the next call goes on from there.
 func upload(ctx context.Context, h hostexec.Host, root string, t *codexTree, m machine) error {
 	if err := m.room(t.Size, "codex"); err != nil {
 		return err
 	}
 	base := path.Join(root, "codex")
 	temp := path.Join(base, ".new-"+strings.ToLower(rand.Text()[:10]))
-	err := send(ctx, h, temp, t)
+	parts := ""
+	if m.FreeKB >= 0 && m.room(2*t.Size, "codex twice") == nil {
+		parts = path.Join(base, ".parts-"+t.name())
+	}
+	err := send(ctx, h, temp, parts, t)
 	if err == nil {
-		err = settle(ctx, h, base, temp, t)
+		err = settle(ctx, h, base, temp, parts, t)
 	}
 	if err != nil {
 		undo, cancel := afterwards(ctx)
 		defer cancel()
+		// Another call may have been first, and have removed the parts.
+		now, lookErr := lookAtMachine(undo, h, root)
+		done := lookErr == nil && now.whole(t)
+		var exit *hostexec.ExitError
+		if parts != "" && (done || errors.Is(err, hostexec.ErrNoSpace) || errors.As(err, &exit)) {
+			if rmErr := hostexec.RemoveTree(undo, h, parts, base, nil); rmErr != nil {
+				err = fmt.Errorf("%w (and %s stays: %w)", err, parts, rmErr)
+			}
+		}
 		if rmErr := hostexec.RemoveTree(undo, h, temp, base, nil); rmErr != nil {
 			return fmt.Errorf("bring codex: %w (and %s stays: %w)", err, temp, rmErr)
+		}
+		if done {
+			return nil
 		}
 		return fmt.Errorf("bring codex: %w", err)
 	}
 	return nil
 }
 
-func send(ctx context.Context, h hostexec.Host, temp string, t *codexTree) error {
+// send unpacks a tree to temp; by way of the folder parts unless that is empty.
+func send(ctx context.Context, h hostexec.Host, temp, parts string, t *codexTree) error {
+	if parts != "" {
+		return hostexec.PutTreeInParts(ctx, h, temp, parts, t.tar)
+	}
 	r, w := io.Pipe()
 	sent := make(chan error, 1)
 	go func() {
@@ -205,9 +226,11 @@ func send(ctx context.Context, h hostexec.Host, temp string, t *codexTree) error
 	return readErr
 }
 
-// settleScript proves a tree, stamps it and gives it its name. Moving a folder
-// onto one that is there would put it inside: then the other one was first.
-const settleScript = `temp=$1 final=$2 version=$3 stamp=$4
+// settleScript verifies a tree, stamps it and renames it. If another call was first, the
+// rename would put it inside that tree. What dead calls left is removed when it is older
+// than any call can be; nothing runs from it, because it was not verified or is
+// incomplete.
+const settleScript = `temp=$1 final=$2 version=$3 stamp=$4 parts=$5
 if command -v sha256sum >/dev/null 2>&1; then
 	(cd "$temp" && sha256sum -c >/dev/null) || { echo "what arrived is not what was sent" >&2; exit 3; }
 elif command -v shasum >/dev/null 2>&1; then
@@ -231,10 +254,14 @@ until [ -e "$final/stamp" ]; do
 	[ ! -e "$final/$mine" ] || rm -rf -- "${final:?}/$mine"
 done
 rm -rf -- "$temp" "${temp%/*}/.broken-$mine"-*
-find "${temp%/*}/." ! -name . -prune -name '.new-*' -mtime +1 -exec rm -rf {} + 2>/dev/null
+[ -z "$parts" ] || rm -rf -- "$parts"
+for old in '.new-*' '.fl-tree-*' '.broken-*'; do
+	find "${temp%/*}/." ! -name . -prune -name "$old" -mtime +1 -exec rm -rf {} + 2>/dev/null
+done
+find "${temp%/*}/." ! -name . -prune -name '.parts-*' -mtime +7 -exec rm -rf {} + 2>/dev/null
 [ -x "$final/bin/codex" ]`
 
-func settle(ctx context.Context, h hostexec.Host, base, temp string, t *codexTree) error {
+func settle(ctx context.Context, h hostexec.Host, base, temp, parts string, t *codexTree) error {
 	var sums strings.Builder
 	for _, f := range t.Files {
 		fmt.Fprintf(&sums, "%s  %s\n", f.Digest, f.Path)
@@ -245,7 +272,7 @@ func settle(ctx context.Context, h hostexec.Host, base, temp string, t *codexTre
 	}
 	_, err = h.Run(ctx, hostexec.Command{
 		Script: settleScript, Stdin: []byte(sums.String()),
-		Args: []string{temp, path.Join(base, t.name()), t.Version, string(st)},
+		Args: []string{temp, path.Join(base, t.name()), t.Version, string(st), parts},
 	})
 	var exit *hostexec.ExitError
 	if errors.As(err, &exit) && exit.Code == 4 {

@@ -2,15 +2,23 @@ package activities
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/realparts"
 )
 
 func (b *bed) root() string {
@@ -34,7 +42,7 @@ func TestTwoProvisionsAtOnceBothEndWithAGoodTree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// An earlier upload died after its folder had its name, before the stamp.
+	// An earlier upload died after its folder was renamed, before the stamp.
 	final := path.Join(b.root(), "codex", tree.name())
 	b.sh(`mkdir -p "$1/bin" && echo torn >"$1/bin/codex"`, final)
 
@@ -93,7 +101,7 @@ func TestProvisionOnAFullDiskLeavesNothing(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Fatal("this test mounts a small disk and must be run as root")
 	}
-	small, err := os.MkdirTemp("", "fl-small-") // not below t.TempDir, which only we may enter
+	small, err := os.MkdirTemp("", "fl-small-") // not below t.TempDir, which only this user may enter
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +119,7 @@ func TestProvisionOnAFullDiskLeavesNothing(t *testing.T) {
 	if app := appError(t, err); app.Type() != ErrTypeNoSpace || !app.NonRetryable() {
 		t.Errorf("refused as %v", app)
 	}
-	// The same where df says nothing, and the disk fills on the way.
+	// The same if df says nothing, and the disk fills during the upload.
 	tree, err := b.set.Hosts.Codex.tree(t.Context(), "Linux", machineOf(t))
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +153,7 @@ func TestCodexOfTheHostIsUsedOnlyInsideTheWindow(t *testing.T) {
 	if err != nil || out.How != "found" || out.Version != "0.150.1" || !strings.HasSuffix(out.Path, "/.local/bin/codex") {
 		t.Errorf("with one inside the window: %+v, %v", out, err)
 	}
-	// Of the version that we know whole, a part is not enough.
+	// For a version whose files we all know, a part of them is not enough.
 	b.sh(`printf '#!/bin/sh\necho codex-cli '"$1"'\n' >"$HOME/.local/bin/codex"`, newestCodex)
 	_, err = b.provision()
 	if app := appError(t, err); app.Type() != ErrTypeCodexVersion || !strings.Contains(app.Message(), "codex-code-mode-host") {
@@ -185,5 +193,128 @@ func TestCancelledUploadLeavesNothing(t *testing.T) {
 	}
 	if got := b.sh(`ls -A "$1/codex"`, root); got != "" {
 		t.Errorf("left: %s", got)
+	}
+}
+
+// smallPackage makes a codex package of the given size that reports its version.
+func smallPackage(t *testing.T, bytes int) string {
+	t.Helper()
+	dir := t.TempDir()
+	about := fmt.Sprintf(`{"version":%q,"target":"%s-unknown-linux-musl"}`, newestCodex, machineOf(t))
+	ballast := make([]byte, bytes)
+	rand.NewChaCha8([32]byte{}).Read(ballast)
+	err := errors.Join(
+		os.Mkdir(dir+"/bin", 0o755),
+		os.WriteFile(dir+"/codex-package.json", []byte(about), 0o644),
+		os.WriteFile(dir+"/bin/codex", []byte("#!/bin/sh\necho codex-cli "+newestCodex+"\n"), 0o755),
+		os.WriteFile(dir+"/ballast", ballast, 0o644))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestAProvisionThatWasCutGoesOnWhereItStopped(t *testing.T) {
+	realparts.NotShort(t)
+	line, err := hosttest.NewDelayLine(t.Context(), 10*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { line.Close() })
+	b := newBed(t, hosttest.StartSSHD(t, hosttest.Options{Behind: line}).Spec())
+	deps := b.set.Hosts.Deps
+	const size = 800 << 10
+	deps.Codex = NewCodexSource(smallPackage(t, size))
+	b.set = New(deps)
+	root := b.root()
+	line.SetRate(100 << 10)
+
+	ended := make(chan error, 1)
+	go func() {
+		_, err := b.provision()
+		ended <- err
+	}()
+	there := func() (n int64) {
+		parts, _ := filepath.Glob(root + "/codex/.parts-*/part-*")
+		for _, p := range parts {
+			if fi, err := os.Stat(p); err == nil {
+				n += fi.Size()
+			}
+		}
+		return n
+	}
+	await(t, "half of it", func() bool { return there() > size/2 })
+	if line.Reset() == 0 {
+		t.Error("no connection was cut")
+	}
+	if err := <-ended; err == nil {
+		t.Fatal("provisioned over a connection that was cut")
+	}
+	meter, err := hosttest.MeterPort(t.Context(), b.spec.Port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer meter.Close()
+	out, err := b.provision()
+	if err != nil || out.How != "uploaded" {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if sent, err := meter.Bytes(t.Context()); err != nil || sent > size*3/4 {
+		t.Errorf("%d bytes travelled for the rest of %d, %v", sent, size, err)
+	}
+	if got := b.sh(`ls -A "$1/codex"`, root); strings.Contains(got, ".parts-") || strings.Contains(got, ".new-") {
+		t.Errorf("left: %s", got)
+	}
+}
+
+// What dead provisions left beside codex is removed by the next one. Younger files
+// may belong to a provision that still runs.
+func TestWhatDeadProvisionsLeftIsRemoved(t *testing.T) {
+	base := filepath.Join(t.TempDir(), "codex")
+	h := newBed(t, HostSpec{Name: LocalHost}).host()
+	temp := filepath.Join(base, ".new-mine")
+	if err := os.MkdirAll(filepath.Join(temp, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	script := []byte("#!/bin/sh\necho codex-cli 9.9.9\n")
+	if err := os.WriteFile(filepath.Join(temp, "bin", "codex"), script, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-3 * 24 * time.Hour)
+	var want []string
+	for _, name := range []string{".new-dead", ".fl-tree-DEAD", ".broken-.new-dead-1", ".parts-9.9.8-abc", "9.9.8-abc"} {
+		for _, at := range []time.Time{old, time.Now()} {
+			if at != old {
+				name += "-young"
+			}
+			dir := filepath.Join(base, name)
+			if err := os.MkdirAll(filepath.Join(dir, "bin"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chtimes(dir, at, at); err != nil {
+				t.Fatal(err)
+			}
+			// Parts of an unfinished upload are kept for longer, and whole trees
+			// forever.
+			if at != old || strings.HasPrefix(name, ".parts-") || !strings.HasPrefix(name, ".") {
+				want = append(want, name)
+			}
+		}
+	}
+	tree := &codexTree{Version: "9.9.9", Digest: "0123456789abcdef", Target: "x"}
+	sum := sha256.Sum256(script)
+	tree.Files = append(tree.Files, codexFile{Path: "bin/codex", Digest: hex.EncodeToString(sum[:])})
+	if err := settle(t.Context(), h, base, temp, "", tree); err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, tree.name())
+	slices.Sort(want)
+	var got []string
+	entries, err := os.ReadDir(base)
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	if slices.Sort(got); err != nil || !slices.Equal(got, want) {
+		t.Errorf("there is %q, %v; want %q", got, err, want)
 	}
 }

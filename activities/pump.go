@@ -16,45 +16,45 @@ import (
 	"fairlead.dev/fairlead/internal/owned"
 )
 
-// PumpBeat is what a pump's heartbeat says.
+// PumpBeat is the heartbeat of a pump.
 type PumpBeat struct {
 	// Offset is how far the journal was read; nothing is resumed from it.
 	Offset int64 `json:"offset"`
-	// API is where the attached worker can be watched.
+	// API is the address at which the attached worker can be watched.
 	API string `json:"api,omitempty"`
 	// Away is set while the host is out of reach.
 	Away *OutOfReach `json:"away,omitempty"`
-	// Progress is what the model reported last; it is there to be seen.
+	// Progress is what the model reported last; for display only.
 	Progress *Progress `json:"progress,omitempty"`
 }
 
 const (
 	pumpBeat = 4 * time.Second
-	// steady is how long an attempt must have been attached for the next
-	// one to come at once.
+	// steady is how long an attempt must have been attached for the next one
+	// to begin at once.
 	steady = 10 * time.Second
-	// handOver is the wait before another worker goes on with what one that
-	// stops gives back, however often that has happened: long enough that the
-	// one that stops does not get it again.
+	// handOver is the wait before another worker goes on after this one stops, however
+	// often that has happened: long enough that the stopping worker does not get the
+	// task again.
 	handOver = 300 * time.Millisecond
 )
 
-// An attempt is what one execution of a pump has of Temporal.
+// An attempt is what one execution of a pump gets from Temporal.
 type attempt struct {
 	n    int32
 	stop <-chan struct{} // this worker stops
 	beat func(PumpBeat)
-	last PumpBeat // of the attempt before
+	last PumpBeat // of the previous attempt
 
 	reports *reporter
+	since   time.Duration // from the scheduling of the activity to the start of this attempt
 }
 
-// RunPump attaches to the session's process and converses until the workflow
-// is needed. When the workflow cancels it, it returns a normal result. When
-// the connection is lost or this worker stops, it fails in a way that makes
-// the next attempt come at once, on any worker, and go on at the same byte. A
-// host that was out of reach for longer than LostAfter is told as lost; see
-// OutOfReach for what counts.
+// RunPump attaches to the session's process and converses until the workflow is needed.
+// If the workflow cancels it, it returns a normal result. If the connection is lost or
+// this worker stops, it fails so that the next attempt begins at once, on any worker,
+// and goes on at the same byte. If the host was out of reach for longer than LostAfter,
+// it returns HostLost; see OutOfReach for what counts.
 func (s *Sessions) RunPump(ctx context.Context, in RunPumpInput) (RunPumpResult, error) {
 	var last PumpBeat
 	if activity.HasHeartbeatDetails(ctx) {
@@ -62,17 +62,20 @@ func (s *Sessions) RunPump(ctx context.Context, in RunPumpInput) (RunPumpResult,
 			s.Logger.Warn("what the attempt before knew cannot be read", "session", in.Claim.Session, "error", err)
 		}
 	}
+	info := activity.GetInfo(ctx)
 	return s.pump(ctx, in, attempt{
 		last: last,
-		n:    activity.GetInfo(ctx).Attempt,
-		stop: activity.GetWorkerStopChannel(ctx),
-		beat: func(b PumpBeat) { activity.RecordHeartbeat(ctx, b) },
+		n:    info.Attempt,
+		// Both times are of the server's clock.
+		since: max(info.StartedTime.Sub(info.ScheduledTime), 0),
+		stop:  activity.GetWorkerStopChannel(ctx),
+		beat:  func(b PumpBeat) { activity.RecordHeartbeat(ctx, b) },
 	})
 }
 
 func (s *Sessions) pump(ctx context.Context, in RunPumpInput, a attempt) (RunPumpResult, error) {
-	// Every failure says itself when to try again: what the policy says is for
-	// workers that died, and were missed for long enough.
+	// Every failure sets its own retry delay. The delay of the retry policy is for
+	// workers that died, which is noticed only after a while.
 	f := failing{epoch: in.Claim.epoch(a.n), delay: nextTry(a.n, 0)}
 	what := "session " + in.Claim.Session + ": talk to codex"
 	hide, err := s.hidingIn(ctx, in.Claim, in.Seed)
@@ -81,8 +84,8 @@ func (s *Sessions) pump(ctx context.Context, in RunPumpInput, a attempt) (RunPum
 	}
 	f.hide = hide.all
 	began := s.Now()
-	// From the first moment on: a host may take longer to be reached than the
-	// server waits for a sign of life.
+	// Heartbeats begin at once: to reach a host may take longer than the heartbeat
+	// timeout.
 	var offset atomic.Int64
 	offset.Store(in.Pump.From())
 	s.reach.know(in.Claim.Host, a.last.Away, began)
@@ -100,7 +103,7 @@ func (s *Sessions) pump(ctx context.Context, in RunPumpInput, a attempt) (RunPum
 		}
 		lost := errors.Is(err, conversation.ErrWireLost) && !errors.Is(err, hostexec.ErrFenced)
 		if errors.Is(err, hostexec.ErrNoSpace) {
-			// Somebody will make room, and codex goes on: so do we then.
+			// codex goes on once somebody has made room, so the pump is retried until then.
 			err = f.untilRoom(err)
 		}
 		if lost || errors.Is(err, errHandOver) {
@@ -112,15 +115,15 @@ func (s *Sessions) pump(ctx context.Context, in RunPumpInput, a attempt) (RunPum
 	return out, nil
 }
 
-// lostHost takes what an attempt failed with, and says whether the host has been
+// lostHost takes the error of an attempt. It returns a HostLost if the host has been
 // out of reach for too long by now.
 func (s *Sessions) lostHost(ctx context.Context, in RunPumpInput, a attempt, hide secrets, offset *atomic.Int64, err error) *HostLost {
 	if ctx.Err() != nil {
-		return nil // called back; whoever comes next finds out
+		return nil // cancelled; the next pump finds out
 	}
 	now := s.Now()
 	away := s.reach.missed(in.Claim.Host, err, hide.all.String(err.Error()), now)
-	// Told with the failure of this attempt, for the next one.
+	// The next attempt reads this heartbeat.
 	a.beat(s.pumpBeat(a, in.Claim.Host, offset))
 	if away == nil || in.LostAfter <= 0 || now.Sub(away.Since) < in.LostAfter {
 		return nil
@@ -133,7 +136,7 @@ func (s *Sessions) pumpBeat(a attempt, h HostSpec, offset *atomic.Int64) PumpBea
 	return PumpBeat{Offset: offset.Load(), API: s.APIAddress, Away: s.reach.now(h), Progress: a.reports.now()}
 }
 
-// fresh measures how late events come, where somebody wants to know.
+// fresh returns a function that measures how late events come; nil if Lag is not set.
 func (s *site) fresh() func(time.Time) {
 	if s.Lag == nil {
 		return nil
@@ -141,8 +144,8 @@ func (s *site) fresh() func(time.Time) {
 	return func(emitted time.Time) { s.Lag(s.Now().Sub(emitted)) }
 }
 
-// nextTry is the wait before the next attempt: none to speak of after one that
-// worked for a while, more and more after those that did not.
+// nextTry returns the wait before the next attempt: almost none after one that
+// worked for a while, and more and more after those that did not.
 func nextTry(n int32, lasted time.Duration) time.Duration {
 	if lasted >= steady {
 		n = 1
@@ -150,7 +153,7 @@ func nextTry(n int32, lasted time.Duration) time.Duration {
 	return min(300*time.Millisecond<<min(n-1, 5), 5*time.Second)
 }
 
-// keepBeating tells the server that we live until the returned function is called.
+// keepBeating sends heartbeats until the returned function is called.
 func (s *Sessions) keepBeating(a attempt, h HostSpec, offset *atomic.Int64) (quiet func()) {
 	done, joined := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -206,7 +209,7 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 
 	runCtx, callBack := context.WithCancelCause(held)
 	defer callBack(nil)
-	// A conversation that is called back still reads and writes.
+	// A cancelled conversation still reads and writes.
 	life, end := context.WithCancel(held)
 	defer end()
 	h, err := s.host(in.Claim.Host)
@@ -214,7 +217,7 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 		return RunPumpResult{}, err
 	}
 	var keep *keeper // a broker's codex has no login of its own
-	if in.Credentials != CredentialsBroker {
+	if in.Credentials != CredentialsBroker && !in.Unkept {
 		keep = s.keeper(h, in.Claim.Session, in.Layout.CodexHome, in.Seed, hide)
 	}
 	w, err := s.attach(ctx, life, in, a, offset)
@@ -223,11 +226,12 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	}
 	defer w.Close()
 	s.reach.reached(in.Claim.Host)
-	// Until the wire broke, whatever others had to say of new connections.
+	// At the end as well: the host could be reached until the wire broke, even if new
+	// connections failed meanwhile.
 	defer s.reach.reached(in.Claim.Host)
 
 	notices := keep.noticing(held, w.Size(), offset)
-	// Who lost the lease must not go on with a login that may be another's.
+	// A session that lost the lease must not go on with a login that may be another's.
 	stopKeeping := keep.beside(held, callBack)
 	defer stopKeeping()
 	trimming := s.trimAside(held, in, a)
@@ -242,10 +246,11 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	defer noReports()
 	reported := a.reports.begin(reporting)
 	var lost *conversation.Lost
+	broker := s.broker(in, hide, callBack)
 	res, err := conversation.Run(runCtx, w, in.Pump, s.sinkOf(held, t, hide.all), conversation.Options{
-		Attempt: int(a.n) + in.Pump.Again, Nonce: fmt.Sprintf("%d-%d", in.Claim.Pump, a.n), Redactor: hide.pump, Exit: w.exit, Over: w.over, Now: s.Now,
+		Attempt: int(a.n) + in.Pump.Again, Since: a.since, Nonce: fmt.Sprintf("%d-%d", in.Claim.Pump, a.n), Redactor: hide.pump, Exit: w.exit, Over: w.over, Now: s.Now,
 		Log: s.Logger.With("session", in.Claim.Session), AnyVersion: s.AnyVersion,
-		Broker:  s.broker(in, hide).asked(),
+		Broker:  broker.asked(),
 		Judge:   judge,
 		Tool:    s.toolsOf(in, hide),
 		Zone:    zoneOf(held, h, s.Logger),
@@ -262,7 +267,7 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 		err = ferr
 	}
 	if lost != nil && t.err == nil {
-		s.keepHeard(held, in, *lost, hide) // behind its entries
+		s.keepHeard(held, in, *lost, hide) // after its entries
 	}
 	if t.strange != "" {
 		s.Logger.Error("transcript differs between attempts", "session", in.Claim.Session, "what", t.strange)
@@ -277,21 +282,29 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	}
 	if err == nil && len(res.State.Open) > 0 && res.Reason != conversation.ProcessEnded {
 		err = s.leaveWatch(held, in, a.n, res.State.Cursor, keep)
+	} else if err == nil && res.State.Restless && res.State.TurnID == "" && res.Reason != conversation.ProcessEnded {
+		// codex may begin a turn while no pump is attached.
+		if werr := s.leaveWatch(held, in, a.n, res.State.Cursor, keep); werr != nil {
+			s.Logger.Warn("turns that codex begins by itself are seen late", "session", in.Claim.Session, "error", werr)
+		}
 	} else if err == nil && res.Reason == conversation.TurnEnded {
 		s.leaveLogin(held, in, a.n, res.State.Cursor, keep)
 	}
 	stopKeeping()
 	if err != nil {
 		if !movesOn(err) {
-			// Nothing may be stored for long, and the next attempt fail as soon
-			// as this one: what codex rotated is at least on record.
+			// The next attempts may fail as early as this one, so that nothing is
+			// stored for a long time. This puts a rotated login at least on record.
 			keep.last(held)
 		}
 		return RunPumpResult{}, err
 	}
 	s.dropAnswers(held, in.Pump.Sends, res.Deliveries, in.Forget)
-	// Behind the watch: what changes from now on, that one sees.
+	// After the watch was left: it sees what changes from now on.
 	out := RunPumpResult{Pump: res, SeedLost: keep.last(held), PolicyBroken: broken}
+	if out.SeedLost == nil {
+		out.SeedLost = broker.seedLost()
+	}
 	for i := range out.Pump.Requests {
 		out.Pump.Requests[i].Whole = nil
 	}
@@ -301,13 +314,13 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	return out, nil
 }
 
-// movesOn says that somebody else goes on, or that the host is out of reach.
+// movesOn reports whether another attempt goes on, or the host is out of reach.
 func movesOn(err error) bool {
 	return errors.Is(err, errHandOver) || errors.Is(err, conversation.ErrWireLost) || errors.Is(err, hostexec.ErrFenced)
 }
 
-// fillTexts reads what is too long for a workflow from the store, and nothing
-// else of what is there: a workflow's message names the blob.
+// fillTexts reads texts that are too long for a workflow from the store. A workflow's
+// message names the blob, so only blobs of messages are allowed.
 func (s *Sessions) fillTexts(ctx context.Context, sends []Send) error {
 	for i, send := range sends {
 		if send.Blob == "" || send.Text != "" {
@@ -325,10 +338,10 @@ func (s *Sessions) fillTexts(ctx context.Context, sends []Send) error {
 	return nil
 }
 
-// A pumpWire is a wire that can say what became of the process at its end.
+// A pumpWire is a wire that can tell how its process ended.
 type pumpWire struct {
 	conversation.Wire
-	over bool // the process had ended before
+	over bool // the process had ended before the attach
 	gone func() *ProcessGone
 }
 
@@ -341,7 +354,7 @@ func (w *pumpWire) exit() (how, tail string) {
 	return g.State, g.StderrTail
 }
 
-// attach attaches for as long as life lasts; ctx bounds only the attaching.
+// attach attaches until life ends; ctx bounds only the attaching.
 func (s *Sessions) attach(ctx, life context.Context, in RunPumpInput, a attempt, offset *atomic.Int64) (*pumpWire, error) {
 	h, err := s.host(in.Claim.Host)
 	if err != nil {
@@ -366,7 +379,10 @@ func (s *Sessions) attach(ctx, life context.Context, in RunPumpInput, a attempt,
 	})
 	switch {
 	case errors.Is(err, hostexec.ErrNotExist):
-		giveUp(nil)
+		defer giveUp(nil)
+		if _, err := s.lookSession(life, h, in.Claim, in.Layout, true); err != nil {
+			return nil, fmt.Errorf("attach to %s on %s: %w", dir, h.Name(), err)
+		}
 		return noJournal(in, ProcessGone{State: string(hostexec.ProcessAbsent)}), nil
 	case errors.Is(err, hostexec.ErrJournalLost):
 		giveUp(nil)
@@ -383,7 +399,7 @@ func (s *Sessions) attach(ctx, life context.Context, in RunPumpInput, a attempt,
 	return &pumpWire{Wire: &wire{att, offset}, over: over, gone: func() *ProcessGone { return goneOf(att.Status()) }}, nil
 }
 
-// noJournal stands for a process whose journal cannot be read.
+// noJournal returns a wire for a process whose journal cannot be read.
 func noJournal(in RunPumpInput, g ProcessGone) *pumpWire {
 	return &pumpWire{Wire: goneWire{in.Pump.State.Cursor.Offset}, over: true, gone: func() *ProcessGone { return &g }}
 }
@@ -392,8 +408,8 @@ func goneOf(st hostexec.ProcessStatus) *ProcessGone {
 	return &ProcessGone{State: string(st.State), Code: st.Code, StderrTail: lastOf(st.StderrTail, 2<<10)}
 }
 
-// lastOf returns the end of s, at most n bytes. What is cut begins with a whole
-// line, or at least a whole word: the rest of a secret would not be known as one.
+// lastOf returns at most the last n bytes of s. If s is cut, the result begins with a
+// whole line, or a whole word: part of a secret would not be redacted.
 func lastOf(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -408,9 +424,9 @@ func lastOf(s string, n int) string {
 	return "…"
 }
 
-// attend does what must go on beside a conversation: it stores entries that
-// have waited, tells viewers how far the pump is, and calls the conversation back when the workflow wants it or
-// the worker stops.
+// attend runs beside a conversation. It stores entries that have waited, tells
+// viewers how far the pump is, and cancels the conversation when the workflow
+// cancels the activity or the worker stops.
 func (s *Sessions) attend(ctx, held context.Context, stop <-chan struct{}, t *transcript, here *presence, callBack context.CancelCauseFunc, done <-chan struct{}) {
 	flush := time.NewTicker(segmentAge / 2)
 	defer flush.Stop()

@@ -16,8 +16,8 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"fairlead.dev/fairlead/conversation"
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/owned"
 )
 
@@ -51,8 +51,8 @@ rules:
 	}
 }
 
-// slowly is a script whose first answer stops in the middle of its stream
-// until the gate is released.
+// slowly is a script whose first answer stops in the middle of its stream until the
+// gate is released.
 const slowly = `
 rules:
   - when: {turn: 1}
@@ -66,7 +66,6 @@ rules:
     reply: "Again: {{ .FirstUser }}"
 `
 
-// pumping is a pump that runs beside the test.
 type pumping struct {
 	out RunPumpResult
 	err error
@@ -110,7 +109,7 @@ func appError(t *testing.T, err error) *temporal.ApplicationError {
 	return app
 }
 
-// shownIsStored checks that everybody who watched saw entries as they are on record.
+// shownIsStored checks that all viewers saw entries as they are on record.
 func (k *talk) shownIsStored(beds ...*bed) {
 	k.t.Helper()
 	stored := map[int64]string{}
@@ -207,7 +206,7 @@ func TestStoppingWorkerHandsOver(t *testing.T) {
 	first := k.another()
 	in := k.input(k.message("I am Ada"))
 	stop := make(chan struct{})
-	a := quiet(9) // eight have done so before
+	a := quiet(9) // eight attempts have done so before
 	a.stop = stop
 	done := k.pumpBeside(t.Context(), first, in, a)
 	await(t, "the stream to begin", func() bool { return len(first.live.of(SessionTopic("handover"), LiveDelta)) > 3 })
@@ -270,7 +269,7 @@ func TestEndOfTheProcessIsTold(t *testing.T) {
 	if p := got.out.Process; p == nil || p.State != "exited" || p.Code != 137 {
 		t.Errorf("process %+v", p)
 	}
-	// The same is told to who comes later.
+	// A later pump is told the same.
 	out := k.pump(conversation.ProcessEnded)
 	if p := out.Process; p == nil || p.State != "exited" || p.Code != 137 {
 		t.Errorf("process %+v", p)
@@ -354,7 +353,7 @@ func TestHeartbeatNamesTheAttachedWorker(t *testing.T) {
 	}
 }
 
-// states are what viewers were told of a session's pump.
+// states returns what viewers were told of a session's pump.
 func (b *bed) states(session string) (all []SessionLive) {
 	b.t.Helper()
 	for _, ev := range b.live.of(SessionTopic(session), LiveState) {

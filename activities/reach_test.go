@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/conversation"
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/realparts"
 )
 
-// TestNothingReachesAHostWhoseKeyIsNotPinned looks at what the host saw: no
-// login, no file, whichever way the key is not the pinned one.
+// TestNothingReachesAHostWhoseKeyIsNotPinned checks what the host saw: no login and
+// no file, in whatever way the key differs from the pinned one.
 func TestNothingReachesAHostWhoseKeyIsNotPinned(t *testing.T) {
 	sshd := hosttest.StartSSHD(t, hosttest.Options{NewUser: true})
 	pinned := sshd.Spec()
@@ -62,7 +63,7 @@ func TestNothingReachesAHostWhoseKeyIsNotPinned(t *testing.T) {
 	if after := everyFile(t, sshd.Home); after != before {
 		t.Errorf("on the host: %s; before: %s", after, before)
 	}
-	// The same host with its pin takes it.
+	// With its pin, the same host is used.
 	if _, err := b.prepare(PrepareSessionInput{Claim: Claim{Session: "s1", Host: pinned, Generation: 1, Pump: 1}, Seed: seed, Sandbox: "danger-full-access"}); err != nil {
 		t.Error(err)
 	}
@@ -90,17 +91,18 @@ func everyFile(t *testing.T, dir string) string {
 	return names.String()
 }
 
-// workerVariables are those by which a worker may have keys and tokens of its own.
+// workerVariables are variables in which a worker may have keys and tokens of its
+// own.
 var workerVariables = []string{
 	"OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "OPENAI_ORGANIZATION", "OPENAI_PROJECT", "CODEX_GITHUB_PERSONAL_ACCESS_TOKEN",
 	"GITHUB_TOKEN", "GH_TOKEN", "GITHUB_PERSONAL_ACCESS_TOKEN", "MCP_BEARER_TOKEN", "MCP_TOKEN", "ANTHROPIC_API_KEY", "AZURE_OPENAI_API_KEY",
 	"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "TEMPORAL_API_KEY", "OPENAI_BASE_URL", "CODEX_REFRESH_TOKEN_URL_OVERRIDE", "SSH_AUTH_SOCK", "HTTPS_PROXY",
 }
 
-// TestWorkersEnvironmentNeverReachesTheHost: neither codex nor what it starts
-// has a variable of the worker's, also where the host is this very machine.
+// TestWorkersEnvironmentNeverReachesTheHost: neither codex nor what it starts has a
+// variable of the worker's, even if the host is the worker's machine.
 func TestWorkersEnvironmentNeverReachesTheHost(t *testing.T) {
-	far := readyHost(t) // its sshd has no variable of the worker's itself
+	far := readyHost(t) // its sshd has none of the worker's variables
 	for _, name := range workerVariables {
 		t.Setenv(name, "marked-worker-"+strings.ToLower(name))
 	}
@@ -138,15 +140,16 @@ rules:
 	}
 }
 
-// TestAHostsOwnFilesNameNoServerForTokens: what the rc files of a host's user
-// set never tells codex where to send a login, nor gives it another one; what
-// the worker's configuration names does.
+// TestAHostsOwnFilesNameNoServerForTokens: what the rc files of a host's user set
+// never tells codex where to send a login, and gives it no other login. What the
+// worker's configuration names does.
 func TestAHostsOwnFilesNameNoServerForTokens(t *testing.T) {
 	var rc strings.Builder
 	for _, name := range unsetKeys {
 		fmt.Fprintf(&rc, "export %s=http://127.0.0.1:9/marked-rc\n", name)
 	}
 	rc.WriteString("export OF_THE_HOST=marked-rc\n")
+	realparts.NotShort(t)
 	sshd, err := hosttest.NewSSHD(t.Context(), t.TempDir(), hosttest.Options{NewUser: true, RC: map[string]string{".bashrc": rc.String()}})
 	if err != nil {
 		t.Fatal(err)

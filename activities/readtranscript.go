@@ -20,10 +20,9 @@ func (e *GapError) Error() string {
 	return fmt.Sprintf("transcript of %s: entries %d to %d are missing from the store", e.Session, e.From, e.To)
 }
 
-// ReadTranscript yields the entries of a session that are in the store, from
-// seq from (1 if less), in order and each once. A pump that is attached may
-// hold entries of its last seconds that are not in the store yet. An error
-// ends it; a gap is a *GapError.
+// ReadTranscript yields the stored entries of a session, from seq from (1 if less), in
+// order and each once. An attached pump may hold entries of its last seconds that are
+// not stored yet. An error ends it; a gap is a *GapError.
 func ReadTranscript(ctx context.Context, st *store.Store, session string, from int64) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		if err := checkID("session", session); err != nil {

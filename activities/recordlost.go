@@ -12,10 +12,10 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A pump that loses its wire brings no result: the next one reads the journal
-// again. Where the host is gone there is no next one, and what the pump had read
-// is all that anybody will ever know. Its entries are in the store by then; what
-// else it knew it leaves there as well, one blob for a session.
+// A pump that loses its wire returns no result, and the next one reads the journal
+// again. If the host is gone there is no next one, and what the pump had read is all
+// that anybody will ever know. Its entries are in the store by then, and what else it
+// knew is stored as well, one blob for a session.
 
 // heard is what the newest pump of a session knew when its wire was lost.
 type heard struct {
@@ -27,7 +27,7 @@ type heard struct {
 
 func heardKey(session string) string { return "heard/" + session }
 
-// keepHeard leaves what was known, unless another attempt knew more.
+// keepHeard stores what was known, unless another attempt knew more.
 func (s *Sessions) keepHeard(ctx context.Context, in RunPumpInput, lost conversation.Lost, hide secrets) {
 	now := heard{Generation: in.Claim.Generation, Pump: in.Claim.Pump, Since: in.Pump.State.Seq, Lost: lost}
 	hideIn(hide.all, &now)
@@ -48,7 +48,7 @@ func (s *Sessions) keepHeard(ctx context.Context, in RunPumpInput, lost conversa
 	}
 }
 
-// readHeard is nil where there is nothing.
+// readHeard returns nil if there is nothing.
 func (s *site) readHeard(ctx context.Context, session string) (*heard, error) {
 	data, err := s.Store.Get(ctx, heardKey(session))
 	if errors.Is(err, store.ErrNotFound) {
@@ -64,9 +64,8 @@ func (s *site) readHeard(ctx context.Context, session string) (*heard, error) {
 	return &h, nil
 }
 
-// forgetHeard removes what a session's generations had heard, up to that one,
-// which nobody will put on record any more. It is not worth failing for: with the
-// next occasion it goes.
+// forgetHeard deletes what the session's generations up to upTo had heard, because
+// nobody will record it any more. It only logs errors: a later call deletes it.
 func (s *site) forgetHeard(ctx context.Context, session string, upTo int64) {
 	h, err := s.readHeard(ctx, session)
 	if err == nil && h != nil && h.Generation <= upTo {
@@ -77,8 +76,8 @@ func (s *site) forgetHeard(ctx context.Context, session string, upTo int64) {
 	}
 }
 
-// RecordLostInput: nobody will attach to this process again. State is what the
-// newest pump that told anything left; Claim is above all pumps.
+// RecordLostInput: nobody will attach to this process again. State is that of the newest
+// pump that returned one; Claim is above all pumps.
 type RecordLostInput struct {
 	Claim Claim     `json:"claim"`
 	Seed  *SeedRef  `json:"seed,omitempty"` // what is to be hidden
@@ -88,23 +87,23 @@ type RecordLostInput struct {
 	Turn  int       `json:"turn"`
 }
 
-// RecordLostResult says what is known of what pumps did that told nothing.
+// RecordLostResult says what is known of pumps that returned nothing.
 type RecordLostResult struct {
 	Seq int64 `json:"seq"`
-	// Said are the Sends of which it is on record, or known, that codex has them.
+	// Said are the Sends that codex is known to have.
 	Said []string `json:"said,omitempty"`
 	// Noted are the Notes that are on record.
 	Noted []string `json:"noted,omitempty"`
-	// Last is the newest state, nil where nobody left one.
+	// Last is the newest state; nil if nobody left one.
 	Last *PumpState `json:"last,omitempty"`
 	// Ended is how the turn ended, if that was known.
 	Ended *conversation.TurnEnd `json:"ended,omitempty"`
 }
 
-// RecordLost brings a transcript to the end of what anybody heard of a process
-// on a host that is lost: what pumps have put on record without telling, the
-// messages that codex may have had and that are not there yet, with how far they
-// are known to have come, and what the agent had begun to say.
+// RecordLost completes a transcript with all that is known of a process on a lost host:
+// entries that pumps stored without returning them, messages that codex may have had and
+// that are not recorded yet, with their delivery state, and what the agent had begun to
+// say.
 func (s *Sessions) RecordLost(ctx context.Context, in RecordLostInput) (RecordLostResult, error) {
 	var f failing
 	what := "record what session " + in.Claim.Session + " had said"
@@ -125,7 +124,7 @@ func (s *Sessions) recordLost(ctx context.Context, in RecordLostInput, hide secr
 	}
 	if h != nil && (h.Generation != in.Claim.Generation || h.Since != in.State.Seq || h.Lost.Result.State.Cursor.Incarnation != in.State.Cursor.Incarnation ||
 		h.Lost.Result.State.Cursor.Offset < in.State.Cursor.Offset) {
-		h = nil // of a pump that was followed by one that told all
+		h = nil // of a pump before one that returned a result
 	}
 	entries, err := s.since(ctx, in)
 	if err != nil {
@@ -159,7 +158,7 @@ func (s *Sessions) recordLost(ctx context.Context, in RecordLostInput, hide secr
 	}
 	if h != nil {
 		out.Last, out.Ended = &h.Lost.Result.State, h.Lost.Result.Turn
-		if out.Seq == out.Last.Seq { // else somebody has read further, and died
+		if out.Seq == out.Last.Seq { // else another attempt has read further, and died
 			behind = append(behind, h.Lost.Unfinished...)
 		}
 	}
@@ -167,15 +166,15 @@ func (s *Sessions) recordLost(ctx context.Context, in RecordLostInput, hide secr
 	return out, err
 }
 
-// lostID is the id of the entry of a message of which codex said nothing any more.
+// lostID is the id of the entry of a message that codex never confirmed.
 func lostID(s Send) string { return "lost." + s.ID }
 
-// settled says whether codex is known to have a message.
+// settled reports whether codex is known to have a message.
 func (h *heard) settled(id string) bool {
 	return h != nil && slices.ContainsFunc(h.Lost.Result.Deliveries, func(d Delivery) bool { return d.ID == id && d.State == Acknowledged })
 }
 
-// saidAt is when that was which was heard last; every attempt says the same.
+// saidAt returns the time of what was heard last; it is the same for every attempt.
 func (s *Sessions) saidAt(in RecordLostInput, h *heard) time.Time {
 	at := in.State.AtMS
 	if h != nil {
@@ -184,8 +183,8 @@ func (s *Sessions) saidAt(in RecordLostInput, h *heard) time.Time {
 	return time.UnixMilli(at).UTC()
 }
 
-// since are the entries that pumps have put on record and not told, but for what
-// an earlier attempt of this has.
+// since returns the entries that pumps stored without returning them, except those that
+// an earlier attempt of this activity added.
 func (s *Sessions) since(ctx context.Context, in RecordLostInput) ([]Entry, error) {
 	segs, err := listSegments(ctx, s.Store, in.Claim.Session)
 	if err != nil {
@@ -198,7 +197,7 @@ func (s *Sessions) since(ctx context.Context, in RecordLostInput) ([]Entry, erro
 		var gap *GapError
 		switch {
 		case errors.As(err, &gap):
-			return entries, nil // what lies behind it is written over
+			return entries, nil // what comes after it is overwritten
 		case err != nil:
 			return nil, err
 		case mine >= 0 && e.Seq >= segs[mine].First:
@@ -211,8 +210,7 @@ func (s *Sessions) since(ctx context.Context, in RecordLostInput) ([]Entry, erro
 
 func lostOwner(c Claim) owner { return owner{c.Generation, c.Pump, 1} }
 
-// addBehind adds entries to the transcript; what an earlier attempt has added
-// stays as it is.
+// addBehind adds entries to the transcript; those of an earlier attempt stay as they are.
 func (s *Sessions) addBehind(ctx context.Context, in RecordLostInput, seq int64, behind []Entry, hide secrets) (int64, error) {
 	t := &transcript{store: s.Store, session: in.Claim.Session, owner: lostOwner(in.Claim), now: s.Now, stored: seq}
 	for i := range behind {

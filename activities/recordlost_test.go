@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/conversation"
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
 
-// lostPump is a session whose newest pump had put entries 4 and 5 on record when
+// lostPump returns a session whose newest pump had recorded entries 4 and 5 when
 // its host was lost: a note, and what codex was told.
 func lostPump(t *testing.T) (*Sessions, RecordLostInput) {
 	t.Helper()
@@ -38,7 +38,6 @@ func lostPump(t *testing.T) (*Sessions, RecordLostInput) {
 	return s, in
 }
 
-// said is a transcript in short.
 func (s *Sessions) said(t *testing.T) string {
 	t.Helper()
 	var out []string
@@ -48,7 +47,7 @@ func (s *Sessions) said(t *testing.T) string {
 	return strings.Join(out, ", ")
 }
 
-// heardOf is what the pump left of what it knew.
+// heardOf returns what the pump left of what it knew.
 func heardOf(in RecordLostInput, seq int64) conversation.Lost {
 	return conversation.Lost{
 		Result: PumpResult{
@@ -59,9 +58,9 @@ func heardOf(in RecordLostInput, seq int64) conversation.Lost {
 	}
 }
 
-// What a person said and what codex had answered when its host was lost is on
-// record, in that order, with how far each message is known to have come; once,
-// however often it is tried.
+// What a person said and what codex had answered when its host was lost is recorded
+// once, in that order, with how far each message is known to have come, however
+// often it is tried.
 func TestWhatWasHeardOnALostHostIsPutOnRecord(t *testing.T) {
 	s, in := lostPump(t)
 	s.keepHeard(t.Context(), RunPumpInput{Claim: Claim{Session: "s", Generation: 1, Pump: 7}, Pump: conversation.PumpInput{State: in.State}}, heardOf(in, 5), secrets{})
@@ -82,8 +81,8 @@ func TestWhatWasHeardOnALostHostIsPutOnRecord(t *testing.T) {
 	}
 }
 
-// Of a worker that died with the host only its entries are left; what it may
-// have sent is on record as just that.
+// If the worker died with its host, only its entries are left. What it may have
+// sent is recorded as such.
 func TestWhatADeadWorkerHeardIsItsEntries(t *testing.T) {
 	for what, lost := range map[string]func(*heard){
 		"nothing is left":           nil,
@@ -110,7 +109,7 @@ func TestWhatADeadWorkerHeardIsItsEntries(t *testing.T) {
 	}
 }
 
-// That the turn had ended is heard, too, though nobody could be told any more.
+// The end of the turn was heard too, though it could not be reported any more.
 func TestTheEndOfATurnIsHeardOnALostHost(t *testing.T) {
 	s, in := lostPump(t)
 	h := heardOf(in, 5)
@@ -124,8 +123,8 @@ func TestTheEndOfATurnIsHeardOnALostHost(t *testing.T) {
 	}
 }
 
-// An attempt that came less far says nothing over one that came further, and
-// what others have read since goes before what was unfinished for this one.
+// An attempt that came less far replaces nothing of one that came further. What
+// others have read since counts, before what was unfinished for this attempt.
 func TestTheNewestOfWhatWasHeardCounts(t *testing.T) {
 	s, in := lostPump(t)
 	pump := RunPumpInput{Claim: Claim{Session: "s", Generation: 1, Pump: 7}, Pump: conversation.PumpInput{State: in.State}}
@@ -142,8 +141,8 @@ func TestTheNewestOfWhatWasHeardCounts(t *testing.T) {
 	}
 }
 
-// What was heard is of no use once the session is somewhere else, or has ended: a
-// later session of its id does not find it. What its own pump has heard stays.
+// What was heard is of no use once the session is elsewhere or has ended: a later
+// session of its id does not find it. What its own pump has heard stays.
 func TestWhatWasHeardDoesNotOutliveItsUse(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	hears := func(generation int64) {

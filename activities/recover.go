@@ -12,14 +12,14 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// RecoverSeed fetches what a holder that has ended left of a rotating login on
-// its host: it takes the host from whoever still acts there for that session,
-// ends codex, which may refresh again, and reads auth.json.
+// RecoverSeed fetches a rotating login from the host of a holder that has ended. It
+// fences off everybody who acts there for that session, ends codex, which may refresh
+// again, and reads auth.json.
 //
-// A rotation is in the store, and Saved, before anything is wiped: the caller
-// moves its pointer and calls again with Saved as the Seed, which wipes. So a
-// kill between any two steps loses nothing. What is neither the seed's nor can
-// follow it is an error, and stays where it is. Work and rollouts stay anyway.
+// A rotated login is stored, and returned as Saved, before anything is wiped. The caller
+// moves its pointer and calls again with Saved as the Seed, which wipes: a kill between
+// any two steps loses nothing. A login that is neither the seed's nor can follow it is
+// an error, and stays. Work and rollouts always stay.
 func (s *Seeds) RecoverSeed(ctx context.Context, in RecoverSeedInput) (RecoverSeedResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	in.Claim = in.Claim.behind(in.Generation)
@@ -52,20 +52,16 @@ func (s *site) recoverSeed(ctx context.Context, in RecoverSeedInput, attempt int
 		return out, fmt.Errorf("find the root folder: %w", err)
 	}
 	l := layoutOf(root, in.Claim.Session)
-	there, err := isThere(ctx, h, l.Dir)
+	f, err := s.lookSession(ctx, h, in.Claim, l, true)
 	if err != nil {
 		return out, err
 	}
-	if !there {
-		// Taking the lock would make the folder anew; the reaper looks by mark.
+	if !f.exists {
+		// Taking the lock would create the folder; processes are found by their mark.
 		if _, err := endUnrecorded(ctx, h, l, in.Claim, attempt); err != nil {
 			return out, err
 		}
 		return RecoverSeedResult{Absent: true, Wiped: true}, nil
-	}
-	f, err := lookFolder(ctx, h, l.Dir)
-	if err != nil {
-		return out, err
 	}
 	if in.Generation > 0 && f.mark.Generation > in.Generation {
 		// The session is back, and has saved what it found before it came in.
@@ -102,8 +98,7 @@ func (s *site) recoverSeed(ctx context.Context, in RecoverSeedInput, attempt int
 	return out, nil
 }
 
-// endEvery ends every process of a session of which it is not known how many
-// it had.
+// endEvery ends all processes of a session when their number is not known.
 func endEvery(ctx context.Context, h hostexec.Host, l Layout, c Claim, attempt int32) (found []Survivor, err error) {
 	newest := 0
 	names, err := processesIn(ctx, h, l)
@@ -118,7 +113,6 @@ func endEvery(ctx context.Context, h hostexec.Host, l Layout, c Claim, attempt i
 	return found, err
 }
 
-// processesIn lists the folders of a session's processes.
 func processesIn(ctx context.Context, h hostexec.Host, l Layout) ([]string, error) {
 	res, err := h.Run(ctx, hostexec.Command{
 		Script: `[ -d "$1" ] || exit 0

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -24,8 +24,8 @@ func (k *talk) recover(seed *SeedRef) (RecoverSeedResult, error) {
 	return k.set.Seeds.recoverSeed(k.t.Context(), RecoverSeedInput{Seed: *seed, Claim: claim}, 1, hide)
 }
 
-// The holder is gone and codex had rotated: the login is in the store before it
-// is wiped, however often somebody is killed on the way; work stays.
+// The holder is gone and codex had rotated. The login is in the store before it is
+// wiped, however often a worker is killed on the way. The work stays.
 func TestALoginIsRecoveredBeforeItIsWiped(t *testing.T) {
 	model := scriptedmodel.Serve(t, `rules: []`)
 	b := newBed(t, readyHost(t))
@@ -35,7 +35,7 @@ func TestALoginIsRecoveredBeforeItIsWiped(t *testing.T) {
 	b.sh(`echo mine >"$1/kept"`, k.layout.WorkDir)
 
 	var saved *SeedRef
-	for range 3 { // killed before its answer was heard
+	for range 3 { // killed before its answer arrived
 		out, err := k.recover(k.seed)
 		if err != nil || out.Saved == nil || out.Wiped || out.Absent {
 			t.Fatalf("recovered: %+v, %v", out, err)
@@ -111,7 +111,7 @@ func TestWhatIsNoLaterLoginIsNotRecoveredAndNotWiped(t *testing.T) {
 	}
 }
 
-// A host that cannot be reached is no reason to believe that nothing is there.
+// That a host cannot be reached does not mean that nothing is there.
 func TestALoginOnAHostThatIsAwayIsNotGivenUp(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -2,31 +2,33 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
 )
 
-// RefreshSeedInput: use a login's refresh token and keep what comes of it.
+// RefreshSeedInput is the input of Seeds.RefreshSeed.
 type RefreshSeedInput struct {
 	Seed SeedRef `json:"seed"`
-	// Force is a person's word that a token that may be spent is used again:
-	// a text that is new for each time it is given.
+	// Force is set by a person to use a token again that may be spent. Its text is
+	// new each time.
 	Force string `json:"force,omitempty"`
-	// Look uses no token: it only takes what an earlier refresh may have left
-	// in the store, whose answer came when nobody waited for it any more.
+	// Look uses no token: it only takes what an earlier refresh left in the store
+	// after nobody waited for it any more.
 	Look bool `json:"look,omitempty"`
 }
 
-// RefreshSeedResult says what came of it. Saved is there with the verdict
-// alive, and only with it: it is in the store and counts for nobody yet.
+// RefreshSeedResult is the outcome. Saved is set with the verdict alive, and only then:
+// it is in the store and counts for nobody yet.
 type RefreshSeedResult struct {
 	SeedVerdict
 	Saved *SeedRef   `json:"saved,omitempty"`
 	Auth  string     `json:"auth,omitempty"` // SHA-256 of its auth.json, hex
 	Files []SeedFile `json:"files,omitempty"`
-	// Asked is false where an earlier attempt's answer was found.
+	// Asked is false if an earlier attempt's answer was found.
 	Asked bool `json:"asked"`
 }
 
@@ -48,12 +50,10 @@ func (s *site) issuer() seeds.Issuer {
 	return seeds.Issuer{TokenURL: s.TokenEndpoint, URL: s.Issuer, Now: s.Now}
 }
 
-// RefreshSeed uses a login's refresh token once. That it is about to do so is
-// in the store before the request is sent, and the new login is in the store
-// before the activity ends: an attempt that comes after a killed one finds the
-// answer, or that the token may be spent, and then it does not use it again
-// unless a person says so. The one thing that is lost is an answer that was on
-// its way when this process died.
+// RefreshSeed uses a login's refresh token once. It stores that intent before it sends
+// the request, and the new login before it ends. An attempt after a killed one finds the
+// answer, or that the token may be spent; then only a person can have it used again.
+// Only an answer that was on its way when this process died is lost.
 func (s *Seeds) RefreshSeed(ctx context.Context, in RefreshSeedInput) (RefreshSeedResult, error) {
 	out, err := s.refreshSeed(ctx, in)
 	return out, failing{}.failure(ctx, "refresh seed "+in.Seed.Name, err)
@@ -88,6 +88,11 @@ func (s *Seeds) refreshSeed(ctx context.Context, in RefreshSeedInput) (RefreshSe
 		return out, nil
 	}
 	intent, err := seeds.Intend(ctx, s.Store, in.Seed.Name, spent, in.Force)
+	if errors.Is(err, store.ErrNotExclusive) { // nothing was asked
+		out.SeedVerdict = SeedVerdict{Verdict: string(seeds.VerdictUnknown), Reason: "it was not refreshed: " + err.Error(),
+			Hint: notExclusiveHint}
+		return out, nil
+	}
 	if err != nil {
 		return out, err
 	}
@@ -100,8 +105,8 @@ func (s *Seeds) refreshSeed(ctx context.Context, in RefreshSeedInput) (RefreshSe
 	return s.ask(ctx, in, seed, spent, intent), nil
 }
 
-// ask makes the request. From here on nothing is given up while this process
-// lives: a cancelled activity that has a new login in its hands stores it.
+// ask makes the request. From here on nothing is given up while this process lives: even
+// a cancelled activity stores a new login.
 func (s *Seeds) ask(ctx context.Context, in RefreshSeedInput, seed *seeds.Bundle, spent string, intent *seeds.Intent) RefreshSeedResult {
 	held := context.WithoutCancel(ctx)
 	answer, next := s.issuer().Refresh(held, seed)
@@ -116,7 +121,7 @@ func (s *Seeds) ask(ctx context.Context, in RefreshSeedInput, seed *seeds.Bundle
 			return err
 		})
 	case seeds.VerdictUnknown:
-		// Nothing was spent, and that must be known as surely as the intent.
+		// Nothing was spent, and that must be recorded as surely as the intent.
 		s.insist(held, "seed "+in.Seed.Name+" was not refreshed, and that cannot be written down", func(ctx context.Context) error {
 			return intent.Withdraw(ctx, s.Store)
 		})
@@ -127,8 +132,8 @@ func (s *Seeds) ask(ctx context.Context, in RefreshSeedInput, seed *seeds.Bundle
 // storeTry bounds one try at the store.
 const storeTry = time.Minute
 
-// insist does something with the store until it is done. The activity beats
-// meanwhile (see Beats); it ends with the process.
+// insist repeats do until it succeeds or the process ends. The activity beats meanwhile
+// (see Beats).
 func (s *Seeds) insist(ctx context.Context, what string, do func(context.Context) error) {
 	for n := int32(1); ; n++ {
 		try, cancel := context.WithTimeout(ctx, storeTry)
@@ -148,7 +153,7 @@ func (r *RefreshSeedResult) take(ref seeds.Ref, b *seeds.Bundle) {
 	r.Auth, r.Files = seeds.AuthDigest(b.Auth()), filesOf(b)
 }
 
-// VerifySeedInput names a seed.
+// VerifySeedInput is the input of Seeds.VerifySeed.
 type VerifySeedInput struct {
 	Seed SeedRef `json:"seed"`
 }
@@ -160,8 +165,8 @@ type VerifySeedResult struct {
 	Until time.Time `json:"until,omitzero"`
 }
 
-// VerifySeed finds out about a seed what costs nothing and changes nothing: of
-// a login what it says of itself, of a key whether it is taken.
+// VerifySeed checks a seed without using anything up or changing anything: what a login
+// says of itself, or whether a key is accepted.
 func (s *Seeds) VerifySeed(ctx context.Context, in VerifySeedInput) (VerifySeedResult, error) {
 	out, err := s.verifySeed(ctx, in)
 	return out, failing{}.failure(ctx, "verify seed "+in.Seed.Name, err)

@@ -14,12 +14,12 @@ import (
 
 	"filippo.io/age"
 
-	"fairlead.dev/fairlead/deploy/scriptedauth"
+	"fairlead.dev/fairlead/internal/lab/scriptedauth"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
 )
 
-// A refreshed is a login in a store, and where the store is.
+// A refreshed is a login in a store, with the store's folder.
 type refreshed struct {
 	t      *testing.T
 	issuer *scriptedauth.Server
@@ -76,7 +76,7 @@ func (r *refreshed) refresh() RefreshSeedResult {
 	return out
 }
 
-// holds says whether what was saved is the newest login that the issuer gave out.
+// holds checks that what was saved is the newest login that the issuer gave out.
 func (r *refreshed) holds(out RefreshSeedResult) {
 	r.t.Helper()
 	if out.Verdict != "alive" || out.Saved == nil || out.Saved.Generation != r.in.Seed.Generation+1 {
@@ -102,7 +102,7 @@ func TestARefreshIsInTheStoreBeforeItIsKnown(t *testing.T) {
 	r := newRefreshed(t)
 	out := r.refresh()
 	r.holds(out)
-	// Its answer never reached the workflow: the attempt that follows finds it.
+	// Its answer never reached the workflow. The next attempt finds it.
 	again := r.refresh()
 	r.holds(again)
 	if !out.Asked || again.Asked || out.Saved.Blob != again.Saved.Blob {
@@ -117,7 +117,7 @@ func TestALookUsesNoToken(t *testing.T) {
 	if out := r.refresh(); out.Verdict != "unknown" || out.Saved != nil || len(r.issuer.Requests()) != 0 {
 		t.Errorf("%+v, %d requests", out, len(r.issuer.Requests()))
 	}
-	// What a killed refresh left is taken.
+	// What a killed refresh left is used.
 	r.in.Look = false
 	r.refresh()
 	r.in.Look = true
@@ -146,7 +146,7 @@ func TestALostAnswerIsNotAskedForAgainWithoutAWord(t *testing.T) {
 		}
 	}
 	r.usedOnce()
-	// A person's word is good for one use.
+	// A person's permission is good for one use.
 	r.in.Force = "word-1"
 	if out := r.refresh(); out.Verdict != "dead" {
 		t.Errorf("forced: %+v", out)
@@ -177,7 +177,8 @@ func TestOnlyInvalidGrantIsDead(t *testing.T) {
 	}
 }
 
-// The folder of the seed's blobs is something else for a while.
+// breakStore makes the folder of the seed's blobs something else until mend is
+// called.
 func (r *refreshed) breakStore() (mend func()) {
 	r.t.Helper()
 	dir := filepath.Join(r.dir, "seeds", "team")
@@ -195,7 +196,7 @@ func (r *refreshed) breakStore() (mend func()) {
 	}
 }
 
-// told hears each line of a log.
+// told receives each line of a log.
 type told chan string
 
 func (c told) Write(p []byte) (int, error) { c <- string(p); return len(p), nil }
@@ -219,12 +220,12 @@ func TestAStoreThatFailsIsWaitedForWithTheNewLoginInHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	mend := r.breakStore()
-	cancel() // nobody wants to know any more
+	cancel() // nobody waits for the result any more
 	r.issuer.Release()
 	if err := r.issuer.AwaitRequests(t.Context(), scriptedauth.EndpointToken, 1); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // tries at the store, both in vain
+	for range 2 { // two failed attempts at the store
 		select {
 		case e := <-ended:
 			t.Fatalf("it gave up with a login in its hands: %+v, %v", e.out, e.err)
@@ -281,8 +282,8 @@ func (r *refreshed) child() *exec.Cmd {
 	return cmd
 }
 
-// Killed at each step, the login is never used twice and never called dead; it
-// is lost only with an answer that was in flight.
+// If a refresh is killed at any step, the login is never used twice and never
+// called dead. It is lost only with an answer that was in flight.
 func TestAKilledRefreshIsTakenUpWhereItWas(t *testing.T) {
 	kill := func(r *refreshed, cmd *exec.Cmd) {
 		r.t.Helper()

@@ -11,8 +11,8 @@ import (
 	"go.temporal.io/sdk/worker"
 )
 
-// A registry notes what is registered, and hands it on to a real worker, which
-// refuses what is no activity.
+// A registry records what is registered, and passes it on to a real worker, which
+// refuses what is not an activity.
 type registry struct {
 	worker.ActivityRegistry
 	names []string
@@ -36,7 +36,7 @@ func TestEveryActivityIsRegisteredUnderANameOfItsOwn(t *testing.T) {
 	r := &registry{ActivityRegistry: worker.New(c, "test", worker.Options{})}
 	New(Deps{Temporal: c}).Register(r)
 	slices.Sort(r.names)
-	want := "CaptureSeed CheckHost CheckOldHosts CheckSnapshots CloseSession DeleteSeedBlobs FindEnded FindLeftovers FindSilent ForgetLogin HoldBlobs MakeLogin ParkSession PinSnapshot PrepareSession ProbeHosts ProvisionCodex PruneSnapshots PushWorkspace PutSeed RecordLost RecordNotes RecordResults RecoverSeed RefreshSeed RemoveLogin RotateKeys RunExec RunPump ScanHostKeys StartItems StartServer StopServer TakeSnapshot TidyStore VerifySeed VerifySeeds WatchHost WipeLeftover"
+	want := "CaptureSeed CheckHost CheckOldHosts CheckSnapshots CloseSession DeleteSeedBlobs FindEnded FindLeftovers FindSessions FindSilent ForgetLogin HoldBlobs MakeLogin ParkSession PinSnapshot PrepareSession ProbeHosts ProvisionCodex PruneSnapshots PushWorkspace PutSeed RecordLost RecordNotes RecordResults RecoverSeed RefreshSeed RemoveLogin RotateKeys RunExec RunPump ScanHostKeys StartItems StartServer StopServer TakeSnapshot TidyStore VerifySeed VerifySeeds WatchHost WipeLeftover"
 	if got := strings.Join(r.names, " "); got != want {
 		t.Errorf("registered %s, want %s", got, want)
 	}

@@ -15,18 +15,17 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// ErrTypeOldIdentity: a seed is encrypted for nobody whose identity the worker has.
+// ErrTypeOldIdentity: the worker has no identity that a seed is encrypted for.
 const ErrTypeOldIdentity = "old_identity_missing"
 
-// RotateKeysInput: encrypt all that is in the store for the recipients that the
-// worker's config names.
+// RotateKeysInput is the input of RotateKeys.
 type RotateKeysInput struct {
 	// Check only looks.
 	Check bool `json:"check,omitempty"`
 }
 
-// RotateKeysResult says what is in the store afterwards, as it was looked at
-// last; what others write and delete meanwhile may be in or not.
+// RotateKeysResult says what is in the store, as it was seen last. It may miss what others
+// write and delete meanwhile.
 type RotateKeysResult struct {
 	Check   bool `json:"check"`
 	Seeds   int  `json:"seeds"`   // blobs of seeds
@@ -34,15 +33,15 @@ type RotateKeysResult struct {
 	Renewed int  `json:"renewed"` // encrypted anew
 	Kept    int  `json:"kept"`    // were for exactly these recipients already
 	Gone    int  `json:"gone"`    // deleted meanwhile
-	// Left is how many are not for exactly these recipients, or cannot be
-	// opened by their identities alone; the first of them are named.
+	// Left counts blobs that are not for exactly these recipients, or that their
+	// identities alone cannot open; LeftKeys names the first.
 	Left     int          `json:"left"`
 	LeftKeys []string     `json:"left_keys"`
 	Failed   int          `json:"failed"`
 	Failures []KeyFailure `json:"failures"`
-	// Recipients are those that everything is to be encrypted for. Former are
-	// the recipients of identities that the worker holds beside, and Unneeded
-	// says that nothing in the store needs those any more.
+	// Recipients are those for whom everything is to be encrypted. Former are the
+	// recipients of further identities that the worker holds; Unneeded says that nothing
+	// in the store needs those any more.
 	Recipients []string `json:"recipients"`
 	Former     []string `json:"former"`
 	Unneeded   bool     `json:"unneeded"`
@@ -68,10 +67,9 @@ const (
 	rotateNames  = 50 // keys that a result names
 )
 
-// RotateKeys encrypts every blob for the recipients of the worker's config:
-// seeds first, the store's own key last. Sessions go on meanwhile. Killed at
-// any point it can be run again: what is done is found done. Nothing is touched
-// where a seed's old identity is missing.
+// RotateKeys encrypts every blob for the recipients of the worker's config: seeds first,
+// the store's own key last. Sessions go on meanwhile. It can be killed at any point and
+// run again. It changes nothing if a seed's old identity is missing.
 func (s *Seeds) RotateKeys(ctx context.Context, in RotateKeysInput) (RotateKeysResult, error) {
 	r := &rotation{store: s.Store, out: RotateKeysResult{
 		Check: in.Check, Recipients: s.Store.Recipients(), Former: s.Store.Former(), LeftKeys: []string{}, Failures: []KeyFailure{},
@@ -117,8 +115,7 @@ func (r *rotation) run(ctx context.Context) error {
 				return err
 			}
 		}
-		// What was written meanwhile, maybe by a worker of the old config, is
-		// looked at as well.
+		// Check as well what was written meanwhile, perhaps by a worker with the old config.
 		if seeds, others, err = r.list(ctx); err != nil {
 			return err
 		}
@@ -135,7 +132,7 @@ func (r *rotation) run(ctx context.Context) error {
 	return nil
 }
 
-// list is every blob: those of seeds, and the others.
+// list returns the keys of all blobs: those of seeds, and the others.
 func (r *rotation) list(ctx context.Context) (seeds, others []string, err error) {
 	found, err := r.store.List(ctx, "")
 	for _, info := range found {
@@ -148,15 +145,14 @@ func (r *rotation) list(ctx context.Context) (seeds, others []string, err error)
 	return seeds, others, err
 }
 
-// start begins a step.
 func (r *rotation) start() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.progress.Done = 0
 }
 
-// each does something with every key, a few at a time. A blob that fails does
-// not stop the others; a store that is gone does.
+// each calls do for every key, a few at a time. A blob that fails does not stop the
+// others; a store that cannot be reached does.
 func (r *rotation) each(ctx context.Context, step string, total int, keys []string, do func(context.Context, string) error) error {
 	r.mu.Lock()
 	r.progress.Step, r.progress.Total = step, total
@@ -184,7 +180,7 @@ func (r *rotation) each(ctx context.Context, step string, total int, keys []stri
 	return errors.Join(g.Wait(), ctx.Err())
 }
 
-// fail notes a blob once. The caller holds mu.
+// fail records the failure of a blob, once. The caller holds mu.
 func (r *rotation) fail(key string, err error) {
 	for _, f := range r.out.Failures {
 		if f.Key == key {
@@ -230,7 +226,7 @@ func (r *rotation) look(ctx context.Context, key string) error {
 	return err
 }
 
-// beat tells how far it is, until stop.
+// beat sends heartbeats with the progress until stop is called.
 func (r *rotation) beat(ctx context.Context) (stop func()) {
 	if !activity.IsActivity(ctx) {
 		return func() {}

@@ -69,7 +69,7 @@ func TestKeysAreRotatedWhileOthersWriteAndDelete(t *testing.T) {
 		t.Errorf("looking changed something: %v", err)
 	}
 	var wg sync.WaitGroup
-	wg.Go(func() { // sessions go on, on a worker that has restarted with the new config
+	wg.Go(func() { // meanwhile sessions go on, on a worker that was restarted with the new config
 		for i := range 60 {
 			if err := now.Put(t.Context(), fmt.Sprintf("transcripts/s2/%04d", i), []byte("content")); err != nil {
 				t.Error(err)
@@ -109,7 +109,7 @@ func TestAMissingOldIdentityRefusesTheRotationAndChangesNothing(t *testing.T) {
 	if err := before.Put(t.Context(), "a", []byte("content")); err != nil {
 		t.Fatal(err)
 	}
-	// A seed for somebody whose identity is not here.
+	// A seed for a recipient whose identity is not here.
 	s, err := store.Open(t.Context(), store.Options{URL: "file://" + v.dir, Recipients: []age.Recipient{lost.Recipient()}})
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func TestAMissingOldIdentityRefusesTheRotationAndChangesNothing(t *testing.T) {
 	if err != nil || out.Left != 3 || out.Failed != 1 || out.Unneeded || out.Failures[0].Key != "seeds/team/1" {
 		t.Errorf("looked: %+v, %v", out, err)
 	}
-	// With the identity back it goes on.
+	// With the identity back, the rotation goes on.
 	out, err = rotate(t, v.open(fresh, old, fresh, lost), false)
 	if err != nil || out.Renewed != 3 || !out.Unneeded || len(out.Former) != 2 {
 		t.Errorf("with it: %+v, %v", out, err)

@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/seeds"
 )
 
-// login is the auth.json of a ChatGPT login after n refreshes. Its tokens are
-// made up and must be found nowhere.
+// login returns the auth.json of a ChatGPT login after n refreshes. Its tokens are
+// made up and must not appear anywhere.
 func login(account string, n int) string {
 	at := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(n) * time.Hour)
 	jwt := func(what string) string {
@@ -67,7 +67,8 @@ func (k *talk) rewrite(text string) {
 	k.sh(`printf %s "$2" >"$1/auth.json"`, k.layout.CodexHome, text)
 }
 
-// replace changes it by temp and rename, as others do.
+// replace changes auth.json with a temporary file and a rename, as other programs
+// do.
 func (k *talk) replace(text string) {
 	k.t.Helper()
 	err := hostexec.WriteFile(k.t.Context(), k.host(), path.Join(k.layout.CodexHome, "auth.json"), []byte(text), 0o600, nil)
@@ -76,13 +77,11 @@ func (k *talk) replace(text string) {
 	}
 }
 
-// authOnHost is what the host has, "" if none.
 func (k *talk) authOnHost() string {
 	k.t.Helper()
 	return k.sh(`cat "$1/auth.json" 2>/dev/null || :`, k.layout.CodexHome)
 }
 
-// authIn is the auth.json of a generation in the store.
 func (b *bed) authIn(ref *SeedRef) string {
 	b.t.Helper()
 	got, err := b.set.Seeds.bundle(b.t.Context(), ref)
@@ -95,7 +94,6 @@ func (b *bed) authIn(ref *SeedRef) string {
 	return string(got.Auth())
 }
 
-// noToken fails if any made-up token is in a text.
 func noToken(t *testing.T, what, text string) {
 	t.Helper()
 	if strings.Contains(text, "rt-made-up") || strings.Contains(text, base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`))+".") {

@@ -9,14 +9,14 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// rotates says whether codex changes a seed's auth.json while it works.
+// rotates reports whether codex changes a seed's auth.json while it works.
 func (r *SeedRef) rotates() bool { return r != nil && r.Kind == string(seeds.KindChatGPT) }
 
 // maxAuth is the longest auth.json that is read back from a host.
 const maxAuth = 1 << 20
 
-// An unsavable is an auth.json on a host that cannot follow the seed's, and is
-// nothing to be given up without a person's word either.
+// An unsavable is an auth.json on a host that cannot follow the seed's, and must not be given
+// up without a person's word either.
 type unsavable struct {
 	rotation seeds.Rotation
 	err      error
@@ -25,8 +25,8 @@ type unsavable struct {
 func (e *unsavable) Error() string { return e.err.Error() }
 func (e *unsavable) Unwrap() error { return e.err }
 
-// compareAuth says what an auth.json of a host is beside the seed's. What is
-// nothing to be saved and nothing to be thrown away is *unsavable.
+// compareAuth compares a host's auth.json with the seed's. If it is neither to be saved nor
+// to be thrown away, the error is *unsavable.
 func compareAuth(seed, host []byte) (seeds.Rotation, error) {
 	r, err := seeds.CompareAuth(seed, host)
 	if err != nil {
@@ -35,9 +35,8 @@ func compareAuth(seed, host []byte) (seeds.Rotation, error) {
 	return r, nil
 }
 
-// storeRotated writes the generation after cur: the same bundle with another
-// auth.json. It is in the store, read back, and counts for nobody yet. Done
-// again it finds what is there.
+// storeRotated stores the generation after cur: the same bundle with another auth.json. It
+// is read back, and counts for nobody yet. When repeated, storeRotated finds what is there.
 func (s *site) storeRotated(ctx context.Context, cur *SeedRef, auth []byte) (SeedRef, []SeedFile, error) {
 	b, err := s.bundle(ctx, cur)
 	if err != nil {
@@ -63,7 +62,7 @@ func filesOf(b *seeds.Bundle) []SeedFile {
 	return files
 }
 
-// readAuth reads what a host has; nil where it has none.
+// readAuth reads the auth.json of a host; nil if there is none.
 func readAuth(ctx context.Context, h hostexec.Host, file, known string) (auth []byte, changed bool, err error) {
 	auth, changed, err = hostexec.ReadChanged(ctx, h, file, maxAuth, known)
 	if errors.Is(err, hostexec.ErrNotExist) {

@@ -7,14 +7,16 @@ import (
 	"path"
 	"time"
 
+	"go.temporal.io/api/serviceerror"
+
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/seeds"
 )
 
-// A keeper brings what codex makes of a rotating login back to its seed, while
-// one session holds that on one host. It remembers nothing that matters: every
-// look finds the truth on the host and at the seed's workflow, and may be
-// killed after any of its steps and done again:
+// A keeper saves what codex makes of a rotating login to its seed, while one session
+// holds the seed on one host. It remembers nothing that matters: every look finds the
+// truth on the host and at the seed's workflow, and may be killed after any step and
+// repeated:
 //
 //	read auth.json ─▶ compare ─▶ mark "rotated" ─▶ blob ─▶ read back ─▶ move the pointer
 //
@@ -26,16 +28,17 @@ type keeper struct {
 	h      hostexec.Host
 	home   string // CODEX_HOME
 	hide   secrets
+	left   bool // codex has ended, and the login is about to be wiped: see RotatedSeed
 
 	looking chan struct{} // holds a token while nobody looks
-	// What follows belongs to who looks.
-	seed    SeedRef // as it is known to count; its epoch is the lease's
+	// The fields below belong to the goroutine that looks.
+	seed    SeedRef // the newest generation known; its epoch is the lease's
 	settled string  // digest of an auth.json that needs no saving
 	lost    error   // the lease has ended: wraps errSeedFenced
 	marked  RotatedSeed
 }
 
-// keeper makes one; nil where there is nothing that rotates.
+// keeper returns a keeper; nil if there is no login that rotates.
 func (s *site) keeper(h hostexec.Host, session, codexHome string, seed *SeedRef, hide secrets) *keeper {
 	if !seed.rotates() || hide.auth == nil {
 		return nil
@@ -48,18 +51,18 @@ func (s *site) keeper(h hostexec.Host, session, codexHome string, seed *SeedRef,
 
 func (k *keeper) file() string { return path.Join(k.home, "auth.json") }
 
-// A keep is what one look made certain.
+// A keep is the result of one look.
 type keep int
 
 const (
-	keptAsIs   keep = iota // what is there is the seed's, or was before
-	keptSaved              // it was rotated, and is the seed's now
+	keptAsIs   keep = iota // the login is the seed's, or an earlier one
+	keptSaved              // the login was rotated, and is the seed's now
 	keptNobody             // no login is there: it was removed, or logged out
 )
 
-// look compares what the host has with the seed, and saves it if it came later.
-// An error means that the host has what no store has, or may have: nothing may
-// be wiped then. It wraps errSeedFenced where the lease has ended.
+// look compares the login on the host with the seed, and saves it if it is later. An
+// error means that the host has, or may have, a login that is in no store: nothing may
+// be wiped. It wraps errSeedFenced if the lease has ended.
 func (k *keeper) look(ctx context.Context) (keep, error) {
 	select {
 	case <-k.looking:
@@ -87,7 +90,7 @@ func (k *keeper) look(ctx context.Context) (keep, error) {
 	return out, err
 }
 
-// settle finds out what a changed auth.json is worth, and does it.
+// settle compares a changed auth.json with the seed, and saves it if it is later.
 func (k *keeper) settle(ctx context.Context, auth []byte) (keep, error) {
 	digest := seeds.AuthDigest(auth)
 	rotation, err := compareAuth(k.hide.auth, auth)
@@ -96,11 +99,11 @@ func (k *keeper) settle(ctx context.Context, auth []byte) (keep, error) {
 		return 0, err // it may be whole in a moment
 	case rotation == seeds.RotationLoggedOut:
 		return keptNobody, nil
-	case rotation == seeds.RotationNone:
+	case rotation == seeds.RotationNone, rotation == seeds.RotationEarlier:
 		k.settled = digest
 		return keptAsIs, nil
 	}
-	// The seed may have gone on since the session was told of it.
+	// The seed may have gone on since the session was granted it.
 	for range maxOvertaken {
 		now, err := k.now(ctx)
 		if err != nil {
@@ -118,12 +121,12 @@ func (k *keeper) settle(ctx context.Context, auth []byte) (keep, error) {
 	return 0, fmt.Errorf("seed %s changes faster than it can be saved", k.seed.Name)
 }
 
-// maxOvertaken is how often a save begins again since the seed went on meanwhile.
+// maxOvertaken is how often a save is tried while the seed's generation changes.
 const maxOvertaken = 3
 
 var errOvertaken = errors.New("the seed has gone on meanwhile")
 
-// now asks for what counts, and whether we still hold it.
+// now asks the seed's workflow for its state. It fails if the lease has ended.
 func (k *keeper) now(ctx context.Context) (SeedNow, error) {
 	if k.desk == nil {
 		return SeedNow{}, errors.New("this worker has no way to the seed's workflow")
@@ -134,6 +137,8 @@ func (k *keeper) now(ctx context.Context) (SeedNow, error) {
 	}
 	epoch, held := now.Holders[k.holder]
 	switch {
+	case k.left && now.forgot(k.seed.Epoch) && now.isFree(k.holder):
+		return now, nil
 	case now.Ref == nil:
 		return now, fmt.Errorf("%w: there is no seed %s any more", errSeedFenced, k.seed.Name)
 	case !held:
@@ -144,7 +149,7 @@ func (k *keeper) now(ctx context.Context) (SeedNow, error) {
 	return now, nil
 }
 
-// follow makes an auth.json what follows the generation that counts now, if it does.
+// follow saves an auth.json as the next generation, if it follows the newest one.
 func (k *keeper) follow(ctx context.Context, now SeedNow, auth []byte, digest string) (keep, error) {
 	cur := *now.Ref
 	cur.Generation, cur.Epoch = now.Generation, k.seed.Epoch
@@ -165,7 +170,7 @@ func (k *keeper) follow(ctx context.Context, now SeedNow, auth []byte, digest st
 		k.settled = digest
 		return keptAsIs, nil
 	}
-	// On record before anything can fail: from here on nobody else is granted it.
+	// Recorded before anything can fail: from now on nobody else is granted the seed.
 	if err := k.mark(ctx, now, digest, nil); err != nil {
 		return 0, err
 	}
@@ -174,11 +179,11 @@ func (k *keeper) follow(ctx context.Context, now SeedNow, auth []byte, digest st
 		return 0, k.mark(ctx, now, digest, err)
 	}
 	saved, err := k.desk.save(ctx, k.seed.Name, SaveSeed{
-		Holder: k.holder, Epoch: k.seed.Epoch, From: cur.Generation, Auth: digest, Ref: ref, Files: files,
+		Holder: k.holder, Epoch: k.seed.Epoch, From: cur.Generation, Auth: digest, Ref: ref, Files: files, Left: k.left,
 	})
 	if err != nil {
-		// The answer may be lost, somebody of ours was quicker, or the lease is
-		// another's: what counts now says which.
+		// The answer may be lost, another attempt may have been faster, or the
+		// lease may be another's: the seed's state says which.
 		again, nerr := k.now(ctx)
 		switch {
 		case nerr != nil:
@@ -198,17 +203,17 @@ func (k *keeper) follow(ctx context.Context, now SeedNow, auth []byte, digest st
 	return keptSaved, nil
 }
 
-// mark says at the seed that the host has what no store has, and why that is
-// still so. It returns why.
+// mark tells the seed that the host has a login that is in no store, and why it is
+// not saved yet. It returns why.
 func (k *keeper) mark(ctx context.Context, now SeedNow, digest string, why error) error {
-	m := RotatedSeed{Holder: k.holder, Epoch: k.seed.Epoch, Auth: digest}
+	m := RotatedSeed{Holder: k.holder, Epoch: k.seed.Epoch, Auth: digest, Left: k.left}
 	if why != nil {
 		m.Reason = k.hide.all.String(why.Error())
 	}
 	if m == k.marked || now.Rotated != nil && (*now.Rotated == m || why == nil && now.Rotated.Auth == digest && now.Rotated.Holder == k.holder) {
 		return why
 	}
-	// What could not be stored because time ran out is to be said all the same.
+	// The mark is sent even if the store failed because time ran out.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTimeout)
 	defer cancel()
 	if _, err := k.desk.rotated(ctx, k.seed.Name, m); err != nil {
@@ -221,14 +226,18 @@ func (k *keeper) mark(ctx context.Context, now SeedNow, digest string, why error
 	return why
 }
 
-// unsavedBy says whether the seed waits for something of ours that is not here
-// any more, so that nobody can save it.
+// unsavedBy returns an error if the seed waits for a login of this session that is
+// not on the host any more, so that nobody can save it.
 func (k *keeper) unsavedBy(ctx context.Context) error {
 	if k.desk == nil {
 		return nil // then nothing was marked either
 	}
 	now, err := k.now(ctx)
-	if err != nil {
+	var gone *serviceerror.NotFound
+	switch {
+	case k.left && (errors.As(err, &gone) || errors.Is(err, errSeedFenced) && now.forgot(k.seed.Epoch)):
+		return nil // no workflow waits for anything of this lease
+	case err != nil:
 		return err
 	}
 	if r := now.Rotated; r != nil && r.Holder == k.holder && r.Auth != now.Auth {
@@ -244,17 +253,17 @@ const (
 	saveBackEvery = 8 * time.Second
 	// lookTimeout bounds one look beside a conversation.
 	lookTimeout = 30 * time.Second
-	// lastLook bounds the one before a pump's result is returned: what is
-	// marked is not lost, and a turn that ended is to be told.
+	// lastLook bounds the look before a pump's result is returned: a marked login
+	// is not lost, and the end of a turn should not wait.
 	lastLook = 10 * time.Second
-	// markTimeout bounds saying that something is not saved.
+	// markTimeout bounds the call that tells the seed of an unsaved login.
 	markTimeout = 5 * time.Second
 	// tornAgain is the pause before a half-written file is read again.
 	tornAgain = 250 * time.Millisecond
 )
 
-// beside looks at once, and then again and again, until the returned function
-// is called, or the lease turns out to have ended: that is told.
+// beside looks at once, and then again and again, until the returned function is
+// called or the lease has ended; then it calls lost.
 func (k *keeper) beside(ctx context.Context, lost func(error)) (stop func()) {
 	if k == nil {
 		return func() {}
@@ -288,7 +297,7 @@ func (s *site) every() time.Duration {
 	return saveBackEvery
 }
 
-// lookOnce looks and logs, but not the same thing each time.
+// lookOnce looks, and logs an error unless it is the same as before.
 func (k *keeper) lookOnce(ctx context.Context, bound time.Duration, said *string) error {
 	look, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
@@ -307,8 +316,8 @@ func (k *keeper) lookOnce(ctx context.Context, bound time.Duration, said *string
 	return err
 }
 
-// last looks before a result is returned, and once more if a file was being
-// written just then. It tells whether the lease turned out to be another's.
+// last looks before a result is returned, again if the file is just being written.
+// It returns a Problem if the lease has ended.
 func (k *keeper) last(ctx context.Context) *Problem {
 	if k == nil {
 		return nil
@@ -327,7 +336,7 @@ func (k *keeper) last(ctx context.Context) *Problem {
 	return nil
 }
 
-// lookWhole is look, with some patience for a file that is being written.
+// lookWhole is look, repeated a few times while the file is half-written.
 func (k *keeper) lookWhole(ctx context.Context) (out keep, err error) {
 	for range 4 {
 		var torn *unsavable
@@ -343,8 +352,8 @@ func (k *keeper) lookWhole(ctx context.Context) (out keep, err error) {
 	return out, err
 }
 
-// saveBack is for who is about to wipe, or has ended codex: nil means that the
-// host has nothing of the login that is not in the store.
+// saveBack is called before a wipe, or after codex was ended. nil means that the host
+// has no login that is not in the store.
 func (k *keeper) saveBack(ctx context.Context) error {
 	if k == nil {
 		return nil

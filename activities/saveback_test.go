@@ -11,21 +11,20 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/conversation"
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/seeds"
 )
 
-// A fakeDesk is a seed's workflow as the contract has it: compare and set on
-// generation and epoch. It fails the test on anything else than what a holder
-// may say.
+// A fakeDesk is a seed's workflow as the contract has it: it compares generation
+// and epoch before it sets. A request that no holder may make fails the test.
 type fakeDesk struct {
 	t    *testing.T
 	name string
 
 	mu     sync.Mutex
 	at     SeedNow
-	ended  bool                                         // the lease has, and what its holder left is to be fetched
-	said   []string                                     // what was asked, in order
+	ended  bool                                         // the lease has ended, and what its holder left is to be fetched
+	said   []string                                     // the requests, in order
 	before func(ctx context.Context, what string) error // fails or delays a step
 	after  func(what string) error                      // loses its answer
 }
@@ -68,7 +67,10 @@ func (d *fakeDesk) do(ctx context.Context, seed, what string, f func() error) (S
 	return now, nil
 }
 
-func (d *fakeDesk) holds(holder string, epoch int64) error {
+func (d *fakeDesk) holds(holder string, epoch int64, left bool) error {
+	if left && epoch <= d.at.First && len(d.at.Holders) == 0 && d.at.Ref != nil {
+		return nil
+	}
 	if at, ok := d.at.Holders[holder]; !ok || at != epoch || d.ended {
 		return fmt.Errorf("%w: %s under %d", errSeedFenced, holder, epoch)
 	}
@@ -81,7 +83,7 @@ func (d *fakeDesk) now(ctx context.Context, seed string) (SeedNow, error) {
 
 func (d *fakeDesk) rotated(ctx context.Context, seed string, r RotatedSeed) (SeedNow, error) {
 	return d.do(ctx, seed, "rotated "+r.Reason, func() error {
-		if err := d.holds(r.Holder, r.Epoch); err != nil {
+		if err := d.holds(r.Holder, r.Epoch, r.Left); err != nil {
 			return err
 		}
 		noToken(d.t, "what a workflow is told", r.Reason)
@@ -95,7 +97,7 @@ func (d *fakeDesk) rotated(ctx context.Context, seed string, r RotatedSeed) (See
 
 func (d *fakeDesk) save(ctx context.Context, seed string, s SaveSeed) (SeedNow, error) {
 	return d.do(ctx, seed, "save", func() error {
-		if err := d.holds(s.Holder, s.Epoch); err != nil {
+		if err := d.holds(s.Holder, s.Epoch, s.Left); err != nil {
 			return err
 		}
 		if s.Auth == d.at.Auth {
@@ -120,7 +122,7 @@ func (d *fakeDesk) state() SeedNow {
 	return d.at
 }
 
-// took returns what was asked since it was asked last, without questions.
+// took returns the requests since the last call, without queries.
 func (d *fakeDesk) took() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -143,7 +145,7 @@ func (b *bed) held(id string, model *scriptedmodel.Server) (*talk, *fakeDesk) {
 	return b.prepared(id, "", "workspace-write", ref), d
 }
 
-// keeper is one of a worker that has just come.
+// keeper returns the keeper of a worker that has just started.
 func (k *talk) keeper() *keeper {
 	k.t.Helper()
 	hide, err := k.set.Sessions.hiding(k.t.Context(), k.seed)
@@ -155,7 +157,7 @@ func (k *talk) keeper() *keeper {
 
 func (k *talk) look() (keep, error) { return k.keeper().look(k.t.Context()) }
 
-// savedIs checks what counts.
+// savedIs checks the seed's current login.
 func (k *talk) savedIs(d *fakeDesk, n int) {
 	k.t.Helper()
 	now := d.state()
@@ -167,7 +169,7 @@ func (k *talk) savedIs(d *fakeDesk, n int) {
 	}
 }
 
-// However codex writes the file, each refresh becomes a generation, once.
+// However codex writes the file, each refresh becomes exactly one generation.
 func TestEachRefreshIsSavedOnce(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("keeps", nil)
@@ -188,7 +190,7 @@ func TestEachRefreshIsSavedOnce(t *testing.T) {
 		if got := d.took(); got != "rotated, save" {
 			t.Errorf("refresh %d took: %s", n, got)
 		}
-		// The same one, and one of another worker that knows generation 1 only.
+		// The same keeper, and one of another worker that knows only generation 1.
 		for _, again := range []*keeper{same, k.keeper()} {
 			if _, err := again.look(t.Context()); err != nil || d.took() != "" {
 				t.Errorf("looked again after refresh %d: %v", n, err)
@@ -197,8 +199,8 @@ func TestEachRefreshIsSavedOnce(t *testing.T) {
 	}
 }
 
-// Whoever saves may be killed behind any step, or never hear that it was done:
-// who comes next finishes it, and it is there once.
+// A save may be killed after any step, or its answer lost. The next one finishes
+// it, and the login is saved once.
 func TestAKillBetweenAnyTwoStepsOfASaveLosesNothing(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("killed", nil)
@@ -245,7 +247,7 @@ func TestAKillBetweenAnyTwoStepsOfASaveLosesNothing(t *testing.T) {
 	}
 }
 
-// Who lost the lease saves nothing and says so, each time.
+// A holder that lost the lease saves nothing and says so, each time.
 func TestAnOldHolderThatWakesUpSavesNothing(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("woken", nil)
@@ -268,15 +270,15 @@ func TestAnOldHolderThatWakesUpSavesNothing(t *testing.T) {
 	if _, err := k.look(); !errors.Is(err, errSeedFenced) {
 		t.Errorf("a newer worker of the old holder: %v", err)
 	}
-	d.at.Holders = map[string]int64{"woken": 9} // the same session, leased anew elsewhere
+	d.at.Holders = map[string]int64{"woken": 9} // the same session, with a new lease elsewhere
 	if _, err := k.look(); !errors.Is(err, errSeedFenced) {
 		t.Errorf("the same session under an older lease: %v", err)
 	}
 	if now := d.state(); now.Generation != 1 {
 		t.Errorf("the seed is at generation %d", now.Generation)
 	}
-	// While the seed fetches what it left, it wipes nothing; when somebody has
-	// answered for that, it does.
+	// While the seed fetches what the old holder left, the old holder wipes
+	// nothing. It does so once somebody has dealt with that.
 	d.at.Holders, d.ended = map[string]int64{"woken": 7}, true
 	in := k.closing()
 	if out, err := k.close(in); !errors.Is(err, errSeedFenced) || out.Wiped || k.authOnHost() == "" {
@@ -292,8 +294,8 @@ func TestAnOldHolderThatWakesUpSavesNothing(t *testing.T) {
 	}
 }
 
-// What is no later login of the same account is never stored, and nothing but
-// what was there before counts as nothing to lose.
+// What is not a later login of the same account is never stored. Only what was
+// there before counts as nothing to lose.
 func TestOnlyALaterLoginOfTheSameAccountIsStored(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("picky", nil)
@@ -333,7 +335,7 @@ func TestOnlyALaterLoginOfTheSameAccountIsStored(t *testing.T) {
 	if out, err := k.look(); err != nil || out != keptNobody {
 		t.Errorf("removed: %v, %v", out, err)
 	}
-	k.rewrite(whole) // and whole after all
+	k.rewrite(whole) // now complete
 	if out, err := k.look(); err != nil || out != keptSaved {
 		t.Errorf("then: %v, %v", out, err)
 	}
@@ -354,8 +356,8 @@ func (b *bed) without() (back func()) {
 	}
 }
 
-// With the store down the seed says so, with the reason; nothing is wiped, not
-// by a close either; and it is saved as soon as there is a store.
+// With the store down, the seed says so, with the reason. Nothing is wiped, not
+// even by a close, and the login is saved as soon as there is a store.
 func TestWithNoStoreALoginIsMarkedAndStays(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("storeless", nil)
@@ -390,12 +392,12 @@ func TestWithNoStoreALoginIsMarkedAndStays(t *testing.T) {
 	k.savedIs(d, 1)
 }
 
-// A torn object in the store is never what counts: another is written beside it.
+// A torn object in the store never counts: another is written beside it.
 func TestATornBlobNeverCounts(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("torn", nil)
 	k.rewrite(login("acct-1", 1))
-	// Killed when the blob was written, and the store has torn it.
+	// The save was killed when the blob was written, and the store has torn it.
 	d.before = func(_ context.Context, what string) error {
 		if what == "save" {
 			return errors.New("killed")
@@ -417,7 +419,7 @@ func TestATornBlobNeverCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.savedIs(d, 1)
-	// Nobody counts the torn one; with the seed it goes as well.
+	// The torn one never counts, and is deleted with the seed.
 	in := DeleteSeedInput{Name: "torn", Blobs: []string{k.seed.Blob, d.state().Ref.Blob}}
 	if err := b.set.Seeds.DeleteSeedBlobs(t.Context(), in); err != nil {
 		t.Fatal(err)
@@ -427,8 +429,8 @@ func TestATornBlobNeverCounts(t *testing.T) {
 	}
 }
 
-// A seed's workflow that does not answer holds up no result for long, and what
-// is marked already stays marked.
+// A seed's workflow that does not answer delays no result for long, and what is
+// already marked stays marked.
 func TestASlowSaveDoesNotHoldUpATurn(t *testing.T) {
 	model := scriptedmodel.Serve(t, `rules: [{reply: hello}]`)
 	b := newBed(t, readyHost(t))
@@ -453,7 +455,7 @@ func TestASlowSaveDoesNotHoldUpATurn(t *testing.T) {
 	k.savedIs(d, 1)
 }
 
-// Discard gives up what cannot be saved, says so, and only then.
+// Discard gives up what cannot be saved, says so, and does so only then.
 func TestDiscardGivesUpOnlyALoginThatCannotBeSaved(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("given", nil)
@@ -483,8 +485,8 @@ func TestDiscardGivesUpOnlyALoginThatCannotBeSaved(t *testing.T) {
 	}
 }
 
-// Codex rotated, it could not be saved, and then the agent removed the file:
-// nobody has it, and the session does not close as if all were well.
+// Codex rotated, the login could not be saved, and then the agent removed the file.
+// The login is lost, and the session does not close as if all were well.
 func TestALoginThatWasRemovedBeforeItWasSavedIsTold(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("removed", nil)
@@ -515,7 +517,8 @@ func TestALoginThatWasRemovedBeforeItWasSavedIsTold(t *testing.T) {
 	}
 }
 
-// A failed prepare where codex worked before wipes nothing that is not saved.
+// A failed prepare on a host where codex worked before wipes nothing that is not
+// saved.
 func TestAFailedPrepareSavesBeforeItWipes(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("again", nil)

@@ -14,14 +14,14 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/conversation"
-	"fairlead.dev/fairlead/deploy/scriptedauth"
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/lab/scriptedauth"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/seeds"
 )
 
-// loggedIn is a session whose codex is logged in at an issuer that rotates, and
-// talks to a model that takes only what the issuer gave out.
+// loggedIn returns a session whose codex is logged in at an issuer that rotates,
+// and talks to a model that accepts only what the issuer gave out.
 func (b *bed) loggedIn(id, rules string) (*talk, *fakeDesk, *scriptedauth.Server, scriptedauth.Login) {
 	b.t.Helper()
 	issuer := scriptedauth.Serve(b.t)
@@ -51,9 +51,8 @@ func (b *bed) loggedIn(id, rules string) (*talk, *fakeDesk, *scriptedauth.Server
 	return b.prepared(id, "", "workspace-write", ref), d, issuer, first
 }
 
-// Codex refreshes in the middle of a turn: when the turn's result is there the
-// new login is the seed's, and from then on neither the old nor the new one is
-// shown to anybody.
+// Codex refreshes in the middle of a turn. When the turn's result is there, the
+// seed has the new login, and from then on neither login is shown to anybody.
 func TestWhatCodexRotatesInATurnIsSavedBeforeItsResult(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d, issuer, first := b.loggedIn("turns", `rules: [{reply: hello}]`)
@@ -82,7 +81,8 @@ func TestWhatCodexRotatesInATurnIsSavedBeforeItsResult(t *testing.T) {
 	if issuer.MostUses() != 1 || issuer.Revoked(first) != "" {
 		t.Errorf("a token was used %d times, revoked: %s", issuer.MostUses(), issuer.Revoked(first))
 	}
-	// All of them, by a worker that heard of the first only and by one that comes later.
+	// All of them, by a worker that heard only of the first and by one that comes
+	// later.
 	var all []string
 	for _, l := range logins {
 		all = append(all, l.Refresh, l.Access, l.ID)
@@ -107,8 +107,8 @@ func TestWhatCodexRotatesInATurnIsSavedBeforeItsResult(t *testing.T) {
 	}
 }
 
-// A pump that fails since nothing can be stored says at the seed what codex
-// rotated before: its next attempt may fail as early as this one.
+// A pump that fails because nothing can be stored first marks at the seed what
+// codex rotated: its next attempt may fail as early as this one.
 func TestAPumpWithNoStoreMarksWhatCodexRotated(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d, issuer, first := b.loggedIn("unstored", `rules: [{reply: hello}]`)
@@ -128,8 +128,8 @@ func TestAPumpWithNoStoreMarksWhatCodexRotated(t *testing.T) {
 	back()
 }
 
-// The worker, the connection or codex may have died right behind a refresh: the
-// pump that comes next saves it, and so does who only stops codex.
+// The worker, the connection or codex may have died right after a refresh. The next
+// pump saves the login, and so does a stop of codex.
 func TestALoginThatNobodySawRotatedIsSavedByWhoComesNext(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("later", scriptedmodel.Serve(t, `rules: [{reply: hello}]`))
@@ -146,7 +146,7 @@ func TestALoginThatNobodySawRotatedIsSavedByWhoComesNext(t *testing.T) {
 	k.savedIs(d, 2)
 }
 
-// A pump that goes on notices within its period, without an end of anything.
+// A running pump notices within its period, without anything ending.
 func TestALoginIsSavedWhileATurnRuns(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	model := scriptedmodel.Serve(t, slowly)
@@ -170,9 +170,9 @@ func TestALoginIsSavedWhileATurnRuns(t *testing.T) {
 	k.savedIs(d, 2)
 }
 
-// A command prints a token that codex rotated a moment ago, and the next one
-// has it in its words: it is in nothing that is stored, shown or handed on,
-// although nobody had looked at the login in between.
+// A command prints a token that codex rotated a moment ago, and the next command
+// has it in its arguments. It appears in nothing that is stored, shown or passed
+// on, although nobody had looked at the login in between.
 func TestATokenThatWasJustRotatedIsShownToNobody(t *testing.T) {
 	const prints = `
 rules:
@@ -220,8 +220,8 @@ rules:
 	k.savedIs(d, 1)
 }
 
-// A lease that has ended, and a login that codex rotated since: its turn is
-// called back, with the reason, and nothing is taken from it.
+// A lease has ended, and codex rotated the login since. The turn is called back,
+// with the reason, and nothing is taken from it.
 func TestATurnIsCalledBackWhenItsLeaseHasEnded(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	model := scriptedmodel.Serve(t, slowly)
@@ -243,8 +243,8 @@ func TestATurnIsCalledBackWhenItsLeaseHasEnded(t *testing.T) {
 	}
 }
 
-// While a session waits for a person and nothing is attached, its host's watch
-// sees a login change, and saves it; one that is as it was is not even read.
+// While a session waits for a person and no pump is attached, its host's watch sees
+// a login change, and saves it. A login that is unchanged is not even read.
 func TestALoginIsSavedWhileItsSessionWaits(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("waits", scriptedmodel.Serve(t, asking))
@@ -264,7 +264,7 @@ func TestALoginIsSavedWhileItsSessionWaits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Other tests' sessions are on that host too.
+		// Sessions of other tests are on that host too.
 		return slices.DeleteFunc(found, func(f hostexec.ChangedFile) bool { return f.Session != "waits" })
 	}
 	if found := look(); len(found) != 0 {
@@ -291,8 +291,8 @@ func TestALoginIsSavedWhileItsSessionWaits(t *testing.T) {
 	}
 }
 
-// Between turns codex may refresh as well: the host's watch sees that, until the
-// next pump is there.
+// Codex may refresh between turns too. The host's watch sees that, until the next
+// pump is there.
 func TestALoginIsSavedWhileItsSessionIsIdle(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("idle", scriptedmodel.Serve(t, `rules: [{reply: hello}]`))
@@ -325,8 +325,8 @@ func TestALoginIsSavedWhileItsSessionIsIdle(t *testing.T) {
 	k.savedIs(d, 2)
 }
 
-// Codex is killed right behind a refresh, or its host rebooted: the pump that
-// tells its end has saved what it left.
+// Codex is killed right after a refresh, or its host rebooted. The pump that
+// reports its end has saved what it left.
 func TestALoginOfACodexThatDiedIsSavedWithItsEnd(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("died", scriptedmodel.Serve(t, `rules: [{reply: hello}]`))
@@ -337,7 +337,8 @@ func TestALoginOfACodexThatDiedIsSavedWithItsEnd(t *testing.T) {
 		t.Fatalf("%+v, %v", st, err)
 	}
 	b.sh(`printf %s "$2" >"$1/codex-home/auth.json"; kill -9 "$3"`, k.layout.Dir, login("acct-1", 1), fmt.Sprint(st.PID))
-	// One that has not ended yet has nothing to say, which would be the result.
+	// The pump would return at once if codex had not ended yet, because it has
+	// nothing to wait for.
 	for st.State == hostexec.ProcessRunning && err == nil {
 		st, err = hostexec.InspectProcess(t.Context(), b.host(), serverDir(k.layout, 1))
 	}

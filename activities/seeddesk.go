@@ -9,7 +9,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// A seedDesk is how activities speak with the workflows that own seeds.
+// A seedDesk speaks to the workflows that own seeds.
 type seedDesk interface {
 	now(ctx context.Context, seed string) (SeedNow, error)
 	rotated(ctx context.Context, seed string, what RotatedSeed) (SeedNow, error)
@@ -19,7 +19,6 @@ type seedDesk interface {
 // errSeedFenced: the lease on the seed has ended, or is another one by now.
 var errSeedFenced = errors.New("the seed is not held any more")
 
-// temporalDesk is the desk at which the real workflows sit.
 type temporalDesk struct{ client client.Client }
 
 func (d temporalDesk) now(ctx context.Context, seed string) (now SeedNow, err error) {
@@ -50,7 +49,7 @@ func (d temporalDesk) update(ctx context.Context, seed, name string, what any) (
 	return now, bareRefusal(err)
 }
 
-// askSeed and updateSeed give a workflow's errors as they came.
+// askSeed and updateSeed return a workflow's errors unchanged.
 func askSeed(ctx context.Context, c client.Client, seed string) (now SeedNow, err error) {
 	v, err := c.QueryWorkflow(ctx, SeedWorkflowID(seed), "", QuerySeedNow)
 	if err == nil {
@@ -69,8 +68,8 @@ func updateSeed(ctx context.Context, c client.Client, seed, name string, what an
 	return now, err
 }
 
-// bareRefusal keeps what a workflow said and how it meant it. An error of
-// Temporal's must not end an activity of ours as if it had said so itself.
+// bareRefusal keeps the message of a workflow's error, and whether it means fenced, but not
+// its Temporal type: it would end our activity as if the activity had returned it itself.
 func bareRefusal(err error) error {
 	var app *temporal.ApplicationError
 	switch {

@@ -11,16 +11,16 @@ const (
 	QuerySeedNow      = "seed_now"     // → SeedNow
 )
 
-// RefusedFenced is the type of the error with which a seed refuses somebody who
+// RefusedFenced is the type of the error with which a seed refuses a caller that
 // does not hold it any more.
 const RefusedFenced = "fenced"
 
-// RefusedDead is the type of the error with which a seed refuses to refresh a
-// login that its issuer does not know any more. Any other error than these
-// means that it may be tried again.
+// RefusedDead is the type of the error with which a seed refuses to refresh a login that
+// its issuer does not know any more. Calls that fail with types not listed here may be
+// tried again.
 const RefusedDead = "seed_dead"
 
-// The types for a login of which nobody knows whether it is good.
+// Error types for a login of which it is not known whether it is good.
 const (
 	RefusedLost    = "seed_lost"    // its refresh token may be spent, and the answer is gone
 	RefusedSuspect = "seed_suspect" // its issuer said what we do not understand
@@ -29,45 +29,50 @@ const (
 // SeedWorkflowID gives the id of a seed's workflow.
 func SeedWorkflowID(name string) string { return "seed/" + name }
 
-// SeedFile is one file of a seed, never its content.
+// SeedFile describes one file of a seed, without its content.
 type SeedFile struct {
 	Path   string `json:"path"`
 	Mode   string `json:"mode"`
 	Digest string `json:"digest"`
 }
 
-// SaveSeed moves a seed's pointer to what its holder's codex made of it: compare
-// and set on (generation, epoch).
+// SaveSeed moves a seed's pointer to a login that its holder's codex has rotated, by
+// compare and set on (generation, epoch).
 type SaveSeed struct {
 	Holder string     `json:"holder"` // the session
 	Epoch  int64      `json:"epoch"`  // of its lease
 	From   int64      `json:"from"`   // the generation that was rotated
 	Auth   string     `json:"auth"`   // SHA-256 of the new auth.json, hex
-	Ref    SeedRef    `json:"ref"`    // in the store; Generation is the workflow's to say, Kind the seed's
+	Ref    SeedRef    `json:"ref"`    // in the store; the workflow sets Generation, Kind is the seed's
 	Files  []SeedFile `json:"files"`
+	Left   bool       `json:"left,omitempty"` // see RotatedSeed
 }
 
-// RotatedSeed says that an auth.json was seen that is in no store yet. Until it
-// is saved nobody else gets the seed.
+// RotatedSeed reports an auth.json that is in no store yet. Until it is saved,
+// nobody else is granted the seed.
 type RotatedSeed struct {
 	Holder string `json:"holder"`
 	Epoch  int64  `json:"epoch"`
 	Auth   string `json:"auth"`
 	Reason string `json:"reason,omitempty"` // why it could not be saved so far
+	// Left says that codex has ended on that host and the login is about to be wiped
+	// there. Then the seed also takes a login whose lease an earlier workflow of the
+	// seed granted, unless somebody holds the seed.
+	Left bool `json:"left,omitempty"`
 }
 
-// RefreshSeed asks for a login newer than the generation that the holder has,
-// which does no more: the workflow has it refreshed and saved, and answers with
-// what is saved. Where there is a newer one already, it answers with that at once.
-// Who asks waits for a few seconds.
+// RefreshSeed asks for a login newer than the holder's generation, which does not work
+// any more. The workflow refreshes and saves it, and answers with what is saved; if
+// there is a newer one already, it answers at once. The caller waits for a few seconds
+// only.
 type RefreshSeed struct {
 	Holder string `json:"holder"`
 	Epoch  int64  `json:"epoch"`
 	From   int64  `json:"from"`
 }
 
-// VerifySeed has a seed looked at. Force is a person's word: ask, although its
-// refresh token may be spent.
+// VerifySeed has a seed verified. Force is set by a person: the issuer is asked even
+// if the refresh token may be spent.
 type VerifySeed struct {
 	Force bool   `json:"force,omitempty"`
 	By    string `json:"by,omitempty"`
@@ -76,13 +81,28 @@ type VerifySeed struct {
 // SeedNow is what a seed's workflow knows of its newest generation.
 type SeedNow struct {
 	Generation int64    `json:"generation"`
-	Auth       string   `json:"auth,omitempty"` // SHA-256 of its auth.json, hex; empty where it has none
+	Auth       string   `json:"auth,omitempty"` // SHA-256 of its auth.json, hex; empty if it has none
 	Ref        *SeedRef `json:"ref,omitempty"`
-	// Holders are the epochs of those who hold it, and of one that has ended and
-	// from whose host it is still to be fetched.
+	// Holders maps each holder to the epoch of its lease. A holder that has ended
+	// stays until its login is fetched from its host.
 	Holders map[string]int64 `json:"holders,omitempty"`
-	// Rotated is what was seen and is not saved yet.
+	// Rotated is a login that was seen and is not saved yet.
 	Rotated *RotatedSeed `json:"rotated,omitempty"`
+	// First is below the epochs of all leases that this workflow granted. It is 0
+	// if a person has given up what earlier workflows of the seed granted, or if
+	// the workflow does not know it.
+	First int64 `json:"first,omitempty"`
+}
+
+// forgot reports whether a lease may be of an earlier workflow of the seed, which
+// was ended by force. This workflow does not know the holder of such a lease, or
+// what became of its login. Epoch 0 is a lease that is not known.
+func (n SeedNow) forgot(epoch int64) bool { return n.First > 0 && epoch <= n.First }
+
+// isFree reports whether the login of a holder whose lease was forgotten may
+// become the next generation.
+func (n SeedNow) isFree(holder string) bool {
+	return n.Ref != nil && len(n.Holders) == 0 && (n.Rotated == nil || n.Rotated.Holder == holder)
 }
 
 // RecoverSeedInput: fetch what codex made of a seed from the host of a holder
@@ -90,17 +110,17 @@ type SeedNow struct {
 type RecoverSeedInput struct {
 	Seed  SeedRef `json:"seed"`
 	Claim Claim   `json:"claim"`
-	// Generation is the session's, when it held the seed, as far as it is known:
-	// what a later one has on the host is left alone.
+	// Generation is that of the session when it held the seed, as far as it is known.
+	// What a later generation has on the host is left alone.
 	Generation int64 `json:"generation,omitempty"`
 }
 
-// RecoverSeedResult says what is certain afterwards. While something was Saved
-// nothing is Wiped: call again, with Saved as the Seed, once it counts.
+// RecoverSeedResult says what is certain afterwards. If something was Saved, nothing
+// is Wiped: call again, with Saved as the Seed, once the workflow has counted it.
 type RecoverSeedResult struct {
 	Absent bool       `json:"absent,omitempty"` // no login was there, or a logged-out one
 	Saved  *SeedRef   `json:"saved,omitempty"`  // it had been rotated, and is in the store now
 	Auth   string     `json:"auth,omitempty"`   // SHA-256 of that auth.json, hex
 	Files  []SeedFile `json:"files,omitempty"`
-	Wiped  bool       `json:"wiped"` // the credential is gone, looked at
+	Wiped  bool       `json:"wiped"` // the credential is gone; this was checked
 }

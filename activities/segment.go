@@ -11,19 +11,18 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A segment is a run of transcript entries in the store. Its name says where it
-// begins and which pump wrote it. Attempts of one pump share names, and what
-// one of them has written another never writes again.
+// A segment is a run of transcript entries in the store, named by where it begins and
+// which pump wrote it. Attempts of one pump share names, and none writes again what
+// another has written.
 type segment struct {
 	Key   string
 	First int64
 	Owner owner
 }
 
-// An owner orders the writers of a transcript: what a later one writes voids
-// what an earlier one wrote from there on. Earlier entries are void only if
-// their pump never reported them: an attempt that died, of a pump that was then
-// given up.
+// An owner orders the writers of a transcript: what a later one writes voids what an
+// earlier one wrote from that entry on. Only entries that their pump never reported
+// become void: those of a dead attempt, of a pump that was then given up.
 type owner struct {
 	Generation, Pump int64
 	// Part is 0 for a pump and 1 for what is written after it.

@@ -18,18 +18,18 @@ import (
 // stopGrace is how long codex may take to end by itself; it takes 0.1 s.
 const stopGrace = 5 * time.Second
 
-// Mark is what a session's processes carry in their environment, as
-// FAIRLEAD_SESSION; also to be handed to codex's own commands. It names the
-// session's folder too: another stack may have a session of the same id on the
-// same machine, and must not end this one's processes.
+// Mark returns the value of FAIRLEAD_SESSION in the environment of a session's
+// processes, codex's own commands included. It names the session's folder too, because
+// another stack may have a session of the same id on the same machine, and must not end
+// this one's processes.
 func Mark(session string, l Layout) string {
 	sum := sha256.Sum256([]byte(l.Dir))
 	return session + "@" + hex.EncodeToString(sum[:4])
 }
 
-// StartServer starts codex app-server as a journaled process. Started again it
-// finds the one that runs. It refuses while the former incarnation lives: two
-// processes must not write one thread.
+// StartServer starts codex app-server as a journaled process. When repeated, it finds the
+// one that runs. It refuses while the former incarnation lives: two processes must not
+// write one thread.
 func (s *Sessions) StartServer(ctx context.Context, in StartServerInput) (StartServerResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	out, err := s.startServer(ctx, in, attempt)
@@ -48,6 +48,10 @@ func (s *Sessions) startServer(ctx context.Context, in StartServerInput, attempt
 	}
 	h, err := s.host(in.Claim.Host)
 	if err != nil {
+		return out, err
+	}
+	// Taking the lock would make the folder, perhaps on another disk.
+	if _, err := s.lookSession(ctx, h, in.Claim, l, true); err != nil {
 		return out, err
 	}
 	if err := formerGone(ctx, h, l, in.Incarnation); err != nil {
@@ -76,12 +80,12 @@ func (s *Sessions) startServer(ctx context.Context, in StartServerInput, attempt
 	return StartServerResult{Process: serverName(in.Incarnation), PID: st.PID}, nil
 }
 
-// serverEnv is what codex finds in its environment: never a secret.
+// serverEnv returns codex's environment, which never has a secret.
 func (s *Sessions) serverEnv(l Layout) map[string]string {
 	env := map[string]string{
 		"CODEX_HOME": l.CodexHome,
-		// Not below the temp folder of the host: codex makes no helpers
-		// for a CODEX_HOME in there.
+		// Not the host's temp folder: codex makes no helpers for a CODEX_HOME that
+		// lies in the temp folder.
 		"TMPDIR": path.Join(l.Dir, "tmp"),
 	}
 	if s.TokenEndpoint != "" {
@@ -90,9 +94,9 @@ func (s *Sessions) serverEnv(l Layout) map[string]string {
 	return env
 }
 
-// removeFormer removes the folders of processes older than the one before this
-// one: their journals were read to the end, and what they left behind was ended
-// before this one began.
+// removeFormer removes the folders of processes older than the previous one. Their
+// journals were read to the end, and what they left running was ended before this one
+// began.
 func removeFormer(ctx context.Context, h hostexec.Host, in StartServerInput, attempt int32) error {
 	if in.Incarnation < 3 {
 		return nil
@@ -112,7 +116,7 @@ func removeFormer(ctx context.Context, h hostexec.Host, in StartServerInput, att
 	return nil
 }
 
-// formerGone looks back to the newest incarnation that ever began.
+// formerGone fails if the newest former incarnation that ever began still runs.
 func formerGone(ctx context.Context, h hostexec.Host, l Layout, incarnation int) error {
 	for i := incarnation - 1; i >= 1; i-- {
 		st, err := hostexec.InspectProcess(ctx, h, serverDir(l, i))
@@ -131,9 +135,9 @@ func formerGone(ctx context.Context, h hostexec.Host, l Layout, incarnation int)
 	return nil
 }
 
-// StopServer ends the process and whatever it left behind. Ending what has
-// ended, or never began, is success. A disk that is too full for the lock is
-// waited for: the workflow's policy says how long.
+// StopServer ends the process and whatever it left running; it succeeds if that has
+// ended, or never began. A disk that is too full for the lock is waited for, as long as
+// the workflow's policy says.
 func (s *Sessions) StopServer(ctx context.Context, in StopServerInput) (StopServerResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	out, err := s.stopServer(ctx, in, attempt)
@@ -150,11 +154,11 @@ func (s *Sessions) stopServer(ctx context.Context, in StopServerInput, attempt i
 	if err != nil {
 		return out, err
 	}
-	there, err := isThere(ctx, h, in.Layout.Dir)
+	f, err := s.lookSession(ctx, h, in.Claim, in.Layout, true)
 	if err != nil {
 		return out, err
 	}
-	if !there {
+	if !f.exists {
 		out.Survivors, err = endUnrecorded(ctx, h, in.Layout, in.Claim, attempt)
 		return out, err
 	}
@@ -165,8 +169,8 @@ func (s *Sessions) stopServer(ctx context.Context, in StopServerInput, attempt i
 	return out, err
 }
 
-// keepLogin saves a login that codex rotated before it ended. The file stays,
-// so what cannot be saved now is saved by whoever looks next.
+// keepLogin saves a login that codex rotated before it ended. The file stays, so that a
+// later look can save what cannot be saved now.
 func (s *Sessions) keepLogin(ctx context.Context, h hostexec.Host, in StopServerInput) {
 	if !in.Seed.rotates() {
 		return
@@ -188,7 +192,7 @@ func endAll(ctx context.Context, h hostexec.Host, l Layout, c Claim, incarnation
 			return nil, fmt.Errorf("stop %s on %s: %w", serverName(i), h.Name(), err)
 		}
 		if st.State != hostexec.ProcessAbsent {
-			break // nothing was started before the one before it was gone
+			break // each was started only after the one before it was gone
 		}
 	}
 	found, err := hostexec.Reap(ctx, h, l.Dir, Mark(c.Session, l), fence)
@@ -198,26 +202,17 @@ func endAll(ctx context.Context, h hostexec.Host, l Layout, c Claim, incarnation
 	return found, nil
 }
 
-// endUnrecorded ends what a session left running on a host where its folder is
-// gone, and every record with it: what it started is found by its mark.
+// endUnrecorded ends what a session left running on a host where its folder is gone, with
+// every record in it. The processes are found by their mark.
 func endUnrecorded(ctx context.Context, h hostexec.Host, l Layout, c Claim, attempt int32) ([]Survivor, error) {
 	fence := c.fence(l.Dir, attempt)
 	found, err := hostexec.Reap(ctx, h, l.Dir, Mark(c.Session, l), fence)
 	if err != nil {
 		return found, fmt.Errorf("end what codex left behind on %s: %w", h.Name(), err)
 	}
-	// Taking the lock has made the folder anew.
+	// Reap took the lock, which made the folder anew.
 	if err := hostexec.RemoveTree(ctx, h, l.Dir, path.Join(l.Root, "sessions"), &fence); err != nil {
 		return found, fmt.Errorf("tidy up on %s: %w", h.Name(), err)
 	}
 	return found, nil
-}
-
-// isThere looks for a path without touching anything, also not the lock.
-func isThere(ctx context.Context, h hostexec.Host, path string) (bool, error) {
-	res, err := h.Run(ctx, hostexec.Command{Script: `if [ -e "$1" ] || [ -h "$1" ]; then echo y; else echo n; fi`, Args: []string{path}})
-	if err != nil {
-		return false, fmt.Errorf("look for %s on %s: %w", path, h.Name(), err)
-	}
-	return string(res.Stdout) != "n\n", nil
 }

@@ -12,25 +12,27 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/conversation"
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/seeds"
 )
 
-// A made-up key: it must be found nowhere but in the seed's own files.
+// madeUpKey must be found nowhere but in the seed's own files.
 const madeUpKey = "sk-made-up-5Jq0yV7xKc2NpT8w"
 
-// farHost is a real sshd that serves an ordinary user.
+// farHost returns a real sshd that serves an ordinary user.
 func farHost(t *testing.T) HostSpec {
 	t.Helper()
 	return hosttest.StartSSHD(t, hosttest.Options{NewUser: os.Getuid() == 0}).Spec()
 }
 
-// readyHost is one for all tests that need codex on it, so that it is brought
-// there once. They use sessions of different names.
+// readyHost returns one host for all tests that need codex on it, so that codex is
+// uploaded once. Each test uses session names of its own.
 func readyHost(t *testing.T) HostSpec {
 	t.Helper()
+	realparts.NotShort(t)
 	ready.once.Do(func() {
 		ready.sshd, ready.err = hosttest.NewSSHD(context.Background(), filepath.Join(ready.dir, "sshd"), hosttest.Options{NewUser: os.Getuid() == 0})
 	})
@@ -78,7 +80,7 @@ func (b *bed) plantable(model *scriptedmodel.Server) *SeedRef {
 	return b.plantableWith(model, "")
 }
 
-// plantableWith adds tables of its owner's to the seed's config.toml.
+// plantableWith adds tables of the seed owner's to the seed's config.toml.
 func (b *bed) plantableWith(model *scriptedmodel.Server, more string) *SeedRef {
 	b.t.Helper()
 	dir := b.t.TempDir()
@@ -102,7 +104,7 @@ func (b *bed) plantableWith(model *scriptedmodel.Server, more string) *SeedRef {
 	return &SeedRef{Name: ref.Name, Generation: ref.Generation, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind)}
 }
 
-// prepared is a session on a host, as PrepareSession makes it.
+// prepared returns a session on a host, as PrepareSession makes it.
 func (b *bed) prepared(id, dir, sandbox string, seed *SeedRef) *talk {
 	b.t.Helper()
 	return b.preparedAs(id, PrepareSessionInput{Seed: seed, Dir: dir, Sandbox: sandbox})
@@ -148,7 +150,6 @@ func (k *talk) close(in CloseSessionInput) (CloseSessionResult, error) {
 	return k.set.Sessions.close(k.t.Context(), in, 1, hide)
 }
 
-// sh runs a script on the host.
 func (b *bed) sh(script string, args ...string) string {
 	b.t.Helper()
 	res, err := b.host().Run(b.t.Context(), hostexec.Command{Script: script, Args: args})

@@ -11,20 +11,20 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// sessionFolders is what lies in the folder of the sessions of a host.
+// sessionFolders is what lies in the folder of all sessions of a host.
 type sessionFolders struct {
 	dir   string // where they lie
 	found []sessionFolder
-	odd   int  // folders whose names no session has
+	odd   int  // folders with names that no session can have
 	more  bool // there are too many to be listed
 	// ageless says that the host cannot tell how old a file is.
 	ageless bool
 }
 
-// A sessionFolder is one of them, with more in it than a lock makes.
+// A sessionFolder is the folder of a session, with more in it than a lock makes.
 type sessionFolder struct {
 	session    string
-	generation int64 // 0 where the folder does not say
+	generation int64 // 0 if the folder does not record it
 	old        bool  // its mark was not written for a while
 }
 
@@ -34,9 +34,9 @@ var sessionFoldersScript string
 // maxFolders is how many folders of one host are looked at.
 const maxFolders = 5000
 
-// lookAtFolders lists the folders of sessions below a host's root, in one round
-// trip and without touching any, also not their locks. A mark is old that was
-// not written for the time of older, which is counted in minutes.
+// lookAtFolders lists the folders of sessions below a host's root, in one round trip. It
+// touches none, not even their locks. A mark is old if it was not written for the time
+// older, which is counted in minutes.
 func lookAtFolders(ctx context.Context, h hostexec.Host, root string, older time.Duration) (sessionFolders, error) {
 	out := sessionFolders{dir: root + "/sessions"}
 	res, err := h.Run(ctx, hostexec.Command{Script: sessionFoldersScript,

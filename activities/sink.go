@@ -11,8 +11,8 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// sinkOf returns what takes a pump's entries, requests and deltas: the store
-// and whoever watches. Nothing of it holds a secret of the seed.
+// sinkOf returns what takes a pump's entries, requests and deltas, for the store and for
+// viewers. It hides the seed's secrets in them.
 func (s *site) sinkOf(ctx context.Context, t *transcript, hide *seeds.Redactor) conversation.Sink {
 	topic := SessionTopic(t.session)
 	return sink{
@@ -69,7 +69,6 @@ func ReadRequest(ctx context.Context, st *store.Store, session, digest string) (
 	return r, nil
 }
 
-// sink is a conversation.Sink of functions.
 type sink struct {
 	entry   func(Entry) error
 	request func(Request) error

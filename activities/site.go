@@ -17,12 +17,12 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// HostPool gives the host of a spec; *hostexec.Pool is one.
+// HostPool returns the host of a spec; *hostexec.Pool is one.
 type HostPool interface {
 	Host(hostexec.Spec) (hostexec.Host, error)
 }
 
-// Deps are what activities stand on. Pool and Store are needed.
+// Deps are what activities depend on. Pool and Store are required.
 type Deps struct {
 	Pool  HostPool
 	Store *store.Store
@@ -39,30 +39,29 @@ type Deps struct {
 	// means conversation.DefaultMaxLine. All workers need the same: the
 	// transcript says which lines were skipped.
 	MaxLine int
-	// Unprotected is what becomes of a session with a seed on a host where codex
-	// cannot keep its commands from the credential: it is refused, unless this
-	// is UnprotectedAllow.
+	// Unprotected is UnprotectedAllow if a session with a seed may use a host where
+	// codex cannot keep its commands from the credential. Otherwise it is refused.
 	Unprotected string
 	// AnyVersion lets sessions talk to a codex outside of conversation's window.
 	AnyVersion bool
-	// Temporal is what Engine asks, and through which WatchHost tells sessions;
-	// may be nil where neither is used.
+	// Temporal is used by Engine, and by WatchHost to signal sessions. It may be nil
+	// if neither is used.
 	Temporal client.Client
 	// Namespace is the id of its namespace: see NamespaceID.
 	Namespace string
-	// TokenEndpoint is where logins are refreshed, by us and by codex on hosts,
-	// and Issuer where somebody logs in on a host; empty is codex's own.
+	// TokenEndpoint is where logins are refreshed, by us and by codex on hosts.
+	// Issuer is where people log in on a host. Empty is codex's own.
 	TokenEndpoint, Issuer string
-	// Snapshots bounds what is kept of them.
+	// Snapshots are the limits of snapshots.
 	Snapshots SnapshotLimits
-	// Deliver bounds what codex may hand over.
+	// Deliver limits what codex may hand over.
 	Deliver DeliverLimits
 	// WatchEvery is how often the processes of waiting sessions are looked
 	// at; 0 means the constant of that name.
 	WatchEvery time.Duration
 	Logger     *slog.Logger
-	// Lag, if set, hears how old each event of codex's was when a pump took
-	// it: as true as the clocks of host and worker agree.
+	// Lag, if set, is called with the age of each event of codex when a pump takes
+	// it. It is as exact as the clocks of host and worker agree.
 	Lag func(time.Duration)
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -125,42 +124,40 @@ func (s *Set) Register(r worker.ActivityRegistry) {
 	r.RegisterActivity(s.Batches)
 }
 
-// Hosts does things to hosts that belong to no session.
+// Hosts are the activities on hosts that belong to no session.
 type Hosts struct{ *site }
 
-// Sessions does what one session needs on its host.
+// Sessions are the activities of one session on its host.
 type Sessions struct{ *site }
 
-// Seeds looks after seeds in the store.
+// Seeds are the activities on seeds in the store.
 type Seeds struct{ *site }
 
-// A site is what the activities of a worker share. What it remembers is only
-// ever a shortcut.
+// A site is what the activities of a worker share. It can lose what it remembers
+// without harm.
 type site struct {
 	Deps
 
 	recall   recall
 	policies policies
 	tokens   tokenDesk
-	// desk is where seeds' workflows are spoken to; nil where there is no Temporal.
+	// desk speaks to the workflows of seeds; nil without Temporal.
 	desk seedDesk
-	left leftDesk // likewise, for what is left on hosts
-	// saveEvery is saveBackEvery, unless it is set.
+	left leftDesk // speaks to pools about what is left on hosts; likewise
+	// saveEvery replaces saveBackEvery, if it is set.
 	saveEvery time.Duration
 
-	// ask asks the workflow that owns a seed, also one that this session does
-	// not hold.
+	// ask asks the workflow that owns a seed, which the session need not hold.
 	ask seedAnswer
 	// askSession asks what a session goes on from.
 	askSession func(ctx context.Context, session string) (SessionNow, error)
 	// askLeft asks what sessions may have left on hosts.
 	askLeft func(ctx context.Context) ([]LeftThere, error)
-	// takes bounds what is captured at once, brings what is restored: somebody
-	// waits for the latter.
+	// takes bounds concurrent snapshots, brings concurrent restores. They are apart
+	// because somebody waits for a restore.
 	takes, brings *gate
 	reach         reach
-	// delivered, if set, is called by tests between what is kept of a file and
-	// the reply.
+	// delivered, if set, is called by tests between keeping a file and the reply.
 	delivered func()
 
 	mu       sync.Mutex
@@ -176,7 +173,7 @@ func (s *site) host(spec hostexec.Spec) (hostexec.Host, error) {
 	return h, nil
 }
 
-// bundle reads a seed from the store; nil where there is none.
+// bundle reads a seed from the store; nil if ref is nil.
 func (s *site) bundle(ctx context.Context, ref *SeedRef) (*seeds.Bundle, error) {
 	if ref == nil {
 		return nil, nil
@@ -191,7 +188,7 @@ func (s *site) bundle(ctx context.Context, ref *SeedRef) (*seeds.Bundle, error) 
 	return b, nil
 }
 
-// alone waits until nobody else on this worker does the thing named key.
+// alone waits until nobody else on this worker holds key. done releases it.
 func (s *site) alone(ctx context.Context, key string) (done func(), err error) {
 	for {
 		s.mu.Lock()
@@ -216,14 +213,14 @@ func (s *site) alone(ctx context.Context, key string) (done func(), err error) {
 	}
 }
 
-// afterwards is a context for undoing things when ctx may have ended.
+// afterwards returns a context for cleaning up, even if ctx has ended.
 func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 }
 
 var nameRule = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
-// checkID refuses ids that would not be one folder's or one key's name.
+// checkID refuses ids that cannot be the name of one folder or key.
 func checkID(what, id string) error {
 	if !nameRule.MatchString(id) {
 		return badInput("%s id %q must be 1 to 63 of a-z 0-9 . _ - and begin with a letter or digit", what, id)

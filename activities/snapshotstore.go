@@ -10,12 +10,12 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// Snapshots looks after snapshots in the store.
+// Snapshots are the activities on snapshots in the store.
 type Snapshots struct{ *site }
 
-// PruneSnapshots drops what the retention does not keep, and what no snapshot
-// needs any more. The newest complete one of a session always stays. It is
-// safe beside everything else, and may be killed and done again.
+// PruneSnapshots drops snapshots that the retention does not keep, and data that no snapshot
+// needs any more. The newest complete one of a session always stays. It is safe beside
+// everything else, and may be killed and repeated.
 func (s *Snapshots) PruneSnapshots(ctx context.Context, in PruneSnapshotsInput) (PruneSnapshotsResult, error) {
 	var f failing
 	far := storeWork{now: SnapshotsProgress{Step: "beginning"}}
@@ -31,7 +31,7 @@ func (s *Snapshots) prune(ctx context.Context, in PruneSnapshotsInput, far snaps
 		return out, err
 	}
 	policy := snapshots.Retention{Keep: cmp.Or(in.Keep, s.Deps.Snapshots.Keep), MaxAge: cmp.Or(in.MaxAge, s.Deps.Snapshots.MaxAge), Now: s.Now()}
-	// After the list: what a session goes on from later is newer than that, and
+	// Sessions are asked after the list was read: what one goes on from later is newer, and
 	// the newest stays in any case.
 	far("asking sessions", 0, 0)
 	var pinned func(string) bool
@@ -74,8 +74,8 @@ func (s *Snapshots) CheckSnapshots(ctx context.Context, in CheckSnapshotsInput) 
 
 func (s *Snapshots) check(ctx context.Context, in CheckSnapshotsInput, far snapshots.Steps) (CheckSnapshotsResult, error) {
 	out := CheckSnapshotsResult{Problems: []string{}}
-	// What is needed is asked of each snapshot on its own: one whose lists
-	// cannot be read hides nothing of the others.
+	// Each snapshot is asked on its own what it needs: one whose lists cannot be read hides
+	// nothing of the others.
 	needed := func(ctx context.Context, yield func(snapshots.Digest) error) error {
 		_, _, err := snapshots.FindDamage(ctx, s.Chunks, yield)
 		return err
@@ -103,7 +103,7 @@ func (s *Snapshots) check(ctx context.Context, in CheckSnapshotsInput, far snaps
 	return out, err
 }
 
-// storeWork is how far somebody is who looks after the whole store.
+// storeWork is the progress of work on the whole store.
 type storeWork struct {
 	mu  sync.Mutex
 	now SnapshotsProgress // guarded by mu
@@ -115,7 +115,7 @@ func (w *storeWork) tell(step string, done, total int64) {
 	w.now = SnapshotsProgress{Step: step, Done: done, Total: total}
 }
 
-// beat tells the server until quiet is called.
+// beat sends heartbeats until quiet is called.
 func (w *storeWork) beat(ctx context.Context) (quiet func()) {
 	return beatWith(ctx, time.Second, func() any {
 		w.mu.Lock()

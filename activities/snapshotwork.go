@@ -22,8 +22,7 @@ type SnapshotPolicy struct {
 	MaxBytes int64 `json:"max_bytes,omitempty"`
 }
 
-// TakeSnapshotInput: bring what it takes to go on elsewhere into the store.
-// Nothing on the host changes.
+// TakeSnapshotInput is the input of TakeSnapshot.
 type TakeSnapshotInput struct {
 	Claim  Claim    `json:"claim"`
 	Layout Layout   `json:"layout"`
@@ -42,10 +41,10 @@ type SnapshotSpec struct {
 	SessionFacts
 }
 
-// NoPolicy stands where a session has no policy of its own.
+// NoPolicy stands for a session without a policy of its own.
 const NoPolicy = snapshots.NoPolicy
 
-// SessionFacts are how a thread was set up, for who goes on with it.
+// SessionFacts are how a thread was set up, for whoever goes on with it.
 type SessionFacts struct {
 	ThreadID     string            `json:"thread_id,omitempty"`
 	Thread       ThreadSpec        `json:"thread"`
@@ -67,13 +66,13 @@ type SnapshotBrief struct {
 	Files int64     `json:"files"`
 	Bytes int64     `json:"bytes"`
 	Added int64     `json:"added"` // encrypted, new to the store
-	// Unreadable counts what the host would not let us read, so that it is not
-	// in there; Unread names some of it.
+	// Unreadable counts what the host would not let us read, so that the snapshot
+	// lacks it; Unread names some of it.
 	Unreadable int64    `json:"unreadable,omitempty"`
 	Unread     []string `json:"unread,omitempty"`
 }
 
-// Lacks says what is not in the snapshot though it should be; empty where all is.
+// Lacks says what the snapshot lacks; empty if it lacks nothing.
 func (b *SnapshotBrief) Lacks() string {
 	if b == nil || b.Unreadable == 0 {
 		return ""
@@ -82,13 +81,12 @@ func (b *SnapshotBrief) Lacks() string {
 }
 
 // TakeSnapshotResult is a snapshot that is complete, read back and searched.
-// It is nil where there is nothing worth keeping yet.
+// Snapshot is nil if there is nothing worth keeping yet.
 type TakeSnapshotResult struct {
 	Snapshot *SnapshotBrief `json:"snapshot,omitempty"`
 }
 
-// ParkSessionInput: stop codex, save its login back, take a snapshot, wipe the
-// credential, and leave the folder for who comes back.
+// ParkSessionInput is the input of ParkSession.
 type ParkSessionInput struct {
 	TakeSnapshotInput
 	Incarnation int    `json:"incarnation"`
@@ -107,8 +105,8 @@ type ParkSessionResult struct {
 
 // RestoreSpec says from what a session goes on when it is prepared.
 type RestoreSpec struct {
-	// Snapshot is brought to the host, unless its folder is there as the
-	// session of generation Warm left it when it was parked.
+	// Snapshot is restored on the host, unless the folder there is as generation Warm
+	// of the session left it when it was parked.
 	Snapshot string `json:"snapshot"`
 	Warm     int64  `json:"warm,omitempty"`
 	// Fork says that the snapshot may be another session's.
@@ -121,7 +119,7 @@ type HostLost struct {
 	Why   string    `json:"why"`
 }
 
-// SnapshotLimits are what a worker's config says of snapshots.
+// SnapshotLimits are a worker's configured limits of snapshots.
 type SnapshotLimits struct {
 	Keep     int           // newest of each session; 0 is all
 	MaxAge   time.Duration // 0 is any; the newest of a session is kept in any case
@@ -132,7 +130,7 @@ type SnapshotLimits struct {
 type SnapshotsProgress struct {
 	Step  string `json:"step"` // what is being done, in a word or two
 	Done  int64  `json:"done"`
-	Total int64  `json:"total,omitempty"` // 0 where it is not known
+	Total int64  `json:"total,omitempty"` // 0 if it is not known
 }
 
 func (p SnapshotsProgress) String() string {
@@ -142,7 +140,7 @@ func (p SnapshotsProgress) String() string {
 	return fmt.Sprintf("%s: %d", p.Step, p.Done)
 }
 
-// PruneSnapshotsInput: drop what the retention does not keep, and what nothing needs.
+// PruneSnapshotsInput is the input of PruneSnapshots.
 type PruneSnapshotsInput struct {
 	Session string        `json:"session,omitempty"` // one session's only
 	Keep    int           `json:"keep,omitempty"`    // newest of each session; 0 is the worker's SnapshotLimits.Keep
@@ -150,20 +148,20 @@ type PruneSnapshotsInput struct {
 	DryRun  bool          `json:"dry_run,omitempty"`
 }
 
-// PruneSnapshotsResult says what went.
+// PruneSnapshotsResult says what was dropped.
 type PruneSnapshotsResult struct {
 	Snapshots []string `json:"snapshots"` // dropped
-	// Unasked are sessions of which nobody could say what they go on from: of
-	// those nothing was dropped.
+	// Unasked are sessions that could not be asked which snapshots they need: nothing
+	// of theirs was dropped.
 	Unasked   []string `json:"unasked,omitempty"`
 	Packs     int      `json:"packs"`     // deleted
-	Condemned int      `json:"condemned"` // to be deleted by a later one
+	Condemned int      `json:"condemned"` // to be deleted by a later run
 	Freed     int64    `json:"freed"`     // bytes of the store
 }
 
-// CheckSnapshotsInput: look whether every snapshot can be restored.
+// CheckSnapshotsInput is the input of CheckSnapshots.
 type CheckSnapshotsInput struct {
-	ReadData bool `json:"read_data,omitempty"` // every byte, not only what is there
+	ReadData bool `json:"read_data,omitempty"` // every byte, not only whether it is there
 }
 
 // CheckSnapshotsResult lists what is wrong.

@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/conversation"
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
-	"fairlead.dev/fairlead/deploy/standin"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/lab/standin"
 )
 
-// standInCodex is the program that does in a turn what the message says. It is
+// standInCodex returns the program that does in a turn what the message says. It is
 // built once.
 func standInCodex(t *testing.T) string {
 	t.Helper()
@@ -39,7 +39,6 @@ var stand struct {
 	err  error
 }
 
-// standIn is a session with the stand-in, on this machine.
 func standIn(t *testing.T, id string) *talk {
 	t.Helper()
 	k := handMade(t, id, scriptedmodel.Serve(t, `rules: []`))
@@ -107,7 +106,6 @@ type counter struct{ bytes atomic.Int64 }
 
 func (c *counter) Publish(_ string, ev LiveEvent) { c.bytes.Add(int64(len(ev.Data))) }
 
-// peak is the most that the heap held while do ran.
 func peak(do func()) (most uint64) {
 	stop, joined := make(chan struct{}), make(chan struct{})
 	var m runtime.MemStats
@@ -162,7 +160,7 @@ func TestBurstDoesNotStarveOtherSessions(t *testing.T) {
 	a := attempt{n: 1, beat: func(b PumpBeat) { beats.Store(b.Offset) }}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	// Without an end, until it is interrupted.
+	// Output without end, until it is interrupted.
 	done := loud.pumpBeside(ctx, loud.bed, loud.input(loud.message("burst 100000MB")), a)
 	live := loud.set.Sessions.Live.(*counter)
 	await(t, "the burst", func() bool { return live.bytes.Load() > 5<<20 })
@@ -177,7 +175,7 @@ func TestBurstDoesNotStarveOtherSessions(t *testing.T) {
 		t.Fatal(got.err)
 	}
 	loud.took(got.out, conversation.PumpCancelled)
-	// It writes faster than anybody reads, and can be stopped all the same.
+	// It writes faster than anybody reads, and can still be stopped.
 	send := Send{ID: "i", Kind: conversation.SendInterrupt}
 	for {
 		in := loud.input(send)
@@ -199,7 +197,7 @@ func TestBurstDoesNotStarveOtherSessions(t *testing.T) {
 	}
 }
 
-// allocated is what the file system keeps of a file.
+// allocated returns how much of a file the file system stores.
 func allocated(t *testing.T, name string) (blocks, size int64) {
 	t.Helper()
 	fi, err := os.Stat(name)
@@ -230,7 +228,8 @@ func TestJournalOfAThousandTurnsStaysShort(t *testing.T) {
 	if size < turns*perTurn || most > trimStep+1<<20 {
 		t.Errorf("a journal of %d bytes took %d", size, most)
 	}
-	// An attempt of an earlier pump finds no journal below, and must not need it.
+	// An attempt of an earlier pump finds no journal below that, and must not need
+	// it.
 	if k.state.Trimmed == 0 || k.state.Trimmed > k.state.Rewind {
 		t.Errorf("trimmed below %d, the next pump begins at %d", k.state.Trimmed, k.state.Rewind)
 	}

@@ -18,9 +18,8 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// TakeSnapshot brings what it takes to go on elsewhere into the store: every
-// attempt makes the same snapshot, and one that is complete is returned as it
-// is. On the host nothing changes.
+// TakeSnapshot stores what a session needs to go on elsewhere. Every attempt makes the
+// same snapshot, and a complete one is returned as it is. Nothing changes on the host.
 func (s *Sessions) TakeSnapshot(ctx context.Context, in TakeSnapshotInput) (TakeSnapshotResult, error) {
 	f := failing{epoch: in.Claim.epoch(activity.GetInfo(ctx).Attempt)}
 	what := "take a snapshot of session " + in.Claim.Session
@@ -35,7 +34,7 @@ func (s *Sessions) TakeSnapshot(ctx context.Context, in TakeSnapshotInput) (Take
 	return TakeSnapshotResult{Snapshot: got}, f.failure(ctx, what, err)
 }
 
-// take makes the snapshot; nil where there is nothing worth keeping yet.
+// take makes the snapshot; nil if there is nothing worth keeping yet.
 func (s *site) take(ctx context.Context, in TakeSnapshotInput, hide secrets, p *progress) (*SnapshotBrief, error) {
 	if err := in.Layout.check(in.Claim.Session); err != nil {
 		return nil, err
@@ -49,14 +48,14 @@ func (s *site) take(ctx context.Context, in TakeSnapshotInput, hide secrets, p *
 		return nil, err
 	}
 	defer done()
-	f, err := lookFolder(ctx, h, in.Layout.Dir)
+	f, err := s.lookSession(ctx, h, in.Claim, in.Layout, true)
 	switch {
 	case err != nil:
 		return nil, err
 	case !f.there:
 		return s.takenBefore(ctx, h, in)
 	case f.mark.Generation > in.Claim.Generation:
-		// A late attempt: what is there is not what this one was to keep.
+		// A late attempt: the folder is not the one that it was to keep.
 		return nil, &typedError{kind: ErrTypeFenced, err: fmt.Errorf("%s on %s is that of generation %d by now", in.Layout.Dir, h.Name(), f.mark.Generation)}
 	}
 	if err := s.hidePlanted(ctx, h, in.Layout, hide); err != nil {
@@ -66,9 +65,9 @@ func (s *site) take(ctx context.Context, in TakeSnapshotInput, hide secrets, p *
 	return s.takeUnseen(ctx, h, taking{TakeSnapshotInput: in, id: id, lived: true, progress: p}, hide)
 }
 
-// takenBefore is for a folder that is gone: an attempt may have kept it, and
-// somebody removed it since. Where no snapshot was made there is nothing to make
-// one of, and the session has to go on from a former one.
+// takenBefore handles a folder that is gone. An earlier attempt may have made the
+// snapshot before somebody removed the folder. If not, the session has to go on from a
+// former snapshot.
 func (s *site) takenBefore(ctx context.Context, h hostexec.Host, in TakeSnapshotInput) (*SnapshotBrief, error) {
 	m, err := s.manifest(ctx, snapshotID(in.Claim.Session, in.At, in.Claim.Generation, in.N))
 	switch {
@@ -80,8 +79,8 @@ func (s *site) takenBefore(ctx context.Context, h hostexec.Host, in TakeSnapshot
 	return nil, err
 }
 
-// ErrTypeFolderGone: what a session had on its host is not there any more, and
-// was not kept by whom it was asked from; a former snapshot is all there is.
+// ErrTypeFolderGone means that a session's folder is not on its host any more and was
+// not kept. Only a former snapshot is left.
 const ErrTypeFolderGone = "folder_gone"
 
 func folderGone(h hostexec.Host, dir, session string) error {
@@ -89,14 +88,14 @@ func folderGone(h hostexec.Host, dir, session string) error {
 		err: fmt.Errorf("%s is not on %s any more: somebody removed it", dir, h.Name())}
 }
 
-// errRefreshed: codex has a login by now that was not looked for.
+// errRefreshed means that codex has a new login that the snapshot is not masked with.
 var errRefreshed = errors.New("the login was refreshed meanwhile")
 
-// takeUnseen takes a snapshot while codex may refresh its login: whether it has
-// is looked at when all was read and there is no snapshot yet, and then it is
-// taken again. So there never is one that knows too little, and none is deleted:
-// attempts make the same one, and the workflow may have it from another of them,
-// which went on after this one was taken for dead.
+// takeUnseen takes a snapshot while codex may refresh its login. Before the snapshot is
+// complete it checks whether the login was refreshed; if so, it takes the snapshot
+// again. So no snapshot lacks a mask, and none has to be deleted: all attempts make the
+// same one, and the workflow may have it from an attempt that went on after it was taken
+// for dead.
 func (s *site) takeUnseen(ctx context.Context, h hostexec.Host, in taking, hide secrets) (*SnapshotBrief, error) {
 	in.sure = func(known []string) error {
 		if hide.auth == nil {
@@ -121,11 +120,11 @@ func (s *site) takeUnseen(ctx context.Context, h hostexec.Host, in taking, hide 
 	return nil, fmt.Errorf("the login of session %s is refreshed faster than a snapshot can be taken", in.Claim.Session)
 }
 
-// maxRefreshed is how often a snapshot is taken whose login changes meanwhile.
+// maxRefreshed is how often a snapshot is tried while the login changes.
 const maxRefreshed = 3
 
-// hidePlanted has what codex made of the login on the host masked as well:
-// nobody else may have seen it yet.
+// hidePlanted also masks what codex made of the login on the host, because nobody else
+// may have seen it yet.
 func (s *site) hidePlanted(ctx context.Context, h hostexec.Host, l Layout, hide secrets) error {
 	if hide.auth == nil {
 		return nil
@@ -142,10 +141,10 @@ func (s *site) hidePlanted(ctx context.Context, h hostexec.Host, l Layout, hide 
 type taking struct {
 	TakeSnapshotInput
 	id       string
-	ownWork  bool                       // and nothing of a person's folder, which stays where it is
-	left     bool                       // of what a session had left somewhere
-	lived    bool                       // codex lives in the folders, or has just done so: they are there
-	sure     func(known []string) error // asked before there is a snapshot that knows these secrets; may be nil
+	ownWork  bool                       // keep work from our own folder only; a person's stays where it is
+	left     bool                       // of what a session left on a host
+	lived    bool                       // codex lives in the folders, or just did, so they must exist
+	sure     func(known []string) error // called with the masked secrets before the snapshot is complete; may be nil
 	progress *progress
 }
 
@@ -154,10 +153,10 @@ func snapshotID(session string, at time.Time, generation int64, n int) string {
 	return idOf(session, at, fmt.Sprintf("taken %s %d %d", session, generation, n))
 }
 
-// leftID names the snapshot of what a generation of a session left on a host, or
-// of a folder there that does not say of which it is, which was found for another
-// one. Generations begin with the time. Earlier ones lack what could not be read,
-// or are of something else.
+// leftID names the snapshot of what a generation of a session left on a host; 0 is a
+// folder that records none, found for the claim's generation. Generations begin as Unix
+// times. earlier counts the snapshots before it that lack what could not be read, or are
+// of something else.
 func leftID(c Claim, generation int64, earlier int) string {
 	of := fmt.Sprintf("left %s %d on %s", c.Session, generation, c.Host.Name)
 	if generation <= 0 {
@@ -167,7 +166,7 @@ func leftID(c Claim, generation int64, earlier int) string {
 	return idOf(c.Session, time.Unix(max(generation, 0), 0), of+again(earlier))
 }
 
-// again tells one that is taken anew from those before it.
+// again makes the id of a repeated snapshot differ from those before it.
 func again(earlier int) string {
 	if earlier == 0 {
 		return ""
@@ -175,19 +174,19 @@ func again(earlier int) string {
 	return fmt.Sprintf(" again %d", earlier)
 }
 
-// idOf is a snapshot's id that is the same for everybody who asks for it.
+// idOf returns the same snapshot id for the same arguments, whoever asks.
 func idOf(session string, at time.Time, of string) string {
 	id, sum := snapshots.NewID(session, at), sha256.Sum256([]byte(of))
 	mark := hex.EncodeToString(sum[:3])
 	return id[:len(id)-len(mark)] + mark
 }
 
-// takeOn makes a snapshot of a session's folder; nil where there is nothing
-// worth keeping. It returns once every byte was read back from the store.
+// takeOn makes a snapshot of a session's folder; nil if there is nothing worth
+// keeping. It returns after every byte was read back from the store.
 func (s *site) takeOn(ctx context.Context, h hostexec.Host, in taking, hide secrets) (*SnapshotBrief, error) {
 	l, own := in.Layout, ""
 	if l.OwnWork && in.Policy.Work != WorkNone {
-		own = l.WorkDir // what a person had there before is no work of a session's
+		own = l.WorkDir // a person's own folder does not count as the session's work
 	}
 	in.progress.step("looking")
 	var must []string
@@ -223,8 +222,8 @@ func (s *site) takeOn(ctx context.Context, h hostexec.Host, in taking, hide secr
 	return briefOf(m), nil
 }
 
-// trees are the folders that are kept. A person's folder may hold ours, with
-// what all the other sessions there have.
+// trees returns the folders to keep. A person's folder may hold our root folder, with
+// the files of all sessions there, which is skipped.
 func (in taking) trees() []snapshots.TreeSpec {
 	l := in.Layout
 	all := []snapshots.TreeSpec{snapshots.RolloutsOf(l.CodexHome)}
@@ -257,20 +256,20 @@ func briefOf(m snapshots.Manifest) *SnapshotBrief {
 	return b
 }
 
-// madeBy says whether a snapshot is of what in is to keep: that it has its id says
-// little, since only few bits of that tell one from another.
+// madeBy reports whether a snapshot is of what in is to keep. An equal id does not
+// prove that, because only few bits of an id tell one from another.
 func madeBy(m snapshots.Manifest, in taking) bool {
 	return m.Session == in.Claim.Session && m.Host == in.Claim.Host.Name && m.Generation == in.Claim.Generation &&
 		m.ThreadID == in.ThreadID && m.Left == in.left
 }
 
-// manifest reads that of a complete snapshot.
+// manifest reads the manifest of a complete snapshot.
 func (s *site) manifest(ctx context.Context, id string) (snapshots.Manifest, error) {
 	return snapshots.Read(ctx, s.Store, id)
 }
 
-// bring restores a snapshot into folders that are not there yet, or were made
-// by an attempt to bring this one. It says in what the work is not as it was.
+// bring restores a snapshot into folders that do not exist yet, or were made by an
+// earlier attempt to restore it. It returns how the work differs from what was kept.
 func (s *Sessions) bring(ctx context.Context, h hostexec.Host, l Layout, in PrepareSessionInput, fence hostexec.Fence, p *progress) (differs string, err error) {
 	done, err := s.brings.enter(ctx, in.Claim.Host)
 	if err != nil {
@@ -292,13 +291,13 @@ func (s *Sessions) bring(ctx context.Context, h hostexec.Host, l Layout, in Prep
 	return differsText(got.Differs), err
 }
 
-// Bounds of what is said of how a restored work folder differs.
+// Bounds of the text about how a restored work folder differs.
 const (
 	maxDiffers    = 10
 	maxDifference = 200 // bytes of one
 )
 
-// differsText puts the first of the differences into a line.
+// differsText puts the first differences into one line.
 func differsText(differs []string) string {
 	var out []string
 	for _, d := range differs[:min(len(differs), maxDiffers)] {

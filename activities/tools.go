@@ -15,7 +15,7 @@ func Tools() []string { return slices.Clone(conversation.Tools) }
 // CheckTools says what is wrong with the tools that a session is to offer.
 func CheckTools(names []string) error { return conversation.CheckTools(names) }
 
-// A toolShop carries out what one pump's codex calls our tools for.
+// A toolShop carries out the calls of our tools by one pump's codex.
 type toolShop struct {
 	*site
 	session string
@@ -28,7 +28,7 @@ type toolShop struct {
 	past []handover // guarded by mu: what the session delivered, once it was read
 }
 
-// toolsOf is nil for a session that offers none.
+// toolsOf returns nil for a session that offers no tools.
 func (s *site) toolsOf(in RunPumpInput, hide secrets) conversation.Tooler {
 	if len(in.Pump.Thread.Tools) == 0 {
 		return nil

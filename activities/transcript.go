@@ -17,7 +17,7 @@ import (
 type Entry = conversation.Entry
 
 const (
-	// segmentBytes is where a segment is cut.
+	// segmentBytes is the size at which a segment is cut.
 	segmentBytes = 64 << 10
 	// segmentAge is how long an entry waits for others before it is stored.
 	segmentAge = 2 * time.Second
@@ -101,8 +101,8 @@ func (t *transcript) write(ctx context.Context) error {
 		case err == nil:
 			t.drop(t.pending[len(t.pending)-1].seq)
 		case errors.Is(err, store.ErrExists):
-			// Another attempt was here. It may have stored less than we
-			// have, or more.
+			// Another attempt wrote it, and may have stored less than we have,
+			// or more.
 			if err := t.skipStored(ctx, key); err != nil {
 				t.err = err
 			}

@@ -15,7 +15,8 @@ func writer(st *store.Store, o owner, stored int64) *transcript {
 	return &transcript{store: st, session: "s1", owner: o, now: time.Now, stored: stored}
 }
 
-// write adds entries from to to (inclusive) and flushes after each of cuts.
+// write adds the entries from from to to (inclusive) and flushes after each of
+// cuts.
 func write(t *testing.T, tr *transcript, from, to int64, id string, cuts ...int64) {
 	t.Helper()
 	for seq := from; seq <= to; seq++ {
@@ -31,7 +32,7 @@ func write(t *testing.T, tr *transcript, from, to int64, id string, cuts ...int6
 }
 
 func TestTranscriptIsTheSameWhoeverCutsItWhere(t *testing.T) {
-	// Attempts of one pump that die anywhere, overlap, and cut in other places.
+	// Attempts of one pump that die anywhere, overlap, and flush in other places.
 	for name, attempts := range map[string]func(t *testing.T, st *store.Store){
 		"one after the other": func(t *testing.T, st *store.Store) {
 			write(t, writer(st, owner{1, 1, 0}, 0), 1, 5, "e", 3, 5)

@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	// trimStep is how much must be there to give back before a round trip to
-	// the host is worth it.
+	// trimStep is how many bytes there must be to trim before a round trip to the
+	// host is worth it.
 	trimStep = 4 << 20
-	// errStep is how many pumps later it is done all the same: what codex
-	// writes to its error log is cut with it.
+	// errStep: every errStep-th pump trims in any case, because codex's error log is
+	// cut with the journal.
 	errStep = 64
-	// trimTime bounds that round trip, and trimWait how long the end of a
-	// pump waits for it: the next one can do it as well.
+	// trimTime bounds that round trip. trimWait is how long the end of a pump waits
+	// for it; the next pump can trim as well.
 	trimTime = 10 * time.Second
 	trimWait = time.Second
 )
 
-// A trimming gives back what the host keeps of a journal that nobody will read
-// again, beside a pump. What lies below the Rewind of a pump's input is of that
-// kind: the workflow has it for good, so no attempt begins below.
+// A trimming runs beside a pump, and removes the part of the journal that nobody will
+// read again: what lies below the Rewind of the pump's input. The workflow has that for
+// good, so no attempt begins below.
 type trimming struct {
 	done        chan struct{}
 	cancel      context.CancelFunc
@@ -31,8 +31,8 @@ type trimming struct {
 	untrimmable bool
 }
 
-// trimDue says whether a trimming is worth it, and safe: while it is not certain
-// what codex has, everything stays.
+// trimDue reports whether a trimming is worth it and safe. While it is not certain
+// what codex has received, everything stays.
 func trimDue(in RunPumpInput, a attempt) bool {
 	st := in.Pump.State
 	if st.Untrimmable || st.Rewind-st.Trimmed < trimStep && in.Claim.Pump%errStep != 0 {
@@ -48,7 +48,7 @@ func trimDue(in RunPumpInput, a attempt) bool {
 	return tell == nil || tell.Incarnation == 0 && !again
 }
 
-// trimAside begins a trimming if one is due. It is to be waited for by add.
+// trimAside begins a trimming if one is due. add waits for it.
 func (s *Sessions) trimAside(ctx context.Context, in RunPumpInput, a attempt) *trimming {
 	t := &trimming{done: make(chan struct{}), cancel: func() {}}
 	h, err := s.host(in.Claim.Host)
@@ -75,7 +75,7 @@ func (s *Sessions) trimAside(ctx context.Context, in RunPumpInput, a attempt) *t
 	return t
 }
 
-// add waits for the trimming and notes in the state what it did.
+// add waits for the trimming and records its result in st.
 func (t *trimming) add(st *PumpState) {
 	defer t.cancel()
 	select {

@@ -50,15 +50,15 @@ type (
 // LocalHost is the name of the host that is this machine.
 const LocalHost = hostexec.Local
 
-// A Claim says who acts on a host for which session. Its epoch is completed
-// with the activity's attempt; the host refuses a lower one.
+// A Claim names the session for which an activity acts on a host. With the
+// activity's attempt it makes the epoch of the fence; the host refuses a lower one.
 type Claim struct {
 	Session    string   `json:"session"`
 	Host       HostSpec `json:"host"`
 	Generation int64    `json:"generation"`
 	Pump       int64    `json:"pump"`
-	// Told says that codex was told secrets in answers: what hides them is in
-	// the store.
+	// Told says that codex was given secret answers. They are in the store, so that
+	// they can be redacted.
 	Told bool `json:"told,omitempty"`
 }
 
@@ -74,17 +74,17 @@ type SeedRef struct {
 	Epoch int64 `json:"epoch,omitempty"`
 }
 
-// Layout is where a session lives on its host; all paths absolute.
+// Layout holds the paths of a session on its host, all absolute.
 type Layout struct {
-	Root      string `json:"root"`       // ours on the host
+	Root      string `json:"root"`       // Fairlead's root folder on the host
 	Dir       string `json:"dir"`        // Root/sessions/<id>
 	CodexHome string `json:"codex_home"` // Dir/codex-home
 	WorkDir   string `json:"work_dir"`   // Dir/work, or the person's own --dir
-	OwnWork   bool   `json:"own_work"`   // WorkDir is ours to remove
+	OwnWork   bool   `json:"own_work"`   // WorkDir was made by Fairlead and may be removed
 	Codex     string `json:"codex"`      // the binary
 }
 
-// PrepareSessionInput: bring codex, folders and credentials to the host.
+// PrepareSessionInput is the input of PrepareSession.
 type PrepareSessionInput struct {
 	Claim   Claim    `json:"claim"`
 	Seed    *SeedRef `json:"seed,omitempty"`
@@ -92,48 +92,49 @@ type PrepareSessionInput struct {
 	Sandbox string   `json:"sandbox"`
 	// Confine is what is asked of the sandbox beyond its mode.
 	Confine Confinement `json:"confine,omitzero"`
-	// Credentials are planted (or empty), or a broker's.
+	// Credentials is CredentialsPlanted (or empty) or CredentialsBroker.
 	Credentials string `json:"credentials,omitempty"`
-	// Restore is set where the session goes on with what was kept of it.
+	// Restore is set if the session goes on from a parked folder or a snapshot.
 	Restore *RestoreSpec `json:"restore,omitempty"`
-	// Policies are the texts of those that judge what codex asks for.
+	// Policies are the texts of the policies that judge codex's requests.
 	Policies []string `json:"policies,omitempty"`
-	// Snapshot is how to keep what another generation may have left there; nil
+	// Snapshot says how to keep what another generation may have left there; nil
 	// keeps all of it.
 	Snapshot *SnapshotSpec `json:"snapshot,omitempty"`
-	// Workspace is what the session begins to work in; nil is an empty folder.
+	// Workspace says what the work folder begins with; nil is an empty folder.
 	Workspace *Workspace `json:"workspace,omitempty"`
 
 	stop <-chan struct{} // closed when this worker stops
 }
 
-// PrepareSessionResult says what is there now. Repeating gives the same.
+// PrepareSessionResult says what is on the host now. Repeating the activity
+// returns the same.
 type PrepareSessionResult struct {
 	Layout       Layout `json:"layout"`
 	CodexVersion string `json:"codex_version"`
-	// Permissions is the profile that keeps the agent from its credential;
-	// empty for danger-full-access, or where codex knows none and that is allowed.
+	// Permissions is the permission profile that keeps the agent from its credential.
+	// It is empty for danger-full-access, or if codex has none and that is allowed.
 	Permissions string `json:"permissions,omitempty"`
-	// Unprotected says in a sentence why the agent can read its credential
-	// although the sandbox should keep it from that; a policy allowed it.
+	// Unprotected says in a sentence why the agent can read its credential although
+	// the sandbox should prevent that; Deps.Unprotected allowed it.
 	Unprotected string `json:"unprotected,omitempty"`
-	// Restored is warm, where the folder was there as it was left, or snapshot.
+	// Restored is RestoredWarm if the folder was as the session left it,
+	// RestoredSnapshot if a snapshot was restored, and empty otherwise.
 	Restored string `json:"restored,omitempty"`
-	// Differs says in what a restored work folder is not as it was, in a line.
+	// Differs says in one line how a restored work folder differs from the kept one.
 	Differs string `json:"differs,omitempty"`
 	// ThreadID is that of the restored snapshot.
 	ThreadID string `json:"thread_id,omitempty"`
-	// Left is the snapshot that was made of what lay in the folder's place, and
-	// was in no other one.
+	// Left is the snapshot of what lay in the folder's place and was in no other
+	// snapshot.
 	Left string `json:"left,omitempty"`
-	// Brought is what the session began to work in; nil where it was not begun
-	// with anything.
+	// Brought says what the work folder began with; nil if it began empty.
 	Brought *Brought `json:"brought,omitempty"`
-	// BeforeRun is that hook, if there is one.
+	// BeforeRun is the run of that hook; nil if there is none.
 	BeforeRun *HookRun `json:"before_run,omitempty"`
 }
 
-// StartServerInput: start codex app-server as a journaled process.
+// StartServerInput is the input of StartServer.
 type StartServerInput struct {
 	Claim       Claim  `json:"claim"`
 	Layout      Layout `json:"layout"`
@@ -146,26 +147,30 @@ type StartServerResult struct {
 	PID     int    `json:"pid"`
 }
 
-// RunPumpInput: attach to the process and converse until the workflow is needed.
+// RunPumpInput is the input of RunPump.
 type RunPumpInput struct {
 	Claim  Claim                  `json:"claim"`
 	Layout Layout                 `json:"layout"`
 	Seed   *SeedRef               `json:"seed,omitempty"` // for redaction
 	Pump   conversation.PumpInput `json:"pump"`
-	// Files of earlier messages, which are to be on a host where the session
-	// has just arrived.
+	// Files are those of earlier messages; a host to which the session has just
+	// moved needs them.
 	Files []Input `json:"files,omitempty"`
-	// Credentials: with a broker's, the pump gives codex access tokens.
+	// Credentials: with CredentialsBroker the pump gives codex access tokens.
 	Credentials string `json:"credentials,omitempty"`
-	// LostAfter is how long the host may be out of reach before the pump
-	// returns with HostLost; 0 is for ever.
+	// Unkept says that the session lost its lease on the seed and that codex was stopped
+	// for that. The pump only reads the journal; it neither saves the login nor watches
+	// the lease.
+	Unkept bool `json:"unkept,omitempty"`
+	// LostAfter is how long the host may be out of reach before the pump returns
+	// with HostLost; 0 means forever.
 	LostAfter time.Duration `json:"lost_after,omitempty"`
 	// Workflow, if set, is sent SignalProgress with what the model reports.
 	Workflow string `json:"workflow,omitempty"`
 	// Forget are secret answers that codex will never be given.
 	Forget []string `json:"forget,omitempty"`
-	// Policies judge what codex asks for; Labels are the host's, Requesters are
-	// who sent the turn's message and who steered it, for them.
+	// Policies judge codex's requests. Labels (the host's) and Requesters (who sent
+	// the turn's message, and who steered it) are input for them.
 	Policies   []PolicyRef       `json:"policies,omitempty"`
 	Labels     map[string]string `json:"labels,omitempty"`
 	Requesters []string          `json:"requesters,omitempty"`
@@ -175,14 +180,14 @@ type RunPumpInput struct {
 type RunPumpResult struct {
 	Pump    PumpResult   `json:"pump"`
 	Process *ProcessGone `json:"process,omitempty"`
-	// HostLost: nothing else of the result is set.
+	// HostLost is set if the host is given up; nothing else is set then.
 	HostLost *HostLost `json:"host_lost,omitempty"`
-	// SeedLost says that the session does not hold its seed any more: what
-	// codex makes of the login is not saved, and it must not go on. A turn is
-	// called back for it.
+	// SeedLost says that the session does not hold its seed any more: what codex makes
+	// of the login is not saved, and it must not go on. The pump is cancelled because of
+	// that.
 	SeedLost *Problem `json:"seed_lost,omitempty"`
-	// PolicyBroken says why everything was declined, where a policy could not be
-	// used: for each such one by whose it is.
+	// PolicyBroken maps the owner (PolicyRef.Of) of each policy that cannot be used
+	// to the reason. Everything was declined because of that.
 	PolicyBroken map[string]string `json:"policies_broken,omitempty"`
 }
 
@@ -193,12 +198,12 @@ type ProcessGone struct {
 	StderrTail string `json:"stderr_tail,omitempty"` // redacted
 }
 
-// StopServerInput: end the process and whatever it left behind.
+// StopServerInput is the input of StopServer.
 type StopServerInput struct {
 	Claim       Claim  `json:"claim"`
 	Layout      Layout `json:"layout"`
 	Incarnation int    `json:"incarnation"`
-	// Seed is what was planted: a login that codex rotated is saved back.
+	// Seed is what was planted. A login that codex rotated is saved to it.
 	Seed *SeedRef `json:"seed,omitempty"`
 }
 
@@ -207,7 +212,7 @@ type StopServerResult struct {
 	Survivors []Survivor `json:"survivors,omitempty"`
 }
 
-// CloseSessionInput: stop, save, wipe, remove and prove it; last notes are written.
+// CloseSessionInput is the input of CloseSession.
 type CloseSessionInput struct {
 	Claim       Claim    `json:"claim"`
 	Layout      Layout   `json:"layout"`
@@ -217,7 +222,7 @@ type CloseSessionInput struct {
 	ThreadID    string   `json:"thread_id,omitempty"`
 	Seq         int64    `json:"seq"`
 	Notes       []Note   `json:"notes,omitempty"`
-	// Snapshot is the last one; nil where the session takes none at all.
+	// Snapshot is the last one; nil if the session takes none at all.
 	Snapshot *SnapshotSpec `json:"snapshot,omitempty"`
 	// Workspace says which hooks run, and whether the work folder stays.
 	Workspace *Workspace `json:"workspace,omitempty"`
@@ -225,11 +230,11 @@ type CloseSessionInput struct {
 
 // CloseSessionResult says what is certain about the host afterwards.
 type CloseSessionResult struct {
-	Wiped     bool       `json:"wiped"`             // the credential is gone, looked at
-	Removed   bool       `json:"removed"`           // our folder is gone, looked at
+	Wiped     bool       `json:"wiped"`             // the credential is gone; this was checked
+	Removed   bool       `json:"removed"`           // our folder is gone; this was checked
 	Archive   string     `json:"archive,omitempty"` // where work and rollouts are kept
 	Kept      string     `json:"kept,omitempty"`    // where on the host the work folder stays
-	Unsaved   bool       `json:"unsaved,omitempty"` // discarded: a login that codex rotated may be in no store
+	Unsaved   bool       `json:"unsaved,omitempty"` // after Discard: a login that codex rotated may be in no store
 	Survivors []Survivor `json:"survivors,omitempty"`
 	Problem   *Problem   `json:"problem,omitempty"`
 	Seq       int64      `json:"seq"`
@@ -237,7 +242,7 @@ type CloseSessionResult struct {
 	notes []Note // of hooks
 }
 
-// RecordNotesInput: write transcript entries of the workflow's with no host.
+// RecordNotesInput is the input of RecordNotes.
 type RecordNotesInput struct {
 	Session string `json:"session"`
 	Seq     int64  `json:"seq"`
@@ -259,7 +264,7 @@ type Check struct {
 	Required bool `json:"required"`
 }
 
-// CheckHostInput: probe a host.
+// CheckHostInput is the input of CheckHost.
 type CheckHostInput struct {
 	Host HostSpec `json:"host"`
 }
@@ -273,7 +278,7 @@ type CheckHostResult struct {
 	CheckedAt time.Time         `json:"checked_at"`
 }
 
-// ScanHostKeysInput: ask for a host's keys, trusting nothing.
+// ScanHostKeysInput is the input of ScanHostKeys.
 type ScanHostKeysInput struct {
 	Host HostSpec `json:"host"`
 }
@@ -283,7 +288,7 @@ type ScanHostKeysResult struct {
 	Keys []HostKey `json:"keys"`
 }
 
-// ProvisionCodexInput: put the pinned codex onto a host.
+// ProvisionCodexInput is the input of ProvisionCodex.
 type ProvisionCodexInput struct {
 	Host HostSpec `json:"host"`
 }
@@ -297,7 +302,7 @@ type ProvisionCodexResult struct {
 	Bytes   int64  `json:"bytes,omitempty"`
 }
 
-// ExecInput: run a command of a person's on a host as a journaled process.
+// ExecInput is the input of RunExec.
 type ExecInput struct {
 	ID   string   `json:"id"`
 	Host HostSpec `json:"host"`
@@ -312,11 +317,11 @@ type ExecResult struct {
 	Stderr int64  `json:"stderr_bytes"`
 }
 
-// DeleteSeedInput: remove a seed's blobs from the store.
+// DeleteSeedInput is the input of DeleteSeedBlobs.
 type DeleteSeedInput struct {
 	Name  string   `json:"name"`
 	Blobs []string `json:"blobs"`
-	// Before is when the seed was deleted: what was in the store by then goes,
-	// also what the seed never took. What came later is of a seed to come.
+	// Before is when the seed was deleted. Blobs that were in the store by then are
+	// removed, also those that the seed never took. Later ones belong to a new seed.
 	Before time.Time `json:"before,omitzero"`
 }

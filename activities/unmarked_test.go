@@ -11,9 +11,9 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// A host that lost its power may come back with empty marks: folder after folder
-// that does not say whose it is gets a snapshot of its own before it goes, and
-// so does one that says so.
+// A host that lost its power may come back with empty marks. Each folder without a
+// mark gets a snapshot of its own before it is removed, and so does a folder with
+// one.
 func TestEachFolderWithoutAMarkIsKept(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("unmarked")
@@ -46,8 +46,8 @@ func TestEachFolderWithoutAMarkIsKept(t *testing.T) {
 	}
 }
 
-// Every try to clean up a folder that does not say whose it is makes the same
-// snapshot, and one who finds another folder there makes another.
+// Every attempt to clean up a folder without a mark makes the same snapshot. An
+// attempt that finds another folder there makes another.
 func TestEachTryAtAFolderWithoutAMarkMakesTheSameSnapshot(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("tried")
@@ -61,7 +61,7 @@ func TestEachTryAtAFolderWithoutAMarkMakesTheSameSnapshot(t *testing.T) {
 		}
 	}
 	for n := range 3 {
-		in.Claim.Generation++ // and the wire is lost behind it
+		in.Claim.Generation++ // and the connection is lost after it
 		if id, err := b.set.Sessions.keepFolder(t.Context(), b.host(), k.layout, in, folderMark{}, nil, nil); err != nil || id == "" {
 			t.Fatalf("kept %q, %v", id, err)
 		}
@@ -83,8 +83,8 @@ func TestEachTryAtAFolderWithoutAMarkMakesTheSameSnapshot(t *testing.T) {
 	k.claim.Generation += 100
 }
 
-// Few bits of an id say what a snapshot is of. One that has the id and is of
-// something else is no reason to remove a folder.
+// An id has only few bits to say what a snapshot is of. A snapshot with the right
+// id that is of something else is no reason to remove a folder.
 func TestASnapshotOfSomethingElseStandsForNoFolder(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("twin")
@@ -108,7 +108,7 @@ func TestASnapshotOfSomethingElseStandsForNoFolder(t *testing.T) {
 		{Host: "another", Generation: leave.Generation, ThreadID: thread},
 		{Host: name, Generation: leave.Generation, ThreadID: thread, Left: true},
 	} {
-		// One more each time: who closes and who cleans up look for them all.
+		// One more each time. Closing and cleaning up look for them all.
 		other(closingID(CloseSessionInput{Claim: gone, ThreadID: thread}, time.Now(), n), facts)
 	}
 	out, err := k.wipe(leave, knows(SeedNow{Generation: 1, Ref: k.seed}))
@@ -120,7 +120,6 @@ func TestASnapshotOfSomethingElseStandsForNoFolder(t *testing.T) {
 	}
 }
 
-// The same for who closes the session.
 func TestASessionClosesBesideASnapshotOfSomethingElse(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("twin-closes")
@@ -136,7 +135,7 @@ func TestASessionClosesBesideASnapshotOfSomethingElse(t *testing.T) {
 	}
 }
 
-// loggedTools notes in a file of the host which of some programs were run.
+// loggedTools logs to a file of the host which of some programs were run.
 type loggedTools struct {
 	hostexec.Host
 	dir string
@@ -149,7 +148,7 @@ func (h loggedTools) Run(ctx context.Context, c hostexec.Command) (hostexec.Resu
 	return h.Host.Run(ctx, c)
 }
 
-// A mark is on the disk before it has its name.
+// A mark is on the disk before it gets its name.
 func TestAMarkIsOnTheDiskBeforeItCounts(t *testing.T) {
 	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir() + "/root"})
 	l := layoutOf(b.spec.Root, "flushed")
@@ -179,8 +178,8 @@ done`, tools)
 	}
 }
 
-// Somebody removed what a session lives in: that is no snapshot with nothing in
-// it, which the session would go on from, but an error that a person sees.
+// Somebody removed what a session lives in. That is not an empty snapshot that the
+// session would go on from, but an error that a person sees.
 func TestASnapshotOfWhatIsGoneIsAnError(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("vanished")
@@ -204,7 +203,7 @@ func TestASnapshotOfWhatIsGoneIsAnError(t *testing.T) {
 		refused("parked", dir, err)
 		k.sh(`mv "$1.away" "$1"`, dir)
 	}
-	// Of whom no snapshot holds the work, only the conversation must be there.
+	// If no snapshot holds the work, only the conversation must be there.
 	alone := next
 	alone.Policy.Work = WorkNone
 	k.sh(`mv "$1" "$1.away"`, k.layout.WorkDir)
@@ -215,7 +214,7 @@ func TestASnapshotOfWhatIsGoneIsAnError(t *testing.T) {
 	next.N = 4
 	_, err = b.set.Sessions.take(t.Context(), next, k.hides(), nil)
 	refused("taken of nothing", k.layout.Dir, err)
-	// What an attempt had made before is the answer all the same.
+	// What an earlier attempt had made is still the answer.
 	if got, err := b.set.Sessions.take(t.Context(), in, k.hides(), nil); err != nil || got == nil || got.ID != one.ID {
 		t.Errorf("asked again: %+v, %v", got, err)
 	}

@@ -9,15 +9,15 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// ErrTypeUnreadable: the host would not let us read some of a session's work.
-// The snapshot is whole but for that, so it must not be the only one that is left.
+// ErrTypeUnreadable: the host would not let us read some of a session's work. The snapshot
+// lacks only that, so it must not become the only copy.
 const ErrTypeUnreadable = "unreadable"
 
 // maxUnread is how many of the files that could not be read are named.
 const maxUnread = 5
 
-// takeWhole makes a snapshot after which what it is of may go from the host. One
-// that lacks something which would go is returned with an error that says so.
+// takeWhole makes a snapshot after which its content may be removed from the host. If it
+// lacks something that would be removed, it is returned with an error that says so.
 func (s *site) takeWhole(ctx context.Context, h hostexec.Host, in taking, hide secrets) (*SnapshotBrief, error) {
 	got, err := s.takeOn(ctx, h, in, hide)
 	if err != nil || got == nil {
@@ -33,8 +33,8 @@ func (s *site) takeWhole(ctx context.Context, h hostexec.Host, in taking, hide s
 	return got, whole(m, in.Layout.OwnWork)
 }
 
-// whole says what a snapshot lacks of what goes with a session's folder. A
-// person's own folder stays where it is, whatever could be read of it.
+// whole returns what a snapshot lacks of what is removed with a session's folder. A person's
+// own folder stays, whatever could be read of it.
 func whole(m snapshots.Manifest, ownWork bool) error {
 	goes := []string{snapshots.Rollouts}
 	if ownWork {
@@ -49,7 +49,6 @@ func whole(m snapshots.Manifest, ownWork bool) error {
 		err:  fmt.Errorf("snapshot %s lacks %s", m.ID, unreadText(n, names))}
 }
 
-// unreadText says what could not be read.
 func unreadText(n int64, names []string) string {
 	text := fmt.Sprintf("%d files or folders that may not be read", n)
 	if n == 1 {

@@ -19,40 +19,40 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// WatchEvery is how often the processes of waiting sessions are looked at
-// unless Deps say otherwise, give or take a fifth. With a worker lost at the
-// worst moment what happens to one is still known within two minutes.
+// WatchEvery is the pause between looks at the processes of waiting sessions, give or
+// take a fifth, unless Deps say otherwise. Even if a worker is lost at the worst moment,
+// an event is known within two minutes.
 const WatchEvery = 25 * time.Second
 
 const (
 	// maxWatchPause is the longest pause between looks at a host that cannot
 	// be reached.
 	maxWatchPause = time.Minute
-	// stirAgain is how long a session has to see to what it was told; then it
-	// is told again, and after twice as long again.
+	// stirAgain is how long a session has to handle what it was told. Then it is
+	// told again, and each time the pause doubles.
 	stirAgain = 3 * time.Minute
-	// maxPieces bounds what is read of one journal in one look.
+	// maxPieces bounds the pieces of one journal that are read in one look.
 	maxPieces = 4
 	// maxWatchLine is the longest line that is kept while looking for those
-	// that matter; of longer ones id and method are still read.
+	// that matter; id and method of longer ones are still read.
 	maxWatchLine = 64 << 10
 )
 
-// WatchHostInput: look after the processes of sessions that wait on a host.
+// WatchHostInput is the input of WatchHost.
 type WatchHostInput struct {
 	Host HostSpec `json:"host"`
-	// Prefix and the session's name make the id of its workflow, which is
+	// Prefix and the session's name make the id of the session's workflow, which is
 	// sent Signal with a Stirred.
 	Prefix string `json:"prefix"`
 	Signal string `json:"signal"`
-	// Pool, if set, is the workflow that is sent Back with a HostBack when the
-	// host can be reached again.
+	// Pool, if set, is the workflow that is sent the signal Back with a HostBack
+	// when the host can be reached again.
 	Pool string `json:"pool,omitempty"`
 	Back string `json:"back,omitempty"`
-	// Away, if set, is what the pool is sent, with a HostAway, when the host
-	// cannot be reached.
+	// Away, if set, is the signal that the pool is sent, with a HostAway, when the
+	// host cannot be reached.
 	Away string `json:"away,omitempty"`
-	// Owed: the pool waits for the host, and is told also if it never was away.
+	// Owed: the pool waits for the host, and is told even if it never was away.
 	Owed bool `json:"owed,omitempty"`
 }
 
@@ -70,26 +70,25 @@ type HostAway struct {
 // awayAfter is how many looks in a row have to fail before the pool is told.
 const awayAfter = 2
 
-// Stirred tells a session that waits, and is not attached to its process, that
-// something happened to it.
+// Stirred tells a waiting session, which is not attached to its process, that
+// something happened to the process.
 type Stirred struct {
 	Host        string `json:"host"`
 	Incarnation int    `json:"incarnation"`
-	// Offset is behind the line of the journal that matters.
+	// Offset is the end of the journal's line that matters.
 	Offset int64 `json:"offset,omitempty"`
-	// Gone says that there is nothing to wait for any more: exited, lost,
-	// rebooted, absent, or journal when that was lost.
+	// Gone says why there is nothing to wait for any more: exited, lost,
+	// rebooted, absent, or journal if the journal was lost.
 	Gone string `json:"gone,omitempty"`
 }
 
-// WatchHost looks after all processes on a host for which a pump left a watch,
-// until it is called back. One look is one round trip for the whole host; a
-// session to which nothing happens costs nothing. It remembers only what it
-// read already and whom it told; who takes over begins anew, and says things
-// twice at worst.
+// WatchHost watches all processes on a host for which a pump left a watch, until it is
+// cancelled. One look is one round trip for the whole host; a session to which nothing
+// happens costs nothing. It remembers only what it has read and whom it told: another
+// attempt begins anew, and at worst signals something twice.
 func (s *Hosts) WatchHost(ctx context.Context, in WatchHostInput) error {
 	w := &watcher{
-		// Who took over does not know whether the host was away meanwhile.
+		// A new attempt does not know whether the host was away meanwhile.
 		owed: in.Owed || activity.GetInfo(ctx).Attempt > 1,
 		site: s.site, in: in, stirs: map[string]*stir{},
 		tell: func(ctx context.Context, session string, what Stirred) error {
@@ -126,20 +125,20 @@ type watcher struct {
 	in    WatchHostInput
 	tell  func(ctx context.Context, session string, what Stirred) error
 	away  func(ctx context.Context, p Problem) error
-	back  func(ctx context.Context) error // tells the pool that the host is
+	back  func(ctx context.Context) error // tells the pool that the host can be reached
 	owed  bool                            // the pool is told in any case
 	root  string                          // of the host, once it is known
 	stirs map[string]*stir
 
-	keepers map[string]*keeper // of logins that have changed; for watchLogins alone
+	keepers map[string]*keeper // of logins that have changed; used by watchLogins only
 }
 
-// A stir is what is known of a process to which something happened.
+// A stir is the state of one watched process.
 type stir struct {
-	from int64 // where the watch was left
+	from int64 // the offset at which the watch was left
 	read int64 // how far the journal was read
 	what Stirred
-	told int       // how often
+	told int       // how often what was told
 	next time.Time // when it is told again
 }
 
@@ -177,8 +176,8 @@ func (w *watcher) run(ctx context.Context, stop <-chan struct{}) error {
 				w.Logger.Warn("pool not told that the host is back", "host", w.in.Host.Name, "error", err)
 			}
 		case err != nil:
-			// No failure of anybody's work: what happened meanwhile is seen
-			// as soon as the host can be reached.
+			// Nobody's work fails: what happened meanwhile is seen as soon as the host
+			// can be reached.
 			if failures++; failures == 1 {
 				w.Logger.Warn("host cannot be watched", "host", w.in.Host.Name, "error", err)
 			}
@@ -189,19 +188,19 @@ func (w *watcher) run(ctx context.Context, stop <-chan struct{}) error {
 	}
 }
 
-// tellAway has the pool know that its host cannot be used for the time being.
+// tellAway tells the pool that its host cannot be used, if that is the host's fault.
 func (w *watcher) tellAway(ctx context.Context, why error) {
 	kind, hint, _ := failing{}.classify(why)
 	if !HostFault(kind) {
 		return
 	}
 	if err := w.away(ctx, Problem{Kind: kind, Message: why.Error(), Hint: hint}); err != nil {
-		// Whoever gets a slot there tells it, too.
+		// A session that gets a slot there tells it, too.
 		w.Logger.Warn("pool not told that the host is away", "host", w.in.Host.Name, "error", err)
 	}
 }
 
-// look goes over the whole host once.
+// look checks all watched processes of the host once.
 func (w *watcher) look(ctx context.Context) error {
 	h, err := w.host(w.in.Host)
 	if err != nil {
@@ -217,7 +216,7 @@ func (w *watcher) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Whoever is not among them was seen to, or ended.
+	// A process that is not found was attended to, or has ended.
 	known := w.stirs
 	w.stirs = make(map[string]*stir, len(found))
 	var errs []error
@@ -250,11 +249,10 @@ func (w *watcher) look(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// goneJournal is why there is nothing to wait for when codex lives and what it
-// writes is not what we read of.
+// goneJournal is the reason if codex lives, but its journal lacks what was read of it.
 const goneJournal = "journal"
 
-// goneBy says in a word why there is nothing to wait for any more.
+// goneBy returns why there is nothing to wait for any more; "" if there is.
 func goneBy(f hostexec.Watched) string {
 	switch {
 	case f.State != hostexec.ProcessRunning:
@@ -265,8 +263,8 @@ func goneBy(f hostexec.Watched) string {
 	return ""
 }
 
-// read looks at what is new in a journal. It returns where the first line ends
-// that the session must hear of, 0 if there is none.
+// read scans what is new in a journal. It returns the end of the first line that the
+// session must hear of, or 0 if there is none.
 func (w *watcher) read(ctx context.Context, h hostexec.Host, dir string, st *stir, size int64) (int64, error) {
 	for range maxPieces {
 		if st.read >= size {
@@ -292,7 +290,7 @@ func (w *watcher) read(ctx context.Context, h hostexec.Host, dir string, st *sti
 		}
 		if at == st.read {
 			if len(piece) == hostexec.MaxJournalPiece {
-				// Part of a line so long that only a pump can tell what it is.
+				// Part of a line so long that only a pump can read it.
 				return at + int64(len(piece)), nil
 			}
 			break // the line has no end yet
@@ -302,7 +300,7 @@ func (w *watcher) read(ctx context.Context, h hostexec.Host, dir string, st *sti
 	return 0, nil
 }
 
-// stir tells a session what happened, unless it was told a moment ago.
+// stir signals a session what happened, unless it was told a short time ago.
 func (w *watcher) stir(ctx context.Context, session string, st *stir, what Stirred) error {
 	if what.Gone == "" && what.Offset == 0 {
 		return nil
@@ -317,7 +315,7 @@ func (w *watcher) stir(ctx context.Context, session string, st *stir, what Stirr
 	err := w.tell(ctx, session, what)
 	var gone *serviceerror.NotFound
 	if errors.As(err, &gone) {
-		// Left behind by a session that ended, or somebody else's.
+		// The session has ended, or is none of ours.
 		err = nil
 		st.told = maxTold
 	}
@@ -330,11 +328,11 @@ func (w *watcher) stir(ctx context.Context, session string, st *stir, what Stirr
 	return nil
 }
 
-// maxTold is when sessions are no longer told less and less often: some three
-// hours.
+// maxTold is the number of repetitions after which the pause stops doubling, at some
+// three hours.
 const maxTold = 7
 
-// incarnationOf is the incarnation whose process has that name.
+// incarnationOf returns the incarnation whose process has that name.
 func incarnationOf(name string) (int, bool) {
 	n := 1
 	if rest, ok := strings.CutPrefix(name, serverName(1)+"."); ok {
@@ -346,8 +344,8 @@ func incarnationOf(name string) (int, bool) {
 	return n, name == serverName(n)
 }
 
-// leaveWatch has somebody look after the process while the session waits for a
-// person and nothing of ours is attached to it.
+// leaveWatch has WatchHost watch the process while the session waits for a person
+// and no pump is attached.
 func (s *Sessions) leaveWatch(ctx context.Context, in RunPumpInput, n int32, at Cursor, keep *keeper) error {
 	h, err := s.host(in.Claim.Host)
 	if err != nil {
@@ -364,10 +362,11 @@ func (s *Sessions) leaveWatch(ctx context.Context, in RunPumpInput, n int32, at 
 	case err == nil:
 		return nil
 	case errors.Is(err, hostexec.ErrNoSpace):
-		// A request that nobody can see is worse than an end that is seen late.
+		// Failing would hide the session's requests. That is worse than an end
+		// that is seen late.
 		s.Logger.Warn("process is not looked after while its session waits", "session", in.Claim.Session, "host", h.Name(), "error", err)
 		return nil
 	}
-	// Whatever it was, the next attempt finds out when it attaches.
+	// The next attempt finds out what it was when it attaches.
 	return fmt.Errorf("%w: %w", conversation.ErrWireLost, err)
 }

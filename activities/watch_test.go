@@ -22,12 +22,12 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"fairlead.dev/fairlead/conversation"
-	"fairlead.dev/fairlead/deploy/scriptedmodel"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
 
-// mail stands in for Temporal: it keeps what sessions were told.
+// mail stands in for Temporal: it records what sessions were told.
 type mail struct {
 	client.Client
 	mu    sync.Mutex
@@ -43,7 +43,6 @@ func (m *mail) SignalWorkflow(_ context.Context, id, run, name string, arg any) 
 	return m.fails[id]
 }
 
-// take returns what was told since it was asked last.
 func (m *mail) take() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -101,7 +100,7 @@ func (l *lookout) awaits(want ...string) {
 	}
 }
 
-// says writes a line to codex beside Fairlead, as somebody on the host could.
+// says writes a line to codex past Fairlead, as somebody on the host could.
 func (k *talk) says(format string, args ...any) {
 	k.t.Helper()
 	f, err := os.OpenFile(filepath.Join(serverDir(k.layout, k.incarnation), "in"), os.O_WRONLY, 0)
@@ -154,7 +153,7 @@ func TestARequestThatCodexTakesBackStirsItsSession(t *testing.T) {
 	l := k.lookout()
 	k.ask("a command, please")
 	l.sees()
-	// An answer to a question is nothing that the session waits for.
+	// The session does not wait for an answer to a question.
 	k.says(`{"id":"mine","method":"thread/loaded/list","params":{}}`)
 	await(t, "codex's answer", func() bool { return strings.Contains(k.journal(), `"id":"mine"`) })
 	l.sees()
@@ -162,7 +161,7 @@ func TestARequestThatCodexTakesBackStirsItsSession(t *testing.T) {
 	k.says(`{"id":"theirs","method":"turn/interrupt","params":{"threadId":%q,"turnId":%q}}`, k.state.ThreadID, k.state.TurnID)
 	moved := "session/back stirred local/1 gone= moved=true"
 	l.awaits(moved)
-	l.sees() // it knows
+	l.sees() // it knows that already
 	l.now = l.now.Add(stirAgain + time.Second)
 	l.sees(moved) // it should know
 	l.now = l.now.Add(stirAgain + time.Second)
@@ -195,7 +194,7 @@ func TestAProcessThatEndsWhileItsSessionWaitsStirsIt(t *testing.T) {
 		t.Errorf("the pump returned %+v, process %+v", out.Pump, out.Process)
 	}
 	l.sees()
-	// The next incarnation is told apart from the first, and so is its end.
+	// The next incarnation is distinguished from the first, and so is its end.
 	k.start()
 	k.resume = true
 	k.ask("one more command, please")
@@ -206,8 +205,9 @@ func TestAProcessThatEndsWhileItsSessionWaitsStirsIt(t *testing.T) {
 	l.sees("session/dead stirred local/2 gone=journal moved=false")
 }
 
-// Somebody cut the journal on the host, and it grew past where the last pump
-// left off: what was written between is gone, and nobody goes on as if it were not.
+// Somebody cut the journal on the host, and it grew beyond where the last pump
+// stopped. What was written in between is gone, and nothing goes on as if it were
+// not.
 func TestAJournalThatWasCutAndGrewAgainIsNotReadOn(t *testing.T) {
 	k := handMade(t, "regrown", scriptedmodel.Serve(t, asking))
 	k.start()
@@ -227,7 +227,7 @@ func TestAJournalThatWasCutAndGrewAgainIsNotReadOn(t *testing.T) {
 	}
 }
 
-// unlucky is a pool whose hosts lose the connection under commands of a kind.
+// unlucky is a pool whose hosts lose the connection during commands of one kind.
 type unlucky struct {
 	HostPool
 	kind string
@@ -276,9 +276,9 @@ func TestAPumpThatCannotLeaveAWatchIsRunAgain(t *testing.T) {
 	}
 	k.shownIsStored(k.bed)
 
-	// A full disk is no reason to keep the request from people.
+	// A full disk does not keep the request from people.
 	k.says(`{"id":"theirs","method":"turn/interrupt","params":{"threadId":%q,"turnId":%q}}`, k.state.ThreadID, k.state.TurnID)
-	// A pump that finds nothing but the request that is known returns at once.
+	// A pump that finds only the request that is known returns at once.
 	await(t, "codex's word of the turn's end", func() bool { return strings.Contains(k.journal(), `"turn/completed"`) })
 	k.pump(conversation.TurnEnded)
 	u.lost.Store(0)
@@ -336,9 +336,9 @@ func TestOnlyWhatMattersInAJournalStirs(t *testing.T) {
 	cry("{}}\n")
 	l.sees(told)
 	cry(`{"method":"turn/started"}` + "\n")
-	l.sees() // it has been told
+	l.sees() // it has been told already
 
-	// One line of which no end is in sight.
+	// A line whose end has not come.
 	cry = b.crier("endless")
 	cry(`{"method":"x","params":"` + strings.Repeat("y", 3<<20))
 	l.sees("session/endless stirred local/1 gone= moved=true")
@@ -399,18 +399,48 @@ func TestAHostThatCannotBeReachedIsWatchedAgainLater(t *testing.T) {
 	sshd.KillSessions()
 	l, log := b.lookout(), &lines{}
 	l.WatchEvery, l.Logger = 20*time.Millisecond, slog.New(slog.NewTextHandler(log, nil))
+	// Each is told once. A second time is a failure, and does not block.
+	away, back := make(chan Problem, 1), make(chan struct{}, 1)
+	l.away = func(_ context.Context, p Problem) error {
+		select {
+		case away <- p:
+		default:
+			t.Errorf("the pool is told again: %+v", p)
+		}
+		return nil
+	}
+	l.back = func(context.Context) error {
+		select {
+		case back <- struct{}{}:
+		default:
+			t.Error("the pool is told again that the host is back")
+		}
+		return nil
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- l.run(ctx, nil) }()
-	await(t, "a look that fails", func() bool { return log.has("host cannot be watched") })
+	// The pool is told after several looks that failed. Only then is sshd
+	// started again, so that the number of looks does not depend on the load.
+	await(t, "the pool to be told that the host is away", func() bool { return len(away) == 1 })
+	if !log.has("host cannot be watched") {
+		t.Error("nothing is logged")
+	}
+	if len(back) != 0 {
+		t.Error("the pool is told that the host is back while it is away")
+	}
 	if err := sshd.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "the session to be told", func() bool {
 		return slices.Contains(l.mail.take(), fmt.Sprintf("session/later stirred %s/1 gone= moved=true", b.spec.Name))
 	})
+	await(t, "the pool to be told that the host is back", func() bool { return len(back) == 1 })
 	cancel()
+	if p := <-away; p.Kind != "unreachable" {
+		t.Errorf("the pool is told: %+v", p)
+	}
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("a watch that was called back ended with %v", err)
 	}

@@ -13,13 +13,11 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// While a session waits for a person, or has nothing to do, nothing of ours is
-// attached to its codex, but codex may go on, and refresh a login. So the pump
-// that returned left a watch for auth.json, with a note that says whose it is and under which
-// lease, and the watcher of the host looks at all of them: one round trip, for
-// which the host compares two times for each and starts no program. Only what
-// has changed is read. A host where no login is waited for pays for the round
-// trip alone.
+// While a session waits or is idle, no pump is attached to its codex, but codex may go
+// on and refresh a login. So the pump that returned left a watch for auth.json, with a
+// note that names the seed and the lease. The host's watcher looks at all of them in one
+// round trip, in which the host compares two times for each and starts no program. Only
+// what has changed is read. A host without such watches pays for the round trip alone.
 
 // watchLogin leaves a watch for the login of a session.
 func (k *keeper) watchLogin(ctx context.Context, dir string, fence hostexec.Fence) error {
@@ -30,8 +28,8 @@ func (k *keeper) watchLogin(ctx context.Context, dir string, fence hostexec.Fenc
 	return hostexec.WatchFile(ctx, k.h, dir, k.file(), base64.RawURLEncoding.EncodeToString(note), fence)
 }
 
-// leaveLogin has somebody look after the login of a session whose turn is over:
-// of its process there is nothing that anybody waits for.
+// leaveLogin leaves a watch for the login of a session whose turn is over. Nobody
+// waits for anything of its process.
 func (s *Sessions) leaveLogin(ctx context.Context, in RunPumpInput, n int32, at Cursor, keep *keeper) {
 	if keep == nil {
 		return
@@ -39,12 +37,12 @@ func (s *Sessions) leaveLogin(ctx context.Context, in RunPumpInput, n int32, at 
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
 	if err := keep.watchLogin(ctx, serverDir(in.Layout, at.Incarnation), in.Claim.fence(in.Layout.Dir, n)); err != nil {
-		// The turn's result is worth more, and the next pump looks by itself.
+		// The turn's result matters more, and the next pump looks by itself.
 		s.Logger.Warn("login of an idle session is not looked after", "session", in.Claim.Session, "host", keep.h.Name(), "error", err)
 	}
 }
 
-// ref is the seed as it is known to count.
+// ref returns the newest generation of the seed that is known.
 func (k *keeper) ref(ctx context.Context) SeedRef {
 	select {
 	case <-k.looking:
@@ -54,8 +52,8 @@ func (k *keeper) ref(ctx context.Context) SeedRef {
 	return k.seed
 }
 
-// loginOfNote reads what watchLogin left. A host may say anything: it is checked
-// again by the seed's workflow, which knows who holds it.
+// loginOfNote reads the note that watchLogin left. A host may put anything there, so
+// the seed's workflow, which knows the holders, checks it again.
 func loginOfNote(note string) (*SeedRef, error) {
 	data, err := base64.RawURLEncoding.DecodeString(note)
 	ref := new(SeedRef)
@@ -77,7 +75,7 @@ const firstLook = 500 * time.Millisecond
 // watchLogins looks at the logins of waiting sessions until ctx ends.
 func (w *watcher) watchLogins(ctx context.Context) {
 	every, failures, said := w.every(), 0, map[string]*string{}
-	// Who watched before may have died some time ago.
+	// The watcher before may have died some time ago.
 	for pause := min(every, firstLook); ; {
 		select {
 		case <-time.After(pause*4/5 + rand.N(pause*2/5+1)):
@@ -129,7 +127,7 @@ func (w *watcher) lookAtLogins(ctx context.Context, said map[string]*string) err
 		if said[key] == nil {
 			said[key] = new(string)
 		}
-		_ = k.lookOnce(ctx, lookTimeout, said[key]) // it was said
+		_ = k.lookOnce(ctx, lookTimeout, said[key]) // it was logged
 	}
 	return nil
 }

@@ -10,8 +10,8 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// A wire is an attachment as a pump wants it: it says of an error whether only
-// the connection is gone, and counts what was read.
+// A wire is an attachment for a pump: it marks the errors after which only the connection is
+// gone, and counts what was read.
 type wire struct {
 	hostexec.Attachment
 	offset *atomic.Int64 // next byte of the journal to be read
@@ -29,7 +29,7 @@ func (w *wire) Write(p []byte) (int, error) {
 	return n, wireError(err)
 }
 
-// wireError marks what leaves the process as it is, and only takes us off it.
+// wireError marks errors that end only the connection, and not the process.
 func wireError(err error) error {
 	switch {
 	case err == nil || errors.Is(err, io.EOF) || errors.Is(err, hostexec.ErrFenced) || errors.Is(err, hostexec.ErrProcessGone):
@@ -38,7 +38,7 @@ func wireError(err error) error {
 	return fmt.Errorf("%w: %w", conversation.ErrWireLost, err)
 }
 
-// goneWire stands for a process of which there is no journal.
+// goneWire stands for a process that has no journal.
 type goneWire struct{ size int64 }
 
 func (goneWire) Read([]byte) (int, error)  { return 0, io.EOF }

@@ -39,10 +39,13 @@ const (
 	Rejected     = conversation.Rejected
 	Void         = conversation.Void
 
-	TurnEnded    = conversation.TurnEnded
-	ProcessEnded = conversation.ProcessEnded
-	TimedOut     = conversation.TimedOut
-	Refused      = conversation.Refused
+	Overloaded    = conversation.Overloaded
+	TurnBegun     = conversation.TurnBegun
+	TurnEnded     = conversation.TurnEnded
+	ProcessEnded  = conversation.ProcessEnded
+	TimedOut      = conversation.TimedOut
+	Refused       = conversation.Refused
+	PumpCancelled = conversation.PumpCancelled
 
 	EntryUser       = conversation.EntryUser
 	EntryAssistant  = conversation.EntryAssistant
@@ -62,17 +65,17 @@ type PumpInput = conversation.PumpInput
 // Delta is a piece of text that streams before its item is finished.
 type Delta = conversation.Delta
 
-// CheckAnswers says whether answers fit the questions, and gives them as codex
-// is to have them.
+// CheckAnswers checks that answers fit the questions, and returns them as codex is to have
+// them.
 func CheckAnswers(questions []Question, answers map[string][]string) (map[string][]string, error) {
 	return conversation.CheckAnswers(questions, answers)
 }
 
-// Within says why a grant is not part of what was asked for.
+// Within returns why a grant is not part of what was asked for.
 func Within(grant, asked json.RawMessage) error { return conversation.Within(grant, asked) }
 
 // Part is what a person gives of the permissions that codex asks for.
 type Part = conversation.Part
 
-// PermissionWords says each of some permissions in codex's shape in a few words.
+// PermissionWords describes each of some permissions, in codex's shape, in a few words.
 func PermissionWords(raw json.RawMessage) []string { return conversation.PermissionWords(raw) }

@@ -11,40 +11,40 @@ import (
 	"unicode"
 )
 
-// A Workspace is what a session works in, where that is neither an empty folder
-// nor one of a person's on the host. It is a person's choice and holds no secret.
+// A Workspace is what a session works in, unless that is an empty folder or a person's
+// folder on the host. A person chooses it, and it holds no secret.
 type Workspace struct {
 	// Repo is cloned into the work folder.
 	Repo *Repo `json:"repo,omitempty"`
-	// Snapshot is brought there: its work without its conversation. So is a
-	// local tree, which the worker's API makes into one (--upload).
+	// Snapshot is restored there: its work without its conversation. The worker's API
+	// makes a local tree into a snapshot, too (--upload).
 	Snapshot string `json:"snapshot,omitempty"`
 	// Uploaded is the name of the local folder that Snapshot was made of.
 	Uploaded string `json:"uploaded,omitempty"`
 	Hooks    Hooks  `json:"hooks,omitzero"`
 	// Keep leaves the work folder on the host when the session closes.
 	Keep bool `json:"keep,omitempty"`
-	// Timeout bounds how long a repository takes to come; 0 is 30 minutes.
+	// Timeout bounds how long fetching a repository takes; 0 is 30 minutes.
 	Timeout time.Duration `json:"timeout,omitempty"`
 }
 
-// A Repo is a git repository, which git on the host brings.
+// A Repo is a git repository, which git on the host fetches.
 type Repo struct {
 	// URL is https, http, ssh, user@host:path, or a path on the host. It holds
 	// no password.
 	URL string `json:"url"`
-	// Ref is a branch, a tag or a commit; empty is what the server's HEAD is.
+	// Ref is a branch, a tag or a commit; empty is the server's HEAD.
 	Ref   string `json:"ref,omitempty"`
 	Depth int    `json:"depth,omitempty"` // 0 is all of its history
-	// Token is the blob of a sealed token, for https. It is given to git on a
-	// descriptor and to nobody else, and only for the server that URL names.
+	// Token is the blob of a sealed token, for https. Only git gets it, on a file
+	// descriptor, and only for the server that URL names.
 	Token string `json:"token,omitempty"`
 	// User goes with the token; empty is x-access-token.
 	User string `json:"user,omitempty"`
-	// ForwardAgent lends git on the host the keys of the worker's SSH agent, for
+	// ForwardAgent lets git on the host use the keys of the worker's SSH agent, for
 	// that one command.
 	ForwardAgent bool `json:"forward_agent,omitempty"`
-	// KnownHosts are lines for ssh on the host, beside those that it has.
+	// KnownHosts are lines for ssh on the host, in addition to its own.
 	KnownHosts string `json:"known_hosts,omitempty"`
 }
 
@@ -55,7 +55,7 @@ type Hooks struct {
 	AfterCreate string `json:"after_create,omitempty"`
 	// BeforeRun runs each time before codex starts to work there.
 	BeforeRun string `json:"before_run,omitempty"`
-	// AfterRun runs each time after codex has left off: the session parks, or
+	// AfterRun runs each time after codex has stopped because the session parks or
 	// closes.
 	AfterRun string `json:"after_run,omitempty"`
 	// BeforeRemove runs before the work folder is removed.
@@ -79,11 +79,11 @@ const (
 	maxRef        = 255
 	maxKnownHosts = 16 << 10
 
-	// HookTimeout is how long a hook may take where nothing is said.
+	// HookTimeout is the time limit of a hook if none is set.
 	HookTimeout = time.Minute
-	// CloneTimeout is how long a repository may take to come, likewise.
+	// CloneTimeout is the time limit for fetching a repository, likewise.
 	CloneTimeout = 30 * time.Minute
-	maxWait      = 5 * time.Hour // what prepares a host may take six
+	maxWait      = 5 * time.Hour // preparing a host may take six
 )
 
 // Check refuses a workspace that cannot be made, or that would show a secret.
@@ -117,7 +117,7 @@ func (h Hooks) check() error {
 	return nil
 }
 
-// IsZero says that there are none.
+// IsZero reports whether there are no hooks.
 func (h Hooks) IsZero() bool { return h == Hooks{} }
 
 // scpLike is user@host:path, which git takes for ssh.
@@ -146,7 +146,7 @@ func (r Repo) check() error {
 	return nil
 }
 
-// loopbackURL is http to the host itself, which nobody else hears.
+// loopbackURL reports whether text is http to the host itself, which nobody else hears.
 func loopbackURL(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" {
@@ -159,8 +159,8 @@ func loopbackURL(text string) bool {
 	return false
 }
 
-// CheckRepoURL refuses what git would take for something else than the address
-// of a repository, and one with a password in it, since everybody would see that.
+// CheckRepoURL refuses what git would not take for the address of a repository. It
+// also refuses a URL with a password in it, because everybody would see that.
 func CheckRepoURL(text string) error {
 	switch {
 	case text == "":

@@ -13,25 +13,24 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// Brought is what a session began to work in, as it was found when that was
-// complete. It is kept beside the work folder, so that every attempt says the
-// same.
+// Brought is what a session began to work in, recorded when that was complete. It is kept
+// beside the work folder, so that every attempt says the same.
 type Brought struct {
 	// Commit is what was checked out of a repository; none for an empty one.
 	Commit string `json:"commit,omitempty"`
 	// Files and Bytes came of a snapshot.
 	Files int64 `json:"files,omitempty"`
 	Bytes int64 `json:"bytes,omitempty"`
-	// Created is the hook after_create, and Tree what git calls the folder as
-	// that left it; empty where the host has no git.
+	// Created is the run of the hook after_create. Tree is the folder after that, as a
+	// git tree; empty if the host has no git.
 	Created *HookRun `json:"created,omitempty"`
 	Tree    string   `json:"tree,omitempty"`
 }
 
 func broughtFile(l Layout) string { return path.Join(workspaceDir(l), "brought") }
 
-// bringWork puts into an empty work folder what the session is to begin with,
-// and runs after_create. Done before, it only says what it was.
+// bringWork puts into an empty work folder what the session is to begin with, and runs
+// after_create. If that was done before, it only returns what it was.
 func (s *Sessions) bringWork(ctx context.Context, j job, w *Workspace, token string, hide secrets, p *progress) (b Brought, err error) {
 	if b, done, err := readBrought(ctx, j); err != nil || done {
 		return b, err
@@ -68,8 +67,8 @@ func (s *Sessions) bringWork(ctx context.Context, j job, w *Workspace, token str
 	return b, writeBrought(ctx, j, b)
 }
 
-// keepStart notes what the work folder is when codex comes to it, where a hook
-// has made more of it than it was brought as.
+// keepStart records the work folder as codex finds it, if a hook has changed what was
+// brought.
 func (s *Sessions) keepStart(ctx context.Context, j job) (string, error) {
 	work, err := realPath(ctx, j.host, j.layout.WorkDir)
 	if err != nil {
@@ -119,8 +118,8 @@ func writeBrought(ctx context.Context, j job, b Brought) error {
 	return nil
 }
 
-// inPlaceScript says where a session's folders really are. Whoever worked here
-// may have put a symbolic link in the place of one.
+// inPlaceScript fails if a session's folder is really somewhere else: whoever worked here
+// may have put a symbolic link in its place.
 const inPlaceScript = `at=$(cd -P -- "$1" && pwd -P) || exit 1
 for d in "$2" "$3"; do
 	[ -n "$d" ] || continue
@@ -149,8 +148,8 @@ func inPlace(ctx context.Context, h hostexec.Host, l Layout) error {
 	return nil
 }
 
-// workIn makes the work folder what codex is to find: with what it begins with
-// in it, where the session begins here, and with its hooks run.
+// workIn makes the work folder ready for codex: it brings what the session begins with, if
+// it begins here, and runs the hooks.
 func (s *Sessions) workIn(ctx context.Context, j job, in PrepareSessionInput, a arrival, hide secrets, p *progress, out *PrepareSessionResult) error {
 	if err := inPlace(ctx, j.host, j.layout); err != nil {
 		return err
@@ -170,7 +169,7 @@ func (s *Sessions) workIn(ctx context.Context, j job, in PrepareSessionInput, a 
 		}
 		return err
 	}
-	if a.ours && a.mark.Restored == "" { // it was said before, perhaps to nobody
+	if a.ours && a.mark.Restored == "" { // an earlier attempt brought it, and its answer may be lost
 		if b, done, err := readBrought(ctx, j); err != nil {
 			return err
 		} else if done {
@@ -196,7 +195,7 @@ func (s *Sessions) workIn(ctx context.Context, j job, in PrepareSessionInput, a 
 	return hidden(err)
 }
 
-// workspaceJob is what jobs of a session's workspace have in common.
+// workspaceJob returns what all jobs of a session's workspace have in common.
 func (s *Sessions) workspaceJob(h hostexec.Host, l Layout, c Claim, attempt int32, stop <-chan struct{}) job {
 	return job{site: s.site, host: h, layout: l, claim: c, fence: c.fence(l.Dir, attempt), stop: stop}
 }

@@ -8,8 +8,8 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// closingHooks runs what is to run at the end of a session. Where it is parked,
-// its run has ended before.
+// closingHooks runs the hooks for the end of a session. If it is parked, after_run has run
+// before.
 func (s *Sessions) closingHooks(ctx context.Context, j job, w *Workspace, hide secrets) ([]Note, error) {
 	f, err := lookFolder(ctx, j.host, j.layout.Dir)
 	if err != nil || !f.prepared {
@@ -25,7 +25,7 @@ func (s *Sessions) closingHooks(ctx context.Context, j job, w *Workspace, hide s
 	return s.lastHooks(ctx, j, w, hide, hooks...), nil
 }
 
-// keepWork moves a session's own work folder out of what is to be removed.
+// keepWork moves a session's own work folder out of the folder that is removed.
 func keepWork(ctx context.Context, h hostexec.Host, l Layout, c Claim, fence hostexec.Fence) (string, error) {
 	to := path.Join(l.Root, "kept", fmt.Sprintf("%s.%d", c.Session, c.Generation))
 	_, err := h.Run(ctx, hostexec.Command{Script: `umask 077

@@ -15,8 +15,9 @@ import (
 // maxFetched is how many files are fetched at once.
 const maxFetched = 10_000
 
-// fetchListScript says which regular files some paths of a work folder name: of
-// a folder, those below it that are reached by no link. x is one that may be run.
+// fetchListScript lists the regular files that paths of a work folder name; for a folder,
+// those below it, without .git and without following links. Each has x before it if it may
+// be run, else f.
 const fetchListScript = `cd -P -- "$1" || exit 4
 shift
 for p; do
@@ -28,11 +29,10 @@ for p; do
 	fi
 done`
 
-// FetchFiles writes files of a session's work folder into an archive: each path,
-// and what is below it. Whoever works there may swap files and links meanwhile:
-// what is given lies in the work folder. A file with a known secret in it is not.
-// More than one file is refused while a turn runs, or where one began meanwhile,
-// unless moving is given.
+// FetchFiles writes files of a session's work folder into an archive: each path, and
+// what is below it. Whoever works there may swap files and links meanwhile, but only
+// files in the work folder are given, and none with a known secret in it. Several files
+// are refused while a turn runs, or if one began meanwhile, unless moving is set.
 func (w *Workfolders) FetchFiles(ctx context.Context, session string, paths []string, moving bool, to io.Writer) error {
 	const waitFor = "wait for its end, or fetch files one by one; --while-running gives what is there all the same"
 	p, err := w.where(ctx, session)
@@ -52,7 +52,7 @@ func (w *Workfolders) FetchFiles(ctx context.Context, session string, paths []st
 	return err
 }
 
-// fetchFiles is told by may whether so many may be read.
+// fetchFiles asks may whether so many files may be read.
 func (s *Sessions) fetchFiles(ctx context.Context, p Place, paths []string, to io.Writer, may func(n int) error) error {
 	hide, err := s.hidingIn(ctx, p.Claim, p.Seed)
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Sessions) fetchFiles(ctx context.Context, p Place, paths []string, to i
 	return out.Close()
 }
 
-// within says that a path leads nowhere else by its own words.
+// within reports whether a relative path, as it is written, stays in its folder.
 func within(name string) bool {
 	clean := path.Clean(name)
 	return clean != ".." && !strings.HasPrefix(clean, "../")
@@ -138,7 +138,7 @@ func (g *guarded) Write(p []byte) (int, error) {
 
 var errFetchSecret = errors.New("it holds a credential, which stays where it is")
 
-// notFetched says why a file is not given.
+// notFetched returns the error that says why a file is not given.
 func notFetched(err error, name string) error {
 	var large *hostexec.TooLargeError
 	var why hostexec.NotGiven
@@ -166,8 +166,8 @@ func notFetched(err error, name string) error {
 // ErrTypeNotThere: what was asked for is not there.
 const ErrTypeNotThere = "not_found"
 
-// Told is an error as people are told of it: its kind, its words without known
-// secrets, and what to do.
+// Told returns an error as people are told of it: its kind, its message and what to do. It
+// does not redact: the message must hold no secret.
 func Told(ctx context.Context, what string, err error) Problem {
 	var p Problem
 	app := failing{}.failure(ctx, what, err)

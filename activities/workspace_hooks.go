@@ -11,7 +11,7 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// A HookRun is a hook that was run.
+// A HookRun is the run of a hook.
 type HookRun struct {
 	Hook   string `json:"hook"`
 	State  string `json:"state"` // done, failed, late, unknown
@@ -27,14 +27,14 @@ const (
 	HookUnknown = "unknown"
 )
 
-// hookShown is how much of what a hook prints is kept.
+// hookShown is how many bytes of a hook's output are kept.
 const hookShown = 4 << 10
 
 // hookScript runs a hook's text as a script of its own.
 const hookScript = `exec /bin/sh -c "$1" "$2"`
 
-// hook runs a hook, once for each name: found at work, or ended, it is not begun
-// again. It is told of the session in its environment.
+// hook runs a hook, once for each name: one that runs, or has ended, is not begun again. Its
+// environment tells it of the session.
 func (s *Sessions) hook(ctx context.Context, j job, w Workspace, hook, script, once string, hide *seeds.Redactor) (HookRun, error) {
 	run := HookRun{Hook: hook}
 	j.name = "hook." + hook
@@ -75,7 +75,7 @@ func (r HookRun) text(limit time.Duration) string {
 	return fmt.Sprintf("hook %s: it failed with status %d", r.Hook, r.Code)
 }
 
-// err is why a session cannot go on whose hook did not end well.
+// err returns why a session cannot go on after this run; nil if it can.
 func (r HookRun) err(host string, limit time.Duration) error {
 	if r.State == HookDone {
 		return nil
@@ -91,7 +91,7 @@ func (r HookRun) err(host string, limit time.Duration) error {
 	return &typedError{kind: ErrTypeWorkspace, err: fmt.Errorf("%s", text), hint: hint}
 }
 
-// Note is a hook as the transcript has it.
+// Note returns the run as the transcript has it.
 func (r HookRun) Note(limit time.Duration) Note {
 	data := map[string]string{"hook": r.Hook, "state": r.State}
 	if r.Output != "" {
@@ -103,8 +103,8 @@ func (r HookRun) Note(limit time.Duration) Note {
 	return Note{Type: "state", Text: r.text(limit), Data: data}
 }
 
-// lastHooks runs those that end a run, and a folder: what they come to is noted,
-// and keeps nothing from happening.
+// lastHooks runs the hooks at the end of a run, and of a folder. Their outcomes are noted; a
+// failure prevents nothing.
 func (s *Sessions) lastHooks(ctx context.Context, j job, w *Workspace, hide secrets, hooks ...string) (notes []Note) {
 	if w == nil {
 		return nil

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// A canary is a program that whoever works in a session has planted: it says
-// that it ran, and what it could read of a git token.
+// A canary is a program that an agent or a person in a session has planted. It
+// records that it ran, and what it could read of a git token.
 type canary struct{ program, sign string }
 
-// newCanary is where the host's user can run it.
+// newCanary makes one that the host's user can run.
 func (b *bed) newCanary() canary {
 	b.t.Helper()
 	dir := strings.TrimSpace(b.sh(`mktemp -d`))
@@ -34,8 +34,8 @@ func (c canary) mustBeSilent(t *testing.T, what string) {
 	}
 }
 
-// ownPart makes the submodule's .git a folder, as whoever may not write into the
-// top .git can, and adds to its configuration.
+// ownPart makes the submodule's .git a folder, as can somebody who may not write
+// into the top .git, and adds to its configuration.
 const ownPart = `cd "$1" && cp -R .git/modules/part part.git && rm part/.git && mv part.git part/.git && cd part && sed -i /worktree/d .git/config
 while [ $# -gt 2 ]; do git config "$2" "$3"; shift 2; done`
 
@@ -129,7 +129,7 @@ echo 1111111111111111111111111111111111111111 >.git/HEAD`, out.Layout.WorkDir,
 	b.closes(in, out.Layout)
 }
 
-// promised makes a folder's .git want what it lacks from a program.
+// promised makes a folder's git get missing objects from a program.
 const promised = `cd "$1" && git config extensions.partialClone origin && git config remote.origin.promisor true && git config remote.origin.url "ext::$2" && git config protocol.ext.allow always && git config core.repositoryformatversion 1`
 
 func TestAPushRunsNothingOfTheWorkFoldersOwnConfiguration(t *testing.T) {

@@ -13,12 +13,12 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// ErrTypeWorkspace: what a session is to work in cannot be had, or a hook of it
-// failed. Nobody tries again: whoever asked for it has to change something.
+// ErrTypeWorkspace: what a session is to work in cannot be had, or a hook failed. It is
+// not retried: a person has to change something.
 const ErrTypeWorkspace = "workspace"
 
-// A job is a command of a workspace's as a journaled process of its session: git,
-// or a hook. Whoever comes again finds it at work, or how it ended.
+// A job is a command of a workspace, git or a hook, that runs as a journaled process of
+// the session. The next attempt finds it running, or how it ended.
 type job struct {
 	*site
 	host   hostexec.Host
@@ -26,16 +26,16 @@ type job struct {
 	claim  Claim
 	fence  hostexec.Fence
 	name   string // of its folder below proc
-	script string // /bin/sh's; what it prints on either stream is kept in order
+	script string // for /bin/sh; its stdout and stderr are kept in order
 	args   []string
 	env    map[string]string
-	dir    string // where it works
+	dir    string // its working directory
 	secret []byte // on descriptor hostexec.SecretFD
 	limit  time.Duration
 	stop   <-chan struct{} // closed when this worker stops; nil for never
 }
 
-// jobOutput is how much of the end of what a job prints is kept.
+// jobOutput is how many bytes of the end of a job's output are kept.
 const jobOutput = 64 << 10
 
 // A jobEnd is how a job ended.
@@ -43,24 +43,24 @@ type jobEnd struct {
 	State  hostexec.ProcessState
 	Code   int
 	Output string // the end of it
-	Late   bool   // it was ended, since it took longer than it may
+	Late   bool   // it was ended because it took too long
 }
 
 func (e jobEnd) ok() bool { return e.State == hostexec.ProcessExited && e.Code == 0 && !e.Late }
 
 func (j job) proc() string { return path.Join(j.layout.Dir, "proc", j.name) }
 
-// mark finds what the job left behind, and nothing else of the session.
+// mark finds what the job left running, and nothing else of the session.
 func (j job) mark() string { return Mark(j.claim.Session, j.layout) + "/" + j.name }
 
-// readEnd is how long it may take to read what a job said that has ended.
+// readEnd bounds how long reading the output of an ended job takes.
 const readEnd = 10 * time.Minute
 
-// errJobLate is why a job is ended.
+// errJobLate is the cause when a job exceeds its time limit.
 var errJobLate = errors.New("it took longer than it may")
 
-// run starts the job, unless it was started before, and waits for its end. An
-// error says nothing of the job: it may go on, and the next attempt finds it.
+// run starts the job, unless it was started before, and waits for its end. After an error
+// the job may go on, and the next attempt finds it.
 func (j job) run(ctx context.Context) (jobEnd, error) {
 	spec := hostexec.ProcessSpec{
 		Dir: j.proc(), Fence: j.fence, Mark: j.mark(), WorkDir: j.dir, Env: j.env, Secret: j.secret,
@@ -76,7 +76,7 @@ func (j job) run(ctx context.Context) (jobEnd, error) {
 	}
 	left := max(j.limit-age, 0)
 	if ended && left > 0 {
-		left = readEnd // it has taken its time: what is left is to read what it said
+		left = readEnd // it has ended: only its output is left to read
 	}
 	fctx, cancel := context.WithTimeoutCause(ctx, left, errJobLate)
 	defer cancel()
@@ -106,20 +106,52 @@ func (j job) run(ctx context.Context) (jobEnd, error) {
 	return end, err
 }
 
-// age is how long the job has taken so far, or took, by the host's clock: whoever
-// takes it over does not give it its time again, and one that ended while nobody
-// looked took no longer for that.
+// ageScript prints when the job began, and when it ended or, if it runs, the present
+// time: in ticks since the host started, and by the host's clock, which may be set
+// meanwhile.
+const ageScript = `{ IFS=' ' read -r pid start boot x <"$1/started"; } 2>/dev/null || exit 0
+LC_ALL=C; export LC_ALL
+if [ -e "$1/exit" ]; then
+	echo "ended y"
+	{ IFS=' ' read -r code to x <"$1/exit"; } 2>/dev/null
+	clock=$(date -r "$1/exit" +%s 2>/dev/null)
+else
+	# A process that begins now knows what time it is.
+	to=$(sh -c 'IFS= read -r l </proc/self/stat && l=${l##*)} && set -- $l && shift 19 && echo "$1"' 2>/dev/null)
+	IFS= read -r id </proc/sys/kernel/random/boot_id 2>/dev/null && [ "$id" = "$boot" ] || to=
+	clock=$(date +%s)
+fi
+echo "ticks $start $to"
+echo "clock $(date -r "$1/started" +%s 2>/dev/null) $clock"
+echo "hz $(getconf CLK_TCK 2>/dev/null || echo 100)"`
+
+// age returns how long the job has taken so far, or took. So another attempt does not
+// give it its time again, and time after its end does not count. If the host does not
+// count ticks, its clock is used.
 func (j job) age(ctx context.Context) (age time.Duration, ended bool, err error) {
-	res, err := j.host.Run(ctx, hostexec.Command{
-		Script: `then=$(date -r "$1/started" +%s 2>/dev/null) || { echo 0; exit 0; }
-if to=$(date -r "$1/exit" +%s 2>/dev/null); then echo $((to - then)) ended; else to=$(date +%s) && echo $((to - then)); fi`, Args: []string{j.proc()},
-	})
+	res, err := j.host.Run(ctx, hostexec.Command{Script: ageScript, Args: []string{j.proc()}})
 	if err != nil {
 		return 0, false, fmt.Errorf("look since when %s runs: %w", j.name, err)
 	}
-	took, word, _ := strings.Cut(strings.TrimSpace(string(res.Stdout)), " ")
-	s, _ := strconv.Atoi(took) // a clock may have been set
-	return time.Duration(max(s, 0)) * time.Second, word == "ended", nil
+	said := map[string][]int64{}
+	for line := range strings.Lines(string(res.Stdout)) {
+		words := strings.Fields(line)
+		if len(words) < 2 {
+			continue
+		}
+		ended = ended || words[0] == "ended"
+		for _, w := range words[1:] {
+			if n, err := strconv.ParseInt(w, 10, 64); err == nil {
+				said[words[0]] = append(said[words[0]], n)
+			}
+		}
+	}
+	if t, hz := said["ticks"], said["hz"]; len(t) == 2 && len(hz) == 1 && hz[0] > 0 {
+		age = time.Duration(float64(t[1]-t[0]) / float64(hz[0]) * float64(time.Second))
+	} else if t := said["clock"]; len(t) == 2 {
+		age = time.Duration(t[1]-t[0]) * time.Second
+	}
+	return max(age, 0), ended, nil
 }
 
 func (j job) follow(ctx context.Context) (end jobEnd, err error) {
@@ -146,7 +178,7 @@ func (j job) follow(ctx context.Context) (end jobEnd, err error) {
 	return end, nil
 }
 
-// end ends a job with all that it started.
+// end ends a job and all that it started.
 func (j job) end(ctx context.Context) error {
 	if _, err := hostexec.StopProcess(ctx, j.host, j.proc(), j.fence, 2*time.Second); err != nil {
 		return fmt.Errorf("end %s: %w", j.name, err)
@@ -157,14 +189,14 @@ func (j job) end(ctx context.Context) error {
 	return nil
 }
 
-// forget removes the record of a job that has ended, so that it can be run anew.
+// forget removes the record of a job that has ended, so that it can run anew.
 func (j job) forget(ctx context.Context) error {
 	return hostexec.RemoveTree(ctx, j.host, j.proc(), j.layout.Dir, &j.fence)
 }
 
-// stillGoing says that what an attempt had begun may go on, and the next attempt
-// is to find it: nothing of it is taken back. A worker that was told to stop is
-// one; a session that was called back is none.
+// stillGoing reports whether what an attempt began may go on, so that the next attempt
+// is to find it and nothing is undone: the worker is told to stop or the connection is
+// lost, and the session was not cancelled.
 func stillGoing(ctx context.Context, err error) bool {
 	if errors.Is(err, errHandOver) {
 		return true
@@ -172,7 +204,7 @@ func stillGoing(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && (errors.Is(err, hostexec.ErrOutcomeUnknown) || errors.Is(err, hostexec.ErrUnreachable))
 }
 
-// lastLines is the end of a text, in so many bytes at most and whole lines.
+// lastLines returns the end of a text, in whole lines and at most so many bytes.
 func lastLines(text string, most int) string {
 	text = strings.TrimSpace(text)
 	if len(text) <= most {

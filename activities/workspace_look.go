@@ -9,11 +9,13 @@ import (
 	"path"
 	"strings"
 
+	"go.temporal.io/api/serviceerror"
+
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// A Place is where a session works now, for those who only look.
+// A Place is where a session works now, for callers that only look.
 type Place struct {
 	Claim     Claim      `json:"claim"`
 	Layout    Layout     `json:"layout"`
@@ -25,10 +27,10 @@ type Place struct {
 	Busy bool `json:"busy,omitempty"`
 }
 
-// ErrTypeTurnRuns: what was to be looked at as a whole is being written to.
+// ErrTypeTurnRuns: a turn writes to what was to be read as a whole.
 const ErrTypeTurnRuns = "turn_runs"
 
-// still says why what several files hold cannot be told of one moment.
+// still returns why several files cannot be read as of one moment.
 func (p Place) still(waitFor string) error {
 	if !p.Busy {
 		return nil
@@ -36,7 +38,7 @@ func (p Place) still(waitFor string) error {
 	return &typedError{kind: ErrTypeTurnRuns, err: fmt.Errorf("turn %d of session %s writes there: what one gets would be of no one moment", p.Turn, p.Claim.Session), hint: waitFor}
 }
 
-// unchanged says why what was looked at since p may be of no one moment.
+// unchanged returns why what was read since p may not be of one moment.
 func (p Place) unchanged(now Place, waitFor string) error {
 	if now.Turn == p.Turn && !now.Busy && now.Claim.Generation == p.Claim.Generation {
 		return nil
@@ -60,7 +62,6 @@ type WorkDiff struct {
 	Cut     bool   `json:"cut"`
 }
 
-// place asks where a session is.
 func (s *site) place(ctx context.Context, session string) (p Place, err error) {
 	if err := checkID("session", session); err != nil {
 		return p, err
@@ -68,6 +69,9 @@ func (s *site) place(ctx context.Context, session string) (p Place, err error) {
 	v, err := s.Temporal.QueryWorkflow(ctx, SessionWorkflowID(session), "", QueryPlace)
 	if err == nil {
 		err = v.Get(&p)
+	}
+	if gone := (*serviceerror.NotFound)(nil); errors.As(err, &gone) {
+		return p, &typedError{kind: ErrTypeNotThere, err: fmt.Errorf("there is no session %s", session), hint: "`ctl session list` shows what there is"}
 	}
 	if err != nil {
 		return p, fmt.Errorf("ask where session %s is: %w", session, err)
@@ -78,19 +82,18 @@ func (s *site) place(ctx context.Context, session string) (p Place, err error) {
 	return p, p.Layout.check(session)
 }
 
-// Workfolders are those of sessions, for those who only look. It is what the
-// worker's API asks.
+// Workfolders reads the work folders of sessions for the worker's API.
 type Workfolders struct {
 	sessions *Sessions
 	where    func(ctx context.Context, session string) (Place, error)
 }
 
-// Workfolders are those on the hosts that the set's activities dial.
+// Workfolders returns those on the hosts that the set's activities dial.
 func (s *Set) Workfolders() *Workfolders { return &Workfolders{s.Sessions, s.Sessions.place} }
 
-// WorkDiff compares a session's work folder with what it was when the session
-// began. Known secrets are overwritten. While a turn runs, or where one began
-// meanwhile, it is refused, unless moving is given.
+// WorkDiff compares a session's work folder with what it was when the session began. Known
+// secrets are overwritten. It fails while a turn runs, or if one began meanwhile, unless
+// moving is set.
 func (w *Workfolders) WorkDiff(ctx context.Context, session string, moving bool) (WorkDiff, error) {
 	const waitFor = "wait for its end; --while-running gives what is there all the same, --turn what codex says of its own edits"
 	p, err := w.where(ctx, session)
@@ -160,8 +163,8 @@ func (s *Sessions) workDiff(ctx context.Context, p Place) (WorkDiff, error) {
 	return out, nil
 }
 
-// startOf says which commit or tree a session began with, and where its objects
-// are beside those of the work folder; "snapshot" where it has to be made.
+// startOf returns the commit or tree that a session began with, and where its objects are
+// if not in the work folder; "snapshot" means that the tree has to be made.
 func (s *Sessions) startOf(ctx context.Context, h hostexec.Host, p Place) (base, objects string, err error) {
 	b, done, err := readBrought(ctx, job{host: h, layout: p.Layout})
 	switch {
@@ -202,7 +205,7 @@ func (s *Sessions) removeScratch(ctx context.Context, h hostexec.Host, l Layout,
 	}
 }
 
-// gitText runs our own git over a work folder, and gives what it prints.
+// gitText runs our own git over a work folder, and returns what it prints.
 func gitText(ctx context.Context, h hostexec.Host, args ...string) ([]byte, error) {
 	st, err := h.Start(ctx, hostexec.Command{Script: gitScript, Args: args, Bulk: true})
 	if err != nil {

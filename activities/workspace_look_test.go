@@ -23,8 +23,8 @@ func (b *bed) placeOf(in PrepareSessionInput, out PrepareSessionResult) Place {
 	return p
 }
 
-// looking is for who looks at a session that is at these places, one after
-// another, and at the last one from then on.
+// looking returns Workfolders for a session that is at these places, one after
+// another. The last one repeats.
 func (b *bed) looking(at ...Place) *Workfolders {
 	return &Workfolders{b.set.Sessions, func(context.Context, string) (Place, error) {
 		p := at[0]
@@ -35,8 +35,8 @@ func (b *bed) looking(at ...Place) *Workfolders {
 	}}
 }
 
-// What several files hold is told of one moment, or not at all: not while a
-// turn writes there, and not where one began before all was read.
+// The content of several files is of one moment, or is not returned: not while a
+// turn writes there, and not if a turn began before all was read.
 func TestSeveralFilesAreOfOneMoment(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	in := b.inWorkspace("one-moment", Workspace{Hooks: Hooks{AfterCreate: `echo 1 >one; echo 2 >two`}})
@@ -54,7 +54,7 @@ func TestSeveralFilesAreOfOneMoment(t *testing.T) {
 		at     []Place
 		moving bool
 		files  []string
-		says   string // of what is refused
+		says   string // in the refusal
 	}{
 		{"between turns", []Place{quiet}, false, []string{"."}, ""},
 		{"while one runs", []Place{busy}, false, []string{"."}, "turn 1 of session one-moment writes there"},
@@ -85,7 +85,7 @@ func TestSeveralFilesAreOfOneMoment(t *testing.T) {
 	b.closes(in, out.Layout)
 }
 
-// mustApply says what a folder is after a diff was applied to it.
+// mustApply checks that a diff applies to a folder.
 func mustApply(t *testing.T, dir, diff string) {
 	t.Helper()
 	cmd := exec.Command("git", "apply", "-")
@@ -119,7 +119,8 @@ func TestTheDiffOfASessionIsAllThatChangedSinceItBegan(t *testing.T) {
 			if err != nil || none.Text != "" {
 				t.Errorf("before anything changed: %q, %v", none.Text, err)
 			}
-			// What somebody who works there may leave to a git that trusts it.
+			// What somebody who works there may leave for a git that trusts the
+			// folder.
 			b.sh(change+`; [ -d .git ] || exit 0; git config core.fsmonitor "touch $1/../pwned"; git config diff.external "touch $1/../pwned"; echo '* filter=evil' >.gitattributes; git config filter.evil.clean "touch $1/../pwned"`, out.Layout.WorkDir)
 			d, err := b.set.Sessions.workDiff(t.Context(), b.placeOf(in, out))
 			if err != nil {

@@ -22,14 +22,13 @@ var (
 	pushScript string
 )
 
-// PushWorkspaceInput: commit what a session's work folder holds, and push it to
-// where the folder came from, with the credentials that it came with.
+// PushWorkspaceInput is the input of PushWorkspace.
 type PushWorkspaceInput struct {
 	Claim   Claim    `json:"claim"`
 	Layout  Layout   `json:"layout"`
 	Seed    *SeedRef `json:"seed,omitempty"`
 	Repo    Repo     `json:"repo"`
-	ID      string   `json:"id"` // of the request: asked again with it, the process is found
+	ID      string   `json:"id"` // of the request; if it is repeated, the process is found by this
 	Branch  string   `json:"branch"`
 	Message string   `json:"message,omitempty"`
 	By      string   `json:"by,omitempty"`
@@ -39,15 +38,14 @@ type PushWorkspaceInput struct {
 type PushWorkspaceResult struct {
 	Commit string `json:"commit"`
 	Branch string `json:"branch"`
-	// Already says that it was there before: nothing was pushed.
+	// Already says that the commit was there before: nothing was pushed.
 	Already bool `json:"already,omitempty"`
 }
 
 var pushID = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 
-// PushWorkspace runs git as a journaled process. Where nobody knows how that
-// ended, it is run once more: what it did before it finds at the branch. The
-// branch is never forced.
+// PushWorkspace runs git as a journaled process. If it is not known how that ended, git is
+// run once more, and finds at the branch what it did before. The branch is never forced.
 func (s *Sessions) PushWorkspace(ctx context.Context, in PushWorkspaceInput) (PushWorkspaceResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	f := failing{epoch: in.Claim.epoch(attempt)}
@@ -106,7 +104,7 @@ func (s *Sessions) push(ctx context.Context, in PushWorkspaceInput, token string
 	for try := 0; ; try++ {
 		end, err := j.run(ctx)
 		if err != nil && ctx.Err() != nil && !stillGoing(ctx, err) {
-			// Called back: what git has not pushed yet it is not to push later.
+			// Cancelled: git must not push later what it has not pushed yet.
 			actx, cancel := afterwards(ctx)
 			defer cancel()
 			eerr := j.end(actx)
@@ -131,7 +129,6 @@ func (s *Sessions) push(ctx context.Context, in PushWorkspaceInput, token string
 	}
 }
 
-// pushed is what a push came to.
 func pushed(out PushWorkspaceResult, host string, r Repo, end jobEnd) (PushWorkspaceResult, error) {
 	for line := range strings.Lines(end.Output) {
 		word, commit, _ := strings.Cut(strings.TrimSpace(line), " ")

@@ -27,10 +27,10 @@ const (
 
 const commitWord = "fairlead-commit "
 
-// workspaceDir holds what goes with a session's work folder and is no part of it.
+// workspaceDir holds what belongs to a session's work folder and is not part of it.
 func workspaceDir(l Layout) string { return path.Join(l.Dir, "workspace") }
 
-// knowing hides a token, too.
+// knowing also hides a token.
 func (s secrets) knowing(token string) secrets {
 	if token == "" {
 		return s
@@ -38,8 +38,8 @@ func (s secrets) knowing(token string) secrets {
 	return s.with("git", []seeds.Secret{seeds.NewSecret(token)})
 }
 
-// clone brings the repository into the work folder, and returns the commit that
-// is checked out. Found at work, or done, it is not begun again.
+// clone brings the repository into the work folder, and returns the commit that is checked
+// out. A clone that runs, or has ended, is not begun again.
 func (s *Sessions) clone(ctx context.Context, j job, r Repo, token string) (commit string, err error) {
 	j.name, j.script, j.dir = "clone", repoScript, j.layout.Dir
 	known := ""
@@ -73,8 +73,8 @@ func (s *Sessions) clone(ctx context.Context, j job, r Repo, token string) (comm
 			commit, _, _ = strings.Cut(after, "\n")
 			return commit, nil
 		case end.State != hostexec.ProcessExited && !end.Late && try == 0:
-			// The host was started again, or somebody killed it: a clone can be
-			// begun anew, and begins by removing what is there.
+			// The host was restarted, or somebody killed the clone. It can be begun
+			// anew: it first removes what is there.
 			if err := j.forget(ctx); err != nil {
 				return "", err
 			}
@@ -84,7 +84,7 @@ func (s *Sessions) clone(ctx context.Context, j job, r Repo, token string) (comm
 	}
 }
 
-// realPath is where a folder really is.
+// realPath resolves the symbolic links of a folder.
 func realPath(ctx context.Context, h hostexec.Host, dir string) (string, error) {
 	res, err := h.Run(ctx, hostexec.Command{Script: `cd -P -- "$1" && pwd -P`, Args: []string{dir}})
 	if err != nil {
@@ -98,8 +98,8 @@ type agentLender interface {
 	LendAgent(ctx context.Context, h hostexec.Host) (*hostexec.LentAgent, error)
 }
 
-// lend lends a job the worker's SSH agent, where it is to have that. The job
-// knows it by a link: whoever takes the job over lends it anew.
+// lend lends a job the worker's SSH agent, if the repository asks for that. The job
+// knows it by a link, so that a worker that takes the job over can lend its own.
 func (s *site) lend(ctx context.Context, j *job, r Repo) (back func(), err error) {
 	if !r.ForwardAgent {
 		return func() {}, nil
@@ -125,7 +125,7 @@ func (s *site) lend(ctx context.Context, j *job, r Repo) (back func(), err error
 	return lent.Close, nil
 }
 
-// serverOf is what of a URL a token is for: scheme, host and port.
+// serverOf returns the part of a URL that a token is for: scheme, host and port.
 func serverOf(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -134,8 +134,8 @@ func serverOf(text string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// gitTrouble is what git and ssh say of what keeps them from a repository, and
-// what is to be done about it.
+// gitTrouble has what git and ssh say if a repository cannot be reached, and what to do
+// about it.
 var gitTrouble = []struct {
 	says *regexp.Regexp
 	hint string
@@ -148,7 +148,6 @@ var gitTrouble = []struct {
 	{regexp.MustCompile(`(?i)not found|does not exist|does not appear to be a git repository|no such file`), "check the URL; a private repository that nobody logs in to is said not to be there: --git-token-file, --forward-agent"},
 }
 
-// cannotClone says why a repository cannot be had.
 func cannotClone(host string, r Repo, end jobEnd) error {
 	e := &typedError{kind: ErrTypeWorkspace, hint: "see what git says; `ctl host exec " + host + " -- git ls-remote URL` tries it by hand"}
 	for _, t := range gitTrouble {

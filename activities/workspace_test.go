@@ -18,12 +18,13 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/realparts"
 )
 
 // gitToken is a made-up token, which must be nowhere but in the store.
 const gitToken = "tok-canary-7f3a9c51d2"
 
-// git runs it in a folder, as nobody in particular.
+// git runs git in a folder, without the user's configuration.
 func git(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("git", args...)
@@ -37,12 +38,12 @@ func git(t *testing.T, dir string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// A forge is a git server on this machine that wants a token.
+// A forge is a git server on this machine that requires a token.
 type forge struct {
 	t      *testing.T
 	dir    string // of the bare repositories
 	server *httptest.Server
-	user   string        // who has the token; empty is x-access-token
+	user   string        // the token's user; empty means x-access-token
 	asked  atomic.Int64  // with the token
 	gate   chan struct{} // requests wait for it, if it is set
 }
@@ -118,7 +119,7 @@ func putFile(t *testing.T, file, text string) {
 	}
 }
 
-// token puts the token of a forge into the store, for all sessions.
+// token puts the forge's token into the store, for all sessions.
 func (b *bed) token(f *forge) string {
 	b.t.Helper()
 	blob, err := StoreToken(b.t.Context(), b.store, "", aFolder, f.url("project.git"), gitToken)
@@ -128,7 +129,6 @@ func (b *bed) token(f *forge) string {
 	return blob
 }
 
-// inWorkspace is what prepares a session in a workspace.
 func (b *bed) inWorkspace(id string, w Workspace) PrepareSessionInput {
 	return PrepareSessionInput{Claim: Claim{Session: id, Host: b.spec, Generation: 1, Pump: 1}, Sandbox: "danger-full-access", Workspace: &w}
 }
@@ -162,7 +162,7 @@ func TestAClonedRepositoryIsWorkedInAndItsTokenIsNowhere(t *testing.T) {
 	if again, err := b.prepare(in); err != nil || again.Brought == nil || again.Brought.Commit != want {
 		t.Errorf("prepared again: %+v, %v", again, err)
 	}
-	// On the host: in files, and in what runs and ran.
+	// On the host: in files, and in running and finished processes.
 	if found := b.sh(`grep -rlaF -e "$2" "$1" "$HOME" 2>/dev/null; for p in /proc/[0-9]*; do { grep -laF -e "$2" "$p/environ" "$p/cmdline"; } 2>/dev/null; done; :`, b.root(), gitToken); found != "" {
 		t.Errorf("the token is in %s", found)
 	}
@@ -273,7 +273,7 @@ func TestAWorkFolderThatIsALinkIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		in := b.inWorkspace("linked", Workspace{Hooks: Hooks{AfterCreate: "rm -rf ./*"}})
-		if at == "work" { // an attempt of this very generation was here
+		if at == "work" { // an attempt of the same generation was here
 			putFile(t, filepath.Join(session, markFile), folderMark{Generation: 1}.text())
 		}
 		_, err := b.prepare(in)
@@ -335,6 +335,7 @@ func TestWorkThatIsToStayStaysWhereTheResultSays(t *testing.T) {
 func TestAnAgentIsLentToGitAloneAndOnlyForItsTime(t *testing.T) {
 	f := newForge(t)
 	dir := t.TempDir()
+	realparts.NotShort(t)
 	server, err := hosttest.NewSSHD(t.Context(), filepath.Join(dir, "gitserver"), hosttest.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -366,7 +367,6 @@ func TestAnAgentIsLentToGitAloneAndOnlyForItsTime(t *testing.T) {
 	}
 }
 
-// lendFrom has the bed's worker have an SSH agent.
 func (b *bed) lendFrom(socket string) {
 	pool := hostexec.NewPool(hostexec.PoolOptions{Agent: socket})
 	b.t.Cleanup(func() { pool.Close() })
@@ -376,7 +376,6 @@ func (b *bed) lendFrom(socket string) {
 	b.set = New(deps)
 }
 
-// sshAgent runs an agent that holds a key.
 func sshAgent(t *testing.T, dir, identity string) string {
 	t.Helper()
 	socket := filepath.Join(dir, "agent.sock")
@@ -398,11 +397,11 @@ func sshAgent(t *testing.T, dir, identity string) string {
 	return socket
 }
 
-// Workers may all be away when a job ends: what it came to is what it came to,
-// however late somebody comes to look.
+// All workers may be away when a job ends. Its result is the same, however late
+// somebody looks.
 func TestAHookThatEndedInItsTimeIsDoneHoweverLateSomebodyLooks(t *testing.T) {
-	for _, c := range []struct{ script, ended, state string }{
-		{"echo made", "7195", HookDone}, {"exit 7", "7195", HookFailed}, {"echo made", "3600", HookLate},
+	for _, c := range []struct{ script, took, state string }{
+		{"echo made", "5", HookDone}, {"exit 7", "5", HookFailed}, {"echo made", "3600", HookLate},
 	} {
 		b := newBed(t, HostSpec{Name: LocalHost, Root: filepath.Join(t.TempDir(), "root")})
 		in := b.inWorkspace("unseen", Workspace{})
@@ -419,7 +418,8 @@ func TestAHookThatEndedInItsTimeIsDoneHoweverLateSomebodyLooks(t *testing.T) {
 		if _, err := b.set.Sessions.hook(t.Context(), j, w, HookBeforeRun, c.script, "1.1", nil); err != nil {
 			t.Fatal(err)
 		}
-		b.sh(`cd "$1/proc/hook.before_run.1.1" && now=$(date +%s) && touch -d "@$((now - 7200))" started && touch -d "@$((now - $2))" exit`, out.Layout.Dir, c.ended)
+		b.sh(`cd "$1/proc/hook.before_run.1.1" && read -r pid start x <started && read -r code x <exit && now=$(date +%s) &&
+touch -d "@$((now - 7200))" started && echo "$code $((start + $2 * $(getconf CLK_TCK)))" >exit`, out.Layout.Dir, c.took)
 		run, err := b.set.Sessions.hook(t.Context(), j, w, HookBeforeRun, c.script, "1.1", nil)
 		if err != nil || run.State != c.state {
 			t.Errorf("%s: looked at two hours later it is %+v, %v", c.script, run, err)

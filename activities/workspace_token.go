@@ -15,16 +15,16 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// tokensPrefix is where a session's own tokens for git servers are kept, below
-// its id. One that several sessions are to share is in a folder of its owner.
+// tokensPrefix is where a session's own tokens for git servers are kept, below its id. A
+// token that several sessions share is in a folder of its owner.
 const tokensPrefix = "tokens"
 
-// tokenWaits is more than a session takes to begin that a token was brought for.
+// tokenWaits is longer than a session takes to begin after its token was stored.
 const tokenWaits = time.Hour
 
 var tokenBlob = regexp.MustCompile(`^` + tokensPrefix + `/([a-z0-9][a-z0-9._-]{0,62})/[0-9a-f]{64}$`)
 
-// isToken says whether a blob is a token, and whose: nobody's where it is shared.
+// isToken reports whether a blob is a token, and of which session; "" if it is shared.
 func isToken(blob string) (session string, ok bool) {
 	if m := tokenBlob.FindStringSubmatch(blob); m != nil {
 		return m[1], true
@@ -37,8 +37,8 @@ func isOurToken(blob string) bool {
 	return ok
 }
 
-// A serverToken is a token and the one server that may get it: whoever can start
-// a session elsewhere with the blob's name gets nothing by that.
+// A serverToken is a token and the one server that may get it. So the blob's name is of no
+// use to somebody who starts a session with it elsewhere.
 type serverToken struct {
 	Server string `json:"server"`
 	Token  string `json:"token"`
@@ -62,9 +62,9 @@ func CheckToken(token string) error {
 	return nil
 }
 
-// StoreToken keeps a token for the git server that a repository is on; the same
-// one gets the same name. It goes with the session, where it is one's own, and
-// with the folder where several share it: one of the two is named.
+// StoreToken stores a token for the git server of a repository; the same one gets the
+// same name. Either session or folder is set: the token is deleted with that one. A
+// folder is for a token that several sessions share.
 func StoreToken(ctx context.Context, st *store.Store, session, folder, repo, token string) (string, error) {
 	err := CheckToken(token)
 	if err == nil {
@@ -96,8 +96,8 @@ func StoreToken(ctx context.Context, st *store.Store, session, folder, repo, tok
 	return key, err
 }
 
-// gitToken reads a repository's token from the store, for its own server and its
-// own session alone; empty where it has none.
+// gitToken reads a repository's token from the store, for its own server and its own session
+// only; "" if it has none.
 func (s *site) gitToken(ctx context.Context, session string, r *Repo) (string, error) {
 	if r == nil || r.Token == "" {
 		return "", nil
@@ -125,8 +125,8 @@ func (s *site) gitToken(ctx context.Context, session string, r *Repo) (string, e
 	return t.Token, CheckToken(t.Token)
 }
 
-// forgetTokens deletes those of a session that has ended. It says so where it
-// cannot: maintenance tries again.
+// forgetTokens deletes the tokens of a session that has ended. It only logs errors:
+// maintenance tries again.
 func (s *site) forgetTokens(ctx context.Context, session string) {
 	all, err := s.Store.List(ctx, tokensPrefix+"/"+session+"/")
 	for _, info := range all {
@@ -137,8 +137,8 @@ func (s *site) forgetTokens(ctx context.Context, session string) {
 	}
 }
 
-// pruneTokens deletes those of sessions that have ended without deleting them.
-// One that a session is about to begin with is younger.
+// pruneTokens deletes the tokens of sessions that have ended without deleting them. The
+// token of a session that is about to begin is younger.
 func (s *Snapshots) pruneTokens(ctx context.Context, in PruneSnapshotsInput) error {
 	if in.DryRun || in.Session != "" {
 		return nil
@@ -162,7 +162,7 @@ func (s *Snapshots) pruneTokens(ctx context.Context, in PruneSnapshotsInput) err
 	return nil
 }
 
-// tokenServer is whom a token for a repository may reach, in one spelling.
+// tokenServer returns the server that a repository's token may reach, in one spelling.
 func tokenServer(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

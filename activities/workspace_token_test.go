@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// A greedy server wants a login of everybody, and keeps what it is told.
+// greedy returns a server that asks everybody for a login, and keeps what it is
+// told.
 func greedy(t *testing.T) (url string, told func() (asked int, logins []string)) {
 	t.Helper()
 	var mu sync.Mutex
@@ -35,8 +36,8 @@ func greedy(t *testing.T) (url string, told func() (asked int, logins []string))
 	}
 }
 
-// A token goes to the server that it was given for. Neither a session that is
-// told another one, nor a server that sends git elsewhere, gets it there.
+// A token goes only to the server that it was given for. Neither a session that
+// names another server, nor a server that redirects git, gets it elsewhere.
 func TestATokenReachesItsOwnServerAlone(t *testing.T) {
 	f := newForge(t)
 	other, told := greedy(t)
@@ -64,13 +65,13 @@ func TestATokenReachesItsOwnServerAlone(t *testing.T) {
 			t.Errorf("%s: %+v", what, p)
 		}
 	}
-	// It was asked, by the git that was sent there.
+	// It was asked, by the git that was redirected there.
 	if asked, logins := told(); asked == 0 || len(logins) > 0 {
 		t.Errorf("the other server was asked %d times, and told %q", asked, logins)
 	}
 }
 
-// A session's own token is no other's, and goes with it.
+// A session's own token belongs to no other session, and is deleted with it.
 func TestATokenGoesWithItsSession(t *testing.T) {
 	f := newForge(t)
 	b := newBed(t, readyHost(t))

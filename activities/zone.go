@@ -9,10 +9,10 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// zoneWait is how long a host may take to say which zone it lives in.
+// zoneWait is how long a host may take to say its time zone.
 const zoneWait = 10 * time.Second
 
-// zoneOf asks a host which zone it lives in; nil where it does not say.
+// zoneOf returns a function that asks a host for its time zone; nil if the host does not say.
 func zoneOf(ctx context.Context, h hostexec.Host, log *slog.Logger) func() *time.Location {
 	return func() *time.Location {
 		ctx, cancel := context.WithTimeout(ctx, zoneWait)

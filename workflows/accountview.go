@@ -12,7 +12,7 @@ type ContextView struct {
 	Window int64 `json:"window"`
 }
 
-// RateLimitsView are an account's rate limits; what codex did not tell is left out.
+// RateLimitsView shows an account's rate limits. Values that codex did not report are left out.
 type RateLimitsView struct {
 	Primary   *RateWindowView `json:"primary,omitempty"`
 	Secondary *RateWindowView `json:"secondary,omitempty"`
@@ -21,14 +21,14 @@ type RateLimitsView struct {
 	At        time.Time       `json:"at"`
 }
 
-// RateWindowView is how much of what a window of time allows is used.
+// RateWindowView shows how much of a rate-limit window is used.
 type RateWindowView struct {
 	UsedPercent   int       `json:"used_percent"`
 	WindowMinutes int64     `json:"window_minutes,omitempty"`
 	ResetsAt      time.Time `json:"resets_at,omitzero"`
 }
 
-// ViewRateLimits shows rate limits; nil for none.
+// ViewRateLimits returns nil if l is nil.
 func ViewRateLimits(l *activities.RateLimits) *RateLimitsView {
 	if l == nil {
 		return nil
@@ -50,7 +50,7 @@ func viewWindow(w *activities.RateWindow) *RateWindowView {
 	return v
 }
 
-// ViewContext shows how full the context window is; nil where nobody knows.
+// ViewContext returns nil if c is nil.
 func ViewContext(c *activities.ContextUse) *ContextView {
 	if c == nil {
 		return nil

@@ -6,9 +6,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// An alarm is the one timer for all deadlines of a workflow. Those that are
-// set while it runs must not be earlier; what is no deadline any more does not
-// stop it, so that it costs two events each time it goes off and none else.
+// alarm is the single timer for all deadlines of a workflow. A deadline set while it runs must
+// not be earlier. It is never cancelled, so it costs two events each time it fires and no more.
 type alarm struct {
 	ctx   workflow.Context
 	what  string
@@ -26,7 +25,7 @@ func (a *alarm) set(at time.Time) {
 
 func (a *alarm) due() bool { return a.timer != nil && a.timer.IsReady() }
 
-// off says whether it went off, and makes room for the next.
+// off reports whether the timer fired, and clears it.
 func (a *alarm) off() bool {
 	if !a.due() {
 		return false

@@ -7,8 +7,8 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// Amendments change codex's rules for good, so they are offered only in sessions
-// of a seed that says so.
+// Amendments change codex's rules permanently, so only sessions of a seed that
+// allows them offer them.
 func TestAmendmentsAreOfferedOnlyWhereTheSeedAllowsThem(t *testing.T) {
 	for _, allowed := range []bool{false, true} {
 		w := newWorld(t)

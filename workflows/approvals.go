@@ -13,7 +13,6 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// asked makes an approval of a request that codex waits for.
 func (s *session) asked(r activities.Request) {
 	now := workflow.Now(s.ctx)
 	s.st.ApprovalN++
@@ -22,17 +21,22 @@ func (s *session) asked(r activities.Request) {
 		AskedAt: now, Expires: now.Add(s.expiry()), State: ApprovalOpen,
 	})
 	s.st.UpdatedAt = now
+	if s.st.Running && s.st.Interrupt != nil {
+		s.void(s.st.approval(s.st.ApprovalN), "the turn was "+interruptedBy(s.st.Interrupt))
+		return
+	}
 	s.answerFromBefore(s.st.approval(s.st.ApprovalN))
 }
 
-// decide records a decision that was checked and queues it for codex.
+// decide records a checked decision and queues it for codex.
 func (s *session) decide(a *approvalState, d Decision) {
 	a.Decision, a.Delivery, a.TakenBack = &d, decidedHere, nil
 	if a.State == ApprovalOpen {
 		a.State = ApprovalDecided
 	}
-	// What codex remembers itself goes with its process, and it asks nobody for it
-	// again, whoever sent the next message: so it may not where that matters.
+	// If codex remembers a grant itself, it asks nobody again until its process ends, whoever
+	// sent the next message. So ForSession is set only if askerDecides. The session remembers the
+	// grant in any case.
 	if d.Scope == scopeSession && d.Outcome == string(activities.Accept) {
 		if s.st.Grants == nil {
 			s.st.Grants = map[string]string{}
@@ -52,16 +56,16 @@ func (s *session) decide(a *approvalState, d Decision) {
 		Text: fmt.Sprintf("%s %s", d.Outcome, s.approvalID(a.N)), Data: s.decisionData(a, d)})
 }
 
-// forget has secret answers deleted that are to reach nobody any more. Closing
-// the session deletes those that are too many to name.
+// forget schedules the deletion of secret answers that nobody is to receive any more. The list is
+// bounded; closing the session deletes the rest.
 func (s *session) forget(blob string) {
 	if blob != "" && len(s.st.Forget) < keepApprovals {
 		s.st.Forget = append(s.st.Forget, blob)
 	}
 }
 
-// decisionData is what the transcript keeps of a decision; of a secret answer
-// it is that there was one.
+// decisionData returns what the transcript keeps of a decision; for secret answers, only their
+// questions.
 func (s *session) decisionData(a *approvalState, d Decision) map[string]string {
 	data := map[string]string{"approval": s.approvalID(a.N), "outcome": d.Outcome, "by": d.By,
 		"reason": d.Reason, "scope": d.Scope, "digest": a.Request.Digest}
@@ -78,7 +82,6 @@ func (s *session) decisionData(a *approvalState, d Decision) map[string]string {
 	return data
 }
 
-// shown is answers as their JSON; empty for none.
 func shown(answers map[string][]string) string {
 	if len(answers) == 0 {
 		return ""
@@ -91,7 +94,6 @@ func shown(answers map[string][]string) string {
 	return string(text)
 }
 
-// expire declines what nobody decided in time.
 func (s *session) expire() {
 	now := workflow.Now(s.ctx)
 	for _, a := range s.st.open() {
@@ -104,7 +106,6 @@ func (s *session) expire() {
 	}
 }
 
-// setAlarm sets the alarm for the approval that expires next.
 func (s *session) setAlarm() {
 	var next time.Time
 	for _, a := range s.st.open() {

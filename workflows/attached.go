@@ -10,7 +10,6 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// wantsPump says whether somebody has to be attached to codex.
 func (s *session) wantsPump() bool {
 	if !s.st.Alive || s.st.Status == Failed {
 		return false
@@ -27,17 +26,17 @@ func (s *session) wantsPump() bool {
 		return s.wantsAnswers()
 	}
 	if len(s.st.Pump.TokenAsks) > 0 || s.st.Pump.Owes() {
-		return true // codex does not wait for long
+		return true
 	}
 	if len(s.st.Pump.Calls) > 0 {
-		return true // somebody has to carry them out
+		return true // the pump carries them out
 	}
 	return len(s.st.open()) == 0 || s.st.Busy
 }
 
-// hasNews says whether a running pump should be called back for something new.
+// hasNews reports whether to call back a running pump because something new is to be delivered.
 func (s *session) hasNews() bool {
-	if s.st.BudgetNews || s.st.Resume != nil {
+	if s.st.BudgetNews || s.st.Resume != nil && s.st.Resume != s.wished {
 		return true
 	}
 	for _, p := range s.st.Sends {
@@ -48,8 +47,10 @@ func (s *session) hasNews() bool {
 	return false
 }
 
-// pump runs one pump activity and applies what it brings.
 func (s *session) pump() error {
+	if waits, err := s.waitToTalk(); waits || err != nil {
+		return err
+	}
 	looks, idle := s.looks(), !s.st.Running
 	if !looks && s.st.Status != Starting && !s.onlyAsks() {
 		s.become(Running)
@@ -59,6 +60,7 @@ func (s *session) pump() error {
 	}
 	s.publish()
 	in := s.pumpInput()
+	s.wished = s.st.Resume
 	began := workflow.Now(s.ctx)
 	actx, cancel := workflow.WithCancel(attached(s.ctx, s.pumpSummary()))
 	defer cancel()
@@ -67,14 +69,15 @@ func (s *session) pump() error {
 	if err != nil {
 		return err
 	}
-	s.st.TurnSpent += workflow.Now(s.ctx).Sub(began)
 	var out activities.RunPumpResult
 	err = fut.Get(s.ctx, &out)
+	s.st.TurnSpent += max(workflow.Now(s.ctx).Sub(began)-out.Pump.Waited, 0)
 	switch {
 	case err == nil && out.HostLost != nil:
 		s.unheard(looks)
 		s.hostLost(*out.HostLost)
 	case err == nil:
+		s.talked()
 		s.hostBack()
 		s.filesBrought(in)
 		s.st.Handing, s.st.Again, s.st.Forget = nil, 0, nil
@@ -83,20 +86,21 @@ func (s *session) pump() error {
 		if in.Pump.Models && idle && !called && out.Pump.Reason != activities.ProcessEnded {
 			s.unlisted(out.Pump.Problem)
 		}
-		s.stirredBehind()
+		s.stirredBehind(out.Pump.Begun)
 		s.seedLost(out.SeedLost)
 	case temporal.IsCanceledError(err) || temporal.IsTimeoutError(err) || worthAnother(err):
-		// Called back between two attempts, while its worker was dead, or while
-		// its wire was lost: the server tries no more once a cancellation was
-		// asked for. What it delivered is in the journal, for the next one to find.
+		// The pump was called back between two attempts, or while its worker was dead or its
+		// connection lost: the server does not retry after a cancellation request. What it
+		// delivered is in the journal for the next pump to find.
 		s.unheard(looks)
 	default:
+		s.unheard(looks)
 		s.pumpFailed(err)
 	}
 	return nil
 }
 
-// unheard is after a pump that told nothing: codex may have what it was given.
+// unheard follows a pump that returned no result: codex may have what it was given.
 func (s *session) unheard(looks bool) {
 	s.st.Again++
 	for i := range s.st.Sends {
@@ -113,7 +117,6 @@ func (s *session) unheard(looks bool) {
 	s.st.Stirred = looks || s.st.Stirred // nobody has looked
 }
 
-// mayHave takes note that codex may have a message.
 func (s *session) mayHave(p pendingSend) {
 	s.track(p.Send.ID, kindOf(p.Send.Kind), p.Send.Turn, sentThere)
 	if a := s.st.approval(p.Approval); a != nil {
@@ -127,11 +130,13 @@ func (s *session) mayHave(p pendingSend) {
 	}
 }
 
-// follow waits for the pump. When there is something new to say, it calls the
-// pump back, which then returns a normal result.
+// follow waits for the pump, and calls it back if there is something new to deliver. The pump
+// then returns a normal result.
 func (s *session) follow(fut workflow.Future, cancel workflow.CancelFunc) (called bool, err error) {
+	// The journal of a stopped process is read to its end unless the close says discard.
+	over := func() bool { return s.st.GraceOver && s.st.Retired == nil || s.st.Retired != nil && s.discarding() }
 	awake := func() bool {
-		return fut.IsReady() || s.newlyClosing() || !called && (s.hasNews() || s.full())
+		return fut.IsReady() || s.newlyClosing() || !called && !s.st.Running && s.discarding() || !called && (s.hasNews() || s.full() || s.st.Retired != nil && s.discarding())
 	}
 	for !fut.IsReady() {
 		if s.st.Close != nil && s.st.Running && !s.st.GraceOver {
@@ -152,7 +157,7 @@ func (s *session) follow(fut workflow.Future, cancel workflow.CancelFunc) (calle
 		s.alarm.off()
 		s.expire()
 		s.queueInterruptForClose()
-		if !called && (s.hasNews() || s.full() || s.st.GraceOver) {
+		if !called && (s.hasNews() || s.full() || over() || !s.st.Running && s.discarding()) {
 			called = true
 			cancel()
 		}
@@ -160,7 +165,6 @@ func (s *session) follow(fut workflow.Future, cancel workflow.CancelFunc) (calle
 	return called, nil
 }
 
-// pumpInput hands everything that is due to the next pump.
 func (s *session) pumpInput() activities.RunPumpInput {
 	s.st.PumpN++
 	var out []activities.Send
@@ -169,8 +173,8 @@ func (s *session) pumpInput() activities.RunPumpInput {
 		out = append(out, p.Send)
 		p.Handed = true
 	}
-	// A pump that brought no result may have written these already: then the
-	// next one writes the very same ones, and newer ones wait their turn.
+	// A pump that returned no result may have written these notes. The next pump writes exactly
+	// the same; newer notes wait.
 	if len(s.st.Handing) == 0 {
 		s.st.Handing, s.st.Notes = s.st.Notes, nil
 	}
@@ -183,28 +187,31 @@ func (s *session) pumpInput() activities.RunPumpInput {
 	}
 	in := activities.RunPumpInput{
 		Files: s.filesToBring(),
-		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, Credentials: s.opt.Credentials,
+		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, Unkept: s.st.SeedGone && s.st.Retired != nil, Credentials: s.opt.Credentials,
 		LostAfter: s.lostAfter(), Workflow: s.reportsTo(), Forget: s.st.Forget,
 		Pump: activities.PumpInput{
 			Session: s.id, State: s.pumpState(), Thread: s.thread(), Resume: s.st.hadTurn(),
-			Fork: s.st.ForkOf != "", Tell: s.st.Tell, Models: s.st.Chosen.Ask,
+			NextTurn: s.nextTurn(),
+			Fork:     s.st.ForkOf != "", Tell: s.st.Tell, Models: s.st.Chosen.Ask,
 			Sends: out, Notes: s.st.Handing,
 			Prefix: s.st.Prefix, Again: s.st.Again,
 			Limits: s.limits(), Amend: s.st.SeedAmend,
 		},
 	}
+	if s.st.Failing != nil {
+		onlyReads(&in)
+	}
 	s.judged(&in)
 	return in
 }
 
-// pumpState is what the next pump goes on from.
 func (s *session) pumpState() activities.PumpState {
 	st := s.st.Pump
 	st.Skipped = s.st.Skipped
 	return st
 }
 
-// thread is all that a thread is set up with, and again whenever it is resumed.
+// thread returns the settings that a thread is started and resumed with.
 func (s *session) thread() activities.ThreadSpec {
 	return activities.ThreadSpec{
 		CWD: s.st.Layout.WorkDir, Sandbox: s.opt.Sandbox, Permissions: s.st.Permissions,
@@ -225,24 +232,127 @@ func (s *session) pumpSummary() string {
 	return "deliver on " + s.st.Lease.Spec.Name
 }
 
-// pumpFailed is a pump that no retry can help: the host refuses us.
+// talkToCodex is the step that is retried after a pump failed.
+const talkToCodex = "talk to codex"
+
+// pumpFailed handles an error that the pump activity could not mend by retrying. Another worker
+// may be set up better, and people may repair this one, so only a failure that waiting cannot
+// mend ends the session.
 func (s *session) pumpFailed(err error) {
 	f := failureOf(fmt.Sprintf("talk to codex on %s", s.st.Lease.Spec.Name), err)
-	s.giveUpTurn("unknown", f)
+	switch {
+	case f.Kind == activities.ErrTypeFenced && s.st.Close == nil:
+		s.overtaken(f)
+		return
+	case f.passes() || workersFault(f):
+		if s.st.Close != nil {
+			s.tellHeldUp(f)
+		}
+		s.meet(talkToCodex, f)
+		if f = s.tooLateToStart(); f == nil {
+			return
+		}
+	case s.st.Close != nil && s.st.Failing == nil && !s.discarding() && f.Kind != activities.ErrTypeFenced:
+		s.cannotRead(f)
+		return
+	}
+	if s.st.Close != nil {
+		s.giveUpJournal()
+		return
+	}
+	s.st.Trouble = nil
+	if s.readRest(f) {
+		return
+	}
+	if s.st.Alive || s.inDoubt() {
+		s.giveUpTurn("unknown", f)
+	} else {
+		s.giveUpTurn("interrupted", f)
+	}
 	s.fail(f)
 }
 
-// apply takes over what a pump learnt. moved says that it was called back or
-// read anything.
+// workersFault reports whether a failure may be specific to one worker, for example because it
+// lacks a key.
+func workersFault(f *Failure) bool {
+	return f.Kind == activities.ErrTypeInternal || f.Kind == activities.ErrTypeStore || f.Kind == activities.ErrTypeSeed
+}
+
+// waitToTalk waits until the next pump is due after a failed one. It waits at most once and
+// reports whether it did, so that the caller looks at what ended the wait. A close, an interrupt
+// or a message that can begin a turn makes the pump due at once.
+func (s *session) waitToTalk() (waited bool, err error) {
+	t, closing, asked, discards, could := s.st.Trouble, s.st.Close != nil, s.st.Interrupt, s.discarding(), s.canBegin()
+	if !s.waitsToTalk() {
+		return false, nil
+	}
+	due := t.NextAt
+	wait := due.Sub(workflow.Now(s.ctx))
+	if wait <= 0 {
+		return false, nil
+	}
+	s.publish()
+	news := func() bool {
+		return (s.st.Close != nil) != closing || s.discarding() != discards || s.st.Interrupt != asked && !closing ||
+			s.canBegin() != could || t.NextAt != due
+	}
+	if _, err = s.awaitFor(wait, func() bool { return news() || s.full() }); err == nil && news() {
+		t.NextAt = workflow.Now(s.ctx)
+	}
+	return true, err
+}
+
+func (s *session) waitsToTalk() bool {
+	t := s.st.Trouble
+	return t != nil && (t.Doing == talkToCodex || t.Doing == haveCodexTake)
+}
+
+func (s *session) talked() {
+	if t := s.st.Trouble; t != nil && t.Doing == talkToCodex {
+		s.overcome()
+	}
+}
+
+// overtaken handles a host that knows a newer holder of this session, most likely because the
+// server or a worker was restored from an old state. What runs on the host is left alone. The
+// turn is cut off and the session parks with its queue. If this session is the one to go on, a
+// person says so by a message or resume, and it comes back with an epoch above all others.
+func (s *session) overtaken(f *Failure) {
+	defer s.hush()()
+	s.st.Trouble = nil
+	s.leaving = true
+	s.lostProcess(f)
+	s.leaving = false
+	if s.st.Status == Failed {
+		return
+	}
+	if s.st.Running && !s.putBack() {
+		s.giveUpTurn("unknown", f)
+	}
+	f.Hint = fmt.Sprintf("make sure that nobody else works with this session on %s; then `ctl session resume %s`, or a message, has it go on from %s", s.hostName(), s.id, s.fromWhat())
+	s.note(activities.Note{Type: "error", Text: f.Message, Data: failureData(f)})
+	s.st.Downed = len(s.st.Queue) > 0
+	s.st.Error, s.st.Held, s.st.Resume, s.st.Warm, s.st.Retired = f, len(s.st.Queue) > 0, nil, nil, nil
+	s.goDown(&parked{Since: workflow.Now(s.ctx)}, release{}, false)
+	if s.opt.CloseAfter && len(s.st.Queue) == 0 && s.st.Close == nil {
+		s.st.Close = &Close{By: s.opt.By}
+	}
+}
+
+// apply applies the result of a pump. moved says that the pump was called back or has read
+// something.
 func (s *session) apply(out activities.RunPumpResult, moved bool) {
 	r := out.Pump
 	s.st.Pump, s.st.Progress = r.State, r.State.Progress
 	s.listed(r.Models)
-	// Other items are worth staying for only while they bring something: a
-	// pump that came back with nothing new leaves a person to decide.
+	// Stay attached for other items only while they bring requests. After a pump with nothing
+	// new, a person decides.
 	s.st.Busy = r.Busy && len(r.Requests) > 0
+	if t := s.st.Trouble; t != nil && t.Doing == haveCodexTake && r.Reason != activities.Overloaded && r.Reason != activities.Refused && r.Reason != activities.PumpCancelled {
+		s.overcome()
+	}
 	if r.State.Opened == s.st.Incarnation {
-		s.st.EarlyEnds = 0
+		s.st.EarlyEnds, s.st.OwnEnds, s.st.Started = 0, 0, true
 	}
 	if !s.st.BudgetNews {
 		s.budgetReached(acknowledged)
@@ -254,31 +364,65 @@ func (s *session) apply(out activities.RunPumpResult, moved bool) {
 	for _, rpc := range r.Resolved {
 		s.withdrawn(rpc, whyResolved(r))
 	}
+	if r.Reason != activities.TurnEnded {
+		s.foreignRuns(r)
+	}
 	for _, req := range r.Requests {
 		s.asked(req)
 	}
 	if s.st.Cut != nil && r.Reason != activities.TurnEnded && s.st.sending(activities.SendTurn) == nil {
-		s.st.Cut = nil // it runs now: codex had never had it
+		s.st.Cut = nil // it runs now: codex had not had it
 	}
 	if s.st.Retired != nil {
-		s.retired(r)
+		if r.Reason != activities.PumpCancelled { // else the next pump reads on
+			s.retired(r)
+		}
 		return
 	}
 	switch r.Reason {
 	case activities.TurnEnded:
+		s.another = r.Begun || r.State.Foreign
 		s.turnEnded(r.Turn)
+		s.another = false
+		s.foreignRuns(r)
+	case activities.TurnBegun:
+	case activities.Overloaded:
+		s.notNow(r.Problem)
+		return
 	case activities.ProcessEnded:
 		s.processEnded(out.Process, r.Problem)
 	case activities.TimedOut:
 		s.retire(r.Problem)
 	case activities.Refused:
+		if out.SeedLost != nil && s.opt.Credentials == activities.CredentialsBroker {
+			break // codex is stopped and started again with the seed
+		}
 		s.refusedByCodex(r.Problem)
 	default:
 		s.lookForProgress(r, moved || len(r.Requests)+len(r.Resolved) > 0 || len(s.st.Sends) < sends)
 	}
 }
 
-// whyResolved says why codex asks no more for what it asked for.
+// haveCodexTake is the step that is retried while codex refuses messages.
+const haveCodexTake = "have codex take what is due"
+
+// notNow waits, on view, when codex refuses a message for now: it is overloaded, or the thread's
+// former process has not let go. The message had no effects. An interrupt or close meanwhile ends
+// the turn unsent.
+func (s *session) notNow(p *activities.Problem) {
+	f := failureOfProblem(p)
+	turn := s.st.sending(activities.SendTurn)
+	if s.st.Running && s.toEnd() && turn != nil && !turn.maybe() && !s.inDoubt() {
+		s.giveUpTurn("interrupted", nil)
+		s.become(Idle)
+		return
+	}
+	s.meet(haveCodexTake, f)
+	if late := s.tooLateToStart(); late != nil {
+		s.cannotStart(late)
+	}
+}
+
 func whyResolved(r activities.PumpResult) string {
 	switch {
 	case r.Reason == activities.ProcessEnded:
@@ -289,15 +433,21 @@ func whyResolved(r activities.PumpResult) string {
 	return "codex withdrew the question"
 }
 
-// fruitless is how many pumps in a row may bring nothing.
+// fruitless is how many consecutive pumps may bring nothing before the turn is interrupted.
+// Promise 3 allows this: the turn may have had effects, so it is not repeated, and the queue is
+// kept. Pumps do not count if they fail, if codex refuses them because it is overloaded, or if
+// they ended uncalled because the server was away.
 const fruitless = 3
 
-// lookForProgress keeps a session from sending pump after pump to a codex that
-// has nothing for them: it is taken to have lost the turn, and retired.
+// lookForProgress retires a codex that has nothing for pump after pump: it is taken to have lost
+// the turn. some says that this pump made progress.
 func (s *session) lookForProgress(r activities.PumpResult, some bool) {
-	s.st.Fruitless++
-	if some {
+	switch {
+	case some:
 		s.st.Fruitless = 0
+	case r.Reason == activities.PumpCancelled: // its worker could not reach the server
+	default:
+		s.st.Fruitless++
 	}
 	lost := r.State.TurnID == "" && s.st.sending(activities.SendTurn) == nil && len(s.st.open()) == 0
 	switch {
@@ -311,8 +461,8 @@ func (s *session) lookForProgress(r activities.PumpResult, some bool) {
 	}
 }
 
-// worthAnother says whether a pump's error is one that the server would have
-// retried for ever, had the pump not been called back.
+// worthAnother reports whether the server would have retried this pump error for ever if the pump
+// had not been called back.
 func worthAnother(err error) bool {
 	var app *temporal.ApplicationError
 	return errors.As(err, &app) && !app.NonRetryable()

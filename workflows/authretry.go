@@ -6,17 +6,16 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// What a session does when its turn failed because codex could not get a newer
-// access token in time, although nothing is wrong with the login.
+// What a session does when its turn failed because codex could not get a newer access token in
+// time, although the login is good.
 const (
-	AuthRetry = "retry" // it says the same once more, if the turn cannot have had effects
-	AuthAsk   = "ask"   // it waits for a message
+	AuthRetry = "retry" // sends the message once more if the turn cannot have had effects
+	AuthAsk   = "ask"   // waits for a message
 )
 
-// maxAuthRetries is how many turns in a row a session begins anew by itself.
+// maxAuthRetries is the number of consecutive turns that a session repeats by itself.
 const maxAuthRetries = 1
 
-// keepSaid keeps the running turn's message where it may have to be said again.
 func (s *session) keepSaid(m Message) {
 	s.st.Shape = m.shape()
 	if m.Do != "" {
@@ -27,9 +26,9 @@ func (s *session) keepSaid(m Message) {
 	}
 }
 
-// authFailed is called before a turn is ended. It puts the turn's message before
-// all others once more, as a turn of its own that people see, or says why that
-// is not done: what had effects is not repeated.
+// authFailed is called before a turn is ended. After a failure for want of a token, it queues the
+// turn's message again as a visible turn of its own before all others, or says in the problem why
+// not: a turn that had effects is not repeated. asks reports that a person must go on.
 func (s *session) authFailed(t *activities.TurnEnd) (asks bool) {
 	if t.Status != "failed" || t.Problem == nil || !t.Problem.Passing {
 		s.st.AuthRetries = 0
@@ -52,15 +51,14 @@ func (s *session) authFailed(t *activities.TurnEnd) (asks bool) {
 	return false
 }
 
-// sayAgain makes the running turn's message one that comes before all others.
-// The turns that were promised to those come one later.
+// sayAgain queues m before all others. The turn numbers promised to those move up by one.
 func (s *session) sayAgain(m Message) {
 	id := s.sayLater(m)
 	s.note(activities.Note{Type: "state", Text: fmt.Sprintf("turn %d says the same again: turn %d got no access token in time, and had begun nothing", s.st.TurnN+1, s.st.TurnN),
 		Data: map[string]string{"by": "on_auth=retry", "set_by": s.opt.By, "message": id}})
 }
 
-// holdForAuth leaves it to a person to go on after a turn for want of a token.
+// holdForAuth leaves it to a person to go on.
 func (s *session) holdForAuth(p *activities.Problem) {
 	s.st.Error = failureOfProblem(p)
 	s.st.Held = len(s.st.Queue) > 0

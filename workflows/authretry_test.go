@@ -11,7 +11,7 @@ import (
 	"fairlead.dev/fairlead/conversation"
 )
 
-// brokered is a world whose seed is a ChatGPT login.
+// brokered returns a world whose seed is a ChatGPT login.
 func brokered(t *testing.T, pumps ...pumpFunc) *world {
 	w := newWorld(t)
 	w.kind = activities.KindChatGPT
@@ -21,7 +21,7 @@ func brokered(t *testing.T, pumps ...pumpFunc) *world {
 
 var byBroker = SessionOptions{Seed: "team", Credentials: activities.CredentialsBroker}
 
-// noToken is a turn that failed for want of one.
+// noToken returns a pump whose turn failed because there was no token.
 func noToken(effects, passing bool) pumpFunc {
 	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		st := opened(in)

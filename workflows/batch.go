@@ -14,12 +14,11 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// Batch runs many sessions, a window of them at a time, and says of each how it
-// ended. Its sessions are workflows of their own, started by an activity that
-// reads what they are told from the store: neither that nor a child's events
-// pass through this history, and an item costs ten events at most (measured; a
-// child workflow with its input would cost as many, and the prompts). The
-// session tells its end by a signal; who ended without one is looked for.
+// Batch runs many sessions, a window of them at a time, and records how each ended. An activity
+// starts them as workflows of their own and reads their prompts from the store, so neither
+// prompts nor child events enter this history, and an item costs at most ten events (measured; a
+// child workflow would cost as many, plus the prompt). A session signals its end; one that ended
+// without a signal is looked for.
 func Batch(ctx workflow.Context, in BatchInput) (BatchEnd, error) {
 	b, err := newBatch(ctx, in)
 	if err != nil {
@@ -43,16 +42,15 @@ type batch struct {
 	starting *call[activities.StartItemsResult]
 	keeping  *call[activities.RecordResultsResult]
 	looking  *call[activities.FindSilentResult]
-	kept     int  // results that are being kept
-	asked    bool // Temporal asks to cancel it, and the loop has yet to look
+	kept     int  // results that are being stored
+	asked    bool // cancelled by Temporal, unseen by the loop
 }
 
-// A call is an activity that runs beside the loop.
+// call is an activity that runs beside the loop.
 type call[Out any] struct{ fut workflow.Future }
 
 func (c *call[Out]) done() bool { return c != nil && c.fut.IsReady() }
 
-// begin starts an activity, to be looked at later.
 func begin[In, Out any](ctx workflow.Context, activity any, in In) *call[Out] {
 	return &call[Out]{workflow.ExecuteActivity(ctx, activity, in)}
 }
@@ -112,7 +110,6 @@ func take[T any](raw []byte, do func(T)) error {
 	return err
 }
 
-// check refuses a batch that could not be run or carried.
 func (in BatchInput) check(ctx workflow.Context) error {
 	s := in.Spec
 	why := ""
@@ -138,8 +135,7 @@ func (in BatchInput) check(ctx workflow.Context) error {
 	return nil
 }
 
-// run tells the story: each turn of the loop does all that can be done, and
-// sleeps until something happens.
+// run does all that can be done, then sleeps until something happens.
 func (b *batch) run() (BatchEnd, error) {
 	for {
 		b.drain()
@@ -171,16 +167,13 @@ func (b *batch) run() (BatchEnd, error) {
 	}
 }
 
-// stirred says that the loop has something to do.
 func (b *batch) stirred() bool {
 	return b.drain() || b.asked || b.starting.done() || b.keeping.done() || b.looking.done() ||
 		b.wake.timer != nil && b.wake.timer.IsReady() || b.roll.due() && b.still()
 }
 
-// still says that no activity runs.
 func (b *batch) still() bool { return b.starting == nil && b.keeping == nil && b.looking == nil }
 
-// drain takes the signals that lie unread, and says whether there were any.
 func (b *batch) drain() (any bool) {
 	for _, e := range unread[SessionEnded](b.ended) {
 		b.took(e)
@@ -203,7 +196,7 @@ func (b *batch) set(s SetBatch) {
 	}
 }
 
-// look asks from time to time which sessions ended without a word.
+// look checks periodically for sessions that ended without a signal.
 func (b *batch) look() {
 	now := workflow.Now(b.ctx)
 	if b.st.LookAt.IsZero() {
@@ -225,8 +218,6 @@ func (b *batch) look() {
 	}
 }
 
-// takeLook takes the end of those that could not tell it. Those that did
-// meanwhile are not there any more.
 func (b *batch) takeLook() {
 	if !b.looking.done() {
 		return
@@ -237,14 +228,13 @@ func (b *batch) takeLook() {
 		b.log.Warn("sessions not looked at", "error", err)
 		return
 	}
-	b.drain() // their own word goes first
+	b.drain() // a session's own report goes first
 	for _, e := range out.Ended {
 		b.took(SessionEnded{ID: strings.TrimPrefix(e.WorkflowID, SessionID("")), Run: e.FirstRun, State: Failed, Effects: EffectsUnknown,
 			Failure: &Failure{Kind: e.Kind, Message: excerpt(e.Message, maxFailure), Hint: "see `ctl session show` and `ctl host show`"}, EndedAt: workflow.Now(b.ctx)})
 	}
 }
 
-// setWake sets the one timer to what is due first.
 func (b *batch) setWake() {
 	at := b.st.LookAt
 	if due := b.st.dueAt(); !due.IsZero() && b.st.room() > 0 && b.starting == nil && !b.ending() && !b.full() {
@@ -266,7 +256,7 @@ func (b *batch) setWake() {
 	}
 }
 
-// rollOver continues as a new run: no activity runs, no signal lies unread.
+// rollOver continues as a new run. No activity may be running.
 func (b *batch) rollOver() error {
 	b.wake.off()
 	b.drain()
@@ -278,10 +268,9 @@ func (b *batch) rollOver() error {
 			return err
 		}
 	}
-	return workflow.NewContinueAsNewError(b.ctx, Batch, in)
+	return workflow.NewContinueAsNewError(b.ctx, TypeBatch, in)
 }
 
-// publish tells lists what state the batch is in; all else is asked of it.
 func (b *batch) publish() {
 	state := b.state()
 	workflow.SetCurrentDetails(b.ctx, b.details())
@@ -298,7 +287,6 @@ func (b *batch) publish() {
 	}
 }
 
-// details is the Markdown that the Temporal UI shows of the workflow.
 func (b *batch) details() string {
 	st := b.st
 	queued, again := st.waiting(b.in.Spec.Total)
@@ -310,7 +298,6 @@ func (b *batch) details() string {
 	return excerpt(text, 16<<10)
 }
 
-// addResult numbers a result and keeps it until its part is full.
 func (b *batch) addResult(r BatchResult) {
 	b.st.ResultN++
 	r.N = b.st.ResultN

@@ -35,7 +35,8 @@ func newBatches(t *testing.T, settings ...string) *real {
 	return r
 }
 
-// short makes a batch's id of the zone's name, which is longer than one may be.
+// batchID makes a batch id from the end of the zone's name, which may be too long
+// for one.
 func (r *real) batchID(name string) string {
 	id := r.zone
 	if len(id) > 30 {
@@ -52,8 +53,8 @@ func (r *real) batch(name string, spec BatchSpec, texts ...string) string {
 	return id
 }
 
-// packed is a batch's spec, with an item for each text in the store. A text that
-// calls itself long is there by itself.
+// packed returns spec with an item for each text, packed into the store. A text
+// that begins with "long " is stored as content of its own.
 func (r *real) packed(owner owned.Owner, spec BatchSpec, texts ...string) BatchSpec {
 	r.t.Helper()
 	folder := owner.NewFolder()
@@ -116,7 +117,7 @@ func (r *real) batchEnd(id string) BatchEnd {
 	return end
 }
 
-// allResults reads every result as ctl does.
+// allResults reads all results, page by page, as ctl does.
 func (r *real) allResults(id string) (all []BatchResult) {
 	r.t.Helper()
 	for {
@@ -184,7 +185,7 @@ func TestABatchRunsEachItemOnceInOrderAndNoMoreThanItsWindow(t *testing.T) {
 	if len(runs) < 2 {
 		t.Error("it never continued as new")
 	}
-	// What its sessions began as stands in their own histories.
+	// The sessions' own histories show what they began as.
 	if d, err := r.c.DescribeWorkflowExecution(t.Context(), SessionID(activities.ItemSession(id, "i99", 1)), ""); err != nil ||
 		d.WorkflowExecutionInfo.Status != enums.WORKFLOW_EXECUTION_STATUS_COMPLETED {
 		t.Errorf("the last session is %v (%v)", d, err)
@@ -193,7 +194,7 @@ func TestABatchRunsEachItemOnceInOrderAndNoMoreThanItsWindow(t *testing.T) {
 
 func TestABatchTriesAgainOnlyWhatHadNoEffectsAndStopsAtTooMany(t *testing.T) {
 	r := newBatches(t)
-	r.host.bad[r.batchID("b")+"-i0"] = finally(activities.ErrTypeUnreachable) // the second try is another session
+	r.host.bad[r.batchID("b")+"-i0"] = finally(activities.ErrTypeNoSpace) // so each item's second try is a new session
 	r.work()
 	id := r.batch("b", BatchSpec{Window: 1, StopAfter: 2, Retry: BatchRetry{Attempts: 3, Wait: time.Millisecond}},
 		"hello", "die", "hello", "fail", "hello", "hello")

@@ -1,16 +1,15 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
 )
 
-// ending says that nothing more is started.
 func (b *batch) ending() bool { return b.st.Cancel != nil || b.st.Why != "" }
 
-// stopIfTooMany ends the starting of items when too many have failed.
 func (b *batch) stopIfTooMany() {
 	if n := b.in.Spec.StopAfter; n > 0 && b.st.FailedNow >= n && !b.ending() {
 		b.st.Why = fmt.Sprintf("%d items failed, and stop_after is %d", b.st.FailedNow, n)
@@ -18,8 +17,8 @@ func (b *batch) stopIfTooMany() {
 	}
 }
 
-// dropAgain makes failures of what waits for another try that will not come.
-// What may have begun already is looked for first.
+// dropAgain fails the items that wait for another try, except tries that may have begun: those
+// are looked for first.
 func (b *batch) dropAgain() {
 	all := b.st.Again
 	b.st.Again = nil
@@ -44,19 +43,19 @@ func (b *batch) cancel(c CancelBatch) {
 		return
 	}
 	b.st.Cancel = &c
-	b.st.Why = "cancelled by " + orElse(c.By, "somebody")
+	b.st.Why = "cancelled by " + cmp.Or(c.By, "somebody")
 }
 
 func (b *batch) retry(r RetryBatch) {
 	if b.ending() {
-		return // who asks waits for the end
+		return // the retry can be requested once the batch has ended
 	}
 	b.st.Redo, b.st.Failed, b.st.FailedNow = merged(append(b.st.Redo, b.st.Failed...)), nil, 0
 	b.st.Failures, b.st.Kinds = nil, nil
 }
 
-// closeAll closes what runs of a batch that is cancelled; with discard it is
-// said again to those that were told to close without.
+// closeAll closes the running sessions of a cancelled batch. If discard was added later, it
+// closes them again with discard.
 func (b *batch) closeAll() {
 	c := b.st.Cancel
 	if c == nil {
@@ -72,17 +71,16 @@ func (b *batch) closeAll() {
 		}
 		it.Closing, it.Discard = true, c.Discard
 		to = append(to, it.Session)
-		sent = append(sent, workflow.SignalExternalWorkflow(b.ctx, SessionID(it.Session), "", SignalClose, Close{By: orElse(c.By, "batch "+b.in.ID), Discard: c.Discard}))
+		sent = append(sent, workflow.SignalExternalWorkflow(b.ctx, SessionID(it.Session), "", SignalClose, Close{By: cmp.Or(c.By, "batch "+b.in.ID), Discard: c.Discard}))
 	}
 	for i, f := range sent {
-		if err := f.Get(b.ctx, nil); err != nil { // it has ended, or is about to be found
+		if err := f.Get(b.ctx, nil); err != nil { // it has ended, or the next look finds it
 			b.log.Info("session not closed", "session", to[i], "error", err)
 			b.st.LookAt = workflow.Now(b.ctx)
 		}
 	}
 }
 
-// over says that every item has ended, or never will begin.
 func (b *batch) over() bool {
 	if len(b.st.Running) > 0 || b.starting != nil || b.st.inDoubt() {
 		return false
@@ -91,8 +89,7 @@ func (b *batch) over() bool {
 	return b.ending() || again == 0 && (b.st.Held || queued == 0)
 }
 
-// end keeps what is left to keep, and says how it went. It is not done where
-// somebody meanwhile wants to have more tried.
+// end stores the remaining results. done is false if somebody meanwhile asked to retry items.
 func (b *batch) end() (end BatchEnd, done bool, err error) {
 	if b.st.Cancel != nil {
 		b.dropAgain()
@@ -114,7 +111,7 @@ func (b *batch) end() (end BatchEnd, done bool, err error) {
 		if b.looking.done() {
 			b.looking = nil
 		}
-		if !b.takeKept() { // the store is away: they are handed on as they are
+		if !b.takeKept() { // no store: the results stay in the returned state
 			break
 		}
 	}
@@ -125,14 +122,13 @@ func (b *batch) end() (end BatchEnd, done bool, err error) {
 	b.publish()
 	b.tellEnded()
 	if goesOn() {
-		b.in.Notify = "" // it was told
+		b.in.Notify = "" // it has been notified
 		return BatchEnd{}, false, nil
 	}
 	b.st.Failed, b.st.Dropped = merged(b.st.Failed), merged(b.st.Dropped)
 	return BatchEnd{View: b.view(), Spec: b.in.Spec, State: b.st}, true, nil
 }
 
-// tellEnded tells who waits for the batch, as a session would.
 func (b *batch) tellEnded() {
 	if b.in.Notify == "" {
 		return

@@ -10,16 +10,15 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
 )
 
-// fakeBatches stands in for the activities of a batch, and for its sessions:
-// what they do not expect ends the test.
+// fakeBatches stands in for the activities of a batch and for its sessions. A call
+// that the test does not expect fails the test.
 type fakeBatches struct {
-	*testsuite.TestWorkflowEnvironment
+	*environment
 	t      *testing.T
 	start  func(n int, in activities.StartItemsInput) (activities.StartItemsResult, error)
 	record func(n int) error
@@ -30,8 +29,7 @@ type fakeBatches struct {
 }
 
 func newFakeBatches(t *testing.T) *fakeBatches {
-	var suite testsuite.WorkflowTestSuite
-	f := &fakeBatches{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t}
+	f := &fakeBatches{environment: newEnvironment(), t: t}
 	f.SetTestTimeout(time.Minute)
 	f.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: BatchID("b")})
 	f.RegisterWorkflowWithOptions(Batch, workflow.RegisterOptions{Name: TypeBatch})
@@ -69,7 +67,7 @@ func (f *fakeBatches) recordResults(_ context.Context, in activities.RecordResul
 	return activities.RecordResultsResult{Blob: "part"}, nil
 }
 
-// ends has a session tell its end a little later.
+// ends has a session report its end one second later.
 func (f *fakeBatches) ends(e SessionEnded) {
 	f.RegisterDelayedCallback(func() { f.SignalWorkflow(SignalSessionEnded, e) }, time.Second)
 }
@@ -93,7 +91,6 @@ func (f *fakeBatches) run(spec BatchSpec, carry *BatchState) BatchEnd {
 	return end
 }
 
-// startedItems says that all were started.
 func startedItems(in activities.StartItemsInput) (out activities.StartItemsResult) {
 	for _, it := range in.Items {
 		id := "i" + string(rune('0'+it.N))
@@ -111,7 +108,7 @@ var wellDone = &TurnView{Status: "completed"}
 func TestACancelledBatchFindsAndClosesWhatItMayHaveStarted(t *testing.T) {
 	f := newFakeBatches(t)
 	f.start = func(n int, in activities.StartItemsInput) (activities.StartItemsResult, error) {
-		if n == 1 { // it started the first, and could not say so
+		if n == 1 { // it started the first, but could not report it
 			return activities.StartItemsResult{}, temporal.NewNonRetryableApplicationError("no Temporal", activities.ErrTypeUnreachable, nil)
 		}
 		if !in.Look || n > 3 {
@@ -187,7 +184,7 @@ func TestItemsThatAreNotInTheStoreAnyMoreFail(t *testing.T) {
 	f := newFakeBatches(t)
 	f.start = func(n int, _ activities.StartItemsInput) (activities.StartItemsResult, error) {
 		if n > 1 {
-			f.CancelWorkflow() // or it would go on for ever
+			f.CancelWorkflow() // otherwise it would go on forever
 		}
 		return activities.StartItemsResult{}, temporal.NewNonRetryableApplicationError("not in the store", activities.ErrTypeBadInput, nil)
 	}

@@ -1,16 +1,15 @@
 package workflows
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"fairlead.dev/fairlead/activities"
 )
 
-// Results are carried until there are enough of them for a part, which an
-// activity puts into the store. Until then they are had by a query; nobody who
-// reads has to wait for a part, and no item costs an activity of its own.
+// Results are carried until there are enough for a part, which an activity stores. Until then a
+// query returns them. So readers wait for no part, and no item costs an activity of its own.
 
-// resultOf is what became of an item by how its session ended.
 func resultOf(it batchItem, e SessionEnded) BatchResult {
 	r := BatchResult{Item: it.ID, Session: it.Session, Tries: it.Try, State: ItemFailed, Usage: e.Usage, Host: e.Host,
 		Effects: e.Effects, StartedAt: e.CreatedAt, EndedAt: e.EndedAt, Error: e.Failure, Archive: e.Archive, Left: e.Left}
@@ -24,11 +23,11 @@ func resultOf(it batchItem, e SessionEnded) BatchResult {
 	switch {
 	case r.Status == "completed" && e.State != Failed:
 		r.State = ItemCompleted
-		r.Error = e.Failure // what closing could not do, if anything
+		r.Error = e.Failure // what closing failed to do, if anything
 	case r.Error == nil && r.Status == "":
 		r.Error = &Failure{Kind: "unused", Message: "the session ended before its turn began", Hint: "see `ctl transcript " + it.Session + "`"}
 	case r.Error == nil:
-		r.Error = &Failure{Kind: orElse(r.Status, "other"), Message: "its turn ended as " + r.Status, Hint: "see `ctl transcript " + it.Session + "`"}
+		r.Error = &Failure{Kind: cmp.Or(r.Status, "other"), Message: "its turn ended as " + r.Status, Hint: "see `ctl transcript " + it.Session + "`"}
 	}
 	return r
 }
@@ -37,7 +36,7 @@ func (u UsageView) plus(v UsageView) UsageView {
 	return UsageView{Input: u.Input + v.Input, Output: u.Output + v.Output, Cached: u.Cached + v.Cached, Turns: u.Turns + v.Turns}
 }
 
-// keep has results put into the store once there are so many, or so much of them.
+// keep starts storing results once there are least of them, or partBytes.
 func (b *batch) keep(least int) {
 	st := b.st
 	if b.keeping != nil || len(st.Results) < least && st.Bytes < partBytes || len(st.Results) == 0 {
@@ -48,8 +47,7 @@ func (b *batch) keep(least int) {
 		setUp(b.ctx, "keep results"), batches.RecordResults, activities.RecordResultsInput{Batch: b.in.ID, Lines: st.Results[:b.kept:b.kept]})
 }
 
-// partOf is how many of them go into one part: no more of them, and no more
-// bytes, than an activity can be told of.
+// partOf returns how many lines fit into one part, which bounds the activity's input.
 func partOf(lines []json.RawMessage) (n int) {
 	for size := 0; n < min(len(lines), partResults); n++ {
 		if size += len(lines[n]); n > 0 && size > partBytes {
@@ -59,7 +57,7 @@ func partOf(lines []json.RawMessage) (n int) {
 	return n
 }
 
-// brief leaves out of a result what its session's transcript has as well.
+// brief leaves out what the session's transcript also has.
 func (r BatchResult) brief() BatchResult {
 	r.FinalTruncated = r.FinalTruncated || r.FinalText != ""
 	r.FinalText, r.DiffStat = "", excerpt(r.DiffStat, maxWord)
@@ -75,8 +73,7 @@ func (r BatchResult) brief() BatchResult {
 	return r
 }
 
-// takeKept forgets results that are in the store. Those that could not be kept
-// stay, and are tried again with the next ones.
+// takeKept drops the results that were stored. After a failure they stay, for the next attempt.
 func (b *batch) takeKept() (ok bool) {
 	if !b.keeping.done() {
 		return true
@@ -100,11 +97,11 @@ func (b *batch) takeKept() (ok bool) {
 	return true
 }
 
-// results answers from a number on: where they are, or what they are.
+// results returns results from a number on: the blob of their part, or the lines themselves.
 func (b *batch) results(from int) (BatchResults, error) {
 	st := b.st
 	out := BatchResults{State: b.state(), Total: st.ResultN}
-	first := st.ResultN - len(st.Results) + 1 // that is in no part
+	first := st.ResultN - len(st.Results) + 1 // the first that is in no part
 	from = max(from, 1)
 	if from < first {
 		out.Blob = pageOf(st.Parts, from).Blob

@@ -10,14 +10,13 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// start has an activity start what there is room for.
 func (b *batch) start() {
 	now := workflow.Now(b.ctx)
 	if b.starting != nil || now.Before(b.st.PauseTill) || b.full() && !b.ending() {
 		return
 	}
-	// What may have been started is looked for also where nothing more is to start:
-	// it would run on unseen otherwise.
+	// An ending batch still looks for sessions that may have been started: they would run on
+	// unseen.
 	which, doing := b.st.next, "start %d sessions"
 	if b.ending() {
 		which, doing = b.st.doubted, "look for %d sessions"
@@ -35,14 +34,13 @@ func (b *batch) start() {
 		setUp(b.ctx, fmt.Sprintf(doing, len(items))), batches.StartItems, in)
 }
 
-// full says that results wait for the store, and there are to be no more.
+// full reports whether too many results wait for the store.
 func (b *batch) full() bool { return b.st.Bytes > mostBytes }
 
-// startPause is how long a batch waits where nothing can be started.
 const startPause = 30 * time.Second
 
-// takeStarted records what was started. What an activity that failed may have
-// started is started again later, which finds it.
+// takeStarted records the started sessions. After a failure the items are started again later,
+// which finds the sessions that exist.
 func (b *batch) takeStarted() {
 	if !b.starting.done() {
 		return
@@ -80,8 +78,7 @@ func (b *batch) takeStarted() {
 	}
 }
 
-// notStarted puts back what is not known to have started. What can never be
-// started fails.
+// notStarted puts back items that are not known to have started. Items that can never start fail.
 func (b *batch) notStarted(f *Failure) {
 	now := workflow.Now(b.ctx)
 	b.st.Error = f
@@ -94,7 +91,7 @@ func (b *batch) notStarted(f *Failure) {
 	})
 	if f.Kind == activities.ErrTypeBadInput {
 		for _, it := range back {
-			it.ID = fmt.Sprintf("#%d", it.N+1) // only its page knows its name
+			it.ID = fmt.Sprintf("#%d", it.N+1) // its name is only in the page
 			if it.Last != nil {
 				it.ID = it.Last.ID
 			}
@@ -108,8 +105,7 @@ func (b *batch) notStarted(f *Failure) {
 	}
 }
 
-// neverBegan accounts for a try that an ending batch looked for, and that there
-// is not: the item is as it was before.
+// neverBegan accounts for a try that an ending batch looked for and that had never begun.
 func (b *batch) neverBegan(it batchItem, s activities.StartedItem) {
 	if it.Try > 1 {
 		b.dropTry(batchAgain{N: it.N, Try: it.Try, Last: it.Last})

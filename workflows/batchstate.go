@@ -8,17 +8,16 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// BatchState is all that a batch carries across continue-as-new: some hundred
-// bytes of each session that runs, some of each failure, and nothing of the
-// items that ended well.
+// BatchState is all that a batch carries across continue-as-new: a few hundred bytes per running
+// session, less per failure, and nothing for items that ended well.
 type BatchState struct {
 	CreatedAt time.Time `json:"created_at"`
 	// Next is the first item that was never begun.
 	Next    int           `json:"next"`
 	Window  int           `json:"window"`
 	Running []batchItem   `json:"running,omitempty"`
-	Again   []batchAgain  `json:"again,omitempty"` // wait for another try
-	Redo    []batchFailed `json:"redo,omitempty"`  // failed, and somebody wants them again
+	Again   []batchAgain  `json:"again,omitempty"` // waiting for another try
+	Redo    []batchFailed `json:"redo,omitempty"`  // failed, to be tried again on request
 	Failed  []batchFailed `json:"failed,omitempty"`
 	// Dropped are items that were cancelled while they ran.
 	Dropped []batchFailed `json:"dropped,omitempty"`
@@ -30,27 +29,27 @@ type BatchState struct {
 	Usage    UsageView      `json:"usage,omitzero"`
 	Ends     []time.Time    `json:"ends,omitempty"` // the newest
 
-	// Results are those that are in no part yet; ResultN is how many there were.
+	// Results are those that are in no part yet. ResultN counts all results so far.
 	Results []json.RawMessage `json:"results,omitempty"`
 	Bytes   int               `json:"bytes,omitempty"`
 	ResultN int               `json:"result_n,omitempty"`
-	Parts   []BatchPages      `json:"parts,omitempty"` // by their first number
+	Parts   []BatchPages      `json:"parts,omitempty"` // by their first result number
 
-	// Early are ends of sessions whose start is not yet on record.
+	// Early holds ends of sessions whose start is not recorded yet.
 	Early []SessionEnded `json:"early,omitempty"`
-	// Held says that what was never begun is not to begin.
+	// Held says that items that were never begun are not to begin.
 	Held      bool         `json:"held,omitempty"`
-	FailedNow int          `json:"failed_now,omitempty"` // since it was started, or tried again
+	FailedNow int          `json:"failed_now,omitempty"` // since the start or the last retry
 	Cancel    *CancelBatch `json:"cancel,omitempty"`
 	Why       string       `json:"why,omitempty"`
 	LookAt    time.Time    `json:"look_at,omitzero"`
 	EndedAt   time.Time    `json:"ended_at,omitzero"`
 	Error     *Failure     `json:"error,omitempty"`
-	PauseTill time.Time    `json:"pause_till,omitzero"` // nothing could be started
+	PauseTill time.Time    `json:"pause_till,omitzero"` // set after nothing could be started
 }
 
-// batchItem is an item whose session there is, or is being started: then it has
-// no Session.
+// batchItem is an item whose session exists or is being started. Session is empty while it is
+// being started.
 type batchItem struct {
 	N       int       `json:"n"`
 	ID      string    `json:"id,omitempty"`
@@ -60,11 +59,11 @@ type batchItem struct {
 	Since   time.Time `json:"since"`
 	Closing bool      `json:"closing,omitempty"`
 	Discard bool      `json:"discard,omitempty"`
-	Last    *batchTry `json:"last,omitempty"` // until its session is there
+	Last    *batchTry `json:"last,omitempty"` // the previous failed try, until this one has started
 }
 
-// batchTry is a try that failed, and of which there is no result: the next try's
-// is to be the item's. Where none comes it is this one's.
+// batchTry is a failed try without a result. The next try's result is the item's; without one,
+// this is.
 type batchTry struct {
 	ID      string    `json:"id"`
 	Kind    string    `json:"kind"`
@@ -75,18 +74,18 @@ type batchTry struct {
 
 type batchAgain struct {
 	N   int       `json:"n"`
-	Try int       `json:"try"` // the next
+	Try int       `json:"try"` // number of the next try
 	At  time.Time `json:"at,omitzero"`
-	// Doubt says that there may be its session already.
+	// Doubt says that its session may exist already.
 	Doubt bool      `json:"doubt,omitempty"`
 	Last  *batchTry `json:"last,omitempty"`
 }
 
-// batchFailed are items in a row that failed with the same number of tries.
+// batchFailed is a run of consecutive items that failed with the same number of tries.
 type batchFailed struct {
 	From int `json:"f"`
-	To   int `json:"t,omitempty"` // 0: From alone
-	Try  int `json:"n,omitempty"` // 0: one
+	To   int `json:"t,omitempty"` // 0 means From alone
+	Try  int `json:"n,omitempty"` // 0 means one
 }
 
 func (f batchFailed) last() int { return max(f.From, f.To) }
@@ -101,12 +100,11 @@ const (
 	startsAtOnce  = 25 // sessions that one activity starts
 	partResults   = 64 // results of one part
 	partBytes     = 512 << 10
-	mostBytes     = 768 << 10 // of results that the store would not take: nothing more is started, and texts are left out
-	mostAgain     = 1000      // that wait for another try: nothing is begun that never was
+	mostBytes     = 768 << 10 // of unstored results: beyond it nothing is started, and texts are left out
+	mostAgain     = 1000      // waiting for another try: then no new items begin
 	maxBatchWords = 2 << 10   // of a failure, in lists
 )
 
-// addFailed keeps that an item did, in as little as can be.
 func addFailed(all []batchFailed, n, try int) []batchFailed {
 	if try == 1 {
 		try = 0
@@ -118,7 +116,6 @@ func addFailed(all []batchFailed, n, try int) []batchFailed {
 	return append(all, batchFailed{From: n, Try: try})
 }
 
-// merged puts them in order, and together what goes together.
 func merged(all []batchFailed) (out []batchFailed) {
 	slices.SortFunc(all, func(a, b batchFailed) int { return a.From - b.From })
 	for _, f := range all {
@@ -138,13 +135,12 @@ func countFailed(all []batchFailed) (n int) {
 	return n
 }
 
-// room is how many more sessions there may be.
+// room returns how many more sessions may start. It is negative after the window shrank.
 func (st *BatchState) room() int { return st.Window - len(st.Running) }
 
-// next gives what is to be started now, from one page: what waits for another
-// try first, then the others in their order.
+// next returns items to start now, all from one page: those that wait for another try first.
 func (st *BatchState) next(spec BatchSpec, now time.Time) (page BatchPages, items []batchItem) {
-	most := max(0, min(st.room(), startsAtOnce)) // more may run than the window has room for
+	most := max(0, min(st.room(), startsAtOnce))
 	add := func(n, try int) bool {
 		p := pageOf(spec.Pages, n)
 		if len(items) >= most || len(items) > 0 && p != page {
@@ -173,12 +169,11 @@ func (st *BatchState) next(spec BatchSpec, now time.Time) (page BatchPages, item
 	return page, items
 }
 
-// inDoubt says that there may be sessions of which nothing is on record.
 func (st *BatchState) inDoubt() bool {
 	return slices.ContainsFunc(st.Again, func(a batchAgain) bool { return a.Doubt })
 }
 
-// doubted gives those of one page that are to be looked for.
+// doubted returns items of one page whose sessions are to be looked for.
 func (st *BatchState) doubted(spec BatchSpec, now time.Time) (page BatchPages, items []batchItem) {
 	st.Again = slices.DeleteFunc(st.Again, func(a batchAgain) bool {
 		p := pageOf(spec.Pages, a.N)
@@ -191,7 +186,6 @@ func (st *BatchState) doubted(spec BatchSpec, now time.Time) (page BatchPages, i
 	return page, items
 }
 
-// pageOf finds the page that has an item.
 func pageOf(pages []BatchPages, n int) BatchPages {
 	i, found := slices.BinarySearchFunc(pages, n, func(p BatchPages, n int) int { return p.First - n })
 	if !found {
@@ -203,7 +197,7 @@ func pageOf(pages []BatchPages, n int) BatchPages {
 	return pages[i]
 }
 
-// dueAt is when the first of those that wait may be tried; zero where none does.
+// dueAt returns when the first waiting item is due; zero if none waits.
 func (st *BatchState) dueAt() (at time.Time) {
 	for i, a := range st.Again {
 		if i == 0 || a.At.Before(at) {
@@ -213,12 +207,10 @@ func (st *BatchState) dueAt() (at time.Time) {
 	return at
 }
 
-// waiting is how many items have yet to begin, or to begin again.
 func (st *BatchState) waiting(total int) (queued, again int) {
 	return total - st.Next, len(st.Again) + countFailed(st.Redo)
 }
 
-// again prepares a batch that has ended for another go.
 func (st *BatchState) again(r RetryBatch) {
 	st.Cancel, st.Why, st.EndedAt, st.FailedNow, st.Error = nil, "", time.Time{}, 0, nil
 	st.Held = !r.Rest
@@ -230,7 +222,6 @@ func (st *BatchState) again(r RetryBatch) {
 	st.Failures, st.Kinds, st.Ends = nil, nil, nil
 }
 
-// rate is how many items ended a minute, of late.
 func (st *BatchState) rate(now time.Time) float64 {
 	n := len(st.Ends)
 	if n < 2 {

@@ -9,11 +9,11 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// dropTry makes a failure of what waits for a try that will not come.
+// dropTry fails an item whose next try will not happen.
 func (b *batch) dropTry(a batchAgain) {
 	it := batchItem{N: a.N, Try: a.Try - 1}
 	l := a.Last
-	if l == nil { // it has its result, and was tried again by hand
+	if l == nil { // a retry on request: it has its result
 		b.st.Failed = addFailed(b.st.Failed, it.N, it.Try)
 		return
 	}
@@ -22,7 +22,6 @@ func (b *batch) dropTry(a batchAgain) {
 		Error: &Failure{Kind: l.Kind, Message: l.Message, Hint: "see `ctl transcript " + it.Session + "`"}})
 }
 
-// failed takes an item that failed for good, and its result.
 func (b *batch) failed(it batchItem, r BatchResult) {
 	b.st.Failed = addFailed(b.st.Failed, it.N, it.Try)
 	b.st.FailedNow++
@@ -30,14 +29,13 @@ func (b *batch) failed(it batchItem, r BatchResult) {
 	b.addResult(r)
 }
 
-// took takes how a session ended, once.
 func (b *batch) took(e SessionEnded) {
 	i := slices.IndexFunc(b.st.Running, func(it batchItem) bool {
 		return it.Session == e.ID && (e.Run == "" || it.Run == "" || e.Run == it.Run)
 	})
 	if i < 0 {
 		if b.starting != nil || b.st.inDoubt() {
-			b.st.Early = append(b.st.Early, e) // it may be one that is not on record yet
+			b.st.Early = append(b.st.Early, e) // its start may not be recorded yet
 		}
 		return
 	}
@@ -65,7 +63,6 @@ func (b *batch) took(e SessionEnded) {
 	b.addResult(r)
 }
 
-// endedAt counts an end, for the rate.
 func (b *batch) endedAt(now time.Time) {
 	b.st.Ends = append(b.st.Ends, now)
 	if n := len(b.st.Ends) - keepEnds; n > 0 {
@@ -86,26 +83,38 @@ func (b *batch) failure(it batchItem, r BatchResult) {
 	b.st.Kinds[excerpt(f.Kind, maxWord)]++
 }
 
-// RetriedKinds are the kinds of failures that are tried again where nobody says
-// which: those of hosts, providers and connections, which may pass.
+// RetriedKinds are the failure kinds that are retried by default: those of hosts, providers and
+// connections, which may pass.
 var RetriedKinds = []string{
 	activities.ErrTypeUnreachable, activities.ErrTypeWireLost, activities.ErrTypeNoSpace, activities.ErrTypeStore, kindTimeout,
-	activities.EndHostLost, activities.EndRateLimit, "overloaded", "network", "process_exit", "start_timeout", "request_timeout", "terminated",
+	activities.EndHostLost, activities.EndRateLimit, "overloaded", "network", "process_exit", "request_timeout", "terminated",
 }
 
-// triesAgain says whether an item gets another try: never where it may have had
-// effects, unless the file says so.
+// triesAgain reports whether an item gets another try. An item that may have had effects gets
+// none unless the file allows it. A fault of our infrastructure is retried whatever the file
+// says.
 func (b *batch) triesAgain(it batchItem, e SessionEnded, f *Failure) bool {
 	r := b.in.Spec.Retry
 	on := r.On
 	if len(on) == 0 {
 		on = RetriedKinds
 	}
-	return it.Try < r.Attempts && !b.ending() && !it.Closing && slices.Contains(on, f.Kind) &&
-		(e.Effects == EffectsNone || r.AfterEffects)
+	if b.ending() || it.Closing || e.Effects != EffectsNone && !r.AfterEffects {
+		return false
+	}
+	return it.Try < r.Attempts && slices.Contains(on, f.Kind) || slices.Contains(ourFaults, f.Kind)
 }
 
-// pause is how long after a try the next one comes.
+// ourFaults are the passing kinds of our own infrastructure. The user decides how often failures
+// of codex's provider are retried.
+var ourFaults = slices.DeleteFunc(slices.Clone(passingKinds), func(kind string) bool {
+	return kind == "network" || kind == activities.EndOverloaded
+})
+
 func (r BatchRetry) pause(tries int) time.Duration {
-	return min(r.Wait<<min(tries-1, 10), 24*time.Hour)
+	pause := min(r.Wait<<min(tries-1, 10), 24*time.Hour)
+	if tries >= r.Attempts { // our own fault: retries are unbounded
+		pause = max(pause, pauseAfter(tries))
+	}
+	return pause
 }

@@ -8,8 +8,8 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// While a session was parked, somebody else had its login and rotated it: it goes
-// on with what the login is now.
+// While a session was parked, another one had its login and rotated it. The parked
+// session goes on with the rotated login.
 func TestAParkedSessionGoesOnWithWhatItsLoginBecameElsewhere(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
@@ -39,8 +39,8 @@ func TestAParkedSessionGoesOnWithWhatItsLoginBecameElsewhere(t *testing.T) {
 	}
 }
 
-// A lease has no clock: whoever waits for a person for hours still has its login,
-// without having said so, and nobody else has.
+// A lease does not expire. A session that waits hours for a person still has its
+// login without renewing it, and no other session gets the login.
 func TestALoginIsHeldForAsLongAsItsSessionRuns(t *testing.T) {
 	p := newSeedWorld(t)
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 1), on("b", "web-1", 1)) })
@@ -52,9 +52,9 @@ func TestALoginIsHeldForAsLongAsItsSessionRuns(t *testing.T) {
 		if v := p.seed(); len(v.HeldBy) != 1 || v.HeldBy[0] != "a" {
 			t.Errorf("seed is %+v", v)
 		}
-		p.takes(p.send(activities.UpdateSaveSeed, saves("a", 1, 1, "2"))) // and may still save
+		p.takes(p.send(activities.UpdateSaveSeed, saves("a", 1, 1, "2"))) // and it may still save
 		p.releases(release{Holder: "a", Epoch: 1, Generation: 1, Clean: true})
 	})
-	p.at(31*time.Hour, func() { p.saw("session/a got team", "session/b got team") }) // what it saved, it is told to go on with
+	p.at(31*time.Hour, func() { p.saw("session/a got team", "session/b got team") }) // a is told of the login that it saved, and then b gets it
 	p.runSeed(32 * time.Hour)
 }

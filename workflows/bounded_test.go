@@ -8,7 +8,6 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// Epochs of a seed are above those of one that had its name before.
 func TestASeedThatIsImportedAgainBeginsAboveItsFormerEpochs(t *testing.T) {
 	p := newSeedWorld(t)
 	var began int64
@@ -23,7 +22,7 @@ func TestASeedThatIsImportedAgainBeginsAboveItsFormerEpochs(t *testing.T) {
 	p.verify()
 }
 
-// tooLarge is more than any line has room for.
+// tooLarge returns a request that is larger than any queue accepts.
 func tooLarge(holder string) acquire {
 	a := on(holder, "web-1", 1)
 	for range 1000 {
@@ -45,7 +44,7 @@ func TestWhoAsksWithTooMuchIsTold(t *testing.T) {
 	}
 }
 
-// What waits behind a verification leaves room for what a person wants.
+// Verifications that wait leave room in the seed's queue for what a person asks.
 func TestVerificationsDoNotFillTheSeedsLine(t *testing.T) {
 	p, f := newVerifyWorld(t, []string{"unknown", "fresh", "fresh", "fresh", "fresh", "fresh"}, []string{"login 2"})
 	f.hold = make(chan struct{})

@@ -10,9 +10,12 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// What people and codex write has bounds, since a workflow has.
+// A workflow's size is bounded, so what people and codex write is bounded too.
 
 func TestAMessageIsKnownHoweverManyWaitBehindIt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("has a thousand messages queued and dropped, each with an event: slow with the race detector")
+	}
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.pumps = append(w.fake.pumps, asks("make"))
@@ -85,7 +88,8 @@ func TestExtremeTextsAreShedBeforeARollover(t *testing.T) {
 	}
 }
 
-// A policy goes with the state, and notes have data of their own.
+// The policy is carried beside the state, and notes have data of their own. Both
+// count towards what a run carries.
 func TestAllThatARunHandsOnCountsAndCanBeShed(t *testing.T) {
 	opt := SessionOptions{Policy: strings.Repeat("<", 64<<10)}
 	st := &sessionState{}

@@ -10,11 +10,10 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// A budget bounds what a session may use in all, and the time of one turn. It
-// can be changed at any time; a pump that is attached is called back and the
-// next one works with the new bounds. Who counts is the pump.
+// A budget bounds what a session may use in all, and the time of one turn. It can be changed at
+// any time: an attached pump is called back, and the next one works with the new bounds. The pump
+// does the counting.
 
-// given are the numbers that a budget names.
 func (b Budget) given() []struct {
 	name string
 	n    *int64
@@ -59,7 +58,7 @@ func (s *session) checkBudget(b Budget) error {
 	return nil
 }
 
-// SetBudget puts what a budget says in place of what was.
+// SetBudget applies the values that b gives.
 func (o *SessionOptions) SetBudget(b Budget) error {
 	for _, g := range []struct{ n, to *int64 }{
 		{b.Tokens, &o.Bounds.Tokens}, {b.Turns, &o.Bounds.Turns}, {b.Approvals, &o.Bounds.Approvals}, {b.Commands, &o.Bounds.Commands},
@@ -93,7 +92,7 @@ func (s *session) takeBudget(b Budget) (SessionView, error) {
 	}
 	s.st.BudgetN++
 	id, state := s.budgetID(), acknowledged
-	if s.st.Running { // the pump that knows it has yet to come
+	if s.st.Running { // the next pump will know it
 		state, s.st.BudgetNews = decidedHere, true
 	}
 	s.track(id, kindBudget, s.st.TurnN, state)
@@ -139,10 +138,10 @@ func (s *session) budgetReached(state string) {
 	}
 }
 
-// bounds are those that a pump holds the turn to.
+// bounds returns the bounds that a pump enforces.
 func (s *session) bounds() activities.Bounds { return s.opt.Bounds }
 
-// uses is what was used of each bound. Turns are counted here.
+// uses returns what was used of each bound. Turns are counted here.
 func (s *session) uses() []activities.BudgetUse {
 	st := s.st.Pump
 	st.Turn, st.Skipped = s.st.TurnN, s.st.Skipped
@@ -168,7 +167,7 @@ func (s *session) budgetView() *BudgetView {
 	return v
 }
 
-// Words are its bounds, as a budget is written on the command line.
+// Words returns the bounds as a budget is written on the command line.
 func (b BudgetView) Words() string {
 	var out []string
 	for _, c := range []struct {
@@ -188,13 +187,13 @@ func (b BudgetView) Words() string {
 	return strings.Join(out, ",")
 }
 
-// overBudget says that no turn may begin.
+// overBudget reports whether no turn may begin.
 func (s *session) overBudget() bool {
 	_, gone := s.gone()
 	return gone
 }
 
-// gone is the first bound that is used up.
+// gone returns the first bound that is used up.
 func (s *session) gone() (activities.BudgetUse, bool) {
 	for _, u := range s.uses() {
 		if u.Gone() {
@@ -204,13 +203,13 @@ func (s *session) gone() (activities.BudgetUse, bool) {
 	return activities.BudgetUse{}, false
 }
 
-// exhausted says that something ran out, other than the turns that it was to have.
+// exhausted reports whether a bound other than the turns is used up.
 func (s *session) exhausted() bool {
 	u, gone := s.gone()
 	return gone && u.Name != "turns"
 }
 
-// noTurnLeft says that the messages that wait will have used up the turns.
+// noTurnLeft reports whether the queued messages will use up the turns.
 func (s *session) noTurnLeft() (activities.BudgetUse, bool) {
 	for _, u := range s.uses() {
 		if u.Name == "turns" && u.Limit > 0 && u.Used+int64(len(s.st.Queue)) >= u.Limit {

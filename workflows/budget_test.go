@@ -12,7 +12,7 @@ import (
 
 func tokens(n int64) *int64 { return &n }
 
-// uses is a pump of a turn that used so many tokens.
+// uses returns a pump of a turn that used n tokens.
 func uses(n int64, pump pumpFunc) pumpFunc {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		out, err := pump(ctx, in)
@@ -95,7 +95,7 @@ func TestABudgetThatIsGivenInPartLeavesTheRest(t *testing.T) {
 	w.start(SessionOptions{})
 }
 
-// overspends is how a pump returns that interrupted a turn over its budget.
+// overspends answers as a pump that interrupted a turn over its budget.
 func overspends(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 	out, err := endsTurn("interrupted", "so far")(context.Background(), in)
 	out.Pump.Turn.Problem = &activities.Problem{Kind: "budget", Message: "the turn used 120 tokens, more than it was given"}

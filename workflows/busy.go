@@ -10,14 +10,13 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// busyFor is how long somebody stands in line for workers that move as many
-// snapshots as they can, where something else does as well.
+// busyFor is how long to wait for busy workers that move snapshots, if there is an alternative.
 const busyFor = time.Hour
 
-// inLine tries an activity that moves a snapshot, and again as long as there was
-// no room for it: that is no failure of its own, though the policy of retries
-// counts it, which says in what pauses to come again. Nothing that cannot be
-// done again has been done on the host then by the attempt that was sent away.
+// inLine runs try, an activity that moves a snapshot, again while the workers are busy, until
+// leave returns true. Being busy is not a failure, although it counts as an attempt of the retry
+// policy, which sets the pauses. An attempt that was turned away has done nothing on the host
+// that cannot be repeated.
 func inLine(leave func() bool, try func() error) error {
 	for {
 		if err := try(); !wasBusy(err) || leave() {
@@ -26,7 +25,7 @@ func inLine(leave func() bool, try func() error) error {
 	}
 }
 
-// inLine is the same for a session, which says so where somebody waits for it.
+// inLine is the same for a session, which shows that it waits.
 func (s *session) inLine(leave func() bool, try func() error) error {
 	defer func() { s.crowded = false }()
 	return inLine(leave, func() error {
@@ -40,7 +39,7 @@ func (s *session) inLine(leave func() bool, try func() error) error {
 	})
 }
 
-// forAWhile is leave, or that one has stood in line for as long as makes sense.
+// forAWhile returns a condition that is true if leave is, or after busyFor.
 func forAWhile(ctx workflow.Context, leave func() bool) func() bool {
 	since := workflow.Now(ctx)
 	return func() bool { return leave() || workflow.Now(ctx).Sub(since) >= busyFor }
@@ -48,7 +47,7 @@ func forAWhile(ctx workflow.Context, leave func() bool) func() bool {
 
 func never() bool { return false }
 
-// wasBusy says that there was no room, and nothing else was wrong.
+// wasBusy reports whether the only fault was that the workers were busy.
 func wasBusy(err error) bool {
 	var app *temporal.ApplicationError
 	return errors.As(err, &app) && app.Type() == activities.ErrTypeBusy

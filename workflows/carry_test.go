@@ -9,7 +9,6 @@ import (
 
 type temporalContinue = workflow.ContinueAsNewError
 
-// carried reads the input that a session's rollover hands on.
 func carried(t *testing.T, err *temporalContinue) SessionInput {
 	t.Helper()
 	return carriedAs[SessionInput](t, err)

@@ -6,7 +6,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// confinement says in words what a session asked of its sandbox beyond the mode.
+// confinement describes what a session asked of its sandbox beyond the mode.
 func (s *session) confinement(words map[string]string) {
 	c := s.opt.Confine
 	network := c.Network
@@ -15,7 +15,7 @@ func (s *session) confinement(words map[string]string) {
 	}
 	for _, w := range []struct{ name, is string }{
 		{"profile", c.Profile}, {"network", network},
-		{"read", strings.Join(c.Read, "\n")}, {"write", strings.Join(c.Write, "\n")}, // none has a line's end in it
+		{"read", strings.Join(c.Read, "\n")}, {"write", strings.Join(c.Write, "\n")}, // paths have no newlines
 	} {
 		if w.is != "" {
 			words[w.name] = w.is

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,26 +14,24 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// Messages with which people steer the course of a session, beside what they
-// say to codex.
+// Messages that control a session, beside those to codex.
 const (
 	SignalSet       = "set"       // Set → SessionView
 	SignalUnsend    = "unsend"    // Unsend → SessionView
-	SignalModels    = "models"    // AskModels → ModelsView; the query tells what came
+	SignalModels    = "models"    // AskModels → ModelsView; query QueryModels for the answer
 	SignalArchive   = "archive"   // Archive → SessionView
 	SignalUnarchive = "unarchive" // Archive → SessionView
 
 	QueryModels = "models_listed" // → ModelsView
 )
 
-// Set changes what a session works with, from its next turn on; what is not
-// given stays.
+// Set changes what a session works with from its next turn on; omitted values stay.
 type Set struct {
 	By     string  `json:"by,omitempty"`
 	Model  string  `json:"model,omitempty"`
 	Effort string  `json:"effort,omitempty"`
-	Name   *string `json:"name,omitempty"` // what people call it; empty for none
-	// AnyModel takes a model that codex does not list.
+	Name   *string `json:"name,omitempty"` // empty for none
+	// AnyModel accepts a model that codex does not list.
 	AnyModel bool `json:"any_model,omitempty"`
 }
 
@@ -47,27 +46,26 @@ type AskModels struct {
 	By string `json:"by,omitempty"`
 }
 
-// Archive puts a session away, or takes it out again.
+// Archive archives or unarchives a session.
 type Archive struct {
 	By string `json:"by,omitempty"`
 }
 
-// archived is since when a session is put away.
 type archived struct {
 	At time.Time `json:"at"`
 	By string    `json:"by,omitempty"`
 }
 
-// ModelsView is what codex listed last, and what the session works with.
+// ModelsView is the model list that codex gave last, and what the session works with.
 type ModelsView struct {
 	Session  string             `json:"session"`
 	Model    string             `json:"model"`
 	Effort   string             `json:"effort"`
 	Provider string             `json:"provider"`
 	Codex    string             `json:"codex"`
-	At       time.Time          `json:"at,omitzero"` // zero where codex was never asked
+	At       time.Time          `json:"at,omitzero"` // zero if codex was never asked
 	Models   []activities.Model `json:"models"`
-	// Error says why there are none, although codex was asked.
+	// Error says why codex, when asked, gave no list.
 	Error string `json:"error,omitempty"`
 }
 
@@ -75,30 +73,30 @@ type ModelsView struct {
 type QueuedView struct {
 	ID   string `json:"id"`
 	N    int    `json:"n"`             // the turn it will be
-	Act  string `json:"act,omitempty"` // compact or review, where it is no text
+	Act  string `json:"act,omitempty"` // compact or review, if it is one
 	Text string `json:"text"`          // its beginning
 	By   string `json:"by,omitempty"`
 }
 
-// chosen is what a session works with, and what of it codex does not know yet.
+// chosen is what people chose for the session, and the models that codex lists.
 type chosen struct {
 	Name string `json:"name,omitempty"`
-	// Models are as codex listed them last, at ModelsAt.
+	// Models is codex's newest list, as of ModelsAt.
 	Models   *activities.ModelList `json:"models,omitempty"`
 	ModelsAt time.Time             `json:"models_at,omitzero"`
-	Ask      bool                  `json:"ask,omitempty"`      // somebody wants them, and there are none yet
+	Ask      bool                  `json:"ask,omitempty"`      // somebody asked for the list, and there is none yet
 	Unlisted string                `json:"unlisted,omitempty"` // why there are none, after codex was asked
-	// AnyModel says that somebody insisted on a model that codex does not list.
+	// AnyModel says that somebody insisted on an unlisted model.
 	AnyModel bool `json:"any_model,omitempty"`
 }
 
-// model is what the next turn works with; empty for codex's own choice.
-func (s *session) model() string { return orElse(s.st.Model, s.opt.Model) }
+// model returns the model of the next turn; empty for codex's own choice.
+func (s *session) model() string { return cmp.Or(s.st.Model, s.opt.Model) }
 
-func (s *session) effort() string { return orElse(s.st.Effort, s.opt.Effort) }
+func (s *session) effort() string { return cmp.Or(s.st.Effort, s.opt.Effort) }
 
-// refuseModel says why a model, or an effort of it, cannot be had here. As long
-// as codex has listed none, it is asked once it is up.
+// refuseModel returns an error if codex does not list the model or its effort. Without a list
+// nothing is refused: listed checks once codex is up.
 func (s *session) refuseModel(what, model, effort string, any bool) error {
 	list := s.st.Chosen.Models
 	if list == nil || len(list.Models) == 0 {
@@ -112,25 +110,24 @@ func (s *session) refuseModel(what, model, effort string, any bool) error {
 	if effort == "" {
 		return nil
 	}
-	m, ok := list.Find(orElse(model, orElse(s.model(), s.st.Pump.Model)))
+	m, ok := list.Find(cmp.Or(model, cmp.Or(s.model(), s.st.Pump.Model)))
 	if ok && !slices.Contains(m.Efforts, effort) {
-		return refuse(RefusedState, "%s: model %s has no effort %.100q; it has %s", what, m.ID, effort, orElse(strings.Join(m.Efforts, ", "), "none to choose"))
+		return refuse(RefusedState, "%s: model %s has no effort %.100q; it has %s", what, m.ID, effort, cmp.Or(strings.Join(m.Efforts, ", "), "none to choose"))
 	}
 	return nil
 }
 
-// ownProvider says that the list is not the provider's own.
+// ownProvider returns a hint that the list need not be the provider's own.
 func (s *session) ownProvider() string {
 	p := s.st.Pump.Provider
 	if p == "" || p == "openai" {
-		return " (any_model takes it all the same)"
+		return " (--any-model takes it all the same)"
 	}
-	return fmt.Sprintf(" (codex does not ask provider %s what it serves: any_model takes it all the same)", p)
+	return fmt.Sprintf(" (codex does not ask provider %s what it serves: --any-model takes it all the same)", p)
 }
 
-// choose makes model and effort those of the next turn and of all after it. An
-// effort that nobody chose anew, and that the new model lacks, becomes one that
-// it has, or none.
+// choose sets model and effort from the next turn on. An effort that the new model lacks, and
+// that was not chosen with it, becomes one that the model has, or none.
 func (s *session) choose(model, effort string, any bool) {
 	if model != "" {
 		s.st.Model, s.st.Chosen.AnyModel = model, any
@@ -142,7 +139,6 @@ func (s *session) choose(model, effort string, any bool) {
 	s.level()
 }
 
-// level fits the effort to the model.
 func (s *session) level() {
 	m, ok := s.st.Chosen.Models.Find(s.model())
 	was := s.effort()
@@ -162,8 +158,8 @@ func (s *session) level() {
 	s.note(activities.Note{Type: activities.EntryState, Text: text, Data: map[string]string{"model": m.ID, "effort": now}})
 }
 
-// listed takes what codex lists, and says what of the session's choices it does
-// not know: they were made while nobody could tell.
+// listed takes codex's list, and reports choices that codex does not know: they were made before
+// there was a list.
 func (s *session) listed(l activities.ModelList) {
 	if l.Models == nil {
 		return
@@ -174,14 +170,14 @@ func (s *session) listed(l activities.ModelList) {
 		if _, ok := l.Find(model); !ok {
 			s.note(activities.Note{Type: activities.EntryError, Text: fmt.Sprintf("codex lists no model %q, which the session was set to; it lists %s", model, strings.Join(l.IDs(), ", ")),
 				Data: map[string]string{"model": model}})
-			c.AnyModel = true // said once
+			c.AnyModel = true // report it once
 		}
 	}
 	s.level()
 }
 
-// unlisted is after a pump that was to ask for the models, and not called back
-// from it: one that brought no list is not sent again until somebody asks.
+// unlisted follows a pump that was to ask for the models, was not called back and brought no
+// list. No other is sent until somebody asks.
 func (s *session) unlisted(p *activities.Problem) {
 	c := &s.st.Chosen
 	if !c.Ask {
@@ -194,8 +190,8 @@ func (s *session) unlisted(p *activities.Problem) {
 	s.note(activities.Note{Type: activities.EntryError, Text: c.Unlisted})
 }
 
-// wantsAnswers says that codex has something to be asked or told that no turn
-// hangs on; it is so only while it is up and open.
+// wantsAnswers reports whether codex is to be asked for its models or told the session's name,
+// outside a turn.
 func (s *session) wantsAnswers() bool {
 	if s.st.Running || s.st.Pump.Opened != s.st.Incarnation {
 		return s.st.Chosen.Ask && !s.st.Running
@@ -230,7 +226,7 @@ func (s *session) takeSet(c Set) (SessionView, error) {
 	var words []string
 	if c.Name != nil {
 		s.st.Chosen.Name, said["name"] = *c.Name, *c.Name
-		words = append(words, "name "+orElse(*c.Name, "none"))
+		words = append(words, "name "+cmp.Or(*c.Name, "none"))
 	}
 	if c.Model != "" {
 		said["model"] = c.Model
@@ -255,8 +251,7 @@ func (s *session) checkModels(a AskModels) error {
 	return s.ends()
 }
 
-// takeModels has codex asked, where it is up and never listed any; else the list
-// stays what it is.
+// takeModels has codex asked if it is up and has given no list. Otherwise the list stays.
 func (s *session) takeModels(a AskModels) (ModelsView, error) {
 	if err := s.checkModels(a); err != nil {
 		return ModelsView{}, err
@@ -268,10 +263,10 @@ func (s *session) takeModels(a AskModels) (ModelsView, error) {
 }
 
 func (s *session) modelsView() ModelsView {
-	v := ModelsView{Session: s.id, Model: orElse(s.model(), s.st.Pump.Model), Effort: s.effort(), Provider: s.st.Pump.Provider,
+	v := ModelsView{Session: s.id, Model: cmp.Or(s.model(), s.st.Pump.Model), Effort: s.effort(), Provider: s.st.Pump.Provider,
 		Codex: s.st.Pump.CodexVersion, At: s.st.Chosen.ModelsAt, Models: []activities.Model{}, Error: s.st.Chosen.Unlisted}
 	if l := s.st.Chosen.Models; l != nil {
-		v.Models, v.Codex = append(v.Models, l.Models...), orElse(l.Codex, v.Codex)
+		v.Models, v.Codex = append(v.Models, l.Models...), cmp.Or(l.Codex, v.Codex)
 	}
 	return v
 }
@@ -296,12 +291,11 @@ func (s *session) checkUnsend(u Unsend) error {
 	return refuse(RefusedState, "message %.100s is in turn %d, which has begun: interrupt it, if it still runs", u.Message, a.N)
 }
 
-// unsent is the kind of failure of a turn that never began, since somebody took
-// its message back.
+// unsent is the kind of failure of a turn that never began because its message was withdrawn.
 const unsent = "unsent"
 
-// takeUnsend takes a message out of the queue. Its turn keeps its number, since
-// those behind it were told theirs.
+// takeUnsend removes a message from the queue. Its turn keeps its number, since later messages
+// were promised theirs.
 func (s *session) takeUnsend(u Unsend) (SessionView, error) {
 	if err := s.checkUnsend(u); err != nil {
 		return SessionView{}, err
@@ -310,7 +304,7 @@ func (s *session) takeUnsend(u Unsend) (SessionView, error) {
 	q := s.st.Queue[i]
 	s.st.Queue = slices.Delete(s.st.Queue, i, i+1)
 	s.st.remember(q.Message, q.N)
-	by := "taken back by " + orElse(u.By, "somebody") + " before its turn began"
+	by := "taken back by " + cmp.Or(u.By, "somebody") + " before its turn began"
 	s.st.putTurn(TurnView{Session: s.id, N: q.N, MessageID: q.ID, Act: string(q.Do), Status: "interrupted", EndedAt: workflow.Now(s.ctx),
 		Error: &Failure{Kind: unsent, Message: by}})
 	s.track(q.ID, kindMessage, q.N, voided)
@@ -327,15 +321,15 @@ func (s *session) takeUnsend(u Unsend) (SessionView, error) {
 	return s.view(), nil
 }
 
-// putTurn keeps the turns in the order of their numbers.
+// putTurn inserts a turn in the order of numbers.
 func (st *sessionState) putTurn(v TurnView) {
 	i, _ := slices.BinarySearchFunc(st.Turns, v.N, func(t TurnView, n int) int { return t.N - n })
 	st.Turns = slices.Insert(st.Turns, i, v)
 	st.trim()
 }
 
-// makeRoom moves all that was promised a turn behind the running one by one, as
-// the session puts a message of its own before them.
+// makeRoom raises by one the number of each turn after the running one, for a message that the
+// session puts before them.
 func (s *session) makeRoom() {
 	for i := range s.st.Queue {
 		s.st.Queue[i].N++
@@ -353,7 +347,7 @@ func (s *session) makeRoom() {
 	s.st.NextN++
 }
 
-// checkAct refuses what is no message that does what it says.
+// checkAct checks a message that compacts or reviews.
 func (s *session) checkAct(m Message) error {
 	switch {
 	case m.Review != nil && m.Do != activities.ActReview:
@@ -386,8 +380,8 @@ func (s *session) checkAct(m Message) error {
 	return nil
 }
 
-// checkSteer refuses to steer what is not there, is another turn than was meant,
-// or takes no messages.
+// checkSteer refuses to steer if no turn runs, another one than was named, or one that takes no
+// messages.
 func (s *session) checkSteer(m Message) error {
 	switch v := s.st.turn(s.st.TurnN); {
 	case !s.st.Running && m.Turn != 0:
@@ -402,7 +396,7 @@ func (s *session) checkSteer(m Message) error {
 	return nil
 }
 
-// acting says what the running turn does, if it takes no text.
+// acting returns the running turn's act if it takes no text.
 func (s *session) acting() string {
 	if v := s.st.turn(s.st.TurnN); v != nil && s.st.Running {
 		return v.Act
@@ -410,14 +404,13 @@ func (s *session) acting() string {
 	return ""
 }
 
-// tooLate voids a message that was meant for one turn alone, which has ended.
+// tooLate voids a message that was meant for one turn alone, if that has ended.
 func (s *session) tooLate(p pendingSend) {
 	s.track(p.Send.ID, string(activities.SendSteer), p.Send.Turn, voided)
 	s.note(activities.Note{Type: activities.EntryState, Text: fmt.Sprintf("turn %d ended before message %s could steer it, and it was meant for that turn alone", p.Send.Turn, p.Send.ID),
 		Data: map[string]string{"message": p.Send.ID}})
 }
 
-// queue lists the messages whose turns have not begun.
 func (s *session) queue() []QueuedView {
 	out := []QueuedView{}
 	if s.st.Ended {
@@ -426,7 +419,7 @@ func (s *session) queue() []QueuedView {
 	for _, q := range s.st.Queue {
 		text := q.Text
 		if q.Review != nil {
-			text = orElse(q.Review.Instructions, orElse(q.Review.Base, q.Review.Commit))
+			text = cmp.Or(q.Review.Instructions, cmp.Or(q.Review.Base, q.Review.Commit))
 		}
 		out = append(out, QueuedView{ID: q.ID, N: q.N, Act: string(q.Do), Text: excerpt(text, 200), By: q.By})
 	}
@@ -435,7 +428,7 @@ func (s *session) queue() []QueuedView {
 
 func (s *session) checkArchive(a Archive) error {
 	if s.st.Archived != nil {
-		return nil // so it is
+		return nil // it already is
 	}
 	if s.st.Parked == nil && s.st.Lease == nil {
 		if err := s.ends(); err != nil {
@@ -449,10 +442,9 @@ func (s *session) checkArchive(a Archive) error {
 	return s.checkPark(Park(a))
 }
 
-// takeArchive puts a session away: it parks, if it has not, is in no list unless
-// somebody asks for what is archived, and takes no messages until it is taken
-// out again. codex's own thread/archive is not used: it moves the rollout to
-// where a resume refuses it.
+// takeArchive parks and archives a session: it is in no list unless archived ones are asked for,
+// and takes no messages until unarchived. codex's own thread/archive is not used: it moves the
+// rollout to where a resume refuses it.
 func (s *session) takeArchive(a Archive) (SessionView, error) {
 	if err := s.checkArchive(a); err != nil {
 		return SessionView{}, err
@@ -489,7 +481,6 @@ func (s *session) takeUnarchive(a Archive) (SessionView, error) {
 	return s.view(), nil
 }
 
-// putAway refuses what an archived session does not do.
 func (s *session) putAway() error {
 	if s.st.Archived == nil {
 		return nil
@@ -497,7 +488,7 @@ func (s *session) putAway() error {
 	return refuse(RefusedState, "session %s is archived: `ctl session unarchive %s` takes it out first", s.id, s.id)
 }
 
-// stillHere takes a session out again that could not park.
+// stillHere unarchives a session that could not park.
 func (s *session) stillHere() {
 	if s.st.Archived == nil || s.st.Parked != nil || s.st.Close != nil || s.full() || s.st.Park != nil {
 		return
@@ -510,7 +501,7 @@ func (s *session) stillHere() {
 	s.note(activities.Note{Type: activities.EntryError, Text: "not archived: " + why})
 }
 
-// actSum tells messages apart that have no text; empty for all others.
+// actSum distinguishes acts and messages for a certain turn in sum; empty for all others.
 func (m Message) actSum() string {
 	if m.Do == "" && m.Turn == 0 {
 		return ""
@@ -522,8 +513,8 @@ func (m Message) actSum() string {
 	return out
 }
 
-// Search attributes of what people chose; a session has them only once somebody
-// did, for not every cluster knows them.
+// Search attributes of people's choices. A session has them only once somebody chose, because not
+// every cluster knows them.
 var (
 	attrName     = temporal.NewSearchAttributeKeyKeyword("FairleadName")
 	attrArchived = temporal.NewSearchAttributeKeyBool("FairleadArchived")
@@ -542,14 +533,13 @@ func (s *session) tellChosen(now attributes) (more []temporal.SearchAttributeUpd
 	return more
 }
 
-// outOfDate says that lists show another name than the session has, or do not
-// know that it is archived.
+// outOfDate reports whether the search attributes lack the present name or archived state.
 func (s *session) outOfDate() bool {
 	return s.shown.name != s.st.Chosen.Name || s.shown.archived != (s.st.Archived != nil)
 }
 
-// onlyAsks says that a pump would only ask codex or tell it what no turn hangs
-// on: that is not worth a state of its own.
+// onlyAsks reports whether a pump would only serve wantsAnswers, which does not change the
+// session's state.
 func (s *session) onlyAsks() bool {
 	return !s.st.Running && len(s.st.Sends) == 0 && s.st.Retired == nil && s.wantsAnswers()
 }

@@ -19,7 +19,7 @@ var someModels = []activities.Model{
 	{ID: "plain", Name: "Plain", Efforts: []string{}},
 }
 
-// lists is a pump that also heard what codex lists.
+// lists returns a pump that also learned which models codex lists.
 func lists(models []activities.Model, pump pumpFunc) pumpFunc {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		out, err := pump(ctx, in)
@@ -28,7 +28,7 @@ func lists(models []activities.Model, pump pumpFunc) pumpFunc {
 	}
 }
 
-// refusal checks that an update was refused with these words.
+// refusal checks that an update was refused with this kind and these words.
 func (w *world) refusal(u *updated, kind, words string) {
 	w.t.Helper()
 	w.refuses(u, kind)
@@ -51,8 +51,8 @@ func sendOf(t *testing.T, in activities.RunPumpInput, id string) activities.Send
 	return activities.Send{}
 }
 
-// A model holds from the next turn on; the effort is kept,
-// becomes one that the model has, or is dropped.
+// A model holds from the next turn on. The effort is kept, replaced by one that the
+// model has, or dropped.
 func TestAModelHoldsFromTheNextTurnOnAndTheEffortFollowsIt(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{lists(someModels, endsTurn("completed", ""))}
@@ -60,7 +60,7 @@ func TestAModelHoldsFromTheNextTurnOnAndTheEffortFollowsIt(t *testing.T) {
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.whenTurn(1, "completed", func() {
 		w.refusal(w.send(SignalSet, Set{Model: "huge"}), RefusedState, "it lists big, small, plain")
-		w.refusal(w.send(SignalSet, Set{Effort: "ultra"}), RefusedState, "") // of the model that is in use, if it is known
+		w.refusal(w.send(SignalSet, Set{Effort: "ultra"}), RefusedState, "") // of the current model, if it is known
 		w.refusal(w.send(SignalSet, Set{Model: "small", Effort: "high"}), RefusedState, "it has low, medium")
 		w.refusal(w.send(SignalMessage, Message{ID: "x", Text: "x", Model: "huge"}), RefusedState, "codex lists no model")
 		w.takes(w.send(SignalSet, Set{By: "bob", Model: "big", Effort: "high"}))
@@ -84,7 +84,7 @@ func TestAModelHoldsFromTheNextTurnOnAndTheEffortFollowsIt(t *testing.T) {
 		}
 		w.send(SignalClose, Close{})
 	})
-	// The model that codex would choose is not one of those it lists here.
+	// The model that codex would choose is not among those it lists here.
 	w.start(SessionOptions{Model: "big"})
 	for i, want := range [][2]string{{"", ""}, {"big", "high"}, {"small", "medium"}, {"plain", ""}, {"huge", ""}} {
 		s := sendOf(t, w.fake.ran[i], []string{"m1", "m2", "m3", "m4", "m5"}[i])
@@ -103,8 +103,8 @@ func TestAModelHoldsFromTheNextTurnOnAndTheEffortFollowsIt(t *testing.T) {
 	}
 }
 
-// What was chosen while nobody could tell is looked at once codex is up, and
-// holds in a thread that is resumed.
+// A model that is chosen while the session is parked is checked once codex is up,
+// and holds in the resumed thread.
 func TestAChoiceOfAParkedSessionIsCheckedWhenItComesUp(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), lists(someModels, endsTurn("completed", ""))}
@@ -144,7 +144,7 @@ func TestASteerNamesItsTurn(t *testing.T) {
 	w.start(SessionOptions{})
 }
 
-// voids is a pump that found a message to have come too late.
+// voids returns a pump that found that a message came too late.
 func voids(id string, pump pumpFunc) pumpFunc {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		out, err := pump(ctx, in)
@@ -181,7 +181,7 @@ func TestAQueuedMessageIsTakenBackAndKeepsItsNumber(t *testing.T) {
 			t.Errorf("the turn that never began is %+v", turn)
 		}
 		w.refuses(w.send(SignalUnsend, Unsend{Message: "m2"}), RefusedState)
-		w.takes(w.send(SignalMessage, hello("m2"))) // the same again is answered as before, and not sent
+		w.takes(w.send(SignalMessage, hello("m2"))) // a repeat gets the same answer and is not sent
 		w.shows("m2", "message", 2, "void")
 		w.send(SignalClose, Close{})
 	})
@@ -210,7 +210,7 @@ func TestActsAreTurnsThatQueue(t *testing.T) {
 		} {
 			w.refuses(w.send(SignalMessage, bad), RefusedBadInput)
 		}
-		w.refuses(w.send(SignalMessage, Message{ID: "r1", Do: activities.ActReview}), RefusedState) // the id is of another review
+		w.refuses(w.send(SignalMessage, Message{ID: "r1", Do: activities.ActReview}), RefusedState) // the id belongs to another review
 		w.send(SignalDecide, yes("s1.1", "make"))
 	})
 	w.attached(4, func() {
@@ -232,8 +232,8 @@ func TestActsAreTurnsThatQueue(t *testing.T) {
 	}
 }
 
-// A compaction of which codex may have begun something is neither begun again
-// nor gone on with, whatever the session's policy is.
+// If codex may have begun a compaction, it is neither repeated nor resumed,
+// whatever the session's policy says.
 func TestAnActThatIsCutOffIsUnknownAndNotRepeated(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), dies(conversation.Sent, true)}
@@ -291,8 +291,8 @@ func TestASessionThatCannotParkIsNotArchived(t *testing.T) {
 	w.start(SessionOptions{})
 }
 
-// A name is codex's business only once its thread has a turn, and is told
-// without a turn and without another state.
+// A name is sent to codex only once its thread has a turn. Sending it takes no turn
+// and does not change the session's state.
 func TestANameReachesCodex(t *testing.T) {
 	w := newWorld(t)
 	name := "the October release"
@@ -319,7 +319,8 @@ func TestANameReachesCodex(t *testing.T) {
 	}
 }
 
-// A codex that lists no models is not asked for them again and again.
+// If codex answers no list of models, the session does not ask for it again by
+// itself.
 func TestACodexThatListsNoModelsIsAskedOnce(t *testing.T) {
 	w := newWorld(t)
 	nothing := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {

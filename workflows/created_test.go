@@ -10,8 +10,8 @@ import (
 	"go.temporal.io/sdk/converter"
 )
 
-// A run that continues a session starts later than the session did. When that
-// was is in the memo, for lists: told once, whatever the number of runs.
+// A run that continues a session starts later than the session did. The memo keeps
+// the time of creation for lists. It is set once, however many runs follow.
 func TestASessionsCreationIsKeptAcrossRollovers(t *testing.T) {
 	r := newReal(t, shortRuns)
 	r.work()

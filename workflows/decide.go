@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -23,22 +24,21 @@ const (
 	offeredForSession = "accept_for_session"
 )
 
-// maxGiven bounds what a decision brings along, in bytes of its JSON: answers,
-// or a grant. Dozens of them are carried in the workflow's state.
+// maxGiven bounds the JSON of a decision's answers or grant, in bytes. The state carries dozens
+// of them.
 const maxGiven = 32 << 10
 
-// answersBlob is where the worker's API keeps secret answers to one request of
-// this session; the first part of its last name is of the request's digest.
+// answersBlob matches the keys under which the worker's API stores secret answers to a request.
+// They contain the session's name and the beginning of the request's digest.
 var answersBlob = regexp.MustCompile(`^` + activities.AnswersPrefix + `([a-z0-9][a-z0-9._-]{0,62})/([0-9a-f]{16})-[0-9a-f]{32}$`)
 
-// checkDecide says why a decision cannot be taken, and else what is decided.
 func (s *session) checkDecide(d Decide) (*approvalState, Decision, error) {
 	a, err := s.decidable(d)
 	if err != nil {
 		return nil, Decision{}, err
 	}
 	c := checkedDecide{s, a, d}
-	dec := Decision{Outcome: d.Outcome, By: d.By, At: workflow.Now(s.ctx), Reason: d.Reason, Scope: orElse(d.Scope, scopeOnce)}
+	dec := Decision{Outcome: d.Outcome, By: d.By, At: workflow.Now(s.ctx), Reason: d.Reason, Scope: cmp.Or(d.Scope, scopeOnce)}
 	for _, check := range []func(*Decision) error{c.sizes, c.outcome, c.scope, c.offered, c.answers, c.grant, c.lasting, c.signed} {
 		if err := check(&dec); err != nil {
 			return nil, Decision{}, err
@@ -47,8 +47,8 @@ func (s *session) checkDecide(d Decide) (*approvalState, Decision, error) {
 	return a, dec, nil
 }
 
-// decidable finds the approval that a decision is on, if it is open and what
-// was looked at.
+// decidable finds the approval of a decision, and checks that it is open and that the digests
+// match.
 func (s *session) decidable(d Decide) (*approvalState, error) {
 	name, ok := strings.CutPrefix(d.Approval, s.id+".")
 	n, err := strconv.Atoi(name)
@@ -69,7 +69,7 @@ func (s *session) decidable(d Decide) (*approvalState, error) {
 		return nil, refuse(RefusedState, "decide %s: codex does not ask for this any more (%s)", d.Approval, a.Why)
 	case a.State == ApprovalExpired:
 		return nil, refuse(RefusedState, "decide %s: it expired at %s and was declined", d.Approval, a.Expires.UTC().Format(time.RFC3339))
-	case a.State == ApprovalOpen && !workflow.Now(s.ctx).Before(a.Expires): // its timer is a little late
+	case a.State == ApprovalOpen && !workflow.Now(s.ctx).Before(a.Expires): // its timer is late
 		return nil, refuse(RefusedState, "decide %s: it expired at %s", d.Approval, a.Expires.UTC().Format(time.RFC3339))
 	case a.State == ApprovalOpen && s.ends() != nil:
 		return nil, s.ends()
@@ -79,7 +79,6 @@ func (s *session) decidable(d Decide) (*approvalState, error) {
 	return a, nil
 }
 
-// A checkedDecide is a decision on its way through the checks.
 type checkedDecide struct {
 	s *session
 	a *approvalState
@@ -105,7 +104,7 @@ func (c checkedDecide) sizes(*Decision) error {
 	return nil
 }
 
-// outcomes are the words, with the kinds of requests that each fits.
+// outcomes lists the requests that each outcome fits.
 var outcomes = []struct {
 	word activities.Outcome
 	fits func(activities.Request) bool
@@ -120,8 +119,8 @@ var outcomes = []struct {
 	}},
 }
 
-// outcome refuses a word that is none, or that does not fit what was asked, and
-// what does not go with it.
+// outcome refuses an outcome that is unknown or does not fit, and answers or a grant that it does
+// not take.
 func (c checkedDecide) outcome(*Decision) error {
 	d, r := c.d, c.a.Request
 	var words []string
@@ -170,7 +169,7 @@ func (c checkedDecide) scope(*Decision) error {
 	return nil
 }
 
-// offered refuses what codex does not take just now. To decline is always possible.
+// offered refuses what codex does not take just now. Declining is always possible.
 func (c checkedDecide) offered(*Decision) error {
 	words := []string{c.d.Outcome}
 	if c.d.Scope == scopeSession {
@@ -187,9 +186,8 @@ func (c checkedDecide) offered(*Decision) error {
 	return nil
 }
 
-// answers takes over those that fit the questions. Secret ones it knows by the
-// name of their blob, which only the worker's API makes, and only of answers
-// that fit.
+// answers takes the answers that fit the questions. It trusts secret answers by the name of their
+// blob: only the worker's API makes such blobs, and only for answers that fit.
 func (c checkedDecide) answers(to *Decision) error {
 	d, r := c.d, c.a.Request
 	if d.Outcome != string(activities.Answer) {
@@ -229,7 +227,6 @@ func (c checkedDecide) answers(to *Decision) error {
 	return nil
 }
 
-// readAnswers takes a text or a list of texts for each question.
 func readAnswers(raw json.RawMessage) (map[string][]string, error) {
 	out := map[string][]string{}
 	if !given(raw) {
@@ -252,7 +249,7 @@ func readAnswers(raw json.RawMessage) (map[string][]string, error) {
 	return out, nil
 }
 
-// textsOf reads an answer. Numbers and truths are what a form's fields may ask for.
+// textsOf decodes one answer. Form fields may ask for numbers and booleans.
 func textsOf(v any) ([]string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -275,7 +272,6 @@ func textsOf(v any) ([]string, bool) {
 	return nil, false
 }
 
-// grant takes over a grant that is part of what was asked for.
 func (c checkedDecide) grant(to *Decision) error {
 	d, r := c.d, c.a.Request
 	switch {

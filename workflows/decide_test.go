@@ -11,7 +11,8 @@ import (
 	"fairlead.dev/fairlead/conversation"
 )
 
-// asking has codex ask for just that; it gets what asks gives its requests.
+// asking returns a pump in which codex makes these requests, with ids as asks gives
+// them.
 func asking(reqs ...activities.Request) pumpFunc {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		out, err := asks(make([]string, len(reqs))...)(ctx, in)
@@ -24,10 +25,11 @@ func asking(reqs ...activities.Request) pumpFunc {
 	}
 }
 
-// digestOf is one that looks like one: secret answers are kept by it.
+// digestOf returns a string of the form of a digest, because secret answers are
+// stored under it.
 func digestOf(c string) string { return strings.Repeat(c, 64) }
 
-// The kinds of requests, each with all that codex can offer there.
+// Requests of each kind, with everything that codex can offer for them.
 var (
 	askedCommand = activities.Request{Kind: conversation.KindCommand, Method: "item/commandExecution/requestApproval", Command: "make", Summary: "run make",
 		Digest: digestOf("a"), Amendment: []string{"allow make"}, Offered: []string{"accept", "accept_for_session", "decline", "cancel", "amend"}}
@@ -47,13 +49,13 @@ var (
 		URL: "https://tickets.example/login", Offered: []string{"accept", "decline", "cancel"}}
 )
 
-// blobOf is a name as the worker's API gives one.
+// blobOf returns a name of the form that the worker's API gives.
 func blobOf(session string, r activities.Request) string {
 	return activities.AnswersPrefix + session + "/" + r.Digest[:16] + "-" + strings.Repeat("0", 32)
 }
 
-// TestEveryAnswerThatFitsReachesCodexWhole: what is sent is what was decided,
-// with all that its shape needs.
+// TestEveryAnswerThatFitsReachesCodexWhole checks that what is sent is what was
+// decided, with all that its shape needs.
 func TestEveryAnswerThatFitsReachesCodexWhole(t *testing.T) {
 	for name, c := range map[string]struct {
 		r    activities.Request
@@ -116,8 +118,8 @@ func encodedText(v any) string {
 	return string(raw)
 }
 
-// TestNoAnswerThatDoesNotFitIsTaken: each is refused with the type by which
-// ctl exits, in words that say why, and leaves the approval open.
+// TestNoAnswerThatDoesNotFitIsTaken checks that each answer is refused with the
+// error type that ctl exits by and with a reason, and leaves the approval open.
 func TestNoAnswerThatDoesNotFitIsTaken(t *testing.T) {
 	long := `{"colour":"` + strings.Repeat("x", maxGiven) + `"}`
 	for name, c := range map[string]struct {

@@ -8,21 +8,20 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// What a message is, and how far it has come. A pump that is attached tells how
-// far only when it returns; live views know sooner.
+// Kinds of messages, and how far they have come. An attached pump reports progress only when it
+// returns; live views know sooner.
 const (
 	kindMessage = "message"
 	kindBudget  = "budget"
 
 	queuedHere   = "queued"                        // its turn has not begun
 	decidedHere  = string(activities.Decided)      // not known to have been written to codex
-	sentThere    = string(activities.Sent)         // it was, or may have been
+	sentThere    = string(activities.Sent)         // written, or possibly written
 	acknowledged = string(activities.Acknowledged) // codex has it
-	rejected     = string(activities.Rejected)     // codex would not have it
-	voided       = string(activities.Void)         // what it was for is gone
+	rejected     = string(activities.Rejected)     // codex refused it
+	voided       = string(activities.Void)         // its purpose is gone
 )
 
-// kindOf is a send's kind in the words of the command line.
 func kindOf(k activities.SendKind) string {
 	if k == activities.SendTurn {
 		return kindMessage
@@ -30,7 +29,6 @@ func kindOf(k activities.SendKind) string {
 	return string(k)
 }
 
-// track records how far a message has come.
 func (s *session) track(id, kind string, turn int, state string) {
 	now := workflow.Now(s.ctx)
 	for i := range s.st.Messages {
@@ -46,7 +44,7 @@ func (s *session) track(id, kind string, turn int, state string) {
 	s.st.trimMessages()
 }
 
-// trimMessages drops the oldest that are settled, then the oldest in the queue.
+// trimMessages drops the oldest settled messages first, then the oldest queued ones.
 func (st *sessionState) trimMessages() {
 	for _, goes := range []func(MessageView) bool{
 		func(m MessageView) bool { return m.State == acknowledged || m.State == rejected || m.State == voided },
@@ -63,7 +61,6 @@ func (st *sessionState) trimMessages() {
 	}
 }
 
-// messages lists the newest ones, oldest first.
 func (s *session) messages() []MessageView {
 	out := append([]MessageView{}, s.st.Messages...)
 	for i := range out {
@@ -74,7 +71,6 @@ func (s *session) messages() []MessageView {
 	return out
 }
 
-// reached says how far the decision on an approval came.
 func (s *session) reached(a approvalState) string {
 	for _, p := range s.st.Sends {
 		if p.Approval == a.N {

@@ -8,7 +8,6 @@ import (
 	"fairlead.dev/fairlead/conversation"
 )
 
-// state is how far a message has come, as the session shows it.
 func (w *world) message(id string) MessageView {
 	w.t.Helper()
 	for _, m := range w.view().Messages {

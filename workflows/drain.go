@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -9,34 +10,32 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// A host is drained by its pool, so that whoever asked for it may go home: no
-// new session comes, and each that is there leaves when its turn has ended. A
-// session that is told so begins no further turn on that host. It parks, with
-// all that it takes to go on in the store, and comes up elsewhere when it is
-// wanted, or at once. What parked sessions have there is removed as well, since
-// the host may be about to go. One that takes no snapshots cannot leave: it
-// goes on where it is, and is what is left.
+// A pool drains a host without further help from whoever asked for it. The host gets no new
+// sessions. A session on it that is told to leave begins no further turn there: it parks, with
+// all that it needs in the store, and comes up elsewhere when it is wanted, or at once. The
+// folders of parked sessions are removed too, since the host may be about to go. A session
+// without snapshots cannot leave and goes on where it is.
 //
 //	a turn runs, or waits for a person   it ends first, however long that takes
 //	messages are queued                  their turns begin elsewhere
-//	it cannot park                       it stays, says why, and tries again after leaveAgain
+//	the session cannot park              it stays, says why, and tries again after leaveAgain
 //	the host cannot be reached           move: it goes on from its newest snapshot; park: as above
-//	uncordon                             who has not left stays
+//	uncordon                             sessions that have not left stay
 
-// signalLeave tells a session that its host is being drained, or is no more.
+// signalLeave tells a session that its host is being drained, or no longer is.
 const signalLeave = "leave"
 
 // leaveAgain is how long a session that could not park stays before it tries again.
 const leaveAgain = 5 * time.Minute
 
-// leaveHost is what it is told. The epoch is that of its lease: it is not of a
-// host to which it comes later.
+// leaveHost is the content of signalLeave. Epoch, of the session's lease, keeps it from applying
+// to a later host.
 type leaveHost struct {
 	Draining
 	Host  string    `json:"host"`
 	Epoch int64     `json:"epoch"`
 	Off   bool      `json:"off,omitempty"`
-	Again time.Time `json:"again,omitzero"` // not before, since it could not park
+	Again time.Time `json:"again,omitzero"` // the next attempt, after it could not park
 }
 
 func (l leaveHost) by() string {
@@ -57,10 +56,9 @@ func checkDrain(d *Draining) error {
 	return refuse(RefusedBadInput, "drain: %.100q is none of park, move", d.How)
 }
 
-// beginDrain empties a host from now on. Asked for again in the same way, it
-// goes on as it is.
+// beginDrain begins to drain a host. Repeating the same request has no effect.
 func (p *pool) beginDrain(h *poolHost, d Draining) {
-	d.How = orElse(d.How, DrainPark)
+	d.How = cmp.Or(d.How, DrainPark)
 	if was := h.Draining; was != nil && was.How == d.How {
 		return
 	}
@@ -69,8 +67,8 @@ func (p *pool) beginDrain(h *poolHost, d Draining) {
 	p.work = true
 }
 
-// haveLeave tells those who hold a slot of a host that is drained to leave it,
-// and those who were told, and are there still when that is over, to stay.
+// haveLeave tells the holders of slots on drained hosts to leave. If a drain has ended, it tells
+// those that are still there to stay.
 func (p *pool) haveLeave() {
 	type told struct {
 		holder string
@@ -103,19 +101,17 @@ func (p *pool) haveLeave() {
 		sent = append(sent, workflow.SignalExternalWorkflow(p.ctx, SessionID(l.holder), "", signalLeave, l.what))
 	}
 	for i, fut := range sent {
-		if err := fut.Get(p.ctx, nil); err != nil { // who looks after the holders sees to that
+		if err := fut.Get(p.ctx, nil); err != nil { // the check for ended holders handles that
 			workflow.GetLogger(p.ctx).Warn("holder not told to leave", "holder", letters[i].holder, "error", err)
 		}
 	}
 }
 
-// drained says that nothing of any session is on a host.
 func (p *pool) drained(h *poolHost) bool {
 	name := h.Spec.Name
 	return p.used(name) == 0 && p.parkedOn(name) == 0 && !p.lies(name)
 }
 
-// leave takes what the pool says of the session's host.
 func (s *session) leave(l leaveHost) {
 	switch was := s.st.Leave; {
 	case l.Off && was != nil && was.Epoch == l.Epoch:
@@ -125,7 +121,8 @@ func (s *session) leave(l leaveHost) {
 	}
 }
 
-// leaves says that the session is to leave the host on which it is, and can.
+// leaves returns the order to leave the present host, or nil if there is none or the session
+// cannot leave.
 func (s *session) leaves() *leaveHost {
 	l := s.st.Leave
 	if l == nil || s.st.Lease == nil || s.st.Lease.Epoch != l.Epoch || s.opt.Snapshot.When == SnapshotOff {
@@ -134,7 +131,7 @@ func (s *session) leaves() *leaveHost {
 	return l
 }
 
-// leaveAt is when it does that, once its turn has ended.
+// leaveAt returns when the session leaves once its turn has ended, or zero.
 func (s *session) leaveAt() time.Time {
 	l := s.leaves()
 	if l == nil || !s.quiet() {
@@ -146,13 +143,17 @@ func (s *session) leaveAt() time.Time {
 	return l.Since
 }
 
-// leaveOrPark parks. A session that leaves for good comes up elsewhere at once,
-// unless it was to be on that host and no other.
-func (s *session) leaveOrPark() {
+// leaveOrPark parks the session. A session that leaves for good comes up elsewhere at once,
+// unless it was pinned to that host. again says that it stopped only to continue as new.
+func (s *session) leaveOrPark() (again bool) {
 	l := s.leaves()
+	if l == nil && s.toldToGo() {
+		_, again = s.parkAsTold()
+		return again
+	}
 	if l == nil {
 		s.park()
-		return
+		return false
 	}
 	l.Again = workflow.Now(s.ctx).Add(leaveAgain)
 	name := s.hostName()
@@ -160,10 +161,12 @@ func (s *session) leaveOrPark() {
 		s.park()
 	} else {
 		s.st.Resume = &Resume{By: l.by()}
-		s.move()
+		s.obeyed = s.st.Resume
+		s.leaveAfter(s.park())
 	}
 	if s.st.Lease != nil && s.st.Close == nil && !s.full() {
-		s.sleep = newAlarm(s.ctx, "a session leaves its host") // sooner than that one, if it runs
+		s.sleep = newAlarm(s.ctx, "a session leaves its host") // the present alarm may be later
 		s.note(activities.Note{Type: activities.EntryState, Text: fmt.Sprintf("the session has not left host %s, which is being drained; it tries again at %s", name, clock(l.Again))})
 	}
+	return false
 }

@@ -12,8 +12,9 @@ func drain(name, how string) SetHost {
 	return SetHost{Name: name, Drain: &Draining{How: how, By: "ann"}}
 }
 
-// Nobody new comes, who holds a slot is told to leave, once, and what parked
-// sessions have there is removed: then the host can go.
+// A drained host takes no new session. Each session that holds a slot there is told
+// once to leave, and the folders of parked sessions are removed. Then the host can
+// be removed.
 func TestADrainedHostIsEmptied(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
@@ -41,7 +42,7 @@ func TestADrainedHostIsEmptied(t *testing.T) {
 			t.Errorf("host is %+v", h)
 		}
 		p.forget()
-		p.takes(p.send(UpdateSetHost, drain("web-1", ""))) // as it is
+		p.takes(p.send(UpdateSetHost, drain("web-1", ""))) // it is drained already
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "late", Host: "web-1", Generation: 1})
 		p.SignalWorkflow(signalRelease, parks("a", 101))
 	})
@@ -82,7 +83,6 @@ func leave(how string) leaveHost {
 	return leaveHost{Draining: Draining{How: how, By: "ann", Since: time.Unix(1, 0)}, Host: "web-1", Epoch: 1}
 }
 
-// The turn that runs ends where it is, and the next one begins elsewhere.
 func TestASessionLeavesADrainedHostBetweenTwoTurns(t *testing.T) {
 	for _, how := range []string{DrainPark, DrainMove} {
 		w := newWorld(t)
@@ -113,7 +113,6 @@ func TestASessionLeavesADrainedHostBetweenTwoTurns(t *testing.T) {
 	}
 }
 
-// One that nobody wants anything of sleeps, or goes on elsewhere at once.
 func TestAnIdleSessionParksOrMovesFromADrainedHost(t *testing.T) {
 	for how, want := range map[string]SessionStatus{DrainPark: Parked, DrainMove: Idle} {
 		w := newWorld(t)
@@ -146,8 +145,8 @@ func TestAnIdleSessionParksOrMovesFromADrainedHost(t *testing.T) {
 	}
 }
 
-// Who was told of an earlier lease, or that it may stay, stays; so does who has
-// no snapshot to go on from.
+// A session stays if what it was told is about an earlier lease, if it was told
+// that it may stay, or if it has no snapshot to go on from.
 func TestASessionStaysWhereItNeedNotOrCannotLeave(t *testing.T) {
 	stale, off := leave(DrainMove), leave(DrainMove)
 	stale.Epoch, off.Off = 0, true
@@ -181,7 +180,7 @@ func TestASessionStaysWhereItNeedNotOrCannotLeave(t *testing.T) {
 	}
 }
 
-// What keeps it from parking may pass.
+// What keeps a session from parking may pass.
 func TestASessionThatCannotLeaveTriesAgain(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")

@@ -9,10 +9,10 @@ import (
 	"fairlead.dev/fairlead/conversation"
 )
 
-// The message table once more, on the real server, with a worker that dies
-// around the message: the result is the same, and nothing is lost or repeated.
+// The message table once more, on the real server, with a worker that dies around
+// the message. The result is the same, and nothing is lost or repeated.
 
-// A cell is one session that is brought into a state and told something.
+// A tableCell is one session that is brought into a state and then sent a message.
 type tableCell struct {
 	state SessionStatus
 	what  string
@@ -36,7 +36,7 @@ func cells() []*tableCell {
 		}
 		for _, col := range columns {
 			if col.what == "discard" {
-				continue // a close, in these states
+				continue // in these states it is the same as a close
 			}
 			for _, door := range []string{"update", "signal"} {
 				for _, f := range faults {
@@ -48,7 +48,7 @@ func cells() []*tableCell {
 	return out
 }
 
-// begin brings the session on its way into its state.
+// begin starts the session and brings it towards its state.
 func (c *tableCell) begin(r *real, n int) {
 	name := fmt.Sprint("c", n)
 	if c.state == Starting {
@@ -67,7 +67,7 @@ func (c *tableCell) begin(r *real, n int) {
 	}
 }
 
-// tell sends the message and checks that it is answered as the table says.
+// tell sends the message and checks that the answer is what the table says.
 func (c *tableCell) tell(r *real) {
 	i := slices.IndexFunc(columns, func(col column) bool { return col.what == c.what })
 	col := columns[i]
@@ -95,13 +95,13 @@ func (c *tableCell) tell(r *real) {
 	}
 }
 
-// took says whether the table has the message taken in that state.
+// took reports whether the table has the message accepted in that state.
 func (c *tableCell) took() bool {
 	i := slices.IndexFunc(columns, func(col column) bool { return col.what == c.what })
 	return columns[i].want[c.state] == taken
 }
 
-// arrives waits until what was taken has come where it was to come.
+// arrives waits until an accepted message has reached its destination.
 func (c *tableCell) arrives(r *real) {
 	if !c.took() {
 		return
@@ -125,11 +125,11 @@ func (c *tableCell) arrives(r *real) {
 
 func (c *tableCell) closes() bool { return c.what == "close" }
 
-// begins says that what was sent is a turn of its own, by the name of m1.
+// begins reports whether the message is a turn of its own, with id m1.
 func (c *tableCell) begins() bool { return c.what == "message" || c.what == "review" }
 
-// goOn ends the turn that the session was brought into its state with, or gives
-// it the first one.
+// goOn ends the turn that brought the session into its state, or gives the session
+// its first turn.
 func (c *tableCell) goOn(r *real) {
 	v := r.view(c.id)
 	switch {
@@ -144,7 +144,7 @@ func (c *tableCell) goOn(r *real) {
 	}
 }
 
-// settles waits until all that was begun has ended.
+// settles waits until every turn has ended, and closes the session.
 func (c *tableCell) settles(r *real) {
 	if c.closes() {
 		return
@@ -162,7 +162,7 @@ func (c *tableCell) settles(r *real) {
 	r.update(SessionID(c.id), SignalClose, nil, Close{})
 }
 
-// check sees that what was taken had its effect, once.
+// check checks that an accepted message had its effect exactly once.
 func (c *tableCell) check(r *real) {
 	t := r.t
 	v, err := r.result(c.id)
@@ -212,7 +212,6 @@ func TestMessageTableWhileAWorkerDies(t *testing.T) {
 	}
 }
 
-// roomy is a host with room for that many sessions.
 func roomy(name string, slots int) PutHost {
 	h := put(name, slots)
 	h.Replace = true

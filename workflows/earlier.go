@@ -10,19 +10,19 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// When codex's process dies, decisions die with it: those that never reached
-// it, and those that did and whose effect nobody saw. When the same is asked
-// again (the digest says so), an earlier decision means this:
+// A decision is lost with codex's process if it never reached the process, or if it did and
+// nobody saw its effect. When the same is asked again (same digest), an earlier decision has this
+// meaning:
 //
 //	never written, accepted or declined by a person → it serves, once, for as long as its question would have been open
 //	never written, cancelled                        → asked anew: it was to end a turn that has ended
 //	never written, expired                          → asked anew: nobody had decided
-//	never written, answered, granted in part        → asked anew, and shown: what a person said was said to that question
+//	never written, answered, granted in part        → asked anew, and shown: it answered that question only
 //	sent or acknowledged                            → asked anew, since it may have had its effect
-//	accepted for the session                        → answered by the session, as any such ask
+//	accepted for the session                        → the session answers, as for any such ask
 //
-// In every case the new approval names the earlier one. The memory of it goes
-// once the same ask was decided within a turn that was not cut off.
+// In every case the new approval names the earlier one. The earlier decision is forgotten once
+// the same ask was decided within a turn that was not cut off.
 type earlierDecision struct {
 	EarlierDecision
 	Digest  string    `json:"digest"`
@@ -31,13 +31,11 @@ type earlierDecision struct {
 	Until   time.Time `json:"until"`             // how long it may serve
 }
 
-// serves says whether an earlier decision answers the same ask of today.
 func (e *earlierDecision) serves(now time.Time, offered []string) bool {
 	return e.State == ApprovalDecided && !e.Expired && now.Before(e.Until) &&
 		(e.Outcome == string(activities.Decline) || e.Outcome == string(activities.Accept) && slices.Contains(offered, e.Outcome))
 }
 
-// keepDecisions remembers the decisions of a turn that is cut off.
 func (s *session) keepDecisions() {
 	for _, a := range s.st.Approvals {
 		if a.Turn != s.st.TurnN || a.Decision == nil {
@@ -47,7 +45,7 @@ func (s *session) keepDecisions() {
 		switch state {
 		case ApprovalDecided, ApprovalSent, ApprovalAcknowledged:
 		default:
-			continue // codex withdrew the question, or would not have the answer
+			continue // codex withdrew the question or refused the answer
 		}
 		s.st.keepEarlier(earlierDecision{
 			EarlierDecision: EarlierDecision{Approval: s.approvalID(a.N), Outcome: a.Decision.Outcome, By: a.Decision.By, At: a.Decision.At, State: state}.with(*a.Decision),
@@ -56,10 +54,10 @@ func (s *session) keepDecisions() {
 	}
 }
 
-// maxEarlierGiven bounds what was given with one of them, for a person to see.
+// maxEarlierGiven bounds the answers and grant kept with an earlier decision, in bytes.
 const maxEarlierGiven = 1 << 10
 
-// with adds what was answered or granted, where that is short.
+// with adds the answers and the grant of d if they are short.
 func (e EarlierDecision) with(d Decision) EarlierDecision {
 	if encoded(d.Answers)+len(d.Grant) <= maxEarlierGiven {
 		e.Answers, e.Grant = d.Answers, d.Grant
@@ -67,8 +65,8 @@ func (e EarlierDecision) with(d Decision) EarlierDecision {
 	return e
 }
 
-// keepEarlier keeps one decision for each digest: the newest, but of one turn
-// rather that which may have had its effect.
+// keepEarlier keeps one decision for each digest: the newest. Within one turn, a decision that
+// may have had its effect wins.
 func (st *sessionState) keepEarlier(e earlierDecision) {
 	if old := st.earlier(e.Digest); old != nil && old.Turn == e.Turn && old.State != ApprovalDecided && e.State == ApprovalDecided {
 		return
@@ -93,7 +91,7 @@ func (st *sessionState) forgetEarlier(digest string) {
 	st.Earlier = slices.DeleteFunc(st.Earlier, func(e earlierDecision) bool { return e.Digest == digest })
 }
 
-// forgetDecided forgets what was decided anew in a turn that ended by itself.
+// forgetDecided forgets earlier decisions that were made anew in a turn that ended by itself.
 func (s *session) forgetDecided() {
 	for _, a := range s.st.Approvals {
 		if a.Turn == s.st.TurnN && a.State == ApprovalAcknowledged {
@@ -102,8 +100,8 @@ func (s *session) forgetDecided() {
 	}
 }
 
-// answerFromBefore looks whether a new ask has its answer already: from one that
-// holds for the session, or from one that a process of codex took with it.
+// answerFromBefore answers a new ask from a decision for the session, or from one that was lost
+// with a process.
 func (s *session) answerFromBefore(a *approvalState) {
 	now := workflow.Now(s.ctx)
 	e := s.st.earlier(a.Request.Digest)
@@ -111,8 +109,8 @@ func (s *session) answerFromBefore(a *approvalState) {
 		was := e.EarlierDecision
 		a.Earlier = &was
 	}
-	// What was accepted for the session is answered by us, also after codex
-	// has forgotten it with its process.
+	// The session answers what was accepted for the session, since codex forgets it with its
+	// process.
 	by, granted := s.st.Grants[a.Request.Digest]
 	switch {
 	case granted && slices.Contains(a.Request.Offered, "accept") && s.mayServe(by):

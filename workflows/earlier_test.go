@@ -11,9 +11,11 @@ import (
 	"fairlead.dev/fairlead/conversation"
 )
 
-// Decisions that a process of codex took with it, and the same ask after that.
+// Decisions that were lost when a codex process died, and the same request after
+// that.
 
-// diesWith ends the process while what was sent had come so far.
+// diesWith returns a pump whose process died when its deliveries had reached these
+// states.
 func diesWith(states ...conversation.DeliveryState) pumpFunc {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		out, err := dies(conversation.Decided, true)(ctx, in)
@@ -24,8 +26,8 @@ func diesWith(states ...conversation.DeliveryState) pumpFunc {
 	}
 }
 
-// lostTurn is a session whose first turn asked for make, was answered, and was
-// then cut off by a process that died.
+// lostTurn returns a session whose first turn asked for make, was answered, and was
+// then cut off because its process died.
 func lostTurn(t *testing.T, d Decide, dies pumpFunc, after ...pumpFunc) *world {
 	w := newWorld(t)
 	w.fake.pumps = append([]pumpFunc{asks("make"), dies}, after...)
@@ -113,7 +115,7 @@ func TestADecisionThatMayHaveHadItsEffectIsAskedAnew(t *testing.T) {
 		})
 		w.at(7*time.Minute, func() { w.send(SignalMessage, hello("m3")) })
 		w.at(8*time.Minute, func() {
-			// That turn ended by itself: nothing is in doubt any more.
+			// That turn ended by itself, so nothing is in doubt any more.
 			if a := w.approval("s1.4"); a.State != ApprovalOpen || a.Earlier != nil {
 				t.Errorf("%s, %s: the last approval is %+v", c.outcome, c.state, a)
 			}
@@ -234,7 +236,7 @@ func TestWhyAnApprovalIsVoidIsSaid(t *testing.T) {
 		want string
 	}{
 		"withdrawn":  {withdraws, func(w *world) { w.send(SignalMessage, Message{ID: "m2", Text: "faster", Mode: "steer"}) }, "codex withdrew the question"},
-		"turn ended": {endsTurn("interrupted", ""), func(w *world) { w.send(SignalInterrupt, Interrupt{}) }, "turn 1 ended (interrupted) before it was answered"},
+		"turn ended": {endsTurn("interrupted", ""), func(w *world) { w.send(SignalInterrupt, Interrupt{}) }, "the turn was interrupted by somebody"},
 		"too late":   {answered(conversation.Void, "the request is not open any more"), func(w *world) { w.send(SignalDecide, yes("s1.1", "make")) }, "the request is not open any more"},
 		"refused":    {answered(conversation.Rejected, "no such shape"), func(w *world) { w.send(SignalDecide, yes("s1.1", "make")) }, "codex refused the answer: no such shape"},
 	} {
@@ -253,7 +255,8 @@ func TestWhyAnApprovalIsVoidIsSaid(t *testing.T) {
 	}
 }
 
-// answered says how far a decision came while the turn goes on.
+// answered returns a pump that reports how far a decision came while the turn goes
+// on.
 func answered(state conversation.DeliveryState, why string) pumpFunc {
 	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		st := opened(in)
@@ -267,8 +270,9 @@ func answered(state conversation.DeliveryState, why string) pumpFunc {
 }
 
 // TestWhatAPersonSaidIsShownAndNeverSaidAgain: answers, parts of permissions and
-// rules were given to one question; the next process asks a person again, who
-// sees what was said. Secret answers that codex did not get are to be deleted.
+// rules were given to one question. When the next process asks again, a person
+// decides, and sees what was said before. Secret answers that codex did not get are
+// to be deleted.
 func TestWhatAPersonSaidIsShownAndNeverSaidAgain(t *testing.T) {
 	blob := blobOf("s1", askedSecret)
 	for name, c := range map[string]struct {

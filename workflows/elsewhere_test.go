@@ -10,7 +10,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// Parking and moving on a real server, where what comes at the same time does.
+// Parking and moving on a real server, where messages really come at the same time.
 
 // keeps waits until a session's newest snapshot is of a turn.
 func (r *real) keeps(id string, turn int) {
@@ -18,8 +18,8 @@ func (r *real) keeps(id string, turn int) {
 	r.until("the turn is kept", func() bool { v := r.view(id).Snapshot; return v != nil && v.ID != "" && v.Turn == turn })
 }
 
-// losesItsHost has a session run a turn on web-1, and then lose that in the
-// middle of the next one. There is also web-2.
+// losesItsHost has a session run a turn on web-1, and then lose web-1 during the
+// next turn. There is also web-2.
 func (r *real) losesItsHost(opt SessionOptions) string {
 	r.t.Helper()
 	r.update(PoolID(r.zone), UpdatePutHost, nil, put("web-2", 3))
@@ -57,7 +57,7 @@ func TestALostHostIsLeftAndCleanedWhenItIsBack(t *testing.T) {
 	}
 	r.host.leave("web-1", false)
 	r.until("what was left is gone", func() bool { return asked[HostView](r, PoolID(r.zone), QueryHost, "web-1").Unclean == 0 })
-	// And back to where it came from.
+	// The session goes back to the first host.
 	r.update(SessionID(id), SignalResume, nil, Resume{Host: "web-1"})
 	r.until("it is back", func() bool { v := r.view(id); return v.State == Idle && v.Host == "web-1" })
 	came := r.host.prepared(id)
@@ -99,8 +99,8 @@ func TestALoginOfALostHostWaitsForItAndAnotherOfItsPoolDoesNot(t *testing.T) {
 	r.close(id)
 }
 
-// Who drops snapshots asks a session which one it goes on from, and what it is
-// told is so: while it runs, while it is parked, and after its end.
+// Before snapshots are deleted, a session is asked which snapshot it goes on from.
+// It answers while it runs, while it is parked, and after its end.
 func TestASessionSaysWhatItGoesOnFrom(t *testing.T) {
 	r := newReal(t)
 	stop := r.work()
@@ -135,7 +135,7 @@ func TestASessionSaysWhatItGoesOnFrom(t *testing.T) {
 	says("nobody", "", false)
 }
 
-// Whoever comes first: nothing is lost, and nothing is done twice.
+// Whatever comes first, nothing is lost and nothing is done twice.
 func TestMessagesWhileASessionParksAllHaveTheirTurn(t *testing.T) {
 	r := newReal(t)
 	r.work()
@@ -148,7 +148,7 @@ func TestMessagesWhileASessionParksAllHaveTheirTurn(t *testing.T) {
 		r.until("it can park", func() bool { return r.view(id).State == Idle })
 		sent := make(chan error, 1)
 		go func() {
-			for range i % 4 { // whatever comes out: another interleaving
+			for range i % 4 { // the result does not matter: this only varies the interleaving
 				if _, err := r.c.QueryWorkflow(t.Context(), SessionID(id), "", QueryState); err != nil {
 					sent <- err
 					return
@@ -214,7 +214,6 @@ func TestAWorkerThatDiesWhileASessionParksIsFollowedByTheNext(t *testing.T) {
 	r.close(id)
 }
 
-// What a parked session left is nobody's once its workflow is gone.
 func TestTheFolderOfAParkedSessionThatIsTerminatedIsCleanedUp(t *testing.T) {
 	looksOften(t)
 	r := newReal(t)

@@ -1,26 +1,27 @@
 package workflows
 
-import "fairlead.dev/fairlead/activities"
+import (
+	"cmp"
+	"fairlead.dev/fairlead/activities"
+)
 
 // Who or what ended a turn before its end.
 const (
 	EndedByPerson   = "person"   // an interrupt, or the cancel of a request
 	EndedByClose    = "close"    // the session was closed
-	EndedByBudget   = "budget"   // it had used what it was given
+	EndedByBudget   = "budget"   // the budget is used up
 	EndedByWatchdog = "watchdog" // codex or the model took too long
 	EndedByProcess  = "process"  // codex's process ended
 	EndedByHost     = "host"     // the host was lost
-	EndedByCodex    = "codex"    // codex itself, and nobody asked it to
+	EndedByCodex    = "codex"    // codex itself, unasked
 )
 
-// endedByKind are the kinds of failures that say it.
 var endedByKind = map[string]string{
 	activities.EndBudget: EndedByBudget, activities.EndHostLost: EndedByHost, "process_exit": EndedByProcess,
 	"start_timeout": EndedByWatchdog, "request_timeout": EndedByWatchdog, activities.EndTurnTimeout: EndedByWatchdog,
 	"silent": EndedByWatchdog, "quiet_after_tool": EndedByWatchdog,
 }
 
-// endedBy says who or what ended the running turn, if it came to no end of its own.
 func (s *session) endedBy(status string, f *Failure) string {
 	if status != "interrupted" && status != "unknown" {
 		return ""
@@ -42,7 +43,7 @@ func (s *session) endedBy(status string, f *Failure) string {
 // closedReason is why a closing session interrupts its turn.
 const closedReason = "the session was closed"
 
-// cancelled is a decision that was to end the running turn.
+// cancelled returns the decision that was to end the running turn.
 func (s *session) cancelled() *Decision {
 	for _, a := range s.st.Approvals {
 		if a.Turn == s.st.TurnN && a.Decision != nil && a.Decision.Outcome == string(activities.Cancel) {
@@ -52,15 +53,13 @@ func (s *session) cancelled() *Decision {
 	return nil
 }
 
-// whyInterrupted says it of a turn that ended interrupted, of which codex told
-// no reason.
 func (s *session) whyInterrupted() *Failure {
 	f := &Failure{Kind: activities.EndInterrupted, Hint: activities.HintOf(activities.EndInterrupted)}
 	switch d := s.cancelled(); {
 	case s.st.Interrupt != nil:
 		f.Message = interruptedBy(s.st.Interrupt)
 	case d != nil:
-		f.Message = "a request of the turn was cancelled by " + orElse(d.By, "somebody")
+		f.Message = "a request of the turn was cancelled by " + cmp.Or(d.By, "somebody")
 		if d.Reason != "" {
 			f.Message += ": " + d.Reason
 		}

@@ -1,8 +1,12 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
+
+	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
 )
@@ -10,9 +14,9 @@ import (
 // closeGrace is how long codex may take to end a turn when the session closes.
 const closeGrace = 15 * time.Second
 
-// newlyClosing says that a close came while a turn runs and codex does not know yet.
+// newlyClosing reports whether a turn runs that codex was not yet told to end for the close.
 func (s *session) newlyClosing() bool {
-	return s.st.Close != nil && s.st.Running && s.st.sending(activities.SendInterrupt) == nil
+	return s.st.Close != nil && s.st.Failing == nil && s.st.Running && s.st.sending(activities.SendInterrupt) == nil
 }
 
 func (s *session) queueInterruptForClose() {
@@ -25,33 +29,199 @@ func (s *session) queueInterruptForClose() {
 	s.queueInterrupt()
 }
 
-// interruptForClose ends the running turn before a close, with codex's help if
-// it gives any in time.
+// interruptForClose ends the running turn before a close. It asks codex to end the
+// turn. If codex does not do so in time, interruptForClose stops its process and
+// reads its journal to the end, since closing deletes the journal. It goes on until
+// the host can be reached; only discard ends it earlier.
 func (s *session) interruptForClose() error {
 	s.become(Closing)
-	if !s.st.Alive || s.st.GraceOver || s.st.CloseTries >= 3 {
-		if s.inDoubt() {
-			s.giveUpTurn("unknown", s.st.Cut)
-		} else {
-			s.giveUpTurn("interrupted", nil)
-		}
-		return nil
+	switch stuck := s.st.GraceOver || s.st.CloseTries >= 3; {
+	case !s.st.Alive: // the journal was read when the process ended
+		s.recordLost()
+		s.giveUpForClose()
+	case s.discarding() && (stuck || s.st.Retired != nil):
+		s.giveUpJournal()
+	case s.st.Retired != nil:
+		return s.pump()
+	case stuck:
+		s.stopForClose()
+	default:
+		s.queueInterruptForClose()
+		s.st.CloseTries++
+		return s.pump()
 	}
-	s.queueInterruptForClose()
-	s.st.CloseTries++
-	return s.pump()
+	return nil
 }
 
-// cleanUp leaves the host and the leases as they were before the session. What
-// it cannot prove it says. It tells whether it only stopped to continue as new.
+// giveUpForClose ends the turn of a session that closes if codex did not say how
+// the turn ended.
+func (s *session) giveUpForClose() {
+	status, f := "interrupted", s.st.Failing
+	if s.inDoubt() {
+		status = "unknown"
+		if f == nil {
+			f = s.st.Cut
+		}
+	}
+	s.giveUpTurn(status, f)
+}
+
+// stoppedForClose is the kind of the problem with which codex is stopped because
+// the session closes and codex did not end its turn in time. It is no failure.
+const stoppedForClose = "closed"
+
+// stopForClose stops codex, so that nothing is added to its journal. The next pump
+// reads the journal to the end.
+func (s *session) stopForClose() {
+	s.publish()
+	name := s.hostName()
+	s.st.PumpN++
+	_, err := doingUnless(s, s.closing("stop codex on "+name), s.discarding, sessions.StopServer, activities.StopServerInput{
+		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed,
+	})
+	switch {
+	case err == nil:
+		s.st.Retired = &activities.Problem{Kind: stoppedForClose, Message: "codex did not end the turn before the session closed"}
+	case s.discarding(): // the activity was cancelled, or nobody wants to wait for it
+	default:
+		f := failureOf("stop codex on "+name, err)
+		if f.Kind == activities.ErrTypeFenced {
+			s.giveUpJournal() // a newer holder uses the host: there is nothing of ours to read
+			return
+		}
+		if s.st.Failing != nil && !f.passes() {
+			s.giveUpJournal() // what the session fails with may keep it from reading for ever
+			return
+		}
+		s.cannotRead(f)
+	}
+}
+
+// cannotRead handles a failure to read the journal of a session that is to close:
+// it shows the failure, tells whoever waits for the session's end, and waits before
+// the next attempt, as closing does.
+func (s *session) cannotRead(f *Failure) {
+	s.cannotClean(f)
+	s.tellHeldUp(f)
+	s.holdClean() // converse ends a run whose history is full
+}
+
+// giveUpJournal ends the turn of a session whose journal nobody will read to the
+// end. It first records what the pumps have read, as for a lost host, so that later
+// entries of the transcript come after it.
+func (s *session) giveUpJournal() {
+	s.st.Retired, s.st.Trouble = nil, nil
+	end := s.recordLost()
+	if end != nil {
+		s.turnEnded(end)
+		return
+	}
+	s.noteUnread()
+	s.giveUpForClose()
+}
+
+// noteUnread writes to the transcript that the journal was not read to the end.
+func (s *session) noteUnread() {
+	s.note(activities.Note{Type: "error", Text: fmt.Sprintf("what codex wrote last on host %s was not read: the transcript and the record of approvals may lack the end of turn %d", s.hostName(), s.st.TurnN),
+		Data: map[string]string{"host": s.hostName()}})
+}
+
+// stoppedToFail is the kind of problem that says that codex was stopped because its
+// session fails within a turn.
+const stoppedToFail = "failed"
+
+// readRestFor bounds each of the two steps in which a session that fails within a
+// turn stops codex and reads its journal to the end. The failure of the session may
+// make these steps fail too.
+const readRestFor = 2 * time.Minute
+
+// refusesUs are the kinds of failure after which nothing can be read on the host.
+var refusesUs = []string{activities.ErrTypeAuth, activities.ErrTypeHostKey, activities.ErrTypeFolderGone, activities.ErrTypeFenced}
+
+// readRest reads codex's journal to its end before the session fails with f within
+// a turn, since closing deletes the journal. It first stops codex, so that nothing
+// is added. It makes one attempt. If that fails, it notes that the rest was not read.
+// But if waiting can mend it, since the host is away, readRest returns later: the
+// session then closes as any other, which reads the journal, and fails at the end.
+func (s *session) readRest(f *Failure) (later bool) {
+	if !s.st.Running || !s.st.Alive || s.st.Close != nil {
+		return false
+	}
+	if !slices.Contains(refusesUs, f.Kind) {
+		why := s.stopToFail()
+		if why == nil {
+			var read bool
+			if read, why = s.readToFail(f); read {
+				return false
+			}
+		}
+		if why.passes() && s.st.Close == nil {
+			s.failLater(f, why)
+			return true
+		}
+	}
+	s.noteUnread()
+	return false
+}
+
+// failLater has the session read codex's journal before it fails with f. why is what
+// keeps it from reading now.
+func (s *session) failLater(f, why *Failure) {
+	s.note(activities.Note{Type: activities.EntryState, Text: excerpt("the session fails when codex's journal is read: "+f.Message, maxFailure), Data: failureData(f)})
+	s.st.Failing, s.st.Close, s.st.GraceOver = f, &Close{}, true
+	s.become(Closing)
+	s.cannotRead(why)
+}
+
+func (s *session) stopToFail() *Failure {
+	s.st.PumpN++
+	_, err := doingUnless(s, workflow.WithScheduleToCloseTimeout(setUp(s.ctx, "stop codex on "+s.hostName()), readRestFor), s.discarding,
+		sessions.StopServer, activities.StopServerInput{Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed})
+	if err != nil {
+		return failureOf("stop codex on "+s.hostName(), err)
+	}
+	return nil
+}
+
+// onlyReads leaves out of a pump what the pump of a session that fails does not send:
+// files, and messages that were to steer the turn. Codex takes no more of them, and
+// they may be the cause of the failure.
+func onlyReads(in *activities.RunPumpInput) {
+	in.Files, in.LostAfter = nil, 0
+	in.Pump.Sends = slices.DeleteFunc(in.Pump.Sends, func(p activities.Send) bool { return p.Kind == activities.SendSteer })
+}
+
+// readToFail reads the journal of a process that was stopped. It reports whether it
+// came to the end, and why not if the pump failed.
+func (s *session) readToFail(f *Failure) (read bool, why *Failure) {
+	s.st.Retired = &activities.Problem{Kind: stoppedToFail, Message: f.Message}
+	in := s.pumpInput()
+	onlyReads(&in)
+	out, err := doingUnless(s, workflow.WithScheduleToCloseTimeout(attached(s.ctx, s.pumpSummary()), readRestFor), s.discarding, sessions.RunPump, in)
+	if err != nil {
+		s.st.Retired = nil
+		s.st.Again++
+		return false, failureOf("read codex's journal on "+s.hostName(), err)
+	}
+	s.st.Handing, s.st.Again, s.st.Forget = nil, 0, nil
+	s.heardOfPolicy(out)
+	s.apply(out, true)
+	read = s.st.Retired == nil
+	s.st.Retired = nil
+	return read, nil
+}
+
+// discarding reports whether somebody gave up what cannot be saved.
+func (s *session) discarding() bool { return s.st.Close != nil && s.st.Close.Discard }
+
+// cleanUp returns the host and the leases to their state before the session, and reports what it
+// cannot prove. again says that it stopped only to continue as new.
 func (s *session) cleanUp() (again bool) {
 	failed := s.st.Status == Failed
 	if !failed {
 		s.become(Closing)
 	}
-	if s.st.Running {
-		s.giveUpTurn("unknown", s.st.Error)
-	}
+	s.leaveJournal()
 	if !s.st.Ended {
 		s.st.Ended = true
 		if s.st.Close == nil {
@@ -70,13 +240,30 @@ func (s *session) cleanUp() (again bool) {
 		s.become(Closed)
 	}
 	s.publish()
-	s.drain() // what came too late is refused on record
+	s.drain() // late signals are refused, on record
 	return false
 }
 
-// closeOnHost stops, saves, wipes and removes. What cannot be done is tried
-// until it can, or until somebody says discard. It tells whether it only
-// stopped to continue as new.
+// leaveJournal is called when a session ends before the pumps have reported all
+// that they read, or fails while a turn runs. It records what was read, so that
+// what closing writes to the transcript comes after it.
+func (s *session) leaveJournal() {
+	if s.st.Lease != nil && s.st.Layout != nil {
+		s.recordLost()
+	}
+	if !s.st.Running {
+		return
+	}
+	why := s.st.Error
+	if s.st.Alive {
+		s.noteUnread()
+	}
+	s.giveUpTurn("unknown", why)
+	s.st.Error = why // the session's own, not the turn's
+}
+
+// closeOnHost stops codex, saves, wipes and removes. What fails is retried until it succeeds or
+// somebody says discard. again says that it stopped only to continue as new.
 func (s *session) closeOnHost() (again bool) {
 	switch {
 	case s.st.Touched:
@@ -85,16 +272,16 @@ func (s *session) closeOnHost() (again bool) {
 		return false
 	default:
 		s.recordNotes()
-		if s.st.Begun { // it holds nothing, and what it had is kept
-			gone := s.st.LeftOn == "" // else its pool sees to that, and nobody has looked yet
+		if s.st.Begun { // it holds nothing, and its work is kept
+			gone := s.st.LeftOn == "" // otherwise its pool does that later
 			s.st.Closed = &CloseView{Wiped: gone, Removed: gone, Archive: s.goodSnapshot()}
 		}
 		return false
 	}
-	s.hush() // closing takes the last one
+	s.hush() // closing takes the last snapshot
 	for {
-		// A first prepare that failed left nothing worth saving. One that was to
-		// bring the session back may have found work there of a former time.
+		// If the first prepare failed, there is nothing to save. A prepare that was to bring the
+		// session back may have found earlier work there.
 		unprepared := s.layoutThere() == nil
 		discard := s.st.Close.Discard || unprepared && !s.st.Begun
 		out, err, calledBack := s.tryClose(discard)
@@ -110,7 +297,7 @@ func (s *session) closeOnHost() (again bool) {
 			s.st.Alive = false
 			s.st.Closed = &CloseView{Wiped: out.Wiped, Removed: out.Removed, Archive: out.Archive, Unsaved: out.Unsaved, Kept: out.Kept}
 			if s.st.Error != nil && s.st.Error.Message == s.st.CleanError {
-				s.st.Error = nil // it stays there no more
+				s.st.Error = nil // no longer true
 			}
 			if out.Problem != nil && s.st.Error == nil {
 				s.st.Error = failureOfProblem(out.Problem)
@@ -118,13 +305,7 @@ func (s *session) closeOnHost() (again bool) {
 			return false
 		}
 		f := failureOf(fmt.Sprintf("clean up on %s", s.st.Lease.Spec.Name), err)
-		if f.Message != s.st.CleanError {
-			s.st.CleanError = f.Message
-			s.note(activities.Note{Type: "error", Text: f.Message, Data: failureData(f)})
-		}
-		if s.st.Status != Failed {
-			s.st.Error = f
-		}
+		s.cannotClean(f)
 		// A host that a newer holder of this session uses is not ours to clean.
 		if discard || unprepared || f.Kind == activities.ErrTypeFenced {
 			s.st.Closed = &CloseView{}
@@ -134,34 +315,89 @@ func (s *session) closeOnHost() (again bool) {
 			s.recordNotes()
 			return false
 		}
+		s.tellHeldUp(f)
+		if s.leavesToPool(f) {
+			s.st.Closed, s.st.Left = &CloseView{Archive: s.goodSnapshot()}, f.Message
+			// The kind is the same if each connection was lost: the pool's probes find out which
+			// it is.
+			s.st.Fault = &Failure{Kind: activities.ErrTypeUnreachable, Message: f.Message}
+			s.recordNotes()
+			return false
+		}
 		if s.holdClean() {
 			return true
 		}
 	}
 }
 
-// holdClean waits before the next try: a minute first, an hour in the end.
+// leavesToPool reports whether the session ends although its host is not clean. It
+// does so if the host cannot be reached, or loses each connection, and somebody
+// waits for the session's end. The pool later does on the host what closing would
+// have done: it saves the work before it removes any (promise 7). The seed recovers
+// a login that codex rotated before anybody else gets it (promise 6).
+func (s *session) leavesToPool(f *Failure) bool {
+	return (f.Kind == activities.ErrTypeUnreachable || f.Kind == activities.ErrTypeWireLost) && s.isWaitedFor()
+}
+
+// isWaitedFor reports whether somebody waits for the session's end.
+func (s *session) isWaitedFor() bool { return s.opt.CloseAfter || s.opt.Notify != "" }
+
+// cannotClean shows what closing waits for, and records it once.
+func (s *session) cannotClean(f *Failure) {
+	if f.Message != s.st.CleanError {
+		s.st.CleanError = f.Message
+		s.note(activities.Note{Type: "error", Text: f.Message, Data: failureData(f)})
+	}
+	if s.st.Status != Failed {
+		s.st.Error = f
+	}
+}
+
+// holdClean waits before the next try: a minute first, an hour in the end. If the
+// session has lost its seed, it stands in line, and tries as soon as it holds it.
 func (s *session) holdClean() (again bool) {
 	wait := min(time.Minute<<min(s.st.CleanTries, 6), time.Hour)
 	s.st.CleanTries++
 	s.publish()
-	_, err := s.awaitFor(wait, func() bool { return s.st.Close.Discard || s.full() })
+	s.standInLine()
+	defer s.line.off()
+	gone := s.st.SeedGone
+	_, err := s.awaitFor(wait, func() bool { return s.st.Close.Discard || s.full() || gone && !s.st.SeedGone })
 	return err == nil && s.full()
 }
 
-// tryClose runs the activity; it is called back when somebody says discard
-// while a host cannot be reached.
+// closeTries is how many attempts closing makes on its host, over at least three
+// minutes, before it shows why they fail. Promise 11 allows this limit because
+// closing then goes on trying.
+const closeTries = 9
+
+// closing returns the context for an activity that closes the session on its host.
+// The activity is tried without limit, except that the first call gives up after
+// closeTries attempts, so that the session can show what it waits for. If somebody
+// waits for the session's end, each call gives up so, and the pool takes over if the
+// host cannot be reached. An attempt may take as long to save the work as elsewhere.
+func (s *session) closing(summary string) workflow.Context {
+	ctx := carrying(untilDone(s.ctx, summary))
+	if s.st.CleanTries > 0 && !s.isWaitedFor() {
+		return ctx
+	}
+	policy := *workflow.GetActivityOptions(ctx).RetryPolicy
+	policy.MaximumAttempts = closeTries
+	return workflow.WithRetryPolicy(ctx, policy)
+}
+
+// tryClose runs the closing activity. It is called back if somebody says discard meanwhile.
 func (s *session) tryClose(discard bool) (out activities.CloseSessionResult, err error, calledBack bool) {
-	opts := untilDone(s.ctx, "close on "+s.st.Lease.Spec.Name)
-	if discard || s.layoutThere() == nil { // nobody waits: its pool sees to it later
+	opts := s.closing("close on " + s.st.Lease.Spec.Name)
+	if discard || s.layoutThere() == nil { // nobody waits: the pool does it later
 		opts = setUp(s.ctx, "discard on "+s.st.Lease.Spec.Name)
 	}
-	var layout activities.Layout // empty where preparing failed: the activity finds it
+	var layout activities.Layout // empty after a failed prepare: the activity finds it
 	if l := s.layoutThere(); l != nil {
 		layout = *l
 	}
 	err = s.inLine(s.full, func() (err error) {
-		s.st.PumpN++ // above what an attempt may have said to the host before
+		s.st.PumpN++ // above that of any former attempt
 		out, err = doingUnless(s, opts, func() bool { return s.st.Close.Discard && !discard }, sessions.CloseSession, activities.CloseSessionInput{
 			Claim: s.claim(), Layout: layout, Seed: s.st.Seed, Incarnation: s.st.Incarnation,
 			Discard: discard, ThreadID: s.st.Pump.ThreadID, Seq: s.st.Pump.Seq, Notes: s.unwritten(),
@@ -169,13 +405,13 @@ func (s *session) tryClose(discard bool) (out activities.CloseSessionResult, err
 		})
 		return err
 	})
-	// Wherever it stopped, the next one begins again.
+	// The next call begins again, wherever this one stopped.
 	return out, err, err != nil && s.st.Close.Discard && !discard
 }
 
-// closeWarm removes the folder that a parked session has left. It takes no slot,
-// and all that is in the folder is kept; so where the host is away, its pool
-// sees to it later and nobody waits for that.
+// closeWarm removes the folder that a parked session left. It takes no slot, and all that is in
+// the folder is kept. If the host is away, the pool removes the folder later, and nobody waits
+// for that.
 func (s *session) closeWarm() {
 	w := s.st.Warm
 	var out activities.CloseSessionResult
@@ -197,10 +433,10 @@ func (s *session) closeWarm() {
 	}
 	s.st.Pump.Seq = out.Seq
 	s.st.Notes, s.st.Handing = nil, nil
-	s.st.Closed = &CloseView{Wiped: out.Wiped, Removed: out.Removed, Archive: orElse(out.Archive, s.goodSnapshot()), Unsaved: out.Unsaved, Kept: out.Kept}
+	s.st.Closed = &CloseView{Wiped: out.Wiped, Removed: out.Removed, Archive: cmp.Or(out.Archive, s.goodSnapshot()), Unsaved: out.Unsaved, Kept: out.Kept}
 }
 
-// unwritten are the transcript entries that no pump wrote for certain.
+// unwritten returns the transcript entries that no pump is certain to have written.
 func (s *session) unwritten() []activities.Note {
 	return append(append([]activities.Note{}, s.st.Handing...), s.st.Notes...)
 }
@@ -210,8 +446,12 @@ func (s *session) recordNotes() {
 	if len(notes) == 0 {
 		return
 	}
-	out, err := doing(s, setUp(s.ctx, "write the transcript"), sessions.RecordNotes, activities.RecordNotesInput{
-		Session: s.id, Seq: s.st.Pump.Seq, Notes: notes,
+	var out activities.RecordNotesResult
+	err := s.keepWriting("write the transcript", func(ctx workflow.Context, leave func() bool) (err error) {
+		out, err = doingUnless(s, ctx, leave, sessions.RecordNotes, activities.RecordNotesInput{
+			Session: s.id, Seq: s.st.Pump.Seq, Notes: notes,
+		})
+		return err
 	})
 	if err != nil {
 		s.log.Error("last transcript entries not written", "error", err)
@@ -219,4 +459,52 @@ func (s *session) recordNotes() {
 	}
 	s.st.Pump.Seq = out.Seq
 	s.st.Notes, s.st.Handing = nil, nil
+}
+
+// writeFor bounds how long a session waits for the store to write the last entries
+// of its transcript, which nobody else can write. Without a limit the session would
+// carry them for ever, and its attempts would fill its history. This is a stated
+// limit as promise 11 allows.
+const writeFor = 7 * 24 * time.Hour
+
+// keepWriting calls try, which writes to the store, until it works. Between two
+// attempts it shows the failure and waits. It returns the error of the last attempt
+// if that does not pass, if somebody discards, or after writeFor.
+//
+// It may be called in the middle of a step, where a run cannot end. So once the
+// history is long enough, the server repeats the activity, and the attempts are not
+// in the history. try must cancel its activity when leave returns true.
+func (s *session) keepWriting(doing string, try func(ctx workflow.Context, leave func() bool) error) error {
+	since := workflow.Now(s.ctx)
+	for shown := false; ; shown = true {
+		ctx, leave := setUp(s.ctx, doing), never
+		if shown && s.roll.due() && !s.discarding() {
+			left := max(writeFor-workflow.Now(s.ctx).Sub(since), time.Minute)
+			ctx, leave = workflow.WithScheduleToCloseTimeout(untilDone(s.ctx, doing), left), s.discarding
+		}
+		err := try(ctx, leave)
+		if err == nil {
+			if t := s.st.Trouble; t != nil && t.Doing == doing {
+				s.overcome()
+			}
+			return nil
+		}
+		f := failureOf(doing, err)
+		if !f.passes() || s.discarding() || workflow.Now(s.ctx).Sub(since) >= writeFor {
+			if t := s.st.Trouble; t != nil && t.Doing == doing {
+				s.st.Trouble = nil
+			}
+			return err
+		}
+		s.meet(doing, f)
+		if s.st.Close != nil || s.st.Status == Failed {
+			s.tellHeldUp(f)
+		}
+		wait := pauseAfter(s.st.Trouble.Attempt)
+		s.st.Trouble.NextAt = workflow.Now(s.ctx).Add(wait)
+		s.publish()
+		if _, werr := s.awaitFor(wait, s.discarding); werr != nil {
+			return err
+		}
+	}
 }

@@ -9,15 +9,18 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// maxFailure bounds the words of a failure: they are carried and shown.
+// maxFailure bounds a failure's texts, in bytes; the state carries them.
 const maxFailure = 4 << 10
 
-// kindTimeout is of what no worker finished.
+// kindTimeout is the kind of failure of an activity that no worker finished.
 const kindTimeout = "timeout"
 
-// failureOf puts an activity's error into the words that people see.
+// failureOf converts an activity's error into the failure that people see.
 func failureOf(what string, err error) *Failure {
 	var app *temporal.ApplicationError
+	if errors.As(err, &app) && app.Type() == activities.ErrTypeWorkerDied {
+		return unfinished(what)
+	}
 	if errors.As(err, &app) {
 		f := &Failure{Kind: app.Type(), Message: what + ": " + app.Message()}
 		var p activities.Problem
@@ -27,6 +30,7 @@ func failureOf(what string, err error) *Failure {
 				f.Message = what + ": " + p.Message
 			}
 		}
+		f.final = app.NonRetryable() && !p.Passing
 		if f.Kind == "" {
 			f.Kind = activities.ErrTypeInternal
 		}
@@ -35,10 +39,14 @@ func failureOf(what string, err error) *Failure {
 	}
 	var timeout *temporal.TimeoutError
 	if errors.As(err, &timeout) {
-		return &Failure{Kind: kindTimeout, Message: fmt.Sprintf("%s: no worker finished it in time", what),
-			Hint: "see `ctl status` for workers, then try again"}
+		return unfinished(what)
 	}
 	return &Failure{Kind: activities.ErrTypeInternal, Message: excerpt(fmt.Sprintf("%s: %v", what, err), maxFailure)}
+}
+
+func unfinished(what string) *Failure {
+	return &Failure{Kind: kindTimeout, Message: fmt.Sprintf("%s: no worker finished it in time", what),
+		Hint: "see `ctl status` for workers, then try again"}
 }
 
 func failureOfProblem(p *activities.Problem) *Failure {
@@ -48,7 +56,6 @@ func failureOfProblem(p *activities.Problem) *Failure {
 	return &Failure{Kind: p.Kind, Message: excerpt(p.Message, maxFailure), Hint: excerpt(p.Hint, maxFailure), ResetAt: p.ResetAt}
 }
 
-// refuse makes the error with which an update is refused.
 func refuse(kind, format string, args ...any) error {
 	return temporal.NewNonRetryableApplicationError(excerpt(fmt.Sprintf(format, args...), 1<<10), kind, nil)
 }

@@ -1,53 +1,58 @@
 package workflows
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/testsuite"
-	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
 )
 
-// fakeSessions stands in for a host with codex. Each pump is answered by the
-// next function of pumps; one that nobody wrote fails the test.
+// fakeSessions stands in for a host with codex. Each pump is answered by the next
+// function of pumps. A pump beyond those fails the test, unless rest is set.
 type fakeSessions struct {
 	t     *testing.T
+	step  steps
 	mu    sync.Mutex
 	pumps []func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error)
 	ran   []activities.RunPumpInput
 	calls []string
 
-	rest  func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) // answers pumps after those
-	hangs map[string]chan struct{}                                                                // activities that wait until theirs is closed, or they are called back
+	rest  func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) // answers the pumps after those
+	hangs map[string]chan struct{}                                                                // activities that wait until their channel is closed or they are called back
 	fails map[string]error
+	spans map[string]int // number of calls that fail; 0 means all
 
-	ends func(activities.CloseSessionInput) (activities.CloseSessionResult, error) // every close, in place of the usual
+	ends func(activities.CloseSessionInput) (activities.CloseSessionResult, error) // answers every close, if set
 
 	closeErrs []error // of the first closes
 	closed    []activities.CloseSessionInput
-	// unprotected is what PrepareSession says of its host.
+	// unprotected is what PrepareSession reports of its host.
 	unprotected string
 	recorded    []activities.RecordNotesInput
+	recordedIn  []int32 // the attempt number of each
 	starts      int
 	gone        map[string]bool // hosts that cannot be reached
 	snaps       []activities.TakeSnapshotInput
-	differs     string   // a restored work folder, in what
-	unread      []string // in what snapshots lack
+	differs     string   // how a restored work folder differs
+	unread      []string // what snapshots could not read
 	parks       []activities.ParkSessionInput
 	prepared    []activities.PrepareSessionInput
 	losts       []activities.RecordLostInput
-	heard       func(activities.RecordLostInput) activities.RecordLostResult // on a lost host; nil for nothing
+	heard       func(activities.RecordLostInput) activities.RecordLostResult // what was heard on a lost host; nil means nothing
 }
 
 func (f *fakeSessions) call(format string, args ...any) {
@@ -56,11 +61,16 @@ func (f *fakeSessions) call(format string, args ...any) {
 	f.calls = append(f.calls, fmt.Sprintf(format, args...))
 }
 
-// act records an activity and does what the test wants of it.
+// act records a call of an activity, and fails or hangs as the test wants.
 func (f *fakeSessions) act(ctx context.Context, name, format string, args ...any) error {
 	f.call(format, args...)
 	f.mu.Lock()
 	hang, err := f.hangs[name], f.fails[name]
+	if f.spans[name] > 0 {
+		if f.spans[name]--; f.spans[name] == 0 {
+			delete(f.fails, name)
+		}
+	}
 	f.mu.Unlock()
 	if hang != nil {
 		select {
@@ -72,7 +82,7 @@ func (f *fakeSessions) act(ctx context.Context, name, format string, args ...any
 	return err
 }
 
-// hang makes an activity wait, until the test lets it go on or ends.
+// hang makes an activity wait until the test calls let or ends.
 func (f *fakeSessions) hang(name string) (let func()) {
 	ch := make(chan struct{})
 	f.mu.Lock()
@@ -93,6 +103,17 @@ func (f *fakeSessions) fail(name string, err error) {
 		f.fails = map[string]error{}
 	}
 	f.fails[name] = err
+}
+
+// failTimes makes the next n calls fail, and no more.
+func (f *fakeSessions) failTimes(name string, n int, err error) {
+	f.fail(name, err)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.spans == nil {
+		f.spans = map[string]int{}
+	}
+	f.spans[name] = n
 }
 
 func (f *fakeSessions) PrepareSession(ctx context.Context, in activities.PrepareSessionInput) (activities.PrepareSessionResult, error) {
@@ -122,7 +143,6 @@ func (f *fakeSessions) PrepareSession(ctx context.Context, in activities.Prepare
 		Layout: activities.Layout{Root: "/r", Dir: dir, CodexHome: dir + "/codex-home", WorkDir: dir + "/work", OwnWork: true, Codex: "/r/codex"}}, nil
 }
 
-// holds says whether a session was parked on a host in that generation.
 func (f *fakeSessions) holds(host string, generation int64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -141,7 +161,15 @@ func (f *fakeSessions) StartServer(ctx context.Context, in activities.StartServe
 	return activities.StartServerResult{Process: "app-server", PID: 100 + in.Incarnation}, f.act(ctx, "start", "start %d", in.Incarnation)
 }
 
+// RunPump plays the next pump. Of the messages that one step of the test sends, the
+// first starts a pump and the others call it back. Whether an activity that was called
+// back runs at all is up to the machine, so it waits until the step is done, and such a
+// pump does not count.
 func (f *fakeSessions) RunPump(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	f.step.wait()
+	if activity.RecordHeartbeat(ctx); ctx.Err() != nil {
+		return activities.RunPumpResult{}, ctx.Err()
+	}
 	f.mu.Lock()
 	f.ran = append(f.ran, in)
 	n := len(f.ran)
@@ -152,9 +180,28 @@ func (f *fakeSessions) RunPump(ctx context.Context, in activities.RunPumpInput) 
 	f.mu.Unlock()
 	if next == nil {
 		f.t.Errorf("pump %d was not expected: %+v", n, in.Pump)
-		return activities.RunPumpResult{}, fmt.Errorf("pump %d was not expected", n)
+		// This kind of error is not waited out, so the test ends.
+		return activities.RunPumpResult{}, temporal.NewNonRetryableApplicationError(fmt.Sprintf("pump %d was not expected", n), activities.ErrTypeBadInput, nil)
 	}
 	return next(ctx, in)
+}
+
+func (f *fakeSessions) startedSoFar() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.starts
+}
+
+func (f *fakeSessions) parkedSoFar() []activities.ParkSessionInput {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.parks)
+}
+
+func (f *fakeSessions) closedSoFar() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.closed)
 }
 
 func (f *fakeSessions) StopServer(ctx context.Context, in activities.StopServerInput) (activities.StopServerResult, error) {
@@ -174,7 +221,7 @@ func (f *fakeSessions) CloseSession(ctx context.Context, in activities.CloseSess
 		err = f.closeErrs[n-1]
 	}
 	f.mu.Unlock()
-	if in.Discard { // a host that hangs is given up then
+	if in.Discard { // discarding gives up a host that hangs
 		f.call("close discard=true")
 	} else if herr := f.act(ctx, "close", "close discard=false"); herr != nil {
 		err = herr
@@ -228,10 +275,14 @@ func (f *fakeSessions) RecordLost(ctx context.Context, in activities.RecordLostI
 	return heard(in), nil
 }
 
-func (f *fakeSessions) RecordNotes(_ context.Context, in activities.RecordNotesInput) (activities.RecordNotesResult, error) {
+func (f *fakeSessions) RecordNotes(ctx context.Context, in activities.RecordNotesInput) (activities.RecordNotesResult, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.recorded = append(f.recorded, in)
+	f.recordedIn = append(f.recordedIn, activity.GetInfo(ctx).Attempt)
+	if err := f.fails["notes"]; err != nil {
+		return activities.RecordNotesResult{}, err
+	}
 	return activities.RecordNotesResult{Seq: in.Seq + int64(len(in.Notes))}, nil
 }
 
@@ -239,26 +290,39 @@ func (f *fakeSessions) RecordNotes(_ context.Context, in activities.RecordNotesI
 type world struct {
 	amend   bool                // the seed allows amendments
 	judges  string              // the seed's policy
-	kind    string              // of the seed that is granted
-	seedNow *activities.SeedRef // is granted in its place
-	*testsuite.TestWorkflowEnvironment
+	kind    string              // of the granted seed
+	seedNow *activities.SeedRef // is granted instead, if set
+	*environment
 	t        *testing.T
 	fake     *fakeSessions
 	released []string
-	back     []release // what was said with it
-	reports  []report  // of the seed
+	back     []release // the releases themselves
+	reports  []report  // to the seed
 	ended    []SessionEnded
-	asked    []acquire   // of pools and seeds
-	left     *leftBehind // what the pool was told of
-	refuse   *Failure    // the pool's answer, in place of a grant
-	mute     bool        // it does not answer at all
-	hosts    []string    // that are granted, one after another; the last one from then on
-	checks   []func()    // of answers, which come later
-	steps    int         // of at that have yet to run
-	sent     int         // updates
+	held     []holds       // its answers to a pool's roll call
+	asked    []acquire     // of pools and seeds
+	left     *leftBehind   // reported to the pool
+	refuse   *Failure      // the pool's answer instead of a grant
+	mute     bool          // the pool does not answer at all
+	seedSays []poolAnswer  // the seed's answers in order, instead of grants; a zero answer is a grant
+	answers  []poolAnswer  // the pool's first answers, instead of grants
+	hosts    []string      // granted in order; the last one repeats
+	checks   []func()      // of answers that come later
+	steps    int           // registered by at, and not run yet
+	sent     int           // updates sent
+	every    time.Duration // how often conditions are polled, by the environment's clock
+
+	onAcquire func(to string) // called with whom a lease is asked of
 }
 
-// takes and refuses say what an update must have been answered in the end.
+// poolAnswer is what a pool answers to a request, or the error if the pool cannot
+// be asked.
+type poolAnswer struct {
+	granted
+	err error
+}
+
+// takes and refuses check, at the end, how an update was answered.
 func (w *world) takes(u *updated) {
 	w.checks = append(w.checks, func() {
 		if !u.accepted || u.rejected != nil || u.err != nil {
@@ -285,16 +349,8 @@ func (w *world) verify() {
 	}
 }
 
-// patient bears a machine on which a second may pass before a thread runs.
-func (w *world) patient() {
-	w.SetTestTimeout(20 * time.Second)
-	w.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: 10 * time.Second})
-}
-
 func newWorld(t *testing.T) *world {
-	var suite testsuite.WorkflowTestSuite
-	w := &world{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t, fake: &fakeSessions{t: t}}
-	w.patient()
+	w := &world{environment: newEnvironment(), t: t, fake: &fakeSessions{t: t}}
 	w.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: SessionID("s1")})
 	w.RegisterActivity(w.fake)
 	w.RegisterWorkflowWithOptions(Session, workflow.RegisterOptions{Name: TypeSession})
@@ -303,24 +359,42 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// external is what pools and seeds answer.
+// external answers for pools and seeds.
 func (w *world) external(id, name string, arg any) error {
 	switch name {
 	case signalAcquire:
 		w.asked = append(w.asked, arg.(acquire))
+		if w.onAcquire != nil {
+			w.onAcquire(id)
+		}
 		g := granted{From: id, Epoch: 1}
+		var next *poolAnswer
+		if len(w.answers) > 0 && id == PoolID("") {
+			next, w.answers = &w.answers[0], w.answers[1:]
+		}
+		if len(w.seedSays) > 0 && strings.HasPrefix(id, SeedID("")) {
+			if w.seedSays[0].err != nil || w.seedSays[0].Refused != nil || w.seedSays[0].Queued != "" {
+				next = &w.seedSays[0]
+			}
+			w.seedSays = w.seedSays[1:]
+		}
 		switch {
 		case w.mute:
 			return nil
+		case next != nil && next.err != nil:
+			return next.err
+		case next != nil:
+			g = next.granted
+			g.From = id
 		case w.refuse != nil:
 			g.Refused = w.refuse
 		case id == PoolID(""):
 			g.Spec = &activities.HostSpec{Name: w.host(arg.(acquire)), Address: "192.0.2.1"}
 		case id == SeedPoolID("logins"):
-			g.From, g.Pool = SeedID("team"), "logins" // one of its seeds answers
+			g.From, g.Pool = SeedID("team"), "logins" // one of the pool's seeds answers
 			fallthrough
 		default:
-			g.Seed = &activities.SeedRef{Name: "team", Generation: 3, Blob: "b", Digest: "d", Kind: orElse(w.kind, "api_key"), Epoch: 7}
+			g.Seed = &activities.SeedRef{Name: "team", Generation: 3, Blob: "b", Digest: "d", Kind: cmp.Or(w.kind, "api_key"), Epoch: 7}
 			if w.seedNow != nil {
 				g.Seed = w.seedNow
 			}
@@ -335,6 +409,8 @@ func (w *world) external(id, name string, arg any) error {
 		}
 	case SignalSessionEnded:
 		w.ended = append(w.ended, arg.(SessionEnded))
+	case signalHolds:
+		w.held = append(w.held, arg.(holds))
 	case signalReport:
 		w.reports = append(w.reports, arg.(report))
 	default:
@@ -343,7 +419,6 @@ func (w *world) external(id, name string, arg any) error {
 	return nil
 }
 
-// host is the next one that the pool grants.
 func (w *world) host(a acquire) string {
 	switch {
 	case a.Host != "":
@@ -357,7 +432,7 @@ func (w *world) host(a acquire) string {
 	return "web-1"
 }
 
-// start runs the session to its end; steps are done at their times before.
+// start runs the session to its end. Steps run at their times meanwhile.
 func (w *world) start(opt SessionOptions) {
 	w.t.Helper()
 	w.ExecuteWorkflow(TypeSession, SessionInput{ID: "s1", Options: opt})
@@ -367,13 +442,12 @@ func (w *world) start(opt SessionOptions) {
 	w.verify()
 }
 
-// fill makes the history long enough for the next run.
+// fill makes the history long enough for a rollover.
 func (w *world) fill() {
 	w.SetCurrentHistoryLength(5000)
 	w.SetContinueAsNewSuggested(true)
 }
 
-// continued is how the session ended, if it continued as new.
 func (w *world) continued() *temporalContinue {
 	w.t.Helper()
 	var again *temporalContinue
@@ -383,7 +457,6 @@ func (w *world) continued() *temporalContinue {
 	return again
 }
 
-// typeOf is the type of the application error in err.
 func typeOf(err error) string {
 	var app *temporal.ApplicationError
 	if !errors.As(err, &app) {
@@ -410,7 +483,6 @@ func query[T any](w *world, name string, args ...any) T {
 	return out
 }
 
-// updated is the answer to an update.
 type updated struct {
 	arg      any
 	rejected error
@@ -423,22 +495,32 @@ func (u *updated) Accept()                     { u.accepted = true }
 func (u *updated) Reject(err error)            { u.rejected = err }
 func (u *updated) Complete(res any, err error) { u.result, u.err = res, err }
 
-// send delivers an update and returns where its answer will be.
+// send delivers an update and returns the place for its answer.
 func (w *world) send(name string, arg any) *updated {
 	u := &updated{arg: arg}
-	w.sent++ // an address would be used again, and an id is one update
+	w.sent++ // an address could be reused, and each update needs its own id
 	w.UpdateWorkflow(name, fmt.Sprintf("u%d", w.sent), u, arg)
 	return u
 }
 
-// at runs a step of the test; the workflow must not end before.
+// at runs a step of the test after d. The workflow must not end before.
 func (w *world) at(d time.Duration, f func()) {
 	w.steps++
-	w.RegisterDelayedCallback(func() { w.steps--; f() }, d)
+	w.RegisterDelayedCallback(func() { w.run(f) }, d)
+}
+
+// run runs a step. The step is done when the workflow has what it sent.
+func (w *world) run(f func()) {
+	w.steps--
+	if w.fake != nil {
+		w.fake.step.begin()
+		defer w.TestWorkflowEnvironment.RegisterDelayedCallback(w.fake.step.end, 0) // behind what f sends
+	}
+	f()
 }
 
 // once runs a step as soon as a condition is met. Activities run in real time
-// beside the environment's clock, so no fixed time would do.
+// beside the environment's clock, so a fixed time would not do.
 func (w *world) once(what string, cond func() bool, f func()) {
 	w.steps++
 	var end time.Time
@@ -453,11 +535,10 @@ func (w *world) once(what string, cond func() bool, f func()) {
 			return
 		}
 		if !cond() {
-			w.RegisterDelayedCallback(look, 10*time.Millisecond)
+			w.RegisterDelayedCallback(look, max(w.every, 10*time.Millisecond))
 			return
 		}
-		w.steps--
-		f()
+		w.run(f)
 	}
 	w.RegisterDelayedCallback(look, 60*time.Millisecond)
 }
@@ -476,7 +557,7 @@ func (w *world) attached(n int, f func()) {
 	}, f)
 }
 
-// whenTurn runs a step as soon as a turn has ended that way.
+// whenTurn runs a step as soon as a turn has ended with that status.
 func (w *world) whenTurn(n int, status string, f func()) {
 	w.once(fmt.Sprintf("turn %d is %s", n, status), func() bool {
 		for _, turn := range query[SessionDetail](w, QueryDetail).Turns {
@@ -488,7 +569,7 @@ func (w *world) whenTurn(n int, status string, f func()) {
 	}, f)
 }
 
-// Answers that pumps give.
+// Answers of pumps.
 
 func opened(in activities.RunPumpInput) activities.PumpState {
 	st := in.Pump.State
@@ -558,8 +639,8 @@ func dies(state conversation.DeliveryState, opens bool) func(context.Context, ac
 	}
 }
 
-// refuses is a codex that will not go on with the session, while its messages
-// have come so far.
+// refuses returns a pump whose codex refuses to go on with the session. Its
+// messages have reached the given state.
 func refuses(kind string, state conversation.DeliveryState) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
 	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		ds := acked(in)

@@ -8,7 +8,8 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// fingerprint shows a host's first pinned key as ssh-keygen -l does.
+// fingerprint returns the fingerprint of a host's first pinned key as ssh-keygen -l shows it, or
+// "known_hosts:" and a path.
 func fingerprint(spec activities.HostSpec) string {
 	if len(spec.HostKeys) == 0 {
 		if spec.KnownHosts != "" {

@@ -9,41 +9,39 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// HostFolders is of the newest look at what sessions have on a host.
+// HostFolders is the newest look at the session folders of a host.
 type HostFolders struct {
 	At      time.Time `json:"at"`
-	Dir     string    `json:"dir,omitempty"`     // where their folders lie
-	Unknown int       `json:"unknown,omitempty"` // how many are not known to be of sessions of ours
+	Dir     string    `json:"dir,omitempty"`     // the folder that has them
+	Unknown int       `json:"unknown,omitempty"` // folders not known to be ours
 }
 
-// An UnknownFolder is one that nobody here touches: it may be of another
-// installation that shares the host, or from before the database was lost.
+// UnknownFolder is a folder that is never touched: it may belong to another installation on the
+// same host, or date from before the database was lost.
 type UnknownFolder struct {
 	Session    string    `json:"session"`
-	Generation int64     `json:"generation"`     // 0 where it does not say
-	Since      time.Time `json:"since,omitzero"` // that generation began
-	Why        string    `json:"why"`            // it is not known to be ours
+	Generation int64     `json:"generation"`     // 0 if not known
+	Since      time.Time `json:"since,omitzero"` // when that generation began
+	Why        string    `json:"why"`            // why it is not known to be ours
 }
 
 const (
-	// foldersOlder is how long a mark was not written before its folder can be
-	// one that was left: whoever made it has long told its pool.
+	// foldersOlder is how long a folder's mark must not have been written before the folder can
+	// be a leftover. By then its session has long told the pool.
 	foldersOlder = 10 * time.Minute
 	// foldersHosts is how many hosts one run looks at.
 	foldersHosts = 200
-	// maxUnknown is how many unknown folders a pool names, a hundred bytes or two
-	// each; it counts the others.
+	// maxUnknown is how many unknown folders a pool lists, at 100 to 200 bytes each. It counts
+	// the others.
 	maxUnknown = 500
 )
 
-// signalLooked tells a pool what lies on its hosts.
 const signalLooked = "folders"
 
-// whyFound is why something is left that only a look at the host has found.
 const whyFound = "its folder was found there, and its session has ended"
 
-// findLeftovers finds what sessions left that have ended, and that their pool
-// does not know of. The pool wipes it, as all that it knows of.
+// findLeftovers looks for folders of ended sessions that their pool does not know, and has the
+// pool wipe them.
 func findLeftovers(ctx workflow.Context, what string, in MaintenanceInput, out *MaintenanceResult) error {
 	found, err := do(setUp(ctx, what), hosts.FindLeftovers, activities.FindLeftoversInput{
 		Pool: PoolID(in.Zone), Signal: signalLooked, Older: foldersOlder, Limit: foldersHosts,
@@ -56,7 +54,6 @@ func findLeftovers(ctx workflow.Context, what string, in MaintenanceInput, out *
 	return nil
 }
 
-// drainLooked takes what was found on hosts.
 func (p *pool) drainLooked() {
 	for _, all := range unread[activities.HostsLooked](p.lkd) {
 		for _, l := range all.Hosts {
@@ -67,9 +64,9 @@ func (p *pool) drainLooked() {
 	}
 }
 
-// looked takes what lies on a host. Whoever looked asked before what the pool
-// knows; only now is it certain that it has not come to know since. A session
-// that begins there from now on waits until what is left of it is seen to.
+// looked records what was found on a host. The look compared it with what the pool knew then, so
+// the pool checks again what it has learnt since. A session of the same name that begins there
+// from now on waits until the leftover is wiped.
 func (p *pool) looked(h *poolHost, l activities.HostLooked) {
 	name := h.Spec.Name
 	h.Folders, h.Unknown = &HostFolders{At: l.At, Dir: excerpt(l.Dir, maxReason), Unknown: l.Others}, nil
@@ -89,8 +86,7 @@ func (p *pool) looked(h *poolHost, l activities.HostLooked) {
 	}
 }
 
-// knowsFolder says that a session has a folder on a host, or may have, for all
-// that the pool knows.
+// knowsFolder reports whether the pool knows that a session has, or may have, a folder on a host.
 func (p *pool) knowsFolder(session, host string) bool {
 	return slices.ContainsFunc(p.st.Queue, func(t ticket) bool { return t.Holder == session }) ||
 		slices.ContainsFunc(p.folders(), func(k activities.LeftThere) bool {
@@ -98,8 +94,7 @@ func (p *pool) knowsFolder(session, host string) bool {
 		})
 }
 
-// folders are the sessions of which a host may have a folder, or has one that is
-// there to stay.
+// folders lists the sessions that may have a folder on a host, or have one that stays.
 func (p *pool) folders() []activities.LeftThere {
 	all := p.leftThere()
 	for i := range p.st.Leftovers {

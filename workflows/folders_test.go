@@ -11,13 +11,12 @@ import (
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
 )
 
-// lies is what somebody found on web-1.
+// lies returns the report of a look at web-1.
 func lies(ended ...activities.FoundFolder) activities.HostLooked {
 	return activities.HostLooked{Host: put("web-1", 1).Spec, At: time.Unix(1_790_000_000, 0).UTC(), Dir: "/r/sessions", Ended: ended}
 }
@@ -26,9 +25,9 @@ func (p *poolWorld) found(all ...activities.HostLooked) {
 	p.SignalWorkflow(signalLooked, activities.HostsLooked{Hosts: all})
 }
 
-// The pool is told of a folder that it does not know of: it has it wiped as all
-// that a session left, under the generation that made it, and keeps the proof. Who
-// comes again under that name does not get the host before.
+// The pool is told of a folder that it does not know. It has the folder wiped like
+// anything that a session left, under the generation that made it, and keeps the
+// proof. A new session of that name gets the host only after that.
 func TestAFolderThatSomebodyFoundIsWiped(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
@@ -60,8 +59,8 @@ func TestAFolderThatSomebodyFoundIsWiped(t *testing.T) {
 	p.verify()
 }
 
-// Between the look and the word of it a session may have come or gone: what the
-// pool knows of by then is not touched, and nothing of it is said to be unknown.
+// Between a look at a host and its report a session may have come or gone. The pool
+// does not touch what it knows of by then, and does not report it as unknown.
 func TestWhatThePoolKnowsOfIsNoFindOfAnybody(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
@@ -111,7 +110,7 @@ func TestWhatThePoolKnowsOfIsNoFindOfAnybody(t *testing.T) {
 				t.Errorf("listed as %+v", h)
 			}
 		}
-		p.found(lies()) // somebody saw to it
+		p.found(lies()) // it was dealt with
 	})
 	p.at(30*time.Second, func() {
 		if v := p.shown("web-1"); v.Folders.Unknown != 0 || len(v.UnknownFolders) > 0 {
@@ -123,8 +122,8 @@ func TestWhatThePoolKnowsOfIsNoFindOfAnybody(t *testing.T) {
 	p.verify()
 }
 
-// Whose a folder is tells Temporal: sessions that run, or wait parked, own theirs,
-// and those that have ended owned what was made while they ran.
+// Temporal tells whose a folder is. Sessions that run or are parked own theirs, and
+// ended sessions owned what was made while they ran.
 func TestAFolderIsOfTheSessionThatRanWhenItBegan(t *testing.T) {
 	r := newReal(t)
 	r.work()
@@ -139,7 +138,7 @@ func TestAFolderIsOfTheSessionThatRanWhenItBegan(t *testing.T) {
 	r.ended(id, "m0", "completed")
 	first := r.host.prepared(id)[0].Claim.Generation
 	says(first, activities.OwnerRuns)
-	says(7, activities.OwnerRuns) // its own to see to
+	says(7, activities.OwnerRuns) // the session looks after it itself
 	r.update(SessionID(id), SignalPark, nil, Park{})
 	r.becomes(id, Parked)
 	says(first, activities.OwnerRuns)
@@ -151,7 +150,7 @@ func TestAFolderIsOfTheSessionThatRanWhenItBegan(t *testing.T) {
 	if owner, err := activities.AskFolderOwner(t.Context(), r.c, id+".none", first); err != nil || owner != activities.OwnerNobody {
 		t.Errorf("nobody's folder is of one that %q, %v", owner, err)
 	}
-	// A later session of that name, under which the earlier one's is still known.
+	// A later session of that name, while the earlier one's history is still known.
 	r.until("the first is a second old", func() bool { return time.Now().Unix() > first+1 })
 	_, err := r.c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: SessionID(id), TaskQueue: r.queue,
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE}, TypeSession, SessionInput{ID: id, Options: SessionOptions{Zone: r.zone, Host: "web-1"}})
@@ -166,7 +165,6 @@ func TestAFolderIsOfTheSessionThatRanWhenItBegan(t *testing.T) {
 	})
 }
 
-// fakeFinder is what looks at hosts.
 type fakeFinder struct {
 	t   *testing.T
 	err error
@@ -179,12 +177,11 @@ func (f *fakeFinder) FindLeftovers(_ context.Context, in activities.FindLeftover
 	return activities.FindLeftoversResult{Hosts: 3, Unknown: 1, Problems: []string{"host web-2: no route"}}, f.err
 }
 
-// What a look at hosts came to is the run's result; one that could not be had is
-// said, and fails nothing.
+// The run's result has what was found on the hosts. If the look failed, the result
+// says so, and nothing fails.
 func TestMaintenanceSaysWhatLiesOnHosts(t *testing.T) {
 	for _, err := range []error{nil, temporal.NewNonRetryableApplicationError("no pool", "x", errors.New("no pool"))} {
-		var suite testsuite.WorkflowTestSuite
-		env := suite.NewTestWorkflowEnvironment()
+		env := newEnvironment()
 		env.RegisterWorkflowWithOptions(Maintenance, workflow.RegisterOptions{Name: TypeMaintenance})
 		env.RegisterActivity(&fakeFinder{t, err})
 		env.ExecuteWorkflow(TypeMaintenance, MaintenanceInput{Leftovers: true, Zone: "north"})

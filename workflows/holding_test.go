@@ -13,14 +13,12 @@ import (
 	"fairlead.dev/fairlead/conversation"
 )
 
-// What can go wrong while a session goes on: codex, the host and people do not
-// always do what is expected of them.
+// Faults of codex, the host and people while a session goes on.
 
 func finally(kind string) error {
 	return temporal.NewNonRetryableApplicationError(kind+" for good", kind, nil)
 }
 
-// ends closes the session at that time.
 func (w *world) ends(at time.Duration) {
 	w.RegisterDelayedCallback(func() { w.SignalWorkflow(SignalClose, Close{}) }, at)
 }
@@ -45,7 +43,7 @@ func TestAMessageThatCodexRefusesFailsItsTurnAlone(t *testing.T) {
 
 func TestAHostIsCleanedAlsoWhenPreparingItFailed(t *testing.T) {
 	w := newWorld(t)
-	w.fake.fail("prepare", finally(activities.ErrTypeWireLost))
+	w.fake.fail("prepare", finally(activities.ErrTypeSandbox))
 	w.start(SessionOptions{Seed: "team"})
 	if len(w.fake.closed) != 1 || !w.fake.closed[0].Discard || w.fake.closed[0].Claim.Host.Name != "web-1" {
 		t.Errorf("cleaned up %+v", w.fake.closed)
@@ -53,13 +51,13 @@ func TestAHostIsCleanedAlsoWhenPreparingItFailed(t *testing.T) {
 	if got := strings.Join(w.released, " "); got != "seed/team pool/default" {
 		t.Errorf("released %q", got)
 	}
-	if v := w.view(); v.State != Failed || v.Close == nil || !v.Close.Wiped || v.Error.Kind != activities.ErrTypeWireLost {
+	if v := w.view(); v.State != Failed || v.Close == nil || !v.Close.Wiped || v.Error.Kind != activities.ErrTypeSandbox {
 		t.Errorf("session is %+v", v)
 	}
 }
 
-// An sshd that is restarted, or a small machine that boots, is no reason for a
-// session to fail that just begins.
+// A session that begins does not fail because sshd is restarted, or because a small
+// machine boots.
 func TestAHostThatIsAwayForSecondsDoesNotFailASessionThatBegins(t *testing.T) {
 	w := newWorld(t)
 	w.fake.fail("prepare", temporal.NewApplicationError("connection refused", activities.ErrTypeUnreachable))
@@ -130,7 +128,6 @@ func TestAFencedSessionLeavesTheHostAlone(t *testing.T) {
 	}
 }
 
-// What stood in the way of closing is no error of a session that is closed.
 func TestAHostThatIsCleanAtLastLeavesNoError(t *testing.T) {
 	w := newWorld(t)
 	w.fake.closeErrs = []error{finally(activities.ErrTypeStore)}
@@ -153,8 +150,8 @@ func TestAFailedSessionThatCannotBeCleanedTakesDiscard(t *testing.T) {
 		return activities.RunPumpResult{}, finally(activities.ErrTypeHostKey)
 	})
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(whileAttached, func() {
-		if v := w.view(); v.State != Failed || v.Waits == "" {
+	w.once("what it leaves cannot be cleaned", func() bool { return w.view().State == Failed && w.fake.called("close discard=false") }, func() {
+		if v := w.view(); v.Waits == "" {
 			t.Errorf("session is %+v", v)
 		}
 		w.refuses(w.send(SignalClose, Close{}), RefusedState)
@@ -171,8 +168,9 @@ func TestCloseIsHeardWhileCodexIsStartedAgain(t *testing.T) {
 		w := newWorld(t)
 		w.fake.pumps = append(w.fake.pumps, dies(conversation.Acknowledged, true))
 		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-		w.at(2*time.Second, func() { w.fake.hang(stage); w.send(SignalMessage, hello("m2")) })
-		w.at(2*time.Second+50*time.Millisecond, func() { w.takes(w.send(SignalClose, Close{})) })
+		w.whenTurn(1, "interrupted", func() { w.fake.hang(stage); w.send(SignalMessage, hello("m2")) })
+		hung := map[string]string{"stop": "stop 1", "start": "start 2"}[stage]
+		w.once(hung+" hangs", func() bool { return w.fake.called(hung) }, func() { w.takes(w.send(SignalClose, Close{})) })
 		w.start(SessionOptions{})
 		if v := w.view(); v.State != Closed || v.Turn.Status != "interrupted" {
 			t.Errorf("%s: session is %+v", stage, v)
@@ -200,7 +198,7 @@ func TestACloseWhilePreparingLetsItFinish(t *testing.T) {
 	}
 }
 
-// busy says that something else runs beside the requests of a pump.
+// busy returns a pump that reports that something else runs beside its requests.
 func busy(pump func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error)) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		out, err := pump(ctx, in)
@@ -266,9 +264,9 @@ func TestATurnHasOneDeadlineHoweverManyPumpsServeIt(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, staysAttached(conversation.Acknowledged), endsTurn("completed", ""), endsTurn("completed", ""))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(whileAttached, func() { w.send(SignalMessage, Message{ID: "m2", Text: "faster", Mode: "steer"}) })
-	w.at(later(2), func() { w.send(SignalMessage, hello("m3")) })
-	w.ends(later(4))
+	w.attached(1, func() { w.send(SignalMessage, Message{ID: "m2", Text: "faster", Mode: "steer"}) })
+	w.whenTurn(1, "completed", func() { w.send(SignalMessage, hello("m3")) })
+	w.whenTurn(2, "completed", func() { w.send(SignalClose, Close{}) })
 	w.start(SessionOptions{TurnTimeout: time.Hour})
 	var turn []time.Duration
 	for _, in := range w.fake.ran {
@@ -285,16 +283,16 @@ func TestAnInterruptHoldsWhenCodexDiesBeforeTheMessageReachedIt(t *testing.T) {
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	var let func()
 	w.at(999*time.Millisecond, func() { let = w.fake.hang("stop") })
-	w.at(whileAttached, func() { w.takes(w.send(SignalInterrupt, Interrupt{By: "bob"})); let() })
-	w.at(3*time.Second, func() {
+	w.once("codex is being stopped", func() bool { return w.fake.called("stop 1") }, func() { w.takes(w.send(SignalInterrupt, Interrupt{By: "bob"})); let() })
+	w.when(Interrupted, func() {
 		if v := w.view(); v.State != Interrupted || v.Turn.Status != "interrupted" {
 			t.Errorf("session is %+v", v)
 		}
 		if w.fake.starts != 2 {
 			t.Errorf("codex was started %d times", w.fake.starts)
 		}
+		w.send(SignalClose, Close{})
 	})
-	w.ends(4 * time.Second)
 	w.start(SessionOptions{})
 }
 
@@ -443,8 +441,8 @@ func TestACompletionThatRacesTheCloseWins(t *testing.T) {
 		return endsTurn("completed", "done after all")(ctx, in)
 	})
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(whileAttached, func() { w.send(SignalClose, Close{}) })
-	w.at(later(1), func() { close(let) })
+	w.attached(1, func() { w.send(SignalClose, Close{}) })
+	w.attached(2, func() { close(let) })
 	w.start(SessionOptions{})
 	if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 1}); turn.Status != "completed" || turn.FinalText != "done after all" {
 		t.Errorf("turn is %+v", turn)
@@ -483,7 +481,7 @@ func TestARolloverWhileQueuedAsksAgain(t *testing.T) {
 	}
 }
 
-// Whoever looks at a session sees what is kept of it, and what it began from.
+// The view shows what is kept of a session, and what it began from.
 func TestASessionSaysHowItIsKept(t *testing.T) {
 	w := newWorld(t)
 	w.ends(time.Second)

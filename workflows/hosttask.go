@@ -6,8 +6,8 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// Host tasks are short workflows, so that what was done to a host is on record
-// and goes on when a worker dies. The pool learns what they found.
+// Host tasks are short workflows, so that what was done to a host is recorded and survives a
+// worker's death. The pool is told the results.
 
 // HostTaskInput names the host and its zone.
 type HostTaskInput struct {
@@ -38,24 +38,23 @@ func CheckHost(ctx workflow.Context, in HostTaskInput) (activities.CheckHostResu
 	return out, nil
 }
 
-// ExecOnHost runs a person's command as a journaled process.
+// ExecOnHost runs a command on a host as a journaled process.
 func ExecOnHost(ctx workflow.Context, in activities.ExecInput) (activities.ExecResult, error) {
 	return do(once(ctx, "exec on "+in.Host.Name), hosts.RunExec, in)
 }
 
-// ScanHostKeys asks a host for its keys and trusts nothing.
+// ScanHostKeys returns a host's keys without trusting them.
 func ScanHostKeys(ctx workflow.Context, in activities.ScanHostKeysInput) (activities.ScanHostKeysResult, error) {
 	return do(setUp(ctx, "scan "+in.Host.Address), hosts.ScanHostKeys, in)
 }
 
-// recordFailure tells the pool of a host that cannot be used.
 func recordFailure(ctx workflow.Context, in HostTaskInput, doing string, err error) {
 	if f := failureOf(doing, err); activities.HostFault(f.Kind) {
 		record(ctx, in, SetHost{Name: in.Host.Name, Failed: f})
 	}
 }
 
-// record tells the pool; a pool that does not know the host has no use for it.
+// record tells the pool. A pool that does not know the host ignores it.
 func record(ctx workflow.Context, in HostTaskInput, set SetHost) {
 	err := workflow.SignalExternalWorkflow(ctx, PoolID(in.Zone), "", signalFound, set).Get(ctx, nil)
 	if err != nil {

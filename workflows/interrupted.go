@@ -5,27 +5,27 @@ import (
 	"slices"
 	"strings"
 
+	"go.temporal.io/sdk/workflow"
+
 	"fairlead.dev/fairlead/activities"
 )
 
-// What a session does when its turn is cut off: codex's process died, or had
-// to be retired, while the turn ran.
+// What a session does when its turn is cut off because codex's process died or was retired.
 const (
-	InterruptAsk      = "ask"      // it is interrupted and waits for a message
+	InterruptAsk      = "ask"      // it waits for a message, interrupted
 	InterruptContinue = "continue" // it tells codex to go on, in a new process
 	InterruptFail     = "fail"     // it closes as failed
 )
 
-// maxGoOns is how many turns in a row may be cut off and continued.
+// maxGoOns is how many consecutive turns may be cut off and continued.
 const maxGoOns = 3
 
-// goOnText is the follow-up turn's message.
 const goOnText = "Your process was interrupted and has been started again, so the last turn was cut off. " +
 	"What it had begun may be half done or done: look at the present state first, do not blindly repeat what has effects, then go on with the task."
 
-// processEnded takes note that codex is gone. What was never written goes to
-// the next process; a turn that had begun is shown as interrupted, or as
-// unknown where codex may or may not have had it, and nothing is repeated.
+// processEnded records that codex has ended. What was never written goes to the next process. A
+// turn that had begun becomes interrupted, or unknown if codex may have had its message. Nothing
+// is repeated.
 func (s *session) processEnded(gone *activities.ProcessGone, p *activities.Problem) {
 	s.st.Alive = false
 	f := deathOf(gone, p)
@@ -33,18 +33,38 @@ func (s *session) processEnded(gone *activities.ProcessGone, p *activities.Probl
 	if f.Kind == "auth" {
 		s.doubtSeed(f.Message, f.Hint)
 	}
-	if s.st.Pump.Opened != s.st.Incarnation {
-		s.st.EarlyEnds++
-		if s.st.EarlyEnds >= 3 {
-			s.cannotStart(&Failure{Kind: "process_exit", Hint: "run `ctl host check` on this host",
-				Message: fmt.Sprintf("codex ended %d times in a row before it could be used: %s", s.st.EarlyEnds, f.Message)})
-			return
-		}
+	if s.st.Pump.Opened != s.st.Incarnation && s.endedEarly(gone, f) {
+		return
 	}
 	s.lostProcess(f)
 }
 
-// lostProcess does about a turn what its process leaves to be done.
+// maxOwnEnds is how many consecutive times codex may exit by itself before it could be used: then
+// it rejects how it is started, and waiting does not help. A codex that was killed or too slow is
+// waited for without limit (promise 11).
+const maxOwnEnds = 3
+
+// endedEarly handles a process that ended before it could be used, and reports whether the
+// session gives up.
+func (s *session) endedEarly(gone *activities.ProcessGone, f *Failure) bool {
+	s.st.EarlyEnds++
+	if s.st.EarlyEnds == 1 {
+		s.st.EarlyAt = workflow.Now(s.ctx)
+	}
+	if gone == nil || gone.State != "exited" || gone.Code == 0 || gone.Code > 128 {
+		s.st.OwnEnds = 0
+	} else if s.st.OwnEnds++; s.st.OwnEnds >= maxOwnEnds {
+		s.cannotStart(&Failure{Kind: activities.EndProcessExit, final: true, Hint: "run `ctl host check` on this host",
+			Message: fmt.Sprintf("codex ended %d times in a row before it could be used: %s", s.st.OwnEnds, f.Message)})
+		return true
+	}
+	if s.st.Running && s.st.OwnEnds == 0 {
+		s.st.Trouble = &trouble{Since: s.st.EarlyAt, Attempt: s.st.EarlyEnds - 1}
+		s.meet(startCodex, f)
+	}
+	return false
+}
+
 func (s *session) lostProcess(f *Failure) {
 	turn := s.st.sending(activities.SendTurn)
 	switch {
@@ -63,10 +83,10 @@ func (s *session) lostProcess(f *Failure) {
 	}
 }
 
-// processGone is why something is void that waited for a process.
+// processGone is the reason for voiding what waited for a process.
 const processGone = "codex's process is gone"
 
-// deathOf says how a process ended, in words that claim no more than is known.
+// deathOf describes how a process ended, claiming no more than is known.
 func deathOf(gone *activities.ProcessGone, p *activities.Problem) *Failure {
 	f := failureOfProblem(p)
 	if f == nil {
@@ -94,9 +114,8 @@ func deathOf(gone *activities.ProcessGone, p *activities.Problem) *Failure {
 	return f
 }
 
-// cutOff ends a turn that lost its process, and does what the session's policy
-// says. The process may have left commands behind: they are ended at once, not
-// only when somebody goes on.
+// cutOff ends a turn that lost its process, and follows the session's policy. Commands that the
+// process left running are ended at once, not only when somebody goes on.
 func (s *session) cutOff(status string, f *Failure) {
 	s.st.Reap, s.st.Cut = true, nil
 	s.keepDecisions()
@@ -121,7 +140,7 @@ func (s *session) cutOff(status string, f *Failure) {
 	}
 }
 
-// toEnd says that somebody wanted the turn to end anyway.
+// toEnd reports whether somebody wanted the turn to end.
 func (s *session) toEnd() bool {
 	cancel := func(p pendingSend) bool {
 		return p.Send.Kind == activities.SendDecision && p.Send.Outcome == activities.Cancel
@@ -129,8 +148,8 @@ func (s *session) toEnd() bool {
 	return s.st.Interrupt != nil || s.st.Close != nil || slices.ContainsFunc(s.st.Sends, cancel)
 }
 
-// mayGoOn says whether the session begins a follow-up turn by itself. One that
-// took too long would only take longer.
+// mayGoOn reports whether the session begins a follow-up turn by itself. A turn that took too
+// long is not continued.
 func (s *session) mayGoOn(f *Failure) bool {
 	switch {
 	case s.opt.OnInterrupt != InterruptContinue, s.toEnd(), f.Kind == "turn_timeout", s.overBudget(), s.acting() != "":
@@ -142,20 +161,17 @@ func (s *session) mayGoOn(f *Failure) bool {
 	return true
 }
 
-// interrupted leaves it to a person to go on. What was queued was written in
-// the belief that the turn would end well, so it waits for a word as well.
+// interrupted leaves it to a person to go on. Queued messages assumed that the turn would end
+// well, so they wait too, unless the session closes after its last turn.
 func (s *session) interrupted(status string, f *Failure) {
 	s.giveUpTurn(status, f)
 	s.st.Error = f
-	s.st.Held = len(s.st.Queue) > 0
+	s.holdQueue()
 	s.become(Interrupted)
-	if s.opt.CloseAfter && s.st.Close == nil {
-		s.st.Close = &Close{By: s.opt.By}
-	}
 }
 
-// goOn puts a message of the session's own before all others. The turns that
-// were promised to those come one later.
+// goOn queues a message of the session's own before all others. The turn numbers promised to
+// those move up by one.
 func (s *session) goOn(status string, f *Failure) {
 	s.st.GoOnN++
 	m := queuedMessage{N: s.st.TurnN + 1, Message: s.st.Shape.of(Message{Text: goOnText})}
@@ -174,9 +190,9 @@ func (s *session) goOn(status string, f *Failure) {
 		Data: map[string]string{"by": "on_interrupt=continue", "set_by": s.opt.By, "message": m.ID}})
 }
 
-// askHistory hands a message of which nothing is known to the next process,
-// together with that doubt: its pump looks for it in the thread's history. If it
-// is there, the turn was cut off; if not, codex gets it for the first time.
+// askHistory passes a message that codex may or may not have had to the next process, marked as
+// uncertain. Its pump looks for the message in the thread's history. If it is there, the turn was
+// cut off; if not, codex gets it for the first time.
 func (s *session) askHistory(f *Failure) {
 	s.st.Cut = f
 	s.voidOpen(processGone)
@@ -187,14 +203,14 @@ func (s *session) askHistory(f *Failure) {
 		Data: failureData(f)})
 }
 
-// inDoubt says that it is not known whether codex had the running turn's message.
+// inDoubt reports whether codex may or may not have had the running turn's message.
 func (s *session) inDoubt() bool {
 	turn := s.st.sending(activities.SendTurn)
 	return s.st.Cut != nil || s.st.Pump.TurnID == "" && turn != nil && turn.maybe()
 }
 
-// historySaid takes the end of a turn of which codex's history had to tell. It
-// says whether that was all there was to do.
+// historySaid handles the end of a turn that was looked up in codex's history. It reports whether
+// that was all there was to do.
 func (s *session) historySaid(t *activities.TurnEnd) bool {
 	f := s.st.Cut
 	s.st.Cut = nil
@@ -206,8 +222,7 @@ func (s *session) historySaid(t *activities.TurnEnd) bool {
 	return true
 }
 
-// keepMessages leaves of what was to be sent the messages of a turn that has
-// yet to begin.
+// keepMessages keeps only the pending messages of a turn that has yet to begin.
 func (s *session) keepMessages() {
 	var keep, drop []pendingSend
 	for _, p := range s.st.Sends {
@@ -222,8 +237,6 @@ func (s *session) keepMessages() {
 	s.st.Sends = keep
 }
 
-// whatIsKnown adds to a failure what is certain of the turn that it cut off,
-// and what is not.
 func (s *session) whatIsKnown(status string, f *Failure) *Failure {
 	var sure, unsure []string
 	id := ""
@@ -232,7 +245,7 @@ func (s *session) whatIsKnown(status string, f *Failure) *Failure {
 	}
 	if status == "unknown" {
 		unsure = append(unsure, "whether message "+id+" reached codex")
-	} else if s.st.sending(activities.SendTurn) == nil {
+	} else if id != "" && s.st.sending(activities.SendTurn) == nil {
 		sure = append(sure, "message "+id+" reached codex")
 	}
 	for _, a := range s.st.Approvals {
@@ -265,8 +278,8 @@ func (s *session) whatIsKnown(status string, f *Failure) *Failure {
 	return &out
 }
 
-// reap ends what a dead process left behind, without keeping anybody waiting:
-// starting the next one, or closing, does so again.
+// reap ends what a dead process left running. It holds up nobody: starting the next process, or
+// closing, does the same.
 func (s *session) reap() {
 	s.st.Reap = false
 	s.settle()
@@ -281,7 +294,7 @@ func (s *session) reap() {
 	})
 	switch {
 	case err != nil && needed():
-		s.st.Reap = s.st.Close == nil && !s.canBegin() // it stopped only to continue as new
+		s.st.Reap = s.st.Close == nil && !s.canBegin() // it stopped to continue as new
 	case err != nil:
 		s.note(activities.Note{Type: "error", Text: failureOf("end what codex left on "+name, err).Message})
 	case len(out.Survivors) > 0:
@@ -294,29 +307,44 @@ func (s *session) retire(p *activities.Problem) {
 	name := s.st.Lease.Spec.Name
 	s.st.PumpN++
 	left, err := s.stopServer("retire codex on")
-	if left && s.st.Close == nil {
-		return // it goes on elsewhere
+	if left {
+		return // the session goes on elsewhere, or closes
 	}
 	if err != nil {
 		f := failureOf("stop codex on "+name, err)
-		if f.Kind == activities.ErrTypeUnreachable && s.mayMove() {
+		switch {
+		case f.Kind == activities.ErrTypeUnreachable && s.mayMove():
 			s.goAway(f)
-			return
+		case f.Kind == activities.ErrTypeFenced && s.st.Close == nil:
+			s.overtaken(f)
+		case s.st.Close == nil && (f.passes() || workersFault(f)):
+			// The turn runs on until another pump finds that it must be stopped.
+			s.meet(talkToCodex, f)
+		default:
+			s.fail(f)
 		}
-		s.fail(f)
 		return
 	}
-	// What it wrote until it was stopped is read before anything is concluded.
+	// Read what codex wrote before it stopped; only then decide.
 	s.st.Retired = p
 }
 
-// retired concludes once all that a retired process had written was read.
+// retired is called when all that a retired process wrote was read.
 func (s *session) retired(r activities.PumpResult) {
 	p := s.st.Retired
 	s.st.Retired = nil
 	if r.Reason == activities.TurnEnded {
-		s.turnEnded(r.Turn) // it ended in the last moment
+		s.turnEnded(r.Turn) // it ended just in time
+	}
+	if p.Kind == stoppedToFail {
+		s.st.Alive = false
+		return
+	}
+	if p.Kind == stoppedForClose {
+		s.st.Alive = false
+		s.giveUpForClose()
+		return
 	}
 	s.processEnded(nil, p)
-	s.st.Reap = false // stopping it was thorough
+	s.st.Reap = false // stopping it did that
 }

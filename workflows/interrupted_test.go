@@ -15,8 +15,8 @@ import (
 
 type pumpFunc = func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error)
 
-// A turn that loses its process: what the session says of it, and what it does
-// by itself.
+// A turn that loses its process: what the session reports, and what it does by
+// itself.
 
 func TestACutOffTurnSaysWhatIsCertainAndWhatIsNot(t *testing.T) {
 	w := newWorld(t)
@@ -64,7 +64,7 @@ func TestAHostThatCannotBeClearedKeepsNobodyWaiting(t *testing.T) {
 	w.start(SessionOptions{})
 }
 
-// resumed checks that a pump resumes the thread with all that it was set up with.
+// resumed checks that a pump resumes the thread with all its settings.
 func resumed(t *testing.T, in activities.RunPumpInput, incarnation int) {
 	t.Helper()
 	th := in.Pump.Thread
@@ -157,7 +157,7 @@ func TestContinuingIsBounded(t *testing.T) {
 		w.send(SignalMessage, hello("m5"))
 	})
 	w.at(2*time.Minute, func() {
-		// Nothing has ended by itself since: it does not begin to count anew.
+		// No turn has ended by itself since, so the count goes on.
 		if v := w.view(); v.State != Interrupted || v.Turn.N != 5 {
 			t.Errorf("after %d pumps the session is %+v", len(w.fake.ran), v)
 		}
@@ -262,7 +262,7 @@ func TestWhatARetiredProcessStillWroteIsRead(t *testing.T) {
 	}
 }
 
-// history answers as a pump that found the message in the thread's history.
+// history returns a pump that found the message in the thread's history.
 func history(t *testing.T, status string) pumpFunc {
 	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		s := in.Pump.Sends
@@ -317,13 +317,13 @@ func TestWhereItIsNotKnownWhetherCodexHadTheMessageItsHistoryTells(t *testing.T)
 	}
 }
 
-// cannotTell is a codex whose history cannot be read.
+// cannotTell answers as a codex whose history cannot be read.
 func cannotTell(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 	return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Bound, State: opened(in),
 		Deliveries: []activities.Delivery{{ID: "m1", State: conversation.Void, Error: "its history cannot be read"}}}}, nil
 }
 
-// noThread is a codex that never wrote the thread's rollout.
+// noThread answers as a codex that never wrote the thread's rollout.
 func noThread(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 	return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Refused, State: in.Pump.State,
 		Deliveries: []activities.Delivery{{ID: "m1", State: conversation.Sent}},
@@ -407,10 +407,10 @@ func notesOf(notes []activities.Note) string {
 	return b.String()
 }
 
-// Where it is not known whether codex had a message, no later trouble makes
-// that certain.
+// If it is not known whether codex had a message, later faults do not make it
+// certain.
 func TestADoubtThatCannotBeResolvedIsNoFailure(t *testing.T) {
-	lost := dies(conversation.Sent, false) // before anything could be asked
+	lost := dies(conversation.Sent, false) // before codex could be asked
 	for name, fault := range map[string]func(w *world){
 		"no process lives long enough": func(w *world) { w.fake.pumps = append(w.fake.pumps, lost, lost, lost) },
 		"none can be started": func(w *world) {

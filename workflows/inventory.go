@@ -10,7 +10,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// NamePattern is what names of hosts, seeds and sessions look like.
+// NamePattern matches the names of hosts, seeds and sessions.
 var NamePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
 func (p *pool) checkPut(in PutHost) error {
@@ -20,7 +20,7 @@ func (p *pool) checkPut(in PutHost) error {
 	case !NamePattern.MatchString(s.Name):
 		return refuse(RefusedBadInput, "host name %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", s.Name)
 	case old != nil && !in.Replace && s.Name != activities.LocalHost:
-		return refuse(RefusedState, "host %s is in zone %s already (remove it first, or replace it)", s.Name, p.zone)
+		return refuse(RefusedState, "host %s is in zone %s already (--replace changes it, `ctl host remove %s` takes it out)", s.Name, p.zone, s.Name)
 	case s.Name != activities.LocalHost && s.Address == "":
 		return refuse(RefusedBadInput, "host %s needs an address", s.Name)
 	case s.Port < 0 || s.Port > 65535:
@@ -46,8 +46,8 @@ func (p *pool) checkPut(in PutHost) error {
 	return nil
 }
 
-// unpinned finds the host, on the way or at its end, whose key would have to
-// be taken on trust.
+// unpinned returns the first host, from s along its jump hosts, that has no pinned key; nil if
+// all have one.
 func unpinned(s *activities.HostSpec) *activities.HostSpec {
 	for ; s != nil; s = s.Jump {
 		if s.Name != activities.LocalHost && len(s.HostKeys) == 0 && s.KnownHosts == "" {
@@ -70,21 +70,20 @@ func (p *pool) put(in PutHost) HostView {
 		p.st.Hosts = append(p.st.Hosts, poolHost{})
 		h = &p.st.Hosts[len(p.st.Hosts)-1]
 	}
-	// Another spec is another machine, until it is looked at. A cordon stays,
-	// and so does a drain.
+	// A new spec counts as another machine until it is checked. A cordon or drain stays.
 	*h = poolHost{Spec: in.Spec, Labels: in.Labels, Slots: in.Slots, Cordon: h.Cordon, Draining: h.Draining, NewAt: workflow.Now(p.ctx)}
 	p.work = true
 	return p.view(h)
 }
 
-// lies says that a credential may lie on a host after its session has ended.
+// lies reports whether a credential may remain on a host after its session ended.
 func (p *pool) lies(name string) bool {
 	left, _ := p.leftOn(name)
 	return left > 0
 }
 
-// elsewhere says that two specs need not be the same account and root of one
-// machine. Its keys are what a machine is known by; an address may change.
+// elsewhere reports whether two specs may mean different machines, accounts or roots. A machine
+// is known by its keys; its address may change.
 func elsewhere(a, b activities.HostSpec) bool {
 	same := func(key string) bool { return slices.Contains(b.HostKeys, key) }
 	machine := slices.ContainsFunc(a.HostKeys, same) || len(a.HostKeys)+len(b.HostKeys) == 0 && a.KnownHosts == b.KnownHosts && a.Address == b.Address && a.Port == b.Port
@@ -118,12 +117,11 @@ func (p *pool) remove(name string) HostView {
 	return v
 }
 
-// found takes what a host task reports.
 func (p *pool) found(f SetHost) {
 	if p.host(f.Name) != nil {
 		p.set(f)
 	}
-	if f.Codex != "" || f.Check != nil { // whatever it found, it was there
+	if f.Codex != "" || f.Check != nil { // whatever the result, the host was reached
 		p.tryCleaning(f.Name)
 	}
 }
@@ -151,7 +149,7 @@ func (p *pool) checkSet(in SetHost) error {
 	return nil
 }
 
-// relabelled are the labels that people gave a host, as they are to be.
+// relabelled returns labels with the changes of in.
 func relabelled(labels map[string]string, in SetHost) map[string]string {
 	all := make(map[string]string, len(labels)+len(in.Labels))
 	for _, from := range []map[string]string{labels, in.Labels} {
@@ -207,7 +205,6 @@ func (p *pool) set(in SetHost) HostView {
 	return p.view(h)
 }
 
-// parkedOn is how many parked sessions have a folder on a host.
 func (p *pool) parkedOn(name string) int {
 	n := 0
 	for _, l := range p.st.Leases {
@@ -246,7 +243,7 @@ func (p *pool) view(h *poolHost) HostView {
 		Slots: h.Slots, Used: p.used(spec.Name), Zone: p.zone, Codex: h.Codex,
 		Fingerprint: fingerprint(spec), Holders: p.holders(spec.Name), Spec: &spec, State: "unchecked",
 	}
-	v.Paused = p.st.Paused
+	v.Paused, v.WaitingFor = p.st.Paused, p.waitingView()
 	v.Unclean, v.Leftovers = p.leftOn(spec.Name)
 	v.Folders, v.UnknownFolders = h.Folders, h.Unknown
 	if v.Port == 0 && spec.Name != activities.LocalHost {

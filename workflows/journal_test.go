@@ -11,7 +11,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// longTurn is a turn on a host that cannot trim journals.
+// longTurn returns a pump of a turn on a host that cannot trim journals.
 func longTurn(journal int64) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		out, err := endsTurn("completed", "ok")(ctx, in)

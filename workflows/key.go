@@ -7,30 +7,29 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// MemoClaim is the field of a memo that has a Claim: of the workflow of a key,
-// and of what was started under it. It is read with no worker up, and after the
-// end.
+// MemoClaim is the memo field that holds a Claim, in the workflow of a key and in what was
+// started under it. It can be read without a worker, and after the workflow's end.
 const MemoClaim = "claim"
 
-// What a key can be given for.
+// What a key can be claimed for.
 const (
 	ClaimSession = "session"
 	ClaimBatch   = "batch"
 )
 
-// A Claim is what a key was given for: one thing of one id, begun by one request.
+// Claim is what a key was given for: one session or batch, begun by one request.
 type Claim struct {
 	Kind string `json:"kind"`
 	ID   string `json:"id"`
-	// Request is the digest of all that was asked for.
+	// Request is the digest of the whole request.
 	Request string `json:"request"`
 }
 
-// KeyID gives the id of the workflow that stands for a key. A key is anybody's
-// text, and an id is shown to everybody: so it has the key's digest.
+// KeyID returns the id of a key's workflow. The id contains a digest, because ids are visible to
+// everybody and a key may be any text.
 func KeyID(key string) string { return "key/" + keyDigest(key)[:40] }
 
-// IDOfKey is the id of what is started under a key where nobody chose one.
+// IDOfKey returns the id of what is started under a key if nobody chose one.
 func IDOfKey(key string) string { return "k-" + keyDigest(key)[:20] }
 
 func keyDigest(text string) string {
@@ -38,7 +37,6 @@ func keyDigest(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// ClaimKey gives a key to its first request: Temporal starts one workflow of an
-// id, whoever asks at the same time, and remembers it for as long as it keeps
-// what has ended. There is nothing to do then.
+// ClaimKey gives a key to its first request. It has nothing to do: Temporal starts only one
+// workflow of an id, even for concurrent requests, and remembers it for the retention period.
 func ClaimKey(_ workflow.Context, in Claim) (Claim, error) { return in, nil }

@@ -93,7 +93,7 @@ func TestAPoolRefusesMoreThanItCanHold(t *testing.T) {
 		}
 		p.refuses(p.send(UpdatePutHost, big), RefusedBadInput)
 	})
-	p.at(2*time.Second, func() { p.saw("session/late refused busy") })
+	p.at(2*time.Second, func() { p.saw("session/late refused busy for now") })
 	p.finish(3 * time.Second)
 	p.ExecuteWorkflow(TypeHostPool, PoolInput{Carry: carry})
 	p.verify()
@@ -142,4 +142,36 @@ func TestASeedThatIsDeletedTellsThoseWhoAskAndTakesNothing(t *testing.T) {
 		t.Error(err)
 	}
 	p.verify()
+}
+
+func TestALineThatIsFullHasThoseWhoComeAskAgainLater(t *testing.T) {
+	ref := activities.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
+	for kind, in := range map[string]any{
+		TypeSeed: SeedInput{Name: "team", Carry: &seedState{Ref: &ref, Leases: []seedLease{{Holder: "x", Rotates: true}}}},
+		TypeSeedPool: SeedPoolInput{Name: "all", Carry: &seedPoolState{Heard: true,
+			Members: []poolMember{{memberNews: memberNews{Seed: "team", Health: Healthy}}}}},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			p := newPoolWorld(t)
+			for i := range maxLine {
+				a := acquire{Holder: fmt.Sprint("s", i)}
+				switch in := in.(type) {
+				case SeedInput:
+					in.Carry.Queue = append(in.Carry.Queue, ticket{acquire: a})
+				case SeedPoolInput:
+					in.Carry.Queue = append(in.Carry.Queue, poolTicket{ticket: ticket{acquire: a}})
+				}
+			}
+			p.hears(maxLine, func() {
+				p.forget()
+				p.SignalWorkflow(signalAcquire, acquire{Holder: "late"})
+				p.hears(1, func() {
+					p.saw("session/late refused busy for now")
+					p.CancelWorkflow()
+				})
+			})
+			p.ExecuteWorkflow(kind, in)
+			p.verify()
+		})
+	}
 }

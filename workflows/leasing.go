@@ -9,76 +9,167 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// The side of a lease that a session is on.
-
-// acquire asks a pool or a seed for a lease and waits for the answer. Nothing
-// is returned when the session is to close first, or to continue as new; the
-// next run asks again and keeps its place in the line. So does who wants to ask
-// for something else.
+// acquire requests a lease from a pool or a seed and waits for the answer. It returns neither a
+// lease nor a failure if the session is to close, if otherwise returns true, or if the run must
+// continue as new (again): the next run asks again and keeps its place in the line. A session
+// that waits longer than its start timeout leaves the line.
 func (s *session) acquire(from string, a acquire, otherwise func() bool) (got *granted, f *Failure, again bool) {
 	s.st.Asked = from
 	a.Run = s.firstRun()
 	defer func() {
-		if !again { // what comes in the last moment of this run is the next one's
+		if !again { // a late answer belongs to the next run
 			s.st.Asked = ""
 		}
 	}()
-	if err := workflow.SignalExternalWorkflow(s.ctx, from, "", signalAcquire, a).Get(s.ctx, nil); err != nil {
+	if err := s.ask(from, a); err != nil {
 		return nil, notThere(from, err), false
 	}
+	next := reminder{wake: wake{ctx: s.ctx, what: "ask " + from + " again"}, by: s.startBy()}
+	defer next.off()
 	for {
-		err := s.await(func() bool { return len(s.st.Answers) > 0 || s.st.Close != nil || s.full() || otherwise() })
+		err := s.await(func() bool {
+			return len(s.st.Answers) > 0 || s.st.Close != nil || s.full() || otherwise() || next.due()
+		})
 		switch got := s.answer(from); {
 		case err != nil:
 			return nil, &Failure{Kind: activities.ErrTypeInternal, Message: fmt.Sprintf("wait for %s: %v", from, err)}, false
+		case got != nil && got.Refused != nil && got.RetryAfter > 0:
+			s.nowWaits(got.Refused.Message)
+			next.in(got.RetryAfter)
 		case got != nil && got.Refused != nil:
 			return nil, got.Refused, false
 		case got != nil && got.Queued != "":
-			s.st.Waits = got.Queued
-			s.publish()
+			s.nowWaits(got.Queued)
+			next.later()
 		case got != nil && (got.Spec != nil || got.Seed != nil):
 			s.st.Waits = ""
 			return got, nil, false
 		case got != nil:
 			s.log.Warn("lease answer with nothing in it", "from", from)
 		case s.st.Close != nil:
-			if !s.st.SeedHeld { // else it has it, and gives it back in the end
-				s.signalRelease(from, release{Holder: s.id, Run: s.firstRun(), Generation: a.Generation, Clean: true})
-			}
+			if from == PoolID(s.opt.Zone) || !s.closesWithoutSeed() {
+				s.takeBack(from, a)
+			} // otherwise it stays in line, so that its login can be saved; see leaveLine
 			return nil, nil, false
 		case otherwise():
 			return nil, nil, false
 		case s.full():
 			return nil, nil, true
+		case next.due():
+			next.off()
+			if late := s.tooLateToStart(); late != nil {
+				s.takeBack(from, a)
+				return nil, late, false
+			}
+			// It was in line already. A pool that was begun anew knows no hosts yet, and lets
+			// such a session wait until somebody adds them.
+			a.Begun = true
+			if err := s.ask(from, a); err != nil { // it may yet be begun anew
+				s.nowWaits(notThere(from, err).Message)
+				next.in(askAgain)
+				break
+			}
+			next.later()
 		}
 	}
 }
 
-// firstRun tells this session from others that have its name before or after it.
+func (s *session) takeBack(from string, a acquire) {
+	if !s.st.SeedHeld { // a held seed is released at the end
+		// A login planted under a lost lease is still on a host.
+		clean := from == PoolID(s.opt.Zone) || !s.st.SeedGone && s.st.SeedLeftOn == nil
+		s.signalRelease(from, release{Holder: s.id, Run: s.firstRun(), Generation: a.Generation, Clean: clean})
+	}
+}
+
+func (s *session) ask(from string, a acquire) error {
+	return workflow.SignalExternalWorkflow(s.ctx, from, "", signalAcquire, a).Get(s.ctx, nil)
+}
+
+func (s *session) nowWaits(why string) {
+	if s.st.Waits != why {
+		s.st.Waits = why
+		s.publish()
+	}
+}
+
+// How often a session that waits for a lease asks again. A line may be lost with its workflow;
+// asking again makes the session known to a workflow that was begun anew. Each time costs about
+// ten events, so the interval grows.
+const (
+	askAgain       = 5 * time.Minute
+	askAgainAtMost = time.Hour
+)
+
+// reminder is the timer for asking again. It is not set before the session is told to wait, so a
+// lease that is granted at once costs no timer.
+type reminder struct {
+	wake
+	asked int
+	by    time.Time // the latest time, if not zero
+}
+
+func (r *reminder) later() {
+	if r.timer == nil {
+		r.in(min(askAgain<<min(r.asked, 10), askAgainAtMost))
+		r.asked++
+	}
+}
+
+func (r *reminder) in(d time.Duration) {
+	at := workflow.Now(r.ctx).Add(d)
+	if !r.by.IsZero() && r.by.Before(at) {
+		at = r.by
+	}
+	r.set(at)
+}
+
+// firstRun distinguishes this session from earlier and later ones of the same name.
 func (s *session) firstRun() string { return workflow.GetInfo(s.ctx).FirstRunID }
 
 func (s *session) wantsSeed() bool { return s.opt.Seed != "" || s.opt.SeedPool != "" }
 
-// acquireSeed gets the seed that was asked for, or one of the pool.
+func (s *session) wantsSeedHere() acquire {
+	at := s.st.Lease.Spec
+	return acquire{Holder: s.id, At: &at, Zone: s.opt.Zone, Generation: s.st.Generation,
+		Brokered: s.opt.Credentials == activities.CredentialsBroker}
+}
+
+// acquireSeed acquires the chosen seed, or one of the chosen pool.
 func (s *session) acquireSeed() (f *Failure, again bool) {
-	from, at := SeedID(s.opt.Seed), s.st.Lease.Spec
-	if s.opt.Seed == "" {
+	from := SeedID(s.opt.Seed)
+	switch {
+	case s.st.SeedGone || s.st.SeedHeld: // the host has that seed's credential
+		from = SeedID(s.st.Seed.Name)
+	case s.opt.Seed == "":
 		from = SeedPoolID(s.opt.SeedPool)
 	}
-	a := acquire{Holder: s.id, At: &at, Zone: s.opt.Zone, Generation: s.st.Generation,
-		Brokered: s.opt.Credentials == activities.CredentialsBroker}
-	got, f, again := s.acquire(from, a, func() bool { return false })
+	a := s.wantsSeedHere()
+	leave := func() bool { return s.needsNoSeed() || s.leavesTurn() && (s.st.SeedGone || s.st.Layout != nil) }
+	if there := s.st.SeedLeftOn; there != nil {
+		was := a
+		was.At, was.Generation = &there.Spec, there.Generation
+		got, f, again := s.acquire(from, was, leave)
+		if got == nil {
+			return f, again
+		}
+		// The seed fetches the login from there before it grants it to anybody.
+		s.signalRelease(from, release{Holder: s.id, Run: s.firstRun(), Epoch: got.Epoch, Generation: there.Generation})
+		s.st.SeedLeftOn = nil
+	}
+	got, f, again := s.acquire(from, a, leave)
 	if got == nil {
 		return f, again
 	}
+	s.st.SeedGone, s.st.SeedNo = false, false
 	if was := s.st.Seed; was != nil && was.Name != got.Seed.Name {
-		s.st.Pump.RateLimits = nil // they are another account's
+		s.st.Pump.RateLimits = nil // those are another account's
 	}
 	s.st.Seed, s.st.SeedHeld = got.Seed, true
 	s.seedPolicy(got.Policy)
 	s.st.SeedAmend = got.Amend
 	if s.opt.Seed == "" {
-		// The host's pool has to know what is about to be brought there.
+		// The host's pool must know which seed is about to be planted there.
 		slot := s.wantsSlot()
 		slot.Seed, slot.Run, slot.Generation = got.Seed.Name, s.firstRun(), 0
 		err := workflow.SignalExternalWorkflow(s.ctx, PoolID(s.opt.Zone), "", signalAcquire, slot).Get(s.ctx, nil)
@@ -89,7 +180,6 @@ func (s *session) acquireSeed() (f *Failure, again bool) {
 	return nil, false
 }
 
-// answer takes the oldest one that is of a lease that was asked for.
 func (s *session) answer(from string) *granted {
 	for len(s.st.Answers) > 0 {
 		g := s.st.Answers[0]
@@ -101,19 +191,21 @@ func (s *session) answer(from string) *granted {
 	return nil
 }
 
-// from says whether it answers what was asked of a workflow. A pool of seeds
-// has one of them answer.
+// from reports whether g answers a request to the workflow asked. A pool of seeds lets one of its
+// seeds answer.
 func (g granted) from(asked string) bool {
 	return g.From == asked || g.Pool != "" && SeedPoolID(g.Pool) == asked
 }
 
-// leased takes what pools and seeds say: answers to what was asked, and newer
-// generations of the seed that is held.
+// leased handles messages of pools and seeds: answers to requests, and newer generations of the
+// held seed.
 func (s *session) leased(g granted) {
 	switch held := s.st.Seed; {
-	case g.Run != "" && g.Run != s.firstRun(): // to a session that had this name before
-	case s.st.Asked != "" && g.from(s.st.Asked): // also of what is held, where it was asked for again
+	case g.Run != "" && g.Run != s.firstRun(): // for a former session of this name
+	case s.st.Asked != "" && g.from(s.st.Asked): // also for a held lease that was requested again
 		s.st.Answers = append(s.st.Answers, g)
+	case s.st.SeedGone && s.st.Lease != nil && g.From == SeedID(held.Name):
+		s.answeredInLine(g)
 	case s.st.SeedHeld && g.Seed != nil && g.From == SeedID(held.Name):
 		if g.Seed.Epoch == held.Epoch && g.Seed.Generation > held.Generation {
 			s.st.Seed = g.Seed
@@ -130,6 +222,7 @@ func (s *session) signalRelease(from string, r release) {
 }
 
 func (s *session) releaseLeases() {
+	s.leaveLine(s.loginStays())
 	if s.st.SeedHeld {
 		s.signalRelease(SeedID(s.st.Seed.Name), s.seedRelease())
 		s.st.SeedHeld = false
@@ -139,7 +232,6 @@ func (s *session) releaseLeases() {
 	}
 }
 
-// slotRelease tells the pool what stays on the host.
 func (s *session) slotRelease() release {
 	r := release{Holder: s.id, Run: s.firstRun(), Generation: s.st.Generation, Failed: s.st.Fault}
 	switch {
@@ -154,20 +246,20 @@ func (s *session) slotRelease() release {
 	return r
 }
 
-// seedRelease says what is certain about the credential: no more.
+// seedRelease claims only what is certain about the credential.
 func (s *session) seedRelease() release {
 	r := release{Holder: s.id, Run: s.firstRun(), Epoch: s.st.Seed.Epoch, Generation: s.st.Generation, Proven: s.st.SeedProven}
 	switch c := s.st.Closed; {
 	case !s.st.Touched:
-		r.Clean = true // it was never brought there
+		r.Clean = true // the credential was never planted
 	case c != nil:
 		r.Clean, r.Discarded = c.Wiped, c.Unsaved
 	}
 	return r
 }
 
-// seedShown takes what a turn's end shows of the seed. That it was refused is
-// told at once; that it works, with the release, or when somebody doubts it.
+// seedShown handles what the end of a turn shows of the seed. A refusal is reported at once. That
+// the seed works is reported with the release, or at once if it was doubted.
 func (s *session) seedShown(began time.Time, status string, p *activities.Problem) {
 	if !s.st.SeedHeld {
 		return
@@ -185,23 +277,6 @@ func (s *session) seedShown(began time.Time, status string, p *activities.Proble
 	}
 }
 
-// seedLost ends a session whose lease on its seed has ended: its codex works on
-// with a login that may be somebody else's by now. It is stopped, and there is
-// no further turn.
-func (s *session) seedLost(p *activities.Problem) {
-	if p == nil || s.st.Status == Failed {
-		return
-	}
-	f := failureOfProblem(p)
-	f.Message = excerpt("codex was stopped, since its session does not hold its seed any more: "+f.Message, maxFailure)
-	f.Hint = "see `ctl seed show` for who holds it and why; the work is kept: go on in a new session"
-	s.giveUpTurn("interrupted", f)
-	if s.st.Close == nil {
-		s.fail(f)
-	}
-}
-
-// doubtSeed tells the seed that codex could not log in with it.
 func (s *session) doubtSeed(reason, hint string) {
 	if !s.st.SeedHeld {
 		return
@@ -210,8 +285,7 @@ func (s *session) doubtSeed(reason, hint string) {
 	s.reportSeed(report{Verdict: VerdictSuspect, Reason: excerpt(fmt.Sprintf("in session %s, %s", s.id, reason), maxReason), Hint: excerpt(hint, maxReason)})
 }
 
-// reportSeed does not wait: what it costs if it does not arrive is that nobody
-// else is warned.
+// reportSeed does not wait: a lost report only means that others are not warned.
 func (s *session) reportSeed(r report) {
 	r.Holder, r.Epoch = s.id, s.st.Seed.Epoch
 	workflow.SignalExternalWorkflow(s.ctx, SeedID(s.st.Seed.Name), "", signalReport, r)

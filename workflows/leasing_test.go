@@ -6,11 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/sdk/temporal"
+
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
 )
 
-// What a session says of its seed, and hears of it.
+// What a session tells its seed, and what the seed tells it.
 
 func closes(out activities.CloseSessionResult, err error) func(activities.CloseSessionInput) (activities.CloseSessionResult, error) {
 	return func(in activities.CloseSessionInput) (activities.CloseSessionResult, error) {
@@ -127,4 +129,57 @@ func TestACodexThatIsNotLoggedInIsToldToTheSeed(t *testing.T) {
 	if len(w.reports) != 1 || w.reports[0].Verdict != VerdictSuspect {
 		t.Errorf("reported %+v", w.reports)
 	}
+}
+
+// waitsUntilServed starts a session whose pool answers as given, and closes it once
+// it has a host. It returns what the session's view showed meanwhile.
+func waitsUntilServed(t *testing.T, answers ...poolAnswer) (w *world, showed []string) {
+	w = newWorld(t)
+	w.answers = answers
+	var look func()
+	look = func() {
+		v := w.view()
+		if v.State != Queued && v.State != Failed {
+			w.send(SignalClose, Close{})
+			return
+		}
+		if n := len(showed); n == 0 || showed[n-1] != v.Waits {
+			showed = append(showed, v.Waits)
+		}
+		w.RegisterDelayedCallback(look, 10*time.Second)
+	}
+	w.RegisterDelayedCallback(look, 10*time.Second)
+	w.start(SessionOptions{})
+	if v := w.view(); v.State != Closed {
+		t.Errorf("session is %+v", v)
+	}
+	return w, showed
+}
+
+func TestASessionIsServedByAPoolThatWasBegunAnew(t *testing.T) {
+	gone := poolAnswer{err: &temporal.UnknownExternalWorkflowExecutionError{}}
+	w, showed := waitsUntilServed(t, poolAnswer{granted: granted{Queued: "a slot"}}, gone, gone)
+	if got := strings.Join(showed, "; "); len(w.asked) != 4 || !strings.HasPrefix(got, "a slot; ") || !strings.Contains(got, "pool/default") {
+		t.Errorf("asked %d times, showed %s", len(w.asked), got)
+	}
+	for _, a := range w.asked[1:] {
+		if !a.Begun || !a.AskedAt.Equal(w.asked[0].AskedAt) || a.Run != w.asked[0].Run || a.Generation != w.asked[0].Generation {
+			t.Errorf("asked with %+v, then with %+v", w.asked[0], a)
+		}
+	}
+}
+
+func TestASessionThatIsToAskLaterWaits(t *testing.T) {
+	full := poolAnswer{granted: granted{Refused: &Failure{Kind: "busy", Message: "2000 sessions wait already"}, RetryAfter: time.Minute}}
+	w, showed := waitsUntilServed(t, full, full)
+	if got := strings.Join(showed, "; "); len(w.asked) != 3 || got != "2000 sessions wait already" {
+		t.Errorf("asked %d times, showed %s", len(w.asked), got)
+	}
+}
+
+func TestALeaseThatIsGrantedAtOnceCostsNoTimer(t *testing.T) {
+	w := newWorld(t)
+	w.SetOnTimerScheduledListener(func(string, time.Duration) { t.Error("a timer was started") })
+	w.ends(time.Second)
+	w.start(SessionOptions{Seed: "team"})
 }

@@ -11,71 +11,69 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// A Leftover is what a session that has ended may have left on a host, because
-// nobody could clean up there: its credential before all. The pool of the
-// host's zone sees to it as soon as the host can be reached, and keeps the
-// proof.
+// Leftover is what an ended session may have left on a host because it could not clean up there,
+// above all its credential. The pool of the host's zone wipes it as soon as the host can be
+// reached, and keeps the proof.
 type Leftover struct {
 	Session    string    `json:"session"`
 	Host       string    `json:"host"`
 	Seed       string    `json:"seed,omitempty"`
-	Generation int64     `json:"generation,omitempty"` // of the session; 0 where it could not say
+	Generation int64     `json:"generation,omitempty"` // of the session; 0 if not known
 	Since      time.Time `json:"since"`
 	Why        string    `json:"why"`
-	// Discard: a person gave up what could not be saved.
+	// Discard says that a person gave up what could not be saved.
 	Discard bool `json:"discard,omitempty"`
 
 	Tries   int       `json:"tries,omitempty"`
 	TriedAt time.Time `json:"tried_at,omitzero"`
-	Error   string    `json:"error,omitempty"` // of the newest try
+	Error   string    `json:"error,omitempty"` // error of the newest try
 	Hint    string    `json:"hint,omitempty"`
 
-	// WipedAt is when the credential was looked for and not found any more.
+	// WipedAt is when the credential was verified to be gone.
 	WipedAt time.Time `json:"wiped_at,omitzero"`
-	Removed bool      `json:"removed,omitempty"` // the session's folder is gone, looked at
-	Kept    string    `json:"kept,omitempty"`    // the folder with work and conversation that stays
+	Removed bool      `json:"removed,omitempty"` // the session's folder was verified to be gone
+	Kept    string    `json:"kept,omitempty"`    // the folder with work and conversation, if it stays
 	Archive string    `json:"archive,omitempty"`
-	GivenUp bool      `json:"given_up,omitempty"` // a rotated login that nobody waited for went with it
-	Ended   int       `json:"ended,omitempty"`    // processes that still ran
+	GivenUp bool      `json:"given_up,omitempty"` // a rotated login that nobody waited for was wiped too
+	Ended   int       `json:"ended,omitempty"`    // number of processes that still ran
 }
 
-// poolLeftover is what the pool carries of one.
 type poolLeftover struct {
 	Leftover
 	Planted  *activities.SeedRef      `json:"planted,omitempty"`
 	Layout   *activities.Layout       `json:"layout,omitempty"`
 	ThreadID string                   `json:"thread_id,omitempty"`
 	Snapshot *activities.SnapshotSpec `json:"snapshot,omitempty"`
-	// Found is when it was tried first since it was left, as a generation.
+	// Found is when the wipe was first tried, as a generation. It is reset when the session
+	// leaves something again.
 	Found int64 `json:"found,omitempty"`
 }
 
-// leftBehind is what a session says of its host when it gives back the slot
-// without having cleaned up.
+// leftBehind is what a session says about its host when it gives back the slot without having
+// cleaned up.
 type leftBehind struct {
-	Host       string              `json:"host,omitempty"` // where it is not that of the lease
+	Host       string              `json:"host,omitempty"` // if not that of the lease
 	Why        string              `json:"why"`
 	Generation int64               `json:"generation"`
 	Seed       *activities.SeedRef `json:"seed,omitempty"`
 	Layout     *activities.Layout  `json:"layout,omitempty"`
 	ThreadID   string              `json:"thread_id,omitempty"`
 	Discard    bool                `json:"discard,omitempty"`
-	// Wiped says that the credential is gone, which was looked at.
+	// Wiped says that the credential was verified to be gone.
 	Wiped bool `json:"wiped,omitempty"`
-	// Snapshot is how its work is kept, and the newest snapshot of it.
+	// Snapshot says how its work is kept, and names the newest snapshot.
 	Snapshot *activities.SnapshotSpec `json:"snapshot,omitempty"`
 }
 
-// Bounds of what a pool carries of them: what is not wiped is never forgotten
-// while its host is in the inventory.
+// keepProofs is how many wiped leftovers a pool remembers. One that is not wiped is never
+// forgotten while its host is in the inventory.
 const keepProofs = 200
 
-// signalHostBack tells a pool that a host can be reached again.
 const signalHostBack = "host_back"
 
 func (l *poolLeftover) open() bool { return l.WipedAt.IsZero() }
 
-// leftover finds what a session left on a host and is not wiped yet.
+// leftover returns what a session left on a host that is not wiped yet, or nil.
 func (p *pool) leftover(session, host string) *poolLeftover {
 	for i := range p.st.Leftovers {
 		if l := &p.st.Leftovers[i]; l.open() && l.Session == session && l.Host == host {
@@ -85,7 +83,7 @@ func (p *pool) leftover(session, host string) *poolLeftover {
 	return nil
 }
 
-// leave puts down what a holder left behind, and sees to it at once.
+// leave records what a holder left behind, and has it wiped at once.
 func (p *pool) leave(lease poolLease, left leftBehind) {
 	l := p.leftover(lease.Holder, lease.Host)
 	if l == nil {
@@ -93,7 +91,7 @@ func (p *pool) leave(lease poolLease, left leftBehind) {
 			Session: lease.Holder, Host: lease.Host, Since: workflow.Now(p.ctx)}})
 		l = &p.st.Leftovers[len(p.st.Leftovers)-1]
 	}
-	l.Found = 0 // what lies there now may be something else
+	l.Found = 0 // the host may now have something else of it
 	l.Why, l.Discard = excerpt(left.Why, maxFailure), l.Discard || left.Discard
 	l.Generation = max(l.Generation, left.Generation)
 	l.Planted, l.Layout, l.ThreadID, l.Snapshot = left.Seed, left.Layout, left.ThreadID, left.Snapshot
@@ -109,20 +107,19 @@ func (p *pool) leave(lease poolLease, left leftBehind) {
 	p.tryCleaning(l.Host)
 }
 
-// tryCleaning has a host seen to in the next round of the loop.
+// tryCleaning schedules the wiping of a host for the next round of the loop.
 func (p *pool) tryCleaning(host string) {
 	if p.nextLeft(host, nil) != nil {
 		p.due[host], p.work = true, true
 	}
 }
 
-// clean wipes what is left on the hosts that are due: on each one thing after
-// another, and the first that fails ends it until the next time, since most
-// likely the host cannot be reached.
+// clean wipes the leftovers of the hosts that are due, one at a time on each host. The first
+// failure ends the round, because most likely the host cannot be reached.
 func (p *pool) clean() {
 	for _, host := range workflow.DeterministicKeys(p.due) {
 		if p.cleaning[host] {
-			continue // it is looked at again after that
+			continue // it stays due
 		}
 		delete(p.due, host)
 		p.cleaning[host] = true
@@ -140,7 +137,7 @@ func (p *pool) clean() {
 	}
 }
 
-// nextLeft is a leftover of a host that was not tried in this round.
+// nextLeft returns a leftover of a host that was not tried in this round.
 func (p *pool) nextLeft(host string, seen map[string]bool) *poolLeftover {
 	for i := range p.st.Leftovers {
 		if l := &p.st.Leftovers[i]; l.open() && l.Host == host && !seen[l.Session] {
@@ -150,8 +147,8 @@ func (p *pool) nextLeft(host string, seen map[string]bool) *poolLeftover {
 	return nil
 }
 
-// wipe tries one. It says whether the host could be reached: what waits for
-// something else holds up nobody.
+// wipe tries to wipe one leftover. It reports whether the host was reached, so that a failure of
+// another kind does not hold up the others.
 func (p *pool) wipe(ctx workflow.Context, l *poolLeftover) (reached bool) {
 	session, host := l.Session, l.Host
 	if p.host(host) == nil {
@@ -165,7 +162,7 @@ func (p *pool) wipe(ctx workflow.Context, l *poolLeftover) (reached bool) {
 		return err
 	})
 	if l = p.leftover(session, host); l == nil {
-		return true // the host was taken out of the inventory meanwhile
+		return true // the host was removed from the inventory meanwhile
 	}
 	if err != nil {
 		f := failureOf("on "+host, err)
@@ -177,16 +174,15 @@ func (p *pool) wipe(ctx workflow.Context, l *poolLeftover) (reached bool) {
 	l.Kept, l.Archive, l.GivenUp, l.Ended = out.Kept, out.Archive, out.GivenUp, len(out.Survivors)
 	l.Planted, l.Layout, l.Snapshot = nil, nil, nil
 	p.forgetProofs()
-	p.work = true // somebody may wait for just this
+	p.work = true // a session may wait for this
 	return true
 }
 
-// tried is what is asked for with another try.
 func (l *poolLeftover) tried(now time.Time, on activities.HostSpec) activities.WipeLeftoverInput {
 	l.Tries, l.TriedAt = l.Tries+1, now
 	l.Found = cmp.Or(l.Found, now.Unix())
 	in := activities.WipeLeftoverInput{
-		// Above the session's, where it is not known of which generation that was.
+		// Above the session's own generation, which may not be known.
 		Claim:      activities.Claim{Session: l.Session, Host: on, Generation: now.Unix(), Pump: int64(l.Tries)},
 		Found:      l.Found,
 		Generation: l.Generation, ThreadID: l.ThreadID, Seed: l.Planted, Discard: l.Discard, Snapshot: l.Snapshot,
@@ -197,8 +193,8 @@ func (l *poolLeftover) tried(now time.Time, on activities.HostSpec) activities.W
 	return in
 }
 
-// forgetProofs keeps the newest ones, and of those whose work stays on a host all
-// that there is room for.
+// forgetProofs drops wiped leftovers beyond keepProofs, the oldest first, and those whose work
+// stays on a host last.
 func (p *pool) forgetProofs() {
 	for _, kept := range []bool{false, true} {
 		n := 0
@@ -217,7 +213,7 @@ func (p *pool) forgetProofs() {
 	}
 }
 
-// cleanAll tries wherever something is left: what every look after the holders does.
+// cleanAll is called with each check for ended holders.
 func (p *pool) cleanAll() {
 	for i := range p.st.Hosts {
 		p.tryCleaning(p.st.Hosts[i].Spec.Name)
@@ -228,7 +224,6 @@ func (p *pool) unclean() bool {
 	return slices.ContainsFunc(p.st.Leftovers, func(l poolLeftover) bool { return l.open() })
 }
 
-// leftThere are the sessions of which a host may have something.
 func (p *pool) leftThere() []activities.LeftThere {
 	all := []activities.LeftThere{}
 	for _, l := range p.st.Leases {
@@ -242,7 +237,7 @@ func (p *pool) leftThere() []activities.LeftThere {
 	return all
 }
 
-// leftOn counts what is not wiped on a host, and lists that with the proofs.
+// leftOn counts the unwiped leftovers on a host, and lists all with their proofs.
 func (p *pool) leftOn(host string) (open int, all []Leftover) {
 	for i := range p.st.Leftovers {
 		if l := &p.st.Leftovers[i]; l.Host == host {
@@ -255,7 +250,6 @@ func (p *pool) leftOn(host string) (open int, all []Leftover) {
 	return open, all
 }
 
-// drainBack takes the words of those who reached a host again.
 func (p *pool) drainBack() {
 	for {
 		var b activities.HostBack

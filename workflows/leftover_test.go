@@ -13,7 +13,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// fakeSweeper is a host that is away until somebody lets it back.
+// fakeSweeper is a host that is away until the test brings it back.
 type fakeSweeper struct {
 	t     *testing.T
 	mu    sync.Mutex
@@ -47,7 +47,6 @@ func (f *fakeSweeper) WipeLeftover(_ context.Context, in activities.WipeLeftover
 	return activities.WipeLeftoverResult{Wiped: true, At: time.Unix(1_800_000_000, 0).UTC(), Removed: in.Discard}, nil
 }
 
-// sweeper gives the pool something that wipes.
 func (p *poolWorld) sweeper() *fakeSweeper {
 	f := &fakeSweeper{t: p.t, away: true}
 	p.RegisterActivity(f)
@@ -59,8 +58,8 @@ func (p *poolWorld) shown(host string) HostView {
 	return query[HostView](p.world, QueryHost, host)
 }
 
-// A session that is given up while its host is away leaves a credential there:
-// the pool knows, says so, and wipes it as soon as the host is back.
+// A session that is given up while its host is away leaves a credential there. The
+// pool records and shows it, and wipes it as soon as the host is back.
 func TestWhatIsLeftOnALostHostIsWipedWhenItIsBack(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
@@ -84,7 +83,7 @@ func TestWhatIsLeftOnALostHostIsWipedWhenItIsBack(t *testing.T) {
 				t.Errorf("listed as %+v", h)
 			}
 		}
-		p.saw("session/a got web-1", "session/b got web-1") // it holds up nobody else
+		p.saw("session/a got web-1", "session/b got web-1") // the leftover holds up nobody else
 		p.SignalWorkflow(signalRelease, release{Holder: "b"})
 	})
 	p.at(2*time.Minute, func() {
@@ -110,7 +109,8 @@ func TestWhatIsLeftOnALostHostIsWipedWhenItIsBack(t *testing.T) {
 			first.Claim.Generation <= 7 || last.Claim.Generation <= first.Claim.Generation {
 			t.Errorf("wiped by %+v", last)
 		}
-		// To the host each try is a newer one, and what is kept is the same one's.
+		// Each try has a newer generation on the host, but what is found keeps the
+		// generation of the first.
 		if first.Found <= 7 || last.Found != first.Found {
 			t.Errorf("first found at %d, and then at %d", first.Found, last.Found)
 		}
@@ -121,8 +121,8 @@ func TestWhatIsLeftOnALostHostIsWipedWhenItIsBack(t *testing.T) {
 	p.verify()
 }
 
-// A workflow that is terminated says nothing: who looks after the holders
-// finds out, and what it planted is wiped all the same.
+// A terminated workflow reports nothing. The check on lease holders finds out, and
+// what the session planted is wiped all the same.
 func TestATerminatedSessionLeavesALeftover(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
@@ -146,8 +146,8 @@ func TestATerminatedSessionLeavesALeftover(t *testing.T) {
 	p.verify()
 }
 
-// A new session of an old one's name must not move into its folder, where a
-// login may lie that nobody has saved yet.
+// A new session of an old one's name must not use the old folder, in which an
+// unsaved login may be.
 func TestANewSessionOfAnOldNameWaitsForTheOldOnesLeftovers(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
@@ -158,7 +158,7 @@ func TestANewSessionOfAnOldNameWaitsForTheOldOnesLeftovers(t *testing.T) {
 	p.at(time.Second, func() {
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Run: "r1"})
 	})
-	p.at(2*time.Second, func() { // it was terminated meanwhile
+	p.at(2*time.Second, func() { // it was terminated in the meantime
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Run: "r2"})
 	})
 	p.once("the wait", func() bool { return p.shown("web-1").Queue == 1 }, func() {
@@ -176,8 +176,8 @@ func TestANewSessionOfAnOldNameWaitsForTheOldOnesLeftovers(t *testing.T) {
 	p.verify()
 }
 
-// While a seed still wants what is on the host, that stays, and what others
-// left beside it is wiped.
+// While a seed still needs what is on the host, that stays. What others left beside
+// it is wiped.
 func TestALoginThatIsNotSavedHoldsUpNobodyElse(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
@@ -212,7 +212,7 @@ func TestALoginThatIsNotSavedHoldsUpNobodyElse(t *testing.T) {
 	p.verify()
 }
 
-// What is left is known to the pool's next run as well, which goes on at once.
+// The pool's next run also knows what is left, and goes on at once.
 func TestLeftoversAreCarried(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
@@ -242,7 +242,7 @@ func TestLeftoversAreCarried(t *testing.T) {
 	}
 }
 
-// Where a session was again, and has left something again, lies another folder.
+// If a session was there again and left something again, that is another folder.
 func TestWhatIsLeftAgainIsFoundAnew(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
@@ -274,8 +274,8 @@ func TestWhatIsLeftAgainIsFoundAnew(t *testing.T) {
 	}
 }
 
-// The session's part: one that is given up while its host is away says what it
-// leaves there; one that cleaned up says nothing.
+// The session's part: a session that is given up while its host is away reports
+// what it leaves there. One that cleaned up reports nothing.
 func TestASessionSaysWhatItLeaves(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -303,7 +303,7 @@ func TestASessionSaysWhatItLeaves(t *testing.T) {
 	}
 }
 
-// Looked for on another machine, what was left would seem to be gone.
+// On another machine, what was left would seem to be gone.
 func TestAHostWithLeftoversIsNotReplacedByAnotherMachine(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
@@ -323,8 +323,7 @@ func TestAHostWithLeftoversIsNotReplacedByAnotherMachine(t *testing.T) {
 	p.verify()
 }
 
-// What a session has on a host is looked for where the inventory says that the
-// host is.
+// What a session has on a host is looked for at the address in the inventory.
 func TestAHostInUseIsNotReplacedByAnotherMachine(t *testing.T) {
 	p := newPoolWorld(t)
 	moved, another := put("web-1", 2), put("web-1", 2)

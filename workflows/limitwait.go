@@ -11,48 +11,47 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// What a session does when a turn failed because the account's limit is
-// reached, or the provider's for the rate of requests.
+// What a session does when a turn failed because the account's limit, or the provider's limit on
+// the rate of requests, was reached.
 const (
-	LimitFail = "fail" // it says so, and waits for a message
-	LimitWait = "wait" // it waits until the limit ends, and says the same again
+	LimitFail = "fail" // it shows the failure and waits for a message
+	LimitWait = "wait" // it waits until the limit ends and sends the message again
 )
 
 const (
-	// waitAtMost is how long a session waits for one message to get through, all
-	// its tries together, where no policy says so.
+	// waitAtMost is how long a session waits for one message, over all its tries, if no policy
+	// says so.
 	waitAtMost = 6 * time.Hour
-	// maxLimitTries is how often it tries meanwhile.
+	// maxLimitTries is how many tries it makes in that time.
 	maxLimitTries = 24
-	// leastWait is between two tries, whatever is said of a reset.
+	// leastWait is the least time between two tries, whatever the reset time.
 	leastWait = 5 * time.Second
-	// mostJitter bounds how long after a reset the last of many sessions comes.
+	// mostJitter bounds the random delay after a reset, which spreads many sessions.
 	mostJitter = 3 * time.Minute
 )
 
-// limitPauses are the pauses where nobody knows when a limit ends; the last one
-// is that from then on.
+// limitPauses are the pauses if the end of a limit is not known. The last one repeats.
 var limitPauses = []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute}
 
-// afterLimitText is what codex is told where the turn that met the limit had
-// begun something, so that it cannot be said again.
+// afterLimitText is sent to codex if the turn that met the limit had effects, so that its message
+// must not be repeated.
 const afterLimitText = "The last turn was cut off because the limit of the account or of the provider was reached; it has ended now. " +
 	"What the turn had begun may be half done or done: look at the present state first, do not blindly repeat what has effects, then go on with the task."
 
-// limitWait is a session's way through a limit, from the first turn that met it
-// to one that ended otherwise.
+// limitWait is a session's state from the first turn that met a limit until a turn ends
+// otherwise.
 type limitWait struct {
 	Kind    string    `json:"kind"`
-	Since   time.Time `json:"since"`           // the first turn that met it ended
+	Since   time.Time `json:"since"`           // end of the first turn that met it
 	Until   time.Time `json:"until"`           // when the next try is due
-	Reset   time.Time `json:"reset,omitzero"`  // what is known of the end of the limit
-	Tries   int       `json:"tries,omitempty"` // turns that said the same again
-	Message string    `json:"message"`         // the one of the session's own that comes next
+	Reset   time.Time `json:"reset,omitzero"`  // end of the limit, if known
+	Tries   int       `json:"tries,omitempty"` // number of turns that tried again
+	Message string    `json:"message"`         // id of the session's own message that comes next
 }
 
-// waitsOut says whether a session waits for the end of a limit of that kind, and
-// how long at most. The session's option says so, or else its policies do. Of policies that wait
-// the shortest time counts, as it is written there.
+// waitsOut reports whether a session waits for the end of a limit of that kind, and for how long
+// at most. The session's option decides, else its policies. Of the policies that wait, the
+// shortest time counts.
 func (s *session) waitsOut(kind string) (atMost time.Duration, waits bool) {
 	if kind != activities.EndQuota && kind != activities.EndRateLimit || s.opt.OnLimit == LimitFail {
 		return 0, false
@@ -76,16 +75,15 @@ func (s *session) waitsOut(kind string) (atMost time.Duration, waits bool) {
 	return atMost, waits
 }
 
-// mayWaitOut says that it may come to that, so that what is said has to be kept.
 func (s *session) mayWaitOut() bool {
 	_, quota := s.waitsOut(activities.EndQuota)
 	_, rate := s.waitsOut(activities.EndRateLimit)
 	return quota || rate
 }
 
-// limitMet is called before a turn is ended. Where the session is to wait, it
-// puts the turn's message before all others once more, to be said when the limit
-// has ended; else it says why not.
+// limitMet is called before a turn is ended. If the session is to wait, it queues the turn's
+// message again before all others, for when the limit has ended. If the wait would be too long,
+// it says so.
 func (s *session) limitMet(t *activities.TurnEnd) {
 	p := t.Problem
 	if t.Status != "failed" || p == nil {
@@ -119,13 +117,11 @@ func (s *session) limitMet(t *activities.TurnEnd) {
 		Data: map[string]string{"by": "on_limit=wait", "set_by": s.opt.By, "message": l.Message, "until": l.Until.UTC().Format(time.RFC3339)}})
 }
 
-// runs says that the running turn is that message's.
 func (s *session) runs(message string) bool {
 	v := s.st.turn(s.st.TurnN)
 	return v != nil && v.MessageID == message
 }
 
-// tooLong says why there is no further try.
 func (l *limitWait) tooLong(atMost time.Duration) string {
 	switch {
 	case l.Tries >= maxLimitTries:
@@ -136,31 +132,31 @@ func (l *limitWait) tooLong(atMost time.Duration) string {
 	return ""
 }
 
-// nextTry is when the next try is due. Many sessions may have met the same
-// limit: each has a moment of its own behind its end, the same at each replay.
+// nextTry returns when the next try is due. Since many sessions may have met the same limit, each
+// adds a delay of its own, the same at each replay.
 func (s *session) nextTry(tries int, now, reset time.Time, atMost time.Duration) time.Time {
 	wait := limitPauses[min(tries, len(limitPauses)-1)]
 	if tries >= len(limitPauses)-1 {
-		wait = max(wait, atMost/16) // so that the tries last that long
+		wait = max(wait, atMost/16) // so that the tries span atMost
 	}
 	if reset.After(now) {
 		wait = reset.Sub(now)
-	} else if !reset.IsZero() { // it is over by now
+	} else if !reset.IsZero() { // the limit has ended
 		wait = leastWait
 	}
 	wait = max(wait, leastWait)
 	return now.Add(wait + s.jitter(min(wait/4, mostJitter)))
 }
 
-// jitter is a part of most that goes by the session's id.
+// jitter returns a duration up to most, derived from the session's id.
 func (s *session) jitter(most time.Duration) time.Duration {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(s.id)) // never fails
 	return time.Duration(h.Sum64() % uint64(most+1))
 }
 
-// sayLater puts a message of the session's own before all others and returns its
-// id. The turns that were promised to those come one later.
+// sayLater queues a message of the session's own before all others and returns its id. The turn
+// numbers promised to those move up by one.
 func (s *session) sayLater(m Message) string {
 	s.st.GoOnN++
 	m.ID, m.Mode = fmt.Sprintf("%s.c%d", s.id, s.st.GoOnN), ""
@@ -174,8 +170,8 @@ func (s *session) sayLater(m Message) string {
 	return m.ID
 }
 
-// limited says that the next turn has to wait for the end of a limit. Once its
-// message is gone from the queue, nothing waits.
+// limited reports whether the next turn must wait for the end of a limit. Once its message has
+// left the queue, nothing waits.
 func (s *session) limited() bool {
 	return s.waitsForLimit() && workflow.Now(s.ctx).Before(s.st.Limit.Until)
 }
@@ -184,13 +180,12 @@ func (s *session) waitsForLimit() bool {
 	return s.st.Limit != nil && len(s.st.Queue) > 0 && s.st.Queue[0].ID == s.st.Limit.Message
 }
 
-// waitIsOver says that the session shows a wait for a limit that has ended with
-// nothing to begin behind it.
+// waitIsOver reports whether the session still shows a wait for a limit, although it has ended
+// and no turn follows.
 func (s *session) waitIsOver() bool {
 	return !s.st.Running && !s.limited() && (s.st.Status == Waiting || s.st.Status == Parked && s.shown.limited)
 }
 
-// stopWaiting gives a session its word again that waits for no limit any more.
 func (s *session) stopWaiting() {
 	s.st.Limit, s.st.Error = nil, nil
 	if s.st.Status == Waiting {
@@ -198,7 +193,7 @@ func (s *session) stopWaiting() {
 	}
 }
 
-// endLimitWait calls off what the session waits to say: somebody interrupted it.
+// endLimitWait cancels the message that waits, because of an interrupt.
 func (s *session) endLimitWait(by *Interrupt) {
 	n := s.st.Queue[0].N
 	m := s.st.Queue[0].Message
@@ -220,9 +215,9 @@ func (s *session) endLimitWait(by *Interrupt) {
 // LimitView is a limit whose end a session waits for.
 type LimitView struct {
 	Kind    string    `json:"kind"`              // quota, rate_limit
-	Since   time.Time `json:"since"`             // when it was met first
+	Since   time.Time `json:"since"`             // when it was first met
 	Until   time.Time `json:"until"`             // when the next try is due
-	ResetAt time.Time `json:"reset_at,omitzero"` // when it ends, where that is known
+	ResetAt time.Time `json:"reset_at,omitzero"` // when it ends, if known
 	Tries   int       `json:"tries"`
 }
 
@@ -234,7 +229,6 @@ func (s *session) limitView() *LimitView {
 	return &LimitView{Kind: l.Kind, Since: l.Since, Until: l.Until, ResetAt: l.Reset, Tries: l.Tries}
 }
 
-// limitText says what is waited for.
 func (s *session) limitText() string {
 	l := s.st.Limit
 	what := "the account's limit to end"
@@ -246,7 +240,7 @@ func (s *session) limitText() string {
 
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }
 
-// A wake is a timer for one moment; a new moment takes the place of the old one.
+// wake is a timer for one moment. Setting it again replaces that moment.
 type wake struct {
 	ctx    workflow.Context
 	what   string
@@ -275,7 +269,6 @@ func (w *wake) off() {
 	w.timer = nil
 }
 
-// setLimit keeps the timer in step with what is waited for.
 func (s *session) setLimit() {
 	if s.limited() {
 		s.wake.set(s.st.Limit.Until)
@@ -284,7 +277,6 @@ func (s *session) setLimit() {
 	}
 }
 
-// onLimit is what the session does at a limit, in a word.
 func (s *session) onLimit() string {
 	if s.mayWaitOut() {
 		return LimitWait

@@ -12,7 +12,8 @@ import (
 	"fairlead.dev/fairlead/conversation"
 )
 
-// meets is a turn that failed at a limit, whose end is told where in is not 0.
+// meets returns a pump of a turn that failed at a limit. If in is not 0, codex said
+// that the limit resets after that time.
 func meets(w *world, kind string, effects bool, in time.Duration) pumpFunc {
 	return func(_ context.Context, p activities.RunPumpInput) (activities.RunPumpResult, error) {
 		st := opened(p)
@@ -27,7 +28,6 @@ func meets(w *world, kind string, effects bool, in time.Duration) pumpFunc {
 	}
 }
 
-// toldOf is what codex was told to begin turns with.
 func toldOf(w *world) (said []string) {
 	for _, in := range w.fake.ran {
 		for _, s := range in.Pump.Sends {
@@ -57,7 +57,7 @@ func TestALimitIsWaitedOutAndTheSameSaidAgain(t *testing.T) {
 			if v.Turn.Status != "failed" || v.Error == nil || v.Error.Kind != kind || v.Error.ResetAt.IsZero() || v.Queue != 1 {
 				t.Errorf("session %+v, error %+v", v, v.Error)
 			}
-			// What is said meanwhile comes behind it.
+			// Messages sent meanwhile come after the turn that waits.
 			w.takes(w.send(SignalMessage, hello("m2")))
 			w.refuses(w.send(SignalMessage, Message{ID: "m3", Text: "faster", Mode: "steer"}), RefusedState)
 		})
@@ -229,7 +229,7 @@ func TestAWaitForALimitOutlivesARollover(t *testing.T) {
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.when(Waiting, func() {
 		w.fill()
-		w.SignalWorkflow("nobody", "knows") // a task, in which it looks
+		w.SignalWorkflow("nobody", "knows") // causes a task, in which the session looks
 	})
 	w.start(waiting)
 	in := carried(t, w.continued())

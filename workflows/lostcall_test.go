@@ -12,8 +12,8 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// torn loses its wire in the moment in which its pump is called back. The
-// server then tries no more.
+// torn loses its connection at the moment its pump is called back. The server then
+// does not retry.
 type torn struct{ *standIn }
 
 func (h *torn) RunPump(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {

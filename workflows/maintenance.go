@@ -8,33 +8,32 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// MaintenanceID is that of the Schedule, and of the workflows that it starts.
+// MaintenanceID is the id of the Schedule, and of the workflows that it starts.
 const MaintenanceID = "maintenance"
 
-// MaintenanceInput says what is looked after: seeds, or else the snapshots of
-// the store, or what else is in it, each by a Schedule of its own.
+// MaintenanceInput selects the chore: seeds by default, or one of the fields. Each has a Schedule
+// of its own.
 type MaintenanceInput struct {
 	Snapshots bool `json:"snapshots,omitempty"`
-	// Store, in place of those, is what messages, batches and schedules left there.
+	// Store selects what messages, batches and schedules left in the store.
 	Store bool `json:"store,omitempty"`
-	// Hosts, in place of those, is how often the hosts of Zone are checked: one
-	// that somebody checked within the last half of it is left for the next time.
+	// Hosts, if not 0, selects checks of Zone's hosts, and is their interval. A host that was
+	// checked within the last half of it is left for the next time.
 	Hosts time.Duration `json:"hosts,omitempty"`
 	Zone  string        `json:"zone,omitempty"`
-	// Leftovers, in place of all that, has somebody look what lies on the hosts of
-	// Zone.
+	// Leftovers selects the search for leftovers on the hosts of Zone.
 	Leftovers bool `json:"leftovers,omitempty"`
 }
 
-// TidyStoreID is that of the Schedule that tidies the store.
+// TidyStoreID is the id of the Schedule that tidies the store.
 const TidyStoreID = MaintenanceID + "/store"
 
-// MaintainHostsID is that of a zone's Schedule for its hosts.
+// MaintainHostsID returns the id of a zone's Schedule for its hosts.
 func MaintainHostsID(zone string) string {
 	return MaintenanceID + "/hosts/" + ZoneOf(TaskQueueOf(zone))
 }
 
-// MaintainLeftoversID is that of a zone's Schedule for what sessions left on hosts.
+// MaintainLeftoversID returns the id of a zone's Schedule for leftovers on hosts.
 func MaintainLeftoversID(zone string) string {
 	return MaintenanceID + "/leftovers/" + ZoneOf(TaskQueueOf(zone))
 }
@@ -42,7 +41,7 @@ func MaintainLeftoversID(zone string) string {
 // MaintenanceResult says what was done.
 type MaintenanceResult struct {
 	Seeds activities.VerifySeedsResult `json:"seeds"`
-	// Snapshots is nil where they were not looked after, or by somebody else just then.
+	// Snapshots is nil if they were not selected, or if another run was pruning them.
 	Snapshots *activities.PruneSnapshotsResult `json:"snapshots,omitempty"`
 	Store     *activities.TidyStoreResult      `json:"store,omitempty"`
 	Hosts     *activities.CheckOldHostsResult  `json:"hosts,omitempty"`
@@ -51,18 +50,18 @@ type MaintenanceResult struct {
 }
 
 const (
-	// seedsEvery is how old a proof of a seed's life may be, and the newest
-	// look at one that has none. A login is refreshed when a quarter of its
-	// access token's time is left, two days at most: see seeds.Issuer.Fresh.
+	// seedsEvery is the greatest age of the proof that a seed is alive, or, if it has none, of
+	// its newest check. A login is refreshed when a quarter of its access token's time is left,
+	// two days at most: see seeds.Issuer.Fresh.
 	seedsEvery = 6 * time.Hour
 	// seedsAtATime is how many seeds one run verifies.
 	seedsAtATime = 20
-	// hostsAtATime is how many checks of hosts one run begins.
+	// hostsAtATime is how many host checks one run begins.
 	hostsAtATime = 50
 )
 
-// Maintenance does what nobody asks for. A Schedule starts it; a chore that
-// fails keeps none of the others from being done, and is done next time.
+// Maintenance runs the chores that a Schedule starts it for. A chore that fails does not stop the
+// others, and is done next time.
 func Maintenance(ctx workflow.Context, in MaintenanceInput) (MaintenanceResult, error) {
 	type chore struct {
 		what string
@@ -100,8 +99,8 @@ func verifySeeds(ctx workflow.Context, what string, out *MaintenanceResult) (err
 	return err
 }
 
-// tidyStore deletes what nobody can ask for any more. What stays for want of an
-// answer is told, and is asked about next time.
+// tidyStore deletes what nobody can request any more. Entries that could not be decided stay, are
+// reported, and are checked again next time.
 func tidyStore(ctx workflow.Context, what string, out *MaintenanceResult) error {
 	var tidied activities.TidyStoreResult
 	if err := workflow.ExecuteActivity(ofStore(ctx, what), snapshots.TidyStore).Get(ctx, &tidied); err != nil {
@@ -112,8 +111,8 @@ func tidyStore(ctx workflow.Context, what string, out *MaintenanceResult) error 
 	return nil
 }
 
-// checkHosts keeps what is known of hosts from growing old: what codex and which
-// sandbox they have, how much room. A host that fails is its pool's to look after.
+// checkHosts refreshes what is known of hosts: codex, sandbox and free space. The pool handles a
+// host that fails.
 func checkHosts(ctx workflow.Context, what string, in MaintenanceInput, out *MaintenanceResult) error {
 	found, err := do(setUp(ctx, what), engine.CheckOldHosts, activities.CheckOldHostsInput{
 		Zone: in.Zone, Pool: PoolID(in.Zone), Queue: TaskQueueOf(in.Zone), Older: in.Hosts / 2, Limit: hostsAtATime,

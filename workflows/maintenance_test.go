@@ -9,7 +9,7 @@ import (
 func TestHostsWhoseCheckIsOldAreCheckedByMaintenance(t *testing.T) {
 	r := newReal(t)
 	r.work()
-	r.update(PoolID(r.zone), UpdatePutHost, nil, put(r.zone, 1)) // whatever other tests call theirs
+	r.update(PoolID(r.zone), UpdatePutHost, nil, put(r.zone, 1)) // a name that no other test uses
 	maintained := func(id string) MaintenanceResult {
 		t.Helper()
 		r.start(id, TypeMaintenance, MaintenanceInput{Hosts: time.Hour, Zone: r.zone})

@@ -11,7 +11,7 @@ import (
 
 // Names that other programs rely on.
 const (
-	// TaskQueue is the queue of zone "default"; TaskQueueOf gives the others.
+	// TaskQueue is the task queue of zone "default". TaskQueueOf returns the others.
 	TaskQueue = "fairlead"
 
 	SignalMessage   = "message"
@@ -66,8 +66,8 @@ const (
 	TypeCheckSnapshots = "CheckSnapshots"
 )
 
-// MemoCreated is the field of a session's memo that says when it was created,
-// once its first run has ended: a list knows only when the newest one began.
+// MemoCreated is the memo field with a session's creation time, set when its first run ends. A
+// workflow list shows only when the newest run began.
 const MemoCreated = "created_at"
 
 // Types of the application errors with which updates are refused.
@@ -75,13 +75,13 @@ const (
 	RefusedBadInput = "bad_input" // exit 2
 	RefusedNotFound = "not_found" // exit 3
 	RefusedState    = "refused"   // exit 6: stale, duplicate, or not in this state
-	RefusedBudget   = "budget"    // exit 6: it has used what it may use
+	RefusedBudget   = "budget"    // exit 6: the budget is used up
 )
 
-// SessionID gives the id of a session's workflow.
+// SessionID returns the id of a session's workflow.
 func SessionID(id string) string { return activities.SessionWorkflowID(id) }
 
-// PoolID gives the id of a zone's pool workflow.
+// PoolID returns the id of a zone's pool workflow.
 func PoolID(zone string) string {
 	if zone == "" {
 		zone = "default"
@@ -89,16 +89,16 @@ func PoolID(zone string) string {
 	return "pool/" + zone
 }
 
-// SeedID gives the id of a seed's workflow.
+// SeedID returns the id of a seed's workflow.
 func SeedID(name string) string { return activities.SeedWorkflowID(name) }
 
-// SeedPoolID gives the id of the workflow of a pool of seeds.
+// SeedPoolID returns the id of the workflow of a pool of seeds.
 func SeedPoolID(name string) string { return "seedpool/" + name }
 
-// HostTaskID gives the id of a short workflow about a host, e.g. provision.
+// HostTaskID returns the id of a short workflow about a host, e.g. provision.
 func HostTaskID(host, what string) string { return "host/" + host + "/" + what }
 
-// TaskQueueOf gives the task queue of a zone's workers.
+// TaskQueueOf returns the task queue of a zone's workers.
 func TaskQueueOf(zone string) string {
 	if zone == "" || zone == "default" {
 		return TaskQueue
@@ -106,7 +106,7 @@ func TaskQueueOf(zone string) string {
 	return TaskQueue + "-" + zone
 }
 
-// ZoneOf is the zone whose workers serve a task queue.
+// ZoneOf returns the zone whose workers serve a task queue.
 func ZoneOf(queue string) string {
 	if zone, ok := strings.CutPrefix(queue, TaskQueue+"-"); ok {
 		return zone
@@ -114,33 +114,32 @@ func ZoneOf(queue string) string {
 	return "default"
 }
 
-// SessionInput starts a Session workflow. Only the newest run's carry is set
-// by continue-as-new.
+// SessionInput starts a Session workflow. Only continue-as-new sets Carry.
 type SessionInput struct {
 	ID      string         `json:"id"`
 	Options SessionOptions `json:"options"`
-	// First is the first message, where it comes with the start.
+	// First is the first message, if it comes with the start.
 	First *Message      `json:"first,omitempty"`
 	Carry *sessionState `json:"carry,omitempty"`
 }
 
-// SessionOptions are what a person chose. Seed is resolved by the workflow.
+// SessionOptions are a person's choices. The workflow resolves Seed.
 type SessionOptions struct {
 	Zone           string            `json:"zone,omitempty"`
 	Host           string            `json:"host,omitempty"`
 	Labels         map[string]string `json:"labels,omitempty"`
-	Select         []string          `json:"select,omitempty"` // what its host must meet beyond those labels: mem>=32, !gpu (selector.go)
-	Rather         []string          `json:"rather,omitempty"` // what it had better meet
+	Select         []string          `json:"select,omitempty"` // further conditions that its host must meet: mem>=32, !gpu (selector.go)
+	Rather         []string          `json:"rather,omitempty"` // conditions that are preferred
 	Seed           string            `json:"seed,omitempty"`
-	SeedPool       string            `json:"seed_pool,omitempty"` // any healthy seed of it, in place of Seed
-	Tenant         string            `json:"tenant,omitempty"`    // for whom it counts where slots are shared out; default "default"
+	SeedPool       string            `json:"seed_pool,omitempty"` // any healthy seed of this pool, instead of Seed
+	Tenant         string            `json:"tenant,omitempty"`    // the tenant that its slot counts for; default "default"
 	Priority       int               `json:"priority,omitempty"`  // 1 is first, 5 last; 0 is 3
 	Dir            string            `json:"dir,omitempty"`
 	Model          string            `json:"model,omitempty"`
 	Effort         string            `json:"effort,omitempty"`
 	Sandbox        string            `json:"sandbox,omitempty"`         // default workspace-write
 	ApprovalPolicy string            `json:"approval_policy,omitempty"` // default on-request
-	// Confine is what is asked of the sandbox beyond its mode.
+	// Confine asks more of the sandbox than its mode does.
 	Confine activities.Confinement `json:"confine,omitzero"`
 	// Policy is the text of a policy file: rules that decide what codex asks for.
 	Policy string `json:"policy,omitempty"`
@@ -148,56 +147,58 @@ type SessionOptions struct {
 	Expiry time.Duration `json:"expiry,omitempty"`
 	// TurnTimeout bounds one turn; default 24 h.
 	TurnTimeout time.Duration `json:"turn_timeout,omitempty"`
-	// Bounds are of what the session may use in all; 0 means no bound.
+	// Bounds limit what the session may use in all; 0 means no bound.
 	activities.Bounds
-	// OnInterrupt is what happens when a turn loses its process: ask (the
-	// default), continue or fail.
+	// OnInterrupt is what happens when a turn loses its process: ask (the default), continue or
+	// fail.
 	OnInterrupt string `json:"on_interrupt,omitempty"`
-	// Credentials are planted on the host (the default), or a broker's: then the
-	// host gets none, and codex short-lived access tokens of a ChatGPT login.
+	// Credentials says whether the credential is planted on the host (the default), or stays with
+	// a broker. With a broker the host gets none, and codex gets short-lived access tokens of a
+	// ChatGPT login.
 	Credentials string `json:"credentials,omitempty"`
 	// OnAuth is what happens when a turn got no access token in time: retry (the
 	// default with a broker) or ask.
 	OnAuth string `json:"on_auth,omitempty"`
 	// Snapshot says what is kept of the session, and when.
 	Snapshot SnapshotOptions `json:"snapshot,omitzero"`
-	// ParkAfter is how long the session is idle before it parks by itself; 0 is never.
+	// ParkAfter is how long the session is idle before it parks by itself; 0 means never.
 	ParkAfter time.Duration `json:"park_after,omitempty"`
-	// TTL is how long the session may live from its start: then it closes, after
-	// the turn that runs; 0 is for ever.
+	// TTL is how long the session may live from its start. It then closes, after a running turn;
+	// 0 means no limit.
 	TTL time.Duration `json:"ttl,omitempty"`
+	// StartTimeout bounds the time from acceptance until the first turn can begin, whatever the
+	// delay; default 24 h, 0 means no limit.
+	StartTimeout *time.Duration `json:"start_timeout,omitempty"`
 	// OnHostLost is what happens when the host cannot be reached for LostAfter:
 	// wait (the default) or move.
 	OnHostLost string        `json:"on_host_lost,omitempty"`
 	LostAfter  time.Duration `json:"lost_after,omitempty"`
-	// Watchdogs say how long codex and the model may take; see TurnTimeout too.
+	// Watchdogs bound how long codex and the model may take; see also TurnTimeout.
 	Watchdogs Watchdogs `json:"watchdogs,omitzero"`
-	// OnLimit is what happens when a turn fails because the account's limit is
-	// reached, or the provider's for the rate of requests: fail, or wait until it
-	// ends, and say the same again. Where nothing is said, policies decide; what
-	// they do not say is fail.
+	// OnLimit is what happens when a turn fails because the account's limit, or the provider's
+	// limit on the rate of requests, is reached: fail, or wait until the limit ends and send the
+	// message again. If empty, policies decide; the default is fail.
 	OnLimit string `json:"on_limit,omitempty"`
-	// Tools are those of ours that codex may call: ask_human, deliver,
-	// report_progress.
+	// Tools are our tools that codex may call: ask_human, deliver, report_progress.
 	Tools []string `json:"tools,omitempty"`
-	// From is the snapshot that a session begins with, as a fork of the one that
-	// it is of.
+	// From is the snapshot that the session begins with, as a fork of that snapshot's session.
 	From string `json:"from,omitempty"`
-	// Instructions are developer instructions of the thread, Personality is
-	// codex's word for how it speaks.
+	// Instructions are the thread's developer instructions. Personality is codex's setting for
+	// how it speaks.
 	Instructions string `json:"instructions,omitempty"`
 	Personality  string `json:"personality,omitempty"`
-	// Files came with messages of the session that this one is a fork of.
+	// Files came with messages of the session that this one forks.
 	Files []activities.Input `json:"files,omitempty"`
-	// Workspace is what it works in: a repository, a snapshot's work, hooks.
+	// Workspace is what the session works in: a repository, a snapshot's work, hooks.
 	Workspace activities.Workspace `json:"workspace,omitzero"`
-	// CloseAfter closes the session when its first turn has ended (ctl run without --keep).
+	// CloseAfter closes the session after its first turn and the turns of all messages accepted
+	// meanwhile (ctl run without --keep).
 	CloseAfter bool   `json:"close_after,omitempty"`
 	By         string `json:"by,omitempty"`
 	// Origin is what started the session: "batch/ID" or "schedule/NAME".
 	Origin string `json:"origin,omitempty"`
-	// Notify is the id of the workflow that is told when the session has ended,
-	// by the signal session_ended.
+	// Notify is the id of the workflow that the signal session_ended goes to when the session has
+	// ended.
 	Notify string `json:"notify,omitempty"`
 }
 
@@ -208,28 +209,28 @@ type Message struct {
 	Blob  string `json:"blob,omitempty"`  // in the store, for texts above MaxText
 	Chars int    `json:"chars,omitempty"` // length of the text in the blob
 	Mode  string `json:"mode,omitempty"`  // queue (default), steer
-	// Turn is the one that is to be steered: where another one runs the message
-	// is refused, and where it ends first the message is void.
+	// Turn is the turn to steer. The message is refused if another turn runs, and void if the
+	// turn ends first.
 	Turn int `json:"turn,omitempty"`
-	// Do makes it a turn that takes no text: compact, or review of Review.
+	// Do makes it a turn that takes no text: compact, or review, of Review.
 	Do     activities.Act     `json:"do,omitempty"`
 	Review *activities.Review `json:"review,omitempty"`
-	// AnyModel takes a Model that codex does not list.
+	// AnyModel accepts a Model that codex does not list.
 	AnyModel bool   `json:"any_model,omitempty"`
 	Model    string `json:"model,omitempty"`
 	Effort   string `json:"effort,omitempty"`
 	By       string `json:"by,omitempty"`
-	// Inputs are files that go with it, as the worker's API gave them.
+	// Inputs are attached files, as returned by the worker's API.
 	Inputs []activities.Input `json:"inputs,omitempty"`
-	// Schema is what the last message of its turn is to be JSON of: a JSON
-	// schema, or SchemaBlob, one in the store, above MaxSchemaInline.
+	// Schema is the JSON schema for the last message of the turn. A schema above MaxSchemaInline
+	// is in the store, as SchemaBlob.
 	Schema     json.RawMessage `json:"output_schema,omitempty"`
 	SchemaBlob string          `json:"output_schema_blob,omitempty"`
 }
 
 // Limits of a message.
 const (
-	MaxText  = 32 << 10  // bytes inline in a message; above it the text goes through the store
+	MaxText  = 32 << 10  // bytes of text in a message; longer texts go through the store
 	MaxChars = 1_048_576 // codex's own limit, in characters
 )
 
@@ -248,16 +249,16 @@ type Decide struct {
 	Scope    string `json:"scope,omitempty"` // once (default), session
 	Reason   string `json:"reason,omitempty"`
 	By       string `json:"by,omitempty"`
-	// Answers are by the ids of the questions: a text or a list of texts each
-	// (answer). What is secret is not among them: AnswersBlob names it in the
-	// store, where the worker's API put it after a look at the questions.
+	// Answers, for the outcome answer, maps question ids to a text or a list of texts. Secret
+	// answers are not included: AnswersBlob names them in the store, where the worker's API put
+	// them after checking the questions.
 	Answers     json.RawMessage `json:"answers,omitempty"`
 	AnswersBlob string          `json:"answers_blob,omitempty"`
-	// Grant is the part of the permissions asked for that is given, in the
-	// shape of Approval.Permissions (grant).
+	// Grant, for the outcome grant, is the part of the requested permissions that is given, in
+	// the shape of Approval.Permissions.
 	Grant json.RawMessage `json:"grant,omitempty"`
-	// Signature is armored, as of `ssh-keygen -Y sign`, over sshsig's Decision
-	// of this message.
+	// Signature is an armored signature, as of `ssh-keygen -Y sign`, over sshsig's Decision of
+	// this message.
 	Signature string `json:"signature,omitempty"`
 }
 
@@ -273,11 +274,11 @@ type Close struct {
 	Discard bool   `json:"discard,omitempty"`
 }
 
-// Budget changes the bounds of a session; what is not given stays.
+// Budget changes the bounds of a session; omitted values stay.
 type Budget struct {
 	By          string `json:"by,omitempty"`
 	TurnTimeout string `json:"turn_timeout,omitempty"` // of one turn, e.g. 90m
-	// All these are of the session in all; 0 means no bound.
+	// All of these apply to the whole session; 0 means no bound.
 	Tokens    *int64 `json:"tokens,omitempty"`
 	Turns     *int64 `json:"turns,omitempty"`
 	Time      string `json:"time,omitempty"` // of its turns together, e.g. 8h
@@ -285,5 +286,6 @@ type Budget struct {
 	Commands  *int64 `json:"commands,omitempty"`
 }
 
-// SendID names the message that takes the decision on an approval to codex.
+// SendID returns the id of the message that takes a decision to codex; n is the approval's
+// number.
 func SendID(session string, n int) string { return fmt.Sprintf("%s.a%d", session, n) }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Of a batch workflow.
+// Names of a batch workflow.
 const (
 	TypeBatch = "Batch"
 
@@ -17,7 +17,7 @@ const (
 	SignalSetBatch    = "set"    // SetBatch
 )
 
-// BatchID gives the id of a batch's workflow.
+// BatchID returns the id of a batch's workflow.
 func BatchID(id string) string { return "batch/" + id }
 
 // BatchInput starts a Batch workflow.
@@ -25,23 +25,23 @@ type BatchInput struct {
 	ID   string    `json:"id"`
 	Spec BatchSpec `json:"spec"`
 	By   string    `json:"by,omitempty"`
-	// Origin is what started it, if no person did: "schedule/NAME".
+	// Origin is what started it if not a person: "schedule/NAME".
 	Origin string `json:"origin,omitempty"`
-	// Notify is the id of a workflow that is told when the batch has ended, by the
-	// signal session_ended: a SessionEnded with the batch's id and how it ended.
+	// Notify is the id of the workflow that the signal session_ended goes to when the batch has
+	// ended: a SessionEnded with the batch's id.
 	Notify string `json:"notify,omitempty"`
-	// Carry is of the run before; or, with Retry, of the batch as it ended.
+	// Carry is the state of the run before or, with Retry, of the ended batch.
 	Carry *BatchState `json:"carry,omitempty"`
 	Retry *RetryBatch `json:"retry,omitempty"`
 }
 
-// BatchSpec is what a file says of a batch, with the items in the store. It does
-// not name the batch: another one may begin with the same.
+// BatchSpec is the content of a batch file, with the items in the store. It does not name the
+// batch, so another batch may start from the same spec.
 type BatchSpec struct {
 	Pages     []BatchPages `json:"pages"`
 	Total     int          `json:"total"`
 	Window    int          `json:"window"`
-	StopAfter int          `json:"stop_after,omitempty"` // failures; 0 is never
+	StopAfter int          `json:"stop_after,omitempty"` // number of failures; 0 means never
 	Retry     BatchRetry   `json:"retry,omitzero"`
 	File      string       `json:"file,omitempty"` // its name, for people
 }
@@ -52,7 +52,7 @@ type BatchPages struct {
 	Blob  string `json:"blob"`
 }
 
-// BatchRetry says what is tried again.
+// BatchRetry says which failures are tried again, and how.
 type BatchRetry struct {
 	Attempts     int           `json:"attempts,omitempty"` // tries of an item, the first among them
 	On           []string      `json:"on,omitempty"`       // kinds of failures; empty: those of hosts and providers
@@ -60,20 +60,20 @@ type BatchRetry struct {
 	AfterEffects bool          `json:"after_effects,omitempty"`
 }
 
-// CancelBatch ends a batch: what runs is closed, what has not begun never will.
+// CancelBatch ends a batch: running sessions are closed, and no more begin.
 type CancelBatch struct {
 	By      string `json:"by,omitempty"`
 	Discard bool   `json:"discard,omitempty"` // sessions give up what they cannot save
 }
 
-// RetryBatch tries again what failed; with Rest also what was never begun, or was
+// RetryBatch retries failed items, and with Rest also those that were never begun or were
 // cancelled.
 type RetryBatch struct {
 	By   string `json:"by,omitempty"`
 	Rest bool   `json:"rest,omitempty"`
 }
 
-// SetBatch changes a batch that runs; what is not given stays.
+// SetBatch changes a running batch; omitted values stay.
 type SetBatch struct {
 	By     string `json:"by,omitempty"`
 	Window int    `json:"window,omitempty"`
@@ -82,14 +82,14 @@ type SetBatch struct {
 // The states of a batch.
 const (
 	BatchRunning    = "running"
-	BatchStopping   = "stopping"   // too many failures: what runs goes on to its end
-	BatchCancelling = "cancelling" // what runs is being closed
+	BatchStopping   = "stopping"   // too many failures: running sessions go on to their end
+	BatchCancelling = "cancelling" // running sessions are being closed
 	BatchDone       = "done"       // every item has ended, well or not
 	BatchStopped    = "stopped"
 	BatchCancelled  = "cancelled"
 )
 
-// BatchOver says that nothing of a batch in that state goes on.
+// BatchOver reports whether nothing of a batch in that state goes on.
 func BatchOver(state string) bool {
 	return state == BatchDone || state == BatchStopped || state == BatchCancelled
 }
@@ -103,29 +103,29 @@ type BatchView struct {
 	Done      int    `json:"done"` // ended well
 	Failed    int    `json:"failed"`
 	Cancelled int    `json:"cancelled"`
-	Running   int    `json:"running"`  // sessions there are, also those that wait for a host
-	Retrying  int    `json:"retrying"` // wait for their next try
+	Running   int    `json:"running"`  // sessions, including those that wait for a host
+	Retrying  int    `json:"retrying"` // waiting for their next try
 	Queued    int    `json:"queued"`   // not begun
 	Window    int    `json:"window"`
-	// Rate is how many items ended a minute, of late; ETA is when the last one
-	// ends at that rate, nil where nothing tells.
+	// Rate is how many items ended per minute of late. ETA is when the last one ends at that
+	// rate, or nil if not known.
 	Rate      float64        `json:"rate"`
 	ETA       *time.Time     `json:"eta"`
 	CreatedAt time.Time      `json:"created_at"`
 	EndedAt   *time.Time     `json:"ended_at"`
 	Failures  []BatchFailure `json:"failures"` // the newest
-	Kinds     map[string]int `json:"kinds"`    // of failures, how many
+	Kinds     map[string]int `json:"kinds"`    // number of failures by kind
 	Usage     UsageView      `json:"usage"`
-	Sessions  []BatchSession `json:"sessions"` // that run, the oldest first
-	Results   int            `json:"results"`  // how many there are
-	Tries     int            `json:"tries"`    // sessions there were
+	Sessions  []BatchSession `json:"sessions"` // running, oldest first
+	Results   int            `json:"results"`  // number of results
+	Tries     int            `json:"tries"`    // sessions so far
 	StopAfter int            `json:"stop_after,omitempty"`
 	Retry     *BatchRetry    `json:"retry,omitempty"`
-	Why       string         `json:"why,omitempty"` // it stops, or is cancelled
+	Why       string         `json:"why,omitempty"` // why it stops or is cancelled
 	By        string         `json:"by,omitempty"`
 	Origin    string         `json:"origin,omitempty"`
 	File      string         `json:"file,omitempty"`
-	// Error is why nothing can be started, or kept, just now.
+	// Error is why sessions cannot be started, or results stored, at present.
 	Error *Failure `json:"error,omitempty"`
 }
 
@@ -140,7 +140,7 @@ type BatchFailure struct {
 	Tries   int       `json:"tries"`
 }
 
-// BatchSession is an item's session that runs.
+// BatchSession is an item's running session.
 type BatchSession struct {
 	Item    string    `json:"item"`
 	Session string    `json:"session"`
@@ -148,18 +148,18 @@ type BatchSession struct {
 	Since   time.Time `json:"since"`
 }
 
-// BatchResult is what became of an item: a line of `ctl batch results`. An item
-// that is tried again by hand has another one later.
+// BatchResult is the result of an item: a line of `ctl batch results`. An item that is retried on
+// request has another one later.
 type BatchResult struct {
-	N       int    `json:"n"` // in the order of their ends, from 1
+	N       int    `json:"n"` // in the order of ending, from 1
 	Item    string `json:"item"`
 	Session string `json:"session"`
 	Tries   int    `json:"tries"`
-	// State is completed, failed or cancelled; Status is that of its turn.
+	// State is completed, failed or cancelled. Status is that of the item's turn.
 	State          string          `json:"state"`
 	Status         string          `json:"status"`
 	FinalText      string          `json:"final_text"`
-	FinalTruncated bool            `json:"final_truncated,omitempty"` // the whole is in the session's transcript
+	FinalTruncated bool            `json:"final_truncated,omitempty"` // the full text is in the session's transcript
 	Output         json.RawMessage `json:"output,omitempty"`
 	OutputError    string          `json:"output_error,omitempty"`
 	Items          int             `json:"items"`
@@ -174,26 +174,26 @@ type BatchResult struct {
 	Left           string          `json:"left,omitempty"`
 }
 
-// Ways that an item ends.
+// States of a BatchResult.
 const (
 	ItemCompleted = "completed"
 	ItemFailed    = "failed"
 	ItemCancelled = "cancelled"
 )
 
-// BatchResults are results from a number on: those of a part in the store, or
-// those that are in none yet.
+// BatchResults are results from a given number on: the blob of a stored part, or lines that are
+// in no part yet.
 type BatchResults struct {
 	State string            `json:"state"`
-	Total int               `json:"total"`           // results there are
-	Blob  string            `json:"blob,omitempty"`  // the part that has From
-	Lines []json.RawMessage `json:"lines,omitempty"` // from From on
+	Total int               `json:"total"`          // number of results
+	Blob  string            `json:"blob,omitempty"` // the part with the first of them
+	Lines []json.RawMessage `json:"lines,omitempty"`
 }
 
 // BatchEnd is what a Batch workflow returns.
 type BatchEnd struct {
 	View BatchView `json:"view"`
-	// Spec and State are what it takes to try again what failed.
+	// Spec and State are what a retry needs.
 	Spec  BatchSpec   `json:"spec"`
 	State *BatchState `json:"state"`
 }

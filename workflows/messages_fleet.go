@@ -6,51 +6,51 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// PutHost adds a host to the inventory, or changes one.
+// PutHost adds a host to the inventory, or replaces one.
 type PutHost struct {
 	Spec   activities.HostSpec `json:"spec"`
 	Labels map[string]string   `json:"labels,omitempty"`
 	Slots  int                 `json:"slots,omitempty"` // default 4
-	// Jump names the host of the same zone to go through.
+	// Jump names the jump host, in the same zone.
 	Jump string `json:"jump,omitempty"`
 	Zone string `json:"zone,omitempty"`
-	// Replace allows changing a host that is there; else the update is refused.
+	// Replace allows replacing an existing host; without it that is refused.
 	Replace bool `json:"replace,omitempty"`
 }
 
-// PutHosts adds and changes many hosts of a zone: all of them, or none if one is
-// refused. Who is jumped over comes before who jumps. Of a host that is reached
-// as before only labels and slots change, and what was found out of it stays.
+// PutHosts adds or changes many hosts of a zone: all of them, or none if one is refused. A jump
+// host must come before the hosts that use it. If a host is reached as before, only its labels
+// and slots change, and what probes found stays.
 type PutHosts struct {
 	Hosts []PutHost `json:"hosts"`
 }
 
-// PutHostsDone is the answer: how many hosts the zone has now.
+// PutHostsDone is the answer to PutHosts: how many hosts the zone now has.
 type PutHostsDone struct {
 	Hosts int `json:"hosts"`
 }
 
-// RemoveHost takes a host out of the inventory; refused while in use.
+// RemoveHost takes a host out of the inventory. It is refused while the host is in use.
 type RemoveHost struct {
 	Name string `json:"name"`
-	// Force: also when sessions may have left something there that nobody will
-	// wipe any more.
+	// Force removes the host even if sessions may have left something there that nobody will then
+	// wipe.
 	Force bool `json:"force,omitempty"`
 }
 
-// SetHost changes the state of a host or records what a probe found.
+// SetHost changes a host, or records what a probe found.
 type SetHost struct {
 	Name   string                      `json:"name"`
 	Cordon *bool                       `json:"cordon,omitempty"` // false ends a drain as well
 	Drain  *Draining                   `json:"drain,omitempty"`
 	Check  *activities.CheckHostResult `json:"check,omitempty"`
-	Codex  string                      `json:"codex,omitempty"` // version provisioned
-	// Labels are put beside those that people gave it, Unlabel takes some of
-	// them away; Slots, if not 0, is how many sessions it takes from now on.
+	Codex  string                      `json:"codex,omitempty"` // the provisioned version
+	// Labels are added to those that people set, and Unlabel are removed. Slots, if not 0, is the
+	// new number of sessions that the host takes.
 	Labels  map[string]string `json:"labels,omitempty"`
 	Unlabel []string          `json:"unlabel,omitempty"`
 	Slots   int               `json:"slots,omitempty"`
-	// Failed is why a task could do nothing there.
+	// Failed is why a host task failed there.
 	Failed *Failure `json:"failed,omitempty"`
 }
 
@@ -68,22 +68,24 @@ type HostView struct {
 	Fingerprint string            `json:"fingerprint"`
 	Codex       string            `json:"codex"`
 	Sandbox     string            `json:"sandbox"`
-	CheckedAt   *time.Time        `json:"checked_at"` // nil where it never was
+	CheckedAt   *time.Time        `json:"checked_at"` // nil if never
 
-	// Found are the labels that its probe found; Labels win over them.
+	// Found are the labels found by a probe; Labels take precedence.
 	Found  map[string]string `json:"found,omitempty"`
 	Health *HostHealth       `json:"health,omitempty"`
-	// Paused is why its zone starts no session.
+	// Paused is why the zone starts no sessions.
 	Paused *PoolPause `json:"paused,omitempty"`
 	Drain  *Draining  `json:"drain,omitempty"`
+	// WaitingFor is why its zone grants no slot: see PoolView.
+	WaitingFor *WaitingView `json:"waiting_for,omitempty"`
 
-	// Unclean is how many sessions may have left a credential there that is not
-	// wiped yet; Leftovers tells of them, and of those that were wiped.
+	// Unclean is how many sessions may have left a credential there that is not wiped yet.
+	// Leftovers lists these and the wiped ones.
 	Unclean   int        `json:"unclean,omitempty"`
 	Leftovers []Leftover `json:"leftovers,omitempty"`
 
-	// Folders is of the newest look at what lies there, and UnknownFolders names
-	// what is not known to be ours: nobody touches that.
+	// Folders is the newest look at the host's session folders. UnknownFolders are those not
+	// known to be ours; they are never touched.
 	Folders        *HostFolders    `json:"folders,omitempty"`
 	UnknownFolders []UnknownFolder `json:"unknown_folders,omitempty"`
 
@@ -98,8 +100,8 @@ type PutSeed struct {
 	Ref    activities.SeedRef `json:"ref"` // Generation is assigned by the workflow
 	Files  []SeedFile         `json:"files"`
 	By     string             `json:"by,omitempty"`
-	Expect int64              `json:"expect,omitempty"` // the generation it replaces; 0 = whatever is there
-	Force  bool               `json:"force,omitempty"`  // also in place of what codex has rotated it to
+	Expect int64              `json:"expect,omitempty"` // the generation it replaces; 0 means any
+	Force  bool               `json:"force,omitempty"`  // also replace a login that codex rotated
 	Share  *int               `json:"share,omitempty"`  // as in SetSeed
 	Pools  *[]string          `json:"pools,omitempty"`
 	// Elsewhere, Moved and Ask are as in activities.PutSeedInput.
@@ -108,17 +110,17 @@ type PutSeed struct {
 	Ask       bool   `json:"ask,omitempty"`
 }
 
-// SetSeed changes how a seed is given; what is not given stays.
+// SetSeed changes how a seed is shared; omitted values stay.
 type SetSeed struct {
 	By    string `json:"by,omitempty"`
 	Share *int   `json:"share,omitempty"` // how many sessions may have it at a time; 0 means any number
-	// Pools are all the pools that it is in.
+	// Pools are all the pools that the seed is in.
 	Pools *[]string `json:"pools,omitempty"`
-	// Policy judges in every session that has it, beside that one's own; empty
+	// Policy applies in every session that has the seed, beside the session's own policy; empty
 	// means none.
 	Policy *string `json:"policy,omitempty"`
-	// Amend says that its sessions are offered amendments: decisions that
-	// change codex's rules for good.
+	// Amend says that its sessions are offered amendments: decisions that change codex's rules
+	// permanently.
 	Amend *bool `json:"amend,omitempty"`
 }
 
@@ -126,10 +128,10 @@ type SetSeed struct {
 type SeedPoolView struct {
 	Name  string           `json:"name"`
 	Seeds []SeedPoolMember `json:"seeds"`
-	Queue int              `json:"queue"` // sessions that wait for any of them
+	Queue int              `json:"queue"` // sessions that wait for one of them
 }
 
-// SeedPoolMember is a seed as it told its pool last.
+// SeedPoolMember is a seed as it last reported to its pool.
 type SeedPoolMember struct {
 	Name   string     `json:"name"`
 	Free   bool       `json:"free"`
@@ -138,18 +140,19 @@ type SeedPoolMember struct {
 	UsedAt *time.Time `json:"used_at,omitempty"`
 }
 
-// ReviveSeed says that the stored generation is what there is: what could not
-// be fetched or saved is given up, what was thought of it is forgotten.
+// ReviveSeed lets a seed go on with its stored generation. It gives up what could not be fetched
+// or saved, and forgets the seed's health. If nothing of this is in doubt, it gives up what was
+// left under leases of an earlier workflow of the seed.
 type ReviveSeed struct {
 	By string `json:"by,omitempty"`
 }
 
-// DeleteSeed forgets a seed; Purge removes its blobs too.
+// DeleteSeed deletes a seed. Purge removes its blobs too.
 type DeleteSeed struct {
 	Purge bool `json:"purge,omitempty"`
 }
 
-// SeedFile is one file of a seed, never its content.
+// SeedFile describes one file of a seed, without its content.
 type SeedFile = activities.SeedFile
 
 // SeedView is the Seed JSON of the command line.
@@ -161,14 +164,14 @@ type SeedView struct {
 	Health     string     `json:"health"` // unknown, healthy, suspect, dead
 	Reason     string     `json:"reason,omitempty"`
 	Hint       string     `json:"hint,omitempty"`
-	Since      *time.Time `json:"since,omitempty"` // of the health
+	Since      *time.Time `json:"since,omitempty"` // start of the present health
 	HeldBy     []string   `json:"held_by"`
 	Epoch      int64      `json:"epoch"`
 	Files      []SeedFile `json:"files"`
 	VerifiedAt *time.Time `json:"verified_at"`
 
 	Holders  []SeedHolder  `json:"holders,omitempty"`
-	Queue    int           `json:"queue"` // sessions that wait for it
+	Queue    int           `json:"queue"` // number of waiting sessions
 	Share    int           `json:"share"` // how many may have it at a time; 0 means any number
 	Pools    []string      `json:"pools"`
 	UsedAt   *time.Time    `json:"used_at,omitempty"`
@@ -187,13 +190,13 @@ type SeedView struct {
 const (
 	SeedFree       = "free"
 	SeedHeld       = "held"
-	SeedVerifying  = "verifying"  // it is being refreshed; nobody gets it meanwhile
-	SeedRecovering = "recovering" // what an ended holder has of it is being fetched; nobody gets it before
+	SeedVerifying  = "verifying"  // being refreshed; not granted meanwhile
+	SeedRecovering = "recovering" // an ended holder's login is being fetched; not granted meanwhile
 )
 
-// SeedCheck is how a verification ended: alive, dead, suspect, unknown, lost (a
-// refresh was sent and its answer is not known), fresh (by its own words, nobody
-// was asked), held or recovering (nothing was asked).
+// SeedCheck is the result of a verification: alive, dead, suspect, unknown, lost (a refresh was
+// sent and its answer is not known), fresh (by the token's own data; the issuer was not asked),
+// held or recovering (nothing was asked).
 type SeedCheck struct {
 	At      time.Time `json:"at"`
 	By      string    `json:"by,omitempty"`
@@ -202,7 +205,7 @@ type SeedCheck struct {
 	Hint    string    `json:"hint,omitempty"`
 }
 
-// SeedHolder is who has a seed, or had it and did not give it back.
+// SeedHolder is a session that has a seed, or ended without giving it back.
 type SeedHolder struct {
 	Session string    `json:"session"`
 	Epoch   int64     `json:"epoch"`
@@ -210,20 +213,19 @@ type SeedHolder struct {
 	Since   time.Time `json:"since"`
 }
 
-// SeedRotated is a login that codex made and that is not saved yet.
+// SeedRotated is a login that codex rotated and that is not saved yet.
 type SeedRotated struct {
 	Session string    `json:"session"`
 	Since   time.Time `json:"since"`
 	Reason  string    `json:"reason,omitempty"` // why it could not be saved so far
 }
 
-// SeedRecovery is what is done about a holder that ended without giving the
-// seed back.
+// SeedRecovery is the recovery from a holder that ended without giving the seed back.
 type SeedRecovery struct {
 	Session string     `json:"session"`
 	Host    string     `json:"host"`
 	Why     string     `json:"why"`
 	Tries   int        `json:"tries"`
 	NextTry *time.Time `json:"next_try,omitempty"`
-	Problem *Failure   `json:"problem,omitempty"` // of the newest try
+	Problem *Failure   `json:"problem,omitempty"` // of the newest attempt
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -19,7 +20,7 @@ import (
 	"fairlead.dev/fairlead/internal/owned"
 )
 
-// A door is a message that comes by signal and by update, in one shape.
+// door is a message that comes by signal and by update, in one shape.
 type door struct {
 	name  string
 	ch    workflow.ReceiveChannel
@@ -27,7 +28,7 @@ type door struct {
 	take  func(raw []byte) (any, error)
 }
 
-// listen opens every door before the session does anything that blocks.
+// listen registers all handlers before the session does anything that blocks.
 func (s *session) listen(ctx workflow.Context) error {
 	open := func(name string, check func([]byte) error, take func([]byte) (any, error)) error {
 		d := door{name: name, ch: workflow.GetSignalChannel(ctx, name), check: check, take: take}
@@ -41,10 +42,11 @@ func (s *session) listen(ctx workflow.Context) error {
 	}
 	s.stirs = workflow.GetSignalChannel(ctx, signalStirred)
 	s.lease = workflow.GetSignalChannel(ctx, signalLease)
+	s.calls = workflow.GetSignalChannel(ctx, signalCall)
 	s.goes = workflow.GetSignalChannel(ctx, signalLeave)
 	s.reports = workflow.GetSignalChannel(ctx, activities.SignalProgress)
-	// Signals of several names that come while no worker looks have lost their
-	// order: who gave a session more and went on must not be told it has none.
+	// Signals of different names that arrive while no worker runs lose their order. Budget comes
+	// first, so that a raised budget applies to a message sent after it.
 	err := errors.Join(
 		open(SignalBudget, checking(s.checkBudget), taking(s.takeBudget)),
 		open(SignalMessage, checking(s.checkMessage), taking(s.takeMessage)),
@@ -59,6 +61,17 @@ func (s *session) listen(ctx workflow.Context) error {
 		open(SignalUnarchive, checking(s.checkUnarchive), taking(s.takeUnarchive)),
 		open(SignalResume, checking(s.checkResume), taking(s.takeResume)),
 		open(SignalSnapshot, checking(s.checkSnapshot), taking(s.takeTakeSnapshot)),
+		s.answerQueries(ctx),
+		s.listenForPushes(ctx),
+	)
+	if err != nil {
+		return fmt.Errorf("set up session %s: %w", s.id, err)
+	}
+	return nil
+}
+
+func (s *session) answerQueries(ctx workflow.Context) error {
+	return errors.Join(
 		workflow.SetQueryHandler(ctx, QueryState, func() (SessionView, error) { return s.view(), nil }),
 		workflow.SetQueryHandler(ctx, QueryApprovals, func() ([]Approval, error) { return s.approvals(), nil }),
 		workflow.SetQueryHandler(ctx, QueryTurn, s.findTurn),
@@ -66,12 +79,20 @@ func (s *session) listen(ctx workflow.Context) error {
 		workflow.SetQueryHandler(ctx, QueryModels, func() (ModelsView, error) { return s.modelsView(), nil }),
 		workflow.SetQueryHandler(ctx, QueryDetail, func() (SessionDetail, error) { return s.detail(), nil }),
 		workflow.SetQueryHandler(ctx, activities.QueryPlace, func() (activities.Place, error) { return s.place(), nil }),
-		s.listenForPushes(ctx),
 	)
-	if err != nil {
-		return fmt.Errorf("set up session %s: %w", s.id, err)
+}
+
+// answerRefused answers queries for a session whose options were refused: it
+// has failed, and says why. It holds none of the options, which may have any size.
+func answerRefused(ctx workflow.Context, in SessionInput, why error) {
+	at := workflow.GetInfo(ctx).WorkflowStartTime.Truncate(time.Microsecond)
+	opt := SessionOptions{TurnTimeout: in.Options.TurnTimeout}
+	s := &session{id: excerpt(in.ID, maxWord), opt: opt, ctx: ctx, log: workflow.GetLogger(ctx), st: &sessionState{Status: Failed, CreatedAt: at, UpdatedAt: workflow.Now(ctx)}}
+	s.st.Error = failureOf("it never began", why)
+	s.st.Error.Hint = "begin another session, under another id"
+	if err := s.answerQueries(ctx); err != nil {
+		s.log.Error("a refused session answers no queries", "session", s.id, "error", err)
 	}
-	return nil
 }
 
 var doorTexts = map[string]string{
@@ -90,7 +111,7 @@ var doorTexts = map[string]string{
 	SignalBudget:    `what it may use: {"by":"…","tokens":100000,"turns":20,"time":"8h","turn_timeout":"2h","approvals":50,"commands":500}`,
 }
 
-// signalled takes a signal, or keeps a record of why not.
+// signalled handles a signal, or records why it was refused.
 func (s *session) signalled(d door, raw converter.RawValue) {
 	err := d.check(raw.Payload().GetData())
 	if err == nil {
@@ -104,9 +125,9 @@ func (s *session) signalled(d door, raw converter.RawValue) {
 	s.log.Warn("signal refused", "name", d.name, "reason", err.Error())
 }
 
-// drain takes the signals that lie unread. It runs within every wait, and last
-// of all before a rollover: a coroutine that received them by itself could be
-// left holding one when the run ends (measured: that signal is lost).
+// drain handles the unread signals. It runs within every wait, and last of all before a rollover.
+// A coroutine that received signals by itself could hold one when the run ends, and lose it
+// (measured).
 func (s *session) drain() {
 	s.drainStirred()
 	s.drainProgress()
@@ -115,6 +136,9 @@ func (s *session) drain() {
 	}
 	for _, l := range unread[leaveHost](s.goes) {
 		s.leave(l)
+	}
+	for _, c := range unread[rollCall](s.calls) {
+		s.answerCall(c)
 	}
 	for _, d := range s.doors {
 		for {
@@ -147,8 +171,7 @@ func taking[In, Out any](take func(In) (Out, error)) func([]byte) (any, error) {
 	}
 }
 
-// decode reads one JSON object and refuses fields that are not ours. No input
-// at all is the empty object.
+// decode reads one JSON object and refuses unknown fields. Empty input is the empty object.
 func decode[T any](raw []byte) (T, error) {
 	var v T
 	if len(raw) == 0 {
@@ -167,7 +190,6 @@ func decode[T any](raw []byte) (T, error) {
 	return v, nil
 }
 
-// ends says whether the session takes no more messages.
 func (s *session) ends() error {
 	switch {
 	case s.st.Status == Closed || s.st.Status == Failed:
@@ -178,7 +200,7 @@ func (s *session) ends() error {
 	return nil
 }
 
-// accepted finds the answer to a message that was taken before.
+// accepted returns the answer to a message that was accepted before, or nil.
 func (s *session) accepted(id string) *MessageAccepted {
 	for _, q := range s.st.Queue {
 		if q.ID == id {
@@ -193,40 +215,40 @@ func (s *session) accepted(id string) *MessageAccepted {
 	return nil
 }
 
-// said is the sum of what a message said that was taken before; empty for none.
+// said returns the sum of an accepted message, or "".
 func (s *session) said(id string) string {
+	for _, m := range s.st.Seen { // includes messages that were put back into the queue
+		if m.ID == id {
+			return m.Sum
+		}
+	}
 	for _, q := range s.st.Queue {
 		if q.ID == id {
 			return sum(q.Message)
 		}
 	}
-	for _, m := range s.st.Seen {
-		if m.ID == id {
-			return m.Sum
-		}
-	}
 	return ""
 }
 
-// sum tells texts apart, whoever sent them.
+// sum returns a digest of a message's content, whoever sent it.
 func sum(m Message) string {
 	if m.Mode == "queue" {
-		m.Mode = "" // the same in another word
+		m.Mode = "" // queue is the default
 	}
 	h := sha256.Sum256([]byte(m.Mode + "\x00" + contentOf(m.Blob) + "\x00" + m.Text + m.extraSum() + m.actSum()))
 	return hex.EncodeToString(h[:12])
 }
 
-// isMessage says that a blob is where the worker's API keeps long messages. A
-// message must not name anything else that is in the store.
+// isMessage reports whether a blob is where the worker's API keeps long messages. A message must
+// not name anything else in the store.
 func isMessage(blob string) bool { return owned.Is(blob, owned.Messages) }
 
-// contentOf is what of a blob's key says what is in it, wherever it was put.
+// contentOf returns the part of a blob's key that identifies its content.
 func contentOf(blob string) string { return blob[strings.LastIndexByte(blob, '/')+1:] }
 
 func (s *session) checkMessage(m Message) error {
 	if said := s.said(m.ID); said == sum(m) {
-		return nil // the same message again is answered as the first time
+		return nil // a repeated message gets the first answer again
 	} else if said != "" {
 		return refuse(RefusedState, "message %s: the id was used for another text; every message has its own", m.ID)
 	}
@@ -326,7 +348,7 @@ func (s *session) checkInterrupt(i Interrupt) error {
 	if err := s.ends(); err != nil {
 		return err
 	}
-	if !s.st.Running && !s.waitsForLimit() {
+	if !s.st.Running && !s.waitsForLimit() && !s.waitsToComeBack() && !s.waitsToLeave() {
 		return refuse(RefusedState, "session %s has no running turn", s.id)
 	}
 	if err := short([]text{{"reason", i.Reason, maxReason}, {"by", i.By, maxWord}}); err != nil {
@@ -339,19 +361,31 @@ func (s *session) takeInterrupt(i Interrupt) (SessionView, error) {
 	if err := s.checkInterrupt(i); err != nil {
 		return SessionView{}, err
 	}
-	if !s.st.Running {
+	if !s.st.Running && s.waitsForLimit() {
 		s.endLimitWait(&i)
+		return s.view(), nil
+	}
+	if !s.st.Running {
+		what := ": the session does not come back by itself"
+		if s.waitsToLeave() {
+			what = ": the session stays on host " + s.hostName()
+		}
+		s.st.Down = &i
+		s.note(activities.Note{Type: activities.EntryState, Text: interruptedBy(&i) + what})
 		return s.view(), nil
 	}
 	if s.st.Interrupt == nil {
 		s.st.Interrupt = &i
 		s.note(activities.Note{Type: activities.EntryState, Text: interruptedBy(&i)})
 	}
+	// Open approvals are void: codex drops its requests when it ends the turn.
+	for _, a := range s.st.open() {
+		s.void(a, "the turn was "+interruptedBy(s.st.Interrupt))
+	}
 	s.queueInterrupt()
 	return s.view(), nil
 }
 
-// queueInterrupt asks codex to end the turn, unless it is being asked.
 func (s *session) queueInterrupt() {
 	if s.st.sending(activities.SendInterrupt) != nil {
 		return
@@ -366,7 +400,7 @@ func (s *session) checkClose(c Close) error {
 	if err := short([]text{{"by", c.By, maxWord}}); err != nil {
 		return refuse(RefusedBadInput, "close session %s: %v", s.id, err)
 	}
-	// Also one that failed may be held up by what it left on its host.
+	// A failed session, too, may be held up by what it left on its host.
 	if c.Discard && s.st.Close != nil && !s.st.Close.Discard && s.st.Closed == nil && s.st.Status != Closed {
 		return nil
 	}

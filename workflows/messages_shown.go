@@ -43,21 +43,21 @@ type SessionView struct {
 	Error     *Failure          `json:"error"`
 	CreatedAt time.Time         `json:"created_at"`
 	UpdatedAt time.Time         `json:"updated_at"`
-	Waits     string            `json:"waits,omitempty"` // what it waits for, in words
-	Queue     int               `json:"queue,omitempty"` // messages not begun
+	Waits     string            `json:"waits,omitempty"` // what it waits for
+	Queue     int               `json:"queue,omitempty"` // number of messages not begun
 	Queued    []QueuedView      `json:"queued,omitempty"`
 	Refusals  []Refusal         `json:"refusals,omitempty"`
 	Close     *CloseView        `json:"close,omitempty"`
 	Options   map[string]string `json:"options,omitempty"`
-	// Unprotected says why the agent can read its credential, where it can
-	// although the sandbox should keep it from that.
+	// Unprotected says why the agent can read its credential, if the sandbox fails to prevent
+	// that.
 	Unprotected string      `json:"unprotected,omitempty"`
 	Budget      *BudgetView `json:"budget,omitempty"`
-	// Files came with messages, but for images, which the conversation holds.
+	// Files came with messages. Images are not included; the conversation has them.
 	Files []activities.Input `json:"files,omitempty"`
-	// RateLimits are those of the account, as codex told them last.
+	// RateLimits are the account's, as codex last reported them.
 	RateLimits *RateLimitsView `json:"rate_limits,omitempty"`
-	Messages   []MessageView   `json:"messages"` // the newest ones, oldest first
+	Messages   []MessageView   `json:"messages"` // the newest, oldest first
 
 	Snapshot *SnapshotView `json:"snapshot,omitempty"`
 	Warm     *WarmView     `json:"warm,omitempty"` // while it is parked
@@ -67,14 +67,16 @@ type SessionView struct {
 	SeedPolicy *PolicyView `json:"seed_policy,omitempty"`
 	// Judged is how many requests policies answered.
 	Judged int `json:"judged,omitempty"`
-	// Progress is what the model reported last with report_progress.
+	// Progress is the model's last report_progress.
 	Progress *ProgressView `json:"progress,omitempty"`
-	Limit    *LimitView    `json:"limit,omitempty"` // whose end it waits for
+	Limit    *LimitView    `json:"limit,omitempty"` // the limit whose end it waits for
+	// WaitingFor is a failure that the session waits out before it tries again.
+	WaitingFor *WaitingView `json:"waiting_for,omitempty"`
 	// Origin is what started it: "batch/ID" or "schedule/NAME"; empty for a person.
 	Origin string `json:"origin,omitempty"`
 }
 
-// BudgetView is what a session may use, and has used as of the newest pump.
+// BudgetView shows a session's bounds, and what it has used as of the newest pump.
 type BudgetView struct {
 	Tokens      BudgetCount `json:"tokens"`
 	Turns       BudgetCount `json:"turns"`
@@ -82,30 +84,30 @@ type BudgetView struct {
 	Approvals   BudgetCount `json:"approvals"`
 	Commands    BudgetCount `json:"commands"`
 	TurnTimeout string      `json:"turn_timeout"`
-	// Warnings say of which bounds four fifths are used.
+	// Warnings name the bounds of which four fifths are used.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// BudgetCount is one bound; a limit of 0 is none.
+// BudgetCount is one bound. A limit of 0 means none.
 type BudgetCount struct {
 	Used  int64 `json:"used"`
 	Limit int64 `json:"limit"`
 }
 
-// BudgetTime is a bound of time.
+// BudgetTime is a bound on time.
 type BudgetTime struct {
 	Used  string `json:"used"`
-	Limit string `json:"limit,omitempty"` // empty is none
+	Limit string `json:"limit,omitempty"` // empty means none
 }
 
-// MessageView is how far something that somebody said to a session has come.
+// MessageView shows how far a message to a session has come.
 type MessageView struct {
 	ID   string `json:"id"`
 	Kind string `json:"kind"` // message, steer, decision, interrupt, budget
 	Turn int    `json:"turn"`
-	// State is queued, decided (not known to have been written to codex), sent
-	// (it was, or may have been), acknowledged, rejected or void. While a pump
-	// is attached it is as of that pump's beginning.
+	// State is queued, decided (not known to have been written to codex), sent (written, or
+	// possibly written), acknowledged, rejected or void. While a pump is attached, it is the
+	// state at that pump's beginning.
 	State string    `json:"state"`
 	At    time.Time `json:"at"`
 }
@@ -134,18 +136,18 @@ type ProcessView struct {
 	Name        string `json:"name"`
 	Incarnation int    `json:"incarnation"`
 	Alive       bool   `json:"alive"`
-	// End says how it ended, once that is known.
+	// End says how it ended, if known.
 	End    string `json:"end,omitempty"`
 	Offset int64  `json:"offset"`
 }
 
-// UsageView adds up over the session.
+// UsageView is the sum over the session.
 type UsageView struct {
 	Input  int64 `json:"input_tokens"`
 	Output int64 `json:"output_tokens"`
 	Cached int64 `json:"cached_tokens"`
 	Turns  int   `json:"turns"`
-	// Context is how full the model's context window is, of a session.
+	// Context is how full a session's context window is.
 	Context *ContextView `json:"context,omitempty"`
 }
 
@@ -154,8 +156,12 @@ type Failure struct {
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
-	// ResetAt is when a limit ends, where that is known.
+	// ResetAt is when a limit ends, if known.
 	ResetAt time.Time `json:"reset_at,omitzero"`
+
+	// final says that no retry helps, according to the activity. It is known only where the
+	// failure was met (passes).
+	final bool
 }
 
 // Refusal records a signal that was not accepted.
@@ -165,13 +171,13 @@ type Refusal struct {
 	Reason string    `json:"reason"`
 }
 
-// CloseView says what closing left.
+// CloseView shows the result of closing.
 type CloseView struct {
 	Wiped   bool   `json:"wiped"`
 	Removed bool   `json:"removed"`
 	Archive string `json:"archive,omitempty"`
-	Unsaved bool   `json:"unsaved,omitempty"` // a login that codex rotated was given up
-	Kept    string `json:"kept,omitempty"`    // where on its host the work folder stays
+	Unsaved bool   `json:"unsaved,omitempty"` // a rotated login was given up
+	Kept    string `json:"kept,omitempty"`    // the work folder that stays on the host
 }
 
 // TurnQuery asks for a turn by number or by the message that began it.
@@ -180,17 +186,18 @@ type TurnQuery struct {
 	MessageID string `json:"message_id,omitempty"`
 }
 
-// TurnView is the Turn JSON of the command line. Status is inProgress or
-// queued before it is one of the final words.
+// TurnView is the Turn JSON of the command line.
 type TurnView struct {
-	Session        string    `json:"session"`
-	TurnID         string    `json:"turn_id"`
-	N              int       `json:"n"`
-	MessageID      string    `json:"message_id"`
-	Act            string    `json:"act,omitempty"` // compact or review, where no text began it
-	Status         string    `json:"status"`        // queued, inProgress, completed, interrupted, failed, unknown
+	Session   string `json:"session"`
+	TurnID    string `json:"turn_id"`
+	N         int    `json:"n"`
+	MessageID string `json:"message_id"`
+	Act       string `json:"act,omitempty"` // compact or review, if it is one
+	// BegunBy is "codex" if codex began the turn by itself; else empty.
+	BegunBy        string    `json:"begun_by,omitempty"`
+	Status         string    `json:"status"` // queued, inProgress, completed, interrupted, failed, unknown
 	FinalText      string    `json:"final_text"`
-	FinalTruncated bool      `json:"final_truncated,omitempty"` // the whole is in the transcript
+	FinalTruncated bool      `json:"final_truncated,omitempty"` // the full text is in the transcript
 	Items          int       `json:"items"`
 	Usage          UsageView `json:"usage"`
 	DiffStat       string    `json:"diff_stat"`
@@ -198,13 +205,13 @@ type TurnView struct {
 	StartedAt  time.Time `json:"started_at,omitzero"`
 	EndedAt    time.Time `json:"ended_at,omitzero"`
 	Error      *Failure  `json:"error"`
-	FollowedBy int       `json:"followed_by,omitempty"` // the turn that goes on with what this one was cut off from
-	// EndedBy is who or what ended a turn before its end: person, budget, close,
-	// watchdog, process, host, or codex itself.
+	FollowedBy int       `json:"followed_by,omitempty"` // the turn that continues this one
+	// EndedBy is what ended a turn early: person, budget, close, watchdog, process, host or
+	// codex.
 	EndedBy string `json:"ended_by,omitempty"`
 }
 
-// Done says whether the turn has ended.
+// Done reports whether the turn has ended.
 func (t TurnView) Done() bool { return t.Status != "queued" && t.Status != "inProgress" }
 
 // ApprovalState is the state of an approval.
@@ -231,8 +238,8 @@ type Approval struct {
 	CWD     string              `json:"cwd"`
 	Reason  string              `json:"reason"`
 	Changes []activities.Change `json:"changes"`
-	Network string              `json:"network,omitempty"` // host to be reached
-	// GrantRoot is the folder below which a yes to a file change allows all.
+	Network string              `json:"network,omitempty"` // the host to reach
+	// GrantRoot is the folder below which accepting a file change allows all changes.
 	GrantRoot string `json:"grant_root,omitempty"`
 
 	Permissions json.RawMessage       `json:"permissions,omitempty"`
@@ -240,43 +247,41 @@ type Approval struct {
 	URL         string                `json:"url,omitempty"`
 	Server      string                `json:"server,omitempty"`
 	Tool        string                `json:"tool,omitempty"`
-	Args        string                `json:"args,omitempty"` // of an MCP tool that is to be called
+	Args        string                `json:"args,omitempty"` // of an MCP tool call
 	Amendment   []string              `json:"amendment,omitempty"`
 
 	Digest    string        `json:"digest"`
 	Offered   []string      `json:"offered"`
-	Truncated bool          `json:"truncated,omitempty"` // texts are excerpts; `approval show` has the whole
+	Truncated bool          `json:"truncated,omitempty"` // texts are excerpts; `approval show` has them in full
 	AskedAt   time.Time     `json:"asked_at"`
 	ExpiresAt time.Time     `json:"expires_at"`
 	State     ApprovalState `json:"state"`
 	Decision  *Decision     `json:"decision"`
 
 	Delivery   string           `json:"delivery,omitempty"`    // how far the decision came: decided, sent, acknowledged, rejected, void
-	VoidReason string           `json:"void_reason,omitempty"` // why nobody can decide it any more
+	VoidReason string           `json:"void_reason,omitempty"` // why it can no longer be decided
 	Earlier    *EarlierDecision `json:"earlier,omitempty"`
 
-	// Ruling says which rule of a policy has people asked, or decided.
+	// Ruling is the policy rule that decided the request or left it to people.
 	Ruling *activities.Ruling `json:"ruling,omitempty"`
-	// Signed says that only signed decisions of the Approvers count. Agreed are
-	// theirs so far, and Missing how many more must say the same.
+	// Signed says that only signed decisions of the Approvers count. Agreed are those so far, and
+	// Missing is how many more must agree.
 	Signed    bool        `json:"signed,omitempty"`
 	Approvers []string    `json:"approvers,omitempty"`
 	Agreed    []Agreement `json:"agreed,omitempty"`
 	Missing   int         `json:"missing,omitempty"`
 }
 
-// EarlierDecision is a decision on the same ask (by its digest) that a process
-// of codex took with it when it died.
+// EarlierDecision is a decision on the same ask (by digest) that was lost with a codex process.
 type EarlierDecision struct {
 	Approval string    `json:"approval"`
 	Outcome  string    `json:"outcome"`
 	By       string    `json:"by"`
 	At       time.Time `json:"at"`
-	// State is how far it came: decided (it certainly never reached codex),
-	// sent or acknowledged (it may have had its effect).
+	// State is decided (it certainly never reached codex), or sent or acknowledged (it may have
+	// had its effect).
 	State ApprovalState `json:"state"`
-	// Answers and Grant are what was said then, where that is short; nothing
-	// that was secret.
+	// Answers and Grant are what was given then, if short and not secret.
 	Answers map[string][]string `json:"answers,omitempty"`
 	Grant   json.RawMessage     `json:"grant,omitempty"`
 }
@@ -288,18 +293,17 @@ type Decision struct {
 	At      time.Time `json:"at"`
 	Reason  string    `json:"reason"`
 	Scope   string    `json:"scope"`
-	// Answers are by the ids of the questions. Those of Secret were given as
-	// well, and are shown to nobody; AnswersBlob is where they were until codex
-	// had them.
+	// Answers are by question id. Secret lists the questions whose answers were given but are
+	// never shown; AnswersBlob is where those were until codex had them.
 	Answers     map[string][]string `json:"answers,omitempty"`
 	Secret      []string            `json:"secret,omitempty"`
 	AnswersBlob string              `json:"answers_blob,omitempty"`
-	// Grant is the part of the permissions that was given.
+	// Grant is the part of the permissions that was granted.
 	Grant  json.RawMessage `json:"grant,omitempty"`
-	Signed bool            `json:"signed,omitempty"` // By is who signed, and no claim
+	Signed bool            `json:"signed,omitempty"` // By is the signer, not a mere claim
 }
 
-// SessionDetail is for programs of ours: where the session's bytes are.
+// SessionDetail is for our own programs: it says where the session's data is.
 type SessionDetail struct {
 	View      SessionView          `json:"view"`
 	Layout    activities.Layout    `json:"layout"`

@@ -7,7 +7,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// Codex is never told that its work came along where nobody kept it.
+// Codex is never told that its work came along if nothing kept it.
 func TestCodexIsToldWhatDidNotComeAlong(t *testing.T) {
 	for _, work := range []string{activities.WorkNone, activities.WorkFull} {
 		for _, lost := range []bool{false, true} {

@@ -11,21 +11,19 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// A session goes on on another host because somebody says so, or because its
-// host is lost and its policy allows it. What it goes on from is in the store.
+// A session goes on on another host because a person asks for that, or because its host is lost
+// and its policy allows it. It continues from what is in the store.
 
-// moved is what codex is to be told once it is there.
 type moved struct {
 	From []string  `json:"from"`           // hosts
-	Lost bool      `json:"lost,omitempty"` // the last of them was
+	Lost bool      `json:"lost,omitempty"` // the last of them was lost
 	Cut  int       `json:"cut,omitempty"`  // the turn that was cut off
 	At   time.Time `json:"at"`
 }
 
-// kindHostLost is of a host that could not be reached for too long.
 const kindHostLost = activities.EndHostLost
 
-// cannotMove says why there is nothing to go on from; empty where there is.
+// cannotMove returns why the session has nothing to continue from, or "".
 func (s *session) cannotMove() string {
 	switch {
 	case s.st.Snap.Good != nil || !s.st.hadTurn():
@@ -38,13 +36,13 @@ func (s *session) cannotMove() string {
 	return "there is no snapshot of it yet, so all of it is on that host"
 }
 
-// mayMove says that the session goes on elsewhere by itself.
+// mayMove reports whether the session goes on elsewhere by itself if its host is lost.
 func (s *session) mayMove() bool {
 	return s.opt.OnHostLost == HostLostMove && s.cannotMove() == "" && s.st.Close == nil
 }
 
-// untilLost is for what must happen on a host unless that is lost. Once that is
-// on view, and the session stays, there is nothing more to say.
+// untilLost bounds ctx by LostAfter. Once the loss is on view and the session stays, there is no
+// bound.
 func (s *session) untilLost(ctx workflow.Context) workflow.Context {
 	if s.st.Lost != nil {
 		return ctx
@@ -52,10 +50,9 @@ func (s *session) untilLost(ctx workflow.Context) workflow.Context {
 	return workflow.WithScheduleToCloseTimeout(ctx, s.opt.LostAfter)
 }
 
-// stopServer ends what there is of codex on the host, however long it takes. No
-// pump is there to say that the host is lost, so this does, and then leaves off
-// for who wants the session to go on elsewhere. With no error, and left, it was
-// called back.
+// stopServer stops codex on the host, however long that takes. Since no pump runs, stopServer
+// itself reports a lost host, and then gives up if somebody wants the session to go on elsewhere.
+// left says that it was called back.
 func (s *session) stopServer(doing string) (left bool, err error) {
 	leave := func() bool { return s.st.Close != nil || s.st.Resume != nil && s.st.Lost != nil }
 	since, name := workflow.Now(s.ctx), s.hostName()
@@ -67,10 +64,10 @@ func (s *session) stopServer(doing string) (left bool, err error) {
 		switch {
 		case err == nil:
 			s.hostBack()
-			return s.st.Close != nil, nil
+			return false, nil
 		case leave():
 			return true, nil
-		case f.Kind == kindTimeout: // workers were away: of the host nothing is known
+		case f.Kind == kindTimeout: // no worker finished: nothing is known of the host
 		case f.Kind != activities.ErrTypeUnreachable || s.mayMove():
 			return false, err
 		case s.st.Lost == nil:
@@ -88,8 +85,8 @@ func (s *session) stopServer(doing string) (left bool, err error) {
 	}
 }
 
-// lostAfter is how long a pump may be without its host before it says so. One
-// that nobody may go away from is waited for, once that is on view.
+// lostAfter returns how long a pump may fail to reach its host before it reports that. Once the
+// loss is on view, the pump waits without a limit (0).
 func (s *session) lostAfter() time.Duration {
 	if s.st.Lost != nil {
 		return 0
@@ -97,7 +94,6 @@ func (s *session) lostAfter() time.Duration {
 	return s.opt.LostAfter
 }
 
-// hostLost is called when the host could not be reached for too long.
 func (s *session) hostLost(l activities.HostLost) {
 	name, stays := s.st.Lease.Spec.Name, s.cannotMove()
 	f := &Failure{Kind: kindHostLost, Message: excerpt(fmt.Sprintf("host %s cannot be reached since %s: %s", name, l.Since.UTC().Format(time.RFC3339), l.Why), maxFailure)}
@@ -114,9 +110,11 @@ func (s *session) hostLost(l activities.HostLost) {
 	s.st.Lost = &LostView{Host: name, Since: l.Since, Why: l.Why, Stays: stays}
 	s.note(activities.Note{Type: "error", Text: f.Message, Data: failureData(f)})
 	s.st.Error = f
+	if s.st.Close != nil {
+		s.tellHeldUp(f)
+	}
 }
 
-// hostBack is called when a pump has reached its host.
 func (s *session) hostBack() {
 	if s.st.Lost == nil {
 		return
@@ -128,7 +126,6 @@ func (s *session) hostBack() {
 	}
 }
 
-// fromWhat says where the session would go on from.
 func (s *session) fromWhat() string {
 	if g := s.st.Snap.Good; g != nil {
 		return fmt.Sprintf("the snapshot of turn %d", g.Turn)
@@ -136,17 +133,16 @@ func (s *session) fromWhat() string {
 	return "its beginning"
 }
 
-// lostFailure is why the session leaves a host that it was to wait for.
+// lostFailure is why the session leaves a host that it waited for.
 func (s *session) lostFailure() *Failure {
 	l := s.st.Lost
 	return &Failure{Kind: kindHostLost, Message: excerpt(fmt.Sprintf("host %s could not be reached since %s: %s", l.Host, l.Since.UTC().Format(time.RFC3339), l.Why), maxFailure),
 		Hint: "send a message to go on: the thread is resumed on another host"}
 }
 
-// goAway leaves a host that cannot be reached. The turn that ran there is cut
-// off; whatever codex still does there is ended by the host's pool once it is
-// back, and a login that it rotated is fetched by its seed, before anybody has
-// it again.
+// goAway leaves a host that cannot be reached. The running turn is cut off. Once the host is
+// back, its pool ends what codex still does there. The seed fetches a login that codex rotated
+// there before anybody else gets it.
 func (s *session) goAway(f *Failure) {
 	defer s.hush()()
 	name := s.st.Lease.Spec.Name
@@ -169,7 +165,7 @@ func (s *session) goAway(f *Failure) {
 		return
 	}
 	if s.opt.Host == name {
-		s.opt.Host = "" // any that has the labels
+		s.opt.Host = "" // any host with the labels
 	}
 	if s.st.Status == Interrupted {
 		s.st.UpAs = Interrupted
@@ -183,13 +179,12 @@ func (s *session) goAway(f *Failure) {
 	}
 }
 
-// recordLost puts on record what pumps have heard on the lost host and did not
-// get to tell: nobody will read that journal again. What cannot be found out stays
-// as it was, and what was to be said to codex is at least on record as said.
-// It returns how the running turn ended there, if that was heard.
+// recordLost writes to the transcript what pumps read on the lost host and could not report:
+// nobody will read that journal again. If that fails, the messages to codex are at least noted as
+// said. It returns how the running turn ended there, if that was read.
 func (s *session) recordLost() *activities.TurnEnd {
 	if s.st.Again == 0 {
-		return nil // the newest one has told all
+		return nil // the newest pump reported everything
 	}
 	s.st.PumpN++
 	in := activities.RecordLostInput{Claim: s.claim(), Seed: s.st.Seed, State: s.st.Pump, Notes: s.st.Handing, Turn: s.st.TurnN}
@@ -198,7 +193,11 @@ func (s *session) recordLost() *activities.TurnEnd {
 			in.Sends = append(in.Sends, p.Send)
 		}
 	}
-	out, err := doing(s, setUp(s.ctx, "write what was heard on "+s.hostName()), sessions.RecordLost, in)
+	var out activities.RecordLostResult
+	err := s.keepWriting("write what was heard on "+s.hostName(), func(ctx workflow.Context, leave func() bool) (err error) {
+		out, err = doingUnless(s, ctx, leave, sessions.RecordLost, in)
+		return err
+	})
 	if err != nil {
 		s.log.Error("what was heard on a lost host is not on record", "error", err)
 		for _, send := range in.Sends {
@@ -217,13 +216,25 @@ func (s *session) recordLost() *activities.TurnEnd {
 	if last := out.Last; last != nil {
 		p := &s.st.Pump
 		p.TurnID, p.FinalText, p.FinalTruncated, p.Usage, p.AtMS = last.TurnID, last.FinalText, last.FinalTruncated, last.Usage, last.AtMS
+		s.carrySpent(*last)
 	}
 	return out.Ended
 }
 
-// endedThere is of a turn that ended on the lost host, which nobody was told in
-// time. What codex said is shown; but the session goes on from before that end,
-// so the turn is cut off all the same, and none of what hangs on an end is done.
+// carrySpent takes from last what the turn on a lost host used of its budget. A count never
+// decreases.
+func (s *session) carrySpent(last activities.PumpState) {
+	p := &s.st.Pump
+	p.Spent.Commands = max(p.Spent.Commands, last.Spent.Commands)
+	p.Spent.TimeMS = max(p.Spent.TimeMS, last.Spent.TimeMS)
+	if last.Tally.InSession > p.Tally.InSession {
+		p.Tally = last.Tally
+	}
+}
+
+// endedThere handles a turn that ended on the lost host, which was reported too late. What codex
+// said is shown. But the session goes on from before that end, so the turn is still cut off, and
+// nothing that follows a normal end is done.
 func (s *session) endedThere(end *activities.TurnEnd, f *Failure) *Failure {
 	if turn := s.st.sending(activities.SendTurn); turn != nil {
 		s.delivered(activities.Delivery{ID: turn.Send.ID, State: activities.Acknowledged})
@@ -243,25 +254,37 @@ func (s *session) endedThere(end *activities.TurnEnd, f *Failure) *Failure {
 	return &out
 }
 
-// move has an idle session go on elsewhere, since somebody said so.
-func (s *session) move() {
-	f := s.park()
+// move parks an idle session so that it can go on elsewhere, as a person asked. again says that
+// it stopped only to continue as new.
+func (s *session) move() (again bool) {
+	f, again := s.parkAsTold()
+	if !again {
+		s.leaveAfter(f)
+	}
+	return again
+}
+
+// leaveAfter decides how a session goes on that tried to park in order to go elsewhere. f is why
+// it could not, or nil.
+func (s *session) leaveAfter(f *Failure) {
 	switch {
 	case s.st.Parked != nil || s.st.Close != nil || s.full():
-	case f != nil && f.Kind == activities.ErrTypeUnreachable && s.cannotMove() == "":
+	case s.goesAway(f):
 		s.goAway(f)
+	case f != nil && (s.wishes() || !s.quiet()): // it tries another host, or again later
 	case f != nil:
 		s.st.Resume = nil
 	}
 }
 
-// stayAfterAll drops a wish to go elsewhere that has no reason any more.
+func (s *session) waitsToMove() bool { return s.waitsToLeave() && s.st.Resume != nil }
+
 func (s *session) stayAfterAll() {
 	s.note(activities.Note{Type: "state", Text: fmt.Sprintf("host %s is back in time, and a turn runs there: the session stays", s.hostName())})
 	s.st.Resume = nil
 }
 
-// tellMoved says to codex, once, where it is and what may be missing.
+// tellMoved tells codex, once, where it is and what may be missing.
 func (s *session) tellMoved(restored string) {
 	m, was := s.st.Moved, s.st.Was
 	if m == nil && was != "" && was != s.st.Lease.Spec.Name {
@@ -275,7 +298,7 @@ func (s *session) tellMoved(restored string) {
 	s.st.Tell = &activities.Tell{ID: fmt.Sprintf("%s.t%d", s.id, s.st.TellN), Text: s.movedText(*m) + s.whereFiles()}
 }
 
-// restoredWarm is what PrepareSession says where nothing had to travel.
+// restoredWarm is PrepareSession's result if nothing had to be copied.
 const restoredWarm = "warm"
 
 func (s *session) movedText(m moved) string {
@@ -302,7 +325,8 @@ func (s *session) movedText(m moved) string {
 		from, here, dir, as)
 }
 
-// toldOf takes note of what became of what codex was to be told.
+// toldOf records how far the message about the move came. It reports whether d is about that
+// message.
 func (s *session) toldOf(d activities.Delivery) bool {
 	if s.st.Tell == nil || d.ID != s.st.Tell.ID {
 		return false
@@ -311,12 +335,12 @@ func (s *session) toldOf(d activities.Delivery) bool {
 		s.st.Tell, s.st.Moved = nil, nil
 		return true
 	}
-	s.st.Tell.Incarnation = 0 // so no process has had it, whatever was feared before
+	s.st.Tell.Incarnation = 0 // so no process has had it
 	return true
 }
 
-// saidAgain is the message of a follow-up turn, after one that was cut off by
-// the loss of its host: what the thread goes on from may not have the task.
+// saidAgain returns the message of the follow-up turn after the loss of a host: the snapshot may
+// not contain the task.
 func (s *session) saidAgain() Message {
 	if g := s.st.Snap.Good; s.st.Said != nil && !(g != nil && s.st.Snap.Mid && g.Turn == s.st.TurnN) {
 		return s.st.Said.again()
@@ -339,8 +363,10 @@ func (s *session) checkResume(r Resume) error {
 	}
 	idle := s.st.Status == Idle || s.st.Status == Interrupted || s.limited()
 	switch {
-	case s.st.Parked != nil, s.waitsForSlot():
+	case s.st.Parked != nil, s.waitsForSlot(), s.waitsToBegin():
 		return nil
+	case s.waitsForAttempt() && s.st.Lost == nil && (r.Host == "" || r.Host == s.hostName() && !s.waitsToMove()):
+		return nil // it tries again now
 	case s.st.Lost != nil:
 		if why := s.cannotMove(); why != "" {
 			return refuse(RefusedState, "session %s cannot go on elsewhere: %s", s.id, why)
@@ -368,13 +394,21 @@ func (s *session) takeResume(r Resume) (SessionView, error) {
 	if err := s.checkResume(r); err != nil {
 		return SessionView{}, err
 	}
+	if s.waitsToTalk() && s.waitsForAttempt() && s.st.Lost == nil && (r.Host == "" || r.Host == s.hostName()) {
+		s.tryNow() // and stays where it is
+		return s.view(), nil
+	}
+	if s.waitsToMove() && r.Host == "" {
+		r.Host = s.st.Resume.Host
+	}
 	s.st.Resume = &r
 	s.st.Held = s.st.Held && !s.st.Downed
 	s.forgetTrouble()
 	return s.view(), nil
 }
 
-// waitsForSlot says that it comes up, and no host is certain yet.
+func (s *session) waitsToBegin() bool { return s.waitsForAttempt() && s.st.Layout == nil }
+
 func (s *session) waitsForSlot() bool {
 	return s.st.Begun && s.st.Status == Resuming && s.st.Lease == nil
 }

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -8,17 +9,20 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// SignalSessionEnded is what a session sends to the workflow that its options
-// name in Notify, once all of it is cleaned up and given back: a SessionEnded.
+// SignalSessionEnded carries a SessionEnded. A session sends it to the workflow
+// that its options name in Notify, once it has cleaned up and given back
+// everything. If the first attempt to clean up fails, the session sends the signal
+// then, also to the schedule firing that started it, so that neither waits for a
+// host.
 const SignalSessionEnded = "session_ended"
 
-// SessionEnded is the last word of a session.
+// SessionEnded is a session's final report.
 type SessionEnded struct {
 	ID    string        `json:"id"`
-	Run   string        `json:"run"` // the first of its workflow
+	Run   string        `json:"run"` // first run of its workflow
 	State SessionStatus `json:"state"`
-	// Turn is the newest one; nil where none began. Of its final text there is
-	// as much as a message may say inline.
+	// Turn is the newest turn, or nil if none began. Its final text is cut to
+	// maxEndText bytes.
 	Turn    *TurnView `json:"turn,omitempty"`
 	Failure *Failure  `json:"failure,omitempty"`
 	// Effects says whether codex may have done anything: none, some, unknown.
@@ -28,18 +32,19 @@ type SessionEnded struct {
 	Usage     UsageView `json:"usage"`
 	CreatedAt time.Time `json:"created_at"`
 	EndedAt   time.Time `json:"ended_at"`
-	Left      string    `json:"left,omitempty"`    // why something of it may still be on the host
-	Archive   string    `json:"archive,omitempty"` // the snapshot that it was kept as
+	Left      string    `json:"left,omitempty"`    // why something of the session may still be on the host
+	Archive   string    `json:"archive,omitempty"` // the snapshot that archives it
 }
 
 // What a session may have done to the world outside codex.
 const (
 	EffectsNone    = "none"    // it certainly began no command and no change
-	EffectsSome    = "some"    // it began one at least
-	EffectsUnknown = "unknown" // nobody heard what a turn of it did to its end
+	EffectsSome    = "some"    // it began at least one
+	EffectsUnknown = "unknown" // nobody knows all that one of its turns did
 )
 
-// maxEndText bounds the final text in a session's last word: a batch keeps many.
+// maxEndText bounds the final text in a SessionEnded, in bytes. A batch keeps many
+// of them.
 const maxEndText = 16 << 10
 
 // Origins of sessions, in SessionOptions.Origin and the search attribute
@@ -49,13 +54,13 @@ const (
 	originSchedule = "schedule/"
 )
 
-// OriginBatch is that of a batch's sessions.
+// OriginBatch returns the origin of the sessions of a batch.
 func OriginBatch(id string) string { return originBatch + id }
 
-// OriginSchedule is that of what a schedule started.
+// OriginSchedule returns the origin of what a schedule starts.
 func OriginSchedule(name string) string { return originSchedule + name }
 
-// checkOrigin refuses an origin that nobody could be found by.
+// checkOrigin refuses an origin that is not empty, batch/NAME or schedule/NAME.
 func (o SessionOptions) checkOrigin() error {
 	if o.Origin == "" {
 		return nil
@@ -70,34 +75,76 @@ func (o SessionOptions) checkOrigin() error {
 	return nil
 }
 
-// takeFirst queues the message that came with the start. One that would be
-// refused as an update ends the session before it asks for anything.
+// takeFirst queues the message that came with the start of the session. If the
+// message is refused, the session fails before it asks for anything.
 func (s *session) takeFirst(m *Message) error {
 	if m == nil {
 		return nil
 	}
 	//workflowcheck:ignore // reading a schema's JSON is a pure function
 	_, err := s.takeMessage(*m)
-	if err != nil { // whoever asks it afterwards is told
+	if err != nil { // the view shows why
 		s.st.Error = failureOf("first message", err)
 		s.become(Failed)
 	}
 	return err
 }
 
-// tellEnded sends the session's last word to whoever wants it. It waits until
-// that is on its way: what a workflow sends in its last moment is lost.
+// tellEnded sends the session's SessionEnded, unless it was sent already. It waits
+// until Temporal has taken the signal: what a workflow sends in its last moment is
+// lost.
 func (s *session) tellEnded() {
-	if s.opt.Notify == "" {
-		return
-	}
-	err := workflow.SignalExternalWorkflow(s.ctx, s.opt.Notify, "", SignalSessionEnded, s.lastWord()).Get(s.ctx, nil)
-	if err != nil { // it is gone, and has no use for it
-		s.log.Warn("the session's end was not told", "to", s.opt.Notify, "error", err)
+	if !s.st.EndTold {
+		s.tell(s.opt.Notify, s.lastWord())
 	}
 }
 
-// tellRefused sends the last word of a session that could not even begin.
+// tellHeldUp sends the SessionEnded of a session that cannot clean up for now,
+// once. The work is done, so whoever waits for it can go on.
+func (s *session) tellHeldUp(f *Failure) {
+	if s.st.EndTold {
+		return
+	}
+	s.st.EndTold = true
+	e := s.lastWord()
+	if s.st.Touched && s.st.Closed == nil {
+		e.Left = f.Message
+	}
+	if s.st.Failing != nil {
+		e.State, e.Failure = Failed, s.st.Failing
+	}
+	if e.State != Failed {
+		e.State, e.Failure = Closed, nil
+		if e.Turn != nil && (e.Turn.Status == "completed" || s.st.Running) {
+			e.Failure = f // what closing could not do yet
+		}
+	}
+	if s.st.Running && e.Turn != nil { // its end is in a journal that nobody could read yet
+		e.Turn.Status, e.Turn.EndedAt = "unknown", e.EndedAt
+		switch {
+		case s.st.Pump.TurnEffects:
+			e.Effects = EffectsSome
+		case e.Effects == EffectsNone:
+			e.Effects = EffectsUnknown
+		}
+	}
+	s.tell(s.opt.Notify, e)
+	if p := workflow.GetInfo(s.ctx).ParentWorkflowExecution; p != nil && p.ID != s.opt.Notify {
+		s.tell(p.ID, e)
+	}
+}
+
+func (s *session) tell(to string, e SessionEnded) {
+	if to == "" {
+		return
+	}
+	err := workflow.SignalExternalWorkflow(s.ctx, to, "", SignalSessionEnded, e).Get(s.ctx, nil)
+	if err != nil { // the receiver is gone
+		s.log.Warn("the session's end was not told", "to", to, "error", err)
+	}
+}
+
+// tellRefused sends the SessionEnded of a session whose input was refused.
 func tellRefused(ctx workflow.Context, in SessionInput, err error) {
 	to := in.Options.Notify
 	if to == "" || len(to) > maxWord || in.Carry != nil {
@@ -111,7 +158,7 @@ func tellRefused(ctx workflow.Context, in SessionInput, err error) {
 
 func (s *session) lastWord() SessionEnded {
 	st := s.st
-	e := SessionEnded{ID: s.id, Run: s.firstRun(), State: st.Status, Failure: st.Error, Effects: orElse(st.Effects, EffectsNone),
+	e := SessionEnded{ID: s.id, Run: s.firstRun(), State: st.Status, Failure: st.Error, Effects: cmp.Or(st.Effects, EffectsNone),
 		Host: s.hostName(), Attempt: max(st.Attempt, 1), CreatedAt: st.CreatedAt, EndedAt: workflow.Now(s.ctx), Left: st.Left,
 		Usage: UsageView{Input: st.Pump.Usage.Input, Output: st.Pump.Usage.Output, Cached: st.Pump.Usage.Cached, Turns: st.TurnN - st.Skipped}}
 	if st.Closed != nil {
@@ -128,7 +175,8 @@ func (s *session) lastWord() SessionEnded {
 	return e
 }
 
-// mayHaveDone records that a turn had effects, or that nobody can know.
+// mayHaveDone records that a turn had effects, or that nobody can know whether it
+// had.
 func (s *session) mayHaveDone(effects, known bool) {
 	switch {
 	case effects:

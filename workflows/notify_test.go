@@ -94,7 +94,6 @@ func TestASessionThatCannotBeginTellsSo(t *testing.T) {
 	}
 }
 
-// Who waits for the turn of a message that was refused with its start is told so.
 func TestASessionThatRefusedItsFirstMessageSaysSoWhenItIsAsked(t *testing.T) {
 	w := newWorld(t)
 	w.begins(Message{ID: "m1"}, SessionOptions{Notify: "batch/b1"})
@@ -108,5 +107,23 @@ func TestASessionThatRefusedItsFirstMessageSaysSoWhenItIsAsked(t *testing.T) {
 	}
 	if d.View.State != Failed || d.View.Error == nil || d.View.Error.Kind != RefusedBadInput || !strings.Contains(d.View.Error.Message, "m1 is empty") {
 		t.Errorf("it is %s: %+v", d.View.State, d.View.Error)
+	}
+}
+
+// A session whose options are refused ends at once. Whoever asks it is told why.
+func TestASessionThatRefusedItsOptionsSaysSoWhenItIsAsked(t *testing.T) {
+	w := newWorld(t)
+	w.begins(Message{ID: "m1", Text: "hi"}, SessionOptions{Notify: "batch/b1", From: "s0.snap-1", Workspace: activities.Workspace{Snapshot: "s0.snap-2"}})
+	if typeOf(w.GetWorkflowError()) != RefusedBadInput {
+		t.Fatalf("it ended with %v", w.GetWorkflowError())
+	}
+	d := query[SessionDetail](w, QueryDetail)
+	for name, v := range map[string]SessionView{"detail": d.View, "state": query[SessionView](w, QueryState)} {
+		if v.ID != "s1" || v.State != Failed || v.Error == nil || v.Error.Kind != RefusedBadInput || !strings.Contains(v.Error.Message, "more than one of") {
+			t.Errorf("%s: it is %q, %s: %+v", name, v.ID, v.State, v.Error)
+		}
+	}
+	if got := query[[]Approval](w, QueryApprovals); len(got) != 0 {
+		t.Errorf("approvals are %+v", got)
 	}
 }

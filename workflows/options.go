@@ -10,7 +10,8 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// The activity structs, for their method names only: the worker has the real ones.
+// The activity structs. Only their method names are used: the worker has the real
+// ones.
 var (
 	hosts     *activities.Hosts
 	sessions  *activities.Sessions
@@ -27,12 +28,13 @@ func do[In, Out any](ctx workflow.Context, activity func(context.Context, In) (O
 	return out, err
 }
 
-// beat is how long a worker may be silent before another one takes over.
+// beat is the heartbeat timeout. If a worker is silent for longer, another one
+// takes over.
 const beat = 10 * time.Second
 
 // setUp is for work on a host that may be repeated and may move a few hundred
-// megabytes. A host that cannot be reached is tried for a quarter of a minute:
-// as long as an sshd takes to be restarted.
+// megabytes. A host that cannot be reached is tried for 15 seconds, as long as a
+// restart of sshd takes.
 func setUp(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 30 * time.Minute,
@@ -45,20 +47,20 @@ func setUp(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
-// carryFor is how long a session's work may be on its way: what is cut off
-// begins anew, so too short a time is never enough. A worker that is gone shows
-// by its heartbeat.
+// carryFor bounds one attempt to move a session's work. An attempt that times out
+// starts over, so no short limit would ever suffice. A worker that is gone is
+// noticed by its heartbeat.
 const carryFor = 6 * time.Hour
 
-// carrying gives that time to what may move a session's work.
+// carrying sets the timeout of activities that may move a session's work.
 func carrying(ctx workflow.Context) workflow.Context {
 	return workflow.WithStartToCloseTimeout(ctx, carryFor)
 }
 
-// attached is for the pump: as long as a turn takes, taken over within seconds.
-// Its failures say themselves when to try again; what is left is a worker that
-// died, and that was missed for a whole heartbeat timeout: whatever number of
-// workers that befell in one turn, there is no reason to wait any longer.
+// attached is for the pump, which runs as long as a turn and is taken over within
+// seconds. Failures of the pump say themselves when to retry. Otherwise a worker
+// has died, which was noticed only after a whole heartbeat timeout. So the pause
+// before a retry does not grow, however many workers die during one turn.
 func attached(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 48 * time.Hour,
@@ -71,7 +73,7 @@ func attached(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
-// untilDone is for what must happen, however long it takes.
+// untilDone is for activities that must succeed, however long it takes.
 func untilDone(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 2 * time.Hour,
@@ -84,8 +86,8 @@ func untilDone(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
-// once is for a person's command: it is found again after a lost worker, so
-// attempts are not counted, but its failure is final.
+// once is for a person's command. After a lost worker the next attempt finds the
+// command again, so attempts are not limited. A failure of the command is final.
 func once(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 7 * 24 * time.Hour,

@@ -19,27 +19,28 @@ const (
 	maxReason = 2 << 10 // why somebody decided or interrupted
 	maxPath   = 4 << 10
 
-	// maxInline bounds one message and maxTexts all that are queued or on
-	// their way, in bytes of their JSON (a character may take six of them).
+	// maxInline bounds one message, and maxTexts all messages that are queued or on
+	// their way, in bytes of their JSON (a character may take six bytes).
 	maxInline = 256 << 10
 	maxTexts  = 768 << 10
 
-	// unusedFor is how long a session that closes after its first turn waits
-	// for the message that begins it.
+	// unusedFor is how long a session that closes after its first turn waits for
+	// the message that begins this turn.
 	unusedFor = 10 * time.Minute
 
-	// lostAfter is how long a host is out of reach before it counts as lost: as
-	// long as a machine takes to be started again.
+	// lostAfter is the default for how long a host is out of reach before it counts
+	// as lost: as long as a machine takes to restart.
 	lostAfter = 5 * time.Minute
 )
 
-// mostOften bounds snapshots within a turn, each of which costs events.
+// mostOften is the shortest interval of snapshots within a turn. Each snapshot
+// costs events.
 var mostOften = time.Minute
 
-// check refuses a session that could not be held, shown or cleaned up.
+// check returns the options of a session with their defaults, or refuses the input.
 func (in SessionInput) check(ctx workflow.Context) (SessionOptions, error) {
 	opt, err := in.Options.withDefaults()
-	if err == nil && in.Carry == nil { // a later version goes on with what it cannot read, and refuses everything
+	if err == nil && in.Carry == nil { // only for a new session: one that goes on with a policy that this version cannot read declines everything
 		err = checkPolicy(opt.Policy)
 	}
 	switch id := workflow.GetInfo(ctx).WorkflowExecution.ID; {
@@ -47,13 +48,22 @@ func (in SessionInput) check(ctx workflow.Context) (SessionOptions, error) {
 	case !NamePattern.MatchString(in.ID):
 		err = fmt.Errorf("id %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", excerpt(in.ID, maxWord))
 	case id != SessionID(in.ID):
-		// Leases are granted to the id, folders are made for it.
+		// Leases and folders belong to the id.
 		err = fmt.Errorf("it runs as %q and must run as %q", excerpt(id, maxWord), SessionID(in.ID))
 	}
 	if err != nil {
 		return opt, refuse(RefusedBadInput, "start session %s: %v", excerpt(in.ID, maxWord), err)
 	}
 	return opt, nil
+}
+
+// Check returns why a session workflow would refuse to start with these options.
+func (o SessionOptions) Check() error {
+	o, err := o.withDefaults()
+	if err != nil {
+		return err
+	}
+	return checkPolicy(o.Policy)
 }
 
 func (o SessionOptions) withDefaults() (SessionOptions, error) {
@@ -149,7 +159,8 @@ func (o SessionOptions) withDefaults() (SessionOptions, error) {
 	})
 }
 
-// checkSnapshots sets what was not said of snapshots, parking and lost hosts.
+// checkSnapshots sets the defaults of snapshots, parking and lost hosts, and checks
+// these options.
 func (o *SessionOptions) checkSnapshots() error {
 	sn := &o.Snapshot
 	if sn.Work == "" {
@@ -183,7 +194,7 @@ func (o *SessionOptions) checkSnapshots() error {
 	switch {
 	case excludes > maxPath:
 		return fmt.Errorf("what snapshots exclude takes %d bytes, at most %d", excludes, maxPath)
-	case o.ParkAfter < 0 || o.TTL < 0 || o.LostAfter < 0 || sn.Every < 0:
+	case o.ParkAfter < 0 || o.TTL < 0 || o.LostAfter < 0 || sn.Every < 0 || o.StartTimeout != nil && *o.StartTimeout < 0:
 		return fmt.Errorf("durations must not be negative")
 	case sn.Every > 0 && sn.Every < mostOften:
 		return fmt.Errorf("a snapshot every %v is too often, at least %v", sn.Every, mostOften)
@@ -197,7 +208,6 @@ func (o *SessionOptions) checkSnapshots() error {
 	return nil
 }
 
-// checkCredentials refuses a way to give credentials that there is not.
 func (o SessionOptions) checkCredentials() error {
 	switch o.Credentials {
 	case "", activities.CredentialsPlanted:
@@ -215,7 +225,7 @@ func (o SessionOptions) checkCredentials() error {
 	return fmt.Errorf("on_auth %q is none of retry, ask", excerpt(o.OnAuth, maxWord))
 }
 
-// A text is something a person wrote, and how long it may be.
+// A text is something a person wrote, and its greatest length in bytes.
 type text struct {
 	what, is string
 	max      int
@@ -230,7 +240,7 @@ func short(texts []text) error {
 	return nil
 }
 
-// encoded is how many bytes v takes in a workflow's input.
+// encoded returns how many bytes v takes as JSON, or 0 if it cannot be encoded.
 func encoded(v any) int {
 	//workflowcheck:ignore // JSON is a pure function: map keys are sorted
 	raw, err := json.Marshal(v)

@@ -4,14 +4,12 @@ import (
 	"testing"
 	"time"
 
-	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 )
 
-// A deploy may take worker after worker away from one turn.
+// Deploys may take many workers in a row away from one turn.
 func TestAPumpWaitsForTheTenthWorkerNoLongerThanForTheFirst(t *testing.T) {
-	var suite testsuite.WorkflowTestSuite
-	env := suite.NewTestWorkflowEnvironment()
+	env := newEnvironment()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		p := workflow.GetActivityOptions(attached(ctx, "")).RetryPolicy
 		if p.BackoffCoefficient != 1 || p.InitialInterval > time.Second {

@@ -9,17 +9,17 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// A session that is parked holds nothing: no process, no slot, no seed. What it
-// takes to go on is in the store, and its folder stays on the host, without a
-// credential, so that nothing has to travel if it comes back there.
+// A parked session holds no process, no slot and no seed. The store has all that
+// the session needs to go on. Its folder stays on the host without a credential,
+// so that nothing has to be transferred if the session comes back there.
 
-// parked is since when it is so.
+// parked says since when a session is parked, and by whom.
 type parked struct {
 	Since time.Time `json:"since"`
 	By    string    `json:"by,omitempty"`
 }
 
-// warm is the folder that a session left where it was parked.
+// warm is the folder that a parked session left on its host.
 type warm struct {
 	Spec       activities.HostSpec `json:"spec"`
 	Generation int64               `json:"generation"`
@@ -27,15 +27,15 @@ type warm struct {
 	Since      time.Time           `json:"since"`
 }
 
-// quiet says that nothing goes on with codex, and nothing is about to.
+// quiet reports whether codex does nothing, and is not about to do anything.
 func (s *session) quiet() bool {
 	st := s.st
 	return st.Layout != nil && st.Lease != nil && !st.Running && st.Close == nil && len(st.Sends) == 0 && st.Retired == nil &&
 		!st.Stirred && st.Status != Failed && len(s.pushes) == 0
 }
 
-// parkDue says whether it is to park now: since somebody said so, or because
-// nobody has wanted anything of it for long.
+// parkDue reports whether the session is to park now: somebody asked for it, or
+// the session has been idle for long enough.
 func (s *session) parkDue() bool {
 	if !s.quiet() || s.canBegin() {
 		return false
@@ -47,7 +47,7 @@ func (s *session) parkDue() bool {
 	return !at.IsZero() && !workflow.Now(s.ctx).Before(at)
 }
 
-// parkAt is when an idle session parks by itself; zero for never.
+// parkAt returns when an idle session parks by itself. Zero means never.
 func (s *session) parkAt() time.Time {
 	if at := s.leaveAt(); !at.IsZero() {
 		return at
@@ -64,16 +64,18 @@ func (s *session) setSleep() {
 	}
 }
 
-// park stops codex, keeps all, and gives back host and seed. A message that
-// comes meanwhile stops it, wherever it is; the session then goes on where it
-// is. A failure leaves it on its host.
+// park stops codex, saves the session, and gives back its host and its seed. A
+// message that comes meanwhile calls park off at any step, and the session goes on
+// where it is. If park fails, the session stays on its host.
 func (s *session) park() *Failure {
 	by := s.parkedBy()
-	wanted := func() bool { return s.st.Close != nil || s.st.Resume == nil && s.canBegin() }
-	// One that is about to be complete saves most of the work of the last one.
+	wanted := func() bool {
+		return s.st.Close != nil || s.st.Down != nil || s.st.Resume == nil && s.canBegin()
+	}
+	// A snapshot that is almost complete saves most of the work of the last one.
 	err := s.await(func() bool { return s.taking == nil || wanted() || s.full() })
 	if err == nil && s.taking != nil && !wanted() {
-		return nil // the next run does
+		return nil // the next run parks
 	}
 	s.st.Park = nil
 	if err != nil || s.taking != nil {
@@ -83,12 +85,13 @@ func (s *session) park() *Failure {
 	s.parking = true
 	s.publish()
 	name, spec := s.st.Lease.Spec.Name, s.lastSnapshot()
+	gone := s.st.SeedGone // the seed may be granted again while the activity runs
 	if len(s.st.Handing) == 0 {
 		s.st.Handing, s.st.Notes = s.st.Notes, nil
 	}
 	var out activities.ParkSessionResult
 	err = s.inLine(forAWhile(s.ctx, wanted), func() (err error) {
-		s.st.PumpN++ // above what an attempt may have said to the host before
+		s.st.PumpN++ // higher than any number that an earlier attempt gave to the host
 		out, err = doingUnless(s, carrying(setUp(s.ctx, "park on "+name)), wanted, sessions.ParkSession, activities.ParkSessionInput{
 			TakeSnapshotInput: activities.TakeSnapshotInput{Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, SnapshotSpec: *spec},
 			Incarnation:       s.st.Incarnation, Seq: s.st.Pump.Seq, Notes: s.st.Handing, Workspace: s.workspace(),
@@ -97,14 +100,17 @@ func (s *session) park() *Failure {
 	})
 	s.parking = false
 	last := *s.st.Snap.Last
-	s.st.Snap.Last = nil // another try is another one
-	// However far it came: what codex had may be gone, and its login with it.
+	s.st.Snap.Last = nil // another attempt takes another snapshot
+	// Even if the attempt failed early, codex's state and its login may be gone.
 	s.st.Alive, s.st.Bare, s.st.QuietAt = false, true, workflow.Now(s.ctx)
 	switch {
 	case err != nil && wanted():
 		return nil
 	case err != nil:
 		f := failureOf("park on "+name, err)
+		if gone && (f.Kind == activities.ErrTypeLoginUnsaved || f.Kind == activities.ErrTypeSeedFenced) {
+			f.Kind, f.final = kindSeedAway, false // it may park when nobody else holds the seed, or the session has it again
+		}
 		s.snapshotFailed(last, f)
 		s.st.Error = f
 		return f
@@ -112,13 +118,86 @@ func (s *session) park() *Failure {
 	s.tookSnapshot(last, out.Snapshot, false)
 	s.st.Pump.Seq, s.st.Handing, s.st.Reap = out.Seq, nil, false
 	s.st.Stopped = true
-	if wanted() { // in the last moment: it has its host and its seed still
+	if wanted() { // at the last moment: the session still has its host and its seed
 		return nil
 	}
 	s.st.Warm = &warm{Spec: s.st.Lease.Spec, Generation: s.st.Generation, Layout: *s.st.Layout, Since: workflow.Now(s.ctx)}
 	s.note(activities.Note{Type: "state", Text: "parked", Data: map[string]string{"host": name, "by": by, "snapshot": s.goodSnapshot()}})
 	s.goDown(&parked{Since: workflow.Now(s.ctx), By: by}, release{Warm: s.leftWarm("")}, out.Wiped)
 	return nil
+}
+
+// toldToGo reports whether somebody wants the session to park, to be archived, or
+// to move to another host.
+func (s *session) toldToGo() bool {
+	return s.st.Park != nil || s.st.Archived != nil || s.st.Resume != nil
+}
+
+// parkAsTold parks a session because somebody asked for it, or because the session
+// is to go on elsewhere. It waits out failures that pass. If the session does not
+// go elsewhere, a message ends both the wait and the wish to park. An interrupt
+// calls off parking and moving. again means that the run only stopped to continue
+// as new.
+func (s *session) parkAsTold() (f *Failure, again bool) {
+	doing := s.parkOnHost()
+	if t := s.st.Trouble; t != nil && t.Doing != doing {
+		s.st.Trouble = nil // it concerns the codex that is left behind
+	}
+	var last *Failure
+	leave := func() bool {
+		return !s.toldToGo() || !s.quiet() || s.st.Resume == nil && s.canBegin() || s.st.Resume != nil && s.goesAway(last)
+	}
+	for {
+		s.obeyed = s.st.Resume
+		f, again = s.keepTrying(doing, leave, func() (*Failure, bool) {
+			wish, was := s.st.Park, s.st.Error
+			last = s.park()
+			switch {
+			case last == nil && s.st.Parked == nil:
+				s.st.Trouble = nil // it was called back
+			case last != nil && last.passes():
+				s.st.Error = was // the wait shows the failure
+				if s.st.Park == nil {
+					s.st.Park = wish
+				}
+			}
+			return last, false
+		})
+		if again {
+			return nil, true
+		}
+		if wish := s.st.Resume; f == nil || !s.wishes() || wish.Host != "" && wish.Host != s.hostName() {
+			break
+		}
+		s.st.Resume = nil // the wish was to try again now
+		s.tryNow()
+	}
+	calledOff := s.st.Down != nil && s.st.Parked == nil
+	s.st.Trouble, s.st.Down = nil, nil
+	if f != nil && s.quiet() {
+		s.st.Park = nil
+	}
+	if calledOff {
+		s.st.Resume, s.st.Park = nil, nil
+		return nil, false
+	}
+	return f, false
+}
+
+// waitsToLeave reports whether the session waits for another attempt to park or to
+// leave its host, as a person asked.
+func (s *session) waitsToLeave() bool {
+	t := s.st.Trouble
+	return t != nil && s.st.Layout != nil && t.Doing == s.parkOnHost() && (s.st.Park != nil || s.st.Resume != nil)
+}
+
+// parkOnHost returns the words for what a parking session tries to do.
+func (s *session) parkOnHost() string { return "park on " + s.hostName() }
+
+// goesAway reports whether a session that is to move does so from its newest
+// snapshot, because its host cannot be reached.
+func (s *session) goesAway(f *Failure) bool {
+	return f != nil && f.Kind == activities.ErrTypeUnreachable && s.cannotMove() == ""
 }
 
 func (s *session) parkedBy() string {
@@ -135,8 +214,8 @@ func (s *session) parkedBy() string {
 	return "park_after"
 }
 
-// goDown gives back host and seed. Clean says that the credential is gone from
-// the host, which was looked at, and what codex made of it is saved.
+// goDown gives back the host and the seed. clean means that somebody checked that
+// the credential is gone from the host, and that codex's changes to it are saved.
 func (s *session) goDown(p *parked, slot release, clean bool) {
 	st := s.st
 	if st.Status == Interrupted {
@@ -146,6 +225,11 @@ func (s *session) goDown(p *parked, slot release, clean bool) {
 		s.signalRelease(SeedID(st.Seed.Name), release{Holder: s.id, Run: s.firstRun(), Epoch: st.Seed.Epoch,
 			Generation: st.Generation, Proven: st.SeedProven, Clean: clean || !st.Touched})
 		st.SeedHeld = false
+	}
+	s.leavesSeed(clean)
+	if st.SeedGone {
+		s.leaveLine(s.st.SeedLeftOn)
+		st.SeedGone = st.SeedLeftOn != nil
 	}
 	if st.Lease != nil {
 		st.Was = st.Lease.Spec.Name
@@ -160,11 +244,12 @@ func (s *session) goDown(p *parked, slot release, clean bool) {
 	st.Lease, st.Layout, st.Lost, st.Leave = nil, nil, nil, nil
 	st.Alive, st.Touched, st.Stopped, st.Bare, st.Reap = false, false, true, false, false
 	if p != nil {
+		st.Park = nil // a second request to park is done as well
 		s.become(Parked)
 	}
 }
 
-// rest waits, parked, until somebody wants something.
+// rest keeps the session parked until somebody wants something of it.
 func (s *session) rest() error {
 	s.become(Parked)
 	s.publish()
@@ -172,23 +257,32 @@ func (s *session) rest() error {
 	return s.await(func() bool { return s.st.Close != nil || s.wantsUp() || s.full() || s.outOfDate() || s.waitIsOver() })
 }
 
-// wantsUp says that a parked session is to come back.
+// wantsUp reports whether a parked session is to come back.
 func (s *session) wantsUp() bool { return s.st.Resume != nil || s.canBegin() }
 
-// comeUp gets a host and a seed again and goes on there. It says whether it only
-// stopped to continue as new.
+// comeUp gets a host and a seed again and goes on there. again means that the run
+// only stopped to continue as new.
 func (s *session) comeUp() (again bool) {
 	s.st.Parked, s.st.Downed = nil, false
 	s.become(Resuming)
-	f, again := s.prepare()
+	s.obeyed = s.st.Resume
+	queued := s.st.Resume == nil && s.wantsUp() // somebody who resumes it wants it up, whatever is queued
+	f, again := s.keepTrying("come back", func() bool { return queued && !s.wantsUp() && !s.st.Running }, s.prepareSomewhere)
+	if f != nil && !again && s.wishes() && s.st.Layout == nil && s.st.Down == nil && f.passes() {
+		s.obeyWish(f)
+		return false // it comes up as it was told to
+	}
+	if f != nil {
+		s.st.Trouble = nil
+	}
 	switch {
 	case again || s.st.Close != nil:
-	case f != nil && s.st.Layout == nil && s.mayTryElsewhere(f):
-		s.passOn(f)
 	case f != nil && s.st.Layout == nil:
 		s.stayDown(f)
 	case f != nil:
 		s.unableToStart(f)
+	case s.st.Layout == nil && s.leavesTurn(): // while it stood in the line of a seed
+		s.stayDown(&Failure{Kind: activities.EndInterrupted, Message: interruptedBy(s.st.Interrupt) + ": the session does not come back by itself"})
 	case s.st.UpAs != "":
 		s.become(s.st.UpAs)
 		s.st.UpAs, s.st.Ups = "", 0
@@ -199,35 +293,79 @@ func (s *session) comeUp() (again bool) {
 	return again
 }
 
-// maxUps is how many hosts in a row are tried that cannot be reached.
+// maxUps bounds how many unreachable hosts are tried in a row.
 const maxUps = 3
 
-// mayTryElsewhere says whether another host may do, after one that was granted
-// could not be reached: nothing of the session ran there, so no policy is asked.
+// mayTryElsewhere reports whether the session may try another host, after the
+// granted one could not be reached. Nothing of the session ran there, so no policy
+// applies. A host that a person named is tried again as long as its fault passes.
 func (s *session) mayTryElsewhere(f *Failure) bool {
-	return activities.HostFault(f.Kind) && s.opt.Host == "" && s.st.Lease != nil && s.st.Ups < maxUps
+	return activities.HostFault(f.Kind) && s.opt.Host == "" && !(s.st.Named && f.passes()) && s.st.Lease != nil && s.st.Ups < maxUps
 }
 
-// prepareFirst is prepare for a session that never was on a host, where any one
-// will do that has what it asks for: one that cannot be used costs it some
-// seconds, and its pool gives it to nobody else.
+// prepareFirst is prepare for a session that was never on a host. It waits out
+// failures that pass, and shows them.
 func (s *session) prepareFirst() (f *Failure, again bool) {
 	for {
-		f, again = s.prepare()
-		if f == nil && !again {
-			s.st.Ups = 0
-		}
-		if f == nil || again || s.st.Close != nil || !s.mayTryElsewhere(f) {
+		s.obeyed = s.st.Resume
+		f, again = s.keepTrying("begin", never, s.prepareSomewhere)
+		switch {
+		case f == nil || again || !f.passes():
 			return f, again
+		case s.st.Close != nil:
+			return nil, false
+		case !s.wishes():
+			return f, false
 		}
-		s.passOn(f)
-		s.become(Queued)
+		s.obeyWish(f)
 	}
 }
 
-// passOn gives back a host that could not be reached, and has another one tried.
+// prepareSomewhere is prepare on any host that has what the session asks for. A
+// host that cannot be used costs some seconds, and the pool gives it to nobody
+// else. Each attempt tries a bounded number of hosts.
+func (s *session) prepareSomewhere() (f *Failure, again bool) {
+	if s.st.Trouble != nil {
+		s.st.Ups = 0
+	}
+	for {
+		f, again = s.prepare()
+		if f == nil && !again {
+			s.st.Ups, s.st.Named = 0, false
+		}
+		if f == nil || again || s.st.Close != nil || s.st.Layout != nil || !s.mayTryElsewhere(f) {
+			return f, again
+		}
+		s.passOn(f)
+		if !s.st.Begun {
+			s.become(Queued)
+		}
+	}
+}
+
+// wishes reports whether somebody asked a waiting session to try again now, or to
+// try another host.
+func (s *session) wishes() bool {
+	return s.st.Resume != nil && s.st.Resume != s.obeyed && s.st.Close == nil
+}
+
+// obeyWish makes a session that waits out a fault on its way to a host try again
+// now, or try another host, as somebody asked.
+func (s *session) obeyWish(f *Failure) {
+	s.tryNow()
+	if wish := s.st.Resume; s.st.Lease == nil || wish.Host == "" || wish.Host == s.st.Lease.Spec.Name {
+		if s.st.Lease != nil {
+			s.st.Resume = nil
+		}
+		return
+	}
+	s.passOn(f)
+}
+
+// passOn gives back a host that could not be reached, so that another is tried.
 func (s *session) passOn(f *Failure) {
 	s.st.Ups++
+	s.st.Named = false
 	s.note(activities.Note{Type: "error", Text: f.Message + "; another host is tried", Data: failureData(f)})
 	left := s.leftNow(f.Message)
 	left.Discard = left.Discard || left.Layout == nil && !s.st.Begun // nothing of it was ever there
@@ -235,10 +373,11 @@ func (s *session) passOn(f *Failure) {
 	s.goDown(nil, release{Left: left}, !s.st.Touched)
 }
 
-// stayDown is a session that cannot come up where it was to. All of it is in
-// the store, so it is parked and says why; the next message tries again, and so
-// does who resumes it: what was to run then runs.
+// stayDown parks a session that could not come up, and says why. The store has all
+// of the session. The next message tries again, and so does a resume: then what
+// was to run runs.
 func (s *session) stayDown(f *Failure) {
+	s.st.Trouble, s.st.Down, s.st.Ups, s.st.Named = nil, nil, 0, false
 	if f.Hint == "" {
 		f.Hint = fmt.Sprintf("a message tries again; `ctl session resume %s --host H` goes on on another host", s.id)
 	}
@@ -255,7 +394,9 @@ func (s *session) stayDown(f *Failure) {
 	if s.inDoubt() {
 		status = "unknown"
 	}
-	s.giveUpTurn(status, f)
+	if s.opt.CloseAfter || !s.putBack() {
+		s.giveUpTurn(status, f)
+	}
 	s.note(activities.Note{Type: "error", Text: f.Message, Data: failureData(f)})
 	s.st.Downed = len(s.st.Queue) > 0 && !s.st.Held
 	s.st.Error, s.st.Held, s.st.Resume = f, len(s.st.Queue) > 0, nil
@@ -265,14 +406,15 @@ func (s *session) stayDown(f *Failure) {
 	}
 }
 
-// leftWarm tells a pool what a parked session's folder is.
+// leftWarm describes the folder of a parked session to its pool.
 func (s *session) leftWarm(why string) *leftBehind {
 	w := s.st.Warm
 	return &leftBehind{Host: w.Spec.Name, Why: why, Generation: w.Generation, ThreadID: s.st.Pump.ThreadID, Wiped: true,
 		Snapshot: &activities.SnapshotSpec{Policy: s.snapshotPolicy(), Parent: s.goodSnapshot()}}
 }
 
-// leftNow tells a pool what is on the host of a session that cannot clean up there.
+// leftNow describes to a pool what a session that cannot clean up leaves on its
+// host.
 func (s *session) leftNow(why string) *leftBehind {
 	l := &leftBehind{Why: why, Generation: s.st.Generation, Seed: s.st.Seed, Layout: s.layoutThere(),
 		ThreadID: s.st.Pump.ThreadID, Discard: s.st.Close != nil && s.st.Close.Discard}
@@ -283,8 +425,8 @@ func (s *session) leftNow(why string) *leftBehind {
 	return l
 }
 
-// keeping is for who finds something of the session's that no snapshot has; nil
-// where it takes none.
+// keeping returns how to take a snapshot of something of the session that no
+// snapshot has yet. It is nil if the session takes no snapshots.
 func (s *session) keeping() *activities.SnapshotSpec {
 	if s.opt.Snapshot.When == SnapshotOff {
 		return nil
@@ -292,7 +434,8 @@ func (s *session) keeping() *activities.SnapshotSpec {
 	return &activities.SnapshotSpec{Policy: s.snapshotPolicy(), Parent: s.goodSnapshot(), SessionFacts: s.facts()}
 }
 
-// layoutThere is where the session lives on its host; nil where nobody knows.
+// layoutThere returns where the session lives on its host, or nil if that is not
+// known.
 func (s *session) layoutThere() *activities.Layout {
 	switch w := s.st.Warm; {
 	case s.st.Layout != nil:
@@ -312,7 +455,7 @@ func (s *session) checkPark(p Park) error {
 	}
 	switch {
 	case s.st.Parked != nil:
-		return nil // so it is
+		return nil // it is parked already
 	case s.opt.Snapshot.When == SnapshotOff:
 		return refuse(RefusedState, "session %s takes no snapshots, so nothing of it would outlive its host", s.id)
 	case len(s.st.open()) > 0:
@@ -340,9 +483,9 @@ func (s *session) takePark(p Park) (SessionView, error) {
 	return s.view(), nil
 }
 
-// forgetTrouble takes what kept an earlier try from going well off the view,
-// so that who asks again sees what becomes of this one. Why a turn was
-// interrupted stays.
+// forgetTrouble removes the error of an earlier attempt from the view, so that
+// somebody who asks again sees the result of the new attempt. The reason why a
+// turn was interrupted stays.
 func (s *session) forgetTrouble() {
 	if s.st.Status == Idle || s.st.Status == Parked {
 		s.st.Error = nil

@@ -21,7 +21,7 @@ func (w *world) lastPrepared() activities.PrepareSessionInput {
 	return w.fake.prepared[len(w.fake.prepared)-1]
 }
 
-// done is what was asked of the host so far, in order.
+// done returns the host's calls so far, in order.
 func (w *world) done() string {
 	w.fake.mu.Lock()
 	defer w.fake.mu.Unlock()
@@ -94,7 +94,7 @@ func TestNothingParksWhileATurnRunsOrAPersonIsWaitedFor(t *testing.T) {
 	w.start(SessionOptions{ParkAfter: time.Minute})
 }
 
-// Its folder is away, and everything in it is in the store.
+// The session's folder is away, and everything in it is in the store.
 func TestAParkedSessionComesUpElsewhereWhereItsHostIsNotToBeHad(t *testing.T) {
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}
@@ -141,7 +141,8 @@ func TestAMessageInTheMomentOfParkingFindsTheSessionWhereItIs(t *testing.T) {
 			if held != (what == "while it parks") {
 				t.Errorf("prepared under generation %d, then under %d", first.Claim.Generation, again.Claim.Generation)
 			}
-			// What had not ended for certain is ended before anything is brought.
+			// A process that had not certainly ended is stopped before anything is
+			// restored.
 			if got := w.done(); held && !strings.Contains(got, "park on web-1, stop 1, prepare s1 on web-1, start 2") {
 				t.Errorf("done was %s", got)
 			}
@@ -165,7 +166,7 @@ func TestASessionThatCannotParkStaysAndSaysWhy(t *testing.T) {
 		w.send(SignalMessage, hello("m2"))
 	})
 	w.at(2*time.Minute+10*time.Second, func() {
-		// How far parking came nobody knows, so all is brought again.
+		// Nobody knows how far parking came, so everything is restored again.
 		if v := w.view(); v.Turn.N != 2 || v.Turn.Status != "completed" || v.Error != nil || len(w.fake.prepared) != 2 {
 			t.Errorf("session is %+v", v)
 		}
@@ -219,8 +220,8 @@ func TestAParkedSessionClosesWithoutASlot(t *testing.T) {
 	}
 }
 
-// What lies where a session could not come up may be work of a former time:
-// closing it gives up nothing that nobody said to give up.
+// A folder where a session could not come up may hold work of an earlier time.
+// Closing the session discards nothing that nobody said to discard.
 func TestClosingASessionThatCouldNotComeUpDiscardsNothing(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
@@ -340,7 +341,7 @@ func TestAParkedSessionThatWaitsForAHostCanBeSentElsewhere(t *testing.T) {
 	w.start(SessionOptions{Host: "web-1"})
 }
 
-// The pool knows of one lease only: it says again what it has granted.
+// The pool knows of one lease only, so it repeats what it has granted.
 func TestAWishForAnotherHostOutlivesTheGrantThatCrossesIt(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
@@ -376,7 +377,6 @@ func TestASessionThatClosesAfterItsHostWasLostClaimsNothingOfThatHost(t *testing
 	}
 }
 
-// Who asked for a snapshot that parking was to take hears of its failure.
 func TestASnapshotThatParkingCouldNotTakeHasFailed(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
@@ -419,7 +419,6 @@ func TestAWishToParkGoesOverIntoTheNextRun(t *testing.T) {
 	next.verify()
 }
 
-// What was to run when it could not come up runs when somebody brings it back.
 func TestWhatWaitedForAParkedSessionRunsOnceItIsResumed(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
@@ -446,4 +445,126 @@ func TestWhatWaitedForAParkedSessionRunsOnceItIsResumed(t *testing.T) {
 	if !w.asked[1].Begun || w.asked[2].Begun || w.asked[0].Begun {
 		t.Errorf("the pool was asked %+v", w.asked)
 	}
+}
+
+// What a person was told will be done is done, however often workers, connections,
+// the store or the host fail meanwhile.
+func TestAWishToParkOrToMoveOutlivesEveryFaultThatPasses(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind   string
+		signal string
+		wish   any
+		state  SessionStatus
+		host   string
+	}{
+		"workers die while it parks":    {kindTimeout, SignalPark, Park{By: "bob"}, Parked, ""},
+		"the host is away":              {activities.ErrTypeUnreachable, SignalPark, Park{By: "bob"}, Parked, ""},
+		"the store is full":             {activities.ErrTypeStoreFull, SignalPark, Park{By: "bob"}, Parked, ""},
+		"workers die while it moves":    {kindTimeout, SignalResume, Resume{Host: "web-2", By: "bob"}, Idle, "web-2"},
+		"the wire is lost as it moves":  {activities.ErrTypeWireLost, SignalResume, Resume{Host: "web-2", By: "bob"}, Idle, "web-2"},
+		"workers die as it is put away": {kindTimeout, SignalArchive, Archive{By: "bob"}, Parked, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := waitsLong(t)
+			w.fake.rest = endsTurn("completed", "")
+			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+			w.at(2*time.Second, func() {
+				w.fake.failTimes("park", 30, finally(c.kind))
+				w.takes(w.send(c.signal, c.wish))
+			})
+			w.waits(func() { w.waited("park on web-1", c.kind) })
+			w.once("it is done", func() bool {
+				v := w.view()
+				return v.State == c.state && (c.host == "" || v.Host == c.host)
+			}, func() {
+				if v := w.view(); v.WaitingFor != nil || v.Error != nil || len(w.fake.parks) != 31 {
+					t.Errorf("after %d tries it is %+v, waits for %+v, %+v", len(w.fake.parks), v, v.WaitingFor, v.Error)
+				}
+				w.send(SignalClose, Close{})
+			})
+			w.start(SessionOptions{Host: "web-1", Seed: "team"})
+		})
+	}
+}
+
+// A wish to park that cannot be met now does not keep a message waiting.
+func TestAMessageEndsTheWaitOfASessionThatIsToPark(t *testing.T) {
+	w := waitsLong(t)
+	w.fake.rest = endsTurn("completed", "")
+	w.fake.fail("park", finally(activities.ErrTypeStoreFull))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
+	w.waits(func() { w.takes(w.send(SignalMessage, hello("m2"))) })
+	w.whenTurn(2, "completed", func() {
+		if v := w.view(); v.WaitingFor != nil || v.Error != nil || v.State == Parked {
+			t.Errorf("session is %+v", v)
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{})
+}
+
+// Another wish ends the wait as well: to go to another host, or to try now.
+func TestAWishForAHostEndsTheWaitOfASessionThatIsToPark(t *testing.T) {
+	for host, want := range map[string]SessionStatus{"web-2": Idle, "": Parked} {
+		w := waitsLong(t)
+		w.fake.rest = endsTurn("completed", "")
+		w.fake.fail("park", finally(activities.ErrTypeStoreFull))
+		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
+		w.waits(func() {
+			w.fake.fail("park", nil)
+			w.takes(w.send(SignalResume, Resume{Host: host}))
+		})
+		w.once("it is done", func() bool {
+			v := w.view()
+			return v.State == want && (host == "" || v.Host == host)
+		}, func() { w.send(SignalClose, Close{}) })
+		w.start(SessionOptions{Host: "web-1"})
+		if len(w.fake.parks) != 2 {
+			t.Errorf("it tried %d times", len(w.fake.parks))
+		}
+	}
+}
+
+func TestARolloverKeepsTheWaitOfASessionThatIsToPark(t *testing.T) {
+	w := newWorld(t)
+	w.fake.rest = endsTurn("completed", "")
+	w.fake.fail("park", finally(activities.ErrTypeStoreFull))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{By: "bob"})) })
+	w.waits(func() {
+		w.fill()
+		w.SignalWorkflow(SignalMessage, "any event wakes it")
+	})
+	w.start(SessionOptions{})
+	next := newWorld(t)
+	next.at(time.Minute, func() {
+		if v := next.view(); v.State != Parked || v.WaitingFor != nil {
+			t.Errorf("session is %+v", v)
+		}
+		next.CancelWorkflow()
+	})
+	next.ExecuteWorkflow(TypeSession, carried(t, w.continued()))
+	next.verify()
+}
+
+// A host that a person named is not replaced by another one because it, or the way
+// to it, is away for a while.
+func TestASessionComesUpOnTheHostThatWasNamed(t *testing.T) {
+	w := waitsLong(t)
+	w.fake.rest = endsTurn("completed", "")
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.whenTurn(1, "completed", func() {
+		w.fake.failTimes("prepare", 30, finally(activities.ErrTypeUnreachable))
+		w.takes(w.send(SignalResume, Resume{Host: "web-2", By: "bob"}))
+	})
+	w.waits(func() { w.waited("come back", activities.ErrTypeUnreachable) })
+	w.once("it is up", func() bool { v := w.view(); return v.State == Idle && v.Host != "web-1" }, func() {
+		if v := w.view(); v.Host != "web-2" || v.WaitingFor != nil {
+			t.Errorf("it is on %s, waiting for %+v", v.Host, v.WaitingFor)
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{})
 }

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,35 +11,37 @@ import (
 	"fairlead.dev/fairlead/internal/policy"
 )
 
-// A session may have two policies: its own, and its seed's. Both judge what
-// codex asks for, and the stricter word counts. The pump's worker judges (see
-// activities/judge.go); what a policy says of people is kept here: how long they
-// have, and who must sign (policysigned.go).
+// A session may have two policies: its own, and its seed's. Both judge what codex
+// asks for, and the stricter ruling counts. The pump's worker judges (see
+// activities/judge.go). The workflow keeps what a policy says about people: how
+// long they have, and who must sign (policysigned.go).
 
 const (
-	// MaxPolicy bounds the text of a policy, which is carried in the state.
+	// MaxPolicy bounds the text of a policy, in bytes. The text is carried in the
+	// state.
 	MaxPolicy = 64 << 10
-	// QueryPolicy gives the texts: what a fork goes on with.
+	// QueryPolicy returns the texts of the policies, with which a fork goes on.
 	QueryPolicy = "policy" // → PolicyTexts
 
-	// keepJudged is how many of the requests that a policy answered are at hand.
+	// keepJudged is how many of the newest requests that a policy answered are
+	// kept.
 	keepJudged = 20
 )
 
-// PolicyTexts are a session's policies, as their files were.
+// PolicyTexts are the texts of a session's policies, as they were in their files.
 type PolicyTexts struct {
 	Session string `json:"session,omitempty"`
 	Seed    string `json:"seed,omitempty"`
 }
 
-// PolicyView is a policy of a session's as the command line shows it.
+// PolicyView is a policy of a session as the command line shows it.
 type PolicyView struct {
 	Digest string `json:"digest"`
 	// State is active, or broken: then everything is declined, and Error says why.
 	State string `json:"state"`
 	Error string `json:"error,omitempty"`
-	// Approvers are whose signatures count, and Required how many of them must
-	// agree; without any everybody may decide.
+	// Approvers are the people whose signatures count, and Required is how many of
+	// them must agree. If there are no approvers, anybody may decide.
 	Approvers          []string `json:"approvers,omitempty"`
 	Required           int      `json:"required,omitempty"`
 	RequesterMayDecide bool     `json:"requester_may_decide,omitempty"`
@@ -51,7 +54,8 @@ const (
 	PolicyBroken = "broken"
 )
 
-// checkPolicy refuses a policy that would only decline everything.
+// checkPolicy refuses a policy that is too long or cannot be parsed: it would
+// decline everything.
 func checkPolicy(text string) error {
 	if text == "" {
 		return nil
@@ -66,19 +70,19 @@ func checkPolicy(text string) error {
 	return nil
 }
 
-// A ruling is a policy that holds in a session.
+// A ruling is a policy that applies to a session. of says whose it is.
 type ruling struct {
 	of, text string
 	*policy.Policy
 }
 
-// Whose a policy is.
+// Owners of policies.
 const (
 	ofSession = "session"
 	ofSeed    = "seed"
 )
 
-// rulings are the policies that hold now.
+// rulings returns the policies that apply now. It parses each text once.
 func (s *session) rulings() (all []ruling) {
 	for _, p := range []struct{ of, text string }{{ofSession, s.opt.Policy}, {ofSeed, s.st.SeedPolicy}} {
 		if p.text == "" {
@@ -101,7 +105,6 @@ func (s *session) policyTexts() (texts []string) {
 	return texts
 }
 
-// judged has a pump judge by the policies.
 func (s *session) judged(in *activities.RunPumpInput) {
 	for _, r := range s.rulings() {
 		in.Policies = append(in.Policies, activities.PolicyRef{Digest: r.Digest, Of: r.of})
@@ -114,7 +117,6 @@ func (s *session) judged(in *activities.RunPumpInput) {
 	in.Requesters = s.st.Requesters
 }
 
-// heardOfPolicy takes what a pump tells of the policies.
 func (s *session) heardOfPolicy(out activities.RunPumpResult) {
 	for _, of := range []string{ofSession, ofSeed} {
 		if why := out.PolicyBroken[of]; why != "" && why != s.st.PolicyBroken[of] {
@@ -129,8 +131,8 @@ func (s *session) heardOfPolicy(out activities.RunPumpResult) {
 	}
 }
 
-// seedPolicy takes the policy of a seed that was granted. What was accepted
-// under another one does not hold under this.
+// seedPolicy sets the policy of a seed that was granted. Decisions made under
+// another policy no longer apply.
 func (s *session) seedPolicy(text string) {
 	if s.st.SeedPolicy != text && s.st.Begun {
 		s.st.Grants, s.st.Earlier = nil, nil
@@ -138,7 +140,7 @@ func (s *session) seedPolicy(text string) {
 	s.st.SeedPolicy = text
 }
 
-// expiry is how long people have to decide.
+// expiry returns how long people have to decide.
 func (s *session) expiry() time.Duration {
 	var least time.Duration
 	for _, r := range s.rulings() {
@@ -152,31 +154,34 @@ func (s *session) expiry() time.Duration {
 	return s.opt.Expiry
 }
 
-// requestedBy takes who sent a message that codex works on: what it asks for, it
-// asks for them. Words of the session's own are said for those who sent the last.
+// requestedBy records who sent a message that codex works on: codex asks on behalf
+// of them. Messages of the session's own count for those who sent the last message.
 func (s *session) requestedBy(m Message, begins bool) {
 	if strings.HasPrefix(m.ID, s.id+".") {
 		return
 	}
 	if begins {
+		s.st.FormerRequesters = s.st.Requesters
+	}
+	if begins && !s.st.Pump.Restless { // else codex may still work on what they asked for
 		s.st.Requesters = nil
 	}
 	if !slices.Contains(s.st.Requesters, m.By) && len(s.st.Requesters) < maxRequesters {
-		s.st.Requesters = append(s.st.Requesters, m.By) // "" is somebody whom nobody knows
+		s.st.Requesters = append(s.st.Requesters, m.By) // "" is an unknown sender
 	}
 }
 
-// unknownAsks says that it is not known of everybody whom codex asks for.
+// unknownAsks reports whether some sender on whose behalf codex asks is unknown.
 func (s *session) unknownAsks() bool {
 	return len(s.st.Requesters) == 0 || slices.Contains(s.st.Requesters, "")
 }
 
-// maxRequesters bounds who may steer one turn of which the requester may not
+// maxRequesters bounds how many people may steer one turn if its requesters may not
 // decide.
 const maxRequesters = 100
 
-// checkRequester refuses a message of which nobody says whose it is, where its
-// sender may not decide.
+// checkRequester refuses a message if requesters may not decide and either its
+// sender is unknown or too many people steered the turn already.
 func (s *session) checkRequester(m Message) error {
 	for _, r := range s.rulings() {
 		switch {
@@ -190,7 +195,6 @@ func (s *session) checkRequester(m Message) error {
 	return nil
 }
 
-// policyViews are the session's own policy and its seed's, if it has them.
 func (s *session) policyViews() (own, seed *PolicyView) {
 	for _, r := range s.rulings() {
 		v := r.view(s.st.PolicyBroken[r.of])
@@ -203,10 +207,10 @@ func (s *session) policyViews() (own, seed *PolicyView) {
 	return own, seed
 }
 
-// view is a policy as people see it; broken is what a worker had to say of it.
+// view shows a policy. broken is why a worker could not use it, if so.
 func (r ruling) view(broken string) *PolicyView {
 	v := &PolicyView{Digest: r.Digest, State: PolicyActive, RequesterMayDecide: r.RequesterMayDecide}
-	if why := orElse(r.Broken(), broken); why != "" {
+	if why := cmp.Or(r.Broken(), broken); why != "" {
 		v.State, v.Error = PolicyBroken, why
 	}
 	if allowed := r.Allowed(); allowed != nil {
@@ -218,7 +222,6 @@ func (r ruling) view(broken string) *PolicyView {
 	return v
 }
 
-// policyView is the policy of a seed as people see it; nil without any.
 func (s *seed) policyView() *PolicyView {
 	if s.st.Policy == "" {
 		return nil
@@ -229,8 +232,8 @@ func (s *seed) policyView() *PolicyView {
 	return s.read.view("")
 }
 
-// readRuling reads a policy; one that this worker cannot read refuses
-// everything: it was read when it was set, by another version.
+// readRuling parses a policy. The policy was valid when it was set, but perhaps for
+// another version. If this worker cannot read it, it refuses everything.
 func readRuling(of, text string) ruling {
 	//workflowcheck:ignore // a pure function of the text: no clock, no I/O
 	parsed, err := policy.Parse([]byte(text))

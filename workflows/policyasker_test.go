@@ -13,7 +13,7 @@ import (
 	"fairlead.dev/fairlead/conversation"
 )
 
-// Everybody who may signal a session has read the messages that came before.
+// Everyone who may signal a session has read the earlier messages.
 func TestAWordThatWasTakenBackCountsNoMore(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("one"), endsTurn("completed", ""))
@@ -63,7 +63,7 @@ func TestMindsAreChangedSoOftenAndNoMore(t *testing.T) {
 	}
 }
 
-// asksPermissions is a codex that wants to read a folder.
+// asksPermissions returns a pump in which codex asks to read a folder.
 func asksPermissions() pumpFunc {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		out, err := asks("read")(ctx, in)
@@ -74,8 +74,8 @@ func asksPermissions() pumpFunc {
 	}
 }
 
-// A grant for the session is kept by codex alone, and an amendment too: neither
-// would ask anybody again, whoever sent the next message.
+// Only codex keeps a grant for the session, or an amendment. With either, codex
+// would ask nobody again, whoever sends the next message.
 func TestNobodyWhoMayAskLaterGivesThemselvesWhatCodexKeeps(t *testing.T) {
 	grant := Decide{Approval: "s1.1", Outcome: "grant", Grant: json.RawMessage(`{"fileSystem":{"read":["/w"]}}`), Scope: "session"}
 	for _, asker := range []bool{false, true} {
@@ -103,7 +103,18 @@ func TestNobodyWhoMayAskLaterGivesThemselvesWhatCodexKeeps(t *testing.T) {
 
 func TestAMessageThatCameTooLateToSteerIsStillItsSenders(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = append(w.fake.pumps, asks("make"), voids("m2", endsTurn("completed", "")), asks("make"), endsTurn("completed", ""))
+	w.fake.pumps = append(w.fake.pumps, asks("make"))
+	// The decision may start a pump that the message then calls back, so a pump
+	// acts by what it is given.
+	brings := func(in activities.RunPumpInput, kind activities.SendKind) bool {
+		return slices.ContainsFunc(in.Pump.Sends, func(s activities.Send) bool { return s.ID == "m2" && s.Kind == kind })
+	}
+	w.fake.rest = func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		if brings(in, activities.SendTurn) {
+			return asks("make")(ctx, in)
+		}
+		return voids("m2", endsTurn("completed", ""))(ctx, in)
+	}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
 		w.takes(w.send(SignalDecide, w.signed("bob", Decide{Approval: "s1.1", Outcome: "accept", Scope: "session"})))
@@ -118,7 +129,11 @@ func TestAMessageThatCameTooLateToSteerIsStillItsSenders(t *testing.T) {
 	})
 	w.at(4*time.Second, func() { w.send(SignalClose, Close{}) })
 	w.start(SessionOptions{Policy: approvedBy(t, "", "bob", "cyd")})
-	if got := w.fake.ran[2].Requesters; !slices.Equal(got, []string{"bob"}) {
+	second := slices.IndexFunc(w.fake.ran, func(in activities.RunPumpInput) bool { return brings(in, activities.SendTurn) })
+	if second < 0 {
+		t.Fatal("the message became no turn")
+	}
+	if got := w.fake.ran[second].Requesters; !slices.Equal(got, []string{"bob"}) {
 		t.Errorf("the second turn is for %q", got)
 	}
 }
@@ -136,8 +151,8 @@ func TestWhatWasAcceptedForTheSessionServesNobodyUnknown(t *testing.T) {
 	}
 }
 
-// A policy that this worker cannot read may take signatures of others, and more
-// of them, than the one beside it.
+// A policy that this worker cannot read may require other signatures, or more of
+// them, than the policy beside it.
 func TestWhileOnePolicyIsBrokenNobodyDecides(t *testing.T) {
 	w := newWorld(t)
 	w.judges = "a word of a later version: x\n"

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -18,16 +19,15 @@ import (
 	"fairlead.dev/fairlead/internal/sshsig"
 )
 
-// Where a policy names approvers, a name in a message is not enough: a decision
-// is taken only with a signature of one of them over exactly this decision on
-// exactly this approval. An accept takes as many people as the policy requires,
-// all for the same; one who declines is enough. Nobody has to sign that nobody
-// decided.
+// If a policy names approvers, a name in a message is not enough. A decision counts
+// only with a signature of an approver over exactly this decision on exactly this
+// approval. To accept, as many people as the policy requires must sign the same
+// decision. To decline, one is enough. An expiry needs no signature.
 
 // maxSignature bounds an armored signature: an RSA certificate is the longest.
 const maxSignature = 32 << 10
 
-// An Agreement is somebody's signed word on an approval that takes several.
+// An Agreement is one person's signed decision on an approval that takes several.
 type Agreement struct {
 	By      string    `json:"by"`
 	Outcome string    `json:"outcome"`
@@ -35,15 +35,16 @@ type Agreement struct {
 	Payload string    `json:"payload,omitempty"` // digest of the answers or the grant
 	Reason  string    `json:"reason,omitempty"`
 	At      time.Time `json:"at"`
-	// As is who it is by the policies that know them: session, seed.
+	// As is the signer's name in each policy that knows them, by owner: session,
+	// seed.
 	As map[string]string `json:"as,omitempty"`
 }
 
-// word is what must be the same for people to agree.
+// word returns what must be equal for people to agree.
 func (a Agreement) word() [3]string { return [3]string{a.Outcome, a.Scope, a.Payload} }
 
-// SignedMessage is what a signature of a decision is over. The approval's moment
-// is as its JSON shows it.
+// SignedMessage returns what the signature of a decision covers. The time of the
+// approval is formatted as in its JSON.
 func SignedMessage(session string, askedAt time.Time, d Decide) ([]byte, error) {
 	payload, err := payloadOf(d)
 	if err != nil {
@@ -51,7 +52,7 @@ func SignedMessage(session string, askedAt time.Time, d Decide) ([]byte, error) 
 	}
 	what := sshsig.Decision{
 		Session: session, Approval: d.Approval, AskedAt: moment(askedAt), Digest: d.Digest,
-		Outcome: d.Outcome, Scope: orElse(d.Scope, "once"), Payload: payload,
+		Outcome: d.Outcome, Scope: cmp.Or(d.Scope, "once"), Payload: payload,
 	}
 	//workflowcheck:ignore // JSON of plain texts is a pure function
 	return what.Message()
@@ -59,9 +60,9 @@ func SignedMessage(session string, askedAt time.Time, d Decide) ([]byte, error) 
 
 func moment(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// payloadOf is the digest of the answers or the grant that go with an outcome,
-// as canonical JSON; empty without any. Where secret answers are named by their
-// blob, it is over both: {"answers":{…},"answers_blob":"…"}.
+// payloadOf returns the SHA-256 of the canonical JSON of the answers or the grant
+// that go with an outcome; empty if there are none. If secret answers are named by
+// their blob, the digest covers both: {"answers":{…},"answers_blob":"…"}.
 func payloadOf(d Decide) (string, error) {
 	raw := d.Answers
 	if given(d.Grant) {
@@ -87,7 +88,8 @@ func quoted(s string) string {
 	return string(b)
 }
 
-// canonicalJSON has sorted keys and no spaces, numbers as they were written.
+// canonicalJSON returns raw with sorted keys, no spaces, and numbers as they were
+// written.
 func canonicalJSON(raw []byte) (string, error) {
 	if !utf8.Valid(raw) {
 		return "", errors.New("answers and grants are text in UTF-8")
@@ -109,8 +111,9 @@ func canonicalJSON(raw []byte) (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), nil
 }
 
-// plainly gives a signed decision the very content that was signed: of a name
-// that stands twice in it, a reader of the raw text might take the other one.
+// plainly replaces answers and grant of a signed decision by exactly what was
+// signed. If a key occurs twice in the raw text, another reader might take the
+// other value.
 func (d Decide) plainly() Decide {
 	if d.Signature == "" {
 		return d
@@ -123,7 +126,7 @@ func (d Decide) plainly() Decide {
 	return d
 }
 
-// signing are the policies that want signatures.
+// signing returns the policies that require signatures, including broken ones.
 func (s *session) signing() (all []ruling) {
 	for _, r := range s.rulings() {
 		if r.Allowed() != nil || r.Broken() != "" {
@@ -133,16 +136,17 @@ func (s *session) signing() (all []ruling) {
 	return all
 }
 
-// signed refuses a decision that does not count, where policies name who may
-// decide.
+// signed refuses a decision that does not count by the policies that name
+// approvers.
 func (c checkedDecide) signed(*Decision) error {
 	_, err := c.s.signers(c.a, c.d)
 	return err
 }
 
-// signers is who decides, by each policy that names approvers.
+// signers checks a decision by each policy that names approvers. It returns the
+// signer's agreement. At least one of the policies must accept the signature.
 func (s *session) signers(a *approvalState, d Decide) (Agreement, error) {
-	word := Agreement{By: d.By, Outcome: d.Outcome, Scope: orElse(d.Scope, "once"), Reason: d.Reason, At: workflow.Now(s.ctx)}
+	word := Agreement{By: d.By, Outcome: d.Outcome, Scope: cmp.Or(d.Scope, "once"), Reason: d.Reason, At: workflow.Now(s.ctx)}
 	if len(d.Signature) > maxSignature {
 		return word, refuse(RefusedBadInput, "decide %s: its signature is %d bytes long, at most %d", d.Approval, len(d.Signature), maxSignature)
 	}
@@ -158,7 +162,7 @@ func (s *session) signers(a *approvalState, d Decide) (Agreement, error) {
 		return word, refuse(RefusedBadInput, "decide %s: %v", d.Approval, err)
 	}
 	word.As, word.By = map[string]string{}, ""
-	for _, r := range policies { // one that nobody can read may want more than all the others
+	for _, r := range policies { // a policy that cannot be read may require more than all the others
 		if r.Broken() != "" {
 			return word, refuse(RefusedState, "decide %s: the policy of the %s cannot be used, so nobody can tell who may decide: %.300s", d.Approval, r.of, r.Broken())
 		}
@@ -171,7 +175,7 @@ func (s *session) signers(a *approvalState, d Decide) (Agreement, error) {
 			continue
 		}
 		word.As[r.of] = who
-		word.By = orElse(word.By, who)
+		word.By = cmp.Or(word.By, who)
 	}
 	switch {
 	case word.By == "":
@@ -187,7 +191,7 @@ func (s *session) signers(a *approvalState, d Decide) (Agreement, error) {
 	return word, nil
 }
 
-// signer is who signed, if that one may decide by this policy.
+// signer returns who signed a decision, if that person may decide by the policy.
 func (s *session) signer(r ruling, d Decide, message []byte) (string, error) {
 	if d.Signature == "" {
 		return "", refuse(RefusedState, "decide %s: only signed decisions count (%s): `ctl approval %s %s --sign-with KEYFILE` or `--sign-with agent`; by hand: `ctl approval message %s %s`",
@@ -212,15 +216,16 @@ func (s *session) signer(r ruling, d Decide, message []byte) (string, error) {
 	return who, nil
 }
 
-// isThem says whether who signed may be who asked. ctl says ann@laptop where a
-// policy says ann@example.com: rather two people are taken for one.
+// isThem reports whether the signer may be the requester. ctl says ann@laptop where
+// a policy says ann@example.com, so equal names before the @ are enough. It is
+// safer to take two people for one than one for two.
 func (r ruling) isThem(who, by string) bool {
 	one, _, _ := strings.Cut(who, "@")
 	other, _, _ := strings.Cut(by, "@")
 	return r.Allowed().Same(who, by) || r.Allowed().Same(who, other) || strings.EqualFold(one, other)
 }
 
-// wants says whose signatures a policy takes.
+// wants describes whose signatures a policy takes.
 func (r ruling) wants() string {
 	names := r.Allowed().Principals()
 	if r.Allowed().Authority() {
@@ -238,15 +243,14 @@ func (a Agreement) samePerson(b Agreement) bool {
 	return false
 }
 
-// repeats says whether b is the same person's word for the same.
 func (a Agreement) repeats(b Agreement) bool { return a.samePerson(b) && a.word() == b.word() }
 
 // maxTakenBack bounds how often people may change their minds on one approval.
 const maxTakenBack = 20
 
-// agree takes a decision that was checked, and says whether it is enough. Who
-// said something else before takes that back, for good: a signature does not say
-// when it was made, and all who may send a message have the earlier one.
+// agree takes a decision that was checked, and reports whether it is enough. If the
+// signer said something else before, that is taken back for good: a signature does
+// not say when it was made, and all who may send a message have the earlier one.
 func (s *session) agree(a *approvalState, d Decide, to *Decision) bool {
 	policies := s.signing()
 	word, err := s.signers(a, d)
@@ -281,12 +285,11 @@ func (s *session) agree(a *approvalState, d Decide, to *Decision) bool {
 	return true
 }
 
-// oneSuffices says that one person's word is enough.
 func oneSuffices(outcome string) bool {
 	return outcome == string(activities.Decline) || outcome == string(activities.Cancel)
 }
 
-// missing is how many more people must say the same for it to count.
+// missing returns how many more people must agree on word for it to count.
 func (s *session) missing(a *approvalState, word [3]string) (most int) {
 	for _, r := range s.signing() {
 		who := map[string]bool{}
@@ -300,7 +303,7 @@ func (s *session) missing(a *approvalState, word [3]string) (most int) {
 	return most
 }
 
-// lacking is how many are missing for what most agree on.
+// lacking returns how many people are missing for the decision that most agree on.
 func (s *session) lacking(a *approvalState) int {
 	least := s.missing(a, [3]string{})
 	for _, b := range a.Agreed {
@@ -317,7 +320,6 @@ func (s *session) missingText(a *approvalState) string {
 	return fmt.Sprintf("%d more must agree", n)
 }
 
-// signedView shows who has to sign an approval, and who did.
 func (s *session) signedView(a *approvalState, v *Approval) {
 	v.Ruling, v.Agreed = a.Request.Ruling, a.Agreed
 	if a.State != ApprovalOpen {
@@ -338,9 +340,9 @@ func (s *session) signedView(a *approvalState, v *Approval) {
 	}
 }
 
-// mayServe says whether an earlier decision by these people may answer the same
-// ask of this turn: whoever asks for it now may not have decided it for
-// themselves before.
+// mayServe reports whether an earlier decision by these people may answer the same
+// request of this turn. If requesters may not decide, none of them may be a
+// requester of this turn.
 func (s *session) mayServe(by string) bool {
 	for _, r := range s.signing() {
 		if r.Broken() != "" || !r.RequesterMayDecide && s.unknownAsks() {
@@ -357,13 +359,14 @@ func (s *session) mayServe(by string) bool {
 	return true
 }
 
-// askerDecides says that no policy keeps who asks from deciding.
+// askerDecides reports whether every policy lets requesters decide.
 func (s *session) askerDecides() bool {
 	return !slices.ContainsFunc(s.signing(), func(r ruling) bool { return !r.RequesterMayDecide })
 }
 
-// lasting refuses what only codex itself would remember, where policies keep who
-// asks from deciding: it would ask nobody again, whoever sent the message.
+// lasting refuses decisions that only codex itself would remember, if a policy does
+// not let requesters decide. Codex would not ask again, whoever sent the next
+// message.
 func (c checkedDecide) lasting(*Decision) error {
 	d := c.d
 	grants := d.Outcome == string(activities.Grant) && d.Scope == scopeSession

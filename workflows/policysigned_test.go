@@ -17,7 +17,7 @@ import (
 	"fairlead.dev/fairlead/internal/sshsig"
 )
 
-// keyOf makes a key that is the same in every run of a test.
+// keyOf makes a key that is the same in every run of the test.
 func keyOf(t *testing.T, name string) (ssh.Signer, string) {
 	t.Helper()
 	seed := bytes.Repeat([]byte{name[0]}, ed25519.SeedSize)
@@ -28,7 +28,8 @@ func keyOf(t *testing.T, name string) (ssh.Signer, string) {
 	return signer, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))
 }
 
-// approvedBy is a policy that asks people, and takes signatures of these.
+// approvedBy returns a policy that asks people, and accepts signatures of the named
+// ones.
 func approvedBy(t *testing.T, more string, names ...string) string {
 	t.Helper()
 	var b strings.Builder
@@ -40,7 +41,6 @@ func approvedBy(t *testing.T, more string, names ...string) string {
 	return b.String()
 }
 
-// signed is a decision with a signature of somebody's.
 func (w *world) signed(who string, d Decide) Decide {
 	w.t.Helper()
 	for _, a := range query[[]Approval](w, QueryApprovals) {
@@ -70,7 +70,7 @@ func signedAt(t *testing.T, who string, asked time.Time, session, namespace stri
 	return d
 }
 
-// after checks something once all of a step's updates have been answered.
+// after runs a check once all updates of a step have been answered.
 func (w *world) after(check func()) { w.checks = append(w.checks, check) }
 
 func TestOnlySignedDecisionsOfApproversCount(t *testing.T) {
@@ -155,7 +155,6 @@ func TestOnlySignedDecisionsOfApproversCount(t *testing.T) {
 	}
 }
 
-// signedFor is a signature made for another approval.
 func (w *world) signedFor(who, approval string, d Decide) Decide {
 	at := w.approval(d.Approval).AskedAt
 	d.Approval = approval
@@ -175,14 +174,15 @@ func TestAsManyMustAgreeAsThePolicyRequiresAndOneMayDecline(t *testing.T) {
 			t.Errorf("after one word: %+v", a)
 		}
 		w.refuses(w.send(SignalDecide, w.signed("bob", one)), RefusedState)
-		// Not for the same: two words for different things are none for either.
+		// They do not agree: two people who decide differently count for neither
+		// decision.
 		w.takes(w.send(SignalDecide, w.signed("cyd", Decide{Approval: "s1.1", Outcome: "accept", Scope: "session"})))
 	})
 	w.at(2200*time.Millisecond, func() {
 		if a := w.approval("s1.1"); a.State != ApprovalOpen || a.Missing != 1 || len(a.Agreed) != 2 {
 			t.Errorf("after two different words: %+v", a)
 		}
-		// One may change their mind.
+		// A person may change their mind.
 		w.takes(w.send(SignalDecide, w.signed("cyd", one)))
 	})
 	w.at(2300*time.Millisecond, func() {
@@ -225,10 +225,11 @@ func TestNobodyHasToSignThatNobodyDecided(t *testing.T) {
 func TestWhoSteersTheTurnAsksAsWell(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"))
-	// What is decided may call back the pump that steers: then another one ends it.
+	// A decision may call back the pump that steers. Then another pump ends the
+	// turn.
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() {
-		w.refuses(w.send(SignalMessage, Message{ID: "m0", Text: "hello"}), RefusedBadInput) // whose is it?
+		w.refuses(w.send(SignalMessage, Message{ID: "m0", Text: "hello"}), RefusedBadInput) // it has no sender
 		w.send(SignalMessage, hello("m1"))
 	})
 	w.at(2*time.Second, func() {
@@ -271,7 +272,8 @@ func TestWhatIsAcceptedForTheSessionDoesNotServeWhoAcceptedIt(t *testing.T) {
 	})
 	w.at(6*time.Second, func() { w.send(SignalClose, Close{}) })
 	w.start(SessionOptions{Policy: approvedBy(t, "", "bob", "cyd")})
-	// codex itself would ask nobody again, whoever sent the next message.
+	// With a grant for the session codex would ask nobody again, whoever sends the
+	// next message.
 	if d := sendOf(t, w.fake.ran[1], SendID("s1", 1)); d.Outcome != conversation.Accept || d.ForSession {
 		t.Errorf("codex is told %+v", d)
 	}
@@ -288,7 +290,7 @@ func TestABrokenPolicyDoesNotStartASession(t *testing.T) {
 	}
 }
 
-// What is signed stays the same in whichever form it comes.
+// The signed payload is the same in whichever form the decision comes.
 func TestPayloadsAreCanonical(t *testing.T) {
 	digest := func(d Decide) string {
 		t.Helper()

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -27,9 +28,15 @@ type poolState struct {
 	// that it is gone; oldest first.
 	Leftovers []poolLeftover `json:"leftovers,omitempty"`
 
-	Shares []poolShare `json:"shares,omitempty"` // of the tenants, by name
-	Seeds  []seedLimit `json:"seeds,omitempty"`  // by name
+	Shares []poolShare `json:"shares,omitempty"` // of tenants, sorted by name
+	Seeds  []seedLimit `json:"seeds,omitempty"`  // sorted by name
 	Paused *PoolPause  `json:"paused,omitempty"`
+
+	// Calling is set until the pool has asked which slots sessions hold; see rollcall.go.
+	Calling bool `json:"calling,omitempty"`
+	// NoList is why the pool could not list those sessions at the last attempt; nil if
+	// it could, or has not tried.
+	NoList *trouble `json:"no_list,omitempty"`
 }
 
 type poolHost struct {
@@ -44,15 +51,15 @@ type poolHost struct {
 	Health   *HostHealth       `json:"health,omitempty"` // nil while it is well
 	NewAt    time.Time         `json:"new_at,omitzero"`  // when it is to be probed for the first time
 	Reached  bool              `json:"reached,omitempty"`
-	WellAt   time.Time         `json:"well_at,omitzero"` // when it was well again, and
-	Flaps    int               `json:"flaps,omitempty"`  // after how many probes
+	WellAt   time.Time         `json:"well_at,omitzero"` // when it was last well again
+	Flaps    int               `json:"flaps,omitempty"`  // how many probes that took
 	Draining *Draining         `json:"draining,omitempty"`
 	Folders  *HostFolders      `json:"folders,omitempty"` // nil until somebody looked
 	Unknown  []UnknownFolder   `json:"unknown,omitempty"`
 }
 
-// hostCheck is what the pool keeps of a probe; the whole is the result of the
-// host task.
+// hostCheck is what the pool keeps of a probe. The result of the host task has all
+// of it.
 type hostCheck struct {
 	OK      bool      `json:"ok"`
 	At      time.Time `json:"at"`
@@ -64,31 +71,34 @@ type poolLease struct {
 	Holder string `json:"holder"`
 	Host   string `json:"host"`
 	Epoch  int64  `json:"epoch"`
-	Seed   string `json:"seed,omitempty"` // that it will plant there
-	Run    string `json:"run,omitempty"`  // of the holder's workflow: another one is another session
-	// Tenant is for whom it counts, and Since when.
+	Seed   string `json:"seed,omitempty"` // the seed that the holder will plant there
+	Run    string `json:"run,omitempty"`  // first run of the holder's workflow: another run is another session
+	// Tenant is whose share the slot counts against. Since is when the slot was
+	// granted.
 	Tenant string    `json:"tenant,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
-	// Warm is of a holder that is parked: it takes no slot, and its folder on
+	// Warm is set if the holder is parked. It takes no slot then, and its folder on
 	// the host waits for it.
 	Warm *leftBehind `json:"warm,omitempty"`
-	// Leaves is since when its host is drained, as the holder was told.
+	// Leaves is when the drain of its host began, as the holder was told.
 	Leaves time.Time `json:"leaves,omitzero"`
 }
 
 // defaultSlots is how many sessions share a host unless somebody says otherwise.
 const defaultSlots = 4
 
-// Bounds of what a pool carries: some hundred bytes each. All of it, packed as
-// payloads are, has to stay below the 2 MiB that Temporal takes.
+// Bounds of what a pool carries, some hundred bytes each. All of it, encoded as a
+// payload, must stay below Temporal's limit of 2 MiB.
 const (
 	maxHosts   = 1000
 	maxHost    = 16 << 10 // bytes of one host's spec and labels
 	maxOfHosts = 1 << 20  // of all of them
-	maxHolders = 5000     // who have slots
-	maxLine    = 2000
-	maxAsked   = 1 << 20 // bytes of all that they ask for
-	maxWarm    = 1500    // folders that wait for their sessions, some 300 bytes each
+	maxHolders = 5000     // sessions with slots; more wait
+	// maxLine and maxAsked bound the line. A session that finds no place in it is
+	// told when to ask again (lineFull).
+	maxLine  = 2000
+	maxAsked = 1 << 20 // bytes of all that the tickets ask for
+	maxWarm  = 1500    // folders that wait for their sessions, some 300 bytes each
 )
 
 // HostPool is the inventory of a zone and hands out slots. It never ends.
@@ -99,13 +109,17 @@ func HostPool(ctx workflow.Context, in PoolInput) error {
 		p.zone = "default"
 	}
 	if p.st == nil {
-		p.st = &poolState{Hosts: []poolHost{{Spec: activities.HostSpec{Name: activities.LocalHost}, Slots: defaultSlots}}}
+		p.st = &poolState{Hosts: []poolHost{{Spec: activities.HostSpec{Name: activities.LocalHost}, Slots: defaultSlots}}, Calling: true}
 	}
 	p.probes = &wake{ctx: ctx, what: "hosts are due to be probed"}
 	if err := p.listen(); err != nil {
 		return err
 	}
-	p.cleanAll() // what the former run was at
+	if p.st.Calling {
+		p.calling = map[string]bool{}
+		workflow.Go(ctx, p.callRoll)
+	}
+	p.cleanAll() // the former run may have stopped while cleaning
 	return p.run()
 }
 
@@ -119,16 +133,20 @@ type pool struct {
 	bck  workflow.ReceiveChannel
 	awy  workflow.ReceiveChannel
 	lkd  workflow.ReceiveChannel
-	work bool     // something arrived: look who can be served
-	no   []letter // to whom what they asked for is refused, not sent
+	hld  workflow.ReceiveChannel
+	// calling holds the sessions that have yet to say what they hold. It is nil
+	// unless the pool waits for that.
+	calling map[string]bool
+	work    bool     // something arrived: serve has to look
+	no      []letter // refusals that are not sent yet
 
 	watches  map[string]*watch // by host
 	due      map[string]bool   // hosts to be cleaned of leftovers
-	cleaning map[string]bool   // hosts where somebody does
-	probing  map[string]bool   // hosts that are looked at
-	probes   *wake             // for the next that are due
+	cleaning map[string]bool   // hosts that are being cleaned
+	probing  map[string]bool   // hosts that are being probed
+	probes   *wake             // for the next hosts that are due
 
-	alarm *alarm // for the holders; its time is carried, so that no rollover puts it off
+	alarm *alarm // to look after holders; its time is carried, so that no rollover delays it
 	roll  *rollover
 }
 
@@ -138,6 +156,7 @@ func (p *pool) listen() error {
 	p.fnd = workflow.GetSignalChannel(p.ctx, signalFound)
 	p.bck = workflow.GetSignalChannel(p.ctx, signalHostBack)
 	p.awy = workflow.GetSignalChannel(p.ctx, signalHostAway)
+	p.hld = workflow.GetSignalChannel(p.ctx, signalHolds)
 	p.lkd = workflow.GetSignalChannel(p.ctx, signalLooked)
 	return firstError(
 		p.listenPool(),
@@ -195,7 +214,7 @@ func (p *pool) run() error {
 		}
 		err := workflow.Await(p.ctx, func() bool {
 			p.drain()
-			return p.work || p.alarm.due() || p.probes.due() || p.roll.due()
+			return p.work || p.alarm.due() || p.probes.due() || p.full()
 		})
 		if err != nil {
 			return err
@@ -206,7 +225,7 @@ func (p *pool) run() error {
 			p.tendWatches()
 			p.cleanAll()
 		}
-		if p.roll.due() { // whatever there is to do: somebody may ask all the time
+		if p.full() { // even if there is work to do: requests may never stop
 			return p.rollOver()
 		}
 	}
@@ -221,17 +240,19 @@ func (p *pool) rollOver() error {
 		if p.drain(); len(p.no) == 0 {
 			break
 		}
-		no := p.no // is not carried
+		no := p.no // not carried
 		p.no = nil
 		for _, holder := range post(p.ctx, no) {
 			p.ended(who{Holder: holder})
 		}
 	}
-	return workflow.NewContinueAsNewError(p.ctx, HostPool, PoolInput{Zone: p.zone, Carry: p.st})
+	return workflow.NewContinueAsNewError(p.ctx, TypeHostPool, PoolInput{Zone: p.zone, Carry: p.st})
 }
 
-// drain takes the signals that lie unread; see session.drain for why so.
+// drain receives the signals that have arrived; session.drain says why it is done
+// so.
 func (p *pool) drain() {
+	p.drainHolds() // before what the same sessions give back
 	for {
 		var a acquire
 		if !p.acq.ReceiveAsync(&a) {
@@ -260,8 +281,13 @@ func (p *pool) drain() {
 	p.drainLooked()
 }
 
-// release takes a slot back. What its holder asks for since is not taken back
-// with it, in whichever order the two are read.
+// full reports whether this run is to end because its history is long enough. The
+// next run would ask anew who has slots. So the run first gets the answers, unless
+// its history becomes too long.
+func (p *pool) full() bool { return p.roll.due() && (p.calling == nil || p.roll.overdue()) }
+
+// release takes a slot back. What its holder asked for after that stays in the
+// queue, in whichever order the two are read.
 func (p *pool) release(r release) {
 	by := who{r.Holder, r.Run}
 	l := p.lease(r.Holder)
@@ -280,7 +306,7 @@ func (p *pool) release(r release) {
 		was := poolLease{Holder: r.Holder, Host: r.Left.Host}
 		if l != nil {
 			was.Seed = l.Seed
-			was.Host = orElse(was.Host, l.Host)
+			was.Host = cmp.Or(was.Host, l.Host)
 		}
 		p.leave(was, *r.Left)
 	case r.Warm != nil && l != nil:
@@ -291,8 +317,8 @@ func (p *pool) release(r release) {
 	p.dropLease(by)
 }
 
-// coolDown has the folder of the session cleaned up that is parked longest, when
-// more wait than a pool can carry: its session finds all of it in the store.
+// coolDown cleans up the folder of the session that is parked longest, if there are
+// more such folders than a pool can carry. The store has all of the session.
 func (p *pool) coolDown() {
 	n, first := 0, -1
 	for i, l := range p.st.Leases {
@@ -316,8 +342,8 @@ func (p *pool) giveUpWarm(l poolLease, why string) {
 	p.dropLease(who{l.Holder, l.Run})
 }
 
-// comesBack ends that a holder is parked. The folder of one that goes on
-// elsewhere is cleaned up.
+// comesBack ends the parking of a holder that gets a slot on host. If its folder is
+// on another host, the folder is cleaned up.
 func (p *pool) comesBack(holder, host string) {
 	switch l := p.lease(holder); {
 	case l == nil:
@@ -347,13 +373,13 @@ func (p *pool) dropLease(h who) {
 	p.st.Leases = slices.DeleteFunc(p.st.Leases, func(l poolLease) bool { return h.is(who{l.Holder, l.Run}) })
 }
 
-// reap takes back the leases of those who ended without a word.
+// reap takes back the leases of sessions that ended without a release.
 func (p *pool) reap() {
 	var holders []who
 	for _, l := range p.st.Leases {
 		holders = append(holders, who{l.Holder, l.Run})
 	}
-	ended, err := findEnded(p.ctx, holders)
+	ended, err := findEnded(p.ctx, p.roll, holders)
 	if err != nil {
 		workflow.GetLogger(p.ctx).Warn("holders not looked at", "error", err)
 		return
@@ -363,8 +389,8 @@ func (p *pool) reap() {
 	}
 }
 
-// ended takes back what somebody held who can say nothing any more, and sees
-// to what is left of him.
+// ended takes back what a session held whose workflow has ended, and has its
+// leftovers cleaned up.
 func (p *pool) ended(h who) {
 	if l := p.lease(h.Holder); l != nil && h.is(who{l.Holder, l.Run}) {
 		p.lost(*l)
@@ -372,7 +398,7 @@ func (p *pool) ended(h who) {
 	p.drop(h)
 }
 
-// lost takes a slot back from a session that ended without a word.
+// lost takes a slot back from a session that ended without a release.
 func (p *pool) lost(l poolLease) {
 	const why = "the session's workflow ended without having cleaned up"
 	if l.Warm != nil {

@@ -12,17 +12,41 @@ import (
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
 )
 
-// fakeEngine says which holders have ended, by id, or by id and first run.
-type fakeEngine struct{ ended map[string]bool }
+// fakeEngine knows which holders have ended, by id, or by id and first run.
+type fakeEngine struct {
+	ended    map[string]bool
+	sessions []string // running sessions, as a list has them
+
+	mu      sync.Mutex
+	noLists []error // the errors of the next lists of sessions
+	pends   bool    // FindEnded never returns
+	looked  bool    // FindEnded was called
+}
+
+func (f *fakeEngine) FindSessions(context.Context, activities.FindSessionsInput) (activities.FindSessionsResult, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.noLists) > 0 {
+		err := f.noLists[0]
+		f.noLists = f.noLists[1:]
+		return activities.FindSessionsResult{}, err
+	}
+	return activities.FindSessionsResult{Sessions: f.sessions}, nil
+}
 
 func (f *fakeEngine) FindEnded(_ context.Context, in activities.FindEndedInput) (activities.FindEndedResult, error) {
 	var out activities.FindEndedResult
+	f.mu.Lock()
+	f.looked = true
+	f.mu.Unlock()
+	if f.pends {
+		return out, activity.ErrResultPending
+	}
 	for _, h := range in.Holders {
 		if f.ended[h.WorkflowID] || f.ended[h.WorkflowID+" "+h.FirstRun] {
 			out.Ended = append(out.Ended, h)
@@ -31,13 +55,13 @@ func (f *fakeEngine) FindEnded(_ context.Context, in activities.FindEndedInput) 
 	return out, nil
 }
 
-// fakeHosts says which hosts are watched. Nobody waits for its activity, which
-// has no end of its own.
+// fakeHosts records which hosts are watched. Nobody waits for WatchHost, which does
+// not end by itself.
 type fakeHosts struct {
 	mu       sync.Mutex
 	said     []string
 	problems map[string]*activities.Problem // what probes find, by host
-	probes   []string                       // whom they looked at
+	probes   []string                       // the hosts of each probe
 }
 
 func (f *fakeHosts) WatchHost(_ context.Context, in activities.WatchHostInput) error {
@@ -45,7 +69,7 @@ func (f *fakeHosts) WatchHost(_ context.Context, in activities.WatchHostInput) e
 	return activity.ErrResultPending
 }
 
-// ProbeHosts finds nothing wrong with a host, unless problems says what.
+// ProbeHosts reports every host as healthy, except those in problems.
 func (f *fakeHosts) ProbeHosts(_ context.Context, in activities.ProbeHostsInput) (activities.ProbeHostsResult, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -69,7 +93,7 @@ func (f *fakeHosts) record(what string) {
 	f.said = append(f.said, what)
 }
 
-// take is what was said since it was asked last.
+// take returns what was recorded since the last call.
 func (f *fakeHosts) take() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,24 +102,22 @@ func (f *fakeHosts) take() []string {
 	return out
 }
 
-// poolWorld is a pool, and what it told whom.
+// poolWorld is a pool, and a record of whom it told what.
 type poolWorld struct {
 	*world
 	engine *fakeEngine
 	seeds  *fakeSeeds
 	hosts  *fakeHosts
 	mu     sync.Mutex
-	told   []string        // in no order: the environment sends signals beside each other
-	gone   map[string]bool // sessions that cannot be told anything
+	told   []string        // unordered, because the environment sends signals concurrently
+	gone   map[string]bool // sessions that cannot be signalled
 
-	onLetter func() // when a session is told something; may be nil
+	onLetter func() // called when a session is told something; may be nil
 }
 
 func newPoolWorld(t *testing.T) *poolWorld {
-	var suite testsuite.WorkflowTestSuite
-	p := &poolWorld{world: &world{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment(), t: t},
+	p := &poolWorld{world: &world{environment: newEnvironment(), t: t},
 		engine: &fakeEngine{ended: map[string]bool{}}, gone: map[string]bool{}}
-	p.patient()
 	p.RegisterActivity(p.engine)
 	p.hosts = &fakeHosts{}
 	p.RegisterActivity(p.hosts)
@@ -121,7 +143,11 @@ func newPoolWorld(t *testing.T) *poolWorld {
 		g := arg.(granted)
 		switch {
 		case g.Refused != nil:
-			p.told = append(p.told, id+" refused "+g.Refused.Kind)
+			later := ""
+			if g.RetryAfter > 0 {
+				later = " for now"
+			}
+			p.told = append(p.told, id+" refused "+g.Refused.Kind+later)
 		case g.Queued != "":
 			p.told = append(p.told, id+" queued: "+g.Queued)
 		case g.Spec != nil:
@@ -139,7 +165,8 @@ func newPoolWorld(t *testing.T) *poolWorld {
 	return p
 }
 
-// toSeeds says what seeds and their pools tell each other, and who is to leave a host.
+// toSeeds returns, as text, what seeds and their pools tell each other, and who is
+// to leave a host.
 func toSeeds(arg any) string {
 	switch a := arg.(type) {
 	case leaveHost:
@@ -147,6 +174,8 @@ func toSeeds(arg any) string {
 			return " may stay on " + a.Host
 		}
 		return fmt.Sprintf(" is to %s, from %s, by %s", a.How, a.Host, a.By)
+	case rollCall:
+		return " is asked what it holds of " + a.From
 	case acquire:
 		if a.Again {
 			return fmt.Sprintf(" asked whether %s has it, for %s", a.Holder, a.Pool)
@@ -172,13 +201,39 @@ func (p *poolWorld) saw(want ...string) {
 	p.told = nil
 }
 
+// hears runs a step once n holders have been told something. The environment sends
+// signals from goroutines of their own, and its clock does not wait for them, so
+// each look gives them a millisecond.
+func (p *poolWorld) hears(n int, f func()) {
+	p.steps++
+	end := time.Now().Add(patience)
+	var look func()
+	look = func() {
+		p.mu.Lock()
+		got := len(p.told)
+		p.mu.Unlock()
+		switch {
+		case got >= n:
+			p.steps--
+			f()
+		case time.Now().After(end):
+			p.t.Errorf("%d were told something, want %d", got, n)
+			p.CancelWorkflow()
+		default:
+			<-time.After(time.Millisecond)
+			p.RegisterDelayedCallback(look, time.Millisecond)
+		}
+	}
+	p.RegisterDelayedCallback(look, time.Millisecond)
+}
+
 func (p *poolWorld) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.told = nil
 }
 
-// finish ends a workflow that never ends by itself.
+// finish ends a workflow that does not end by itself.
 func (p *poolWorld) finish(at time.Duration) { p.RegisterDelayedCallback(p.CancelWorkflow, at) }
 
 func put(name string, slots int) PutHost {
@@ -297,7 +352,7 @@ func TestAPoolRollsOverWithItsLeasesAndItsQueue(t *testing.T) {
 	}
 }
 
-// fakeSeeds sees what is purged.
+// fakeSeeds records what is purged.
 type fakeSeeds struct {
 	t     *testing.T
 	blobs int
@@ -305,10 +360,10 @@ type fakeSeeds struct {
 
 	mu      sync.Mutex
 	fetched []activities.RecoverSeedInput
-	answers []func() (activities.RecoverSeedResult, error) // of the fetches in order; one that nobody wrote fails the test
+	answers []func() (activities.RecoverSeedResult, error) // of the fetches, in order; one beyond these fails the test
 }
 
-// fetches are what was asked of the host so far.
+// fetches returns what was asked of the host so far.
 func (f *fakeSeeds) fetches() []activities.RecoverSeedInput {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -396,8 +451,8 @@ func TestADeletedSeedEndsAndItsBlobsArePurged(t *testing.T) {
 	p.verify()
 }
 
-// Who is asked for slots without a pause comes to the end of a run all the same:
-// Temporal would end the workflow, and with it the account of all slots.
+// A pool that is asked for slots without a pause still ends its run. Otherwise
+// Temporal would end the workflow, and the record of all slots would be lost.
 func TestAPoolThatIsNeverIdleRollsOver(t *testing.T) {
 	p := newPoolWorld(t)
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })

@@ -17,7 +17,7 @@ type roster struct {
 	spots []*spot
 	named map[string]*spot
 	asked map[string]*demand
-	dirty func(session, host string) bool // it left something there that is not wiped
+	dirty func(session, host string) bool // whether the session left something there that is not wiped
 }
 
 // A spot is one host.
@@ -25,7 +25,7 @@ type spot struct {
 	*poolHost
 	labels map[string]string
 	free   int
-	shut   *Failure // it takes nobody now
+	shut   *Failure // why it takes nobody now, or nil
 }
 
 func (p *pool) roster() *roster {
@@ -50,31 +50,30 @@ func (r *roster) add(s *spot) {
 	r.named[s.Spec.Name] = s
 }
 
-// open says that a session can begin there now.
 func (s *spot) open() bool { return s.shut == nil && s.free > 0 }
 
-// A demand is what several in line ask for alike, and which hosts can ever do.
+// A demand is what several tickets ask for alike, and the hosts that can meet it.
 type demand struct {
 	spots     []*spot
-	unprobed  string // a host that might, if somebody looked
-	unlabeled string // what is not known of it
+	unprobed  string // a host that might meet it, but was not probed
+	unlabeled string // the label of that host that is not known
 	never     *Failure
-	full      bool // no more is free
-	hope      bool // there is one that is not out, beside the worker's own machine
+	full      bool // no host has a free slot
+	hope      bool // some host that is not the worker's own machine is not out
 }
 
-// A ticket is somebody in line, and what it was told last.
+// A ticket is a request in line, and what its holder was told last.
 type ticket struct {
 	acquire
 	Told   string `json:"told,omitempty"`
-	Rung   int    `json:"rung,omitempty"`   // how far from being next it was then
-	Paused bool   `json:"paused,omitempty"` // it was told that nobody gets anything
+	Rung   int    `json:"rung,omitempty"`   // the rung of its place when it was told (see rungs)
+	Paused bool   `json:"paused,omitempty"` // it was told that the zone is paused
 
-	key  string // what it asks for, of the same words as others do
+	key  string // what it asks for, equal for equal requests
 	size int
 }
 
-// demands finds what a ticket asks for. All of one kind are looked at once.
+// demands returns the demand of a ticket. Equal requests share one demand.
 func (r *roster) demands(t *ticket) *demand {
 	if t.key == "" {
 		t.key = strings.Join(append([]string{t.Host, "\x00", selectorText(labelSelectors(t.Labels))}, t.Select...), "\x00")
@@ -82,23 +81,31 @@ func (r *roster) demands(t *ticket) *demand {
 	d := r.asked[t.key]
 	if d == nil {
 		d = r.look(t)
-		d.mistaken()
+		if t.Host != "" {
+			d.mistaken()
+		}
 		r.asked[t.key] = d
 	}
 	return d
 }
 
-// mistaken says so where none of those that would do was ever reached: then there
-// is nothing to wait for.
+// mistaken refuses a demand for a named host that was never reached. Its address or
+// its key may be wrong, and whoever named it has to hear so. A session that takes
+// any host that fits waits, because the hosts may be behind one that is down.
 func (d *demand) mistaken() {
-	for _, s := range d.spots {
-		if s.shut == nil || s.shut.Kind == "busy" {
-			return
-		}
-	}
-	if len(d.spots) > 0 && d.unprobed == "" {
+	if d.unreached() {
 		d.never = d.spots[0].shut
 	}
+}
+
+// unreached reports whether none of the hosts that would do was ever reached.
+func (d *demand) unreached() bool {
+	for _, s := range d.spots {
+		if s.shut == nil || s.shut.Kind == "busy" {
+			return false
+		}
+	}
+	return len(d.spots) > 0 && d.unprobed == ""
 }
 
 func labelSelectors(labels map[string]string) []Selector {
@@ -160,15 +167,15 @@ func (r *roster) look(t *ticket) *demand {
 	return d
 }
 
-// out says that a host is not to be had until a probe finds it well. One that
-// failed just now is looked at again in a second, one that is full or closed to
-// new sessions is waited for.
+// out reports whether a host is unavailable until a probe finds it well. A host
+// that failed just now is not out, because it is probed again in a second. Neither
+// is one that is full or closed to new sessions.
 func (s *spot) out() bool {
 	return s.Health != nil && (s.Health.State == HealthQuarantined || !s.Reached)
 }
 
-// fallBack has the worker's own machine serve, where no other host that fits is
-// to be had; of what it has, unknown was not looked at.
+// fallBack lets the worker's own machine serve if no other host that fits is
+// available. unknown is a label of this machine that nobody has probed, or empty.
 func (d *demand) fallBack(spare *spot, unknown string) {
 	switch {
 	case unknown == "" && (spare.shut == nil || len(d.spots) == 0):
@@ -178,22 +185,23 @@ func (d *demand) fallBack(spare *spot, unknown string) {
 	}
 }
 
-// meant says that a label which people gave a host is among those asked for.
+// meant reports whether wants names a label that people gave this host.
 func (s *spot) meant(wants []Selector) bool {
 	return slices.ContainsFunc(wants, func(w Selector) bool { _, ok := s.Labels[w.Key]; return ok })
 }
 
-// lacking is a host, and what it lacks.
+// lacking is a host and what it lacks.
 type lacking struct {
 	host    string
 	what    []string
-	unknown string // what nobody has looked at, and may be there
+	unknown string // a label that nobody has probed and that may fit
 }
 
 // probed are the labels that a probe finds, or may find.
 var probed = []string{"os", "arch", "libc", "cpus", "mem", "disk", "sandbox", "codex"}
 
-// tried are labels for which codex has to be started: only a check does that.
+// tried reports whether codex has to be started to find a label. Only a check does
+// that.
 func tried(label string) bool { return label == "sandbox" || label == "codex" }
 
 func (s *spot) lacks(wants []Selector) lacking {
@@ -210,10 +218,10 @@ func (s *spot) lacks(wants []Selector) lacking {
 	return l
 }
 
-// nearestHosts is how many of those that do not do are named.
+// nearestHosts is how many of the hosts that do not fit are named.
 const nearestHosts = 3
 
-// nobody says that no host can ever do, and what those lack that come nearest.
+// nobody says that no host can ever fit, and what the nearest ones lack.
 func (r *roster) nobody(wants []Selector, near []lacking) string {
 	if len(near) == 0 {
 		return fmt.Sprintf("zone %s has no host for sessions", r.zone)
@@ -241,9 +249,10 @@ func (r *roster) free() (n int) {
 	return n
 }
 
-// never says why no host can ever do. One that has work behind it goes on where
-// its folder is, if that host is well, whatever it would get were it new; and it
-// waits for a change where others are refused.
+// never returns why no host can ever serve a ticket, or nil. A session that has
+// begun may go on where its folder is if that host is well, even if a new session
+// would not get this host. It also waits for a change of the inventory where a new
+// session is refused.
 func (r *roster) never(t *ticket) *Failure {
 	never := r.demands(t).never
 	if never != nil && (r.home(t) != nil || t.Begun && never.Kind != RefusedBadInput) {
@@ -252,7 +261,8 @@ func (r *roster) never(t *ticket) *Failure {
 	return never
 }
 
-// home is the host where its folder is, unless that is not to be had.
+// home returns the host with the session's folder, or nil if that host is not
+// available.
 func (r *roster) home(t *ticket) *spot {
 	s := r.named[t.Prefer]
 	if t.Host != "" || s == nil || s.out() || r.dirty(t.Holder, t.Prefer) {
@@ -261,9 +271,9 @@ func (r *roster) home(t *ticket) *spot {
 	return s
 }
 
-// take takes a slot of the host where its folder is, or of the one that meets
-// most of what is preferred, and among those of the one with most free slots.
-// One that nobody has looked at yet comes last.
+// take takes a slot on the host with the session's folder, or else on the host that
+// meets the most preferences, and among those on the one with the most free slots.
+// Hosts that nobody has probed come last.
 func (r *roster) take(t *ticket) (*poolHost, *Failure) {
 	d := r.demands(t)
 	best, waits := r.best(t, d)
@@ -281,7 +291,7 @@ func (r *roster) best(t *ticket, d *demand) (best *spot, unclean string) {
 	if d.full || d.never != nil {
 		return nil, ""
 	}
-	rather, _ := ParseSelectors(t.Rather) // looked at when it came
+	rather, _ := ParseSelectors(t.Rather) // it was checked when the ticket came
 	likes := 0
 	for _, s := range d.spots {
 		n := s.likes(rather)
@@ -300,11 +310,10 @@ func (r *roster) best(t *ticket, d *demand) (best *spot, unclean string) {
 	return best, unclean
 }
 
-// unseen says that nobody looked yet whether a host is there: it comes after all
-// of which somebody knows.
+// unseen reports whether nobody has yet probed whether a host is there. Such a host
+// comes after all others.
 func (s *spot) unseen() bool { return !s.Reached && !s.NewAt.IsZero() }
 
-// likes is how much of what is preferred a host meets.
 func (s *spot) likes(rather []Selector) (n int) {
 	for _, w := range rather {
 		if w.Meets(s.labels) {
@@ -314,14 +323,16 @@ func (s *spot) likes(rather []Selector) (n int) {
 	return n
 }
 
-// taken says why there is nothing now.
+// taken returns why there is no slot for a ticket now.
 func (r *roster) taken(t *ticket, d *demand, unclean string) *Failure {
-	switch home := r.home(t); {
+	home := r.home(t)
+	only := home != nil && (d.never != nil || d.unreached()) // no other host can serve
+	switch {
+	case only && home.shut != nil:
+		return home.shut
 	case d.never != nil && home == nil:
 		return d.never
-	case d.never != nil && home.shut != nil:
-		return home.shut
-	case d.never != nil:
+	case only:
 		return busyWith("host %s, where its folder is, has all %d slots in use", home.Spec.Name, home.Slots)
 	case unclean != "":
 		return busyWith("host %s is not yet cleaned of what session %s left there before", unclean, t.Holder)

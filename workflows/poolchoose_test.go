@@ -8,8 +8,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// zoneOf makes a zone of hosts with labels: name, slots, what people say, what a
-// probe found.
+// zoneOf returns a zone of these hosts and the local one.
 func zoneOf(hosts ...poolHost) *pool {
 	local := poolHost{Spec: activities.HostSpec{Name: activities.LocalHost}, Slots: 4, Found: map[string]string{"os": "linux", "mem": "64"}}
 	return &pool{zone: "default", st: &poolState{Hosts: append([]poolHost{local}, hosts...)}}
@@ -65,7 +64,7 @@ func TestWhatNoHostCanEverMeetIsToldWithTheNearest(t *testing.T) {
 		hostWith("web-4", 1, nil, tags{"os": "darwin"}),
 		hostWith("web-5", 1, nil, tags{"os": "darwin"}),
 	)
-	p.st.Hosts[2].Cordon = true // it counts all the same
+	p.st.Hosts[2].Cordon = true // a cordoned host still counts
 	why := p.roster().never(&ticket{acquire: acquire{Labels: tags{"os": "linux"}, Select: []string{"mem>=32", "gpu"}}})
 	want := "no host of zone default meets os=linux, mem>=32, gpu: host local lacks gpu (it has no gpu); host web-1 lacks mem>=32 (its mem is 16); " +
 		"host web-2 lacks mem>=32 (its mem is 31) and gpu (it has no gpu); 3 more lack as much or more"

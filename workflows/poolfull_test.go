@@ -12,11 +12,11 @@ import (
 	packing "fairlead.dev/fairlead/internal/payload"
 )
 
-// maxPayload is what Temporal takes.
+// maxPayload is the largest payload that Temporal accepts.
 const maxPayload = 2 << 20
 
-// fullZone is a pool that is full in every way, of what nothing can be left out:
-// keys, runs and names are as different as they are in life.
+// fullZone returns a pool that is full in every respect and from which nothing can
+// be left out: keys, runs and names differ as much as in practice.
 func fullZone(t *testing.T) *poolState {
 	noise := func(n int) string {
 		b := make([]byte, n)
@@ -46,7 +46,7 @@ func fullZone(t *testing.T) *poolState {
 	if err := p.haveRoom(st.Hosts); err != nil {
 		t.Fatal(err)
 	}
-	for i := range st.Hosts { // of each there are strangers' folders, more than can be named
+	for i := range st.Hosts { // each has more unknown folders than can be named
 		look := activities.HostLooked{At: at, Dir: "/srv/fairlead/sessions"}
 		for j := range 10 {
 			look.Unknown = append(look.Unknown, activities.FoundFolder{Session: fmt.Sprintf("%x-of-somebody-else-%d", noise(8), j), Generation: at.Unix() + int64(i*j), Since: at, Why: string(activities.OwnerNobody)})

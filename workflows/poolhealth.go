@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,28 +13,27 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// How a host is, beside what people say of it.
+// The health of a host, as found by the pool and not set by people.
 const (
 	HealthOK          = "ok"
-	HealthSuspect     = "suspect"     // it failed just now, and is probed
-	HealthQuarantined = "quarantined" // probes fail, too: it gets no session until one succeeds
+	HealthSuspect     = "suspect"     // it has failed, and is to be probed
+	HealthQuarantined = "quarantined" // probes fail as well: it gets no session until one succeeds
 )
 
-// HostHealth is of a host that failed: what is shown of it, and carried.
+// HostHealth describes a host that failed.
 type HostHealth struct {
 	State  string    `json:"state"`            // suspect, quarantined; a host that is well has none
 	Kind   string    `json:"kind,omitempty"`   // of the newest failure
 	Reason string    `json:"reason,omitempty"` // in words
 	Hint   string    `json:"hint,omitempty"`
-	Since  time.Time `json:"since,omitzero"` // the first failure of these
-	// Tries are the probes since then that failed, and those of a time shortly
-	// before when it failed as well; NextAt is when it is probed next.
+	Since  time.Time `json:"since,omitzero"` // first of these failures
+	// Tries counts the probes since then that failed, together with those of an
+	// earlier failure shortly before. NextAt is when the host is probed next.
 	Tries  int       `json:"tries,omitempty"`
 	NextAt time.Time `json:"next_at,omitzero"`
 }
 
-// What becomes of the sessions of a host that is drained, once their turns have
-// ended.
+// What happens to the sessions of a drained host once their turns have ended.
 const (
 	DrainPark = "park" // they park, and come up elsewhere when somebody wants them
 	DrainMove = "move" // they go on elsewhere at once
@@ -46,30 +46,30 @@ type Draining struct {
 	Since time.Time `json:"since,omitzero"`
 }
 
-// A host fails when a session cannot be prepared there, when a check or a
-// provision cannot reach it, or when its watch cannot: from then on it gets no
-// session, and is probed at growing intervals. A probe that fails, too, puts it
-// into quarantine, with the reason; one that succeeds ends all of it, whatever
-// it was. So does a check that finds all in order. That somebody gets in, as its
-// watch does, ends no more than the suspicion that nobody can. Those who
-// wait for it wait on; one that was never reached since it was put into the
-// inventory is not down but mistaken, and who can have no other is told at once.
+// A host fails when a session cannot be prepared there, or when a check, a
+// provision or its watch cannot reach it. From then on it gets no session, and is
+// probed at growing intervals. If a probe fails as well, the host is quarantined. A
+// probe that succeeds, or a check that finds everything in order, ends any failure.
+// A watch that gets in ends only the suspicion that nobody can. Sessions that wait
+// for the host go on waiting. But a host that was never reached since it was put
+// into the inventory may have wrong settings, so whoever named it is told at once.
 var probePauses = []time.Duration{time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute}
 
 const (
-	// failsAgain is how soon a host has to fail again for the pauses to go on
-	// growing where they stopped: it may look well and be of no use.
+	// failsAgain is how soon after its recovery a host has to fail again for the
+	// pauses to go on growing where they stopped: it may look well and be of no
+	// use.
 	failsAgain = 10 * time.Minute
-	// maxProbes is how many hosts one activity looks at: what it finds has to
-	// fit into its result.
+	// maxProbes bounds how many hosts one activity probes, because its findings
+	// must fit into its result.
 	maxProbes = 200
 )
 
-// signalHostAway tells a pool that a host which is watched cannot be reached.
+// signalHostAway tells a pool that the watch of a host cannot reach it.
 const signalHostAway = "host_away"
 
-// eligible says why a host takes no new session now; nil where it does. The
-// kind is busy where somebody may wait for it.
+// eligible returns why a host takes no new session now, or nil if it does. The kind
+// is busy if waiting for the host makes sense.
 func (p *pool) eligible(h *poolHost) *Failure {
 	busy := func(format string, args ...any) *Failure {
 		return &Failure{Kind: "busy", Message: excerpt(fmt.Sprintf(format, args...), maxFailure)}
@@ -84,13 +84,13 @@ func (p *pool) eligible(h *poolHost) *Failure {
 		return nil
 	case !h.Reached:
 		return &Failure{Kind: h.Health.Kind, Message: excerpt(fmt.Sprintf("host %s was never reached: %s", name, h.Health.Reason), maxFailure),
-			Hint: orElse(h.Health.Hint, "see `ctl host check "+name+"`")}
+			Hint: cmp.Or(h.Health.Hint, "see `ctl host check "+name+"`")}
 	}
 	return busy("host %s is %s since %s: %s", name, h.Health.State, clock(h.Health.Since), h.Health.Reason)
 }
 
-// failed takes it that a host cannot be used. What is known already changes
-// nothing but the reason.
+// failed records that a host cannot be used. If that is known already, only the
+// reason changes.
 func (p *pool) failed(h *poolHost, f *Failure) {
 	if h.Health == nil {
 		now := workflow.Now(p.ctx)
@@ -107,19 +107,19 @@ func (p *pool) failed(h *poolHost, f *Failure) {
 
 func (h *HostHealth) pause() time.Duration { return probePauses[min(h.Tries, len(probePauses)-1)] }
 
-// away says that nobody got in: whoever does shows that it is over.
+// away reports whether nobody could get in. Anybody who does shows that the failure
+// is over.
 func (h *HostHealth) away() bool {
 	return h.Kind == activities.ErrTypeUnreachable || h.Kind == activities.ErrTypeAuth || h.Kind == activities.ErrTypeHostKey
 }
 
-// lacksCodex says that it is over once codex was put there.
 func (h *HostHealth) lacksCodex() bool {
 	return h.Kind == activities.ErrTypeCodexMissing || h.Kind == activities.ErrTypeCodexVersion
 }
 
-// gotIn takes it that somebody reached a host. Once a probe has failed, only one
-// that succeeds ends that: it comes at once then, unless it failed for something
-// else.
+// gotIn records that somebody reached a host. If the host was only suspected to be
+// out of reach, it is well. If a probe failed to reach it, only a probe that
+// succeeds ends that, and the next one is due at once. Other failures stay.
 func (p *pool) gotIn(h *poolHost) {
 	h.Reached = true
 	switch {
@@ -132,7 +132,6 @@ func (p *pool) gotIn(h *poolHost) {
 	}
 }
 
-// well takes it that a host can be used.
 func (p *pool) well(h *poolHost) {
 	h.Reached = true
 	if h.Health == nil {
@@ -143,8 +142,8 @@ func (p *pool) well(h *poolHost) {
 	p.work = true
 }
 
-// probe looks at all hosts that are due, with one activity for all that are not
-// being looked at, and has the pool woken for the next ones.
+// probe probes all hosts that are due and not being probed, with one activity, and
+// sets the alarm for the next ones.
 func (p *pool) probe() {
 	now := workflow.Now(p.ctx)
 	var due []activities.HostSpec
@@ -174,7 +173,7 @@ func (p *pool) probe() {
 			delete(p.probing, spec.Name)
 			if h := p.host(spec.Name); h == nil || changed(h.Spec, spec) {
 				continue // another machine by now
-			} else if err != nil { // of the host nothing is known
+			} else if err != nil { // nothing is known of the host
 				h.notProbed(workflow.Now(ctx))
 			} else {
 				p.probed(h, out.Hosts[i])
@@ -187,7 +186,7 @@ func (p *pool) probe() {
 	})
 }
 
-// probeAt is when a host is to be looked at; zero for never.
+// probeAt returns when a host is to be probed; zero means never.
 func (h *poolHost) probeAt() time.Time {
 	if h.Health != nil {
 		return h.Health.NextAt
@@ -195,7 +194,7 @@ func (h *poolHost) probeAt() time.Time {
 	return h.NewAt
 }
 
-// notProbed puts a probe off of which nobody knows how it would have ended.
+// notProbed postpones a probe whose outcome is not known.
 func (h *poolHost) notProbed(now time.Time) {
 	if h.Health != nil {
 		h.Health.NextAt = now.Add(max(h.Health.pause(), time.Minute))
@@ -204,9 +203,8 @@ func (h *poolHost) notProbed(now time.Time) {
 	}
 }
 
-// probed takes what a probe found. Several hosts that failed at the same time
-// are probed at the same time from then on, for which pauses are shortened a
-// little.
+// probed records what a probe found. The time of the next one is rounded down, so
+// that hosts that failed together are probed together from then on.
 func (p *pool) probed(h *poolHost, found activities.HostProbed) {
 	h.NewAt = time.Time{}
 	if found.Facts != nil {
@@ -225,7 +223,8 @@ func (p *pool) probed(h *poolHost, found activities.HostProbed) {
 	h.Health.NextAt = workflow.Now(p.ctx).Add(pause).Truncate(pause / 5)
 }
 
-// foundOut keeps what a probe found out: what it did not look for stays.
+// foundOut records the labels that a probe found. Labels that need codex stay if
+// the probe did not look for them.
 func (p *pool) foundOut(h *poolHost, facts map[string]string) {
 	found := foundLabels(facts)
 	for _, k := range []string{"sandbox", "codex"} {
@@ -237,8 +236,8 @@ func (p *pool) foundOut(h *poolHost, facts map[string]string) {
 	p.work = true
 }
 
-// probing is for a look at many hosts. That a worker dies costs ten seconds, and
-// that none is there nothing but the time.
+// probing is for an activity that probes many hosts. A worker that dies costs ten
+// seconds. Without a worker the activity waits.
 func probing(ctx workflow.Context, due []activities.HostSpec) workflow.Context {
 	what := "probe " + due[0].Name
 	if n := len(due); n > 1 {
@@ -252,7 +251,6 @@ func probing(ctx workflow.Context, due []activities.HostSpec) workflow.Context {
 	})
 }
 
-// drainAway takes the words of watches that cannot reach their hosts.
 func (p *pool) drainAway() {
 	for _, a := range unread[activities.HostAway](p.awy) {
 		if h := p.host(a.Host); h != nil && h.Health == nil {
@@ -261,7 +259,6 @@ func (p *pool) drainAway() {
 	}
 }
 
-// heldOn is the host of a lease.
 func (p *pool) heldOn(l *poolLease) *poolHost {
 	if l == nil {
 		return nil
@@ -269,8 +266,8 @@ func (p *pool) heldOn(l *poolLease) *poolHost {
 	return p.host(l.Host)
 }
 
-// labelsOf are a host's labels: those that its probe found, and over them those
-// that people gave it. They are the caller's to change.
+// labelsOf returns a host's labels: those that a probe found, overridden by those
+// that people gave it. The caller may change the map.
 func labelsOf(h *poolHost) map[string]string {
 	all := make(map[string]string, len(h.Found)+len(h.Labels))
 	for _, from := range []map[string]string{h.Found, h.Labels} {
@@ -281,9 +278,9 @@ func labelsOf(h *poolHost) map[string]string {
 	return all
 }
 
-// foundLabels makes labels of what a probe found. Memory is rounded up, since
-// what a kernel keeps for itself is missing in what it tells: a machine of 32
-// GiB says 31.2. The space on the disk is rounded down.
+// foundLabels makes labels of what a probe found. Memory is rounded up, because the
+// kernel leaves out what it keeps for itself: a machine of 32 GiB says 31.2. The
+// space on the disk is rounded down.
 func foundLabels(facts map[string]string) map[string]string {
 	found := map[string]string{}
 	put := func(k, v string) {
@@ -295,7 +292,7 @@ func foundLabels(facts map[string]string) map[string]string {
 		put(k, facts[k])
 	}
 	put("os", strings.ToLower(facts["os"]))
-	libc, _, _ := strings.Cut(facts["libc"], " ") // it says its version, too
+	libc, _, _ := strings.Cut(facts["libc"], " ") // its version follows
 	put("libc", libc)
 	put("mem", gibibytes(facts["memory_mb"], 1023))
 	put("disk", gibibytes(facts["disk_free_mb"], 0))

@@ -17,7 +17,7 @@ func (f *fakeHosts) finds(host string, p *activities.Problem) {
 	f.problems[host] = p
 }
 
-// probed is whom probes looked at since it was asked last.
+// probed returns the hosts that were probed since the last call.
 func (f *fakeHosts) probed() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -54,8 +54,8 @@ func TestANewHostIsProbedAndPeoplesLabelsWin(t *testing.T) {
 	}
 }
 
-// A host that fails gets no session, is probed at growing intervals, put into
-// quarantine, and comes back by itself to those who wait for it.
+// A host that fails gets no session, is probed at growing intervals and
+// quarantined. When it is well again, sessions that wait for it get it.
 func TestAHostThatFailsIsProbedQuarantinedAndComesBack(t *testing.T) {
 	p := newPoolWorld(t)
 	p.sweeper().set(false, nil)
@@ -74,7 +74,8 @@ func TestAHostThatFailsIsProbedQuarantinedAndComesBack(t *testing.T) {
 			t.Errorf("host is %+v", h)
 		}
 	})
-	// After 1, 5, 15, 60 seconds, a little less where they grow, and then every five minutes.
+	// Probes come after pauses of 1, 5, 15 and 60 seconds, a little less while they
+	// grow, and then every five minutes.
 	for at, n := range map[time.Duration]int{4 * time.Second: 1, 9 * time.Second: 2, 25 * time.Second: 3, 90 * time.Second: 4, 6*time.Minute + 30*time.Second: 5, 11*time.Minute + 30*time.Second: 6} {
 		p.at(at, func() {
 			h := p.shown("web-1")
@@ -104,9 +105,12 @@ func TestAHostThatFailsIsProbedQuarantinedAndComesBack(t *testing.T) {
 	p.verify()
 }
 
-// Hosts that are away together are looked at together, also when a look says nothing.
+// Hosts that are away at the same time are probed together, even if a probe finds
+// nothing.
 func TestHostsThatFailTogetherShareTheirProbes(t *testing.T) {
 	p := newPoolWorld(t)
+	// Pauses end at whole minutes, which must not fall between two of the hosts.
+	p.SetStartTime(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
 	names := []string{"web-1", "web-2", "web-3"}
 	p.at(0, func() {
 		for _, n := range names {
@@ -146,16 +150,16 @@ func TestHostsThatFailTogetherShareTheirProbes(t *testing.T) {
 	p.verify()
 }
 
-// That somebody gets in ends nothing but the suspicion that nobody does: a host
-// whose probe has failed comes back by a good probe, and one whose disk is full
-// is not well since its watch answers.
+// A connection ends only the suspicion that the host cannot be reached. A host
+// whose probe has failed comes back only after a good probe, and a host whose disk
+// is full is not well because its watch answers.
 func TestAHostWhoseProbeFailsComesBackOnlyByAGoodOne(t *testing.T) {
 	full := &activities.Problem{Kind: activities.ErrTypeNoSpace, Message: "disk: 1 MB free"}
 	back := func(p *poolWorld) { p.SignalWorkflow(signalHostBack, activities.HostBack{Host: "web-1"}) }
 	for name, c := range map[string]struct {
 		problem *activities.Problem
 		sign    func(p *poolWorld)
-		looks   bool // it is looked at then, before its time
+		looks   bool // it is probed then, ahead of time
 	}{
 		"a full disk, and its watch answers": {full, back, false},
 		"a full disk, and codex was put there": {full, func(p *poolWorld) {
@@ -198,7 +202,7 @@ func TestAHostWhoseProbeFailsComesBackOnlyByAGoodOne(t *testing.T) {
 	}
 }
 
-// One that looks well and fails all the same is tried less and less often.
+// A host that looks well and still fails is tried less and less often.
 func TestAHostThatFailsAgainSoonIsTriedLessOften(t *testing.T) {
 	p := newPoolWorld(t)
 	fails := SetHost{Name: "web-1", Failed: &Failure{Kind: activities.ErrTypeCodexMissing, Message: "no codex"}}
@@ -231,8 +235,8 @@ func TestAHostThatFailsAgainSoonIsTriedLessOften(t *testing.T) {
 	p.verify()
 }
 
-// A host whose address or key is wrong is no host that is down: who names it is
-// told what is wrong, and does not wait.
+// A host with a wrong address or key is not a host that is down. A session that
+// names it is told what is wrong, and does not wait.
 func TestAHostThatWasNeverReachedIsNotWaitedFor(t *testing.T) {
 	p := newPoolWorld(t)
 	p.hosts.finds("web-1", noRoute())
@@ -244,7 +248,7 @@ func TestAHostThatWasNeverReachedIsNotWaitedFor(t *testing.T) {
 	p.verify()
 }
 
-// Nothing had begun on the first host, so the second one gets it; once.
+// Nothing had begun on the first host, so the session gets the second one, once.
 func TestASessionWhoseHostCannotBeUsedGetsAnother(t *testing.T) {
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}
@@ -264,7 +268,7 @@ func TestASessionWhoseHostCannotBeUsedGetsAnother(t *testing.T) {
 	}
 }
 
-// A label that somebody gives makes a host one of those that are asked for.
+// A new label can make a host match what sessions ask for.
 func TestAHostsLabelsAndSlotsAreChanged(t *testing.T) {
 	p := newPoolWorld(t)
 	in := put("web-1", 1)

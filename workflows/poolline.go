@@ -6,71 +6,75 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
-// A line is who waits for slots at one moment, and decides who gets one. It is
-// pure: it knows hosts only as room, and the time not at all.
+// A line is the queue for slots at one moment, and decides who gets one. It is
+// pure: it knows hosts only as room, and does not know the time.
 //
-// Priority goes first. Within one, each tenant that wants slots is entitled to
-// its share of all there are, by weight: who has less comes first, the odd slots
-// go round by weight, and what one does not want the others get. Within a tenant
-// the longest waiting is first. Somebody for whom there is no room, or whose
-// tenant or seed has all it may have, is passed over and holds up nobody. So
-// that nobody starves, about one slot in ten is given without regard to
-// priority, and one in a hundred to who has waited longest of all.
+// Priority goes first. Within one priority, each tenant that wants slots is
+// entitled to a share of all slots, by its weight. Tenants that are below their
+// shares come first, odd slots go round by weight, and what one tenant does not
+// want the others get. Within a tenant the ticket that has waited longest is first.
+// A ticket for which there is no room, or whose tenant or seed is at its limit, is
+// passed over and holds up nobody. So that nobody starves, about one slot in ten is
+// given without regard to priority, and one in a hundred to the ticket that has
+// waited longest of all.
 type line struct {
 	tickets []*waiter // in the order of asking
 	tenants map[string]*competitor
-	inTurn  []*competitor // the same, by their first share, lease or ticket
+	inTurn  []*competitor // the same, in the order in which shares, leases and tickets name them
 	seeds   map[string]*seedUse
 	room    room
-	next    int64 // epoch
+	next    int64 // epoch of the next grant
 	held    int   // slots that are taken
 
-	// slots are for those who compete to share, by weights in all.
+	// The tenants that compete share slots; weights is the sum of their weights.
 	slots, weights int64
 }
 
-// room is where slots are.
+// room gives out the slots of hosts.
 type room interface {
-	// never says why no host can ever do for a ticket; nil where one can.
+	// never returns why no host can ever serve a ticket, or nil.
 	never(*ticket) *Failure
-	// take takes a free slot for it, or says why there is none now. What it has
-	// refused in this line it refuses again.
+	// take takes a free slot for a ticket, or returns why there is none now. A
+	// ticket that it refused once it refuses again for the rest of this line.
 	take(*ticket) (*poolHost, *Failure)
-	// free is how many slots there are to take.
+	// free returns how many slots can be taken.
 	free() int
 }
 
-// lot is drawn for each slot, so that turns which sessions take themselves do
-// not decide who is passed over. It is the same for all who look.
+// lot returns a number from 0 to 99 that is drawn for each slot, so that no regular
+// pattern among the sessions decides who is passed over. It depends on the epoch
+// only.
 func lot(epoch int64) uint32 { return uint32(epoch) * 2654435761 >> 16 % 100 }
 
-// What a lot means.
+// The two kinds of slots that are given without regard to priority.
 func toEldest(epoch int64) bool     { return lot(epoch) == 0 }
 func toAnyUrgency(epoch int64) bool { return lot(epoch) <= 10 }
 
-// A poolShare is what a tenant may have, and whose turn it is.
+// A poolShare is what a tenant may have, and its place in the rotation.
 type poolShare struct {
 	Tenant string `json:"tenant"`
-	Weight int    `json:"weight,omitempty"` // 0 is 1
-	Limit  int    `json:"limit,omitempty"`  // slots at a time; 0 is none
-	// Pass rises with each slot, the less the more it weighs; the lowest is next.
+	Weight int    `json:"weight,omitempty"` // 0 means 1
+	Limit  int    `json:"limit,omitempty"`  // slots at a time; 0 means no limit
+	// Pass rises with each slot, by less the greater the weight. The lowest is
+	// next.
 	Pass  int64 `json:"pass,omitempty"`
-	Waits bool  `json:"waits,omitempty"` // it had somebody in line when slots were given last
+	Waits bool  `json:"waits,omitempty"` // it had tickets in line when slots were last given
 }
 
 func (s poolShare) weight() int64 { return int64(max(1, s.Weight)) }
 
-// stride is how far a slot moves the pass of a tenant of weight 1.
+// stride is what a slot adds to the pass of a tenant of weight 1.
 const stride = 1_000_000
 
-// A competitor is a tenant at this moment.
+// A competitor is a tenant in a line.
 type competitor struct {
 	poolShare
 	used, queued int
 
-	has, pass int64 // with what it gets in the round that goes on
+	has, pass int64 // including what it got in the current round
 }
 
 func (c *competitor) full() bool { return c.Limit > 0 && c.used >= c.Limit }
@@ -84,11 +88,10 @@ type waiter struct {
 	n    int // in the order of asking
 	done bool
 	got  *poolHost
-	why  *Failure // there is nothing for it
+	why  *Failure // why there is nothing for it
 }
 
-// newLine is who waits for slots, among those who have some; epoch is that of
-// the newest lease.
+// newLine returns the line of a queue. epoch is that of the newest lease.
 func newLine(epoch int64, queue []ticket, leases []poolLease, shares []poolShare, seeds []seedLimit, where room) *line {
 	l := &line{tenants: map[string]*competitor{}, seeds: map[string]*seedUse{}, room: where, next: epoch + 1}
 	for _, s := range shares {
@@ -126,8 +129,8 @@ func (l *line) tenant(name string) *competitor {
 	return c
 }
 
-// join has those who begin to wait begin where the others are: a turn that they
-// did not want before they do not get now.
+// join raises the pass of tenants that begin to wait to the lowest of those that
+// waited before. They do not get now the turns that they did not want earlier.
 func (l *line) join() {
 	least, any := l.least(func(c *competitor) bool { return c.Waits })
 	for _, c := range l.inTurn {
@@ -137,7 +140,8 @@ func (l *line) join() {
 	}
 }
 
-// least is the lowest pass of those tenants.
+// least returns the lowest pass of the tenants for which of is true, and whether
+// there are any.
 func (l *line) least(of func(*competitor) bool) (least int64, any bool) {
 	for _, c := range l.inTurn {
 		if of(c) && (!any || c.Pass < least) {
@@ -147,7 +151,7 @@ func (l *line) least(of func(*competitor) bool) (least int64, any bool) {
 	return least, any
 }
 
-// priority is what was asked for.
+// priority returns the priority of a ticket, or the default if it has no valid one.
 func (t *ticket) priority() int {
 	if t.Priority < FirstPriority || t.Priority > LastPriority {
 		return DefaultPriority
@@ -155,7 +159,7 @@ func (t *ticket) priority() int {
 	return t.Priority
 }
 
-// refuse takes those out of the line for whom no host can ever do.
+// refuse removes and returns the tickets that no host can ever serve.
 func (l *line) refuse() (no []*waiter) {
 	l.tickets = slices.DeleteFunc(l.tickets, func(w *waiter) bool {
 		if w.why = l.room.never(w.ticket); w.why != nil {
@@ -167,7 +171,8 @@ func (l *line) refuse() (no []*waiter) {
 	return no
 }
 
-// serve gives out what there is, and takes those who get something out of the line.
+// serve gives out the free slots. It removes the tickets that get one, and returns
+// them.
 func (l *line) serve() (got []*waiter) {
 	got = l.each(l.served)
 	for _, c := range l.inTurn {
@@ -178,7 +183,7 @@ func (l *line) serve() (got []*waiter) {
 	return got
 }
 
-// served gives somebody a slot, or puts down why there is none for him.
+// served gives a ticket a slot, or records why there is none for it.
 func (l *line) served(w *waiter) bool {
 	c, seed := w.by, l.seeds[w.Seed]
 	switch {
@@ -204,12 +209,23 @@ func (l *line) served(w *waiter) bool {
 	return true
 }
 
+// lineFull returns why a session has no place in a line. The session waits all the
+// same and asks again (retryAfter), so what it accepted is not lost.
+func lineFull(why, mend string) *Failure {
+	return &Failure{Kind: "busy", Message: excerpt(why, maxFailure), Hint: "it asks again by itself; " + mend}
+}
+
+// retryAfter returns when the n-th session that has no place in a line asks again.
+// Each asks a little later than the one before, so that they do not come all at
+// once.
+func retryAfter(n int) time.Duration { return 5*time.Minute + time.Duration(n%300)*time.Second }
+
 func busyWith(format string, args ...any) *Failure {
 	return &Failure{Kind: "busy", Message: excerpt(fmt.Sprintf(format, args...), maxFailure)}
 }
 
-// order is who would come next if all hosts did for all: what is told to those
-// who wait.
+// order returns the tickets in the order in which they would be served if every
+// host met every demand. It is what the holders are told.
 func (l *line) order() []*waiter {
 	whys := make([]*Failure, len(l.tickets))
 	for i, w := range l.tickets {
@@ -222,13 +238,13 @@ func (l *line) order() []*waiter {
 	return all
 }
 
-// A round lets all in line try, each once at most in vain.
+// A round lets all tickets in line try for slots. Each of them fails once at most.
 type round struct {
 	*line
 	try    func(*waiter) bool
-	got    []*waiter                  // who got something, in that order
-	oldest int                        // all before it tried
-	by     [LastPriority + 1]*contest // by priority; the first is of all
+	got    []*waiter                  // the tickets that got something, in that order
+	oldest int                        // all tickets before this index have tried
+	by     [LastPriority + 1]*contest // by priority; contest 0 is of all
 }
 
 func (l *line) each(try func(*waiter) bool) []*waiter {
@@ -242,7 +258,7 @@ func (l *line) each(try func(*waiter) bool) []*waiter {
 	return r.got
 }
 
-// step gives one slot, or says that nobody can have any.
+// step gives one slot, and returns false if no ticket can have one.
 func (r *round) step(epoch int64) bool {
 	if toEldest(epoch) {
 		for ; r.oldest < len(r.tickets); r.oldest++ {
@@ -262,9 +278,9 @@ func (r *round) step(epoch int64) bool {
 	return false
 }
 
-// of gives one to the tenant whose turn it is among those of a contest.
+// of gives a slot to the tenant that is next in a contest.
 func (r *round) of(c *contest) bool {
-	heap.Init(c) // what they got in other contests counts
+	heap.Init(c) // other contests may have changed the order
 	for len(c.of) > 0 {
 		for e := c.of[0]; e.at < len(e.list); e.at++ {
 			if r.take(e.list[e.at]) {
@@ -288,8 +304,8 @@ func (r *round) take(w *waiter) bool {
 	return w.done
 }
 
-// share finds out what there is to share, and for whom: who wants no more, or
-// may have no more, keeps what it has.
+// share computes how many slots there are to share, and the weights of those who
+// share them. A tenant that wants no more, or may have no more, keeps what it has.
 func (l *line) share() {
 	l.slots, l.weights = int64(l.room.free()), 0
 	for _, c := range l.inTurn {
@@ -301,21 +317,21 @@ func (l *line) share() {
 	}
 }
 
-// A contest is a heap of tenants that have somebody in line with a priority;
-// the first is the one whose turn it is.
+// A contest is a heap of tenants that have tickets of a priority. The first tenant
+// is next.
 type contest struct {
 	*line
 	of []*entrant
 }
 
-// An entrant is a tenant with those it has in a contest.
+// An entrant is a tenant in a contest, with its tickets there.
 type entrant struct {
 	*competitor
 	list []*waiter
 	at   int
 }
 
-// contest is of one priority, or of all.
+// contest returns the contest of one priority, or of all if priority is 0.
 func (l *line) contest(priority int) *contest {
 	c := &contest{line: l}
 	entrants := map[*competitor]*entrant{}
@@ -361,10 +377,10 @@ func (c *contest) Less(i, j int) bool {
 	return a.first() < b.first()
 }
 
-// How a tenant stands to its share of the slots.
+// How many slots a tenant has, compared with its share.
 const (
-	lessThan = iota // by a slot or more
-	odd             // by a part of one
+	lessThan = iota // by one slot or more
+	odd             // by a part of a slot
 	enough
 )
 
@@ -378,18 +394,19 @@ func (l *line) below(c *competitor) int {
 	return enough
 }
 
-// first is when the one asked whose turn it is among a tenant's.
+// first returns the place in line of the entrant's next ticket, or -1 if there is
+// none.
 func (e *entrant) first() int {
 	for ; e.at < len(e.list); e.at++ {
 		if w := e.list[e.at]; !w.done && w.why == nil {
 			return w.n
 		}
 	}
-	return -1 // it leaves
+	return -1 // it leaves the contest
 }
 
-// overflow takes those out of the line for whom a pool has no room: the last
-// who came.
+// overflow removes and returns the last tickets of the line, for which the pool has
+// no room.
 func (l *line) overflow() (no []*waiter) {
 	n, asked := 0, 0
 	l.tickets = slices.DeleteFunc(l.tickets, func(w *waiter) bool {
@@ -398,21 +415,21 @@ func (l *line) overflow() (no []*waiter) {
 			return false
 		}
 		w.by.queued--
-		w.why = &Failure{Kind: "busy", Hint: "try again later, or add hosts", Message: fmt.Sprintf("%d sessions wait for a host already", n-1-len(no))}
+		w.why = lineFull(fmt.Sprintf("a place in the line: %d sessions wait for a host already", n-1-len(no)), "add hosts")
 		no = append(no, w)
 		return true
 	})
 	return no
 }
 
-// maxBeyond bounds how many tenants are remembered only since they are beyond
-// those who wait, and have no slot any more: while somebody waits for a host that
-// is not to be had, they would be all who ever came. One that is forgotten gets
-// its next turn a little early.
+// maxBeyond bounds how many tenants are remembered only because their pass is
+// higher than that of those who wait. Without this bound they would be all that
+// ever came while somebody waits for a host that is not available. A tenant that is
+// forgotten gets its next turn a little early.
 const maxBeyond = 256
 
-// shares is what is kept of the tenants for the next time: what people set, and
-// the pass of those who wait, or are beyond those who do.
+// shares returns what is kept of the tenants: what people set, and the pass of
+// those who wait or are beyond those who wait.
 func (l *line) shares() []poolShare {
 	least, any := l.least(func(c *competitor) bool { return c.queued > 0 })
 	var kept []poolShare
@@ -430,7 +447,8 @@ func (l *line) shares() []poolShare {
 	return kept
 }
 
-// forgetting leaves out those that are least beyond the others, where too many are.
+// forgetting leaves out the tenants with the lowest pass if there are more than
+// maxBeyond.
 func (l *line) forgetting(kept []poolShare) []poolShare {
 	var gone []poolShare // they have come and gone
 	for _, s := range kept {

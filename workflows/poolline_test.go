@@ -11,7 +11,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// A crowd is a zone without Temporal: hosts, leases, and who waits.
+// A crowd is a zone without Temporal: hosts, leases and a queue.
 type crowd struct {
 	t      *testing.T
 	epoch  int64
@@ -19,7 +19,7 @@ type crowd struct {
 	hosts  []poolHost
 	queue  []ticket
 	leases []poolLease
-	since  map[string]int // when each began
+	since  map[string]int // when each lease began
 	shares []poolShare
 	seeds  []seedLimit
 }
@@ -32,7 +32,7 @@ func newCrowd(t *testing.T, slots ...int) *crowd {
 	return c
 }
 
-// plainly begins where the next slots are given by priority.
+// plainly sets the epoch so that the next slots are given by priority.
 func (c *crowd) plainly(slots int64) {
 	for n := int64(0); n < slots; n++ {
 		if toAnyUrgency(c.epoch + 1 + n) {
@@ -50,7 +50,7 @@ func (c *crowd) line() *line {
 	return newLine(c.epoch, c.queue, c.leases, c.shares, c.seeds, p.roster())
 }
 
-// serve gives out what there is, and says who got what.
+// serve grants what is free, and returns who got what.
 func (c *crowd) serve() (got []string) {
 	c.t.Helper()
 	l := c.line()
@@ -82,7 +82,7 @@ func (c *crowd) serve() (got []string) {
 	return got
 }
 
-// ends gives slots back.
+// ends releases the leases for which which is true.
 func (c *crowd) ends(which func(poolLease) bool) {
 	c.leases = slices.DeleteFunc(c.leases, which)
 }
@@ -143,8 +143,8 @@ func TestNobodyStarves(t *testing.T) {
 	}
 }
 
-// run has tenants that always have twenty in line, whose sessions last as long as
-// is said, and returns how the slot time was shared.
+// run has tenants that always have twenty requests queued, whose sessions last the
+// given times. It returns how the slot time was shared.
 func (c *crowd) run(length map[string]int, weight map[string]int, tenants ...string) map[string]float64 {
 	for _, name := range tenants {
 		c.shares = append(c.shares, poolShare{Tenant: name, Weight: weight[name]})
@@ -275,7 +275,8 @@ func TestNoTenantAndNoSeedHasMoreThanItMay(t *testing.T) {
 	same(t, "without the limit", c.serve(), "n4 n5 n6 n7")
 }
 
-// Who is told to be next is next, and a tenant's own come in their order.
+// Whoever is told to be next is next, and one tenant's requests are served in their
+// order.
 func TestWhoIsToldToBeNextIsNext(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -299,8 +300,8 @@ func TestWhoIsToldToBeNextIsNext(t *testing.T) {
 	}
 }
 
-// Ten thousand are served in the time of one workflow task, with all slots taken
-// and one at a time.
+// Ten thousand requests are served in the time of one workflow task, with all slots
+// taken and one at a time.
 func TestALineOfTenThousandIsServed(t *testing.T) {
 	c := newCrowd(t)
 	for i := range 200 {
@@ -341,9 +342,9 @@ func BenchmarkServe10000(b *testing.B) {
 	}
 }
 
-// While somebody waits for a host that is not to be had, nobody's turn ever comes
-// round to where he is: what is kept of all who came and went meanwhile is bounded,
-// and so is what the pool carries.
+// While somebody waits for a host that is not available, no turn in the queue ever
+// reaches them. What is kept of all who came and went meanwhile is bounded, and so
+// is what the pool carries.
 func TestAPoolForgetsTenantsThatCameAndWent(t *testing.T) {
 	c := newCrowd(t, 2, 0) // web-2 has no slots
 	c.asks(acquire{Holder: "stuck", Tenant: "stuck", Labels: map[string]string{"n": "2"}})
@@ -354,7 +355,7 @@ func TestAPoolForgetsTenantsThatCameAndWent(t *testing.T) {
 		if got := c.serve(); len(got) != 1 {
 			t.Fatalf("%d: got %v", n, got)
 		}
-		if len(c.shares) > maxBeyond+4 { // the stuck one, one with a limit, two who have slots
+		if len(c.shares) > maxBeyond+4 { // the stuck one, the one with a limit, and two that have slots
 			t.Fatalf("after %d tenants it remembers %d", n+1, len(c.shares))
 		}
 		most = max(most, encoded(&poolState{Hosts: c.hosts, Leases: c.leases, Queue: c.queue, Shares: c.shares, Epoch: c.epoch}))

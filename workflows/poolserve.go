@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,12 +9,12 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// exactlyUpTo is how many at the head of the line hear of each new reason. Those
-// behind hear when they have come a good deal nearer: who waits in vain costs
-// a grant no more than a few letters, however long the line.
+// exactlyUpTo is how many sessions at the head of the line are told each new
+// reason. Those behind are told when they have come to a lower rung. So a grant
+// costs only a few letters, however long the line is.
 const exactlyUpTo = exactly
 
-// rungs are the places at which one who waits is told how far it has come.
+// rungs are the places in line at which a session is told how far it has come.
 var rungs = []int{0, 9, 99, 999}
 
 func rungOf(place int) int {
@@ -24,18 +25,18 @@ func rungOf(place int) int {
 	return i
 }
 
-// serve gives slots to those who are next. All is decided before anybody is
-// told, since telling lets other messages in.
+// serve gives slots to those who are next. It decides everything before it tells
+// anybody, because sending lets other messages in.
 func (p *pool) serve() {
 	p.work = false
 	letters := append(p.no, p.tellAgain()...)
 	p.no = nil
-	gets := map[string]*poolLease{} // who gets a slot, and what it had of the host before
+	gets := map[string]*poolLease{} // the new holders, with the lease that each had on that host before
 	l := p.line()
 	for _, w := range l.refuse() {
 		letters = append(letters, p.letter(w.who(), granted{Refused: w.why}))
 	}
-	if p.st.Paused == nil {
+	if p.st.Paused == nil && p.calling == nil {
 		for _, w := range l.serve() {
 			var had *poolLease
 			if l := p.lease(w.Holder); l != nil && l.Host == w.got.Spec.Name {
@@ -43,14 +44,17 @@ func (p *pool) serve() {
 				had = &warm
 			}
 			gets[w.Holder] = had
-			letters = append(letters, p.grant(w)) // before anybody hears of places
+			letters = append(letters, p.grant(w)) // before anybody is told a place
 		}
 	}
-	for _, w := range l.overflow() {
-		letters = append(letters, p.letter(w.who(), granted{Refused: w.why}))
+	for i, w := range l.overflow() {
+		letters = append(letters, p.letter(w.who(), granted{Refused: w.why, RetryAfter: retryAfter(i)}))
 	}
 	p.st.Shares = l.shares()
 	for i, w := range l.order() {
+		if p.calling != nil {
+			w.why = p.whyCalling()
+		}
 		if g := w.toTell(i, p.st.Paused, p.zone); g != nil {
 			letters = append(letters, p.letter(w.who(), *g))
 		}
@@ -65,8 +69,8 @@ func (p *pool) serve() {
 	}
 }
 
-// gone frees what somebody was given who never heard of it, and sees to what he
-// left on a host before.
+// gone takes back what was given to a session that could not be told, because it
+// has ended. It also has cleaned up what the session left on a host before.
 func (p *pool) gone(holder string, gets map[string]*poolLease) {
 	had, new := gets[holder]
 	if !new {
@@ -79,7 +83,6 @@ func (p *pool) gone(holder string, gets map[string]*poolLease) {
 	}
 }
 
-// line is who waits by now.
 func (p *pool) line() *line {
 	return newLine(p.st.Epoch, p.st.Queue, p.st.Leases, p.st.Shares, p.st.Seeds, p.roster())
 }
@@ -89,22 +92,22 @@ func (p *pool) letter(to who, g granted) letter {
 	return letter{to.Holder, g}
 }
 
-// tellAgain takes those out of the line who hold a slot already: they asked
-// again.
+// tellAgain removes those who hold a slot already from the line, because they asked
+// again, and returns letters that repeat their grants.
 func (p *pool) tellAgain() (letters []letter) {
 	var left []ticket
 	for _, t := range p.st.Queue {
 		l := p.lease(t.Holder)
 		if l != nil && l.Run != t.Run {
-			p.lost(*l) // by an earlier session of that name
+			p.lost(*l) // held by an earlier session of that name
 			l = nil
 		}
-		if l == nil || l.Warm != nil {
+		host := p.heldOn(l)
+		if l == nil || l.Warm != nil || host == nil { // or the host is not in the inventory yet
 			left = append(left, t)
 			continue
 		}
-		l.Seed = orElse(t.Seed, l.Seed)
-		host := p.host(l.Host)
+		l.Seed = cmp.Or(t.Seed, l.Seed)
 		spec := host.Spec
 		letters = append(letters, p.letter(t.who(), granted{Epoch: l.Epoch, Spec: &spec, Labels: host.Labels}))
 	}
@@ -112,7 +115,6 @@ func (p *pool) tellAgain() (letters []letter) {
 	return letters
 }
 
-// grant puts a lease down.
 func (p *pool) grant(w *waiter) letter {
 	spec := w.got.Spec
 	p.comesBack(w.Holder, spec.Name)
@@ -122,7 +124,8 @@ func (p *pool) grant(w *waiter) letter {
 	return p.letter(w.who(), granted{Epoch: p.st.Epoch, Spec: &spec, Labels: w.got.Labels})
 }
 
-// toTell is what one who waits is told of its place, if it is worth a letter.
+// toTell returns what a waiting session is told of its place, or nil if that is not
+// worth a letter.
 func (w *waiter) toTell(place int, paused *PoolPause, zone string) *granted {
 	why := paused.text(zone)
 	if paused == nil {
@@ -139,7 +142,6 @@ func (w *waiter) toTell(place int, paused *PoolPause, zone string) *granted {
 	return &granted{Queued: "a slot: " + why + before(place)}
 }
 
-// before says how many come before one who waits.
 func before(n int) string {
 	switch n {
 	case 0:
@@ -150,8 +152,8 @@ func before(n int) string {
 	return fmt.Sprintf("; %d wait before it", n)
 }
 
-// enqueue takes somebody who asks. One that asks again keeps its place and is
-// told again.
+// enqueue adds a request to the line. A session that asks again keeps its place and
+// is told again.
 func (p *pool) enqueue(a acquire) {
 	p.work = true
 	if no := p.cannotWait(a); no != nil {
@@ -171,7 +173,6 @@ func (p *pool) enqueue(a acquire) {
 	p.st.Queue = append(p.st.Queue, ticket{acquire: a})
 }
 
-// bytes is how many a ticket takes in what is carried, about.
 func (t *ticket) bytes() int {
 	if t.size == 0 {
 		t.size = encoded(t.acquire)
@@ -179,7 +180,8 @@ func (t *ticket) bytes() int {
 	return t.size
 }
 
-// cannotWait refuses what no line can hold.
+// cannotWait returns the refusal of a request that is too large or not valid, or
+// nil.
 func (p *pool) cannotWait(a acquire) *letter {
 	if a.tooLarge() {
 		no := a.decline(PoolID(p.zone))
@@ -194,10 +196,10 @@ func (p *pool) cannotWait(a acquire) *letter {
 	return &no
 }
 
-func (a *acquire) tenant() string   { return orElse(a.Tenant, DefaultTenant) }
-func (l *poolLease) tenant() string { return orElse(l.Tenant, DefaultTenant) }
+func (a *acquire) tenant() string   { return cmp.Or(a.Tenant, DefaultTenant) }
+func (l *poolLease) tenant() string { return cmp.Or(l.Tenant, DefaultTenant) }
 
-// share is a tenant's, and is made if there is none.
+// share returns a tenant's share, and creates it if there is none.
 func (p *pool) share(tenant string) *poolShare {
 	i, found := slices.BinarySearchFunc(p.st.Shares, tenant, func(s poolShare, name string) int { return strings.Compare(s.Tenant, name) })
 	if !found {

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,7 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// What people tell a pool, and see of it, beside its hosts.
+// Updates and queries of a pool that are not about its hosts.
 const (
 	UpdateSetPool   = "set_pool"   // SetPool → PoolView
 	UpdatePausePool = "pause_pool" // PausePool → PoolView
@@ -17,30 +18,29 @@ const (
 	QueryPlace      = "place"      // PlaceQuery → PlaceView
 )
 
-// SetPool says what a tenant may have, or a seed; what is not given stays.
+// SetPool sets what a tenant or a seed may have. What is nil stays as it is.
 type SetPool struct {
 	Tenant string `json:"tenant,omitempty"`
 	Seed   string `json:"seed,omitempty"`
-	Weight *int   `json:"weight,omitempty"` // of a tenant's share of the slots; 1 unless somebody says otherwise
-	Limit  *int   `json:"limit,omitempty"`  // slots at a time; 0 is none
+	Weight *int   `json:"weight,omitempty"` // of a tenant's share of the slots; default 1
+	Limit  *int   `json:"limit,omitempty"`  // slots at a time; 0 means no limit
 	By     string `json:"by,omitempty"`
 }
 
-// PausePool keeps all who ask waiting, or ends that.
+// PausePool stops the granting of slots, or resumes it.
 type PausePool struct {
 	Resume bool   `json:"resume,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	By     string `json:"by,omitempty"`
 }
 
-// PoolPause is why nobody gets a slot.
+// PoolPause says why no slots are granted.
 type PoolPause struct {
 	Reason string    `json:"reason,omitempty"`
 	By     string    `json:"by,omitempty"`
 	Since  time.Time `json:"since"`
 }
 
-// text is what those are told who wait.
 func (p *PoolPause) text(zone string) string {
 	if p == nil {
 		return ""
@@ -59,15 +59,19 @@ func (p *PoolPause) text(zone string) string {
 type PoolView struct {
 	Zone   string     `json:"zone"`
 	Paused *PoolPause `json:"paused,omitempty"`
-	Slots  int        `json:"slots"` // of all hosts
-	Used   int        `json:"used"`
-	Free   int        `json:"free"` // of those that take sessions now
-	Parked int        `json:"parked"`
-	Grants int64      `json:"grants"` // since the zone began
+	// WaitingFor is why a pool that was begun anew grants no slot: it cannot list
+	// the sessions that may hold some.
+	WaitingFor *WaitingView `json:"waiting_for,omitempty"`
+
+	Slots  int   `json:"slots"` // of all hosts
+	Used   int   `json:"used"`
+	Free   int   `json:"free"` // on hosts that take sessions now
+	Parked int   `json:"parked"`
+	Grants int64 `json:"grants"` // since the zone began
 
 	Hosts   []PoolHost   `json:"hosts"`
 	Waiting int          `json:"waiting"`
-	Queue   []PoolWaiter `json:"queue"` // those who wait, in the order in which it would be their turn
+	Queue   []PoolWaiter `json:"queue"` // in the order in which they would be served
 	Tenants []PoolTenant `json:"tenants"`
 	Seeds   []PoolSeed   `json:"seeds"` // that have a limit here
 }
@@ -78,7 +82,7 @@ type PoolHost struct {
 	State string `json:"state"`
 	Slots int    `json:"slots"`
 	Used  int    `json:"used"`
-	// Health is of one that fails: why, since when, and when it is probed next.
+	// Health is nil while the host is well.
 	Health *HostHealth `json:"health,omitempty"`
 }
 
@@ -99,12 +103,13 @@ type PoolWaiter struct {
 type PoolTenant struct {
 	Name    string `json:"name"`
 	Weight  int    `json:"weight"`
-	Limit   int    `json:"limit"` // 0 is none
+	Limit   int    `json:"limit"` // 0 means no limit
 	Used    int    `json:"used"`
 	Waiting int    `json:"waiting"`
 }
 
-// PoolSeed is how many sessions use a seed on this zone's hosts, and may.
+// PoolSeed says how many sessions use a seed on this zone's hosts, and how many
+// may.
 type PoolSeed struct {
 	Name  string `json:"name"`
 	Limit int    `json:"limit"`
@@ -121,7 +126,7 @@ type seedLimit struct {
 const (
 	MaxWeight = 1000
 	MaxLimit  = 100_000
-	maxSet    = 1000 // tenants, and seeds
+	maxSet    = 1000 // tenants and seeds together
 )
 
 func (p *pool) listenPool() error {
@@ -138,7 +143,7 @@ func (p *pool) listenPool() error {
 }
 
 func (p *pool) checkSetPool(in SetPool) error {
-	name := orElse(in.Tenant, in.Seed)
+	name := cmp.Or(in.Tenant, in.Seed)
 	switch err := short([]text{{"by", in.By, maxWord}}); {
 	case err != nil:
 		return refuse(RefusedBadInput, "set zone %s: %v", p.zone, err)
@@ -160,7 +165,6 @@ func (p *pool) checkSetPool(in SetPool) error {
 	return nil
 }
 
-// isSet says that something is set already for whom it is about.
 func (p *pool) isSet(in SetPool) bool {
 	if in.Tenant == "" {
 		return slices.ContainsFunc(p.st.Seeds, func(s seedLimit) bool { return s.Seed == in.Seed })
@@ -168,7 +172,6 @@ func (p *pool) isSet(in SetPool) bool {
 	return slices.ContainsFunc(p.st.Shares, func(s poolShare) bool { return s.Tenant == in.Tenant && s.kept() })
 }
 
-// haveSet is of how many tenants and seeds something is set.
 func (p *pool) haveSet() int {
 	n := len(p.st.Seeds)
 	for _, s := range p.st.Shares {
@@ -179,7 +182,6 @@ func (p *pool) haveSet() int {
 	return n
 }
 
-// kept says that somebody set something.
 func (s poolShare) kept() bool { return s.Weight != 0 || s.Limit != 0 }
 
 func (p *pool) setPool(in SetPool) PoolView {
@@ -196,7 +198,7 @@ func (p *pool) setPool(in SetPool) PoolView {
 	s := p.share(in.Tenant)
 	if in.Weight != nil {
 		if s.Weight = *in.Weight; s.Weight == 1 {
-			s.Weight = 0 // as it is for all
+			s.Weight = 0 // the default
 		}
 	}
 	if in.Limit != nil {
@@ -216,7 +218,7 @@ func (p *pool) checkPause(in PausePool) error {
 	return nil
 }
 
-// pause takes note. Who pauses again gives another reason.
+// pause pauses or resumes the zone. A second pause gives another reason.
 func (p *pool) pause(in PausePool) PoolView {
 	p.roll.took()
 	switch p.work = true; {
@@ -230,7 +232,7 @@ func (p *pool) pause(in PausePool) PoolView {
 	return p.brief()
 }
 
-// brief is the view without those who wait, which may be many.
+// brief returns the view without the queue, which may be long.
 func (p *pool) brief() PoolView {
 	v := p.poolView()
 	v.Queue = []PoolWaiter{}
@@ -238,7 +240,7 @@ func (p *pool) brief() PoolView {
 }
 
 func (p *pool) poolView() PoolView {
-	v := PoolView{Zone: p.zone, Paused: p.st.Paused, Grants: p.st.Epoch, Waiting: len(p.st.Queue),
+	v := PoolView{Zone: p.zone, Paused: p.st.Paused, WaitingFor: p.waitingView(), Grants: p.st.Epoch, Waiting: len(p.st.Queue),
 		Hosts: []PoolHost{}, Queue: []PoolWaiter{}, Tenants: []PoolTenant{}, Seeds: []PoolSeed{}}
 	for _, h := range p.views() {
 		v.Hosts = append(v.Hosts, PoolHost{Name: h.Name, State: h.State, Slots: h.Slots, Used: h.Used, Health: h.Health})
@@ -271,14 +273,14 @@ func (w *waiter) view(position int) PoolWaiter {
 	return v
 }
 
-// PlaceQuery asks a pool whether any of its hosts can ever do for a session.
+// PlaceQuery asks a pool whether any of its hosts can ever serve a session.
 type PlaceQuery struct {
 	Host   string            `json:"host,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
 	Select []string          `json:"select,omitempty"`
 }
 
-// PlaceView is the answer: the hosts that do, or why there can be none.
+// PlaceView is the answer: the hosts that can serve it, or why none ever can.
 type PlaceView struct {
 	Hosts  []string   `json:"hosts"`
 	Never  *Failure   `json:"never,omitempty"`

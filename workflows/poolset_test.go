@@ -20,7 +20,7 @@ func TestAPausedZoneGivesNobodyASlotAndSaysWhy(t *testing.T) {
 		p.takes(p.send(UpdatePausePool, PausePool{By: "ann", Reason: "the disk is being changed"}))
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "new"})
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "never", Select: []string{"gpu"}})
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "has", Host: "web-1"}) // what it has it keeps
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "has", Host: "web-1"}) // it keeps its lease
 	})
 	p.at(3*time.Second, func() {
 		p.saw("session/has got web-1", "session/never refused host_not_found",
@@ -111,8 +111,8 @@ func TestWhatIsAskedForIsLookedAt(t *testing.T) {
 	p.verify()
 }
 
-// However long the line, a grant is told to few, and everybody hears in time how
-// near it is.
+// However long the queue, a grant causes few messages, and everybody learns in time
+// how near they are.
 func TestAGrantIsToldToFew(t *testing.T) {
 	p := newPoolWorld(t)
 	const n = 150
@@ -154,7 +154,6 @@ func TestAGrantIsToldToFew(t *testing.T) {
 	p.verify()
 }
 
-// What a pool carries does not grow with what it has given.
 func TestAPoolCarriesNoMoreAfterFiftyThousandGrants(t *testing.T) {
 	c := newCrowd(t, 40)
 	carried := func() int {

@@ -13,14 +13,14 @@ func away(h poolHost, state string, reached bool) poolHost {
 	return h
 }
 
-// A host that is not to be had takes nobody who could be somewhere else; this
-// machine is somewhere else where nothing better is left.
+// An unavailable host takes nobody who could be on another. The local machine takes
+// them if nothing better is left.
 func TestAHostThatIsAwayKeepsNobodyFromThisMachine(t *testing.T) {
 	for _, tc := range []struct {
 		what  string
 		hosts []poolHost
 		ask   acquire
-		want  string // or why not
+		want  string // or the reason for no grant
 	}{
 		{"never reached", []poolHost{away(hostWith("web-1", 4, nil, nil), HealthQuarantined, false)}, acquire{}, "local"},
 		{"never reached, and not yet in quarantine", []poolHost{away(hostWith("web-1", 4, nil, nil), HealthSuspect, false)}, acquire{}, "local"},
@@ -41,8 +41,11 @@ func TestAHostThatIsAwayKeepsNobodyFromThisMachine(t *testing.T) {
 	}
 	p := zoneOf(away(hostWith("web-1", 4, nil, nil), HealthQuarantined, false))
 	p.st.Hosts[0].Cordon = true
-	if why := p.roster().never(&ticket{}); why == nil || why.Kind != activities.ErrTypeUnreachable {
+	if why := p.roster().never(&ticket{}); why != nil {
 		t.Errorf("with this machine cordoned: %+v", why)
+	}
+	if why := p.roster().never(&ticket{acquire: acquire{Host: "web-1"}}); why == nil || why.Kind != activities.ErrTypeUnreachable {
+		t.Errorf("with this machine cordoned, who names the other: %+v", why)
 	}
 	p = zoneOf(hostWith("web-1", 1, nil, nil))
 	p.st.Leases = []poolLease{{Holder: "x", Host: "web-1"}}
@@ -51,7 +54,7 @@ func TestAHostThatIsAwayKeepsNobodyFromThisMachine(t *testing.T) {
 	}
 }
 
-// Nobody knows yet whether the new one is there at all.
+// Nobody knows yet whether the new host is there at all.
 func TestAHostThatWasNeverLookedAtComesLast(t *testing.T) {
 	fresh := hostWith("web-1", 9, tags{"gpu": "no"}, nil)
 	fresh.NewAt = time.Unix(1, 0)
@@ -64,7 +67,7 @@ func TestAHostThatWasNeverLookedAtComesLast(t *testing.T) {
 	}
 }
 
-// Its host is well, whatever became of the others.
+// Its own host is well, whatever became of the others.
 func TestAParkedSessionComesBackToItsHostThoughNoOtherWasEverReached(t *testing.T) {
 	p := newPoolWorld(t)
 	p.hosts.finds("web-9", noRoute())
@@ -94,9 +97,10 @@ func TestAParkedSessionComesBackToItsHostThoughNoOtherWasEverReached(t *testing.
 	p.verify()
 }
 
-// One that has work behind it is told why there is nothing, and gets what there
-// is as soon as something changed.
-func TestOneThatHasBegunWaitsWhereOthersAreRefused(t *testing.T) {
+// No accepted request ends because no host can be reached. It is told why it gets
+// none, and gets one as soon as something changes. A session that has work to go on
+// with waits even if no host fits.
+func TestWhoeverTakesAnyHostThatFitsWaitsWhileNoneCanBeReached(t *testing.T) {
 	p := newPoolWorld(t)
 	p.hosts.finds("web-9", noRoute())
 	gpu := map[string]string{"gpu": "no"}
@@ -110,16 +114,18 @@ func TestOneThatHasBegunWaitsWhereOthersAreRefused(t *testing.T) {
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Labels: gpu, Begun: true, Generation: 9})
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Labels: map[string]string{"team": "red"}, Begun: true, Generation: 9})
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "c", Select: []string{">"}, Begun: true, Generation: 9})
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "d", Labels: map[string]string{"team": "red"}, Generation: 9})
 	})
 	p.at(6*time.Second, func() {
-		p.saw("session/new refused unreachable", "session/c refused "+RefusedBadInput,
-			"session/a queued: a slot: host web-9 was never reached: no route to host; nobody waits before it",
-			"session/b queued: a slot: no host of zone default meets team=red: host local lacks team=red (it has no team); host web-9 lacks team=red (it has no team); 1 waits before it")
+		p.saw("session/c refused "+RefusedBadInput, "session/d refused host_not_found",
+			"session/new queued: a slot: host web-9 was never reached: no route to host; nobody waits before it",
+			"session/a queued: a slot: host web-9 was never reached: no route to host; 1 waits before it",
+			"session/b queued: a slot: no host of zone default meets team=red: host local lacks team=red (it has no team); host web-9 lacks team=red (it has no team); 2 wait before it")
 		p.forget()
 		p.takes(p.send(UpdateSetHost, SetHost{Name: "local", Labels: map[string]string{"team": "red"}}))
 		p.hosts.finds("web-9", nil)
 	})
-	p.at(10*time.Minute, func() { p.saw("session/b got local", "session/a got web-9") })
+	p.at(10*time.Minute, func() { p.saw("session/b got local", "session/a got web-9", "session/new got web-9") })
 	p.finish(11 * time.Minute)
 	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
 	p.verify()

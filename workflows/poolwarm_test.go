@@ -79,7 +79,7 @@ func TestTheFolderOfASessionThatGoesOnElsewhereIsCleanedUp(t *testing.T) {
 	p.verify()
 }
 
-// Signals of two kinds are not read in the order in which they came.
+// Signals of different names are not read in the order in which they came.
 func TestWhatIsAskedForAfterAReleaseIsNotTakenBackWithIt(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
@@ -96,7 +96,7 @@ func TestWhatIsAskedForAfterAReleaseIsNotTakenBackWithIt(t *testing.T) {
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Generation: 101})
 	})
 	p.at(3*time.Second, func() {
-		p.saw("session/a got web-2") // and not the one where something of it is left
+		p.saw("session/a got web-2") // not the host where something of it is left
 		if h := p.shown("web-1"); h.Unclean != 1 || h.Used != 0 {
 			t.Errorf("host is %+v", h)
 		}
@@ -130,8 +130,8 @@ func TestAPoolRemembersOnlySoManyFolders(t *testing.T) {
 	p.verify()
 }
 
-// One that is parked and ends while it waits for its host cannot say that its
-// folder lies there.
+// A parked session that ends while it waits for its host cannot report that its
+// folder is there.
 func TestTheFolderOfAParkedSessionThatEndsOnItsWayBackIsCleanedUp(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -163,4 +163,39 @@ func TestTheFolderOfAParkedSessionThatEndsOnItsWayBackIsCleanedUp(t *testing.T) 
 			p.verify()
 		})
 	}
+}
+
+// A pool that is started anew learns which folders wait for parked sessions. They
+// take no slot, and are cleaned up when their sessions go on elsewhere.
+func TestAPoolThatIsBegunAnewLearnsOfTheFoldersOfParkedSessions(t *testing.T) {
+	p := newPoolWorld(t)
+	f := p.sweeper()
+	f.set(false, nil)
+	p.engine.sessions = []string{SessionID("a"), SessionID("b")}
+	p.at(0, func() {
+		p.takes(p.send(UpdatePutHost, put("web-1", 1)))
+		p.takes(p.send(UpdatePutHost, put("web-2", 4)))
+	})
+	p.at(time.Second, func() {
+		for _, holder := range []string{"a", "b"} {
+			p.SignalWorkflow(signalHolds, holds{Holder: holder, Host: "web-1", Seed: "team", Warm: parks(holder, 100).Warm})
+		}
+	})
+	p.at(2*time.Second, func() {
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Prefer: "web-1", Generation: 101})
+	})
+	p.at(3*time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Prefer: "web-1", Generation: 101}) })
+	p.once("the folder of b is cleaned up", func() bool { h := p.shown("web-1"); return len(h.Leftovers) == 1 && h.Unclean == 0 }, func() {
+		if in := f.tried()[0]; in.Generation != 100 || in.Seed != nil || in.Snapshot == nil || in.Snapshot.Parent != "b.snap-1" {
+			t.Errorf("cleaned by %+v", in)
+		}
+		for host, holder := range map[string]string{"web-1": "a", "web-2": "b"} {
+			if h := p.shown(host); strings.Join(h.Holders, " ") != holder {
+				t.Errorf("host is %+v", h)
+			}
+		}
+		p.CancelWorkflow()
+	})
+	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.verify()
 }

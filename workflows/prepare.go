@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 
 	"go.temporal.io/sdk/workflow"
@@ -8,10 +9,11 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// prepare gets a slot on a host and a seed, and brings codex, the folders and
-// the credential there, with what was kept of the session if it goes on. It goes
-// on where a former run stopped, and says whether it only stopped to continue as
-// new.
+// prepare gets a slot on a host and a seed, and brings codex, the folders, the
+// credential and what was saved of the session there. It continues where a former
+// run stopped. again means that the run only stopped to continue as new. Codex is
+// started last. If that fails in a way that passes, the session keeps its host and
+// starts codex when a turn needs it.
 func (s *session) prepare() (f *Failure, again bool) {
 	s.publish()
 	if f := s.pin(); f != nil || s.st.Close != nil {
@@ -37,13 +39,19 @@ func (s *session) prepare() (f *Failure, again bool) {
 	if f := s.prepareHost(); f != nil || s.st.Layout == nil || s.st.Close != nil {
 		return f, f == nil && s.st.Close == nil
 	}
-	return s.restart(), false
+	s.overcome()
+	f, again = s.restart()
+	if again || f == nil || !f.passes() || s.mustMove(f) || s.st.Close != nil {
+		return f, again
+	}
+	s.meet(startCodex, f)
+	return nil, false
 }
 
-// pin keeps the snapshot that the session begins with from being dropped while
-// it waits for a host, and until it has one of its own: who drops it asks.
+// pin keeps the snapshot that the session begins with from being dropped until the
+// session has one of its own: whoever drops snapshots asks the session.
 func (s *session) pin() *Failure {
-	from := orElse(s.opt.From, s.opt.Workspace.Snapshot)
+	from := cmp.Or(s.opt.From, s.opt.Workspace.Snapshot)
 	if from == "" || s.st.Pinned {
 		return nil
 	}
@@ -51,7 +59,7 @@ func (s *session) pin() *Failure {
 	for _, f := range s.opt.Files {
 		in.Blobs = append(in.Blobs, f.Blob)
 	}
-	_, err := unlessClosing(s, untilDone(s.ctx, "pin "+from), snapshots.PinSnapshot, in)
+	_, err := unlessClosing(s, setUp(s.ctx, "pin "+from), snapshots.PinSnapshot, in)
 	if err != nil && s.st.Close == nil {
 		return failureOf("begin with snapshot "+from, err)
 	}
@@ -59,8 +67,8 @@ func (s *session) pin() *Failure {
 	return nil
 }
 
-// acquireSlot gets a host: the one that somebody named, or that was asked for,
-// or any that fits, rather the one where its folder is.
+// acquireSlot gets a host: the one that somebody named, or the one that the options
+// ask for, or any that fits, preferably the one with the session's folder.
 func (s *session) acquireSlot() (f *Failure, again bool) {
 	for s.st.Lease == nil {
 		asked := s.st.Resume
@@ -68,34 +76,33 @@ func (s *session) acquireSlot() (f *Failure, again bool) {
 		if s.st.Warm != nil {
 			a.Prefer = s.st.Warm.Spec.Name
 		}
-		// Who named a host, or waits for the end of a run, hears at once that there is none.
-		a.Begun = s.st.Begun && !s.opt.CloseAfter
+		a.Begun = s.st.Begun
 		if asked != nil && asked.Host != "" {
-			a.Host, a.Begun = asked.Host, false
+			a.Host, a.Begun = asked.Host, false // whoever named it is told at once if there is none
 		}
 		got, f, again := s.acquire(PoolID(s.opt.Zone), a, func() bool { return s.st.Resume != asked })
 		switch {
 		case got == nil && f == nil && !again && s.st.Close == nil:
-			continue // somebody wants it elsewhere
+			continue // somebody wants the session on another host
 		case got == nil:
 			return f, again
 		}
 		s.cameTo(got.Spec.Name)
 		s.st.Lease = &hostLease{Spec: *got.Spec, Epoch: got.Epoch, Labels: got.Labels}
 		if w := s.st.Warm; w != nil && w.Spec.Name != got.Spec.Name {
-			s.st.Warm = nil // the pool sees to it
+			s.st.Warm = nil // the pool cleans it up
 		}
 		s.st.Attempt++
-		// It begins with the time, so that a session whose id was used before,
-		// longer ago than Temporal remembers, is above whatever a host or the
-		// store still knows of that one.
+		// The generation begins with the time. So a session whose id was used
+		// before, longer ago than Temporal remembers, has a higher one than what a
+		// host or the store still knows of the earlier session.
 		s.st.Generation = max(s.st.Generation+1, workflow.Now(s.ctx).Unix())
 	}
 	return nil, false
 }
 
-// cameTo ends the wish to come up, unless it is for another host than the one
-// that was granted, since somebody said so only then: it moves there.
+// cameTo removes the wish to resume, now that the session was granted a host. A
+// wish for another host, which came later, stays: the session moves there.
 func (s *session) cameTo(host string) {
 	wish := s.st.Resume
 	if wish == nil || wish.Host != "" && wish.Host != host {
@@ -104,19 +111,20 @@ func (s *session) cameTo(host string) {
 	if wish.Host != "" && s.opt.Host != "" {
 		s.opt.Host = host // it is pinned to that one from now on
 	}
+	s.st.Named = wish.Host != ""
 	s.st.Resume = nil
 }
 
-// prepareHost makes the host ready for codex. Without a failure and without a
-// layout it was called back, or goes on in the next run. However long the line
-// of those is who come back at once: all of them come back in the end.
+// prepareHost makes the host ready for codex. If there is neither a failure nor a
+// layout, it was called back, or the next run continues it. However many sessions
+// come back at once, each of them gets its turn.
 func (s *session) prepareHost() *Failure {
 	s.st.Touched = true
 	name := s.st.Lease.Spec.Name
 	discarded := func() bool { return s.st.Close != nil && s.st.Close.Discard }
 	var out activities.PrepareSessionResult
-	err := s.inLine(func() bool { return s.st.Close != nil || s.full() }, func() (err error) {
-		s.st.PumpN++ // above what an attempt may have said to the host before
+	err := s.inLine(func() bool { return s.st.Close != nil || s.full() || s.tooLateToStart() != nil }, func() (err error) {
+		s.st.PumpN++ // higher than any number that an earlier attempt gave to the host
 		out, err = doingUnless(s, carrying(setUp(s.ctx, "prepare "+name)), discarded, sessions.PrepareSession, activities.PrepareSessionInput{
 			Claim: s.claim(), Seed: s.st.Seed, Dir: s.opt.Dir, Sandbox: s.opt.Sandbox, Confine: s.opt.Confine, Credentials: s.opt.Credentials,
 			Restore:  s.restoreFrom(),
@@ -126,12 +134,16 @@ func (s *session) prepareHost() *Failure {
 		return err
 	})
 	switch {
-	case err != nil && discarded(), wasBusy(err):
+	case err != nil && discarded(), wasBusy(err) && s.tooLateToStart() == nil:
 		return nil // called back, or there was no room yet
 	case err != nil:
 		f := failureOf("prepare "+name, err)
 		if activities.HostFault(f.Kind) {
 			s.st.Fault = f
+		}
+		if f.Kind == activities.ErrTypeSeedFenced && s.wantsSeed() { // the seed is asked for again
+			s.st.SeedHeld, f.Kind, f.final = false, kindSeedAway, false
+			s.st.SeedGone = s.st.Bare // the login is on this host
 		}
 		return f
 	}
@@ -145,7 +157,7 @@ func (s *session) prepareHost() *Failure {
 		"approval_policy": s.opt.ApprovalPolicy, "permissions": out.Permissions,
 	}
 	if out.Restored != "" {
-		data["restored"], data["snapshot"] = out.Restored, orElse(s.goodSnapshot(), s.opt.From)
+		data["restored"], data["snapshot"] = out.Restored, cmp.Or(s.goodSnapshot(), s.opt.From)
 	}
 	s.cameToWork(out)
 	s.note(activities.Note{Type: "state", Text: text, Data: data})
@@ -160,7 +172,7 @@ func (s *session) prepareHost() *Failure {
 	return nil
 }
 
-// restoreFrom is what the session goes on from; nil where it begins.
+// restoreFrom returns what the session goes on from, or nil if it begins.
 func (s *session) restoreFrom() *activities.RestoreSpec {
 	r := activities.RestoreSpec{Snapshot: s.goodSnapshot()}
 	if r.Snapshot == "" && s.opt.From != "" {
@@ -170,14 +182,15 @@ func (s *session) restoreFrom() *activities.RestoreSpec {
 	case s.st.Warm != nil:
 		r.Warm = s.st.Warm.Generation
 	case s.st.Bare:
-		r.Warm = s.st.Generation // it never left
+		r.Warm = s.st.Generation // it never left its host
 	case r.Snapshot == "":
 		return nil
 	}
 	return &r
 }
 
-// cannotBeBrokered refuses a seed that has no access tokens to give.
+// cannotBeBrokered refuses a seed that has no access tokens if the credentials come
+// from a broker.
 func (s *session) cannotBeBrokered() *Failure {
 	if s.opt.Credentials != activities.CredentialsBroker || s.st.Seed.Kind == activities.KindChatGPT {
 		return nil
@@ -187,9 +200,9 @@ func (s *session) cannotBeBrokered() *Failure {
 }
 
 // restart starts codex anew, as the next incarnation; the thread is resumed by
-// the next pump. With no failure the process runs, unless the session is to
-// close meanwhile.
-func (s *session) restart() *Failure {
+// the next pump. If there is no failure the process runs, unless the session is to
+// close. It returns again if it stopped only to continue as new.
+func (s *session) restart() (f *Failure, again bool) {
 	name := s.st.Lease.Spec.Name
 	if s.st.Incarnation == 0 {
 		s.become(Starting)
@@ -202,18 +215,18 @@ func (s *session) restart() *Failure {
 	if s.st.Incarnation > 0 && !s.st.Stopped {
 		// What the last process left behind must not work beside the new one.
 		left, err := s.stopServer("clear")
-		if left {
-			return nil
+		if left || err == nil && s.st.Close != nil {
+			return nil, false
 		}
 		if err != nil {
-			return failureOf("stop the former codex on "+name, err)
+			return failureOf("stop the former codex on "+name, err), false
 		}
 		s.st.PumpN++
 		s.st.Stopped = true
 	}
 	if s.st.Bare {
-		if f := s.prepareAgain(); f != nil || s.st.Close != nil {
-			return f
+		if f, again := s.prepareAgain(); f != nil || again || s.st.Close != nil {
+			return f, again
 		}
 	}
 	s.st.Stopped = false
@@ -227,40 +240,89 @@ func (s *session) restart() *Failure {
 		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation,
 	})
 	if err != nil && s.st.Close == nil {
-		return failureOf("start codex on "+name, err)
+		return failureOf("start codex on "+name, err), false
 	}
 	s.st.Alive, s.st.ProcessEnd = err == nil, ""
-	return nil
+	return nil, false
 }
 
-// prepareAgain makes the folder ready that codex was to leave, and did not. The
-// seed is asked for again, since a newer generation of it may be on its way here.
-func (s *session) prepareAgain() *Failure {
-	s.insists = true
-	defer func() { s.insists = false }()
+// prepareAgain prepares the folder again if its credential may be gone. It asks for
+// the seed again, because a newer generation of it may be on its way here.
+func (s *session) prepareAgain() (f *Failure, again bool) {
 	if s.wantsSeed() {
-		if f, _ := s.acquireSeed(); f != nil || s.st.Close != nil {
-			return f
+		f, again := s.askForSeedAgain()
+		switch {
+		case f != nil, again, s.st.Close != nil:
+			return f, again
+		case s.leavesTurn():
+			return &Failure{Kind: kindSeedAway, Message: fmt.Sprintf("seed %s was not granted before the turn was interrupted", s.st.Seed.Name)}, false
 		}
 	}
+	s.insists = true
+	defer func() { s.insists = false }()
 	defer func() { s.st.PumpN++ }()
-	return s.prepareHost()
+	return s.prepareHost(), false
 }
 
-// unableToStart is a session for which codex could not be started again: if its
-// host is lost, and it may, it goes on elsewhere.
+// startCodex names what a session tries to do when it has its host and needs a
+// process.
+const startCodex = "start codex"
+
+// startAgain starts codex for the running turn, and tries again as long as the
+// failure passes. again means that the run only stopped to continue as new.
+func (s *session) startAgain() (again bool) {
+	var last *Failure
+	f, again := s.keepTrying(startCodex, func() bool { return last != nil && s.mustMove(last) }, func() (*Failure, bool) {
+		f, again := s.restart()
+		last = f
+		return f, again
+	})
+	switch {
+	case again || f == nil || s.st.Close != nil:
+	case s.st.Resume != nil && s.st.Lost == nil && f.passes():
+		s.st.Resume = nil // the session is on its host already, and tries again at once
+		s.tryNow()
+	case s.st.Interrupt != nil && f.passes():
+		s.endUnbegun()
+	default:
+		s.st.Trouble = nil
+		s.unableToStart(f)
+	}
+	return again
+}
+
+// endUnbegun ends a turn that was interrupted while its session waited to start
+// codex for it.
+func (s *session) endUnbegun() {
+	s.st.Trouble = nil
+	if s.inDoubt() {
+		s.giveUpTurn("unknown", s.st.Cut)
+	} else {
+		s.giveUpTurn("interrupted", nil)
+	}
+	s.become(Idle)
+}
+
+// mustMove reports whether f is the loss of a host that the session leaves instead
+// of waiting for it.
+func (s *session) mustMove(f *Failure) bool {
+	return f.Kind == activities.ErrTypeUnreachable && s.mayMove()
+}
+
+// unableToStart handles a failure to start codex again. The session goes on
+// elsewhere if its host is lost and it may.
 func (s *session) unableToStart(f *Failure) {
-	if f.Kind == activities.ErrTypeUnreachable && s.mayMove() {
+	if s.mustMove(f) {
 		s.goAway(f)
 		return
 	}
 	s.cannotStart(f)
 }
 
-// cannotStart ends the turn for which codex could not go on. A session that
-// never had a turn ends with it; another one stops there, with its queue, until
-// the next message tells it to try again. Where an earlier process may have had
-// the turn's message, nobody found out: that it failed would be too much to say.
+// cannotStart ends the turn for which codex could not be started. A session that
+// never had a turn fails. Any other stops, with its queue, until the next message
+// tells it to try again. If an earlier process may have had the turn's message, the
+// turn is unknown, not failed.
 func (s *session) cannotStart(f *Failure) {
 	status := "failed"
 	if s.inDoubt() {
@@ -281,12 +343,12 @@ func (s *session) cannotStart(f *Failure) {
 	}
 }
 
-// hadTurn says that the thread has, or may have, a rollout: it is resumed and
-// never replaced.
+// hadTurn reports whether the thread has, or may have, a rollout. Such a thread is
+// resumed and never replaced.
 func (st *sessionState) hadTurn() bool { return st.HasTurn || st.MayHaveTurn }
 
-// refusedByCodex is a handshake or a thread that codex will not have. A thread
-// that cannot be resumed is never replaced by a new one.
+// refusedByCodex handles a handshake or a thread that codex refuses. A thread that
+// cannot be resumed is never replaced by a new one.
 func (s *session) refusedByCodex(p *activities.Problem) {
 	f := failureOfProblem(p)
 	if f == nil {
@@ -295,9 +357,13 @@ func (s *session) refusedByCodex(p *activities.Problem) {
 	if f.Kind == "auth" {
 		s.doubtSeed(f.Message, f.Hint)
 	}
+	if f.Kind == "thread_busy" {
+		s.notNow(p)
+		return
+	}
 	if f.Kind == "thread_missing" && !s.st.HasTurn && s.st.MayHaveTurn {
-		// The message of which nothing is known did not reach the thread: it
-		// never had a turn, so there is nothing to lose.
+		// The message whose outcome is unknown did not reach the thread. So the
+		// thread never had a turn, and there is nothing to lose.
 		s.st.MayHaveTurn = false
 		s.note(activities.Note{Type: "state", Text: "the thread never had a turn and cannot be resumed: a new one is started",
 			Data: map[string]string{"thread": s.st.Pump.ThreadID}})

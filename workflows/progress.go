@@ -9,7 +9,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// ProgressView is what the model reported last of its work.
+// ProgressView is the newest report of the model about its work.
 type ProgressView struct {
 	Turn    int       `json:"turn"`
 	Text    string    `json:"text"`
@@ -18,7 +18,7 @@ type ProgressView struct {
 	At      time.Time `json:"at"`
 }
 
-// ViewOfProgress is a report as people see it; nil where there is none.
+// ViewOfProgress returns the view of a report; nil for nil.
 func ViewOfProgress(p *activities.Progress) *ProgressView {
 	if p == nil {
 		return nil
@@ -26,7 +26,7 @@ func ViewOfProgress(p *activities.Progress) *ProgressView {
 	return &ProgressView{Turn: p.Turn, Text: p.Text, Percent: p.Percent, Step: p.Step, At: time.UnixMilli(p.AtMS).UTC()}
 }
 
-// String is a report in one line.
+// String returns a report in one line.
 func (p *ProgressView) String() string {
 	if p == nil {
 		return ""
@@ -41,7 +41,8 @@ func (p *ProgressView) String() string {
 	return s
 }
 
-// reportsTo is whom a pump tells of progress: nobody where none can come.
+// reportsTo returns the workflow that a pump tells of progress, or "" if codex has
+// no tool to report any.
 func (s *session) reportsTo() string {
 	if !slices.Contains(s.opt.Tools, activities.ToolProgress) {
 		return ""
@@ -49,14 +50,14 @@ func (s *session) reportsTo() string {
 	return SessionID(s.id)
 }
 
-// drainProgress takes what attached pumps tell of a running turn. It is seldom
-// (see activities.SignalProgress) and changes nothing but what is shown.
+// drainProgress takes what attached pumps report of a running turn. Reports are
+// rare (see activities.SignalProgress) and change only the view.
 func (s *session) drainProgress() {
 	news := false
 	for _, p := range unread[activities.Progress](s.reports) {
 		was := s.st.Progress
 		if !s.st.Running || p.Turn != s.st.TurnN || was != nil && was.Turn == p.Turn && p.AtMS < was.AtMS {
-			continue // it was on its way for too long
+			continue // it is out of date
 		}
 		p.Text, p.Step = strings.ToValidUTF8(excerpt(p.Text, 500), ""), excerpt(p.Step, maxWord)
 		s.st.Progress, news = &p, true

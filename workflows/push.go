@@ -12,10 +12,10 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// UpdatePush has a session's work committed and pushed: Push → PushWorkspaceResult.
+// UpdatePush commits and pushes a session's work: Push → PushWorkspaceResult.
 const UpdatePush = "push"
 
-// A Push asks for that. The same id twice is one push.
+// A Push is a request to push. Two requests with the same id are one push.
 type Push struct {
 	ID      string `json:"id"`
 	Branch  string `json:"branch"`
@@ -33,8 +33,8 @@ func (s *session) listenForPushes(ctx workflow.Context) error {
 	}, workflow.UpdateHandlerOptions{Validator: s.mayPush})
 }
 
-// aPush is one that was asked for. It is not carried over: a run ends only when
-// whoever asked has heard.
+// aPush is a push that was requested. It is not carried over, because a run ends
+// only when the caller has its answer.
 type aPush struct {
 	Push
 	done bool
@@ -42,8 +42,8 @@ type aPush struct {
 	err  error
 }
 
-// mayPush refuses what cannot be pushed, or not now: while codex works nobody
-// knows what he gets.
+// mayPush refuses what cannot be pushed, or not now. While codex works, nobody
+// knows what would be pushed.
 func (s *session) mayPush(p Push) error {
 	switch {
 	case !pushID.MatchString(p.ID):
@@ -62,13 +62,13 @@ func (s *session) mayPush(p Push) error {
 	return nil
 }
 
-// onHost says that the session has a host, and stays there.
+// onHost reports whether the session has a host and stays there.
 func (s *session) onHost() bool {
 	return s.st.Close == nil && s.st.Layout != nil && s.st.Lease != nil && s.st.Status != Failed
 }
 
-// push has the session's loop do it, between two turns: nothing else is done on
-// the host meanwhile, and no turn begins.
+// push has the session's loop do the push between two turns. Meanwhile nothing else
+// is done on the host, and no turn begins.
 func (s *session) push(ctx workflow.Context, p Push) (activities.PushWorkspaceResult, error) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // as the session itself
 	a := &aPush{Push: p}
@@ -84,14 +84,14 @@ func (s *session) push(ctx workflow.Context, p Push) (activities.PushWorkspaceRe
 	return a.out, a.err
 }
 
-// mayPushNow says that a push is due, and nothing writes in the work folder but
-// what the loop begins.
+// mayPushNow reports whether a push is due, and nothing writes in the work folder
+// except what the loop starts.
 func (s *session) mayPushNow() bool {
 	return len(s.pushes) > 0 && s.onHost() && !s.st.Running
 }
 
-// pushNext does the oldest push that was asked for. What a turn that was cut off
-// left behind is ended first.
+// pushNext does the oldest push that was requested. First it ends what a turn that
+// was cut off left behind.
 func (s *session) pushNext() {
 	if s.st.Reap {
 		s.reap()
@@ -130,8 +130,8 @@ func (s *session) notPushed(f *Failure) error {
 	return temporal.NewNonRetryableApplicationError(f.Message, f.Kind, nil, f)
 }
 
-// pushing is for git, which is found again after a lost worker; what the server
-// does not take is final.
+// pushing is for git. A push is found again after a lost worker. A refusal by the
+// server is final.
 func pushing(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithStartToCloseTimeout(setUp(ctx, summary), activities.CloneTimeout+10*time.Minute)
 }

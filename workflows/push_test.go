@@ -14,15 +14,15 @@ func (f *fakeSessions) PushWorkspace(ctx context.Context, in activities.PushWork
 	return activities.PushWorkspaceResult{Commit: "c0ffee", Branch: in.Branch}, err
 }
 
-// pushable is a session that began with a repository.
+// pushable returns the options of a session that began with a repository.
 func pushable() SessionOptions {
 	return SessionOptions{Workspace: activities.Workspace{Repo: &activities.Repo{URL: "https://git.example.com/team/app.git"}}, Snapshot: SnapshotOptions{When: SnapshotOff}}
 }
 
 func (w *world) pushing() bool { return strings.Contains(w.done(), "push ") }
 
-// A turn that would begin while git reads the work folder waits until that is
-// done, and so does all else that the session would do on its host.
+// A turn that would begin while git reads the work folder waits until the push is
+// done, and so does anything else that the session would do on its host.
 func TestNoTurnBeginsWhileTheWorkIsPushed(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
@@ -59,8 +59,8 @@ func TestNoPushBeginsWhileATurnRuns(t *testing.T) {
 	w.start(pushable())
 }
 
-// Who closes a session does not wait for git; whoever pushed hears that nobody
-// knows how far it came.
+// Closing a session does not wait for git. Whoever pushed is told that it is not
+// known how far the push came.
 func TestCloseCallsBackAPush(t *testing.T) {
 	w := newWorld(t)
 	w.fake.hang("push")

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"errors"
 	"reflect"
 	"slices"
@@ -11,11 +12,11 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// maxTold is how many reasons one refusal of many hosts gives.
+// maxTold bounds how many reasons a refusal of many hosts gives.
 const maxTold = 5
 
-// checkPutAll looks at every host as if those before it were there, and changes
-// nothing.
+// checkPutAll checks every host as if those before it were in the inventory. It
+// changes nothing.
 func (p *pool) checkPutAll(in PutHosts) error {
 	was := *p.st
 	defer func() { *p.st = was }()
@@ -36,7 +37,7 @@ func (p *pool) checkPutAll(in PutHosts) error {
 		case !errors.As(err, &why):
 			return err
 		default:
-			kind = orElse(kind, why.Type())
+			kind = cmp.Or(kind, why.Type())
 			told = append(told, why.Message())
 		}
 	}
@@ -63,7 +64,7 @@ func (p *pool) haveRoom(hosts []poolHost) error {
 	return nil
 }
 
-// resolved is a host with the way to it, and with slots.
+// resolved returns a host with its jump host and its slots filled in.
 func (p *pool) resolved(in PutHost) PutHost {
 	if in.Slots == 0 {
 		in.Slots = defaultSlots
@@ -75,7 +76,7 @@ func (p *pool) resolved(in PutHost) PutHost {
 	return in
 }
 
-// place keeps a host of a list that is only looked at.
+// place adds a host to the inventory while checkPutAll checks a list.
 func (p *pool) place(in PutHost) {
 	h := p.host(in.Spec.Name)
 	if h == nil {
@@ -97,7 +98,6 @@ func (p *pool) putAll(in PutHosts) PutHostsDone {
 	return PutHostsDone{Hosts: len(p.st.Hosts)}
 }
 
-// sameSpec says that a host is reached as before.
 func sameSpec(a, b activities.HostSpec) bool {
 	//workflowcheck:ignore // a pure function of plain data
 	return reflect.DeepEqual(a, b)

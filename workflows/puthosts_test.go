@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// hostNames are the hosts of a pool.
 func (p *poolWorld) hostNames() []string {
 	var out []string
 	for _, h := range query[[]HostView](p.world, QueryHosts) {
@@ -52,7 +51,7 @@ func TestManyHostsAreAddedTogetherOrNotAtAll(t *testing.T) {
 		if h := query[HostView](p.world, QueryHost, "web-2"); h.Spec.Jump == nil || h.Spec.Jump.Name != "gate" || h.Slots != 2 {
 			t.Errorf("web-2 is %+v", h)
 		}
-		// It is reached as before: what was found out of it stays.
+		// Its address is the same, so what was found out about it stays.
 		if h := query[HostView](p.world, QueryHost, "web-1"); h.Slots != 7 || h.Labels["gpu"] != "no" || h.Codex != "0.169.0" {
 			t.Errorf("web-1 is %+v", h)
 		}

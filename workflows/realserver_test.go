@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -24,17 +23,21 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// The tests below run on the real Temporal server with real workers. Only the
-// host and codex are stood in for: by activities under the production names.
+// The tests below run on the real Temporal server with real workers. Only the host
+// and codex are replaced, by activities under the production names.
 
-var recording = flag.Bool("record", false, "record the histories in testdata/replay anew")
+var recording = flag.Bool("record", false, "record the histories of a release in testdata/replay anew")
 
 // devservers are started when they are first needed, one for each set of
 // server settings, and stopped after the last test.
 var devservers = map[string]*testsuite.DevServer{}
+
+var ports []*hosttest.Port
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -51,8 +54,8 @@ func TestMain(m *testing.M) {
 // zones counts how often a test's name was used.
 var zones = map[string]int{}
 
-// neutral is the name of clients and workers, so that recorded histories do
-// not name this machine.
+// neutral is the identity of clients and workers, so that recorded histories do not
+// name this machine.
 const neutral = "fairlead"
 
 func quiet() log.Logger { return log.NewStructuredLogger(slog.New(slog.DiscardHandler)) }
@@ -63,20 +66,21 @@ func server(t *testing.T, settings ...string) client.Client {
 	if s := devservers[key]; s != nil {
 		return s.Client()
 	}
-	path, err := filepath.Abs("../bin/devserver")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("no Temporal server to test with: %v (run `make build`)", err)
-	}
+	path := realparts.DevServer(t)
 	var extra []string
 	for _, s := range settings {
 		extra = append(extra, "--dynamic-config-value", s)
 	}
+	// Keep the port until the process ends, so that no server of another package's
+	// tests takes it and answers in place of this one.
+	port, err := hosttest.TakePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ports = append(ports, port)
 	s, err := testsuite.StartDevServer(t.Context(), testsuite.DevServerOptions{
 		ExistingPath: path, LogLevel: "error", ExtraArgs: extra, Stdout: io.Discard, Stderr: os.Stderr,
-		ClientOptions: &client.Options{Identity: neutral, Logger: quiet()},
+		ClientOptions: &client.Options{HostPort: fmt.Sprintf("127.0.0.1:%d", port.Number), Identity: neutral, Logger: quiet()},
 	})
 	if err != nil {
 		t.Fatalf("start the Temporal server: %v", err)
@@ -85,15 +89,15 @@ func server(t *testing.T, settings ...string) client.Client {
 	return s.Client()
 }
 
-// real is a zone of its own on the server: a queue, a pool, a stand-in for
-// hosts, and the workers that a test starts.
+// real is a zone of its own on the server: a queue, a pool, a stand-in for hosts,
+// and the workers that a test starts.
 type real struct {
 	t     *testing.T
 	c     client.Client
 	zone  string
 	queue string
 	host  *standIn
-	store *store.Store // where there are batches
+	store *store.Store // for batches
 
 	workers []worker.Worker
 }
@@ -110,7 +114,7 @@ func newReal(t *testing.T, settings ...string) *real {
 	if n := len(r.zone); n > 40 {
 		r.zone = r.zone[:20] + r.zone[n-20:]
 	}
-	if zones[r.zone]++; zones[r.zone] > 1 { // -count
+	if zones[r.zone]++; zones[r.zone] > 1 { // the test runs again, with -count
 		r.zone = fmt.Sprint(r.zone, "-", zones[r.zone])
 	}
 	r.queue = TaskQueueOf(r.zone)
@@ -131,7 +135,7 @@ func (r *real) work() (stop func()) {
 	})
 	Register(w)
 	w.RegisterActivity(r.host)
-	w.RegisterActivity(&activities.Engine{Client: r.c})
+	w.RegisterActivity(&engineOf{&activities.Engine{Client: r.c}})
 	if r.store != nil {
 		w.RegisterActivity(activities.New(activities.Deps{Temporal: r.c, Store: r.store}).Batches)
 	}
@@ -172,7 +176,7 @@ func (r *real) tryStart(id, kind string, in any) error {
 	return err
 }
 
-// session starts a session on web-1 and gives its name.
+// session starts a session on web-1 and returns its id.
 func (r *real) session(name string, opt SessionOptions) string {
 	r.t.Helper()
 	id := r.zone + "." + name
@@ -184,8 +188,8 @@ func (r *real) session(name string, opt SessionOptions) string {
 func (r *real) tryUpdate(workflowID, name string, out, arg any) error {
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
-	// As ctl does: one that is not ready, since it continues as new just then,
-	// has not taken what it was told.
+	// As ctl does, try again: a workflow that is not ready, because it is
+	// continuing as new, has not taken the update.
 	opts := client.UpdateWorkflowOptions{
 		UpdateID: rand.Text(), WorkflowID: workflowID, UpdateName: name, Args: []any{arg}, WaitForStage: client.WorkflowUpdateStageCompleted,
 	}
@@ -215,7 +219,7 @@ func (r *real) signal(workflowID, name string, arg any) {
 	}
 }
 
-// say sends a message to a session by update and gives the turn it will be.
+// say sends a message to a session by update and returns the number of its turn.
 func (r *real) say(session, id, text string) int {
 	r.t.Helper()
 	var acc MessageAccepted
@@ -228,6 +232,10 @@ func asked[T any](r *real, workflowID, name string, args ...any) (out T) {
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
 	v, err := r.c.QueryWorkflow(ctx, workflowID, "", name, args...)
+	// A call that was given to a worker that has died meanwhile ends after 10 s.
+	for late := (*serviceerror.DeadlineExceeded)(nil); (errors.As(err, &late) || errors.Is(err, context.DeadlineExceeded)) && ctx.Err() == nil; {
+		v, err = r.c.QueryWorkflow(ctx, workflowID, "", name, args...)
+	}
 	if err == nil {
 		err = v.Get(&out)
 	}
@@ -242,8 +250,8 @@ func (r *real) view(session string) SessionView {
 	return asked[SessionView](r, SessionID(session), QueryState)
 }
 
-// patience bounds waits for what must happen; nothing is measured by it.
-const patience = time.Minute
+// patience bounds waits for what must happen. It measures nothing.
+const patience = 5 * time.Minute
 
 func (r *real) until(what string, cond func() bool) {
 	r.t.Helper()
@@ -302,7 +310,6 @@ func (r *real) approval(session string, n int) Approval {
 	return Approval{}
 }
 
-// close closes a session and gives its last view.
 func (r *real) close(session string) SessionView {
 	r.t.Helper()
 	r.update(SessionID(session), SignalClose, nil, Close{By: "bob"})
@@ -320,7 +327,7 @@ func (r *real) result(session string) (v SessionView, err error) {
 	return v, err
 }
 
-// history is that of one run; the newest if run is empty.
+// history returns the history of one run, or of the newest if run is empty.
 func (r *real) history(workflowID, run string) *historypb.History {
 	r.t.Helper()
 	it := r.c.GetWorkflowHistory(r.t.Context(), workflowID, run, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
@@ -335,7 +342,6 @@ func (r *real) history(workflowID, run string) *historypb.History {
 	return h
 }
 
-// runs are the ids of a workflow's runs, oldest first.
 func (r *real) runs(workflowID string) []string {
 	r.t.Helper()
 	d, err := r.c.DescribeWorkflowExecution(r.t.Context(), workflowID, "")
@@ -353,7 +359,7 @@ func (r *real) runs(workflowID string) []string {
 	}
 }
 
-// quietly counts a session's events once no more come.
+// events waits until a session adds no more events, and counts them.
 func (r *real) events(session string) int {
 	r.t.Helper()
 	n := 0

@@ -5,9 +5,11 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,12 +27,15 @@ import (
 // shortRuns makes workflows continue as new after few events.
 const shortRuns = "limit.historyCount.suggestContinueAsNew=60"
 
-// shapes are the ways that workflows go, each tried on the real server. They
-// return the ids of the workflows whose histories are worth keeping.
-var shapes = []struct {
+// A shape is a scenario of workflows. Its run returns the ids of the workflows whose
+// histories are kept.
+type shape struct {
 	name string
 	run  func(t *testing.T) (*real, []string)
-}{
+}
+
+// shapes are run on the real server.
+var shapes = []shape{
 	{"turn by update", inSession(SessionOptions{}, func(r *real, id string) {
 		r.say(id, "m1", "hello")
 		r.ended(id, "m1", "completed")
@@ -136,13 +141,13 @@ var shapes = []struct {
 		r.say(id, "m1", "ask make")
 		r.becomes(id, Waiting)
 		r.host.kill(id, activities.Decided)
-		r.decide(id, 1, "accept", "") // never reaches codex, so it serves the next process
+		r.decide(id, 1, "accept", "") // never reaches codex, so it is used for the next process
 		r.ended(id, "m1", "interrupted")
 		r.ended(id, id+".c1", "completed")
 		r.say(id, "m2", "ask test")
 		r.becomes(id, Waiting)
 		r.host.kill(id, activities.Sent)
-		r.decide(id, 3, "accept", "") // may have had its effect, so it is asked anew
+		r.decide(id, 3, "accept", "") // may have had its effect, so it is asked again
 		r.ended(id, "m2", "interrupted")
 		r.until("it is asked anew", func() bool { return len(r.view(id).Requests) == 1 })
 		for n, want := range []string{"void", "acknowledged decided", "sent", "open sent"} {
@@ -276,9 +281,7 @@ var shapes = []struct {
 		return r, []string{SessionID(id)}
 	}},
 	{"pool and seed", func(t *testing.T) (*real, []string) {
-		before := reapEvery
-		reapEvery = time.Second
-		t.Cleanup(func() { reapEvery = before })
+		looksOften(t)
 		r := newReal(t, shortRuns)
 		r.work()
 		name := r.zone + "-team"
@@ -387,7 +390,7 @@ var shapes = []struct {
 	{"batch", func(t *testing.T) (*real, []string) {
 		r := newBatches(t, shortRuns)
 		id := r.batchID("b")
-		r.host.bad[id+"-i1"] = finally(activities.ErrTypeUnreachable) // the second try is another session
+		r.host.bad[id+"-i1"] = finally(activities.ErrTypeNoSpace) // so the second try is another session
 		r.work()
 		texts := repeated(30, "hello")
 		texts[4] = "die"
@@ -400,6 +403,73 @@ var shapes = []struct {
 			t.Errorf("the batch had %d runs", n)
 		}
 		return r, []string{BatchID(id), SessionID(id + "-i1.t2")}
+	}},
+	{"seeds from hosts", func(t *testing.T) (*real, []string) {
+		r := newReal(t)
+		r.work()
+		spec := put("web-1", 1).Spec
+		var ids []string
+		for name, start := range map[string]func(name, id string){
+			"captured": func(name, id string) {
+				r.start(id, TypeCapture, CaptureSeedInput{Name: name, Zone: r.zone, Host: spec, Move: true, By: "bob"})
+			},
+			"logged": func(name, id string) {
+				r.start(id, TypeLogin, LoginSeedInput{ID: "login-1", Name: name, Host: spec, By: "bob"})
+			},
+		} {
+			name := r.zone + "-" + name
+			r.start(SeedID(name), TypeSeed, SeedInput{Name: name}) // on this zone's queue
+			id := HostTaskID(r.zone, name)
+			start(name, id)
+			var out CaptureSeedResult
+			if err := r.c.GetWorkflow(t.Context(), id, "").Get(t.Context(), &out); err != nil || !out.Moved || out.Problem != nil {
+				t.Errorf("%s came to %+v (%v)", id, out, err)
+			}
+			if v := r.seed(name); v.State != SeedFree {
+				t.Errorf("the seed is %+v", v)
+			}
+			ids = append(ids, id)
+		}
+		return r, ids
+	}},
+	{"a key is claimed", func(t *testing.T) (*real, []string) {
+		r := newReal(t)
+		r.work()
+		id := KeyID(r.zone)
+		r.start(id, TypeClaimKey, Claim{Kind: ClaimSession, ID: "s", Request: "digest of what was asked for"})
+		if err := r.c.GetWorkflow(t.Context(), id, "").Get(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+		return r, []string{id}
+	}},
+	{"snapshots are checked", storeTask(TypeCheckSnapshots, activities.CheckSnapshotsInput{ReadData: true})},
+	{"snapshots are pruned", storeTask(TypePrune, activities.PruneSnapshotsInput{Session: "s", Keep: 2, MaxAge: time.Hour, DryRun: true})},
+	{"maintenance of seeds", storeTask(TypeMaintenance, MaintenanceInput{})},
+	{"maintenance of snapshots", storeTask(TypeMaintenance, MaintenanceInput{Snapshots: true}, PruneSnapshotsID)},
+	{"maintenance of the store", storeTask(TypeMaintenance, MaintenanceInput{Store: true})},
+	{"maintenance of leftovers", storeTask(TypeMaintenance, MaintenanceInput{Leftovers: true, Zone: "north"})},
+	{"maintenance of hosts", func(t *testing.T) (*real, []string) {
+		r := newReal(t)
+		r.work()
+		id := HostTaskID(r.zone, "maintenance")
+		r.start(id, TypeMaintenance, MaintenanceInput{Hosts: time.Hour, Zone: r.zone})
+		var out MaintenanceResult
+		if err := r.c.GetWorkflow(t.Context(), id, "").Get(t.Context(), &out); err != nil || out.Hosts == nil || len(out.Hosts.Begun) != 1 || len(out.Problems) > 0 {
+			t.Errorf("it came to %+v (%v)", out, err)
+		}
+		r.until("the pool knows", func() bool { return asked[HostView](r, PoolID(r.zone), QueryHost, "web-1").Codex == "0.169.0" })
+		return r, []string{id}
+	}},
+	{"a firing", func(t *testing.T) (*real, []string) {
+		r := newReal(t)
+		r.work()
+		s := r.schedule("daily", "hello", nil)
+		s.trigger(enums.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED)
+		fire, _ := s.fired(1)
+		if out, err := s.ends(fire); err != nil || out.State != string(Closed) || out.Status != "completed" {
+			t.Errorf("it ended as %+v (%v)", out, err)
+		}
+		return r, []string{fire.WorkflowID}
 	}},
 	{"a firing that is cancelled", func(t *testing.T) (*real, []string) {
 		r := newReal(t)
@@ -418,6 +488,21 @@ var shapes = []struct {
 	}},
 }
 
+// storeTask makes a shape of a short workflow. The histories of others are kept
+// with its own.
+func storeTask(kind string, in any, others ...string) func(t *testing.T) (*real, []string) {
+	return func(t *testing.T) (*real, []string) {
+		r := newReal(t)
+		r.work()
+		id := HostTaskID(r.zone, "task")
+		r.start(id, kind, in)
+		if err := r.c.GetWorkflow(t.Context(), id, "").Get(t.Context(), nil); err != nil {
+			t.Errorf("%s: %v", id, err)
+		}
+		return r, append([]string{id}, others...)
+	}
+}
+
 // inSession makes a shape of what happens to one session.
 func inSession(opt SessionOptions, do func(r *real, id string)) func(t *testing.T) (*real, []string) {
 	return func(t *testing.T) (*real, []string) {
@@ -433,33 +518,39 @@ func inSession(opt SessionOptions, do func(r *real, id string)) func(t *testing.
 	}
 }
 
-const histories = "testdata/replay"
-
-// TestRecordHistories lets workflows go each of their ways and replays what
-// happened. With -record the histories are kept for TestRecordedHistoriesReplay.
+// TestRecordHistories runs each shape and replays its histories. With -record it
+// keeps them for TestRecordedHistoriesReplay, in the folder of the newest release,
+// or of -release: see releases_test.go.
 func TestRecordHistories(t *testing.T) {
+	dir := ""
 	if *recording {
-		if err := errors.Join(os.RemoveAll(histories), os.MkdirAll(histories, 0o755)); err != nil {
+		var err error
+		if dir, err = openRelease(histories, *recordInto); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, shape := range shapes {
 		t.Run(shape.name, func(t *testing.T) {
 			r, ids := shape.run(t)
+			if *recording {
+				if err := forget(dir, shape.name); err != nil {
+					t.Fatal(err)
+				}
+			}
 			for _, id := range ids {
 				runs := r.runs(id)
 				for i, run := range runs {
 					h := r.history(id, run)
 					replay(t, h)
 					if *recording {
-						name := strings.ReplaceAll(shape.name, " ", "-")
+						name := fileOf(shape.name)
 						if len(ids) > 1 {
 							name += "." + strings.ToLower(h.Events[0].GetWorkflowExecutionStartedEventAttributes().WorkflowType.Name)
 						}
 						if len(runs) > 1 {
 							name += fmt.Sprintf(".run%d", i+1)
 						}
-						keep(t, filepath.Join(histories, name+".json"), h)
+						keep(t, filepath.Join(dir, name+".json"), h)
 					}
 				}
 			}
@@ -467,7 +558,19 @@ func TestRecordHistories(t *testing.T) {
 	}
 }
 
-// keep writes a history in which nothing names this machine.
+// fileOf returns the part before the first dot in the file names of a shape's
+// histories.
+func fileOf(shape string) string { return strings.ReplaceAll(shape, " ", "-") }
+
+func forget(dir, shape string) error {
+	files, err := filepath.Glob(filepath.Join(dir, fileOf(shape)+".*"))
+	for _, file := range files {
+		err = errors.Join(err, os.Remove(file))
+	}
+	return err
+}
+
+// keep writes a history, without the name of this machine.
 func keep(t *testing.T, path string, h *historypb.History) {
 	t.Helper()
 	raw, err := temporalproto.CustomJSONMarshalOptions{}.Marshal(h)
@@ -475,7 +578,7 @@ func keep(t *testing.T, path string, h *historypb.History) {
 		t.Fatal(err)
 	}
 	if host, err := os.Hostname(); err == nil && host != "" {
-		// The name of a worker's own queue begins with it.
+		// The name of a worker's own queue begins with the host's name.
 		raw = bytes.ReplaceAll(raw, []byte(`"`+host+`:`), []byte(`"worker:`))
 	}
 	noMachine(t, raw)
@@ -486,8 +589,8 @@ func keep(t *testing.T, path string, h *historypb.History) {
 
 var payload = regexp.MustCompile(`"data":"([A-Za-z0-9+/=]+)"`)
 
-// noMachine sees that a history names no folder and no file of the machine on
-// which it was recorded, nor, while it is recorded, the machine.
+// noMachine checks that a history names no folder and no file of the machine on
+// which it was recorded and, while it is recorded, not that machine.
 func noMachine(t *testing.T, raw []byte) {
 	t.Helper()
 	texts := [][]byte{raw}
@@ -500,7 +603,7 @@ func noMachine(t *testing.T, raw []byte) {
 	}
 	words := []string{"/root/", "/home/", "/tmp/", "/work/", ".go:"}
 	if host, err := os.Hostname(); err == nil {
-		words = append(words, `"`+host) // a short one may stand within a longer word
+		words = append(words, `"`+host) // a short name may be part of a longer word
 	}
 	for _, text := range texts {
 		for _, word := range words {
@@ -511,46 +614,122 @@ func noMachine(t *testing.T, raw []byte) {
 	}
 }
 
-// replay runs a history through today's code.
 func replay(t *testing.T, h *historypb.History) {
 	t.Helper()
-	r := worker.NewWorkflowReplayer()
-	Register(r)
-	begun := h.Events[0].GetWorkflowExecutionStartedEventAttributes()
-	err := r.ReplayWorkflowHistoryWithOptions(quiet(), h, worker.ReplayWorkflowHistoryOptions{
-		OriginalExecution: workflow.Execution{ID: begun.GetWorkflowId(), RunID: begun.GetOriginalExecutionRunId()},
-	})
-	if err != nil {
-		t.Errorf("%s does not go the way it went: %v", begun.GetWorkflowId(), err)
+	if err := replayed(h, exact); err != nil {
+		t.Errorf("%s does not go the way it went:\n%v", h.Events[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowId(), err)
 	}
 }
 
 func TestRecordedHistoriesReplay(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(histories, "*.json"))
-	if err != nil || len(files) < len(shapes) {
-		t.Fatalf("%d histories are recorded (%v), there are %d shapes: run this package's TestRecordHistories with -record", len(files), err, len(shapes))
+	all, err := releases(histories)
+	if err != nil {
+		t.Fatal(err)
 	}
-	rolled := false
+	for _, r := range all {
+		t.Run(r.name, func(t *testing.T) { replayRelease(t, r, r.strictness(all)) })
+	}
+	if len(all) == 0 {
+		t.Fatalf("%s has no histories", histories)
+	}
+	complete(t, all[len(all)-1])
+}
+
+// complete checks that the newest release has histories of every shape and of every
+// type of workflow, and one that ends in a rollover.
+func complete(t *testing.T, r recordedRelease) {
+	t.Helper()
+	missing := map[string]bool{}
+	for _, shape := range shapes {
+		missing["shape "+shape.name] = true
+	}
+	for _, name := range workflowTypes() {
+		missing["workflow type "+name] = true
+	}
+	missing["rollover"] = true
+	for file, h := range readHistories(t, r) {
+		name, _, _ := strings.Cut(file, ".")
+		i := slices.IndexFunc(shapes, func(s shape) bool { return fileOf(s.name) == name })
+		if i < 0 {
+			if !r.frozen {
+				t.Errorf("%s/%s is of no shape that there is: remove it", r.dir, file)
+			}
+			continue
+		}
+		delete(missing, "shape "+shapes[i].name)
+		delete(missing, "workflow type "+h.Events[0].GetWorkflowExecutionStartedEventAttributes().WorkflowType.Name)
+		if h.Events[len(h.Events)-1].EventType == enums.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW {
+			delete(missing, "rollover")
+		}
+	}
+	for _, what := range slices.Sorted(maps.Keys(missing)) {
+		t.Errorf("%s has no history of %s: record it (`make record`; the next release: `make record RELEASE=…`)", r.dir, what)
+	}
+}
+
+func readHistories(t *testing.T, r recordedRelease) map[string]*historypb.History {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(r.dir, "*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s has no histories (%v)", r.dir, err)
+	}
+	out := map[string]*historypb.History{}
 	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			raw, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			noMachine(t, raw)
-			h, err := client.HistoryFromJSON(bytes.NewReader(raw), client.HistoryJSONOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			replay(t, h)
-			for _, e := range h.Events {
-				rolled = rolled || e.EventType == enums.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		noMachine(t, raw)
+		h, err := client.HistoryFromJSON(bytes.NewReader(raw), client.HistoryJSONOptions{})
+		if err != nil || len(h.Events) == 0 {
+			t.Fatalf("%s has %d events (%v)", file, len(h.GetEvents()), err)
+		}
+		out[filepath.Base(file)] = h
+	}
+	return out
+}
+
+// recordedOften are the shapes that are recorded while leases are checked every
+// second.
+var recordedOften = []string{"pool and seed", "logins of a pool"}
+
+// replaysLike applies the settings under which the history in a file was recorded.
+func replaysLike(t *testing.T, file string) {
+	name, _, _ := strings.Cut(file, ".")
+	if slices.ContainsFunc(recordedOften, func(shape string) bool { return fileOf(shape) == name }) {
+		looksOften(t)
+	}
+}
+
+func replayRelease(t *testing.T, r recordedRelease, how strictness) {
+	for file, h := range readHistories(t, r) {
+		t.Run(file, func(t *testing.T) {
+			replaysLike(t, file)
+			if err := replayed(h, how); err != nil {
+				t.Errorf("%s/%s does not go the way it went:\n%v", r.dir, file, err)
 			}
 		})
 	}
-	if !rolled {
-		t.Error("no history ends in a rollover")
-	}
+}
+
+// workflowTypes returns the types that a worker serves.
+func workflowTypes() []string {
+	names := registered{}
+	Register(names)
+	return slices.Sorted(maps.Keys(names))
+}
+
+// registered holds the workflow functions by type name.
+type registered map[string]any
+
+func (r registered) RegisterWorkflow(any) { panic("a workflow is registered without a name") }
+
+func (r registered) RegisterWorkflowWithOptions(w any, opts workflow.RegisterOptions) {
+	r[opts.Name] = w
+}
+
+func (r registered) RegisterDynamicWorkflow(any, workflow.DynamicRegisterOptions) {
+	panic("a workflow of any name is registered")
 }
 
 // A replay that cannot fail proves nothing.

@@ -7,15 +7,14 @@ import (
 )
 
 // RotateKeysID and CheckKeysID are the workflows that look after a store's
-// recipients: one of each at a time.
+// recipients. One of each runs at a time.
 const (
 	RotateKeysID = "store/rotate-keys"
 	CheckKeysID  = "store/check-keys"
 )
 
-// RotateKeys encrypts everything in the store for the recipients that the
-// worker's config names now, or only looks. A worker that dies on the way is
-// followed by another.
+// RotateKeys encrypts everything in the store for the recipients that the worker's
+// config names now, or only checks. If a worker dies, another one goes on.
 func RotateKeys(ctx workflow.Context, in activities.RotateKeysInput) (activities.RotateKeysResult, error) {
 	summary := "encrypt the store for its recipients"
 	if in.Check {

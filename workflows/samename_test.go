@@ -8,9 +8,9 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// Names of sessions are free again once Temporal has forgotten them, and a
-// session that was ended by force may be followed by one of its name at once.
-// What the one holds is not the other's.
+// A session's name is free again once Temporal has forgotten the session, and a
+// session that was terminated may be followed by one of the same name at once. What
+// the first holds does not belong to the second.
 
 func run(a acquire, run string) acquire { a.Run = run; return a }
 
@@ -57,7 +57,7 @@ func TestWhoIsInLineStaysThereWhenItsNamesakeHasEnded(t *testing.T) {
 	p.runSeed(11 * time.Minute)
 }
 
-// A refresh that goes on has a login in its hands that nobody knows yet.
+// A refresh in progress may have a login that nobody else knows yet.
 func TestALoginThatIsBeingRefreshedIsNotGivenToTheNext(t *testing.T) {
 	p, f := newVerifyWorld(t, nil, []string{"login 2"})
 	f.hold = make(chan struct{})

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -21,36 +22,36 @@ const TypeFire = "Fire"
 // ScheduleNote.
 const MemoSchedule = "schedule"
 
-// A ScheduleNote is what a person wrote of a schedule, as lists show it.
+// A ScheduleNote is what a person wrote about a schedule, as lists show it.
 type ScheduleNote struct {
 	When []string `json:"when"`
 	By   string   `json:"by,omitempty"`
 	What string   `json:"what"` // the beginning of what codex is told, or the batch's file
 	Zone string   `json:"zone,omitempty"`
-	// Batch is how many items a batch's file has; 0 where there is none.
+	// Batch is how many items a batch's file has, or 0 if there is none.
 	Batch int `json:"batch,omitempty"`
 }
 
-// ScheduleID gives the id of a schedule in Temporal, and of its firings'
-// workflows, but for the time that Temporal adds to these.
+// ScheduleID returns the id of a schedule in Temporal. Its firings' workflows have
+// the same id followed by their time, which Temporal appends.
 func ScheduleID(name string) string { return originSchedule + name }
 
-// ScheduleName is the name in such an id; false where it is none of ours.
+// ScheduleName returns the name in such an id, or false if the id has another form.
 func ScheduleName(id string) (string, bool) { return strings.CutPrefix(id, originSchedule) }
 
 // MaxScheduleName leaves room for the time in the id of what is fired.
 const MaxScheduleName = 40
 
-// FireInput is what a schedule starts each time: a session or a batch, whose id
-// is made of name and time.
+// FireInput is what a schedule starts each time: a session or a batch. Its id is
+// made of the schedule's name and the time.
 type FireInput struct {
 	Schedule string        `json:"schedule"`
 	Session  *SessionInput `json:"session,omitempty"`
 	Batch    *BatchSpec    `json:"batch,omitempty"`
-	By       string        `json:"by,omitempty"` // who made the schedule; of batches
+	By       string        `json:"by,omitempty"` // who made the schedule; used for batches
 }
 
-// Check says why nothing could be fired.
+// Check refuses an input from which nothing can be started.
 func (in FireInput) Check() error {
 	if !NamePattern.MatchString(in.Schedule) || len(in.Schedule) > MaxScheduleName || (in.Session == nil) == (in.Batch == nil) {
 		return refuse(RefusedBadInput, "fire schedule %s: it does not say what to start", excerpt(in.Schedule, maxWord))
@@ -58,20 +59,22 @@ func (in FireInput) Check() error {
 	return nil
 }
 
-// FireResult says what came of one firing.
+// FireResult is the outcome of one firing.
 type FireResult struct {
 	ID     string `json:"id"` // of the session, or the batch
 	State  string `json:"state"`
-	Status string `json:"status,omitempty"` // of the session's turn; how much of the batch ended well
+	Status string `json:"status,omitempty"` // of the session's turn, or how many items of the batch are done
 }
 
-// maxFirings of one second: how often a time may be fired anew by hand.
+// maxFirings bounds how often one time may be fired, counting those that people
+// repeat by hand.
 const maxFirings = 20
 
-// Fire starts what a schedule is for and stays until that has ended, so that
-// the schedule's overlap policy knows what still runs. It is cancelled by the
-// policy cancel-other and by people: then it closes what it started, in good
-// order. Where it is terminated Temporal asks for the same.
+// Fire starts what a schedule is for and stays until that has ended, so that the
+// schedule's overlap policy knows what still runs. A session that only has to clean
+// up, and cannot reach its host, counts as ended. Fire is cancelled by the policy
+// cancel-other and by people. Then it closes what it started, in good order. If
+// Fire is terminated, Temporal requests that what it started be cancelled.
 func Fire(ctx workflow.Context, in FireInput) (FireResult, error) {
 	if err := in.Check(); err != nil {
 		return FireResult{}, err
@@ -88,16 +91,25 @@ func Fire(ctx workflow.Context, in FireInput) (FireResult, error) {
 	if err != nil {
 		return out, fmt.Errorf("fire schedule %s: start %s %s: %w", in.Schedule, what.kind, id, err)
 	}
-	if err := workflow.Await(all, func() bool { return child.IsReady() || ctx.Err() != nil }); err != nil {
+	heard := workflow.GetSignalChannel(all, SignalSessionEnded)
+	over := func() bool { return child.IsReady() || heard.Len() > 0 }
+	if err := workflow.Await(all, func() bool { return over() || ctx.Err() != nil }); err != nil {
 		return out, err
 	}
-	if !child.IsReady() {
+	if !over() {
 		said := child.SignalChildWorkflow(all, what.close, what.closing)
 		if err := said.Get(all, nil); err != nil { // it ends by itself at this moment
 			workflow.GetLogger(ctx).Warn("close not said", what.kind, id, "error", err)
 		}
+		if err := workflow.Await(all, over); err != nil {
+			return out, err
+		}
 	}
-	err = what.ended(all, child, &out)
+	if child.IsReady() {
+		err = what.ended(all, child, &out)
+	} else { // its host is away: it has ended, and cleans up when it can
+		err = out.heardOf(all, heard)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return out, ctx.Err()
@@ -107,7 +119,21 @@ func Fire(ctx workflow.Context, in FireInput) (FireResult, error) {
 	return out, what.bad(out)
 }
 
-// A firing is how a schedule's session or batch is started, closed, and judged.
+// heardOf takes the SessionEnded of a session that is still cleaning up.
+func (r *FireResult) heardOf(ctx workflow.Context, heard workflow.ReceiveChannel) error {
+	var e SessionEnded
+	heard.Receive(ctx, &e)
+	r.State = string(e.State)
+	if e.Turn != nil {
+		r.Status = e.Turn.Status
+	}
+	if e.State == Failed && e.Failure != nil {
+		return temporal.NewNonRetryableApplicationError(e.Failure.Message, e.Failure.Kind, nil)
+	}
+	return nil
+}
+
+// A firing says how a schedule's session or batch is started, closed and judged.
 type firing struct {
 	kind    string
 	blobs   []string // in the schedule's folders of the store, that it needs
@@ -115,7 +141,7 @@ type firing struct {
 	close   string // the signal that closes it
 	closing any
 	ended   func(workflow.Context, workflow.Future, *FireResult) error
-	bad     func(FireResult) error // what of an end counts as a failure
+	bad     func(FireResult) error // returns an error if the outcome counts as a failure
 }
 
 func firedSession(in FireInput) firing {
@@ -140,7 +166,7 @@ func firedSession(in FireInput) firing {
 			if out.Status == "completed" {
 				return nil
 			}
-			return temporal.NewNonRetryableApplicationError(fmt.Sprintf("session %s: its turn is %s", out.ID, orElse(out.Status, "not begun")), "turn_"+orElse(out.Status, "none"), nil, out)
+			return temporal.NewNonRetryableApplicationError(fmt.Sprintf("session %s: its turn is %s", out.ID, cmp.Or(out.Status, "not begun")), "turn_"+cmp.Or(out.Status, "none"), nil, out)
 		},
 	}
 }
@@ -177,8 +203,8 @@ func firedBatch(in FireInput) firing {
 	}
 }
 
-// begin starts it, as the next free one of its time: a time is fired again where
-// a person has it filled in once more.
+// begin starts what a schedule fires, under the next free id of its time. One time
+// is fired again if a person backfills it once more.
 func (f firing) begin(asked, ctx workflow.Context, base string) (id string, child workflow.ChildWorkflowFuture, err error) {
 	for n := 1; n <= maxFirings; n++ {
 		id = base
@@ -201,17 +227,27 @@ func (f firing) begin(asked, ctx workflow.Context, base string) (id string, chil
 	return id, child, err
 }
 
-// hold keeps what is fired from losing what the schedule has in the store: it
-// may go on when the schedule is deleted.
+// hold keeps the blobs of the schedule for what it fires, which may outlive the
+// schedule. It waits for a store that is away, and for a worker that has the
+// store's key.
 func (f firing) hold(ctx workflow.Context, id string) error {
 	if len(f.blobs) == 0 {
 		return nil
 	}
-	return workflow.ExecuteActivity(untilDone(ctx, "keep what "+id+" begins with"), batches.HoldBlobs,
-		activities.HoldBlobsInput{Kind: f.kind, ID: id, Blobs: f.blobs}).Get(ctx, nil)
+	for n := 1; ; n++ {
+		err := workflow.ExecuteActivity(untilDone(ctx, "keep what "+id+" begins with"), batches.HoldBlobs,
+			activities.HoldBlobsInput{Kind: f.kind, ID: id, Blobs: f.blobs}).Get(ctx, nil)
+		failed := failureOf("keep what "+id+" begins with", err)
+		if err == nil || ctx.Err() != nil || !failed.passes() {
+			return err
+		}
+		workflow.SetCurrentDetails(ctx, fmt.Sprintf("tries again to begin %s (%d attempts failed): %s", id, n, failed.Message))
+		if err := workflow.Sleep(ctx, pauseAfter(n)); err != nil {
+			return err
+		}
+	}
 }
 
-// blobs are those that a session begins with.
 func (in SessionInput) blobs() (all []string) {
 	if m := in.First; m != nil {
 		all = append(all, m.Blob, m.SchemaBlob)
@@ -228,7 +264,7 @@ func (in SessionInput) blobs() (all []string) {
 	return all
 }
 
-// onePerFolder leaves out whatever lies beside another one.
+// onePerFolder returns one blob of each folder.
 func onePerFolder(blobs []string) (some []string) {
 	seen := map[string]bool{}
 	for _, b := range blobs {
@@ -240,8 +276,9 @@ func onePerFolder(blobs []string) (some []string) {
 	return some
 }
 
-// fireID names what is started at a schedule's time: Temporal adds that time to
-// the id of this workflow. One that somebody starts by hand has its own.
+// fireID returns the id of what is started at a schedule's time, which Temporal
+// appends to the id of this workflow. If somebody starts it by hand, the time is
+// that of its start.
 func fireID(ctx workflow.Context, name string) string {
 	info := workflow.GetInfo(ctx)
 	at, err := time.Parse(time.RFC3339, strings.TrimPrefix(info.WorkflowExecution.ID, ScheduleID(name)+"-"))
@@ -251,17 +288,17 @@ func fireID(ctx workflow.Context, name string) string {
 	return FiredID(name, at)
 }
 
-// LongestFiredID is as long as the id of what a schedule starts ever gets.
+// LongestFiredID returns an id as long as a schedule of that name ever makes.
 func LongestFiredID(name string) string {
 	return fmt.Sprintf("%s.%d", FiredID(name, time.Time{}), maxFirings)
 }
 
-// FiredID is the id of what a schedule starts at a time.
+// FiredID returns the id of what a schedule starts at a time.
 func FiredID(name string, at time.Time) string {
 	return name + "-" + at.UTC().Format("20060102t150405z")
 }
 
-// firedFailure is why what was fired could not begin, as its own workflow has it.
+// firedFailure returns the error of what was fired, as Fire reports it.
 func firedFailure(what string, err error) error {
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) {
@@ -275,7 +312,7 @@ func (r *FireResult) Read(err error) {
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) && app.HasDetails() {
 		if app.Details(r) != nil {
-			*r = FireResult{} // what is not known is not claimed
+			*r = FireResult{} // do not claim what is not known
 		}
 	}
 }

@@ -19,14 +19,15 @@ import (
 	"fairlead.dev/fairlead/internal/owned"
 )
 
-// A scheduled is a Schedule of Temporal's that a test made, of sessions.
+// A scheduled is a Temporal Schedule that a test made.
 type scheduled struct {
 	r    *real
 	name string
 	client.ScheduleHandle
 }
 
-// schedule has sessions begun that are told text; by itself it fires in another century.
+// schedule makes a Schedule that starts sessions with text as their message. By
+// itself it fires only in another century.
 func (r *real) schedule(name, text string, change func(*client.ScheduleOptions)) scheduled {
 	r.t.Helper()
 	name += "-" + keyDigest(r.zone)[:12] // a zone's name is too long for it
@@ -45,7 +46,7 @@ func (r *real) schedule(name, text string, change func(*client.ScheduleOptions))
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() {
-		// The test's own context is over by now; a schedule goes on without it.
+		// The test's own context is done by now, and the schedule would go on.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.t.Context()), patience)
 		defer cancel()
 		if err := h.Delete(ctx); err != nil {
@@ -64,8 +65,9 @@ func (s scheduled) look() client.ScheduleInfo {
 	return d.Info
 }
 
-// trigger fires it. Temporal names a firing by its second and has one of a name
-// at a time, so that of the last one is over first.
+// trigger fires the schedule. Temporal names a firing by its second and runs one of
+// a name at a time, so trigger first waits until the second of the last firing is
+// over.
 func (s scheduled) trigger(overlap enums.ScheduleOverlapPolicy) {
 	s.r.t.Helper()
 	if had := s.look().RecentActions; len(had) > 0 {
@@ -77,7 +79,6 @@ func (s scheduled) trigger(overlap enums.ScheduleOverlapPolicy) {
 	}
 }
 
-// scheduleBatch has batches begun, with an item for each text.
 func (r *real) scheduleBatch(name string, window int, texts ...string) scheduled {
 	r.t.Helper()
 	spec := r.packed(owned.Owner{Kind: owned.Schedule, ID: name}, BatchSpec{Window: window}, texts...)
@@ -87,9 +88,9 @@ func (r *real) scheduleBatch(name string, window int, texts ...string) scheduled
 	})
 }
 
-// fired waits for the nth firing and for what it started. Which session that
-// that is, it says itself: two firings of one second are of one name but for a
-// number.
+// fired waits for the nth firing and for the session that it started. The firing
+// itself tells the session's id: two firings in one second have the same name
+// except for a number.
 func (s scheduled) fired(n int) (fire client.ScheduleWorkflowExecution, id string) {
 	s.r.t.Helper()
 	s.r.until(fmt.Sprintf("firing %d of %s", n, s.name), func() bool { return len(s.look().RecentActions) >= n })
@@ -112,7 +113,6 @@ func (s scheduled) fired(n int) (fire client.ScheduleWorkflowExecution, id strin
 	return fire, id
 }
 
-// ends is how a firing ended.
 func (s scheduled) ends(fire client.ScheduleWorkflowExecution) (out FireResult, err error) {
 	s.r.t.Helper()
 	ctx, cancel := context.WithTimeout(s.r.t.Context(), patience)
@@ -236,7 +236,7 @@ func TestTimesThatPassedAreFilledInOnce(t *testing.T) {
 	if got := fmt.Sprint(ids(3)); got != "[20210501t030000z 20210502t030000z 20210503t030000z]" {
 		t.Errorf("filled in: %s", got)
 	}
-	// Who asks for it once more wants it once more.
+	// A second request for the same times starts them once more.
 	fill()
 	if got := fmt.Sprint(ids(6)); got != "[20210501t030000z 20210501t030000z.2 20210502t030000z 20210502t030000z.2 20210503t030000z 20210503t030000z.2]" {
 		t.Errorf("filled in again: %s", got)
@@ -250,7 +250,7 @@ func TestAPausedScheduleFiresNothingByItself(t *testing.T) {
 		o.Spec = client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: time.Second}}}
 	}
 	paused := r.schedule("paused", "hello", func(o *client.ScheduleOptions) { often(o); o.Paused = true })
-	r.schedule("ticking", "hello", often).fired(2) // in its time the other would have, too
+	r.schedule("ticking", "hello", often).fired(2) // the other would have fired in that time too
 	if info := paused.look(); info.NumActions != 0 {
 		t.Errorf("paused it fired %d times", info.NumActions)
 	}
@@ -263,8 +263,8 @@ func TestAPausedScheduleFiresNothingByItself(t *testing.T) {
 	}
 }
 
-// A firing that is cancelled leaves nothing open, wherever its session is: here
-// it waits in the pool's line.
+// A cancelled firing leaves nothing open, wherever its session is. Here the session
+// waits in the pool's queue.
 func TestACancelledFiringTakesItsSessionOutOfTheLine(t *testing.T) {
 	r := newReal(t)
 	r.work()

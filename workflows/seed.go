@@ -26,20 +26,27 @@ type seedState struct {
 	Pools   []seedInPool        `json:"pools,omitempty"`
 	Rotated *seedRotated        `json:"rotated,omitempty"`
 	Health  seedHealth          `json:"health"`
-	Spent   bool                `json:"spent,omitempty"`  // its refresh token may be
-	Former  []string            `json:"former,omitempty"` // digests of what auth.json was before
-	Check   *seedCheck          `json:"check,omitempty"`  // the newest verification
+	Spent   bool                `json:"spent,omitempty"` // its refresh token may be used up
+	// Renews is a refresh that was begun and whose outcome is not known yet.
+	Renews *activities.RefreshSeedInput `json:"renews,omitempty"`
+	Former []string                     `json:"former,omitempty"` // digests of what auth.json was before
+	Check  *seedCheck                   `json:"check,omitempty"`  // the newest verification
 
 	VerifiedAt time.Time   `json:"verified_at"` // when it was last known to be alive
-	UsedAt     time.Time   `json:"used_at"`     // when it was last given or given back
+	UsedAt     time.Time   `json:"used_at"`     // when it was last granted or given back
 	PutAt      time.Time   `json:"put_at"`
 	ReapAt     time.Time   `json:"reap_at"`
 	LookedAt   time.Time   `json:"looked_at"`          // when holders were last looked at
 	Exported   *SeedExport `json:"exported,omitempty"` // last
-	Policy     string      `json:"policy,omitempty"`   // judges in every session that has it
+	Policy     string      `json:"policy,omitempty"`   // judges in every session that uses the seed
 	Amend      bool        `json:"amend,omitempty"`    // its sessions are offered amendments
 	Deleted    bool        `json:"deleted,omitempty"`
 	Purge      bool        `json:"purge,omitempty"` // its blobs too
+	// First is below the epochs of all leases that this workflow granted. Leases of
+	// an earlier workflow of the seed, which was ended by force, have epochs up to
+	// First. This workflow does not know them. First is 0 if a person gave up what
+	// such leases left, or if an older release began the workflow.
+	First int64 `json:"first,omitempty"`
 }
 
 // Seed names the newest generation of a credential and who holds it. It ends
@@ -48,12 +55,17 @@ func Seed(ctx workflow.Context, in SeedInput) error {
 	s := &seed{ctx: ctx, name: in.Name, st: in.Carry, roll: newRollover(ctx),
 		alarm: newAlarm(ctx, "look after holders"), again: newAlarm(ctx, "fetch the credential again")}
 	if s.st == nil {
-		// Epochs rise also above those of a seed that had this name and was
-		// deleted: somebody may believe in one of them still.
+		// Epochs also rise above those of a deleted seed of this name: somebody may
+		// still believe in one of its leases.
 		s.st = &seedState{Epoch: workflow.Now(ctx).Unix()}
+		s.st.First = s.st.Epoch
 	}
 	if err := s.listen(); err != nil {
 		return err
+	}
+	if s.st.Renews != nil {
+		s.asking = true // nobody gets the seed before that is settled
+		workflow.Go(ctx, s.renewAgain)
 	}
 	for !s.st.Deleted {
 		s.serve()
@@ -71,12 +83,12 @@ func Seed(ctx workflow.Context, in SeedInput) error {
 		if err != nil {
 			return err
 		}
-		s.again.off() // recover looks what is due
+		s.again.off() // recover looks for what is due
 		if s.alarm.off() {
 			s.st.ReapAt = time.Time{}
 			s.reap()
 		}
-		if s.full() && !s.work && !s.st.Deleted {
+		if s.full() && !s.st.Deleted { // even if there is work to do: requests may never stop
 			return s.rollOver()
 		}
 	}
@@ -92,14 +104,18 @@ type seed struct {
 	rep  workflow.ReceiveChannel
 	work bool
 
-	asking bool      // a verification or a refresh goes on
-	behind int       // how many wait for that
-	no     []letter  // to whom what they asked for is refused, not sent
-	rec    *recovery // that goes on
-	alarm  *alarm    // for the holders; its time is carried, so that no rollover puts it off
-	again  *alarm    // for the next try to recover; its time is the lease's
-	roll   *rollover
-	read   ruling // its policy
+	asking bool // a verification or a refresh goes on
+	behind int  // how many requests wait for that
+	// callBack cancels a verification or refresh without waiting for its result.
+	// rolling is set when this run is about to end: no other one begins.
+	callBack workflow.CancelFunc
+	rolling  bool
+	no       []letter  // refusals that are not sent yet
+	rec      *recovery // the recovery in progress
+	alarm    *alarm    // to look after holders; its time is carried, so that no rollover delays it
+	again    *alarm    // for the next try to recover; its time is kept in the lease
+	roll     *rollover
+	read     ruling // its policy, parsed
 
 	removed time.Time // when it was deleted
 }
@@ -129,12 +145,13 @@ func (s *seed) listen() error {
 	)
 }
 
-// updating sets the handler of an update that only changes the state: a
-// refused one costs no event.
+// updating sets the handler of an update that only changes the state. A refused
+// update costs no event.
 func updating[In, Out any](s *seed, name string, check func(In) error, take func(In) Out) error {
 	return workflow.SetUpdateHandlerWithOptions(s.ctx, name,
 		func(_ workflow.Context, in In) (Out, error) {
-			// What came between the validator and this, in the same task.
+			// Something may have come between the validator and this, in the same
+			// task.
 			if err := check(in); err != nil {
 				var none Out
 				return none, err
@@ -146,8 +163,8 @@ func updating[In, Out any](s *seed, name string, check func(In) error, take func
 		workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in In) error { return check(in) }})
 }
 
-// bury purges a deleted seed, once nobody writes any more of it. Whoever asks
-// for it meanwhile is told.
+// bury purges a deleted seed, once nobody writes to it any more. Whoever asks for
+// the seed meanwhile is told.
 func (s *seed) bury() error {
 	var purged workflow.Future
 	for {
@@ -176,23 +193,48 @@ func (s *seed) bury() error {
 	}
 }
 
-// full says that this run's history is long enough. A recovery and a refresh
-// are waited for: what they saved must not be forgotten.
-func (s *seed) full() bool { return s.rec == nil && !s.asking && s.roll.due() }
-
-func (s *seed) rollOver() error {
-	err := workflow.Await(s.ctx, func() bool { s.drain(); return workflow.AllHandlersFinished(s.ctx) })
-	if err != nil {
-		return err
-	}
-	s.drain()
-	return workflow.NewContinueAsNewError(s.ctx, Seed, SeedInput{Name: s.name, Carry: s.st})
+// full reports whether this run's history is long enough. The run waits for a
+// recovery and a refresh, though not for ever: they may wait for a worker or an
+// issuer that does not come back.
+func (s *seed) full() bool {
+	return s.roll.due() && (s.rec == nil && !s.asking || s.roll.overdue())
 }
 
-// drain takes the signals that lie unread; see session.drain for why so. How
-// signals of different names followed each other cannot be told, so it is read
-// from what they say: a report comes before the release of its lease, and a
-// release takes back what its holder asked for up to its generation.
+// rollOver continues as a new run. It cancels a recovery or refresh that goes on,
+// and the next run continues with it: what was saved is found in the store.
+func (s *seed) rollOver() error {
+	s.rolling = true
+	if s.rec != nil {
+		s.rec.callBack()
+	}
+	if s.asking {
+		s.callBack()
+	}
+	for {
+		err := workflow.Await(s.ctx, func() bool {
+			s.drain()
+			return workflow.AllHandlersFinished(s.ctx) && (s.rec == nil || s.fetched())
+		})
+		if err != nil {
+			return err
+		}
+		if s.fetched() {
+			s.takeFetched()
+		}
+		if s.drain(); len(s.no) == 0 {
+			break
+		}
+		no := s.no // not carried
+		s.no = nil
+		post(s.ctx, no)
+	}
+	return workflow.NewContinueAsNewError(s.ctx, TypeSeed, SeedInput{Name: s.name, Carry: s.st})
+}
+
+// drain receives the signals that have arrived; see session.drain. The order of
+// signals of different names is not known, so it follows from what they say: a
+// report comes before the release of its lease, and a release takes back what its
+// holder asked for up to its generation.
 func (s *seed) drain() {
 	for _, r := range unread[report](s.rep) {
 		s.reported(r)
@@ -207,7 +249,7 @@ func (s *seed) drain() {
 	}
 }
 
-// unread are the signals of a channel that nobody has taken.
+// unread receives all signals that wait in a channel.
 func unread[T any](ch workflow.ReceiveChannel) (all []T) {
 	for {
 		var v T

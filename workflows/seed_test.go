@@ -7,12 +7,11 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// on is a seed's acquire from a session on a host, by its generation.
+// on returns a request to a seed from a session on a host, in that generation.
 func on(holder, host string, generation int64) acquire {
 	return acquire{Holder: holder, At: &activities.HostSpec{Name: host, Address: "192.0.2.7"}, Generation: generation}
 }
 
-// login is generation n of a login that rotates.
 func login(n string) PutSeed {
 	return PutSeed{Name: "team", Ref: activities.SeedRef{Blob: "b" + n, Digest: "d" + n, Kind: "chatgpt"}, Files: auth(n)}
 }
@@ -26,7 +25,7 @@ func saves(holder string, epoch, from int64, n string) activities.SaveSeed {
 		Ref: activities.SeedRef{Blob: "b" + n, Digest: "d" + n, Kind: "chatgpt"}}
 }
 
-// newSeed has no former one of its name: its epochs begin at 1.
+// newSeed has no earlier seed of its name, so its epochs begin at 1.
 var newSeed = SeedInput{Name: "team", Carry: &seedState{}}
 
 func newSeedWorld(t *testing.T) *poolWorld {

@@ -11,8 +11,8 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// A refresh token that somebody else may have used is not used by us without a
-// person's word, and a turn that works says nothing of it.
+// A refresh token that somebody else may have used is not used unless a person says
+// so, even after a turn that worked.
 func TestALoginThatMayBeSpentIsNotUsedWithoutAPersonsWord(t *testing.T) {
 	p, f := newVerifyWorld(t, []string{"unknown", "unknown"}, []string{"unknown", "login 2"})
 	p.at(time.Second, func() { p.takes(p.send(UpdateExportSeed, ExportSeed{By: "ann@desk", Recipient: "age1qqq"})) })
@@ -75,7 +75,7 @@ func TestAnOlderLoginIsNotImportedOverWhatItBecame(t *testing.T) {
 	p.runSeed(4 * time.Second)
 }
 
-// There is nothing to fetch from the host of a session whose worker keeps the login.
+// If the worker keeps the login, there is nothing to fetch from the session's host.
 func TestABrokersSeedIsFreeWhenItsSessionHasEnded(t *testing.T) {
 	p := newSeedWorld(t)
 	a := on("a", "web-1", 1)

@@ -8,9 +8,9 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// UpdateExportSeed lets a person have a seed out, encrypted for a key of
-// theirs: ExportSeed → SeedView, whose Ref is what a worker may export. It puts
-// on record who took it, and for whom.
+// UpdateExportSeed hands a seed out to a person, encrypted for a key of theirs:
+// ExportSeed → SeedView, whose Ref is what a worker may export. It records who took
+// the seed, and for whom.
 const UpdateExportSeed = "export_seed"
 
 // ExportSeed asks for a seed's newest generation.
@@ -19,7 +19,7 @@ type ExportSeed struct {
 	Recipient string `json:"recipient"` // an age recipient, age1…: public
 }
 
-// SeedExport is when a seed was last handed out.
+// SeedExport records the newest export of a seed.
 type SeedExport struct {
 	ExportSeed
 	At         time.Time `json:"at"`
@@ -41,8 +41,8 @@ func (s *seed) checkExport(in ExportSeed) error {
 	return nil
 }
 
-// export hands out a seed. A login that rotates has a holder then of whom
-// nothing is known, so nobody else gets it before a person says so.
+// export hands out a seed. Nothing is known about who uses an exported login, so if
+// it rotates nobody else gets it before a person says so.
 func (s *seed) export(in ExportSeed) SeedView {
 	s.st.Exported = &SeedExport{ExportSeed: in, At: workflow.Now(s.ctx), Generation: s.st.Ref.Generation}
 	if s.exclusive() {

@@ -8,21 +8,21 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// The health of a seed. The empty word is "unknown".
+// The health of a seed. The empty string means "unknown".
 const (
 	Healthy = "healthy"
 	Suspect = "suspect" // nobody new gets it until a person or a proof says otherwise
-	Dead    = "dead"    // its issuer says so: who asks is refused
+	Dead    = "dead"    // its issuer says so: requests are refused
 )
 
-// seedHealth is what is thought of a credential, and why.
+// seedHealth is what is known of a credential's state, and why.
 type seedHealth struct {
 	State  string    `json:"state,omitempty"`
 	Reason string    `json:"reason,omitempty"`
 	Hint   string    `json:"hint,omitempty"`
 	Since  time.Time `json:"since"`
-	// Elsewhere is where a login that was captured may be in use, while nothing
-	// else is wrong with it.
+	// Elsewhere is where a captured login may be in use, if nothing else is wrong
+	// with it.
 	Elsewhere string `json:"elsewhere,omitempty"`
 }
 
@@ -47,16 +47,17 @@ func (s *seed) suspect(reason, hint string) {
 	}
 }
 
-// burnt is a suspicion that the stored refresh token was used, or is about to
-// be, by somebody else. Its use again would burn the login for all, so that is
-// for a person to say, and no turn disproves it: that shows an access token.
+// burnt records the suspicion that somebody else has used the stored refresh token,
+// or is about to. Using it again would burn the login for all, so only a person can
+// end the suspicion. A turn that succeeds does not: it proves an access token only.
 func (s *seed) burnt(reason, hint string) {
 	s.st.Spent = true
 	s.suspect(reason, hint)
 }
 
-// alive takes a proof of life: something that the credential did, which began
-// and which was seen to succeed. It says nothing of a doubt that came later.
+// alive records a proof that the credential works: something done with it that
+// began and was seen to succeed at these times. It does not end a suspicion that
+// came after began.
 func (s *seed) alive(began, seen time.Time) {
 	switch {
 	case s.st.Health.State == Dead, s.st.Spent:
@@ -74,8 +75,8 @@ func (s *seed) alive(began, seen time.Time) {
 	}
 }
 
-// reported takes what a holder saw. Who does not hold the seed any more knows
-// nothing of it.
+// reported takes the report of a holder. A session that does not hold the seed any
+// more is ignored.
 func (s *seed) reported(r report) {
 	if s.holds(r.Holder, r.Epoch) == nil {
 		return
@@ -102,11 +103,14 @@ func (s *seed) checkRevive(ReviveSeed) error {
 	return nil
 }
 
-// revive takes a person's word that the stored generation is what there is.
-// Where nothing is in doubt it changes nothing.
+// revive takes a person's word that the stored generation is all there is. If
+// nothing else is in doubt, it gives up what was left under leases of an earlier
+// workflow of the seed. A person who revives a seed for another reason may not know
+// of those.
 func (s *seed) revive(ReviveSeed) SeedView {
 	ended := slices.ContainsFunc(s.st.Leases, func(l seedLease) bool { return l.Ended != "" })
 	if s.st.Health.State != Suspect && !s.st.Spent && !ended && s.st.Rotated == nil {
+		s.st.First = 0
 		return s.view()
 	}
 	s.giveUpFetching()
@@ -115,7 +119,7 @@ func (s *seed) revive(ReviveSeed) SeedView {
 	return s.view()
 }
 
-// giveUpFetching leaves what ended holders may have to where it is.
+// giveUpFetching leaves the logins of ended holders on their hosts.
 func (s *seed) giveUpFetching() {
 	if s.rec != nil {
 		s.rec.cancel()

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -11,15 +12,15 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// Seeds that come from hosts: a login that is there already, and one that a
-// person makes there, with a browser elsewhere.
+// Seeds come from hosts in two ways: a login is there already, or a person makes
+// one there, with a browser elsewhere.
 
 // CaptureSeedInput names the seed and where its login is.
 type CaptureSeedInput struct {
 	Name string              `json:"name"`
 	Zone string              `json:"zone,omitempty"`
 	Host activities.HostSpec `json:"host"`
-	Home string              `json:"home,omitempty"` // CODEX_HOME there; empty is the user's own
+	Home string              `json:"home,omitempty"` // CODEX_HOME there; empty means the user's own
 	Move bool                `json:"move,omitempty"` // remove the login there once it is kept
 	By   string              `json:"by,omitempty"`
 }
@@ -31,17 +32,17 @@ type CaptureSeedResult struct {
 	Home    string     `json:"home"`
 	Files   []SeedFile `json:"files"`
 	Ignored []string   `json:"ignored,omitempty"`
-	// Moved says that the login is gone from where it was. StaysRotating says
-	// that a login that rotates may have two holders now: nobody is given the seed
-	// until it is moved, or a person says that it is not used there.
+	// Moved says that the login is gone from where it was. StaysRotating says that
+	// a login that rotates may have two holders now. Nobody gets the seed until the
+	// login is moved, or a person says that it is not used there.
 	Moved         bool `json:"moved"`
 	StaysRotating bool `json:"stays_rotating,omitempty"`
-	// Problem is what kept the login from being moved, or the seed from being told so.
+	// Problem is why the login was not moved, or why the seed was not told so.
 	Problem *Failure `json:"problem,omitempty"`
 }
 
-// CaptureSeed takes a login from a host's CODEX_HOME. It is removed there only
-// when the seed has it.
+// CaptureSeed takes a login from a host's CODEX_HOME. It removes the login there
+// only once the seed has it.
 func CaptureSeed(ctx workflow.Context, in CaptureSeedInput) (CaptureSeedResult, error) {
 	out := CaptureSeedResult{Name: in.Name}
 	got, err := do(setUp(ctx, "capture seed "+in.Name), hosts.CaptureSeed, activities.CaptureSeedInput{Name: in.Name, Host: in.Host, Home: in.Home})
@@ -73,7 +74,7 @@ func CaptureSeed(ctx workflow.Context, in CaptureSeedInput) (CaptureSeedResult, 
 	put.Elsewhere, put.Moved = "", true
 	if err := putSeed(untilDone(ctx, "seed "+in.Name+" was moved"), put); err != nil {
 		out.Problem = failureOf("the login is removed there, but the seed was not told", err)
-		out.Problem.Hint = orElse(out.Problem.Hint, fmt.Sprintf("`ctl seed revive %s` says so", in.Name))
+		out.Problem.Hint = cmp.Or(out.Problem.Hint, fmt.Sprintf("`ctl seed revive %s` says so", in.Name))
 	}
 	return out, nil
 }
@@ -94,21 +95,22 @@ type LoginSeedInput struct {
 	By   string              `json:"by,omitempty"`
 }
 
-// loginTime is how long somebody may take to enter the code: codex's own 15
-// minutes, and a little more, so that codex says so itself.
+// loginTime is how long somebody may take to enter the code. It is longer than
+// codex's own 15 minutes, so that codex reports the timeout itself.
 const loginTime = 16 * time.Minute
 
-// A seed that will not have a login just now is asked again: what is in the way,
-// a verification or a session that ends, is often gone soon.
+// A seed that refuses a login for now is asked again, because a verification or a
+// session that is in the way often ends soon.
 const (
 	putAgain = 10 * time.Second
 	putTries = 6
 )
 
-// LoginSeed has a person log in with a code, by the host's codex in a folder of
-// its own, takes the login into a seed and removes it there. Nobody is sent to
-// enter a code for a seed that would refuse the login. Once it is made it is
-// removed only after the seed has it, or when the person gives it up.
+// LoginSeed has a person log in with a code, by the host's codex in a folder of its
+// own. It takes the login into a seed and removes it from the host. First it asks
+// whether the seed would refuse the login, so that nobody enters a code in vain. A
+// login that was made is removed only once the seed has it, or when the person
+// gives it up.
 func LoginSeed(ctx workflow.Context, in LoginSeedInput) (CaptureSeedResult, error) {
 	out := CaptureSeedResult{Name: in.Name}
 	err := putSeed(setUp(ctx, "ask seed "+in.Name), activities.PutSeedInput{Name: in.Name, Ask: true, By: in.By,
@@ -136,7 +138,7 @@ func LoginSeed(ctx workflow.Context, in LoginSeedInput) (CaptureSeedResult, erro
 	return out, err
 }
 
-// loginOn has codex log in; made says that a login may be in its home.
+// loginOn has codex log in. made means that a login may be in home.
 func loginOn(ctx workflow.Context, in LoginSeedInput, login activities.LoginInput) (home string, made bool, err error) {
 	how, err := do(setUp(ctx, "prepare a login on "+in.Host.Name), hosts.MakeLogin, login)
 	if err != nil {
@@ -154,7 +156,7 @@ func loginOn(ctx workflow.Context, in LoginSeedInput, login activities.LoginInpu
 	return how.Home, true, nil
 }
 
-// keepLogin has a login in the store and in the seed, however long that takes.
+// keepLogin puts a login into the store and into the seed, however long that takes.
 func keepLogin(ctx workflow.Context, in LoginSeedInput, home string) (CaptureSeedResult, error) {
 	out := CaptureSeedResult{Name: in.Name}
 	got, err := do(untilDone(ctx, "capture seed "+in.Name), hosts.CaptureSeed, activities.CaptureSeedInput{Name: in.Name, Host: in.Host, Home: home})
@@ -174,7 +176,7 @@ func keepLogin(ctx workflow.Context, in LoginSeedInput, home string) (CaptureSee
 	}
 }
 
-// staysOn says where a login is that nobody has kept.
+// staysOn returns an error that says where a login is that was not kept.
 func staysOn(in LoginSeedInput, home string, err error) error {
 	f := failureOf("keep the login", err)
 	hint := fmt.Sprintf("`ctl seed capture %s --host %s --codex-home %s --move` takes it when that is mended; so it does into a seed of another name", in.Name, in.Host.Name, home)
@@ -188,7 +190,8 @@ func problem(kind, message, hint string) error {
 	return temporal.NewNonRetryableApplicationError(message, kind, nil, activities.Problem{Kind: kind, Message: message, Hint: hint})
 }
 
-// execWithin runs a command and ends it when it takes too long; nil then.
+// execWithin runs a command. If it takes too long, execWithin ends it and returns
+// nil.
 func execWithin(ctx workflow.Context, long time.Duration, in activities.ExecInput) (*activities.ExecResult, error) {
 	bounded, cancel := workflow.WithCancel(ctx)
 	defer cancel()

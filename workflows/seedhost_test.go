@@ -9,20 +9,18 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
 )
 
-// fakeLogins is a host on which somebody may log in.
 type fakeLogins struct {
 	mu     sync.Mutex
 	did    []string
 	exit   int     // codex's
-	refuse []error // what the seed says, each time it is asked; the last again and again
-	broken error   // of what keeps the login
-	stays  error   // of what removes it
+	refuse []error // the seed's answers, in order; the last one repeats
+	broken error   // the error of CaptureSeed
+	stays  error   // the error of ForgetLogin
 	kind   string
 }
 
@@ -84,10 +82,8 @@ func (f *fakeLogins) RemoveLogin(context.Context, activities.LoginInput) error {
 	return nil
 }
 
-func (f *fakeLogins) world(t *testing.T) *testsuite.TestWorkflowEnvironment {
-	var suite testsuite.WorkflowTestSuite
-	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(20 * time.Second)
+func (f *fakeLogins) world(t *testing.T) *environment {
+	env := newEnvironment()
 	env.RegisterActivity(f)
 	env.RegisterWorkflowWithOptions(LoginSeed, workflow.RegisterOptions{Name: TypeLogin})
 	env.RegisterWorkflowWithOptions(CaptureSeed, workflow.RegisterOptions{Name: TypeCapture})
@@ -110,8 +106,8 @@ func ends(t *testing.T, err error, want string) {
 	}
 }
 
-// A login that was made has one copy until the seed has it: it is removed from its
-// host then, or when it was given up, and nobody enters a code for nothing.
+// A new login exists once until the seed has it. It is removed from its host when
+// the seed has it or when it was given up. Nobody is asked for a code in vain.
 func TestALoginIsRemovedFromItsHostOnceItIsKeptOrGivenUp(t *testing.T) {
 	held := temporal.NewNonRetryableApplicationError("seed team is held by a", RefusedState, nil)
 	torn := temporal.NewNonRetryableApplicationError("auth.json is malformed", activities.ErrTypeBadInput, nil)
@@ -152,7 +148,7 @@ func TestALoginIsRemovedFromItsHostOnceItIsKeptOrGivenUp(t *testing.T) {
 	}
 }
 
-// A login that rotates and is still where it was captured has two holders.
+// A rotating login that is still where it was captured has two holders.
 func TestACapturedLoginIsGivenOnlyWhenItIsNowhereElse(t *testing.T) {
 	changed := temporal.NewNonRetryableApplicationError("it has changed", activities.ErrTypeBadInput, nil)
 	held := temporal.NewNonRetryableApplicationError("team has another login by now", RefusedState, nil)
@@ -191,7 +187,7 @@ func TestACapturedLoginIsGivenOnlyWhenItIsNowhereElse(t *testing.T) {
 	}
 }
 
-// What the seed makes of it.
+// The seed's side.
 func TestASeedThatIsElsewhereWaitsUntilItIsMoved(t *testing.T) {
 	p := newPoolWorld(t)
 	elsewhere := login("1")

@@ -10,31 +10,31 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// A seedLease is a holder's right to a seed. It knows where the credential is
-// before it is there, so that it can be fetched however the holder ends.
+// A seedLease is a holder's right to a seed. It names the place of the credential
+// before the credential is there, so that it can be fetched however the holder
+// ends.
 type seedLease struct {
 	Holder     string               `json:"holder"`
 	Epoch      int64                `json:"epoch"`
 	At         *activities.HostSpec `json:"at,omitempty"`
 	Zone       string               `json:"zone,omitempty"`
-	Run        string               `json:"run,omitempty"` // of the holder's workflow, the first: another one is another session
+	Run        string               `json:"run,omitempty"` // first run of the holder's workflow: another run is another session
 	Generation int64                `json:"generation"`    // of the holder's claim on the host
 	Since      time.Time            `json:"since"`
-	Pool       string               `json:"pool,omitempty"`     // by which it was asked for
-	Told       int64                `json:"told"`               // the generation of the seed that it knows of
+	Pool       string               `json:"pool,omitempty"`     // the seed pool that asked for it
+	Told       int64                `json:"told"`               // the generation of the seed that the holder knows
 	Rotates    bool                 `json:"rotates,omitempty"`  // it may make a new generation
-	Internal   bool                 `json:"internal,omitempty"` // of the workflow's own
-	Brokered   bool                 `json:"brokered,omitempty"` // nothing of it is on the host
+	Internal   bool                 `json:"internal,omitempty"` // held by the seed's workflow itself
+	Brokered   bool                 `json:"brokered,omitempty"` // the credential is not on the host
 
-	// Ended says why its holder has it no more, although the credential may
-	// still be on its host: then it is fetched from there.
+	// Ended says why its holder lost it while the credential may still be on its
+	// host. Then the credential is fetched from there.
 	Ended   string    `json:"ended,omitempty"`
 	Tries   int       `json:"tries,omitempty"`
 	NextTry time.Time `json:"next_try"`
 	Problem *Failure  `json:"problem,omitempty"` // of the newest try
 }
 
-// where names the host.
 func (l *seedLease) where() string {
 	if l.At == nil {
 		return "a host that is not known"
@@ -42,7 +42,7 @@ func (l *seedLease) where() string {
 	return l.At.Name
 }
 
-// exclusive says that only one session may hold the seed: its refresh token
+// exclusive reports whether only one session may hold the seed: its refresh token
 // can be used once, and two holders would burn it.
 func (s *seed) exclusive() bool { return s.st.Ref != nil && rotates(s.st.Ref.Kind) }
 
@@ -57,7 +57,7 @@ func (s *seed) lease(holder string) *seedLease {
 	return nil
 }
 
-// holds finds the lease of somebody who has it still.
+// holds returns the lease of a holder that still has it, or nil.
 func (s *seed) holds(holder string, epoch int64) *seedLease {
 	if l := s.lease(holder); l != nil && l.Epoch == epoch && l.Ended == "" {
 		return l
@@ -74,7 +74,6 @@ func (s *seed) byEpoch(epoch int64) *seedLease {
 	return nil
 }
 
-// grant gives the seed to a holder.
 func (s *seed) grant(l seedLease) *seedLease {
 	s.st.Epoch++
 	l.Epoch, l.Since, l.Told, l.Rotates = s.st.Epoch, workflow.Now(s.ctx), s.st.Ref.Generation, s.exclusive()
@@ -85,7 +84,7 @@ func (s *seed) grant(l seedLease) *seedLease {
 	return &s.st.Leases[len(s.st.Leases)-1]
 }
 
-// drop ends a lease of which nothing is left anywhere.
+// drop ends a lease of which nothing is left on any host.
 func (s *seed) drop(epoch int64) {
 	l := s.byEpoch(epoch)
 	if l == nil {
@@ -102,8 +101,8 @@ func (s *seed) drop(epoch int64) {
 	s.work = true
 }
 
-// enqueue takes somebody who asks. One that asks again keeps its place and is
-// told again.
+// enqueue adds a request to the line. A holder that asks again keeps its place and
+// is told again.
 func (s *seed) enqueue(a acquire) {
 	switch {
 	case a.Holder == "" && NamePattern.MatchString(a.Pool):
@@ -130,8 +129,8 @@ func (s *seed) enqueue(a acquire) {
 	s.work = true
 }
 
-// stays takes the place that a holder names now, and says whether it is the
-// place where the credential is already.
+// stays records the place that a holder names now, and returns true, unless the
+// credential is still at another place.
 func (s *seed) stays(l *seedLease, a acquire) bool {
 	moved := l.At != nil && a.At != nil && (l.At.Name != a.At.Name || l.At.Address != a.At.Address || l.Zone != a.Zone)
 	if l.Rotates && !l.Brokered && moved && a.Generation > l.Generation {
@@ -143,23 +142,26 @@ func (s *seed) stays(l *seedLease, a acquire) bool {
 	return true
 }
 
-// without leaves out what a release takes back. What is asked for later has a
+// without leaves out the requests that a release takes back. Later requests have a
 // higher generation.
 func without(acqs []acquire, r release) []acquire {
 	return slices.DeleteFunc(acqs, func(a acquire) bool { return a.Holder == r.Holder && a.Generation <= r.Generation })
 }
 
-// release takes the seed back. Epoch 0 is from somebody who never took what it
-// may have been given; any other but the lease's changes nothing.
+// release takes the seed back. Epoch 0 comes from a session that never took what it
+// may have been granted. Any other epoch than the lease's changes nothing.
 func (s *seed) release(r release) {
 	l := s.lease(r.Holder)
 	switch {
+	case r.Epoch != 0 && r.At != nil && !r.Clean && s.takesFrom(r.Holder, r.Epoch):
+		s.fetchFrom(r)
+		return
 	case r.Epoch != 0 && (l == nil || l.Epoch != r.Epoch):
 		workflow.GetLogger(s.ctx).Warn("release of a lease that has ended", "holder", r.Holder, "epoch", r.Epoch)
 		return
 	case r.Epoch == 0 && l != nil && l.Run != r.Run:
-		// An earlier session of that name has it. That this one gives back
-		// nothing says that the earlier one has ended, and no more.
+		// An earlier session of that name has it. This release only shows that the
+		// earlier one has ended.
 		s.ended(l)
 		l = nil
 	case r.Epoch == 0 && l != nil && l.Generation > r.Generation:
@@ -188,7 +190,15 @@ func (s *seed) release(r release) {
 	}
 }
 
-// denies says why nobody more can have the seed now, or that nobody ever can.
+// fetchFrom has the login of a forgotten lease fetched from the host on which its
+// holder left it. Nobody is granted the seed until that is done.
+func (s *seed) fetchFrom(r release) {
+	s.st.Queue = slices.DeleteFunc(s.st.Queue, func(t ticket) bool { return t.Holder == r.Holder && t.Generation <= r.Generation })
+	l := s.grant(seedLease{Holder: r.Holder, At: r.At, Zone: r.Zone, Run: r.Run, Generation: r.Generation})
+	s.unclean(l, fmt.Sprintf("session %s ended without having its seed back", r.Holder))
+}
+
+// denies returns why nobody else can have the seed now, or why nobody ever can.
 func (s *seed) denies() (why string, never *Failure) {
 	switch st := s.st; {
 	case st.Ref == nil || st.Deleted:
@@ -219,11 +229,12 @@ func (s *seed) denies() (why string, never *Failure) {
 	return "", nil
 }
 
-// exactly is how many in a line are told each new reason. Those behind hear
-// only that they wait: else each grant would be told to everybody.
+// exactly is how many at the head of a line are told each new reason. The others
+// are only told that they wait; otherwise each grant would be told to everybody.
 const exactly = 20
 
-// serve grants in the order of asking; all is decided before anybody is told.
+// serve grants in the order of asking. It decides everything before it tells
+// anybody.
 func (s *seed) serve() {
 	s.work = false
 	letters, fresh := append(s.no, s.news()...), map[string]bool{}
@@ -242,6 +253,7 @@ func (s *seed) serve() {
 		say(who{l.Holder, l.Run}, granted{Pool: t.Pool, Epoch: l.Epoch, Seed: &ref, Policy: s.st.Policy, Amend: s.st.Amend})
 	}
 	var left []ticket
+	full := 0 // how many found no place
 	for _, t := range s.st.Queue {
 		l := s.lease(t.Holder)
 		why, never := s.denies()
@@ -256,8 +268,8 @@ func (s *seed) serve() {
 			fresh[t.Holder] = true
 			give(s.grant(seedLease{Holder: t.Holder, At: t.At, Zone: t.Zone, Run: t.Run, Generation: t.Generation, Brokered: t.Brokered}), t)
 		case len(left) >= maxLine:
-			say(t.who(), granted{Refused: &Failure{Kind: "busy", Hint: "try again later",
-				Message: fmt.Sprintf("%s, and %d sessions wait already", why, len(left))}})
+			say(t.who(), granted{Refused: lineFull(fmt.Sprintf("%s, and %d sessions wait already", why, len(left)), "more seeds shorten the line"), RetryAfter: retryAfter(full)})
+			full++
 		default:
 			if len(left) >= exactly {
 				why = "seed " + s.name
@@ -274,8 +286,8 @@ func (s *seed) serve() {
 	}
 }
 
-// news tells holders of generations that were saved while they hold the seed.
-// Those who share one keep theirs.
+// news tells holders about generations that were saved while they hold the seed.
+// Holders that share a seed keep theirs.
 func (s *seed) news() (letters []letter) {
 	for i := range s.st.Leases {
 		l := &s.st.Leases[i]
@@ -290,8 +302,9 @@ func (s *seed) news() (letters []letter) {
 	return letters
 }
 
-// isGone takes note that a holder's workflow has ended; with no run, that of
-// any. One that was not told of its lease has put the credential nowhere.
+// isGone records that a holder's workflow has ended; without a run, any workflow of
+// that holder. A holder that was not told of its lease has put the credential
+// nowhere.
 func (s *seed) isGone(h who, untold bool) {
 	s.st.Queue = slices.DeleteFunc(s.st.Queue, func(t ticket) bool { return h.is(t.who()) })
 	s.work = true

@@ -2,15 +2,19 @@ package workflows
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
 )
 
-// lostSeed is a pump that finds that its session's lease has ended.
+// lostSeed returns a pump that finds that its session's lease has ended.
 func lostSeed(pump pumpFunc) pumpFunc {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		out, err := pump(ctx, in)
@@ -19,46 +23,594 @@ func lostSeed(pump pumpFunc) pumpFunc {
 	}
 }
 
-// amidTurn returns while a turn runs.
+// amidTurn answers as a pump that returns while a turn runs.
 func amidTurn(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 	st := opened(in)
 	st.TurnID = "turn-1"
 	return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.PumpCancelled, State: st, Deliveries: acked(in)}}, nil
 }
 
-// A session whose lease has ended says so, stops codex and has no further turn:
-// neither the one that runs goes on, nor does the next message begin one.
-func TestASessionThatLostItsSeedHasNoFurtherTurn(t *testing.T) {
+// journalEnds answers as the pump that reads what a stopped codex has written.
+func journalEnds(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	st := opened(in)
+	return activities.RunPumpResult{Process: &activities.ProcessGone{State: "exited"},
+		Pump: activities.PumpResult{Reason: conversation.ProcessEnded, State: st}}, nil
+}
+
+// again returns the same seed under the lease of a workflow that was started anew.
+func again(generation, epoch int64) *activities.SeedRef {
+	return &activities.SeedRef{Name: "team", Generation: generation, Blob: "anew", Digest: "d", Kind: activities.KindChatGPT, Epoch: epoch}
+}
+
+func TestASessionThatLostItsSeedAsksForItAgain(t *testing.T) {
+	unknown := &temporal.UnknownExternalWorkflowExecutionError{}
 	for name, c := range map[string]struct {
-		pump pumpFunc
-		turn string
+		pump  pumpFunc
+		turns []string // how they end
 	}{
-		"at the end of a turn":    {endsTurn("completed", "done"), "completed"},
-		"while a turn runs":       {amidTurn, "interrupted"},
-		"while a person is asked": {asks("make"), "interrupted"},
+		"at the end of a turn":    {endsTurn("completed", "done"), []string{"completed", "completed"}},
+		"while a turn runs":       {amidTurn, []string{"interrupted", "completed", "completed"}},
+		"while a person is asked": {asks("make"), []string{"interrupted", "completed", "completed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.kind = activities.KindChatGPT
-			w.fake.pumps = []pumpFunc{lostSeed(c.pump)}
+			w.fake.pumps = []pumpFunc{lostSeed(c.pump), journalEnds}
+			w.fake.rest = endsTurn("completed", "done")
+			w.seedSays = []poolAnswer{{}, {err: unknown}, {granted: granted{Queued: "seed team, held by s9"}}}
 			w.at(time.Second, func() {
 				w.send(SignalMessage, hello("m1"))
 				w.send(SignalMessage, hello("m2"))
 			})
-			w.start(SessionOptions{Seed: "team"})
-			if kind := typeOf(w.GetWorkflowError()); kind != activities.ErrTypeSeedFenced {
-				t.Errorf("the session ended with %q: %v", kind, w.GetWorkflowError())
+			w.waits(func() {
+				w.waited("get its seed back", kindSeedAway)
+				w.seedNow = again(4, 9)
+			})
+			w.once("it stands in line", func() bool { return strings.Contains(w.view().Waits, "held by s9") }, func() {
+				if n := w.fake.startedSoFar(); n != 1 {
+					t.Errorf("codex was started %d times before the seed was there", n)
+				}
+				w.SignalWorkflow(signalLease, granted{From: SeedID("team"), Epoch: 9, Seed: again(4, 9)})
+			})
+			w.once("all turns ended", func() bool {
+				turns := turnsOf(w)
+				return len(turns) == len(c.turns) && turns[len(turns)-1].Status == "completed"
+			}, func() { w.send(SignalClose, Close{}) })
+			w.start(SessionOptions{Seed: "team", OnInterrupt: InterruptContinue})
+			if err := w.GetWorkflowError(); err != nil {
+				t.Fatalf("the session ended with %v", err)
 			}
-			v := w.view()
-			if v.State != Failed || v.Error == nil || !strings.Contains(v.Error.Message, "does not hold its seed any more") || v.Error.Hint == "" {
-				t.Errorf("the session says %s, %+v", v.State, v.Error)
+			for i, turn := range turnsOf(w) {
+				if turn.Status != c.turns[i] {
+					t.Errorf("turn %d is %s, %+v; want %s", turn.N, turn.Status, turn.Error, c.turns[i])
+				}
 			}
-			if turns := turnsOf(w); len(turns) != 2 || turns[0].Status != c.turn || !turns[1].StartedAt.IsZero() {
-				t.Errorf("turns %+v", turns)
+			if p := w.fake.prepared; len(p) != 2 || p[0].Seed.Epoch != 7 || p[1].Seed.Epoch != 9 || p[1].Claim.Generation != p[0].Claim.Generation {
+				t.Errorf("prepared with %+v", p)
 			}
-			if len(w.fake.ran) != 1 || len(w.fake.ran[0].Pump.Sends) != 1 || len(w.fake.closed) != 1 {
-				t.Errorf("%d pumps, closed %d times", len(w.fake.ran), len(w.fake.closed))
+			for i, in := range w.fake.ran {
+				if want := int64(9); i > 1 && in.Seed.Epoch != want || in.Unkept != (i == 1) {
+					t.Errorf("pump %d has %+v, unkept %v", i, in.Seed, in.Unkept)
+				}
+			}
+			if done := w.done(); strings.Count(done, "stop 1") < 1 || strings.Index(done, "stop 1") > strings.LastIndex(done, "prepare") {
+				t.Errorf("did %s", done)
+			}
+			last := w.back[0]
+			if w.released[0] != "seed/team" || last.Epoch != 9 {
+				t.Errorf("released %v with %+v", w.released, last)
 			}
 		})
+	}
+}
+
+// refusesLogin answers as a pump whose codex was not logged in, and was given
+// nothing.
+func refusesLogin(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Refused, State: in.Pump.State,
+		Problem: &activities.Problem{Kind: "auth", Message: "codex cannot be logged in", Hint: "see"}}}, nil
+}
+
+// A session whose host has no login asks for its seed again like any other.
+func TestABrokeredSessionThatLostItsSeedAsksForItAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		pump  pumpFunc
+		turns []string // how they end
+	}{
+		"before codex is logged in": {refusesLogin, []string{"completed", "completed"}},
+		"while a turn runs":         {amidTurn, []string{"interrupted", "completed", "completed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := brokered(t, lostSeed(c.pump), journalEnds)
+			w.fake.rest = endsTurn("completed", "done")
+			w.seedSays = []poolAnswer{{}, {err: &temporal.UnknownExternalWorkflowExecutionError{}}}
+			w.at(time.Second, func() {
+				w.send(SignalMessage, hello("m1"))
+				w.send(SignalMessage, hello("m2"))
+			})
+			w.waits(func() {
+				w.waited("get its seed back", kindSeedAway)
+				w.seedNow = again(4, 9)
+			})
+			w.once("all turns ended", func() bool {
+				turns := turnsOf(w)
+				return len(turns) == len(c.turns) && turns[len(turns)-1].Status == "completed"
+			}, func() { w.send(SignalClose, Close{}) })
+			opt := byBroker
+			opt.OnInterrupt = InterruptContinue
+			w.start(opt)
+			if err := w.GetWorkflowError(); err != nil {
+				t.Fatalf("the session ended with %v", err)
+			}
+			for i, turn := range turnsOf(w) {
+				if turn.Status != c.turns[i] {
+					t.Errorf("turn %d is %s, %+v; want %s", turn.N, turn.Status, turn.Error, c.turns[i])
+				}
+			}
+			if p := w.fake.prepared; len(p) != 2 || p[1].Seed.Epoch != 9 || p[1].Credentials != activities.CredentialsBroker {
+				t.Errorf("prepared with %+v", p)
+			}
+			for _, a := range w.asked {
+				if a.Holder == "s1" && a.At != nil && !a.Brokered {
+					t.Errorf("asked for the seed without the broker: %+v", a)
+				}
+			}
+			if len(w.reports) != 0 {
+				t.Errorf("the seed is doubted: %+v", w.reports)
+			}
+		})
+	}
+}
+
+// If waiting cannot help, the session waits for a person, and keeps its queue.
+func TestASessionWhoseSeedIsOfNoUseAnyMoreWaitsForAPerson(t *testing.T) {
+	w := newWorld(t)
+	w.kind = activities.KindChatGPT
+	w.fake.pumps = []pumpFunc{lostSeed(endsTurn("completed", "done")), journalEnds}
+	w.fake.rest = endsTurn("completed", "done")
+	dead := poolAnswer{granted: granted{Refused: &Failure{Kind: activities.RefusedDead, Message: "seed team is dead", Hint: "log in anew"}}}
+	w.seedSays = []poolAnswer{{}, dead}
+	w.at(time.Second, func() {
+		w.send(SignalMessage, hello("m1"))
+		w.send(SignalMessage, hello("m2"))
+	})
+	w.when(Interrupted, func() {
+		v := w.view()
+		if v.Error == nil || v.Error.Kind != activities.RefusedDead || v.Queue != 1 {
+			t.Errorf("it waits with %+v, %d queued", v.Error, v.Queue)
+		}
+		w.seedNow = again(5, 9) // a person has logged in anew
+		w.send(SignalMessage, hello("m3"))
+	})
+	w.once("all turns ended", func() bool {
+		turns := turnsOf(w)
+		return len(turns) == 3 && turns[2].Status == "completed"
+	}, func() { w.send(SignalClose, Close{}) })
+	w.start(SessionOptions{Seed: "team"})
+	w.kept(3)
+}
+
+func TestATurnIsInterruptedWhileItsSessionWaitsForTheSeed(t *testing.T) {
+	w := newWorld(t)
+	w.kind = activities.KindChatGPT
+	w.fake.pumps = []pumpFunc{lostSeed(amidTurn), journalEnds}
+	w.seedSays = []poolAnswer{{}, {granted: granted{Queued: "seed team, held by s9"}}}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.once("it stands in line", func() bool { return strings.Contains(w.view().Waits, "held by s9") }, func() {
+		w.send(SignalInterrupt, Interrupt{})
+		w.at(time.Minute, func() { w.send(SignalClose, Close{}) })
+	})
+	w.start(SessionOptions{Seed: "team", OnInterrupt: InterruptContinue})
+	turns := turnsOf(w)
+	if len(turns) != 2 || turns[0].Status != "interrupted" || turns[1].Status != "interrupted" || w.GetWorkflowError() != nil {
+		t.Errorf("turns %+v, %v", turns, w.GetWorkflowError())
+	}
+	if n := w.fake.startedSoFar(); n != 1 {
+		t.Errorf("codex was started %d times", n)
+	}
+}
+
+func TestASessionThatLeavesALoginBehindTellsItsSeed(t *testing.T) {
+	w := newWorld(t)
+	s := &session{id: "s1", ctx: nil, st: &sessionState{SeedGone: true, Touched: true, Generation: 5,
+		Lease: &hostLease{Spec: activities.HostSpec{Name: "web-1"}}}}
+	s.leavesSeed(false)
+	if p := s.st.SeedLeftOn; p == nil || p.Spec.Name != "web-1" || p.Generation != 5 {
+		t.Errorf("left on %+v", p)
+	}
+	carry := *s.st
+	carry.Lease, carry.Seed, carry.Touched = nil, again(3, 7), false
+	carry.Status, carry.Begun, carry.CreatedAt = Parked, true, w.Now()
+	carry.Parked, carry.Resume = &parked{}, &Resume{}
+	w.kind, w.hosts = activities.KindChatGPT, []string{"web-2"}
+	w.ends(time.Minute)
+	w.ExecuteWorkflow(TypeSession, SessionInput{ID: "s1", Options: SessionOptions{Seed: "team"}, Carry: &carry})
+	var asked []string
+	for _, a := range w.asked {
+		if a.At != nil {
+			asked = append(asked, fmt.Sprint(a.At.Name, " ", a.Generation > 5))
+		}
+	}
+	if got := strings.Join(asked, ", "); got != "web-1 false, web-2 true" {
+		t.Errorf("asked for the seed at %s", got)
+	}
+	if len(w.back) == 0 || w.released[0] != "seed/team" || w.back[0].Clean || w.back[0].Generation != 5 || w.back[0].Epoch == 0 {
+		t.Errorf("gave back %v, %+v", w.released, w.back)
+	}
+}
+
+func (w *world) toldOfLogin() (told []release) {
+	for i, to := range w.released {
+		if to == SeedID("team") && w.back[i].At != nil {
+			told = append(told, w.back[i])
+		}
+	}
+	return told
+}
+
+// A session that ends without its seed, and with the login still on a host, tells
+// the seed where the login is.
+func TestASessionThatEndsWithoutItsSeedSaysWhereTheLoginIs(t *testing.T) {
+	for name, c := range map[string]struct {
+		on   string // the host where the login may be
+		st   sessionState
+		gone bool // the host cannot be reached
+		drop bool
+	}{
+		"on a host that it left":      {on: "web-1", st: sessionState{SeedLeftOn: &seedPlace{Spec: activities.HostSpec{Name: "web-1"}, Generation: 5}, Parked: &parked{}}},
+		"on its host, which is away":  {on: "web-2", gone: true},
+		"on its host, which is clean": {},
+		"given up":                    {gone: true, drop: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			st := c.st
+			st.Status, st.Begun, st.CreatedAt, st.SeedGone, st.SeedNo = Parked, true, w.Now(), true, true
+			st.Seed, st.Generation = again(3, 7), 5
+			if st.Parked == nil {
+				st.Status, st.Touched, st.Layout = Idle, true, &activities.Layout{Root: "/r"}
+				st.Lease = &hostLease{Spec: activities.HostSpec{Name: "web-2"}}
+			}
+			if c.gone {
+				w.fake.fail("close", temporal.NewApplicationError("no route to host", activities.ErrTypeUnreachable))
+			}
+			w.at(time.Second, func() { w.send(SignalClose, Close{Discard: c.drop}) })
+			w.ExecuteWorkflow(TypeSession, SessionInput{ID: "s1", Options: SessionOptions{Seed: "team", Notify: "batch/b1"}, Carry: &st})
+			if err := w.GetWorkflowError(); err != nil {
+				t.Fatal(err)
+			}
+			told := w.toldOfLogin()
+			switch {
+			case c.on == "" && len(told) > 0:
+				t.Errorf("the seed was told %+v", told)
+			case c.on == "":
+			case len(told) != 1 || told[0].At == nil || told[0].At.Name != c.on || told[0].Epoch != 7 || told[0].Generation != 5 || told[0].Clean:
+				t.Errorf("the seed was told %+v, want the login on %s", told, c.on)
+			}
+		})
+	}
+}
+
+// A session that finds out while it closes that its lease has ended does not
+// release what it does not hold.
+func TestASessionThatLosesItsSeedWhileItClosesSaysWhereTheLoginIs(t *testing.T) {
+	w := newWorld(t)
+	w.kind = activities.KindChatGPT
+	w.fake.pumps = []pumpFunc{staysAttached(conversation.Acknowledged), lostSeed(amidTurn), journalEnds}
+	w.fake.fail("close", finally(activities.ErrTypeUnreachable))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.attached(1, func() { w.send(SignalClose, Close{}) })
+	w.start(SessionOptions{Seed: "team", Notify: "batch/b1"})
+	told := w.toldOfLogin()
+	if len(told) != 1 || told[0].At == nil || told[0].Epoch != 7 {
+		t.Errorf("the seed was told %+v", told)
+	}
+}
+
+// idleWithoutSeed returns a session that has a host, and lost its seed while it was
+// idle.
+func (w *world) idleWithoutSeed() *sessionState {
+	st := &sessionState{Status: Idle, Begun: true, Started: true, HasTurn: true, CreatedAt: w.Now(), Touched: true, Stopped: true,
+		SeedGone: true, Seed: again(3, 7), Generation: 5, Incarnation: 1, QuietAt: w.Now(), TurnN: 1, NextN: 1,
+		Layout: &activities.Layout{Root: "/r"}, Lease: &hostLease{Spec: activities.HostSpec{Name: "web-1"}, Epoch: 1}}
+	st.Pump.ThreadID, st.Pump.Opened = "thread-1", 1
+	st.Snap.Good = &activities.SnapshotBrief{ID: "s1-0", Turn: 1}
+	return st
+}
+
+// A session that lost its seed while idle waits in the seed's queue. Meanwhile it
+// does everything that an idle session does.
+func TestAnIdleSessionWithoutItsSeedIsIdle(t *testing.T) {
+	inLine := poolAnswer{granted: granted{Queued: "seed team, held by s9"}}
+	for name, c := range map[string]struct {
+		opt  SessionOptions
+		st   func(*sessionState)
+		does func(w *world)
+		want func(w *world) bool
+	}{
+		"it parks when told": {
+			does: func(w *world) { w.takes(w.send(SignalPark, Park{})) },
+			want: func(w *world) bool { return w.view().State == Parked },
+		},
+		"it parks by itself": {
+			opt:  SessionOptions{ParkAfter: time.Hour},
+			want: func(w *world) bool { return w.view().State == Parked },
+		},
+		"it is archived": {
+			does: func(w *world) { w.takes(w.send(SignalArchive, Archive{})) },
+			want: func(w *world) bool { v := w.view(); return v.State == Parked && v.Archived },
+		},
+		"its host is drained": {
+			does: func(w *world) {
+				w.SignalWorkflow(signalLeave, leaveHost{Draining: Draining{How: DrainPark, Since: w.Now()}, Host: "web-1", Epoch: 1})
+			},
+			want: func(w *world) bool { return w.view().State == Parked },
+		},
+		"it moves": {
+			does: func(w *world) { w.hosts = []string{"web-2"}; w.takes(w.send(SignalResume, Resume{Host: "web-2"})) },
+			want: func(w *world) bool { v := w.view(); return v.Host == "web-2" && v.State == Idle },
+		},
+		"it has to close": {
+			st:   func(st *sessionState) { st.CloseDue = true },
+			want: func(w *world) bool { return true },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.kind = activities.KindChatGPT
+			w.seedSays = []poolAnswer{inLine}
+			if c.opt.ParkAfter > 0 {
+				w.every = time.Minute
+			}
+			st := w.idleWithoutSeed()
+			if c.st != nil {
+				c.st(st)
+			}
+			closing := st.CloseDue
+			if !closing {
+				w.once("it stands in line", func() bool { return strings.Contains(w.view().Waits, "held by s9") }, func() {
+					if v := w.view(); v.State != Idle {
+						t.Errorf("it is %s", v.State)
+					}
+					if c.does != nil {
+						c.does(w)
+					}
+				})
+				w.once("that is done", func() bool { return c.want(w) }, func() { w.send(SignalClose, Close{}) })
+			}
+			w.ExecuteWorkflow(TypeSession, SessionInput{ID: "s1", Options: c.opt.seeded(), Carry: st})
+			w.verify()
+			if err := w.GetWorkflowError(); err != nil {
+				t.Fatal(err)
+			}
+			var gone []release
+			for i, to := range w.released {
+				if to == SeedID("team") {
+					gone = append(gone, w.back[i])
+				}
+			}
+			if len(gone) == 0 || gone[0].Epoch != 0 || !gone[0].Clean || gone[0].Generation != 5 {
+				t.Errorf("the seed was told %+v, want that nobody stands in its line", gone)
+			}
+		})
+	}
+}
+
+func (o SessionOptions) seeded() SessionOptions {
+	o.Seed = "team"
+	return o
+}
+
+// A queued session takes its seed when it is granted, and ignores a late grant of
+// the lost lease.
+func TestAnIdleSessionTakesItsSeedWhenItIsGranted(t *testing.T) {
+	w := newWorld(t)
+	w.kind = activities.KindChatGPT
+	w.seedSays = []poolAnswer{{err: &temporal.UnknownExternalWorkflowExecutionError{}}, {granted: granted{Queued: "seed team, held by s9"}}}
+	w.every = 10 * time.Second
+	st := w.idleWithoutSeed()
+	w.once("there is no seed", func() bool { return strings.Contains(w.view().Waits, "there is no seed") }, func() {})
+	w.once("it stands in line", func() bool { return strings.Contains(w.view().Waits, "held by s9") }, func() {
+		w.SignalWorkflow(signalLease, granted{From: SeedID("team"), Seed: again(3, 7), Epoch: 7}) // late, of the lost lease
+		w.SignalWorkflow(signalLease, granted{From: SeedID("team"), Seed: again(4, 9), Epoch: 9})
+	})
+	w.once("it holds it", func() bool { return w.view().Waits == "a message" }, func() {
+		w.seedNow = again(4, 9)
+		w.fake.rest = endsTurn("completed", "done")
+		w.send(SignalMessage, hello("m2"))
+	})
+	w.once("the turn ended", func() bool { turns := turnsOf(w); return len(turns) > 0 && turns[len(turns)-1].Status == "completed" },
+		func() { w.send(SignalClose, Close{}) })
+	w.ExecuteWorkflow(TypeSession, SessionInput{ID: "s1", Options: SessionOptions{Seed: "team"}, Carry: st})
+	w.verify()
+	if p := w.fake.prepared; len(p) != 1 || p[0].Seed.Epoch != 9 || p[0].Restore == nil || p[0].Restore.Warm != 5 {
+		t.Errorf("prepared with %+v", p)
+	}
+	if last := w.back[0]; w.released[0] != SeedID("team") || last.Epoch != 9 {
+		t.Errorf("released %v with %+v", w.released, w.back)
+	}
+}
+
+// A session that closes while it waits for its seed stays in the queue. Its login
+// is saved under the lease that it gets, before others use an older login.
+func TestASessionThatClosesWithoutItsSeedStaysInLine(t *testing.T) {
+	w := newWorld(t)
+	w.kind = activities.KindChatGPT
+	w.fake.pumps = []pumpFunc{lostSeed(amidTurn), journalEnds}
+	w.seedSays = []poolAnswer{{}, {granted: granted{Queued: "seed team, held by s9"}}, {granted: granted{Queued: "seed team, held by s9"}}}
+	w.fake.fail("close", finally(activities.ErrTypeLoginUnsaved))
+	var closed time.Time
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.once("it stands in line", func() bool { return strings.Contains(w.view().Waits, "held by s9") }, func() {
+		w.send(SignalClose, Close{})
+	})
+	w.every = 10 * time.Second
+	w.once("closing has failed for half an hour", func() bool { return w.fake.closedSoFar() > 4 }, func() {
+		for i, r := range w.back {
+			if w.released[i] == SeedID("team") {
+				t.Errorf("it left the line with %+v", r)
+			}
+		}
+		w.fake.fail("close", nil)
+		closed = w.Now()
+		w.SignalWorkflow(signalLease, granted{From: SeedID("team"), Seed: again(4, 9), Epoch: 9})
+	})
+	w.start(SessionOptions{Seed: "team", OnInterrupt: InterruptContinue})
+	if took := w.Now().Sub(closed); took > time.Minute {
+		t.Errorf("it closed %v after the seed was granted", took)
+	}
+	if last := w.fake.closed[len(w.fake.closed)-1]; last.Seed.Epoch != 9 {
+		t.Errorf("it closed under the lease of epoch %d", last.Seed.Epoch)
+	}
+}
+
+// A login cannot be saved while somebody else holds the seed. Its session stays on
+// the host then, and tries again.
+func TestASessionThatCannotSaveItsLoginParksLater(t *testing.T) {
+	w := newWorld(t)
+	w.kind = activities.KindChatGPT
+	w.seedSays = []poolAnswer{{granted: granted{Queued: "seed team, held by s9"}}}
+	w.fake.fail("park", finally(activities.ErrTypeLoginUnsaved))
+	w.once("it stands in line", func() bool { return strings.Contains(w.view().Waits, "held by s9") }, func() { w.takes(w.send(SignalPark, Park{})) })
+	w.waits(func() {
+		w.waited("park on web-1", kindSeedAway)
+		w.fake.fail("park", nil)
+	})
+	w.once("it is parked", func() bool { return w.view().State == Parked }, func() { w.send(SignalClose, Close{}) })
+	w.ExecuteWorkflow(TypeSession, SessionInput{ID: "s1", Options: SessionOptions{Seed: "team"}, Carry: w.idleWithoutSeed()})
+	w.verify()
+}
+
+// A session may get its lost seed again while it parks. If the login could not be
+// saved under the lost lease, it still wants to park or to move, and tries again
+// under the new lease.
+func TestASessionThatGetsItsSeedWhileItParksParksLater(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind string
+		wish string
+		arg  any
+		done func(w *world) bool
+	}{
+		"the login is not saved": {activities.ErrTypeLoginUnsaved, SignalPark, Park{}, func(w *world) bool { return w.view().State == Parked }},
+		"its lease is over":      {activities.ErrTypeSeedFenced, SignalPark, Park{}, func(w *world) bool { return w.view().State == Parked }},
+		"it moves":               {activities.ErrTypeLoginUnsaved, SignalResume, Resume{Host: "web-2"}, func(w *world) bool { return w.view().Host == "web-2" && w.view().State == Idle }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.kind, w.hosts, w.seedNow = activities.KindChatGPT, []string{"web-2"}, again(4, 9)
+			w.seedSays = []poolAnswer{{granted: granted{Queued: "seed team, held by s9"}}}
+			goOn := w.fake.hang("park")
+			w.fake.failTimes("park", 1, finally(c.kind))
+			w.once("it stands in line", func() bool { return strings.Contains(w.view().Waits, "held by s9") }, func() { w.takes(w.send(c.wish, c.arg)) })
+			w.once("it parks", func() bool { return len(w.fake.parkedSoFar()) == 1 }, func() {
+				w.SignalWorkflow(signalLease, granted{From: SeedID("team"), Seed: again(4, 9), Epoch: 9})
+				w.once("it holds its seed", func() bool { return !strings.Contains(w.view().Waits, "held by s9") }, goOn)
+			})
+			w.once("the attempt has failed", func() bool { v := w.view(); return v.WaitingFor != nil || v.Error != nil }, func() {
+				w.waited("park on web-1", kindSeedAway)
+				if w.view().WaitingFor == nil {
+					w.send(SignalClose, Close{})
+					return
+				}
+				w.once("the wish is fulfilled", func() bool { return c.done(w) }, func() { w.send(SignalClose, Close{}) })
+			})
+			w.ExecuteWorkflow(TypeSession, SessionInput{ID: "s1", Options: SessionOptions{Seed: "team"}, Carry: w.idleWithoutSeed()})
+			w.verify()
+			var epochs []int64
+			for _, in := range w.fake.parkedSoFar() {
+				epochs = append(epochs, in.Seed.Epoch)
+			}
+			if !slices.Equal(epochs, []int64{7, 9}) {
+				t.Errorf("it parked under the leases %v", epochs)
+			}
+		})
+	}
+}
+
+// bareWithSeed returns a session that has its host and its seed. It must prepare its
+// folder again before it starts codex, since it did not finish a park.
+func (w *world) bareWithSeed() *sessionState {
+	st := w.idleWithoutSeed()
+	st.SeedGone, st.SeedHeld, st.Bare = false, true, true
+	return st
+}
+
+// A session that prepares its folder again may have to wait for its seed, if the
+// seed's workflow was begun anew. It can be interrupted and closed while it waits, and
+// it goes on waiting in a new run.
+func TestASessionThatPreparesAgainCanBeLeftWhileItWaitsForItsSeed(t *testing.T) {
+	for name, c := range map[string]struct {
+		does func(w *world)
+		ends func(w *world)
+	}{
+		"interrupted": {
+			does: func(w *world) { w.takes(w.send(SignalInterrupt, Interrupt{})) },
+			ends: func(w *world) {
+				if turns := turnsOf(w); len(turns) != 1 || turns[0].Status != "interrupted" || w.GetWorkflowError() != nil {
+					t.Errorf("turns %+v, %v", turns, w.GetWorkflowError())
+				}
+			},
+		},
+		"closed": {
+			ends: func(w *world) {
+				if turns := turnsOf(w); len(turns) != 1 || turns[0].Status != "interrupted" || w.GetWorkflowError() != nil {
+					t.Errorf("turns %+v, %v", turns, w.GetWorkflowError())
+				}
+			},
+		},
+		"its history is full": {
+			does: func(w *world) {
+				w.overdue()
+				w.SignalWorkflow(signalLease, granted{From: SeedID("team"), Queued: "seed team, held by s10"})
+			},
+			ends: func(w *world) { w.continued() },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.kind = activities.KindChatGPT
+			w.seedSays = []poolAnswer{{granted: granted{Queued: "seed team, held by s9"}}}
+			w.at(time.Second, func() { w.send(SignalMessage, hello("m2")) })
+			w.once("it stands in line", func() bool { return strings.Contains(w.view().Waits, "held by s9") }, func() {
+				if c.does != nil {
+					c.does(w)
+				}
+				if name == "its history is full" {
+					return
+				}
+				if name == "closed" {
+					w.send(SignalClose, Close{})
+					return
+				}
+				w.once("the turn is over", func() bool { return w.view().State == Idle }, func() { w.send(SignalClose, Close{}) })
+			})
+			w.ExecuteWorkflow(TypeSession, SessionInput{ID: "s1", Options: SessionOptions{Seed: "team"}, Carry: w.bareWithSeed()})
+			w.verify()
+			c.ends(w)
+			if len(w.fake.prepared) != 0 || w.fake.startedSoFar() != 0 {
+				t.Errorf("prepared %+v, started %d", w.fake.prepared, w.fake.startedSoFar())
+			}
+		})
+	}
+}
+
+// A session has on its host the login of a seed that a pool chose. It asks for that
+// seed again, and not for another one of the pool.
+func TestASessionThatPreparesAgainAsksForTheSeedThatIsThere(t *testing.T) {
+	w := newWorld(t)
+	w.kind = activities.KindChatGPT
+	w.fake.rest = endsTurn("completed", "done")
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m2")) })
+	w.once("the turn ended", func() bool { turns := turnsOf(w); return len(turns) > 0 && turns[len(turns)-1].Status == "completed" },
+		func() { w.send(SignalClose, Close{}) })
+	w.onAcquire = func(to string) {
+		if strings.HasPrefix(to, "seedpool/") {
+			t.Errorf("%s was asked for a seed", to)
+		}
+	}
+	w.ExecuteWorkflow(TypeSession, SessionInput{ID: "s1", Options: SessionOptions{SeedPool: "logins"}, Carry: w.bareWithSeed()})
+	w.verify()
+	if len(w.fake.prepared) != 1 {
+		t.Errorf("prepared with %+v", w.fake.prepared)
 	}
 }

@@ -10,29 +10,29 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// A seed's side of the pools that it is in. A pool asks for somebody with an
-// acquire that names the pool: it is granted at once or not at all, and the
-// pool hears which with the next news.
+// This is a seed's side of the pools that it is in. A pool asks on behalf of a
+// session with an acquire that names the pool. The seed grants it at once or not at
+// all, and its next news tells the pool which.
 
-// memberNews is what a seed tells a pool that it is in.
+// memberNews is what a seed tells a pool.
 type memberNews struct {
 	Seed    string         `json:"seed"`
-	Gone    bool           `json:"gone,omitempty"` // it is in the pool no more
+	Gone    bool           `json:"gone,omitempty"` // it has left the pool
 	Free    bool           `json:"free"`
 	Health  string         `json:"health"`
 	State   string         `json:"state"`
 	UsedAt  time.Time      `json:"used_at"`
 	Answers []memberAnswer `json:"answers,omitempty"`
-	Left    []string       `json:"left,omitempty"` // who got it by the pool and has it no more; after the answers
+	Left    []string       `json:"left,omitempty"` // holders that got it by the pool and gave it back; after the answers
 }
 
-// memberAnswer says what became of an ask of the pool's.
+// memberAnswer is the answer to a request of a pool.
 type memberAnswer struct {
 	Holder  string `json:"holder"`
 	Granted bool   `json:"granted"`
 }
 
-// seedInPool is what a seed carries of a pool.
+// seedInPool is what a seed carries about a pool.
 type seedInPool struct {
 	Name    string         `json:"name"`
 	Told    *memberNews    `json:"told,omitempty"`
@@ -41,8 +41,8 @@ type seedInPool struct {
 	Left    []string       `json:"left,omitempty"`
 }
 
-// inPool finds or makes what is kept of a pool. One that is not the seed's
-// hears that.
+// inPool returns what is kept about a pool. An unknown pool is added as one that
+// the seed leaves, so that it is told so.
 func (s *seed) inPool(name string) *seedInPool {
 	for i := range s.st.Pools {
 		if s.st.Pools[i].Name == name {
@@ -53,7 +53,6 @@ func (s *seed) inPool(name string) *seedInPool {
 	return &s.st.Pools[len(s.st.Pools)-1]
 }
 
-// pools are the names of those that the seed is in.
 func (s *seed) pools() []string {
 	out := []string{}
 	for _, p := range s.st.Pools {
@@ -90,19 +89,18 @@ func checkPools(names []string) error {
 	return nil
 }
 
-// answerPool says what became of an ask.
 func (s *seed) answerPool(t ticket, granted bool) {
 	p := s.inPool(t.Pool)
 	p.Answers = append(p.Answers, memberAnswer{Holder: t.Holder, Granted: granted})
 }
 
-// surveyed takes a pool's question how it is.
+// surveyed handles a pool's question how the seed is: tellPools tells that pool
+// everything anew.
 func (s *seed) surveyed(pool string) {
 	s.inPool(pool).Told = nil
 	s.work = true
 }
 
-// tellPools tells each pool what it does not know.
 func (s *seed) tellPools() {
 	why, never := s.denies()
 	v := s.view()
@@ -134,7 +132,7 @@ func (n memberNews) same(o memberNews) bool {
 	return n.Free == o.Free && n.Health == o.Health && n.State == o.State && n.UsedAt.Equal(o.UsedAt)
 }
 
-// toPool tells a pool, and makes one where there is none.
+// toPool tells a pool, and starts the pool if there is none.
 func (s *seed) toPool(name string, n memberNews) error {
 	id := SeedPoolID(name)
 	err := workflow.SignalExternalWorkflow(s.ctx, id, "", signalMember, n).Get(s.ctx, nil)

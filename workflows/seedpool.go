@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,29 +22,37 @@ type SeedPoolInput struct {
 type seedPoolState struct {
 	Members []poolMember `json:"members"`
 	Queue   []poolTicket `json:"queue"`
-	// Given says who got which seed by this pool and has it, as far as is known.
+	// Given maps holders to the seeds that this pool got them, as far as is known.
 	Given  map[string]string `json:"given,omitempty"`
 	ReapAt time.Time         `json:"reap_at"`
-	Heard  bool              `json:"heard,omitempty"` // somebody has told it anything
+	Heard  bool              `json:"heard,omitempty"` // a seed or a session has told it something
+	// Returns are releases that the seeds have not heard of.
+	Returns []seedReturn `json:"returns,omitempty"`
 }
 
-// poolMember is a seed of the pool, as it told last.
+// seedReturn tells a seed that a session took nothing of what it may have been
+// granted.
+type seedReturn struct {
+	Seed    string  `json:"seed"`
+	Release release `json:"release"`
+}
+
+// poolMember is a seed of the pool, with its newest news.
 type poolMember struct {
 	memberNews
 	Asked bool `json:"asked,omitempty"` // its answer is on its way
 }
 
-// poolTicket is somebody in line; Asked is the seed that was asked for it.
+// poolTicket is a ticket in line. Asked is the seed that was asked on its behalf.
 type poolTicket struct {
 	ticket
 	Asked string `json:"asked,omitempty"`
 }
 
-// SeedPool stands for any healthy seed out of several. It holds no lease: it
-// keeps the line, and asks the seed that was used least recently to grant its
-// use, now or not at all. So nobody who takes a seed directly can be in its
-// way, and a session that dies in the line leaves nothing behind. It ends with
-// its last member.
+// SeedPool stands for any healthy seed out of several. It holds no lease. It keeps
+// the line, and asks the seed that was used least recently to grant its use, now or
+// not at all. So sessions that take a seed directly are not in its way, and a
+// session that dies in line leaves nothing behind. It ends with its last member.
 func SeedPool(ctx workflow.Context, in SeedPoolInput) error {
 	p := &seedPool{ctx: ctx, name: in.Name, st: in.Carry, alarm: newAlarm(ctx, "look after the line"), roll: newRollover(ctx)}
 	if p.st == nil {
@@ -80,11 +89,19 @@ func SeedPool(ctx workflow.Context, in SeedPoolInput) error {
 			p.st.ReapAt = time.Time{}
 			p.reap()
 		}
-		if p.roll.due() && !p.work {
-			p.drain()
-			return workflow.NewContinueAsNewError(ctx, SeedPool, SeedPoolInput{Name: p.name, Carry: p.st})
+		if p.roll.due() { // even if there is work to do: requests may never stop
+			return p.rollOver()
 		}
 	}
+}
+
+func (p *seedPool) rollOver() error {
+	for p.drain(); len(p.no) > 0; p.drain() {
+		no := p.no // not carried
+		p.no = nil
+		post(p.ctx, no)
+	}
+	return workflow.NewContinueAsNewError(p.ctx, TypeSeedPool, SeedPoolInput{Name: p.name, Carry: p.st})
 }
 
 type seedPool struct {
@@ -99,7 +116,7 @@ type seedPool struct {
 	alarm *alarm
 	roll  *rollover
 	sends []poolSend // decided, not sent
-	no    []letter   // to whom what they asked for is refused, not sent
+	no    []letter   // refusals that are not sent yet
 }
 
 // poolSend is a signal to a seed.
@@ -117,7 +134,7 @@ func (p *seedPool) member(name string) *poolMember {
 	return nil
 }
 
-// drain takes the signals that lie unread; what follows what is as for a seed.
+// drain receives the signals that have arrived, ordered as those of a seed are.
 func (p *seedPool) drain() {
 	for _, n := range unread[memberNews](p.mem) {
 		p.heard(n)
@@ -132,7 +149,6 @@ func (p *seedPool) drain() {
 	}
 }
 
-// heard takes what a seed tells.
 func (p *seedPool) heard(n memberNews) {
 	p.st.Heard, p.work = true, true
 	for _, a := range n.Answers {
@@ -170,7 +186,8 @@ func (p *seedPool) answered(seed string, a memberAnswer) {
 	}
 }
 
-// forget takes a seed out of the pool. Who was to get it is in line again.
+// forget removes a seed from the pool. Tickets that waited for its answer are in
+// line again.
 func (p *seedPool) forget(seed string) {
 	p.st.Members = slices.DeleteFunc(p.st.Members, func(m poolMember) bool { return m.Seed == seed })
 	for i := range p.st.Queue {
@@ -181,8 +198,8 @@ func (p *seedPool) forget(seed string) {
 	p.work = true
 }
 
-// enqueue takes somebody who asks. One that asks again keeps its place and is
-// told again.
+// enqueue adds a request to the line. A session that asks again keeps its place and
+// is told again.
 func (p *seedPool) enqueue(a acquire) {
 	if !NamePattern.MatchString(a.Holder) {
 		return
@@ -201,8 +218,8 @@ func (p *seedPool) enqueue(a acquire) {
 	p.st.Queue = append(p.st.Queue, poolTicket{ticket: ticket{acquire: a}})
 }
 
-// release takes somebody out of the line who took nothing. What a seed granted
-// meanwhile it hears of there.
+// release removes a session that took nothing from the line. A seed that may have
+// granted it something is told.
 func (p *seedPool) release(r release) {
 	p.work = true
 	seed := p.st.Given[r.Holder]
@@ -210,7 +227,7 @@ func (p *seedPool) release(r release) {
 		if t.Holder != r.Holder || t.Generation > r.Generation {
 			return false
 		}
-		seed = orElse(t.Asked, seed)
+		seed = cmp.Or(t.Asked, seed)
 		return true
 	})
 	if seed != "" {
@@ -219,11 +236,12 @@ func (p *seedPool) release(r release) {
 		}
 		delete(p.st.Given, r.Holder)
 		r.Epoch = 0
-		p.sends = append(p.sends, poolSend{seed, signalRelease, r})
+		p.st.Returns = append(p.st.Returns, seedReturn{seed, r})
 	}
 }
 
-// serve goes through the line in order; all is decided before anybody is told.
+// serve goes through the line in order. It decides everything before it tells
+// anybody.
 func (p *seedPool) serve() {
 	p.work = false
 	letters := p.no
@@ -234,6 +252,7 @@ func (p *seedPool) serve() {
 	}
 	never := p.never()
 	var left []poolTicket
+	full := 0 // how many found no place
 	for _, t := range p.st.Queue {
 		again := p.member(p.st.Given[t.Holder])
 		m := p.next()
@@ -251,8 +270,8 @@ func (p *seedPool) serve() {
 		case never != nil:
 			say(t.who(), granted{Refused: never})
 		case len(left) >= maxLine:
-			say(t.who(), granted{Refused: &Failure{Kind: "busy", Hint: "try again later",
-				Message: fmt.Sprintf("%s, and %d sessions wait already", p.busy(), len(left))}})
+			say(t.who(), granted{Refused: lineFull(fmt.Sprintf("%s, and %d sessions wait already", p.busy(), len(left)), "more seeds in the pool shorten the line"), RetryAfter: retryAfter(full)})
+			full++
 		default:
 			why := p.busy()
 			if len(left) >= exactly {
@@ -265,8 +284,12 @@ func (p *seedPool) serve() {
 		}
 	}
 	p.st.Queue = left
-	sends := p.sends
-	p.sends = nil
+	var sends []poolSend
+	for _, r := range p.st.Returns {
+		sends = append(sends, poolSend{r.Seed, signalRelease, r.Release})
+	}
+	sends = append(sends, p.sends...)
+	p.st.Returns, p.sends = nil, nil
 	for _, s := range sends {
 		p.send(s)
 	}
@@ -280,8 +303,8 @@ func (p *seedPool) gone(h who) {
 	p.work = true
 }
 
-// next is the seed that can be asked for somebody: of those that are free and
-// in no doubt, the one that was used least recently.
+// next returns the seed to ask: of those that are free, the one that was used least
+// recently. It returns nil if none is free.
 func (p *seedPool) next() *poolMember {
 	var best *poolMember
 	for i := range p.st.Members {
@@ -293,8 +316,8 @@ func (p *seedPool) next() *poolMember {
 	return best
 }
 
-// ask has a seed grant its use to somebody, now or not at all; again means only
-// if it was granted before.
+// ask asks a seed to grant its use to a ticket, now or not at all; with again, only
+// if it granted it before.
 func (p *seedPool) ask(m *poolMember, t poolTicket, again bool) {
 	a := t.acquire
 	a.Pool, a.Again = p.name, again
@@ -312,7 +335,7 @@ func (p *seedPool) send(s poolSend) {
 	}
 }
 
-// never says why nobody in line will get a seed, however long it waits.
+// never returns why nobody in line will ever get a seed, or nil.
 func (p *seedPool) never() *Failure {
 	for _, m := range p.st.Members {
 		if m.Health != Dead {
@@ -327,7 +350,6 @@ func (p *seedPool) never() *Failure {
 		Hint: "`ctl seed list` says which; log in anew and import them"}
 }
 
-// busy says what its seeds do.
 func (p *seedPool) busy() string {
 	n := map[string]int{}
 	for _, m := range p.st.Members {
@@ -349,13 +371,13 @@ func (p *seedPool) busy() string {
 	return fmt.Sprintf("seed pool %s, of which no seed is free (%s)", p.name, strings.Join(parts, ", "))
 }
 
-// reap looks whether those in line still live, and asks the seeds how they are.
+// reap looks whether those in line still run, and asks the seeds how they are.
 func (p *seedPool) reap() {
 	var all []who
 	for _, t := range p.st.Queue[:min(len(p.st.Queue), 200)] {
 		all = append(all, t.who())
 	}
-	ended, err := findEnded(p.ctx, all)
+	ended, err := findEnded(p.ctx, p.roll, all)
 	if err != nil {
 		workflow.GetLogger(p.ctx).Warn("line not looked at", "error", err)
 	}
@@ -364,6 +386,15 @@ func (p *seedPool) reap() {
 	}
 	for _, m := range slices.Clone(p.st.Members) {
 		p.send(poolSend{m.Seed, signalAcquire, acquire{Pool: p.name}})
+	}
+	// A seed that was ended by force and begun anew does not know what it was
+	// asked.
+	for _, t := range slices.Clone(p.st.Queue) {
+		if t.Asked != "" {
+			a := t.acquire
+			a.Pool, a.Again = p.name, true
+			p.send(poolSend{t.Asked, signalAcquire, a})
+		}
 	}
 	p.work = true
 }

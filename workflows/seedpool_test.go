@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// A pool of seeds, with the seeds stood in for: the test says what they answer.
+// A pool of seeds. The test answers for the seeds.
 
-// is what a seed tells its pool; used is how many seconds ago it was used.
+// is reports a seed's state to its pool. used is how many seconds ago the seed was
+// used.
 func (p *poolWorld) is(seed, health string, free bool, used int, answers ...memberAnswer) {
 	state := SeedHeld
 	if free {
@@ -118,7 +119,7 @@ func TestAPoolOutlivesASeedThatIsGoneAndSessionsThatAre(t *testing.T) {
 	p.at(2*time.Second, func() { p.acquires(on("killed", "web-1", 1), on("b", "web-1", 1)) })
 	p.at(3*time.Second, func() { p.forget(); p.engine.ended["session/killed"] = true })
 	p.at(2*reapEvery, func() {
-		p.saw("seed/x asked for , for logins", "seed/y asked for , for logins") // how they are
+		p.saw("seed/x asked for , for logins", "seed/y asked for , for logins") // in their present state
 		if v := query[SeedPoolView](p.world, QuerySeedPool); v.Queue != 1 {
 			t.Errorf("pool is %+v", v)
 		}
@@ -174,7 +175,7 @@ func TestASeedGrantsAPoolNowOrNotAtAll(t *testing.T) {
 			"seedpool/logins hears of team: gone false, free false, unknown, [{b false}], left []")
 		p.releases(release{Holder: "a", Epoch: 1, Generation: 1, Clean: true})
 	})
-	p.at(4*time.Second, func() { // who waits for the seed itself comes first
+	p.at(4*time.Second, func() { // a session that waits for the seed itself comes first
 		p.saw("session/c got team", "seedpool/logins hears of team: gone false, free false, unknown, [], left [a]")
 		p.SignalWorkflow(signalAcquire, acquire{Pool: "logins"})
 	})

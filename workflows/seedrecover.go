@@ -10,26 +10,31 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// What codex makes of a login is on its host alone until it is saved. When a
-// holder ends without having shown that it is saved and gone, it is fetched
-// from there, and nobody else gets the seed before.
+// A login that codex makes is on its host alone until it is saved. If a holder ends
+// without having shown that the login is saved and gone, it is fetched from there,
+// and nobody else gets the seed before that.
 
-// recovery is the activity that fetches.
+// recovery is the activity that fetches a login.
 type recovery struct {
 	epoch  int64
 	fut    workflow.Future
 	cancel workflow.CancelFunc
+	back   bool // it was called back: the next run begins it again
+}
+
+func (r *recovery) callBack() {
+	r.back = true
+	r.cancel()
 }
 
 // lookAgain is how soon holders are looked at again because somebody waits.
 const lookAgain = 30 * time.Second
 
-// lookSoon says whether holders are to be looked at for those who wait.
+// lookSoon reports whether to look after holders for those who wait.
 func (s *seed) lookSoon() bool {
 	return len(s.st.Queue) > 0 && len(s.holders()) > 0 && !workflow.Now(s.ctx).Before(s.st.LookedAt.Add(lookAgain))
 }
 
-// setAlarm has holders looked at from time to time.
 func (s *seed) setAlarm() {
 	if len(s.st.Leases) == 0 {
 		return
@@ -40,7 +45,7 @@ func (s *seed) setAlarm() {
 	s.alarm.set(s.st.ReapAt)
 }
 
-// reap looks whether the holders, and those in line, still live.
+// reap looks whether the holders, and those in line, still run.
 func (s *seed) reap() {
 	s.st.LookedAt = workflow.Now(s.ctx)
 	var all []who
@@ -52,7 +57,7 @@ func (s *seed) reap() {
 	for _, t := range s.st.Queue[:min(len(s.st.Queue), 200)] {
 		all = append(all, who{t.Holder, t.Run})
 	}
-	ended, err := findEnded(s.ctx, all)
+	ended, err := findEnded(s.ctx, s.roll, all)
 	if err != nil {
 		workflow.GetLogger(s.ctx).Warn("holders not looked at", "error", err)
 		return
@@ -62,16 +67,16 @@ func (s *seed) reap() {
 	}
 }
 
-// ended takes a lease from a holder whose workflow has ended without a word.
+// ended takes a lease from a holder whose workflow ended without a release.
 func (s *seed) ended(l *seedLease) {
 	if !l.Rotates || l.Brokered {
-		s.drop(l.Epoch) // a copy of what others have too, or nothing
+		s.drop(l.Epoch) // the host has only a copy of what others have, or nothing
 		return
 	}
 	s.unclean(l, fmt.Sprintf("session %s has ended without giving it back", l.Holder))
 }
 
-// unclean has the credential fetched from where the lease's holder had it.
+// unclean has the credential fetched from the host where the lease's holder had it.
 func (s *seed) unclean(l *seedLease, why string) {
 	if l.At == nil {
 		epoch := l.Epoch
@@ -84,7 +89,6 @@ func (s *seed) unclean(l *seedLease, why string) {
 	s.work = true
 }
 
-// beingFetched says what is done about a lease whose holder has ended.
 func (s *seed) beingFetched(l *seedLease) string {
 	if l.Problem != nil {
 		return fmt.Sprintf("recovering: %s, and what codex made of the login on %s could not be fetched: %s", l.Ended, l.where(), l.Problem.Message)
@@ -92,7 +96,7 @@ func (s *seed) beingFetched(l *seedLease) string {
 	return fmt.Sprintf("recovering: %s; what codex made of the login is being fetched from %s", l.Ended, l.where())
 }
 
-// recover goes on fetching: takes what came, begins what is due.
+// recover takes the result of a recovery, and begins the next one if it is due.
 func (s *seed) recover() {
 	if s.fetched() {
 		s.takeFetched()
@@ -112,12 +116,13 @@ func (s *seed) recover() {
 	ctx, cancel := workflow.WithCancel(inZone(setUp(s.ctx, "fetch seed "+s.name+" from "+l.where()), l.Zone))
 	s.rec = &recovery{epoch: l.Epoch, cancel: cancel,
 		fut: workflow.ExecuteActivity(ctx, seeds.RecoverSeed, activities.RecoverSeedInput{Seed: ref, Generation: l.Generation,
-			// Above whatever the holder's own activities say to the host, where
-			// it is not known of which generation they are.
+			// If l.Generation is not known, this one is above that of the holder's
+			// own activities.
 			Claim: activities.Claim{Session: l.Holder, Host: *l.At, Generation: now.Unix(), Pump: int64(l.Tries)}})}
 }
 
-// inZone has an activity done by the workers of a zone: only they reach its hosts.
+// inZone runs an activity on the workers of a zone, because only they reach its
+// hosts.
 func inZone(ctx workflow.Context, zone string) workflow.Context {
 	if zone == "" {
 		return ctx
@@ -127,8 +132,8 @@ func inZone(ctx workflow.Context, zone string) workflow.Context {
 
 func (s *seed) fetched() bool { return s.rec != nil && s.rec.fut.IsReady() }
 
-// fetchAgain is how long to wait before the next try: ten seconds first, ten
-// minutes in the end.
+// fetchAgain returns the pause before the next try: ten seconds at first, ten
+// minutes at most.
 func fetchAgain(tries int) time.Duration {
 	return min(10*time.Second<<min(tries-1, 10), 10*time.Minute)
 }
@@ -148,6 +153,8 @@ func (s *seed) takeFetched() {
 	}
 	now := workflow.Now(s.ctx)
 	switch {
+	case err != nil && rec.back:
+		l.NextTry = now
 	case err != nil:
 		l.Problem = failureOf("fetch it from "+l.where(), err)
 		l.NextTry = now.Add(fetchAgain(l.Tries))
@@ -155,7 +162,7 @@ func (s *seed) takeFetched() {
 		if out.Auth != authOf(s.st.Files) {
 			s.advance(*out.Saved, out.Files)
 		}
-		s.st.Rotated, l.Problem, l.NextTry = nil, nil, now // the next one wipes
+		s.st.Rotated, l.Problem, l.NextTry = nil, nil, now // the next recovery wipes
 	case out.Absent || out.Wiped:
 		s.recovered(l, out)
 	default:

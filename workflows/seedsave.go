@@ -11,7 +11,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// seedRotated is a login that codex made and that is in no store yet.
+// seedRotated is a login that codex made and that is not in the store yet.
 type seedRotated struct {
 	activities.RotatedSeed
 	Since time.Time `json:"since"`
@@ -44,7 +44,8 @@ func (s *seed) advance(ref activities.SeedRef, files []SeedFile) {
 	s.keepBlob(ref.Blob)
 }
 
-// maxFormer is how many former logins are known when somebody brings one again.
+// maxFormer bounds how many former logins are recognized when somebody imports one
+// again.
 const maxFormer = 100
 
 func (s *seed) keepBlob(key string) {
@@ -78,8 +79,8 @@ func (s *seed) checkPut(in PutSeed) error {
 	return s.checkGiven(in.Ref.Kind, in.Share, in.Pools)
 }
 
-// put takes a login that a person brings. It ends whatever was wrong with the
-// former one, and what was to be fetched of it.
+// put takes a login that a person brings. It ends all doubts about the former
+// login, and stops fetching it.
 func (s *seed) put(in PutSeed) SeedView {
 	switch {
 	case in.Ask:
@@ -101,7 +102,6 @@ func (s *seed) put(in PutSeed) SeedView {
 	return s.set(SetSeed{Share: in.Share, Pools: in.Pools})
 }
 
-// checkGiven looks at how a seed is to be given.
 func (s *seed) checkGiven(kind string, share *int, pools *[]string) error {
 	switch {
 	case share != nil && *share < 0:
@@ -158,16 +158,16 @@ func (s *seed) checkRemove(DeleteSeed) error {
 	return nil
 }
 
-// remove takes effect at once; the blobs follow.
+// remove takes effect at once. The blobs are removed later.
 func (s *seed) remove(in DeleteSeed) SeedView {
 	s.st.Deleted, s.st.Purge, s.removed = true, in.Purge, workflow.Now(s.ctx)
 	return s.view()
 }
 
-// now answers what the newest generation is. Who has ended and may have made
-// another one is among the holders until that is fetched.
+// now returns the newest generation and its holders. A holder that ended and may
+// have made another one counts until that is fetched.
 func (s *seed) now() activities.SeedNow {
-	out := activities.SeedNow{Auth: authOf(s.st.Files), Ref: s.st.Ref, Holders: map[string]int64{}}
+	out := activities.SeedNow{Auth: authOf(s.st.Files), Ref: s.st.Ref, Holders: map[string]int64{}, First: s.st.First}
 	if s.st.Ref != nil {
 		out.Generation = s.st.Ref.Generation
 	}
@@ -181,22 +181,36 @@ func (s *seed) now() activities.SeedNow {
 	return out
 }
 
-// fences refuses whoever does not hold the seed any more.
-func (s *seed) fences(holder string, epoch int64) error {
+// forgot reports whether an earlier workflow of the seed granted a lease. It was
+// ended by force, so this one knows nothing of the lease.
+func (s *seed) forgot(epoch int64) bool { return epoch > 0 && epoch <= s.st.First }
+
+// takesFrom reports whether the seed takes what the holder of a forgotten lease left
+// on its host. It does if nobody holds the seed, and nothing else is to be saved.
+func (s *seed) takesFrom(holder string, epoch int64) bool {
+	return s.forgot(epoch) && s.exclusive() && len(s.st.Leases) == 0 && !s.asking && (s.st.Rotated == nil || s.st.Rotated.Holder == holder)
+}
+
+// fences returns an error if holder does not hold the seed any more. left says that
+// codex has ended on the holder's host and the login is about to be wiped there. Then
+// the holder of a forgotten lease is let through, if takesFrom allows it.
+func (s *seed) fences(holder string, epoch int64, left bool) error {
 	switch {
 	case s.st.Ref == nil || s.st.Deleted:
 		return refuse(RefusedNotFound, "there is no seed %q", s.name)
+	case left && s.takesFrom(holder, epoch):
+		return nil
 	case s.holds(holder, epoch) == nil:
 		return refuse(activities.RefusedFenced, "session %s does not hold seed %s under epoch %d any more (the newest epoch is %d)", excerpt(holder, maxWord), s.name, epoch, s.st.Epoch)
 	}
 	return nil
 }
 
-// checkSave compares: a login is taken only from who holds the seed, and only
-// as the next after the generation that codex had. The one that is the newest
-// already is a repeat.
+// checkSave takes a login only from the holder of the seed, and only as the
+// successor of the generation that codex had. A login that is the newest already is
+// a repeat.
 func (s *seed) checkSave(in activities.SaveSeed) error {
-	if err := s.fences(in.Holder, in.Epoch); err != nil {
+	if err := s.fences(in.Holder, in.Epoch, in.Left); err != nil {
 		return err
 	}
 	switch now := s.st.Ref; {
@@ -228,7 +242,7 @@ func (s *seed) save(in activities.SaveSeed) activities.SeedNow {
 }
 
 func (s *seed) checkRotated(in activities.RotatedSeed) error {
-	if err := s.fences(in.Holder, in.Epoch); err != nil {
+	if err := s.fences(in.Holder, in.Epoch, in.Left); err != nil {
 		return err
 	}
 	switch {
@@ -240,7 +254,7 @@ func (s *seed) checkRotated(in activities.RotatedSeed) error {
 	return nil
 }
 
-// rotated remembers what is not saved, and why, until it is.
+// rotated records a login that is not saved, and why, until it is.
 func (s *seed) rotated(in activities.RotatedSeed) activities.SeedNow {
 	in.Reason = excerpt(in.Reason, maxReason)
 	if in.Auth == authOf(s.st.Files) {
@@ -254,7 +268,6 @@ func (s *seed) rotated(in activities.RotatedSeed) activities.SeedNow {
 	return s.now()
 }
 
-// notSaved says since when a login is on its host only.
 func (r *seedRotated) notSaved() string {
 	text := fmt.Sprintf("codex of session %s rotated the login, and it is not saved", r.Holder)
 	if r.Reason != "" {

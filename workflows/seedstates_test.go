@@ -10,7 +10,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// What a seed does in each of its states; the host is stood in for.
+// What a seed does in each of its states. The host is a fake.
 
 type fetch = func() (activities.RecoverSeedResult, error)
 
@@ -46,7 +46,7 @@ func TestTheLineForALoginIsServedInOrder(t *testing.T) {
 	p.at(2*time.Second, func() {
 		p.saw("session/a got team", "session/b queued: seed team, held by a; nobody waits before it", "session/c queued: seed team, held by a; 1 waits before it")
 		p.releases(release{Holder: "a", Epoch: 1, Generation: 1, Clean: true})
-		p.acquires(on("a", "web-1", 2)) // again, behind the others
+		p.acquires(on("a", "web-1", 2)) // again, after the others
 	})
 	p.at(3*time.Second, func() {
 		p.saw("session/b got team", "session/c queued: seed team, held by b; nobody waits before it", "session/a queued: seed team, held by b; 1 waits before it")
@@ -77,8 +77,8 @@ func TestAReleaseOfAnOlderEpochChangesNothing(t *testing.T) {
 	p.runSeed(6 * time.Second)
 }
 
-// A holder that never took what it was given gives it back with no epoch, also
-// when that overtakes what it asked for.
+// A holder that never took its grant gives it back with no epoch, even if that
+// arrives before its own request.
 func TestWhoNeverTookItGivesItBack(t *testing.T) {
 	p := newSeedWorld(t)
 	p.at(time.Second, func() {
@@ -134,7 +134,7 @@ func TestAnUncleanHoldersLoginIsSavedAndWipedBeforeTheNextGrant(t *testing.T) {
 	p.runSeed(4 * time.Minute)
 }
 
-// A host that is gone for good blocks the seed until a person says so.
+// A host that is gone for good blocks the seed until a person intervenes.
 func TestAPersonEndsARecoveryThatCannotEnd(t *testing.T) {
 	for _, how := range []string{"revive", "import"} {
 		p := newSeedWorld(t)
@@ -218,11 +218,11 @@ func TestAnAPIKeyIsSharedByAsManyAsItMay(t *testing.T) {
 	p.at(2*time.Second, func() {
 		p.saw("session/a got team", "session/b got team", "session/c queued: seed team, which 2 sessions use, as many as may; nobody waits before it",
 			"session/d queued: seed team, which 2 sessions use, as many as may; 1 waits before it")
-		p.releases(release{Holder: "a", Epoch: 1, Generation: 1}) // no proof is needed of a copy
+		p.releases(release{Holder: "a", Epoch: 1, Generation: 1}) // a copy needs no proof
 	})
 	p.at(3*time.Second, func() {
 		p.saw("session/c got team")
-		p.engine.ended["session/b"] = true // nor of one that ended
+		p.engine.ended["session/b"] = true // nor does a holder that ended
 	})
 	p.at(2*reapEvery, func() { p.saw("session/d got team"); p.takes(p.send(UpdateSetSeed, SetSeed{Share: new(int)})) })
 	p.at(2*reapEvery+time.Second, func() { p.acquires(on("e", "web-1", 1), on("f", "web-1", 1)) })
@@ -244,7 +244,7 @@ func TestADoubtStopsGrantsUntilALaterTurnDispelsIt(t *testing.T) {
 	})
 	p.at(3*time.Second, func() {
 		p.saw("session/a got team", "session/b queued: seed team, which is suspect: 401 (import it anew); nobody waits before it")
-		// A turn that began before is no proof.
+		// A turn that began earlier proves nothing.
 		p.SignalWorkflow(signalReport, report{Holder: "a", Epoch: 1, Verdict: VerdictAlive, Began: doubted.Add(-time.Second)})
 	})
 	p.at(4*time.Second, func() {
@@ -271,7 +271,6 @@ func TestADeadSeedRefusesWhoAsks(t *testing.T) {
 	p.verify()
 }
 
-// A seed continues as new in any state and loses nothing of it.
 func TestASeedRollsOverInEachState(t *testing.T) {
 	p := newSeedWorld(t)
 	p.seeds.answers = []fetch{isAway}
@@ -311,7 +310,8 @@ func TestASeedRollsOverInEachState(t *testing.T) {
 	}
 }
 
-// Another session of the name is another holder; so is the same one elsewhere.
+// Another session of the same name is another holder, and so is the same session on
+// another host.
 func TestANewPlaceOfARotatingLoginIsNotBelieved(t *testing.T) {
 	p := newSeedWorld(t)
 	p.seeds.answers = []fetch{wipes, wipes}

@@ -11,9 +11,9 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// The tests below kill sessions on the real server, wherever they are.
+// The tests below terminate sessions on the real server at various steps.
 
-// looksOften has leases looked at every second.
+// looksOften has leases checked every second.
 func looksOften(t *testing.T) {
 	before := reapEvery
 	reapEvery = time.Second
@@ -38,7 +38,7 @@ func (r *real) seed(name string) SeedView {
 	return asked[SeedView](r, SeedID(name), QuerySeed)
 }
 
-// pool is what a pool of seeds knows; nothing where there is none yet.
+// pool returns the view of a pool of seeds; empty if there is none yet.
 func (r *real) pool(name string) (v SeedPoolView) {
 	r.t.Helper()
 	out, err := r.c.QueryWorkflow(r.t.Context(), SeedPoolID(name), "", QuerySeedPool)
@@ -59,8 +59,8 @@ func (r *real) terminate(session string) {
 	}
 }
 
-// Wherever a holder is when it is killed, what it may have of a login is
-// fetched before the next one gets it.
+// At whatever step a holder is terminated, the login that it may have is fetched
+// before the next holder gets it.
 func TestAKilledHoldersLoginIsFetchedBeforeTheNextGrant(t *testing.T) {
 	looksOften(t)
 	steps := []struct {
@@ -116,7 +116,7 @@ func TestAKilledHoldersLoginIsFetchedBeforeTheNextGrant(t *testing.T) {
 	}
 }
 
-// Who dies in the line had nothing, and leaves nothing to fetch.
+// A holder that is terminated in the queue had nothing, so nothing is fetched.
 func TestWhoIsKilledInTheLineLeavesNoGrant(t *testing.T) {
 	looksOften(t)
 	r := newReal(t)
@@ -144,8 +144,8 @@ func TestWhoIsKilledInTheLineLeavesNoGrant(t *testing.T) {
 	}
 }
 
-// Ten sessions share two logins by a pool, and one takes a login directly;
-// workflows continue as new all the time.
+// Ten sessions share two logins through a pool, and one takes a login directly,
+// while workflows continue as new all the time.
 func TestAPoolOfLoginsServesMoreSessionsThanItHas(t *testing.T) {
 	looksOften(t)
 	r := newReal(t, shortRuns)

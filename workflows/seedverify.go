@@ -1,34 +1,37 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
 )
 
-// seedCheck is how the newest verification of a seed ended, also where that
-// says nothing of its health.
+// seedCheck is the outcome of the newest verification of a seed, even if it says
+// nothing about its health.
 type seedCheck struct {
 	At time.Time `json:"at"`
 	By string    `json:"by,omitempty"`
 	activities.SeedVerdict
 }
 
-// What a verification can end with beside the verdicts of activities.
+// Outcomes of a verification, beside the verdicts of activities.
 const (
-	checkHeld       = "held"       // its holder's turns tell
+	checkHeld       = "held"       // its holder's turns show whether it works
 	checkRecovering = "recovering" // the newest login may be on a host
 )
 
-// maintenance is who verifies without having been asked: it refreshes nothing
-// before its time.
+// maintenance is the By of a verification that nobody asked for. It refreshes
+// nothing before its time.
 const maintenance = "maintenance"
 
-// doubtful is the oldest that a proof of life may be for a person who asks.
+// doubtful is the age from which a proof of life does not suffice for a person who
+// asks.
 const doubtful = time.Hour
 
 func (s *seed) checkVerify(activities.VerifySeed) error {
@@ -38,12 +41,13 @@ func (s *seed) checkVerify(activities.VerifySeed) error {
 	return nil
 }
 
-// verify finds out whether a seed is alive. A login that rotates is the
-// verification's own while it goes on; one that is held is not touched.
+// verify finds out whether a seed is alive. It holds a login that rotates while it
+// runs. A login that is held is not touched.
 func (s *seed) verify(ctx workflow.Context, in activities.VerifySeed) (SeedView, error) {
 	if err := s.turn(ctx, func() error { return s.checkVerify(in) }); err != nil {
 		return SeedView{}, err
 	}
+	ctx = s.begin(ctx)
 	defer s.over()
 	check := seedCheck{By: excerpt(in.By, maxWord), SeedVerdict: s.untouchable()}
 	if check.Verdict == "" {
@@ -58,19 +62,22 @@ func (s *seed) verify(ctx workflow.Context, in activities.VerifySeed) (SeedView,
 	return v, nil
 }
 
-// mostBehind is how many wait for a verification or a refresh that goes on.
-// Temporal takes ten updates at a time: a person's has to find room.
+// mostBehind bounds how many updates wait for a verification or a refresh. Temporal
+// takes ten updates at a time, and a person's has to find room.
 const mostBehind = 4
 
-// crowded refuses who would have to wait behind too many.
+// crowded refuses an update that would wait behind too many.
 func (s *seed) crowded() error {
+	if s.rolling {
+		return refuse(RefusedState, "seed %s is about to go on in a new run: try again in a moment", s.name)
+	}
 	if s.asking && s.behind >= mostBehind {
 		return refuse(RefusedState, "seed %s is being verified, and %d wait for that already: try again in a moment", s.name, s.behind)
 	}
 	return nil
 }
 
-// turn waits until no other verification goes on, and begins one.
+// turn waits until no other verification or refresh goes on, and begins one.
 func (s *seed) turn(ctx workflow.Context, check func() error) error {
 	if err := s.crowded(); err != nil {
 		return err
@@ -80,7 +87,7 @@ func (s *seed) turn(ctx workflow.Context, check func() error) error {
 	if s.behind--; err != nil {
 		return err
 	}
-	if err := check(); err != nil {
+	if err := firstError(s.crowded(), check()); err != nil {
 		return err
 	}
 	s.roll.took()
@@ -88,14 +95,24 @@ func (s *seed) turn(ctx workflow.Context, check func() error) error {
 	return nil
 }
 
-// busyVerifying refuses what would be lost in what a refresh brings.
+// begin returns a context that a rollover cancels if it cannot wait any longer.
+func (s *seed) begin(ctx workflow.Context) workflow.Context {
+	ctx, s.callBack = workflow.WithCancel(ctx)
+	return ctx
+}
+
+// busyVerifying refuses a change that the result of a refresh would overwrite.
 func (s *seed) busyVerifying() error {
 	return refuse(RefusedState, "seed %s is being verified: try again in a moment", s.name)
 }
 
-func (s *seed) over() { s.asking, s.work = false, true }
+func (s *seed) over() {
+	s.callBack()
+	s.asking, s.work = false, true
+}
 
-// untouchable says why nothing can be asked now, with an empty verdict if it can.
+// untouchable says why the seed cannot be verified now; its verdict is empty if it
+// can.
 func (s *seed) untouchable() activities.SeedVerdict {
 	if !s.exclusive() {
 		return activities.SeedVerdict{}
@@ -114,7 +131,6 @@ func (s *seed) untouchable() activities.SeedVerdict {
 	return activities.SeedVerdict{}
 }
 
-// ask has the activities find out, and takes what they say.
 func (s *seed) ask(ctx workflow.Context, in activities.VerifySeed) activities.SeedVerdict {
 	ref, began := *s.st.Ref, workflow.Now(ctx)
 	if h := s.st.Health; h.State == Dead && s.exclusive() && !in.Force { // its issuer has had its last word
@@ -138,8 +154,9 @@ func (s *seed) ask(ctx workflow.Context, in activities.VerifySeed) activities.Se
 	}
 	refresh := activities.RefreshSeedInput{Seed: ref}
 	if !in.Force && (s.st.Spent || in.By == maintenance && s.st.Health.State == Suspect) {
-		// Whoever else may have the login would be burnt with it: that is for a
-		// person to say. An answer that was thought lost is taken.
+		// Somebody else may have the login, and a refresh would burn it for them:
+		// only a person may decide that. Look takes only an answer that an earlier
+		// refresh left in the store.
 		refresh.Look = true
 	}
 	if in.Force {
@@ -148,7 +165,7 @@ func (s *seed) ask(ctx workflow.Context, in activities.VerifySeed) activities.Se
 	return s.renew(ctx, refresh, began)
 }
 
-// wants says whether a login is to be refreshed that has time yet.
+// wants reports whether to refresh a login that has time yet.
 func (s *seed) wants(in activities.VerifySeed, now time.Time) bool {
 	switch {
 	case in.Force, s.st.Health.State == Suspect, s.st.Health.State == Dead:
@@ -159,17 +176,21 @@ func (s *seed) wants(in activities.VerifySeed, now time.Time) bool {
 	return s.st.Health.State != Healthy || now.Sub(s.st.VerifiedAt) > doubtful
 }
 
-// renew has a login refreshed and makes what came of it the newest generation.
-// The activity is tried until it can say how it ended: while that is not known,
-// nobody gets the seed.
+// renew refreshes a login and makes the result the newest generation. The activity
+// is tried until its outcome is known. Before that nobody gets the seed.
 func (s *seed) renew(ctx workflow.Context, in activities.RefreshSeedInput, began time.Time) activities.SeedVerdict {
 	ref := in.Seed
+	s.st.Renews = &in
 	out, err := do(untilDone(ctx, "refresh seed "+s.name), seeds.RefreshSeed, in)
+	if s.rolling && temporal.IsCanceledError(err) {
+		return activities.SeedVerdict{Verdict: "unknown", Reason: "its refresh goes on in a new run of its workflow", Hint: "try again in a moment"}
+	}
+	s.st.Renews = nil
 	if err != nil {
 		// An attempt before the last one may have used the token.
 		v := notKnown(err)
 		v.Reason = "a refresh was begun and it is not known how it ended: " + v.Reason
-		s.burnt(v.Reason, orElse(v.Hint, fmt.Sprintf("mend that, then `ctl seed verify %s --force`", s.name)))
+		s.burnt(v.Reason, cmp.Or(v.Hint, fmt.Sprintf("mend that, then `ctl seed verify %s --force`", s.name)))
 		return v
 	}
 	out.Hint = strings.ReplaceAll(out.Hint, "verify NAME", "verify "+s.name)
@@ -181,14 +202,24 @@ func (s *seed) renew(ctx workflow.Context, in activities.RefreshSeedInput, began
 	return out.SeedVerdict
 }
 
-// learn takes a verdict on a generation, unless there is another by now.
+// renewAgain goes on with a refresh of the former run. The activity finds in the
+// store how it ended, or that its token may be spent.
+func (s *seed) renewAgain(ctx workflow.Context) {
+	ctx = s.begin(ctx)
+	defer s.over()
+	began := workflow.Now(ctx)
+	verdict := s.renew(ctx, *s.st.Renews, began)
+	s.st.Check = &seedCheck{At: workflow.Now(ctx), SeedVerdict: verdict}
+}
+
+// learn records a verdict on a generation, unless there is a newer one.
 func (s *seed) learn(of activities.SeedRef, v activities.SeedVerdict, began time.Time) {
 	if s.st.Ref == nil || s.st.Ref.Generation != of.Generation {
 		return
 	}
 	switch v.Verdict {
 	case "alive":
-		// Its issuer itself says so, to us: that outweighs what was thought.
+		// Its issuer itself says so, which outweighs earlier doubts.
 		if s.st.Health.State == Dead {
 			s.judge("", "", "")
 		}
@@ -203,7 +234,7 @@ func (s *seed) learn(of activities.SeedRef, v activities.SeedVerdict, began time
 }
 
 func (s *seed) checkRefresh(in activities.RefreshSeed) error {
-	switch err := s.fences(in.Holder, in.Epoch); {
+	switch err := s.fences(in.Holder, in.Epoch, false); {
 	case err != nil:
 		return err
 	case !s.exclusive():
@@ -219,6 +250,7 @@ func (s *seed) refresh(ctx workflow.Context, in activities.RefreshSeed) (activit
 	if err := s.turn(ctx, func() error { return s.checkRefresh(in) }); err != nil {
 		return activities.SeedNow{}, err
 	}
+	ctx = s.begin(ctx)
 	defer s.over()
 	if in.From < s.st.Ref.Generation {
 		return s.now(), nil

@@ -8,19 +8,22 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/sdk/activity"
+
 	"fairlead.dev/fairlead/activities"
 )
 
-// fakeTokens answers verifications and refreshes as the test wrote them; one
-// that it did not write fails it.
+// fakeTokens answers verifications and refreshes as the test lists them. One that
+// is not listed fails the test.
 type fakeTokens struct {
 	t         *testing.T
 	mu        sync.Mutex
 	verifies  []string // verdicts
-	refreshes []string // verdicts; a name of a login is alive, with that one
+	refreshes []string // verdicts; the name of a login means alive, with that login
 	verified  []activities.VerifySeedInput
 	refreshed []activities.RefreshSeedInput
 	hold      chan struct{}
+	pends     bool // no refresh comes to an end
 }
 
 func (f *fakeTokens) VerifySeed(_ context.Context, in activities.VerifySeedInput) (activities.VerifySeedResult, error) {
@@ -37,8 +40,11 @@ func (f *fakeTokens) VerifySeed(_ context.Context, in activities.VerifySeedInput
 func (f *fakeTokens) RefreshSeed(ctx context.Context, in activities.RefreshSeedInput) (activities.RefreshSeedResult, error) {
 	f.mu.Lock()
 	f.refreshed = append(f.refreshed, in)
-	n, hold := len(f.refreshed), f.hold
+	n, hold, pends := len(f.refreshed), f.hold, f.pends
 	f.mu.Unlock()
+	if pends {
+		return activities.RefreshSeedResult{}, activity.ErrResultPending
+	}
 	if hold != nil {
 		select {
 		case <-hold:
@@ -78,7 +84,7 @@ func newVerifyWorld(t *testing.T, verifies, refreshes []string) (*poolWorld, *fa
 	return p, f
 }
 
-// checked says that a verification was answered, and gives its answer.
+// checked checks that a verification was answered, and returns the answer.
 func checked(t *testing.T, u *updated) SeedView {
 	t.Helper()
 	v, ok := u.result.(SeedView)
@@ -170,7 +176,8 @@ func TestAHeldLoginIsNotTouched(t *testing.T) {
 	}
 }
 
-// Freshness is the login's own word: it spares a refresh, and proves nothing.
+// Freshness is what the login says of itself. It saves a refresh, and proves
+// nothing.
 func TestFreshnessMakesNothingHealthy(t *testing.T) {
 	p, f := newVerifyWorld(t, []string{"fresh", "fresh", "fresh", "fresh"}, []string{"lost", "unknown", "login 2"})
 	verdicts := []string{}
@@ -183,7 +190,7 @@ func TestFreshnessMakesNothingHealthy(t *testing.T) {
 	}
 	ask(1, activities.VerifySeed{By: maintenance}) // nobody doubts it
 	ask(2, activities.VerifySeed{By: "ada"})       // somebody wants to know
-	ask(3, activities.VerifySeed{By: maintenance}) // now it is suspect, and that is for a person to end
+	ask(3, activities.VerifySeed{By: maintenance}) // now it is suspect, which only a person may end
 	ask(4, activities.VerifySeed{By: "ada", Force: true})
 	p.runSeed(6 * time.Minute)
 	if want := []string{"fresh unknown", "lost suspect", "unknown suspect", "alive healthy"}; !slices.Equal(verdicts, want) {

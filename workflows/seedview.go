@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -8,7 +9,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// holders are those who have the seed.
 func (s *seed) holders() []string {
 	out := []string{}
 	for _, l := range s.st.Leases {
@@ -21,7 +21,7 @@ func (s *seed) holders() []string {
 
 func (s *seed) view() SeedView {
 	st := s.st
-	v := SeedView{Name: s.name, State: SeedFree, Health: orElse(st.Health.State, "unknown"), Reason: st.Health.Reason, Hint: st.Health.Hint,
+	v := SeedView{Name: s.name, State: SeedFree, Health: cmp.Or(st.Health.State, "unknown"), Reason: st.Health.Reason, Hint: st.Health.Hint,
 		HeldBy: s.holders(), Epoch: st.Epoch, Files: st.Files, Ref: st.Ref, Deleted: st.Deleted, Exported: st.Exported, Share: st.Share, Pools: s.pools(),
 		Queue: len(st.Queue), Since: timeOrNil(st.Health.Since), VerifiedAt: timeOrNil(st.VerifiedAt), UsedAt: timeOrNil(st.UsedAt)}
 	if st.Ref != nil {
@@ -67,7 +67,7 @@ func timeOrNil(t time.Time) *time.Time {
 	return &t
 }
 
-// tell shows in the Temporal UI what goes on; it costs no event.
+// tell shows the state in the Temporal UI. It costs no event.
 func (s *seed) tell() {
 	v := s.view()
 	var b strings.Builder

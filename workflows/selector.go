@@ -10,27 +10,27 @@ import (
 	"unicode/utf8"
 )
 
-// A Selector is one thing that is asked of a host's labels:
+// A Selector is one requirement on a host's labels:
 //
 //	k=v  k!=v       the label is v, or is not (a host without the label is not v)
 //	k>=n k<=n k>n k<n  the label is a number, and compares so: 9 is less than 32
-//	k    !k         the host has the label, or has it not
+//	k    !k         the host has the label, or does not
 //
-// Numbers are decimal. Where one has two dots or more, as versions of programs
-// have, both are compared part by part: 0.160.0 is more than 0.99.0.
+// Numbers are decimal. If one has two dots or more, as program versions have, both
+// are compared part by part: 0.160.0 is more than 0.99.0.
 type Selector struct {
 	Key   string
 	Op    string // one of = != >= <= > <; "" for k, "!" for !k
 	Value string
 }
 
-// Bounds of what is asked for, each and all.
+// Bounds of one selector in bytes, and of their number.
 const (
 	maxSelector  = 200
 	maxSelectors = 32
 )
 
-// selectorOps are the longer ones first, so that none is taken for another.
+// selectorOps has the longer operators first, so that none is taken for another.
 var selectorOps = []string{"!=", ">=", "<=", "=", ">", "<"}
 
 // ParseSelector reads one selector.
@@ -76,7 +76,7 @@ func ParseSelector(text string) (Selector, error) {
 	return s, nil
 }
 
-// ParseSelectors reads all, or says what is wrong with the first bad one.
+// ParseSelectors parses all texts, or returns what is wrong with the first bad one.
 func ParseSelectors(texts []string) ([]Selector, error) {
 	if len(texts) > maxSelectors {
 		return nil, fmt.Errorf("%d selectors, at most %d", len(texts), maxSelectors)
@@ -92,7 +92,7 @@ func ParseSelectors(texts []string) ([]Selector, error) {
 	return all, nil
 }
 
-// notOfKeys ends the name of a label.
+// notOfKeys reports whether r ends the name of a label.
 func notOfKeys(r rune) bool {
 	return r == '=' || r == '!' || r == '<' || r == '>' || unicode.IsSpace(r)
 }
@@ -106,7 +106,7 @@ func (s Selector) String() string {
 	return s.Key + s.Op + s.Value
 }
 
-// Meets says whether a host with those labels is what is asked for.
+// Meets reports whether a host with these labels meets the selector.
 func (s Selector) Meets(labels map[string]string) bool {
 	have, ok := labels[s.Key]
 	switch s.Op {
@@ -136,7 +136,6 @@ func (s Selector) Meets(labels map[string]string) bool {
 	}
 }
 
-// lacks says what a host that does not meet it has instead.
 func (s Selector) lacks(labels map[string]string) string {
 	have, ok := labels[s.Key]
 	switch _, isNumber := numberOf(have); {
@@ -148,15 +147,15 @@ func (s Selector) lacks(labels map[string]string) string {
 	return fmt.Sprintf("%s (its %s is %s)", s, s.Key, excerpt(have, 60))
 }
 
-// A number is what labels are compared as: its decimal value, and its parts
+// A number is a label's value in comparisons: its decimal value, and its parts
 // between dots.
 type number struct {
 	value float64
 	parts []string
 }
 
-// numberOf reads digits with dots between them, and a sign before them where
-// there is one dot at most.
+// numberOf parses digits with dots between them. A minus sign may come first if
+// there is at most one dot.
 func numberOf(text string) (number, bool) {
 	digits, negative := strings.CutPrefix(text, "-")
 	parts := strings.Split(digits, ".")

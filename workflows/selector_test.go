@@ -13,7 +13,7 @@ func TestASelectorMeetsWhatItSays(t *testing.T) {
 		"os!=linux": false, "os!=darwin": true, "arch!=amd64": true,
 		"mem>=64": true, "mem>=65": false, "mem<=64": true, "mem<=63": false,
 		"mem>63": true, "mem>64": false, "mem<65": true, "mem<64": false,
-		"disk<32": true, "disk>=32": false, // as numbers, not as words
+		"disk<32": true, "disk>=32": false, // compared as numbers, not as strings
 		"load>1.25": true, "load<1.6": true, "load>=1.50": true, "load>-1": true,
 		"codex>=0.160.0": true, "codex>=0.99.0": true, "codex>=0.169.1": false, "codex<1": true, "codex>=0.169": true,
 		"zero>=7": true, "zero<=7": true,

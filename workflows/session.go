@@ -12,9 +12,9 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// Session is one durable conversation, from the first lease to the last proof
-// that nothing was left behind. It returns the session's last view; a session
-// that could not begin fails with that view as its details.
+// Session is one durable conversation, from the first lease to the last proof that
+// nothing was left behind. It returns the session's last view. If the session could
+// not begin, its error has that view as details.
 func Session(ctx workflow.Context, in SessionInput) (SessionView, error) {
 	s, err := newSession(ctx, in)
 	if err != nil {
@@ -25,44 +25,53 @@ func Session(ctx workflow.Context, in SessionInput) (SessionView, error) {
 	return s.run()
 }
 
-// session is the workflow while it runs. Handlers change st and nothing else;
-// the one loop in converse acts on it.
+// session is the workflow while it runs. Handlers change only st; the loop in
+// converse acts on it.
 type session struct {
 	// ctx outlives a cancellation of the workflow, which is taken as a close.
-	ctx    workflow.Context
-	id     string
-	opt    SessionOptions
-	st     *sessionState
-	log    log.Logger
-	shown  attributes // what the search attributes say now
-	doors  []door     // signal channels, to be emptied before a rollover
-	parsed []ruling   // policies, as they were read last
-	stirs  workflow.ReceiveChannel
-	lease  workflow.ReceiveChannel
-	goes   workflow.ReceiveChannel // whether its host is drained
-	stir   activities.Stirred      // the newest, while a pump is attached
-	roll   *rollover
-	alarm  *alarm // for approvals that expire
-	tick   *alarm // for snapshots within a long turn
-	sleep  *alarm // for an idle session that parks
-	wake   *wake  // for a session that waits for the end of a limit
+	ctx     workflow.Context
+	id      string
+	opt     SessionOptions
+	st      *sessionState
+	log     log.Logger
+	shown   attributes // what the search attributes say now
+	doors   []door     // signal channels, to be emptied before a rollover
+	parsed  []ruling   // policies, as they were last parsed
+	stirs   workflow.ReceiveChannel
+	lease   workflow.ReceiveChannel
+	calls   workflow.ReceiveChannel // of pools that ask what it holds
+	answers []workflow.Future       // the session's answers to these pools, as they are sent
+	goes    workflow.ReceiveChannel // of its pool, when its host is drained
+	stir    activities.Stirred      // the newest, while a pump is attached
+	roll    *rollover
+	alarm   *alarm // for approvals that expire
+	tick    *alarm // for snapshots within a long turn
+	sleep   *alarm // for an idle session that parks
+	wake    *wake  // for a session that waits for the end of a limit
+	line    *wake  // for an idle session that asks again for the seed that it lost
 
 	reports workflow.ReceiveChannel // of progress
 
 	taking workflow.CancelFunc // calls back the snapshot that is being taken
-	hushed int                 // how many want that none is taken
+	hushed int                 // how many callers of hush keep snapshots from being taken
 
-	pushes  []*aPush // asked for; nothing else begins on the host before them
-	pushing *aPush   // the one that git is at
+	pushes  []*aPush // requested; nothing else begins on the host before they are done
+	pushing *aPush   // the one in progress
 	parking bool
-	crowded bool // there was no room so far for what it is at
-	insists bool // what it is at must come to its end within this run
-	leaving bool // its host is lost: what codex had there cannot be looked up
+	crowded bool    // what it does now waits for room on the workers
+	insists bool    // what it does now must end within this run
+	another bool    // codex began another turn after the one that ended
+	leaving bool    // its host is lost: what codex had there cannot be looked up
+	obeyed  *Resume // the request to resume that it acts on now
+	wished  *Resume // the request to resume for which the running pump is not called back
 }
 
 func newSession(ctx workflow.Context, in SessionInput) (*session, error) {
 	opt, err := in.check(ctx)
 	if err != nil {
+		if in.Carry == nil {
+			answerRefused(ctx, in, err)
+		}
 		return nil, err
 	}
 	s := &session{id: in.ID, opt: opt, st: in.Carry, log: workflow.GetLogger(ctx), roll: newRollover(ctx)}
@@ -71,9 +80,10 @@ func newSession(ctx workflow.Context, in SessionInput) (*session, error) {
 	s.tick = newAlarm(s.ctx, "a snapshot is due")
 	s.sleep = newAlarm(s.ctx, "an idle session parks")
 	s.wake = &wake{ctx: s.ctx, what: "a limit has ended"}
+	s.line = &wake{ctx: s.ctx, what: "ask for the seed again"}
 	if s.st == nil {
-		// Not the time of the first task, for the first worker may come much
-		// later; and no finer than lists have it.
+		// Not the time of the first task, because the first worker may come much
+		// later. Microseconds, as in lists.
 		began := workflow.GetInfo(ctx).WorkflowStartTime.Truncate(time.Microsecond)
 		s.st = &sessionState{Status: Queued, CreatedAt: began, UpdatedAt: workflow.Now(ctx)}
 	}
@@ -100,7 +110,8 @@ func newSession(ctx workflow.Context, in SessionInput) (*session, error) {
 	return s, nil
 }
 
-// run tells the story. Each part can be where a former run left off.
+// run runs the parts of a session's life. Each may continue where a former run
+// stopped.
 func (s *session) run() (SessionView, error) {
 	again := false
 	if !s.st.Begun && s.st.Close == nil && s.st.Status != Failed {
@@ -115,6 +126,9 @@ func (s *session) run() (SessionView, error) {
 			return SessionView{}, err
 		}
 	}
+	if f := s.st.Failing; f != nil && !again && s.st.Status != Failed {
+		s.fail(f)
+	}
 	if again || s.cleanUp() {
 		return SessionView{}, s.rollOver()
 	}
@@ -126,15 +140,17 @@ func (s *session) run() (SessionView, error) {
 	return s.view(), nil
 }
 
-// converse takes messages and turns until the session is to close. It says
-// whether it only stopped to continue as new, which it can between any two
-// steps.
+// converse handles messages and turns until the session is to close. again means
+// that it only stopped to continue as new, which it can between any two steps.
 func (s *session) converse() (again bool, err error) {
 	for {
 		s.expire()
 		switch {
 		case s.st.Status == Failed:
 			return false, nil
+		case s.st.Close != nil && !s.st.Running && s.mayRunStill():
+			err = s.pump()
+			s.st.Stirred = false // once: closing stops codex anyway
 		case s.st.Close != nil && !s.st.Running:
 			return false, nil
 		case s.mayPushNow():
@@ -153,17 +169,25 @@ func (s *session) converse() (again bool, err error) {
 			s.goAway(s.lostFailure())
 		case s.st.Resume != nil && s.st.Running:
 			s.stayAfterAll()
+		case s.mustRegainSeed():
+			if s.regainSeed() {
+				return true, nil
+			}
 		case s.st.Running && !s.st.Alive:
-			// The turn never began, or codex has to be asked whether it did: it
-			// is up to the next process.
-			s.st.Reap = false // which begins with that
-			if f := s.restart(); f != nil {
-				s.unableToStart(f)
+			// The turn never began, or codex has to be asked whether it did. The
+			// next process does that.
+			s.st.Reap = false // starting a new process begins with that
+			if s.startAgain() {
+				return true, nil
 			}
 		case s.st.Resume != nil && s.quiet():
-			s.move()
+			if s.move() {
+				return true, nil
+			}
 		case s.parkDue():
-			s.leaveOrPark()
+			if s.leaveOrPark() {
+				return true, nil
+			}
 			s.stillHere()
 		case s.st.Reap && !s.canBegin():
 			s.reap()
@@ -182,16 +206,25 @@ func (s *session) converse() (again bool, err error) {
 	}
 }
 
-// full says that this run's history is long enough.
 func (s *session) full() bool { return !s.insists && s.roll.due() }
 
-// wait sleeps until something is to be done, at no cost but a timer when an
-// approval can expire.
+// resumeDue reports whether converse can act on a request to resume.
+func (s *session) resumeDue() bool {
+	return s.st.Resume != nil && (s.st.Lost != nil || s.st.Running || s.quiet())
+}
+
+// wait sleeps until there is something to do. Only the timers that it needs cost
+// events.
 func (s *session) wait() error {
+	if s.st.CloseDue && !s.st.Running && s.st.Close == nil {
+		s.st.Close = &Close{By: s.opt.By} // codex began no further turn, or died
+		return nil
+	}
+	s.st.Trouble, s.st.Started = nil, true // a turn could begin
 	s.settle()
 	s.publish()
 	awake := func() bool {
-		return s.st.Close != nil || s.mayPushNow() || s.wantsPump() || s.canBegin() || s.full() || s.st.Resume != nil || s.parkDue() || s.outOfDate() || s.waitIsOver()
+		return s.st.Close != nil || s.mayPushNow() || s.wantsPump() || s.canBegin() || s.full() || s.resumeDue() || s.parkDue() || s.outOfDate() || s.waitIsOver()
 	}
 	if s.opt.CloseAfter && s.st.NextN == 0 {
 		ok, err := s.awaitFor(unusedFor, awake)
@@ -204,9 +237,13 @@ func (s *session) wait() error {
 	s.setAlarm()
 	s.setSleep()
 	s.setLimit()
-	err := s.await(func() bool { return awake() || s.alarm.due() || s.sleep.due() })
-	s.alarm.off() // the loop looks what has expired
+	s.standInLine()
+	err := s.await(func() bool { return awake() || s.alarm.due() || s.sleep.due() || s.line.due() })
+	s.alarm.off() // the loop checks what has expired
 	s.sleep.off()
+	if s.line.due() {
+		s.line.off()
+	}
 	return err
 }
 
@@ -215,13 +252,13 @@ func (s *session) await(cond func() bool) error {
 	return workflow.Await(s.ctx, func() bool { s.drain(); return cond() })
 }
 
-// awaitFor is await, for at most d; it says whether the condition was met.
+// awaitFor is await for at most d. met reports whether the condition was met.
 func (s *session) awaitFor(d time.Duration, cond func() bool) (met bool, err error) {
 	if s.drain(); cond() {
 		return true, nil
 	}
 	ctx, cancel := workflow.WithCancel(s.ctx)
-	defer cancel() // the SDK's own does not end its timer
+	defer cancel() // AwaitWithTimeout of the SDK does not cancel its timer
 	timer := workflow.NewTimer(ctx, d)
 	err = s.await(func() bool { met = cond(); return met || timer.IsReady() })
 	return met, err
@@ -232,8 +269,8 @@ func doing[In, Out any](s *session, ctx workflow.Context, activity func(context.
 	return doingUnless(s, ctx, func() bool { return false }, activity, in)
 }
 
-// unlessClosing is doing, but calls the activity back when the session is to
-// close: closing does what is needed, wherever it stopped.
+// unlessClosing is doing, but cancels the activity when the session is to close.
+// Closing does what is needed, wherever the activity stopped.
 func unlessClosing[In, Out any](s *session, ctx workflow.Context, activity func(context.Context, In) (Out, error), in In) (Out, error) {
 	return doingUnless(s, ctx, func() bool { return s.st.Close != nil }, activity, in)
 }
@@ -255,7 +292,7 @@ func doingUnless[In, Out any](s *session, ctx workflow.Context, callBack func() 
 	return out, err
 }
 
-// settle gives the state its word when nothing is attached.
+// settle sets the status of a session to which no activity is attached.
 func (s *session) settle() {
 	if !s.st.Running && s.st.QuietAt.IsZero() {
 		s.st.QuietAt = workflow.Now(s.ctx)
@@ -302,23 +339,23 @@ func (s *session) note(n activities.Note) {
 }
 
 // rollOver continues as a new run and loses nothing: no handler is at work, no
-// signal lies unread, no activity runs.
+// signal lies unread, no activity runs. An answer to a pool must have left too: the
+// server drops a signal whose sender's run has ended.
 func (s *session) rollOver() error {
 	s.hush() // the next run takes it up
-	if err := s.await(func() bool { return workflow.AllHandlersFinished(s.ctx) }); err != nil {
+	if err := s.await(func() bool { return workflow.AllHandlersFinished(s.ctx) && s.answered() }); err != nil {
 		return err
 	}
-	s.drain()
 	s.st.trim()
 	s.st.fit(encoded(s.opt))
 	if err := s.keepCreation(); err != nil {
 		return err
 	}
-	return workflow.NewContinueAsNewError(s.ctx, Session, SessionInput{ID: s.id, Options: s.opt, Carry: s.st})
+	return workflow.NewContinueAsNewError(s.ctx, TypeSession, SessionInput{ID: s.id, Options: s.opt, Carry: s.st})
 }
 
-// keepCreation puts the session's beginning where lists see it: from the next
-// run on, theirs is not it. Runs hand their memo on.
+// keepCreation puts the session's beginning into the memo, where lists see it: the
+// start time of later runs is another. Runs hand their memo on.
 func (s *session) keepCreation() error {
 	if _, kept := workflow.GetInfo(s.ctx).Memo.GetFields()[MemoCreated]; kept {
 		return nil

@@ -16,14 +16,6 @@ import (
 
 const anyArg = mock.Anything
 
-// whileAttached comes after the first message. The environment skips time only
-// while no activity runs, so it is near.
-const whileAttached = 1100 * time.Millisecond
-
-// later is a while after that: once it has called an activity back, the
-// environment skips no time at all.
-func later(n int) time.Duration { return whileAttached + time.Duration(n)*100*time.Millisecond }
-
 func hello(id string) Message { return Message{ID: id, Text: "hello", By: "ann"} }
 
 func TestATurnRunsAndTheHostIsGivenBack(t *testing.T) {
@@ -162,22 +154,22 @@ func TestInterruptCallsThePumpBackAndReachesCodex(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, staysAttached(conversation.Acknowledged), endsTurn("interrupted", ""))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(whileAttached, func() {
+	w.attached(1, func() {
 		if v := w.view(); v.State != Running {
 			t.Errorf("session is %s", v.State)
 		}
 		w.send(SignalInterrupt, Interrupt{By: "bob", Reason: "enough"})
 	})
-	w.at(2*time.Second, func() {
+	w.whenTurn(1, "interrupted", func() {
 		turn := query[TurnView](w, QueryTurn, TurnQuery{N: 1})
-		if turn.Status != "interrupted" || turn.Error == nil || !strings.Contains(turn.Error.Message, "bob: enough") {
+		if turn.Error == nil || !strings.Contains(turn.Error.Message, "bob: enough") {
 			t.Errorf("turn is %+v", turn)
 		}
 		w.send(SignalClose, Close{})
 	})
 	w.start(SessionOptions{})
-	// The environment does not wait for the pump's own result, so the message
-	// may be handed over again, as uncertain.
+	// The environment does not wait for the pump's own result, so the message may
+	// be sent again, as uncertain.
 	sends := w.fake.ran[1].Pump.Sends
 	if last := sends[len(sends)-1]; last.Kind != conversation.SendInterrupt || len(sends) == 2 && !sends[0].Uncertain {
 		t.Errorf("the second pump was to send %+v", sends)
@@ -272,7 +264,11 @@ func TestAMessageThatMayHaveReachedCodexIsNotRepeated(t *testing.T) {
 
 func TestACodexThatNeverOpensFailsTheSession(t *testing.T) {
 	w := newWorld(t)
-	d := dies(conversation.Decided, false)
+	d := func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		out, err := dies(conversation.Decided, false)(ctx, in)
+		out.Process.Code = 1 // it ended by itself; a codex that was killed is started again
+		return out, err
+	}
 	w.fake.pumps = append(w.fake.pumps, d, d, d)
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.start(SessionOptions{})
@@ -336,13 +332,13 @@ func TestCloseInterruptsTheTurnFirst(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, staysAttached(conversation.Acknowledged), endsTurn("interrupted", ""))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(whileAttached, func() {
+	w.attached(1, func() {
 		w.send(SignalClose, Close{By: "bob"})
 		w.refuses(w.send(SignalMessage, hello("m2")), RefusedState)
 	})
 	w.start(SessionOptions{})
-	// The environment does not wait for the pump's own result, so the message
-	// may be handed over again, as uncertain.
+	// The environment does not wait for the pump's own result, so the message may
+	// be sent again, as uncertain.
 	sends := w.fake.ran[1].Pump.Sends
 	if last := sends[len(sends)-1]; last.Kind != conversation.SendInterrupt || len(sends) == 2 && !sends[0].Uncertain {
 		t.Errorf("the second pump was to send %+v", sends)
@@ -367,7 +363,7 @@ func TestDiscardGivesUpAHostThatCannotBeReached(t *testing.T) {
 	w := newWorld(t)
 	w.fake.hang("close")
 	w.at(time.Second, func() { w.send(SignalClose, Close{}) })
-	w.at(whileAttached, func() {
+	w.once("closing hangs", func() bool { return w.fake.called("close discard=false") }, func() {
 		if v := w.view(); v.State != Closing {
 			t.Errorf("session is %s", v.State)
 		}
@@ -440,14 +436,15 @@ func TestAPumpCalledBackBetweenAttemptsRepeatsNothing(t *testing.T) {
 		return activities.RunPumpResult{}, temporal.NewApplicationErrorWithOptions("wire lost", activities.ErrTypeWireLost,
 			temporal.ApplicationErrorOptions{NextRetryDelay: time.Millisecond})
 	}
-	// The environment retries at once; the third attempt stays until called back and then is cancelled.
+	// The environment retries at once. The third attempt stays until it is called
+	// back, and then is cancelled.
 	w.fake.pumps = append(w.fake.pumps, lost, lost, func(ctx context.Context, _ activities.RunPumpInput) (activities.RunPumpResult, error) {
 		<-ctx.Done()
 		return activities.RunPumpResult{}, ctx.Err()
 	}, endsTurn("interrupted", ""))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(later(3), func() { w.send(SignalInterrupt, Interrupt{By: "bob"}) })
-	w.at(later(6), func() { w.send(SignalClose, Close{}) })
+	w.attached(3, func() { w.send(SignalInterrupt, Interrupt{By: "bob"}) })
+	w.whenTurn(1, "interrupted", func() { w.send(SignalClose, Close{}) })
 	w.start(SessionOptions{})
 	last := w.fake.ran[3].Pump
 	if len(last.Sends) != 2 || !last.Sends[0].Uncertain || last.Sends[1].Kind != conversation.SendInterrupt {

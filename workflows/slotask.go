@@ -6,7 +6,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// DefaultTenant is for whom a session counts that says nothing of it.
+// DefaultTenant is the tenant of a session that names none.
 const DefaultTenant = "default"
 
 // Priorities of those who wait for a slot.
@@ -16,7 +16,7 @@ const (
 	LastPriority    = 5
 )
 
-// checkPlace refuses what no pool would take from a session that asks for a slot.
+// checkPlace refuses what no pool would accept in a request for a slot.
 func (o SessionOptions) checkPlace() error {
 	for _, list := range [][]string{o.Select, o.Rather} {
 		if _, err := ParseSelectors(list); err != nil {
@@ -32,7 +32,6 @@ func (o SessionOptions) checkPlace() error {
 	return nil
 }
 
-// wantsSlot is what a session asks its pool for.
 func (s *session) wantsSlot() acquire {
 	return acquire{
 		Holder: s.id, Host: s.opt.Host, Labels: s.opt.Labels, Select: s.opt.Select, Rather: s.opt.Rather, Seed: s.opt.Seed,

@@ -23,9 +23,8 @@ const (
 	storeTaskAttempts = 20
 )
 
-// PruneSnapshots drops what the retention does not keep, and removes from the
-// store what no snapshot needs any more. A worker that dies on the way is
-// followed by another.
+// PruneSnapshots drops snapshots that the retention does not keep, and removes from
+// the store what no snapshot needs any more. If a worker dies, another one goes on.
 func PruneSnapshots(ctx workflow.Context, in activities.PruneSnapshotsInput) (activities.PruneSnapshotsResult, error) {
 	summary := "prune snapshots"
 	if in.DryRun {
@@ -39,8 +38,8 @@ func CheckSnapshots(ctx workflow.Context, in activities.CheckSnapshotsInput) (ac
 	return do(ofStore(ctx, "check snapshots"), snapshots.CheckSnapshots, in)
 }
 
-// ofStore is untilDone, but not for ever: somebody waits for the answer, or the
-// next day's run does the same again.
+// ofStore is untilDone with a bound on attempts: somebody waits for the answer, or
+// the next day's run does the same again.
 func ofStore(ctx workflow.Context, summary string) workflow.Context {
 	ctx = untilDone(ctx, summary)
 	opts := workflow.GetActivityOptions(ctx)
@@ -51,8 +50,8 @@ func ofStore(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, opts)
 }
 
-// pruneSnapshots is the chore: the same workflow as a person's, so that there
-// is one at a time. Where one is at work already there is nothing to do.
+// pruneSnapshots runs the same workflow as a person does, so that only one runs at
+// a time. If one runs already, there is nothing to do.
 func pruneSnapshots(ctx workflow.Context, what string, out *MaintenanceResult) error {
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 		WorkflowID: PruneSnapshotsID, StaticSummary: what,

@@ -8,7 +8,6 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
@@ -21,9 +20,8 @@ type storeCare struct {
 	err     error
 }
 
-func (c *storeCare) env(t *testing.T) *testsuite.TestWorkflowEnvironment {
-	var suite testsuite.WorkflowTestSuite
-	env := suite.NewTestWorkflowEnvironment()
+func (c *storeCare) env(t *testing.T) *environment {
+	env := newEnvironment()
 	env.RegisterWorkflowWithOptions(Maintenance, workflow.RegisterOptions{Name: TypeMaintenance})
 	env.RegisterWorkflowWithOptions(PruneSnapshots, workflow.RegisterOptions{Name: TypePrune})
 	env.RegisterWorkflowWithOptions(CheckSnapshots, workflow.RegisterOptions{Name: TypeCheckSnapshots})
@@ -42,8 +40,8 @@ func (c *storeCare) env(t *testing.T) *testsuite.TestWorkflowEnvironment {
 	return env
 }
 
-// The Schedule's run prunes as the workers' config says, and by the workflow
-// that a person's is.
+// The Schedule's run prunes as the workers' config says, with the same workflow
+// that a person uses.
 func TestMaintenancePrunesSnapshots(t *testing.T) {
 	var c storeCare
 	env := c.env(t)
@@ -61,7 +59,6 @@ func TestMaintenancePrunesSnapshots(t *testing.T) {
 	}
 }
 
-// A store that cannot be pruned is on record, and the next run tries again.
 func TestMaintenanceSaysThatItCouldNotPrune(t *testing.T) {
 	c := storeCare{err: temporal.NewNonRetryableApplicationError("the store is read-only", activities.ErrTypeStore, errors.New("x"))}
 	env := c.env(t)
@@ -72,7 +69,7 @@ func TestMaintenanceSaysThatItCouldNotPrune(t *testing.T) {
 	}
 }
 
-// Damage is a result, not an error: it is the answer to what was asked.
+// Damage is a result, not an error, because it answers the question.
 func TestACheckOfSnapshotsTellsWhatIsWrong(t *testing.T) {
 	var c storeCare
 	env := c.env(t)

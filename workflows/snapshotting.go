@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -10,31 +11,34 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// A session takes its snapshots beside what it does: neither an answer nor the
-// next turn waits for one. One is taken at a time. One that is wanted meanwhile
-// waits, and it is enough for all who want one until it begins.
+// A session takes its snapshots in the background: neither an answer nor the next
+// turn waits for one. One is taken at a time. All that is wanted meanwhile is
+// served by one further snapshot.
 
 // snapState is what a session knows of its snapshots.
 type snapState struct {
-	N     int                       `json:"n,omitempty"` // so far, each number used once
+	N     int                       `json:"n,omitempty"` // the newest number; each is used once
 	Good  *activities.SnapshotBrief `json:"good,omitempty"`
 	GoodN int                       `json:"good_n,omitempty"`
 	// Mid says that the good one was taken while its turn ran.
 	Mid    bool      `json:"mid,omitempty"`
 	Wish   *snapshot `json:"wish,omitempty"`   // waits to be taken
 	Taking *snapshot `json:"taking,omitempty"` // is being taken
-	Last   *snapshot `json:"last,omitempty"`   // taken by whoever ends what is on the host
-	Tried  int       `json:"tried,omitempty"`  // the newest whose taking has ended
+	Last   *snapshot `json:"last,omitempty"`   // taken as part of ending what is on the host
+	Tried  int       `json:"tried,omitempty"`  // the newest number whose attempts have ended
 	Error  *Failure  `json:"error,omitempty"`  // of that one
+
+	Failed  int       `json:"failed,omitempty"`  // failures in a row that pass
+	RetryAt time.Time `json:"retry_at,omitzero"` // when the next one is taken, if nobody wants one before
 }
 
-// snapshot is one that is to be taken. All that is tried of it makes the same one.
+// snapshot is one that is to be taken. All attempts at it make the same one.
 type snapshot struct {
 	N  int       `json:"n"`
 	At time.Time `json:"at"`
 }
 
-// wantSnapshot has one taken as soon as that can be, and gives its number.
+// wantSnapshot asks for a snapshot as soon as possible, and returns its number.
 func (s *session) wantSnapshot() int {
 	if s.st.Snap.Wish == nil {
 		s.st.Snap.N++
@@ -43,7 +47,6 @@ func (s *session) wantSnapshot() int {
 	return s.st.Snap.Wish.N
 }
 
-// turnToKeep is called when a turn has ended.
 func (s *session) turnToKeep() {
 	if s.opt.Snapshot.When == SnapshotTurn {
 		s.wantSnapshot()
@@ -53,16 +56,50 @@ func (s *session) turnToKeep() {
 // takeSnapshots takes one after another, for as long as the session lives.
 func (s *session) takeSnapshots(ctx workflow.Context) {
 	for {
-		err := workflow.Await(ctx, s.mayTake)
+		err := workflow.Await(ctx, func() bool { return s.mayTake() || s.mayRetry() })
+		if err == nil && !s.mayTake() {
+			err = s.waitToRetry(ctx)
+		}
 		if err != nil {
 			return
 		}
-		s.takeSnapshot(ctx)
+		if s.mayTake() {
+			s.takeSnapshot(ctx)
+		}
 	}
 }
 
-// mayTake says whether one is wanted, and there is something to take it of
-// which nothing else is done to.
+// Pauses before a snapshot that failed in a way that passes is tried again while
+// the session idles. Each is twice as long as the one before. Each try has the five
+// attempts of inBackground. The tries do not end (promise 11).
+const (
+	firstRetry   = time.Minute
+	longestRetry = time.Hour
+)
+
+// mayRetry reports whether a snapshot has failed in a way that passes, and nothing
+// goes on meanwhile. The end of a turn causes a snapshot by itself.
+func (s *session) mayRetry() bool {
+	return !s.st.Snap.RetryAt.IsZero() && s.st.Snap.Wish == nil && s.taking == nil && !s.st.Running && s.quiet() && s.st.Parked == nil
+}
+
+// waitToRetry waits until the next try is due, and asks for it if the session still
+// idles then. It holds up nothing.
+func (s *session) waitToRetry(ctx workflow.Context) error {
+	at := s.st.Snap.RetryAt
+	tctx, cancel := workflow.WithCancel(ctx)
+	defer cancel()
+	timer := workflow.NewTimer(tctx, max(at.Sub(workflow.Now(ctx)), time.Second))
+	err := workflow.Await(ctx, func() bool { return timer.IsReady() || !s.mayRetry() })
+	if err == nil && s.mayRetry() {
+		s.st.Snap.RetryAt = time.Time{}
+		s.wantSnapshot()
+	}
+	return err
+}
+
+// mayTake reports whether a snapshot is wanted, and there is something on a host
+// that nothing else works on.
 func (s *session) mayTake() bool {
 	return s.st.Snap.Wish != nil && s.taking == nil && s.hushed == 0 && s.st.Layout != nil && s.st.Lease != nil &&
 		s.st.Close == nil && s.st.Status != Failed
@@ -77,7 +114,8 @@ func (s *session) takeSnapshot(ctx workflow.Context) {
 	s.taking = cancel
 	var out activities.TakeSnapshotResult
 	in := activities.TakeSnapshotInput{
-		// It is one who looks: a pump that works meanwhile is not overtaken.
+		// The claim only reads, so it does not overtake a pump that works
+		// meanwhile.
 		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, SnapshotSpec: s.snapshotSpec(*sn.Taking),
 	}
 	err := inLine(forAWhile(ctx, func() bool { return s.hushed > 0 }), func() error {
@@ -98,18 +136,19 @@ func (s *session) takeSnapshot(ctx workflow.Context) {
 	workflow.SetCurrentDetails(ctx, s.details())
 }
 
-// tookSnapshot makes a complete snapshot the one that the session goes on from.
-// There may have been nothing worth keeping yet.
+// tookSnapshot makes a complete snapshot the one that the session goes on from. got
+// is nil if there was nothing worth keeping yet.
 func (s *session) tookSnapshot(was snapshot, got *activities.SnapshotBrief, mid bool) {
 	sn := &s.st.Snap
-	sn.Tried, sn.Error = was.N, nil
+	sn.Tried, sn.Error, sn.Failed, sn.RetryAt = was.N, nil, 0, time.Time{}
 	if got != nil {
 		s.warnOfGaps(got)
 		sn.Good, sn.GoodN, sn.Mid = got, was.N, mid
 	}
 }
 
-// warnOfGaps says what could not be read, unless the one before says the same.
+// warnOfGaps notes what could not be read, unless the snapshot before lacks the
+// same.
 func (s *session) warnOfGaps(got *activities.SnapshotBrief) {
 	if lacks := got.Lacks(); lacks != "" && lacks != s.st.Snap.Good.Lacks() {
 		s.note(activities.Note{Type: "state", Text: fmt.Sprintf("snapshot %s lacks %s; nothing of it is deleted before a snapshot has it", got.ID, lacks),
@@ -117,10 +156,18 @@ func (s *session) warnOfGaps(got *activities.SnapshotBrief) {
 	}
 }
 
-// snapshotFailed says so. The good one stays what it is, and with the next
-// occasion it is tried again.
+// snapshotFailed records a failure. The good snapshot stays. The next occasion
+// tries again; if the failure passes, so does the idle session, less and less
+// often.
 func (s *session) snapshotFailed(was snapshot, f *Failure) {
 	sn := &s.st.Snap
+	if sn.RetryAt = (time.Time{}); f.passes() {
+		sn.RetryAt = workflow.Now(s.ctx).Add(min(firstRetry<<min(sn.Failed, 10), longestRetry))
+		sn.Failed++
+		f.Hint = cmp.Or(f.Hint, "it is tried again while the session idles, at "+clock(sn.RetryAt))
+	} else {
+		sn.Failed = 0
+	}
 	before := sn.Error
 	sn.Tried, sn.Error = was.N, f
 	if before == nil || before.Message != f.Message {
@@ -128,8 +175,8 @@ func (s *session) snapshotFailed(was snapshot, f *Failure) {
 	}
 }
 
-// hush calls back the snapshot that is being taken, and has none taken until
-// it is told to go on. What was wanted is not forgotten.
+// hush cancels the snapshot that is being taken, and lets none begin until goOn is
+// called. The cancelled one is taken later.
 func (s *session) hush() (goOn func()) {
 	s.hushed++
 	if s.taking != nil {
@@ -141,8 +188,8 @@ func (s *session) hush() (goOn func()) {
 	return func() { s.hushed-- }
 }
 
-// lastSnapshot is one that is taken by whoever ends what is on the host; nil
-// where the session takes none at all.
+// lastSnapshot returns the snapshot that is taken as part of ending what is on the
+// host, or nil if the session takes none.
 func (s *session) lastSnapshot() *activities.SnapshotSpec {
 	if s.opt.Snapshot.When == SnapshotOff {
 		return nil
@@ -163,7 +210,7 @@ func (s *session) snapshotPolicy() activities.SnapshotPolicy {
 	return activities.SnapshotPolicy{Work: s.opt.Snapshot.Work, Exclude: s.opt.Snapshot.Exclude}
 }
 
-// goodSnapshot is the id of the newest one that is complete.
+// goodSnapshot returns the id of the newest complete snapshot.
 func (s *session) goodSnapshot() string {
 	if s.st.Snap.Good == nil {
 		return ""
@@ -171,7 +218,7 @@ func (s *session) goodSnapshot() string {
 	return s.st.Snap.Good.ID
 }
 
-// facts is how the thread is set up, for who goes on with it.
+// facts describes how the thread is set up, for whoever goes on with it.
 func (s *session) facts() activities.SessionFacts {
 	f := activities.SessionFacts{ThreadID: s.st.Pump.ThreadID, CodexVersion: s.st.Pump.CodexVersion,
 		Cursor: s.st.Pump.Cursor, Turn: s.st.TurnN, Running: s.st.Running, PolicyDigest: activities.NoPolicy, Confine: map[string]string{}, Budget: s.budgetView().Words()}
@@ -188,8 +235,8 @@ func (s *session) facts() activities.SessionFacts {
 	return f
 }
 
-// setTick sets the timer for a snapshot within the turn, while a pump is
-// attached: a turn that waits for a person costs nothing.
+// setTick sets the timer for a snapshot within the turn, while a pump is attached.
+// A turn that waits for a person costs nothing.
 func (s *session) setTick() {
 	if s.opt.Snapshot.Every == 0 || s.opt.Snapshot.When == SnapshotOff || !s.st.Running || s.st.Close != nil {
 		return
@@ -206,7 +253,7 @@ func (s *session) setTick() {
 }
 
 // inBackground is for work that nobody waits for, and that the next occasion
-// repeats: a host or a store that is away for longer is a failure to be seen.
+// repeats. A host or a store that is away for longer is a failure to show.
 func inBackground(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: carryFor,
@@ -219,7 +266,6 @@ func inBackground(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
-// checkSnapshot says why none can be taken now.
 func (s *session) checkSnapshot(t TakeSnapshot) error {
 	if err := s.ends(); err != nil {
 		return err
@@ -245,7 +291,6 @@ func (s *session) takeTakeSnapshot(t TakeSnapshot) (SnapshotAccepted, error) {
 	return SnapshotAccepted{Session: s.id, N: s.wantSnapshot()}, nil
 }
 
-// snapshotView is what people see of it; nil as long as there is nothing to see.
 func (s *session) snapshotView() *SnapshotView {
 	sn := s.st.Snap
 	if sn.N == 0 {

@@ -10,7 +10,6 @@ import (
 	"fairlead.dev/fairlead/conversation"
 )
 
-// snapshots are those that were asked for.
 func (w *world) snapshots() []activities.TakeSnapshotInput {
 	w.fake.mu.Lock()
 	defer w.fake.mu.Unlock()
@@ -94,7 +93,8 @@ func TestASnapshotThatFailsHidesNoneThatIsGood(t *testing.T) {
 	}
 }
 
-// What a snapshot lacks is said once, and seen for as long as it is the newest.
+// What a snapshot lacks is said once, and shown for as long as the snapshot is the
+// newest.
 func TestASnapshotSaysWhatCouldNotBeRead(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
@@ -160,7 +160,7 @@ func TestASnapshotIsTakenWhenSomebodyWantsOne(t *testing.T) {
 	}
 }
 
-// A person who takes long changes nothing that would be worth keeping.
+// A person who takes long to answer changes nothing that would be worth keeping.
 func TestATurnThatWaitsForAPersonIsNotKeptAgainAndAgain(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""))
@@ -176,7 +176,7 @@ func TestATurnThatWaitsForAPersonIsNotKeptAgainAndAgain(t *testing.T) {
 
 func TestALongTurnIsKeptFromTimeToTime(t *testing.T) {
 	before := mostOften
-	mostOften = time.Millisecond // the environment's clock is the world's while a pump is attached
+	mostOften = time.Millisecond // the environment's clock is the real one while a pump is attached
 	t.Cleanup(func() { mostOften = before })
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, staysAttached(conversation.Acknowledged), endsTurn("interrupted", ""))

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,48 +19,48 @@ import (
 	"fairlead.dev/fairlead/conversation"
 )
 
-// standIn stands in for a host with codex, for sessions on a real server. It
-// remembers, as a host does, and outlives workers. What codex does is said by
-// the text of the message:
+// standIn stands in for a host with codex, for sessions on a real server. It keeps
+// its state, as a host does, and outlives workers. The text of a message says what
+// codex does:
 //
 //	ask CMD…   asks for each of the commands, and ends when all are decided
 //	stay       runs until it is interrupted
 //	die        ends its process once it has the message
 //	fail       ends the turn as failed
 //	late       stays, but only in the second process: the first one ends before it has the message
-//	spend N    uses N tokens, and is interrupted where it may not
+//	spend N    uses N tokens, and is interrupted if that is over the budget
 //	else       answers at once
 //
-// Told by the session to go on, it takes up what its last process was at, and
-// asks anew for all of it.
+// If the session tells it to go on, it resumes what its last process did, and asks
+// for everything anew.
 //
-// It notices what must not happen: a message that reaches codex twice, more
-// than one pump at a time, a pump of an older epoch.
+// It checks for what must not happen: a message that reaches codex twice, more than
+// one pump at a time, a pump of an older epoch.
 type standIn struct {
 	t *testing.T
 
 	mu    sync.Mutex
 	procs map[string]*standInProc
-	turns map[string][]ranTurn // of a session, in order
+	turns map[string][]ranTurn // by session, in order
 	held  map[string]bool      // sessions between prepare and close
-	most  int                  // of those at a time
-	bad   map[string]error     // by session: what prepare fails with
+	most  int                  // the maximum of held at a time
+	bad   map[string]error     // by session: the error of prepare
 
 	watches int // that run
 
 	recovered []activities.RecoverSeedInput
-	planted   map[string]map[string]bool // by seed, where it is: sessions
-	crowds    map[string]int             // by seed, the most of those at a time
-	granted   []string                   // the seed of each session that was prepared, in order
+	planted   map[string]map[string]bool // by seed: the sessions that have it
+	crowds    map[string]int             // by seed: the maximum of those at a time
+	granted   []string                   // the seed of each prepared session, in order
 
-	faults map[string]fault         // by session: what happens to a pump, once
-	gates  map[string]chan struct{} // by session: starting codex waits
-	stops  map[string]int           // times that a session's codex was stopped
+	faults map[string]fault         // by session: what happens to one pump
+	gates  map[string]chan struct{} // by session: codex starts only when this is closed
+	stops  map[string]int           // by session: how often codex was stopped
 
 	away  map[string]bool                             // hosts that cannot be reached
-	parks map[string][]activities.ParkSessionInput    // of a session, that came to their end
-	came  map[string][]activities.PrepareSessionInput // of a session
-	told  map[string][]string                         // what codex was told
+	parks map[string][]activities.ParkSessionInput    // by session: those that completed
+	came  map[string][]activities.PrepareSessionInput // by session
+	told  map[string][]string                         // by session: what codex was told
 }
 
 // A fault is what happens to the worker of a pump.
@@ -67,12 +68,12 @@ type fault string
 
 const (
 	diesBefore fault = "dies before the pump wrote"     // the next pump's
-	diesAfter  fault = "dies after the pump wrote"      // the next pump's
-	diesBack   fault = "dies while called back"         // that of the attached pump
-	isSilent   fault = "is killed after the pump wrote" // the next pump's; the server has to notice
+	diesAfter  fault = "dies after the pump wrote"      // the next pump's worker
+	diesBack   fault = "dies while called back"         // the next pump's worker
+	isSilent   fault = "is killed after the pump wrote" // the attached pump's worker
 )
 
-// ranTurn is a turn that codex ran.
+// the next pump's worker; the server has to notice
 type ranTurn struct {
 	N  int
 	ID string
@@ -81,18 +82,18 @@ type ranTurn struct {
 type standInProc struct {
 	pumping int
 	epoch   [2]int64
-	had     map[string]bool // sends
+	had     map[string]bool // sends that reached codex
 	text    string          // of the running turn
 	turnID  string
 	stop    bool // interrupted
 	asked   []activities.Request
-	answers map[string]activities.Outcome // by RPC
-	dead    conversation.DeliveryState    // it died while what is sent next had come so far
-	steered []string                      // messages that came into turns
+	answers map[string]activities.Outcome // by RPC id
+	dead    conversation.DeliveryState    // set if it died: how far the next sends will have come
+	steered []string                      // messages that steered turns
 	limits  []activities.Limits           // of its pumps
-	journal *activities.RunPumpResult     // what the newest pump read, until a result has told it
+	journal *activities.RunPumpResult     // what the newest pump read, until a result has reported it
 	results []string                      // how its pumps returned
-	sends   [][]activities.Send           // what they were given
+	sends   [][]activities.Send           // what its pumps were given
 }
 
 func newStandIn(t *testing.T) *standIn {
@@ -100,14 +101,14 @@ func newStandIn(t *testing.T) *standIn {
 		away: map[string]bool{}, parks: map[string][]activities.ParkSessionInput{}, came: map[string][]activities.PrepareSessionInput{}, told: map[string][]string{}, faults: map[string]fault{}, gates: map[string]chan struct{}{}, stops: map[string]int{}}
 }
 
-// kill ends a session's process. What is sent to it next will have come so far.
+// kill ends a session's process. The next sends will have reached the given state.
 func (h *standIn) kill(session string, state conversation.DeliveryState) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.proc(session).dead = state
 }
 
-// befalls says whether a fault is due, and that is all there is of it.
+// befalls returns the session's fault if it is one of due, and removes it.
 func (h *standIn) befalls(session string, due ...fault) fault {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -125,7 +126,7 @@ func (h *standIn) set(session string, f fault) {
 	h.faults[session] = f
 }
 
-// gate makes starting codex wait.
+// gate makes starting codex wait until open is called.
 func (h *standIn) gate(session string) (open func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -159,7 +160,8 @@ func (h *standIn) pass(ctx context.Context, session string) error {
 	}
 }
 
-// lostWorker is what the server makes of a worker that is gone, at once.
+// lostWorker returns the error that the server makes of a lost worker, with an
+// immediate retry.
 func lostWorker() error {
 	return temporal.NewApplicationErrorWithOptions("this worker is gone", activities.ErrTypeWireLost,
 		temporal.ApplicationErrorOptions{NextRetryDelay: 10 * time.Millisecond})
@@ -174,7 +176,7 @@ func (h *standIn) proc(session string) *standInProc {
 	return p
 }
 
-// pumps says how the pumps of a session returned, and what they were given.
+// pumps returns how the session's pumps returned, and what they were given.
 func (h *standIn) pumps(session string) (results []string, sends [][]activities.Send) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -192,6 +194,14 @@ func (h *standIn) ran(session string) []ranTurn {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.turns[session])
+}
+
+func (h *standIn) fails(session string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if delete(h.bad, session); err != nil {
+		h.bad[session] = err
+	}
 }
 
 func (h *standIn) PrepareSession(ctx context.Context, in activities.PrepareSessionInput) (activities.PrepareSessionResult, error) {
@@ -245,7 +255,7 @@ func (h *standIn) StopServer(_ context.Context, in activities.StopServerInput) (
 	return activities.StopServerResult{}, nil
 }
 
-// plant notes where a seed is, and how often it is there at a time.
+// plant records where a seed is, and how many sessions have it at a time.
 func (h *standIn) plant(in activities.PrepareSessionInput) {
 	if in.Seed == nil {
 		return
@@ -261,7 +271,7 @@ func (h *standIn) plant(in activities.PrepareSessionInput) {
 	h.granted = append(h.granted, in.Seed.Name)
 }
 
-// wipe says whether anything of a seed was there.
+// wipe removes a seed, and reports whether the session had it.
 func (h *standIn) wipe(session string, seed *activities.SeedRef) bool {
 	if seed == nil || !h.planted[seed.Name][session] {
 		return false
@@ -343,8 +353,8 @@ func (h *standIn) WipeLeftover(_ context.Context, in activities.WipeLeftoverInpu
 	return activities.WipeLeftoverResult{Wiped: true, At: time.Unix(1_800_000_000, 0).UTC(), Removed: true}, nil
 }
 
-// RecoverSeed finds what it was sent for: nobody closes a session whose
-// workflow was killed.
+// RecoverSeed finds what it was sent for, because nobody closes a session whose
+// workflow was terminated.
 func (h *standIn) RecoverSeed(_ context.Context, in activities.RecoverSeedInput) (activities.RecoverSeedResult, error) {
 	if h.isAway(in.Claim.Host.Name) {
 		return activities.RecoverSeedResult{}, unreachable()
@@ -380,6 +390,42 @@ func (h *standIn) ScanHostKeys(context.Context, activities.ScanHostKeysInput) (a
 	return activities.ScanHostKeysResult{}, nil
 }
 
+func (h *standIn) CaptureSeed(_ context.Context, in activities.CaptureSeedInput) (activities.CaptureSeedResult, error) {
+	return activities.CaptureSeedResult{Home: cmp.Or(in.Home, "/h/codex-home"), Ref: activities.SeedRef{Name: in.Name, Blob: "b1", Digest: "d1", Kind: "chatgpt"},
+		Files: auth("1"), Auth: "sum of auth.json"}, nil
+}
+
+func (h *standIn) ForgetLogin(context.Context, activities.ForgetLoginInput) error { return nil }
+
+func (h *standIn) MakeLogin(_ context.Context, in activities.LoginInput) (activities.MakeLoginResult, error) {
+	return activities.MakeLoginResult{Home: "/r/logins/" + in.ID + "/codex-home", Argv: []string{"/r/codex", "login", "--device-auth"}}, nil
+}
+
+func (h *standIn) RemoveLogin(context.Context, activities.LoginInput) error { return nil }
+
+func (h *standIn) FindLeftovers(context.Context, activities.FindLeftoversInput) (activities.FindLeftoversResult, error) {
+	return activities.FindLeftoversResult{Hosts: 1, Folders: 2, Unknown: 1}, nil
+}
+
+func (h *standIn) PruneSnapshots(context.Context, activities.PruneSnapshotsInput) (activities.PruneSnapshotsResult, error) {
+	return activities.PruneSnapshotsResult{Snapshots: []string{"s/1"}, Packs: 1, Freed: 100}, nil
+}
+
+func (h *standIn) CheckSnapshots(context.Context, activities.CheckSnapshotsInput) (activities.CheckSnapshotsResult, error) {
+	return activities.CheckSnapshotsResult{Snapshots: 2, Chunks: 3, Packs: 1, Problems: []string{"snapshot s/2: a pack is missing"}, Damaged: []string{"s/2"}}, nil
+}
+
+func (h *standIn) TidyStore(context.Context) (activities.TidyStoreResult, error) {
+	return activities.TidyStoreResult{Problems: []string{"batch b: nobody answers"}}, nil
+}
+
+// engineOf is an Engine that ignores the seeds of other tests on the same server.
+type engineOf struct{ *activities.Engine }
+
+func (engineOf) VerifySeeds(context.Context, activities.VerifySeedsInput) (activities.VerifySeedsResult, error) {
+	return activities.VerifySeedsResult{Seen: 2, Verified: []string{"team"}, Left: 1}, nil
+}
+
 func (h *standIn) RunPump(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 	session := in.Claim.Session
 	if h.isAway(in.Claim.Host.Name) {
@@ -400,7 +446,7 @@ func (h *standIn) RunPump(ctx context.Context, in activities.RunPumpInput) (acti
 	switch what {
 	case isSilent:
 		h.detach(session, string(what))
-		<-activity.GetWorkerStopChannel(ctx) // nobody hears of it again
+		<-activity.GetWorkerStopChannel(ctx) // nobody receives its result
 		return activities.RunPumpResult{}, lostWorker()
 	case diesAfter:
 		h.detach(session, string(what))
@@ -422,7 +468,8 @@ func (h *standIn) RunPump(ctx context.Context, in activities.RunPumpInput) (acti
 	return out, nil
 }
 
-// lost is a pump whose host is away: it says so, or tries for ever.
+// lost answers as a pump whose host is away. It reports the loss if LostAfter is
+// set, and otherwise tries forever.
 func (h *standIn) lost(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 	if in.LostAfter > 0 {
 		return activities.RunPumpResult{HostLost: &activities.HostLost{Since: time.Unix(1_800_000_000, 0).UTC(), Why: "no route to host"}}, nil
@@ -433,8 +480,7 @@ func (h *standIn) lost(ctx context.Context, in activities.RunPumpInput) (activit
 	return activities.RunPumpResult{}, ctx.Err()
 }
 
-// WatchHost runs until nobody wants it any more.
-// ProbeHosts reaches the hosts that are there.
+// ProbeHosts reaches the hosts that are not away.
 func (h *standIn) ProbeHosts(_ context.Context, in activities.ProbeHostsInput) (activities.ProbeHostsResult, error) {
 	var out activities.ProbeHostsResult
 	for _, spec := range in.Hosts {
@@ -461,14 +507,14 @@ func (h *standIn) watch(more int) {
 	h.watches += more
 }
 
-// watched is how many watches run.
 func (h *standIn) watched() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.watches
 }
 
-// unheard keeps what a pump read that nobody heard of: the journal has it still.
+// unheard keeps what a pump read but could not report, because the journal still
+// has it.
 func (h *standIn) unheard(session string, out activities.RunPumpResult) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -500,8 +546,8 @@ func (h *standIn) detach(session, how string) {
 	p.results = append(p.results, how)
 }
 
-// stay beats until the workflow calls the pump back; with an error when the
-// worker stops.
+// stay heartbeats until the workflow calls the pump back. It returns an error if
+// the worker stops.
 func (h *standIn) stay(ctx context.Context) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -517,8 +563,8 @@ func (h *standIn) stay(ctx context.Context) error {
 	}
 }
 
-// step takes what is sent and does what the running turn's text says. Another
-// attempt at the same pump is given the same.
+// step takes what is sent and does what the running turn's text says. A retry of
+// the same pump gets the same sends.
 func (h *standIn) step(session string, in activities.RunPumpInput, again bool) (out activities.RunPumpResult, wait bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -569,7 +615,7 @@ func (h *standIn) step(session string, in activities.RunPumpInput, again bool) (
 		switch s.Kind {
 		case conversation.SendTurn:
 			if s.Text == goOnText {
-				s.Text = p.text // what its last process was at
+				s.Text = p.text // what its last process did
 			}
 			p.text, p.turnID, p.stop, p.asked = s.Text, fmt.Sprintf("turn-%d", s.Turn), false, nil
 			h.turns[session] = append(h.turns[session], ranTurn{s.Turn, s.ID})
@@ -603,7 +649,7 @@ func (h *standIn) step(session string, in activities.RunPumpInput, again bool) (
 			out.Pump.Turn.Status, out.Pump.Turn.Problem = "interrupted", &activities.Problem{Kind: "budget", Message: "more than it was given"}
 		}
 	case word == "die":
-		p.turnID, p.text = "", "hello" // enough of that
+		p.turnID, p.text = "", "hello" // once is enough
 		out.Pump.Reason = conversation.ProcessEnded
 		out.Process = &activities.ProcessGone{State: "exited", Code: 137}
 	case word == "fail":

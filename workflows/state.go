@@ -18,15 +18,27 @@ type sessionState struct {
 	Lease    *hostLease          `json:"lease,omitempty"`
 	Seed     *activities.SeedRef `json:"seed,omitempty"`
 	SeedHeld bool                `json:"seed_held,omitempty"`
+	// SeedGone says that the lease on the seed was lost while its login was on the
+	// host. Codex does not start there before the session holds the seed again.
+	// SeedNo says that the session cannot have it; a message tries again.
+	SeedGone bool `json:"seed_gone,omitempty"`
+	SeedNo   bool `json:"seed_no,omitempty"`
+	// SeedAsks counts the requests for the seed while the session had nothing to
+	// do. SeedAskAt is when it asks next.
+	SeedAsks  int       `json:"seed_asks,omitempty"`
+	SeedAskAt time.Time `json:"seed_ask_at,omitzero"`
+	// SeedLeftOn is a host that the session left while the lease was lost.
+	SeedLeftOn *seedPlace `json:"seed_left_on,omitempty"`
 	// Progress is what the model reported last.
 	Progress *activities.Progress `json:"progress,omitempty"`
-	// SeedProven is when the newest turn began that was completed with it, and
+	// SeedProven is when the newest turn began that completed with the seed.
 	// SeedDoubted says that the seed was told of a failure since.
 	SeedProven  time.Time `json:"seed_proven,omitzero"`
 	SeedDoubted bool      `json:"seed_doubted,omitempty"`
-	// Effects says what turns may have done: some, unknown; empty is none.
+	// Effects says what turns may have done: some, unknown; empty means none.
 	Effects string `json:"effects,omitempty"`
-	// Asked is who was asked for a lease; Answers are its, and not taken yet.
+	// Asked is the workflow that was asked for a lease. Answers are its answers
+	// that are not taken yet.
 	Asked   string    `json:"asked,omitempty"`
 	Answers []granted `json:"answers,omitempty"`
 
@@ -44,46 +56,48 @@ type sessionState struct {
 	ProcessEnd  string              `json:"process_end,omitempty"` // how it ended, in words
 	EarlyEnds   int                 `json:"early"`                 // processes in a row that ended before they were opened
 	HasTurn     bool                `json:"has_turn"`              // the thread has a rollout: it can be resumed
-	MayHaveTurn bool                `json:"may_turn,omitempty"`    // codex may have had a message of it
+	MayHaveTurn bool                `json:"may_turn,omitempty"`    // codex may have got a message for the thread
 	TurnSpent   time.Duration       `json:"turn_spent,omitempty"`  // how long pumps were attached to the running turn
-	Model       string              `json:"model,omitempty"`       // as a message asked for it last; a thread that is resumed gets it again
+	Model       string              `json:"model,omitempty"`       // as a message last asked for it; a resumed thread gets it again
 	Effort      string              `json:"effort,omitempty"`
 	Retired     *activities.Problem `json:"retired,omitempty"`      // why the process was stopped; its journal has yet to be read to the end
 	Reap        bool                `json:"reap,omitempty"`         // a dead process may have left something behind
 	Cut         *Failure            `json:"cut,omitempty"`          // what cut off a turn whose message codex may or may not have had
-	Said        *Message            `json:"said,omitempty"`         // the running turn's message, where it may be said again
+	Said        *Message            `json:"said,omitempty"`         // the running turn's message, if it may be said again
 	Shape       *outputShape        `json:"shape,omitempty"`        // what the running turn is to end in
-	AuthRetries int                 `json:"auth_retries,omitempty"` // turns in a row that said the same again
+	AuthRetries int                 `json:"auth_retries,omitempty"` // turns in a row that said the same message again
 	Limit       *limitWait          `json:"limit,omitempty"`        // what the session waits out
 	GoOns       int                 `json:"go_ons,omitempty"`       // turns in a row that were cut off and continued
-	GoOnN       int                 `json:"go_on_n,omitempty"`      // messages of the session's own
+	GoOnN       int                 `json:"go_on_n,omitempty"`      // number of the session's own messages
+	Foreign     string              `json:"foreign,omitempty"`      // the running turn, if codex began it by itself
+	CloseDue    bool                `json:"close_due,omitempty"`    // it closes once codex begins no further turn
 	BudgetN     int                 `json:"budget_n,omitempty"`     // times that the budget was set
-	BudgetNews  bool                `json:"budget_news,omitempty"`  // the attached pump has other bounds
+	BudgetNews  bool                `json:"budget_news,omitempty"`  // the attached pump does not know the newest bounds
 	Fruitless   int                 `json:"fruitless,omitempty"`    // pumps in a row that brought nothing
 
-	// Begun says that it was prepared once; from then on it comes up again
-	// whatever becomes of its host.
+	// Begun says that the session was prepared once. From then on it comes up
+	// again, whatever happens to its host.
 	Begun   bool             `json:"begun,omitempty"`
 	Parked  *parked          `json:"parked,omitempty"` // it holds nothing
 	Warm    *warm            `json:"warm,omitempty"`
 	QuietAt time.Time        `json:"quiet_at,omitzero"` // since when nobody wants anything of it
-	Park    *Park            `json:"park,omitempty"`    // somebody wants it to
-	Resume  *Resume          `json:"resume,omitempty"`  // somebody wants it up, or elsewhere
+	Park    *Park            `json:"park,omitempty"`    // a request to park
+	Resume  *Resume          `json:"resume,omitempty"`  // a request to come up, or to go elsewhere
 	UpAs    SessionStatus    `json:"up_as,omitempty"`   // its state once it has come up, if not idle
 	Ups     int              `json:"ups,omitempty"`     // hosts in a row that could not be reached
-	Stopped bool             `json:"stopped,omitempty"` // nothing of codex runs there: looked at
+	Stopped bool             `json:"stopped,omitempty"` // it was checked that nothing of codex runs there
 	Commit  string           `json:"commit,omitempty"`  // of the repository that it began with
 	Bare    bool             `json:"bare,omitempty"`    // the folder may have no credential: it has to be prepared again
-	LeftOn  string           `json:"left_on,omitempty"` // the host that it left and could not clean up, as long as it is on no other
+	LeftOn  string           `json:"left_on,omitempty"` // the host that it left without cleaning up, while it is on no other
 	Lost    *LostView        `json:"lost,omitempty"`
 	Fault   *Failure         `json:"fault,omitempty"` // why nothing can be done on the host; for its pool
 	Leave   *leaveHost       `json:"leave,omitempty"` // its host is being drained
 	Was     string           `json:"was,omitempty"`   // the host before this one
-	Moved   *moved           `json:"moved,omitempty"` // until codex knows
+	Moved   *moved           `json:"moved,omitempty"` // set until codex knows
 	Tell    *activities.Tell `json:"tell,omitempty"`
 	TellN   int              `json:"tell_n,omitempty"`
 	ForkOf  string           `json:"fork_of,omitempty"` // the thread of the snapshot that it began with
-	Pinned  bool             `json:"pinned,omitempty"`  // nobody drops that snapshot
+	Pinned  bool             `json:"pinned,omitempty"`  // that snapshot is kept from being dropped
 
 	Chosen   chosen    `json:"chosen,omitzero"`
 	Archived *archived `json:"archived,omitempty"`
@@ -105,30 +119,32 @@ type sessionState struct {
 	TickAt time.Time `json:"tick_at,omitzero"` // when the next snapshot within the turn is due
 
 	Queue   []queuedMessage `json:"queue,omitempty"`
-	Seen    []seenMessage   `json:"seen,omitempty"` // left the queue; newest last, for repeats
+	Seen    []seenMessage   `json:"seen,omitempty"` // messages that left the queue, newest last, to answer repeats
 	Turns   []TurnView      `json:"turns,omitempty"`
 	TurnN   int             `json:"turn_n"`            // the newest turn that began
 	Skipped int             `json:"skipped,omitempty"` // numbers up to TurnN whose turns never began
 	NextN   int             `json:"next_n"`            // the newest number promised to a message
 	Running bool            `json:"running"`           // turn TurnN has not ended
 	Held    bool            `json:"held,omitempty"`    // the queue waits for the next message: codex could not go on
-	Downed  bool            `json:"downed,omitempty"`  // it is held only since no host or seed was to be had
+	Downed  bool            `json:"downed,omitempty"`  // it is held only because no host or seed was available
 	Sends   []pendingSend   `json:"sends,omitempty"`
 
 	SeedPolicy   string              `json:"seed_policy,omitempty"`
 	SeedAmend    bool                `json:"seed_amend,omitempty"`      // amendments may be offered
-	PolicyBroken map[string]string   `json:"policies_broken,omitempty"` // whose, and why, as a worker told
-	Judged       []activities.Judged `json:"judged,omitempty"`          // the newest that policies answered
+	PolicyBroken map[string]string   `json:"policies_broken,omitempty"` // by owner: why, as a worker reported
+	Judged       []activities.Judged `json:"judged,omitempty"`          // the newest requests that policies answered
 	Requesters   []string            `json:"requesters,omitempty"`      // who sent the running turn's messages
+	// FormerRequesters are those of the turn before.
+	FormerRequesters []string `json:"former_requesters,omitempty"`
 
 	Approvals []approvalState   `json:"approvals,omitempty"`
 	ApprovalN int               `json:"approval_n"`
 	Grants    map[string]string `json:"grants,omitempty"`   // digest → who accepted it for the session
-	Earlier   []earlierDecision `json:"earlier,omitempty"`  // that a process of codex took with it; oldest first
+	Earlier   []earlierDecision `json:"earlier,omitempty"`  // decisions that were lost with a process of codex; oldest first
 	Messages  []MessageView     `json:"messages,omitempty"` // how far they came; oldest first
 
 	Told   bool     `json:"told,omitempty"`   // codex was given secret answers, or is to be
-	Forget []string `json:"forget,omitempty"` // blobs of those that it will never be given
+	Forget []string `json:"forget,omitempty"` // blobs of secret answers that it will never be given
 
 	Notes    []activities.Note `json:"notes,omitempty"`
 	Handing  []activities.Note `json:"handing,omitempty"` // given to a pump that has not returned
@@ -138,15 +154,25 @@ type sessionState struct {
 	Interrupt  *Interrupt `json:"interrupt,omitempty"` // who asked, for the record
 	InterruptN int        `json:"interrupt_n,omitempty"`
 
-	Close      *Close     `json:"close,omitempty"`
-	CloseTries int        `json:"close_tries,omitempty"` // pumps that were to end the turn
-	GraceOver  bool       `json:"grace_over,omitempty"`  // codex had its time to end it
-	Ended      bool       `json:"ended,omitempty"`       // no message becomes a turn any more
-	CleanTries int        `json:"clean_tries,omitempty"` // times that cleaning up failed for good
+	Close      *Close `json:"close,omitempty"`
+	CloseTries int    `json:"close_tries,omitempty"` // pumps that were to end the turn
+	GraceOver  bool   `json:"grace_over,omitempty"`  // codex had its time to end it
+	Ended      bool   `json:"ended,omitempty"`       // no message becomes a turn any more
+	CleanTries int    `json:"clean_tries,omitempty"` // times that cleaning up failed for good
+	// Failing is why the session fails once codex's journal is read: its host was
+	// away when it was to fail.
+	Failing    *Failure   `json:"failing,omitempty"`
 	CleanError string     `json:"clean_error,omitempty"` // why, as last noted
+	EndTold    bool       `json:"end_told,omitempty"`    // the end was told although it is not cleaned up
 	Closed     *CloseView `json:"closed,omitempty"`
 	Left       string     `json:"left,omitempty"`  // why something of it may still be on the host
 	Waits      string     `json:"waits,omitempty"` // what a lease waits for, in words
+	Trouble    *trouble   `json:"trouble,omitempty"`
+	Started    bool       `json:"started,omitempty"`  // its first turn could begin
+	Down       *Interrupt `json:"down,omitempty"`     // somebody called off its coming back
+	Named      bool       `json:"named,omitempty"`    // a person named the host that it was granted last, and it is not up there yet
+	OwnEnds    int        `json:"own_ends,omitempty"` // of EarlyEnds, those in a row that codex chose itself
+	EarlyAt    time.Time  `json:"early_at,omitzero"`  // the first of EarlyEnds
 	Error      *Failure   `json:"error,omitempty"`
 }
 
@@ -174,12 +200,12 @@ type seenMessage struct {
 type pendingSend struct {
 	Send     activities.Send `json:"send"`
 	Handed   bool            `json:"handed"`             // a pump has had it in its input
-	Approval int             `json:"approval,omitempty"` // what it decides
-	Named    bool            `json:"named,omitempty"`    // it steers that turn or none
+	Approval int             `json:"approval,omitempty"` // the approval that it decides
+	Named    bool            `json:"named,omitempty"`    // it steers the turn that it names or none
 	By       string          `json:"by,omitempty"`       // whose message it is
 }
 
-// maybe says that codex may have it.
+// maybe reports whether codex may have it.
 func (p pendingSend) maybe() bool { return p.Handed || p.Send.Uncertain }
 
 // approvalState is an approval with what is needed to answer it.
@@ -192,7 +218,7 @@ type approvalState struct {
 	State     ApprovalState      `json:"state"`
 	Decision  *Decision          `json:"decision,omitempty"`
 	Delivery  string             `json:"delivery,omitempty"` // how far the decision came, as last told
-	Why       string             `json:"why,omitempty"`      // it is void
+	Why       string             `json:"why,omitempty"`      // why it is void
 	Earlier   *EarlierDecision   `json:"earlier,omitempty"`
 	Agreed    []Agreement        `json:"agreed,omitempty"`
 	TakenBack []Agreement        `json:"taken_back,omitempty"` // what they said before
@@ -201,10 +227,10 @@ type approvalState struct {
 // Bounds of what is carried: older things are in the transcript.
 const (
 	keepTurns     = 10
-	keepUnsent    = 10 // and those whose messages were taken back
-	keepTexts     = 3  // of those, with their whole final text
+	keepUnsent    = 10 // turns whose messages were taken back
+	keepTexts     = 3  // turns with their whole final text
 	keepApprovals = 40
-	keepDiffs     = 10 // of those, with all that was asked
+	keepDiffs     = 10 // approvals with all that was asked
 	keepSeen      = 400
 	keepRefusals  = 20
 	maxQueue      = 1000
@@ -247,7 +273,7 @@ func (st *sessionState) open() []*approvalState {
 	return out
 }
 
-// sending finds a send of that kind that is not settled.
+// sending returns the send of a kind that is not settled, or nil.
 func (st *sessionState) sending(kind activities.SendKind) *pendingSend {
 	for i := range st.Sends {
 		if st.Sends[i].Send.Kind == kind {
@@ -257,7 +283,7 @@ func (st *sessionState) sending(kind activities.SendKind) *pendingSend {
 	return nil
 }
 
-// texts is what queued messages and those on their way take.
+// texts returns how many bytes queued messages and those on their way take.
 func (st *sessionState) texts() int {
 	n := 0
 	for _, q := range st.Queue {
@@ -271,11 +297,17 @@ func (st *sessionState) texts() int {
 
 // remember keeps the answer to a message that has left the queue.
 func (st *sessionState) remember(m Message, n int) {
-	st.Seen = slices.DeleteFunc(st.Seen, func(seen seenMessage) bool { return seen.ID == m.ID })
-	st.Seen = append(st.Seen, seenMessage{m.ID, n, sum(m)})
+	said := sum(m)
+	st.Seen = slices.DeleteFunc(st.Seen, func(seen seenMessage) bool {
+		if seen.ID == m.ID && seen.Sum != "" {
+			said = seen.Sum // it was put back; its sum is that of the message as it came
+		}
+		return seen.ID == m.ID
+	})
+	st.Seen = append(st.Seen, seenMessage{m.ID, n, said})
 }
 
-// trim drops what is over the bounds; only what has ended goes.
+// trim drops what exceeds the bounds, but only what has ended.
 func (st *sessionState) trim() {
 	over := len(st.Approvals) - keepApprovals
 	st.Approvals = slices.DeleteFunc(st.Approvals, func(a approvalState) bool {
@@ -299,8 +331,8 @@ func (st *sessionState) trim() {
 	}
 }
 
-// trimTurns bounds the turns that began, of which the newest is TurnN, and those
-// that never did by themselves: else these would push out the turn that runs.
+// trimTurns bounds the turns that began and those that never did separately.
+// Otherwise those that never began would push out the turn that runs.
 func (st *sessionState) trimTurns() {
 	began, not := 0, 0
 	for i := len(st.Turns) - 1; i >= 0; i-- {
@@ -318,19 +350,20 @@ func (st *sessionState) trimTurns() {
 	}
 }
 
-// skipTo makes n the newest turn. Those between had their messages taken back.
+// skipTo makes n the newest turn. The messages of the turns between were taken
+// back.
 func (st *sessionState) skipTo(n int) {
 	st.Skipped += n - st.TurnN - 1
 	st.TurnN = n
 }
 
-// live says that an approval is open or its decision is on its way.
+// live reports whether an approval is open or its decision is on its way.
 func (st *sessionState) live(a approvalState) bool {
 	return a.State == ApprovalOpen ||
 		slices.ContainsFunc(st.Sends, func(p pendingSend) bool { return p.Approval == a.N })
 }
 
-// strip keeps of what was asked what a list shows.
+// strip keeps only what a list shows of a request.
 func (a *approvalState) strip() {
 	r := &a.Request
 	if d := a.Decision; d != nil && encoded(d.Answers)+len(d.Grant) > 1<<10 {
@@ -345,9 +378,9 @@ func (a *approvalState) strip() {
 	r.Command, r.Reason, r.Changes, r.Truncated = excerpt(r.Command, 512), excerpt(r.Reason, 256), nil, true
 }
 
-// fit sheds what can be found in the transcript until a run can hand it on.
-// The bounds above keep it from being needed but for extreme texts. Beside it
-// goes what takes so many bytes.
+// fit drops what the transcript also has until a run can hand the state on. The
+// bounds above make it needless except for extreme texts. beside is how many bytes
+// go along with the state.
 func (st *sessionState) fit(beside int) {
 	if encoded(st)+beside <= maxCarry {
 		return
@@ -364,7 +397,7 @@ func (st *sessionState) fit(beside int) {
 	}
 	shorten(st.Notes)
 	st.Refusals = nil
-	// Those that a pump was given are to be written as they were, if they can.
+	// Notes that were given to a pump are to be written as they were, if possible.
 	if encoded(st)+beside > maxCarry {
 		shorten(st.Handing)
 	}
@@ -380,7 +413,7 @@ func shorten(notes []activities.Note) {
 			if len(v) <= 1<<10 {
 				continue
 			}
-			if short == nil { // of a map that somebody else may have
+			if short == nil { // somebody else may have the map
 				short = maps.Clone(n.Data)
 			}
 			short[k] = excerpt(v, 1<<10)

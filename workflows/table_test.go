@@ -11,7 +11,8 @@ import (
 	"fairlead.dev/fairlead/conversation"
 )
 
-// reach brings a session into a state and lets it go on from there.
+// reach brings a session into a state. The returned function, if any, lets it go
+// on.
 var reach = map[SessionStatus]func(w *world) (let func()){
 	Queued:    func(w *world) func() { w.mute = true; return nil },
 	Preparing: func(w *world) func() { return w.fake.hang("prepare") },
@@ -38,11 +39,12 @@ var reach = map[SessionStatus]func(w *world) (let func()){
 		return w.fake.hang("stop")
 	},
 	Parked: func(w *world) func() {
-		w.at(50*time.Millisecond, func() { w.send(SignalPark, Park{}) })
+		w.when(Idle, func() { w.send(SignalPark, Park{}) })
 		return nil
 	},
 	Closing: func(w *world) func() {
-		w.at(50*time.Millisecond, func() { w.send(SignalClose, Close{}) })
+		// A session that is closed while it is prepared may have nothing to close.
+		w.when(Idle, func() { w.send(SignalClose, Close{}) })
 		return w.fake.hang("close")
 	},
 	Failed: func(w *world) func() {
@@ -55,7 +57,7 @@ func (w *world) begin() {
 	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("first")) })
 }
 
-// calm answers pumps until the turn is interrupted or all is decided.
+// calm answers pumps until the turn is interrupted or everything is decided.
 func calm(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 	return endsTurn("completed", "")(ctx, in)
 }
@@ -66,7 +68,7 @@ type column struct {
 	what string
 	name string
 	arg  any
-	want map[SessionStatus]string // taken where it is not named
+	want map[SessionStatus]string // a state that is not listed accepts the message
 }
 
 // The columns of the table in the package's documentation.
@@ -94,8 +96,8 @@ var columns = []column{
 	{"move", SignalResume, Resume{Host: "web-2"}, refusedIn(Queued, Preparing, Starting, Running, Waiting, Resuming, Closing, Failed)},
 }
 
-// unsendable is what becomes of taking back a message that has begun, or was
-// never sent.
+// unsendable is the answer to taking back a message that has begun or was never
+// sent.
 var unsendable = map[SessionStatus]string{
 	Queued: RefusedNotFound, Preparing: RefusedNotFound, Starting: RefusedNotFound, Idle: RefusedNotFound, Parked: RefusedNotFound,
 	Running: RefusedState, Waiting: RefusedState, Interrupted: RefusedState, Resuming: RefusedState, Closing: RefusedState, Failed: RefusedState,
@@ -109,7 +111,8 @@ func refusedIn(states ...SessionStatus) map[SessionStatus]string {
 	return m
 }
 
-// foundIn says that in all other states there is no such approval.
+// foundIn returns the answers if only state has the approval: in all other states
+// it is not found.
 func foundIn(state SessionStatus) map[SessionStatus]string {
 	m := map[SessionStatus]string{}
 	for s := range reach {
@@ -120,9 +123,9 @@ func foundIn(state SessionStatus) map[SessionStatus]string {
 	return m
 }
 
-// TestMessageTable tries every message in every state that a session can be
-// in, as an update and as a signal. A session that has ended takes no message
-// at all: Temporal refuses it.
+// TestMessageTable tries every message in every state that a session can be in, as
+// an update and as a signal. A session that has ended takes no message at all:
+// Temporal refuses it.
 func TestMessageTable(t *testing.T) {
 	for state, get := range reach {
 		for _, col := range columns {
@@ -164,8 +167,8 @@ func TestMessageTable(t *testing.T) {
 	}
 }
 
-// TestMessageTableRepeats: a message that was taken is answered the same way
-// for as long as the session can answer.
+// TestMessageTableRepeats checks that an accepted message gets the same answer for
+// as long as the session can answer.
 func TestMessageTableRepeats(t *testing.T) {
 	for _, state := range []SessionStatus{Running, Waiting, Interrupted, Resuming} {
 		w := newWorld(t)
@@ -196,7 +199,7 @@ func TestMessageTableRepeats(t *testing.T) {
 	}
 }
 
-// TestMessageTableApprovals: what a decision is answered by the state of its
+// TestMessageTableApprovals checks the answer to a decision in each state of its
 // approval.
 func TestMessageTableApprovals(t *testing.T) {
 	decide := func(d Decide) Decide {

@@ -21,7 +21,6 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A tidied is a real server with a store of files.
 type tidied struct {
 	*real
 	dir string
@@ -53,7 +52,8 @@ func newTidied(t *testing.T) *tidied {
 	return &tidied{r, dir, activities.New(activities.Deps{Temporal: r.c, Store: st, Namespace: namespace})}
 }
 
-// tidy makes all in the store older, and deletes what has been needless for long.
+// tidy makes everything in the store older, and deletes what has been unneeded for
+// long enough.
 func (r *tidied) tidy(later time.Duration) (out activities.TidyStoreResult) {
 	r.t.Helper()
 	err := filepath.WalkDir(filepath.Join(r.dir, "owned"), func(path string, d os.DirEntry, err error) error {
@@ -82,7 +82,6 @@ func (r *tidied) tidy(later time.Duration) (out activities.TidyStoreResult) {
 	return out
 }
 
-// tidies does so for as long as it takes.
 func (r *tidied) tidies() {
 	r.t.Helper()
 	for range 2 {
@@ -99,7 +98,8 @@ func (r *tidied) has(key string) bool {
 	return there
 }
 
-// forgotten has Temporal forget a workflow, as it does when it has kept it long enough.
+// forgotten makes Temporal forget a workflow, as it does after the retention
+// period.
 func (r *tidied) forgotten(id string) {
 	r.t.Helper()
 	_, err := r.c.WorkflowService().DeleteWorkflowExecution(r.t.Context(), &workflowservice.DeleteWorkflowExecutionRequest{
@@ -115,8 +115,8 @@ func (r *tidied) forgotten(id string) {
 	})
 }
 
-// What a batch and a schedule brought into the store stays while Temporal knows
-// them, ended or not, and for those who began with it; then it goes.
+// What a batch and a schedule put into the store stays while Temporal knows them,
+// ended or not, and while sessions that began with it exist. Then it is deleted.
 func TestWhatBatchesAndSchedulesLeftInTheStoreGoesWithWhoeverNeedsIt(t *testing.T) {
 	r := newTidied(t)
 	id := r.batch("tidy", BatchSpec{Window: 2}, "hello", "long hello")
@@ -150,8 +150,8 @@ func TestWhatBatchesAndSchedulesLeftInTheStoreGoesWithWhoeverNeedsIt(t *testing.
 		t.Fatal("what Temporal knows lost what can be asked of it")
 	}
 
-	// The batch is forgotten, one of its sessions is not; the schedule is deleted,
-	// and the session that it began lives.
+	// The batch is forgotten, but not one of its sessions. The schedule is deleted,
+	// but the session that it began lives.
 	r.forgotten(BatchID(id))
 	if err := schedule.Delete(t.Context()); err != nil {
 		t.Fatal(err)
@@ -172,7 +172,6 @@ func TestWhatBatchesAndSchedulesLeftInTheStoreGoesWithWhoeverNeedsIt(t *testing.
 	}
 }
 
-// A firing that comes when what it begins with is gone says so, and begins nothing.
 func TestAFiringWithoutWhatItBeginsWithSaysSo(t *testing.T) {
 	r := newTidied(t)
 	name := "late-" + keyDigest(r.zone)[:12]
@@ -189,10 +188,10 @@ func TestAFiringWithoutWhatItBeginsWithSaysSo(t *testing.T) {
 	}
 }
 
-// Maintenance of the store says what it did, and what stays for want of an answer.
+// Maintenance of the store reports what it did, and what stays because a question
+// was not answered.
 func TestMaintenanceTidiesTheStore(t *testing.T) {
-	var suite testsuite.WorkflowTestSuite
-	env := suite.NewTestWorkflowEnvironment()
+	env := newEnvironment()
 	env.RegisterActivityWithOptions(func() (activities.TidyStoreResult, error) {
 		return activities.TidyStoreResult{Folders: 3, Deleted: 1, Blobs: 2, Bytes: 10, Problems: []string{"session.s.x stays: no answer"}}, nil
 	}, activity.RegisterOptions{Name: "TidyStore"})

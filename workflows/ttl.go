@@ -9,14 +9,14 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// A session may have a time to live, from its start. When that is over it begins
-// no further turn, and closes when the one that runs has ended, or after
-// ttlGrace, wherever it is: in line for a host, parked, waiting for a person.
+// A session may have a time to live, from its start. When that is over it begins no
+// further turn. It closes when the running turn has ended, or after ttlGrace,
+// whatever it does: in line for a host, parked, or waiting for a person.
 
 // ttlGrace is how long the last turn may go on.
 const ttlGrace = 15 * time.Minute
 
-// byTTL is who closes it then.
+// byTTL is the By of that close.
 const byTTL = "ttl"
 
 func (s *session) ttlAt() time.Time {
@@ -26,14 +26,12 @@ func (s *session) ttlAt() time.Time {
 	return s.st.CreatedAt.Add(s.opt.TTL)
 }
 
-// outlived says that its time is over.
 func (s *session) outlived() bool {
 	at := s.ttlAt()
 	return !at.IsZero() && !workflow.Now(s.ctx).Before(at)
 }
 
-// endLife closes the session when its time is over. It has two timers of its
-// own, which cost a session without that nothing.
+// endLife closes the session when its time is over. It has two timers of its own.
 func (s *session) endLife(ctx workflow.Context) {
 	at := s.ttlAt()
 	if at.IsZero() || !s.pauseUntil(ctx, at, "the session has lived as long as it may") {
@@ -52,7 +50,7 @@ func (s *session) endLife(ctx workflow.Context) {
 	s.st.Close = &Close{By: byTTL}
 }
 
-// pauseUntil says that it is that late.
+// pauseUntil waits until at, and returns false if it was cancelled.
 func (s *session) pauseUntil(ctx workflow.Context, at time.Time, what string) bool {
 	d := at.Sub(workflow.Now(ctx))
 	if d <= 0 {

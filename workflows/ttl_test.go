@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// closing are the notes that a session was closed with.
 func (w *world) closingNotes() string {
 	var all []string
 	for _, in := range w.fake.closed {
@@ -31,7 +30,7 @@ func TestASessionClosesWhenItsTimeIsOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		pumps  func(w *world)
 		does   func(w *world)
-		after  time.Duration // how long it may take from then on
+		after  time.Duration // how long it may take after that
 		turns  int
 		status string
 		says   string
@@ -80,7 +79,6 @@ func TestASessionClosesWhenItsTimeIsOver(t *testing.T) {
 	}
 }
 
-// Who waits in a line has a time to live, too.
 func TestASessionThatGetsNoHostClosesWhenItsTimeIsOver(t *testing.T) {
 	w := newWorld(t)
 	w.mute = true

@@ -11,8 +11,8 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// What goes into a turn beside its text: files, an output schema; and what its
-// thread is set up with, instructions and a personality.
+// This file has what goes into a turn beside its text (files, an output schema),
+// and what its thread is set up with (instructions, a personality).
 
 const (
 	// MaxSchemaInline is how long an output schema in a message may be, in
@@ -22,7 +22,6 @@ const (
 	MaxInstructions = 16 << 10
 )
 
-// checkExtras refuses of a message what is beside its text.
 func (m Message) checkExtras() error {
 	if err := activities.CheckInputs(m.Inputs); err != nil {
 		return err
@@ -44,7 +43,7 @@ func (m Message) checkExtras() error {
 	return nil
 }
 
-// extraChars is what the files add to the text that codex gets.
+// extraChars returns how many characters the files add to the text that codex gets.
 func (m Message) extraChars() int {
 	n := 0
 	for _, in := range m.Inputs {
@@ -55,7 +54,8 @@ func (m Message) extraChars() int {
 	return n
 }
 
-// extraSum tells apart what is beside the texts of messages; empty for nothing.
+// extraSum returns a digest of what a message has beside its text; empty for
+// nothing.
 func (m Message) extraSum() string {
 	if len(m.Inputs) == 0 && len(m.Schema) == 0 && m.SchemaBlob == "" {
 		return ""
@@ -68,19 +68,19 @@ func (m Message) extraSum() string {
 	return "\x00" + hex.EncodeToString(h[:])
 }
 
-// again is what of a message is said once more under another id.
+// again returns what is repeated of a message under another id.
 func (m Message) again() Message {
 	return Message{Text: m.Text, Blob: m.Blob, Chars: m.Chars, Model: m.Model, Effort: m.Effort, AnyModel: m.AnyModel,
 		Inputs: m.Inputs, Schema: m.Schema, SchemaBlob: m.SchemaBlob}
 }
 
-// outputShape is the output schema of a turn, for one that goes on with it.
+// outputShape is the output schema of a turn, for another turn that goes on with
+// it.
 type outputShape struct {
 	Schema json.RawMessage `json:"schema,omitempty"`
 	Blob   string          `json:"blob,omitempty"`
 }
 
-// shape is nil for a message with no output schema.
 func (m Message) shape() *outputShape {
 	if len(m.Schema) == 0 && m.SchemaBlob == "" {
 		return nil
@@ -88,7 +88,7 @@ func (m Message) shape() *outputShape {
 	return &outputShape{m.Schema, m.SchemaBlob}
 }
 
-// of has a message end in that shape, too.
+// of returns m with this output schema.
 func (o *outputShape) of(m Message) Message {
 	if o != nil {
 		m.Schema, m.SchemaBlob = o.Schema, o.Blob
@@ -96,18 +96,17 @@ func (o *outputShape) of(m Message) Message {
 	return m
 }
 
-// with adds to a send what goes with its message.
 func (m Message) with(s activities.Send) activities.Send {
 	s.Inputs, s.Schema, s.SchemaBlob = m.Inputs, m.Schema, m.SchemaBlob
 	return s
 }
 
-// keepFiles is how many files of earlier messages are brought along.
+// keepFiles bounds how many files of earlier messages are kept.
 const keepFiles = 50
 
-// filesToBring are those of earlier messages, where the session has come to
-// another host, or back to one, since they were brought. Images are in the
-// thread's history.
+// filesToBring returns the files of earlier messages if the session has come to
+// another host, or back to one, since they were brought. Images are in the thread's
+// history.
 func (s *session) filesToBring() []activities.Input {
 	if s.st.FilesAt == 0 && len(s.st.Files) == 0 {
 		s.st.Files = s.opt.Files
@@ -118,7 +117,7 @@ func (s *session) filesToBring() []activities.Input {
 	return s.st.Files
 }
 
-// filesBrought is called when a pump has come so far that they lie there.
+// filesBrought is called when a pump has put the files on the host.
 func (s *session) filesBrought(in activities.RunPumpInput) {
 	s.st.FilesAt = s.st.Generation
 	for _, p := range in.Pump.Sends {
@@ -134,7 +133,6 @@ func (s *session) filesBrought(in activities.RunPumpInput) {
 	}
 }
 
-// whereFiles tells codex where they are now.
 func (s *session) whereFiles() string {
 	if len(s.st.Files) == 0 {
 		return ""
@@ -142,7 +140,6 @@ func (s *session) whereFiles() string {
 	return " Files that came with earlier messages are in " + s.st.Layout.InputsDir() + " here, in folders of the same names."
 }
 
-// checkThread refuses what a thread cannot be set up with.
 func (o SessionOptions) checkThread() error {
 	if err := activities.CheckPersonality(o.Personality); err != nil {
 		return err
@@ -158,8 +155,8 @@ func (o SessionOptions) checkThread() error {
 	return short([]text{{"instructions", o.Instructions, MaxInstructions}})
 }
 
-// instructions go with what opens the thread, and need no place in the history
-// after that.
+// instructions returns the instructions for a pump that opens the thread. Later
+// pumps do without, which saves history.
 func (s *session) instructions() string {
 	if s.st.Pump.Opened == s.st.Incarnation {
 		return ""
@@ -167,18 +164,19 @@ func (s *session) instructions() string {
 	return s.opt.Instructions
 }
 
-// turnOutput is what of a turn with an output schema is in its JSON.
+// turnOutput is the part of a turn's JSON that is about its output.
 type turnOutput struct {
-	// Output is the JSON that it ended with; OutputError says why there is none.
+	// Output is the JSON that the turn ended with. OutputError says why there is
+	// none.
 	Output      json.RawMessage `json:"output,omitempty"`
 	OutputError string          `json:"output_error,omitempty"`
-	// Structured says that it has an output schema; FinalAt is where in
-	// FinalText its last message begins.
+	// Structured says that the turn has an output schema. FinalAt is where its last
+	// message begins in FinalText.
 	Structured bool `json:"structured,omitempty"`
 	FinalAt    int  `json:"final_at,omitempty"`
 }
 
-// readOutput reads the output out of the final text. It is not kept: the text is.
+// readOutput parses the output from the final text. Only the text is kept.
 func (t *TurnView) readOutput() {
 	if !t.Structured || t.Status != "completed" {
 		return
@@ -190,7 +188,7 @@ func (t *TurnView) readOutput() {
 	t.ParseOutput(t.FinalText[t.FinalAt:])
 }
 
-// ParseOutput makes text, the last message, the turn's output.
+// ParseOutput parses the turn's last message as its output.
 func (t *TurnView) ParseOutput(text string) {
 	out, err := activities.ParseOutput(text)
 	t.Output, t.OutputError = out, ""
@@ -199,7 +197,7 @@ func (t *TurnView) ParseOutput(text string) {
 	}
 }
 
-// whyRefused says who would not have a message, and why.
+// whyRefused says who refused a message, and why.
 func whyRefused(what string, d activities.Delivery) string {
 	if why, ok := strings.CutPrefix(d.Error, activities.NotSaid); ok {
 		return what + " was not said to codex: " + why

@@ -8,7 +8,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// What the worker's API gives names of.
+// Names of the form that the worker's API gives.
 var (
 	aFolder   = "owned/session.s1.0123456789abcdef"
 	aLongText = aFolder + "/messages/" + strings.Repeat("0", 64)
@@ -42,7 +42,7 @@ func TestWhatGoesWithAMessageIsChecked(t *testing.T) {
 	}
 }
 
-// Who sends a message again brings its long text anew, to another place.
+// A message that is sent again brings its long text again, under another name.
 func TestTheSameTextInAnotherFolderIsTheSameMessage(t *testing.T) {
 	elsewhere := strings.Replace(aLongText, "0123", "ffff", 1)
 	first, again := Message{ID: "m", Blob: aLongText, SchemaBlob: aLongText}, Message{ID: "m", Blob: elsewhere, SchemaBlob: elsewhere}
@@ -122,7 +122,7 @@ func TestFilesOfEarlierMessagesComeAlongOnce(t *testing.T) {
 	}
 }
 
-// A model that somebody insisted on is so also where its message is said again.
+// If somebody insisted on a model, that also holds when its message is said again.
 func TestAMessageThatIsSaidAgainInsistsAsBefore(t *testing.T) {
 	if m := (Message{ID: "m1", Text: "x", Model: "huge", AnyModel: true}).again(); !m.AnyModel || m.Model != "huge" || m.ID != "" {
 		t.Errorf("said again as %+v", m)

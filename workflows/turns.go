@@ -1,8 +1,10 @@
 package workflows
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -10,7 +12,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// canBegin says whether a queued message can become a turn.
+// canBegin reports whether a queued message can become a turn.
 func (s *session) canBegin() bool {
 	return len(s.st.Queue) > 0 && !s.st.Held && !s.st.Running && s.st.Close == nil && !s.overBudget() && !s.limited() && s.leaves() == nil && !s.outlived() && len(s.pushes) == 0
 }
@@ -25,7 +27,7 @@ func (s *session) beginTurn() bool {
 	s.st.remember(m.Message, m.N)
 	s.st.skipTo(m.N)
 	s.st.putTurn(TurnView{Session: s.id, N: m.N, MessageID: m.ID, Act: string(m.Do), Status: "inProgress", StartedAt: workflow.Now(s.ctx)})
-	s.st.Running, s.st.Park, s.st.QuietAt = true, nil, time.Time{}
+	s.st.Running, s.st.Foreign, s.st.Park, s.st.QuietAt = true, "", nil, time.Time{}
 	s.st.TurnSpent, s.st.Fruitless = 0, 0
 	s.st.Error = nil
 	s.st.Interrupt = nil
@@ -35,7 +37,7 @@ func (s *session) beginTurn() bool {
 	s.keepSaid(m.Message)
 	s.requestedBy(m.Message, true)
 	s.track(m.ID, kindMessage, m.N, decidedHere)
-	s.st.Sends = append(s.st.Sends, pendingSend{Send: m.with(activities.Send{
+	s.st.Sends = append(s.st.Sends, pendingSend{By: m.By, Send: m.with(activities.Send{
 		ID: m.ID, Kind: activities.SendTurn, Text: m.Text, Blob: m.Blob,
 		Turn: m.N, Model: s.st.Model, Effort: s.st.Effort, Do: m.Do, Review: m.Review,
 	})})
@@ -43,7 +45,38 @@ func (s *session) beginTurn() bool {
 	return true
 }
 
-// delivered moves a send on, and the approval or turn that it belongs to.
+// putBack queues the running turn's message again if codex certainly never had it.
+// The turn has not begun then, and keeps its number.
+func (s *session) putBack() (done bool) {
+	p := s.st.sending(activities.SendTurn)
+	if !s.st.Running || p == nil || p.maybe() || s.inDoubt() || s.toEnd() {
+		return false
+	}
+	send := p.Send
+	s.unbegin(func() { s.dropSends("the process that was to have it is gone") })
+	s.note(activities.Note{Type: "state", Turn: send.Turn, Text: fmt.Sprintf("message %s never reached codex: it is queued again, as turn %d", send.ID, send.Turn),
+		Data: map[string]string{"message": send.ID}})
+	return true
+}
+
+// unbegin queues the running turn's message again. drop handles what else was to be
+// sent with it.
+func (s *session) unbegin(drop func()) {
+	p := s.st.sending(activities.SendTurn)
+	send, by := p.Send, p.By
+	s.st.Sends = slices.DeleteFunc(s.st.Sends, func(p pendingSend) bool { return p.Send.Kind == activities.SendTurn })
+	drop()
+	s.st.Turns = slices.DeleteFunc(s.st.Turns, func(t TurnView) bool { return t.N == send.Turn })
+	s.st.Queue = slices.Insert(s.st.Queue, 0, queuedMessage{N: send.Turn, Message: Message{ID: send.ID, Text: send.Text, Blob: send.Blob, By: by,
+		Model: send.Model, Effort: send.Effort, AnyModel: true, Do: send.Do, Review: send.Review,
+		Inputs: send.Inputs, Schema: send.Schema, SchemaBlob: send.SchemaBlob}})
+	s.st.TurnN--
+	s.st.Running, s.st.Busy, s.st.Said, s.st.Shape, s.st.TickAt = false, false, nil, nil, time.Time{}
+	s.track(send.ID, kindMessage, send.Turn, queuedHere)
+}
+
+// delivered records how far a send came, for the approval or turn that it belongs
+// to.
 func (s *session) delivered(d activities.Delivery) {
 	if s.toldOf(d) {
 		return
@@ -60,7 +93,7 @@ func (s *session) delivered(d activities.Delivery) {
 		}
 		switch d.State {
 		case activities.Decided:
-			// Not written, for certain: the next pump is to.
+			// It was certainly not written: the next pump writes it.
 			s.st.Sends[i].Handed, s.st.Sends[i].Send.Uncertain = false, false
 			return
 		case activities.Sent:
@@ -83,11 +116,11 @@ func (s *session) delivered(d activities.Delivery) {
 				s.st.HasTurn = true
 			}
 		case activities.Void:
-			s.void(a, orElse(d.Error, "codex does not wait for it any more"))
+			s.void(a, cmp.Or(d.Error, "codex does not wait for it any more"))
 			switch p.Send.Kind {
 			case activities.SendSteer:
 				s.requeue(p)
-			case activities.SendTurn: // not even its history could tell
+			case activities.SendTurn: // not even the thread's history could tell
 				s.voidTurn(d.Error)
 			}
 		default: // rejected
@@ -102,8 +135,8 @@ func (s *session) delivered(d activities.Delivery) {
 	}
 }
 
-// void ends an approval that codex does not wait for any more. That one
-// expired stays on record.
+// void ends an approval that codex does not wait for any more. An expired approval
+// stays as it is.
 func (s *session) void(a *approvalState, why string) {
 	if a == nil || a.State == ApprovalExpired {
 		return
@@ -114,14 +147,13 @@ func (s *session) void(a *approvalState, why string) {
 		Data: map[string]string{"approval": id, "reason": a.Why}})
 }
 
-// voidOpen voids what waits for a person.
 func (s *session) voidOpen(why string) {
 	for _, a := range s.st.open() {
 		s.void(a, why+" before it was answered")
 	}
 }
 
-// voidTurn ends a turn of which it cannot be told whether codex began it.
+// voidTurn ends a turn if it cannot be told whether codex began it.
 func (s *session) voidTurn(why string) {
 	f := s.st.Cut
 	if f == nil {
@@ -130,16 +162,8 @@ func (s *session) voidTurn(why string) {
 	s.interrupted("unknown", f)
 }
 
-func orElse(word, other string) string {
-	if word == "" {
-		return other
-	}
-	return word
-}
-
-// turnEnded records how the running turn ended.
 func (s *session) turnEnded(t *activities.TurnEnd) {
-	if !s.st.Running {
+	if s.foreignEnded(t) || !s.st.Running {
 		return
 	}
 	if t == nil {
@@ -156,18 +180,7 @@ func (s *session) turnEnded(t *activities.TurnEnd) {
 	if v := s.st.turn(s.st.TurnN); v != nil {
 		s.seedShown(v.StartedAt, t.Status, t.Problem)
 	}
-	s.endTurn(t.Status, failureOfProblem(t.Problem), func(v *TurnView) {
-		v.TurnID, v.FinalText, v.FinalTruncated = t.ID, t.FinalText, t.FinalTruncated
-		v.Items, v.DiffStat = t.Items, t.DiffStat
-		v.Structured, v.FinalAt = t.Structured, t.FinalAt
-		v.Usage = UsageView{Input: t.Usage.Input, Output: t.Usage.Output, Cached: t.Usage.Cached, Turns: 1}
-		if t.StartedAtMS > 0 {
-			v.StartedAt = time.UnixMilli(t.StartedAtMS).UTC()
-		}
-		if t.EndedAtMS > 0 {
-			v.EndedAt = time.UnixMilli(t.EndedAtMS).UTC()
-		}
-	})
+	s.endTurn(t.Status, failureOfProblem(t.Problem), func(v *TurnView) { v.ended(t, v.EndedAt) })
 	s.become(Idle)
 	switch {
 	case s.st.Close != nil:
@@ -181,7 +194,22 @@ func (s *session) turnEnded(t *activities.TurnEnd) {
 	}
 }
 
-// giveUpTurn ends the running turn without codex having said so.
+// ended shows what codex told of a turn. now is its end if codex told no time.
+func (v *TurnView) ended(t *activities.TurnEnd, now time.Time) {
+	v.TurnID, v.FinalText, v.FinalTruncated = t.ID, t.FinalText, t.FinalTruncated
+	v.Items, v.DiffStat = t.Items, t.DiffStat
+	v.Structured, v.FinalAt = t.Structured, t.FinalAt
+	v.Usage = UsageView{Input: t.Usage.Input, Output: t.Usage.Output, Cached: t.Usage.Cached, Turns: 1}
+	v.EndedAt = now
+	if t.StartedAtMS > 0 {
+		v.StartedAt = time.UnixMilli(t.StartedAtMS).UTC()
+	}
+	if t.EndedAtMS > 0 {
+		v.EndedAt = time.UnixMilli(t.EndedAtMS).UTC()
+	}
+}
+
+// giveUpTurn ends the running turn although codex has not said that it ended.
 func (s *session) giveUpTurn(status string, f *Failure) {
 	if !s.st.Running {
 		return
@@ -192,7 +220,7 @@ func (s *session) giveUpTurn(status string, f *Failure) {
 		v.TurnID, v.FinalText, v.FinalTruncated = s.st.Pump.TurnID, s.st.Pump.FinalText, s.st.Pump.FinalTruncated
 	})
 	s.note(activities.Note{Type: "state", Text: fmt.Sprintf("turn %d ended as %s", s.st.TurnN, status), Data: failureData(f)})
-	s.st.Pump.TurnID = ""
+	s.st.Pump.TurnID, s.st.Pump.Foreign = "", false
 }
 
 func failureData(f *Failure) map[string]string {
@@ -216,20 +244,39 @@ func (s *session) endTurn(status string, f *Failure, fill func(*TurnView)) {
 	}
 	s.st.UpdatedAt = now
 	s.st.Error, s.st.Cut, s.st.BudgetNews = nil, nil, false
-	// What codex asked within the turn is asked no more; bounds hold for the next.
+	s.st.Foreign, s.st.CloseDue = "", false
+	// Requests of codex within the turn are void. Bounds hold for the next turn.
 	why := fmt.Sprintf("turn %d ended (%s)", s.st.TurnN, status)
 	s.voidOpen(why)
 	s.dropSends(why)
 	s.budgetReached(acknowledged)
 	s.st.trim()
-	if s.opt.CloseAfter && (len(s.st.Queue) == 0 || s.overBudget()) && s.st.Close == nil {
+	switch {
+	case !s.opt.CloseAfter || len(s.st.Queue) > 0 && !s.overBudget() || s.st.Close != nil:
+	case s.another && !s.overBudget():
+		s.st.CloseDue = true
+	default:
 		s.st.Close = &Close{By: s.opt.By}
 	}
 }
 
+// holdQueue leaves it to a person to go on. A session that closes after its last
+// turn has no such person. It goes on with what was accepted, and then closes.
+func (s *session) holdQueue() {
+	switch {
+	case len(s.st.Queue) == 0 || s.opt.CloseAfter && s.overBudget():
+		s.st.Held = false
+		if s.opt.CloseAfter && s.st.Close == nil {
+			s.st.Close = &Close{By: s.opt.By}
+		}
+	default:
+		s.st.Held = !s.opt.CloseAfter
+	}
+}
+
 // dropSends gives up what was to reach the turn that has ended. A decision that
-// codex may have had stays "sent": it may have had its effect. A message that
-// it cannot have had becomes a turn of its own.
+// codex may have had stays "sent": it may have had its effect. A steering message
+// that codex cannot have had becomes a turn of its own.
 func (s *session) dropSends(why string) {
 	sends := s.st.Sends
 	s.st.Sends = nil
@@ -258,7 +305,7 @@ func (s *session) dropSends(why string) {
 	}
 }
 
-// requeue makes a turn of a message that came too late for the running one.
+// requeue makes a message that came too late to steer a turn of its own.
 func (s *session) requeue(p pendingSend) {
 	if p.Named {
 		s.tooLate(p)
@@ -281,7 +328,7 @@ func interruptedBy(i *Interrupt) string {
 	return "interrupted by " + by
 }
 
-// withdrawn voids an approval that codex asks for no more.
+// withdrawn voids an approval that codex does not ask for any more.
 func (s *session) withdrawn(rpc json.RawMessage, why string) {
 	for _, a := range s.st.open() {
 		if a.Request.Incarnation == s.st.Incarnation && string(a.Request.RPC) == string(rpc) {

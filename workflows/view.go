@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,8 +13,8 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// Search attributes, so that sessions can be found by what they do. They hold
-// names and states, never what was said; but for FairleadProgress.
+// Search attributes to find sessions by. They hold names and states, never what was
+// said, except for FairleadProgress.
 var (
 	attrState     = temporal.NewSearchAttributeKeyKeyword("FairleadState")
 	attrHost      = temporal.NewSearchAttributeKeyKeyword("FairleadHost")
@@ -22,24 +23,24 @@ var (
 	attrWaits     = temporal.NewSearchAttributeKeyKeyword("FairleadWaits")
 	attrApprovals = temporal.NewSearchAttributeKeyInt64("FairleadApprovals")
 	attrTurn      = temporal.NewSearchAttributeKeyInt64("FairleadTurn")
-	// Of sessions that a batch or a schedule started.
+	// Set for sessions that a batch or a schedule started.
 	attrOrigin = temporal.NewSearchAttributeKeyKeyword("FairleadOrigin")
-	// This one is what the model said, in a session that lets it report.
+	// What the model said, in a session that lets it report.
 	attrProgress = temporal.NewSearchAttributeKeyKeyword("FairleadProgress")
 )
 
-// attributes is what the search attributes say.
+// attributes are the values of the search attributes.
 type attributes struct {
 	state, host, seed, thread, waits string
 	progress, origin                 string
 	approvals, turn                  int64
 	name                             string
 	archived                         bool
-	limited                          bool // waits are for the end of a limit
+	limited                          bool // waits is about the end of a limit
 }
 
-// publish tells the Temporal UI what goes on: search attributes when they
-// change (one event for all), current details always (no event).
+// publish updates the Temporal UI: search attributes when they change (one event
+// for all), current details always (no event).
 func (s *session) publish() {
 	now := attributes{
 		state: string(s.st.Status), host: s.hostName(), seed: s.seedName(),
@@ -54,7 +55,7 @@ func (s *session) publish() {
 		return
 	}
 	more := s.tellChosen(now)
-	if now.progress != s.shown.progress { // where nothing is reported a cluster need not have it
+	if now.progress != s.shown.progress { // a cluster where nothing is reported need not have it
 		more = append(more, attrProgress.ValueSet(now.progress))
 	}
 	if now.origin != s.shown.origin {
@@ -70,7 +71,8 @@ func (s *session) publish() {
 	}
 }
 
-// showRefused has lists find a session that could not begin among those that failed.
+// showRefused lets lists find a session that could not begin among those that
+// failed.
 func showRefused(ctx workflow.Context) {
 	if err := workflow.UpsertTypedSearchAttributes(ctx, attrState.ValueSet(string(Failed))); err != nil {
 		workflow.GetLogger(ctx).Warn("search attributes not set", "error", err)
@@ -84,7 +86,7 @@ func (s *session) hostName() string {
 	return s.opt.Host
 }
 
-// threadID is the session's own thread, not the one that it is forked from.
+// threadID returns the session's own thread, not the one that it is forked from.
 func (s *session) threadID() string {
 	if s.st.ForkOf != "" && s.st.Pump.ForkedFrom == "" {
 		return ""
@@ -92,7 +94,8 @@ func (s *session) threadID() string {
 	return s.st.Pump.ThreadID
 }
 
-// seedName is the seed that is held, or was, or that was asked for.
+// seedName returns the seed that is or was held, or else the one that was asked
+// for.
 func (s *session) seedName() string {
 	if s.st.Seed != nil {
 		return s.st.Seed.Name
@@ -105,10 +108,12 @@ func (s *session) lostHost() string {
 	return fmt.Sprintf("host %s, out of reach since %s", l.Host, l.Since.UTC().Format("2006-01-02 15:04 MST"))
 }
 
-// waitsFor says in a word or two what the session waits for.
 func (s *session) waitsFor() string {
 	if s.crowded {
 		return "room: the workers move as many snapshots as they can"
+	}
+	if s.waitsForAttempt() && s.st.Status != Failed {
+		return s.st.Trouble.text()
 	}
 	switch s.st.Status {
 	case Queued:
@@ -127,6 +132,9 @@ func (s *session) waitsFor() string {
 	case Idle, Interrupted:
 		if s.parking {
 			return "the host, to park"
+		}
+		if s.lacksSeed() && s.st.Waits != "" {
+			return s.st.Waits
 		}
 		if s.pushing != nil {
 			return "git, which pushes to " + s.pushing.Branch
@@ -169,11 +177,10 @@ func (s *session) waitsFor() string {
 	return ""
 }
 
-// options is how the session was set up, in words.
 func (s *session) options() map[string]string {
 	o, sn := s.opt, s.opt.Snapshot
 	words := map[string]string{
-		"sandbox": o.Sandbox, "approval_policy": o.ApprovalPolicy, "model": orElse(s.model(), s.st.Pump.Model), "effort": s.effort(), "dir": o.Dir, "codex": s.st.Pump.CodexVersion,
+		"sandbox": o.Sandbox, "approval_policy": o.ApprovalPolicy, "model": cmp.Or(s.model(), s.st.Pump.Model), "effort": s.effort(), "dir": o.Dir, "codex": s.st.Pump.CodexVersion,
 		"on_interrupt": o.OnInterrupt, "credentials": o.Credentials, "on_auth": o.OnAuth,
 		"on_limit": s.onLimit(), "snapshot": sn.Work, "snapshot_when": sn.When, "on_host_lost": o.OnHostLost, "lost_after": o.LostAfter.String(),
 	}
@@ -182,10 +189,13 @@ func (s *session) options() map[string]string {
 		words["snapshot_every"] = sn.Every.String()
 	}
 	if len(sn.Exclude) > 0 {
-		words["snapshot_exclude"] = strings.Join(sn.Exclude, "\n") // none has a line's end in it
+		words["snapshot_exclude"] = strings.Join(sn.Exclude, "\n") // none contains a newline
 	}
 	if o.TTL > 0 {
 		words["ttl"], words["ends_at"] = o.TTL.String(), s.ttlAt().UTC().Format(time.RFC3339)
+	}
+	if o.StartTimeout != nil {
+		words["start_timeout"] = o.StartTimeout.String()
 	}
 	if o.ParkAfter > 0 {
 		words["park_after"] = o.ParkAfter.String()
@@ -233,6 +243,7 @@ func (s *session) view() SessionView {
 		})
 	}
 	v.Origin = s.opt.Origin
+	v.WaitingFor = s.waitingView()
 	v.Lost, v.Limit, v.Progress = st.Lost, s.limitView(), ViewOfProgress(st.Progress)
 	v.Policy, v.SeedPolicy = s.policyViews()
 	v.Judged = st.Pump.Tally.Judged
@@ -245,7 +256,7 @@ func (s *session) view() SessionView {
 	return v
 }
 
-// approvals lists all at hand, open ones first.
+// approvals lists the approvals that are kept, open ones first.
 func (s *session) approvals() []Approval {
 	out := make([]Approval, 0, len(s.st.Approvals))
 	for i := range s.st.Approvals {
@@ -272,7 +283,7 @@ func (s *session) queued() int {
 	return len(s.st.Queue)
 }
 
-// turns lists those at hand and those that are promised.
+// turns lists the turns that are kept, and those promised to queued messages.
 func (s *session) turns() []TurnView {
 	out := append([]TurnView{}, s.st.Turns...)
 	for i := range out {
@@ -339,7 +350,8 @@ func (s *session) details() string {
 	return excerpt(b.String(), 16<<10)
 }
 
-// asksFor says a line each what a person has to decide on beyond a summary.
+// asksFor returns a line for each thing that a person has to decide on beyond the
+// summary.
 func asksFor(r activities.Request) (lines []string) {
 	for _, q := range r.Questions {
 		line := q.ID + ": " + q.Text
@@ -369,7 +381,7 @@ func dash(s string) string {
 	return s
 }
 
-// excerpt cuts s at a character's border.
+// excerpt cuts s to at most n bytes, at a character's border, and marks the cut.
 func excerpt(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -61,7 +61,7 @@ func TestAWaitForALimitThatEndsOverBudgetIsShownNoMore(t *testing.T) {
 	w.start(waiting)
 }
 
-// What one message waited counts for that message alone.
+// The time that one message waited counts for that message alone.
 func TestTheNextMessageWaitsForALimitAsLongAsTheFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		next []pumpFunc
@@ -134,7 +134,7 @@ func TestAPolicySaysHowLongALimitIsWaitedOut(t *testing.T) {
 	}
 }
 
-// The tries last for as long as may be waited.
+// The tries last for as long as the session may wait.
 func TestTriesDoNotRunOutBeforeTheTime(t *testing.T) {
 	for _, atMost := range []time.Duration{waitAtMost, 24 * time.Hour, 7 * 24 * time.Hour} {
 		s, now := &session{id: "s1"}, time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)

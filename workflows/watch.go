@@ -10,11 +10,11 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// A watch is the one activity that looks after the processes of all sessions
-// that wait on a host: it holds the only slot and the only channel that all of
-// them take, and costs an event when the host's first session comes, and three
-// and a workflow task when the last one is long gone. In between it tells a session by
-// signal, and only when something happened to it.
+// A watch is the one activity that looks after the processes of all sessions that
+// wait on a host. It holds the only slot and the only channel that they take. It
+// costs an event when the host's first session comes, and three and a workflow task
+// when the last one is long gone. In between it signals a session only when
+// something happened to it.
 type watch struct {
 	spec   activities.HostSpec
 	fut    workflow.Future
@@ -22,10 +22,9 @@ type watch struct {
 	idle   bool // the host had no session when the holders were looked at last
 }
 
-// keepWatch has every host watched that has sessions. A watch only looks, so
-// it does not matter when two overlap for a moment: a rollover ends none and
-// waits for none. The one that the former run left behind hears at its next
-// heartbeat that nobody wants it any more.
+// keepWatch watches every host that has sessions. A watch only looks, so two may
+// overlap for a moment: a rollover ends none and waits for none. A watch of the
+// former run learns at its next heartbeat that nobody wants it any more.
 func (p *pool) keepWatch() {
 	busy := p.busyHosts()
 	for i := range p.st.Hosts {
@@ -46,14 +45,14 @@ func (p *pool) keepWatch() {
 	}
 }
 
-// changed says whether a host is reached in another way than before.
+// changed reports whether a host is reached in another way than before.
 func changed(before, now activities.HostSpec) bool {
 	//workflowcheck:ignore // a pure function
 	return !reflect.DeepEqual(before, now)
 }
 
-// tendWatches ends the watches of hosts that have had no session for a while,
-// and begins those anew that ended by themselves.
+// tendWatches ends the watches of hosts that have had no session for a while. Those
+// that ended by themselves are begun anew.
 func (p *pool) tendWatches() {
 	busy := p.busyHosts()
 	for _, name := range workflow.DeterministicKeys(p.watches) {
@@ -94,16 +93,16 @@ func (p *pool) busyHosts() map[string]bool {
 	}
 	for i := range p.st.Leftovers {
 		if l := &p.st.Leftovers[i]; l.open() {
-			busy[l.Host] = true // the watch sees first that it is back
+			busy[l.Host] = true // the watch is the first to see that the host is back
 		}
 	}
 	return busy
 }
 
-// watching is for what goes on as long as it is wanted, on any worker: one
-// that dies is missed as soon as a pump's is, so that a login which codex
-// rotates right then is still noticed within 15 seconds. It costs the server a
-// heartbeat of each host in three seconds instead of ten, and no event.
+// watching is for an activity that goes on as long as it is wanted, on any worker.
+// The death of a worker is noticed as soon as with a pump, so that a login which
+// codex rotates right then is still noticed within 15 seconds. It costs the server
+// a heartbeat of each host in three seconds instead of ten, and no event.
 func watching(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 30 * 24 * time.Hour,
@@ -118,9 +117,9 @@ func watching(ctx workflow.Context, summary string) workflow.Context {
 // signalStirred tells a session that something happened to its process.
 const signalStirred = "stirred"
 
-// stirred takes what a watch says. It is worth a pump only while the session
-// waits for a person with nothing attached to this very process, and knows
-// less of it; the pump then finds out what it was.
+// stirred takes the signal of a watch. It is worth a pump only while the session
+// waits for a person with nothing attached to this very process, and knows less
+// than the watch. The pump then finds out what happened.
 func (s *session) stirred(m activities.Stirred) {
 	switch {
 	case !s.st.Alive || m.Incarnation != s.st.Incarnation || s.st.Lease == nil || m.Host != s.st.Lease.Spec.Name:
@@ -131,16 +130,15 @@ func (s *session) stirred(m activities.Stirred) {
 	}
 }
 
-// stirredBehind is called when a pump has returned: what stirred before it
-// attached it has seen, what did behind it is worth another one. Both may have
-// been told while it ran.
-func (s *session) stirredBehind() {
+// stirredBehind is called when a pump has returned. The pump has seen what stirred
+// before it attached; what stirred after that is worth another pump. Both may have
+// been told while it ran. A turn that codex has begun is worth another pump, too.
+func (s *session) stirredBehind(begun bool) {
 	m := s.stir
-	s.st.Stirred, s.stir = false, activities.Stirred{}
+	s.st.Stirred, s.stir = begun && s.st.Alive, activities.Stirred{}
 	s.stirred(m)
 }
 
-// drainStirred takes the words of watches that lie unread.
 func (s *session) drainStirred() {
 	for {
 		var m activities.Stirred
@@ -151,8 +149,8 @@ func (s *session) drainStirred() {
 	}
 }
 
-// looks says whether the next pump is one that only looks what happened to a
-// process. That there is nothing to learn is no reason to mistrust codex then.
+// looks reports whether the next pump only looks what happened to a process. If
+// that pump learns nothing, codex is not mistrusted for it.
 func (s *session) looks() bool {
 	if !s.st.Stirred {
 		return false

@@ -11,7 +11,7 @@ import (
 	"fairlead.dev/fairlead/conversation"
 )
 
-// watched is how a pool asks for a host to be watched.
+// watched is the text of a pool's request to watch a host.
 func watched(name, address string) string {
 	return fmt.Sprintf("%s at %s:0 tells session/* by stirred", name, address)
 }
@@ -101,7 +101,7 @@ func TestTheNextRunOfAPoolWatchesOn(t *testing.T) {
 	p.verify()
 }
 
-// looks is a pump that finds nothing new.
+// looks answers as a pump that finds nothing new.
 func looks(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 	return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.RequestsOpen, State: in.Pump.State}}, nil
 }
@@ -132,7 +132,7 @@ func TestAWaitingSessionLooksWhenItsProcessStirs(t *testing.T) {
 		w.at(3*time.Second+time.Duration(i)*time.Millisecond, stir(m))
 	}
 	w.at(4*time.Second, ran(1))
-	// However often there is nothing to learn, codex is not mistrusted for it.
+	// Codex is not counted as failing because there is nothing new, however often.
 	for i := range 5 {
 		at := time.Duration(5+i) * time.Second
 		w.at(at, stir(activities.Stirred{Host: "web-1", Incarnation: 1, Offset: 5000}))
@@ -164,7 +164,7 @@ func TestAWaitingSessionLooksWhenItsProcessStirs(t *testing.T) {
 	}
 }
 
-// stirredWhile is a pump that has read to an offset while its session is told
+// stirredWhile returns a pump that has read to an offset while its session is told
 // that something happened.
 func (w *world) stirredWhile(offset int64, m activities.Stirred) pumpFunc {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
@@ -234,7 +234,7 @@ func TestAWaitingSessionCostsNoEventsAndOneWatchServesAll(t *testing.T) {
 			t.Errorf("%s has %d events, had %d", id, n, counts[id])
 		}
 	}
-	// Only the one to which something happened notices.
+	// Only the session to which something happened notices.
 	r.host.kill(ids[1], activities.Decided)
 	r.signal(SessionID(ids[1]), signalStirred, activities.Stirred{Host: "web-1", Incarnation: 1, Gone: "exited"})
 	r.ended(ids[1], "m1", "interrupted")
@@ -267,7 +267,7 @@ func TestAWatchOutlivesItsWorkerAndARolloverOfThePool(t *testing.T) {
 		r.update(pool, UpdateSetHost, nil, SetHost{Name: "web-1", Cordon: &yes})
 		r.signal(pool, signalRelease, release{Holder: "nobody"})
 	}
-	// Those of former runs hear that nobody wants them.
+	// The watches of earlier runs are told to end.
 	r.until("only the newest run's watch runs", func() bool { return r.host.watched() == 1 })
 	r.close(id)
 }

@@ -7,17 +7,17 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// Watchdogs bound what codex and the model may take; a zero is the default
-// beside it. Time in which only a person is waited for never counts.
+// Watchdogs bound how long codex and the model may take. Zero means the default
+// named beside a field. Time in which only a person is waited for never counts.
 type Watchdogs struct {
 	StartUp time.Duration `json:"startup,omitempty"` // until codex answers after its start; 60 s
 	Request time.Duration `json:"request,omitempty"` // until it answers a request or takes a message; 60 s
 	Silence time.Duration `json:"silence,omitempty"` // of codex, before it is asked for a sign of life; 2 min
-	Quiet   time.Duration `json:"quiet,omitempty"`   // of the model after a tool has ended; 30 min, negative is any time
+	Quiet   time.Duration `json:"quiet,omitempty"`   // of the model after a tool has ended; 30 min, negative means no limit
 }
 
-// Bounds of what may be asked for: less than a second is a mistake, and more
-// than a week is not waiting.
+// Bounds of a watchdog: less than a second is a mistake, and more than a week is
+// not waiting.
 const (
 	LeastWatch = time.Second
 	MostWatch  = 7 * 24 * time.Hour
@@ -35,7 +35,7 @@ func (w Watchdogs) check() error {
 	return nil
 }
 
-// limits are those of the next pump. A turn has one deadline, however many
+// limits returns the limits of the next pump. A turn has one deadline, however many
 // pumps serve it.
 func (s *session) limits() activities.Limits {
 	w := s.opt.Watchdogs

@@ -1,13 +1,14 @@
 package workflows
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
 	"fairlead.dev/fairlead/activities"
 )
 
-// checkWorkspace refuses more than one thing to begin with.
+// checkWorkspace refuses a session that is to begin with more than one thing.
 func (o SessionOptions) checkWorkspace() error {
 	//workflowcheck:ignore // it parses URLs, which depends on nothing else
 	err := o.Workspace.Check()
@@ -20,7 +21,7 @@ func (o SessionOptions) checkWorkspace() error {
 	return nil
 }
 
-// workspace is what the session begins to work in, and its hooks; nil where it
+// workspace returns what the session begins to work in and its hooks, or nil if it
 // has neither.
 func (s *session) workspace() *activities.Workspace {
 	if s.opt.Workspace == (activities.Workspace{}) {
@@ -41,7 +42,7 @@ func (s *session) cameToWork(out activities.PrepareSessionResult) {
 			text = "cloned " + w.Repo.URL
 			data["repo"], data["ref"], data["commit"] = w.Repo.URL, w.Repo.Ref, b.Commit
 		case w.Snapshot != "":
-			text = fmt.Sprintf("the work folder was made of %s: %d files, %d bytes", orElse(w.Uploaded, w.Snapshot), b.Files, b.Bytes)
+			text = fmt.Sprintf("the work folder was made of %s: %d files, %d bytes", cmp.Or(w.Uploaded, w.Snapshot), b.Files, b.Bytes)
 			data["snapshot"] = w.Snapshot
 		}
 		if text != "" {
@@ -56,7 +57,7 @@ func (s *session) cameToWork(out activities.PrepareSessionResult) {
 	}
 }
 
-// place is where those find the session who only look.
+// place says where the session is, for those who only look.
 func (s *session) place() activities.Place {
 	p := activities.Place{Seed: s.st.Seed, Workspace: s.workspace(), Commit: s.st.Commit,
 		Turn: s.st.TurnN, Busy: s.st.Running || s.st.Reap}

@@ -1,0 +1,47 @@
+package activities
+
+import "testing"
+
+// A login that codex rotated under a lost lease is saved to the seed before
+// anything is planted under the session's new lease.
+func TestALoginOfALostLeaseIsSavedUnderTheNewOne(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k, d := b.held("anew", nil)
+	k.rewrite(login("acct-1", 1))
+	// The seed's workflow was started anew, with what had been imported at first.
+	d.at.Holders = map[string]int64{"anew": 9}
+	seed := *k.seed
+	seed.Epoch = 9
+	in := PrepareSessionInput{Claim: k.next(), Seed: &seed, Sandbox: "workspace-write"}
+	for range 2 { // an attempt after a kill does it again
+		if _, err := b.prepare(in); err != nil {
+			t.Fatal(err)
+		}
+		k.savedIs(d, 1)
+		if k.authOnHost() != login("acct-1", 1) {
+			t.Error("the login on the host is not the one that was saved")
+		}
+	}
+	if got := d.took(); got != "rotated, save" {
+		t.Errorf("the seed was told: %s", got)
+	}
+	f, err := lookFolder(t.Context(), k.host(), k.layout.Dir)
+	if err != nil || !f.prepared || f.mark.Seed == nil || f.mark.Seed.Epoch != 9 || f.mark.Seed.Generation != 2 {
+		t.Errorf("the folder is marked with %+v, %v", f.mark.Seed, err)
+	}
+}
+
+// A login that cannot be saved stays there, and nothing is planted over it.
+func TestALoginOfAnotherAccountIsNotPlantedOver(t *testing.T) {
+	b := newBed(t, readyHost(t))
+	k, d := b.held("anew-other", nil)
+	other := login("acct-2", 1)
+	k.rewrite(other)
+	d.at.Holders = map[string]int64{"anew-other": 9}
+	seed := *k.seed
+	seed.Epoch = 9
+	_, err := b.prepare(PrepareSessionInput{Claim: k.next(), Seed: &seed, Sandbox: "workspace-write"})
+	if err == nil || k.authOnHost() != other || d.state().Generation != 1 {
+		t.Errorf("prepared: %v; the seed is at generation %d", err, d.state().Generation)
+	}
+}

@@ -1,0 +1,34 @@
+package activities
+
+import (
+	"context"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/interceptor"
+)
+
+// InProgress calls Begin when an activity begins, with the token by which the server knows
+// the attempt, and calls what Begin returned when the activity ends.
+type InProgress struct {
+	interceptor.WorkerInterceptorBase
+	Begin func(task []byte) (end func())
+}
+
+// InterceptActivity implements interceptor.WorkerInterceptor.
+func (p *InProgress) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	return &inProgress{interceptor.ActivityInboundInterceptorBase{Next: next}, p.Begin}
+}
+
+type inProgress struct {
+	interceptor.ActivityInboundInterceptorBase
+	begin func([]byte) func()
+}
+
+// ExecuteActivity runs an activity. A local activity is part of a workflow task: the server
+// knows no attempt of it.
+func (p *inProgress) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+	if info := activity.GetInfo(ctx); !info.IsLocalActivity {
+		defer p.begin(info.TaskToken)()
+	}
+	return p.Next.ExecuteActivity(ctx, in)
+}

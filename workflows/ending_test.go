@@ -1,0 +1,355 @@
+package workflows
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+)
+
+// readsOn returns a pump that reports what earlier pumps had only stored. An empty
+// status is a turn that was cut off.
+func readsOn(status string) pumpFunc {
+	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		answer := dies(conversation.Acknowledged, true)
+		if status != "" {
+			answer = endsTurn(status, "done")
+		}
+		out, err := answer(ctx, in)
+		out.Pump.State.Seq = 40
+		return out, err
+	}
+}
+
+// Promises 1 and 7: closing reads codex's journal to its end before it deletes it,
+// even if the host cannot be reached at the time of the close.
+func TestClosingReadsTheJournalToItsEnd(t *testing.T) {
+	for name, c := range map[string]struct{ says, status string }{
+		"the turn was cut off": {"", "interrupted"},
+		"the turn had ended":   {"completed", "completed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.fake.pumps = []pumpFunc{staysAttached(conversation.Acknowledged), lost, lost, lost, readsOn(c.says)}
+			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+			w.attached(1, func() { w.send(SignalClose, Close{By: "ann"}) })
+			w.start(SessionOptions{})
+			if v := w.view(); v.State != Closed || v.Turn.Status != c.status {
+				t.Errorf("session is %+v", v)
+			}
+			if in := w.fake.closed; len(in) != 1 || in[0].Seq != 40 {
+				t.Errorf("closed with %+v, want the journal read to entry 40", in)
+			}
+			calls := strings.Join(w.fake.calls, ", ")
+			if !strings.Contains(calls, "stop 1") || strings.Contains(calls, "record what was heard") {
+				t.Errorf("calls are %s", calls)
+			}
+			if in := w.fake.ran[len(w.fake.ran)-1].Pump; in.Again == 0 {
+				t.Errorf("the pump that reads the rest was not told that others may have stored of it: %+v", in)
+			}
+		})
+	}
+}
+
+// Promise 7: only a person who says discard gives up a journal that was not read.
+// The record has what pumps had read of it, and says that the rest is missing.
+func TestDiscardPutsOnRecordWhatWasHeard(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{staysAttached(conversation.Acknowledged), lost, lost, lost}
+	w.fake.heard = func(in activities.RecordLostInput) activities.RecordLostResult {
+		return activities.RecordLostResult{Seq: 40}
+	}
+	w.fake.hang("stop")
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.attached(1, func() { w.send(SignalClose, Close{By: "ann"}) })
+	w.once("codex is being stopped", func() bool { return w.fake.called("stop 1") }, func() {
+		if v := w.view(); v.State != Closing || v.Turn.Status != "inProgress" {
+			t.Errorf("meanwhile it is %+v", v)
+		}
+		w.takes(w.send(SignalClose, Close{Discard: true}))
+	})
+	w.start(SessionOptions{})
+	if v := w.view(); v.State != Closed || v.Turn.Status != "unknown" {
+		t.Errorf("session is %+v", v)
+	}
+	in := w.fake.closed
+	if len(in) != 1 || in[0].Seq != 40 || !in[0].Discard || len(w.fake.losts) != 1 {
+		t.Fatalf("closed with %+v, recorded %d times", in, len(w.fake.losts))
+	}
+	if !noted(in[0].Notes, "was not read") {
+		t.Errorf("nothing is said of the rest: %+v", in[0].Notes)
+	}
+}
+
+// If a session fails, what its pumps had read is on record.
+func TestAFailedSessionKeepsWhatItsPumpsHeard(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{lost, func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
+		return activities.RunPumpResult{}, finally(activities.ErrTypeHostKey)
+	}}
+	w.fake.heard = func(in activities.RecordLostInput) activities.RecordLostResult {
+		return activities.RecordLostResult{Seq: 40}
+	}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.start(SessionOptions{})
+	if v := w.view(); v.State != Failed || v.Turn.Status != "unknown" {
+		t.Errorf("session is %+v", v)
+	}
+	if in := w.fake.closed; len(in) != 1 || in[0].Seq != 40 {
+		t.Errorf("closed with %+v", in)
+	}
+}
+
+func TestASessionThatFailsWithinATurnReadsItsJournal(t *testing.T) {
+	fails := func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
+		return activities.RunPumpResult{}, finally(activities.ErrTypeBadInput)
+	}
+	for name, c := range map[string]struct {
+		reads  pumpFunc
+		stop   error
+		status string
+		seq    int64
+	}{
+		"the turn was cut off": {readsOn(""), nil, "interrupted", 40},
+		"the turn had ended":   {readsOn("completed"), nil, "completed", 40},
+		"codex is not stopped": {nil, finally(activities.ErrTypeUnfit), "unknown", 0},
+		"it fails again":       {fails, nil, "unknown", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.fake.pumps = []pumpFunc{lost, fails}
+			w.fake.rest = c.reads
+			w.fake.fail("stop", c.stop)
+			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+			w.start(SessionOptions{})
+			if v := w.view(); v.State != Failed || v.Error == nil || v.Error.Kind != activities.ErrTypeBadInput || v.Turn.Status != c.status {
+				t.Errorf("session is %+v, failed with %+v", v, v.Error)
+			}
+			in := w.fake.closed
+			if len(in) != 1 || in[0].Seq != c.seq || noted(in[0].Notes, "was not read") != (c.seq == 0) {
+				t.Errorf("closed with %+v", in)
+			}
+		})
+	}
+}
+
+// A session that fails within a turn while its host is away reads codex's journal
+// before closing removes it, however long the host is away.
+func TestASessionThatFailsWhileItsHostIsAwayReadsItsJournalLater(t *testing.T) {
+	fails := func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
+		return activities.RunPumpResult{}, finally(activities.ErrTypeBadInput)
+	}
+	away := temporal.NewApplicationError("no route to host", activities.ErrTypeUnreachable)
+	wireIsLost := func(n int, then pumpFunc) pumpFunc {
+		var tries atomic.Int64
+		return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+			if tries.Add(1) <= int64(n) {
+				return activities.RunPumpResult{}, temporal.NewApplicationError("the wire was cut", activities.ErrTypeWireLost)
+			}
+			return then(ctx, in)
+		}
+	}
+	for name, c := range map[string]struct {
+		reads   pumpFunc
+		stops   int // failed attempts at stopping codex
+		discard bool
+		status  string
+		seq     int64
+	}{
+		"the turn was cut off":   {reads: readsOn(""), stops: 30, status: "interrupted", seq: 40},
+		"the turn had ended":     {reads: readsOn("completed"), stops: 30, status: "completed", seq: 40},
+		"the connection is lost": {reads: wireIsLost(30, readsOn("completed")), status: "completed", seq: 40},
+		"it fails again":         {reads: fails, stops: 30, status: "unknown"},
+		"it is given up":         {stops: 1 << 30, discard: true, status: "unknown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.fake.pumps = []pumpFunc{lost, fails}
+			w.fake.rest = c.reads
+			w.fake.failTimes("stop", c.stops, away)
+			if c.stops == 0 {
+				w.fake.fail("stop", nil)
+			}
+			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+			if c.discard {
+				w.when(Closing, func() {
+					w.refuses(w.send(SignalMessage, hello("m2")), RefusedState)
+					w.takes(w.send(SignalClose, Close{Discard: true}))
+				})
+			}
+			w.start(SessionOptions{Notify: "batch/b1"})
+			if v := w.view(); v.State != Failed || v.Error == nil || v.Error.Kind != activities.ErrTypeBadInput || v.Turn.Status != c.status {
+				t.Errorf("session is %+v, failed with %+v, turn %+v", v, v.Error, v.Turn)
+			}
+			in := w.fake.closed
+			if len(in) != 1 || in[0].Seq != c.seq || noted(in[0].Notes, "was not read") != (c.seq == 0) {
+				t.Errorf("closed with %+v", in)
+			}
+			for _, e := range w.ended {
+				if e.State != Failed || e.Failure == nil || e.Failure.Kind != activities.ErrTypeBadInput {
+					t.Errorf("the batch was told %+v", e)
+				}
+			}
+			if len(w.ended) == 0 {
+				t.Error("the batch was told nothing")
+			}
+		})
+	}
+}
+
+// A session whose process cannot be stopped still reports its original error.
+func TestASessionThatFailsWithinATurnSaysWhy(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.TimedOut, State: opened(in), Deliveries: acked(in),
+			Problem: &activities.Problem{Kind: "turn_timeout", Message: "too long"}}}, nil
+	}}
+	w.fake.fail("stop", temporal.NewNonRetryableApplicationError("another key", activities.ErrTypeHostKey, nil))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.start(SessionOptions{})
+	if err := w.GetWorkflowError(); err == nil || !strings.Contains(err.Error(), "another key") {
+		t.Errorf("the session ended with %v", err)
+	}
+	if v := w.view(); v.State != Failed || v.Error == nil || v.Turn.Status != "unknown" {
+		t.Errorf("session is %+v", v)
+	}
+	if in := w.fake.closed; len(in) != 1 || !noted(in[0].Notes, "was not read") {
+		t.Errorf("closed with %+v", in)
+	}
+}
+
+func noted(notes []activities.Note, text string) bool {
+	for _, n := range notes {
+		if strings.Contains(n.Text, text) {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *fakeSessions) called(what string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.calls {
+		if c == what {
+			return true
+		}
+	}
+	return false
+}
+
+// Promise 11: an unreachable host holds up no batch and no schedule. What is left
+// on the host is passed to its pool, and a login that may be there to its seed.
+func TestASessionThatSomebodyWaitsForEndsWithoutItsHost(t *testing.T) {
+	for _, kind := range []string{activities.ErrTypeUnreachable, activities.ErrTypeWireLost} {
+		t.Run(kind, func(t *testing.T) { endsWithoutItsHost(t, kind) })
+	}
+}
+
+func endsWithoutItsHost(t *testing.T, kind string) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{endsTurn("completed", "done")}
+	w.fake.fail("close", temporal.NewApplicationError("no route to host", kind))
+	e := w.begins(hello("m1"), SessionOptions{CloseAfter: true, Notify: "batch/b1", Seed: "team"})
+	if e.State != Closed || e.Turn == nil || e.Turn.Status != "completed" || e.Left == "" || e.Failure == nil {
+		t.Errorf("the end was told as %+v", e)
+	}
+	if v := w.view(); v.State != Closed || v.Close == nil || v.Close.Wiped || v.Close.Removed {
+		t.Errorf("session is %+v, closed %+v", v, v.Close)
+	}
+	if n := len(w.fake.closed); n != closeTries {
+		t.Errorf("tried %d times", n)
+	}
+	if w.left == nil || w.left.Layout == nil || w.left.Discard || w.left.Snapshot == nil || w.left.Seed == nil {
+		t.Errorf("the pool was told of %+v", w.left)
+	}
+	for i, r := range w.back {
+		if w.released[i] == SeedID("team") && (r.Clean || r.Discarded) {
+			t.Errorf("the seed was told %+v", r)
+		}
+		if w.released[i] == PoolID("") && (r.Failed == nil || r.Failed.Kind != activities.ErrTypeUnreachable) {
+			t.Errorf("the pool was told %+v of its host", r.Failed)
+		}
+	}
+	if len(w.released) != 2 {
+		t.Errorf("released %q", w.released)
+	}
+}
+
+// Whatever else keeps a session from cleaning up, whoever waits for its end is
+// told.
+func TestTheEndIsToldBeforeItIsCleanedUp(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{endsTurn("completed", "done")}
+	w.fake.closeErrs = []error{finally(activities.ErrTypeStore), finally(activities.ErrTypeStore)}
+	w.at(30*time.Second, func() {
+		if v := w.view(); v.State != Closing || len(w.ended) != 1 || len(w.released) != 0 {
+			t.Errorf("meanwhile it is %+v, told %+v, released %v", v, w.ended, w.released)
+		}
+	})
+	e := w.begins(hello("m1"), SessionOptions{CloseAfter: true, Notify: "batch/b1"})
+	if e.State != Closed || e.Turn.Status != "completed" || e.Left == "" {
+		t.Errorf("the end was told as %+v", e)
+	}
+	if v := w.view(); v.State != Closed || !v.Close.Wiped || len(w.fake.closed) != 3 {
+		t.Errorf("after %d tries it is %+v", len(w.fake.closed), v)
+	}
+}
+
+// A session that nobody waits for goes on until its host is clean.
+func TestASessionOfAPersonWaitsForItsHost(t *testing.T) {
+	w := newWorld(t)
+	w.fake.fail("close", temporal.NewApplicationError("no route to host", activities.ErrTypeUnreachable))
+	w.at(time.Hour, func() {
+		if v := w.view(); v.State != Closing || v.Error == nil || v.Error.Kind != activities.ErrTypeUnreachable || len(w.released) > 0 {
+			t.Errorf("meanwhile it is %+v, released %v", v, w.released)
+		}
+		w.fake.fail("close", nil)
+	})
+	w.ends(time.Second)
+	w.start(SessionOptions{})
+	if v := w.view(); v.State != Closed || v.Error != nil || !v.Close.Wiped {
+		t.Errorf("session is %+v", v)
+	}
+}
+
+func TestAFiringEndsWithItsSessionsTurn(t *testing.T) {
+	for _, status := range []string{"completed", "failed"} {
+		t.Run(status, func(t *testing.T) {
+			env := newEnvironment()
+			env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: ScheduleID("nightly") + "-2026-11-23T00:00:00Z"})
+			env.RegisterWorkflowWithOptions(func(ctx workflow.Context, in SessionInput) (SessionView, error) {
+				e := SessionEnded{ID: in.ID, State: Closed, Turn: &TurnView{N: 1, Status: status}, Left: "no route to host"}
+				parent := workflow.GetInfo(ctx).ParentWorkflowExecution
+				if err := workflow.SignalExternalWorkflow(ctx, parent.ID, "", SignalSessionEnded, e).Get(ctx, nil); err != nil {
+					t.Error(err)
+				}
+				return SessionView{}, workflow.Sleep(ctx, 24*time.Hour) // its host is away
+			}, workflow.RegisterOptions{Name: TypeSession})
+			began := env.Now()
+			env.ExecuteWorkflow(Fire, FireInput{Schedule: "nightly", Session: &SessionInput{Options: SessionOptions{CloseAfter: true}}})
+			if late := env.Now().Sub(began); !env.IsWorkflowCompleted() || late >= time.Hour {
+				t.Fatalf("it ended after %v", late)
+			}
+			var out FireResult
+			if err := env.GetWorkflowError(); (err == nil) != (status == "completed") {
+				t.Errorf("it ended with %v", err)
+			} else if err != nil {
+				out.Read(err)
+			} else if err := env.GetWorkflowResult(&out); err != nil {
+				t.Error(err)
+			}
+			if out.State != string(Closed) || out.Status != status || out.ID == "" {
+				t.Errorf("it is %+v", out)
+			}
+		})
+	}
+}

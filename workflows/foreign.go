@@ -1,0 +1,173 @@
+package workflows
+
+import (
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// codex can begin a turn by itself (see conversation/foreign.go); the code calls it foreign. It
+// is the session's running turn like any other: it has a number, people decide its approvals, it
+// counts towards the budget, and interrupting, closing, moving and parking treat it alike.
+// Waiting messages run after it, so their turn numbers rise by one.
+
+// begunByCodex is the value of TurnView.BegunBy for such a turn.
+const begunByCodex = "codex"
+
+// foreignRuns makes a turn that codex began by itself, and that still runs, the
+// running turn.
+func (s *session) foreignRuns(r activities.PumpResult) {
+	st := r.State
+	if !st.Foreign || st.TurnID == "" || st.TurnID == s.st.Foreign {
+		return
+	}
+	if s.st.Running && s.st.Foreign == "" {
+		p := s.st.sending(activities.SendTurn)
+		switch {
+		case p != nil && p.maybe():
+			return // codex may have added the message to it; the next pump can tell
+		case p == nil:
+			f := &Failure{Kind: "protocol", Message: "codex took the message, and began another turn"}
+			s.giveUpTurn("unknown", f)
+			s.st.Pump.TurnID = st.TurnID
+		default:
+			s.standBack()
+		}
+	}
+	s.beginForeign(st.TurnID, st.TurnStartedMS)
+}
+
+// foreignEnded records the end of a turn that codex began by itself. It returns
+// true if that was not the running turn: then the running turn goes on.
+func (s *session) foreignEnded(t *activities.TurnEnd) (over bool) {
+	if t == nil || !t.Foreign || t.ID == s.st.Foreign {
+		return false
+	}
+	p := s.st.sending(activities.SendTurn)
+	switch {
+	case !s.st.Running:
+	case s.st.Foreign == "" && p != nil && p.maybe():
+		s.insertEnded(t)
+		return true
+	case s.st.Foreign == "" && p != nil:
+		s.standBack()
+	default:
+		return false // nothing else is known of the end of the running turn
+	}
+	s.beginForeign(t.ID, t.StartedAtMS)
+	return false
+}
+
+// beginForeign makes turn id, which codex began, the running turn.
+func (s *session) beginForeign(id string, startedMS int64) {
+	s.makeRoom()
+	for _, q := range s.st.Queue {
+		s.renumber(q.ID, q.N)
+	}
+	n := s.st.TurnN + 1
+	s.st.skipTo(n)
+	began := workflow.Now(s.ctx)
+	if startedMS > 0 {
+		began = time.UnixMilli(startedMS).UTC()
+	}
+	s.st.putTurn(TurnView{Session: s.id, N: n, TurnID: id, BegunBy: begunByCodex, Status: "inProgress", StartedAt: began})
+	s.st.Running, s.st.Foreign, s.st.QuietAt = true, id, time.Time{}
+	s.st.TurnSpent, s.st.Fruitless = 0, 0
+	s.st.Error, s.st.Said, s.st.Shape = nil, nil, nil
+	if s.st.sending(activities.SendInterrupt) == nil {
+		s.st.Interrupt = nil
+	}
+	if s.st.Close == nil {
+		s.become(Running)
+	}
+}
+
+// standBack requeues the running turn's message behind a turn that codex began. codex must
+// certainly never have had the message. If the message's turn was to end (an interrupt or a
+// close), the message is not sent at all, and the request to end applies to codex's turn.
+func (s *session) standBack() {
+	p := *s.st.sending(activities.SendTurn)
+	end := s.toEnd()
+	s.st.Cut = nil
+	if asked := s.st.FormerRequesters; len(asked) > 0 {
+		s.st.Requesters = asked
+	}
+	view := *s.st.turn(p.Send.Turn)
+	s.unbegin(s.requeueSteers)
+	if !end {
+		s.note(activities.Note{Type: activities.EntryState, Turn: p.Send.Turn, Text: fmt.Sprintf("message %s waits for the end of turn %d, which codex began by itself", p.Send.ID, p.Send.Turn),
+			Data: map[string]string{"message": p.Send.ID}})
+		return
+	}
+	by := "the session was closed before it reached codex"
+	if i := s.st.Interrupt; i != nil {
+		by = interruptedBy(i) + " before it reached codex"
+	}
+	s.st.Queue = s.st.Queue[1:]
+	view.Status, view.EndedAt, view.Error = "interrupted", workflow.Now(s.ctx), &Failure{Kind: unsent, Message: by}
+	s.st.putTurn(view)
+	s.track(p.Send.ID, kindMessage, p.Send.Turn, voided)
+	s.note(activities.Note{Type: activities.EntryState, Turn: p.Send.Turn, Text: fmt.Sprintf("message %s is not sent: %s", p.Send.ID, by),
+		Data: map[string]string{"message": p.Send.ID}})
+}
+
+// requeueSteers queues messages that were to steer a turn which has not begun; each
+// gets a turn of its own.
+func (s *session) requeueSteers() {
+	sends := s.st.Sends
+	s.st.Sends = nil
+	for _, p := range sends {
+		if p.Send.Kind == activities.SendSteer {
+			s.requeue(p)
+			continue
+		}
+		s.st.Sends = append(s.st.Sends, p)
+	}
+}
+
+// insertEnded records a turn that codex began and ended, numbered before the running turn. It is
+// used while nobody knows whether codex has the running turn's message.
+func (s *session) insertEnded(t *activities.TurnEnd) {
+	n := s.st.TurnN
+	s.st.TurnN--
+	s.makeRoom()
+	s.st.TurnN = n + 1
+	for i := range s.st.Sends {
+		if p := &s.st.Sends[i]; p.Send.Turn == n && (p.Send.Kind == activities.SendTurn || p.Send.Kind == activities.SendSteer) {
+			p.Send.Turn++
+			s.renumber(p.Send.ID, p.Send.Turn)
+		}
+	}
+	v := TurnView{Session: s.id, N: n, BegunBy: begunByCodex}
+	v.ended(t, workflow.Now(s.ctx))
+	v.Status, v.Error = t.Status, failureOfProblem(t.Problem)
+	s.st.putTurn(v)
+	s.mayHaveDone(t.Effects, t.Status != "unknown")
+	s.st.HasTurn = true
+}
+
+// renumber sets the turn that the view shows for a message.
+func (s *session) renumber(id string, n int) {
+	for i := range s.st.Messages {
+		if m := &s.st.Messages[i]; m.ID == id {
+			m.Turn = n
+		}
+	}
+}
+
+// nextTurn returns the number of the next turn that codex begins by itself.
+func (s *session) nextTurn() int {
+	if s.st.Running && s.st.Foreign == "" && s.st.sending(activities.SendTurn) != nil {
+		return s.st.TurnN // the message's turn then comes after it
+	}
+	return s.st.TurnN + 1
+}
+
+// mayRunStill reports whether a session that closes must first look whether codex
+// has begun a turn by itself, so that the turn's approvals and end are recorded.
+func (s *session) mayRunStill() bool {
+	return s.st.Stirred && s.st.Alive && !s.discarding()
+}

@@ -1,0 +1,231 @@
+package workflows
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+)
+
+// Turns that codex begins by itself.
+
+// deliveries returns the deliveries of a pump that found codex in a turn of its
+// own. Sends that begin a turn were not written, or it is not known whether they
+// were.
+func deliveries(in activities.RunPumpInput, turns conversation.DeliveryState) (out []activities.Delivery) {
+	for _, s := range in.Pump.Sends {
+		d := activities.Delivery{ID: s.ID, State: conversation.Acknowledged}
+		if s.Kind == activities.SendTurn || s.Kind == activities.SendSteer && slices.ContainsFunc(in.Pump.Sends, func(s activities.Send) bool { return s.Kind == activities.SendTurn }) {
+			d.State = turns
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+func foreignState(in activities.RunPumpInput, id string) activities.PumpState {
+	st := opened(in)
+	if st.TurnID != id {
+		st.Turn = in.Pump.NextTurn
+	}
+	st.TurnID, st.Foreign, st.Restless = id, true, true
+	return st
+}
+
+func codexBegan(id string) pumpFunc {
+	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: activities.TurnBegun, State: foreignState(in, id),
+			Deliveries: deliveries(in, conversation.Decided)}}, nil
+	}
+}
+
+// codexEnded returns a pump that read the end of such a turn.
+func codexEnded(id, status string, begun bool, turns conversation.DeliveryState) pumpFunc {
+	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		st := foreignState(in, id)
+		n := st.Turn
+		st.TurnID, st.Foreign = "", false
+		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.TurnEnded, State: st, Begun: begun, Deliveries: deliveries(in, turns),
+			Turn: &activities.TurnEnd{N: n, ID: id, Status: status, FinalText: "of " + id, Foreign: true, Effects: true, Items: 1, Usage: activities.Usage{Input: 7}}}}, nil
+	}
+}
+
+// thenBegins returns a pump that saw codex begin another turn after the end of its
+// own.
+func thenBegins(pump pumpFunc) pumpFunc {
+	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		out, err := pump(ctx, in)
+		out.Pump.Begun, out.Pump.State.Restless = true, true
+		return out, err
+	}
+}
+
+func (w *world) wantTurn(n int, message, begunBy, status, text string) {
+	w.t.Helper()
+	v := query[TurnView](w, QueryTurn, TurnQuery{N: n})
+	if v.MessageID != message || v.BegunBy != begunBy || v.Status != status || v.FinalText != text {
+		w.t.Errorf("turn %d is %+v, want one of message %q begun by %q that is %s with %q", n, v, message, begunBy, status, text)
+	}
+}
+
+func turnSends(in activities.RunPumpInput) (out []activities.Send) {
+	for _, s := range in.Pump.Sends {
+		if s.Kind == activities.SendTurn {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// An idle session learns of a turn that codex begins, shows it, has people decide
+// its requests, and keeps a message until its end.
+func TestATurnThatCodexBeginsIsAttendedAndAMessageWaitsForIt(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{
+		thenBegins(endsTurn("completed", "set")), // 0: the message's turn
+		codexBegan("turn-x"),                     // 1: looks
+		func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) { // 2
+			out, err := asks("make")(ctx, in)
+			out.Pump.State.TurnID, out.Pump.State.Foreign = "turn-x", true
+			return out, err
+		},
+		codexEnded("turn-x", "completed", false, conversation.Decided), // 3: with the decision
+		endsTurn("completed", "two"),                                   // 4
+	}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Minute, func() {
+		v := w.view()
+		if v.State != Waiting {
+			t.Errorf("session is %s", v.State)
+		}
+		w.wantTurn(1, "m1", "", "completed", "set")
+		w.wantTurn(2, "", "codex", "inProgress", "")
+		w.takes(w.send(SignalMessage, hello("m2")))
+		if a := query[[]Approval](w, QueryApprovals); len(a) != 1 || a[0].Turn != 2 || a[0].State != ApprovalOpen {
+			t.Errorf("approvals %+v", a)
+		}
+		w.takes(w.send(SignalDecide, yes("s1.1", "make")))
+	})
+	w.at(2*time.Minute, func() {
+		w.wantTurn(2, "", "codex", "completed", "of turn-x")
+		w.wantTurn(3, "m2", "", "completed", "two")
+		if a := query[[]Approval](w, QueryApprovals); a[0].State != ApprovalAcknowledged {
+			t.Errorf("approval %+v", a[0])
+		}
+	})
+	w.ends(3 * time.Minute)
+	w.start(SessionOptions{})
+	for i, in := range w.fake.ran {
+		if sends := turnSends(in); i == 4 != (len(sends) == 1 && sends[0].ID == "m2") && i != 0 {
+			t.Errorf("pump %d was to send %+v", i, sends)
+		}
+	}
+}
+
+// A message that was on its way when codex began a turn goes back into the queue
+// and is sent once, after that turn. The same holds if that turn has ended already.
+func TestAMessageOnItsWayWaitsForATurnThatCodexBegan(t *testing.T) {
+	for name, pumps := range map[string][]pumpFunc{
+		"it runs":      {codexBegan("turn-x"), codexEnded("turn-x", "completed", false, conversation.Decided)},
+		"it has ended": {codexEnded("turn-x", "completed", false, conversation.Decided)},
+		// A worker died, and codex may have the message. The next pump finds out.
+		"it is not known whether codex has the message": {codexEnded("turn-x", "completed", false, conversation.Sent)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.fake.pumps = append(append([]pumpFunc{}, pumps...), endsTurn("completed", "one"), endsTurn("completed", "two"))
+			w.at(time.Second, func() {
+				w.send(SignalMessage, hello("m1"))
+				w.send(SignalMessage, hello("m2"))
+			})
+			w.at(time.Minute, func() {
+				w.wantTurn(1, "", "codex", "completed", "of turn-x")
+				w.wantTurn(2, "m1", "", "completed", "one")
+				w.wantTurn(3, "m2", "", "completed", "two")
+				if v := w.view(); v.State != Idle || v.Queue != 0 {
+					t.Errorf("session is %+v", v)
+				}
+			})
+			w.ends(2 * time.Minute)
+			w.start(SessionOptions{})
+			n := len(pumps)
+			if sends := turnSends(w.fake.ran[n]); len(sends) != 1 || sends[0].ID != "m1" || sends[0].Turn != 2 {
+				t.Errorf("the message went out as %+v", sends)
+			}
+			if sends := turnSends(w.fake.ran[n+1]); len(sends) != 1 || sends[0].ID != "m2" || sends[0].Turn != 3 {
+				t.Errorf("the one behind it went out as %+v", sends)
+			}
+		})
+	}
+}
+
+// An interrupt while a message waits for codex's own turn stops that turn. The
+// message has its turn afterwards.
+func TestAnInterruptStopsATurnThatCodexBegan(t *testing.T) {
+	w := newWorld(t)
+	stays := func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		<-ctx.Done()
+		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.PumpCancelled, State: foreignState(in, "turn-x"),
+			Deliveries: deliveries(in, conversation.Decided)}}, nil
+	}
+	w.fake.pumps = []pumpFunc{codexBegan("turn-x"), stays, codexEnded("turn-x", "interrupted", false, conversation.Decided), endsTurn("completed", "one")}
+	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
+	w.attached(2, func() { w.takes(w.send(SignalInterrupt, Interrupt{By: "ada"})) })
+	w.whenTurn(2, "completed", func() {
+		w.wantTurn(1, "", "codex", "interrupted", "of turn-x")
+		if v := query[TurnView](w, QueryTurn, TurnQuery{N: 1}); v.EndedBy != EndedByPerson || !strings.Contains(v.Error.Message, "ada") {
+			t.Errorf("turn 1: %+v", v)
+		}
+		w.wantTurn(2, "m1", "", "completed", "one")
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{})
+}
+
+func TestCloseAfterWaitsForTheTurnsThatCodexBegins(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{
+		thenBegins(endsTurn("completed", "set")),
+		codexBegan("turn-x"),
+		codexEnded("turn-x", "completed", true, conversation.Decided),
+		codexEnded("turn-y", "completed", false, conversation.Decided),
+	}
+	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
+	w.start(SessionOptions{CloseAfter: true})
+	if len(w.fake.ran) != 4 {
+		t.Errorf("%d pumps", len(w.fake.ran))
+	}
+}
+
+func TestACloseInterruptsATurnThatCodexBegan(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{
+		func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+			<-ctx.Done()
+			return thenBegins(endsTurn("interrupted", ""))(ctx, in)
+		},
+		codexBegan("turn-x"),
+		codexEnded("turn-x", "interrupted", false, conversation.Decided),
+	}
+	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
+	w.attached(1, func() { w.send(SignalClose, Close{}) })
+	w.start(SessionOptions{})
+	sends := w.fake.ran[2].Pump.Sends
+	if len(sends) != 1 || sends[0].Kind != activities.SendInterrupt {
+		t.Errorf("codex was told %+v", sends)
+	}
+}
+
+// Nobody who sent any message since may decide alone what is asked in a turn that
+// codex begins for a goal: all who sent messages count as having asked for it.
+func TestATurnThatCodexBeginsIsAskedForByAllWhoMayHaveSetItsGoal(t *testing.T) {
+	from := func(id, by string) Message { m := hello(id); m.By = by; return m }
+	s := &session{id: "s1", st: &sessionState{Pump: activities.PumpState{Restless: true}, Requesters: []string{"ada"}}}
+	if s.requestedBy(from("m2", "bob"), true); !slices.Equal(s.st.Requesters, []string{"ada", "bob"}) {
+		t.Errorf("asked for by %q", s.st.Requesters)
+	}
+}

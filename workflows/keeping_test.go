@@ -1,0 +1,210 @@
+package workflows
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+)
+
+func failsWith(kind string) pumpFunc {
+	return func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
+		return activities.RunPumpResult{}, finally(kind)
+	}
+}
+
+// Promise 11: no message is lost because a worker lacks a key or has another store.
+func TestAWorkersFaultIsWaitedOut(t *testing.T) {
+	for _, kind := range []string{activities.ErrTypeInternal, activities.ErrTypeStore, activities.ErrTypeSeed} {
+		t.Run(kind, func(t *testing.T) {
+			w := newWorld(t)
+			w.fake.pumps = []pumpFunc{failsWith(kind), failsWith(kind), endsTurn("completed", "one"), endsTurn("completed", "two")}
+			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")); w.send(SignalMessage, hello("m2")) })
+			w.once("it waits", func() bool { return w.view().WaitingFor != nil }, func() {
+				v := w.view()
+				if v.State != Running || v.WaitingFor.Kind != kind || v.WaitingFor.Doing != talkToCodex || v.Turn.Status != "inProgress" || v.Queue != 1 {
+					t.Errorf("meanwhile it is %+v, waiting %+v", v, v.WaitingFor)
+				}
+			})
+			w.whenTurn(2, "completed", func() {
+				if v := w.view(); v.WaitingFor != nil || v.Error != nil {
+					t.Errorf("session is %+v", v)
+				}
+				w.send(SignalClose, Close{})
+			})
+			w.start(SessionOptions{})
+			if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 1}); turn.Status != "completed" || len(w.fake.ran) != 4 {
+				t.Errorf("after %d pumps turn 1 is %+v", len(w.fake.ran), turn)
+			}
+			if s := w.fake.ran[1].Pump.Sends; len(s) != 1 || !s[0].Uncertain {
+				t.Errorf("the next pump was told %+v, and the one before may have written", s)
+			}
+		})
+	}
+}
+
+func TestCloseEndsTheWaitForAWorker(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{failsWith(activities.ErrTypeStore)}
+	w.fake.rest = readsOn("interrupted")
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.once("it waits", func() bool { return w.view().WaitingFor != nil }, func() { w.send(SignalClose, Close{}) })
+	w.start(SessionOptions{})
+	if v := w.view(); v.State != Closed || v.Turn.Status != "interrupted" || len(w.fake.ran) != 2 {
+		t.Errorf("after %d pumps it is %+v", len(w.fake.ran), v)
+	}
+}
+
+// No message is lost if a process cannot be stopped because of a worker's fault.
+func TestAStopThatFailsIsTriedAgain(t *testing.T) {
+	w := newWorld(t)
+	late := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.TimedOut, State: opened(in), Deliveries: acked(in),
+			Problem: &activities.Problem{Kind: "turn_timeout", Message: "too long"}}}, nil
+	}
+	w.fake.fail("stop", finally(activities.ErrTypeStore))
+	w.fake.pumps = []pumpFunc{late, late, dies(conversation.Acknowledged, true), endsTurn("completed", "")}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.once("it waits", func() bool { return w.view().WaitingFor != nil }, func() { w.fake.fail("stop", nil) })
+	w.whenTurn(1, "interrupted", func() { w.send(SignalMessage, hello("m2")) })
+	w.whenTurn(2, "completed", func() { w.send(SignalClose, Close{}) })
+	w.start(SessionOptions{})
+	if v := w.view(); v.State != Closed || v.WaitingFor != nil {
+		t.Errorf("session is %+v", v)
+	}
+}
+
+// Promise 11: if the host knows a newer holder, the session keeps its queue and
+// touches nothing there. It comes back with a higher generation when a person says
+// so.
+func TestAnOvertakenSessionKeepsItsQueue(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{endsTurn("completed", "one"), failsWith(activities.ErrTypeFenced), saysTold(endsTurn("completed", "three")), endsTurn("completed", "four")}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.send(SignalMessage, hello("m2")); w.send(SignalMessage, hello("m3")) })
+	w.when(Parked, func() {
+		v := w.view()
+		if v.Error == nil || v.Error.Kind != activities.ErrTypeFenced || v.Queue != 1 || v.Turn.Status != "unknown" {
+			t.Errorf("session is %+v, error %+v", v, v.Error)
+		}
+		if w.left != nil || len(w.released) != 1 {
+			t.Errorf("released %v, left %+v", w.released, w.left)
+		}
+		w.takes(w.send(SignalMessage, hello("m4")))
+	})
+	w.whenTurn(4, "completed", func() { w.send(SignalClose, Close{}) })
+	w.start(SessionOptions{})
+	if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 3}); turn.Status != "completed" {
+		t.Errorf("turn 3 is %+v", turn)
+	}
+	if a, b := w.fake.ran[1].Claim.Generation, w.fake.ran[2].Claim.Generation; b <= a {
+		t.Errorf("it came back as generation %d after %d", b, a)
+	}
+}
+
+// Promise 11: a session that closes after its last turn runs everything it
+// accepted, even after a turn that was cut off.
+func TestASessionForSomeTurnsRunsAllThatWereAccepted(t *testing.T) {
+	for name, first := range map[string]pumpFunc{
+		"interrupted": dies(conversation.Acknowledged, true),
+		"unknown":     dies(conversation.Sent, true),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.fake.pumps = []pumpFunc{first, endsTurn("completed", "two")}
+			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")); w.send(SignalMessage, hello("m2")) })
+			w.start(SessionOptions{CloseAfter: true})
+			if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 1}); turn.Status != name {
+				t.Errorf("turn 1 is %+v", turn)
+			}
+			if v := w.view(); v.State != Closed || v.Turn.N != 2 || v.Turn.Status != "completed" || v.Queue != 0 {
+				t.Errorf("session is %+v", v)
+			}
+		})
+	}
+}
+
+// Promise 11: a message that certainly never reached codex does not fail because no
+// host is available for it. The next message has it delivered.
+func TestAMessageThatWasNotSentIsQueuedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.hosts = []string{"web-1", "web-2"}
+	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), dies(conversation.Decided, true)}
+	w.fake.rest = saysTold(endsTurn("completed", "done"))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		w.fake.fail("stop", finally(activities.ErrTypeUnreachable)) // so that it moves
+		w.refuse = &Failure{Kind: "host_not_found", Message: "no such host"}
+		w.takes(w.send(SignalMessage, hello("m2")))
+	})
+	w.when(Parked, func() {
+		v := w.view()
+		if v.Queue != 1 || v.Error == nil || v.Error.Kind != "host_not_found" {
+			t.Errorf("session is %+v, error %+v", v, v.Error)
+		}
+		w.fake.fail("stop", nil)
+		w.refuse = nil
+		u := w.send(SignalMessage, hello("m2")) // a repeat gets the same answer
+		w.takes(u)
+		w.takes(w.send(SignalResume, Resume{}))
+	})
+	w.whenTurn(2, "completed", func() { w.send(SignalClose, Close{}) })
+	w.start(moves)
+	if v := w.view(); v.State != Closed || v.Usage.Turns != 2 {
+		t.Errorf("session is %+v, turn %+v", v, v.Turn)
+	}
+}
+
+// Promise 1: when the server is away, workers end pumps that nobody called back.
+// Codex is not counted as failing for it, however often it happens.
+func TestPumpsThatTheServerEndsSayNothingOfCodex(t *testing.T) {
+	w := newWorld(t)
+	ended := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		st := in.Pump.State // it had no time to read
+		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.PumpCancelled, State: st}}, nil
+	}
+	runs := func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		out, err := ended(ctx, in)
+		out.Pump.State = opened(in)
+		out.Pump.State.TurnID, out.Pump.Deliveries = "turn-1", acked(in)
+		return out, err
+	}
+	w.fake.pumps = []pumpFunc{runs}
+	for range 30 {
+		w.fake.pumps = append(w.fake.pumps, ended)
+	}
+	w.fake.rest = endsTurn("completed", "one")
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.whenTurn(1, "completed", func() { w.send(SignalClose, Close{}) })
+	w.start(SessionOptions{})
+	if v := w.view(); v.State != Closed || v.Turn.Status != "completed" || v.Error != nil || len(w.fake.ran) != 32 {
+		t.Errorf("after %d pumps it is %+v, %+v", len(w.fake.ran), v.Turn, v.Error)
+	}
+	if got := strings.Join(w.fake.calls, ","); strings.Contains(got, "stop 1") {
+		t.Errorf("codex was stopped: %s", got)
+	}
+}
+
+// A resume makes a session that waits to talk to codex try at once, on its host.
+func TestAResumeOfASessionThatWaitsForAWorkerHasItTryNow(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{failsWith(activities.ErrTypeStore), failsWith(activities.ErrTypeStore), failsWith(activities.ErrTypeStore), failsWith(activities.ErrTypeStore)}
+	w.fake.rest = endsTurn("completed", "one")
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.once("it has failed four times", func() bool { v := w.view().WaitingFor; return v != nil && v.Attempt == 4 }, func() {
+		w.takes(w.send(SignalResume, Resume{By: "ann"}))
+	})
+	w.whenTurn(1, "completed", func() {
+		if v := w.view(); v.WaitingFor != nil || v.Host != "web-1" || len(w.fake.parks) != 0 {
+			t.Errorf("session is %+v after %d parks", v, len(w.fake.parks))
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{Snapshot: SnapshotOptions{When: SnapshotOff}})
+	if v := w.view(); v.Attempt != 1 || v.State != Closed {
+		t.Errorf("session is %+v", v)
+	}
+}

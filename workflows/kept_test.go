@@ -1,0 +1,369 @@
+package workflows
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/owned"
+)
+
+// A fork whose snapshot cannot be pinned shows that while it tries. Its start
+// timeout holds.
+func TestAForkWaitsForTheStoreOnView(t *testing.T) {
+	hour := time.Hour
+	w := waitsLong(t)
+	w.fake.fail("pin", temporal.NewApplicationError("the store is away", activities.ErrTypeStore))
+	w.at(30*time.Minute, func() {
+		w.waited("begin", activities.ErrTypeStore)
+		w.fake.mu.Lock()
+		defer w.fake.mu.Unlock()
+		// The environment makes 10 attempts if there is no limit.
+		if n, failed := len(w.fake.calls), w.view().WaitingFor.Attempt; n != 5*failed {
+			t.Errorf("%d attempts are %d failures on view", n, failed)
+		}
+	})
+	w.start(SessionOptions{From: "s0.snap-4", StartTimeout: &hour})
+	if v := w.view(); v.State != Failed || v.Error.Kind != kindStartTimeout {
+		t.Errorf("session is %+v, %+v", v, v.Error)
+	}
+}
+
+// An accepted move survives a store that is away, however often the store fails.
+func TestAMoveOutlivesAStoreThatIsAway(t *testing.T) {
+	w := waitsLong(t)
+	w.fake.rest = saysTold(endsTurn("completed", ""))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(10*time.Second, func() {
+		w.fake.failTimes("park", 30*5, temporal.NewApplicationError("the store is away", activities.ErrTypeStore))
+		w.takes(w.send(SignalResume, Resume{Host: "web-2", By: "ann"}))
+	})
+	w.at(time.Minute, func() { w.takes(w.send(SignalMessage, hello("m2"))) })
+	w.at(time.Hour, func() { w.waited("park on web-1", activities.ErrTypeStore) })
+	w.whenTurn(2, "completed", func() {
+		w.kept(2)
+		if v := w.view(); v.Host != "web-2" {
+			t.Errorf("it is on %s", v.Host)
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{})
+}
+
+func TestAnInterruptCallsOffAMove(t *testing.T) {
+	w := waitsLong(t)
+	w.fake.rest = endsTurn("completed", "")
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(10*time.Second, func() {
+		w.fake.fail("park", temporal.NewApplicationError("the store is away", activities.ErrTypeStore))
+		w.takes(w.send(SignalResume, Resume{Host: "web-2", By: "ann"}))
+	})
+	w.at(time.Hour, func() {
+		w.takes(w.send(SignalMessage, hello("m2")))
+		w.takes(w.send(SignalInterrupt, Interrupt{By: "ann"}))
+	})
+	w.whenTurn(2, "completed", func() {
+		if v := w.view(); v.Host != "web-1" || v.WaitingFor != nil {
+			t.Errorf("it is on %s, waiting for %+v", v.Host, v.WaitingFor)
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{})
+}
+
+// A wish to move does not call back a pump that only looks what has happened. It
+// would do so forever while the host cannot be reached.
+func TestAMoveWaitsForAPumpThatLooks(t *testing.T) {
+	w := newWorld(t)
+	looks := make(chan struct{})
+	away := func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		select {
+		case <-ctx.Done():
+			return activities.RunPumpResult{}, ctx.Err()
+		case <-looks:
+			return lost(ctx, in)
+		}
+	}
+	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), away, away}
+	w.fake.rest = saysTold(endsTurn("completed", ""))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(5*time.Second, func() {
+		w.SignalWorkflow(signalStirred, activities.Stirred{Host: "web-1", Incarnation: 1, Offset: 9000})
+	})
+	w.attached(2, func() { w.takes(w.send(SignalResume, Resume{Host: "web-2"})) })
+	w.attached(3, func() { close(looks) })
+	w.once("it has moved", func() bool { v := w.view(); return v.Host == "web-2" && v.State == Idle }, func() {
+		w.send(SignalMessage, hello("m2"))
+	})
+	w.whenTurn(2, "completed", func() { w.send(SignalClose, Close{}) })
+	w.start(SessionOptions{})
+}
+
+// Promise 7: if the host refuses a pump while a session closes, nothing is given
+// up. The journal is read once the host accepts again.
+func TestClosingWaitsForAHostThatRefuses(t *testing.T) {
+	for _, kind := range []string{activities.ErrTypeAuth, activities.ErrTypeHostKey, activities.ErrTypeNoSpace} {
+		t.Run(kind, func(t *testing.T) {
+			w := waitsLong(t)
+			w.fake.pumps = []pumpFunc{asks("make")}
+			for range 30 {
+				w.fake.pumps = append(w.fake.pumps, failsWith(kind))
+			}
+			w.fake.rest = readsOn("completed")
+			w.fake.failTimes("stop", 30, finally(kind))
+			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+			w.when(Waiting, func() { w.send(SignalClose, Close{By: "ann"}) })
+			w.once("it says why it cannot close", func() bool { v := w.view(); return v.Error != nil && v.Error.Kind == kind }, func() {
+				if v := w.view(); v.State != Closing || v.Turn.Status != "inProgress" {
+					t.Errorf("meanwhile it is %+v", v)
+				}
+			})
+			w.start(SessionOptions{})
+			if v := w.view(); v.State != Closed || v.Turn.Status != "completed" || v.Error != nil {
+				t.Errorf("session is %+v, %+v", v, v.Error)
+			}
+			if in := w.fake.closed; len(in) != 1 || in[0].Seq != 40 {
+				t.Errorf("closed with %+v, want the journal read to entry 40", in)
+			}
+		})
+	}
+}
+
+// Promise 11: a session that is to close, and whose host is lost in its turn, keeps
+// neither a batch nor a schedule waiting. Promise 7: the session itself waits for
+// the rest.
+func TestTheEndIsToldWhileAJournalCannotBeRead(t *testing.T) {
+	w := waitsLong(t)
+	w.fake.pumps = []pumpFunc{asks("make"), lost, lost, lost}
+	w.fake.rest = readsOn("completed")
+	w.fake.fail("stop", temporal.NewApplicationError("no route to host", activities.ErrTypeUnreachable))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.when(Waiting, func() { w.send(SignalClose, Close{By: "batch"}) })
+	w.once("its end is told", func() bool { return len(w.ended) == 1 }, func() {
+		e := w.ended[0]
+		if e.State != Closed || e.Turn == nil || e.Turn.Status != "unknown" || e.Effects == EffectsNone || e.Left == "" {
+			t.Errorf("told %+v, turn %+v", e, e.Turn)
+		}
+		if v := w.view(); v.State != Closing || v.Turn.Status != "inProgress" || len(w.released) > 0 {
+			t.Errorf("meanwhile it is %+v", v)
+		}
+		w.at(3*time.Hour, func() { w.fake.fail("stop", nil) })
+	})
+	w.start(SessionOptions{CloseAfter: true, Notify: "batch/b1", Seed: "team"})
+	if v := w.view(); v.State != Closed || v.Turn.Status != "completed" || len(w.ended) != 1 {
+		t.Errorf("told %d times, session is %+v", len(w.ended), v)
+	}
+	if in := w.fake.closed; len(in) != 1 || in[0].Seq != 40 {
+		t.Errorf("closed with %+v, want the journal read to entry 40", in)
+	}
+}
+
+// The same holds if the host dies after codex was stopped.
+func TestTheEndIsToldWhileAStoppedProcessCannotBeRead(t *testing.T) {
+	w := waitsLong(t)
+	w.fake.pumps = []pumpFunc{asks("make"), lost, lost, lost}
+	away := 0
+	w.fake.rest = func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		if away++; away <= 30 {
+			return activities.RunPumpResult{HostLost: &activities.HostLost{Since: time.Unix(0, 0), Why: "no route to host"}}, nil
+		}
+		return readsOn("completed")(ctx, in)
+	}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.when(Waiting, func() { w.send(SignalClose, Close{By: "batch"}) })
+	w.start(SessionOptions{CloseAfter: true, Notify: "batch/b1"})
+	if len(w.ended) != 1 || w.ended[0].Turn.Status != "unknown" || w.ended[0].Left == "" {
+		t.Errorf("told %+v", w.ended)
+	}
+	if v := w.view(); v.State != Closed || v.Turn.Status != "completed" || v.Error != nil {
+		t.Errorf("session is %+v, %+v", v, v.Error)
+	}
+	if in := w.fake.closed; len(in) != 1 || in[0].Seq != 40 {
+		t.Errorf("closed with %+v", in)
+	}
+}
+
+// Closing may move the session's work, so it has as much time as moving has
+// elsewhere.
+func TestClosingHasTheTimeThatMovingWorkTakes(t *testing.T) {
+	w := newWorld(t)
+	var had time.Duration
+	w.SetOnActivityStartedListener(func(info *activity.Info, _ context.Context, _ converter.EncodedValues) {
+		if info.ActivityType.Name == "CloseSession" {
+			had = info.StartToCloseTimeout
+		}
+	})
+	w.ends(time.Second)
+	w.start(SessionOptions{})
+	if had != carryFor {
+		t.Errorf("it has %v, want %v", had, carryFor)
+	}
+}
+
+func TestEachComingUpTriesOtherHosts(t *testing.T) {
+	w := newWorld(t)
+	w.fake.rest = saysTold(endsTurn("completed", ""))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
+	w.at(3*time.Second, func() {
+		w.fake.failTimes("prepare", maxUps+1, finally(activities.ErrTypeAuth))
+		w.send(SignalMessage, hello("m2"))
+	})
+	w.once("it gave up", func() bool { v := w.view(); return v.State == Parked && v.Error != nil }, func() {
+		w.fake.failTimes("prepare", 1, finally(activities.ErrTypeAuth))
+		w.takes(w.send(SignalResume, Resume{}))
+	})
+	w.whenTurn(2, "completed", func() { w.send(SignalClose, Close{}) })
+	w.start(SessionOptions{})
+}
+
+// A session that is to close asks codex to end its turn, if it has not stopped
+// codex yet.
+func TestAStopThatACloseCallsBackHasStoppedNothing(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.TimedOut, State: opened(in), Deliveries: acked(in),
+			Problem: &activities.Problem{Kind: "turn_timeout", Message: "too long"}}}, nil
+	}, endsTurn("interrupted", "")}
+	w.fake.hang("stop")
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.once("codex is being stopped", func() bool { return w.fake.called("stop 1") }, func() { w.send(SignalClose, Close{By: "ann"}) })
+	w.start(SessionOptions{})
+	if s := w.lastPump().Pump.Sends; len(s) != 1 || s[0].Kind != activities.SendInterrupt || len(w.fake.ran) != 2 {
+		t.Errorf("pump %d was given %+v", len(w.fake.ran), s)
+	}
+	if v := w.view(); v.State != Closed || v.Turn.Status != "interrupted" || v.Process.End != "" {
+		t.Errorf("session is %+v, its process %+v", v, v.Process)
+	}
+}
+
+// Promise 11: a session that closes after its turns waits for a host like any other
+// that has work to go on with.
+func TestASessionForSomeTurnsWaitsForAHostToGoOnOn(t *testing.T) {
+	w := newWorld(t)
+	w.hosts = []string{"web-1", "web-2"}
+	kept := make(chan struct{})
+	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		<-kept
+		return lost(ctx, in)
+	}}
+	w.fake.rest = saysTold(endsTurn("completed", ""))
+	w.at(time.Second, func() {
+		for _, m := range []string{"m1", "m2", "m3"} {
+			w.send(SignalMessage, hello(m))
+		}
+	})
+	w.once("turn 1 is kept", func() bool { v := w.view().Snapshot; return v != nil && v.ID != "" }, func() { close(kept) })
+	opt := moves
+	opt.CloseAfter = true
+	w.start(opt)
+	var pool []acquire
+	for _, a := range w.asked {
+		if a.At == nil { // a seed's request has At
+			pool = append(pool, a)
+		}
+	}
+	if len(pool) < 2 || pool[0].Begun || !pool[1].Begun {
+		t.Errorf("the pool was asked %+v", pool)
+	}
+	if v := w.view(); v.State != Closed || v.Turn.N != 3 || v.Turn.Status != "completed" {
+		t.Errorf("session is %+v, turn %+v", v, v.Turn)
+	}
+}
+
+// Promise 11: a schedule firing waits for the store, however often its workers
+// fail.
+func TestAFiringWaitsForTheStore(t *testing.T) {
+	env := newEnvironment()
+	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: ScheduleID("nightly") + "-2026-11-23T00:00:00Z"})
+	tries := 0
+	env.RegisterActivityWithOptions(func(context.Context, activities.HoldBlobsInput) error {
+		if tries++; tries <= 30 {
+			return temporal.NewApplicationErrorWithOptions("this worker lacks the key", activities.ErrTypeStore, temporal.ApplicationErrorOptions{
+				NonRetryable: true, Details: []any{activities.Problem{Kind: activities.ErrTypeStore, Message: "no key", Passing: true}}})
+		}
+		return nil
+	}, activity.RegisterOptions{Name: "HoldBlobs"})
+	env.RegisterWorkflowWithOptions(func(_ workflow.Context, in SessionInput) (SessionView, error) {
+		return SessionView{ID: in.ID, State: Closed, Turn: &TurnBrief{N: 1, Status: "completed"}}, nil
+	}, workflow.RegisterOptions{Name: TypeSession})
+	blob := owned.In(owned.Owner{Kind: owned.Schedule, ID: "nightly"}.RunFolder("r"), owned.Pages) + "/" + strings.Repeat("a", 64)
+	env.ExecuteWorkflow(Fire, FireInput{Schedule: "nightly", Session: &SessionInput{First: &Message{ID: "m1", Blob: blob}, Options: SessionOptions{CloseAfter: true}}})
+	if err := env.GetWorkflowError(); err != nil || tries != 31 {
+		t.Errorf("after %d tries it ended with %v", tries, err)
+	}
+}
+
+// Promise 9: waiting out a fault costs few events, and the turn after it costs as
+// many as any other.
+func TestAFaultThatIsWaitedOutCostsFewEvents(t *testing.T) {
+	r := newReal(t)
+	r.work()
+	r.host.fails("s", finally(activities.ErrTypeUnreachable))
+	id := r.session("s", SessionOptions{Snapshot: SnapshotOptions{When: SnapshotClose}})
+	failed := func(n int) int {
+		r.until("attempts have failed", func() bool { v := r.view(id).WaitingFor; return v != nil && v.Attempt >= n })
+		return r.events(id)
+	}
+	before := failed(1)
+	if cost := failed(2) - before; cost > 13 {
+		t.Errorf("an attempt costs %d events, at most 13", cost)
+	} else {
+		t.Logf("an attempt costs %d events", cost)
+	}
+	r.host.fails("s", nil)
+	r.becomes(id, Idle)
+	before = r.events(id)
+	r.say(id, "m1", "hello")
+	r.ended(id, "m1", "completed")
+	r.becomes(id, Idle)
+	if cost := r.events(id) - before; cost > 14 {
+		t.Errorf("a plain turn costs %d events, at most 14", cost)
+	}
+	r.close(id)
+}
+
+// Whoever waits for a session's end does not wait for its transcript.
+func TestTheEndIsToldWhileTheTranscriptCannotBeWritten(t *testing.T) {
+	w := waitsLong(t)
+	w.fake.fail("notes", temporal.NewApplicationError("the store is away", activities.ErrTypeStore))
+	w.refuse = &Failure{Kind: "host_not_found", Message: "no such host"}
+	w.once("its end is told", func() bool { return len(w.ended) == 1 }, func() {
+		if e := w.ended[0]; e.State != Failed || e.Failure.Kind != "host_not_found" || e.Left != "" || e.Effects != EffectsNone {
+			t.Errorf("told %+v", e)
+		}
+		if f := w.view().WaitingFor; f == nil || f.Kind != activities.ErrTypeStore {
+			t.Errorf("it waits for %+v", f)
+		}
+	})
+	w.at(3*time.Hour, func() { w.fake.fail("notes", nil) })
+	w.start(SessionOptions{CloseAfter: true, Notify: "batch/b1"})
+	if len(w.ended) != 1 {
+		t.Errorf("told %d times", len(w.ended))
+	}
+}
+
+// A host that goes away while closing waits for something else is left to its pool
+// too.
+func TestAHostThatDiesLateInClosingIsLeftToItsPool(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{endsTurn("completed", "done")}
+	w.fake.closeErrs = []error{finally(activities.ErrTypeStore)}
+	for range 30 {
+		w.fake.closeErrs = append(w.fake.closeErrs, temporal.NewApplicationError("no route to host", activities.ErrTypeUnreachable))
+	}
+	w.begins(hello("m1"), SessionOptions{CloseAfter: true, Notify: "batch/b1", Seed: "team"})
+	// The environment makes 10 attempts if there is no limit.
+	if n := len(w.fake.closed); n != 1+closeTries || w.left == nil || w.left.Discard || w.left.Snapshot == nil {
+		t.Errorf("after %d tries the pool was told of %+v", n, w.left)
+	}
+}

@@ -1,0 +1,102 @@
+package workflows
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+)
+
+// overloaded answers as a codex that accepts nothing.
+func overloaded(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return activities.RunPumpResult{Pump: activities.PumpResult{Reason: activities.Overloaded, State: opened(in),
+		Deliveries: deliveries(in, conversation.Decided), Problem: &activities.Problem{Kind: activities.EndOverloaded, Message: "codex is overloaded"}}}, nil
+}
+
+// If codex refuses something for now, the session waits, shows that, and sends it
+// again.
+func TestCodexThatTakesNothingIsWaitedFor(t *testing.T) {
+	for kind, pump := range map[string]pumpFunc{"overloaded": overloaded, "thread_busy": refuses("thread_busy", conversation.Decided)} {
+		t.Run(kind, func(t *testing.T) {
+			w := newWorld(t)
+			w.fake.pumps = []pumpFunc{pump, pump, pump, pump, pump, pump, endsTurn("completed", "at last")}
+			w.at(time.Second, func() {
+				w.send(SignalMessage, hello("m1"))
+			})
+			w.at(time.Minute, func() {
+				v := w.view()
+				if x := v.WaitingFor; x == nil || x.Kind != kind || x.Attempt < 3 || !strings.Contains(x.Doing, "have codex take") {
+					t.Errorf("waits for %+v", x)
+				}
+			})
+			w.at(time.Hour, func() {
+				w.wantTurn(1, "m1", "", "completed", "at last")
+				if v := w.view(); v.WaitingFor != nil || v.State != Idle {
+					t.Errorf("session is %+v", v)
+				}
+			})
+			w.ends(2 * time.Hour)
+			w.start(SessionOptions{})
+			if n := len(w.fake.ran); n != 7 || w.fake.starts != 1 {
+				t.Errorf("%d pumps, %d processes", n, w.fake.starts)
+			}
+		})
+	}
+}
+
+// An interrupt meanwhile ends the turn, of which codex was told nothing.
+func TestAnInterruptEndsTheWaitForACodexThatTakesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.fake.rest = overloaded
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(10*time.Minute, func() { w.takes(w.send(SignalInterrupt, Interrupt{By: "ada"})) })
+	w.at(11*time.Minute, func() {
+		w.wantTurn(1, "m1", "", "interrupted", "")
+		if v := w.view(); v.State != Idle {
+			t.Errorf("session is %s", v.State)
+		}
+		w.fake.mu.Lock()
+		w.fake.rest = endsTurn("completed", "two")
+		w.fake.mu.Unlock()
+		w.takes(w.send(SignalMessage, hello("m2")))
+	})
+	w.at(30*time.Minute, func() { w.wantTurn(2, "m2", "", "completed", "two") })
+	w.ends(time.Hour)
+	w.start(SessionOptions{})
+}
+
+// An interrupt voids open requests at once, and refuses decisions on them.
+func TestAnInterruptVoidsWhatWaitsForAPerson(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = []pumpFunc{
+		asks("make"),
+		func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+			if sends := in.Pump.Sends; len(sends) != 1 || sends[0].Kind != activities.SendInterrupt {
+				t.Errorf("codex is told %+v", sends)
+			}
+			// Another request comes before codex has stopped.
+			out, err := asks("make", "rm x")(ctx, in)
+			out.Pump.Requests = out.Pump.Requests[1:]
+			return out, err
+		},
+		endsTurn("interrupted", ""),
+	}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Minute, func() {
+		w.takes(w.send(SignalInterrupt, Interrupt{By: "ada", Reason: "wrong way"}))
+		w.refuses(w.send(SignalDecide, yes("s1.1", "make")), RefusedState) // before codex has answered
+	})
+	w.at(2*time.Minute, func() {
+		w.wantTurn(1, "m1", "", "interrupted", "")
+		for _, a := range query[[]Approval](w, QueryApprovals) {
+			if a.State != ApprovalVoid || a.VoidReason != "the turn was interrupted by ada: wrong way" || a.Decision != nil {
+				t.Errorf("approval %+v", a)
+			}
+		}
+	})
+	w.ends(3 * time.Minute)
+	w.start(SessionOptions{})
+}

@@ -1,0 +1,295 @@
+package workflows
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// A session keeps what it has accepted. If waiting can mend a fault, the session
+// shows it, waits and tries again. That ends when an attempt works, or when a
+// person, a budget or start_timeout ends it.
+
+// Kinds that only workflows give. Activities and codex give the others.
+const (
+	kindNoPool = "no_pool"
+	// kindStartTimeout is also the kind of a codex that did not answer after its
+	// start. That failure is waited out.
+	kindStartTimeout = activities.EndStartTimeout
+)
+
+// passingKinds are the kinds that waiting can mend, whoever gives them.
+var passingKinds = []string{
+	activities.ErrTypeUnreachable, activities.ErrTypeWireLost, activities.EndHostLost, kindTimeout, activities.ErrTypeBusy,
+	activities.ErrTypeStoreFull, activities.ErrTypeTurnRuns, activities.ErrTypeRootMissing, kindNoPool, "network", activities.EndOverloaded, "thread_busy",
+}
+
+// lastingKinds are the kinds that waiting cannot mend.
+var lastingKinds = []string{
+	activities.ErrTypeAuth, activities.ErrTypeHostKey, activities.ErrTypeUnfit, activities.ErrTypeNoSpace,
+	activities.ErrTypeCodexMissing, activities.ErrTypeCodexVersion, activities.ErrTypeSandbox, activities.ErrTypeUnprotected,
+	activities.ErrTypeBadInput, activities.ErrTypeNotThere, activities.ErrTypeSeedFenced, activities.ErrTypeLoginUnsaved,
+	activities.ErrTypeQuota, activities.ErrTypeUnreadable, activities.ErrTypeFolderGone, activities.ErrTypeDiscarded,
+	activities.ErrTypeOldIdentity, activities.ErrTypeOutcomeUnknown,
+	RefusedState, RefusedBudget, "host_not_found", "seed_not_found", "seed_pool_not_found", "seed_pool_empty",
+	activities.RefusedDead, activities.RefusedLost, activities.RefusedSuspect, "closed", "terminated", unsent,
+	activities.EndAuth, activities.EndQuota, activities.EndRateLimit, activities.EndModelNotFound, activities.EndRequestTimeout,
+	activities.EndTurnTimeout, activities.EndSilent, activities.EndQuietAfterTool, activities.EndOversize, activities.EndInterrupted,
+	activities.EndOther, "context_window", "bad_request", "protocol", "thread_missing", "version",
+}
+
+// passes reports whether waiting can mend a failure. If so, the session tries
+// again instead of giving up. It decides by kind:
+//
+//	passes   unreachable, wire_lost, host_lost   the host, or the network path to it, is down
+//	         root_missing             a disk of the host is not mounted
+//	         timeout                  no worker finished it: workers died or were busy
+//	         busy                     a worker, a line or a seed has no room now
+//	         store_full               somebody makes room; the store is ours
+//	         turn_runs                the turn ends
+//	         no_pool                  a worker of that zone makes the pool when it starts
+//	         network, overloaded      of codex's provider, or codex itself
+//	         thread_busy              a process that is about to end holds the thread
+//	lasts    host_auth, host_key      the host refuses us, or may be another one
+//	         host_unfit, no_space, codex_missing, codex_version, sandbox, unprotected
+//	                                  the host cannot do what is asked; another one may
+//	         bad_input, refused, …_not_found, seed_pool_empty
+//	                                  what was asked for is wrong, or is not there
+//	         seed_dead, seed_lost, seed_suspect, seed_fenced, login_unsaved, auth
+//	                                  the credential is of no use, or is not ours any more
+//	         snapshot_quota, unreadable, folder_gone, discarded, old_identity_missing
+//	                                  a person has to decide
+//	         outcome_unknown          what may have had effects is not repeated
+//	         budget, closed, terminated, unsent, interrupted
+//	                                  a limit or a person ended it
+//	         what else codex says     its own refusal, or the end of a turn; on_limit
+//	                                  decides about quota and rate_limit
+//	by whether the activity said that a retry is of use
+//	         store, seed, snapshot    the store is away, or the worker lacks its key: passes;
+//	                                  a blob that is missing or torn: lasts
+//	         fenced                   overtaken by a newer attempt of ours: passes; by another holder: lasts
+//	         workspace                git, or a hook, has failed: lasts
+//	         internal                 passes, unless the host lacks something
+//	         process_exit, start_timeout
+//	                                  codex was killed, or too slow: passes; it ended by itself: lasts
+//	         kinds that are not named here
+//
+// Newer workers may give kinds that are not named here. Such a failure passes
+// unless the activity said that a retry is of no use. A session that waits in vain
+// shows it, and start_timeout or a person ends it. A session that is ended
+// without need is lost.
+func (f *Failure) passes() bool {
+	switch {
+	case f == nil, slices.Contains(lastingKinds, f.Kind):
+		return false
+	case slices.Contains(passingKinds, f.Kind):
+		return true
+	}
+	return !f.final
+}
+
+// trouble is a fault that a session waits out before it tries again.
+type trouble struct {
+	Doing   string    `json:"doing"`
+	Since   time.Time `json:"since"`   // when the first attempt failed
+	Attempt int       `json:"attempt"` // how many have failed
+	Kind    string    `json:"kind"`
+	Error   string    `json:"error"`
+	NextAt  time.Time `json:"next_at"`
+}
+
+// Pauses between two attempts. Each is twice as long as the one before. The
+// longest is short enough that nobody waits much longer than the fault lasts. It
+// costs some 3,700 events a day.
+const (
+	firstPause   = 5 * time.Second
+	longestPause = 5 * time.Minute
+)
+
+// maxTrouble bounds the text of an error that is waited out, in bytes.
+const maxTrouble = 1 << 10
+
+// pauseAfter returns how long to wait after so many failed attempts.
+func pauseAfter(attempts int) time.Duration {
+	return min(firstPause<<min(max(attempts-1, 0), 10), longestPause)
+}
+
+// meet records a failure that passes, and sets the time of the next attempt.
+func (s *session) meet(doing string, f *Failure) {
+	now := workflow.Now(s.ctx)
+	t := s.st.Trouble
+	if t == nil {
+		t = &trouble{Since: now}
+		s.st.Trouble = t
+	}
+	if t.Attempt == 0 || t.Kind != f.Kind || t.Doing != doing {
+		s.note(activities.Note{Type: activities.EntryState, Text: fmt.Sprintf("waits and tries again to %s: %s", doing, f.Message), Data: failureData(f)})
+	}
+	t.Attempt++
+	t.Doing, t.Kind, t.Error = doing, f.Kind, excerpt(f.Message, maxTrouble)
+	t.NextAt = now.Add(pauseAfter(t.Attempt))
+	if by := s.startBy(); !by.IsZero() && by.Before(t.NextAt) {
+		t.NextAt = by
+	}
+}
+
+// tryNow makes the next attempt due at once.
+func (s *session) tryNow() {
+	if s.st.Trouble != nil {
+		s.st.Trouble.NextAt = workflow.Now(s.ctx)
+	}
+}
+
+// overcome ends a wait, because an attempt has worked.
+func (s *session) overcome() {
+	if t := s.st.Trouble; t != nil {
+		s.note(activities.Note{Type: activities.EntryState, Text: fmt.Sprintf("managed to %s, after %d attempts that failed since %s", t.Doing, t.Attempt, clock(t.Since))})
+		s.st.Trouble = nil
+	}
+}
+
+// keepTrying calls try until it works, or fails in a way that waiting cannot mend.
+// Between two attempts the session waits, longer each time, and shows that it
+// waits. If the history of the run becomes full during a wait, keepTrying returns
+// again, and the next run goes on with the wait.
+//
+// A wait ends early when leave returns true, when the session is to close or to
+// resume (elsewhere or now), or when its turn is interrupted. Then keepTrying
+// returns the newest failure, and the caller finds out why the wait ended. A wish
+// to resume ends only one wait: the caller sets obeyed to the wish that it knows.
+func (s *session) keepTrying(doing string, leave func() bool, try func() (f *Failure, again bool)) (f *Failure, again bool) {
+	for {
+		if f, again := s.waitOut(leave); f != nil || again {
+			return f, again
+		}
+		f, again := try()
+		switch {
+		case again:
+			return f, true
+		case f == nil:
+			if t := s.st.Trouble; t != nil && t.Doing == doing && s.st.Close == nil && s.st.Lost == nil {
+				s.overcome()
+			}
+			return nil, false
+		case !f.passes() || s.st.Close != nil || leave():
+			return f, false
+		}
+		s.meet(doing, f)
+		if late := s.tooLateToStart(); late != nil {
+			return late, false
+		}
+	}
+}
+
+// waitOut waits until the next attempt is due. If the wait was ended early, it
+// returns the failure that was waited out. If the session has waited too long to
+// start, it returns that failure. It returns again if the wait has to go on in the
+// next run.
+func (s *session) waitOut(leave func() bool) (f *Failure, again bool) {
+	t := s.st.Trouble
+	if t == nil {
+		return nil, false
+	}
+	s.publish()
+	called := func() bool {
+		return s.st.Close != nil || s.st.Resume != nil && s.st.Resume != s.obeyed || s.st.Down != nil || s.st.Running && s.st.Interrupt != nil || leave()
+	}
+	wait := t.NextAt.Sub(workflow.Now(s.ctx))
+	if wait <= 0 {
+		return s.tooLateToStart(), false
+	}
+	if _, err := s.awaitFor(wait, func() bool { return called() || s.full() }); err != nil {
+		return &Failure{Kind: activities.ErrTypeInternal, Message: fmt.Sprintf("wait to %s: %v", t.Doing, err)}, false
+	}
+	switch {
+	case called():
+		return t.failure(), false
+	case s.full():
+		return nil, true
+	}
+	return s.tooLateToStart(), false
+}
+
+// waitsForAttempt reports whether the session waits for the next attempt.
+func (s *session) waitsForAttempt() bool {
+	return s.st.Trouble != nil && s.st.Close == nil && workflow.Now(s.ctx).Before(s.st.Trouble.NextAt)
+}
+
+// waitsToComeBack reports whether the session waits for the next attempt to come
+// back to a host. Such a session could as well be parked.
+func (s *session) waitsToComeBack() bool {
+	return s.waitsForAttempt() && s.st.Begun && s.st.Layout == nil
+}
+
+// failure returns the failure that is waited out.
+func (t *trouble) failure() *Failure { return &Failure{Kind: t.Kind, Message: t.Error} }
+
+// WaitingView is a fault that a session waits out, to try again.
+type WaitingView struct {
+	Doing   string    `json:"doing"`
+	Since   time.Time `json:"since"`
+	Attempt int       `json:"attempt"` // how many have failed
+	Kind    string    `json:"kind"`
+	Error   string    `json:"error"` // of the newest attempt
+	NextAt  time.Time `json:"next_at"`
+}
+
+func (s *session) waitingView() *WaitingView {
+	t := s.st.Trouble
+	if t == nil {
+		return nil
+	}
+	v := WaitingView(*t)
+	return &v
+}
+
+// text says in one line what the session waits for.
+func (t *trouble) text() string {
+	return fmt.Sprintf("another attempt to %s (%d failed): %s", t.Doing, t.Attempt, t.Error)
+}
+
+// StartTimeout is the default of how long a session may take from being accepted
+// until its first turn can begin. A fault that lasts a night is waited out. A
+// fault that nobody mends for a day fails the session.
+const StartTimeout = 24 * time.Hour
+
+// startBy returns the time by which the session has to begin. It is zero once the
+// session could begin, and if it may wait for ever.
+func (s *session) startBy() time.Time {
+	limit := StartTimeout
+	if s.opt.StartTimeout != nil {
+		limit = *s.opt.StartTimeout
+	}
+	if limit == 0 || s.hasStarted() {
+		return time.Time{}
+	}
+	return s.st.CreatedAt.Add(limit)
+}
+
+// hasStarted reports whether the first turn could begin: codex was up once.
+func (s *session) hasStarted() bool {
+	return s.st.Started || s.st.Pump.Opened > 0 || s.st.hadTurn()
+}
+
+// tooLateToStart returns the failure of a session that could not begin in time,
+// and nil for any other.
+func (s *session) tooLateToStart() *Failure {
+	by := s.startBy()
+	if by.IsZero() || workflow.Now(s.ctx).Before(by) {
+		return nil
+	}
+	f := &Failure{Kind: kindStartTimeout, final: true,
+		Message: fmt.Sprintf("the session could not begin within %v", by.Sub(s.st.CreatedAt)),
+		Hint:    "see what it waited for, then start it again; --start-timeout gives it more time, 0 any"}
+	if t := s.st.Trouble; t != nil {
+		f.Message += fmt.Sprintf(": it tried to %s %d times since %s, and the last error was: %s", t.Doing, t.Attempt, clock(t.Since), t.Error)
+	} else if s.st.Waits != "" {
+		f.Message += ": it waited for " + s.st.Waits
+	}
+	f.Message = excerpt(f.Message, maxFailure)
+	return f
+}

@@ -1,0 +1,475 @@
+package workflows
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+)
+
+// Faults that waiting can mend are waited out, and others are reported at once.
+func TestWhichFailuresPass(t *testing.T) {
+	yes := []string{"unreachable", "wire_lost", "host_lost", "timeout", "busy", "store_full", "turn_runs", "root_missing", "no_pool", "network", "overloaded", "thread_busy"}
+	for _, kind := range yes {
+		if f := (&Failure{Kind: kind, final: true}); !f.passes() {
+			t.Errorf("%s does not pass", kind)
+		}
+	}
+	no := []string{"host_auth", "host_key", "host_unfit", "no_space", "codex_missing", "codex_version", "sandbox", "unprotected", "bad_input", "refused",
+		"not_found", "host_not_found", "seed_not_found", "seed_pool_not_found", "seed_pool_empty", "seed_dead", "seed_lost", "seed_suspect",
+		"seed_fenced", "login_unsaved", "auth", "snapshot_quota", "unreadable", "folder_gone", "discarded", "old_identity_missing",
+		"outcome_unknown", "budget", "closed", "terminated", "unsent", "interrupted", "thread_missing", "protocol", "version"}
+	for _, kind := range no {
+		if f := (&Failure{Kind: kind}); f.passes() {
+			t.Errorf("%s passes", kind)
+		}
+	}
+	for _, kind := range []string{"store", "seed", "snapshot", "fenced", "workspace", "internal", "process_exit", "start_timeout", "of a newer worker"} {
+		if f := (&Failure{Kind: kind}); !f.passes() {
+			t.Errorf("%s does not pass", kind)
+		}
+		if f := (&Failure{Kind: kind, final: true}); f.passes() {
+			t.Errorf("%s passes where the activity said that a retry is of no use", kind)
+		}
+	}
+	// Every kind of ending is covered. Which ones are left to the activity is
+	// stated above.
+	for _, kind := range activities.EndingKinds() {
+		switch kind {
+		case "process_exit", "start_timeout", "network", "overloaded", "host_lost", "thread_busy":
+			continue
+		}
+		if f := (&Failure{Kind: kind}); f.passes() {
+			t.Errorf("codex's %s passes", kind)
+		}
+	}
+	if (*Failure)(nil).passes() {
+		t.Error("no failure passes")
+	}
+}
+
+func TestAnActivitySaysWhetherItsFailurePasses(t *testing.T) {
+	of := func(retry, passing bool) *Failure {
+		return failureOf("read", temporal.NewApplicationErrorWithOptions("gone", activities.ErrTypeStore, temporal.ApplicationErrorOptions{
+			NonRetryable: !retry, Details: []any{activities.Problem{Kind: activities.ErrTypeStore, Message: "gone", Passing: passing}}}))
+	}
+	for _, c := range []struct{ retry, passing, passes bool }{{true, false, true}, {false, false, false}, {false, true, true}} {
+		if got := of(c.retry, c.passing).passes(); got != c.passes {
+			t.Errorf("retryable %v, passing %v: passes %v", c.retry, c.passing, got)
+		}
+	}
+	if !failureOf("read", errors.New("lost")).passes() {
+		t.Error("an error of the SDK's own does not pass")
+	}
+}
+
+func TestPausesGrowAndAreBounded(t *testing.T) {
+	was := time.Duration(0)
+	for n := 1; n < 100; n++ {
+		d := pauseAfter(n)
+		if d < was || d > longestPause || d < firstPause {
+			t.Fatalf("after %d attempts: %v, before that %v", n, d, was)
+		}
+		was = d
+	}
+	if was != longestPause {
+		t.Errorf("at last it waits %v", was)
+	}
+}
+
+// waited checks that a session waits out a fault, and shows it.
+func (w *world) waited(doing, kind string) {
+	w.t.Helper()
+	v := w.view()
+	f := v.WaitingFor
+	if f == nil || f.Doing != doing || f.Kind != kind || f.Attempt == 0 || f.Since.IsZero() || f.Error == "" || f.NextAt.IsZero() {
+		w.t.Errorf("the session is %s, waits for %q, and shows %+v", v.State, v.Waits, f)
+	}
+	if v.Error != nil || v.State == Failed {
+		w.t.Errorf("the session is %s: %+v", v.State, v.Error)
+	}
+}
+
+// waits runs a step as soon as the session waits for another attempt.
+func (w *world) waits(f func()) {
+	w.once("it waits for another attempt", func() bool {
+		v := w.view()
+		return v.WaitingFor != nil && strings.Contains(v.Waits, "another attempt")
+	}, f)
+}
+
+// kept checks that all messages had their turns, and that the fault is not shown
+// any more.
+func (w *world) kept(turns int) {
+	w.t.Helper()
+	all := turnsOf(w)
+	if len(all) != turns {
+		w.t.Errorf("turns %+v", all)
+	}
+	for _, turn := range all {
+		if turn.Status != "completed" {
+			w.t.Errorf("turn %+v", turn)
+		}
+	}
+	if v := w.view(); v.WaitingFor != nil || v.Error != nil || v.Queue != 0 {
+		w.t.Errorf("session is %+v, waits for %+v, %+v", v, v.WaitingFor, v.Error)
+	}
+}
+
+// waitsLong is a world in which hours pass between two steps.
+func waitsLong(t *testing.T) *world {
+	w := newWorld(t)
+	w.every = 2 * time.Second
+	return w
+}
+
+// What was accepted before a host was ready runs, however often workers,
+// connections, the store or the host fail before that.
+func TestAcceptedMessagesOutliveEveryFaultThatPassesWhileASessionBegins(t *testing.T) {
+	for name, c := range map[string]struct {
+		what, doing, kind string
+		opt               SessionOptions
+	}{
+		"any host is away":         {"prepare", "begin", activities.ErrTypeUnreachable, SessionOptions{}},
+		"the named host is away":   {"prepare", "begin", activities.ErrTypeUnreachable, SessionOptions{Host: "web-1"}},
+		"the wire is lost":         {"prepare", "begin", activities.ErrTypeWireLost, SessionOptions{Seed: "team"}},
+		"codex cannot be started":  {"start", startCodex, activities.ErrTypeUnreachable, SessionOptions{}},
+		"a fork's host is away":    {"prepare", "begin", activities.ErrTypeUnreachable, SessionOptions{From: "s0.snap-4"}},
+		"a fork's store is full":   {"pin", "begin", activities.ErrTypeStoreFull, SessionOptions{From: "s0.snap-4"}},
+		"a restored one's is away": {"prepare", "begin", activities.ErrTypeUnreachable, SessionOptions{Workspace: activities.Workspace{Snapshot: "s0.snap-4"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := waitsLong(t)
+			w.fake.rest = endsTurn("completed", "")
+			w.fake.failTimes(c.what, 30, finally(c.kind))
+			w.at(time.Second, func() {
+				w.takes(w.send(SignalMessage, hello("m1")))
+				w.takes(w.send(SignalMessage, hello("m2")))
+			})
+			w.waits(func() { w.waited(c.doing, c.kind) })
+			w.whenTurn(2, "completed", func() {
+				w.kept(2)
+				w.send(SignalClose, Close{})
+			})
+			w.start(c.opt)
+		})
+	}
+}
+
+// The same holds for a session that comes back from parking, or that moves.
+func TestAcceptedMessagesOutliveEveryFaultThatPassesWhileASessionComesBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		what, kind string
+		how        func(w *world)
+	}{
+		"its host is away":        {"prepare", activities.ErrTypeUnreachable, nil},
+		"no worker finishes it":   {"prepare", activities.ErrTypeBusy + "_by_a_newer_worker", nil},
+		"codex cannot be started": {"start", activities.ErrTypeWireLost, nil},
+		"it is moved": {"prepare", activities.ErrTypeUnreachable, func(w *world) {
+			w.takes(w.send(SignalResume, Resume{Host: "web-3"}))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := waitsLong(t)
+			w.fake.rest = endsTurn("completed", "")
+			err := finally(c.kind)
+			if strings.HasSuffix(c.kind, "worker") {
+				err = temporal.NewApplicationError("not now", c.kind)
+			}
+			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+			w.at(2*time.Second, func() {
+				if c.how == nil {
+					w.takes(w.send(SignalPark, Park{}))
+				}
+			})
+			w.at(3*time.Second, func() {
+				w.fake.failTimes(c.what, 30, err)
+				if c.how != nil {
+					c.how(w)
+				}
+				w.takes(w.send(SignalMessage, hello("m2")))
+				w.takes(w.send(SignalMessage, hello("m3")))
+			})
+			w.waits(func() {})
+			w.whenTurn(3, "completed", func() {
+				w.kept(3)
+				w.send(SignalClose, Close{})
+			})
+			w.start(SessionOptions{Seed: "team"})
+		})
+	}
+}
+
+// A codex that is killed again and again before it could be used is started again.
+func TestAcceptedMessagesOutliveEveryEarlyDeathOfCodex(t *testing.T) {
+	w := waitsLong(t)
+	deaths := 0
+	w.fake.rest = func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		if deaths++; deaths <= 30 {
+			return dies(conversation.Decided, false)(ctx, in)
+		}
+		return endsTurn("completed", "")(ctx, in)
+	}
+	w.at(time.Second, func() {
+		w.takes(w.send(SignalMessage, hello("m1")))
+		w.takes(w.send(SignalMessage, hello("m2")))
+	})
+	w.waits(func() { w.waited(startCodex, activities.EndProcessExit) })
+	w.whenTurn(2, "completed", func() {
+		w.kept(2)
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{})
+}
+
+// A codex that ends by itself rejects what it is started with.
+func TestACodexThatEndsByItselfEndsASessionThatNeverHadATurn(t *testing.T) {
+	w := waitsLong(t)
+	w.fake.rest = func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		out, err := dies(conversation.Decided, false)(ctx, in)
+		out.Process.Code = 1
+		return out, err
+	}
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.start(SessionOptions{})
+	if v := w.view(); v.State != Failed || v.Error.Kind != activities.EndProcessExit || len(w.fake.ran) != maxOwnEnds {
+		t.Errorf("session is %+v, %+v after %d pumps", v, v.Error, len(w.fake.ran))
+	}
+}
+
+func TestWhatWaitingCannotMendEndsASessionAtOnce(t *testing.T) {
+	for _, kind := range []string{activities.ErrTypeHostKey, activities.ErrTypeSandbox, activities.ErrTypeBadInput, activities.ErrTypeNoSpace, activities.ErrTypeStore} {
+		w := waitsLong(t)
+		w.fake.fail("prepare", finally(kind))
+		w.start(SessionOptions{Host: "web-1"})
+		if v := w.view(); v.State != Failed || v.Error.Kind != kind || v.UpdatedAt.Sub(v.CreatedAt) > time.Second || len(w.fake.prepared) != 1 {
+			t.Errorf("%s: session is %+v, %+v", kind, v, v.Error)
+		}
+	}
+}
+
+func TestASessionAsksItsPoolAgain(t *testing.T) {
+	for _, kind := range []string{"busy", activities.ErrTypeUnreachable} {
+		t.Run(kind, func(t *testing.T) {
+			w := waitsLong(t)
+			w.fake.rest = endsTurn("completed", "")
+			w.refuse = &Failure{Kind: kind, Message: "not now"}
+			w.at(time.Second, func() { w.takes(w.send(SignalMessage, hello("m1"))) })
+			w.at(time.Hour, func() {
+				w.waited("begin", kind)
+				w.refuse = nil
+			})
+			w.whenTurn(1, "completed", func() {
+				w.kept(1)
+				w.send(SignalClose, Close{})
+			})
+			w.start(SessionOptions{})
+		})
+	}
+	for _, kind := range []string{"host_not_found", activities.ErrTypeHostKey} {
+		w := waitsLong(t)
+		w.refuse = &Failure{Kind: kind, Message: "never"}
+		w.start(SessionOptions{})
+		if v := w.view(); v.State != Failed || v.Error.Kind != kind || len(w.asked) != 1 {
+			t.Errorf("session is %+v, %+v", v, v.Error)
+		}
+	}
+}
+
+func TestAStartTimeoutEndsASessionAndSaysWhatItWaitedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		limit  time.Duration
+		set    bool
+		within time.Duration
+	}{
+		"as it was told": {time.Hour, true, time.Hour},
+		"by itself":      {0, false, 24 * time.Hour},
+	} {
+		for _, what := range []string{"prepare", "start", "pool", "line"} {
+			t.Run(name+", "+what, func(t *testing.T) {
+				w := waitsLong(t)
+				var opt SessionOptions
+				if c.set {
+					opt.StartTimeout = &c.limit
+				}
+				says := "connection refused"
+				switch what {
+				case "pool":
+					w.refuse = &Failure{Kind: "busy", Message: says}
+				case "line":
+					w.mute, says = true, "2 others"
+					w.at(time.Second, func() {
+						w.SignalWorkflow(signalLease, granted{From: PoolID(""), Queued: says})
+					})
+				default:
+					w.fake.fail(what, temporal.NewApplicationError(says, activities.ErrTypeWireLost))
+				}
+				w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+				w.start(opt)
+				v := w.view()
+				took := v.UpdatedAt.Sub(v.CreatedAt)
+				if v.State != Failed || v.Error.Kind != "start_timeout" || !strings.Contains(v.Error.Message, says) || v.Error.Hint == "" {
+					t.Errorf("session is %+v, %+v", v, v.Error)
+				}
+				if took < c.within || took > c.within+10*time.Minute {
+					t.Errorf("it ended after %v", took)
+				}
+			})
+		}
+	}
+}
+
+// Once a turn could begin, the start timeout no longer holds. With 0 there is none
+// at all.
+func TestAStartTimeoutIsOfTheStartAlone(t *testing.T) {
+	hour, none := time.Hour, time.Duration(0)
+	w := waitsLong(t)
+	w.every = time.Minute
+	w.fake.rest = endsTurn("completed", "")
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
+	w.at(3*time.Second, func() {
+		w.fake.fail("prepare", finally(activities.ErrTypeUnreachable))
+		w.send(SignalMessage, hello("m2"))
+	})
+	w.at(30*time.Hour, func() {
+		w.waited("come back", activities.ErrTypeUnreachable)
+		w.fake.fail("prepare", nil)
+	})
+	w.whenTurn(2, "completed", func() { w.send(SignalClose, Close{}) })
+	w.start(SessionOptions{StartTimeout: &hour})
+
+	w = waitsLong(t)
+	w.every = time.Minute
+	w.fake.rest = endsTurn("completed", "")
+	w.fake.fail("prepare", finally(activities.ErrTypeUnreachable))
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(30*time.Hour, func() {
+		w.waited("begin", activities.ErrTypeUnreachable)
+		w.fake.fail("prepare", nil)
+	})
+	w.whenTurn(1, "completed", func() { w.send(SignalClose, Close{}) })
+	w.start(SessionOptions{StartTimeout: &none})
+}
+
+func TestACloseEndsAWait(t *testing.T) {
+	w := waitsLong(t)
+	w.fake.fail("prepare", finally(activities.ErrTypeWireLost))
+	w.at(time.Hour, func() { w.takes(w.send(SignalClose, Close{By: "ann"})) })
+	w.start(SessionOptions{})
+	v := w.view()
+	if took := v.UpdatedAt.Sub(v.CreatedAt); v.State != Closed || took > time.Hour+time.Second {
+		t.Errorf("session is %s after %v", v.State, took)
+	}
+}
+
+func TestAnInterruptEndsAWaitForCodexWithItsTurn(t *testing.T) {
+	w := waitsLong(t)
+	w.fake.rest = endsTurn("completed", "")
+	w.fake.fail("start", finally(activities.ErrTypeWireLost))
+	w.at(time.Second, func() {
+		w.send(SignalMessage, hello("m1"))
+		w.send(SignalMessage, hello("m2"))
+	})
+	w.at(time.Hour, func() {
+		w.fake.fail("start", nil)
+		w.takes(w.send(SignalInterrupt, Interrupt{By: "ann"}))
+	})
+	w.at(time.Hour+time.Second, func() {
+		turns := turnsOf(w)
+		if len(turns) != 2 || turns[0].Status != "interrupted" || turns[1].Status != "completed" {
+			t.Errorf("turns %+v", turns)
+		}
+		w.send(SignalClose, Close{})
+	})
+	w.start(SessionOptions{})
+}
+
+func TestAnInterruptCallsOffThatASessionComesBack(t *testing.T) {
+	w := waitsLong(t)
+	w.fake.rest = endsTurn("completed", "")
+	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
+	w.at(3*time.Second, func() {
+		w.fake.fail("prepare", finally(activities.ErrTypeWireLost))
+		w.send(SignalMessage, hello("m2"))
+	})
+	w.waits(func() { w.takes(w.send(SignalInterrupt, Interrupt{By: "ann"})) })
+	w.once("it is parked again", func() bool { v := w.view(); return v.State == Parked && v.Queue == 1 }, func() {
+		if v := w.view(); v.WaitingFor != nil || v.Error == nil {
+			t.Errorf("session is %+v", v)
+		}
+		w.fake.fail("prepare", nil)
+		w.takes(w.send(SignalResume, Resume{}))
+	})
+	w.whenTurn(2, "completed", func() { w.send(SignalClose, Close{}) })
+	w.start(SessionOptions{})
+}
+
+func TestAResumeEndsAWaitAtOnceAndElsewhere(t *testing.T) {
+	for _, host := range []string{"", "web-3"} {
+		w := waitsLong(t)
+		w.fake.rest = endsTurn("completed", "")
+		w.fake.gone = map[string]bool{"web-1": true}
+		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		var at time.Time
+		w.at(2*time.Hour, func() {
+			w.waited("begin", activities.ErrTypeUnreachable)
+			at = w.Now()
+			if host == "" {
+				w.fake.mu.Lock()
+				w.fake.gone = nil
+				w.fake.mu.Unlock()
+			}
+			w.takes(w.send(SignalResume, Resume{Host: host}))
+		})
+		w.whenTurn(1, "completed", func() {
+			if v := w.view(); v.Host != cmp.Or(host, "web-1") || w.Now().Sub(at) > 5*time.Second {
+				t.Errorf("on %s after %v", v.Host, w.Now().Sub(at))
+			}
+			w.send(SignalClose, Close{})
+		})
+		w.start(SessionOptions{Host: "web-1"})
+	}
+}
+
+// A wait survives the run that it began in, and goes on from where it was.
+func TestARolloverKeepsAWait(t *testing.T) {
+	for what, doing := range map[string]string{"prepare": "begin", "start": startCodex} {
+		w := waitsLong(t)
+		w.fake.fail(what, finally(activities.ErrTypeWireLost))
+		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(time.Hour, func() {
+			w.waited(doing, activities.ErrTypeWireLost)
+			w.fill()
+			w.SignalWorkflow(SignalMessage, "any event wakes it")
+		})
+		w.start(SessionOptions{})
+		in := carried(t, w.continued())
+		was := in.Carry.Trouble
+		if was == nil || was.Attempt < 5 || len(in.Carry.Queue)+len(in.Carry.Sends) != 1 {
+			t.Fatalf("%s: the next run has %+v, %+v", what, was, in.Carry)
+		}
+		next := waitsLong(t)
+		next.SetStartTime(w.Now())
+		next.fake.rest = endsTurn("completed", "")
+		next.at(time.Millisecond, func() {
+			if v := next.view().WaitingFor; v == nil || v.Attempt != was.Attempt || !v.NextAt.Equal(was.NextAt) || !v.Since.Equal(was.Since) {
+				t.Errorf("%s: it waits for %+v, and waited for %+v", what, v, was)
+			}
+		})
+		next.whenTurn(1, "completed", func() {
+			next.kept(1)
+			next.send(SignalClose, Close{})
+		})
+		next.ExecuteWorkflow(TypeSession, in)
+		next.verify()
+	}
+}
