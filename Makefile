@@ -6,15 +6,15 @@ GO ?= go
 STAMP := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X fairlead.dev/fairlead/internal/version.Build=$(STAMP)
 
-.PHONY: all build tools versions demo test lint conformance schema faults fleet bench record clean
+.PHONY: all build tools versions demo check c-compiler test lint conformance schema faults fleet bench record golden freeze clean
 
 all: build
 
 build: bin/devserver ## bin/ctl, bin/worker, bin/scriptedmodel, bin/devserver
-	$(GO) build -ldflags "$(LDFLAGS)" -o bin/ ./cmd/ctl ./cmd/worker ./deploy/scriptedmodel/cmd/scriptedmodel
+	$(GO) build -ldflags "$(LDFLAGS)" -o bin/ ./cmd/ctl ./cmd/worker ./internal/lab/scriptedmodel/cmd/scriptedmodel
 
 bin/devserver: $(shell find deploy/devserver -name '*.go' -not -name '*_test.go') deploy/devserver/go.mod
-	cd deploy/devserver && $(GO) build -ldflags "-s -w" -o ../../bin/devserver .
+	GO="$(GO)" bash deploy/devserver/build.sh "$(CURDIR)/bin/devserver"
 
 tools: ## the pinned real codex into .tools/, sshd and what tests need from Debian
 	bash deploy/tools.sh
@@ -23,7 +23,7 @@ versions: tools ## older versions of codex, for the tests of what protects a cre
 	sh deploy/versions.sh
 
 demo: tools build ## the main job on real parts; exits 0 only if all it shows happened
-	$(GO) run ./deploy/demo
+	$(GO) run ./internal/lab/demo
 
 lint: ## vet, gofmt, staticcheck, workflowcheck
 	@bad="$$(gofmt -l *.go activities cmd conversation deploy hostexec internal seeds snapshots workflows)"; test -z "$$bad" || { echo "not formatted: $$bad"; exit 1; }
@@ -32,22 +32,38 @@ lint: ## vet, gofmt, staticcheck, workflowcheck
 	$(GO) tool staticcheck ./...
 	$(GO) tool workflowcheck ./workflows/...
 
-# Packages are run in the order that they are named in: those that wait long go
-# first, so that none of them is left over for the end; ./... has them all.
-LONG := ./hostexec ./deploy/faults ./deploy/e2e/... ./conversation ./snapshots ./activities ./workflows
-
+# gotestsum prints what a test said when it failed, and names the failed and the
+# skipped tests again at the end.
+#
 # Tests have a home of their own: codex and sshd start login shells, and what
 # somebody's rc files do (print, wait for a lock) must not decide what a test sees.
-test: tools versions build lint ## everything, on real parts
-	@set -e; home=$$(mktemp -d /var/tmp/fairlead-home-XXXXXX); trap 'rm -rf "$$home"' EXIT; \
+HOME_OF_TESTS = set -e; home=$$(mktemp -d /var/tmp/fairlead-home-XXXXXX); trap 'rm -rf "$$home"' EXIT; \
 	export GOENV="$$($(GO) env GOENV)" GOCACHE="$$($(GO) env GOCACHE)" GOMODCACHE="$$($(GO) env GOMODCACHE)" GOPATH="$$($(GO) env GOPATH)"; \
-	export HOME="$$home" XDG_CONFIG_HOME= XDG_STATE_HOME= XDG_RUNTIME_DIR=; set -x; \
-	$(GO) test -count=1 -p 3 -timeout 45m $(LONG) ./...; \
+	export HOME="$$home" XDG_CONFIG_HOME= XDG_STATE_HOME= XDG_RUNTIME_DIR=; set -x
+
+# The end-to-end packages have no test that does without real parts. They are
+# left out, since linking them takes longer than most packages' tests. A package that
+# passed and has not changed since is not run again, as go test does; make test runs all.
+check: c-compiler lint ## lint, unit tests and replay with the race detector, to run while you work: no real parts, no network; needs cgo and a C compiler
+	@$(HOME_OF_TESTS); packages=$$($(GO) list ./... | grep -v /internal/lab/e2e); \
+	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary skipped,output -- -short -race -timeout 20m $$packages
+
+c-compiler:
+	@test "$$($(GO) env CGO_ENABLED)" = 1 && command -v "$$($(GO) env CC | cut -d' ' -f1)" >/dev/null || \
+	{ echo "make check: the race detector needs cgo and a C compiler: install gcc (Debian: apt-get install gcc libc6-dev), or set CC, and unset CGO_ENABLED" >&2; exit 1; }
+
+# Packages are run in the order that they are named in: those that wait long go
+# first, so that none of them is left over for the end; ./... has them all.
+LONG := ./hostexec ./internal/lab/faults ./internal/lab/e2e/... ./conversation ./snapshots ./activities ./workflows
+
+test: tools versions build lint ## everything, on real parts
+	@$(HOME_OF_TESTS); \
+	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -p 3 -timeout 45m $(LONG) ./...; \
 	(cd deploy/devserver && $(GO) test -count=1 -timeout 10m ./...)
 
-conformance: tools versions ## every behaviour that sessions rely on, tried on every version of codex; the table is kept in deploy/conformance.md
+conformance: tools versions ## every behaviour that sessions rely on, tried on every version of codex; the table is kept in docs/reference/conformance.md
 	$(GO) test -count=1 -timeout 20m -run 'TestConformance$$' ./conversation -conformance
-	@cat deploy/conformance.md
+	@cat docs/reference/conformance.md
 
 schema: tools ## what the pinned codex's schema says of what we use, renewed, and what has changed in it
 	$(GO) test -count=1 -run TestSchemaIsTheOneWeKnow ./conversation -update
@@ -55,19 +71,26 @@ schema: tools ## what the pinned codex's schema says of what we use, renewed, an
 	@git --no-pager diff -U0 -- conversation/testdata/schema.txt | grep '^[-+][^-+]' || echo "schema: as it was"
 
 faults: tools build ## what survives: 200 seeded runs and each row of seeds and of snapshots once; the seed, and the matrix of what was lost (nothing)
-	$(GO) run ./deploy/faults $(FAULTS)
+	$(GO) run ./internal/lab/faults $(FAULTS)
 
 fleet: tools build ## 200 real sessions over four hosts in two zones with three workers, and troubles for all of them; the seed, the plan and what is judged
-	$(GO) run ./deploy/fleet $(FLEET)
+	$(GO) run ./internal/lab/fleet $(FLEET)
 
 bench: tools build ## speed beside its goals, side by side as ratios where there is a plain way
 	sh deploy/rivals.sh
-	$(GO) run ./deploy/bench
+	$(GO) run ./internal/lab/bench
 	$(GO) test -count=1 -run '^$$' -bench 'Fold|Decide|PlainJSON' ./conversation ./internal/policy
 
-record: tools build ## record anew what the replay tests check: read the diff
-	$(GO) test -count=1 -run TestRecordHistories ./workflows -record
+record: tools build ## record anew what the replay tests check: read the diff; once the newest release is frozen, RELEASE=v0.2 begins the next one
+	$(GO) test -count=1 -run TestRecordHistories ./workflows -record -release "$(RELEASE)"
 	$(GO) test -count=1 -run 'TestConformance/recorded' ./conversation -update
+
+golden: ## renew the lists of names and shapes that other versions rely on: it removes no line of a frozen release
+	$(GO) test -count=1 -run TestGolden ./workflows -update
+	@git --no-pager diff --stat -- workflows/testdata/golden
+
+freeze: ## close the newest release: its recorded histories may not change any more
+	$(GO) test -count=1 -run TestFrozenHistoriesAreAsTheyWere ./workflows -freeze
 
 clean:
 	rm -rf bin .tools .cache

@@ -4,11 +4,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// deploy/behaviours.md says which tests show how a conversation behaves. What it
+// docs/reference/behaviours.md says which tests show how a conversation behaves. What it
 // names has to be there.
 
 var (
@@ -51,7 +52,7 @@ func behaviourRows(text string) (rows [][2]string) {
 			continue
 		}
 		name, by := strings.TrimSpace(cells[1]), strings.TrimSpace(cells[2])
-		if name == "behaviour" || strings.Trim(name, "- ") == "" && strings.Trim(by, "- ") == "" {
+		if name == "behaviour" || name == "promise" || strings.Trim(name, "- ") == "" && strings.Trim(by, "- ") == "" {
 			continue
 		}
 		rows = append(rows, [2]string{name, by})
@@ -81,7 +82,7 @@ func notShown(row [2]string, in func(dir string) tests) (wrong []string) {
 }
 
 func TestEveryBehaviourIsShownByATest(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("deploy", "behaviours.md"))
+	text, err := os.ReadFile(filepath.Join("docs", "reference", "behaviours.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,6 +110,34 @@ func TestEveryBehaviourIsShownByATest(t *testing.T) {
 		for _, wrong := range notShown(row, in) {
 			t.Errorf("%s: %s", row[0], wrong)
 		}
+	}
+}
+
+var promisePattern = regexp.MustCompile(`(?m)^- \*\*([^*]+?)\.?\*\*`)
+
+// TestEveryGuaranteeIsShownByATest checks that each promise of docs/explanation/guarantees.md
+// has a row that names tests, in the same order, and that these tests exist.
+func TestEveryGuaranteeIsShownByATest(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("docs", "explanation", "guarantees.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, _, found := strings.Cut(string(text), "## What survives")
+	if !found {
+		t.Fatal("the part that states the promises is not where it was")
+	}
+	var promises, shown []string
+	for _, m := range promisePattern.FindAllStringSubmatch(part, -1) {
+		promises = append(promises, m[1])
+	}
+	for _, row := range behaviourRows(part) {
+		shown = append(shown, row[0])
+		for _, wrong := range notShown(row, func(dir string) tests { return testsIn(t, dir) }) {
+			t.Errorf("%s: %s", row[0], wrong)
+		}
+	}
+	if len(promises) < 12 || !slices.Equal(promises, shown) {
+		t.Errorf("promises are %q, shown are %q", promises, shown)
 	}
 }
 

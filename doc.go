@@ -1,3 +1,3 @@
 // Package fairlead holds the tests of the repository as a whole. The programs
-// are in cmd; README.md says where to look for the rest.
+// are in cmd; docs/contributing.md says where to look for the rest.
 package fairlead

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,6 +34,7 @@ type app struct {
 	out, err io.Writer
 	flags    globals
 	began    bool // the command line was accepted
+	begins   bool // the command begins something that Temporal keeps until a worker answers
 	closing  sync.Mutex
 	closers  []io.Closer
 
@@ -118,7 +121,7 @@ func (a *app) configPath() (path string, explicit bool) {
 
 // stateDir is the folder of the local stack, absolute.
 func (a *app) stateDir() (string, error) {
-	dir := firstOf(a.flags.state, os.Getenv("FAIRLEAD_STATE"))
+	dir := cmp.Or(a.flags.state, os.Getenv("FAIRLEAD_STATE"))
 	if dir == "" {
 		base := os.Getenv("XDG_STATE_HOME")
 		if base == "" {
@@ -165,11 +168,47 @@ func group(use, short string, children ...*cobra.Command) *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage("%q is not a command of %s", args[0], c.CommandPath()).hinted("see `%s --help`", c.CommandPath())
+				return usage("%q is not a command of %s", args[0], c.CommandPath()).hinted("%s", meantCommand(c, args[0]))
 			}
 			return usage("%s needs a command", c.CommandPath()).hinted("see `%s --help`", c.CommandPath())
 		},
 	}
 	c.AddCommand(children...)
 	return c
+}
+
+// meantCommand is the hint for a word that is no command of c.
+func meantCommand(c *cobra.Command, word string) string {
+	var names, near []string
+	for _, child := range c.Commands() {
+		names = append(names, child.Name())
+	}
+	for _, name := range meant(word, names) {
+		near = append(near, fmt.Sprintf("`%s %s`", c.CommandPath(), name))
+	}
+	hint := fmt.Sprintf("see `%s --help`", c.CommandPath())
+	if len(near) > 0 {
+		hint = fmt.Sprintf("is %s meant? %s", strings.Join(near, " or "), hint)
+	}
+	return hint
+}
+
+// helpCommand returns a help command that, unlike cobra's, refuses an unknown topic.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND...]", Short: "help on a command",
+		Example: "  ctl help session start",
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			found, rest, err := c.Root().Find(args)
+			if err != nil || found == nil {
+				return usage("there is no help on %q", strings.Join(args, " ")).hinted("see `%s --help`", c.Root().CommandPath())
+			}
+			if len(rest) > 0 {
+				return usage("there is no help on %q", rest[0]).hinted("%s", meantCommand(found, rest[0]))
+			}
+			found.InitDefaultHelpFlag()
+			return found.Help()
+		},
+	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -261,7 +262,7 @@ func approvalDecideCommand(a *app, outcome, short string) *cobra.Command {
 	}
 	if outcome == "accept" {
 		c.Flags().BoolVar(&forSession, "for-session", false, "also the same ask later in this session")
-		c.Flags().BoolVar(&amend, "amend", false, "also write the rule that `ctl approval show` names: what begins like it is asked no more, in every session of that codex home")
+		c.Flags().BoolVar(&amend, "amend", false, "also write the rule that 'ctl approval show' names: what begins like it is asked no more, in every session of that codex home")
 		c.Example += "\n  ctl approval accept release-42.2 --for-session"
 	}
 	f.add(c)
@@ -358,7 +359,7 @@ func decidedByUs(seen workflows.SessionDetail, session string, d workflows.Decid
 		ap = workflows.Approval{ID: d.Approval, Session: session, Digest: d.Digest}
 	}
 	ap.State = workflows.ApprovalDecided
-	ap.Decision = &workflows.Decision{Outcome: d.Outcome, By: d.By, Reason: d.Reason, Scope: firstOf(d.Scope, "once"), At: time.Now().UTC(),
+	ap.Decision = &workflows.Decision{Outcome: d.Outcome, By: d.By, Reason: d.Reason, Scope: cmp.Or(d.Scope, "once"), At: time.Now().UTC(),
 		AnswersBlob: d.AnswersBlob, Grant: d.Grant}
 	if d.Answers != nil {
 		_ = json.Unmarshal(d.Answers, &ap.Decision.Answers) // setAnswers made them

@@ -18,8 +18,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// atTerminal is a ctl at a real terminal, before which a person types lines, and
-// which reaches no server.
+// atTerminal is a ctl at a real terminal, at which a person types lines. It reaches
+// no server.
 func atTerminal(t *testing.T, lines ...string) (*app, *temporal) {
 	t.Helper()
 	person, program := terminal(t)
@@ -35,9 +35,9 @@ func atTerminal(t *testing.T, lines ...string) (*app, *temporal) {
 	return a, &temporal{Client: c, app: a}
 }
 
-// What the prompt of `ctl approval answer` offers is done: a person who declines
-// there sends no answers, neither those that are typed, nor those of the command
-// line, nor defaults.
+// The prompt of `ctl approval answer` does what it offers. A person who declines
+// there sends no answers: not those that were typed, not those of the command line,
+// and no defaults.
 func TestWhoeverIsAskedForAnswersMayDeclineOrCancel(t *testing.T) {
 	ap := workflows.Approval{ID: "s.1", Session: "s", Offered: []string{"answer", "decline", "cancel"}, Questions: []activities.Question{
 		{ID: "region"}, {ID: "name"}, {ID: "notify", Default: "true"}}}
@@ -61,7 +61,7 @@ func TestWhoeverIsAskedForAnswersMayDeclineOrCancel(t *testing.T) {
 	}
 }
 
-// Where nobody knows the questions, nobody knows which answers are secret, and a
+// While the questions are unknown, it is unknown which answers are secret, and a
 // signal would leave them in Temporal's history.
 func TestAnswersWaitUntilItIsKnownWhatIsSecret(t *testing.T) {
 	d := workflows.Decide{Approval: "s.1", Outcome: "answer", Digest: "d"}
@@ -71,7 +71,7 @@ func TestAnswersWaitUntilItIsKnownWhatIsSecret(t *testing.T) {
 	}
 }
 
-// --secret KEY=- is typed where standard input is a terminal, and shown no more
+// --secret KEY=- is typed if standard input is a terminal, and is shown no more
 // than without the -.
 func TestASecretFromATerminalIsNotShown(t *testing.T) {
 	person, program := terminal(t)

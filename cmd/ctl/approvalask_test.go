@@ -14,8 +14,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// typed gives the lines that a person types, and says which of them were asked
-// for unseen.
+// typed returns an asking at which a person types these lines, its output, and the
+// lines that were asked for unseen.
 func typed(ap workflows.Approval, lines ...string) (q *asking, out *bytes.Buffer, unseen *[]string) {
 	out, unseen = &bytes.Buffer{}, &[]string{}
 	q = &asking{p: newPrinter(out, false), ap: ap, whole: func() workflows.Approval { return ap },

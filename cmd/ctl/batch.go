@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -65,12 +66,12 @@ says which sessions wait. With -o json: a line for each result, and the batch la
 				}
 				b.Window = window
 			}
-			chosen := firstOf(id, b.ID)
+			chosen := cmp.Or(id, b.ID)
 			k, err := key.request(workflows.ClaimBatch, chosen, "batch run", b.request(a))
 			if err != nil {
 				return err
 			}
-			name := k.id(firstOf(chosen, "b-"+randomID()))
+			name := k.id(cmp.Or(chosen, "b-"+randomID()))
 			if err := b.named(name); err != nil {
 				return err
 			}
@@ -219,7 +220,7 @@ func showBatch(p *printer, v batchShown) {
 		problem = v.Error.Message
 	}
 	p.fields(plain("id"), painted(bold, v.ID), plain("state"), painted(batchColour(v), v.State), plain("why"), plain(v.Why), plain("items"), plain(countsText(v.BatchView)), plain("window"), plain(v.Window),
-		plain("rate"), plain(rateOf(v.BatchView)), plain("tokens"), plain(tokens(v.Usage)), plain("trouble"), painted(red, problem), plain("file"), plain(v.File), plain("started by"), plain(firstOf(v.Origin, v.By)), plain("created"), plain(v.CreatedAt))
+		plain("rate"), plain(rateOf(v.BatchView)), plain("tokens"), plain(tokens(v.Usage)), plain("trouble"), painted(red, problem), plain("file"), plain(v.File), plain("started by"), plain(cmp.Or(v.Origin, v.By)), plain("created"), plain(v.CreatedAt))
 	for _, w := range v.Waiting {
 		p.printf("%s  %s\n", p.paint(yellow, w.Session), fmt.Sprintf("waits for a person (%d open): `ctl approval list --session %s`", w.Approvals, w.Session))
 	}

@@ -8,7 +8,7 @@ import (
 	"go.temporal.io/sdk/client"
 )
 
-// written is a calendar in short: the ranges of each field that has any.
+// written returns a calendar in short form: the ranges of each field that has any.
 func written(cal client.ScheduleCalendarSpec) string {
 	var out []string
 	for _, f := range []struct {

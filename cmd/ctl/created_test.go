@@ -31,7 +31,7 @@ func TestAListShowsASessionOnceAndWhenItWasCreated(t *testing.T) {
 		return workflow.NewContinueAsNewError(ctx, workflows.TypeSession)
 	})
 	var lines []string
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		var out, errs bytes.Buffer
 		if code := run([]string{"--address", address, "-o", "json", "session", "list"}, strings.NewReader(""), &out, &errs); code != 0 {
 			t.Fatalf("exit %d: %s", code, errs.String())

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -39,6 +41,9 @@ func (d *delivery) send(ctx context.Context, t *temporal, seen workflows.Session
 		return false, lookErr
 	case live:
 		err := t.update(ctx, d.doing, workflows.SessionID(d.session), d.name, d.updateID, out, d.msg)
+		if exitOf(err) == exitRefused && hasEnded(seen.View.State) {
+			return false, refuseEnded(d.doing, seen.View)
+		}
 		if err == nil || exitOf(err) != exitUnreachable || !d.again || ctx.Err() != nil {
 			return false, err
 		}
@@ -64,12 +69,37 @@ func (d *delivery) deliver(ctx context.Context, t *temporal, out any) (kept bool
 // takesMore refuses messages to a session that ends.
 func takesMore(doing string) func(workflows.SessionDetail) error {
 	return func(d workflows.SessionDetail) error {
-		switch d.View.State {
-		case workflows.Closing, workflows.Closed, workflows.Failed:
-			return refused("%s: it is %s", doing, d.View.State)
+		switch s := d.View.State; {
+		case hasEnded(s):
+			return refuseEnded(doing, d.View)
+		case s == workflows.Closing:
+			return refused("%s: it is %s", doing, s)
 		}
 		return nil
 	}
+}
+
+func hasEnded(s workflows.SessionStatus) bool { return s == workflows.Closed || s == workflows.Failed }
+
+// refuseEnded returns the refusal of a message to a session that has ended. Its hint
+// says how the session's work can go on.
+func refuseEnded(doing string, v workflows.SessionView) error {
+	e := refused("%s: it %s", doing, endText(v))
+	if v.Error != nil && v.Error.Hint != "" {
+		return e.hinted("%s", v.Error.Hint)
+	}
+	return e.hinted("`ctl session fork %s` goes on from its newest snapshot, as a new session; `ctl snapshot restore` from any other", v.ID)
+}
+
+// endText says how a session ended.
+func endText(v workflows.SessionView) string {
+	switch {
+	case v.State != workflows.Failed:
+		return fmt.Sprintf("is %s", v.State)
+	case v.Error == nil:
+		return "has failed"
+	}
+	return fmt.Sprintf("has failed: %s: %s", v.Error.Kind, v.Error.Message)
 }
 
 // turnRuns is takesMore for what needs a running turn.
@@ -148,9 +178,9 @@ func ours(doing string, ap workflows.Approval, d workflows.Decide) error {
 	switch {
 	case was == nil && ap.State == workflows.ApprovalVoid:
 		return refused("%s: it is %s", doing, ap.State)
-	case was != nil && was.Signed && was.Outcome == d.Outcome && was.Scope == firstOf(d.Scope, "once"):
+	case was != nil && was.Signed && was.Outcome == d.Outcome && was.Scope == cmp.Or(d.Scope, "once"):
 		return nil // By is who signed
-	case was == nil || was.Outcome == d.Outcome && was.By == d.By && was.Reason == d.Reason && was.Scope == firstOf(d.Scope, "once"):
+	case was == nil || was.Outcome == d.Outcome && was.By == d.By && was.Reason == d.Reason && was.Scope == cmp.Or(d.Scope, "once"):
 		return nil
 	}
 	return refused("%s: already decided: %s by %s", doing, was.Outcome, was.By)

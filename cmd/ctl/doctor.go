@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/stack"
+	"fairlead.dev/fairlead/internal/store"
 )
 
 // Bounds of what counts as well.
@@ -126,9 +129,14 @@ func (a *app) examine(ctx context.Context) []finding {
 		err = fmt.Errorf("%d MiB are free where %s is: that is soon full", free>>20, dir)
 	}
 	add("disk space", err, "make room, or name another folder with --state", "%d MiB free", free>>20)
-	if stackErr == nil {
-		add("identity", private(info.Identity), "chmod 600 the file; if it is gone, bring back your copy: nothing else opens the store", "%s, mode 0600", info.Identity)
-		add("payload key", private(info.PayloadKey), "chmod 600 the file; if it is gone, bring back your copy: nothing else opens what Temporal keeps", "%s, mode 0600", info.PayloadKey)
+	identity, keys := a.keyFiles(dir, info, stackErr == nil)
+	if identity != "" {
+		add("identity", readable(identity, func() error { _, err := store.LoadIdentities(identity); return err }),
+			"chmod 600 the file; if it is gone or is no identity, bring back your copy: nothing else opens the store", "%s, mode 0600", identity)
+	}
+	if keys != "" {
+		add("payload key", readable(keys, func() error { _, err := payload.LoadKeys(keys); return err }),
+			"chmod 600 the file; if it is gone or holds no keys, bring back your copy: nothing else opens what Temporal keeps", "%s, mode 0600", keys)
 	}
 	a.examineService(ctx, add)
 	return out
@@ -214,7 +222,7 @@ func payloadsOf(t *temporal, statuses []api.Status) string {
 	v := statusView{}
 	v.Temporal.PayloadKey, _ = t.codec.Encrypts()
 	for _, st := range statuses {
-		v.Temporal.CodecEndpoint = firstOf(v.Temporal.CodecEndpoint, st.CodecEndpoint)
+		v.Temporal.CodecEndpoint = cmp.Or(v.Temporal.CodecEndpoint, st.CodecEndpoint)
 	}
 	return v.payloads()
 }
@@ -260,6 +268,39 @@ func diskFree(dir string) (uint64, error) {
 		return 0, fmt.Errorf("look at the disk of %s: %w", dir, err)
 	}
 	return st.Bavail * uint64(st.Bsize), nil
+}
+
+// keyFiles returns the files with the keys of the store and of Temporal's payloads:
+// those of the running stack, or those that a stack in dir would use. A name is
+// empty if there is no such file and the config names none.
+func (a *app) keyFiles(dir string, info *stack.Info, up bool) (identity, keys string) {
+	if up {
+		return info.Identity, info.PayloadKey
+	}
+	there := func(named, file string) string {
+		if path := cmp.Or(named, filepath.Join(dir, file)); named != "" || exists(path) {
+			return path
+		}
+		return ""
+	}
+	conf, err := a.config()
+	if err != nil {
+		return "", ""
+	}
+	return there(conf.Store.Identity, "identity.txt"), there(conf.Temporal.PayloadKey, "payload.key")
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// readable says why a secret file does not hold what it should.
+func readable(path string, load func() error) error {
+	if err := private(path); err != nil {
+		return err
+	}
+	return load()
 }
 
 // private says why a file is not one that only its owner can read.

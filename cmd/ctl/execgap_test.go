@@ -14,8 +14,8 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// Of a flood the store keeps the newest: what a person cannot have any more is
-// counted and told, in its place.
+// The store keeps only the newest of a flood of output. What is lost is counted and
+// reported at its place.
 func TestOutputThatWasDroppedIsToldInItsPlace(t *testing.T) {
 	id, err := agecrypt.GenerateX25519Identity()
 	if err != nil {

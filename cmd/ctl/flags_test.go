@@ -2,14 +2,15 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// A flag that every command has means the same everywhere. The one exception
-// is the contract's, and takes both.
+// A flag that every command has means the same everywhere. The contract has the one
+// exception, which takes both.
 func TestNoCommandHasAFlagOfCtlsOwnInAnotherSense(t *testing.T) {
 	root := newRoot(&app{})
 	var twice []string
@@ -28,4 +29,26 @@ func TestNoCommandHasAFlagOfCtlsOwnInAnotherSense(t *testing.T) {
 	if want := []string{"ctl session list --state"}; !slices.Equal(twice, want) {
 		t.Errorf("flags in two senses: %q, want %q", twice, want)
 	}
+}
+
+// A word in back-quotes in a flag's usage becomes the name of its value: a flag
+// without one has none, and no other is called like a command.
+func TestNoFlagHasAGarbledValueName(t *testing.T) {
+	var look func(*cobra.Command)
+	look = func(c *cobra.Command) {
+		check := func(f *pflag.Flag) {
+			name, _ := pflag.UnquoteUsage(f)
+			switch quoted := strings.Contains(f.Usage, "`"); {
+			case f.Value.Type() == "bool" && quoted, f.NoOptDefVal != "" && quoted:
+				t.Errorf("%s --%s takes no value, and its usage names one: %q", c.CommandPath(), f.Name, name)
+			case strings.HasPrefix(name, "ctl "):
+				t.Errorf("%s --%s: its value is called %q", c.CommandPath(), f.Name, name)
+			}
+		}
+		c.LocalFlags().VisitAll(check)
+		for _, child := range c.Commands() {
+			look(child)
+		}
+	}
+	look(newRoot(&app{}))
 }

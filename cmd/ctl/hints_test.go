@@ -9,7 +9,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// Who names something that is not there is told how to find what there is.
+// If a person names something that does not exist, the hint says how to find what
+// does.
 func TestWhatIsNotThereComesWithWhereToLook(t *testing.T) {
 	for message, want := range map[string]string{
 		`zone default has no host "web-9"`:      "`ctl host list` shows what there is",
@@ -24,7 +25,7 @@ func TestWhatIsNotThereComesWithWhereToLook(t *testing.T) {
 	}
 }
 
-// A refusal may name a session that is there, for something in it that is not.
+// A refusal may name an existing session, because something in it does not exist.
 func TestARefusalPointsOnlyToWhatIsMissing(t *testing.T) {
 	for message, want := range map[string]string{
 		`zone default has no host "web-9"`:                       "`ctl host list` shows what there is",

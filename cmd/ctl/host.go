@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -222,16 +223,22 @@ func (a *app) addHost(ctx context.Context, put workflows.PutHost) error {
 			return err
 		}
 	}
+	done := "added to"
+	if put.Replace {
+		if _, err := t.host(ctx, "add host "+put.Spec.Name, put.Zone, put.Spec.Name); err == nil {
+			done = "replaced in"
+		}
+	}
 	var v workflows.HostView
 	err = t.update(ctx, "add host "+put.Spec.Name, workflows.PoolID(put.Zone), workflows.UpdatePutHost, "", &v, put)
 	if noInventory(err) {
-		return unreachable("add host %s: no worker has served zone %s yet, and its first one makes the inventory", put.Spec.Name, firstOf(put.Zone, "default")).
+		return unreachable("add host %s: no worker has served zone %s yet, and its first one makes the inventory", put.Spec.Name, cmp.Or(put.Zone, "default")).
 			hinted("start a worker of that zone, or check --zone").because(err)
 	}
 	if err != nil {
 		return err
 	}
-	return a.print().show(v, func(p *printer) { p.printf("host %s added to zone %s\n", v.Name, v.Zone) })
+	return a.print().show(v, func(p *printer) { p.printf("host %s %s zone %s\n", v.Name, done, v.Zone) })
 }
 
 // askHostKey shows what the host shows and asks a person whether it is right.
@@ -307,6 +314,9 @@ func hostListCommand(a *app) *cobra.Command {
 				if len(hosts) > 0 && hosts[0].Paused != nil {
 					p.printf("%s\n", p.paint(yellow, "the zone is paused "+pauseText(hosts[0].Paused)+" (`ctl pool resume` ends it)"))
 				}
+				if len(hosts) > 0 && hosts[0].WaitingFor != nil {
+					p.printf("%s\n", p.paint(yellow, "the zone grants no slot: "+poolWaitText(hosts[0].WaitingFor)))
+				}
 				if left > 0 {
 					p.printf("%s\n", p.paint(yellow, unclean(left)+" (`ctl host show NAME` says more)"))
 				}
@@ -323,7 +333,7 @@ func (a *app) hosts(ctx context.Context, t *temporal, zone string) ([]workflows.
 	var hosts []workflows.HostView
 	err := t.ask(ctx, "list hosts", workflows.PoolID(zone), workflows.QueryHosts, &hosts)
 	if noInventory(err) {
-		a.note("no worker has served zone %s yet: it has no hosts", firstOf(zone, "default"))
+		a.note("no worker has served zone %s yet: it has no hosts", cmp.Or(zone, "default"))
 		return nil, nil
 	}
 	return hosts, err
@@ -383,7 +393,7 @@ func hostShowCommand(a *app) *cobra.Command {
 			}
 			return a.print().show(h, func(p *printer) {
 				p.fields(plain("name"), painted(bold, h.Name), plain("address"), plain(target(h)), plain("state"), painted(hostColour(h.State), h.State),
-					plain("paused"), painted(yellow, pauseText(h.Paused)), plain("slots"), plain(fmt.Sprintf("%d of %d used", h.Used, h.Slots)), plain("held by"), plain(strings.Join(h.Holders, ", ")),
+					plain("paused"), painted(yellow, pauseText(h.Paused)), plain("grants no slot"), painted(yellow, poolWaitText(h.WaitingFor)), plain("slots"), plain(fmt.Sprintf("%d of %d used", h.Used, h.Slots)), plain("held by"), plain(strings.Join(h.Holders, ", ")),
 					plain("zone"), plain(h.Zone), plain("key"), plain(h.Fingerprint), plain("codex"), plain(h.Codex),
 					plain("sandbox"), plain(h.Sandbox), plain("labels"), plain(labels(h.Labels)), plain("found"), plain(labels(h.Found)), plain("checked"), plain(h.CheckedAt), plain("health"), plain(healthText(h.Name, h.Health)), plain("folders"), plain(foldersText(h)))
 				showLeftovers(p, h)
@@ -403,7 +413,7 @@ func (t *temporal) host(ctx context.Context, doing, zone, name string) (workflow
 	}
 	err := t.ask(ctx, doing, workflows.PoolID(zone), workflows.QueryHost, &h, name)
 	if noInventory(err) {
-		err = notFound("%s: zone %s has no hosts: no worker has served it yet", doing, firstOf(zone, "default")).
+		err = notFound("%s: zone %s has no hosts: no worker has served it yet", doing, cmp.Or(zone, "default")).
 			hinted("`ctl status` shows the workers and their zones").because(err)
 	}
 	return h, err

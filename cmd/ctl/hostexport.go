@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -50,7 +51,7 @@ func (a *app) exportHosts(ctx context.Context, zone string, format inventory.For
 	var there []workflows.HostView
 	err = t.query(ctx, "export hosts", workflows.PoolID(zone), workflows.QueryHosts, &there)
 	if noInventory(err) {
-		a.note("no worker has served zone %s yet: it has no hosts", firstOf(zone, "default"))
+		a.note("no worker has served zone %s yet: it has no hosts", cmp.Or(zone, "default"))
 		err = nil
 	}
 	if err != nil {
@@ -58,7 +59,7 @@ func (a *app) exportHosts(ctx context.Context, zone string, format inventory.For
 	}
 	list, lacking := exportedHosts(there, names)
 	if len(lacking) > 0 {
-		return notFound("export hosts: zone %s has no host %s", firstOf(zone, "default"), strings.Join(lacking, ", "))
+		return notFound("export hosts: zone %s has no host %s", cmp.Or(zone, "default"), strings.Join(lacking, ", "))
 	}
 	data, err := inventory.Write(format, list)
 	if err != nil {

@@ -197,6 +197,11 @@ func (im *hostImport) prepare() error {
 		return usage("--slots %d: at least 1", im.flags.slots)
 	}
 	var pins inventory.Pins
+	for _, file := range im.flags.knownHosts { // also where no host needs it
+		if _, err := pins.Keys(file, &inventory.Host{Address: "localhost"}, false); err != nil {
+			return usage("--known-hosts: %v", err).hinted("nothing was changed")
+		}
+	}
 	bad := &inventory.Error{Name: im.path, Format: im.file.Format}
 	for i := range im.file.Hosts {
 		h := &im.file.Hosts[i]

@@ -19,7 +19,7 @@ const (
 	otherKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
 )
 
-// prepared reads a file as an import does, up to where Temporal is asked.
+// prepared reads a file as an import does, up to the point where it asks Temporal.
 func prepared(t *testing.T, name, text string, f importFlags) (*hostImport, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -66,7 +66,7 @@ func TestAnImportChecksHostsAsAddDoes(t *testing.T) {
 
 func TestPinsComeFromKnownHosts(t *testing.T) {
 	kh := filepath.Join(t.TempDir(), "known_hosts")
-	// hashed names are tried end to end
+	// Hashed names are tested end to end.
 	if err := os.WriteFile(kh, []byte("[web.example]:2222,other "+someKey+"\n@revoked * "+otherKey+"\nweb.example,alias "+otherKey+"\n@cert-authority *.ca.example "+someKey+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestWhatAFileDoesNotSpeakOfStays(t *testing.T) {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
-	// Another address is another machine: its key is not known.
+	// Another address is another machine, so its key is not known.
 	im, err := prepared(t, "hosts.yaml", "hosts:\n  a: {address: b.example}\n", importFlags{})
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -37,7 +38,7 @@ type importedHost struct {
 // say.
 func (im *hostImport) compare(ctx context.Context) error {
 	var there []workflows.HostView
-	zone := firstOf(im.flags.zone, "default")
+	zone := cmp.Or(im.flags.zone, "default")
 	err := im.t.query(ctx, "import hosts", workflows.PoolID(im.flags.zone), workflows.QueryHosts, &there)
 	if noInventory(err) {
 		return unreachable("import hosts: no worker has served zone %s yet, and its first one makes the inventory", zone).
@@ -131,7 +132,7 @@ func (h *imported) changes() []string {
 	is, be := h.old.Spec, h.put.Spec
 	change := func(what, from, to string) {
 		if from != to {
-			out = append(out, fmt.Sprintf("%s: %s → %s", what, firstOf(from, "none"), firstOf(to, "none")))
+			out = append(out, fmt.Sprintf("%s: %s → %s", what, cmp.Or(from, "none"), cmp.Or(to, "none")))
 		}
 	}
 	change("address", is.Address, be.Address)
@@ -274,7 +275,7 @@ func firstErr(errs ...error) error {
 }
 
 func (im *hostImport) show(done bool) error {
-	zone := firstOf(im.flags.zone, "default")
+	zone := cmp.Or(im.flags.zone, "default")
 	list := make([]importedHost, 0, len(im.hosts))
 	for _, h := range im.hosts {
 		v := importedHost{Name: h.put.Spec.Name, Outcome: im.outcome(h, done), Zone: zone, Changes: h.differs}

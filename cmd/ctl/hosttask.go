@@ -51,6 +51,7 @@ func hostCheckCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			a.begins = true
 			doing := "check host " + args[0]
 			h, err := t.host(c.Context(), doing, zone, args[0])
 			if err != nil {
@@ -101,6 +102,7 @@ func hostProvisionCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			a.begins = true
 			doing := "provision host " + args[0]
 			h, err := t.host(c.Context(), doing, zone, args[0])
 			if err != nil {
@@ -158,6 +160,7 @@ func (a *app) exec(ctx context.Context, zone, name string, argv []string) error 
 	if err != nil {
 		return err
 	}
+	a.begins = true
 	doing := "exec on host " + name
 	h, err := t.host(ctx, doing, zone, name)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// What codex has by now is shown as soon as the attached worker knows; what is
+// What codex has by now is shown as soon as the attached worker knows. What is
 // settled stays as the session has it.
 func TestAMessageThatCodexHasIsShownSo(t *testing.T) {
 	v := workflows.SessionView{
@@ -22,7 +22,7 @@ func TestAMessageThatCodexHasIsShownSo(t *testing.T) {
 		},
 	}
 	live := activities.SessionLive{Attached: true, ThreadID: "t", TurnID: "now", Offset: 500, Acknowledged: []string{"a", "b", "d", "e"}}
-	freshen(&v, activities.SessionLive{Offset: 1000, Acknowledged: []string{"c"}}, "") // nobody is attached
+	freshen(&v, activities.SessionLive{Offset: 1000, Acknowledged: []string{"c"}}, "") // no pump is attached
 	freshen(&v, live, "")
 	for i, want := range []string{"acknowledged", "acknowledged", "sent", "rejected", "queued"} {
 		if v.Messages[i].State != want {

@@ -153,8 +153,10 @@ func newRoot(a *app) *cobra.Command {
 	f.DurationVar(&a.flags.timeout, "timeout", 0, "longest `wait`, such as 30s (each command has its own)")
 	f.BoolVar(&a.flags.noInput, "no-input", false, "never ask; exit 7 where a person is needed")
 	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "no progress on standard error")
+	root.SetHelpCommand(helpCommand())
 	for _, command := range commands {
 		root.AddCommand(command(a))
 	}
+	sayArguments(root)
 	return root
 }

@@ -9,14 +9,13 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// The test binary is ctl: scripts in testdata run it as a user would.
+// The test binary is also ctl: scripts in testdata run it as a user would.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"ctl": main,
 	})
 }
 
-// TestScripts runs the stories of testdata that need nothing but ctl.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:   "testdata",
@@ -25,8 +24,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// alone gives a script a home of its own, so that nobody's config, profile or
-// stack decides what a test sees.
+// alone gives a script a home of its own, so that no config, profile or stack of a
+// user affects the test.
 func alone(env *testscript.Env) error {
 	home := filepath.Join(env.WorkDir, "home")
 	if err := os.Mkdir(home, 0o700); err != nil {

@@ -18,7 +18,7 @@ func codeOf(kind string) int {
 	case "host_not_found", "seed_not_found", workflows.RefusedNotFound:
 		return exitNotFound
 	case activities.ErrTypeUnreachable, activities.ErrTypeAuth, activities.ErrTypeHostKey,
-		activities.ErrTypeStore, activities.ErrTypeWireLost, "no_pool", "timeout":
+		activities.ErrTypeStore, activities.ErrTypeWireLost, activities.ErrTypeRootMissing, "no_pool", "timeout":
 		return exitUnreachable
 	case activities.ErrTypeFenced, activities.ErrTypeOldIdentity, workflows.RefusedState:
 		return exitRefused

@@ -6,7 +6,6 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestPolicyScripts runs the stories of policies, which need nothing but ctl.
 func TestPolicyScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:   "testdata/policy",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,14 +20,14 @@ func poolCommand(a *app) *cobra.Command {
 
 // pool asks a zone's pool how it is.
 func (t *temporal) pool(ctx context.Context, zone string) (v workflows.PoolView, err error) {
-	err = t.ask(ctx, "show zone "+firstOf(zone, "default"), workflows.PoolID(zone), workflows.QueryPool, &v)
+	err = t.ask(ctx, "show zone "+cmp.Or(zone, "default"), workflows.PoolID(zone), workflows.QueryPool, &v)
 	return v, noZone(zone, err)
 }
 
 // noZone says what it means that a zone's pool is not there.
 func noZone(zone string, err error) error {
 	if noInventory(err) {
-		return notFound("no worker has ever served zone %s", firstOf(zone, "default")).hinted("`ctl pool list` shows the zones there are; the first worker of a zone makes it").because(err)
+		return notFound("no worker has ever served zone %s", cmp.Or(zone, "default")).hinted("`ctl pool list` shows the zones there are; the first worker of a zone makes it").because(err)
 	}
 	return err
 }
@@ -109,8 +110,16 @@ func zoneOf(args []string) (string, error) {
 	return args[0], checkName("zone", args[0])
 }
 
+// poolWaitText says why a pool that was begun anew grants no slot.
+func poolWaitText(w *workflows.WaitingView) string {
+	if w == nil {
+		return ""
+	}
+	return clean(fmt.Sprintf("it tries to %s, and cannot: %s; next attempt %s", w.Doing, w.Error, attemptsText(w)))
+}
+
 func showPool(p *printer, v workflows.PoolView) {
-	p.fields(plain("zone"), painted(bold, v.Zone), plain("paused"), painted(yellow, pauseText(v.Paused)),
+	p.fields(plain("zone"), painted(bold, v.Zone), plain("paused"), painted(yellow, pauseText(v.Paused)), plain("grants no slot"), painted(yellow, poolWaitText(v.WaitingFor)),
 		plain("slots"), plain(fmt.Sprintf("%d of %d used, %d free", v.Used, v.Slots, v.Free)), plain("waiting"), plain(v.Waiting), plain("parked"), plain(v.Parked),
 		plain("grants"), plain(v.Grants))
 	var rows [][]cell
@@ -143,7 +152,7 @@ func showPool(p *printer, v workflows.PoolView) {
 	if len(v.Queue) > 0 {
 		rows = nil
 		for _, w := range v.Queue {
-			rows = append(rows, []cell{plain(w.Position), painted(bold, w.Session), plain(w.Tenant), plain(w.Priority), plain(firstOf(w.Host, strings.Join(w.Selects, " "))),
+			rows = append(rows, []cell{plain(w.Position), painted(bold, w.Session), plain(w.Tenant), plain(w.Priority), plain(cmp.Or(w.Host, strings.Join(w.Selects, " "))),
 				plain(w.Since), plain(oneLine(w.Reason, 100))})
 		}
 		p.printf("\n")
@@ -170,7 +179,7 @@ func pauseText(p *workflows.PoolPause) string {
 	if p.Reason != "" {
 		text += ": " + p.Reason
 	}
-	return text
+	return clean(text)
 }
 
 func poolSetCommand(a *app) *cobra.Command {
@@ -201,7 +210,7 @@ sessions use it at a time on this zone's hosts.`,
 				return usage("give --weight or --limit")
 			}
 			in.By = person()
-			return a.changePool(c.Context(), zone, workflows.UpdateSetPool, in, firstOf(in.Tenant, in.Seed)+" set")
+			return a.changePool(c.Context(), zone, workflows.UpdateSetPool, in, cmp.Or(in.Tenant, in.Seed)+" set")
 		},
 	}
 	fl := c.Flags()
@@ -250,7 +259,7 @@ func (a *app) changePool(ctx context.Context, zone, update string, arg any, done
 		return err
 	}
 	var v workflows.PoolView
-	err = t.update(ctx, "change zone "+firstOf(zone, "default"), workflows.PoolID(zone), update, "", &v, arg)
+	err = t.update(ctx, "change zone "+cmp.Or(zone, "default"), workflows.PoolID(zone), update, "", &v, arg)
 	if err != nil {
 		return noZone(zone, err)
 	}

@@ -3,15 +3,18 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	enums "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/interceptor"
 	temporallog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
@@ -80,7 +83,7 @@ func (s *silence) once() bool {
 // is told.
 func (t *temporal) ask(ctx context.Context, doing, workflowID, name string, out any, args ...any) error {
 	live, err := t.askEither(ctx, doing, workflowID, name, out, args...)
-	if err == nil && !live && t.silence.once() {
+	if err == nil && !live && !t.app.begins && t.silence.once() {
 		t.app.note("no worker answers: this is what Temporal keeps")
 	}
 	return err
@@ -92,6 +95,12 @@ func (t *temporal) askEither(ctx context.Context, doing, workflowID, name string
 		pctx, cancel := context.WithTimeout(ctx, min(probeWait, t.app.wait(probeWait)))
 		err = t.query(pctx, doing, workflowID, name, out, args...)
 		cancel()
+		if unknownQuery(err) && t.recall(ctx, doing, workflowID, name, out, args...) == nil {
+			return true, nil // a worker of an earlier version does not explain what refused its input
+		}
+		if outOfTime(ctx, err) { // the worker had no time to answer
+			return true, err
+		}
 		if err == nil || exitOf(err) != exitUnreachable || ctx.Err() != nil {
 			t.silence.heard(err == nil)
 			return true, err
@@ -103,6 +112,13 @@ func (t *temporal) askEither(ctx context.Context, doing, workflowID, name string
 		return false, err
 	}
 	return false, rerr
+}
+
+// unknownQuery says that the workflow answers no query of that name, as a session
+// that refused its options does not with a worker of an earlier version.
+func unknownQuery(err error) bool {
+	var fail *serviceerror.QueryFailed
+	return errors.As(err, &fail) && strings.HasPrefix(fail.Message, "unknown queryType ")
 }
 
 // recall answers a query from the history alone.
@@ -121,7 +137,8 @@ func answer(codec *payload.Codec, history *historypb.History, at time.Time, doin
 	if len(history.Events) == 0 {
 		return notFound("%s: there is none", doing)
 	}
-	handlers, err := replay(codec, history)
+	q := &query{codec: codec, doing: doing, name: name, args: args}
+	answered, err := replay(q, history)
 	if err != nil && worked(history) {
 		return unreachable("%s: no worker answers, and this ctl cannot follow the history itself: %s", doing, oneLine(firstSentence(err), 200)).
 			hinted("is a worker running? `ctl status` shows them; is ctl of the same version?").because(err)
@@ -129,10 +146,20 @@ func answer(codec *payload.Codec, history *historypb.History, at time.Time, doin
 	// Signals that no worker has seen yet are counted in. The replay was right
 	// up to here; what it says now is only that the last task left no trace. A
 	// run that no worker has seen, as one that was just continued, is all of it unread.
-	if now, _ := replay(codec, asOf(history, at)); now.byName[name] != nil {
-		handlers = now
+	if now, _ := replay(q, asOf(history, at)); now != nil {
+		answered = now
 	}
-	return handlers.call(codec, doing, name, out, args)
+	if answered == nil {
+		return unreachable("%s: no worker answers, and the history does not tell yet", doing).
+			hinted("is a worker running? `ctl status` shows them")
+	}
+	if answered.err != nil {
+		return answered.err
+	}
+	if err := json.Unmarshal(answered.data, out); err != nil {
+		return failed("%s: read the answer: %v", doing, err)
+	}
+	return nil
 }
 
 // worked says whether a worker has done any task of a run.
@@ -142,22 +169,35 @@ func worked(h *historypb.History) bool {
 	})
 }
 
-// replay runs a workflow up to the last task that was completed.
-func replay(codec *payload.Codec, history *historypb.History) (*queryHandlers, error) {
-	handlers := &queryHandlers{byName: map[string]any{}}
+// replay runs a workflow up to the last task that was completed and returns its
+// answer as of then: nil if it has no handler for the query by then.
+func replay(q *query, history *historypb.History) (*reply, error) {
+	o := &observer{query: q, from: lastTask(history), handlers: map[string]any{}}
 	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
-		DataConverter: codec.DataConverter(), FailureConverter: codec.FailureConverter(),
-		Interceptors: []interceptor.WorkerInterceptor{handlers},
+		DataConverter: q.codec.DataConverter(), FailureConverter: q.codec.FailureConverter(),
+		Interceptors: []interceptor.WorkerInterceptor{o},
 	})
 	if err != nil {
-		return handlers, err
+		return nil, err
 	}
 	workflows.Register(replayer)
 	begun := history.Events[0].GetWorkflowExecutionStartedEventAttributes()
-	return handlers, replayer.ReplayWorkflowHistoryWithOptions(
+	err = replayer.ReplayWorkflowHistoryWithOptions(
 		temporallog.NewStructuredLogger(slog.New(slog.DiscardHandler)), history, worker.ReplayWorkflowHistoryOptions{
 			OriginalExecution: workflow.Execution{ID: begun.GetWorkflowId(), RunID: begun.GetOriginalExecutionRunId()},
 		})
+	return o.reply, err
+}
+
+// lastTask returns the id of the event that started the last task that was
+// completed, or 0.
+func lastTask(h *historypb.History) (started int64) {
+	for _, ev := range h.Events {
+		if done := ev.GetWorkflowTaskCompletedEventAttributes(); done != nil {
+			started = done.GetStartedEventId()
+		}
+	}
+	return started
 }
 
 // history is all that Temporal keeps of a workflow's newest run.
@@ -213,68 +253,113 @@ func asOf(h *historypb.History, at time.Time) *historypb.History {
 	return h
 }
 
-// queryHandlers catches what a workflow answers queries with.
-type queryHandlers struct {
-	interceptor.WorkerInterceptorBase
-	byName map[string]any
+// A query is what is asked of a workflow.
+type query struct {
+	codec       *payload.Codec
+	doing, name string
+	args        []any
 }
 
-func (q *queryHandlers) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
-	in := &caughtInbound{q: q}
+// A reply is JSON, or the error that ctl reports.
+type reply struct {
+	data []byte
+	err  error
+}
+
+// observer asks the query while the workflow runs. Once a replay has returned
+// it is too late: the SDK ends the workflow's goroutines then without waiting for
+// them, and their deferred functions change what a query handler reads.
+type observer struct {
+	interceptor.WorkerInterceptorBase
+	query    *query
+	from     int64 // the event that starts the last task
+	handlers map[string]any
+	reply    *reply
+}
+
+func (o *observer) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	in := &observedInbound{o: o}
 	in.Next = next
 	return in
 }
 
-type caughtInbound struct {
+type observedInbound struct {
 	interceptor.WorkflowInboundInterceptorBase
-	q *queryHandlers
+	o *observer
 }
 
-func (c *caughtInbound) Init(next interceptor.WorkflowOutboundInterceptor) error {
-	out := &caughtOutbound{q: c.q}
+func (i *observedInbound) Init(next interceptor.WorkflowOutboundInterceptor) error {
+	out := &observedOutbound{o: i.o}
 	out.Next = next
-	return c.Next.Init(out)
+	return i.Next.Init(out)
 }
 
-type caughtOutbound struct {
+// ExecuteWorkflow runs the workflow beside a coroutine whose condition never
+// holds. The SDK evaluates it again until no coroutine gets any further: the
+// last reply is of the state that the task has left.
+func (i *observedInbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
+	untilEvicted, _ := workflow.NewDisconnectedContext(ctx)
+	workflow.Go(untilEvicted, func(ctx workflow.Context) {
+		_ = workflow.Await(ctx, func() bool {
+			if int64(workflow.GetInfo(ctx).GetCurrentHistoryLength()) >= i.o.from {
+				i.o.ask()
+			}
+			return false
+		})
+	})
+	return i.Next.ExecuteWorkflow(ctx, in)
+}
+
+type observedOutbound struct {
 	interceptor.WorkflowOutboundInterceptorBase
-	q *queryHandlers
+	o *observer
 }
 
-func (c *caughtOutbound) SetQueryHandler(ctx workflow.Context, name string, handler any) error {
-	c.q.byName[name] = handler
+func (c *observedOutbound) SetQueryHandler(ctx workflow.Context, name string, handler any) error {
+	c.o.handlers[name] = handler
 	return c.Next.SetQueryHandler(ctx, name, handler)
 }
 
-func (c *caughtOutbound) SetQueryHandlerWithOptions(ctx workflow.Context, name string, handler any, opts workflow.QueryHandlerOptions) error {
-	c.q.byName[name] = handler
+func (c *observedOutbound) SetQueryHandlerWithOptions(ctx workflow.Context, name string, handler any, opts workflow.QueryHandlerOptions) error {
+	c.o.handlers[name] = handler
 	return c.Next.SetQueryHandlerWithOptions(ctx, name, handler, opts)
 }
 
-// call does what a worker does with a query: it hands over and brings back JSON.
-func (q *queryHandlers) call(codec *payload.Codec, doing, name string, out any, args []any) error {
-	f := reflect.ValueOf(q.byName[name])
-	if !f.IsValid() || f.Type().NumIn() != len(args) || f.Type().NumOut() != 2 {
-		return unreachable("%s: no worker answers, and the history does not tell yet", doing).
-			hinted("is a worker running? `ctl status` shows them")
+// ask does what a worker does with a query: it hands over and brings back JSON.
+func (o *observer) ask() {
+	q := o.query
+	f := reflect.ValueOf(o.handlers[q.name])
+	if !f.IsValid() || f.Type().NumIn() != len(q.args) || f.Type().NumOut() != 2 {
+		return
 	}
 	var in []reflect.Value
-	for i, arg := range args {
+	for i, arg := range q.args {
 		v := reflect.New(f.Type().In(i))
 		if err := throughJSON(arg, v.Interface()); err != nil {
-			return failed("%s: %v", doing, err)
+			o.reply = &reply{err: failed("%s: %v", q.doing, err)}
+			return
 		}
 		in = append(in, v.Elem())
 	}
 	res := f.Call(in)
 	if err, ok := res[1].Interface().(error); ok {
-		if e := refusal(codec, err); e != nil {
-			e.message = doing + ": " + e.message
-			return e.because(err)
-		}
-		return failed("%s: %v", doing, err)
+		o.reply = &reply{err: q.refused(err)}
+		return
 	}
-	return throughJSON(res[0].Interface(), out)
+	data, err := json.Marshal(res[0].Interface())
+	if err != nil {
+		err = failed("%s: %v", q.doing, err)
+	}
+	o.reply = &reply{data: data, err: err}
+}
+
+// refused returns the error of a query handler as ctl reports it.
+func (q *query) refused(err error) error {
+	if e := refusal(q.codec, err); e != nil {
+		e.message = q.doing + ": " + unsaid(q.doing, e.message)
+		return e.because(err)
+	}
+	return failed("%s: %v", q.doing, err)
 }
 
 func throughJSON(from, to any) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"sort"
 	"strings"
@@ -118,7 +119,7 @@ func (r *renderer) entry(e activities.Entry) {
 	case activities.EntryReasoning:
 		p.printf("%s\n", p.paint(dim, text))
 	case activities.EntryCommand:
-		p.printf("%s %s%s\n", p.paint(cyan, "$"), p.paint(cyan, clean(firstOf(e.Command, e.Text))), commandEnd(p, e))
+		p.printf("%s %s%s\n", p.paint(cyan, "$"), p.paint(cyan, clean(cmp.Or(e.Command, e.Text))), commandEnd(p, e))
 		if e.Command != "" && text != "" {
 			p.printf("%s\n", p.paint(dim, indent(lastLines(text, 20))))
 		}
@@ -180,13 +181,6 @@ func facts(m map[string]string) string {
 	}
 	sort.Strings(out)
 	return " (" + strings.Join(out, ", ") + ")"
-}
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 func commandEnd(p *printer, e activities.Entry) string {

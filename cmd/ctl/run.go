@@ -83,7 +83,7 @@ func (f *startFlags) options() (workflows.SessionOptions, error) {
 		}
 		f.watch.turnBound = b.TurnTimeout != ""
 	}
-	if strings.Contains(f.goOn.work, ".snap-") { // the id of one, and no policy for those to come
+	if isSnapshot(f.goOn.work) { // and no policy for those to come
 		f.work.snapshot, f.goOn.work = f.goOn.work, ""
 	}
 	if err := f.goOn.set(&opt); err != nil {
@@ -160,6 +160,9 @@ func (f *startFlags) options() (workflows.SessionOptions, error) {
 	return opt, nil
 }
 
+// isSnapshot says whether a word is the id of a snapshot.
+func isSnapshot(word string) bool { return strings.Contains(word, ".snap-") }
+
 // sessionOptions are what the flags and the config say.
 func (a *app) sessionOptions(f *startFlags) (workflows.SessionOptions, error) {
 	opt, err := f.options()
@@ -173,7 +176,19 @@ func (a *app) sessionOptions(f *startFlags) (workflows.SessionOptions, error) {
 	if err != nil {
 		return opt, err
 	}
-	return opt, f.watch.set(&opt, conf.Timeouts)
+	if err := f.watch.set(&opt, conf.Timeouts); err != nil {
+		return opt, err
+	}
+	return opt, startable(opt)
+}
+
+// startable returns why the session's workflow would refuse these options: such
+// a session would begin, and fail at once.
+func startable(opt workflows.SessionOptions) error {
+	if err := opt.Check(); err != nil {
+		return usage("the session would be refused: %v", err).because(err)
+	}
+	return nil
 }
 
 func (f *startFlags) sessionID() (string, error) {
@@ -298,6 +313,10 @@ func (a *app) begin(ctx context.Context, t *temporal, id string, opt workflows.S
 
 // checkNames finds out about names that do not exist before anything starts.
 func (a *app) checkNames(ctx context.Context, t *temporal, opt workflows.SessionOptions) error {
+	a.begins = true
+	if err := startable(opt); err != nil { // again: a restore takes over options from elsewhere
+		return err
+	}
 	if err := t.knownZone(ctx, "find zone "+opt.Zone, opt.Zone); err != nil {
 		return err
 	}

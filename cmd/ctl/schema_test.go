@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What no provider could take is refused before anything begins.
+// A schema that no provider could accept is refused before anything begins.
 func TestASchemaThatIsNoneIsRefusedAtOnce(t *testing.T) {
 	for schema, want := range map[string]string{
 		`{"type":"objekt"}`: "at /type",

@@ -47,6 +47,8 @@ a server's env names, which is for that server):
 Also: provider name, token_command, headers, query, openai_auth; servers' cwd, env,
 headers, headers_helper, enabled, required, tool_timeout, disabled_tools; effort,
 marketplaces, plugins. What it says, config.toml must not say too.
+Sessions switch off codex's features plugins, apps, remote_plugin, skill_search and
+goals (with it codex begins turns that nobody asked for) where neither file names them.
 
 --from FILE takes back what 'ctl seed export' wrote; --identity is a file on this machine.`,
 		Example: "  ctl seed import team ~/.codex\n  ctl seed import models --settings models.yaml\n  ctl seed import team --from team.seed.age --identity me.txt",

@@ -104,6 +104,7 @@ func (a *app) login(ctx context.Context, zone, host, name string) error {
 	if err != nil {
 		return err
 	}
+	a.begins = true
 	doing := "log in for seed " + name
 	h, err := t.host(ctx, doing, zone, host)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// The health of a seed does not tell of a verification that found nothing out:
-// what it said is shown beside it.
+// A seed's health does not show a verification without a result, so the
+// verification's result is shown beside it.
 func TestASeedIsShownWithItsNewestVerification(t *testing.T) {
 	shown := func(c *workflows.SeedCheck) string {
 		var b bytes.Buffer

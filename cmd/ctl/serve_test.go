@@ -5,7 +5,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"go.temporal.io/sdk/client"
@@ -14,17 +13,15 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/workflows"
 )
 
-// serve starts a real server with one session, s1, whose workflow the test has
-// written.
+// serve starts a real server with one session, s1, whose workflow the test
+// supplies.
 func serve(t *testing.T, session func(workflow.Context) error) (address string) {
 	t.Helper()
-	path, err := filepath.Abs("../../bin/devserver")
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := realparts.DevServer(t)
 	srv, err := testsuite.StartDevServer(t.Context(), testsuite.DevServerOptions{
 		ExistingPath: path, LogLevel: "error", Stdout: io.Discard, Stderr: os.Stderr,
 		ClientOptions: &client.Options{Logger: temporallog.NewStructuredLogger(slog.New(slog.DiscardHandler))},
@@ -51,7 +48,7 @@ func serve(t *testing.T, session func(workflow.Context) error) (address string) 
 	return srv.FrontendHostPort()
 }
 
-// atHome keeps anybody's config, profile and stack out of a test.
+// atHome keeps a user's config, profile and stack out of a test.
 func atHome(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	for _, name := range []string{"XDG_STATE_HOME", "XDG_CONFIG_HOME", "FAIRLEAD_STATE", "FAIRLEAD_CONFIG"} {

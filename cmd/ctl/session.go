@@ -197,7 +197,7 @@ func showSession(p *printer, v workflows.SessionView) {
 	if v.Archived {
 		away = "it takes no messages until `ctl session unarchive`"
 	}
-	p.fields(plain("id"), painted(bold, v.ID), plain("name"), plain(v.Name), plain("archived"), painted(yellow, away), plain("state"), painted(stateColour(v.State), string(v.State)), plain("waits for"), plain(v.Waits),
+	p.fields(plain("id"), painted(bold, v.ID), plain("name"), plain(v.Name), plain("archived"), painted(yellow, away), plain("state"), painted(stateColour(v.State), string(v.State)), plain("waits for"), plain(v.Waits), plain("next attempt"), painted(yellow, attemptsText(v.WaitingFor)),
 		plain("host"), plain(v.Host), plain("lost"), painted(red, lostText(v.Lost)), plain("warm"), plain(warm), plain("attempt"), plain(attemptText(v.Attempt)), plain("seed"), plain(v.Seed), plain("thread"), plain(v.ThreadID), plain("turn"), plain(turn), plain("progress"), plain(progressText(v.Progress)),
 		plain("process"), plain(process), plain("tokens"), plain(tokens(v.Usage)), plain("context"), plain(contextText(v.Usage.Context)), plain("rate limits"), plain(rateText(v.RateLimits)), plain("budget"), plain(budgetText(v.Budget)), plain("nearly used up"), painted(yellow, budgetWarnings(v.Budget)),
 		plain("sandbox"), plain(confineText(v.Options)), plain("begun from"), plain(v.Options["from"]), plain("snapshots"), plain(policyText(v.Options)), plain("snapshot"), plain(snapshot), plain("snapshot failed"), painted(red, snapshotTrouble),
@@ -214,6 +214,15 @@ func showSession(p *printer, v workflows.SessionView) {
 	for _, r := range v.Refusals {
 		p.printf("refused %s, %s: %s\n", r.Name, age(r.At), clean(r.Reason))
 	}
+}
+
+// attemptsText says of a fault that is waited out how long that goes on, and when
+// it is tried again.
+func attemptsText(w *workflows.WaitingView) string {
+	if w == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s; %d failed since %s (%s)", age(w.NextAt), w.Attempt, age(w.Since), w.Kind)
 }
 
 func tokens(u workflows.UsageView) string {
@@ -343,9 +352,15 @@ What cannot be saved stays until it can, unless --discard. One that is closed st
 			}
 			err = a.tell(c.Context(), id, "close session "+id, workflows.SignalClose, workflows.Close{By: person(), Discard: discard}, nil, "")
 			if exitOf(err) == exitRefused {
-				// One that is closing already is waited for like one's own, and
-				// one that is closed is as it was to be.
-				if v, verr := a.session(c.Context(), t, id); verr == nil && (v.State == workflows.Closing || v.State == workflows.Closed) {
+				v, verr := a.session(c.Context(), t, id)
+				switch {
+				case verr != nil:
+				case hasEnded(v.State): // there is nothing to close
+					return a.print().show(asKnown(v), func(p *printer) {
+						p.printf("session %s %s\n", id, clean(endText(v)))
+						a.showKept(c.Context(), t, p, v)
+					})
+				case v.State == workflows.Closing: // it is waited for like one's own
 					err = nil
 				}
 			}

@@ -40,7 +40,7 @@ newest turn that changed anything; exit 3 where there is none.`,
 				return err
 			}
 			if turn == "" {
-				return a.workDiff(c.Context(), worker, args[0], moving)
+				return a.unlessEnded(c.Context(), t, args[0], "compare the work of", a.workDiff(c.Context(), worker, args[0], moving))
 			}
 			d, err := worker.Diff(c.Context(), args[0], n)
 			if err != nil {

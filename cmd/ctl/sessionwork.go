@@ -16,6 +16,22 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
+// unlessEnded returns err. But if a worker refused because the session is on no
+// host, and the session has ended, it returns a refusal that says so.
+func (a *app) unlessEnded(ctx context.Context, t *temporal, id, doing string, err error) error {
+	if exitOf(err) != exitRefused {
+		return err
+	}
+	var v workflows.SessionView
+	if t.ask(ctx, "show session "+id, workflows.SessionID(id), workflows.QueryState, &v) != nil || !hasEnded(v.State) {
+		return err
+	}
+	if v.State == workflows.Closed {
+		return refused("%s session %s: it %s", doing, id, endText(v)).hinted("its work is in its snapshots: `ctl snapshot list %s`, `ctl snapshot export`", id).because(err)
+	}
+	return refuseEnded(doing+" session "+id, v)
+}
+
 // workDiff prints what changed in a session's work folder since it began.
 func (a *app) workDiff(ctx context.Context, worker *api.Client, id string, moving bool) error {
 	d, err := worker.WorkDiff(ctx, id, moving)
@@ -95,7 +111,7 @@ or where one began meanwhile, that is refused (exit 6), unless --while-running i
 				return err
 			}
 			files, err := a.fetch(c.Context(), worker, args[0], args[1:], moving, to)
-			if err != nil {
+			if err := a.unlessEnded(c.Context(), t, args[0], "fetch from", err); err != nil {
 				return err
 			}
 			return a.print().show(map[string]any{"session": args[0], "files": files}, func(p *printer) {

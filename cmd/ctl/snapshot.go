@@ -132,6 +132,7 @@ func (a *app) awaitSession(ctx context.Context, t *temporal, id, doing string, w
 	defer cancel()
 	look := time.NewTicker(250 * time.Millisecond)
 	defer look.Stop()
+	var told waitNews
 	for {
 		var v workflows.SessionView
 		err := t.query(ctx, doing, workflows.SessionID(id), workflows.QueryState, &v)
@@ -139,6 +140,9 @@ func (a *app) awaitSession(ctx context.Context, t *temporal, id, doing string, w
 		case err == nil:
 			if ok, err := done(v); ok || err != nil {
 				return v, err
+			}
+			if news := told.changed(sessionWaits(v)); news != "" {
+				a.note("%s", news)
 			}
 		case ctx.Err() == nil && exitOf(err) != exitUnreachable: // a worker that is away comes back
 			return v, err

@@ -27,7 +27,7 @@ func TestASizeIsForPeople(t *testing.T) {
 	}
 }
 
-// What people must know of where a session is, and of what is kept of it.
+// People must see where a session is, and what is kept of it.
 func TestASessionShowsWhereItIsAndWhatIsKept(t *testing.T) {
 	at := time.Now().Add(-3 * time.Minute)
 	failure := &workflows.Failure{Kind: "quota", Message: "it holds 30 GiB, 20 GiB at most", Hint: "--snapshot-exclude"}
@@ -97,7 +97,8 @@ func TestWhatIsChosenReachesTheSession(t *testing.T) {
 	}
 }
 
-// A file is there under its name only when it is whole; until then the old one is.
+// A file appears under its name only when it is complete. Until then the old one
+// stays.
 func TestAnExportIsThereWholeOrNotAtAll(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x.tar")
@@ -132,7 +133,7 @@ func TestAnExportIsThereWholeOrNotAtAll(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	// A name that is a link leads to the file that is written.
+	// If the name is a link, the file that it points to is written.
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(path, link); err != nil {
 		t.Fatal(err)
@@ -159,8 +160,8 @@ func TestWhatIsKeptIsSaidAsItIs(t *testing.T) {
 	}
 }
 
-// The wire and the context keep to one time: whoever says first that it is over,
-// it is the wait that ended, and no worker that did not answer.
+// The connection and the context have the same deadline. Whichever reports it
+// first, the wait has ended, which does not mean that a worker did not answer.
 func TestAWaitThatIsOverIsNoWorkerThatIsAway(t *testing.T) {
 	wire := serviceerror.NewDeadlineExceeded("context deadline exceeded")
 	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -197,7 +198,7 @@ func TestASessionShowsWhatItKeepsAndWhen(t *testing.T) {
 	}
 }
 
-// What a fork goes on keeping is what was asked for, not what had to be kept for want of it.
+// A fork keeps what was asked for, not the substitute that had to be kept instead.
 func TestAForkOfAGitSessionIsOne(t *testing.T) {
 	m := snapshots.Manifest{Facts: snapshots.Facts{Work: "full"}, WorkWhy: "it has no remote"}
 	if got := askedFor(m); got != "git" {

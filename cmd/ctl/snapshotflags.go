@@ -16,6 +16,7 @@ type goOnFlags struct {
 	work, when, hostLost             string
 	exclude                          []string
 	every, parkAfter, lostAfter, ttl time.Duration
+	startTimeout                     time.Duration
 	given                            func(flag string) bool // nil: none
 }
 
@@ -27,6 +28,7 @@ func (f *goOnFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.when, "snapshot-when", "", "turn (after each turn, the default), close (when it parks or closes) or off (it cannot park or move; what is there is kept as it closes)")
 	fl.DurationVar(&f.every, "snapshot-every", 0, "also so often within long turns; 0 is not")
 	fl.DurationVar(&f.ttl, "ttl", 0, "how long the session may live: then it closes, after the turn that runs (15 minutes later at the latest); 0 is for ever")
+	fl.DurationVar(&f.startTimeout, "start-timeout", workflows.StartTimeout, "how long the session may take until its first turn can begin, whatever keeps it from that (a host, a worker, the line for a slot): then it fails and says what it waited for; 0 is any time")
 	fl.DurationVar(&f.parkAfter, "park-after", parkByDefault, "a session that stays gives back host and credentials after so long without a message, and the next one brings it up again; 0 is never")
 	fl.StringVar(&f.hostLost, "on-host-lost", "", "when the host is lost: wait (for it, the default) or move (go on elsewhere from the newest snapshot)")
 	fl.DurationVar(&f.lostAfter, "lost-after", 0, "a host that cannot be reached for so long is lost (default 5m)")
@@ -42,6 +44,7 @@ const (
 	leastPark    = time.Second
 	leastLost    = 10 * time.Second
 	leastTTL     = time.Second
+	leastStart   = time.Second
 	mostExcludes = 4 << 10 // bytes of all patterns
 )
 
@@ -55,6 +58,9 @@ func (f *goOnFlags) set(opt *workflows.SessionOptions) error {
 		f.parkAfter = 0 // it was not asked for: check has seen to that
 	}
 	opt.TTL = f.ttl
+	if f.given != nil && f.given("start-timeout") {
+		opt.StartTimeout = &f.startTimeout
+	}
 	opt.ParkAfter, opt.OnHostLost, opt.LostAfter = f.parkAfter, f.hostLost, f.lostAfter
 	return nil
 }
@@ -75,7 +81,7 @@ func (f *goOnFlags) check() error {
 	for _, d := range []struct {
 		flag      string
 		is, least time.Duration
-	}{{"--snapshot-every", f.every, leastEvery}, {"--park-after", f.parkAfter, leastPark}, {"--lost-after", f.lostAfter, leastLost}, {"--ttl", f.ttl, leastTTL}} {
+	}{{"--snapshot-every", f.every, leastEvery}, {"--park-after", f.parkAfter, leastPark}, {"--lost-after", f.lostAfter, leastLost}, {"--ttl", f.ttl, leastTTL}, {"--start-timeout", f.startTimeout, leastStart}} {
 		if d.is != 0 && d.is < d.least {
 			return usage("%s %s is too short: at least %s", d.flag, d.is, d.least)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -24,7 +25,7 @@ say: then --seed, and --policy where it had one, and for some --sandbox, --appro
 Prints the new session's id; the session waits for a message.`,
 		Example: "  ctl snapshot restore release-42.snap-20260102t030405-0a1b2c --host web-2\n  ctl snapshot restore release-42.snap-20260102t030405-0a1b2c --id release-43",
 		RunE: func(c *cobra.Command, args []string) error {
-			opt, id, err := a.goesOn(&f)
+			opt, id, err := a.goesOn(&f, c.Flags().Changed)
 			if err != nil {
 				return err
 			}
@@ -36,7 +37,7 @@ Prints the new session's id; the session waits for a message.`,
 		},
 	}
 	f.add(c, "")
-	asItWasByDefault(c)
+	goesOnFlags(c)
 	return c
 }
 
@@ -50,7 +51,7 @@ it was. What the new one uses is counted from nothing, and so are its budgets. P
 session's id.`,
 		Example: "  ctl session fork release-42 --id release-42b",
 		RunE: func(c *cobra.Command, args []string) error {
-			opt, id, err := a.goesOn(&f)
+			opt, id, err := a.goesOn(&f, c.Flags().Changed)
 			if err == nil {
 				err = checkName("session id", args[0])
 			}
@@ -72,8 +73,42 @@ session's id.`,
 		},
 	}
 	f.add(c, "")
-	asItWasByDefault(c)
+	goesOnFlags(c)
 	return c
+}
+
+// notToGoOn are the flags of a session's start that say what its work folder
+// begins with. A session that goes on from a snapshot has that of the snapshot.
+var notToGoOn = []string{"dir", "repo", "ref", "depth", "git-token-file", "git-user", "forward-agent", "git-known-hosts", "clone-timeout", "upload", "from-snapshot"}
+
+// goesOnFlags adapts the flags of a session's start to one that goes on from a
+// snapshot: it hides those that are refused.
+func goesOnFlags(c *cobra.Command) {
+	asItWasByDefault(c)
+	fl := c.Flags()
+	for _, name := range notToGoOn {
+		fl.Lookup(name).Hidden = true
+	}
+	fl.Lookup("snapshot").Usage = strings.Replace(fl.Lookup("snapshot").Usage, "what snapshots hold", "what the new session's own snapshots hold", 1)
+}
+
+// mayGoOn refuses flags that say what the work folder begins with.
+func mayGoOn(f *startFlags, given func(flag string) bool) error {
+	for _, name := range notToGoOn {
+		switch {
+		case !given(name):
+		case name == "dir":
+			return usage("--dir: a snapshot is restored into a folder of its own, never over one of yours")
+		default:
+			return usage("--%s: a session that goes on from a snapshot has the work folder of that snapshot", name).
+				hinted("leave it out, or begin a new session with `ctl session start --%s`", name)
+		}
+	}
+	if isSnapshot(f.goOn.work) {
+		return usage("--snapshot %s: here it says what the new session's own snapshots hold: full, git or none", f.goOn.work).
+			hinted("`ctl snapshot restore %s` goes on from that one; leave --snapshot out", f.goOn.work)
+	}
+	return nil
 }
 
 // asItWasByDefault has --help name no default where what was there goes on.
@@ -89,9 +124,9 @@ func asItWasByDefault(c *cobra.Command) {
 }
 
 // goesOn are the options and the id of a session that begins with a snapshot.
-func (a *app) goesOn(f *startFlags) (opt workflows.SessionOptions, id string, err error) {
-	if f.dir != "" {
-		return opt, "", usage("--dir: a snapshot is restored into a folder of its own, never over one of yours")
+func (a *app) goesOn(f *startFlags, given func(flag string) bool) (opt workflows.SessionOptions, id string, err error) {
+	if err := mayGoOn(f, given); err != nil {
+		return opt, "", err
 	}
 	if opt, err = a.sessionOptions(f); err != nil {
 		return opt, "", err
@@ -149,7 +184,7 @@ func (a *app) newestSnapshot(ctx context.Context, t *temporal, session string) (
 		return newest, notFound("%s: there is no good snapshot of it", doing).hinted("`ctl session list` and `ctl snapshot list` show what there is")
 	}
 	if v.State == workflows.Parked { // what was chosen since is in no snapshot
-		newest.Model, newest.Effort = firstOf(v.Options["model"], newest.Model), firstOf(v.Options["effort"], newest.Effort)
+		newest.Model, newest.Effort = cmp.Or(v.Options["model"], newest.Model), cmp.Or(v.Options["effort"], newest.Effort)
 	}
 	return newest, nil
 }
@@ -229,9 +264,10 @@ func asItWas(opt *workflows.SessionOptions, m snapshots.Manifest, former workflo
 		was  string
 		must bool
 	}{
-		{"sandbox", &opt.Sandbox, firstOf(m.Sandbox, former.Options["sandbox"]), true},
-		{"approval-policy", &opt.ApprovalPolicy, firstOf(m.ApprovalPolicy, former.Options["approval_policy"]), true},
+		{"sandbox", &opt.Sandbox, cmp.Or(m.Sandbox, former.Options["sandbox"]), true},
+		{"approval-policy", &opt.ApprovalPolicy, cmp.Or(m.ApprovalPolicy, former.Options["approval_policy"]), true},
 		{"model", &opt.Model, m.Model, false}, {"effort", &opt.Effort, m.Effort, false}, {"snapshot", &opt.Snapshot.Work, askedFor(m), false},
+		{"on-interrupt", &opt.OnInterrupt, former.Options["on_interrupt"], false},
 	} {
 		switch {
 		case given(f.flag), f.flag == "sandbox" && given("profile"):
@@ -245,11 +281,32 @@ func asItWas(opt *workflows.SessionOptions, m snapshots.Manifest, former workflo
 	if err := sameConfinement(opt, m, former, given); err != nil {
 		return err
 	}
-	if tools := former.Options["tools"]; tools != "" && !given("tools") {
-		opt.Tools = strings.Split(tools, ",") // the thread has them
+	if err := sameTools(opt, m, former, given); err != nil {
+		return err
 	}
 	if !given("snapshot-exclude") && opt.Snapshot.Work != activities.WorkNone {
 		opt.Snapshot.Exclude = m.Exclude
+	}
+	return nil
+}
+
+// sameTools gives a session the tools of Fairlead that its thread has. A fork cannot
+// add a tool to a thread; a flag may only leave some out.
+func sameTools(opt *workflows.SessionOptions, m snapshots.Manifest, former workflows.SessionView, given func(flag string) bool) error {
+	var has []string
+	if tools := former.Options["tools"]; tools != "" {
+		has = strings.Split(tools, ",")
+	}
+	if !given("tools") {
+		opt.Tools = has
+		return nil
+	}
+	if m.ThreadID == "" || len(former.Options) == 0 { // a thread of its own, or nobody knows
+		return nil
+	}
+	if more := without(opt.Tools, has); len(more) > 0 {
+		return usage("--tools: the thread of snapshot %s began without %s, and a fork gets no further tools", m.ID, strings.Join(more, ", ")).
+			hinted("leave --tools out to keep those it has, or say none")
 	}
 	return nil
 }
@@ -286,8 +343,5 @@ func sameCredentials(opt *workflows.SessionOptions, former workflows.SessionView
 	}
 	if word := former.Options["on_auth"]; !given("on-auth") && word != "" {
 		opt.OnAuth = word
-	}
-	if word := former.Options["on_interrupt"]; !given("on-interrupt") && word != "" {
-		opt.OnInterrupt = word
 	}
 }

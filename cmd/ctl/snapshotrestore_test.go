@@ -12,9 +12,9 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// Whoever goes on from a snapshot gives codex no more than it had, unless a
-// person says so: not where the snapshot is one of a session that took none, and
-// so does not say how it was set up.
+// Going on from a snapshot gives codex no more than it had, unless a person says
+// so. It fails without that if the snapshot is of a session that took none itself,
+// because such a snapshot does not say how the session was set up.
 func TestWhatGoesOnMayDoNoMoreThanWhatWas(t *testing.T) {
 	readOnly := workflows.SessionView{Options: map[string]string{"sandbox": "read-only", "approval_policy": "never"}}
 	for _, c := range []struct {
@@ -47,12 +47,12 @@ func TestWhatGoesOnMayDoNoMoreThanWhatWas(t *testing.T) {
 	}
 }
 
-// Ids of sessions come again: who goes on from a snapshot of an earlier one gets
-// nothing of what a later one of the same id may do or spend.
+// Session ids are used again. Going on from a snapshot of an earlier session gives
+// none of a later one's permissions or budget.
 func TestALaterSessionOfTheSameIDIsAnotherOne(t *testing.T) {
 	began := time.Unix(1_800_000_000, 500_000_000)
 	now := workflows.SessionView{ID: "s1", ThreadID: "thread-2", CreatedAt: began}
-	young := workflows.SessionView{ID: "s1", CreatedAt: began} // its thread is not its own yet
+	young := workflows.SessionView{ID: "s1", CreatedAt: began} // it has no thread of its own yet
 	for name, c := range map[string]struct {
 		facts snapshots.Facts
 		v     workflows.SessionView
@@ -129,7 +129,7 @@ func TestWhatGoesOnKeepsWhatItsSandboxKeeps(t *testing.T) {
 	}
 }
 
-// Whoever goes on from a snapshot is judged as before, unless a person says so.
+// Going on from a snapshot keeps the policy, unless a person says so.
 func TestNoPolicyIsLostByGoingOnElsewhere(t *testing.T) {
 	const text, refused = "default: decline\n", "refused"
 	digest := activities.PolicyDigest(text)
@@ -161,5 +161,39 @@ func TestNoPolicyIsLostByGoingOnElsewhere(t *testing.T) {
 	opt := workflows.SessionOptions{}
 	if err := (&judgeFlags{file: "none"}).set(new(app), &opt); err != nil || opt.Policy != "" {
 		t.Errorf("none is %q, %v", opt.Policy, err)
+	}
+}
+
+// --on-interrupt is taken over also by a session that gets other credentials,
+// and tools that the thread did not begin with are refused.
+func TestWhatGoesOnKeepsItsInterruptAndItsTools(t *testing.T) {
+	made := snapshots.Manifest{ID: "s1.snap-x", Session: "s1", Facts: snapshots.Facts{ThreadID: "thread-1", Sandbox: "read-only", ApprovalPolicy: "never", Policy: "none"}}
+	former := workflows.SessionView{Options: map[string]string{"on_interrupt": "continue", "tools": "ask_human,deliver"}}
+	for name, c := range map[string]struct {
+		given string
+		opt   workflows.SessionOptions
+		tools []string
+		code  int
+	}{
+		"as it was":        {opt: workflows.SessionOptions{Seed: "other"}, tools: []string{"ask_human", "deliver"}},
+		"fewer tools":      {given: "tools", opt: workflows.SessionOptions{Tools: []string{"deliver"}}, tools: []string{"deliver"}},
+		"no tools":         {given: "tools"},
+		"tools it has not": {given: "tools", opt: workflows.SessionOptions{Tools: []string{"deliver", "report_progress"}}, code: exitUsage},
+	} {
+		opt := c.opt
+		opt.OnInterrupt = "ask" // the flag's default
+		err := asItWas(&opt, made, former, func(flag string) bool { return flag == c.given })
+		if refusalCode(err) != c.code {
+			t.Errorf("%s: %v, want exit %d", name, err, c.code)
+		}
+		if c.code == 0 && (opt.OnInterrupt != "continue" || !slices.Equal(opt.Tools, c.tools)) {
+			t.Errorf("%s: on interrupt %s, tools %q; want continue and %q", name, opt.OnInterrupt, opt.Tools, c.tools)
+		}
+	}
+	begun := made
+	begun.ThreadID = "" // a thread of its own takes any tools
+	opt := workflows.SessionOptions{Tools: []string{"report_progress"}}
+	if err := asItWas(&opt, begun, former, func(flag string) bool { return flag == "tools" }); err != nil {
+		t.Errorf("without a thread: %v", err)
 	}
 }

@@ -14,10 +14,12 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/internal/stack"
 )
 
-// programs builds the worker and finds the server, side by side as ctl wants them.
+// programs builds the worker and finds the server, side by side as ctl expects
+// them.
 var programs = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "fairlead-libexec-")
 	if err != nil {
@@ -38,19 +40,13 @@ var programs = sync.OnceValues(func() (string, error) {
 	return dir, os.Symlink(server, filepath.Join(dir, "devserver"))
 })
 
-// TestStack runs stories with a real server and a real worker.
+// TestStack runs scripts with a real server and a real worker.
 func TestStack(t *testing.T) {
+	codex := realparts.Codex(t)
 	libexec, err := programs()
 	t.Cleanup(func() { os.RemoveAll(libexec) })
 	if err != nil {
 		t.Fatalf("%v (run `make build`)", err)
-	}
-	codex, err := filepath.Abs("../../.tools/codex")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(codex, "bin", "codex")); err != nil {
-		t.Fatalf("%v (run `make tools`)", err)
 	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/stack",
@@ -67,8 +63,8 @@ func TestStack(t *testing.T) {
 			env.Values["stack"] = s
 			env.Defer(func() {
 				s.remember()
-				// Whatever a failed script left; one that passed left nothing.
-				for _, dir := range []string{dir, deep, filepath.Join(env.WorkDir, "st2")} {
+				// Whatever a failed script left. One that passed left nothing.
+				for _, dir := range []string{dir, deep, filepath.Join(env.WorkDir, "st2"), filepath.Join(env.WorkDir, "st3")} {
 					_, _ = stack.Down(context.Background(), dir)
 				}
 			})
@@ -87,7 +83,6 @@ type stackScript struct {
 	pids    map[int]stack.Process
 }
 
-// remember takes down every process of the stack as it is now.
 func (s *stackScript) remember() *stack.Info {
 	info, err := stack.Read(s.dir)
 	if err != nil {
@@ -129,8 +124,8 @@ func kill9(ts *testscript.TestScript, neg bool, args []string) {
 	until(ts, args[0]+" is gone", func() bool { return !p.Alive() })
 }
 
-// revives NAME waits until a process of another pid stands in its place and
-// the whole stack answers.
+// revives NAME waits until a process with another pid replaces it and the whole
+// stack answers.
 func revives(ts *testscript.TestScript, neg bool, args []string) {
 	s := ts.Value("stack").(*stackScript)
 	until(ts, args[0]+" is back", func() bool {
@@ -143,8 +138,8 @@ func revives(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
-// ready says whether status shows the server and every worker as ready, each
-// with the pid that stack.json has.
+// ready reports whether status shows the server and every worker as ready, each
+// with the pid in stack.json.
 func ready(ts *testscript.TestScript, s *stackScript) bool {
 	info := s.remember()
 	if info == nil || info.Store.ID == "" || ts.Exec("ctl", "status", "--state", s.dir, "-o", "json") != nil {
@@ -164,13 +159,12 @@ func ready(ts *testscript.TestScript, s *stackScript) bool {
 	return ok && len(v.Workers) == len(info.Workers)
 }
 
-// up waits until the stack answers.
 func isUp(ts *testscript.TestScript, neg bool, args []string) {
 	s := ts.Value("stack").(*stackScript)
 	until(ts, "the stack answers", func() bool { return ready(ts, s) })
 }
 
-// sameaddress: the server is where it was when this was said before.
+// sameaddress: the server has the address that it had at the previous call.
 func sameAddress(ts *testscript.TestScript, neg bool, args []string) {
 	s, info := script(ts)
 	if s.address != "" && s.address != info.Temporal.Address {
@@ -179,7 +173,7 @@ func sameAddress(ts *testscript.TestScript, neg bool, args []string) {
 	s.address = info.Temporal.Address
 }
 
-// gone: no process of the stack that was ever seen runs.
+// gone: no process of the stack that was ever seen still runs.
 func gone(ts *testscript.TestScript, neg bool, args []string) {
 	s := ts.Value("stack").(*stackScript)
 	if len(s.pids) < 3 {
@@ -196,7 +190,7 @@ func gone(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func until(ts *testscript.TestScript, what string, ok func() bool) {
-	for end := time.Now().Add(60 * time.Second); !ok(); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); !ok(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			ts.Fatalf("waited in vain: %s", what)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -125,7 +126,7 @@ func (a *app) status(ctx context.Context, t *temporal) (*statusView, error) {
 		v.Pools = a.poolLines(ctx, t)
 	}
 	for _, st := range statuses {
-		v.Temporal.CodecEndpoint = firstOf(v.Temporal.CodecEndpoint, st.CodecEndpoint)
+		v.Temporal.CodecEndpoint = cmp.Or(v.Temporal.CodecEndpoint, st.CodecEndpoint)
 	}
 	return v, nil
 }

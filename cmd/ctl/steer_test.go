@@ -14,8 +14,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// A told session takes one steering message and shows it, look by look, as it
-// was told to. Being asked for more than it was told is a mistake.
+// A told session accepts one steering message and shows prepared views, one per
+// query. Asking for more views than prepared is an error.
 type told struct {
 	sync.Mutex
 	looks []workflows.SessionView
@@ -27,7 +27,7 @@ func (s *told) view(t *testing.T) func() (workflows.SessionView, error) {
 		s.Lock()
 		defer s.Unlock()
 		if s.id == "" {
-			return workflows.SessionView{}, nil // nothing was said yet
+			return workflows.SessionView{}, nil // nothing was sent yet
 		}
 		if len(s.looks) == 0 {
 			t.Error("the session was asked again when all was known")
@@ -52,7 +52,6 @@ func (s *told) take(m workflows.Message) workflows.MessageAccepted {
 	return workflows.MessageAccepted{Session: "s1", N: 1, MessageID: m.ID}
 }
 
-// serve runs the session on a real server.
 func (s *told) serve(t *testing.T) (address string) {
 	t.Helper()
 	return serve(t, func(ctx workflow.Context) error {
@@ -72,8 +71,8 @@ func inTurn(n int, status, state string, turn int) workflows.SessionView {
 		Messages: []workflows.MessageView{{ID: "other", Kind: "message", Turn: 1, State: "acknowledged"}, {Kind: "steer", Turn: turn, State: state}}}
 }
 
-// A turn can end before a message gets into it. Then the message is a turn of
-// its own, and ctl says so, as the session has it on record.
+// A turn can end before a message gets into it. Then the message is a turn of its
+// own, and ctl says so, as recorded by the session.
 func TestSteerSaysWhatBecameOfTheMessage(t *testing.T) {
 	s := &told{}
 	address := s.serve(t)

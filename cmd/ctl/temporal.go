@@ -116,6 +116,9 @@ func (t *temporal) start(ctx context.Context, doing string, opts client.StartWor
 	ctx, cancel := t.app.bounded(ctx, answerWait)
 	defer cancel()
 	run, err := t.ExecuteWorkflow(ctx, opts, workflowType, args...)
+	if err == nil && t.app.begins && t.silence.lasted() > 0 && t.silence.once() {
+		t.app.note("no worker answers: it is kept until one does")
+	}
 	return run, t.explain(ctx, doing, err)
 }
 
@@ -164,7 +167,7 @@ func (t *temporal) explain(ctx context.Context, doing string, err error) error {
 		return err
 	}
 	if e := refusal(t.codec, err); e != nil {
-		e.message = doing + ": " + e.message
+		e.message = doing + ": " + unsaid(doing, e.message)
 		return e.because(err)
 	}
 	var (
@@ -211,6 +214,18 @@ func (t *temporal) explain(ctx context.Context, doing string, err error) error {
 			hinted("look before you do it again").because(err)
 	}
 	return failed("%s: %s", doing, firstSentence(err)).because(err)
+}
+
+// unsaid removes from a workflow's message what the workflow was doing, because ctl
+// says what it was doing itself: of "decide s1.2: it expired" it keeps "it expired"
+// if ctl was doing "accept approval s1.2". Both operations must end with the same
+// object.
+func unsaid(doing, message string) string {
+	head, rest, ok := strings.Cut(message, ": ")
+	if words, of := strings.Fields(head), strings.Fields(doing); ok && len(of) > 0 && len(words) > 1 && len(words) < 4 && words[len(words)-1] == of[len(of)-1] {
+		return rest
+	}
+	return message
 }
 
 // missing is what of a refusal names something that is not there; what else it

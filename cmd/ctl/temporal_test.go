@@ -5,10 +5,14 @@ import (
 	"testing"
 
 	"go.temporal.io/api/serviceerror"
+	temporalsdk "go.temporal.io/sdk/temporal"
+
+	"fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/workflows"
 )
 
-// A query may be handed to a worker while a workflow task ends: that says
-// nothing of the workflow, and a person is not bothered with it.
+// A query may reach a worker while a workflow task ends. The error then says
+// nothing about the workflow, and a person does not see it.
 func TestAQueryThatMetAWorkflowTaskIsAskedAgain(t *testing.T) {
 	met := serviceerror.NewQueryFailed("[TMPRL1100] invalid state transition: attempt to handleInitiatedEvent, CommandType: Activity, ID: 25, state=Created")
 	tries := 0
@@ -29,5 +33,22 @@ func TestAQueryThatMetAWorkflowTaskIsAskedAgain(t *testing.T) {
 	other := serviceerror.NewQueryFailed("unknown queryType wrong")
 	if err := whenReady(t.Context(), func() error { tries++; return other }); !errors.Is(err, other) || tries != 1 {
 		t.Errorf("another failure: after %d tries: %v", tries, err)
+	}
+}
+
+// A workflow says what it was told to do, and so does ctl: once is enough.
+func TestARefusalSaysOnceWhatWasBeingDone(t *testing.T) {
+	tt := &temporal{app: &app{}, codec: payload.NewCodec("default")}
+	for _, c := range []struct{ doing, told, want string }{
+		{"set session rel", "set session rel: codex lists no model foo", "set session rel: codex lists no model foo"},
+		{"accept approval rel.1", "decide rel.1: already decided: decline by bob", "accept approval rel.1: already decided: decline by bob"},
+		{"send to session rel", "message m-1 is empty: say what codex is to do", "send to session rel: message m-1 is empty: say what codex is to do"},
+		{"interrupt session rel", "session rel has no running turn", "interrupt session rel: session rel has no running turn"},
+		{"resume session rel", "set session other: no", "resume session rel: set session other: no"},
+	} {
+		err := tt.explain(t.Context(), c.doing, temporalsdk.NewNonRetryableApplicationError(c.told, workflows.RefusedState, nil))
+		if exitOf(err) != exitRefused || err.Error() != c.want {
+			t.Errorf("%s, %q: %v, want %s", c.doing, c.told, err, c.want)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,6 +64,7 @@ func (a *app) transcript(ctx context.Context, id, format string) error {
 		r := &renderer{p: p}
 		return p.show(e, func(*printer) { r.entry(e) })
 	}
+	n := 0
 	var all []activities.Entry // of formats that need the whole
 	if format == "markdown" || format == "chat" {
 		show = func(e activities.Entry) error { all = append(all, e); return nil }
@@ -71,9 +73,13 @@ func (a *app) transcript(ctx context.Context, id, format string) error {
 		if err != nil {
 			return apiFailure(doing, err)
 		}
+		n++
 		if err := show(e); err != nil {
 			return failed("%s: %v", doing, err)
 		}
+	}
+	if n == 0 && gone == nil {
+		a.whyNoTranscript(ctx, t, id)
 	}
 	switch format {
 	case "markdown":
@@ -82,6 +88,19 @@ func (a *app) transcript(ctx context.Context, id, format string) error {
 		p.printf("%s", activities.TranscriptChat(all))
 	}
 	return nil
+}
+
+// whyNoTranscript says why a transcript is empty, where that is known.
+func (a *app) whyNoTranscript(ctx context.Context, t *temporal, id string) {
+	var v workflows.SessionView
+	if t.ask(ctx, "show session "+id, workflows.SessionID(id), workflows.QueryState, &v) != nil {
+		return
+	}
+	if hasEnded(v.State) {
+		a.note("session %s %s; it has no transcript", id, clean(endText(v)))
+		return
+	}
+	a.note("session %s is %s; it has no transcript yet", id, v.State)
 }
 
 func sessionFollowCommand(a *app) *cobra.Command {
@@ -169,7 +188,11 @@ func (a *app) followSession(ctx context.Context, id string, from int64) error {
 		}
 		shown = word
 		return say(stateLine{"state", v}, func(p *printer) {
-			p.printf("%s\n", p.paint(dim, fmt.Sprintf("· %s, waits for %s", v.State, firstOf(v.Waits, "nothing"))))
+			if v.State == workflows.Failed {
+				p.printf("%s\n", p.paint(red, "· it "+clean(endText(v))))
+				return
+			}
+			p.printf("%s\n", p.paint(dim, fmt.Sprintf("· %s, waits for %s", v.State, cmp.Or(v.Waits, "nothing"))))
 		})
 	}
 	if err := state(v); err != nil {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is a pair of a real terminal's ends: a person's, and a program's.
+// terminal returns the two ends of a real terminal: a person's, and a program's.
 func terminal(t *testing.T) (person, program *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -38,8 +38,8 @@ func terminal(t *testing.T) (person, program *os.File) {
 	return person, program
 }
 
-// TestTheTerminalShowsNothingOfASecret also where somebody waited for a line
-// already, and shows what is typed again afterwards.
+// TestTheTerminalShowsNothingOfASecret even if a line was being read before, and
+// shows again what is typed afterwards.
 func TestTheTerminalShowsNothingOfASecret(t *testing.T) {
 	person, program := terminal(t)
 	a := &app{in: program, out: program, err: program}
@@ -80,7 +80,7 @@ func TestTheTerminalShowsNothingOfASecret(t *testing.T) {
 	}
 }
 
-// TestNoDiffReachesATerminalAsItIs also not where colours are switched off.
+// TestNoDiffReachesATerminalAsItIs even if colours are switched off.
 func TestNoDiffReachesATerminalAsItIs(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	const diff = "+a\x1b]0;owned\x07\n"

@@ -1,9 +1,14 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"strings"
 	"testing"
 	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 
 	"fairlead.dev/fairlead/workflows"
 )
@@ -24,5 +29,72 @@ func TestAHostThatIsAwaySaysWhySinceWhenAndWhatEndsIt(t *testing.T) {
 	want := "quarantined since 2026-01-02 03:04:05: no route to host; a probe that finds it well ends that: the next is at 03:05:05, `ctl host check web-9` is one now"
 	if got != want {
 		t.Errorf("shown %s, want %s", got, want)
+	}
+}
+
+// Who waits for a turn is told once what it waits for, and again when that changes.
+func TestATurnThatWaitsSaysWhatFor(t *testing.T) {
+	running := &workflows.TurnBrief{N: 4, Status: "inProgress"}
+	turns := []workflows.TurnView{{N: 4, Status: "inProgress"}, {N: 5, Status: "queued", MessageID: "m5"}}
+	asks := []workflows.Approval{{ID: "s1.2", State: workflows.ApprovalAcknowledged}, {ID: "s1.3", State: workflows.ApprovalOpen}}
+	mine := workflows.MessageAccepted{Session: "s1", N: 5, MessageID: "m5"}
+	var told waitNews
+	for _, c := range []struct {
+		name string
+		d    workflows.SessionDetail
+		acc  workflows.MessageAccepted
+		want string
+	}{
+		{"a line for a slot", workflows.SessionDetail{View: workflows.SessionView{State: workflows.Queued, Waits: "a slot: full"}}, mine, "waiting for a slot: full"},
+		{"the same", workflows.SessionDetail{View: workflows.SessionView{State: workflows.Queued, Waits: "a slot: full"}}, mine, ""},
+		{"but a moment", workflows.SessionDetail{View: workflows.SessionView{State: workflows.Queued, Waits: "a host"}}, mine, ""},
+		{"a turn before it", workflows.SessionDetail{View: workflows.SessionView{State: workflows.Running, Turn: running}, Turns: turns}, mine, "queued behind turn 4"},
+		{"that asks", workflows.SessionDetail{View: workflows.SessionView{State: workflows.Waiting, Turn: running}, Turns: turns, Approvals: asks}, mine,
+			"queued behind turn 4, which waits for approval s1.3 (`ctl approval show s1.3`)"},
+		{"and still asks", workflows.SessionDetail{View: workflows.SessionView{State: workflows.Waiting, Turn: running}, Turns: turns, Approvals: asks}, mine, ""},
+		{"its own turn asks", workflows.SessionDetail{View: workflows.SessionView{State: workflows.Waiting, Turn: running}, Turns: turns, Approvals: asks},
+			workflows.MessageAccepted{Session: "s1", N: 4, MessageID: "m4"}, "turn 4 waits for approval s1.3 (`ctl approval show s1.3`)"},
+		{"it runs", workflows.SessionDetail{View: workflows.SessionView{State: workflows.Running, Turn: running}, Turns: turns}, workflows.MessageAccepted{Session: "s1", N: 4, MessageID: "m4"}, ""},
+	} {
+		if got := told.news(c.d, c.acc); got != c.want {
+			t.Errorf("%s: told %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// awaited is a session that waits, and then is there.
+type awaited struct {
+	client.Client
+	views []workflows.SessionView
+}
+
+func (a *awaited) QueryWorkflow(context.Context, string, string, string, ...any) (converter.EncodedValue, error) {
+	v := a.views[0]
+	if len(a.views) > 1 {
+		a.views = a.views[1:]
+	}
+	return viewValue{v}, nil
+}
+
+type viewValue struct{ v workflows.SessionView }
+
+func (viewValue) HasValue() bool { return true }
+func (e viewValue) Get(to any) error {
+	return throughJSON(e.v, to)
+}
+
+func TestWhoAwaitsASessionIsToldWhatItWaitsFor(t *testing.T) {
+	var told bytes.Buffer
+	a := &app{err: &told}
+	waits := workflows.SessionView{ID: "s1", State: workflows.Resuming, Waits: "another attempt: web-1 is down"}
+	tt := &temporal{app: a, Client: &awaited{views: []workflows.SessionView{waits, waits, {ID: "s1", State: workflows.Idle}}}}
+	v, err := a.awaitSession(t.Context(), tt, "s1", "resume session s1", time.Minute, func(v workflows.SessionView) (bool, error) {
+		return v.State == workflows.Idle, nil
+	})
+	if err != nil || v.State != workflows.Idle {
+		t.Errorf("it is %s, %v", v.State, err)
+	}
+	if want := "waiting for another attempt: web-1 is down\n"; told.String() != want {
+		t.Errorf("told %q, want %q", told.String(), want)
 	}
 }

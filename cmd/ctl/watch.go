@@ -29,7 +29,8 @@ func (a *app) watchTurn(ctx context.Context, t *temporal, acc workflows.MessageA
 	defer func() { stopFeed(); <-feed.done }()
 	r := &renderer{p: a.print(), quiet: a.flags.output == "json" || a.flags.quiet, skipOwn: true}
 	asked := map[string]bool{}
-	looks, waits := 0, ""
+	var told waitNews
+	looks := 0
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
@@ -49,10 +50,9 @@ func (a *app) watchTurn(ctx context.Context, t *temporal, acc workflows.MessageA
 			r.endLine()
 			return err
 		}
-		if v := d.View; (v.State == workflows.Queued || v.State == workflows.Resuming) && v.Waits != waits {
-			if waits = v.Waits; waits != "a host" && waits != "the host" { // that is but a moment
-				a.note("%s", waitingText(waits))
-			}
+		if news := told.news(d, acc); news != "" && !(a.mayAsk() && len(openApprovals(d)) > 0) { // else it is asked
+			r.endLine()
+			a.note("%s", news)
 		}
 		turn, ok := findTurn(d, acc)
 		if ok && turn.Done() && turn.FollowedBy > 0 && d.View.State != workflows.Failed {

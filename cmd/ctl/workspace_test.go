@@ -12,7 +12,7 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// workspaceOf is what flags make of a session's workspace.
+// workspaceOf returns what flags make of a session's workspace.
 func workspaceOf(t *testing.T, dir string, args ...string) (workflows.SessionOptions, *workspaceFlags, error) {
 	t.Helper()
 	f := &workspaceFlags{}

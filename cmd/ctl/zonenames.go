@@ -86,5 +86,5 @@ func (t *temporal) knownZone(ctx context.Context, doing, zone string) error {
 			hint += ", …: `ctl pool list` shows them all"
 		}
 	}
-	return usage("%s: no worker has ever served zone %q", doing, name).hinted("%s", hint).because(err)
+	return notFound("%s: no worker has ever served zone %q", doing, name).hinted("%s", hint).because(err)
 }

@@ -18,9 +18,9 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// hasPayloadKey looks whether what is on record here can be read with our keys,
-// by that of the zone's pool, which there is before any session. A
-// worker without the key would take tasks and could only fail them.
+// hasPayloadKey checks that the worker's keys can read what the namespace has on
+// record. It tries the zone's pool, which exists before any session. A worker
+// without the key would take tasks and could only fail them.
 func hasPayloadKey(ctx context.Context, c client.Client, codec *payload.Codec, namespace, zone string, log *slog.Logger) error {
 	return patiently(ctx, log, "the record of zone "+zone, func(ctx context.Context) error {
 		err := dial.Readable(ctx, c, namespace, codec, workflows.PoolID(zone))
@@ -31,15 +31,15 @@ func hasPayloadKey(ctx context.Context, c client.Client, codec *payload.Codec, n
 	})
 }
 
-// A codecEndpoint is where Temporal's UI and CLI have payloads decoded.
+// A codecEndpoint decodes payloads for Temporal's UI and CLI.
 type codecEndpoint struct {
-	url    string // empty: nowhere
+	url    string // empty if there is none
 	server *http.Server
 	done   chan struct{}
 }
 
-// serveCodec serves the codec endpoint where the config wants one. What it
-// returns can be closed whatever the error.
+// serveCodec serves the codec endpoint if the config wants one. What it returns can
+// be closed even if there is an error.
 func serveCodec(conf *config.Config, codec *payload.Codec, log *slog.Logger) (*codecEndpoint, error) {
 	e := &codecEndpoint{done: make(chan struct{})}
 	if !conf.Codec() {

@@ -14,9 +14,11 @@ import (
 	"syscall"
 	"testing"
 
+	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
 	"fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -28,8 +30,8 @@ func stop(t *testing.T, w *process) {
 	<-w.done
 }
 
-// A worker that cannot read what is on record would fail every task; it says
-// which key it lacks instead.
+// A worker that cannot read the histories would fail every task. Instead it says
+// which key it lacks.
 func TestWorkerRefusesHistoriesWhoseKeyItLacks(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -38,7 +40,7 @@ func TestWorkerRefusesHistoriesWhoseKeyItLacks(t *testing.T) {
 	address, port := ln.Addr().String(), ln.Addr().(*net.TCPAddr).Port
 	ln.Close()
 	p := newPlace(t, "")
-	server := exec.Command("../../bin/devserver", "server", "start-dev", "--headless", "--port", strconv.Itoa(port), "--db-filename", filepath.Join(p.dir, "t.db"))
+	server := exec.Command(realparts.DevServer(t), "server", "start-dev", "--headless", "--port", strconv.Itoa(port), "--db-filename", filepath.Join(p.dir, "t.db"))
 	if _, err := os.Stat(server.Path); err != nil {
 		t.Fatalf("%v (run `make build`)", err)
 	}
@@ -58,7 +60,7 @@ func TestWorkerRefusesHistoriesWhoseKeyItLacks(t *testing.T) {
 		text := strings.Replace(string(base), "api: {", "api: {"+api, 1)
 		p.write(t, text+fmt.Sprintf("temporal: {address: %q%s}\n", address, temporal))
 	}
-	// The pool begins in the clear; the key comes later.
+	// The pool begins unencrypted. The key comes later.
 	with("", "")
 	w := runWorker(t, "--config", p.config)
 	wait(t, "the worker is ready", func() bool {
@@ -74,7 +76,7 @@ func TestWorkerRefusesHistoriesWhoseKeyItLacks(t *testing.T) {
 		endpoint = st.CodecEndpoint
 		return err == nil && st.Ready && st.PayloadKey == keys["ours"].ID()
 	})
-	// Nobody is asked for more than a few megabytes, and nobody asks in vain.
+	// Bodies that are malformed, or larger than a few megabytes, are refused.
 	for body, want := range map[string]int{`{"payloads":[]}`: 200, `nonsense`: 400, strings.Repeat(" ", 17<<20) + "{}": 400} {
 		res, err := http.Post(endpoint+"/decode", "application/json", bytes.NewReader([]byte(body)))
 		if err != nil {
@@ -98,6 +100,16 @@ func TestWorkerRefusesHistoriesWhoseKeyItLacks(t *testing.T) {
 	if err := c.SignalWorkflow(t.Context(), workflows.PoolID(""), "", "of-nobody", "encrypted"); err != nil {
 		t.Fatal(err)
 	}
+	// A signal is not in the history while a task of the workflow runs.
+	wait(t, "the signal is in the history", func() bool {
+		h := c.GetWorkflowHistory(t.Context(), workflows.PoolID(""), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		for h.HasNext() {
+			if e, err := h.Next(); err != nil || e.GetWorkflowExecutionSignaledEventAttributes().GetSignalName() == "of-nobody" {
+				return err == nil
+			}
+		}
+		return false
+	})
 	for _, temporal := range []string{"", ", payload_key: another"} {
 		with(temporal, "")
 		w := runWorker(t, "--config", p.config)

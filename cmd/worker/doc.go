@@ -2,17 +2,26 @@
 // bytes that do not go through Temporal.
 //
 //	worker [--config FILE]             run until SIGTERM or SIGINT
+//	worker --takeover FOLDER           the same, and share FOLDER with the workers of this machine
 //	worker --check-config [--config F] say whether the config is right, and stop
 //	worker version
 //
-// The config file is described in internal/config; it is FAIRLEAD_CONFIG, then
-// ./fairlead.yaml, then ~/.config/fairlead/config.yaml where none is named.
+// The config file is described in internal/config. If none is named it is
+// FAIRLEAD_CONFIG, then ./fairlead.yaml, then ~/.config/fairlead/config.yaml.
 //
-// A worker that cannot reach Temporal or its store says so and waits for them;
-// it does not give up and it does not spin. At SIGTERM it takes on nothing new,
-// running pumps hand over (the next worker goes on where they were), viewers
-// are sent away to come back, and it exits 0. Killed, it leaves nothing behind
+// A worker that cannot reach Temporal or its store says so and waits for them; it
+// neither gives up nor spins. At SIGTERM it takes on nothing new, running pumps
+// hand over (the next worker goes on where they were), viewers are told to
+// reconnect, and it exits with 0. A worker that is killed leaves nothing behind
 // that another worker would not find.
+//
+// With --takeover each worker records in FOLDER which activities it is doing, under
+// a lock that the kernel releases when its process ends (internal/takeover). The
+// other workers of that folder, and those that are started later, look for released
+// locks twice a second, and tell Temporal at once that those attempts have failed.
+// So sessions go on about a second after `kill -9`. Otherwise they go on when the
+// dead worker's heartbeats are missed, after ten seconds. `ctl up` gives its
+// workers such a folder.
 //
 // Logs go to standard error, one JSON object a line. Exit status: 0 stopped as
 // asked, 1 failed, 2 the config or the command line is wrong, 4 the store

@@ -22,7 +22,7 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is the worker: it returns the exit status when nothing runs any more.
+// run runs the worker and returns its exit status when nothing runs any more.
 func run(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 1 && args[0] == "version" {
 		fmt.Fprintln(stdout, "worker", version.String())
@@ -31,9 +31,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	path := flags.String("config", "", "config `file` ($FAIRLEAD_CONFIG, ./fairlead.yaml, ~/.config/fairlead/config.yaml)")
+	below := flags.String("takeover", "", "`folder` on a disk of this machine, shared by its workers: one that dies is missed at once (ctl up gives it)")
 	check := flags.Bool("check-config", false, "say whether the config is right, and stop")
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: worker [--config FILE] [--check-config]\n       worker version")
+		fmt.Fprintln(stderr, "usage: worker [--config FILE] [--takeover FOLDER] [--check-config]\n       worker version")
 		flags.PrintDefaults()
 	}
 	switch err := flags.Parse(args); {
@@ -57,15 +58,15 @@ func run(args []string, stdout, stderr io.Writer) int {
 	log := newLogger(conf, stderr)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	err = serve(ctx, stop, conf, log)
+	err = serve(ctx, stop, conf, *below, log)
 	switch {
 	case err == nil, ctx.Err() != nil && errors.Is(err, context.Canceled):
 		log.Info("worker stopped")
 		return 0
-	case errors.Is(err, store.ErrOtherStore), errors.Is(err, store.ErrWrongKey), errors.Is(err, store.ErrNoIdentity):
+	case errors.Is(err, store.ErrOtherStore), errors.Is(err, store.ErrWrongKey), errors.Is(err, store.ErrNoIdentity), errors.Is(err, store.ErrIdentityFile):
 		log.Error("worker cannot use its store", "err", err)
 		return 4
-	case errors.Is(err, payload.ErrNoKey), errors.Is(err, payload.ErrTorn):
+	case errors.Is(err, payload.ErrNoKey), errors.Is(err, payload.ErrTorn), errors.Is(err, payload.ErrKeyFile):
 		log.Error("worker cannot read what Temporal keeps", "err", err)
 		return 4
 	}
@@ -73,7 +74,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 1
 }
 
-// loadConfig finds, reads and checks the config; its mistakes come together.
+// loadConfig finds, reads and checks the config. It reports all mistakes together.
 func loadConfig(path string) (*config.Config, error) {
 	if path == "" {
 		path = os.Getenv("FAIRLEAD_CONFIG")

@@ -23,19 +23,24 @@ import (
 
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/workflows"
 )
 
-// The test binary is the worker when it is told so.
+// The test binary is the worker if FAIRLEAD_TEST_WORKER is set.
 func TestMain(m *testing.M) {
 	if os.Getenv("FAIRLEAD_TEST_WORKER") == "1" {
 		main()
 	}
+	if address := os.Getenv("FAIRLEAD_TEST_HOLDER"); address != "" {
+		fmt.Fprintln(os.Stderr, holder(address, os.Getenv("FAIRLEAD_TEST_ROOT")))
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
 }
 
-// A process is a program that a test started; its output is kept.
+// A process is a program that a test started. Its output is kept.
 type process struct {
 	*exec.Cmd
 	log  bytes.Buffer
@@ -69,14 +74,14 @@ func runWorker(t *testing.T, args ...string) *process {
 
 func wait(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(60 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain: %s", what)
 		}
 	}
 }
 
-// A place is a folder with all that a worker's config names.
+// A place is a folder with everything that a worker's config names.
 type place struct{ dir, config, socket string }
 
 func newPlace(t *testing.T, more string) place {
@@ -85,10 +90,7 @@ func newPlace(t *testing.T, more string) place {
 	if _, err := store.GenerateIdentity(filepath.Join(dir, "id.txt")); err != nil {
 		t.Fatal(err)
 	}
-	codex, err := filepath.Abs("../../.tools/codex")
-	if err != nil {
-		t.Fatal(err)
-	}
+	codex := realparts.Codex(t)
 	p := place{dir, filepath.Join(dir, "worker.yaml"), filepath.Join(dir, "api.sock")}
 	p.write(t, fmt.Sprintf("store: {url: \"file://%s/store\", identity: id.txt}\ncodex: {source: %q}\napi: {listen: \"unix://%s\"}\n%s", dir, codex, p.socket, more))
 	return p
@@ -108,7 +110,7 @@ func (p place) status(t *testing.T) (api.Status, error) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	return c.Status(ctx)
 }
@@ -144,8 +146,8 @@ func TestEveryMistakeOfTheConfigIsToldAtOnce(t *testing.T) {
 	}
 }
 
-// A worker waits for Temporal, says so, begins by itself when it is there, and
-// at SIGTERM stops with status 0.
+// A worker waits for Temporal, says so, begins by itself when Temporal is there,
+// and stops with status 0 at SIGTERM.
 func TestWorkerWaitsForTemporalAndDrains(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -161,7 +163,7 @@ func TestWorkerWaitsForTemporalAndDrains(t *testing.T) {
 		return err == nil && !st.Ready && st.Waits == "Temporal" && st.PID == w.Process.Pid
 	})
 
-	server := exec.Command("../../bin/devserver", "server", "start-dev", "--headless", "--port", strconv.Itoa(port), "--db-filename", filepath.Join(p.dir, "t.db"))
+	server := exec.Command(realparts.DevServer(t), "server", "start-dev", "--headless", "--port", strconv.Itoa(port), "--db-filename", filepath.Join(p.dir, "t.db"))
 	if _, err := os.Stat(server.Path); err != nil {
 		t.Fatalf("%v (run `make build`)", err)
 	}
@@ -223,7 +225,7 @@ func TestWorkerRefusesAnotherStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Another identity than the store was made with.
+	// Another identity than the one the store was made with.
 	ids, err := store.LoadIdentities(filepath.Join(p.dir, "id.txt"))
 	if err != nil {
 		t.Fatal(err)

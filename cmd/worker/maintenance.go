@@ -16,10 +16,10 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// ensureMaintenance makes sure that the namespace has the Schedules, and that they
-// are as often as the config says. Each zone's workers look after its hosts; seeds
-// and the store belong to the default zone's. A worker is of use without: what
-// Temporal refuses is told and no more.
+// ensureMaintenance makes sure that the namespace has the Schedules, at the
+// intervals of the config. Each zone's workers look after its hosts. Seeds and the
+// store belong to the default zone's workers. A worker is of use without Schedules,
+// so it only logs what Temporal refuses.
 func ensureMaintenance(ctx context.Context, c client.Client, conf *config.Config, log *slog.Logger) error {
 	queue := workflows.TaskQueueOf(conf.Zone)
 	all := []maintenance{{workflows.MaintainHostsID(conf.Zone), conf.Hosts.Check, queue, workflows.MaintenanceInput{Hosts: conf.Hosts.Check, Zone: conf.Zone},
@@ -44,14 +44,14 @@ func ensureMaintenance(ctx context.Context, c client.Client, conf *config.Config
 	return nil
 }
 
-// maintenance is one Schedule of it.
+// maintenance is one of the Schedules.
 type maintenance struct {
 	id      string
 	every   time.Duration
 	queue   string
 	in      workflows.MaintenanceInput
-	key     string // of the config, that says how often
-	without string // what it is like without
+	key     string // of the config, which says how often
+	without string // what happens if there is none
 }
 
 func (m maintenance) schedule(ctx context.Context, c client.Client) error {

@@ -16,11 +16,12 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
+	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/workflows"
 )
 
-// The workers see to it that there is maintenance, once and as often as their
-// config says, and that there is none where it says so.
+// The workers schedule maintenance, once and as often as their config says, or not
+// at all if it says so.
 func TestMaintenanceIsScheduledAsTheConfigSays(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -29,7 +30,7 @@ func TestMaintenanceIsScheduledAsTheConfigSays(t *testing.T) {
 	address, port := ln.Addr().String(), ln.Addr().(*net.TCPAddr).Port
 	ln.Close()
 	dir := t.TempDir()
-	start(t, exec.Command("../../bin/devserver", "server", "start-dev", "--headless", "--port", strconv.Itoa(port), "--db-filename", filepath.Join(dir, "t.db")))
+	start(t, exec.Command(realparts.DevServer(t), "server", "start-dev", "--headless", "--port", strconv.Itoa(port), "--db-filename", filepath.Join(dir, "t.db")))
 	c, err := client.NewLazyClient(client.Options{HostPort: address})
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +70,7 @@ func TestMaintenanceIsScheduledAsTheConfigSays(t *testing.T) {
 		return d.Schedule.Spec.Intervals[0].Every
 	}
 
-	// runs has a Schedule's workflow run now.
+	// runs makes a Schedule's workflow run now.
 	runs := func(schedule client.ScheduleHandle) (out workflows.MaintenanceResult) {
 		t.Helper()
 		if err := schedule.Trigger(t.Context(), client.ScheduleTriggerOptions{}); err != nil {

@@ -18,9 +18,9 @@ import (
 	"go.temporal.io/sdk/client"
 )
 
-// metrics keeps what the SDK counts and shows it to Prometheus. The SDK gives
-// one metric different tags at different places; a vector would refuse that,
-// so every combination is a series of its own. It is safe for concurrent use.
+// metrics collects what the SDK counts and shows it to Prometheus. The SDK gives
+// one metric different tags at different places, which a vector would refuse. So
+// every combination is a series of its own. It is safe for concurrent use.
 type metrics struct {
 	shared *shared
 	tags   map[string]string
@@ -48,10 +48,10 @@ type series struct {
 	mu     sync.Mutex
 	value  float64
 	count  uint64
-	counts []uint64 // by bucket, each its own
+	counts []uint64 // by bucket, not cumulative
 }
 
-// serveMetrics collects, and serves what it collects where listen is not empty.
+// serveMetrics collects metrics, and serves them if listen is not empty.
 func serveMetrics(listen string, profiler bool, log *slog.Logger) (*metrics, error) {
 	m := &metrics{shared: &shared{registry: prometheus.NewRegistry(), series: map[string]*series{}}, done: make(chan struct{})}
 	m.shared.registry.MustRegister(m.shared, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -90,12 +90,12 @@ func (m *metrics) Close() error {
 	return err
 }
 
-// watch adds a gauge of ours.
 func (m *metrics) watch(name, help string, f func() float64) {
 	m.shared.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
 }
 
-// lag counts how late events of codex's reach a pump of this worker.
+// lag returns a function that counts how late codex's events reach a pump of this
+// worker.
 func (m *metrics) lag() func(time.Duration) {
 	h := prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "fairlead_event_lag_seconds", Help: "Age of codex's events when the worker took them, by the clocks of host and worker.",
@@ -197,8 +197,8 @@ func plainName(s string) string {
 	}, s)
 }
 
-// Describe implements prometheus.Collector: it names nothing, since what there
-// will be is not known beforehand.
+// Describe implements prometheus.Collector. It describes nothing, because the
+// metrics are not known beforehand.
 func (sh *shared) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.

@@ -9,10 +9,9 @@ import (
 	"github.com/sethvargo/go-retry"
 )
 
-// tryFor bounds one try at something that is not there yet.
+// tryFor bounds one attempt at something that may not be there yet.
 const tryFor = 10 * time.Second
 
-// A finalError is not worth a second try.
 type finalError struct{ error }
 
 func (e finalError) Unwrap() error { return e.error }
@@ -25,8 +24,8 @@ func final(err error) error {
 	return finalError{err}
 }
 
-// patiently does what may fail until something else is there, for as long as
-// ctx lasts, and says in the log what it waits for.
+// patiently tries do until it works, returns a final error, or ctx ends. It logs
+// what it waits for.
 func patiently(ctx context.Context, log *slog.Logger, what string, do func(context.Context) error) error {
 	backoff := retry.WithCappedDuration(5*time.Second, retry.WithJitterPercent(20, retry.NewExponential(200*time.Millisecond)))
 	began, told := time.Now(), false

@@ -30,18 +30,19 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// throttle is how often a heartbeat reaches the server at most. Pumps have a
-// timeout of seconds; the SDK's own 60 s would lose them.
+// throttle is the longest pause between the heartbeats that reach the server. Pumps
+// have a timeout of seconds, for which the SDK's 60 s would be too long.
 const throttle = 4 * time.Second
 
-// stuck is how long a workflow may compute without a pause. Ours take
-// milliseconds; the SDK's own second is what a crowded machine may keep a
-// thread waiting, and then each task that it ends has to be done again.
+// stuck is how long a workflow may compute without a pause. Ours take milliseconds.
+// A crowded machine may keep a thread waiting for the SDK's default of one second,
+// and each task that is ended for that has to be done again.
 const stuck = 5 * time.Second
 
-// serve runs the worker until ctx ends. unlisten gives signals back, so that
-// a second one ends a drain that takes too long.
-func serve(ctx context.Context, unlisten func(), conf *config.Config, log *slog.Logger) error {
+// serve runs the worker until ctx ends. unlisten restores the default handling of
+// signals, so that a second one ends a drain that takes too long. below is the
+// folder of --takeover, or empty.
+func serve(ctx context.Context, unlisten func(), conf *config.Config, below string, log *slog.Logger) error {
 	blobs, err := openStore(ctx, conf, log)
 	if err != nil {
 		return err
@@ -66,7 +67,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, log *slog.
 	if err != nil {
 		return err
 	}
-	// One for the whole process: what it knows of the index is for all of us.
+	// One for the whole process, because all share what it knows of the index.
 	chunks := snapshots.OpenChunks(blobs, snapshots.ChunkOptions{Logger: log})
 	works := &lateWorkspaces{}
 	opts.Workspaces = works
@@ -91,6 +92,9 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, log *slog.
 	codec := target.Codec
 	defer c.Close()
 	temporal.set(c)
+	after := newSuccessor(below, log)
+	defer after.Close()
+	after.watch(c, target.Namespace, identity.String())
 	namespace, err := useStore(ctx, c, target.Namespace, blobs, log)
 	if err != nil {
 		return err
@@ -132,7 +136,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, log *slog.
 		DefaultHeartbeatThrottleInterval:   throttle,
 		WorkerStopTimeout:                  conf.Limits.Drain,
 		DeadlockDetectionTimeout:           stuck,
-		Interceptors:                       []interceptor.WorkerInterceptor{&activities.Beats{}},
+		Interceptors:                       []interceptor.WorkerInterceptor{&activities.Beats{}, &activities.InProgress{Begin: after.begin}},
 		OnFatalError: func(err error) {
 			select {
 			case fatal <- err:
@@ -142,17 +146,19 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, log *slog.
 	})
 	workflows.Register(w)
 	set.Register(w)
+	// The pool has to exist before anybody works, because sessions ask it for
+	// hosts.
+	if err := ensurePool(ctx, c, conf.Zone, log); err != nil {
+		return err
+	}
 	if err := w.Start(); err != nil {
 		return fmt.Errorf("start the worker: %w", err)
 	}
-	// Whoever asked for the stop may ask again, for an end at once.
+	// A second signal ends the worker at once.
 	defer func() {
 		unlisten()
 		w.Stop()
 	}()
-	if err := ensurePool(ctx, c, conf.Zone, log); err != nil {
-		return err
-	}
 	if err := ensureMaintenance(ctx, c, conf, log); err != nil {
 		return err
 	}
@@ -169,7 +175,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, log *slog.
 	}
 }
 
-// unlessOwn is a setting, empty where it is codex's own: then codex is told
+// unlessOwn returns a setting, or "" if it is codex's own value: then codex is told
 // nothing, and a login goes where it came from.
 func unlessOwn(set, own string) string {
 	if set == own {
@@ -234,11 +240,14 @@ func openStore(ctx context.Context, conf *config.Config, log *slog.Logger) (*sto
 	if err != nil {
 		return nil, fmt.Errorf("open the store %s: %w", conf.Store.URL, err)
 	}
+	if err := blobs.Exclusive(ctx); errors.Is(err, store.ErrNotExclusive) { // sessions do not need it
+		log.Error("no login will be refreshed by this worker", "err", err)
+	}
 	return blobs, nil
 }
 
-// useStore writes into the store which namespace's sessions use it, before any of
-// them can: nobody else's workers delete what they need then.
+// useStore records in the store that the namespace's sessions use it, before any of
+// them can. Then no other namespace's workers delete what they need.
 func useStore(ctx context.Context, c client.Client, name string, blobs *store.Store, log *slog.Logger) (id string, err error) {
 	err = patiently(ctx, log, "the namespace and the store", func(ctx context.Context) error {
 		if id, err = activities.NamespaceID(ctx, c, name); err != nil {
@@ -273,7 +282,6 @@ func apiOptions(conf *config.Config) (api.Options, error) {
 	return opts, nil
 }
 
-// runtimeDir is a folder of this user's for sockets.
 func runtimeDir() string {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
 		return filepath.Join(dir, "fairlead")

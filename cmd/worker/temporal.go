@@ -21,7 +21,7 @@ func hasNamespace(ctx context.Context, c client.Client, name string) error {
 	return err
 }
 
-// ensurePool starts the zone's pool where it does not run: it never ends.
+// ensurePool starts the zone's pool if it does not run. The pool never ends.
 func ensurePool(ctx context.Context, c client.Client, zone string, log *slog.Logger) error {
 	return patiently(ctx, log, "the pool of zone "+zone, func(ctx context.Context) error {
 		_, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{

@@ -9,8 +9,8 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// lateWorkspaces are those of the worker's activities, once there are any: the
-// API answers before.
+// lateWorkspaces are the work folders of the worker's activities, once there are
+// any. The API answers before.
 type lateWorkspaces struct {
 	now atomic.Pointer[activities.Workfolders]
 }

@@ -10,17 +10,17 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// SecretAnswers are answers to a request that must not stand in a decision.
+// SecretAnswers are answers to a request that must not appear in a decision.
 type SecretAnswers struct {
 	Answers map[string][]string `json:"answers"` // by the ids of the questions
 	// Apart are the questions that the decision itself answers.
 	Apart []string `json:"apart,omitempty"`
-	// Approval, if several people have to agree on it, is what they answer: the
-	// same answers to it get the same name.
+	// Approval is set if several people must agree on the answers. Equal answers with
+	// the same Approval get the same name.
 	Approval string `json:"approval,omitempty"`
 }
 
-// StoredAnswers is the name that a decision gives such answers.
+// StoredAnswers is the name by which a decision refers to secret answers.
 type StoredAnswers struct {
 	Blob string `json:"blob"`
 }
@@ -31,8 +31,8 @@ const (
 	listenPrivate  = "set api.listen of the worker to unix:///path, or give it a certificate"
 )
 
-// PutAnswers seals secret answers to a request of a session, by its digest.
-// The worker refuses what does not fit the questions.
+// PutAnswers encrypts and stores secret answers to a request of a session, given by
+// its digest. The worker refuses answers that do not fit the questions.
 func (c *Client) PutAnswers(ctx context.Context, session, digest string, in SecretAnswers) (StoredAnswers, error) {
 	if strings.HasPrefix(c.endpoint, "http://") {
 		return StoredAnswers{}, &Error{Kind: ErrRefused, Message: openToListener, Hint: listenPrivate}
@@ -46,7 +46,7 @@ func (c *Client) PutAnswers(ctx context.Context, session, digest string, in Secr
 	return out, err
 }
 
-// answers seals secret answers. No error repeats what was answered.
+// answers stores secret answers. No error repeats an answer.
 func (s *Server) answers(w http.ResponseWriter, r *http.Request) {
 	id, err := named(r, "session id", "id")
 	digest := r.PathValue("digest")

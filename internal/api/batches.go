@@ -15,12 +15,11 @@ import (
 	"fairlead.dev/fairlead/internal/owned"
 )
 
-// StoredPage is a part of a batch's items in the store.
+// StoredPage names a page of a batch's items in the store.
 type StoredPage struct {
 	Blob string `json:"blob"`
 }
 
-// batchPage keeps a page of a batch's items.
 func (s *Server) batchPage(w http.ResponseWriter, r *http.Request) {
 	folder, err := folderOf(r)
 	if err != nil {
@@ -51,7 +50,6 @@ func (s *Server) batchPage(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, StoredPage{Blob: key})
 }
 
-// batchResults shows a part of a batch's results.
 func (s *Server) batchResults(w http.ResponseWriter, r *http.Request) {
 	data, err := activities.ReadResults(r.Context(), s.opts.Store, owned.In(r.PathValue("folder"), owned.Results)+"/"+r.PathValue("part"))
 	switch {
@@ -61,12 +59,12 @@ func (s *Server) batchResults(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, storeProblem(err, "the results are gone"))
 	default:
 		w.Header().Set("Content-Type", "application/x-ndjson")
-		_, _ = w.Write(data) // who went away reads it again
+		_, _ = w.Write(data) // a caller that went away reads it again
 	}
 }
 
-// PutBatchPage keeps a page of a batch's items in the store, in a folder of whom
-// it is for. Doing it again gives the same.
+// PutBatchPage stores a page of a batch's items in a folder of its owner. It is
+// idempotent.
 func (c *Client) PutBatchPage(ctx context.Context, folder string, page activities.BatchPage) (StoredPage, error) {
 	var st StoredPage
 	body, err := json.Marshal(page)
@@ -76,7 +74,7 @@ func (c *Client) PutBatchPage(ctx context.Context, folder string, page activitie
 	return st, err
 }
 
-// BatchResults reads a part of a batch's results: JSON lines.
+// BatchResults returns a part of a batch's results as JSON lines.
 func (c *Client) BatchResults(ctx context.Context, blob string) ([]byte, error) {
 	folder, _, _ := owned.Parse(blob)
 	resp, err := c.send(ctx, http.MethodGet, "/v1/batches/results/"+url.PathEscape(folder)+"/"+url.PathEscape(path.Base(blob)), nil)

@@ -20,26 +20,26 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// ErrUnreachable: no worker answers at the address. What it was asked for was
-// not done, unless the error says otherwise.
+// ErrUnreachable means that no worker answers at the address. The requested operation
+// was not done, unless the error says otherwise.
 var ErrUnreachable = errors.New("no worker answers")
 
-// ClientOptions are for workers that listen beyond their own machine.
+// ClientOptions are for a worker that listens beyond its own machine.
 type ClientOptions struct {
-	// Token is shown to the worker.
+	// Token is the bearer token sent to the worker.
 	Token string
-	// CA is a file of certificates to trust; the system's when empty.
+	// CA is a file of certificates to trust; empty means the system's.
 	CA string
-	// ServerName is expected in the certificate, instead of the address's host.
+	// ServerName is expected in the certificate instead of the address's host.
 	ServerName string
-	// Patience is how long a broken feed tries to come back; 30 s by default.
+	// Patience is how long a broken feed tries to reconnect; 30 s by default.
 	Patience time.Duration
 }
 
-// silence is how long a feed may say nothing before it counts as broken.
+// silence is how long a feed may be silent before it counts as broken.
 const silence = 50 * time.Second
 
-// A Client speaks to one worker. It is safe for concurrent use.
+// A Client talks to one worker. It is safe for concurrent use.
 type Client struct {
 	endpoint string
 	base     string
@@ -59,7 +59,7 @@ func NewClient(endpoint string, opts ClientOptions) (*Client, error) {
 		c.patience = 30 * time.Second
 	}
 	tr := &http.Transport{
-		Proxy:                 nil, // a worker is not asked through somebody's proxy
+		Proxy:                 nil, // a worker is never reached through a proxy
 		MaxIdleConnsPerHost:   4,
 		IdleConnTimeout:       time.Minute,
 		TLSHandshakeTimeout:   10 * time.Second,
@@ -97,46 +97,45 @@ func NewClient(endpoint string, opts ClientOptions) (*Client, error) {
 	return c, nil
 }
 
-// Endpoint is the address that the client was made for.
+// Endpoint returns the address that the client was made for.
 func (c *Client) Endpoint() string { return c.endpoint }
 
-// Close gives back idle connections.
+// Close closes idle connections.
 func (c *Client) Close() error {
 	c.http.CloseIdleConnections()
 	return nil
 }
 
-// Status asks the worker who it is.
+// Status returns the worker's status.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	var st Status
 	err := c.call(ctx, http.MethodGet, "/v1/status", nil, &st)
 	return st, err
 }
 
-// Live asks where the worker's pump of a session is. Not attached means that
-// this worker has none, not that nobody has.
+// Live returns the state of this worker's pump of a session. If it is not attached,
+// another worker may have the pump.
 func (c *Client) Live(ctx context.Context, session string) (activities.SessionLive, error) {
 	var v activities.SessionLive
 	err := c.call(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(session)+"/live", nil, &v)
 	return v, err
 }
 
-// Request reads a request of a session with nothing cut.
+// Request returns a request of a session in full.
 func (c *Client) Request(ctx context.Context, session, digest string) (activities.Request, error) {
 	var req activities.Request
 	err := c.call(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(session)+"/requests/"+url.PathEscape(digest), nil, &req)
 	return req, err
 }
 
-// PutMessage keeps a long prompt in the store, in a folder of whom it is for.
-// Doing it again gives the same.
+// PutMessage stores a long prompt, in a folder of its owner. It is idempotent.
 func (c *Client) PutMessage(ctx context.Context, folder, text string) (StoredMessage, error) {
 	var m StoredMessage
 	err := c.call(ctx, http.MethodPost, "/v1/messages?"+inFolder(folder), []byte(text), &m)
 	return m, err
 }
 
-// PutSeed hands a packed seed to the worker, which checks, encrypts and keeps it.
+// PutSeed sends a packed seed to the worker, which checks, encrypts and stores it.
 func (c *Client) PutSeed(ctx context.Context, name string, bundle []byte) (StoredSeed, error) {
 	if strings.HasPrefix(c.endpoint, "http://") {
 		return StoredSeed{}, &Error{Kind: ErrRefused, Message: "a seed holds credentials: it is given to a worker over a unix socket or TLS only",
@@ -147,7 +146,7 @@ func (c *Client) PutSeed(ctx context.Context, name string, bundle []byte) (Store
 	return st, err
 }
 
-// ExportSeed has the worker encrypt a seed for one recipient.
+// ExportSeed returns a seed that the worker encrypted for one recipient.
 func (c *Client) ExportSeed(ctx context.Context, name string, in ExportSeed) ([]byte, error) {
 	if strings.HasPrefix(c.endpoint, "http://") {
 		return nil, &Error{Kind: ErrRefused, Message: "a seed holds credentials: a worker hands it out over a unix socket or TLS only",
@@ -181,13 +180,13 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, out
 	return nil
 }
 
-// send does one request; any status but 200 is an error, an *Error where the
-// worker said so itself.
+// send does one request. Any status but 200 is an error, an *Error if the worker sent
+// one.
 func (c *Client) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
 	return c.sendStream(ctx, method, path, bytes.NewReader(body), int64(len(body)))
 }
 
-// sendStream is send of size bytes of a reader.
+// sendStream is send with size bytes from a reader; -1 means an unknown size.
 func (c *Client) sendStream(ctx context.Context, method, path string, body io.Reader, size int64) (*http.Response, error) {
 	if size == 0 {
 		body = http.NoBody
@@ -207,7 +206,7 @@ func (c *Client) sendStream(ctx context.Context, method, path string, body io.Re
 		}
 		var u *url.Error
 		if errors.As(err, &u) {
-			err = u.Err // its text repeats the address in a form of its own
+			err = u.Err // url.Error's text would repeat the address in another form
 		}
 		return nil, fmt.Errorf("%w at %s: %w", ErrUnreachable, c.endpoint, err)
 	}

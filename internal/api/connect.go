@@ -8,9 +8,8 @@ import (
 	"fairlead.dev/fairlead/internal/config"
 )
 
-// Connect makes a client with what a config says of the API: the token, and
-// the certificate to trust (tls.ca, or the worker's own tls.cert where both
-// share a config). It does not connect.
+// Connect makes a client with the token and the trusted certificate of a config:
+// tls.ca, or the worker's own tls.cert if both share a config. It does not connect.
 func Connect(endpoint string, conf config.API) (*Client, error) {
 	var opts ClientOptions
 	if conf.TokenFile != "" {

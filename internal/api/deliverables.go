@@ -14,7 +14,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// deliverables lists what a session delivered, whether or not it goes on.
+// deliverables lists what a session delivered; the session may have ended.
 func (s *Server) deliverables(w http.ResponseWriter, r *http.Request) {
 	id, err := named(r, "session id", "id")
 	if err != nil {
@@ -34,8 +34,8 @@ func (s *Server) deliverables(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, map[string]any{"deliverables": list})
 }
 
-// deliverable streams the file of one. That it is whole is known at its end
-// only, so the trailer says it.
+// deliverable streams the file of one deliverable. Whether it is complete is known
+// only at the end, so the trailer says so.
 func (s *Server) deliverable(w http.ResponseWriter, r *http.Request) {
 	id, err := named(r, "session id", "id")
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Server) deliverable(w http.ResponseWriter, r *http.Request) {
 	defer in.Close()
 	h := w.Header()
 	h.Set("Content-Type", "application/octet-stream")
-	h.Set("X-Content-Type-Options", "nosniff") // it may be a page with scripts
+	h.Set("X-Content-Type-Options", "nosniff") // the file may be a page with scripts
 	h.Set("Content-Disposition", "attachment")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Trailer", trailerDigest+", "+trailerError)
@@ -83,8 +83,8 @@ func (c *Client) Deliverables(ctx context.Context, session string) ([]activities
 	return v.Deliverables, err
 }
 
-// Deliverable writes the file of one. What was written is good only with a nil
-// error: then it is what codex delivered.
+// Deliverable writes the file of d to w. What was written is valid only if the error
+// is nil: then it is what codex delivered.
 func (c *Client) Deliverable(ctx context.Context, d activities.Deliverable, w io.Writer) error {
 	resp, err := c.send(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(d.Session)+"/deliverables/"+url.PathEscape(d.Call), nil)
 	if err != nil {

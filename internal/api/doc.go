@@ -1,56 +1,60 @@
-// Package api is a worker's HTTP API and the client for it. Commands and state
-// go through Temporal; what is too much or too fast for it goes this way: live
-// text, transcripts, the output of commands, long prompts, seeds.
+// Package api is a worker's HTTP API and its client. Commands and state go through
+// Temporal. The API carries what is too large or too frequent for Temporal: live
+// text, transcripts, command output, long prompts and seeds.
 //
-// The nouns: a Hub is told by the worker's activities what happens (it is their
-// activities.Live); a Server shows it, and what is in the store, over HTTP; a
-// Client reads it, comes back by itself when the connection or the worker goes
-// away, and drops what it has had.
+// The worker's activities report events to a [Hub], which is their activities.Live. A
+// [Server] serves those events and the contents of the store over HTTP. A [Client]
+// reads them, reconnects by itself when the connection or the worker goes away, and
+// drops what it has already received.
 //
 //	GET  /v1/status                          Status
 //	GET  /v1/sessions/{id}/feed?from=SEQ     Events as JSON lines until the session has closed
-//	GET  /v1/sessions/{id}/transcript?from=  the same, to the newest entry there is
-//	GET  /v1/sessions/{id}/requests/{digest} a request with nothing cut
-//	POST /v1/sessions/{id}/requests/{digest}/answers   secret answers to it into the store → StoredAnswers
+//	GET  /v1/sessions/{id}/transcript?from=  the same, up to the newest entry
+//	GET  /v1/sessions/{id}/live              the state of this worker's pump of the session
+//	GET  /v1/sessions/{id}/requests/{digest} a request in full
+//	POST /v1/sessions/{id}/requests/{digest}/answers   stores secret answers to the request → StoredAnswers
+//	GET  /v1/sessions/{id}/deliverables      what the session delivered → a list of Deliverable
+//	GET  /v1/sessions/{id}/deliverables/{call}  the file of one, valid only with the trailer
 //	GET  /v1/exec/{id}?out=BYTE&err=BYTE     Events as JSON lines until the command has ended
-//	GET  /v1/sessions/{id}/diff              what changed in its work folder since it began → WorkDiff
-//	GET  /v1/sessions/{id}/files?path=       files of its work folder, a tar archive, good only with its digest in the trailer
-//	GET  /v1/sessions/{id}/diffs/{turn}      what a turn changed, of the newest that did: last
-//	POST /v1/inputs/{kind}?folder=&name=&sha256=&bytes=  a file that goes with a message into the store → Input
+//	GET  /v1/sessions/{id}/diff              what changed in the work folder since the session began → WorkDiff
+//	GET  /v1/sessions/{id}/files?path=       files of the work folder as a tar archive, valid only with the digest in the trailer
+//	GET  /v1/sessions/{id}/diffs/{turn}      what a turn changed; {turn} is a number, or last for the newest turn that changed files
+//	POST /v1/inputs/{kind}?folder=&name=&sha256=&bytes=  stores a file that goes with a message → Input
 //	POST /v1/uploads/missing                 which chunks of a tree the store lacks
-//	POST /v1/uploads?session=ID              a local tree into the store, as a snapshot → Manifest
-//	POST /v1/tokens?repo=&session=|folder=   a token for a git server into the store → StoredToken
-//	POST /v1/messages?folder=                a long prompt into the store → StoredMessage
-//	POST /v1/batches?folder=                 a page of a batch's items into the store → StoredPage
+//	POST /v1/uploads?session=ID              stores a local tree as a snapshot → Manifest
+//	POST /v1/tokens?repo=&session=|folder=   stores a token for a git server → StoredToken
+//	POST /v1/messages?folder=                stores a long prompt → StoredMessage
+//	POST /v1/batches?folder=                 stores a page of a batch's items → StoredPage
 //	GET  /v1/batches/results/{folder}/{part} a part of a batch's results, as JSON lines
-//	POST /v1/seeds/{name}                    a packed seed into the store → StoredSeed
-//	POST /v1/seeds/{name}/export             a generation, encrypted for the recipient that ExportSeed names
-//	GET  /v1/snapshots?session=ID            those of a session, or all, as JSON lines
-//	GET  /v1/snapshots/{id}                  its manifest
-//	GET  /v1/snapshots/{id}/export           a plain tar archive, good only with its digest in the trailer
-//	DELETE /v1/snapshots/{id}                not the one that a session goes on from
+//	POST /v1/seeds/{name}                    stores a packed seed → StoredSeed
+//	POST /v1/seeds/{name}/export             a generation, encrypted for the recipient in ExportSeed
+//	GET  /v1/snapshots?session=ID            the snapshots of a session, or all, as JSON lines
+//	GET  /v1/snapshots/{id}                  the manifest of a snapshot
+//	GET  /v1/snapshots/{id}/export           a plain tar archive, valid only with the digest in the trailer
+//	DELETE /v1/snapshots/{id}                deletes a snapshot that no running session needs
 //
-// # What a viewer may count on
+// # Guarantees for a viewer
 //
-// Entries come in the order of their seq, from the one asked for, each once and
-// none left out, whoever else watches and however slow the viewer is: where it
-// falls behind what is in memory it is served from the store. Deltas come only
-// for items that are not finished, each byte once, positions say where it
-// belongs; a late viewer first gets what there is of the running item. A
-// session whose pump is on another worker is followed through the store, with a
-// delay of seconds and without deltas.
+// Entries arrive in the order of their seq, starting with the requested one. Each
+// arrives once and none is left out, however slow the viewer is and whoever else
+// watches: when a viewer falls behind what is in memory, the server reads from the
+// store. Deltas are sent only for unfinished items, each byte once; a position says
+// where the byte belongs. A viewer that joins late first gets the existing text of
+// the running item. If the session's pump is on another worker, the server follows
+// the session through the store, with a delay of seconds and without deltas.
 //
-// Entries that a lost attempt showed and never reported may turn out void: the
-// event void says from which seq, and what follows stands in their place.
+// A lost attempt may have shown entries that it never reported. Such entries can
+// become void: the event void gives the first void seq, and the entries after the
+// event replace the void ones.
 //
-// A line of kind alive comes every few seconds when nothing else does. The last
-// line is of kind end; without one the stream was cut and the viewer comes back.
+// A line of kind alive is sent every few seconds when nothing else is. The last line
+// is of kind end. A stream that ends without it was cut, and the viewer reconnects.
 //
 // # Who may connect
 //
-// A unix socket (mode 0600) serves the worker's own user. A loopback address
-// serves whoever is on the machine, browsers excepted. Any other address is
-// refused at start unless there are a certificate and a bearer token. Seeds are
-// taken and handed out over a unix socket or TLS only, and so are secret answers
-// taken. A token is never in a URL or a log.
+// A unix socket (mode 0600) serves the worker's own user. A loopback address serves
+// every user of the machine, but no browser. Any other address is refused at start
+// unless there are a certificate and a bearer token. Seeds are accepted and exported
+// only over a unix socket or TLS; the same holds for secret answers. A token is never
+// in a URL or a log.
 package api

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// An Identity is how a worker calls itself in Temporal, where everyone who can
-// see a task queue's pollers or a running activity finds it. It carries the
-// address of the worker's API, so that viewers find the worker that is attached
-// to a session with no event spent on it.
+// An Identity is how a worker names itself in Temporal, where it is visible to
+// everyone who can list a task queue's pollers or see a running activity. It carries
+// the address of the worker's API, so that viewers find the worker attached to a
+// session without a history event.
 type Identity struct {
-	Name string // of the worker
+	Name string // the worker's name
 	PID  int
 	API  string // unix:///path, http://127.0.0.1:port or https://host:port
 }
@@ -19,7 +19,8 @@ type Identity struct {
 // String is "name/pid api".
 func (i Identity) String() string { return fmt.Sprintf("%s/%d %s", i.Name, i.PID, i.API) }
 
-// ParseIdentity reads what String wrote; false for any other program's.
+// ParseIdentity parses what String returns. It returns false for the identity of
+// another program.
 func ParseIdentity(s string) (Identity, bool) {
 	who, endpoint, ok := strings.Cut(s, " ")
 	if !ok || CheckEndpoint(endpoint) != nil {
@@ -36,7 +37,7 @@ func ParseIdentity(s string) (Identity, bool) {
 	return Identity{who[:slash], pid, endpoint}, true
 }
 
-// CheckEndpoint says why s is not the address of a worker's API, nil if it is.
+// CheckEndpoint returns an error if s is not the address of a worker's API.
 func CheckEndpoint(s string) error {
 	u, err := url.Parse(s)
 	ok := err == nil && u.User == nil && u.RawQuery == "" && u.Fragment == ""

@@ -12,7 +12,7 @@ import (
 // Delta is a piece of a running item's text; see conversation.
 type Delta = conversation.Delta
 
-// An Event is one line of a feed. Which field is set says Kind.
+// An Event is one line of a feed. Kind says which field is set.
 type Event struct {
 	Kind string `json:"kind"`
 
@@ -21,9 +21,9 @@ type Event struct {
 	State  *activities.SessionLive `json:"state,omitempty"`  // state
 	Output *activities.ExecChunk   `json:"output,omitempty"` // output
 	Result *activities.ExecResult  `json:"result,omitempty"` // end, of a command
-	// Snapshot is one of a list of them.
+	// Snapshot is one of a list of snapshots.
 	Snapshot *snapshots.Manifest `json:"snapshot,omitempty"`
-	// Void is the first seq that no longer holds; see the package's doc.
+	// Void is the first seq that is void; see the package's doc.
 	Void  int64  `json:"void,omitempty"`
 	Error *Error `json:"error,omitempty"`
 }
@@ -41,9 +41,9 @@ const (
 	KindError    = "error"
 )
 
-// An Error is how the API says that something is wrong.
+// An Error is an error response of the API.
 type Error struct {
-	Status  int    `json:"-"` // of HTTP; 0 inside a stream
+	Status  int    `json:"-"` // HTTP status; 0 inside a stream
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
@@ -71,7 +71,7 @@ func (e *Error) hinted(hint string) *Error {
 	return e
 }
 
-// Status says who a worker is.
+// Status describes a worker.
 type Status struct {
 	Identity   string    `json:"identity"`
 	PID        int       `json:"pid"`
@@ -83,14 +83,15 @@ type Status struct {
 	Store      StoreInfo `json:"store"`
 	StartedAt  time.Time `json:"started_at"`
 	Now        time.Time `json:"now"` // the worker's clock at the answer
-	// Ready is false until the worker polls Temporal; Waits then says for what.
+	// Ready is false until the worker polls Temporal; Waits then says what it waits
+	// for.
 	Ready bool   `json:"ready"`
 	Waits string `json:"waits,omitempty"`
-	// PayloadKey is the id of the key with which the worker encrypts what
-	// Temporal keeps; empty: it does not. CodecEndpoint is where it decodes for
-	// Temporal's UI; empty: nowhere.
+	// PayloadKey is the id of the key with which the worker encrypts its payloads in
+	// Temporal; empty if it does not. CodecEndpoint is where it decodes them for
+	// Temporal's UI; empty if nowhere.
 	PayloadKey string `json:"payload_key"`
-	// Recipients are those that the worker encrypts the store for: public keys.
+	// Recipients are the public keys that the worker encrypts the store for.
 	Recipients    []string `json:"recipients"`
 	CodecEndpoint string   `json:"codec_endpoint"`
 }

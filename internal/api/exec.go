@@ -13,7 +13,7 @@ import (
 // outputPiece bounds one event of output, in bytes.
 const outputPiece = 64 << 10
 
-// exec shows the output of a command until it has ended.
+// exec streams the output of a command until it has ended.
 func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 	id, err := named(r, "id of a command", "id")
 	v := &execViewer{id: id, store: s.opts.Store}
@@ -43,7 +43,7 @@ type execViewer struct {
 	store    *store.Store
 	emit     func(Event) error
 	flush    func() error
-	out, err int64 // what comes next
+	out, err int64 // next positions
 	result   *activities.ExecResult
 	looked   time.Time
 	trouble
@@ -99,7 +99,7 @@ func (v *execViewer) run(ctx context.Context, alive time.Duration) error {
 	}
 }
 
-// done says that the command has ended and all of its output was shown.
+// done reports whether the command has ended and all of its output was shown.
 func (v *execViewer) done() bool {
 	return v.result != nil && v.out >= v.result.Stdout && v.err >= v.result.Stderr
 }
@@ -139,7 +139,8 @@ func (v *execViewer) fromMemory() (changed <-chan struct{}, moved, behind bool, 
 
 func (v *execViewer) fromStore(ctx context.Context) (moved bool, err error) {
 	v.looked = time.Now()
-	// Asked before the output: what an ended command wrote is there by then.
+	// Read the end before the output: all output of an ended command is then in the
+	// store.
 	if v.result == nil {
 		result, ended, err := activities.ReadExecEnd(ctx, v.store, v.id)
 		if err != nil {
@@ -160,7 +161,7 @@ func (v *execViewer) fromStore(ctx context.Context) (moved bool, err error) {
 			if err := v.emit(Event{Kind: KindOutput, Output: &c}); err != nil {
 				return moved, err
 			}
-			*s.pos = c.At + int64(len(c.Data)) // later, where old output was dropped
+			*s.pos = c.At + int64(len(c.Data)) // further on if old output was dropped
 			moved = true
 		}
 	}
@@ -177,7 +178,7 @@ func (v *execViewer) fromStore(ctx context.Context) (moved bool, err error) {
 
 var errMissing = errors.New("the command has ended and some of its output is not in the store")
 
-// bad bears with the store for a while.
+// bad tolerates a failing store for a while. It returns nil until then.
 func (v *execViewer) bad(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

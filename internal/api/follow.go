@@ -16,16 +16,16 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// Feed follows a session from an entry on until it has closed: entries each
-// once and in order, deltas each byte once. When the connection or the worker
-// goes away it comes back where it was, for as long as the client's patience;
-// then the error wraps ErrUnreachable and the same call on another worker's
-// client, from the next seq, goes on. Alive lines are not shown.
+// Feed follows a session from an entry on until it has closed: each entry once and in
+// order, each byte of a delta once. When the connection or the worker goes away, Feed
+// reconnects and continues, for as long as the client's patience. After that the
+// error wraps ErrUnreachable; the same call on another worker's client, from the next
+// seq, continues. Alive lines are not yielded.
 func (c *Client) Feed(ctx context.Context, session string, from int64) iter.Seq2[Event, error] {
 	return c.session(ctx, session, "feed", from)
 }
 
-// Transcript yields a session's entries from one on, to the newest there is.
+// Transcript yields a session's entries, from one up to the newest.
 func (c *Client) Transcript(ctx context.Context, session string, from int64) iter.Seq2[activities.Entry, error] {
 	return func(yield func(activities.Entry, error) bool) {
 		for ev, err := range c.session(ctx, session, "transcript", from) {
@@ -42,8 +42,8 @@ func (c *Client) Transcript(ctx context.Context, session string, from int64) ite
 	}
 }
 
-// Exec follows the output of a command, from positions on, to its end: the
-// last event is of kind end and holds the result.
+// Exec follows a command's output, from the given byte positions to its end. The last
+// event is of kind end and holds the result.
 func (c *Client) Exec(ctx context.Context, id string, out, err int64) iter.Seq2[Event, error] {
 	pos := map[string]int64{"stdout": out, "stderr": err}
 	return c.follow(ctx, func() string {
@@ -72,29 +72,29 @@ func (c *Client) session(ctx context.Context, session, what string, from int64) 
 	}, p.take)
 }
 
-// A place is what a follower has had of a session.
+// A place is what a follower has received of a session.
 type place struct {
 	first, next int64
 	seen        []seenEntry
 	pos         map[string]int64
 
-	// overlap is how many entries are asked for again after a break, to find
-	// out whether what was shown still holds. On a wire that breaks before
-	// they are through it shrinks; where none of them holds it grows.
+	// overlap is how many entries are requested again after a break, to check that
+	// what was shown still holds. It shrinks if they do not arrive before the next
+	// break, and grows if none still holds.
 	overlap int64
-	asked   int64 // where the stream that is read now began
+	asked   int64 // first seq of the stream that is read now
 }
 
 const maxOverlap = 32
 
-// again is where to go on after a break.
+// again returns the seq from which to continue after a break.
 func (p *place) again() int64 {
 	p.asked = max(p.first, p.next-min(p.overlap, int64(len(p.seen))))
 	p.overlap = max(1, p.overlap/2) // until something new comes
 	return p.asked
 }
 
-// take drops what was had before. restart asks for the stream to be read again.
+// take drops what was received before. restart asks to read the stream again.
 func (p *place) take(ev Event) (out []Event, restart bool) {
 	switch ev.Kind {
 	case KindEntry:
@@ -137,7 +137,7 @@ func (p *place) entry(ev Event) (out []Event, restart bool) {
 			return nil, false
 		}
 		if ev.Entry.Seq == p.asked && p.asked > p.first && p.asked > p.seen[0].seq {
-			p.overlap = keepSeen // none of it holds: look further back
+			p.overlap = keepSeen // none of the entries holds: look further back
 			return nil, true
 		}
 		p.rewind(ev.Entry.Seq)
@@ -166,15 +166,15 @@ func (p *place) rewind(seq int64) {
 	}
 }
 
-// errCut: the stream ended without its last line.
+// errCut means that the stream ended without its last line.
 var errCut = errors.New("the stream was cut")
 
-// follow reads a stream to its last line, coming back after every break.
+// follow reads a stream to its last line, and reconnects after every break.
 func (c *Client) follow(ctx context.Context, path func() string, take func(Event) ([]Event, bool)) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		stopped := false
 		for !stopped {
-			// A new backoff for each break: what was read proves that the
+			// Each break gets a new back-off: events that were read prove that the
 			// worker was well.
 			progress, restart := false, false
 			backoff := retry.WithMaxDuration(c.patience, retry.WithCappedDuration(2*time.Second, retry.WithJitterPercent(20, retry.NewExponential(100*time.Millisecond))))
@@ -220,8 +220,8 @@ func (c *Client) follow(ctx context.Context, path func() string, take func(Event
 	}
 }
 
-// stream reads one stream. Nil means that it came to its last line, or that
-// take wanted no more.
+// stream reads one stream. Nil means that it reached the last line or take returned
+// false.
 func (c *Client) stream(ctx context.Context, path string, take func(Event) bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -237,7 +237,7 @@ func (c *Client) stream(ctx context.Context, path string, take func(Event) bool)
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
 			if errors.Is(err, io.EOF) || context.Cause(ctx) == errCut || ctx.Err() == nil {
-				return errCut // also half a line: it will come again
+				return errCut // also for a partial line, which will be sent again
 			}
 			return context.Cause(ctx)
 		}

@@ -19,9 +19,9 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// Bounds of what is taken in.
+// Bounds on request bodies.
 const (
-	// MaxMessageChars is codex's own limit of a message, in characters.
+	// MaxMessageChars is codex's own limit on a message, in characters.
 	MaxMessageChars = 1 << 20
 	maxMessage      = MaxMessageChars * utf8.UTFMax
 	// MaxSeed bounds a packed seed, in bytes.
@@ -66,7 +66,7 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// number reads a query parameter that is a whole number from min on.
+// number reads a query parameter, a whole number of at least min; the default is min.
 func number(r *http.Request, name string, min int64) (int64, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
@@ -87,7 +87,7 @@ func named(r *http.Request, what, key string) (string, error) {
 	return name, nil
 }
 
-// feed shows a session: to its end, or to what is there by now.
+// feed streams a session, to its end if follow is set, else up to the newest entry.
 func (s *Server) feed(w http.ResponseWriter, r *http.Request, follow bool) {
 	id, err := named(r, "session id", "id")
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *Server) feed(w http.ResponseWriter, r *http.Request, follow bool) {
 	s.finish(st, v.run(r.Context(), s.opts.Alive), Event{Kind: KindEnd})
 }
 
-// live says where this worker's pump of a session is; not attached where it has none.
+// live returns the state of this worker's pump of a session.
 func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 	id, err := named(r, "session id", "id")
 	if err != nil {
@@ -127,8 +127,8 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, s.opts.Hub.live(activities.SessionTopic(id)))
 }
 
-// known refuses a session that neither Temporal nor the store has heard of.
-// Temporal forgets closed sessions after a while; their transcripts stay.
+// known refuses a session that neither Temporal nor the store knows. Temporal forgets
+// closed sessions after a while, but transcripts remain.
 func (s *Server) known(ctx context.Context, id string) error {
 	if s.opts.Sessions == nil {
 		return nil
@@ -153,7 +153,7 @@ func (s *Server) finish(st *stream, err error, end Event) {
 	case errors.As(err, &e):
 		end = Event{Kind: KindError, Error: e}
 	default:
-		return // the viewer is gone, or we are: no last line, so that it comes back
+		return // no last line, so that the viewer reconnects
 	}
 	if st.emit(end) == nil {
 		_ = st.flush() // nobody is left to tell
@@ -178,7 +178,6 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, req)
 }
 
-// storeProblem is an error of the store's as the API says it.
 func storeProblem(err error, missing string, args ...any) error {
 	if errors.Is(err, store.ErrNotFound) {
 		return problem(http.StatusNotFound, ErrNotFound, missing, args...)
@@ -186,7 +185,7 @@ func storeProblem(err error, missing string, args ...any) error {
 	return problem(http.StatusServiceUnavailable, ErrStore, "%v", err).hinted("`ctl doctor` on the worker's machine says more")
 }
 
-// message keeps a prompt that is too long for a workflow.
+// message stores a prompt that is too long for a workflow.
 func (s *Server) message(w http.ResponseWriter, r *http.Request) {
 	folder, err := folderOf(r)
 	var text []byte
@@ -253,8 +252,7 @@ func newStream(w http.ResponseWriter) *stream {
 }
 
 func (st *stream) emit(ev Event) error {
-	// The deadline is the viewer's, not ours: whoever does not read is let
-	// go and comes back where it was.
+	// A viewer that does not read is dropped; it reconnects where it was.
 	if err := st.rc.SetWriteDeadline(time.Now().Add(writeWait)); err != nil {
 		return err
 	}

@@ -9,8 +9,8 @@ import (
 	"fairlead.dev/fairlead/conversation"
 )
 
-// Bounds of what a hub keeps of one topic. What falls out is in the store, or
-// comes there within seconds.
+// Bounds on one topic. What a hub drops is in the store, or arrives there within
+// seconds.
 const (
 	keepEntries = 512     // entries
 	keepEntry   = 8 << 20 // bytes of entries
@@ -19,10 +19,9 @@ const (
 	keepOutput  = 1 << 20 // bytes of one output stream
 )
 
-// A Hub passes on what happens to whoever watches. It holds no queue for any
-// viewer: each one keeps its own place and takes what is new at its own speed,
-// from here or from the store, so nobody can hold up a publisher. It is safe
-// for concurrent use.
+// A Hub passes live events on to viewers. It has no queue per viewer: each viewer
+// reads at its own speed, from the hub or from the store, so none can block a
+// publisher. A Hub is safe for concurrent use.
 type Hub struct {
 	log *slog.Logger
 
@@ -40,20 +39,20 @@ func NewHub(log *slog.Logger) *Hub {
 	return &Hub{log: log, topics: map[string]*topic{}}
 }
 
-// A topic is what is in memory about one session or command.
+// A topic holds the live data of one session or command.
 type topic struct {
 	viewers int
-	live    bool // a pump or a command of this worker feeds it
+	live    bool // a pump or command of this worker feeds it
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced at every change
-	// entries are the newest, without a gap; size is theirs in bytes.
+	// entries are the newest, without a gap; size is in bytes.
 	entries []liveEntry
 	size    int
 	// partials are the running items, oldest first.
 	partials []*partial
 	state    *activities.SessionLive
-	states   int // how many states there were, for viewers to compare
+	states   int // number of states so far, for viewers to compare
 	out, err window
 	result   *activities.ExecResult
 }
@@ -69,9 +68,8 @@ type partial struct {
 	text  window
 }
 
-// A window is the newest part of a stream of bytes. It lets go of the oldest
-// only when that is as much as it keeps: else every piece of a long stream would
-// move all of it.
+// A window is the newest part of a byte stream. It drops old bytes only once they
+// fill keep, so that a long stream is not moved with every piece.
 type window struct {
 	at   int64 // position of data[0]
 	data []byte
@@ -79,7 +77,8 @@ type window struct {
 
 func (w *window) end() int64 { return w.at + int64(len(w.data)) }
 
-// write puts p at its place. What is there already is kept; a gap begins anew.
+// write puts p at position at. Bytes already there are kept; a gap restarts the
+// window.
 func (w *window) write(at int64, p []byte, keep int) (grew bool) {
 	switch {
 	case at > w.end() || len(w.data) == 0 && at != w.end():
@@ -97,8 +96,7 @@ func (w *window) write(at int64, p []byte, keep int) (grew bool) {
 	return len(p) > 0
 }
 
-// from returns a copy of what there is from a position on; false if the window
-// has nothing there.
+// from returns a copy of up to limit bytes at pos, or false if it has none there.
 func (w *window) from(pos int64, limit int) ([]byte, bool) {
 	if pos < w.at || pos >= w.end() {
 		return nil, false
@@ -117,7 +115,7 @@ func (h *Hub) Publish(name string, ev activities.LiveEvent) {
 	h.leave(name, t, live)
 }
 
-// enter finds or makes a topic and keeps it until leave.
+// enter finds or makes a topic. It is kept until leave.
 func (h *Hub) enter(name string) *topic {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -130,8 +128,8 @@ func (h *Hub) enter(name string) *topic {
 	return t
 }
 
-// leave gives a topic back. One that nobody feeds and nobody watches is
-// forgotten: all of it is in the store.
+// leave releases a topic. A topic without viewers that nobody feeds is dropped: all
+// of it is in the store. If not nil, live says whether this worker feeds it.
 func (h *Hub) leave(name string, t *topic, live *bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -143,7 +141,8 @@ func (h *Hub) leave(name string, t *topic, live *bool) {
 	}
 }
 
-// live is the newest state of a session's pump, if it is here.
+// live returns the newest state of a session's pump on this worker, or the zero
+// value.
 func (h *Hub) live(name string) activities.SessionLive {
 	h.mu.Lock()
 	t := h.topics[name]
@@ -159,15 +158,15 @@ func (h *Hub) live(name string) activities.SessionLive {
 	return *t.state
 }
 
-// Topics says how much a hub holds, for metrics.
+// Topics returns the number of topics in the hub, for metrics.
 func (h *Hub) Topics() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.topics)
 }
 
-// take applies an event. The result says, where it is not nil, whether
-// somebody on this worker feeds the topic from now on.
+// take applies an event. A non-nil result says whether this worker feeds the topic
+// now.
 func (t *topic) take(log *slog.Logger, ev activities.LiveEvent) (live *bool) {
 	yes, no := true, false
 	live = &yes
@@ -209,8 +208,8 @@ func (t *topic) take(log *slog.Logger, ev activities.LiveEvent) (live *bool) {
 	return live
 }
 
-// addState takes a SessionLive or an ExecLive; the result is not nil when the
-// topic goes on.
+// addState takes a SessionLive or ExecLive. It returns nil if the topic is fed no
+// longer.
 func (t *topic) addState(data []byte) (*bool, error) {
 	var s struct {
 		activities.SessionLive
@@ -249,9 +248,9 @@ func (t *topic) addEntry(e *activities.Entry, size int) bool {
 		case e.Seq <= last:
 			i := int(e.Seq - first)
 			if t.entries[i].entry.ID == e.ID {
-				return false // a second attempt
+				return false // published again by a second attempt
 			}
-			// Another pump stands where a lost one stood.
+			// Another pump replaced a lost one here.
 			t.cut(i)
 		}
 	}
@@ -264,9 +263,9 @@ func (t *topic) addEntry(e *activities.Entry, size int) bool {
 	return true
 }
 
-// stands says whether memory holds another entry in the place of one from the
-// store, and stands by it: a pump that is attached here and now knows better
-// than what a lost one stored. Without one the store is right, and memory gives way.
+// stands reports whether memory overrules e, an entry from the store: memory has
+// another entry at that seq, and a pump is attached here. Without an attached pump
+// the store is right, and stands drops the entries in memory from that seq on.
 func (t *topic) stands(e *activities.Entry) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -284,7 +283,6 @@ func (t *topic) stands(e *activities.Entry) bool {
 	return false
 }
 
-// cut forgets the entries from an index on.
 func (t *topic) cut(i int) {
 	for _, old := range t.entries[i:] {
 		t.size -= old.size
@@ -303,8 +301,8 @@ func unfinished(ps []*partial, e *activities.Entry) []*partial {
 	return rest
 }
 
-// finished is the item that an entry is the end of; empty where it is of none,
-// or only speaks of one, as a request does.
+// finished returns the item that an entry finishes, or "" if it finishes none or only
+// mentions one, as a request does.
 func finished(e *activities.Entry) string {
 	switch e.Type {
 	case conversation.EntryRequest, conversation.EntryDecision, conversation.EntryState, conversation.EntryError:

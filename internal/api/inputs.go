@@ -19,11 +19,11 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// headBytes tell of which kind a file is.
+// headBytes is how much of a file tells its type.
 const headBytes = 16
 
-// input keeps a file that goes with a message. It is stored under a name made of
-// its content, once in a folder, and no more of it is in memory than a piece.
+// input stores a file that goes with a message, under a name made of its content,
+// once in a folder. It streams: the file is never whole in memory.
 func (s *Server) input(w http.ResponseWriter, r *http.Request) {
 	folder, err := folderOf(r)
 	var in activities.Input
@@ -69,7 +69,7 @@ func (s *Server) keepInput(w http.ResponseWriter, r *http.Request, in activities
 	if err != nil {
 		return storeProblem(err, "the store is gone")
 	}
-	to := io.Writer(io.Discard) // it is compared all the same
+	to := io.Writer(io.Discard) // an existing file is still compared
 	var blob *store.Writer
 	if !there {
 		if blob, err = s.opts.Store.NewWriter(r.Context(), in.Blob); err != nil {
@@ -90,7 +90,7 @@ func (s *Server) keepInput(w http.ResponseWriter, r *http.Request, in activities
 	return nil
 }
 
-// copyInput copies a file that is what it is said to be.
+// copyInput copies a file and verifies its size, digest and type.
 func copyInput(to io.Writer, from io.Reader, in activities.Input) error {
 	sum := sha256.New()
 	head := make([]byte, headBytes)
@@ -118,7 +118,7 @@ func copyInput(to io.Writer, from io.Reader, in activities.Input) error {
 	return nil
 }
 
-// failsAs remembers that it was the reading that failed.
+// failsAs records the error if the reading side of a copy failed.
 type failsAs struct {
 	r   io.Reader
 	err error
@@ -132,18 +132,17 @@ func (f *failsAs) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// slowly reads for as long as something comes.
+// slowly reads for as long as data keeps coming.
 type slowly struct {
 	rc *http.ResponseController
 	r  io.Reader
 }
 
 func (s slowly) Read(p []byte) (int, error) {
-	_ = s.rc.SetReadDeadline(time.Now().Add(time.Minute)) // not every listener has one
+	_ = s.rc.SetReadDeadline(time.Now().Add(time.Minute)) // not every listener supports deadlines
 	return s.r.Read(p)
 }
 
-// diff shows the diff of a turn.
 func (s *Server) diff(w http.ResponseWriter, r *http.Request) {
 	id, err := named(r, "session id", "id")
 	turn := 0
@@ -171,9 +170,8 @@ func (s *Server) diff(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// PutInput keeps a file that goes with a message in the store, in a folder of
-// whom it is for: size bytes of r, whose SHA-256 (hex) is digest. Doing it again
-// gives the same.
+// PutInput stores size bytes of r, whose SHA-256 (hex) is in.Digest, as a file that
+// goes with a message, in a folder of its owner. It is idempotent.
 func (c *Client) PutInput(ctx context.Context, folder string, in activities.Input, r io.Reader) (activities.Input, error) {
 	v := url.Values{"folder": {folder}, "name": {in.Name}, "sha256": {in.Digest}, "bytes": {strconv.FormatInt(in.Bytes, 10)}}
 	resp, err := c.sendStream(ctx, http.MethodPost, "/v1/inputs/"+url.PathEscape(string(in.Kind))+"?"+v.Encode(), r, in.Bytes)
@@ -187,7 +185,7 @@ func (c *Client) PutInput(ctx context.Context, folder string, in activities.Inpu
 	return in, nil
 }
 
-// Diff reads the diff of a turn, of the newest that has one if turn is 0.
+// Diff returns the diff of a turn; if turn is 0, of the newest turn that has one.
 func (c *Client) Diff(ctx context.Context, session string, turn int) (activities.TurnDiff, error) {
 	var d activities.TurnDiff
 	word := "last"

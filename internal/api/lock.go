@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile holds a file for as long as it is open; the kernel lets go of it
-// when the process dies.
+// lockFile opens and locks a file. The lock lasts until the file is closed or the
+// process dies.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

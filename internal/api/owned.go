@@ -9,7 +9,7 @@ import (
 	"fairlead.dev/fairlead/internal/owned"
 )
 
-// folderOf is the folder that something is put into: one of whom it is for.
+// folderOf returns the folder parameter, which names the owner of what is stored.
 func folderOf(r *http.Request) (string, error) {
 	folder := r.URL.Query().Get("folder")
 	if _, ok := owned.OwnerOf(folder); !ok {
@@ -20,7 +20,7 @@ func folderOf(r *http.Request) (string, error) {
 
 func inFolder(folder string) string { return url.Values{"folder": {folder}}.Encode() }
 
-// putOwned keeps a blob in a folder, once.
+// putOwned stores data in a folder under a name made of its content.
 func (s *Server) putOwned(ctx context.Context, folder, family string, data []byte) (key string, err error) {
 	key, err = s.opts.Store.PutContent(ctx, owned.In(folder, family), data)
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Server) putOwned(ctx context.Context, folder, family string, data []byt
 	return key, s.stays(ctx, folder)
 }
 
-// stays says whether what was put into a folder will be there.
+// stays returns an error unless the folder's contents will be kept.
 func (s *Server) stays(ctx context.Context, folder string) error {
 	if err := owned.Kept(ctx, s.opts.Store, folder); err != nil {
 		return ownedProblem(err)

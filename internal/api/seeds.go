@@ -9,14 +9,14 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// StoredSeed is a seed that is in the store, for the seed's workflow to take.
+// StoredSeed is a seed that is in the store, ready for the seed's workflow.
 type StoredSeed struct {
 	Ref      seeds.Ref      `json:"ref"`
 	Manifest seeds.Manifest `json:"manifest"`
 }
 
-// seed checks, encrypts and keeps a packed seed. Which generation it becomes is
-// the seed's workflow's to say.
+// seed checks, encrypts and stores a packed seed. The seed's workflow decides which
+// generation it becomes.
 func (s *Server) seed(w http.ResponseWriter, r *http.Request) {
 	name, err := named(r, "seed name", "name")
 	if err == nil && !s.secure {
@@ -53,7 +53,7 @@ func (s *Server) seed(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, StoredSeed{Ref: ref, Manifest: manifest})
 }
 
-// ExportSeed asks for one generation of a seed, encrypted for one recipient.
+// ExportSeed requests one generation of a seed, encrypted for one recipient.
 type ExportSeed struct {
 	Blob      string `json:"blob"`
 	Digest    string `json:"digest"`
@@ -61,7 +61,7 @@ type ExportSeed struct {
 	By        string `json:"by"`
 }
 
-// export encrypts a seed for a key that is named: it never leaves in the clear.
+// export encrypts a seed for the named recipient. A seed is never sent in the clear.
 func (s *Server) export(w http.ResponseWriter, r *http.Request) {
 	name, err := named(r, "seed name", "name")
 	if err == nil && !s.secure {
@@ -105,5 +105,5 @@ func (s *Server) export(w http.ResponseWriter, r *http.Request) {
 	s.log.Warn("seed exported", "seed", name, "kind", string(bundle.Kind()), "recipient", in.Recipient, "by", in.By)
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(data) // one that is cut short does not open
+	_, _ = w.Write(data) // a truncated file does not decrypt
 }

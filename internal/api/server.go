@@ -21,40 +21,39 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// Options say how a Server is reached and what it shows.
+// Options configure a Server.
 type Options struct {
-	// Listen is unix:///path or host:port; port 0 is chosen by the system.
+	// Listen is unix:///path or host:port. With port 0 the system chooses a port.
 	Listen string
-	// TLS is required for anything that is neither a unix socket nor loopback.
+	// TLS is required beyond unix sockets and loopback.
 	TLS *tls.Config
-	// Token is the bearer token that callers must show; required like TLS.
-	// Where it is empty none is asked for.
+	// Token is the bearer token of callers, required when TLS is; empty means none.
 	Token string
 
 	Store *store.Store
-	// Chunks are the store's, one for a whole process; nil opens them.
+	// Chunks are the store's, one per process; if nil, Serve opens them.
 	Chunks   *snapshots.Chunks
 	Hub      *Hub
 	Sessions Sessions
-	// Workspaces are on the hosts that this worker dials.
+	// Workspaces are those on the hosts that this worker dials.
 	Workspaces Workspaces
-	// Status is asked at every request for it.
+	// Status is called at every request for it.
 	Status func() Status
 	Logger *slog.Logger
-	// Alive is how often a quiet feed says that it lives; 15 s by default.
+	// Alive is the interval of alive lines on a quiet feed; 15 s by default.
 	Alive time.Duration
 }
 
-// writeWait is how long a viewer may take to read before it is dropped. It
-// comes back where it was.
+// writeWait is how long a viewer may not read before it is dropped. It can reconnect
+// where it was.
 const writeWait = 30 * time.Second
 
 // A Server is the API of one worker.
 type Server struct {
 	opts   Options
 	log    *slog.Logger
-	local  bool // unix socket: only the worker's user gets here
-	secure bool // nobody can listen in
+	local  bool // unix socket: only the worker's user can connect
+	secure bool // nobody can eavesdrop
 	http   *http.Server
 	ln     net.Listener
 	socket string
@@ -62,13 +61,13 @@ type Server struct {
 	cancel context.CancelFunc
 	served chan struct{}
 	once   sync.Once
-	token  [32]byte // digest, so that the comparison does not tell the length
+	token  [32]byte // a digest, so that the comparison does not reveal the length
 }
 
-// errClosing is why feeds end when the worker stops: viewers come back.
+// errClosing ends feeds when the worker stops; viewers reconnect.
 var errClosing = errors.New("the worker stops")
 
-// Serve listens and answers until Close.
+// Serve listens and serves until Close.
 func Serve(opts Options) (*Server, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -128,8 +127,8 @@ func (s *Server) listen() error {
 	return nil
 }
 
-// listenUnix takes over the socket of a worker that is gone, never that of one
-// that lives: a lock beside it tells.
+// listenUnix takes over the socket of a dead worker, never that of a living one. A
+// lock beside the socket tells them apart.
 func (s *Server) listenUnix(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -142,10 +141,10 @@ func (s *Server) listenUnix(path string) error {
 		lock.Close()
 		return err
 	}
-	// Made under another name and moved when its mode is right: there is no
-	// moment at which somebody else could connect.
+	// Created under another name and renamed once its mode is right, so that nobody
+	// else can connect in between.
 	fresh := path + ".new"
-	_ = os.Remove(fresh) // what a dead worker left
+	_ = os.Remove(fresh) // left by a dead worker
 	ln, err := net.Listen("unix", fresh)
 	if err != nil {
 		lock.Close()
@@ -165,7 +164,7 @@ func (s *Server) listenUnix(path string) error {
 	return nil
 }
 
-// Address is where the API answers: unix:///path, http://… or https://….
+// Address returns the address of the API: unix:///path, http://… or https://….
 func (s *Server) Address() string {
 	switch {
 	case s.local:
@@ -176,8 +175,8 @@ func (s *Server) Address() string {
 	return "http://" + s.ln.Addr().String()
 }
 
-// Close ends every feed, so that viewers come back to the next worker, and
-// returns when nothing runs any more.
+// Close ends every feed, so that viewers reconnect to the next worker, and waits
+// until the server has stopped.
 func (s *Server) Close() error {
 	var err error
 	s.once.Do(func() {
@@ -195,7 +194,7 @@ func (s *Server) Close() error {
 	return err
 }
 
-// guard lets in who may come, whatever the path.
+// guard checks the token and refuses browsers, for every path.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.opts.Token != "" {
@@ -208,8 +207,8 @@ func (s *Server) guard(next http.Handler) http.Handler {
 				return
 			}
 		}
-		// A page in a browser on this machine can reach loopback; it cannot
-		// hide where it comes from.
+		// A web page in a local browser can reach loopback, but it cannot hide its
+		// origin.
 		if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" || !s.local && s.opts.TLS == nil && !loopbackName(r.Host) {
 			s.fail(w, problem(http.StatusForbidden, ErrRefused, "this API is not for browsers"))
 			return
@@ -227,7 +226,6 @@ func loopbackName(hostport string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// fail answers with an error.
 func (s *Server) fail(w http.ResponseWriter, err error) {
 	var e *Error
 	if !errors.As(err, &e) {

@@ -21,20 +21,19 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// ErrIncomplete is the kind of error for a snapshot that is not whole.
+// ErrIncomplete is the error kind for a snapshot that is not complete.
 const ErrIncomplete = "incomplete"
 
-// ErrNewer is the kind of error for one that a newer version has written.
+// ErrNewer is the error kind for a snapshot written by a newer version.
 const ErrNewer = "newer"
 
-// Trailers of an export. An export is good only with its digest behind it:
-// what was found wrong on the way is in the other one.
+// Trailers of an export. It is valid only with trailerDigest; trailerError says what
+// went wrong.
 const (
 	trailerDigest = "Fairlead-Sha256"
 	trailerError  = "Fairlead-Error"
 )
 
-// snapshotProblem is an error about a snapshot as the API says it.
 func snapshotProblem(err error) error {
 	switch {
 	case errors.Is(err, snapshots.ErrNotFound):
@@ -47,7 +46,7 @@ func snapshotProblem(err error) error {
 	return storeProblem(err, "%v", err)
 }
 
-// snapshots lists those of a session, or all, oldest first, as JSON lines.
+// snapshots lists the snapshots of a session, or all, oldest first, as JSON lines.
 func (s *Server) snapshots(w http.ResponseWriter, r *http.Request) {
 	session := r.URL.Query().Get("session")
 	if session != "" && !namePattern.MatchString(session) {
@@ -69,8 +68,8 @@ func (s *Server) snapshots(w http.ResponseWriter, r *http.Request) {
 	s.finish(st, nil, Event{Kind: KindEnd})
 }
 
-// snapshot shows one. One that is incomplete, or a newer version's, is shown as
-// such.
+// snapshot shows one snapshot. One that is incomplete, or of a newer version, is
+// marked.
 func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
 	m, err := s.manifest(r.Context(), r.PathValue("id"))
 	if err != nil {
@@ -80,7 +79,7 @@ func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, forPeople(m))
 }
 
-// forPeople leaves out of a manifest what only restoring needs.
+// forPeople drops from a manifest what is needed only to restore it.
 func forPeople(m snapshots.Manifest) snapshots.Manifest {
 	m.Trees = slices.Clone(m.Trees)
 	for i := range m.Trees {
@@ -111,8 +110,8 @@ func (s *Server) manifest(ctx context.Context, id string) (snapshots.Manifest, e
 	return m, err
 }
 
-// exportSnapshot writes a plain tar archive. That it is whole is known at its
-// end only, so the trailer says it.
+// exportSnapshot writes a plain tar archive. Only the trailer says whether it is
+// complete.
 func (s *Server) exportSnapshot(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	if _, err := snapshots.Read(r.Context(), s.opts.Store, id); err != nil {
@@ -135,7 +134,7 @@ func (s *Server) exportSnapshot(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.log.Warn("snapshot not exported", "snapshot", id, "bytes", out.n, "err", err)
-	if out.n == 0 { // nothing is on its way yet
+	if out.n == 0 { // nothing was sent yet
 		h.Del("Trailer")
 		s.fail(w, snapshotProblem(err))
 		return
@@ -148,8 +147,8 @@ func (s *Server) exportSnapshot(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// deleteSnapshot removes one that somebody named: none that a session goes on
-// from, nor the newest good one of such, which it may be about to go on from.
+// deleteSnapshot deletes a snapshot. It refuses one that a session continues from,
+// and a running session's newest good one, which it may be about to continue from.
 func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	m, err := s.manifest(r.Context(), id)
@@ -177,7 +176,7 @@ func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, forPeople(m))
 }
 
-// holds says whether a fork still goes on from what it pinned.
+// holds reports whether a fork still needs the snapshot that it pinned.
 func (s *Server) holds(ctx context.Context, p snapshots.Pin) (bool, error) {
 	if s.opts.Sessions == nil {
 		return true, nil
@@ -189,7 +188,7 @@ func (s *Server) holds(ctx context.Context, p snapshots.Pin) (bool, error) {
 	return held, err
 }
 
-// unasked refuses what might take from a session what it goes on from.
+// unasked refuses to delete a snapshot that a session may need.
 func unasked(err error) error {
 	return problem(http.StatusServiceUnavailable, ErrStore, "nothing is deleted that a session may go on from: %v", err).
 		hinted("try again when a worker of the session's zone answers")
@@ -239,8 +238,8 @@ func (s *Server) mayDelete(ctx context.Context, m snapshots.Manifest) error {
 		hinted("close the session first, or take a newer one with `ctl snapshot create`")
 }
 
-// A tellingWriter counts and digests what is written to a caller, who is let go
-// when it does not read.
+// A tellingWriter counts and digests what is written. A caller that does not read for
+// writeWait is dropped.
 type tellingWriter struct {
 	w   http.ResponseWriter
 	rc  *http.ResponseController
@@ -258,8 +257,8 @@ func (t *tellingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Snapshots lists those of a session, or all of the store when it is empty,
-// oldest first, the incomplete ones too.
+// Snapshots lists the snapshots of a session, or of the store if session is empty,
+// oldest first, including incomplete ones.
 func (c *Client) Snapshots(ctx context.Context, session string) iter.Seq2[snapshots.Manifest, error] {
 	return func(yield func(snapshots.Manifest, error) bool) {
 		path := "/v1/snapshots"
@@ -293,7 +292,7 @@ func (c *Client) Snapshots(ctx context.Context, session string) iter.Seq2[snapsh
 	}
 }
 
-// cut says of an answer without its last line what it is.
+// cut turns the EOF of an answer that lacks its last line into io.ErrUnexpectedEOF.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -301,30 +300,29 @@ func cut(err error) error {
 	return err
 }
 
-// Snapshot shows one.
+// Snapshot returns the manifest of one snapshot.
 func (c *Client) Snapshot(ctx context.Context, id string) (snapshots.Manifest, error) {
 	var m snapshots.Manifest
 	err := c.call(ctx, http.MethodGet, "/v1/snapshots/"+url.PathEscape(id), nil, &m)
 	return m, err
 }
 
-// DeleteSnapshot removes one from the store. What nothing else needs of it goes
-// with a later prune.
+// DeleteSnapshot deletes a snapshot from the store. A later prune removes the data
+// that nothing else needs.
 func (c *Client) DeleteSnapshot(ctx context.Context, id string) (snapshots.Manifest, error) {
 	var m snapshots.Manifest
 	err := c.call(ctx, http.MethodDelete, "/v1/snapshots/"+url.PathEscape(id), nil, &m)
 	return m, err
 }
 
-// Exported says what ExportSnapshot has written.
+// Exported is the size and digest of what ExportSnapshot wrote.
 type Exported struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
 }
 
-// ExportSnapshot writes a snapshot as a plain tar archive. What was written is
-// good only with a nil error: then it is whole, and as the worker read it out
-// of the store.
+// ExportSnapshot writes a snapshot as a plain tar archive. Only with a nil error is
+// it complete and what the worker read from the store.
 func (c *Client) ExportSnapshot(ctx context.Context, id string, w io.Writer) (Exported, error) {
 	resp, err := c.send(ctx, http.MethodGet, "/v1/snapshots/"+url.PathEscape(id)+"/export", nil)
 	if err != nil {
@@ -334,7 +332,7 @@ func (c *Client) ExportSnapshot(ctx context.Context, id string, w io.Writer) (Ex
 	return verified(ctx, resp, "export "+id, w)
 }
 
-// verified writes what comes, and compares it with the digest behind it.
+// verified copies the body to w and compares it with the digest in the trailer.
 func verified(ctx context.Context, resp *http.Response, doing string, w io.Writer) (Exported, error) {
 	sum := sha256.New()
 	n, err := io.Copy(io.MultiWriter(w, sum), resp.Body)

@@ -15,10 +15,9 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// maxTree bounds the list of what is in a tree that is sent, in bytes of JSON.
+// maxTree bounds the list of a tree's entries, in bytes of JSON.
 const maxTree = 128 << 20
 
-// missing says which chunks of a tree the store does not have.
 func (s *Server) missing(w http.ResponseWriter, r *http.Request) {
 	body, err := readBody(w, r, maxTree, "a list of chunks")
 	var of []snapshots.Digest
@@ -32,8 +31,8 @@ func (s *Server) missing(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, snapshots.Lacking(r.Context(), s.opts.Chunks, of))
 }
 
-// upload makes a snapshot of a tree that is sent: what is in it as one line of
-// JSON, and then each chunk that the store lacks, behind its length.
+// upload makes a snapshot of a tree. The body is the list of entries as one line of
+// JSON, then each chunk that the store lacks, preceded by its length.
 func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
 	session := r.URL.Query().Get("session")
 	if !namePattern.MatchString(session) {
@@ -78,7 +77,7 @@ func readLine(in *bufio.Reader) (line []byte, err error) {
 	}
 }
 
-// readChunk reads a chunk behind its length; a length of 0 is the end.
+// readChunk reads a chunk preceded by its length; length 0 is the end.
 func readChunk(in io.Reader) ([]byte, error) {
 	var n uint32
 	if err := binary.Read(in, binary.BigEndian, &n); err != nil || n > snapshots.MaxChunk {
@@ -94,9 +93,8 @@ func readChunk(in io.Reader) ([]byte, error) {
 	return data, nil
 }
 
-// PutTree brings a local tree into the store as a snapshot of a session that is
-// to begin with it, and says how many bytes of content were sent: what the store
-// has is not.
+// PutTree stores a local tree as a snapshot of a session that is to begin with it.
+// sent is the bytes of content sent: chunks that the store has are not sent.
 func (c *Client) PutTree(ctx context.Context, session string, t *snapshots.LocalTree) (m snapshots.Manifest, sent int64, err error) {
 	body, err := json.Marshal(t.Chunks())
 	if err != nil {

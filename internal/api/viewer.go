@@ -10,30 +10,31 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// How a viewer waits.
+// Times and bounds of a viewer.
 const (
 	pollHere  = 10 * time.Second // the pump is on this worker: the store only confirms
-	pollAway  = time.Second      // it is not, or there is none
+	pollAway  = time.Second      // the pump is elsewhere, or there is none
 	pollLong  = 3 * time.Second  // nothing came for a while
 	pollSoon  = 250 * time.Millisecond
-	gapWait   = 20 * time.Second // entries are missing: how long they may still come
-	storeWait = 20 * time.Second // the store does not answer
-	lookBack  = 64               // entries compared again at each look into the store
+	gapWait   = 20 * time.Second // how long missing entries may still arrive
+	storeWait = 20 * time.Second // how long the store may fail to answer
+	lookBack  = 64               // entries compared again at each read of the store
 	keepSeen  = 512
 )
 
-// ErrNoSession is what Sessions returns where there is no such session.
+// ErrNoSession is what Sessions returns if the session does not exist.
 var ErrNoSession = errors.New("no such session")
 
-// A Sessions says whether a session goes on: its workflow runs. The error is
-// ErrNoSession where there is none; another one means that it cannot be known now.
+// Sessions tells about workflows of sessions. Running reports whether a session's
+// workflow runs; ErrNoSession means that there is no such session, any other error
+// that this is unknown now.
 type Sessions interface {
 	Running(ctx context.Context, session string) (bool, error)
-	// Now is what it says of itself; no error where there is none.
+	// Now returns what the session says about itself. A missing session is no error.
 	Now(ctx context.Context, session string) (activities.SessionNow, error)
 }
 
-// reader yields the entries of a session that are in the store.
+// reader yields a session's entries from the store.
 type reader func(ctx context.Context, session string, from int64) iter.Seq2[activities.Entry, error]
 
 // A viewer is one follower of one session.
@@ -42,34 +43,34 @@ type viewer struct {
 	topic   *topic
 	read    reader
 	runs    Sessions
-	emit    func(Event) error // an error is the viewer's end
+	emit    func(Event) error // an error ends the viewer
 	flush   func() error
-	follow  bool // until the session has closed; else to the newest entry
+	follow  bool // until the session has closed; else up to the newest entry
 
-	next   int64 // the seq that comes next
+	next   int64 // the next seq to show
 	seen   []seenEntry
-	pos    map[string]int64 // of running items: what was shown
+	pos    map[string]int64 // position up to which the text of running items was shown
 	states int
-	quiet  int       // looks into the store without anything new
-	looked time.Time // when it was last looked into
+	quiet  int       // successive reads of the store without news
+	looked time.Time // last read of the store
 	trouble
 }
 
 type seenEntry struct {
 	seq      int64
-	id, item string // item is the one that it finishes, if any
+	id, item string // item is the one that the entry finishes, if any
 }
 
 func (s seenEntry) finishes(item string) bool { return s.item != "" && s.item == item }
 
-// trouble is since when the store gives nothing, and why.
+// trouble says since when the store yields nothing, and why.
 type trouble struct {
 	since time.Time
 	last  error
 }
 
-// run shows the session until its end. A nil error means that all was shown
-// and the session is over (or, without follow, that this is all there is).
+// run shows the session until its end. It returns nil when the session is over or,
+// without follow, at the newest entry.
 func (v *viewer) run(ctx context.Context, alive time.Duration) error {
 	v.pos = map[string]int64{}
 	keepalive := time.NewTicker(alive)
@@ -136,8 +137,8 @@ func (v *viewer) pause() time.Duration {
 	return pollAway
 }
 
-// behind says with which seq memory goes on, when that is not yet what this
-// viewer wants next; else 0.
+// behind returns the first seq in memory if the viewer still needs earlier ones, else
+// 0.
 func (v *viewer) behind() int64 {
 	v.topic.mu.Lock()
 	defer v.topic.mu.Unlock()
@@ -147,7 +148,7 @@ func (v *viewer) behind() int64 {
 	return 0
 }
 
-// fromMemory shows what the topic has. moved says that there may be more at once.
+// fromMemory shows what the topic has. moved means that there may be more at once.
 func (v *viewer) fromMemory() (changed <-chan struct{}, moved bool, err error) {
 	t := v.topic
 	t.mu.Lock()
@@ -176,8 +177,8 @@ func (v *viewer) fromMemory() (changed <-chan struct{}, moved bool, err error) {
 	return changed, false, v.running()
 }
 
-// running shows the text of running items and the newest state. It comes after
-// the entries, so an item's text never follows its own entry.
+// running shows the text of running items and the newest state. It runs after the
+// entries, so an item's text never follows the item's own entry.
 func (v *viewer) running() error {
 	if !v.follow {
 		return nil
@@ -216,7 +217,7 @@ func (v *viewer) running() error {
 	return nil
 }
 
-// alignRunes drops the rest of a character that was cut in two at the front.
+// alignRunes drops the tail of a UTF-8 sequence that was cut at the front.
 func alignRunes(at int64, text []byte) (int64, string) {
 	for len(text) > 0 && !utf8.RuneStart(text[0]) {
 		at, text = at+1, text[1:]
@@ -224,7 +225,7 @@ func alignRunes(at int64, text []byte) (int64, string) {
 	return at, string(text)
 }
 
-// had says whether the viewer has had the entry of an item.
+// had reports whether the viewer was shown the entry that finishes an item.
 func (v *viewer) had(item string) bool {
 	for _, s := range v.seen {
 		if s.finishes(item) {
@@ -260,8 +261,7 @@ func cutKey(key string) (kind, item string, ok bool) {
 	return "", key, false
 }
 
-// conflict finds the first seq at which memory holds another entry than the
-// one that was shown; 0 if there is none.
+// conflict returns the first seq at which memory differs from what was shown, or 0.
 func (v *viewer) conflict(entries []liveEntry) int64 {
 	if len(entries) == 0 || len(v.seen) == 0 {
 		return 0
@@ -275,7 +275,7 @@ func (v *viewer) conflict(entries []liveEntry) int64 {
 	return 0
 }
 
-// voidFrom takes back what was shown from seq on.
+// voidFrom revokes what was shown from seq on.
 func (v *viewer) voidFrom(seq int64) error {
 	for i, s := range v.seen {
 		if s.seq >= seq {
@@ -288,9 +288,9 @@ func (v *viewer) voidFrom(seq int64) error {
 	return v.emit(Event{Kind: KindVoid, Void: seq})
 }
 
-// look shows what the store has. over says that there will be no more.
+// look shows what the store has. over means that nothing more will come.
 func (v *viewer) look(ctx context.Context) (moved, over bool, err error) {
-	// Asked before the store is read: what a closed session has, it has then.
+	// Ask before reading the store: a session closed by now has everything there.
 	running, known := true, false
 	if v.follow && v.runs != nil {
 		r, err := v.runs.Running(ctx, v.session)
@@ -358,8 +358,8 @@ func (v *viewer) idOf(seq int64) (string, bool) {
 	return "", false
 }
 
-// bad bears with a store that does not answer, and with entries that are
-// missing, for a while.
+// bad tolerates a failing store or missing entries for a while: until then it returns
+// nil.
 func (v *viewer) bad(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

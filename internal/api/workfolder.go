@@ -14,14 +14,15 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// Workspaces are where sessions work; *activities.Workfolders is one.
+// Workspaces gives access to the folders that sessions work in;
+// *activities.Workfolders implements it.
 type Workspaces interface {
 	WorkDiff(ctx context.Context, session string, moving bool) (activities.WorkDiff, error)
 	FetchFiles(ctx context.Context, session string, paths []string, moving bool, to io.Writer) error
 }
 
-// whileRunning is what somebody says who wants a work folder as it is, also while
-// a turn writes there.
+// whileRunning is the query parameter that asks for the work folder even while a turn
+// writes to it.
 const whileRunning = "while_running"
 
 func anyMoment(r *http.Request) bool { return r.URL.Query().Has(whileRunning) }
@@ -36,10 +37,8 @@ func atAnyMoment(moving bool, q url.Values) string {
 	return "?" + q.Encode()
 }
 
-// maxPaths is how many paths one may fetch in one request.
 const maxPaths = 100
 
-// workDiff shows what changed in a session's work folder since it began.
 func (s *Server) workDiff(w http.ResponseWriter, r *http.Request) {
 	id, err := named(r, "session id", "id")
 	var d activities.WorkDiff
@@ -55,8 +54,8 @@ func (s *Server) workDiff(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, d)
 }
 
-// files writes files of a session's work folder as a tar archive, good only with
-// its digest behind it.
+// files writes files of a session's work folder as a tar archive, valid only with the
+// digest in the trailer.
 func (s *Server) files(w http.ResponseWriter, r *http.Request) {
 	id, err := named(r, "session id", "id")
 	paths := r.URL.Query()["path"]
@@ -94,7 +93,6 @@ func (s *Server) files(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// workProblem is an error about a work folder as the API says it.
 func workProblem(ctx context.Context, what string, err error) error {
 	if errors.Is(err, activities.ErrNoPlace) {
 		return problem(http.StatusConflict, ErrRefused, "%s: %v", what, err).
@@ -116,17 +114,17 @@ func workProblem(ctx context.Context, what string, err error) error {
 	return problem(status, kind, "%s", p.Message).hinted(p.Hint)
 }
 
-// WorkDiff reads what changed in a session's work folder since it began; while a
-// turn runs that is refused, unless moving is given.
+// WorkDiff returns what changed in a session's work folder since the session began.
+// While a turn runs it is refused unless moving is set.
 func (c *Client) WorkDiff(ctx context.Context, session string, moving bool) (activities.WorkDiff, error) {
 	var d activities.WorkDiff
 	err := c.call(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(session)+"/diff"+atAnyMoment(moving, url.Values{}), nil, &d)
 	return d, err
 }
 
-// FetchFiles writes files of a session's work folder to w as a tar archive. What
-// came is good only if there is no error. Several files while a turn runs are
-// refused, unless moving is given.
+// FetchFiles writes files of a session's work folder to w as a tar archive, valid
+// only if the error is nil. While a turn runs, several files are refused unless
+// moving is set.
 func (c *Client) FetchFiles(ctx context.Context, session string, paths []string, moving bool, w io.Writer) error {
 	resp, err := c.send(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(session)+"/files"+atAnyMoment(moving, url.Values{"path": paths}), nil)
 	if err != nil {

@@ -16,7 +16,6 @@ type StoredToken struct {
 	Blob string `json:"blob"`
 }
 
-// gitToken keeps a token for a git server.
 func (s *Server) gitToken(w http.ResponseWriter, r *http.Request) {
 	if !s.secure {
 		s.fail(w, problem(http.StatusForbidden, ErrRefused, openToListener).hinted(listenPrivate))
@@ -54,9 +53,9 @@ func (s *Server) gitToken(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, StoredToken{Blob: blob})
 }
 
-// PutToken keeps a token in the store for the git server that a repository is
-// on, and no other. It goes when its session has ended; with a folder in place of
-// that several sessions share it, and it goes with the folder.
+// PutToken stores a token for the git server of a repository, and no other server.
+// The token is deleted when its session has ended. If folder is given instead of
+// session, several sessions share the token and it is deleted with the folder.
 func (c *Client) PutToken(ctx context.Context, session, folder, repo, token string) (string, error) {
 	if strings.HasPrefix(c.endpoint, "http://") {
 		return "", &Error{Kind: ErrRefused, Message: "a token is given to a worker over a unix socket or TLS only",

@@ -16,13 +16,13 @@ const (
 	MaxPrompt = 1_048_576 // characters, codex's own limit
 	MaxTries  = 20
 
-	// DefaultWindow is how many sessions run at a time where nothing is said.
+	// DefaultWindow is the default number of concurrent sessions.
 	DefaultWindow = 20
 	defaultWait   = 30 * time.Second
 	maxWait       = 24 * time.Hour
 )
 
-// A File is a batch that can begin.
+// A File is a valid batch.
 type File struct {
 	ID        string
 	Window    int
@@ -31,10 +31,10 @@ type File struct {
 	Items     []Item
 }
 
-// Retry says what is tried again.
+// Retry says which failures are retried.
 type Retry struct {
-	Attempts     int           // tries of an item, the first among them
-	On           []string      // kinds of failures; empty: whoever runs the batch knows
+	Attempts     int           // tries of an item, including the first
+	On           []string      // kinds of failures; empty: the caller's default
 	Wait         time.Duration // before the second try
 	AfterEffects bool
 }
@@ -48,8 +48,7 @@ type Item struct {
 	Column int
 }
 
-// A Flag is one of a session's, with its values as the command line would have
-// them, and where it stands.
+// A Flag is a session's flag, with its values as on the command line, and its place.
 type Flag struct {
 	Name   string
 	Values []string
@@ -57,32 +56,32 @@ type Flag struct {
 	Column int
 }
 
-// FlagKind says what a flag takes.
+// FlagKind says what values a flag takes.
 type FlagKind int
 
 // The kinds of flags.
 const (
-	NoFlag   FlagKind = iota // there is none of that name
-	OneValue                 // a text, a number, a time
+	NoFlag   FlagKind = iota // no such flag
+	OneValue                 // a text, a number or a duration
 	Truth                    // true or false
-	Many                     // a list, or one value of it
+	Many                     // a list, or a single value
 )
 
-// Options say what a file may hold.
+// Options define what a file may contain.
 type Options struct {
-	// Name is the file's, for messages; its ending tells the format.
+	// Name is the file's name, used in messages. Its extension determines the format.
 	Name string
-	// Flags tells of what kind a session's flag is. Names lists them all.
+	// Flags returns the kind of a session's flag. Names lists all flags.
 	Flags func(name string) FlagKind
 	Names []string
 	// Kinds are the kinds of failures that retry.on may name; nil: any word.
 	Kinds []string
-	// Check looks at an item whose keys are right. The flag that it names (if
-	// any) is where the mistake stands.
+	// Check checks an item whose keys are valid. If it returns a flag, the mistake is
+	// reported at that flag's place.
 	Check func(Item) (flag string, err error)
 }
 
-// Parse reads a file. The error is an *Error.
+// Parse parses a file. The error is an *Error.
 func Parse(data []byte, o Options) (*File, error) {
 	if err := readable(data); err != nil {
 		return nil, &Error{o.Name, []Problem{{Text: err.Error()}}}
@@ -104,8 +103,8 @@ func Parse(data []byte, o Options) (*File, error) {
 	return r.f, nil
 }
 
-// isLines says that a file is JSON lines: by its name, or because its first line
-// is a JSON object of its own and more follow.
+// isLines reports whether a file is JSON lines: by its extension, or because its
+// first line is a complete JSON object without items.
 func isLines(name string, data []byte) bool {
 	switch strings.ToLower(path.Ext(name)) {
 	case ".jsonl", ".ndjson":

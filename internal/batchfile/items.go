@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 )
 
-// itemKeys are those of an item that are no flags.
 var itemKeys = []string{"id", "vars", "prompt"}
 
 func (r *reader) list(items node) {
@@ -22,7 +21,7 @@ func (r *reader) list(items node) {
 	}
 }
 
-// item reads one; a plain value is its one variable.
+// item reads one item; a plain value is the variable item.
 func (r *reader) item(n node, number string) {
 	it := Item{ID: number, Line: n.at.line, Column: n.at.column}
 	own := node{kind: mapping}
@@ -56,7 +55,6 @@ func (r *reader) item(n node, number string) {
 	r.finish(it, at, prompt, own)
 }
 
-// finish checks an item's id, renders its prompt and keeps it.
 func (r *reader) finish(it Item, at place, prompt, own node) {
 	switch first, twice := r.ids[it.ID]; {
 	case !idPattern.MatchString(it.ID):
@@ -92,7 +90,7 @@ func (r *reader) finish(it Item, at place, prompt, own node) {
 	r.add(where, "%v", err)
 }
 
-// matrix makes an item of every combination, the last key changing fastest.
+// matrix makes an item of every combination. The last key changes fastest.
 func (r *reader) matrix(n node) {
 	if n.kind != mapping || len(n.keys) == 0 {
 		r.add(n.at, "matrix is %s: it takes names with lists of values, such as go: [\"1.25\", \"1.26\"]", n.what())
@@ -137,10 +135,10 @@ func (r *reader) combination(n node, i int) {
 	r.finish(it, n.at, r.prompt, own)
 }
 
-// maxPlain leaves room for the batch's id before it and a number behind.
+// maxPlain leaves room for the batch's id before it and a number after it.
 const maxPlain = 30
 
-// plain makes an id of a text.
+// plain turns a text into an id.
 func plain(s string) string {
 	s = strings.Map(func(c rune) rune {
 		switch {
@@ -161,7 +159,7 @@ func plain(s string) string {
 	return s
 }
 
-// free is an id that no item has.
+// free returns id, or with a number added if an item has it already.
 func (r *reader) free(id string) string {
 	if _, taken := r.ids[id]; !taken {
 		return id
@@ -175,7 +173,6 @@ func (r *reader) free(id string) string {
 	}
 }
 
-// render makes an item's prompt.
 func (r *reader) render(prompt node, it Item, vars map[string]any) string {
 	at := place{it.Line, it.Column}
 	if prompt.kind != scalar || prompt.at == (place{}) && prompt.text == "" {

@@ -17,7 +17,7 @@ import (
 	"fairlead.dev/fairlead/internal/strictyaml"
 )
 
-// A kind is what a node is.
+// A kind is the kind of a node.
 type kind int
 
 const (
@@ -27,12 +27,12 @@ const (
 	null
 )
 
-// A node is a value of the file and where it stands.
+// A node is a value of the file and its place.
 type node struct {
 	kind   kind
 	at     place
 	text   string // of a scalar, as it was written
-	truth  *bool  // of one that is true or false
+	truth  *bool  // set if the scalar is true or false
 	keys   []key  // of a mapping, in the order of the file
 	values []node // of a mapping or a list
 }
@@ -42,7 +42,7 @@ type key struct {
 	at   place
 }
 
-// A place is a line and a column, both from 1; 0 where there is none.
+// A place is a line and a column, both from 1; 0 if unknown.
 type place struct{ line, column int }
 
 func (n node) get(name string) (node, bool) {
@@ -54,7 +54,7 @@ func (n node) get(name string) (node, bool) {
 	return node{}, false
 }
 
-// what a node is, for people.
+// what describes the node in messages.
 func (n node) what() string {
 	switch {
 	case n.kind == list:
@@ -69,8 +69,8 @@ func (n node) what() string {
 	return "a text"
 }
 
-// value is what a template sees. Numbers stay as they were written: 1.10 is a
-// version and not 1.1.
+// value returns the node for a template. Numbers stay as written, because 1.10 may be
+// a version.
 func (n node) value() any {
 	switch n.kind {
 	case list:
@@ -94,10 +94,10 @@ func (n node) value() any {
 	return n.text
 }
 
-// Bounds of what takes long, and is in no batch.
+// Bounds against slow files; no real batch exceeds them.
 const (
 	maxNodes   = 3_000_000
-	maxAliased = 100_000 // what aliases make of a small file
+	maxAliased = 100_000 // nodes repeated by aliases
 	maxKeys    = 5_000   // of one mapping
 )
 
@@ -110,10 +110,9 @@ func readable(data []byte) error {
 
 const maxDepth = 200
 
-// fromYAML reads a file with one document.
 func fromYAML(data []byte) (n node, err error) {
 	defer func() {
-		if p := recover(); p != nil { // of the parser, about what is no YAML
+		if p := recover(); p != nil { // the parser panics on some invalid YAML
 			n, err = node{}, &Error{Problems: []Problem{{Text: "it cannot be read as YAML"}}}
 		}
 	}()
@@ -155,7 +154,7 @@ func firstLine(s string) string {
 	return s
 }
 
-// A converter makes our nodes of the parser's.
+// A converter converts the parser's nodes to ours.
 type converter struct {
 	anchors map[string]node
 	made    int
@@ -201,7 +200,7 @@ func (c *converter) node(in ast.Node, depth int) (node, error) {
 	case *ast.StringNode:
 		return node{at: at, text: v.Value}, nil
 	case *ast.LiteralNode:
-		at.line++ // its text begins below
+		at.line++ // its text begins on the next line
 		at.column = 0
 		return node{at: at, text: v.Value.Value}, nil
 	case ast.MapNode:
@@ -212,7 +211,7 @@ func (c *converter) node(in ast.Node, depth int) (node, error) {
 	return node{}, mistake(at, "a batch has no use for %s here", strings.ToLower(in.Type().String()))
 }
 
-// count bounds what aliases repeat.
+// count bounds the nodes that aliases repeat.
 func (c *converter) count(n node, at place) error {
 	if c.aliased++; c.aliased > maxAliased {
 		return mistake(at, "the file says too much: aliases repeat it too often")
@@ -271,8 +270,7 @@ func (c *converter) mapping(v ast.MapNode, at place, depth int) (node, error) {
 	return n, nil
 }
 
-// mergeable are the mappings that << brings, of which the first that has a key
-// wins.
+// mergeable returns the mappings that << merges. The first one that has a key wins.
 func mergeable(n node, at place) ([]node, error) {
 	all := []node{n}
 	if n.kind == list {
@@ -293,7 +291,6 @@ func lineOf(n ast.Node) place {
 	return place{}
 }
 
-// fromJSONLine reads one line with one JSON value.
 func fromJSONLine(data []byte, line int) (node, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -327,7 +324,8 @@ type jsonReader struct {
 
 func (r *jsonReader) place() place { return r.placeOf(r.d.InputOffset()) }
 
-// placeOf is the place of the first byte from there on that says something.
+// placeOf returns the place of the first byte at or after offset that is not a space,
+// comma or colon.
 func (r *jsonReader) placeOf(offset int64) place {
 	o := max(min(int(offset), len(r.data)), 0)
 	for o < len(r.data) && strings.IndexByte(" \t\r,:", r.data[o]) >= 0 {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A Problem is one mistake in a file. Line is 0 where something is missing from
-// all of it, Column where only the line is known.
+// A Problem is one mistake in a file. Line is 0 if the mistake has no place, Column
+// is 0 if only the line is known.
 type Problem struct {
 	Line   int    `json:"line"`
 	Column int    `json:"column"`
@@ -25,13 +25,13 @@ func (p Problem) String() string {
 	return fmt.Sprintf("line %d, column %d: %s", p.Line, p.Column, p.Text)
 }
 
-// Error is every mistake of one file, in the order of its lines.
+// Error holds every mistake of a file, sorted by place.
 type Error struct {
 	Name     string
 	Problems []Problem
 }
 
-// shown is how many mistakes one message tells.
+// shown bounds the mistakes in one message.
 const shown = 50
 
 func (e *Error) Error() string {
@@ -58,8 +58,8 @@ func mistake(at place, format string, args ...any) error {
 	return &Error{Problems: []Problem{{at.line, at.column, fmt.Sprintf(format, args...)}}}
 }
 
-// sorted orders problems by place and tells each of them once: a mistake in the
-// defaults is one, however many items have it.
+// sorted sorts problems by place and removes duplicates: a mistake in the defaults is
+// reported once, however many items inherit it.
 func sorted(all []Problem) []Problem {
 	seen := map[Problem]bool{}
 	out := slices.DeleteFunc(slices.Clone(all), func(p Problem) bool {

@@ -12,24 +12,23 @@ import (
 	"time"
 )
 
-// A reader reads what a file says, and collects what is wrong with it.
+// A reader reads a file and collects its mistakes.
 type reader struct {
 	o         Options
 	f         *File
 	problems  []Problem
-	prompt    node // the template of items that have none
+	prompt    node // the template for items without one
 	vars      map[string]any
 	defaults  []Flag
-	templates map[place]*template.Template // nil of a broken one
+	templates map[place]*template.Template // nil for an invalid one
 	ids       map[string]place
-	numbers   map[string]int // that are used behind an id
+	numbers   map[string]int // next numbers to append to ids
 }
 
 func (r *reader) add(at place, format string, args ...any) {
 	r.problems = append(r.problems, Problem{at.line, at.column, fmt.Sprintf(format, args...)})
 }
 
-// take keeps the problems of an error.
 func (r *reader) take(err error) {
 	var e *Error
 	if errors.As(err, &e) {
@@ -39,18 +38,17 @@ func (r *reader) take(err error) {
 
 var (
 	idPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
-	// tryPattern is how the sessions of later tries are told apart.
+	// tryPattern matches the suffix of the sessions of later tries.
 	tryPattern = regexp.MustCompile(`\.t[0-9]+$`)
 )
 
 const idRule = "use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit"
 
-// batchKeys are what stands beside the items.
+// batchKeys are the keys beside the items.
 var batchKeys = []string{"id", "window", "stop_after", "retry", "prompt", "vars", "defaults"}
 
-// whole reads a YAML file.
 func (r *reader) whole(root node) {
-	if root.kind == list { // nothing but items
+	if root.kind == list { // only items
 		r.list(root)
 		return
 	}
@@ -73,8 +71,7 @@ func (r *reader) whole(root node) {
 	}
 }
 
-// lines reads JSON lines; a line that is wrong keeps none of the others from
-// being looked at.
+// lines reads JSON lines. A bad line does not stop the others from being checked.
 func (r *reader) lines(data []byte) {
 	var items []node
 	first := true
@@ -106,7 +103,7 @@ func (r *reader) batch(n node, known []string) {
 	for i, k := range n.keys {
 		v := n.values[i]
 		if v.kind == null && slices.Contains(known, k.name) {
-			continue // `key:` with nothing behind it says nothing
+			continue // `key:` without a value keeps the default
 		}
 		switch k.name {
 		case "items", "matrix":
@@ -145,7 +142,7 @@ func (r *reader) unknown(k key, known []string) {
 	r.add(k.at, "%s: no such key%s", cut(k.name), nearest(k.name, known))
 }
 
-// twice finds keys that stand in a mapping more than once.
+// twice reports duplicate keys of a mapping.
 func (r *reader) twice(n node) {
 	seen := make(map[string]bool, len(n.keys))
 	for _, k := range n.keys {
@@ -225,8 +222,8 @@ func (r *reader) number(k key, v node, least, most int) int {
 	return n
 }
 
-// flags reads a mapping of a session's flags; own are keys that are none, and
-// read by whoever calls.
+// flags reads a mapping of a session's flags. The keys in own are not flags; the
+// caller reads them.
 func (r *reader) flags(n node, what string, own []string) []Flag {
 	if n.kind != mapping {
 		r.add(n.at, "%s is %s: it takes flags of a session by their names, such as seed: team", what, n.what())
@@ -251,7 +248,7 @@ func (r *reader) flags(n node, what string, own []string) []Flag {
 	return out
 }
 
-// put adds flags, each in place of one of its name.
+// put adds flags; each replaces one of the same name.
 func put(flags []Flag, more ...Flag) []Flag {
 	for _, m := range more {
 		flags = slices.DeleteFunc(slices.Clone(flags), func(f Flag) bool { return f.Name == m.Name })
@@ -308,13 +305,13 @@ func cut(s string) string {
 	return s
 }
 
-// nearest names what was perhaps meant.
+// nearest suggests a known word for a misspelled one.
 func nearest(word string, known []string) string {
 	best, least := "", 3
 	for _, k := range known {
 		d := Distance(word, k)
 		if letters(word) == letters(k) {
-			d = min(d, 1) // two of them changed places
+			d = min(d, 1) // two letters were swapped
 		}
 		if d < least {
 			best, least = k, d
@@ -335,7 +332,7 @@ func letters(s string) string {
 	return string(b)
 }
 
-// Distance is how many letters two words differ by; 9 for long ones.
+// Distance returns the edit distance of two words; 9 if one is longer than 40 bytes.
 func Distance(a, b string) int {
 	if len(a) > 40 || len(b) > 40 {
 		return 9

@@ -8,7 +8,7 @@ import (
 	"text/template"
 )
 
-// template parses a prompt, once for each place in the file.
+// template parses a prompt, once per place in the file.
 func (r *reader) template(k key, v node) *template.Template {
 	if t, known := r.templates[v.at]; known {
 		return t
@@ -40,7 +40,7 @@ var (
 	noEntry    = regexp.MustCompile(`map has no entry for key "([^"]*)"`)
 )
 
-// whyNot says why a template could not be filled.
+// whyNot explains why a template could not be executed.
 func whyNot(err error, vars []string) string {
 	if errors.Is(err, errTooLong) {
 		return errTooLong.Error()
@@ -57,7 +57,7 @@ func whyNot(err error, vars []string) string {
 
 var errTooLong = errors.New("its prompt is longer than codex takes")
 
-// bounded keeps a template from filling the memory.
+// bounded bounds the output of a template.
 type bounded struct{ strings.Builder }
 
 func (b *bounded) Write(p []byte) (int, error) {

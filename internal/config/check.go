@@ -15,8 +15,8 @@ import (
 	"filippo.io/age"
 )
 
-// MaxSocketPath is the longest path of our unix socket, in bytes: Linux takes
-// 107, and the socket has a longer name for a moment.
+// MaxSocketPath is the longest path of our unix socket, in bytes. Linux allows 107,
+// and the socket briefly has a longer name.
 const MaxSocketPath = 103
 
 var (
@@ -25,7 +25,7 @@ var (
 	idPattern       = regexp.MustCompile(`^[0-9a-f]{32}$`)
 )
 
-// check finds what cannot be right whatever the machine.
+// check returns the mistakes that do not depend on the machine.
 func (c *Config) check() []Problem {
 	var p []Problem
 	add := func(key, format string, args ...any) { p = append(p, c.at(key, format, args...)) }
@@ -80,7 +80,7 @@ func (c *Config) check() []Problem {
 		add("limits.watch", "%s is not between 100ms and 1m: what happens to a session that waits is to be known within two minutes", c.Limits.Watch)
 	}
 	if c.Limits.Line < 8<<20 || c.Limits.Line > 1<<30 {
-		// codex takes messages of a million characters, and says them back.
+		// codex accepts messages of a million characters and echoes them.
 		add("limits.line", "%d is not between 8388608 (8 MiB) and 1073741824 (1 GiB)", c.Limits.Line)
 	}
 	for key, at := range map[string]string{"seeds.token_endpoint": c.Seeds.TokenEndpoint, "seeds.issuer": c.Seeds.Issuer} {
@@ -187,7 +187,6 @@ func (c *Config) checkAPI() (p []Problem) {
 	return p
 }
 
-// checkCodec looks at the codec endpoint.
 func (c *Config) checkCodec() (p []Problem) {
 	a := c.API
 	for _, origin := range a.CodecOrigins {
@@ -213,17 +212,17 @@ func (c *Config) checkCodec() (p []Problem) {
 	return p
 }
 
-// Codec says whether there is to be a codec endpoint.
+// Codec reports whether there is a codec endpoint.
 func (c *Config) Codec() bool { return c.API.CodecListen != "" && c.API.CodecListen != CodecOff }
 
-// CodecLoopback says whether the codec endpoint listens on a loopback address.
+// CodecLoopback reports whether the codec endpoint listens on a loopback address.
 func (c *Config) CodecLoopback() bool {
 	host, _, err := net.SplitHostPort(c.API.CodecListen)
 	return err == nil && isLoopback(host)
 }
 
-// Loopback says whether the API listens where only this machine can reach it:
-// on a unix socket or a loopback address.
+// Loopback reports whether the API listens only on this machine: on a unix socket (the
+// default) or a loopback address.
 func (c *Config) Loopback() bool {
 	if c.API.Listen == "" || strings.HasPrefix(c.API.Listen, "unix:") {
 		return true
@@ -237,9 +236,8 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// CheckFiles finds what the machine says against the config of a worker:
-// files that are missing or that others may read, settings it cannot do
-// without. The error is an *Error.
+// CheckFiles checks a worker's config against the machine: required settings, and
+// files that are missing or that others may read. The error is an *Error.
 func (c *Config) CheckFiles() error {
 	var p []Problem
 	add := func(key, format string, args ...any) { p = append(p, c.at(key, format, args...)) }
@@ -310,7 +308,7 @@ func checkSecretFile(path string) error {
 	return f.Close()
 }
 
-// checkHostPort wants host:port; a port of 0 only where one listens.
+// checkHostPort requires host:port. Port 0 is valid only if s is for listening.
 func checkHostPort(s string, listens bool) error {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
@@ -351,8 +349,8 @@ func checkStoreURL(s string) error {
 	return nil
 }
 
-// checkEndpoint wants where secrets are sent to be encrypted on the way, or
-// this machine.
+// checkEndpoint requires https, or a loopback address, because secrets are sent
+// there.
 func checkEndpoint(s string) error {
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || !(u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname())) {

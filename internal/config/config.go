@@ -2,10 +2,10 @@ package config
 
 import "time"
 
-// A Config is a whole config file with the defaults filled in.
+// A Config is a config file with the defaults filled in.
 type Config struct {
 	Temporal Temporal `yaml:"temporal"`
-	// Zone is the zone whose hosts this worker looks after.
+	// Zone is the zone whose hosts this worker serves.
 	Zone    string  `yaml:"zone"`
 	Store   Store   `yaml:"store"`
 	API     API     `yaml:"api"`
@@ -14,32 +14,32 @@ type Config struct {
 	Limits  Limits  `yaml:"limits"`
 	Metrics Metrics `yaml:"metrics"`
 	Seeds   Seeds   `yaml:"seeds"`
-	// Deliver bounds what codex may hand over.
+	// Deliver bounds what codex may deliver.
 	Deliver Deliver `yaml:"deliver"`
-	// Snapshots says how many are kept, and how large they may be.
+	// Snapshots says how many snapshots are kept, and how large they may be.
 	Snapshots Snapshots `yaml:"snapshots"`
 	Hosts     Hosts     `yaml:"hosts"`
-	// SignWith is what ctl signs decisions with where a policy wants that: the
-	// file of a private key, agent, or agent:SHA256:….
+	// SignWith is the key with which ctl signs decisions if a policy requires it: a
+	// private key file, agent, or agent:SHA256:….
 	SignWith string `yaml:"sign_with"`
-	// Timeouts are those of sessions that are begun with this config.
+	// Timeouts are those of sessions that ctl starts with this config.
 	Timeouts Timeouts `yaml:"timeouts"`
-	// Identity is the worker's name among workers; the host's by default.
+	// Identity is the worker's name; the machine's host name by default.
 	Identity string `yaml:"identity"`
 
 	path  string
-	lines map[string]int // key, such as store.url → line in the file
+	lines map[string]int // line of each key in the file, such as store.url
 }
 
-// Temporal says how Temporal is reached.
+// Temporal says how to reach Temporal.
 type Temporal struct {
 	Address   string `yaml:"address"`
 	Namespace string `yaml:"namespace"`
 	TLS       *TLS   `yaml:"tls"`
-	// APIKeyFile holds a bearer key for Temporal; never the key itself.
+	// APIKeyFile is a file with a bearer key for Temporal.
 	APIKeyFile string `yaml:"api_key_file"`
-	// PayloadKey is the file of the keys with which what Temporal keeps is
-	// encrypted; none: it is kept in the clear.
+	// PayloadKey is the file of the keys that encrypt payloads in Temporal. If it is
+	// empty, payloads are not encrypted.
 	PayloadKey string `yaml:"payload_key"`
 }
 
@@ -56,147 +56,147 @@ type Store struct {
 	URL        string   `yaml:"url"`
 	Identity   string   `yaml:"identity"`
 	Recipients []string `yaml:"recipients"`
-	// ID, when set, is the id that the store must have.
+	// ID, if set, is the id that the store must have.
 	ID string `yaml:"id"`
-	// Tidy is how often what messages, batches and schedules left in it is
-	// deleted that nobody can ask for any more; 0 is never.
+	// Tidy is how often blobs of messages, batches and schedules that nobody needs
+	// any more are deleted; 0 means never.
 	Tidy time.Duration `yaml:"tidy"`
 }
 
-// API says where the worker's HTTP API listens and how ctl reaches it.
+// API says where the worker's HTTP API listens and how clients reach it.
 type API struct {
 	// Listen is unix:///path, or host:port. Anything but a unix socket or
 	// a loopback address needs TLS and a token.
 	Listen string `yaml:"listen"`
-	// Address is how others reach this API, when it differs from Listen:
-	// https://worker-1.example:7443. ctl asks here first.
+	// Address is how others reach this API if that differs from Listen:
+	// https://worker-1.example:7443. ctl tries it first.
 	Address string `yaml:"address"`
 	TLS     *TLS   `yaml:"tls"`
 	// TokenFile holds the bearer token that callers must show.
 	TokenFile string `yaml:"token_file"`
-	// CodecListen is host:port, where Temporal's UI and CLI have payloads
-	// decoded (http://host:port/codec); empty or off: nowhere. Anything but a
+	// CodecListen is the host:port where payloads are decoded for Temporal's UI and
+	// CLI (http://host:port/codec). Empty or off means nowhere. Anything but a
 	// loopback address needs TLS and a token.
 	CodecListen string `yaml:"codec_listen"`
-	// CodecOrigins are the origins of the UI's pages, which may ask from a
+	// CodecOrigins are the origins of the UI's pages, which may use the codec from a
 	// browser: http://127.0.0.1:8233.
 	CodecOrigins []string `yaml:"codec_origins"`
 }
 
-// CodecOff is the CodecListen of a stack that is to have no codec endpoint.
+// CodecOff is the CodecListen of a stack without a codec endpoint.
 const CodecOff = "off"
 
-// Codex is the codex that is brought to hosts.
+// Codex describes the codex that is copied to hosts.
 type Codex struct {
 	// Source is a folder with bin/codex and its siblings.
 	Source  string `yaml:"source"`
 	Version string `yaml:"version"`
-	// AnyVersion lets sessions talk to a codex outside of the tested versions.
+	// AnyVersion lets sessions use a codex outside of the tested versions.
 	AnyVersion bool `yaml:"any_version"`
 }
 
-// Log says how the worker logs.
+// Log configures the worker's log.
 type Log struct {
 	Format string `yaml:"format"` // json, text
 	Level  string `yaml:"level"`  // debug, info, warn, error
 }
 
-// Limits bound what one worker takes on.
+// Limits bound the work of one worker.
 type Limits struct {
-	// Pumps is how many activities, pumps above all, run at once.
+	// Pumps is the number of activities, mostly pumps, that run at once.
 	Pumps int `yaml:"pumps"`
-	// StickyCache is how many workflows are kept in memory.
+	// StickyCache is the number of workflows kept in memory.
 	StickyCache int `yaml:"sticky_cache"`
-	// Drain is how long running activities may take to hand over at a stop.
+	// Drain is how long running activities may take to hand over when the worker
+	// stops.
 	Drain time.Duration `yaml:"drain"`
-	// ConnectionsPerHost bounds the connections of each kind (for commands, for
-	// bulk data) to one host. There are as few as will do.
+	// ConnectionsPerHost bounds the connections of each kind (for commands, for bulk
+	// data) to one host. No more are opened than needed.
 	ConnectionsPerHost int `yaml:"connections_per_host"`
-	// Watch is how often the processes of waiting sessions are looked at.
+	// Watch is how often the processes of waiting sessions are checked.
 	Watch time.Duration `yaml:"watch"`
-	// Line is the longest line of codex's, in bytes, that is read whole.
-	// Longer ones are reported and skipped. All workers of a zone need the
-	// same: a transcript depends on it.
+	// Line is the longest line of codex's output, in bytes, that is read whole.
+	// Longer lines are reported and skipped. All workers of a zone must use the same
+	// value, because transcripts depend on it.
 	Line int `yaml:"line"`
 }
 
-// Timeouts say how long codex and the model may take in sessions that ctl
-// begins, where its flags do not say otherwise.
+// Timeouts are those of sessions that ctl starts, unless its flags differ.
 type Timeouts struct {
 	StartUp time.Duration `yaml:"startup"` // codex's first answer
-	Request time.Duration `yaml:"request"` // its answer to a request
-	Silence time.Duration `yaml:"silence"` // without a word, before it is asked for a sign of life
-	Quiet   time.Duration `yaml:"quiet"`   // of the model after a tool; 0 is any time
-	Turn    time.Duration `yaml:"turn"`    // a whole turn, but for the time in which only a person is waited for
+	Request time.Duration `yaml:"request"` // codex's answer to a request
+	Silence time.Duration `yaml:"silence"` // without output, before codex is asked for a sign of life
+	Quiet   time.Duration `yaml:"quiet"`   // silence of the model after a tool; 0 means unlimited
+	Turn    time.Duration `yaml:"turn"`    // a whole turn, without the time spent waiting only for a person
 }
 
-// Metrics says where Prometheus finds the worker's; nowhere by default.
+// Metrics says where the worker serves Prometheus metrics; nowhere by default.
 type Metrics struct {
 	Listen string `yaml:"listen"`
-	// Pprof also shows what Go's profiler sees, at /debug/pprof.
+	// Pprof also serves Go's profiler, at /debug/pprof.
 	Pprof bool `yaml:"pprof"`
 }
 
-// Seeds says how logins are looked after.
+// Seeds configures the upkeep of logins.
 type Seeds struct {
-	// TokenEndpoint is where logins are refreshed. Where it is not codex's
-	// own, codex on hosts is told to use it too.
+	// TokenEndpoint is where logins are refreshed. If it is not codex's own, codex on
+	// hosts is configured to use it too.
 	TokenEndpoint string `yaml:"token_endpoint"`
 	// Issuer is where `ctl seed login` logs in.
 	Issuer string `yaml:"issuer"`
-	// Maintain is how often seeds whose last proof is old are verified; 0 is
-	// never. The first worker that starts decides for its namespace, and each
-	// that starts with another value changes it.
+	// Maintain is how often seeds with an old proof are verified; 0 means never. The
+	// first worker of a namespace sets it, and each worker that starts later with
+	// another value changes it.
 	Maintain time.Duration `yaml:"maintain"`
-	// Unprotected says what becomes of a session with a seed on a host where
-	// codex cannot keep the agent's commands from the credential: refuse, or
-	// allow, and say so.
+	// Unprotected says what happens to a session with a seed on a host where codex
+	// cannot keep the agent's commands from the credential: refuse it, or allow it
+	// and report it.
 	Unprotected string `yaml:"unprotected"`
 }
 
-// Deliver bounds what codex may hand over in sessions that let it.
+// Deliver bounds what codex may deliver in sessions that permit it.
 type Deliver struct {
-	// MaxBytes is the size of one file, in bytes.
+	// MaxBytes bounds one file, in bytes.
 	MaxBytes int64 `yaml:"max_bytes"`
-	// SessionBytes is that of all files of a session, each content counted once.
+	// SessionBytes bounds all files of a session, each content counted once.
 	SessionBytes int64 `yaml:"session_bytes"`
-	// SessionCalls is how often a session may hand something over, or try.
+	// SessionCalls bounds the deliveries of a session, including failed ones.
 	SessionCalls int `yaml:"session_calls"`
 }
 
-// Snapshots says what of them the workers of a store keep.
+// Snapshots says which snapshots the workers of a store keep.
 type Snapshots struct {
-	// Keep is how many of each session are kept: the newest ones.
+	// Keep is how many of the newest snapshots of each session are kept.
 	Keep int `yaml:"keep"`
-	// MaxAge is how old those may be; 0 is any age. The newest of a session is
-	// kept however old it is.
+	// MaxAge is the maximum age of these; 0 means any. The newest of a session is
+	// kept at any age.
 	MaxAge time.Duration `yaml:"max_age"`
-	// MaxBytes bounds what one snapshot holds, in bytes.
+	// MaxBytes bounds the content of one snapshot, in bytes.
 	MaxBytes int64 `yaml:"max_bytes"`
-	// Prune is how often what is not kept is dropped, and what nothing needs
-	// is removed from the store; 0 is never.
+	// Prune is how often other snapshots are dropped and data that nothing needs is
+	// removed from the store; 0 means never.
 	Prune time.Duration `yaml:"prune"`
 }
 
-// Hosts says how the hosts of the worker's zone are looked after.
+// Hosts configures the upkeep of the hosts in the worker's zone.
 type Hosts struct {
-	// Check is how often they are checked; 0 is never.
+	// Check is how often they are checked; 0 means never.
 	Check time.Duration `yaml:"check"`
-	// Leftovers is how often somebody looks what sessions left on them; 0 is
+	// Leftovers is how often they are searched for leftovers of sessions; 0 means
 	// never.
 	Leftovers time.Duration `yaml:"leftovers"`
 }
 
-// What codex itself uses.
+// Codex's own defaults.
 const (
 	Issuer        = "https://auth.openai.com"
 	TokenEndpoint = Issuer + "/oauth/token"
 )
 
-// CodexVersion is the codex that this version of Fairlead is tested with.
+// CodexVersion is the codex that this version of Fairlead was tested with.
 const CodexVersion = "0.169.0"
 
-// Default is the config of an empty file.
+// Default returns the config of an empty file.
 func Default() *Config {
 	return &Config{
 		Zone:      "default",
@@ -213,5 +213,5 @@ func Default() *Config {
 	}
 }
 
-// Path is the file that the config was read from; empty for Default.
+// Path returns the file that the config was read from; empty for Default.
 func (c *Config) Path() string { return c.path }

@@ -9,13 +9,13 @@ import (
 	"fairlead.dev/fairlead/internal/strictyaml"
 )
 
-// maxFile bounds a config file in bytes; a larger one is something else.
+// maxFile bounds a config file in bytes.
 const maxFile = 1 << 20
 
 // A Problem is one mistake in a config file.
 type Problem = strictyaml.Problem
 
-// An Error is every mistake of one config file.
+// An Error holds every mistake of one config file.
 type Error struct {
 	Path     string
 	Problems []Problem
@@ -37,8 +37,8 @@ func newError(path string, problems []Problem) error {
 	return &Error{Path: path, Problems: problems}
 }
 
-// Load reads a config file. Its mistakes are one *Error. Relative paths in the
-// file are made absolute, from the file's own folder.
+// Load reads a config file. Its mistakes are one *Error. Relative paths in the file
+// are relative to its folder, and are made absolute.
 func Load(path string) (*Config, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -58,8 +58,8 @@ func Load(path string) (*Config, error) {
 	return Parse(path, data)
 }
 
-// Parse is Load for bytes; path names them in errors and is what relative
-// paths are relative to.
+// Parse is Load for data that is already read. path is used in errors and for
+// relative paths.
 func Parse(path string, data []byte) (*Config, error) {
 	c := Default()
 	c.path = path
@@ -73,7 +73,6 @@ func Parse(path string, data []byte) (*Config, error) {
 	return c, nil
 }
 
-// resolve makes the paths of a file absolute.
 func (c *Config) resolve(dir string) {
 	for _, p := range []*string{&c.Temporal.APIKeyFile, &c.Temporal.PayloadKey, &c.Store.Identity, &c.API.TokenFile, &c.Codex.Source} {
 		*p = absolute(dir, *p)
@@ -97,7 +96,7 @@ func absolute(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// at is a problem with a key that may or may not stand in the file.
+// at returns a problem with a key, which need not be in the file.
 func (c *Config) at(key, format string, args ...any) Problem {
 	return Problem{Line: strictyaml.LineOf(c.lines, key), Key: key, Text: fmt.Sprintf(format, args...)}
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 )
 
-// ansibleHost makes a host of its variables.
 func (r *reader) ansibleHost(m *member, vars map[string]node, labels map[string]string) {
 	if v, ok := first(vars, "ansible_connection"); ok && !slices.Contains([]string{"ssh", "smart", "paramiko", "paramiko_ssh", "ansible.builtin.ssh"}, v.text) {
 		r.warn(m.name, v.at, "host %s was left out: it is reached by %q and not by SSH", cut(m.name), cut(v.text))
@@ -60,7 +59,6 @@ func (r *reader) ansibleHost(m *member, vars map[string]node, labels map[string]
 	}
 }
 
-// ansibleLabels takes labels as a mapping, or as k=v in words.
 func (r *reader) ansibleLabels(h *Host, vars map[string]node) {
 	v, ok := vars["fairlead_labels"]
 	if !ok || v.kind == null {
@@ -86,7 +84,7 @@ func (r *reader) ansibleLabels(h *Host, vars map[string]node) {
 	}
 }
 
-// first is the first of variables that are other names of each other.
+// first returns the first of the named variables, which are synonyms.
 func first(vars map[string]node, names ...string) (node, bool) {
 	for _, n := range names {
 		if v, ok := vars[n]; ok {
@@ -96,7 +94,7 @@ func first(vars map[string]node, names ...string) (node, bool) {
 	return node{}, false
 }
 
-// plain is a variable's text, which Ansible would take as it is.
+// plain returns the text of a variable, and refuses a template or a vault.
 func (r *reader) plain(h *Host, name string, v node) string {
 	switch {
 	case v.kind == secret:
@@ -109,7 +107,6 @@ func (r *reader) plain(h *Host, name string, v node) string {
 	return ""
 }
 
-// home puts the home folder in place of ~.
 func (r *reader) home(path string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok && r.o.Home != "" {
 		return filepath.Join(r.o.Home, rest)
@@ -117,7 +114,7 @@ func (r *reader) home(path string) string {
 	return path
 }
 
-// arguments looks for what counts among arguments for ssh.
+// arguments reads the relevant options from arguments of ssh.
 func (r *reader) arguments(h *Host, name string, v node) {
 	text := r.plain(h, name, v)
 	words, err := split(text)
@@ -148,7 +145,6 @@ func (r *reader) arguments(h *Host, name string, v node) {
 	}
 }
 
-// option takes what ssh's -o says.
 func (r *reader) option(h *Host, name, option string, at Place) {
 	k, value, _ := strings.Cut(option, "=")
 	if !strings.Contains(option, "=") {
@@ -166,14 +162,14 @@ func (r *reader) option(h *Host, name, option string, at Place) {
 	case "hostkeyalias":
 		h.KeyName = value
 	case "stricthostkeychecking":
-		// A key is never taken on trust here, whatever the file says.
+		// Ignored: unknown host keys are never trusted here.
 	default:
 		r.warn(h.written, at, "%s: the option %s was left out", name, cut(k))
 	}
 }
 
-// proxyCommand is refused: a host that is reached by it cannot be reached
-// without.
+// proxyCommand refuses the host, because workers cannot reach it without running the
+// ProxyCommand.
 func (r *reader) proxyCommand(h *Host, value string, at Place) {
 	if value == "" || strings.EqualFold(value, "none") {
 		return
@@ -181,7 +177,6 @@ func (r *reader) proxyCommand(h *Host, value string, at Place) {
 	r.of(h.written, at, "host %s is reached by a ProxyCommand, which workers do not run: say ProxyJump, or leave it out with --only", cut(h.written))
 }
 
-// pinFiles are known_hosts files on this machine.
 func (r *reader) pinFiles(h *Host, files []string, at Place) {
 	for _, f := range files {
 		if f != "none" && f != "/dev/null" {

@@ -12,7 +12,7 @@ var (
 	section = regexp.MustCompile(`^\[[^:\]\s]+(:\w+)?\]`)
 )
 
-// Detect tells a file's format by its content and its name.
+// Detect returns a file's format, judged by its name and content.
 func Detect(name string, data []byte) Format {
 	base := path.Base(strings.ReplaceAll(name, `\`, "/"))
 	switch ext := strings.ToLower(path.Ext(base)); {
@@ -39,7 +39,7 @@ func Detect(name string, data []byte) Format {
 			return whichYAML(data)
 		}
 		if sshBlock.Match(data) {
-			return SSHConfig // settings of all hosts come first
+			return SSHConfig // settings for all hosts come first
 		}
 		return AnsibleINI
 	}
@@ -48,8 +48,8 @@ func Detect(name string, data []byte) Format {
 
 var sshBlock = regexp.MustCompile(`(?mi)^\s*(host|match)(\s*=\s*|\s+)\S`)
 
-// whichYAML tells ours from Ansible's: groups have hosts in them, ours are at
-// the top.
+// whichYAML tells our YAML from Ansible's: Ansible's groups contain hosts, while our
+// hosts are at the top level.
 func whichYAML(data []byte) Format {
 	root, err := fromYAML(data)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// groups are an Ansible inventory: hosts in groups that have children, and
-// variables of each.
+// groups collects an Ansible inventory: groups with children, hosts, and their
+// variables.
 type groups struct {
 	r      *reader
 	byName map[string]*hostGroup
@@ -20,7 +20,7 @@ type groups struct {
 type hostGroup struct {
 	name     string
 	at       Place
-	said     bool // it has a section of its own, or stands in YAML
+	said     bool // it has a section of its own, or is a group in YAML
 	vars     map[string]node
 	children []key
 	parents  []*hostGroup
@@ -32,7 +32,7 @@ type hostGroup struct {
 type member struct {
 	name   string
 	at     Place
-	port   int // behind its name
+	port   int // from its name
 	vars   map[string]node
 	groups []*hostGroup
 }
@@ -51,7 +51,7 @@ func (g *groups) group(name string, at Place) *hostGroup {
 	return h
 }
 
-// add puts the hosts that a pattern names into a group, each with the variables.
+// add adds the hosts that a pattern names to a group, with the variables.
 func (g *groups) add(of *hostGroup, pattern string, at Place, vars map[string]node) {
 	names, port, err := expand(pattern)
 	if err != nil {
@@ -81,7 +81,7 @@ func (g *groups) add(of *hostGroup, pattern string, at Place, vars map[string]no
 	}
 }
 
-// finish makes hosts of what was read.
+// finish makes the hosts from what was read.
 func (g *groups) finish() {
 	for _, of := range g.inTurn {
 		for _, c := range of.children {
@@ -104,7 +104,7 @@ func (g *groups) finish() {
 	}
 }
 
-// deepen finds how far below all a group is; false where groups are in a circle.
+// deepen computes the depth of a group below all. It returns false on a cycle.
 func (g *groups) deepen(of *hostGroup) bool {
 	if of.walking {
 		g.r.add(of.at, "group %s is a child of itself, by way of its children", cut(of.name))
@@ -127,7 +127,7 @@ func (g *groups) deepen(of *hostGroup) bool {
 	return true
 }
 
-// priority is what Ansible sorts groups of one depth by, before their names.
+// priority is Ansible's sort key for groups of equal depth, before their names.
 func (of *hostGroup) priority() int {
 	n, err := strconv.Atoi(of.vars["ansible_group_priority"].text)
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// sectionPattern is a section's head: [group], [group:children], [group:vars].
+// sectionPattern matches a section header: [group], [group:children], [group:vars].
 var sectionPattern = regexp.MustCompile(`^\[([^:\]\s]+)(?::(\w+))?\]\s*(?:[#;].*)?$`)
 
-// ini reads an inventory in Ansible's kind of INI.
+// ini reads an inventory in Ansible's INI format.
 func (r *reader) ini(data []byte) {
 	g := newGroups(r)
 	of, what := g.group("ungrouped", Place{Line: 1, Column: 1}), "hosts"
@@ -30,7 +30,7 @@ func (r *reader) ini(data []byte) {
 		if m != nil || text[0] == '[' && !isBracketed(text) {
 			if m == nil {
 				r.add(at, "%q is no section: there are [group], [group:children] and [group:vars]", cut(text))
-				what = "" // whose lines these are, nobody knows
+				what = "" // the following lines belong to no known group
 				continue
 			}
 			of, what = g.group(m[1], at), m[2]
@@ -74,14 +74,13 @@ func (r *reader) ini(data []byte) {
 	g.finish()
 }
 
-// isBracketed says that a line that begins with a bracket is one of hosts: an
-// IPv6 address, or a range that a name begins with.
+// isBracketed reports whether a line that starts with a bracket is a host line: an
+// IPv6 address, or a name that starts with a range.
 func isBracketed(text string) bool {
 	inside, rest, closed := strings.Cut(text[1:], "]")
 	return closed && (net.ParseIP(inside) != nil || rest != "" && rest[0] != ' ' && rest[0] != '\t')
 }
 
-// iniHosts reads a line of a host or of a range of them, with variables.
 func (g *groups) iniHosts(of *hostGroup, line string, at Place) {
 	words, err := split(line)
 	if err != nil {
@@ -104,8 +103,8 @@ func (g *groups) iniHosts(of *hostGroup, line string, at Place) {
 	g.add(of, words[0].text, Place{Line: at.Line, Column: words[0].column}, vars)
 }
 
-// unquoted is a text as Ansible takes it, which reads quoted ones as Python
-// does; what follows the quotes is a comment.
+// unquoted returns a value as Ansible reads it: quotes are Python's, and a comment
+// may follow them.
 func unquoted(s string) string {
 	if s == "" || s[0] != '"' && s[0] != '\'' {
 		return s

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// A Format is what a file is written in.
+// A Format is a file format.
 type Format string
 
 // The formats.
@@ -20,7 +20,7 @@ const (
 	SSHConfig   Format = "ssh-config"
 )
 
-// Formats are all that there are.
+// Formats are all formats.
 var Formats = []Format{YAML, AnsibleINI, AnsibleYAML, SSHConfig}
 
 // Bounds of a file.
@@ -29,9 +29,9 @@ const (
 	MaxHosts = 10_000
 )
 
-// A Host is what a file says of one. What it does not say is empty.
+// A Host is a host as described in a file. What the file does not give is empty.
 type Host struct {
-	Name    string // as the inventory of a zone has it
+	Name    string // as in the inventory of a zone
 	Address string
 	User    string
 	Port    int
@@ -40,25 +40,25 @@ type Host struct {
 	HostKeys                   []string
 	Labels                     map[string]string
 	Slots                      int
-	// Jump is the name of the host to go through; it comes before this one, or
-	// the file does not have it.
+	// Jump is the name of the jump host. That host precedes this one, unless the file
+	// does not contain it.
 	Jump string
 
-	// KeyName is what known_hosts files call it, where that is not its address;
-	// PinFiles are such files on this machine that the file names.
+	// KeyName is the host's name in known_hosts files, if it is not the address.
+	// PinFiles are the known_hosts files on this machine that the file names.
 	KeyName  string
 	PinFiles []string
 
-	// Place is where it stands, Places where what is said of it does, by the
-	// names of our YAML.
+	// Place is the place of the host, and Places are those of its settings, by their
+	// names in our YAML.
 	Place  Place
 	Places map[string]Place
 
 	written string // its name in the file
-	via     string // the jump, as it was written
+	via     string // the jump as written
 }
 
-// At is where a thing that is said of a host stands.
+// At returns the place of a host's setting, or else of the host.
 func (h *Host) At(what string) Place {
 	if p, ok := h.Places[what]; ok {
 		return p
@@ -73,29 +73,28 @@ func (h *Host) said(what string, at Place) {
 	h.Places[what] = at
 }
 
-// A File is what was read.
+// A File is the result of reading a file.
 type File struct {
 	Format Format
-	// Hosts are in the order in which they can be added: who is jumped over
-	// comes first.
+	// Hosts are in an order in which they can be added: jump hosts first.
 	Hosts []Host
-	// Warnings tell what was left out.
+	// Warnings say what was skipped.
 	Warnings []Problem
 }
 
-// Options say how a file is read.
+// Options control how a file is read.
 type Options struct {
-	// Name is the file's, for messages; it helps to tell the format.
+	// Name is the file's name, used in messages and to detect the format.
 	Name string
-	// Format is what it is written in; empty means that it is found out.
+	// Format is the file's format; it is detected if empty.
 	Format Format
-	// Only, if any, are patterns (path.Match) of the names that are wanted. Who
-	// is jumped over by one of them is wanted too.
+	// Only, if not empty, are patterns (path.Match) of the names of wanted hosts.
+	// Their jump hosts are wanted too.
 	Only []string
 	// Home is the folder that ~ stands for.
 	Home string
-	// Glob and Read are asked for what an OpenSSH config includes; nil means
-	// that nothing may be included.
+	// Glob and Read give access to files that an OpenSSH config includes. If one of
+	// them is nil, nothing can be included.
 	Glob func(pattern string) ([]string, error)
 	Read func(name string) ([]byte, error)
 }
@@ -143,7 +142,7 @@ func Parse(data []byte, o Options) (*File, error) {
 	return f, nil
 }
 
-// A reader collects what a file says, and what is wrong with it.
+// A reader collects the hosts of a file and its mistakes.
 type reader struct {
 	o        Options
 	hosts    []Host
@@ -156,8 +155,8 @@ func (r *reader) add(at Place, format string, args ...any) {
 	r.problems = append(r.problems, Problem{Place: at, Text: fmt.Sprintf(format, args...)})
 }
 
-// of is add for what is wrong with one host only: where it is not wanted, the
-// mistake is none.
+// of adds a mistake that concerns one host only. It is dropped if the host is not
+// wanted.
 func (r *reader) of(host string, at Place, format string, args ...any) {
 	r.problems = append(r.problems, Problem{Place: at, Text: fmt.Sprintf(format, args...), host: host})
 }
@@ -166,7 +165,7 @@ func (r *reader) warn(host string, at Place, format string, args ...any) {
 	r.warnings = append(r.warnings, Problem{Place: at, Text: fmt.Sprintf(format, args...), host: host})
 }
 
-// host finds the host of that name in the file, or makes one.
+// host returns the host of that name in the file, and adds it if it is new.
 func (r *reader) host(name string, at Place) *Host {
 	i, ok := r.byName[name]
 	if !ok {
@@ -180,16 +179,15 @@ func (r *reader) host(name string, at Place) *Host {
 	return &r.hosts[i]
 }
 
-// full says that there are more hosts than anybody reads.
+// full reports whether there are more hosts than allowed.
 func (r *reader) full() bool { return len(r.hosts) > MaxHosts }
 
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
-// local is this machine as a host.
+// local is the name of the worker's own machine.
 const local = "local"
 
-// rename gives every host the name that it has in a zone: a host's names are in
-// small letters.
+// rename gives every host its name in the zone: the name in lower case.
 func (r *reader) rename() {
 	taken := map[string]*Host{}
 	for i := range r.hosts {
@@ -207,7 +205,7 @@ func (r *reader) rename() {
 	}
 }
 
-// choose keeps the hosts that are wanted, and the mistakes that concern them.
+// choose drops unwanted hosts and the mistakes that concern only them.
 func (r *reader) choose() {
 	for _, p := range r.o.Only {
 		if _, err := path.Match(p, ""); err != nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// resolve finds the hosts that are jumped over, and puts them before those who
-// jump.
+// resolve finds the jump hosts, and sorts hosts so that a jump host comes before the
+// hosts reached through it.
 func (r *reader) resolve() {
 	byName := map[string]int{}
 	for i := range r.hosts {
@@ -43,7 +43,8 @@ func (r *reader) resolve() {
 	r.order(byName)
 }
 
-// hop is the name of the host that one part of ProxyJump means; empty if none.
+// hop returns the name of the host that one element of ProxyJump refers to; empty if
+// there is none.
 func (r *reader) hop(h *Host, text string, byName map[string]int) string {
 	login, address, port, ok := splitTarget(text)
 	if !ok {
@@ -63,13 +64,13 @@ func (r *reader) hop(h *Host, text string, byName map[string]int) string {
 		}
 	}
 	if login == "" && port == 0 && namePattern.MatchString(name) {
-		return name // perhaps the zone has it
+		return name // the zone may have it
 	}
 	r.of(h.written, h.At("jump"), "host %s jumps over %s, which is no host of this file: a jump host is a host like others, with a key of its own that is pinned", cut(h.written), cut(text))
 	return ""
 }
 
-// splitTarget reads [ssh://][USER@]ADDRESS[:PORT].
+// splitTarget parses [ssh://][USER@]ADDRESS[:PORT].
 func splitTarget(s string) (login, address string, port int, ok bool) {
 	s = strings.TrimSuffix(strings.TrimPrefix(s, "ssh://"), "/")
 	if i := strings.LastIndexByte(s, '@'); i >= 0 {
@@ -97,7 +98,7 @@ func orSSH(port int) int {
 	return port
 }
 
-// order puts jumped over hosts first, and finds circles.
+// order puts jump hosts first, and reports cycles.
 func (r *reader) order(byName map[string]int) {
 	const (
 		onTheWay = 1

@@ -12,7 +12,7 @@ import (
 	"fairlead.dev/fairlead/internal/strictyaml"
 )
 
-// A kind is what a node is.
+// A kind is the kind of a node.
 type kind int
 
 const (
@@ -20,10 +20,10 @@ const (
 	scalar
 	sequence
 	mapping
-	secret // what only Ansible can read
+	secret // readable only by Ansible
 )
 
-// A node is a value of a YAML file and where it stands.
+// A node is a value of a YAML file and its place.
 type node struct {
 	kind   kind
 	at     Place
@@ -50,16 +50,15 @@ func (n node) what() string {
 	return [...]string{"nothing", "a text", "a list", "a mapping", "encrypted"}[n.kind]
 }
 
-// Bounds of what takes long, and is in no inventory.
+// Bounds against slow files; no real inventory exceeds them.
 const (
 	maxDepth = 100
 	maxNodes = 1_000_000
 )
 
-// fromYAML reads a file with one document.
 func fromYAML(data []byte) (n node, err error) {
 	defer func() {
-		if p := recover(); p != nil { // of the parser, about what is no YAML
+		if p := recover(); p != nil { // the parser panics on some invalid YAML
 			n, err = node{}, &Error{Problems: []Problem{{Text: "it cannot be read as YAML"}}}
 		}
 	}()
@@ -111,7 +110,7 @@ func placeOf(n ast.Node) Place {
 	return Place{}
 }
 
-// A converter makes our nodes of the parser's.
+// A converter converts the parser's nodes to ours.
 type converter struct {
 	anchors map[string]node
 	made    int
@@ -165,7 +164,7 @@ func (c *converter) node(in ast.Node, depth int) (node, error) {
 	return node{}, mistake(at, "there is no use for %s here", strings.ToLower(in.Type().String()))
 }
 
-// count bounds what aliases repeat.
+// count bounds the nodes that aliases repeat.
 func (c *converter) count(n node, at Place) error {
 	if c.made++; c.made > maxNodes {
 		return mistake(at, "the file says too much: aliases repeat it too often")
@@ -216,8 +215,7 @@ func (c *converter) mapping(v ast.MapNode, at Place, depth int) (node, error) {
 	return n, nil
 }
 
-// mergeable are the mappings that << brings, of which the first that has a key
-// wins.
+// mergeable returns the mappings that << merges. The first one that has a key wins.
 func mergeable(n node, at Place) ([]node, error) {
 	all := []node{n}
 	if n.kind == sequence {

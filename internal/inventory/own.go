@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// take keeps the problems of an error.
 func (r *reader) take(err error) {
 	var e *Error
 	if errors.As(err, &e) {
@@ -17,7 +16,6 @@ func (r *reader) take(err error) {
 
 var ownKeys = []string{"address", "user", "port", "labels", "slots", "jump", "identity", "root", "host_keys", "known_hosts"}
 
-// own reads our own YAML.
 func (r *reader) own(data []byte) {
 	root, err := fromYAML(data)
 	if err != nil {
@@ -146,7 +144,7 @@ func (r *reader) label(h *Host, labels map[string]string, name, value string, at
 	labels[name] = value
 }
 
-// labelPattern says that a selector can ask for a label of that name.
+// labelPattern reports whether a selector can refer to a label of that name.
 func labelPattern(name string) bool {
 	return name != "" && !strings.ContainsAny(name, "=!<>, \t\n'\"")
 }

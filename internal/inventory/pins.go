@@ -16,7 +16,7 @@ import (
 	"github.com/skeema/knownhosts"
 )
 
-// Pins are known_hosts files of this machine.
+// Pins looks up host keys in known_hosts files of this machine. It caches the files.
 type Pins struct{ files map[string]*pinFile }
 
 type pinFile struct {
@@ -24,9 +24,10 @@ type pinFile struct {
 	revoked map[string]bool // keys in base64
 }
 
-// Keys are the keys that a known_hosts file has for a host, each "type base64".
-// Keys that it revokes are none, nor are those of authorities: a pin is one
-// host's own key. A file that is not there has none where missing is allowed.
+// Keys returns the keys of a host in a known_hosts file, each as "type base64".
+// Revoked keys are left out, and so are keys of authorities, because a pin is a
+// host's own key. If missing is set, a file that does not exist has no keys;
+// otherwise it is an error.
 func (p *Pins) Keys(file string, h *Host, missing bool) ([]string, error) {
 	f, ok := p.files[file]
 	if !ok {
@@ -47,7 +48,7 @@ func (p *Pins) Keys(file string, h *Host, missing bool) ([]string, error) {
 	}
 	at := net.JoinHostPort(h.Address, strconv.Itoa(orSSH(h.Port)))
 	if h.KeyName != "" {
-		at = net.JoinHostPort(h.KeyName, "22") // as ssh has it, whatever the port
+		at = net.JoinHostPort(h.KeyName, "22") // as ssh does, whatever the port
 	}
 	var out []string
 	for _, k := range f.db.HostKeys(at) {

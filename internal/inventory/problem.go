@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A Place is a line and a column, both from 1; 0 where there is none. File is
-// empty for the file that was asked for, and else the one that it includes.
+// A Place is a line and a column, both from 1; 0 if unknown. File is the included
+// file, or empty for the main file.
 type Place struct {
 	File         string
 	Line, Column int
@@ -28,7 +28,7 @@ func (p Place) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// in is the place for a sentence about the file name.
+// in returns the place as text; if it is empty, the file's name.
 func (p Place) in(name string) string {
 	if s := p.String(); s != "" {
 		return s
@@ -36,12 +36,12 @@ func (p Place) in(name string) string {
 	return name
 }
 
-// A Problem is one mistake, or one thing that was left out.
+// A Problem is one mistake, or one thing that was skipped.
 type Problem struct {
 	Place
 	Text string
 
-	host string // whom alone it concerns, as the file calls it
+	host string // the host, as named in the file, if the problem concerns only that one
 }
 
 func (p Problem) String() string {
@@ -51,14 +51,14 @@ func (p Problem) String() string {
 	return p.Text
 }
 
-// Error is every mistake of a file, in the order of its lines.
+// Error holds every mistake of a file, sorted by place.
 type Error struct {
 	Name     string
 	Format   Format
 	Problems []Problem
 }
 
-// shown is how many mistakes one message tells.
+// shown bounds the mistakes in one message.
 const shown = 50
 
 func (e *Error) Error() string {
@@ -81,7 +81,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// sorted orders problems by place and tells each of them once.
+// sorted sorts problems by place and removes duplicates.
 func sorted(all []Problem) []Problem {
 	seen := map[Problem]bool{}
 	out := slices.DeleteFunc(slices.Clone(all), func(p Problem) bool {

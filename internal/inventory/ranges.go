@@ -15,12 +15,12 @@ var (
 	portPattern  = regexp.MustCompile(`^(.*):([0-9]+)$`)
 )
 
-// expand makes names of a pattern such as web[01:10].example.org, and takes off
-// a port.
+// expand returns the names of a pattern such as web[01:10].example.org, and the port
+// if the pattern ends with one.
 func expand(pattern string) (names []string, port int, err error) {
 	body := pattern
 	switch m := portPattern.FindStringSubmatch(pattern); {
-	case net.ParseIP(pattern) != nil: // of IPv6
+	case net.ParseIP(pattern) != nil: // an IPv6 address without a port
 	case m != nil:
 		body = m[1]
 		if port, err = strconv.Atoi(m[2]); err != nil || port < 1 || port > 65535 {
@@ -64,7 +64,7 @@ func expand(pattern string) (names []string, port int, err error) {
 	return names, port, nil
 }
 
-// steps are the parts that one range stands for.
+// steps returns the parts that one range expands to.
 func steps(text, from, to, by string) ([]string, error) {
 	step := 1
 	if by != "" {

@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// A block is what stands behind one Host, or before the first.
+// A block holds the settings after one Host line, or before the first.
 type block struct {
 	patterns []string
-	never    bool // behind a Match that was left out
+	never    bool // of a Match that was skipped
 	within   *block
 	settings []setting
 }
@@ -22,21 +22,20 @@ type setting struct {
 	at    Place
 }
 
-// An sshReader reads a client config and what it includes.
+// An sshReader reads a client config and the files that it includes.
 type sshReader struct {
 	r      *reader
 	blocks []*block
 	files  int
-	names  []key // concrete, in the order of the file
+	names  []key // concrete host names, in the order of the file
 }
 
-// Bounds of what is included; OpenSSH has 16 levels too.
+// Bounds on includes; OpenSSH too allows 16 levels.
 const (
 	maxIncludes = 16
 	maxFiles    = 1000
 )
 
-// sshConfig reads an OpenSSH client config.
 func (r *reader) sshConfig(data []byte) {
 	s := &sshReader{r: r}
 	s.file(data, "", 0, &block{patterns: []string{"*"}})
@@ -50,7 +49,7 @@ func (r *reader) sshConfig(data []byte) {
 	}
 }
 
-// file reads one file, whose first lines belong to around.
+// file reads one file. Its blocks apply within the block around it.
 func (s *sshReader) file(data []byte, name string, depth int, around *block) {
 	if s.files++; s.files > maxFiles {
 		s.r.add(Place{File: name}, "more than %d files are included", maxFiles)
@@ -92,7 +91,7 @@ func (s *sshReader) file(data []byte, name string, depth int, around *block) {
 			s.blocks = append(s.blocks, now)
 		case "include":
 			s.include(words, at, depth, now)
-			// What follows still belongs to the block that included.
+			// The lines after Include still belong to the including block.
 			rest := *now
 			rest.settings = nil
 			now = &rest
@@ -103,7 +102,7 @@ func (s *sshReader) file(data []byte, name string, depth int, around *block) {
 	}
 }
 
-// ours takes what a comment of ours says.
+// ours reads a "# fairlead:" comment.
 func (s *sshReader) ours(now *block, text string, at Place) {
 	k, v, _ := strings.Cut(text, " ")
 	k, v = strings.ToLower(k), strings.TrimSpace(v)
@@ -114,7 +113,7 @@ func (s *sshReader) ours(now *block, text string, at Place) {
 	now.settings = append(now.settings, setting{"fairlead " + k, []string{v}, at})
 }
 
-// applies says that a block and what it stands in are for a host.
+// applies reports whether a block, and the blocks around it, apply to a host.
 func (b *block) applies(name string) bool {
 	for ; b != nil; b = b.within {
 		if b.never || !matchesHost(b.patterns, name) {
@@ -138,7 +137,7 @@ func matchesHost(patterns []string, name string) bool {
 	return yes
 }
 
-// wild matches a pattern in which * and ? stand for others.
+// wild matches a pattern with * and ?.
 func wild(pattern, s string) bool {
 	star, mark := -1, 0
 	i, j := 0, 0
@@ -159,7 +158,7 @@ func wild(pattern, s string) bool {
 	return strings.Trim(pattern[j:], "*") == ""
 }
 
-// concrete keeps the names behind Host that are no patterns.
+// concrete records the names after Host that are not patterns.
 func (s *sshReader) concrete(b *block, at Place) {
 	for _, p := range b.patterns {
 		if !strings.ContainsAny(p, "*?!") && b.applies(p) && len(s.names) <= MaxHosts {
@@ -168,7 +167,7 @@ func (s *sshReader) concrete(b *block, at Place) {
 	}
 }
 
-// keyword reads "Word value value" or "Word=value".
+// keyword parses "Word value value" or "Word=value".
 func keyword(line string) (word string, words []string, problem string) {
 	end := strings.IndexAny(line, " \t=")
 	if end < 0 {
@@ -226,7 +225,7 @@ func (s *sshReader) include(patterns []string, at Place, depth int, around *bloc
 	}
 }
 
-// host gathers what holds for a name: the first value wins.
+// host collects the settings for a name; the first value wins.
 func (s *sshReader) host(name key) {
 	h := s.r.host(name.name, name.at)
 	h.Labels = map[string]string{}
@@ -267,7 +266,7 @@ func (s *sshReader) host(name key) {
 	s.settle(h, won)
 }
 
-// settle takes the values that won.
+// settle sets the host's fields from the values that won.
 func (s *sshReader) settle(h *Host, won map[string]setting) {
 	r := s.r
 	text := func(what, key string) string {
@@ -320,7 +319,7 @@ func (s *sshReader) settle(h *Host, won map[string]setting) {
 	}
 }
 
-// before says which of two settings ssh meets first: that one of ProxyJump and
+// before reports whether ssh reads a before b: the first of ProxyJump and
 // ProxyCommand wins.
 func before(a, b Place, s *sshReader) bool {
 	for _, bl := range s.blocks {
@@ -336,7 +335,7 @@ func before(a, b Place, s *sshReader) bool {
 	return true
 }
 
-// tokens fills in what stands behind %.
+// tokens expands % tokens.
 func (r *reader) tokens(h *Host, text string, known map[string]string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {

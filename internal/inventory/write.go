@@ -13,8 +13,8 @@ import (
 	"unicode"
 )
 
-// Write writes hosts so that Parse reads the same ones, by their names. Hosts
-// that are jumped over and are not among them stay names.
+// Write writes hosts, sorted by name, so that Parse reads the same hosts. A jump host
+// that is not among them remains a name.
 func Write(format Format, hosts []Host) ([]byte, error) {
 	hosts = slices.Clone(hosts)
 	slices.SortFunc(hosts, func(a, b Host) int { return strings.Compare(a.Name, b.Name) })
@@ -38,11 +38,11 @@ func Write(format Format, hosts []Host) ([]byte, error) {
 
 var (
 	plainText = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9._/@+=-]*( [A-Za-z0-9._/@+=-]+)*$`)
-	// YAML 1.1, which Ansible reads, has words that are no texts.
+	// YAML 1.1, which Ansible reads, does not read these words as strings.
 	notText = regexp.MustCompile(`(?i)^(y|n|yes|no|true|false|on|off|null)$`)
 )
 
-// yamlText is a text as every reader of YAML takes it for one.
+// yamlText writes a text so that every YAML reader reads it as a string.
 func yamlText(s string) string {
 	if plainText.MatchString(s) && !notText.MatchString(s) {
 		return s
@@ -73,7 +73,7 @@ func sortedNames(m map[string]string) []string {
 	return out
 }
 
-// A yamlHost writes what is said of one host.
+// A yamlHost writes the fields of one host.
 type yamlHost struct {
 	b      *bytes.Buffer
 	indent string
@@ -159,7 +159,7 @@ func writeAnsible(b *bytes.Buffer, hosts []Host) error {
 	return nil
 }
 
-// jumpsOf is the way to a host as ssh's ProxyJump has it, by addresses.
+// jumpsOf returns the hops to a host in the format of ssh's ProxyJump, by address.
 func jumpsOf(hosts []Host, h Host) string {
 	var way []string
 	for range hosts {
@@ -229,7 +229,7 @@ func writeSSH(b *bytes.Buffer, hosts []Host) error {
 	return nil
 }
 
-// sshText quotes a value where it has to be.
+// sshText quotes a value if necessary.
 func sshText(s string) string {
 	if !strings.ContainsAny(s, " \t\"'\\#") {
 		return s

@@ -10,7 +10,7 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// usersPrefix is where it stands whose sessions use the store.
+// usersPrefix is where the namespaces that use the store are recorded.
 const usersPrefix = "owned-users/"
 
 func userKey(namespace string) string {
@@ -18,8 +18,8 @@ func userKey(namespace string) string {
 	return usersPrefix + hex.EncodeToString(sum[:8])
 }
 
-// Use says that sessions of a namespace, by its own id, use the store. It is to
-// be said before any of them can.
+// Use records that sessions of a namespace, given by its own id, use the store. It
+// must be called before any such session can start.
 func Use(ctx context.Context, st Blobs, namespace string) error {
 	if namespace == "" {
 		return errors.New("the namespace has no id")
@@ -31,8 +31,9 @@ func Use(ctx context.Context, st Blobs, namespace string) error {
 	return err
 }
 
-// Alone says why it is not for workers of a namespace to say whose sessions are
-// there: others use the store, and of theirs they know nothing.
+// Alone returns an error if other namespaces use the store, or if that is unknown.
+// Folders must not then be deleted, because the sessions of the others are unknown
+// here.
 func Alone(ctx context.Context, st Blobs, namespace string) error {
 	all, err := st.List(ctx, usersPrefix)
 	if err != nil {

@@ -1,31 +1,31 @@
-// Package owned keeps blobs in the store for as long as somebody can need them:
-// what messages, batches and schedules name and no workflow can carry.
+// Package owned keeps blobs in the store for as long as anybody can need them: blobs
+// that messages, batches and schedules refer to because no workflow can carry them.
 //
-// Blobs lie in folders. A folder is of one owner (a session, a batch, a schedule:
-// a workflow or a Schedule of Temporal's) and of one occasion: its name ends in
-// something random, or in that of a run, so that no name is ever used twice, by
-// nobody. Who begins with what is in another one's folder holds it first.
+// Blobs are in folders. A folder has one owner (a session or batch, which is a
+// workflow, or a schedule, which is a Schedule of Temporal) and serves one occasion.
+// Its name ends in random digits or in digits made from a run, so that no name is
+// ever used twice. Whoever needs a folder of another owner must hold it first.
 //
 //	owned/<kind>.<id>.<occasion>/<family>/<name>   a blob
 //	owned/<kind>.<id>.<occasion>/held/<kind>.<id>  who else needs the folder
-//	owned/<kind>.<id>.<occasion>/missed            its owners were not found, since then
-//	owned/<kind>.<id>.<occasion>/condemned         nobody is to begin with it any more
+//	owned/<kind>.<id>.<occasion>/missed            since when nobody is known to need it
+//	owned/<kind>.<id>.<occasion>/condemned         nobody may start to use it any more
 //
-// A folder goes, all of it, when neither its owner nor anybody who holds it is
-// known to Temporal any more: an ended workflow needs its blobs for as long as it
-// can be asked, or tried again. That has to be so twice, a day apart, with
-// nothing written there for a week. A store compares nothing, so each side
-// writes down what it is about to do, and then looks what the other has written:
+// A folder is deleted as a whole when Temporal knows neither its owner nor any holder
+// any more. An ended workflow still needs its blobs for as long as it can be queried
+// or reset. This must hold twice, a day apart, with nothing written to the folder for
+// a week. The store has no compare-and-swap, so each side first writes down what it
+// is about to do, and then checks what the other side has written:
 //
-//   - Who holds writes that down, and then looks whether the folder is condemned.
-//     If it is not, it stays for as long as he is there.
-//   - Who sweeps condemns, then looks who holds, and asks them all. Nobody takes a
-//     condemnation back: what was read before it may be acted upon at any later
-//     time, by a sweep that was stopped and goes on. Where somebody turns out to
-//     need the folder after all it stays, and takes no one else.
+//   - A holder writes its hold, then checks whether the folder is condemned. If it is
+//     not, the folder stays for as long as the holder exists.
+//   - A sweep condemns the folder, then lists the holders and asks Temporal about all
+//     of them. A condemnation is never withdrawn, because a sweep that was stopped may
+//     continue at any later time from what it read before. If somebody turns out to
+//     need the folder, it stays, but takes no new holders.
 //
-// Because names are never used again nothing can be deleted that somebody wrote
-// anew; the price is that the same file given to two sessions is there twice.
-// Every error of asking keeps the folder. So does a store that workers of two
-// namespaces of Temporal use, since neither knows the other's sessions.
+// Because names are never reused, a sweep cannot delete what somebody wrote anew. The
+// price is that a file given to two sessions is stored twice. Any error while asking
+// keeps the folder. So does a store that is used by workers of two namespaces of
+// Temporal, because neither knows the sessions of the other.
 package owned

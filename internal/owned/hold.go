@@ -8,10 +8,10 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// ErrGone: what is in the folder may be deleted, or is.
+// ErrGone: the contents of the folder may be deleted, or are.
 var ErrGone = errors.New("it is not kept in the store any more")
 
-// Blobs is what of a store.Store it takes.
+// Blobs is the part of a store.Store that this package uses.
 type Blobs interface {
 	Put(ctx context.Context, key string, data []byte) error
 	Stat(ctx context.Context, key string) (store.Info, error)
@@ -19,9 +19,9 @@ type Blobs interface {
 	Delete(ctx context.Context, key string) error
 }
 
-// Kept says whether what has just been written into a folder will stay until its
-// owner begins: ErrGone where nobody has written there for so long that it was
-// given up. Who gets that begins anew, with another folder.
+// Kept returns nil if what was just written into a folder will stay until its owner
+// starts, and ErrGone if the folder was condemned after nobody had written there for
+// long. The caller must then use another folder.
 func Kept(ctx context.Context, st Blobs, folder string) error {
 	_, err := st.Stat(ctx, prefix+folder+"/"+condemned)
 	switch {
@@ -33,9 +33,9 @@ func Kept(ctx context.Context, st Blobs, folder string) error {
 	return err
 }
 
-// Hold keeps blobs of others for an owner that is about to begin with them, for
-// as long as it is there; ErrGone where one of them is not kept any more. Keys
-// that name no blobs in folders are left alone. Doing it again is the same.
+// Hold keeps blobs of other owners for as long as owner by exists. It must be called
+// before by uses them, and is idempotent. It is ErrGone if a blob is not kept any
+// more. Keys outside of folders are ignored.
 func Hold(ctx context.Context, st Blobs, by Owner, keys ...string) error {
 	if err := by.Check(); err != nil {
 		return err
@@ -58,7 +58,7 @@ func Hold(ctx context.Context, st Blobs, by Owner, keys ...string) error {
 			}
 			holds[folder] = true
 		}
-		// After that: a folder that is gone is condemned no more.
+		// Check the blob after that: a deleted folder is no longer condemned.
 		if _, err := st.Stat(ctx, key); errors.Is(err, store.ErrNotFound) {
 			return fmt.Errorf("%s: %w", key, ErrGone)
 		} else if err != nil {

@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-// prefix is where folders are in the store.
+// prefix is the prefix of all folders in the store.
 const prefix = "owned/"
 
-// What an owner can be.
+// Kinds of owners.
 const (
 	Session  = "session"
 	Batch    = "batch"
 	Schedule = "schedule"
 )
 
-// The families of blobs.
+// Families of blobs.
 const (
 	Pages    = "pages"    // of a batch's items
 	Results  = "results"  // of a batch's items
 	Messages = "messages" // long prompts and output schemas
 	Inputs   = "inputs"   // files that go with messages
-	Tokens   = "tokens"   // for git servers, that several sessions share
+	Tokens   = "tokens"   // for git servers, shared by several sessions
 )
 
 const (
@@ -43,13 +43,13 @@ var (
 	blobPattern   = regexp.MustCompile(`^` + prefix + `(` + folderRule + `)/(pages|results|messages|inputs|tokens)/[0-9a-f]{64}$`)
 )
 
-// An Owner needs blobs, for as long as Temporal knows it.
+// An Owner needs blobs for as long as Temporal knows it.
 type Owner struct{ Kind, ID string }
 
-// String is how an owner is written down.
+// String returns the form used in keys.
 func (o Owner) String() string { return o.Kind + "." + o.ID }
 
-// TemporalID is that of its workflow, or of its Schedule.
+// TemporalID returns the id of the owner's workflow or Schedule.
 func (o Owner) TemporalID() string { return o.Kind + "/" + o.ID }
 
 func parseOwner(s string) (Owner, bool) {
@@ -60,7 +60,7 @@ func parseOwner(s string) (Owner, bool) {
 	return Owner{m[1], m[2]}, true
 }
 
-// Check says why that is no owner.
+// Check returns an error if o is not a valid owner.
 func (o Owner) Check() error {
 	if _, ok := parseOwner(o.String()); !ok {
 		return fmt.Errorf("%.100q is no session, batch or schedule that could own something", o.String())
@@ -68,20 +68,21 @@ func (o Owner) Check() error {
 	return nil
 }
 
-// NewFolder names a folder that nobody has: for what an owner is given in one go.
+// NewFolder returns a new folder name that nobody else has.
 func (o Owner) NewFolder() string {
 	var b [8]byte
 	rand.Read(b[:])
 	return o.String() + "." + hex.EncodeToString(b[:])
 }
 
-// RunFolder names the folder of one run of an owner: the same each time.
+// RunFolder returns the name of the folder of one run of an owner; it is always the
+// same.
 func (o Owner) RunFolder(run string) string {
 	sum := sha256.Sum256([]byte(run))
 	return o.String() + "." + hex.EncodeToString(sum[:8])
 }
 
-// OwnerOf is whose folder it is; false where it is none.
+// OwnerOf returns the owner of a folder; false if the name is not a folder's.
 func OwnerOf(folder string) (Owner, bool) {
 	m := folderPattern.FindStringSubmatch(folder)
 	if m == nil {
@@ -90,11 +91,10 @@ func OwnerOf(folder string) (Owner, bool) {
 	return Owner{m[1], m[2]}, true
 }
 
-// In is where in a folder blobs of a family are.
+// In returns the prefix, without a slash, of a family's blobs in a folder.
 func In(folder, family string) string { return prefix + folder + "/" + family }
 
-// Parse tells of a blob's key in which folder and of which family it is; false
-// where it is none of ours.
+// Parse returns the folder and family of a blob's key; false if the key is not such.
 func Parse(key string) (folder, family string, ok bool) {
 	m := blobPattern.FindStringSubmatch(key)
 	if m == nil {
@@ -103,13 +103,13 @@ func Parse(key string) (folder, family string, ok bool) {
 	return m[1], m[5], true
 }
 
-// Is says whether a key is one of a blob of that family.
+// Is reports whether key is that of a blob of the family.
 func Is(key, family string) bool {
 	_, f, ok := Parse(key)
 	return ok && f == family
 }
 
-// folderOf is the folder that a key is in; false where it is in none.
+// folderOf returns the folder of a key; false if the key is in none.
 func folderOf(key string) (string, bool) {
 	folder, _, _ := strings.Cut(strings.TrimPrefix(key, prefix), "/")
 	_, ok := OwnerOf(folder)

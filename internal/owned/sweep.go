@@ -14,48 +14,47 @@ import (
 )
 
 const (
-	// Unbegun is how long something may lie in a folder for an owner that has
-	// yet to begin.
+	// Unbegun is how long a folder is kept after the last write to it, for an owner
+	// that has yet to start.
 	Unbegun = 7 * 24 * time.Hour
-	// Apart is how long nobody needs a folder before it goes.
+	// Apart is how long nobody may need a folder before it is deleted.
 	Apart = 24 * time.Hour
 
-	// clockKey is written to learn what time it is by the store's own clock.
+	// clockKey is written to learn the time of the store's clock.
 	clockKey = "owned-clock"
 
 	askAtOnce = 8
 )
 
-// A Sweep deletes the folders that nobody needs. Several may be at work at a
-// time, and any of them may be killed.
+// A Sweep deletes the folders that nobody needs. Several may run at once, and any of
+// them may be killed.
 type Sweep struct {
 	Store Blobs
-	// Ask says whether Temporal knows an owner, ended or not. An error means that
-	// nobody can tell now.
+	// Ask reports whether Temporal knows an owner, running or ended. An error means
+	// that this cannot be determined now.
 	Ask func(context.Context, Owner) (there bool, err error)
-	// Alone says why another one's owners may have folders in the store, of whom
-	// Ask knows nothing; nil where nobody has. It is asked after what it is about
-	// was listed.
+	// Alone returns an error if owners unknown to Ask may have folders in the store.
+	// It is called after the folders in question were listed.
 	Alone func(context.Context) error
-	// Most is how many blobs are deleted, and a folder's worth more.
+	// Most bounds the deleted blobs; the last folder may exceed it.
 	Most int
-	// Tell hears how far it is; it may be nil.
+	// Tell is told the progress; it may be nil.
 	Tell func(step string, done, total int64)
 }
 
-// A Swept says what was done.
+// A Swept is the result of a sweep.
 type Swept struct {
-	Folders int   `json:"folders"` // there were
-	Deleted int   `json:"deleted"` // of them, whole
-	Blobs   int   `json:"blobs"`   // that were in those
-	Bytes   int64 `json:"bytes"`   // that these took
-	Marked  int   `json:"marked"`  // nobody needs them: they go when that is so for a day
+	Folders int   `json:"folders"` // number of folders
+	Deleted int   `json:"deleted"` // folders deleted
+	Blobs   int   `json:"blobs"`   // blobs in the deleted folders
+	Bytes   int64 `json:"bytes"`   // size of these blobs
+	Marked  int   `json:"marked"`  // not needed; deleted if that lasts a day
 	Left    int   `json:"left,omitempty"`
-	// Problems are those of single folders, or keep all of them.
+	// Problems concern single folders, or say why nothing was deleted.
 	Problems []string `json:"problems,omitempty"`
 }
 
-// mostProblems are told; what a day has more of is no other news.
+// mostProblems bounds Problems.
 const mostProblems = 20
 
 func (s *Swept) problem(format string, args ...any) {
@@ -64,7 +63,7 @@ func (s *Swept) problem(format string, args ...any) {
 	}
 }
 
-// A contents is what is in a folder.
+// A contents is the contents of one folder.
 type contents struct {
 	folder            string
 	owner             Owner
@@ -112,7 +111,7 @@ func (s Sweep) tell(step string, done, total int) {
 	}
 }
 
-// look lists, and says what time it was just before.
+// look lists a prefix, and returns the store's time just before.
 func (s Sweep) look(ctx context.Context, prefix string) ([]store.Info, time.Time, error) {
 	err := s.Store.Put(ctx, clockKey, nil)
 	var clock store.Info
@@ -126,8 +125,8 @@ func (s Sweep) look(ctx context.Context, prefix string) ([]store.Info, time.Time
 	return all, clock.ModTime, err
 }
 
-// sorted tells what is what, the folder first that nobody has written to for longest.
-// What is of no known form is somebody else's, and stays.
+// sorted groups keys by folder, the folder with the oldest newest write first. Keys
+// of an unknown form are reported and not deleted.
 func sorted(all []store.Info, out *Swept) (folders []*contents) {
 	byName := map[string]*contents{}
 	strange, example := 0, ""
@@ -165,7 +164,7 @@ func (c *contents) add(info store.Info) (known bool) {
 		c.condemned = &info
 		return true
 	}
-	// What is strange keeps nothing from being asked about, and is not deleted.
+	// A key of an unknown form counts as a write, and is not deleted.
 	known = true
 	if name, ok := strings.CutPrefix(rest, held+"/"); ok {
 		by, ok := parseOwner(name)
@@ -183,13 +182,13 @@ func (c *contents) add(info store.Info) (known bool) {
 	return known
 }
 
-// An answer is what asking for an owner gave.
+// An answer is the result of Ask for an owner.
 type answer struct {
 	there bool
 	err   error
 }
 
-// askAll asks for the owners of folders, some at a time, each once.
+// askAll asks for the owners of folders, several at a time, each once.
 func (s Sweep) askAll(ctx context.Context, folders []*contents) (map[Owner]answer, error) {
 	var owners []Owner
 	got := map[Owner]answer{}
@@ -217,12 +216,12 @@ func (s Sweep) askAll(ctx context.Context, folders []*contents) (map[Owner]answe
 	return got, ctx.Err()
 }
 
-// needed says whether anybody needs a folder, whose owner gave that answer.
+// needed reports whether anybody needs a folder, given the answer for its owner.
 func (s Sweep) needed(ctx context.Context, c *contents, owner answer) (bool, error) {
 	if owner.there || owner.err != nil {
 		return owner.there, owner.err
 	}
-	// Who came last is there for longest.
+	// Ask for the newest holder first: it probably exists longest.
 	slices.SortFunc(c.holders, func(a, b holder) int { return b.info.ModTime.Compare(a.info.ModTime) })
 	for _, h := range c.holders {
 		if there, err := s.Ask(ctx, h.Owner); there || err != nil {
@@ -232,7 +231,7 @@ func (s Sweep) needed(ctx context.Context, c *contents, owner answer) (bool, err
 	return false, nil
 }
 
-// sweep does with one folder what is due. Its error is of the store.
+// sweep takes the next step for one folder. Its error is one of the store.
 func (s Sweep) sweep(ctx context.Context, c *contents, owner answer, now time.Time, out *Swept) error {
 	needed, err := s.needed(ctx, c, owner)
 	switch {
@@ -258,12 +257,12 @@ func (s Sweep) sweep(ctx context.Context, c *contents, owner answer, now time.Ti
 	return s.remove(ctx, c.folder, out)
 }
 
-// remove condemns a folder, and deletes it unless somebody needs it after all.
+// remove condemns a folder, and deletes it unless somebody still needs it.
 func (s Sweep) remove(ctx context.Context, folder string, out *Swept) error {
 	if err := s.Store.Put(ctx, prefix+folder+"/"+condemned, nil); err != nil {
 		return err
 	}
-	// From here on nobody else comes to hold it; who did before is seen.
+	// From here on no new hold succeeds, and earlier holds are listed.
 	all, now, err := s.look(ctx, prefix+folder+"/")
 	if err != nil {
 		return err
@@ -271,7 +270,7 @@ func (s Sweep) remove(ctx context.Context, folder string, out *Swept) error {
 	var strange Swept
 	found := sorted(all, &strange)
 	if len(found) != 1 || len(strange.Problems) > 0 {
-		return nil // another sweep was here, or it was told above
+		return nil // another sweep was here, or the problem was reported above
 	}
 	c := found[0]
 	if now.Sub(c.newest) < Unbegun {
@@ -300,7 +299,7 @@ func (s Sweep) remove(ctx context.Context, folder string, out *Swept) error {
 			return err
 		}
 	}
-	// The condemnation goes last: until then whoever comes is told.
+	// The condemnation is deleted last: until then a new holder gets ErrGone.
 	for _, h := range c.holders {
 		if err := s.Store.Delete(ctx, h.info.Key); err != nil {
 			return err

@@ -10,14 +10,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// What an encrypted payload says of itself: as Temporal's samples have it, so
-// that tools know what they see.
+// Metadata of an encrypted payload, as in Temporal's samples, so that tools know it.
 const (
 	encoding      = "binary/encrypted"
 	metadataKeyID = "encryption-key-id"
 )
 
-// A Codec packs long payloads, and encrypts all; with no keys they are plain.
+// A Codec compresses long payloads and encrypts all. Without keys it does not
+// encrypt.
 type Codec struct {
 	seals []sealer // the first encrypts
 }
@@ -28,23 +28,23 @@ var _ converter.PayloadCodec = (*Codec)(nil)
 type sealer struct {
 	id     string
 	cipher *xaes
-	bound  []byte // what a payload is bound to beside its content
+	bound  []byte // authenticated along with the payload
 }
 
-// NewCodec makes the codec of a namespace.
+// NewCodec returns the codec of a namespace.
 func NewCodec(namespace string, keys ...Key) *Codec {
 	c := &Codec{}
 	for _, k := range keys {
 		x, err := newXAES(k.secret[:])
 		if err != nil {
-			panic(err) // the only way to a Key gives it the right length
+			panic(err) // a Key always has the right length
 		}
 		c.seals = append(c.seals, sealer{k.id, x, []byte("fairlead payload 1\x00" + namespace + "\x00" + k.id)})
 	}
 	return c
 }
 
-// Encrypts says whether payloads are encrypted, and with which key.
+// Encrypts reports whether payloads are encrypted, and with which key.
 func (c *Codec) Encrypts() (keyID string, ok bool) {
 	if len(c.seals) == 0 {
 		return "", false
@@ -105,7 +105,7 @@ func (c *Codec) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error
 	return out, nil
 }
 
-// Encrypted says whether a payload is, by whatever program.
+// Encrypted reports whether a payload is encrypted, by any program.
 func Encrypted(p *commonpb.Payload) bool {
 	return string(p.GetMetadata()[converter.MetadataEncoding]) == encoding
 }
@@ -134,7 +134,7 @@ func (c *Codec) decrypt(p *commonpb.Payload) (*commonpb.Payload, error) {
 	return nil, e
 }
 
-// known is an id as ours look, empty if it is none: it stands in errors.
+// known returns id if it has the form of our ids, else "". It is used in errors.
 func known(id string) string {
 	if len(id) != 16 {
 		return ""

@@ -13,22 +13,20 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 )
 
-// Use makes a client, and the workers that stand on it, encrypt what they give
-// Temporal. It is to be used without keys as well: what others encrypted is
-// then refused for what it is.
+// Use makes a client, and its workers, encrypt what they give Temporal. Call it
+// without keys too: what others encrypted is then refused with a clear error.
 func (c *Codec) Use(opts *client.Options) {
 	opts.DataConverter, opts.FailureConverter = c.DataConverter(), c.FailureConverter()
 }
 
-// DataConverter is Temporal's own with the codec around it.
+// DataConverter returns Temporal's default converter with the codec around it.
 func (c *Codec) DataConverter() converter.DataConverter {
 	return dataConverter{DataConverter: converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), c)}
 }
 
-// A dataConverter knows where it stands. In a workflow a missing key is no
-// error that code could take for an answer: the SDK drops a signal that it
-// cannot decode and fails a workflow whose input it cannot. There it panics,
-// which fails the task, and the task comes again until somebody has the key.
+// A dataConverter panics in a workflow if a key is missing. That fails the workflow
+// task, which is retried until a worker has the key. After an error the SDK would
+// drop a signal, and fail a workflow whose input it cannot decode.
 type dataConverter struct {
 	converter.DataConverter
 	inWorkflow bool
@@ -61,8 +59,8 @@ func (d dataConverter) insist(err error) error {
 	return err
 }
 
-// FailureConverter encrypts the text of errors, which may quote what failed;
-// their types stay plain, and with no key the text as well.
+// FailureConverter returns a converter that encrypts the text of errors, which may
+// quote content. Types of errors stay plain. Without a key the text stays plain too.
 func (c *Codec) FailureConverter() converter.FailureConverter {
 	_, encrypts := c.Encrypts()
 	data := converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), c)
@@ -77,8 +75,8 @@ type failureConverter struct {
 	codec *Codec
 }
 
-// FailureToError implements converter.FailureConverter. Where the text cannot
-// be decrypted the error says so; the SDK's would be "Encoded failure".
+// FailureToError implements converter.FailureConverter. If the text cannot be
+// decrypted the error says so, instead of the SDK's "Encoded failure".
 func (f failureConverter) FailureToError(failure *failurepb.Failure) error {
 	for at := failure; at != nil; at = at.GetCause() {
 		if f.codec.unreadable(at) != nil {
@@ -90,7 +88,7 @@ func (f failureConverter) FailureToError(failure *failurepb.Failure) error {
 	return f.FailureConverter.FailureToError(failure)
 }
 
-// explain puts in the place of each text that cannot be read why that is so.
+// explain replaces each text that cannot be decrypted by the reason.
 func (c *Codec) explain(failure *failurepb.Failure) {
 	for at := failure; at != nil; at = at.GetCause() {
 		if err := c.unreadable(at); err != nil {
@@ -99,7 +97,7 @@ func (c *Codec) explain(failure *failurepb.Failure) {
 	}
 }
 
-// unreadable is why the text of a failure, without its causes, cannot be read.
+// unreadable returns why a failure's own text, without causes, cannot be decrypted.
 func (c *Codec) unreadable(failure *failurepb.Failure) error {
 	if failure.GetEncodedAttributes() == nil {
 		return nil
@@ -108,7 +106,7 @@ func (c *Codec) unreadable(failure *failurepb.Failure) error {
 	return err
 }
 
-// Message is the text of a failure that the SDK passes on as it came.
+// Message returns the text of a failure that the SDK passes on undecoded.
 func (c *Codec) Message(failure *failurepb.Failure) string {
 	if failure.GetEncodedAttributes() == nil {
 		return failure.GetMessage()

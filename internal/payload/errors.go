@@ -7,19 +7,19 @@ import (
 )
 
 var (
-	// ErrNoKey: a payload is encrypted with a key that this program has not.
+	// ErrNoKey: the payload is encrypted with a key that this program does not have.
 	ErrNoKey = errors.New("encrypted with a key that is not here")
-	// ErrTorn: an encrypted payload was cut, changed or brought from elsewhere.
+	// ErrTorn: the encrypted payload was cut, changed or copied from elsewhere.
 	ErrTorn = errors.New("payload is torn, or of another namespace")
-	// ErrKeyFile: a key file cannot be used as it is.
+	// ErrKeyFile: the key file cannot be used.
 	ErrKeyFile = errors.New("not a file of payload keys")
 )
 
-// An Error says why a payload cannot be read, and what to do. It wraps ErrNoKey
+// An Error says why a payload cannot be decrypted and what to do. It wraps ErrNoKey
 // or ErrTorn.
 type Error struct {
-	KeyID string   // of the key that it takes; empty if the payload does not say
-	Have  []string // ids of the keys that are here
+	KeyID string   // id of the needed key; empty if the payload does not name one
+	Have  []string // ids of the keys of this program
 	Err   error
 }
 

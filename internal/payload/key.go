@@ -32,17 +32,17 @@ func newKey(secret []byte) Key {
 	return k
 }
 
-// ID names the key, wherever it is, and tells nothing of it.
+// ID identifies the key everywhere and reveals nothing about it.
 func (k Key) ID() string { return k.id }
 
-// String is the id: a key is not printed by accident.
+// String returns the id, so that a key is not printed by accident.
 func (k Key) String() string { return "payload key " + k.id }
 
-// GoString is String.
+// GoString is like String.
 func (k Key) GoString() string { return k.String() }
 
-// GenerateKey makes a key file with one new key, mode 0600, synced. A file that
-// is there is never overwritten (fs.ErrExist): histories would be lost with it.
+// GenerateKey makes a key file with one new key, mode 0600, synced. It never
+// overwrites a file (fs.ErrExist), because histories would be lost with it.
 func GenerateKey(path string) (_ Key, err error) {
 	defer wrap(&err, "make a payload key")
 	secret := make([]byte, keySize)
@@ -51,7 +51,7 @@ func GenerateKey(path string) (_ Key, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return Key{}, err
 	}
-	// Whole under its name or not at all, and only for us from the first byte.
+	// Linked when complete: the file is whole or absent, and always private.
 	f, err := os.CreateTemp(filepath.Dir(path), ".payload-key-*")
 	if err != nil {
 		return Key{}, err
@@ -72,8 +72,8 @@ func GenerateKey(path string) (_ Key, err error) {
 	return k, errors.Join(dir.Sync(), dir.Close())
 }
 
-// LoadKeys reads a key file. One that others may read is refused, as ssh does
-// with its keys. An empty path is no keys.
+// LoadKeys reads a key file. Like ssh it refuses one that others may read. An empty
+// path means no keys.
 func LoadKeys(path string) (_ []Key, err error) {
 	if path == "" {
 		return nil, nil
@@ -100,7 +100,7 @@ func LoadKeys(path string) (_ []Key, err error) {
 	return keys, nil
 }
 
-// parseKeys reads a key file's content. Its errors quote none of it.
+// parseKeys parses a key file. Its errors do not quote the file.
 func parseKeys(data []byte) ([]Key, error) {
 	var keys []Key
 	lines := bufio.NewScanner(bytes.NewReader(data))

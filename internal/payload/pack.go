@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Temporal takes 2 MiB of a payload, and a pool of a thousand hosts is more
-// than that as JSON. What is long is packed, before it is encrypted.
+// Temporal limits payloads to 2 MiB, and the JSON of a pool of a thousand hosts is
+// larger. Long payloads are compressed before encryption.
 const (
 	packed   = "binary/zstd"
 	packFrom = 128 << 10
@@ -23,7 +23,7 @@ const (
 var packer = sync.OnceValue(func() *zstd.Encoder {
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithLowerEncoderMem(true))
 	if err != nil {
-		panic(err) // these options are right
+		panic(err) // the options are constants
 	}
 	return e
 })
@@ -31,12 +31,12 @@ var packer = sync.OnceValue(func() *zstd.Encoder {
 var unpacker = sync.OnceValue(func() *zstd.Decoder {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxUnpacked), zstd.WithDecoderConcurrency(0))
 	if err != nil {
-		panic(err) // these options are right
+		panic(err) // the options are constants
 	}
 	return d
 })
 
-// pack makes a long payload shorter, where that can be.
+// pack compresses a long payload if that makes it at least a tenth smaller.
 func pack(p *commonpb.Payload) (*commonpb.Payload, error) {
 	if n := len(p.GetData()); n < packFrom || n > maxUnpacked/2 {
 		return p, nil
@@ -52,7 +52,7 @@ func pack(p *commonpb.Payload) (*commonpb.Payload, error) {
 	return &commonpb.Payload{Metadata: map[string][]byte{converter.MetadataEncoding: []byte(packed)}, Data: data}, nil
 }
 
-// unpack undoes pack; any other payload is as it was.
+// unpack undoes pack. It returns any other payload unchanged.
 func unpack(p *commonpb.Payload) (*commonpb.Payload, error) {
 	if string(p.GetMetadata()[converter.MetadataEncoding]) != packed {
 		return p, nil

@@ -11,27 +11,27 @@ import (
 	"go.temporal.io/sdk/converter"
 )
 
-// Path is where Handler answers: what Temporal's UI and CLI take as the codec
-// endpoint ends with it.
+// Path is where Handler answers. The codec endpoint given to Temporal's UI and CLI
+// ends with it.
 const Path = "/codec"
 
-// maxBody bounds a question: Temporal's own largest answer is 4 MiB, in base64.
+// maxBody bounds a request body: Temporal's largest response is 4 MiB, in base64.
 const maxBody = 16 << 20
 
-// ServeOptions say who may ask.
+// ServeOptions restrict who may use the endpoint.
 type ServeOptions struct {
-	// Origins are those of the pages that may ask from a browser, such as
-	// http://127.0.0.1:8233. A program that is no browser names none.
+	// Origins are the origins of web pages that may use it, such as
+	// http://127.0.0.1:8233. A program that is no browser sends none.
 	Origins []string
-	// Token, if there is one, must come as "Authorization: Bearer TOKEN".
+	// Token, if set, must be sent as "Authorization: Bearer TOKEN".
 	Token string
-	// Loopback refuses every name of this server that is not this machine's
-	// own: a page elsewhere may have its own name lead here.
+	// Loopback refuses requests for any host name but this machine's own ones: the
+	// owner of a web page can make another name resolve to this machine.
 	Loopback bool
 }
 
-// Handler is a codec endpoint for Temporal's UI and CLI: decode for what they
-// show, encode for what they send.
+// Handler returns a codec endpoint for Temporal's UI and CLI. It decodes what they
+// show and encodes what they send.
 func (c *Codec) Handler(opts ServeOptions) http.Handler {
 	mux := http.NewServeMux()
 	codec := converter.NewPayloadCodecHTTPHandler(c)
@@ -75,8 +75,8 @@ func (g guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.next.ServeHTTP(w, r)
 }
 
-// ownName says whether a Host header names this machine by a name that no one
-// else can give out.
+// ownName reports whether a Host header names this machine by a name that nobody else
+// controls.
 func ownName(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

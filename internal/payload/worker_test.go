@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,8 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/internal/realparts"
 )
 
 // echo takes two signals and returns what they said, and its input.
@@ -31,10 +32,7 @@ func echo(ctx workflow.Context, in string) (string, error) {
 // The SDK drops a signal that it cannot decode, and fails a workflow whose
 // input it cannot decode. Ours wait for a worker that has the key.
 func TestAWorkerWithoutTheKeyLosesNothing(t *testing.T) {
-	const path = "../../bin/devserver"
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("%v (run `make build`)", err)
-	}
+	path := realparts.DevServer(t)
 	quiet := log.NewStructuredLogger(slog.New(slog.DiscardHandler))
 	server, err := testsuite.StartDevServer(t.Context(), testsuite.DevServerOptions{
 		ExistingPath: path, Stdout: io.Discard, Stderr: io.Discard, ClientOptions: &client.Options{Logger: quiet},

@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// xaes is XAES-256-GCM (c2sp.org/XAES-256-GCM): AES-256-GCM with a key derived
-// for each nonce of 24 bytes. AES-GCM alone allows 2^32 random nonces of 12
-// bytes a key, which a large installation comes near within months.
+// xaes is XAES-256-GCM (c2sp.org/XAES-256-GCM): AES-256-GCM with a key derived for
+// each nonce of 24 bytes. AES-GCM alone allows 2^32 random nonces of 12 bytes per
+// key, which a large installation approaches within months.
 type xaes struct {
 	block cipher.Block
 	k1    [aes.BlockSize]byte // CMAC's subkey
@@ -38,7 +38,7 @@ func newXAES(key []byte) (*xaes, error) {
 	return x, nil
 }
 
-// gcm is the cipher of one nonce; it takes the nonce's last 12 bytes.
+// gcm returns the cipher for a nonce, to be used with the nonce's last 12 bytes.
 func (x *xaes) gcm(nonce []byte) (cipher.AEAD, error) {
 	var key [keySize]byte
 	for i := range 2 {
@@ -57,8 +57,8 @@ func (x *xaes) gcm(nonce []byte) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// seal appends to buf, which begins with the nonce, what follows it, encrypted
-// in place. buf needs room for the tag.
+// seal encrypts in place what follows the nonce at the beginning of buf, and appends
+// the tag. buf needs capacity for the tag.
 func (x *xaes) seal(buf, bound []byte) ([]byte, error) {
 	gcm, err := x.gcm(buf[:nonceSize])
 	if err != nil {
@@ -67,7 +67,7 @@ func (x *xaes) seal(buf, bound []byte) ([]byte, error) {
 	return gcm.Seal(buf[:nonceSize], buf[12:nonceSize], buf[nonceSize:], bound), nil
 }
 
-// open returns what seal encrypted.
+// open decrypts what seal encrypted.
 func (x *xaes) open(sealed, bound []byte) ([]byte, error) {
 	if len(sealed) < nonceSize+tagSize {
 		return nil, ErrTorn

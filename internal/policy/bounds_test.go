@@ -44,6 +44,9 @@ var worst = []string{
 }
 
 func TestNoRuleTakesForEverOrFillsTheMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("goes to the bounds of cost and memory, one rule after the other: slow with the race detector")
+	}
 	r := big()
 	for _, when := range worst {
 		p, err := Parse([]byte(ruleFile(when)))
@@ -70,6 +73,9 @@ func TestNoRuleTakesForEverOrFillsTheMemory(t *testing.T) {
 
 // TestAllRulesTogetherAreBounded: each is cheap enough, all of them are not.
 func TestAllRulesTogetherAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("goes to the bound of cost: slow with the race detector")
+	}
 	var file strings.Builder
 	file.WriteString("rules:\n")
 	for i := range 20 {

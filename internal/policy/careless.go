@@ -11,18 +11,18 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// obedient are programs that run what the folder says which they are run in: its
-// configuration, hooks, scripts, tests, or what it has them fetch.
+// obedient are programs that obey the folder that they run in: its configuration,
+// hooks, scripts or tests, or what these make them fetch.
 var obedient = strings.Fields(`git hg svn go make gmake cmake ninja meson bazel just task npm npx pnpm pnpx yarn bun bunx node deno tsc eslint jest vitest
 	python python2 python3 pip pip3 pipx uv uvx poetry tox nox pytest ruff mypy pre-commit ruby bundle rake gem rspec perl php composer
 	cargo rustc mvn mvnw gradle gradlew ant sbt dotnet mix swift docker docker-compose podman terraform tofu ansible-playbook
 	sh bash dash ash ksh zsh fish env xargs find tar rsync vim vi ssh sudo`)
 
-// asks is everything that a rule can look at of what a request would do.
+// asks are the facts that say what a request would do.
 var asks = []string{"words", "plain", "split", "command", "action", "paths", "grant_root", "changes", "network_host",
 	"wants.read", "wants.write", "wants.network", "wants.other", "server", "tool", "digest"}
 
-// careless is what is warned of in a rule that accepts.
+// careless returns the warnings for a rule that accepts.
 func careless(root ast.Expr) (warnings []string) {
 	if seen := surely(root); !seen.any(asks...) {
 		warnings = append(warnings, "it accepts without looking at what is asked for: any command, any file")
@@ -53,7 +53,7 @@ func careless(root ast.Expr) (warnings []string) {
 	return warnings
 }
 
-// named is the programs that a call compares the words of a command with.
+// named returns the programs with which a call compares the words of a command.
 func named(c ast.CallExpr) (programs []string) {
 	args := c.Args()
 	if c.IsMemberFunction() {
@@ -84,12 +84,12 @@ func named(c ast.CallExpr) (programs []string) {
 	return programs
 }
 
-// commands says whether an expression is a command, or words of one.
+// commands reports whether an expression is a command, or words of one.
 func commands(e ast.Expr) bool {
 	switch e.Kind() {
 	case ast.IdentKind:
 		return e.AsIdent() == "words" || e.AsIdent() == "command"
-	case ast.CallKind: // words[0] as well
+	case ast.CallKind: // also words[0]
 		c := e.AsCall()
 		return c.FunctionName() == "split" || isIndex(e) && commands(c.Args()[0])
 	}
@@ -100,7 +100,7 @@ func isIndex(e ast.Expr) bool {
 	return e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.Index
 }
 
-// texts is a text that stands in a rule, or those of a list.
+// texts returns the text literals of an expression: one, or those of a list.
 func texts(e ast.Expr) (all []string) {
 	switch e.Kind() {
 	case ast.LiteralKind:
@@ -115,7 +115,7 @@ func texts(e ast.Expr) (all []string) {
 	return all
 }
 
-// underGit says whether a call asks for what lies under one folder of git's.
+// underGit reports whether a call tests for paths under one .git folder.
 func underGit(c ast.CallExpr) bool {
 	if c.FunctionName() != "under" || len(c.Args()) != 1 {
 		return false

@@ -7,8 +7,8 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// A Verdict is what a policy says of a request, and by which of its rules:
-// "default" where none held, and names with a colon are Fairlead's own.
+// A Verdict is the decision on a request and its rule: "default" if no rule held;
+// names with a colon are Fairlead's own.
 type Verdict struct {
 	Outcome Outcome `json:"outcome"`
 	Rule    string  `json:"rule"`
@@ -20,32 +20,31 @@ type Verdict struct {
 const (
 	RuleDefault   = "default"
 	RuleBroken    = "builtin:broken"  // the policy cannot be used
-	RuleRequest   = "builtin:request" // nothing can be said of such a request
-	RuleUnknown   = "builtin:unknown" // what would happen on yes is not known, or not to the rule
+	RuleRequest   = "builtin:request" // the request cannot be judged
+	RuleUnknown   = "builtin:unknown" // what an accept would do is unknown, or the rule did not look at it
 	RulePerson    = "builtin:person"  // only a person can answer it
 	RulePerTurn   = "limit:approvals_per_turn"
 	RulePerMinute = "limit:approvals_per_minute"
 )
 
-// Decide says what becomes of a request. It is a function of the policy's file
-// and the request alone, and its work is bounded. Whatever breaks on the way is
-// a decline, by the rule that broke.
+// Decide decides a request. The verdict depends only on the policy file and the
+// request, and the work is bounded. A rule that breaks declines.
 func (p *Policy) Decide(r Request) Verdict {
 	v, _ := p.decide(r)
 	return v
 }
 
-// An Explanation is a verdict with what rules saw.
+// An Explanation is a verdict together with what the rules saw.
 type Explanation struct {
 	Verdict
 	Words []string `json:"words"`
 	Plain bool     `json:"plain"`
 	Paths []string `json:"paths"`
-	Cost  uint64   `json:"cost"` // of the rules that were asked
+	Cost  uint64   `json:"cost"` // of the evaluated rules
 	Limit uint64   `json:"cost_limit"`
 }
 
-// Explain is Decide for people who write policies.
+// Explain is Decide for authors of policies.
 func (p *Policy) Explain(r Request) Explanation {
 	e := Explanation{Limit: maxCost, Words: []string{}, Paths: []string{}}
 	e.Verdict, e.Cost = p.decide(r)
@@ -76,7 +75,7 @@ func (p *Policy) decide(r Request) (Verdict, uint64) {
 	return v, cost
 }
 
-// byRules is the first rule that holds, or that breaks.
+// byRules returns the verdict of the first rule that holds or breaks.
 func (p *Policy) byRules(f *facts) (Verdict, uint64) {
 	spent, unsure := uint64(0), ""
 	for i, rule := range p.Rules {
@@ -108,9 +107,9 @@ func (p *Policy) byRules(f *facts) (Verdict, uint64) {
 	return v, spent
 }
 
-// guarded turns an accept that no policy can give into a question, and one that
-// the rule cannot have meant: it looked at what the request does not have, or
-// the request has what it did not look at.
+// guarded turns an accept into a question if no policy can give it, or if the rule
+// looked at something that the request lacks, or missed something that the request
+// has.
 func guarded(v Verdict, f *facts, c compiled) Verdict {
 	if !v.Outcome.accepts() {
 		return v
@@ -130,7 +129,7 @@ func asked(v Verdict, rule, why string) Verdict {
 	return Verdict{Outcome: Ask, Rule: rule, Reason: fmt.Sprintf("rule %q would accept, but %s", v.Rule, why)}
 }
 
-// unanswerable is why no policy can accept a request, if none can.
+// unanswerable returns the rule and the reason if no policy can accept the request.
 func (f *facts) unanswerable() (rule, why string) {
 	switch {
 	case f.Kind == UserInput:
@@ -149,7 +148,7 @@ func (f *facts) unanswerable() (rule, why string) {
 	return "", ""
 }
 
-// limited ends what a policy accepts by itself once it was asked often enough.
+// limited applies the limits on what a policy accepts by itself.
 func (p *Policy) limited(v Verdict, counts Counts) Verdict {
 	over := func(limit, so int, rule, span string) (Verdict, bool) {
 		if limit == 0 || so < limit || v.Outcome == Decline || v.Outcome == Ask && p.Limits.Beyond == Ask {

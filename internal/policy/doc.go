@@ -1,5 +1,5 @@
-// Package policy decides approvals by rules that a person wrote: accept, accept
-// for the session, decline with a reason, or ask a person.
+// Package policy decides approvals by rules that a person wrote. A rule accepts,
+// accepts for the session, declines with a reason, or asks a person.
 //
 //	p, err := policy.Parse(file)
 //	if err != nil {
@@ -7,19 +7,18 @@
 //	}
 //	verdict := p.Decide(request)
 //
-// It is pure: the same file and the same request have the same verdict, on every
-// worker and at any time. There is no clock (what depends on time is counted by
-// the caller), no file, no network, and a bound to what a rule may cost.
+// The package is pure: the same file and the same request give the same verdict, on
+// every worker and at any time. It uses no clock (the caller counts what depends on
+// time), no file and no network, and the cost of a rule is bounded.
 //
-// Conditions are CEL, https://cel.dev, by cel.dev/cel-go (the module that lives at
-// github.com/google/cel-go): a language made for this, that always ends, checks
-// types before anything runs, counts its own cost, and that people may know from
-// Kubernetes. To write one that does all of that would be more code than Fairlead
-// should have.
+// Conditions are written in CEL, https://cel.dev, and evaluated by cel.dev/cel-go
+// (the module at github.com/google/cel-go). CEL always terminates, checks types
+// before anything runs, counts its own cost, and is known from Kubernetes. Writing
+// such a language would be more code than Fairlead should have.
 //
 // # The file
 //
-// YAML, in which every key is known and every mistake is told with its line.
+// The file is YAML. Every key is known, and every mistake is reported with its line.
 //
 //	rules:                       # in order: the first that holds decides
 //	  - name: hands off production
@@ -53,7 +52,8 @@
 //	expiry: 30m                  # a person has so long to decide; then it is declined
 //	wait: {quota: true, rate_limit: true, at_most: 6h} # at most 168h (6h)
 //
-// and, where only signed decisions are to count (package sshsig says how lines look):
+// If only signed decisions are to count, the file has these keys too (package sshsig
+// describes the lines):
 //
 //	approvers: |
 //	  alice@example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINjYUBjvtBiyj+fgWfwoAm+voHvMV7BSQqHe+TOPsTeY
@@ -61,7 +61,7 @@
 //	required: 1                  # how many of them must agree (1)
 //	requester_may_decide: false  # whether who sent the message may be one of them (false)
 //
-// With the first of these
+// With the first of these files:
 //
 //	accept              look around                {"host":{"name":"box-1"},"kind":"command","command":"/bin/bash -lc 'ls -l sub'","cwd":"/srv/a","work":"/srv/a"}
 //	ask                 default                    {"kind":"command","command":"/bin/bash -lc 'ls -l sub'","cwd":"/tmp/x","work":"/srv/a"}
@@ -108,17 +108,17 @@
 //	counts.in_turn, counts.in_minute, counts.in_session, counts.accepted, counts.declined
 //	                approvals before this one: in the turn, in the 60 seconds before, in the session, and how they went
 //
-// A path that is relative is one below cwd, or without that below work. Paths are
-// compared by name, letter by letter, and link/../x as x: where a folder leads elsewhere
-// (a symbolic link), and whether .GIT is .git on that host, no policy can see. To leave
-// a name out wherever it stands: paths.exists(p, p.matches("(?i)/\\.git(/|$)")).
+// A relative path is taken below cwd or, without cwd, below work. Paths are compared
+// by name, byte by byte, and link/../x as x. A policy cannot see whether a folder is
+// a symbolic link, or whether .GIT is .git on that host. To exclude a name at any
+// place: paths.exists(p, p.matches("(?i)/\\.git(/|$)")).
 //
 // # What a rule can say
 //
-// CEL's operators, in, size, contains, startsWith, endsWith, matches (RE2; anywhere
-// in the text, unless ^ and $ say otherwise), conversions of numbers and texts, and
-// the macros has, all, exists, exists_one, map and filter. There is nothing of time.
-// And, where it would otherwise be got wrong:
+// A rule can use CEL's operators, in, size, contains, startsWith, endsWith, matches
+// (RE2; anywhere in the text, unless ^ and $ say otherwise), conversions of numbers
+// and texts, and the macros has, all, exists, exists_one, map and filter. Functions
+// of time are excluded. Fairlead adds these functions for what is easily got wrong:
 //
 //	words.starts(["git", "status"])       the first words are these, each whole
 //	path.under(folder), paths.under(folder)  the path, or every one of at least one, is the folder or lies in it
@@ -146,47 +146,49 @@
 //
 // # Words
 //
-// The model writes the command, so a rule must not take its beginning for the whole.
-// Words are only there where every shell would make the same words of the text and
-// do nothing else: see [Split] for what is left out. Of `/bin/bash -lc '…'`, which
-// is how codex runs commands, they are the words within, if the shell is one of the
-// system's. A rule accepts by words; one that declines by words declines nothing,
-// since what it means to stop can be written in many ways. Many programs run others
-// when asked to (find -exec, tar, git -c, make): name all the words of those, as in
-// words == ["ls", "-l"].
+// The model writes the command, so a rule must not judge the whole by its beginning.
+// There are words only if every shell would split the text into the same words and do
+// nothing else: see [Split] for what is excluded. Codex runs commands as `/bin/bash
+// -lc '…'`; the words are then those inside the quotes, if the shell is one of the
+// system's. Use words in rules that accept. A rule that declines by words stops
+// nothing reliably, because the same command can be written in many ways. Many
+// programs run other programs when asked to (find -exec, tar, git -c, make): give all
+// their words, as in words == ["ls", "-l"].
 //
-// And many do what the folder says that they run in, which the model may choose and
-// fill. git runs programs that a repository's configuration names, on git status as
-// well, and plain files make any folder a repository; go test, make and pytest run
-// what stands there; npm ci runs scripts of a package.json that the model wrote, with
-// the network that it was given. cwd == work keeps the model from choosing another
-// folder, not from filling this one: accept such a program only where what the model
-// writes may run without a sandbox. `ctl policy check` warns of the best known ones.
+// Many programs also obey files of the folder that they run in, and the model may
+// choose and fill that folder. git, even git status, runs programs that a
+// repository's configuration names, and plain files make any folder a repository. go
+// test, make and pytest run what is in the folder. npm ci runs scripts of a
+// package.json that the model wrote, with the network that it was granted. cwd ==
+// work keeps the model from choosing another folder, not from filling this one.
+// Accept such a program only where what the model writes may run without a sandbox.
+// `ctl policy check` warns of the best known ones.
 //
-// To accept a command is to have it run without the sandbox, in most sessions: that
-// is what codex asks for.
+// In most sessions codex asks in order to run a command without the sandbox, so
+// accepting a command means that.
 //
 // # What no rule can do
 //
-// These hold after the rules, whatever they say:
+// These hold after the rules and cannot be overridden:
 //
-//   - a question (user_input) and an elicitation that is more than leave to
-//     run a tool are never accepted, nor is what codex wants a person for
-//     (humanCommand): people are asked, by the rule builtin:person;
+//   - a question (user_input), an elicitation that asks for more than permission to
+//     run a tool, and a request for which codex wants a person (humanCommand) are
+//     never accepted: people are asked, by the rule builtin:person;
 //   - an accept that looked at words, paths, changes or permissions holds only for a
-//     request that has them: of none at all everything is true. The same where codex
-//     did not say what it would do. People are asked, by the rule builtin:unknown;
+//     request that has them, because any condition on all of none is true. The same
+//     holds if codex did not say what it would do. People are asked, by the rule
+//     builtin:unknown;
 //   - beyond the limits nothing is accepted, by limit:approvals_per_turn or
 //     limit:approvals_per_minute;
-//   - a rule that breaks (a label that is not there, an index too far, too much work)
-//     declines, under its own name, and so does a request that is too big or not text
+//   - a rule that breaks (a missing label, an index out of range, too much work)
+//     declines, under its own name. So does a request that is too big or not text
 //     (builtin:request) and a policy that cannot be read (builtin:broken).
 //
 // # Bounds
 //
-// A file has 256 KiB and 200 rules at most, a condition 4096 characters, a request
-// 1 MiB of text, 256 KiB in one piece, 5000 paths and 100 labels. A rule costs at
-// most 100,000 of CEL's units, all of them for one request 200,000: a rule that looks
-// at a few words costs about 10, one that looks at each of 5000 files 50,000. Lists
-// are not added up, and lists of lists are not compared.
+// A file has at most 256 KiB and 200 rules, a condition 4096 characters, and a
+// request 1 MiB of text, 256 KiB in one text, 5000 paths and 100 labels. A rule costs
+// at most 100,000 of CEL's units, and all rules for one request 200,000. A rule that
+// looks at a few words costs about 10; one that looks at each of 5000 files costs
+// 50,000. Lists cannot be concatenated, and lists of lists cannot be compared.
 package policy

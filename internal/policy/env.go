@@ -22,8 +22,8 @@ const (
 	maxRegex   = 1000 // instructions
 
 	// maxRuleCost and maxCost bound the work of one rule and of all rules for one
-	// request, in cel's units. cel's own counting takes time that grows with the
-	// square of what it counted, so much more than this would be too long (see
+	// request, in CEL's units. CEL's counting takes time that grows with the square
+	// of the count, so a much larger bound would be too slow (see
 	// BenchmarkTheWorstRules).
 	maxRuleCost = 100_000
 	maxCost     = 200_000
@@ -50,7 +50,7 @@ var variables = map[string]*cel.Type{
 	"server": cel.StringType, "tool": cel.StringType, "arguments": cel.StringType,
 }
 
-// value is a variable of one request; missing says that there is none.
+// value returns a variable of the request; found is false for an unknown name.
 func (f *facts) value(name string) (v any, found bool) {
 	switch name {
 	case "kind":
@@ -119,13 +119,13 @@ func (f *facts) value(name string) (v any, found bool) {
 	return nil, false
 }
 
-// ResolveName makes facts a cel.Activation.
+// ResolveName implements cel.Activation.
 func (f *facts) ResolveName(name string) (any, bool) { return f.value(name) }
 
-// Parent is that of a cel.Activation: there is none.
+// Parent implements cel.Activation: there is no parent.
 func (f *facts) Parent() cel.Activation { return nil }
 
-// A sortedMap is a map that is walked in the order of its keys.
+// A sortedMap is a map that is iterated in the order of its keys.
 type sortedMap struct {
 	traits.Mapper
 	keys []string
@@ -144,12 +144,12 @@ func (s sortedMap) Iterator() traits.Iterator {
 	return types.NewStringList(types.DefaultTypeAdapter, s.keys).Iterator()
 }
 
-// excluded is what of cel's own functions a rule has no use for. Those of time
-// are out because a time zone is read from the machine's files.
+// excluded are functions of CEL that rules do not get. Those of time would read a
+// time zone from the machine's files.
 var excluded = []string{"timestamp", "duration", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear",
 	"getFullYear", "getHours", "getMilliseconds", "getMinutes", "getMonth", "getSeconds", "bytes", "dyn", "type"}
 
-// language is the environment that rules are compiled in: the same for all.
+// language is the environment in which all rules are compiled.
 var language = sync.OnceValues(func() (*cel.Env, error) {
 	subset := env.NewLibrarySubset()
 	for _, name := range excluded {
@@ -168,7 +168,7 @@ var language = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewCustomEnv(append(options, functions...)...)
 })
 
-// functions are what we add, where rules would otherwise be got wrong.
+// functions are added for what rules would otherwise easily get wrong.
 var functions = []cel.EnvOption{
 	cel.Function("starts", cel.MemberOverload("words_starts_words", []*cel.Type{words, words}, cel.BoolType,
 		cel.BinaryBinding(func(list, prefix ref.Val) ref.Val { return starts(list.(traits.Lister), prefix.(traits.Lister)) }))),
@@ -197,8 +197,8 @@ func text(v ref.Val) string { return string(v.(types.String)) }
 
 func length(l traits.Lister) int { return int(l.Size().(types.Int)) }
 
-// starts says whether words begin with a prefix, which is not empty: of words
-// that nobody could split nothing is said.
+// starts reports whether list begins with prefix. An empty prefix is false, because
+// it would hold for a command that could not be split.
 func starts(list, prefix traits.Lister) ref.Val {
 	n := length(prefix)
 	if n == 0 || n > length(list) {
@@ -212,7 +212,7 @@ func starts(list, prefix traits.Lister) ref.Val {
 	return types.True
 }
 
-// allUnder is false for no paths at all: nothing is known of those.
+// allUnder is false for no paths at all, because nothing is known of them.
 func allUnder(paths traits.Lister, folder string) ref.Val {
 	n := length(paths)
 	for i := range n {
@@ -223,7 +223,7 @@ func allUnder(paths traits.Lister, folder string) ref.Val {
 	return types.Bool(n > 0)
 }
 
-// costs tells cel what a call of our functions is worth.
+// costs gives CEL the cost of a call of our functions.
 type costs struct{}
 
 func (costs) CallCost(_, overload string, args []ref.Val, _ ref.Val) *uint64 {
@@ -238,15 +238,15 @@ func (costs) CallCost(_, overload string, args []ref.Val, _ ref.Val) *uint64 {
 			cost += uint64(len(text(a))) / 10
 		}
 	case overloads.SizeString, overloads.SizeStringInst:
-		cost += uint64(len(text(args[0]))) / 10 // cel counts 1, and counts its characters
+		cost += uint64(len(text(args[0]))) / 10 // CEL counts 1, but the call walks the characters
 	case "labels_get_name":
 	default:
-		return nil // cel knows its own
+		return nil // CEL's own cost
 	}
 	return &cost
 }
 
-// oneLine makes one line of an error of cel's.
+// oneLine joins an error of CEL's into one line.
 func oneLine(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }

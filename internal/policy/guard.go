@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// missing is why a rule cannot accept by what it looks at: of no words and no
-// files everything is true, also that all of them are harmless.
+// missing says why a rule cannot accept by what it looks at, or is empty. Any
+// condition on all of no words or no files is true, so an accept would mean nothing.
 func (f *facts) missing(l looks) string {
 	splits := false
 	if l["split"] {
@@ -31,8 +31,9 @@ func (f *facts) missing(l looks) string {
 	return ""
 }
 
-// unsaid is which fact that a rule looks at nobody filled in, of those that every
-// request has: two that are missing equal each other, and none is what a rule rules out.
+// unsaid says which fact the rule looks at is missing, of those that every request
+// has. Two missing facts would be equal, and a missing fact would pass every
+// exclusion.
 func (f *facts) unsaid(l looks) string {
 	for _, fact := range []struct {
 		names []string
@@ -51,7 +52,7 @@ func (f *facts) unsaid(l looks) string {
 	return ""
 }
 
-// empty is that, and what cannot be compared.
+// empty is unsaid, and also says which paths cannot be compared.
 func (f *facts) empty(l looks) string {
 	if why := f.unsaid(l); why != "" {
 		return why
@@ -70,7 +71,7 @@ func (f *facts) empty(l looks) string {
 	return ""
 }
 
-// unseen is what a request grants and its rule did not look at.
+// unseen says what a request grants that its rule did not look at.
 func (f *facts) unseen(l looks) string {
 	for _, grant := range []struct {
 		name  string
@@ -103,6 +104,6 @@ func (f *facts) moves() bool {
 	return slices.ContainsFunc(f.Changes, func(c Change) bool { return c.MovedTo != "" })
 }
 
-// goesUp says whether a path has .. in it: what that is depends on the links
-// before it, which are not looked at.
+// goesUp reports whether a path contains "..", whose meaning depends on links that
+// are not resolved.
 func goesUp(p string) bool { return slices.Contains(strings.Split(p, "/"), "..") }

@@ -11,16 +11,15 @@ import (
 	"cel.dev/cel-go/parser"
 )
 
-// looks is facts that a rule looks at.
+// looks is the set of facts that a rule looks at.
 type looks map[string]bool
 
 func (l looks) any(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return l[name] })
 }
 
-// look goes through a rule for what types cannot tell: what is refused, since it
-// cannot be what was meant or could answer differently another time, and what
-// is warned of.
+// look checks what types cannot tell. It refuses what cannot be meant or could
+// evaluate differently another time, and warns of risks.
 func look(a *ast.AST, r Rule, warn func(string)) (looks, error) {
 	var err error
 	seen, exact := looks{}, map[int64]bool{}
@@ -75,7 +74,7 @@ func look(a *ast.AST, r Rule, warn func(string)) (looks, error) {
 func lookAtCall(c ast.CallExpr) error {
 	switch c.FunctionName() {
 	case "matches":
-		// A pattern out of the request would be the model's own.
+		// A pattern from the request would be the model's own.
 		if pattern := c.Args()[len(c.Args())-1]; pattern.Kind() != ast.LiteralKind {
 			return fmt.Errorf("matches takes a pattern that stands in the rule")
 		}
@@ -97,8 +96,8 @@ func lookAtCall(c ast.CallExpr) error {
 	return nil
 }
 
-// lookAtLists refuses what makes much out of little: lists that are added up or
-// nested, so that to compare them takes longer than cel counts.
+// lookAtLists refuses concatenated and nested lists: comparing them takes longer than
+// CEL counts.
 func lookAtLists(a *ast.AST, c ast.CallExpr) error {
 	list := func(e ast.Expr) *types.Type {
 		if t := a.GetType(e.ID()); t != nil && t.Kind() == types.ListKind {
@@ -108,7 +107,7 @@ func lookAtLists(a *ast.AST, c ast.CallExpr) error {
 	}
 	switch c.FunctionName() {
 	case operators.Add:
-		// map and filter add up what they gather, under a name that no rule can say.
+		// map and filter concatenate internally, under a name that no rule can use.
 		left := c.Args()[0]
 		if list(left) != nil && !(left.Kind() == ast.IdentKind && left.AsIdent() == parser.HiddenAccumulatorName) {
 			return fmt.Errorf("lists cannot be added up in a rule")
@@ -123,7 +122,7 @@ func lookAtLists(a *ast.AST, c ast.CallExpr) error {
 	return nil
 }
 
-// lookAtKind finds a kind of request that is none: such a rule never holds.
+// lookAtKind refuses an unknown kind of request: such a rule would never hold.
 func lookAtKind(a, b ast.Expr) error {
 	if a.Kind() == ast.LiteralKind {
 		a, b = b, a

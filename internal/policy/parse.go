@@ -17,18 +17,18 @@ import (
 const (
 	maxFile  = 256 << 10
 	maxRules = 200
-	maxDepth = 100 // of brackets and of columns: more is no policy
+	maxDepth = 100 // nesting of brackets and columns
 	maxName  = 100
 	maxWhy   = 1000
-	maxWait  = 7 * 24 * time.Hour // for the end of a limit
+	maxWait  = 7 * 24 * time.Hour // for a limit to be reset
 )
 
-// A BrokenError is every mistake of one policy file.
+// A BrokenError holds every mistake of one policy file.
 type BrokenError struct{ Problems []strictyaml.Problem }
 
 func (e *BrokenError) Error() string { return strictyaml.Tell("policy", e.Problems) }
 
-// file is a policy as YAML.
+// file is a policy file as YAML.
 type file struct {
 	Rules     []Rule        `yaml:"rules"`
 	Default   Outcome       `yaml:"default"`
@@ -40,8 +40,8 @@ type file struct {
 	Wait      Wait          `yaml:"wait"`
 }
 
-// Parse reads a policy file. The error is a *[BrokenError] with every mistake
-// and its line; nothing of such a file holds: see [Refusing].
+// Parse reads a policy file. The error is a *[BrokenError] with every mistake and its
+// line. A file with a mistake is not used: see [Refusing].
 func Parse(data []byte) (*Policy, error) {
 	if err := readable(data); err != nil {
 		return nil, &BrokenError{[]strictyaml.Problem{{Text: err.Error()}}}
@@ -70,7 +70,7 @@ func readable(data []byte) error {
 	return strictyaml.Shallow(data, maxDepth, false)
 }
 
-// A checker finds mistakes of meaning.
+// A checker finds semantic mistakes.
 type checker struct {
 	y *strictyaml.File
 	p *Policy
@@ -126,7 +126,7 @@ func (c *checker) warn(key string, r Rule, text string) {
 	c.p.Warnings = append(c.p.Warnings, fmt.Sprintf("line %d: rule %q: %s", strictyaml.LineOf(c.y.Lines, key), r.Name, text))
 }
 
-// checkName leaves names that are our own, "default" and those with a colon.
+// checkName reserves Fairlead's own names: "default" and those with a colon.
 func checkName(name string) error {
 	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == ':' }
 	if name == "" || len(name) > maxName || name == "default" || strings.ContainsFunc(name, odd) || strings.TrimSpace(name) != name {
@@ -160,10 +160,10 @@ func (c *checker) rest() {
 	if p.Limits.Beyond == "" && !c.written("limits.beyond") && limited {
 		p.Limits.Beyond = Ask
 	}
-	if c.written("limits") || limited {
+	if c.written("limits.beyond") {
 		c.outcome("limits.beyond", p.Limits.Beyond, Ask, Decline)
 	}
-	if c.written("limits") && !limited {
+	if c.written("limits") && !c.written("limits.approvals_per_turn") && !c.written("limits.approvals_per_minute") {
 		c.y.Add("limits", "they limit nothing: approvals_per_turn or approvals_per_minute")
 	}
 	if c.written("expiry") && p.Expiry < time.Second {
@@ -220,14 +220,14 @@ func (c *checker) approvers() {
 	p.allowed = allowed
 }
 
-// compiled is a rule as it is asked.
+// compiled is a rule ready for evaluation.
 type compiled struct {
 	cel.Program
-	looks  looks // all that it may look at
-	surely looks // and what it must have looked at where it holds
+	looks  looks // all facts that it may look at
+	surely looks // the facts that it must have looked at if it holds
 }
 
-// compile makes a program of a rule, or says what is wrong with it.
+// compile compiles a rule, or returns its mistakes.
 func compile(language *cel.Env, r Rule, warn func(string)) (compiled, error) {
 	if strings.TrimSpace(r.When) == "" {
 		return compiled{}, errors.New("when is missing: a condition in CEL, or true")
@@ -251,7 +251,7 @@ func compile(language *cel.Env, r Rule, warn func(string)) (compiled, error) {
 	return compiled{program, seen, surely(ast.NativeRep().Expr())}, nil
 }
 
-// mistakes tells the first of cel's, with line and column within the condition.
+// mistakes returns CEL's first 3 mistakes, with line and column in the condition.
 func mistakes(issues *cel.Issues) error {
 	var all []string
 	for _, e := range issues.Errors() {

@@ -237,3 +237,11 @@ func BenchmarkParse(b *testing.B) {
 		})
 	}
 }
+
+// A mistake is told once: what only follows from it is none of its own.
+func TestALimitThatIsWrongIsOneMistake(t *testing.T) {
+	_, err := Parse([]byte("default: ask\nlimits: {approvals_per_turn: -1}\n"))
+	if want := "policy: line 2: limits.approvals_per_turn: it is at least 1; without it there is no limit"; err == nil || err.Error() != want {
+		t.Errorf("it says %v, want %s", err, want)
+	}
+}

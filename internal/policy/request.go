@@ -23,23 +23,23 @@ const (
 
 var kinds = []string{Command, FileChange, Permissions, UserInput, Elicitation}
 
-// A Request is the facts of one approval, as JSON what `ctl policy test` takes.
-// Whoever fills it in tells the whole of what would happen on yes: a fact that
-// is left out is one that no rule can see.
+// A Request holds the facts of one approval, as in the JSON of `ctl policy test`. The
+// caller must give everything that an accept would do, because rules cannot see what
+// is left out.
 type Request struct {
 	Kind string `json:"kind"`
-	// Action is what is done with a command where it is not run: writeStdin,
+	// Action says what is done with a command that is not run: writeStdin,
 	// humanCommand.
 	Action  string `json:"action,omitempty"`
 	Command string `json:"command,omitempty"` // as codex shows it, with its shell
 	CWD     string `json:"cwd,omitempty"`     // the model may have chosen it
-	// Work is the session's work folder, which the model does not choose.
+	// Work is the session's work folder, which the model cannot choose.
 	Work        string   `json:"work,omitempty"`
-	Paths       []string `json:"paths,omitempty"` // more than the changes tell
+	Paths       []string `json:"paths,omitempty"` // beyond those of Changes
 	Changes     []Change `json:"changes,omitempty"`
-	GrantRoot   string   `json:"grant_root,omitempty"` // of a file change: all below it, for the session
+	GrantRoot   string   `json:"grant_root,omitempty"` // of a file change: everything below it, for the session
 	NetworkHost string   `json:"network_host,omitempty"`
-	// Permissions is what is asked for, in codex's own shape.
+	// Permissions are the permissions asked for, in codex's format.
 	Permissions json.RawMessage `json:"permissions,omitempty"`
 	Digest      string          `json:"digest,omitempty"`
 	Reason      string          `json:"reason,omitempty"` // the model's own words
@@ -51,8 +51,8 @@ type Request struct {
 	Counts      Counts          `json:"counts,omitzero"`
 	Server      string          `json:"server,omitempty"` // MCP server
 	Tool        string          `json:"tool,omitempty"`   // its tool, or one of ours
-	// Arguments are what the MCP tool is called with: JSON with sorted keys and
-	// no spaces.
+	// Arguments are the arguments of the MCP tool: JSON with sorted keys and no
+	// spaces.
 	Arguments string `json:"arguments,omitempty"`
 }
 
@@ -80,12 +80,12 @@ type Counts struct {
 
 const (
 	maxText   = 1 << 20   // bytes of all texts of a request
-	maxOne    = 256 << 10 // of one of them; Linux runs no command that is longer
+	maxOne    = 256 << 10 // of one text; Linux runs no longer command
 	maxItems  = 5000      // paths and changes of a request
 	maxLabels = 100
 )
 
-// ReadRequest reads a request from JSON. Unknown fields are refused: a rule
+// ReadRequest reads a request from JSON. Unknown fields are refused, because a rule
 // would be tested against something else than was meant.
 func ReadRequest(data []byte) (Request, error) {
 	var r Request
@@ -103,7 +103,7 @@ func ReadRequest(data []byte) (Request, error) {
 	return r, nil
 }
 
-// check finds what no rule may be asked about.
+// check refuses a request that rules cannot judge.
 func (r Request) check() error {
 	if !slices.Contains(kinds, r.Kind) {
 		return fmt.Errorf("%.40q is no kind of request (%s)", r.Kind, strings.Join(kinds, ", "))
@@ -135,23 +135,23 @@ func (r Request) check() error {
 	return nil
 }
 
-// facts are what rules see: the request, and what follows from it.
+// facts are what rules see: the request and what is derived from it.
 type facts struct {
 	Request
 	words  []string
 	plain  bool
 	wants  wants
-	beside []string // paths that are named and are none of the changes'
-	up     bool     // one of the paths goes through ..
+	beside []string // paths that are not paths of the changes
+	up     bool     // one of the paths contains ..
 }
 
 func factsOf(r Request) facts {
 	f := facts{Request: r, wants: wantsOf(r.Permissions)}
 	if f.NetworkHost = domain(r.NetworkHost); f.NetworkHost == "" {
-		f.NetworkHost = r.NetworkHost // "." is not none
+		f.NetworkHost = r.NetworkHost // "." is not an empty host
 	}
-	// Words stand for the whole of what is asked. Where something else is
-	// granted along with a command, a rule must name that.
+	// Words stand for the whole request. Rules must name whatever else is granted
+	// with a command.
 	if r.Kind == Command && r.Action == "" && r.NetworkHost == "" && f.wants.nothing() {
 		f.words, f.plain = Split(r.Command)
 	}
@@ -196,8 +196,8 @@ func factsOf(r Request) facts {
 	return f
 }
 
-// absolute makes one path of a path that may be relative, without . and ..;
-// one that cannot be is left as it is and lies under nothing.
+// absolute returns an absolute path without . and .. parts. If it cannot, it returns
+// p, which is under no folder.
 func absolute(p, cwd, work string) string {
 	if p == "" || path.IsAbs(p) {
 		return cleaned(p)
@@ -217,7 +217,7 @@ func cleaned(p string) string {
 	return path.Clean(p)
 }
 
-// under says whether a path is a folder or lies below it, by their names alone.
+// under reports whether p is the folder or lies below it, by name alone.
 func under(p, folder string) bool {
 	if !path.IsAbs(p) || !path.IsAbs(folder) {
 		return false
@@ -226,12 +226,11 @@ func under(p, folder string) bool {
 	return p == folder || strings.HasPrefix(p, folder+"/")
 }
 
-// domain is a host's name as rules compare it.
+// domain returns a host name in the form that rules compare.
 func domain(host string) string {
 	return strings.TrimSuffix(strings.ToLower(host), ".")
 }
 
-// within says whether a host is a domain or belongs to it.
 func within(host, of string) bool {
 	host, of = domain(host), domain(of)
 	return of != "" && (host == of || strings.HasSuffix(host, "."+of))

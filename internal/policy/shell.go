@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// What is longer is not split: Linux takes no longer argument.
+// A longer command is not split: Linux takes no longer argument.
 const maxCommand = 128 << 10
 
-// shells are what codex puts around a command. A shell of another path, such as
-// one in the work folder, is a program of the model's choice like any other.
+// shells are those that codex puts around a command. A shell at another path, such as
+// in the work folder, is a program of the model's choice.
 var shells = func() (all []string) {
 	for _, name := range []string{"sh", "bash", "dash", "ash", "ksh", "zsh"} {
 		all = append(all, name, "/bin/"+name, "/usr/bin/"+name, "/usr/local/bin/"+name)
@@ -18,13 +18,13 @@ var shells = func() (all []string) {
 	return all
 }()
 
-// Split splits the text of a command into the words that would run, of
-// `/bin/bash -lc '…'` the words within. Plain says that it could: that every
-// shell would make exactly these words of it and do nothing else. It is false
-// for whatever has more to it than words and quotes: more than one command,
-// redirections, substitutions, variables, patterns, braces, assignments,
-// comments, continued lines, control characters, and text that is no UTF-8.
-// Where it errs it errs to that side: a quoted HEAD^ is a word, a bare one is not.
+// Split splits the text of a command into the words that would run; for `/bin/bash
+// -lc '…'` these are the words inside the quotes. Plain means that every shell would
+// split it into exactly these words and do nothing else. It is false for anything
+// beyond words and quotes: more than one command, redirections, substitutions,
+// variables, patterns, braces, assignments, comments, continued lines, control
+// characters, and text that is not UTF-8. When in doubt it is false: a quoted HEAD^
+// is a word, a bare one is not.
 func Split(command string) (words []string, plain bool) {
 	words, ok := split(command)
 	if !ok {
@@ -38,8 +38,8 @@ func Split(command string) (words []string, plain bool) {
 	return words, true
 }
 
-// wrapped finds the script of codex's own shell around a command. One that is
-// given arguments behind its script is not codex's.
+// wrapped returns the script of the shell around a command. Codex's shell has no
+// arguments after its script.
 func wrapped(words []string) (script string, zsh, ok bool) {
 	if len(words) < 3 || !slices.Contains(shells, words[0]) {
 		return "", false, false
@@ -54,13 +54,13 @@ func wrapped(words []string) (script string, zsh, ok bool) {
 	return "", false, false
 }
 
-// oddInZsh is what common options of zsh give another meaning: EXTENDED_GLOB to
-// a tilde, RC_QUOTES to two quotes in a row.
+// oddInZsh reports whether a script contains what common options of zsh give another
+// meaning: a tilde (EXTENDED_GLOB) or two quotes in a row (RC_QUOTES).
 func oddInZsh(script string) bool {
 	return strings.Contains(script, "~") || strings.Contains(script, "''")
 }
 
-// split is one pass over text that must be a single command of plain words.
+// split splits text that must be a single command of plain words.
 func split(text string) ([]string, bool) {
 	if len(text) > maxCommand || !utf8.ValidString(text) {
 		return nil, false
@@ -82,7 +82,7 @@ type splitter struct {
 	words []string
 }
 
-// word reads to the end of one word; false means that this is more than words.
+// word reads one word. It returns false if the text is more than words.
 func (s *splitter) word() bool {
 	var b strings.Builder
 	begin := s.at
@@ -97,7 +97,7 @@ func (s *splitter) word() bool {
 		case c == '"':
 			ok = s.double(&b)
 		case c == '\\':
-			// A backslash makes any visible character of ASCII a plain one.
+			// A backslash makes any printable ASCII character a literal one.
 			if s.at++; s.at == len(s.text) || s.text[s.at] < ' ' || s.text[s.at] >= 0x7f {
 				return false
 			}
@@ -113,18 +113,18 @@ func (s *splitter) word() bool {
 	return true
 }
 
-// bare says whether a character without quotes is just itself, here.
+// bare reports whether an unquoted character is literal at this place.
 func (s *splitter) bare(c byte, begin int) bool {
 	switch {
 	case letter(c), strings.IndexByte("_-./:,@+", c) >= 0:
 		return true
 	case c == '%':
-		return len(s.words) > 0 || s.at > begin // %1 is a job
+		return len(s.words) > 0 || s.at > begin // %1 at the start of a command is a job
 	case c == '=':
-		// a=b is an assignment before a command; zsh looks =b up in PATH.
+		// a=b before a command is an assignment; zsh looks up =b in PATH.
 		return len(s.words) > 0 && s.at > begin
 	case c == '~':
-		// HEAD~1: at the beginning, and behind = and :, it is a home.
+		// HEAD~1 is literal. At the start, and after = and :, ~ is a home folder.
 		return s.at > begin && letter(s.text[s.at-1])
 	}
 	return false
@@ -134,7 +134,6 @@ func letter(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }
 
-// single reads '…'.
 func (s *splitter) single(b *strings.Builder) bool {
 	n := strings.IndexByte(s.text[s.at+1:], '\'')
 	if n < 0 {
@@ -146,8 +145,8 @@ func (s *splitter) single(b *strings.Builder) bool {
 	return visible(quoted)
 }
 
-// double reads "…": a backslash quotes only what would otherwise mean something,
-// and before anything else it is itself.
+// double reads "…", in which a backslash quotes only special characters and is
+// literal before others.
 func (s *splitter) double(b *strings.Builder) bool {
 	from := b.Len()
 	for s.at++; s.at < len(s.text); s.at++ {
@@ -171,8 +170,8 @@ func (s *splitter) double(b *strings.Builder) bool {
 	return false
 }
 
-// visible keeps out what shells use within themselves, and what differs between
-// them; a quoted line end or tab is as certain as any letter.
+// visible excludes control characters, which shells treat differently. A quoted line
+// end or tab is allowed.
 func visible(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f })
 }

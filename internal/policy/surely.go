@@ -5,16 +5,16 @@ import (
 	"cel.dev/cel-go/common/operators"
 )
 
-// movedTo stands among looks for the other end of a change.
+// movedTo is the entry in looks for the destination of a change.
 const movedTo = ".moved_to"
 
-// surely is what a rule looks at whenever it holds, on whichever of its ways:
-// of `a || b` what both look at. What a request grants must be among it, or the
-// rule would hold without having seen that.
+// surely returns the facts that a rule has looked at whenever it holds: for `a || b`
+// those that both look at. What a request grants must be among them, or the rule
+// would hold without having seen it.
 func surely(e ast.Expr) looks { yes, _ := bothWays(e); return yes }
 
-// bothWays is what must have been looked at for an expression to be true, and to
-// be false. Where it errs it errs to less, and a person is asked.
+// bothWays returns the facts looked at whenever an expression is true, and whenever
+// it is false. In doubt it returns fewer, so that a person is asked.
 func bothWays(e ast.Expr) (yes, no looks) {
 	switch e.Kind() {
 	case ast.IdentKind:
@@ -33,7 +33,7 @@ func bothWays(e ast.Expr) (yes, no looks) {
 
 func same(l looks) (yes, no looks) { return l, l }
 
-// seenIn is what is looked at to have the values of some expressions.
+// seenIn returns what is looked at to evaluate all the expressions.
 func seenIn(es []ast.Expr) (all looks) {
 	for _, e := range es {
 		yes, no := bothWays(e)
@@ -83,9 +83,9 @@ func selected(s ast.SelectExpr) looks {
 	return all
 }
 
-// looped is what all, exists, map and filter look at: what they go through. What
-// they do with each counts only for what changes have, since of none at all
-// nothing is done; and of all and exists only when they came to every one.
+// looped returns what all, exists, map and filter look at: their range. Their body
+// counts only for changes, because an empty range skips it, and for all and exists
+// only if every element was visited.
 func looped(c ast.ComprehensionExpr) (yes, no looks) {
 	through := c.IterRange()
 	all := seenIn([]ast.Expr{through})
@@ -113,7 +113,7 @@ func looped(c ast.ComprehensionExpr) (yes, no looks) {
 	return same(with(both(yes, no)))
 }
 
-// either is what is in one of two.
+// either returns the union of two sets.
 func either(a, b looks) looks {
 	all := looks{}
 	for _, l := range []looks{a, b} {
@@ -124,7 +124,7 @@ func either(a, b looks) looks {
 	return all
 }
 
-// both is what is in each of two.
+// both returns the intersection of two sets.
 func both(a, b looks) looks {
 	all := looks{}
 	for name := range a {

@@ -5,19 +5,18 @@ import (
 	"encoding/json"
 )
 
-// wants is what permissions amount to.
 type wants struct {
 	read, write []string
 	network     bool
-	other       bool // something that the rest does not tell
+	other       bool // anything that the other fields do not express
 }
 
 func (w wants) nothing() bool {
 	return len(w.read)+len(w.write) == 0 && !w.network && !w.other
 }
 
-// wantsOf reads codex's shape. What it does not know for certain is other: a
-// newer codex must not get more than a rule could see.
+// wantsOf reads codex's format. Anything that is not fully understood is other, so
+// that a newer codex cannot get more than a rule could see.
 func wantsOf(raw json.RawMessage) wants {
 	var w wants
 	if len(raw) == 0 || string(bytes.TrimSpace(raw)) == "null" {

@@ -13,29 +13,28 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// A Choice says which of several keys signs. A key and its certificate are two
-// ways to sign with one key: which of them counts, only the allowed signers tell.
+// A Choice selects the key to sign with. A key and its certificate count as two; only
+// the allowed signers tell which is accepted.
 type Choice struct {
-	// Public is the key, or the certificate, of a .pub file.
+	// Public is a key or a certificate, as in a .pub file.
 	Public []byte
-	// Fingerprint is SHA256:… as `ssh-add -l` shows it: of the key, also where it
-	// stands in a certificate.
+	// Fingerprint is the key's SHA256:… as in `ssh-add -l`, also for a certificate.
 	Fingerprint string
-	// Allowed are whose signatures count, and At is when they are to: of what is
-	// left, the keys of one who may sign are chosen.
+	// Allowed are the sets of signers whose signatures count, at the time At. Of the
+	// remaining keys, those of a permitted signer are chosen.
 	Allowed []*Allowed
 	At      time.Time
-	// Untold says that nobody can tell just now whose signatures count: then of a
-	// key and its certificates none is taken for the other.
+	// Untold means that it is unknown now whose signatures count. Pick then refuses
+	// to choose between a key and its certificates.
 	Untold bool
 }
 
-// ErrUntold is of a choice that only the allowed signers could have made.
+// ErrUntold means that only the allowed signers could decide the choice.
 var ErrUntold = errors.New("which of them counts cannot be told just now")
 
-// FromAgent finds the key in an agent that is chosen, or without a choice the
-// only one that there is. The connection is the signer's from then on, and nobody
-// else's: answers on it bear no name. Whoever closes it ends a wait for the agent.
+// FromAgent returns the chosen key of an agent or, without a choice, its only key.
+// The signer then owns the connection, because the agent's responses carry no ids.
+// Closing the connection ends a wait for the agent.
 func FromAgent(conn io.ReadWriter, c Choice) (ssh.Signer, error) {
 	signers, err := agent.NewClient(conn).Signers()
 	if err != nil {
@@ -54,8 +53,8 @@ func FromAgent(conn io.ReadWriter, c Choice) (ssh.Signer, error) {
 	return signer, nil
 }
 
-// opened is a signer of an agent's that can sign: the agent tells of a
-// certificate only its bytes, and nobody could say whose key is in it.
+// opened parses the key of an agent's signer, which gives a certificate only as
+// bytes. It returns false if the signer cannot be used.
 func opened(s ssh.Signer) (ssh.Signer, bool) {
 	key, err := ssh.ParsePublicKey(s.PublicKey().Marshal())
 	if err != nil || checkKey(key) != nil {
@@ -65,7 +64,6 @@ func opened(s ssh.Signer) (ssh.Signer, bool) {
 	return keySigner{a, key}, ok
 }
 
-// keySigner is an agent's signer that knows its key.
 type keySigner struct {
 	ssh.AlgorithmSigner
 	key ssh.PublicKey
@@ -73,7 +71,7 @@ type keySigner struct {
 
 func (s keySigner) PublicKey() ssh.PublicKey { return s.key }
 
-// Pick chooses one of several signers.
+// Pick selects one of several signers.
 func (c Choice) Pick(signers []ssh.Signer) (ssh.Signer, error) {
 	left, err := c.named(signers)
 	if err != nil {
@@ -95,14 +93,14 @@ func (c Choice) Pick(signers []ssh.Signer) (ssh.Signer, error) {
 	if c.Untold {
 		return nil, fmt.Errorf("of the key %s there are %d, with certificates: %w", names[0], len(left), ErrUntold)
 	}
-	// One key and its certificates: by itself it needs no authority.
+	// Only one key and its certificates are left: the plain key needs no authority.
 	if i := slices.IndexFunc(left, func(s ssh.Signer) bool { _, cert := s.PublicKey().(*ssh.Certificate); return !cert }); i >= 0 {
 		return left[i], nil
 	}
 	return nil, fmt.Errorf("it has %d certificates of the key %s, and none of them counts: say which by its -cert.pub file", len(left), names[0])
 }
 
-// named are the signers that the choice names; without a name all of them.
+// named returns the signers that the choice names, or all if it names none.
 func (c Choice) named(signers []ssh.Signer) (left []ssh.Signer, err error) {
 	named, is := "", func(ssh.PublicKey) bool { return true }
 	switch {
@@ -131,8 +129,8 @@ func (c Choice) named(signers []ssh.Signer) (left []ssh.Signer, err error) {
 	return left, nil
 }
 
-// counting are the signers that count for the most of the allowed; agreed says
-// that all of these are one person's, so that any will do.
+// counting returns the signers accepted by the most sets in Allowed. agreed means
+// that all belong to one person, so any will do.
 func (c Choice) counting(signers []ssh.Signer) (left []ssh.Signer, agreed bool) {
 	most, who := 0, []string(nil)
 	for _, s := range signers {
@@ -155,7 +153,8 @@ func (c Choice) counting(signers []ssh.Signer) (left []ssh.Signer, agreed bool) 
 	return left, agreed
 }
 
-// Fingerprint names a key as `ssh-add -l` does: a certificate by the key in it.
+// Fingerprint returns the fingerprint of a key, or of the key in a certificate, as in
+// `ssh-add -l`.
 func Fingerprint(key ssh.PublicKey) string {
 	if c, ok := key.(*ssh.Certificate); ok {
 		key = c.Key

@@ -20,20 +20,19 @@ const (
 	maxPrincipal = 256
 )
 
-// Allowed is who may sign: a file in the format of ssh-keygen's allowed_signers.
-// It is not changed after it was read, and safe for concurrent use. One that is
-// nil or empty allows nobody.
+// Allowed holds who may sign, as in ssh-keygen's allowed_signers. It is immutable and
+// safe for concurrent use. If nil or empty, nobody may sign.
 type Allowed struct {
 	lines  []allowedLine
-	people map[string]string // every name on a line of a plain key, to the first one there
-	owners map[string]string // every plain key, to the same
+	people map[string]string // every name on a line of a plain key → the first name there
+	owners map[string]string // every plain key → the first name on its line
 }
 
 type allowedLine struct {
 	number     int
-	principals []string // of a plain key names, of an authority patterns
+	principals []string // names for a plain key, patterns for an authority
 	authority  bool
-	namespaces []string // patterns; none is any
+	namespaces []string // patterns; none means any
 	after      time.Time
 	before     time.Time
 	key        []byte
@@ -49,8 +48,8 @@ type LineError struct {
 func (e *LineError) Error() string { return fmt.Sprintf("allowed signers, line %d: %v", e.Line, e.Err) }
 func (e *LineError) Unwrap() error { return e.Err }
 
-// ParseAllowed reads allowed signers: blank lines and those that begin with #
-// say nothing. An error is a *[LineError] where a line is at fault.
+// ParseAllowed parses allowed signers. It ignores blank lines and lines that begin
+// with #. The error is a *[LineError] if a line is wrong.
 func ParseAllowed(text []byte) (*Allowed, error) {
 	if len(text) > maxAllowed {
 		return nil, fmt.Errorf("allowed signers of %d bytes are too long: %d at most", len(text), maxAllowed)
@@ -74,8 +73,8 @@ func ParseAllowed(text []byte) (*Allowed, error) {
 	return a, nil
 }
 
-// own notes whose key and whose names a line has: each is one person's, so that
-// nobody is counted twice.
+// own records the owner of a line's key and names. Each must belong to one person, so
+// that nobody is counted twice.
 func (a *Allowed) own(l allowedLine) error {
 	if l.authority {
 		return nil
@@ -94,7 +93,7 @@ func (a *Allowed) own(l allowedLine) error {
 	return nil
 }
 
-// person is the principal that a name stands for: itself, where no line of a
+// person returns the principal for a name, which is the name itself if no line of a
 // plain key has it.
 func (a *Allowed) person(name string) string {
 	if a != nil {
@@ -105,8 +104,8 @@ func (a *Allowed) person(name string) string {
 	return name
 }
 
-// Principals are the names that plain keys stand for, each once, in the order
-// of the file.
+// Principals returns the principals of plain keys, each once, in the order of the
+// file.
 func (a *Allowed) Principals() []string {
 	var names []string
 	for _, l := range a.all() {
@@ -117,14 +116,13 @@ func (a *Allowed) Principals() []string {
 	return names
 }
 
-// Authority says whether certificates count as well: then there may be more
-// principals than the file names.
+// Authority reports whether certificates count too: there may then be more principals
+// than the file names.
 func (a *Allowed) Authority() bool {
 	return slices.ContainsFunc(a.all(), func(l allowedLine) bool { return l.authority })
 }
 
-// Same says whether two names stand for one person: they are the same, or stand
-// together on a line of a plain key.
+// Same reports whether two names are equal or on the same line of a plain key.
 func (a *Allowed) Same(one, other string) bool { return a.person(one) == a.person(other) }
 
 func (a *Allowed) all() []allowedLine {
@@ -134,8 +132,8 @@ func (a *Allowed) all() []allowedLine {
 	return a.lines
 }
 
-// who finds the principal of a key. If several lines would do, the first counts;
-// if none does, the error is that of the line that came nearest.
+// who returns the principal of a key, by the first line that allows it. If none does,
+// the error is that of the last line with this key.
 func (a *Allowed) who(key ssh.PublicKey, namespace string, at time.Time) (string, error) {
 	missing := fmt.Errorf("%w: %s", ErrNotAllowed, ssh.FingerprintSHA256(key))
 	cert, _ := key.(*ssh.Certificate)
@@ -173,9 +171,9 @@ func (l allowedLine) check(namespace string, at time.Time) error {
 	return nil
 }
 
-// certified takes a certificate by the line's authority, whose key was compared.
-// Who it names is the person of that name, or of that key, where a line says so:
-// with a certificate beside their key nobody is two.
+// certified checks a certificate against its authority's line, whose key already
+// matched. If a plain key's line has the certificate's key or name, the certificate
+// counts for that person, so that nobody counts twice.
 func (a *Allowed) certified(l allowedLine, cert *ssh.Certificate, at time.Time) (string, error) {
 	refuse := func(kind error, format string, args ...any) (string, error) {
 		return "", fmt.Errorf("%w: certificate %q by %s %s", kind, cert.KeyId, l.name, fmt.Sprintf(format, args...))
@@ -202,7 +200,7 @@ func (a *Allowed) certified(l allowedLine, cert *ssh.Certificate, at time.Time) 
 	case len(people) > 1:
 		return refuse(ErrNotAllowed, "names %d principals that line %d allows: who of them signed is left open", len(people), l.number)
 	}
-	// The checker's own errors for time have no type, so time comes first.
+	// The checker's own errors about time have no type, so check the time first.
 	if s := uint64(max(at.Unix(), 0)); s < cert.ValidAfter || cert.ValidBefore != ssh.CertTimeInfinity && s >= cert.ValidBefore {
 		return refuse(ErrNotNow, "is not valid at %s", at.UTC().Format(time.RFC3339))
 	}
@@ -278,7 +276,7 @@ func (l *allowedLine) checkPrincipals() error {
 	return nil
 }
 
-// checkPrincipal keeps what stands on record readable.
+// checkPrincipal keeps principals readable in the record.
 func checkPrincipal(p string) error {
 	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' || r == '"' || r == ',' }
 	if p == "" || len(p) > maxPrincipal || !utf8.ValidString(p) || strings.ContainsFunc(p, odd) {
@@ -287,7 +285,7 @@ func checkPrincipal(p string) error {
 	return nil
 }
 
-// options reads the second field, such as cert-authority,namespaces="a,b".
+// options parses the second field, such as cert-authority,namespaces="a,b".
 func (l *allowedLine) options(field string) error {
 	seen := map[string]bool{}
 	for field != "" {
@@ -336,7 +334,7 @@ func (l *allowedLine) option(name, value string, has bool) error {
 	return err
 }
 
-// moment reads YYYYMMDDZ, YYYYMMDDHHMMZ or YYYYMMDDHHMMSSZ.
+// moment parses YYYYMMDDZ, YYYYMMDDHHMMZ or YYYYMMDDHHMMSSZ.
 func moment(name, value string) (time.Time, error) {
 	digits, utc := strings.CutSuffix(strings.ToUpper(value), "Z")
 	layout := "20060102150405"
@@ -351,7 +349,7 @@ func moment(name, value string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%s=%q is no moment such as 20260131Z or 202601311200Z", name, value)
 }
 
-// cutField takes the first field of a line; blanks in quotes do not end it.
+// cutField returns the first field of a line; blanks in quotes do not end it.
 func cutField(s string) (field, rest string, err error) {
 	s = strings.TrimLeft(s, " \t")
 	quoted := false
@@ -372,7 +370,7 @@ func cutField(s string) (field, rest string, err error) {
 	return s, "", nil
 }
 
-// cutOption takes the first option; commas in quotes do not end it.
+// cutOption returns the first option; commas in quotes do not end it.
 func cutOption(s string) (option, rest string) {
 	quoted := false
 	for i := 0; i < len(s); i++ {
@@ -386,7 +384,8 @@ func cutOption(s string) (option, rest string) {
 	return s, ""
 }
 
-// matchList is ssh's: one pattern matches, and none that begins with ! does.
+// matchList matches as ssh does: some pattern matches, and none with a leading !
+// does.
 func matchList(patterns []string, s string) bool {
 	found := false
 	for _, p := range patterns {
@@ -402,7 +401,7 @@ func matchList(patterns []string, s string) bool {
 	return found
 }
 
-// match knows * and ?, in time that grows with the product of both lengths.
+// match supports * and ?, in time proportional to the product of both lengths.
 func match(pattern, s string) bool {
 	p, i, star, mark := 0, 0, -1, 0
 	for i < len(s) {

@@ -7,35 +7,35 @@ import (
 	"unicode/utf8"
 )
 
-// Namespace is what signatures of decisions are made for: one that was made to
-// log in, to sign a commit or a file does not count as a decision.
+// Namespace is the namespace of decisions. A signature made to log in, or for a
+// commit or a file, does not count as a decision.
 const Namespace = "fairlead-decision@fairlead.dev"
 
-// A Decision is what a person signs: which request, what was asked (its
-// digest), and what the answer is.
+// A Decision is what a person signs: the request, the digest of its content, and the
+// outcome.
 type Decision struct {
 	Approval string `json:"approval"`
-	// AskedAt is the moment of the request, as the approval shows it: where the id
-	// of a session comes again, so do those of its approvals, and the same may be
-	// asked. What was signed for the former must not count for the latter.
+	// AskedAt is the time of the request, as shown in the approval. If a session's id
+	// is reused, so are the ids of its approvals, and the same may be asked again. A
+	// signature for the earlier approval must not count for the later one.
 	AskedAt string `json:"asked_at"`
 	Digest  string `json:"digest"`
 	Outcome string `json:"outcome"`
-	// Payload is the SHA-256 in hex of the answers, the grant or the content
-	// that goes with the outcome, as canonical JSON; empty without any.
+	// Payload is the SHA-256, in hex, of the answers, grant or content as canonical
+	// JSON; empty if there is none.
 	Payload string `json:"payload"`
 	Scope   string `json:"scope"`
 	Session string `json:"session"`
 }
 
-// Message is the canonical JSON of a decision: sorted keys, no spaces, no line
-// end. What is signed by hand is made so:
+// Message returns the canonical JSON of a decision: sorted keys, no spaces, no line
+// end. To sign one by hand:
 //
 //	printf %s '{"approval":"s.1","asked_at":"…","digest":"…","outcome":"accept","payload":"","scope":"once","session":"s"}' |
 //		ssh-keygen -Y sign -n fairlead-decision@fairlead.dev -f KEY
 func (d Decision) Message() ([]byte, error) {
 	for _, s := range []string{d.Approval, d.AskedAt, d.Digest, d.Outcome, d.Payload, d.Scope, d.Session} {
-		if !utf8.ValidString(s) { // JSON would make the same of two of them
+		if !utf8.ValidString(s) { // JSON could encode two different strings alike
 			return nil, errors.New("a decision is text in UTF-8")
 		}
 	}

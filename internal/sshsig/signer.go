@@ -8,14 +8,14 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// ErrPassphrase says that a private key is encrypted and the passphrase given,
-// if any, does not open it.
+// ErrPassphrase means that a private key is encrypted and was not decrypted by the
+// passphrase, if any.
 var ErrPassphrase = errors.New("the key is encrypted, and this passphrase does not open it")
 
-// A Signer signs: those who use this package need not know of another.
+// A Signer signs; callers need not import x/crypto/ssh.
 type Signer = ssh.Signer
 
-// ParseKey reads a private key as it stands in a file of ssh-keygen.
+// ParseKey parses a private key file of ssh-keygen.
 func ParseKey(pem, passphrase []byte) (ssh.Signer, error) {
 	var signer ssh.Signer
 	var err error
@@ -46,7 +46,7 @@ func ParseKey(pem, passphrase []byte) (ssh.Signer, error) {
 	return signer, nil
 }
 
-// Certified is a signer that shows the certificate of its key, as it stands in a
+// Certified returns a signer that presents its key's certificate, a line of a
 // -cert.pub file.
 func Certified(signer ssh.Signer, line []byte) (ssh.Signer, error) {
 	key, err := parsePublic(line)
@@ -64,7 +64,6 @@ func Certified(signer ssh.Signer, line []byte) (ssh.Signer, error) {
 	return certified, nil
 }
 
-// parsePublic reads a line of a .pub file.
 func parsePublic(line []byte) (ssh.PublicKey, error) {
 	key, _, options, rest, err := ssh.ParseAuthorizedKey(line)
 	if err != nil || len(options) > 0 || len(bytes.TrimSpace(rest)) > 0 {

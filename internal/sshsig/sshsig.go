@@ -14,7 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Reasons why a signature does not count, for errors.Is.
+// Errors that say why a signature does not count.
 var (
 	ErrMalformed  = errors.New("it is no SSH signature")
 	ErrNamespace  = errors.New("it was made for another purpose")
@@ -30,11 +30,12 @@ const (
 	end       = "-----END SSH SIGNATURE-----"
 	lineWidth = 70
 
-	// maxArmored bounds a signature; one by a certificate of RSA keys has 4 KiB.
+	// maxArmored bounds a signature, in bytes; one by a certificate of RSA keys has 4
+	// KiB.
 	maxArmored = 64 << 10
 )
 
-// envelope is a signature as it travels, behind the magic.
+// envelope is the encoded signature after the magic.
 type envelope struct {
 	Version   uint32
 	PublicKey []byte
@@ -44,7 +45,7 @@ type envelope struct {
 	Signature []byte
 }
 
-// signedData is what the key signs, behind the magic.
+// signedData is what the key signs, after the magic.
 type signedData struct {
 	Namespace string
 	Reserved  string
@@ -52,7 +53,7 @@ type signedData struct {
 	Digest    []byte
 }
 
-// toSign is the bytes that stand for a message.
+// toSign returns the bytes that are signed for a message.
 func toSign(namespace, hash string, message []byte) ([]byte, error) {
 	d := signedData{Namespace: namespace, Hash: hash}
 	switch hash {
@@ -68,8 +69,8 @@ func toSign(namespace, hash string, message []byte) ([]byte, error) {
 	return append([]byte(magic), ssh.Marshal(d)...), nil
 }
 
-// Sign signs a message as `ssh-keygen -Y sign -n NAMESPACE` does. A key of RSA
-// must be able to sign with SHA-2: those of x/crypto/ssh and of agents are.
+// Sign signs a message as `ssh-keygen -Y sign -n NAMESPACE` does. The signer of an
+// RSA key must support SHA-2, as those of x/crypto/ssh and of agents do.
 func Sign(signer ssh.Signer, namespace string, message []byte) (armored []byte, err error) {
 	if namespace == "" {
 		return nil, errors.New("sign: a signature needs a namespace")
@@ -104,9 +105,9 @@ func signData(signer ssh.Signer, data []byte) (*ssh.Signature, error) {
 	return s.SignWithAlgorithm(rand.Reader, data, ssh.KeyAlgoRSASHA512)
 }
 
-// Verify says who signed a message, if one of the allowed signers did, for this
-// namespace, with a key that may sign at this time. The principal is one name for
-// one person, so who counts signatures counts principals. Errors are one of the Err values.
+// Verify returns who signed a message: an allowed signer, for this namespace, with a
+// key that may sign at this time. Each person has one principal, so callers count
+// principals. The error wraps one of the Err values.
 func Verify(armored []byte, namespace string, message []byte, allowed *Allowed, at time.Time) (principal string, err error) {
 	principal, err = verify(armored, namespace, message, allowed, at)
 	if err != nil {
@@ -123,7 +124,7 @@ func verify(armored []byte, namespace string, message []byte, allowed *Allowed, 
 	if namespace == "" || e.Namespace != namespace {
 		return "", fmt.Errorf("%w: its namespace is %q, not %q", ErrNamespace, e.Namespace, namespace)
 	}
-	// Whose it is comes before the arithmetic, which a stranger could make long.
+	// Find the owner before verifying, because a stranger's key could make that slow.
 	principal, err := allowed.who(key, namespace, at)
 	if err != nil {
 		return "", err
@@ -138,7 +139,7 @@ func verify(armored []byte, namespace string, message []byte, allowed *Allowed, 
 	return principal, nil
 }
 
-// open reads a signature without believing it.
+// open parses a signature without verifying it.
 func open(armored []byte) (envelope, ssh.PublicKey, *ssh.Signature, error) {
 	var e envelope
 	fail := func(format string, args ...any) (envelope, ssh.PublicKey, *ssh.Signature, error) {
@@ -181,16 +182,16 @@ func open(armored []byte) (envelope, ssh.PublicKey, *ssh.Signature, error) {
 	return e, key, &sig, nil
 }
 
-// keyTypes are the kinds of plain keys that count.
+// keyTypes are the accepted types of plain keys.
 var keyTypes = []string{ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521,
 	ssh.KeyAlgoRSA, ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256}
 
-// touched says whether signatures of a kind are made by a key that is touched.
+// touched reports whether signatures of a format need a touch of the key.
 func touched(format string) bool {
 	return format == ssh.KeyAlgoSKED25519 || format == ssh.KeyAlgoSKECDSA256
 }
 
-// plainType is the type of a key, or of the key in a certificate.
+// plainType returns the type of a key, or of the key in a certificate.
 func plainType(key ssh.PublicKey) string {
 	if c, ok := key.(*ssh.Certificate); ok {
 		return c.Key.Type()
@@ -198,7 +199,7 @@ func plainType(key ssh.PublicKey) string {
 	return key.Type()
 }
 
-// formatFits keeps SHA-1 out, and kinds of signatures that no key of ours makes.
+// formatFits reports whether a key makes signatures of a format. SHA-1 is refused.
 func formatFits(key ssh.PublicKey, format string) bool {
 	if t := plainType(key); t != ssh.KeyAlgoRSA {
 		return t == format
@@ -206,7 +207,7 @@ func formatFits(key ssh.PublicKey, format string) bool {
 	return format == ssh.KeyAlgoRSASHA512 || format == ssh.KeyAlgoRSASHA256
 }
 
-// minRSA is what a key of RSA needs to be worth anything.
+// minRSA is the minimum size of an RSA key, in bits.
 const minRSA = 2048
 
 func checkKey(key ssh.PublicKey) error {

@@ -2,6 +2,7 @@ package stack
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,51 +15,50 @@ import (
 	"time"
 )
 
-// Restarts: at once, unless a child dies again and again.
+// Children are restarted at once, unless they die again and again.
 const (
 	manyDeaths  = 5 // within deathWindow
 	deathWindow = 30 * time.Second
 	firstPause  = time.Second
 	longPause   = 15 * time.Second
-	maxLog      = 32 << 20 // bytes; a log that is larger at a start is put aside
+	maxLog      = 32 << 20 // bytes; a larger log is renamed when the child starts
 )
 
-// A child is one program that is kept running.
+// A child is a program that is kept running.
 type child struct {
 	name  string
 	path  string
-	args  func() []string // asked at every start
+	args  func() []string // called at every start
 	env   []string
 	log   string        // file for its standard error
-	drain time.Duration // from TERM to KILL
-	// started is called with the standard output of every new process, and
-	// returns when it has read what it wants from it.
+	drain time.Duration // time from SIGTERM to SIGKILL
+	// started is called with the standard output of every new process, and returns
+	// when it has read what it needs.
 	started func(pid int, stdout io.Reader)
 	logger  *slog.Logger
-	// refusals are exit statuses with which the program says that trying
-	// again is no use; they count until it has run for a while.
+	// refusals are exit statuses that mean that a retry is useless. They apply only
+	// to the very first process.
 	refusals []int
 }
 
-// settled is how long a program runs before its exit status is no refusal.
-const settled = 10 * time.Second
-
-// run keeps the child alive until ctx ends, then stops it. The error says why
-// it could not even be started; a child that dies is no error.
+// run keeps the child running until ctx ends, then stops it. It returns an error only
+// if the very first process could not be started or refused to run, because the user
+// is waiting for it. A child that dies later is always restarted, because its work
+// waits for it.
 func (c *child) run(ctx context.Context) error {
 	var again restarts
-	for {
-		began := time.Now()
+	for first := true; ; first = false {
+		from := size(c.log)
 		err := c.once(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
 		var exit *exec.ExitError
-		if errors.As(err, &exit) && slices.Contains(c.refusals, exit.ExitCode()) && time.Since(began) < settled {
-			return fmt.Errorf("%s refuses to start: %s", c.name, Tail(c.log, 3))
+		if first && errors.As(err, &exit) && slices.Contains(c.refusals, exit.ExitCode()) {
+			return fmt.Errorf("%s refuses to start: %s", c.name, reason(c.log, from))
 		}
 		var start *startError
-		if errors.As(err, &start) {
+		if first && errors.As(err, &start) {
 			return err
 		}
 		wait := again.died(time.Now())
@@ -71,14 +71,14 @@ func (c *child) run(ctx context.Context) error {
 	}
 }
 
-// restarts decides how long to wait before a child is started again.
+// restarts decides how long to wait before a restart.
 type restarts struct {
 	deaths []time.Time
 	pause  time.Duration
 }
 
-// died takes down a death and says how long to wait: not at all, unless there
-// were too many of late.
+// died records a death and returns how long to wait: 0, unless there were many deaths
+// recently.
 func (r *restarts) died(now time.Time) time.Duration {
 	r.deaths = append(r.deaths, now)
 	for now.Sub(r.deaths[0]) > deathWindow {
@@ -92,15 +92,15 @@ func (r *restarts) died(now time.Time) time.Duration {
 	return r.pause
 }
 
-// A startError is a program that cannot be run at all.
+// A startError means that a program cannot be run at all.
 type startError struct{ error }
 
 func (e *startError) Unwrap() error { return e.error }
 
-// once runs one process to its end. Ending ctx stops it in good order.
+// once runs one process until it ends. If ctx ends, it stops the process.
 func (c *child) once(ctx context.Context) error {
 	if info, err := os.Stat(c.log); err == nil && info.Size() > maxLog {
-		_ = os.Rename(c.log, c.log+".1") // a log must not keep the stack from running
+		_ = os.Rename(c.log, c.log+".1") // a log must not prevent a start
 	}
 	log, err := os.OpenFile(c.log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -109,12 +109,13 @@ func (c *child) once(ctx context.Context) error {
 	defer log.Close()
 	cmd := exec.Command(c.path, c.args()...)
 	cmd.Env = c.env
-	cmd.Stderr = log // a file, not a pipe: it outlives this supervisor
+	cmd.Stderr = log // a file, not a pipe, because it must work after this supervisor
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return &startError{err}
 	}
-	// A group of its own: ^C in the supervisor's terminal is not for it.
+	// Its own process group, so that ^C in the supervisor's terminal does not reach
+	// it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return &startError{fmt.Errorf("start %s: %w", c.name, err)}
@@ -128,7 +129,7 @@ func (c *child) once(ctx context.Context) error {
 	}()
 	exited := make(chan error, 1)
 	go func() {
-		<-read // Wait closes the pipe
+		<-read // Wait closes the pipe, so read first
 		exited <- cmd.Wait()
 	}()
 	select {
@@ -136,7 +137,7 @@ func (c *child) once(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 	}
-	_ = cmd.Process.Signal(syscall.SIGTERM) // it may be gone already
+	_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	select {
 	case err := <-exited:
 		c.logger.Info("process stopped", "name", c.name)
@@ -148,8 +149,8 @@ func (c *child) once(ctx context.Context) error {
 	return <-exited
 }
 
-// childEnv is the environment without what would lead a child to another
-// Temporal than this stack's.
+// childEnv returns the environment without variables that could point a child to
+// another Temporal server.
 func childEnv() []string {
 	var env []string
 	for _, kv := range os.Environ() {
@@ -160,15 +161,85 @@ func childEnv() []string {
 	return append(env, "TEMPORAL_CONFIG_FILE="+os.DevNull)
 }
 
-// Tail is the last lines of a log, for an error.
+// maxTail bounds what is read of a log's end.
+const maxTail = 16 << 10
+
+func size(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil || info.Size() > maxLog { // one that is too large is put aside
+		return 0
+	}
+	return info.Size()
+}
+
+// Tail returns the last lines of a log, for an error message.
 func Tail(path string, lines int) string {
-	data, err := os.ReadFile(path)
+	all, err := ending(path, 0)
 	if err != nil {
 		return err.Error()
 	}
-	if len(data) > 16<<10 {
-		data = data[len(data)-16<<10:]
+	return said(all[max(0, len(all)-lines):])
+}
+
+// reason is why a program refused to run, by what it has logged from an offset
+// on: its errors, or the last lines where it logged none.
+func reason(path string, from int64) string {
+	all, err := ending(path, from)
+	if err != nil {
+		return err.Error()
 	}
-	all := strings.Split(strings.TrimSpace(string(data)), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n  ")
+	var errs []string
+	for _, line := range all {
+		if readLine(line).Level == slog.LevelError.String() {
+			errs = append(errs, line)
+		}
+	}
+	if len(errs) > 0 {
+		all = errs
+	}
+	return said(all[max(0, len(all)-3):])
+}
+
+// ending reads the lines at a log's end, but none before an offset.
+func ending(path string, from int64) ([]string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.NewSectionReader(f, max(from, info.Size()-maxTail), maxTail))
+	if err != nil {
+		return nil, err
+	}
+	return strings.Split(strings.TrimSpace(string(data)), "\n"), nil
+}
+
+// A logLine is a line that slog wrote as JSON; Msg is empty for any other.
+type logLine struct{ Level, Msg, Err string }
+
+func readLine(line string) (l logLine) {
+	if json.Unmarshal([]byte(line), &l) != nil {
+		return logLine{}
+	}
+	return l
+}
+
+// said are the lines of a log as a person reads them.
+func said(lines []string) string {
+	var out []string
+	for _, line := range lines {
+		switch l := readLine(line); {
+		case l.Msg == "":
+			out = append(out, line)
+		case l.Err == "":
+			out = append(out, l.Msg)
+		default:
+			out = append(out, l.Msg+": "+l.Err)
+		}
+	}
+	return strings.Join(out, "\n  ")
 }

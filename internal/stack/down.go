@@ -11,7 +11,6 @@ import (
 	"time"
 )
 
-// stopRemnants ends the children that a stack.json names: the worker first.
 func (i *Info) stopRemnants() (stopped []Process, err error) {
 	for n := len(i.Children) - 1; n >= 0; n-- {
 		p := i.Children[n]
@@ -26,9 +25,9 @@ func (i *Info) stopRemnants() (stopped []Process, err error) {
 	return stopped, nil
 }
 
-// Down stops the stack of a state folder and returns when nothing of it runs:
-// what it stopped, by name. ErrNone where nothing ran. Ending ctx ends the
-// wait, not the stop.
+// Down stops the stack of a state folder, waits until nothing of it runs, and returns
+// the stopped processes; ErrNone if there were none. If ctx ends, only the waiting
+// stops.
 func Down(ctx context.Context, dir string) (stopped []Process, err error) {
 	at := layout(dir)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -40,19 +39,15 @@ func Down(ctx context.Context, dir string) (stopped []Process, err error) {
 	}
 	info, readErr := Read(dir)
 	if held {
-		pid := at.holder()
-		if pid <= 0 {
-			return nil, fmt.Errorf("stop the stack in %s: its lock names no process", dir)
-		}
 		if info != nil {
 			stopped = append(stopped, info.Children...)
 			slices.Reverse(stopped) // the worker goes first
 		}
-		supervisor := Process{Name: "supervisor", PID: pid, Started: startedAt(pid)}
-		stopped = append(stopped, supervisor)
-		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return nil, fmt.Errorf("stop the supervisor (pid %d): %w", pid, err)
+		supervisor, err := at.dismiss(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("stop the stack in %s: %w", dir, err)
 		}
+		stopped = append(stopped, supervisor)
 		for held || supervisor.Alive() {
 			if ctx.Err() != nil {
 				return stopped, fmt.Errorf("stop the stack in %s: it still drains: %w", dir, context.Cause(ctx))
@@ -81,5 +76,28 @@ func Down(ctx context.Context, dir string) (stopped []Process, err error) {
 	return stopped, nil
 }
 
-// Running says whether a supervisor holds the state folder.
+// signPatience is how long a supervisor may take from taking the lock to writing its
+// identity. After that Down fails, and may be tried again.
+const signPatience = 10 * time.Second
+
+// dismiss sends SIGTERM to the supervisor that holds the lock. It waits while the
+// files still name the previous holder, whose pid may be another process's now.
+func (l layout) dismiss(ctx context.Context) (Process, error) {
+	for end := time.Now().Add(signPatience); ; pause(ctx, 20*time.Millisecond) {
+		if p := l.supervisor(); p.PID > 0 && p.Alive() {
+			return p, p.signal(syscall.SIGTERM)
+		}
+		if held, err := l.held(); err != nil || !held {
+			return Process{Name: "supervisor", PID: l.holder(), Started: "ended"}, err
+		}
+		if ctx.Err() != nil {
+			return Process{}, context.Cause(ctx)
+		}
+		if time.Now().After(end) {
+			return Process{}, errors.New("its lock names no process that runs")
+		}
+	}
+}
+
+// Running reports whether a supervisor holds the state folder.
 func Running(dir string) (bool, error) { return layout(dir).held() }

@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// Info is stack.json: how to reach a local stack. It holds no secret.
+// Info is stack.json: how to reach a local stack. It contains no secret.
 type Info struct {
 	Temporal Temporal `json:"temporal"`
 	Workers  []Worker `json:"workers"`
 	Store    Store    `json:"store"`
 	Identity string   `json:"identity"` // the age identity file
-	// NewIdentity says that this start made it: a person must be told.
+	// NewIdentity means that this start made the identity: the user must be told.
 	NewIdentity bool `json:"new_identity,omitempty"`
-	// PayloadKey is the file of the keys that encrypt what Temporal keeps, and
-	// NewPayloadKey says that this start made it. CodecEndpoint is where
-	// Temporal's UI and CLI have payloads decoded; empty: nowhere.
+	// PayloadKey is the file of the keys that encrypt Temporal's payloads, and
+	// NewPayloadKey means that this start made it. CodecEndpoint is where Temporal's
+	// UI and CLI have payloads decoded; empty if nowhere.
 	PayloadKey    string `json:"payload_key"`
 	NewPayloadKey bool   `json:"new_payload_key,omitempty"`
 	CodecEndpoint string `json:"codec_endpoint,omitempty"`
-	// CodexSource is the folder of the codex that is brought to hosts.
+	// CodexSource is the folder of the codex that is copied to hosts.
 	CodexSource string `json:"codex_source"`
 	// Children are the processes, the server first.
 	Children   []Process `json:"children"`
@@ -59,10 +59,10 @@ type Store struct {
 	ID  string `json:"id"`
 }
 
-// ErrNone: there is no stack in the state folder.
+// ErrNone: no stack runs in the state folder.
 var ErrNone = errors.New("no stack here")
 
-// Read reads stack.json of a state folder; ErrNone where there is none.
+// Read reads the stack.json of a state folder; ErrNone if there is none.
 func Read(dir string) (*Info, error) {
 	path := filepath.Join(dir, "stack.json")
 	data, err := os.ReadFile(path)

@@ -19,15 +19,15 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A layout knows where things are in a state folder.
+// A layout locates files in a state folder.
 type layout string
 
 func (l layout) in(name ...string) string {
 	return filepath.Join(append([]string{string(l)}, name...)...)
 }
 
-// socket is where a worker's API listens: in the folder, or where the name
-// would be too long for a socket, in a short place made of it.
+// socket returns the path of a worker's API socket: in the folder or, if too long for
+// a socket, in a short temporary folder named after it.
 func (l layout) socket(n int) string {
 	file := "api" + nth(n) + ".sock"
 	if path := l.in(file); len(path) <= config.MaxSocketPath {
@@ -44,7 +44,6 @@ func (l layout) socket(n int) string {
 
 func (l layout) config(n int) string { return l.in("worker" + nth(n) + ".yaml") }
 
-// prepare makes the folders.
 func (l layout) prepare() error {
 	for _, dir := range []string{string(l), l.in("logs")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -54,8 +53,7 @@ func (l layout) prepare() error {
 	return nil
 }
 
-// identity returns the path of the age identity and makes one where there is
-// none yet.
+// identity returns the path of the age identity, which it makes if there is none.
 func (l layout) identity() (path string, fresh bool, err error) {
 	path = l.in("identity.txt")
 	_, err = store.GenerateIdentity(path)
@@ -68,8 +66,7 @@ func (l layout) identity() (path string, fresh bool, err error) {
 	return "", false, fmt.Errorf("make the age identity: %w", err)
 }
 
-// payloadKey returns the path of the payload keys and makes a key where there
-// is none yet.
+// payloadKey returns the path of the payload keys, which it makes if there are none.
 func (l layout) payloadKey() (path string, fresh bool, err error) {
 	path = l.in("payload.key")
 	_, err = payload.GenerateKey(path)
@@ -79,15 +76,15 @@ func (l layout) payloadKey() (path string, fresh bool, err error) {
 	return path, err == nil, nil
 }
 
-// ports are remembered so that a server comes back where it was.
+// ports are saved so that a server keeps its address.
 type ports struct {
 	Frontend int `json:"frontend"`
 	UI       int `json:"ui"`
 	Codec    int `json:"codec"`
 }
 
-// recall returns the ports of the last time as far as they are free now; 0
-// lets the system choose.
+// recall returns the saved ports. A port that is not free now is 0, which lets the
+// system choose.
 func (l layout) recall() ports {
 	var p ports
 	data, err := os.ReadFile(l.in("ports.json"))
@@ -109,7 +106,7 @@ func free(port int) bool {
 	return err == nil
 }
 
-// freePort is port if it is free, or for 0 one that is.
+// freePort returns port if it is free or, for 0, any free port.
 func freePort(port int) (int, error) {
 	ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
@@ -126,7 +123,7 @@ func writeJSON(path string, v any) error {
 	return writeFile(path, append(data, '\n'))
 }
 
-// writeFile replaces a file, mode 0600, whole or not at all.
+// writeFile replaces a file atomically, mode 0600.
 func writeFile(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
@@ -142,7 +139,7 @@ func writeFile(path string, data []byte) error {
 	return nil
 }
 
-// nth is what tells the n-th worker's files and name from the first one's.
+// nth returns the suffix of the n-th worker's name and files.
 func nth(n int) string {
 	if n == 0 {
 		return ""
@@ -150,8 +147,7 @@ func nth(n int) string {
 	return "-" + strconv.Itoa(n+1)
 }
 
-// workerConfig writes a worker's config: a person's own, with what belongs to
-// this stack in its place.
+// workerConfig writes a worker's config: the user's own with this stack's settings.
 func (l layout) workerConfig(n int, own *config.Config, address, namespace string) error {
 	c := *own
 	c.Temporal = config.Temporal{Address: address, Namespace: namespace, PayloadKey: own.Temporal.PayloadKey}

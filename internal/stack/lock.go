@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,7 +14,7 @@ import (
 // ErrRunning: another supervisor holds the state folder.
 var ErrRunning = errors.New("a stack is already running here")
 
-// lock takes the folder for a supervisor. The kernel gives it back when the
+// lock locks the folder for a supervisor. The kernel releases the lock when the
 // process dies; children do not inherit it.
 func (l layout) lock() (*os.File, error) {
 	f, err := os.OpenFile(l.in("lock"), os.O_RDWR|os.O_CREATE, 0o600)
@@ -31,16 +32,24 @@ func (l layout) lock() (*os.File, error) {
 	return f, nil
 }
 
-// sign writes down who holds the lock.
-func sign(f *os.File) error {
+// signed is a file beside the lock that describes its holder; the lock itself has
+// only the pid.
+const signed = "supervisor.json"
+
+// sign records this process as the holder of the lock.
+func (l layout) sign(f *os.File) error {
+	pid := os.Getpid()
+	if err := writeJSON(l.in(signed), Process{Name: "supervisor", PID: pid, Started: startedAt(pid)}); err != nil {
+		return err
+	}
 	if err := f.Truncate(0); err != nil {
 		return err
 	}
-	_, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	_, err := f.WriteAt([]byte(strconv.Itoa(pid)+"\n"), 0)
 	return err
 }
 
-// holder is the pid that the lock's last holder wrote; 0 if none.
+// holder returns the pid in the lock file; 0 if there is none.
 func (l layout) holder() int {
 	data, err := os.ReadFile(l.in("lock"))
 	if err != nil {
@@ -53,7 +62,34 @@ func (l layout) holder() int {
 	return pid
 }
 
-// held says whether a supervisor lives.
+// supervisor returns the recorded holder of the lock. That may be the previous one,
+// whose pid may be another process's now; the start time tells.
+func (l layout) supervisor() Process {
+	p := Process{Name: "supervisor", PID: l.holder()}
+	var known Process
+	data, err := os.ReadFile(l.in(signed))
+	if err == nil {
+		err = json.Unmarshal(data, &known)
+	}
+	if err == nil && known.PID == p.PID {
+		p.Started = known.Started
+		return p
+	}
+	if err == nil && l.newer(signed, "lock") {
+		return Process{Name: "supervisor"} // it has not written its pid yet
+	}
+	p.Started = startedAt(p.PID) // a supervisor of an older version, which wrote only its pid
+	return p
+}
+
+// newer reports whether a file was written later than another.
+func (l layout) newer(name, than string) bool {
+	a, errA := os.Stat(l.in(name))
+	b, errB := os.Stat(l.in(than))
+	return errA == nil && errB == nil && a.ModTime().After(b.ModTime())
+}
+
+// held reports whether a supervisor is running.
 func (l layout) held() (bool, error) {
 	f, err := os.OpenFile(l.in("lock"), os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {

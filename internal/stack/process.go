@@ -2,26 +2,37 @@ package stack
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// A Process is a child as stack.json has it. Started guards against a pid that
-// was given to somebody else; it is empty where the system does not tell.
+// A Process is a child as recorded in stack.json. Started tells whether the pid has
+// been reused; it is empty if the system does not tell.
 type Process struct {
 	Name    string `json:"name"` // temporal, worker, worker-2, …
 	PID     int    `json:"pid"`
 	Started string `json:"started"`
 }
 
-// startedAt is the start time of a process in the kernel's own count, with the
-// boot it belongs to; empty if there is no such process or no /proc.
+// procDir is where Linux describes processes; other systems have none.
+var procDir = "/proc"
+
+// startedAt returns the start time of a process: the kernel's count and boot id or,
+// without /proc, what ps prints. It is empty if unknown or if there is no such
+// process.
 func startedAt(pid int) string {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if _, err := os.Stat(filepath.Join(procDir, "self", "stat")); err != nil {
+		return psStartedAt(pid)
+	}
+	data, err := os.ReadFile(filepath.Join(procDir, strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return ""
 	}
@@ -31,17 +42,37 @@ func startedAt(pid int) string {
 	if len(fields) < 20 || fields[0] == "Z" {
 		return ""
 	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	boot, err := os.ReadFile(filepath.Join(procDir, "sys/kernel/random/boot_id"))
 	if err != nil {
 		return ""
 	}
 	return fields[19] + "@" + strings.TrimSpace(string(boot))
 }
 
-// Zombie says whether the process has ended and only waits to be collected by
-// its parent.
+// psPatience is how long ps may take. Without its answer a process cannot be
+// identified and is not signalled.
+const psPatience = 5 * time.Second
+
+// psStartedAt asks ps, on BSD and macOS, for the second in which a process started.
+func psStartedAt(pid int) string {
+	ctx, cancel := context.WithTimeout(context.Background(), psPatience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "ps", "-o", "stat=", "-o", "lstart=", "-p", strconv.Itoa(pid))
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "TZ=UTC")
+	out, err := cmd.Output()
+	if err != nil {
+		return "" // no such process, or no ps
+	}
+	fields := strings.Fields(string(out))
+	if len(fields) < 2 || strings.HasPrefix(fields[0], "Z") {
+		return ""
+	}
+	return strings.Join(fields[1:], " ")
+}
+
+// Zombie reports whether the process has ended and waits to be reaped by its parent.
 func (p Process) Zombie() bool {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID))
+	data, err := os.ReadFile(filepath.Join(procDir, strconv.Itoa(p.PID), "stat"))
 	if err != nil {
 		return false
 	}
@@ -49,7 +80,7 @@ func (p Process) Zombie() bool {
 	return len(fields) > 0 && fields[0] == "Z"
 }
 
-// Alive says whether the process still runs.
+// Alive reports whether the process is still running.
 func (p Process) Alive() bool {
 	if p.PID <= 0 || syscall.Kill(p.PID, 0) != nil || p.Zombie() {
 		return false
@@ -57,17 +88,15 @@ func (p Process) Alive() bool {
 	return p.Started == "" || startedAt(p.PID) == p.Started
 }
 
-// stop ends a process that is not our child: TERM, patience, KILL.
+// stop ends a process that is not a child: SIGTERM, wait, SIGKILL. It refuses a
+// process whose start time was not recorded, because its pid may have been reused.
 func (p Process) stop(patience time.Duration) error {
 	for _, step := range []struct {
 		signal syscall.Signal
 		wait   time.Duration
 	}{{syscall.SIGTERM, patience}, {syscall.SIGKILL, 5 * time.Second}} {
-		if !p.Alive() {
-			return nil
-		}
-		if err := syscall.Kill(p.PID, step.signal); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return fmt.Errorf("stop %s (pid %d): %w", p.Name, p.PID, err)
+		if err := p.signal(step.signal); err != nil {
+			return err
 		}
 		for end := time.Now().Add(step.wait); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 			if !p.Alive() {
@@ -76,4 +105,24 @@ func (p Process) stop(patience time.Duration) error {
 		}
 	}
 	return fmt.Errorf("stop %s (pid %d): it does not end", p.Name, p.PID)
+}
+
+// signal sends a signal to the process, and never to another one that reused its pid.
+func (p Process) signal(sig syscall.Signal) error {
+	// On Linux this is a handle of the process that has the pid now.
+	is, err := os.FindProcess(p.PID)
+	if err != nil {
+		return fmt.Errorf("signal %s (pid %d): %w", p.Name, p.PID, err)
+	}
+	defer func() { _ = is.Release() }()
+	if !p.Alive() {
+		return nil
+	}
+	if p.Started == "" {
+		return fmt.Errorf("signal %s: a process with its pid %d runs, and it is not known whether that is it: end it by hand if it is, and remove stack.json if not", p.Name, p.PID)
+	}
+	if err := is.Signal(sig); err != nil && !errors.Is(err, syscall.ESRCH) && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("signal %s (pid %d): %w", p.Name, p.PID, err)
+	}
+	return nil
 }

@@ -1,9 +1,11 @@
 package stack
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -87,7 +89,7 @@ func TestLockIsHeldByOneSupervisor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := sign(f); err != nil {
+	if err := at.sign(f); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := at.lock(); err == nil || !strings.Contains(err.Error(), ErrRunning.Error()) {
@@ -139,5 +141,110 @@ func TestWorkerConfigReadsBack(t *testing.T) {
 	}
 	if info, err := os.Stat(at.in("worker.yaml")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}
+
+// A pid without a start time may be anybody's by now: such a process is left alone.
+func TestNobodyIsEndedByTheirPidAlone(t *testing.T) {
+	cmd := exec.Command("sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	p := Process{Name: "worker", PID: cmd.Process.Pid}
+	if err := p.stop(time.Second); err == nil || !strings.Contains(err.Error(), "by hand") {
+		t.Errorf("it was stopped: %v", err)
+	}
+	if !p.Alive() {
+		t.Error("somebody's process was ended")
+	}
+	if _, err := (&Info{Children: []Process{p}}).stopRemnants(); err == nil {
+		t.Error("the remnants of a stack are stopped by their pids")
+	}
+}
+
+// Where there is no /proc, ps tells when a process was started.
+func TestProcessKnowsItselfWithoutProc(t *testing.T) {
+	was := procDir
+	procDir = t.TempDir()
+	defer func() { procDir = was }()
+	cmd := exec.Command("sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := Process{Name: "sleep", PID: cmd.Process.Pid, Started: startedAt(cmd.Process.Pid)}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = cmd.Wait() }() // it is stopped below
+	if p.Started == "" || !p.Alive() {
+		t.Fatalf("of a running process is known: %+v", p)
+	}
+	stranger := p
+	stranger.Started = "Thu Jan  1 00:00:00 1970"
+	if err := stranger.stop(time.Second); err != nil || stranger.Alive() || !p.Alive() {
+		t.Errorf("a stranger was stopped, or could not be passed by: %v", err)
+	}
+	if err := p.stop(10 * time.Second); err != nil {
+		t.Error(err)
+	}
+	<-done
+	if got := startedAt(p.PID); got != "" {
+		t.Errorf("a process that ended was started at %q", got)
+	}
+}
+
+// While a new supervisor holds the lock and has not signed it yet, it names the
+// one before, whose pid may be a stranger's by now.
+func TestDownSparesTheFormerHolderOfAPid(t *testing.T) {
+	at := layout(t.TempDir())
+	stranger, supervisor := exec.Command("sleep", "600"), exec.Command("sleep", "600")
+	for _, cmd := range []*exec.Cmd{stranger, supervisor} {
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer func() { _ = stranger.Process.Kill(); _ = stranger.Wait() }()
+	lock, err := at.lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	write := func(p Process) {
+		t.Helper()
+		if err := errors.Join(writeJSON(at.in(signed), p), os.WriteFile(at.in("lock"), []byte(strconv.Itoa(p.PID)), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(Process{Name: "supervisor", PID: stranger.Process.Pid, Started: "1@another-boot"})
+	if p := at.supervisor(); p.Alive() {
+		t.Errorf("the former holder counts as the supervisor: %+v", p)
+	}
+	type result struct {
+		stopped []Process
+		err     error
+	}
+	down := make(chan result, 1)
+	go func() {
+		stopped, err := Down(t.Context(), string(at))
+		down <- result{stopped, err}
+	}()
+	// It signs in two steps.
+	if err := writeJSON(at.in(signed), Process{Name: "supervisor", PID: supervisor.Process.Pid, Started: startedAt(supervisor.Process.Pid)}); err != nil {
+		t.Fatal(err)
+	}
+	long := time.Unix(0, 0) // ago
+	if err := os.Chtimes(at.in("lock"), long, long); err != nil {
+		t.Fatal(err)
+	}
+	if p := at.supervisor(); p.PID != 0 {
+		t.Errorf("of one that has signed by half is known: %+v", p)
+	}
+	write(Process{Name: "supervisor", PID: supervisor.Process.Pid, Started: startedAt(supervisor.Process.Pid)})
+	_ = supervisor.Wait() // told to stop
+	lock.Close()
+	if r := <-down; r.err != nil || len(r.stopped) != 1 || r.stopped[0].PID != supervisor.Process.Pid {
+		t.Errorf("stopped %+v, %v", r.stopped, r.err)
+	}
+	if p := (Process{PID: stranger.Process.Pid}); !p.Alive() {
+		t.Error("a stranger was ended")
 	}
 }

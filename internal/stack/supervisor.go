@@ -23,18 +23,18 @@ import (
 	"fairlead.dev/fairlead/internal/version"
 )
 
-// Options of a stack.
+// Options configure a stack.
 type Options struct {
 	// Dir is the state folder, absolute.
 	Dir string
-	// Devserver and Worker are the two programs.
+	// Devserver and Worker are the paths of the two programs.
 	Devserver, Worker string
-	// Workers is how many workers there are; with none, only the server runs,
-	// and worker.yaml is there for one that somebody starts by hand.
+	// Workers is the number of workers. With 0 only the server runs, and worker.yaml
+	// is written for a worker started by hand.
 	Workers int
-	// Config is a person's own config; what belongs to the stack is set over it.
+	// Config is the user's config; the stack's settings override it.
 	Config *config.Config
-	// Ready is called once, when everything answers.
+	// Ready is called once, when the server and all workers answer.
 	Ready  func(Info)
 	Logger *slog.Logger
 }
@@ -46,7 +46,7 @@ const serverDrain = 20 * time.Second
 type supervisor struct {
 	opts  Options
 	at    layout
-	conf  []config.Config // of each worker; of the one that is started by hand, if there is none
+	conf  []config.Config // of each worker; with no worker, of the one started by hand
 	log   *slog.Logger
 	ports ports
 
@@ -58,8 +58,8 @@ type supervisor struct {
 	once     sync.Once
 }
 
-// Up runs a stack until ctx ends, and then stops it in good order: the worker
-// drains, then the server goes. The error is ErrRunning where one runs already.
+// Up runs a stack until ctx ends. Then the workers drain, and the server stops. The
+// error is ErrRunning if a stack already runs there.
 func Up(ctx context.Context, opts Options) error {
 	s := &supervisor{opts: opts, at: layout(opts.Dir), log: opts.Logger, children: map[string]Process{}, serverUp: make(chan struct{})}
 	if err := s.at.prepare(); err != nil {
@@ -70,7 +70,7 @@ func Up(ctx context.Context, opts Options) error {
 		return err
 	}
 	defer lock.Close()
-	if err := sign(lock); err != nil {
+	if err := s.at.sign(lock); err != nil {
 		return fmt.Errorf("lock the state folder: %w", err)
 	}
 	if err := s.clear(); err != nil {
@@ -86,11 +86,11 @@ func Up(ctx context.Context, opts Options) error {
 	return err
 }
 
-// clear stops what a supervisor that was killed left behind.
+// clear stops the children of a supervisor that was killed.
 func (s *supervisor) clear() error {
 	info, err := Read(s.opts.Dir)
 	if err != nil {
-		return nil // none, or not readable: then nothing can be known of it
+		return nil // there is no stack.json, or it cannot be read and tells nothing
 	}
 	stopped, err := info.stopRemnants()
 	for _, p := range stopped {
@@ -99,7 +99,7 @@ func (s *supervisor) clear() error {
 	return err
 }
 
-// settle fills in what the config leaves open.
+// settle fills in what the config leaves empty.
 func (s *supervisor) settle() error {
 	conf := *s.opts.Config
 	s.info = Info{Supervisor: os.Getpid(), Version: version.String(), StartedAt: time.Now().UTC(), CodexSource: conf.Codex.Source}
@@ -137,8 +137,8 @@ func (s *supervisor) settle() error {
 	return nil
 }
 
-// settleCodec gives the first worker a codec endpoint. Its port is chosen here,
-// since the server's UI is told of it before a worker runs.
+// settleCodec gives the first worker a codec endpoint. The port is chosen here,
+// because the server's UI needs it before a worker runs.
 func (s *supervisor) settleCodec(conf *config.Config) (err error) {
 	if conf.API.CodecListen == "" {
 		if s.ports.Codec, err = freePort(s.ports.Codec); err != nil {
@@ -157,14 +157,14 @@ func (s *supervisor) settleCodec(conf *config.Config) (err error) {
 	return nil
 }
 
-// uiOrigins are the origins under which a browser of this machine has the UI.
+// uiOrigins returns the origins of the UI in a browser of this machine.
 func uiOrigins(ui string) []string {
 	port := strconv.Itoa(portOf(ui))
 	return []string{"http://127.0.0.1:" + port, "http://localhost:" + port}
 }
 
-// workerConf is the config of the n-th worker. What can be there but once (a
-// port, a name) is the first one's.
+// workerConf returns the config of the n-th worker. Settings that only one worker can
+// have (ports, addresses) go to the first.
 func (s *supervisor) workerConf(conf config.Config, n int) config.Config {
 	if n > 0 {
 		conf.API.Listen, conf.API.Address, conf.API.CodecListen, conf.Metrics.Listen = "", "", "", ""
@@ -180,7 +180,7 @@ func (s *supervisor) workerConf(conf config.Config, n int) config.Config {
 
 func workerName(n int) string { return "worker" + nth(n) }
 
-// supervise runs the children; the workers are the first to stop.
+// supervise runs the children; the workers are stopped first.
 func (s *supervisor) supervise(ctx context.Context) error {
 	serverCtx, stopServer := context.WithCancel(context.WithoutCancel(ctx))
 	workerCtx, stopWorkers := context.WithCancel(ctx)
@@ -220,8 +220,8 @@ func (s *supervisor) supervise(ctx context.Context) error {
 	return errors.Join(err, <-serverDone)
 }
 
-// runWorkers runs the workers until ctx ends or one refuses to run, which
-// stops the others.
+// runWorkers runs the workers until ctx ends. If a worker refuses to run, the others
+// are stopped.
 func (s *supervisor) runWorkers(ctx context.Context, stop func()) error {
 	var wg sync.WaitGroup
 	errs := make([]error, s.opts.Workers)
@@ -229,7 +229,7 @@ func (s *supervisor) runWorkers(ctx context.Context, stop func()) error {
 		name := workerName(n)
 		worker := &child{
 			name: name, path: s.opts.Worker, env: childEnv(), log: s.at.in("logs", name+".log"), drain: s.conf[n].Limits.Drain + 10*time.Second, logger: s.log,
-			args:    func() []string { return []string{"--config", s.at.config(n)} },
+			args:    func() []string { return []string{"--config", s.at.config(n), "--takeover", s.at.in("takeover")} },
 			started: func(pid int, _ io.Reader) { s.started(name, pid) }, refusals: []int{2, 4},
 		}
 		wg.Go(func() {
@@ -257,12 +257,12 @@ func (s *supervisor) serverArgs() []string {
 	return args
 }
 
-// serverStarted reads the line with which the server says where it answers.
+// serverStarted reads the line in which the server prints its addresses.
 func (s *supervisor) serverStarted(pid int, stdout io.Reader) {
 	s.started("temporal", pid)
 	line, err := bufio.NewReader(stdout).ReadBytes('\n')
 	if err != nil {
-		return // it died; run says so
+		return // it died; run reports that
 	}
 	var t Temporal
 	if err := json.Unmarshal(line, &t); err != nil {
@@ -301,11 +301,11 @@ func portOf(address string) int {
 	if err != nil {
 		return 0
 	}
-	n, _ := strconv.Atoi(port) // 0: chosen again next time
+	n, _ := strconv.Atoi(port) // 0: chosen anew next time
 	return n
 }
 
-// started takes down the pid of a new child, before it can do anything.
+// started records the pid of a new child.
 func (s *supervisor) started(name string, pid int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -338,8 +338,8 @@ func (s *supervisor) write() {
 	}
 }
 
-// announce keeps what stack.json says of the workers true, and says once that
-// everything answers.
+// announce keeps the workers in stack.json current, and calls Ready once all are
+// ready.
 func (s *supervisor) announce(ctx context.Context) {
 	asks := make([]*api.Client, s.opts.Workers)
 	for n := range asks {
@@ -375,8 +375,8 @@ func (s *supervisor) announce(ctx context.Context) {
 	}
 }
 
-// look asks the n-th worker who it is, unless that is known of its pid already,
-// and returns the pid that is known.
+// look asks the n-th worker for its status unless that of its current pid is known,
+// and returns the pid whose status is known.
 func (s *supervisor) look(ctx context.Context, n int, c *api.Client, known int) int {
 	s.mu.Lock()
 	pid := s.info.Workers[n].PID
@@ -409,8 +409,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Find returns the path of a program of ours: in the folder FAIRLEAD_LIBEXEC
-// names, or beside the program that runs now.
+// Find returns the path of one of our programs: in $FAIRLEAD_LIBEXEC or, if unset,
+// beside the running program.
 func Find(name string) (string, error) {
 	dir := os.Getenv("FAIRLEAD_LIBEXEC")
 	if dir == "" {

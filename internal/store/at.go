@@ -16,18 +16,18 @@ type ReaderAt struct {
 	key     string
 	src     *sourceAt
 	content io.ReaderAt
-	skip    int64 // what comes before the content
+	skip    int64 // length of what precedes the content
 	size    int64
 }
 
-// A parts is an object of which parts can be read.
+// A parts is an object that can be read in parts.
 type parts interface {
 	io.ReaderAt
 	io.Closer
 	Size() int64
 }
 
-// sourceAt remembers how its reader failed, as source does.
+// sourceAt remembers a read error of the object, as source does.
 type sourceAt struct {
 	parts
 	mu  sync.Mutex
@@ -44,7 +44,7 @@ func (s *sourceAt) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// mean gives an error its meaning.
+// mean translates an error of decryption, given how reading failed.
 func (s *sourceAt) mean(err error) error {
 	s.mu.Lock()
 	src := s.err
@@ -59,10 +59,9 @@ func (s *sourceAt) mean(err error) error {
 	return fmt.Errorf("%w: %w", ErrTorn, noEOF(err))
 }
 
-// NewReaderAt opens a blob of which parts are read, with bounded memory: what
-// it takes to read one is that part, and up to 64 KiB on either side of it.
-// Every part is authentic by itself (or ErrTorn), and so is the size. A blob
-// that Rekey encrypts meanwhile may have to be opened again. ctx bounds all
+// NewReaderAt opens a blob for reading parts, in bounded memory: the part and up to
+// 64 KiB on either side. Every part and the size are authenticated (else ErrTorn). If
+// Rekey replaces the blob meanwhile, it may have to be reopened. ctx bounds all
 // reading.
 func (s *Store) NewReaderAt(ctx context.Context, key string) (_ *ReaderAt, err error) {
 	defer wrap(&err, "read "+clip(key)+" from the store")
@@ -88,7 +87,7 @@ func (s *Store) NewReaderAt(ctx context.Context, key string) (_ *ReaderAt, err e
 	return r, nil
 }
 
-// open decrypts up to the content, and says whether that is packed.
+// open decrypts up to the content, and reports whether the content is compressed.
 func (r *ReaderAt) open(identities []age.Identity) (packed bool, err error) {
 	content, size, err := age.DecryptReaderAt(r.src, r.src.Size(), identities...)
 	if err != nil {
@@ -117,8 +116,8 @@ func (r *ReaderAt) open(identities []age.Identity) (packed bool, err error) {
 	return b.pack == packZstd, nil
 }
 
-// unpack brings a blob that is packed into memory: nobody can tell where in it
-// a part is. Who means to read parts writes with NewPlainWriter.
+// unpack reads a compressed blob into memory, because parts of it cannot be located.
+// Use NewPlainWriter for blobs to be read in parts.
 func (r *ReaderAt) unpack(ctx context.Context, s *Store) error {
 	in, err := s.newReader(ctx, r.key)
 	if err != nil {
@@ -136,10 +135,10 @@ func (r *ReaderAt) unpack(ctx context.Context, s *Store) error {
 	return nil
 }
 
-// Size is how long the content is.
+// Size returns the length of the content.
 func (r *ReaderAt) Size() int64 { return r.size }
 
-// ReadAt fills p, or says why it cannot; at the end of the content that is io.EOF.
+// ReadAt fills p or returns an error; at the end of the content it is io.EOF.
 func (r *ReaderAt) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 || off > r.size {
 		return 0, fmt.Errorf("read %s from the store: %d is not within its %d bytes", clip(r.key), off, r.size)
@@ -152,5 +151,5 @@ func (r *ReaderAt) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// Close ends reading.
+// Close closes the blob.
 func (r *ReaderAt) Close() error { return r.src.Close() }

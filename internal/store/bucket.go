@@ -1,10 +1,12 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
@@ -14,12 +16,14 @@ import (
 	"gocloud.dev/gcerrors"
 )
 
-// bucket keeps objects in whatever gocloud reaches.
+// bucket keeps objects in any bucket that gocloud supports.
 type bucket struct {
 	b *blob.Bucket
 
-	probing sync.Mutex
-	probed  bool // the server honours If-Match
+	mu       sync.Mutex // guards what follows; not held while a request is under way
+	replaces bool       // the server honours If-Match
+	excludes bool       // the server honours If-None-Match
+	deafness error      // how the server does not honour If-None-Match; nil if it does, or is not probed
 }
 
 func openBucket(ctx context.Context, url string) (*bucket, error) {
@@ -37,10 +41,10 @@ func (b *bucket) write(ctx context.Context, key string, exclusive bool) (pending
 	return b.begin(ctx, key, exclusive, nil)
 }
 
-// errNotS3: a bucket of another driver, which cannot replace a version.
+// errNotS3: the bucket's driver cannot replace a version.
 var errNotS3 = errors.New("this driver cannot replace one version of an object (file and S3 can)")
 
-// replace asks the server itself to look (If-Match), when the object is whole.
+// replace makes the server check the version (If-Match) when the object is complete.
 func (b *bucket) replace(ctx context.Context, key string, was version) (pending, error) {
 	if err := b.canReplace(ctx); err != nil {
 		return nil, err
@@ -59,15 +63,18 @@ func ifMatch(etag string) func(as func(any) bool) error {
 	}
 }
 
-// probeKey is no key of a blob, so that nobody lists it.
+// probeKey is not a valid key of a blob, so it is never listed.
 const probeKey = ".probe"
 
-// canReplace tries, once, whether the server honours If-Match: some that speak
-// S3 ignore it, and then a blob that is deleted meanwhile would come back.
+// canReplace returns nil if the server honours If-Match. Some S3 servers ignore it; a
+// blob that is deleted meanwhile would then come back. Each call asks the server
+// until one has found that it does. Several may ask at once, so that a slow one holds
+// up no other.
 func (b *bucket) canReplace(ctx context.Context) error {
-	b.probing.Lock()
-	defer b.probing.Unlock()
-	if b.probed {
+	b.mu.Lock()
+	known := b.replaces
+	b.mu.Unlock()
+	if known {
 		return nil
 	}
 	w, err := b.begin(ctx, probeKey, false, ifMatch(`"00000000000000000000000000000000"`))
@@ -78,14 +85,84 @@ func (b *bucket) canReplace(ctx context.Context) error {
 	case err == nil:
 		return errors.Join(errors.New("the server ignores If-Match, so that what is deleted meanwhile could come back: use one that honours it"), b.remove(ctx, probeKey))
 	case errors.Is(err, errMoved):
-		b.probed = true
+		b.mu.Lock()
+		b.replaces = true
+		b.mu.Unlock()
 		return nil
 	}
 	return err
 }
 
+// exclusiveProbeKey is not a valid key of a blob. The object is never deleted, so
+// later probes find it.
+const exclusiveProbeKey = ".probe-exclusive"
+
+// exclusive returns nil if the server honours If-None-Match. Each call asks the
+// server until one has an answer, which holds until the process ends. Several may
+// ask at once, so that a slow one holds up no other.
+func (b *bucket) exclusive(ctx context.Context) error {
+	b.mu.Lock()
+	known, deafness := b.excludes || b.deafness != nil, b.deafness
+	b.mu.Unlock()
+	if known {
+		return deafness
+	}
+	honours, deafness, err := b.probeExclusion(ctx)
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.excludes = b.excludes || honours
+	if b.deafness == nil {
+		b.deafness = deafness
+	}
+	return b.deafness
+}
+
+// probeExclusion writes an object twice and reports whether the server refused to
+// write it again. If the server did not, deafness says how. If err is not nil, the
+// answer is not known.
+func (b *bucket) probeExclusion(ctx context.Context) (honours bool, deafness, err error) {
+	// The first may make the object, and then the second must be refused. Nobody
+	// deletes it, so that several may probe at once.
+	for range 2 {
+		w, err := b.begin(ctx, exclusiveProbeKey, true, nil)
+		if err == nil {
+			_, err = w.Write([]byte("a server that honours If-None-Match refuses to write this again\n"))
+			if err != nil {
+				w.abort()
+			} else {
+				err = w.(*pendingObject).close()
+			}
+		}
+		switch {
+		case errors.Is(err, ErrExists):
+			return true, nil, nil
+		case status(err) == http.StatusNotImplemented:
+			return false, deaf("does not know If-None-Match"), nil
+		case err != nil:
+			return false, nil, err
+		}
+	}
+	return false, deaf("ignores If-None-Match"), nil
+}
+
+func deaf(how string) error {
+	return fmt.Errorf("%w: it %s (use a server that honours it, as S3 itself does, or a file:// store, and start the workers again)", ErrNotExclusive, how)
+}
+
+// status returns the HTTP status of a failed request, 0 if unknown.
+func status(err error) int {
+	var answer interface{ HTTPStatusCode() int }
+	if errors.As(err, &answer) {
+		return answer.HTTPStatusCode()
+	}
+	return 0
+}
+
 func (b *bucket) begin(ctx context.Context, key string, exclusive bool, before func(as func(any) bool) error) (pending, error) {
-	// Ending this context is how a gocloud writer is told to drop everything.
+	// Cancelling this context makes a gocloud writer drop everything.
 	ctx, cancel := context.WithCancel(ctx)
 	w, err := b.b.NewWriter(ctx, key, &blob.WriterOptions{
 		IfNotExist:                  exclusive,
@@ -98,27 +175,67 @@ func (b *bucket) begin(ctx context.Context, key string, exclusive bool, before f
 		cancel()
 		return nil, b.mean(err)
 	}
-	return &pendingObject{bucket: b, w: w, cancel: cancel, replaces: before != nil}, nil
+	return &pendingObject{bucket: b, key: key, w: w, ctx: ctx, cancel: cancel, exclusive: exclusive, replaces: before != nil}, nil
 }
 
 type pendingObject struct {
 	bucket *bucket
+	key    string
 	w      *blob.Writer
+	ctx    context.Context //nolint:containedctx // of the writer
 	cancel context.CancelFunc
 
-	replaces bool
+	exclusive bool
+	replaces  bool
+
+	head []byte // the first bytes of what was written
+	size int64
 }
+
+// headSize is how much of an object identifies it: an age file begins with a key and
+// a nonce of its own.
+const headSize = 1 << 10
 
 func (p *pendingObject) Write(b []byte) (int, error) {
 	n, err := p.w.Write(b)
+	if p.exclusive {
+		p.head = append(p.head, b[:min(n, headSize-len(p.head))]...)
+		p.size += int64(n)
+	}
 	return n, p.bucket.mean(err)
 }
 
 func (p *pendingObject) commit() error {
 	defer p.cancel()
-	err := p.bucket.mean(p.w.Close())
-	if p.replaces && (errors.Is(err, ErrExists) || errors.Is(err, ErrNotFound)) {
+	err := p.close()
+	switch {
+	case p.replaces && (errors.Is(err, ErrExists) || errors.Is(err, ErrNotFound)):
 		return errMoved // If-Match did not hold
+	case p.exclusive && err == nil:
+		return p.look()
+	case p.exclusive && errors.Is(err, ErrExists) && p.look() == nil:
+		return nil // a repeated request was refused because the first one succeeded
+	}
+	return err
+}
+
+func (p *pendingObject) close() error { return p.bucket.mean(p.w.Close()) }
+
+// look reads back the object and compares it with what was written. It is ErrExists
+// if they differ, and ErrUnreachable if that cannot be determined.
+func (p *pendingObject) look() error {
+	r, err := p.bucket.b.NewRangeReader(p.ctx, p.key, 0, headSize, nil)
+	if err == nil {
+		var head []byte
+		head, err = io.ReadAll(io.LimitReader(r, headSize))
+		size := r.Size()
+		err = errors.Join(err, r.Close())
+		if err == nil && (size != p.size || !bytes.Equal(head, p.head)) {
+			return ErrExists
+		}
+	}
+	if err = p.bucket.mean(err); errors.Is(err, ErrNotFound) {
+		return fmt.Errorf("%w: what was written was not there when it was read back", ErrUnreachable)
 	}
 	return err
 }
@@ -137,7 +254,7 @@ func (b *bucket) read(ctx context.Context, key string) (io.ReadCloser, error) {
 }
 
 func (b *bucket) readVersion(ctx context.Context, key string) (io.ReadCloser, version, error) {
-	// What changes between the two is found out when it is to be replaced.
+	// A change between the two requests is detected when the version is replaced.
 	a, err := b.b.Attributes(ctx, key)
 	if err != nil {
 		return nil, version{}, b.mean(err)
@@ -175,7 +292,7 @@ func (b *bucket) remove(ctx context.Context, key string) error {
 	return b.mean(b.b.Delete(ctx, key))
 }
 
-// mean says in our words what a driver's error means.
+// mean translates a driver's error into one of this package.
 func (b *bucket) mean(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err

@@ -8,11 +8,11 @@ import (
 	"gocloud.dev/blob"
 )
 
-// nearBy is a gap that is read over rather than asked around.
+// nearBy is the largest gap to read through rather than make a new request.
 const nearBy = 256 << 10
 
-// objectParts reads an object in parts. Who goes on where he was, or a little
-// further, reads one answer to its end; any other place is asked for anew.
+// objectParts reads an object in parts. Reading on from the last position, or from a
+// little further, uses the same response; any other read makes a new request.
 type objectParts struct {
 	ctx    context.Context //nolint:containedctx // of all reading, as the caller was told
 	bucket *bucket
@@ -20,8 +20,8 @@ type objectParts struct {
 	size   int64
 
 	mu sync.Mutex
-	r  *blob.Reader // guarded by mu; the answer that is being read, or nil
-	at int64        // guarded by mu: where in the object it is
+	r  *blob.Reader // guarded by mu; the response that is being read, or nil
+	at int64        // guarded by mu; position of r in the object
 }
 
 func (b *bucket) readAt(ctx context.Context, key string) (parts, error) {
@@ -41,7 +41,7 @@ func (o *objectParts) ReadAt(p []byte, off int64) (int, error) {
 		return 0, io.EOF
 	}
 	if o.r == nil || off < o.at || off > o.at+nearBy {
-		if off+int64(len(p)) == o.size { // the end, which is looked at first
+		if off+int64(len(p)) == o.size { // the end, which is read first
 			return o.once(p, off)
 		}
 		if err := o.ask(off); err != nil {
@@ -53,14 +53,14 @@ func (o *objectParts) ReadAt(p []byte, off int64) (int, error) {
 	if err == nil || err == io.EOF || o.ctx.Err() != nil {
 		return n, err
 	}
-	// A server may have got tired of an answer that nobody read for long.
+	// The server may have dropped a response that was not read for long.
 	if err := o.ask(off); err != nil {
 		return 0, err
 	}
 	return o.goOn(p, off)
 }
 
-// once reads the end of the object, and leaves the answer alone that is being read.
+// once reads the end of the object and leaves the current response alone.
 func (o *objectParts) once(p []byte, off int64) (int, error) {
 	r, err := o.bucket.b.NewRangeReader(o.ctx, o.key, off, int64(len(p)), nil)
 	if err != nil {

@@ -17,21 +17,21 @@ import (
 
 // folder keeps objects as files: folders 0700, files 0600, the key as the path.
 //
-// It is ours and not gocloud's fileblob, because that one looks and then
-// renames (so two processes can both win an exclusive write) and syncs neither
-// file nor folder (so a power cut leaves an empty file under a good name). The
-// layout is the same, and fileblob can read it.
+// It does not use gocloud's fileblob, because fileblob checks and then renames (so
+// two processes can both win an exclusive write), and syncs neither file nor folder
+// (so a power cut leaves an empty file under a good name). The layout is the same,
+// and fileblob can read it.
 type folder struct {
 	root string
 }
 
-// tempDir holds what is being written, below the root so that link and rename
-// stay within one file system. It is made with the store and never again: where
-// it is missing the store is not there (an unmounted disk), and nothing may be written.
+// tempDir holds files being written, below the root so that link and rename stay
+// within one file system. It is made only with the store: if it is missing, the store
+// is not there (an unmounted disk) and nothing may be written.
 const tempDir = ".tmp"
 
-// A writer renews the time of its file with every write; a day of silence
-// means that it was killed.
+// tempAge is the age of an abandoned file: every write updates the time, so a day
+// without one means that its writer was killed.
 const tempAge = 24 * time.Hour
 
 func openFolder(u *url.URL) (*folder, error) {
@@ -43,8 +43,8 @@ func openFolder(u *url.URL) (*folder, error) {
 	return f, nil
 }
 
-// sweep removes what killed writers left behind. It is housekeeping: what goes
-// wrong here goes wrong again, and is reported, where it matters.
+// sweep removes files of killed writers. It ignores errors, because those that matter
+// occur again elsewhere.
 func (f *folder) sweep() {
 	entries, err := os.ReadDir(filepath.Join(f.root, tempDir))
 	if err != nil {
@@ -91,7 +91,7 @@ type pendingFile struct {
 	file      *os.File
 	path      string
 	exclusive bool
-	was       version // what it replaces; none: whatever is there
+	was       version // the version to replace; zero: any
 }
 
 func (p *pendingFile) Write(b []byte) (int, error) {
@@ -119,15 +119,15 @@ func (p *pendingFile) commit() error {
 	if err = errors.Join(err, p.file.Close()); err != nil {
 		return unreachable(err)
 	}
-	// The bytes are on disk before the name is: what has a name is whole.
+	// The data is on disk before the name, so a named file is complete.
 	if err := p.give(); err != nil {
 		return err
 	}
 	return unreachable(syncDir(filepath.Dir(p.path)))
 }
 
-// give gives the file its name. remove prunes folders that it emptied, maybe
-// the one that was just made for us, hence the few tries.
+// give gives the file its name. It retries because remove deletes empty folders,
+// perhaps one that was just made for this file.
 func (p *pendingFile) give() error {
 	how := syscall.LOCK_SH
 	if p.was.file != nil {
@@ -139,7 +139,7 @@ func (p *pendingFile) give() error {
 	}
 	defer unlock()
 	if p.was.file != nil {
-		// Nobody else gives or takes a name now.
+		// The exclusive lock keeps others from creating or removing names now.
 		is, err := os.Lstat(p.path)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(is, p.was.file) {
 			return errMoved
@@ -154,7 +154,7 @@ func (p *pendingFile) give() error {
 			break
 		}
 		if p.exclusive {
-			err = os.Link(p.file.Name(), p.path) // fails where the name is taken
+			err = os.Link(p.file.Name(), p.path) // fails if the name is taken
 		} else {
 			err = os.Rename(p.file.Name(), p.path)
 		}
@@ -168,10 +168,19 @@ func (p *pendingFile) give() error {
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR):
 		return fmt.Errorf("%w: a blob and a folder cannot share a name", ErrBadKey)
 	case p.exclusive && errors.Is(err, fs.ErrExist):
+		// NFS repeats a request whose response was lost, and refuses the second.
+		ours, oerr := p.file.Stat()
+		is, ierr := os.Lstat(p.path)
+		if oerr == nil && ierr == nil && os.SameFile(ours, is) {
+			return nil
+		}
 		return ErrExists
 	}
 	return unreachable(err)
 }
+
+// exclusive returns nil: a link is made only if the name is free.
+func (f *folder) exclusive(context.Context) error { return nil }
 
 func (f *folder) replace(ctx context.Context, key string, was version) (pending, error) {
 	p, err := f.write(ctx, key, false)
@@ -187,7 +196,7 @@ func (f *folder) read(ctx context.Context, key string) (io.ReadCloser, error) {
 	return r, err
 }
 
-// fileParts is a file of which the size was asked for.
+// fileParts is a file with its size.
 type fileParts struct {
 	*os.File
 	size int64
@@ -237,17 +246,17 @@ func (f *folder) stat(ctx context.Context, key string) (Info, error) {
 }
 
 func (f *folder) list(ctx context.Context, prefix string) ([]Info, error) {
-	// The deepest folder that the prefix names whole.
+	// The deepest folder that the prefix names fully.
 	top, _ := filepath.Split(f.path(prefix + "x"))
 	var found []Info
-	// With a dot the walk also enters a root that is a symbolic link.
+	// The "." makes the walk enter a root that is a symbolic link.
 	err := filepath.WalkDir(top+".", func(path string, d fs.DirEntry, err error) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if err != nil {
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-				return nil // never there, or deleted meanwhile
+				return nil // not there, or deleted meanwhile
 			}
 			return unreachable(err)
 		}
@@ -337,7 +346,7 @@ func absent(err error) error {
 	return unreachable(err)
 }
 
-// unreachable marks an error of the place itself; an ended context stays what it is.
+// unreachable marks an error as one of the place, unless a context ended.
 func unreachable(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, ErrUnreachable) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,9 +12,9 @@ import (
 	"filippo.io/age"
 )
 
-// GenerateIdentity makes a new age X25519 identity and writes it to path, mode
-// 0600, synced. A file that is there is never overwritten (fs.ErrExist): the
-// store would be lost with it.
+// GenerateIdentity makes a new age X25519 identity and writes it to path, mode 0600,
+// synced. It never overwrites a file (fs.ErrExist), because the store would be lost
+// with the old identity.
 func GenerateIdentity(path string) (_ *age.X25519Identity, err error) {
 	defer wrap(&err, "generate identity "+path)
 	id, err := age.GenerateX25519Identity()
@@ -25,8 +24,8 @@ func GenerateIdentity(path string) (_ *age.X25519Identity, err error) {
 	if err := mkdirAll(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	// Whole under its name or not at all: a torn identity would be found out
-	// only once the store is full.
+	// Linked when complete, so the file is whole or absent: a torn identity would be
+	// noticed only once the store is full.
 	f, err := os.CreateTemp(filepath.Dir(path), ".identity-*") // 0600
 	if err != nil {
 		return nil, err
@@ -43,8 +42,8 @@ func GenerateIdentity(path string) (_ *age.X25519Identity, err error) {
 	return id, syncDir(filepath.Dir(path))
 }
 
-// LoadIdentities reads an age identity file. One that others may read is
-// refused, as ssh does with its keys.
+// LoadIdentities reads an age identity file. It refuses a file that others may read,
+// as ssh does.
 func LoadIdentities(path string) (_ []age.Identity, err error) {
 	defer wrap(&err, "load identity")
 	info, err := os.Stat(path)
@@ -61,12 +60,12 @@ func LoadIdentities(path string) (_ []age.Identity, err error) {
 	ids, err := age.ParseIdentities(bytes.NewReader(data))
 	if err != nil {
 		// The parser's message may quote the line, which is the secret itself.
-		return nil, fmt.Errorf("%s is not an age identity file: %w", path, fs.ErrInvalid)
+		return nil, fmt.Errorf("%s: %w", path, ErrIdentityFile)
 	}
 	return ids, nil
 }
 
-// RecipientsOf returns the recipients that belong to identities.
+// RecipientsOf returns the recipients of identities.
 func RecipientsOf(ids []age.Identity) ([]age.Recipient, error) {
 	var found []age.Recipient
 	for _, id := range ids {
@@ -82,7 +81,7 @@ func RecipientsOf(ids []age.Identity) ([]age.Recipient, error) {
 	return found, nil
 }
 
-// ParseRecipients reads recipients as they are written in a config: "age1…".
+// ParseRecipients parses recipients as they are written in a config: "age1…".
 func ParseRecipients(lines ...string) ([]age.Recipient, error) {
 	var found []age.Recipient
 	for _, line := range lines {

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// metaKey is the object that makes a bucket or a folder a store. It is not a
-// blob: callers can neither read, write nor list it.
+// metaKey is the object that makes a bucket or a folder a store. It is not a blob:
+// callers cannot read, write or list it.
 const metaKey = "fairlead-store.json"
 
 const maxKey = 512 // bytes; S3 takes 1024, and a configured prefix needs room
 
-// checkKey refuses what would mean different things to different drivers:
-// upper case (file systems that fold it), escapes, dots that climb, empty
-// parts. What is left is the same string as a path and as an object name.
+// checkKey refuses keys that drivers would treat differently: upper case (some file
+// systems fold it), escapes, "..", empty parts. An accepted key is the same string as
+// a path and as an object name.
 func checkKey(key string) error {
 	if key == metaKey || len(key) > maxKey {
 		return fmt.Errorf("%q: %w", clip(key), ErrBadKey)
@@ -27,7 +27,7 @@ func checkKey(key string) error {
 	return nil
 }
 
-// checkPrefix takes the beginning of any key, up to the whole of it.
+// checkPrefix accepts the beginning of any key, or a whole key.
 func checkPrefix(prefix string) error {
 	if prefix == "" {
 		return nil

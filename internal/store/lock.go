@@ -9,15 +9,14 @@ import (
 	"time"
 )
 
-// lockName is a file beside what is being written. Who gives or takes a name
-// holds it shared, for an instant; who replaces one version of a blob by
-// another (Rekey) holds it alone while it looks and renames, so that a blob
-// that was deleted in between does not come back. The kernel gives it back
-// when its holder dies.
+// lockName is a lock file beside the files being written. Creating or removing a name
+// holds it shared, for an instant. Rekey holds it exclusively while it checks and
+// renames, so that a blob deleted in between does not come back. The kernel releases
+// it when its holder dies.
 const lockName = "lock"
 
-// lock takes the lock, shared (LOCK_SH) or alone (LOCK_EX). A file system that
-// has no locks is good enough for everything but replacing.
+// lock takes the lock, shared (LOCK_SH) or exclusive (LOCK_EX). On a file system
+// without locks everything works except replacing.
 func (f *folder) lock(ctx context.Context, how int) (unlock func(), err error) {
 	file, err := os.OpenFile(filepath.Join(f.root, tempDir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -14,20 +14,20 @@ import (
 	"filippo.io/age/armor"
 )
 
-// meta is what makes a store one: an object of plain JSON. The id says nothing
-// of the content and is there to be compared, also by who cannot decrypt; the
-// key names content (see PutContent) and is encrypted like everything else.
+// meta is the object that makes a place a store, as plain JSON. The id can be
+// compared without decrypting, and says nothing about the content. The key names
+// content (see PutContent) and is encrypted like everything else.
 type meta struct {
 	Format int    `json:"format"`
 	ID     string `json:"id"`
 	Key    string `json:"key"` // age, armored
-	// Readers says whom the key is encrypted for, see readersOf.
+	// Readers identifies the recipients of the key, see readersOf.
 	Readers string `json:"readers,omitempty"`
 }
 
 const metaFormat = 1
 
-// loadMeta reads the meta object; ErrNotFound where there is none.
+// loadMeta reads the meta object; ErrNotFound if there is none.
 func loadMeta(ctx context.Context, p place) (meta, error) {
 	r, err := p.read(ctx, metaKey)
 	if err != nil {
@@ -55,7 +55,8 @@ func readMeta(r io.Reader) (meta, error) {
 	return m, nil
 }
 
-// createMeta makes a new store. Who comes second takes what the first one made.
+// createMeta makes a new store. If another process made it first, its meta is
+// returned.
 func createMeta(ctx context.Context, p place, recipients []age.Recipient) (meta, error) {
 	var id [16]byte
 	var key [32]byte
@@ -87,7 +88,7 @@ func createMeta(ctx context.Context, p place, recipients []age.Recipient) (meta,
 	}
 }
 
-// seal encrypts the key that names content and returns the whole object.
+// seal encrypts the key that names content and returns the meta object.
 func (m *meta) seal(key []byte, recipients []age.Recipient) ([]byte, error) {
 	var sealed bytes.Buffer
 	a := armor.NewWriter(&sealed)
@@ -107,7 +108,6 @@ func (m *meta) seal(key []byte, recipients []age.Recipient) ([]byte, error) {
 	return append(data, '\n'), err
 }
 
-// openKey decrypts the key that names content.
 func (m meta) openKey(identities []age.Identity) ([]byte, error) {
 	r, err := age.Decrypt(armor.NewReader(bytes.NewReader([]byte(m.Key))), identities...)
 	if err != nil {

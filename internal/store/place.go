@@ -12,45 +12,48 @@ import (
 // A place holds objects, already encrypted, under keys that checkKey accepts.
 // Errors wrap ErrNotFound, ErrExists or ErrUnreachable (or are ctx's own).
 type place interface {
-	// write begins an object; exclusive means only if the key is free when it
-	// is committed. Nothing is visible before commit returns nil.
+	// write begins an object. If exclusive is set, commit fails unless the key is
+	// free then. Nothing is visible before commit returns nil.
 	write(ctx context.Context, key string, exclusive bool) (pending, error)
 	read(ctx context.Context, key string) (io.ReadCloser, error)
-	// readAt opens an object of which parts are read.
+	// readAt opens an object for reading parts of it.
 	readAt(ctx context.Context, key string) (parts, error)
-	// readVersion is read and says which version of the object it is. The
-	// version holds for as long as the reader is open.
+	// readVersion is read that also returns the version of the object. The version is
+	// valid while the reader is open.
 	readVersion(ctx context.Context, key string) (io.ReadCloser, version, error)
-	// replace begins an object in the place of a version of it: commit is
-	// errMoved where the key holds another one by then, or none any more.
+	// exclusive returns nil if only one of several exclusive writes of a key
+	// succeeds, and ErrNotExclusive if that is known to be false.
+	exclusive(ctx context.Context) error
+	// replace begins an object that replaces a version. commit returns errMoved if
+	// the key holds another version by then, or none.
 	replace(ctx context.Context, key string, was version) (pending, error)
 	stat(ctx context.Context, key string) (Info, error)
-	// list is sorted by key.
+	// list returns the objects sorted by key.
 	list(ctx context.Context, prefix string) ([]Info, error)
 	remove(ctx context.Context, key string) error
-	// make prepares a place that held no store so far.
+	// make prepares a place that held no store yet.
 	make(ctx context.Context) error
 	close() error
 }
 
-// pending is an object that is being written. Exactly one of commit and abort
-// is called, once.
+// pending is an object that is being written. Exactly one of commit and abort must be
+// called, once.
 type pending interface {
 	io.Writer
 	commit() error
 	abort()
 }
 
-// A version is one content that a key had: a file, or an S3 entity tag.
+// A version identifies one content of a key: a file, or an S3 entity tag.
 type version struct {
 	file fs.FileInfo
 	etag string
 }
 
-// errMoved: the key does not hold the version that was to be replaced.
+// errMoved: the key no longer holds the version to be replaced.
 var errMoved = errors.New("blob was changed or deleted meanwhile")
 
-// openPlace finds the driver of a URL. It makes nothing.
+// openPlace returns the driver for a URL. It creates nothing.
 func openPlace(ctx context.Context, rawURL string) (place, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {

@@ -14,26 +14,25 @@ import (
 	"filippo.io/age"
 )
 
-// OwnKey stands for the store's own key among the blobs that are rekeyed: with
-// it content is named (see PutContent).
+// OwnKey stands for the store's own key (see PutContent) among the blobs to rekey.
 const OwnKey = metaKey
 
-// Rekeyed says what became of a blob that was to be encrypted anew.
+// Rekeyed is the result of Rekey for a blob.
 type Rekeyed string
 
 const (
-	Kept    Rekeyed = "kept"    // it was encrypted for exactly the store's recipients
-	Renewed Rekeyed = "renewed" // it is now
-	Gone    Rekeyed = "gone"    // it was deleted meanwhile, and stays so
+	Kept    Rekeyed = "kept"    // it was already encrypted for exactly the store's recipients
+	Renewed Rekeyed = "renewed" // it was encrypted anew
+	Gone    Rekeyed = "gone"    // it was deleted meanwhile and stays deleted
 )
 
-// rekeyTries is how often a blob that others replace meanwhile is tried again.
+// rekeyTries bounds the tries for a blob that others keep replacing.
 const rekeyTries = 10
 
-// Rekey encrypts a blob for the store's recipients where it is not so already.
-// At every moment the key holds the old blob or the new one, whole; what others
-// write or delete meanwhile wins. It is repeatable, and needs an identity that
-// opens the blob (ErrWrongKey). On S3 the server must honour If-Match.
+// Rekey encrypts a blob for the store's recipients unless it already is. At every
+// moment the key holds the old blob or the new one, whole; a concurrent write or
+// delete wins. It can be repeated. It needs an identity that decrypts the blob
+// (ErrWrongKey). On S3 the server must honour If-Match.
 func (s *Store) Rekey(ctx context.Context, key string) (_ Rekeyed, err error) {
 	defer wrap(&err, "encrypt "+clip(key)+" for the recipients")
 	if key != OwnKey {
@@ -62,7 +61,7 @@ func (s *Store) rekey(ctx context.Context, key string) (Rekeyed, error) {
 	if err != nil {
 		return "", s.surely(ctx, err)
 	}
-	// Open until the end: an inode that is held open is not given to another file.
+	// Kept open until the end: the inode of an open file is not reused.
 	o := &opener{src: &source{r: r}}
 	defer o.Close()
 	if key == OwnKey {
@@ -85,7 +84,7 @@ func (s *Store) rekey(ctx context.Context, key string) (Rekeyed, error) {
 	return Renewed, p.commit()
 }
 
-// reseal encrypts what o holds, packed as it is, into w.
+// reseal encrypts the content of o into w, without recompressing it.
 func (s *Store) reseal(w io.Writer, o *opener) error {
 	a, err := age.Encrypt(w, s.recipients...)
 	if err != nil {
@@ -96,15 +95,15 @@ func (s *Store) reseal(w io.Writer, o *opener) error {
 	if _, err := a.Write(b.bytes()); err != nil {
 		return err
 	}
-	// A blob that is torn ends with an error, never early.
+	// A torn blob yields an error, never an early end.
 	if _, err := io.Copy(a, reading{o}); err != nil {
 		return err
 	}
 	return a.Close()
 }
 
-// reading gives the errors of an object that is read their meaning, so that
-// io.Copy's tell whether reading or writing failed.
+// reading translates read errors, so that an error of io.Copy shows whether reading
+// or writing failed.
 type reading struct{ o *opener }
 
 func (r reading) Read(p []byte) (int, error) {
@@ -142,10 +141,9 @@ func (s *Store) rekeyOwn(ctx context.Context, r io.Reader, was version) (Rekeyed
 	return Renewed, p.commit()
 }
 
-// Current looks, and changes nothing: whether a blob is encrypted for exactly
-// the store's recipients and can be opened by their identities alone.
-// ErrNotFound where it was deleted meanwhile, ErrWrongKey where no identity at
-// all opens it.
+// Current reports whether a blob is encrypted for exactly the store's recipients and
+// can be decrypted with their identities alone. It changes nothing. It is ErrNotFound
+// if the blob was deleted meanwhile, and ErrWrongKey if no identity decrypts it.
 func (s *Store) Current(ctx context.Context, key string) (_ bool, err error) {
 	defer wrap(&err, "look at the recipients of "+clip(key))
 	if len(s.identities) == 0 {
@@ -178,7 +176,7 @@ func (s *Store) current(ctx context.Context, key string, identities []age.Identi
 	return s.isFor(o.readers), err
 }
 
-// Recipients are those that every blob is encrypted for, as the config has them.
+// Recipients returns the recipients of every blob, as in the config.
 func (s *Store) Recipients() []string {
 	var out []string
 	for _, r := range s.recipients {
@@ -187,8 +185,8 @@ func (s *Store) Recipients() []string {
 	return out
 }
 
-// Former are the recipients of those of our identities that nothing is
-// encrypted for any more. Once every blob is Current they are not needed.
+// Former returns the recipients of our identities that nothing is encrypted for any
+// more. These identities are not needed once every blob is Current.
 func (s *Store) Former() []string {
 	var out []string
 	for _, id := range s.identities {
@@ -200,19 +198,18 @@ func (s *Store) Former() []string {
 	return out
 }
 
-// ownOf are the identities that belong to recipients.
 func ownOf(identities []age.Identity, recipients []age.Recipient) (own []age.Identity) {
 	for _, id := range identities {
 		theirs, err := RecipientsOf([]age.Identity{id})
 		if err != nil || slices.ContainsFunc(recipients, func(r age.Recipient) bool { return fmt.Sprint(r) == fmt.Sprint(theirs[0]) }) {
-			own = append(own, id) // one that does not tell is tried
+			own = append(own, id) // an identity of unknown recipient is included
 		}
 	}
 	return own
 }
 
-// readersOf marks a set of recipients: public keys, so that it tells nothing.
-// It is zero for recipients that do not tell who they are.
+// readersOf returns a mark for a set of recipients. It is made of public keys and so
+// reveals nothing. It is zero if a recipient does not tell its key.
 func readersOf(recipients []age.Recipient) (mark [8]byte) {
 	var names []string
 	for _, r := range recipients {

@@ -7,10 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -150,10 +146,15 @@ func TestARecipientWithoutItsIdentityIsNoticed(t *testing.T) {
 	}
 }
 
-// pausing does something between the reading of a blob and its replacement.
+// pausing does something before a blob becomes visible.
 type pausing struct {
 	place
 	before func()
+}
+
+func (p pausing) write(ctx context.Context, key string, exclusive bool) (pending, error) {
+	o, err := p.place.write(ctx, key, exclusive)
+	return pausingPending{o, p.before}, err
 }
 
 func (p pausing) replace(ctx context.Context, key string, was version) (pending, error) {
@@ -266,21 +267,7 @@ func TestAPurgedBlobNeverComesBack(t *testing.T) {
 }
 
 func TestAServerThatIgnoresConditionsIsRefused(t *testing.T) {
-	good := s3URL(t)
-	at, err := url.Parse(good)
-	if err != nil {
-		t.Fatal(err)
-	}
-	target, err := url.Parse(at.Query().Get("endpoint"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	deaf := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-		r.SetURL(target)
-		r.Out.Header.Del("If-Match")
-	}, ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { t.Error(err) }})
-	t.Cleanup(deaf.Close)
-	url := strings.Replace(good, target.String(), deaf.URL, 1)
+	url := deafTo(t, "If-Match")
 	old, fresh := identity(t), identity(t)
 	s := open(t, options(url, old))
 	if err := s.Put(t.Context(), "k", []byte("x")); err != nil {

@@ -14,26 +14,26 @@ import (
 // An object is an age file. Inside it:
 //
 //	1 byte   format, 2
-//	1 byte   how the content is packed: 0 as it is, 1 zstd
+//	1 byte   compression of the content: 0 none, 1 zstd
 //	2 bytes  length of the key, big endian
-//	8 bytes  whom it is encrypted for, see readersOf (format 1 has none)
-//	…        the key, so that an object that was moved is found out
+//	8 bytes  mark of the recipients, see readersOf (format 1 has none)
+//	…        the key, so that a moved object is detected
 //	…        the content
 //
-// `age -d -i identity object | tail -c +N` brings anything back without us.
+// `age -d -i identity object | tail -c +N` recovers anything without this program.
 const (
 	sealFormat = 2
 	packPlain  = 0
 	packZstd   = 1
 )
 
-// sample is how much of a stream is looked at to decide whether packing helps.
+// sample is how much of a stream is tried to decide whether to compress.
 const sample = 64 << 10
 
 // One window and one goroutine: a stream costs a few MB whatever its size.
 var zstdOptions = []zstd.EOption{zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1 << 20)}
 
-// Shared for small jobs: EncodeAll is safe for concurrent use.
+// Shared by small jobs: EncodeAll is safe for concurrent use.
 var smallZstd = func() *zstd.Encoder {
 	e, err := zstd.NewWriter(nil, zstdOptions...)
 	if err != nil {
@@ -44,12 +44,12 @@ var smallZstd = func() *zstd.Encoder {
 
 // A sealer encrypts one object into w.
 type sealer struct {
-	begin []byte // what comes before the content, but for how it is packed
+	begin []byte // what precedes the content; its compression is set later
 	age   io.WriteCloser
 	zstd  *zstd.Encoder
-	head  []byte // what came before it was decided how to pack
-	open  bool   // decided; head is written
-	plain bool   // it is not to be packed
+	head  []byte // content held back until the compression is decided
+	open  bool   // the compression is decided and head is written
+	plain bool   // never compress
 }
 
 func newSealer(w io.Writer, key string, recipients []age.Recipient) (*sealer, error) {
@@ -60,10 +60,10 @@ func newSealer(w io.Writer, key string, recipients []age.Recipient) (*sealer, er
 	return &sealer{begin: beginning{key: key, readers: readersOf(recipients)}.bytes(), age: a}, nil
 }
 
-// A beginning is what comes before the content of an object.
+// A beginning is what precedes the content of an object.
 type beginning struct {
 	pack    byte
-	readers [8]byte // zero: not known
+	readers [8]byte // zero: unknown
 	key     string
 }
 
@@ -74,7 +74,7 @@ func (b beginning) bytes() []byte {
 	return append(out, b.key...)
 }
 
-// readBeginning reads what newSealer writes, of this format and the one before.
+// readBeginning reads the beginning of an object, in format 1 or 2.
 func readBeginning(r io.Reader) (b beginning, err error) {
 	var fixed [4]byte
 	if _, err := io.ReadFull(r, fixed[:]); err != nil {
@@ -97,7 +97,7 @@ func readBeginning(r io.Reader) (b beginning, err error) {
 	return b, nil
 }
 
-// tooNew is what a later program wrote.
+// tooNew is an error about something that a later version wrote.
 type tooNew string
 
 func (t tooNew) Error() string { return string(t) + " is newer than this program knows (upgrade it)" }
@@ -158,7 +158,7 @@ func (s *sealer) put(p []byte) (int, error) {
 	return s.age.Write(p)
 }
 
-// Close writes the end that makes the object whole.
+// Close ends the object.
 func (s *sealer) Close() error {
 	if !s.open {
 		if err := s.decide(); err != nil {
@@ -173,25 +173,25 @@ func (s *sealer) Close() error {
 	return s.age.Close()
 }
 
-// abandon lets go of what a sealer holds without ending the object.
+// abandon releases resources without ending the object.
 func (s *sealer) abandon() {
 	if s.zstd != nil {
 		s.zstd.Reset(nil)
 	}
 }
 
-// An opener decrypts one object. Every error is ErrTorn, ErrWrongKey or the
-// reader's own as ErrUnreachable.
+// An opener decrypts one object. Its errors are ErrTorn, ErrWrongKey, or the reader's
+// own as ErrUnreachable.
 type opener struct {
 	src *source
 	beginning
-	packed  io.Reader // decrypted, and packed still
+	packed  io.Reader // decrypted, still compressed
 	content io.Reader
 	zstd    *zstd.Decoder
 }
 
-// source remembers how its reader failed, so that a wire that was cut is not
-// taken for an object that is torn.
+// source remembers a read error, so that a broken connection is not taken for a torn
+// object.
 type source struct {
 	r   io.ReadCloser
 	err error

@@ -20,13 +20,13 @@ type Options struct {
 	// URL is file:///absolute/folder or s3://bucket?region=…&prefix=…/ (the
 	// parameters and the credentials of the AWS SDK); mem:// is for tests.
 	URL string
-	// Recipients are who every blob is encrypted for. Required.
+	// Recipients are those that every blob is encrypted for. Required.
 	Recipients []age.Recipient
-	// Identities open blobs; none for a process that only writes. Where there
-	// are some, one of them must be among the Recipients.
+	// Identities decrypt blobs; none for a process that only writes. If there are
+	// any, one of them must be among the Recipients.
 	Identities []age.Identity
-	// ID, when set, is the id that the store must have: another one is
-	// ErrOtherStore, and a store that is not there is not made.
+	// ID, if set, is the id that the store must have. A store with another id is
+	// ErrOtherStore, and a missing store is not created.
 	ID string
 	// Logger may be nil.
 	Logger *slog.Logger
@@ -47,17 +47,17 @@ type Store struct {
 // Info describes a blob without opening it.
 type Info struct {
 	Key string
-	// Size is what the blob takes in the store: encrypted, in bytes.
+	// Size is the encrypted size in bytes.
 	Size    int64
 	ModTime time.Time
 }
 
-// MaxGet bounds what Get brings into memory, in bytes of plaintext.
+// MaxGet is the largest blob that Get reads, in bytes of plaintext.
 const MaxGet = 256 << 20
 
-// Open opens the store at a URL, and makes one where there is none yet. Two
-// processes that open a new one at once agree on its id. Identities are tried
-// on the store at once, so a wrong one is ErrWrongKey here and not later.
+// Open opens the store at a URL, and makes one if there is none yet. Two processes
+// that open a new store at once agree on its id. Open tries the identities, so a
+// wrong one is ErrWrongKey here and not later.
 func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	defer wrap(&err, "open store "+opts.URL)
 	if len(opts.Recipients) == 0 {
@@ -101,7 +101,7 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	return s, nil
 }
 
-// readOwn makes sure that what we write can be read by us.
+// readOwn checks that this process can read what it writes.
 func readOwn(recipients []age.Recipient, identities []age.Identity) error {
 	if len(identities) == 0 {
 		return nil
@@ -120,30 +120,65 @@ func readOwn(recipients []age.Recipient, identities []age.Identity) error {
 	return nil
 }
 
-// Close gives back what the store holds open.
+// Close releases the store's resources.
 func (s *Store) Close() error { return s.place.close() }
 
-// ID is the store's id: 32 hex digits, made once.
+// ID returns the store's id: 32 hex digits.
 func (s *Store) ID() string { return s.id }
 
-// URL is where the store is.
+// URL returns the store's URL.
 func (s *Store) URL() string { return s.url }
 
-// CanRead says whether this process has an identity.
+// CanRead reports whether this process has an identity.
 func (s *Store) CanRead() bool { return len(s.identities) > 0 }
 
-// Put writes a blob, in place of an older one of that key. After an error that
-// wraps ErrUnreachable the key holds the old blob or the new one, whole.
+// Put writes a blob, replacing an older one under the key. After an error that wraps
+// ErrUnreachable the key holds the old blob or the new one, whole.
 func (s *Store) Put(ctx context.Context, key string, data []byte) (err error) {
 	defer wrap(&err, "store "+clip(key))
 	return s.write(ctx, key, data, false)
 }
 
-// Create writes a blob only if the key is free, and is ErrExists otherwise.
-// After ErrUnreachable it may be there: creating it again tells, by ErrExists.
+// Create writes a blob if the key is free, and returns ErrExists otherwise. After
+// ErrUnreachable the blob may be stored; a second Create then returns ErrExists.
+//
+// On an S3 server that ignores If-None-Match, two that create the same key at the
+// same moment may both succeed. Create reads back what it wrote, so a writer that was
+// overwritten before that gets ErrExists; one that is overwritten later is not told.
+// Use CreateOnce for what must not happen twice.
 func (s *Store) Create(ctx context.Context, key string, data []byte) (err error) {
 	defer wrap(&err, "store "+clip(key))
-	// Spares the work, and serves S3 servers that ignore If-None-Match.
+	return s.create(ctx, key, data)
+}
+
+// maxOnce bounds what CreateOnce writes. It goes in one request, because a server may
+// honour conditions on single requests and not on multipart uploads.
+const maxOnce = 1 << 20
+
+// CreateOnce is Create for what must never succeed twice, at most 1 MiB long
+// (ErrTooLarge). On a server that ignores If-None-Match, which is tested before the
+// first write, it writes nothing and returns ErrNotExclusive. A server that checks
+// and writes in two steps passes the test and may still let two racers in.
+func (s *Store) CreateOnce(ctx context.Context, key string, data []byte) (err error) {
+	defer wrap(&err, "store "+clip(key))
+	if len(data) > maxOnce {
+		return ErrTooLarge
+	}
+	if err := s.place.exclusive(ctx); err != nil {
+		return err
+	}
+	return s.create(ctx, key, data)
+}
+
+// Exclusive returns why the store refuses CreateOnce, nil if it does not. It may
+// write an object that is no blob.
+func (s *Store) Exclusive(ctx context.Context) (err error) {
+	defer wrap(&err, "try whether the store keeps what is created")
+	return s.place.exclusive(ctx)
+}
+
+func (s *Store) create(ctx context.Context, key string, data []byte) error {
+	// Saves work, and helps on S3 servers that ignore If-None-Match.
 	switch _, err := s.stat(ctx, key); {
 	case err == nil:
 		return ErrExists
@@ -183,7 +218,7 @@ func (s *Store) Get(ctx context.Context, key string) (_ []byte, err error) {
 	return data, nil
 }
 
-// Exists tells whether there is a blob of that key.
+// Exists reports whether there is a blob under key.
 func (s *Store) Exists(ctx context.Context, key string) (bool, error) {
 	_, err := s.Stat(ctx, key)
 	if errors.Is(err, ErrNotFound) {
@@ -206,8 +241,8 @@ func (s *Store) stat(ctx context.Context, key string) (Info, error) {
 	return info, s.surely(ctx, err)
 }
 
-// List describes every blob whose key begins with prefix, sorted by key. The
-// last part of the prefix may be the beginning of a name.
+// List describes every blob whose key begins with prefix, sorted by key. The prefix
+// may end within a name.
 func (s *Store) List(ctx context.Context, prefix string) (_ []Info, err error) {
 	defer wrap(&err, "list "+clip(prefix)+" in the store")
 	if err := checkPrefix(prefix); err != nil {
@@ -222,7 +257,7 @@ func (s *Store) List(ctx context.Context, prefix string) (_ []Info, err error) {
 	return found, err
 }
 
-// Delete removes a blob. One that is not there is success.
+// Delete removes a blob. It is no error if there is none.
 func (s *Store) Delete(ctx context.Context, key string) (err error) {
 	defer wrap(&err, "delete "+clip(key)+" from the store")
 	if err := checkKey(key); err != nil {
@@ -235,9 +270,9 @@ func (s *Store) Delete(ctx context.Context, key string) (err error) {
 	return err
 }
 
-// surely lets ErrNotFound stand only if the store itself is still there. An
-// unmounted disk and a deleted bucket also hold no blob, and to believe them
-// would turn an outage into a loss.
+// surely returns ErrNotFound only if the store itself is still there. An unmounted
+// disk or a deleted bucket also has no blobs, and to believe that would turn an
+// outage into a loss.
 func (s *Store) surely(ctx context.Context, err error) error {
 	if !errors.Is(err, ErrNotFound) {
 		return err
@@ -250,10 +285,9 @@ func (s *Store) surely(ctx context.Context, err error) error {
 	return err
 }
 
-// PutContent writes data under prefix with a name made of a keyed digest, and
-// returns the whole key. The same bytes get the same key and are stored once;
-// without the store's own key nobody can tell from the name what they are. It
-// needs an identity (ErrNoIdentity).
+// PutContent writes data under prefix with a name made of a keyed digest, and returns
+// the whole key. Equal data gets the same key and is stored once. Without the store's
+// own key the name does not reveal the data. It needs an identity (ErrNoIdentity).
 func (s *Store) PutContent(ctx context.Context, prefix string, data []byte) (_ string, err error) {
 	defer wrap(&err, "store content under "+clip(prefix))
 	name, err := s.Name(data)
@@ -269,8 +303,8 @@ func (s *Store) PutContent(ctx context.Context, prefix string, data []byte) (_ s
 	return key, s.write(ctx, key, data, false)
 }
 
-// Name is what PutContent calls data: 64 hex digits, HMAC-SHA-256 under a key
-// that only readers of the store have.
+// Name returns the name that PutContent gives data: 64 hex digits, an HMAC-SHA-256
+// under a key that only readers of the store have.
 func (s *Store) Name(data []byte) (string, error) {
 	if s.nameKey == nil {
 		return "", ErrNoIdentity

@@ -11,12 +11,12 @@ type Writer struct {
 	key    string
 	seal   *sealer
 	to     *counter
-	err    error // why it can no longer be closed well
+	err    error // why Close must fail
 	done   bool
 	stored int64
 }
 
-// counter passes on to a pending object and counts.
+// counter counts the bytes written to a pending object.
 type counter struct {
 	p pending
 	n int64
@@ -30,16 +30,16 @@ func (c *counter) Write(b []byte) (int, error) {
 
 var errClosed = errors.New("blob is closed")
 
-// NewWriter begins a blob of any size, in place of an older one of that key.
-// Nothing is visible before Close, and nothing ever if Abort comes first or
-// ctx ends. Memory is bounded whatever the size.
+// NewWriter begins a blob of any size, which replaces an older one under the key.
+// Nothing is visible before Close, and nothing ever if Abort comes first or ctx ends.
+// Memory is bounded.
 func (s *Store) NewWriter(ctx context.Context, key string) (_ *Writer, err error) {
 	defer wrap(&err, "store "+clip(key))
 	return s.newWriter(ctx, key, false)
 }
 
-// NewPlainWriter is NewWriter for content that is not to be packed: its writer
-// has done so, and parts of it will be read.
+// NewPlainWriter is NewWriter without compression, for content that is already
+// compressed or will be read in parts.
 func (s *Store) NewPlainWriter(ctx context.Context, key string) (_ *Writer, err error) {
 	defer wrap(&err, "store "+clip(key))
 	w, err := s.newWriter(ctx, key, false)
@@ -80,8 +80,8 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Close makes the blob visible; only its nil says that it is there. After an
-// error that wraps ErrUnreachable it may be there, whole, all the same.
+// Close makes the blob visible; only a nil error says that it is stored. After an
+// error that wraps ErrUnreachable it may nevertheless be stored, whole.
 func (w *Writer) Close() (err error) {
 	defer wrap(&err, "store "+clip(w.key))
 	return w.close()
@@ -114,12 +114,12 @@ func (w *Writer) Abort() {
 	w.to.p.abort()
 }
 
-// Stored is how many bytes the blob takes in the store, right after Close.
+// Stored returns the blob's size in the store, after Close.
 func (w *Writer) Stored() int64 { return w.stored }
 
-// NewReader opens a blob of any size, with bounded memory. A blob that is torn
-// is found out while it is read (ErrTorn): what was read is good only once Read
-// has returned io.EOF.
+// NewReader opens a blob of any size, in bounded memory. A torn blob is detected
+// while it is read (ErrTorn): what was read is valid only once Read has returned
+// io.EOF.
 func (s *Store) NewReader(ctx context.Context, key string) (_ io.ReadCloser, err error) {
 	defer wrap(&err, "read "+clip(key)+" from the store")
 	o, err := s.newReader(ctx, key)
@@ -143,7 +143,7 @@ func (s *Store) newReader(ctx context.Context, key string) (*opener, error) {
 	return newOpener(r, key, s.identities)
 }
 
-// named says of which blob an error in mid-stream speaks.
+// named adds the key to errors of Read.
 type named struct {
 	*opener
 	key string

@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// Shallow keeps from the YAML parser what it would take long over: what is no
-// text, or nests deeper than most, by brackets or by "- - - -" in one line. prose
-// says that the file holds texts, where a bracket need not be closed: each line's
-// end then counts as a closing one.
+// Shallow refuses data that is slow to parse as YAML: invalid UTF-8, and nesting
+// deeper than most, by brackets or by "- - - -" in one line. If prose is set the file
+// contains texts in which brackets need not be balanced, and each line end counts as
+// a closing bracket.
 func Shallow(data []byte, most int, prose bool) error {
 	if !utf8.Valid(data) {
 		return errors.New("it is not text in UTF-8")

@@ -1,6 +1,5 @@
-// Package strictyaml reads a YAML file that a person wrote, key by key, so that
-// every mistake is told at once, each with its line. No message repeats a value:
-// the file may hold secrets.
+// Package strictyaml reads YAML files key by key and reports every mistake at once,
+// each with its line. Messages never repeat a value, because a file may hold secrets.
 package strictyaml
 
 import (
@@ -17,8 +16,8 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// A Problem is one mistake in a file. Line is 0 where the mistake is that
-// something is missing.
+// A Problem is one mistake in a file. Line is 0 if the mistake is that something is
+// missing.
 type Problem struct {
 	Line int
 	Key  string
@@ -36,18 +35,17 @@ func (p Problem) String() string {
 	return s
 }
 
-// A File is what was read: where each key stands, and what is wrong.
+// A File is the result of reading: the line of each key, and the mistakes.
 type File struct {
-	// Lines gives the line of each key that stands in the file, such as
-	// store.url.
+	// Lines maps each key in the file, such as store.url, to its line.
 	Lines    map[string]int
 	Problems []Problem
 	bad      []string // keys whose value could not be read
 }
 
-// Read fills the struct that v points to, whose fields carry yaml tags. What is
-// not in the data keeps the value it has. It takes structs, maps of text keys,
-// lists and what yaml can read into their plain values.
+// Read fills the struct that v points to, by its yaml tags. Fields that are not in
+// the data keep their values. Read supports structs, maps with text keys, lists, and
+// plain values that yaml can read.
 func Read(data []byte, v any) *File {
 	f := &File{Lines: map[string]int{}}
 	file, err := parser.ParseBytes(data, 0)
@@ -62,21 +60,21 @@ func Read(data []byte, v any) *File {
 	return f
 }
 
-// Add notes a mistake in the value of a key. One in a key whose value could not
-// even be read says nothing new and is left out.
+// Add adds a mistake in the value of a key. It does nothing if the value could not be
+// read, because that is already reported.
 func (f *File) Add(key, format string, args ...any) {
 	if !slices.Contains(f.bad, key) {
 		f.Problems = append(f.Problems, f.At(key, format, args...))
 	}
 }
 
-// At is a problem with a key that may or may not stand in the file: then the
-// line is that of the key around it.
+// At returns a problem with a key. If the key is not in the file, the line is that of
+// the enclosing key.
 func (f *File) At(key, format string, args ...any) Problem {
 	return Problem{LineOf(f.Lines, key), key, fmt.Sprintf(format, args...)}
 }
 
-// LineOf finds the line of a key or of what is around it.
+// LineOf returns the line of a key or of the nearest enclosing key.
 func LineOf(lines map[string]int, key string) int {
 	line := lines[key]
 	for k := key; line == 0 && strings.Contains(k, "."); {
@@ -86,7 +84,7 @@ func LineOf(lines map[string]int, key string) int {
 	return line
 }
 
-// Without leaves out problems with keys whose value could not be read.
+// Without returns the problems without those of keys whose value could not be read.
 func (f *File) Without(problems []Problem) []Problem {
 	return slices.DeleteFunc(problems, func(p Problem) bool { return slices.Contains(f.bad, p.Key) })
 }
@@ -96,7 +94,7 @@ func Sort(problems []Problem) {
 	sort.SliceStable(problems, func(i, j int) bool { return problems[i].Line < problems[j].Line })
 }
 
-// Tell makes one text of the problems of a file, in their order.
+// Tell formats the problems of a file, in their order.
 func Tell(name string, problems []Problem) string {
 	if len(problems) == 1 {
 		return fmt.Sprintf("%s: %s", name, problems[0])
@@ -117,7 +115,7 @@ func (f *File) problem(line int, key, format string, args ...any) {
 func (f *File) read(key string, node ast.Node, v reflect.Value) {
 	line := lineOf(node)
 	if node.Type() == ast.NullType {
-		return // `key:` with nothing behind it keeps the default
+		return // `key:` without a value keeps the default
 	}
 	if v.Kind() == reflect.Pointer {
 		v.Set(reflect.New(v.Type().Elem()))
@@ -136,7 +134,7 @@ func (f *File) read(key string, node ast.Node, v reflect.Value) {
 	case reflect.String:
 		switch node.Type() {
 		case ast.IntegerType, ast.FloatType, ast.BoolType, ast.InfinityType, ast.NanType:
-			// A store's id may look like a number; it is what was written.
+			// A store's id may look like a number; keep it as written.
 			v.SetString(node.GetToken().Value)
 			return
 		}
@@ -197,9 +195,9 @@ func (f *File) listOf(key string, node ast.Node, v reflect.Value) {
 	}
 }
 
-// keyOf notes where a key stands.
+// keyOf records the line of a key.
 func (f *File) keyOf(around string, key ast.MapKeyNode) (name, full string, line int) {
-	// The token has what was written, with no quotes.
+	// The token holds the text as written, without quotes.
 	name = key.GetToken().Value
 	full = name
 	if around != "" {
@@ -236,11 +234,11 @@ func lineOf(n ast.Node) int {
 	return 0
 }
 
-// quoted is what a message of the parser repeats of the file.
+// quoted matches what the parser's messages quote from the file.
 var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
-// problemOf makes a sentence of the parser's error, which quotes whole lines
-// of the file: those may hold what a log should not.
+// problemOf turns an error of the parser into a Problem. The parser quotes whole
+// lines of the file, which may hold secrets.
 func problemOf(key string, err error) Problem {
 	var y yaml.Error
 	if !errors.As(err, &y) {

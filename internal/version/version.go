@@ -9,8 +9,8 @@ import (
 // Build is set by the linker (-X); empty in a plain `go build`.
 var Build string
 
-// String is the version of this build: the stamped one, that of the module,
-// or the commit it was built from.
+// String returns the version: the stamped one, that of the module, or that of the
+// commit.
 var String = sync.OnceValue(func() string {
 	if Build != "" {
 		return Build

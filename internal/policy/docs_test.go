@@ -6,16 +6,16 @@ import (
 	"testing"
 )
 
-// The policy in the README is one, and does what it seems to.
-func TestTheReadmesPolicyDecides(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+// TestPolicyOfTheDocsDecides checks that the policy that the docs show is one, and does what it seems to.
+func TestPolicyOfTheDocsDecides(t *testing.T) {
+	page, err := os.ReadFile("../../docs/how-to/write-a-policy.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, found := strings.Cut(string(readme), "```yaml\nrules:")
+	_, rest, found := strings.Cut(string(page), "```yaml\nrules:")
 	text, _, closed := strings.Cut(rest, "```")
 	if !found || !closed {
-		t.Fatal("the README shows no policy")
+		t.Fatal("the page shows no policy")
 	}
 	p, err := Parse([]byte("rules:" + text))
 	if err != nil {

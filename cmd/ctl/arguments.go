@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// sayArguments makes a command, and all below it, name the arguments that are
+// missing or too many as their use lines do.
+func sayArguments(c *cobra.Command) {
+	for _, child := range c.Commands() {
+		sayArguments(child)
+	}
+	rule := c.Args
+	if rule == nil {
+		return
+	}
+	c.Args = func(c *cobra.Command, args []string) error {
+		err := rule(c, args)
+		if err == nil {
+			return nil
+		}
+		hint := fmt.Sprintf("%s; see `%s --help`", usedAs(c), c.CommandPath())
+		needed := neededArguments(c)
+		if n := len(args); n < len(needed) {
+			return usage("%s missing", listed(needed[n:], "the ", "is", "are")).hinted("%s", hint).because(err)
+		}
+		if most := mostArguments(c); len(args) > most && most >= 0 {
+			var more []string
+			for _, arg := range args[most:] {
+				more = append(more, fmt.Sprintf("%q", oneLine(arg, 40)))
+			}
+			if len(needed) > 0 && takesText(needed[len(needed)-1]) {
+				hint = "a text of several words is put in quotes; " + hint
+			}
+			return usage("%s too many", listed(more, "", "is one argument", "are arguments")).hinted("%s", hint).because(err)
+		}
+		return err
+	}
+}
+
+// listed joins words with a verb: "the id and the prompt are".
+func listed(words []string, before, one, many string) string {
+	last := len(words) - 1
+	if last == 0 {
+		return before + words[0] + " " + one
+	}
+	return before + strings.Join(words[:last], ", "+before) + " and " + before + words[last] + " " + many
+}
+
+func takesText(name string) bool {
+	return name == "prompt" || name == "text" || name == "name"
+}
+
+// usedAs returns the use line of a command, without the flags that cobra adds.
+func usedAs(c *cobra.Command) string {
+	_, args, _ := strings.Cut(c.Use, " ")
+	return strings.TrimSpace(c.CommandPath() + " " + args)
+}
+
+// argumentWords are the words of a use line that stand for arguments.
+func argumentWords(c *cobra.Command) (words []string) {
+	for _, w := range strings.Fields(c.Use)[1:] {
+		if w == "--" {
+			continue
+		}
+		if strings.HasPrefix(w, "-") || strings.HasPrefix(w, "[-") || strings.HasPrefix(w, "(") {
+			break // flags follow the arguments
+		}
+		words = append(words, w)
+	}
+	return words
+}
+
+// neededArguments are the names of the arguments that must be given.
+func neededArguments(c *cobra.Command) (names []string) {
+	for _, w := range argumentWords(c) {
+		if strings.HasPrefix(w, "[") && strings.HasSuffix(strings.TrimSuffix(w, "..."), "]") {
+			continue
+		}
+		if i := strings.LastIndex(w, "]"); i >= 0 {
+			w = w[i+1:] // [KEY=]VALUE...
+		}
+		name, _, _ := strings.Cut(strings.TrimSuffix(w, "..."), "|")
+		names = append(names, strings.ToLower(name))
+	}
+	return names
+}
+
+// mostArguments returns how many arguments a command takes at most; -1 means any
+// number.
+func mostArguments(c *cobra.Command) int {
+	words := argumentWords(c)
+	for _, w := range words {
+		if strings.Contains(w, "...") {
+			return -1
+		}
+	}
+	return len(words)
+}

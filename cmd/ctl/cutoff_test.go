@@ -1,0 +1,46 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+
+	"fairlead.dev/fairlead/internal/payload"
+)
+
+// cutOff is a Temporal whose server ends a query a moment before the time of
+// who asks is over.
+type cutOff struct{ client.Client }
+
+func (cutOff) QueryWorkflow(ctx context.Context, _, _, _ string, _ ...any) (converter.EncodedValue, error) {
+	end, _ := ctx.Deadline()
+	time.Sleep(time.Until(end) - 5*time.Millisecond)
+	return nil, serviceerror.NewDeadlineExceeded("context deadline exceeded")
+}
+
+// A query that --timeout cuts off says nothing about the worker.
+func TestAQueryThatTheTimeoutCutsOffIsNotASilentWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told bytes.Buffer
+		a := &app{err: &told}
+		a.flags.timeout = time.Second
+		tt := &temporal{Client: cutOff{}, app: a, codec: payload.NewCodec("default")}
+		over := timedOut("no end within 1s")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, over)
+		defer cancel()
+		time.Sleep(800 * time.Millisecond)
+		if _, err := a.look(ctx, tt, "s1"); !errors.Is(err, over) {
+			t.Errorf("it ends with %v", err)
+		}
+		if told.Len() > 0 {
+			t.Errorf("it says %q", told.String())
+		}
+	})
+}
