@@ -24,14 +24,14 @@ func TestAMessageIsKnownHoweverManyWaitBehindIt(t *testing.T) {
 	// itself.
 	const batch = 111
 	for first := 1; first < 999; first += batch {
-		w.at(2*time.Second, func() {
+		w.at(2*time.Second+time.Duration(first)*time.Millisecond, func() {
 			for i := range batch {
 				w.SignalWorkflow(SignalMessage, hello(fmt.Sprint("m", first+i)))
 			}
 		})
 	}
-	w.at(2*time.Second, func() { w.SignalWorkflow(SignalMessage, hello("m1")) })
-	w.at(3*time.Second, func() {
+	w.at(3*time.Second, func() { w.SignalWorkflow(SignalMessage, hello("m1")) })
+	w.at(4*time.Second, func() {
 		v := w.view()
 		if v.Queue != 999 || len(v.Refusals) != 0 {
 			t.Errorf("%d messages wait, %d are refused (%v)", v.Queue, len(v.Refusals), v.Refusals)
