@@ -212,9 +212,18 @@ func (m *machine) modelsListed(r *message) {
 	}
 }
 
-// threadNamed handles codex's answer to the thread's name. The name is not sent
-// again, even if codex refused it.
-func (m *machine) threadNamed(r *message) {
+// namings is how often a name is sent during a turn if codex refuses it.
+const namings = 6
+
+// threadNamed handles codex's answer to the thread's name. While a turn runs, a
+// refusal may mean that codex has not written the thread's history yet (codex
+// 0.169.0: "failed to set thread name: … rollout … is empty"), so the name is sent
+// again. Otherwise a refusal is final.
+func (m *machine) threadNamed(try int, r *message) {
+	if a := m.asks[askNaming]; r.Error != nil && m.st.TurnID != "" && try+1 < namings {
+		a.done, a.sent, a.try, a.next = false, false, try+1, m.now+backoff(try)
+		return
+	}
 	m.st.Named = m.in.Thread.Name
 	if r.Error != nil {
 		m.warn("codex did not take the thread's name: " + strings.TrimSpace(r.Error.Message))

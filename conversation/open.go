@@ -265,7 +265,7 @@ func (m *machine) response(id string, r *message) {
 	case name == askModels:
 		m.modelsListed(r)
 	case name == askNaming && ours:
-		m.threadNamed(r)
+		m.threadNamed(try, r)
 	case name == askThread && ours && m.fresh:
 		m.threadOpened(r)
 	case name == askHistory && ours:
