@@ -17,7 +17,7 @@ import (
 type renderer struct {
 	p       *printer
 	open    string               // the item whose text is being streamed, with no line end yet
-	kind    activities.EntryType // its type
+	kind    activities.EntryType // the type of that item
 	said    strings.Builder      // the text of it that has been streamed
 	quiet   bool                 // entries and deltas are not shown (ctl -q)
 	skipOwn bool                 // the user's own messages are not repeated
