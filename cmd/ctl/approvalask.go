@@ -178,7 +178,7 @@ var keys = []key{
 	{"c", "cancel", "cancel turn", ""},
 }
 
-// choose asks for one of these letters.
+// choose asks for the letter of one of the offered decisions.
 func (q *asking) choose() (workflows.Decide, error) {
 	var can []key
 	var texts []string

@@ -163,7 +163,7 @@ const certSuffix = "-cert.pub"
 // tries is how often a person may enter a passphrase, as with ssh.
 const tries = 3
 
-// unlocked reads a private key. If it has a passphrase, it asks for it.
+// unlocked reads a private key, and asks for its passphrase if it has one.
 func (a *app) unlocked(ctx context.Context, file string, pem []byte) (sshsig.Signer, error) {
 	signer, err := sshsig.ParseKey(pem, nil)
 	for try := 1; errors.Is(err, sshsig.ErrPassphrase) && try <= tries; try++ {

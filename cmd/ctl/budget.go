@@ -131,7 +131,8 @@ func budgetWarnings(b *workflows.BudgetView) string {
 
 // sameBudget gives a session that continues from a snapshot the same budget as the former
 // session, in full again. --budget and --turn-timeout replace single bounds. If the former
-// budget is unknown, the user must state one, since no bound would be more than before.
+// budget is unknown, the user must state one: without a budget the session could use more
+// than the former one.
 func sameBudget(opt *workflows.SessionOptions, m snapshots.Manifest, former workflows.SessionView, asked string, given func(flag string) bool) error {
 	words := m.Budget
 	if former.Budget != nil { // it may have been changed since the snapshot
