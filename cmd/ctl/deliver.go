@@ -11,7 +11,7 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// A delivery is a message to a session that is being sent.
+// A delivery is one message to a session, and how to send it.
 type delivery struct {
 	doing, session string
 	name           string // of the signal, and of the update

@@ -36,7 +36,7 @@ func userName() string {
 	return "somebody"
 }
 
-// hostFlags holds the flags that describe a host.
+// hostFlags are what a person says of a host.
 type hostFlags struct {
 	labels     []string
 	slots      int

@@ -149,7 +149,7 @@ func lookInput(flag string, kind activities.InputKind, path string) (in localInp
 	return in, nil
 }
 
-// readSmall reads a text file of at most most bytes.
+// readSmall reads a text file. most is its largest size in bytes.
 func readSmall(flag, path string, most int) ([]byte, error) {
 	r, _, err := openRegular(flag, path)
 	if err != nil {

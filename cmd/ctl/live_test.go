@@ -11,8 +11,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// The attached worker's news about codex is shown at once. A final state is shown as the
-// session has it.
+// ctl shows at once which messages the attached worker reports as acknowledged. A final
+// state is shown as the session has it.
 func TestAMessageThatCodexHasIsShownSo(t *testing.T) {
 	v := workflows.SessionView{
 		Turn:    &workflows.TurnBrief{N: 2, ID: "before", Status: "completed"},

@@ -252,7 +252,8 @@ func asOf(h *historypb.History, at time.Time) *historypb.History {
 	return h
 }
 
-// A query is a query of a workflow.
+// A query has the name and the arguments of a workflow's query. doing is for error
+// messages.
 type query struct {
 	codec       *payload.Codec
 	doing, name string

@@ -33,8 +33,8 @@ func (t *temporal) taken(ctx context.Context, doing string, run client.WorkflowR
 }
 
 // makeUp sends the first message to a session that this request has already started, if the
-// session does not know it. That can happen if a ctl that sends it separately was
-// interrupted. The session takes a message once, however often it arrives.
+// session does not know it. That happens if an older ctl, which sends the message after the
+// start, was interrupted. The session takes a message once, however often it arrives.
 func (a *app) makeUp(ctx context.Context, t *temporal, acc *workflows.MessageAccepted, text string, x extras) error {
 	msg := delivery{doing: "start session " + acc.Session, session: acc.Session, name: workflows.SignalMessage,
 		updateID: acc.MessageID, again: true, check: func(workflows.SessionDetail) error { return nil }}

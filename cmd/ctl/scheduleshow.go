@@ -181,8 +181,8 @@ func scheduleListCommand(a *app) *cobra.Command {
 	}
 }
 
-// schedules lists our schedules by name. It asks for each one, because Temporal's list is
-// late and has fewer fields.
+// schedules lists our schedules by name. It asks for each one, because Temporal's list lags
+// behind and has fewer fields.
 func (a *app) schedules(ctx context.Context, t *temporal) ([]scheduleView, error) {
 	ctx, cancel := a.bounded(ctx, 30*time.Second)
 	defer cancel()

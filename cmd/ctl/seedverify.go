@@ -11,8 +11,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// verifyWait is how long a verification may take. A slow issuer is waited for, because the
-// answer may contain a new login that would be lost.
+// verifyWait is how long a verification may take. A slow issuer is waited for, because
+// giving up would lose its answer.
 const verifyWait = 2 * time.Minute
 
 func seedVerifyCommand(a *app) *cobra.Command {
