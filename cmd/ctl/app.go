@@ -90,7 +90,7 @@ func (a *app) config() (*config.Config, error) {
 		}
 		a.conf, a.confErr = config.Load(path)
 		if a.confErr != nil {
-			hint := "mend the file"
+			hint := "fix the file"
 			if explicit && os.IsNotExist(unwrapAll(a.confErr)) {
 				hint = "check --config and FAIRLEAD_CONFIG"
 			}

@@ -117,7 +117,7 @@ func (a *app) approvals(ctx context.Context, t *temporal, session string, all bo
 		err := t.ask(ctx, "list approvals of session "+id, workflows.SessionID(id), workflows.QueryApprovals, &some)
 		if session == "" && exitOf(err) == exitUnreachable && ctx.Err() == nil && err != nil && silent < len(ids)-1 {
 			silent++ // one silent session must not hide the others
-			a.note("session %s does not answer just now: its approvals are not shown", id)
+			a.note("session %s does not answer; its approvals are not listed", id)
 			continue
 		}
 		if err != nil {
@@ -152,7 +152,7 @@ func pick(list []workflows.Approval, doing, id string) (workflows.Approval, erro
 		}
 	}
 	session, _, _ := cutLast(id)
-	return workflows.Approval{}, notFound("%s: session %s has no such approval at hand", doing, session).
+	return workflows.Approval{}, notFound("%s: session %s has no such approval, or it is too old to be kept in the session", doing, session).
 		hinted("`ctl approval list --all --session %s`; older ones are in the transcript", session)
 }
 
@@ -226,7 +226,7 @@ type decideFlags struct{ reason, digest string }
 
 func (f *decideFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.reason, "reason", "", "why, for the record")
-	c.Flags().StringVar(&f.digest, "digest", "", "decide only if this is what is asked")
+	c.Flags().StringVar(&f.digest, "digest", "", "decide only if the request has this digest")
 }
 
 func (f *decideFlags) decide(approval, outcome string) workflows.Decide {
@@ -236,10 +236,10 @@ func (f *decideFlags) decide(approval, outcome string) workflows.Decide {
 // decideLong ends the help text of every command that decides an approval.
 const decideLong = `
 
-Recorded is done: ctl exits 0. It then waits up to --timeout (10 s) for codex to
-acknowledge and prints the state reached. With --digest the decision holds only for
-what was seen. With no worker up the decision is kept by Temporal, and counts as soon
-as one is.`
+Once the decision is recorded, ctl waits up to --timeout (10 s) for codex to
+acknowledge it, prints the state reached, and exits 0 even if codex has not. With
+--digest the decision holds only for what was seen. With no worker up the decision is
+kept by Temporal, and counts as soon as one is.`
 
 func approvalDecideCommand(a *app, outcome, short string) *cobra.Command {
 	var forSession, amend bool
@@ -262,8 +262,8 @@ func approvalDecideCommand(a *app, outcome, short string) *cobra.Command {
 		},
 	}
 	if outcome == "accept" {
-		c.Flags().BoolVar(&forSession, "for-session", false, "also the same ask later in this session")
-		c.Flags().BoolVar(&amend, "amend", false, "also write the rule that 'ctl approval show' names: what begins like it is asked no more, in every session of that codex home")
+		c.Flags().BoolVar(&forSession, "for-session", false, "also accept the same request later in this session")
+		c.Flags().BoolVar(&amend, "amend", false, "also write the rule that 'ctl approval show' prints: codex no longer asks for what matches it, in any session of that codex home")
 		c.Example += "\n  ctl approval accept release-42.2 --for-session"
 	}
 	f.add(c)
@@ -349,7 +349,7 @@ func withDigestHint(err error, d workflows.Decide) error {
 	if exitOf(err) != exitUnreachable || !errors.As(err, &e) {
 		return err
 	}
-	return unreachable("%s: what was asked cannot be told just now, and a decision names its digest", e.message).
+	return unreachable("%s: the request cannot be read now, and a decision needs its digest", e.message).
 		hinted("`ctl approval %s %s --digest DIGEST` leaves the decision for the next worker; whoever saw the request (`ctl approval show`, a program of yours) has its digest",
 			d.Outcome, d.Approval).because(err)
 }

@@ -98,7 +98,7 @@ func (a *app) asksQuestions(ctx context.Context, t *temporal, doing string, ap w
 // answersUnseen refuses answers while the questions cannot be read. One of the questions
 // may be secret, and the answers in a signal stay in Temporal's history.
 func answersUnseen(doing string) error {
-	return unreachable("%s: what is asked, and what of it is secret, cannot be told just now", doing).
+	return unreachable("%s: the questions cannot be read now, so ctl cannot know which answers are secret", doing).
 		hinted("answer once a worker is up (`ctl status`); accept, decline and cancel can be left with --digest")
 }
 
@@ -138,7 +138,7 @@ func (g *given) take(arg string) error {
 			for _, q := range g.questions {
 				ids = append(ids, q.ID)
 			}
-			return errors.New(strconv.Quote(oneLine(arg, 40)) + " is no KEY=VALUE with the key of a question (" + strings.Join(ids, ", ") + ")")
+			return errors.New(strconv.Quote(oneLine(arg, 40)) + " is not KEY=VALUE with the key of a question (" + strings.Join(ids, ", ") + ")")
 		}
 		q, value = &g.questions[0], arg
 	}
@@ -174,7 +174,7 @@ func (a *app) takeSecret(ctx context.Context, doing, arg string, g *given) error
 	key, from, named := strings.Cut(arg, "=")
 	q := g.question(key)
 	if q == nil {
-		return usage("%s: --secret: %q is the key of none of the questions", doing, oneLine(key, 40))
+		return usage("%s: --secret: no question has the key %q", doing, oneLine(key, 40))
 	}
 	if g.answered(key) {
 		return usage("%s: %q is answered twice", doing, key)

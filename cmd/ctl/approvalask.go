@@ -98,7 +98,7 @@ func (a *app) collected(q *asking) error {
 	if a.strayed.IsZero() || time.Since(a.strayed) > strayFor {
 		return nil
 	}
-	_, err := q.line("that was another one: Enter, then decide >", false)
+	_, err := q.line("the earlier question was closed; press Enter to go to this one >", false)
 	if err == nil {
 		a.strayed = time.Time{}
 	}
@@ -139,7 +139,7 @@ func (a *app) askRest(ctx context.Context, t *temporal, ap workflows.Approval, g
 		}
 		word, err := q.question(question, g)
 		if errors.Is(err, errElsewhere) {
-			err = refused("answer approval %s: it is open no more", ap.ID)
+			err = refused("answer approval %s: it is no longer open", ap.ID)
 		}
 		if err != nil || word != "" {
 			return word, err
@@ -338,7 +338,7 @@ func (q *asking) some() (d workflows.Decide, ok bool, err error) {
 		return d, false, nil
 	}
 	if q.offers("accept_for_session") {
-		yes, err := q.yes("for as long as codex's process runs, not for this turn alone")
+		yes, err := q.yes("for as long as codex's process runs, not only for this turn")
 		if err != nil {
 			return d, false, err
 		}

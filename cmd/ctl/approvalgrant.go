@@ -26,7 +26,7 @@ a restart, ` + "`ctl approval accept ID --for-session`" + `.` + decideLong,
 			some := part.Network || len(part.Read)+len(part.Write) > 0
 			switch {
 			case all && some:
-				return usage("--all and a part: give one of them")
+				return usage("give either --all or single permissions, not both")
 			case !all && !some:
 				return usage("say what is given: --read PATH, --write PATH, --network, or --all").
 					hinted("`ctl approval decline %s` gives nothing", args[0])
@@ -44,7 +44,7 @@ a restart, ` + "`ctl approval accept ID --for-session`" + `.` + decideLong,
 	c.Flags().StringArrayVar(&part.Write, "write", nil, "let codex write to `PATH` on the host, and to what lies below it; repeatable")
 	c.Flags().BoolVar(&part.Network, "network", false, "let codex use the network")
 	c.Flags().BoolVar(&all, "all", false, "all that it asks for")
-	c.Flags().BoolVar(&forSession, "for-session", false, "not for this turn alone")
+	c.Flags().BoolVar(&forSession, "for-session", false, "until codex's process ends, not only for this turn")
 	f.add(c)
 	return c
 }
@@ -54,7 +54,7 @@ a restart, ` + "`ctl approval accept ID --for-session`" + `.` + decideLong,
 func (a *app) fillGrant(ctx context.Context, t *temporal, seen *workflows.Approval, d *workflows.Decide, part activities.Part, all bool) error {
 	doing := "grant approval " + d.Approval
 	if seen == nil {
-		return unreachable("%s: what is asked for cannot be told just now, and a grant is a part of it", doing).hinted("`ctl status` shows the workers")
+		return unreachable("%s: the request cannot be read now, and a grant must be a part of it", doing).hinted("`ctl status` shows the workers")
 	}
 	ap, err := a.whole(ctx, t, *seen)
 	if err != nil {

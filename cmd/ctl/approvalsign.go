@@ -29,7 +29,7 @@ import (
 func signing(a *app, approval *cobra.Command) *cobra.Command {
 	for _, c := range approval.Commands() {
 		if slices.Contains([]string{"accept", "decline", "cancel", "answer", "grant", "watch"}, c.Name()) {
-			c.Flags().StringVar(&a.signWith, "sign-with", "", "sign the decision with this private key: a `FILE`, agent, or agent:SHA256:… for one of several; of these, and of a key and its certificate, the one that the policy names signs (default: sign_with of the config)")
+			c.Flags().StringVar(&a.signWith, "sign-with", "", "sign the decision with this private key: a `FILE`, agent, or agent:SHA256:… for one of several; if several keys fit, the one that the policy names is used (default: sign_with of the config)")
 		}
 	}
 	approval.AddCommand(approvalMessageCommand(a))
@@ -51,7 +51,7 @@ func (a *app) sign(ctx context.Context, t *temporal, doing string, asked *workfl
 		return nil // if a signature is needed, the session refuses the decision
 	}
 	if asked == nil {
-		return unreachable("%s: a signature is over the moment of the request as well, and that cannot be told just now", doing).
+		return unreachable("%s: the signature covers the time of the request, which cannot be read now", doing).
 			hinted("do it again once a worker is up (`ctl status`)")
 	}
 	message, err := workflows.SignedMessage(asked.Session, asked.AskedAt, *d)
@@ -212,7 +212,7 @@ func approvalMessageCommand(a *app) *cobra.Command {
 	var forSession bool
 	var answers, grant string
 	c := &cobra.Command{
-		Use: "message ID OUTCOME", Short: "what a signature of a decision is over, to sign it by hand", Args: cobra.ExactArgs(2),
+		Use: "message ID OUTCOME", Short: "print the bytes to sign for a decision, to sign by hand", Args: cobra.ExactArgs(2),
 		Long: `Prints the bytes that a decision is signed over, with no line's end: canonical JSON of the
 session, the approval, when it was asked, its digest, the outcome, its scope and the SHA-256 of
 the answers or the grant that go with it. ` + "`ctl approval … --sign-with`" + ` does all of this by itself.`,
@@ -250,7 +250,7 @@ the answers or the grant that go with it. ` + "`ctl approval … --sign-with`" +
 			return err
 		},
 	}
-	c.Flags().BoolVar(&forSession, "for-session", false, "also the same ask later in this session")
+	c.Flags().BoolVar(&forSession, "for-session", false, "the decision is for the session, as with --for-session of accept and grant")
 	c.Flags().StringVar(&answers, "answers", "", "the answers of the decision, as `JSON`")
 	c.Flags().StringVar(&grant, "grant", "", "the grant of the decision, as `JSON`")
 	return c

@@ -92,7 +92,7 @@ says which sessions wait. With -o json: a line for each result, and the batch la
 	}
 	c.Flags().StringVar(&id, "id", "", "the batch's `ID` (default: the file's, or a random one)")
 	c.Flags().IntVar(&window, "window", 0, "at most `N` sessions at a time (default: the file's, or 20)")
-	c.Flags().BoolVar(&detach, "detach", false, "print the batch's id and leave it to itself")
+	c.Flags().BoolVar(&detach, "detach", false, "print the batch's id and exit")
 	key.add(c, "batch")
 	return c
 }
@@ -131,7 +131,7 @@ func batchStart(id string, reuse enums.WorkflowIdReusePolicy) client.StartWorkfl
 
 func batchCheckCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "check FILE|-", Short: "say whether a batch's file is right; nothing is started", Args: cobra.ExactArgs(1), Long: batchFileHelp,
+		Use: "check FILE|-", Short: "check a batch file without starting anything", Args: cobra.ExactArgs(1), Long: batchFileHelp,
 		Example: "  ctl batch check upgrade.yaml",
 		RunE: func(c *cobra.Command, args []string) error {
 			b, err := a.readBatch(args[0])
@@ -350,7 +350,7 @@ func (a *app) batches(ctx context.Context, t *temporal, narrow []string, limit i
 func batchCancelCommand(a *app) *cobra.Command {
 	var discard, noWait bool
 	c := &cobra.Command{
-		Use: "cancel ID", Short: "close what runs of a batch, and begin nothing more", Args: cobra.ExactArgs(1),
+		Use: "cancel ID", Short: "close a batch's running sessions and start no more", Args: cobra.ExactArgs(1),
 		Long: `Closes the sessions of a batch that run, as ` + "`ctl session close`" + ` does, and begins nothing
 more. Waits until all of them are cleaned up.`,
 		Example: "  ctl batch cancel nightly",
@@ -388,7 +388,7 @@ func batchRetryCommand(a *app) *cobra.Command {
 		Use: "retry ID", Short: "try again what failed of a batch", Args: cobra.ExactArgs(1),
 		Long: `Tries the items that failed once more, each in a new session; what ended well is left
 alone. What failed may have had effects: see ` + "`ctl batch show`" + ` and the transcripts first.`,
-		Example: "  ctl batch retry nightly\n  ctl batch retry nightly --rest   # also what was never begun, or was cancelled",
+		Example: "  ctl batch retry nightly\n  ctl batch retry nightly --rest   # also items that were cancelled or never started",
 		RunE: func(c *cobra.Command, args []string) error {
 			t, err := a.temporal(c.Context())
 			if err != nil {
@@ -407,7 +407,7 @@ alone. What failed may have had effects: see ` + "`ctl batch show`" + ` and the 
 			return a.followBatchFrom(c.Context(), t, v.ID, v.Results+1, true)
 		},
 	}
-	c.Flags().BoolVar(&rest, "rest", false, "also what was never begun, or was cancelled")
+	c.Flags().BoolVar(&rest, "rest", false, "also items that were cancelled or never started")
 	c.Flags().BoolVar(&detach, "detach", false, "do not wait for its end")
 	return c
 }
@@ -422,7 +422,7 @@ func (a *app) retryBatch(ctx context.Context, t *temporal, v workflows.BatchView
 	case v.State == workflows.BatchStopping || v.State == workflows.BatchCancelling:
 		return refused("%s: it is %s", doing, v.State).hinted("wait for its end: `ctl batch show %s --follow`", v.ID)
 	case there == 0:
-		return refused("%s: nothing of it failed", doing)
+		return refused("%s: none of its items failed", doing)
 	case !workflows.BatchOver(v.State):
 		return t.signal(ctx, doing, workflows.BatchID(v.ID), workflows.SignalRetryBatch, r)
 	}

@@ -78,7 +78,7 @@ func (a *app) needsNobody(ctx context.Context, t *temporal, v workflows.BatchVie
 	if err != nil || shown.Running == 0 || len(shown.Waiting) < shown.Running {
 		return err
 	}
-	return needsPerson("batch %s: all %d sessions that run of it wait for a person", v.ID, shown.Running).
+	return needsPerson("batch %s: all %d running sessions wait for a person", v.ID, shown.Running).
 		hinted("`ctl approval list` shows what they ask; the batch goes on")
 }
 
@@ -168,7 +168,7 @@ for those to come until the batch has ended. An item that is tried again by hand
 		Example: "  ctl batch results nightly | jq -r 'select(.state == \"failed\") | .item'",
 		RunE: func(c *cobra.Command, args []string) error {
 			if from < 1 {
-				return usage("--from %d: from 1 on", from)
+				return usage("--from %d: at least 1", from)
 			}
 			t, err := a.temporal(c.Context())
 			if err != nil {

@@ -34,7 +34,7 @@ func parseBudget(text string) (workflows.Budget, error) {
 		if to := counts[name]; to != nil {
 			n, err := strconv.ParseInt(value, 10, 64)
 			if err != nil || n < 0 {
-				return b, usage("--budget: %s=%s is no number of %s", name, value, name).hinted("%s=200; %s=0 means no bound", name, name)
+				return b, usage("--budget: %s=%s: want a whole number, at least 0", name, value).hinted("%s=200; %s=0 means no bound", name, name)
 			}
 			*to = &n
 			continue
@@ -44,7 +44,7 @@ func parseBudget(text string) (workflows.Budget, error) {
 		case name != "time" && name != "turn":
 			return b, usage("--budget: %q is none of tokens=N, turns=N, time=D, turn=D, approvals=N, commands=N", part).hinted(budgetExample)
 		case err != nil || d < 0 || name == "turn" && d == 0:
-			return b, usage("--budget: %s=%s is no duration", name, value).hinted("%s=90m or %s=2h", name, name)
+			return b, usage("--budget: %s=%s is not a duration", name, value).hinted("%s=90m or %s=2h", name, name)
 		case name == "time":
 			b.Time = d.String()
 		default:
@@ -139,7 +139,7 @@ func sameBudget(opt *workflows.SessionOptions, m snapshots.Manifest, former work
 		words = former.Budget.Words()
 	}
 	if words == "" && !given("budget") {
-		return usage("restore snapshot %s: it does not say what its session might use, and session %s is not there to say it", m.ID, m.Session).
+		return usage("restore snapshot %s: neither the snapshot nor session %s says what the budget was", m.ID, m.Session).
 			hinted("say it with --budget; tokens=0 is no bound")
 	}
 	turn := opt.TurnTimeout

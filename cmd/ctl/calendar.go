@@ -162,7 +162,7 @@ func (f calendarField) ranges(text string) ([]client.ScheduleRange, error) {
 		var err error
 		if stepped {
 			if r.Step, err = strconv.Atoi(every); err != nil || r.Step < 1 {
-				return nil, fmt.Errorf("%s %q: %q is no step", f.name, part, every)
+				return nil, fmt.Errorf("%s %q: %q is not a step", f.name, part, every)
 			}
 		}
 		switch from, to, ranged := strings.Cut(span, "-"); {
@@ -218,5 +218,9 @@ func (f calendarField) value(text string) (int, error) {
 			return f.min + i, nil
 		}
 	}
-	return 0, fmt.Errorf("%q is no %s", text, f.name)
+	article := "a"
+	if f.name == fieldHour.name {
+		article = "an"
+	}
+	return 0, fmt.Errorf("%q is not %s %s", text, article, f.name)
 }

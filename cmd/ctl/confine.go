@@ -25,7 +25,7 @@ func (f *confineFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.profile, "profile", "", "confine commands by the permission profile `NAME` of the seed's config.toml, in place of --sandbox")
 	fl.StringArrayVar(&f.read, "read", nil, "commands may read this `PATH` on the host and never write it; repeatable")
 	fl.StringArrayVar(&f.write, "write", nil, "commands may write this folder (`PATH` on the host) beside the work folder; repeatable")
-	fl.StringVar(&f.network, "network", "", "the network of commands: on, off (which the sandbox says by itself), or `HOST[,HOST…]`, each as api.example.com or *.example.com")
+	fl.StringVar(&f.network, "network", "", "the network of commands: on, off, or `HOST[,HOST…]`, each as api.example.com or *.example.com (default: as the sandbox or the profile sets it)")
 }
 
 // set puts the flags into a session's options. It refuses flags that contradict each other.
@@ -66,7 +66,7 @@ func sameConfinement(opt *workflows.SessionOptions, m snapshots.Manifest, former
 	case m.Policy != "": // a snapshot that records the policy also records the sandbox settings
 		words = m.Confine
 	case len(words) == 0 && !slices.ContainsFunc([]string{"sandbox", "profile", "read", "write", "network"}, given):
-		return usage("restore snapshot %s: it does not say what else was asked of its session's sandbox, and session %s, as it was then, is not there to say it", m.ID, m.Session).
+		return usage("restore snapshot %s: neither the snapshot nor session %s says what the sandbox settings were", m.ID, m.Session).
 			hinted("say it with --sandbox, and --read, --write and --network")
 	}
 	was, c := confinedAsItWas(words), &opt.Confine

@@ -131,7 +131,7 @@ func (t *temporal) maySend(ctx context.Context) error {
 	}
 	err = dial.Readable(ctx, t.Client, t.namespace, t.codec, workflows.PoolID(conf.Zone))
 	if errors.Is(err, payload.ErrNoKey) {
-		return usage("speak with Temporal at %s: its payloads are encrypted, and this ctl has no key", t.address).
+		return usage("use Temporal at %s: its payloads are encrypted, and ctl has no payload key", t.address).
 			hinted("name a copy of the workers' key file as temporal.payload_key in the config; a stack of `ctl up` has it in its state folder (--state)").because(err)
 	}
 	return nil // other failures are reported better by the command itself

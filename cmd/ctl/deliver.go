@@ -165,7 +165,7 @@ func stillOpen(doing string, ap workflows.Approval, d workflows.Decide) error {
 	case !time.Now().Before(ap.ExpiresAt):
 		return refused("%s: it expired at %s", doing, ap.ExpiresAt.UTC().Format(time.RFC3339))
 	case d.Digest != ap.Digest:
-		return refused("%s: the digest is not that of what was asked (%.12s…): look at it again", doing, ap.Digest)
+		return refused("%s: the digest does not match the request (%.12s…); look at the request again", doing, ap.Digest)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ output (-) is good only if ctl exits 0.`,
 			return a.getDeliverable(c.Context(), args[0], get, version, to, force)
 		},
 	}
-	c.Flags().StringVar(&get, "get", "", "write the one of this `NAME`")
+	c.Flags().StringVar(&get, "get", "", "write the deliverable of this `NAME`")
 	c.Flags().StringVar(&to, "to", "", "the `FILE` it is written to; - is standard output")
 	c.Flags().IntVar(&version, "version", 0, "not the newest of that name, but its `N`th version")
 	c.Flags().BoolVar(&force, "force", false, "write over a file that is there")
@@ -84,8 +84,11 @@ func (a *app) deliverables(ctx context.Context, id string) error {
 
 func (a *app) getDeliverable(ctx context.Context, id, name string, version int, to string, force bool) error {
 	doing := "get " + name + " of session " + id
-	if to == "-" && (isTerminal(a.out) || a.flags.output == "json") {
-		return usage("%s: - writes the file itself: name a file, or give it to a program", doing)
+	switch {
+	case to == "-" && a.flags.output == "json":
+		return usage("%s: --to - and -o json: give one of them", doing)
+	case to == "-" && isTerminal(a.out):
+		return usage("%s: standard output is a terminal", doing).hinted("name a file, or pipe the output to a program")
 	}
 	place, err := to, error(nil)
 	if to != "-" {

@@ -39,7 +39,7 @@ type finding struct {
 func doctorCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
-		Short: "find what would stop a first session, and say how to mend it",
+		Short: "check whether a first session can run, and say how to fix what prevents it",
 		Long: `Look at everything between this ctl and a first session: the programs and the codex
 beside it, the state folder, Temporal, the workers, the store. Exit 1 if something
 is wrong. Hosts have a doctor of their own: ctl host check NAME.`,
@@ -73,7 +73,7 @@ is wrong. Hosts have a doctor of their own: ctl host check NAME.`,
 			}
 			if len(bad) > 0 {
 				return newExit(exitFailed, "check_failed", "%d of %d checks failed: %s", len(bad), len(findings), strings.Join(bad, ", ")).
-					hinted("mend them from the top: one often explains the next")
+					hinted("fix them from the top: one often explains the next")
 			}
 			return nil
 		},
@@ -99,7 +99,7 @@ func (a *app) examine(ctx context.Context) []finding {
 	if path == "" {
 		path = "none, defaults"
 	}
-	add("config", err, "mend the file", "%s", path)
+	add("config", err, "fix the file", "%s", path)
 
 	for _, name := range []string{"worker", "devserver"} {
 		path, err := stack.Find(name)
@@ -132,7 +132,7 @@ func (a *app) examine(ctx context.Context) []finding {
 	identity, keys := a.keyFiles(dir, info, stackErr == nil)
 	if identity != "" {
 		add("identity", readable(identity, func() error { _, err := store.LoadIdentities(identity); return err }),
-			"chmod 600 the file; if it is gone or is no identity, bring back your copy: nothing else opens the store", "%s, mode 0600", identity)
+			"chmod 600 the file; if it is gone or is not an identity, bring back your copy: nothing else opens the store", "%s, mode 0600", identity)
 	}
 	if keys != "" {
 		add("payload key", readable(keys, func() error { _, err := payload.LoadKeys(keys); return err }),

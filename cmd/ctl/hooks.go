@@ -32,7 +32,7 @@ func readHooks(name string) (activities.Hooks, error) {
 	h = activities.Hooks{AfterCreate: f.AfterCreate, BeforeRun: f.BeforeRun, AfterRun: f.AfterRun, BeforeRemove: f.BeforeRemove}
 	if f.Timeout != "" {
 		if h.Timeout, err = time.ParseDuration(f.Timeout); err != nil || h.Timeout <= 0 {
-			return h, usage("--hooks %s: timeout %q is no duration such as 60s", name, f.Timeout)
+			return h, usage("--hooks %s: timeout %q is not a duration such as 60s", name, f.Timeout)
 		}
 	}
 	if h == (activities.Hooks{Timeout: h.Timeout}) {

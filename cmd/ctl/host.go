@@ -98,7 +98,7 @@ func (f hostFlags) put(args []string) (workflows.PutHost, error) {
 		return put, usage("--host-key and --known-hosts: give one of them")
 	}
 	if f.slots < 0 || f.slots == 0 && f.slotsGiven {
-		return put, usage("--slots %d: at least 1 (`ctl host cordon` lets nobody in)", f.slots)
+		return put, usage("--slots %d: at least 1 (`ctl host cordon` keeps new sessions out)", f.slots)
 	}
 	if f.root != "" && !filepath.IsAbs(f.root) {
 		return put, usage("--root %q is not an absolute path on the host", f.root)
@@ -138,7 +138,7 @@ func checkHostKey(key string) error {
 	if sum, ok := strings.CutPrefix(key, "SHA256:"); ok {
 		raw, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(sum, "="))
 		if err != nil || len(raw) != 32 {
-			return bad("is no fingerprint: it must be 43 letters of base64")
+			return bad("is not a fingerprint: it must be 43 letters of base64")
 		}
 		return nil
 	}
@@ -149,7 +149,7 @@ func checkHostKey(key string) error {
 	// A key's binary form begins with the length and the name of its type.
 	blob, err := base64.StdEncoding.DecodeString(fields[1])
 	if err != nil || len(blob) < 4+len(fields[0]) || string(blob[4:4+len(fields[0])]) != fields[0] {
-		return bad("is no key: what follows the type is not of that type, or not whole")
+		return bad("is not a key: its base64 part is invalid, cut off, or of another type")
 	}
 	return nil
 }
@@ -188,7 +188,7 @@ func parseAddress(s string) (login, address string, port int, err error) {
 		}
 	}
 	if address == "" || strings.ContainsAny(address, " \t/'\"") || strings.HasPrefix(address, "-") {
-		return bad("that is no address")
+		return bad("that is not an address")
 	}
 	return login, address, port, nil
 }

@@ -52,13 +52,13 @@ func hostChange(name string, change []string, slots int, given bool) (workflows.
 	case err != nil:
 		return set, err
 	case given && slots < 1:
-		return set, usage("--slots %d: at least 1 (`ctl host cordon` lets nobody in)", slots)
+		return set, usage("--slots %d: at least 1 (`ctl host cordon` keeps new sessions out)", slots)
 	case len(change) == 0 && !given:
 		return set, usage("there is nothing to change").hinted("give --label or --slots")
 	}
 	for _, key := range set.Unlabel {
 		if _, both := set.Labels[key]; both {
-			return set, usage("--label %s: given and taken away", key)
+			return set, usage("--label %s is both set and removed", key)
 		}
 	}
 	return set, nil

@@ -196,7 +196,7 @@ func (a *app) exec(ctx context.Context, zone, name string, argv []string) error 
 		return apiFailure(doing, ferr)
 	}
 	if out.State != "exited" {
-		return failed("%s: the command is gone, and nobody saw how it ended (%s)", doing, out.State).
+		return failed("%s: the command is gone, and its exit status is unknown (%s)", doing, out.State).
 			hinted("it may have done its work: look before you run it again")
 	}
 	if a.flags.output == "json" {
@@ -208,7 +208,7 @@ func (a *app) exec(ctx context.Context, zone, name string, argv []string) error 
 		return exitStatus(out.Code)
 	}
 	if missing > 0 {
-		return failed("%s: the command ended well, but %d bytes of its output are missing: nobody read them in time", doing, missing).
+		return failed("%s: the command succeeded, but %d bytes of its output were dropped: they came faster than they were read", doing, missing).
 			hinted("let it write to a file on the host")
 	}
 	return nil

@@ -35,7 +35,7 @@ func (f *inputFlags) add(c *cobra.Command, steers bool) {
 	fl.StringArrayVar(&f.images, "image", nil, "show the model the image in this `FILE` (PNG, JPEG, GIF or WebP, 20 MiB at most); repeatable")
 	fl.StringArrayVar(&f.files, "file", nil, "put this `FILE` (64 MiB at most) on the host, outside the work folder, and tell the model where; repeatable")
 	if !steers {
-		fl.StringVar(&f.schema, "output-schema", "", "have the turn end with JSON of the JSON schema in this `FILE`; codex and its provider see to that, and the JSON is printed")
+		fl.StringVar(&f.schema, "output-schema", "", "make the turn end with JSON that matches the JSON schema in this `FILE`, as far as the model provider enforces it; the JSON is printed")
 	}
 }
 

@@ -25,7 +25,7 @@ const maxKey = 200
 type keyFlags struct{ key string }
 
 func (f *keyFlags) add(c *cobra.Command, what string) {
-	c.Flags().StringVar(&f.key, "key", "", "a `TEXT` of yours that stands for this request: asked again with it, the same "+what+" is there, and no second one; another request under it is refused")
+	c.Flags().StringVar(&f.key, "key", "", "a `TEXT` that identifies this request: repeating the request with it returns the same "+what+", and starts no second one; a different request with it is refused")
 }
 
 func (f *keyFlags) check() error {

@@ -16,9 +16,9 @@ type placeFlags struct {
 func (f *placeFlags) add(c *cobra.Command) {
 	fl := c.Flags()
 	fl.StringArrayVar(&f.labels, "label", nil, "any host that meets this `SELECTOR`: k=v, k!=v, k>=n, k<=n, k>n, k<n, k (it has the label) or !k; repeatable, all hold")
-	fl.StringArrayVar(&f.prefer, "prefer", nil, "rather a host that meets this `SELECTOR`, if one is free; repeatable")
+	fl.StringArrayVar(&f.prefer, "prefer", nil, "prefer a free host that meets this `SELECTOR`; repeatable")
 	fl.StringVar(&f.tenant, "tenant", "", "`NAME` of the team for which it counts where slots are shared out (ctl pool set)")
-	fl.IntVar(&f.priority, "priority", workflows.DefaultPriority, "whose turn it is among those who wait: `N` from 1 (first) to 5 (last)")
+	fl.IntVar(&f.priority, "priority", workflows.DefaultPriority, "order among waiting sessions: `N` from 1 (first) to 5 (last)")
 }
 
 // set checks the flags. The form k=v is stored as a label, as in earlier versions; all

@@ -57,7 +57,7 @@ func (a *app) policyFile(doing, name string) (*policy.Policy, error) {
 	}
 	p, err := policy.Parse(data)
 	if err != nil {
-		return nil, usage("%s: %s: %v", doing, name, err).hinted("mend the file: a session with a broken policy declines everything").because(err)
+		return nil, usage("%s: %s: %v", doing, name, err).hinted("fix the file; a session with a broken policy declines everything").because(err)
 	}
 	return p, nil
 }

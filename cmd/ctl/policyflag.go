@@ -40,7 +40,7 @@ func (a *app) readPolicy(name string) (string, error) {
 		return "", usage("--policy %s: it is empty", name)
 	}
 	if _, err := policy.Parse(data); err != nil {
-		return "", usage("--policy %s: %v", name, err).hinted("mend the file: a session with a broken policy declines everything").because(err)
+		return "", usage("--policy %s: %v", name, err).hinted("fix the file; a session with a broken policy declines everything").because(err)
 	}
 	return string(data), nil
 }
@@ -80,10 +80,10 @@ func policyAsItWas(m snapshots.Manifest, text string, known bool) (string, error
 	case m.Policy == snapshots.NoPolicy:
 		return "", nil
 	case m.Policy == "":
-		return "", usage("restore snapshot %s: it does not say by which policy its session was judged, and session %s, as it was then, is not there to say it", m.ID, m.Session).
+		return "", usage("restore snapshot %s: neither the snapshot nor session %s says what the policy was", m.ID, m.Session).
 			hinted("say it with --policy FILE or --policy none")
 	}
-	return "", usage("restore snapshot %s: its session was judged by the policy %s, and session %s, as it was then, is not there to give it", m.ID, m.Policy[:min(12, len(m.Policy))], m.Session).
+	return "", usage("restore snapshot %s: its session had the policy %s, and session %s cannot supply that policy", m.ID, m.Policy[:min(12, len(m.Policy))], m.Session).
 		hinted("give it with --policy FILE (`sha256sum FILE` begins so), or say --policy none")
 }
 

@@ -150,7 +150,7 @@ func answer(codec *payload.Codec, history *historypb.History, at time.Time, doin
 		answered = now
 	}
 	if answered == nil {
-		return unreachable("%s: no worker answers, and the history does not tell yet", doing).
+		return unreachable("%s: no worker answers, and the history has no answer yet", doing).
 			hinted("is a worker running? `ctl status` shows them")
 	}
 	if answered.err != nil {

@@ -53,7 +53,7 @@ func (f *startFlags) add(c *cobra.Command, _ string) {
 	fl.DurationVar(&f.turnTimeout, "turn-timeout", 24*time.Hour, "longest turn")
 	fl.StringVar(&f.onInterrupt, "on-interrupt", "ask", "when codex's process dies in a turn: ask (wait for a message), continue (tell codex to go on) or fail")
 	fl.StringVar(&f.credentials, "credentials", "planted", "planted (auth.json on the host) or broker (a ChatGPT login stays away from the host; codex gets short-lived access tokens)")
-	fl.StringVar(&f.onAuth, "on-auth", "", "when a turn got no access token in time: retry (say the same once more if it began nothing; the default with a broker) or ask (wait for a message)")
+	fl.StringVar(&f.onAuth, "on-auth", "", "when a turn got no access token in time: retry (send the message again if the turn had no effect; the default with a broker) or ask (wait for a message)")
 	fl.StringVar(&f.budget, "budget", "", budgetHelp)
 	f.judge.add(c)
 	f.goOn.add(c)
@@ -155,7 +155,7 @@ func (f *startFlags) options() (workflows.SessionOptions, error) {
 		return opt, usage("--dir %q is not an absolute path on the host", f.dir)
 	}
 	if f.expiry <= 0 || f.turnTimeout <= 0 {
-		return opt, usage("--approval-timeout and --turn-timeout must be longer than nothing")
+		return opt, usage("--approval-timeout and --turn-timeout must be greater than 0")
 	}
 	return opt, nil
 }
@@ -244,7 +244,7 @@ terminal. Prints the final message and closes the session, unless --keep.`,
 	with.add(c, false)
 	key.add(c, "session")
 	c.Flags().BoolVar(&keep, "keep", false, "leave the session open")
-	c.Flags().BoolVar(&detach, "detach", false, "print the session's id and leave it to itself")
+	c.Flags().BoolVar(&detach, "detach", false, "print the session's id and exit")
 	return c
 }
 

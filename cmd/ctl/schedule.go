@@ -119,7 +119,7 @@ func (a *app) change(ctx context.Context, doing, name, done string, do func(cont
 func schedulePauseCommand(a *app) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
-		Use: "pause NAME", Short: "let its times pass", Args: cobra.ExactArgs(1), Example: "  ctl schedule pause nightly --reason 'release week'",
+		Use: "pause NAME", Short: "start nothing by the clock until it is resumed", Args: cobra.ExactArgs(1), Example: "  ctl schedule pause nightly --reason 'release week'",
 		RunE: func(c *cobra.Command, args []string) error {
 			note := "paused by " + person()
 			if reason != "" {
@@ -136,7 +136,7 @@ func schedulePauseCommand(a *app) *cobra.Command {
 
 func scheduleResumeCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "resume NAME", Short: "go on with its times", Args: cobra.ExactArgs(1), Example: "  ctl schedule resume nightly",
+		Use: "resume NAME", Short: "start sessions and batches by the clock again", Args: cobra.ExactArgs(1), Example: "  ctl schedule resume nightly",
 		Long: `What should have begun while it was paused is not made up for; 'ctl schedule backfill' does that.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.change(c.Context(), "resume schedule "+args[0], args[0], "goes on", func(ctx context.Context, h client.ScheduleHandle) error {
@@ -149,7 +149,7 @@ func scheduleResumeCommand(a *app) *cobra.Command {
 func scheduleDeleteCommand(a *app) *cobra.Command {
 	var stop bool
 	c := &cobra.Command{
-		Use: "delete NAME", Short: "have no more of it begin", Args: cobra.ExactArgs(1),
+		Use: "delete NAME", Short: "delete a schedule", Args: cobra.ExactArgs(1),
 		Long: `What it has begun goes on, and can be found by its name still; --close closes
 what still runs, in good order.`,
 		Example: "  ctl schedule delete nightly\n  ctl schedule delete nightly --close",
@@ -325,7 +325,7 @@ func parseMoment(flag, text string, in *time.Location) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, usage("%s %q is no moment", flag, text).hinted("2026-01-31, 2026-01-31T22:30 (in the schedule's time zone) or 2026-01-31T22:30:00Z")
+	return time.Time{}, usage("%s %q is not a time", flag, text).hinted("2026-01-31, 2026-01-31T22:30 (in the schedule's time zone) or 2026-01-31T22:30:00Z")
 }
 
 // location returns a time zone by its name.

@@ -32,7 +32,7 @@ func (f *whenFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.from, "from", "", "not before this `moment`")
 	fl.StringVar(&f.until, "until", "", "not after this `moment`")
 	fl.DurationVar(&f.jitter, "jitter", 0, "begin up to so much later, by chance, so that not all begins at once")
-	fl.DurationVar(&f.catchup, "catchup", 10*time.Minute, "what could not begin in its time, since Temporal was away, begins if it is at most so late")
+	fl.DurationVar(&f.catchup, "catchup", 10*time.Minute, "how late a start may be that was missed because Temporal was down")
 }
 
 // spec parses all flags.
@@ -65,7 +65,7 @@ func (f *whenFlags) spec() (spec client.ScheduleSpec, err error) {
 	}
 	for _, d := range f.every {
 		if d < time.Second || d%time.Second != 0 {
-			return spec, usage("--every %s is no whole number of seconds", d)
+			return spec, usage("--every %s is not a whole number of seconds", d)
 		}
 		spec.Intervals = append(spec.Intervals, client.ScheduleIntervalSpec{Every: d})
 	}
@@ -347,7 +347,7 @@ func (a *app) createSchedule(ctx context.Context, name string, opts client.Sched
 		if err := t.scheduleError(bctx, doing, h.Delete(bctx)); err != nil {
 			return err
 		}
-		return usage("%s: none of its times is to come", doing).hinted("look at years, --except, --from and --until")
+		return usage("%s: none of its times is in the future", doing).hinted("look at years, --except, --from and --until")
 	}
 	return a.print().show(v, func(p *printer) {
 		state := "the next is at " + v.Next[0].Format(time.RFC3339)

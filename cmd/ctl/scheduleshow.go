@@ -219,7 +219,7 @@ const mostFilledIn = 500
 func scheduleBackfillCommand(a *app) *cobra.Command {
 	var from, to, overlap string
 	c := &cobra.Command{
-		Use: "backfill NAME --from T --to T", Short: "begin what times that passed would have begun", Args: cobra.ExactArgs(1),
+		Use: "backfill NAME --from T --to T", Short: "start what the schedule would have started at past times", Args: cobra.ExactArgs(1),
 		Long: `Begins, now, what the schedule would have begun from one moment to another, one after
 the other, whether or not it did so then. What is begun has the ids of those times.`,
 		Example: "  ctl schedule backfill nightly --from 2026-01-05 --to 2026-01-09T12:00",

@@ -32,7 +32,7 @@ func checkOutputSchema(data []byte) error {
 		for len(invalid.Causes) > 0 {
 			invalid = invalid.Causes[0]
 		}
-		return fmt.Errorf("it is no JSON schema: at /%s: %s", strings.Join(invalid.InstanceLocation, "/"),
+		return fmt.Errorf("it is not a JSON schema: at /%s: %s", strings.Join(invalid.InstanceLocation, "/"),
 			invalid.ErrorKind.LocalizedString(message.NewPrinter(language.English)))
 	}
 	return err

@@ -153,7 +153,7 @@ func (t *temporal) giveUp(ctx context.Context, doing string, run client.Workflow
 	var cancelled *temporalsdk.CanceledError
 	switch {
 	case ctx.Err() != nil:
-		return timedOut("%s: it was given up, and what it left on the host may still be there", doing)
+		return timedOut("%s: it was cancelled, but its processes and files on the host may not have been removed", doing)
 	case err == nil:
 		t.app.note("it was done before it could be given up")
 		return nil

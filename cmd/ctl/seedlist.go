@@ -51,6 +51,6 @@ func (t *temporal) alone(ctx context.Context, doing, name string, bundle *seeds.
 		return err
 	}
 	other := others[0].Name
-	return refused("%s: seed %s is this very login already, and two holders burn it", doing, other).
+	return refused("%s: seed %s already has this login, and using it in two places invalidates it", doing, other).
 		hinted("use that one, or `ctl seed delete %s` first", other)
 }

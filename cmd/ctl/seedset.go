@@ -94,7 +94,7 @@ in every session that gets it from now on, beside that one's own: the stricter w
 		},
 	}
 	give.add(c)
-	c.Flags().StringVar(&policy, "policy", "", "the policy in `FILE` judges in every session that has it; none: no policy does")
+	c.Flags().StringVar(&policy, "policy", "", "apply the policy in `FILE` to every session with this seed; none removes it")
 	c.Flags().StringVar(&amend, "amendments", "", "`on|off`: its sessions are offered decisions that change codex's rules for good (off at first)")
 	return c
 }

@@ -260,7 +260,7 @@ func sessionListCommand(a *app) *cobra.Command {
 			q := []string{fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus != 'ContinuedAsNew'", workflows.TypeSession)}
 			if state.given {
 				if !knownState(state.word) {
-					return usage("--state %q is no state of a session", state.word).
+					return usage("--state %q is not a state of a session", state.word).
 						hinted("one of %s; a folder goes before the command, or is given with a /", strings.Join(stateWords(), ", "))
 				}
 				q = append(q, fmt.Sprintf("FairleadState = '%s'", state.word))

@@ -151,7 +151,7 @@ up it is what its last codex listed.`,
 				return err
 			}
 			if len(v.Models) == 0 && v.At.IsZero() {
-				return failed("models of session %s: its codex was never up, so nobody asked it", args[0]).hinted("they are known with its first message")
+				return failed("models of session %s: codex has not listed its models in this session yet", args[0]).hinted("they are known with its first message")
 			}
 			return a.print().show(v, func(p *printer) { showModels(p, v) })
 		},

@@ -39,7 +39,7 @@ themselves ('snapshots.prune' in their config).`,
 			case flags.Changed("keep") && in.Keep < 1:
 				return usage("--keep %d: at least 1, the newest of a session is kept in any case", in.Keep)
 			case flags.Changed("max-age") && in.MaxAge <= 0:
-				return usage("--max-age %s: it must be longer than nothing", in.MaxAge)
+				return usage("--max-age %s: it must be greater than 0", in.MaxAge)
 			}
 			return a.pruneSnapshots(c.Context(), in)
 		},
@@ -175,7 +175,7 @@ func (a *app) startAlone(ctx context.Context, t *temporal, doing string, opts cl
 			return run, err
 		}
 		if !told {
-			a.note("%s: one is at work already; this one begins when it has ended", doing)
+			a.note("%s: another one is running; this one starts after it", doing)
 		}
 		err = t.result(ctx, doing, t.GetWorkflow(ctx, opts.ID, ""), 0, nil)
 		if code := exitOf(err); ctx.Err() != nil || err != nil && (code == exitTimeout || code == exitUnreachable) {

@@ -121,7 +121,7 @@ func plainFile(doing, path string) (string, error) {
 	case err != nil:
 		return "", usage("%s: %v", doing, err)
 	case !info.Mode().IsRegular():
-		return "", usage("%s: %s is there and is no plain file", doing, path).hinted("name another file, or - for standard output")
+		return "", usage("%s: %s is there and is not a plain file", doing, path).hinted("name another file, or - for standard output")
 	}
 	return filepath.EvalSymlinks(path)
 }

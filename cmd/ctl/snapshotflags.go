@@ -91,9 +91,9 @@ func (f *goOnFlags) check() error {
 		case f.every > 0:
 			return usage("--snapshot-when off and --snapshot-every: give one of them")
 		case f.hostLost == workflows.HostLostMove:
-			return usage("--on-host-lost move: it goes on from a snapshot, and --snapshot-when is off")
+			return usage("--on-host-lost move needs snapshots, and --snapshot-when is off")
 		case f.parkAfter > 0 && f.given != nil && f.given("park-after"):
-			return usage("--park-after: it goes on from a snapshot, and --snapshot-when is off")
+			return usage("--park-after needs snapshots, and --snapshot-when is off")
 		}
 	}
 	return f.checkExcludes()

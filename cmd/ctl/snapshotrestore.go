@@ -223,7 +223,7 @@ func (a *app) restoreSnapshot(ctx context.Context, t *temporal, m snapshots.Mani
 	}
 	if opt.Seed == "" && opt.SeedPool == "" {
 		if !known {
-			a.note("session %s, as it was then, is not known any more: without --seed the new one has no credentials", m.Session)
+			a.note("the session of the snapshot, %s, is no longer known; without --seed the new session has no credentials", m.Session)
 		}
 		sameCredentials(&opt, former, given)
 	}
@@ -279,7 +279,7 @@ func asItWas(opt *workflows.SessionOptions, m snapshots.Manifest, former workflo
 		case f.was != "":
 			*f.to = f.was
 		case f.must:
-			return usage("restore snapshot %s: it does not say how its session was set up, and session %s is not there to say it", m.ID, m.Session).
+			return usage("restore snapshot %s: neither the snapshot nor session %s says how the session was set up", m.ID, m.Session).
 				hinted("say it with --sandbox and --approval-policy")
 		}
 	}

@@ -14,7 +14,7 @@ import (
 func (a *app) hideTyping() (show func(), err error) {
 	f, ok := a.in.(*os.File)
 	if !ok {
-		return nil, errors.New("standard input is no terminal")
+		return nil, errors.New("standard input is not a terminal")
 	}
 	fd := int(f.Fd())
 	was, err := unix.IoctlGetTermios(fd, getTermios)

@@ -297,7 +297,7 @@ func (a *app) upDetached(ctx context.Context, f upFlags) error {
 		switch {
 		case v.err != nil:
 			err := cmd.Wait()
-			return failed("start a stack: the supervisor ended without a word (%v)", err).hinted("see %s", filepath.Join(opts.Dir, "logs"))
+			return failed("start a stack: the supervisor exited without a report (%v)", err).hinted("see %s", filepath.Join(opts.Dir, "logs"))
 		case v.Info == nil:
 			_ = cmd.Wait() // the report says why it ended
 			return &exitError{code: v.Code, kind: v.Kind, message: v.Message, hint: v.Hint}

@@ -69,7 +69,7 @@ func (a *app) watchTurn(ctx context.Context, t *temporal, acc workflows.MessageA
 			return a.turnResult(ctx, t, d, turn, ok, feed.seq >= d.Seq)
 		}
 		if now := d.View.Turn; !ok && now != nil && acc.N > 0 && now.N > acc.N {
-			return notFound("%s: turn %d ended too long ago to be at hand", doing, acc.N).hinted("`ctl transcript %s` has it", acc.Session)
+			return notFound("%s: turn %d ended too long ago: the session no longer keeps it", doing, acc.N).hinted("`ctl transcript %s` has it", acc.Session)
 		}
 		if !ok && d.View.State == workflows.Closed {
 			r.endLine()

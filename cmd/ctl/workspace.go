@@ -108,7 +108,7 @@ func (f *workspaceFlags) readTree() error {
 	case err != nil:
 		return usage("--upload %s: %v", f.upload, errors.Unwrap(err))
 	case !info.IsDir():
-		return usage("--upload %s is no folder", f.upload)
+		return usage("--upload %s is not a folder", f.upload)
 	}
 	if f.tree, err = snapshots.ReadLocal(f.upload); err != nil {
 		return usage("--upload: %v", err)

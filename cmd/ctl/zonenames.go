@@ -50,7 +50,7 @@ func meant(word string, known []string) (out []string) {
 
 // badTimeZone refuses an unknown time zone.
 func badTimeZone(name string) error {
-	e := usage("--tz %q is no time zone", name)
+	e := usage("--tz %q is not a time zone", name)
 	if near := meant(name, strings.Fields(timeZones)); len(near) > 0 {
 		return e.hinted("is %s meant?", strings.Join(near, " or "))
 	}

@@ -313,7 +313,7 @@ func fromJSONLine(data []byte, line int) (node, error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.New("the line ends within it")
 	}
-	return node{}, mistake(at, "it is no JSON: %v", err)
+	return node{}, mistake(at, "it is not JSON: %v", err)
 }
 
 type jsonReader struct {

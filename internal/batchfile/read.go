@@ -171,7 +171,7 @@ func (r *reader) retry(n node) {
 		case "wait":
 			d, err := time.ParseDuration(r.word(k, v))
 			if err != nil || d < 0 || d > maxWait {
-				r.add(v.at, "wait %q is no time such as 30s, of at most %v", cut(v.text), maxWait)
+				r.add(v.at, "wait %q is not a time such as 30s, of at most %v", cut(v.text), maxWait)
 			}
 			r.f.Retry.Wait = d
 		case "after_effects":
@@ -197,7 +197,7 @@ func (r *reader) kinds(n node) []string {
 		case v.kind != scalar:
 			r.add(v.at, "on takes kinds of failures, and not %s", v.what())
 		case r.o.Kinds != nil && !slices.Contains(r.o.Kinds, v.text):
-			r.add(v.at, "on: %q is no kind of failure%s", cut(v.text), nearest(v.text, r.o.Kinds))
+			r.add(v.at, "on: %q is not a kind of failure%s", cut(v.text), nearest(v.text, r.o.Kinds))
 		default:
 			out = append(out, v.text)
 		}

@@ -49,7 +49,7 @@ func Load(path string) (*Config, error) {
 		return nil, fmt.Errorf("read the config: %w", err)
 	}
 	if info.Size() > maxFile {
-		return nil, fmt.Errorf("read the config: %s has %d bytes: that is no config file", path, info.Size())
+		return nil, fmt.Errorf("read the config: %s has %d bytes: that is not a config file", path, info.Size())
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -29,7 +29,7 @@ func (r *reader) ini(data []byte) {
 		m := sectionPattern.FindStringSubmatch(text)
 		if m != nil || text[0] == '[' && !isBracketed(text) {
 			if m == nil {
-				r.add(at, "%q is no section: there are [group], [group:children] and [group:vars]", cut(text))
+				r.add(at, "%q is not a section: there are [group], [group:children] and [group:vars]", cut(text))
 				what = "" // the following lines belong to no known group
 				continue
 			}

@@ -122,7 +122,7 @@ func Parse(data []byte, o Options) (*File, error) {
 		case SSHConfig:
 			r.sshConfig(data)
 		default:
-			r.add(Place{}, "%q is no format: there are %s", f.Format, list(Formats))
+			r.add(Place{}, "%q is not a format: there are %s", f.Format, list(Formats))
 		}
 	}
 	r.rename()
@@ -199,7 +199,7 @@ func (r *reader) rename() {
 		case h.Name == local:
 			r.of(h.written, h.Place, "host %s: that is the name of the worker's own machine, which needs no import (`ctl host set local` gives labels and slots)", local)
 		case !namePattern.MatchString(h.Name):
-			r.of(h.written, h.Place, "%q is no name of a host: 1 to 63 of a-z, 0-9, dot, dash and underscore, beginning with a letter or digit", cut(h.written))
+			r.of(h.written, h.Place, "%q is not a name of a host: 1 to 63 of a-z, 0-9, dot, dash and underscore, beginning with a letter or digit", cut(h.written))
 		}
 		taken[h.Name] = h
 	}
@@ -209,7 +209,7 @@ func (r *reader) rename() {
 func (r *reader) choose() {
 	for _, p := range r.o.Only {
 		if _, err := path.Match(p, ""); err != nil {
-			r.add(Place{}, "%q is no pattern of names", p)
+			r.add(Place{}, "%q is not a pattern of names", p)
 			return
 		}
 	}

@@ -163,7 +163,7 @@ Host *
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.want == nil { // found out, and not liked
-				if _, err := Parse([]byte(c.text), Options{Name: c.name}); !strings.Contains(err.Error(), `"2001:db8::7" is no name`) {
+				if _, err := Parse([]byte(c.text), Options{Name: c.name}); !strings.Contains(err.Error(), `"2001:db8::7" is not a name`) {
 					t.Error(err)
 				}
 				return
@@ -208,7 +208,7 @@ func TestAllMistakesAreToldAtOnceEachWithItsPlace(t *testing.T) {
 	}{
 		{YAML, "hosts:\n  a: {address: x, port: 70000}\n  b b: {address: x}\n  c:\n  d: {adress: x}\nother: 1\n  \n", []string{
 			"line 2, column 25: host a: port takes a whole number from 1 to 65535",
-			`line 3, column 3: "b b" is no name of a host: 1 to 63 of a-z, 0-9, dot, dash and underscore, beginning with a letter or digit`,
+			`line 3, column 3: "b b" is not a name of a host: 1 to 63 of a-z, 0-9, dot, dash and underscore, beginning with a letter or digit`,
 			"line 4, column 3: host c needs an address, such as c: {address: c.example}",
 			"line 5, column 3: host d needs an address",
 			"line 5, column 7: host d: adress: no such key: there are address, user, port, labels, slots, jump, identity, root, host_keys, known_hosts",
@@ -218,13 +218,13 @@ func TestAllMistakesAreToldAtOnceEachWithItsPlace(t *testing.T) {
 			"line 3, column 3: host web would be called web, and so would Web of line 2, column 3: rename one of them"}},
 		{YAML, "hosts:\n  a: {address: x, jump: b}\n  b: {address: x, jump: c}\n  c: {address: x, jump: a}\n  d: {address: x, jump: me@nowhere}\n  local: {address: x}\n", []string{
 			"line 2, column 25: hosts jump over each other in a circle: a over b over c over a",
-			"line 5, column 25: host d jumps over me@nowhere, which is no host of this file: a jump host is a host like others, with a key of its own that is pinned",
+			"line 5, column 25: host d jumps over me@nowhere, which is not a host of this file: a jump host is a host like others, with a key of its own that is pinned",
 			"line 6, column 3: host local: that is the name of the worker's own machine, which needs no import (`ctl host set local` gives labels and slots)",
 		}},
 		{YAML, "hosts: [\n", []string{"line 1, column 8: it cannot be read as YAML: sequence end token ']' not found"}},
 		{AnsibleINI, "web[3:1]\n[web\n[web:things]\nx\n  [g:children]\nnone\n[web:vars]\nnothing\n[g]\na ansible_port=x 'b\nc x y=1 ansible_port=0\n", []string{
 			"line 1, column 1: range [3:1]: it ends before it begins",
-			`line 2, column 1: "[web" is no section: there are [group], [group:children] and [group:vars]`,
+			`line 2, column 1: "[web" is not a section: there are [group], [group:children] and [group:vars]`,
 			"line 3, column 1: [web:things]: there are children and vars",
 			"line 6, column 1: group g has the child none, and there is no such group",
 			"line 7, column 1: [web:vars]: there is no group web",
@@ -312,7 +312,7 @@ func TestOnlyWhatIsWantedCounts(t *testing.T) {
 	if got := lines(f); !slices.Equal(got, []string{"gate @y:0", "web-1 @x:0 jump:gate"}) {
 		t.Errorf("%q", got)
 	}
-	for only, want := range map[string]string{"none-*": "none of its hosts is called none-*", "b*": "port takes", "[": "is no pattern"} {
+	for only, want := range map[string]string{"none-*": "none of its hosts is called none-*", "b*": "port takes", "[": "is not a pattern"} {
 		if _, err := Parse([]byte(text), Options{Name: "f", Only: []string{only}}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", only, err)
 		}

@@ -48,7 +48,7 @@ func (r *reader) resolve() {
 func (r *reader) hop(h *Host, text string, byName map[string]int) string {
 	login, address, port, ok := splitTarget(text)
 	if !ok {
-		r.of(h.written, h.At("jump"), "host %s: %q is no host to jump over", cut(h.written), cut(text))
+		r.of(h.written, h.At("jump"), "host %s: %q is not a host to jump over", cut(h.written), cut(text))
 		return ""
 	}
 	name := strings.ToLower(address)
@@ -66,7 +66,7 @@ func (r *reader) hop(h *Host, text string, byName map[string]int) string {
 	if login == "" && port == 0 && namePattern.MatchString(name) {
 		return name // the zone may have it
 	}
-	r.of(h.written, h.At("jump"), "host %s jumps over %s, which is no host of this file: a jump host is a host like others, with a key of its own that is pinned", cut(h.written), cut(text))
+	r.of(h.written, h.At("jump"), "host %s jumps over %s, which is not a host of this file: a jump host is a host like others, with a key of its own that is pinned", cut(h.written), cut(text))
 	return ""
 }
 

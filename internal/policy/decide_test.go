@@ -245,7 +245,7 @@ func TestPermissionsThatAreNotUnderstoodAreNotNothing(t *testing.T) {
 
 func TestRequestsAreReadStrictly(t *testing.T) {
 	for text, want := range map[string]string{
-		``: "EOF", `{`: "unexpected EOF", `[]`: "cannot unmarshal", `{}`: `"" is no kind of request`, `{"kind":"command"} {}`: "something follows it", `{"kind":"command"}]`: "something follows it",
+		``: "EOF", `{`: "unexpected EOF", `[]`: "cannot unmarshal", `{}`: `"" is not a kind of request`, `{"kind":"command"} {}`: "something follows it", `{"kind":"command"}]`: "something follows it",
 		`{"kind":"command","words":["ls"]}`: `unknown field "words"`, `{"kind":"command","counts":{"in_hour":1}}`: "unknown field", `{"kind":"command","turn":"1"}`: "cannot unmarshal", `{"kind":"command","counts":{"in_turn":-1}}`: "below zero",
 	} {
 		if _, err := ReadRequest([]byte(text)); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "read the request: ") {

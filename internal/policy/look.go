@@ -131,7 +131,7 @@ func lookAtKind(a, b ast.Expr) error {
 		return nil
 	}
 	if s, ok := b.AsLiteral().(types.String); ok && !slices.Contains(kinds, string(s)) {
-		return fmt.Errorf("%.40q is no kind of request: %s", string(s), strings.Join(kinds, ", "))
+		return fmt.Errorf("%.40q is not a kind of request: %s", string(s), strings.Join(kinds, ", "))
 	}
 	return nil
 }

@@ -106,7 +106,7 @@ func ReadRequest(data []byte) (Request, error) {
 // check refuses a request that rules cannot judge.
 func (r Request) check() error {
 	if !slices.Contains(kinds, r.Kind) {
-		return fmt.Errorf("%.40q is no kind of request (%s)", r.Kind, strings.Join(kinds, ", "))
+		return fmt.Errorf("%.40q is not a kind of request (%s)", r.Kind, strings.Join(kinds, ", "))
 	}
 	texts := append([]string{r.Action, r.Command, r.CWD, r.Work, r.GrantRoot, r.NetworkHost, string(r.Permissions),
 		r.Digest, r.Reason, r.Session, r.Host.Name, r.Model, r.Requester, r.Server, r.Tool, r.Arguments}, r.Paths...)
@@ -126,7 +126,7 @@ func (r Request) check() error {
 	case size > maxText || longest > maxOne || len(r.Paths)+len(r.Changes) > maxItems || len(r.Host.Labels) > maxLabels:
 		return fmt.Errorf("it is too big to judge: %d bytes, %d paths, %d labels", size, len(r.Paths)+len(r.Changes), len(r.Host.Labels))
 	case r.Work != "" && !path.IsAbs(r.Work):
-		return errors.New("its work folder is no absolute path")
+		return errors.New("its work folder is not an absolute path")
 	case !valid:
 		return errors.New("it is not text in UTF-8")
 	case min(r.Turn, r.Counts.InTurn, r.Counts.InMinute, r.Counts.InSession, r.Counts.Accepted, r.Counts.Declined) < 0:

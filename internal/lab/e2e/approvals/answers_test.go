@@ -224,7 +224,7 @@ func TestASecretAnswerReachesTheModelAndNothingElse(t *testing.T) {
 	}
 	e2e.Refused(t, 2, "there is no terminal", "approval", "answer", a.ID, "colour=1", "--secret", "word")
 	e2e.Refused(t, 2, "no such file", "approval", "answer", a.ID, "colour=1", "--secret", "word="+file+"-not")
-	e2e.Refused(t, 2, "none of the questions", "approval", "answer", a.ID, "colour=1", "--secret", "nothing="+file)
+	e2e.Refused(t, 2, "no question has the key", "approval", "answer", a.ID, "colour=1", "--secret", "nothing="+file)
 	e2e.Refused(t, 2, `"colour" is not answered`, "approval", "answer", a.ID, "colour= ", "--secret", "word="+file)
 	r := e2e.Lab.Ctl(e2e.Within(t), strings.NewReader(secret+"\n"), "approval", "answer", a.ID, "colour=1", "--secret", "word=-", "-o", "json")
 	if err := json.Unmarshal([]byte(r.Stdout), &a); err != nil || r.Code != 0 || !slices.Equal(a.Decision.Secret, []string{"word"}) || len(a.Decision.Answers) != 1 {

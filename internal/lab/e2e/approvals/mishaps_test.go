@@ -17,7 +17,7 @@ func TestWhatIsTypedForOneApprovalDecidesNoOther(t *testing.T) {
 	id := "mishaps"
 	ann, ben := newKey(t, "ann", "open sesame"), newKey(t, "ben", "")
 	e2e.Session(t, id, "--policy", policyFile(t, "default: ask\n", "ann@example.com "+ann.line, "ben@example.com "+ben.line))
-	const choices, another = "then Enter >", "that was another one: Enter, then decide >"
+	const choices, another = "then Enter >", "the earlier question was closed; press Enter to go to this one >"
 
 	t.Run("watch", func(t *testing.T) {
 		e2e.Send(t, id, "run two commands")

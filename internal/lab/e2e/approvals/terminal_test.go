@@ -26,7 +26,7 @@ func TestEverythingCanBeAnsweredAtTheTerminal(t *testing.T) {
 	p.Types("use the network? [y/n]", "n")
 	p.Types("read /srv/data? [y/n]", "n")
 	p.Types("write /srv/out? [y/n]", "y")
-	p.Types("not for this turn alone? [y/n]", "n")
+	p.Types("not only for this turn? [y/n]", "n")
 	p.Leaves()
 	if said := e2e.LastText(t, id); !strings.Contains(said, "/srv/out") || strings.Contains(said, "/srv/data") || strings.Contains(said, `"enabled":true`) {
 		t.Errorf("the model said %q", said)

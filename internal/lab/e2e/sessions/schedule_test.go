@@ -314,7 +314,7 @@ func TestABadScheduleIsToldAndNotMade(t *testing.T) {
 		{"time zone without its continent", append([]string{"--every", "1h", "--tz", "Tokyo"}, run...), 2, "Asia/Tokyo"},
 		{"overlap", append([]string{"--every", "1h", "--overlap", "both"}, run...), 2, "buffer-one"},
 		{"past", append([]string{"--every", "1h", "--until", "2020-01-01"}, run...), 2, "--until"},
-		{"never", append([]string{"--calendar", "year=2001"}, run...), 2, "none of its times is to come"},
+		{"never", append([]string{"--calendar", "year=2001"}, run...), 2, "none of its times is in the future"},
 		{"zone of workers", []string{"--every", "1h", "--", "--zone", "moon", "--label", "a=b", "hello"}, 3, "there are default"},
 		{"a batch and a prompt", append([]string{"--every", "1h", "--batch", good}, run...), 2, "--batch FILE says all"},
 		{"no such file", []string{"--every", "1h", "--batch", "nowhere.yaml"}, 2, "nowhere.yaml"},
