@@ -114,12 +114,12 @@ func mayGoOn(f *startFlags, given func(flag string) bool) error {
 // asItWasByDefault replaces the defaults in --help for settings that are taken over from
 // the snapshot.
 func asItWasByDefault(c *cobra.Command) {
-	for _, name := range []string{"sandbox", "approval-policy", "model", "effort", "credentials", "on-interrupt", "on-auth", "snapshot", "snapshot-exclude", "tools", "policy"} {
+	for _, name := range []string{"sandbox", "approval-policy", "model", "effort", "credentials", "on-interrupt", "on-auth", "snapshot", "snapshot-exclude", "tools", "policy", "network"} {
 		flag := c.Flags().Lookup(name)
 		if flag.Value.Type() == "string" { // other types show no default
 			flag.DefValue = ""
 		}
-		flag.Usage = strings.NewReplacer(", the default)", ")", "; the default with a broker)", ")").Replace(flag.Usage) + " (default: as it was)"
+		flag.Usage = strings.NewReplacer(", the default)", ")", "; the default with a broker)", ")", " (default: as the sandbox or the profile sets it)", "").Replace(flag.Usage) + " (default: as it was)"
 	}
 	c.Flags().Lookup("seed").Usage += " (default: that of the session it is of)"
 }
