@@ -57,7 +57,7 @@ func TestAWorkspaceThatCannotBeIsRefusedBeforeAnythingStarts(t *testing.T) {
 		"an unknown hook":        {args: []string{"--hooks", file("h1", "after_all: x\nbefor_run: y\n")}, says: "befor_run"},
 		"hooks without a hook":   {args: []string{"--hooks", file("h2", "timeout: 3s\n")}, says: "no hook"},
 		"a timeout that is none": {args: []string{"--hooks", file("h3", "after_run: x\ntimeout: soon\n")}, says: "is not a duration"},
-		"an upload of a file":    {args: []string{"--upload", token}, says: "no folder"},
+		"an upload of a file":    {args: []string{"--upload", token}, says: "is not a folder"},
 		"an upload of nothing":   {args: []string{"--upload", filepath.Join(dir, "gone")}, says: "no such folder"},
 		"a folder that is kept":  {args: []string{"--keep-work"}, dir: "/srv/app", says: "never removed"},
 	} {
