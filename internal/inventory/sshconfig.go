@@ -28,7 +28,11 @@ const sshDefaults = "\nMatch all\nUser " + sshUnset + "\nIdentityFile none\nUser
 func (r *reader) sshConfig(ctx context.Context, data []byte) error {
 	s := &sshReader{r: r}
 	s.file(data, "", 0, &block{patterns: []string{"*"}})
-	if len(s.names) == 0 {
+	switch {
+	case len(s.names) == 0:
+		return nil
+	case len(s.names) > MaxHosts:
+		r.add(s.names[MaxHosts].at, "more than %d hosts", MaxHosts)
 		return nil
 	}
 	config, remove, err := temporary(append(slices.Clone(data), sshDefaults...))
@@ -146,27 +150,28 @@ func (s *sshReader) file(data []byte, name string, depth int, around *block) {
 		if m == nil {
 			continue
 		}
-		words, err := split(line[len(m[0]):])
-		if err != nil {
-			s.r.add(at, "%s: %v", m[1], err)
+		rest := line[len(m[0]):]
+		if strings.EqualFold(m[1], "match") {
+			now = s.begin(nil, around)
+			if strings.EqualFold(rest, "all") {
+				now.patterns = []string{"*"}
+			}
 			continue
 		}
-		switch strings.ToLower(m[1]) {
-		case "host":
+		words, err := split(rest)
+		switch {
+		case err != nil:
+			s.r.add(at, "%s: %v", m[1], err)
+		case strings.EqualFold(m[1], "include"):
+			s.include(words, at, depth, now)
+			// The lines after Include still belong to the including block.
+			now = s.begin(now.patterns, now.within)
+		default:
 			now = s.begin(nil, around)
 			for _, w := range words {
 				now.patterns = append(now.patterns, strings.NewReplacer(`[`, `\[`, `\`, `\\`).Replace(w.text))
 			}
 			s.concrete(now, words, at)
-		case "match":
-			now = s.begin(nil, around)
-			if len(words) == 1 && strings.EqualFold(words[0].text, "all") {
-				now.patterns = []string{"*"}
-			}
-		case "include":
-			s.include(words, at, depth, now)
-			// The lines after Include still belong to the including block.
-			now = s.begin(now.patterns, now.within)
 		}
 	}
 }
@@ -334,28 +339,20 @@ func (s *sshReader) settle(h *Host, found map[string][]string) {
 	r.pinFiles(h, strings.Fields(text("userknownhostsfile")))
 }
 
+var unknownToken = regexp.MustCompile(`^(?:[^%]|%%)*(%[^%])`)
+
 // tokens expands % tokens.
 func (r *reader) tokens(h *Host, text string, known map[string]string) string {
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] != '%' {
-			b.WriteByte(text[i])
-			continue
-		}
-		if i++; i == len(text) {
-			break
-		}
-		v, ok := known[text[i:i+1]]
-		switch {
-		case text[i] == '%':
-			v = "%"
-		case !ok:
-			r.of(h.written, h.Place, "host %s: %%%s in %q is not known here", cut(h.written), text[i:i+1], cut(text))
-		}
-		b.WriteString(v)
+	pairs := []string{"%%", "%%"}
+	for k, v := range known {
+		pairs = append(pairs, "%"+k, strings.ReplaceAll(v, "%", "%%"))
 	}
-	if strings.Contains(b.String(), "${") {
+	out := strings.NewReplacer(pairs...).Replace(text)
+	if m := unknownToken.FindStringSubmatch(out); m != nil {
+		r.of(h.written, h.Place, "host %s: %s in %q is not known here", cut(h.written), m[1], cut(text))
+	}
+	if strings.Contains(out, "${") {
 		r.of(h.written, h.Place, "host %s: %q: variables of the environment are not looked at", cut(h.written), cut(text))
 	}
-	return b.String()
+	return strings.ReplaceAll(out, "%%", "%")
 }
