@@ -180,13 +180,14 @@ Host *
 			t.Errorf("%s\n%s\nwant\n%s", c.text, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 		}
 	}
-	f := parsed(t, Options{Name: "config", Format: SSHConfig}, "Host a\n  IdentityFile /one\n  IdentityFile /two\nMatch host a\n  # fairlead: slots 2\n")
+	f := parsed(t, Options{Name: "config", Format: SSHConfig}, "Host a\n  IdentityFile /one\n  IdentityFile /two\nMatch host a\n  # fairlead: slots 2\n  Include /dev/null\n")
 	var warned []string
 	for _, w := range f.Warnings {
 		warned = append(warned, w.String())
 	}
 	if want := []string{"line 1, column 1: host a: a further IdentityFile was left out: the first is taken",
-		"line 5, column 3: # fairlead: slots 2: it was left out: only ssh knows which hosts a Match line is for"}; !slices.Equal(warned, want) {
+		"line 5, column 3: # fairlead: slots 2: it was left out: only ssh knows which hosts a Match line is for",
+		"line 6, column 3: no hosts were looked for in what it includes: only ssh knows when a Match line applies"}; !slices.Equal(warned, want) {
 		t.Errorf("%q, want %q", warned, want)
 	}
 }

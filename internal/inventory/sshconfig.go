@@ -231,6 +231,10 @@ func (s *sshReader) include(patterns []word, at Place, depth int, around *block)
 		s.r.add(at, "files include each other more than %d deep", maxIncludes)
 		return
 	}
+	if around.patterns == nil {
+		s.r.warn("", at, "no hosts were looked for in what it includes: only ssh knows when a Match line applies")
+		return
+	}
 	if s.r.o.Glob == nil || s.r.o.Read == nil {
 		s.r.add(at, "what it includes cannot be read here")
 		return
