@@ -180,7 +180,7 @@ Host *
 			t.Errorf("%s\n%s\nwant\n%s", c.text, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 		}
 	}
-	f := parsed(t, Options{Name: "config", Format: SSHConfig}, "Host a\n  IdentityFile /one\n  IdentityFile /two\nMatch host a\n  # fairlead: slots 2\n  Include /dev/null\n")
+	f := parsed(t, Options{Name: "config", Format: SSHConfig}, "Host a\n  IdentityFile /one\n  IdentityFile /two\nMatch host a\n  # fairlead: slots 2\n  Include /nowhere/*\n")
 	var warned []string
 	for _, w := range f.Warnings {
 		warned = append(warned, w.String())
