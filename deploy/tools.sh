@@ -51,6 +51,7 @@ programs() {
 	done <<-EOF
 		sshd openssh-server
 		ssh openssh-client
+		ansible-inventory ansible-core
 		ip iproute2
 		iptables iptables
 		busybox busybox-static

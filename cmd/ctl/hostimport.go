@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -35,12 +36,16 @@ func hostImportCommand(a *app) *cobra.Command {
 		Use:   "import FILE",
 		Short: "add the hosts of a file: our YAML, an Ansible inventory, an OpenSSH config",
 		Long: `Adds the hosts of a file to the inventory of a zone, all of them or none. FILE (- is
-standard input) is YAML of our own (as ` + "`ctl host export`" + ` writes it), an Ansible inventory
-in INI or YAML, or an OpenSSH client config such as ~/.ssh/config; what it was taken
-for is said. Ansible's groups become labels: group.NAME=yes for each group that a host
-is in, also by way of its children. The names behind Host of an OpenSSH config are
-hosts, patterns lend their settings, Include is followed; what stands behind Match is
-left out with a warning. Names are written in small letters from then on.
+standard input) is YAML of our own (as ` + "`ctl host export`" + ` writes it), an Ansible inventory,
+or an OpenSSH client config such as ~/.ssh/config; what it was taken for is said. Names
+are written in small letters from then on.
+
+Your own ansible-inventory reads Ansible's files, or FILE is the JSON that
+` + "`ansible-inventory --list`" + ` prints. Groups become labels: group.NAME=yes for each group
+that a host is in, also by way of its children. The names behind Host of an OpenSSH
+config are hosts, also of files that it includes, and your own ssh says their settings
+(ssh -G). These programs run what your files tell them to run, such as inventory plugins
+and Match exec; --timeout bounds them (2 minutes).
 
 Every key must be pinned: by the file (host_keys, UserKnownHostsFile), by
 --known-hosts, which is a file on this machine here, or by looking at each fingerprint
@@ -52,6 +57,7 @@ speak of stay. A host that is there with other settings is changed with --update
 otherwise nothing at all is done (exit 6).`,
 		Example: `  ctl host import hosts.yaml --dry-run
   ctl host import inventory.ini --known-hosts ~/.ssh/known_hosts --zone lab --only 'web-*'
+  ansible-inventory -i site/ --list | ctl host import - --known-hosts ~/.ssh/known_hosts
   ctl host import ~/.ssh/config --known-hosts ~/.ssh/known_hosts --only build-1`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -60,7 +66,7 @@ otherwise nothing at all is done (exit 6).`,
 		},
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.format, "format", "", "what FILE is: yaml, ansible-ini, ansible-yaml or ssh-config (default: found out)")
+	fl.StringVar(&f.format, "format", "", "what FILE is: yaml, ansible-ini, ansible-yaml, ansible-json or ssh-config (default: found out)")
 	fl.StringVar(&f.zone, "zone", "", "the zone whose workers reach them")
 	fl.StringArrayVar(&f.labels, "label", nil, "a `key=value` that all of them get; repeatable")
 	fl.IntVar(&f.slots, "slots", 0, "how many sessions at once on each (default: what the file says, or 4)")
@@ -73,7 +79,7 @@ otherwise nothing at all is done (exit 6).`,
 
 // importHosts reads, checks, compares, asks, and then changes all at once.
 func (a *app) importHosts(ctx context.Context, path string, f importFlags) error {
-	file, err := a.readInventory(path, f)
+	file, err := a.readInventory(ctx, path, f)
 	if err != nil {
 		return err
 	}
@@ -93,8 +99,17 @@ func (a *app) importHosts(ctx context.Context, path string, f importFlags) error
 	return im.carryOut(ctx)
 }
 
+// programTime bounds the programs that read a file.
+const programTime = 2 * time.Minute
+
+// programHints say what to do where one of them is missing.
+var programHints = map[string]string{
+	"ansible-inventory": "install ansible-core (apt-get install ansible-core), or run `ansible-inventory -i FILE --list` where it is, and import what it prints",
+	"ssh":               "install OpenSSH's client (apt-get install openssh-client)",
+}
+
 // readInventory reads the file, and says what it was taken for.
-func (a *app) readInventory(path string, f importFlags) (*inventory.File, error) {
+func (a *app) readInventory(ctx context.Context, path string, f importFlags) (*inventory.File, error) {
 	name, r := path, a.in
 	if path == "-" {
 		name = "standard input"
@@ -106,27 +121,36 @@ func (a *app) readInventory(path string, f importFlags) (*inventory.File, error)
 		defer file.Close()
 		r = file
 	}
-	data, err := io.ReadAll(io.LimitReader(r, inventory.MaxFile+1))
+	data, err := io.ReadAll(io.LimitReader(r, inventory.MaxList+1))
 	if err != nil {
 		return nil, failed("read %s: %v", name, err)
 	}
 	o := inventory.Options{Name: name, Format: inventory.Format(f.format), Only: f.only, Glob: filepath.Glob, Read: readIncluded}
 	if o.Format != "" && !slices.Contains(inventory.Formats, o.Format) {
-		return nil, usage("--format %q is none", f.format).hinted("yaml, ansible-ini, ansible-yaml or ssh-config")
+		return nil, usage("--format %q is none", f.format).hinted("yaml, ansible-ini, ansible-yaml, ansible-json or ssh-config")
 	}
 	if o.Home, err = os.UserHomeDir(); err != nil {
 		o.Home = ""
 	}
 	if abs, err := filepath.Abs(path); err == nil && path != "-" {
-		o.Name = abs // a config in ~/.ssh is known by where it is
+		o.Name, o.Path = abs, abs // a config in ~/.ssh is known by where it is
 	}
 	format := o.Format
 	if format == "" {
 		format = inventory.Detect(o.Name, data)
 	}
 	o.Name, o.Format = name, format
-	file, err := inventory.Parse(data, o)
-	if err != nil {
+	ctx, cancel := a.bounded(ctx, programTime)
+	defer cancel()
+	file, err := inventory.Parse(ctx, data, o)
+	var bad *inventory.Error
+	var missing *inventory.MissingError
+	switch {
+	case errors.As(err, &missing):
+		return nil, usage("import hosts: %s reads %s (%s), and it is not installed here", missing.Program, clean(name), format).hinted("%s", programHints[missing.Program])
+	case err != nil && !errors.As(err, &bad):
+		return nil, fmt.Errorf("import hosts: %s: %w", clean(name), err)
+	case err != nil:
 		return nil, usage("import hosts: %s", clean(err.Error())).hinted("nothing was changed; --format says what the file is if that was mistaken, --only leaves hosts out")
 	}
 	how := "by its content and name"
@@ -136,9 +160,6 @@ func (a *app) readInventory(path string, f importFlags) (*inventory.File, error)
 	a.note("%s: read as %s, %s; hosts: %d", clean(name), file.Format, how, len(file.Hosts))
 	for _, w := range file.Warnings {
 		fmt.Fprintf(a.err, "ctl: %s: %s\n", clean(name), clean(w.String()))
-	}
-	if format == inventory.AnsibleINI || format == inventory.AnsibleYAML {
-		a.noteUnreadVars(path)
 	}
 	return file, nil
 }
@@ -151,19 +172,6 @@ func readIncluded(name string) ([]byte, error) {
 		return nil, errors.New(e.message)
 	}
 	return data, err
-}
-
-// noteUnreadVars tells of variables that Ansible would read beside the file.
-func (a *app) noteUnreadVars(path string) {
-	if path == "-" {
-		return
-	}
-	for _, dir := range []string{"group_vars", "host_vars"} {
-		dir = filepath.Join(filepath.Dir(path), dir)
-		if st, err := os.Stat(dir); err == nil && st.IsDir() {
-			fmt.Fprintf(a.err, "ctl: %s is not read: what hosts need of it must stand in the inventory\n", clean(dir))
-		}
-	}
 }
 
 // A hostImport is an import on its way.

@@ -1,15 +1,18 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/inventory"
+	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -27,7 +30,7 @@ func prepared(t *testing.T, name, text string, f importFlags) (*hostImport, erro
 		t.Fatal(err)
 	}
 	a := &app{in: strings.NewReader(""), out: io.Discard, err: io.Discard}
-	file, err := a.readInventory(path, f)
+	file, err := a.readInventory(t.Context(), path, f)
 	if err != nil {
 		return nil, err
 	}
@@ -65,6 +68,7 @@ func TestAnImportChecksHostsAsAddDoes(t *testing.T) {
 }
 
 func TestPinsComeFromKnownHosts(t *testing.T) {
+	realparts.NotShort(t) // ssh reads the configs
 	kh := filepath.Join(t.TempDir(), "known_hosts")
 	// Hashed names are tested end to end.
 	if err := os.WriteFile(kh, []byte("[web.example]:2222,other "+someKey+"\n@revoked * "+otherKey+"\nweb.example,alias "+otherKey+"\n@cert-authority *.ca.example "+someKey+"\n"), 0o600); err != nil {
@@ -92,6 +96,31 @@ func TestPinsComeFromKnownHosts(t *testing.T) {
 				t.Errorf("%q: %q, want %q", config, got, c.want)
 			}
 		}
+	}
+}
+
+func TestAnImportSaysWhatToDoAboutAProgram(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	for name, want := range map[string]string{"hosts": "install ansible-core", "config": "openssh-client"} {
+		_, err := prepared(t, name, map[string]string{"hosts": "[web]\na\n", "config": "Host a\n"}[name], importFlags{})
+		var e *exitError
+		if !errors.As(err, &e) || e.code != exitUsage || !strings.Contains(e.message, "not installed here") || !strings.Contains(e.hint, want) {
+			t.Errorf("without a program for %s: %v", name, err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "ansible-inventory"), []byte("#!/bin/sh\nwhile :; do :; done\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "hosts")
+	if err := os.WriteFile(path, []byte("[web]\na\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := &app{in: strings.NewReader(""), out: io.Discard, err: io.Discard}
+	a.flags.timeout = 50 * time.Millisecond
+	_, err := a.readInventory(t.Context(), path, importFlags{})
+	if e := asExit(t.Context(), err, true, "ctl host import"); e.code != exitTimeout || !strings.Contains(e.message, "ansible-inventory was stopped: no answer within 50ms") {
+		t.Errorf("a program that does not end: %d, %s", e.code, e.message)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/inventory"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -57,7 +58,7 @@ func (im *hostImport) compare(ctx context.Context) error {
 		h.old = byName[h.put.Spec.Name]
 		if jump := h.put.Jump; jump != "" {
 			if specs[jump] == nil {
-				missing = append(missing, fmt.Sprintf("%s: host %s jumps over %s, which neither the file nor zone %s has", h.from.At("jump"), h.put.Spec.Name, jump, zone))
+				missing = append(missing, inventory.Problem{Place: h.from.At("jump"), Text: fmt.Sprintf("host %s jumps over %s, which neither the file nor zone %s has", h.put.Spec.Name, jump, zone)}.String())
 			}
 			h.put.Spec.Jump = specs[jump]
 		}
@@ -171,7 +172,11 @@ func (im *hostImport) pin(ctx context.Context) error {
 	var names []string
 	for _, h := range im.hosts {
 		if h.unpinned {
-			names = append(names, fmt.Sprintf("%s (%s)", h.put.Spec.Name, h.from.Place))
+			name := h.put.Spec.Name
+			if at := h.from.Place.String(); at != "" {
+				name += " (" + at + ")"
+			}
+			names = append(names, name)
 		}
 	}
 	if len(names) == 0 {

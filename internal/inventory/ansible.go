@@ -6,65 +6,58 @@ import (
 	"strings"
 )
 
-func (r *reader) ansibleHost(m *member, vars map[string]node, labels map[string]string) {
+func (r *reader) ansibleHost(name string, vars node, labels map[string]string) {
 	if v, ok := first(vars, "ansible_connection"); ok && !slices.Contains([]string{"ssh", "smart", "paramiko", "paramiko_ssh", "ansible.builtin.ssh"}, v.text) {
-		r.warn(m.name, v.at, "host %s was left out: it is reached by %q and not by SSH", cut(m.name), cut(v.text))
+		r.warn(name, Place{}, "host %s was left out: it is reached by %q and not by SSH", cut(name), cut(v.text))
 		return
 	}
-	h := r.host(m.name, m.at)
-	h.Address = strings.TrimSuffix(strings.TrimPrefix(m.name, "["), "]")
-	h.said("address", m.at)
+	h := r.host(name, Place{})
+	h.Address = name
 	h.Labels = labels
-	text := func(what string, names ...string) string {
+	text := func(names ...string) string {
 		v, ok := first(vars, names...)
 		if !ok || v.kind == null {
 			return ""
 		}
-		h.said(what, v.at)
 		return r.plain(h, names[0], v)
 	}
-	if s := text("address", "ansible_host", "ansible_ssh_host"); s != "" {
+	if s := text("ansible_host", "ansible_ssh_host"); s != "" {
 		h.Address = s
 	}
-	h.User = text("user", "ansible_user", "ansible_ssh_user")
-	h.Root = text("root", "fairlead_root")
-	h.KnownHosts = text("known_hosts", "fairlead_known_hosts")
-	if s := text("identity", "ansible_ssh_private_key_file", "ansible_private_key_file"); s != "" {
+	h.User = text("ansible_user", "ansible_ssh_user")
+	h.Root = text("fairlead_root")
+	h.KnownHosts = text("fairlead_known_hosts")
+	if s := text("ansible_ssh_private_key_file", "ansible_private_key_file"); s != "" {
 		h.Identity = r.home(s)
 	}
 	if v, ok := first(vars, "ansible_port", "ansible_ssh_port"); ok && v.kind != null {
-		h.said("port", v.at)
 		h.Port = r.number(h, "ansible_port", v, 65535)
 	}
 	if v, ok := first(vars, "fairlead_slots"); ok && v.kind != null {
-		h.said("slots", v.at)
 		h.Slots = r.number(h, "fairlead_slots", v, 10_000)
 	}
 	if v, ok := first(vars, "fairlead_host_keys"); ok && v.kind != null {
-		h.said("host_keys", v.at)
 		h.HostKeys = r.texts(h, "fairlead_host_keys", v)
 	}
 	r.ansibleLabels(h, vars)
 	for _, name := range []string{"ansible_ssh_common_args", "ansible_ssh_extra_args", "ansible_ssh_args"} {
-		if v, ok := vars[name]; ok && v.kind != null {
+		if v, ok := vars.get(name); ok && v.kind != null {
 			r.arguments(h, name, v)
 		}
 	}
 	if v, ok := first(vars, "fairlead_jump"); ok && v.kind != null {
-		h.said("jump", v.at)
 		h.via = r.plain(h, "fairlead_jump", v)
 	}
-	if v, ok := first(vars, "ansible_password", "ansible_ssh_pass", "ansible_ssh_password"); ok {
-		r.warn(h.written, v.at, "host %s: its password was left out: hosts are logged in to with keys", cut(h.written))
+	if _, ok := first(vars, "ansible_password", "ansible_ssh_pass", "ansible_ssh_password"); ok {
+		r.warn(h.written, h.Place, "host %s: its password was left out: hosts are logged in to with keys", cut(h.written))
 	}
 }
 
-func (r *reader) ansibleLabels(h *Host, vars map[string]node) {
-	v, ok := vars["fairlead_labels"]
+func (r *reader) ansibleLabels(h *Host, vars node) {
+	v, ok := vars.get("fairlead_labels")
 	if !ok || v.kind == null {
 		return
 	}
-	h.said("labels", v.at)
 	if v.kind == mapping {
 		for k, value := range r.labels(h, "fairlead_labels", v) {
 			h.Labels[k] = value
@@ -73,21 +66,21 @@ func (r *reader) ansibleLabels(h *Host, vars map[string]node) {
 	}
 	words, err := split(r.plain(h, "fairlead_labels", v))
 	if err != nil {
-		r.of(h.written, v.at, "host %s: fairlead_labels: %v", cut(h.written), err)
+		r.of(h.written, h.Place, "host %s: fairlead_labels: %v", cut(h.written), err)
 	}
 	for _, w := range words {
 		if k, value, ok := strings.Cut(w.text, "="); ok {
-			r.label(h, h.Labels, k, value, v.at)
+			r.label(h, h.Labels, k, value, h.Place)
 		} else {
-			r.of(h.written, v.at, "host %s: fairlead_labels: %q is not key=value", cut(h.written), cut(w.text))
+			r.of(h.written, h.Place, "host %s: fairlead_labels: %q is not key=value", cut(h.written), cut(w.text))
 		}
 	}
 }
 
 // first returns the first of the named variables, which are synonyms.
-func first(vars map[string]node, names ...string) (node, bool) {
+func first(vars node, names ...string) (node, bool) {
 	for _, n := range names {
-		if v, ok := vars[n]; ok {
+		if v, ok := vars.get(n); ok {
 			return v, true
 		}
 	}
@@ -98,9 +91,9 @@ func first(vars map[string]node, names ...string) (node, bool) {
 func (r *reader) plain(h *Host, name string, v node) string {
 	switch {
 	case v.kind == secret:
-		r.of(h.written, v.at, "host %s: %s is in a vault, which only Ansible opens", cut(h.written), name)
+		r.of(h.written, h.Place, "host %s: %s is in a vault, which only Ansible opens", cut(h.written), name)
 	case strings.Contains(v.text, "{{") || strings.Contains(v.text, "{%"):
-		r.of(h.written, v.at, "host %s: %s is a template, which only Ansible fills in", cut(h.written), name)
+		r.of(h.written, h.Place, "host %s: %s is a template, which only Ansible fills in", cut(h.written), name)
 	default:
 		return r.text(h, name, v)
 	}
@@ -119,7 +112,7 @@ func (r *reader) arguments(h *Host, name string, v node) {
 	text := r.plain(h, name, v)
 	words, err := split(text)
 	if err != nil {
-		r.of(h.written, v.at, "host %s: %s: %v", cut(h.written), name, err)
+		r.of(h.written, h.Place, "host %s: %s: %v", cut(h.written), name, err)
 		return
 	}
 	for i := 0; i < len(words); i++ {
@@ -136,16 +129,15 @@ func (r *reader) arguments(h *Host, name string, v node) {
 		switch {
 		case strings.HasPrefix(word, "-J"):
 			h.via = next("-J")
-			h.said("jump", v.at)
 		case strings.HasPrefix(word, "-o"):
-			r.option(h, name, next("-o"), v.at)
+			r.option(h, name, next("-o"))
 		default:
-			r.warn(h.written, v.at, "%s: %s was left out", name, cut(word))
+			r.warn(h.written, h.Place, "%s: %s was left out", name, cut(word))
 		}
 	}
 }
 
-func (r *reader) option(h *Host, name, option string, at Place) {
+func (r *reader) option(h *Host, name, option string) {
 	k, value, _ := strings.Cut(option, "=")
 	if !strings.Contains(option, "=") {
 		k, value, _ = strings.Cut(option, " ")
@@ -154,34 +146,32 @@ func (r *reader) option(h *Host, name, option string, at Place) {
 	switch k {
 	case "proxyjump":
 		h.via = value
-		h.said("jump", at)
 	case "proxycommand":
-		r.proxyCommand(h, value, at)
+		r.proxyCommand(h, value)
 	case "userknownhostsfile":
-		r.pinFiles(h, strings.Fields(value), at)
+		r.pinFiles(h, strings.Fields(value))
 	case "hostkeyalias":
 		h.KeyName = value
 	case "stricthostkeychecking":
 		// Ignored: unknown host keys are never trusted here.
 	default:
-		r.warn(h.written, at, "%s: the option %s was left out", name, cut(k))
+		r.warn(h.written, h.Place, "%s: the option %s was left out", name, cut(k))
 	}
 }
 
 // proxyCommand refuses the host, because workers cannot reach it without running the
 // ProxyCommand.
-func (r *reader) proxyCommand(h *Host, value string, at Place) {
+func (r *reader) proxyCommand(h *Host, value string) {
 	if value == "" || strings.EqualFold(value, "none") {
 		return
 	}
-	r.of(h.written, at, "host %s is reached by a ProxyCommand, which workers do not run: say ProxyJump, or leave it out with --only", cut(h.written))
+	r.of(h.written, h.Place, "host %s is reached by a ProxyCommand, which workers do not run: say ProxyJump, or leave it out with --only", cut(h.written))
 }
 
-func (r *reader) pinFiles(h *Host, files []string, at Place) {
+func (r *reader) pinFiles(h *Host, files []string) {
 	for _, f := range files {
 		if f != "none" && f != "/dev/null" {
 			h.PinFiles = append(h.PinFiles, r.home(f))
 		}
 	}
-	h.said("pin_files", at)
 }

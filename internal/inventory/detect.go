@@ -8,12 +8,15 @@ import (
 )
 
 var (
-	sshWord = regexp.MustCompile(`(?i)^(host|match|include)(\s*=\s*|\s+)\S`)
+	sshWord = regexp.MustCompile(`(?i)^(host|match|include)(?:\s*=\s*|\s+)`)
 	section = regexp.MustCompile(`^\[[^:\]\s]+(:\w+)?\]`)
 )
 
 // Detect returns a file's format, judged by its name and content.
 func Detect(name string, data []byte) Format {
+	if isList(data) {
+		return AnsibleJSON
+	}
 	base := path.Base(strings.ReplaceAll(name, `\`, "/"))
 	switch ext := strings.ToLower(path.Ext(base)); {
 	case ext == ".yaml", ext == ".yml", ext == ".json":
@@ -51,6 +54,9 @@ var sshBlock = regexp.MustCompile(`(?mi)^\s*(host|match)(\s*=\s*|\s+)\S`)
 // whichYAML tells our YAML from Ansible's: Ansible's groups contain hosts, while our
 // hosts are at the top level.
 func whichYAML(data []byte) Format {
+	if len(data) > MaxFile {
+		return YAML
+	}
 	root, err := fromYAML(data)
 	if err != nil {
 		return YAML

@@ -1,6 +1,6 @@
 // Package inventory reads and writes files that describe existing hosts: our own
-// YAML, an Ansible inventory (INI or YAML) or an OpenSSH client config. It connects
-// to nothing and changes nothing.
+// YAML, an Ansible inventory (INI or YAML) or an OpenSSH client config. It changes
+// nothing.
 //
 //	hosts:                       # our own YAML
 //	  web-1:
@@ -15,27 +15,26 @@
 //	    host_keys: [ssh-ed25519 AAAA…]          # or SHA256:…
 //	    known_hosts: /etc/fairlead/known_hosts  # instead of host_keys; a path on the workers
 //
-// From an Ansible inventory it uses groups, their children, ranges of names, and the
+// An Ansible inventory is read by the program ansible-inventory, or it is the JSON that
+// `ansible-inventory --list` prints. The package uses groups, their children, and the
 // variables ansible_host, ansible_port, ansible_user, ansible_ssh_private_key_file,
 // ansible_ssh_common_args (ProxyJump, -J), ansible_connection, and ours:
 // fairlead_labels, fairlead_slots, fairlead_root, fairlead_jump, fairlead_host_keys,
-// fairlead_known_hosts. A host's variable wins over its group's, that over the parent
-// group's, and that over the one of group all. A host gets the label group.NAME=yes
-// for each group that it is in, directly or through children, except all and
-// ungrouped. group_vars, host_vars, templates and vaults are not read.
+// fairlead_known_hosts. A host gets the label group.NAME=yes for each group that it is
+// in, directly or through children, except all and ungrouped. Values that
+// ansible-inventory leaves as templates or encrypted are refused where they are needed.
 //
-// In an OpenSSH config every concrete name after Host is a host. Patterns contribute
-// their settings, and the first value wins. The package uses HostName, User, Port,
-// IdentityFile, ProxyJump, HostKeyAlias, UserKnownHostsFile and Include. A Match
-// block is skipped with a warning, because its conditions are known only when ssh
-// runs. Comments such as "# fairlead: slots 8" give settings that ssh does not have.
+// In an OpenSSH config every concrete name after Host is a host. The package finds the
+// names in the config and in the files that it includes; `ssh -G` says the settings of
+// each: HostName, User, Port, IdentityFile, ProxyJump, HostKeyAlias and
+// UserKnownHostsFile. Comments such as "# fairlead: slots 8" give settings that ssh does
+// not have.
 //
 // A file with a mistake is refused as a whole. All mistakes are reported at once
-// (*[Error]), each with its line and column.
+// (*[Error]). Each has its line and column if the program that reads the file tells
+// them.
 //
-// The readers are our own. An OpenSSH config library (kevinburke/ssh_config was
-// considered) stops at the first mistake, does not tell the place of the value that
-// wins, and fails on most Match lines. Ansible's INI differs from that of other
-// programs, and its mistakes need places too. Host keys are looked up with
+// The programs may run commands that the user's files name: inventory plugins and
+// scripts of Ansible, and Match exec of OpenSSH. Host keys are looked up with
 // skeema/knownhosts, as in hostexec: it handles hashed names, ports and revocations.
 package inventory

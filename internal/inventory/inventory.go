@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"context"
 	"fmt"
 	"path"
 	"regexp"
@@ -17,15 +18,17 @@ const (
 	YAML        Format = "yaml"
 	AnsibleINI  Format = "ansible-ini"
 	AnsibleYAML Format = "ansible-yaml"
+	AnsibleJSON Format = "ansible-json" // as ansible-inventory --list prints it
 	SSHConfig   Format = "ssh-config"
 )
 
 // Formats are all formats.
-var Formats = []Format{YAML, AnsibleINI, AnsibleYAML, SSHConfig}
+var Formats = []Format{YAML, AnsibleINI, AnsibleYAML, AnsibleJSON, SSHConfig}
 
 // Bounds of a file.
 const (
 	MaxFile  = 16 << 20
+	MaxList  = 64 << 20 // of what ansible-inventory --list prints
 	MaxHosts = 10_000
 )
 
@@ -86,6 +89,9 @@ type File struct {
 type Options struct {
 	// Name is the file's name, used in messages and to detect the format.
 	Name string
+	// Path is the file's path. ansible-inventory reads what stands beside the file, such
+	// as group_vars. If Path is empty, it reads a copy.
+	Path string
 	// Format is the file's format; it is detected if empty.
 	Format Format
 	// Only, if not empty, are patterns (path.Match) of the names of wanted hosts.
@@ -93,37 +99,46 @@ type Options struct {
 	Only []string
 	// Home is the folder that ~ stands for.
 	Home string
-	// Glob and Read give access to files that an OpenSSH config includes. If one of
-	// them is nil, nothing can be included.
+	// Glob and Read give access to files that an OpenSSH config includes, in which names
+	// of hosts are looked for. If one of them is nil, nothing can be included.
 	Glob func(pattern string) ([]string, error)
 	Read func(name string) ([]byte, error)
 }
 
-// Parse reads a file. The error is an *Error.
-func Parse(data []byte, o Options) (*File, error) {
+// Parse reads a file. It runs ansible-inventory or ssh for the formats that are theirs.
+// The error is an *Error, a *MissingError, or says why a program could not be run.
+func Parse(ctx context.Context, data []byte, o Options) (*File, error) {
 	r := &reader{o: o, byName: map[string]int{}}
 	f := &File{Format: o.Format}
+	if f.Format == "" {
+		f.Format = Detect(o.Name, data)
+	}
+	most := MaxFile
+	if f.Format == AnsibleJSON {
+		most = MaxList
+	}
+	var err error
 	switch {
-	case len(data) > MaxFile:
-		r.add(Place{}, "%d bytes are too many: at most %d", len(data), MaxFile)
+	case len(data) > most:
+		r.add(Place{}, "%d bytes are too many: at most %d", len(data), most)
 	case !utf8.Valid(data):
 		r.add(Place{}, "it is not text in UTF-8")
 	default:
-		if f.Format == "" {
-			f.Format = Detect(o.Name, data)
-		}
 		switch f.Format {
 		case YAML:
 			r.own(data)
-		case AnsibleINI:
-			r.ini(data)
-		case AnsibleYAML:
-			r.ansibleYAML(data)
+		case AnsibleINI, AnsibleYAML:
+			err = r.ansible(ctx, data)
+		case AnsibleJSON:
+			r.list(data)
 		case SSHConfig:
-			r.sshConfig(data)
+			err = r.sshConfig(ctx, data)
 		default:
 			r.add(Place{}, "%q is not a format: there are %s", f.Format, list(Formats))
 		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	r.rename()
 	r.resolve()

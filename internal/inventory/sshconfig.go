@@ -1,28 +1,120 @@
 package inventory
 
 import (
+	"context"
+	"errors"
+	"os/user"
+	"path"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"golang.org/x/sync/errgroup"
 )
 
-// A block holds the settings after one Host line, or before the first.
+// sshUnset is what ssh prints as the user if a config does not give one, because of
+// sshDefaults. ssh puts the local user there otherwise.
+const sshUnset = "fairlead.unset"
+
+// sshDefaults stand after a config. The first value wins, so they apply where the config
+// gives none.
+const sshDefaults = "\nMatch all\nUser " + sshUnset + "\nIdentityFile none\nUserKnownHostsFile none\n"
+
+// sshConfig finds the hosts of an OpenSSH client config and has ssh say their settings.
+func (r *reader) sshConfig(ctx context.Context, data []byte) error {
+	s := &sshReader{r: r}
+	s.file(data, "", 0, &block{patterns: []string{"*"}})
+	switch {
+	case len(s.names) == 0:
+		return nil
+	case len(s.names) > MaxHosts:
+		r.add(s.names[MaxHosts].at, "more than %d hosts", MaxHosts)
+		return nil
+	}
+	config, remove, err := temporary(append(slices.Clone(data), sshDefaults...))
+	if err != nil {
+		return err
+	}
+	defer remove()
+
+	found := make([]map[string][]string, len(s.names))
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(runtime.GOMAXPROCS(0))
+	for i, name := range s.names {
+		if !namePattern.MatchString(strings.ToLower(name.name)) {
+			continue // rename reports it; ssh could take it for an option or a login name
+		}
+		all.Go(func() error {
+			out, _, err := run(ctx, maxSettings, nil, "ssh", "-G", "-T", "-F", config, "--", name.name)
+			found[i] = settings(out)
+			return err
+		})
+	}
+	var failed *failedError
+	switch err := all.Wait(); {
+	case errors.As(err, &failed): // the same for each host
+		r.sshMistakes(failed.said, config)
+		return nil
+	case err != nil:
+		return err
+	}
+	for i, name := range s.names {
+		s.host(name, found[i])
+	}
+	return nil
+}
+
+// settings reads what ssh -G prints.
+func settings(out []byte) map[string][]string {
+	all := map[string][]string{}
+	for line := range strings.Lines(string(out)) {
+		k, v, _ := strings.Cut(strings.TrimRight(line, "\r\n"), " ")
+		all[strings.ToLower(k)] = append(all[strings.ToLower(k)], v)
+	}
+	return all
+}
+
+var sshMistake = regexp.MustCompile(`^(.*?):? line (\d+): (.*)$`)
+
+// sshMistakes takes over the mistakes that ssh reports.
+func (r *reader) sshMistakes(said, config string) {
+	found := false
+	for line := range strings.Lines(said) {
+		m := sshMistake.FindStringSubmatch(strings.TrimSpace(line))
+		if m == nil {
+			continue
+		}
+		found = true
+		at := Place{File: m[1]}
+		if at.Line, _ = strconv.Atoi(m[2]); m[1] == config {
+			at.File = ""
+		}
+		r.add(at, "%s", m[3])
+	}
+	if !found {
+		r.add(Place{}, "ssh cannot read it: %s", strings.ReplaceAll(said, config, r.o.Name))
+	}
+}
+
+// A block is a Host line, or what stands before the first, with the comments after it.
 type block struct {
-	patterns []string
-	never    bool // of a Match that was skipped
+	patterns []string // of path.Match; none of a Match line
 	within   *block
-	settings []setting
+	comments []comment
 }
 
-type setting struct {
-	key   string // in small letters
-	words []string
-	at    Place
+// A comment is a setting after "# fairlead:".
+type comment struct {
+	key, value string
+	at         Place
 }
 
-// An sshReader reads a client config and the files that it includes.
+// An sshReader finds Host lines and our comments in a config and in the files that it
+// includes.
 type sshReader struct {
 	r      *reader
 	blocks []*block
@@ -36,176 +128,119 @@ const (
 	maxFiles    = 1000
 )
 
-func (r *reader) sshConfig(data []byte) {
-	s := &sshReader{r: r}
-	s.file(data, "", 0, &block{patterns: []string{"*"}})
-	for _, name := range s.names {
-		if r.full() {
-			return
-		}
-		if _, twice := r.byName[name.name]; !twice {
-			s.host(name)
-		}
-	}
-}
-
 // file reads one file. Its blocks apply within the block around it.
 func (s *sshReader) file(data []byte, name string, depth int, around *block) {
 	if s.files++; s.files > maxFiles {
 		s.r.add(Place{File: name}, "more than %d files are included", maxFiles)
 		return
 	}
-	now := &block{patterns: []string{"*"}, within: around}
-	s.blocks = append(s.blocks, now)
+	now := s.begin([]string{"*"}, around)
 	number := 0
 	for raw := range strings.Lines(string(data)) {
 		number++
-		line := strings.TrimSpace(strings.TrimRight(raw, "\r\n"))
+		line := strings.TrimSpace(raw)
 		at := Place{File: name, Line: number, Column: utf8.RuneCountInString(raw[:len(raw)-len(strings.TrimLeft(raw, " \t"))]) + 1}
-		if line == "" {
-			continue
-		}
-		if line[0] == '#' {
-			if ours, ok := strings.CutPrefix(strings.TrimSpace(line[1:]), "fairlead:"); ok {
-				s.ours(now, strings.TrimSpace(ours), at)
+		if ours, ok := strings.CutPrefix(line, "#"); ok {
+			if ours, ok = strings.CutPrefix(strings.TrimSpace(ours), "fairlead:"); ok {
+				s.comment(now, strings.TrimSpace(ours), at)
 			}
 			continue
 		}
-		keyword, words, err := keyword(line)
-		if err != "" {
-			s.r.add(at, "%s", err)
+		m := sshWord.FindStringSubmatch(line)
+		if m == nil {
 			continue
 		}
-		switch keyword {
-		case "host":
-			now = &block{patterns: words, within: around}
-			s.blocks = append(s.blocks, now)
-			s.concrete(now, at)
-		case "match":
-			now = &block{never: true, within: around}
-			if len(words) == 1 && strings.EqualFold(words[0], "all") {
-				now = &block{patterns: []string{"*"}, within: around}
-			} else {
-				s.r.warn("", at, "Match %s: the settings behind it were left out: what it asks is known only when ssh runs", cut(strings.Join(words, " ")))
+		rest := line[len(m[0]):]
+		if strings.EqualFold(m[1], "match") {
+			now = s.begin(nil, around)
+			if strings.EqualFold(rest, "all") {
+				now.patterns = []string{"*"}
 			}
-			s.blocks = append(s.blocks, now)
-		case "include":
+			continue
+		}
+		words, err := split(rest)
+		switch {
+		case err != nil:
+			s.r.add(at, "%s: %v", m[1], err)
+		case strings.EqualFold(m[1], "include"):
 			s.include(words, at, depth, now)
 			// The lines after Include still belong to the including block.
-			rest := *now
-			rest.settings = nil
-			now = &rest
-			s.blocks = append(s.blocks, now)
+			now = s.begin(now.patterns, now.within)
 		default:
-			now.settings = append(now.settings, setting{keyword, words, at})
+			now = s.begin(nil, around)
+			for _, w := range words {
+				now.patterns = append(now.patterns, strings.NewReplacer(`[`, `\[`, `\`, `\\`).Replace(w.text))
+			}
+			s.concrete(now, words, at)
 		}
 	}
 }
 
-// ours reads a "# fairlead:" comment.
-func (s *sshReader) ours(now *block, text string, at Place) {
+func (s *sshReader) begin(patterns []string, within *block) *block {
+	b := &block{patterns: patterns, within: within}
+	s.blocks = append(s.blocks, b)
+	return b
+}
+
+// comment reads a "# fairlead:" comment.
+func (s *sshReader) comment(now *block, text string, at Place) {
 	k, v, _ := strings.Cut(text, " ")
 	k, v = strings.ToLower(k), strings.TrimSpace(v)
-	if !slices.Contains([]string{"slots", "label", "root", "host_key", "known_hosts"}, k) || v == "" {
+	switch {
+	case !slices.Contains([]string{"slots", "label", "root", "host_key", "known_hosts"}, k) || v == "":
 		s.r.add(at, "# fairlead: %s: there are slots, label, root, host_key and known_hosts, each with a value", cut(text))
-		return
+	case now.patterns == nil:
+		s.r.warn("", at, "# fairlead: %s: it was left out: only ssh knows which hosts a Match line is for", cut(text))
+	default:
+		now.comments = append(now.comments, comment{k, v, at})
 	}
-	now.settings = append(now.settings, setting{"fairlead " + k, []string{v}, at})
 }
 
 // applies reports whether a block, and the blocks around it, apply to a host.
 func (b *block) applies(name string) bool {
 	for ; b != nil; b = b.within {
-		if b.never || !matchesHost(b.patterns, name) {
+		yes := false
+		for _, p := range b.patterns {
+			p, not := strings.CutPrefix(p, "!")
+			if ok, _ := path.Match(p, name); ok || p == "*" { // a name with a slash is reported later
+				if not {
+					return false
+				}
+				yes = true
+			}
+		}
+		if !yes {
 			return false
 		}
 	}
 	return true
 }
 
-func matchesHost(patterns []string, name string) bool {
-	yes := false
-	for _, p := range patterns {
-		p, not := strings.CutPrefix(p, "!")
-		if wild(p, name) {
-			if not {
-				return false
-			}
-			yes = true
-		}
-	}
-	return yes
-}
-
-// wild matches a pattern with * and ?.
-func wild(pattern, s string) bool {
-	star, mark := -1, 0
-	i, j := 0, 0
-	for i < len(s) {
-		switch {
-		case j < len(pattern) && pattern[j] == '*':
-			star, mark = j, i
-			j++
-		case j < len(pattern) && (pattern[j] == '?' || pattern[j] == s[i]):
-			i, j = i+1, j+1
-		case star >= 0:
-			mark++
-			i, j = mark, star+1
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[j:], "*") == ""
-}
-
 // concrete records the names after Host that are not patterns.
-func (s *sshReader) concrete(b *block, at Place) {
-	for _, p := range b.patterns {
-		if !strings.ContainsAny(p, "*?!") && b.applies(p) && len(s.names) <= MaxHosts {
-			s.names = append(s.names, key{p, at})
+func (s *sshReader) concrete(b *block, words []word, at Place) {
+	for _, w := range words {
+		known := func(k key) bool { return k.name == w.text }
+		if !strings.ContainsAny(w.text, "*?!") && b.applies(w.text) && len(s.names) <= MaxHosts && !slices.ContainsFunc(s.names, known) {
+			s.names = append(s.names, key{w.text, at})
 		}
 	}
 }
 
-// keyword parses "Word value value" or "Word=value".
-func keyword(line string) (word string, words []string, problem string) {
-	end := strings.IndexAny(line, " \t=")
-	if end < 0 {
-		return "", nil, "\"" + cut(line) + "\" has no value"
-	}
-	word = strings.ToLower(line[:end])
-	rest := strings.TrimLeft(line[end:], " \t")
-	rest = strings.TrimLeft(strings.TrimPrefix(rest, "="), " \t")
-	if word == "proxycommand" || word == "localcommand" || word == "remotecommand" {
-		return word, []string{rest}, ""
-	}
-	list, err := split(rest)
-	switch {
-	case err != nil:
-		return "", nil, cut(line[:end]) + ": " + err.Error()
-	case len(list) == 0:
-		return "", nil, cut(line[:end]) + " has no value"
-	}
-	for _, w := range list {
-		words = append(words, w.text)
-	}
-	return word, words, ""
-}
-
-func (s *sshReader) include(patterns []string, at Place, depth int, around *block) {
+func (s *sshReader) include(patterns []word, at Place, depth int, around *block) {
 	if depth == maxIncludes {
 		s.r.add(at, "files include each other more than %d deep", maxIncludes)
+		return
+	}
+	if around.patterns == nil {
+		s.r.warn("", at, "no hosts were looked for in what it includes: only ssh knows when a Match line applies")
 		return
 	}
 	if s.r.o.Glob == nil || s.r.o.Read == nil {
 		s.r.add(at, "what it includes cannot be read here")
 		return
 	}
-	for _, p := range patterns {
-		p = s.r.home(p)
-		if !filepath.IsAbs(p) {
-			p = filepath.Join(s.r.o.Home, ".ssh", p)
-		}
+	for _, w := range patterns {
+		p := sshPath(w.text)
 		names, err := s.r.o.Glob(p)
 		if err != nil {
 			s.r.add(at, "Include %s: %v", cut(p), err)
@@ -225,138 +260,103 @@ func (s *sshReader) include(patterns []string, at Place, depth int, around *bloc
 	}
 }
 
-// host collects the settings for a name; the first value wins.
-func (s *sshReader) host(name key) {
-	h := s.r.host(name.name, name.at)
+// sshPath returns the path of an included file. ssh takes the home folder from the
+// password file, not from HOME.
+func sshPath(p string) string {
+	me, err := user.Current()
+	if err != nil {
+		return p
+	}
+	if rest, ok := strings.CutPrefix(p, "~/"); ok {
+		return filepath.Join(me.HomeDir, rest)
+	}
+	if !filepath.IsAbs(p) {
+		return filepath.Join(me.HomeDir, ".ssh", p)
+	}
+	return p
+}
+
+// host makes a host of what ssh and our comments say. The first comment of a kind wins.
+func (s *sshReader) host(name key, found map[string][]string) {
+	r := s.r
+	h := r.host(name.name, name.at)
 	h.Labels = map[string]string{}
-	h.Address = name.name
-	h.said("address", name.at)
-	won := map[string]setting{}
-	var keys []string
+	ours := map[string]string{}
 	for _, b := range s.blocks {
-		if !b.applies(name.name) {
+		if len(b.comments) == 0 || !b.applies(name.name) {
 			continue
 		}
-		for _, set := range b.settings {
-			switch set.key {
-			case "fairlead label":
-				k, v, ok := strings.Cut(set.words[0], "=")
+		for _, c := range b.comments {
+			switch c.key {
+			case "label":
+				k, v, ok := strings.Cut(c.value, "=")
 				if _, there := h.Labels[k]; !ok {
-					s.r.of(h.written, set.at, "label %q is not key=value", cut(set.words[0]))
+					r.of(h.written, c.at, "label %q is not key=value", cut(c.value))
 				} else if !there {
-					s.r.label(h, h.Labels, k, v, set.at)
+					r.label(h, h.Labels, k, v, c.at)
 				}
-				h.said("labels", set.at)
-				continue
-			case "fairlead host_key":
-				keys = append(keys, set.words[0])
-				h.said("host_keys", set.at)
-				continue
-			case "identityfile":
-				if _, there := won[set.key]; there {
-					s.r.warn(h.written, set.at, "host %s: a further IdentityFile was left out: the first is taken", cut(h.written))
+				h.said("labels", c.at)
+			case "host_key":
+				h.HostKeys = append(h.HostKeys, c.value)
+				h.said("host_keys", c.at)
+			default:
+				if _, there := ours[c.key]; !there {
+					ours[c.key] = c.value
+					h.said(c.key, c.at)
 				}
-			}
-			if _, there := won[set.key]; !there {
-				won[set.key] = set
 			}
 		}
 	}
-	h.HostKeys = keys
-	s.settle(h, won)
+	h.Root, h.KnownHosts = ours["root"], ours["known_hosts"]
+	if v, ok := ours["slots"]; ok {
+		h.Slots = r.number(h, "slots", node{kind: scalar, text: v, at: h.At("slots")}, 10_000)
+	}
+	s.settle(h, found)
 }
 
-// settle sets the host's fields from the values that won.
-func (s *sshReader) settle(h *Host, won map[string]setting) {
+// settle sets the host's fields from what ssh says.
+func (s *sshReader) settle(h *Host, found map[string][]string) {
 	r := s.r
-	text := func(what, key string) string {
-		set, ok := won[key]
-		if !ok {
-			return ""
+	text := func(key string) string { return append(found[key], "")[0] }
+	h.Address = text("hostname")
+	if h.User = text("user"); h.User == sshUnset {
+		h.User = ""
+	}
+	// ssh prints 22 if the config gives no port.
+	if port := text("port"); port != "" && port != "22" {
+		h.Port = r.number(h, "port", node{kind: scalar, text: port, at: h.Place}, 65535)
+	}
+	identities := slices.DeleteFunc(found["identityfile"], func(v string) bool { return strings.EqualFold(v, "none") })
+	if len(identities) > 0 {
+		known := map[string]string{"d": r.o.Home, "h": h.Address, "n": h.written, "p": strconv.Itoa(orSSH(h.Port))}
+		if h.User != "" {
+			known["r"] = h.User
 		}
-		h.said(what, set.at)
-		if len(set.words) > 1 {
-			r.of(h.written, set.at, "host %s: %s takes one value", cut(h.written), key)
-		}
-		return set.words[0]
+		h.Identity = r.home(r.tokens(h, identities[0], known))
 	}
-	number := func(what, key string, most int) int {
-		v := text(what, key)
-		if v == "" {
-			return 0
-		}
-		n, err := strconv.Atoi(v)
-		if err != nil || n < 1 || n > most {
-			r.of(h.written, h.At(what), "host %s: %s takes a whole number from 1 to %d", cut(h.written), what, most)
-		}
-		return n
+	if len(identities) > 1 {
+		r.warn(h.written, h.Place, "host %s: a further IdentityFile was left out: the first is taken", cut(h.written))
 	}
-	if v := text("address", "hostname"); v != "" {
-		h.Address = r.tokens(h, v, map[string]string{"h": h.written, "n": h.written})
-	}
-	h.User = text("user", "user")
-	h.Port = number("port", "port", 65535)
-	h.Slots = number("slots", "fairlead slots", 10_000)
-	h.Root = text("root", "fairlead root")
-	h.KnownHosts = text("known_hosts", "fairlead known_hosts")
-	known := map[string]string{"d": r.o.Home, "h": h.Address, "n": h.written, "p": strconv.Itoa(orSSH(h.Port))}
-	if h.User != "" {
-		known["r"] = h.User
-	}
-	if v := text("identity", "identityfile"); v != "" && !strings.EqualFold(v, "none") {
-		h.Identity = r.home(r.tokens(h, v, known))
-	}
-	h.KeyName = text("key_name", "hostkeyalias")
-	jump, jumps := won["proxyjump"]
-	command, commands := won["proxycommand"]
-	if jumps && (!commands || before(jump.at, command.at, s)) {
-		h.via = text("jump", "proxyjump")
-	} else if commands {
-		r.proxyCommand(h, command.words[0], command.at)
-	}
-	if set, ok := won["userknownhostsfile"]; ok {
-		r.pinFiles(h, set.words, set.at)
-	}
+	h.KeyName = text("hostkeyalias")
+	h.via = text("proxyjump")
+	r.proxyCommand(h, text("proxycommand"))
+	r.pinFiles(h, strings.Fields(text("userknownhostsfile")))
 }
 
-// before reports whether ssh reads a before b: the first of ProxyJump and
-// ProxyCommand wins.
-func before(a, b Place, s *sshReader) bool {
-	for _, bl := range s.blocks {
-		for _, set := range bl.settings {
-			switch set.at {
-			case a:
-				return true
-			case b:
-				return false
-			}
-		}
-	}
-	return true
-}
+var unknownToken = regexp.MustCompile(`^(?:[^%]|%%)*(%[^%])`)
 
 // tokens expands % tokens.
 func (r *reader) tokens(h *Host, text string, known map[string]string) string {
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] != '%' {
-			b.WriteByte(text[i])
-			continue
-		}
-		if i++; i == len(text) {
-			break
-		}
-		v, ok := known[text[i:i+1]]
-		switch {
-		case text[i] == '%':
-			v = "%"
-		case !ok:
-			r.of(h.written, h.At("identity"), "host %s: %%%s in %q is not known here", cut(h.written), text[i:i+1], cut(text))
-		}
-		b.WriteString(v)
+	pairs := []string{"%%", "%%"}
+	for k, v := range known {
+		pairs = append(pairs, "%"+k, strings.ReplaceAll(v, "%", "%%"))
 	}
-	if strings.Contains(b.String(), "${") {
-		r.of(h.written, h.At("identity"), "host %s: %q: variables of the environment are not looked at", cut(h.written), cut(text))
+	out := strings.NewReplacer(pairs...).Replace(text)
+	if m := unknownToken.FindStringSubmatch(out); m != nil {
+		r.of(h.written, h.Place, "host %s: %s in %q is not known here", cut(h.written), m[1], cut(text))
 	}
-	return b.String()
+	if strings.Contains(out, "${") {
+		r.of(h.written, h.Place, "host %s: %q: variables of the environment are not looked at", cut(h.written), cut(text))
+	}
+	return strings.ReplaceAll(out, "%%", "%")
 }

@@ -94,12 +94,16 @@ func TestTheHostsOfAnInventoryAreImportedAndCanBeReached(t *testing.T) {
 	}
 
 	r := e2e.Exits(t, 2, "host", "import", file)
-	if !strings.Contains(r.Stderr, "imp-gate (line 3, column 1), imp-inner (line 2, column 1)") || !strings.Contains(r.Stderr, "read as ansible-ini") {
+	if !strings.Contains(r.Stderr, "nobody to ask: imp-gate, imp-inner") || !strings.Contains(r.Stderr, "read as ansible-ini") {
 		t.Errorf("without pins ctl says %q", r.Stderr)
 	}
-	r = e2e.Exits(t, 2, "host", "import", write("bad.ini", "a ansible_port=0\n[edge\n"))
-	if !strings.Contains(r.Stderr, "2 mistakes") || !strings.Contains(r.Stderr, "line 1, column 3") || !strings.Contains(r.Stderr, "line 2, column 1") {
+	r = e2e.Exits(t, 2, "host", "import", write("bad.ini", "a ansible_port=0\n[edge:things]\n"))
+	if !strings.Contains(r.Stderr, "ansible-inventory cannot read it: ") || !strings.Contains(r.Stderr, "Section [edge:things] has unknown type: things") {
 		t.Errorf("of a bad file ctl says %q", r.Stderr)
+	}
+	r = e2e.Exits(t, 2, "host", "import", write("bad.ini", "a ansible_port=0\nb fairlead_slots=no\n"))
+	if !strings.Contains(r.Stderr, "2 mistakes") || !strings.Contains(r.Stderr, "host a: ansible_port takes") || !strings.Contains(r.Stderr, "host b: fairlead_slots takes") {
+		t.Errorf("of hosts with mistakes ctl says %q", r.Stderr)
 	}
 	all := []string{file, "--known-hosts", pins, "--label", "from=ansible", "--slots", "2"}
 	if got := imports(t, append(all, "--dry-run")...); got != "imp-gate would_add, imp-inner would_add" {
