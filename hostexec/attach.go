@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
 // ErrJournalLost means that somebody deleted, truncated or trimmed the journal: it is gone,
@@ -315,21 +317,26 @@ type wire struct {
 	status ProcessStatus // at the start
 }
 
+// gated is a host that limits how many attachments are made at a time.
+type gated interface {
+	EnterAttach(ctx context.Context) (leave func(), err error)
+}
+
 func openWire(ctx context.Context, h Host, dir string, opts AttachOptions, offset int64, follow bool) (*wire, error) {
 	text, kind, file := attachScript, "see", "out.log"
 	if opts.ErrLog {
 		file = "err.log"
 	}
 	if !follow {
-		if err := opts.Fence.check(); err != nil {
+		if err := opts.Fence.Check(); err != nil {
 			return nil, err
 		}
 		// Not Command.Fence: the lock is held until the take-over is done, not for the life
 		// of the attachment.
-		text, kind = fencePrologue(opts.Fence)+"\n"+text, "tie"
+		text, kind = script.FenceBegin(opts.Fence.Dir, opts.Fence.Epoch.Generation, opts.Fence.Epoch.Pump, opts.Fence.Epoch.Attempt)+"\n"+text, "tie"
 	}
 	if g, ok := h.(gated); ok {
-		leave, err := g.attaching().enter(ctx)
+		leave, err := g.EnterAttach(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -352,7 +359,7 @@ func openWire(ctx context.Context, h Host, dir string, opts AttachOptions, offse
 		w.status, err = parseStatus(string(line), "fairlead-process")
 	} else if err == io.EOF {
 		if err = processError(stream.Wait()); err == nil {
-			err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, errGarbled)
+			err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, script.ErrGarbled)
 		}
 	}
 	if err != nil {

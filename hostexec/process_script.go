@@ -31,18 +31,18 @@ var (
 )
 
 var (
-	inspectScript   = script("j_d=$1\nj_look\nj_report\n")
-	runningScript   = script("[ -d \"$1\" ] || exit 0\ncd -- \"$1\" || exit 1\nfor j_d in \"$2\" \"$2\".*; do\nj_look\n[ \"$j_state\" != running ] || echo \"$j_d\"\ndone\n")
-	startScript     = script(startText)
-	startWithSecret = script(strings.Replace(startText, noInput, secretInput, 1))
-	superviseScript = script(superviseText)
-	jobScript       = script(jobText)
+	inspectScript   = withLib("j_d=$1\nj_look\nj_report\n")
+	runningScript   = withLib("[ -d \"$1\" ] || exit 0\ncd -- \"$1\" || exit 1\nfor j_d in \"$2\" \"$2\".*; do\nj_look\n[ \"$j_state\" != running ] || echo \"$j_d\"\ndone\n")
+	startScript     = withLib(startText)
+	startWithSecret = withLib(strings.Replace(startText, noInput, secretInput, 1))
+	superviseScript = withLib(superviseText)
+	jobScript       = withLib(jobText)
 	execScript      = bare(execText)
-	stopScript      = script(stopText)
-	trimScript      = script(trimText)
-	removeProcess   = script(removeText)
-	attachScript    = script(attachText)
-	reapScript      = script(reapText)
+	stopScript      = withLib(stopText)
+	trimScript      = withLib(trimText)
+	removeProcess   = withLib(removeText)
+	attachScript    = withLib(attachText)
+	reapScript      = withLib(reapText)
 )
 
 // What the supervisor and the job get from the start script's standard input: nothing, or a
@@ -66,7 +66,8 @@ const (
 	statusTold = 128 + 15 // the supervisor ended the attachment because the job ended
 )
 
-func script(text string) string { return bare(processLib) + bare(text) }
+// withLib puts process.sh before a script.
+func withLib(text string) string { return bare(processLib) + bare(text) }
 
 // bare removes comments and indentation, because a script is sent every time and some
 // shells read it byte by byte.

@@ -9,11 +9,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-)
 
-// ErrUnsupported means that the host lacks a program or a kernel feature, which the error
-// names.
-var ErrUnsupported = errors.New("host lacks what is needed")
+	"fairlead.dev/fairlead/hostexec/internal/script"
+)
 
 // A StartError means that a process could not begin, because its command cannot be run as
 // requested. Nothing of it is left on the host.
@@ -24,7 +22,7 @@ type StartError struct {
 }
 
 func (e *StartError) Error() string {
-	return "process did not begin" + firstLine([]byte(e.Reason))
+	return "process did not begin" + script.FirstLine([]byte(e.Reason))
 }
 
 // Unwrap returns the typed error if the reason is known, for example ErrNoSpace.
@@ -101,33 +99,33 @@ func (s ProcessSpec) job() (string, error) {
 	}
 	var b strings.Builder
 	for _, k := range s.Unset {
-		if !envName.MatchString(k) {
+		if !script.EnvName.MatchString(k) {
 			return "", fmt.Errorf("environment name %q is not a shell name", k)
 		}
 		b.WriteString("unset -v " + k + "\n")
 	}
 	for _, k := range slices.Sorted(maps.Keys(s.Env)) {
 		switch {
-		case !envName.MatchString(k) || strings.HasPrefix(k, "j_"):
+		case !script.EnvName.MatchString(k) || strings.HasPrefix(k, "j_"):
 			return "", fmt.Errorf("environment name %q is not a shell name, or begins with j_", k)
 		case k == markEnv:
 			return "", fmt.Errorf("environment name %s is set by Mark", k)
 		case strings.ContainsRune(s.Env[k], 0):
 			return "", fmt.Errorf("environment value of %s holds a NUL byte", k)
 		}
-		b.WriteString("export " + k + "=" + shellQuote(s.Env[k]) + "\n")
+		b.WriteString("export " + k + "=" + script.QuoteInScript(s.Env[k]) + "\n")
 	}
 	if s.Mark != "" {
-		b.WriteString("export " + markEnv + "=" + shellQuote(s.Mark) + "\n")
+		b.WriteString("export " + markEnv + "=" + script.QuoteInScript(s.Mark) + "\n")
 	}
 	if s.WorkDir == "" {
 		b.WriteString("cd || exit 81\n")
 	} else {
-		b.WriteString("cd -- " + shellQuote(s.WorkDir) + " || exit 81\n")
+		b.WriteString("cd -- " + script.QuoteInScript(s.WorkDir) + " || exit 81\n")
 	}
 	b.WriteString("set --")
 	for _, a := range s.Argv {
-		b.WriteString(" " + shellQuote(a))
+		b.WriteString(" " + script.QuoteInScript(a))
 	}
 	b.WriteString("\n")
 	return b.String(), nil
@@ -176,5 +174,5 @@ func processError(err error) error {
 var shellSays = regexp.MustCompile(`(?m)^(fairlead-process|fairlead-job:[0-9]+): ((line )?[0-9]+: )?`)
 
 func processReason(stderr []byte) string {
-	return strings.TrimSpace(shellSays.ReplaceAllString(string(lastBytes(stderr, 4096)), ""))
+	return strings.TrimSpace(shellSays.ReplaceAllString(string(script.LastBytes(stderr, 4096)), ""))
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
 // InspectProcess returns the status of a journaled process and changes nothing. If the
@@ -95,15 +97,11 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// errGarbled means that the host's report cannot be parsed, for example because the script
-// was cut short.
-var errGarbled = errors.New("the host's report is garbled")
-
 // parseReport parses a status line and the tail of err.log behind it.
 func parseReport(out []byte) (ProcessStatus, error) {
 	line, rest, ok := bytes.Cut(out, []byte("\n"))
 	if !ok {
-		return ProcessStatus{}, fmt.Errorf("%w: %q", errGarbled, lastBytes(out, 200))
+		return ProcessStatus{}, fmt.Errorf("%w: %q", script.ErrGarbled, script.LastBytes(out, 200))
 	}
 	st, err := parseStatus(string(line), "fairlead-process")
 	st.StderrTail = string(rest)
@@ -114,12 +112,12 @@ func parseStatus(line, word string) (ProcessStatus, error) {
 	var st ProcessStatus
 	n, _ := fmt.Sscanf(line, word+" %s %d %d %d %d %d %d", &st.State, &st.PID, &st.Code, &st.Size, &st.ErrSize, &st.Trimmed, &st.ErrTrimmed)
 	if n != 7 {
-		return st, fmt.Errorf("%w: %q", errGarbled, line)
+		return st, fmt.Errorf("%w: %q", script.ErrGarbled, line)
 	}
 	switch st.State {
 	case ProcessAbsent, ProcessRunning, ProcessExited, ProcessLost, ProcessRebooted:
 	default:
-		return st, fmt.Errorf("%w: %q", errGarbled, line)
+		return st, fmt.Errorf("%w: %q", script.ErrGarbled, line)
 	}
 	st.Size, st.ErrSize = max(st.Size, 0), max(st.ErrSize, 0)
 	return st, nil

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+
+	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
 // ErrProcessRunning means that the operation needs a process that has ended, and this one
@@ -50,7 +52,7 @@ func trim(ctx context.Context, h Host, dir string, below int64, fence Fence) (fr
 		return 0, processError(err)
 	}
 	if n, _ := fmt.Sscanf(string(res.Stdout), "fairlead-trimmed %d", &freed); n != 1 {
-		return 0, fmt.Errorf("%w: %w: %q", ErrOutcomeUnknown, errGarbled, lastBytes(res.Stdout, 200))
+		return 0, fmt.Errorf("%w: %w: %q", ErrOutcomeUnknown, script.ErrGarbled, script.LastBytes(res.Stdout, 200))
 	}
 	return freed, nil
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
 // A Survivor is a process that Reap found and ended. Command is its name in the kernel,
@@ -60,7 +62,7 @@ func reap(ctx context.Context, h Host, dir, mark string, fence Fence) ([]Survivo
 			var kind string
 			var s Survivor
 			if n, _ := fmt.Sscanf(line, "%s %d", &kind, &s.PID); n != 2 {
-				return found, fmt.Errorf("%w: %q", errGarbled, line)
+				return found, fmt.Errorf("%w: %q", script.ErrGarbled, line)
 			}
 			left = append(left, line)
 			_, name, _ := strings.Cut(line, " ")

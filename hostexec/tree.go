@@ -9,6 +9,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
 // Trees travel as tar streams over one channel, because file by file would cost a round
@@ -52,15 +54,15 @@ func PutTree(ctx context.Context, h Host, dir string, tar io.Reader, fence *Fenc
 }
 
 func putTree(ctx context.Context, h Host, dir string, tar io.Reader, fence *Fence) error {
-	if err := checkPath(dir); err != nil {
+	if err := script.CheckPath(dir); err != nil {
 		return err
 	}
 	check, lock, unlock := "", "", ""
 	if fence != nil {
-		if err := fence.check(); err != nil {
+		if err := fence.Check(); err != nil {
 			return err
 		}
-		lock, unlock = fencePrologue(*fence), fenceEpilogue
+		lock, unlock = script.FenceBegin(fence.Dir, fence.Epoch.Generation, fence.Epoch.Pump, fence.Epoch.Attempt), script.FenceEnd
 		check = lock + "\n" + unlock
 	}
 	temp := path.Join(path.Dir(dir), ".fl-tree-"+rand.Text())
@@ -71,7 +73,7 @@ func putTree(ctx context.Context, h Host, dir string, tar io.Reader, fence *Fenc
 		return err
 	}
 	defer s.Close()
-	_, copyErr := io.CopyBuffer(onlyWriter{s}, readErrors{tar}, make([]byte, 256<<10))
+	_, copyErr := io.CopyBuffer(script.OnlyWriter{Writer: s}, script.MarkedReader{Reader: tar, As: ErrSource}, make([]byte, 256<<10))
 	if copyErr == nil {
 		copyErr = s.CloseWrite()
 	}
@@ -100,17 +102,6 @@ func removeTemp(ctx context.Context, h Host, temp string) error {
 	defer cancel()
 	_, err := h.Run(ctx, Command{Script: `rm -rf -- "$1"`, Args: []string{temp}})
 	return err
-}
-
-// readErrors marks errors of a local reader with ErrSource.
-type readErrors struct{ r io.Reader }
-
-func (r readErrors) Read(p []byte) (int, error) {
-	n, err := r.r.Read(p)
-	if err != nil && err != io.EOF {
-		err = fmt.Errorf("%w: %w", ErrSource, err)
-	}
-	return n, err
 }
 
 // packScript writes a tar stream of $2… below $1. Names to leave out are passed as
@@ -143,7 +134,7 @@ func GetTree(ctx context.Context, h Host, dir string, w io.Writer, paths ...stri
 }
 
 func getTree(ctx context.Context, h Host, dir string, w io.Writer, paths []string) error {
-	if err := checkPath(dir); err != nil {
+	if err := script.CheckPath(dir); err != nil {
 		return err
 	}
 	for _, p := range paths {
@@ -165,8 +156,8 @@ func getTree(ctx context.Context, h Host, dir string, w io.Writer, paths []strin
 	switch {
 	case !errors.As(err, &exit):
 		return err
-	case exit.Code == exitNotExist:
-		return fmt.Errorf("%w%s", ErrNotExist, firstLine(exit.Stderr))
+	case exit.Code == script.ExitNotExist:
+		return fmt.Errorf("%w%s", ErrNotExist, script.FirstLine(exit.Stderr))
 	case exit.Code == 1 && onlyChanges(exit.Stderr):
 		return nil
 	}

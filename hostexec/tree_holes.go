@@ -4,6 +4,8 @@ import (
 	"bufio"
 	_ "embed"
 	"fmt"
+
+	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
 //go:embed tree_holes.sh
@@ -40,7 +42,7 @@ func (w *TreeWriter) beginHoles(e TreeEntry) error {
 	}
 	w.holey[e.Path] = true
 	w.holes.block, w.holes.gap, w.holes.buf = 0, 0, w.holes.buf[:0]
-	return w.holes.say("f=%s\n", quote("./"+e.Path))
+	return w.holes.say("f=%s\n", script.Quote("./"+e.Path))
 }
 
 func (h *holeWriter) say(format string, args ...any) error {
@@ -135,7 +137,7 @@ func (h *holeWriter) endFile(e TreeEntry) error {
 }
 
 func (h *holeWriter) link(e TreeEntry) error {
-	return h.say("l=%s f=%s\n", quote("./"+e.Link), quote("./"+e.Path))
+	return h.say("l=%s f=%s\n", script.Quote("./"+e.Link), script.Quote("./"+e.Path))
 }
 
 // endHoles waits until all files with holes are written.

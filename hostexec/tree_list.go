@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
 //go:embed tree_list.sh
@@ -141,7 +143,7 @@ func ListTree(ctx context.Context, h Host, dir string, opts ListTreeOptions, fn 
 }
 
 func listTree(ctx context.Context, h Host, dir string, opts ListTreeOptions, fn func(TreeEntry) error) (TreeListing, error) {
-	if err := checkPath(dir); err != nil {
+	if err := script.CheckPath(dir); err != nil {
 		return TreeListing{}, err
 	}
 	tests, err := pruneTests(opts.Prune)
@@ -164,13 +166,13 @@ func listTree(ctx context.Context, h Host, dir string, opts ListTreeOptions, fn 
 	}
 	if err := s.Wait(); err != nil {
 		var exit *ExitError
-		if errors.As(err, &exit) && exit.Code == exitNotExist {
-			err = fmt.Errorf("%w%s", ErrNotExist, firstLine(exit.Stderr))
+		if errors.As(err, &exit) && exit.Code == script.ExitNotExist {
+			err = fmt.Errorf("%w%s", ErrNotExist, script.FirstLine(exit.Stderr))
 		}
 		return told, err
 	}
 	if readErr != nil {
-		return told, fmt.Errorf("the listing ended early%s", firstLine(s.Stderr()))
+		return told, fmt.Errorf("the listing ended early%s", script.FirstLine(s.Stderr()))
 	}
 	told.Problems = treeProblems(s.Stderr())
 	return told, nil
@@ -258,7 +260,7 @@ func (l *treeLister) read(from io.Reader) (TreeListing, error) {
 	sec, fraction, _ := strings.Cut(clock, ".")
 	now, err := strconv.ParseInt(sec, 10, 64)
 	if err != nil {
-		return TreeListing{}, fmt.Errorf("%w: it begins with %.200q", errGarbled, line)
+		return TreeListing{}, fmt.Errorf("%w: it begins with %.200q", script.ErrGarbled, line)
 	}
 	ns, err := strconv.ParseInt(fraction, 10, 64)
 	if err != nil || len(fraction) != 9 {
@@ -284,7 +286,7 @@ func (l *treeLister) read(from io.Reader) (TreeListing, error) {
 			err = toolsEnded(l.ended, "sort", "look")
 		}
 	default:
-		err = fmt.Errorf("%w: it begins with %.200q", errGarbled, line)
+		err = fmt.Errorf("%w: it begins with %.200q", script.ErrGarbled, line)
 	}
 	if err == nil {
 		if n, bad := strconv.Atoi(l.status); bad != nil || n > 125 {
@@ -302,7 +304,7 @@ func toolsEnded(said string, tools ...string) error {
 	for _, tool := range tools {
 		i := slices.Index(words, tool)
 		if i < 0 || i+1 == len(words) {
-			return fmt.Errorf("%w: nothing is said of how %q ended", errGarbled, tool)
+			return fmt.Errorf("%w: nothing is said of how %q ended", script.ErrGarbled, tool)
 		}
 		status := words[i+1]
 		n, err := strconv.Atoi(status)
@@ -333,7 +335,7 @@ func (l *treeLister) next(end byte) ([]byte, error) {
 			}
 			return nil, err
 		case len(l.long) > maxTreeRecord:
-			return nil, fmt.Errorf("%w: a record without an end", errGarbled)
+			return nil, fmt.Errorf("%w: a record without an end", script.ErrGarbled)
 		}
 		l.long = append(l.long, part...)
 	}
@@ -378,7 +380,7 @@ func (l *treeLister) end(err error) error {
 	return err
 }
 
-// tell passes an entry to fn, except for a repeated one: a folder that changes while it is
+// LastWord passes an entry to fn, except for a repeated one: a folder that changes while it is
 // read may list a name twice.
 func (l *treeLister) tell(e TreeEntry) error {
 	if l.any && !l.unordered {
@@ -386,7 +388,7 @@ func (l *treeLister) tell(e TreeEntry) error {
 		case c == 0:
 			return nil
 		case c > 0:
-			return fmt.Errorf("%w: %q comes after %q", errGarbled, e.Path, l.last)
+			return fmt.Errorf("%w: %q comes after %q", script.ErrGarbled, e.Path, l.last)
 		}
 	}
 	l.any, l.last = true, e.Path
@@ -397,7 +399,7 @@ func (l *treeLister) tell(e TreeEntry) error {
 func parseFound(rec []byte) (TreeEntry, error) {
 	i := bytes.Index(rec, []byte("//"))
 	if i < 0 {
-		return TreeEntry{}, fmt.Errorf("%w: record %.200q", errGarbled, rec)
+		return TreeEntry{}, fmt.Errorf("%w: record %.200q", script.ErrGarbled, rec)
 	}
 	e := TreeEntry{Path: string(rec[:i])}
 	if e.Path == "" {
@@ -407,7 +409,7 @@ func parseFound(rec []byte) (TreeEntry, error) {
 	f := fields{rest: rec[i+2:]}
 	how, kind := f.word(), f.word()
 	if len(how) != 1 || len(kind) != 1 {
-		return e, fmt.Errorf("%w: record %.200q", errGarbled, rec)
+		return e, fmt.Errorf("%w: record %.200q", script.ErrGarbled, rec)
 	}
 	e.Pruned, e.Unreadable = how[0] == 'x', how[0] == 'r'
 	e.Kind = knownKind(TreeKind(kind[0]))
@@ -419,7 +421,7 @@ func parseFound(rec []byte) (TreeEntry, error) {
 		e.Link = string(f.rest)
 	}
 	if f.bad {
-		return e, fmt.Errorf("%w: record %.200q", errGarbled, rec)
+		return e, fmt.Errorf("%w: record %.200q", script.ErrGarbled, rec)
 	}
 	return e, nil
 }

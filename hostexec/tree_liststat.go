@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
 // If find cannot print file properties, names are sorted and passed to stat.
@@ -25,7 +27,7 @@ func (l *treeLister) readFlags() error {
 		}
 		i := bytes.Index(rec, []byte("//"))
 		if i < 0 || len(rec) != i+3 {
-			return fmt.Errorf("%w: record %.200q", errGarbled, rec)
+			return fmt.Errorf("%w: record %.200q", script.ErrGarbled, rec)
 		}
 		l.flags[string(rec[:i])] = rec[i+2]
 	}
@@ -45,7 +47,7 @@ func (l *treeLister) readLines(rec []byte) error {
 		}
 		line, begins := bytes.CutPrefix(line, l.mark)
 		if !begins && rec == nil {
-			return fmt.Errorf("%w: line %.200q", errGarbled, line)
+			return fmt.Errorf("%w: line %.200q", script.ErrGarbled, line)
 		}
 		if !begins {
 			rec = append(append(rec, '\n'), line...)
@@ -108,7 +110,7 @@ func (l *treeLister) tellHeld() error {
 // come twice: in seconds and in readable form. The path is still as find printed it. A
 // record without a kind is of a link that vanished.
 func parseStat(rec []byte) (TreeEntry, error) {
-	bad := func() (TreeEntry, error) { return TreeEntry{}, fmt.Errorf("%w: record %.200q", errGarbled, rec) }
+	bad := func() (TreeEntry, error) { return TreeEntry{}, fmt.Errorf("%w: record %.200q", script.ErrGarbled, rec) }
 	parts := bytes.SplitN(rec, []byte("/"), 4)
 	if len(parts) < 3 {
 		return bad()

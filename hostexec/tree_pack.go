@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"fairlead.dev/fairlead/hostexec/internal/script"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -50,7 +51,7 @@ func unpackTree(r io.Reader, size int) (*bufio.Reader, func(), error) {
 		}
 		return bufio.NewReaderSize(z, size), func() {}, nil
 	}
-	return nil, nil, fmt.Errorf("%w: it begins with %.200q", errGarbled, line)
+	return nil, nil, fmt.Errorf("%w: it begins with %.200q", script.ErrGarbled, line)
 }
 
 // treeTakeScript decompresses a script's input if the host is far away, as treePackScript

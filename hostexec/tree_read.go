@@ -11,6 +11,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
 //go:embed tree_read.sh
@@ -128,12 +130,12 @@ func ReadTree(ctx context.Context, h Host, dir string, names func(yield func(str
 }
 
 func readTree(ctx context.Context, h Host, dir string, names func(yield func(string) bool), fn func(*TreeFile) error, again func(TreeEntry) error) error {
-	if err := checkPath(dir); err != nil {
+	if err := script.CheckPath(dir); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	mark := newMark()
+	mark := script.NewMark()
 	s, err := h.Start(ctx, Command{Script: treePackScript + treeReadScript, Args: []string{dir, mark, strconv.Itoa(treeBatch)}, Bulk: true, TellFar: true})
 	if err != nil {
 		return err
@@ -154,14 +156,14 @@ func readTree(ctx context.Context, h Host, dir string, names func(yield func(str
 	}
 	if err := s.Wait(); err != nil {
 		var exit *ExitError
-		if errors.As(err, &exit) && exit.Code == exitNotExist {
-			err = fmt.Errorf("%w%s", ErrNotExist, firstLine(exit.Stderr))
+		if errors.As(err, &exit) && exit.Code == script.ExitNotExist {
+			err = fmt.Errorf("%w%s", ErrNotExist, script.FirstLine(exit.Stderr))
 		}
 		return err
 	}
 	stderr := s.Stderr()
 	if readErr != nil {
-		return fmt.Errorf("the stream ended early (%w)%s", readErr, firstLine(stderr))
+		return fmt.Errorf("the stream ended early (%w)%s", readErr, script.FirstLine(stderr))
 	}
 	return failedReads(stderr)
 }
@@ -227,7 +229,7 @@ func (r *treeReader) read(from io.Reader) error {
 	case "other\n":
 		return r.readBatches()
 	}
-	return fmt.Errorf("%w: it begins with %q", errGarbled, how)
+	return fmt.Errorf("%w: it begins with %q", script.ErrGarbled, how)
 }
 
 // readOne reads the archive of a tar that got all names.
@@ -241,7 +243,7 @@ func (r *treeReader) readOne() error {
 		return err
 	}
 	if _, _, ok := r.parseMark(line); !ok {
-		return fmt.Errorf("%w: %.200q comes after the archive", errGarbled, line)
+		return fmt.Errorf("%w: %.200q comes after the archive", script.ErrGarbled, line)
 	}
 	if err := r.tellMissing(math.MaxInt); err != nil {
 		return err
@@ -251,7 +253,7 @@ func (r *treeReader) readOne() error {
 	}
 	how, ok := strings.CutPrefix(line, r.mark+" after ")
 	if !ok {
-		return fmt.Errorf("%w: %.200q comes after the archive", errGarbled, line)
+		return fmt.Errorf("%w: %.200q comes after the archive", script.ErrGarbled, line)
 	}
 	return r.listAgain(how)
 }
@@ -318,7 +320,7 @@ func (r *treeReader) readBatches() error {
 		}
 		_, count, ok := r.parseMark(line)
 		if !ok {
-			return fmt.Errorf("%w: %.200q comes after an archive", errGarbled, line)
+			return fmt.Errorf("%w: %.200q comes after an archive", script.ErrGarbled, line)
 		}
 		if err := r.tellMissing(before + count); err != nil {
 			return err
@@ -355,7 +357,7 @@ func (r *treeReader) listAgain(how string) error {
 	case "stat\n":
 		err = l.readLines(nil)
 	default:
-		err = fmt.Errorf("%w: %q comes after the archive", errGarbled, how)
+		err = fmt.Errorf("%w: %q comes after the archive", script.ErrGarbled, how)
 	}
 	if err != nil {
 		return err

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+
+	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
 // The types of archive entries that we handle.
@@ -60,7 +62,7 @@ func (t *tarReader) next() (tarHeader, error) {
 		}
 		size, ok := tarNumber(b[124:136])
 		if !ok || size < 0 || !tarChecksum(&b) {
-			return tarHeader{}, fmt.Errorf("%w: a damaged header in the archive", errGarbled)
+			return tarHeader{}, fmt.Errorf("%w: a damaged header in the archive", script.ErrGarbled)
 		}
 		if kind := b[156]; kind == tarLongName || kind == tarLongLink {
 			text, err := t.longText(size)
@@ -107,7 +109,7 @@ func (t *tarReader) entry(b *[tarBlock]byte, size int64, long tarHeader) (tarHea
 
 // sparseMap reads the map of a file's data.
 func (t *tarReader) sparseMap(f *TreeFile, b *[tarBlock]byte) error {
-	bad := fmt.Errorf("%w: a damaged map of holes in the archive", errGarbled)
+	bad := fmt.Errorf("%w: a damaged map of holes in the archive", script.ErrGarbled)
 	size, ok := tarNumber(b[483:495])
 	if !ok || size < f.Size {
 		return bad
@@ -180,7 +182,7 @@ func (t *tarReader) skipZeros() error {
 
 func (t *tarReader) longText(size int64) (string, error) {
 	if size > maxTreeRecord {
-		return "", fmt.Errorf("%w: a name of %d bytes in the archive", errGarbled, size)
+		return "", fmt.Errorf("%w: a name of %d bytes in the archive", script.ErrGarbled, size)
 	}
 	text := make([]byte, size+(-size&(tarBlock-1)))
 	if err := t.full(text); err != nil {

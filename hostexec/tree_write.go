@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
 var (
@@ -63,7 +65,7 @@ func WriteTree(ctx context.Context, h Host, dir string, opts WriteTreeOptions, f
 }
 
 func writeTree(ctx context.Context, h Host, dir string, opts WriteTreeOptions, fill func(*TreeWriter) error) error {
-	if err := checkPath(dir); err != nil {
+	if err := script.CheckPath(dir); err != nil {
 		return err
 	}
 	if !treeID.MatchString(opts.ID) {
@@ -71,11 +73,11 @@ func writeTree(ctx context.Context, h Host, dir string, opts WriteTreeOptions, f
 	}
 	check, lock := "", ""
 	if opts.Fence != nil {
-		if err := opts.Fence.check(); err != nil {
+		if err := opts.Fence.Check(); err != nil {
 			return err
 		}
-		lock = fencePrologue(*opts.Fence)
-		check = lock + "\n" + fenceEpilogue + "\n"
+		lock = script.FenceBegin(opts.Fence.Dir, opts.Fence.Epoch.Generation, opts.Fence.Epoch.Pump, opts.Fence.Epoch.Attempt)
+		check = lock + "\n" + script.FenceEnd + "\n"
 	}
 	temp := path.Join(path.Dir(dir), ".fl-tree-"+path.Base(dir)+"."+rand.Text())
 	streamCtx, cancel := context.WithCancel(ctx)
@@ -117,7 +119,7 @@ func writeTree(ctx context.Context, h Host, dir string, opts WriteTreeOptions, f
 func treeExists(err error) error {
 	var exit *ExitError
 	if errors.As(err, &exit) && exit.Code == exitExists {
-		return fmt.Errorf("%w%s", ErrExists, firstLine(exit.Stderr))
+		return fmt.Errorf("%w%s", ErrExists, script.FirstLine(exit.Stderr))
 	}
 	return err
 }
@@ -213,7 +215,7 @@ func (w *spaceWatcher) Write(p []byte) (int, error) {
 	}
 	if w.seen += int64(n); w.seen >= 4<<20 {
 		w.seen = 0
-		if stderr := w.s.Stderr(); len(stderr) > 0 && saysNoSpace(stderr) {
+		if stderr := w.s.Stderr(); len(stderr) > 0 && script.SaysNoSpace(stderr) {
 			return n, fmt.Errorf("%w: %w", errTreeStream, ErrNoSpace)
 		}
 	}

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
 // takePartScript lists the parts of a stream in a folder, and adds one. Several
@@ -92,7 +94,7 @@ var treePartName = regexp.MustCompile(`^part-(plain|zstd|gzip)-([0-9]{1,18})-[A-
 // compression changes between two calls, because the host seems farther away or has
 // other tools now, the upload starts anew.
 func PutTreeInParts(ctx context.Context, h Host, dir, parts string, write func(io.Writer) error) error {
-	err := errors.Join(checkPath(dir), checkPath(parts))
+	err := errors.Join(script.CheckPath(dir), script.CheckPath(parts))
 	var how string
 	var there []treePart
 	if err == nil {
@@ -133,7 +135,7 @@ func sendParts(ctx context.Context, h Host, parts string, write func(io.Writer) 
 		p, err := longestPart(there, pos, how, write)
 		if err != nil {
 			s.CloseWrite()
-			return "", nil, errors.Join(err, dropped(s))
+			return "", nil, errors.Join(err, partDropped(s))
 		}
 		if p == nil {
 			break
@@ -150,7 +152,7 @@ func sendParts(ctx context.Context, h Host, parts string, write func(io.Writer) 
 	}
 	switch {
 	case errors.Is(err, io.EOF):
-		err = tell(s, "")
+		err = script.LastWord(s, "")
 		return how, chain, err
 	case err == nil:
 		_, err = io.WriteString(s, added.name+"\n")
@@ -160,7 +162,7 @@ func sendParts(ctx context.Context, h Host, parts string, write func(io.Writer) 
 	}
 	s.CloseWrite()
 	if errors.Is(err, ErrSource) {
-		return "", nil, errors.Join(err, dropped(s))
+		return "", nil, errors.Join(err, partDropped(s))
 	}
 	if waitErr := s.Wait(); waitErr != nil {
 		return "", nil, waitErr // it says more than the error of a write
@@ -194,7 +196,7 @@ func readParts(s Stream) (how string, there []treePart, err error) {
 				continue
 			}
 		}
-		return "", nil, fmt.Errorf("%w: it tells of its parts with %.100q", errGarbled, line)
+		return "", nil, fmt.Errorf("%w: it tells of its parts with %.100q", script.ErrGarbled, line)
 	}
 }
 
@@ -240,7 +242,7 @@ type packedStream struct {
 
 func newPackedStream(how string, write func(io.Writer) error) *packedStream {
 	r, w := io.Pipe()
-	s := &packedStream{bufio.NewReaderSize(readErrors{r}, 64<<10), r, make(chan struct{})}
+	s := &packedStream{bufio.NewReaderSize(script.MarkedReader{Reader: r, As: ErrSource}, 64<<10), r, make(chan struct{})}
 	go func() {
 		defer close(s.ended)
 		packed := packTo(how, w, false)
@@ -258,4 +260,13 @@ func (s *packedStream) skip(n int64) error {
 func (s *packedStream) Close() {
 	s.pipe.Close()
 	<-s.ended
+}
+
+// partDropped waits until the host has dropped a part that was not sent in full.
+func partDropped(s Stream) error {
+	var exit *ExitError
+	if err := s.Wait(); !errors.As(err, &exit) {
+		return err
+	}
+	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
 // A Watched is a watched process to which something happened: it no longer runs, or the
@@ -33,8 +35,8 @@ var (
 	//go:embed watch_look.sh
 	watchLookText string
 
-	watchLeaveScript = script(watchLeaveText)
-	watchLookScript  = script(watchLookText)
+	watchLeaveScript = withLib(watchLeaveText)
+	watchLookScript  = withLib(watchLookText)
 )
 
 // LeaveWatch records on the host that somebody waits for the process in dir without being
@@ -88,13 +90,13 @@ func parseWatched(line string) (w Watched, err error) {
 	var ok bool
 	w.Session, w.Process, ok = strings.Cut(dir, "/proc/")
 	if n != 5 || !ok || w.Offset < 0 || strings.ContainsRune(w.Session+w.Process, '/') {
-		return w, fmt.Errorf("%w: %q", errGarbled, line)
+		return w, fmt.Errorf("%w: %q", script.ErrGarbled, line)
 	}
 	switch w.State {
 	case ProcessAbsent, ProcessRunning, ProcessExited, ProcessLost, ProcessRebooted:
 		return w, nil
 	}
-	return w, fmt.Errorf("%w: %q", errGarbled, line)
+	return w, fmt.Errorf("%w: %q", script.ErrGarbled, line)
 }
 
 // dd seeks to its place without reading up to it; busybox's tail does not.
@@ -130,7 +132,7 @@ func readJournal(ctx context.Context, h Host, dir string, offset int64) ([]byte,
 		path.Join(dir, "out.log"), strconv.FormatInt(from/journalBlock, 10), strconv.Itoa(MaxJournalPiece/journalBlock + 1),
 	}})
 	var exit *ExitError
-	if errors.As(err, &exit) && exit.Code == exitNotExist {
+	if errors.As(err, &exit) && exit.Code == script.ExitNotExist {
 		return nil, ErrNotExist
 	}
 	if err != nil {

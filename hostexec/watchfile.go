@@ -6,6 +6,8 @@ import (
 	_ "embed"
 	"fmt"
 	"strings"
+
+	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
 // A ChangedFile is a watched file that has changed or is gone.
@@ -23,7 +25,7 @@ var (
 	//go:embed watch_changed.sh
 	watchChangedText string
 
-	watchFileScript    = script(watchFileText)
+	watchFileScript    = withLib(watchFileText)
 	watchChangedScript = bare(watchChangedText)
 )
 
@@ -37,7 +39,7 @@ var (
 func WatchFile(ctx context.Context, h Host, dir, file, note string, fence Fence) error {
 	err := checkDir(dir)
 	if err == nil {
-		err = checkPath(file)
+		err = script.CheckPath(file)
 	}
 	if err == nil && (note == "" || strings.ContainsAny(note, " \t\r\n\x00")) {
 		err = fmt.Errorf("note %q is not a word", note)
