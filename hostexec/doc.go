@@ -1,5 +1,6 @@
-// Package hostexec runs shell scripts, keeps processes and moves files on
-// other machines over SSH, and on this one, under one contract.
+// Package hostexec runs shell scripts and moves files on other machines over SSH, and on
+// this one, under one contract. Package process, in a folder below, keeps processes that
+// outlive a connection.
 //
 // A [Host] is a machine, described by a [Spec] and handed out by a [Pool]. A [Command] is a
 // POSIX shell script with arguments. A [Fence] ties a command to the [Epoch] of the session
@@ -52,8 +53,7 @@
 // This package is tested on Linux: with dash, bash and busybox as /bin/sh, and with and
 // without setsid, flock, perl, SFTP, or a tail that uses inotify. macOS and the BSDs are
 // untested. The scripts that run a command, and that move or remove files and trees, keep
-// to POSIX. A fence needs flock(1) or /proc; macOS has neither. Journaled processes, Reap
-// and what is built on them need Linux's /proc to tell a process from a later one with the
-// same pid. If something is missing, the first call that needs it fails with
-// [ErrUnsupported]. TrimJournal needs the fallocate of util-linux.
+// to POSIX. A fence needs flock(1) or /proc; macOS has neither. Package process needs
+// Linux's /proc to tell a process from a later one with the same pid. If something is
+// missing, the first call that needs it fails with [ErrUnsupported]. process.TrimJournal needs the fallocate of util-linux.
 package hostexec

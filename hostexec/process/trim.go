@@ -1,4 +1,4 @@
-package hostexec
+package process
 
 import (
 	"context"
@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"strconv"
 
+	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// ErrProcessRunning means that the operation needs a process that has ended, and this one
+// ErrRunning means that the operation needs a process that has ended, and this one
 // runs.
-var ErrProcessRunning = errors.New("process is running")
+var ErrRunning = errors.New("process is running")
 
 const (
 	// trimBlock is the unit that a trim is rounded down to: part of a block can be zeroed,
@@ -28,22 +29,22 @@ const (
 //
 // If the host cannot punch holes (busybox's fallocate, some file systems), the error wraps
 // ErrUnsupported and nothing has changed. In that case, begin a new incarnation of the
-// process at an idle moment, and remove the old one's folder with RemoveProcess.
-func TrimJournal(ctx context.Context, h Host, dir string, below int64, fence Fence) (freed int64, err error) {
+// process at an idle moment, and remove the old one's folder with Remove.
+func TrimJournal(ctx context.Context, h hostexec.Host, dir string, below int64, fence hostexec.Fence) (freed int64, err error) {
 	if freed, err = trim(ctx, h, dir, below, fence); err != nil {
 		return 0, fmt.Errorf("trim journal in %s on %s: %w", dir, h.Name(), err)
 	}
 	return freed, nil
 }
 
-func trim(ctx context.Context, h Host, dir string, below int64, fence Fence) (freed int64, err error) {
+func trim(ctx context.Context, h hostexec.Host, dir string, below int64, fence hostexec.Fence) (freed int64, err error) {
 	if err := checkDir(dir); err != nil {
 		return 0, err
 	}
 	if below < 0 {
 		return 0, fmt.Errorf("offset %d is negative", below)
 	}
-	res, err := h.Run(ctx, Command{
+	res, err := h.Run(ctx, hostexec.Command{
 		Script: trimScript,
 		Args:   []string{dir, strconv.FormatInt(below/trimBlock*trimBlock, 10), strconv.Itoa(errKept)},
 		Fence:  &fence,
@@ -52,20 +53,20 @@ func trim(ctx context.Context, h Host, dir string, below int64, fence Fence) (fr
 		return 0, processError(err)
 	}
 	if n, _ := fmt.Sscanf(string(res.Stdout), "fairlead-trimmed %d", &freed); n != 1 {
-		return 0, fmt.Errorf("%w: %w: %q", ErrOutcomeUnknown, script.ErrGarbled, script.LastBytes(res.Stdout, 200))
+		return 0, fmt.Errorf("%w: %w: %q", hostexec.ErrOutcomeUnknown, script.ErrGarbled, script.LastBytes(res.Stdout, 200))
 	}
 	return freed, nil
 }
 
-// RemoveProcess removes the folder of a process that has ended, with its journal, so that
+// Remove removes the folder of a process that has ended, with its journal, so that
 // folders of former incarnations do not pile up. If the process runs, the error wraps
-// ErrProcessRunning and nothing changes. If the folder does not exist, RemoveProcess
+// ErrRunning and nothing changes. If the folder does not exist, Remove
 // succeeds. Call Reap first: without the folder it finds less of what the process left
 // behind.
-func RemoveProcess(ctx context.Context, h Host, dir string, fence Fence) error {
+func Remove(ctx context.Context, h hostexec.Host, dir string, fence hostexec.Fence) error {
 	err := checkDir(dir)
 	if err == nil {
-		_, err = h.Run(ctx, Command{Script: removeProcess, Args: []string{dir}, Fence: &fence})
+		_, err = h.Run(ctx, hostexec.Command{Script: removeProcess, Args: []string{dir}, Fence: &fence})
 		err = processError(err)
 	}
 	if err != nil {

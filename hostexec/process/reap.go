@@ -1,4 +1,4 @@
-package hostexec
+package process
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
@@ -30,10 +31,10 @@ const reapGrace = 2 * time.Second
 //
 // Reap never ends itself, its ancestors, or a process of a person who looks around in dir:
 // one that logged in over SSH, has a terminal, or began before the first process that
-// StartProcess started for the session. It does not find a process that hides on purpose
+// Start started for the session. It does not find a process that hides on purpose
 // (no mark, descent, path or journal), such as a daemon that forked twice with a clean
 // environment, went to / and closed its descriptors.
-func Reap(ctx context.Context, h Host, dir, mark string, fence Fence) ([]Survivor, error) {
+func Reap(ctx context.Context, h hostexec.Host, dir, mark string, fence hostexec.Fence) ([]Survivor, error) {
 	found, err := reap(ctx, h, dir, mark, fence)
 	if err != nil {
 		return found, fmt.Errorf("reap what is left of %s on %s: %w", dir, h.Name(), err)
@@ -41,7 +42,7 @@ func Reap(ctx context.Context, h Host, dir, mark string, fence Fence) ([]Survivo
 	return found, nil
 }
 
-func reap(ctx context.Context, h Host, dir, mark string, fence Fence) ([]Survivor, error) {
+func reap(ctx context.Context, h hostexec.Host, dir, mark string, fence hostexec.Fence) ([]Survivor, error) {
 	if err := checkDir(dir); err != nil {
 		return nil, err
 	}
@@ -52,7 +53,7 @@ func reap(ctx context.Context, h Host, dir, mark string, fence Fence) ([]Survivo
 	began := time.Now()
 	signal, all := "TERM", ""
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
-		res, err := h.Run(ctx, Command{Script: reapScript, Args: []string{dir, mark, signal, all}, Fence: &fence})
+		res, err := h.Run(ctx, hostexec.Command{Script: reapScript, Args: []string{dir, mark, signal, all}, Fence: &fence})
 		if err != nil {
 			return found, processError(err)
 		}

@@ -1,28 +1,28 @@
-package hostexec
+package process
 
 import (
 	_ "embed"
 	"strings"
 )
 
-// The scripts of journaled processes. process.sh is the common part that comes before each
+// The scripts of journaled processes. lib.sh is the common part that comes before each
 // of the others.
 var (
-	//go:embed process.sh
+	//go:embed lib.sh
 	processLib string
-	//go:embed process_start.sh
+	//go:embed start.sh
 	startText string
-	//go:embed process_supervise.sh
+	//go:embed supervise.sh
 	superviseText string
-	//go:embed process_job.sh
+	//go:embed job.sh
 	jobText string
-	//go:embed process_exec.sh
+	//go:embed exec.sh
 	execText string
-	//go:embed process_stop.sh
+	//go:embed stop.sh
 	stopText string
-	//go:embed process_trim.sh
+	//go:embed trim.sh
 	trimText string
-	//go:embed process_remove.sh
+	//go:embed remove.sh
 	removeText string
 	//go:embed attach.sh
 	attachText string
@@ -66,7 +66,7 @@ const (
 	statusTold = 128 + 15 // the supervisor ended the attachment because the job ended
 )
 
-// withLib puts process.sh before a script.
+// withLib puts lib.sh before a script.
 func withLib(text string) string { return bare(processLib) + bare(text) }
 
 // bare removes comments and indentation, because a script is sent every time and some

@@ -1,4 +1,4 @@
-package hostexec
+package process
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
@@ -31,9 +32,9 @@ func (e *StartError) Unwrap() error { return e.err }
 // markEnv is the variable that carries a session's mark.
 const markEnv = "FAIRLEAD_SESSION"
 
-// StartProcess starts a journaled process and returns once it runs the command itself, or
+// Start starts a journaled process and returns once it runs the command itself, or
 // has ended again. It is idempotent: if a process was already started in the folder,
-// StartProcess returns its status, whatever became of it, and starts nothing. So it may be
+// Start returns its status, whatever became of it, and starts nothing. So it may be
 // called again after an error that wraps ErrOutcomeUnknown.
 //
 // If the command cannot be run (not found, not executable, no such work directory) the
@@ -43,9 +44,9 @@ const markEnv = "FAIRLEAD_SESSION"
 // The process leads a session and a process group of its own. It has the signal
 // dispositions and the umask of a login, no terminal, and only its three standard streams.
 // A second shell, in another session, waits for it.
-func StartProcess(ctx context.Context, h Host, spec ProcessSpec) (ProcessStatus, error) {
-	fail := func(err error) (ProcessStatus, error) {
-		return ProcessStatus{}, fmt.Errorf("start process in %s on %s: %w", spec.Dir, h.Name(), err)
+func Start(ctx context.Context, h hostexec.Host, spec Spec) (Status, error) {
+	fail := func(err error) (Status, error) {
+		return Status{}, fmt.Errorf("start process in %s on %s: %w", spec.Dir, h.Name(), err)
 	}
 	job, err := spec.job()
 	if err != nil {
@@ -55,7 +56,7 @@ func StartProcess(ctx context.Context, h Host, spec ProcessSpec) (ProcessStatus,
 	if len(spec.Secret) > 0 {
 		start = startWithSecret
 	}
-	res, err := h.Run(ctx, Command{
+	res, err := h.Run(ctx, hostexec.Command{
 		Script: start,
 		Args:   []string{spec.Dir, superviseScript, jobScript + job + execScript, spec.WorkDir},
 		Stdin:  spec.Secret,
@@ -66,14 +67,14 @@ func StartProcess(ctx context.Context, h Host, spec ProcessSpec) (ProcessStatus,
 	}
 	st, err := parseReport(res.Stdout)
 	if err != nil {
-		return fail(fmt.Errorf("%w: %w", ErrOutcomeUnknown, err))
+		return fail(fmt.Errorf("%w: %w", hostexec.ErrOutcomeUnknown, err))
 	}
 	return st, nil
 }
 
 // job returns the part of the job's script that is specific to this process. It travels on
 // descriptors only, because an environment may hold secrets.
-func (s ProcessSpec) job() (string, error) {
+func (s Spec) job() (string, error) {
 	if err := checkDir(s.Dir); err != nil {
 		return "", err
 	}
@@ -142,7 +143,7 @@ func checkDir(dir string) error {
 
 // processError returns the typed error for what a script of a journaled process reported.
 func processError(err error) error {
-	var exit *ExitError
+	var exit *hostexec.ExitError
 	if !errors.As(err, &exit) {
 		return err
 	}
@@ -150,22 +151,22 @@ func processError(err error) error {
 	switch exit.Code {
 	case statusNotStarted:
 		e := &StartError{Reason: reason}
-		if errors.Is(err, ErrNoSpace) {
-			e.err = ErrNoSpace
+		if errors.Is(err, hostexec.ErrNoSpace) {
+			e.err = hostexec.ErrNoSpace
 		}
 		return e
 	case statusUnsupported:
-		return fmt.Errorf("%w: %s", ErrUnsupported, reason)
+		return fmt.Errorf("%w: %s", hostexec.ErrUnsupported, reason)
 	case statusJournalLost:
 		return fmt.Errorf("%w: %s", ErrJournalLost, reason)
 	case statusUnknown:
-		return fmt.Errorf("%w: %s", ErrOutcomeUnknown, reason)
+		return fmt.Errorf("%w: %s", hostexec.ErrOutcomeUnknown, reason)
 	case statusAbsent:
-		return fmt.Errorf("%w: %s", ErrNotExist, reason)
+		return fmt.Errorf("%w: %s", hostexec.ErrNotExist, reason)
 	case statusStuck:
-		return fmt.Errorf("%w: %s", ErrLocked, reason)
+		return fmt.Errorf("%w: %s", hostexec.ErrLocked, reason)
 	case statusRunning:
-		return fmt.Errorf("%w: %s", ErrProcessRunning, reason)
+		return fmt.Errorf("%w: %s", ErrRunning, reason)
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package hostexec
+package process
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
@@ -20,14 +21,14 @@ type Watched struct {
 	Session, Process string
 	// Offset is how far its journal was read.
 	Offset int64
-	State  ProcessState
-	Code   int   // as in ProcessStatus
+	State  State
+	Code   int   // as in Status
 	Size   int64 // of its journal; -1 if that is gone
 }
 
 // Over reports whether there is nothing more to wait for: the process no longer runs, or
 // its journal lacks bytes that were read.
-func (w Watched) Over() bool { return w.State != ProcessRunning || w.Size < w.Offset }
+func (w Watched) Over() bool { return w.State != Running || w.Size < w.Offset }
 
 var (
 	//go:embed watch_leave.sh
@@ -43,13 +44,13 @@ var (
 // attached, and has read its journal up to offset. LookWatched checks the process from then
 // on. The next exclusive attachment removes the watch. If no process was started, the error
 // wraps ErrNotExist.
-func LeaveWatch(ctx context.Context, h Host, dir string, offset int64, fence Fence) error {
+func LeaveWatch(ctx context.Context, h hostexec.Host, dir string, offset int64, fence hostexec.Fence) error {
 	err := checkDir(dir)
 	if err == nil && offset < 0 {
 		err = fmt.Errorf("offset %d is negative", offset)
 	}
 	if err == nil {
-		_, err = h.Run(ctx, Command{Script: watchLeaveScript, Args: []string{dir, strconv.FormatInt(offset, 10)}, Fence: &fence})
+		_, err = h.Run(ctx, hostexec.Command{Script: watchLeaveScript, Args: []string{dir, strconv.FormatInt(offset, 10)}, Fence: &fence})
 		err = processError(err)
 	}
 	if err != nil {
@@ -62,14 +63,14 @@ func LeaveWatch(ctx context.Context, h Host, dir string, offset int64, fence Fen
 // returns those to which something happened. It changes nothing, takes no lock, and starts
 // no program for processes to which nothing happened. It checks only the length of a
 // journal; ReadJournal and Attach find out whether it still is the journal that was read.
-func LookWatched(ctx context.Context, h Host, sessionsDir string) ([]Watched, error) {
+func LookWatched(ctx context.Context, h hostexec.Host, sessionsDir string) ([]Watched, error) {
 	fail := func(err error) ([]Watched, error) {
 		return nil, fmt.Errorf("look at processes below %s on %s: %w", sessionsDir, h.Name(), err)
 	}
 	if err := checkDir(sessionsDir); err != nil {
 		return fail(err)
 	}
-	res, err := h.Run(ctx, Command{Script: watchLookScript, Args: []string{sessionsDir}})
+	res, err := h.Run(ctx, hostexec.Command{Script: watchLookScript, Args: []string{sessionsDir}})
 	if err != nil {
 		return fail(processError(err))
 	}
@@ -93,7 +94,7 @@ func parseWatched(line string) (w Watched, err error) {
 		return w, fmt.Errorf("%w: %q", script.ErrGarbled, line)
 	}
 	switch w.State {
-	case ProcessAbsent, ProcessRunning, ProcessExited, ProcessLost, ProcessRebooted:
+	case Absent, Running, Exited, Lost, Rebooted:
 		return w, nil
 	}
 	return w, fmt.Errorf("%w: %q", script.ErrGarbled, line)
@@ -112,7 +113,7 @@ const MaxJournalPiece = 1 << 20
 // from offset on, without attaching. The offset must be 0 or just behind a newline. If the
 // journal was trimmed above it, or is another one by now (see AttachOptions.Lines), the
 // error wraps ErrJournalLost.
-func ReadJournal(ctx context.Context, h Host, dir string, offset int64) ([]byte, error) {
+func ReadJournal(ctx context.Context, h hostexec.Host, dir string, offset int64) ([]byte, error) {
 	data, err := readJournal(ctx, h, dir, offset)
 	if err != nil {
 		return nil, fmt.Errorf("read journal of process in %s on %s at byte %d: %w", dir, h.Name(), offset, err)
@@ -120,7 +121,7 @@ func ReadJournal(ctx context.Context, h Host, dir string, offset int64) ([]byte,
 	return data, nil
 }
 
-func readJournal(ctx context.Context, h Host, dir string, offset int64) ([]byte, error) {
+func readJournal(ctx context.Context, h hostexec.Host, dir string, offset int64) ([]byte, error) {
 	if err := checkDir(dir); err != nil {
 		return nil, err
 	}
@@ -128,12 +129,12 @@ func readJournal(ctx context.Context, h Host, dir string, offset int64) ([]byte,
 		return nil, errors.New("the offset is negative")
 	}
 	from := max(offset-1, 0) // include the newline before
-	res, err := h.Run(ctx, Command{Script: journalScript, Args: []string{
+	res, err := h.Run(ctx, hostexec.Command{Script: journalScript, Args: []string{
 		path.Join(dir, "out.log"), strconv.FormatInt(from/journalBlock, 10), strconv.Itoa(MaxJournalPiece/journalBlock + 1),
 	}})
-	var exit *ExitError
+	var exit *hostexec.ExitError
 	if errors.As(err, &exit) && exit.Code == script.ExitNotExist {
-		return nil, ErrNotExist
+		return nil, hostexec.ErrNotExist
 	}
 	if err != nil {
 		return nil, err
@@ -155,7 +156,7 @@ func readJournal(ctx context.Context, h Host, dir string, offset int64) ([]byte,
 }
 
 // checkLine finds out, from the byte before an offset, whether a line begins there.
-func checkLine(ctx context.Context, h Host, dir string, before byte, offset int64) error {
+func checkLine(ctx context.Context, h hostexec.Host, dir string, before byte, offset int64) error {
 	if before == '\n' {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package hostexec
+package process
 
 import (
 	"bufio"
@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
@@ -37,7 +38,7 @@ const (
 //
 // The attachment lives until ctx ends or Close is called. A process that closed its input
 // can only be followed.
-func Attach(ctx context.Context, h Host, dir string, opts AttachOptions) (Attachment, error) {
+func Attach(ctx context.Context, h hostexec.Host, dir string, opts AttachOptions) (Attachment, error) {
 	a, err := attach(ctx, h, dir, opts)
 	if err != nil {
 		return nil, fmt.Errorf("attach to process in %s on %s: %w", dir, h.Name(), err)
@@ -45,7 +46,7 @@ func Attach(ctx context.Context, h Host, dir string, opts AttachOptions) (Attach
 	return a, nil
 }
 
-func attach(ctx context.Context, h Host, dir string, opts AttachOptions) (*attachment, error) {
+func attach(ctx context.Context, h hostexec.Host, dir string, opts AttachOptions) (*attachment, error) {
 	if err := checkDir(dir); err != nil {
 		return nil, err
 	}
@@ -98,8 +99,8 @@ type attachment struct {
 	joined sync.WaitGroup
 
 	mu     sync.Mutex
-	status ProcessStatus // guarded by mu
-	later  *wire         // guarded by mu: another wire to close
+	status Status // guarded by mu
+	later  *wire  // guarded by mu: another wire to close
 
 	wmu sync.Mutex
 	fed bool // guarded by wmu: whether the data written so far ends with a newline
@@ -107,7 +108,7 @@ type attachment struct {
 
 func (a *attachment) Size() int64 { return a.size }
 
-func (a *attachment) Status() ProcessStatus {
+func (a *attachment) Status() Status {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.status
@@ -153,7 +154,7 @@ func mayBeHole(p []byte, at int64) bool {
 // checkHole returns ErrJournalLost if the zeros that were read at an offset are not the
 // journal's own. A trim is recorded before it is done, so the record shows every hole that
 // the read may have met.
-func checkHole(ctx context.Context, h Host, dir string, at int64, errLog bool) error {
+func checkHole(ctx context.Context, h hostexec.Host, dir string, at int64, errLog bool) error {
 	trimmed, err := trimmedTo(ctx, h, dir, errLog)
 	if err == nil && at < trimmed {
 		err = fmt.Errorf("%w: its first %d bytes were trimmed", ErrJournalLost, trimmed)
@@ -162,12 +163,12 @@ func checkHole(ctx context.Context, h Host, dir string, at int64, errLog bool) e
 }
 
 // trimmedTo returns the offset below which a journal may be a hole.
-func trimmedTo(ctx context.Context, h Host, dir string, errLog bool) (int64, error) {
-	st, err := inspect(ctx, h, Command{Script: inspectScript, Args: []string{dir}}, dir)
+func trimmedTo(ctx context.Context, h hostexec.Host, dir string, errLog bool) (int64, error) {
+	st, err := inspect(ctx, h, hostexec.Command{Script: inspectScript, Args: []string{dir}}, dir)
 	switch {
 	case err != nil:
 		return 0, err
-	case st.State == ProcessAbsent:
+	case st.State == Absent:
 		return 0, fmt.Errorf("%w: it was removed", ErrJournalLost)
 	case errLog:
 		return st.ErrTrimmed, nil
@@ -187,7 +188,7 @@ func (a *attachment) readError(err error) error {
 func (a *attachment) endOfWire() error {
 	ended := a.wire.end()
 	if ended.status == nil {
-		if !errors.Is(ended.err, ErrProcessGone) || a.wire != a.first {
+		if !errors.Is(ended.err, hostexec.ErrProcessGone) || a.wire != a.first {
 			return ended.err
 		}
 		// Most likely the process is ending, and the watcher looked too early to see that
@@ -195,7 +196,7 @@ func (a *attachment) endOfWire() error {
 		if err := a.again(); err != nil {
 			return err
 		}
-		if a.wire.status.State == ProcessRunning {
+		if a.wire.status.State == Running {
 			return ended.err
 		}
 		return nil
@@ -247,8 +248,8 @@ func (a *attachment) Write(p []byte) (int, error) {
 }
 
 func (a *attachment) write(p []byte) (int, error) {
-	if a.first.status.State != ProcessRunning {
-		return 0, fmt.Errorf("%w: it is %s", ErrProcessGone, a.first.status.State)
+	if a.first.status.State != Running {
+		return 0, fmt.Errorf("%w: it is %s", hostexec.ErrProcessGone, a.first.status.State)
 	}
 	n, err := a.first.stream.Write(p)
 	if n > 0 {
@@ -264,7 +265,7 @@ func (a *attachment) write(p []byte) (int, error) {
 	}
 	ended := a.first.end()
 	if ended.status != nil {
-		return n, fmt.Errorf("%w: it is %s", ErrProcessGone, ended.status.State)
+		return n, fmt.Errorf("%w: it is %s", hostexec.ErrProcessGone, ended.status.State)
 	}
 	return n, ended.err
 }
@@ -310,11 +311,11 @@ func (a *attachment) Close() error {
 
 // A wire is one channel of an attachment.
 type wire struct {
-	stream Stream
+	stream hostexec.Stream
 	out    *bufio.Reader
 	from   int64
-	ours   Epoch
-	status ProcessStatus // at the start
+	ours   hostexec.Epoch
+	status Status // at the start
 }
 
 // gated is a host that limits how many attachments are made at a time.
@@ -322,7 +323,7 @@ type gated interface {
 	EnterAttach(ctx context.Context) (leave func(), err error)
 }
 
-func openWire(ctx context.Context, h Host, dir string, opts AttachOptions, offset int64, follow bool) (*wire, error) {
+func openWire(ctx context.Context, h hostexec.Host, dir string, opts AttachOptions, offset int64, follow bool) (*wire, error) {
 	text, kind, file := attachScript, "see", "out.log"
 	if opts.ErrLog {
 		file = "err.log"
@@ -347,7 +348,7 @@ func openWire(ctx context.Context, h Host, dir string, opts AttachOptions, offse
 		lines = "lines"
 	}
 	look := (opts.Silence / 4).Seconds()
-	stream, err := h.Start(ctx, Command{Script: text, Args: []string{
+	stream, err := h.Start(ctx, hostexec.Command{Script: text, Args: []string{
 		dir, strconv.FormatInt(offset+1, 10), file, kind, strconv.FormatFloat(look, 'f', -1, 64), lines,
 	}})
 	if err != nil {
@@ -359,7 +360,7 @@ func openWire(ctx context.Context, h Host, dir string, opts AttachOptions, offse
 		w.status, err = parseStatus(string(line), "fairlead-process")
 	} else if err == io.EOF {
 		if err = processError(stream.Wait()); err == nil {
-			err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, script.ErrGarbled)
+			err = fmt.Errorf("%w: %w", hostexec.ErrOutcomeUnknown, script.ErrGarbled)
 		}
 	}
 	if err != nil {
@@ -371,7 +372,7 @@ func openWire(ctx context.Context, h Host, dir string, opts AttachOptions, offse
 
 func (w *wire) journal(errLog bool) int64 { return w.status.journal(errLog) }
 
-func (st ProcessStatus) journal(errLog bool) int64 {
+func (st Status) journal(errLog bool) int64 {
 	if errLog {
 		return st.ErrSize
 	}
@@ -380,7 +381,7 @@ func (st ProcessStatus) journal(errLog bool) int64 {
 
 // A wireEnd says why a wire ended: the process ended (status), or err.
 type wireEnd struct {
-	status *ProcessStatus
+	status *Status
 	err    error
 }
 
@@ -393,25 +394,25 @@ func (w *wire) end() wireEnd {
 		if st, err := parseStatus(line, "fairlead-end"); err == nil {
 			return wireEnd{status: &st}
 		}
-		var e Epoch
+		var e hostexec.Epoch
 		if n, _ := fmt.Sscanf(line, "fairlead-epoch %d %d %d", &e.Generation, &e.Pump, &e.Attempt); n == 3 && w.ours.Less(e) {
-			return wireEnd{err: &FencedError{Ours: w.ours, Host: e}}
+			return wireEnd{err: &hostexec.FencedError{Ours: w.ours, Host: e}}
 		}
 	}
-	var exit *ExitError
+	var exit *hostexec.ExitError
 	switch {
 	case !errors.As(err, &exit):
-		if !errors.Is(err, ErrOutcomeUnknown) {
-			err = fmt.Errorf("%w: the attachment ended: %w", ErrOutcomeUnknown, err)
+		if !errors.Is(err, hostexec.ErrOutcomeUnknown) {
+			err = fmt.Errorf("%w: the attachment ended: %w", hostexec.ErrOutcomeUnknown, err)
 		}
 	case exit.Code == statusPipe || exit.Code == statusTold:
-		err = fmt.Errorf("%w: it closed its input, or is ending", ErrProcessGone)
+		err = fmt.Errorf("%w: it closed its input, or is ending", hostexec.ErrProcessGone)
 	case exit.Code == 128+1:
-		err = fmt.Errorf("%w: the host heard nothing from us for too long", ErrOutcomeUnknown)
+		err = fmt.Errorf("%w: the host heard nothing from us for too long", hostexec.ErrOutcomeUnknown)
 	case exit.Code == 128+9:
-		err = fmt.Errorf("%w: the attachment was cut off", ErrOutcomeUnknown)
+		err = fmt.Errorf("%w: the attachment was cut off", hostexec.ErrOutcomeUnknown)
 	default:
-		err = fmt.Errorf("%w: the attachment ended: %w", ErrOutcomeUnknown, err)
+		err = fmt.Errorf("%w: the attachment ended: %w", hostexec.ErrOutcomeUnknown, err)
 	}
 	return wireEnd{err: err}
 }

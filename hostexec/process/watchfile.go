@@ -1,4 +1,4 @@
-package hostexec
+package process
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
@@ -36,7 +37,7 @@ var (
 //
 // Two changes within one timestamp (a second in some shells) may be missed: look at the
 // file itself right after this call.
-func WatchFile(ctx context.Context, h Host, dir, file, note string, fence Fence) error {
+func WatchFile(ctx context.Context, h hostexec.Host, dir, file, note string, fence hostexec.Fence) error {
 	err := checkDir(dir)
 	if err == nil {
 		err = script.CheckPath(file)
@@ -45,7 +46,7 @@ func WatchFile(ctx context.Context, h Host, dir, file, note string, fence Fence)
 		err = fmt.Errorf("note %q is not a word", note)
 	}
 	if err == nil {
-		_, err = h.Run(ctx, Command{Script: watchFileScript, Args: []string{dir, file, note}, Fence: &fence})
+		_, err = h.Run(ctx, hostexec.Command{Script: watchFileScript, Args: []string{dir, file, note}, Fence: &fence})
 		err = processError(err)
 	}
 	if err != nil {
@@ -57,14 +58,14 @@ func WatchFile(ctx context.Context, h Host, dir, file, note string, fence Fence)
 // LookFiles looks at every file below sessionsDir for which WatchFile left a watch, in one
 // round trip that starts no program on the host. It skips output that a foreign note has
 // garbled, so that this cannot hide other files.
-func LookFiles(ctx context.Context, h Host, sessionsDir string) ([]ChangedFile, error) {
+func LookFiles(ctx context.Context, h hostexec.Host, sessionsDir string) ([]ChangedFile, error) {
 	fail := func(err error) ([]ChangedFile, error) {
 		return nil, fmt.Errorf("look at files below %s on %s: %w", sessionsDir, h.Name(), err)
 	}
 	if err := checkDir(sessionsDir); err != nil {
 		return fail(err)
 	}
-	res, err := h.Run(ctx, Command{Script: watchChangedScript, Args: []string{sessionsDir}})
+	res, err := h.Run(ctx, hostexec.Command{Script: watchChangedScript, Args: []string{sessionsDir}})
 	if err != nil {
 		return fail(processError(err))
 	}

@@ -1,10 +1,14 @@
-package hostexec
+package process
 
-import "time"
+import (
+	"time"
 
-// A ProcessSpec describes a journaled process: a command on a host that
+	"fairlead.dev/fairlead/hostexec"
+)
+
+// A Spec describes a journaled process: a command on a host that
 // outlives every connection and whose output is an append-only file.
-type ProcessSpec struct {
+type Spec struct {
 	// Dir is the process's own folder on the host, for example
 	// <root>/sessions/<id>/proc/app-server. It holds in (a FIFO), out.log and err.log.
 	// started holds the pid, start time and boot id of the process, and the pid and start
@@ -15,7 +19,7 @@ type ProcessSpec struct {
 	Dir string
 	// Fence guards the session of the process. Its folder has a file since: when the first
 	// process of the session was started (see Reap).
-	Fence Fence
+	Fence hostexec.Fence
 	// Argv is the command. It does not go through a shell.
 	Argv []string
 	// Env is added to the process's login environment. It is never part of an argv. Unset
@@ -33,35 +37,35 @@ type ProcessSpec struct {
 	Secret []byte
 }
 
-// SecretFD is the descriptor of ProcessSpec.Secret. MaxSecret is what a pipe on any host
+// SecretFD is the descriptor of Spec.Secret. MaxSecret is what a pipe on any host
 // accepts at once, in bytes.
 const (
 	SecretFD  = 7
 	MaxSecret = 4 << 10
 )
 
-// ProcessState is what is known of a journaled process.
-type ProcessState string
+// State is what is known of a journaled process.
+type State string
 
 const (
-	// ProcessAbsent means that there is no such folder; the process never began.
-	ProcessAbsent ProcessState = "absent"
-	// ProcessRunning means that it lives: pid, start time and boot id agree.
-	ProcessRunning ProcessState = "running"
-	// ProcessExited means that it ended and its supervisor recorded how.
-	ProcessExited ProcessState = "exited"
-	// ProcessLost means that there is neither a process nor an exit record: the outcome is
+	// Absent means that there is no such folder; the process never began.
+	Absent State = "absent"
+	// Running means that it lives: pid, start time and boot id agree.
+	Running State = "running"
+	// Exited means that it ended and its supervisor recorded how.
+	Exited State = "exited"
+	// Lost means that there is neither a process nor an exit record: the outcome is
 	// unknown.
-	ProcessLost ProcessState = "lost"
-	// ProcessRebooted means that the host has booted since: the outcome is unknown.
-	ProcessRebooted ProcessState = "rebooted"
+	Lost State = "lost"
+	// Rebooted means that the host has booted since: the outcome is unknown.
+	Rebooted State = "rebooted"
 )
 
-// ProcessStatus is the state of a journaled process at one moment.
-type ProcessStatus struct {
-	State ProcessState `json:"state"`
-	PID   int          `json:"pid,omitempty"`
-	// Code is the exit status if State is ProcessExited; 128+n for signal n.
+// Status is the state of a journaled process at one moment.
+type Status struct {
+	State State `json:"state"`
+	PID   int   `json:"pid,omitempty"`
+	// Code is the exit status if State is Exited; 128+n for signal n.
 	Code int `json:"code,omitempty"`
 	// Size and ErrSize are the lengths of out.log and err.log in bytes.
 	Size    int64 `json:"size"`
@@ -80,7 +84,7 @@ type AttachOptions struct {
 	Offset int64
 	// Fence carries the epoch. Attachments of the same or a lower epoch are cut off, and
 	// the error is ErrFenced if the host knows a higher one.
-	Fence Fence
+	Fence hostexec.Fence
 	// Silence is how long the host keeps an attachment whose client sends nothing; 0 means
 	// two minutes. The attachment sends blank lines by itself.
 	Silence time.Duration
@@ -115,5 +119,5 @@ type Attachment interface {
 	Size() int64
 	// Status is the process's state when the attachment began or, once Read returned
 	// io.EOF, at the process's end.
-	Status() ProcessStatus
+	Status() Status
 }
