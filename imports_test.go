@@ -14,7 +14,7 @@ import (
 const module = "fairlead.dev/fairlead/"
 
 // leaves import nothing of ours outside their own tree. Their tests import the test kits.
-var leaves = []string{"hostexec", "hostexec/process", "hostexec/internal/script", "conversation", "internal/store", "internal/sshsig"}
+var leaves = []string{"hostexec", "hostexec/process", "hostexec/tree", "hostexec/internal/script", "conversation", "internal/store", "internal/sshsig"}
 
 // testKits are for tests and rigs alone.
 var testKits = []string{"internal/realparts", "internal/lab", "hostexec/hosttest"}
@@ -44,6 +44,8 @@ var rules = []rule{
 		"ctl never dials a host; conversation is given a pipe, and its tests make one"},
 	{module + "hostexec/process", []string{"activities", "internal/lab"}, []string{"hostexec"},
 		"activities keep processes; hostexec carries their scripts and knows none"},
+	{module + "hostexec/tree", []string{"activities", "seeds", "snapshots", "internal/lab", "hostexec/hosttest"}, []string{"hostexec"},
+		"hostexec carries the scripts of trees and knows none"},
 	{module + "conversation", []string{"activities", "cmd/worker", "internal/api", "internal/lab"}, []string{"workflows", "cmd/ctl", "snapshots"},
 		"an activity holds a conversation; tests make entries and results"},
 	{"cel.dev/cel-go", []string{"internal/policy"}, nil, "internal/policy evaluates rules"},
@@ -175,6 +177,8 @@ func TestForbiddenImportsAreFound(t *testing.T) {
 		{"hostexec", true, module + "hostexec/hosttest", true},
 		{"hostexec", false, module + "hostexec/internal/script", true},
 		{"hostexec", false, module + "hostexec/process", false},
+		{"hostexec", false, module + "hostexec/tree", false},
+		{"hostexec/process", false, module + "hostexec/tree", false},
 		{"hostexec/process", false, module + "hostexec", true},
 		{"hostexec/process", false, module + "internal/version", false},
 		{"snapshots", false, module + "hostexec/process", false},

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/tree"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -74,7 +74,7 @@ func TestSnapshotByGitIsRestoredAsItWas(t *testing.T) {
 	// A place that is in use is not taken.
 	taken := t.TempDir()
 	gitDir{t, taken}.write("theirs", "x")
-	if _, err := Restore(t.Context(), c.host, chunks, m.ID, RestoreSpec{Dirs: map[string]string{Work: taken}}); !errors.Is(err, hostexec.ErrExists) {
+	if _, err := Restore(t.Context(), c.host, chunks, m.ID, RestoreSpec{Dirs: map[string]string{Work: taken}}); !errors.Is(err, tree.ErrExists) {
 		t.Errorf("over what was there: %v", err)
 	}
 	if names, err := os.ReadDir(taken); err != nil || len(names) != 1 {

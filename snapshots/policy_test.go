@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/tree"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -307,7 +307,7 @@ func TestMemoryIsBoundedWhateverTheSizeOfTheTree(t *testing.T) {
 	start = heap()
 	const names = 600_000
 	for i := range names {
-		e := hostexec.TreeEntry{Path: fmt.Sprintf("d%05d/a file with a rather long name %07d", i/1000, i), Kind: hostexec.RegularFile, Mode: 0o644,
+		e := tree.Entry{Path: fmt.Sprintf("d%05d/a file with a rather long name %07d", i/1000, i), Kind: tree.RegularFile, Mode: 0o644,
 			MTime: time.Unix(1.7e9, int64(i)), CTime: time.Unix(1.7e9, int64(i)), Inode: uint64(i), Links: 1}
 		must(t, tt.listed(e))
 		if i%100_000 == 99_999 {

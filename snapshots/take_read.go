@@ -7,7 +7,7 @@ import (
 	"io"
 	"time"
 
-	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/tree"
 )
 
 // maxReads is how often a file is read that changes meanwhile. Then the last content is
@@ -43,7 +43,7 @@ func (t *treeTaking) readHeld() error {
 	}
 }
 
-func (t *treeTaking) file(f *hostexec.TreeFile, want map[string]*held) error {
+func (t *treeTaking) file(f *tree.File, want map[string]*held) error {
 	h := want[f.Path]
 	switch {
 	case h == nil || f.Missing:
@@ -55,7 +55,7 @@ func (t *treeTaking) file(f *hostexec.TreeFile, want map[string]*held) error {
 		return nil
 	}
 	err := t.content(f, h)
-	if errors.Is(err, hostexec.ErrTorn) {
+	if errors.Is(err, tree.ErrTorn) {
 		return nil // truncated meanwhile
 	}
 	if err != nil {
@@ -71,11 +71,11 @@ func (t *treeTaking) file(f *hostexec.TreeFile, want map[string]*held) error {
 }
 
 // settle compares a file's state after it was read with that before.
-func (t *treeTaking) settle(h *held, e hostexec.TreeEntry) {
+func (t *treeTaking) settle(h *held, e tree.Entry) {
 	h.seen = true
 	same := e.Size == h.Size && e.MTime.Equal(h.MTime) && e.CTime.Equal(h.CTime) && e.Inode == h.Inode
 	switch {
-	case e.Kind != hostexec.RegularFile:
+	case e.Kind != tree.RegularFile:
 		h.read, h.gone = false, true
 		t.unstable(t.spec.Name, h.Path)
 	case same && h.got && h.gotSize == h.Size:
@@ -121,7 +121,7 @@ func (t *treeTaking) relink() {
 }
 
 // content stores a file's content and records its pieces in h.
-func (t *treeTaking) content(f *hostexec.TreeFile, h *held) error {
+func (t *treeTaking) content(f *tree.File, h *held) error {
 	h.Masks = 0
 	refs := refWriter{put: t.batch.PutList}
 	s := sections{f: f}
@@ -189,7 +189,7 @@ func (t *treeTaking) section(s *sections, refs *refWriter, h *held) error {
 
 // sections reads a file up to the next hole of at least minHole.
 type sections struct {
-	f     *hostexec.TreeFile
+	f     *tree.File
 	hole  int64 // the hole that ended the last section
 	zeros int64 // remaining zeros of a small hole
 	end   bool

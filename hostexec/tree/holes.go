@@ -1,10 +1,11 @@
-package hostexec
+package tree
 
 import (
 	"bufio"
 	_ "embed"
 	"fmt"
 
+	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
@@ -23,7 +24,7 @@ const (
 // A holeWriter writes files with holes over a channel of its own. busybox's tar does not
 // support holes, and GNU's needs all of a file's holes before its data.
 type holeWriter struct {
-	s   Stream
+	s   hostexec.Stream
 	out *bufio.Writer
 
 	block int64  // offset of buf in the file, in blocks
@@ -31,9 +32,9 @@ type holeWriter struct {
 	gap   int64  // zeros after buf that are not counted in block or buf yet
 }
 
-func (w *TreeWriter) beginHoles(e TreeEntry) error {
+func (w *Writer) beginHoles(e Entry) error {
 	if w.holes == nil {
-		s, err := w.host.Start(w.ctx, Command{Script: treeHolesScript, Args: []string{w.temp}, Bulk: true})
+		s, err := w.host.Start(w.ctx, hostexec.Command{Script: treeHolesScript, Args: []string{w.temp}, Bulk: true})
 		if err != nil {
 			return err
 		}
@@ -127,7 +128,7 @@ func (h *holeWriter) send() error {
 	return h.explain(err)
 }
 
-func (h *holeWriter) endFile(e TreeEntry) error {
+func (h *holeWriter) endFile(e Entry) error {
 	h.gap = 0 // the size covers it
 	if err := h.send(); err != nil {
 		return err
@@ -136,12 +137,12 @@ func (h *holeWriter) endFile(e TreeEntry) error {
 	return h.say("end %d %o %s %d\n", e.Size, e.Mode, paxTime(e.MTime), e.MTime.Unix())
 }
 
-func (h *holeWriter) link(e TreeEntry) error {
+func (h *holeWriter) link(e Entry) error {
 	return h.say("l=%s f=%s\n", script.Quote("./"+e.Link), script.Quote("./"+e.Path))
 }
 
 // endHoles waits until all files with holes are written.
-func (w *TreeWriter) endHoles() error {
+func (w *Writer) endHoles() error {
 	if w.holes == nil {
 		return nil
 	}
@@ -157,7 +158,7 @@ func (w *TreeWriter) endHoles() error {
 }
 
 // close ends the channel of files that were not completed.
-func (w *TreeWriter) close() {
+func (w *Writer) close() {
 	if w.holes != nil {
 		w.holes.s.Close()
 	}

@@ -1,8 +1,10 @@
-package hostexec
+package tree
 
 import (
 	"slices"
 	"sync"
+
+	"fairlead.dev/fairlead/hostexec"
 )
 
 // A nameQueue holds the names that were asked for and not yet answered, and the bytes still
@@ -61,7 +63,7 @@ func (q *nameQueue) push(p string) bool {
 }
 
 // send writes names as they come, and then their end.
-func (q *nameQueue) send(s Stream) {
+func (q *nameQueue) send(s hostexec.Stream) {
 	var out []byte
 	for {
 		q.mu.Lock()

@@ -1,4 +1,4 @@
-package hostexec
+package tree
 
 import (
 	"bufio"
@@ -12,14 +12,15 @@ import (
 	"strconv"
 	"strings"
 
+	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
 //go:embed tree_read.sh
 var treeReadScript string
 
-// A TreeFile is a file that ReadTree passes to fn. It is valid until fn returns.
-type TreeFile struct {
+// A File is a file that Read passes to fn. It is valid until fn returns.
+type File struct {
 	// Path is the path that was asked for.
 	Path string
 	// Size is how many bytes Read will return.
@@ -47,7 +48,7 @@ var ErrTorn = errors.New("file was cut short while it was read")
 
 // Read reads the content, with zeros for holes. An error that wraps ErrTorn concerns only
 // this file.
-func (f *TreeFile) Read(p []byte) (int, error) {
+func (f *File) Read(p []byte) (int, error) {
 	if n := min(f.hole(), int64(len(p))); n > 0 {
 		clear(p[:n])
 		f.at += n
@@ -81,14 +82,14 @@ func (f *TreeFile) Read(p []byte) (int, error) {
 
 // SkipHole skips a hole and returns its length. It returns 0 if data follows or the content
 // ends.
-func (f *TreeFile) SkipHole() int64 {
+func (f *File) SkipHole() int64 {
 	n := f.hole()
 	f.at += n
 	return n
 }
 
 // hole returns the distance to the next data.
-func (f *TreeFile) hole() int64 {
+func (f *File) hole() int64 {
 	for len(f.holes) > 0 && f.holes[0].size == 0 && f.holes[0].offset <= f.at {
 		f.holes = f.holes[1:]
 	}
@@ -105,9 +106,9 @@ func (f *TreeFile) hole() int64 {
 // names.
 const treeBatch = 256
 
-// ReadTree reads files below dir over one channel. Names are taken and sent while content
+// Read reads files below dir over one channel. Names are taken and sent while content
 // arrives, each in a goroutine of its own. So names may wait for a listing and fn for a
-// store, but names must not wait for fn. names yields paths of files as ListTree reports
+// store, but names must not wait for fn. names yields paths of files as List reports
 // them, each once; folders are not entered. names should end when ctx does.
 //
 // fn is called for each name, in order, with its content or with Missing set. Content that
@@ -122,21 +123,21 @@ const treeBatch = 256
 // missing although they exist; they can be asked for again. A disk that cannot be read is
 // an error. So is a folder that became inaccessible after it was listed, because its files
 // did not vanish; a new listing reports it as Unreadable.
-func ReadTree(ctx context.Context, h Host, dir string, names func(yield func(string) bool), fn func(*TreeFile) error, again func(TreeEntry) error) error {
+func Read(ctx context.Context, h hostexec.Host, dir string, names func(yield func(string) bool), fn func(*File) error, again func(Entry) error) error {
 	if err := readTree(ctx, h, dir, names, fn, again); err != nil {
 		return fmt.Errorf("read tree %s on %s: %w", dir, h.Name(), err)
 	}
 	return nil
 }
 
-func readTree(ctx context.Context, h Host, dir string, names func(yield func(string) bool), fn func(*TreeFile) error, again func(TreeEntry) error) error {
+func readTree(ctx context.Context, h hostexec.Host, dir string, names func(yield func(string) bool), fn func(*File) error, again func(Entry) error) error {
 	if err := script.CheckPath(dir); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	mark := script.NewMark()
-	s, err := h.Start(ctx, Command{Script: treePackScript + treeReadScript, Args: []string{dir, mark, strconv.Itoa(treeBatch)}, Bulk: true, TellFar: true})
+	s, err := h.Start(ctx, hostexec.Command{Script: treePackScript + treeReadScript, Args: []string{dir, mark, strconv.Itoa(treeBatch)}, Bulk: true, TellFar: true})
 	if err != nil {
 		return err
 	}
@@ -155,9 +156,9 @@ func readTree(ctx context.Context, h Host, dir string, names func(yield func(str
 		return readErr
 	}
 	if err := s.Wait(); err != nil {
-		var exit *ExitError
+		var exit *hostexec.ExitError
 		if errors.As(err, &exit) && exit.Code == script.ExitNotExist {
-			err = fmt.Errorf("%w%s", ErrNotExist, script.FirstLine(exit.Stderr))
+			err = fmt.Errorf("%w%s", hostexec.ErrNotExist, script.FirstLine(exit.Stderr))
 		}
 		return err
 	}
@@ -204,11 +205,11 @@ func checkTreePath(p string) error {
 }
 
 type treeReader struct {
-	s     Stream
+	s     hostexec.Stream
 	mark  string
 	asked *nameQueue
-	fn    func(*TreeFile) error
-	again func(TreeEntry) error
+	fn    func(*File) error
+	again func(Entry) error
 	in    *bufio.Reader
 }
 
@@ -275,7 +276,7 @@ func (r *treeReader) readTar(t *tarReader) error {
 		p := strings.TrimPrefix(hdr.name, "./")
 		missing, ok := r.asked.popTo(p)
 		for _, m := range missing {
-			if err := r.fn(&TreeFile{Path: m, Missing: true}); err != nil {
+			if err := r.fn(&File{Path: m, Missing: true}); err != nil {
 				return err
 			}
 		}
@@ -335,7 +336,7 @@ func (r *treeReader) tellMissing(until int) error {
 		if !ok {
 			break
 		}
-		if err := r.fn(&TreeFile{Path: p, Missing: true}); err != nil {
+		if err := r.fn(&File{Path: p, Missing: true}); err != nil {
 			return err
 		}
 	}
@@ -346,7 +347,7 @@ func (r *treeReader) tellMissing(until int) error {
 func (r *treeReader) listAgain(how string) error {
 	fn := r.again
 	if fn == nil {
-		fn = func(TreeEntry) error { return nil }
+		fn = func(Entry) error { return nil }
 	}
 	l := &treeLister{in: r.in, mark: []byte("//" + r.mark), fn: fn, unordered: true}
 	var err error

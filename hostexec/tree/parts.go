@@ -1,4 +1,4 @@
-package hostexec
+package tree
 
 import (
 	"bufio"
@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 
+	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
@@ -84,7 +85,7 @@ type treePart struct {
 
 var treePartName = regexp.MustCompile(`^part-(plain|zstd|gzip)-([0-9]{1,18})-[A-Z2-7]{1,64}$`)
 
-// PutTreeInParts unpacks the tar stream that write writes into dir, which must
+// PutInParts unpacks the tar stream that write writes into dir, which must
 // not exist. What the host has received stays in the folder parts: if a call loses
 // its connection, the next call for the same stream goes on from there. write must
 // write the same bytes each time. A part is used only if its SHA-256 matches the
@@ -93,7 +94,7 @@ var treePartName = regexp.MustCompile(`^part-(plain|zstd|gzip)-([0-9]{1,18})-[A-
 // The caller removes parts when it has verified the tree in dir, or gives up. If the
 // compression changes between two calls, because the host seems farther away or has
 // other tools now, the upload starts anew.
-func PutTreeInParts(ctx context.Context, h Host, dir, parts string, write func(io.Writer) error) error {
+func PutInParts(ctx context.Context, h hostexec.Host, dir, parts string, write func(io.Writer) error) error {
 	err := errors.Join(script.CheckPath(dir), script.CheckPath(parts))
 	var how string
 	var there []treePart
@@ -105,7 +106,7 @@ func PutTreeInParts(ctx context.Context, h Host, dir, parts string, write func(i
 		for _, p := range there {
 			args = append(args, p.name, strconv.FormatInt(p.size, 10))
 		}
-		_, err = h.Run(ctx, Command{Script: unpackPartsScript, Args: args, Bulk: true})
+		_, err = h.Run(ctx, hostexec.Command{Script: unpackPartsScript, Args: args, Bulk: true})
 	}
 	if err != nil {
 		return fmt.Errorf("put tree %s on %s: %w", dir, h.Name(), err)
@@ -115,10 +116,10 @@ func PutTreeInParts(ctx context.Context, h Host, dir, parts string, write func(i
 
 // sendParts makes sure that the host has all of a stream. It returns the stream's
 // compression and its parts in order.
-func sendParts(ctx context.Context, h Host, parts string, write func(io.Writer) error) (how string, chain []treePart, err error) {
+func sendParts(ctx context.Context, h hostexec.Host, parts string, write func(io.Writer) error) (how string, chain []treePart, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s, err := h.Start(ctx, Command{Script: takePartScript, Args: []string{parts}, Bulk: true, TellFar: true})
+	s, err := h.Start(ctx, hostexec.Command{Script: takePartScript, Args: []string{parts}, Bulk: true, TellFar: true})
 	if err != nil {
 		return "", nil, err
 	}
@@ -161,7 +162,7 @@ func sendParts(ctx context.Context, h Host, parts string, write func(io.Writer) 
 		added.size, err = io.CopyBuffer(&spaceWatcher{s: s}, onlyReader{rest}, make([]byte, 256<<10))
 	}
 	s.CloseWrite()
-	if errors.Is(err, ErrSource) {
+	if errors.Is(err, hostexec.ErrSource) {
 		return "", nil, errors.Join(err, partDropped(s))
 	}
 	if waitErr := s.Wait(); waitErr != nil {
@@ -172,7 +173,7 @@ func sendParts(ctx context.Context, h Host, parts string, write func(io.Writer) 
 
 // readParts reads the list of parts that takePartScript prints. It fails on a line
 // that the script does not print, and on more lines than it prints.
-func readParts(s Stream) (how string, there []treePart, err error) {
+func readParts(s hostexec.Stream) (how string, there []treePart, err error) {
 	in := bufio.NewReaderSize(onlyReader{s}, 256)
 	for n := 0; ; n++ {
 		line, err := in.ReadSlice('\n')
@@ -242,7 +243,7 @@ type packedStream struct {
 
 func newPackedStream(how string, write func(io.Writer) error) *packedStream {
 	r, w := io.Pipe()
-	s := &packedStream{bufio.NewReaderSize(script.MarkedReader{Reader: r, As: ErrSource}, 64<<10), r, make(chan struct{})}
+	s := &packedStream{bufio.NewReaderSize(script.MarkedReader{Reader: r, As: hostexec.ErrSource}, 64<<10), r, make(chan struct{})}
 	go func() {
 		defer close(s.ended)
 		packed := packTo(how, w, false)
@@ -263,8 +264,8 @@ func (s *packedStream) Close() {
 }
 
 // partDropped waits until the host has dropped a part that was not sent in full.
-func partDropped(s Stream) error {
-	var exit *ExitError
+func partDropped(s hostexec.Stream) error {
+	var exit *hostexec.ExitError
 	if err := s.Wait(); !errors.As(err, &exit) {
 		return err
 	}

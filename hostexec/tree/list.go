@@ -1,4 +1,4 @@
-package hostexec
+package tree
 
 import (
 	"bufio"
@@ -16,18 +16,19 @@ import (
 	"strings"
 	"time"
 
+	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
 //go:embed tree_list.sh
 var treeListScript string
 
-// A TreeEntry is a name in a tree and its properties on the host.
-type TreeEntry struct {
+// A Entry is a name in a tree and its properties on the host.
+type Entry struct {
 	// Path is relative to the tree's folder, clean, any bytes but NUL. "." is the folder
 	// itself.
 	Path string
-	Kind TreeKind
+	Kind Kind
 	// Mode holds the permissions with setuid, setgid and sticky, as in chmod.
 	Mode uint32
 	Size int64
@@ -38,38 +39,38 @@ type TreeEntry struct {
 	Blocks       int64  // allocated, of 512 bytes
 	// Link is a symlink's target or, for a HardLink, another path of the same file.
 	Link string
-	// Pruned says that a pattern of ListTreeOptions.Prune matches. A pruned folder's
+	// Pruned says that a pattern of ListOptions.Prune matches. A pruned folder's
 	// content is not listed.
 	Pruned bool
 	// Unreadable marks a folder that may not be read; its content is not listed.
 	Unreadable bool
 }
 
-// TreeKind is the type of a file.
-type TreeKind byte
+// Kind is the type of a file.
+type Kind byte
 
-// The kinds, with find's letters. ListTree never reports HardLink: it lists each name of a
+// The kinds, with find's letters. List never reports HardLink: it lists each name of a
 // file as a RegularFile.
 const (
-	RegularFile TreeKind = 'f'
-	Folder      TreeKind = 'd'
-	Symlink     TreeKind = 'l'
-	FIFO        TreeKind = 'p'
-	Socket      TreeKind = 's'
-	CharDevice  TreeKind = 'c'
-	BlockDevice TreeKind = 'b'
-	HardLink    TreeKind = 'h'
-	UnknownKind TreeKind = '?'
+	RegularFile Kind = 'f'
+	Folder      Kind = 'd'
+	Symlink     Kind = 'l'
+	FIFO        Kind = 'p'
+	Socket      Kind = 's'
+	CharDevice  Kind = 'c'
+	BlockDevice Kind = 'b'
+	HardLink    Kind = 'h'
+	UnknownKind Kind = '?'
 )
 
 // Sparse reports whether a file occupies less space than its size: it has holes, or its
 // file system compresses.
-func (e TreeEntry) Sparse() bool { return e.Kind == RegularFile && e.Blocks*512 < e.Size }
+func (e Entry) Sparse() bool { return e.Kind == RegularFile && e.Blocks*512 < e.Size }
 
-// CompareTreePaths is the order of ListTree: byte order of the path followed by "//". A
+// ComparePaths is the order of List: byte order of the path followed by "//". A
 // folder's content need not come after it: a/-b comes before a. The tree's folder itself,
 // ".", comes first.
-func CompareTreePaths(a, b string) int {
+func ComparePaths(a, b string) int {
 	if a == "." || b == "." {
 		return cmp.Compare(btoi(a != "."), btoi(b != "."))
 	}
@@ -92,9 +93,9 @@ func btoi(b bool) int {
 // a slash after. Names have at most 255 bytes on all but a few file systems.
 const maxTreePath, maxTreeName = 4090, 255
 
-// TreePathFits reports whether ReadTree can read this path and WriteTree can write it.
+// PathFits reports whether Read can read this path and Write can write it.
 // Deeper paths can exist and are listed.
-func TreePathFits(p string) bool {
+func PathFits(p string) bool {
 	if len(p) > maxTreePath {
 		return false
 	}
@@ -106,8 +107,8 @@ func TreePathFits(p string) bool {
 	return true
 }
 
-// ListTreeOptions configure ListTree.
-type ListTreeOptions struct {
+// ListOptions configure List.
+type ListOptions struct {
 	// Prune holds patterns. A match is listed as pruned and not entered. A pattern without
 	// a slash matches a name, with *, ? and […] as in fnmatch(3). With a slash at its end
 	// it matches only folders. With a slash elsewhere it is a literal path below the
@@ -117,8 +118,8 @@ type ListTreeOptions struct {
 	Began func(clock time.Time)
 }
 
-// A TreeListing holds the results for a whole listing.
-type TreeListing struct {
+// A Listing holds the results for a whole listing.
+type Listing struct {
 	// Clock is the host's time at the beginning, in whole seconds if its date has no
 	// fraction. A file that changed at that time or later may change again and look the
 	// same.
@@ -128,13 +129,13 @@ type TreeListing struct {
 	Problems []string
 }
 
-// ListTree calls fn for each path in dir once, in the order of CompareTreePaths. dir itself
+// List calls fn for each path in dir once, in the order of ComparePaths. dir itself
 // may come first, as ".". It takes one channel and little memory, whatever the size of the
 // tree. Files that vanish during the listing are not listed. Folders that may not be read
 // are listed as Unreadable. Neither is an error. Some listed paths are too long for other
-// calls, see TreePathFits. An error of fn ends the listing. If dir is not a folder, the
+// calls, see PathFits. An error of fn ends the listing. If dir is not a folder, the
 // error wraps ErrNotExist.
-func ListTree(ctx context.Context, h Host, dir string, opts ListTreeOptions, fn func(TreeEntry) error) (TreeListing, error) {
+func List(ctx context.Context, h hostexec.Host, dir string, opts ListOptions, fn func(Entry) error) (Listing, error) {
 	l, err := listTree(ctx, h, dir, opts, fn)
 	if err != nil {
 		return l, fmt.Errorf("list tree %s on %s: %w", dir, h.Name(), err)
@@ -142,20 +143,20 @@ func ListTree(ctx context.Context, h Host, dir string, opts ListTreeOptions, fn 
 	return l, nil
 }
 
-func listTree(ctx context.Context, h Host, dir string, opts ListTreeOptions, fn func(TreeEntry) error) (TreeListing, error) {
+func listTree(ctx context.Context, h hostexec.Host, dir string, opts ListOptions, fn func(Entry) error) (Listing, error) {
 	if err := script.CheckPath(dir); err != nil {
-		return TreeListing{}, err
+		return Listing{}, err
 	}
 	tests, err := pruneTests(opts.Prune)
 	if err != nil {
-		return TreeListing{}, err
+		return Listing{}, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	mark := "//" + rand.Text()[:8]
-	s, err := h.Start(ctx, Command{Script: treePackScript + treeListScript, Args: append([]string{dir, mark}, tests...), Bulk: true, TellFar: true})
+	s, err := h.Start(ctx, hostexec.Command{Script: treePackScript + treeListScript, Args: append([]string{dir, mark}, tests...), Bulk: true, TellFar: true})
 	if err != nil {
-		return TreeListing{}, err
+		return Listing{}, err
 	}
 	defer s.Close()
 	s.CloseWrite()
@@ -165,9 +166,9 @@ func listTree(ctx context.Context, h Host, dir string, opts ListTreeOptions, fn 
 		return told, readErr
 	}
 	if err := s.Wait(); err != nil {
-		var exit *ExitError
+		var exit *hostexec.ExitError
 		if errors.As(err, &exit) && exit.Code == script.ExitNotExist {
-			err = fmt.Errorf("%w%s", ErrNotExist, script.FirstLine(exit.Stderr))
+			err = fmt.Errorf("%w%s", hostexec.ErrNotExist, script.FirstLine(exit.Stderr))
 		}
 		return told, err
 	}
@@ -224,7 +225,7 @@ func treeProblems(stderr []byte) []string {
 type treeLister struct {
 	in   *bufio.Reader
 	mark []byte // see tree_list.sh
-	fn   func(TreeEntry) error
+	fn   func(Entry) error
 
 	began func(clock time.Time)
 
@@ -233,7 +234,7 @@ type treeLister struct {
 	long   []byte // a record that exceeds the buffer of in
 	any    bool
 	last   string // the last path passed to fn
-	held   []TreeEntry
+	held   []Entry
 	flags  map[string]byte
 	status string // exit status of find
 	sorted string // exit status of sort, which follows it
@@ -244,29 +245,29 @@ type treeLister struct {
 // system allows.
 const maxTreeRecord = 1 << 20
 
-func (l *treeLister) read(from io.Reader) (TreeListing, error) {
+func (l *treeLister) read(from io.Reader) (Listing, error) {
 	in, done, err := unpackTree(from, 64<<10)
 	if err != nil {
-		return TreeListing{}, err
+		return Listing{}, err
 	}
 	defer done()
 	l.in = in
 	line, err := l.in.ReadString('\n')
 	if err != nil {
-		return TreeListing{}, err
+		return Listing{}, err
 	}
 	how, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 	clock, root, _ := strings.Cut(rest, " ")
 	sec, fraction, _ := strings.Cut(clock, ".")
 	now, err := strconv.ParseInt(sec, 10, 64)
 	if err != nil {
-		return TreeListing{}, fmt.Errorf("%w: it begins with %.200q", script.ErrGarbled, line)
+		return Listing{}, fmt.Errorf("%w: it begins with %.200q", script.ErrGarbled, line)
 	}
 	ns, err := strconv.ParseInt(fraction, 10, 64)
 	if err != nil || len(fraction) != 9 {
 		ns, err = 0, nil // some dates have no fraction, or print the format itself
 	}
-	told := TreeListing{Clock: time.Unix(now, ns)}
+	told := Listing{Clock: time.Unix(now, ns)}
 	if l.began != nil {
 		l.began(told.Clock)
 	}
@@ -382,9 +383,9 @@ func (l *treeLister) end(err error) error {
 
 // LastWord passes an entry to fn, except for a repeated one: a folder that changes while it is
 // read may list a name twice.
-func (l *treeLister) tell(e TreeEntry) error {
+func (l *treeLister) tell(e Entry) error {
 	if l.any && !l.unordered {
-		switch c := CompareTreePaths(l.last, e.Path); {
+		switch c := ComparePaths(l.last, e.Path); {
 		case c == 0:
 			return nil
 		case c > 0:
@@ -396,12 +397,12 @@ func (l *treeLister) tell(e TreeEntry) error {
 }
 
 // parseFound parses "path//how kind mode size mtime ctime inode links blocks dev target".
-func parseFound(rec []byte) (TreeEntry, error) {
+func parseFound(rec []byte) (Entry, error) {
 	i := bytes.Index(rec, []byte("//"))
 	if i < 0 {
-		return TreeEntry{}, fmt.Errorf("%w: record %.200q", script.ErrGarbled, rec)
+		return Entry{}, fmt.Errorf("%w: record %.200q", script.ErrGarbled, rec)
 	}
-	e := TreeEntry{Path: string(rec[:i])}
+	e := Entry{Path: string(rec[:i])}
 	if e.Path == "" {
 		e.Path = "."
 	}
@@ -412,7 +413,7 @@ func parseFound(rec []byte) (TreeEntry, error) {
 		return e, fmt.Errorf("%w: record %.200q", script.ErrGarbled, rec)
 	}
 	e.Pruned, e.Unreadable = how[0] == 'x', how[0] == 'r'
-	e.Kind = knownKind(TreeKind(kind[0]))
+	e.Kind = knownKind(Kind(kind[0]))
 	e.Mode = uint32(f.number(8))
 	e.Size = int64(f.number(10))
 	e.MTime, e.CTime = f.time(), f.time()
@@ -426,7 +427,7 @@ func parseFound(rec []byte) (TreeEntry, error) {
 	return e, nil
 }
 
-func knownKind(k TreeKind) TreeKind {
+func knownKind(k Kind) Kind {
 	switch k {
 	case RegularFile, Folder, Symlink, FIFO, Socket, CharDevice, BlockDevice:
 		return k

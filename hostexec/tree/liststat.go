@@ -1,4 +1,4 @@
-package hostexec
+package tree
 
 import (
 	"bytes"
@@ -91,7 +91,7 @@ func (l *treeLister) tellStat(rec []byte) error {
 	if e.Path != "." {
 		e.Path = strings.TrimPrefix(e.Path, "./")
 	}
-	for len(l.held) > 0 && CompareTreePaths(l.held[len(l.held)-1].Path, e.Path) <= 0 {
+	for len(l.held) > 0 && ComparePaths(l.held[len(l.held)-1].Path, e.Path) <= 0 {
 		if err := l.tellHeld(); err != nil {
 			return err
 		}
@@ -109,15 +109,15 @@ func (l *treeLister) tellHeld() error {
 // parseStat parses "mode size mtime ctime inode links blocks dev/mtime/ctime/name". Times
 // come twice: in seconds and in readable form. The path is still as find printed it. A
 // record without a kind is of a link that vanished.
-func parseStat(rec []byte) (TreeEntry, error) {
-	bad := func() (TreeEntry, error) { return TreeEntry{}, fmt.Errorf("%w: record %.200q", script.ErrGarbled, rec) }
+func parseStat(rec []byte) (Entry, error) {
+	bad := func() (Entry, error) { return Entry{}, fmt.Errorf("%w: record %.200q", script.ErrGarbled, rec) }
 	parts := bytes.SplitN(rec, []byte("/"), 4)
 	if len(parts) < 3 {
 		return bad()
 	}
 	f := fields{rest: append(bytes.Clone(parts[0]), ' ')}
 	mode := f.number(16)
-	e := TreeEntry{Mode: uint32(mode & 0o7777), Size: int64(f.number(10))}
+	e := Entry{Mode: uint32(mode & 0o7777), Size: int64(f.number(10))}
 	e.MTime, e.CTime = f.time(), f.time()
 	e.Inode, e.Links, e.Blocks, e.Dev = f.number(10), f.number(10), int64(f.number(10)), f.number(16)
 	e.MTime, e.CTime = withFraction(e.MTime, parts[1]), withFraction(e.CTime, parts[2])
@@ -125,7 +125,7 @@ func parseStat(rec []byte) (TreeEntry, error) {
 		return bad()
 	}
 	if len(parts) < 4 || len(parts[3]) == 0 {
-		return TreeEntry{}, nil
+		return Entry{}, nil
 	}
 	kind := kindOf(mode)
 	if kind != Symlink {
@@ -135,7 +135,7 @@ func parseStat(rec []byte) (TreeEntry, error) {
 	// 'name' -> 'target'
 	name, target, ok := cutLink(parts[3], e.Size)
 	if !ok {
-		return TreeEntry{}, nil
+		return Entry{}, nil
 	}
 	e.Kind, e.Path, e.Link = kind, name, target
 	return e, nil
@@ -160,7 +160,7 @@ func cutLink(text []byte, size int64) (name, target string, ok bool) {
 	return s[:i], s[i+len(arrow):], true
 }
 
-func kindOf(mode uint64) TreeKind {
+func kindOf(mode uint64) Kind {
 	switch mode & 0o170000 {
 	case 0o100000:
 		return RegularFile

@@ -1,4 +1,4 @@
-package hostexec
+package tree
 
 import (
 	"bufio"
@@ -11,7 +11,7 @@ import (
 // GNU format, fractions of seconds in POSIX format, which busybox skips.
 type treeTar struct{ out *bufio.Writer }
 
-func (t treeTar) header(e TreeEntry, kind byte, size int64) error {
+func (t treeTar) header(e Entry, kind byte, size int64) error {
 	name := "./" + e.Path
 	if e.Path == "." {
 		name = "./"

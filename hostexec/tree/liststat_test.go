@@ -1,4 +1,4 @@
-package hostexec
+package tree
 
 import (
 	"bufio"
@@ -16,7 +16,7 @@ func TestAListingOfStatThatIsCutEndedEarly(t *testing.T) {
 	for cut := range len(whole) + 1 {
 		told := 0
 		l := &treeLister{in: bufio.NewReader(strings.NewReader(whole[:cut])), mark: []byte("//m"), unordered: true,
-			fn: func(TreeEntry) error { told++; return nil }}
+			fn: func(Entry) error { told++; return nil }}
 		err := l.readLines(nil)
 		if cut == len(whole) && (err != nil || told != 1) {
 			t.Errorf("all of it: %v, %d entries", err, told)

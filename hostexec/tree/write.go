@@ -1,4 +1,4 @@
-package hostexec
+package tree
 
 import (
 	"bufio"
@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
@@ -38,33 +39,33 @@ const exitExists = 95
 // ErrExists means that something is in the place of a tree.
 var ErrExists = errors.New("something is there already")
 
-// WriteTreeOptions configure WriteTree.
-type WriteTreeOptions struct {
-	// ID makes WriteTree repeatable. If the tree of this ID is already in place, perhaps by
-	// a call whose end was not seen, WriteTree succeeds and writes nothing. ID is one word;
+// WriteOptions configure Write.
+type WriteOptions struct {
+	// ID makes Write repeatable. If the tree of this ID is already in place, perhaps by
+	// a call whose end was not seen, Write succeeds and writes nothing. ID is one word;
 	// it is kept in a file beside dir.
 	ID string
 	// Fence puts the tree in place only if the host knows no higher epoch then.
-	Fence *Fence
+	Fence *hostexec.Fence
 }
 
 var treeID = regexp.MustCompile(`^[A-Za-z0-9._:-]*$`)
 
-// WriteTree creates the tree dir from what fill gives the writer. dir must be
+// Write creates the tree dir from what fill gives the writer. dir must be
 // absent or an empty folder; otherwise the error wraps ErrExists. Modes and times, also of folders,
 // are set as precisely as the host's tools can. The owner is our user on the host. The tree
 // is written to a new folder beside dir, which is renamed when complete and removed on
 // failure. A full disk is ErrNoSpace. After ErrOutcomeUnknown the tree may be in place;
 // repeat the call to make sure. A later call for the same dir removes the new folder of an
 // earlier one.
-func WriteTree(ctx context.Context, h Host, dir string, opts WriteTreeOptions, fill func(*TreeWriter) error) error {
+func Write(ctx context.Context, h hostexec.Host, dir string, opts WriteOptions, fill func(*Writer) error) error {
 	if err := writeTree(ctx, h, dir, opts, fill); err != nil {
 		return fmt.Errorf("write tree %s on %s: %w", dir, h.Name(), err)
 	}
 	return nil
 }
 
-func writeTree(ctx context.Context, h Host, dir string, opts WriteTreeOptions, fill func(*TreeWriter) error) error {
+func writeTree(ctx context.Context, h hostexec.Host, dir string, opts WriteOptions, fill func(*Writer) error) error {
 	if err := script.CheckPath(dir); err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func writeTree(ctx context.Context, h Host, dir string, opts WriteTreeOptions, f
 	temp := path.Join(path.Dir(dir), ".fl-tree-"+path.Base(dir)+"."+rand.Text())
 	streamCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s, err := h.Start(streamCtx, Command{Script: check + treeTakeScript + treeWriteScript, Args: []string{temp, dir, opts.ID}, Bulk: true, TellFar: true})
+	s, err := h.Start(streamCtx, hostexec.Command{Script: check + treeTakeScript + treeWriteScript, Args: []string{temp, dir, opts.ID}, Bulk: true, TellFar: true})
 	if err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func writeTree(ctx context.Context, h Host, dir string, opts WriteTreeOptions, f
 	kind, how, _ := strings.Cut(strings.TrimSpace(line), " ")
 	out := &spaceWatcher{s: s}
 	packed := packTo(how, out, true)
-	w := &TreeWriter{ctx: streamCtx, host: h, temp: temp, gnu: kind == "gnu", out: out, packed: packed, tar: treeTar{out: bufio.NewWriterSize(packed, 256<<10)}}
+	w := &Writer{ctx: streamCtx, host: h, temp: temp, gnu: kind == "gnu", out: out, packed: packed, tar: treeTar{out: bufio.NewWriterSize(packed, 256<<10)}}
 	defer w.close()
 	err = fill(w)
 	if err == nil {
@@ -106,7 +107,7 @@ func writeTree(ctx context.Context, h Host, dir string, opts WriteTreeOptions, f
 	if err = w.finish(s, err); err != nil {
 		return errors.Join(err, removeTree(ctx, h, temp, err))
 	}
-	place := Command{Script: treePlaceScript, Args: []string{temp, dir, opts.ID, kind, lock}}
+	place := hostexec.Command{Script: treePlaceScript, Args: []string{temp, dir, opts.ID, kind, lock}}
 	if w.gnu {
 		_, err = h.Run(ctx, place)
 	} else {
@@ -117,7 +118,7 @@ func writeTree(ctx context.Context, h Host, dir string, opts WriteTreeOptions, f
 }
 
 func treeExists(err error) error {
-	var exit *ExitError
+	var exit *hostexec.ExitError
 	if errors.As(err, &exit) && exit.Code == exitExists {
 		return fmt.Errorf("%w%s", ErrExists, script.FirstLine(exit.Stderr))
 	}
@@ -126,11 +127,11 @@ func treeExists(err error) error {
 
 // removeTree removes a tree that was not put in place. If the outcome is unknown because of
 // the connection, a failure to remove it is not reported.
-func removeTree(ctx context.Context, h Host, temp string, why error) error {
+func removeTree(ctx context.Context, h hostexec.Host, temp string, why error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	_, err := h.Run(ctx, Command{Script: treeWipeScript, Args: []string{temp}})
-	if errors.Is(why, ErrOutcomeUnknown) {
+	_, err := h.Run(ctx, hostexec.Command{Script: treeWipeScript, Args: []string{temp}})
+	if errors.Is(why, hostexec.ErrOutcomeUnknown) {
 		return nil
 	}
 	return err
@@ -138,7 +139,7 @@ func removeTree(ctx context.Context, h Host, temp string, why error) error {
 
 // finish ends the streams and waits until the host has taken everything, or has dropped an
 // incomplete tree.
-func (w *TreeWriter) finish(s Stream, fillErr error) error {
+func (w *Writer) finish(s hostexec.Stream, fillErr error) error {
 	if fillErr == nil && w.gnu {
 		fillErr = w.endHoles() // before tar sets the times of folders
 	}
@@ -157,23 +158,23 @@ func (w *TreeWriter) finish(s Stream, fillErr error) error {
 		fillErr = w.endHoles()
 	}
 	// The host's own error says more than a failed write.
-	if err != nil && (fillErr == nil || errors.Is(fillErr, errTreeStream) || errors.Is(err, ErrNoSpace)) {
+	if err != nil && (fillErr == nil || errors.Is(fillErr, errTreeStream) || errors.Is(err, hostexec.ErrNoSpace)) {
 		return err
 	}
-	if errors.Is(err, ErrOutcomeUnknown) {
+	if errors.Is(err, hostexec.ErrOutcomeUnknown) {
 		return errors.Join(err, fillErr)
 	}
 	return fillErr
 }
 
 // placeFolders places a tree after setting the final modes and times of folders.
-func (w *TreeWriter) placeFolders(ctx context.Context, place Command) error {
+func (w *Writer) placeFolders(ctx context.Context, place hostexec.Command) error {
 	s, err := w.host.Start(ctx, place)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	slices.SortStableFunc(w.folders, func(a, b TreeEntry) int {
+	slices.SortStableFunc(w.folders, func(a, b Entry) int {
 		return cmp.Compare(strings.Count(b.Path, "/"), strings.Count(a.Path, "/"))
 	})
 	t := treeTar{out: bufio.NewWriterSize(s, 64<<10)}
@@ -200,7 +201,7 @@ var errTreeStream = errors.New("the host takes no more")
 // A spaceWatcher writes to a stream until the other end reports a full disk. tar itself
 // goes on after that and fails only at the end.
 type spaceWatcher struct {
-	s    Stream
+	s    hostexec.Stream
 	seen int64
 	shut atomic.Bool // write nothing more
 }
@@ -216,18 +217,18 @@ func (w *spaceWatcher) Write(p []byte) (int, error) {
 	if w.seen += int64(n); w.seen >= 4<<20 {
 		w.seen = 0
 		if stderr := w.s.Stderr(); len(stderr) > 0 && script.SaysNoSpace(stderr) {
-			return n, fmt.Errorf("%w: %w", errTreeStream, ErrNoSpace)
+			return n, fmt.Errorf("%w: %w", errTreeStream, hostexec.ErrNoSpace)
 		}
 	}
 	return n, nil
 }
 
-// A TreeWriter takes the entries of a tree in any order, except that a file must come
+// A Writer takes the entries of a tree in any order, except that a file must come
 // before its hard links. Parent folders without an entry are created as needed. After an
 // error, all further calls return it.
-type TreeWriter struct {
+type Writer struct {
 	ctx  context.Context //nolint:containedctx // lives as long as the call that made it
-	host Host
+	host hostexec.Host
 	temp string
 	gnu  bool
 
@@ -237,13 +238,13 @@ type TreeWriter struct {
 
 	holes   *holeWriter
 	holey   map[string]bool // files, and hard links to files, that holes writes
-	folders []TreeEntry     // kept here if tar cannot delay their modes and times
-	open    *TreeFileWriter
+	folders []Entry         // kept here if tar cannot delay their modes and times
+	open    *FileWriter
 	err     error
 }
 
 // Add adds a folder ("." is the tree itself), a symlink, or a hard link.
-func (w *TreeWriter) Add(e TreeEntry) error {
+func (w *Writer) Add(e Entry) error {
 	if err := w.check(e); err != nil {
 		return w.fail(err)
 	}
@@ -275,7 +276,7 @@ func (w *TreeWriter) Add(e TreeEntry) error {
 
 // File adds a file; the caller then writes Size bytes. If sparse is set, holes become holes
 // on the host; otherwise they become zeros.
-func (w *TreeWriter) File(e TreeEntry, sparse bool) (*TreeFileWriter, error) {
+func (w *Writer) File(e Entry, sparse bool) (*FileWriter, error) {
 	err := w.check(e)
 	if err == nil && (e.Kind != RegularFile || e.Size < 0 || e.Path == ".") {
 		err = fmt.Errorf("%q (a %q of %d bytes) is no file", e.Path, e.Kind, e.Size)
@@ -288,11 +289,11 @@ func (w *TreeWriter) File(e TreeEntry, sparse bool) (*TreeFileWriter, error) {
 	if err != nil {
 		return nil, w.fail(err)
 	}
-	w.open = &TreeFileWriter{w: w, e: e, sparse: sparse, left: e.Size}
+	w.open = &FileWriter{w: w, e: e, sparse: sparse, left: e.Size}
 	return w.open, nil
 }
 
-func (w *TreeWriter) check(e TreeEntry) error {
+func (w *Writer) check(e Entry) error {
 	switch {
 	case w.err != nil:
 		return w.err
@@ -306,22 +307,22 @@ func (w *TreeWriter) check(e TreeEntry) error {
 	return checkTreePath(e.Path)
 }
 
-func (w *TreeWriter) fail(err error) error {
+func (w *Writer) fail(err error) error {
 	if w.err == nil {
 		w.err = err
 	}
 	return w.err
 }
 
-// A TreeFileWriter takes the content of one file.
-type TreeFileWriter struct {
-	w      *TreeWriter
-	e      TreeEntry
+// A FileWriter takes the content of one file.
+type FileWriter struct {
+	w      *Writer
+	e      Entry
 	sparse bool
 	left   int64
 }
 
-func (f *TreeFileWriter) take(n int64) error {
+func (f *FileWriter) take(n int64) error {
 	switch {
 	case f.w.err != nil:
 		return f.w.err
@@ -335,7 +336,7 @@ func (f *TreeFileWriter) take(n int64) error {
 }
 
 // Write adds data to the file.
-func (f *TreeFileWriter) Write(p []byte) (int, error) {
+func (f *FileWriter) Write(p []byte) (int, error) {
 	if err := f.take(int64(len(p))); err != nil {
 		return 0, err
 	}
@@ -352,7 +353,7 @@ func (f *TreeFileWriter) Write(p []byte) (int, error) {
 }
 
 // Hole adds n zeros, which take no space in a sparse file.
-func (f *TreeFileWriter) Hole(n int64) error {
+func (f *FileWriter) Hole(n int64) error {
 	if err := f.take(n); err != nil {
 		return err
 	}
@@ -363,7 +364,7 @@ func (f *TreeFileWriter) Hole(n int64) error {
 }
 
 // Close ends the content, which must be complete.
-func (f *TreeFileWriter) Close() error {
+func (f *FileWriter) Close() error {
 	if err := f.take(0); err != nil {
 		return err
 	}
@@ -390,4 +391,4 @@ func isZero(p []byte) bool {
 	return bytes.Equal(p, zeros[:len(p)])
 }
 
-var _ io.Writer = (*TreeFileWriter)(nil)
+var _ io.Writer = (*FileWriter)(nil)

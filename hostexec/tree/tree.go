@@ -1,4 +1,4 @@
-package hostexec
+package tree
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
@@ -43,17 +44,17 @@ else
 fi || exit 1
 %s`
 
-// PutTree unpacks a tar stream into dir, created if missing. Nothing appears in dir before
+// Put unpacks a tar stream into dir, created if missing. Nothing appears in dir before
 // the whole stream was received. If dir is not empty, files of the same name are replaced
 // and the others stay.
-func PutTree(ctx context.Context, h Host, dir string, tar io.Reader, fence *Fence) error {
+func Put(ctx context.Context, h hostexec.Host, dir string, tar io.Reader, fence *hostexec.Fence) error {
 	if err := putTree(ctx, h, dir, tar, fence); err != nil {
 		return fmt.Errorf("put tree %s on %s: %w", dir, h.Name(), err)
 	}
 	return nil
 }
 
-func putTree(ctx context.Context, h Host, dir string, tar io.Reader, fence *Fence) error {
+func putTree(ctx context.Context, h hostexec.Host, dir string, tar io.Reader, fence *hostexec.Fence) error {
 	if err := script.CheckPath(dir); err != nil {
 		return err
 	}
@@ -68,24 +69,24 @@ func putTree(ctx context.Context, h Host, dir string, tar io.Reader, fence *Fenc
 	temp := path.Join(path.Dir(dir), ".fl-tree-"+rand.Text())
 	streamCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s, err := h.Start(streamCtx, Command{Script: fmt.Sprintf(unpackScript, check), Args: []string{temp}, Bulk: true})
+	s, err := h.Start(streamCtx, hostexec.Command{Script: fmt.Sprintf(unpackScript, check), Args: []string{temp}, Bulk: true})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	_, copyErr := io.CopyBuffer(script.OnlyWriter{Writer: s}, script.MarkedReader{Reader: tar, As: ErrSource}, make([]byte, 256<<10))
+	_, copyErr := io.CopyBuffer(script.OnlyWriter{Writer: s}, script.MarkedReader{Reader: tar, As: hostexec.ErrSource}, make([]byte, 256<<10))
 	if copyErr == nil {
 		copyErr = s.CloseWrite()
 	}
 	if copyErr != nil {
 		s.CloseWrite()
 	}
-	if errors.Is(copyErr, ErrSource) {
+	if errors.Is(copyErr, hostexec.ErrSource) {
 		s.Wait() // let it end by itself, so that only its folder is left to remove
 		return errors.Join(copyErr, removeTemp(ctx, h, temp))
 	}
 	if err := s.Wait(); err != nil {
-		if errors.Is(err, ErrOutcomeUnknown) {
+		if errors.Is(err, hostexec.ErrOutcomeUnknown) {
 			removeTemp(ctx, h, temp) // best effort; nothing was put in place
 		}
 		return err
@@ -93,14 +94,14 @@ func putTree(ctx context.Context, h Host, dir string, tar io.Reader, fence *Fenc
 	if copyErr != nil {
 		return errors.Join(copyErr, removeTemp(ctx, h, temp))
 	}
-	_, err = h.Run(ctx, Command{Script: fmt.Sprintf(placeScript, lock, unlock), Args: []string{temp, dir}})
+	_, err = h.Run(ctx, hostexec.Command{Script: fmt.Sprintf(placeScript, lock, unlock), Args: []string{temp, dir}})
 	return err
 }
 
-func removeTemp(ctx context.Context, h Host, temp string) error {
+func removeTemp(ctx context.Context, h hostexec.Host, temp string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	_, err := h.Run(ctx, Command{Script: `rm -rf -- "$1"`, Args: []string{temp}})
+	_, err := h.Run(ctx, hostexec.Command{Script: `rm -rf -- "$1"`, Args: []string{temp}})
 	return err
 }
 
@@ -123,17 +124,17 @@ r=$?
 if [ $r -eq 1 ] && tar --version 2>/dev/null | grep -q GNU; then r=0; fi
 exit $r`
 
-// GetTree writes a tar stream of the named paths below dir (all if none is named) to w.
+// Get writes a tar stream of the named paths below dir (all if none is named) to w.
 // Sockets and FIFOs are left out. Files that change during the read are no error. The error
 // wraps ErrNotExist if dir or a named path does not exist.
-func GetTree(ctx context.Context, h Host, dir string, w io.Writer, paths ...string) error {
+func Get(ctx context.Context, h hostexec.Host, dir string, w io.Writer, paths ...string) error {
 	if err := getTree(ctx, h, dir, w, paths); err != nil {
 		return fmt.Errorf("get tree %s from %s: %w", dir, h.Name(), err)
 	}
 	return nil
 }
 
-func getTree(ctx context.Context, h Host, dir string, w io.Writer, paths []string) error {
+func getTree(ctx context.Context, h hostexec.Host, dir string, w io.Writer, paths []string) error {
 	if err := script.CheckPath(dir); err != nil {
 		return err
 	}
@@ -142,7 +143,7 @@ func getTree(ctx context.Context, h Host, dir string, w io.Writer, paths []strin
 			return fmt.Errorf("%q is not a clean path below it", p)
 		}
 	}
-	s, err := h.Start(ctx, Command{Script: packScript, Args: append([]string{dir}, paths...), Bulk: true})
+	s, err := h.Start(ctx, hostexec.Command{Script: packScript, Args: append([]string{dir}, paths...), Bulk: true})
 	if err != nil {
 		return err
 	}
@@ -152,12 +153,12 @@ func getTree(ctx context.Context, h Host, dir string, w io.Writer, paths []strin
 		return err
 	}
 	err = s.Wait()
-	var exit *ExitError
+	var exit *hostexec.ExitError
 	switch {
 	case !errors.As(err, &exit):
 		return err
 	case exit.Code == script.ExitNotExist:
-		return fmt.Errorf("%w%s", ErrNotExist, script.FirstLine(exit.Stderr))
+		return fmt.Errorf("%w%s", hostexec.ErrNotExist, script.FirstLine(exit.Stderr))
 	case exit.Code == 1 && onlyChanges(exit.Stderr):
 		return nil
 	}

@@ -1,4 +1,4 @@
-package hostexec
+package tree
 
 import (
 	"bufio"

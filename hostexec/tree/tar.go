@@ -1,4 +1,4 @@
-package hostexec
+package tree
 
 import (
 	"bufio"
@@ -29,14 +29,14 @@ type tarReader struct {
 	in   *bufio.Reader
 	torn error // the error for an end in the middle
 
-	file *TreeFile
+	file *File
 	pad  int64 // padding after the file's data
 }
 
 type tarHeader struct {
 	name, link string
 	kind       byte
-	file       *TreeFile
+	file       *File
 }
 
 // next skips the rest of the current entry and returns the next one, or io.EOF at the end
@@ -88,7 +88,7 @@ func (t *tarReader) entry(b *[tarBlock]byte, size int64, long tarHeader) (tarHea
 	if long.link != "" {
 		h.link = long.link
 	}
-	f := &TreeFile{Size: size, in: t.in, left: size, torn: t.torn}
+	f := &File{Size: size, in: t.in, left: size, torn: t.torn}
 	switch h.kind {
 	case 0, '7':
 		h.kind = tarFile
@@ -108,7 +108,7 @@ func (t *tarReader) entry(b *[tarBlock]byte, size int64, long tarHeader) (tarHea
 }
 
 // sparseMap reads the map of a file's data.
-func (t *tarReader) sparseMap(f *TreeFile, b *[tarBlock]byte) error {
+func (t *tarReader) sparseMap(f *File, b *[tarBlock]byte) error {
 	bad := fmt.Errorf("%w: a damaged map of holes in the archive", script.ErrGarbled)
 	size, ok := tarNumber(b[483:495])
 	if !ok || size < f.Size {
