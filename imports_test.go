@@ -16,6 +16,9 @@ const module = "fairlead.dev/fairlead/"
 // leaves import nothing of ours outside their own tree. Their tests import the test kits.
 var leaves = []string{"hostexec", "hostexec/process", "hostexec/tree", "hostexec/internal/script", "conversation", "internal/store", "internal/sshsig"}
 
+// chunkStore keeps content and knows no snapshots.
+const chunkStore = "snapshots/chunks"
+
 // testKits are for tests and rigs alone.
 var testKits = []string{"internal/realparts", "internal/lab", "hostexec/hosttest"}
 
@@ -40,6 +43,8 @@ var rules = []rule{
 		"activities install credentials, ctl reads the owner's files; tests look for them in snapshots and start codex with them"},
 	{module + "snapshots", []string{"activities", "cmd", "internal/api", "internal/lab"}, nil,
 		"snapshots are taken by activities; ctl prints what a manifest says"},
+	{module + "snapshots/chunks", []string{"snapshots", "activities", "cmd", "internal/api", "internal/lab"}, nil,
+		"the worker opens the one chunk store that its activities and its API use; ctl names files by digest"},
 	{module + "hostexec", []string{"activities", "seeds", "snapshots", "cmd/worker", "internal/api", "internal/lab"}, []string{"conversation"},
 		"ctl never dials a host; conversation is given a pipe, and its tests make one"},
 	{module + "hostexec/process", []string{"activities", "internal/lab"}, []string{"hostexec"},
@@ -144,6 +149,9 @@ func forbidden(dir string, test bool, imported string) string {
 			return r.why + " (allowed: " + who + ")"
 		}
 	}
+	if dir == chunkStore && !test && strings.HasPrefix(imported, module) && imported != module+"internal/store" {
+		return chunkStore + " knows the store alone"
+	}
 	for _, leaf := range leaves {
 		if dir == leaf && !test && strings.HasPrefix(imported, module) && !sameTree(dir, imported) {
 			return leaf + " is a leaf and imports nothing of ours outside its tree"
@@ -182,6 +190,11 @@ func TestForbiddenImportsAreFound(t *testing.T) {
 		{"hostexec/process", false, module + "hostexec", true},
 		{"hostexec/process", false, module + "internal/version", false},
 		{"snapshots", false, module + "hostexec/process", false},
+		{"snapshots", false, module + "snapshots/chunks", true},
+		{"snapshots/chunks", false, module + "snapshots", false},
+		{"snapshots/chunks", false, module + "hostexec", false},
+		{"snapshots/chunks", false, module + "internal/store", true},
+		{"workflows", false, module + "snapshots/chunks", false},
 		{"cmd/ctl", false, module + "hostexec", false},
 		{"cmd/ctl", false, module + "conversation", false},
 		{"cmd/ctl", true, module + "conversation", true},

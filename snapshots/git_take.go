@@ -11,6 +11,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/tree"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // gitTrees replaces a work tree with the policy git by the trees of that policy. If that
@@ -112,10 +113,10 @@ func (t *taking) contentOf(data []byte) ([]Ref, error) {
 		return refs.add(Ref{Digest: d})
 	}
 	var err error
-	if len(data) <= wholeFile {
+	if len(data) <= chunks.WholeFile {
 		err = add(data, 0)
 	} else {
-		err = Split(bytes.NewReader(data), -1, add)
+		err = chunks.Split(bytes.NewReader(data), -1, add)
 	}
 	var e Entry
 	if err == nil {

@@ -14,6 +14,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/tree"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // RestoreSpec says where to restore a snapshot.
@@ -44,14 +45,14 @@ type Restored struct {
 // modes and times, or not at all. The owner is our user on the host. If Restore is killed,
 // call it again with the same arguments to continue. If the disk is full, or would get
 // full, the error is hostexec.ErrNoSpace.
-func Restore(ctx context.Context, h hostexec.Host, c *Chunks, id string, spec RestoreSpec) (_ Restored, err error) {
+func Restore(ctx context.Context, h hostexec.Host, c *chunks.Store, id string, spec RestoreSpec) (_ Restored, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("restore snapshot %s on %s: %w", id, h.Name(), err)
 		}
 	}()
 	began := time.Now()
-	m, err := c.manifest(ctx, id)
+	m, err := manifestOf(ctx, c, id)
 	if err != nil {
 		return Restored{}, err
 	}
@@ -87,7 +88,7 @@ func Restore(ctx context.Context, h hostexec.Host, c *Chunks, id string, spec Re
 				return err
 			}
 			r.to = w
-			return c.walk(ctx, t, &r)
+			return walk(ctx, c, t, &r)
 		})
 		if err != nil {
 			if short := room(); short != nil {
@@ -105,8 +106,8 @@ func Restore(ctx context.Context, h hostexec.Host, c *Chunks, id string, spec Re
 	return r.out, nil
 }
 
-func (c *Chunks) manifest(ctx context.Context, id string) (Manifest, error) {
-	return read(ctx, c.blobs, id)
+func manifestOf(ctx context.Context, c *chunks.Store, id string) (Manifest, error) {
+	return read(ctx, c.Blobs, id)
 }
 
 // A restoring writes trees to a host. It is the sink of a walk.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/hostexec/tree"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // maxReads is how often a file is read that changes meanwhile. Then the last content is
@@ -146,9 +147,9 @@ func (t *treeTaking) content(f *tree.File, h *held) error {
 // section stores the content before the next large hole.
 func (t *treeTaking) section(s *sections, refs *refWriter, h *held) error {
 	if cap(t.whole) == 0 {
-		t.whole = make([]byte, wholeFile+1)
+		t.whole = make([]byte, chunks.WholeFile+1)
 	}
-	buf := t.whole[:wholeFile+1]
+	buf := t.whole[:chunks.WholeFile+1]
 	n, err := io.ReadFull(s, buf)
 	put := func(chunk []byte, hole int64) error {
 		if hole > 0 {
@@ -173,21 +174,21 @@ func (t *treeTaking) section(s *sections, refs *refWriter, h *held) error {
 	}
 	var in io.Reader = io.MultiReader(bytes.NewReader(buf), s)
 	if t.masker == nil {
-		return Split(in, -1, put)
+		return chunks.Split(in, -1, put)
 	}
 	m := &maskReader{in: in, mask: t.masker, check: t.taking.spec.Mask()}
 	before := t.masker.Count()
-	if err := Split(m, -1, put); err != nil {
+	if err := chunks.Split(m, -1, put); err != nil {
 		return err
 	}
 	h.Masks += t.masker.Count() - before
 	if m.check.Count() > 0 {
-		return ErrSecret // the masker missed a secret
+		return chunks.ErrSecret // the masker missed a secret
 	}
 	return nil
 }
 
-// sections reads a file up to the next hole of at least minHole.
+// sections reads a file up to the next hole of at least MinHole.
 type sections struct {
 	f     *tree.File
 	hole  int64 // the hole that ended the last section
@@ -197,7 +198,7 @@ type sections struct {
 
 func (s *sections) Read(p []byte) (int, error) {
 	if s.zeros == 0 {
-		if n := s.f.SkipHole(); n >= minHole {
+		if n := s.f.SkipHole(); n >= chunks.MinHole {
 			s.hole = n
 			return 0, io.EOF
 		} else {
@@ -220,8 +221,8 @@ func (s *sections) Read(p []byte) (int, error) {
 // chunks is found only here.
 type maskReader struct {
 	in    io.Reader
-	mask  Masker
-	check Masker
+	mask  chunks.Masker
+	check chunks.Masker
 	buf   [64 << 10]byte
 	out   []byte
 	end   bool

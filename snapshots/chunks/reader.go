@@ -1,4 +1,4 @@
-package snapshots
+package chunks
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ func isEOF(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.
 // the last few, so that chunks requested in about the order in which they were put cost one
 // read per block. It is not safe for concurrent use. Close ends it.
 type Reader struct {
-	c     *Chunks
+	c     *Store
 	ctx   context.Context
 	fresh bool        // whether this reader has brought the index up to date
 	packs []*openPack // most recently used last
@@ -45,7 +45,7 @@ type openBlock struct {
 }
 
 // NewReader returns a reader, bounded by ctx.
-func (c *Chunks) NewReader(ctx context.Context) *Reader { return &Reader{c: c, ctx: ctx} }
+func (c *Store) NewReader(ctx context.Context) *Reader { return &Reader{c: c, ctx: ctx} }
 
 // Close closes all packs that the reader has open.
 func (r *Reader) Close() {
@@ -58,12 +58,12 @@ func (r *Reader) Close() {
 // Get reads a chunk. The error is ErrMissing, ErrRotten (both with the pack, if there is
 // one), or the store's own.
 func (r *Reader) Get(d Digest) ([]byte, error) {
-	data, err := r.view(d)
+	data, err := r.View(d)
 	return bytes.Clone(data), err
 }
 
-// view is Get without a copy. The result is valid until the next call.
-func (r *Reader) view(d Digest) ([]byte, error) {
+// View is Get without a copy. The result is valid until the next call.
+func (r *Reader) View(d Digest) ([]byte, error) {
 	data, err := r.get(d)
 	if err != nil && !r.fresh && (errors.Is(err, ErrMissing) || errors.Is(err, ErrRotten)) {
 		// Others may have stored the chunk, or moved it to another pack.
@@ -141,7 +141,7 @@ func (r *Reader) readOnce(d Digest, s slot) ([]byte, error) {
 	return raw, nil
 }
 
-func (c *Chunks) packID(n uint32) packID {
+func (c *Store) packID(n uint32) packID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.index.packs[n].id
@@ -210,7 +210,7 @@ func (r *Reader) block(p *openPack, n int) ([]byte, error) {
 }
 
 // digestsOf reads from a pack itself which chunks it holds.
-func (c *Chunks) digestsOf(ctx context.Context, n uint32) ([]Digest, error) {
+func (c *Store) digestsOf(ctx context.Context, n uint32) ([]Digest, error) {
 	p, err := c.openPack(ctx, c.packID(n))
 	if err != nil {
 		return nil, err
@@ -224,10 +224,10 @@ func (c *Chunks) digestsOf(ctx context.Context, n uint32) ([]Digest, error) {
 }
 
 // lookFor checks that packs are in the store, and marks those that are not.
-func (c *Chunks) lookFor(ctx context.Context, packs []uint32) error {
+func (c *Store) lookFor(ctx context.Context, packs []uint32) error {
 	there := map[packID]bool{}
 	if len(packs) > 100 {
-		ids, err := c.ids(ctx, packPrefix)
+		ids, err := c.ids(ctx, PackPrefix)
 		if err != nil {
 			return err
 		}
@@ -241,7 +241,7 @@ func (c *Chunks) lookFor(ctx context.Context, packs []uint32) error {
 		for _, n := range packs {
 			id := c.packID(n)
 			g.Go(func() error {
-				_, err := c.blobs.Stat(ctx, id.key())
+				_, err := c.Blobs.Stat(ctx, id.key())
 				if errors.Is(err, store.ErrNotFound) {
 					return nil
 				}

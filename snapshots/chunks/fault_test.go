@@ -1,4 +1,4 @@
-package snapshots
+package chunks
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 
 // faulty is a store that fails at the n-th step that changes or reads it.
 type faulty struct {
-	blobs
+	Blobs
 	left  atomic.Int64 // steps until it fails; below 0 it has failed
 	how   string       // "before", "lost answer", "dead" (and everything after)
 	torn  bool         // a pack that is written is damaged in the store
@@ -47,29 +47,29 @@ func (f *faulty) do(fn func() error) error {
 }
 
 func (f *faulty) Put(ctx context.Context, key string, data []byte) error {
-	return f.do(func() error { return f.blobs.Put(ctx, key, data) })
+	return f.do(func() error { return f.Blobs.Put(ctx, key, data) })
 }
 
 func (f *faulty) Create(ctx context.Context, key string, data []byte) error {
-	return f.do(func() error { return f.blobs.Create(ctx, key, data) })
+	return f.do(func() error { return f.Blobs.Create(ctx, key, data) })
 }
 
 func (f *faulty) Delete(ctx context.Context, key string) error {
-	return f.do(func() error { return f.blobs.Delete(ctx, key) })
+	return f.do(func() error { return f.Blobs.Delete(ctx, key) })
 }
 
 func (f *faulty) Get(ctx context.Context, key string) (data []byte, err error) {
-	err = f.do(func() error { data, err = f.blobs.Get(ctx, key); return err })
+	err = f.do(func() error { data, err = f.Blobs.Get(ctx, key); return err })
 	return data, err
 }
 
 func (f *faulty) Stat(ctx context.Context, key string) (info store.Info, err error) {
-	err = f.do(func() error { info, err = f.blobs.Stat(ctx, key); return err })
+	err = f.do(func() error { info, err = f.Blobs.Stat(ctx, key); return err })
 	return info, err
 }
 
 func (f *faulty) List(ctx context.Context, prefix string) (found []store.Info, err error) {
-	err = f.do(func() error { found, err = f.blobs.List(ctx, prefix); return err })
+	err = f.do(func() error { found, err = f.Blobs.List(ctx, prefix); return err })
 	return found, err
 }
 
@@ -77,14 +77,14 @@ func (f *faulty) NewReader(ctx context.Context, key string) (io.ReadCloser, erro
 	if f.step() {
 		return nil, errFault
 	}
-	return f.blobs.NewReader(ctx, key)
+	return f.Blobs.NewReader(ctx, key)
 }
 
-func (f *faulty) newReaderAt(ctx context.Context, key string) (blobAt, error) {
+func (f *faulty) OpenAt(ctx context.Context, key string) (BlobAt, error) {
 	if f.step() {
 		return nil, errFault
 	}
-	r, err := f.blobs.newReaderAt(ctx, key)
+	r, err := f.Blobs.OpenAt(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (f *faulty) newReaderAt(ctx context.Context, key string) (blobAt, error) {
 }
 
 type faultyAt struct {
-	blobAt
+	BlobAt
 	f *faulty
 }
 
@@ -100,14 +100,14 @@ func (r *faultyAt) ReadAt(p []byte, off int64) (int, error) {
 	if r.f.step() {
 		return 0, errFault
 	}
-	return r.blobAt.ReadAt(p, off)
+	return r.BlobAt.ReadAt(p, off)
 }
 
-func (f *faulty) newWriter(ctx context.Context, key string) (blobWriter, error) {
+func (f *faulty) OpenWriter(ctx context.Context, key string) (BlobWriter, error) {
 	if f.step() {
 		return nil, errFault
 	}
-	w, err := f.blobs.newWriter(ctx, key)
+	w, err := f.Blobs.OpenWriter(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (f *faulty) newWriter(ctx context.Context, key string) (blobWriter, error) 
 }
 
 type faultyWriter struct {
-	blobWriter
+	BlobWriter
 	f *faulty
 }
 
@@ -127,10 +127,10 @@ func (w *faultyWriter) Write(p []byte) (int, error) {
 		p = bytes.Clone(p)
 		p[len(p)/2] ^= 1
 	}
-	return w.blobWriter.Write(p)
+	return w.BlobWriter.Write(p)
 }
 
-func (w *faultyWriter) Close() error { return w.f.do(w.blobWriter.Close) }
+func (w *faultyWriter) Close() error { return w.f.do(w.BlobWriter.Close) }
 
 // manifests keeps what sessions would: each manifest is an entry of the map.
 type manifests struct {
@@ -167,7 +167,7 @@ func (m *manifests) delete(id string) {
 
 // take captures chunks as Take does: what is there is relied on, Commit writes the
 // manifest, and an error takes it back.
-func (m *manifests) take(ctx context.Context, c *Chunks, id string, chunks [][]byte) (err error) {
+func (m *manifests) take(ctx context.Context, c *Store, id string, chunks [][]byte) (err error) {
 	b := c.NewBatch(ctx, BatchOptions{})
 	defer b.Abort()
 	s := snapshotOf{chunks: chunks}
@@ -196,7 +196,7 @@ func (m *manifests) take(ctx context.Context, c *Chunks, id string, chunks [][]b
 }
 
 // verify reads every snapshot as a new worker would.
-func (m *manifests) verify(t *testing.T, c *Chunks) {
+func (m *manifests) verify(t *testing.T, c *Store) {
 	t.Helper()
 	for id, s := range m.of {
 		r := c.NewReader(t.Context())
@@ -221,18 +221,18 @@ func TestAStoreThatFailsAnywhereLosesNothing(t *testing.T) {
 			for n := min(int64(from)+1, step); ; n += step {
 				st := memoryStore(t)
 				good := &manifests{of: map[string]snapshotOf{}}
-				if err := good.take(t.Context(), openChunks(st, smallPacks), "first", someChunks(1, 12)); err != nil {
+				if err := good.take(t.Context(), OpenBlobs(st, smallPacks), "first", someChunks(1, 12)); err != nil {
 					t.Fatal(err)
 				}
-				f := &faulty{blobs: st, how: how}
+				f := &faulty{Blobs: st, how: how}
 				f.left.Store(n)
-				c := openChunks(f, smallPacks)
+				c := OpenBlobs(f, smallPacks)
 				chunks := append(someChunks(1, 6), someChunks(2, 30)...)
 				err := good.take(t.Context(), c, "second", chunks)
 				if err != nil && !errors.Is(err, errFault) {
 					t.Fatalf("step %d: %v; want the store's own error", n, err)
 				}
-				good.verify(t, openChunks(st, smallPacks))
+				good.verify(t, OpenBlobs(st, smallPacks))
 				if f.left.Load() > 0 {
 					break // it needed fewer steps
 				}
@@ -241,19 +241,19 @@ func TestAStoreThatFailsAnywhereLosesNothing(t *testing.T) {
 				}
 				failed++
 				if how == "dead" { // another worker tries again
-					c = openChunks(st, smallPacks)
+					c = OpenBlobs(st, smallPacks)
 				}
 				if err := good.take(t.Context(), c, "second", chunks); err != nil {
 					t.Fatalf("step %d, again: %v", n, err)
 				}
-				good.verify(t, openChunks(st, smallPacks))
+				good.verify(t, OpenBlobs(st, smallPacks))
 				if n%5 != 0 {
 					continue
 				}
 				for _, hours := range []int{2, 4} {
-					mustPruneLive(t, openChunks(st, smallPacks), good, at(hours))
+					mustPruneLive(t, OpenBlobs(st, smallPacks), good, at(hours))
 				}
-				good.verify(t, openChunks(st, smallPacks))
+				good.verify(t, OpenBlobs(st, smallPacks))
 			}
 			if failed < int(20/step) {
 				t.Errorf("only %d steps failed: there is no fault where there should be", failed)
@@ -262,7 +262,7 @@ func TestAStoreThatFailsAnywhereLosesNothing(t *testing.T) {
 	}
 }
 
-func mustPruneLive(t *testing.T, c *Chunks, m *manifests, o PruneOptions) PruneReport {
+func mustPruneLive(t *testing.T, c *Store, m *manifests, o PruneOptions) PruneReport {
 	t.Helper()
 	r, err := c.Prune(t.Context(), m.live, o)
 	if err != nil {
@@ -284,13 +284,13 @@ func TestAPruneThatIsKilledAnywhereLosesNothing(t *testing.T) {
 				st := memoryStore(t)
 				good := &manifests{of: map[string]snapshotOf{}}
 				everyKindOfWork(t, st, good)
-				f := &faulty{blobs: st, how: how}
+				f := &faulty{Blobs: st, how: how}
 				f.left.Store(n)
-				r, err := openChunks(f, smallPacks).Prune(t.Context(), good.live, at(4))
+				r, err := OpenBlobs(f, smallPacks).Prune(t.Context(), good.live, at(4))
 				if err != nil && !errors.Is(err, errFault) {
 					t.Fatalf("step %d: %v", n, err)
 				}
-				good.verify(t, openChunks(st, smallPacks))
+				good.verify(t, OpenBlobs(st, smallPacks))
 				if err != nil {
 					failed++
 				}
@@ -314,9 +314,9 @@ func TestAPruneThatIsKilledAnywhereLosesNothing(t *testing.T) {
 
 // everyKindOfWork makes work for every step of a prune four hours from now: packs
 // to delete, to condemn and to copy, and many index blobs.
-func everyKindOfWork(t *testing.T, st blobs, good *manifests) {
+func everyKindOfWork(t *testing.T, st Blobs, good *manifests) {
 	t.Helper()
-	c := openChunks(st, smallPacks)
+	c := OpenBlobs(st, smallPacks)
 	take := func(id string, chunks [][]byte) {
 		t.Helper()
 		if err := good.take(t.Context(), c, id, chunks); err != nil {
@@ -336,18 +336,18 @@ func everyKindOfWork(t *testing.T, st blobs, good *manifests) {
 }
 
 // pruneToTheEnd checks that pruning leaves what is needed, and then nothing.
-func pruneToTheEnd(t *testing.T, st blobs, good *manifests) {
+func pruneToTheEnd(t *testing.T, st Blobs, good *manifests) {
 	t.Helper()
 	for _, hours := range []int{8, 12} {
-		mustPruneLive(t, openChunks(st, smallPacks), good, at(hours))
+		mustPruneLive(t, OpenBlobs(st, smallPacks), good, at(hours))
 	}
-	good.verify(t, openChunks(st, smallPacks))
+	good.verify(t, OpenBlobs(st, smallPacks))
 	nothing := &manifests{}
 	for _, hours := range []int{16, 20, 24} {
-		mustPruneLive(t, openChunks(st, smallPacks), nothing, at(hours))
+		mustPruneLive(t, OpenBlobs(st, smallPacks), nothing, at(hours))
 	}
-	for _, prefix := range []string{packPrefix, indexPrefix, markerPrefix} {
-		if left := keysUnder(t, openChunks(st, smallPacks), prefix); len(left) > 0 {
+	for _, prefix := range []string{PackPrefix, indexPrefix, markerPrefix} {
+		if left := keysUnder(t, OpenBlobs(st, smallPacks), prefix); len(left) > 0 {
 			t.Errorf("nothing is needed, and left are %d of %s", len(left), prefix)
 		}
 	}
@@ -355,7 +355,7 @@ func pruneToTheEnd(t *testing.T, st blobs, good *manifests) {
 
 func TestAPackThatIsTornInTheStoreIsFoundBeforeItCounts(t *testing.T) {
 	st, _ := openTestStore(t)
-	c := openChunks(&faulty{blobs: storeBlobs{st}, torn: true}, smallPacks)
+	c := OpenBlobs(&faulty{Blobs: StoreBlobs{st}, torn: true}, smallPacks)
 	b := c.NewBatch(t.Context(), BatchOptions{})
 	defer b.Abort()
 	for _, data := range someChunks(1, 100) {
@@ -376,17 +376,17 @@ func TestAPackThatIsTornInTheStoreIsFoundBeforeItCounts(t *testing.T) {
 
 // hooked calls a function after each pack and each index blob that is written.
 type hooked struct {
-	blobs
+	Blobs
 	packWritten, indexWritten func(key string)
 }
 
-func (h *hooked) newWriter(ctx context.Context, key string) (blobWriter, error) {
-	w, err := h.blobs.newWriter(ctx, key)
-	return &hookedWriter{blobWriter: w, closed: func() { h.packWritten(key) }}, err
+func (h *hooked) OpenWriter(ctx context.Context, key string) (BlobWriter, error) {
+	w, err := h.Blobs.OpenWriter(ctx, key)
+	return &hookedWriter{BlobWriter: w, closed: func() { h.packWritten(key) }}, err
 }
 
 func (h *hooked) Put(ctx context.Context, key string, data []byte) error {
-	err := h.blobs.Put(ctx, key, data)
+	err := h.Blobs.Put(ctx, key, data)
 	if strings.HasPrefix(key, indexPrefix) {
 		h.indexWritten(key)
 	}
@@ -394,19 +394,19 @@ func (h *hooked) Put(ctx context.Context, key string, data []byte) error {
 }
 
 type hookedWriter struct {
-	blobWriter
+	BlobWriter
 	closed func()
 }
 
 func (w *hookedWriter) Close() error {
-	err := w.blobWriter.Close()
+	err := w.BlobWriter.Close()
 	w.closed()
 	return err
 }
 
 func TestAPackThatIsPrunedBeforeItIsIndexedWasPruned(t *testing.T) {
 	st := memoryStore(t)
-	c := openChunks(&hooked{blobs: st,
+	c := OpenBlobs(&hooked{Blobs: st,
 		packWritten: func(key string) {
 			if err := st.Delete(t.Context(), key); err != nil {
 				t.Error(err)
@@ -425,13 +425,13 @@ func TestACommitOutlastsPrunesThatCondemnAgainAndAgain(t *testing.T) {
 	st := memoryStore(t)
 	all := &manifests{of: map[string]snapshotOf{}}
 	prunes := 0
-	c := openChunks(&hooked{blobs: st, packWritten: func(string) {},
+	c := OpenBlobs(&hooked{Blobs: st, packWritten: func(string) {},
 		indexWritten: func(string) {
 			if prunes == 12 {
 				return
 			}
 			prunes++
-			_, err := openChunks(st, smallPacks).Prune(t.Context(), all.live,
+			_, err := OpenBlobs(st, smallPacks).Prune(t.Context(), all.live,
 				PruneOptions{Condemn: time.Nanosecond, Grace: time.Hour, Now: time.Now().Add(time.Minute)})
 			if err != nil {
 				t.Error(err)
@@ -444,7 +444,7 @@ func TestACommitOutlastsPrunesThatCondemnAgainAndAgain(t *testing.T) {
 	if prunes != 12 {
 		t.Errorf("%d prunes came between; want 12", prunes)
 	}
-	all.verify(t, openChunks(st, smallPacks))
+	all.verify(t, OpenBlobs(st, smallPacks))
 }
 
 // TestCapturesDeletesAndPrunesAtOnce lets workers do everything at the same time
@@ -467,7 +467,7 @@ func TestCapturesDeletesAndPrunesAtOnce(t *testing.T) {
 			for w := range 3 {
 				captures.Go(func() {
 					r := rand.New(rand.NewPCG(uint64(w), 7))
-					c := openChunks(st, smallPacks)
+					c := OpenBlobs(st, smallPacks)
 					for i := 0; i < 12 || taken.Load() == 0; i++ {
 						chunks := append(someChunks(r.Uint64N(4), 10), someChunks(100+r.Uint64N(6), 10)...)
 						id := fmt.Sprint(w, "-", i)
@@ -493,7 +493,7 @@ func TestCapturesDeletesAndPrunesAtOnce(t *testing.T) {
 							return
 						default:
 						}
-						c := openChunks(st, smallPacks)
+						c := OpenBlobs(st, smallPacks)
 						_, err := c.Prune(t.Context(), all.live, o)
 						if errors.Is(err, store.ErrUnreachable) && o.Grace < time.Second {
 							continue // the other prune removed a marker before it was read back
@@ -509,13 +509,13 @@ func TestCapturesDeletesAndPrunesAtOnce(t *testing.T) {
 			close(stop)
 			others.Wait()
 			t.Logf("%d taken, %d were told that they came too late", taken.Load(), late.Load())
-			all.verify(t, openChunks(st, smallPacks))
+			all.verify(t, OpenBlobs(st, smallPacks))
 			for range 3 {
 				o.Now = time.Now().Add(time.Hour)
-				mustPruneLive(t, openChunks(st, smallPacks), all, o)
+				mustPruneLive(t, OpenBlobs(st, smallPacks), all, o)
 				o.Now = o.Now.Add(time.Hour)
 			}
-			all.verify(t, openChunks(st, smallPacks))
+			all.verify(t, OpenBlobs(st, smallPacks))
 		})
 	}
 }

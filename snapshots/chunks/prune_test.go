@@ -1,4 +1,4 @@
-package snapshots
+package chunks
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func at(hours int) PruneOptions {
 	return PruneOptions{Condemn: time.Hour, Grace: time.Hour, Now: time.Now().Add(time.Duration(hours) * time.Hour)}
 }
 
-func mustPut(t *testing.T, c *Chunks, chunks [][]byte) []Digest {
+func mustPut(t *testing.T, c *Store, chunks [][]byte) []Digest {
 	t.Helper()
 	digests, _, err := putAll(t.Context(), c, BatchOptions{}, chunks)
 	if err != nil {
@@ -39,7 +39,7 @@ func mustPut(t *testing.T, c *Chunks, chunks [][]byte) []Digest {
 	return digests
 }
 
-func mustPrune(t *testing.T, c *Chunks, o PruneOptions, live ...[]Digest) PruneReport {
+func mustPrune(t *testing.T, c *Store, o PruneOptions, live ...[]Digest) PruneReport {
 	t.Helper()
 	r, err := c.Prune(t.Context(), liveOf(live...), o)
 	if err != nil {
@@ -48,9 +48,9 @@ func mustPrune(t *testing.T, c *Chunks, o PruneOptions, live ...[]Digest) PruneR
 	return r
 }
 
-func keysUnder(t *testing.T, c *Chunks, prefix string) (keys []string) {
+func keysUnder(t *testing.T, c *Store, prefix string) (keys []string) {
 	t.Helper()
-	found, err := c.blobs.List(t.Context(), prefix)
+	found, err := c.Blobs.List(t.Context(), prefix)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,11 +62,11 @@ func keysUnder(t *testing.T, c *Chunks, prefix string) (keys []string) {
 
 func TestPruneDeletesWhatNothingNeedsAfterItsGrace(t *testing.T) {
 	st, _ := openTestStore(t)
-	c := OpenChunks(st, smallPacks)
+	c := Open(st, smallPacks)
 	kept, dropped := someChunks(1, 60), someChunks(2, 60)
 	digests := mustPut(t, c, kept)
 	mustPut(t, c, dropped)
-	packs := len(keysUnder(t, c, packPrefix))
+	packs := len(keysUnder(t, c, PackPrefix))
 
 	if r := mustPrune(t, c, at(0), digests); r.Condemned+r.Packs != 0 {
 		t.Errorf("young packs: %+v; want nothing done", r)
@@ -75,12 +75,12 @@ func TestPruneDeletesWhatNothingNeedsAfterItsGrace(t *testing.T) {
 		t.Errorf("dry run: %+v, %v; want some that would be condemned and no marker", r, keysUnder(t, c, markerPrefix))
 	}
 	first := mustPrune(t, c, at(2), digests)
-	if first.Condemned == 0 || first.Packs != 0 || len(keysUnder(t, c, packPrefix)) != packs {
+	if first.Condemned == 0 || first.Packs != 0 || len(keysUnder(t, c, PackPrefix)) != packs {
 		t.Errorf("first: %+v; want packs condemned and none deleted", first)
 	}
-	other := OpenChunks(st, smallPacks) // another worker, with no memory
+	other := Open(st, smallPacks) // another worker, with no memory
 	second := mustPrune(t, other, at(4), digests)
-	if second.Packs != first.Condemned || second.Freed == 0 || len(keysUnder(t, c, packPrefix)) != packs-second.Packs {
+	if second.Packs != first.Condemned || second.Freed == 0 || len(keysUnder(t, c, PackPrefix)) != packs-second.Packs {
 		t.Errorf("second: %+v; want the %d condemned packs deleted", second, first.Condemned)
 	}
 	mustPrune(t, other, at(6), digests)
@@ -88,15 +88,15 @@ func TestPruneDeletesWhatNothingNeedsAfterItsGrace(t *testing.T) {
 		t.Errorf("markers %v are left", left)
 	}
 	checkAll(t, c, digests, kept)
-	checkAll(t, OpenChunks(st, smallPacks), digests, kept)
+	checkAll(t, Open(st, smallPacks), digests, kept)
 	if digests := mustPut(t, c, dropped); len(digests) > 0 { // though c remembered them
-		checkAll(t, OpenChunks(st, smallPacks), digests, dropped)
+		checkAll(t, Open(st, smallPacks), digests, dropped)
 	}
 }
 
 func TestPruneCopiesWhatIsNeededOutOfMostlyDeadPacks(t *testing.T) {
 	st, _ := openTestStore(t)
-	c := OpenChunks(st, smallPacks)
+	c := Open(st, smallPacks)
 	chunks := someChunks(1, 100)
 	digests := mustPut(t, c, chunks)
 	var live []Digest
@@ -104,21 +104,21 @@ func TestPruneCopiesWhatIsNeededOutOfMostlyDeadPacks(t *testing.T) {
 	for i := 0; i < len(digests); i += 10 {
 		live, kept = append(live, digests[i]), append(kept, chunks[i])
 	}
-	before := len(keysUnder(t, c, packPrefix))
+	before := len(keysUnder(t, c, PackPrefix))
 	if r := mustPrune(t, c, at(2), live); r.Repacked == 0 || r.Condemned < r.Repacked {
 		t.Fatalf("%+v; want packs copied and condemned", r)
 	}
 	mustPrune(t, c, at(4), live)
-	if after := len(keysUnder(t, c, packPrefix)); after >= before/2 {
+	if after := len(keysUnder(t, c, PackPrefix)); after >= before/2 {
 		t.Errorf("%d packs of %d are left for a tenth of the content", after, before)
 	}
-	checkAll(t, OpenChunks(st, smallPacks), live, kept)
+	checkAll(t, Open(st, smallPacks), live, kept)
 }
 
 func TestManySmallPacksAndIndexesBecomeFew(t *testing.T) {
 	st, _ := openTestStore(t)
-	c := OpenChunks(st, ChunkOptions{})
-	stale := OpenChunks(st, ChunkOptions{}) // knows only what was there first
+	c := Open(st, Options{})
+	stale := Open(st, Options{}) // knows only what was there first
 	var chunks [][]byte
 	var digests []Digest
 	for i := range 40 {
@@ -130,21 +130,21 @@ func TestManySmallPacksAndIndexesBecomeFew(t *testing.T) {
 	if r := mustPrune(t, c, at(4), digests); r.Packs != 40 {
 		t.Errorf("%+v; want the 40 small packs gone", r)
 	}
-	if packs, indexes := len(keysUnder(t, c, packPrefix)), len(keysUnder(t, c, indexPrefix)); packs > 2 || indexes > 2 {
+	if packs, indexes := len(keysUnder(t, c, PackPrefix)), len(keysUnder(t, c, indexPrefix)); packs > 2 || indexes > 2 {
 		t.Errorf("%d packs and %d index blobs are left; want one or two", packs, indexes)
 	}
-	for _, c := range []*Chunks{c, stale, OpenChunks(st, ChunkOptions{})} {
+	for _, c := range []*Store{c, stale, Open(st, Options{})} {
 		checkAll(t, c, digests, chunks)
 	}
 }
 
 func TestABatchThatReliedOnACondemnedPackStoresItAnew(t *testing.T) {
 	st, _ := openTestStore(t)
-	c := OpenChunks(st, smallPacks)
+	c := Open(st, smallPacks)
 	chunks := someChunks(1, 60)
 	mustPut(t, c, chunks)
 
-	worker := OpenChunks(st, smallPacks)
+	worker := Open(st, smallPacks)
 	b := worker.NewBatch(t.Context(), BatchOptions{})
 	defer b.Abort()
 	var digests []Digest
@@ -173,14 +173,14 @@ func TestABatchThatReliedOnACondemnedPackStoresItAnew(t *testing.T) {
 	if r := mustPrune(t, c, at(4)); r.Packs == 0 {
 		t.Errorf("%+v; want the condemned packs deleted", r)
 	}
-	checkAll(t, OpenChunks(st, smallPacks), digests, chunks[:30])
+	checkAll(t, Open(st, smallPacks), digests, chunks[:30])
 }
 
 func TestABatchThatCommitsMuchTooLateIsToldSo(t *testing.T) {
 	st, _ := openTestStore(t)
 	for name, during := range map[string]bool{"before the manifest": false, "while it is written": true} {
 		t.Run(name, func(t *testing.T) {
-			c, pruner := OpenChunks(st, smallPacks), OpenChunks(st, smallPacks)
+			c, pruner := Open(st, smallPacks), Open(st, smallPacks)
 			chunks := someChunks(3, 30)
 			mustPut(t, c, chunks)
 			prune := func() {
@@ -218,7 +218,7 @@ func TestALostIndexIsMadeAnew(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			st, root := openTestStore(t)
 			chunks := someChunks(1, 60)
-			digests := mustPut(t, OpenChunks(st, smallPacks), chunks)
+			digests := mustPut(t, Open(st, smallPacks), chunks)
 			indexes, err := filepath.Glob(filepath.Join(root, indexPrefix, "*"))
 			if err != nil || len(indexes) < 2 {
 				t.Fatal(indexes, err)
@@ -233,8 +233,8 @@ func TestALostIndexIsMadeAnew(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			checkAll(t, OpenChunks(st, smallPacks), digests, chunks) // packs describe themselves
-			c := OpenChunks(st, smallPacks)
+			checkAll(t, Open(st, smallPacks), digests, chunks) // packs describe themselves
+			c := Open(st, smallPacks)
 			report, err := c.Check(t.Context(), CheckOptions{}, liveOf(digests))
 			if err != nil || report.Missing+report.Rotten != 0 || report.Orphaned != len(indexes) {
 				t.Errorf("check: %+v, %v; want %d packs without an index and nothing missing", report, err, len(indexes))
@@ -247,48 +247,48 @@ func TestALostIndexIsMadeAnew(t *testing.T) {
 			if r := mustPrune(t, c, at(100), digests); r.Adopted != len(indexes) || r.Missing != 0 || r.Packs+r.Condemned != 0 {
 				t.Errorf("%+v; want %d packs adopted and nothing else", r, len(indexes))
 			}
-			checkAll(t, OpenChunks(st, smallPacks), digests, chunks)
+			checkAll(t, Open(st, smallPacks), digests, chunks)
 		})
 	}
 }
 
 func TestAPackOfAKilledCaptureIsPruned(t *testing.T) {
 	st, root := openTestStore(t)
-	c := OpenChunks(st, smallPacks)
+	c := Open(st, smallPacks)
 	mustPut(t, c, someChunks(1, 30))
 	if err := os.RemoveAll(filepath.Join(root, indexPrefix)); err != nil {
 		t.Fatal(err)
 	}
-	c = OpenChunks(st, smallPacks)
+	c = Open(st, smallPacks)
 	if r := mustPrune(t, c, at(0)); r.Condemned != 0 {
 		t.Errorf("%+v; want a young pack left alone: its capture may be about to index it", r)
 	}
 	first, second := mustPrune(t, c, at(2)), mustPrune(t, c, at(4))
-	if first.Condemned == 0 || second.Packs != first.Condemned || len(keysUnder(t, c, packPrefix)) != 0 {
+	if first.Condemned == 0 || second.Packs != first.Condemned || len(keysUnder(t, c, PackPrefix)) != 0 {
 		t.Errorf("%+v, then %+v; want all condemned, then deleted", first, second)
 	}
 }
 
 func TestNothingChangesWhereLiveFails(t *testing.T) {
 	st, _ := openTestStore(t)
-	c := OpenChunks(st, smallPacks)
+	c := Open(st, smallPacks)
 	mustPut(t, c, someChunks(1, 30))
 	mustPrune(t, c, at(2))
-	before := fmt.Sprint(keysUnder(t, c, packPrefix), keysUnder(t, c, indexPrefix), keysUnder(t, c, markerPrefix))
+	before := fmt.Sprint(keysUnder(t, c, PackPrefix), keysUnder(t, c, indexPrefix), keysUnder(t, c, markerPrefix))
 	failed := errors.New("a manifest cannot be read")
 	_, err := c.Prune(t.Context(), func(context.Context, func(Digest) error) error { return failed }, at(4))
-	if after := fmt.Sprint(keysUnder(t, c, packPrefix), keysUnder(t, c, indexPrefix), keysUnder(t, c, markerPrefix)); !errors.Is(err, failed) || after != before {
+	if after := fmt.Sprint(keysUnder(t, c, PackPrefix), keysUnder(t, c, indexPrefix), keysUnder(t, c, markerPrefix)); !errors.Is(err, failed) || after != before {
 		t.Errorf("%v; the store changed: %s", err, after)
 	}
 }
 
 func TestCheckFindsMissingAndRottenChunks(t *testing.T) {
 	st, root := openTestStore(t)
-	c := OpenChunks(st, smallPacks)
+	c := Open(st, smallPacks)
 	digests := mustPut(t, c, someChunks(1, 100))
 	check := func(data bool) CheckReport {
 		t.Helper()
-		r, err := OpenChunks(st, smallPacks).Check(t.Context(), CheckOptions{ReadData: data}, liveOf(digests))
+		r, err := Open(st, smallPacks).Check(t.Context(), CheckOptions{ReadData: data}, liveOf(digests))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -297,7 +297,7 @@ func TestCheckFindsMissingAndRottenChunks(t *testing.T) {
 	if r := check(true); r.Chunks != 100 || r.Missing+r.Rotten != 0 || len(r.Problems) > 0 {
 		t.Fatalf("a good store: %+v", r)
 	}
-	packs, err := filepath.Glob(filepath.Join(root, packPrefix, "*"))
+	packs, err := filepath.Glob(filepath.Join(root, PackPrefix, "*"))
 	if err != nil || len(packs) < 4 {
 		t.Fatal(packs, err)
 	}
@@ -318,7 +318,7 @@ func TestCheckFindsMissingAndRottenChunks(t *testing.T) {
 	if r := check(true); r.Rotten == 0 || r.Missing != 0 || r.Chunks != 100 || !strings.Contains(strings.Join(r.Problems, "\n"), filepath.Base(packs[0])) {
 		t.Errorf("a flipped bit: %+v", r)
 	}
-	checkAll(t, c, mustPut(t, OpenChunks(st, smallPacks), someChunks(1, 100)), someChunks(1, 100)) // nothing relies on it any more
+	checkAll(t, c, mustPut(t, Open(st, smallPacks), someChunks(1, 100)), someChunks(1, 100)) // nothing relies on it any more
 	if r := check(true); r.Missing+r.Rotten != 0 {
 		t.Errorf("after the next capture: %+v", r)
 	}
@@ -327,7 +327,7 @@ func TestCheckFindsMissingAndRottenChunks(t *testing.T) {
 	if r := check(true); r.Missing+r.Rotten != 0 || len(r.Problems) > 0 {
 		t.Errorf("after a prune: %+v; want the rotten pack gone", r)
 	}
-	if packs, err = filepath.Glob(filepath.Join(root, packPrefix, "*")); err != nil || len(packs) < 4 {
+	if packs, err = filepath.Glob(filepath.Join(root, PackPrefix, "*")); err != nil || len(packs) < 4 {
 		t.Fatal(packs, err)
 	}
 	if err := os.Remove(packs[1]); err != nil {
@@ -351,7 +351,7 @@ func TestCheckFindsMissingAndRottenChunks(t *testing.T) {
 	// A capture that relied on what is lost is told so, and the next one is
 	// complete.
 	chunks := someChunks(1, 100)
-	worker := OpenChunks(st, smallPacks)
+	worker := Open(st, smallPacks)
 	if _, _, err := putAll(t.Context(), worker, BatchOptions{}, chunks); !errors.Is(err, ErrCondemned) {
 		t.Errorf("a capture that relied on a pack that is lost: %v; want ErrCondemned", err)
 	}
@@ -359,7 +359,7 @@ func TestCheckFindsMissingAndRottenChunks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lost := OpenChunks(st, smallPacks).NewReader(t.Context())
+	lost := Open(st, smallPacks).NewReader(t.Context())
 	for _, d := range again {
 		if _, err := lost.Get(d); errors.Is(err, ErrMissing) {
 			t.Error(err)

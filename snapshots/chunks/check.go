@@ -1,4 +1,4 @@
-package snapshots
+package chunks
 
 import (
 	"context"
@@ -44,7 +44,7 @@ const checkReaders = 2
 // Check checks whether everything that live names can be read. It changes nothing, except
 // that it condemns packs with rotten content: captures rely on them no more, the next one
 // stores their chunks anew, and prune keeps them while other chunks in them are needed.
-func (c *Chunks) Check(ctx context.Context, opts CheckOptions, live func(ctx context.Context, yield func(Digest) error) error) (_ CheckReport, err error) {
+func (c *Store) Check(ctx context.Context, opts CheckOptions, live func(ctx context.Context, yield func(Digest) error) error) (_ CheckReport, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("check the store: %w", err)
@@ -81,7 +81,7 @@ func (c *Chunks) Check(ctx context.Context, opts CheckOptions, live func(ctx con
 }
 
 type check struct {
-	c      *Chunks
+	c      *Store
 	opts   CheckOptions
 	report CheckReport
 	seen   map[uint32]bitset
@@ -105,13 +105,13 @@ func (k *check) look(ctx context.Context) error {
 	if err := k.c.refresh(ctx); err != nil {
 		return err
 	}
-	listed, err := k.c.blobs.List(ctx, packPrefix)
+	listed, err := k.c.Blobs.List(ctx, PackPrefix)
 	if err != nil {
 		return err
 	}
 	sizes := map[packID]int64{}
 	for _, info := range listed {
-		if id, ok := idOf(info.Key, packPrefix); ok {
+		if id, ok := idOf(info.Key, PackPrefix); ok {
 			sizes[id] = info.Size
 		}
 	}
@@ -167,7 +167,7 @@ func (k *check) condemn(ctx context.Context, packs []packInfo) error {
 			continue
 		}
 		id := packs[n].id
-		if err := k.c.blobs.Create(ctx, id.marker(), nil); err != nil && !errors.Is(err, store.ErrExists) {
+		if err := k.c.Blobs.Create(ctx, id.marker(), nil); err != nil && !errors.Is(err, store.ErrExists) {
 			return err
 		}
 		k.c.mu.Lock()

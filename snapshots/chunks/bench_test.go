@@ -1,4 +1,4 @@
-package snapshots
+package chunks
 
 import (
 	"bytes"
@@ -67,7 +67,7 @@ func benchmarkPut(b *testing.B, file int, make func(seed uint64, n int) []byte) 
 	for n := range b.N {
 		b.StopTimer()
 		st, _ := openTestStore(b)
-		c := OpenChunks(st, ChunkOptions{})
+		c := Open(st, Options{})
 		b.StartTimer()
 		peak = max(peak, peakHeap(func() {
 			batch := c.NewBatch(b.Context(), BatchOptions{Mask: secret})
@@ -114,7 +114,7 @@ func BenchmarkSplit(b *testing.B) {
 
 func BenchmarkGet(b *testing.B) {
 	st, _ := openTestStore(b)
-	c := OpenChunks(st, ChunkOptions{})
+	c := Open(st, Options{})
 	pool := codeLike(1, 64<<20)
 	var chunks [][]byte
 	for i := 0; i+20<<10 <= len(pool); i += 20 << 10 {

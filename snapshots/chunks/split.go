@@ -1,4 +1,4 @@
-package snapshots
+package chunks
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 // Limits for the chunks of large files: at least 256 KiB, 1 MiB on average, at most 4 MiB.
 // A file of up to 1 MiB is one chunk.
 const (
-	wholeFile = 1 << 20
+	WholeFile = 1 << 20
 	minChunk  = 256 << 10
 	midChunk  = 1 << 20
 	// FastCDC's normalized chunking: cuts are 4 times rarer than average before midChunk,
@@ -22,11 +22,11 @@ const (
 	maskAfter  = (uint64(1)<<18 - 1) << (64 - 18)
 )
 
-// A run of at least minHole zeros is a hole. It always contains a whole aligned stride, so
+// A run of at least MinHole zeros is a hole. It always contains a whole aligned stride, so
 // only strides are searched.
 const (
-	minHole = 64 << 10
-	stride  = minHole / 2
+	MinHole = 64 << 10
+	stride  = MinHole / 2
 )
 
 var zeros [stride]byte
@@ -52,7 +52,7 @@ func Split(r io.Reader, _ int64, fn func(chunk []byte, hole int64) error) error 
 	if err := s.fill(); err != nil {
 		return err
 	}
-	if s.eof && len(s.rest) <= wholeFile {
+	if s.eof && len(s.rest) <= WholeFile {
 		if len(s.rest) == 0 {
 			return nil
 		}
@@ -63,7 +63,7 @@ func Split(r io.Reader, _ int64, fn func(chunk []byte, hole int64) error) error 
 
 // Pooled, because there are many files and most are small.
 var splitBuffers = sync.Pool{New: func() any {
-	buf := make([]byte, MaxChunk+2*minHole)
+	buf := make([]byte, MaxChunk+2*MinHole)
 	return &buf
 }}
 
@@ -92,7 +92,7 @@ func (s *splitter) fill() error {
 
 func (s *splitter) run() error {
 	for {
-		if len(s.rest) < MaxChunk+minHole && !s.eof {
+		if len(s.rest) < MaxChunk+MinHole && !s.eof {
 			if err := s.fill(); err != nil {
 				return err
 			}
@@ -100,7 +100,7 @@ func (s *splitter) run() error {
 		if len(s.rest) == 0 {
 			return s.endHole()
 		}
-		if n := leadingZeros(s.rest); s.hole > 0 || n >= minHole {
+		if n := leadingZeros(s.rest); s.hole > 0 || n >= MinHole {
 			s.hole += int64(n)
 			s.rest = s.rest[n:]
 			if len(s.rest) == 0 {
@@ -157,7 +157,7 @@ func holeIn(p []byte) int {
 		}
 		begin := at - trailingZeros(p[at-stride:at])
 		n := leadingZeros(p[at:])
-		if at-begin+n >= minHole {
+		if at-begin+n >= MinHole {
 			return begin
 		}
 		at += n / stride * stride

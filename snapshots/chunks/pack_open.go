@@ -1,4 +1,4 @@
-package snapshots
+package chunks
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 // An openPack is a pack open for reading blocks.
 type openPack struct {
 	number  uint32
-	blob    blobAt
+	blob    BlobAt
 	table   packTable
 	begins  []int64  // offsets of blocks in the pack
 	first   []int    // the first chunk of each block
@@ -23,10 +23,10 @@ type openPack struct {
 
 // openPack opens a pack and reads its table. The error is ErrMissing, ErrRotten or the
 // store's own.
-func (c *Chunks) openPack(ctx context.Context, id packID) (*openPack, error) {
+func (c *Store) openPack(ctx context.Context, id packID) (*openPack, error) {
 	p := &openPack{}
 	err := func() (err error) {
-		if p.blob, err = c.blobs.newReaderAt(ctx, id.key()); err != nil {
+		if p.blob, err = c.Blobs.OpenAt(ctx, id.key()); err != nil {
 			return err
 		}
 		if p.table, err = readTail(p.blob); err != nil {
@@ -69,7 +69,7 @@ func (p *openPack) verify() error {
 	return verifyPack(io.NewSectionReader(p.blob, 0, p.blob.Size()), &p.table, nil)
 }
 
-func readTail(pack blobAt) (packTable, error) {
+func readTail(pack BlobAt) (packTable, error) {
 	var end [len(packMagic) + 4]byte
 	at := pack.Size() - int64(len(end))
 	if at < int64(len(packMagic)) {

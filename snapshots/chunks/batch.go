@@ -1,4 +1,4 @@
-package snapshots
+package chunks
 
 import (
 	"context"
@@ -33,7 +33,7 @@ type Added struct {
 // A batch ends with Commit or Abort. Chunks that it added and no manifest names are pruned
 // later.
 type Batch struct {
-	c      *Chunks
+	c      *Store
 	ctx    context.Context // ends with the batch
 	cancel context.CancelCauseFunc
 	mask   func() Masker
@@ -45,7 +45,7 @@ type Batch struct {
 	dirty        bool // something was put since the last Flush
 
 	mu      sync.Mutex            // guards what follows
-	pending map[indexKey]struct{} // put, but not in the index yet
+	pending map[IndexKey]struct{} // put, but not in the index yet
 	relied  map[uint32]bitset     // by pack: positions of chunks
 	added   Added
 }
@@ -69,10 +69,10 @@ func (b bitset) has(pos uint16) bool {
 var errEnded = errors.New("the batch has ended")
 
 // NewBatch begins a capture, bounded by ctx. Commit or Abort must follow.
-func (c *Chunks) NewBatch(ctx context.Context, opts BatchOptions) *Batch {
+func (c *Store) NewBatch(ctx context.Context, opts BatchOptions) *Batch {
 	ctx, cancel := context.WithCancelCause(ctx)
 	b := &Batch{c: c, ctx: ctx, cancel: cancel, mask: opts.Mask,
-		pending: map[indexKey]struct{}{}, relied: map[uint32]bitset{}}
+		pending: map[IndexKey]struct{}{}, relied: map[uint32]bitset{}}
 	b.files, b.lists = newPacker(b, false), newPacker(b, true)
 	return b
 }
@@ -104,7 +104,7 @@ func (b *Batch) store(p *packer, d Digest, data []byte) error {
 	}
 	b.dirty = true
 	b.mu.Lock()
-	b.pending[keyOf(d)] = struct{}{}
+	b.pending[KeyOf(d)] = struct{}{}
 	b.mu.Unlock()
 	return p.put(d, data)
 }
@@ -117,7 +117,7 @@ func (b *Batch) Has(d Digest) bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if _, ok := b.pending[keyOf(d)]; ok {
+	if _, ok := b.pending[KeyOf(d)]; ok {
 		return true
 	}
 	b.c.mu.Lock()
@@ -135,7 +135,7 @@ func (b *Batch) begin() error {
 		return b.err()
 	}
 	if b.ahead == nil {
-		b.refreshAhead()
+		b.RefreshAhead()
 	}
 	if err := <-b.ahead; err != nil {
 		b.cancel(err)
@@ -145,9 +145,9 @@ func (b *Batch) begin() error {
 	return nil
 }
 
-// refreshAhead begins to bring the index up to date, while the caller connects to a host
+// RefreshAhead begins to bring the index up to date, while the caller connects to a host
 // and has a tree listed. Calling it is optional.
-func (b *Batch) refreshAhead() {
+func (b *Batch) RefreshAhead() {
 	b.ahead = make(chan error, 1)
 	b.begun.Go(func() { b.ahead <- b.c.refresh(b.ctx) })
 }
@@ -171,7 +171,7 @@ func (b *Batch) indexed(blob packID, p indexedPack) {
 	defer b.mu.Unlock()
 	for pos, c := range p.table.chunks {
 		b.relied[n] = b.relied[n].with(uint16(pos))
-		delete(b.pending, keyOf(c.digest))
+		delete(b.pending, KeyOf(c.digest))
 	}
 	b.added.Packs++
 	b.added.Chunks += int64(len(p.table.chunks))

@@ -1,4 +1,4 @@
-package snapshots
+package chunks
 
 import (
 	"context"
@@ -57,42 +57,46 @@ const MaxChunk = 4 << 20
 // Prefixes of the chunk store's keys. A session may have one of these names, because its
 // keys have one more part.
 const (
-	packPrefix   = "snapshots/packs/"
+	PackPrefix   = "snapshots/packs/"
 	indexPrefix  = "snapshots/index/"
 	markerPrefix = "snapshots/condemned/"
 	clockKey     = "snapshots/clock"
 )
 
-// ChunkOptions configure a chunk store. The zero value is usable.
-type ChunkOptions struct {
+// Options configure a chunk store. The zero value is usable.
+type Options struct {
 	// Logger may be nil.
 	Logger *slog.Logger
 
-	packBytes  int // the size at which a pack ends; default 12 MiB
-	blockBytes int // how much is compressed together; default 1 MiB
+	PackBytes  int // the size at which a pack ends; default 12 MiB
+	BlockBytes int // how much is compressed together; default 1 MiB
 }
 
-// Chunks keeps content in the store, each chunk once, in packs: blobs of 12 to 16 MiB with
-// random names. The index says which pack holds a chunk. It consists of a small blob for
+// A Store keeps content in the store, each chunk once, in packs: blobs of 12 to 16 MiB
+// with random names. The index says which pack holds a chunk. It consists of a small blob for
 // each pack and, after a prune, one blob for many. It is read lazily and kept in memory at
 // 24 bytes a chunk. Workers share a store: each sees what the others added when it begins
 // or commits a batch.
 //
 // It is safe for concurrent use.
-type Chunks struct {
-	blobs blobs
-	opts  ChunkOptions
-	log   *slog.Logger
+type Store struct {
+	// Blobs is where the chunks are. Manifests are kept there, too.
+	Blobs Blobs
 
-	refreshing chan struct{}       // held while the index is brought up to date
-	ahead      *semaphore.Weighted // additional batches of walks
+	opts Options
+	log  *slog.Logger
+
+	// Ahead are the additional batches of all walks, SharedMore of them.
+	Ahead *semaphore.Weighted
+
+	refreshing chan struct{} // held while the index is brought up to date
 
 	mu    sync.Mutex // guards index
 	index chunkIndex
 }
 
-// blobs is what a chunk store needs of a store.
-type blobs interface {
+// Blobs is what a chunk store needs of a store.
+type Blobs interface {
 	Create(ctx context.Context, key string, data []byte) error
 	Put(ctx context.Context, key string, data []byte) error
 	Get(ctx context.Context, key string) ([]byte, error)
@@ -100,26 +104,28 @@ type blobs interface {
 	List(ctx context.Context, prefix string) ([]store.Info, error)
 	Delete(ctx context.Context, key string) error
 	NewReader(ctx context.Context, key string) (io.ReadCloser, error)
-	newReaderAt(ctx context.Context, key string) (blobAt, error)
-	newWriter(ctx context.Context, key string) (blobWriter, error)
+	OpenAt(ctx context.Context, key string) (BlobAt, error)
+	OpenWriter(ctx context.Context, key string) (BlobWriter, error)
 }
 
-// A blobAt is a blob for random access.
-type blobAt interface {
+// A BlobAt is a blob for random access.
+type BlobAt interface {
 	io.ReaderAt
 	io.Closer
 	Size() int64
 }
 
-type blobWriter interface {
+// A BlobWriter writes a blob, which appears when it is closed.
+type BlobWriter interface {
 	io.WriteCloser
 	Abort()
 	Stored() int64
 }
 
-type storeBlobs struct{ *store.Store }
+// StoreBlobs are the blobs of a store.
+type StoreBlobs struct{ *store.Store }
 
-func (s storeBlobs) newReaderAt(ctx context.Context, key string) (blobAt, error) {
+func (s StoreBlobs) OpenAt(ctx context.Context, key string) (BlobAt, error) {
 	r, err := s.NewReaderAt(ctx, key)
 	if err != nil {
 		return nil, err // not a typed nil
@@ -127,7 +133,7 @@ func (s storeBlobs) newReaderAt(ctx context.Context, key string) (blobAt, error)
 	return r, nil
 }
 
-func (s storeBlobs) newWriter(ctx context.Context, key string) (blobWriter, error) {
+func (s StoreBlobs) OpenWriter(ctx context.Context, key string) (BlobWriter, error) {
 	w, err := s.NewPlainWriter(ctx, key)
 	if err != nil {
 		return nil, err // not a typed nil
@@ -135,24 +141,25 @@ func (s storeBlobs) newWriter(ctx context.Context, key string) (blobWriter, erro
 	return w, nil
 }
 
-// OpenChunks returns the chunk store of st. Use one for a whole process. It reads nothing
+// Open returns the chunk store of st. Use one for a whole process. It reads nothing
 // yet.
-func OpenChunks(st *store.Store, opts ChunkOptions) *Chunks {
-	return openChunks(storeBlobs{st}, opts)
+func Open(st *store.Store, opts Options) *Store {
+	return OpenBlobs(StoreBlobs{st}, opts)
 }
 
-func openChunks(st blobs, opts ChunkOptions) *Chunks {
-	if opts.packBytes == 0 {
-		opts.packBytes = 12 << 20
+// OpenBlobs is Open for blobs of any kind.
+func OpenBlobs(st Blobs, opts Options) *Store {
+	if opts.PackBytes == 0 {
+		opts.PackBytes = 12 << 20
 	}
-	if opts.blockBytes == 0 {
-		opts.blockBytes = 1 << 20
+	if opts.BlockBytes == 0 {
+		opts.BlockBytes = 1 << 20
 	}
 	log := opts.Logger
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Chunks{blobs: st, opts: opts, log: log, refreshing: make(chan struct{}, 1), ahead: semaphore.NewWeighted(sharedMore), index: newChunkIndex()}
+	return &Store{Blobs: st, opts: opts, log: log, refreshing: make(chan struct{}, 1), Ahead: semaphore.NewWeighted(SharedMore), index: newChunkIndex()}
 }
 
 // A packID is random, so that a pack's name reveals nothing about its content.
@@ -164,7 +171,7 @@ func newPackID() (id packID) {
 }
 
 func (id packID) String() string { return hex.EncodeToString(id[:]) }
-func (id packID) key() string    { return packPrefix + id.String() }
+func (id packID) key() string    { return PackPrefix + id.String() }
 func (id packID) marker() string { return markerPrefix + id.String() }
 
 // idOf extracts the id from a key of a pack, index blob or marker.
@@ -176,3 +183,14 @@ func idOf(key, prefix string) (id packID, ok bool) {
 	_, err := hex.Decode(id[:], []byte(name))
 	return id, err == nil
 }
+
+// A Masker overwrites secrets in a stream without changing its length: Next and Flush
+// together return as many bytes as they got. Count returns how many secrets it found.
+type Masker interface {
+	Next(p []byte) []byte
+	Flush() []byte
+	Count() int
+}
+
+// SharedMore is how many additional batches all walks of a store may have together.
+const SharedMore = 2 * 16

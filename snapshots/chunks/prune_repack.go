@@ -1,4 +1,4 @@
-package snapshots
+package chunks
 
 import (
 	"context"
@@ -22,7 +22,7 @@ func (p *pruner) copyOut(ctx context.Context) error {
 	}
 	var must, may []uint32
 	small := map[bool]int{}
-	isSmall := func(info packInfo) bool { return info.stored < int64(p.c.opts.packBytes)/4 }
+	isSmall := func(info packInfo) bool { return info.stored < int64(p.c.opts.PackBytes)/4 }
 	p.each(func(n uint32, info packInfo) {
 		pack, there := p.packs[info.id]
 		_, marked := p.markers[info.id]
@@ -169,7 +169,7 @@ type merger struct {
 }
 
 func (m *merger) take(ctx context.Context, blob packID) error {
-	data, err := m.p.c.blobs.Get(ctx, indexPrefix+blob.String())
+	data, err := m.p.c.Blobs.Get(ctx, indexPrefix+blob.String())
 	if errors.Is(err, store.ErrNotFound) {
 		return nil // merged by another pruner
 	}
@@ -200,7 +200,7 @@ func (m *merger) flush(ctx context.Context) error {
 		}
 	}
 	for _, blob := range m.blobs {
-		if err := m.p.c.blobs.Delete(ctx, indexPrefix+blob.String()); err != nil {
+		if err := m.p.c.Blobs.Delete(ctx, indexPrefix+blob.String()); err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,4 @@
-package snapshots
+package chunks
 
 import (
 	"context"
@@ -16,7 +16,7 @@ const refreshReaders = 8
 // refresh brings the index up to date with what other workers added, merged and condemned.
 // It lists markers first: a pack that has no marker by then, and is named by an index
 // listed later, was not deleted before.
-func (c *Chunks) refresh(ctx context.Context) (err error) {
+func (c *Store) refresh(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("bring the index of chunks up to date: %w", err)
@@ -37,7 +37,7 @@ func (c *Chunks) refresh(ctx context.Context) (err error) {
 	return errors.New("others change it all the time (try again)")
 }
 
-func (c *Chunks) refreshOnce(ctx context.Context) (again bool, err error) {
+func (c *Store) refreshOnce(ctx context.Context) (again bool, err error) {
 	markers, err := c.ids(ctx, markerPrefix)
 	if err != nil {
 		return false, err
@@ -80,13 +80,13 @@ func (c *Chunks) refreshOnce(ctx context.Context) (again bool, err error) {
 // salvage adds packs that no index names to the index in memory, for a caller that misses a
 // chunk. Their index was lost, or their capture was killed or will index them soon. No
 // batch newly relies on them. If a snapshot needs them, prune indexes them again.
-func (c *Chunks) salvage(ctx context.Context) error {
-	listed, err := c.blobs.List(ctx, packPrefix)
+func (c *Store) salvage(ctx context.Context) error {
+	listed, err := c.Blobs.List(ctx, PackPrefix)
 	if err != nil {
 		return err
 	}
 	for _, info := range listed {
-		id, ok := idOf(info.Key, packPrefix)
+		id, ok := idOf(info.Key, PackPrefix)
 		c.mu.Lock()
 		n, known := c.index.byID[id]
 		known = known && !c.index.packs[n].gone
@@ -109,8 +109,8 @@ func (c *Chunks) salvage(ctx context.Context) error {
 	return nil
 }
 
-func (c *Chunks) ids(ctx context.Context, prefix string) ([]packID, error) {
-	found, err := c.blobs.List(ctx, prefix)
+func (c *Store) ids(ctx context.Context, prefix string) ([]packID, error) {
+	found, err := c.Blobs.List(ctx, prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (c *Chunks) ids(ctx context.Context, prefix string) ([]packID, error) {
 
 // readIndexes reads the new index blobs. missing says that one vanished after it was
 // listed.
-func (c *Chunks) readIndexes(ctx context.Context, listed []packID) (missing bool, err error) {
+func (c *Store) readIndexes(ctx context.Context, listed []packID) (missing bool, err error) {
 	var mu sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(refreshReaders)
@@ -137,7 +137,7 @@ func (c *Chunks) readIndexes(ctx context.Context, listed []packID) (missing bool
 			continue
 		}
 		g.Go(func() error {
-			data, err := c.blobs.Get(ctx, indexPrefix+id.String())
+			data, err := c.Blobs.Get(ctx, indexPrefix+id.String())
 			var packs []indexedPack
 			if err == nil {
 				// Decrypted data is what was written, so this error means that a newer

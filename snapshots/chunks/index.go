@@ -1,4 +1,4 @@
-package snapshots
+package chunks
 
 import (
 	"bytes"
@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// An indexKey is the first half of a digest. Two chunks do not share it by accident, and
+// An IndexKey is the first half of a digest. Two chunks do not share it by accident, and
 // content is compared with the whole digest when it is read.
-type indexKey [16]byte
+type IndexKey [16]byte
 
-func keyOf(d Digest) indexKey { return indexKey(d[:16]) }
+func KeyOf(d Digest) IndexKey { return IndexKey(d[:16]) }
 
 // An indexEntry is the place of a chunk. It has 24 bytes, which is what each chunk in the
 // store costs in a worker's memory.
 type indexEntry struct {
-	key  indexKey
+	key  IndexKey
 	pack uint32 // index into chunkIndex.packs
 	pos  uint16 // position in the pack's chunks
 	size uint16 // in sizeUnits, rounded up
@@ -79,9 +79,9 @@ func compareEntries(a, b indexEntry) int {
 
 // each calls fn for every place of a chunk until fn returns false.
 func (x *chunkIndex) each(d Digest, fn func(indexEntry) bool) {
-	key := keyOf(d)
+	key := KeyOf(d)
 	shard := x.shards[key[0]]
-	at, _ := slices.BinarySearchFunc(shard, key, func(e indexEntry, key indexKey) int {
+	at, _ := slices.BinarySearchFunc(shard, key, func(e indexEntry, key IndexKey) int {
 		return bytes.Compare(e.key[:], key[:])
 	})
 	for ; at < len(shard) && shard[at].key == key; at++ {
@@ -144,7 +144,7 @@ func (x *chunkIndex) insert(f indexedPack, fresh *freshEntries) uint32 {
 	p.lists, p.chunks, p.raw = f.table.lists, len(f.table.chunks), f.table.raw()
 	p.stored, p.created, p.gone = f.stored, f.created, false
 	for pos, c := range f.table.chunks {
-		key := keyOf(c.digest)
+		key := KeyOf(c.digest)
 		fresh[key[0]] = append(fresh[key[0]], indexEntry{key: key, pack: n, pos: uint16(pos),
 			size: uint16((c.size + sizeUnit - 1) / sizeUnit)})
 	}

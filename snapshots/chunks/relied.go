@@ -1,8 +1,8 @@
-package snapshots
+package chunks
 
-// reliedBytes is about the stored size of all chunks that a batch relies on, including
+// ReliedBytes is about the stored size of all chunks that a batch relies on, including
 // those that were there before.
-func (b *Batch) reliedBytes() int64 {
+func (b *Batch) ReliedBytes() int64 {
 	b.c.mu.Lock()
 	defer b.c.mu.Unlock()
 	b.mu.Lock()

@@ -1,4 +1,4 @@
-package snapshots
+package chunks
 
 import (
 	"context"
@@ -65,7 +65,7 @@ func newPacker(b *Batch, lists bool) *packer {
 }
 
 func (p *packer) put(d Digest, data []byte) error {
-	if p.block != nil && len(p.block.raw)+len(data) > p.b.c.opts.blockBytes {
+	if p.block != nil && len(p.block.raw)+len(data) > p.b.c.opts.BlockBytes {
 		p.send()
 	}
 	if p.block == nil {
@@ -74,7 +74,7 @@ func (p *packer) put(d Digest, data []byte) error {
 	}
 	p.block.raw = append(p.block.raw, data...)
 	p.block.chunks = append(p.block.chunks, packChunk{digest: d, size: len(data)})
-	if len(p.block.raw) >= p.b.c.opts.blockBytes || len(p.block.chunks) >= maxPackChunks/4 {
+	if len(p.block.raw) >= p.b.c.opts.BlockBytes || len(p.block.chunks) >= maxPackChunks/4 {
 		p.send()
 	}
 	return p.b.err()
@@ -168,16 +168,16 @@ func (p *packer) end(w *packWriter) {
 
 type packWriter struct {
 	id    packID
-	blob  blobWriter
+	blob  BlobWriter
 	table packTable
 	size  int
 	limit int
 }
 
-func (c *Chunks) newPack(ctx context.Context, lists bool) (*packWriter, error) {
-	w := &packWriter{id: newPackID(), limit: c.opts.packBytes, table: packTable{lists: lists}}
+func (c *Store) newPack(ctx context.Context, lists bool) (*packWriter, error) {
+	w := &packWriter{id: newPackID(), limit: c.opts.PackBytes, table: packTable{lists: lists}}
 	var err error
-	if w.blob, err = c.blobs.newWriter(ctx, w.id.key()); err != nil {
+	if w.blob, err = c.Blobs.OpenWriter(ctx, w.id.key()); err != nil {
 		return nil, err
 	}
 	if _, err = w.blob.Write([]byte(packMagic)); err != nil {
@@ -248,15 +248,15 @@ func (b *Batch) readBack(p indexedPack) error {
 	if errors.Is(err, ErrSecret) || errors.Is(err, ErrRotten) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(b.ctx), verifyTime)
 		defer cancel()
-		if gone := b.c.blobs.Delete(ctx, p.id.key()); gone != nil {
+		if gone := b.c.Blobs.Delete(ctx, p.id.key()); gone != nil {
 			err = errors.Join(err, gone)
 		}
 	}
 	return err
 }
 
-func (c *Chunks) verify(ctx context.Context, p indexedPack, see func([]byte)) error {
-	r, err := c.blobs.NewReader(ctx, p.id.key())
+func (c *Store) verify(ctx context.Context, p indexedPack, see func([]byte)) error {
+	r, err := c.Blobs.NewReader(ctx, p.id.key())
 	if err != nil {
 		return err
 	}
@@ -269,10 +269,10 @@ func (c *Chunks) verify(ctx context.Context, p indexedPack, see func([]byte)) er
 
 // putIndex writes an index blob. It retries once if the store was unreachable, which is
 // safe: no one else uses the key, and the content is the same.
-func (c *Chunks) putIndex(ctx context.Context, blob packID, data []byte) error {
-	err := c.blobs.Put(ctx, indexPrefix+blob.String(), data)
+func (c *Store) putIndex(ctx context.Context, blob packID, data []byte) error {
+	err := c.Blobs.Put(ctx, indexPrefix+blob.String(), data)
 	if errors.Is(err, store.ErrUnreachable) && ctx.Err() == nil {
-		err = c.blobs.Put(ctx, indexPrefix+blob.String(), data)
+		err = c.Blobs.Put(ctx, indexPrefix+blob.String(), data)
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package snapshots
+package chunks
 
 import (
 	"bytes"
@@ -78,7 +78,7 @@ type PruneReport struct {
 //
 // live calls yield with every digest that an existing manifest needs. If it fails, nothing
 // is changed.
-func (c *Chunks) Prune(ctx context.Context, live func(ctx context.Context, yield func(Digest) error) error, opts PruneOptions) (_ PruneReport, err error) {
+func (c *Store) Prune(ctx context.Context, live func(ctx context.Context, yield func(Digest) error) error, opts PruneOptions) (_ PruneReport, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("prune the store: %w", err)
@@ -100,7 +100,7 @@ func (c *Chunks) Prune(ctx context.Context, live func(ctx context.Context, yield
 }
 
 type pruner struct {
-	c      *Chunks
+	c      *Store
 	opts   PruneOptions
 	now    time.Time
 	report PruneReport
@@ -125,7 +125,7 @@ func (p *pruner) look(ctx context.Context) error {
 		return err
 	}
 	p.markers, p.packs = map[packID]time.Time{}, map[packID]store.Info{}
-	markers, err := p.c.blobs.List(ctx, markerPrefix)
+	markers, err := p.c.Blobs.List(ctx, markerPrefix)
 	if err != nil {
 		return err
 	}
@@ -141,9 +141,9 @@ func (p *pruner) look(ctx context.Context) error {
 	p.known = uint32(len(p.c.index.packs))
 	p.c.mu.Unlock()
 	// After the index: a pack is in the store before its index is.
-	packs, err := p.c.blobs.List(ctx, packPrefix)
+	packs, err := p.c.Blobs.List(ctx, PackPrefix)
 	for _, info := range packs {
-		if id, ok := idOf(info.Key, packPrefix); ok {
+		if id, ok := idOf(info.Key, PackPrefix); ok {
 			p.packs[id] = info
 			p.report.Stored += info.Size
 		}
@@ -159,10 +159,10 @@ func (p *pruner) clock(ctx context.Context) error {
 	if p.now = time.Now(); p.opts.DryRun {
 		return nil
 	}
-	if err := p.c.blobs.Put(ctx, clockKey, nil); err != nil {
+	if err := p.c.Blobs.Put(ctx, clockKey, nil); err != nil {
 		return err
 	}
-	info, err := p.c.blobs.Stat(ctx, clockKey)
+	info, err := p.c.Blobs.Stat(ctx, clockKey)
 	p.now = info.ModTime
 	return err
 }
@@ -322,7 +322,7 @@ func (p *pruner) adopt(ctx context.Context) error {
 }
 
 // addIndex writes an index blob and adds it to the index in memory.
-func (c *Chunks) addIndex(ctx context.Context, packs ...indexedPack) error {
+func (c *Store) addIndex(ctx context.Context, packs ...indexedPack) error {
 	blob := newPackID()
 	if err := c.putIndex(ctx, blob, appendIndex(nil, packs...)); err != nil {
 		return err
@@ -351,7 +351,7 @@ func (p *pruner) condemn(ctx context.Context) error {
 		if p.opts.DryRun {
 			continue
 		}
-		if err := p.c.blobs.Create(ctx, id.marker(), nil); err != nil && !errors.Is(err, store.ErrExists) {
+		if err := p.c.Blobs.Create(ctx, id.marker(), nil); err != nil && !errors.Is(err, store.ErrExists) {
 			return err
 		}
 		p.c.mu.Lock()
@@ -395,7 +395,7 @@ func (p *pruner) delete(ctx context.Context) error {
 	for n, id := range p.doomed {
 		p.opts.Progress.tell("deleting packs", n, len(p.doomed))
 		if !p.opts.DryRun {
-			if err := p.c.blobs.Delete(ctx, id.key()); err != nil {
+			if err := p.c.Blobs.Delete(ctx, id.key()); err != nil {
 				return err
 			}
 		}
@@ -414,7 +414,7 @@ func (p *pruner) forget(ctx context.Context) error {
 		if there || p.drop[id] || p.opts.DryRun || !p.old(at, 2*p.opts.Grace) {
 			continue
 		}
-		if err := p.c.blobs.Delete(ctx, id.marker()); err != nil {
+		if err := p.c.Blobs.Delete(ctx, id.marker()); err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,4 @@
-package snapshots
+package chunks
 
 import (
 	"bytes"
@@ -37,7 +37,7 @@ func openTestStore(t testing.TB) (st *store.Store, root string) {
 }
 
 // memoryStore is for tests that open many stores.
-func memoryStore(t testing.TB) blobs {
+func memoryStore(t testing.TB) Blobs {
 	t.Helper()
 	id, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -48,11 +48,11 @@ func memoryStore(t testing.TB) blobs {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = st.Close() })
-	return storeBlobs{st}
+	return StoreBlobs{st}
 }
 
 // smallPacks makes many packs of little content.
-var smallPacks = ChunkOptions{packBytes: 64 << 10, blockBytes: 8 << 10}
+var smallPacks = Options{PackBytes: 64 << 10, BlockBytes: 8 << 10}
 
 // noise returns content that does not compress. The same seed gives the same
 // content.
@@ -74,7 +74,7 @@ func prose(seed uint64, n int) []byte {
 	return b.Bytes()[:n]
 }
 
-func putAll(ctx context.Context, c *Chunks, opts BatchOptions, chunks [][]byte) (digests []Digest, added Added, err error) {
+func putAll(ctx context.Context, c *Store, opts BatchOptions, chunks [][]byte) (digests []Digest, added Added, err error) {
 	b := c.NewBatch(ctx, opts)
 	defer b.Abort()
 	for _, data := range chunks {
@@ -102,7 +102,7 @@ func someChunks(seed uint64, n int) (chunks [][]byte) {
 	return chunks
 }
 
-func checkAll(t *testing.T, c *Chunks, digests []Digest, chunks [][]byte) {
+func checkAll(t *testing.T, c *Store, digests []Digest, chunks [][]byte) {
 	t.Helper()
 	r := c.NewReader(t.Context())
 	for i, d := range digests {
@@ -118,21 +118,21 @@ func checkAll(t *testing.T, c *Chunks, digests []Digest, chunks [][]byte) {
 
 func TestChunksComeBackAsTheyWere(t *testing.T) {
 	st, _ := openTestStore(t)
-	for name, opts := range map[string]ChunkOptions{"small packs": smallPacks, "as configured": {}} {
+	for name, opts := range map[string]Options{"small packs": smallPacks, "as configured": {}} {
 		t.Run(name, func(t *testing.T) {
 			chunks := append(someChunks(1, 200), []byte{}, []byte("x"), noise(2, MaxChunk), make([]byte, MaxChunk))
-			digests, _, err := putAll(t.Context(), OpenChunks(st, opts), BatchOptions{}, chunks)
+			digests, _, err := putAll(t.Context(), Open(st, opts), BatchOptions{}, chunks)
 			if err != nil {
 				t.Fatal(err)
 			}
-			checkAll(t, OpenChunks(st, opts), digests, chunks) // another worker
+			checkAll(t, Open(st, opts), digests, chunks) // another worker
 		})
 	}
 }
 
 func TestAChunkIsStoredOnceByAllWorkers(t *testing.T) {
 	st, _ := openTestStore(t)
-	a, b := OpenChunks(st, smallPacks), OpenChunks(st, smallPacks)
+	a, b := Open(st, smallPacks), Open(st, smallPacks)
 	chunks := someChunks(1, 100)
 	twice := append(append([][]byte{}, chunks...), chunks...)
 	_, first, err := putAll(t.Context(), a, BatchOptions{}, twice)
@@ -149,7 +149,7 @@ func TestAChunkIsStoredOnceByAllWorkers(t *testing.T) {
 func TestASecretNeverStaysInAPack(t *testing.T) {
 	const planted = "planted-secret-0123456789"
 	st, _ := openTestStore(t)
-	c := OpenChunks(st, smallPacks)
+	c := Open(st, smallPacks)
 	mask := func() Masker {
 		return seeds.NewRedactor("team", []seeds.Secret{seeds.NewSecret(planted)}).MaskStream()
 	}
@@ -157,7 +157,7 @@ func TestASecretNeverStaysInAPack(t *testing.T) {
 	if !errors.Is(err, ErrSecret) {
 		t.Fatalf("got %v; want ErrSecret", err)
 	}
-	for _, prefix := range []string{packPrefix, indexPrefix} {
+	for _, prefix := range []string{PackPrefix, indexPrefix} {
 		if left, err := st.List(t.Context(), prefix); err != nil || len(left) > 0 {
 			t.Errorf("%s: %v, %v; want nothing left", prefix, left, err)
 		}
@@ -172,11 +172,11 @@ func TestASecretNeverStaysInAPack(t *testing.T) {
 func TestSplitIsTheFile(t *testing.T) {
 	zero := func(n int) []byte { return make([]byte, n) }
 	for name, file := range map[string][]byte{
-		"empty": {}, "short": noise(1, 10), "whole": noise(2, wholeFile), "one more": noise(3, wholeFile+1),
+		"empty": {}, "short": noise(1, 10), "whole": noise(2, WholeFile), "one more": noise(3, WholeFile+1),
 		"large": noise(4, 9<<20), "text": prose(5, 6<<20), "a hole": zero(7 << 20),
 		"begins with a hole": append(zero(3<<20+5), noise(6, 1<<20)...),
 		"ends with a hole":   append(noise(7, 2<<20+1), zero(5<<20)...),
-		"holes":              bytes.Join([][]byte{noise(8, 300<<10), zero(minHole), noise(9, 10), zero(minHole - 1), noise(10, 3<<20), zero(9 << 20), {1}}, nil),
+		"holes":              bytes.Join([][]byte{noise(8, 300<<10), zero(MinHole), noise(9, 10), zero(MinHole - 1), noise(10, 3<<20), zero(9 << 20), {1}}, nil),
 	} {
 		sizes := []int64{int64(len(file)), -1, 0, int64(len(file)) * 2}
 		if testing.Short() {
