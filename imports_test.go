@@ -13,8 +13,11 @@ import (
 
 const module = "fairlead.dev/fairlead/"
 
-// leaves import nothing of ours. Their tests import the test kits.
-var leaves = []string{"hostexec", "conversation", "internal/store", "internal/sshsig"}
+// leaves import nothing of ours outside their own tree. Their tests import the test kits.
+var leaves = []string{"hostexec", "hostexec/process", "hostexec/tree", "hostexec/internal/script", "conversation", "internal/store", "internal/sshsig"}
+
+// chunkStore keeps content and knows no snapshots.
+const chunkStore = "snapshots/chunks"
 
 // testKits are for tests and rigs alone.
 var testKits = []string{"internal/realparts", "internal/lab", "hostexec/hosttest"}
@@ -40,8 +43,14 @@ var rules = []rule{
 		"activities install credentials, ctl reads the owner's files; tests look for them in snapshots and start codex with them"},
 	{module + "snapshots", []string{"activities", "cmd", "internal/api", "internal/lab"}, nil,
 		"snapshots are taken by activities; ctl prints what a manifest says"},
+	{module + "snapshots/chunks", []string{"snapshots", "activities", "cmd", "internal/api", "internal/lab"}, nil,
+		"the worker opens the one chunk store that its activities and its API use; ctl names files by digest"},
 	{module + "hostexec", []string{"activities", "seeds", "snapshots", "cmd/worker", "internal/api", "internal/lab"}, []string{"conversation"},
 		"ctl never dials a host; conversation is given a pipe, and its tests make one"},
+	{module + "hostexec/process", []string{"activities", "internal/lab"}, []string{"hostexec"},
+		"activities keep processes; hostexec carries their scripts and knows none"},
+	{module + "hostexec/tree", []string{"activities", "seeds", "snapshots", "internal/lab", "hostexec/hosttest"}, []string{"hostexec"},
+		"hostexec carries the scripts of trees and knows none"},
 	{module + "conversation", []string{"activities", "cmd/worker", "internal/api", "internal/lab"}, []string{"workflows", "cmd/ctl", "snapshots"},
 		"an activity holds a conversation; tests make entries and results"},
 	{"cel.dev/cel-go", []string{"internal/policy"}, nil, "internal/policy evaluates rules"},
@@ -140,12 +149,25 @@ func forbidden(dir string, test bool, imported string) string {
 			return r.why + " (allowed: " + who + ")"
 		}
 	}
+	if dir == chunkStore && !test && strings.HasPrefix(imported, module) && imported != module+"internal/store" {
+		return chunkStore + " knows the store alone"
+	}
 	for _, leaf := range leaves {
-		if dir == leaf && !test && strings.HasPrefix(imported, module) {
-			return leaf + " is a leaf and imports nothing of ours"
+		if dir == leaf && !test && strings.HasPrefix(imported, module) && !sameTree(dir, imported) {
+			return leaf + " is a leaf and imports nothing of ours outside its tree"
 		}
 	}
 	return ""
+}
+
+// sameTree says whether a folder and an import lie below the same leaf.
+func sameTree(dir, imported string) bool {
+	for _, leaf := range leaves {
+		if within(dir, leaf) && within(imported, module+leaf) {
+			return true
+		}
+	}
+	return false
 }
 
 // TestForbiddenImportsAreFound: one import of each kind that a rule stops.
@@ -161,6 +183,18 @@ func TestForbiddenImportsAreFound(t *testing.T) {
 		{"hostexec", false, module + "internal/version", false},
 		{"hostexec", false, module + "hostexec/hosttest", false},
 		{"hostexec", true, module + "hostexec/hosttest", true},
+		{"hostexec", false, module + "hostexec/internal/script", true},
+		{"hostexec", false, module + "hostexec/process", false},
+		{"hostexec", false, module + "hostexec/tree", false},
+		{"hostexec/process", false, module + "hostexec/tree", false},
+		{"hostexec/process", false, module + "hostexec", true},
+		{"hostexec/process", false, module + "internal/version", false},
+		{"snapshots", false, module + "hostexec/process", false},
+		{"snapshots", false, module + "snapshots/chunks", true},
+		{"snapshots/chunks", false, module + "snapshots", false},
+		{"snapshots/chunks", false, module + "hostexec", false},
+		{"snapshots/chunks", false, module + "internal/store", true},
+		{"workflows", false, module + "snapshots/chunks", false},
 		{"cmd/ctl", false, module + "hostexec", false},
 		{"cmd/ctl", false, module + "conversation", false},
 		{"cmd/ctl", true, module + "conversation", true},

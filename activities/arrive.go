@@ -7,6 +7,7 @@ import (
 	"path"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/seeds"
 	"fairlead.dev/fairlead/snapshots"
 )
@@ -147,7 +148,7 @@ func (s *Sessions) asLeft(ctx context.Context, h hostexec.Host, l Layout, c Clai
 		return false, err
 	}
 	// Nothing has to be stopped first, and a process that begins meanwhile is found.
-	survivors, err := hostexec.Reap(ctx, h, l.Dir, Mark(c.Session, l), c.fence(l.Dir, attempt))
+	survivors, err := process.Reap(ctx, h, l.Dir, Mark(c.Session, l), c.fence(l.Dir, attempt))
 	if err != nil {
 		return false, fmt.Errorf("end what codex left behind on %s: %w", h.Name(), err)
 	}
@@ -155,7 +156,7 @@ func (s *Sessions) asLeft(ctx context.Context, h hostexec.Host, l Layout, c Clai
 }
 
 func anyRuns(ctx context.Context, h hostexec.Host, l Layout) (bool, error) {
-	names, err := hostexec.RunningProcesses(ctx, h, path.Join(l.Dir, "proc"), serverName(1))
+	names, err := process.ListRunning(ctx, h, path.Join(l.Dir, "proc"), serverName(1))
 	return len(names) > 0, err
 }
 

@@ -19,7 +19,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/conversation"
-	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/lab/scriptedauth"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/seeds"
@@ -261,7 +261,7 @@ rules:
 
 	// kill -9 of codex: its token is lost, and the next process gets one before it
 	// resumes the thread.
-	st, err := hostexec.InspectProcess(t.Context(), k.host(), serverDir(k.layout, 1))
+	st, err := process.Inspect(t.Context(), k.host(), serverDir(k.layout, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,8 +270,8 @@ rules:
 	}
 	// A pump that finds codex still alive would return at once, because it has
 	// nothing to wait for.
-	for st.State == hostexec.ProcessRunning {
-		if st, err = hostexec.InspectProcess(t.Context(), k.host(), serverDir(k.layout, 1)); err != nil {
+	for st.State == process.Running {
+		if st, err = process.Inspect(t.Context(), k.host(), serverDir(k.layout, 1)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
 
@@ -27,7 +27,7 @@ func marked(session string) int {
 func (k *talk) job() {
 	k.t.Helper()
 	k.incarnation++
-	_, err := hostexec.StartProcess(k.t.Context(), k.host(), hostexec.ProcessSpec{
+	_, err := process.Start(k.t.Context(), k.host(), process.Spec{
 		Dir: serverDir(k.layout, k.incarnation), Fence: k.next().fence(k.layout.Dir, 1), Mark: Mark(k.claim.Session, k.layout),
 		Argv: []string{"sleep", "1000"}, WorkDir: "/",
 	})

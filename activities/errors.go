@@ -13,6 +13,7 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
 	"fairlead.dev/fairlead/snapshots"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // Types of the application errors that activities return; workflows branch on
@@ -156,12 +157,12 @@ func (f failing) classify(err error) (kind, hint string, retry bool) {
 		return ErrTypeSnapshot, "bring this worker to the version of the others; `ctl status` shows which each of them has", false
 	case errors.Is(err, snapshots.ErrQuota):
 		return ErrTypeQuota, "leave out what can be made again with --snapshot-exclude, or raise snapshots.max_bytes in the workers' config", false
-	case errors.Is(err, snapshots.ErrMissing), errors.Is(err, snapshots.ErrRotten),
+	case errors.Is(err, chunks.ErrMissing), errors.Is(err, chunks.ErrRotten),
 		errors.Is(err, snapshots.ErrIncomplete), errors.Is(err, snapshots.ErrNotFound):
 		return ErrTypeSnapshot, "see `ctl snapshot list` for another one, and `ctl snapshot check` for what is wrong with it", false
 	case errors.As(err, &lineage), errors.As(err, &upstream), errors.As(err, &secret), errors.Is(err, snapshots.ErrGit):
 		return ErrTypeSnapshot, "", false // it says what to do
-	case errors.Is(err, snapshots.ErrCondemned):
+	case errors.Is(err, chunks.ErrCondemned):
 		return ErrTypeStore, "", true
 	case storeFailed(err):
 		return storeKind(err)

@@ -11,6 +11,7 @@ import (
 
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
 	"fairlead.dev/fairlead/snapshots"
@@ -116,7 +117,7 @@ func TestNoHalfOfASecretIsLeftWhereAnErrorLogIsCut(t *testing.T) {
 		} else {
 			behind = strings.Repeat("!", pad)
 		}
-		got := hide.String(goneOf(hostexec.ProcessStatus{StderrTail: strings.Repeat("x", 1000) + " key " + madeUpKey + behind}).StderrTail)
+		got := hide.String(goneOf(process.Status{StderrTail: strings.Repeat("x", 1000) + " key " + madeUpKey + behind}).StderrTail)
 		if got != c.want {
 			t.Errorf("%q…, want %q…", got[:min(len(got), 80)], c.want[:min(len(c.want), 80)])
 		}

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -105,7 +106,7 @@ func (e *execution) proc() string { return path.Join(e.dir, "proc", "command") }
 
 func (e *execution) run(ctx context.Context, argv []string, a attempt) (ExecResult, error) {
 	var out ExecResult
-	_, err := hostexec.StartProcess(ctx, e.host, hostexec.ProcessSpec{
+	_, err := process.Start(ctx, e.host, process.Spec{
 		Dir: e.proc(), Fence: e.fence, Mark: e.mark,
 		Argv: append([]string{"/bin/sh", "-c", `exec "$@" </dev/null`, "sh"}, argv...),
 	})
@@ -129,7 +130,7 @@ func (e *execution) run(ctx context.Context, argv []string, a attempt) (ExecResu
 }
 
 // follow reads both streams to their ends.
-func (e *execution) follow(ctx context.Context, a attempt) (st hostexec.ProcessStatus, sizes [2]int64, err error) {
+func (e *execution) follow(ctx context.Context, a attempt) (st process.Status, sizes [2]int64, err error) {
 	held := context.WithoutCancel(ctx)
 	fctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -145,7 +146,7 @@ func (e *execution) follow(ctx context.Context, a attempt) (st hostexec.ProcessS
 
 	type end struct {
 		i    int
-		st   hostexec.ProcessStatus
+		st   process.Status
 		size int64
 		err  error
 	}
@@ -174,14 +175,14 @@ func (e *execution) follow(ctx context.Context, a attempt) (st hostexec.ProcessS
 }
 
 // followOne shows and stores one stream, from where the store ends.
-func (e *execution) followOne(ctx, held context.Context, stream string) (hostexec.ProcessStatus, int64, error) {
-	var st hostexec.ProcessStatus
+func (e *execution) followOne(ctx, held context.Context, stream string) (process.Status, int64, error) {
+	var st process.Status
 	log, err := openLog(ctx, e.Store, e.id, stream, e.Now)
 	if err != nil {
 		return st, 0, err
 	}
 	at := log.stored
-	att, err := hostexec.Attach(ctx, e.host, e.proc(), hostexec.AttachOptions{
+	att, err := process.Attach(ctx, e.host, e.proc(), process.AttachOptions{
 		Offset: at, Follow: true, ErrLog: stream == Stderr, Untrimmed: true,
 	})
 	if err != nil {
@@ -239,9 +240,9 @@ func (e *execution) remove(ctx context.Context) error {
 func (e *execution) abandon(ctx context.Context) error {
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
-	_, err := hostexec.StopProcess(ctx, e.host, e.proc(), e.fence, 2*time.Second)
+	_, err := process.Stop(ctx, e.host, e.proc(), e.fence, 2*time.Second)
 	if err == nil {
-		_, err = hostexec.Reap(ctx, e.host, e.dir, e.mark, e.fence)
+		_, err = process.Reap(ctx, e.host, e.dir, e.mark, e.fence)
 	}
 	if err == nil {
 		err = e.remove(ctx)

@@ -8,7 +8,7 @@ import (
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
-	"fairlead.dev/fairlead/snapshots"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // secrets find a seed's secrets in texts. The zero value finds none.
@@ -43,11 +43,11 @@ func (s secrets) and(o secrets) secrets {
 }
 
 // masker returns what overwrites secrets in a snapshot; nil if none are known.
-func (s secrets) masker() func() snapshots.Masker {
+func (s secrets) masker() func() chunks.Masker {
 	if s.all == nil {
 		return nil
 	}
-	return func() snapshots.Masker { return s.all.MaskStream() }
+	return func() chunks.Masker { return s.all.MaskStream() }
 }
 
 // fingerprints say which secrets are known, but only to a holder of the store's key.

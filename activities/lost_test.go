@@ -14,6 +14,7 @@ import (
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/hostexec/process"
 )
 
 // away is a pump's input for a host of its own, with a clock that tests set.
@@ -156,7 +157,7 @@ func TestOnlyAHostThatDoesNotAnswerIsLost(t *testing.T) {
 			if err := makeFolders(t.Context(), w.host(), in.Layout, folderMark{Generation: 5}, Claim{Generation: 5}.fence(in.Layout.Dir, 1)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := hostexec.StartProcess(t.Context(), w.host(), hostexec.ProcessSpec{
+			if _, err := process.Start(t.Context(), w.host(), process.Spec{
 				Dir: serverDir(in.Layout, 1), Fence: Claim{Generation: 5}.fence(in.Layout.Dir, 1), Argv: []string{"true"}, WorkDir: "/"}); err != nil {
 				t.Fatal(err)
 			}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -256,7 +257,7 @@ func (s *Sessions) unprepare(ctx context.Context, h hostexec.Host, l Layout, in 
 	defer cancel()
 	var err error
 	if in.Workspace != nil { // git, or a hook, may be at work
-		_, err = hostexec.Reap(ctx, h, l.Dir, Mark(in.Claim.Session, l), fence)
+		_, err = process.Reap(ctx, h, l.Dir, Mark(in.Claim.Session, l), fence)
 	}
 	if err != nil {
 		// It stays for whoever closes the session.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/tree"
 )
 
 // On a host codex is in <root>/codex/<version>-<digest>/, made under another name and
@@ -208,7 +209,7 @@ func upload(ctx context.Context, h hostexec.Host, root string, t *codexTree, m m
 // send unpacks a tree to temp; by way of the folder parts unless that is empty.
 func send(ctx context.Context, h hostexec.Host, temp, parts string, t *codexTree) error {
 	if parts != "" {
-		return hostexec.PutTreeInParts(ctx, h, temp, parts, t.tar)
+		return tree.PutInParts(ctx, h, temp, parts, t.tar)
 	}
 	r, w := io.Pipe()
 	sent := make(chan error, 1)
@@ -217,7 +218,7 @@ func send(ctx context.Context, h hostexec.Host, temp, parts string, t *codexTree
 		w.CloseWithError(err)
 		sent <- err
 	}()
-	err := hostexec.PutTree(ctx, h, temp, r, nil)
+	err := tree.Put(ctx, h, temp, r, nil)
 	r.CloseWithError(errors.New("the host takes no more"))
 	readErr := <-sent
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/owned"
 )
 
@@ -348,7 +349,7 @@ type pumpWire struct {
 // exit tells a pump how its process ended.
 func (w *pumpWire) exit() (how, tail string) {
 	g := w.gone()
-	if g.State == string(hostexec.ProcessExited) {
+	if g.State == string(process.Exited) {
 		return fmt.Sprintf("exited with status %d", g.Code), g.StderrTail
 	}
 	return g.State, g.StderrTail
@@ -374,7 +375,7 @@ func (s *Sessions) attach(ctx, life context.Context, in RunPumpInput, a attempt,
 			giveUp(errHandOver)
 		}
 	}()
-	att, err := hostexec.Attach(life, h, dir, hostexec.AttachOptions{
+	att, err := process.Attach(life, h, dir, process.AttachOptions{
 		Offset: from, Lines: true, Fence: in.Claim.fence(in.Layout.Dir, a.n),
 	})
 	switch {
@@ -383,10 +384,10 @@ func (s *Sessions) attach(ctx, life context.Context, in RunPumpInput, a attempt,
 		if _, err := s.lookSession(life, h, in.Claim, in.Layout, true); err != nil {
 			return nil, fmt.Errorf("attach to %s on %s: %w", dir, h.Name(), err)
 		}
-		return noJournal(in, ProcessGone{State: string(hostexec.ProcessAbsent)}), nil
-	case errors.Is(err, hostexec.ErrJournalLost):
+		return noJournal(in, ProcessGone{State: string(process.Absent)}), nil
+	case errors.Is(err, process.ErrJournalLost):
 		giveUp(nil)
-		return noJournal(in, ProcessGone{State: string(hostexec.ProcessLost),
+		return noJournal(in, ProcessGone{State: string(process.Lost),
 			StderrTail: "its journal was deleted or cut short on the host"}), nil
 	case err != nil:
 		defer giveUp(nil)
@@ -395,7 +396,7 @@ func (s *Sessions) attach(ctx, life context.Context, in RunPumpInput, a attempt,
 		}
 		return nil, fmt.Errorf("attach to %s on %s: %w", dir, h.Name(), err)
 	}
-	over := att.Status().State != hostexec.ProcessRunning
+	over := att.Status().State != process.Running
 	return &pumpWire{Wire: &wire{att, offset}, over: over, gone: func() *ProcessGone { return goneOf(att.Status()) }}, nil
 }
 
@@ -404,7 +405,7 @@ func noJournal(in RunPumpInput, g ProcessGone) *pumpWire {
 	return &pumpWire{Wire: goneWire{in.Pump.State.Cursor.Offset}, over: true, gone: func() *ProcessGone { return &g }}
 }
 
-func goneOf(st hostexec.ProcessStatus) *ProcessGone {
+func goneOf(st process.Status) *ProcessGone {
 	return &ProcessGone{State: string(st.State), Code: st.Code, StderrTail: lastOf(st.StderrTail, 2<<10)}
 }
 

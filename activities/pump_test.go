@@ -16,7 +16,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"fairlead.dev/fairlead/conversation"
-	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/owned"
 )
@@ -254,7 +254,7 @@ func TestEndOfTheProcessIsTold(t *testing.T) {
 	k.start()
 	done := k.pumpBeside(t.Context(), k.bed, k.input(k.message("I am Ada")), quiet(1))
 	await(t, "the stream to begin", func() bool { return len(k.live.of(SessionTopic("gone"), LiveDelta)) > 3 })
-	st, err := hostexec.InspectProcess(t.Context(), k.host(), serverDir(k.layout, 1))
+	st, err := process.Inspect(t.Context(), k.host(), serverDir(k.layout, 1))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/conversation"
-	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/lab/scriptedauth"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/seeds"
@@ -258,14 +258,14 @@ func TestALoginIsSavedWhileItsSessionWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.took(out, conversation.RequestsOpen)
-	look := func() []hostexec.ChangedFile {
+	look := func() []process.ChangedFile {
 		t.Helper()
-		found, err := hostexec.LookFiles(t.Context(), b.host(), filepath.Dir(k.layout.Dir))
+		found, err := process.LookFiles(t.Context(), b.host(), filepath.Dir(k.layout.Dir))
 		if err != nil {
 			t.Fatal(err)
 		}
 		// Sessions of other tests are on that host too.
-		return slices.DeleteFunc(found, func(f hostexec.ChangedFile) bool { return f.Session != "waits" })
+		return slices.DeleteFunc(found, func(f process.ChangedFile) bool { return f.Session != "waits" })
 	}
 	if found := look(); len(found) != 0 {
 		t.Errorf("with nothing new: %+v", found)
@@ -332,15 +332,15 @@ func TestALoginOfACodexThatDiedIsSavedWithItsEnd(t *testing.T) {
 	k, d := b.held("died", scriptedmodel.Serve(t, `rules: [{reply: hello}]`))
 	k.start()
 	k.pump(conversation.TurnEnded, k.message("hi"))
-	st, err := hostexec.InspectProcess(t.Context(), b.host(), serverDir(k.layout, 1))
+	st, err := process.Inspect(t.Context(), b.host(), serverDir(k.layout, 1))
 	if err != nil || st.PID == 0 {
 		t.Fatalf("%+v, %v", st, err)
 	}
 	b.sh(`printf %s "$2" >"$1/codex-home/auth.json"; kill -9 "$3"`, k.layout.Dir, login("acct-1", 1), fmt.Sprint(st.PID))
 	// The pump would return at once if codex had not ended yet, because it has
 	// nothing to wait for.
-	for st.State == hostexec.ProcessRunning && err == nil {
-		st, err = hostexec.InspectProcess(t.Context(), b.host(), serverDir(k.layout, 1))
+	for st.State == process.Running && err == nil {
+		st, err = process.Inspect(t.Context(), b.host(), serverDir(k.layout, 1))
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 )
 
 // stopGrace is how long codex may take to end by itself; it takes 0.1 s.
@@ -57,7 +58,7 @@ func (s *Sessions) startServer(ctx context.Context, in StartServerInput, attempt
 	if err := formerGone(ctx, h, l, in.Incarnation); err != nil {
 		return out, err
 	}
-	st, err := hostexec.StartProcess(ctx, h, hostexec.ProcessSpec{
+	st, err := process.Start(ctx, h, process.Spec{
 		Dir:     serverDir(l, in.Incarnation),
 		Fence:   in.Claim.fence(l.Dir, attempt),
 		Argv:    []string{l.Codex, "app-server"},
@@ -66,7 +67,7 @@ func (s *Sessions) startServer(ctx context.Context, in StartServerInput, attempt
 		WorkDir: l.WorkDir,
 		Mark:    Mark(in.Claim.Session, in.Layout),
 	})
-	var not *hostexec.StartError
+	var not *process.StartError
 	if errors.As(err, &not) && !errors.Is(err, hostexec.ErrNoSpace) {
 		return out, &typedError{kind: ErrTypeCodexMissing, hint: "see whether " + l.Codex + " and the work folder are still there; `ctl host provision`", err: err}
 	}
@@ -109,7 +110,7 @@ func removeFormer(ctx context.Context, h hostexec.Host, in StartServerInput, att
 		if !slices.Contains(there, serverName(i)) {
 			continue
 		}
-		if err := hostexec.RemoveProcess(ctx, h, serverDir(in.Layout, i), in.Claim.fence(in.Layout.Dir, attempt)); err != nil {
+		if err := process.Remove(ctx, h, serverDir(in.Layout, i), in.Claim.fence(in.Layout.Dir, attempt)); err != nil {
 			return err
 		}
 	}
@@ -119,15 +120,15 @@ func removeFormer(ctx context.Context, h hostexec.Host, in StartServerInput, att
 // formerGone fails if the newest former incarnation that ever began still runs.
 func formerGone(ctx context.Context, h hostexec.Host, l Layout, incarnation int) error {
 	for i := incarnation - 1; i >= 1; i-- {
-		st, err := hostexec.InspectProcess(ctx, h, serverDir(l, i))
+		st, err := process.Inspect(ctx, h, serverDir(l, i))
 		if err != nil {
 			return fmt.Errorf("look at the former %s on %s: %w", serverName(i), h.Name(), err)
 		}
 		switch st.State {
-		case hostexec.ProcessRunning:
+		case process.Running:
 			return &typedError{kind: ErrTypeInternal, hint: "stop it first; two processes must not write one thread",
 				err: fmt.Errorf("%s still runs on %s as process %d", serverName(i), h.Name(), st.PID)}
-		case hostexec.ProcessAbsent:
+		case process.Absent:
 			continue
 		}
 		return nil
@@ -187,15 +188,15 @@ func (s *Sessions) keepLogin(ctx context.Context, h hostexec.Host, in StopServer
 func endAll(ctx context.Context, h hostexec.Host, l Layout, c Claim, incarnation int, attempt int32) ([]Survivor, error) {
 	fence := c.fence(l.Dir, attempt)
 	for i := incarnation; i >= 1; i-- {
-		st, err := hostexec.StopProcess(ctx, h, serverDir(l, i), fence, stopGrace)
+		st, err := process.Stop(ctx, h, serverDir(l, i), fence, stopGrace)
 		if err != nil {
 			return nil, fmt.Errorf("stop %s on %s: %w", serverName(i), h.Name(), err)
 		}
-		if st.State != hostexec.ProcessAbsent {
+		if st.State != process.Absent {
 			break // each was started only after the one before it was gone
 		}
 	}
-	found, err := hostexec.Reap(ctx, h, l.Dir, Mark(c.Session, l), fence)
+	found, err := process.Reap(ctx, h, l.Dir, Mark(c.Session, l), fence)
 	if err != nil {
 		return found, fmt.Errorf("end what codex left behind on %s: %w", h.Name(), err)
 	}
@@ -206,7 +207,7 @@ func endAll(ctx context.Context, h hostexec.Host, l Layout, c Claim, incarnation
 // every record in it. The processes are found by their mark.
 func endUnrecorded(ctx context.Context, h hostexec.Host, l Layout, c Claim, attempt int32) ([]Survivor, error) {
 	fence := c.fence(l.Dir, attempt)
-	found, err := hostexec.Reap(ctx, h, l.Dir, Mark(c.Session, l), fence)
+	found, err := process.Reap(ctx, h, l.Dir, Mark(c.Session, l), fence)
 	if err != nil {
 		return found, fmt.Errorf("end what codex left behind on %s: %w", h.Name(), err)
 	}

@@ -14,7 +14,7 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
-	"fairlead.dev/fairlead/snapshots"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // HostPool returns the host of a spec; *hostexec.Pool is one.
@@ -27,7 +27,7 @@ type Deps struct {
 	Pool  HostPool
 	Store *store.Store
 	// Chunks are the store's, one for a whole process; nil opens them.
-	Chunks *snapshots.Chunks
+	Chunks *chunks.Store
 	// Live may be nil: then nobody watches.
 	Live Live
 	// Codex is what the worker can bring to hosts; nil means nothing.
@@ -86,7 +86,7 @@ func New(d Deps) *Set {
 		d.Now = time.Now
 	}
 	if d.Chunks == nil && d.Store != nil {
-		d.Chunks = snapshots.OpenChunks(d.Store, snapshots.ChunkOptions{Logger: d.Logger})
+		d.Chunks = chunks.Open(d.Store, chunks.Options{Logger: d.Logger})
 	}
 	s := &site{
 		Deps:     d,

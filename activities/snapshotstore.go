@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/snapshots"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // Snapshots are the activities on snapshots in the store.
@@ -24,7 +25,7 @@ func (s *Snapshots) PruneSnapshots(ctx context.Context, in PruneSnapshotsInput) 
 	return out, f.failure(ctx, "prune snapshots", err)
 }
 
-func (s *Snapshots) prune(ctx context.Context, in PruneSnapshotsInput, far snapshots.Steps) (PruneSnapshotsResult, error) {
+func (s *Snapshots) prune(ctx context.Context, in PruneSnapshotsInput, far chunks.Steps) (PruneSnapshotsResult, error) {
 	out := PruneSnapshotsResult{Snapshots: []string{}}
 	all, err := snapshots.List(ctx, s.Store, in.Session)
 	if err != nil {
@@ -54,7 +55,7 @@ func (s *Snapshots) prune(ctx context.Context, in PruneSnapshotsInput, far snaps
 	if err := s.pruneAnswers(ctx, in); err != nil {
 		return out, fmt.Errorf("delete secret answers of sessions that have ended: %w", err)
 	}
-	report, err := s.Chunks.Prune(ctx, snapshots.Live(s.Chunks), snapshots.PruneOptions{DryRun: in.DryRun, Progress: far})
+	report, err := s.Chunks.Prune(ctx, snapshots.Live(s.Chunks), chunks.PruneOptions{DryRun: in.DryRun, Progress: far})
 	out.Packs, out.Condemned, out.Freed = report.Packs, report.Condemned, report.Freed
 	if report.Missing > 0 || report.Rotten > 0 {
 		s.Logger.Warn("snapshots are damaged", "missing_chunks", report.Missing, "rotten_packs", report.Rotten)
@@ -72,20 +73,20 @@ func (s *Snapshots) CheckSnapshots(ctx context.Context, in CheckSnapshotsInput) 
 	return out, f.failure(ctx, "check snapshots", err)
 }
 
-func (s *Snapshots) check(ctx context.Context, in CheckSnapshotsInput, far snapshots.Steps) (CheckSnapshotsResult, error) {
+func (s *Snapshots) check(ctx context.Context, in CheckSnapshotsInput, far chunks.Steps) (CheckSnapshotsResult, error) {
 	out := CheckSnapshotsResult{Problems: []string{}}
 	// Each snapshot is asked on its own what it needs: one whose lists cannot be read hides
 	// nothing of the others.
-	needed := func(ctx context.Context, yield func(snapshots.Digest) error) error {
+	needed := func(ctx context.Context, yield func(chunks.Digest) error) error {
 		_, _, err := snapshots.FindDamage(ctx, s.Chunks, yield)
 		return err
 	}
-	report, err := s.Chunks.Check(ctx, snapshots.CheckOptions{ReadData: in.ReadData, Progress: far}, needed)
+	report, err := s.Chunks.Check(ctx, chunks.CheckOptions{ReadData: in.ReadData, Progress: far}, needed)
 	if err != nil {
 		return out, err
 	}
 	var asked int64
-	n, damaged, err := snapshots.FindDamage(ctx, s.Chunks, func(d snapshots.Digest) error {
+	n, damaged, err := snapshots.FindDamage(ctx, s.Chunks, func(d chunks.Digest) error {
 		asked++
 		far("judging snapshots", asked, 0)
 		return report.Bad(d)

@@ -5,13 +5,14 @@ import (
 
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 )
 
 // Workflows speak of hosts and conversations only through these names.
 type (
 	HostSpec    = hostexec.Spec
 	HostKey     = hostexec.HostKey
-	Survivor    = hostexec.Survivor
+	Survivor    = process.Survivor
 	ThreadSpec  = conversation.ThreadSpec
 	PumpState   = conversation.PumpState
 	Cursor      = conversation.Cursor

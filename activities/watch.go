@@ -17,6 +17,7 @@ import (
 
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 )
 
 // WatchEvery is the pause between looks at the processes of waiting sessions, give or
@@ -212,7 +213,7 @@ func (w *watcher) look(ctx context.Context) error {
 		}
 	}
 	dir := path.Join(w.root, "sessions")
-	found, err := hostexec.LookWatched(ctx, h, dir)
+	found, err := process.LookWatched(ctx, h, dir)
 	if err != nil {
 		return err
 	}
@@ -234,7 +235,7 @@ func (w *watcher) look(ctx context.Context) error {
 		what := Stirred{Host: w.in.Host.Name, Incarnation: incarnation, Gone: goneBy(f), Offset: st.what.Offset}
 		if what.Gone == "" && what.Offset == 0 {
 			what.Offset, err = w.read(ctx, h, path.Join(dir, f.Session, "proc", f.Process), st, f.Size)
-			if errors.Is(err, hostexec.ErrJournalLost) {
+			if errors.Is(err, process.ErrJournalLost) {
 				what.Gone, err = goneJournal, nil
 			}
 			if err != nil {
@@ -253,9 +254,9 @@ func (w *watcher) look(ctx context.Context) error {
 const goneJournal = "journal"
 
 // goneBy returns why there is nothing to wait for any more; "" if there is.
-func goneBy(f hostexec.Watched) string {
+func goneBy(f process.Watched) string {
 	switch {
-	case f.State != hostexec.ProcessRunning:
+	case f.State != process.Running:
 		return string(f.State)
 	case f.Over():
 		return goneJournal
@@ -270,7 +271,7 @@ func (w *watcher) read(ctx context.Context, h hostexec.Host, dir string, st *sti
 		if st.read >= size {
 			break
 		}
-		piece, err := hostexec.ReadJournal(ctx, h, dir, st.read)
+		piece, err := process.ReadJournal(ctx, h, dir, st.read)
 		if err != nil {
 			return 0, err
 		}
@@ -289,7 +290,7 @@ func (w *watcher) read(ctx context.Context, h hostexec.Host, dir string, st *sti
 			}
 		}
 		if at == st.read {
-			if len(piece) == hostexec.MaxJournalPiece {
+			if len(piece) == process.MaxJournalPiece {
 				// Part of a line so long that only a pump can read it.
 				return at + int64(len(piece)), nil
 			}
@@ -354,7 +355,7 @@ func (s *Sessions) leaveWatch(ctx context.Context, in RunPumpInput, n int32, at 
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
 	dir, fence := serverDir(in.Layout, at.Incarnation), in.Claim.fence(in.Layout.Dir, n)
-	err = hostexec.LeaveWatch(ctx, h, dir, at.Offset, fence)
+	err = process.LeaveWatch(ctx, h, dir, at.Offset, fence)
 	if err == nil && keep != nil {
 		err = keep.watchLogin(ctx, dir, fence)
 	}

@@ -24,6 +24,7 @@ import (
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
 
@@ -180,7 +181,7 @@ func TestAProcessThatEndsWhileItsSessionWaitsStirsIt(t *testing.T) {
 	l := k.lookout()
 	k.ask("a command, please")
 	l.sees()
-	st, err := hostexec.InspectProcess(t.Context(), k.host(), serverDir(k.layout, 1))
+	st, err := process.Inspect(t.Context(), k.host(), serverDir(k.layout, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +223,7 @@ func TestAJournalThatWasCutAndGrewAgainIsNotReadOn(t *testing.T) {
 	l.sees("session/regrown stirred local/1 gone=journal moved=false")
 	l.sees()
 	out := k.pump(conversation.ProcessEnded)
-	if out.Process.State != string(hostexec.ProcessLost) || !strings.Contains(out.Process.StderrTail, "cut short") {
+	if out.Process.State != string(process.Lost) || !strings.Contains(out.Process.StderrTail, "cut short") {
 		t.Errorf("the pump returned %+v, process %+v", out.Pump, out.Process)
 	}
 }
@@ -294,7 +295,7 @@ func (b *bed) crier(session string) (cry func(text string)) {
 	l := layoutOf(b.spec.Root, session)
 	c := Claim{Session: session, Host: b.spec, Generation: 1, Pump: 1}
 	dir := serverDir(l, 1)
-	_, err := hostexec.StartProcess(b.t.Context(), b.host(), hostexec.ProcessSpec{
+	_, err := process.Start(b.t.Context(), b.host(), process.Spec{
 		Dir: dir, Fence: c.fence(l.Dir, 1), Argv: []string{"sleep", "2000"}, Mark: session,
 	})
 	if err != nil {
@@ -303,11 +304,11 @@ func (b *bed) crier(session string) (cry func(text string)) {
 	b.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if _, err := hostexec.StopProcess(ctx, b.host(), dir, c.fence(l.Dir, 1), 0); err != nil {
+		if _, err := process.Stop(ctx, b.host(), dir, c.fence(l.Dir, 1), 0); err != nil {
 			b.t.Error(err)
 		}
 	})
-	if err := hostexec.LeaveWatch(b.t.Context(), b.host(), dir, 0, c.fence(l.Dir, 1)); err != nil {
+	if err := process.LeaveWatch(b.t.Context(), b.host(), dir, 0, c.fence(l.Dir, 1)); err != nil {
 		b.t.Fatal(err)
 	}
 	return func(text string) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 )
 
 // While a session waits or is idle, no pump is attached to its codex, but codex may go
@@ -25,7 +26,7 @@ func (k *keeper) watchLogin(ctx context.Context, dir string, fence hostexec.Fenc
 	if err != nil {
 		return err
 	}
-	return hostexec.WatchFile(ctx, k.h, dir, k.file(), base64.RawURLEncoding.EncodeToString(note), fence)
+	return process.WatchFile(ctx, k.h, dir, k.file(), base64.RawURLEncoding.EncodeToString(note), fence)
 }
 
 // leaveLogin leaves a watch for the login of a session whose turn is over. Nobody
@@ -108,7 +109,7 @@ func (w *watcher) lookAtLogins(ctx context.Context, said map[string]*string) err
 	if err != nil {
 		return err
 	}
-	found, err := hostexec.LookFiles(ctx, h, path.Join(root, "sessions"))
+	found, err := process.LookFiles(ctx, h, path.Join(root, "sessions"))
 	if err != nil {
 		return err
 	}
@@ -132,7 +133,7 @@ func (w *watcher) lookAtLogins(ctx context.Context, said map[string]*string) err
 	return nil
 }
 
-func (w *watcher) keeperOf(ctx context.Context, h hostexec.Host, root string, f hostexec.ChangedFile) (*keeper, error) {
+func (w *watcher) keeperOf(ctx context.Context, h hostexec.Host, root string, f process.ChangedFile) (*keeper, error) {
 	if err := checkID("session", f.Session); err != nil {
 		return nil, err
 	}

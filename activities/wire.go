@@ -8,12 +8,13 @@ import (
 
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 )
 
 // A wire is an attachment for a pump: it marks the errors after which only the connection is
 // gone, and counts what was read.
 type wire struct {
-	hostexec.Attachment
+	process.Attachment
 	offset *atomic.Int64 // next byte of the journal to be read
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -52,7 +52,7 @@ func (s *Sessions) hook(ctx context.Context, j job, w Workspace, hook, script, o
 	switch {
 	case end.Late:
 		run.State, run.Code = HookLate, 0
-	case end.State != hostexec.ProcessExited:
+	case end.State != process.Exited:
 		run.State = HookUnknown
 	case end.Code != 0:
 		run.State = HookFailed

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 )
 
 // ErrTypeWorkspace: what a session is to work in cannot be had, or a hook failed. It is
@@ -30,7 +31,7 @@ type job struct {
 	args   []string
 	env    map[string]string
 	dir    string // its working directory
-	secret []byte // on descriptor hostexec.SecretFD
+	secret []byte // on descriptor process.SecretFD
 	limit  time.Duration
 	stop   <-chan struct{} // closed when this worker stops; nil for never
 }
@@ -40,13 +41,13 @@ const jobOutput = 64 << 10
 
 // A jobEnd is how a job ended.
 type jobEnd struct {
-	State  hostexec.ProcessState
+	State  process.State
 	Code   int
 	Output string // the end of it
 	Late   bool   // it was ended because it took too long
 }
 
-func (e jobEnd) ok() bool { return e.State == hostexec.ProcessExited && e.Code == 0 && !e.Late }
+func (e jobEnd) ok() bool { return e.State == process.Exited && e.Code == 0 && !e.Late }
 
 func (j job) proc() string { return path.Join(j.layout.Dir, "proc", j.name) }
 
@@ -62,12 +63,12 @@ var errJobLate = errors.New("it took longer than it may")
 // run starts the job, unless it was started before, and waits for its end. After an error
 // the job may go on, and the next attempt finds it.
 func (j job) run(ctx context.Context) (jobEnd, error) {
-	spec := hostexec.ProcessSpec{
+	spec := process.Spec{
 		Dir: j.proc(), Fence: j.fence, Mark: j.mark(), WorkDir: j.dir, Env: j.env, Secret: j.secret,
 		Unset: []string{"SSH_ASKPASS", "GIT_ASKPASS", "DISPLAY"}, // nobody is there to be asked
 		Argv:  append([]string{"/bin/sh", "-c", "exec </dev/null 2>&1\n" + j.script, j.name}, j.args...),
 	}
-	if _, err := hostexec.StartProcess(ctx, j.host, spec); err != nil {
+	if _, err := process.Start(ctx, j.host, spec); err != nil {
 		return jobEnd{}, fmt.Errorf("start %s: %w", j.name, err)
 	}
 	age, ended, err := j.age(ctx)
@@ -155,7 +156,7 @@ func (j job) age(ctx context.Context) (age time.Duration, ended bool, err error)
 }
 
 func (j job) follow(ctx context.Context) (end jobEnd, err error) {
-	att, err := hostexec.Attach(ctx, j.host, j.proc(), hostexec.AttachOptions{Follow: true, Untrimmed: true})
+	att, err := process.Attach(ctx, j.host, j.proc(), process.AttachOptions{Follow: true, Untrimmed: true})
 	if err != nil {
 		return end, fmt.Errorf("follow %s: %w", j.name, err)
 	}
@@ -180,10 +181,10 @@ func (j job) follow(ctx context.Context) (end jobEnd, err error) {
 
 // end ends a job and all that it started.
 func (j job) end(ctx context.Context) error {
-	if _, err := hostexec.StopProcess(ctx, j.host, j.proc(), j.fence, 2*time.Second); err != nil {
+	if _, err := process.Stop(ctx, j.host, j.proc(), j.fence, 2*time.Second); err != nil {
 		return fmt.Errorf("end %s: %w", j.name, err)
 	}
-	if _, err := hostexec.Reap(ctx, j.host, j.proc(), j.mark(), j.fence); err != nil {
+	if _, err := process.Reap(ctx, j.host, j.proc(), j.mark(), j.fence); err != nil {
 		return fmt.Errorf("end what %s started: %w", j.name, err)
 	}
 	return nil

@@ -10,9 +10,8 @@ import (
 	"regexp"
 	"strings"
 
+	"fairlead.dev/fairlead/hostexec/process"
 	"go.temporal.io/sdk/activity"
-
-	"fairlead.dev/fairlead/hostexec"
 )
 
 var (
@@ -116,7 +115,7 @@ func (s *Sessions) push(ctx context.Context, in PushWorkspaceInput, token string
 		if err != nil {
 			return out, err
 		}
-		if !end.ok() && end.State != hostexec.ProcessExited && !end.Late && try == 0 {
+		if !end.ok() && end.State != process.Exited && !end.Late && try == 0 {
 			if err := j.forget(ctx); err != nil {
 				return out, err
 			}
@@ -147,7 +146,7 @@ func pushed(out PushWorkspaceResult, host string, r Repo, end jobEnd) (PushWorks
 	case end.Late:
 		why = fmt.Sprintf("%v: %s", errJobLate, why)
 		e.hint = "it may have been pushed all the same; push again, which finds that out"
-	case end.State != hostexec.ProcessExited:
+	case end.State != process.Exited:
 		why = "nobody knows how it ended"
 		e.kind, e.hint = ErrTypeOutcomeUnknown, "push again, which finds out whether it was pushed"
 	}

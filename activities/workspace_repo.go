@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -72,7 +73,7 @@ func (s *Sessions) clone(ctx context.Context, j job, r Repo, token string) (comm
 			_, after, _ := strings.Cut("\n"+end.Output, "\n"+commitWord)
 			commit, _, _ = strings.Cut(after, "\n")
 			return commit, nil
-		case end.State != hostexec.ProcessExited && !end.Late && try == 0:
+		case end.State != process.Exited && !end.Late && try == 0:
 			// The host was restarted, or somebody killed the clone. It can be begun
 			// anew: it first removes what is there.
 			if err := j.forget(ctx); err != nil {
@@ -161,7 +162,7 @@ func cannotClone(host string, r Repo, end jobEnd) error {
 	case end.Late:
 		e.hint = "raise --clone-timeout, or bring less of it with --depth"
 		why = fmt.Sprintf("%v: %s", errJobLate, why)
-	case end.State != hostexec.ProcessExited:
+	case end.State != process.Exited:
 		why = "nobody knows how it ended, twice; the host may have been restarted"
 	case end.Code == repoNoGit:
 		e.hint = "install git on the host"

@@ -16,6 +16,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/hostexec/process"
 )
 
 // hostsAsTheyAre returns hosts with various setups. Each has just enough for the
@@ -66,7 +67,7 @@ func TestASessionLivesOnHostsAsTheyAre(t *testing.T) {
 				t.Errorf("%d bytes, %v", len(there), err)
 			}
 			s.program("echo")
-			a := s.attach(hostexec.AttachOptions{})
+			a := s.attach(process.AttachOptions{})
 			in := bufio.NewReader(a)
 			if line, err := in.ReadString('\n'); line != "\n" || err != nil {
 				t.Fatalf("first comes %q, %v", line, err)
@@ -86,22 +87,22 @@ func TestASessionLivesOnHostsAsTheyAre(t *testing.T) {
 			}
 			former := s.fence
 			s.fence.Epoch.Attempt++
-			newer := s.attach(hostexec.AttachOptions{Fence: s.fence, Offset: s.inspect().Size})
+			newer := s.attach(process.AttachOptions{Fence: s.fence, Offset: s.inspect().Size})
 			if _, err := io.Copy(io.Discard, a); !errors.Is(err, hostexec.ErrFenced) {
 				t.Errorf("the former holder: %v", err)
 			}
-			if _, err := hostexec.TrimJournal(t.Context(), s.host, s.proc(), 0, former); !errors.Is(err, hostexec.ErrFenced) {
+			if _, err := process.TrimJournal(t.Context(), s.host, s.proc(), 0, former); !errors.Is(err, hostexec.ErrFenced) {
 				t.Errorf("its trim: %v", err)
 			}
 			newer.Close()
 			s.waitDetached()
-			if st := s.stop(time.Minute); st.State != hostexec.ProcessExited {
+			if st := s.stop(time.Minute); st.State != process.Exited {
 				t.Errorf("%+v", st)
 			}
-			if _, err := hostexec.Reap(t.Context(), s.host, s.dir, s.mark, s.fence); err != nil {
+			if _, err := process.Reap(t.Context(), s.host, s.dir, s.mark, s.fence); err != nil {
 				t.Error(err)
 			}
-			if err := hostexec.RemoveProcess(t.Context(), s.host, s.proc(), s.fence); err != nil {
+			if err := process.Remove(t.Context(), s.host, s.proc(), s.fence); err != nil {
 				t.Error(err)
 			}
 			if err := hostexec.RemoveTree(t.Context(), s.host, s.dir, filepath.Dir(s.dir), &s.fence); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
@@ -55,10 +56,10 @@ func BenchmarkRoundTrip(b *testing.B) {
 			s := newScene(b, c.host)
 			spec := s.spec(c.argv...)
 			spec.Env = c.env
-			if _, err := hostexec.StartProcess(s.ctx, s.host, spec); err != nil {
+			if _, err := process.Start(s.ctx, s.host, spec); err != nil {
 				b.Fatal(err)
 			}
-			attached := s.attach(hostexec.AttachOptions{})
+			attached := s.attach(process.AttachOptions{})
 			plain, err := h.Start(s.ctx, hostexec.Command{Script: `exec "$@"`, Args: c.argv, Env: c.env})
 			if err != nil {
 				b.Fatal(err)
@@ -139,17 +140,17 @@ func BenchmarkAttach(b *testing.B) {
 	}
 	s := newScene(b, h)
 	s.program("echo")
-	first := s.attach(hostexec.AttachOptions{})
+	first := s.attach(process.AttachOptions{})
 	readUntil(b, first, "\n")
 	first.Close()
 	for _, c := range []struct {
 		name string
-		opts hostexec.AttachOptions
-	}{{"beginning", hostexec.AttachOptions{}}, {"bytes", hostexec.AttachOptions{Offset: 1}}, {"lines", hostexec.AttachOptions{Offset: 1, Lines: true}}} {
+		opts process.AttachOptions
+	}{{"beginning", process.AttachOptions{}}, {"bytes", process.AttachOptions{Offset: 1}}, {"lines", process.AttachOptions{Offset: 1, Lines: true}}} {
 		b.Run(c.name, func(b *testing.B) {
 			c.opts.Fence = s.fence
 			for b.Loop() {
-				a, err := hostexec.Attach(s.ctx, h, s.proc(), c.opts)
+				a, err := process.Attach(s.ctx, h, s.proc(), c.opts)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -173,11 +174,11 @@ func BenchmarkStart(b *testing.B) {
 		n++
 		spec := s.spec("/bin/sleep", "1000")
 		spec.Dir += fmt.Sprint(n)
-		if _, err := hostexec.StartProcess(s.ctx, h, spec); err != nil {
+		if _, err := process.Start(s.ctx, h, spec); err != nil {
 			b.Fatal(err)
 		}
 		b.StopTimer()
-		if _, err := hostexec.StopProcess(s.ctx, h, spec.Dir, s.fence, 0); err != nil {
+		if _, err := process.Stop(s.ctx, h, spec.Dir, s.fence, 0); err != nil {
 			b.Fatal(err)
 		}
 		b.StartTimer()

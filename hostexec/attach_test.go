@@ -15,12 +15,13 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/hostexec/process"
 )
 
 func TestAttachPassesLinesBothWays(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		s.program("echo")
-		a := s.attach(hostexec.AttachOptions{})
+		a := s.attach(process.AttachOptions{})
 		in := bufio.NewReader(a)
 		if line, err := in.ReadString('\n'); line != "\n" || err != nil {
 			t.Fatalf("first comes %q, %v", line, err)
@@ -38,7 +39,7 @@ func TestAttachPassesLinesBothWays(t *testing.T) {
 			t.Error(err)
 		}
 		s.waitDetached()
-		if st := s.inspect(); st.State != hostexec.ProcessRunning {
+		if st := s.inspect(); st.State != process.Running {
 			t.Errorf("%+v", st)
 		}
 	})
@@ -82,10 +83,10 @@ func TestReadEndsAfterTheLastByteOnly(t *testing.T) {
 			spec := s.spec(selfPath(t))
 			spec.Dir += fmt.Sprint(seed)
 			spec.Env = map[string]string{programEnv: fmt.Sprintf("emit %d %d", seed, size)}
-			if _, err := hostexec.StartProcess(s.ctx, s.host, spec); err != nil {
+			if _, err := process.Start(s.ctx, s.host, spec); err != nil {
 				t.Fatal(err)
 			}
-			a, err := hostexec.Attach(s.ctx, s.host, spec.Dir, hostexec.AttachOptions{Fence: s.fence, Follow: seed%2 == 1})
+			a, err := process.Attach(s.ctx, s.host, spec.Dir, process.AttachOptions{Fence: s.fence, Follow: seed%2 == 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,7 +94,7 @@ func TestReadEndsAfterTheLastByteOnly(t *testing.T) {
 			if err != nil || !bytes.Equal(got, pattern(seed, size)) {
 				t.Errorf("seed %d: %d of %d bytes, %v", seed, len(got), size, err)
 			}
-			if st := a.Status(); st.State != hostexec.ProcessExited || st.Code != 0 || st.Size != int64(size) {
+			if st := a.Status(); st.State != process.Exited || st.Code != 0 || st.Size != int64(size) {
 				t.Errorf("%+v", st)
 			}
 			a.Close()
@@ -113,7 +114,7 @@ func TestJournalArrivesWholeAcrossAttachments(t *testing.T) {
 			if at > 0 && rnd.IntN(3) == 0 {
 				at = rnd.IntN(at)
 			}
-			a := s.attach(hostexec.AttachOptions{Offset: int64(at), Follow: rnd.IntN(2) == 0})
+			a := s.attach(process.AttachOptions{Offset: int64(at), Follow: rnd.IntN(2) == 0})
 			limit := int64(rnd.IntN(24 << 20))
 			got, err := io.ReadAll(io.LimitReader(a, limit))
 			a.Close()
@@ -138,7 +139,7 @@ func TestJournalArrivesWholeAcrossAttachments(t *testing.T) {
 func TestLongLinesReachTheProcess(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		s.program("count")
-		a := s.attach(hostexec.AttachOptions{})
+		a := s.attach(process.AttachOptions{})
 		in := bufio.NewReader(a)
 		if line, err := in.ReadString('\n'); err != nil || !strings.HasPrefix(line, "1 ") {
 			t.Fatalf("%q, %v", line, err)
@@ -159,14 +160,14 @@ func TestLongLinesReachTheProcess(t *testing.T) {
 func TestTakeOverSilencesTheOlderAttachment(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		s.program("echo")
-		older := s.attach(hostexec.AttachOptions{})
+		older := s.attach(process.AttachOptions{})
 		if _, err := io.WriteString(older, "one\n"); err != nil {
 			t.Fatal(err)
 		}
 		readUntil(t, older, "one\n")
 		fence := s.fence
 		fence.Epoch.Attempt++
-		newer := s.attach(hostexec.AttachOptions{Fence: fence})
+		newer := s.attach(process.AttachOptions{Fence: fence})
 		for range 100 {
 			// It may or may not be told at once.
 			io.WriteString(older, "stale\n")
@@ -183,7 +184,7 @@ func TestTakeOverSilencesTheOlderAttachment(t *testing.T) {
 		if _, err := io.WriteString(older, "stale\n"); err == nil {
 			t.Errorf("a write after that succeeds")
 		}
-		if _, err := hostexec.Attach(s.ctx, s.host, s.proc(), hostexec.AttachOptions{Fence: s.fence}); !errors.As(err, &fenced) {
+		if _, err := process.Attach(s.ctx, s.host, s.proc(), process.AttachOptions{Fence: s.fence}); !errors.As(err, &fenced) {
 			t.Errorf("lower epoch: %v", err)
 		}
 		io.WriteString(newer, "three\n")
@@ -201,9 +202,9 @@ func TestTakeOverSilencesTheOlderAttachment(t *testing.T) {
 func TestFollowersTakeNothingOver(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		s.start("/bin/sh", "-c", `while IFS= read -r x; do echo "got $x"; echo "err $x" >&2; [ "$x" != end ] || exit 4; done`)
-		a := s.attach(hostexec.AttachOptions{})
+		a := s.attach(process.AttachOptions{})
 		readUntil(t, a, "got \n")
-		follow := func(opts hostexec.AttachOptions) (hostexec.Attachment, <-chan string) {
+		follow := func(opts process.AttachOptions) (process.Attachment, <-chan string) {
 			opts.Follow = true
 			opts.Fence = hostexec.Fence{Dir: "none is needed"}
 			f := s.attach(opts)
@@ -220,9 +221,9 @@ func TestFollowersTakeNothingOver(t *testing.T) {
 			}()
 			return f, all
 		}
-		_, out := follow(hostexec.AttachOptions{})
-		_, late := follow(hostexec.AttachOptions{Offset: 5})
-		errs, err := follow(hostexec.AttachOptions{ErrLog: true})
+		_, out := follow(process.AttachOptions{})
+		_, late := follow(process.AttachOptions{Offset: 5})
+		errs, err := follow(process.AttachOptions{ErrLog: true})
 		if _, e := io.WriteString(a, "one\nend\n"); e != nil {
 			t.Fatal(e)
 		}
@@ -235,7 +236,7 @@ func TestFollowersTakeNothingOver(t *testing.T) {
 				t.Errorf("%q, want %q", got, c.want)
 			}
 		}
-		if st := errs.Status(); st.State != hostexec.ProcessExited || st.Code != 4 || st.ErrSize != 21 {
+		if st := errs.Status(); st.State != process.Exited || st.Code != 4 || st.ErrSize != 21 {
 			t.Errorf("%+v", st)
 		}
 		if n, err := a.Read(make([]byte, 1)); n != 0 || err != io.EOF {
@@ -261,7 +262,7 @@ func readUntil(t testing.TB, r io.Reader, want string) {
 func TestWriteToDeadProcessSaysSo(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		st := s.start("/bin/sleep", "1000")
-		a := s.attach(hostexec.AttachOptions{})
+		a := s.attach(process.AttachOptions{})
 		go io.Copy(io.Discard, a)
 		kill(t, st.PID)
 		var err error
@@ -274,14 +275,14 @@ func TestWriteToDeadProcessSaysSo(t *testing.T) {
 		}
 		a.Close()
 
-		again := s.attach(hostexec.AttachOptions{})
+		again := s.attach(process.AttachOptions{})
 		if _, err := io.WriteString(again, "hello\n"); !errors.Is(err, hostexec.ErrProcessGone) {
 			t.Errorf("ended before: %v", err)
 		}
 		if n, err := io.Copy(io.Discard, again); n != 0 || err != nil {
 			t.Errorf("%d, %v", n, err)
 		}
-		if st := again.Status(); st.State != hostexec.ProcessExited || st.Code != 137 {
+		if st := again.Status(); st.State != process.Exited || st.Code != 137 {
 			t.Errorf("%+v", st)
 		}
 	})
@@ -289,28 +290,28 @@ func TestWriteToDeadProcessSaysSo(t *testing.T) {
 
 func TestAttachNeedsAProcessAndItsJournal(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
-		try := func(opts hostexec.AttachOptions) error {
-			a, err := hostexec.Attach(s.ctx, s.host, s.proc(), opts)
+		try := func(opts process.AttachOptions) error {
+			a, err := process.Attach(s.ctx, s.host, s.proc(), opts)
 			if err == nil {
 				a.Close()
 			}
 			return err
 		}
-		if err := try(hostexec.AttachOptions{Fence: s.fence}); !errors.Is(err, hostexec.ErrNotExist) {
+		if err := try(process.AttachOptions{Fence: s.fence}); !errors.Is(err, hostexec.ErrNotExist) {
 			t.Errorf("absent: %v", err)
 		}
 		s.start("/bin/sh", "-c", "echo some; exec sleep 1000")
 		eventually(t, "output", func() bool { return s.inspect().Size == 5 })
-		if err := try(hostexec.AttachOptions{Fence: s.fence, Offset: 6}); !errors.Is(err, hostexec.ErrJournalLost) {
+		if err := try(process.AttachOptions{Fence: s.fence, Offset: 6}); !errors.Is(err, process.ErrJournalLost) {
 			t.Errorf("beyond the end: %v", err)
 		}
-		if err := try(hostexec.AttachOptions{Fence: s.fence, Offset: 5}); err != nil {
+		if err := try(process.AttachOptions{Fence: s.fence, Offset: 5}); err != nil {
 			t.Errorf("at the end: %v", err)
 		}
 		if err := os.Remove(s.proc() + "/out.log"); err != nil {
 			t.Fatal(err)
 		}
-		if err := try(hostexec.AttachOptions{Fence: s.fence}); !errors.Is(err, hostexec.ErrJournalLost) {
+		if err := try(process.AttachOptions{Fence: s.fence}); !errors.Is(err, process.ErrJournalLost) {
 			t.Errorf("deleted: %v", err)
 		}
 		s.waitDetached()
@@ -325,7 +326,7 @@ func TestSilentClientIsDropped(t *testing.T) {
 		for _, follow := range []bool{false, true} {
 			// The connection is dead without notice: nothing we write arrives.
 			s.host = &mute{Host: host}
-			a := s.attach(hostexec.AttachOptions{Silence: time.Second, Follow: follow})
+			a := s.attach(process.AttachOptions{Silence: time.Second, Follow: follow})
 			s.host = host
 			_, err := io.Copy(io.Discard, a)
 			if !errors.Is(err, hostexec.ErrOutcomeUnknown) {
@@ -335,7 +336,7 @@ func TestSilentClientIsDropped(t *testing.T) {
 		}
 		// A client that is heard of stays attached. Some shells compare times by
 		// the second.
-		a := s.attach(hostexec.AttachOptions{Silence: 12 * time.Second})
+		a := s.attach(process.AttachOptions{Silence: 12 * time.Second})
 		in := bufio.NewReader(a)
 		for range 8 { // blank lines that the attachment sends by itself
 			if line, err := in.ReadString('\n'); line != "\n" || err != nil {
@@ -365,7 +366,7 @@ func TestAClientIsHeardOnAnOverlay(t *testing.T) {
 			s := newSceneIn(t, p.host(t), dir+"/s-1")
 			s.program("echo")
 			for _, follow := range []bool{false, true} {
-				a := s.attach(hostexec.AttachOptions{Silence: 4 * time.Second, Follow: follow})
+				a := s.attach(process.AttachOptions{Silence: 4 * time.Second, Follow: follow})
 				if follow {
 					// What the other attachment sent is there, but not its own
 					// blank lines.
@@ -420,17 +421,17 @@ func (s *scene) awaitLook(kind string, ended <-chan error) {
 func TestSupervisorKilledMeansLost(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		st := s.start("/bin/sh", "-c", "echo before; exec sleep 1000")
-		a := s.attach(hostexec.AttachOptions{Silence: time.Second})
+		a := s.attach(process.AttachOptions{Silence: time.Second})
 		kill(t, s.supervisor())
-		if st := s.inspect(); st.State != hostexec.ProcessRunning {
+		if st := s.inspect(); st.State != process.Running {
 			t.Errorf("%+v", st)
 		}
 		kill(t, st.PID)
 		got, err := io.ReadAll(a)
-		if string(got) != "before\n" || err != nil || a.Status().State != hostexec.ProcessLost {
+		if string(got) != "before\n" || err != nil || a.Status().State != process.Lost {
 			t.Errorf("%q, %v, %+v", got, err, a.Status())
 		}
-		if st := s.inspect(); st.State != hostexec.ProcessLost {
+		if st := s.inspect(); st.State != process.Lost {
 			t.Errorf("%+v", st)
 		}
 		s.waitDetached()

@@ -13,6 +13,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
 //go:embed below.sh
@@ -81,7 +83,7 @@ func ReadBelow(ctx context.Context, h Host, b Below, begin func(BelowFile) (io.W
 }
 
 func readBelow(ctx context.Context, h Host, b Below, begin func(BelowFile) (io.Writer, error)) (f BelowFile, err error) {
-	if err := checkPath(b.Folder); err != nil {
+	if err := script.CheckPath(b.Folder); err != nil {
 		return f, err
 	}
 	base := cmp.Or(b.Base, "/")
@@ -108,7 +110,7 @@ func readBelow(ctx context.Context, h Host, b Below, begin func(BelowFile) (io.W
 			return f, werr
 		}
 		if err == io.EOF {
-			err = errGarbled
+			err = script.ErrGarbled
 		}
 		return f, err
 	}
@@ -127,7 +129,7 @@ func readBelow(ctx context.Context, h Host, b Below, begin func(BelowFile) (io.W
 	if extra, err := io.Copy(io.Discard, in); err != nil {
 		return f, err
 	} else if extra > 0 {
-		return f, errGarbled
+		return f, script.ErrGarbled
 	}
 	if err := s.Wait(); err != nil {
 		return f, err
@@ -167,5 +169,5 @@ func parseBelow(head string, max int64) (f BelowFile, err error) {
 			}
 		}
 	}
-	return f, errors.Join(errGarbled, fmt.Errorf("the host said %.100q", head))
+	return f, errors.Join(script.ErrGarbled, fmt.Errorf("the host said %.100q", head))
 }

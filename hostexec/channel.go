@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
 // A channel is a /bin/sh, on this machine or at the end of an SSH channel, that runs
@@ -46,8 +48,8 @@ func exitError(status int, stderr []byte) error {
 	if err := fenceError(status, stderr); err != nil {
 		return err
 	}
-	err := &ExitError{Code: status, Stderr: lastBytes(stderr, stderrTail)}
-	if saysNoSpace(stderr) {
+	err := &ExitError{Code: status, Stderr: script.LastBytes(stderr, stderrTail)}
+	if script.SaysNoSpace(stderr) {
 		return fmt.Errorf("%w: %w", ErrNoSpace, err)
 	}
 	return err
@@ -56,7 +58,7 @@ func exitError(status int, stderr []byte) error {
 // neverBegan returns the error for a shell that ended without running our line.
 func neverBegan(e ending, noise []byte) error {
 	said := "it said nothing"
-	if line := firstLine(noise); line != "" {
+	if line := script.FirstLine(noise); line != "" {
 		said = "it said" + line
 	}
 	return fmt.Errorf("%w: the login shell ended with status %d before it ran anything of ours; %s",
@@ -73,10 +75,3 @@ var errNotSent = errors.New("request was not sent")
 
 // stderrTail is how much of standard error is kept, in bytes.
 const stderrTail = 64 << 10
-
-func lastBytes(b []byte, n int) []byte {
-	if len(b) > n {
-		b = b[len(b)-n:]
-	}
-	return b
-}

@@ -15,6 +15,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/hostexec/process"
 )
 
 // crowdSize is how many sessions share a host: more than the 128 inotify instances
@@ -51,7 +52,7 @@ func newCrowd(t testing.TB, config ...string) *crowd {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		fence := hostexec.Fence{Dir: root, Epoch: hostexec.Epoch{Generation: 1 << 30}}
-		if _, err := hostexec.Reap(ctx, c.host, root, mark, fence); err != nil {
+		if _, err := process.Reap(ctx, c.host, root, mark, fence); err != nil {
 			t.Error(err)
 		}
 	})
@@ -62,7 +63,7 @@ func newCrowd(t testing.TB, config ...string) *crowd {
 		s.fence = hostexec.Fence{Dir: s.dir, Epoch: hostexec.Epoch{Generation: 1, Pump: 1}}
 		c.scenes = append(c.scenes, s)
 		starting.Go(func() error {
-			_, err := hostexec.StartProcess(ctx, c.host, s.spec("/bin/sh", "-c", `while IFS= read -r x; do [ -z "$x" ] || echo "got $x"; done`))
+			_, err := process.Start(ctx, c.host, s.spec("/bin/sh", "-c", `while IFS= read -r x; do [ -z "$x" ] || echo "got $x"; done`))
 			return err
 		})
 	}
@@ -74,7 +75,7 @@ func newCrowd(t testing.TB, config ...string) *crowd {
 
 // A member is one of the crowd that is attached.
 type member struct {
-	hostexec.Attachment
+	process.Attachment
 	in *bufio.Reader
 }
 
@@ -85,7 +86,7 @@ func (c *crowd) attach(t testing.TB) []*member {
 	for i, s := range c.scenes {
 		all.Go(func() error {
 			s.fence.Epoch.Pump++
-			a, err := hostexec.Attach(t.Context(), c.host, s.proc(), hostexec.AttachOptions{Fence: s.fence, Offset: s.read})
+			a, err := process.Attach(t.Context(), c.host, s.proc(), process.AttachOptions{Fence: s.fence, Offset: s.read})
 			if err == nil {
 				members[i] = &member{a, bufio.NewReader(a)}
 			}

@@ -1,5 +1,6 @@
-// Package hostexec runs shell scripts, keeps processes and moves files on
-// other machines over SSH, and on this one, under one contract.
+// Package hostexec runs shell scripts and moves files on other machines over SSH, and on
+// this one, under one contract. In folders below, package process keeps processes that
+// outlive a connection, and package tree lists, reads and writes whole folders.
 //
 // A [Host] is a machine, described by a [Spec] and handed out by a [Pool]. A [Command] is a
 // POSIX shell script with arguments. A [Fence] ties a command to the [Epoch] of the session
@@ -12,17 +13,6 @@
 // A file is written beside its final path, checked, and renamed by a script. The bytes of a
 // big file travel by SFTP if the host has it, otherwise (or if SFTP fails) on the script's
 // input. Callers see no difference.
-//
-// Trees are listed, read and written over one channel each, whatever the number and size of
-// their files. [ListTree] lists names, sorted by the host. [ReadTree] reads named files
-// while names are still being sent, and then reports the state of each file. [WriteTree]
-// writes a tree beside its final path and renames it. Names may hold any bytes. Holes stay
-// holes (with busybox's tar they are read as zeros), and links stay links. Owners are not
-// kept, and busybox sets times in whole seconds. If the host is 10 ms away or more and has
-// zstd or gzip, all of this travels compressed.
-//
-// [PutTreeInParts] uploads a large tree over an unreliable connection. What has arrived
-// stays on the host, and the next call goes on from there.
 //
 // [ReadBelow] reads a file in a folder whose owner may try to make us read another file. It
 // checks the opened file, not the path.
@@ -52,8 +42,8 @@
 // This package is tested on Linux: with dash, bash and busybox as /bin/sh, and with and
 // without setsid, flock, perl, SFTP, or a tail that uses inotify. macOS and the BSDs are
 // untested. The scripts that run a command, and that move or remove files and trees, keep
-// to POSIX. A fence needs flock(1) or /proc; macOS has neither. Journaled processes, Reap
-// and what is built on them need Linux's /proc to tell a process from a later one with the
-// same pid. If something is missing, the first call that needs it fails with
-// [ErrUnsupported]. TrimJournal needs the fallocate of util-linux.
+// to POSIX. A fence needs flock(1) or /proc; macOS has neither. Package process needs
+// Linux's /proc to tell a process from a later one with the same pid. If something is
+// missing, the first call that needs it fails with [ErrUnsupported]. process.TrimJournal
+// needs the fallocate of util-linux.
 package hostexec

@@ -3,6 +3,8 @@ package hostexec
 import (
 	"errors"
 	"fmt"
+
+	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
 // Errors that callers test for. Each is wrapped with the operation and its object.
@@ -24,6 +26,9 @@ var (
 	ErrNoSpace = errors.New("no space left on host")
 	// ErrNotExist means that there is no such file on the host.
 	ErrNotExist = errors.New("no such file on host")
+	// ErrUnsupported means that the host lacks a program or a kernel feature, which the error
+	// names.
+	ErrUnsupported = errors.New("host lacks what is needed")
 	// ErrFenced means that the host knows a higher epoch; see FencedError.
 	ErrFenced = errors.New("fenced off by a newer holder")
 )
@@ -35,7 +40,7 @@ type ExitError struct {
 }
 
 func (e *ExitError) Error() string {
-	return fmt.Sprintf("exit status %d%s", e.Code, firstLine(e.Stderr))
+	return fmt.Sprintf("exit status %d%s", e.Code, script.FirstLine(e.Stderr))
 }
 
 // A FencedError holds our epoch and the higher one that the host knows. It wraps ErrFenced.
@@ -53,20 +58,4 @@ type OutputTooLongError struct{ Limit int64 }
 
 func (e *OutputTooLongError) Error() string {
 	return fmt.Sprintf("output is longer than %d bytes", e.Limit)
-}
-
-func firstLine(b []byte) string {
-	for i, c := range b {
-		if c == '\n' {
-			b = b[:i]
-			break
-		}
-	}
-	if len(b) == 0 {
-		return ""
-	}
-	if len(b) > 200 {
-		b = b[:200]
-	}
-	return ": " + string(b)
 }

@@ -10,15 +10,10 @@ const attachesAtOnce = 8
 // A gate limits how many callers are inside at a time. They enter in any order.
 type gate chan struct{}
 
-// gated is a host with a gate for attachments.
-type gated interface{ attaching() gate }
-
 func newGate() gate { return make(gate, attachesAtOnce) }
 
-func (g gate) attaching() gate { return g }
-
-// enter waits for a place. If it fails, nothing began.
-func (g gate) enter(ctx context.Context) (leave func(), err error) {
+// EnterAttach waits for a place. If it fails, nothing began.
+func (g gate) EnterAttach(ctx context.Context) (leave func(), err error) {
 	select {
 	case g <- struct{}{}:
 		return func() { <-g }, nil

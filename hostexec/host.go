@@ -51,7 +51,7 @@ type Host interface {
 	Run(ctx context.Context, cmd Command) (Result, error)
 
 	// Start begins a script with open streams on a channel of its own. The script lives as
-	// long as the channel and ctx. Use a journaled process (StartProcess) for what must
+	// long as the channel and ctx. Use a journaled process (Start) for what must
 	// outlive the channel.
 	Start(ctx context.Context, cmd Command) (Stream, error)
 
@@ -78,7 +78,7 @@ type Command struct {
 	// host knows no higher epoch (otherwise ErrFenced).
 	Fence *Fence
 	// FenceAtStart releases the lock before the script runs. It is for a long script that a
-	// newer holder can find and end (see Reap).
+	// newer holder can find and end (see process.Reap).
 	FenceAtStart bool
 	// TellFar sets $FAIRLEAD_FAR for the script if the host is far away, so that saving
 	// bytes is worth processor time (Start only).

@@ -9,6 +9,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/hostexec/process"
 )
 
 func leftovers(t testing.TB, s *scene) map[string][]hosttest.Leftover {
@@ -31,7 +32,7 @@ func TestLeftoversSeesEverything(t *testing.T) {
 			t.Errorf("before anything began: %v", left)
 		}
 		s.start("/bin/sh", "-c", `setsid env -i PATH="$PATH" sh -c 'cd / && exec sleep 1000' & exec sleep 1000`)
-		a := s.attach(hostexec.AttachOptions{})
+		a := s.attach(process.AttachOptions{})
 		if err := os.WriteFile(s.dir+"/.fl-half", nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +53,7 @@ func TestLeftoversSeesEverything(t *testing.T) {
 		eventually(t, "the child in disguise to be all that outlives the job", func() bool {
 			return len(leftovers(t, s)["process"]) == 1
 		})
-		if _, err := hostexec.Reap(s.ctx, s.host, s.dir, s.mark, s.fence); err != nil {
+		if _, err := process.Reap(s.ctx, s.host, s.dir, s.mark, s.fence); err != nil {
 			t.Fatal(err)
 		}
 		if left := leftovers(t, s); len(left["process"]) > 0 || len(left["fifo"]) != 1 {
@@ -103,9 +104,9 @@ func TestReapFindsWhatForkedTwice(t *testing.T) {
 				fmt.Sscan(line, &name, &pid)
 				pids = append(pids, pid)
 			}
-			return len(pids) == 5 && s.inspect().State == hostexec.ProcessExited
+			return len(pids) == 5 && s.inspect().State == process.Exited
 		})
-		found, err := hostexec.Reap(s.ctx, s.host, s.dir, s.mark, s.fence)
+		found, err := process.Reap(s.ctx, s.host, s.dir, s.mark, s.fence)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"fairlead.dev/fairlead/hostexec/internal/script"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 )
@@ -92,7 +93,7 @@ func lend(ctx context.Context, client *ssh.Client, socket string) (string, error
 	if err := session.Start(bootstrap); err != nil {
 		return "", unreachable(err)
 	}
-	mark := newMark()
+	mark := script.NewMark()
 	// cat keeps the session for as long as the connection lives.
 	if _, err := io.WriteString(in, `printf '\n`+mark+` %s\n' "$SSH_AUTH_SOCK"; exec cat >/dev/null`+"\n"); err != nil {
 		return "", unreachable(err)

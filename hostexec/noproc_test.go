@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 )
 
 // noProc is a host without /proc, like macOS and the BSDs.
@@ -55,8 +56,8 @@ func TestAHostWithoutProcSaysWhatItLacks(t *testing.T) {
 
 	// What is not possible fails at once, with an error that says why.
 	_, locked := unfenced.Run(t.Context(), hostexec.Command{Script: `: >"$1/ran"`, Args: []string{s.dir}, Fence: &s.fence})
-	_, started := hostexec.StartProcess(t.Context(), fenced, s.spec("/bin/true"))
-	_, reaped := hostexec.Reap(t.Context(), fenced, s.dir, s.mark, s.fence)
+	_, started := process.Start(t.Context(), fenced, s.spec("/bin/true"))
+	_, reaped := process.Reap(t.Context(), fenced, s.dir, s.mark, s.fence)
 	for what, err := range map[string]error{"fence": locked, "start": started, "reap": reaped} {
 		if !errors.Is(err, hostexec.ErrUnsupported) || !strings.Contains(err.Error(), "/proc") {
 			t.Errorf("%s: %v", what, err)

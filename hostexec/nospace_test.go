@@ -11,15 +11,16 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	treepkg "fairlead.dev/fairlead/hostexec/tree"
 )
 
 // writeBig writes a file that ends in a megabyte of zeros, below a folder that may
 // not be written.
-func writeBig(w *hostexec.TreeWriter, size int64, sparse bool) error {
-	if err := w.Add(hostexec.TreeEntry{Path: "shut", Kind: hostexec.Folder, Mode: 0o555}); err != nil {
+func writeBig(w *treepkg.Writer, size int64, sparse bool) error {
+	if err := w.Add(treepkg.Entry{Path: "shut", Kind: treepkg.Folder, Mode: 0o555}); err != nil {
 		return err
 	}
-	f, err := w.File(hostexec.TreeEntry{Path: "shut/big", Kind: hostexec.RegularFile, Mode: 0o644, Size: size}, sparse)
+	f, err := w.File(treepkg.Entry{Path: "shut/big", Kind: treepkg.RegularFile, Mode: 0o644, Size: size}, sparse)
 	if err != nil {
 		return err
 	}
@@ -62,11 +63,11 @@ func TestAFullDiskHasANameAndKeepsNoLeftovers(t *testing.T) {
 		for what, err := range map[string]error{
 			"write":    hostexec.WriteFile(t.Context(), h, disk+"/file", big, 0o600, nil),
 			"upload":   hostexec.Upload(t.Context(), h, disk+"/file", bytes.NewReader(big), int64(len(big)), hex.EncodeToString(sum[:]), 0o600, nil),
-			"put tree": hostexec.PutTree(t.Context(), h, disk+"/tree", bytes.NewReader(tree.Bytes()), nil),
-			"write tree": hostexec.WriteTree(t.Context(), h, disk+"/tree", hostexec.WriteTreeOptions{}, func(w *hostexec.TreeWriter) error {
+			"put tree": treepkg.Put(t.Context(), h, disk+"/tree", bytes.NewReader(tree.Bytes()), nil),
+			"write tree": treepkg.Write(t.Context(), h, disk+"/tree", treepkg.WriteOptions{}, func(w *treepkg.Writer) error {
 				return writeBig(w, 20<<20, false)
 			}),
-			"write holes": hostexec.WriteTree(t.Context(), h, disk+"/tree", hostexec.WriteTreeOptions{}, func(w *hostexec.TreeWriter) error {
+			"write holes": treepkg.Write(t.Context(), h, disk+"/tree", treepkg.WriteOptions{}, func(w *treepkg.Writer) error {
 				return writeBig(w, 20<<20, true)
 			}),
 		} {

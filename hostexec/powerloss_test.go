@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 )
 
 // A host that lost its power may have kept the name of a record and none or only
@@ -14,7 +14,7 @@ import (
 func TestARecordThatAPowerLossCutShortMeansUnknown(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		s.start("/bin/sh", "-c", "echo done")
-		eventually(t, "an end", func() bool { return s.inspect().State == hostexec.ProcessExited })
+		eventually(t, "an end", func() bool { return s.inspect().State == process.Exited })
 		whole := make(map[string]string)
 		for _, name := range []string{"started", "exit"} {
 			b, err := os.ReadFile(s.proc() + "/" + name)
@@ -29,15 +29,15 @@ func TestARecordThatAPowerLossCutShortMeansUnknown(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		check := func(what string, want hostexec.ProcessState) {
+		check := func(what string, want process.State) {
 			t.Helper()
-			if st, err := hostexec.InspectProcess(s.ctx, s.host, s.proc()); err != nil || st.State != want {
+			if st, err := process.Inspect(s.ctx, s.host, s.proc()); err != nil || st.State != want {
 				t.Errorf("%s: %+v, %v, want %s", what, st, err, want)
 			}
-			if st, err := hostexec.StartProcess(s.ctx, s.host, s.spec("/bin/sh", "-c", "echo again")); err != nil || st.State != want {
+			if st, err := process.Start(s.ctx, s.host, s.spec("/bin/sh", "-c", "echo again")); err != nil || st.State != want {
 				t.Errorf("%s, started again: %+v, %v", what, st, err)
 			}
-			if st, err := hostexec.StopProcess(s.ctx, s.host, s.proc(), s.fence, 0); err != nil || st.State != want {
+			if st, err := process.Stop(s.ctx, s.host, s.proc(), s.fence, 0); err != nil || st.State != want {
 				t.Errorf("%s, stopped: %+v, %v", what, st, err)
 			}
 			if b, err := os.ReadFile(s.proc() + "/out.log"); string(b) != "done\n" || err != nil {
@@ -49,23 +49,23 @@ func TestARecordThatAPowerLossCutShortMeansUnknown(t *testing.T) {
 		for _, cut := range []string{"", first + " 12", strings.Repeat("\x00", len(whole["started"]))} {
 			put("exit", whole["exit"])
 			put("started", cut)
-			check("the end was recorded", hostexec.ProcessExited)
+			check("the end was recorded", process.Exited)
 			if err := os.Remove(s.proc() + "/exit"); err != nil {
 				t.Fatal(err)
 			}
-			check("the start is "+cut, hostexec.ProcessRebooted)
+			check("the start is "+cut, process.Rebooted)
 		}
 		for _, cut := range []string{"", "1", strings.Repeat("\x00", 8)} {
 			put("exit", cut)
 			put("started", whole["started"])
-			check("the end is "+cut, hostexec.ProcessLost)
+			check("the end is "+cut, process.Lost)
 		}
 		put("started", strings.Replace(whole["started"], boot, "01234567-89ab-cdef-0123-456789abcdef", 1))
-		check("after a boot", hostexec.ProcessRebooted)
-		if _, err := hostexec.Reap(s.ctx, s.host, s.dir, s.mark, s.fence); err != nil {
+		check("after a boot", process.Rebooted)
+		if _, err := process.Reap(s.ctx, s.host, s.dir, s.mark, s.fence); err != nil {
 			t.Error(err)
 		}
-		if err := hostexec.RemoveProcess(s.ctx, s.host, s.proc(), s.fence); err != nil {
+		if err := process.Remove(s.ctx, s.host, s.proc(), s.fence); err != nil {
 			t.Error(err)
 		}
 	})

@@ -16,6 +16,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/hostexec/process"
 )
 
 // Whatever happens to connections and attachments, the process runs once, to its
@@ -33,7 +34,7 @@ func TestProcessSurvivesTheLossOfConnections(t *testing.T) {
 			var faults, epochs int
 			for {
 				s.fence.Epoch.Attempt++
-				a, err := hostexec.Attach(s.ctx, s.host, s.proc(), hostexec.AttachOptions{Fence: s.fence, Offset: int64(len(got))})
+				a, err := process.Attach(s.ctx, s.host, s.proc(), process.AttachOptions{Fence: s.fence, Offset: int64(len(got))})
 				if err != nil {
 					if !errors.Is(err, hostexec.ErrUnreachable) && !errors.Is(err, hostexec.ErrOutcomeUnknown) {
 						t.Fatal(err)
@@ -75,7 +76,7 @@ func TestProcessSurvivesTheLossOfConnections(t *testing.T) {
 			if !bytes.Equal(got, want) {
 				t.Errorf("%d bytes, want %d", len(got), size)
 			}
-			if st := s.inspect(); st.State != hostexec.ProcessExited || st.Code != 0 {
+			if st := s.inspect(); st.State != process.Exited || st.Code != 0 {
 				t.Errorf("%+v", st)
 			}
 			s.waitDetached()
@@ -112,7 +113,7 @@ func TestStartIsOnceThoughStartersAreKilled(t *testing.T) {
 				spec := s.spec("/bin/sh", "-c", `echo x >>"$1"; exec sleep 1000`, "sh", begun)
 				starting := make(chan error)
 				go func() {
-					_, err := hostexec.StartProcess(s.ctx, h, spec)
+					_, err := process.Start(s.ctx, h, spec)
 					starting <- err
 				}()
 				supervisorToo := rnd.IntN(2) == 0
@@ -122,19 +123,19 @@ func TestStartIsOnceThoughStartersAreKilled(t *testing.T) {
 					killStarters(s, supervisorToo)
 					<-starting
 				}
-				var st hostexec.ProcessStatus
+				var st process.Status
 				eventually(t, "a second start", func() bool {
 					var err error
-					if st, err = hostexec.StartProcess(s.ctx, h, spec); err != nil && !errors.Is(err, hostexec.ErrOutcomeUnknown) {
+					if st, err = process.Start(s.ctx, h, spec); err != nil && !errors.Is(err, hostexec.ErrOutcomeUnknown) {
 						t.Fatalf("seed %d: %v", seed, err)
 					}
 					return err == nil
 				})
-				if st.State != hostexec.ProcessRunning {
+				if st.State != process.Running {
 					t.Errorf("seed %d: %+v", seed, st)
 				}
 				eventually(t, "begun", func() bool { b, _ := os.ReadFile(begun); return len(b) > 0 })
-				if _, err := hostexec.StopProcess(s.ctx, h, s.proc(), s.fence, 0); err != nil {
+				if _, err := process.Stop(s.ctx, h, s.proc(), s.fence, 0); err != nil {
 					t.Error(err)
 				}
 				s.waitGone()
@@ -202,7 +203,7 @@ func TestSecretsAreInNoCommandLine(t *testing.T) {
 			spec := s.spec("/bin/sh", "-c", `[ "$SECRET" ] && exec sleep 1000`)
 			spec.Dir += fmt.Sprint(i)
 			spec.Env = map[string]string{"SECRET": secret, "PAD": strings.Repeat("x", i*1000)}
-			if st, err := hostexec.StartProcess(s.ctx, s.host, spec); err != nil || st.State != hostexec.ProcessRunning {
+			if st, err := process.Start(s.ctx, s.host, spec); err != nil || st.State != process.Running {
 				t.Fatalf("%+v, %v", st, err)
 			}
 		}
@@ -266,11 +267,11 @@ func TestFullDiskIsSaidAndTheEndStillRecorded(t *testing.T) {
 		})
 		spec := s.spec("/bin/true")
 		spec.Dir = s.dir + "/proc/second"
-		st, err := hostexec.StartProcess(s.ctx, s.host, spec)
+		st, err := process.Start(s.ctx, s.host, spec)
 		if !errors.Is(err, hostexec.ErrNoSpace) {
 			t.Errorf("%+v, %v", st, err)
 		}
-		if st, err := hostexec.InspectProcess(s.ctx, s.host, spec.Dir); err != nil || st.State != hostexec.ProcessAbsent {
+		if st, err := process.Inspect(s.ctx, s.host, spec.Dir); err != nil || st.State != process.Absent {
 			t.Errorf("%+v, %v", st, err)
 		}
 		// The first process's end can still be recorded.
@@ -282,8 +283,8 @@ func TestFullDiskIsSaidAndTheEndStillRecorded(t *testing.T) {
 			t.Fatal(err)
 		}
 		in.Close()
-		eventually(t, "an end", func() bool { return s.inspect().State != hostexec.ProcessRunning })
-		if st := s.inspect(); st.State != hostexec.ProcessExited || st.Code != 5 {
+		eventually(t, "an end", func() bool { return s.inspect().State != process.Running })
+		if st := s.inspect(); st.State != process.Exited || st.Code != 5 {
 			t.Errorf("%+v", st)
 		}
 	})
@@ -315,11 +316,11 @@ func TestWithoutSetsid(t *testing.T) {
 	})
 	t.Run("there is none", func(t *testing.T) {
 		s := newScene(t, &otherShell{localHost(t), farm(t, tools(t))})
-		st, err := hostexec.StartProcess(s.ctx, s.host, s.spec("/bin/true"))
+		st, err := process.Start(s.ctx, s.host, s.spec("/bin/true"))
 		if !errors.Is(err, hostexec.ErrUnsupported) || !strings.Contains(err.Error(), "setsid") {
 			t.Errorf("%+v, %v", st, err)
 		}
-		if st := s.inspect(); st.State != hostexec.ProcessAbsent {
+		if st := s.inspect(); st.State != process.Absent {
 			t.Errorf("%+v", st)
 		}
 	})

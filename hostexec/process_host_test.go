@@ -17,6 +17,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
@@ -210,7 +211,7 @@ func newSceneIn(t testing.TB, h hostexec.Host, dir string) *scene {
 		s.fence.Epoch.Generation = 1 << 30
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if _, err := hostexec.Reap(ctx, h, dir, s.mark, s.fence); err != nil {
+		if _, err := process.Reap(ctx, h, dir, s.mark, s.fence); err != nil {
 			t.Error(err)
 		}
 		s.waitGone()
@@ -220,13 +221,13 @@ func newSceneIn(t testing.TB, h hostexec.Host, dir string) *scene {
 
 func (s *scene) proc() string { return s.dir + "/proc/p" }
 
-func (s *scene) spec(argv ...string) hostexec.ProcessSpec {
-	return hostexec.ProcessSpec{Dir: s.proc(), Fence: s.fence, Argv: argv, Mark: s.mark}
+func (s *scene) spec(argv ...string) process.Spec {
+	return process.Spec{Dir: s.proc(), Fence: s.fence, Argv: argv, Mark: s.mark}
 }
 
-func (s *scene) start(argv ...string) hostexec.ProcessStatus {
+func (s *scene) start(argv ...string) process.Status {
 	s.t.Helper()
-	st, err := hostexec.StartProcess(s.ctx, s.host, s.spec(argv...))
+	st, err := process.Start(s.ctx, s.host, s.spec(argv...))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -234,7 +235,7 @@ func (s *scene) start(argv ...string) hostexec.ProcessStatus {
 }
 
 // program starts one of the programs of this binary.
-func (s *scene) program(words string) hostexec.ProcessStatus {
+func (s *scene) program(words string) process.Status {
 	s.t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -242,28 +243,28 @@ func (s *scene) program(words string) hostexec.ProcessStatus {
 	}
 	spec := s.spec(self)
 	spec.Env = map[string]string{programEnv: words}
-	st, err := hostexec.StartProcess(s.ctx, s.host, spec)
+	st, err := process.Start(s.ctx, s.host, spec)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return st
 }
 
-func (s *scene) inspect() hostexec.ProcessStatus {
+func (s *scene) inspect() process.Status {
 	s.t.Helper()
-	st, err := hostexec.InspectProcess(s.ctx, s.host, s.proc())
+	st, err := process.Inspect(s.ctx, s.host, s.proc())
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return st
 }
 
-func (s *scene) attach(opts hostexec.AttachOptions) hostexec.Attachment {
+func (s *scene) attach(opts process.AttachOptions) process.Attachment {
 	s.t.Helper()
 	if opts.Fence.Dir == "" {
 		opts.Fence = s.fence
 	}
-	a, err := hostexec.Attach(s.ctx, s.host, s.proc(), opts)
+	a, err := process.Attach(s.ctx, s.host, s.proc(), opts)
 	if err != nil {
 		s.t.Fatal(err)
 	}

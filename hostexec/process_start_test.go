@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 )
 
 func TestStartRunsTheCommandAndRecordsItsEnd(t *testing.T) {
@@ -24,18 +24,18 @@ func TestStartRunsTheCommandAndRecordsItsEnd(t *testing.T) {
 		} {
 			spec := s.spec("/bin/sh", "-c", "echo out; echo err >&2; "+c.script)
 			spec.Dir += fmt.Sprint(i)
-			if _, err := hostexec.StartProcess(s.ctx, s.host, spec); err != nil {
+			if _, err := process.Start(s.ctx, s.host, spec); err != nil {
 				t.Fatalf("%s: %v", c.script, err)
 			}
-			var st hostexec.ProcessStatus
+			var st process.Status
 			eventually(t, "an end", func() bool {
 				var err error
-				if st, err = hostexec.InspectProcess(s.ctx, s.host, spec.Dir); err != nil {
+				if st, err = process.Inspect(s.ctx, s.host, spec.Dir); err != nil {
 					t.Fatal(err)
 				}
-				return st.State != hostexec.ProcessRunning
+				return st.State != process.Running
 			})
-			if st.State != hostexec.ProcessExited || st.Code != c.code || st.Size != 4 || st.ErrSize != 4 || st.StderrTail != "err\n" {
+			if st.State != process.Exited || st.Code != c.code || st.Size != 4 || st.ErrSize != 4 || st.StderrTail != "err\n" {
 				t.Errorf("%s: %+v", c.script, st)
 			}
 		}
@@ -49,8 +49,8 @@ func TestStartIsOnceForManyStarters(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range pids {
 			wg.Go(func() {
-				st, err := hostexec.StartProcess(s.ctx, s.host, spec)
-				if err != nil || st.State != hostexec.ProcessRunning {
+				st, err := process.Start(s.ctx, s.host, spec)
+				if err != nil || st.State != process.Running {
 					t.Errorf("%+v, %v", st, err)
 				}
 				pids[i] = st.PID
@@ -84,10 +84,10 @@ func TestStartHandsOverEveryByte(t *testing.T) {
 		spec.WorkDir = work
 		spec.Env = map[string]string{"VALUE": string(all), "EMPTY": ""}
 		spec.Unset = []string{"HOME"}
-		if _, err := hostexec.StartProcess(s.ctx, s.host, spec); err != nil {
+		if _, err := process.Start(s.ctx, s.host, spec); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "an end", func() bool { return s.inspect().State == hostexec.ProcessExited })
+		eventually(t, "an end", func() bool { return s.inspect().State == process.Exited })
 		want := string(all) + "||$(x)`y`\\|" + strings.Repeat("long ", 20000) + "|" + string(all) + "||unset|" + s.mark + "|" + work + "\n"
 		if got, err := os.ReadFile(s.proc() + "/out.log"); err != nil || string(got) != want {
 			t.Errorf("got %.900q, %v", got, err)
@@ -165,32 +165,32 @@ func TestStartSaysWhyTheCommandCannotBeRun(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		for _, c := range []struct {
 			name, says string
-			change     func(*hostexec.ProcessSpec)
+			change     func(*process.Spec)
 		}{
-			{"not found", "no-such-program", func(p *hostexec.ProcessSpec) { p.Argv = []string{"no-such-program"} }},
-			{"no such file", "/no/such", func(p *hostexec.ProcessSpec) { p.Argv = []string{"/no/such/file"} }},
-			{"not executable", "ermission denied", func(p *hostexec.ProcessSpec) { p.Argv = []string{plain} }},
-			{"no interpreter", "lost", func(p *hostexec.ProcessSpec) { p.Argv = []string{lost} }},
-			{"folder", "/tmp", func(p *hostexec.ProcessSpec) { p.Argv = []string{"/tmp"} }},
-			{"no work directory", "/no/such/dir: no such directory", func(p *hostexec.ProcessSpec) { p.WorkDir = "/no/such/dir" }},
-			{"home is gone", "/no/such/home", func(p *hostexec.ProcessSpec) { p.Env = map[string]string{"HOME": "/no/such/home"} }},
+			{"not found", "no-such-program", func(p *process.Spec) { p.Argv = []string{"no-such-program"} }},
+			{"no such file", "/no/such", func(p *process.Spec) { p.Argv = []string{"/no/such/file"} }},
+			{"not executable", "ermission denied", func(p *process.Spec) { p.Argv = []string{plain} }},
+			{"no interpreter", "lost", func(p *process.Spec) { p.Argv = []string{lost} }},
+			{"folder", "/tmp", func(p *process.Spec) { p.Argv = []string{"/tmp"} }},
+			{"no work directory", "/no/such/dir: no such directory", func(p *process.Spec) { p.WorkDir = "/no/such/dir" }},
+			{"home is gone", "/no/such/home", func(p *process.Spec) { p.Env = map[string]string{"HOME": "/no/such/home"} }},
 		} {
 			spec := s.spec("/bin/true")
 			c.change(&spec)
-			st, err := hostexec.StartProcess(s.ctx, s.host, spec)
-			var start *hostexec.StartError
+			st, err := process.Start(s.ctx, s.host, spec)
+			var start *process.StartError
 			if !errors.As(err, &start) || !strings.Contains(start.Reason, c.says) {
 				t.Errorf("%s: %+v, %v", c.name, st, err)
 			}
 			if _, err := os.Stat(s.proc()); !os.IsNotExist(err) {
 				t.Errorf("%s: something is left: %v", c.name, err)
 			}
-			if st := s.inspect(); st.State != hostexec.ProcessAbsent {
+			if st := s.inspect(); st.State != process.Absent {
 				t.Errorf("%s: %+v", c.name, st)
 			}
 		}
 		// A failed start does not prevent another.
-		if st := s.start("/bin/sleep", "1000"); st.State != hostexec.ProcessRunning {
+		if st := s.start("/bin/sleep", "1000"); st.State != process.Running {
 			t.Errorf("%+v", st)
 		}
 	})
@@ -216,7 +216,7 @@ func TestRunningProcessesLooksAtSeveral(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		running := func(name string) []string {
 			t.Helper()
-			names, err := hostexec.RunningProcesses(s.ctx, s.host, s.dir+"/proc", name)
+			names, err := process.ListRunning(s.ctx, s.host, s.dir+"/proc", name)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -231,15 +231,15 @@ func TestRunningProcessesLooksAtSeveral(t *testing.T) {
 			if name == "p.over" {
 				spec.Argv = []string{"/bin/true"}
 			}
-			if _, err := hostexec.StartProcess(s.ctx, s.host, spec); err != nil {
+			if _, err := process.Start(s.ctx, s.host, spec); err != nil {
 				t.Fatal(err)
 			}
 			if name != "p.over" {
 				continue
 			}
 			eventually(t, "an end", func() bool {
-				st, err := hostexec.InspectProcess(s.ctx, s.host, spec.Dir)
-				return err == nil && st.State == hostexec.ProcessExited
+				st, err := process.Inspect(s.ctx, s.host, spec.Dir)
+				return err == nil && st.State == process.Exited
 			})
 		}
 		if got := running("p"); !slices.Equal(got, []string{"p", "p.2"}) {

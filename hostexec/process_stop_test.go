@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 )
 
-func (s *scene) stop(grace time.Duration) hostexec.ProcessStatus {
+func (s *scene) stop(grace time.Duration) process.Status {
 	s.t.Helper()
-	st, err := hostexec.StopProcess(s.ctx, s.host, s.proc(), s.fence, grace)
+	st, err := process.Stop(s.ctx, s.host, s.proc(), s.fence, grace)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -24,7 +25,7 @@ func (s *scene) stop(grace time.Duration) hostexec.ProcessStatus {
 
 func TestStopEndsTheGroupAndKnowsHow(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
-		if st := s.stop(time.Minute); st.State != hostexec.ProcessAbsent {
+		if st := s.stop(time.Minute); st.State != process.Absent {
 			t.Errorf("before there is one: %+v", st)
 		}
 		for i, c := range []struct {
@@ -43,7 +44,7 @@ func TestStopEndsTheGroupAndKnowsHow(t *testing.T) {
 			s.start("/bin/sh", "-c", c.script)
 			eventually(t, "ready", func() bool { return s.inspect().Size > 0 })
 			for range 2 {
-				if st := s.stop(c.grace); st.State != hostexec.ProcessExited || st.Code != c.code {
+				if st := s.stop(c.grace); st.State != process.Exited || st.Code != c.code {
 					t.Errorf("%+v", st)
 				}
 			}
@@ -58,7 +59,7 @@ func TestStopEndsTheGroupAndKnowsHow(t *testing.T) {
 func TestStopLeavesStrangersAlone(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		s.start("/bin/true")
-		eventually(t, "an end", func() bool { return s.inspect().State == hostexec.ProcessExited })
+		eventually(t, "an end", func() bool { return s.inspect().State == process.Exited })
 		stranger := exec.Command("sleep", "1000")
 		stranger.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		if err := stranger.Start(); err != nil {
@@ -78,10 +79,10 @@ func TestStopLeavesStrangersAlone(t *testing.T) {
 		}
 		for _, c := range []struct {
 			started string
-			state   hostexec.ProcessState
+			state   process.State
 		}{
-			{fmt.Sprintf("%d %d %s 4194305 1", pid, start-1, strings.TrimSpace(string(boot))), hostexec.ProcessLost},
-			{fmt.Sprintf("%d %d 01234567-89ab-cdef-0123-456789abcdef %d %d", pid, start, pid, start), hostexec.ProcessRebooted},
+			{fmt.Sprintf("%d %d %s 4194305 1", pid, start-1, strings.TrimSpace(string(boot))), process.Lost},
+			{fmt.Sprintf("%d %d 01234567-89ab-cdef-0123-456789abcdef %d %d", pid, start, pid, start), process.Rebooted},
 		} {
 			if err := os.WriteFile(s.proc()+"/started", []byte(c.started+"\n"), 0o600); err != nil {
 				t.Fatal(err)
@@ -89,7 +90,7 @@ func TestStopLeavesStrangersAlone(t *testing.T) {
 			if st := s.stop(0); st.State != c.state {
 				t.Errorf("%s: %+v", c.started, st)
 			}
-			if found, err := hostexec.Reap(s.ctx, s.host, s.dir, s.mark, s.fence); err != nil || len(found) > 0 {
+			if found, err := process.Reap(s.ctx, s.host, s.dir, s.mark, s.fence); err != nil || len(found) > 0 {
 				t.Errorf("%v, %v", found, err)
 			}
 		}
@@ -119,23 +120,23 @@ func TestEveryChangeIsFenced(t *testing.T) {
 		s.start("/bin/sleep", "1000")
 		old := s.fence
 		s.fence.Epoch.Pump++
-		s.attach(hostexec.AttachOptions{}).Close()
+		s.attach(process.AttachOptions{}).Close()
 		spec := s.spec("/bin/true")
 		spec.Dir, spec.Fence = s.dir+"/proc/other", old
-		_, start := hostexec.StartProcess(s.ctx, s.host, spec)
-		_, stop := hostexec.StopProcess(s.ctx, s.host, s.proc(), old, time.Minute)
-		_, reap := hostexec.Reap(s.ctx, s.host, s.dir, s.mark, old)
-		_, attach := hostexec.Attach(s.ctx, s.host, s.proc(), hostexec.AttachOptions{Fence: old})
+		_, start := process.Start(s.ctx, s.host, spec)
+		_, stop := process.Stop(s.ctx, s.host, s.proc(), old, time.Minute)
+		_, reap := process.Reap(s.ctx, s.host, s.dir, s.mark, old)
+		_, attach := process.Attach(s.ctx, s.host, s.proc(), process.AttachOptions{Fence: old})
 		for what, err := range map[string]error{"start": start, "stop": stop, "reap": reap, "attach": attach} {
 			var fenced *hostexec.FencedError
 			if !errors.As(err, &fenced) || fenced.Host != s.fence.Epoch || fenced.Ours != old.Epoch {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
-		if st := s.inspect(); st.State != hostexec.ProcessRunning {
+		if st := s.inspect(); st.State != process.Running {
 			t.Errorf("%+v", st)
 		}
-		if st, err := hostexec.InspectProcess(s.ctx, s.host, spec.Dir); err != nil || st.State != hostexec.ProcessAbsent {
+		if st, err := process.Inspect(s.ctx, s.host, spec.Dir); err != nil || st.State != process.Absent {
 			t.Errorf("%+v, %v", st, err)
 		}
 	})

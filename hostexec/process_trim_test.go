@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 )
 
 // whereHolesAre runs a test on the places whose fallocate can punch holes, each
@@ -28,7 +29,7 @@ func whereHolesAre(t *testing.T, f func(t *testing.T, s *scene)) {
 
 func (s *scene) trim(below int64) int64 {
 	s.t.Helper()
-	freed, err := hostexec.TrimJournal(s.ctx, s.host, s.proc(), below, s.fence)
+	freed, err := process.TrimJournal(s.ctx, s.host, s.proc(), below, s.fence)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func TestTrimGivesBackSpaceAndKeepsOffsets(t *testing.T) {
 				t.Errorf("below %d: freed %d, want %d", c.below, freed, c.freed)
 			}
 			st := s.inspect()
-			if st.Size != size || st.Trimmed != c.trimmed || st.State != hostexec.ProcessRunning {
+			if st.Size != size || st.Trimmed != c.trimmed || st.State != process.Running {
 				t.Errorf("below %d: %+v", c.below, st)
 			}
 			data, err := os.ReadFile(log)
@@ -111,7 +112,7 @@ func TestTrimKeepsTheEndOfStderr(t *testing.T) {
 		if took := blocksOf(t, s.proc()+"/err.log"); took > 320<<10 {
 			t.Errorf("err.log takes %d bytes", took)
 		}
-		if _, err := hostexec.Attach(s.ctx, s.host, s.proc(), hostexec.AttachOptions{Follow: true, ErrLog: true, Offset: 4096}); !errors.Is(err, hostexec.ErrJournalLost) {
+		if _, err := process.Attach(s.ctx, s.host, s.proc(), process.AttachOptions{Follow: true, ErrLog: true, Offset: 4096}); !errors.Is(err, process.ErrJournalLost) {
 			t.Errorf("attach to the part of err.log that is gone: %v", err)
 		}
 		if st := s.stop(time.Minute); st.ErrSize != size || st.ErrTrimmed != 768<<10 || st.StderrTail != string(want[size-4096:]) {
@@ -128,18 +129,18 @@ func TestAttachBelowATrimIsRefused(t *testing.T) {
 		s.trim(512<<10 + 1)
 		for _, follow := range []bool{false, true} {
 			for _, at := range []int64{0, 4096, 512<<10 - 1} {
-				a, err := hostexec.Attach(s.ctx, s.host, s.proc(), hostexec.AttachOptions{Fence: s.fence, Follow: follow, Offset: at})
-				if !errors.Is(err, hostexec.ErrJournalLost) || !strings.Contains(err.Error(), "trimmed") {
+				a, err := process.Attach(s.ctx, s.host, s.proc(), process.AttachOptions{Fence: s.fence, Follow: follow, Offset: at})
+				if !errors.Is(err, process.ErrJournalLost) || !strings.Contains(err.Error(), "trimmed") {
 					t.Errorf("at %d: %v", at, err)
 				}
 				if err == nil {
 					a.Close()
 				}
 			}
-			if piece, err := hostexec.ReadJournal(s.ctx, s.host, s.proc(), 512<<10-10); !errors.Is(err, hostexec.ErrJournalLost) {
+			if piece, err := process.ReadJournal(s.ctx, s.host, s.proc(), 512<<10-10); !errors.Is(err, process.ErrJournalLost) {
 				t.Errorf("a piece of it: %d bytes, %v", len(piece), err)
 			}
-			a := s.attach(hostexec.AttachOptions{Follow: follow, Offset: 512 << 10})
+			a := s.attach(process.AttachOptions{Follow: follow, Offset: 512 << 10})
 			got := make([]byte, size/2)
 			if _, err := io.ReadFull(a, got); err != nil || !bytes.Equal(got, want[size/2:]) {
 				t.Errorf("at the hole's end: %v", err)
@@ -157,7 +158,7 @@ func TestSlowFollowerIsToldOfATrim(t *testing.T) {
 	want := pattern(1, size)
 	whereHolesAre(t, func(t *testing.T, s *scene) {
 		s.emitted(size, "1")
-		f := s.attach(hostexec.AttachOptions{Follow: true})
+		f := s.attach(process.AttachOptions{Follow: true})
 		first := make([]byte, 10)
 		if _, err := io.ReadFull(f, first); err != nil {
 			t.Fatal(err)
@@ -165,7 +166,7 @@ func TestSlowFollowerIsToldOfATrim(t *testing.T) {
 		s.trim(size - 8192)
 		rest, err := io.ReadAll(io.LimitReader(f, size-10))
 		got := append(first, rest...)
-		if !errors.Is(err, hostexec.ErrJournalLost) {
+		if !errors.Is(err, process.ErrJournalLost) {
 			t.Errorf("after %d bytes: %v", len(got), err)
 		}
 		if !bytes.HasPrefix(want, got) {
@@ -178,7 +179,7 @@ func TestSlowFollowerIsToldOfATrim(t *testing.T) {
 func TestZerosOfTheProcessAreNotTakenForAHole(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		s.start("/bin/sh", "-c", `echo a; head -c 100000 /dev/zero; echo b`)
-		a := s.attach(hostexec.AttachOptions{Follow: true})
+		a := s.attach(process.AttachOptions{Follow: true})
 		got, err := io.ReadAll(a)
 		if want := "a\n" + strings.Repeat("\x00", 100000) + "b\n"; err != nil || string(got) != want {
 			t.Errorf("%d bytes, %v", len(got), err)
@@ -193,7 +194,7 @@ func TestTrimUnderALiveWriterLosesNothing(t *testing.T) {
 	want := pattern(5, size)
 	whereHolesAre(t, func(t *testing.T, s *scene) {
 		s.program(fmt.Sprintf("emit 5 %d", size))
-		a := s.attach(hostexec.AttachOptions{})
+		a := s.attach(process.AttachOptions{})
 		var got []byte
 		buf := make([]byte, 256<<10)
 		trims := 0
@@ -234,7 +235,7 @@ func TestTrimThatIsKilledIsDoneByTheNext(t *testing.T) {
 				done := make(chan error, 1)
 				ctx, cancel := context.WithCancel(s.ctx)
 				go func() {
-					_, err := hostexec.TrimJournal(ctx, s.host, s.proc(), below, s.fence)
+					_, err := process.TrimJournal(ctx, s.host, s.proc(), below, s.fence)
 					done <- err
 				}()
 				select {
@@ -279,7 +280,7 @@ func TestTrimWhereNoHoleCanBePunched(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, host(t))
 			s.emitted(1<<20, "1")
-			if freed, err := hostexec.TrimJournal(s.ctx, s.host, s.proc(), 1<<20, s.fence); !errors.Is(err, hostexec.ErrUnsupported) || freed != 0 || !strings.Contains(err.Error(), "fallocate") {
+			if freed, err := process.TrimJournal(s.ctx, s.host, s.proc(), 1<<20, s.fence); !errors.Is(err, hostexec.ErrUnsupported) || freed != 0 || !strings.Contains(err.Error(), "fallocate") {
 				t.Errorf("%d, %v", freed, err)
 			}
 			if st := s.inspect(); st.Trimmed != 0 || st.Size != 1<<20 {
@@ -309,7 +310,7 @@ func TestTrimWhereNoHoleCanBePunched(t *testing.T) {
 		s.dir = disk + "/s"
 		s.fence.Dir = s.dir
 		s.emitted(1<<20, "1")
-		if _, err := hostexec.TrimJournal(s.ctx, s.host, s.proc(), 1<<20, s.fence); !errors.Is(err, hostexec.ErrUnsupported) {
+		if _, err := process.TrimJournal(s.ctx, s.host, s.proc(), 1<<20, s.fence); !errors.Is(err, hostexec.ErrUnsupported) {
 			t.Error(err)
 		}
 	})
@@ -350,10 +351,10 @@ func TestTrimMakesRoomOnAFullDisk(t *testing.T) {
 func TestTrimAndRemoveMindTheFenceAndTheState(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		trim := func(f hostexec.Fence) error {
-			_, err := hostexec.TrimJournal(s.ctx, s.host, s.proc(), 1, f)
+			_, err := process.TrimJournal(s.ctx, s.host, s.proc(), 1, f)
 			return err
 		}
-		remove := func(f hostexec.Fence) error { return hostexec.RemoveProcess(s.ctx, s.host, s.proc(), f) }
+		remove := func(f hostexec.Fence) error { return process.Remove(s.ctx, s.host, s.proc(), f) }
 		if err := trim(s.fence); !errors.Is(err, hostexec.ErrNotExist) {
 			t.Errorf("trim before there is one: %v", err)
 		}
@@ -361,12 +362,12 @@ func TestTrimAndRemoveMindTheFenceAndTheState(t *testing.T) {
 			t.Errorf("remove before there is one: %v", err)
 		}
 		s.start("/bin/sleep", "1000")
-		if err := remove(s.fence); !errors.Is(err, hostexec.ErrProcessRunning) {
+		if err := remove(s.fence); !errors.Is(err, process.ErrRunning) {
 			t.Errorf("remove while it runs: %v", err)
 		}
 		old := s.fence
 		s.fence.Epoch.Pump++
-		s.attach(hostexec.AttachOptions{}).Close()
+		s.attach(process.AttachOptions{}).Close()
 		for what, err := range map[string]error{"trim": trim(old), "remove": remove(old)} {
 			if !errors.Is(err, hostexec.ErrFenced) {
 				t.Errorf("%s by a former holder: %v", what, err)
@@ -384,12 +385,12 @@ func TestTrimAndRemoveMindTheFenceAndTheState(t *testing.T) {
 				t.Errorf("it is still there: %v", err)
 			}
 		}
-		if st := s.inspect(); st.State != hostexec.ProcessAbsent {
+		if st := s.inspect(); st.State != process.Absent {
 			t.Errorf("%+v", st)
 		}
 		// The folder can be used again, and does not know of the trim.
 		s.start("/bin/sh", "-c", "echo again")
-		b, err := io.ReadAll(s.attach(hostexec.AttachOptions{}))
+		b, err := io.ReadAll(s.attach(process.AttachOptions{}))
 		if string(b) != "again\n" || err != nil {
 			t.Errorf("%q, %v", b, err)
 		}

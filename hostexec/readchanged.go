@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+
+	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
 // readChangedScript compares sums, not times: a file may change twice within one timestamp,
@@ -33,7 +35,7 @@ func ReadChanged(ctx context.Context, h Host, path string, max int64, known stri
 	fail := func(err error) ([]byte, bool, error) {
 		return nil, false, fmt.Errorf("read %s on %s: %w", path, h.Name(), err)
 	}
-	if err := checkPath(path); err != nil {
+	if err := script.CheckPath(path); err != nil {
 		return fail(err)
 	}
 	if max < 0 || max >= MaxOutput-8 {
@@ -41,7 +43,7 @@ func ReadChanged(ctx context.Context, h Host, path string, max int64, known stri
 	}
 	res, err := h.Run(ctx, Command{Script: readChangedScript, Args: []string{path, strconv.FormatInt(max+1, 10), known}})
 	var exit *ExitError
-	if errors.As(err, &exit) && exit.Code == exitNotExist {
+	if errors.As(err, &exit) && exit.Code == script.ExitNotExist {
 		return fail(ErrNotExist)
 	}
 	if err != nil {
@@ -52,7 +54,7 @@ func ReadChanged(ctx context.Context, h Host, path string, max int64, known stri
 	case string(how) == "same":
 		return nil, false, nil
 	case string(how) != "file":
-		return fail(errGarbled)
+		return fail(script.ErrGarbled)
 	case int64(len(data)) > max:
 		return fail(&OutputTooLongError{Limit: max})
 	}

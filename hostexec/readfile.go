@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-)
 
-// exitNotExist is the exit status of our scripts if a file does not exist.
-const exitNotExist = 94
+	"fairlead.dev/fairlead/hostexec/internal/script"
+)
 
 // $1 path, $2 maximum size in bytes plus one.
 const readScript = `LC_ALL=C; export LC_ALL
@@ -28,7 +27,7 @@ func ReadFile(ctx context.Context, h Host, path string, max int64) ([]byte, erro
 }
 
 func readFile(ctx context.Context, h Host, path string, max int64) ([]byte, error) {
-	if err := checkPath(path); err != nil {
+	if err := script.CheckPath(path); err != nil {
 		return nil, err
 	}
 	if max < 0 {
@@ -46,7 +45,7 @@ func readFile(ctx context.Context, h Host, path string, max int64) ([]byte, erro
 	}
 	var exit *ExitError
 	switch {
-	case errors.As(err, &exit) && exit.Code == exitNotExist:
+	case errors.As(err, &exit) && exit.Code == script.ExitNotExist:
 		return nil, ErrNotExist
 	case err != nil:
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 )
 
 // besides starts a process outside any session, and ends it with the test.
@@ -71,19 +72,19 @@ func TestReapFindsWhatAProcessLeftBehind(t *testing.T) {
 			fmt.Sscan(line, &name, &pid)
 			want = append(want, pid)
 		}
-		a := s.attach(hostexec.AttachOptions{})
+		a := s.attach(process.AttachOptions{})
 		supervisor := s.supervisor()
 
-		found, err := hostexec.Reap(s.ctx, s.host, s.dir, s.mark, s.fence)
+		found, err := process.Reap(s.ctx, s.host, s.dir, s.mark, s.fence)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, pid := range want {
-			if !slices.ContainsFunc(found, func(f hostexec.Survivor) bool { return f.PID == pid && f.Command != "" }) {
+			if !slices.ContainsFunc(found, func(f process.Survivor) bool { return f.PID == pid && f.Command != "" }) {
 				t.Errorf("%d is not among %v", pid, found)
 			}
 		}
-		if slices.ContainsFunc(found, func(f hostexec.Survivor) bool { return f.PID == supervisor }) {
+		if slices.ContainsFunc(found, func(f process.Survivor) bool { return f.PID == supervisor }) {
 			t.Errorf("the supervisor is among %v", found)
 		}
 		for what, gone := range strangers {
@@ -93,11 +94,11 @@ func TestReapFindsWhatAProcessLeftBehind(t *testing.T) {
 			default:
 			}
 		}
-		if st := s.inspect(); st.State != hostexec.ProcessExited {
+		if st := s.inspect(); st.State != process.Exited {
 			t.Errorf("%+v", st)
 		}
 		a.Close()
-		again, err := hostexec.Reap(s.ctx, s.host, s.dir, s.mark, s.fence)
+		again, err := process.Reap(s.ctx, s.host, s.dir, s.mark, s.fence)
 		if err != nil || len(again) > 0 {
 			t.Errorf("%v, %v", again, err)
 		}
@@ -121,12 +122,12 @@ func TestReapEndsSupervisorsAndWhatOutlivedItsJob(t *testing.T) {
 		// The session of a job that is gone: its number identifies it, until a
 		// stranger may have the number.
 		s.start("/bin/sh", "-c", "cd /; env -i PATH=\"$PATH\" sleep 1000 & echo $!")
-		eventually(t, "an end", func() bool { return s.inspect().State == hostexec.ProcessExited })
+		eventually(t, "an end", func() bool { return s.inspect().State == process.Exited })
 		b, err := os.ReadFile(s.proc() + "/out.log")
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := hostexec.Reap(s.ctx, s.host, s.dir, "", s.fence)
+		found, err := process.Reap(s.ctx, s.host, s.dir, "", s.fence)
 		if err != nil || len(found) != 1 || fmt.Sprintln(found[0].PID) != string(b) || found[0].Command != "sleep" {
 			t.Errorf("%v, %v, want %s", found, err, b)
 		}
@@ -138,11 +139,11 @@ func TestReapEndsSupervisorsAndWhatOutlivedItsJob(t *testing.T) {
 		if err := syscall.Kill(s.supervisor(), syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := hostexec.Reap(s.ctx, s.host, s.dir, s.mark, s.fence); err != nil {
+		if _, err := process.Reap(s.ctx, s.host, s.dir, s.mark, s.fence); err != nil {
 			t.Error(err)
 		}
 		s.waitGone()
-		eventually(t, "lost", func() bool { return s.inspect().State == hostexec.ProcessLost })
+		eventually(t, "lost", func() bool { return s.inspect().State == process.Lost })
 	})
 }
 
@@ -160,7 +161,7 @@ func TestReapSparesWhoLooksAround(t *testing.T) {
 	if _, err := person.Read(here); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := hostexec.Reap(s.ctx, s.host, s.dir, s.mark, s.fence); err != nil || len(found) > 0 {
+	if found, err := process.Reap(s.ctx, s.host, s.dir, s.mark, s.fence); err != nil || len(found) > 0 {
 		t.Errorf("%v, %v", found, err)
 	}
 	if _, err := person.Write([]byte("still\n")); err != nil {
@@ -228,11 +229,11 @@ func TestReapSparesPeoplesOwnProcesses(t *testing.T) {
 		spared["a window of tmux"] = gone
 		left, _ := besides(t, s.dir+"/work")
 
-		found, err := hostexec.Reap(s.ctx, s.host, s.dir, s.mark, s.fence)
+		found, err := process.Reap(s.ctx, s.host, s.dir, s.mark, s.fence)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.ContainsFunc(found, func(f hostexec.Survivor) bool { return f.PID == left }) {
+		if !slices.ContainsFunc(found, func(f process.Survivor) bool { return f.PID == left }) {
 			t.Errorf("what the session left, %d, is not among %v", left, found)
 		}
 		for what, gone := range spared {
@@ -243,7 +244,7 @@ func TestReapSparesPeoplesOwnProcesses(t *testing.T) {
 			}
 		}
 		for _, pid := range []int{earlier, window.Process.Pid} {
-			if slices.ContainsFunc(found, func(f hostexec.Survivor) bool { return f.PID == pid }) {
+			if slices.ContainsFunc(found, func(f process.Survivor) bool { return f.PID == pid }) {
 				t.Errorf("%d is among %v", pid, found)
 			}
 		}
@@ -274,12 +275,12 @@ func TestReapFindsWhoWorksInARemovedFolder(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		found, err := hostexec.Reap(s.ctx, s.host, s.dir, s.mark, s.fence)
+		found, err := process.Reap(s.ctx, s.host, s.dir, s.mark, s.fence)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, pid := range want {
-			if !slices.ContainsFunc(found, func(f hostexec.Survivor) bool { return f.PID == pid }) {
+			if !slices.ContainsFunc(found, func(f process.Survivor) bool { return f.PID == pid }) {
 				t.Errorf("%d is not among %v", pid, found)
 			}
 		}
@@ -318,7 +319,7 @@ func TestReapFindsProcessesOfAnyName(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.start("/bin/sh", "-c", `cd / && setsid env -i PATH="$PATH" sh -c 'sleep 1000 & echo $!' & wait`)
-		eventually(t, "an end", func() bool { return s.inspect().State == hostexec.ProcessExited })
+		eventually(t, "an end", func() bool { return s.inspect().State == process.Exited })
 		inside, _ := besides(t, s.dir+"/work")
 		b, err := os.ReadFile(s.proc() + "/out.log")
 		if err != nil {
@@ -327,12 +328,12 @@ func TestReapFindsProcessesOfAnyName(t *testing.T) {
 		var writing int
 		fmt.Sscan(string(b), &writing)
 
-		found, err := hostexec.Reap(s.ctx, s.host, s.dir, s.mark, s.fence)
+		found, err := process.Reap(s.ctx, s.host, s.dir, s.mark, s.fence)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for what, pid := range map[string]int{"marked": marked, "inside": inside, "writing to the journal": writing} {
-			if !slices.ContainsFunc(found, func(f hostexec.Survivor) bool { return f.PID == pid }) {
+			if !slices.ContainsFunc(found, func(f process.Survivor) bool { return f.PID == pid }) {
 				t.Errorf("%s, %d, is not among %v", what, pid, found)
 			}
 		}
@@ -358,7 +359,7 @@ func TestReapFindsProcessesOfAnyName(t *testing.T) {
 func TestReapEndsNoStrangerThatAFileNames(t *testing.T) {
 	look := func(t *testing.T, s *scene) {
 		s.start("/bin/true")
-		eventually(t, "an end", func() bool { return s.inspect().State == hostexec.ProcessExited })
+		eventually(t, "an end", func() bool { return s.inspect().State == process.Exited })
 		stranger, gone := besides(t, "/")
 		var holders []int
 		for _, name := range []string{
@@ -386,12 +387,12 @@ func TestReapEndsNoStrangerThatAFileNames(t *testing.T) {
 			t.Cleanup(func() { cmd.Process.Kill(); <-done })
 			holders = append(holders, cmd.Process.Pid)
 		}
-		found, err := hostexec.Reap(s.ctx, s.host, s.dir, s.mark, s.fence)
+		found, err := process.Reap(s.ctx, s.host, s.dir, s.mark, s.fence)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, pid := range holders {
-			if !slices.ContainsFunc(found, func(f hostexec.Survivor) bool { return f.PID == pid }) {
+			if !slices.ContainsFunc(found, func(f process.Survivor) bool { return f.PID == pid }) {
 				t.Errorf("%d, which holds a file of the session's, is not among %v", pid, found)
 			}
 		}
@@ -415,7 +416,7 @@ func TestReapLooksAtMoreProcessesThanACommandLineHolds(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			s := newSceneIn(t, &steered{p.host(t), "ulimit -s 256"}, filepath.Join(t.TempDir(), "s-1"))
 			s.start("/bin/true")
-			eventually(t, "an end", func() bool { return s.inspect().State == hostexec.ProcessExited })
+			eventually(t, "an end", func() bool { return s.inspect().State == process.Exited })
 			many := exec.Command("sh", "-c", `i=0; while [ $i -lt 2500 ]; do sleep 1000 & i=$((i+1)); done; echo; wait`)
 			many.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 			out, err := many.StdoutPipe()
@@ -433,7 +434,7 @@ func TestReapLooksAtMoreProcessesThanACommandLineHolds(t *testing.T) {
 				t.Fatal(err)
 			}
 			inside, _ := besides(t, s.dir+"/work")
-			found, err := hostexec.Reap(s.ctx, s.host, s.dir, s.mark, s.fence)
+			found, err := process.Reap(s.ctx, s.host, s.dir, s.mark, s.fence)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 )
 
 // Somebody cut the journal on the host, and it grew beyond where we were. The byte
@@ -30,9 +30,9 @@ func TestAJournalThatWasCutAndGrewAgainIsLost(t *testing.T) {
 		}{{"x", true}, {" ", true}, {"\x00", true}, {"\r", true}, {"\xc3", true}, {"\xff", true}, {":0", true}, {"\n\x00", true}, {"\n", false}, {"\x00\n", false}} {
 			journal(c.before)
 			for _, follow := range []bool{false, true} {
-				opts := hostexec.AttachOptions{Fence: s.fence, Follow: follow, Offset: at, Lines: true}
-				a, err := hostexec.Attach(s.ctx, s.host, s.proc(), opts)
-				if lost := errors.Is(err, hostexec.ErrJournalLost); lost != c.lost || err != nil && !lost {
+				opts := process.AttachOptions{Fence: s.fence, Follow: follow, Offset: at, Lines: true}
+				a, err := process.Attach(s.ctx, s.host, s.proc(), opts)
+				if lost := errors.Is(err, process.ErrJournalLost); lost != c.lost || err != nil && !lost {
 					t.Errorf("behind %q: %v", c.before, err)
 				}
 				if err != nil && !strings.Contains(err.Error(), "no line ends at byte 100") {
@@ -43,14 +43,14 @@ func TestAJournalThatWasCutAndGrewAgainIsLost(t *testing.T) {
 					a.Close()
 				}
 			}
-			piece, err := hostexec.ReadJournal(s.ctx, s.host, s.proc(), at)
-			if lost := errors.Is(err, hostexec.ErrJournalLost); lost != c.lost || err == nil && !strings.HasPrefix(string(piece), "the rest\n") {
+			piece, err := process.ReadJournal(s.ctx, s.host, s.proc(), at)
+			if lost := errors.Is(err, process.ErrJournalLost); lost != c.lost || err == nil && !strings.HasPrefix(string(piece), "the rest\n") {
 				t.Errorf("a piece behind %q: %q, %v", c.before, piece, err)
 			}
 		}
 		// A reader of bytes may begin anywhere.
 		journal("x")
-		a := s.attach(hostexec.AttachOptions{Offset: at})
+		a := s.attach(process.AttachOptions{Offset: at})
 		readUntil(t, a, "the rest\n")
 		a.Close()
 		s.waitDetached()
@@ -77,19 +77,19 @@ func TestAReaderOfLinesGoesOnWhereATrimEnded(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, follow := range []bool{false, true} {
-			a := s.attach(hostexec.AttachOptions{Follow: follow, Offset: 512 << 10, Lines: true})
+			a := s.attach(process.AttachOptions{Follow: follow, Offset: 512 << 10, Lines: true})
 			got := make([]byte, size/2)
 			if _, err := io.ReadFull(a, got); err != nil || string(got) != string(want[size/2:]) {
 				t.Errorf("other bytes, %v", err)
 			}
 			a.Close()
 		}
-		piece, err := hostexec.ReadJournal(s.ctx, s.host, s.proc(), 512<<10)
+		piece, err := process.ReadJournal(s.ctx, s.host, s.proc(), 512<<10)
 		if err != nil || string(piece) != string(want[512<<10:]) {
 			t.Errorf("a piece: %d bytes, %v", len(piece), err)
 		}
 		// The end of another block, after the hole.
-		if _, err := hostexec.ReadJournal(s.ctx, s.host, s.proc(), 576<<10); !errors.Is(err, hostexec.ErrJournalLost) {
+		if _, err := process.ReadJournal(s.ctx, s.host, s.proc(), 576<<10); !errors.Is(err, process.ErrJournalLost) {
 			t.Errorf("a piece from the middle of a line: %v", err)
 		}
 		s.waitDetached()

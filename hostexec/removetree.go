@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path"
 	"strings"
+
+	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
 // removeScript removes $1, which must lie below $2. It enters the parent folder of $1 and
@@ -99,10 +101,10 @@ func RemoveTree(ctx context.Context, h Host, path, within string, fence *Fence) 
 }
 
 func removeCommand(target, within string, fence *Fence) (Command, error) {
-	if err := checkPath(target); err != nil {
+	if err := script.CheckPath(target); err != nil {
 		return Command{}, err
 	}
-	if err := checkPath(within); err != nil {
+	if err := script.CheckPath(within); err != nil {
 		return Command{}, err
 	}
 	if !strings.HasPrefix(path.Dir(target)+"/", within+"/") {
@@ -110,7 +112,7 @@ func removeCommand(target, within string, fence *Fence) (Command, error) {
 	}
 	lock, bury, end, fenceDir := "", "", "", "/"
 	if fence != nil {
-		if err := fence.check(); err != nil {
+		if err := fence.Check(); err != nil {
 			return Command{}, err
 		}
 		lock, fenceDir = fencePrologue(*fence), fence.Dir

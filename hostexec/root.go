@@ -35,18 +35,3 @@ func Root(ctx context.Context, h Host, spec Spec) (string, error) {
 	}
 	return root, nil
 }
-
-// checkPath rejects ambiguous paths on a host.
-func checkPath(p string) error {
-	switch {
-	case !path.IsAbs(p):
-		return fmt.Errorf("%q is not an absolute path", p)
-	case path.Clean(p) != p:
-		return fmt.Errorf("%q is not a clean path; %q would be", p, path.Clean(p))
-	case p == "/":
-		return fmt.Errorf("path is /")
-	case strings.ContainsRune(p, 0):
-		return fmt.Errorf("%q holds a NUL byte", p)
-	}
-	return nil
-}

@@ -9,13 +9,14 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/crypto/ssh"
-	"golang.org/x/crypto/ssh/agent"
 	"net"
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/realparts"
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
 )
 
 const canary = "canary-5b1f77e0"
@@ -46,19 +47,19 @@ func TestASecretOfAProcessIsReadOnceAndIsInNoFileArgumentOrEnvironment(t *testin
 	_, hosts, _ := wired(t, hostexec.PoolOptions{})
 	for name, h := range hosts {
 		dir := filepath.Join(t.TempDir(), "s")
-		spec := hostexec.ProcessSpec{
+		spec := process.Spec{
 			Dir: filepath.Join(dir, "proc", "p"), Fence: hostexec.Fence{Dir: dir, Epoch: hostexec.Epoch{Generation: 1}}, WorkDir: "/",
 			Secret: []byte(canary + "\n"),
 			// The program's own read is the only one, and the pipe ends after it.
 			Argv: []string{"/bin/sh", "-c", `IFS= read -r s <&7; echo "${#s}"; cat <&7; tr '\0' '\n' </proc/$$/environ | grep -c canary; read -r nl; read -r go; echo over`},
 		}
-		if _, err := hostexec.StartProcess(t.Context(), h, spec); err != nil {
+		if _, err := process.Start(t.Context(), h, spec); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if again, err := hostexec.StartProcess(t.Context(), h, spec); err != nil || again.State != hostexec.ProcessRunning {
+		if again, err := process.Start(t.Context(), h, spec); err != nil || again.State != process.Running {
 			t.Errorf("%s: started again: %+v, %v", name, again, err)
 		}
-		att, err := hostexec.Attach(t.Context(), h, spec.Dir, hostexec.AttachOptions{Fence: spec.Fence})
+		att, err := process.Attach(t.Context(), h, spec.Dir, process.AttachOptions{Fence: spec.Fence})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"fairlead.dev/fairlead/hostexec/internal/script"
 	"github.com/pkg/sftp"
 	"golang.org/x/crypto/ssh"
 )
@@ -94,7 +95,7 @@ func (h *sshHost) feedBySFTP(ctx context.Context, c Command, r io.Reader, size i
 		x.Close()
 		switch {
 		case noSFTP == nil:
-			return tell(s, "there")
+			return script.LastWord(s, "there")
 		case errors.Is(noSFTP, ErrSource):
 			s.CloseWrite()
 			return errors.Join(noSFTP, dropped(s))
@@ -116,20 +117,10 @@ func (h *sshHost) feedBySFTP(ctx context.Context, c Command, r io.Reader, size i
 	return pour(s, r, size, sum)
 }
 
-// tell sends the last word to a receive command and waits for its end.
-func tell(s Stream, word string) error {
-	_, sendErr := io.WriteString(s, word+"\n")
-	s.CloseWrite()
-	if err := s.Wait(); err != nil {
-		return err
-	}
-	return sendErr
-}
-
 // whyNot lets the command find the cause of an SFTP failure, which SFTP cannot express.
 func (h *sshHost) whyNot(s Stream, x *sftpSession, failure error) error {
 	lost := x.ch.conn.isDead()
-	err := tell(s, "why")
+	err := script.LastWord(s, "why")
 	var exit *ExitError
 	switch {
 	case errors.Is(err, ErrNoSpace), err != nil && !errors.As(err, &exit):
@@ -209,7 +200,7 @@ func (x *sftpSession) fill(f *sftp.File, r io.Reader, size int64, sum [sha256.Si
 	digest := sha256.New()
 	// The library keeps several packets under way only for a reader of known size, such as
 	// this one.
-	src := &io.LimitedReader{R: io.TeeReader(readErrors{r}, digest), N: size}
+	src := &io.LimitedReader{R: io.TeeReader(script.MarkedReader{Reader: r, As: ErrSource}, digest), N: size}
 	n, err := f.ReadFrom(src)
 	switch {
 	case err != nil:

@@ -8,6 +8,8 @@ import (
 	"io"
 	"strconv"
 	"time"
+
+	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
 // A shell runs requests on a channel, one at a time, and delimits their output by marks. It
@@ -35,7 +37,7 @@ func (s *shell) run(ctx context.Context, c Command) (res Result, usable bool, er
 	if err := ctx.Err(); err != nil {
 		return Result{}, true, fmt.Errorf("%w: %w", errNotSent, context.Cause(ctx))
 	}
-	mark := newMark()
+	mark := script.NewMark()
 	line := requestLine(mark, c)
 	if !s.loops {
 		line = onceLine(mark, c)
@@ -201,7 +203,7 @@ func (s *sections) next(mark string, limit int64) section {
 			if sec.began {
 				sec.body = s.buf[1:]
 			} else {
-				sec.body = lastBytes(s.buf, 4096)
+				sec.body = script.LastBytes(s.buf, 4096)
 			}
 			s.buf = nil
 			return sec

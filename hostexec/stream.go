@@ -7,6 +7,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
 // startDeadline is how long a login shell may take to reach our line: rc files that start a
@@ -35,7 +37,7 @@ type stream struct {
 // newStream sends c to a fresh shell and returns without waiting for it.
 func newStream(ctx context.Context, ch channel, c Command, t *tasks) (*stream, error) {
 	s := &stream{ctx: ctx, ch: ch, began: make(chan struct{}), errDone: make(chan struct{})}
-	mark := newMark()
+	mark := script.NewMark()
 	select {
 	case err := <-t.write(ch, streamLine(mark, c), nil):
 		if err != nil {
@@ -99,11 +101,11 @@ func skipPast(r io.Reader, mark []byte, noise *[]byte) ([]byte, error) {
 		if i := bytes.Index(buf, mark); i >= 0 {
 			return buf[i+len(mark):], nil
 		}
-		*noise = lastBytes(buf, 4096)
+		*noise = script.LastBytes(buf, 4096)
 		if err != nil {
 			return nil, err
 		}
-		buf = lastBytes(buf, maxNoise)
+		buf = script.LastBytes(buf, maxNoise)
 	}
 }
 
@@ -119,7 +121,7 @@ func (s *stream) keepTail(mark string) {
 		s.mu.Lock()
 		s.tail = append(s.tail, rest...)
 		if len(s.tail) > 2*stderrTail {
-			s.tail = bytes.Clone(lastBytes(s.tail, stderrTail))
+			s.tail = bytes.Clone(script.LastBytes(s.tail, stderrTail))
 		}
 		s.mu.Unlock()
 		if err != nil {
@@ -180,7 +182,7 @@ func (s *stream) CloseWrite() error { return s.ch.CloseWrite() }
 func (s *stream) Stderr() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return bytes.Clone(lastBytes(s.tail, stderrTail))
+	return bytes.Clone(script.LastBytes(s.tail, stderrTail))
 }
 
 // Wait waits for the end of the command. Unread output may keep the command from ending.

@@ -15,6 +15,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/hostexec/process"
 )
 
 // A former holder is one whose worker stood still while another took over. Its
@@ -50,7 +51,7 @@ func TestLateWritesOfAFormerHolderNeverArrive(t *testing.T) {
 	formerHolders(t, func(t *testing.T, old formerHolder, newer hostexec.Host) {
 		s := newScene(t, old.host)
 		s.program("echo")
-		older := s.attach(hostexec.AttachOptions{})
+		older := s.attach(process.AttachOptions{})
 		if _, err := io.WriteString(older, "one\n"); err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +72,7 @@ func TestLateWritesOfAFormerHolderNeverArrive(t *testing.T) {
 
 		s.host = newer
 		s.fence.Epoch.Attempt++
-		a := s.attach(hostexec.AttachOptions{})
+		a := s.attach(process.AttachOptions{})
 		if _, err := io.WriteString(a, "two\n"); err != nil {
 			t.Fatal(err)
 		}

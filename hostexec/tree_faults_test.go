@@ -14,6 +14,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/hostexec/tree"
 )
 
 func plant(t *testing.T, h hostexec.Host, script string, args ...string) {
@@ -23,7 +24,7 @@ func plant(t *testing.T, h hostexec.Host, script string, args ...string) {
 	}
 }
 
-func paths(entries []hostexec.TreeEntry, is func(hostexec.TreeEntry) bool) []string {
+func paths(entries []tree.Entry, is func(tree.Entry) bool) []string {
 	var out []string
 	for _, e := range entries {
 		if is(e) {
@@ -37,20 +38,20 @@ func TestWhatIsPrunedIsNotEntered(t *testing.T) {
 	dir := t.TempDir()
 	plant(t, localHost(t), `cd "$1" && mkdir -p node_modules/x sub/node_modules/y build sub/build 'a[b]*' ab .git && : >node_modules/x/f && : >sub/node_modules/y/f &&
 		: >build/f && : >sub/build/f && : >'a[b]*/f' && : >ab/f && : >x.tmp && : >sub/y.tmp && : >sub/keep && mkdir z.tmp && : >z.tmp/f`, dir)
-	opts := hostexec.ListTreeOptions{Prune: []string{"node_modules/", "x.tmp", "sub/build", "a[b]*/", ".*", "a[b]*/none", "*.tmp/"}}
+	opts := tree.ListOptions{Prune: []string{"node_modules/", "x.tmp", "sub/build", "a[b]*/", ".*", "a[b]*/none", "*.tmp/"}}
 	for name, h := range treeHosts(t) {
 		entries := list(t, h, dir, opts)
-		pruned := paths(entries, func(e hostexec.TreeEntry) bool { return e.Pruned })
+		pruned := paths(entries, func(e tree.Entry) bool { return e.Pruned })
 		if want := []string{".git", "ab", "node_modules", "sub/build", "sub/node_modules", "x.tmp", "z.tmp"}; !slices.Equal(pruned, want) {
 			t.Errorf("%s: pruned %q, want %q", name, pruned, want)
 		}
-		other := paths(entries, func(e hostexec.TreeEntry) bool { return !e.Pruned })
+		other := paths(entries, func(e tree.Entry) bool { return !e.Pruned })
 		if want := []string{".", "a[b]*", "a[b]*/f", "build", "build/f", "sub", "sub/keep", "sub/y.tmp"}; !slices.Equal(other, want) {
 			t.Errorf("%s: listed %q, want %q", name, other, want)
 		}
 	}
 	for _, bad := range []string{"", "/", "/abs", "../x", "a/../b", "a//b", "x\x00"} {
-		_, err := hostexec.ListTree(t.Context(), localHost(t), dir, hostexec.ListTreeOptions{Prune: []string{bad}}, func(hostexec.TreeEntry) error { return nil })
+		_, err := tree.List(t.Context(), localHost(t), dir, tree.ListOptions{Prune: []string{bad}}, func(tree.Entry) error { return nil })
 		if err == nil {
 			t.Errorf("%q was taken", bad)
 		}
@@ -71,20 +72,20 @@ func TestWhatMayNotBeReadIsListedAsSuch(t *testing.T) {
 			home := "/tmp/" + filepath.Base(t.TempDir()) + name + fmt.Sprint(os.Getpid())
 			t.Cleanup(func() { os.RemoveAll(home) })
 			plant(t, h, `mkdir "$1" && cd "$1" && mkdir -p shut/in blind/in open && echo x >shut/f && echo x >blind/f && echo x >open/f && echo no >open/secret && chmod 000 shut open/secret && chmod 600 blind`, home)
-			entries := list(t, h, home, hostexec.ListTreeOptions{})
-			unreadable := paths(entries, func(e hostexec.TreeEntry) bool { return e.Unreadable })
+			entries := list(t, h, home, tree.ListOptions{})
+			unreadable := paths(entries, func(e tree.Entry) bool { return e.Unreadable })
 			if !slices.Equal(unreadable, []string{"blind", "shut"}) {
 				t.Errorf("unreadable: %q", unreadable)
 			}
-			if all := paths(entries, func(e hostexec.TreeEntry) bool { return e.Kind == hostexec.RegularFile }); !slices.Equal(all, []string{"open/f", "open/secret"}) {
+			if all := paths(entries, func(e tree.Entry) bool { return e.Kind == tree.RegularFile }); !slices.Equal(all, []string{"open/f", "open/secret"}) {
 				t.Errorf("files: %q", all)
 			}
 			var got, still []string
-			err := hostexec.ReadTree(t.Context(), h, home, slices.Values([]string{"open/f", "open/secret", "open", "gone"}), func(f *hostexec.TreeFile) error {
+			err := tree.Read(t.Context(), h, home, slices.Values([]string{"open/f", "open/secret", "open", "gone"}), func(f *tree.File) error {
 				data, err := io.ReadAll(f)
 				got = append(got, fmt.Sprint(f.Path, f.Missing, string(data)))
 				return err
-			}, func(e hostexec.TreeEntry) error {
+			}, func(e tree.Entry) error {
 				still = append(still, e.Path)
 				return nil
 			})
@@ -101,7 +102,7 @@ func TestWhatMayNotBeReadIsListedAsSuch(t *testing.T) {
 			}
 			// A caller that asks for what is in such a folder has seen the folder
 			// when it was open.
-			err = hostexec.ReadTree(t.Context(), h, home, slices.Values([]string{"open/f", "shut/f"}), func(*hostexec.TreeFile) error { return nil }, nil)
+			err = tree.Read(t.Context(), h, home, slices.Values([]string{"open/f", "shut/f"}), func(*tree.File) error { return nil }, nil)
 			if err == nil || !strings.Contains(err.Error(), "shut/f") || !strings.Contains(err.Error(), "Permission denied") {
 				t.Errorf("a folder was shut meanwhile: %v", err)
 			}
@@ -144,9 +145,9 @@ func TestFilesThatChangeDoNotFailIt(t *testing.T) {
 			// A batch with a file that shrinks may lose the steady ones. They are
 			// read when they are asked for again.
 			for round := 0; round < 5 || len(left) > 0 && round < 200; round++ {
-				entries := list(t, h, dir, hostexec.ListTreeOptions{})
-				names := paths(entries, func(e hostexec.TreeEntry) bool {
-					return e.Kind == hostexec.RegularFile && !strings.HasPrefix(e.Path, "steady")
+				entries := list(t, h, dir, tree.ListOptions{})
+				names := paths(entries, func(e tree.Entry) bool {
+					return e.Kind == tree.RegularFile && !strings.HasPrefix(e.Path, "steady")
 				})
 				for n := range steady {
 					if round < 5 || left[n] {
@@ -155,7 +156,7 @@ func TestFilesThatChangeDoNotFailIt(t *testing.T) {
 				}
 				slices.Sort(names)
 				var told []string
-				err := hostexec.ReadTree(t.Context(), h, dir, slices.Values(names), func(f *hostexec.TreeFile) error {
+				err := tree.Read(t.Context(), h, dir, slices.Values(names), func(f *tree.File) error {
 					told = append(told, f.Path)
 					data, err := io.ReadAll(f)
 					if want, ok := steady[f.Path]; ok && err == nil && !f.Missing {
@@ -164,7 +165,7 @@ func TestFilesThatChangeDoNotFailIt(t *testing.T) {
 							t.Errorf("%s: %d bytes, not %d", f.Path, len(data), len(want))
 						}
 					}
-					if err != nil && !errors.Is(err, hostexec.ErrTorn) {
+					if err != nil && !errors.Is(err, tree.ErrTorn) {
 						return err
 					}
 					return nil
@@ -197,7 +198,7 @@ func TestManyNamesAndASlowReaderDoNotBlockEachOther(t *testing.T) {
 	const many = 60_000
 	for name, h := range treeHosts(t) {
 		files, bytes := 0, int64(0)
-		err := hostexec.ReadTree(t.Context(), h, dir, func(yield func(string) bool) {
+		err := tree.Read(t.Context(), h, dir, func(yield func(string) bool) {
 			for i := range many {
 				name := "no such file, whose name is as long as those that there are in real life"
 				if i%5000 == 0 {
@@ -209,7 +210,7 @@ func TestManyNamesAndASlowReaderDoNotBlockEachOther(t *testing.T) {
 					return
 				}
 			}
-		}, func(f *hostexec.TreeFile) error {
+		}, func(f *tree.File) error {
 			files++
 			n, err := io.Copy(io.Discard, f)
 			bytes += n
@@ -240,7 +241,7 @@ func TestAFileOfFiveGigabytesTakesNoMemory(t *testing.T) {
 	h := &otherShell{localHost(t), busybox(t)}
 	var before, during runtime.MemStats
 	runtime.ReadMemStats(&before)
-	err = hostexec.ReadTree(t.Context(), h, dir, slices.Values([]string{"file"}), func(f *hostexec.TreeFile) error {
+	err = tree.Read(t.Context(), h, dir, slices.Values([]string{"file"}), func(f *tree.File) error {
 		n, err := io.CopyBuffer(io.Discard, struct{ io.Reader }{f}, make([]byte, 1<<20))
 		runtime.ReadMemStats(&during)
 		if n != size {
@@ -265,19 +266,19 @@ func TestATreeIsReadUntilItsReaderFails(t *testing.T) {
 	}
 	why := errors.New("enough")
 	for name, h := range treeHosts(t) {
-		_, err := hostexec.ListTree(t.Context(), h, dir, hostexec.ListTreeOptions{}, func(e hostexec.TreeEntry) error { return why })
+		_, err := tree.List(t.Context(), h, dir, tree.ListOptions{}, func(e tree.Entry) error { return why })
 		if !errors.Is(err, why) {
 			t.Errorf("%s: list: %v", name, err)
 		}
 		stopped := make(chan bool, 1)
-		err = hostexec.ReadTree(t.Context(), h, dir, func(yield func(string) bool) {
+		err = tree.Read(t.Context(), h, dir, func(yield func(string) bool) {
 			for i := 0; ; i++ {
 				if !yield(fmt.Sprint(i % 100)) {
 					stopped <- true
 					return
 				}
 			}
-		}, func(*hostexec.TreeFile) error { return why }, nil)
+		}, func(*tree.File) error { return why }, nil)
 		if !errors.Is(err, why) {
 			t.Errorf("%s: read: %v", name, err)
 		}
@@ -287,15 +288,15 @@ func TestATreeIsReadUntilItsReaderFails(t *testing.T) {
 			t.Errorf("%s: names were asked for without end", name)
 		}
 		for _, bad := range []string{"", ".", "..", "../x", "/etc/passwd", "a/../b", "a\x00b"} {
-			if err := hostexec.ReadTree(t.Context(), h, dir, slices.Values([]string{"1", bad}), func(*hostexec.TreeFile) error { return nil }, nil); err == nil || !strings.Contains(err.Error(), "clean path") {
+			if err := tree.Read(t.Context(), h, dir, slices.Values([]string{"1", bad}), func(*tree.File) error { return nil }, nil); err == nil || !strings.Contains(err.Error(), "clean path") {
 				t.Errorf("%s: %q: %v", name, bad, err)
 			}
 		}
-		if err := hostexec.ReadTree(t.Context(), h, dir+"/none", slices.Values([]string{"1"}), func(*hostexec.TreeFile) error { return nil }, nil); !errors.Is(err, hostexec.ErrNotExist) {
+		if err := tree.Read(t.Context(), h, dir+"/none", slices.Values([]string{"1"}), func(*tree.File) error { return nil }, nil); !errors.Is(err, hostexec.ErrNotExist) {
 			t.Errorf("%s: no folder: %v", name, err)
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
-		err = hostexec.ReadTree(ctx, h, dir, slices.Values([]string{"1", "2"}), func(*hostexec.TreeFile) error { cancel(why); return nil }, nil)
+		err = tree.Read(ctx, h, dir, slices.Values([]string{"1", "2"}), func(*tree.File) error { cancel(why); return nil }, nil)
 		if !errors.Is(err, why) || !errors.Is(err, hostexec.ErrOutcomeUnknown) {
 			t.Errorf("%s: cancelled: %v", name, err)
 		}
@@ -310,7 +311,7 @@ func TestWhatCannotBeReadIsNotZeros(t *testing.T) {
 	}
 	for where, h := range treeHosts(t) {
 		had := false
-		err := hostexec.ReadTree(t.Context(), h, dir, slices.Values([]string{name}), func(f *hostexec.TreeFile) error {
+		err := tree.Read(t.Context(), h, dir, slices.Values([]string{name}), func(f *tree.File) error {
 			_, err := io.Copy(io.Discard, f)
 			had = err == nil && !f.Missing
 			return nil
@@ -353,11 +354,11 @@ func TestATreeTravelsCompressedWhereTheWayIsLong(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer meter.Close()
-			if n := len(list(t, h, dir, hostexec.ListTreeOptions{})); n != 2 {
+			if n := len(list(t, h, dir, tree.ListOptions{})); n != 2 {
 				t.Fatalf("%d entries", n)
 			}
 			var got []byte
-			err = hostexec.ReadTree(t.Context(), h, dir, slices.Values([]string{"text"}), func(f *hostexec.TreeFile) (err error) {
+			err = tree.Read(t.Context(), h, dir, slices.Values([]string{"text"}), func(f *tree.File) (err error) {
 				got, err = io.ReadAll(f)
 				return err
 			}, nil)
@@ -372,7 +373,7 @@ func TestATreeTravelsCompressedWhereTheWayIsLong(t *testing.T) {
 				t.Fatal(err)
 			}
 			to := t.TempDir() + "/tree"
-			err = hostexec.WriteTree(t.Context(), h, to, hostexec.WriteTreeOptions{}, func(w *hostexec.TreeWriter) error {
+			err = tree.Write(t.Context(), h, to, tree.WriteOptions{}, func(w *tree.Writer) error {
 				return writeFileInto(w, "text", []byte(text))
 			})
 			if err != nil {

@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/hostexec/tree"
 )
 
-// If the caller's function fails, ReadTree ends at once, even if the host has
+// If the caller's function fails, Read ends at once, even if the host has
 // nothing more to send and does not end by itself.
 func TestAReaderThatFailsDoesNotWaitForTheHost(t *testing.T) {
 	dir := t.TempDir()
@@ -37,7 +37,7 @@ while [ -e `+gate+` ]; do sleep 0.1; done`)}
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 	defer cancel()
 	why := errors.New("enough")
-	err := hostexec.ReadTree(ctx, h, dir, slices.Values([]string{"file"}), func(f *hostexec.TreeFile) error {
+	err := tree.Read(ctx, h, dir, slices.Values([]string{"file"}), func(f *tree.File) error {
 		if _, err := io.CopyN(io.Discard, f, f.Size-300_000); err != nil {
 			return err
 		}

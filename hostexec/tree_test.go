@@ -15,6 +15,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/hostexec/tree"
 )
 
 // treeHosts returns hosts of every userland between which trees are carried.
@@ -51,10 +52,10 @@ func nastyTree(t *testing.T, largest int64) string {
 	return dir
 }
 
-func list(t *testing.T, h hostexec.Host, dir string, opts hostexec.ListTreeOptions) []hostexec.TreeEntry {
+func list(t *testing.T, h hostexec.Host, dir string, opts tree.ListOptions) []tree.Entry {
 	t.Helper()
-	var entries []hostexec.TreeEntry
-	_, err := hostexec.ListTree(t.Context(), h, dir, opts, func(e hostexec.TreeEntry) error {
+	var entries []tree.Entry
+	_, err := tree.List(t.Context(), h, dir, opts, func(e tree.Entry) error {
 		entries = append(entries, e)
 		return nil
 	})
@@ -67,22 +68,22 @@ func list(t *testing.T, h hostexec.Host, dir string, opts hostexec.ListTreeOptio
 // carry lists and reads a tree and writes it elsewhere.
 func carry(t *testing.T, from, to hostexec.Host, src, dst string) {
 	t.Helper()
-	entries := list(t, from, src, hostexec.ListTreeOptions{})
+	entries := list(t, from, src, tree.ListOptions{})
 	first := map[[2]uint64]string{}
 	var names []string
-	byName := map[string]hostexec.TreeEntry{}
+	byName := map[string]tree.Entry{}
 	for _, e := range entries {
 		id := [2]uint64{e.Dev, e.Inode}
-		if e.Kind == hostexec.RegularFile && first[id] == "" {
+		if e.Kind == tree.RegularFile && first[id] == "" {
 			names = append(names, e.Path)
 			first[id] = e.Path
 			byName[e.Path] = e
 		}
 	}
 	buf := make([]byte, 4<<10)
-	err := hostexec.WriteTree(t.Context(), to, dst, hostexec.WriteTreeOptions{}, func(w *hostexec.TreeWriter) error {
+	err := tree.Write(t.Context(), to, dst, tree.WriteOptions{}, func(w *tree.Writer) error {
 		again := 0
-		err := hostexec.ReadTree(t.Context(), from, src, slices.Values(names), func(f *hostexec.TreeFile) error {
+		err := tree.Read(t.Context(), from, src, slices.Values(names), func(f *tree.File) error {
 			e := byName[f.Path]
 			if f.Missing || f.HardLink != "" || f.Size != e.Size {
 				t.Errorf("%q: %+v", f.Path, f)
@@ -112,7 +113,7 @@ func carry(t *testing.T, from, to hostexec.Host, src, dst string) {
 					return out.Close()
 				}
 			}
-		}, func(e hostexec.TreeEntry) error {
+		}, func(e tree.Entry) error {
 			again++
 			if was := byName[e.Path]; was != e {
 				t.Errorf("%q was %+v, is %+v", e.Path, was, e)
@@ -127,13 +128,13 @@ func carry(t *testing.T, from, to hostexec.Host, src, dst string) {
 		}
 		for _, e := range entries {
 			switch e.Kind {
-			case hostexec.RegularFile:
+			case tree.RegularFile:
 				same := first[[2]uint64{e.Dev, e.Inode}]
 				if same == e.Path {
 					continue
 				}
-				e.Kind, e.Link = hostexec.HardLink, same
-			case hostexec.Folder, hostexec.Symlink:
+				e.Kind, e.Link = tree.HardLink, same
+			case tree.Folder, tree.Symlink:
 			default:
 				continue
 			}
@@ -170,18 +171,18 @@ func TestATreeIsCarriedOverAsItIs(t *testing.T) {
 	}
 }
 
-// entryOf returns what ListTree should report.
-func entryOf(dir, path string, fi fs.FileInfo) hostexec.TreeEntry {
+// entryOf returns what List should report.
+func entryOf(dir, path string, fi fs.FileInfo) tree.Entry {
 	st := fi.Sys().(*syscall.Stat_t)
-	kinds := map[uint32]hostexec.TreeKind{
-		syscall.S_IFREG: hostexec.RegularFile, syscall.S_IFDIR: hostexec.Folder, syscall.S_IFLNK: hostexec.Symlink,
-		syscall.S_IFIFO: hostexec.FIFO, syscall.S_IFSOCK: hostexec.Socket, syscall.S_IFCHR: hostexec.CharDevice,
+	kinds := map[uint32]tree.Kind{
+		syscall.S_IFREG: tree.RegularFile, syscall.S_IFDIR: tree.Folder, syscall.S_IFLNK: tree.Symlink,
+		syscall.S_IFIFO: tree.FIFO, syscall.S_IFSOCK: tree.Socket, syscall.S_IFCHR: tree.CharDevice,
 	}
-	e := hostexec.TreeEntry{
+	e := tree.Entry{
 		Path: path, Kind: kinds[st.Mode&syscall.S_IFMT], Mode: st.Mode & 0o7777, Size: st.Size, Blocks: st.Blocks,
 		MTime: time.Unix(st.Mtim.Unix()), CTime: time.Unix(st.Ctim.Unix()), Inode: st.Ino, Dev: st.Dev, Links: uint64(st.Nlink),
 	}
-	if e.Kind == hostexec.Symlink {
+	if e.Kind == tree.Symlink {
 		e.Link, _ = os.Readlink(dir + "/" + path)
 	}
 	return e
@@ -197,7 +198,7 @@ func TestATreeIsListedAsItIs(t *testing.T) {
 	})
 	for name, h := range treeHosts(t) {
 		t.Run(name, func(t *testing.T) {
-			entries := list(t, h, src, hostexec.ListTreeOptions{})
+			entries := list(t, h, src, tree.ListOptions{})
 			if len(entries) != len(want) {
 				t.Errorf("%d entries, not %d", len(entries), len(want))
 			}
@@ -211,12 +212,12 @@ func TestATreeIsListedAsItIs(t *testing.T) {
 					t.Errorf("%q is %+v, was listed as %+v", e.Path, is, e)
 				}
 			}
-			if !slices.IsSortedFunc(entries, func(a, b hostexec.TreeEntry) int { return hostexec.CompareTreePaths(a.Path, b.Path) }) {
+			if !slices.IsSortedFunc(entries, func(a, b tree.Entry) int { return tree.ComparePaths(a.Path, b.Path) }) {
 				t.Error("they are not in order")
 			}
 		})
 	}
-	_, err := hostexec.ListTree(t.Context(), localHost(t), src+"/no such", hostexec.ListTreeOptions{}, nil)
+	_, err := tree.List(t.Context(), localHost(t), src+"/no such", tree.ListOptions{}, nil)
 	if !errors.Is(err, hostexec.ErrNotExist) {
 		t.Error(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/hostexec/tree"
 )
 
 // without replaces a tool with a script, which finds the real tool in $real.
@@ -78,7 +79,7 @@ func TestAToolThatFailsIsHeardOf(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			h := &otherShell{c.host, c.path}
 			n := 0
-			_, err := hostexec.ListTree(t.Context(), h, dir, hostexec.ListTreeOptions{}, func(hostexec.TreeEntry) error { n++; return nil })
+			_, err := tree.List(t.Context(), h, dir, tree.ListOptions{}, func(tree.Entry) error { n++; return nil })
 			if c.lists && err == nil || !c.lists && (err != nil || n != 41) {
 				t.Errorf("%d entries were listed: %v", n, err)
 			}
@@ -87,10 +88,10 @@ func TestAToolThatFailsIsHeardOf(t *testing.T) {
 				names = append(names, fmt.Sprintf("%02d", i))
 			}
 			n = 0
-			err = hostexec.ReadTree(t.Context(), h, dir, slices.Values(names), func(f *hostexec.TreeFile) error {
+			err = tree.Read(t.Context(), h, dir, slices.Values(names), func(f *tree.File) error {
 				_, err := io.Copy(io.Discard, f)
 				return err
-			}, func(hostexec.TreeEntry) error { n++; return nil })
+			}, func(tree.Entry) error { n++; return nil })
 			if c.told && err == nil {
 				t.Errorf("it was read, and %d of %d files are there", n, len(names))
 			}
@@ -118,7 +119,7 @@ func TestATreeIsNotPutInPlaceByAToolThatFails(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir() + "/tree"
-			err := hostexec.WriteTree(t.Context(), &otherShell{far, c.path}, dir, hostexec.WriteTreeOptions{ID: "x"}, func(w *hostexec.TreeWriter) error {
+			err := tree.Write(t.Context(), &otherShell{far, c.path}, dir, tree.WriteOptions{ID: "x"}, func(w *tree.Writer) error {
 				for _, name := range []string{"one", "two"} {
 					if err := writeFileInto(w, name, pattern(6, 2048)); err != nil {
 						return err
@@ -144,21 +145,21 @@ func TestATreeIsWrittenWhereNothingUnpacks(t *testing.T) {
 		links[name] = lookPath(t, name)
 	}
 	dir := t.TempDir() + "/tree"
-	if err := hostexec.WriteTree(t.Context(), &otherShell{far, farm(t, links)}, dir, hostexec.WriteTreeOptions{}, fill("x")); err != nil {
+	if err := tree.Write(t.Context(), &otherShell{far, farm(t, links)}, dir, tree.WriteOptions{}, fill("x")); err != nil {
 		t.Fatal(err)
 	}
 	mustBeFilled(t, dir, "x")
 	// This host has just gzip, and GNU's tar.
 	links["gzip"] = lookPath(t, "gzip")
 	dir += "2"
-	if err := hostexec.WriteTree(t.Context(), &otherShell{far, farm(t, links)}, dir, hostexec.WriteTreeOptions{}, fill("y")); err != nil {
+	if err := tree.Write(t.Context(), &otherShell{far, farm(t, links)}, dir, tree.WriteOptions{}, fill("y")); err != nil {
 		t.Fatal(err)
 	}
 	mustBeFilled(t, dir, "y")
 }
 
-func writeFileInto(w *hostexec.TreeWriter, name string, data []byte) error {
-	f, err := w.File(hostexec.TreeEntry{Path: name, Kind: hostexec.RegularFile, Mode: 0o600, Size: int64(len(data))}, false)
+func writeFileInto(w *tree.Writer, name string, data []byte) error {
+	f, err := w.File(tree.Entry{Path: name, Kind: tree.RegularFile, Mode: 0o600, Size: int64(len(data))}, false)
 	if err == nil {
 		_, err = f.Write(data)
 	}

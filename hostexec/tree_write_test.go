@@ -11,23 +11,24 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/hostexec/tree"
 )
 
 // fill writes a small tree with an entry of each kind, with the caller's text.
-func fill(text string) func(*hostexec.TreeWriter) error {
+func fill(text string) func(*tree.Writer) error {
 	at := time.Unix(1_600_000_000, 0)
-	return func(w *hostexec.TreeWriter) error {
-		for _, e := range []hostexec.TreeEntry{
-			{Path: "dir", Kind: hostexec.Folder, Mode: 0o555, MTime: at},
-			{Path: ".", Kind: hostexec.Folder, Mode: 0o750, MTime: at},
-			{Path: "link", Kind: hostexec.Symlink, Link: "../nowhere", MTime: at},
+	return func(w *tree.Writer) error {
+		for _, e := range []tree.Entry{
+			{Path: "dir", Kind: tree.Folder, Mode: 0o555, MTime: at},
+			{Path: ".", Kind: tree.Folder, Mode: 0o750, MTime: at},
+			{Path: "link", Kind: tree.Symlink, Link: "../nowhere", MTime: at},
 		} {
 			if err := w.Add(e); err != nil {
 				return err
 			}
 		}
 		for _, name := range []string{"dir/file", "dir/holes"} {
-			f, err := w.File(hostexec.TreeEntry{Path: name, Kind: hostexec.RegularFile, Mode: 0o640, MTime: at, Size: 300_000 + int64(len(text))}, name == "dir/holes")
+			f, err := w.File(tree.Entry{Path: name, Kind: tree.RegularFile, Mode: 0o640, MTime: at, Size: 300_000 + int64(len(text))}, name == "dir/holes")
 			if err != nil {
 				return err
 			}
@@ -40,7 +41,7 @@ func fill(text string) func(*hostexec.TreeWriter) error {
 			if err := f.Close(); err != nil {
 				return err
 			}
-			if err := w.Add(hostexec.TreeEntry{Path: "hard " + filepath.Base(name), Kind: hostexec.HardLink, Link: name}); err != nil {
+			if err := w.Add(tree.Entry{Path: "hard " + filepath.Base(name), Kind: tree.HardLink, Link: name}); err != nil {
 				return err
 			}
 		}
@@ -84,27 +85,27 @@ func TestATreeIsPutWhereNothingIs(t *testing.T) {
 	for name, h := range treeHosts(t) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir() + "/it's\nnew/tree [a]*"
-			write := func(text string, opts hostexec.WriteTreeOptions) error {
-				return hostexec.WriteTree(t.Context(), h, dir, opts, fill(text))
+			write := func(text string, opts tree.WriteOptions) error {
+				return tree.Write(t.Context(), h, dir, opts, fill(text))
 			}
-			if err := write("one", hostexec.WriteTreeOptions{}); err != nil {
+			if err := write("one", tree.WriteOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			mustBeFilled(t, dir, "one")
 			for range 2 {
-				if err := write("two", hostexec.WriteTreeOptions{ID: "two"}); !errors.Is(err, hostexec.ErrExists) {
+				if err := write("two", tree.WriteOptions{ID: "two"}); !errors.Is(err, tree.ErrExists) {
 					t.Errorf("onto another: %v", err)
 				}
 			}
 			mustBeFilled(t, dir, "one")
 			for _, there := range []string{`ln -s nowhere "$1"`, `: >"$1"`, `mkdir "$1" && : >"$1/.hidden"`, `mkfifo "$1"`} {
 				plant(t, h, `chmod -R u+w "$1" 2>/dev/null; rm -rf "$1"; `+there, dir)
-				if err := write("x", hostexec.WriteTreeOptions{}); !errors.Is(err, hostexec.ErrExists) {
+				if err := write("x", tree.WriteOptions{}); !errors.Is(err, tree.ErrExists) {
 					t.Errorf("%s: %v", there, err)
 				}
 			}
 			plant(t, h, `rm -rf "$1" && mkdir "$1"`, dir)
-			if err := write("three", hostexec.WriteTreeOptions{ID: "three"}); err != nil {
+			if err := write("three", tree.WriteOptions{ID: "three"}); err != nil {
 				t.Fatalf("onto an empty folder: %v", err)
 			}
 			mustBeFilled(t, dir, "three")
@@ -114,14 +115,14 @@ func TestATreeIsPutWhereNothingIs(t *testing.T) {
 			// The same again is accepted although the tree has changed since, but
 			// not if the tree is gone.
 			plant(t, h, `: >"$1/new"`, dir)
-			again := hostexec.WriteTree(t.Context(), h, dir, hostexec.WriteTreeOptions{ID: "three"}, func(*hostexec.TreeWriter) error {
+			again := tree.Write(t.Context(), h, dir, tree.WriteOptions{ID: "three"}, func(*tree.Writer) error {
 				return errors.New("it was asked for again")
 			})
 			if again != nil {
 				t.Error(again)
 			}
 			plant(t, h, `chmod -R u+w "$1"; rm -rf "$1"; mkdir "$1"`, dir)
-			if err := write("four", hostexec.WriteTreeOptions{ID: "three"}); err != nil {
+			if err := write("four", tree.WriteOptions{ID: "three"}); err != nil {
 				t.Fatal(err)
 			}
 			mustBeFilled(t, dir, "four")
@@ -134,34 +135,34 @@ func TestNothingIsLeftOfATreeThatIsNotWhole(t *testing.T) {
 	for name, h := range treeHosts(t) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir() + "/tree"
-			for what, f := range map[string]func(*hostexec.TreeWriter) error{
-				"at once":    func(*hostexec.TreeWriter) error { return why },
-				"at the end": func(w *hostexec.TreeWriter) error { return errors.Join(fill("x")(w), why) },
-				"in a file":  func(w *hostexec.TreeWriter) error { return errors.Join(cutFile(w, false), why) },
-				"in holes":   func(w *hostexec.TreeWriter) error { return errors.Join(cutFile(w, true), why) },
-				"short":      func(w *hostexec.TreeWriter) error { _ = cutFile(w, false); return nil },
-				"ill path": func(w *hostexec.TreeWriter) error {
-					w.Add(hostexec.TreeEntry{Path: "../x", Kind: hostexec.Folder})
+			for what, f := range map[string]func(*tree.Writer) error{
+				"at once":    func(*tree.Writer) error { return why },
+				"at the end": func(w *tree.Writer) error { return errors.Join(fill("x")(w), why) },
+				"in a file":  func(w *tree.Writer) error { return errors.Join(cutFile(w, false), why) },
+				"in holes":   func(w *tree.Writer) error { return errors.Join(cutFile(w, true), why) },
+				"short":      func(w *tree.Writer) error { _ = cutFile(w, false); return nil },
+				"ill path": func(w *tree.Writer) error {
+					w.Add(tree.Entry{Path: "../x", Kind: tree.Folder})
 					return nil
 				},
-				"absolute": func(w *hostexec.TreeWriter) error {
-					w.Add(hostexec.TreeEntry{Path: "/x", Kind: hostexec.Folder})
+				"absolute": func(w *tree.Writer) error {
+					w.Add(tree.Entry{Path: "/x", Kind: tree.Folder})
 					return nil
 				},
-				"link to out": func(w *hostexec.TreeWriter) error {
-					w.Add(hostexec.TreeEntry{Path: "x", Kind: hostexec.HardLink, Link: "../../etc/passwd"})
+				"link to out": func(w *tree.Writer) error {
+					w.Add(tree.Entry{Path: "x", Kind: tree.HardLink, Link: "../../etc/passwd"})
 					return nil
 				},
-				"no target": func(w *hostexec.TreeWriter) error {
-					w.Add(hostexec.TreeEntry{Path: "x", Kind: hostexec.HardLink, Link: "none"})
+				"no target": func(w *tree.Writer) error {
+					w.Add(tree.Entry{Path: "x", Kind: tree.HardLink, Link: "none"})
 					return nil
 				},
-				"device": func(w *hostexec.TreeWriter) error {
-					w.Add(hostexec.TreeEntry{Path: "x", Kind: hostexec.CharDevice})
+				"device": func(w *tree.Writer) error {
+					w.Add(tree.Entry{Path: "x", Kind: tree.CharDevice})
 					return nil
 				},
 			} {
-				err := hostexec.WriteTree(t.Context(), h, dir, hostexec.WriteTreeOptions{ID: "x"}, f)
+				err := tree.Write(t.Context(), h, dir, tree.WriteOptions{ID: "x"}, f)
 				if err == nil || strings.HasPrefix(what, "at ") != errors.Is(err, why) && !strings.HasPrefix(what, "in ") {
 					t.Errorf("%s: %v", what, err)
 				}
@@ -173,8 +174,8 @@ func TestNothingIsLeftOfATreeThatIsNotWhole(t *testing.T) {
 	}
 }
 
-func cutFile(w *hostexec.TreeWriter, sparse bool) error {
-	f, err := w.File(hostexec.TreeEntry{Path: "file", Kind: hostexec.RegularFile, Mode: 0o600, Size: 9 << 20}, sparse)
+func cutFile(w *tree.Writer, sparse bool) error {
+	f, err := w.File(tree.Entry{Path: "file", Kind: tree.RegularFile, Mode: 0o600, Size: 9 << 20}, sparse)
 	if err == nil {
 		_, err = f.Write(make([]byte, 5<<20))
 	}
@@ -188,17 +189,17 @@ func TestATreeIsFenced(t *testing.T) {
 	for name, h := range treeHosts(t) {
 		t.Run(name, func(t *testing.T) {
 			session := t.TempDir() + "/session"
-			opts := func(generation int64) hostexec.WriteTreeOptions {
-				return hostexec.WriteTreeOptions{ID: "x", Fence: &hostexec.Fence{Dir: session, Epoch: hostexec.Epoch{Generation: generation}}}
+			opts := func(generation int64) tree.WriteOptions {
+				return tree.WriteOptions{ID: "x", Fence: &hostexec.Fence{Dir: session, Epoch: hostexec.Epoch{Generation: generation}}}
 			}
 			dir := session + "/work"
-			if err := hostexec.WriteTree(t.Context(), h, dir, opts(2), fill("two")); err != nil {
+			if err := tree.Write(t.Context(), h, dir, opts(2), fill("two")); err != nil {
 				t.Fatal(err)
 			}
-			if err := hostexec.WriteTree(t.Context(), h, session+"/other", opts(1), fill("one")); !errors.Is(err, hostexec.ErrFenced) {
+			if err := tree.Write(t.Context(), h, session+"/other", opts(1), fill("one")); !errors.Is(err, hostexec.ErrFenced) {
 				t.Errorf("a former holder: %v", err)
 			}
-			err := hostexec.WriteTree(t.Context(), h, session+"/other", opts(2), func(w *hostexec.TreeWriter) error {
+			err := tree.Write(t.Context(), h, session+"/other", opts(2), func(w *tree.Writer) error {
 				_, err := h.Run(t.Context(), hostexec.Command{Script: ":", Fence: opts(3).Fence})
 				return errors.Join(err, fill("two")(w))
 			})
@@ -218,17 +219,17 @@ func TestATreeWhoseConnectionIsLostCanBeWrittenAgain(t *testing.T) {
 	for name, h := range map[string]hostexec.Host{"gnu": newHost(t, sshd.Spec()), "busybox": &otherShell{newHost(t, sshd.Spec()), busybox(t)}} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir() + "/tree"
-			opts := hostexec.WriteTreeOptions{ID: "x"}
-			for i, cut := range []func(*hostexec.TreeWriter) error{
-				func(w *hostexec.TreeWriter) error { sshd.KillSessions(); return fill("lost")(w) },
-				func(w *hostexec.TreeWriter) error { err := fill("lost")(w); sshd.KillSessions(); return err },
-				func(w *hostexec.TreeWriter) error {
+			opts := tree.WriteOptions{ID: "x"}
+			for i, cut := range []func(*tree.Writer) error{
+				func(w *tree.Writer) error { sshd.KillSessions(); return fill("lost")(w) },
+				func(w *tree.Writer) error { err := fill("lost")(w); sshd.KillSessions(); return err },
+				func(w *tree.Writer) error {
 					err := cutFile(w, false)
 					sshd.KillSessions()
 					return errors.Join(err, cutFile(w, false))
 				},
 			} {
-				err := hostexec.WriteTree(t.Context(), h, dir, opts, cut)
+				err := tree.Write(t.Context(), h, dir, opts, cut)
 				if !errors.Is(err, hostexec.ErrOutcomeUnknown) && i < 2 || err == nil {
 					t.Errorf("%d: %v", i, err)
 				}
@@ -237,7 +238,7 @@ func TestATreeWhoseConnectionIsLostCanBeWrittenAgain(t *testing.T) {
 				}
 			}
 			for i := range 2 {
-				if err := hostexec.WriteTree(t.Context(), h, dir, opts, fill(fmt.Sprint("round ", i))); err != nil {
+				if err := tree.Write(t.Context(), h, dir, opts, fill(fmt.Sprint("round ", i))); err != nil {
 					t.Fatal(err)
 				}
 				mustBeFilled(t, dir, "round 0")
@@ -253,10 +254,10 @@ func TestATreeWhoseConnectionIsLostCanBeWrittenAgain(t *testing.T) {
 func TestTimesBefore1970KeepTheirFraction(t *testing.T) {
 	h, dir := localHost(t), t.TempDir()+"/tree"
 	times := []time.Time{time.Unix(-1, 750_000_000), time.Unix(-2, 500_000_000), time.Unix(-1, 0), time.Unix(0, 500_000_000)}
-	err := hostexec.WriteTree(t.Context(), h, dir, hostexec.WriteTreeOptions{}, func(w *hostexec.TreeWriter) error {
+	err := tree.Write(t.Context(), h, dir, tree.WriteOptions{}, func(w *tree.Writer) error {
 		for i, at := range times {
 			for _, holes := range []bool{false, true} {
-				f, err := w.File(hostexec.TreeEntry{Path: fmt.Sprint(i, holes), Kind: hostexec.RegularFile, Mode: 0o600, MTime: at, Size: 300_000}, holes)
+				f, err := w.File(tree.Entry{Path: fmt.Sprint(i, holes), Kind: tree.RegularFile, Mode: 0o600, MTime: at, Size: 300_000}, holes)
 				if err != nil {
 					return err
 				}

@@ -14,6 +14,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	treepkg "fairlead.dev/fairlead/hostexec/tree"
 )
 
 // A pausingTree is a tree of one file. Its stream stops once after stopAt bytes,
@@ -113,7 +114,7 @@ func testTreeParts(t *testing.T, far bool) {
 	tree := &pausingTree{data: pattern(6, 2<<20), stopAt: 1 << 20, goOn: make(chan struct{})}
 	size := int64(len(tree.data))
 	put := func(ctx context.Context, into string) error {
-		return hostexec.PutTreeInParts(ctx, h, dir+"/"+into, parts, tree.write)
+		return treepkg.PutInParts(ctx, h, dir+"/"+into, parts, tree.write)
 	}
 
 	// The connection is lost when about half of the tree is there.
@@ -188,10 +189,10 @@ func TestTwoWhoBringTheSameTreeDoNotDisturbEachOther(t *testing.T) {
 	data := pattern(7, 2<<20)
 	slow := &pausingTree{data: data, stopAt: 1 << 20, goOn: make(chan struct{})}
 	ended := make(chan error, 1)
-	go func() { ended <- hostexec.PutTreeInParts(t.Context(), h, dir+"/slow", dir+"/parts", slow.write) }()
+	go func() { ended <- treepkg.PutInParts(t.Context(), h, dir+"/slow", dir+"/parts", slow.write) }()
 	until(t, "a part is there", func() bool { return total(sizes(t, dir+"/parts")) > 1<<19 })
 	fast := &pausingTree{data: data}
-	if err := hostexec.PutTreeInParts(t.Context(), other, dir+"/fast", dir+"/parts", fast.write); err != nil {
+	if err := treepkg.PutInParts(t.Context(), other, dir+"/fast", dir+"/parts", fast.write); err != nil {
 		t.Error(err)
 	}
 	mustBe(t, dir+"/fast/file", data)

@@ -8,6 +8,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/hostexec/process"
 )
 
 // BenchmarkSlowLine reports how many round trips of a slow line each operation
@@ -30,7 +31,7 @@ func BenchmarkSlowLine(b *testing.B) {
 		},
 		"attach": func(b *testing.B) {
 			s.fence.Epoch.Attempt++
-			a, err := hostexec.Attach(b.Context(), h, s.proc(), hostexec.AttachOptions{Fence: s.fence})
+			a, err := process.Attach(b.Context(), h, s.proc(), process.AttachOptions{Fence: s.fence})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -51,7 +52,7 @@ func BenchmarkSlowLine(b *testing.B) {
 	}
 	b.Run("message", func(b *testing.B) {
 		s.fence.Epoch.Attempt++
-		a := s.attach(hostexec.AttachOptions{Fence: s.fence, Offset: s.inspect().Size})
+		a := s.attach(process.AttachOptions{Fence: s.fence, Offset: s.inspect().Size})
 		in := bufio.NewReader(a)
 		ping := func() {
 			if _, err := io.WriteString(a, pingLine); err != nil {

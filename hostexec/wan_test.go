@@ -13,6 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
@@ -65,14 +66,14 @@ func TestOverASlowLine(t *testing.T) {
 	}
 
 	s.program("echo")
-	older := s.attach(hostexec.AttachOptions{})
+	older := s.attach(process.AttachOptions{})
 	if _, err := io.WriteString(older, "one\n"); err != nil {
 		t.Fatal(err)
 	}
 	readUntil(t, older, "one\n")
 	io.WriteString(older, "on its way\n")
 	s.fence.Epoch.Attempt++
-	newer := s.attach(hostexec.AttachOptions{})
+	newer := s.attach(process.AttachOptions{})
 	if _, err := io.WriteString(newer, "two\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +104,7 @@ func TestOverASlowLine(t *testing.T) {
 	}
 	size := s.inspect().Size
 	s.fence.Epoch.Attempt++
-	again := s.attach(hostexec.AttachOptions{Offset: size})
+	again := s.attach(process.AttachOptions{Offset: size})
 	if _, err := io.WriteString(again, "four\n"); err != nil {
 		t.Fatal(err)
 	}

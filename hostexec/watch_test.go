@@ -10,18 +10,19 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/hostexec/process"
 )
 
 func (s *scene) leaveWatch(offset int64) {
 	s.t.Helper()
-	if err := hostexec.LeaveWatch(s.ctx, s.host, s.proc(), offset, s.fence); err != nil {
+	if err := process.LeaveWatch(s.ctx, s.host, s.proc(), offset, s.fence); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-func (s *scene) look() []hostexec.Watched {
+func (s *scene) look() []process.Watched {
 	s.t.Helper()
-	found, err := hostexec.LookWatched(s.ctx, s.host, filepath.Dir(s.dir))
+	found, err := process.LookWatched(s.ctx, s.host, filepath.Dir(s.dir))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -29,7 +30,7 @@ func (s *scene) look() []hostexec.Watched {
 }
 
 // sees checks what is reported of the scene's process.
-func (s *scene) sees(want ...hostexec.Watched) {
+func (s *scene) sees(want ...process.Watched) {
 	s.t.Helper()
 	if got := s.look(); fmt.Sprint(got) != fmt.Sprint(want) {
 		s.t.Fatalf("a look told of %+v, want %+v", got, want)
@@ -37,8 +38,8 @@ func (s *scene) sees(want ...hostexec.Watched) {
 }
 
 // told returns the scene's process with something that happened to it.
-func told(offset int64, state hostexec.ProcessState, code int, size int64) hostexec.Watched {
-	return hostexec.Watched{Session: "s-1", Process: "p", Offset: offset, State: state, Code: code, Size: size}
+func told(offset int64, state process.State, code int, size int64) process.Watched {
+	return process.Watched{Session: "s-1", Process: "p", Offset: offset, State: state, Code: code, Size: size}
 }
 
 func TestAWatchTellsOfWhatAProcessWritesAndOfItsEnd(t *testing.T) {
@@ -51,9 +52,9 @@ func TestAWatchTellsOfWhatAProcessWritesAndOfItsEnd(t *testing.T) {
 		s.sees()
 		s.sees()
 		s.leaveWatch(2)
-		s.sees(told(2, hostexec.ProcessRunning, 0, 6))
+		s.sees(told(2, process.Running, 0, 6))
 		s.leaveWatch(9)
-		s.sees(told(9, hostexec.ProcessRunning, 0, 6))
+		s.sees(told(9, process.Running, 0, 6))
 		if !s.look()[0].Over() {
 			t.Error("a journal that was cut short is not called over")
 		}
@@ -67,16 +68,16 @@ func TestAWatchTellsOfWhatAProcessWritesAndOfItsEnd(t *testing.T) {
 		}
 		f.Close()
 		eventually(t, "the process answered", func() bool { return s.inspect().Size == 11 })
-		s.sees(told(6, hostexec.ProcessRunning, 0, 11))
+		s.sees(told(6, process.Running, 0, 11))
 		s.leaveWatch(11)
 		s.sees()
 		kill(t, s.inspect().PID)
-		eventually(t, "its end is known", func() bool { return s.inspect().State == hostexec.ProcessExited })
-		s.sees(told(11, hostexec.ProcessExited, 137, 11))
+		eventually(t, "its end is known", func() bool { return s.inspect().State == process.Exited })
+		s.sees(told(11, process.Exited, 137, 11))
 		if err := os.Remove(s.proc() + "/out.log"); err != nil {
 			t.Fatal(err)
 		}
-		s.sees(told(11, hostexec.ProcessExited, 137, -1))
+		s.sees(told(11, process.Exited, 137, -1))
 	})
 }
 
@@ -88,8 +89,8 @@ func TestAWatchTellsOfAProcessWhoseEndNobodySaw(t *testing.T) {
 		kill(t, s.supervisor())
 		s.sees()
 		kill(t, st.PID)
-		eventually(t, "it is lost", func() bool { return s.inspect().State == hostexec.ProcessLost })
-		s.sees(told(6, hostexec.ProcessLost, 0, 6))
+		eventually(t, "it is lost", func() bool { return s.inspect().State == process.Lost })
+		s.sees(told(6, process.Lost, 0, 6))
 	})
 }
 
@@ -116,7 +117,7 @@ func TestAWatchTellsOfAReboot(t *testing.T) {
 		if err := os.Rename(marks[0], strings.Replace(marks[0], boot, other, 1)); err != nil {
 			t.Fatal(err)
 		}
-		s.sees(told(6, hostexec.ProcessRebooted, 0, 6))
+		s.sees(told(6, process.Rebooted, 0, 6))
 		if err := os.WriteFile(s.proc()+"/started", started, 0o600); err != nil { // for the clean-up
 			t.Fatal(err)
 		}
@@ -128,11 +129,11 @@ func TestAnAttachmentTakesTheWatchBack(t *testing.T) {
 		s.start("/bin/sh", "-c", `echo ready; while read -r x; do echo "$x"; done`)
 		eventually(t, "the process is ready", func() bool { return s.inspect().Size == 6 })
 		s.leaveWatch(0)
-		s.sees(told(0, hostexec.ProcessRunning, 0, 6))
-		f := s.attach(hostexec.AttachOptions{Follow: true})
-		s.sees(told(0, hostexec.ProcessRunning, 0, 6)) // a viewer watches nothing
+		s.sees(told(0, process.Running, 0, 6))
+		f := s.attach(process.AttachOptions{Follow: true})
+		s.sees(told(0, process.Running, 0, 6)) // a viewer watches nothing
 		f.Close()
-		a := s.attach(hostexec.AttachOptions{})
+		a := s.attach(process.AttachOptions{})
 		s.sees()
 		a.Close()
 		s.waitDetached()
@@ -142,7 +143,7 @@ func TestAnAttachmentTakesTheWatchBack(t *testing.T) {
 
 func TestAWatchNeedsAProcessAndTheNewestEpoch(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
-		err := hostexec.LeaveWatch(s.ctx, s.host, s.proc(), 0, s.fence)
+		err := process.LeaveWatch(s.ctx, s.host, s.proc(), 0, s.fence)
 		if !errors.Is(err, hostexec.ErrNotExist) {
 			t.Errorf("watch for a process that never began: %v", err)
 		}
@@ -150,7 +151,7 @@ func TestAWatchNeedsAProcessAndTheNewestEpoch(t *testing.T) {
 		older := s.fence
 		s.fence.Epoch.Pump++
 		s.leaveWatch(0)
-		if err := hostexec.LeaveWatch(s.ctx, s.host, s.proc(), 5, older); !errors.Is(err, hostexec.ErrFenced) {
+		if err := process.LeaveWatch(s.ctx, s.host, s.proc(), 5, older); !errors.Is(err, hostexec.ErrFenced) {
 			t.Errorf("watch of an older holder: %v", err)
 		}
 		s.sees()
@@ -158,7 +159,7 @@ func TestAWatchNeedsAProcessAndTheNewestEpoch(t *testing.T) {
 			dir    string
 			offset int64
 		}{{"proc/p", 0}, {s.proc(), -1}} {
-			if err := hostexec.LeaveWatch(s.ctx, s.host, bad.dir, bad.offset, s.fence); err == nil {
+			if err := process.LeaveWatch(s.ctx, s.host, bad.dir, bad.offset, s.fence); err == nil {
 				t.Errorf("watch of %+v was left", bad)
 			}
 		}
@@ -197,7 +198,7 @@ func TestALookFindsTheFewAmongThousands(t *testing.T) {
 	s.leaveWatch(6)
 	const many = 2000
 	manyWatches(t, s, many)
-	everyShell := func(want ...hostexec.Watched) {
+	everyShell := func(want ...process.Watched) {
 		for _, p := range places(t) {
 			t.Run(p.name, func(t *testing.T) {
 				there := *s
@@ -207,14 +208,14 @@ func TestALookFindsTheFewAmongThousands(t *testing.T) {
 		}
 	}
 	everyShell()
-	var want []hostexec.Watched
+	var want []process.Watched
 	for _, i := range []int{0, 99, 100, 777, many - 1} {
 		name := fmt.Sprintf("many-%04d", i)
 		log := filepath.Join(filepath.Dir(s.dir), name, "proc/app-server/out.log")
 		if err := os.WriteFile(log, []byte("ready\n{}\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		want = append(want, hostexec.Watched{Session: name, Process: "app-server", Offset: 6, State: hostexec.ProcessRunning, Size: 9})
+		want = append(want, process.Watched{Session: name, Process: "app-server", Offset: 6, State: process.Running, Size: 9})
 	}
 	everyShell(want...)
 }
@@ -223,7 +224,7 @@ func TestAPieceOfTheJournalIsReadFromAnyLine(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		const size = 3 << 20
 		s.program(fmt.Sprintf("emit 5 %d", size))
-		eventually(t, "the process ended", func() bool { return s.inspect().State == hostexec.ProcessExited })
+		eventually(t, "the process ended", func() bool { return s.inspect().State == process.Exited })
 		written := pattern(5, size)
 		places := []int{0, 1, 65535, 65536, 70001, size - 70000, size - 1, size, size + 200000}
 		for _, at := range places {
@@ -236,9 +237,9 @@ func TestAPieceOfTheJournalIsReadFromAnyLine(t *testing.T) {
 		}
 		all := string(written)
 		for _, at := range places {
-			got, err := hostexec.ReadJournal(s.ctx, s.host, s.proc(), int64(at))
+			got, err := process.ReadJournal(s.ctx, s.host, s.proc(), int64(at))
 			want := all[min(at, size):]
-			want = want[:min(len(want), hostexec.MaxJournalPiece)]
+			want = want[:min(len(want), process.MaxJournalPiece)]
 			if err != nil || string(got) != want {
 				t.Errorf("at %d: %d bytes, %v; want %d", at, len(got), err, len(want))
 			}
@@ -246,7 +247,7 @@ func TestAPieceOfTheJournalIsReadFromAnyLine(t *testing.T) {
 		if err := os.Remove(s.proc() + "/out.log"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := hostexec.ReadJournal(s.ctx, s.host, s.proc(), 0); !errors.Is(err, hostexec.ErrNotExist) {
+		if _, err := process.ReadJournal(s.ctx, s.host, s.proc(), 0); !errors.Is(err, hostexec.ErrNotExist) {
 			t.Errorf("a journal that is gone: %v", err)
 		}
 	})
@@ -285,7 +286,7 @@ func TestAWatchIsNotMisledByHowLsIsSetUp(t *testing.T) {
 			s.leaveWatch(6)
 			s.sees()
 			s.leaveWatch(2)
-			s.sees(told(2, hostexec.ProcessRunning, 0, 6))
+			s.sees(told(2, process.Running, 0, 6))
 		})
 	}
 }
@@ -305,12 +306,12 @@ func TestAWatchThatMakesNoSenseHidesNoOther(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s.sees(told(2, hostexec.ProcessRunning, 0, 6))
+		s.sees(told(2, process.Running, 0, 6))
 		// An unreadable exit file does not count as an exit: the process runs.
 		if err := os.WriteFile(s.proc()+"/exit", []byte("what 1\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s.sees(told(2, hostexec.ProcessRunning, 0, 6))
+		s.sees(told(2, process.Running, 0, 6))
 		if err := os.Remove(s.proc() + "/exit"); err != nil { // for the clean-up
 			t.Fatal(err)
 		}

@@ -11,19 +11,20 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 )
 
 func (s *scene) watchFile(file string) {
 	s.t.Helper()
-	if err := hostexec.WatchFile(s.ctx, s.host, s.proc(), file, "a-note", s.fence); err != nil {
+	if err := process.WatchFile(s.ctx, s.host, s.proc(), file, "a-note", s.fence); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
 // tells checks what a look at files reports.
-func (s *scene) tells(when string, want ...hostexec.ChangedFile) {
+func (s *scene) tells(when string, want ...process.ChangedFile) {
 	s.t.Helper()
-	got, err := hostexec.LookFiles(s.ctx, s.host, filepath.Dir(s.dir))
+	got, err := process.LookFiles(s.ctx, s.host, filepath.Dir(s.dir))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -36,7 +37,7 @@ func (s *scene) tells(when string, want ...hostexec.ChangedFile) {
 // somebody attaches.
 func TestAFileThatIsWaitedForIsToldWhenItChanges(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
-		changed := hostexec.ChangedFile{Session: "s-1", Process: "p", Note: "a-note"}
+		changed := process.ChangedFile{Session: "s-1", Process: "p", Note: "a-note"}
 		s.tells("with nothing there")
 		s.start("/bin/sh", "-c", `while read -r x; do :; done`)
 		file := filepath.Join(s.dir, "home", "auth file.json")
@@ -79,16 +80,16 @@ func TestAFileThatIsWaitedForIsToldWhenItChanges(t *testing.T) {
 		}
 		s.watchFile(file)
 		write(time.Minute)
-		s.attach(hostexec.AttachOptions{}).Close()
+		s.attach(process.AttachOptions{}).Close()
 		s.tells("attached")
 		for _, note := range []string{"", "two words", "a\nline"} {
-			if err := hostexec.WatchFile(s.ctx, s.host, s.proc(), file, note, s.fence); err == nil {
+			if err := process.WatchFile(s.ctx, s.host, s.proc(), file, note, s.fence); err == nil {
 				t.Errorf("note %q was taken", note)
 			}
 		}
 		older := s.fence
 		older.Epoch.Generation--
-		if err := hostexec.WatchFile(s.ctx, s.host, s.proc(), file, "late", older); !errors.Is(err, hostexec.ErrFenced) {
+		if err := process.WatchFile(s.ctx, s.host, s.proc(), file, "late", older); !errors.Is(err, hostexec.ErrFenced) {
 			t.Errorf("a former holder: %v", err)
 		}
 	})
@@ -119,7 +120,7 @@ func TestANoteThatIsNoneHidesNoOther(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s.tells("among garbled ones", hostexec.ChangedFile{Session: "s-1", Process: "p", Note: "a-note"})
+		s.tells("among garbled ones", process.ChangedFile{Session: "s-1", Process: "p", Note: "a-note"})
 	})
 }
 

@@ -1,11 +1,12 @@
 package hostexec
 
 import (
-	"crypto/rand"
 	"encoding/base64"
 	"maps"
 	"slices"
 	"strings"
+
+	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
 // How a command travels.
@@ -26,17 +27,14 @@ const bootstrap = `exec /bin/sh -c 'IFS= read -r x; eval "$x"'`
 // bootstrapScript is the part of bootstrap that /bin/sh is given.
 const bootstrapScript = `IFS= read -r x; eval "$x"`
 
-// newMark returns a word that nothing else will print.
-func newMark() string { return "fl-" + rand.Text() }
-
 // streamLine returns the line that runs c in the shell itself, which ends with c.
 func streamLine(mark string, c Command) string {
-	return newlineVar + `{ ` + sayBoth(mark+" b") + body(c) + "; }\n"
+	return script.NewlineVar + `{ ` + sayBoth(mark+" b") + body(c) + "; }\n"
 }
 
 // loopLine makes a fresh shell serve request lines until its input ends. Each request runs
 // in a subshell, so that it cannot affect the next.
-const loopLine = newlineVar + `while IFS= read -r x; do eval "$x"; done` + "\n"
+const loopLine = script.NewlineVar + `while IFS= read -r x; do eval "$x"; done` + "\n"
 
 // requestLine returns the line that runs c in a subshell and prints its status after a mark
 // on both outputs, so that the end is seen even if the command left a child that keeps them
@@ -48,7 +46,7 @@ const loopLine = newlineVar + `while IFS= read -r x; do eval "$x"; done` + "\n"
 func requestLine(mark string, c Command) string {
 	sub := "(" + body(c) + ")"
 	end := `;_r=$?;` + sayBoth(mark+" e $_r")
-	open := newlineVar + `{ ` + sayBoth(mark+" b")
+	open := script.NewlineVar + `{ ` + sayBoth(mark+" b")
 	if len(c.Stdin) == 0 {
 		return open + sub + ` </dev/null` + end + "}\n"
 	}
@@ -62,7 +60,7 @@ func requestLine(mark string, c Command) string {
 // onceLine is requestLine for a shell that serves only this request: the command's input is
 // the channel itself.
 func onceLine(mark string, c Command) string {
-	return newlineVar + `{ ` + sayBoth(mark+" b") + "(" + body(c) + `);_r=$?;` + sayBoth(mark+" e $_r") + "}\n"
+	return script.NewlineVar + `{ ` + sayBoth(mark+" b") + "(" + body(c) + `);_r=$?;` + sayBoth(mark+" e $_r") + "}\n"
 }
 
 // sayBoth prints words at the beginning of a line on both outputs, in one write each.
@@ -77,23 +75,23 @@ func body(c Command) string {
 	if c.Fence != nil {
 		prologue := fencePrologue(*c.Fence)
 		if c.FenceAtStart {
-			prologue += "\n" + fenceEpilogue
+			prologue += "\n" + script.FenceEnd
 		}
-		b.WriteString("eval " + quote(prologue) + ";")
+		b.WriteString("eval " + script.Quote(prologue) + ";")
 	}
 	for _, k := range slices.Sorted(maps.Keys(c.Env)) {
-		b.WriteString("export " + k + "=" + quote(c.Env[k]) + ";")
+		b.WriteString("export " + k + "=" + script.Quote(c.Env[k]) + ";")
 	}
 	b.WriteString("set --")
 	for _, a := range c.Args {
-		b.WriteString(" " + quote(a))
+		b.WriteString(" " + script.Quote(a))
 	}
-	script := "eval " + quote(c.Script)
+	text := "eval " + script.Quote(c.Script)
 	if c.Fence == nil || c.FenceAtStart {
-		b.WriteString(";" + script)
+		b.WriteString(";" + text)
 	} else {
 		// In a subshell, so that the lock is released however the script ends.
-		b.WriteString(";(" + script + ");_r=$?;" + fenceEpilogue + ";exit $_r")
+		b.WriteString(";(" + text + ");_r=$?;" + script.FenceEnd + ";exit $_r")
 	}
 	return b.String()
 }

@@ -11,6 +11,8 @@ import (
 	"io"
 	"io/fs"
 	"strconv"
+
+	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
 // receiveScript reads a file from its input and puts it in place, complete and verified, or
@@ -66,7 +68,7 @@ esac`
 // receiveCommand returns the command that writes size bytes to path. fill is receiveInput
 // or receiveTold.
 func receiveCommand(fill, path string, size int64, sum string, mode fs.FileMode, fence *Fence) (Command, error) {
-	if err := checkPath(path); err != nil {
+	if err := script.CheckPath(path); err != nil {
 		return Command{}, err
 	}
 	if mode&^fs.ModePerm != 0 || mode == 0 {
@@ -74,12 +76,12 @@ func receiveCommand(fill, path string, size int64, sum string, mode fs.FileMode,
 	}
 	check, again, unlock := "", "", ""
 	if fence != nil {
-		if err := fence.check(); err != nil {
+		if err := fence.Check(); err != nil {
 			return Command{}, err
 		}
 		// Checked before anything is created, and again for the rename: the lock is never
 		// held during the transfer.
-		check, again, unlock = fencePrologue(*fence)+"\n"+fenceEpilogue, fence.again(), fenceEpilogue
+		check, again, unlock = fencePrologue(*fence)+"\n"+script.FenceEnd, script.FenceAgain(fence.Epoch.Generation, fence.Epoch.Pump, fence.Epoch.Attempt), script.FenceEnd
 	}
 	return Command{
 		Script: fmt.Sprintf(receiveScript, check, again, unlock, fill),
@@ -160,10 +162,10 @@ func feed(ctx context.Context, h Host, c Command, r io.Reader, size int64, sum [
 // last byte until the sum is verified; without that byte the host rejects the file.
 func pour(s Stream, r io.Reader, size int64, sum [sha256.Size]byte) error {
 	digest := sha256.New()
-	src := io.TeeReader(io.LimitReader(readErrors{r}, size), digest)
+	src := io.TeeReader(io.LimitReader(script.MarkedReader{Reader: r, As: ErrSource}, size), digest)
 	sendErr := func() error {
 		if size > 1 {
-			if _, err := io.CopyBuffer(onlyWriter{s}, io.LimitReader(src, size-1), make([]byte, 256<<10)); err != nil {
+			if _, err := io.CopyBuffer(script.OnlyWriter{Writer: s}, io.LimitReader(src, size-1), make([]byte, 256<<10)); err != nil {
 				return err
 			}
 		}
@@ -206,6 +208,3 @@ func dropped(s Stream) error {
 	}
 	return nil
 }
-
-// onlyWriter hides the other methods of a Stream from io.Copy.
-type onlyWriter struct{ io.Writer }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/tree"
 )
 
 // Capture reads a CODEX_HOME on a host as Pack reads a local one: the same files,
@@ -43,7 +44,7 @@ for f; do if [ -e "$f" ] || [ -L "$f" ]; then printf '%s\n' "$f"; fi; done`,
 		return nil, errors.New("nothing of a codex home is there (neither auth.json nor config.toml)")
 	}
 	archive := &bounded{max: 2 * maxBytes}
-	if err := hostexec.GetTree(ctx, h, dir, archive, there...); err != nil {
+	if err := tree.Get(ctx, h, dir, archive, there...); err != nil {
 		return nil, err
 	}
 	files, ignored, err := unpackHome(&archive.Buffer)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // inFolders makes the folder at path below dir and calls f with it open. No call
@@ -62,7 +63,7 @@ func TestWhatLiesTooDeepIsLeftOutAndSaid(t *testing.T) {
 			})
 			inFolders(t, work, folders+"/"+strings.Repeat("x", 100)+"/"+strings.Repeat("y", 100), func(folder int) error { return writeAt(folder, "z") })
 
-			c := OpenChunks(newTestStore(t), ChunkOptions{})
+			c := chunks.Open(newTestStore(t), chunks.Options{})
 			spec := workOf(work)
 			spec.ID = NewID("s1", time.Now())
 			m, err := Take(t.Context(), h, c, spec)

@@ -4,9 +4,9 @@
 // into other files are overwritten with as many '*' and counted in the manifest.
 //
 // A snapshot is a manifest, which names trees. A tree is a sorted list of entries, and the
-// entry of a file names the chunks of its content. Lists and content are chunks. They are
-// kept in packs, each chunk once per store. So a snapshot costs only what differs from all
-// other snapshots of all sessions. Snapshots can be deleted in any order; Prune frees what
+// entry of a file names the chunks of its content. Lists and content are chunks, which
+// package chunks keeps, each once per store. So a snapshot costs only what differs from all
+// other snapshots of all sessions. Snapshots can be deleted in any order; a prune frees what
 // nothing needs any more.
 //
 // Take lists a tree on the host, compares the list with that of the parent (the session's

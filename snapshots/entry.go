@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // An Entry is one name in a tree.
@@ -31,7 +33,7 @@ type Entry struct {
 
 // A Ref is one piece of a file: a chunk, or a hole where Hole is not 0.
 type Ref struct {
-	Digest Digest
+	Digest chunks.Digest
 	Hole   int64
 }
 

@@ -8,19 +8,21 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // Export writes a snapshot as one plain tar archive: manifest.json, and a folder for each
 // tree. The same snapshot gives the same bytes. GNU and busybox tar can read it, with names
 // of any bytes and length. Times are in whole seconds, and holes become zeros. Digests are
 // checked during the export, so the archive is valid only if the error is nil.
-func Export(ctx context.Context, c *Chunks, id string, w io.Writer) (err error) {
+func Export(ctx context.Context, c *chunks.Store, id string, w io.Writer) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("export snapshot %s: %w", id, err)
 		}
 	}()
-	m, err := c.manifest(ctx, id)
+	m, err := manifestOf(ctx, c, id)
 	if err != nil {
 		return err
 	}
@@ -28,7 +30,7 @@ func Export(ctx context.Context, c *Chunks, id string, w io.Writer) (err error) 
 	if err != nil {
 		return err
 	}
-	x := exporting{out: tar.NewWriter(w), zeros: make([]byte, minHole)}
+	x := exporting{out: tar.NewWriter(w), zeros: make([]byte, chunks.MinHole)}
 	h := &tar.Header{Typeflag: tar.TypeReg, Name: manifestName, Size: int64(len(data)), Mode: 0o600, ModTime: m.CreatedAt, Format: tar.FormatGNU}
 	if err := x.out.WriteHeader(h); err != nil {
 		return err
@@ -38,7 +40,7 @@ func Export(ctx context.Context, c *Chunks, id string, w io.Writer) (err error) 
 	}
 	for _, t := range m.Trees {
 		x.tree = t.Name
-		if err := c.walk(ctx, t, &x); err != nil {
+		if err := walk(ctx, c, t, &x); err != nil {
 			return fmt.Errorf("%s: %w", t.Name, err)
 		}
 		if err := x.endTree(); err != nil {

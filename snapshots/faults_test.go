@@ -19,12 +19,13 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // A strikingStore calls strike before and after each operation. An error of strike
 // becomes the operation's.
 type strikingStore struct {
-	blobs
+	chunks.Blobs
 	strike func(what string) error
 }
 
@@ -39,40 +40,40 @@ func (s *strikingStore) around(what string, do func() error) error {
 }
 
 func (s *strikingStore) Create(ctx context.Context, key string, data []byte) error {
-	return s.around("create", func() error { return s.blobs.Create(ctx, key, data) })
+	return s.around("create", func() error { return s.Blobs.Create(ctx, key, data) })
 }
 
 func (s *strikingStore) Put(ctx context.Context, key string, data []byte) error {
-	return s.around("put", func() error { return s.blobs.Put(ctx, key, data) })
+	return s.around("put", func() error { return s.Blobs.Put(ctx, key, data) })
 }
 
 func (s *strikingStore) Get(ctx context.Context, key string) (data []byte, err error) {
-	err = s.around("get", func() error { data, err = s.blobs.Get(ctx, key); return err })
+	err = s.around("get", func() error { data, err = s.Blobs.Get(ctx, key); return err })
 	return data, err
 }
 
 func (s *strikingStore) Stat(ctx context.Context, key string) (i store.Info, err error) {
-	err = s.around("stat", func() error { i, err = s.blobs.Stat(ctx, key); return err })
+	err = s.around("stat", func() error { i, err = s.Blobs.Stat(ctx, key); return err })
 	return i, err
 }
 
 func (s *strikingStore) List(ctx context.Context, prefix string) (l []store.Info, err error) {
-	err = s.around("list", func() error { l, err = s.blobs.List(ctx, prefix); return err })
+	err = s.around("list", func() error { l, err = s.Blobs.List(ctx, prefix); return err })
 	return l, err
 }
 
 func (s *strikingStore) NewReader(ctx context.Context, key string) (r io.ReadCloser, err error) {
-	err = s.around("read", func() error { r, err = s.blobs.NewReader(ctx, key); return err })
+	err = s.around("read", func() error { r, err = s.Blobs.NewReader(ctx, key); return err })
 	return r, err
 }
 
-func (s *strikingStore) newReaderAt(ctx context.Context, key string) (r blobAt, err error) {
-	err = s.around("read", func() error { r, err = s.blobs.newReaderAt(ctx, key); return err })
+func (s *strikingStore) OpenAt(ctx context.Context, key string) (r chunks.BlobAt, err error) {
+	err = s.around("read", func() error { r, err = s.Blobs.OpenAt(ctx, key); return err })
 	return r, err
 }
 
-func (s *strikingStore) newWriter(ctx context.Context, key string) (blobWriter, error) {
-	w, err := s.blobs.newWriter(ctx, key)
+func (s *strikingStore) OpenWriter(ctx context.Context, key string) (chunks.BlobWriter, error) {
+	w, err := s.Blobs.OpenWriter(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -80,16 +81,16 @@ func (s *strikingStore) newWriter(ctx context.Context, key string) (blobWriter, 
 }
 
 type strikingWriter struct {
-	blobWriter
+	chunks.BlobWriter
 	s *strikingStore
 }
 
 func (w *strikingWriter) Write(p []byte) (n int, err error) {
-	err = w.s.around("write", func() error { n, err = w.blobWriter.Write(p); return err })
+	err = w.s.around("write", func() error { n, err = w.BlobWriter.Write(p); return err })
 	return n, err
 }
 
-func (w *strikingWriter) Close() error { return w.s.around("close", w.blobWriter.Close) }
+func (w *strikingWriter) Close() error { return w.s.around("close", w.BlobWriter.Close) }
 
 // A strikingHost calls strike before each command, and before each piece of a
 // command's output.
@@ -140,8 +141,8 @@ func (s *strikingStream) Write(p []byte) (int, error) {
 var errStruck = errors.New("struck by the test")
 
 // smallChunks makes packs so small that a small tree fills several.
-func smallChunks(b blobs) *Chunks {
-	return openChunks(b, ChunkOptions{packBytes: 200_000, blockBytes: 50_000})
+func smallChunks(b chunks.Blobs) *chunks.Store {
+	return chunks.OpenBlobs(b, chunks.Options{PackBytes: 200_000, BlockBytes: 50_000})
 }
 
 func aTree(t testing.TB) string {
@@ -163,7 +164,7 @@ func mustBeWhole(t *testing.T, st *store.Store, id string, want map[string]strin
 		return false
 	}
 	must(t, err)
-	_, contents := exportOf(t, OpenChunks(st, ChunkOptions{}), id)
+	_, contents := exportOf(t, chunks.Open(st, chunks.Options{}), id)
 	for name, content := range want {
 		if contents["work/"+name] != content {
 			t.Fatalf("%s claims to be whole, and %s is not in it as it is", id, name)
@@ -242,12 +243,12 @@ func strikeEach(t *testing.T, kill bool) {
 			s.kill = cancel
 		}
 		spec := TakeSpec{ID: NewID("s1", time.Unix(1.8e9+round, 0)), Session: "s1", Trees: []TreeSpec{WorkOf(dir, WorkFull, nil)}}
-		_, err := Take(ctx, &strikingHost{h, s.strike}, smallChunks(&strikingStore{storeBlobs{st}, s.strike}), spec)
+		_, err := Take(ctx, &strikingHost{h, s.strike}, smallChunks(&strikingStore{chunks.StoreBlobs{Store: st}, s.strike}), spec)
 		want := contentsOf(t, dir)
 		if whole := mustBeWhole(t, st, spec.ID, want); err == nil && !whole {
 			t.Errorf("%s %d: no error, and no snapshot", s.what, s.nth)
 		}
-		_, again := Take(t.Context(), h, smallChunks(storeBlobs{st}), spec)
+		_, again := Take(t.Context(), h, smallChunks(chunks.StoreBlobs{Store: st}), spec)
 		must(t, again)
 		if !mustBeWhole(t, st, spec.ID, want) {
 			t.Errorf("%s %d: the second attempt left no snapshot", s.what, s.nth)
@@ -298,14 +299,14 @@ func TestAConnectionCutInMidCaptureLeavesNoSnapshot(t *testing.T) {
 					}
 				}
 			}}
-		if _, err := Take(t.Context(), h, OpenChunks(st, ChunkOptions{}), spec); !errors.Is(err, hostexec.ErrOutcomeUnknown) && !errors.Is(err, hostexec.ErrUnreachable) {
+		if _, err := Take(t.Context(), h, chunks.Open(st, chunks.Options{}), spec); !errors.Is(err, hostexec.ErrOutcomeUnknown) && !errors.Is(err, hostexec.ErrUnreachable) {
 			t.Errorf("cut after %d bytes: %v", after, err)
 		}
 		if mustBeWhole(t, st, spec.ID, nil) {
 			t.Error("there is a snapshot")
 		}
 		spec.Progress = nil
-		_, err := Take(t.Context(), hostOf(t, sshd.Spec()), OpenChunks(st, ChunkOptions{}), spec)
+		_, err := Take(t.Context(), hostOf(t, sshd.Spec()), chunks.Open(st, chunks.Options{}), spec)
 		must(t, err)
 		mustBeWhole(t, st, spec.ID, want)
 	}
@@ -317,7 +318,7 @@ func TestRestoreStruckAnywhereLeavesNothingHalf(t *testing.T) {
 	dir := aTree(t)
 	h := localHost(t)
 	st := newTestStore(t)
-	m, err := Take(t.Context(), h, smallChunks(storeBlobs{st}), TakeSpec{Session: "s1", Trees: []TreeSpec{WorkOf(dir, WorkFull, nil)}})
+	m, err := Take(t.Context(), h, smallChunks(chunks.StoreBlobs{Store: st}), TakeSpec{Session: "s1", Trees: []TreeSpec{WorkOf(dir, WorkFull, nil)}})
 	must(t, err)
 	want := treeOf(t, dir)
 	attempt := func(s *striker, kill bool) {
@@ -328,13 +329,13 @@ func TestRestoreStruckAnywhereLeavesNothingHalf(t *testing.T) {
 		}
 		place := filepath.Join(t.TempDir(), "w")
 		spec := RestoreSpec{Dirs: map[string]string{Work: place}}
-		_, err := Restore(ctx, &strikingHost{h, s.strike}, smallChunks(&strikingStore{storeBlobs{st}, s.strike}), m.ID, spec)
+		_, err := Restore(ctx, &strikingHost{h, s.strike}, smallChunks(&strikingStore{chunks.StoreBlobs{Store: st}, s.strike}), m.ID, spec)
 		if _, there := os.Stat(place); there == nil {
 			mustBeEqual(t, treeOf(t, place), want)
 		} else if err == nil {
 			t.Fatal("no error, and nothing there")
 		}
-		_, err = Restore(t.Context(), h, smallChunks(storeBlobs{st}), m.ID, spec)
+		_, err = Restore(t.Context(), h, smallChunks(chunks.StoreBlobs{Store: st}), m.ID, spec)
 		must(t, err)
 		mustBeEqual(t, treeOf(t, place), want)
 		if t.Failed() {
@@ -357,7 +358,7 @@ func TestRestoreOntoAFullDiskLeavesNothing(t *testing.T) {
 	dir := aTree(t)
 	write(t, dir, "larger", randomText(20<<20))
 	h := localHost(t)
-	c := OpenChunks(newTestStore(t), ChunkOptions{})
+	c := chunks.Open(newTestStore(t), chunks.Options{})
 	m, err := Take(t.Context(), h, c, TakeSpec{Session: "s1", Trees: []TreeSpec{WorkOf(dir, WorkFull, nil)}})
 	must(t, err)
 	for _, size := range []int64{10 << 20, 30 << 20} {
@@ -436,7 +437,7 @@ func TestRestoreAsksForRoomAndBeginsAtOnce(t *testing.T) {
 	dir := aTree(t)
 	write(t, dir, "larger", randomText(3<<20))
 	h := localHost(t)
-	c := OpenChunks(newTestStore(t), ChunkOptions{})
+	c := chunks.Open(newTestStore(t), chunks.Options{})
 	m, err := Take(t.Context(), h, c, TakeSpec{Session: "s1", Trees: []TreeSpec{WorkOf(dir, WorkFull, nil)}})
 	must(t, err)
 	slow := &unhurriedHost{Host: h, began: make(chan struct{})}

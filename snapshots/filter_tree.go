@@ -4,7 +4,7 @@ import (
 	"path"
 	"strings"
 
-	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/tree"
 )
 
 // A treeFilter decides what of a tree is kept.
@@ -197,17 +197,17 @@ func utf8Clean(s string) bool {
 	return true
 }
 
-func kindOfEntry(k hostexec.TreeKind) (kind Kind, why string) {
+func kindOfEntry(k tree.Kind) (kind Kind, why string) {
 	switch k {
-	case hostexec.RegularFile:
+	case tree.RegularFile:
 		return File, ""
-	case hostexec.Folder:
+	case tree.Folder:
 		return Dir, ""
-	case hostexec.Symlink:
+	case tree.Symlink:
 		return Symlink, ""
-	case hostexec.FIFO:
+	case tree.FIFO:
 		return 0, "fifo"
-	case hostexec.Socket:
+	case tree.Socket:
 		return 0, "socket"
 	}
 	return 0, "device"

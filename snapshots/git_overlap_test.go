@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // A crossedHost makes something happen before the n-th request to it.
@@ -58,7 +59,7 @@ func TestAttemptsThatCrossOnAHostKeepOneRepository(t *testing.T) {
 				t.Errorf("the other one: %q, %v", p.Why, err)
 			}
 		}}
-		chunks := OpenChunks(newTestStore(t), ChunkOptions{})
+		chunks := chunks.Open(newTestStore(t), chunks.Options{})
 		m, err := Take(t.Context(), h, chunks, c.session())
 		if err != nil || m.Work != WorkGit {
 			t.Errorf("crossed before step %d: kept by %s (%s), %v", step, m.Work, m.WorkWhy, err)
@@ -151,7 +152,7 @@ func TestPacksOfTwoAttemptsDoNotMix(t *testing.T) {
 	must(t, <-endedOne)
 	goOnTwo("die")
 	must(t, <-endedTwo) // git fails: the folder would be kept in full
-	chunks := OpenChunks(newTestStore(t), ChunkOptions{})
+	chunks := chunks.Open(newTestStore(t), chunks.Options{})
 	m, err := Take(t.Context(), c.host, chunks, c.session())
 	must(t, err)
 	to := filepath.Join(t.TempDir(), "work")
@@ -218,7 +219,7 @@ func TestWhatIsOnlyHalfThereIsPreparedAnew(t *testing.T) {
 	c := newUpstream(t).clone()
 	c.commit("mine", randomText(5000))
 	c.write("src/a.c", "changed\n")
-	chunks := OpenChunks(newTestStore(t), ChunkOptions{})
+	chunks := chunks.Open(newTestStore(t), chunks.Options{})
 	spec := c.session()
 	scratch := filepath.Join(filepath.Dir(c.dir), "git")
 	first, err := Take(t.Context(), c.host, chunks, spec)
@@ -280,7 +281,7 @@ func TestAPackThatIsNotWholeIsNotKept(t *testing.T) {
 	c := newUpstream(t).clone()
 	c.commit("mine", randomText(5000))
 	h, fifo := haltingGit(t, c.host)
-	chunks := OpenChunks(newTestStore(t), ChunkOptions{})
+	chunks := chunks.Open(newTestStore(t), chunks.Options{})
 	spec := c.session()
 	ended := make(chan error, 1)
 	var m Manifest

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/tree"
 )
 
 // Exit statuses of git_restore.sh.
@@ -52,7 +53,7 @@ func rebuildGit(ctx context.Context, h hostexec.Host, r gitRebuild) (dir string,
 		return "", nil, fmt.Errorf("%w: its state is of format %d: %w", ErrGit, st.Format, errors.Join(err, fmt.Errorf("this version knows format %d", gitFormat)))
 	}
 	in, dir := path.Join(made, "in"), path.Join(made, "new")
-	if err := hostexec.PutTree(ctx, h, in, st.inputs(), r.Fence); err != nil {
+	if err := tree.Put(ctx, h, in, st.inputs(), r.Fence); err != nil {
 		return "", nil, err
 	}
 	s, err := gitScript(ctx, h, gitRestore, r.Fence, r.Parts, r.Overlay, dir, in)

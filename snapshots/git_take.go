@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/tree"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // gitTrees replaces a work tree with the policy git by the trees of that policy. If that
@@ -111,10 +113,10 @@ func (t *taking) contentOf(data []byte) ([]Ref, error) {
 		return refs.add(Ref{Digest: d})
 	}
 	var err error
-	if len(data) <= wholeFile {
+	if len(data) <= chunks.WholeFile {
 		err = add(data, 0)
 	} else {
-		err = Split(bytes.NewReader(data), -1, add)
+		err = chunks.Split(bytes.NewReader(data), -1, add)
 	}
 	var e Entry
 	if err == nil {
@@ -124,7 +126,7 @@ func (t *taking) contentOf(data []byte) ([]Ref, error) {
 }
 
 // placedScript reports whether the tree with id $2 is in place $1. placeScript moves $1 to
-// its place $2 under the id $3. They store the id as hostexec.WriteTree does.
+// its place $2 under the id $3. They store the id as tree.Write does.
 const (
 	placedScript = placeInode + `d=${1%/*}/ b=${1##*/}
 if [ -e "$d.fl-placed-$b" ] && inode "$1" && [ "$(cat "$d.fl-placed-$b")" = "$2 $i" ]; then echo placed; fi
@@ -158,14 +160,14 @@ func (r *restoring) gitDirs() (gitDirs, bool) {
 func (d gitDirs) part(name string) string { return path.Join(d.root, name) }
 
 // partsFirst restores the parts in place of the work folder, unless an earlier call has
-// built the repository. If something else is in its place, the error is hostexec.ErrExists.
+// built the repository. If something else is in its place, the error is tree.ErrExists.
 func (r *restoring) partsFirst(d gitDirs) (due bool, err error) {
 	res, err := r.host.Run(r.ctx, hostexec.Command{Script: placedScript, Args: []string{d.work, d.id}})
 	switch said := string(res.Stdout); {
 	case err != nil:
 		return false, err
 	case said == "taken\n":
-		return false, fmt.Errorf("%w: %s", hostexec.ErrExists, d.work)
+		return false, fmt.Errorf("%w: %s", tree.ErrExists, d.work)
 	default:
 		due = !strings.HasPrefix(said, "placed\n")
 	}
@@ -189,7 +191,7 @@ func (r *restoring) rebuild(d gitDirs) error {
 	_, err = r.host.Run(r.ctx, hostexec.Command{Script: placeScript, Args: []string{made, d.work, d.id}, Fence: r.spec.Fence})
 	var exit *hostexec.ExitError
 	if errors.As(err, &exit) && exit.Code == exitExists {
-		err = fmt.Errorf("%w: %s", hostexec.ErrExists, d.work)
+		err = fmt.Errorf("%w: %s", tree.ErrExists, d.work)
 	}
 	if err != nil {
 		return err

@@ -10,8 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/tree"
 	"fairlead.dev/fairlead/seeds"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // session makes the folders of a session whose work folder is a clone.
@@ -41,7 +42,7 @@ func TestSnapshotByGitIsRestoredAsItWas(t *testing.T) {
 	c.do(os.Chmod(filepath.Join(c.dir, "new folder"), 0o700))
 	c.do(os.Remove(filepath.Join(c.dir, "big")))
 	c.do(os.MkdirAll(filepath.Join(c.dir, "empty", "deep"), 0o755))
-	chunks := OpenChunks(newTestStore(t), ChunkOptions{})
+	chunks := chunks.Open(newTestStore(t), chunks.Options{})
 	spec := c.session()
 	m, err := Take(t.Context(), c.host, chunks, spec)
 	c.do(err)
@@ -74,7 +75,7 @@ func TestSnapshotByGitIsRestoredAsItWas(t *testing.T) {
 	// A place that is in use is not taken.
 	taken := t.TempDir()
 	gitDir{t, taken}.write("theirs", "x")
-	if _, err := Restore(t.Context(), c.host, chunks, m.ID, RestoreSpec{Dirs: map[string]string{Work: taken}}); !errors.Is(err, hostexec.ErrExists) {
+	if _, err := Restore(t.Context(), c.host, chunks, m.ID, RestoreSpec{Dirs: map[string]string{Work: taken}}); !errors.Is(err, tree.ErrExists) {
 		t.Errorf("over what was there: %v", err)
 	}
 	if names, err := os.ReadDir(taken); err != nil || len(names) != 1 {
@@ -96,7 +97,7 @@ func TestNextSnapshotByGitReadsWhatChanged(t *testing.T) {
 	c := newUpstream(t).clone()
 	c.commit("mine", strings.Repeat(randomText(100), 1000))
 	c.write("src/a.c", "changed\n")
-	chunks := OpenChunks(newTestStore(t), ChunkOptions{})
+	chunks := chunks.Open(newTestStore(t), chunks.Options{})
 	spec := c.session()
 	first, err := Take(t.Context(), c.host, chunks, spec)
 	c.do(err)
@@ -121,7 +122,7 @@ func TestWorkFolderThatGitDoesNotCoverIsWholeInTheSnapshot(t *testing.T) {
 	c := u.clone()
 	c.git("remote", "set-url", "origin", u.dir)
 	c.write("x.o", "made by a compiler\n")
-	chunks := OpenChunks(newTestStore(t), ChunkOptions{})
+	chunks := chunks.Open(newTestStore(t), chunks.Options{})
 	m, err := Take(t.Context(), c.host, chunks, c.session())
 	c.do(err)
 	if m.Work != WorkFull || !strings.Contains(m.WorkWhy, "could be reached") {
@@ -140,11 +141,11 @@ func TestWorkFolderThatGitDoesNotCoverIsWholeInTheSnapshot(t *testing.T) {
 func TestCommitWithASecretIsNeverKept(t *testing.T) {
 	c := newUpstream(t).clone()
 	spec := c.session()
-	spec.Mask = func() Masker {
+	spec.Mask = func() chunks.Masker {
 		return seeds.NewRedactor("team", []seeds.Secret{seeds.NewSecret(gitToken)}).MaskStream()
 	}
 	st := newTestStore(t)
-	chunks := OpenChunks(st, ChunkOptions{})
+	chunks := chunks.Open(st, chunks.Options{})
 	// In an uncommitted file the secret is masked, as everywhere.
 	c.write("notes", "it is "+gitToken+"\n")
 	m, err := Take(t.Context(), c.host, chunks, spec)

@@ -11,6 +11,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // Everything left out has a reason: a folder that merely belongs to another user is
@@ -28,7 +29,7 @@ echo no >zzz && mkdir zzzz && chmod 000 zzz zzzz`})
 	}
 	rollouts, work := RolloutsOf(dir+"/.ours/home"), WorkOf(dir, WorkFull, nil)
 	work.Skip = func(p string) bool { return p == ".skipped" }
-	c := OpenChunks(newTestStore(t), ChunkOptions{})
+	c := chunks.Open(newTestStore(t), chunks.Options{})
 	m, err := Take(t.Context(), h, c, TakeSpec{ID: NewID("why", time.Now()), Session: "why", Trees: []TreeSpec{rollouts, work}})
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +66,7 @@ func TestWhatCouldNotBeListedIsSaid(t *testing.T) {
 		dir := t.TempDir() + "/w"
 		write(t, dir, "a", "text")
 		st := newTestStore(t)
-		m, err := Take(t.Context(), complainingHost{localHost(t), said}, OpenChunks(st, ChunkOptions{}), workOf(dir))
+		m, err := Take(t.Context(), complainingHost{localHost(t), said}, chunks.Open(st, chunks.Options{}), workOf(dir))
 		must(t, err)
 		if n, names := m.Unread(5, Work); n != lacks || int64(len(names)) != lacks || m.Files != 1 {
 			t.Errorf("%q: lacks %d, %q; %d files", said, n, names, m.Files)

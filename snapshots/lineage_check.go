@@ -6,13 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // CheckLineage returns a *LineageError if a snapshot lacks rollouts that its thread needs.
 // Call it before anything is copied to a host and before codex is asked. A thread without a
 // turn needs none.
-func CheckLineage(ctx context.Context, c *Chunks, id string) error {
-	m, err := c.manifest(ctx, id)
+func CheckLineage(ctx context.Context, c *chunks.Store, id string) error {
+	m, err := manifestOf(ctx, c, id)
 	if err != nil {
 		return err
 	}

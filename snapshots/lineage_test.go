@@ -22,6 +22,7 @@ import (
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/realparts"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // A shelf is the rollouts of a CODEX_HOME, by path.
@@ -326,7 +327,7 @@ func (k *codexHome) shelf() shelf {
 
 // A snapshot's lineage is looked up like that of the host's files.
 func TestSnapshotWithoutAParentsRolloutIsFoundBeforeItIsRestored(t *testing.T) {
-	dir, c := t.TempDir(), OpenChunks(newTestStore(t), ChunkOptions{})
+	dir, c := t.TempDir(), chunks.Open(newTestStore(t), chunks.Options{})
 	take := func(thread string, turn int, files shelf) string {
 		home, err := os.MkdirTemp(dir, "home")
 		must(t, err)

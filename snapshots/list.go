@@ -3,21 +3,23 @@ package snapshots
 import (
 	"errors"
 	"fmt"
+
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // Manifests, lists and files name their parts by digests. If there are too many digests,
 // they are themselves kept as chunks.
 
 // A getter returns the chunk of a digest, verified.
-type getter func(Digest) ([]byte, error)
+type getter func(chunks.Digest) ([]byte, error)
 
 // A listWriter keeps digests of segments in chunks. A digest decides where a chunk ends, so
 // that the same run of segments gives the same chunk.
 type listWriter struct {
-	put func([]byte) (Digest, error)
+	put func([]byte) (chunks.Digest, error)
 
 	buf   []byte
-	index []Digest // chunks so far
+	index []chunks.Digest // chunks so far
 }
 
 const (
@@ -25,7 +27,7 @@ const (
 	listMax = 1024 // digests
 )
 
-func (l *listWriter) add(d Digest) error {
+func (l *listWriter) add(d chunks.Digest) error {
 	l.buf = append(l.buf, d[:]...)
 	if d[0]&listCut == 0 || len(l.buf) >= listMax*len(d) {
 		return l.end()
@@ -43,7 +45,7 @@ func (l *listWriter) end() error {
 }
 
 // eachSegment calls fn with the digest of each segment of a tree, in order.
-func (t Tree) eachSegment(get getter, fn func(Digest) error) error {
+func (t Tree) eachSegment(get getter, fn func(chunks.Digest) error) error {
 	for _, d := range t.Index {
 		list, err := get(d)
 		if err != nil {
@@ -53,7 +55,7 @@ func (t Tree) eachSegment(get getter, fn func(Digest) error) error {
 			return fmt.Errorf("chunk %s: %w", d, errEncoding)
 		}
 		for ; len(list) > 0; list = list[len(d):] {
-			if err := fn(Digest(list[:len(d)])); err != nil {
+			if err := fn(chunks.Digest(list[:len(d)])); err != nil {
 				return err
 			}
 		}
@@ -65,7 +67,7 @@ var errStop = errors.New("enough")
 
 // each calls fn with each entry of a tree, in order.
 func (t Tree) each(get getter, fn func(Entry) error) error {
-	return t.eachSegment(get, func(d Digest) error {
+	return t.eachSegment(get, func(d chunks.Digest) error {
 		data, err := get(d)
 		if err != nil {
 			return err
@@ -88,7 +90,7 @@ const (
 
 // A refWriter collects the pieces of a file, with bounded memory.
 type refWriter struct {
-	put func([]byte) (Digest, error)
+	put func([]byte) (chunks.Digest, error)
 
 	refs  []Ref
 	lists []Ref

@@ -4,21 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // Live yields every chunk that a complete snapshot of the store needs, many of them
 // repeatedly, for Prune and Check. If the lists of a snapshot cannot be read, the error
 // names it: its needs are unknown, so nothing may be pruned until it is deleted. A snapshot
 // of a newer version is ErrNewer.
-func Live(c *Chunks) func(ctx context.Context, yield func(Digest) error) error {
-	return func(ctx context.Context, yield func(Digest) error) error {
-		all, err := list(ctx, c.blobs, "")
+func Live(c *chunks.Store) func(ctx context.Context, yield func(chunks.Digest) error) error {
+	return func(ctx context.Context, yield func(chunks.Digest) error) error {
+		all, err := list(ctx, c.Blobs, "")
 		if err != nil {
 			return err
 		}
 		reader := c.NewReader(ctx)
 		defer reader.Close()
-		seen := map[indexKey]struct{}{}
+		seen := map[chunks.IndexKey]struct{}{}
 		for _, m := range all {
 			if m.Newer() {
 				return fmt.Errorf("find out what snapshot %s needs: %w", m.ID, ErrNewer)
@@ -35,12 +37,12 @@ func Live(c *Chunks) func(ctx context.Context, yield func(Digest) error) error {
 }
 
 // needs yields every chunk that a snapshot needs, but skips lists in seen.
-func (m Manifest) needs(get getter, seen map[indexKey]struct{}, yield func(Digest) error) error {
-	once := func(d Digest) (bool, error) {
-		if _, was := seen[keyOf(d)]; was {
+func (m Manifest) needs(get getter, seen map[chunks.IndexKey]struct{}, yield func(chunks.Digest) error) error {
+	once := func(d chunks.Digest) (bool, error) {
+		if _, was := seen[chunks.KeyOf(d)]; was {
 			return false, nil
 		}
-		seen[keyOf(d)] = struct{}{}
+		seen[chunks.KeyOf(d)] = struct{}{}
 		return true, yield(d)
 	}
 	for _, t := range m.Trees {
@@ -52,8 +54,8 @@ func (m Manifest) needs(get getter, seen map[indexKey]struct{}, yield func(Diges
 			if !fresh {
 				continue
 			}
-			part := Tree{Index: []Digest{d}}
-			if err := part.eachSegment(get, func(d Digest) error { return needsOfSegment(d, get, once, yield) }); err != nil {
+			part := Tree{Index: []chunks.Digest{d}}
+			if err := part.eachSegment(get, func(d chunks.Digest) error { return needsOfSegment(d, get, once, yield) }); err != nil {
 				return err
 			}
 		}
@@ -61,7 +63,7 @@ func (m Manifest) needs(get getter, seen map[indexKey]struct{}, yield func(Diges
 	return nil
 }
 
-func needsOfSegment(d Digest, get getter, once func(Digest) (bool, error), yield func(Digest) error) error {
+func needsOfSegment(d chunks.Digest, get getter, once func(chunks.Digest) (bool, error), yield func(chunks.Digest) error) error {
 	fresh, err := once(d)
 	if err != nil || !fresh {
 		return err
@@ -98,8 +100,8 @@ type Damage struct {
 // FindDamage examines all complete snapshots. It returns those that need a chunk for which
 // bad returns an error, or whose lists cannot be read. A snapshot of a newer version is
 // ErrNewer, because its needs are unknown here.
-func FindDamage(ctx context.Context, c *Chunks, bad func(Digest) error) (snapshots int, damaged []Damage, err error) {
-	all, err := list(ctx, c.blobs, "")
+func FindDamage(ctx context.Context, c *chunks.Store, bad func(chunks.Digest) error) (snapshots int, damaged []Damage, err error) {
+	all, err := list(ctx, c.Blobs, "")
 	if err != nil {
 		return 0, nil, err
 	}
@@ -123,7 +125,7 @@ func FindDamage(ctx context.Context, c *Chunks, bad func(Digest) error) (snapsho
 	return snapshots, damaged, nil
 }
 
-func (m Manifest) damage(ctx context.Context, c *Chunks, bad func(Digest) error) (Damage, error) {
+func (m Manifest) damage(ctx context.Context, c *chunks.Store, bad func(chunks.Digest) error) (Damage, error) {
 	d := Damage{ID: m.ID}
 	reader := c.NewReader(ctx)
 	defer reader.Close()
@@ -153,7 +155,7 @@ func (m Manifest) damage(ctx context.Context, c *Chunks, bad func(Digest) error)
 		switch {
 		case ctx.Err() != nil:
 			return d, context.Cause(ctx)
-		case errors.Is(err, ErrMissing), errors.Is(err, ErrRotten), errors.Is(err, errEncoding):
+		case errors.Is(err, chunks.ErrMissing), errors.Is(err, chunks.ErrRotten), errors.Is(err, errEncoding):
 			d.Problem = fmt.Errorf("its list of %s cannot be read: %w", t.Name, err)
 		case err != nil:
 			return d, err

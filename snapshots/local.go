@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
+
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // A LocalTree is a folder of this machine as a tree of a snapshot: its entries, and where
@@ -19,10 +21,10 @@ import (
 type LocalTree struct {
 	Entries []Entry
 	Bytes   int64
-	Digest  Digest // of names, modes, links and content, but not times
+	Digest  chunks.Digest // of names, modes, links and content, but not times
 	root    string
-	places  map[Digest]place
-	order   []Digest
+	places  map[chunks.Digest]place
+	order   []chunks.Digest
 }
 
 type place struct {
@@ -36,7 +38,7 @@ const maxLocal = 200_000
 
 // ReadLocal reads a folder and computes its digests.
 func ReadLocal(dir string) (*LocalTree, error) {
-	t := &LocalTree{root: dir, places: map[Digest]place{}}
+	t := &LocalTree{root: dir, places: map[chunks.Digest]place{}}
 	if err := t.folder("", nil); err != nil {
 		return nil, fmt.Errorf("read %s: %w", dir, err)
 	}
@@ -48,7 +50,7 @@ func ReadLocal(dir string) (*LocalTree, error) {
 		}
 		fmt.Fprintln(sum)
 	}
-	t.Digest = Digest(sum.Sum(nil))
+	t.Digest = chunks.Digest(sum.Sum(nil))
 	return t, nil
 }
 
@@ -144,12 +146,12 @@ func (t *LocalTree) content(file string, e *Entry) error {
 		return err
 	}
 	defer f.Close()
-	err = Split(f, 0, func(chunk []byte, hole int64) error {
+	err = chunks.Split(f, 0, func(chunk []byte, hole int64) error {
 		if hole > 0 {
 			e.Content, e.Holes, e.Size = append(e.Content, Ref{Hole: hole}), e.Holes+hole, e.Size+hole
 			return nil
 		}
-		d := DigestOf(chunk)
+		d := chunks.DigestOf(chunk)
 		if _, known := t.places[d]; !known {
 			t.places[d] = place{file, e.Size, len(chunk)}
 			t.order = append(t.order, d)
@@ -170,13 +172,13 @@ func (t *LocalTree) Dir() string {
 }
 
 // Chunks returns the chunks of the tree's files, each once.
-func (t *LocalTree) Chunks() []Digest { return t.order }
+func (t *LocalTree) Chunks() []chunks.Digest { return t.order }
 
 // ErrLocalChanged means that a file has changed since the tree was read.
 var ErrLocalChanged = errors.New("it was changed meanwhile")
 
 // Read reads a chunk of the tree again.
-func (t *LocalTree) Read(d Digest) ([]byte, error) {
+func (t *LocalTree) Read(d chunks.Digest) ([]byte, error) {
 	at := t.places[d]
 	f, err := os.Open(at.file)
 	if err != nil {
@@ -187,7 +189,7 @@ func (t *LocalTree) Read(d Digest) ([]byte, error) {
 	if _, err := f.ReadAt(data, at.offset); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	if DigestOf(data) != d {
+	if chunks.DigestOf(data) != d {
 		return nil, fmt.Errorf("%s: %w", at.file, ErrLocalChanged)
 	}
 	return data, nil

@@ -7,16 +7,18 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // ErrLacking means that the store lacks a chunk of a tree, and it was not sent.
 var ErrLacking = errors.New("a chunk is neither in the store nor was it sent")
 
 // Lacking returns those of some chunks that the store does not have.
-func Lacking(ctx context.Context, c *Chunks, of []Digest) []Digest {
-	b := c.NewBatch(ctx, BatchOptions{})
+func Lacking(ctx context.Context, c *chunks.Store, of []chunks.Digest) []chunks.Digest {
+	b := c.NewBatch(ctx, chunks.BatchOptions{})
 	defer b.Abort()
-	var out []Digest
+	var out []chunks.Digest
 	for _, d := range of {
 		if !b.Has(d) {
 			out = append(out, d)
@@ -28,7 +30,7 @@ func Lacking(ctx context.Context, c *Chunks, of []Digest) []Digest {
 // Make makes a snapshot of a work folder that is on no host. It takes the entries, in
 // order, and the chunks that next returns until it returns none. Chunks that the store has
 // need not be given.
-func Make(ctx context.Context, c *Chunks, session string, at time.Time, entries []Entry, next func() ([]byte, error)) (Manifest, error) {
+func Make(ctx context.Context, c *chunks.Store, session string, at time.Time, entries []Entry, next func() ([]byte, error)) (Manifest, error) {
 	spec := TakeSpec{Session: session, At: at, Facts: Facts{Work: WorkFull}}
 	if err := spec.check(); err != nil {
 		return Manifest{}, err
@@ -38,7 +40,7 @@ func Make(ctx context.Context, c *Chunks, session string, at time.Time, entries 
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	batch := c.NewBatch(ctx, BatchOptions{})
+	batch := c.NewBatch(ctx, chunks.BatchOptions{})
 	defer batch.Abort()
 	t := &taking{ctx: ctx, c: c, batch: batch, spec: spec, began: time.Now(), manifest: Manifest{
 		ID: spec.ID, Session: session, CreatedAt: at.UTC(), Facts: spec.Facts, Format: format,

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 var (
@@ -105,7 +107,7 @@ type Tree struct {
 	// Unreadable counts what the host would not let us read.
 	Unreadable int64 `json:"unreadable,omitempty"`
 	// Index names the chunks that list the tree's segments.
-	Index []Digest `json:"index"`
+	Index []chunks.Digest `json:"index"`
 }
 
 // LeftOut names something that is not in a snapshot.

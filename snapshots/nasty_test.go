@@ -14,6 +14,7 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/realparts"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // A busyboxHost has only busybox on its path, like small systems.
@@ -68,7 +69,7 @@ func TestNastyTreesComeBackEntryByEntry(t *testing.T) {
 		"sshd":    hostOf(t, hosttest.StartSSHD(t, hosttest.Options{}).Spec()),
 		"busybox": busyboxOn(t, local),
 	}
-	c := OpenChunks(newTestStore(t), ChunkOptions{})
+	c := chunks.Open(newTestStore(t), chunks.Options{})
 	for from, a := range hosts {
 		m, err := Take(t.Context(), a, c, TakeSpec{Session: "s1", Trees: []TreeSpec{WorkOf(dir, WorkFull, nil)}})
 		must(t, err)
@@ -113,7 +114,7 @@ func TestNastyTreesComeBackEntryByEntry(t *testing.T) {
 func TestExportsAreTheSameEachTime(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tree")
 	must(t, hosttest.BigTree(dir, 500, 2<<20))
-	c := OpenChunks(newTestStore(t), ChunkOptions{})
+	c := chunks.Open(newTestStore(t), chunks.Options{})
 	m, err := Take(t.Context(), localHost(t), c, TakeSpec{Session: "s1", Trees: []TreeSpec{WorkOf(dir, WorkFull, nil)}})
 	must(t, err)
 	var exports [2]strings.Builder
@@ -159,7 +160,7 @@ func TestMoreNamesAndContentThanAChannelHolds(t *testing.T) {
 		}
 	}
 	h := hostOf(t, hosttest.StartSSHD(t, hosttest.Options{}).Spec())
-	m, err := Take(t.Context(), h, OpenChunks(newTestStore(t), ChunkOptions{}),
+	m, err := Take(t.Context(), h, chunks.Open(newTestStore(t), chunks.Options{}),
 		TakeSpec{Session: "s", Trees: []TreeSpec{WorkOf(dir, WorkFull, nil)}})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // newerStore returns a store with two snapshots. The later one was written by a
@@ -20,7 +21,7 @@ func newerStore(t *testing.T, manifest func(old map[string]any) []byte) (st *sto
 		write(t, dir, "changing", randomText(600_000))
 		spec = workOf(dir)
 		spec.ID, spec.At = NewID("s1", time.Unix(1.8e9+int64(i), 0)), time.Unix(1.8e9+int64(i), 0)
-		_, err := Take(t.Context(), localHost(t), smallChunks(storeBlobs{st}), spec)
+		_, err := Take(t.Context(), localHost(t), smallChunks(chunks.StoreBlobs{Store: st}), spec)
 		must(t, err)
 		old, newer = newer, spec.ID
 	}
@@ -71,19 +72,19 @@ func TestWhatANewerVersionWroteIsNeverPrunedNorDeleted(t *testing.T) {
 					t.Errorf("retention of %+v drops %+v", policy, drop)
 				}
 			}
-			c := smallChunks(storeBlobs{st})
-			packs, err := st.List(t.Context(), packPrefix)
+			c := smallChunks(chunks.StoreBlobs{Store: st})
+			packs, err := st.List(t.Context(), chunks.PackPrefix)
 			must(t, err)
 			for hours := range 4 {
-				if _, err := c.Prune(t.Context(), Live(c), PruneOptions{Condemn: time.Minute, Grace: time.Minute, Now: time.Now().Add(time.Duration(hours) * time.Hour)}); !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), newer) {
+				if _, err := c.Prune(t.Context(), Live(c), chunks.PruneOptions{Condemn: time.Minute, Grace: time.Minute, Now: time.Now().Add(time.Duration(hours) * time.Hour)}); !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), newer) {
 					t.Errorf("pruned: %v", err)
 				}
 			}
-			left, err := st.List(t.Context(), packPrefix)
+			left, err := st.List(t.Context(), chunks.PackPrefix)
 			if err != nil || len(left) != len(packs) || len(packs) == 0 {
 				t.Errorf("of %d packs %d are left, %v", len(packs), len(left), err)
 			}
-			if _, _, err := FindDamage(t.Context(), c, func(Digest) error { return nil }); !errors.Is(err, ErrNewer) {
+			if _, _, err := FindDamage(t.Context(), c, func(chunks.Digest) error { return nil }); !errors.Is(err, ErrNewer) {
 				t.Errorf("checked: %v", err)
 			}
 			if err := Delete(t.Context(), st, newer); !errors.Is(err, ErrNewer) {

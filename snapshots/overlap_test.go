@@ -6,16 +6,18 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // A crossedStore makes something happen after each manifest that is written.
 type crossedStore struct {
-	blobs
+	chunks.Blobs
 	happen func()
 }
 
 func (s *crossedStore) Create(ctx context.Context, key string, data []byte) error {
-	err := s.blobs.Create(ctx, key, data)
+	err := s.Blobs.Create(ctx, key, data)
 	if err == nil && strings.HasSuffix(key, manifestName) {
 		s.happen()
 	}
@@ -30,9 +32,9 @@ func TestASnapshotThatAnotherAttemptHasSeenIsNotTakenBack(t *testing.T) {
 	spec.ID = NewID("s1", time.Now())
 	ctx, cancel := context.WithCancel(t.Context())
 	var heard Manifest
-	first := &crossedStore{blobs: storeBlobs{st}, happen: func() {
+	first := &crossedStore{Blobs: chunks.StoreBlobs{Store: st}, happen: func() {
 		var err error
-		heard, err = Take(t.Context(), localHost(t), smallChunks(storeBlobs{st}), spec)
+		heard, err = Take(t.Context(), localHost(t), smallChunks(chunks.StoreBlobs{Store: st}), spec)
 		must(t, err)
 		cancel()
 	}}
@@ -47,7 +49,7 @@ func TestASnapshotThatAnotherAttemptHasSeenIsNotTakenBack(t *testing.T) {
 // An attempt that is not sure at the end makes no snapshot, and removes none.
 func TestWhoIsNotSureMakesNoSnapshot(t *testing.T) {
 	dir, st := aTree(t), newTestStore(t)
-	c := smallChunks(storeBlobs{st})
+	c := smallChunks(chunks.StoreBlobs{Store: st})
 	spec := workOf(dir)
 	spec.ID = NewID("s1", time.Now())
 	doubt := errors.New("a secret has come up")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // A pin says that a session is to continue from a snapshot. It lasts from before the
@@ -54,10 +55,10 @@ func (e *HeldError) Error() string {
 // Keep pins a snapshot for a holder and returns its manifest. It may be repeated. Retry
 // soon after ErrDropping.
 func Keep(ctx context.Context, st *store.Store, id, holder string) (Manifest, error) {
-	return keep(ctx, storeBlobs{st}, Pin{id, holder})
+	return keep(ctx, chunks.StoreBlobs{Store: st}, Pin{id, holder})
 }
 
-func keep(ctx context.Context, st blobs, p Pin) (Manifest, error) {
+func keep(ctx context.Context, st chunks.Blobs, p Pin) (Manifest, error) {
 	if _, err := sessionOf(p.ID); err != nil {
 		return Manifest{}, err
 	}
@@ -85,10 +86,10 @@ func keep(ctx context.Context, st blobs, p Pin) (Manifest, error) {
 
 // Pins returns the pins of a snapshot, or all pins if id is empty.
 func Pins(ctx context.Context, st *store.Store, id string) ([]Pin, error) {
-	return pinsOf(ctx, storeBlobs{st}, id)
+	return pinsOf(ctx, chunks.StoreBlobs{Store: st}, id)
 }
 
-func pinsOf(ctx context.Context, st blobs, id string) (pins []Pin, err error) {
+func pinsOf(ctx context.Context, st chunks.Blobs, id string) (pins []Pin, err error) {
 	prefix := pinPrefix
 	if id != "" {
 		prefix += id + "/"
@@ -108,10 +109,10 @@ func Unpin(ctx context.Context, st *store.Store, p Pin) error { return st.Delete
 // Drop deletes a snapshot unless a pin exists for which held returns true; then the error
 // is a *HeldError. It removes all other pins of the snapshot.
 func Drop(ctx context.Context, st *store.Store, id string, held func(context.Context, Pin) (bool, error)) error {
-	return drop(ctx, storeBlobs{st}, id, held)
+	return drop(ctx, chunks.StoreBlobs{Store: st}, id, held)
 }
 
-func drop(ctx context.Context, st blobs, id string, held func(context.Context, Pin) (bool, error)) error {
+func drop(ctx context.Context, st chunks.Blobs, id string, held func(context.Context, Pin) (bool, error)) error {
 	session, err := sessionOf(id)
 	if err == nil {
 		err = mayDelete(ctx, st, id)

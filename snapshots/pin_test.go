@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // keptIn puts an empty snapshot into a store.
@@ -75,18 +76,18 @@ func TestPinningAndDroppingAtTheSameTime(t *testing.T) {
 			st := newTestStore(t)
 			id := NewID("s", time.Unix(1_800_000_000, 0))
 			keptIn(t, st, id)
-			pin := func(b blobs) error { _, err := keep(t.Context(), b, Pin{id, "fork.r1"}); return err }
-			out := func(b blobs) error { return drop(t.Context(), b, id, holds("fork.r1")) }
+			pin := func(b chunks.Blobs) error { _, err := keep(t.Context(), b, Pin{id, "fork.r1"}); return err }
+			out := func(b chunks.Blobs) error { return drop(t.Context(), b, id, holds("fork.r1")) }
 			first, second := out, pin
 			if name == "dropped while it is pinned" {
 				first, second = pin, out
 			}
 			step, met := 0, false
 			var other error
-			striking := &pinStore{strikingStore{blobs: storeBlobs{st}, strike: func(string) error {
+			striking := &pinStore{strikingStore{Blobs: chunks.StoreBlobs{Store: st}, strike: func(string) error {
 				if step++; step == at+1 {
 					met = true
-					other = second(storeBlobs{st})
+					other = second(chunks.StoreBlobs{Store: st})
 				}
 				return nil
 			}}}
@@ -102,7 +103,7 @@ func TestPinningAndDroppingAtTheSameTime(t *testing.T) {
 				pinned, dropped = err, other
 			}
 			if errors.Is(pinned, ErrDropping) {
-				pinned = pin(storeBlobs{st}) // as an activity does
+				pinned = pin(chunks.StoreBlobs{Store: st}) // as an activity does
 			}
 			_, there := Read(t.Context(), st, id)
 			switch {
@@ -124,7 +125,7 @@ func TestPinningAndDroppingAtTheSameTime(t *testing.T) {
 type pinStore struct{ strikingStore }
 
 func (s *pinStore) Delete(ctx context.Context, key string) error {
-	return s.around("delete", func() error { return s.blobs.Delete(ctx, key) })
+	return s.around("delete", func() error { return s.Blobs.Delete(ctx, key) })
 }
 
 func TestManyPinAndDrop(t *testing.T) {
@@ -172,7 +173,7 @@ func TestAMarkOfTheDeadMeansNothing(t *testing.T) {
 	id := NewID("s", time.Unix(1_800_000_000, 0))
 	keptIn(t, st, id)
 	died := errors.New("killed")
-	striking := &strikingStore{blobs: storeBlobs{st}}
+	striking := &strikingStore{Blobs: chunks.StoreBlobs{Store: st}}
 	puts := false
 	striking.strike = func(what string) error {
 		if puts = puts || what == "after put"; puts {
@@ -186,7 +187,7 @@ func TestAMarkOfTheDeadMeansNothing(t *testing.T) {
 	if _, err := Keep(t.Context(), st, id, "fork.r1"); !errors.Is(err, ErrDropping) {
 		t.Errorf("pinned at once: %v", err)
 	}
-	late := &agedStore{storeBlobs{st}, dropDead}
+	late := &agedStore{chunks.StoreBlobs{Store: st}, dropDead}
 	if m, err := keep(t.Context(), late, Pin{id, "fork.r1"}); err != nil || m.ID != id {
 		t.Errorf("pinned later: %v", err)
 	}
@@ -200,12 +201,12 @@ func TestAMarkOfTheDeadMeansNothing(t *testing.T) {
 
 // An agedStore shifts all modification times that it reports by a duration.
 type agedStore struct {
-	storeBlobs
+	chunks.StoreBlobs
 	by time.Duration
 }
 
 func (a *agedStore) Stat(ctx context.Context, key string) (store.Info, error) {
-	i, err := a.storeBlobs.Stat(ctx, key)
+	i, err := a.StoreBlobs.Stat(ctx, key)
 	i.ModTime = i.ModTime.Add(a.by)
 	return i, err
 }

@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/tree"
 	"fairlead.dev/fairlead/seeds"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 func workOf(dir string, exclude ...string) TakeSpec {
@@ -24,10 +25,10 @@ func TestTakeIsRepeatableByID(t *testing.T) {
 	st := newTestStore(t)
 	spec := workOf(dir)
 	spec.ID = NewID("s1", time.Now())
-	first, err := Take(t.Context(), localHost(t), OpenChunks(st, ChunkOptions{}), spec)
+	first, err := Take(t.Context(), localHost(t), chunks.Open(st, chunks.Options{}), spec)
 	must(t, err)
 	write(t, dir, "later", "later")
-	again, err := Take(t.Context(), localHost(t), OpenChunks(st, ChunkOptions{}), spec)
+	again, err := Take(t.Context(), localHost(t), chunks.Open(st, chunks.Options{}), spec)
 	must(t, err)
 	if !again.CreatedAt.Equal(first.CreatedAt) || again.Files != first.Files || again.Took != first.Took {
 		t.Errorf("first %+v\nagain %+v", first, again)
@@ -38,7 +39,7 @@ func TestAParentThatKnewFewerSecretsIsNone(t *testing.T) {
 	dir := aTree(t)
 	write(t, dir, "told", "the word is "+marked)
 	settled(t, dir)
-	c, h := OpenChunks(newTestStore(t), ChunkOptions{}), localHost(t)
+	c, h := chunks.Open(newTestStore(t), chunks.Options{}), localHost(t)
 	first, err := Take(t.Context(), h, c, workOf(dir))
 	must(t, err)
 	spec := workOf(dir)
@@ -79,12 +80,12 @@ func TestADamagedParentIsNone(t *testing.T) {
 			settled(t, dir)
 			st := newTestStore(t)
 			h := localHost(t)
-			first, err := Take(t.Context(), h, smallChunks(storeBlobs{st}), workOf(dir))
+			first, err := Take(t.Context(), h, smallChunks(chunks.StoreBlobs{Store: st}), workOf(dir))
 			must(t, err)
 			damage(t, strings.TrimPrefix(st.URL(), "file://"))
 			spec := workOf(dir)
 			spec.ID, spec.Parent = NewID("s1", time.Now().Add(time.Hour)), first.ID
-			second, err := Take(t.Context(), h, smallChunks(storeBlobs{st}), spec)
+			second, err := Take(t.Context(), h, smallChunks(chunks.StoreBlobs{Store: st}), spec)
 			must(t, err)
 			if second.ReadFiles != 21 {
 				t.Errorf("%d files were read", second.ReadFiles)
@@ -99,7 +100,7 @@ func TestExcludesLeaveOutWhatTheySay(t *testing.T) {
 	for _, name := range []string{"a.o", "b.c", "node_modules/p/index.js", "src/node_modules/q.js", "build/x/y", "src/build/keep", "logs/a.log", "logs/keep.log", "lib/z", "src/lib/z"} {
 		write(t, dir, name, name)
 	}
-	c := OpenChunks(newTestStore(t), ChunkOptions{})
+	c := chunks.Open(newTestStore(t), chunks.Options{})
 	for _, exclude := range [][]string{
 		{"*.o", "node_modules/", "/build", "lib"},
 		{"*.o", "node_modules/", "/build", "*.log", "!keep.log"}, // the host itself can leave nothing out
@@ -133,7 +134,7 @@ func TestAQuotaSaysWhatIsLarge(t *testing.T) {
 	st := newTestStore(t)
 	spec := workOf(dir)
 	spec.MaxBytes = 500_000
-	_, err := Take(t.Context(), localHost(t), OpenChunks(st, ChunkOptions{}), spec)
+	_, err := Take(t.Context(), localHost(t), chunks.Open(st, chunks.Options{}), spec)
 	var quota *QuotaError
 	if !errors.As(err, &quota) || !errors.Is(err, ErrQuota) {
 		t.Fatal(err)
@@ -147,11 +148,11 @@ func TestAQuotaSaysWhatIsLarge(t *testing.T) {
 		}
 	}
 	spec.Trees[0].Exclude = []string{"node_modules/"}
-	_, err = Take(t.Context(), localHost(t), OpenChunks(st, ChunkOptions{}), spec)
+	_, err = Take(t.Context(), localHost(t), chunks.Open(st, chunks.Options{}), spec)
 	must(t, err)
 	spec = workOf(dir)
 	spec.MaxAdded = 500_000
-	if _, err = Take(t.Context(), localHost(t), OpenChunks(st, ChunkOptions{}), spec); !errors.Is(err, ErrQuota) {
+	if _, err = Take(t.Context(), localHost(t), chunks.Open(st, chunks.Options{}), spec); !errors.Is(err, ErrQuota) {
 		t.Error(err)
 	}
 }
@@ -180,7 +181,7 @@ func TestWhatChangesOrGoesWhileItIsReadFailsNothing(t *testing.T) {
 			return errors.Join(f.Close(), os.RemoveAll(dir+"/f05"), os.RemoveAll(fmt.Sprintf("%s/f%02d", dir, 10+n%10)))
 		}
 	}}
-	c := OpenChunks(newTestStore(t), ChunkOptions{})
+	c := chunks.Open(newTestStore(t), chunks.Options{})
 	m, err := Take(t.Context(), changing, c, workOf(dir))
 	must(t, err)
 	if m.UnstableCount != 1 || !slices.Equal(m.Unstable, []string{"work/zz-log"}) {
@@ -211,7 +212,7 @@ func TestEmptyPlaceholdersAreNoPartOfAWorkFolder(t *testing.T) {
 		os.MkdirAll(filepath.Join(dir, ".agents"), 0o700), os.WriteFile(filepath.Join(dir, ".agents/x.tmp"), nil, 0o600))
 	spec := workOf(dir, "*.tmp")
 	spec.Trees[0].Hollow = []string{".agents", ".aws", ".codex", ".git"}
-	c := smallChunks(storeBlobs{newTestStore(t)})
+	c := smallChunks(chunks.StoreBlobs{Store: newTestStore(t)})
 	m, err := Take(t.Context(), localHost(t), c, spec)
 	must(t, err)
 	to := filepath.Join(t.TempDir(), "to")
@@ -267,15 +268,15 @@ func TestPruneKeepsWhatSnapshotsNeed(t *testing.T) {
 		write(t, dir, "changing", randomText(600_000))
 		spec := workOf(dir)
 		spec.ID = NewID("s1", time.Unix(1.8e9+int64(i), 0))
-		_, err := Take(t.Context(), h, smallChunks(storeBlobs{st}), spec)
+		_, err := Take(t.Context(), h, smallChunks(chunks.StoreBlobs{Store: st}), spec)
 		must(t, err)
 		ids = append(ids, spec.ID)
 	}
 	must(t, Delete(t.Context(), st, ids[0]), Delete(t.Context(), st, ids[1]))
-	c := smallChunks(storeBlobs{st})
+	c := smallChunks(chunks.StoreBlobs{Store: st})
 	var freed int64
 	for hours := range 4 {
-		r, err := c.Prune(t.Context(), Live(c), PruneOptions{Condemn: time.Minute, Grace: time.Minute, Now: time.Now().Add(time.Duration(hours) * time.Hour)})
+		r, err := c.Prune(t.Context(), Live(c), chunks.PruneOptions{Condemn: time.Minute, Grace: time.Minute, Now: time.Now().Add(time.Duration(hours) * time.Hour)})
 		must(t, err)
 		freed += r.Freed
 	}
@@ -283,16 +284,16 @@ func TestPruneKeepsWhatSnapshotsNeed(t *testing.T) {
 		t.Errorf("%d bytes were freed", freed)
 	}
 	mustBeWhole(t, st, ids[2], contentsOf(t, dir))
-	if n, damaged, err := FindDamage(t.Context(), c, func(Digest) error { return nil }); err != nil || n != 1 || len(damaged) > 0 {
+	if n, damaged, err := FindDamage(t.Context(), c, func(chunks.Digest) error { return nil }); err != nil || n != 1 || len(damaged) > 0 {
 		t.Errorf("%d snapshots, damage %+v, %v", n, damaged, err)
 	}
 }
 
 // A million names, fed as the host's listing would be. The heap does not grow.
 func TestMemoryIsBoundedWhateverTheSizeOfTheTree(t *testing.T) {
-	c := OpenChunks(newTestStore(t), ChunkOptions{})
+	c := chunks.Open(newTestStore(t), chunks.Options{})
 	r := seeds.NewRedactor("team", []seeds.Secret{seeds.NewSecret(marked)})
-	batch := c.NewBatch(t.Context(), BatchOptions{})
+	batch := c.NewBatch(t.Context(), chunks.BatchOptions{})
 	defer batch.Abort()
 	tk := &taking{ctx: t.Context(), c: c, batch: batch, masker: r.MaskStream()}
 	tt, err := tk.newTree(WorkOf("/w", WorkFull, nil))
@@ -307,7 +308,7 @@ func TestMemoryIsBoundedWhateverTheSizeOfTheTree(t *testing.T) {
 	start = heap()
 	const names = 600_000
 	for i := range names {
-		e := hostexec.TreeEntry{Path: fmt.Sprintf("d%05d/a file with a rather long name %07d", i/1000, i), Kind: hostexec.RegularFile, Mode: 0o644,
+		e := tree.Entry{Path: fmt.Sprintf("d%05d/a file with a rather long name %07d", i/1000, i), Kind: tree.RegularFile, Mode: 0o644,
 			MTime: time.Unix(1.7e9, int64(i)), CTime: time.Unix(1.7e9, int64(i)), Inode: uint64(i), Links: 1}
 		must(t, tt.listed(e))
 		if i%100_000 == 99_999 {

@@ -10,16 +10,17 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // Read returns the manifest of a complete snapshot. The error is ErrIncomplete,
 // ErrNotFound, ErrNewer, or the store's own. It does not check the content; Restore and
 // Check do.
 func Read(ctx context.Context, st *store.Store, id string) (Manifest, error) {
-	return read(ctx, storeBlobs{st}, id)
+	return read(ctx, chunks.StoreBlobs{Store: st}, id)
 }
 
-func read(ctx context.Context, st blobs, id string) (Manifest, error) {
+func read(ctx context.Context, st chunks.Blobs, id string) (Manifest, error) {
 	session, err := sessionOf(id)
 	if err != nil {
 		return Manifest{}, err
@@ -35,7 +36,7 @@ func read(ctx context.Context, st blobs, id string) (Manifest, error) {
 }
 
 // readManifest returns a partial manifest with ErrNewer, and none with other errors.
-func readManifest(ctx context.Context, st blobs, id, key string) (Manifest, error) {
+func readManifest(ctx context.Context, st chunks.Blobs, id, key string) (Manifest, error) {
 	data, err := st.Get(ctx, key)
 	if errors.Is(err, store.ErrTorn) {
 		return Manifest{}, fmt.Errorf("%w: %w", ErrIncomplete, err)
@@ -73,10 +74,10 @@ func newer(id string, data []byte) (Manifest, error) {
 // List returns the snapshots of a session (of all if empty), oldest first. For incomplete
 // ones, and those that are [Manifest.Newer], Complete is false and most fields are empty.
 func List(ctx context.Context, st *store.Store, session string) ([]Manifest, error) {
-	return list(ctx, storeBlobs{st}, session)
+	return list(ctx, chunks.StoreBlobs{Store: st}, session)
 }
 
-func list(ctx context.Context, st blobs, session string) ([]Manifest, error) {
+func list(ctx context.Context, st chunks.Blobs, session string) ([]Manifest, error) {
 	prefix := snapshotsPrefix
 	if session != "" {
 		if !validSession.MatchString(session) {
@@ -133,7 +134,7 @@ func sortByTime(all []Manifest) {
 func Delete(ctx context.Context, st *store.Store, id string) error {
 	session, err := sessionOf(id)
 	if err == nil {
-		err = mayDelete(ctx, storeBlobs{st}, id)
+		err = mayDelete(ctx, chunks.StoreBlobs{Store: st}, id)
 	}
 	if err != nil {
 		return err
@@ -142,7 +143,7 @@ func Delete(ctx context.Context, st *store.Store, id string) error {
 }
 
 // mayDelete returns an error for snapshots that this version does not know or cannot read.
-func mayDelete(ctx context.Context, st blobs, id string) error {
+func mayDelete(ctx context.Context, st chunks.Blobs, id string) error {
 	_, err := read(ctx, st, id)
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrIncomplete) {
 		return nil

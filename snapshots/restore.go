@@ -13,12 +13,14 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/tree"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // RestoreSpec says where to restore a snapshot.
 type RestoreSpec struct {
 	// Dirs are folders on the host by tree name. A named folder must be absent or empty
-	// (otherwise hostexec.ErrExists). Trees that are not named are not restored. If the
+	// (otherwise tree.ErrExists). Trees that are not named are not restored. If the
 	// snapshot has no tree of a name, the folder is created empty.
 	Dirs map[string]string
 	// Fence puts trees in place only if the host knows no higher epoch then.
@@ -43,14 +45,14 @@ type Restored struct {
 // modes and times, or not at all. The owner is our user on the host. If Restore is killed,
 // call it again with the same arguments to continue. If the disk is full, or would get
 // full, the error is hostexec.ErrNoSpace.
-func Restore(ctx context.Context, h hostexec.Host, c *Chunks, id string, spec RestoreSpec) (_ Restored, err error) {
+func Restore(ctx context.Context, h hostexec.Host, c *chunks.Store, id string, spec RestoreSpec) (_ Restored, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("restore snapshot %s on %s: %w", id, h.Name(), err)
 		}
 	}()
 	began := time.Now()
-	m, err := c.manifest(ctx, id)
+	m, err := manifestOf(ctx, c, id)
 	if err != nil {
 		return Restored{}, err
 	}
@@ -80,13 +82,13 @@ func Restore(ctx context.Context, h hostexec.Host, c *Chunks, id string, spec Re
 		if !there {
 			t = Tree{Name: name}
 		}
-		opts := hostexec.WriteTreeOptions{ID: m.ID + ":" + name, Fence: spec.Fence}
-		err := hostexec.WriteTree(ctx, h, dir, opts, func(w *hostexec.TreeWriter) error {
+		opts := tree.WriteOptions{ID: m.ID + ":" + name, Fence: spec.Fence}
+		err := tree.Write(ctx, h, dir, opts, func(w *tree.Writer) error {
 			if err := room(); err != nil {
 				return err
 			}
 			r.to = w
-			return c.walk(ctx, t, &r)
+			return walk(ctx, c, t, &r)
 		})
 		if err != nil {
 			if short := room(); short != nil {
@@ -104,8 +106,8 @@ func Restore(ctx context.Context, h hostexec.Host, c *Chunks, id string, spec Re
 	return r.out, nil
 }
 
-func (c *Chunks) manifest(ctx context.Context, id string) (Manifest, error) {
-	return read(ctx, c.blobs, id)
+func manifestOf(ctx context.Context, c *chunks.Store, id string) (Manifest, error) {
+	return read(ctx, c.Blobs, id)
 }
 
 // A restoring writes trees to a host. It is the sink of a walk.
@@ -114,22 +116,22 @@ type restoring struct {
 	host hostexec.Host
 	spec RestoreSpec
 	out  Restored
-	to   *hostexec.TreeWriter
-	file *hostexec.TreeFileWriter
+	to   *tree.Writer
+	file *tree.FileWriter
 }
 
 func (r *restoring) entry(e Entry) error {
-	t := hostexec.TreeEntry{Path: e.Path, Mode: e.Mode, MTime: e.MTime, Size: e.Size, Link: e.Link}
+	t := tree.Entry{Path: e.Path, Mode: e.Mode, MTime: e.MTime, Size: e.Size, Link: e.Link}
 	r.out.Files++
 	switch e.Kind {
 	case Dir:
-		t.Kind = hostexec.Folder
+		t.Kind = tree.Folder
 	case Symlink:
-		t.Kind = hostexec.Symlink
+		t.Kind = tree.Symlink
 	case HardLink:
-		t.Kind = hostexec.HardLink
+		t.Kind = tree.HardLink
 	case File:
-		t.Kind = hostexec.RegularFile
+		t.Kind = tree.RegularFile
 		var err error
 		r.file, err = r.to.File(t, e.Holes > 0)
 		r.out.Bytes += e.Size

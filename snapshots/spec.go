@@ -7,6 +7,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // Policies for a work folder.
@@ -29,7 +31,7 @@ type TakeSpec struct {
 	Trees  []TreeSpec
 	// Mask returns a new Masker, for one stream, that overwrites known secrets, such as a
 	// seeds.Redactor's MaskStream; nil if there are none.
-	Mask func() Masker
+	Mask func() chunks.Masker
 	// Sure is called when everything is in the store and before the manifest is written. If
 	// it fails, Take returns its error and there is no snapshot. Use it to check whether
 	// new secrets came up meanwhile. It may be nil.
@@ -74,14 +76,6 @@ type Progress struct {
 	Entries   int64 // listed
 	ReadFiles int64 // from the host
 	ReadBytes int64
-}
-
-// A Masker overwrites secrets in a stream without changing its length: Next and Flush
-// together return as many bytes as they got. Count returns how many secrets it found.
-type Masker interface {
-	Next(p []byte) []byte
-	Flush() []byte
-	Count() int
 }
 
 // ErrQuota matches every QuotaError.

@@ -10,6 +10,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // Take stores what a session needs to continue elsewhere, and returns once all of it was
@@ -19,7 +20,7 @@ import (
 // it is complete. Concurrent calls for the same snapshot, such as an attempt and one that
 // overtook it, all return the first complete one, and none removes it. Take changes nothing
 // in the folders on the host.
-func Take(ctx context.Context, h hostexec.Host, c *Chunks, spec TakeSpec) (_ Manifest, err error) {
+func Take(ctx context.Context, h hostexec.Host, c *chunks.Store, spec TakeSpec) (_ Manifest, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("take a snapshot of session %s on %s: %w", spec.Session, h.Name(), err)
@@ -29,7 +30,7 @@ func Take(ctx context.Context, h hostexec.Host, c *Chunks, spec TakeSpec) (_ Man
 		return Manifest{}, err
 	}
 	key := manifestKey(spec.Session, spec.ID)
-	switch m, err := readManifest(ctx, c.blobs, spec.ID, key); {
+	switch m, err := readManifest(ctx, c.Blobs, spec.ID, key); {
 	case err == nil:
 		return m, nil
 	case !errors.Is(err, store.ErrNotFound):
@@ -37,7 +38,7 @@ func Take(ctx context.Context, h hostexec.Host, c *Chunks, spec TakeSpec) (_ Man
 	}
 	for try := 1; ; try++ {
 		m, err := take(ctx, h, c, spec)
-		if !errors.Is(err, ErrCondemned) && !errors.Is(err, errCrossed) || try == maxTries {
+		if !errors.Is(err, chunks.ErrCondemned) && !errors.Is(err, errCrossed) || try == maxTries {
 			return m, err
 		}
 		// A prune intervened, because we were stopped for long, or another attempt did on
@@ -52,8 +53,8 @@ const maxTries = 3
 type taking struct {
 	ctx   context.Context
 	host  hostexec.Host
-	c     *Chunks
-	batch *Batch
+	c     *chunks.Store
+	batch *chunks.Batch
 	spec  TakeSpec
 
 	began    time.Time
@@ -65,16 +66,16 @@ type taking struct {
 	folders  folderSizes
 	git      *gitPlan         // set if the work folder is kept by git
 	noted    map[string]Entry // entries taken of a tree, while hasGit needs them
-	masker   Masker           // reused; nil if no secrets are known
+	masker   chunks.Masker    // reused; nil if no secrets are known
 	buf      []byte           // reused
 }
 
-func take(ctx context.Context, h hostexec.Host, c *Chunks, spec TakeSpec) (Manifest, error) {
+func take(ctx context.Context, h hostexec.Host, c *chunks.Store, spec TakeSpec) (Manifest, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	batch := c.NewBatch(ctx, BatchOptions{Mask: spec.Mask})
+	batch := c.NewBatch(ctx, chunks.BatchOptions{Mask: spec.Mask})
 	defer batch.Abort()
-	batch.refreshAhead()
+	batch.RefreshAhead()
 	t := &taking{ctx: ctx, host: h, c: c, batch: batch, spec: spec, began: time.Now(), manifest: Manifest{
 		ID: spec.ID, Session: spec.Session, CreatedAt: spec.At.UTC(), Facts: spec.Facts, Secrets: spec.Secrets, Format: format,
 	}}
@@ -109,7 +110,7 @@ func (t *taking) findParent() error {
 	session, err := sessionOf(t.spec.Parent)
 	var m Manifest
 	if err == nil {
-		m, err = readManifest(t.ctx, t.c.blobs, t.spec.Parent, manifestKey(session, t.spec.Parent))
+		m, err = readManifest(t.ctx, t.c.Blobs, t.spec.Parent, manifestKey(session, t.spec.Parent))
 	}
 	switch {
 	case t.ctx.Err() != nil:
@@ -160,7 +161,7 @@ func (t *taking) finish() (Manifest, error) {
 	}
 	m := &t.manifest
 	m.AddedBytes = added.Stored
-	m.StoredBytes = t.batch.reliedBytes()
+	m.StoredBytes = t.batch.ReliedBytes()
 	if t.spec.MaxAdded > 0 && m.AddedBytes > t.spec.MaxAdded {
 		return Manifest{}, t.quota("what it adds to the store", m.AddedBytes, t.spec.MaxAdded)
 	}
@@ -178,21 +179,21 @@ func (t *taking) finish() (Manifest, error) {
 				return err
 			}
 		}
-		err := t.c.blobs.Create(t.ctx, key, data)
+		err := t.c.Blobs.Create(t.ctx, key, data)
 		written, exists = err == nil, errors.Is(err, store.ErrExists)
 		return err
 	})
 	if exists {
 		// Another attempt was first, or our own answer was lost: the store's manifest is
 		// valid.
-		return readManifest(t.ctx, t.c.blobs, m.ID, key)
+		return readManifest(t.ctx, t.c.Blobs, m.ID, key)
 	}
-	if err != nil && written && (errors.Is(err, ErrCondemned) || time.Since(began) > mayStall) {
+	if err != nil && written && (errors.Is(err, chunks.ErrCondemned) || time.Since(began) > mayStall) {
 		// What the manifest needs may be gone. Otherwise the snapshot is complete, whatever
 		// made Commit fail then, and others may know of it by now.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), time.Minute)
 		defer cancel()
-		err = errors.Join(err, t.c.blobs.Delete(ctx, key))
+		err = errors.Join(err, t.c.Blobs.Delete(ctx, key))
 	}
 	if err != nil {
 		return Manifest{}, err
@@ -217,7 +218,7 @@ func (t *taking) manifestJSON() ([]byte, error) {
 	}
 	m := Manifest{}
 	if err := json.Unmarshal(clean, &m); err != nil || m.ID != t.manifest.ID || !m.Complete {
-		return nil, fmt.Errorf("%w: it is part of the manifest's own words", ErrSecret)
+		return nil, fmt.Errorf("%w: it is part of the manifest's own words", chunks.ErrSecret)
 	}
 	m.Masked += n
 	t.manifest = m
@@ -225,7 +226,7 @@ func (t *taking) manifestJSON() ([]byte, error) {
 		return nil, err
 	}
 	if again, n := t.mask(data); n > 0 || !bytes.Equal(again, data) {
-		return nil, fmt.Errorf("%w: in the manifest", ErrSecret)
+		return nil, fmt.Errorf("%w: in the manifest", chunks.ErrSecret)
 	}
 	return data, nil
 }

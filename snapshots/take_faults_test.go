@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // A movingHost makes something happen before its streams begin, and reports when a
@@ -92,7 +93,7 @@ func TestAFolderThatGoesAwayMeanwhileIsMissed(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			m, err := Take(t.Context(), h, OpenChunks(newTestStore(t), ChunkOptions{}), workOf(dir))
+			m, err := Take(t.Context(), h, chunks.Open(newTestStore(t), chunks.Options{}), workOf(dir))
 			switch {
 			case c.gone && !errors.Is(err, hostexec.ErrNotExist):
 				t.Errorf("a snapshot of a folder that is not there: %v, %d files in %d trees", err, m.Files, len(m.Trees))
@@ -112,13 +113,13 @@ func TestAFolderThatComesWhenItIsListedIsTaken(t *testing.T) {
 		<-opened
 		write(t, dir, "a", "text")
 	}
-	m, err := Take(t.Context(), h, OpenChunks(newTestStore(t), ChunkOptions{}), workOf(dir))
+	m, err := Take(t.Context(), h, chunks.Open(newTestStore(t), chunks.Options{}), workOf(dir))
 	if err != nil || m.Files != 1 || m.ReadFiles != 1 {
 		t.Errorf("%v: %+v", err, m)
 	}
 }
 
-type panicMasker struct{ Masker }
+type panicMasker struct{ chunks.Masker }
 
 func (panicMasker) Next(p []byte) []byte {
 	if strings.Contains(string(p), "odd content") {
@@ -132,8 +133,8 @@ func TestAPanicInTheReadingIsAnError(t *testing.T) {
 	dir := t.TempDir() + "/w"
 	write(t, dir, "a", "odd content")
 	spec := workOf(dir)
-	spec.Mask = func() Masker { return panicMasker{mask()} }
-	_, err := Take(t.Context(), localHost(t), OpenChunks(newTestStore(t), ChunkOptions{}), spec)
+	spec.Mask = func() chunks.Masker { return panicMasker{mask()} }
+	_, err := Take(t.Context(), localHost(t), chunks.Open(newTestStore(t), chunks.Options{}), spec)
 	if err == nil || !strings.Contains(err.Error(), "a masker's fault") {
 		t.Error(err)
 	}
@@ -146,7 +147,7 @@ func TestAReadingThatIsRefusedEndsTheListing(t *testing.T) {
 	refused := errors.New("no more channels")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	_, err := Take(ctx, refusingHost{localHost(t), refused}, OpenChunks(newTestStore(t), ChunkOptions{}), workOf(dir))
+	_, err := Take(ctx, refusingHost{localHost(t), refused}, chunks.Open(newTestStore(t), chunks.Options{}), workOf(dir))
 	if !errors.Is(err, refused) || ctx.Err() != nil {
 		t.Errorf("%v; given up by hand: %v", err, ctx.Err())
 	}

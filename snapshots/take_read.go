@@ -7,7 +7,8 @@ import (
 	"io"
 	"time"
 
-	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/tree"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // maxReads is how often a file is read that changes meanwhile. Then the last content is
@@ -43,7 +44,7 @@ func (t *treeTaking) readHeld() error {
 	}
 }
 
-func (t *treeTaking) file(f *hostexec.TreeFile, want map[string]*held) error {
+func (t *treeTaking) file(f *tree.File, want map[string]*held) error {
 	h := want[f.Path]
 	switch {
 	case h == nil || f.Missing:
@@ -55,7 +56,7 @@ func (t *treeTaking) file(f *hostexec.TreeFile, want map[string]*held) error {
 		return nil
 	}
 	err := t.content(f, h)
-	if errors.Is(err, hostexec.ErrTorn) {
+	if errors.Is(err, tree.ErrTorn) {
 		return nil // truncated meanwhile
 	}
 	if err != nil {
@@ -71,11 +72,11 @@ func (t *treeTaking) file(f *hostexec.TreeFile, want map[string]*held) error {
 }
 
 // settle compares a file's state after it was read with that before.
-func (t *treeTaking) settle(h *held, e hostexec.TreeEntry) {
+func (t *treeTaking) settle(h *held, e tree.Entry) {
 	h.seen = true
 	same := e.Size == h.Size && e.MTime.Equal(h.MTime) && e.CTime.Equal(h.CTime) && e.Inode == h.Inode
 	switch {
-	case e.Kind != hostexec.RegularFile:
+	case e.Kind != tree.RegularFile:
 		h.read, h.gone = false, true
 		t.unstable(t.spec.Name, h.Path)
 	case same && h.got && h.gotSize == h.Size:
@@ -121,7 +122,7 @@ func (t *treeTaking) relink() {
 }
 
 // content stores a file's content and records its pieces in h.
-func (t *treeTaking) content(f *hostexec.TreeFile, h *held) error {
+func (t *treeTaking) content(f *tree.File, h *held) error {
 	h.Masks = 0
 	refs := refWriter{put: t.batch.PutList}
 	s := sections{f: f}
@@ -146,9 +147,9 @@ func (t *treeTaking) content(f *hostexec.TreeFile, h *held) error {
 // section stores the content before the next large hole.
 func (t *treeTaking) section(s *sections, refs *refWriter, h *held) error {
 	if cap(t.whole) == 0 {
-		t.whole = make([]byte, wholeFile+1)
+		t.whole = make([]byte, chunks.WholeFile+1)
 	}
-	buf := t.whole[:wholeFile+1]
+	buf := t.whole[:chunks.WholeFile+1]
 	n, err := io.ReadFull(s, buf)
 	put := func(chunk []byte, hole int64) error {
 		if hole > 0 {
@@ -173,23 +174,23 @@ func (t *treeTaking) section(s *sections, refs *refWriter, h *held) error {
 	}
 	var in io.Reader = io.MultiReader(bytes.NewReader(buf), s)
 	if t.masker == nil {
-		return Split(in, -1, put)
+		return chunks.Split(in, -1, put)
 	}
 	m := &maskReader{in: in, mask: t.masker, check: t.taking.spec.Mask()}
 	before := t.masker.Count()
-	if err := Split(m, -1, put); err != nil {
+	if err := chunks.Split(m, -1, put); err != nil {
 		return err
 	}
 	h.Masks += t.masker.Count() - before
 	if m.check.Count() > 0 {
-		return ErrSecret // the masker missed a secret
+		return chunks.ErrSecret // the masker missed a secret
 	}
 	return nil
 }
 
-// sections reads a file up to the next hole of at least minHole.
+// sections reads a file up to the next hole of at least MinHole.
 type sections struct {
-	f     *hostexec.TreeFile
+	f     *tree.File
 	hole  int64 // the hole that ended the last section
 	zeros int64 // remaining zeros of a small hole
 	end   bool
@@ -197,7 +198,7 @@ type sections struct {
 
 func (s *sections) Read(p []byte) (int, error) {
 	if s.zeros == 0 {
-		if n := s.f.SkipHole(); n >= minHole {
+		if n := s.f.SkipHole(); n >= chunks.MinHole {
 			s.hole = n
 			return 0, io.EOF
 		} else {
@@ -220,8 +221,8 @@ func (s *sections) Read(p []byte) (int, error) {
 // chunks is found only here.
 type maskReader struct {
 	in    io.Reader
-	mask  Masker
-	check Masker
+	mask  chunks.Masker
+	check chunks.Masker
 	buf   [64 << 10]byte
 	out   []byte
 	end   bool

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/tree"
 )
 
 // A reading is a stream of files that starts while the host still lists. Its channel is
@@ -59,12 +60,12 @@ func (t *treeTaking) newReading() *reading {
 				r.err = fmt.Errorf("panic while %s was read: %v", t.spec.Dir, p)
 			}
 		}()
-		r.err = hostexec.ReadTree(ctx, t.host, t.spec.Dir, r.names.all(), func(f *hostexec.TreeFile) error {
+		r.err = tree.Read(ctx, t.host, t.spec.Dir, r.names.all(), func(f *tree.File) error {
 			if err := r.await(ctx); err != nil {
 				return err
 			}
 			return t.file(f, r.want)
-		}, func(e hostexec.TreeEntry) error {
+		}, func(e tree.Entry) error {
 			if h := r.want[e.Path]; h != nil {
 				t.settle(h, e)
 			}

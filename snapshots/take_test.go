@@ -22,11 +22,12 @@ import (
 	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 const marked = "marked-secret-0123456789"
 
-func mask() Masker {
+func mask() chunks.Masker {
 	return seeds.NewRedactor("team", []seeds.Secret{seeds.NewSecret(marked)}).MaskStream()
 }
 
@@ -163,7 +164,7 @@ func settled(t testing.TB, dir string) {
 }
 
 // exportOf reads an export into headers and contents by name.
-func exportOf(t testing.TB, c *Chunks, id string) (map[string]*tar.Header, map[string]string) {
+func exportOf(t testing.TB, c *chunks.Store, id string) (map[string]*tar.Header, map[string]string) {
 	t.Helper()
 	var b bytes.Buffer
 	must(t, Export(t.Context(), c, id, &b))
@@ -187,7 +188,7 @@ func exportOf(t testing.TB, c *Chunks, id string) (map[string]*tar.Header, map[s
 }
 
 func TestSnapshotHoldsEverythingButCredentials(t *testing.T) {
-	c := OpenChunks(newTestStore(t), ChunkOptions{})
+	c := chunks.Open(newTestStore(t), chunks.Options{})
 	spec, dir := aSession(t)
 	m, err := Take(t.Context(), localHost(t), c, spec)
 	must(t, err)
@@ -256,7 +257,7 @@ func TestSnapshotHoldsEverythingButCredentials(t *testing.T) {
 	}
 }
 
-func storeOf(c *Chunks) *store.Store { return c.blobs.(storeBlobs).Store }
+func storeOf(c *chunks.Store) *store.Store { return c.Blobs.(chunks.StoreBlobs).Store }
 
 // treeOf describes everything below a folder, entry by entry.
 func treeOf(t testing.TB, dir string, omit ...string) map[string]string {
@@ -297,7 +298,7 @@ func treeOf(t testing.TB, dir string, omit ...string) map[string]string {
 			if err != nil {
 				return err
 			}
-			text += fmt.Sprintf(" %d %x", len(data), DigestOf(data))
+			text += fmt.Sprintf(" %d %x", len(data), chunks.DigestOf(data))
 			if st.Nlink > 1 {
 				if first[st.Ino] == "" {
 					first[st.Ino] = name
@@ -329,7 +330,7 @@ func mustBeEqual(t testing.TB, got, want map[string]string) {
 }
 
 func TestRestoreGivesBackWhatWasTaken(t *testing.T) {
-	c := OpenChunks(newTestStore(t), ChunkOptions{})
+	c := chunks.Open(newTestStore(t), chunks.Options{})
 	spec, dir := aSession(t)
 	spec.Mask = nil
 	must(t, os.Remove(dir+"/work/src/linked-credential"))
@@ -350,7 +351,7 @@ func TestRestoreGivesBackWhatWasTaken(t *testing.T) {
 }
 
 func TestOnlyWhatChangedTravels(t *testing.T) {
-	c := OpenChunks(newTestStore(t), ChunkOptions{})
+	c := chunks.Open(newTestStore(t), chunks.Options{})
 	spec, dir := aSession(t)
 	for i := range 500 {
 		write(t, dir, fmt.Sprintf("work/many/%d/f%d", i%7, i), fmt.Sprintf("content %d", i))

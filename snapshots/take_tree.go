@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/tree"
 )
 
 // A treeTaking takes one tree. It merges the host's listing with the parent's list, takes
@@ -86,7 +87,7 @@ func (t *taking) tree(spec TreeSpec) error {
 	}()
 	tt.reading = tt.newReading() // as a rule, something has changed
 	there := false
-	listing, err := hostexec.ListTree(t.ctx, t.host, spec.Dir, hostexec.ListTreeOptions{
+	listing, err := tree.List(t.ctx, t.host, spec.Dir, tree.ListOptions{
 		Prune: tt.filter.prunes(), Began: func(clock time.Time) { t.clock, there = clock, true }}, tt.listed)
 	if errors.Is(err, hostexec.ErrNotExist) && !there {
 		return nil // a thread that never had a turn has no rollouts
@@ -152,7 +153,7 @@ func (t *treeTaking) finish() error {
 	return nil
 }
 
-func (t *treeTaking) listed(e hostexec.TreeEntry) error {
+func (t *treeTaking) listed(e tree.Entry) error {
 	if err := t.reading.failed(); err != nil && !errors.Is(err, hostexec.ErrNotExist) {
 		return err // now, because the listing may take long
 	}
@@ -165,8 +166,8 @@ func (t *treeTaking) listed(e hostexec.TreeEntry) error {
 		}
 	}
 	id := fileID{e.Dev, e.Inode}
-	several := e.Kind == hostexec.RegularFile && e.Links > 1
-	switch t.filter.judge(e.Path, e.Kind == hostexec.Folder) {
+	several := e.Kind == tree.RegularFile && e.Links > 1
+	switch t.filter.judge(e.Path, e.Kind == tree.Folder) {
 	case ignored:
 		return nil
 	case leftThis:
@@ -185,10 +186,10 @@ func (t *treeTaking) listed(e hostexec.TreeEntry) error {
 	case e.Pruned:
 		t.leaveOut(e.Path, whyPruned)
 		return nil
-	case !hostexec.TreePathFits(e.Path) || !hostexec.TreePathFits(t.hide(e.Path)):
+	case !tree.PathFits(e.Path) || !tree.PathFits(t.hide(e.Path)):
 		// The path is too long for the host's calls: it cannot be read, or not be created
 		// again. Below such a folder, only the folder is listed.
-		if up := path.Dir(e.Path); hostexec.TreePathFits(up) && hostexec.TreePathFits(t.hide(up)) {
+		if up := path.Dir(e.Path); tree.PathFits(up) && tree.PathFits(t.hide(up)) {
 			t.leaveOut(shortened(e.Path), whyUnreadable)
 		}
 		return nil
@@ -206,7 +207,7 @@ func (t *treeTaking) listed(e hostexec.TreeEntry) error {
 	case File:
 		h.Size, h.CTime, h.Inode = e.Size, e.CTime.UTC(), e.Inode
 	}
-	if e.Kind == hostexec.Folder && !e.Unreadable && slices.Contains(t.spec.Hollow, e.Path) {
+	if e.Kind == tree.Folder && !e.Unreadable && slices.Contains(t.spec.Hollow, e.Path) {
 		t.hollow = &h
 		return nil
 	}
@@ -404,7 +405,7 @@ func newEntryCursor(t Tree, get getter) *entryCursor {
 func (c *entryCursor) seek(name string) (Entry, bool, error) {
 	for !c.end {
 		if c.have {
-			if order := hostexec.CompareTreePaths(c.now.Path, name); order >= 0 {
+			if order := tree.ComparePaths(c.now.Path, name); order >= 0 {
 				return c.now, order == 0, nil
 			}
 		}

@@ -3,6 +3,8 @@ package snapshots
 import (
 	"context"
 	"errors"
+
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // A treeSink takes the entries of a tree, in order. A file's entry is followed by its
@@ -21,9 +23,9 @@ type treeSink interface {
 const (
 	batchBytes  = 256 << 10
 	batchSteps  = 128
-	walkBatches = 6      // per walk
-	walkMore    = 16     // further ones per walk
-	sharedMore  = 2 * 16 // further ones of all walks
+	walkBatches = 6  // per walk
+	walkMore    = 16 // further ones per walk
+
 )
 
 type step struct {
@@ -39,7 +41,7 @@ type stepBatch struct {
 
 // walk passes a tree to a sink. It compares every piece with its digest; missing or damaged
 // data is ErrIncomplete.
-func (c *Chunks) walk(ctx context.Context, t Tree, sink treeSink) error {
+func walk(ctx context.Context, c *chunks.Store, t Tree, sink treeSink) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w := &walker{c: c, ctx: ctx, full: make(chan *stepBatch, walkBatches+walkMore), used: make(chan *stepBatch, walkBatches+walkMore)}
@@ -92,7 +94,7 @@ func takeStep(sink treeSink, s step, inFile *bool) error {
 
 // A walker reads a tree ahead of its sink.
 type walker struct {
-	c     *Chunks
+	c     *chunks.Store
 	ctx   context.Context //nolint:containedctx // of one walk
 	full  chan *stepBatch // to the sink, in order
 	used  chan *stepBatch // back from the sink
@@ -109,12 +111,12 @@ func (w *walker) read(t Tree) error {
 		if err := w.add(step{entry: &e}); err != nil || e.Kind != File {
 			return err
 		}
-		return e.content(lists.Get, content.view, w.piece)
+		return e.content(lists.Get, content.View, w.piece)
 	})
 	if err == nil {
 		err = w.send()
 	}
-	if errors.Is(err, ErrMissing) || errors.Is(err, ErrRotten) || errors.Is(err, errEncoding) {
+	if errors.Is(err, chunks.ErrMissing) || errors.Is(err, chunks.ErrRotten) || errors.Is(err, errEncoding) {
 		return incomplete{err}
 	}
 	return err
@@ -160,7 +162,7 @@ func (w *walker) begin() error {
 	default:
 		switch {
 		case w.made < walkBatches:
-		case w.more < walkMore && w.c.ahead.TryAcquire(1):
+		case w.more < walkMore && w.c.Ahead.TryAcquire(1):
 			w.more++
 		default:
 			select {
@@ -193,7 +195,7 @@ func (w *walker) send() error {
 }
 
 // giveBack releases the shared batches. Nothing is read any more.
-func (w *walker) giveBack() { w.c.ahead.Release(int64(w.more)) }
+func (w *walker) giveBack() { w.c.Ahead.Release(int64(w.more)) }
 
 // incomplete is an error that also matches ErrIncomplete.
 type incomplete struct{ error }

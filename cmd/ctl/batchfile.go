@@ -17,6 +17,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/batchfile"
 	"fairlead.dev/fairlead/snapshots"
+	"fairlead.dev/fairlead/snapshots/chunks"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -296,7 +297,7 @@ func (b *localBatch) pack(ctx context.Context, a *app, t *temporal, folder strin
 
 // sentTrees maps the digest of an uploaded folder to its snapshot. Many items upload the
 // same folder.
-type sentTrees map[snapshots.Digest]string
+type sentTrees map[chunks.Digest]string
 
 func (sent sentTrees) send(ctx context.Context, a *app, t *temporal, folder string, s *itemSet) error {
 	tree := s.work.tree

@@ -26,7 +26,7 @@ import (
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/internal/version"
-	"fairlead.dev/fairlead/snapshots"
+	"fairlead.dev/fairlead/snapshots/chunks"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -67,8 +67,8 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	if err != nil {
 		return err
 	}
-	// One Chunks for the whole process, because all users share its cache of the index.
-	chunks := snapshots.OpenChunks(blobs, snapshots.ChunkOptions{Logger: log})
+	// One chunk store for the whole process, because all users share its cache of the index.
+	chunks := chunks.Open(blobs, chunks.Options{Logger: log})
 	works := &lateWorkspaces{}
 	opts.Workspaces = works
 	opts.Store, opts.Chunks, opts.Hub, opts.Sessions, opts.Status, opts.Logger = blobs, chunks, hub, temporal, who.get, log

@@ -36,7 +36,7 @@ func (l Leftover) String() string {
 // closed session has none. A waiting one has the processes and the FIFO of its
 // app-server, and no attachment.
 //
-// It checks more than hostexec.Reap does, to find what Reap misses.
+// It checks more than process.Reap does, to find what Reap misses.
 func Leftovers(sessionDir, mark string) ([]Leftover, error) {
 	files, err := leftFiles(sessionDir)
 	return append(leftProcesses(sessionDir, mark), files...), err

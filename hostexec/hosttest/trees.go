@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/hostexec"
+	treepkg "fairlead.dev/fairlead/hostexec/tree"
 )
 
 // plantTree is a script that makes a tree with every kind of entry.
@@ -22,7 +23,7 @@ line' && echo b >'back\slash' && printf x >deep/er/run && chmod 750 deep/er/run 
 func tarOf(t *testing.T, h target, dir string, paths ...string) map[string]*tar.Header {
 	t.Helper()
 	var buf bytes.Buffer
-	if err := hostexec.GetTree(h.ctx, h, dir, &buf, paths...); err != nil {
+	if err := treepkg.Get(h.ctx, h, dir, &buf, paths...); err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]*tar.Header{}
@@ -60,12 +61,12 @@ var treeChecks = []check{
 			t.Errorf("named paths: %q", got)
 		}
 		for _, missing := range [][]string{{tree + "/absent"}, {tree, "absent"}, {tree, "a b", "deep/absent"}} {
-			if err := hostexec.GetTree(h.ctx, h, missing[0], io.Discard, missing[1:]...); !errors.Is(err, hostexec.ErrNotExist) {
+			if err := treepkg.Get(h.ctx, h, missing[0], io.Discard, missing[1:]...); !errors.Is(err, hostexec.ErrNotExist) {
 				t.Errorf("%q: %v", missing, err)
 			}
 		}
 		for _, bad := range []string{"/etc/passwd", "../x", "..", "a/../b", ""} {
-			if err := hostexec.GetTree(h.ctx, h, tree, io.Discard, bad); err == nil {
+			if err := treepkg.Get(h.ctx, h, tree, io.Discard, bad); err == nil {
 				t.Errorf("%q was taken", bad)
 			}
 		}
@@ -77,7 +78,7 @@ var treeChecks = []check{
 			t.Fatal(err)
 		}
 		for range 10 {
-			if err := hostexec.GetTree(h.ctx, h, dir, io.Discard); err != nil {
+			if err := treepkg.Get(h.ctx, h, dir, io.Discard); err != nil {
 				t.Error(err)
 			}
 		}
@@ -88,19 +89,19 @@ var treeChecks = []check{
 	{"GetTreeFailsWhenItsWriterDoes", func(t *testing.T, h target) {
 		h.run(t, hostexec.Command{Script: `mkdir -p "$1" && head -c 5000000 /dev/zero >"$1/zeros"`, Args: []string{h.dir}})
 		why := errors.New("no more")
-		if err := hostexec.GetTree(h.ctx, h, h.dir, errWriter{why}); !errors.Is(err, why) {
+		if err := treepkg.Get(h.ctx, h, h.dir, errWriter{why}); !errors.Is(err, why) {
 			t.Error(err)
 		}
 	}},
 	{"PutTreeGivesBackWhatGetTreeTook", func(t *testing.T, h target) {
 		h.run(t, hostexec.Command{Script: plantTree, Args: []string{h.dir}})
 		var buf bytes.Buffer
-		if err := hostexec.GetTree(h.ctx, h, h.dir+"/tree", &buf); err != nil {
+		if err := treepkg.Get(h.ctx, h, h.dir+"/tree", &buf); err != nil {
 			t.Fatal(err)
 		}
 		to := h.dir + "/new 'place'/tree"
 		f := fence(h.dir, epoch(1, 0, 0))
-		if err := hostexec.PutTree(h.ctx, h, to, bytes.NewReader(buf.Bytes()), f); err != nil {
+		if err := treepkg.Put(h.ctx, h, to, bytes.NewReader(buf.Bytes()), f); err != nil {
 			t.Fatal(err)
 		}
 		before, after := tarOf(t, h, h.dir+"/tree"), tarOf(t, h, to)
@@ -115,7 +116,7 @@ var treeChecks = []check{
 		}
 		// Again, onto a folder with other entries.
 		h.run(t, hostexec.Command{Script: `cd "$1" && echo mine >mine && echo changed >'a b'`, Args: []string{to}})
-		if err := hostexec.PutTree(h.ctx, h, to, bytes.NewReader(buf.Bytes()), f); err != nil {
+		if err := treepkg.Put(h.ctx, h, to, bytes.NewReader(buf.Bytes()), f); err != nil {
 			t.Fatal(err)
 		}
 		mustHold(t, to+"/mine", []byte("mine\n"), h.fileMode(t, to+"/mine"))
@@ -135,7 +136,7 @@ var treeChecks = []check{
 		h.mkdir(t)
 		broken := errors.New("broken source")
 		put := func(r io.Reader, e hostexec.Epoch) error {
-			return hostexec.PutTree(h.ctx, h, h.dir+"/tree", r, fence(h.dir, e))
+			return treepkg.Put(h.ctx, h, h.dir+"/tree", r, fence(h.dir, e))
 		}
 		if err := put(strings.NewReader("this is no tar stream, by any means"), epoch(1, 0, 0)); err == nil {
 			t.Error("not a tar stream: no error")

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/store"
-	"fairlead.dev/fairlead/snapshots"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // Options configure a Server.
@@ -32,7 +32,7 @@ type Options struct {
 
 	Store *store.Store
 	// Chunks are the store's, one per process; if nil, Serve opens them.
-	Chunks   *snapshots.Chunks
+	Chunks   *chunks.Store
 	Hub      *Hub
 	Sessions Sessions
 	// Workspaces are those on the hosts that this worker dials.
@@ -76,7 +76,7 @@ func Serve(opts Options) (*Server, error) {
 		opts.Alive = 15 * time.Second
 	}
 	if opts.Chunks == nil {
-		opts.Chunks = snapshots.OpenChunks(opts.Store, snapshots.ChunkOptions{Logger: opts.Logger})
+		opts.Chunks = chunks.Open(opts.Store, chunks.Options{Logger: opts.Logger})
 	}
 	s := &Server{opts: opts, log: opts.Logger, served: make(chan struct{}), token: sha256.Sum256([]byte(opts.Token))}
 	if err := s.listen(); err != nil {

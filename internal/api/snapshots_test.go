@@ -17,6 +17,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/snapshots"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // take takes a snapshot of a session of this machine, of a folder with n files
@@ -41,7 +42,7 @@ func (b *bench) takeWith(session string, at time.Time, n int, facts snapshots.Fa
 			b.Fatal(err)
 		}
 	}
-	m, err := snapshots.Take(context.Background(), h, snapshots.OpenChunks(b.store, snapshots.ChunkOptions{}), snapshots.TakeSpec{
+	m, err := snapshots.Take(context.Background(), h, chunks.Open(b.store, chunks.Options{}), snapshots.TakeSpec{
 		ID: snapshots.NewID(session, at), Session: session, Trees: []snapshots.TreeSpec{snapshots.WorkOf(dir, snapshots.WorkFull, nil)},
 		Facts: facts})
 	if err != nil {

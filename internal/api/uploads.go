@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/snapshots"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // maxTree bounds the list of a tree's entries, in bytes of JSON.
@@ -20,7 +21,7 @@ const maxTree = 128 << 20
 
 func (s *Server) missing(w http.ResponseWriter, r *http.Request) {
 	body, err := readBody(w, r, maxTree, "a list of chunks")
-	var of []snapshots.Digest
+	var of []chunks.Digest
 	if err == nil && json.Unmarshal(body, &of) != nil {
 		err = problem(http.StatusBadRequest, ErrBadInput, "this is no list of digests")
 	}
@@ -80,7 +81,7 @@ func readLine(in *bufio.Reader) (line []byte, err error) {
 // readChunk reads a chunk preceded by its length; length 0 is the end.
 func readChunk(in io.Reader) ([]byte, error) {
 	var n uint32
-	if err := binary.Read(in, binary.BigEndian, &n); err != nil || n > snapshots.MaxChunk {
+	if err := binary.Read(in, binary.BigEndian, &n); err != nil || n > chunks.MaxChunk {
 		return nil, errTorn
 	}
 	if n == 0 {
@@ -100,7 +101,7 @@ func (c *Client) PutTree(ctx context.Context, session string, t *snapshots.Local
 	if err != nil {
 		return m, 0, err
 	}
-	var lacking []snapshots.Digest
+	var lacking []chunks.Digest
 	if err := c.call(ctx, http.MethodPost, "/v1/uploads/missing", body, &lacking); err != nil {
 		return m, 0, err
 	}
@@ -127,7 +128,7 @@ func (c *Client) PutTree(ctx context.Context, session string, t *snapshots.Local
 	return m, sent, nil
 }
 
-func sendTree(to io.Writer, t *snapshots.LocalTree, lacking []snapshots.Digest) (sent int64, err error) {
+func sendTree(to io.Writer, t *snapshots.LocalTree, lacking []chunks.Digest) (sent int64, err error) {
 	w := bufio.NewWriterSize(to, 256<<10)
 	if err := json.NewEncoder(w).Encode(t.Entries); err != nil {
 		return 0, err

@@ -13,12 +13,13 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/snapshots"
+	chunkspkg "fairlead.dev/fairlead/snapshots/chunks"
 )
 
 func TestALocalTreeIsSentOnceAndComesToAHostAsItWas(t *testing.T) {
-	chunks := (*snapshots.Chunks)(nil)
+	chunks := (*chunkspkg.Store)(nil)
 	b := serve(t, func(o *Options) {
-		chunks = snapshots.OpenChunks(o.Store, snapshots.ChunkOptions{})
+		chunks = chunkspkg.Open(o.Store, chunkspkg.Options{})
 		o.Chunks = chunks
 	})
 	c := b.client("")

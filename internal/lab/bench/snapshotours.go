@@ -19,6 +19,7 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/snapshots"
+	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
 // asChild is the environment variable that makes this program run one task in
@@ -211,7 +212,7 @@ func (t *task) keep(ctx context.Context, h hostexec.Host) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	c := snapshots.OpenChunks(st, snapshots.ChunkOptions{})
+	c := chunks.Open(st, chunks.Options{})
 	if t.To == "" {
 		_, err = snapshots.Take(ctx, h, c, snapshots.TakeSpec{ID: t.ID, Session: "bench", Parent: t.Parent,
 			Facts: snapshots.Facts{Host: t.Host.Name}, Trees: []snapshots.TreeSpec{snapshots.WorkOf(t.Dir, snapshots.WorkFull, nil)}})

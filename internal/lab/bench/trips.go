@@ -11,6 +11,7 @@ import (
 
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
 
@@ -75,16 +76,16 @@ func (b *setup) journaledServer(ctx context.Context) (*conversation.Conn, func()
 	}
 	fence := hostexec.Fence{Dir: dir, Epoch: hostexec.Epoch{Generation: 1, Pump: 1, Attempt: 1}}
 	proc := filepath.Join(dir, "proc", "app-server")
-	_, err = hostexec.StartProcess(ctx, h, hostexec.ProcessSpec{Dir: proc, Fence: fence, Argv: []string{b.codex, "app-server"},
+	_, err = process.Start(ctx, h, process.Spec{Dir: proc, Fence: fence, Argv: []string{b.codex, "app-server"},
 		Env: map[string]string{"CODEX_HOME": home, "TMPDIR": tmp}, Mark: "bench"})
 	if err != nil {
 		return nil, nil, errors.Join(err, pool.Close())
 	}
 	stop := func() error {
-		_, err := hostexec.StopProcess(context.WithoutCancel(ctx), h, proc, fence, 5*time.Second)
+		_, err := process.Stop(context.WithoutCancel(ctx), h, proc, fence, 5*time.Second)
 		return errors.Join(err, pool.Close())
 	}
-	a, err := hostexec.Attach(ctx, h, proc, hostexec.AttachOptions{Fence: fence})
+	a, err := process.Attach(ctx, h, proc, process.AttachOptions{Fence: fence})
 	if err != nil {
 		return nil, nil, errors.Join(err, stop())
 	}

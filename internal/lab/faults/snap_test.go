@@ -11,6 +11,7 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/snapshots"
+	"fairlead.dev/fairlead/snapshots/chunks"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -77,7 +78,7 @@ func TestOnlyAWholeSnapshotOfBeforeProvesWhatWent(t *testing.T) {
 	t.Cleanup(func() { must(t, pool.Close()) })
 	h, err := pool.Host(hostexec.Spec{Name: hostexec.Local})
 	must(t, err)
-	_, err = snapshots.Take(t.Context(), h, snapshots.OpenChunks(st, snapshots.ChunkOptions{}), snapshots.TakeSpec{
+	_, err = snapshots.Take(t.Context(), h, chunks.Open(st, chunks.Options{}), snapshots.TakeSpec{
 		ID: snapshots.NewID("x", time.Now()), Session: "x", Trees: []snapshots.TreeSpec{snapshots.WorkOf(s.run.work(), snapshots.WorkFull, nil)}})
 	must(t, err)
 	if err := s.isProven(t.Context(), departure{version: 1, seen: time.Now()}); err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/snapshots"
+	"fairlead.dev/fairlead/snapshots/chunks"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -216,7 +217,7 @@ func follows(was workflows.SnapshotView, now *workflows.SnapshotView) error {
 // A keptStore reads the stack's store without the workers.
 type keptStore struct {
 	*store.Store
-	chunks   *snapshots.Chunks
+	chunks   *chunks.Store
 	mu       *sync.Mutex
 	versions map[string]int // by snapshot
 }
@@ -230,7 +231,7 @@ func (s *stage) openStore(ctx context.Context) (keptStore, error) {
 }
 
 func newKeptStore(st *store.Store) keptStore {
-	return keptStore{st, snapshots.OpenChunks(st, snapshots.ChunkOptions{}), &sync.Mutex{}, map[string]int{}}
+	return keptStore{st, chunks.Open(st, chunks.Options{}), &sync.Mutex{}, map[string]int{}}
 }
 
 // whole returns the session's snapshots that are marked complete, and since

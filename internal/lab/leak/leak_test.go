@@ -32,6 +32,7 @@ import (
 	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/snapshots"
+	"fairlead.dev/fairlead/snapshots/chunks"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -635,7 +636,7 @@ func (d *day) archives(ctx context.Context, st *store.Store, s *Searcher, found 
 	if err != nil {
 		return 0, 0, err
 	}
-	chunks := snapshots.OpenChunks(st, snapshots.ChunkOptions{})
+	chunks := chunks.Open(st, chunks.Options{})
 	for _, m := range all {
 		var data bytes.Buffer
 		if err := snapshots.Export(ctx, chunks, m.ID, &data); err != nil {

@@ -1,0 +1,24 @@
+package script
+
+import "strings"
+
+// NewlineVar begins every line for the shell. It puts a newline into $_n without a fork,
+// from the default IFS, so that one line can contain newlines.
+const NewlineVar = `_n=${IFS#??};_n=${_n%"${_n#?}"};`
+
+// Quote returns s as one word of POSIX shell on one line, which needs NewlineVar before it.
+// s must not contain NUL, which no shell can carry.
+func Quote(s string) string {
+	s = strings.ReplaceAll(s, `'`, `'\''`)
+	s = strings.ReplaceAll(s, "\n", `'"$_n"'`)
+	// bash uses these two bytes internally, and loses one that follows the first byte of a
+	// multibyte character unless the quotes are closed in between.
+	s = strings.ReplaceAll(s, "\x01", "''\x01")
+	s = strings.ReplaceAll(s, "\x7f", "''\x7f")
+	return "'" + s + "'"
+}
+
+// QuoteInScript returns s as one word of POSIX shell for use in a script. Newlines are kept.
+func QuoteInScript(s string) string {
+	return "'" + strings.ReplaceAll(s, `'`, `'\''`) + "'"
+}

@@ -1,0 +1,76 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/internal/script"
+)
+
+// ErrRunning means that the operation needs a process that has ended, and this one
+// runs.
+var ErrRunning = errors.New("process is running")
+
+const (
+	// trimBlock is the unit that a trim is rounded down to: part of a block can be zeroed,
+	// but that frees no space.
+	trimBlock = 4096
+	errKept   = 256 << 10
+)
+
+// TrimJournal frees the space of out.log below an offset that nobody will attach to any
+// more, and of err.log except for its last 256 KiB. It returns how many more bytes are gone
+// than before. It may be called at any time: offsets and sizes do not change, the process
+// may go on writing, and attachments above the offset notice nothing. From then on,
+// attaching or reading below it is ErrJournalLost.
+//
+// If the host cannot punch holes (busybox's fallocate, some file systems), the error wraps
+// ErrUnsupported and nothing has changed. In that case, begin a new incarnation of the
+// process at an idle moment, and remove the old one's folder with Remove.
+func TrimJournal(ctx context.Context, h hostexec.Host, dir string, below int64, fence hostexec.Fence) (freed int64, err error) {
+	if freed, err = trim(ctx, h, dir, below, fence); err != nil {
+		return 0, fmt.Errorf("trim journal in %s on %s: %w", dir, h.Name(), err)
+	}
+	return freed, nil
+}
+
+func trim(ctx context.Context, h hostexec.Host, dir string, below int64, fence hostexec.Fence) (freed int64, err error) {
+	if err := checkDir(dir); err != nil {
+		return 0, err
+	}
+	if below < 0 {
+		return 0, fmt.Errorf("offset %d is negative", below)
+	}
+	res, err := h.Run(ctx, hostexec.Command{
+		Script: trimScript,
+		Args:   []string{dir, strconv.FormatInt(below/trimBlock*trimBlock, 10), strconv.Itoa(errKept)},
+		Fence:  &fence,
+	})
+	if err != nil {
+		return 0, processError(err)
+	}
+	if n, _ := fmt.Sscanf(string(res.Stdout), "fairlead-trimmed %d", &freed); n != 1 {
+		return 0, fmt.Errorf("%w: %w: %q", hostexec.ErrOutcomeUnknown, script.ErrGarbled, script.LastBytes(res.Stdout, 200))
+	}
+	return freed, nil
+}
+
+// Remove removes the folder of a process that has ended, with its journal, so that
+// folders of former incarnations do not pile up. If the process runs, the error wraps
+// ErrRunning and nothing changes. If the folder does not exist, Remove
+// succeeds. Call Reap first: without the folder it finds less of what the process left
+// behind.
+func Remove(ctx context.Context, h hostexec.Host, dir string, fence hostexec.Fence) error {
+	err := checkDir(dir)
+	if err == nil {
+		_, err = h.Run(ctx, hostexec.Command{Script: removeProcess, Args: []string{dir}, Fence: &fence})
+		err = processError(err)
+	}
+	if err != nil {
+		return fmt.Errorf("remove process in %s on %s: %w", dir, h.Name(), err)
+	}
+	return nil
+}
