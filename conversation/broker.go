@@ -211,7 +211,7 @@ func (m *machine) brokered(a tokenAnswered, now time.Duration) {
 // journal does not show answers to codex; the answer to the second request shows
 // that codex got the first.
 func (m *machine) answerToken(a tokenAnswered, no *TokenError) {
-	i := m.tokenAsk(a.key)
+	i := m.st.tokenAsk(a.key)
 	if i < 0 {
 		return // the turn that wanted it is over
 	}
@@ -224,10 +224,6 @@ func (m *machine) answerToken(a tokenAnswered, no *TokenError) {
 	}
 	m.write(o)
 	m.write(outgoing{ID: fmt.Sprintf("%s.token-%d-%s.0", m.in.Prefix, word, a.key), Method: methodLoaded, Params: struct{}{}})
-}
-
-func (m *machine) tokenAsk(key string) int {
-	return slices.IndexFunc(m.st.TokenAsks, func(id json.RawMessage) bool { return tokenKey(id) == key })
 }
 
 func tokenKey(id json.RawMessage) string { return hex.EncodeToString([]byte(idKey(id))) }
@@ -243,7 +239,7 @@ func (m *machine) tokenAsked(msg *message) {
 		Account string `json:"previousAccountId"`
 	}
 	_ = json.Unmarshal(msg.Params, &p) // only passed on
-	if m.tokenAsk(tokenKey(msg.ID)) < 0 {
+	if m.st.tokenAsk(tokenKey(msg.ID)) < 0 {
 		m.st.TokenAsks = append(m.st.TokenAsks, append(json.RawMessage(nil), msg.ID...))
 	}
 	m.st.Account = p.Account
@@ -267,7 +263,7 @@ func (m *machine) tokenGiven(what, key string) {
 	if err != nil {
 		return
 	}
-	i := m.tokenAsk(key)
+	i := m.st.tokenAsk(key)
 	if i < 0 {
 		return // said before
 	}

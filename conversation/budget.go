@@ -230,7 +230,7 @@ func (m *machine) passes(ms int64) {
 	if from == anew {
 		return
 	}
-	if m.waits() {
+	if m.st.waits() {
 		m.waited += time.Duration(ms-from) * time.Millisecond
 		return
 	}
@@ -247,9 +247,6 @@ func (m *machine) checkTime() {
 	m.timed = false
 }
 
-// waits reports whether the turn waits for people and nothing else.
-func (m *machine) waits() bool { return m.waiting() > 0 && !m.working() }
-
 // waitEnds restarts the counting if codex does not say when the answer came.
 func (m *machine) waitEnds() {
 	m.countedAt = m.now
@@ -261,7 +258,7 @@ func (m *machine) waitEnds() {
 // timeLeft returns when, in the pump's time, the turn will have used up the
 // session's time.
 func (m *machine) timeLeft() (at time.Duration, bounded bool) {
-	if m.lim.Budget.Time <= 0 || m.st.TurnID == "" || m.stopping() || m.waits() {
+	if m.lim.Budget.Time <= 0 || m.st.TurnID == "" || m.stopping() || m.st.waits() {
 		return 0, false
 	}
 	left := m.lim.Budget.Time - time.Duration(m.st.Spent.TimeMS)*time.Millisecond

@@ -129,11 +129,6 @@ func notSteerable(e *RPCError) bool {
 	return strings.Contains(text, "notsteerable") || strings.Contains(text, "cannot steer")
 }
 
-// active returns the turn that an interrupt must name. For a review that is the
-// reviewer's: an interrupt that names the review's own turn is refused (measured on
-// 0.130 to 0.169).
-func (m *machine) active() string { return orWord(m.st.Inner, m.st.TurnID) }
-
 // maxOtherTurn is how often an interrupt that named the wrong turn is sent again.
 const maxOtherTurn = 5
 

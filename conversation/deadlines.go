@@ -228,7 +228,7 @@ func (m *machine) expire() {
 		m.giveUp(TimedOut, problem(EndSilent, fmt.Sprintf("codex said nothing for %s, and did not answer %s within %s", m.lim.Silence, methodRead, m.lim.Request)))
 	case m.mayBeQuiet() && m.now-m.quietAt >= m.lim.Quiet:
 		m.giveUp(TimedOut, problem(EndQuietAfterTool, fmt.Sprintf("the model said nothing for %s after a tool had ended", m.lim.Quiet)))
-	case !m.waits() && m.now >= m.turnEnds():
+	case !m.st.waits() && m.now >= m.turnEnds():
 		m.giveUp(TimedOut, problem(EndTurnTimeout, m.retried(fmt.Sprintf("the turn did not end within %s", m.lim.Turn))))
 	}
 }
@@ -267,7 +267,7 @@ func (m *machine) turnEnds() time.Duration {
 // waitedUntilNow returns m.waited, plus the time since the newest line if the turn
 // now waits for people.
 func (m *machine) waitedUntilNow() time.Duration {
-	if m.st.TurnID == "" || !m.waits() || m.st.AtMS == 0 {
+	if m.st.TurnID == "" || !m.st.waits() || m.st.AtMS == 0 {
 		return m.waited
 	}
 	return m.waited + min(max(m.opt.clock().Sub(m.at()), 0), max(m.opt.Since, 0)+m.now)
@@ -279,7 +279,7 @@ func (m *machine) waitedUntilNow() time.Duration {
 func (m *machine) listen() {
 	a := m.asks[askLife]
 	switch {
-	case m.st.TurnID == "" || len(m.st.Open) > 0 && !m.working():
+	case m.st.TurnID == "" || len(m.st.Open) > 0 && !m.st.working():
 		return
 	case a == nil:
 		a = &ask{}
@@ -312,6 +312,6 @@ func (m *machine) tooBusy() {
 
 func (m *machine) giveUp(why PumpReason, p *Problem) {
 	if m.reason == "" {
-		m.reason, m.problem = why, m.redactProblem(p)
+		m.reason, m.problem = why, m.opt.Redactor.problem(p)
 	}
 }

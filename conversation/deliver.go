@@ -274,7 +274,7 @@ func (m *machine) sendInterrupt(s *send) {
 		s.settle(Void, "no turn is running")
 		return
 	}
-	m.ourRequest(s, methodInterrupt, turnInterruptParams{ThreadID: m.st.ThreadID, TurnID: m.active()})
+	m.ourRequest(s, methodInterrupt, turnInterruptParams{ThreadID: m.st.ThreadID, TurnID: m.st.active()})
 }
 
 // interruptNow sends interrupts before a long backlog is read, to stop a codex that
@@ -324,7 +324,7 @@ func (m *machine) sendDecision(s *send) {
 	case s.Incarnation != m.st.Cursor.Incarnation:
 		s.settle(Void, "the process that asked is gone")
 		return
-	case m.openAt(s.RPC) < 0:
+	case m.st.openAt(s.RPC) < 0:
 		s.settle(Void, "the request is not open any more")
 		return
 	}
@@ -340,7 +340,7 @@ func (m *machine) sendDecision(s *send) {
 // decision returns the answer for codex. It adds secret answers to the Redactor.
 func (m *machine) decision(s Send) (any, error) {
 	a := m.demands[idKey(s.RPC)]
-	i := m.openAt(s.RPC)
+	i := m.st.openAt(s.RPC)
 	s.ForSession = s.ForSession && i >= 0 && m.st.Open[i].Remembers
 	s.Answers = a.real(s.Answers, m.redact)
 	if a != nil && m.opt.Redactor != nil {
@@ -436,7 +436,7 @@ func (m *machine) sendRefused(s *send, id string, try int, e *RPCError) {
 	}
 	s.settle(Rejected, e.Message)
 	if m.problem == nil && s.Kind != sendTell { // a turn can do without a Tell
-		m.problem = m.redactProblem(classifyAnswer(string(s.Kind), e))
+		m.problem = m.opt.Redactor.problem(classifyAnswer(string(s.Kind), e))
 	}
 }
 

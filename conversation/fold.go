@@ -64,45 +64,6 @@ func (m *machine) raw(method string, p json.RawMessage) {
 	}
 }
 
-// ours reports whether a notice is about the session's thread. Other threads belong
-// to sub-agents: their work is recorded, but it is not the answer.
-func (m *machine) ours(n notice) bool {
-	return n.ThreadID == "" || m.st.ThreadID == "" || n.ThreadID == m.st.ThreadID
-}
-
-// An itemKey identifies an item. A model may choose item ids, so two threads may
-// use the same one.
-type itemKey struct{ thread, id string }
-
-func (it *OpenItem) key() itemKey { return itemKey{it.Thread, it.ID} }
-
-func (m *machine) keyOf(thread, id string) itemKey {
-	if m.ours(notice{ThreadID: thread}) {
-		thread = ""
-	}
-	return itemKey{thread, id}
-}
-
-func (m *machine) openItem(key itemKey) *OpenItem {
-	for i := range m.st.Items {
-		if m.st.Items[i].key() == key {
-			return &m.st.Items[i]
-		}
-	}
-	return nil
-}
-
-func (m *machine) itemOf(d piece) *OpenItem {
-	other := len(d.thread) > 0 && m.st.ThreadID != "" && string(d.thread) != m.st.ThreadID
-	for i := range m.st.Items {
-		it := &m.st.Items[i]
-		if it.ID == string(d.item) && (it.Thread != "") == other && (!other || it.Thread == string(d.thread)) {
-			return it
-		}
-	}
-	return nil
-}
-
 func (m *machine) dropItem(key itemKey) (OpenItem, bool) {
 	for i, it := range m.st.Items {
 		if it.key() == key {
@@ -142,19 +103,19 @@ func (m *machine) itemStarted(p json.RawMessage) {
 		return
 	}
 	m.dated(n.StartedAtMS)
-	if n.Item.Type == "userMessage" && n.Item.ClientID != "" && m.ours(n.notice) {
+	if n.Item.Type == "userMessage" && n.Item.ClientID != "" && m.st.ours(n.notice) {
 		m.echoed(n.TurnID, n.Item.ClientID)
 	}
-	if n.Item.Type != "userMessage" && m.ours(n.notice) {
+	if n.Item.Type != "userMessage" && m.st.ours(n.notice) {
 		m.sayForeign()
 	}
-	key := m.keyOf(n.ThreadID, n.Item.ID)
+	key := m.st.keyOf(n.ThreadID, n.Item.ID)
 	_, known := m.dropItem(key)
 	if len(m.st.Items) >= maxOpenItems {
-		m.dropItem(m.oldestIdle())
+		m.dropItem(m.st.oldestIdle())
 	}
 	m.st.TurnEffects = m.st.TurnEffects || !harmless[n.Item.Type]
-	if m.ours(n.notice) {
+	if m.st.ours(n.notice) {
 		m.modelSpoke()
 	}
 	it := OpenItem{ID: n.Item.ID, Type: n.Item.Type, Turn: m.st.Turn, Offset: m.line.Offset, Thread: key.thread}
@@ -176,57 +137,6 @@ var harmless = map[string]bool{
 	"enteredReviewMode": true, "exitedReviewMode": true,
 }
 
-// oldestIdle returns the oldest open item that no request waits for.
-func (m *machine) oldestIdle() itemKey {
-	for _, it := range m.st.Items {
-		if !m.asksFor(it.key()) {
-			return it.key()
-		}
-	}
-	return m.st.Items[0].key()
-}
-
-func (m *machine) asksFor(item itemKey) bool {
-	for _, o := range m.st.Open {
-		if o.item() == item {
-			return true
-		}
-	}
-	return false
-}
-
-// heldUp reports whether an item waits for a person.
-func (m *machine) heldUp(item itemKey) bool {
-	for _, o := range m.st.Open {
-		if o.item() == item && o.Judged == nil {
-			return true
-		}
-	}
-	return false
-}
-
-// running counts the items that run while requests wait, including background ones.
-func (m *machine) running() (n int) {
-	for _, it := range m.st.Items {
-		if !m.heldUp(it.key()) {
-			n++
-		}
-	}
-	return n
-}
-
-// working reports whether the turn goes on although requests wait. A command that
-// the model left in the background does not count: the pump would otherwise stay
-// for as long as, say, a development server runs.
-func (m *machine) working() bool {
-	for _, it := range m.st.Items {
-		if it.Turn == m.st.Turn && !it.Background && !m.heldUp(it.key()) {
-			return true
-		}
-	}
-	return false
-}
-
 func (m *machine) patchUpdated(p json.RawMessage) {
 	var n struct {
 		notice
@@ -235,7 +145,7 @@ func (m *machine) patchUpdated(p json.RawMessage) {
 	if json.Unmarshal(p, &n) != nil {
 		return
 	}
-	if key := m.keyOf(n.ThreadID, n.ItemID); m.openItem(key) != nil {
+	if key := m.st.keyOf(n.ThreadID, n.ItemID); m.st.openItem(key) != nil {
 		m.items[key] = n.Changes
 	}
 }
@@ -247,14 +157,14 @@ func (m *machine) itemCompleted(p json.RawMessage) {
 	}
 	m.dated(n.CompletedAtMS)
 	turn := m.st.Turn
-	key := m.keyOf(n.ThreadID, n.Item.ID)
+	key := m.st.keyOf(n.ThreadID, n.Item.ID)
 	if it, ok := m.dropItem(key); ok {
 		turn = it.Turn // the item may have outlived its turn
 	}
 	if n.Item.Type == "dynamicToolCall" {
 		m.toolDone(key)
 	}
-	own := m.ours(n.notice)
+	own := m.st.ours(n.notice)
 	e := itemEntry(n.Item)
 	e.Turn, e.Item = turn, n.Item.ID
 	if !own {
@@ -418,7 +328,7 @@ func compact(raw json.RawMessage) string {
 }
 
 func (m *machine) delta(d piece) {
-	it := m.itemOf(d)
+	it := m.st.itemOf(d)
 	if it == nil {
 		return
 	}

@@ -228,7 +228,7 @@ func TestItemsOfTwoThreadsWithOneIDAreTwo(t *testing.T) {
 	if r := s.sink.requests; len(r) != 2 || r[0].Changes[0].Path != "/etc/passwd" || r[1].Changes[0].Path != "/w/readme" {
 		t.Errorf("%+v", r)
 	}
-	if it := s.m.st.Items; len(it) != 1 || it[0].Thread != "" || !s.m.heldUp(it[0].key()) {
+	if it := s.m.st.Items; len(it) != 1 || it[0].Thread != "" || !s.m.st.heldUp(it[0].key()) {
 		t.Errorf("%+v", it)
 	}
 }

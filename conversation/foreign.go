@@ -131,7 +131,7 @@ func (m *machine) goalChanged(method string, p json.RawMessage) {
 			Status string `json:"status"`
 		} `json:"goal"`
 	}
-	if json.Unmarshal(p, &n) != nil || !m.ours(n.notice) {
+	if json.Unmarshal(p, &n) != nil || !m.st.ours(n.notice) {
 		return
 	}
 	m.st.Restless = method == "thread/goal/updated" && n.Goal.Status == "active"

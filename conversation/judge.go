@@ -113,7 +113,7 @@ func (m *machine) countDecisions() {
 		if s.Kind != SendDecision || s.Incarnation != m.st.Cursor.Incarnation {
 			continue
 		}
-		if i := m.openAt(s.RPC); i >= 0 && !m.st.Open[i].Decided {
+		if i := m.st.openAt(s.RPC); i >= 0 && !m.st.Open[i].Decided {
 			m.st.Open[i].Decided = true
 			m.st.Tally.outcome(s.Outcome)
 		}
@@ -240,22 +240,6 @@ func (m *machine) answerByPolicy(r *Request, o OpenRequest, v Verdict) {
 	if n := len(m.judgedNow) - maxJudged; n > 0 {
 		m.judgedNow = m.judgedNow[n:]
 	}
-}
-
-// waiting counts the open requests that wait for people.
-func (m *machine) waiting() (n int) {
-	for _, o := range m.st.Open {
-		if o.Judged == nil {
-			n++
-		}
-	}
-	return n
-}
-
-// Owes reports whether a policy answered a request and codex is not known to have
-// the answer.
-func (s PumpState) Owes() bool {
-	return slices.ContainsFunc(s.Open, func(o OpenRequest) bool { return o.Judged != nil })
 }
 
 // on adds a ruling to the recorded data of the request that people are asked.

@@ -326,7 +326,7 @@ func (m *machine) verdict() {
 	case m.unreported() || m.fresh || !m.settled() || len(m.st.Calls) > 0:
 	case m.st.TurnID == "":
 		m.finish(Bound)
-	case m.waiting() > 0 && (!m.working() || m.now-m.lastLine >= linger):
+	case m.st.waiting() > 0 && (!m.st.working() || m.now-m.lastLine >= linger):
 		m.finish(RequestsOpen)
 	case len(m.resolved) > 0 && m.interruptAt == 0 && m.now-m.resolvedAt >= 10*m.lim.Settle:
 		// People may be about to decide requests that codex has withdrawn, and the turn may
@@ -354,7 +354,7 @@ func (m *machine) finish(why PumpReason) {
 	if why != ProcessEnded {
 		r.Requests = m.report()
 	}
-	r.Busy = m.waiting() > 0 && (m.running() > 0 || m.st.Owes())
+	r.Busy = m.st.waiting() > 0 && (m.st.running() > 0 || m.st.Owes())
 	r.Judged = m.judgedNow
 	r.Waited = m.waitedUntilNow()
 	m.keepBudget()
@@ -364,7 +364,7 @@ func (m *machine) finish(why PumpReason) {
 		}
 		r.Deliveries = append(r.Deliveries, Delivery{ID: s.ID, State: s.told(), Error: excerpt(m.redact(s.text), maxProblem)})
 	}
-	m.st.Rewind = max(m.st.Rewind, m.rewind()) // the host may have discarded what is below
+	m.st.Rewind = max(m.st.Rewind, m.st.rewind()) // the host may have discarded what is below
 	r.State = m.st
 	m.result = &r
 }
@@ -402,7 +402,7 @@ func (m *machine) emit(e Entry) {
 		return
 	}
 	e.Seq = m.st.Seq + 1
-	if err := m.sink.Entry(m.redactEntry(e)); err != nil {
+	if err := m.sink.Entry(m.opt.Redactor.entry(e)); err != nil {
 		m.err = fmt.Errorf("hand over transcript entry %d: %w", e.Seq, err)
 		return
 	}

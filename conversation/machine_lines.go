@@ -75,7 +75,7 @@ func (m *machine) refill(l Line) {
 		if json.Unmarshal(msg.Params, &n) != nil || n.Item.Type != "fileChange" {
 			return
 		}
-		if key := m.keyOf(n.ThreadID, n.Item.ID); m.openItem(key) != nil {
+		if key := m.st.keyOf(n.ThreadID, n.Item.ID); m.st.openItem(key) != nil {
 			m.items[key] = n.Item.Changes
 		}
 	case "item/fileChange/patchUpdated":

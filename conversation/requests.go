@@ -46,11 +46,11 @@ func (m *machine) request(msg *message) {
 
 // demand opens a request for a person, with everything needed to decide it.
 func (m *machine) demand(msg *message, read reader) {
-	if m.openAt(msg.ID) >= 0 {
+	if m.st.openAt(msg.ID) >= 0 {
 		return // asked again under the same id
 	}
 	a, why := read(msg.Params)
-	if why == nil && a.ofTool && !m.ofCodex(a) {
+	if why == nil && a.ofTool && !m.st.ofCodex(a) {
 		why = a.asForm()
 	}
 	if why != nil {
@@ -59,7 +59,7 @@ func (m *machine) demand(msg *message, read reader) {
 		return
 	}
 	m.fill(a)
-	r := m.describe(a)
+	r := describe(a, m.opt.Redactor)
 	bulk := r.bulk()
 	switch {
 	case len(m.st.Open) >= maxRequests:
@@ -68,14 +68,14 @@ func (m *machine) demand(msg *message, read reader) {
 	case bulk > maxBulk:
 		m.refuse(msg, fmt.Sprintf("its questions and permissions take %d bytes, and %d is the most that can be shown", bulk, maxBulk))
 		return
-	case bulk+m.bulk() > maxAllBulk:
+	case bulk+m.st.bulk() > maxAllBulk:
 		m.refuse(msg, "too much else is being asked already: ask again later")
 		return
 	}
 	m.dated(a.startedMS) // requests have no other time
 	r.RPC = append(json.RawMessage(nil), msg.ID...)
 	r.Incarnation, r.Digest = m.st.Cursor.Incarnation, a.digest()
-	o := OpenRequest{RPC: r.RPC, Item: r.ItemID, Thread: m.keyOf(a.thread, "").thread, TurnID: r.TurnID, Bulk: bulk}
+	o := OpenRequest{RPC: r.RPC, Item: r.ItemID, Thread: m.st.keyOf(a.thread, "").thread, TurnID: r.TurnID, Bulk: bulk}
 	o.Remembers, o.OfTool = a.remembers(), a.ofTool
 	if a.keeps() {
 		o.At = m.line.Offset
@@ -105,10 +105,10 @@ func (m *machine) demand(msg *message, read reader) {
 
 func (m *machine) fill(a *asked) {
 	if a.Method == methodFileApproval {
-		a.Changes = m.items[m.keyOf(a.thread, a.item)]
+		a.Changes = m.items[m.st.keyOf(a.thread, a.item)]
 	}
 	if a.Kind == KindElicitation && a.item == "" {
-		a.item = m.toolItem(m.keyOf(a.thread, "").thread)
+		a.item = m.st.toolItem(m.st.keyOf(a.thread, "").thread)
 	}
 	if a.turn == "" {
 		a.turn = m.st.TurnID // an MCP server may ask without a turn
@@ -118,21 +118,10 @@ func (m *machine) fill(a *asked) {
 	}
 }
 
-// toolItem returns the MCP tool call that an elicitation probably belongs to: the
-// oldest one without another open request.
-func (m *machine) toolItem(thread string) string {
-	for _, it := range m.st.Items {
-		if it.Type == "mcpToolCall" && it.Thread == thread && !m.asksFor(it.key()) {
-			return it.ID
-		}
-	}
-	return ""
-}
-
 // demandAgain reads a request again that an earlier pump folded, because its text
 // is stored nowhere else.
 func (m *machine) demandAgain(msg *message, at int64) {
-	i := m.openAt(msg.ID)
+	i := m.st.openAt(msg.ID)
 	if i < 0 || m.st.Open[i].At != at {
 		return
 	}
@@ -157,14 +146,6 @@ func (m *machine) demandAgain(msg *message, at int64) {
 		m.demands = map[string]*asked{}
 	}
 	m.demands[idKey(msg.ID)] = a
-}
-
-// bulk returns the size of the parts of the open requests that cannot be cut.
-func (m *machine) bulk() (n int) {
-	for _, o := range m.st.Open {
-		n += o.Bulk
-	}
-	return n
 }
 
 // refuse answers in the shape that the request requires, so that codex goes on. why
@@ -219,19 +200,6 @@ func refusal(method, why, version string) (what string, o outgoing) {
 		o.Error = &RPCError{Code: CodeNoMethod, Message: "method not found: this client does not know " + excerpt(method, 100)}
 	}
 	return what, o
-}
-
-func (o *OpenRequest) item() itemKey { return itemKey{o.Thread, o.Item} }
-
-// openAt returns the index of an open request in the state, or -1.
-func (m *machine) openAt(rpc json.RawMessage) int {
-	key := idKey(rpc)
-	for i, o := range m.st.Open {
-		if idKey(o.RPC) == key {
-			return i
-		}
-	}
-	return -1
 }
 
 // dropOpen closes the open requests that match. Those that the workflow knows are
@@ -291,7 +259,7 @@ func (m *machine) answered(key string) {
 		if s.Kind != SendDecision || s.Incarnation != m.st.Cursor.Incarnation || idKey(s.RPC) != key || s.settled() {
 			continue
 		}
-		if s.unfit == "" && s.uncertain && !s.wrote && m.openAt(s.RPC) >= 0 {
+		if s.unfit == "" && s.uncertain && !s.wrote && m.st.openAt(s.RPC) >= 0 {
 			// An earlier attempt wrote it; the decision says what it wrote.
 			if _, err := m.decision(s.Send); err != nil {
 				s.unfit = unfitText(err)
@@ -305,18 +273,18 @@ func (m *machine) answered(key string) {
 			s.settle(Void, "codex took the request back before the decision was written")
 		}
 	}
-	waited := m.waits()
+	waited := m.st.waits()
 	m.dropOpen(func(o OpenRequest) bool { return idKey(o.RPC) == key })
-	if waited && !m.waits() {
+	if waited && !m.st.waits() {
 		m.waitEnds()
 	}
-	m.dropCalls(func(c OpenCall) bool { return idKey(c.RPC) == key })
+	m.st.dropCalls(func(c OpenCall) bool { return idKey(c.RPC) == key })
 }
 
 // unreported reports whether there are requests that the workflow does not know.
 func (m *machine) unreported() bool {
 	for _, r := range m.requests {
-		if i := m.openAt(r.RPC); i >= 0 && !m.st.Open[i].Reported {
+		if i := m.st.openAt(r.RPC); i >= 0 && !m.st.Open[i].Reported {
 			return true
 		}
 	}

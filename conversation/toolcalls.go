@@ -98,7 +98,7 @@ func (m *machine) progress(args json.RawMessage) ToolReply {
 func (m *machine) openCall(rpc json.RawMessage, p toolParams) {
 	no := func(text string) { m.auto(rpc, outgoing{ID: rpc, Result: toolAnswer(ToolReply{Text: text})}) }
 	switch {
-	case m.callAt(rpc) >= 0:
+	case m.st.callAt(rpc) >= 0:
 		return // asked again under the same id
 	case jsonLen(p.Args) > maxCallArgs:
 		no(fmt.Sprintf("The arguments have %d bytes with all their escapes, at most %d are taken.", jsonLen(p.Args), maxCallArgs))
@@ -113,7 +113,7 @@ func (m *machine) openCall(rpc json.RawMessage, p toolParams) {
 	if !json.Valid(args) {
 		args = nil
 	}
-	m.st.Calls = append(m.st.Calls, OpenCall{RPC: slices.Clone(rpc), Thread: m.keyOf(p.ThreadID, "").thread, ToolCall: ToolCall{
+	m.st.Calls = append(m.st.Calls, OpenCall{RPC: slices.Clone(rpc), Thread: m.st.keyOf(p.ThreadID, "").thread, ToolCall: ToolCall{
 		// The journal position, because a model may use one id twice.
 		ID:   "i" + strconv.Itoa(m.st.Cursor.Incarnation) + "." + strconv.FormatInt(m.line.Offset, 10),
 		Call: excerpt(p.CallID, 200), Tool: p.Tool, Args: args, Turn: m.st.Turn, TurnID: p.TurnID, AtMS: m.st.AtMS,
@@ -138,15 +138,6 @@ func (m *machine) toolDone(call itemKey) {
 	for _, key := range keys {
 		m.answered(key)
 	}
-}
-
-func (m *machine) callAt(rpc json.RawMessage) int {
-	key := idKey(rpc)
-	return slices.IndexFunc(m.st.Calls, func(c OpenCall) bool { return idKey(c.RPC) == key })
-}
-
-func (m *machine) dropCalls(match func(OpenCall) bool) {
-	m.st.Calls = slices.DeleteFunc(m.st.Calls, match)
 }
 
 // callTools has the open calls carried out, once each in this pump.
@@ -207,4 +198,13 @@ func (m *machine) toolReplied(r toolReplied, now time.Duration) {
 		m.write(outgoing{ID: m.st.Calls[i].RPC, Result: toolAnswer(r.reply)})
 	}
 	m.step()
+}
+
+func (s *PumpState) callAt(rpc json.RawMessage) int {
+	key := idKey(rpc)
+	return slices.IndexFunc(s.Calls, func(c OpenCall) bool { return idKey(c.RPC) == key })
+}
+
+func (s *PumpState) dropCalls(match func(OpenCall) bool) {
+	s.Calls = slices.DeleteFunc(s.Calls, match)
 }

@@ -34,7 +34,7 @@ func (m *machine) turnStarted(p json.RawMessage, at int64) {
 	if json.Unmarshal(p, &n) != nil {
 		return
 	}
-	if !m.ours(notice{ThreadID: n.ThreadID}) {
+	if !m.st.ours(notice{ThreadID: n.ThreadID}) {
 		m.st.Restless = true // a sub-agent, which may wake its parent
 		return
 	}
@@ -88,7 +88,7 @@ func (m *machine) turnCompleted(p json.RawMessage) {
 
 func (m *machine) turnAborted(p json.RawMessage) {
 	var n turnNotice
-	if json.Unmarshal(p, &n) != nil || m.st.TurnID == "" || !m.ours(notice{ThreadID: n.ThreadID}) {
+	if json.Unmarshal(p, &n) != nil || m.st.TurnID == "" || !m.st.ours(notice{ThreadID: n.ThreadID}) {
 		return
 	}
 	if id := orWord(n.TurnID, n.Turn.ID); id != "" && id != m.st.TurnID {
@@ -123,7 +123,7 @@ func (m *machine) endTurn(status string, why *Problem) {
 	if why == nil {
 		why = m.overBudget(status)
 	}
-	why = m.redactProblem(why)
+	why = m.opt.Redactor.problem(why)
 	m.turnEnd = &TurnEnd{
 		N: m.st.Turn, ID: m.st.TurnID, Status: status,
 		FinalText: m.st.FinalText, FinalTruncated: m.st.FinalTruncated,
@@ -145,7 +145,7 @@ func (m *machine) endTurn(status string, why *Problem) {
 	m.st.TokenAsks = nil
 	ended := m.st.TurnID
 	m.dropOpen(func(o OpenRequest) bool { return o.TurnID == ended || o.TurnID == "" })
-	m.dropCalls(func(c OpenCall) bool { return c.TurnID == ended || c.TurnID == "" })
+	m.st.dropCalls(func(c OpenCall) bool { return c.TurnID == ended || c.TurnID == "" })
 	var left []OpenItem
 	for _, it := range m.st.Items {
 		if it.Type == "commandExecution" { // it may go on in the background
@@ -174,9 +174,9 @@ func (m *machine) settleAtEnd(status string) {
 		case s.settled():
 		case s.Kind == SendInterrupt && maybe && status == "interrupted":
 			s.settle(Acknowledged, "")
-		case s.Kind == SendDecision && maybe && s.Outcome == Cancel && status == "interrupted" && m.openAt(s.RPC) >= 0:
+		case s.Kind == SendDecision && maybe && s.Outcome == Cancel && status == "interrupted" && m.st.openAt(s.RPC) >= 0:
 			s.settle(Acknowledged, "")
-		case s.Kind == SendInterrupt, s.Kind == SendDecision && (!maybe || m.openAt(s.RPC) >= 0):
+		case s.Kind == SendInterrupt, s.Kind == SendDecision && (!maybe || m.st.openAt(s.RPC) >= 0):
 			s.settle(Void, "the turn ended first")
 		case s.Kind == SendSteer && !maybe:
 			s.settle(Void, "the turn ended first")
@@ -226,7 +226,7 @@ func diffStat(diff string) string {
 // repetition.
 func (m *machine) usageUpdated(p json.RawMessage) {
 	var n usageNotice
-	if json.Unmarshal(p, &n) != nil || !m.ours(n.notice) {
+	if json.Unmarshal(p, &n) != nil || !m.st.ours(n.notice) {
 		return
 	}
 	total, last := n.Usage.Total.usage(), n.Usage.Last.usage()
@@ -265,7 +265,7 @@ func (u *Usage) add(v Usage) {
 
 func (m *machine) statusChanged(p json.RawMessage) {
 	var n statusNotice
-	if json.Unmarshal(p, &n) != nil || !m.ours(notice{ThreadID: n.ThreadID}) || m.st.TurnID == "" {
+	if json.Unmarshal(p, &n) != nil || !m.st.ours(notice{ThreadID: n.ThreadID}) || m.st.TurnID == "" {
 		return
 	}
 	m.st.Idle = n.Status.Type != "active"
@@ -288,14 +288,14 @@ func (m *machine) errorNotice(p json.RawMessage) {
 	e := Entry{Type: EntryError, Turn: m.st.Turn, Text: why.Message, Status: "failed"}
 	if n.WillRetry {
 		e.Status = "retrying"
-		if m.ours(n.notice) && m.st.TurnID != "" {
+		if m.st.ours(n.notice) && m.st.TurnID != "" {
 			m.retries(why)
 		}
-	} else if m.ours(n.notice) && m.st.TurnID != "" && n.TurnID == m.st.TurnID {
+	} else if m.st.ours(n.notice) && m.st.TurnID != "" && n.TurnID == m.st.TurnID {
 		m.fault = why
 	}
 	e.set("problem", why.Kind)
-	if !m.ours(n.notice) {
+	if !m.st.ours(n.notice) {
 		e.set("thread", n.ThreadID)
 	}
 	m.entry(e)

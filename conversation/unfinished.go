@@ -75,7 +75,7 @@ func (u *unfinished) add(older bool, text string) {
 
 // keepAgain adds a delta between From and Cursor.
 func (m *machine) keepAgain(d piece, at int64) {
-	it := m.itemOf(d)
+	it := m.st.itemOf(d)
 	if it == nil || at < it.Kept {
 		return
 	}
@@ -122,30 +122,6 @@ func (in PumpInput) decides(o OpenRequest) bool {
 	return slices.ContainsFunc(in.Sends, func(s Send) bool {
 		return s.Kind == SendDecision && s.Incarnation == in.State.Cursor.Incarnation && idKey(s.RPC) == idKey(o.RPC)
 	})
-}
-
-// rewind returns the offset below which no later pump has to read.
-func (m *machine) rewind() int64 { return m.st.needs(func(OpenRequest) bool { return true }) }
-
-// needs returns the offset of the oldest line to read again: of the open items, and
-// of the requests that count.
-func (s PumpState) needs(counts func(OpenRequest) bool) int64 {
-	at := s.Cursor.Offset
-	for i := range s.Items {
-		it := &s.Items[i]
-		if _, ok := it.spoken(); ok && it.Pos > 0 {
-			at = min(at, it.Kept)
-		}
-		if it.Type == "fileChange" {
-			at = min(at, it.Offset)
-		}
-	}
-	for _, o := range s.Open {
-		if o.At > 0 && counts(o) {
-			at = min(at, o.At)
-		}
-	}
-	return at
 }
 
 // recordUnfinished records the text of items that will never be finished. The ids

@@ -232,7 +232,7 @@ func TestALineOverTheBoundTakesNoOtherItemsText(t *testing.T) {
 		if got := strings.Join(left, " "); got != c.left {
 			t.Errorf("%s: open are %q, want %q", name, got, c.left)
 		}
-		if name == "no id" && s.m.working() {
+		if name == "no id" && s.m.st.working() {
 			t.Errorf("%s: the turn counts as working", name)
 		}
 		s.hear(says("a-1", "more"), says("a-2", "more"), turnDone("interrupted", ""))
