@@ -73,8 +73,8 @@ func (m *machine) rateLimitsUpdated(p json.RawMessage) {
 }
 
 // tellUse reports the usage so far to Options.Used.
-func (m *machine) tellUse() {
-	if m.opt.Used != nil {
-		m.opt.Used(Use{m.st.Usage, m.st.TurnUsage, m.st.Context, m.st.RateLimits})
+func (c *core) tellUse() {
+	if c.opt.Used != nil {
+		c.opt.Used(Use{c.st.Usage, c.st.TurnUsage, c.st.Context, c.st.RateLimits})
 	}
 }

@@ -1,5 +1,10 @@
 package conversation
 
+import (
+	"fmt"
+	"time"
+)
+
 // What a pump waits for is bounded, and some bounds restart with each attempt of a
 // pump. A later attempt takes over minutes or hours later, because a worker died or
 // the wire was lost, and nobody was attached meanwhile.
@@ -21,11 +26,6 @@ package conversation
 // effects, so it is interrupted and never repeated (promise 3); its queue is kept.
 // Overload is different: codex refused the message, which had no effect, so the
 // workflow waits and sends it again (promise 11).
-
-import (
-	"fmt"
-	"time"
-)
 
 // Defaults of Limits, and bounds that are not configurable.
 const (
@@ -302,16 +302,4 @@ func (m *machine) listen() {
 func (m *machine) mute() bool {
 	a := m.asks[askLife]
 	return a != nil && a.sent && !a.done && m.lastLine <= a.first && m.now-a.first >= a.limit
-}
-
-// tooBusy returns Overloaded after codex has reported overload for Limits.Request:
-// the workflow waits and shows it. What codex refused had no effect.
-func (m *machine) tooBusy() {
-	m.giveUp(Overloaded, problem(EndOverloaded, "codex answered for "+m.lim.Request.String()+" that it is overloaded"))
-}
-
-func (m *machine) giveUp(why PumpReason, p *Problem) {
-	if m.reason == "" {
-		m.reason, m.problem = why, m.opt.Redactor.problem(p)
-	}
 }

@@ -58,12 +58,6 @@ func (m *machine) notification(msg *message) {
 	}
 }
 
-func (m *machine) raw(method string, p json.RawMessage) {
-	if raw, ok := m.sink.(RawSink); ok {
-		raw.Raw(method, p)
-	}
-}
-
 func (m *machine) dropItem(key itemKey) (OpenItem, bool) {
 	for i, it := range m.st.Items {
 		if it.key() == key {

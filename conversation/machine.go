@@ -2,11 +2,7 @@ package conversation
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"log/slog"
-	"path"
-	"strconv"
 	"time"
 )
 
@@ -14,25 +10,9 @@ import (
 // has no goroutine and no clock. Its output and state depend only on the lines and
 // the input; time decides only when to ask again, give up or return.
 type machine struct {
-	in   PumpInput
-	opt  Options
-	lim  Limits
-	sink Sink
-	log  *slog.Logger
+	*core
 
-	st   PumpState
-	size int64 // journal length when the wire was attached
-	out  [][]byte
-	err  error // of the sink, or of encoding
-
-	now      time.Duration // since the pump began
-	lastLine time.Duration
-	caught   bool // everything up to size was read
-	canceled bool
-
-	line    Line // the current line
-	pieces  pieceReader
-	perLine int // entries that the current line has made so far
+	pieces pieceReader
 
 	fresh   bool // the incarnation has to be opened
 	inited  bool
@@ -81,23 +61,17 @@ type machine struct {
 	turnEnd *TurnEnd
 	endedAt time.Duration
 	begun   bool // codex began another turn after turnEnd
-	reason  PumpReason
-	problem *Problem
 	result  *PumpResult
 }
 
 func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, error) {
 	m := &machine{
-		in: in, opt: opt, lim: in.Limits.orDefaults(), sink: sink, log: opt.Log,
-		st: cloneState(in.State), size: size,
+		core:  newCore(in, sink, opt, size),
 		items: map[itemKey][]wireChange{},
 		texts: map[itemKey]*unfinished{},
 		held:  map[itemKey]tail{},
 	}
-	if m.log == nil {
-		m.log = slog.New(slog.DiscardHandler)
-	}
-	if err := m.validate(); err != nil {
+	if err := in.validate(m.st); err != nil {
 		return nil, fmt.Errorf("pump of session %q: %w", in.Session, err)
 	}
 	m.fresh = m.st.Opened != m.st.Cursor.Incarnation
@@ -126,65 +100,6 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 	m.resumeBudget()
 	m.resumeClocks()
 	return m, m.err
-}
-
-func cloneState(s PumpState) PumpState {
-	s.Open = append([]OpenRequest(nil), s.Open...)
-	s.Items = append([]OpenItem(nil), s.Items...)
-	s.TokenAsks = append([]json.RawMessage(nil), s.TokenAsks...)
-	s.Calls = append([]OpenCall(nil), s.Calls...)
-	if s.Rewind > s.Cursor.Offset {
-		s.Rewind = s.Cursor.Offset
-	}
-	return s
-}
-
-func (m *machine) validate() error {
-	switch {
-	case m.in.Prefix == "":
-		return fmt.Errorf("no prefix for the ids of requests")
-	case m.st.Cursor.Incarnation < 1:
-		return fmt.Errorf("incarnation %d: they count from 1", m.st.Cursor.Incarnation)
-	case m.st.Cursor.Offset < 0 || m.st.Rewind < 0:
-		return fmt.Errorf("cursor %d, rewind %d: offsets are not negative", m.st.Cursor.Offset, m.st.Rewind)
-	}
-	if m.st.Opened != m.st.Cursor.Incarnation {
-		t := m.in.Thread
-		if !path.IsAbs(t.CWD) {
-			return fmt.Errorf("thread's cwd %q is not absolute (codex would take it as it is)", t.CWD)
-		}
-		if t.ApprovalPolicy == "" || t.Sandbox == "" && t.Permissions == "" {
-			return fmt.Errorf("thread needs an approval policy, and a sandbox or a permission profile")
-		}
-	}
-	if err := CheckTools(m.in.Thread.Tools); err != nil {
-		return err
-	}
-	if err := m.in.Tell.validate(); err != nil {
-		return err
-	}
-	seen := map[string]bool{}
-	if m.in.Tell != nil {
-		seen[m.in.Tell.ID] = true
-	}
-	for _, s := range m.in.Sends {
-		switch {
-		case s.ID == "" || seen[s.ID]:
-			return fmt.Errorf("send %q: ids are unique and not empty", s.ID)
-		case s.Kind == SendDecision && !validID(s.RPC):
-			return fmt.Errorf("send %q: a decision names the request it answers", s.ID)
-		case s.Kind != SendDecision && s.Kind != SendTurn && s.Kind != SendSteer && s.Kind != SendInterrupt:
-			return fmt.Errorf("send %q: unknown kind %q", s.ID, s.Kind)
-		}
-		if err := s.checkInputs(); err != nil {
-			return err
-		}
-		if err := errors.Join(s.Do.check(), s.Review.Check()); err != nil {
-			return fmt.Errorf("send %q: %w", s.ID, err)
-		}
-		seen[s.ID] = true
-	}
-	return nil
 }
 
 // atStart is called once, before the first line.
@@ -367,46 +282,6 @@ func (m *machine) finish(why PumpReason) {
 	m.st.Rewind = max(m.st.Rewind, m.st.rewind()) // the host may have discarded what is below
 	r.State = m.st
 	m.result = &r
-}
-
-func (m *machine) write(o outgoing) {
-	line, err := o.encode()
-	if err != nil {
-		m.err = fmt.Errorf("encode %s: %w", o.Method, err)
-		return
-	}
-	m.out = append(m.out, line)
-}
-
-// entry gives the sink a transcript entry for the current line. The id comes from
-// the line's offset, so the same journal always gives the same ids.
-func (m *machine) entry(e Entry) {
-	e.ID = "i" + strconv.Itoa(m.st.Cursor.Incarnation) + "." + strconv.FormatInt(m.line.Offset, 10)
-	if m.perLine > 0 {
-		e.ID += "-" + strconv.Itoa(m.perLine)
-	}
-	m.perLine++
-	e.At = m.at()
-	m.emit(e)
-}
-
-// at returns the time of the current line.
-func (m *machine) at() time.Time { return time.UnixMilli(m.st.AtMS).UTC() }
-
-func (m *machine) note(n Note) {
-	m.emit(Entry{ID: n.ID, At: n.At.UTC(), Turn: n.Turn, Type: n.Type, Text: n.Text, Data: n.Data})
-}
-
-func (m *machine) emit(e Entry) {
-	if m.err != nil {
-		return
-	}
-	e.Seq = m.st.Seq + 1
-	if err := m.sink.Entry(m.opt.Redactor.entry(e)); err != nil {
-		m.err = fmt.Errorf("hand over transcript entry %d: %w", e.Seq, err)
-		return
-	}
-	m.st.Seq = e.Seq
 }
 
 func orWord(s, or string) string {

@@ -358,7 +358,3 @@ func (m *machine) threadOpened(r *message) {
 	}
 	m.entry(e)
 }
-
-func (m *machine) warn(text string) {
-	m.entry(Entry{Type: EntryState, Turn: m.st.Turn, Status: "warning", Text: text})
-}

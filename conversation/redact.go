@@ -129,5 +129,3 @@ func (r *Redactor) afterEnd(s string) string {
 	}
 	return s[at:]
 }
-
-func (m *machine) redact(s string) string { return m.opt.Redactor.String(s) }
