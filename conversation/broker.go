@@ -147,7 +147,7 @@ type tokenAnswered struct {
 
 // login logs codex in, once per process, and reports whether that is done.
 func (m *machine) login() bool {
-	a := m.asks[askLogin]
+	a := m.asks.all[askLogin]
 	switch {
 	case a == nil:
 		return true
@@ -159,8 +159,8 @@ func (m *machine) login() bool {
 		m.want("", TokenAsk{})
 		return false
 	}
-	m.ask(askLogin)
-	return m.asks[askLogin].done
+	m.asks.send(askLogin)
+	return m.asks.all[askLogin].done
 }
 
 // want asks the broker for a token, once for each key.
@@ -199,8 +199,8 @@ func (m *machine) brokered(a tokenAnswered, now time.Duration) {
 	case a.key == "" && no != nil:
 		m.giveUp(Refused, &Problem{Kind: "auth", Message: "codex cannot be logged in: " + no.Error(), Hint: tokenProblems[no.Code][1]})
 	case a.key == "":
-		m.asks[askLogin].params = loginParams{"chatgptAuthTokens", *a.token.access, a.token.account, a.token.plan}
-		m.loginOf = a.token.generation
+		m.asks.all[askLogin].params = loginParams{"chatgptAuthTokens", *a.token.access, a.token.account, a.token.plan}
+		m.asks.all[askLogin].token = a.token.generation
 	default:
 		m.answerToken(a, no)
 	}

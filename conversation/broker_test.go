@@ -187,7 +187,7 @@ func TestWhatAnEarlierPumpWasAskedTheNextOneAnswers(t *testing.T) {
 
 func TestPumpStaysForATokenAlthoughAPersonIsAsked(t *testing.T) {
 	s := perform(t, PumpInput{State: running()}, noBroker)
-	s.hear(started("c-1", "commandExecution", ""), asks(2, "c-1", "make"), refreshAsked(3))
+	s.hear(started("c-1", "commandExecution", ""), asking(2, "c-1", "make"), refreshAsked(3))
 	s.wait(5 * time.Second)
 	s.attached()
 	w := s.wantsToken()
@@ -199,7 +199,7 @@ func TestPumpStaysForATokenAlthoughAPersonIsAsked(t *testing.T) {
 	}
 	// Nor forever.
 	s = perform(t, PumpInput{State: running()}, noBroker)
-	s.hear(started("c-1", "commandExecution", ""), asks(2, "c-1", "make"), refreshAsked(3))
+	s.hear(started("c-1", "commandExecution", ""), asking(2, "c-1", "make"), refreshAsked(3))
 	s.wait(time.Minute)
 	s.result(RequestsOpen)
 }

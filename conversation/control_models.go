@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"time"
 )
 
 // A ModelList is codex's answer to model/list: its own catalogue. Measured on 0.125
@@ -157,42 +156,30 @@ func (m Model) Level(effort string) string {
 
 // wantModels prepares the questions that are asked outside an opening.
 func (m *machine) wantModels() {
-	if m.in.Models && m.asks[askModels] == nil {
-		m.asks[askModels] = &ask{method: methodModelList, params: struct{}{}, limit: m.lim.Request, optional: true}
+	if m.in.Models && m.asks.all[askModels] == nil {
+		m.asks.all[askModels] = &ask{method: methodModelList, params: struct{}{}, limit: m.lim.Request, optional: true}
 	}
-	m.asks[askNaming] = &ask{method: methodName, limit: m.lim.Request, optional: true}
+	m.asks.all[askNaming] = &ask{method: methodName, limit: m.lim.Request, optional: true}
 }
 
 // questions asks codex for its models and tells it the thread's name. Neither
 // matters to a turn.
 func (m *machine) questions() {
 	if m.in.Models {
-		m.ask(askModels)
-		m.tired(askModels, "list its models")
+		m.asks.send(askModels)
+		m.asks.tired(askModels, "list its models")
 	}
 	if m.unnamed() {
-		m.asks[askNaming].params = nameParams{ThreadID: m.st.ThreadID, Name: m.in.Thread.Name}
-		m.ask(askNaming)
-		if m.tired(askNaming, "take the thread's name") {
+		m.asks.all[askNaming].params = nameParams{ThreadID: m.st.ThreadID, Name: m.in.Thread.Name}
+		m.asks.send(askNaming)
+		if m.asks.tired(askNaming, "take the thread's name") {
 			m.st.Named = m.in.Thread.Name
 		}
 	}
 }
 
-// tired gives up a question that codex does not answer, because a turn can do
-// without. It reports whether it gave up now.
-func (m *machine) tired(name askName, what string) bool {
-	a := m.asks[name]
-	if a.done || !a.tried || m.now-a.first < a.limit {
-		return false
-	}
-	a.done = true
-	m.log.Warn("codex did not " + what + " within " + a.limit.Round(time.Second).String())
-	return true
-}
-
 func (m *machine) asked() bool {
-	return (!m.in.Models || m.asks[askModels].done) && !m.unnamed()
+	return (!m.in.Models || m.asks.all[askModels].done) && !m.unnamed()
 }
 
 // unnamed reports whether codex has yet to be told the thread's name. A thread that

@@ -110,15 +110,7 @@ func (m *machine) wake() time.Duration {
 			at = t
 		}
 	}
-	for _, a := range m.asks {
-		switch {
-		case a == nil || a.done:
-		case a.sent:
-			soon(a.first + a.limit)
-		case a.next > 0:
-			soon(a.next)
-		}
-	}
+	m.asks.wake(soon)
 	for _, s := range m.sends {
 		switch {
 		case s.settled():
@@ -144,14 +136,14 @@ func (m *machine) wake() time.Duration {
 		if m.mayBeQuiet() {
 			soon(m.quietAt + m.lim.Quiet)
 		}
-		if a := m.asks[askLife]; a != nil && a.sent {
+		if a := m.asks.all[askLife]; a != nil && a.sent {
 			soon(a.first + a.limit)
 		}
 		if len(m.st.Open) > 0 {
 			soon(m.lastLine + linger)
 		}
 	}
-	if a := m.asks[askLogin]; a != nil && a.done && !m.loggedIn {
+	if a := m.asks.all[askLogin]; a != nil && a.done && !m.loggedIn {
 		soon(m.loginAt + loginGrace)
 	}
 	if len(m.st.TokenAsks) > 0 {
@@ -174,22 +166,7 @@ func (m *machine) wake() time.Duration {
 // expire turns an exceeded limit into a reason to return.
 func (m *machine) expire() {
 	m.timeIsUp()
-	for _, a := range m.asks {
-		if a == nil || a.done || a.optional || !a.tried {
-			continue
-		}
-		if !a.sent && m.now-a.asked >= a.limit { // codex reported overload all the time
-			m.tooBusy()
-			return
-		}
-		if !a.sent || m.now-a.first < a.limit {
-			continue
-		}
-		kind := EndRequestTimeout
-		if a.method == methodInitialize {
-			kind = EndStartTimeout
-		}
-		m.giveUp(TimedOut, problem(kind, fmt.Sprintf("codex did not answer %s within %s", a.method, a.limit)))
+	if m.asks.expire(); m.reason != "" {
 		return
 	}
 	for _, s := range m.sends {
@@ -277,7 +254,7 @@ func (m *machine) waitedUntilNow() time.Duration {
 // long. A process can live and never write again: seen after its journal's disk was
 // full for a moment. A model may also think for long, but codex answers meanwhile.
 func (m *machine) listen() {
-	a := m.asks[askLife]
+	a := m.asks.all[askLife]
 	switch {
 	case m.st.TurnID == "" || len(m.st.Open) > 0 && !m.st.working():
 		return
@@ -291,15 +268,15 @@ func (m *machine) listen() {
 		}
 		a = &ask{method: methodRead, limit: m.lim.Request, optional: true, try: try,
 			params: threadReadParams{ThreadID: m.st.ThreadID}}
-		m.asks[askLife] = a
+		m.asks.all[askLife] = a
 	}
 	if m.now-m.lastLine >= m.lim.Silence {
-		m.ask(askLife)
+		m.asks.send(askLife)
 	}
 }
 
 // mute reports whether codex gave no sign of life when asked for one.
 func (m *machine) mute() bool {
-	a := m.asks[askLife]
+	a := m.asks.all[askLife]
 	return a != nil && a.sent && !a.done && m.lastLine <= a.first && m.now-a.first >= a.limit
 }

@@ -96,17 +96,17 @@ func (m *machine) barrier() bool {
 	if !need {
 		return true
 	}
-	if m.asks[askBarrier] == nil {
-		m.asks[askBarrier] = &ask{method: methodRead, limit: m.lim.Request,
+	if m.asks.all[askBarrier] == nil {
+		m.asks.all[askBarrier] = &ask{method: methodRead, limit: m.lim.Request,
 			params: threadReadParams{ThreadID: m.st.ThreadID}}
 	}
-	if history && m.asks[askHistory] == nil {
-		m.asks[askHistory] = &ask{method: methodTurns, limit: m.lim.Request,
+	if history && m.asks.all[askHistory] == nil {
+		m.asks.all[askHistory] = &ask{method: methodTurns, limit: m.lim.Request,
 			params: turnsListParams{ThreadID: m.st.ThreadID, Limit: 3, ItemsView: "full"}}
 	}
-	m.ask(askHistory)
-	m.ask(askBarrier)
-	if !m.barred || history && !m.asks[askHistory].done {
+	m.asks.send(askHistory)
+	m.asks.send(askBarrier)
+	if !m.barred || history && !m.asks.all[askHistory].done {
 		return false
 	}
 	for _, s := range m.sends {
@@ -456,8 +456,8 @@ func (m *machine) echoed(turnID, id string) {
 // turn without ending them.
 func (m *machine) clean() {
 	if m.wantsClean() && !m.canceled {
-		m.asks[askClean].params = threadIDParams{ThreadID: m.st.ThreadID}
-		m.ask(askClean)
+		m.asks.all[askClean].params = threadIDParams{ThreadID: m.st.ThreadID}
+		m.asks.send(askClean)
 	}
 }
 
@@ -481,5 +481,5 @@ func (m *machine) cleaned() bool {
 			return false
 		}
 	}
-	return m.asks[askClean].done
+	return m.asks.all[askClean].done
 }

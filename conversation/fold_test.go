@@ -118,7 +118,7 @@ func FuzzFold(f *testing.F) {
 			f.Add([]byte(strings.NewReplacer("01a1fe19", ourThread).Replace(s.Out)+"\n"), uint8(0))
 		}
 	}
-	f.Add([]byte(turnDone("completed", "")+"\n"+asks(1, "c", "x")+"\n"), uint8(3))
+	f.Add([]byte(turnDone("completed", "")+"\n"+asking(1, "c", "x")+"\n"), uint8(3))
 	f.Add([]byte(started("f", "fileChange", `,"changes":[{"path":1}]`)+"\n"+completed("f", "fileChange", `,"changes":null`)+"\n"), uint8(1))
 	f.Add([]byte(`{"id":"send/m/0","result":null}`+"\n"+`{"id":"g1.p9.thread.0","result":[]}`+"\n"), uint8(2))
 	f.Fuzz(func(t *testing.T, text []byte, how uint8) {

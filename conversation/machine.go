@@ -11,6 +11,7 @@ import (
 // the input; time decides only when to ask again, give up or return.
 type machine struct {
 	*core
+	asks *asks
 
 	pieces pieceReader
 
@@ -19,7 +20,6 @@ type machine struct {
 	greeted bool
 	// opening: the opening has begun. before: initialize had been answered by then.
 	opening, before, looked bool
-	asks                    [len(askNames)]*ask
 	barred                  bool // codex has answered the barrier
 	sends                   []*send
 	autos                   []auto
@@ -27,7 +27,6 @@ type machine struct {
 
 	wants    []tokenWant     // for the driver to ask the broker
 	wanted   map[string]bool // keys of wants, and of earlier ones
-	loginOf  int64           // generation of the token to log in with
 	loginAt  time.Duration   // when codex took the login
 	loggedIn bool            // codex said that the login is complete
 	tokenAt  time.Duration   // when codex asked for a token last
@@ -65,8 +64,9 @@ type machine struct {
 }
 
 func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, error) {
+	c := newCore(in, sink, opt, size)
 	m := &machine{
-		core:  newCore(in, sink, opt, size),
+		core: c, asks: &asks{core: c},
 		items: map[itemKey][]wireChange{},
 		texts: map[itemKey]*unfinished{},
 		held:  map[itemKey]tail{},

@@ -9,48 +9,10 @@ import (
 	"time"
 )
 
-// An ask is a request of ours that is no Send: a step of the opening, the barrier,
-// the cleaning of left commands. Its id is <prefix>.<name>.<try>, the same in all
-// attempts of a pump, so a later attempt finds the earlier one's answers in the
-// journal and does not ask again.
-type ask struct {
-	method   string
-	params   any
-	limit    time.Duration
-	optional bool // nobody waits for the answer
-
-	try   int
-	sent  bool
-	tried bool
-	asked time.Duration // when it was first sent
-	first time.Duration // when it was last sent
-	next  time.Duration // not before this time, after an overload
-	done  bool
-}
-
-type askName int
-
-const (
-	askInit askName = iota
-	askAccount
-	askModels
-	askThread
-	askHistory
-	askBarrier
-	askClean
-	askLife // a sign of life
-	askLogin
-	askToken  // sent after the answer to codex's request for a token
-	askNaming // sets the thread's name
-)
-
-// askNames are the names used in ids.
-var askNames = [...]string{"initialize", "account", "models", "thread", "history", "barrier", "clean", "life", "login", "token", "name"}
-
 // expectAnswers registers the requests that an earlier attempt may have sent.
 func (m *machine) expectAnswers() {
 	add := func(name askName, method string, params any, limit time.Duration, optional bool) {
-		m.asks[name] = &ask{method: method, params: params, limit: limit, optional: optional}
+		m.asks.all[name] = &ask{method: method, params: params, limit: limit, optional: optional}
 	}
 	if m.fresh {
 		add(askInit, methodInitialize, initialize(m.opt.Client), m.lim.StartUp, false)
@@ -132,7 +94,7 @@ func (m *machine) open() {
 		m.opening, m.before = true, m.inited
 	}
 	if !m.inited {
-		m.ask(askInit)
+		m.asks.send(askInit)
 		return
 	}
 	if !m.greeted {
@@ -144,58 +106,33 @@ func (m *machine) open() {
 	}
 	if !m.looked {
 		m.looked = true
-		if m.opt.Attempt > 1 && m.before && !m.asks[askThread].done && !m.askedBefore() {
+		if m.opt.Attempt > 1 && m.before && !m.asks.all[askThread].done && !m.askedBefore() {
 			for _, name := range []askName{askThread, askAccount, askModels} {
-				if a := m.asks[name]; a != nil {
+				if a := m.asks.all[name]; a != nil {
 					a.next = m.now + lookFirst
 				}
 			}
 		}
 	}
-	m.ask(askThread)
-	m.ask(askAccount)
-	m.ask(askModels)
+	m.asks.send(askThread)
+	m.asks.send(askAccount)
+	m.asks.send(askModels)
 }
 
 // askedBefore reports whether an earlier attempt has asked codex for the thread. If
 // so, the pump waits for that answer and does not ask again.
 func (m *machine) askedBefore() bool {
-	a := m.asks[askThread]
+	a := m.asks.all[askThread]
 	if m.opt.Attempt < 2 || a == nil || a.sent || a.done || a.tried || a.try > 0 {
 		return false
 	}
 	for _, behind := range []askName{askAccount, askModels} {
-		if b := m.asks[behind]; b != nil && b.done && !b.tried {
+		if b := m.asks.all[behind]; b != nil && b.done && !b.tried {
 			a.sent, a.tried, a.first, a.asked = true, true, m.now, m.now
 			return true
 		}
 	}
 	return false
-}
-
-// ask sends a request unless it was sent, was answered, or has to wait.
-func (m *machine) ask(name askName) {
-	a := m.asks[name]
-	if a == nil || a.sent || a.done || a.next > m.now {
-		return
-	}
-	if !a.tried {
-		a.tried, a.asked = true, m.now
-	}
-	a.sent, a.first = true, m.now
-	m.write(outgoing{ID: m.askID(name, a.try), Method: a.method, Params: a.params})
-}
-
-func (m *machine) askID(which askName, try int) string {
-	name := askNames[which]
-	if which == askBarrier || which == askHistory || which == askLife {
-		// Only the answer to this attempt's own request counts.
-		name += "-" + m.opt.nonce()
-	}
-	if which == askLogin {
-		name += "-" + strconv.FormatInt(m.loginOf, 10) // so that the answer tells which token codex has
-	}
-	return m.in.Prefix + "." + name + "." + strconv.Itoa(try)
 }
 
 // sendOf returns the Send that a request id belongs to, and the try.
@@ -237,8 +174,8 @@ func (m *machine) response(id string, r *message) {
 	if name < 0 {
 		return
 	}
-	ours := prefix == m.in.Prefix && (m.askID(name, try) == id || name == askLogin)
-	a := m.asks[name]
+	ours := prefix == m.in.Prefix && (m.asks.id(name, try) == id || name == askLogin)
+	a := m.asks.all[name]
 	if r.Error != nil && r.Error.Code == CodeOverloaded {
 		if a != nil && ours && !a.done && try >= a.try {
 			a.try, a.sent, a.next = try+1, false, m.now+backoff(try)
@@ -273,11 +210,6 @@ func (m *machine) response(id string, r *message) {
 	case name == askBarrier && ours:
 		m.barrierAnswered()
 	}
-}
-
-// backoff grows from a quarter of a second to eight seconds.
-func backoff(try int) time.Duration {
-	return 250 * time.Millisecond << min(try, 5)
 }
 
 func (m *machine) initialized(r *message) {

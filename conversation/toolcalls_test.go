@@ -140,7 +140,7 @@ func TestProgressIsKeptShortCleanAndNewest(t *testing.T) {
 // carried out again by the next pump.
 func TestACallKeepsNoApprovalWaiting(t *testing.T) {
 	s := perform(t, offering(running()), Options{Tool: (&bench{}).tool})
-	s.hear(started("call_7", "dynamicToolCall", ""), started("c1", "commandExecution", ""), calls(7, "deliver", `{"path":"a"}`), asks(0, "c1", "ls"))
+	s.hear(started("call_7", "dynamicToolCall", ""), started("c1", "commandExecution", ""), calls(7, "deliver", `{"path":"a"}`), asking(0, "c1", "ls"))
 	s.wait(callGrace - time.Millisecond)
 	s.attached()
 	s.wait(time.Second)
