@@ -231,7 +231,7 @@ func tokenKey(id json.RawMessage) string { return hex.EncodeToString([]byte(idKe
 // tokenAsked handles codex's request for a newer token. No person is asked.
 func (m *machine) tokenAsked(msg *message) {
 	if m.opt.Broker == nil || len(m.st.TokenAsks) >= maxTokenAsks {
-		m.refuse(msg, "")
+		m.autos.refuse(msg, "")
 		return
 	}
 	var p struct {

@@ -11,7 +11,8 @@ import (
 // the input; time decides only when to ask again, give up or return.
 type machine struct {
 	*core
-	asks *asks
+	asks  *asks
+	autos *autos
 
 	pieces pieceReader
 
@@ -22,7 +23,6 @@ type machine struct {
 	opening, before, looked bool
 	barred                  bool // codex has answered the barrier
 	sends                   []*send
-	autos                   []auto
 	models                  ModelList
 
 	wants    []tokenWant     // for the driver to ask the broker
@@ -66,7 +66,7 @@ type machine struct {
 func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, error) {
 	c := newCore(in, sink, opt, size)
 	m := &machine{
-		core: c, asks: &asks{core: c},
+		core: c, asks: &asks{core: c}, autos: &autos{core: c},
 		items: map[itemKey][]wireChange{},
 		texts: map[itemKey]*unfinished{},
 		held:  map[itemKey]tail{},
@@ -187,7 +187,7 @@ func (m *machine) step() {
 }
 
 func (m *machine) advance() {
-	m.flushAutos()
+	m.autos.flush()
 	if m.turnEnd != nil {
 		m.clean()
 		m.ascertain()

@@ -35,7 +35,7 @@ func (m *machine) read(l Line, now time.Duration) {
 // here, however often it is repeated.
 func (m *machine) enough() {
 	if !m.opt.Over { // else nobody is there to take the answers
-		m.flushAutos()
+		m.autos.flush()
 	}
 	if m.turnEnd != nil {
 		m.finish(TurnEnded)
@@ -127,7 +127,7 @@ func (m *machine) apply(l Line) {
 			// This line belongs to the next pump. Pending refusals are written first, because
 			// the next pump begins after them.
 			m.begun = msg.Method == "turn/started"
-			m.flushAutos()
+			m.autos.flush()
 			m.finish(TurnEnded)
 			return
 		}
@@ -191,7 +191,7 @@ func (m *machine) oversize(l Line) {
 		Text: fmt.Sprintf("a line of %d bytes was skipped, the bound is %d (%s)", l.End-l.Offset, m.lim.Line, orWord(l.Method, "an answer or no message"))})
 	switch {
 	case l.Method != "" && l.ID != nil:
-		m.auto(l.ID, outgoing{ID: l.ID, Error: &RPCError{Code: CodeInvalidRequest, Message: "the request is too long for this client"}})
+		m.autos.add(l.ID, outgoing{ID: l.ID, Error: &RPCError{Code: CodeInvalidRequest, Message: "the request is too long for this client"}})
 	case l.Method == "turn/completed" && m.st.TurnID != "":
 		m.endTurn("unknown", problem(EndOversize, "the line that says how the turn ended is too long to read"))
 	case l.Method == "item/completed":

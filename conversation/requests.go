@@ -3,26 +3,7 @@ package conversation
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 )
-
-// An auto is an answer that needs no decision. It is written once the journal has
-// been read up to the pump's start and shows no resolution.
-type auto struct {
-	key  string
-	line outgoing
-}
-
-func (m *machine) auto(id json.RawMessage, o outgoing) {
-	m.autos = append(m.autos, auto{key: idKey(id), line: o})
-}
-
-func (m *machine) flushAutos() {
-	for _, a := range m.autos {
-		m.write(a.line)
-	}
-	m.autos = nil
-}
 
 // request handles a request from codex. What a person decides becomes a Request;
 // all others are answered at once.
@@ -33,14 +14,14 @@ func (m *machine) request(msg *message) {
 	case methodTokenRefresh:
 		m.tokenAsked(msg)
 	case "currentTime/read":
-		m.auto(msg.ID, outgoing{ID: msg.ID, Result: map[string]int64{"currentTimeAt": m.opt.clock().Unix()}})
+		m.autos.add(msg.ID, outgoing{ID: msg.ID, Result: map[string]int64{"currentTimeAt": m.opt.clock().Unix()}})
 	default:
 		if read := families[msg.Method]; read != nil {
 			m.sayForeign()
 			m.demand(msg, read)
 			return
 		}
-		m.refuse(msg, "")
+		m.autos.refuse(msg, "")
 	}
 }
 
@@ -55,7 +36,7 @@ func (m *machine) demand(msg *message, read reader) {
 	}
 	if why != nil {
 		m.log.Warn("a request that nobody can decide", "method", msg.Method, "error", m.redact(why.Error()))
-		m.refuse(msg, why.Error())
+		m.autos.refuse(msg, why.Error())
 		return
 	}
 	m.fill(a)
@@ -63,13 +44,13 @@ func (m *machine) demand(msg *message, read reader) {
 	bulk := r.bulk()
 	switch {
 	case len(m.st.Open) >= maxRequests:
-		m.refuse(msg, fmt.Sprintf("%d requests are open, and more cannot be", maxRequests))
+		m.autos.refuse(msg, fmt.Sprintf("%d requests are open, and more cannot be", maxRequests))
 		return
 	case bulk > maxBulk:
-		m.refuse(msg, fmt.Sprintf("its questions and permissions take %d bytes, and %d is the most that can be shown", bulk, maxBulk))
+		m.autos.refuse(msg, fmt.Sprintf("its questions and permissions take %d bytes, and %d is the most that can be shown", bulk, maxBulk))
 		return
 	case bulk+m.st.bulk() > maxAllBulk:
-		m.refuse(msg, "too much else is being asked already: ask again later")
+		m.autos.refuse(msg, "too much else is being asked already: ask again later")
 		return
 	}
 	m.dated(a.startedMS) // requests have no other time
@@ -148,60 +129,6 @@ func (m *machine) demandAgain(msg *message, at int64) {
 	m.demands[idKey(msg.ID)] = a
 }
 
-// refuse answers in the shape that the request requires, so that codex goes on. why
-// says what is wrong with a request that could have been decided.
-func (m *machine) refuse(msg *message, why string) {
-	what, o := refusal(msg.Method, why, m.st.CodexVersion)
-	o.ID = msg.ID
-	m.auto(msg.ID, o)
-	e := Entry{Type: EntryRequest, Turn: m.st.Turn, Status: "refused",
-		Text: "codex asked for " + what + "; it was refused", Data: map[string]string{"method": excerpt(msg.Method, 100)}}
-	if why != "" {
-		e.Text += ": " + why
-	}
-	m.entry(e)
-}
-
-// refusal returns the answer to a request that nobody decides, and a name for the
-// request.
-func refusal(method, why, version string) (what string, o outgoing) {
-	failure := func(text string) { o.Error = &RPCError{Code: CodeInvalidRequest, Message: orWord(why, text)} }
-	declined := func() {
-		no, err := answerFor(Send{Method: method, Outcome: Decline, Reason: why}, nil, version)
-		if err != nil {
-			panic("conversation: declining " + method + ": " + err.Error()) // every family can be declined
-		}
-		o.Result = no
-	}
-	switch method {
-	case methodPermissions:
-		what = "more permissions"
-		declined()
-	case methodUserInput:
-		what = "an answer to its questions"
-		declined()
-	case methodElicitation:
-		what = "an answer for an MCP server"
-		declined()
-	case methodToolCall:
-		what = "a tool of ours"
-		o.Result = toolAnswer(ToolReply{Text: orWord(why, "this session offers no such tool")})
-	case methodTokenRefresh:
-		what = "new login tokens"
-		failure("this session has no tokens to give")
-	case "attestation/generate":
-		what = "an attestation"
-		failure("this client does not attest")
-	case methodCommandApproval, methodFileApproval, methodExecApproval, methodPatchApproval:
-		what = "an approval"
-		declined()
-	default:
-		what = "what this client does not know (" + excerpt(method, 100) + ")"
-		o.Error = &RPCError{Code: CodeNoMethod, Message: "method not found: this client does not know " + excerpt(method, 100)}
-	}
-	return what, o
-}
-
 // dropOpen closes the open requests that match. Those that the workflow knows are
 // reported as resolved, unless a Send of ours closed them.
 func (m *machine) dropOpen(match func(OpenRequest) bool) {
@@ -249,7 +176,7 @@ func (m *machine) resolvedBy(params json.RawMessage) {
 	key := idKey(n.RequestID)
 	// Whether our answer is still unwritten depends only on how far this pump has got.
 	// Everything else here is the same for every pump.
-	m.autos = slices.DeleteFunc(m.autos, func(a auto) bool { return a.key == key })
+	m.autos.drop(key)
 	m.answered(key)
 }
 

@@ -53,18 +53,18 @@ type toolReplied struct {
 func (m *machine) toolCalled(msg *message) {
 	var p toolParams
 	if err := json.Unmarshal(msg.Params, &p); err != nil || p.Space != nil && *p.Space != "" || !m.offers(p.Tool) {
-		m.refuse(msg, "")
+		m.autos.refuse(msg, "")
 		return
 	}
 	switch p.Tool {
 	case ToolAskHuman:
 		m.demand(msg, readHumanQuestion)
 	case ToolProgress:
-		m.auto(msg.ID, outgoing{ID: msg.ID, Result: toolAnswer(m.progress(p.Args))})
+		m.autos.add(msg.ID, outgoing{ID: msg.ID, Result: toolAnswer(m.progress(p.Args))})
 	case ToolDeliver:
 		m.openCall(msg.ID, p)
 	default:
-		m.refuse(msg, "")
+		m.autos.refuse(msg, "")
 	}
 }
 
@@ -96,7 +96,7 @@ func (m *machine) progress(args json.RawMessage) ToolReply {
 }
 
 func (m *machine) openCall(rpc json.RawMessage, p toolParams) {
-	no := func(text string) { m.auto(rpc, outgoing{ID: rpc, Result: toolAnswer(ToolReply{Text: text})}) }
+	no := func(text string) { m.autos.add(rpc, outgoing{ID: rpc, Result: toolAnswer(ToolReply{Text: text})}) }
 	switch {
 	case m.st.callAt(rpc) >= 0:
 		return // asked again under the same id
