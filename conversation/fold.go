@@ -21,7 +21,7 @@ func (m *machine) notification(msg *message) {
 	case "item/completed":
 		m.itemCompleted(p)
 	case "item/fileChange/patchUpdated":
-		m.patchUpdated(p)
+		m.items.patchUpdated(p)
 	case "serverRequest/resolved":
 		m.resolvedBy(p)
 	case "turn/started":
@@ -58,19 +58,6 @@ func (m *machine) notification(msg *message) {
 	}
 }
 
-func (m *machine) dropItem(key itemKey) (OpenItem, bool) {
-	for i, it := range m.st.Items {
-		if it.key() == key {
-			m.st.Items = append(m.st.Items[:i:i], m.st.Items[i+1:]...)
-			delete(m.items, key)
-			delete(m.texts, key)
-			delete(m.held, key)
-			return it, true
-		}
-	}
-	return OpenItem{}, false
-}
-
 // decodeItem decodes an item. If its members are not as expected, it decodes at
 // least the id and the type.
 func decodeItem(p json.RawMessage) (itemNotice, bool) {
@@ -104,9 +91,9 @@ func (m *machine) itemStarted(p json.RawMessage) {
 		m.sayForeign()
 	}
 	key := m.st.keyOf(n.ThreadID, n.Item.ID)
-	_, known := m.dropItem(key)
+	_, known := m.items.drop(key)
 	if len(m.st.Items) >= maxOpenItems {
-		m.dropItem(m.st.oldestIdle())
+		m.items.drop(m.st.oldestIdle())
 	}
 	m.st.TurnEffects = m.st.TurnEffects || !harmless[n.Item.Type]
 	if m.st.ours(n.notice) {
@@ -118,7 +105,7 @@ func (m *machine) itemStarted(p json.RawMessage) {
 	}
 	m.st.Items = append(m.st.Items, it)
 	if n.Item.Type == "fileChange" {
-		m.items[key] = n.Item.Changes
+		m.items.changed(key, n.Item.Changes)
 	}
 	if n.Item.Type == "commandExecution" && !known {
 		m.commandBegun()
@@ -131,19 +118,6 @@ var harmless = map[string]bool{
 	"enteredReviewMode": true, "exitedReviewMode": true,
 }
 
-func (m *machine) patchUpdated(p json.RawMessage) {
-	var n struct {
-		notice
-		Changes []wireChange `json:"changes"`
-	}
-	if json.Unmarshal(p, &n) != nil {
-		return
-	}
-	if key := m.st.keyOf(n.ThreadID, n.ItemID); m.st.openItem(key) != nil {
-		m.items[key] = n.Changes
-	}
-}
-
 func (m *machine) itemCompleted(p json.RawMessage) {
 	n, ok := decodeItem(p)
 	if !ok {
@@ -152,7 +126,7 @@ func (m *machine) itemCompleted(p json.RawMessage) {
 	m.dated(n.CompletedAtMS)
 	turn := m.st.Turn
 	key := m.st.keyOf(n.ThreadID, n.Item.ID)
-	if it, ok := m.dropItem(key); ok {
+	if it, ok := m.items.drop(key); ok {
 		turn = it.Turn // the item may have outlived its turn
 	}
 	if n.Item.Type == "dynamicToolCall" {
@@ -329,8 +303,8 @@ func (m *machine) delta(d piece) {
 	if d.of != EntryCommand && it.Thread == "" {
 		m.modelSpoke()
 	}
-	m.keep(it, m.line.Offset, d.text)
-	at, text := m.show(it, d.text)
+	m.items.keep(it, m.line.Offset, d.text)
+	at, text := m.items.show(it, d.text)
 	if text != "" {
 		m.sink.Delta(Delta{Item: it.ID, Type: d.of, Turn: it.Turn, At: at, Text: text})
 	}

@@ -13,6 +13,7 @@ type machine struct {
 	*core
 	asks  *asks
 	autos *autos
+	items *items
 
 	pieces pieceReader
 
@@ -34,9 +35,6 @@ type machine struct {
 	calls  []OpenCall               // for the driver to carry out
 	called map[string]time.Duration // ids of calls and earlier ones, and when each was seen
 
-	items     map[itemKey][]wireChange // open file changes, for the requests about them
-	texts     map[itemKey]*unfinished  // of open items
-	held      map[itemKey]tail         // of open items, by their ids
 	requests  []*Request               // seen in this pump and open, in full
 	demands   map[string]*asked        // what the open requests ask, by request id
 	resolved  []json.RawMessage
@@ -66,10 +64,7 @@ type machine struct {
 func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, error) {
 	c := newCore(in, sink, opt, size)
 	m := &machine{
-		core: c, asks: &asks{core: c}, autos: &autos{core: c},
-		items: map[itemKey][]wireChange{},
-		texts: map[itemKey]*unfinished{},
-		held:  map[itemKey]tail{},
+		core: c, asks: &asks{core: c}, autos: &autos{core: c}, items: newItems(c),
 	}
 	if err := in.validate(m.st); err != nil {
 		return nil, fmt.Errorf("pump of session %q: %w", in.Session, err)
@@ -159,7 +154,7 @@ func (m *machine) ended(now time.Duration) {
 		m.finish(TurnEnded)
 		return
 	}
-	m.recordUnfinished(true)
+	m.items.recordUnfinished(true)
 	if m.err != nil {
 		return
 	}

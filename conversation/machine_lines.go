@@ -48,7 +48,7 @@ func (m *machine) enough() {
 // changes, open requests and unfinished texts.
 func (m *machine) refill(l Line) {
 	if d, ok := m.pieces.read(l.Raw); ok {
-		m.keepAgain(d, l.Offset)
+		m.items.keepAgain(d, l.Offset)
 		return
 	}
 	if l.Oversize || l.Blank() {
@@ -66,7 +66,7 @@ func (m *machine) refill(l Line) {
 		return
 	}
 	if d, ok := slowPiece(pieceOf(msg.Method), msg.Params); ok && d.of != "" {
-		m.keepAgain(d, l.Offset)
+		m.items.keepAgain(d, l.Offset)
 		return
 	}
 	switch msg.Method {
@@ -75,11 +75,9 @@ func (m *machine) refill(l Line) {
 		if json.Unmarshal(msg.Params, &n) != nil || n.Item.Type != "fileChange" {
 			return
 		}
-		if key := m.st.keyOf(n.ThreadID, n.Item.ID); m.st.openItem(key) != nil {
-			m.items[key] = n.Item.Changes
-		}
+		m.items.changed(m.st.keyOf(n.ThreadID, n.Item.ID), n.Item.Changes)
 	case "item/fileChange/patchUpdated":
-		m.patchUpdated(msg.Params)
+		m.items.patchUpdated(msg.Params)
 	}
 }
 
@@ -136,7 +134,7 @@ func (m *machine) apply(l Line) {
 	}
 	m.st.Stray = stray
 	m.checkTime()
-	m.forget()
+	m.items.forget()
 	if m.err == nil {
 		m.st.Cursor.Offset = l.End
 	}
@@ -195,32 +193,11 @@ func (m *machine) oversize(l Line) {
 	case l.Method == "turn/completed" && m.st.TurnID != "":
 		m.endTurn("unknown", problem(EndOversize, "the line that says how the turn ended is too long to read"))
 	case l.Method == "item/completed":
-		m.longItem(l.Item)
+		m.items.long(l.Item)
 	case l.Method == "" && l.ID != nil:
 		if id, ok := stringID(l.ID); ok {
 			m.response(id, longAnswer(l))
 		}
-	}
-}
-
-// longItem ends the item that an oversize line completes. If that item is unknown,
-// all texts are kept until the turn's end and all open items become background, so
-// that none counts as the turn's work for ever.
-func (m *machine) longItem(id string) {
-	var found []itemKey
-	for i := range m.st.Items {
-		if m.st.Items[i].ID == id {
-			found = append(found, m.st.Items[i].key())
-		}
-	}
-	if id != "" && len(found) < 2 {
-		for _, key := range found {
-			m.dropItem(key)
-		}
-		return
-	}
-	for i := range m.st.Items {
-		m.st.Items[i].Background = true
 	}
 }
 

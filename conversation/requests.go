@@ -86,7 +86,7 @@ func (m *machine) demand(msg *message, read reader) {
 
 func (m *machine) fill(a *asked) {
 	if a.Method == methodFileApproval {
-		a.Changes = m.items[m.st.keyOf(a.thread, a.item)]
+		a.Changes = m.items.changes[m.st.keyOf(a.thread, a.item)]
 	}
 	if a.Kind == KindElicitation && a.item == "" {
 		a.item = m.st.toolItem(m.st.keyOf(a.thread, "").thread)

@@ -133,7 +133,7 @@ func (m *machine) endTurn(status string, why *Problem) {
 	}
 	m.endedAt = m.now
 	if m.line.End > m.st.Cursor.Offset { // else no line reported the end
-		m.recordUnfinished(status != "completed")
+		m.items.recordUnfinished(status != "completed")
 		e := Entry{Type: EntryState, Turn: m.st.Turn, Status: status, Text: "turn " + status}
 		if why != nil {
 			e.Text += ": " + why.Message
@@ -146,17 +146,7 @@ func (m *machine) endTurn(status string, why *Problem) {
 	ended := m.st.TurnID
 	m.dropOpen(func(o OpenRequest) bool { return o.TurnID == ended || o.TurnID == "" })
 	m.st.dropCalls(func(c OpenCall) bool { return c.TurnID == ended || c.TurnID == "" })
-	var left []OpenItem
-	for _, it := range m.st.Items {
-		if it.Type == "commandExecution" { // it may go on in the background
-			left = append(left, it)
-			continue
-		}
-		delete(m.items, it.key())
-		delete(m.texts, it.key())
-		delete(m.held, it.key())
-	}
-	m.st.Items = left
+	m.items.turnEnds()
 	m.st.TurnID, m.st.TurnItems, m.st.TurnUsage, m.st.TurnStartedMS = "", 0, Usage{}, 0
 	m.st.Inner = ""
 	m.st.FinalText, m.st.FinalTruncated, m.st.DiffStat, m.st.Idle, m.st.Budget = "", false, "", false, ""
