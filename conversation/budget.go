@@ -204,55 +204,13 @@ func (m *machine) commandBegun() {
 	m.checkBudget()
 }
 
-// counts starts counting a turn's time when codex says that it began. An earlier
-// line may already show the turn, but which one depends on what the pump had to
-// send.
-func (m *machine) counts(ms int64) {
-	if m.st.Spent.CountedMS == 0 {
-		m.st.Spent.CountedMS, m.countedAt = ms, m.now
-	}
-	if ms == 0 {
-		m.st.Spent.CountedMS = anew
-	}
-}
-
-// anew is a CountedMS that means: count from the next time that the journal tells.
-const anew = -1
-
-// passes counts the running turn's time up to a time that the current line tells,
-// unless the turn waited for people until then.
-func (m *machine) passes(ms int64) {
-	if m.st.TurnID == "" || m.st.Spent.CountedMS == 0 || ms <= m.st.Spent.CountedMS || ms <= 0 {
-		return
-	}
-	from := m.st.Spent.CountedMS
-	m.st.Spent.CountedMS, m.countedAt = ms, m.now
-	if from == anew {
-		return
-	}
-	if m.st.waits() {
-		m.waited += time.Duration(ms-from) * time.Millisecond
-		return
-	}
-	m.st.Spent.TimeMS += ms - from
-	m.timed = true
-}
-
 // checkTime is called after each line. If the line ended the turn, it ended in
 // time.
 func (m *machine) checkTime() {
-	if m.timed && m.lim.Budget.Time > 0 {
+	if m.time.timed && m.lim.Budget.Time > 0 {
 		m.checkBudget()
 	}
-	m.timed = false
-}
-
-// waitEnds restarts the counting if codex does not say when the answer came.
-func (m *machine) waitEnds() {
-	m.countedAt = m.now
-	if !Has(m.st.CodexVersion, EventTimes) {
-		m.st.Spent.CountedMS = anew
-	}
+	m.time.timed = false
 }
 
 // timeLeft returns when, in the pump's time, the turn will have used up the
@@ -262,7 +220,7 @@ func (m *machine) timeLeft() (at time.Duration, bounded bool) {
 		return 0, false
 	}
 	left := m.lim.Budget.Time - time.Duration(m.st.Spent.TimeMS)*time.Millisecond
-	return max(m.countedAt, m.turnAt) + max(left, 0), true
+	return max(m.time.countedAt, m.time.since) + max(left, 0), true
 }
 
 // timeIsUp interrupts a turn whose time runs out while codex is silent. The clock

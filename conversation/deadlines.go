@@ -131,10 +131,10 @@ func (m *machine) wake() time.Duration {
 		soon(at)
 	}
 	if m.st.TurnID != "" {
-		soon(m.turnEnds())
+		soon(m.time.ends())
 		soon(m.lastLine + m.lim.Silence)
-		if m.mayBeQuiet() {
-			soon(m.quietAt + m.lim.Quiet)
+		if m.quiet.counts() {
+			soon(m.quiet.since + m.lim.Quiet)
 		}
 		if a := m.asks.all[askLife]; a != nil && a.sent {
 			soon(a.first + a.limit)
@@ -203,51 +203,11 @@ func (m *machine) expire() {
 		m.giveUp(TimedOut, problem(EndRequestTimeout, fmt.Sprintf("the turn did not end within %s of its interrupt", m.lim.Request)))
 	case m.mute():
 		m.giveUp(TimedOut, problem(EndSilent, fmt.Sprintf("codex said nothing for %s, and did not answer %s within %s", m.lim.Silence, methodRead, m.lim.Request)))
-	case m.mayBeQuiet() && m.now-m.quietAt >= m.lim.Quiet:
+	case m.quiet.counts() && m.now-m.quiet.since >= m.lim.Quiet:
 		m.giveUp(TimedOut, problem(EndQuietAfterTool, fmt.Sprintf("the model said nothing for %s after a tool had ended", m.lim.Quiet)))
-	case !m.st.waits() && m.now >= m.turnEnds():
-		m.giveUp(TimedOut, problem(EndTurnTimeout, m.retried(fmt.Sprintf("the turn did not end within %s", m.lim.Turn))))
+	case !m.st.waits() && m.now >= m.time.ends():
+		m.giveUp(TimedOut, problem(EndTurnTimeout, m.quiet.retried(fmt.Sprintf("the turn did not end within %s", m.lim.Turn))))
 	}
-}
-
-// resumeClocks continues the clocks that began before this attempt.
-func (m *machine) resumeClocks() {
-	m.began = m.opt.clock()
-	m.behind = m.st.TurnID != ""
-	if m.st.Interrupted && m.interruptAt == 0 {
-		m.interruptAt = 1
-	}
-	if m.st.AtMS > 0 {
-		m.quietAt = -m.within(m.st.AtMS)
-	}
-}
-
-// within returns how long before this attempt a moment of codex's clock was, at
-// most Options.Since, because clocks may differ.
-func (m *machine) within(ms int64) time.Duration {
-	return min(max(m.began.Sub(time.UnixMilli(ms)), 0), max(m.opt.Since, 0))
-}
-
-// turnEnds returns when the turn's time is up, in the pump's time.
-func (m *machine) turnEnds() time.Duration {
-	var before time.Duration
-	switch {
-	case !m.behind:
-	case m.st.TurnStartedMS > 0:
-		before = m.within(m.st.TurnStartedMS)
-	default:
-		before = m.opt.Since
-	}
-	return m.turnAt - before + m.waited + m.lim.Turn
-}
-
-// waitedUntilNow returns m.waited, plus the time since the newest line if the turn
-// now waits for people.
-func (m *machine) waitedUntilNow() time.Duration {
-	if m.st.TurnID == "" || !m.st.waits() || m.st.AtMS == 0 {
-		return m.waited
-	}
-	return m.waited + min(max(m.opt.clock().Sub(m.at()), 0), max(m.opt.Since, 0)+m.now)
 }
 
 // listen asks codex for a sign of life when a running turn has been silent for

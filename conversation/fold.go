@@ -83,7 +83,7 @@ func (m *machine) itemStarted(p json.RawMessage) {
 	if !ok {
 		return
 	}
-	m.dated(n.StartedAtMS)
+	m.time.dated(n.StartedAtMS)
 	if n.Item.Type == "userMessage" && n.Item.ClientID != "" && m.st.ours(n.notice) {
 		m.echoed(n.TurnID, n.Item.ClientID)
 	}
@@ -97,7 +97,7 @@ func (m *machine) itemStarted(p json.RawMessage) {
 	}
 	m.st.TurnEffects = m.st.TurnEffects || !harmless[n.Item.Type]
 	if m.st.ours(n.notice) {
-		m.modelSpoke()
+		m.quiet.modelSpoke()
 	}
 	it := OpenItem{ID: n.Item.ID, Type: n.Item.Type, Turn: m.st.Turn, Offset: m.line.Offset, Thread: key.thread}
 	if n.Item.Type == "mcpToolCall" {
@@ -123,7 +123,7 @@ func (m *machine) itemCompleted(p json.RawMessage) {
 	if !ok {
 		return
 	}
-	m.dated(n.CompletedAtMS)
+	m.time.dated(n.CompletedAtMS)
 	turn := m.st.Turn
 	key := m.st.keyOf(n.ThreadID, n.Item.ID)
 	if it, ok := m.items.drop(key); ok {
@@ -140,7 +140,7 @@ func (m *machine) itemCompleted(p json.RawMessage) {
 	}
 	if own && m.st.TurnID != "" && n.TurnID == m.st.TurnID {
 		m.st.TurnItems++
-		m.itemEnded(n.Item.Type)
+		m.quiet.itemEnded(n.Item.Type)
 		if n.Item.Type == "agentMessage" {
 			m.addFinal(n.Item.Text)
 		}
@@ -301,7 +301,7 @@ func (m *machine) delta(d piece) {
 		return
 	}
 	if d.of != EntryCommand && it.Thread == "" {
-		m.modelSpoke()
+		m.quiet.modelSpoke()
 	}
 	m.items.keep(it, m.line.Offset, d.text)
 	at, text := m.items.show(it, d.text)

@@ -14,6 +14,8 @@ type machine struct {
 	asks  *asks
 	autos *autos
 	items *items
+	quiet *quiet
+	time  *turnTime
 
 	pieces pieceReader
 
@@ -35,23 +37,16 @@ type machine struct {
 	calls  []OpenCall               // for the driver to carry out
 	called map[string]time.Duration // ids of calls and earlier ones, and when each was seen
 
-	requests  []*Request               // seen in this pump and open, in full
-	demands   map[string]*asked        // what the open requests ask, by request id
+	requests  []*Request        // seen in this pump and open, in full
+	demands   map[string]*asked // what the open requests ask, by request id
 	resolved  []json.RawMessage
 	judgedNow []Judged // by a policy, in this pump
 
 	unreportedAt time.Duration // when the oldest unreported request came
 	resolvedAt   time.Duration // when the first of resolved was seen
-	timed        bool          // the current line added to the turn's time
 	fault        *Problem      // codex's last report on the running turn, if it was an error
 	timeUp       bool          // this pump's clock interrupted the turn
-	countedAt    time.Duration // when the turn's time was counted last
-	turnAt       time.Duration // when this pump first saw the turn run
-	began        time.Time     // when the pump began
-	behind       bool          // the turn ran before this attempt
-	waited       time.Duration // part of the turn's time, by codex's clock, spent waiting for people
 	idleAt       time.Duration
-	quietAt      time.Duration // since when the model has been silent with nothing to wait for
 	interruptAt  time.Duration
 
 	diff    *TurnDiff // the newest one that this pump has seen
@@ -64,7 +59,7 @@ type machine struct {
 func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, error) {
 	c := newCore(in, sink, opt, size)
 	m := &machine{
-		core: c, asks: &asks{core: c}, autos: &autos{core: c}, items: newItems(c),
+		core: c, asks: &asks{core: c}, autos: &autos{core: c}, items: newItems(c), quiet: &quiet{core: c}, time: &turnTime{core: c},
 	}
 	if err := in.validate(m.st); err != nil {
 		return nil, fmt.Errorf("pump of session %q: %w", in.Session, err)
@@ -74,7 +69,7 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 		// Requests that were open in an earlier process died with it.
 		m.dropOpen(func(OpenRequest) bool { return true })
 		m.st.Items, m.st.TurnID, m.st.Idle, m.st.Budget = nil, "", false, ""
-		m.modelSpoke()
+		m.quiet.modelSpoke()
 		m.st.Spent.Over, m.st.Spent.CountedMS, m.st.Spent.Stopped = "", 0, false
 		m.st.Trimmed, m.st.Untrimmable = 0, false
 		m.st.TokenAsks, m.st.Login, m.st.Calls = nil, 0, nil
@@ -93,7 +88,13 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 	m.resumeJudged()
 	m.takeBegun()
 	m.resumeBudget()
-	m.resumeClocks()
+	m.time.resume()
+	if m.st.Interrupted && m.interruptAt == 0 {
+		m.interruptAt = 1
+	}
+	if m.st.AtMS > 0 {
+		m.quiet.since = -m.time.within(m.st.AtMS)
+	}
 	return m, m.err
 }
 
@@ -266,7 +267,7 @@ func (m *machine) finish(why PumpReason) {
 	}
 	r.Busy = m.st.waiting() > 0 && (m.st.running() > 0 || m.st.Owes())
 	r.Judged = m.judgedNow
-	r.Waited = m.waitedUntilNow()
+	r.Waited = m.time.waitedUntilNow()
 	m.keepBudget()
 	for _, s := range m.sends {
 		if s.own {

@@ -140,20 +140,13 @@ func (m *machine) apply(l Line) {
 	}
 }
 
-// dated takes a time that the current line mentions. An older codex does not say
-// when it sent a line (EventTimes), so this is the only time there is.
-func (m *machine) dated(ms int64) {
-	m.st.AtMS = max(m.st.AtMS, ms)
-	m.passes(ms)
-}
-
 // emitted takes the time at which codex sent the current line, or 0 if it does not
 // say.
 func (m *machine) emitted(ms int64) {
 	if ms > m.st.AtMS {
 		m.st.AtMS = ms
 	}
-	m.passes(ms)
+	m.time.passes(ms)
 	if ms > 0 && m.opt.Fresh != nil && m.line.Offset >= m.size {
 		m.opt.Fresh(time.UnixMilli(ms))
 	}

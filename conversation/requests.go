@@ -53,7 +53,7 @@ func (m *machine) demand(msg *message, read reader) {
 		m.autos.refuse(msg, "too much else is being asked already: ask again later")
 		return
 	}
-	m.dated(a.startedMS) // requests have no other time
+	m.time.dated(a.startedMS) // requests have no other time
 	r.RPC = append(json.RawMessage(nil), msg.ID...)
 	r.Incarnation, r.Digest = m.st.Cursor.Incarnation, a.digest()
 	o := OpenRequest{RPC: r.RPC, Item: r.ItemID, Thread: m.st.keyOf(a.thread, "").thread, TurnID: r.TurnID, Bulk: bulk}
@@ -172,7 +172,7 @@ func (m *machine) resolvedBy(params json.RawMessage) {
 	if json.Unmarshal(params, &n) != nil || n.RequestID == nil {
 		return
 	}
-	m.stillTrying()
+	m.quiet.stillTrying()
 	key := idKey(n.RequestID)
 	// Whether our answer is still unwritten depends only on how far this pump has got.
 	// Everything else here is the same for every pump.
@@ -203,7 +203,7 @@ func (m *machine) answered(key string) {
 	waited := m.st.waits()
 	m.dropOpen(func(o OpenRequest) bool { return idKey(o.RPC) == key })
 	if waited && !m.st.waits() {
-		m.waitEnds()
+		m.time.waitEnds()
 	}
 	m.st.dropCalls(func(c OpenCall) bool { return idKey(c.RPC) == key })
 }

@@ -21,11 +21,10 @@ func (m *machine) beginTurn(id string, n int) {
 	m.st.FinalText, m.st.FinalTruncated, m.st.DiffStat, m.st.Idle = "", false, "", false
 	m.st.TurnEffects, m.st.Progress = false, nil
 	m.st.FinalAt, m.st.Structured, m.st.Foreign, m.st.Unsaid = 0, m.structured(n), false, false
-	m.modelSpoke()
+	m.quiet.modelSpoke()
 	m.st.Budget, m.st.Spent.Over, m.st.Spent.CountedMS = "", "", 0
 	m.st.Spent.Stopped, m.st.Interrupted, m.timeUp = false, false, false
-	m.turnAt, m.countedAt = m.now, m.now
-	m.behind, m.waited = !m.caught, 0
+	m.time.turnBegins()
 	m.checkBudget()
 }
 
@@ -40,7 +39,7 @@ func (m *machine) turnStarted(p json.RawMessage, at int64) {
 	}
 	if at == 0 {
 		at = n.Turn.StartedAt * 1000
-		m.dated(at)
+		m.time.dated(at)
 	}
 	switch s := m.find(m.st.Begins); {
 	case m.st.TurnID != "" || n.Turn.ID == "":
@@ -60,7 +59,7 @@ func (m *machine) turnStarted(p json.RawMessage, at int64) {
 		if at > 0 {
 			m.st.TurnStartedMS = at
 		}
-		m.counts(at)
+		m.time.counts(at)
 	}
 }
 
@@ -78,7 +77,7 @@ func (m *machine) turnCompleted(p json.RawMessage) {
 		m.dropOpen(func(o OpenRequest) bool { return o.TurnID != "" && o.TurnID == n.Turn.ID })
 		return
 	}
-	m.dated(n.Turn.CompletedAt * 1000)
+	m.time.dated(n.Turn.CompletedAt * 1000)
 	var why *Problem
 	if n.Turn.Error != nil {
 		why = m.reset(classify(*n.Turn.Error))
@@ -153,7 +152,7 @@ func (m *machine) endTurn(status string, why *Problem) {
 	m.st.Spent.Over, m.st.Spent.CountedMS, m.st.Spent.Stopped = "", 0, false
 	m.st.FinalAt, m.st.Structured = 0, false
 	m.st.TurnEffects, m.st.Foreign, m.st.Interrupted = false, false, false
-	m.modelSpoke()
+	m.quiet.modelSpoke()
 }
 
 // settleAtEnd settles the Sends that belonged to the turn.
@@ -243,7 +242,7 @@ func (m *machine) usageUpdated(p json.RawMessage) {
 	for i := range m.st.Items {
 		m.st.Items[i].Background = true
 	}
-	m.toolEnded()
+	m.quiet.toolEnded()
 	m.checkBudget()
 }
 
@@ -279,7 +278,7 @@ func (m *machine) errorNotice(p json.RawMessage) {
 	if n.WillRetry {
 		e.Status = "retrying"
 		if m.st.ours(n.notice) && m.st.TurnID != "" {
-			m.retries(why)
+			m.quiet.retries(why)
 		}
 	} else if m.st.ours(n.notice) && m.st.TurnID != "" && n.TurnID == m.st.TurnID {
 		m.fault = why
