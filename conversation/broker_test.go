@@ -28,8 +28,8 @@ const saidInitialized = `{"id":"g1.p9.initialize.0","result":{"userAgent":"fairl
 
 // wantsToken takes the machine's open token requests.
 func (s *stage) wantsToken() []tokenWant {
-	w := s.m.wants
-	s.m.wants = nil
+	w := s.m.logins.wants
+	s.m.logins.wants = nil
 	return w
 }
 

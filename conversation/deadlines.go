@@ -143,12 +143,7 @@ func (m *machine) wake() time.Duration {
 			soon(m.lastLine + linger)
 		}
 	}
-	if a := m.asks.all[askLogin]; a != nil && a.done && !m.loggedIn {
-		soon(m.loginAt + loginGrace)
-	}
-	if len(m.st.TokenAsks) > 0 {
-		soon(m.tokenAt + tokenGrace)
-	}
+	m.logins.wake(soon)
 	m.callsWake(soon)
 	if m.st.Idle {
 		soon(max(m.idleAt, m.lastLine) + idleGrace)

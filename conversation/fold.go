@@ -49,7 +49,7 @@ func (m *machine) notification(msg *message) {
 		m.warning(p)
 	case "account/login/completed":
 		if m.opt.Broker != nil {
-			m.loginCompleted(p)
+			m.logins.loginCompleted(p)
 			return
 		}
 		fallthrough

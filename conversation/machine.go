@@ -11,28 +11,19 @@ import (
 // the input; time decides only when to ask again, give up or return.
 type machine struct {
 	*core
-	asks  *asks
-	autos *autos
-	items *items
-	quiet *quiet
-	time  *turnTime
+	asks      *asks
+	autos     *autos
+	items     *items
+	quiet     *quiet
+	time      *turnTime
+	questions *questions
+	logins    *logins
+	opening   *opening
 
 	pieces pieceReader
 
-	fresh   bool // the incarnation has to be opened
-	inited  bool
-	greeted bool
-	// opening: the opening has begun. before: initialize had been answered by then.
-	opening, before, looked bool
-	barred                  bool // codex has answered the barrier
-	sends                   []*send
-	models                  ModelList
-
-	wants    []tokenWant     // for the driver to ask the broker
-	wanted   map[string]bool // keys of wants, and of earlier ones
-	loginAt  time.Duration   // when codex took the login
-	loggedIn bool            // codex said that the login is complete
-	tokenAt  time.Duration   // when codex asked for a token last
+	barred bool // codex has answered the barrier
+	sends  []*send
 
 	calls  []OpenCall               // for the driver to carry out
 	called map[string]time.Duration // ids of calls and earlier ones, and when each was seen
@@ -61,11 +52,14 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 	m := &machine{
 		core: c, asks: &asks{core: c}, autos: &autos{core: c}, items: newItems(c), quiet: &quiet{core: c}, time: &turnTime{core: c},
 	}
+	m.questions = &questions{core: c, asks: m.asks}
+	m.logins = &logins{core: c, asks: m.asks, autos: m.autos}
+	m.opening = &opening{core: c, asks: m.asks, logins: m.logins}
 	if err := in.validate(m.st); err != nil {
 		return nil, fmt.Errorf("pump of session %q: %w", in.Session, err)
 	}
-	m.fresh = m.st.Opened != m.st.Cursor.Incarnation
-	if m.fresh {
+	m.opening.fresh = m.st.Opened != m.st.Cursor.Incarnation
+	if m.opening.fresh {
 		// Requests that were open in an earlier process died with it.
 		m.dropOpen(func(OpenRequest) bool { return true })
 		m.st.Items, m.st.TurnID, m.st.Idle, m.st.Budget = nil, "", false, ""
@@ -76,7 +70,8 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 		m.st.Begins, m.st.Named, m.st.Inner = "", "", ""
 		m.st.Foreign, m.st.Unsaid, m.st.Restless, m.st.Interrupted = false, false, false, false
 	}
-	m.expectAnswers()
+	m.opening.expect()
+	m.questions.expect()
 	for _, n := range in.Notes {
 		m.note(n)
 	}
@@ -103,7 +98,7 @@ func (m *machine) atStart() {
 	if m.in.From() >= m.size {
 		m.caught = true
 	}
-	if m.size-m.st.Cursor.Offset > longBacklog && !m.fresh && m.st.TurnID != "" && !m.opt.Over {
+	if m.size-m.st.Cursor.Offset > longBacklog && !m.opening.fresh && m.st.TurnID != "" && !m.opt.Over {
 		m.interruptNow()
 	}
 	m.step()
@@ -192,23 +187,23 @@ func (m *machine) advance() {
 	if m.canceled || m.reason != "" {
 		return
 	}
-	m.getTokens()
+	m.logins.get()
 	m.callTools()
 	m.expire()
 	if m.reason != "" {
 		return
 	}
-	if m.fresh {
-		m.open()
+	if m.opening.fresh {
+		m.opening.open()
 	}
-	if !m.fresh {
-		m.questions()
+	if !m.opening.fresh {
+		m.questions.ask()
 	}
-	if !m.fresh && m.barrier() {
+	if !m.opening.fresh && m.barrier() {
 		m.deliver()
 		m.clean()
 	}
-	if !m.fresh {
+	if !m.opening.fresh {
 		m.listen()
 	}
 }
@@ -225,7 +220,7 @@ func (m *machine) verdict() {
 		m.finish(m.reason)
 	case m.canceled:
 		m.finish(PumpCancelled)
-	case len(m.st.TokenAsks) > 0 && m.now-m.tokenAt < tokenGrace: // codex does not wait for long
+	case len(m.st.TokenAsks) > 0 && m.now-m.logins.askedAt < tokenGrace: // codex does not wait for long
 	case (m.stopping() || m.st.Interrupted) && m.now < m.lim.Attach: // nothing matters but the turn's end
 	case m.foreignNews():
 		m.finish(TurnBegun)
@@ -234,7 +229,7 @@ func (m *machine) verdict() {
 		m.finish(RequestsOpen)
 	case m.now >= m.lim.Attach:
 		m.finish(Bound)
-	case m.unreported() || m.fresh || !m.settled() || len(m.st.Calls) > 0:
+	case m.unreported() || m.opening.fresh || !m.settled() || len(m.st.Calls) > 0:
 	case m.st.TurnID == "":
 		m.finish(Bound)
 	case m.st.waiting() > 0 && (!m.st.working() || m.now-m.lastLine >= linger):
@@ -253,7 +248,7 @@ func (m *machine) settled() bool {
 			return false
 		}
 	}
-	return m.asked()
+	return m.questions.settled()
 }
 
 func (m *machine) finish(why PumpReason) {
@@ -261,7 +256,7 @@ func (m *machine) finish(why PumpReason) {
 	if m.err != nil {
 		return
 	}
-	r := PumpResult{Reason: why, Turn: m.turnEnd, Begun: m.begun, Problem: m.problem.excerpt(), Resolved: m.resolved, Models: m.models}
+	r := PumpResult{Reason: why, Turn: m.turnEnd, Begun: m.begun, Problem: m.problem.excerpt(), Resolved: m.resolved, Models: m.questions.models}
 	if why != ProcessEnded {
 		r.Requests = m.report()
 	}

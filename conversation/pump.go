@@ -367,10 +367,10 @@ func (d *driver) collect() {
 		d.queue = append(d.queue, line)
 	}
 	d.m.out = nil
-	for _, w := range d.m.wants {
+	for _, w := range d.m.logins.wants {
 		d.broker(w)
 	}
-	d.m.wants = nil
+	d.m.logins.wants = nil
 	for _, c := range d.m.calls {
 		d.tool(c)
 	}

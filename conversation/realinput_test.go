@@ -162,7 +162,7 @@ func instructionsAreKept(t *testing.T, c *codex) {
 	k.p.kill()
 	k.restart()
 	l := c.line(t, k)
-	_, params := (&machine{core: &core{in: k.input(), st: k.state}}).threadParams()
+	_, params := (&opening{core: &core{in: k.input(), st: k.state}}).threadParams()
 	l.must(methodResume, params, nil)
 	l.must("thread/compact/start", map[string]any{"threadId": k.state.ThreadID}, nil)
 	k.sink.await(t, "the compaction", func() bool { return bytes.Contains(k.p.bytes(), []byte(`"type":"contextCompaction"`)) })

@@ -12,7 +12,7 @@ func (m *machine) request(msg *message) {
 	case methodToolCall:
 		m.toolCalled(msg)
 	case methodTokenRefresh:
-		m.tokenAsked(msg)
+		m.logins.asked(msg)
 	case "currentTime/read":
 		m.autos.add(msg.ID, outgoing{ID: msg.ID, Result: map[string]int64{"currentTimeAt": m.opt.clock().Unix()}})
 	default:

@@ -135,10 +135,6 @@ func (s PumpState) Owes() bool {
 	return slices.ContainsFunc(s.Open, func(o OpenRequest) bool { return o.Judged != nil })
 }
 
-func (s *PumpState) tokenAsk(key string) int {
-	return slices.IndexFunc(s.TokenAsks, func(id json.RawMessage) bool { return tokenKey(id) == key })
-}
-
 // active returns the turn that an interrupt must name. For a review that is the
 // reviewer's: an interrupt that names the review's own turn is refused (measured on
 // 0.130 to 0.169).

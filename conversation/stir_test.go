@@ -10,7 +10,7 @@ import (
 func TestOnlyLinesThatChangeWhatIsWaitedForStir(t *testing.T) {
 	long := strings.Repeat("x", 3000)
 	for line, want := range map[string]bool{
-		asking(7, "i", "ls"):                     true,
+		asking(7, "i", "ls"):                   true,
 		`{"id":"q","method":"who/knows"}`:      true,
 		resolvedLine(7):                        true,
 		turnDone("completed", ""):              true,

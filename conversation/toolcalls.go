@@ -178,6 +178,16 @@ func (m *machine) callsWake(soon func(time.Duration)) {
 	}
 }
 
+// brokered takes what the broker said about a token.
+func (m *machine) brokered(a tokenAnswered, now time.Duration) {
+	m.now = now
+	if m.result != nil || m.err != nil {
+		return
+	}
+	m.logins.brokered(a)
+	m.step()
+}
+
 // toolReplied gives the outcome of a call to codex. The call stays open until codex
 // shows that it has the answer. If this pump dies first, the next one repeats the
 // call with the same ID, which changes nothing and gives the same reply; codex

@@ -3,7 +3,6 @@ package conversation
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 )
 
 // A ModelList is codex's answer to model/list: its own catalogue. Measured on 0.125
@@ -152,63 +151,4 @@ func (m Model) Level(effort string) string {
 		}
 	}
 	return m.Efforts[0]
-}
-
-// wantModels prepares the questions that are asked outside an opening.
-func (m *machine) wantModels() {
-	if m.in.Models && m.asks.all[askModels] == nil {
-		m.asks.all[askModels] = &ask{method: methodModelList, params: struct{}{}, limit: m.lim.Request, optional: true}
-	}
-	m.asks.all[askNaming] = &ask{method: methodName, limit: m.lim.Request, optional: true}
-}
-
-// questions asks codex for its models and tells it the thread's name. Neither
-// matters to a turn.
-func (m *machine) questions() {
-	if m.in.Models {
-		m.asks.send(askModels)
-		m.asks.tired(askModels, "list its models")
-	}
-	if m.unnamed() {
-		m.asks.all[askNaming].params = nameParams{ThreadID: m.st.ThreadID, Name: m.in.Thread.Name}
-		m.asks.send(askNaming)
-		if m.asks.tired(askNaming, "take the thread's name") {
-			m.st.Named = m.in.Thread.Name
-		}
-	}
-}
-
-func (m *machine) asked() bool {
-	return (!m.in.Models || m.asks.all[askModels].done) && !m.unnamed()
-}
-
-// unnamed reports whether codex has yet to be told the thread's name. A thread that
-// never had a turn cannot store one.
-func (m *machine) unnamed() bool {
-	return m.in.Thread.Name != m.st.Named && m.in.Thread.Name != "" && m.st.Turn > 0 && m.st.ThreadID != ""
-}
-
-func (m *machine) modelsListed(r *message) {
-	if r.Error != nil {
-		m.warn("codex could not list its models: " + r.Error.Message)
-		return
-	}
-	m.models = ModelList{Models: ParseModels(r.Result), Codex: m.st.CodexVersion}
-	if m.models.Models == nil {
-		m.models.Models = []Model{}
-	}
-}
-
-// threadNamed handles codex's answer to the thread's name. The name is not sent
-// again, even if codex refused it.
-func (m *machine) threadNamed(r *message) {
-	m.st.Named = m.in.Thread.Name
-	if r.Error != nil {
-		m.warn("codex did not take the thread's name: " + strings.TrimSpace(r.Error.Message))
-	}
-}
-
-type nameParams struct {
-	ThreadID string `json:"threadId"`
-	Name     string `json:"name"`
 }
