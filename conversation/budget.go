@@ -142,18 +142,12 @@ func (m *machine) resumeBudget() {
 	if m.st.TurnID == "" || m.st.Budget == "" {
 		return
 	}
-	s := m.interruptOfOurs()
+	s := m.delivery.interruptOfOurs()
 	s.uncertain = true
 	if m.st.Budget == Acknowledged {
 		s.settle(Acknowledged, "")
-		m.interruptAt = 1 // the turn gets the whole Limits.Request again to end
+		m.delivery.interruptAt = 1 // the turn gets the whole Limits.Request again to end
 	}
-}
-
-func (m *machine) interruptOfOurs() *send {
-	s := &send{Send: Send{ID: budgetID(m.st.TurnID), Kind: SendInterrupt}, state: Decided, own: true}
-	m.sends = append(m.sends, s)
-	return s
 }
 
 // checkBudget is called when a count has grown. It warns of each bound once.
@@ -180,19 +174,9 @@ func (m *machine) budgetEntry(u BudgetUse, text string) {
 
 func (m *machine) interruptForBudget(u BudgetUse) {
 	m.st.Budget, m.st.Spent.Over = Decided, u.Name
-	if m.find(budgetID(m.st.TurnID)) == nil { // else the clock has sent one already
-		m.interruptOfOurs()
+	if m.delivery.find(budgetID(m.st.TurnID)) == nil { // else the clock has sent one already
+		m.delivery.interruptOfOurs()
 	}
-}
-
-// refusedToStop schedules the pump's own interrupt again. The refusal is not
-// recorded, because only an attempt that interrupted by the clock knows of it.
-func (m *machine) refusedToStop(s *send, try int, why string) {
-	if s == nil || s.settled() || m.st.TurnID == "" || try < s.try {
-		return
-	}
-	m.log.Warn("codex did not interrupt the turn that is over its budget", "error", m.redact(why))
-	s.try, s.wrote, s.state, s.next = try+1, false, Decided, m.now+backoff(try)
 }
 
 // stopping reports whether the pump is interrupting the turn; nobody is asked any
@@ -229,15 +213,15 @@ func (m *machine) timeLeft() (at time.Duration, bounded bool) {
 func (m *machine) timeIsUp() {
 	if at, bounded := m.timeLeft(); bounded && m.now >= at {
 		m.timeUp = true
-		m.interruptOfOurs()
+		m.delivery.interruptOfOurs()
 	}
 }
 
 // keepBudget tells the next pump how far the interrupt got, and whether a person
 // wanted one.
 func (m *machine) keepBudget() {
-	m.st.Spent.Stopped = m.st.TurnID != "" && m.interruptedByOthers()
-	for _, s := range m.sends {
+	m.st.Spent.Stopped = m.st.TurnID != "" && m.delivery.interruptedByOthers()
+	for _, s := range m.delivery.sends {
 		switch {
 		case !s.own || s.Kind != SendInterrupt || m.st.Budget == "":
 		default:
@@ -259,7 +243,7 @@ func (m *machine) overBudget(status string) *Problem {
 	}
 	name := m.st.Spent.Over
 	for _, u := range m.lim.Budget.Uses(&m.st) {
-		late := name == "" && u.Name == BudgetTime && u.Limit > 0 && u.Used+timeSlack >= u.Limit && !m.interruptedByOthers()
+		late := name == "" && u.Name == BudgetTime && u.Limit > 0 && u.Used+timeSlack >= u.Limit && !m.delivery.interruptedByOthers()
 		if u.Name == name || late {
 			p := problem(EndBudget, u.Spend())
 			p.Hint = u.Raise(m.in.Session)
@@ -267,18 +251,6 @@ func (m *machine) overBudget(status string) *Problem {
 		}
 	}
 	return nil
-}
-
-func (m *machine) interruptedByOthers() bool {
-	if m.st.Spent.Stopped {
-		return true
-	}
-	for _, s := range m.sends {
-		if !s.own && s.state != Rejected && s.state != Void && (s.Kind == SendInterrupt || s.Kind == SendDecision && s.Outcome == Cancel) {
-			return true
-		}
-	}
-	return false
 }
 
 // spent returns the tokens that count against a budget.

@@ -111,15 +111,7 @@ func (m *machine) wake() time.Duration {
 		}
 	}
 	m.asks.wake(soon)
-	for _, s := range m.sends {
-		switch {
-		case s.settled():
-		case s.wrote:
-			soon(s.first + m.lim.Request)
-		case s.next > 0:
-			soon(s.next)
-		}
-	}
+	m.delivery.wake(soon)
 	if m.unreported() {
 		soon(m.lastLine + m.lim.Settle)
 		soon(m.unreportedAt + 10*m.lim.Settle)
@@ -148,9 +140,6 @@ func (m *machine) wake() time.Duration {
 	if m.st.Idle {
 		soon(max(m.idleAt, m.lastLine) + idleGrace)
 	}
-	if m.interruptAt > 0 {
-		soon(m.interruptAt + m.lim.Request)
-	}
 	if m.turnEnd != nil {
 		soon(m.endedAt + anotherGrace)
 		soon(m.endedAt + cleanGrace)
@@ -164,37 +153,14 @@ func (m *machine) expire() {
 	if m.asks.expire(); m.reason != "" {
 		return
 	}
-	for _, s := range m.sends {
-		since := s.asked
-		if s.wrote {
-			since = s.first
-		}
-		if s.settled() || !s.tried || m.now-since < m.lim.Request {
-			continue
-		}
-		if !s.wrote && s.own {
-			m.giveUp(TimedOut, problem(EndRequestTimeout, fmt.Sprintf("codex would not interrupt the turn that is over its budget within %s", m.lim.Request)))
-			return
-		}
-		if !s.wrote && s.early {
-			m.giveUp(TimedOut, problem(EndRequestTimeout, fmt.Sprintf("codex would not interrupt the running turn within %s: it says that none is active", m.lim.Request)))
-			return
-		}
-		if !s.wrote { // codex reported overload all the time
-			if m.st.TurnID == "" {
-				m.tooBusy()
-				return
-			}
-			continue // it is sent again; the turn has a deadline
-		}
-		m.giveUp(TimedOut, problem(EndRequestTimeout, fmt.Sprintf("codex did not acknowledge the %s %q within %s", s.Kind, s.ID, m.lim.Request)))
+	if m.delivery.expire(); m.reason != "" {
 		return
 	}
 	switch {
 	case m.st.TurnID == "":
 	case m.st.Idle && m.now-max(m.idleAt, m.lastLine) >= idleGrace:
 		m.idleTurn()
-	case m.interruptAt > 0 && m.now-m.interruptAt >= m.lim.Request:
+	case m.delivery.interruptAt > 0 && m.now-m.delivery.interruptAt >= m.lim.Request:
 		m.giveUp(TimedOut, problem(EndRequestTimeout, fmt.Sprintf("the turn did not end within %s of its interrupt", m.lim.Request)))
 	case m.mute():
 		m.giveUp(TimedOut, problem(EndSilent, fmt.Sprintf("codex said nothing for %s, and did not answer %s within %s", m.lim.Silence, methodRead, m.lim.Request)))

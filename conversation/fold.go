@@ -85,7 +85,7 @@ func (m *machine) itemStarted(p json.RawMessage) {
 	}
 	m.time.dated(n.StartedAtMS)
 	if n.Item.Type == "userMessage" && n.Item.ClientID != "" && m.st.ours(n.notice) {
-		m.echoed(n.TurnID, n.Item.ClientID)
+		m.delivery.echoed(n.TurnID, n.Item.ClientID)
 	}
 	if n.Item.Type != "userMessage" && m.st.ours(n.notice) {
 		m.sayForeign()
@@ -146,7 +146,7 @@ func (m *machine) itemCompleted(p json.RawMessage) {
 		}
 	}
 	if own && n.Item.Type == "userMessage" && n.Item.ClientID != "" {
-		m.echoed(n.TurnID, n.Item.ClientID)
+		m.delivery.echoed(n.TurnID, n.Item.ClientID)
 		e.Turn = m.st.Turn
 		e.set("message", n.Item.ClientID)
 	}

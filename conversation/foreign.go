@@ -54,7 +54,7 @@ func (m *machine) turnOf(s *send, id string) {
 		return
 	}
 	said := !m.st.Unsaid
-	m.st.Foreign, m.st.Unsaid, m.st.Structured = false, false, m.structured(s.Turn)
+	m.st.Foreign, m.st.Unsaid, m.st.Structured = false, false, m.delivery.structured(s.Turn)
 	if s.Turn > 0 {
 		m.st.Turn = s.Turn
 	}
@@ -97,7 +97,7 @@ func (m *machine) ofNextTurn(msg *message) bool {
 	if id, _, ok = sendOf(id); !ok {
 		return false
 	}
-	if s := m.find(id); s != nil {
+	if s := m.delivery.find(id); s != nil {
 		return s.Kind == SendTurn && !s.settled()
 	}
 	var a turnAnswer // to a message of another pump
@@ -115,12 +115,7 @@ func (m *machine) foreignNews() bool {
 	if !m.st.Foreign || m.in.State.Foreign && m.in.State.TurnID == m.st.TurnID {
 		return false
 	}
-	for _, s := range m.sends {
-		if s.Kind == SendTurn && !s.settled() && (s.wrote || s.uncertain) {
-			return false
-		}
-	}
-	return true
+	return !m.delivery.mayBegin()
 }
 
 // goalChanged handles a change of the thread's goal.

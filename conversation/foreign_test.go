@@ -256,7 +256,7 @@ func TestTurnsOfCodexsAreTheSameHoweverTheJournalIsSplit(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(ends) == 3 {
-				m.sends = nil
+				m.delivery.sends = nil
 			}
 			m.cancel(0)
 			m.atStart()

@@ -120,15 +120,6 @@ func (m *machine) countDecisions() {
 	}
 }
 
-// resumeJudged takes up answers that an earlier pump decided on.
-func (m *machine) resumeJudged() {
-	for _, o := range m.st.Open {
-		if o.Judged != nil {
-			m.sends = append(m.sends, &send{Send: *o.Judged, state: Decided, own: true, uncertain: true})
-		}
-	}
-}
-
 // judge counts a request and asks the policy about it. The verdict has no outcome
 // if people are to be asked; r.Ruling then names the rule.
 func (m *machine) judge(a *asked, r *Request) Verdict {
@@ -232,7 +223,7 @@ func (m *machine) answerByPolicy(r *Request, o OpenRequest, v Verdict) {
 	answer := m.verdictSend(r, v)
 	o.Judged = &answer
 	m.st.Open = append(m.st.Open, o)
-	m.sends = append(m.sends, &send{Send: answer, state: Decided, own: true, uncertain: m.opt.Attempt > 1})
+	m.delivery.addOwn(answer, m.opt.Attempt > 1)
 	m.judgedNow = append(m.judgedNow, Judged{
 		N: m.st.Tally.Judged, Turn: m.st.Turn, Kind: r.Kind, Summary: excerpt(r.Summary, maxJudgedText), Digest: r.Digest,
 		Outcome: v.Outcome, ForSession: v.ForSession, AtMS: m.st.AtMS, Ruling: Ruling{Rule: v.Rule, Reason: v.Reason, Policy: v.Policy},

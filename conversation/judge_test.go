@@ -136,7 +136,7 @@ func TestAVerdictIsAnsweredOnceInEffectWhateverDies(t *testing.T) {
 	other.Cursor.Incarnation, other.Cursor.Offset, other.Rewind = 4, 0, 0
 	in := underPolicy(other)
 	in.Thread = ThreadSpec{CWD: "/w", Sandbox: "read-only", ApprovalPolicy: "never"}
-	if fresh := perform(t, in, Options{}); fresh.m.st.Owes() || len(fresh.m.sends) != 0 {
+	if fresh := perform(t, in, Options{}); fresh.m.st.Owes() || len(fresh.m.delivery.sends) != 0 {
 		t.Errorf("another process is owed %+v", fresh.m.st.Open)
 	}
 }

@@ -19,11 +19,9 @@ type machine struct {
 	questions *questions
 	logins    *logins
 	opening   *opening
+	delivery  *delivery
 
 	pieces pieceReader
-
-	barred bool // codex has answered the barrier
-	sends  []*send
 
 	calls  []OpenCall               // for the driver to carry out
 	called map[string]time.Duration // ids of calls and earlier ones, and when each was seen
@@ -38,7 +36,6 @@ type machine struct {
 	fault        *Problem      // codex's last report on the running turn, if it was an error
 	timeUp       bool          // this pump's clock interrupted the turn
 	idleAt       time.Duration
-	interruptAt  time.Duration
 
 	diff    *TurnDiff // the newest one that this pump has seen
 	turnEnd *TurnEnd
@@ -55,6 +52,7 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 	m.questions = &questions{core: c, asks: m.asks}
 	m.logins = &logins{core: c, asks: m.asks, autos: m.autos}
 	m.opening = &opening{core: c, asks: m.asks, logins: m.logins}
+	m.delivery = &delivery{core: c, asks: m.asks, turns: m, requests: m}
 	if err := in.validate(m.st); err != nil {
 		return nil, fmt.Errorf("pump of session %q: %w", in.Session, err)
 	}
@@ -75,18 +73,10 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 	for _, n := range in.Notes {
 		m.note(n)
 	}
-	m.takeTell()
-	for _, s := range in.Sends {
-		m.sends = append(m.sends, &send{Send: s, state: Decided, uncertain: s.Uncertain || opt.Attempt > 1})
-	}
 	m.countDecisions()
-	m.resumeJudged()
-	m.takeBegun()
+	m.delivery.resume()
 	m.resumeBudget()
 	m.time.resume()
-	if m.st.Interrupted && m.interruptAt == 0 {
-		m.interruptAt = 1
-	}
 	if m.st.AtMS > 0 {
 		m.quiet.since = -m.time.within(m.st.AtMS)
 	}
@@ -99,7 +89,7 @@ func (m *machine) atStart() {
 		m.caught = true
 	}
 	if m.size-m.st.Cursor.Offset > longBacklog && !m.opening.fresh && m.st.TurnID != "" && !m.opt.Over {
-		m.interruptNow()
+		m.delivery.interruptNow()
 	}
 	m.step()
 }
@@ -119,11 +109,7 @@ func (m *machine) upToDate() {
 		return
 	}
 	m.caught = true
-	for _, s := range m.sends {
-		if s.wrote {
-			s.first = m.now
-		}
-	}
+	m.delivery.upToDate()
 }
 
 func (m *machine) tick(now time.Duration) {
@@ -180,8 +166,8 @@ func (m *machine) step() {
 func (m *machine) advance() {
 	m.autos.flush()
 	if m.turnEnd != nil {
-		m.clean()
-		m.ascertain()
+		m.delivery.clean()
+		m.delivery.ascertain()
 		return
 	}
 	if m.canceled || m.reason != "" {
@@ -199,9 +185,9 @@ func (m *machine) advance() {
 	if !m.opening.fresh {
 		m.questions.ask()
 	}
-	if !m.opening.fresh && m.barrier() {
-		m.deliver()
-		m.clean()
+	if !m.opening.fresh && m.delivery.barrier() {
+		m.delivery.deliver()
+		m.delivery.clean()
 	}
 	if !m.opening.fresh {
 		m.listen()
@@ -213,7 +199,7 @@ func (m *machine) advance() {
 func (m *machine) verdict() {
 	switch {
 	case m.turnEnd != nil:
-		if m.cleaned() && m.ascertained() && !m.mayBeginAnother() || m.canceled || m.now-m.endedAt >= cleanGrace {
+		if m.delivery.cleaned() && m.delivery.ascertained() && !m.mayBeginAnother() || m.canceled || m.now-m.endedAt >= cleanGrace {
 			m.finish(TurnEnded)
 		}
 	case m.reason != "":
@@ -234,7 +220,7 @@ func (m *machine) verdict() {
 		m.finish(Bound)
 	case m.st.waiting() > 0 && (!m.st.working() || m.now-m.lastLine >= linger):
 		m.finish(RequestsOpen)
-	case len(m.resolved) > 0 && m.interruptAt == 0 && m.now-m.resolvedAt >= 10*m.lim.Settle:
+	case len(m.resolved) > 0 && m.delivery.interruptAt == 0 && m.now-m.resolvedAt >= 10*m.lim.Settle:
 		// People may be about to decide requests that codex has withdrawn, and the turn may
 		// go on for hours.
 		m.finish(Bound)
@@ -243,12 +229,7 @@ func (m *machine) verdict() {
 
 // settled reports whether nothing is left to send and no answer is awaited.
 func (m *machine) settled() bool {
-	for _, s := range m.sends {
-		if !s.settled() && !m.tellWaits(s) {
-			return false
-		}
-	}
-	return m.questions.settled()
+	return m.delivery.settled() && m.questions.settled()
 }
 
 func (m *machine) finish(why PumpReason) {
@@ -264,13 +245,8 @@ func (m *machine) finish(why PumpReason) {
 	r.Judged = m.judgedNow
 	r.Waited = m.time.waitedUntilNow()
 	m.keepBudget()
-	for _, s := range m.sends {
-		if s.own {
-			continue
-		}
-		r.Deliveries = append(r.Deliveries, Delivery{ID: s.ID, State: s.told(), Error: excerpt(m.redact(s.text), maxProblem)})
-	}
 	m.st.Rewind = max(m.st.Rewind, m.st.rewind()) // the host may have discarded what is below
+	r.Deliveries = m.delivery.report()
 	r.State = m.st
 	m.result = &r
 }

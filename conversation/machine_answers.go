@@ -6,22 +6,11 @@ import (
 	"strings"
 )
 
-// sendOf returns the Send that a request id belongs to, and the try.
-func sendOf(id string) (send string, try int, ok bool) {
-	rest, ok := strings.CutPrefix(id, sendPrefix)
-	i := strings.LastIndexByte(rest, '/')
-	if !ok || i < 0 {
-		return "", 0, false
-	}
-	try, err := strconv.Atoi(rest[i+1:])
-	return rest[:i], try, err == nil
-}
-
 // response handles codex's answer to one of our requests.
 func (m *machine) response(id string, r *message) {
 	if strings.HasPrefix(id, sendPrefix) {
 		if of, try, ok := sendOf(id); ok {
-			m.sendAnswered(of, try, r)
+			m.delivery.answered(of, try, r)
 		}
 		return
 	}
@@ -77,8 +66,8 @@ func (m *machine) response(id string, r *message) {
 	case name == askThread && ours && m.opening.fresh:
 		m.opening.threadOpened(r)
 	case name == askHistory && ours:
-		m.historyRead(r)
+		m.delivery.historyRead(r)
 	case name == askBarrier && ours:
-		m.barrierAnswered()
+		m.delivery.barrierAnswered()
 	}
 }

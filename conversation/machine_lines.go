@@ -24,7 +24,7 @@ func (m *machine) read(l Line, now time.Duration) {
 	if m.result == nil && m.err == nil && m.st.Cursor.Offset-m.in.State.Cursor.Offset > m.lim.Bytes {
 		m.enough()
 	}
-	m.tellSettled()
+	m.delivery.tellSettled()
 	if m.opt.Moved != nil {
 		m.opt.Moved(Place{m.st.ThreadID, m.st.TurnID, m.st.Cursor.Offset, m.st.Seq, m.st.Progress})
 	}

@@ -138,7 +138,7 @@ func (m *machine) dropOpen(match func(OpenRequest) bool) {
 			left = append(left, o)
 			continue
 		}
-		if o.Reported && !m.decided(o.RPC) {
+		if o.Reported && !m.delivery.decided(o.RPC) {
 			if len(m.resolved) == 0 {
 				m.resolvedAt = m.now
 			}
@@ -154,16 +154,6 @@ func (m *machine) dropOpen(match func(OpenRequest) bool) {
 		}
 	}
 	m.st.Open = left
-}
-
-func (m *machine) decided(rpc json.RawMessage) bool {
-	key := idKey(rpc)
-	for _, s := range m.sends {
-		if s.Kind == SendDecision && s.Incarnation == m.st.Cursor.Incarnation && idKey(s.RPC) == key && (s.state == Acknowledged || s.state == Rejected) {
-			return true
-		}
-	}
-	return false
 }
 
 // resolvedBy handles serverRequest/resolved: an answer arrived, ours or another's.
@@ -182,24 +172,7 @@ func (m *machine) resolvedBy(params json.RawMessage) {
 
 // answered records that codex no longer waits for an answer.
 func (m *machine) answered(key string) {
-	for _, s := range m.sends {
-		if s.Kind != SendDecision || s.Incarnation != m.st.Cursor.Incarnation || idKey(s.RPC) != key || s.settled() {
-			continue
-		}
-		if s.unfit == "" && s.uncertain && !s.wrote && m.st.openAt(s.RPC) >= 0 {
-			// An earlier attempt wrote it; the decision says what it wrote.
-			if _, err := m.decision(s.Send); err != nil {
-				s.unfit = unfitText(err)
-			}
-		}
-		if s.unfit != "" {
-			s.settle(Rejected, s.unfit)
-		} else if s.wrote || s.uncertain {
-			s.settle(Acknowledged, "")
-		} else {
-			s.settle(Void, "codex took the request back before the decision was written")
-		}
-	}
+	m.delivery.decisionAnswered(key)
 	waited := m.st.waits()
 	m.dropOpen(func(o OpenRequest) bool { return idKey(o.RPC) == key })
 	if waited && !m.st.waits() {

@@ -20,7 +20,7 @@ func (m *machine) beginTurn(id string, n int) {
 	m.st.TurnItems, m.st.TurnUsage, m.st.TurnStartedMS = 0, Usage{}, m.st.AtMS
 	m.st.FinalText, m.st.FinalTruncated, m.st.DiffStat, m.st.Idle = "", false, "", false
 	m.st.TurnEffects, m.st.Progress = false, nil
-	m.st.FinalAt, m.st.Structured, m.st.Foreign, m.st.Unsaid = 0, m.structured(n), false, false
+	m.st.FinalAt, m.st.Structured, m.st.Foreign, m.st.Unsaid = 0, m.delivery.structured(n), false, false
 	m.quiet.modelSpoke()
 	m.st.Budget, m.st.Spent.Over, m.st.Spent.CountedMS = "", "", 0
 	m.st.Spent.Stopped, m.st.Interrupted, m.timeUp = false, false, false
@@ -41,7 +41,7 @@ func (m *machine) turnStarted(p json.RawMessage, at int64) {
 		at = n.Turn.StartedAt * 1000
 		m.time.dated(at)
 	}
-	switch s := m.find(m.st.Begins); {
+	switch s := m.delivery.find(m.st.Begins); {
 	case m.st.TurnID != "" || n.Turn.ID == "":
 	case s != nil: // codex accepted it earlier and names its turn only here
 		m.beginTurn(n.Turn.ID, s.Turn)
@@ -55,7 +55,7 @@ func (m *machine) turnStarted(p json.RawMessage, at int64) {
 	}
 	if n.Turn.ID == m.st.TurnID {
 		m.st.Idle = false
-		m.nowActive()
+		m.delivery.nowActive()
 		if at > 0 {
 			m.st.TurnStartedMS = at
 		}
@@ -140,7 +140,7 @@ func (m *machine) endTurn(status string, why *Problem) {
 		}
 		m.entry(e)
 	}
-	m.settleAtEnd(status)
+	m.delivery.settleAtEnd(status)
 	m.st.TokenAsks = nil
 	ended := m.st.TurnID
 	m.dropOpen(func(o OpenRequest) bool { return o.TurnID == ended || o.TurnID == "" })
@@ -153,24 +153,6 @@ func (m *machine) endTurn(status string, why *Problem) {
 	m.st.FinalAt, m.st.Structured = 0, false
 	m.st.TurnEffects, m.st.Foreign, m.st.Interrupted = false, false, false
 	m.quiet.modelSpoke()
-}
-
-// settleAtEnd settles the Sends that belonged to the turn.
-func (m *machine) settleAtEnd(status string) {
-	for _, s := range m.sends {
-		maybe := s.wrote || s.uncertain
-		switch {
-		case s.settled():
-		case s.Kind == SendInterrupt && maybe && status == "interrupted":
-			s.settle(Acknowledged, "")
-		case s.Kind == SendDecision && maybe && s.Outcome == Cancel && status == "interrupted" && m.st.openAt(s.RPC) >= 0:
-			s.settle(Acknowledged, "")
-		case s.Kind == SendInterrupt, s.Kind == SendDecision && (!maybe || m.st.openAt(s.RPC) >= 0):
-			s.settle(Void, "the turn ended first")
-		case s.Kind == SendSteer && !maybe:
-			s.settle(Void, "the turn ended first")
-		}
-	}
 }
 
 // diffStat counts a unified diff as git's --shortstat does.
