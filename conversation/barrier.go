@@ -70,9 +70,9 @@ func (d *delivery) historyRead(r *message) {
 			if s := d.find(it.ClientID); s != nil && !s.settled() && s.uncertain {
 				s.settle(Acknowledged, "")
 				switch {
-				case s.Kind != SendTurn || d.turns.turnEnd != nil:
+				case s.Kind != SendTurn || d.turns.end != nil:
 				case d.st.TurnID == "":
-					d.turns.beginTurn(turn.ID, s.Turn)
+					d.turns.begin(turn.ID, s.Turn)
 					d.turns.endTurn(turn.Status, nil)
 				case d.st.Foreign:
 					d.turns.endedBefore(turn.ID, turn.Status, s.Turn)

@@ -138,11 +138,11 @@ func (m *machine) wake() time.Duration {
 	m.logins.wake(soon)
 	m.callsWake(soon)
 	if m.st.Idle {
-		soon(max(m.idleAt, m.lastLine) + idleGrace)
+		soon(max(m.turns.idleAt, m.lastLine) + idleGrace)
 	}
-	if m.turnEnd != nil {
-		soon(m.endedAt + anotherGrace)
-		soon(m.endedAt + cleanGrace)
+	if m.turns.end != nil {
+		soon(m.turns.endedAt + anotherGrace)
+		soon(m.turns.endedAt + cleanGrace)
 	}
 	return at
 }
@@ -158,8 +158,8 @@ func (m *machine) expire() {
 	}
 	switch {
 	case m.st.TurnID == "":
-	case m.st.Idle && m.now-max(m.idleAt, m.lastLine) >= idleGrace:
-		m.idleTurn()
+	case m.st.Idle && m.now-max(m.turns.idleAt, m.lastLine) >= idleGrace:
+		m.turns.idle()
 	case m.delivery.interruptAt > 0 && m.now-m.delivery.interruptAt >= m.lim.Request:
 		m.giveUp(TimedOut, problem(EndRequestTimeout, fmt.Sprintf("the turn did not end within %s of its interrupt", m.lim.Request)))
 	case m.mute():

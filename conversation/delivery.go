@@ -12,7 +12,7 @@ import (
 type delivery struct {
 	*core
 	asks     *asks
-	turns    *machine
+	turns    *turns
 	requests *machine
 
 	sends       []*send

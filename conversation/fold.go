@@ -5,59 +5,6 @@ import (
 	"strings"
 )
 
-// notification folds one of codex's notifications. Unknown ones go to the sink if
-// it is a RawSink.
-func (m *machine) notification(msg *message) {
-	p := msg.Params
-	if of := pieceOf(msg.Method); of != "" {
-		if d, ok := slowPiece(of, p); ok {
-			m.delta(d)
-		}
-		return
-	}
-	switch msg.Method {
-	case "item/started":
-		m.itemStarted(p)
-	case "item/completed":
-		m.itemCompleted(p)
-	case "item/fileChange/patchUpdated":
-		m.items.patchUpdated(p)
-	case "serverRequest/resolved":
-		m.resolvedBy(p)
-	case "turn/started":
-		m.turnStarted(p, msg.EmittedAtMS)
-	case "turn/completed":
-		m.turnCompleted(p)
-	case "turn/aborted", "turn_aborted", "codex/event/turn_aborted":
-		m.turnAborted(p)
-	case "thread/goal/updated", "thread/goal/cleared":
-		m.goalChanged(msg.Method, p)
-		m.raw(msg.Method, p)
-	case "turn/diff/updated":
-		m.diffUpdated(p)
-	case "account/rateLimits/updated":
-		m.rateLimitsUpdated(p)
-	case "thread/tokenUsage/updated":
-		m.usageUpdated(p)
-	case "thread/status/changed":
-		m.statusChanged(p)
-	case "thread/closed", "thread/deleted":
-		m.threadClosed(p)
-	case "error":
-		m.errorNotice(p)
-	case "warning", "configWarning", "guardianWarning":
-		m.warning(p)
-	case "account/login/completed":
-		if m.opt.Broker != nil {
-			m.logins.loginCompleted(p)
-			return
-		}
-		fallthrough
-	default:
-		m.raw(msg.Method, p)
-	}
-}
-
 // decodeItem decodes an item. If its members are not as expected, it decodes at
 // least the id and the type.
 func decodeItem(p json.RawMessage) (itemNotice, bool) {
@@ -78,37 +25,37 @@ func decodeItem(p json.RawMessage) (itemNotice, bool) {
 	return itemNotice{notice: least.notice, Item: wireItem{ID: least.Item.ID, Type: least.Item.Type}}, least.Item.ID != ""
 }
 
-func (m *machine) itemStarted(p json.RawMessage) {
+func (t *turns) itemStarted(p json.RawMessage) {
 	n, ok := decodeItem(p)
 	if !ok {
 		return
 	}
-	m.time.dated(n.StartedAtMS)
-	if n.Item.Type == "userMessage" && n.Item.ClientID != "" && m.st.ours(n.notice) {
-		m.delivery.echoed(n.TurnID, n.Item.ClientID)
+	t.time.dated(n.StartedAtMS)
+	if n.Item.Type == "userMessage" && n.Item.ClientID != "" && t.st.ours(n.notice) {
+		t.delivery.echoed(n.TurnID, n.Item.ClientID)
 	}
-	if n.Item.Type != "userMessage" && m.st.ours(n.notice) {
-		m.sayForeign()
+	if n.Item.Type != "userMessage" && t.st.ours(n.notice) {
+		t.sayForeign()
 	}
-	key := m.st.keyOf(n.ThreadID, n.Item.ID)
-	_, known := m.items.drop(key)
-	if len(m.st.Items) >= maxOpenItems {
-		m.items.drop(m.st.oldestIdle())
+	key := t.st.keyOf(n.ThreadID, n.Item.ID)
+	_, known := t.items.drop(key)
+	if len(t.st.Items) >= maxOpenItems {
+		t.items.drop(t.st.oldestIdle())
 	}
-	m.st.TurnEffects = m.st.TurnEffects || !harmless[n.Item.Type]
-	if m.st.ours(n.notice) {
-		m.quiet.modelSpoke()
+	t.st.TurnEffects = t.st.TurnEffects || !harmless[n.Item.Type]
+	if t.st.ours(n.notice) {
+		t.quiet.modelSpoke()
 	}
-	it := OpenItem{ID: n.Item.ID, Type: n.Item.Type, Turn: m.st.Turn, Offset: m.line.Offset, Thread: key.thread}
+	it := OpenItem{ID: n.Item.ID, Type: n.Item.Type, Turn: t.st.Turn, Offset: t.line.Offset, Thread: key.thread}
 	if n.Item.Type == "mcpToolCall" {
 		it.Call = callOf(n.Item.Server, n.Item.Tool, n.Item.Args)
 	}
-	m.st.Items = append(m.st.Items, it)
+	t.st.Items = append(t.st.Items, it)
 	if n.Item.Type == "fileChange" {
-		m.items.changed(key, n.Item.Changes)
+		t.items.changed(key, n.Item.Changes)
 	}
 	if n.Item.Type == "commandExecution" && !known {
-		m.commandBegun()
+		t.spending.commandBegun()
 	}
 }
 
@@ -118,42 +65,42 @@ var harmless = map[string]bool{
 	"enteredReviewMode": true, "exitedReviewMode": true,
 }
 
-func (m *machine) itemCompleted(p json.RawMessage) {
+func (t *turns) itemCompleted(p json.RawMessage) {
 	n, ok := decodeItem(p)
 	if !ok {
 		return
 	}
-	m.time.dated(n.CompletedAtMS)
-	turn := m.st.Turn
-	key := m.st.keyOf(n.ThreadID, n.Item.ID)
-	if it, ok := m.items.drop(key); ok {
+	t.time.dated(n.CompletedAtMS)
+	turn := t.st.Turn
+	key := t.st.keyOf(n.ThreadID, n.Item.ID)
+	if it, ok := t.items.drop(key); ok {
 		turn = it.Turn // the item may have outlived its turn
 	}
 	if n.Item.Type == "dynamicToolCall" {
-		m.toolDone(key)
+		t.calls.toolDone(key)
 	}
-	own := m.st.ours(n.notice)
+	own := t.st.ours(n.notice)
 	e := itemEntry(n.Item)
 	e.Turn, e.Item = turn, n.Item.ID
 	if !own {
 		e.set("thread", n.ThreadID)
 	}
-	if own && m.st.TurnID != "" && n.TurnID == m.st.TurnID {
-		m.st.TurnItems++
-		m.quiet.itemEnded(n.Item.Type)
+	if own && t.st.TurnID != "" && n.TurnID == t.st.TurnID {
+		t.st.TurnItems++
+		t.quiet.itemEnded(n.Item.Type)
 		if n.Item.Type == "agentMessage" {
-			m.addFinal(n.Item.Text)
+			t.addFinal(n.Item.Text)
 		}
 	}
 	if own && n.Item.Type == "userMessage" && n.Item.ClientID != "" {
-		m.delivery.echoed(n.TurnID, n.Item.ClientID)
-		e.Turn = m.st.Turn
+		t.delivery.echoed(n.TurnID, n.Item.ClientID)
+		e.Turn = t.st.Turn
 		e.set("message", n.Item.ClientID)
 	}
 	if e.Type == EntryReasoning && e.Text == "" {
 		return // hidden reasoning has no text
 	}
-	m.entry(e)
+	t.entry(e)
 }
 
 func (e *Entry) set(k, v string) {
@@ -167,17 +114,17 @@ func (e *Entry) set(k, v string) {
 }
 
 // addFinal joins the turn's messages by a blank line, up to maxFinal bytes.
-func (m *machine) addFinal(text string) {
-	if text == "" || m.st.FinalTruncated {
+func (t *turns) addFinal(text string) {
+	if text == "" || t.st.FinalTruncated {
 		return
 	}
-	if m.st.FinalText != "" {
-		m.st.FinalText += "\n\n"
+	if t.st.FinalText != "" {
+		t.st.FinalText += "\n\n"
 	}
-	m.st.FinalAt = len(m.st.FinalText)
-	whole := m.st.FinalText + m.redact(text)
-	m.st.FinalText = excerpt(whole, maxFinal)
-	m.st.FinalTruncated = len(m.st.FinalText) < len(whole)
+	t.st.FinalAt = len(t.st.FinalText)
+	whole := t.st.FinalText + t.redact(text)
+	t.st.FinalText = excerpt(whole, maxFinal)
+	t.st.FinalTruncated = len(t.st.FinalText) < len(whole)
 }
 
 func itemEntry(it wireItem) Entry {
@@ -295,17 +242,17 @@ func compact(raw json.RawMessage) string {
 	return string(raw)
 }
 
-func (m *machine) delta(d piece) {
-	it := m.st.itemOf(d)
+func (t *turns) delta(d piece) {
+	it := t.st.itemOf(d)
 	if it == nil {
 		return
 	}
 	if d.of != EntryCommand && it.Thread == "" {
-		m.quiet.modelSpoke()
+		t.quiet.modelSpoke()
 	}
-	m.items.keep(it, m.line.Offset, d.text)
-	at, text := m.items.show(it, d.text)
+	t.items.keep(it, t.line.Offset, d.text)
+	at, text := t.items.show(it, d.text)
 	if text != "" {
-		m.sink.Delta(Delta{Item: it.ID, Type: d.of, Turn: it.Turn, At: at, Text: text})
+		t.sink.Delta(Delta{Item: it.ID, Type: d.of, Turn: it.Turn, At: at, Text: text})
 	}
 }

@@ -20,6 +20,7 @@ type machine struct {
 	logins    *logins
 	opening   *opening
 	delivery  *delivery
+	turns     *turns
 
 	pieces pieceReader
 
@@ -33,15 +34,10 @@ type machine struct {
 
 	unreportedAt time.Duration // when the oldest unreported request came
 	resolvedAt   time.Duration // when the first of resolved was seen
-	fault        *Problem      // codex's last report on the running turn, if it was an error
 	timeUp       bool          // this pump's clock interrupted the turn
-	idleAt       time.Duration
 
-	diff    *TurnDiff // the newest one that this pump has seen
-	turnEnd *TurnEnd
-	endedAt time.Duration
-	begun   bool // codex began another turn after turnEnd
-	result  *PumpResult
+	begun  bool // codex began another turn after turnEnd
+	result *PumpResult
 }
 
 func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, error) {
@@ -52,7 +48,9 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 	m.questions = &questions{core: c, asks: m.asks}
 	m.logins = &logins{core: c, asks: m.asks, autos: m.autos}
 	m.opening = &opening{core: c, asks: m.asks, logins: m.logins}
-	m.delivery = &delivery{core: c, asks: m.asks, turns: m, requests: m}
+	m.delivery = &delivery{core: c, asks: m.asks, requests: m}
+	m.turns = &turns{core: c, items: m.items, quiet: m.quiet, time: m.time, delivery: m.delivery, requests: m, calls: m, spending: m}
+	m.delivery.turns = m.turns
 	if err := in.validate(m.st); err != nil {
 		return nil, fmt.Errorf("pump of session %q: %w", in.Session, err)
 	}
@@ -132,7 +130,7 @@ func (m *machine) ended(now time.Duration) {
 	if m.result != nil || m.err != nil {
 		return
 	}
-	if m.turnEnd != nil {
+	if m.turns.end != nil {
 		m.finish(TurnEnded)
 		return
 	}
@@ -165,7 +163,7 @@ func (m *machine) step() {
 
 func (m *machine) advance() {
 	m.autos.flush()
-	if m.turnEnd != nil {
+	if m.turns.end != nil {
 		m.delivery.clean()
 		m.delivery.ascertain()
 		return
@@ -198,8 +196,8 @@ func (m *machine) advance() {
 // importance.
 func (m *machine) verdict() {
 	switch {
-	case m.turnEnd != nil:
-		if m.delivery.cleaned() && m.delivery.ascertained() && !m.mayBeginAnother() || m.canceled || m.now-m.endedAt >= cleanGrace {
+	case m.turns.end != nil:
+		if m.delivery.cleaned() && m.delivery.ascertained() && !m.turns.mayBeginAnother() || m.canceled || m.now-m.turns.endedAt >= cleanGrace {
 			m.finish(TurnEnded)
 		}
 	case m.reason != "":
@@ -208,7 +206,7 @@ func (m *machine) verdict() {
 		m.finish(PumpCancelled)
 	case len(m.st.TokenAsks) > 0 && m.now-m.logins.askedAt < tokenGrace: // codex does not wait for long
 	case (m.stopping() || m.st.Interrupted) && m.now < m.lim.Attach: // nothing matters but the turn's end
-	case m.foreignNews():
+	case m.turns.foreignNews():
 		m.finish(TurnBegun)
 	case m.unreported() && m.calling(): // a tool call does not take long either
 	case m.unreported() && (m.now-m.lastLine >= m.lim.Settle && !m.st.Owes() || m.now-m.unreportedAt >= 10*m.lim.Settle):
@@ -233,11 +231,11 @@ func (m *machine) settled() bool {
 }
 
 func (m *machine) finish(why PumpReason) {
-	m.handDiff()
+	m.turns.handDiff()
 	if m.err != nil {
 		return
 	}
-	r := PumpResult{Reason: why, Turn: m.turnEnd, Begun: m.begun, Problem: m.problem.excerpt(), Resolved: m.resolved, Models: m.questions.models}
+	r := PumpResult{Reason: why, Turn: m.turns.end, Begun: m.begun, Problem: m.problem.excerpt(), Resolved: m.resolved, Models: m.questions.models}
 	if why != ProcessEnded {
 		r.Requests = m.report()
 	}

@@ -37,7 +37,7 @@ func (m *machine) enough() {
 	if !m.opt.Over { // else nobody is there to take the answers
 		m.autos.flush()
 	}
-	if m.turnEnd != nil {
+	if m.turns.end != nil {
 		m.finish(TurnEnded)
 		return
 	}
@@ -104,7 +104,7 @@ func (m *machine) apply(l Line) {
 	case isPiece:
 		m.textComes(true)
 		m.emitted(d.at)
-		m.delta(d)
+		m.turns.delta(d)
 	case l.Oversize:
 		m.textComes(false)
 		m.oversize(l)
@@ -121,7 +121,7 @@ func (m *machine) apply(l Line) {
 		if msg.Method != "" && !wordless[msg.Method] {
 			m.textComes(false)
 		}
-		if m.turnEnd != nil && m.ofNextTurn(msg) {
+		if m.turns.end != nil && m.turns.ofNextTurn(msg) {
 			// This line belongs to the next pump. Pending refusals are written first, because
 			// the next pump begins after them.
 			m.begun = msg.Method == "turn/started"
@@ -184,7 +184,7 @@ func (m *machine) oversize(l Line) {
 	case l.Method != "" && l.ID != nil:
 		m.autos.add(l.ID, outgoing{ID: l.ID, Error: &RPCError{Code: CodeInvalidRequest, Message: "the request is too long for this client"}})
 	case l.Method == "turn/completed" && m.st.TurnID != "":
-		m.endTurn("unknown", problem(EndOversize, "the line that says how the turn ended is too long to read"))
+		m.turns.endTurn("unknown", problem(EndOversize, "the line that says how the turn ended is too long to read"))
 	case l.Method == "item/completed":
 		m.items.long(l.Item)
 	case l.Method == "" && l.ID != nil:

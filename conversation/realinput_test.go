@@ -298,7 +298,7 @@ func TestTheNewestDiffOfATurnIsHandedOverOnceWithNoSecretInIt(t *testing.T) {
 		t.Fatalf("%d diffs, %v", len(sink.diffs), m.err)
 	}
 	d := sink.diffs[0]
-	if d.Turn != m.turnEnd.N || strings.Contains(d.Text, "hunter2") || strings.Contains(d.Text, "+old") || !d.Cut || len(d.Text) > MaxDiff || !strings.HasSuffix(d.Text, "\n") {
+	if d.Turn != m.turns.end.N || strings.Contains(d.Text, "hunter2") || strings.Contains(d.Text, "+old") || !d.Cut || len(d.Text) > MaxDiff || !strings.HasSuffix(d.Text, "\n") {
 		t.Errorf("diff of turn %d, %d bytes, cut %v: %.80q", d.Turn, len(d.Text), d.Cut, d.Text)
 	}
 }
@@ -364,7 +364,7 @@ func TestRateLimitsAreMergedAndThoseOfModelsLeftOut(t *testing.T) {
 		`{"rateLimits":{"limitId":"codex","primary":{"usedPercent":13,"windowDurationMins":300,"resetsAt":1795331963}}}`,
 		`{"rateLimits":7}`,
 	} {
-		m.rateLimitsUpdated(json.RawMessage(p))
+		m.turns.rateLimitsUpdated(json.RawMessage(p))
 	}
 	want := RateLimits{Primary: &RateWindow{13, 300, 1795331963}, Secondary: &RateWindow{40, 10080, 0}, Plan: "pro", AtMS: 7}
 	got, _ := json.Marshal(m.st.RateLimits)

@@ -17,7 +17,7 @@ func (m *machine) request(msg *message) {
 		m.autos.add(msg.ID, outgoing{ID: msg.ID, Result: map[string]int64{"currentTimeAt": m.opt.clock().Unix()}})
 	default:
 		if read := families[msg.Method]; read != nil {
-			m.sayForeign()
+			m.turns.sayForeign()
 			m.demand(msg, read)
 			return
 		}

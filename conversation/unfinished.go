@@ -190,12 +190,12 @@ func (m *machine) lost() Lost {
 	if m.result == nil {
 		sink, seq := m.sink, m.st.Seq
 		m.sink = &said
-		if m.turnEnd == nil {
+		if m.turns.end == nil {
 			m.items.recordUnfinished(true)
 		}
 		m.sink, m.st.Seq = sink, seq
 		why := PumpCancelled
-		if m.turnEnd != nil {
+		if m.turns.end != nil {
 			why = TurnEnded
 		}
 		m.finish(why)
