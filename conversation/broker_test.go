@@ -158,7 +158,7 @@ func TestRefreshIsAnsweredWithANewerTokenAndAsksNoPerson(t *testing.T) {
 	if s.m.st.Login != 8 || len(s.m.st.TokenAsks) != 0 {
 		t.Errorf("state %+v", s.m.st)
 	}
-	if len(s.m.requests) != 0 || len(s.m.st.Open) != 0 {
+	if len(s.m.requests.seen) != 0 || len(s.m.st.Open) != 0 {
 		t.Error("it became an approval")
 	}
 	s.hear(completed("a-1", "agentMessage", `,"text":"my token is `+aToken+`"`), turnDone("completed", ""))

@@ -112,13 +112,7 @@ func (m *machine) wake() time.Duration {
 	}
 	m.asks.wake(soon)
 	m.delivery.wake(soon)
-	if m.unreported() {
-		soon(m.lastLine + m.lim.Settle)
-		soon(m.unreportedAt + 10*m.lim.Settle)
-	}
-	if len(m.resolved) > 0 {
-		soon(m.resolvedAt + 10*m.lim.Settle)
-	}
+	m.requests.wake(soon)
 	if at, bounded := m.timeLeft(); bounded {
 		soon(at)
 	}
@@ -136,7 +130,7 @@ func (m *machine) wake() time.Duration {
 		}
 	}
 	m.logins.wake(soon)
-	m.callsWake(soon)
+	m.calls.wake(soon)
 	if m.st.Idle {
 		soon(max(m.turns.idleAt, m.lastLine) + idleGrace)
 	}

@@ -121,22 +121,6 @@ func (d *delivery) sendDecision(s *send) {
 	d.write(outgoing{ID: s.RPC, Result: result})
 }
 
-// decision returns the answer for codex. It adds secret answers to the Redactor.
-func (m *machine) decision(s Send) (any, error) {
-	a := m.demands[idKey(s.RPC)]
-	i := m.st.openAt(s.RPC)
-	s.ForSession = s.ForSession && i >= 0 && m.st.Open[i].Remembers
-	s.Answers = a.real(s.Answers, m.redact)
-	if a != nil && m.opt.Redactor != nil {
-		for _, q := range a.Questions {
-			if q.Secret {
-				m.opt.Redactor.Add(s.Answers[q.ID]...)
-			}
-		}
-	}
-	return answerFor(s, a, m.st.CodexVersion)
-}
-
 func unfitText(why error) string {
 	return "codex was told no, since the decision does not fit what it asked: " + why.Error()
 }

@@ -13,7 +13,7 @@ type delivery struct {
 	*core
 	asks     *asks
 	turns    *turns
-	requests *machine
+	requests *requests
 
 	sends       []*send
 	barred      bool          // codex has answered the barrier

@@ -77,7 +77,7 @@ func (t *turns) itemCompleted(p json.RawMessage) {
 		turn = it.Turn // the item may have outlived its turn
 	}
 	if n.Item.Type == "dynamicToolCall" {
-		t.calls.toolDone(key)
+		t.calls.done(key)
 	}
 	own := t.st.ours(n.notice)
 	e := itemEntry(n.Item)

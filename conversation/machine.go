@@ -1,7 +1,6 @@
 package conversation
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 )
@@ -21,20 +20,12 @@ type machine struct {
 	opening   *opening
 	delivery  *delivery
 	turns     *turns
+	requests  *requests
+	calls     *calls
 
 	pieces pieceReader
 
-	calls  []OpenCall               // for the driver to carry out
-	called map[string]time.Duration // ids of calls and earlier ones, and when each was seen
-
-	requests  []*Request        // seen in this pump and open, in full
-	demands   map[string]*asked // what the open requests ask, by request id
-	resolved  []json.RawMessage
-	judgedNow []Judged // by a policy, in this pump
-
-	unreportedAt time.Duration // when the oldest unreported request came
-	resolvedAt   time.Duration // when the first of resolved was seen
-	timeUp       bool          // this pump's clock interrupted the turn
+	timeUp bool // this pump's clock interrupted the turn
 
 	begun  bool // codex began another turn after turnEnd
 	result *PumpResult
@@ -48,8 +39,11 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 	m.questions = &questions{core: c, asks: m.asks}
 	m.logins = &logins{core: c, asks: m.asks, autos: m.autos}
 	m.opening = &opening{core: c, asks: m.asks, logins: m.logins}
-	m.delivery = &delivery{core: c, asks: m.asks, requests: m}
-	m.turns = &turns{core: c, items: m.items, quiet: m.quiet, time: m.time, delivery: m.delivery, requests: m, calls: m, spending: m}
+	m.delivery = &delivery{core: c, asks: m.asks}
+	m.requests = &requests{core: c, autos: m.autos, items: m.items, quiet: m.quiet, time: m.time, delivery: m.delivery, spending: m}
+	m.delivery.requests = m.requests
+	m.calls = &calls{core: c, autos: m.autos, requests: m.requests}
+	m.turns = &turns{core: c, items: m.items, quiet: m.quiet, time: m.time, delivery: m.delivery, requests: m.requests, calls: m.calls, spending: m}
 	m.delivery.turns = m.turns
 	if err := in.validate(m.st); err != nil {
 		return nil, fmt.Errorf("pump of session %q: %w", in.Session, err)
@@ -57,7 +51,7 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 	m.opening.fresh = m.st.Opened != m.st.Cursor.Incarnation
 	if m.opening.fresh {
 		// Requests that were open in an earlier process died with it.
-		m.dropOpen(func(OpenRequest) bool { return true })
+		m.requests.drop(func(OpenRequest) bool { return true })
 		m.st.Items, m.st.TurnID, m.st.Idle, m.st.Budget = nil, "", false, ""
 		m.quiet.modelSpoke()
 		m.st.Spent.Over, m.st.Spent.CountedMS, m.st.Spent.Stopped = "", 0, false
@@ -71,7 +65,7 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 	for _, n := range in.Notes {
 		m.note(n)
 	}
-	m.countDecisions()
+	m.requests.countDecisions()
 	m.delivery.resume()
 	m.resumeBudget()
 	m.time.resume()
@@ -138,7 +132,7 @@ func (m *machine) ended(now time.Duration) {
 	if m.err != nil {
 		return
 	}
-	m.dropOpen(func(OpenRequest) bool { return true })
+	m.requests.drop(func(OpenRequest) bool { return true })
 	m.st.Items, m.st.Calls = nil, nil
 	if m.problem == nil {
 		how, tail := "its output ended", ""
@@ -172,7 +166,7 @@ func (m *machine) advance() {
 		return
 	}
 	m.logins.get()
-	m.callTools()
+	m.calls.begin()
 	m.expire()
 	if m.reason != "" {
 		return
@@ -208,17 +202,17 @@ func (m *machine) verdict() {
 	case (m.stopping() || m.st.Interrupted) && m.now < m.lim.Attach: // nothing matters but the turn's end
 	case m.turns.foreignNews():
 		m.finish(TurnBegun)
-	case m.unreported() && m.calling(): // a tool call does not take long either
-	case m.unreported() && (m.now-m.lastLine >= m.lim.Settle && !m.st.Owes() || m.now-m.unreportedAt >= 10*m.lim.Settle):
+	case m.requests.unreported() && m.calls.calling(): // a tool call does not take long either
+	case m.requests.unreported() && (m.now-m.lastLine >= m.lim.Settle && !m.st.Owes() || m.now-m.requests.unreportedAt >= 10*m.lim.Settle):
 		m.finish(RequestsOpen)
 	case m.now >= m.lim.Attach:
 		m.finish(Bound)
-	case m.unreported() || m.opening.fresh || !m.settled() || len(m.st.Calls) > 0:
+	case m.requests.unreported() || m.opening.fresh || !m.settled() || len(m.st.Calls) > 0:
 	case m.st.TurnID == "":
 		m.finish(Bound)
 	case m.st.waiting() > 0 && (!m.st.working() || m.now-m.lastLine >= linger):
 		m.finish(RequestsOpen)
-	case len(m.resolved) > 0 && m.delivery.interruptAt == 0 && m.now-m.resolvedAt >= 10*m.lim.Settle:
+	case len(m.requests.resolved) > 0 && m.delivery.interruptAt == 0 && m.now-m.requests.resolvedAt >= 10*m.lim.Settle:
 		// People may be about to decide requests that codex has withdrawn, and the turn may
 		// go on for hours.
 		m.finish(Bound)
@@ -235,12 +229,12 @@ func (m *machine) finish(why PumpReason) {
 	if m.err != nil {
 		return
 	}
-	r := PumpResult{Reason: why, Turn: m.turns.end, Begun: m.begun, Problem: m.problem.excerpt(), Resolved: m.resolved, Models: m.questions.models}
+	r := PumpResult{Reason: why, Turn: m.turns.end, Begun: m.begun, Problem: m.problem.excerpt(), Resolved: m.requests.resolved, Models: m.questions.models}
 	if why != ProcessEnded {
-		r.Requests = m.report()
+		r.Requests = m.requests.report()
 	}
 	r.Busy = m.st.waiting() > 0 && (m.st.running() > 0 || m.st.Owes())
-	r.Judged = m.judgedNow
+	r.Judged = m.requests.judged
 	r.Waited = m.time.waitedUntilNow()
 	m.keepBudget()
 	m.st.Rewind = max(m.st.Rewind, m.st.rewind()) // the host may have discarded what is below
@@ -254,4 +248,23 @@ func orWord(s, or string) string {
 		return or
 	}
 	return s
+}
+
+// brokered takes what the broker said about a token.
+func (m *machine) brokered(a tokenAnswered, now time.Duration) {
+	m.now = now
+	if m.result != nil || m.err != nil {
+		return
+	}
+	m.logins.brokered(a)
+	m.step()
+}
+
+func (m *machine) toolReplied(r toolReplied, now time.Duration) {
+	m.now = now
+	if m.result != nil || m.err != nil {
+		return
+	}
+	m.calls.replied(r)
+	m.step()
 }

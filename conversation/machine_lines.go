@@ -59,7 +59,7 @@ func (m *machine) refill(l Line) {
 		return
 	}
 	if msg.isRequest() {
-		m.demandAgain(msg, l.Offset)
+		m.requests.demandAgain(msg, l.Offset)
 		return
 	}
 	if msg.ID != nil {
@@ -149,19 +149,6 @@ func (m *machine) emitted(ms int64) {
 	m.time.passes(ms)
 	if ms > 0 && m.opt.Fresh != nil && m.line.Offset >= m.size {
 		m.opt.Fresh(time.UnixMilli(ms))
-	}
-}
-
-func (m *machine) message(msg *message) {
-	switch {
-	case msg.isRequest():
-		m.request(msg)
-	case msg.isResponse():
-		if id, ok := stringID(msg.ID); ok {
-			m.response(id, msg)
-		}
-	default:
-		m.notification(msg)
 	}
 }
 

@@ -371,10 +371,10 @@ func (d *driver) collect() {
 		d.broker(w)
 	}
 	d.m.logins.wants = nil
-	for _, c := range d.m.calls {
+	for _, c := range d.m.calls.due {
 		d.tool(c)
 	}
-	d.m.calls = nil
+	d.m.calls.due = nil
 }
 
 func (d *driver) take(e event) error {

@@ -102,8 +102,8 @@ func amendmentWords(a *asked, clean *Redactor) []string {
 	return words
 }
 
-func (m *machine) requestEntry(a *asked, r *Request) Entry {
-	e := Entry{Type: EntryRequest, Turn: m.st.Turn, Text: r.Summary, Status: "open", Item: r.ItemID,
+func (q *requests) entryOf(a *asked, r *Request) Entry {
+	e := Entry{Type: EntryRequest, Turn: q.st.Turn, Text: r.Summary, Status: "open", Item: r.ItemID,
 		Command: r.Command, CWD: r.CWD, Changes: r.Changes, Tool: r.Tool, Digest: r.Digest}
 	e.set("kind", string(r.Kind))
 	e.set("reason", r.Reason)
@@ -115,7 +115,7 @@ func (m *machine) requestEntry(a *asked, r *Request) Entry {
 	e.set("server", r.Server)
 	e.set("arguments", r.Args)
 	e.set("amendment", strings.Join(r.Amendment, "\n"))
-	if !m.st.ours(notice{ThreadID: a.thread}) {
+	if !q.st.ours(notice{ThreadID: a.thread}) {
 		e.set("thread", a.thread)
 	}
 	e.Data = r.Ruling.on(e.Data)
@@ -150,17 +150,17 @@ func (r *Request) bulk() int {
 }
 
 // report returns the requests that are new to the workflow.
-func (m *machine) report() []Request {
+func (q *requests) report() []Request {
 	var due []*Request
-	for _, r := range m.requests {
-		if i := m.st.openAt(r.RPC); i >= 0 && !m.st.Open[i].Reported {
-			m.st.Open[i].Reported = true
+	for _, r := range q.seen {
+		if i := q.st.openAt(r.RPC); i >= 0 && !q.st.Open[i].Reported {
+			q.st.Open[i].Reported = true
 			due = append(due, r)
 		}
 	}
 	var rs []Request
 	for _, r := range due {
-		rs = append(rs, r.excerpt(min(m.lim.Excerpt, maxAsked/len(due))))
+		rs = append(rs, r.excerpt(min(q.lim.Excerpt, maxAsked/len(due))))
 	}
 	return rs
 }

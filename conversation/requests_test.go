@@ -268,8 +268,8 @@ func TestRequestsAreVoidWhenTheirProcessEnds(t *testing.T) {
 		in.State, in.Resume, in.Sends = next, true, []Send{s.m.delivery.sends[0].Send}
 		in.Thread.CWD, in.Thread.Sandbox, in.Thread.ApprovalPolicy = "/w", "read-only", "on-request"
 		s = perform(t, in, Options{})
-		if len(s.m.st.Open) != 0 || len(s.m.resolved) != 1 {
-			t.Errorf("%s: open %v, resolved %v", f.name, s.m.st.Open, s.m.resolved)
+		if len(s.m.st.Open) != 0 || len(s.m.requests.resolved) != 1 {
+			t.Errorf("%s: open %v, resolved %v", f.name, s.m.st.Open, s.m.requests.resolved)
 		}
 	}
 }
@@ -521,8 +521,8 @@ func TestRequestsOfSubAgents(t *testing.T) {
 	// The sub-agent's turn ends with nobody's word on the request.
 	s = perform(t, PumpInput{State: r.State}, Options{}, started("busy", "commandExecution", ""),
 		strings.NewReplacer(ourThread, "thread-2", ourTurn, "turn-2").Replace(turnDone("interrupted", "")))
-	if len(s.m.st.Open) != 0 || len(s.m.resolved) != 1 {
-		t.Errorf("open %v, resolved %v", s.m.st.Open, s.m.resolved)
+	if len(s.m.st.Open) != 0 || len(s.m.requests.resolved) != 1 {
+		t.Errorf("open %v, resolved %v", s.m.st.Open, s.m.requests.resolved)
 	}
 	s.attached()
 }

@@ -17,8 +17,8 @@ type turns struct {
 	quiet    *quiet
 	time     *turnTime
 	delivery *delivery
-	requests *machine
-	calls    *machine
+	requests *requests
+	calls    *calls
 	spending *machine
 
 	end     *TurnEnd // of the turn that has ended in this pump
@@ -96,7 +96,7 @@ func (t *turns) completed(p json.RawMessage) {
 	}
 	if t.st.TurnID == "" || n.Turn.ID != t.st.TurnID {
 		// A sub-agent's turn: nobody answers its requests any more.
-		t.requests.dropOpen(func(o OpenRequest) bool { return o.TurnID != "" && o.TurnID == n.Turn.ID })
+		t.requests.drop(func(o OpenRequest) bool { return o.TurnID != "" && o.TurnID == n.Turn.ID })
 		return
 	}
 	t.time.dated(n.Turn.CompletedAt * 1000)
@@ -165,7 +165,7 @@ func (t *turns) endTurn(status string, why *Problem) {
 	t.delivery.settleAtEnd(status)
 	t.st.TokenAsks = nil
 	ended := t.st.TurnID
-	t.requests.dropOpen(func(o OpenRequest) bool { return o.TurnID == ended || o.TurnID == "" })
+	t.requests.drop(func(o OpenRequest) bool { return o.TurnID == ended || o.TurnID == "" })
 	t.st.dropCalls(func(c OpenCall) bool { return c.TurnID == ended || c.TurnID == "" })
 	t.items.turnEnds()
 	t.st.TurnID, t.st.TurnItems, t.st.TurnUsage, t.st.TurnStartedMS = "", 0, Usage{}, 0

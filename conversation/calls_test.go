@@ -33,14 +33,14 @@ func TestACallIsAnsweredOnceItIsCarriedOut(t *testing.T) {
 	opt := Options{Tool: (&bench{}).tool, Redactor: NewRedactor(hidden)}
 	s := perform(t, offering(running()), opt)
 	s.hear(started("call_7", "dynamicToolCall", ""), callsTool(7, "deliver", `{"path":"a"}`))
-	if len(s.m.calls) != 1 || s.m.calls[0].ID == "" || s.m.calls[0].Call != "call_7" || string(s.m.calls[0].Args) != `{"path":"a"}` {
-		t.Fatalf("to be carried out: %+v", s.m.calls)
+	if len(s.m.calls.due) != 1 || s.m.calls.due[0].ID == "" || s.m.calls.due[0].Call != "call_7" || string(s.m.calls.due[0].Args) != `{"path":"a"}` {
+		t.Fatalf("to be carried out: %+v", s.m.calls.due)
 	}
-	id := s.m.calls[0].ID
-	s.m.calls = nil
+	id := s.m.calls.due[0].ID
+	s.m.calls.due = nil
 	s.hear(started("m", "agentMessage", "")) // nothing is asked for twice
-	if len(s.m.calls) != 0 {
-		t.Fatalf("carried out again: %+v", s.m.calls)
+	if len(s.m.calls.due) != 0 {
+		t.Fatalf("carried out again: %+v", s.m.calls.due)
 	}
 	s.wait(time.Minute)
 	s.attached()
@@ -55,13 +55,13 @@ func TestACallIsAnsweredOnceItIsCarriedOut(t *testing.T) {
 	next := offering(s.m.st)
 	next.State.Rewind = next.State.Cursor.Offset
 	n := perform(t, next, opt)
-	if len(n.m.calls) != 1 || n.m.calls[0].ID != id {
-		t.Errorf("the next pump carries out %+v", n.m.calls)
+	if len(n.m.calls.due) != 1 || n.m.calls.due[0].ID != id {
+		t.Errorf("the next pump carries out %+v", n.m.calls.due)
 	}
 	// A pump that finds the confirmation in the journal does not.
 	n = perform(t, next, opt, resolvedLine(7))
-	if len(n.m.calls) != 0 || len(n.m.st.Calls) != 0 {
-		t.Errorf("carried out although it was answered: %+v", n.m.calls)
+	if len(n.m.calls.due) != 0 || len(n.m.st.Calls) != 0 {
+		t.Errorf("carried out although it was answered: %+v", n.m.calls.due)
 	}
 	n.heard()
 
@@ -102,8 +102,8 @@ func TestCallsThatCannotBeAreAnsweredAtOnce(t *testing.T) {
 	for i := range maxCalls + 1 {
 		s.hear(callsTool(i, "deliver", `{"path":"a"}`))
 	}
-	if len(s.m.calls) != maxCalls || len(s.said) != 1 || !strings.Contains(s.said[0], "Call again when") {
-		t.Errorf("%d are carried out, said %q", len(s.m.calls), s.said)
+	if len(s.m.calls.due) != maxCalls || len(s.said) != 1 || !strings.Contains(s.said[0], "Call again when") {
+		t.Errorf("%d are carried out, said %q", len(s.m.calls.due), s.said)
 	}
 	// Nobody is there to carry it out.
 	s = perform(t, offering(running()), Options{})
@@ -152,8 +152,8 @@ func TestACallKeepsNoApprovalWaiting(t *testing.T) {
 	n := perform(t, offering(r.State), Options{Tool: (&bench{}).tool})
 	n.wait(time.Minute)
 	n.attached()
-	if len(n.m.calls) != 1 {
-		t.Errorf("carried out: %+v", n.m.calls)
+	if len(n.m.calls.due) != 1 {
+		t.Errorf("carried out: %+v", n.m.calls.due)
 	}
 	n.reply("7", ToolReply{Text: "done", OK: true}, nil)
 	n.hear(resolvedLine(7), completed("call_7", "dynamicToolCall", ""))
@@ -195,8 +195,8 @@ func TestCallsEndWithWhatTheyWereFor(t *testing.T) {
 	st.Calls = []OpenCall{{RPC: json.RawMessage("7"), ToolCall: ToolCall{ID: "i3.1", Tool: "deliver"}}}
 	in := offering(st)
 	in.Thread.CWD, in.Thread.Sandbox, in.Thread.ApprovalPolicy = "/w", "read-only", "never"
-	if s = perform(t, in, Options{Tool: (&bench{}).tool}); len(s.m.calls) != 0 || len(s.m.st.Calls) != 0 {
-		t.Errorf("carried out for a process that is gone: %+v", s.m.calls)
+	if s = perform(t, in, Options{Tool: (&bench{}).tool}); len(s.m.calls.due) != 0 || len(s.m.st.Calls) != 0 {
+		t.Errorf("carried out for a process that is gone: %+v", s.m.calls.due)
 	}
 }
 
