@@ -112,7 +112,7 @@ func (t *turns) usageUpdated(p json.RawMessage) {
 		t.st.Items[i].Background = true
 	}
 	t.quiet.toolEnded()
-	t.spending.checkBudget()
+	t.spending.check()
 }
 
 func (u *Usage) add(v Usage) {

@@ -113,7 +113,7 @@ func (m *machine) wake() time.Duration {
 	m.asks.wake(soon)
 	m.delivery.wake(soon)
 	m.requests.wake(soon)
-	if at, bounded := m.timeLeft(); bounded {
+	if at, bounded := m.spending.timeLeft(); bounded {
 		soon(at)
 	}
 	if m.st.TurnID != "" {
@@ -143,7 +143,7 @@ func (m *machine) wake() time.Duration {
 
 // expire turns an exceeded limit into a reason to return.
 func (m *machine) expire() {
-	m.timeIsUp()
+	m.spending.timeIsUp()
 	if m.asks.expire(); m.reason != "" {
 		return
 	}

@@ -125,7 +125,7 @@ func (q *requests) countDecisions() {
 func (q *requests) judge(a *asked, r *Request) Verdict {
 	facts := q.facts(a, r)
 	q.st.Tally.count(q.st.Turn, q.st.AtMS)
-	q.spending.checkBudget()
+	q.spending.check()
 	if q.st.Budget != "" {
 		return Verdict{} // the turn is being interrupted: nothing is accepted any more
 	}

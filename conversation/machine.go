@@ -22,10 +22,9 @@ type machine struct {
 	turns     *turns
 	requests  *requests
 	calls     *calls
+	spending  *spending
 
 	pieces pieceReader
-
-	timeUp bool // this pump's clock interrupted the turn
 
 	begun  bool // codex began another turn after turnEnd
 	result *PumpResult
@@ -40,10 +39,11 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 	m.logins = &logins{core: c, asks: m.asks, autos: m.autos}
 	m.opening = &opening{core: c, asks: m.asks, logins: m.logins}
 	m.delivery = &delivery{core: c, asks: m.asks}
-	m.requests = &requests{core: c, autos: m.autos, items: m.items, quiet: m.quiet, time: m.time, delivery: m.delivery, spending: m}
+	m.spending = &spending{core: c, time: m.time, delivery: m.delivery}
+	m.requests = &requests{core: c, autos: m.autos, items: m.items, quiet: m.quiet, time: m.time, delivery: m.delivery, spending: m.spending}
 	m.delivery.requests = m.requests
 	m.calls = &calls{core: c, autos: m.autos, requests: m.requests}
-	m.turns = &turns{core: c, items: m.items, quiet: m.quiet, time: m.time, delivery: m.delivery, requests: m.requests, calls: m.calls, spending: m}
+	m.turns = &turns{core: c, items: m.items, quiet: m.quiet, time: m.time, delivery: m.delivery, requests: m.requests, calls: m.calls, spending: m.spending}
 	m.delivery.turns = m.turns
 	if err := in.validate(m.st); err != nil {
 		return nil, fmt.Errorf("pump of session %q: %w", in.Session, err)
@@ -67,7 +67,7 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 	}
 	m.requests.countDecisions()
 	m.delivery.resume()
-	m.resumeBudget()
+	m.spending.resume()
 	m.time.resume()
 	if m.st.AtMS > 0 {
 		m.quiet.since = -m.time.within(m.st.AtMS)
@@ -199,7 +199,7 @@ func (m *machine) verdict() {
 	case m.canceled:
 		m.finish(PumpCancelled)
 	case len(m.st.TokenAsks) > 0 && m.now-m.logins.askedAt < tokenGrace: // codex does not wait for long
-	case (m.stopping() || m.st.Interrupted) && m.now < m.lim.Attach: // nothing matters but the turn's end
+	case (m.spending.stopping() || m.st.Interrupted) && m.now < m.lim.Attach: // nothing matters but the turn's end
 	case m.turns.foreignNews():
 		m.finish(TurnBegun)
 	case m.requests.unreported() && m.calls.calling(): // a tool call does not take long either
@@ -236,7 +236,7 @@ func (m *machine) finish(why PumpReason) {
 	r.Busy = m.st.waiting() > 0 && (m.st.running() > 0 || m.st.Owes())
 	r.Judged = m.requests.judged
 	r.Waited = m.time.waitedUntilNow()
-	m.keepBudget()
+	m.spending.keep()
 	m.st.Rewind = max(m.st.Rewind, m.st.rewind()) // the host may have discarded what is below
 	r.Deliveries = m.delivery.report()
 	r.State = m.st

@@ -133,7 +133,7 @@ func (m *machine) apply(l Line) {
 		m.message(msg)
 	}
 	m.st.Stray = stray
-	m.checkTime()
+	m.spending.checkTime()
 	m.items.forget()
 	if m.err == nil {
 		m.st.Cursor.Offset = l.End

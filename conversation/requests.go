@@ -17,7 +17,7 @@ type requests struct {
 	quiet    *quiet
 	time     *turnTime
 	delivery *delivery
-	spending *machine
+	spending *spending
 
 	seen         []*Request        // in this pump and open, in full
 	demands      map[string]*asked // what the open requests ask, by request id

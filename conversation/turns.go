@@ -19,7 +19,7 @@ type turns struct {
 	delivery *delivery
 	requests *requests
 	calls    *calls
-	spending *machine
+	spending *spending
 
 	end     *TurnEnd // of the turn that has ended in this pump
 	endedAt time.Duration
@@ -44,10 +44,10 @@ func (t *turns) begin(id string, n int) {
 	t.st.TurnEffects, t.st.Progress = false, nil
 	t.st.FinalAt, t.st.Structured, t.st.Foreign, t.st.Unsaid = 0, t.delivery.structured(n), false, false
 	t.quiet.modelSpoke()
-	t.st.Budget, t.st.Spent.Over, t.st.Spent.CountedMS = "", "", 0
-	t.st.Spent.Stopped, t.st.Interrupted, t.spending.timeUp = false, false, false
+	t.st.Interrupted = false
+	t.spending.clear()
 	t.time.turnBegins()
-	t.spending.checkBudget()
+	t.spending.check()
 }
 
 func (t *turns) started(p json.RawMessage, at int64) {
@@ -142,7 +142,7 @@ func (t *turns) endTurn(status string, why *Problem) {
 		why = problem("other", "codex did not say why the turn failed")
 	}
 	if why == nil {
-		why = t.spending.overBudget(status)
+		why = t.spending.exceeded(status)
 	}
 	why = t.opt.Redactor.problem(why)
 	t.end = &TurnEnd{
@@ -170,8 +170,9 @@ func (t *turns) endTurn(status string, why *Problem) {
 	t.items.turnEnds()
 	t.st.TurnID, t.st.TurnItems, t.st.TurnUsage, t.st.TurnStartedMS = "", 0, Usage{}, 0
 	t.st.Inner = ""
-	t.st.FinalText, t.st.FinalTruncated, t.st.DiffStat, t.st.Idle, t.st.Budget = "", false, "", false, ""
-	t.st.Spent.Over, t.st.Spent.CountedMS, t.st.Spent.Stopped = "", 0, false
+	t.st.FinalText, t.st.FinalTruncated, t.st.DiffStat, t.st.Idle = "", false, "", false
+	t.spending.clear()
+	t.st.Spent.CountedMS = 0
 	t.st.FinalAt, t.st.Structured = 0, false
 	t.st.TurnEffects, t.st.Foreign, t.st.Interrupted = false, false, false
 	t.quiet.modelSpoke()

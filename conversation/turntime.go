@@ -24,7 +24,7 @@ func (t *turnTime) resume() {
 // turnBegins starts with a new turn.
 func (t *turnTime) turnBegins() {
 	t.since, t.countedAt = t.now, t.now
-	t.behind, t.waited = !t.caught, 0
+	t.behind, t.waited, t.st.Spent.CountedMS = !t.caught, 0, 0
 }
 
 // within returns how long before this attempt a moment of codex's clock was, at
