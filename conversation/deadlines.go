@@ -1,9 +1,6 @@
 package conversation
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // What a pump waits for is bounded, and some bounds restart with each attempt of a
 // pump. A later attempt takes over minutes or hours later, because a worker died or
@@ -100,98 +97,4 @@ func (l Limits) orDefaults() Limits {
 		l.Excerpt = defaultExcerpt
 	}
 	return l
-}
-
-// wake returns when the next tick is due.
-func (m *machine) wake() time.Duration {
-	at := m.lim.Attach
-	soon := func(t time.Duration) {
-		if t > m.now && t < at {
-			at = t
-		}
-	}
-	m.asks.wake(soon)
-	m.delivery.wake(soon)
-	m.requests.wake(soon)
-	if at, bounded := m.spending.timeLeft(); bounded {
-		soon(at)
-	}
-	if m.st.TurnID != "" {
-		soon(m.time.ends())
-		soon(m.lastLine + m.lim.Silence)
-		if m.quiet.counts() {
-			soon(m.quiet.since + m.lim.Quiet)
-		}
-		if a := m.asks.all[askLife]; a != nil && a.sent {
-			soon(a.first + a.limit)
-		}
-		if len(m.st.Open) > 0 {
-			soon(m.lastLine + linger)
-		}
-	}
-	m.logins.wake(soon)
-	m.calls.wake(soon)
-	if m.st.Idle {
-		soon(max(m.turns.idleAt, m.lastLine) + idleGrace)
-	}
-	if m.turns.end != nil {
-		soon(m.turns.endedAt + anotherGrace)
-		soon(m.turns.endedAt + cleanGrace)
-	}
-	return at
-}
-
-// expire turns an exceeded limit into a reason to return.
-func (m *machine) expire() {
-	m.spending.timeIsUp()
-	if m.asks.expire(); m.reason != "" {
-		return
-	}
-	if m.delivery.expire(); m.reason != "" {
-		return
-	}
-	switch {
-	case m.st.TurnID == "":
-	case m.st.Idle && m.now-max(m.turns.idleAt, m.lastLine) >= idleGrace:
-		m.turns.idle()
-	case m.delivery.interruptAt > 0 && m.now-m.delivery.interruptAt >= m.lim.Request:
-		m.giveUp(TimedOut, problem(EndRequestTimeout, fmt.Sprintf("the turn did not end within %s of its interrupt", m.lim.Request)))
-	case m.mute():
-		m.giveUp(TimedOut, problem(EndSilent, fmt.Sprintf("codex said nothing for %s, and did not answer %s within %s", m.lim.Silence, methodRead, m.lim.Request)))
-	case m.quiet.counts() && m.now-m.quiet.since >= m.lim.Quiet:
-		m.giveUp(TimedOut, problem(EndQuietAfterTool, fmt.Sprintf("the model said nothing for %s after a tool had ended", m.lim.Quiet)))
-	case !m.st.waits() && m.now >= m.time.ends():
-		m.giveUp(TimedOut, problem(EndTurnTimeout, m.quiet.retried(fmt.Sprintf("the turn did not end within %s", m.lim.Turn))))
-	}
-}
-
-// listen asks codex for a sign of life when a running turn has been silent for
-// long. A process can live and never write again: seen after its journal's disk was
-// full for a moment. A model may also think for long, but codex answers meanwhile.
-func (m *machine) listen() {
-	a := m.asks.all[askLife]
-	switch {
-	case m.st.TurnID == "" || len(m.st.Open) > 0 && !m.st.working():
-		return
-	case a == nil:
-		a = &ask{}
-		fallthrough
-	case a.done || a.sent && m.lastLine > a.first: // any line is a sign of life
-		try := a.try
-		if a.tried {
-			try++
-		}
-		a = &ask{method: methodRead, limit: m.lim.Request, optional: true, try: try,
-			params: threadReadParams{ThreadID: m.st.ThreadID}}
-		m.asks.all[askLife] = a
-	}
-	if m.now-m.lastLine >= m.lim.Silence {
-		m.asks.send(askLife)
-	}
-}
-
-// mute reports whether codex gave no sign of life when asked for one.
-func (m *machine) mute() bool {
-	a := m.asks.all[askLife]
-	return a != nil && a.sent && !a.done && m.lastLine <= a.first && m.now-a.first >= a.limit
 }

@@ -23,6 +23,7 @@ type machine struct {
 	requests  *requests
 	calls     *calls
 	spending  *spending
+	watch     *watch
 
 	pieces pieceReader
 
@@ -45,6 +46,7 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 	m.calls = &calls{core: c, autos: m.autos, requests: m.requests}
 	m.turns = &turns{core: c, items: m.items, quiet: m.quiet, time: m.time, delivery: m.delivery, requests: m.requests, calls: m.calls, spending: m.spending}
 	m.delivery.turns = m.turns
+	m.watch = &watch{core: c, asks: m.asks, delivery: m.delivery, turns: m.turns, spending: m.spending, quiet: m.quiet, time: m.time}
 	if err := in.validate(m.st); err != nil {
 		return nil, fmt.Errorf("pump of session %q: %w", in.Session, err)
 	}
@@ -167,7 +169,7 @@ func (m *machine) advance() {
 	}
 	m.logins.get()
 	m.calls.begin()
-	m.expire()
+	m.watch.expire()
 	if m.reason != "" {
 		return
 	}
@@ -182,7 +184,7 @@ func (m *machine) advance() {
 		m.delivery.clean()
 	}
 	if !m.opening.fresh {
-		m.listen()
+		m.watch.listen()
 	}
 }
 
@@ -267,4 +269,22 @@ func (m *machine) toolReplied(r toolReplied, now time.Duration) {
 	}
 	m.calls.replied(r)
 	m.step()
+}
+
+// wake returns when the next tick is due.
+func (m *machine) wake() time.Duration {
+	at := m.lim.Attach
+	soon := func(t time.Duration) {
+		if t > m.now && t < at {
+			at = t
+		}
+	}
+	m.asks.wake(soon)
+	m.delivery.wake(soon)
+	m.requests.wake(soon)
+	m.logins.wake(soon)
+	m.calls.wake(soon)
+	m.watch.wake(soon)
+	m.turns.wake(soon)
+	return at
 }

@@ -233,3 +233,11 @@ func (t *turns) warning(p json.RawMessage) {
 	}
 	t.warn(text)
 }
+
+// wake registers when to stop waiting after a turn's end.
+func (t *turns) wake(soon func(time.Duration)) {
+	if t.end != nil {
+		soon(t.endedAt + anotherGrace)
+		soon(t.endedAt + cleanGrace)
+	}
+}
