@@ -113,6 +113,12 @@ func (d *delivery) awaitsName(s *send, turnID string) (waits bool) {
 	return true
 }
 
+// named settles such a message when codex announces its turn.
+func (d *delivery) named(s *send) {
+	s.settle(Acknowledged, "")
+	d.st.Begins = ""
+}
+
 // actsInDoubt gives up acts that an earlier process may have begun.
 func (d *delivery) actsInDoubt() {
 	for _, s := range d.sends {

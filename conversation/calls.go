@@ -11,8 +11,8 @@ import (
 )
 
 // The calls part serves codex's calls of our tools. It owns Calls and Progress of the
-// state. It may call the autos, for answers at once, and the requests, for questions
-// to people.
+// state; a turn's end or begin clears them. It may call the autos, for answers at
+// once, and the requests, for questions to people.
 type calls struct {
 	*core
 	autos    *autos
@@ -132,7 +132,7 @@ func (t *calls) open(rpc json.RawMessage, p toolParams) {
 	}})
 }
 
-// toolDone records that a call is over: codex has its answer, or no longer wants
+// done records that a call is over: codex has its answer, or no longer wants
 // one. Only the end of the item, which has the call's id, shows it; there is no
 // serverRequest/resolved for tool calls (measured).
 func (t *calls) done(call itemKey) {
@@ -152,7 +152,7 @@ func (t *calls) done(call itemKey) {
 	}
 }
 
-// callTools has the open calls carried out, once each in this pump.
+// begin has the open calls carried out, once each in this pump.
 func (t *calls) begin() {
 	for _, c := range t.st.Calls {
 		key := idKey(c.RPC)
@@ -181,7 +181,7 @@ func (t *calls) calling() bool {
 	return false
 }
 
-// callsWake registers when calling may change.
+// wake registers when calling may change.
 func (t *calls) wake(soon func(time.Duration)) {
 	for _, c := range t.st.Calls {
 		if at, known := t.called[idKey(c.RPC)]; known {

@@ -173,8 +173,12 @@ func (d *delivery) interruptedByOthers() bool {
 	return false
 }
 
+// turnBegins forgets the interrupt of an earlier turn.
+func (d *delivery) turnBegins() { d.st.Interrupted = false }
+
 // settleAtEnd settles the Sends that belonged to the turn.
 func (d *delivery) settleAtEnd(status string) {
+	d.st.Interrupted = false
 	for _, s := range d.sends {
 		maybe := s.wrote || s.uncertain
 		switch {

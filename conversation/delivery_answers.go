@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// sendAnswered handles codex's answer to a Send, perhaps of an earlier attempt or
+// answered handles codex's answer to a Send, perhaps of an earlier attempt or
 // pump.
 func (d *delivery) answered(id string, try int, r *message) {
 	s := d.find(id)

@@ -3,9 +3,10 @@ package conversation
 import "encoding/json"
 
 // The items of a pump are what codex works on: messages, commands, file changes. The
-// state lists the open ones. This part owns what the state does not hold of them,
-// because the journal has it: the changes of files, the texts so far, and the ends
-// of texts that are not shown yet. It calls no part.
+// state lists the open ones, and the turns add to that list. This part removes them,
+// and owns what the state does not hold of them, because the journal has it: the
+// changes of files, the texts so far, and the ends of texts that are not shown yet. It
+// calls no part.
 type items struct {
 	*core
 	changes map[itemKey][]wireChange // for the requests about them
@@ -54,7 +55,7 @@ func (o *items) drop(key itemKey) (OpenItem, bool) {
 	return OpenItem{}, false
 }
 
-// longItem ends the item that an oversize line completes. If that item is unknown,
+// long ends the item that an oversize line completes. If that item is unknown,
 // all texts are kept until the turn's end and all open items become background, so
 // that none counts as the turn's work for ever.
 func (o *items) long(id string) {

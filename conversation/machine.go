@@ -27,26 +27,12 @@ type machine struct {
 
 	pieces pieceReader
 
-	begun  bool // codex began another turn after turnEnd
+	begun  bool // codex began another turn after the one that has ended
 	result *PumpResult
 }
 
 func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, error) {
-	c := newCore(in, sink, opt, size)
-	m := &machine{
-		core: c, asks: &asks{core: c}, autos: &autos{core: c}, items: newItems(c), quiet: &quiet{core: c}, time: &turnTime{core: c},
-	}
-	m.questions = &questions{core: c, asks: m.asks}
-	m.logins = &logins{core: c, asks: m.asks, autos: m.autos}
-	m.opening = &opening{core: c, asks: m.asks, logins: m.logins}
-	m.delivery = &delivery{core: c, asks: m.asks}
-	m.spending = &spending{core: c, time: m.time, delivery: m.delivery}
-	m.requests = &requests{core: c, autos: m.autos, items: m.items, quiet: m.quiet, time: m.time, delivery: m.delivery, spending: m.spending}
-	m.delivery.requests = m.requests
-	m.calls = &calls{core: c, autos: m.autos, requests: m.requests}
-	m.turns = &turns{core: c, items: m.items, quiet: m.quiet, time: m.time, delivery: m.delivery, requests: m.requests, calls: m.calls, spending: m.spending}
-	m.delivery.turns = m.turns
-	m.watch = &watch{core: c, asks: m.asks, delivery: m.delivery, turns: m.turns, spending: m.spending, quiet: m.quiet, time: m.time}
+	m := assemble(newCore(in, sink, opt, size))
 	if err := in.validate(m.st); err != nil {
 		return nil, fmt.Errorf("pump of session %q: %w", in.Session, err)
 	}
@@ -54,13 +40,7 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 	if m.opening.fresh {
 		// Requests that were open in an earlier process died with it.
 		m.requests.drop(func(OpenRequest) bool { return true })
-		m.st.Items, m.st.TurnID, m.st.Idle, m.st.Budget = nil, "", false, ""
-		m.quiet.modelSpoke()
-		m.st.Spent.Over, m.st.Spent.CountedMS, m.st.Spent.Stopped = "", 0, false
-		m.st.Trimmed, m.st.Untrimmable = 0, false
-		m.st.TokenAsks, m.st.Login, m.st.Calls = nil, 0, nil
-		m.st.Begins, m.st.Named, m.st.Inner = "", "", ""
-		m.st.Foreign, m.st.Unsaid, m.st.Restless, m.st.Interrupted = false, false, false, false
+		m.st.forgetProcess()
 	}
 	m.opening.expect()
 	m.questions.expect()
@@ -75,6 +55,28 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 		m.quiet.since = -m.time.within(m.st.AtMS)
 	}
 	return m, m.err
+}
+
+// assemble makes a machine of its parts and gives each part those that it may call.
+func assemble(c *core) *machine {
+	m := &machine{core: c}
+	m.asks = &asks{core: c}
+	m.autos = &autos{core: c}
+	m.items = newItems(c)
+	m.quiet = &quiet{core: c}
+	m.time = &turnTime{core: c}
+	m.questions = &questions{core: c, asks: m.asks}
+	m.logins = &logins{core: c, asks: m.asks, autos: m.autos}
+	m.opening = &opening{core: c, asks: m.asks, logins: m.logins}
+	m.delivery = &delivery{core: c, asks: m.asks}
+	m.spending = &spending{core: c, time: m.time, delivery: m.delivery}
+	m.requests = &requests{core: c, autos: m.autos, items: m.items, quiet: m.quiet, time: m.time, delivery: m.delivery, spending: m.spending}
+	m.calls = &calls{core: c, autos: m.autos, requests: m.requests}
+	m.turns = &turns{core: c, items: m.items, quiet: m.quiet, time: m.time, delivery: m.delivery, requests: m.requests, calls: m.calls, spending: m.spending}
+	m.watch = &watch{core: c, asks: m.asks, delivery: m.delivery, turns: m.turns, quiet: m.quiet, time: m.time}
+	// A message begins a turn, and a turn's end settles messages.
+	m.delivery.turns, m.delivery.requests = m.turns, m.requests
+	return m
 }
 
 // atStart is called once, before the first line.
@@ -169,7 +171,7 @@ func (m *machine) advance() {
 	}
 	m.logins.get()
 	m.calls.begin()
-	m.watch.expire()
+	m.expire()
 	if m.reason != "" {
 		return
 	}
@@ -185,6 +187,16 @@ func (m *machine) advance() {
 	}
 	if !m.opening.fresh {
 		m.watch.listen()
+	}
+}
+
+// expire turns an exceeded limit into a reason to return.
+func (m *machine) expire() {
+	m.spending.timeIsUp()
+	for _, expire := range []func(){m.asks.expire, m.delivery.expire, m.watch.expire} {
+		if expire(); m.reason != "" {
+			return
+		}
 	}
 }
 
@@ -284,6 +296,7 @@ func (m *machine) wake() time.Duration {
 	m.requests.wake(soon)
 	m.logins.wake(soon)
 	m.calls.wake(soon)
+	m.spending.wake(soon)
 	m.watch.wake(soon)
 	m.turns.wake(soon)
 	return at

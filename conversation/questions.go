@@ -3,14 +3,14 @@ package conversation
 import "strings"
 
 // The questions of a pump are what it asks codex beside turns: its models, and to take
-// the thread's name. The part owns Named of the state. It may call asks.
+// the thread's name. The part owns Named of the state. It may call the asks.
 type questions struct {
 	*core
 	asks   *asks
 	models ModelList
 }
 
-// wantModels prepares the questions that are asked outside an opening.
+// expect prepares the questions that are asked outside an opening.
 func (q *questions) expect() {
 	if q.in.Models && q.asks.all[askModels] == nil {
 		q.asks.all[askModels] = &ask{method: methodModelList, params: struct{}{}, limit: q.lim.Request, optional: true}
@@ -18,7 +18,7 @@ func (q *questions) expect() {
 	q.asks.all[askNaming] = &ask{method: methodName, limit: q.lim.Request, optional: true}
 }
 
-// questions asks codex for its models and tells it the thread's name. Neither
+// ask asks codex for its models and tells it the thread's name. Neither
 // matters to a turn.
 func (q *questions) ask() {
 	if q.in.Models {

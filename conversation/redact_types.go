@@ -49,7 +49,7 @@ func (r *Redactor) questions(in []Question) []Question {
 	return out
 }
 
-// redactJSON redacts the texts in raw and returns canonical JSON.
+// json redacts the texts in raw and returns canonical JSON.
 func (r *Redactor) json(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return nil

@@ -142,7 +142,7 @@ func (q *requests) demandAgain(msg *message, at int64) {
 	q.demands[idKey(msg.ID)] = a
 }
 
-// dropOpen closes the open requests that match. Those that the workflow knows are
+// drop closes the open requests that match. Those that the workflow knows are
 // reported as resolved, unless a Send of ours closed them.
 func (q *requests) drop(match func(OpenRequest) bool) {
 	var left []OpenRequest

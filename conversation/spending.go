@@ -27,7 +27,14 @@ func (b *spending) clear() {
 
 func budgetID(turn string) string { return "budget." + turn }
 
-// resumeBudget takes up an interrupt that an earlier pump decided on.
+// wake registers when the session's time is used up.
+func (b *spending) wake(soon func(time.Duration)) {
+	if at, bounded := b.timeLeft(); bounded {
+		soon(at)
+	}
+}
+
+// resume takes up an interrupt that an earlier pump decided on.
 func (b *spending) resume() {
 	if b.st.TurnID == "" || b.st.Budget == "" {
 		return
@@ -40,7 +47,7 @@ func (b *spending) resume() {
 	}
 }
 
-// checkBudget is called when a count has grown. It warns of each bound once.
+// check is called when a count has grown. It warns of each bound once.
 func (b *spending) check() {
 	if b.st.TurnID == "" {
 		return
@@ -107,7 +114,7 @@ func (b *spending) timeIsUp() {
 	}
 }
 
-// keepBudget tells the next pump how far the interrupt got, and whether a person
+// keep tells the next pump how far the interrupt got, and whether a person
 // wanted one.
 func (b *spending) keep() {
 	b.st.Spent.Stopped = b.st.TurnID != "" && b.delivery.interruptedByOthers()
@@ -124,7 +131,7 @@ func (b *spending) keep() {
 // a turn's time was up: an older codex reports its end in seconds.
 const timeSlack = int64(time.Second / time.Millisecond)
 
-// overBudget returns why a turn was interrupted, if the pump did it. An interrupt
+// exceeded returns why a turn was interrupted, if the pump did it. An interrupt
 // by the clock is recognised only by the time used, because nothing else records
 // it.
 func (b *spending) exceeded(status string) *Problem {

@@ -163,3 +163,14 @@ func (s PumpState) needs(counts func(OpenRequest) bool) int64 {
 	}
 	return at
 }
+
+// forgetProcess forgets what died with the process that the state tells of.
+func (s *PumpState) forgetProcess() {
+	s.Items, s.TurnID, s.Idle, s.Budget = nil, "", false, ""
+	s.ToolEnded, s.Retrying = false, ""
+	s.Spent.Over, s.Spent.CountedMS, s.Spent.Stopped = "", 0, false
+	s.Trimmed, s.Untrimmable = 0, false
+	s.TokenAsks, s.Login, s.Calls = nil, 0, nil
+	s.Begins, s.Named, s.Inner = "", "", ""
+	s.Foreign, s.Unsaid, s.Restless, s.Interrupted = false, false, false, false
+}

@@ -44,7 +44,7 @@ func (t *turns) begin(id string, n int) {
 	t.st.TurnEffects, t.st.Progress = false, nil
 	t.st.FinalAt, t.st.Structured, t.st.Foreign, t.st.Unsaid = 0, t.delivery.structured(n), false, false
 	t.quiet.modelSpoke()
-	t.st.Interrupted = false
+	t.delivery.turnBegins()
 	t.spending.clear()
 	t.time.turnBegins()
 	t.spending.check()
@@ -67,8 +67,7 @@ func (t *turns) started(p json.RawMessage, at int64) {
 	case t.st.TurnID != "" || n.Turn.ID == "":
 	case s != nil: // codex accepted it earlier and names its turn only here
 		t.begin(n.Turn.ID, s.Turn)
-		s.settle(Acknowledged, "")
-		t.st.Begins = ""
+		t.delivery.named(s)
 	default:
 		t.foreignBegins(n.Turn.ID)
 	}
@@ -172,9 +171,9 @@ func (t *turns) endTurn(status string, why *Problem) {
 	t.st.Inner = ""
 	t.st.FinalText, t.st.FinalTruncated, t.st.DiffStat, t.st.Idle = "", false, "", false
 	t.spending.clear()
-	t.st.Spent.CountedMS = 0
+	t.time.turnEnds()
 	t.st.FinalAt, t.st.Structured = 0, false
-	t.st.TurnEffects, t.st.Foreign, t.st.Interrupted = false, false, false
+	t.st.TurnEffects, t.st.Foreign = false, false
 	t.quiet.modelSpoke()
 }
 

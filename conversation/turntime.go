@@ -27,6 +27,9 @@ func (t *turnTime) turnBegins() {
 	t.behind, t.waited, t.st.Spent.CountedMS = !t.caught, 0, 0
 }
 
+// turnEnds stops counting.
+func (t *turnTime) turnEnds() { t.st.Spent.CountedMS = 0 }
+
 // within returns how long before this attempt a moment of codex's clock was, at
 // most Options.Since, because clocks may differ.
 func (t *turnTime) within(ms int64) time.Duration {

@@ -5,26 +5,22 @@ import (
 	"time"
 )
 
-// The watch gives up a running turn that does not go on: codex is silent, or calls the
-// thread idle, or the model is quiet, or the turn's time is up. deadlines.go says which
-// clocks continue across attempts. The part owns the ask for a sign of life. It may
-// call the asks, the turns (which end an idle one) and the spending (which interrupts);
-// it reads the clocks of the delivery, of the turn's time and of the quiet.
+// A watch gives up a running turn that does not go on: codex is silent or calls the
+// thread idle, the model is quiet, or the turn's time is up. The comment in
+// deadlines.go says which clocks continue across attempts. The part owns the ask for a
+// sign of life. It may call the asks, and the turns, which end an idle one. It reads
+// the clocks of the delivery (the interrupt), of the turn's time and of the quiet.
 type watch struct {
 	*core
 	asks     *asks
 	delivery *delivery
 	turns    *turns
-	spending *spending
 	quiet    *quiet
 	time     *turnTime
 }
 
 // wake registers when a clock of the running turn is due.
 func (w *watch) wake(soon func(time.Duration)) {
-	if at, bounded := w.spending.timeLeft(); bounded {
-		soon(at)
-	}
 	if w.st.TurnID != "" {
 		soon(w.time.ends())
 		soon(w.lastLine + w.lim.Silence)
@@ -43,15 +39,8 @@ func (w *watch) wake(soon func(time.Duration)) {
 	}
 }
 
-// expire turns an exceeded limit into a reason to return.
+// expire gives up the running turn if one of its limits is exceeded.
 func (w *watch) expire() {
-	w.spending.timeIsUp()
-	if w.asks.expire(); w.reason != "" {
-		return
-	}
-	if w.delivery.expire(); w.reason != "" {
-		return
-	}
 	switch {
 	case w.st.TurnID == "":
 	case w.st.Idle && w.now-max(w.turns.idleAt, w.lastLine) >= idleGrace:
