@@ -8,6 +8,11 @@ import (
 // A machine is the pump without its wire: lines and ticks go in, lines come out. It
 // has no goroutine and no clock. Its output and state depend only on the lines and
 // the input; time decides only when to ask again, give up or return.
+//
+// It consists of a core and of parts that share it. Each part owns some fields of the
+// state and what this pump has to remember for them, and names the parts that it may
+// call. The machine itself takes lines and ticks, gives each message to its part
+// (machine_messages.go), lets the parts do what is due, and decides when to return.
 type machine struct {
 	*core
 	asks      *asks
@@ -111,6 +116,45 @@ func (m *machine) upToDate() {
 func (m *machine) tick(now time.Duration) {
 	m.now = now
 	m.step()
+}
+
+// brokered takes what the broker said about a token.
+func (m *machine) brokered(a tokenAnswered, now time.Duration) {
+	m.now = now
+	if m.result != nil || m.err != nil {
+		return
+	}
+	m.logins.brokered(a)
+	m.step()
+}
+
+// toolReplied takes the outcome of a call that the driver had carried out.
+func (m *machine) toolReplied(r toolReplied, now time.Duration) {
+	m.now = now
+	if m.result != nil || m.err != nil {
+		return
+	}
+	m.calls.replied(r)
+	m.step()
+}
+
+// wake returns when the next tick is due.
+func (m *machine) wake() time.Duration {
+	at := m.lim.Attach
+	soon := func(t time.Duration) {
+		if t > m.now && t < at {
+			at = t
+		}
+	}
+	m.asks.wake(soon)
+	m.delivery.wake(soon)
+	m.requests.wake(soon)
+	m.logins.wake(soon)
+	m.calls.wake(soon)
+	m.spending.wake(soon)
+	m.watch.wake(soon)
+	m.turns.wake(soon)
+	return at
 }
 
 // cancel makes the pump return once it has read what was in the journal at its
@@ -262,42 +306,4 @@ func orWord(s, or string) string {
 		return or
 	}
 	return s
-}
-
-// brokered takes what the broker said about a token.
-func (m *machine) brokered(a tokenAnswered, now time.Duration) {
-	m.now = now
-	if m.result != nil || m.err != nil {
-		return
-	}
-	m.logins.brokered(a)
-	m.step()
-}
-
-func (m *machine) toolReplied(r toolReplied, now time.Duration) {
-	m.now = now
-	if m.result != nil || m.err != nil {
-		return
-	}
-	m.calls.replied(r)
-	m.step()
-}
-
-// wake returns when the next tick is due.
-func (m *machine) wake() time.Duration {
-	at := m.lim.Attach
-	soon := func(t time.Duration) {
-		if t > m.now && t < at {
-			at = t
-		}
-	}
-	m.asks.wake(soon)
-	m.delivery.wake(soon)
-	m.requests.wake(soon)
-	m.logins.wake(soon)
-	m.calls.wake(soon)
-	m.spending.wake(soon)
-	m.watch.wake(soon)
-	m.turns.wake(soon)
-	return at
 }
